@@ -1,0 +1,88 @@
+// Package redact owns the type of values that must never be shown: a Secret prints as *** in every formatter, in JSON,
+// in CBOR text forms and in logs. Its content is read by name, with Reveal, at the call that needs it.
+package redact
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"sort"
+	"strings"
+)
+
+// Mask is what a secret looks like to everybody who does not call Reveal.
+const Mask = "***"
+
+// Secret is a value that no formatter shows. The zero value is empty and formats as the empty string.
+type Secret struct{ v string }
+
+// New wraps a value.
+func New(v string) Secret { return Secret{v} }
+
+// Reveal returns the content. Call it only where the value leaves for its destination.
+func (s Secret) Reveal() string { return s.v }
+
+// Empty reports whether there is no content.
+func (s Secret) Empty() bool { return s.v == "" }
+
+func (s Secret) String() string {
+	if s.v == "" {
+		return ""
+	}
+	return Mask
+}
+
+// GoString masks %#v.
+func (s Secret) GoString() string { return fmt.Sprintf("redact.Secret(%q)", s.String()) }
+
+// Format masks every verb, %x and %q of the underlying struct included.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+
+// MarshalText masks JSON and every other text form.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// LogValue masks slog.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// Map is a set of named secrets; its keys may be shown.
+type Map map[string]Secret
+
+// MapOf wraps every value. An empty input gives nil.
+func MapOf(m map[string]string) Map {
+	if len(m) == 0 {
+		return nil
+	}
+	out := make(Map, len(m))
+	for k, v := range m {
+		out[k] = New(v)
+	}
+	return out
+}
+
+// Reveal returns a fresh plain map for the call that needs it; nil when empty.
+func (m Map) Reveal() map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(m))
+	for k, v := range m {
+		out[k] = v.Reveal()
+	}
+	return out
+}
+
+// Scrub replaces every occurrence of the secrets' values in text, longest first, so that a plugin that echoes a
+// secret in its error message does not publish it.
+func (m Map) Scrub(text string) string {
+	values := make([]string, 0, len(m))
+	for _, v := range m {
+		if v.v != "" {
+			values = append(values, v.v)
+		}
+	}
+	sort.Slice(values, func(i, j int) bool { return len(values[i]) > len(values[j]) })
+	for _, v := range values {
+		text = strings.ReplaceAll(text, v, Mask)
+	}
+	return text
+}

@@ -1,0 +1,84 @@
+package driver
+
+import (
+	"context"
+	"time"
+)
+
+// Launcher starts and holds processes so that they outlive the agent: one helper process ("shim") per alloc owns its
+// tasks' processes, their cgroups, exit codes and log rotation. client/shim implements it; drivers use it.
+type Launcher interface {
+	// Launch starts a process in the alloc's shim (which it starts first when the alloc has none) and returns when it
+	// runs. The handle is all that Attach needs after a restart of the agent.
+	Launch(ctx context.Context, spec *LaunchSpec) (Process, error)
+	// Attach finds a launched process again, in a running shim. fault.NotFound: shim and processes are gone for certain.
+	Attach(ctx context.Context, h ProcessHandle) (Process, error)
+}
+
+// Process is one launched process with its cgroup.
+type Process interface {
+	Handle() ProcessHandle
+	Wait(ctx context.Context) (ExitResult, error)
+	// Signal sends to the main process.
+	Signal(ctx context.Context, signal string) error
+	// Kill ends every process of the cgroup and returns when cgroup.events says that none is left; then the shim
+	// forgets the process. With grace > 0 it sends signal first and waits that long for the main process.
+	Kill(ctx context.Context, signal string, grace time.Duration) error
+	// Stats and Exec as in Task.
+	Inspector
+}
+
+// Inspector looks into a running process.
+type Inspector interface {
+	Stats(ctx context.Context) (Stats, error)
+	Exec(ctx context.Context, req ExecRequest) (ExitResult, error)
+}
+
+// ProcessHandle is the durable reference to a launched process.
+type ProcessHandle struct {
+	Socket  string // the shim's socket
+	ShimPID int
+	// ShimStart is the shim's start time in clock ticks since boot, so that a reused pid is not taken for it.
+	ShimStart uint64
+	Name      string // unique in the shim: task and attempt
+	PID       int
+	Cgroup    string // path of the process's cgroup in the v2 tree
+	Boot      string // kernel boot id
+}
+
+// LaunchSpec says what to start.
+type LaunchSpec struct {
+	AllocID string
+	// Name is unique per alloc: "<task>.<attempt>".
+	Name      string
+	Task      string
+	Argv      []string
+	Env       []string // sorted "K=V"
+	Dir       string   // working directory, as the process sees it
+	User      string   // name, uid or uid:gid; empty: the agent's own
+	Logs      LogConfig
+	Resources Resources
+	// Isolate is nil for a process that shares everything with the node.
+	Isolate *IsolateSpec
+}
+
+// IsolateSpec describes mount, pid, ipc and uts namespaces and the root they see.
+type IsolateSpec struct {
+	// Root is an empty directory on the node that becomes the process's root.
+	Root string
+	// System are directories of the distribution shown read-only at the same path (those that exist).
+	System []string
+	// Binds are mounted in order, after System.
+	Binds    []Mount
+	Devices  []Device
+	Hostname string
+	// Capabilities kept in every set, by name without CAP_; nil keeps none.
+	Capabilities []string
+	// HostDevices shows the node's /dev instead of a minimal one; SharedRoot keeps mount propagation towards the node
+	// for binds that ask for "bidirectional".
+	HostDevices bool
+	// NoNewPrivileges forbids gaining privileges through exec; set for everything but node-role CSI plugins.
+	NoNewPrivileges bool
+	// PIDMode and IPCMode "private" (default) or "host".
+	PIDMode, IPCMode string
+}
