@@ -1,0 +1,222 @@
+// Package alloc owns allocations: one instance of a group on a node, the states of its tasks, and the flows that move
+// them (task_flow.go, alloc_flow.go).
+package alloc
+
+import (
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/job"
+)
+
+// Desired status, decided by the servers.
+const (
+	DesiredRun   = "run"
+	DesiredStop  = "stop"
+	DesiredEvict = "evict"
+)
+
+// Client status. Complete and failed mean: no process is left. Lost is the servers' word for a node that is gone and
+// says nothing about storage.
+const (
+	ClientPending  = "pending"
+	ClientRunning  = "running"
+	ClientComplete = "complete"
+	ClientFailed   = "failed"
+	ClientLost     = "lost"
+	ClientUnknown  = "unknown"
+)
+
+// Alloc is one instance of a group.
+type Alloc struct {
+	ID                 ids.Alloc
+	Namespace          ids.Namespace
+	Eval               ids.Eval
+	Name               string // job.group[index]
+	Node               ids.Node
+	NodeName           string
+	Job                ids.Job
+	JobVersion         uint64
+	JobCreateIndex     uint64 // tells a purged and registered-again job apart
+	JobType            string
+	TaskGroup          string
+	Index              int
+	Resources          Resources
+	DesiredStatus      string
+	DesiredDescription string
+	Migrate            bool // a person asked to move it (alloc stop)
+	NoShutdownDelay    bool
+	PreviousAlloc      ids.Alloc
+	NextAlloc          ids.Alloc
+	Reschedule         []RescheduleEvent
+	FollowupEval       ids.Eval
+	Metrics            *Metric
+
+	ClientStatus      string
+	ClientDescription string
+	TaskStates        map[string]*TaskState
+	Healthy           *bool // nil: not decided yet
+	HealthyAt         time.Time
+
+	CreateIndex      uint64
+	ModifyIndex      uint64
+	AllocModifyIndex uint64 // last change by the servers
+	CreateTime       int64  // nanoseconds since the epoch
+	ModifyTime       int64
+}
+
+// ClientTerminal reports whether the node said (or the servers decided) that it will not run again.
+func (a *Alloc) ClientTerminal() bool {
+	return a.ClientStatus == ClientComplete || a.ClientStatus == ClientFailed || a.ClientStatus == ClientLost
+}
+
+// ServerTerminal reports whether the servers want it gone.
+func (a *Alloc) ServerTerminal() bool {
+	return a.DesiredStatus == DesiredStop || a.DesiredStatus == DesiredEvict
+}
+
+// Terminal reports whether it is done from either side.
+func (a *Alloc) Terminal() bool { return a.ClientTerminal() || a.ServerTerminal() }
+
+// ProcessesGone reports whether the node itself said that no process is left.
+func (a *Alloc) ProcessesGone() bool {
+	return a.ClientStatus == ClientComplete || a.ClientStatus == ClientFailed
+}
+
+// Resources given to an alloc.
+type Resources struct {
+	Tasks  map[string]TaskResources
+	DiskMB int64
+	Ports  []PortMapping
+}
+
+// TaskResources given to a task.
+type TaskResources struct {
+	CPUShares   int64
+	MemoryMB    int64
+	MemoryMaxMB int64
+}
+
+// Total sums what counts against a node. A prestart task without sidecar shares its room with the main tasks; that
+// saving is left out: the sum is the safe bound.
+func (r Resources) Total() (cpu, mem, disk int64) {
+	for _, t := range r.Tasks {
+		cpu += t.CPUShares
+		mem += t.MemoryMB
+	}
+	return cpu, mem, r.DiskMB
+}
+
+// PortMapping is a label with the port that was given to it.
+type PortMapping struct {
+	Label  string
+	Value  int
+	To     int
+	HostIP string
+}
+
+// RescheduleEvent remembers a replacement.
+type RescheduleEvent struct {
+	Time      int64 // nanoseconds since the epoch
+	PrevAlloc ids.Alloc
+	PrevNode  ids.Node
+	Delay     time.Duration
+}
+
+// States of a task.
+const (
+	TaskPending = "pending"
+	TaskRunning = "running"
+	TaskDead    = "dead"
+)
+
+// TaskState is what the node says of a task.
+type TaskState struct {
+	State       string
+	Failed      bool
+	Restarts    uint64
+	LastRestart time.Time
+	StartedAt   time.Time
+	FinishedAt  time.Time
+	Events      []*TaskEvent // oldest first, at most 10
+}
+
+// Successful reports a task that ended well.
+func (s *TaskState) Successful() bool { return s.State == TaskDead && !s.Failed }
+
+// TaskEvent is one line of a task's history.
+type TaskEvent struct {
+	Type           string
+	Time           int64 // nanoseconds since the epoch
+	DisplayMessage string
+	Details        map[string]string
+	Message        string
+	FailsTask      bool
+	ExitCode       int
+	Signal         int
+}
+
+// Types of task events, as clients of this API know them; "Storage Waiting" and "Shim Died" are ours.
+const (
+	EventReceived       = "Received"
+	EventTaskSetup      = "Task Setup"
+	EventSetupFailure   = "Setup Failure"
+	EventHookFailed     = "Task hook failed"
+	EventDriverFailure  = "Driver Failure"
+	EventDriver         = "Driver"
+	EventStarted        = "Started"
+	EventTerminated     = "Terminated"
+	EventKilling        = "Killing"
+	EventKilled         = "Killed"
+	EventRestarting     = "Restarting"
+	EventNotRestarting  = "Not Restarting"
+	EventSignaling      = "Signaling"
+	EventRestartSignal  = "Restart Signaled"
+	EventLeaderDead     = "Leader Task Dead"
+	EventSiblingFailed  = "Sibling Task Failed"
+	EventMainDead       = "Main Tasks Dead"
+	EventPluginHealthy  = "Plugin became healthy"
+	EventPluginFailing  = "Plugin became unhealthy"
+	EventStorageWaiting = "Storage Waiting"
+	EventShimDied       = "Shim Died"
+	EventRecovered      = "Recovered"
+)
+
+// Metric explains a placement or its failure.
+type Metric struct {
+	NodesEvaluated     int
+	NodesFiltered      int
+	NodesInPool        int
+	NodesAvailable     map[string]int // by datacenter
+	ClassFiltered      map[string]int
+	ConstraintFiltered map[string]int
+	NodesExhausted     int
+	ClassExhausted     map[string]int
+	DimensionExhausted map[string]int
+	ScoreMetaData      []*NodeScore
+	AllocationTime     time.Duration
+	CoalescedFailures  int
+	// Reasons tells node by node why it was refused, for people; at most 50 nodes are listed.
+	Reasons []NodeReason
+}
+
+// NodeScore is how a node scored.
+type NodeScore struct {
+	NodeID    ids.Node
+	Scores    map[string]float64
+	NormScore float64
+}
+
+// NodeReason is one node's refusal in words, with the way out.
+type NodeReason struct {
+	Node   ids.Node
+	Name   string
+	Reason string
+	Hint   string
+}
+
+// Bundle is what a node gets: the alloc and the job version it was made from.
+type Bundle struct {
+	Alloc *Alloc
+	Job   *job.Job
+}

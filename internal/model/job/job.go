@@ -1,0 +1,317 @@
+// Package job owns the internal shape of a job: what Raft and RPC carry. Field names equal those of package api, so
+// that one reflective table converts, compares and fills defaults; only fields whose behaviour is built exist here.
+package job
+
+import (
+	"time"
+
+	"berth/internal/base/ids"
+)
+
+// Types of jobs.
+const (
+	TypeService = "service"
+	TypeBatch   = "batch"
+	TypeSystem  = "system"
+)
+
+// Status values of a job, derived from its allocs and evaluations.
+const (
+	StatusPending = "pending"
+	StatusRunning = "running"
+	StatusDead    = "dead"
+)
+
+// Job is one version of a job as it is stored: canonical (defaults filled in) and validated.
+type Job struct {
+	Region         string
+	Namespace      ids.Namespace
+	ID             ids.Job
+	Name           string
+	Type           string
+	Priority       int
+	AllAtOnce      bool
+	Datacenters    []string
+	NodePool       string
+	Constraints    []*Constraint
+	Affinities     []*Affinity
+	Spreads        []*Spread
+	TaskGroups     []*TaskGroup
+	Meta           map[string]string
+	Stop           bool
+	Stable         bool
+	Version        uint64
+	SubmitTime     int64 // nanoseconds since the epoch
+	CreateIndex    uint64
+	ModifyIndex    uint64
+	JobModifyIndex uint64 // index of the last change by a user
+}
+
+// Group returns the named group or nil.
+func (j *Job) Group(name string) *TaskGroup {
+	for _, g := range j.TaskGroups {
+		if g.Name == name {
+			return g
+		}
+	}
+	return nil
+}
+
+// Stopped reports whether the job is absent or asked to stop.
+func (j *Job) Stopped() bool { return j == nil || j.Stop }
+
+// TaskGroup is a set of tasks that are placed together.
+type TaskGroup struct {
+	Name             string
+	Count            int
+	Constraints      []*Constraint
+	Affinities       []*Affinity
+	Spreads          []*Spread
+	Tasks            []*Task
+	Volumes          map[string]*VolumeRequest
+	RestartPolicy    *RestartPolicy
+	ReschedulePolicy *ReschedulePolicy // nil for system jobs
+	EphemeralDisk    *EphemeralDisk
+	Update           *UpdateStrategy // nil where the job type has none
+	Networks         []*NetworkResource
+	Meta             map[string]string
+	ShutdownDelay    time.Duration
+}
+
+// Task returns the named task or nil.
+func (g *TaskGroup) Task(name string) *Task {
+	for _, t := range g.Tasks {
+		if t.Name == name {
+			return t
+		}
+	}
+	return nil
+}
+
+// CSIVolumes returns the group's requests of type csi, ordered by alias.
+func (g *TaskGroup) CSIVolumes() []*VolumeRequest { return g.volumes(VolumeTypeCSI) }
+
+// HostVolumes returns the group's requests of type host, ordered by alias.
+func (g *TaskGroup) HostVolumes() []*VolumeRequest { return g.volumes(VolumeTypeHost) }
+
+// Task is one process (tree) run by a driver.
+type Task struct {
+	Name            string
+	Driver          string
+	User            string
+	Lifecycle       *TaskLifecycle
+	Config          map[string]any
+	Constraints     []*Constraint
+	Affinities      []*Affinity
+	Env             map[string]string
+	Resources       *Resources
+	RestartPolicy   *RestartPolicy
+	Meta            map[string]string
+	KillTimeout     time.Duration
+	LogConfig       *LogConfig
+	Templates       []*Template
+	VolumeMounts    []*VolumeMount
+	CSIPluginConfig *CSIPluginConfig
+	Leader          bool
+	ShutdownDelay   time.Duration
+	KillSignal      string
+}
+
+// Hooks of a task's lifecycle.
+const (
+	HookPrestart  = "prestart"
+	HookPoststart = "poststart"
+	HookPoststop  = "poststop"
+)
+
+// TaskLifecycle orders a task relative to the main tasks of its group.
+type TaskLifecycle struct {
+	Hook    string
+	Sidecar bool
+}
+
+// Resources that a task asks for.
+type Resources struct {
+	CPU         int // MHz
+	MemoryMB    int
+	MemoryMaxMB int // 0: MemoryMB; -1: unlimited
+	DiskMB      int
+}
+
+// NetworkResource is a group's network; only host mode is built.
+type NetworkResource struct {
+	Mode          string
+	IP            string
+	ReservedPorts []Port
+	DynamicPorts  []Port
+}
+
+// Port is a label with a number on the node.
+type Port struct {
+	Label       string
+	Value       int
+	To          int
+	HostNetwork string
+}
+
+// LogConfig bounds what is kept of a task's output.
+type LogConfig struct {
+	MaxFiles      int
+	MaxFileSizeMB int
+	Disabled      bool
+}
+
+// EphemeralDisk is the alloc's own directory on the node.
+type EphemeralDisk struct {
+	Sticky  bool
+	Migrate bool
+	SizeMB  int
+}
+
+// Template renders Data (EmbeddedTmpl) to a file of the task.
+type Template struct {
+	EmbeddedTmpl  string
+	DestPath      string
+	ChangeMode    string
+	ChangeSignal  string
+	Perms         string
+	Uid, Gid      *int
+	LeftDelim     string
+	RightDelim    string
+	Envvars       bool
+	ErrMissingKey bool
+	Once          bool
+	Splay         time.Duration
+}
+
+// Types of volume requests.
+const (
+	VolumeTypeCSI  = "csi"
+	VolumeTypeHost = "host"
+)
+
+// VolumeRequest is a group's volume block.
+type VolumeRequest struct {
+	Name           string // alias
+	Type           string
+	Source         string // id of the CSI volume (prefix with per_alloc) or name of the host volume
+	ReadOnly       bool
+	PerAlloc       bool
+	AccessMode     string
+	AttachmentMode string
+	MountOptions   *MountOptions
+}
+
+// SourceFor returns the volume id for the alloc of this index: source, or source[index] with per_alloc.
+func (r *VolumeRequest) SourceFor(index int) ids.Volume {
+	if !r.PerAlloc {
+		return ids.Volume(r.Source)
+	}
+	return ids.Volume(r.Source + "[" + itoa(index) + "]")
+}
+
+// MountOptions override those of the volume.
+type MountOptions struct {
+	FSType     string
+	MountFlags []string
+}
+
+// VolumeMount shows a group's volume in a task.
+type VolumeMount struct {
+	Volume          string // alias
+	Destination     string
+	ReadOnly        bool
+	PropagationMode string
+}
+
+// Roles that a csi_plugin block may name.
+const (
+	PluginNode       = "node"
+	PluginController = "controller"
+	PluginMonolith   = "monolith"
+)
+
+// CSIPluginConfig makes a task a CSI plugin.
+type CSIPluginConfig struct {
+	ID                  string
+	Type                string
+	MountDir            string
+	StagePublishBaseDir string
+	HealthTimeout       time.Duration
+	// ControllerScope is "cluster" (any controller serves any volume) or "node" (the one on the volume's home node).
+	ControllerScope string
+}
+
+// UpdateStrategy bounds how an update rolls through a group. MaxParallel 0 replaces all at once.
+type UpdateStrategy struct {
+	Stagger          time.Duration
+	MaxParallel      int
+	HealthCheck      string
+	MinHealthyTime   time.Duration
+	HealthyDeadline  time.Duration
+	ProgressDeadline time.Duration
+}
+
+// Modes of a restart policy.
+const (
+	RestartDelay = "delay"
+	RestartFail  = "fail"
+)
+
+// RestartPolicy bounds restarts of a task on its node.
+type RestartPolicy struct {
+	Attempts int
+	Interval time.Duration
+	Delay    time.Duration
+	Mode     string
+}
+
+// ReschedulePolicy bounds replacements of a failed alloc.
+type ReschedulePolicy struct {
+	Attempts      int
+	Interval      time.Duration
+	Delay         time.Duration
+	DelayFunction string
+	MaxDelay      time.Duration
+	Unlimited     bool
+}
+
+// Constraint must hold on a node.
+type Constraint struct {
+	LTarget string
+	RTarget string
+	Operand string
+}
+
+// Affinity makes a node better or worse.
+type Affinity struct {
+	LTarget string
+	RTarget string
+	Operand string
+	Weight  int8
+}
+
+// Spread distributes allocs over the values of an attribute.
+type Spread struct {
+	Attribute    string
+	Weight       int8
+	SpreadTarget []*SpreadTarget
+}
+
+// SpreadTarget asks for a share of the allocs.
+type SpreadTarget struct {
+	Value   string
+	Percent uint8
+}
+
+// Submission is the text a job was made from, kept verbatim.
+type Submission struct {
+	Namespace     ids.Namespace
+	Job           ids.Job
+	Version       uint64
+	Source        string
+	Format        string
+	VariableFlags map[string]string
+	Variables     string
+	ModifyIndex   uint64
+}

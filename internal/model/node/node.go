@@ -1,0 +1,94 @@
+// Package node owns the internal shape of a client node: what it is, what it has, and what its state is.
+package node
+
+import (
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/plugin"
+)
+
+// Status of a node, decided by the servers.
+const (
+	StatusInit  = "initializing"
+	StatusReady = "ready"
+	StatusDown  = "down"
+)
+
+// Eligibility for new placements.
+const (
+	Eligible   = "eligible"
+	Ineligible = "ineligible"
+)
+
+// Node is a machine that runs allocs. Fields above Status are said by the node itself, those below by the servers.
+type Node struct {
+	ID          ids.Node
+	SecretHash  string // hex SHA-256 of the node's secret id; the secret itself is never stored
+	Name        string
+	Datacenter  string
+	NodeClass   string
+	NodePool    string
+	HTTPAddr    string // empty: reach its alloc endpoints through a server
+	Address     string
+	Attributes  map[string]string
+	Meta        map[string]string
+	Drivers     map[string]*Driver
+	HostVolumes map[string]*HostVolume
+	CSI         []*plugin.Instance // one per role and running plugin alloc, ordered by plugin, role, alloc
+	Resources   Resources
+	Reserved    Resources
+
+	Status                string
+	StatusDescription     string
+	StatusUpdatedAt       int64 // seconds since the epoch
+	SchedulingEligibility string
+	Events                []Event // newest last, at most 10
+	CreateIndex           uint64
+	ModifyIndex           uint64
+}
+
+// Ready reports whether the node takes new allocs.
+func (n *Node) Ready() bool { return n.Status == StatusReady && n.SchedulingEligibility == Eligible }
+
+// Driver is what a node says of one task driver.
+type Driver struct {
+	Detected          bool
+	Healthy           bool
+	HealthDescription string
+	Attributes        map[string]string
+	// NoMounts: the driver can't mount anything into a task (capability MountConfig = none).
+	NoMounts   bool
+	SelfFence  bool
+	UpdateTime time.Time
+}
+
+// HostVolume is a directory of the node that its configuration offers.
+type HostVolume struct {
+	Name     string
+	Path     string
+	ReadOnly bool
+	// Unhealthy says why it can't be used now; empty when it can.
+	Unhealthy string
+}
+
+// Resources of a node, or the part of them that is kept back.
+type Resources struct {
+	CPUShares                      int64 // MHz
+	CPUCores                       int
+	MemoryMB                       int64
+	DiskMB                         int64
+	IP                             string
+	Device                         string
+	MinDynamicPort, MaxDynamicPort int
+	ReservedPorts                  []int
+}
+
+// Event is something worth telling of a node's life.
+type Event struct {
+	Message     string
+	Subsystem   string
+	Details     map[string]string
+	Timestamp   time.Time
+	CreateIndex uint64
+}

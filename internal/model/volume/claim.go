@@ -1,0 +1,152 @@
+package volume
+
+import (
+	"fmt"
+	"time"
+
+	"berth/internal/base/ids"
+)
+
+// ClaimState is queued, held or releasing (claim_flow.go moves it).
+type ClaimState string
+
+// Claim states.
+const (
+	Queued    ClaimState = "queued"    // placed behind the holder; the node starts nothing for it yet
+	Held      ClaimState = "held"      // the right to use
+	Releasing ClaimState = "releasing" // the alloc's processes are gone or lost; the node lets go
+)
+
+// Epoch names one life of a claim: the cluster's incarnation and the Raft index at which it was created. It never changes.
+type Epoch struct {
+	Incarnation string
+	Index       uint64
+}
+
+func (e Epoch) String() string { return fmt.Sprintf("%s/%d", ids.Short(e.Incarnation), e.Index) }
+
+// Proof says why it is certain that a node no longer writes.
+type Proof string
+
+// Proofs (ARCHITECTURE §1, a to e).
+const (
+	ProofNone      Proof = ""
+	ProofLetGo     Proof = "let-go"  // unpublished and unstaged
+	ProofRevoked   Proof = "revoked" // ControllerUnpublish by a plugin whose detach fences
+	ProofFenced    Proof = "fenced"  // storage fence
+	ProofSelfFence Proof = "self-fence"
+	ProofAttested  Proof = "attested" // a person said so
+)
+
+// ClaimKey names a claim.
+type ClaimKey struct {
+	Volume ID
+	Alloc  ids.Alloc
+}
+
+// Claim is an alloc's right to use a volume. The planner creates it in the command that places the alloc; server/claims
+// ends it.
+type Claim struct {
+	Volume         ID
+	Alloc          ids.Alloc
+	Node           ids.Node
+	Job            ids.Job
+	Alias          string // of the group's volume block
+	AccessMode     AccessMode
+	AttachmentMode AttachmentMode
+	MountOptions   *MountOptions
+	ReadOnly       bool
+	State          ClaimState
+	Epoch          Epoch
+	FenceProof     Proof
+	Since          time.Time // of the state
+	Reason         string    // why releasing is not finished, last error
+	CreateIndex    uint64
+	ModifyIndex    uint64
+}
+
+// Key names the claim.
+func (c *Claim) Key() ClaimKey { return ClaimKey{Volume: c.Volume, Alloc: c.Alloc} }
+
+// AttachmentKey names an attachment.
+type AttachmentKey struct {
+	Volume ID
+	Node   ids.Node
+}
+
+// Attachment is a volume made reachable from a node. Everything that its undo needs is stored in it.
+type Attachment struct {
+	Volume         ID
+	Node           ids.Node
+	Plugin         ids.Plugin
+	ExternalID     string
+	StorageNode    string
+	Presence       Presence
+	Detaching      bool // the call in flight or due is the undo
+	PublishContext map[string]string
+	AccessMode     AccessMode
+	AttachmentMode AttachmentMode
+	MountOptions   *MountOptions
+	ReadOnly       bool
+	Secrets        string
+	VolumeContext  map[string]string
+	Executor       ids.Node // that was given the call; empty: none in flight
+	Generation     uint64
+	LastError      string
+	Tries          int
+	NextTry        time.Time
+	Since          time.Time
+	CreateIndex    uint64
+	ModifyIndex    uint64
+}
+
+// Key names the attachment.
+func (a *Attachment) Key() AttachmentKey { return AttachmentKey{Volume: a.Volume, Node: a.Node} }
+
+// StagingKey names a staging on a node: plugin and external id, never options, mode, job or instance.
+type StagingKey struct {
+	Plugin     ids.Plugin
+	ExternalID string
+}
+
+// PublicationKey names a publication on a node.
+type PublicationKey struct {
+	StagingKey
+	Alloc ids.Alloc
+}
+
+// InventoryEntry is what a node knows of one staging and its publications, as it reports it.
+type InventoryEntry struct {
+	StagingKey
+	Volume       ID
+	Staging      Presence
+	Generation   uint64 // of the attachment it was made with
+	Publications []InventoryPublication
+	LastError    string
+	NextTry      time.Time
+	Step         string // what it does or waits for, for people
+	ExpandedTo   int64  // bytes the file system was last grown to; 0 unknown
+}
+
+// InventoryPublication is one publication in a node's inventory.
+type InventoryPublication struct {
+	Alloc    ids.Alloc
+	Epoch    Epoch
+	Presence Presence
+	Wanted   bool
+	Path     string // on the node
+	ReadOnly bool
+}
+
+// Quiet reports an entry that holds nothing any more: it stays only until the servers acknowledged it.
+func (e *InventoryEntry) Quiet() bool {
+	if e.Staging.Exists() {
+		return false
+	}
+	for i := range e.Publications {
+		if e.Publications[i].Presence.Exists() {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,164 @@
+package volume
+
+import (
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/plugin"
+)
+
+// AccessMode says who may use a volume how; values are the jobspec's.
+type AccessMode string
+
+// Access modes of CSI volumes.
+const (
+	SingleNodeReader      AccessMode = "single-node-reader-only"
+	SingleNodeWriter      AccessMode = "single-node-writer"
+	MultiNodeReader       AccessMode = "multi-node-reader-only"
+	MultiNodeSingleWriter AccessMode = "multi-node-single-writer"
+	MultiNodeMultiWriter  AccessMode = "multi-node-multi-writer"
+)
+
+// Valid reports a known mode.
+func (m AccessMode) Valid() bool {
+	switch m {
+	case SingleNodeReader, SingleNodeWriter, MultiNodeReader, MultiNodeSingleWriter, MultiNodeMultiWriter:
+		return true
+	}
+	return false
+}
+
+// SingleNode reports modes that bind a volume to one node at a time.
+func (m AccessMode) SingleNode() bool { return m == SingleNodeReader || m == SingleNodeWriter }
+
+// ReaderOnly reports modes under which nobody writes.
+func (m AccessMode) ReaderOnly() bool { return m == SingleNodeReader || m == MultiNodeReader }
+
+// AttachmentMode is file-system or block-device.
+type AttachmentMode string
+
+// Attachment modes.
+const (
+	FileSystem  AttachmentMode = "file-system"
+	BlockDevice AttachmentMode = "block-device"
+)
+
+// Valid reports a known mode.
+func (m AttachmentMode) Valid() bool { return m == FileSystem || m == BlockDevice }
+
+// Capability is a use that a volume was asked for.
+type Capability struct {
+	AccessMode     AccessMode
+	AttachmentMode AttachmentMode
+}
+
+// MountOptions of a file-system volume. Flags may be sensitive: they are shown as [REDACTED].
+type MountOptions struct {
+	FSType     string
+	MountFlags []string
+}
+
+// ID names a volume in the cluster.
+type ID struct {
+	Namespace ids.Namespace
+	ID        ids.Volume
+}
+
+func (i ID) String() string { return string(i.Namespace) + "/" + string(i.ID) }
+
+// Phase of a volume's life.
+type Phase string
+
+// Phases. A record in Creating or Deleting is an intent: it is written before the provider is asked and outlives
+// crashes of everybody. Conflict is terminal: what the provider answered belongs to another registration.
+const (
+	PhaseCreating  Phase = "creating"
+	PhaseReady     Phase = "ready"
+	PhaseExpanding Phase = "expanding"
+	PhaseDeleting  Phase = "deleting"
+	PhaseConflict  Phase = "conflict"
+	PhaseFailed    Phase = "failed" // the provider refused for good; nothing exists
+)
+
+// Volume is a unit of storage that the cluster knows.
+type Volume struct {
+	ID
+	UID         string // random; part of the name sent to the provider
+	Spec        Spec
+	Status      Status
+	CreateIndex uint64
+	ModifyIndex uint64
+	CreateTime  int64 // nanoseconds since the epoch
+	ModifyTime  int64
+}
+
+// Spec is what the user asked for. Only user commands write it.
+type Spec struct {
+	Name              string
+	Plugin            ids.Plugin
+	Capabilities      []Capability
+	CapacityMin       int64 // bytes; 0 unset
+	CapacityMax       int64
+	MountOptions      *MountOptions
+	TopologyRequired  []plugin.Topology
+	TopologyPreferred []plugin.Topology
+	Parameters        map[string]string
+	// Secrets names the entry of the secret store that holds the values; empty: none.
+	Secrets    string
+	SnapshotID string
+	CloneID    string
+	// Registered: the volume existed before (register); delete still asks the provider, deregister forgets.
+	Registered bool
+}
+
+// Status is what the provider answered and what the cluster derived from it. User updates never touch it.
+type Status struct {
+	Phase           Phase
+	ExternalID      string
+	Context         map[string]string
+	Capacity        int64 // bytes
+	Topologies      []plugin.Topology
+	Provider        string
+	ProviderVersion string
+	// HomeNode is where a node-scoped volume lives; empty for cluster scope.
+	HomeNode ids.Node
+	// AccessMode and AttachmentMode are the current ones: set by the first claim, cleared with the last claim and attachment.
+	AccessMode     AccessMode
+	AttachmentMode AttachmentMode
+	MountOptions   *MountOptions // those of the current claims
+	// Operation in progress or failed.
+	Executor             ids.Node
+	Generation           uint64 // of the controller work asked for; reports carry it
+	WantedMin, WantedMax int64  // of an expansion in progress
+	NodeExpandPending    bool
+	Presence             Presence // of the thing at the provider, for create and delete
+	LastError            string
+	Tries                int
+	NextTry              time.Time
+	Since                time.Time // of the phase
+	Warnings             []string
+}
+
+// Snapshot is a provider's copy of a volume at one moment, tracked with the same intents.
+type Snapshot struct {
+	ID                       string // our record id: a UUID until the provider named it
+	ExternalID               string
+	Name                     string
+	Namespace                ids.Namespace
+	Plugin                   ids.Plugin
+	Source                   ids.Volume
+	SourceExternalID         string
+	Parameters               map[string]string
+	Secrets                  string
+	HomeNode                 ids.Node
+	Phase                    Phase
+	Size                     int64
+	CreateTime               int64 // nanoseconds since the epoch, of the provider's cut
+	Ready                    bool
+	Executor                 ids.Node
+	Generation               uint64
+	LastError                string
+	Tries                    int
+	NextTry                  time.Time
+	CreateIndex, ModifyIndex uint64
+}
