@@ -1,0 +1,109 @@
+// Package helperbin owns the helper program inside berth: its bytes, and a file from which it is run. The program is
+// built from cmd/berth-helper before berth is (make does both in order) and embedded here. Whoever starts helpers may
+// import it: client/shim, the drivers and the agent.
+//
+// The file is a sealed memory file: it needs no directory, nobody can replace or change it, and it lives as long as a
+// process runs it, so that a helper outlives an upgrade of berth on disk.
+package helperbin
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/base/fault"
+)
+
+// The folder always holds .gitkeep, so that the package compiles before the program was built.
+//
+//go:embed all:bin
+var bin embed.FS
+
+const program = "berth-helper"
+
+// firstFD keeps our descriptors clear of the low numbers that os/exec gives to a child's ExtraFiles: the path of the
+// program is looked up in the child after those were put in place.
+const firstFD = 200
+
+// memory is the one memory file of this process: helpers that run from the same file share its pages.
+var memory = sync.OnceValues(create)
+
+// Open returns the helper program as an open, read-only, close-on-exec file that cannot change. The caller closes it,
+// after Start. Run it as Path(file).
+func Open() (*os.File, error) {
+	mem, err := memory()
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.Open(Path(mem), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "open", "the helper program")
+	}
+	return raise(fd)
+}
+
+// Path is the name under which a child of this process runs the file. Its process name is then a number; the helper
+// sets a better one itself.
+func Path(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
+
+// Size returns the program's size in bytes; an error says that it was not built.
+func Size() (int64, error) {
+	info, err := fs.Stat(bin, "bin/"+program)
+	if err != nil {
+		return 0, missing(err)
+	}
+	return info.Size(), nil
+}
+
+func create() (*os.File, error) {
+	content, err := bin.Open("bin/" + program)
+	if err != nil {
+		return nil, missing(err)
+	}
+	f, err := memfd()
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Unsupported, "create", "a memory file for the helper program")
+	}
+	if _, err := io.Copy(f, content); err != nil {
+		return nil, errors.Join(fault.Wrap(err, fault.Exhausted, "fill", "the helper's memory file"), f.Close())
+	}
+	seals := unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+		return nil, errors.Join(fault.Wrap(err, fault.Internal, "seal", "the helper's memory file"), f.Close())
+	}
+	return f, nil
+}
+
+// memfd asks for an executable memory file; kernels before 6.3 don't know that flag and always make one.
+func memfd() (*os.File, error) {
+	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate(program, flags|unix.MFD_EXEC)
+	if errors.Is(err, unix.EINVAL) {
+		fd, err = unix.MemfdCreate(program, flags)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return raise(fd)
+}
+
+// raise moves a descriptor to firstFD or above.
+func raise(fd int) (*os.File, error) {
+	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, firstFD)
+	err = errors.Join(err, unix.Close(fd))
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Exhausted, "duplicate", "the helper's descriptor")
+	}
+	return os.NewFile(uintptr(high), program), nil
+}
+
+func missing(err error) error {
+	return &fault.Error{Kind: fault.Internal, Op: "open", Subject: "the helper program", Err: fmt.Errorf("it is not part of this build: %w", err),
+		Hint: "helper not built: run make build, which builds cmd/berth-helper into internal/helperbin/bin first"}
+}

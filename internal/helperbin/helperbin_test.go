@@ -1,0 +1,123 @@
+package helperbin
+
+import (
+	"debug/elf"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/base/fault"
+)
+
+// open gives the helper or ends the test with the way out.
+func open(t *testing.T) *os.File {
+	t.Helper()
+	f, err := Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+func TestTheHelperIsAStaticProgramOfAtMostThreeMegabytes(t *testing.T) {
+	f := open(t)
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, err := Size()
+	if err != nil || size != info.Size() {
+		t.Errorf("Size says %d, %v; the file has %d bytes", size, err, info.Size())
+	}
+	if limit := int64(3 << 20); size > limit {
+		t.Errorf("the helper has %d bytes, the limit is %d: a thousand of them run on a node", size, limit)
+	}
+	prog, err := elf.NewFile(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range prog.Progs {
+		if p.Type == elf.PT_INTERP {
+			t.Error("the helper needs a dynamic loader, which an isolated root may not have")
+		}
+	}
+}
+
+func TestTheFileCannotChange(t *testing.T) {
+	f := open(t)
+	if _, err := f.WriteAt([]byte("x"), 0); err == nil {
+		t.Error("the file can be written through its descriptor")
+	}
+	if w, err := os.OpenFile(Path(f), os.O_RDWR, 0); err == nil {
+		if _, err := w.WriteAt([]byte("x"), 0); err == nil {
+			t.Error("the file can be written after it was opened anew")
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := unix.Ftruncate(int(f.Fd()), 0); err == nil {
+		t.Error("the file can be cut")
+	}
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFD, 0)
+	if err != nil || flags&unix.FD_CLOEXEC == 0 {
+		t.Errorf("the descriptor is inherited by every child: flags %d, %v", flags, err)
+	}
+}
+
+func TestItRunsBesideExtraFilesAndAfterItsFileIsClosed(t *testing.T) {
+	f := open(t)
+	if f.Fd() < firstFD {
+		t.Fatalf("descriptor %d may be covered by a child's extra files", f.Fd())
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(Path(f), "version")
+	for range 8 {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, w)
+	}
+	out, err := cmd.CombinedOutput()
+	if _, exited := err.(*exec.ExitError); err != nil && !exited {
+		t.Errorf("run the helper: %v (%s)", err, out)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		t.Error(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAllOpensShareOneMemory(t *testing.T) {
+	var a, b unix.Stat_t
+	if err := unix.Fstat(int(open(t).Fd()), &a); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Fstat(int(open(t).Fd()), &b); err != nil {
+		t.Fatal(err)
+	}
+	if a.Ino != b.Ino {
+		t.Errorf("two opens made two memory files (%d and %d): helpers would not share pages", a.Ino, b.Ino)
+	}
+}
+
+func TestAMissingHelperSaysHowToBuildIt(t *testing.T) {
+	err := missing(os.ErrNotExist)
+	if !strings.Contains(err.Error(), "make build") || !fault.Has(err, fault.Internal) {
+		t.Errorf("the error does not teach: %v", err)
+	}
+}
