@@ -3,6 +3,7 @@
 package redact
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -85,4 +86,10 @@ func (m Map) Scrub(text string) string {
 		text = strings.ReplaceAll(text, v, Mask)
 	}
 	return text
+}
+
+// MarshalCBOR refuses: a Secret must not reach a log, a snapshot or a store in this form. What crosses the wire or is
+// stored is sealed explicitly.
+func (s Secret) MarshalCBOR() ([]byte, error) {
+	return nil, errors.New("a secret cannot be encoded; seal it first")
 }

@@ -1,0 +1,67 @@
+package wire
+
+import (
+	"fmt"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+const codecName = "cbor"
+
+// MaxMessage bounds one message in either direction, in bytes.
+const MaxMessage = 64 << 20
+
+// lenient is the RPC mode: a newer peer's unknown fields are skipped. The Raft log, snapshots and the local store
+// use Strict instead.
+var (
+	encMode = must(encOptions().EncMode())
+	lenient = must(decOptions(cbor.ExtraDecErrorNone).DecMode())
+	strict  = must(decOptions(cbor.ExtraDecErrorUnknownField).DecMode())
+)
+
+func encOptions() cbor.EncOptions {
+	o := cbor.CoreDetEncOptions()
+	o.Time = cbor.TimeRFC3339Nano
+	o.TimeTag = cbor.EncTagNone
+	return o
+}
+
+func decOptions(extra cbor.ExtraDecErrorCond) cbor.DecOptions {
+	return cbor.DecOptions{
+		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
+		DefaultMapType:    mapType,
+		ExtraReturnErrors: extra,
+		MaxNestedLevels:   64,
+		MaxArrayElements:  1 << 22,
+		MaxMapPairs:       1 << 20,
+	}
+}
+
+// Encode writes v in the one canonical form (core deterministic CBOR): equal values give equal bytes.
+func Encode(v any) ([]byte, error) { return encMode.Marshal(v) }
+
+// Decode reads what a peer sent; unknown fields are skipped.
+func Decode(data []byte, v any) error { return lenient.Unmarshal(data, v) }
+
+// DecodeStrict reads what the Raft log, a snapshot or the local store holds; an unknown field is an error, because
+// skipping it would lose state.
+func DecodeStrict(data []byte, v any) error { return strict.Unmarshal(data, v) }
+
+type codec struct{}
+
+func (codec) Name() string                  { return codecName }
+func (codec) Marshal(v any) ([]byte, error) { return encMode.Marshal(v) }
+
+func (codec) Unmarshal(data []byte, v any) error {
+	if err := lenient.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("decode %T: %w", v, err)
+	}
+	return nil
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

@@ -1,0 +1,225 @@
+package wire
+
+import (
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/eval"
+	"berth/internal/model/job"
+)
+
+// Methods over jobs, evaluations and allocs, served by the server half.
+var (
+	JobRegister   = Unary[JobRegisterRequest, JobRegisterReply]("Job.Register")
+	JobPlan       = Unary[JobPlanRequest, JobPlanReply]("Job.Plan")
+	JobValidate   = Unary[JobValidateRequest, JobValidateReply]("Job.Validate")
+	JobDeregister = Unary[JobDeregisterRequest, JobRegisterReply]("Job.Deregister")
+	JobEvaluate   = Unary[JobEvaluateRequest, JobRegisterReply]("Job.Evaluate")
+	JobGet        = Unary[JobRef, JobReply]("Job.Get")
+	JobList       = Unary[Query, JobListReply]("Job.List")
+	JobVersions   = Unary[JobRef, JobVersionsReply]("Job.Versions")
+	JobSubmission = Unary[JobSubmissionRequest, JobSubmissionReply]("Job.Submission")
+	JobAllocs     = Unary[JobAllocsRequest, AllocListReply]("Job.Allocs")
+	JobEvals      = Unary[JobRef, EvalListReply]("Job.Evals")
+	EvalGet       = Unary[EvalRef, EvalReply]("Eval.Get")
+	EvalList      = Unary[Query, EvalListReply]("Eval.List")
+	EvalAllocs    = Unary[EvalRef, AllocListReply]("Eval.Allocs")
+	AllocGet      = Unary[AllocRef, AllocReply]("Alloc.Get")
+	AllocList     = Unary[Query, AllocListReply]("Alloc.List")
+	AllocStop     = Unary[AllocStopRequest, JobRegisterReply]("Alloc.Stop")
+)
+
+// JobRegisterRequest submits a job. Job is canonical and passed shape checks; the server validates against its state
+// (namespaces, drivers' mount support, volumes).
+type JobRegisterRequest struct {
+	Job          *job.Job
+	Submission   *job.Submission
+	EnforceIndex bool
+	ModifyIndex  uint64 // expected, with EnforceIndex
+	Priority     int    // of the evaluation; 0: the job's
+	// PreserveCounts keeps the running job's group counts.
+	PreserveCounts bool
+	Warnings       []string // found while converting; come back with the reply
+}
+
+// JobRegisterReply names the evaluation to follow.
+type JobRegisterReply struct {
+	Eval            ids.Eval // empty: nothing to follow
+	EvalCreateIndex uint64
+	JobModifyIndex  uint64
+	Index           uint64
+	Warnings        []string
+	// Outcome is "created", "updated" or "unchanged".
+	Outcome string
+}
+
+// JobPlanRequest asks for a dry run.
+type JobPlanRequest struct {
+	Job      *job.Job
+	Warnings []string
+}
+
+// JobPlanReply tells what a registration would do. Old is the present version, nil for a new job; the HTTP layer makes
+// the textual diff of both.
+type JobPlanReply struct {
+	Old            *job.Job
+	JobModifyIndex uint64
+	Annotations    map[string]GroupChanges
+	FailedTGAllocs map[string]*alloc.Metric
+	Warnings       []string
+	Index          uint64
+}
+
+// GroupChanges counts what an evaluation does to a group.
+type GroupChanges struct {
+	Ignore, Place, Migrate, Stop, InPlaceUpdate, DestructiveUpdate, Canary, Preemptions uint64
+}
+
+// JobValidateRequest asks for the server's validation alone.
+type JobValidateRequest struct{ Job *job.Job }
+
+// JobValidateReply lists all errors; DriverConfigValidated says whether a node's driver schema could be consulted.
+type JobValidateReply struct {
+	DriverConfigValidated bool
+	Errors                []string
+	Warnings              []string
+}
+
+// JobDeregisterRequest stops a job, and with Purge forgets it.
+type JobDeregisterRequest struct {
+	Namespace       ids.Namespace
+	Job             ids.Job
+	Purge           bool
+	NoShutdownDelay bool
+	Priority        int
+}
+
+// JobEvaluateRequest makes a new evaluation of a job.
+type JobEvaluateRequest struct {
+	Namespace       ids.Namespace
+	Job             ids.Job
+	ForceReschedule bool
+}
+
+// JobRef names a job in a read.
+type JobRef struct {
+	Query
+	Job ids.Job
+}
+
+// JobAllocsRequest names a job in a read of its allocs.
+type JobAllocsRequest struct {
+	Query
+	Job ids.Job
+	All bool // also of purged predecessors with the same id
+}
+
+// JobReply is one job with its derived status; Job is nil when there is none (with the table's index).
+type JobReply struct {
+	Meta
+	Job *JobView
+}
+
+// JobView is a job with what is derived from its allocs and evaluations.
+type JobView struct {
+	Job                          *job.Job
+	Status                       string
+	StatusDescription            string
+	Summary                      map[string]GroupSummary
+	SummaryCreate, SummaryModify uint64
+}
+
+// GroupSummary counts a group's allocs by state.
+type GroupSummary struct{ Queued, Complete, Failed, Running, Starting, Lost, Unknown int }
+
+// JobListReply is a page of jobs.
+type JobListReply struct {
+	Meta
+	Jobs      []*JobView
+	NextToken string
+}
+
+// JobVersionsReply lists the stored versions, newest first.
+type JobVersionsReply struct {
+	Meta
+	Versions []*job.Job
+	Status   string
+}
+
+// JobSubmissionRequest names one version's text.
+type JobSubmissionRequest struct {
+	Query
+	Job     ids.Job
+	Version uint64
+}
+
+// JobSubmissionReply holds the text or nil.
+type JobSubmissionReply struct {
+	Meta
+	Submission *job.Submission
+}
+
+// EvalRef names an evaluation in a read.
+type EvalRef struct {
+	Query
+	Eval ids.Eval
+}
+
+// EvalReply is one evaluation or nil.
+type EvalReply struct {
+	Meta
+	Eval    *eval.Eval
+	Related []*eval.Eval
+}
+
+// EvalListReply is a page of evaluations.
+type EvalListReply struct {
+	Meta
+	Evals     []*eval.Eval
+	NextToken string
+}
+
+// AllocRef names an alloc in a read.
+type AllocRef struct {
+	Query
+	Alloc ids.Alloc
+}
+
+// AllocReply is one alloc with its job version, or nil.
+type AllocReply struct {
+	Meta
+	Alloc *alloc.Alloc
+	Job   *job.Job
+	// Storage tells, per volume alias, where a volume of the alloc stands, in words (volume.Describe).
+	Storage []AllocVolume
+}
+
+// AllocVolume describes one volume of an alloc for people.
+type AllocVolume struct {
+	Alias     string
+	Volume    ids.Volume
+	Plugin    ids.Plugin
+	Provider  string
+	ReadOnly  bool
+	State     string // one sentence
+	Path      string // on the node, when published
+	LastError string
+}
+
+// AllocListReply is a page of allocs; Jobs holds each job version that they refer to once, by JobKey.
+type AllocListReply struct {
+	Meta
+	Allocs    []*alloc.Alloc
+	Jobs      map[string]*job.Job
+	NextToken string
+}
+
+// JobKey is the key of AllocListReply.Jobs.
+func JobKey(ns ids.Namespace, id ids.Job, createIndex, version uint64) string {
+	return string(ns) + "\x00" + string(id) + "\x00" + utoa(createIndex) + "." + utoa(version)
+}
+
+// AllocStopRequest asks to stop an alloc and to place its replacement.
+type AllocStopRequest struct {
+	Alloc           ids.Alloc
+	NoShutdownDelay bool
+}

@@ -1,0 +1,102 @@
+package wire
+
+import (
+	"context"
+	"net"
+	"strings"
+
+	"google.golang.org/grpc"
+
+	"berth/internal/base/fault"
+)
+
+// Server answers methods on any number of listeners. Register handlers first, then Run.
+type Server struct {
+	services map[string]*grpc.ServiceDesc
+	mu       map[string]bool
+}
+
+// NewServer returns a server without methods. It starts nothing.
+func NewServer() *Server {
+	return &Server{services: map[string]*grpc.ServiceDesc{}, mu: map[string]bool{}}
+}
+
+func methodPath(name string) string {
+	noun, verb, ok := strings.Cut(name, ".")
+	if !ok {
+		panic("wire: method name without a dot: " + name)
+	}
+	return "/berth." + noun + "/" + verb
+}
+
+func (s *Server) service(path string) (*grpc.ServiceDesc, string) {
+	if s.mu[path] {
+		panic("wire: two handlers for " + path)
+	}
+	s.mu[path] = true
+	svc, verb, _ := strings.Cut(path[1:], "/")
+	d := s.services[svc]
+	if d == nil {
+		d = &grpc.ServiceDesc{ServiceName: svc, HandlerType: (*any)(nil)}
+		s.services[svc] = d
+	}
+	return d, verb
+}
+
+func (s *Server) unary(path string, h func(context.Context, func(any) error) (any, error)) {
+	d, verb := s.service(path)
+	d.Methods = append(d.Methods, grpc.MethodDesc{MethodName: verb,
+		Handler: func(_ any, ctx context.Context, dec func(any) error, ic grpc.UnaryServerInterceptor) (any, error) {
+			return guardUnary(ctx, path, func() (any, error) { return h(ctx, dec) })
+		}})
+}
+
+func (s *Server) stream(path string, h func(grpc.ServerStream) error) {
+	d, verb := s.service(path)
+	d.Streams = append(d.Streams, grpc.StreamDesc{StreamName: verb, ServerStreams: true, ClientStreams: true,
+		Handler: func(_ any, ss grpc.ServerStream) error { return guardStream(path, func() error { return h(ss) }) }})
+}
+
+// Methods lists the registered paths, for tests that compare them with the contract.
+func (s *Server) Methods() []string {
+	var out []string
+	for p := range s.mu {
+		out = append(out, p)
+	}
+	return out
+}
+
+// Run serves the listeners until ctx ends, then cuts open streams and returns when everything has stopped.
+func (s *Server) Run(ctx context.Context, listeners ...net.Listener) error {
+	gs := grpc.NewServer(grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage), grpc.WaitForHandlers(true))
+	for _, d := range s.services {
+		gs.RegisterService(d, nil)
+	}
+	return serveAll(ctx, gs, listeners)
+}
+
+func guardUnary(ctx context.Context, path string, fn func() (any, error)) (resp any, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			resp, err = nil, panicked(path, v)
+		}
+	}()
+	resp, err = fn()
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return resp, ctx.Err()
+}
+
+func guardStream(path string, fn func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicked(path, v)
+		}
+	}()
+	return toStatus(fn())
+}
+
+func panicked(path string, v any) error {
+	return toStatus(fault.New(fault.Internal, "serve", path, "panic: "+sprint(v)))
+}

@@ -1,0 +1,56 @@
+package wire
+
+import "berth/internal/base/ids"
+
+// Methods over the cluster itself, served by the server half.
+var (
+	SystemGC      = Unary[Empty, Written]("System.GC")
+	SystemStatus  = Unary[Empty, SystemStatusReply]("System.Status")
+	SystemSearch  = Unary[SearchRequest, SearchReply]("System.Search")
+	NamespaceList = Unary[Query, NamespaceListReply]("Namespace.List")
+)
+
+// SystemStatusReply describes the servers.
+type SystemStatusReply struct {
+	Leader  string // address, empty when unknown
+	Members []Member
+	Stats   map[string]map[string]string
+	Index   uint64
+}
+
+// Member is a server.
+type Member struct {
+	Name   string
+	Addr   string
+	Port   uint16
+	Status string
+	Tags   map[string]string
+}
+
+// SearchRequest looks for ids by prefix.
+type SearchRequest struct {
+	Namespace ids.Namespace
+	Prefix    string
+	Context   string // "all" or one of the contexts
+}
+
+// SearchReply lists at most 20 ids per context.
+type SearchReply struct {
+	Index       uint64
+	Matches     map[string][]string
+	Truncations map[string]bool
+}
+
+// NamespaceListReply lists namespaces.
+type NamespaceListReply struct {
+	Meta
+	Namespaces []Namespace
+}
+
+// Namespace is a named part of the cluster. Only the built-in ones exist until namespaces can be written.
+type Namespace struct {
+	Name        ids.Namespace
+	Description string
+	CreateIndex uint64
+	ModifyIndex uint64
+}

@@ -1,0 +1,94 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime/debug"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"berth/internal/base/lifecycle"
+)
+
+func sprint(v any) string { return fmt.Sprintf("%v\n%s", v, debug.Stack()) }
+
+func serveAll(ctx context.Context, gs *grpc.Server, listeners []net.Listener) error {
+	g, gctx := lifecycle.NewGroup(ctx)
+	for _, l := range listeners {
+		g.Go("serve "+l.Addr().String(), func() error {
+			if err := gs.Serve(l); err != nil && gctx.Err() == nil && !errors.Is(err, grpc.ErrServerStopped) {
+				return err
+			}
+			return nil
+		})
+	}
+	g.Go("stop", func() error {
+		<-gctx.Done()
+		gs.Stop()
+		return nil
+	})
+	return g.Wait()
+}
+
+// Pipe is the in-process transport: a listener for one half and a dialer for the other, without a port.
+type Pipe struct{ l *bufconn.Listener }
+
+// NewPipe returns a pipe.
+func NewPipe() *Pipe { return &Pipe{l: bufconn.Listen(256 << 10)} }
+
+// Listener is the serving end.
+func (p *Pipe) Listener() net.Listener { return p.l }
+
+// Dial opens a raw connection to the serving end.
+func (p *Pipe) Dial(ctx context.Context) (net.Conn, error) { return p.l.DialContext(ctx) }
+
+// Connect returns a client connection over connections that dial makes. Close it when done.
+func Connect(dial func(context.Context) (net.Conn, error)) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///berth",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
+		grpc.WithDisableServiceConfig())
+}
+
+// OneConn is a listener that yields exactly one connection: how an agent serves on the connection that it dialled, so
+// that servers can call agents behind address translation.
+type OneConn struct {
+	conns chan net.Conn
+	addr  net.Addr
+	done  chan struct{}
+}
+
+// NewOneConn wraps a dialled connection.
+func NewOneConn(c net.Conn) *OneConn {
+	l := &OneConn{conns: make(chan net.Conn, 1), addr: c.LocalAddr(), done: make(chan struct{})}
+	l.conns <- c
+	return l
+}
+
+// Accept yields the connection once, then waits for Close.
+func (l *OneConn) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends Accept; the connection itself belongs to the server that accepted it.
+func (l *OneConn) Close() error {
+	select {
+	case <-l.done:
+	default:
+		close(l.done)
+	}
+	return nil
+}
+
+// Addr is the connection's local address.
+func (l *OneConn) Addr() net.Addr { return l.addr }

@@ -1,0 +1,205 @@
+package wire
+
+import (
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/plugin"
+	"berth/internal/model/volume"
+)
+
+// Methods over volumes, snapshots and plugins, served by the server half.
+var (
+	VolumeCreate     = Unary[VolumeWriteRequest, VolumeWriteReply]("Volume.Create")
+	VolumeRegister   = Unary[VolumeWriteRequest, VolumeWriteReply]("Volume.Register")
+	VolumeExpand     = Unary[VolumeExpandRequest, VolumeWriteReply]("Volume.Expand")
+	VolumeDeregister = Unary[VolumeDeleteRequest, Written]("Volume.Deregister")
+	VolumeDelete     = Unary[VolumeDeleteRequest, Written]("Volume.Delete")
+	VolumeDetach     = Unary[VolumeDetachRequest, Written]("Volume.Detach")
+	VolumeGet        = Unary[VolumeRef, VolumeReply]("Volume.Get")
+	VolumeList       = Unary[VolumeListRequest, VolumeListReply]("Volume.List")
+	VolumeExternal   = Unary[ExternalListRequest, ExternalListReply]("Volume.External")
+	SnapshotCreate   = Unary[SnapshotCreateRequest, SnapshotReply]("Snapshot.Create")
+	SnapshotDelete   = Unary[SnapshotDeleteRequest, Written]("Snapshot.Delete")
+	SnapshotList     = Unary[SnapshotListRequest, SnapshotListReply]("Snapshot.List")
+	PluginGet        = Unary[PluginRef, PluginReply]("Plugin.Get")
+	PluginList       = Unary[Query, PluginListReply]("Plugin.List")
+)
+
+// VolumeWriteRequest creates (asks the provider) or registers (adopts) a volume. The same request again is "unchanged".
+type VolumeWriteRequest struct {
+	Volume     volume.ID
+	Spec       volume.Spec
+	ExternalID string            // register
+	Context    map[string]string // register
+	Secrets    Secrets
+	// Wait bounds how long the call waits for the provider; the intent goes on after it. 0: 2 minutes.
+	Wait time.Duration
+}
+
+// VolumeWriteReply: Outcome is "created", "registered", "updated", "expanded" or "unchanged"; Changed names what differs.
+type VolumeWriteReply struct {
+	Index    uint64
+	Volume   *volume.Volume
+	Outcome  string
+	Changed  []string
+	Warnings []string
+}
+
+// VolumeExpandRequest asks for more room.
+type VolumeExpandRequest struct {
+	Volume   volume.ID
+	Min, Max int64 // bytes
+	Wait     time.Duration
+}
+
+// VolumeDeleteRequest deletes (provider too) or deregisters (forgets).
+type VolumeDeleteRequest struct {
+	Volume  volume.ID
+	Force   bool
+	Reason  string // audited; required with Force
+	Secrets Secrets
+	Wait    time.Duration
+}
+
+// VolumeDetachRequest asks that the volume leave a node.
+type VolumeDetachRequest struct {
+	Volume volume.ID
+	Node   ids.Node
+}
+
+// VolumeRef names a volume in a read.
+type VolumeRef struct {
+	Query
+	Volume ids.Volume
+}
+
+// VolumeReply is one volume or nil.
+type VolumeReply struct {
+	Meta
+	Volume *VolumeView
+}
+
+// VolumeView is a volume with all that refers to it. State are sentences from volume.Describe.
+type VolumeView struct {
+	Volume        *volume.Volume
+	Plugin        *PluginView
+	Claims        []*volume.Claim
+	Attachments   []*volume.Attachment
+	Allocs        []*alloc.Alloc
+	OnNodes       map[ids.Node]volume.InventoryEntry
+	State         []string
+	Schedulable   bool
+	Unschedulable string // why not
+}
+
+// VolumeListRequest lists volumes.
+type VolumeListRequest struct {
+	Query
+	Plugin ids.Plugin
+	Node   ids.Node
+}
+
+// VolumeListReply is a page of volumes.
+type VolumeListReply struct {
+	Meta
+	Volumes   []*VolumeView
+	NextToken string
+}
+
+// ExternalListRequest asks a plugin for what its provider has.
+type ExternalListRequest struct {
+	Plugin    ids.Plugin
+	PerPage   int
+	NextToken string
+}
+
+// ExternalVolume is one volume in the provider's eyes.
+type ExternalVolume struct {
+	ExternalID     string
+	Capacity       int64
+	Context        map[string]string
+	PublishedNodes []string
+	Abnormal       bool
+	Status         string
+	CloneID        string
+	SnapshotID     string
+}
+
+// ExternalListReply is a page; Incomplete names nodes that could not be asked (node-scoped plugins).
+type ExternalListReply struct {
+	Volumes    []ExternalVolume
+	NextToken  string
+	Incomplete []string
+}
+
+// SnapshotCreateRequest cuts a snapshot of a volume.
+type SnapshotCreateRequest struct {
+	Volume     volume.ID
+	Name       string
+	Parameters map[string]string
+	Secrets    Secrets
+	Wait       time.Duration
+}
+
+// SnapshotReply is the snapshot.
+type SnapshotReply struct {
+	Index    uint64
+	Snapshot *volume.Snapshot
+}
+
+// SnapshotDeleteRequest deletes a snapshot by the provider's id.
+type SnapshotDeleteRequest struct {
+	Namespace  ids.Namespace
+	Plugin     ids.Plugin
+	SnapshotID string
+	Secrets    Secrets
+	Wait       time.Duration
+}
+
+// SnapshotListRequest lists a plugin's snapshots as its provider has them.
+type SnapshotListRequest struct {
+	Plugin    ids.Plugin
+	Secrets   Secrets
+	PerPage   int
+	NextToken string
+}
+
+// SnapshotListReply is a page.
+type SnapshotListReply struct {
+	Snapshots  []*volume.Snapshot
+	NextToken  string
+	Incomplete []string
+}
+
+// PluginRef names a plugin in a read.
+type PluginRef struct {
+	Query
+	Plugin ids.Plugin
+}
+
+// PluginReply is one plugin or nil.
+type PluginReply struct {
+	Meta
+	Plugin *PluginView
+}
+
+// PluginView is a plugin with its instances; expected counts come from the jobs that run it.
+type PluginView struct {
+	Record              *plugin.Record
+	Instances           []*plugin.Instance
+	ControllerRequired  bool
+	ControllersExpected int
+	NodesExpected       int
+	ControllersHealthy  int
+	NodesHealthy        int
+	Allocs              []*alloc.Alloc
+	Volumes             int // that refer to it
+}
+
+// PluginListReply lists plugins.
+type PluginListReply struct {
+	Meta
+	Plugins []*PluginView
+}
