@@ -1,0 +1,47 @@
+# What a person does with this tree. `make help` lists it.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help build helper dev demo check test e2e bench
+
+# Programs are static and carry neither symbols nor the builder's paths, so that equal sources give equal bytes.
+GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w'
+HELPER := internal/helperbin/bin/berth-helper
+STATICCHECK := go tool -modfile=tools/staticcheck/go.mod staticcheck
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: helper ## Build bin/berth
+	@$(GOBUILD) -o bin/berth ./cmd/berth
+
+# The helper is embedded in berth, and by that in everything that starts tasks: it is built before all else. Go leaves
+# the file alone when nothing changed.
+helper:
+	@$(GOBUILD) -o $(HELPER) ./cmd/berth-helper
+
+dev: build ## Run a server and a client in one process, state in a temporary directory
+	@bin/berth agent -dev
+
+demo: build ## Show a database that keeps its data through crashes (one minute)
+	@scripts/install-debian.sh redis-server redis-tools e2fsprogs util-linux
+	@scripts/demo.sh
+
+check: helper ## Before a commit: vet, staticcheck, architecture, fast tests (under a minute when warm)
+	@go vet ./...
+	@$(STATICCHECK) ./...
+	@go test ./tools/arch
+	@go test -short $$(go list ./... | grep -v -e /e2e -e /tools/arch)
+
+test: ## Everything: Debian packages, check, all tests with the race detector, end to end, compatibility
+	@scripts/install-debian.sh
+	@$(MAKE) --no-print-directory build check
+	@go test -race -timeout 15m $$(go list ./... | grep -v -e /e2e -e /tools/arch)
+	@$(MAKE) --no-print-directory e2e
+
+e2e: build ## The real binary on the real kernel, and the public Go client against it
+	@if [ -d e2e ]; then go test -count=1 -timeout 15m ./e2e/...; fi
+	@if [ -d compat ]; then cd compat && go test -count=1 -timeout 10m ./...; fi
+
+bench: build ## Measure and write docs/performance.md
+	@go run ./tools/bench
