@@ -1,0 +1,156 @@
+// Package kv owns the node-local durable store: one bbolt file in the data directory that holds what must survive the
+// agent. Every committed transaction is on disk before it returns; a step's result and the next step's intent share one.
+package kv
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"berth/internal/base/fault"
+)
+
+// Codec turns records into bytes. Decode must refuse unknown fields: skipping one would lose state.
+type Codec struct {
+	Encode func(any) ([]byte, error)
+	Decode func([]byte, any) error
+}
+
+// Store is one open file. It is safe for concurrent use; transactions that write are serialised.
+type Store struct {
+	path  string
+	codec Codec
+	db    *bolt.DB
+}
+
+// Open opens or creates the file. The file is locked: a second opener gets fault.Busy.
+func Open(path string, codec Codec) (*Store, error) {
+	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: time.Millisecond, FreelistType: bolt.FreelistMapType})
+	switch {
+	case errors.Is(err, bolt.ErrTimeout):
+		return nil, fault.WithHint(fault.New(fault.Busy, "open store", path, "another process holds it"), "stop the other agent or use another data_dir")
+	case err != nil:
+		return nil, classify(err, "open store", path)
+	}
+	return &Store{path: path, codec: codec, db: db}, nil
+}
+
+// Close waits for open transactions and closes the file.
+func (s *Store) Close() error { return s.db.Close() }
+
+// Size of the file in bytes.
+func (s *Store) Size() int64 {
+	st, err := os.Stat(s.path)
+	if err != nil {
+		return 0
+	}
+	return st.Size()
+}
+
+// Update runs fn in one durable transaction. When it returns an error nothing was changed. A full disk is
+// fault.Exhausted, a failed write or fsync fault.Internal; both name the file.
+func (s *Store) Update(fn func(*Tx) error) error {
+	var inner error
+	err := s.db.Update(func(tx *bolt.Tx) error {
+		inner = fn(&Tx{tx: tx, codec: s.codec})
+		return inner
+	})
+	if err != nil && inner == nil {
+		return classify(err, "write store", s.path)
+	}
+	return err
+}
+
+// View runs fn on a consistent state.
+func (s *Store) View(fn func(*Tx) error) error {
+	return s.db.View(func(tx *bolt.Tx) error { return fn(&Tx{tx: tx, codec: s.codec}) })
+}
+
+func classify(err error, op, path string) error {
+	kind := fault.Internal
+	hint := ""
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		kind, hint = fault.Exhausted, "free some room on its file system; nothing was lost"
+	}
+	return fault.WithHint(fault.Wrap(err, kind, op, path), hint)
+}
+
+// Tx is a transaction.
+type Tx struct {
+	tx    *bolt.Tx
+	codec Codec
+}
+
+// Put stores a record under a key in a bucket.
+func (t *Tx) Put(bucket, key string, v any) error {
+	data, err := t.codec.Encode(v)
+	if err != nil {
+		return fmt.Errorf("encode %s/%s: %w", bucket, key, err)
+	}
+	b, err := t.tx.CreateBucketIfNotExists([]byte(bucket))
+	if err != nil {
+		return err
+	}
+	return b.Put([]byte(key), data)
+}
+
+// Get reads a record; false when there is none.
+func (t *Tx) Get(bucket, key string, v any) (bool, error) {
+	b := t.tx.Bucket([]byte(bucket))
+	if b == nil {
+		return false, nil
+	}
+	data := b.Get([]byte(key))
+	if data == nil {
+		return false, nil
+	}
+	if err := t.codec.Decode(data, v); err != nil {
+		return false, fmt.Errorf("decode %s/%s: %w", bucket, key, err)
+	}
+	return true, nil
+}
+
+// Delete removes a record; removing what is not there is no error.
+func (t *Tx) Delete(bucket, key string) error {
+	b := t.tx.Bucket([]byte(bucket))
+	if b == nil {
+		return nil
+	}
+	return b.Delete([]byte(key))
+}
+
+// Keys lists a bucket's keys in order.
+func (t *Tx) Keys(bucket string) []string {
+	b := t.tx.Bucket([]byte(bucket))
+	if b == nil {
+		return nil
+	}
+	var out []string
+	c := b.Cursor()
+	for k, _ := c.First(); k != nil; k, _ = c.Next() {
+		out = append(out, string(k))
+	}
+	return out
+}
+
+// All reads every record of a bucket in key order. A record that does not decode is handed to bad (which may stop the
+// walk by returning an error), never dropped in silence.
+func All[T any](t *Tx, bucket string, each func(key string, v *T) error, bad func(key string, err error) error) error {
+	for _, k := range t.Keys(bucket) {
+		v := new(T)
+		if _, err := t.Get(bucket, k, v); err != nil {
+			if err := bad(k, err); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := each(k, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
