@@ -3,7 +3,15 @@ package fault
 import (
 	"context"
 	"errors"
-	"net/http"
+)
+
+// HTTP statuses are spelled out for the same reason as Code: net/http alone would double the small helper program.
+const (
+	statusBadRequest     = 400
+	statusForbidden      = 403
+	statusNotFound       = 404
+	statusInternalError  = 500
+	statusNotImplemented = 501
 )
 
 // Code is the number of a gRPC status code. It is spelled out here so that the small helper program can use faults
@@ -18,18 +26,18 @@ type row struct {
 // table is the one place where kinds meet the outside world: gRPC codes (grpc/codes) and HTTP statuses. Most faults
 // that a user caused answer 500, because clients of this API print a 500's body unchanged and branch on 404 and 400.
 var table = [...]row{
-	Internal:    {13, http.StatusInternalServerError},
-	NotFound:    {5, http.StatusNotFound},
-	Invalid:     {3, http.StatusBadRequest},
-	Conflict:    {9, http.StatusInternalServerError},
-	Busy:        {10, http.StatusInternalServerError},
-	NotReady:    {11, http.StatusInternalServerError},
-	Denied:      {7, http.StatusForbidden},
-	Unavailable: {14, http.StatusInternalServerError},
-	Timeout:     {4, http.StatusInternalServerError},
-	Exhausted:   {8, http.StatusInternalServerError},
-	Unsupported: {12, http.StatusNotImplemented},
-	Canceled:    {1, http.StatusInternalServerError},
+	Internal:    {13, statusInternalError},
+	NotFound:    {5, statusNotFound},
+	Invalid:     {3, statusBadRequest},
+	Conflict:    {9, statusInternalError},
+	Busy:        {10, statusInternalError},
+	NotReady:    {11, statusInternalError},
+	Denied:      {7, statusForbidden},
+	Unavailable: {14, statusInternalError},
+	Timeout:     {4, statusInternalError},
+	Exhausted:   {8, statusInternalError},
+	Unsupported: {12, statusNotImplemented},
+	Canceled:    {1, statusInternalError},
 }
 
 // GRPC returns the gRPC status code that carries a kind between our own processes.
@@ -55,7 +63,7 @@ func (k Kind) HTTPStatus() int {
 	if int(k) < len(table) {
 		return table[k].http
 	}
-	return http.StatusInternalServerError
+	return statusInternalError
 }
 
 func contextKind(err error) Kind {
