@@ -1,0 +1,105 @@
+package api
+
+import "time"
+
+// The types of a CSI plugin task.
+const (
+	CSIPluginTypeNode       = "node"
+	CSIPluginTypeController = "controller"
+	CSIPluginTypeMonolith   = "monolith"
+)
+
+// TaskCSIPluginConfig declares that a task is a CSI plugin.
+type TaskCSIPluginConfig struct {
+	ID                  string        `hcl:"id"`
+	Type                string        `hcl:"type"`
+	MountDir            string        `hcl:"mount_dir"`
+	StagePublishBaseDir string        `hcl:"stage_publish_base_dir"`
+	HealthTimeout       time.Duration `hcl:"health_timeout"`
+	// ControllerScope is "cluster" (any controller instance serves any volume; the default) or "node" (only the
+	// instance on a volume's home node does). An addition of Berth; absent when unset.
+	ControllerScope string `json:",omitempty" hcl:"controller_scope"`
+}
+
+// CSIPlugin is a plugin as the cluster sees it: the sum of its instances.
+type CSIPlugin struct {
+	ID                  string
+	Provider            string
+	Version             string
+	ControllerRequired  bool
+	Controllers         map[string]*CSIInfo // by node id
+	Nodes               map[string]*CSIInfo // by node id
+	Allocations         []*AllocationListStub
+	ControllerJobs      map[string]map[string]*CSIPluginJob // by namespace, then job id
+	NodeJobs            map[string]map[string]*CSIPluginJob
+	ControllersHealthy  int
+	ControllersExpected int
+	NodesHealthy        int
+	NodesExpected       int
+	CreateIndex         uint64
+	ModifyIndex         uint64
+	CreateTime          int64 // Unix nanoseconds
+	ModifyTime          int64 // Unix nanoseconds
+}
+
+// CSIPluginJob names a job that runs a plugin and how many instances it should have.
+type CSIPluginJob struct {
+	Namespace string
+	ID        string
+	Expected  int
+}
+
+// CSIPluginListStub is a plugin in a list.
+type CSIPluginListStub struct {
+	ID                  string
+	Provider            string
+	ControllerRequired  bool
+	ControllersHealthy  int
+	ControllersExpected int
+	NodesHealthy        int
+	NodesExpected       int
+	CreateIndex         uint64
+	ModifyIndex         uint64
+}
+
+// CSIInfo is one instance of a plugin on a node, in one role.
+type CSIInfo struct {
+	PluginID                 string
+	AllocID                  string
+	Healthy                  bool
+	HealthDescription        string
+	UpdateTime               *time.Time
+	Provider                 string
+	ProviderVersion          string
+	RequiresControllerPlugin bool
+	RequiresTopologies       bool
+	ControllerInfo           *CSIControllerInfo
+	NodeInfo                 *CSINodeInfo
+}
+
+// CSIControllerInfo is what a controller instance says it can do.
+type CSIControllerInfo struct {
+	SupportsCreateDelete             bool
+	SupportsAttachDetach             bool
+	SupportsListVolumes              bool
+	SupportsGetCapacity              bool
+	SupportsCreateDeleteSnapshot     bool
+	SupportsListSnapshots            bool
+	SupportsClone                    bool
+	SupportsReadOnlyAttach           bool
+	SupportsExpand                   bool
+	SupportsListVolumesAttachedNodes bool
+	SupportsCondition                bool
+	SupportsGet                      bool
+}
+
+// CSINodeInfo is what a node instance says of its node and can do there.
+type CSINodeInfo struct {
+	ID                      string
+	MaxVolumes              int64
+	AccessibleTopology      *CSITopology
+	RequiresNodeStageVolume bool
+	SupportsStats           bool
+	SupportsExpand          bool
+	SupportsCondition       bool
+}

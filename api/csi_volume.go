@@ -1,0 +1,180 @@
+package api
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Secrets are values for a storage provider. They travel in JSON, but no formatter or log shows them.
+type Secrets map[string]string
+
+// String hides the values.
+func (s Secrets) String() string { return fmt.Sprintf("*** (%d values)", len(s)) }
+
+// GoString hides the values.
+func (s Secrets) GoString() string { return s.String() }
+
+// Format hides the values from every verb.
+func (s Secrets) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.String()) }
+
+// LogValue hides the values from logs.
+func (s Secrets) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// CSIVolume is a volume of a CSI plugin: what was asked of it, and in replies what is known of it.
+type CSIVolume struct {
+	ID                    string                 `hcl:"id"`
+	Name                  string                 `hcl:"name"`
+	ExternalID            string                 `hcl:"external_id"`
+	Namespace             string                 `hcl:"namespace"`
+	RequestedTopologies   *CSITopologyRequest    `hcl:"topology_request,block"`
+	Topologies            []*CSITopology         // where it is reachable from; reply only
+	AccessMode            string                 // of the present claims; reply only
+	AttachmentMode        string                 // of the present claims; reply only
+	MountOptions          *CSIMountOptions       `hcl:"mount_options,block"`
+	Secrets               Secrets                `hcl:"secrets,map"`
+	Parameters            map[string]string      `hcl:"parameters,map"`
+	Context               map[string]string      `hcl:"context,map"`
+	Capacity              int64                  // bytes; reply only
+	RequestedCapacityMin  int64                  `hcl:"capacity_min,bytes"`
+	RequestedCapacityMax  int64                  `hcl:"capacity_max,bytes"`
+	RequestedCapabilities []*CSIVolumeCapability `hcl:"capability,block"`
+	CloneID               string                 `hcl:"clone_id"`
+	SnapshotID            string                 `hcl:"snapshot_id"`
+	ReadAllocs            map[string]*Allocation // the values are null on the wire
+	WriteAllocs           map[string]*Allocation
+	Allocations           []*AllocationListStub
+	Schedulable           bool
+	PluginID              string `hcl:"plugin_id"`
+	Provider              string
+	ProviderVersion       string
+	ControllerRequired    bool
+	ControllersHealthy    int
+	ControllersExpected   int
+	NodesHealthy          int
+	NodesExpected         int
+	ResourceExhausted     *time.Time
+	CreateIndex           uint64
+	ModifyIndex           uint64
+	CreateTime            int64 // Unix nanoseconds
+	ModifyTime            int64 // Unix nanoseconds
+}
+
+// CSIMountOptions are the file system type and flags of a mount.
+type CSIMountOptions struct {
+	FSType     string   `hcl:"fs_type"`
+	MountFlags []string `hcl:"mount_flags"`
+}
+
+// CSIVolumeCapability is one way in which a volume may be used.
+type CSIVolumeCapability struct {
+	AccessMode     string `hcl:"access_mode"`
+	AttachmentMode string `hcl:"attachment_mode"`
+}
+
+// CSITopology is a place in the provider's eyes.
+type CSITopology struct {
+	Segments map[string]string `hcl:"segments,map"`
+}
+
+// CSITopologyRequest says where a new volume must, and should preferably, be reachable from.
+type CSITopologyRequest struct {
+	Required  []*CSITopology `hcl:"required,block"`
+	Preferred []*CSITopology `hcl:"preferred,block"`
+}
+
+// CSIVolumeListStub is a CSI volume in a list.
+type CSIVolumeListStub struct {
+	ID                  string
+	Namespace           string
+	Name                string
+	ExternalID          string
+	Topologies          []*CSITopology
+	AccessMode          string
+	AttachmentMode      string
+	CurrentReaders      int
+	CurrentWriters      int
+	Schedulable         bool
+	PluginID            string
+	Provider            string
+	ControllerRequired  bool
+	ControllersHealthy  int
+	ControllersExpected int
+	NodesHealthy        int
+	NodesExpected       int
+	ResourceExhausted   *time.Time
+	CreateIndex         uint64
+	ModifyIndex         uint64
+	CreateTime          int64 // Unix nanoseconds
+	ModifyTime          int64 // Unix nanoseconds
+}
+
+// CSIVolumeRegisterRequest is the body of volume register.
+type CSIVolumeRegisterRequest struct {
+	Volumes        []*CSIVolume
+	PolicyOverride bool
+	WriteRequest
+}
+
+// CSIVolumeRegisterResponse is the reply to volume register.
+type CSIVolumeRegisterResponse struct {
+	Volumes  []*CSIVolume
+	Warnings string
+	QueryMeta
+}
+
+// CSIVolumeCreateRequest is the body of volume create.
+type CSIVolumeCreateRequest CSIVolumeRegisterRequest
+
+// CSIVolumeCreateResponse is the reply to volume create.
+type CSIVolumeCreateResponse CSIVolumeRegisterResponse
+
+// CSIVolumeExternalStub is a volume that a plugin lists, whether registered or not.
+type CSIVolumeExternalStub struct {
+	ExternalID               string
+	CapacityBytes            int64
+	VolumeContext            map[string]string
+	CloneID                  string
+	SnapshotID               string
+	PublishedExternalNodeIDs []string
+	IsAbnormal               bool
+	Status                   string
+}
+
+// CSIVolumeListExternalResponse is a page of the volumes that a plugin lists.
+type CSIVolumeListExternalResponse struct {
+	Volumes []*CSIVolumeExternalStub
+	QueryMeta
+}
+
+// CSISnapshot is a snapshot of a volume, held by the provider.
+type CSISnapshot struct {
+	ID                     string
+	ExternalSourceVolumeID string
+	SizeBytes              int64
+	CreateTime             int64 // Unix seconds
+	IsReady                bool
+	SourceVolumeID         string
+	PluginID               string
+	Name                   string
+	Secrets                Secrets
+	Parameters             map[string]string
+}
+
+// CSISnapshotCreateRequest is the body of volume snapshot create.
+type CSISnapshotCreateRequest struct {
+	Snapshots []*CSISnapshot
+	WriteRequest
+}
+
+// CSISnapshotCreateResponse is the reply to volume snapshot create.
+type CSISnapshotCreateResponse struct {
+	Snapshots []*CSISnapshot
+	QueryMeta
+}
+
+// CSISnapshotListResponse is a page of the snapshots of a plugin.
+type CSISnapshotListResponse struct {
+	Snapshots []*CSISnapshot
+	QueryMeta
+}

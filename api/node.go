@@ -1,0 +1,285 @@
+package api
+
+import "time"
+
+// The statuses of a node.
+const (
+	NodeStatusInit         = "initializing"
+	NodeStatusReady        = "ready"
+	NodeStatusDown         = "down"
+	NodeStatusDisconnected = "disconnected"
+)
+
+// Whether a node takes new allocations.
+const (
+	NodeSchedulingEligible   = "eligible"
+	NodeSchedulingIneligible = "ineligible"
+)
+
+// Node is a machine that runs allocations.
+type Node struct {
+	ID                       string
+	Datacenter               string
+	Name                     string
+	HTTPAddr                 string
+	TLSEnabled               bool
+	Attributes               map[string]string
+	Resources                *Resources `json:",omitempty"` // legacy
+	Reserved                 *Resources `json:",omitempty"` // legacy
+	NodeResources            *NodeResources
+	ReservedResources        *NodeReservedResources
+	Links                    map[string]string
+	Meta                     map[string]string
+	NodeClass                string
+	NodePool                 string
+	CgroupParent             string
+	ComputedClass            string
+	Drain                    bool
+	DrainStrategy            *DrainStrategy
+	SchedulingEligibility    string
+	Status                   string
+	StatusDescription        string
+	StatusUpdatedAt          int64 // Unix seconds
+	Events                   []*NodeEvent
+	Drivers                  map[string]*DriverInfo
+	HostVolumes              map[string]*HostVolumeInfo
+	GCVolumesOnNodeGC        bool
+	HostNetworks             map[string]*HostNetworkInfo
+	CSIControllerPlugins     map[string]*CSIInfo
+	CSINodePlugins           map[string]*CSIInfo
+	LastDrain                *DrainMetadata
+	LastMissedHeartbeatIndex uint64
+	LastAllocUpdateIndex     uint64
+	NodeMaxAllocs            int
+	IdentitySigningKeyID     string
+	SecretID                 string // always empty in replies
+	CreateIndex              uint64
+	ModifyIndex              uint64
+}
+
+// NodeListStub is a node in a list.
+type NodeListStub struct {
+	Address               string
+	ID                    string
+	Attributes            map[string]string
+	Datacenter            string
+	Name                  string
+	NodePool              string
+	NodeClass             string
+	Version               string
+	Drain                 bool
+	SchedulingEligibility string
+	Status                string
+	StatusDescription     string
+	Drivers               map[string]*DriverInfo
+	HostVolumes           map[string]*HostVolumeInfo
+	NodeResources         *NodeResources
+	ReservedResources     *NodeReservedResources
+	LastDrain             *DrainMetadata
+	CreateIndex           uint64
+	ModifyIndex           uint64
+}
+
+// NodeResources is what a node has.
+type NodeResources struct {
+	Cpu            NodeCpuResources
+	Processors     NodeProcessorResources
+	Memory         NodeMemoryResources
+	Disk           NodeDiskResources
+	Devices        []*NodeDeviceResource
+	NodeNetworks   []*NodeNetworkResource
+	Networks       []*NetworkResource
+	MinDynamicPort int
+	MaxDynamicPort int
+}
+
+// NodeCpuResources is the computing power of a node.
+type NodeCpuResources struct {
+	CpuShares          int64
+	TotalCpuCores      uint16
+	ReservableCpuCores []uint16
+}
+
+// NodeProcessorResources is the arrangement of a node's cores.
+type NodeProcessorResources struct {
+	Topology *NodeTopology
+}
+
+// NodeTopology are the memory nodes and cores of a machine.
+type NodeTopology struct {
+	Nodes                  []int
+	Distances              [][]int
+	Cores                  []NodeCore
+	OverrideTotalCompute   int64
+	OverrideWitholdCompute int64
+}
+
+// NodeCore is one core. Grade is true for a performance core.
+type NodeCore struct {
+	ID         int
+	SocketID   int
+	NodeID     int
+	Grade      bool
+	Disable    bool
+	BaseSpeed  int64
+	MaxSpeed   int64
+	GuessSpeed int64
+}
+
+// NodeMemoryResources is the memory of a node.
+type NodeMemoryResources struct{ MemoryMB int64 }
+
+// NodeDiskResources is the disk space of a node.
+type NodeDiskResources struct{ DiskMB int64 }
+
+// NodeDeviceResource are the devices of one kind on a node.
+type NodeDeviceResource struct {
+	Vendor     string
+	Type       string
+	Name       string
+	Instances  []*NodeDevice
+	Attributes map[string]any
+}
+
+// NodeDevice is one device.
+type NodeDevice struct {
+	ID                string
+	Healthy           bool
+	HealthDescription string
+	Locality          *NodeDeviceLocality
+}
+
+// NodeDeviceLocality says where on the bus a device is.
+type NodeDeviceLocality struct{ PciBusID string }
+
+// NodeNetworkResource is a network interface of a node.
+type NodeNetworkResource struct {
+	Mode       string
+	Device     string
+	MacAddress string
+	Speed      int
+	Addresses  []NodeNetworkAddress
+}
+
+// NodeNetworkAddress is an address of an interface.
+type NodeNetworkAddress struct {
+	Family        string
+	Alias         string
+	Address       string
+	ReservedPorts string
+	Gateway       string
+}
+
+// NodeReservedResources is what a node keeps back from allocations.
+type NodeReservedResources struct {
+	Cpu      NodeReservedCpuResources
+	Memory   NodeMemoryResources
+	Disk     NodeDiskResources
+	Networks NodeReservedNetworkResources
+}
+
+// NodeReservedCpuResources is the computing power that a node keeps back.
+type NodeReservedCpuResources struct {
+	CpuShares        uint64
+	ReservedCpuCores []uint16
+}
+
+// NodeReservedNetworkResources are the ports that a node keeps back, as ranges in a text.
+type NodeReservedNetworkResources struct{ ReservedHostPorts string }
+
+// DriverInfo is what a node knows of a task driver.
+type DriverInfo struct {
+	Attributes        map[string]string
+	Detected          bool
+	Healthy           bool
+	HealthDescription string
+	UpdateTime        time.Time
+}
+
+// HostVolumeInfo is a host volume that a node offers.
+type HostVolumeInfo struct {
+	Name     string
+	Path     string
+	ReadOnly bool
+	ID       string
+}
+
+// HostNetworkInfo is a named network of a node.
+type HostNetworkInfo struct {
+	Name          string
+	CIDR          string
+	Interface     string
+	ReservedPorts string
+}
+
+// DrainSpec is how a node is drained: Deadline is in nanoseconds, -1 forces, 0 waits for ever.
+type DrainSpec struct {
+	Deadline         time.Duration
+	IgnoreSystemJobs bool
+}
+
+// DrainStrategy is a drain in progress.
+type DrainStrategy struct {
+	Deadline         time.Duration
+	IgnoreSystemJobs bool
+	ForceDeadline    time.Time
+	StartedAt        time.Time
+}
+
+// DrainMetadata is the last drain of a node.
+type DrainMetadata struct {
+	StartedAt  time.Time
+	UpdatedAt  time.Time
+	Status     string
+	AccessorID string
+	Meta       map[string]string
+}
+
+// NodeEvent is something that happened to a node.
+type NodeEvent struct {
+	Message     string
+	Subsystem   string
+	Details     map[string]string
+	Timestamp   time.Time
+	CreateIndex uint64
+}
+
+// NodeUpdateDrainRequest is the body of node drain.
+type NodeUpdateDrainRequest struct {
+	NodeID       string
+	DrainSpec    *DrainSpec
+	MarkEligible bool
+	Meta         map[string]string
+}
+
+// NodeUpdateEligibilityRequest is the body of node eligibility.
+type NodeUpdateEligibilityRequest struct {
+	NodeID      string
+	Eligibility string
+}
+
+// NodeUpdateResponse is the reply to drain and eligibility.
+type NodeUpdateResponse struct {
+	NodeModifyIndex uint64
+	EvalIDs         []string
+	EvalCreateIndex uint64
+	Index           uint64
+}
+
+// NodePool is a named set of nodes.
+type NodePool struct {
+	Name                   string
+	Description            string
+	Meta                   map[string]string
+	SchedulerConfiguration *NodePoolSchedulerConfiguration
+	NodeIdentityTTL        time.Duration
+	Hash                   []byte
+	CreateIndex            uint64
+	ModifyIndex            uint64
+}
+
+// NodePoolSchedulerConfiguration overrides the scheduler's configuration for a pool.
+type NodePoolSchedulerConfiguration struct {
+	SchedulerAlgorithm            string
+	MemoryOversubscriptionEnabled *bool
+}

@@ -1,0 +1,87 @@
+package api
+
+// Resources is what a task asks of its node. In replies the same type carries sums.
+type Resources struct {
+	CPU         *int               `hcl:"cpu"`
+	Cores       *int               `hcl:"cores"`
+	MemoryMB    *int               `hcl:"memory"`
+	MemoryMaxMB *int               `hcl:"memory_max"`
+	DiskMB      *int               `hcl:"disk"`
+	Networks    []*NetworkResource `hcl:"network,block"`
+	Devices     []*RequestedDevice `hcl:"device,block"`
+	NUMA        *NUMAResource      `hcl:"numa,block"`
+	SecretsMB   *int               `hcl:"secrets"`
+	IOPS        *int               `hcl:"iops"`
+}
+
+// RequestedDevice asks for devices by vendor, type and name.
+type RequestedDevice struct {
+	Name        string        `hcl:"name,label"`
+	Count       *uint64       `hcl:"count"`
+	Constraints []*Constraint `hcl:"constraint,block"`
+	Affinities  []*Affinity   `hcl:"affinity,block"`
+}
+
+// NUMAResource asks for cores of one memory node.
+type NUMAResource struct {
+	Affinity string   `hcl:"affinity"`
+	Devices  []string `hcl:"devices"`
+}
+
+// NetworkResource is a network that a group asks for, or was given.
+type NetworkResource struct {
+	Mode          string     `hcl:"mode"`
+	Device        string     `hcl:"device"`
+	CIDR          string     `hcl:"cidr"`
+	IP            string     `hcl:"ip"`
+	DNS           *DNSConfig `hcl:"dns,block"`
+	ReservedPorts []Port     // ports with a static number
+	DynamicPorts  []Port     `hcl:"port,block"` // ports that the scheduler chooses
+	Hostname      string     `hcl:"hostname"`
+	MBits         *int       `hcl:"mbits"`
+	CNI           *CNIConfig `hcl:"cni,block"`
+}
+
+// Port is a labelled port. Value is its number on the host, 0 until one is chosen; To is the number inside the
+// group's network, 0 for the same and -1 for the one that was chosen.
+type Port struct {
+	Label           string `hcl:"label,label"`
+	Value           int    `hcl:"static"`
+	To              int    `hcl:"to"`
+	HostNetwork     string `hcl:"host_network"`
+	IgnoreCollision bool   `hcl:"ignore_collision"`
+}
+
+// DNSConfig is the resolver configuration of a group's network.
+type DNSConfig struct {
+	Servers  []string `hcl:"servers"`
+	Searches []string `hcl:"searches"`
+	Options  []string `hcl:"options"`
+}
+
+// CNIConfig carries arguments to CNI plugins.
+type CNIConfig struct {
+	Args map[string]string `hcl:"args,map"`
+}
+
+// VolumeRequest is a group's request for a volume under an alias.
+type VolumeRequest struct {
+	Name           string           `hcl:"name,label"`
+	Type           string           `hcl:"type"`
+	Source         string           `hcl:"source"`
+	ReadOnly       bool             `hcl:"read_only"`
+	Sticky         bool             `hcl:"sticky"`
+	AccessMode     string           `hcl:"access_mode"`
+	AttachmentMode string           `hcl:"attachment_mode"`
+	MountOptions   *CSIMountOptions `hcl:"mount_options,block"`
+	PerAlloc       bool             `hcl:"per_alloc"`
+}
+
+// VolumeMount shows a group's volume to a task.
+type VolumeMount struct {
+	Volume          *string `hcl:"volume"`
+	Destination     *string `hcl:"destination"`
+	ReadOnly        *bool   `hcl:"read_only"`
+	PropagationMode *string `hcl:"propagation_mode"`
+	SELinuxLabel    *string `hcl:"selinux_label"`
+}
