@@ -1,0 +1,111 @@
+// Package hook is the contract between the runners and the hooks of allocs and tasks: short, blocking, goroutine-free
+// steps at the start and the end. A hook declares a want, waits for it and hands the result on; what outlives the alloc
+// belongs to a keeper.
+package hook
+
+import (
+	"context"
+
+	"berth/internal/client/hookresources"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/port/driver"
+)
+
+// Hook has a name, for events and logs.
+type Hook interface{ Name() string }
+
+// Prerunner runs before the first task of an alloc starts, in order, and again after an agent restart: hooks are
+// idempotent and return at once when their work is verified. An error of kind NotReady (or the end of ctx) is waiting and
+// never a failure; Invalid, Unsupported and Denied fail the alloc; anything else is retried with a growing pause.
+type Prerunner interface {
+	Hook
+	Prerun(ctx context.Context, a *Alloc) error
+}
+
+// Postrunner runs when every task's processes are proven gone, in reverse order, also for hooks whose Prerun failed. The
+// runner repeats it with a growing pause until it succeeds; the alloc is not reported complete or failed before.
+type Postrunner interface {
+	Hook
+	Postrun(ctx context.Context, a *Alloc) error
+}
+
+// Alloc is what an alloc hook sees.
+type Alloc struct {
+	Alloc     *alloc.Alloc // frozen
+	Job       *job.Job     // frozen
+	Group     *job.TaskGroup
+	Dir       string // the alloc's directory on the node
+	Resources *hookresources.Resources
+	// Driver describes a task's driver as it is on this node.
+	Driver func(name string) (driver.Info, error)
+	// Emit adds an event to every task of the alloc.
+	Emit func(*alloc.TaskEvent)
+	// Restored: the alloc's tasks may be running already (the agent restarted).
+	Restored bool
+}
+
+// Prestarter runs before each start of a task (restarts too), in order, and after an agent restart with Restored set.
+type Prestarter interface {
+	Hook
+	Prestart(ctx context.Context, t *Task) error
+}
+
+// Poststarter runs when the task's process runs.
+type Poststarter interface {
+	Hook
+	Poststart(ctx context.Context, t *Task) error
+}
+
+// Exiter runs after each exit of the task's process, before a restart is considered.
+type Exiter interface {
+	Hook
+	Exited(ctx context.Context, t *Task) error
+}
+
+// Stopper runs once, when the task will not start again.
+type Stopper interface {
+	Hook
+	Stop(ctx context.Context, t *Task) error
+}
+
+// Task is what a task hook sees. Output members are collected anew at each Prestart round.
+type Task struct {
+	Alloc      *alloc.Alloc
+	Job        *job.Job
+	Group      *job.TaskGroup
+	Task       *job.Task
+	DriverInfo driver.Info
+	Dir        string // the alloc's directory on the node
+	AllocDir   string // shared directory ("<Dir>/alloc")
+	TaskDir    string // "<Dir>/<task>": local, secrets, tmp
+	Resources  *hookresources.Resources
+	Attempt    int
+	Restored   bool
+	// Interpolate replaces ${…} by the task's environment and the node's attributes.
+	Interpolate func(string) string
+	// Emit adds an event to this task.
+	Emit func(*alloc.TaskEvent)
+	// Signal, Restart and Kill act on this task from outside the hook's call (a template that changed, a plugin that
+	// never became healthy).
+	Control Control
+
+	Out Output
+}
+
+// Control lets a keeper that works for a hook act on a running task.
+type Control interface {
+	Signal(ctx context.Context, signal, reason string) error
+	Restart(ctx context.Context, reason string) error
+	Kill(ctx context.Context, reason string) error
+}
+
+// Output is what Prestart hooks contribute to the start.
+type Output struct {
+	Env           map[string]string
+	Mounts        []driver.Mount
+	Devices       []driver.Device
+	CSIPluginNode bool
+	// RestartWithoutLimit overrides the restart policy: CSI plugins restart for ever, 0.5 s to 30 s.
+	RestartWithoutLimit bool
+}
