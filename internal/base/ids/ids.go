@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -92,14 +93,14 @@ func ValidName(s string) error {
 	return ValidVolume(s)
 }
 
-// ValidJob checks a job id: 1 to 128 bytes of valid UTF-8, no space, no control character. Slashes are legal
+// ValidJob checks a job id: 1 to 128 bytes of printable UTF-8 (nothing that steers a terminal) without space. Slashes are legal
 // (children of periodic and parameterized jobs have them), path dots as whole segments are not.
 func ValidJob(s string) error {
 	if err := bounded(s, 128); err != nil {
 		return err
 	}
 	for _, r := range s {
-		if r <= ' ' || r == 0x7f || r == '\\' {
+		if r == ' ' || r == '\\' || !unicode.IsPrint(r) {
 			return fmt.Errorf("character %q is not allowed", r)
 		}
 	}
@@ -112,7 +113,7 @@ func ValidJob(s string) error {
 }
 
 // ValidTask checks names of groups and tasks: they become directories, so only 1 to 128 bytes of printable UTF-8
-// without slash, backslash, or a leading dot.
+// without slash, backslash, or a leading dot, and not the name of the directory that lies beside theirs.
 func ValidTask(s string) error {
 	if err := bounded(s, 128); err != nil {
 		return err
@@ -120,8 +121,11 @@ func ValidTask(s string) error {
 	if s[0] == '.' {
 		return errors.New("a leading dot is not allowed")
 	}
+	if s == "alloc" {
+		return errors.New(`the name "alloc" is taken by the directory that the tasks of a group share`)
+	}
 	for _, r := range s {
-		if r < ' ' || r == 0x7f || r == '/' || r == '\\' {
+		if r == '/' || r == '\\' || !unicode.IsPrint(r) {
 			return fmt.Errorf("character %q is not allowed", r)
 		}
 	}

@@ -15,17 +15,21 @@ import (
 type Group struct {
 	cancel context.CancelCauseFunc
 	done   <-chan struct{}
-	wg     sync.WaitGroup
+	ctxErr func() error
+
 	mu     sync.Mutex
+	idle   sync.Cond // active became zero
+	active int       // children under way
 	err    error
 	closed bool
-	ctxErr func() error
 }
 
 // NewGroup returns a group and the context that its children get. Cancelling parent ends them.
 func NewGroup(parent context.Context) (*Group, context.Context) {
 	ctx, cancel := context.WithCancelCause(parent)
-	return &Group{cancel: cancel, done: ctx.Done(), ctxErr: ctx.Err}, ctx
+	g := &Group{cancel: cancel, done: ctx.Done(), ctxErr: ctx.Err}
+	g.idle.L = &g.mu
+	return g, ctx
 }
 
 // Go starts fn in the group. A non-nil error that is not the end of the group's own context cancels the group. After
@@ -36,15 +40,23 @@ func (g *Group) Go(name string, fn func() error) bool {
 		g.mu.Unlock()
 		return false
 	}
-	g.wg.Add(1)
+	g.active++
 	g.mu.Unlock()
 	go func() {
-		defer g.wg.Done()
-		if err := guard(name, fn); err != nil && !(errors.Is(err, context.Canceled) && g.ctxErr() != nil) {
+		defer g.leave()
+		if err := guard(fn); err != nil && !(errors.Is(err, context.Canceled) && g.ctxErr() != nil) {
 			g.fail(fmt.Errorf("%s: %w", name, err))
 		}
 	}()
 	return true
+}
+
+func (g *Group) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.active--; g.active == 0 {
+		g.idle.Broadcast()
+	}
 }
 
 func (g *Group) fail(err error) {
@@ -59,11 +71,13 @@ func (g *Group) fail(err error) {
 // Stop cancels the children; it does not wait.
 func (g *Group) Stop() { g.cancel(nil) }
 
-// Wait joins every child, then closes the group, and returns the first error.
+// Wait joins every child, those that are started meanwhile too, then closes the group, and returns the first error.
 func (g *Group) Wait() error {
-	g.wg.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	for g.active > 0 {
+		g.idle.Wait()
+	}
 	g.closed = true
 	g.cancel(nil)
 	return g.err
@@ -80,10 +94,10 @@ type PanicError struct {
 
 func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", p.Value, p.Stack) }
 
-func guard(name string, fn func() error) (err error) {
+func guard(fn func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("%s: %w", name, &PanicError{Value: v, Stack: debug.Stack()})
+			err = &PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
 	return fn()
@@ -105,10 +119,14 @@ func RunAll(ctx context.Context, runs map[string]func(context.Context) error) er
 }
 
 // Isolated runs fn so that its failure is handed to onErr instead of ending its siblings: the rule for loops over
-// independent objects (a fault of one object never stops an agent).
+// independent objects (a fault of one object never stops an agent). The name appears when fn panics.
 func Isolated(name string, fn func() error, onErr func(error)) func() error {
 	return func() error {
-		if err := guard(name, fn); err != nil {
+		err := guard(fn)
+		if p, ok := err.(*PanicError); ok {
+			err = fmt.Errorf("%s: %w", name, p)
+		}
+		if err != nil {
 			onErr(err)
 		}
 		return nil

@@ -1,8 +1,10 @@
-// Package redact owns the type of values that must never be shown: a Secret prints as *** in every formatter, in JSON,
-// in CBOR text forms and in logs. Its content is read by name, with Reveal, at the call that needs it.
+// Package redact owns the type of values that must never be shown: a Secret prints as *** in every formatter, in JSON
+// and in logs, and refuses CBOR. Its content is read by name, with Reveal, at the call that needs it. Every package may
+// import it.
 package redact
 
 import (
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
@@ -14,20 +16,40 @@ import (
 // Mask is what a secret looks like to everybody who does not call Reveal.
 const Mask = "***"
 
-// Secret is a value that no formatter shows. The zero value is empty and formats as the empty string.
-type Secret struct{ v string }
+// Secret is a value that no formatter shows. The zero value is empty and formats as the empty string. Compare with
+// Equal: two secrets of the same content are not == each other.
+type Secret struct {
+	// A pointer, because fmt does not ask the methods of values in unexported fields: it prints what lies in them, and
+	// there it must find an address.
+	v *string
+}
 
 // New wraps a value.
-func New(v string) Secret { return Secret{v} }
+func New(v string) Secret {
+	if v == "" {
+		return Secret{}
+	}
+	return Secret{&v}
+}
 
 // Reveal returns the content. Call it only where the value leaves for its destination.
-func (s Secret) Reveal() string { return s.v }
+func (s Secret) Reveal() string {
+	if s.v == nil {
+		return ""
+	}
+	return *s.v
+}
 
 // Empty reports whether there is no content.
-func (s Secret) Empty() bool { return s.v == "" }
+func (s Secret) Empty() bool { return s.v == nil }
+
+// Equal compares contents, in a time that tells nothing but their lengths.
+func (s Secret) Equal(other Secret) bool {
+	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(other.Reveal())) == 1
+}
 
 func (s Secret) String() string {
-	if s.v == "" {
+	if s.Empty() {
 		return ""
 	}
 	return Mask
@@ -77,8 +99,8 @@ func (m Map) Reveal() map[string]string {
 func (m Map) Scrub(text string) string {
 	values := make([]string, 0, len(m))
 	for _, v := range m {
-		if v.v != "" {
-			values = append(values, v.v)
+		if !v.Empty() {
+			values = append(values, v.Reveal())
 		}
 	}
 	sort.Slice(values, func(i, j int) bool { return len(values[i]) > len(values[j]) })
