@@ -1,0 +1,207 @@
+package csi
+
+import (
+	"fmt"
+	"time"
+
+	pb "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// The functions of this file turn a plugin's answer into plain types, or into a sentence that says what is wrong with
+// it. A plugin is foreign code: nothing it sends is believed unseen. An empty sentence means that all is well.
+
+func idFault(field, id string, max int) string {
+	switch {
+	case id == "":
+		return "an empty " + field
+	case len(id) > max:
+		return fmt.Sprintf("a %s of %d bytes, more than the %d that the specification allows", field, len(id), max)
+	}
+	return ""
+}
+
+func mapFault(field string, m map[string]string) string {
+	size := 0
+	for k, v := range m {
+		size += len(k) + len(v)
+	}
+	if size > maxMap {
+		return fmt.Sprintf("a %s of %d bytes, more than the %d that the specification allows", field, size, maxMap)
+	}
+	return ""
+}
+
+func sizeFault(field string, n int64) string {
+	if n < 0 {
+		return fmt.Sprintf("a negative %s (%d)", field, n)
+	}
+	return ""
+}
+
+// first returns the first sentence that is not empty.
+func first(faults ...string) string {
+	for _, f := range faults {
+		if f != "" {
+			return f
+		}
+	}
+	return ""
+}
+
+func topologiesFrom(list []*pb.Topology) ([]Topology, string) {
+	var out []Topology
+	for _, t := range list {
+		place := Topology(mapPB(t.GetSegments()))
+		if wrong := topologyFault(place); wrong != "" {
+			return nil, "a topology that " + wrong
+		}
+		out = append(out, place)
+	}
+	return out, ""
+}
+
+// volumeFrom reads a volume. A topology from a plugin that does not advertise constraints is not to be used.
+func volumeFrom(v *pb.Volume, topologyAware bool) (Volume, string) {
+	if v == nil {
+		return Volume{}, "no volume"
+	}
+	out := Volume{ID: v.GetVolumeId(), Capacity: v.GetCapacityBytes(), Context: mapPB(v.GetVolumeContext()),
+		Source: ContentSource{SnapshotID: v.GetContentSource().GetSnapshot().GetSnapshotId(), VolumeID: v.GetContentSource().GetVolume().GetVolumeId()}}
+	wrong := first(idFault("volume id", out.ID, maxString), sizeFault("capacity", out.Capacity), mapFault("volume context", out.Context))
+	if wrong == "" && topologyAware {
+		out.Topology, wrong = topologiesFrom(v.GetAccessibleTopology())
+	}
+	return out, wrong
+}
+
+func timeFrom(t *timestamppb.Timestamp) (time.Time, string) {
+	if t == nil {
+		return time.Time{}, "no creation time"
+	}
+	if err := t.CheckValid(); err != nil {
+		return time.Time{}, "a creation time outside of the calendar"
+	}
+	return t.AsTime(), ""
+}
+
+func snapshotFrom(s *pb.Snapshot) (Snapshot, string) {
+	if s == nil {
+		return Snapshot{}, "no snapshot"
+	}
+	created, wrong := timeFrom(s.GetCreationTime())
+	out := Snapshot{ID: s.GetSnapshotId(), SourceVolumeID: s.GetSourceVolumeId(), Size: s.GetSizeBytes(), CreatedAt: created,
+		Ready: s.GetReadyToUse(), GroupID: s.GetGroupSnapshotId()}
+	wrong = first(idFault("snapshot id", out.ID, maxString), idFault("source volume id", out.SourceVolumeID, maxString),
+		sizeFault("snapshot size", out.Size), wrong)
+	if len(out.GroupID) > maxString {
+		wrong = first(wrong, idFault("group snapshot id", out.GroupID, maxString))
+	}
+	return out, wrong
+}
+
+func groupFrom(g *pb.VolumeGroupSnapshot) (GroupSnapshot, string) {
+	if g == nil {
+		return GroupSnapshot{}, "no group snapshot"
+	}
+	created, wrong := timeFrom(g.GetCreationTime())
+	out := GroupSnapshot{ID: g.GetGroupSnapshotId(), CreatedAt: created, Ready: g.GetReadyToUse()}
+	wrong = first(idFault("group snapshot id", out.ID, maxString), wrong)
+	if len(g.GetSnapshots()) == 0 {
+		wrong = first(wrong, "a group without snapshots")
+	}
+	for _, s := range g.GetSnapshots() {
+		member, bad := snapshotFrom(s)
+		if bad == "" && member.GroupID != out.ID {
+			bad = "a member that names another group"
+		}
+		if bad == "" && out.Ready && !member.Ready {
+			bad = "a group that is ready while a member is not"
+		}
+		wrong = first(wrong, bad)
+		out.Snapshots = append(out.Snapshots, member)
+	}
+	return out, wrong
+}
+
+// usageFrom reads usage by unit; the last entry of a unit counts.
+func usageFrom(list []*pb.VolumeUsage) (bytes, inodes *Usage, wrong string) {
+	for _, u := range list {
+		one := &Usage{Available: u.GetAvailable(), Total: u.GetTotal(), Used: u.GetUsed()}
+		wrong = first(wrong, sizeFault("available amount", one.Available), sizeFault("total amount", one.Total), sizeFault("used amount", one.Used))
+		switch u.GetUnit() {
+		case pb.VolumeUsage_BYTES:
+			bytes = one
+		case pb.VolumeUsage_INODES:
+			inodes = one
+		}
+	}
+	return bytes, inodes, wrong
+}
+
+func capacityFrom(r *pb.GetCapacityResponse) (Capacity, string) {
+	out := Capacity{Available: r.GetAvailableCapacity()}
+	wrong := sizeFault("available capacity", out.Available)
+	if m := r.GetMaximumVolumeSize(); m != nil {
+		out.MaxVolume = m.GetValue()
+		wrong = first(wrong, sizeFault("maximum volume size", out.MaxVolume))
+	}
+	return out, wrong
+}
+
+// pageFault bounds what one page may hold: more entries than asked is outside of the specification.
+func pageFault(got int, asked int32) string {
+	if asked > 0 && got > int(asked) {
+		return fmt.Sprintf("%d entries where at most %d were asked", got, asked)
+	}
+	return ""
+}
+
+// compare tells which fields a plugin confirmed with other contents than asked. Fields left out are not compared:
+// plugins in the wild omit them, and that is no refusal.
+func compare(asked ValidateVolumeRequest, got *pb.ValidateVolumeCapabilitiesResponse_Confirmed) []string {
+	var out []string
+	for _, c := range []struct {
+		name      string
+		want, got map[string]string
+	}{
+		{"volume_context", asked.VolumeContext, got.GetVolumeContext()},
+		{"parameters", asked.Parameters, got.GetParameters()},
+		{"mutable_parameters", asked.MutableParameters, got.GetMutableParameters()},
+	} {
+		for k, v := range c.got {
+			if want, ok := c.want[k]; !ok || want != v {
+				out = append(out, c.name)
+				break
+			}
+		}
+	}
+	if len(got.GetVolumeCapabilities()) == 0 {
+		return out
+	}
+	for _, want := range asked.Capabilities {
+		if !confirmedUse(want, got.GetVolumeCapabilities()) {
+			out = append(out, "volume_capabilities ("+string(want.AccessMode)+", "+string(want.AttachmentMode)+")")
+		}
+	}
+	return out
+}
+
+func confirmedUse(want VolumeCapability, list []*pb.VolumeCapability) bool {
+	for _, c := range list {
+		if c.GetAccessMode().GetMode() != accessModes[want.AccessMode] {
+			continue
+		}
+		if want.AttachmentMode == BlockDevice {
+			if c.GetBlock() != nil {
+				return true
+			}
+			continue
+		}
+		m := c.GetMount()
+		if m != nil && (m.GetFsType() == "" || want.FSType == "" || m.GetFsType() == want.FSType) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,84 @@
+package csi
+
+import (
+	"context"
+
+	pb "github.com/container-storage-interface/spec/lib/go/csi"
+)
+
+// ListVolumes reads one page of what the provider has.
+func (c *Client) ListVolumes(ctx context.Context, r ListVolumesRequest) (VolumePage, error) {
+	k := c.begin(ListVolumes, "", "", nil).controller(CapListVolumes).pageSize(r.MaxEntries).text("token", r.Token, false, maxMap)
+	resp := &pb.ListVolumesResponse{}
+	if err := k.send(ctx, &pb.ListVolumesRequest{MaxEntries: r.MaxEntries, StartingToken: r.Token}, resp); err != nil {
+		return VolumePage{}, err
+	}
+	wrong := pageFault(len(resp.GetEntries()), r.MaxEntries)
+	out := VolumePage{NextToken: resp.GetNextToken()}
+	known := k.inst.Controller.Has(CapListAttachedNodes)
+	for _, e := range resp.GetEntries() {
+		v, bad := volumeFrom(e.GetVolume(), k.inst.TopologyAware())
+		wrong = first(wrong, bad)
+		one := VolumeEntry{Volume: v, NodesKnown: known}
+		if known {
+			one.NodeIDs = listPB(e.GetStatus().GetPublishedNodeIds())
+		}
+		if k.inst.Controller.Has(CapVolumeConditionCtrl) {
+			one.Condition = conditionOf(e.GetStatus())
+		}
+		out.Entries = append(out.Entries, one)
+	}
+	if wrong != "" {
+		return VolumePage{}, k.defect(wrong)
+	}
+	return out, nil
+}
+
+// ListSnapshots reads one page of snapshots.
+func (c *Client) ListSnapshots(ctx context.Context, r ListSnapshotsRequest) (SnapshotPage, error) {
+	k := c.begin(ListSnapshots, "", "", r.Secrets).controller(CapListSnapshots).pageSize(r.MaxEntries).text("token", r.Token, false, maxMap)
+	k.text("source volume id", r.SourceVolumeID, false, maxString).text("snapshot id", r.SnapshotID, false, maxString).secretMap(r.Secrets)
+	req := &pb.ListSnapshotsRequest{MaxEntries: r.MaxEntries, StartingToken: r.Token, SourceVolumeId: r.SourceVolumeID,
+		SnapshotId: r.SnapshotID, Secrets: secretsPB(r.Secrets)}
+	resp := &pb.ListSnapshotsResponse{}
+	if err := k.send(ctx, req, resp); err != nil {
+		return SnapshotPage{}, err
+	}
+	wrong := pageFault(len(resp.GetEntries()), r.MaxEntries)
+	out := SnapshotPage{NextToken: resp.GetNextToken()}
+	for _, e := range resp.GetEntries() {
+		s, bad := snapshotFrom(e.GetSnapshot())
+		wrong = first(wrong, bad)
+		out.Snapshots = append(out.Snapshots, s)
+	}
+	if wrong != "" {
+		return SnapshotPage{}, k.defect(wrong)
+	}
+	return out, nil
+}
+
+// GetCapacity asks how much room there is for volumes of a kind at a place.
+func (c *Client) GetCapacity(ctx context.Context, r CapacityRequest) (Capacity, error) {
+	k := c.begin(GetCapacity, "", "", nil).controller(CapGetCapacity).capabilities(false, r.Capabilities...).stringMap("parameters", r.Parameters)
+	k.field(len(r.Topology) > 0, "the topology", k.inst.TopologyAware(), CapAccessibility.String())
+	if wrong := topologyFault(r.Topology); len(r.Topology) > 0 && wrong != "" {
+		k.invalid("the topology " + wrong)
+	}
+	req := &pb.GetCapacityRequest{VolumeCapabilities: capabilitiesPB(r.Capabilities), Parameters: mapPB(r.Parameters), AccessibleTopology: topologyPB(r.Topology)}
+	resp := &pb.GetCapacityResponse{}
+	if err := k.send(ctx, req, resp); err != nil {
+		return Capacity{}, err
+	}
+	out, wrong := capacityFrom(resp)
+	if wrong != "" {
+		return Capacity{}, k.defect(wrong)
+	}
+	return out, nil
+}
+
+func (k *call) pageSize(n int32) *call {
+	if n < 0 {
+		return k.invalid("the number of entries is negative")
+	}
+	return k
+}
