@@ -1,0 +1,53 @@
+package hostfs
+
+import (
+	"os"
+	"strings"
+
+	"berth/internal/base/fault"
+)
+
+// BootID returns the kernel's id of this boot: what was mounted or running under another one is gone.
+func BootID() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fault.Wrap(err, fault.Internal, "read", "the boot id")
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
+// WriteFileSync writes a small file durably: temporary name, fsync, rename, fsync of the directory.
+func WriteFileSync(path string, data []byte, mode os.FileMode) error {
+	dir, err := os.Open(dirOf(path))
+	if err != nil {
+		return fault.Wrap(err, fault.Internal, "write", path)
+	}
+	defer dir.Close()
+	tmp := path + ".tmp"
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return fault.Wrap(err, fault.Internal, "write", path)
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err == nil {
+		err = dir.Sync()
+	}
+	return fault.Wrap(err, fault.Internal, "write", path)
+}
+
+func dirOf(path string) string {
+	i := strings.LastIndexByte(path, '/')
+	if i <= 0 {
+		return "/"
+	}
+	return path[:i]
+}

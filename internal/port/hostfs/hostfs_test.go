@@ -1,0 +1,66 @@
+package hostfs_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/base/fault"
+	"berth/internal/port/hostfs"
+)
+
+func mountTmpfs(t *testing.T, path string, flags uintptr) {
+	t.Helper()
+	if err := unix.Mount("tmpfs", path, "tmpfs", flags, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
+}
+
+func TestTheTableShowsTheTopmostMount(t *testing.T) {
+	dir := t.TempDir()
+	mountTmpfs(t, dir, 0)
+	mountTmpfs(t, dir, unix.MS_RDONLY)
+	tab, err := hostfs.ReadTable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, ok := tab.At(dir)
+	if !ok || m.FSType != "tmpfs" || !m.ReadOnly {
+		t.Fatalf("got %+v, %v; want the read-only tmpfs on top", m, ok)
+	}
+	if got := len(tab.Beneath(dir)); got != 2 {
+		t.Fatalf("%d mounts beneath %s, want 2", got, dir)
+	}
+	if got := tab.Beneath(dir + "x"); len(got) != 0 {
+		t.Fatalf("a path that only shares the beginning counts as beneath: %v", got)
+	}
+}
+
+func TestRemovalStopsAtAMount(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "d")
+	if err := os.MkdirAll(filepath.Join(dir, "m"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mountTmpfs(t, filepath.Join(dir, "m"), 0)
+	if err := hostfs.RemoveEmpty(dir); !fault.Has(err, fault.Busy) {
+		t.Fatalf("got %v, want a busy fault that names the mount", err)
+	}
+	if err := unix.Unmount(filepath.Join(dir, "m"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := hostfs.RemoveEmpty(dir); !fault.Has(err, fault.Conflict) {
+		t.Fatalf("got %v, want a conflict for the directory that is not empty", err)
+	}
+	if err := hostfs.RemoveEmpty(filepath.Join(dir, "m")); err != nil {
+		t.Fatal(err)
+	}
+	if err := hostfs.RemoveEmpty(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := hostfs.RemoveEmpty(dir); err != nil {
+		t.Fatalf("removing what is gone: %v", err)
+	}
+}
