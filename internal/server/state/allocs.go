@@ -1,0 +1,86 @@
+package state
+
+import (
+	"iter"
+	"slices"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+)
+
+// Allocs names the table of allocs.
+const Allocs = "allocs"
+
+const (
+	byJob  = "job"
+	byNode = "node"
+	byEval = "eval"
+)
+
+var allocs = &table[alloc.Alloc]{
+	name: Allocs,
+	key:  func(a *alloc.Alloc) Key { return KeyOf(a.ID) },
+	indexes: []index[alloc.Alloc]{
+		one(byJob, func(a *alloc.Alloc) Key { return jobKey(a.Namespace, a.Job) }),
+		one(byNode, func(a *alloc.Alloc) Key { return KeyOf(a.Node) }),
+		one(byEval, func(a *alloc.Alloc) Key { return KeyOf(a.Eval) }),
+	},
+	stamp: func(now, old *alloc.Alloc, index uint64) {
+		now.CreateIndex, now.ModifyIndex = index, index
+		if old != nil {
+			now.CreateIndex = old.CreateIndex
+		}
+	},
+	modified: func(a *alloc.Alloc) uint64 { return a.ModifyIndex },
+}
+
+// Alloc returns an alloc, or nil.
+func (s *Snap) Alloc(w *Watch, id ids.Alloc) *alloc.Alloc { return allocs.get(s, w, KeyOf(id)) }
+
+// Allocs yields the allocs whose id begins with prefix, by id.
+func (s *Snap) Allocs(w *Watch, prefix string) iter.Seq[*alloc.Alloc] {
+	return allocs.scan(s, w, Key(prefix))
+}
+
+// AllocsByJob yields all allocs of a job's id, of purged predecessors too, by id.
+func (s *Snap) AllocsByJob(w *Watch, ns ids.Namespace, id ids.Job) iter.Seq[*alloc.Alloc] {
+	return allocs.find(s, w, byJob, jobKey(ns, id))
+}
+
+// AllocsByNode yields a node's allocs, by id.
+func (s *Snap) AllocsByNode(w *Watch, node ids.Node) iter.Seq[*alloc.Alloc] {
+	return allocs.find(s, w, byNode, KeyOf(node))
+}
+
+// AllocsByEval yields the allocs that an evaluation made, by id.
+func (s *Snap) AllocsByEval(w *Watch, eval ids.Eval) iter.Seq[*alloc.Alloc] {
+	return allocs.find(s, w, byEval, KeyOf(eval))
+}
+
+// JobOf returns the job version that an alloc was made from; nil only when the state is broken.
+func (s *Snap) JobOf(w *Watch, a *alloc.Alloc) *job.Job {
+	return s.JobVersion(w, a.Namespace, a.Job, a.JobCreateIndex, a.JobVersion)
+}
+
+// PutAlloc stores an alloc. The caller decides AllocModifyIndex: it counts changes by the servers alone.
+func (tx *Tx) PutAlloc(a *alloc.Alloc) { allocs.put(tx, a) }
+
+// DeleteAlloc forgets an alloc.
+func (tx *Tx) DeleteAlloc(id ids.Alloc) bool { return allocs.drop(tx, KeyOf(id)) }
+
+// ModifiedAllocs lists the modify indexes of allocs, for ReadIndex.
+func ModifiedAllocs(as []*alloc.Alloc) []uint64 {
+	out := make([]uint64, len(as))
+	for i, a := range as {
+		out[i] = a.ModifyIndex
+	}
+	return out
+}
+
+// SortAllocs orders allocs by create index, then id: the order of lists.
+func SortAllocs(as []*alloc.Alloc) {
+	slices.SortFunc(as, func(a, b *alloc.Alloc) int {
+		return compareCreated(a.CreateIndex, b.CreateIndex, string(a.ID), string(b.ID))
+	})
+}

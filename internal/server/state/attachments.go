@@ -1,0 +1,54 @@
+package state
+
+import (
+	"iter"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/volume"
+)
+
+// Attachments names the table of attachments.
+const Attachments = "attachments"
+
+var attachments = &table[volume.Attachment]{
+	name: Attachments,
+	key:  func(a *volume.Attachment) Key { return attachmentKey(a.Key()) },
+	indexes: []index[volume.Attachment]{
+		one(byNode, func(a *volume.Attachment) Key { return KeyOf(a.Node) }),
+	},
+	stamp: func(now, old *volume.Attachment, index uint64) {
+		now.CreateIndex, now.ModifyIndex = index, index
+		if old != nil {
+			now.CreateIndex = old.CreateIndex
+		}
+	},
+	modified: func(a *volume.Attachment) uint64 { return a.ModifyIndex },
+}
+
+func attachmentKey(k volume.AttachmentKey) Key { return volumeKey(k.Volume).with(string(k.Node)) }
+
+// Attachment returns an attachment, or nil.
+func (s *Snap) Attachment(w *Watch, k volume.AttachmentKey) *volume.Attachment {
+	return attachments.get(s, w, attachmentKey(k))
+}
+
+// Attachments yields all attachments, by volume and node.
+func (s *Snap) Attachments(w *Watch) iter.Seq[*volume.Attachment] { return attachments.scan(s, w, "") }
+
+// AttachmentsByVolume yields a volume's attachments, by node.
+func (s *Snap) AttachmentsByVolume(w *Watch, id volume.ID) iter.Seq[*volume.Attachment] {
+	return attachments.scan(s, w, volumeKey(id))
+}
+
+// AttachmentsByNode yields a node's attachments, by volume.
+func (s *Snap) AttachmentsByNode(w *Watch, id ids.Node) iter.Seq[*volume.Attachment] {
+	return attachments.find(s, w, byNode, KeyOf(id))
+}
+
+// PutAttachment stores an attachment.
+func (tx *Tx) PutAttachment(a *volume.Attachment) { attachments.put(tx, a) }
+
+// DeleteAttachment forgets an attachment.
+func (tx *Tx) DeleteAttachment(k volume.AttachmentKey) bool {
+	return attachments.drop(tx, attachmentKey(k))
+}

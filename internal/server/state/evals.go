@@ -1,0 +1,68 @@
+package state
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"strings"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/eval"
+)
+
+// Evals names the table of evaluations.
+const Evals = "evals"
+
+var evals = &table[eval.Eval]{
+	name: Evals,
+	key:  func(e *eval.Eval) Key { return KeyOf(e.ID) },
+	indexes: []index[eval.Eval]{
+		one(byJob, func(e *eval.Eval) Key { return jobKey(e.Namespace, e.Job) }),
+	},
+	stamp: func(now, old *eval.Eval, index uint64) {
+		now.CreateIndex, now.ModifyIndex = index, index
+		if old != nil {
+			now.CreateIndex = old.CreateIndex
+		}
+	},
+	modified: func(e *eval.Eval) uint64 { return e.ModifyIndex },
+}
+
+// Eval returns an evaluation, or nil.
+func (s *Snap) Eval(w *Watch, id ids.Eval) *eval.Eval { return evals.get(s, w, KeyOf(id)) }
+
+// Evals yields the evaluations whose id begins with prefix, by id.
+func (s *Snap) Evals(w *Watch, prefix string) iter.Seq[*eval.Eval] {
+	return evals.scan(s, w, Key(prefix))
+}
+
+// EvalsByJob yields a job's evaluations, by id.
+func (s *Snap) EvalsByJob(w *Watch, ns ids.Namespace, id ids.Job) iter.Seq[*eval.Eval] {
+	return evals.find(s, w, byJob, jobKey(ns, id))
+}
+
+// PutEval stores an evaluation; times that are zero become the command's.
+func (tx *Tx) PutEval(e *eval.Eval) {
+	if e.CreateTime == 0 {
+		e.CreateTime = nanos(tx.stamp.Time)
+	}
+	e.ModifyTime = nanos(tx.stamp.Time)
+	evals.put(tx, e)
+}
+
+// DeleteEval forgets an evaluation.
+func (tx *Tx) DeleteEval(id ids.Eval) bool { return evals.drop(tx, KeyOf(id)) }
+
+// SortEvals orders evaluations by create index, then id: the order of lists.
+func SortEvals(es []*eval.Eval) {
+	slices.SortFunc(es, func(a, b *eval.Eval) int {
+		return compareCreated(a.CreateIndex, b.CreateIndex, string(a.ID), string(b.ID))
+	})
+}
+
+func compareCreated(a, b uint64, aid, bid string) int {
+	if c := cmp.Compare(a, b); c != 0 {
+		return c
+	}
+	return strings.Compare(aid, bid)
+}

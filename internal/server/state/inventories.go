@@ -1,0 +1,102 @@
+package state
+
+import (
+	"iter"
+	"slices"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/volume"
+)
+
+// Inventories names the table of what nodes report of their stagings and publications.
+const Inventories = "inventories"
+
+// Inventory is one entry of a node's inventory as it was last reported.
+type Inventory struct {
+	Node                     ids.Node
+	Entry                    volume.InventoryEntry
+	CreateIndex, ModifyIndex uint64
+}
+
+// InventoryHead says what is known of a node's inventory as a whole.
+type InventoryHead struct {
+	Node ids.Node
+	// AllocIndex is the index of the alloc set at which the last report was taken.
+	AllocIndex uint64
+	// FullIndex is the Raft index of the last full report; 0: none yet, so that nothing can be concluded from silence.
+	FullIndex                uint64
+	CreateIndex, ModifyIndex uint64
+}
+
+var (
+	inventories = &table[Inventory]{
+		name: Inventories,
+		key:  func(i *Inventory) Key { return inventoryKey(i.Node, i.Entry.StagingKey) },
+		indexes: []index[Inventory]{
+			one(byVolume, func(i *Inventory) Key { return volumeKey(i.Entry.Volume) }),
+		},
+		stamp: func(now, old *Inventory, index uint64) {
+			now.CreateIndex, now.ModifyIndex = index, index
+			if old != nil {
+				now.CreateIndex = old.CreateIndex
+			}
+		},
+		modified: func(i *Inventory) uint64 { return i.ModifyIndex },
+	}
+	inventoryHeads = &table[InventoryHead]{
+		name: "inventory_heads",
+		key:  func(h *InventoryHead) Key { return KeyOf(h.Node) },
+		stamp: func(now, old *InventoryHead, index uint64) {
+			now.CreateIndex, now.ModifyIndex = index, index
+			if old != nil {
+				now.CreateIndex = old.CreateIndex
+			}
+		},
+		modified: func(h *InventoryHead) uint64 { return h.ModifyIndex },
+	}
+)
+
+func inventoryKey(node ids.Node, k volume.StagingKey) Key {
+	return KeyOf(string(node), string(k.Plugin), k.ExternalID)
+}
+
+// InventoryHead returns what is known of a node's inventory as a whole, or nil before its first report.
+func (s *Snap) InventoryHead(w *Watch, node ids.Node) *InventoryHead {
+	return inventoryHeads.get(s, w, KeyOf(node))
+}
+
+// InventoryEntry returns one entry of a node's inventory, or nil.
+func (s *Snap) InventoryEntry(w *Watch, node ids.Node, k volume.StagingKey) *Inventory {
+	return inventories.get(s, w, inventoryKey(node, k))
+}
+
+// InventoryOf yields a node's inventory, by plugin and external id.
+func (s *Snap) InventoryOf(w *Watch, node ids.Node) iter.Seq[*Inventory] {
+	return inventories.scan(s, w, KeyOf(node))
+}
+
+// InventoryByVolume yields what all nodes know of a volume, by node.
+func (s *Snap) InventoryByVolume(w *Watch, id volume.ID) iter.Seq[*Inventory] {
+	return inventories.find(s, w, byVolume, volumeKey(id))
+}
+
+// PutInventoryEntry stores one entry of a node's inventory.
+func (tx *Tx) PutInventoryEntry(node ids.Node, e volume.InventoryEntry) {
+	inventories.put(tx, &Inventory{Node: node, Entry: e})
+}
+
+// DeleteInventoryEntry forgets one entry of a node's inventory.
+func (tx *Tx) DeleteInventoryEntry(node ids.Node, k volume.StagingKey) bool {
+	return inventories.drop(tx, inventoryKey(node, k))
+}
+
+// PutInventoryHead stores what is known of a node's inventory as a whole.
+func (tx *Tx) PutInventoryHead(h *InventoryHead) { inventoryHeads.put(tx, h) }
+
+// DeleteInventory forgets all that a node reported.
+func (tx *Tx) DeleteInventory(node ids.Node) {
+	for _, i := range slices.Collect(inventories.scan(&tx.Snap, nil, KeyOf(node))) {
+		inventories.drop(tx, inventories.key(i))
+	}
+	inventoryHeads.drop(tx, KeyOf(node))
+}

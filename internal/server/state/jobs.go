@@ -1,0 +1,137 @@
+package state
+
+import (
+	"iter"
+	"slices"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/job"
+	"berth/internal/wire"
+)
+
+// Names of tables, for Snap.TableIndex and Snap.ReadIndex.
+const (
+	Jobs        = "jobs"
+	JobVersions = "job_versions"
+	Submissions = "submissions"
+)
+
+// jobs holds the present version of each job; jobVersions holds every version that is kept, the present one too.
+var (
+	jobs = &table[job.Job]{
+		name:     Jobs,
+		key:      func(j *job.Job) Key { return jobKey(j.Namespace, j.ID) },
+		stamp:    func(*job.Job, *job.Job, uint64) {}, // PutJob does it: a version keeps what it was stored with
+		modified: func(j *job.Job) uint64 { return j.ModifyIndex },
+	}
+	jobVersions = &table[job.Job]{
+		name: JobVersions,
+		key: func(j *job.Job) Key {
+			return jobKey(j.Namespace, j.ID).with(number(j.CreateIndex), number(j.Version))
+		},
+		modified: func(j *job.Job) uint64 { return j.ModifyIndex },
+	}
+	submissions = &table[job.Submission]{
+		name: Submissions,
+		key: func(s *job.Submission) Key {
+			return jobKey(s.Namespace, s.Job).with(number(s.Version))
+		},
+		stamp:    func(s, _ *job.Submission, index uint64) { s.ModifyIndex = index },
+		modified: func(s *job.Submission) uint64 { return s.ModifyIndex },
+	}
+)
+
+func jobKey(ns ids.Namespace, id ids.Job) Key { return KeyOf(string(ns), string(id)) }
+
+// inNamespace is the beginning of the keys of a namespace's objects whose id begins with prefix; for all namespaces the
+// prefix cannot be part of the key.
+func inNamespace(ns ids.Namespace, prefix string) Key {
+	if ns == wire.AllNamespaces || ns == "" {
+		return ""
+	}
+	return KeyOf(ns).open(prefix)
+}
+
+// Job returns the present version of a job, or nil.
+func (s *Snap) Job(w *Watch, ns ids.Namespace, id ids.Job) *job.Job {
+	return jobs.get(s, w, jobKey(ns, id))
+}
+
+// Jobs yields the present versions of a namespace's jobs (or of all) whose id begins with prefix, by namespace and id.
+func (s *Snap) Jobs(w *Watch, ns ids.Namespace, prefix string) iter.Seq[*job.Job] {
+	return matching(jobs.scan(s, w, inNamespace(ns, prefix)), prefix, func(j *job.Job) string { return string(j.ID) })
+}
+
+// JobVersion returns one kept version of a job, or nil. The create index tells a purged predecessor apart.
+func (s *Snap) JobVersion(w *Watch, ns ids.Namespace, id ids.Job, createIndex, version uint64) *job.Job {
+	return jobVersions.get(s, w, jobKey(ns, id).with(number(createIndex), number(version)))
+}
+
+// JobVersions returns the kept versions of the present job of that id, newest first.
+func (s *Snap) JobVersions(w *Watch, ns ids.Namespace, id ids.Job) []*job.Job {
+	j := s.Job(w, ns, id)
+	if j == nil {
+		return nil
+	}
+	out := slices.Collect(jobVersions.scan(s, w, jobKey(ns, id).with(number(j.CreateIndex))))
+	slices.Reverse(out)
+	return out
+}
+
+// StoredJobVersions returns every stored version of that id, of purged predecessors too, oldest first.
+func (s *Snap) StoredJobVersions(w *Watch, ns ids.Namespace, id ids.Job) []*job.Job {
+	return slices.Collect(jobVersions.scan(s, w, jobKey(ns, id)))
+}
+
+// AllJobVersions yields every stored version of every job.
+func (s *Snap) AllJobVersions() iter.Seq[*job.Job] { return jobVersions.scan(s, nil, "") }
+
+// Submission returns the text of a job version, or nil.
+func (s *Snap) Submission(w *Watch, ns ids.Namespace, id ids.Job, version uint64) *job.Submission {
+	return submissions.get(s, w, jobKey(ns, id).with(number(version)))
+}
+
+// PutJob stores j as the present version. It keeps the create index of the job that it replaces.
+func (tx *Tx) PutJob(j *job.Job) {
+	j.CreateIndex = tx.stamp.Index
+	if old := tx.Job(nil, j.Namespace, j.ID); old != nil {
+		j.CreateIndex = old.CreateIndex
+	}
+	j.ModifyIndex = tx.stamp.Index
+	jobs.put(tx, j)
+	jobVersions.put(tx, j)
+}
+
+// DeleteJob forgets the present version; versions that allocs refer to stay until DeleteJobVersion.
+func (tx *Tx) DeleteJob(ns ids.Namespace, id ids.Job) bool { return jobs.drop(tx, jobKey(ns, id)) }
+
+// DeleteJobVersion forgets one stored version.
+func (tx *Tx) DeleteJobVersion(j *job.Job) bool {
+	return jobVersions.drop(tx, jobVersions.key(j))
+}
+
+// PutSubmission stores the text of a job version.
+func (tx *Tx) PutSubmission(s *job.Submission) { submissions.put(tx, s) }
+
+// DeleteSubmissions forgets the texts of all versions of a job but those that keep says to keep.
+func (tx *Tx) DeleteSubmissions(ns ids.Namespace, id ids.Job, keep func(version uint64) bool) {
+	for _, s := range slices.Collect(submissions.scan(&tx.Snap, nil, jobKey(ns, id))) {
+		if !keep(s.Version) {
+			submissions.drop(tx, submissions.key(s))
+		}
+	}
+}
+
+// matching filters by prefix of the id; it costs nothing where the scan did it already.
+func matching[T any](in iter.Seq[*T], prefix string, id func(*T) string) iter.Seq[*T] {
+	if prefix == "" {
+		return in
+	}
+	return func(yield func(*T) bool) {
+		for o := range in {
+			if s := id(o); len(s) >= len(prefix) && s[:len(prefix)] == prefix && !yield(o) {
+				return
+			}
+		}
+	}
+}

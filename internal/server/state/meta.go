@@ -1,0 +1,32 @@
+package state
+
+// Metas names the table that holds the one record about the cluster itself.
+const Metas = "meta"
+
+// Meta identifies the cluster and this life of its state.
+type Meta struct {
+	ClusterID string // never changes
+	// Incarnation is new at bootstrap and at every restore by a person: epochs of another life are void.
+	Incarnation string
+	// Schema bounds what may be proposed: the lowest number that every server understands.
+	Schema                   uint64
+	CreateIndex, ModifyIndex uint64
+}
+
+var metas = &table[Meta]{
+	name: Metas,
+	key:  func(*Meta) Key { return KeyOf("cluster") },
+	stamp: func(now, old *Meta, index uint64) {
+		now.CreateIndex, now.ModifyIndex = index, index
+		if old != nil {
+			now.CreateIndex = old.CreateIndex
+		}
+	},
+	modified: func(m *Meta) uint64 { return m.ModifyIndex },
+}
+
+// Meta returns the record about the cluster, or nil before it was bootstrapped.
+func (s *Snap) Meta(w *Watch) *Meta { return metas.get(s, w, KeyOf("cluster")) }
+
+// PutMeta stores the record about the cluster.
+func (tx *Tx) PutMeta(m *Meta) { metas.put(tx, m) }

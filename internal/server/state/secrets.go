@@ -1,0 +1,37 @@
+package state
+
+import "iter"
+
+// Secrets names the table of sealed secrets.
+const Secrets = "secrets"
+
+// Sealed is an entry of the secret store: bytes that only the keyring can open.
+type Sealed struct {
+	Name                     string
+	Data                     []byte
+	CreateIndex, ModifyIndex uint64
+}
+
+var secrets = &table[Sealed]{
+	name: Secrets,
+	key:  func(e *Sealed) Key { return KeyOf(e.Name) },
+	stamp: func(now, old *Sealed, index uint64) {
+		now.CreateIndex, now.ModifyIndex = index, index
+		if old != nil {
+			now.CreateIndex = old.CreateIndex
+		}
+	},
+	modified: func(e *Sealed) uint64 { return e.ModifyIndex },
+}
+
+// Secret returns a sealed entry by name, or nil.
+func (s *Snap) Secret(w *Watch, name string) *Sealed { return secrets.get(s, w, KeyOf(name)) }
+
+// Secrets yields all sealed entries, by name.
+func (s *Snap) Secrets(w *Watch) iter.Seq[*Sealed] { return secrets.scan(s, w, "") }
+
+// PutSecret stores a sealed entry.
+func (tx *Tx) PutSecret(e *Sealed) { secrets.put(tx, e) }
+
+// DeleteSecret forgets a sealed entry.
+func (tx *Tx) DeleteSecret(name string) bool { return secrets.drop(tx, KeyOf(name)) }

@@ -1,0 +1,86 @@
+package state
+
+import (
+	"berth/internal/model/alloc"
+	"berth/internal/model/eval"
+	"berth/internal/model/job"
+	"berth/internal/wire"
+)
+
+// JobView derives what people see of a job from its allocs and evaluations, and the index of that view.
+func (s *Snap) JobView(w *Watch, j *job.Job) (*wire.JobView, uint64) {
+	v := &wire.JobView{Job: j, Summary: map[string]wire.GroupSummary{}, SummaryCreate: j.CreateIndex, SummaryModify: j.ModifyIndex}
+	for _, g := range j.TaskGroups {
+		v.Summary[g.Name] = wire.GroupSummary{}
+	}
+	live, any := false, false
+	index := max(s.ReadIndex(Allocs, j.ModifyIndex), s.ReadIndex(Evals))
+	for a := range s.AllocsByJob(w, j.Namespace, j.ID) {
+		index = max(index, a.ModifyIndex)
+		if a.JobCreateIndex != j.CreateIndex {
+			continue
+		}
+		any = true
+		live = live || !a.ClientTerminal()
+		v.SummaryModify = max(v.SummaryModify, a.ModifyIndex)
+		count(v.Summary, a)
+	}
+	pending, newest := false, (*eval.Eval)(nil)
+	for e := range s.EvalsByJob(w, j.Namespace, j.ID) {
+		index = max(index, e.ModifyIndex)
+		any = true
+		pending = pending || !e.Terminal()
+		if e.QueuedAllocations != nil && (newest == nil || e.ModifyIndex > newest.ModifyIndex) {
+			newest = e
+		}
+	}
+	queue(v, newest)
+	v.Status, v.StatusDescription = status(j, live, pending, any)
+	return v, index
+}
+
+func count(out map[string]wire.GroupSummary, a *alloc.Alloc) {
+	g := out[a.TaskGroup]
+	switch a.ClientStatus {
+	case alloc.ClientPending:
+		g.Starting++
+	case alloc.ClientRunning:
+		g.Running++
+	case alloc.ClientComplete:
+		g.Complete++
+	case alloc.ClientFailed:
+		g.Failed++
+	case alloc.ClientLost:
+		g.Lost++
+	case alloc.ClientUnknown:
+		g.Unknown++
+	}
+	out[a.TaskGroup] = g
+}
+
+func queue(v *wire.JobView, e *eval.Eval) {
+	if e == nil || v.Job.Stop {
+		return
+	}
+	v.SummaryModify = max(v.SummaryModify, e.ModifyIndex)
+	for name, n := range e.QueuedAllocations { // each key is written on its own: the order does not show
+		if g, ok := v.Summary[name]; ok {
+			g.Queued = n
+			v.Summary[name] = g
+		}
+	}
+}
+
+func status(j *job.Job, live, pending, any bool) (string, string) {
+	switch {
+	case live:
+		return job.StatusRunning, ""
+	case j.Type == job.TypeSystem && !j.Stop:
+		return job.StatusRunning, ""
+	case pending:
+		return job.StatusPending, ""
+	case j.Stop, any:
+		return job.StatusDead, ""
+	}
+	return job.StatusPending, ""
+}
