@@ -1,0 +1,212 @@
+// Package instance owns the connections to CSI plugins that run as jobs on this node: one per declared instance. It
+// waits for the socket, probes, negotiates, watches the connection, and drains. The volumes' state belongs to the plugin
+// id and lives in csimanager/node; nothing of it is here.
+package instance
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
+	"berth/internal/base/reconcile"
+	"berth/internal/client/csimanager"
+	"berth/internal/client/dynamicplugins"
+	"berth/internal/model/plugin"
+	"berth/internal/port/csi"
+)
+
+// reprobe is how often a healthy plugin is asked again; the death of its process is an event and needs no probe.
+const reprobe = 30 * time.Second
+
+// Config wires a manager.
+type Config struct {
+	Registry dynamicplugins.Registry
+	Node     ids.Node
+	Alpha    bool // allow alpha access modes where advertised
+	// Health is told when an instance becomes healthy or stops being so, for events on its task.
+	Health func(i dynamicplugins.Info, healthy bool, reason string)
+	// Timeout is told when a plugin did not answer its first probe within its health timeout.
+	Timeout func(i dynamicplugins.Info, reason string)
+	Log     *slog.Logger
+}
+
+// Manager holds the instances.
+type Manager struct {
+	cfg     Config
+	loop    *reconcile.Loop[dynamicplugins.Key]
+	changed lifecycle.Signal
+	mu      sync.Mutex
+	insts   map[dynamicplugins.Key]*instance
+	group   *lifecycle.Group // of the active Run, for connection watches
+}
+
+// instance is one declared instance and its connection.
+type instance struct {
+	info     dynamicplugins.Info
+	client   *csi.Client
+	facts    csi.Instance
+	state    plugin.State
+	reason   string
+	leases   int
+	since    time.Time // when probing began
+	updated  time.Time
+	timedOut bool
+	wasReady bool
+}
+
+// New returns a manager that does nothing before Run.
+func New(cfg Config) *Manager {
+	m := &Manager{cfg: cfg, insts: map[dynamicplugins.Key]*instance{}}
+	m.loop = reconcile.New(reconcile.Config{Name: "plugin instances", Parallel: 8, MinPause: 50 * time.Millisecond,
+		MaxPause: 5 * time.Second}, m.work)
+	return m
+}
+
+// Run follows the registry until ctx ends; then every connection is closed. The plugins themselves go on running.
+func (m *Manager) Run(ctx context.Context) error {
+	watch, err := newSocketWatch()
+	if err != nil {
+		return err
+	}
+	g, gctx := lifecycle.NewGroup(ctx)
+	m.mu.Lock()
+	m.group = g
+	m.mu.Unlock()
+	g.Go("probe", func() error { return m.loop.Run(gctx) })
+	g.Go("sockets", func() error { return watch.run(gctx, m.markAwaiting) })
+	g.Go("registry", func() error { return m.follow(gctx, watch) })
+	err = g.Wait()
+	m.closeAll()
+	return err
+}
+
+// follow keeps the set of instances equal to the registry's.
+func (m *Manager) follow(ctx context.Context, watch *socketWatch) error {
+	for {
+		ch := m.cfg.Registry.Changed()
+		m.sync(m.cfg.Registry.List(), watch)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ch:
+		}
+	}
+}
+
+func (m *Manager) sync(infos []dynamicplugins.Info, watch *socketWatch) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	declared := map[dynamicplugins.Key]bool{}
+	for _, i := range infos {
+		declared[i.Key()] = true
+		watch.add(i.Socket)
+		inst := m.insts[i.Key()]
+		if inst == nil {
+			inst = &instance{state: plugin.Awaiting, reason: "waiting for the plugin's socket", since: time.Now(), updated: time.Now()}
+			m.insts[i.Key()] = inst
+		}
+		inst.info = i
+		m.loop.Mark(i.Key())
+	}
+	for k, inst := range m.insts {
+		if !declared[k] && inst.state != plugin.Draining {
+			inst.state, inst.reason, inst.updated = plugin.Draining, "its task is stopping", time.Now()
+			m.loop.Mark(k)
+		}
+	}
+	m.changed.Notify()
+}
+
+// markAwaiting wakes the instances that wait for a socket: a file appeared in one of their directories.
+func (m *Manager) markAwaiting() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k, inst := range m.insts {
+		if inst.client == nil {
+			m.loop.Mark(k)
+		}
+	}
+}
+
+// States implements csimanager.Instances.
+func (m *Manager) States() []*plugin.Instance {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]*plugin.Instance, 0, len(m.insts))
+	for _, inst := range m.insts {
+		out = append(out, inst.describe(m.cfg.Node))
+	}
+	slices.SortFunc(out, compareInstances)
+	return out
+}
+
+// Changed implements csimanager.Instances and csimanager.Plugins.
+func (m *Manager) Changed() <-chan struct{} { return m.changed.C() }
+
+// Use implements csimanager.Plugins.
+func (m *Manager) Use(id ids.Plugin, role plugin.Role) (*csimanager.Connection, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var best *instance
+	why := "no task of this plugin runs on this node"
+	for k, inst := range m.insts {
+		if k.Plugin != id || k.Role != role {
+			continue
+		}
+		if inst.state != plugin.Ready {
+			if best == nil {
+				why = string(inst.state) + ": " + inst.reason
+			}
+			continue
+		}
+		if best == nil || inst.info.Declared.After(best.info.Declared) {
+			best = inst
+		}
+	}
+	if best == nil {
+		return nil, fault.New(fault.NotReady, "use", string(role)+` plugin "`+string(id)+`"`, why)
+	}
+	best.leases++
+	return &csimanager.Connection{Client: best.client, Facts: best.facts, Info: best.info, Release: m.releaser(best)}, nil
+}
+
+func (m *Manager) releaser(inst *instance) func() {
+	var once sync.Once
+	return func() {
+		once.Do(func() {
+			m.mu.Lock()
+			inst.leases--
+			idle := inst.leases == 0 && inst.state == plugin.Draining
+			m.mu.Unlock()
+			if idle {
+				m.loop.Mark(inst.info.Key())
+			}
+		})
+	}
+}
+
+func (m *Manager) closeAll() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k, inst := range m.insts {
+		m.closeClient(inst)
+		delete(m.insts, k)
+	}
+	m.group = nil
+}
+
+// closeClient ends the connection. The caller holds the lock.
+func (m *Manager) closeClient(inst *instance) {
+	if inst.client == nil {
+		return
+	}
+	if err := inst.client.Close(); err != nil {
+		m.cfg.Log.Debug("closing a plugin connection", "error", err)
+	}
+	inst.client = nil
+}

@@ -1,0 +1,232 @@
+package instance
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/logkey"
+	"berth/internal/base/reconcile"
+	"berth/internal/client/dynamicplugins"
+	"berth/internal/model/plugin"
+	"berth/internal/port/csi"
+)
+
+// work brings one instance on: connect, probe, negotiate, probe again later; or drain and forget it.
+func (m *Manager) work(ctx context.Context, key dynamicplugins.Key) (reconcile.Result, error) {
+	m.mu.Lock()
+	inst := m.insts[key]
+	if inst == nil {
+		m.mu.Unlock()
+		return reconcile.Done(), nil
+	}
+	if inst.state == plugin.Draining {
+		defer m.mu.Unlock()
+		if inst.leases == 0 {
+			m.closeClient(inst)
+			delete(m.insts, key)
+			m.changed.Notify()
+		}
+		return reconcile.Done(), nil
+	}
+	info, client := inst.info, inst.client
+	m.mu.Unlock()
+
+	if client == nil {
+		if _, err := os.Lstat(info.Socket); err != nil {
+			m.set(key, plugin.Awaiting, "waiting for the plugin's socket")
+			return m.untilTimeout(key, "its socket did not appear"), nil
+		}
+		var err error
+		if client, err = m.connect(ctx, key, info); err != nil {
+			m.set(key, plugin.Probing, err.Error())
+			m.checkTimeout(key, err.Error())
+			return reconcile.Result{}, err
+		}
+	}
+	return m.probe(ctx, key, info, client)
+}
+
+// connect dials and files the client with a watch on its connection.
+func (m *Manager) connect(ctx context.Context, key dynamicplugins.Key, info dynamicplugins.Info) (*csi.Client, error) {
+	client, err := csi.Dial(ctx, info.Socket, csi.Options{Plugin: string(info.Plugin), Log: m.cfg.Log, Alpha: m.cfg.Alpha})
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	inst := m.insts[key]
+	if inst == nil || m.group == nil {
+		return nil, errorsJoin(fault.New(fault.Canceled, "connect to", string(info.Plugin), "the instance was withdrawn"), client.Close())
+	}
+	inst.client = client
+	m.group.Go("watch "+string(info.Plugin), func() error { return m.watch(key, client) })
+	return client, nil
+}
+
+// watch turns the end of a connection into an event: the plugin's process died or closed it.
+func (m *Manager) watch(key dynamicplugins.Key, client *csi.Client) error {
+	m.mu.Lock()
+	done := m.group.Done()
+	m.mu.Unlock()
+	select {
+	case <-done:
+		return nil
+	case <-client.Lost():
+	}
+	m.mu.Lock()
+	inst := m.insts[key]
+	if inst != nil && inst.client == client {
+		m.closeClient(inst)
+		inst.since, inst.timedOut = time.Now(), false
+		m.transition(inst, plugin.Awaiting, "the plugin closed its connection")
+	}
+	m.mu.Unlock()
+	m.changed.Notify()
+	m.loop.Mark(key)
+	return nil
+}
+
+// probe asks for health and, once per connection, for what the plugin offers.
+func (m *Manager) probe(ctx context.Context, key dynamicplugins.Key, info dynamicplugins.Info, client *csi.Client) (reconcile.Result, error) {
+	ready, err := client.Probe(ctx)
+	if err != nil {
+		m.set(key, plugin.Failing, err.Error())
+		m.checkTimeout(key, err.Error())
+		return reconcile.Result{}, err
+	}
+	if ready != csi.Ready {
+		// Initialising is not failing: it may take as long as it takes, and the health timeout has been met.
+		m.met(key)
+		m.set(key, plugin.Probing, "the plugin says that it is still initialising")
+		return reconcile.Again(500*time.Millisecond, "the plugin is initialising"), nil
+	}
+	facts, ok := client.Instance()
+	if !ok {
+		if facts, err = client.Negotiate(ctx, rolesOf(info.Role)); err != nil {
+			m.set(key, plugin.Failing, err.Error())
+			m.checkTimeout(key, err.Error())
+			return reconcile.Result{}, err
+		}
+	}
+	m.mu.Lock()
+	if inst := m.insts[key]; inst != nil && inst.client == client {
+		inst.facts = facts
+		inst.wasReady = true
+		if inst.state != plugin.Ready {
+			m.transition(inst, plugin.Ready, "")
+		}
+	}
+	m.mu.Unlock()
+	m.changed.Notify()
+	return reconcile.Again(reprobe, "healthy; probed again later"), nil
+}
+
+func rolesOf(r plugin.Role) csi.Roles {
+	if r == plugin.RoleController {
+		return csi.RoleController
+	}
+	return csi.RoleNode
+}
+
+func (m *Manager) set(key dynamicplugins.Key, s plugin.State, reason string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if inst := m.insts[key]; inst != nil && inst.state != plugin.Draining && (inst.state != s || inst.reason != reason) {
+		m.transition(inst, s, reason)
+		m.changed.Notify()
+	}
+}
+
+// transition moves an instance and tells its task. The caller holds the lock.
+func (m *Manager) transition(inst *instance, s plugin.State, reason string) {
+	before := inst.state
+	inst.state, inst.reason, inst.updated = s, reason, time.Now()
+	switch {
+	case s == plugin.Ready:
+		m.cfg.Log.Info("storage plugin is ready", logkey.Plugin, inst.info.Plugin, logkey.Role, inst.info.Role, logkey.Alloc, inst.info.Alloc)
+		m.cfg.Health(inst.info, true, "")
+	case before == plugin.Ready:
+		m.cfg.Log.Warn("storage plugin is no longer ready", logkey.Plugin, inst.info.Plugin, logkey.Role, inst.info.Role, "reason", reason)
+		m.cfg.Health(inst.info, false, reason)
+	}
+}
+
+func (m *Manager) met(key dynamicplugins.Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if inst := m.insts[key]; inst != nil {
+		inst.since = time.Now()
+	}
+}
+
+// untilTimeout waits for the socket's event, at most until the health timeout.
+func (m *Manager) untilTimeout(key dynamicplugins.Key, reason string) reconcile.Result {
+	left := m.checkTimeout(key, reason)
+	if left <= 0 {
+		left = reprobe
+	}
+	return reconcile.Again(left, "waiting for the plugin's socket")
+}
+
+// checkTimeout tells once when an instance did not become healthy in time, and returns what is left until then.
+func (m *Manager) checkTimeout(key dynamicplugins.Key, reason string) time.Duration {
+	m.mu.Lock()
+	inst := m.insts[key]
+	if inst == nil || inst.info.HealthTimeout <= 0 {
+		m.mu.Unlock()
+		return reprobe
+	}
+	left := inst.info.HealthTimeout - time.Since(inst.since)
+	tell := left <= 0 && !inst.timedOut
+	if tell {
+		inst.timedOut = true
+		inst.since = time.Now()
+	}
+	info := inst.info
+	m.mu.Unlock()
+	if tell {
+		m.cfg.Timeout(info, reason)
+	}
+	return left
+}
+
+// describe is the instance as the servers see it.
+func (i *instance) describe(node ids.Node) *plugin.Instance {
+	out := &plugin.Instance{Plugin: i.info.Plugin, Role: i.info.Role, Alloc: i.info.Alloc, Node: node, State: i.state,
+		Reason: i.reason, Scope: i.info.Scope, Updated: i.updated.UTC()}
+	if !i.wasReady {
+		return out
+	}
+	f := i.facts
+	out.Provider, out.Version = f.Name, f.VendorVersion
+	out.StorageNode, out.MaxVolumes = f.NodeID, f.MaxVolumes
+	if len(f.Topology) > 0 {
+		out.Topology = &plugin.Topology{Segments: f.Topology}
+	}
+	out.Capabilities = Capabilities(f)
+	return out
+}
+
+// Capabilities translates what was negotiated into the model's words.
+func Capabilities(f csi.Instance) plugin.Capabilities {
+	return plugin.Capabilities{
+		ControllerService: f.Plugin.Has(csi.CapController), Topology: f.TopologyAware(),
+		ExpandOnline: f.Expansion.Has(csi.ExpandOnline), ExpandOffline: f.Expansion.Has(csi.ExpandOffline),
+		CreateDelete: f.Controller.Has(csi.CapCreateDelete), Attach: f.Controller.Has(csi.CapAttach),
+		AttachReadOnly: f.Controller.Has(csi.CapAttachReadOnly), ListVolumes: f.Controller.Has(csi.CapListVolumes),
+		ListPublishedNodes: f.Controller.Has(csi.CapListAttachedNodes), GetCapacity: f.Controller.Has(csi.CapGetCapacity),
+		CreateSnapshot: f.Controller.Has(csi.CapSnapshot), ListSnapshots: f.Controller.Has(csi.CapListSnapshots),
+		Clone: f.Controller.Has(csi.CapClone), ControllerExpand: f.Controller.Has(csi.CapExpand), Modify: f.Controller.Has(csi.CapModify),
+		Stage: f.Stages(), Stats: f.Node.Has(csi.CapStats), NodeExpand: f.Node.Has(csi.CapNodeExpand),
+		VolumeMountGroup:      f.Node.Has(csi.CapMountGroup),
+		SingleNodeMultiWriter: f.Controller.Has(csi.CapSingleNodeModesCtrl) || f.Node.Has(csi.CapSingleNodeModesNode),
+	}
+}
+
+func compareInstances(a, b *plugin.Instance) int {
+	return cmp.Or(cmp.Compare(a.Plugin, b.Plugin), cmp.Compare(a.Role, b.Role), cmp.Compare(a.Alloc, b.Alloc))
+}

@@ -1,0 +1,67 @@
+package node
+
+import (
+	"context"
+
+	"berth/internal/base/fault"
+	"berth/internal/client/csimanager"
+	"berth/internal/model/plugin"
+	"berth/internal/model/volume"
+	"berth/internal/port/csi"
+)
+
+// expand grows what is on the node (CSI spec, NodeExpandVolume): after staging where the plugin stages, else after the
+// first publication.
+func (k *Keeper) expand(ctx context.Context, e *Entry, conn *csimanager.Connection) error {
+	req := csi.NodeExpandRequest{VolumeID: e.Key.ExternalID, Capability: e.Staging.Args.capability(),
+		Capacity: csi.CapacityRange{Required: e.Staging.ExpandTo}}
+	if pub := e.presentPublication(); pub != "" {
+		req.VolumePath = e.Pubs[pub].TaskPath
+	} else {
+		req.VolumePath = e.Staging.TaskPath
+	}
+	if !e.Staging.Skip {
+		req.StagingPath = e.Staging.TaskPath
+	}
+	_, err := conn.Client.NodeExpand(ctx, req)
+	return err
+}
+
+// WantSize asks for a node expansion of a volume that is staged here; the flow makes the call in the volume's lane.
+func (k *Keeper) WantSize(key volume.StagingKey, bytes int64) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l := k.vols[key]
+	if l == nil || !l.entry.Staging.Presence.Exists() {
+		return fault.New(fault.NotFound, "expand", describeKey(key), "it is not staged on this node")
+	}
+	l.expandRefused = nil
+	if bytes > l.entry.Staging.ExpandTo {
+		l.entry.Staging.ExpandTo, l.dirty, l.reported = bytes, true, false
+	}
+	k.loop.Mark(key)
+	return nil
+}
+
+// Stats reads the usage of a staged or published volume, in the volume's lane.
+func (k *Keeper) Stats(ctx context.Context, key volume.StagingKey) (csi.Stats, error) {
+	conn, err := k.cfg.Plugins.Use(key.Plugin, plugin.RoleNode)
+	if err != nil {
+		return csi.Stats{}, err
+	}
+	defer conn.Release()
+	k.mu.Lock()
+	l := k.vols[key]
+	if l == nil || l.entry.presentPublication() == "" {
+		k.mu.Unlock()
+		return csi.Stats{}, fault.New(fault.NotFound, "measure", describeKey(key), "it is not published on this node")
+	}
+	req := csi.StatsRequest{VolumeID: key.ExternalID, VolumePath: l.entry.Pubs[l.entry.presentPublication()].TaskPath}
+	if !l.entry.Staging.Skip {
+		req.StagingPath = l.entry.Staging.TaskPath
+	}
+	k.mu.Unlock()
+	l.call.Lock()
+	defer l.call.Unlock()
+	return conn.Client.VolumeStats(ctx, req)
+}

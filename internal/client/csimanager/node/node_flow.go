@@ -1,0 +1,211 @@
+package node
+
+import (
+	"berth/internal/base/ids"
+	"berth/internal/model/volume"
+)
+
+// Verb is one kind of step. Each is one call to the plugin.
+type Verb string
+
+// The verbs, in the order in which they are preferred: undo first, then make.
+const (
+	Unpublish Verb = "unpublish"
+	Unstage   Verb = "unstage"
+	Stage     Verb = "stage"
+	Expand    Verb = "expand"
+	Publish   Verb = "publish"
+)
+
+// Step is one legal next call.
+type Step struct {
+	Verb  Verb
+	Alloc ids.Alloc // of Unpublish and Publish
+}
+
+// Facts are what the world says, read anew for each pass.
+type Facts struct {
+	// Armed: this node knows what the servers want, so undoing is safe.
+	Armed bool
+	// Gone holds the allocs whose processes are proven gone.
+	Gone map[ids.Alloc]bool
+	// Granted holds the allocs that asked in this life of the agent: only they bring the secrets that a call may need.
+	Granted map[ids.Alloc]bool
+	// Refused holds the publications that the plugin refused for good; they are not tried again until wanted anew.
+	Refused map[ids.Alloc]bool
+	// StageRefused: the plugin refused the staging for good.
+	StageRefused bool
+	// ExpandRefused: the plugin refuses to grow the volume while it is used so.
+	ExpandRefused bool
+}
+
+// Wait says why an entry that has not converged has no legal step.
+type Wait string
+
+// Reasons for waiting, for people.
+const (
+	WaitNothing   Wait = ""
+	WaitArmed     Wait = "waiting until the servers have said which allocations belong here"
+	WaitProcesses Wait = "waiting for the allocation's processes to end"
+	WaitGrant     Wait = "waiting for the allocation to ask for its volume again"
+	WaitRefused   Wait = "refused by the plugin"
+)
+
+// Next lists every step that is legal now, best first; no step and WaitNothing means converged. It is the whole law of
+// stagings and publications on a node:
+//
+//   - what is not wanted, or lost, is undone; nothing is undone before the node is armed, and nothing is unpublished
+//     before the processes of its alloc are gone;
+//   - the staging is undone when no publication is left and nothing is wanted, or when it is lost;
+//   - the staging is made before any publication, and a publication is made when wanted and not present;
+//   - uncertain counts as present for undoing and as absent for making.
+func Next(e *Entry, f Facts) (steps []Step, wait Wait) {
+	steps, wait = undo(e, f)
+	if len(steps) > 0 || wait != WaitNothing && e.Staging.Presence == volume.Lost {
+		return steps, wait
+	}
+	made, makeWait := build(e, f)
+	if wait == WaitNothing {
+		wait = makeWait
+	}
+	return append(steps, made...), wait
+}
+
+func undo(e *Entry, f Facts) (steps []Step, wait Wait) {
+	stagingLost := e.Staging.Presence == volume.Lost
+	left := false
+	for _, id := range e.allocs() {
+		p := e.Pubs[id]
+		if !p.Presence.Exists() {
+			continue
+		}
+		left = true
+		if p.Wanted && p.Presence != volume.Lost && !stagingLost {
+			continue
+		}
+		switch {
+		case !f.Armed:
+			wait = WaitArmed
+		case !f.Gone[id]:
+			wait = WaitProcesses
+		default:
+			steps = append(steps, Step{Verb: Unpublish, Alloc: id})
+		}
+	}
+	if left || !e.Staging.Presence.Exists() || e.wanted() && !stagingLost {
+		return steps, wait
+	}
+	if !f.Armed {
+		return steps, WaitArmed
+	}
+	return append(steps, Step{Verb: Unstage}), wait
+}
+
+func build(e *Entry, f Facts) (steps []Step, wait Wait) {
+	if !e.wanted() {
+		return nil, WaitNothing
+	}
+	if e.Staging.Presence != volume.Present {
+		switch {
+		case f.StageRefused:
+			return nil, WaitRefused
+		case e.granted(f) == "":
+			return nil, WaitGrant
+		}
+		return []Step{{Verb: Stage}}, WaitNothing
+	}
+	grow := e.Staging.ExpandTo > e.Staging.ExpandedTo && !f.ExpandRefused
+	if grow && !e.Staging.Skip {
+		return []Step{{Verb: Expand}}, WaitNothing
+	}
+	for _, id := range e.allocs() {
+		p := e.Pubs[id]
+		switch {
+		case !p.Wanted || p.Presence == volume.Present || p.Presence == volume.Lost:
+		case f.Refused[id]:
+			wait = WaitRefused
+		case !f.Granted[id]:
+			wait = WaitGrant
+		default:
+			steps = append(steps, Step{Verb: Publish, Alloc: id})
+		}
+	}
+	if grow && len(steps) == 0 && e.presentPublication() != "" {
+		return []Step{{Verb: Expand}}, WaitNothing
+	}
+	return steps, wait
+}
+
+// granted names one alloc that wants the volume and has asked for it in this life of the agent.
+func (e *Entry) granted(f Facts) ids.Alloc {
+	for _, id := range e.allocs() {
+		if e.Pubs[id].Wanted && f.Granted[id] {
+			return id
+		}
+	}
+	return ""
+}
+
+// presentPublication names one publication that is present, for plugins that do not stage.
+func (e *Entry) presentPublication() ids.Alloc {
+	for _, id := range e.allocs() {
+		if e.Pubs[id].Presence == volume.Present {
+			return id
+		}
+	}
+	return ""
+}
+
+// intend writes the intent of a step into the entry and returns what the presence was before it.
+func intend(e *Entry, s Step) volume.Presence {
+	target := e.presenceOf(s)
+	if target == nil {
+		return volume.Present
+	}
+	before := *target
+	*target = volume.Uncertain
+	return before
+}
+
+// outcome is what a call came to.
+type outcome uint8
+
+const (
+	worked  outcome = iota // the plugin said OK and the mount table agrees as far as it can
+	refused                // the plugin said no: this call did nothing
+	unknown                // the end of the call is not known
+	missing                // the plugin said OK and the mount table disagrees
+)
+
+// conclude writes the end of a step into the entry. before is what intend returned.
+func conclude(e *Entry, s Step, before volume.Presence, o outcome) {
+	target := e.presenceOf(s)
+	if target == nil {
+		return
+	}
+	making := s.Verb == Stage || s.Verb == Publish
+	switch {
+	case o == worked && making:
+		*target = volume.Present
+	case o == worked:
+		*target = volume.Absent
+	case o == refused && making && before == volume.Absent:
+		*target = volume.Absent // nothing had been begun before, and this call did nothing
+	case o == refused && !making:
+		*target = before
+	case o == missing && making:
+		*target = volume.Lost // OK without effect: undo, then make again
+	default:
+		*target = volume.Uncertain
+	}
+}
+
+func (e *Entry) presenceOf(s Step) *volume.Presence {
+	switch s.Verb {
+	case Stage, Unstage:
+		return &e.Staging.Presence
+	case Publish, Unpublish:
+		return &e.Pubs[s.Alloc].Presence
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package node
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	"berth/internal/base/fault"
+	"berth/internal/client/csimanager"
+	"berth/internal/model/volume"
+	"berth/internal/port/csi"
+)
+
+// call is one prepared call: everything that it needs was copied under the lock.
+type call func(ctx context.Context) error
+
+// prepare fills in what a step's intent must record: paths, and the arguments of a first staging. Nothing outside
+// memory changes. The caller holds the lock.
+func (k *Keeper) prepare(l *lane, s Step, conn *csimanager.Connection) error {
+	e := l.entry
+	st := &e.Staging
+	if st.HostPath != "" && st.Presence.Exists() && !strings.HasPrefix(st.HostPath, conn.Info.HostBase+"/") {
+		return fault.New(fault.NotReady, string(s.Verb), describeKey(e.Key),
+			"the running plugin instance uses the base directory "+conn.Info.HostBase+", the volume was staged below another: "+st.HostPath)
+	}
+	switch s.Verb {
+	case Stage:
+		if st.Presence == volume.Absent {
+			g := l.grants[e.granted(Facts{Granted: grantedSet(l)})]
+			st.Args = argsOf(g)
+			st.Skip = !conn.Facts.Stages()
+			tail := stagingTail(e.Key.ExternalID)
+			st.HostPath, st.TaskPath = filepath.Join(conn.Info.HostBase, tail), filepath.Join(conn.Info.TaskBase, tail)
+		}
+	case Publish:
+		p := e.Pubs[s.Alloc]
+		if p.Presence == volume.Absent {
+			tail := filepath.Join(targetParentTail(e.Key.ExternalID, s.Alloc), targetName)
+			p.HostPath, p.TaskPath = filepath.Join(conn.Info.HostBase, tail), filepath.Join(conn.Info.TaskBase, tail)
+			p.Device = ""
+		}
+	}
+	return nil
+}
+
+// callOf builds the call of a step from the record. The caller holds the lock.
+func (k *Keeper) callOf(l *lane, s Step, conn *csimanager.Connection) call {
+	e := l.entry.clone()
+	secrets := l.grants[s.Alloc].Secrets
+	if s.Verb == Stage {
+		secrets = l.grants[e.granted(Facts{Granted: grantedSet(l)})].Secrets
+	}
+	switch s.Verb {
+	case Stage:
+		return func(ctx context.Context) error { return k.stage(ctx, e, conn, secrets.Open()) }
+	case Unstage:
+		return func(ctx context.Context) error { return k.unstage(ctx, e, conn) }
+	case Publish:
+		return func(ctx context.Context) error { return k.publish(ctx, e, s.Alloc, conn, secrets.Open()) }
+	case Unpublish:
+		return func(ctx context.Context) error { return k.unpublish(ctx, e, s.Alloc, conn) }
+	}
+	return func(ctx context.Context) error { return k.expand(ctx, e, conn) }
+}
+
+// stage prepares the volume once on this node (CSI spec, NodeStageVolume). The directory is ours, its content the plugin's.
+func (k *Keeper) stage(ctx context.Context, e *Entry, conn *csimanager.Connection, secrets secretMap) error {
+	if e.Staging.Skip {
+		return nil
+	}
+	if err := ensureDir(e.Staging.HostPath); err != nil {
+		return err
+	}
+	if err := k.writeIDFile(e.Staging.HostPath, e, ""); err != nil {
+		return err
+	}
+	a := e.Staging.Args
+	return conn.Client.Stage(ctx, csi.StageRequest{
+		VolumeID: e.Key.ExternalID, StagingPath: e.Staging.TaskPath, Capability: a.capability(),
+		PublishContext: a.PublishContext, VolumeContext: a.VolumeContext, Secrets: secrets,
+	})
+}
+
+func (a Args) capability() csi.VolumeCapability {
+	c := csi.VolumeCapability{AccessMode: csi.AccessMode(a.AccessMode), AttachmentMode: csi.AttachmentMode(a.AttachmentMode)}
+	if a.MountOptions != nil && a.AttachmentMode != volume.BlockDevice {
+		c.FSType, c.MountFlags = a.MountOptions.FSType, a.MountOptions.MountFlags
+	}
+	return c
+}
