@@ -1,0 +1,195 @@
+package alloc
+
+import (
+	"fmt"
+	"time"
+
+	"berth/internal/model/job"
+)
+
+// Process is what a node knows of a task's process.
+type Process uint8
+
+// Values of Process.
+const (
+	ProcessNone     Process = iota // proven: none
+	ProcessRecorded                // a handle of an earlier life of the agent; not found again yet
+	ProcessAttached                // running, as far as known
+	ProcessExited                  // the main process ended; what it left behind may live
+)
+
+// TaskFacts are what decides a task's next step.
+type TaskFacts struct {
+	Now       time.Time
+	Process   Process
+	Dead      bool      // the task has ended for good
+	Gate      bool      // its turn in the lifecycle has come
+	Kill      bool      // it must end
+	Restart   bool      // somebody asked for a restart
+	Prepared  bool      // the prestart hooks of this start are done
+	Over      bool      // the restart policy, or a final refusal, ended it
+	NotBefore time.Time // no start before
+}
+
+// TaskDo is what to do with a task next.
+type TaskDo uint8
+
+// Steps of a task.
+const (
+	TaskRest    TaskDo = iota // it is dead: nothing, ever
+	TaskAwait                 // wait for its turn
+	TaskPause                 // wait until NotBefore
+	TaskPrepare               // run the prestart hooks
+	TaskStart                 // start the process
+	TaskRecover               // find the recorded process again
+	TaskWatch                 // wait for its exit
+	TaskStop                  // end the process
+	TaskCollect               // end what the exited process left behind, then ask the restart policy
+	TaskFinish                // run the stop hooks; then it is dead
+)
+
+var taskDoNames = [...]string{"rest", "await", "pause", "prepare", "start", "recover", "watch", "stop", "collect", "finish"}
+
+func (d TaskDo) String() string { return taskDoNames[d] }
+
+// NextTask decides the one step that a task takes now. A process comes before everything else: what is recorded is
+// found again before it is judged, and nothing finishes or starts while one may live.
+func NextTask(f TaskFacts) TaskDo {
+	switch {
+	case f.Process == ProcessRecorded:
+		return TaskRecover
+	case f.Process == ProcessExited:
+		return TaskCollect
+	case f.Process == ProcessAttached && (f.Kill || f.Restart || f.Dead || f.Over):
+		return TaskStop
+	case f.Process == ProcessAttached:
+		return TaskWatch
+	case f.Dead:
+		return TaskRest
+	case f.Kill, f.Over:
+		return TaskFinish
+	case !f.Gate:
+		return TaskAwait
+	case f.Now.Before(f.NotBefore):
+		return TaskPause
+	case !f.Prepared:
+		return TaskPrepare
+	}
+	return TaskStart
+}
+
+// Ending says how one run of a task came to its end.
+type Ending uint8
+
+// Endings.
+const (
+	EndedWell    Ending = iota // exit code 0
+	EndedBadly                 // another exit, a signal, out of memory, unknown
+	StartFailed                // the start failed in a way that may pass
+	StartRefused               // the start was refused for good
+	RestartAsked               // a person, a template or a keeper asked; not counted
+)
+
+// RestartMemory is what a task remembers of its restarts; durable.
+type RestartMemory struct {
+	Count int       // restarts that count, in the present interval
+	Since time.Time // when the interval began
+}
+
+// RestartFacts decide whether a task starts again.
+type RestartFacts struct {
+	Now     time.Time
+	Ending  Ending
+	Memory  RestartMemory
+	Policy  *job.RestartPolicy // nil allows none
+	JobType string
+	Role    TaskRole
+	// Unlimited: CSI plugins restart for ever, 0.5 s to 30 s.
+	Unlimited bool
+	Ran       time.Duration // how long the process lived
+	Jitter    float64       // 0 to 1: which part of the quarter that is added to a delay
+}
+
+// RestartVerdict is what follows.
+type RestartVerdict struct {
+	Restart bool
+	Delay   time.Duration
+	Failed  bool   // the task failed (only when it does not restart)
+	Reason  string // for people
+	Memory  RestartMemory
+}
+
+// Bounds of restarts without limit, and how long a process must live for them to begin anew.
+const (
+	unlimitedMin   = 500 * time.Millisecond
+	unlimitedMax   = 30 * time.Second
+	unlimitedReset = time.Minute
+)
+
+// NextRestart applies the restart policy to the end of a run.
+func NextRestart(f RestartFacts) RestartVerdict {
+	v := RestartVerdict{Memory: f.Memory}
+	switch {
+	case f.Ending == RestartAsked:
+		v.Restart = true
+		return v
+	case f.Ending == StartRefused:
+		v.Failed, v.Reason = true, "the error will not pass by trying again"
+		return v
+	case f.Ending == EndedWell && f.runsOnce():
+		return v
+	case f.Unlimited:
+		return f.unlimited(v)
+	case f.Policy == nil || f.Policy.Attempts == 0 && f.Policy.Mode != job.RestartDelay:
+		v.Failed, v.Reason = f.Ending != EndedWell, "the restart policy allows no restarts"
+		return v
+	}
+	return f.limited(v)
+}
+
+// runsOnce reports whether a good exit is the end: tasks of batch jobs, and tasks that run once beside the main ones.
+func (f RestartFacts) runsOnce() bool {
+	return f.Role.Once() || f.Role == RoleMain && f.JobType == job.TypeBatch
+}
+
+func (f RestartFacts) limited(v RestartVerdict) RestartVerdict {
+	if f.Memory.Since.IsZero() || f.Now.Sub(f.Memory.Since) >= f.Policy.Interval {
+		v.Memory = RestartMemory{Since: f.Now}
+	}
+	v.Memory.Count++
+	delay := jittered(f.Policy.Delay, f.Jitter)
+	if v.Memory.Count <= f.Policy.Attempts {
+		v.Restart, v.Delay, v.Reason = true, delay, "restarts within the policy"
+		return v
+	}
+	if f.Policy.Mode == job.RestartDelay {
+		v.Restart, v.Delay = true, v.Memory.Since.Add(f.Policy.Interval).Sub(f.Now)+delay
+		v.Reason = fmt.Sprintf("%d restarts within %s are used up; waiting for the next interval", f.Policy.Attempts, f.Policy.Interval)
+		v.Memory = RestartMemory{Since: f.Now.Add(v.Delay), Count: 0}
+		return v
+	}
+	v.Failed = f.Ending != EndedWell
+	v.Reason = fmt.Sprintf("Exceeded allowed attempts %d in interval %s and mode is %q", f.Policy.Attempts, f.Policy.Interval, f.Policy.Mode)
+	return v
+}
+
+func (f RestartFacts) unlimited(v RestartVerdict) RestartVerdict {
+	if f.Ran >= unlimitedReset {
+		v.Memory = RestartMemory{}
+	}
+	if v.Memory.Since.IsZero() {
+		v.Memory.Since = f.Now
+	}
+	delay := unlimitedMin
+	for range min(v.Memory.Count, 16) {
+		delay = min(2*delay, unlimitedMax)
+	}
+	v.Memory.Count++
+	v.Restart, v.Delay = true, min(jittered(delay, f.Jitter), unlimitedMax)
+	v.Reason = "plugins restart without limit"
+	return v
+}
+
+func jittered(d time.Duration, jitter float64) time.Duration {
+	return d + time.Duration(float64(d)*0.25*min(max(jitter, 0), 1))
+}

@@ -1,0 +1,169 @@
+package fsm
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/eval"
+	"berth/internal/model/job"
+	"berth/internal/server/state"
+)
+
+func init() {
+	register[AllocClientUpdate]("alloc-client-update", 1, "server/endpoint")
+	register[AllocMigrate]("alloc-migrate", 1, "server/endpoint")
+}
+
+func collect[T any](in iter.Seq[*T]) []*T { return slices.Collect(in) }
+
+// AllocClientUpdate takes over what nodes say of their allocs: ID, Node, ClientStatus, ClientDescription, TaskStates,
+// Healthy, HealthyAt. Reports of many nodes may share one command.
+type AllocClientUpdate struct {
+	Allocs []*alloc.Alloc
+	Seed   string
+}
+
+// Releases lets ends of tasks be recorded when the disk is nearly full: they free what the tasks held.
+func (c *AllocClientUpdate) Releases() bool { return true }
+
+// Apply returns the evaluations ([]ids.Eval) that the reports call for: a failed alloc is to be replaced, a decided
+// health lets a rolling update go on. Allocs that are unknown or belong to another node are passed over.
+func (c *AllocClientUpdate) Apply(tx *state.Tx, st Stamp) (any, error) {
+	var evals []ids.Eval
+	for _, said := range c.Allocs {
+		old := tx.Alloc(nil, said.ID)
+		if old == nil || old.Node != said.Node || !advances(old, said) {
+			continue
+		}
+		n := *old
+		n.ClientStatus, n.ClientDescription = said.ClientStatus, said.ClientDescription
+		if said.TaskStates != nil {
+			n.TaskStates = said.TaskStates
+		}
+		if said.Healthy != nil {
+			n.Healthy, n.HealthyAt = said.Healthy, said.HealthyAt
+		}
+		n.ModifyTime = st.Time.UnixNano()
+		tx.PutAlloc(&n)
+		if n.ClientTerminal() && !old.ClientTerminal() {
+			releaseClaims(tx, st, n.ID)
+		}
+		if trigger, j := reaction(tx, old, &n); trigger != "" {
+			if e := followUp(tx, c.Seed, trigger, j); !slices.Contains(evals, e.ID) {
+				evals = append(evals, e.ID)
+			}
+		}
+	}
+	return evals, nil
+}
+
+// advances tells whether a report may replace what is stored: an end is final, and an alloc that the servers gave up as
+// lost can only end.
+func advances(old, said *alloc.Alloc) bool {
+	switch old.ClientStatus {
+	case alloc.ClientComplete, alloc.ClientFailed:
+		return said.ClientStatus == old.ClientStatus // more events of the same end
+	case alloc.ClientLost:
+		return said.ProcessesGone()
+	}
+	return true
+}
+
+// reaction is the trigger of the evaluation that a report calls for, or "".
+func reaction(tx *state.Tx, old, now *alloc.Alloc) (string, *job.Job) {
+	j := tx.Job(nil, now.Namespace, now.Job)
+	if j.Stopped() || j.CreateIndex != now.JobCreateIndex {
+		return "", nil
+	}
+	switch {
+	case now.ClientStatus == alloc.ClientFailed && !old.ClientTerminal() && !now.ServerTerminal():
+		return eval.TriggerAllocFailure, j
+	case now.ClientTerminal() && !old.ClientTerminal() && now.ServerTerminal() && waitsForEnd(j, now):
+		return eval.TriggerRollingUpdate, j
+	case now.Healthy != nil && (old.Healthy == nil || *old.Healthy != *now.Healthy) && behind(tx, j, now.TaskGroup):
+		return eval.TriggerRollingUpdate, j
+	}
+	return "", nil
+}
+
+// waitsForEnd tells whether the end of a stopped alloc lets something of its job go on: a rolling update counts it.
+func waitsForEnd(j *job.Job, a *alloc.Alloc) bool {
+	g := j.Group(a.TaskGroup)
+	return g != nil && g.Update != nil && g.Update.MaxParallel > 0 && a.JobVersion != j.Version
+}
+
+// behind tells whether live allocs of a group are of an older version than the job's present one.
+func behind(tx *state.Tx, j *job.Job, group string) bool {
+	for a := range tx.AllocsByJob(nil, j.Namespace, j.ID) {
+		if a.TaskGroup == group && !a.Terminal() && (a.JobVersion != j.Version || a.JobCreateIndex != j.CreateIndex) {
+			return true
+		}
+	}
+	return false
+}
+
+// AllocMigrate asks to stop an alloc and to place its replacement.
+type AllocMigrate struct {
+	Alloc           ids.Alloc
+	NoShutdownDelay bool
+	Seed            string
+}
+
+// Apply returns the *eval.Eval.
+func (c *AllocMigrate) Apply(tx *state.Tx, st Stamp) (any, error) {
+	old := tx.Alloc(nil, c.Alloc)
+	if old == nil {
+		return nil, fault.New(fault.NotFound, "stop", fmt.Sprintf("alloc %q", c.Alloc), "alloc not found")
+	}
+	if !old.Terminal() {
+		n := *old
+		n.Migrate, n.NoShutdownDelay = true, old.NoShutdownDelay || c.NoShutdownDelay
+		n.AllocModifyIndex, n.ModifyTime = st.Index, st.Time.UnixNano()
+		tx.PutAlloc(&n)
+	}
+	j := tx.Job(nil, old.Namespace, old.Job)
+	if j == nil {
+		if j = tx.JobOf(nil, old); j == nil {
+			return nil, jobNotFound(old.Namespace, old.Job)
+		}
+	}
+	return followUp(tx, c.Seed, eval.TriggerAllocStop, j), nil
+}
+
+// forceReschedule lets a job's failed allocs be replaced without waiting for their delay.
+func forceReschedule(tx *state.Tx, st Stamp, j *job.Job) {
+	for _, a := range collect(tx.AllocsByJob(nil, j.Namespace, j.ID)) {
+		if a.ClientStatus == alloc.ClientFailed && a.NextAlloc == "" && a.DesiredStatus == alloc.DesiredRun && !a.ForceReschedule {
+			n := *a
+			n.ForceReschedule = true
+			n.AllocModifyIndex, n.ModifyTime = st.Index, st.Time.UnixNano()
+			tx.PutAlloc(&n)
+		}
+	}
+}
+
+// stopAlloc gives an alloc up from the servers' side.
+func stopAlloc(tx *state.Tx, st Stamp, old *alloc.Alloc, s AllocStop) {
+	n := *old
+	n.DesiredStatus, n.DesiredDescription = s.DesiredStatus, s.Description
+	if n.DesiredStatus == "" {
+		n.DesiredStatus = alloc.DesiredStop
+	}
+	if s.ClientStatus != "" && !old.ClientTerminal() {
+		n.ClientStatus, n.ClientDescription = s.ClientStatus, s.Description
+	}
+	if s.FollowupEval != "" {
+		n.FollowupEval = s.FollowupEval
+	}
+	n.AllocModifyIndex, n.ModifyTime = st.Index, st.Time.UnixNano()
+	tx.PutAlloc(&n)
+	dropQueued(tx, n.ID)
+	if n.ClientTerminal() && !old.ClientTerminal() {
+		releaseClaims(tx, st, n.ID)
+	}
+}
+

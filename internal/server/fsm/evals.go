@@ -1,0 +1,95 @@
+package fsm
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/model/eval"
+	"berth/internal/model/job"
+	"berth/internal/server/state"
+)
+
+func init() {
+	register[EvalUpdate]("eval-update", 1, "server/worker")
+	register[JobEvaluate]("job-evaluate", 1, "server/endpoint")
+}
+
+// EvalUpdate creates or replaces evaluations. One that is terminal stays as it ended.
+type EvalUpdate struct{ Evals []*eval.Eval }
+
+// Apply returns nil.
+func (c *EvalUpdate) Apply(tx *state.Tx, _ Stamp) (any, error) {
+	putEvals(tx, c.Evals)
+	return nil, nil
+}
+
+func putEvals(tx *state.Tx, evals []*eval.Eval) {
+	for _, e := range evals {
+		if old := tx.Eval(nil, e.ID); old != nil {
+			if old.Terminal() && !e.Terminal() {
+				continue
+			}
+			e.CreateTime = old.CreateTime
+		}
+		tx.PutEval(e)
+	}
+}
+
+// JobEvaluate makes a new evaluation of a job. ForceReschedule lets failed allocs be replaced at once.
+type JobEvaluate struct {
+	Namespace       ids.Namespace
+	Job             ids.Job
+	ForceReschedule bool
+	Seed            string
+}
+
+// Apply returns the *eval.Eval.
+func (c *JobEvaluate) Apply(tx *state.Tx, st Stamp) (any, error) {
+	j := tx.Job(nil, c.Namespace, c.Job)
+	if j == nil {
+		return nil, jobNotFound(c.Namespace, c.Job)
+	}
+	if c.ForceReschedule {
+		forceReschedule(tx, st, j)
+	}
+	return followUp(tx, c.Seed, eval.TriggerJobRegister, j), nil
+}
+
+func jobNotFound(ns ids.Namespace, id ids.Job) error {
+	return fault.New(fault.NotFound, "", fmt.Sprintf("job %q in namespace %q", id, ns), "job not found")
+}
+
+// NewEval makes a pending evaluation of a job whose id follows from a seed that the proposer chose and from the job: the
+// same command makes the same evaluation on every server, and one for each job.
+func NewEval(seed, trigger string, j *job.Job) *eval.Eval {
+	return &eval.Eval{
+		ID: DerivedEval(seed, string(j.Namespace), string(j.ID)), Namespace: j.Namespace, Priority: j.Priority, Type: j.Type,
+		TriggeredBy: trigger, Job: j.ID, JobModifyIndex: j.JobModifyIndex, Status: eval.StatusPending,
+	}
+}
+
+func followUp(tx *state.Tx, seed, trigger string, j *job.Job) *eval.Eval {
+	e := NewEval(seed, trigger, j)
+	if old := tx.Eval(nil, e.ID); old != nil {
+		return old
+	}
+	tx.PutEval(e)
+	return e
+}
+
+// DerivedEval makes a UUID of a seed and the parts that tell evaluations of one command apart.
+func DerivedEval(seed string, parts ...string) ids.Eval {
+	h := sha256.New()
+	for _, p := range append([]string{seed}, parts...) {
+		h.Write([]byte(p))
+		h.Write([]byte{0})
+	}
+	b := h.Sum(nil)[:16]
+	b[6] = b[6]&0x0f | 0x80 // version 8: made by an application's own rule
+	b[8] = b[8]&0x3f | 0x80
+	s := hex.EncodeToString(b)
+	return ids.Eval(s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:])
+}

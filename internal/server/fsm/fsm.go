@@ -1,0 +1,81 @@
+package fsm
+
+import (
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/port/raftlog"
+	"berth/internal/server/state"
+)
+
+// FSM applies the log to the state. It stops for good at the first entry that it does not understand, because going on
+// without it would make another state than that of the other servers.
+type FSM struct {
+	store  *state.Store
+	halted atomic.Pointer[error]
+}
+
+// New returns the machine over a store that only it writes.
+func New(store *state.Store) *FSM { return &FSM{store: store} }
+
+// Halted returns why the machine has stopped applying, or nil.
+func (f *FSM) Halted() error {
+	if p := f.halted.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// ApplyBatch applies entries in order, each as a step of its own, and returns their results; an error is one.
+func (f *FSM) ApplyBatch(entries []raftlog.Entry) []any {
+	out := make([]any, len(entries))
+	for i, e := range entries {
+		out[i] = f.apply(e)
+	}
+	return out
+}
+
+func (f *FSM) apply(e raftlog.Entry) any {
+	if err := f.Halted(); err != nil {
+		return err
+	}
+	cmd, proposed, err := Decode(e.Data)
+	if err != nil {
+		err = fault.Note(err, "apply", fmt.Sprintf("log entry %d", e.Index))
+		f.halted.Store(&err)
+		return err
+	}
+	st := Stamp{Index: e.Index, Time: later(f.store.Snapshot().Stamp().Time, proposed)}
+	var result any
+	err = f.store.Write(st, func(tx *state.Tx) error {
+		var err error
+		result, err = cmd.Apply(tx, st)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return result
+}
+
+// later keeps the state's time from running backwards when leaders' clocks differ.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// Snapshot freezes the state and returns what writes it. A halted machine has none: it would hide what it skipped.
+func (f *FSM) Snapshot() (func(io.Writer) error, error) {
+	if err := f.Halted(); err != nil {
+		return nil, err
+	}
+	return f.store.Snapshot().Persist, nil
+}
+
+// Restore replaces the state.
+func (f *FSM) Restore(r io.Reader) error { return f.store.Restore(r) }

@@ -1,0 +1,243 @@
+package fsm
+
+import (
+	"bytes"
+	"fmt"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/model/eval"
+	"berth/internal/model/job"
+	"berth/internal/server/state"
+	"berth/internal/wire"
+)
+
+func init() {
+	register[JobRegister]("job-register", 1, "server/endpoint")
+	register[JobDeregister]("job-deregister", 1, "server/endpoint")
+}
+
+// keptVersions is how many versions of a job are kept although no alloc refers to them, the present one included.
+const keptVersions = 6
+
+// Outcomes of a registration.
+const (
+	Created   = "created"
+	Updated   = "updated"
+	Unchanged = "unchanged"
+)
+
+// JobRegister stores a job. It becomes a new version only if what the user wrote differs from the present version.
+type JobRegister struct {
+	Job          *job.Job
+	Submission   *job.Submission
+	EnforceIndex bool
+	ModifyIndex  uint64 // expected, with EnforceIndex
+	// PreserveCounts keeps the present version's group counts.
+	PreserveCounts bool
+	EvalPriority   int // 0: the job's
+	Seed           string
+}
+
+// JobRegistered is the result of JobRegister and JobDeregister.
+type JobRegistered struct {
+	Outcome        string
+	Version        uint64
+	JobModifyIndex uint64
+	Eval           *eval.Eval // nil: nothing to follow
+}
+
+// Apply returns a *JobRegistered.
+func (c *JobRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
+	old := tx.Job(nil, c.Job.Namespace, c.Job.ID)
+	if err := c.enforce(old); err != nil {
+		return nil, err
+	}
+	if tx.Namespace(nil, c.Job.Namespace) == nil {
+		return nil, fault.New(fault.NotFound, "register", fmt.Sprintf("job %q", c.Job.ID), fmt.Sprintf("namespace %q does not exist", c.Job.Namespace))
+	}
+	if old != nil && c.PreserveCounts {
+		keepCounts(c.Job, old)
+	}
+	out := &JobRegistered{Outcome: Created}
+	present := old
+	same, err := SameSpec(old, c.Job)
+	switch {
+	case err != nil:
+		return nil, err
+	case same:
+		out.Outcome = Unchanged
+	default:
+		if old != nil {
+			out.Outcome = Updated
+		}
+		present = c.store(tx, st, old)
+	}
+	out.Version, out.JobModifyIndex = present.Version, present.JobModifyIndex
+	out.Eval = NewEval(c.Seed, eval.TriggerJobRegister, present)
+	if c.EvalPriority > 0 {
+		out.Eval.Priority = c.EvalPriority
+	}
+	tx.PutEval(out.Eval)
+	return out, nil
+}
+
+func (c *JobRegister) store(tx *state.Tx, st Stamp, old *job.Job) *job.Job {
+	j := c.Job
+	j.Stable, j.Version, j.SubmitTime, j.JobModifyIndex = false, 0, st.Time.UnixNano(), st.Index
+	if old != nil {
+		j.Version = old.Version + 1
+	}
+	tx.PutJob(j)
+	if c.Submission != nil {
+		s := *c.Submission
+		s.Namespace, s.Job, s.Version = j.Namespace, j.ID, j.Version
+		tx.PutSubmission(&s)
+	}
+	pruneVersions(tx, j)
+	return j
+}
+
+// enforce holds the registration to the index that its author saw. The texts are what clients look for.
+func (c *JobRegister) enforce(old *job.Job) error {
+	if !c.EnforceIndex {
+		return nil
+	}
+	text := ""
+	switch {
+	case c.ModifyIndex == 0 && old != nil:
+		text = "Enforcing job modify index 0: job already exists"
+	case c.ModifyIndex != 0 && old == nil:
+		text = fmt.Sprintf("Enforcing job modify index %d: job does not exist", c.ModifyIndex)
+	case old != nil && c.ModifyIndex != old.JobModifyIndex:
+		text = fmt.Sprintf("Enforcing job modify index %d: job exists with conflicting job modify index: %d", c.ModifyIndex, old.JobModifyIndex)
+	default:
+		return nil
+	}
+	return fault.New(fault.Conflict, "", "", text)
+}
+
+func keepCounts(j, old *job.Job) {
+	for _, g := range j.TaskGroups {
+		if was := old.Group(g.Name); was != nil {
+			g.Count = was.Count
+		}
+	}
+}
+
+// SameSpec reports whether two versions say the same, leaving out what the servers write.
+func SameSpec(a, b *job.Job) (bool, error) {
+	if a == nil || b == nil {
+		return a == b, nil
+	}
+	x, err := wire.Encode(bare(a))
+	if err != nil {
+		return false, fault.Wrap(err, fault.Internal, "compare", fmt.Sprintf("job %q", a.ID))
+	}
+	y, err := wire.Encode(bare(b))
+	if err != nil {
+		return false, fault.Wrap(err, fault.Internal, "compare", fmt.Sprintf("job %q", b.ID))
+	}
+	return bytes.Equal(x, y), nil
+}
+
+func bare(j *job.Job) job.Job {
+	c := *j
+	c.Stable, c.Version, c.SubmitTime = false, 0, 0
+	c.CreateIndex, c.ModifyIndex, c.JobModifyIndex = 0, 0, 0
+	return c
+}
+
+// pruneVersions forgets versions of the present job beyond the newest keptVersions that no alloc refers to.
+func pruneVersions(tx *state.Tx, j *job.Job) {
+	versions := tx.JobVersions(nil, j.Namespace, j.ID)
+	if len(versions) <= keptVersions {
+		return
+	}
+	used := map[uint64]bool{}
+	for a := range tx.AllocsByJob(nil, j.Namespace, j.ID) {
+		if a.JobCreateIndex == j.CreateIndex {
+			used[a.JobVersion] = true
+		}
+	}
+	kept := map[uint64]bool{}
+	for i, v := range versions {
+		if i < keptVersions || used[v.Version] {
+			kept[v.Version] = true
+			continue
+		}
+		tx.DeleteJobVersion(v)
+	}
+	tx.DeleteSubmissions(j.Namespace, j.ID, func(v uint64) bool { return kept[v] })
+}
+
+// JobDeregister asks a job to stop, and with Purge forgets it; its allocs go by the evaluation that this makes.
+type JobDeregister struct {
+	Namespace       ids.Namespace
+	Job             ids.Job
+	Purge           bool
+	NoShutdownDelay bool
+	EvalPriority    int
+	Seed            string
+}
+
+// Apply returns a *JobRegistered.
+func (c *JobDeregister) Apply(tx *state.Tx, st Stamp) (any, error) {
+	old := tx.Job(nil, c.Namespace, c.Job)
+	if old == nil {
+		return nil, jobNotFound(c.Namespace, c.Job)
+	}
+	out := &JobRegistered{Outcome: Updated, Version: old.Version, JobModifyIndex: st.Index}
+	if c.Purge {
+		tx.DeleteJob(c.Namespace, c.Job)
+		tx.DeleteSubmissions(c.Namespace, c.Job, func(uint64) bool { return false })
+		dropUnusedVersions(tx, c.Namespace, c.Job)
+	} else if !old.Stop {
+		j := *old
+		j.Stop, j.JobModifyIndex = true, st.Index
+		j.Version++
+		tx.PutJob(&j)
+		pruneVersions(tx, &j)
+		out.Version = j.Version
+	}
+	if c.NoShutdownDelay {
+		hurry(tx, st, c.Namespace, c.Job)
+	}
+	out.Eval = NewEval(c.Seed, eval.TriggerJobDeregister, old)
+	out.Eval.JobModifyIndex = st.Index
+	if c.EvalPriority > 0 {
+		out.Eval.Priority = c.EvalPriority
+	}
+	tx.PutEval(out.Eval)
+	return out, nil
+}
+
+// Releases lets a job be stopped when the disk is nearly full.
+func (c *JobDeregister) Releases() bool { return true }
+
+// hurry marks a job's live allocs so that their tasks stop without their shutdown delay.
+func hurry(tx *state.Tx, st Stamp, ns ids.Namespace, id ids.Job) {
+	for _, a := range collect(tx.AllocsByJob(nil, ns, id)) {
+		if !a.ClientTerminal() && !a.NoShutdownDelay {
+			n := *a
+			n.NoShutdownDelay, n.AllocModifyIndex, n.ModifyTime = true, st.Index, st.Time.UnixNano()
+			tx.PutAlloc(&n)
+		}
+	}
+}
+
+// dropUnusedVersions forgets the stored versions of an id that no alloc refers to and that are not of its present job.
+func dropUnusedVersions(tx *state.Tx, ns ids.Namespace, id ids.Job) {
+	type ref struct{ create, version uint64 }
+	used := map[ref]bool{}
+	for a := range tx.AllocsByJob(nil, ns, id) {
+		used[ref{a.JobCreateIndex, a.JobVersion}] = true
+	}
+	present := tx.Job(nil, ns, id)
+	for _, v := range tx.StoredJobVersions(nil, ns, id) {
+		if present != nil && present.CreateIndex == v.CreateIndex || used[ref{v.CreateIndex, v.Version}] {
+			continue
+		}
+		tx.DeleteJobVersion(v)
+	}
+}

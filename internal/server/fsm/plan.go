@@ -1,0 +1,118 @@
+package fsm
+
+import (
+	"fmt"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/eval"
+	"berth/internal/model/node"
+	"berth/internal/model/volume"
+	"berth/internal/server/state"
+)
+
+func init() { register[PlanApply]("plan-apply", 1, "server/planner") }
+
+// PlanApply commits what the scheduler decided for one evaluation, in one step: placements with their claims, stops, and
+// evaluations. It is refused as a whole (Conflict, Busy) when the state has moved on so that it no longer fits.
+type PlanApply struct {
+	// Eval is the evaluation's own new state; nil: unchanged.
+	Eval *eval.Eval
+	// Place holds new allocs, and allocs that exist and are updated in place (the node's part of them is kept).
+	Place []*alloc.Alloc
+	Stop  []AllocStop
+	// Evals are created or updated beside Eval: follow-ups, blocked ones.
+	Evals []*eval.Eval
+	// Claims are taken for the allocs in Place; State is Held or Queued; the epoch is set here.
+	Claims []*volume.Claim
+	// QueueDrop ends queued claims that give way.
+	QueueDrop []volume.ClaimKey
+}
+
+// AllocStop gives up one alloc. DesiredStatus empty is stop; ClientStatus is lost or unknown, or empty.
+type AllocStop struct {
+	Alloc         ids.Alloc
+	DesiredStatus string
+	Description   string
+	ClientStatus  string
+	FollowupEval  ids.Eval
+}
+
+// Apply returns nil.
+func (c *PlanApply) Apply(tx *state.Tx, st Stamp) (any, error) {
+	for _, s := range c.Stop {
+		if old := tx.Alloc(nil, s.Alloc); old != nil {
+			stopAlloc(tx, st, old, s)
+		}
+	}
+	for _, k := range c.QueueDrop {
+		if q := tx.Claim(nil, k); q != nil && q.State == volume.Queued {
+			endClaim(tx, q)
+		}
+	}
+	for _, a := range c.Place {
+		if err := place(tx, st, a); err != nil {
+			return nil, err
+		}
+	}
+	for _, claim := range c.Claims {
+		if tx.Claim(nil, claim.Key()) != nil {
+			continue // an update in place does not touch claims
+		}
+		if err := takeClaim(tx, st, claim); err != nil {
+			return nil, err
+		}
+	}
+	if c.Eval != nil {
+		putEvals(tx, []*eval.Eval{c.Eval})
+	}
+	putEvals(tx, c.Evals)
+	return nil, nil
+}
+
+func place(tx *state.Tx, st Stamp, a *alloc.Alloc) error {
+	refuse := func(text string) error {
+		return fault.New(fault.Conflict, "place", fmt.Sprintf("alloc %s", a.Name), text)
+	}
+	if tx.JobOf(nil, a) == nil {
+		return refuse(fmt.Sprintf("version %d of its job is not stored any more", a.JobVersion))
+	}
+	a.AllocModifyIndex, a.ModifyTime = st.Index, st.Time.UnixNano()
+	if old := tx.Alloc(nil, a.ID); old != nil {
+		if old.Terminal() {
+			return refuse(fmt.Sprintf("it is %s/%s already", old.DesiredStatus, old.ClientStatus))
+		}
+		keepNodesPart(a, old)
+		tx.PutAlloc(a)
+		return nil
+	}
+	if n := tx.Node(nil, a.Node); n == nil || n.Status != node.StatusReady {
+		return refuse(fmt.Sprintf("node %s is not ready any more", ids.Short(a.Node)))
+	}
+	if a.DesiredStatus == "" {
+		a.DesiredStatus = alloc.DesiredRun
+	}
+	if a.ClientStatus == "" {
+		a.ClientStatus = alloc.ClientPending
+	}
+	a.CreateTime = st.Time.UnixNano()
+	tx.PutAlloc(a)
+	if prev := tx.Alloc(nil, a.PreviousAlloc); prev != nil {
+		n := *prev
+		n.NextAlloc = a.ID
+		tx.PutAlloc(&n)
+	}
+	return nil
+}
+
+// keepNodesPart lets an update in place keep what the node said.
+func keepNodesPart(a, old *alloc.Alloc) {
+	a.Node, a.NodeName = old.Node, old.NodeName
+	a.ClientStatus, a.ClientDescription = old.ClientStatus, old.ClientDescription
+	a.TaskStates, a.Healthy, a.HealthyAt = old.TaskStates, old.Healthy, old.HealthyAt
+	a.CreateTime, a.PreviousAlloc, a.NextAlloc, a.Reschedule = old.CreateTime, old.PreviousAlloc, old.NextAlloc, old.Reschedule
+	if a.DesiredStatus == "" {
+		a.DesiredStatus = old.DesiredStatus
+	}
+}
