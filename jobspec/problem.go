@@ -1,0 +1,162 @@
+package jobspec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// Problem is one thing that is wrong with a document, and where.
+type Problem struct {
+	File    string
+	Line    int    // 1 for the first line; 0 when the place is not known
+	Column  int    // in characters, 1 for the first
+	Text    string // what is wrong and the way out
+	Snippet string // the line concerned, with a mark under it
+}
+
+// String is the problem on one line, without the snippet.
+func (p Problem) String() string {
+	switch {
+	case p.Line > 0:
+		return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Text)
+	case p.File != "":
+		return p.File + ": " + p.Text
+	default:
+		return p.Text
+	}
+}
+
+// Error is everything that is wrong with a document. It has at least one problem.
+type Error struct {
+	Problems []Problem
+}
+
+// Error lists the problems, one per line, the first with its snippet.
+func (e *Error) Error() string {
+	var b strings.Builder
+	for i, p := range e.Problems {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(p.String())
+		if i == 0 && p.Snippet != "" {
+			b.WriteByte('\n')
+			b.WriteString(p.Snippet)
+		}
+	}
+	return b.String()
+}
+
+// Problems returns the problems in an error of this package, or nil.
+func Problems(err error) []Problem {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Problems
+	}
+	return nil
+}
+
+// maxProblems bounds what one error lists: the first few are what a person can use.
+const maxProblems = 20
+
+// report gathers problems while a document is read.
+type report struct {
+	sources  map[string][]byte
+	problems []Problem
+	more     int
+}
+
+func newReport() *report { return &report{sources: map[string][]byte{}} }
+
+func (r *report) failed() bool { return len(r.problems) > 0 }
+
+func (r *report) err() error {
+	if len(r.problems) == 0 {
+		return nil
+	}
+	out := append([]Problem(nil), r.problems...)
+	if r.more > 0 {
+		out = append(out, Problem{File: out[0].File, Text: fmt.Sprintf("and %d more problems", r.more)})
+	}
+	return &Error{Problems: out}
+}
+
+func (r *report) add(rng hcl.Range, format string, args ...any) {
+	r.put(Problem{File: rng.Filename, Line: rng.Start.Line, Column: rng.Start.Column,
+		Text: fmt.Sprintf(format, args...), Snippet: snippet(r.sources[rng.Filename], rng)})
+}
+
+// addFile notes a problem that has no place inside the file.
+func (r *report) addFile(file, format string, args ...any) {
+	r.put(Problem{File: file, Text: fmt.Sprintf(format, args...)})
+}
+
+func (r *report) put(p Problem) {
+	if len(r.problems) >= maxProblems {
+		r.more++
+		return
+	}
+	r.problems = append(r.problems, p)
+}
+
+// diags takes over what the HCL library found.
+func (r *report) diags(diags hcl.Diagnostics) {
+	for _, d := range diags {
+		if d.Severity != hcl.DiagError {
+			continue
+		}
+		text := lowerFirst(strings.TrimSuffix(d.Summary, "."))
+		if d.Detail != "" {
+			text += ": " + strings.TrimSuffix(strings.ReplaceAll(strings.TrimSpace(d.Detail), "\n", " "), ".")
+		}
+		if d.Subject == nil {
+			r.put(Problem{Text: text})
+			continue
+		}
+		r.add(*d.Subject, "%s", text)
+	}
+}
+
+func lowerFirst(s string) string {
+	first, n := utf8.DecodeRuneInString(s)
+	if second, _ := utf8.DecodeRuneInString(s[n:]); unicode.IsUpper(second) {
+		return s // an abbreviation
+	}
+	return string(unicode.ToLower(first)) + s[n:]
+}
+
+// snippetWidth is how much of a line is shown.
+const snippetWidth = 120
+
+func snippet(src []byte, rng hcl.Range) string {
+	if len(src) == 0 || rng.Start.Line == 0 {
+		return ""
+	}
+	start := min(max(rng.Start.Byte, 0), len(src))
+	from := bytes.LastIndexByte(src[:start], '\n') + 1
+	to := len(src)
+	if i := bytes.IndexByte(src[start:], '\n'); i >= 0 {
+		to = start + i
+	}
+	line := strings.ToValidUTF8(strings.TrimRight(string(src[from:to]), "\r"), "?")
+	before := strings.ToValidUTF8(string(src[from:start]), "?")
+	if utf8.RuneCountInString(before) > snippetWidth {
+		return ""
+	}
+	if runes := []rune(line); len(runes) > snippetWidth {
+		line = string(runes[:snippetWidth]) + "…"
+	}
+	pad := strings.Map(func(c rune) rune {
+		if c == '\t' {
+			return '\t'
+		}
+		return ' '
+	}, before)
+	return "  " + line + "\n  " + pad + "^"
+}

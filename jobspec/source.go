@@ -1,0 +1,174 @@
+package jobspec
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// The bounds of a document. Real files stay far below all of them but the first.
+const (
+	// MaxSource is the default bound of a document's size in bytes.
+	MaxSource = 1 << 20
+	maxDepth  = 64    // nested blocks, brackets and templates
+	maxBlocks = 10000 // blocks after the expansion of dynamic ones
+	maxOps    = 10000 // operators in a document: each may deepen an expression by one
+	maxIndex  = 20000 // opening brackets in a document
+	maxValue  = 1 << 20
+)
+
+// document is a parsed file.
+type document struct {
+	path string
+	src  []byte
+	body *hclsyntax.Body
+	keys map[int]string // real names of attributes that were quoted, by the byte at which they start
+}
+
+// openDocument parses HCL within the bounds. quoted allows argument names in quotes, as older volume and
+// configuration files have them.
+func openDocument(r *report, path string, src []byte, limit int, quoted bool) *document {
+	if limit <= 0 {
+		limit = MaxSource
+	}
+	if len(src) > limit {
+		r.addFile(path, "the document has %d bytes, more than the %d that are allowed; move large data into files or templates", len(src), limit)
+		return nil
+	}
+	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
+	r.sources[path] = src
+	tokens, _ := hclsyntax.LexConfig(src, path, hcl.InitialPos) // the parser reports what the lexer finds
+	if !checkBounds(r, tokens) {
+		return nil
+	}
+	doc := &document{path: path, src: src, keys: map[int]string{}}
+	parsed := src
+	if quoted {
+		parsed = doc.unquoteNames(tokens)
+	}
+	file, diags := hclsyntax.ParseConfig(parsed, path, hcl.InitialPos)
+	r.diags(diags)
+	if diags.HasErrors() {
+		return nil
+	}
+	doc.body = file.Body.(*hclsyntax.Body)
+	return doc
+}
+
+// checkBounds refuses what would make the parser or the evaluator recurse too deeply.
+func checkBounds(r *report, tokens hclsyntax.Tokens) bool {
+	depth, ops, index := 0, 0, 0
+	for _, t := range tokens {
+		switch t.Type {
+		case hclsyntax.TokenOBrace, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl, hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc:
+			depth++
+		case hclsyntax.TokenOBrack:
+			depth++
+			index++
+		case hclsyntax.TokenCBrace, hclsyntax.TokenCParen, hclsyntax.TokenCBrack, hclsyntax.TokenTemplateSeqEnd, hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc:
+			depth--
+		case hclsyntax.TokenBang, hclsyntax.TokenMinus, hclsyntax.TokenPlus, hclsyntax.TokenStar, hclsyntax.TokenSlash, hclsyntax.TokenPercent,
+			hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenQuestion, hclsyntax.TokenEqualOp, hclsyntax.TokenNotEqual,
+			hclsyntax.TokenLessThan, hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThan, hclsyntax.TokenGreaterThanEq:
+			ops++
+		}
+		switch {
+		case depth > maxDepth:
+			r.add(t.Range, "the document is nested more than %d levels deep; flatten it", maxDepth)
+			return false
+		case ops > maxOps:
+			r.add(t.Range, "the document has more than %d operators; compute values elsewhere and pass them as variables", maxOps)
+			return false
+		case index > maxIndex:
+			r.add(t.Range, "the document has more than %d brackets; compute values elsewhere and pass them as variables", maxIndex)
+			return false
+		}
+	}
+	return true
+}
+
+// unquoteNames rewrites `"name" = …` and `"name" { … }` in bodies to the unquoted form, byte for byte at the same
+// place. A name that is no identifier gets a stand-in of the same length, remembered in d.keys.
+func (d *document) unquoteNames(tokens hclsyntax.Tokens) []byte {
+	out := bytes.Clone(d.src)
+	bodies := []bool{true} // for each open brace: is it a body (not an object)?
+	itemStart, next := true, 0
+	for i := 0; i < len(tokens); i++ {
+		t := tokens[i]
+		inBody := bodies[len(bodies)-1]
+		switch t.Type {
+		case hclsyntax.TokenOBrace:
+			bodies = append(bodies, inBody && opensBody(tokens, i))
+			itemStart = true
+			continue
+		case hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
+			bodies = append(bodies, false)
+		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenTemplateSeqEnd:
+			if len(bodies) > 1 {
+				bodies = bodies[:len(bodies)-1]
+			}
+		case hclsyntax.TokenNewline, hclsyntax.TokenComment:
+			itemStart = true
+			continue
+		case hclsyntax.TokenOQuote:
+			if inBody && itemStart && quotedName(tokens, i) {
+				d.standIn(out, t.Range.Start.Byte, tokens[i+2].Range.End.Byte, string(tokens[i+1].Bytes), &next)
+				i += 2
+			}
+		}
+		itemStart = false
+	}
+	return out
+}
+
+// opensBody tells a block's brace from an object's: what precedes is a name or a label, not an equals sign.
+func opensBody(tokens hclsyntax.Tokens, brace int) bool {
+	if brace == 0 {
+		return false
+	}
+	prev := tokens[brace-1].Type
+	return prev == hclsyntax.TokenIdent || prev == hclsyntax.TokenCQuote
+}
+
+// quotedName reports whether the token at i opens a plain quoted name that an equals sign, a colon or a block follows.
+func quotedName(tokens hclsyntax.Tokens, i int) bool {
+	if i+3 >= len(tokens) || tokens[i+1].Type != hclsyntax.TokenQuotedLit || tokens[i+2].Type != hclsyntax.TokenCQuote {
+		return false
+	}
+	switch tokens[i+3].Type {
+	case hclsyntax.TokenEqual, hclsyntax.TokenOBrace, hclsyntax.TokenOQuote:
+		return true
+	}
+	return false
+}
+
+// standIn puts an identifier in the place of the quoted name in out[from:to].
+func (d *document) standIn(out []byte, from, to int, name string, next *int) {
+	if hclsyntax.ValidIdentifier(name) {
+		copy(out[from:to], " "+name+" ")
+		return
+	}
+	for ; ; *next++ {
+		id := fmt.Sprintf("q%x", *next)
+		if len(id) > to-from {
+			return // too short for a stand-in: the parser will name it
+		}
+		id += string(bytes.Repeat([]byte{'_'}, to-from-len(id)))
+		if !bytes.Contains(d.src, []byte(id)) {
+			copy(out[from:to], id)
+			d.keys[from] = name
+			*next++
+			return
+		}
+	}
+}
+
+// attrName is the name of an attribute as its author wrote it.
+func (d *document) attrName(a *hclsyntax.Attribute) string {
+	if name, ok := d.keys[a.NameRange.Start.Byte]; ok {
+		return name
+	}
+	return a.Name
+}

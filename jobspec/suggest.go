@@ -1,0 +1,58 @@
+package jobspec
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// sortedAttrs are a body's attributes in the order of the document.
+func sortedAttrs(body *hclsyntax.Body) []*hclsyntax.Attribute {
+	out := make([]*hclsyntax.Attribute, 0, len(body.Attributes))
+	for _, a := range body.Attributes {
+		out = append(out, a)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].NameRange.Start.Byte < out[j].NameRange.Start.Byte })
+	return out
+}
+
+// didYouMean offers the nearest of some names, or nothing.
+func didYouMean(name string, names []string) string {
+	best, at := "", 4
+	for _, n := range slices.Sorted(slices.Values(names)) {
+		if d := distance(name, n); d < at && d < max(len(name), len(n))/2+1 {
+			best, at = n, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// distance is the number of letters to change, add or take away to come from a to b.
+func distance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return 64
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			above := row[j]
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(row[j]+1, row[j-1]+1, diagonal+cost)
+			diagonal = above
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,401 @@
+package jobspec
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+// variable is one declaration of an input.
+type variable struct {
+	name     string
+	block    *hclsyntax.Block // nil in the map form
+	rng      hcl.Range
+	typ      cty.Type
+	defaults *typeexpr.Defaults
+	value    cty.Value // NilVal until one is known
+	from     hcl.Range // where the value was given
+}
+
+// inputs resolves variables and locals of a document.
+type inputs struct {
+	report *report
+	doc    *document
+	cfg    *ParseConfig
+	funcs  *hcl.EvalContext
+	vars   map[string]*variable
+	order  []string
+}
+
+// newScope reads the variable, variables and locals blocks and gives back what expressions of the job may use.
+func newScope(r *report, doc *document, cfg *ParseConfig, base *hcl.EvalContext) *scope {
+	in := &inputs{report: r, doc: doc, cfg: cfg, funcs: base, vars: map[string]*variable{}}
+	in.declare()
+	in.assign()
+	sizes := map[string]int{}
+	values := map[string]cty.Value{}
+	for _, name := range in.order {
+		v := in.vars[name]
+		if v.value == cty.NilVal {
+			if !r.failed() {
+				r.add(v.rng, "the variable %q has no value and no default; give one with -var %s=…, a -var-file or NOMAD_VAR_%s", name, name, name)
+			}
+			v.value = cty.DynamicVal
+		}
+		values[name] = v.value
+		in.measure("var."+name, v.value, v.rng, sizes)
+	}
+	ctx := base.NewChild()
+	ctx.Variables = map[string]cty.Value{"var": cty.ObjectVal(values), "local": cty.EmptyObjectVal}
+	s := &scope{ctx: ctx, known: map[string]bool{"var": true, "local": true}, sizes: sizes}
+	if r.failed() {
+		return nil
+	}
+	in.validate(s)
+	in.locals(s)
+	if r.failed() {
+		return nil
+	}
+	return s
+}
+
+func (in *inputs) measure(name string, v cty.Value, rng hcl.Range, sizes map[string]int) {
+	size := valueSize(v, maxValue)
+	if size > maxValue {
+		in.report.add(rng, "%s is larger than %d bytes", name, maxValue)
+	}
+	sizes[name] = size
+}
+
+func (in *inputs) declare() {
+	for _, b := range in.doc.body.Blocks {
+		switch b.Type {
+		case "variable":
+			in.declareBlock(b)
+		case "variables":
+			in.declareMap(b)
+		}
+	}
+}
+
+func (in *inputs) add(v *variable) bool {
+	if old, dup := in.vars[v.name]; dup {
+		in.report.add(v.rng, "the variable %q is declared twice, first on line %d", v.name, old.rng.Start.Line)
+		return false
+	}
+	in.vars[v.name] = v
+	in.order = append(in.order, v.name)
+	return true
+}
+
+// variableAttrs are the attributes of a variable block.
+var variableAttrs = []string{"type", "default", "description", "sensitive"}
+
+func (in *inputs) declareBlock(b *hclsyntax.Block) {
+	if len(b.Labels) != 1 || !hclsyntax.ValidIdentifier(b.Labels[0]) {
+		in.report.add(b.DefRange(), "a variable block has one label, a name of letters, digits, - and _")
+		return
+	}
+	v := &variable{name: b.Labels[0], block: b, rng: b.DefRange(), typ: cty.DynamicPseudoType}
+	if !in.add(v) {
+		return
+	}
+	for _, a := range sortedAttrs(b.Body) {
+		if !slices.Contains(variableAttrs, a.Name) {
+			in.report.add(a.NameRange, "a variable has no attribute %q; there are %s and the block validation", a.Name, strings.Join(variableAttrs, ", "))
+		}
+	}
+	for _, inner := range b.Body.Blocks {
+		if inner.Type != "validation" {
+			in.report.add(inner.DefRange(), "a variable has no block %q; there is validation", inner.Type)
+		}
+	}
+	if a := b.Body.Attributes["type"]; a != nil {
+		typ, defaults, diags := typeexpr.TypeConstraintWithDefaults(a.Expr)
+		in.report.diags(diags)
+		if diags.HasErrors() {
+			return
+		}
+		v.typ, v.defaults = typ, defaults
+	}
+	if a := b.Body.Attributes["default"]; a != nil {
+		if val, ok := in.constant().value(in.report, in.doc, a.Expr); ok {
+			in.set(v, val, a.Expr.Range())
+		}
+	}
+}
+
+func (in *inputs) declareMap(b *hclsyntax.Block) {
+	for _, a := range sortedAttrs(b.Body) {
+		v := &variable{name: a.Name, rng: a.NameRange, typ: cty.DynamicPseudoType}
+		if !in.add(v) {
+			continue
+		}
+		if val, ok := in.constant().value(in.report, in.doc, a.Expr); ok {
+			in.set(v, val, a.Expr.Range())
+		}
+	}
+	for _, inner := range b.Body.Blocks {
+		in.report.add(inner.DefRange(), "variables holds name = default pairs, no blocks")
+	}
+}
+
+// constant is the scope of defaults and variable files: functions, but no references.
+func (in *inputs) constant() *scope {
+	return &scope{ctx: in.funcs, known: map[string]bool{}, literal: true}
+}
+
+// set gives a variable a value, converted to its type.
+func (in *inputs) set(v *variable, val cty.Value, rng hcl.Range) {
+	if v.defaults != nil && !val.IsNull() {
+		val = v.defaults.Apply(val)
+	}
+	out, err := convert.Convert(val, v.typ)
+	if err != nil {
+		in.report.add(rng, "the value of the variable %q does not fit its type %s: %s", v.name, typeexpr.TypeString(v.typ), err)
+		return
+	}
+	v.value, v.from = out, rng
+}
+
+// assign applies the environment, then the files, then the single values; later ones win.
+func (in *inputs) assign() {
+	for _, kv := range in.cfg.Env {
+		name, text, ok := strings.Cut(kv, "=")
+		name, isVar := strings.CutPrefix(name, "NOMAD_VAR_")
+		if v := in.vars[name]; ok && isVar && v != nil {
+			in.setText(v, text, "NOMAD_VAR_"+name)
+		}
+	}
+	for _, f := range in.cfg.VarFiles {
+		in.assignFile(f)
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.cfg.Vars)) {
+		v := in.vars[name]
+		if v == nil {
+			if in.cfg.Strict {
+				in.report.addFile("-var "+name, "the job file declares no variable %q%s", name, in.suggest(name))
+			}
+			continue
+		}
+		in.setText(v, in.cfg.Vars[name], "-var "+name)
+	}
+}
+
+func (in *inputs) suggest(name string) string { return didYouMean(name, in.order) }
+
+// setText gives a variable a value that was written as text outside of any file: a plain text where the variable is
+// one, else an HCL expression.
+func (in *inputs) setText(v *variable, text, source string) {
+	asText := v.typ == cty.String
+	if v.typ == cty.DynamicPseudoType {
+		asText = v.value == cty.NilVal || v.value.Type() == cty.String
+	}
+	if asText || v.typ == cty.Number || v.typ == cty.Bool {
+		in.set(v, cty.StringVal(text), hcl.Range{Filename: source})
+		return
+	}
+	if len(text) > MaxSource {
+		in.report.addFile(source, "the value has more than %d bytes", MaxSource)
+		return
+	}
+	in.report.sources[source] = []byte(text)
+	tokens, _ := hclsyntax.LexExpression([]byte(text), source, hcl.InitialPos) // the parser reports what the lexer finds
+	if !checkBounds(in.report, tokens) {
+		return
+	}
+	e, diags := hclsyntax.ParseExpression([]byte(text), source, hcl.InitialPos)
+	in.report.diags(diags)
+	if diags.HasErrors() {
+		return
+	}
+	doc := &document{path: source, src: []byte(text)}
+	if val, ok := in.constant().value(in.report, doc, e); ok {
+		in.set(v, val, e.Range())
+	}
+}
+
+func (in *inputs) assignFile(f VarFile) {
+	src := f.Source
+	if src == nil {
+		var err error
+		if !in.cfg.AllowFileFunctions {
+			in.report.addFile(f.Path, "variable files cannot be read here")
+			return
+		}
+		if src, err = readBounded(f.Path, MaxSource); err != nil {
+			in.report.addFile(f.Path, "%s", err)
+			return
+		}
+	}
+	doc := openDocument(in.report, f.Path, src, MaxSource, true)
+	if doc == nil {
+		return
+	}
+	for _, b := range doc.body.Blocks {
+		in.report.add(b.DefRange(), "a variable file holds name = value pairs, no blocks")
+	}
+	for _, a := range sortedAttrs(doc.body) {
+		v := in.vars[doc.attrName(a)]
+		if v == nil {
+			if in.cfg.Strict {
+				in.report.add(a.NameRange, "the job file declares no variable %q%s", a.Name, in.suggest(a.Name))
+			}
+			continue
+		}
+		if val, ok := in.constant().value(in.report, doc, a.Expr); ok {
+			in.set(v, val, a.Expr.Range())
+		}
+	}
+}
+
+// validate runs the validation blocks; they may use var only.
+func (in *inputs) validate(s *scope) {
+	for _, name := range in.order {
+		v := in.vars[name]
+		if v.block == nil {
+			continue
+		}
+		for _, b := range v.block.Body.Blocks {
+			in.validateOne(s, v, b)
+		}
+	}
+}
+
+func (in *inputs) validateOne(s *scope, v *variable, b *hclsyntax.Block) {
+	for _, a := range sortedAttrs(b.Body) {
+		if a.Name != "condition" && a.Name != "error_message" {
+			in.report.add(a.NameRange, "validation has no attribute %q; there are condition and error_message", a.Name)
+		}
+	}
+	cond, message := b.Body.Attributes["condition"], b.Body.Attributes["error_message"]
+	if cond == nil || message == nil {
+		in.report.add(b.DefRange(), "validation needs condition and error_message")
+		return
+	}
+	got, ok := s.value(in.report, in.doc, cond.Expr)
+	if !ok {
+		return
+	}
+	got, err := convert.Convert(got, cty.Bool)
+	if err != nil || got.IsNull() {
+		in.report.add(cond.Expr.Range(), "the condition must be true or false")
+		return
+	}
+	if got.True() {
+		return
+	}
+	text, ok := s.value(in.report, in.doc, message.Expr)
+	if !ok {
+		return
+	}
+	text, err = convert.Convert(text, cty.String)
+	if err != nil || text.IsNull() {
+		in.report.add(message.Expr.Range(), "the error_message must be a text")
+		return
+	}
+	where := v.from
+	if where.Filename == "" || where.Start.Line == 0 {
+		in.report.add(b.DefRange(), "the value of the variable %q%s is refused: %s", v.name, given(where), text.AsString())
+		return
+	}
+	in.report.add(where, "the value of the variable %q is refused: %s", v.name, text.AsString())
+}
+
+func given(where hcl.Range) string {
+	if where.Filename == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (from %s)", where.Filename)
+}
+
+// locals evaluates the locals blocks in the order of what they refer to.
+func (in *inputs) locals(s *scope) {
+	attrs := map[string]*hclsyntax.Attribute{}
+	var order []string
+	for _, b := range in.doc.body.Blocks {
+		if b.Type != "locals" {
+			continue
+		}
+		for _, inner := range b.Body.Blocks {
+			in.report.add(inner.DefRange(), "locals holds name = value pairs, no blocks")
+		}
+		for _, a := range sortedAttrs(b.Body) {
+			if old, dup := attrs[a.Name]; dup {
+				in.report.add(a.NameRange, "the local %q is defined twice, first on line %d", a.Name, old.NameRange.Start.Line)
+				continue
+			}
+			attrs[a.Name] = a
+			order = append(order, a.Name)
+		}
+	}
+	if len(order) > 0 && len(order)+len(in.order) > maxNames {
+		in.report.add(attrs[order[0]].NameRange, "the document has more than %d variables and locals", maxNames)
+		return
+	}
+	l := &localResolver{in: in, scope: s, attrs: attrs, values: map[string]cty.Value{}, state: map[string]int{}}
+	for _, name := range order {
+		if !l.resolve(name, nil) {
+			return
+		}
+	}
+	s.ctx.Variables["local"] = cty.ObjectVal(l.values)
+}
+
+type localResolver struct {
+	in     *inputs
+	scope  *scope
+	attrs  map[string]*hclsyntax.Attribute
+	values map[string]cty.Value
+	state  map[string]int // 1 while being resolved, 2 when done
+}
+
+// maxNames bounds the variables and locals of a document.
+const maxNames = 2000
+
+// maxLocalChain bounds how many locals may refer to one another in a row.
+const maxLocalChain = 500
+
+func (l *localResolver) resolve(name string, chain []string) bool {
+	a := l.attrs[name]
+	switch {
+	case l.state[name] == 2:
+		return true
+	case l.state[name] == 1:
+		l.in.report.add(a.NameRange, "local.%s refers to itself: %s", name, strings.Join(append(chain, name), " → "))
+		return false
+	case len(chain) > maxLocalChain:
+		l.in.report.add(a.NameRange, "more than %d locals refer to one another in a row", maxLocalChain)
+		return false
+	}
+	l.state[name] = 1
+	chain = append(chain, name)
+	for _, t := range a.Expr.Variables() {
+		if t.RootName() != "local" || len(t) < 2 {
+			continue
+		}
+		step, ok := t[1].(hcl.TraverseAttr)
+		if !ok || l.attrs[step.Name] == nil {
+			continue // the evaluation names it
+		}
+		if !l.resolve(step.Name, chain) {
+			return false
+		}
+	}
+	l.scope.ctx.Variables["local"] = cty.ObjectVal(l.values)
+	v, ok := l.scope.value(l.in.report, l.in.doc, a.Expr)
+	if !ok {
+		return false
+	}
+	l.in.measure("local."+name, v, a.NameRange, l.scope.sizes)
+	l.values[name] = v
+	l.state[name] = 2
+	return !l.in.report.failed()
+}
