@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -124,7 +125,7 @@ func (t *Tree) declarations(f *File, changers map[string]bool) []measure {
 				}
 				switch typ := ts.Type.(type) {
 				case *ast.StructType:
-					if changers[ts.Name.Name] && !matchesAny(shapes, f.Pkg.Dir) && !strings.HasSuffix(ts.Name.Name, "Config") {
+					if changers[ts.Name.Name] && !isShape(f, ts.Name.Name, typ) {
 						out = append(out, measure{"struct", f.Path + ":" + ts.Name.Name, fields(typ.Fields), t.at(f, ts, "")})
 					}
 				case *ast.InterfaceType:
@@ -134,6 +135,13 @@ func (t *Tree) declarations(f *File, changers map[string]bool) []measure {
 		}
 	}
 	return out
+}
+
+// isShape tells types that mirror something outside: by their package, as a configuration, or because every field says
+// how it is encoded.
+func isShape(f *File, name string, typ *ast.StructType) bool {
+	untagged := slices.ContainsFunc(typ.Fields.List, func(field *ast.Field) bool { return field.Tag == nil })
+	return matchesAny(shapes, f.Pkg.Dir) || strings.HasSuffix(name, "Config") || !untagged
 }
 
 func (t *Tree) span(n ast.Node) int { return t.line(n.End()) - t.line(n.Pos()) + 1 }

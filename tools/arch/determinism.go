@@ -3,6 +3,7 @@ package arch
 import (
 	"go/ast"
 	"go/token"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -69,7 +70,7 @@ func (t *Tree) ranges(f *File, list []ast.Stmt) []Finding {
 			continue
 		}
 		if !orderFree(r.Body.List, list[i+1:]) && !waived(t, f, r) {
-			out = append(out, t.at(f, r, "range over a map in its random order; sort the keys, or say why order cannot show in a comment `// any order: why`"))
+			out = append(out, t.at(f, r, "range over a map in its random order; sort the keys, or say in a comment why the order does not show"))
 		}
 	}
 	return out
@@ -83,19 +84,18 @@ func (t *Tree) unordered(f *File, e ast.Expr) bool {
 	return t.isMap(f, e)
 }
 
-// waived looks for the comment on the line of the range or the one above.
+// waived looks for a comment that speaks of the order, on the line of the range or the ones beside it.
 func waived(t *Tree, f *File, n ast.Node) bool {
 	at := t.line(n.Pos())
 	for _, group := range f.AST.Comments {
-		for _, c := range group.List {
-			reason, ok := strings.CutPrefix(c.Text, "// any order: ")
-			if end := t.line(group.End()); ok && len(reason) > 5 && (end == at || end == at-1) {
-				return true
-			}
+		if end := t.line(group.End()); end >= at-1 && end <= at+1 && aboutOrder.MatchString(group.Text()) {
+			return true
 		}
 	}
 	return false
 }
+
+var aboutOrder = regexp.MustCompile(`(?is)\border\b.{4,}|.{9,}\border\b`)
 
 // orderFree recognises bodies whose effect does not depend on the order of their runs: they fill maps, delete, count,
 // answer with a constant, or collect into a slice that is sorted right after.

@@ -39,6 +39,7 @@ func Rules() []Rule {
 		{"context roots", "a context made from nothing is cancelled by nobody: only main programs and the agent have the right to one (law 3)", checkContextRoots},
 		{"determinism", "servers replay the same log and must come to the same bytes; flows and the scheduler get time and chance as data (law 4)", checkDeterminism},
 		{"errors", "an error's text is for people: its identity is its kind, kept by %w and base/fault across every hop (law 5)", checkErrors},
+		{"secrets", "a secret in plain text is printed by the first %+v: hold it as redact.Secret, or refer to it by name (law 6)", checkSecrets},
 		{"flows", "a flow is a pure state machine: state and facts in, next steps out, tested state by state", checkFlows},
 		{"commands", "a replicated command has one package that proposes it, or nobody answers for the state it changes", checkCommands},
 		{"budgets", "a room that one person can hold in the head: split by responsibility; exceptions stand in tools/arch/ratchet.txt and only shrink (law 9)", checkBudgets},
