@@ -24,6 +24,11 @@ type VolumeMounter interface {
 	// nobody else uses it). Withdrawing what was never wanted is no error. The caller has made sure that no process of
 	// the alloc is left; the keeper asks its ProcessGate all the same.
 	UnmountVolume(ctx context.Context, key volume.PublicationKey) error
+	// Publications lists what the node knows of an alloc, wanted or left over, so that an alloc is cleaned up even
+	// when its hook never ran in this life of the agent.
+	Publications(alloc ids.Alloc) []volume.PublicationKey
+	// Mounted verifies one publication in the mount table right now; a task starts only after it.
+	Mounted(key volume.PublicationKey) error
 }
 
 // MountRequest is an alloc's want, with the permission that the servers gave for it.

@@ -31,7 +31,7 @@ type Config struct {
 	// Health is told when an instance becomes healthy or stops being so, for events on its task.
 	Health func(i dynamicplugins.Info, healthy bool, reason string)
 	// Timeout is told when a plugin did not answer its first probe within its health timeout.
-	Timeout func(i dynamicplugins.Info, reason string)
+	Timeout func(ctx context.Context, i dynamicplugins.Info, reason string)
 	Log     *slog.Logger
 }
 

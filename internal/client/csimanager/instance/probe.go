@@ -38,12 +38,12 @@ func (m *Manager) work(ctx context.Context, key dynamicplugins.Key) (reconcile.R
 	if client == nil {
 		if _, err := os.Lstat(info.Socket); err != nil {
 			m.set(key, plugin.Awaiting, "waiting for the plugin's socket")
-			return m.untilTimeout(key, "its socket did not appear"), nil
+			return m.untilTimeout(ctx, key, "its socket did not appear"), nil
 		}
 		var err error
 		if client, err = m.connect(ctx, key, info); err != nil {
 			m.set(key, plugin.Probing, err.Error())
-			m.checkTimeout(key, err.Error())
+			m.checkTimeout(ctx, key, err.Error())
 			return reconcile.Result{}, err
 		}
 	}
@@ -95,7 +95,7 @@ func (m *Manager) probe(ctx context.Context, key dynamicplugins.Key, info dynami
 	ready, err := client.Probe(ctx)
 	if err != nil {
 		m.set(key, plugin.Failing, err.Error())
-		m.checkTimeout(key, err.Error())
+		m.checkTimeout(ctx, key, err.Error())
 		return reconcile.Result{}, err
 	}
 	if ready != csi.Ready {
@@ -108,7 +108,7 @@ func (m *Manager) probe(ctx context.Context, key dynamicplugins.Key, info dynami
 	if !ok {
 		if facts, err = client.Negotiate(ctx, rolesOf(info.Role)); err != nil {
 			m.set(key, plugin.Failing, err.Error())
-			m.checkTimeout(key, err.Error())
+			m.checkTimeout(ctx, key, err.Error())
 			return reconcile.Result{}, err
 		}
 	}
@@ -164,8 +164,8 @@ func (m *Manager) met(key dynamicplugins.Key) {
 }
 
 // untilTimeout waits for the socket's event, at most until the health timeout.
-func (m *Manager) untilTimeout(key dynamicplugins.Key, reason string) reconcile.Result {
-	left := m.checkTimeout(key, reason)
+func (m *Manager) untilTimeout(ctx context.Context, key dynamicplugins.Key, reason string) reconcile.Result {
+	left := m.checkTimeout(ctx, key, reason)
 	if left <= 0 {
 		left = reprobe
 	}
@@ -173,7 +173,7 @@ func (m *Manager) untilTimeout(key dynamicplugins.Key, reason string) reconcile.
 }
 
 // checkTimeout tells once when an instance did not become healthy in time, and returns what is left until then.
-func (m *Manager) checkTimeout(key dynamicplugins.Key, reason string) time.Duration {
+func (m *Manager) checkTimeout(ctx context.Context, key dynamicplugins.Key, reason string) time.Duration {
 	m.mu.Lock()
 	inst := m.insts[key]
 	if inst == nil || inst.info.HealthTimeout <= 0 {
@@ -189,7 +189,7 @@ func (m *Manager) checkTimeout(key dynamicplugins.Key, reason string) time.Durat
 	info := inst.info
 	m.mu.Unlock()
 	if tell {
-		m.cfg.Timeout(info, reason)
+		m.cfg.Timeout(ctx, info, reason)
 	}
 	return left
 }

@@ -276,6 +276,19 @@ func (k *Keeper) letGo(key volume.PublicationKey) (bool, string) {
 	return false, l.status
 }
 
+// Publications implements csimanager.VolumeMounter.
+func (k *Keeper) Publications(alloc ids.Alloc) []volume.PublicationKey {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var out []volume.PublicationKey
+	for key, l := range k.vols {
+		if l.entry.Pubs[alloc] != nil {
+			out = append(out, volume.PublicationKey{StagingKey: key, Alloc: alloc})
+		}
+	}
+	return out
+}
+
 // lane returns the lane of a key, new when there is none. The caller holds the lock.
 func (k *Keeper) lane(key volume.StagingKey, id volume.ID) *lane {
 	l := k.vols[key]

@@ -1,0 +1,186 @@
+package allochooks
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
+	"berth/internal/client/csimanager"
+	"berth/internal/client/hook"
+	"berth/internal/model/alloc"
+	"berth/internal/model/volume"
+	"berth/internal/port/driver"
+	"berth/internal/wire"
+)
+
+// grantWait is how long one question to the servers may stay open; they answer earlier when something changed.
+const grantWait = 30 * time.Second
+
+// Grants asks the servers for an alloc's mount permissions; the client's session implements it.
+type Grants interface {
+	Grants(ctx context.Context, id ids.Alloc, wait time.Duration, seen string) (*wire.GrantsReply, error)
+}
+
+// CSI waits for the claims of an alloc, mounts its volumes, and lets them go at the end.
+type CSI struct {
+	Grants  Grants
+	Mounter csimanager.VolumeMounter
+}
+
+var (
+	_ hook.Prerunner  = (*CSI)(nil)
+	_ hook.Postrunner = (*CSI)(nil)
+)
+
+// Name implements hook.Hook.
+func (*CSI) Name() string { return "csi_volumes" }
+
+// Prerun waits for all claims, then mounts all volumes at once: the time does not depend on their number.
+func (h *CSI) Prerun(ctx context.Context, a *hook.Alloc) error {
+	if len(a.Group.CSIVolumes()) == 0 {
+		return nil
+	}
+	if err := CheckMountSupport(a); err != nil {
+		return err
+	}
+	grants, err := h.await(ctx, a)
+	if err != nil {
+		return err
+	}
+	mounts, err := h.mountAll(ctx, a, grants)
+	if err != nil {
+		return err
+	}
+	a.Resources.Mounts.Set(mounts)
+	return nil
+}
+
+// await follows the servers' answer until every grant is there; each new reason becomes an event.
+func (h *CSI) await(ctx context.Context, a *hook.Alloc) ([]wire.Grant, error) {
+	seen, said := "", ""
+	for {
+		wait := grantWait
+		if seen == "" {
+			wait = 0
+		}
+		reply, err := h.Grants.Grants(ctx, a.Alloc.ID, wait, seen)
+		switch {
+		case err != nil:
+			// The servers cannot be asked: that is waiting, not failing. The runner asks again.
+			return nil, fault.Wrap(err, waitKind(err), "wait for the volumes of", `allocation "`+ids.Short(a.Alloc.ID)+`"`)
+		case reply.Ready:
+			return reply.Grants, nil
+		}
+		seen = reply.Token
+		if text := sentence(reply.Waiting); text != said {
+			said = text
+			a.Emit(waiting(text))
+		}
+	}
+}
+
+// waitKind keeps final refusals and turns everything else into NotReady.
+func waitKind(err error) fault.Kind {
+	switch k := fault.KindOf(err); k {
+	case fault.Invalid, fault.Unsupported, fault.Denied, fault.Canceled, fault.Conflict, fault.NotFound:
+		return k
+	}
+	return fault.NotReady
+}
+
+func sentence(reasons []wire.WaitReason) string {
+	var parts []string
+	for _, r := range reasons {
+		parts = append(parts, `volume "`+string(r.Volume.ID)+`": `+r.Reason)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func waiting(text string) *alloc.TaskEvent {
+	return &alloc.TaskEvent{Type: alloc.EventStorageWaiting, Time: time.Now().UnixNano(), DisplayMessage: text, Message: text}
+}
+
+// mountAll mounts every granted volume side by side. When one is refused for good, the others are not waited for; what
+// was mounted is let go by Postrun.
+func (h *CSI) mountAll(ctx context.Context, a *hook.Alloc, grants []wire.Grant) (map[string]csimanager.MountInfo, error) {
+	g, gctx := lifecycle.NewGroup(ctx)
+	var mu sync.Mutex
+	mounts := map[string]csimanager.MountInfo{}
+	for _, grant := range grants {
+		g.Go("mount "+grant.Alias, func() error {
+			info, err := h.Mounter.MountVolume(gctx, csimanager.MountRequest{Grant: grant, Progress: progress(a, grant)})
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			mounts[grant.Alias] = info
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fault.Wrap(err, fault.KindOf(err), "mount the volumes of", `allocation "`+ids.Short(a.Alloc.ID)+`"`)
+	}
+	return maps.Clone(mounts), nil
+}
+
+// patience is how long a mount may take before the wait becomes an event.
+const patience = time.Second
+
+func progress(a *hook.Alloc, g wire.Grant) func(string) {
+	begun := time.Now()
+	return func(reason string) {
+		if time.Since(begun) > patience {
+			a.Emit(waiting(`volume "` + string(g.Volume.ID) + `": ` + reason))
+		}
+	}
+}
+
+// Postrun withdraws every want of the alloc and waits until the node has let go.
+func (h *CSI) Postrun(ctx context.Context, a *hook.Alloc) error {
+	g, gctx := lifecycle.NewGroup(ctx)
+	for _, key := range h.Mounter.Publications(a.Alloc.ID) {
+		g.Go("unmount", func() error { return h.unmount(gctx, key) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+func (h *CSI) unmount(ctx context.Context, key volume.PublicationKey) error {
+	return h.Mounter.UnmountVolume(ctx, key)
+}
+
+// CheckMountSupport refuses, on the node too, what was refused at submit: a volume for a driver that mounts nothing. The
+// node's drivers may have changed since.
+func CheckMountSupport(a *hook.Alloc) error {
+	for _, t := range a.Group.Tasks {
+		if len(t.VolumeMounts) == 0 {
+			continue
+		}
+		info, err := a.Driver(t.Driver)
+		if err != nil {
+			return err
+		}
+		if info.Capabilities.Mounts == driver.MountNone {
+			return NoMounts(string(a.Job.ID), a.Group.Name, t.Name, t.Driver, t.VolumeMounts[0].Volume)
+		}
+	}
+	return nil
+}
+
+// NoMounts is the refusal of a volume for a driver that mounts nothing.
+func NoMounts(job, group, task, drv, vol string) error {
+	return fault.WithHint(fault.New(fault.Invalid, "mount", `volume "`+vol+`"`,
+		`job "`+job+`", group "`+group+`", task "`+task+`": the task driver "`+drv+`" cannot mount volumes into a task`),
+		`use a driver that can, such as "exec", or remove the task's volume_mount blocks`)
+}

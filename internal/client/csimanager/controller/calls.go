@@ -1,0 +1,103 @@
+package controller
+
+import (
+	"context"
+
+	"berth/internal/base/fault"
+	"berth/internal/client/csimanager"
+	"berth/internal/model/plugin"
+	"berth/internal/model/volume"
+	"berth/internal/port/csi"
+	"berth/internal/wire"
+)
+
+// dispatch makes the plugin call of a work and fills the report's results.
+func dispatch(ctx context.Context, conn *csimanager.Connection, w wire.Work, r *wire.WorkReport) error {
+	switch {
+	case w.Kind == wire.WorkAttach && w.Attach != nil:
+		return attach(ctx, conn, w, r)
+	case w.Kind == wire.WorkDetach && w.Attach != nil:
+		return conn.Client.Detach(ctx, csi.DetachRequest{VolumeID: w.Attach.ExternalID, NodeID: w.Attach.StorageNode, Secrets: w.Secrets.Open()})
+	case w.Kind == wire.WorkCreate && w.Create != nil:
+		return create(ctx, conn, w, r)
+	case w.Kind == wire.WorkDelete && w.Volume != nil:
+		return conn.Client.DeleteVolume(ctx, csi.DeleteVolumeRequest{VolumeID: w.Volume.ExternalID, Secrets: w.Secrets.Open()})
+	case w.Kind == wire.WorkExpand && w.Volume != nil:
+		return expand(ctx, conn, w, r)
+	case w.Kind == wire.WorkSnapshot && w.Snapshot != nil:
+		return snapshot(ctx, conn, w, r)
+	case w.Kind == wire.WorkDeleteSnapshot && w.Snapshot != nil:
+		return conn.Client.DeleteSnapshot(ctx, csi.DeleteSnapshotRequest{SnapshotID: w.Snapshot.SnapshotID, Secrets: w.Secrets.Open()})
+	}
+	return fault.New(fault.Invalid, w.Kind, w.Subject, "this agent does not know the work, or it came without arguments")
+}
+
+func attach(ctx context.Context, conn *csimanager.Connection, w wire.Work, r *wire.WorkReport) error {
+	a := w.Attach
+	answer, err := conn.Client.Attach(ctx, csi.AttachRequest{VolumeID: a.ExternalID, NodeID: a.StorageNode,
+		Capability: Capability(volume.Capability{AccessMode: a.AccessMode, AttachmentMode: a.AttachmentMode}, a.MountOptions),
+		ReadOnly:   a.ReadOnly, Secrets: w.Secrets.Open(), VolumeContext: a.VolumeContext})
+	r.PublishContext = answer.PublishContext
+	return err
+}
+
+func create(ctx context.Context, conn *csimanager.Connection, w wire.Work, r *wire.WorkReport) error {
+	c := w.Create
+	req := csi.CreateVolumeRequest{Name: c.Name, Parameters: c.Spec.Parameters, Secrets: w.Secrets.Open(),
+		Capacity: csi.CapacityRange{Required: c.Spec.CapacityMin, Limit: c.Spec.CapacityMax},
+		Source:   csi.ContentSource{VolumeID: c.SourceVolume, SnapshotID: c.SourceSnapshot}}
+	for _, capability := range c.Spec.Capabilities {
+		req.Capabilities = append(req.Capabilities, Capability(capability, c.Spec.MountOptions))
+	}
+	if conn.Facts.TopologyAware() {
+		req.Topology = csi.TopologyRequirement{Requisite: topologies(c.Spec.TopologyRequired), Preferred: topologies(c.Spec.TopologyPreferred)}
+	}
+	v, err := conn.Client.CreateVolume(ctx, req)
+	if err != nil {
+		return err
+	}
+	r.Created = &wire.CreatedVolume{ExternalID: v.ID, Capacity: v.Capacity, Context: v.Context}
+	for _, t := range v.Topology {
+		r.Created.Topologies = append(r.Created.Topologies, t)
+	}
+	return nil
+}
+
+func expand(ctx context.Context, conn *csimanager.Connection, w wire.Work, r *wire.WorkReport) error {
+	v := w.Volume
+	answer, err := conn.Client.ExpandVolume(ctx, csi.ExpandVolumeRequest{VolumeID: v.ExternalID,
+		Capacity:   csi.CapacityRange{Required: v.Min, Limit: v.Max},
+		Capability: Capability(volume.Capability{AccessMode: v.AccessMode, AttachmentMode: v.AttachmentMode}, v.MountOptions),
+		Secrets:    w.Secrets.Open()})
+	r.Capacity, r.NodeExpansion = answer.Capacity, answer.NodeExpansionRequired
+	return err
+}
+
+func snapshot(ctx context.Context, conn *csimanager.Connection, w wire.Work, r *wire.WorkReport) error {
+	s := w.Snapshot
+	snap, err := conn.Client.CreateSnapshot(ctx, csi.CreateSnapshotRequest{Name: s.Name, SourceVolumeID: s.SourceID,
+		Parameters: s.Parameters, Secrets: w.Secrets.Open()})
+	if err != nil {
+		return err
+	}
+	r.Snapshot = &wire.CreatedSnapshot{ExternalID: snap.ID, SourceID: snap.SourceVolumeID, Size: snap.Size,
+		CreateTime: snap.CreatedAt.UnixNano(), Ready: snap.Ready}
+	return nil
+}
+
+// Capability is the one translation of a use of a volume with its mount options into the provider's words.
+func Capability(c volume.Capability, o *volume.MountOptions) csi.VolumeCapability {
+	out := csi.VolumeCapability{AccessMode: csi.AccessMode(c.AccessMode), AttachmentMode: csi.AttachmentMode(c.AttachmentMode)}
+	if o != nil && c.AttachmentMode == volume.FileSystem {
+		out.FSType, out.MountFlags = o.FSType, o.MountFlags
+	}
+	return out
+}
+
+func topologies(list []plugin.Topology) []csi.Topology {
+	var out []csi.Topology
+	for _, t := range list {
+		out = append(out, t.Segments)
+	}
+	return out
+}
