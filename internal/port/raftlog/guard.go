@@ -1,0 +1,162 @@
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/raft"
+	wal "github.com/hashicorp/raft-wal"
+
+	"berth/internal/base/fault"
+)
+
+// guard stands between Raft and its disk. A log write that failed is not tried again: after a failed fsync the kernel
+// may have dropped the pages, and a second fsync that succeeds would prove nothing. A stable write (term, vote) that
+// found the disk full waits for room, because Raft ends the whole process when such a write fails.
+type guard struct {
+	*wal.WAL
+	dir      string
+	reserve  uint64
+	log      *slog.Logger
+	counters *Counters
+	failed   chan<- error
+	stopped  chan struct{}
+	stopOnce sync.Once
+	sick     atomic.Pointer[error] // why nothing more is written
+	starved  atomic.Pointer[error] // why a stable write waits
+}
+
+func openGuard(cfg Config, counters *Counters, failed chan<- error) (*guard, error) {
+	if err := makeDir(cfg.Dir); err != nil {
+		return nil, err
+	}
+	g := &guard{dir: cfg.Dir, reserve: cfg.Reserve, log: cfg.Log, counters: counters, failed: failed, stopped: make(chan struct{})}
+	if err := g.room(uint64(cfg.SegmentSize)); err != nil {
+		return nil, err
+	}
+	w, err := openWAL(cfg)
+	if err != nil {
+		return nil, err
+	}
+	g.WAL = w
+	return g, nil
+}
+
+// room refuses when less than n bytes are free on the log's file system.
+func (g *guard) room(n uint64) error {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(g.dir, &st); err != nil {
+		return classify(err, "look for room at", g.dir)
+	}
+	if free := st.Bavail * uint64(st.Bsize); free < n {
+		return &fault.Error{Kind: fault.Exhausted, Op: "write log", Subject: g.dir,
+			Err:  fmt.Errorf("%d MiB are free on its file system, %d MiB are needed: %w", free>>20, n>>20, syscall.ENOSPC),
+			Hint: "free some room there; stopping jobs and releasing volumes still work"}
+	}
+	return nil
+}
+
+// healthy tells whether an entry may be proposed.
+func (g *guard) healthy(releasing bool) error {
+	if p := g.sick.Load(); p != nil {
+		return *p
+	}
+	if p := g.starved.Load(); p != nil {
+		return *p
+	}
+	if releasing {
+		return nil
+	}
+	return g.room(g.reserve)
+}
+
+// StoreLog stores one entry.
+func (g *guard) StoreLog(e *raft.Log) error { return g.StoreLogs([]*raft.Log{e}) }
+
+// StoreLogs stores entries with one write and one fsync.
+func (g *guard) StoreLogs(entries []*raft.Log) error {
+	if p := g.sick.Load(); p != nil {
+		return *p
+	}
+	if err := g.WAL.StoreLogs(entries); err != nil {
+		err = classify(err, "write log", g.dir)
+		if g.sick.CompareAndSwap(nil, &err) {
+			g.failed <- err
+		}
+		return err
+	}
+	g.counters.append(entries)
+	return nil
+}
+
+// Set stores a value of Raft's own.
+func (g *guard) Set(key, val []byte) error {
+	return g.stable(func() error { return g.WAL.Set(key, val) })
+}
+
+// SetUint64 stores a number of Raft's own.
+func (g *guard) SetUint64(key []byte, val uint64) error {
+	return g.stable(func() error { return g.WAL.SetUint64(key, val) })
+}
+
+// retryStable is the pause between tries of a stable write on a full disk.
+const retryStable = 200 * time.Millisecond
+
+// stable writes until it succeeds. When the log is being closed, or after a failure that room on the disk does not
+// repair, it lets Raft go on without the write: from then on StoreLogs refuses everything, so that no entry can be built
+// on a term or a vote that is not on disk.
+func (g *guard) stable(write func() error) error {
+	for {
+		err := write()
+		if err == nil {
+			g.starved.Store(nil)
+			g.counters.stable.Add(1)
+			return nil
+		}
+		err = classify(err, "write term or vote to", g.dir)
+		if !fault.Has(err, fault.Exhausted) {
+			if g.sick.CompareAndSwap(nil, &err) {
+				g.failed <- err
+			}
+			return nil
+		}
+		if g.starved.Swap(&err) == nil {
+			g.log.Error("waiting for room on the disk", "error", err)
+		}
+		select {
+		case <-g.stopped:
+			g.sick.CompareAndSwap(nil, &err)
+			return nil
+		case <-time.After(retryStable):
+		}
+	}
+}
+
+// stop ends the waiting of stable writes.
+func (g *guard) stop() { g.stopOnce.Do(func() { close(g.stopped) }) }
+
+func (g *guard) close() {
+	g.stop()
+	if err := g.WAL.Close(); err != nil {
+		g.log.Error("close the log", "error", err)
+	}
+}
+
+// classify gives an error of the file system its kind and names the path.
+func classify(err error, op, path string) error {
+	var f *fault.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &f):
+		return err
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return &fault.Error{Kind: fault.Exhausted, Op: op, Subject: path, Err: err, Hint: "free some room on that file system"}
+	}
+	return fault.Wrap(err, fault.Internal, op, path)
+}

@@ -1,0 +1,115 @@
+package raftlog
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/base/logkey"
+)
+
+// logger shows a slog.Logger to the libraries beneath. What they tell as information is detail to us, and what they warn
+// of (an election at the start of a lone server) is information: only their errors keep their level.
+type logger struct {
+	to   *slog.Logger
+	name string
+	args []any
+}
+
+func newLogger(to *slog.Logger) hclog.Logger { return logger{to: to, name: "raft"} }
+
+func levelOf(l hclog.Level) slog.Level {
+	switch {
+	case l >= hclog.Error:
+		return slog.LevelError
+	case l == hclog.Warn:
+		return slog.LevelInfo
+	}
+	return slog.LevelDebug
+}
+
+// Log tells at a level.
+func (l logger) Log(level hclog.Level, msg string, args ...any) {
+	to := levelOf(level)
+	if !l.to.Enabled(context.TODO(), to) {
+		return
+	}
+	all := append([]any{logkey.Component, l.name}, l.args...)
+	for _, a := range args {
+		if f, ok := a.(hclog.Format); ok && len(f) > 0 {
+			a = fmt.Sprintf(fmt.Sprint(f[0]), f[1:]...)
+		}
+		all = append(all, a)
+	}
+	l.to.Log(context.TODO(), to, msg, all...)
+}
+
+// The levels of hclog.
+func (l logger) Trace(msg string, args ...any) {} // too fine for anybody
+func (l logger) Debug(msg string, args ...any) { l.Log(hclog.Debug, msg, args...) }
+func (l logger) Info(msg string, args ...any)  { l.Log(hclog.Info, msg, args...) }
+func (l logger) Warn(msg string, args ...any)  { l.Log(hclog.Warn, msg, args...) }
+func (l logger) Error(msg string, args ...any) { l.Log(hclog.Error, msg, args...) }
+
+// IsTrace and its likes let callers skip work.
+func (l logger) IsTrace() bool { return false }
+func (l logger) IsDebug() bool { return l.to.Enabled(context.TODO(), slog.LevelDebug) }
+func (l logger) IsInfo() bool  { return l.IsDebug() }
+func (l logger) IsWarn() bool  { return l.to.Enabled(context.TODO(), slog.LevelInfo) }
+func (l logger) IsError() bool { return true }
+
+// ImpliedArgs returns what With added.
+func (l logger) ImpliedArgs() []any { return l.args }
+
+// With adds attributes.
+func (l logger) With(args ...any) hclog.Logger {
+	l.args = append(l.args[:len(l.args):len(l.args)], args...)
+	return l
+}
+
+// Name is the component that lines are told for.
+func (l logger) Name() string { return l.name }
+
+// Named appends to the name.
+func (l logger) Named(name string) hclog.Logger {
+	l.name += "." + name
+	return l
+}
+
+// ResetNamed replaces the name.
+func (l logger) ResetNamed(name string) hclog.Logger {
+	l.name = name
+	return l
+}
+
+// SetLevel does nothing: the level is the handler's.
+func (l logger) SetLevel(hclog.Level) {}
+
+// GetLevel is the finest level that is heard.
+func (l logger) GetLevel() hclog.Level {
+	if l.IsDebug() {
+		return hclog.Debug
+	}
+	return hclog.Warn
+}
+
+// StandardLogger shows the logger to package log.
+func (l logger) StandardLogger(o *hclog.StandardLoggerOptions) *log.Logger {
+	return log.New(l.StandardWriter(o), "", 0)
+}
+
+// StandardWriter tells each line as information.
+func (l logger) StandardWriter(*hclog.StandardLoggerOptions) io.Writer { return lineWriter{l} }
+
+type lineWriter struct{ l logger }
+
+// Write tells one line.
+func (w lineWriter) Write(p []byte) (int, error) {
+	w.l.Info(strings.TrimRight(string(p), "\n"))
+	return len(p), nil
+}

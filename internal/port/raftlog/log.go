@@ -1,0 +1,376 @@
+package raftlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+	wal "github.com/hashicorp/raft-wal"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/lifecycle"
+)
+
+// Transport carries Raft between servers.
+type Transport = raft.Transport
+
+// Config says where the log lives and who keeps it. Zero numbers take the defaults.
+type Config struct {
+	Dir string // directory of the log and its snapshots; made if missing
+	ID  string // of this server
+	Log *slog.Logger
+	// Transport connects the servers; nil: one server alone.
+	Transport Transport
+	// SegmentSize of the write-ahead log, in bytes, allocated in advance.
+	SegmentSize int
+	// Reserve is how much of the disk must stay free for work that only lets go; with less, new work is refused.
+	Reserve uint64
+	// SnapshotThreshold is after how many entries the state is written to a snapshot; TrailingLogs how many of those
+	// are kept in the log all the same.
+	SnapshotThreshold, TrailingLogs uint64
+}
+
+// Defaults of Config.
+const (
+	DefaultSegmentSize       = 16 << 20
+	DefaultReserve           = 64 << 20
+	DefaultSnapshotThreshold = 8192
+	DefaultTrailingLogs      = 10240
+)
+
+// The time-outs of a lone voter: it needs nobody's answer, so waiting longer for one only delays the start.
+const (
+	loneTimeout   = 50 * time.Millisecond
+	maxAppend     = 512
+	keptSnapshots = 2
+	closeTimeout  = 10 * time.Second
+)
+
+func (c Config) withDefaults() Config {
+	if c.SegmentSize <= 0 {
+		c.SegmentSize = DefaultSegmentSize
+	}
+	if c.Reserve == 0 {
+		c.Reserve = DefaultReserve
+	}
+	if c.SnapshotThreshold == 0 {
+		c.SnapshotThreshold = DefaultSnapshotThreshold
+	}
+	if c.TrailingLogs == 0 {
+		c.TrailingLogs = DefaultTrailingLogs
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Leadership says whether this server leads. Reign grows with each time it began to.
+type Leadership struct {
+	Leading bool
+	Reign   uint64
+}
+
+// Log is the replicated log. Its methods may be called from every goroutine; those that need it to run answer
+// Unavailable before and after.
+type Log struct {
+	cfg      Config
+	machine  *machine
+	counters Counters
+
+	mu      sync.Mutex
+	raft    *raft.Raft        // nil unless it runs
+	waiters *lifecycle.Group  // each waits for the end of one proposal
+	store   *guard            // nil unless it runs
+	reign   Leadership        // guarded by mu
+	changed *lifecycle.Signal // of reign
+}
+
+// New returns a log that does nothing before Run.
+func New(cfg Config, sm StateMachine) *Log {
+	l := &Log{cfg: cfg.withDefaults(), changed: &lifecycle.Signal{}}
+	l.machine = &machine{sm: sm, log: l.cfg.Log}
+	return l
+}
+
+// Run opens the log, bootstraps it if it is new, drives the state machine until ctx ends and closes everything. A write
+// to disk that failed in a way that can't be repaired ends it with that error.
+func (l *Log) Run(ctx context.Context) error {
+	failed := make(chan error, 1)
+	store, err := openGuard(l.cfg, &l.counters, failed)
+	if err != nil {
+		return err
+	}
+	defer store.close()
+	notify := make(chan bool, 16)
+	r, trans, err := l.open(store, notify)
+	if err != nil {
+		return err
+	}
+	waiters, _ := lifecycle.NewGroup(ctx)
+	l.set(r, waiters, store)
+	g, gctx := lifecycle.NewGroup(ctx)
+	g.Go("leadership", func() error { return l.follow(gctx, notify) })
+	var failure error
+	select {
+	case <-ctx.Done():
+	case failure = <-failed:
+		l.cfg.Log.Error("the log can't be written any more; this server stops", "error", failure)
+	}
+	l.unset()
+	store.stop()
+	_ = waiters.Wait() // its children return nil
+	shutdown := r.Shutdown().Error()
+	g.Stop()
+	_ = g.Wait() // follow returns nil
+	if c, ok := trans.(raft.WithClose); ok {
+		_ = c.Close() // nothing is sent any more
+	}
+	return errors.Join(failure, shutdown)
+}
+
+// open starts Raft over the opened store.
+func (l *Log) open(store *guard, notify chan<- bool) (*raft.Raft, Transport, error) {
+	hlog := newLogger(l.cfg.Log)
+	snaps, err := raft.NewFileSnapshotStoreWithLogger(l.cfg.Dir, keptSnapshots, hlog)
+	if err != nil {
+		return nil, nil, classify(err, "open snapshots", l.cfg.Dir)
+	}
+	trans := l.cfg.Transport
+	lone := trans == nil
+	if lone {
+		_, trans = raft.NewInmemTransport(raft.ServerAddress(l.cfg.ID))
+	}
+	rc := l.raftConfig(lone, notify)
+	rc.Logger = hlog
+	if lone {
+		servers := raft.Configuration{Servers: []raft.Server{{ID: rc.LocalID, Address: trans.LocalAddr()}}}
+		known, err := raft.HasExistingState(store, store, snaps)
+		if err == nil && !known {
+			err = raft.BootstrapCluster(rc, store, store, snaps, trans, servers)
+		}
+		if err != nil {
+			return nil, nil, classify(err, "bootstrap log", l.cfg.Dir)
+		}
+	}
+	r, err := raft.NewRaft(rc, l.machine, store, store, snaps, trans)
+	if err != nil {
+		return nil, nil, classify(err, "start log", l.cfg.Dir)
+	}
+	return r, trans, nil
+}
+
+func (l *Log) raftConfig(lone bool, notify chan<- bool) *raft.Config {
+	rc := raft.DefaultConfig()
+	rc.LocalID = raft.ServerID(l.cfg.ID)
+	rc.MaxAppendEntries = maxAppend
+	rc.BatchApplyCh = true
+	rc.NotifyCh = notify
+	rc.SnapshotThreshold, rc.TrailingLogs = l.cfg.SnapshotThreshold, l.cfg.TrailingLogs
+	rc.SnapshotInterval = 30 * time.Second
+	if lone {
+		rc.HeartbeatTimeout, rc.ElectionTimeout, rc.LeaderLeaseTimeout = loneTimeout, loneTimeout, loneTimeout
+		rc.CommitTimeout = loneTimeout / 10
+	}
+	return rc
+}
+
+// follow turns Raft's notices into the level that Leadership returns.
+func (l *Log) follow(ctx context.Context, notify <-chan bool) error {
+	for {
+		select {
+		case <-ctx.Done():
+			l.lead(false)
+			return nil
+		case leading := <-notify:
+			l.lead(leading)
+		}
+	}
+}
+
+func (l *Log) lead(leading bool) {
+	l.mu.Lock()
+	if leading {
+		l.reign.Reign++
+	}
+	l.reign.Leading = leading
+	l.mu.Unlock()
+	l.changed.Notify()
+}
+
+func (l *Log) set(r *raft.Raft, waiters *lifecycle.Group, store *guard) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.raft, l.waiters, l.store = r, waiters, store
+}
+
+func (l *Log) unset() { l.set(nil, nil, nil) }
+
+func (l *Log) running() (*raft.Raft, *lifecycle.Group, *guard, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.raft == nil {
+		return nil, nil, nil, fault.New(fault.Unavailable, "use log", l.cfg.Dir, "it is not open")
+	}
+	return l.raft, l.waiters, l.store, nil
+}
+
+// Leadership returns whether this server leads and a channel that is closed when that changes.
+func (l *Log) Leadership() (Leadership, <-chan struct{}) {
+	changed := l.changed.C()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reign, changed
+}
+
+// Apply brings an entry into the log, waits until it is on disk with a majority and applied, and returns the state
+// machine's result. Entries that are proposed at the same time share one write to disk. When ctx ends first the answer
+// is Timeout: the entry may still be applied. With less than the reserve left on disk it is refused as Exhausted.
+func (l *Log) Apply(ctx context.Context, data []byte) (any, uint64, error) {
+	return l.apply(ctx, data, false)
+}
+
+// ApplyReleasing is Apply for entries that only let go of something: the reserve is there for them.
+func (l *Log) ApplyReleasing(ctx context.Context, data []byte) (any, uint64, error) {
+	return l.apply(ctx, data, true)
+}
+
+func (l *Log) apply(ctx context.Context, data []byte, releasing bool) (any, uint64, error) {
+	r, waiters, store, err := l.running()
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := store.healthy(releasing); err != nil {
+		return nil, 0, err
+	}
+	type end struct {
+		value any
+		index uint64
+		err   error
+	}
+	ended := make(chan end, 1)
+	started := waiters.Go("wait for a proposal", func() error {
+		f := r.Apply(data, 0)
+		if err := f.Error(); err != nil {
+			ended <- end{err: l.failed(err, store)}
+			return nil
+		}
+		e := end{value: f.Response(), index: f.Index()}
+		if err, ok := e.value.(error); ok {
+			e.value, e.err = nil, err
+		}
+		ended <- e
+		return nil
+	})
+	if !started {
+		return nil, 0, fault.New(fault.Unavailable, "use log", l.cfg.Dir, "it is being closed")
+	}
+	select {
+	case e := <-ended:
+		return e.value, e.index, e.err
+	case <-ctx.Done():
+		return nil, 0, fault.Wrap(ctx.Err(), fault.Timeout, "propose", "entry; whether it is applied is not known")
+	}
+}
+
+// failed gives Raft's errors their kinds.
+func (l *Log) failed(err error, store *guard) error {
+	switch {
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrRaftShutdown), errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		if sick := store.healthy(true); sick != nil {
+			return sick
+		}
+		return fault.Wrap(err, fault.Unavailable, "propose", "entry")
+	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrAbortedByRestore):
+		return fault.Wrap(err, fault.Timeout, "propose", "entry; whether it is applied is not known")
+	}
+	return classify(err, "write log", l.cfg.Dir)
+}
+
+// Barrier waits until everything that was committed before is applied here.
+func (l *Log) Barrier(ctx context.Context) error {
+	return l.wait(ctx, "wait for log", func(r *raft.Raft) raft.Future { return r.Barrier(0) })
+}
+
+// VerifyLeader makes sure that this server still leads, by asking a majority.
+func (l *Log) VerifyLeader(ctx context.Context) error {
+	return l.wait(ctx, "verify leadership", func(r *raft.Raft) raft.Future { return r.VerifyLeader() })
+}
+
+// Snapshot writes the state to a snapshot now. Nothing new to write is no error.
+func (l *Log) Snapshot(ctx context.Context) error {
+	err := l.wait(ctx, "write snapshot", func(r *raft.Raft) raft.Future { return r.Snapshot() })
+	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
+		return nil
+	}
+	return err
+}
+
+func (l *Log) wait(ctx context.Context, op string, ask func(*raft.Raft) raft.Future) error {
+	r, waiters, store, err := l.running()
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	if !waiters.Go(op, func() error { ended <- ask(r).Error(); return nil }) {
+		return fault.New(fault.Unavailable, op, l.cfg.Dir, "it is being closed")
+	}
+	select {
+	case err := <-ended:
+		if err == nil {
+			return nil
+		}
+		return fault.Note(l.failed(err, store), op, "")
+	case <-ctx.Done():
+		return fault.Wrap(ctx.Err(), fault.Timeout, op, l.cfg.Dir)
+	}
+}
+
+// LastIndex is the index of the last entry on disk here; 0 while the log does not run.
+func (l *Log) LastIndex() uint64 {
+	if r, _, _, err := l.running(); err == nil {
+		return r.LastIndex()
+	}
+	return 0
+}
+
+// Stats describes the log for people.
+func (l *Log) Stats() map[string]string {
+	r, _, _, err := l.running()
+	if err != nil {
+		return map[string]string{"state": "closed"}
+	}
+	out := r.Stats()
+	for k, v := range l.counters.Read().stats() {
+		out[k] = v
+	}
+	return out
+}
+
+// Counters tells what was written so far, for benchmarks.
+func (l *Log) Counters() *Counters { return &l.counters }
+
+func makeDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return classify(err, "make directory", dir)
+	}
+	return nil
+}
+
+func openWAL(cfg Config) (*wal.WAL, error) {
+	dir := filepath.Join(cfg.Dir, "wal")
+	if err := makeDir(dir); err != nil {
+		return nil, err
+	}
+	w, err := wal.Open(dir, wal.WithSegmentSize(cfg.SegmentSize), wal.WithLogger(newLogger(cfg.Log)))
+	if err != nil {
+		return nil, classify(fmt.Errorf("open: %w", err), "open log", dir)
+	}
+	return w, nil
+}

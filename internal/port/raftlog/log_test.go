@@ -1,0 +1,294 @@
+package raftlog
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/internal/base/fault"
+)
+
+// adder is a state machine that sums numbers and refuses zero.
+type adder struct {
+	mu      sync.Mutex
+	sum     uint64
+	batches int
+}
+
+var errZero = errors.New("zero adds nothing")
+
+func (a *adder) ApplyBatch(entries []Entry) []any {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(entries) > 0 {
+		a.batches++
+	}
+	out := make([]any, len(entries))
+	for i, e := range entries {
+		n := binary.BigEndian.Uint64(e.Data)
+		if n == 0 {
+			out[i] = errZero
+			continue
+		}
+		a.sum += n
+		out[i] = a.sum
+	}
+	return out
+}
+
+func (a *adder) Snapshot() (func(io.Writer) error, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sum := a.sum
+	return func(w io.Writer) error { return binary.Write(w, binary.BigEndian, sum) }, nil
+}
+
+func (a *adder) Restore(r io.Reader) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return binary.Read(r, binary.BigEndian, &a.sum)
+}
+
+func (a *adder) total() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.sum
+}
+
+func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+type running struct {
+	*Log
+	stop func() error
+}
+
+// start runs a log and waits until it leads.
+func start(t *testing.T, cfg Config, sm StateMachine) running {
+	t.Helper()
+	cfg.ID = "one"
+	if cfg.SegmentSize == 0 {
+		cfg.SegmentSize = 1 << 20
+	}
+	if cfg.Reserve == 0 {
+		cfg.Reserve = 1 << 20
+	}
+	l := New(cfg, sm)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	var once sync.Once
+	var err error
+	stop := func() error { once.Do(func() { cancel(); err = <-ended }); return err }
+	t.Cleanup(func() { _ = stop() })
+	for {
+		lead, changed := l.Leadership()
+		if lead.Leading {
+			return running{l, stop}
+		}
+		select {
+		case <-changed:
+		case err := <-ended:
+			t.Fatalf("the log ended: %v", err)
+		case <-time.After(10 * time.Second):
+			t.Fatal("no leader after 10 s")
+		}
+	}
+}
+
+func TestALoneServerLeadsAtOnceAndQuietly(t *testing.T) {
+	var said bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		l := start(t, Config{Dir: t.TempDir(), Log: log}, &adder{})
+		if took := time.Since(begin); took > 110*time.Millisecond {
+			t.Errorf("leader after %s", took)
+		}
+		if err := l.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if said.Len() > 0 {
+		t.Errorf("a clean start said:\n%s", said.String())
+	}
+}
+
+func TestAnEntryIsAppliedAndSurvivesReopening(t *testing.T) {
+	dir := t.TempDir()
+	l := start(t, Config{Dir: dir}, &adder{})
+	for n := uint64(1); n <= 10; n++ {
+		if _, _, err := l.Apply(t.Context(), number(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v, index, err := l.Apply(t.Context(), number(45))
+	if err != nil || v != uint64(100) || index == 0 {
+		t.Fatalf("got %v at %d, %v", v, index, err)
+	}
+	if _, _, err := l.Apply(t.Context(), number(0)); !errors.Is(err, errZero) {
+		t.Errorf("the state machine's refusal came back as %v", err)
+	}
+	if err := l.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := l.Apply(t.Context(), number(1)); !fault.Has(err, fault.Unavailable) {
+		t.Errorf("a closed log answered %v", err)
+	}
+	again := &adder{}
+	l = start(t, Config{Dir: dir}, again)
+	if err := l.Barrier(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := again.total(); got != 100 {
+		t.Errorf("after reopening the sum is %d", got)
+	}
+	if err := l.VerifyLeader(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestASnapshotReplacesTheLog(t *testing.T) {
+	dir := t.TempDir()
+	cfg := Config{Dir: dir, TrailingLogs: 1}
+	l := start(t, cfg, &adder{})
+	for range 50 {
+		if _, _, err := l.Apply(t.Context(), number(2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Snapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.stop(); err != nil {
+		t.Fatal(err)
+	}
+	again := &adder{}
+	l = start(t, cfg, again)
+	if err := l.Barrier(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := again.total(); got != 100 {
+		t.Errorf("the sum is %d", got)
+	}
+	if again.batches > 2 {
+		t.Errorf("%d batches were replayed beside the snapshot", again.batches)
+	}
+}
+
+func TestConcurrentProposalsShareFsyncs(t *testing.T) {
+	sm := &adder{}
+	l := start(t, Config{Dir: t.TempDir()}, sm)
+	before := l.Counters().Read()
+	const writers, each = 64, 20
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() {
+			for range each {
+				if _, _, err := l.Apply(t.Context(), number(1)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	after := l.Counters().Read()
+	if sm.total() != writers*each {
+		t.Errorf("the sum is %d", sm.total())
+	}
+	entries, appends := after.Entries-before.Entries, after.Appends-before.Appends
+	if entries < writers*each || appends > entries/4 {
+		t.Errorf("%d entries took %d fsyncs", entries, appends)
+	}
+}
+
+// small mounts a file system of a few MiB.
+func small(t *testing.T, mib int) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a small file system needs root")
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", mib)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func TestAFullDiskRefusesNewWorkAndTakesReleases(t *testing.T) {
+	dir := small(t, 12)
+	sm := &adder{}
+	l := start(t, Config{Dir: filepath.Join(dir, "log"), Reserve: 4 << 20}, sm)
+	if _, _, err := l.Apply(t.Context(), number(1)); err != nil {
+		t.Fatal(err)
+	}
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 9<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := l.Apply(t.Context(), number(1))
+	if !fault.Has(err, fault.Exhausted) || !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("a full disk answered %v", err)
+	}
+	if _, _, err := l.ApplyReleasing(t.Context(), number(1)); err != nil {
+		t.Errorf("releasing was refused: %v", err)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := l.Apply(t.Context(), number(1)); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+	if sm.total() != 3 {
+		t.Errorf("the sum is %d", sm.total())
+	}
+}
+
+func TestAFailedWriteEndsTheLogLoudlyAndLosesNothing(t *testing.T) {
+	var said bytes.Buffer
+	dir := t.TempDir()
+	l := start(t, Config{Dir: dir, Log: slog.New(slog.NewTextHandler(&said, nil))}, &adder{})
+	if _, _, err := l.Apply(t.Context(), number(7)); err != nil {
+		t.Fatal(err)
+	}
+	_, _, store, err := l.running()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.WAL.Close(); err != nil { // from here on every write fails
+		t.Fatal(err)
+	}
+	if _, _, err := l.Apply(t.Context(), number(7)); err == nil {
+		t.Fatal("a write that failed was answered well")
+	}
+	if err := l.stop(); !fault.Has(err, fault.Internal) {
+		t.Errorf("the log ended with %v", err)
+	}
+	if !bytes.Contains(said.Bytes(), []byte(dir)) {
+		t.Errorf("the path was not named:\n%s", said.String())
+	}
+	again := &adder{}
+	l = start(t, Config{Dir: dir}, again)
+	if err := l.Barrier(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if again.total() != 7 {
+		t.Errorf("the sum is %d", again.total())
+	}
+}

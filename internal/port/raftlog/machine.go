@@ -1,0 +1,70 @@
+package raftlog
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/hashicorp/raft"
+)
+
+// machine shows a StateMachine to Raft.
+type machine struct {
+	sm  StateMachine
+	log *slog.Logger
+}
+
+// Apply is ApplyBatch of one.
+func (m *machine) Apply(l *raft.Log) any { return m.ApplyBatch([]*raft.Log{l})[0] }
+
+// ApplyBatch hands commands on and answers nil for what is Raft's own.
+func (m *machine) ApplyBatch(logs []*raft.Log) []any {
+	entries := make([]Entry, 0, len(logs))
+	for _, l := range logs {
+		if l.Type == raft.LogCommand {
+			entries = append(entries, Entry{Index: l.Index, Data: l.Data})
+		}
+	}
+	results := m.sm.ApplyBatch(entries)
+	out := make([]any, len(logs))
+	next := 0
+	for i, l := range logs {
+		if l.Type == raft.LogCommand {
+			out[i] = results[next]
+			next++
+		}
+	}
+	return out
+}
+
+// Snapshot freezes the state.
+func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
+	write, err := m.sm.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	return snapshot{write}, nil
+}
+
+// Restore replaces the state.
+func (m *machine) Restore(r io.ReadCloser) error {
+	err := m.sm.Restore(r)
+	if closing := r.Close(); err == nil && closing != nil {
+		return fmt.Errorf("close snapshot: %w", closing)
+	}
+	return err
+}
+
+type snapshot struct{ write func(io.Writer) error }
+
+// Persist writes the frozen state; a snapshot that failed half-way is discarded.
+func (s snapshot) Persist(sink raft.SnapshotSink) error {
+	if err := s.write(sink); err != nil {
+		_ = sink.Cancel() // the error of the write is the one that matters
+		return fmt.Errorf("write snapshot %s: %w", sink.ID(), err)
+	}
+	return sink.Close()
+}
+
+// Release has nothing to let go of.
+func (snapshot) Release() {}
