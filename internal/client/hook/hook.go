@@ -69,6 +69,12 @@ type Stopper interface {
 	Stop(ctx context.Context, t *Task) error
 }
 
+// Updater runs when the servers changed the alloc in place while the task runs.
+type Updater interface {
+	Hook
+	Updated(ctx context.Context, t *Task) error
+}
+
 // Task is what a task hook sees. Output members are collected anew at each Prestart round.
 type Task struct {
 	Alloc      *alloc.Alloc

@@ -1,0 +1,213 @@
+// Package localstate owns what the client half remembers on disk: who it is, the highest index it has seen, its allocs
+// and their tasks with their handles. Everything is written before it is relied on. Only package client and its runners
+// import it; keepers of the node keep their own buckets in the same store.
+package localstate
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/port/driver"
+	"berth/internal/port/kv"
+	"berth/internal/wire"
+)
+
+// Codec of the store: the one canonical form, read strictly.
+var Codec = kv.Codec{Encode: wire.Encode, Decode: wire.DecodeStrict}
+
+const (
+	bucketMeta   = "client-meta"
+	bucketAllocs = "client-allocs"
+	bucketTasks  = "client-tasks"
+	keyIdentity  = "identity"
+	keySeen      = "seen"
+)
+
+// Identity is who this node is. The secret authenticates it; the file is readable by its owner alone.
+type Identity struct {
+	Node   ids.Node
+	Secret string
+}
+
+// Seen is the highest state of the servers that this node acted on.
+type Seen struct {
+	Incarnation string
+	Index       uint64
+}
+
+// Alloc is what is remembered of an allocation.
+type Alloc struct {
+	Bundle alloc.Bundle
+	// Begun is when this node first took it up; Waited is how long it waited for storage since.
+	Begun  time.Time
+	Waited time.Duration
+	// Refused holds the final refusal of a hook before the first task.
+	Refused string
+	// Stopped: the agent itself decided that it ends (its servers no longer know it, or a dev agent stops).
+	Stopped string
+	// Released: the hooks after the last task have succeeded. The alloc is complete or failed.
+	Released  bool
+	Healthy   *bool
+	HealthyAt time.Time
+}
+
+// Task is what is remembered of a task.
+type Task struct {
+	State   alloc.TaskState
+	Handle  *driver.TaskHandle // nil: proven that no process is left
+	Attempt int                // starts so far
+	Memory  alloc.RestartMemory
+	Started bool // a process of it ran at least once
+	// Starting: the start of this attempt was begun and its end is not known.
+	Starting bool
+	// Over: it will not start again; State.Failed says how it ended.
+	Over bool
+	// NotBefore is when it may start again.
+	NotBefore time.Time
+}
+
+// Store is the open file.
+type Store struct{ KV *kv.Store }
+
+// Open opens the store beneath dir. A damaged file is refused loudly: the tasks that it knew may still run.
+func Open(dir string) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "make directory", dir)
+	}
+	path := filepath.Join(dir, "client.db")
+	s, err := kv.Open(path, Codec)
+	if err != nil {
+		if fault.Has(err, fault.Internal) {
+			return nil, fault.WithHint(err, "the store may be damaged; nothing was started or stopped. Tasks that ran go on running. "+
+				"Restore the file from a copy, or stop what runs, move the file away and start with an empty one")
+		}
+		return nil, err
+	}
+	return &Store{KV: s}, nil
+}
+
+// Close closes the file.
+func (s *Store) Close() error { return s.KV.Close() }
+
+// Identity returns the node's identity, made at the first call.
+func (s *Store) Identity() (Identity, error) {
+	var id Identity
+	err := s.KV.Update(func(tx *kv.Tx) error {
+		ok, err := tx.Get(bucketMeta, keyIdentity, &id)
+		if err != nil || ok {
+			return err
+		}
+		id = Identity{Node: ids.Node(ids.New()), Secret: ids.New()}
+		return tx.Put(bucketMeta, keyIdentity, id)
+	})
+	return id, err
+}
+
+// Seen returns the highest state that was acted on.
+func (s *Store) Seen() (Seen, error) {
+	var seen Seen
+	err := s.KV.View(func(tx *kv.Tx) error {
+		_, err := tx.Get(bucketMeta, keySeen, &seen)
+		return err
+	})
+	return seen, err
+}
+
+// PutSeen remembers a state of the servers together with the allocs that it changed.
+func (s *Store) PutSeen(seen Seen, changed []*Alloc) error {
+	return s.KV.Update(func(tx *kv.Tx) error {
+		for _, a := range changed {
+			if err := tx.Put(bucketAllocs, string(a.Bundle.Alloc.ID), a); err != nil {
+				return err
+			}
+		}
+		return tx.Put(bucketMeta, keySeen, seen)
+	})
+}
+
+// PutAlloc remembers an alloc.
+func (s *Store) PutAlloc(a *Alloc) error {
+	return s.KV.Update(func(tx *kv.Tx) error { return tx.Put(bucketAllocs, string(a.Bundle.Alloc.ID), a) })
+}
+
+// PutTask remembers a task.
+func (s *Store) PutTask(id ids.Alloc, task string, t *Task) error {
+	return s.KV.Update(func(tx *kv.Tx) error { return tx.Put(bucketTasks, taskKey(id, task), t) })
+}
+
+// Forget drops an alloc and its tasks.
+func (s *Store) Forget(id ids.Alloc) error {
+	return s.KV.Update(func(tx *kv.Tx) error {
+		for _, k := range tx.Keys(bucketTasks) {
+			if len(k) > len(id) && k[:len(id)] == string(id) {
+				if err := tx.Delete(bucketTasks, k); err != nil {
+					return err
+				}
+			}
+		}
+		return tx.Delete(bucketAllocs, string(id))
+	})
+}
+
+func taskKey(id ids.Alloc, task string) string { return string(id) + "/" + task }
+
+// Loaded is everything that was remembered.
+type Loaded struct {
+	Allocs map[ids.Alloc]*Alloc
+	Tasks  map[ids.Alloc]map[string]*Task
+	// Damaged holds, by alloc, the records that can't be read. Such an alloc is neither started nor stopped nor forgotten.
+	Damaged map[ids.Alloc]error
+}
+
+// Load reads all allocs and tasks.
+func (s *Store) Load() (*Loaded, error) {
+	l := &Loaded{Allocs: map[ids.Alloc]*Alloc{}, Tasks: map[ids.Alloc]map[string]*Task{}, Damaged: map[ids.Alloc]error{}}
+	err := s.KV.View(func(tx *kv.Tx) error {
+		err := kv.All(tx, bucketAllocs, func(key string, a *Alloc) error {
+			if a.Bundle.Alloc == nil || a.Bundle.Job == nil || string(a.Bundle.Alloc.ID) != key {
+				return l.damaged(key, fmt.Errorf("record %s is not of this allocation", key))
+			}
+			l.Allocs[ids.Alloc(key)] = a
+			return nil
+		}, l.damaged)
+		if err != nil {
+			return err
+		}
+		return kv.All(tx, bucketTasks, func(key string, t *Task) error {
+			id, task := splitTaskKey(key)
+			if l.Tasks[id] == nil {
+				l.Tasks[id] = map[string]*Task{}
+			}
+			l.Tasks[id][task] = t
+			return nil
+		}, l.damaged)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for id := range l.Damaged {
+		delete(l.Allocs, id)
+	}
+	return l, nil
+}
+
+func (l *Loaded) damaged(key string, err error) error {
+	id, _ := splitTaskKey(key)
+	l.Damaged[id] = fault.WithHint(fault.Wrap(err, fault.Internal, "restore", fmt.Sprintf("allocation %q", id)),
+		"its tasks go on running and are neither started anew nor reported as ended")
+	return nil
+}
+
+func splitTaskKey(key string) (ids.Alloc, string) {
+	for i := range len(key) {
+		if key[i] == '/' {
+			return ids.Alloc(key[:i]), key[i+1:]
+		}
+	}
+	return ids.Alloc(key), ""
+}

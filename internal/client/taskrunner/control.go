@@ -1,0 +1,147 @@
+package taskrunner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/client/hook"
+	"berth/internal/client/localstate"
+	"berth/internal/model/alloc"
+	"berth/internal/port/driver"
+)
+
+// Open says that the task's turn in the lifecycle has come.
+func (r *Runner) Open() { r.order(func(o *orders) { o.gate = true }) }
+
+// AllocReady says that the hooks of the alloc are done.
+func (r *Runner) AllocReady() { r.order(func(o *orders) { o.ready = true }) }
+
+// Kill orders the task's end. The first order counts.
+func (r *Runner) Kill(k KillOrder) {
+	r.order(func(o *orders) {
+		if o.kill == nil {
+			o.kill = &k
+		}
+	})
+}
+
+// order changes the orders and lets the present step hear of it.
+func (r *Runner) order(fn func(*orders)) {
+	r.mu.Lock()
+	fn(&r.orders)
+	if r.interrupt != nil && (r.orders.kill != nil || r.orders.restart != "" && r.live != nil) {
+		r.interrupt()
+	}
+	r.mu.Unlock()
+	r.wake.Notify()
+}
+
+// Restart asks for a restart that does not count. A task that waits for its restart starts at once; one that is dead
+// can't be restarted.
+func (r *Runner) Restart(reason string) error {
+	r.mu.Lock()
+	if r.dead || r.orders.kill != nil || r.rec.Over {
+		r.mu.Unlock()
+		return fault.New(fault.Conflict, "restart", r.subject(), "it has ended")
+	}
+	running := r.live != nil || r.rec.Handle != nil
+	if running {
+		r.orders.restart = reason
+	}
+	if r.interrupt != nil && r.live != nil {
+		r.interrupt()
+	}
+	r.mu.Unlock()
+	return r.update(func(rec *localstate.Task) {
+		rec.NotBefore = time.Time{}
+		addEvent(rec, &alloc.TaskEvent{Type: alloc.EventRestartSignal, DisplayMessage: reason, Message: reason})
+	})
+}
+
+// Revive makes a dead task ready to start again (a restart of all tasks).
+func (r *Runner) Revive(reason string) error {
+	r.mu.Lock()
+	dead := r.dead
+	r.dead, r.prepared, r.orders.kill = false, false, nil
+	r.mu.Unlock()
+	if !dead {
+		return r.Restart(reason)
+	}
+	return r.update(func(rec *localstate.Task) {
+		rec.Over, rec.NotBefore, rec.Started = false, time.Time{}, false
+		rec.State.State, rec.State.Failed, rec.State.FinishedAt = alloc.TaskPending, false, time.Time{}
+		addEvent(rec, &alloc.TaskEvent{Type: alloc.EventRestartSignal, DisplayMessage: reason, Message: reason})
+	})
+}
+
+// Signal sends a signal to the running process.
+func (r *Runner) Signal(ctx context.Context, signal, reason string) error {
+	live, err := r.Live()
+	if err != nil {
+		return err
+	}
+	text := "Task is sent " + signal
+	if reason != "" {
+		text += ": " + reason
+	}
+	r.emit(&alloc.TaskEvent{Type: alloc.EventSignaling, DisplayMessage: text, Message: reason, Details: map[string]string{"signal": signal}})
+	return live.Signal(ctx, signal)
+}
+
+// Live returns the running process.
+func (r *Runner) Live() (driver.Task, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.live == nil || r.exit != nil {
+		return nil, fault.New(fault.Conflict, "reach", r.subject(), "it does not run")
+	}
+	return r.live, nil
+}
+
+// Update takes over the alloc as the servers changed it in place.
+func (r *Runner) Update(ctx context.Context, b alloc.Bundle) {
+	r.mu.Lock()
+	r.bundle = b
+	running := r.live != nil && r.exit == nil
+	out := r.out
+	r.mu.Unlock()
+	if !running {
+		return
+	}
+	t, err := r.hookTask()
+	if err != nil {
+		r.hookFailed("update", err)
+		return
+	}
+	t.Out = out
+	for _, h := range r.cfg.Hooks {
+		if u, ok := h.(hook.Updater); ok {
+			if err := u.Updated(ctx, t); err != nil {
+				r.hookFailed(h.Name(), err)
+			}
+		}
+	}
+}
+
+func (r *Runner) hookFailed(name string, err error) {
+	text := name + ": " + err.Error()
+	r.emit(&alloc.TaskEvent{Type: alloc.EventHookFailed, DisplayMessage: text, Message: text})
+}
+
+func (r *Runner) subject() string { return fmt.Sprintf("task %q", r.cfg.Task) }
+
+// control lets hooks and keepers act on the task.
+type control struct{ r *Runner }
+
+func (c control) Signal(ctx context.Context, signal, reason string) error {
+	return c.r.Signal(ctx, signal, reason)
+}
+
+func (c control) Restart(_ context.Context, reason string) error { return c.r.Restart(reason) }
+
+func (c control) Kill(_ context.Context, reason string) error {
+	c.r.Kill(KillOrder{Why: alloc.EventKilling, Message: reason, Fail: true})
+	return nil
+}

@@ -1,0 +1,272 @@
+package taskrunner
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/client/allocdir"
+	"berth/internal/client/hook"
+	"berth/internal/client/localstate"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/port/driver"
+)
+
+// prepare runs the prestart hooks of a coming start. A hook that is not ready keeps the task pending, with an event.
+func (r *Runner) prepare(ctx context.Context) {
+	if !r.hasStarted() {
+		r.emit(&alloc.TaskEvent{Type: alloc.EventTaskSetup, DisplayMessage: "Building Task Directory"})
+	}
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		err := r.prestart(ctx, false)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			r.mu.Lock()
+			r.prepared, r.said = true, ""
+			r.mu.Unlock()
+			return
+		case !fault.Has(err, fault.NotReady):
+			r.refuse(alloc.EventHookFailed, err)
+			return
+		}
+		r.say(alloc.EventStorageWaiting, err)
+		pause(ctx, attempt)
+	}
+}
+
+// prestart runs one round of prestart hooks, in order, and keeps what they contribute.
+func (r *Runner) prestart(ctx context.Context, restored bool) error {
+	t, err := r.hookTask()
+	if err != nil {
+		return err
+	}
+	t.Restored = restored
+	for _, h := range r.cfg.Hooks {
+		p, ok := h.(hook.Prestarter)
+		if !ok {
+			continue
+		}
+		if err := p.Prestart(ctx, t); err != nil {
+			return fault.Note(err, h.Name(), "")
+		}
+	}
+	r.mu.Lock()
+	r.out = t.Out
+	r.mu.Unlock()
+	return nil
+}
+
+// restoredHooks repeats the hooks for a process that was found running: they verify and return at once. They wait for
+// the hooks of the alloc, whose results they read; the process is watched meanwhile.
+func (r *Runner) restoredHooks(ctx context.Context) {
+	for {
+		changed := r.wake.C()
+		r.mu.Lock()
+		ready, over := r.orders.ready && r.live != nil, r.dead || r.rec.Handle == nil
+		r.mu.Unlock()
+		if over {
+			return
+		}
+		if ready {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+	for attempt := 0; ; attempt++ {
+		err := r.prestart(ctx, true)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			r.poststart(ctx)
+			return
+		}
+		r.say(alloc.EventHookFailed, err)
+		if _, gone := r.Live(); gone != nil || !pause(ctx, attempt) {
+			return
+		}
+	}
+}
+
+func (r *Runner) poststart(ctx context.Context) {
+	t, err := r.hookTask()
+	if err != nil {
+		r.hookFailed("poststart", err)
+		return
+	}
+	r.mu.Lock()
+	t.Out, t.Restored = r.out, r.restored
+	r.mu.Unlock()
+	for _, h := range r.cfg.Hooks {
+		if p, ok := h.(hook.Poststarter); ok && ctx.Err() == nil {
+			if err := p.Poststart(ctx, t); err != nil && ctx.Err() == nil {
+				r.hookFailed(h.Name(), err)
+			}
+		}
+	}
+}
+
+// hookTask is what hooks see of the task now.
+func (r *Runner) hookTask() (*hook.Task, error) {
+	b, group, task := r.current()
+	d, err := r.cfg.Drivers.Dispense(task.Driver)
+	if err != nil {
+		return nil, err
+	}
+	env := r.env(b, group, task, d.Info())
+	t := &hook.Task{Alloc: b.Alloc, Job: b.Job, Group: group, Task: task, DriverInfo: d.Info(), Dir: r.cfg.Dir.Path(),
+		AllocDir: r.cfg.Dir.SharedDir(), TaskDir: r.cfg.Dir.TaskDir(task.Name), Resources: r.cfg.Resources, Attempt: r.attempt() + 1,
+		Emit: r.Emit, Control: control{r}, Out: hook.Output{Env: map[string]string{}}}
+	t.Interpolate = func(s string) string { return env.With(t.Out.Env).Replace(s) }
+	return t, nil
+}
+
+func (r *Runner) env(b alloc.Bundle, group *job.TaskGroup, task *job.Task, info driver.Info) Env {
+	return NewEnv(EnvSource{Bundle: b, Group: group, Task: task, Node: r.cfg.Node(), Region: r.cfg.Region, Dir: r.cfg.Dir,
+		Isolation: info.Capabilities.FSIsolation})
+}
+
+func (r *Runner) attempt() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rec.Attempt
+}
+
+func (r *Runner) hasStarted() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rec.Attempt > 0
+}
+
+// taskConfig is what the driver gets: the job's wishes, interpolated and checked, with what the hooks contributed.
+func (r *Runner) taskConfig() (driver.Driver, *driver.TaskConfig, error) {
+	b, group, task := r.current()
+	d, err := r.cfg.Drivers.Dispense(task.Driver)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.mu.Lock()
+	out, attempt := r.out, r.rec.Attempt
+	r.mu.Unlock()
+	env := r.env(b, group, task, d.Info()).With(out.Env)
+	config, _ := env.ReplaceAll(task.Config).(map[string]any) // a map stays a map
+	if config == nil {
+		config = map[string]any{}
+	}
+	if err := d.Info().Schema.Check(config); err != nil {
+		return nil, nil, fault.Note(err, "read config of", r.subject())
+	}
+	res := b.Alloc.Resources.Tasks[task.Name]
+	cfg := &driver.TaskConfig{Alloc: b.Alloc.ID, Job: string(b.Job.ID), Group: group.Name, Task: task.Name, Attempt: attempt,
+		User: task.User, Env: maps.Clone(env.Vars), Config: config,
+		Resources: driver.Resources{CPUShares: res.CPUShares, MemoryMB: res.MemoryMB, MemoryMaxMB: res.MemoryMaxMB},
+		Logs:      logConfig(task.LogConfig, r.cfg.Dir), AllocDir: r.cfg.Dir.SharedDir(), TaskDir: r.cfg.Dir.TaskDir(task.Name),
+		Mounts: out.Mounts, Devices: out.Devices, CSIPluginNode: out.CSIPluginNode}
+	return d, cfg, nil
+}
+
+func logConfig(l *job.LogConfig, dir allocdir.Dir) driver.LogConfig {
+	c := driver.LogConfig{Dir: dir.LogDir(), MaxFiles: 10, MaxBytes: 10 << 20}
+	if l != nil {
+		c.Disabled = l.Disabled
+		if l.MaxFiles > 0 {
+			c.MaxFiles = l.MaxFiles
+		}
+		if l.MaxFileSizeMB > 0 {
+			c.MaxBytes = int64(l.MaxFileSizeMB) << 20
+		}
+	}
+	return c
+}
+
+// start starts the process and writes its handle down before anything relies on it.
+func (r *Runner) start(ctx context.Context) {
+	err := r.update(func(rec *localstate.Task) {
+		if !rec.Starting {
+			rec.Attempt++
+			rec.Starting = true
+		}
+	})
+	if err != nil {
+		r.refuse(alloc.EventSetupFailure, err)
+		return
+	}
+	d, cfg, err := r.taskConfig()
+	if err != nil {
+		r.refuse(alloc.EventSetupFailure, err)
+		return
+	}
+	live, err := d.Start(ctx, cfg)
+	if err != nil {
+		if ctx.Err() == nil {
+			r.startFailed(ctx, err)
+		}
+		return
+	}
+	h := live.Handle()
+	err = r.update(func(rec *localstate.Task) {
+		r.live, r.restored = live, false
+		rec.Handle, rec.Starting, rec.Started = &h, false, true
+		rec.State.State, rec.State.StartedAt, rec.State.FinishedAt = alloc.TaskRunning, time.Now(), time.Time{}
+		addEvent(rec, &alloc.TaskEvent{Type: alloc.EventStarted, DisplayMessage: "Task started by client"})
+	})
+	if err != nil {
+		// A process that the next life of the agent could not find must not run.
+		r.emit(&alloc.TaskEvent{Type: alloc.EventDriverFailure, DisplayMessage: "The task is stopped, because its handle could not be written: " + err.Error()})
+		if r.end(ctx, live) {
+			r.refuse(alloc.EventSetupFailure, err)
+		}
+		return
+	}
+	r.poststart(ctx)
+}
+
+// startFailed judges an error of the driver's start.
+func (r *Runner) startFailed(ctx context.Context, err error) {
+	if fault.Has(err, fault.NotReady) {
+		r.say(alloc.EventDriver, err)
+		pause(ctx, 2)
+		return
+	}
+	r.refuse(alloc.EventDriverFailure, err)
+}
+
+// refuse ends a start that did not happen: for good when the error will not pass, else by the restart policy.
+func (r *Runner) refuse(event string, err error) {
+	ending := alloc.StartFailed
+	if final(err) {
+		ending = alloc.StartRefused
+	}
+	text := err.Error()
+	r.emit(&alloc.TaskEvent{Type: event, DisplayMessage: text, Message: text, FailsTask: ending == alloc.StartRefused})
+	r.conclude(ending, 0)
+}
+
+// final reports errors that trying again can't mend.
+func final(err error) bool {
+	switch fault.KindOf(err) {
+	case fault.Invalid, fault.Unsupported, fault.Denied, fault.NotFound:
+		return true
+	}
+	return false
+}
+
+// say makes an event of a reason for waiting, once per reason.
+func (r *Runner) say(event string, err error) {
+	text := err.Error()
+	r.mu.Lock()
+	same := r.said == text
+	r.said = text
+	r.mu.Unlock()
+	if !same {
+		r.emit(&alloc.TaskEvent{Type: event, DisplayMessage: text, Message: text})
+	}
+}

@@ -1,0 +1,304 @@
+package taskrunner
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/lifecycle"
+	"berth/internal/client/hook"
+	"berth/internal/client/localstate"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/port/driver"
+)
+
+// exitGrace is how long a process's exit may take to be told after its stop succeeded.
+const exitGrace = time.Second
+
+// recover finds the recorded process again. Until that succeeded, or it is certain that no process is left, the task is
+// neither failed nor started anew nor reported as ended.
+func (r *Runner) recover(ctx context.Context) {
+	r.mu.Lock()
+	h := *r.rec.Handle
+	r.mu.Unlock()
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		live, err := r.cfg.Drivers.Recover(ctx, h)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			r.mu.Lock()
+			r.live = live
+			r.mu.Unlock()
+			r.wake.Notify()
+			return
+		case fault.Has(err, fault.NotFound):
+			r.mu.Lock()
+			r.exit = &driver.ExitResult{Unknown: true, Ended: time.Now()}
+			r.mu.Unlock()
+			return
+		}
+		r.say(alloc.EventDriver, fault.Note(err, "recovering: the task may run, it is looked for again", ""))
+		pause(ctx, attempt)
+	}
+}
+
+// watch waits for the exit of the process.
+func (r *Runner) watch(ctx context.Context) {
+	r.interruptible(ctx, func(ctx context.Context) {
+		live, err := r.Live()
+		if err != nil {
+			return
+		}
+		res, err := live.Wait(ctx)
+		switch {
+		case err == nil:
+			r.mu.Lock()
+			r.exit = &res
+			r.mu.Unlock()
+		case ctx.Err() == nil:
+			r.say(alloc.EventDriver, fault.Note(err, "watch", r.subject()))
+			pause(ctx, 2)
+		}
+	})
+}
+
+// stop ends a running process, because the task is to end or to restart.
+func (r *Runner) stop(ctx context.Context) {
+	_, _, task := r.current()
+	r.mu.Lock()
+	live, kill, restart := r.live, r.orders.kill, r.orders.restart
+	r.mu.Unlock()
+	grace := r.killTimeout(task)
+	if kill != nil {
+		r.emit(killEvent(*kill, task, grace))
+	}
+	g, gctx := lifecycle.NewGroup(ctx)
+	exit := make(chan driver.ExitResult, 1)
+	g.Go("wait for exit", func() error {
+		res, err := live.Wait(gctx)
+		if err == nil {
+			exit <- res
+		}
+		return nil // the exit is unknown then
+	})
+	if kill == nil || !kill.NoDelay {
+		r.shutdownDelay(ctx, task.ShutdownDelay, exit)
+	}
+	stopped := r.endWith(ctx, live, task.KillSignal, grace)
+	res := driver.ExitResult{Unknown: true, Ended: time.Now()}
+	if stopped {
+		select {
+		case res = <-exit:
+		case <-time.After(exitGrace):
+		}
+	}
+	g.Stop()
+	_ = g.Wait() // its child returns no error
+	if !stopped {
+		return
+	}
+	r.gone(ctx, res, kill != nil)
+	if kill == nil && restart != "" {
+		r.conclude(alloc.RestartAsked, 0)
+	}
+}
+
+// shutdownDelay waits before the signal, so that whoever sends requests can look elsewhere first.
+func (r *Runner) shutdownDelay(ctx context.Context, d time.Duration, exit chan driver.ExitResult) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	case res := <-exit:
+		exit <- res
+	}
+}
+
+func (r *Runner) killTimeout(task *job.Task) time.Duration {
+	if r.cfg.MaxKillTimeout > 0 {
+		return min(task.KillTimeout, r.cfg.MaxKillTimeout)
+	}
+	return task.KillTimeout
+}
+
+// end stops a process until it is proven gone; false when ctx ended before.
+func (r *Runner) end(ctx context.Context, live driver.Task) bool { return r.endWith(ctx, live, "", 0) }
+
+func (r *Runner) endWith(ctx context.Context, live driver.Task, signal string, grace time.Duration) bool {
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		err := live.Stop(ctx, signal, grace)
+		if err == nil {
+			return true
+		}
+		if ctx.Err() == nil {
+			r.say(alloc.EventDriver, fault.Note(err, "stop", r.subject()))
+			pause(ctx, attempt)
+		}
+	}
+	return false
+}
+
+// collect ends what an exited process left behind and asks the restart policy.
+func (r *Runner) collect(ctx context.Context) {
+	r.mu.Lock()
+	live, exit, started := r.live, *r.exit, r.rec.State.StartedAt
+	r.mu.Unlock()
+	if live != nil && !r.end(ctx, live) {
+		return
+	}
+	r.gone(ctx, exit, false)
+	r.mu.Lock()
+	asked, kill := r.orders.restart != "", r.orders.kill != nil
+	r.mu.Unlock()
+	switch {
+	case kill:
+	case asked:
+		r.conclude(alloc.RestartAsked, 0)
+	case exit.Successful():
+		r.conclude(alloc.EndedWell, exit.Ended.Sub(started))
+	default:
+		r.conclude(alloc.EndedBadly, exit.Ended.Sub(started))
+	}
+}
+
+// gone notes that no process of the task is left.
+func (r *Runner) gone(ctx context.Context, res driver.ExitResult, killed bool) {
+	_ = r.update(func(rec *localstate.Task) { // said by update; the next life finds no process and says so again
+		r.live, r.exit, r.prepared = nil, nil, false
+		rec.Handle = nil
+		if res.Unknown && !killed {
+			addEvent(rec, &alloc.TaskEvent{Type: alloc.EventShimDied, DisplayMessage: "The process that held the task died; how the task ended is unknown"})
+		}
+		addEvent(rec, exitEvent(res))
+		if killed {
+			addEvent(rec, &alloc.TaskEvent{Type: alloc.EventKilled, DisplayMessage: "Task successfully killed"})
+		}
+	})
+	t, err := r.hookTask()
+	if err != nil {
+		return // the driver is gone from this node: no hook ran for it in this life
+	}
+	for _, h := range r.cfg.Hooks {
+		if e, ok := h.(hook.Exiter); ok {
+			if err := e.Exited(ctx, t); err != nil && ctx.Err() == nil {
+				r.hookFailed(h.Name(), err)
+			}
+		}
+	}
+}
+
+// conclude applies the restart policy.
+func (r *Runner) conclude(e alloc.Ending, ran time.Duration) {
+	b, group, task := r.current()
+	policy := task.RestartPolicy
+	if policy == nil {
+		policy = group.RestartPolicy
+	}
+	r.mu.Lock()
+	unlimited := task.CSIPluginConfig != nil || r.out.RestartWithoutLimit
+	memory := r.rec.Memory
+	r.mu.Unlock()
+	now := time.Now()
+	v := alloc.NextRestart(alloc.RestartFacts{Now: now, Ending: e, Memory: memory, Policy: policy, JobType: b.Job.Type,
+		Role: alloc.RoleOf(task), Unlimited: unlimited, Ran: ran, Jitter: rand.Float64()})
+	_ = r.update(func(rec *localstate.Task) { // said by update
+		r.orders.restart, r.prepared = "", false
+		rec.Memory, rec.Starting = v.Memory, false
+		if !v.Restart {
+			rec.Over, rec.State.Failed = true, v.Failed
+			if v.Failed || e != alloc.EndedWell {
+				addEvent(rec, &alloc.TaskEvent{Type: alloc.EventNotRestarting, DisplayMessage: v.Reason, Message: v.Reason, FailsTask: v.Failed})
+			}
+			return
+		}
+		rec.NotBefore = now.Add(v.Delay)
+		rec.State.State, rec.State.LastRestart = alloc.TaskPending, now
+		rec.State.Restarts++
+		addEvent(rec, &alloc.TaskEvent{Type: alloc.EventRestarting, DisplayMessage: "Task restarting in " + v.Delay.String(), Message: v.Reason,
+			Details: map[string]string{"start_delay": fmt.Sprint(int64(v.Delay)), "restart_reason": v.Reason}})
+	})
+}
+
+// finish runs the stop hooks; after that the task is dead.
+func (r *Runner) finish(ctx context.Context) {
+	if t, err := r.hookTask(); err == nil {
+		for _, h := range r.cfg.Hooks {
+			if s, ok := h.(hook.Stopper); ok && !r.stopHook(ctx, s, t) {
+				return
+			}
+		}
+	}
+	_ = r.update(func(rec *localstate.Task) { // said by update; the next life comes here again
+		r.dead = true
+		if k := r.orders.kill; k != nil && !rec.Over {
+			if k.Fail {
+				rec.State.Failed = true
+			}
+			if k.Message != "" && !rec.Started {
+				addEvent(rec, &alloc.TaskEvent{Type: k.Why, DisplayMessage: k.Message, Message: k.Message, FailsTask: k.Fail})
+			}
+		}
+		rec.Starting, rec.Over = false, true
+		rec.State.State, rec.State.FinishedAt = alloc.TaskDead, time.Now()
+	})
+}
+
+// stopHook repeats a stop hook until it succeeded; false when ctx ended before.
+func (r *Runner) stopHook(ctx context.Context, s hook.Stopper, t *hook.Task) bool {
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		err := s.Stop(ctx, t)
+		if err == nil {
+			return true
+		}
+		if ctx.Err() == nil {
+			r.say(alloc.EventHookFailed, fault.Note(err, s.Name(), ""))
+			pause(ctx, attempt)
+		}
+	}
+	return false
+}
+
+func exitEvent(res driver.ExitResult) *alloc.TaskEvent {
+	text := fmt.Sprintf("Exit Code: %d", res.ExitCode)
+	switch {
+	case res.Unknown:
+		text = "Exit Code: unknown"
+	case res.Signal != 0:
+		text += fmt.Sprintf(", Signal: %d", res.Signal)
+	}
+	if res.OOMKilled {
+		text += `, Exit Message: "OOM Killed"`
+	} else if res.Err != "" {
+		text += fmt.Sprintf(", Exit Message: %q", res.Err)
+	}
+	e := &alloc.TaskEvent{Type: alloc.EventTerminated, DisplayMessage: text, ExitCode: res.ExitCode, Signal: res.Signal,
+		Details: map[string]string{"exit_code": fmt.Sprint(res.ExitCode), "signal": fmt.Sprint(res.Signal), "oom_killed": fmt.Sprint(res.OOMKilled)}}
+	if !res.Ended.IsZero() {
+		e.Time = res.Ended.UnixNano()
+	}
+	return e
+}
+
+func killEvent(k KillOrder, task *job.Task, grace time.Duration) *alloc.TaskEvent {
+	signal := task.KillSignal
+	if signal == "" {
+		signal = "interrupt"
+	}
+	text := fmt.Sprintf("Sent %s. Waiting %s before force killing", signal, grace)
+	switch {
+	case k.Why != alloc.EventKilling && k.Message != "":
+		text = k.Message
+	case k.Message != "":
+		text = k.Message + ": " + text
+	}
+	return &alloc.TaskEvent{Type: k.Why, DisplayMessage: text, Message: k.Message, FailsTask: k.Fail,
+		Details: map[string]string{"kill_timeout": grace.String()}}
+}

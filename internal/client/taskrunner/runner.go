@@ -1,0 +1,291 @@
+// Package taskrunner owns the life of one task on its node: it takes the steps that model/alloc's task flow decides,
+// writes down what it must not forget before it relies on it, and finds the process again after the agent restarted.
+// Only client/allocrunner imports it.
+package taskrunner
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
+	"berth/internal/client/allocdir"
+	"berth/internal/client/hook"
+	"berth/internal/client/hookresources"
+	"berth/internal/client/localstate"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/port/driver"
+)
+
+// maxEvents bounds a task's history.
+const maxEvents = 10
+
+// Drivers gives drivers by name and finds tasks again; client/drivermanager implements it.
+type Drivers interface {
+	Dispense(name string) (driver.Driver, error)
+	Recover(ctx context.Context, h driver.TaskHandle) (driver.Task, error)
+}
+
+// Config wires a runner.
+type Config struct {
+	Bundle    alloc.Bundle
+	Task      string
+	Dir       allocdir.Dir
+	Node      func() *node.Node // frozen, as it is now
+	Region    string
+	Drivers   Drivers
+	Hooks     []hook.Hook
+	Resources *hookresources.Resources
+	// Saved is what an earlier life of the agent wrote; nil for a new task.
+	Saved *localstate.Task
+	Save  func(*localstate.Task) error
+	// Changed is called after every change of the task's state or history, with nothing held.
+	Changed func()
+	// MaxKillTimeout caps the job's kill_timeout; 0: no cap.
+	MaxKillTimeout time.Duration
+	Log            *slog.Logger
+}
+
+// Runner runs one task. Run does the work; the other methods give it orders or look at it, from every goroutine.
+type Runner struct {
+	cfg  Config
+	wake lifecycle.Signal
+
+	mu     sync.Mutex
+	bundle alloc.Bundle
+	rec    localstate.Task
+	orders orders
+	live   driver.Task
+	exit   *driver.ExitResult // of the process that is not collected yet
+	out    hook.Output        // of the present round of prestart hooks
+	// prepared: the prestart hooks of the coming start are done.
+	prepared bool
+	restored bool // the process was started by an earlier life of the agent
+	dead     bool
+	// interrupt ends what the present step waits for, so that an order is heard.
+	interrupt context.CancelFunc
+	said      string // the last reason for waiting that became an event
+}
+
+// orders are what others want of the task.
+type orders struct {
+	gate    bool // its turn in the lifecycle has come
+	ready   bool // the hooks of the alloc are done
+	kill    *KillOrder
+	restart string // why; empty: not asked
+}
+
+// KillOrder ends a task.
+type KillOrder struct {
+	Why     string // type of the event
+	Message string
+	Fail    bool
+	NoDelay bool
+}
+
+// New returns a runner that does nothing before Run.
+func New(cfg Config) *Runner {
+	r := &Runner{cfg: cfg, bundle: cfg.Bundle, rec: localstate.Task{State: alloc.TaskState{State: alloc.TaskPending}}}
+	if cfg.Saved != nil {
+		r.rec = *cfg.Saved
+		r.restored = r.rec.Handle != nil
+		r.dead = r.rec.State.State == alloc.TaskDead
+	}
+	return r
+}
+
+// Run takes the task's steps until it is dead or ctx ends. The end of ctx leaves the process running.
+func (r *Runner) Run(ctx context.Context) error {
+	g, gctx := lifecycle.NewGroup(ctx)
+	if r.restored {
+		g.Go("hooks of a restored task", func() error {
+			r.restoredHooks(gctx)
+			return nil
+		})
+	}
+	g.Go("steps", func() error {
+		defer g.Stop()
+		for gctx.Err() == nil {
+			do := alloc.NextTask(r.facts(time.Now()))
+			if do == alloc.TaskRest {
+				return nil
+			}
+			r.step(gctx, do)
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
+func (r *Runner) step(ctx context.Context, do alloc.TaskDo) {
+	switch do {
+	case alloc.TaskAwait, alloc.TaskPause:
+		r.await(ctx)
+	case alloc.TaskPrepare:
+		r.interruptible(ctx, r.prepare)
+	case alloc.TaskStart:
+		r.interruptible(ctx, r.start)
+	case alloc.TaskRecover:
+		r.recover(ctx)
+	case alloc.TaskWatch:
+		r.watch(ctx)
+	case alloc.TaskStop:
+		r.stop(ctx)
+	case alloc.TaskCollect:
+		r.collect(ctx)
+	case alloc.TaskFinish:
+		r.finish(ctx)
+	}
+}
+
+func (r *Runner) facts(now time.Time) alloc.TaskFacts {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := alloc.TaskFacts{Now: now, Dead: r.dead, Gate: r.orders.gate, Kill: r.orders.kill != nil, Restart: r.orders.restart != "",
+		Prepared: r.prepared, Over: r.rec.Over, NotBefore: r.rec.NotBefore}
+	switch {
+	case r.exit != nil:
+		f.Process = alloc.ProcessExited
+	case r.live != nil:
+		f.Process = alloc.ProcessAttached
+	case r.rec.Handle != nil:
+		f.Process = alloc.ProcessRecorded
+	}
+	return f
+}
+
+// await waits for an order, or until the pause before a restart is over.
+func (r *Runner) await(ctx context.Context) {
+	changed := r.wake.C()
+	f := r.facts(time.Now())
+	var alarm <-chan time.Time
+	switch alloc.NextTask(f) {
+	case alloc.TaskPause:
+		t := time.NewTimer(f.NotBefore.Sub(f.Now))
+		defer t.Stop()
+		alarm = t.C
+	case alloc.TaskAwait:
+	default:
+		return // an order arrived meanwhile
+	}
+	select {
+	case <-ctx.Done():
+	case <-changed:
+	case <-alarm:
+	}
+}
+
+// interruptible runs a step that ends early when the task is to be killed.
+func (r *Runner) interruptible(ctx context.Context, step func(context.Context)) {
+	ictx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r.mu.Lock()
+	r.interrupt = cancel
+	if r.orders.kill != nil || r.orders.restart != "" && r.live != nil {
+		cancel()
+	}
+	r.mu.Unlock()
+	step(ictx)
+	r.mu.Lock()
+	r.interrupt = nil
+	r.mu.Unlock()
+}
+
+// update changes the record, writes it down and tells about it. A record that can't be written stays changed in memory
+// and is written whole at the next change.
+func (r *Runner) update(fn func(*localstate.Task)) error {
+	r.mu.Lock()
+	fn(&r.rec)
+	rec := r.rec
+	rec.State.Events = slices.Clone(rec.State.Events)
+	r.mu.Unlock()
+	err := r.cfg.Save(&rec)
+	if err != nil {
+		r.cfg.Log.Error("a task's state could not be written", logkey.Task, r.cfg.Task, logkey.Error, err)
+	}
+	r.wake.Notify()
+	r.cfg.Changed()
+	return err
+}
+
+// emit adds an event to the history.
+func (r *Runner) emit(e *alloc.TaskEvent) {
+	_ = r.update(func(rec *localstate.Task) { addEvent(rec, e) }) // update said it; an event is not relied on
+}
+
+func addEvent(rec *localstate.Task, e *alloc.TaskEvent) {
+	if e.Time == 0 {
+		e.Time = time.Now().UnixNano()
+	}
+	rec.State.Events = append(slices.Clone(rec.State.Events), e)
+	if extra := len(rec.State.Events) - maxEvents; extra > 0 {
+		rec.State.Events = rec.State.Events[extra:]
+	}
+}
+
+// Emit adds an event to the task's history.
+func (r *Runner) Emit(e *alloc.TaskEvent) {
+	c := *e
+	r.emit(&c)
+}
+
+// State returns a copy of the task's state.
+func (r *Runner) State() *alloc.TaskState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.rec.State
+	s.Events = slices.Clone(s.Events)
+	return &s
+}
+
+// View is the task's part in the alloc's flow.
+func (r *Runner) View() alloc.TaskView {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.task()
+	return alloc.TaskView{Name: r.cfg.Task, Role: alloc.RoleOf(t), Leader: t.Leader, State: r.rec.State.State, Failed: r.rec.State.Failed,
+		Started: r.rec.Started, StartedAt: r.rec.State.StartedAt, Ordered: r.orders.kill != nil}
+}
+
+// ProcessGone reports whether it is proven that no process of the task is left, or in words what is there.
+func (r *Runner) ProcessGone() (bool, string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.rec.Handle == nil && !r.rec.Starting {
+		return true, ""
+	}
+	return false, "task " + r.cfg.Task + " has a process"
+}
+
+// task is the job's description of the task. The caller holds the lock.
+func (r *Runner) task() *job.Task {
+	return r.group().Task(r.cfg.Task)
+}
+
+func (r *Runner) group() *job.TaskGroup { return r.bundle.Job.Group(r.bundle.Alloc.TaskGroup) }
+
+func (r *Runner) current() (alloc.Bundle, *job.TaskGroup, *job.Task) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.bundle, r.group(), r.task()
+}
+
+// pause waits between two tries of the same step: doubling from a quarter second to half a minute, with jitter. It
+// reports false when ctx ended.
+func pause(ctx context.Context, attempt int) bool {
+	d := 250 * time.Millisecond << min(attempt, 7)
+	t := time.NewTimer(min(d, 30*time.Second) - rand.N(d/5+1))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
