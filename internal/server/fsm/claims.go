@@ -99,6 +99,7 @@ func releaseClaims(tx *state.Tx, st Stamp, id ids.Alloc) {
 			n := *c
 			n.State, n.Since = volume.Releasing, st.Time
 			tx.PutClaim(&n)
+			settle(tx, st, n.Volume)
 		}
 	}
 }

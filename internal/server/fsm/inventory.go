@@ -1,0 +1,221 @@
+package fsm
+
+import (
+	"slices"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/volume"
+	"berth/internal/server/state"
+	"berth/internal/wire"
+)
+
+func init() {
+	register[InventoryApply]("inventory-apply", 1, "server/claims")
+	register[ClaimsSettle]("claims-settle", 1, "server/claims")
+	register[ClaimProof]("claim-proof", 1, "server/claims")
+}
+
+// InventoryApply takes over what a node knows of its stagings and publications, and ends the claims that it shows to be
+// let go. A full report replaces everything that the node said before.
+type InventoryApply struct {
+	Node       ids.Node
+	Full       bool
+	AllocIndex uint64
+	Entries    []volume.InventoryEntry
+}
+
+// Releases lets volumes be let go when the disk is nearly full.
+func (c *InventoryApply) Releases() bool { return true }
+
+// Apply returns a *wire.InventoryReply: what the node may erase, and the publications whose claims were ended by proof.
+func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
+	reply := &wire.InventoryReply{Index: st.Index}
+	touched := map[volume.ID]bool{}
+	if c.Full {
+		for _, old := range collect(tx.InventoryOf(nil, c.Node)) {
+			if !slices.ContainsFunc(c.Entries, func(e volume.InventoryEntry) bool { return e.StagingKey == old.Entry.StagingKey }) {
+				tx.DeleteInventoryEntry(c.Node, old.Entry.StagingKey)
+				touched[old.Entry.Volume] = true
+			}
+		}
+	}
+	for _, e := range c.Entries {
+		touched[e.Volume] = true
+		if e.Quiet() && !slices.ContainsFunc(e.Publications, func(p volume.InventoryPublication) bool { return p.Wanted }) {
+			tx.DeleteInventoryEntry(c.Node, e.StagingKey)
+			reply.Acked = append(reply.Acked, e.StagingKey)
+			continue
+		}
+		tx.PutInventoryEntry(c.Node, e)
+		reply.Void = append(reply.Void, voidOf(tx, e)...)
+	}
+	c.head(tx, st)
+	if c.Full {
+		for _, cl := range collect(tx.ClaimsByNode(nil, c.Node)) {
+			touched[cl.Volume] = true
+		}
+	}
+	for _, id := range sortedIDs(touched) {
+		settle(tx, st, id)
+		noteExpansion(tx, id)
+	}
+	return reply, nil
+}
+
+func (c *InventoryApply) head(tx *state.Tx, st Stamp) {
+	h := &state.InventoryHead{Node: c.Node, AllocIndex: c.AllocIndex}
+	if old := tx.InventoryHead(nil, c.Node); old != nil {
+		h.FullIndex = old.FullIndex
+		h.AllocIndex = max(h.AllocIndex, old.AllocIndex)
+		if !c.Full && h.AllocIndex == old.AllocIndex {
+			return
+		}
+	}
+	if c.Full {
+		h.FullIndex = st.Index
+	}
+	tx.PutInventoryHead(h)
+}
+
+// voidOf lists the publications of an entry that no claim allows any more.
+func voidOf(tx *state.Tx, e volume.InventoryEntry) []wire.VoidClaim {
+	var out []wire.VoidClaim
+	for _, p := range e.Publications {
+		cl := tx.Claim(nil, volume.ClaimKey{Volume: e.Volume, Alloc: p.Alloc})
+		if p.Wanted && (cl == nil || cl.Epoch != p.Epoch) {
+			out = append(out, wire.VoidClaim{PublicationKey: volume.PublicationKey{StagingKey: e.StagingKey, Alloc: p.Alloc}, Epoch: p.Epoch})
+		}
+	}
+	return out
+}
+
+func sortedIDs(set map[volume.ID]bool) []volume.ID {
+	out := make([]volume.ID, 0, len(set))
+	for id := range set {
+		out = append(out, id)
+	}
+	slices.SortFunc(out, func(a, b volume.ID) int {
+		if a.String() < b.String() {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// ClaimsSettle looks again at the claims of volumes whose facts changed without an inventory.
+type ClaimsSettle struct{ Volumes []volume.ID }
+
+// Releases lets claims end when the disk is nearly full.
+func (c *ClaimsSettle) Releases() bool { return true }
+
+// Apply returns nil.
+func (c *ClaimsSettle) Apply(tx *state.Tx, st Stamp) (any, error) {
+	for _, id := range c.Volumes {
+		settle(tx, st, id)
+	}
+	return nil, nil
+}
+
+// ClaimProof ends a claim because it is certain, by other evidence than the node's inventory, that the node no longer
+// writes. The node learns at its next report that the epoch is void and cleans up first.
+type ClaimProof struct {
+	Claim  volume.ClaimKey
+	Epoch  volume.Epoch
+	Proof  volume.Proof
+	Reason string
+}
+
+// Apply returns whether the claim was there in this epoch.
+func (c *ClaimProof) Apply(tx *state.Tx, st Stamp) (any, error) {
+	cl := tx.Claim(nil, c.Claim)
+	if cl == nil || cl.Epoch != c.Epoch || c.Proof == volume.ProofNone {
+		return false, nil
+	}
+	endClaim(tx, cl)
+	promote(tx, st, c.Claim.Volume)
+	return true, nil
+}
+
+// settle ends every claim of a volume that has been let go, and lets the queued one step up. It is the only place
+// where a claim ends without other proof.
+func settle(tx *state.Tx, st Stamp, id volume.ID) {
+	for _, cl := range collect(tx.ClaimsByVolume(nil, id)) {
+		if cl.State == volume.Releasing && LetGo(&tx.Snap, nil, cl) {
+			endClaim(tx, cl)
+		}
+	}
+	promote(tx, st, id)
+}
+
+// promote turns the queued claim into a held one when nothing stands in its way.
+func promote(tx *state.Tx, st Stamp, id volume.ID) {
+	for _, cl := range collect(tx.ClaimsByVolume(nil, id)) {
+		if cl.State != volume.Queued {
+			continue
+		}
+		n := *cl
+		n.State, n.Since, n.Reason = volume.Held, st.Time, ""
+		if roomFor(tx, &n) != nil {
+			continue
+		}
+		v := tx.Volume(nil, id)
+		if v == nil {
+			continue
+		}
+		tx.PutClaim(&n)
+		if v.Status.AccessMode == "" {
+			nv := *v
+			nv.Status.AccessMode, nv.Status.AttachmentMode, nv.Status.MountOptions = n.AccessMode, n.AttachmentMode, n.MountOptions
+			tx.PutVolume(&nv)
+		}
+	}
+}
+
+// LetGo reports whether the node's word proves that a releasing claim's use is over: its publication is absent, and the
+// staging is absent or belongs to another held or queued claim of the volume on the node. Silence counts only when a full
+// inventory was taken at or after the claim's epoch.
+func LetGo(s *state.Snap, w *state.Watch, cl *volume.Claim) bool {
+	h := s.InventoryHead(w, cl.Node)
+	if h == nil || h.FullIndex == 0 || h.AllocIndex < cl.Epoch.Index {
+		return false
+	}
+	v := s.Volume(w, cl.Volume)
+	if v == nil {
+		return true
+	}
+	i := s.InventoryEntry(w, cl.Node, volume.StagingKey{Plugin: v.Spec.Plugin, ExternalID: v.Status.ExternalID})
+	if i == nil {
+		return true
+	}
+	for _, p := range i.Entry.Publications {
+		if p.Alloc == cl.Alloc && (p.Presence.Exists() || p.Wanted) {
+			return false
+		}
+	}
+	if !i.Entry.Staging.Exists() {
+		return true
+	}
+	for o := range s.ClaimsByVolume(w, cl.Volume) {
+		if o.Alloc != cl.Alloc && o.Node == cl.Node && o.State != volume.Releasing {
+			return true
+		}
+	}
+	return false
+}
+
+// noteExpansion clears the pending node expansion of a volume once a node reached its size.
+func noteExpansion(tx *state.Tx, id volume.ID) {
+	v := tx.Volume(nil, id)
+	if v == nil || !v.Status.NodeExpandPending {
+		return
+	}
+	for i := range tx.InventoryByVolume(nil, id) {
+		if i.Entry.ExpandedTo >= v.Status.Capacity && v.Status.Capacity > 0 {
+			n := *v
+			n.Status.NodeExpandPending = false
+			tx.PutVolume(&n)
+			return
+		}
+	}
+}
