@@ -1,0 +1,133 @@
+package localcsi
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"berth/internal/localcsi/request"
+)
+
+const (
+	// Name is the plugin's name in the CSI sense.
+	Name          = "local.csi.berth"
+	maxSocketPath = 107
+)
+
+// Config is what the plugin is started with.
+type Config struct {
+	Endpoint    string // unix:///path/csi.sock; empty: the environment's CSI_ENDPOINT
+	DataDir     string // volumes and snapshots live here
+	NodeID      string // how this node is called in ids and topology; fixed for the life of DataDir
+	Attach      bool   // offer ControllerPublishVolume and ControllerUnpublishVolume
+	AttachLimit int64  // how many volumes may be attached (without Attach: staged) at once; 0: no limit
+	Capacity    string // "10GiB": how much all volumes and snapshots may take; empty: what the file system has
+	Version     string // vendor version
+	Log         *slog.Logger
+
+	capacity int64
+	socket   string
+	step     func(string) // tests only: called between the steps of a change
+}
+
+// FlagSet is what Flags needs; flag.FlagSet and pflag.FlagSet both have it.
+type FlagSet interface {
+	StringVar(p *string, name, value, usage string)
+	BoolVar(p *bool, name string, value bool, usage string)
+	Int64Var(p *int64, name string, value int64, usage string)
+}
+
+// Flags binds the plugin's command line to c.
+func Flags(fs FlagSet, c *Config) {
+	fs.StringVar(&c.Endpoint, "endpoint", "", "socket to serve on, as unix:///path/csi.sock (default: $CSI_ENDPOINT)")
+	fs.StringVar(&c.DataDir, "data-dir", "", "directory for volumes and snapshots; best on a file system with reflinks")
+	fs.StringVar(&c.NodeID, "node-id", "", "id of this node in volume ids and topology; cannot change once the data directory is in use")
+	fs.BoolVar(&c.Attach, "attach", false, "offer controller publish and unpublish")
+	fs.Int64Var(&c.AttachLimit, "attach-limit", 0, "how many volumes this node takes at once (0: no limit)")
+	fs.StringVar(&c.Capacity, "capacity", "", "what volumes and snapshots may take together, such as 10GiB (default: the file system's free space)")
+}
+
+// prepare checks the configuration and fills in what was left out.
+func (c Config) prepare() (Config, error) {
+	if c.Endpoint == "" {
+		c.Endpoint = os.Getenv("CSI_ENDPOINT")
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.step == nil {
+		c.step = func(string) {}
+	}
+	if c.Version == "" {
+		c.Version = "0"
+	}
+	var err error
+	if c.socket, err = socketPath(c.Endpoint); err != nil {
+		return c, err
+	}
+	if !filepath.IsAbs(c.DataDir) || filepath.Clean(c.DataDir) == "/" {
+		return c, fmt.Errorf("data directory %q: give --data-dir an absolute path below /", c.DataDir)
+	}
+	c.DataDir = filepath.Clean(c.DataDir)
+	if err := request.NodeID(c.NodeID); err != nil {
+		return c, fmt.Errorf("node id %q: %w (set --node-id)", c.NodeID, err)
+	}
+	if c.AttachLimit < 0 {
+		return c, fmt.Errorf("attach limit %d: it must not be negative", c.AttachLimit)
+	}
+	if c.Capacity != "" {
+		if c.capacity, err = parseSize(c.Capacity); err != nil {
+			return c, fmt.Errorf("capacity %q: %w", c.Capacity, err)
+		}
+	}
+	return c, nil
+}
+
+func socketPath(endpoint string) (string, error) {
+	path, ok := strings.CutPrefix(endpoint, "unix://")
+	if endpoint == "" {
+		return "", errors.New("no endpoint: set --endpoint or CSI_ENDPOINT to unix:///path/csi.sock")
+	}
+	if !ok || !filepath.IsAbs(path) || filepath.Clean(path) != path {
+		return "", fmt.Errorf("endpoint %q: it must read unix:// and then a clean absolute path, as in unix:///run/x/csi.sock", endpoint)
+	}
+	if filepath.Ext(path) != ".sock" {
+		return "", fmt.Errorf("endpoint %q: the socket's name must end in .sock", endpoint)
+	}
+	if n := max(len(path), len(newSocket(path))); n > maxSocketPath {
+		return "", fmt.Errorf("endpoint %q: the path takes %d bytes, a socket may have %d", endpoint, n, maxSocketPath)
+	}
+	return path, nil
+}
+
+// newSocket is the name under which the socket is bound before it is renamed.
+func newSocket(socket string) string { return filepath.Join(filepath.Dir(socket), ".csi.new") }
+
+var units = []struct {
+	suffix string
+	factor int64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
+	{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40}, {"B", 1}, {"", 1},
+}
+
+func parseSize(s string) (int64, error) {
+	for _, u := range units {
+		digits, ok := strings.CutSuffix(s, u.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(digits), 10, 64)
+		if err != nil || n <= 0 || n > math.MaxInt64/u.factor {
+			break
+		}
+		return n * u.factor, nil
+	}
+	return 0, errors.New("write a positive number with a unit, such as 500MiB, 10GiB or 1TB")
+}

@@ -1,0 +1,207 @@
+// Package controller owns the CSI controller service of the bundled plugin: the life of volumes and snapshots, and
+// attachment to the one node that they live on. Only package localcsi imports it.
+package controller
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+
+	"berth/internal/localcsi/answer"
+	"berth/internal/localcsi/depot"
+	"berth/internal/localcsi/image"
+	"berth/internal/localcsi/request"
+	"berth/internal/localcsi/store"
+)
+
+// Server is the controller service over one depot.
+type Server struct {
+	csi.UnimplementedControllerServer
+	*depot.Depot
+}
+
+// origin is what a volume is filled from. Its lock is held until release is called.
+type origin struct {
+	request.Origin
+	path    string
+	volume  *store.Volume // set when it may be in use
+	release func()
+}
+
+// CreateVolume makes a volume, empty or filled from a snapshot or another volume.
+func (p *Server) CreateVolume(ctx context.Context, req *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+	w, err := request.Create(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Reachable(req.GetAccessibilityRequirements(), "create volume"); err != nil {
+		return nil, err
+	}
+	release, err := p.Locks.Take("volume name "+w.Name, "create volume")
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if v, ok := p.Volumes.Named(w.Name); ok {
+		if why := w.Differs(v); why != "" {
+			return nil, answer.Refuse(codes.AlreadyExists, "a volume of that name exists as %s, and %s: use the same arguments or another name", p.VolumeID(v.Key), why)
+		}
+		return &csi.CreateVolumeResponse{Volume: p.describe(v)}, nil
+	}
+	from, err := p.origin(w.From)
+	if err != nil {
+		return nil, err
+	}
+	var facts *request.Origin
+	if from != nil {
+		defer from.release()
+		if err := w.Adopt(&from.Origin); err != nil {
+			return nil, err
+		}
+		facts = &from.Origin
+	}
+	v, err := w.Shape(facts)
+	if err != nil {
+		return nil, err
+	}
+	unreserve, err := p.Reserve(v.Size, "the volume")
+	if err != nil {
+		return nil, err
+	}
+	defer unreserve()
+	if err := p.makeVolume(ctx, v, from); err != nil {
+		return nil, err
+	}
+	return &csi.CreateVolumeResponse{Volume: p.describe(v)}, nil
+}
+
+// origin finds and locks the source of a new volume; nil when it has none.
+func (p *Server) origin(from *store.Source) (*origin, error) {
+	switch {
+	case from == nil:
+		return nil, nil
+	case from.Snapshot != "":
+		s, err := p.Snapshot(from.Snapshot)
+		if err != nil {
+			return nil, err
+		}
+		release, err := p.Locks.Take(s.Key, "copy of snapshot "+from.Snapshot)
+		if err != nil {
+			return nil, err
+		}
+		if s, err = p.Snapshot(from.Snapshot); err != nil {
+			release()
+			return nil, err
+		}
+		return &origin{path: p.Snapshots.Image(s.Key), Origin: request.Origin{Size: s.Size, FS: s.FS, Mount: s.Mount, Block: s.Block}, release: release}, nil
+	case from.Volume == "":
+		return nil, answer.Refuse(codes.InvalidArgument, "volume_content_source has no id")
+	}
+	v, release, err := p.LockVolume(from.Volume, "clone")
+	if err != nil {
+		return nil, err
+	}
+	return &origin{path: p.Volumes.Image(v.Key), Origin: request.Origin{Size: v.Size, FS: v.FS, Mount: v.Mount, Block: v.Block}, volume: v, release: release}, nil
+}
+
+// makeVolume builds the volume out of sight and puts it on the shelf in one step.
+func (p *Server) makeVolume(ctx context.Context, v *store.Volume, from *origin) (err error) {
+	made := filepath.Join(p.Dir(depot.MakingDir), v.Key)
+	if err := os.Mkdir(made, 0o700); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, store.RemoveFlat(made))
+		}
+	}()
+	p.Step("create: directory made")
+	path := filepath.Join(made, store.ImageFile)
+	if from != nil {
+		v.Shared, err = p.fill(ctx, path, from)
+	} else {
+		err = p.makeEmpty(ctx, path, v)
+	}
+	if err != nil {
+		return err
+	}
+	if err := image.Extend(path, v.Size); err != nil {
+		return err
+	}
+	p.Step("create: image made")
+	if err := p.Volumes.Add(made, v); err != nil {
+		return err
+	}
+	p.Step("create: volume added")
+	return nil
+}
+
+func (p *Server) makeEmpty(ctx context.Context, path string, v *store.Volume) error {
+	f, err := image.Create(path, v.Size)
+	if errors.Is(err, unix.EFBIG) {
+		return answer.Refuse(codes.OutOfRange, "%s is more than a file may have on the file system of the data directory", answer.Human(v.Size))
+	}
+	if err != nil {
+		return err
+	}
+	// A volume that may also be used raw is formatted when it is first mounted, if it is still empty then.
+	if !v.Mount || v.Block {
+		return errors.Join(f.Sync(), f.Close())
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return image.Format(ctx, path, v.FS, v.Size)
+}
+
+// fill makes the image at path a durable copy of the origin and tells how much of it is shared.
+func (p *Server) fill(ctx context.Context, path string, from *origin) (shared int64, err error) {
+	dst, err := image.Create(path, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, dst.Close()) }()
+	src, err := os.Open(from.path)
+	if err != nil {
+		return 0, err
+	}
+	defer src.Close()
+	var isShared bool
+	if from.volume != nil {
+		isShared, err = p.copyVolume(ctx, from.volume, dst, src)
+	} else {
+		isShared, err = p.Copier.Copy(ctx, dst, src)
+	}
+	if err != nil {
+		return 0, err
+	}
+	p.Step("copy: contents copied")
+	if err := dst.Sync(); err != nil {
+		return 0, err
+	}
+	if !isShared {
+		return 0, nil
+	}
+	return image.Allocated(path)
+}
+
+func (p *Server) describe(v *store.Volume) *csi.Volume {
+	out := &csi.Volume{VolumeId: p.VolumeID(v.Key), CapacityBytes: v.Size, AccessibleTopology: []*csi.Topology{p.Topology()}}
+	switch {
+	case v.Source == nil:
+	case v.Source.Snapshot != "":
+		out.ContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{
+			Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: v.Source.Snapshot},
+		}}
+	default:
+		out.ContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
+			Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: v.Source.Volume},
+		}}
+	}
+	return out
+}

@@ -1,0 +1,202 @@
+package depot
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+
+	"berth/internal/base/logkey"
+	"berth/internal/localcsi/answer"
+	"berth/internal/localcsi/loop"
+	"berth/internal/localcsi/mount"
+	"berth/internal/localcsi/store"
+)
+
+// Presence is what the kernel says about a path, seen from one volume.
+type Presence int
+
+// What can be at a path.
+const (
+	Absent  Presence = iota // nothing is mounted there
+	Ours                    // the volume is, or it cannot be told
+	Foreign                 // something else is
+)
+
+// Look finds out what is mounted at path. What cannot be read (a file system that was shut down, say) counts as ours:
+// then it can be unmounted, and nothing is assumed to be free.
+func (p *Depot) Look(v *store.Volume, path string) Presence {
+	is, err := mount.IsPoint(path)
+	if err == nil && !is {
+		return Absent
+	}
+	n, isNode, err := mount.Node(path)
+	if err == nil && !isNode {
+		n, err = mount.At(path)
+	}
+	if err != nil {
+		return Ours
+	}
+	if n.Major == loop.Major && p.Backs(v, int(n.Minor)) {
+		return Ours
+	}
+	return Foreign
+}
+
+// Backs reports whether loop device n is bound to the volume's image.
+func (p *Depot) Backs(v *store.Volume, n int) bool {
+	if n < 0 {
+		return false
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(p.Volumes.Image(v.Key), &st); err != nil {
+		return false
+	}
+	d, ok, err := loop.Status(n)
+	if err != nil {
+		p.Log.Warn("a loop device does not say what it is bound to; taken as used", logkey.Path, loop.Path(n), logkey.Error, err)
+		return true
+	}
+	return ok && d.Backs(&st)
+}
+
+// Published reports whether the volume is mounted at path.
+func (p *Depot) Published(v *store.Volume, path string) bool { return p.Look(v, path) == Ours }
+
+// StagedAt reports whether the kernel agrees with a note of a staging.
+func (p *Depot) StagedAt(v *store.Volume, s store.Staging) bool {
+	if s.FS == "" {
+		return p.Backs(v, s.Loop)
+	}
+	return p.Published(v, s.Path)
+}
+
+// ClearTarget unmounts what is at a target and removes the file or directory that a publication made there. It never
+// removes anything that has contents.
+func (p *Depot) ClearTarget(ctx context.Context, path string) error {
+	if err := mount.Unmount(ctx, path); err != nil {
+		return Busy(err)
+	}
+	p.Step("unpublish: unmounted")
+	return p.removeTarget(path)
+}
+
+// removeTarget removes the empty file or directory at a path where nothing is mounted.
+func (p *Depot) removeTarget(path string) error {
+	st, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !st.IsDir() && !(st.Mode().IsRegular() && st.Size() == 0) {
+		return answer.Refuse(codes.FailedPrecondition, "target %s is not mounted and is neither an empty file nor a directory: this plugin did not make it and leaves it alone", path)
+	}
+	// Neither unlink nor rmdir removes what something is mounted on.
+	err = os.Remove(path)
+	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
+		return answer.Refuse(codes.FailedPrecondition, "target %s is not mounted and has contents, which were written beneath the mount: move them away", path)
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Busy says what to do about a mount that processes hold.
+func Busy(err error) error {
+	if errors.Is(err, unix.EBUSY) {
+		return answer.Refuse(codes.FailedPrecondition, "a process still uses it (a file is open there, or it is a working directory); stop it and call again: %w", err)
+	}
+	return err
+}
+
+// LetGo releases loop device n of the volume and waits until the kernel has done so.
+func (p *Depot) LetGo(v *store.Volume, n int) error {
+	if err := loop.Clear(n); err != nil {
+		return err
+	}
+	return p.AwaitRelease(v, n)
+}
+
+// AwaitRelease waits until loop device n is not bound to the volume any more. Somebody who probes the device, or a
+// mount in another mount namespace, can hold it.
+func (p *Depot) AwaitRelease(v *store.Volume, n int) error {
+	for deadline := time.Now().Add(patience); p.Backs(v, n); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return answer.Refuse(codes.FailedPrecondition, "volume %s: %s is still open, by a process or by a mount in another mount namespace; stop what uses it and call again",
+				p.VolumeID(v.Key), loop.Path(n))
+		}
+	}
+	return nil
+}
+
+// DropLoops lets go of devices that an earlier, unfinished staging left bound. Whoever else has bound the image could
+// write to it behind the file system's back, so that is refused.
+func (p *Depot) DropLoops(v *store.Volume) error {
+	devices, err := loop.Find(p.Volumes.Image(v.Key))
+	if err != nil {
+		return err
+	}
+	for _, d := range devices {
+		if d.Label != p.Label(v.Key) {
+			return answer.Refuse(codes.FailedPrecondition, "volume %s: somebody else has bound its image to %s: run losetup -d on it", p.VolumeID(v.Key), loop.Path(d.Number))
+		}
+		if err := p.LetGo(v, d.Number); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Unused refuses while the volume is staged, published, or bound to a loop device that somebody has open, and lets go
+// of loop devices that nobody has.
+func (p *Depot) Unused(v *store.Volume) error {
+	id := p.VolumeID(v.Key)
+	u := p.Usages.Get(v.Key)
+	for path := range u.Targets {
+		if p.Published(v, path) {
+			return answer.Refuse(codes.FailedPrecondition, "volume %s is published at %s: call NodeUnpublishVolume first", id, path)
+		}
+	}
+	if u.Staging != nil && p.StagedAt(v, *u.Staging) {
+		return answer.Refuse(codes.FailedPrecondition, "volume %s is staged at %s: call NodeUnstageVolume first", id, u.Staging.Path)
+	}
+	devices, err := loop.Find(p.Volumes.Image(v.Key))
+	if err != nil || len(devices) == 0 {
+		return err
+	}
+	table, err := mount.LoopTable(loop.Major)
+	if err != nil {
+		return err
+	}
+	for _, d := range devices {
+		if at := table[d.Number]; len(at) > 0 {
+			return answer.Refuse(codes.FailedPrecondition, "volume %s is still mounted at %s, which this plugin did not ask for: unmount it there", id, at[0].Path)
+		}
+	}
+	return p.DropLoops(v)
+}
+
+// GrowDevices tells devices that were handed out raw of the new size. A mounted file system's device grows in
+// NodeExpandVolume, together with the file system.
+func (p *Depot) GrowDevices(v *store.Volume) error {
+	s := p.Usages.Get(v.Key).Staging
+	if s == nil || s.FS != "" || !p.StagedAt(v, *s) {
+		return nil
+	}
+	devices, err := loop.Find(p.Volumes.Image(v.Key))
+	if err != nil {
+		return err
+	}
+	for _, d := range devices {
+		if err := loop.Grow(d.Number); err != nil {
+			return err
+		}
+	}
+	return nil
+}

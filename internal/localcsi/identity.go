@@ -1,0 +1,48 @@
+package localcsi
+
+import (
+	"context"
+	"os"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"berth/internal/localcsi/answer"
+)
+
+// identity is the CSI identity service.
+type identity struct {
+	csi.UnimplementedIdentityServer
+	version string
+	volumes string // the directory without which nothing works
+}
+
+// GetPluginInfo tells who this is.
+func (p *identity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: Name, VendorVersion: p.version}, nil
+}
+
+// GetPluginCapabilities tells what the plugin as a whole offers.
+func (p *identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+	resp := &csi.GetPluginCapabilitiesResponse{}
+	for _, t := range []csi.PluginCapability_Service_Type{
+		csi.PluginCapability_Service_CONTROLLER_SERVICE,
+		csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS,
+	} {
+		resp.Capabilities = append(resp.Capabilities, &csi.PluginCapability{
+			Type: &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{Type: t}},
+		})
+	}
+	online := &csi.PluginCapability_VolumeExpansion{Type: csi.PluginCapability_VolumeExpansion_ONLINE}
+	resp.Capabilities = append(resp.Capabilities, &csi.PluginCapability{Type: &csi.PluginCapability_VolumeExpansion_{VolumeExpansion: online}})
+	return resp, nil
+}
+
+// Probe says that the plugin is ready; it serves only after it has brought its directory in order.
+func (p *identity) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+	if _, err := os.Stat(p.volumes); err != nil {
+		return nil, answer.Refuse(codes.FailedPrecondition, "the data directory is not usable: %w", err)
+	}
+	return &csi.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
+}

@@ -1,0 +1,190 @@
+package localcsi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"berth/internal/localcsi/depot"
+	"berth/internal/localcsi/loop"
+	"berth/internal/localcsi/mount"
+	"berth/internal/localcsi/store"
+)
+
+const testNode = "node-a"
+
+// world is a plugin in this process, with directories as a caller gives them.
+type world struct {
+	t       *testing.T
+	cfg     Config
+	base    string
+	cancel  context.CancelFunc
+	done    chan error
+	conn    *grpc.ClientConn
+	ctl     csi.ControllerClient
+	node    csi.NodeClient
+	created []string
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("loop devices and mounts need root")
+	}
+}
+
+// newWorld prepares a data directory beneath dir (a fresh one if empty) and starts the plugin.
+func newWorld(t *testing.T, dir string, tune func(*Config)) *world {
+	t.Helper()
+	needRoot(t)
+	base := t.TempDir()
+	if dir == "" {
+		dir = filepath.Join(base, "data")
+	}
+	w := &world{t: t, base: base, cfg: Config{
+		Endpoint: "unix://" + filepath.Join(base, "csi.sock"), DataDir: dir, NodeID: testNode, Log: testLog(),
+	}}
+	if tune != nil {
+		tune(&w.cfg)
+	}
+	t.Cleanup(w.cleanUp)
+	w.start()
+	return w
+}
+
+func testLog() *slog.Logger {
+	if !testing.Verbose() {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+func (w *world) start() {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	w.cancel, w.done = cancel, make(chan error, 1)
+	go func() { w.done <- Run(ctx, w.cfg) }()
+	w.connect()
+}
+
+func (w *world) connect() {
+	w.t.Helper()
+	conn, err := grpc.NewClient(w.cfg.Endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.conn, w.ctl, w.node = conn, csi.NewControllerClient(conn), csi.NewNodeClient(conn)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if _, err := csi.NewIdentityClient(conn).Probe(ctx, &csi.ProbeRequest{}, grpc.WaitForReady(true)); err != nil {
+		select {
+		case err := <-w.done:
+			w.t.Fatalf("the plugin ended: %v", err)
+		default:
+			w.t.Fatalf("probe: %v", err)
+		}
+	}
+}
+
+func (w *world) stop() {
+	w.t.Helper()
+	if w.cancel == nil {
+		return
+	}
+	w.conn.Close()
+	w.cancel()
+	w.cancel = nil
+	if err := <-w.done; err != nil {
+		w.t.Errorf("the plugin ended badly: %v", err)
+	}
+}
+
+func (w *world) restart() {
+	w.t.Helper()
+	w.stop()
+	w.start()
+}
+
+// cleanUp stops the plugin, reports what it left behind, and removes it.
+func (w *world) cleanUp() {
+	w.stop()
+	for _, leak := range w.sweep() {
+		if !w.t.Failed() {
+			w.t.Errorf("left behind: %s", leak)
+		}
+	}
+}
+
+// sweep lists and removes mounts and loop devices of this world.
+func (w *world) sweep() (found []string) {
+	table, err := mount.LoopTable(loop.Major)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, points := range table {
+		for _, at := range points {
+			if strings.HasPrefix(at.Path, w.base+"/") && at.Path != w.cfg.DataDir {
+				if is, _ := mount.IsPoint(at.Path); is && !isStore(at.Path) {
+					found = append(found, "mount "+at.Path)
+					if err := unix.Unmount(at.Path, unix.MNT_DETACH); err != nil {
+						w.t.Error(err)
+					}
+				}
+			}
+		}
+	}
+	for _, d := range w.ourLoops() {
+		found = append(found, "loop device "+loop.Path(d.Number))
+		if err := loop.Clear(d.Number); err != nil {
+			w.t.Error(err)
+		}
+	}
+	return found
+}
+
+// isStore marks the mount on which a test keeps a data directory.
+func isStore(path string) bool { return filepath.Base(path) == "store" }
+
+func (w *world) ourLoops() (out []loop.Info) {
+	var at depot.Place
+	if err := store.ReadJSON(filepath.Join(w.cfg.DataDir, depot.PlaceFile), &at); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		w.t.Fatal(err)
+	}
+	all, err := loop.List()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, d := range all {
+		if strings.HasPrefix(d.Label, "berth/"+at.Instance+"/") {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func TestMain(m *testing.M) {
+	if cfg := os.Getenv("LOCALCSI_TEST_CHILD"); cfg != "" {
+		if err := runChild(cfg); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func runChild(string) error { return nil }

@@ -1,0 +1,362 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+
+	"berth/internal/base/logkey"
+	"berth/internal/localcsi/answer"
+	"berth/internal/localcsi/depot"
+	"berth/internal/localcsi/image"
+	"berth/internal/localcsi/loop"
+	"berth/internal/localcsi/mount"
+	"berth/internal/localcsi/request"
+	"berth/internal/localcsi/store"
+)
+
+// NodeStageVolume binds the volume to a loop device and mounts its file system at the staging path. A volume that is
+// used as a device only gets the loop device.
+func (p *Server) NodeStageVolume(ctx context.Context, req *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+	if req.GetVolumeId() == "" {
+		return nil, answer.Refuse(codes.InvalidArgument, "volume_id is missing")
+	}
+	path := req.GetStagingTargetPath()
+	if err := p.ValidPath("staging_target_path", path); err != nil {
+		return nil, err
+	}
+	a, err := request.Capability(req.GetVolumeCapability())
+	if err != nil {
+		return nil, err
+	}
+	v, release, err := p.LockVolume(req.GetVolumeId(), "stage")
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	opt, err := p.stageable(v, a)
+	if err != nil {
+		return nil, err
+	}
+	s := store.Staging{Path: path, Fingerprint: a.Fingerprint(), ReadOnly: opt.ReadOnly(), Loop: -1}
+	if !a.Block {
+		s.FS = v.FS
+	}
+	u := p.Usages.Get(v.Key)
+	done, err := p.alreadyStaged(v, u, s)
+	if err != nil {
+		return nil, err
+	}
+	if done {
+		s = *u.Staging
+	} else if err := p.stage(ctx, v, u, &s, opt); err != nil {
+		return nil, err
+	}
+	if err := p.finishStaging(ctx, v, s, a); err != nil {
+		return nil, err
+	}
+	return &csi.NodeStageVolumeResponse{}, nil
+}
+
+// stageable checks that the volume may be staged so and returns the mount options.
+func (p *Server) stageable(v *store.Volume, a request.Access) (mount.Options, error) {
+	id := p.VolumeID(v.Key)
+	if why := a.Unfit(v); why != "" {
+		return mount.Options{}, answer.Refuse(codes.FailedPrecondition, "volume %s cannot be staged so: %s", id, why)
+	}
+	if p.Attach && v.Attachment == nil {
+		return mount.Options{}, answer.Refuse(codes.FailedPrecondition, "volume %s is not attached to node %q: call ControllerPublishVolume first", id, p.Node)
+	}
+	var opt mount.Options
+	if !a.Block {
+		var err error
+		if opt, err = a.Options(v.FS); err != nil {
+			return opt, err
+		}
+	}
+	if v.Attachment != nil && v.Attachment.ReadOnly {
+		opt.Bits |= unix.MS_RDONLY
+	}
+	return opt, nil
+}
+
+// alreadyStaged compares a wanted staging with what is there.
+func (p *Server) alreadyStaged(v *store.Volume, u store.Usage, want store.Staging) (bool, error) {
+	id, has := p.VolumeID(v.Key), u.Staging
+	if has != nil && p.StagedAt(v, *has) {
+		switch {
+		case has.Path != want.Path:
+			return false, answer.Refuse(codes.FailedPrecondition, "volume %s is staged at %s: a volume has one staging path, call NodeUnstageVolume first", id, has.Path)
+		case has.Fingerprint != want.Fingerprint || has.ReadOnly != want.ReadOnly:
+			return false, answer.Refuse(codes.AlreadyExists, "volume %s is staged at %s with another capability: call NodeUnstageVolume first", id, has.Path)
+		}
+		return true, nil
+	}
+	if p.Look(v, want.Path) != depot.Absent {
+		return false, answer.Refuse(codes.FailedPrecondition, "something else is mounted at the staging path %s: unmount it first", want.Path)
+	}
+	st, err := os.Lstat(want.Path)
+	if err != nil || !st.IsDir() {
+		return false, answer.Refuse(codes.FailedPrecondition, "staging path %s is not an existing directory: the caller makes it", want.Path)
+	}
+	if limit := p.AttachLimit; limit > 0 && !p.Attach && p.Usages.Staged(v.Key) >= limit {
+		return false, answer.Refuse(codes.ResourceExhausted, "node %q has %d volumes staged, as many as it takes: unstage one first", p.Node, limit)
+	}
+	return false, nil
+}
+
+// stage notes the intent, does the work, and takes the note back if the work failed.
+func (p *Server) stage(ctx context.Context, v *store.Volume, u store.Usage, s *store.Staging, opt mount.Options) error {
+	u.Staging = s
+	if err := p.Usages.Put(v.Key, u); err != nil {
+		return err
+	}
+	p.Step("stage: noted")
+	err := p.bindAndMount(ctx, v, s, opt)
+	if err == nil {
+		err = p.Usages.Put(v.Key, u)
+	}
+	if err != nil && s.FS == "" && s.Loop >= 0 {
+		err = errors.Join(err, p.LetGo(v, s.Loop))
+	}
+	if err != nil && !p.StagedAt(v, *s) {
+		u.Staging = nil
+		err = errors.Join(err, p.Usages.Put(v.Key, u))
+	}
+	return err
+}
+
+func (p *Server) bindAndMount(ctx context.Context, v *store.Volume, s *store.Staging, opt mount.Options) error {
+	path := p.Volumes.Image(v.Key)
+	if err := p.DropLoops(v); err != nil {
+		return err
+	}
+	if s.FS != "" {
+		if err := p.prepareFS(ctx, v, path); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	// The kernel releases a file system's device with its last mount. A raw device has no user of its own, so it
+	// stays until it is unstaged; the note keeps it from being taken for a leftover.
+	n, dev, err := loop.Attach(ctx, f, loop.Options{Autoclear: s.FS != "", ReadOnly: s.FS == "" && s.ReadOnly, Label: p.Label(v.Key)})
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	s.Loop = n
+	p.Step("stage: loop device bound")
+	if s.FS == "" {
+		return nil
+	}
+	if v.FS == image.XFS {
+		// A clone has the uuid of its source, and both may be mounted here.
+		opt.Data = join(opt.Data, "nouuid")
+	}
+	if err := mount.Device(loop.Path(n), s.Path, v.FS, opt); err != nil {
+		return fmt.Errorf("stage volume %s: %w", p.VolumeID(v.Key), err)
+	}
+	p.Step("stage: mounted")
+	return nil
+}
+
+func join(options, more string) string {
+	if options == "" {
+		return more
+	}
+	return options + "," + more
+}
+
+// prepareFS makes sure that there is a sound file system of the right kind. Only an image that is empty to the last
+// byte, or whose formatting was cut off, is ever formatted.
+func (p *Server) prepareFS(ctx context.Context, v *store.Volume, path string) error {
+	id := p.VolumeID(v.Key)
+	has, err := image.Probe(path)
+	if err != nil {
+		return err
+	}
+	if has.FS == "" || v.Formatting {
+		return p.formatEmpty(ctx, v, path)
+	}
+	if has.FS != v.FS {
+		return answer.Refuse(codes.FailedPrecondition, "volume %s is recorded with %s and holds %s: nothing was touched", id, v.FS, has.FS)
+	}
+	switch {
+	case v.FS == image.Ext4 && v.Size-has.Bytes >= growStep && !image.CanGrowMounted(v.FS):
+		err = image.GrowImage(ctx, path)
+	case !has.Clean:
+		err = image.Check(ctx, path, v.FS)
+	}
+	if err != nil {
+		return answer.Refuse(codes.Internal, "the file system of volume %s has errors that need a person: make a copy of %s and run e2fsck on it: %w", id, path, err)
+	}
+	return nil
+}
+
+// growStep is how much smaller than its volume a file system may be: it need not use the last fraction of a group.
+const growStep = 1 << 20
+
+func (p *Server) formatEmpty(ctx context.Context, v *store.Volume, path string) error {
+	id := p.VolumeID(v.Key)
+	if !v.Formatting {
+		empty, err := image.Empty(ctx, path)
+		if err != nil {
+			return err
+		}
+		if !empty {
+			return answer.Refuse(codes.FailedPrecondition, "volume %s holds data that is neither ext4 nor xfs: it is not formatted over; use it as a block device, or delete it", id)
+		}
+	}
+	next := *v
+	next.Formatting = true
+	if err := p.Volumes.Update(&next); err != nil {
+		return err
+	}
+	p.Step("stage: formatting noted")
+	// Both programs overwrite what a cut-off run left.
+	if err := image.Format(ctx, path, v.FS, v.Size); err != nil {
+		return err
+	}
+	p.Step("stage: formatted")
+	done := *v
+	done.Formatting = false
+	return p.Volumes.Update(&done)
+}
+
+// finishStaging does what may have been left undone by an earlier call: growth and group ownership.
+func (p *Server) finishStaging(ctx context.Context, v *store.Volume, s store.Staging, a request.Access) error {
+	if s.FS == "" || s.ReadOnly {
+		return nil
+	}
+	// Where a mounted file system cannot grow it did so before it was mounted.
+	if image.CanGrowMounted(s.FS) {
+		if err := p.growFS(ctx, v, s); err != nil {
+			return err
+		}
+	}
+	return giveToGroup(s.Path, a.Group)
+}
+
+// growFS lets the file system fill its volume, where it is visibly smaller.
+func (p *Server) growFS(ctx context.Context, v *store.Volume, s store.Staging) error {
+	size, err := loop.Size(s.Loop)
+	if err == nil && size < v.Size {
+		err = loop.Grow(s.Loop)
+	}
+	if err != nil {
+		return err
+	}
+	has, err := image.Probe(loop.Path(s.Loop))
+	if err != nil {
+		return err
+	}
+	if v.Size-has.Bytes < growStep {
+		return nil
+	}
+	if !image.CanGrowMounted(v.FS) {
+		return answer.Refuse(codes.FailedPrecondition, "volume %s: the plugin's process lacks CAP_SYS_RESOURCE, without which %s cannot grow while it is mounted; it grows when it is staged next",
+			p.VolumeID(v.Key), v.FS)
+	}
+	p.Log.Info("growing the file system", logkey.Volume, p.VolumeID(v.Key), "from", has.Bytes, "to", v.Size)
+	return image.GrowMounted(ctx, v.FS, loop.Path(s.Loop), s.Path)
+}
+
+// giveToGroup lets a group write in the root directory of the volume and own what is made there. It is one change
+// whatever the number of files: contents keep the owners that workloads gave them.
+func giveToGroup(dir string, gid int) error {
+	if gid < 0 {
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return &os.PathError{Op: "lstat", Path: dir, Err: err}
+	}
+	const bits = unix.S_ISGID | unix.S_IRGRP | unix.S_IWGRP | unix.S_IXGRP
+	if int(st.Gid) != gid {
+		if err := os.Chown(dir, -1, gid); err != nil {
+			return err
+		}
+	}
+	if st.Mode&bits == bits {
+		return nil
+	}
+	if err := unix.Chmod(dir, st.Mode&0o7777|bits); err != nil {
+		return &os.PathError{Op: "chmod", Path: dir, Err: err}
+	}
+	return nil
+}
+
+// NodeUnstageVolume takes the staging away. It is done when the kernel holds no mount and no loop device of the volume.
+func (p *Server) NodeUnstageVolume(ctx context.Context, req *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+	if req.GetVolumeId() == "" {
+		return nil, answer.Refuse(codes.InvalidArgument, "volume_id is missing")
+	}
+	path := req.GetStagingTargetPath()
+	if err := p.ValidPath("staging_target_path", path); err != nil {
+		return nil, err
+	}
+	done := &csi.NodeUnstageVolumeResponse{}
+	v, release, err := p.LockVolume(req.GetVolumeId(), "unstage")
+	if err != nil {
+		return done, p.nothingAt(path, err)
+	}
+	defer release()
+	u := p.Usages.Get(v.Key)
+	if u.Staging != nil && u.Staging.Path != path && p.StagedAt(v, *u.Staging) {
+		return done, nil // it is staged elsewhere, not here
+	}
+	for at := range u.Targets {
+		if p.Published(v, at) {
+			return nil, answer.Refuse(codes.FailedPrecondition, "volume %s is still published at %s: call NodeUnpublishVolume first", req.GetVolumeId(), at)
+		}
+	}
+	if p.Look(v, path) == depot.Foreign {
+		return nil, answer.Refuse(codes.FailedPrecondition, "what is mounted at %s is not volume %s: it is left alone", path, req.GetVolumeId())
+	}
+	if err := mount.Unmount(ctx, path); err != nil {
+		return nil, depot.Busy(err)
+	}
+	p.Step("unstage: unmounted")
+	if err := p.releaseLoops(v, u); err != nil {
+		return nil, err
+	}
+	p.Step("unstage: released")
+	u.Staging = nil
+	clear(u.Targets)
+	return done, p.Usages.Put(v.Key, u)
+}
+
+// releaseLoops lets the noted devices of a volume go.
+func (p *Server) releaseLoops(v *store.Volume, u store.Usage) error {
+	if u.Staging == nil || u.Staging.Loop < 0 {
+		return p.DropLoops(v)
+	}
+	n := u.Staging.Loop
+	if !p.Backs(v, n) {
+		return nil
+	}
+	if u.Staging.FS == "" {
+		return p.LetGo(v, n)
+	}
+	return p.AwaitRelease(v, n)
+}
+
+// nothingAt turns "no such volume" into success where there is nothing to undo: err stays when something is mounted.
+func (p *Server) nothingAt(path string, err error) error {
+	if !answer.Is(err, codes.NotFound) {
+		return err
+	}
+	if is, failed := mount.IsPoint(path); failed != nil || is {
+		return errors.Join(err, failed)
+	}
+	return nil
+}
