@@ -55,6 +55,7 @@ type LaunchSpec struct {
 	Argv      []string
 	Env       []string // sorted "K=V"
 	Dir       string   // working directory, as the process sees it
+	Search    []string // directories looked into, before PATH, for a command without a slash
 	User      string   // name, uid or uid:gid; empty: the agent's own
 	Logs      LogConfig
 	Resources Resources
@@ -72,8 +73,10 @@ type IsolateSpec struct {
 	Binds    []Mount
 	Devices  []Device
 	Hostname string
-	// Capabilities kept in every set, by name without CAP_; nil keeps none.
+	// Capabilities that programs of the process can have at all (the bounding set), by name without CAP_; nil keeps none.
+	// Root has them, another user only those in Ambient.
 	Capabilities []string
+	Ambient      []string
 	// HostDevices shows the node's /dev instead of a minimal one; SharedRoot keeps mount propagation towards the node
 	// for binds that ask for "bidirectional".
 	HostDevices bool
@@ -81,4 +84,11 @@ type IsolateSpec struct {
 	NoNewPrivileges bool
 	// PIDMode and IPCMode "private" (default) or "host".
 	PIDMode, IPCMode string
+}
+
+// Checker is offered by a Launcher that can say beforehand why it could not launch on this node: drivers ask it for their
+// fingerprint.
+type Checker interface {
+	// Check returns nil if launching can work; isolated asks for what IsolateSpec needs too.
+	Check(isolated bool) error
 }

@@ -1,0 +1,381 @@
+// Package spawn owns the birth of processes in the helper program: one function starts a shim's tasks, what `alloc exec`
+// runs beside them, and init stages.
+//
+// Every child has an operating-system thread of its own, which makes itself what the child shall be (its groups,
+// namespaces, capability bound), forks, waits for the child, and is thrown away. So nothing has to be undone, and a
+// second program between the helper and the task is not needed. A Go program may do that: threads of the runtime are
+// never started from a locked thread.
+package spawn
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/lifecycle"
+	"berth/internal/shimproto"
+)
+
+// Spec says what to start.
+type Spec struct {
+	Path   string // of the program; empty: Argv[0] is looked up
+	Argv   []string
+	Env    []string
+	Dir    string
+	Search []string // looked into, before PATH, for a command without a slash
+	User   *shimproto.User
+	Files  []*os.File // 0, 1, 2 …
+	TTY    *Size      // a new terminal instead of Files
+	// Cgroup is the v2 leaf that the child is born in; Join and Back are the v1 files of cgroup.Group.Joins.
+	Cgroup     string
+	Join, Back []string
+	// Enter are the namespaces of an init stage; Clone are new ones.
+	Enter *Enter
+	Clone uintptr
+	Bound *Bound // nil: the helper's own capabilities
+}
+
+// Enter names the namespaces to enter.
+type Enter struct {
+	PidFD int
+	Flags int
+}
+
+// Bound is the limit of a child's privileges.
+type Bound struct {
+	Keep            []int // capabilities
+	Ambient         []int
+	NoNewPrivileges bool
+}
+
+// Size of a terminal.
+type Size struct{ Height, Width int }
+
+// Child is a started process.
+type Child struct {
+	PID    int
+	PidFD  *os.File
+	Master *os.File // of the terminal, or nil
+	done   chan struct{}
+	status unix.WaitStatus
+	err    error
+}
+
+// Done is closed when the child has ended and was waited for.
+func (c *Child) Done() <-chan struct{} { return c.done }
+
+// Exit tells exit code and signal after Done.
+func (c *Child) Exit() (code, signal int, err error) {
+	if c.status.Signaled() {
+		return 0, int(c.status.Signal()), c.err
+	}
+	return c.status.ExitStatus(), 0, c.err
+}
+
+// Signal sends to the child, and to nothing else when it is gone.
+func (c *Child) Signal(sig unix.Signal) error {
+	err := unix.PidfdSendSignal(int(c.PidFD.Fd()), sig, nil, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return err
+}
+
+// SignalGroup sends to the process group that the child leads: all children lead a session.
+func (c *Child) SignalGroup(sig unix.Signal) {
+	_ = unix.Kill(-c.PID, sig) // fails only when the group is gone
+}
+
+// Start starts a child and returns when its program runs.
+func Start(g *lifecycle.Group, s Spec) (*Child, error) {
+	type result struct {
+		c   *Child
+		err error
+	}
+	started := make(chan result, 1)
+	ok := g.Go("child", func() error {
+		runtime.LockOSThread() // never unlocked: the thread dies with its goroutine
+		c, err := s.fork()
+		started <- result{c, err}
+		if err == nil {
+			c.wait()
+		}
+		return nil
+	})
+	if !ok {
+		return nil, fault.New(fault.Unavailable, "start", s.Argv[0], "the shim is closing")
+	}
+	r := <-started
+	return r.c, r.err
+}
+
+func (c *Child) wait() {
+	for {
+		_, err := unix.Wait4(c.PID, &c.status, 0, nil)
+		if !errors.Is(err, unix.EINTR) {
+			c.err = err
+			break
+		}
+	}
+	close(c.done)
+}
+
+// fork runs on the child's thread.
+func (s *Spec) fork() (*Child, error) {
+	leaf, err := unix.Open(s.Cgroup, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "open", "cgroup "+s.Cgroup)
+	}
+	defer unix.Close(leaf)
+	back, err := s.joinV1()
+	if err != nil {
+		return nil, err
+	}
+	defer back()
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	c := &Child{done: make(chan struct{})}
+	files, closeTTY, err := s.files(c)
+	if err != nil {
+		return nil, err
+	}
+	defer closeTTY()
+	pidfd := -1
+	attr := &syscall.ProcAttr{Env: s.Env, Files: files, Sys: s.attributes(leaf, &pidfd)}
+	if err := s.exec(c, attr); err != nil {
+		if c.Master != nil {
+			err = errors.Join(err, c.Master.Close())
+		}
+		return nil, err
+	}
+	c.PidFD = os.NewFile(uintptr(pidfd), "pidfd")
+	return c, nil
+}
+
+func (s *Spec) exec(c *Child, attr *syscall.ProcAttr) error {
+	path, err := s.lookup()
+	if err != nil {
+		return err
+	}
+	if err := s.bound(); err != nil {
+		return err
+	}
+	attr.Dir = s.Dir
+	if c.PID, err = syscall.ForkExec(path, s.Argv, attr); err != nil {
+		return s.explain(path, err)
+	}
+	return nil
+}
+
+func (s *Spec) attributes(leaf int, pidfd *int) *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: leaf, PidFD: pidfd, Cloneflags: s.Clone, Setctty: s.TTY != nil}
+	// A child in another pid namespace dies with that namespace's init, and the runtime's check that the parent is still
+	// there would take the parent that it cannot see for dead.
+	if s.Enter == nil || s.Enter.Flags&unix.CLONE_NEWPID == 0 {
+		a.Pdeathsig = syscall.SIGKILL
+	}
+	if s.User != nil {
+		a.Credential = &syscall.Credential{Uid: s.User.UID, Gid: s.User.GID, Groups: s.User.Groups}
+		if s.Bound != nil && s.User.UID != 0 {
+			for _, c := range s.Bound.Ambient {
+				a.AmbientCaps = append(a.AmbientCaps, uintptr(c))
+			}
+		}
+	}
+	return a
+}
+
+// joinV1 puts the thread into the task's v1 groups, so that what it forks is born there, and returns how to get it out.
+func (s *Spec) joinV1() (back func(), err error) {
+	var home []int
+	back = func() {
+		for _, fd := range home {
+			_, _ = unix.Write(fd, []byte("0")) // the thread ends soon anyway
+			_ = unix.Close(fd)
+		}
+	}
+	for i, path := range s.Join {
+		fd, err := unix.Open(s.Back[i], unix.O_WRONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			back()
+			return nil, fault.Wrap(err, fault.Internal, "open", s.Back[i])
+		}
+		home = append(home, fd)
+		if err := os.WriteFile(path, []byte("0"), 0); err != nil {
+			back()
+			return nil, fault.Wrap(err, fault.Internal, "join", "cgroup "+path)
+		}
+	}
+	return back, nil
+}
+
+func (s *Spec) enter() error {
+	if s.Enter == nil {
+		return nil
+	}
+	if err := unix.Unshare(unix.CLONE_FS); err != nil { // the mount namespace of a thread with a shared root cannot change
+		return fault.Wrap(err, fault.Internal, "enter", "the task's namespaces")
+	}
+	return fault.Wrap(unix.Setns(s.Enter.PidFD, s.Enter.Flags), fault.Internal, "enter", "the task's namespaces")
+}
+
+// files are the child's descriptors. A terminal is opened here, after the namespaces were entered, so that the task finds
+// it below its own /dev/pts.
+func (s *Spec) files(c *Child) (fds []uintptr, closeTTY func(), err error) {
+	if s.TTY == nil {
+		for _, f := range s.Files {
+			fds = append(fds, f.Fd())
+		}
+		return fds, func() {}, nil
+	}
+	master, slave, err := openTerminal(*s.TTY)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Master = master
+	return []uintptr{uintptr(slave), uintptr(slave), uintptr(slave)}, func() { _ = unix.Close(slave) }, nil
+}
+
+func openTerminal(size Size) (master *os.File, slave int, err error) {
+	fail := func(err error) (*os.File, int, error) {
+		return nil, -1, fault.Wrap(err, fault.Internal, "open", "a terminal in the task")
+	}
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return fail(err)
+	}
+	master = os.NewFile(uintptr(fd), "terminal")
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		return fail(errors.Join(err, master.Close()))
+	}
+	slave, err = terminalPeer(fd)
+	if err == nil {
+		err = Resize(master, size)
+	}
+	if err != nil {
+		return fail(errors.Join(err, master.Close()))
+	}
+	return master, slave, nil
+}
+
+// Resize tells a terminal its size; zero leaves it.
+func Resize(master *os.File, size Size) error {
+	if size.Height <= 0 || size.Width <= 0 {
+		return nil
+	}
+	raw, err := master.SyscallConn()
+	if err != nil {
+		return err
+	}
+	ws := &unix.Winsize{Row: uint16(min(size.Height, 1<<15)), Col: uint16(min(size.Width, 1<<15))}
+	var ioctl error
+	err = raw.Control(func(fd uintptr) { ioctl = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, ws) })
+	return errors.Join(err, ioctl)
+}
+
+// where names the tree in which a path was looked for.
+func (s *Spec) where() string {
+	if s.Enter != nil {
+		return "the task's root"
+	}
+	return "the node's tree"
+}
+
+// lookup finds the command as the child will see it.
+func (s *Spec) lookup() (string, error) {
+	var st unix.Stat_t
+	if s.Dir == "" {
+		s.Dir = "/"
+	}
+	if err := unix.Stat(s.Dir, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return "", s.refuse("working directory "+quote(s.Dir), "it is not a directory in "+s.where(), "")
+	}
+	if s.Path != "" {
+		return s.Path, nil
+	}
+	name := s.Argv[0]
+	if strings.Contains(name, "/") {
+		full := join(s.Dir, name)
+		if reason := runnable(full); reason != "" {
+			return "", s.refuse("command "+quote(name), reason+" in "+s.where(), "")
+		}
+		return full, nil
+	}
+	dirs := append([]string{}, s.Search...)
+	for _, kv := range s.Env {
+		if list, ok := strings.CutPrefix(kv, "PATH="); ok {
+			dirs = append(dirs, strings.Split(list, ":")...)
+		}
+	}
+	found := ""
+	for _, d := range dirs {
+		full := join(s.Dir, d) + "/" + name
+		reason := runnable(full)
+		if reason == "" {
+			return full, nil
+		}
+		if reason != notFound {
+			found = full + " " + reason
+		}
+	}
+	if found != "" {
+		return "", s.refuse("command "+quote(name), found, "")
+	}
+	return "", s.refuse("command "+quote(name), "not found in "+s.where()+": looked in "+strings.Join(dirs, ", "), "give the command's whole path, or set PATH in the task's env")
+}
+
+const notFound = "not found"
+
+func runnable(path string) string {
+	var st unix.Stat_t
+	err := unix.Stat(path, &st)
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
+		return notFound
+	case err != nil:
+		return "cannot be looked up (" + err.Error() + ")"
+	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+		return "is a directory"
+	case st.Mode&0o111 == 0:
+		return "is not executable"
+	}
+	return ""
+}
+
+// explain says what an errno of execve means.
+func (s *Spec) explain(path string, err error) error {
+	text, hint := err.Error(), ""
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		text = "its interpreter or loader does not exist in " + s.where()
+		hint = "look at the script's first line, or link the program statically"
+	case errors.Is(err, unix.ENOEXEC):
+		text = "it is neither a program for this machine nor a script with an interpreter line"
+	case errors.Is(err, unix.EACCES):
+		text, hint = "the user of the task may not execute it", "check the modes of the file and its directories, and that its mount is not noexec"
+	case errors.Is(err, unix.E2BIG):
+		text = "its arguments and environment are larger than the kernel takes"
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM):
+		return fault.Wrap(err, fault.Exhausted, "start", "command "+quote(path))
+	}
+	return s.refuse("command "+quote(path), text, hint)
+}
+
+func (s *Spec) refuse(subject, text, hint string) error {
+	return &fault.Error{Kind: fault.Invalid, Subject: subject, Err: errors.New(text), Hint: hint}
+}
+
+func join(dir, path string) string {
+	if strings.HasPrefix(path, "/") {
+		return path
+	}
+	return strings.TrimSuffix(dir, "/") + "/" + path
+}
+
+func quote(s string) string { return `"` + s + `"` }

@@ -1,0 +1,137 @@
+package shim
+
+import (
+	"errors"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/base/fault"
+	"berth/internal/shimproto"
+)
+
+// capabilityNames in the order of their numbers.
+var capabilityNames = []string{"chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap",
+	"linux_immutable", "net_bind_service", "net_broadcast", "net_admin", "net_raw", "ipc_lock", "ipc_owner", "sys_module", "sys_rawio",
+	"sys_chroot", "sys_ptrace", "sys_pacct", "sys_admin", "sys_boot", "sys_nice", "sys_resource", "sys_time", "sys_tty_config", "mknod",
+	"lease", "audit_write", "audit_control", "setfcap", "mac_override", "mac_admin", "syslog", "wake_alarm", "block_suspend", "audit_read",
+	"perfmon", "bpf", "checkpoint_restore"}
+
+func capabilityNumbers(names []string) ([]int, error) {
+	var out []int
+	for _, name := range names {
+		i := slices.Index(capabilityNames, strings.TrimPrefix(strings.ToLower(name), "cap_"))
+		if i < 0 {
+			return nil, fault.WithHint(fault.New(fault.Invalid, "", "capability "+strconv.Quote(name), "it does not exist"), "man 7 capabilities lists them; the prefix CAP_ is optional")
+		}
+		out = append(out, i)
+	}
+	return out, nil
+}
+
+// signalNumber accepts names with and without SIG.
+func signalNumber(name string) (int, error) {
+	full := strings.ToUpper(name)
+	if !strings.HasPrefix(full, "SIG") {
+		full = "SIG" + full
+	}
+	n := unix.SignalNum(full)
+	if n == 0 {
+		return 0, fault.WithHint(fault.New(fault.Invalid, "", "signal "+strconv.Quote(name), "it does not exist"), "use a name like SIGTERM or SIGHUP")
+	}
+	return int(n), nil
+}
+
+// resolveUser turns "name", "name:group", "uid" or "uid:gid" into numbers. An empty user is the agent's own, without its
+// supplementary groups when the process is isolated.
+func resolveUser(spec string, isolated bool) (*shimproto.User, error) {
+	if spec == "" {
+		if !isolated {
+			return nil, nil
+		}
+		return &shimproto.User{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}, nil
+	}
+	name, group, withGroup := strings.Cut(spec, ":")
+	u, err := lookupUser(name)
+	out := &shimproto.User{}
+	switch {
+	case err == nil:
+		if out, err = fromEntry(u); err != nil {
+			return nil, err
+		}
+	case !isNumber(name):
+		return nil, fault.WithHint(fault.Wrap(err, fault.Invalid, "", "user "+strconv.Quote(spec)), "create the user on the node, or give uid:gid in numbers")
+	case !withGroup:
+		return nil, fault.WithHint(fault.New(fault.Invalid, "", "user "+strconv.Quote(spec), "the node's passwd file has no such number, so its group is not known"), "give uid:gid")
+	default:
+		if out.UID, err = number(name); err != nil {
+			return nil, fault.Wrap(err, fault.Invalid, "", "user "+strconv.Quote(spec))
+		}
+	}
+	if withGroup {
+		out.Groups = nil
+		if out.GID, err = resolveGroup(group); err != nil {
+			return nil, fault.Wrap(err, fault.Invalid, "", "user "+strconv.Quote(spec))
+		}
+	}
+	return out, nil
+}
+
+func lookupUser(name string) (*user.User, error) {
+	if isNumber(name) {
+		return user.LookupId(name)
+	}
+	return user.Lookup(name)
+}
+
+func fromEntry(u *user.User) (*shimproto.User, error) {
+	uid, err1 := number(u.Uid)
+	gid, err2 := number(u.Gid)
+	groups, err3 := u.GroupIds()
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "look up", "user "+strconv.Quote(u.Username))
+	}
+	out := &shimproto.User{UID: uid, GID: gid}
+	for _, g := range groups {
+		n, err := number(g)
+		if err != nil {
+			return nil, fault.Wrap(err, fault.Internal, "look up", "groups of user "+strconv.Quote(u.Username))
+		}
+		out.Groups = append(out.Groups, n)
+	}
+	return out, nil
+}
+
+func resolveGroup(name string) (uint32, error) {
+	if isNumber(name) {
+		return number(name)
+	}
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		return 0, err
+	}
+	return number(g.Gid)
+}
+
+func isNumber(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+func number(s string) (uint32, error) {
+	n, err := strconv.ParseUint(s, 10, 32)
+	return uint32(n), err
+}
+
+// bootID names this life of the kernel: pids and cgroups of another mean nothing.
+var bootID = sync.OnceValue(func() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "" // compared with what was read the same way
+	}
+	return strings.TrimSpace(string(b))
+})

@@ -1,0 +1,221 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/logkey"
+	"berth/internal/port/driver"
+	"berth/internal/shimproto"
+	"berth/internal/shimproto/cgroup"
+)
+
+// process is one launched process. It holds no connection: each call has its own.
+type process struct {
+	l      *Launcher
+	alloc  string
+	handle driver.ProcessHandle
+
+	mu   sync.Mutex
+	exit *driver.ExitResult // once it is known
+}
+
+var _ driver.Process = (*process)(nil)
+
+func (p *process) Handle() driver.ProcessHandle { return p.handle }
+
+func (p *process) subject() string { return "process " + strconv.Quote(p.handle.Name) }
+
+// known returns the exit if it was learned already.
+func (p *process) known() *driver.ExitResult {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.exit
+}
+
+// learn keeps the first exit: what a shim said is better than what is concluded from its death.
+func (p *process) learn(exit driver.ExitResult) driver.ExitResult {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.exit == nil {
+		p.exit = &exit
+	}
+	return *p.exit
+}
+
+// Wait implements driver.Process. The answer comes when the process ends; should the shim die instead, the connection
+// ends, everything in the cgroup is killed, and the exit is unknown.
+func (p *process) Wait(ctx context.Context) (driver.ExitResult, error) {
+	if exit := p.known(); exit != nil {
+		return *exit, nil
+	}
+	var m shimproto.Exit
+	err := ask(ctx, p.handle.Socket, shimproto.TypeWait, &shimproto.Named{Name: p.handle.Name}, &m)
+	if err == nil {
+		return p.learn(exitResult(&m)), nil
+	}
+	if exit := p.known(); exit != nil { // Kill was faster
+		return *exit, nil
+	}
+	if !errors.Is(err, errGone) {
+		return driver.ExitResult{}, fault.Note(err, "wait for", p.subject())
+	}
+	if err := p.afterDeath(ctx); err != nil {
+		return driver.ExitResult{}, fault.Note(err, "wait for", p.subject())
+	}
+	return p.learn(p.unknown()), nil
+}
+
+func (p *process) unknown() driver.ExitResult {
+	return driver.ExitResult{Unknown: true, Ended: time.Now(), Err: "the shim of alloc " + ids.Short(p.alloc) + " died; its processes were killed"}
+}
+
+func exitResult(m *shimproto.Exit) driver.ExitResult {
+	return driver.ExitResult{ExitCode: m.Code, Signal: m.Signal, OOMKilled: m.OOM, Err: m.Err, Ended: time.Unix(0, m.Ended)}
+}
+
+// afterDeath makes sure that the shim is dead and ends what it left of this process.
+func (p *process) afterDeath(ctx context.Context) error {
+	if p.handle.Boot != bootID() {
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := waitDead(limited, p.handle.ShimPID, p.handle.ShimStart); err != nil {
+		return err
+	}
+	g, err := p.group()
+	if err != nil {
+		return err
+	}
+	if err := g.Kill(); err != nil {
+		return err
+	}
+	return g.WaitEmpty(ctx)
+}
+
+func (p *process) group() (*cgroup.Group, error) { return p.l.tree.At(p.handle.Cgroup) }
+
+// Signal implements driver.Process.
+func (p *process) Signal(ctx context.Context, signal string) error {
+	n, err := signalNumber(signal)
+	if err != nil {
+		return err
+	}
+	err = ask(ctx, p.handle.Socket, shimproto.TypeSignal, &shimproto.Signal{Name: p.handle.Name, Number: n}, &shimproto.Named{})
+	return fault.Note(err, "signal", p.subject())
+}
+
+// Kill implements driver.Process. It may be repeated until it succeeds.
+func (p *process) Kill(ctx context.Context, signal string, grace time.Duration) error {
+	m := &shimproto.Kill{Name: p.handle.Name, Grace: int64(grace)}
+	if signal != "" && grace > 0 {
+		n, err := signalNumber(signal)
+		if err != nil {
+			return err
+		}
+		m.Number = n
+	}
+	var exit shimproto.Exit
+	err := ask(ctx, p.handle.Socket, shimproto.TypeKill, m, &exit)
+	switch {
+	case err == nil:
+		p.learn(exitResult(&exit))
+		if exit.LogLost > 0 {
+			p.l.cfg.Log.Warn("output of a task could not be written", logkey.Alloc, p.alloc, "process", p.handle.Name, "lost_bytes", exit.LogLost)
+		}
+		err = ask(ctx, p.handle.Socket, shimproto.TypeForget, &shimproto.Named{Name: p.handle.Name}, &shimproto.Forgotten{})
+	case errors.Is(err, errGone):
+		err = p.removeDead(ctx)
+	}
+	if err != nil && !fault.Has(err, fault.NotFound) && !errors.Is(err, errGone) {
+		return fault.Note(err, "kill", p.subject())
+	}
+	return fault.Note(p.l.bye(ctx, p.alloc), "kill", p.subject())
+}
+
+// removeDead ends and removes what a dead shim left of this process.
+func (p *process) removeDead(ctx context.Context) error {
+	if err := p.afterDeath(ctx); err != nil {
+		return err
+	}
+	p.learn(p.unknown())
+	if p.handle.Boot != bootID() {
+		return nil
+	}
+	g, err := p.group()
+	if err != nil {
+		return err
+	}
+	return g.Remove()
+}
+
+// Stats implements driver.Inspector.
+func (p *process) Stats(ctx context.Context) (driver.Stats, error) {
+	var m shimproto.Stats
+	if err := ask(ctx, p.handle.Socket, shimproto.TypeStats, &shimproto.Named{Name: p.handle.Name}, &m); err != nil {
+		return driver.Stats{}, fault.Note(err, "read usage of", p.subject())
+	}
+	u := func(n int64) uint64 { return uint64(max(n, 0)) }
+	return driver.Stats{Time: time.Now(), CPUNanos: u(m.CPUNanos), UserNanos: u(m.UserNanos), SystemNanos: u(m.SystemNanos), ThrottledNanos: u(m.ThrottledNanos),
+		MemoryRSS: u(m.RSS), MemoryCache: u(m.Cache), MemoryUsage: u(m.Usage), MemoryMax: u(m.Max), PIDs: int(m.PIDs)}, nil
+}
+
+// Attach implements driver.Launcher.
+func (l *Launcher) Attach(ctx context.Context, h driver.ProcessHandle) (driver.Process, error) {
+	p := &process{l: l, alloc: allocOf(h.Socket), handle: h}
+	fail := func(err error) (driver.Process, error) { return nil, fault.Note(err, "attach to", p.subject()) }
+	if h.Boot != bootID() {
+		return fail(fault.New(fault.NotFound, "", "", "the machine was restarted since it was launched"))
+	}
+	if h.Socket != l.socket(p.alloc) {
+		return fail(fault.New(fault.Invalid, "", "", "its shim's socket "+strconv.Quote(h.Socket)+" is not in "+strconv.Quote(l.cfg.Dir)))
+	}
+	c, err := dial(ctx, h.Socket)
+	if err != nil && !errors.Is(err, errGone) {
+		return fail(err)
+	}
+	if err == nil {
+		defer c.close()
+		if c.hello.PID == h.ShimPID && c.hello.Start == h.ShimStart {
+			return p.confirm(ctx, c)
+		}
+	}
+	// The shim of the handle is dead; what answers, if anything does, is a later one.
+	if err := p.removeDead(ctx); err != nil {
+		return fail(err)
+	}
+	if c == nil {
+		if err := l.bye(ctx, p.alloc); err != nil {
+			return fail(err)
+		}
+	}
+	return fail(fault.New(fault.NotFound, "", "", "its shim died, and what was left of it was killed"))
+}
+
+// confirm asks the shim whether it still holds the process.
+func (p *process) confirm(ctx context.Context, c *conn) (driver.Process, error) {
+	var held shimproto.List
+	if err := c.ask(ctx, shimproto.TypeList, nil, &held); err != nil {
+		return nil, fault.Note(err, "attach to", p.subject())
+	}
+	for _, e := range held.Entries {
+		if e.Name == p.handle.Name {
+			return p, nil
+		}
+	}
+	return nil, fault.New(fault.NotFound, "attach to", p.subject(), "its shim has forgotten it")
+}
+
+// allocOf is the alloc in a socket's name. For an alloc whose id is no UUID it is the hash, which names the same files:
+// stem must leave it as it is.
+func allocOf(socket string) string {
+	base := filepath.Base(socket)
+	return base[:max(0, len(base)-len(".sock"))]
+}
