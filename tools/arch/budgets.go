@@ -68,7 +68,7 @@ func parseRatchet(text string) (map[string]allowance, []Finding) {
 	var wrong []Finding
 	for i, raw := range strings.Split(text, "\n") {
 		line := strings.TrimSpace(raw)
-		if line == "" || strings.HasPrefix(line, "#") {
+		if line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, "waive ") {
 			continue
 		}
 		body, reason, ok := strings.Cut(line, " : ")

@@ -54,6 +54,22 @@ func TestEveryFixtureBelongsToARule(t *testing.T) {
 	}
 }
 
+func TestAWaiverAllowsSoMuchAndNoMore(t *testing.T) {
+	rule := Rule{Name: "two words", Check: func(*Tree) []Finding { return []Finding{{Path: "a.go", Line: 1}, {Path: "a.go", Line: 2}, {Path: "b.go"}} }}
+	for line, want := range map[string]int{
+		"waive two-words a.go 2 : because": 1, "waive two-words a.go 1 : because": 3, "waive two-words a.go 3 : because": 2,
+		"waive two-words a.go 2": 4, "waive other a.go 2 : because": 3, "# nothing": 3,
+	} {
+		tree, err := Load(fstest.MapFS{"go.mod": {Data: []byte("module berth\n")}, ratchetFile: {Data: []byte(line)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Judge(tree, rule); len(got) != want {
+			t.Errorf("with %q: %d findings, want %d: %v", line, len(got), want, got)
+		}
+	}
+}
+
 // fixture reads lines "want: …" and files that follow lines "-- path --". A line "@60 text" stands for 60 times text.
 func fixture(t *testing.T, name string) (want []string, fsys fstest.MapFS) {
 	t.Helper()
