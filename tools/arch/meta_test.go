@@ -55,7 +55,9 @@ func TestEveryFixtureBelongsToARule(t *testing.T) {
 }
 
 func TestAWaiverAllowsSoMuchAndNoMore(t *testing.T) {
-	rule := Rule{Name: "two words", Check: func(*Tree) []Finding { return []Finding{{Path: "a.go", Line: 1}, {Path: "a.go", Line: 2}, {Path: "b.go"}} }}
+	rule := Rule{Name: "two words", Check: func(*Tree) []Finding {
+		return []Finding{{Path: "a.go", Line: 1}, {Path: "a.go", Line: 2}, {Path: "b.go"}}
+	}}
 	for line, want := range map[string]int{
 		"waive two-words a.go 2 : because": 1, "waive two-words a.go 1 : because": 3, "waive two-words a.go 3 : because": 2,
 		"waive two-words a.go 2": 4, "waive other a.go 2 : because": 3, "# nothing": 3,
