@@ -27,7 +27,7 @@ type CSIVolume struct {
 	Name                  string                 `hcl:"name"`
 	ExternalID            string                 `hcl:"external_id"`
 	Namespace             string                 `hcl:"namespace"`
-	RequestedTopologies   *CSITopologyRequest    `hcl:"topology_request,block"`
+	RequestedTopologies   *CSITopologyRequest    // in files: topology_request { required { topology { … } } }
 	Topologies            []*CSITopology         // where it is reachable from; reply only
 	AccessMode            string                 // of the present claims; reply only
 	AttachmentMode        string                 // of the present claims; reply only
@@ -79,8 +79,8 @@ type CSITopology struct {
 
 // CSITopologyRequest says where a new volume must, and should preferably, be reachable from.
 type CSITopologyRequest struct {
-	Required  []*CSITopology `hcl:"required,block"`
-	Preferred []*CSITopology `hcl:"preferred,block"`
+	Required  []*CSITopology
+	Preferred []*CSITopology
 }
 
 // CSIVolumeListStub is a CSI volume in a list.

@@ -58,12 +58,24 @@ func DecodeStrict(data []byte, dst any) ([]string, error) {
 
 // hasMember reports whether data is an object with a member of that very name.
 func hasMember(data []byte, name string) bool {
-	var members map[string]json.RawMessage
-	if json.Unmarshal(data, &members) != nil {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
 		return false // the strict decoder says why
 	}
-	_, ok := members[name]
-	return ok
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return false
+		}
+		if key == name {
+			return true
+		}
+		var skipped json.RawMessage
+		if dec.Decode(&skipped) != nil {
+			return false
+		}
+	}
+	return false
 }
 
 // strictWalker reads tokens beside a type and notes what the type does not have.

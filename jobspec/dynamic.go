@@ -10,7 +10,7 @@ import (
 func (d *decoder) expand(b *hclsyntax.Body, sc *scope) []item {
 	out := make([]item, 0, len(b.Blocks))
 	for _, blk := range b.Blocks {
-		if blk.Type == "dynamic" && !sc.literal {
+		if blk.Type == "dynamic" && !sc.literal && !sc.quotedOnly {
 			out = append(out, d.dynamic(blk, sc)...)
 			continue
 		}

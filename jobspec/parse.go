@@ -112,15 +112,32 @@ type jobConsul struct {
 	Namespace string `hcl:"namespace"`
 }
 
+// parseJob decodes a job and refuses by name and place what is not built.
 func parseJob(r *report, cfg *ParseConfig) *api.Job {
-	doc := openDocument(r, cfg.Path, cfg.Source, cfg.MaxSize, false)
-	if doc == nil {
+	job, at := decodeJob(r, cfg)
+	if job == nil || r.failed() {
 		return nil
+	}
+	places := at.paths(job)
+	for _, f := range api.Unsupported(job) {
+		rng, ok := nearest(places, f.Path)
+		if !ok {
+			rng = hcl.Range{Filename: cfg.Path}
+		}
+		r.add(rng, "%s", f)
+	}
+	return job
+}
+
+func decodeJob(r *report, cfg *ParseConfig) (*api.Job, positions) {
+	doc := openDocument(r, cfg.Path, cfg.Source, cfg.MaxSize, nil)
+	if doc == nil {
+		return nil, nil
 	}
 	base := &hcl.EvalContext{Functions: functionsFor(filepath.Dir(cfg.Path), cfg.AllowFileFunctions)}
 	sc := newScope(r, doc, cfg, base)
 	if sc == nil {
-		return nil
+		return nil, nil
 	}
 	d := newDecoder(r, doc, jobSpecials)
 	for _, a := range sortedAttrs(doc.body) {
@@ -128,18 +145,9 @@ func parseJob(r *report, cfg *ParseConfig) *api.Job {
 	}
 	jb := d.findJob(sc)
 	if jb == nil || r.failed() {
-		return nil
+		return nil, nil
 	}
-	job := d.pushDown(jb)
-	at := d.at.paths(job)
-	for _, f := range api.Unsupported(job) {
-		rng, ok := nearest(at, f.Path)
-		if !ok {
-			rng = hcl.Range{Filename: cfg.Path}
-		}
-		r.add(rng, "%s", f)
-	}
-	return job
+	return d.pushDown(jb), d.at
 }
 
 // findJob decodes the one job block of the file.

@@ -97,3 +97,28 @@ func (f *field) owner(v reflect.Value) reflect.Value {
 	}
 	return v
 }
+
+// mapNames are the names of the maps that can be written anywhere below a struct type.
+func mapNames(t reflect.Type) map[string]bool {
+	names, seen := map[string]bool{}, map[reflect.Type]bool{}
+	var visit func(t reflect.Type)
+	visit = func(t reflect.Type) {
+		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct || seen[t] {
+			return
+		}
+		seen[t] = true
+		for _, f := range schemaOf(t).fields {
+			switch f.kind {
+			case kindMap:
+				names[f.name] = true
+			case kindBlock:
+				visit(f.typ)
+			}
+		}
+	}
+	visit(t)
+	return names
+}

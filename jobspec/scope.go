@@ -14,6 +14,8 @@ type scope struct {
 	known   map[string]bool // roots that are resolved here; every other reference is left for the node
 	sizes   map[string]int  // sizes of var.x and local.x, to stop documents that blow up
 	literal bool            // no reference at all is allowed
+	// quotedOnly allows references only inside of texts, where they stay as they are.
+	quotedOnly bool
 }
 
 // with adds one name for a nested scope.
@@ -25,7 +27,7 @@ func (s *scope) with(name string, v cty.Value) *scope {
 		known[k] = true
 	}
 	known[name] = true
-	return &scope{ctx: child, known: known, sizes: s.sizes, literal: s.literal}
+	return &scope{ctx: child, known: known, sizes: s.sizes, literal: s.literal, quotedOnly: s.quotedOnly}
 }
 
 // value evaluates an expression. It reports and returns false when that is impossible.
@@ -187,7 +189,7 @@ func (w *rewriter) noRuntime(e hclsyntax.Expression, known map[string]bool) {
 			continue
 		}
 		text := w.text(t.SourceRange())
-		if w.scope.literal {
+		if w.scope.literal || w.scope.quotedOnly {
 			w.report.add(t.SourceRange(), "%s is a reference; this file takes plain values only", text)
 			continue
 		}
@@ -214,7 +216,7 @@ func (w *rewriter) reference(x *hclsyntax.ScopeTraversalExpr, known map[string]b
 	}
 	text := w.text(x.SrcRange)
 	switch {
-	case w.scope.literal:
+	case w.scope.literal, w.scope.quotedOnly && !inText:
 		w.report.add(x.SrcRange, "%s is a reference; this file takes plain values only, put texts in quotes", text)
 	case root == "var" || root == "local":
 		w.report.add(x.SrcRange, "%s cannot be used here", text)

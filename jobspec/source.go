@@ -27,9 +27,12 @@ type document struct {
 	keys map[int]string // real names of attributes that were quoted, by the byte at which they start
 }
 
-// openDocument parses HCL within the bounds. quoted allows argument names in quotes, as older volume and
-// configuration files have them.
-func openDocument(r *report, path string, src []byte, limit int, quoted bool) *document {
+// quotedNames asks for older writings to be understood: argument names in quotes, and maps as blocks on one line. Its
+// keys are the names of the maps. Nil asks for none of it.
+type quotedNames map[string]bool
+
+// openDocument parses HCL within the bounds.
+func openDocument(r *report, path string, src []byte, limit int, quoted quotedNames) *document {
 	if limit <= 0 {
 		limit = MaxSource
 	}
@@ -45,8 +48,8 @@ func openDocument(r *report, path string, src []byte, limit int, quoted bool) *d
 	}
 	doc := &document{path: path, src: src, keys: map[int]string{}}
 	parsed := src
-	if quoted {
-		parsed = doc.unquoteNames(tokens)
+	if quoted != nil {
+		parsed = doc.unquoteNames(tokens, quoted)
 	}
 	file, diags := hclsyntax.ParseConfig(parsed, path, hcl.InitialPos)
 	r.diags(diags)
@@ -91,7 +94,7 @@ func checkBounds(r *report, tokens hclsyntax.Tokens) bool {
 
 // unquoteNames rewrites `"name" = …` and `"name" { … }` in bodies to the unquoted form, byte for byte at the same
 // place. A name that is no identifier gets a stand-in of the same length, remembered in d.keys.
-func (d *document) unquoteNames(tokens hclsyntax.Tokens) []byte {
+func (d *document) unquoteNames(tokens hclsyntax.Tokens, maps quotedNames) []byte {
 	out := bytes.Clone(d.src)
 	bodies := []bool{true} // for each open brace: is it a body (not an object)?
 	itemStart, next := true, 0
@@ -100,7 +103,12 @@ func (d *document) unquoteNames(tokens hclsyntax.Tokens) []byte {
 		inBody := bodies[len(bodies)-1]
 		switch t.Type {
 		case hclsyntax.TokenOBrace:
-			bodies = append(bodies, inBody && opensBody(tokens, i))
+			body := inBody && opensBody(tokens, i)
+			if body && inlineMap(tokens, i, maps) {
+				out[t.Range.Start.Byte-1] = '='
+				body = false
+			}
+			bodies = append(bodies, body)
 			itemStart = true
 			continue
 		case hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
@@ -130,6 +138,36 @@ func opensBody(tokens hclsyntax.Tokens, brace int) bool {
 	}
 	prev := tokens[brace-1].Type
 	return prev == hclsyntax.TokenIdent || prev == hclsyntax.TokenCQuote
+}
+
+// inlineMap reports whether the brace at i opens a map that was written as a block on one line: `name { a = 1, b = 2 }`.
+// With an equals sign in the place of the space before the brace it is an attribute.
+func inlineMap(tokens hclsyntax.Tokens, i int, maps quotedNames) bool {
+	prev, name := tokens[i-1], ""
+	switch {
+	case prev.Type == hclsyntax.TokenIdent:
+		name = string(prev.Bytes)
+	case i >= 3 && tokens[i-2].Type == hclsyntax.TokenQuotedLit:
+		name = string(tokens[i-2].Bytes)
+	}
+	if !maps[name] || tokens[i].Range.Start.Byte == prev.Range.End.Byte {
+		return false
+	}
+	depth := 0
+	for _, t := range tokens[i:] {
+		switch t.Type {
+		case hclsyntax.TokenOBrace:
+			depth++
+		case hclsyntax.TokenCBrace:
+			depth--
+		case hclsyntax.TokenNewline, hclsyntax.TokenComment, hclsyntax.TokenEOF:
+			return false
+		}
+		if depth == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // quotedName reports whether the token at i opens a plain quoted name that an equals sign, a colon or a block follows.

@@ -235,7 +235,7 @@ func (in *inputs) assignFile(f VarFile) {
 			return
 		}
 	}
-	doc := openDocument(in.report, f.Path, src, MaxSource, true)
+	doc := openDocument(in.report, f.Path, src, MaxSource, quotedNames{})
 	if doc == nil {
 		return
 	}
