@@ -1,0 +1,79 @@
+package diff
+
+import (
+	"cmp"
+	"slices"
+
+	"berth/internal/model/alloc"
+)
+
+// update brings the allocs that run to the job's present version: at once where their processes can stay, and rolling
+// by max_parallel where they are replaced. An alloc counts against max_parallel from its placement until its node says
+// that it is healthy; allocs that are missing count too.
+func (in *Input) update(kept []*alloc.Alloc, r *Result) {
+	var old []*alloc.Alloc
+	unsettled := len(r.Place)
+	all := false
+	for _, a := range kept {
+		change := Same
+		if a.JobVersion != in.Job.Version {
+			change = max(in.Change(a), InPlace)
+		}
+		switch change {
+		case Destructive:
+			old = append(old, a)
+			all = all || in.SharedUse(a)
+			continue
+		case InPlace:
+			r.InPlace = append(r.InPlace, a)
+			r.Changes.InPlaceUpdate++
+		default:
+			r.Changes.Ignore++
+		}
+		if !healthy(a) {
+			unsettled++
+		}
+	}
+	if len(old) == 0 {
+		return
+	}
+	budget := len(old)
+	if u := in.Group.Update; u != nil && u.MaxParallel > 0 && !all {
+		budget = min(max(u.MaxParallel-unsettled-len(r.Later)-in.leaving(), 0), len(old))
+	}
+	// What does not work is replaced before what does.
+	slices.SortStableFunc(old, func(a, b *alloc.Alloc) int {
+		return cmp.Or(compareBool(works(a), works(b)), cmp.Compare(a.Index, b.Index))
+	})
+	for _, a := range old[:budget] {
+		r.Changes.DestructiveUpdate++
+		if in.stopFirst() {
+			r.Stop = append(r.Stop, Stop{a, WhyUpdated, false})
+			r.Leaving = true
+			continue
+		}
+		r.Place = append(r.Place, Place{Index: a.Index, Node: a.Node, Previous: a, Ends: WhyUpdated, Update: true})
+	}
+	if budget < len(old) {
+		r.Rolling = true
+		r.Changes.Ignore += uint64(len(old) - budget)
+	}
+}
+
+func works(a *alloc.Alloc) bool {
+	return a.ClientStatus == alloc.ClientRunning && (a.Healthy == nil || *a.Healthy)
+}
+
+// leaving counts allocs of a stop-first group whose successor is still to come.
+func (in *Input) leaving() int {
+	if !in.stopFirst() {
+		return 0
+	}
+	n := 0
+	for _, a := range in.Allocs {
+		if a.ServerTerminal() && !a.ClientTerminal() && !in.Down(a.Node) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,102 @@
+package diff
+
+import (
+	"slices"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+)
+
+// SystemInput is one group of a system job: one alloc on every node that fits.
+type SystemInput struct {
+	Input
+	// Fits are the nodes that get an alloc; Keeps reports nodes whose alloc may stay although none would be placed there
+	// now, such as nodes that take no new allocs.
+	Fits  []ids.Node
+	Keeps func(ids.Node) bool
+}
+
+// ReconcileSystem decides for a group of a system job. It is the reconciliation of a service node by node: on each
+// node the group is wanted once.
+func ReconcileSystem(in SystemInput) Result {
+	var r Result
+	byNode := map[ids.Node][]*alloc.Alloc{}
+	nodes := slices.Clone(in.Fits)
+	fits := make(map[ids.Node]bool, len(in.Fits))
+	for _, n := range in.Fits {
+		fits[n] = true
+	}
+	for _, a := range in.Allocs {
+		if byNode[a.Node] == nil && !fits[a.Node] {
+			nodes = append(nodes, a.Node)
+		}
+		byNode[a.Node] = append(byNode[a.Node], a)
+	}
+	slices.Sort(nodes)
+	var kept []*alloc.Alloc
+	for _, n := range nodes {
+		one := in.Input
+		one.Allocs = byNode[n]
+		if a := in.node(one, n, fits[n], &r); a != nil {
+			kept = append(kept, a)
+		}
+	}
+	if in.Group != nil {
+		in.update(kept, &r)
+	}
+	return r
+}
+
+// node does one node's share and returns the alloc that runs there.
+func (in *SystemInput) node(one Input, n ids.Node, fits bool, r *Result) *alloc.Alloc {
+	slots := one.sort(r)
+	if in.Group == nil {
+		*r = one.stopAll(slots, *r)
+		return nil
+	}
+	var s *slot
+	for _, i := range sortedKeys(slots) { // a system job knows no index but 0
+		if s == nil {
+			s = slots[i]
+			continue
+		}
+		r.retire(slots[i])
+	}
+	if in.Group.Count == 0 && s != nil {
+		r.retire(s)
+		return nil
+	}
+	if !fits {
+		in.unfit(n, s, r)
+		if s != nil && len(s.live) > 0 && in.Keeps(n) {
+			return s.live[0]
+		}
+		return nil
+	}
+	if in.Group.Count == 0 {
+		return nil
+	}
+	before := len(r.Place)
+	a := one.fill(0, s, r)
+	for i := range r.Place[before:] {
+		r.Place[before+i].Node = n
+	}
+	return a
+}
+
+// unfit ends the allocs of a node that gets none; where the node merely takes no new ones, they stay.
+func (in *SystemInput) unfit(n ids.Node, s *slot, r *Result) {
+	if s == nil {
+		return
+	}
+	r.lose(s.lost)
+	for _, a := range s.migrating {
+		r.stop(a, WhyMigrating, false)
+	}
+	if in.Keeps(n) {
+		return
+	}
+	for _, a := range s.live {
+		r.stop(a, WhyNodeUnfit, false)
+	}
+}

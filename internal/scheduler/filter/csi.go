@@ -1,0 +1,219 @@
+package filter
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/model/plugin"
+	"berth/internal/model/volume"
+)
+
+const topologyKey = "did not meet topology requirement"
+
+// CSI passes nodes on which every CSI volume of the group can be used: the plugin's node instance is healthy, the volume
+// is reachable from there, and an attach slot is free. What holds on every node (claims, modes, phase) is the ledger's.
+type CSI struct {
+	ledger *Ledger
+	wants  []Want
+}
+
+// Want is one CSI volume that an alloc needs.
+type Want struct {
+	Request *job.VolumeRequest
+	ID      volume.ID
+	volume  *volume.Volume
+}
+
+// NewCSI returns the filter over a ledger.
+func NewCSI(l *Ledger) *CSI { return &CSI{ledger: l} }
+
+// Prepare implements Filter; with per_alloc volumes it is called for every index.
+func (c *CSI) Prepare(r *Request) bool {
+	c.wants = Wants(r.Job.Namespace, r.Group, r.Index)
+	for i := range c.wants {
+		c.wants[i].volume = c.ledger.state.Volume(c.wants[i].ID)
+	}
+	return len(c.wants) > 0
+}
+
+// Wants lists the CSI volumes of a group's alloc with this index, ordered by alias.
+func Wants(ns ids.Namespace, g *job.TaskGroup, index int) []Want {
+	var out []Want
+	for _, r := range g.CSIVolumes() {
+		out = append(out, Want{Request: r, ID: volume.ID{Namespace: ns, ID: r.SourceFor(index)}})
+	}
+	return out
+}
+
+// Refused answers what holds on every node: the first volume that cannot be given to one more alloc, or nil.
+func (c *CSI) Refused() *Refusal {
+	for _, w := range c.wants {
+		if g := c.ledger.Admit(w.Request, w.ID); g.Refused != nil {
+			return g.Refused
+		}
+	}
+	return nil
+}
+
+// Home returns the node that one of the volumes cannot leave; empty: none is bound.
+func (c *CSI) Home() ids.Node {
+	for _, w := range c.wants {
+		if w.volume != nil && w.volume.Status.HomeNode != "" {
+			return w.volume.Status.HomeNode
+		}
+	}
+	return ""
+}
+
+// Topologies returns where the most tightly bound volume can be reached from and by which plugin; nil: everywhere.
+func (c *CSI) Topologies() (ids.Plugin, []plugin.Topology) {
+	for _, w := range c.wants {
+		if w.volume != nil && len(w.volume.Status.Topologies) > 0 {
+			return w.volume.Spec.Plugin, w.volume.Status.Topologies
+		}
+	}
+	return "", nil
+}
+
+func instance(n *node.Node, p ids.Plugin) (ready, known *plugin.Instance) {
+	for _, i := range n.CSI {
+		if i.Plugin != p || i.Role != plugin.RoleNode {
+			continue
+		}
+		known = i
+		if i.Healthy() {
+			return i, i
+		}
+	}
+	return nil, known
+}
+
+// Check implements Filter.
+func (c *CSI) Check(n *node.Node) string {
+	for i := range c.wants {
+		if key := c.check(&c.wants[i], n); key != "" {
+			return key
+		}
+	}
+	return c.slots(n)
+}
+
+func (c *CSI) check(w *Want, n *node.Node) string {
+	v := w.volume
+	if v == nil {
+		return "missing CSI volume(s) " + string(w.ID.ID)
+	}
+	p := v.Spec.Plugin
+	ready, known := instance(n, p)
+	switch {
+	case known == nil:
+		return fmt.Sprintf("CSI plugin %s is missing from client %s", p, n.ID)
+	case ready == nil:
+		return fmt.Sprintf("CSI plugin %s is unhealthy on client %s", p, n.ID)
+	case v.Status.HomeNode != "" && v.Status.HomeNode != n.ID, !reachable(v.Status.Topologies, ready.Topology):
+		return topologyKey
+	}
+	return ""
+}
+
+// reachable: a volume without topology is reachable from everywhere, a node without one reaches only such volumes.
+func reachable(from []plugin.Topology, at *plugin.Topology) bool {
+	if len(from) == 0 {
+		return true
+	}
+	if at == nil {
+		return false
+	}
+	for _, t := range from {
+		if t.Within(*at) {
+			return true
+		}
+	}
+	return false
+}
+
+// slots counts the attach slots that the node has left for the plugins of the wanted volumes. Volumes that are there
+// already cost none.
+func (c *CSI) slots(n *node.Node) string {
+	var need map[ids.Plugin]map[volume.ID]bool
+	for i := range c.wants {
+		w := &c.wants[i]
+		ready, _ := instance(n, w.volume.Spec.Plugin)
+		if ready.MaxVolumes <= 0 {
+			continue
+		}
+		used := c.ledger.holdings(slotKey{n.ID, ready.Plugin})
+		if used[w.ID] {
+			continue
+		}
+		if need == nil {
+			need = map[ids.Plugin]map[volume.ID]bool{}
+		}
+		if need[ready.Plugin] == nil {
+			need[ready.Plugin] = map[volume.ID]bool{}
+		}
+		need[ready.Plugin][w.ID] = true
+		if int64(len(used)+len(need[ready.Plugin])) > ready.MaxVolumes {
+			return fmt.Sprintf("CSI plugin %s has the maximum number of volumes on client %s", ready.Plugin, n.ID)
+		}
+	}
+	return ""
+}
+
+// Explain implements Filter.
+func (c *CSI) Explain(n *node.Node) (string, string) {
+	for i := range c.wants {
+		w := &c.wants[i]
+		if key := c.check(w, n); key != "" {
+			return c.explain(w, n)
+		}
+	}
+	if key := c.slots(n); key != "" {
+		return key, "wait until volumes are released there, or add nodes"
+	}
+	return "", ""
+}
+
+func (c *CSI) explain(w *Want, n *node.Node) (string, string) {
+	v := w.volume
+	if v == nil {
+		return fmt.Sprintf("volume %q does not exist", w.ID.ID), "berth volume create or berth volume register"
+	}
+	ready, known := instance(n, v.Spec.Plugin)
+	switch {
+	case known == nil:
+		return fmt.Sprintf("CSI plugin %q, which serves volume %q, does not run on this node", v.Spec.Plugin, w.ID.ID),
+			"run the plugin's node part there; berth plugin status " + string(v.Spec.Plugin)
+	case ready == nil:
+		return fmt.Sprintf("CSI plugin %q is %s on this node%s", v.Spec.Plugin, known.State, because(known.Reason)),
+			"berth plugin status " + string(v.Spec.Plugin)
+	case v.Status.HomeNode != "" && v.Status.HomeNode != n.ID:
+		return fmt.Sprintf("volume %q lives on node %s", w.ID.ID, ids.Short(v.Status.HomeNode)), "let the job run there"
+	}
+	return fmt.Sprintf("volume %q is reachable from %s, the node is at %s", w.ID.ID, places(v.Status.Topologies), place(ready.Topology)),
+		"use a volume that is reachable from this node"
+}
+
+func places(list []plugin.Topology) string {
+	var out []string
+	for i := range list {
+		out = append(out, place(&list[i]))
+	}
+	return strings.Join(out, " or ")
+}
+
+func place(t *plugin.Topology) string {
+	if t == nil || len(t.Segments) == 0 {
+		return "no known place"
+	}
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(t.Segments)) {
+		out = append(out, k+"="+t.Segments[k])
+	}
+	return strings.Join(out, ",")
+}

@@ -1,0 +1,139 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/eval"
+	"berth/internal/scheduler/diff"
+)
+
+// retryWindow lets failed allocs whose pauses end close to each other share one evaluation.
+const retryWindow = 5 * time.Second
+
+// retries sees to it that every failed alloc that waits for its pause has an evaluation that will replace it.
+func (r *run) retries(groups []*groupRun) {
+	var later []diff.Later
+	for _, g := range groups {
+		for _, l := range g.result.Later {
+			if !r.awaited(l.Alloc.FollowupEval) {
+				later = append(later, l)
+			}
+		}
+	}
+	slices.SortFunc(later, func(a, b diff.Later) int {
+		if c := a.At.Compare(b.At); c != 0 {
+			return c
+		}
+		return strings.Compare(string(a.Alloc.ID), string(b.Alloc.ID))
+	})
+	var open *eval.Eval
+	var until time.Time
+	for _, l := range later {
+		if open == nil || l.At.After(until) {
+			until = l.At.Add(retryWindow)
+			open = r.child("retry "+string(l.Alloc.ID), eval.TriggerRetryFailed, eval.StatusPending)
+			open.StatusDescription = "replaces failed allocs after their pause"
+			r.plan.Evals = append(r.plan.Evals, open)
+		}
+		open.WaitUntil = l.At // the last of the window: all of them are due then
+		r.plan.Retry = append(r.plan.Retry, Retry{l.Alloc.ID, open.ID})
+	}
+}
+
+// awaited reports an evaluation of the job that is still to run, other than this one.
+func (r *run) awaited(id ids.Eval) bool {
+	if id == "" || id == r.eval.ID {
+		return false
+	}
+	for _, e := range r.view.Jobs.JobEvals(r.eval.Namespace, r.eval.Job) {
+		if e.ID == id {
+			return e.Status == eval.StatusPending
+		}
+	}
+	return false
+}
+
+// child makes an evaluation that follows from this one.
+func (r *run) child(what, trigger, status string) *eval.Eval {
+	return &eval.Eval{
+		ID: ids.Eval(derive(string(r.eval.ID), what)), Namespace: r.eval.Namespace, Priority: r.eval.Priority, Type: r.eval.Type,
+		TriggeredBy: trigger, Job: r.eval.Job, JobModifyIndex: r.eval.JobModifyIndex, Status: status, PreviousEval: r.eval.ID,
+		CreateTime: r.now.UnixNano(), ModifyTime: r.now.UnixNano(),
+	}
+}
+
+// conclude writes the evaluation's outcome and the blocked evaluation that waits for what is missing: at most one per job.
+func (r *run) conclude() {
+	e := *r.eval
+	e.FailedTGAllocs, e.QueuedAllocations = nil, r.out.Queued
+	if len(r.out.Failed) > 0 {
+		e.FailedTGAllocs = r.out.Failed
+	}
+	e.Status, e.StatusDescription = eval.StatusComplete, r.describe()
+	waits := len(r.out.Failed) > 0 || r.out.Leaving
+	switch {
+	case waits && r.eval.Status == eval.StatusBlocked:
+		e.Status, e.TriggeredBy = eval.StatusBlocked, r.blockedTrigger()
+	case waits:
+		b := r.child("blocked", r.blockedTrigger(), eval.StatusBlocked)
+		b.FailedTGAllocs, b.QueuedAllocations, b.StatusDescription = e.FailedTGAllocs, e.QueuedAllocations, e.StatusDescription
+		e.BlockedEval = b.ID
+		r.plan.Evals = append(r.plan.Evals, b)
+		r.retire(b.ID, "a newer evaluation waits in its place")
+	default:
+		r.retire("", "nothing is left to wait for")
+	}
+	r.plan.Eval = &e
+}
+
+func (r *run) blockedTrigger() string {
+	if len(r.out.Failed) > 0 {
+		return eval.TriggerQueuedAllocs
+	}
+	return eval.TriggerRollingUpdate
+}
+
+// retire ends the job's other blocked evaluations.
+func (r *run) retire(but ids.Eval, why string) {
+	for _, old := range r.view.Jobs.JobEvals(r.eval.Namespace, r.eval.Job) {
+		if old.Status != eval.StatusBlocked || old.ID == but || old.ID == r.eval.ID {
+			continue
+		}
+		n := *old
+		n.Status, n.StatusDescription = eval.StatusCanceled, why
+		r.plan.Evals = append(r.plan.Evals, &n)
+	}
+}
+
+// describe says in one sentence what is left to do.
+func (r *run) describe() string {
+	var parts []string
+	failed := 0
+	for _, name := range sortedNames(r.out.Failed) {
+		failed += 1 + r.out.Failed[name].CoalescedFailures
+	}
+	if failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d allocs wait for a place", failed))
+	}
+	if r.out.Leaving {
+		parts = append(parts, "successors wait for the end of stopped allocs")
+	}
+	if r.out.Rolling {
+		parts = append(parts, "the update goes on when the new allocs are healthy")
+	}
+	return strings.Join(parts, "; ")
+}
+
+func sortedNames(m map[string]*alloc.Metric) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}

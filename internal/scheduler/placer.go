@@ -1,0 +1,446 @@
+package scheduler
+
+import (
+	"fmt"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/model/volume"
+	"berth/internal/scheduler/diff"
+	"berth/internal/scheduler/filter"
+	"berth/internal/scheduler/rank"
+)
+
+// Bounds of how many nodes are looked at before the first choice. More are looked at while none fits.
+const (
+	minSample  = 32
+	wideSample = 100
+)
+
+// placer finds places for the allocs of one group. Nodes are filtered once, in the order of the seed, and only as many
+// as are needed; those that pass wait in a queue that yields the best. A node that has no room for one alloc of the
+// group has none for the others and is dropped.
+type placer struct {
+	run      *run
+	group    *job.TaskGroup
+	static   filter.Chain
+	csi      *filter.CSI
+	hasCSI   bool
+	perAlloc bool
+	apart    bool // distinct_hosts or distinct_property
+	ask      *rank.Ask
+	scorer   *rank.Scorer
+	spread   *rank.Spread
+	queue    *rank.Queue
+	seen     map[ids.Node]*entry
+	next     int // of the candidates in the order of the seed
+	sample   int
+	tally    *tally
+}
+
+// entry is a node that was looked at. Candidate nil: a filter refused it.
+type entry struct {
+	candidate *rank.Candidate
+	queued    bool
+	dropped   bool // it has no room for any alloc of the group
+}
+
+func newPlacer(r *run, g *groupRun) *placer {
+	p := &placer{run: r, group: g.group, seen: map[ids.Node]*entry{}, tally: newTally(r.nodes), csi: filter.NewCSI(r.ledger)}
+	req := &filter.Request{Job: r.job, Group: g.group}
+	p.static = filter.Prepare(req, filter.Static(r.job.Region)...)
+	p.hasCSI = p.csi.Prepare(req)
+	for _, v := range g.group.CSIVolumes() {
+		p.perAlloc = p.perAlloc || v.PerAlloc
+	}
+	p.apart = r.distinct.Prepare(req)
+	for _, a := range r.staying {
+		r.distinct.CountProperties(a)
+	}
+	p.ask = rank.NewAsk(g.group)
+	p.scorer = rank.NewScorer(r.job, g.group, p.ask)
+	p.spread = rank.NewSpread(r.job, g.group)
+	for _, a := range r.staying {
+		if n := r.view.Nodes.Node(a.Node); n != nil && a.TaskGroup == g.name {
+			p.spread.Count(n)
+		}
+	}
+	p.queue = rank.NewQueue(p.scorer, p.spread)
+	p.sample = max(2*len(g.result.Place), minSample)
+	if p.scorer.Wide() {
+		p.sample = max(p.sample, wideSample)
+	}
+	return p
+}
+
+// place seeks a place for one alloc and puts it into the plan, or says why there is none.
+func (p *placer) place(w diff.Place) {
+	r := p.run
+	if w.Ends != "" {
+		r.release(w.Previous)
+		p.reconsider(w.Previous.Node)
+	}
+	if p.perAlloc {
+		p.csi.Prepare(&filter.Request{Job: r.job, Group: p.group, Index: w.Index})
+	}
+	c, failed := p.choose(w)
+	if c != nil {
+		p.commit(w, c)
+		return
+	}
+	p.fail(failed)
+	if w.Ends == "" {
+		return
+	}
+	if w.Update && p.fitsAfterStop(w) {
+		// Only the predecessor's use of a volume is in the way: waiting for each other would be for ever.
+		r.plan.Stop = append(r.plan.Stop, newStop(w.Previous, w.Ends, false))
+		return
+	}
+	r.restore(w.Previous)
+	p.reconsider(w.Previous.Node)
+}
+
+// reconsider lets a node be chosen again that was dropped for want of room.
+func (p *placer) reconsider(id ids.Node) {
+	if e := p.seen[id]; e != nil && e.candidate != nil {
+		p.queue.Remove(e.candidate) // what it scored is no longer true
+		p.requeue(e.candidate)
+	}
+}
+
+// fitsAfterStop tells whether the alloc would find a place once the volumes of what the plan stops were free.
+func (p *placer) fitsAfterStop(w diff.Place) bool {
+	if !p.hasCSI {
+		return false
+	}
+	if p.csi.Refused() == nil {
+		return false
+	}
+	p.run.ledger.AssumeReleased(true)
+	defer p.run.ledger.AssumeReleased(false)
+	c, _ := p.choose(w)
+	if c == nil {
+		return false
+	}
+	p.requeue(c)
+	return true
+}
+
+// choose returns the best candidate, taken out of the queue, or the tally of refusals.
+func (p *placer) choose(w diff.Place) (*rank.Candidate, *tally) {
+	if p.hasCSI {
+		if refused := p.csi.Refused(); refused != nil {
+			t := p.tally.clone()
+			t.refuseAll(refused)
+			return nil, t
+		}
+	}
+	if w.Node != "" {
+		return p.exactly(w, w.Node)
+	}
+	if id := p.attached(w); id != "" {
+		if c, _ := p.exactly(w, id); c != nil {
+			return c, nil
+		}
+	}
+	if p.hasCSI {
+		if home := p.csi.Home(); home != "" {
+			return p.exactly(w, home)
+		}
+	}
+	return p.best(w)
+}
+
+// attached returns the node that a successor had better stay on: its data, its volumes or its ports are there.
+func (p *placer) attached(w diff.Place) ids.Node {
+	if w.Previous == nil || w.Failed {
+		return ""
+	}
+	disk := p.group.EphemeralDisk
+	if len(p.group.Volumes) > 0 || p.ask.StaticPorts() || disk != nil && disk.Sticky {
+		return w.Previous.Node
+	}
+	return ""
+}
+
+// exactly tries one node.
+func (p *placer) exactly(w diff.Place, id ids.Node) (*rank.Candidate, *tally) {
+	t := p.tally.clone()
+	n := p.run.view.Nodes.Node(id)
+	if n == nil || !p.run.nodes.has(n) {
+		if n != nil {
+			if reason, hint := (filter.Ready{}).Explain(n); (filter.Ready{}).Check(n) != "" {
+				t.reasons = append(t.reasons, alloc.NodeReason{Node: n.ID, Name: n.Name, Reason: "the only possible node: " + reason, Hint: hint})
+			}
+		}
+		return nil, t
+	}
+	e := p.look(n, t)
+	if e.candidate == nil {
+		return nil, t
+	}
+	if f, key := p.refusal(w, e.candidate); key != "" {
+		p.count(t, n, f, key)
+		if !e.queued && !e.dropped {
+			p.requeue(e.candidate) // another alloc may fit where this one does not
+		}
+		return nil, t
+	}
+	if e.queued {
+		p.queue.Remove(e.candidate)
+		e.queued = false
+	}
+	return e.candidate, nil
+}
+
+// look filters a node once. With t the refusal is counted there, else in the group's tally.
+func (p *placer) look(n *node.Node, t *tally) *entry {
+	if e := p.seen[n.ID]; e != nil {
+		if e.candidate == nil && t != nil {
+			if f, key := p.check(n); key != "" {
+				t.refuse(n, f, key)
+			}
+		}
+		return e
+	}
+	e := &entry{}
+	p.seen[n.ID] = e
+	p.tally.evaluated++
+	p.tally.frozen = nil
+	f, key := p.check(n)
+	if key != "" {
+		p.tally.refuse(n, f, key)
+		if t != nil {
+			t.evaluated++
+			t.refuse(n, f, key)
+		}
+		return e
+	}
+	e.candidate = p.queue.New(p.run.room(n), p.scorer.Fixed(n))
+	return e
+}
+
+// check asks the filters whose answer is the same for every alloc of the group.
+func (p *placer) check(n *node.Node) (filter.Filter, string) {
+	if f, key := p.static.Check(n); key != "" {
+		return f, key
+	}
+	if p.hasCSI && !p.perAlloc {
+		if key := p.csi.Check(n); key != "" {
+			return p.csi, key
+		}
+	}
+	return nil, ""
+}
+
+// pull looks at more nodes until some are queued; false: there are no more.
+func (p *placer) pull(wanted int) bool {
+	found := false
+	for wanted > 0 && p.next < len(p.run.nodes.nodes) {
+		n := p.run.nodes.nth(p.next)
+		p.next++
+		if p.seen[n.ID] != nil {
+			continue
+		}
+		if e := p.look(n, nil); e.candidate != nil {
+			p.requeue(e.candidate)
+			found = true
+			wanted--
+		}
+	}
+	return found
+}
+
+func (p *placer) requeue(c *rank.Candidate) {
+	p.queue.Return(c)
+	e := p.seen[c.Room.Node.ID]
+	e.queued, e.dropped = true, false
+}
+
+// best takes candidates from the queue until one fits. One that fits on a node where the predecessor failed is kept for
+// the case that there is no other.
+func (p *placer) best(w diff.Place) (*rank.Candidate, *tally) {
+	var avoid map[ids.Node]bool
+	if w.Failed {
+		avoid = penalised(w.Previous)
+	}
+	var aside []*rank.Candidate
+	var fallback *rank.Candidate
+	var mine *tally
+	p.pull(p.sample - len(p.seen))
+	var chosen *rank.Candidate
+	for chosen == nil {
+		c := p.queue.Pop()
+		if c == nil {
+			if !p.pull(minSample) {
+				break
+			}
+			continue
+		}
+		p.seen[c.Room.Node.ID].queued = false
+		f, key := p.refusal(w, c)
+		switch {
+		case key == "" && !avoid[c.Room.Node.ID]:
+			chosen = c
+		case key == "":
+			if fallback == nil {
+				fallback = c
+			} else {
+				aside = append(aside, c)
+			}
+		case p.passing(w, f):
+			if mine == nil {
+				mine = p.tally.clone()
+			}
+			p.count(mine, c.Room.Node, f, key)
+			aside = append(aside, c)
+		default:
+			p.seen[c.Room.Node.ID].dropped = true
+			p.count(p.tally, c.Room.Node, f, key)
+			if mine != nil {
+				p.count(mine, c.Room.Node, f, key)
+			}
+		}
+	}
+	if chosen == nil {
+		chosen, fallback = fallback, nil
+	}
+	if fallback != nil {
+		aside = append(aside, fallback)
+	}
+	for _, c := range aside {
+		p.requeue(c)
+	}
+	if chosen != nil {
+		return chosen, nil
+	}
+	if mine == nil {
+		mine = p.tally
+	}
+	return nil, mine
+}
+
+// passing tells whether a refusal is this alloc's alone, so that the node stays a candidate for the others.
+func (p *placer) passing(w diff.Place, f filter.Filter) bool {
+	return f == p.csi && p.perAlloc || f == p.run.distinct && w.Ends != ""
+}
+
+// refusal asks what changes while the plan grows: what keeps allocs apart, attach slots, room.
+func (p *placer) refusal(w diff.Place, c *rank.Candidate) (filter.Filter, string) {
+	n := c.Room.Node
+	if p.apart {
+		if key := p.run.distinct.Check(n); key != "" {
+			return p.run.distinct, key
+		}
+	}
+	if p.hasCSI {
+		if key := p.csi.Check(n); key != "" {
+			return p.csi, key
+		}
+	}
+	var predecessor ids.Alloc
+	if w.Previous != nil && w.Previous.Node == n.ID {
+		predecessor = w.Previous.ID
+	}
+	return nil, c.Room.Fits(p.ask, predecessor)
+}
+
+func (p *placer) count(t *tally, n *node.Node, f filter.Filter, key string) {
+	if f == nil {
+		t.exhaust(n, key)
+		return
+	}
+	t.refuse(n, f, key)
+}
+
+// fail remembers why a placement failed; the group's first failure is explained, others are counted, but for volumes
+// that differ from alloc to alloc.
+func (p *placer) fail(t *tally) {
+	out := &p.run.out
+	out.Queued[p.group.Name]++
+	out.Storage = out.Storage || p.hasCSI
+	first := out.Failed[p.group.Name]
+	if first == nil {
+		out.Failed[p.group.Name] = t.failure()
+		return
+	}
+	first.CoalescedFailures++
+	if !p.perAlloc || t == p.tally {
+		return
+	}
+	for key, n := range t.constraint { // additions commute
+		if _, known := first.ConstraintFiltered[key]; !known && first.ConstraintFiltered != nil && len(first.ConstraintFiltered) < maxReasons {
+			first.ConstraintFiltered[key] = n
+		}
+	}
+}
+
+// commit puts the alloc and its claims into the plan.
+func (p *placer) commit(w diff.Place, c *rank.Candidate) {
+	r, n := p.run, c.Room.Node
+	var previous ids.Alloc
+	if w.Previous != nil {
+		previous = w.Previous.ID
+	}
+	a := &alloc.Alloc{
+		ID:        ids.Alloc(derive(string(r.eval.ID), string(r.job.Namespace), string(r.job.ID), p.group.Name, fmt.Sprint(w.Index), string(w.Node), string(previous))),
+		Namespace: r.job.Namespace, Eval: r.eval.ID, Name: fmt.Sprintf("%s.%s[%d]", r.job.ID, p.group.Name, w.Index),
+		Node: n.ID, NodeName: n.Name, Job: r.job.ID, JobVersion: r.job.Version, JobCreateIndex: r.job.CreateIndex, JobType: r.job.Type,
+		TaskGroup: p.group.Name, Index: w.Index, DesiredStatus: alloc.DesiredRun, ClientStatus: alloc.ClientPending, PreviousAlloc: previous,
+	}
+	if w.Failed {
+		a.Reschedule = diff.History(w.Previous, r.now, w.Delay)
+	} else if w.Previous != nil && !w.Update {
+		a.Reschedule = w.Previous.Reschedule
+	}
+	a.Metrics = p.explain(c)
+	ports := c.Room.Ports(p.ask, a.ID)
+	a.Resources = p.ask.Resources(ports)
+	place := &Placement{Alloc: a, Claims: p.claims(w, a)}
+	if w.Ends != "" {
+		s := newStop(w.Previous, w.Ends, false)
+		place.Ends = &s
+	}
+	c.Room.Put(p.ask, p.group.Name, a.ID, ports)
+	r.distinct.Count(a)
+	r.staying = append(r.staying, a)
+	p.spread.Count(n)
+	p.requeue(c)
+	r.plan.Place = append(r.plan.Place, place)
+}
+
+// explain returns the metric of a success, with the score of the chosen node.
+func (p *placer) explain(c *rank.Candidate) *alloc.Metric {
+	m := p.tally.metric()
+	scores, sum := p.queue.Score(c)
+	m.ScoreMetaData = []*alloc.NodeScore{{NodeID: c.Room.Node.ID, Scores: scores, NormScore: sum}}
+	return &m
+}
+
+// claims takes the alloc's volumes. Two aliases of one volume are one claim.
+func (p *placer) claims(w diff.Place, a *alloc.Alloc) []*volume.Claim {
+	var out []*volume.Claim
+	for _, want := range filter.Wants(a.Namespace, p.group, w.Index) {
+		twice := false
+		for _, c := range out {
+			if twice = c.Volume == want.ID; twice {
+				c.ReadOnly = c.ReadOnly && want.Request.ReadOnly
+				break
+			}
+		}
+		if twice {
+			continue
+		}
+		g := p.run.ledger.Admit(want.Request, want.ID)
+		out = append(out, &volume.Claim{Volume: want.ID, Alloc: a.ID, Node: a.Node, Job: a.Job, Alias: want.Request.Name,
+			AccessMode: volume.AccessMode(want.Request.AccessMode), AttachmentMode: volume.AttachmentMode(want.Request.AttachmentMode),
+			MountOptions: g.Options, ReadOnly: want.Request.ReadOnly, State: g.State})
+	}
+	for _, c := range out {
+		p.run.ledger.Take(c)
+	}
+	return out
+}

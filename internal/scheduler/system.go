@@ -1,0 +1,49 @@
+package scheduler
+
+import (
+	"berth/internal/base/ids"
+	"berth/internal/model/node"
+	"berth/internal/scheduler/diff"
+	"berth/internal/scheduler/filter"
+)
+
+// systemInput finds the nodes on which a group of a system job belongs. A node that a filter keeps out is no failure:
+// the job is not meant for it.
+func (r *run) systemInput(in diff.Input, g *groupRun) diff.SystemInput {
+	req := &filter.Request{Job: r.job, Group: g.group}
+	static := filter.Prepare(req, filter.Static(r.job.Region)...)
+	belongs := filter.Prepare(req, &filter.Pool{}, &filter.Datacenters{})
+	out := diff.SystemInput{Input: in, Keeps: func(id ids.Node) bool {
+		n := r.view.Nodes.Node(id)
+		if n == nil || n.Status == node.StatusDown || n.Ready() {
+			return false
+		}
+		_, outside := belongs.Check(n)
+		_, unfit := static.Check(n)
+		return outside == "" && unfit == ""
+	}}
+	t := newTally(r.nodes)
+	for _, n := range r.nodes.nodes {
+		t.evaluated++
+		if f, key := static.Check(n); key != "" {
+			t.refuse(n, f, key)
+			continue
+		}
+		out.Fits = append(out.Fits, n.ID)
+	}
+	if len(out.Fits) == 0 && g.group.Count > 0 && !lives(g) {
+		r.out.Failed[g.name] = t.failure()
+		r.out.Queued[g.name] = 1
+	}
+	return out
+}
+
+// lives reports whether any alloc of the group runs.
+func lives(g *groupRun) bool {
+	for _, a := range g.allocs {
+		if !a.Terminal() {
+			return true
+		}
+	}
+	return false
+}
