@@ -172,36 +172,23 @@ func promote(tx *state.Tx, st Stamp, id volume.ID) {
 	}
 }
 
-// LetGo reports whether the node's word proves that a releasing claim's use is over: its publication is absent, and the
-// staging is absent or belongs to another held or queued claim of the volume on the node. Silence counts only when a full
-// inventory was taken at or after the claim's epoch.
+// LetGo reads the facts of a claim and asks its flow.
 func LetGo(s *state.Snap, w *state.Watch, cl *volume.Claim) bool {
-	h := s.InventoryHead(w, cl.Node)
-	if h == nil || h.FullIndex == 0 || h.AllocIndex < cl.Epoch.Index {
-		return false
+	f := volume.ClaimFacts{}
+	if h := s.InventoryHead(w, cl.Node); h != nil {
+		f.Inventoried = h.FullIndex > 0 && h.AllocIndex >= cl.Epoch.Index
 	}
-	v := s.Volume(w, cl.Volume)
-	if v == nil {
-		return true
-	}
-	i := s.InventoryEntry(w, cl.Node, volume.StagingKey{Plugin: v.Spec.Plugin, ExternalID: v.Status.ExternalID})
-	if i == nil {
-		return true
-	}
-	for _, p := range i.Entry.Publications {
-		if p.Alloc == cl.Alloc && (p.Presence.Exists() || p.Wanted) {
-			return false
+	if v := s.Volume(w, cl.Volume); v != nil {
+		if i := s.InventoryEntry(w, cl.Node, volume.StagingKey{Plugin: v.Spec.Plugin, ExternalID: v.Status.ExternalID}); i != nil {
+			f.Entry = &i.Entry
 		}
-	}
-	if !i.Entry.Staging.Exists() {
-		return true
 	}
 	for o := range s.ClaimsByVolume(w, cl.Volume) {
 		if o.Alloc != cl.Alloc && o.Node == cl.Node && o.State != volume.Releasing {
-			return true
+			f.OthersOnNode = true
 		}
 	}
-	return false
+	return volume.NextClaim(cl, f) == volume.ClaimEnds
 }
 
 // noteExpansion clears the pending node expansion of a volume once a node reached its size.

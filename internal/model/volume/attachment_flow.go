@@ -1,0 +1,87 @@
+package volume
+
+import (
+	"slices"
+	"strings"
+
+	"berth/internal/base/ids"
+)
+
+// AttachFacts are what decides over the attachments of one volume.
+type AttachFacts struct {
+	// Known: the plugin was negotiated once, so NeedsAttach means something. Unknown means wait.
+	Known       bool
+	NeedsAttach bool
+	SingleNode  bool // the current access mode binds the volume to one node
+	Claims      []*Claim
+	Attachments []*Attachment
+	// OnNode holds the nodes whose inventory shows a staging or a publication of the volume.
+	OnNode map[ids.Node]bool
+}
+
+// AttachVerb is attach or detach.
+type AttachVerb string
+
+// Verbs.
+const (
+	Attach AttachVerb = "attach"
+	Detach AttachVerb = "detach"
+)
+
+// AttachStep is one controller call that is legal now.
+type AttachStep struct {
+	Verb AttachVerb
+	Node ids.Node
+}
+
+// NextAttachment picks the one controller call that brings a volume's attachments on, or says what is waited for. No
+// step and no reason means converged. It is the law of attachments:
+//
+//   - an attachment is wanted while a held or releasing claim is on its node, or the node still has a staging or a
+//     publication; what is not wanted is detached;
+//   - a detach that was begun is finished before the same node is attached anew;
+//   - a volume of a single-node mode is attached only when no attachment to another node exists.
+func NextAttachment(f AttachFacts) (step *AttachStep, wait string) {
+	if !f.Known && len(f.Attachments) == 0 {
+		return nil, "waiting for the plugin to say whether its volumes must be attached"
+	}
+	attachments := slices.SortedFunc(slices.Values(f.Attachments), func(a, b *Attachment) int { return strings.Compare(string(a.Node), string(b.Node)) })
+	for _, a := range attachments {
+		if a.Presence.Exists() && (a.Detaching || !f.wanted(a.Node)) {
+			return &AttachStep{Verb: Detach, Node: a.Node}, ""
+		}
+	}
+	if !f.NeedsAttach {
+		return nil, ""
+	}
+	for _, c := range f.Claims {
+		if c.State != Held || f.present(c.Node) {
+			continue
+		}
+		if other := f.elsewhere(c.Node); f.SingleNode && other != "" {
+			wait = "waiting for the volume to be detached from node " + ids.Short(other)
+			continue
+		}
+		return &AttachStep{Verb: Attach, Node: c.Node}, ""
+	}
+	return nil, wait
+}
+
+func (f AttachFacts) wanted(node ids.Node) bool {
+	return f.OnNode[node] || slices.ContainsFunc(f.Claims, func(c *Claim) bool { return c.Node == node && c.State != Queued })
+}
+
+func (f AttachFacts) present(node ids.Node) bool {
+	return slices.ContainsFunc(f.Attachments, func(a *Attachment) bool {
+		return a.Node == node && a.Presence == Present && !a.Detaching
+	})
+}
+
+func (f AttachFacts) elsewhere(node ids.Node) ids.Node {
+	for _, a := range f.Attachments {
+		if a.Node != node && a.Presence.Exists() {
+			return a.Node
+		}
+	}
+	return ""
+}

@@ -1,0 +1,93 @@
+package volume
+
+import (
+	"fmt"
+	"time"
+
+	"berth/internal/base/ids"
+)
+
+// Story is everything about one volume that a description draws on.
+type Story struct {
+	Volume      *Volume
+	Claims      []*Claim
+	Attachments []*Attachment
+	OnNodes     map[ids.Node]InventoryEntry
+	// Unschedulable says why no alloc can be given the volume now; empty when one can.
+	Unschedulable string
+}
+
+// Describe tells in sentences where a volume stands: what it does, what it waits for and since when. It is the one place
+// where state becomes words; command line, API and UI show the same.
+func Describe(s Story) []string {
+	var out []string
+	st := s.Volume.Status
+	switch st.Phase {
+	case PhaseCreating:
+		out = append(out, "being created at the provider"+trouble(st.LastError, st.Tries, st.NextTry))
+	case PhaseExpanding:
+		out = append(out, fmt.Sprintf("being expanded to at least %d bytes", st.WantedMin)+trouble(st.LastError, st.Tries, st.NextTry))
+	case PhaseDeleting:
+		out = append(out, "being deleted at the provider"+trouble(st.LastError, st.Tries, st.NextTry))
+	case PhaseConflict, PhaseFailed:
+		out = append(out, string(st.Phase)+": "+st.LastError)
+	}
+	if st.NodeExpandPending {
+		out = append(out, "the file system will be grown on the node when the volume is used next")
+	}
+	for _, c := range s.Claims {
+		out = append(out, DescribeClaim(c))
+	}
+	for _, a := range s.Attachments {
+		out = append(out, DescribeAttachment(a))
+	}
+	for node, e := range s.OnNodes {
+		if e.LastError != "" {
+			out = append(out, "on node "+ids.Short(node)+": "+e.LastError)
+		}
+	}
+	if s.Unschedulable != "" {
+		out = append(out, s.Unschedulable)
+	}
+	return out
+}
+
+// DescribeClaim says who holds a claim and since when, or what its release waits for.
+func DescribeClaim(c *Claim) string {
+	who := fmt.Sprintf("allocation %s of job %q on node %s", ids.Short(c.Alloc), c.Job, ids.Short(c.Node))
+	since := c.Since.UTC().Format(time.RFC3339)
+	switch c.State {
+	case Held:
+		return "held by " + who + " since " + since
+	case Queued:
+		return who + " waits for it since " + since
+	}
+	out := "being released by " + who + " since " + since
+	if c.Reason != "" {
+		out += ": " + c.Reason
+	}
+	return out
+}
+
+// DescribeAttachment says where a volume is attached, or what attaching and detaching wait for.
+func DescribeAttachment(a *Attachment) string {
+	where := "node " + ids.Short(a.Node)
+	switch {
+	case a.Detaching:
+		return "being detached from " + where + trouble(a.LastError, a.Tries, a.NextTry)
+	case a.Presence == Present:
+		return "attached to " + where
+	}
+	return "being attached to " + where + trouble(a.LastError, a.Tries, a.NextTry)
+}
+
+func trouble(last string, tries int, next time.Time) string {
+	if last == "" {
+		return ""
+	}
+	out := fmt.Sprintf("; try %d failed: %s", tries, last)
+	if !next.IsZero() {
+		out += "; next try at " + next.UTC().Format(time.RFC3339)
+	}
+	return out
+}

@@ -1,0 +1,165 @@
+package claims
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/model/volume"
+	"berth/internal/server/fsm"
+	"berth/internal/server/state"
+	"berth/internal/wire"
+)
+
+// Register serves the methods by which nodes take their permissions and report what they hold.
+func (k *Keeper) Register(s *wire.Server) {
+	wire.NodeGrants.Serve(s, k.grants)
+	wire.NodeInventory.Serve(s, k.inventory)
+	wire.NodeWork.Serve(s, k.workStream)
+}
+
+func (k *Keeper) workStream(req *wire.WorkRequest, stream *wire.Stream[wire.Work, wire.WorkReport]) error {
+	if err := k.cfg.Authenticate(req.NodeIdentity); err != nil {
+		return err
+	}
+	return k.cfg.Dispatch.Serve(req.Node, stream)
+}
+
+func (k *Keeper) inventory(ctx context.Context, r *wire.InventoryReport) (*wire.InventoryReply, error) {
+	if err := k.cfg.Authenticate(r.NodeIdentity); err != nil {
+		return nil, err
+	}
+	reply, index, err := fsm.Propose[*wire.InventoryReply](ctx, k.cfg.Proposer, &fsm.InventoryApply{Node: r.Node, Full: r.Full, AllocIndex: r.AllocIndex, Entries: r.Entries})
+	if err != nil {
+		return nil, err
+	}
+	reply.Index = index
+	return reply, nil
+}
+
+// grants answers when every claim of the alloc is held and attached, when the reasons for waiting changed, or when the
+// wait is over. A claim's answer, with its secrets, goes to the alloc's own node alone.
+func (k *Keeper) grants(ctx context.Context, req *wire.GrantsRequest) (*wire.GrantsReply, error) {
+	if err := k.cfg.Authenticate(req.NodeIdentity); err != nil {
+		return nil, err
+	}
+	wctx, cancel := context.WithTimeout(ctx, max(req.Wait, time.Millisecond))
+	defer cancel()
+	for {
+		w := state.NewWatch()
+		reply, err := k.look(k.cfg.Store.Snapshot(), w, req)
+		if err != nil || reply.Ready || reply.Token != req.Seen || req.Wait <= 0 {
+			return reply, err
+		}
+		if w.Wait(wctx) != nil {
+			return reply, ctx.Err()
+		}
+	}
+}
+
+func (k *Keeper) look(s *state.Snap, w *state.Watch, req *wire.GrantsRequest) (*wire.GrantsReply, error) {
+	a := s.Alloc(w, req.Alloc)
+	if a == nil {
+		return nil, fault.New(fault.NotFound, "claim volumes for", `allocation "`+string(req.Alloc)+`"`, "the servers do not know it")
+	}
+	if a.Node != req.Node {
+		return nil, fault.New(fault.Denied, "claim volumes for", `allocation "`+string(req.Alloc)+`"`, "it is placed on another node")
+	}
+	j := s.JobOf(w, a)
+	if j == nil || j.Group(a.TaskGroup) == nil {
+		return nil, fault.New(fault.NotFound, "claim volumes for", `allocation "`+string(req.Alloc)+`"`, "its job version is not stored any more")
+	}
+	reply := &wire.GrantsReply{}
+	for _, r := range j.Group(a.TaskGroup).CSIVolumes() {
+		grant, why, err := k.grant(s, w, a, r)
+		if err != nil {
+			return nil, err
+		}
+		if why != nil {
+			reply.Waiting = append(reply.Waiting, *why)
+			continue
+		}
+		reply.Grants = append(reply.Grants, *grant)
+	}
+	reply.Ready = len(reply.Waiting) == 0
+	if !reply.Ready {
+		reply.Grants = nil
+		reply.Token = token(reply.Waiting)
+	}
+	return reply, nil
+}
+
+func token(reasons []wire.WaitReason) string {
+	h := sha256.New()
+	for _, r := range reasons {
+		fmt.Fprintf(h, "%s\x00%s\x00", r.Alias, r.Reason)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// grant builds the permission for one volume, or says what it waits for. One function builds it from one record.
+func (k *Keeper) grant(s *state.Snap, w *state.Watch, a *alloc.Alloc, r *job.VolumeRequest) (*wire.Grant, *wire.WaitReason, error) {
+	id := volume.ID{Namespace: a.Namespace, ID: r.SourceFor(a.Index)}
+	wait := func(since time.Time, text string) (*wire.Grant, *wire.WaitReason, error) {
+		return nil, &wire.WaitReason{Alias: r.Name, Volume: id, Reason: text, Since: since}, nil
+	}
+	c, v := s.Claim(w, volume.ClaimKey{Volume: id, Alloc: a.ID}), s.Volume(w, id)
+	switch {
+	case v == nil:
+		return wait(time.Time{}, "the volume does not exist")
+	case c == nil:
+		return nil, nil, fault.New(fault.Conflict, "claim", `volume "`+id.String()+`"`, "the claim of this allocation has ended")
+	case c.State == volume.Queued:
+		return wait(c.Since, describeHolders(s, w, id, a.ID))
+	case c.State == volume.Releasing:
+		return nil, nil, fault.New(fault.Conflict, "claim", `volume "`+id.String()+`"`, "the claim of this allocation is being released")
+	}
+	rec := s.Plugin(w, v.Spec.Plugin)
+	if rec == nil || !rec.Negotiated || !rec.NodeNegotiated {
+		return wait(c.Since, `waiting for plugin "`+string(v.Spec.Plugin)+`" to be healthy`)
+	}
+	g := &wire.Grant{Alias: r.Name, Volume: id, Epoch: c.Epoch,
+		Key:        volume.PublicationKey{StagingKey: volume.StagingKey{Plugin: v.Spec.Plugin, ExternalID: v.Status.ExternalID}, Alloc: a.ID},
+		AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode, MountOptions: c.MountOptions, ReadOnly: c.ReadOnly,
+		VolumeContext: v.Status.Context, NeedsStage: rec.NeedsStage, Capacity: v.Status.Capacity,
+		ExpandNode: v.Status.NodeExpandPending && rec.NodeCaps.NodeExpand}
+	if rec.NeedsAttach {
+		at := s.Attachment(w, volume.AttachmentKey{Volume: id, Node: a.Node})
+		if at == nil || at.Presence != volume.Present || at.Detaching {
+			return wait(c.Since, describeAttaching(s, w, id, a.Node, at))
+		}
+		g.Generation, g.PublishContext = at.Generation, at.PublishContext
+	}
+	secrets, err := k.cfg.Secrets.Secrets(v.Spec.Secrets)
+	g.Secrets = secrets
+	return g, nil, err
+}
+
+// describeHolders says who has an exclusive volume, and since when.
+func describeHolders(s *state.Snap, w *state.Watch, id volume.ID, me ids.Alloc) string {
+	for c := range s.ClaimsByVolume(w, id) {
+		if c.Alloc != me && c.State != volume.Queued {
+			return volume.DescribeClaim(c)
+		}
+	}
+	return "waiting for the volume to be free"
+}
+
+func describeAttaching(s *state.Snap, w *state.Watch, id volume.ID, node ids.Node, at *volume.Attachment) string {
+	if at == nil {
+		for o := range s.AttachmentsByVolume(w, id) {
+			if o.Node != node {
+				return volume.DescribeAttachment(o)
+			}
+		}
+		return "waiting for the volume to be attached to the node"
+	}
+	return volume.DescribeAttachment(at)
+}
+
