@@ -147,10 +147,16 @@ func (e *Entry) describeObject(m proto.Message) {
 	}
 }
 
+// maxShown bounds what of a message is written down, in bytes; no conforming message comes near it.
+const maxShown = 256 << 10
+
 // jsonOf is a message as JSON with masked secrets; undecodable ones are told so.
 func jsonOf(m proto.Message) json.RawMessage {
 	if m == nil {
 		return json.RawMessage(`"not decodable"`)
+	}
+	if proto.Size(m) > maxShown {
+		return json.RawMessage(`"too large to be recorded"`)
 	}
 	c := proto.Clone(m)
 	mask(c.ProtoReflect(), "***")
