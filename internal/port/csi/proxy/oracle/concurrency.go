@@ -49,7 +49,7 @@ func (k *concurrency) end(w *world, c *call) {
 	for _, o := range k.pending[c] {
 		gaveUp := (c.Code == "Canceled" || c.Code == "DeadlineExceeded") && c.Time.Sub(o.begun) < late
 		if !gaveUp {
-			w.violate("I1", o.Entry, "%s began while %s (call %s) was in flight for volume %q", o.RPC, c.RPC, c.Call, c.Volume)
+			w.violate("I1", o.first, "%s began while %s (call %s) was in flight for volume %q", o.RPC, c.RPC, c.Call, c.Volume)
 		}
 	}
 	delete(k.pending, c)
@@ -70,7 +70,7 @@ func (k *concurrency) mark(w *world, e proxy.Entry) {
 func (k *concurrency) finish(w *world) {
 	for c, others := range k.pending {
 		for _, o := range others {
-			w.violate("I1", o.Entry, "%s began while %s (call %s, never ended) was in flight for volume %q", o.RPC, c.RPC, c.Call, c.Volume)
+			w.violate("I1", o.first, "%s began while %s (call %s, never ended) was in flight for volume %q", o.RPC, c.RPC, c.Call, c.Volume)
 		}
 	}
 }

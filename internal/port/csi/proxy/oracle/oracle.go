@@ -104,9 +104,9 @@ type call struct {
 	proxy.Entry // the begin, then the end
 	rpc         csi.RPC
 	begun       time.Time
-	excused     bool // its caller crashed, so that it may overlap
-	over        bool
-	prior       presence // of what it makes or unmakes, when it began
+	first       proxy.Entry // the begin
+	excused     bool        // its caller crashed, so that it may overlap
+	prior       presence    // of what it makes or unmakes, when it began
 }
 
 func (c *call) ok() bool { return c.Code == "OK" }

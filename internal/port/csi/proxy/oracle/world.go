@@ -86,7 +86,7 @@ func (w *world) step(ev event) {
 	w.last = e
 	switch e.Kind {
 	case proxy.CallBegins:
-		c := &call{Entry: e, rpc: csi.RPC(e.RPC), begun: e.Time}
+		c := &call{Entry: e, rpc: csi.RPC(e.RPC), begun: e.Time, first: e}
 		w.open[e.Call] = c
 		for _, o := range w.observers {
 			o.begin(w, c)
@@ -105,9 +105,8 @@ func (w *world) step(ev event) {
 
 // close ends a call; what its begin told stays known where the end does not repeat it.
 func (w *world) close(c *call, e proxy.Entry) {
-	begin := c.Entry
-	c.Entry, c.over = e, true
-	c.Fields, c.Request = begin.Fields, begin.Request
+	c.Entry = e
+	c.Fields, c.Request = c.first.Fields, c.first.Request
 	delete(w.open, e.Call)
 	w.ended(c)
 	for _, o := range w.observers {
