@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"hash/fnv"
 	"maps"
 	"slices"
@@ -150,6 +151,15 @@ func (t *tally) exhaust(n *node.Node, dimension string) {
 		t.reasons = append(t.reasons, alloc.NodeReason{Node: n.ID, Name: n.Name, Reason: "not enough left on the node: " + dimension,
 			Hint: "ask for less, stop other jobs there, or add nodes"})
 	}
+}
+
+// bound counts the candidates as refused because only one other node would do, which is none.
+func (t *tally) bound(n *node.Node) {
+	reason, hint := "the job's pool and datacenters leave it out", "change the job's node_pool or datacenters"
+	if (filter.Ready{}).Check(n) != "" {
+		reason, hint = (filter.Ready{}).Explain(n)
+	}
+	t.refuseAll(&filter.Refusal{Key: filter.TopologyKey, Reason: fmt.Sprintf("only node %s would do: %s", n.Name, reason), Hint: hint})
 }
 
 // refuseAll counts a refusal that holds on every candidate.

@@ -117,7 +117,10 @@ func (r *run) describe() string {
 	for _, name := range sortedNames(r.out.Failed) {
 		failed += 1 + r.out.Failed[name].CoalescedFailures
 	}
-	if failed > 0 {
+	switch {
+	case failed == 1:
+		parts = append(parts, "1 alloc waits for a place")
+	case failed > 1:
 		parts = append(parts, fmt.Sprintf("%d allocs wait for a place", failed))
 	}
 	if r.out.Leaving {

@@ -77,30 +77,66 @@ func newPlacer(r *run, g *groupRun) *placer {
 
 // place seeks a place for one alloc and puts it into the plan, or says why there is none.
 func (p *placer) place(w diff.Place) {
-	r := p.run
 	if w.Ends != "" {
-		r.release(w.Previous)
-		p.reconsider(w.Previous.Node)
+		p.release(w.Previous)
 	}
-	if p.perAlloc {
-		p.csi.Prepare(&filter.Request{Job: r.job, Group: p.group, Index: w.Index})
-	}
-	c, failed := p.choose(w)
-	if c != nil {
-		p.commit(w, c)
-		return
-	}
-	p.fail(failed)
-	if w.Ends == "" {
+	if p.try(w) || w.Ends == "" {
 		return
 	}
 	if w.Update && p.fitsAfterStop(w) {
 		// Only the predecessor's use of a volume is in the way: waiting for each other would be for ever.
-		r.plan.Stop = append(r.plan.Stop, newStop(w.Previous, w.Ends, false))
+		p.run.plan.Stop = append(p.run.plan.Stop, newStop(w.Previous, w.Ends, false))
 		return
 	}
-	r.restore(w.Previous)
-	p.reconsider(w.Previous.Node)
+	p.restore(w.Previous)
+}
+
+// placeTogether replaces allocs that can only be replaced all at once.
+func (p *placer) placeTogether(ws []diff.Place) {
+	for _, w := range ws {
+		p.release(w.Previous)
+	}
+	for i, w := range ws {
+		if p.try(w) {
+			continue
+		}
+		keep := i > 0 || !p.fitsAfterStop(w) // the first decides for all
+		for _, rest := range ws[i:] {
+			if keep {
+				p.restore(rest.Previous)
+			} else {
+				p.run.plan.Stop = append(p.run.plan.Stop, newStop(rest.Previous, rest.Ends, false))
+			}
+		}
+		for range ws[i+1:] {
+			p.fail(p.tally)
+		}
+		return
+	}
+}
+
+// try seeks a place for one alloc; false: there is none, and the reasons are remembered.
+func (p *placer) try(w diff.Place) bool {
+	if p.perAlloc {
+		p.csi.Prepare(&filter.Request{Job: p.run.job, Group: p.group, Index: w.Index})
+	}
+	c, failed := p.choose(w)
+	if c == nil {
+		p.fail(failed)
+		return false
+	}
+	p.commit(w, c)
+	return true
+}
+
+func (p *placer) release(a *alloc.Alloc) {
+	p.run.release(a)
+	p.reconsider(a.Node)
+}
+
+func (p *placer) restore(a *alloc.Alloc) {
+	p.run.restore(a)
+	p.reconsider(a.Node)
 }
 
 // reconsider lets a node be chosen again that was dropped for want of room.
@@ -172,9 +208,7 @@ func (p *placer) exactly(w diff.Place, id ids.Node) (*rank.Candidate, *tally) {
 	n := p.run.view.Nodes.Node(id)
 	if n == nil || !p.run.nodes.has(n) {
 		if n != nil {
-			if reason, hint := (filter.Ready{}).Explain(n); (filter.Ready{}).Check(n) != "" {
-				t.reasons = append(t.reasons, alloc.NodeReason{Node: n.ID, Name: n.Name, Reason: "the only possible node: " + reason, Hint: hint})
-			}
+			t.bound(n)
 		}
 		return nil, t
 	}

@@ -204,9 +204,14 @@ func (r *run) apply(g *groupRun) {
 		}
 		return -1
 	})
-	for _, w := range wants {
+	first := slices.IndexFunc(wants, func(w diff.Place) bool { return w.Together })
+	if first < 0 {
+		first = len(wants)
+	}
+	for _, w := range wants[:first] {
 		p.place(w)
 	}
+	p.placeTogether(wants[first:])
 }
 
 // room returns what a node has left for the plan.

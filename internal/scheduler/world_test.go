@@ -210,8 +210,14 @@ func (w *world) stopAlloc(s Stop) {
 		}
 	})
 	for k, c := range w.claims {
-		if c.Alloc == s.Alloc && c.State == volume.Queued {
+		switch {
+		case c.Alloc != s.Alloc:
+		case c.State == volume.Queued:
 			delete(w.claims, k)
+		case s.Lost:
+			n := *c
+			n.State = volume.Releasing
+			w.claims[k] = &n
 		}
 	}
 }

@@ -75,6 +75,8 @@ type Place struct {
 	Ends string
 	// Update: Previous runs, and runs an older version.
 	Update bool
+	// Together: all updates of the group go at once, because the mode of a volume that they share changes.
+	Together bool
 }
 
 // Stop ends an alloc.

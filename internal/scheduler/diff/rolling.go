@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/internal/model/alloc"
+	"berth/internal/model/job"
 )
 
 // update brings the allocs that run to the job's present version: at once where their processes can stay, and rolling
@@ -52,7 +53,11 @@ func (in *Input) update(kept []*alloc.Alloc, r *Result) {
 			r.Leaving = true
 			continue
 		}
-		r.Place = append(r.Place, Place{Index: a.Index, Node: a.Node, Previous: a, Ends: WhyUpdated, Update: true})
+		p := Place{Index: a.Index, Previous: a, Ends: WhyUpdated, Update: true, Together: all}
+		if in.Job.Type == job.TypeSystem {
+			p.Node = a.Node
+		}
+		r.Place = append(r.Place, p)
 	}
 	if budget < len(old) {
 		r.Rolling = true

@@ -13,7 +13,8 @@ import (
 	"berth/internal/model/volume"
 )
 
-const topologyKey = "did not meet topology requirement"
+// TopologyKey is the key that clients of the API know for a node from which a volume cannot be reached.
+const TopologyKey = "did not meet topology requirement"
 
 // CSI passes nodes on which every CSI volume of the group can be used: the plugin's node instance is healthy, the volume
 // is reachable from there, and an attach slot is free. What holds on every node (claims, modes, phase) is the ledger's.
@@ -116,7 +117,7 @@ func (c *CSI) check(w *Want, n *node.Node) string {
 	case ready == nil:
 		return fmt.Sprintf("CSI plugin %s is unhealthy on client %s", p, n.ID)
 	case v.Status.HomeNode != "" && v.Status.HomeNode != n.ID, !reachable(v.Status.Topologies, ready.Topology):
-		return topologyKey
+		return TopologyKey
 	}
 	return ""
 }

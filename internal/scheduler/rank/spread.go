@@ -118,5 +118,5 @@ func (p *spreadPart) score(value string, ok bool) float64 {
 	if want <= 0 {
 		return -1
 	}
-	return max((want-have)/want, -1)
+	return max((want-have-1)/want, -1) // as it would be with one more
 }
