@@ -14,12 +14,13 @@ import (
 // FSM applies the log to the state. It stops for good at the first entry that it does not understand, because going on
 // without it would make another state than that of the other servers.
 type FSM struct {
-	store  *state.Store
-	halted atomic.Pointer[error]
+	store   *state.Store
+	halted  atomic.Pointer[error]
+	stopped chan struct{}
 }
 
 // New returns the machine over a store that only it writes.
-func New(store *state.Store) *FSM { return &FSM{store: store} }
+func New(store *state.Store) *FSM { return &FSM{store: store, stopped: make(chan struct{})} }
 
 // Halted returns why the machine has stopped applying, or nil.
 func (f *FSM) Halted() error {
@@ -28,6 +29,9 @@ func (f *FSM) Halted() error {
 	}
 	return nil
 }
+
+// Stopped is closed when the machine stops applying.
+func (f *FSM) Stopped() <-chan struct{} { return f.stopped }
 
 // ApplyBatch applies entries in order, each as a step of its own, and returns their results; an error is one.
 func (f *FSM) ApplyBatch(entries []raftlog.Entry) []any {
@@ -46,6 +50,7 @@ func (f *FSM) apply(e raftlog.Entry) any {
 	if err != nil {
 		err = fault.Note(err, "apply", fmt.Sprintf("log entry %d", e.Index))
 		f.halted.Store(&err)
+		close(f.stopped)
 		return err
 	}
 	st := Stamp{Index: e.Index, Time: later(f.store.Snapshot().Stamp().Time, proposed)}

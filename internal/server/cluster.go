@@ -1,0 +1,70 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/wire"
+)
+
+// readyWait bounds how long a call waits for a leader.
+const readyWait = 10 * time.Second
+
+// Ready waits until this server leads, its state is up to date and its work has started.
+func (s *Server) Ready(ctx context.Context) error {
+	if ok, _ := s.ready(); ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	for {
+		changed := s.changed.C()
+		ok, why := s.ready()
+		if ok {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			if why == nil {
+				why = ctx.Err()
+			}
+			return fault.WithHint(fault.Wrap(why, fault.Unavailable, "ask", "server "+s.cfg.Name), "it does not lead yet; try again")
+		case <-changed:
+		}
+	}
+}
+
+func (s *Server) ready() (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ruling, s.sick
+}
+
+// Leading reports whether this server's leader's work runs.
+func (s *Server) Leading() bool {
+	ok, _ := s.ready()
+	return ok
+}
+
+// Confirm makes sure that this server still leads and has applied all that was committed before.
+func (s *Server) Confirm(ctx context.Context) error {
+	if err := s.log.VerifyLeader(ctx); err != nil {
+		return err
+	}
+	return s.log.Barrier(ctx)
+}
+
+// Status describes the servers.
+func (s *Server) Status() *wire.SystemStatusReply {
+	snap := s.store.Snapshot()
+	out := &wire.SystemStatusReply{
+		Members: []wire.Member{{Name: s.cfg.Name, Addr: s.cfg.Addr, Port: s.cfg.Port, Status: "alive", Tags: s.cfg.Tags}},
+		Stats:   map[string]map[string]string{"raft": s.log.Stats()},
+		Index:   max(1, snap.Index()),
+	}
+	if s.Leading() {
+		out.Leader = hostPort(s.cfg.Addr, s.cfg.Port)
+	}
+	return out
+}

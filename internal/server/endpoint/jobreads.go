@@ -1,0 +1,228 @@
+package endpoint
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/eval"
+	"berth/internal/model/job"
+	"berth/internal/server/state"
+	"berth/internal/wire"
+)
+
+func (e *Endpoints) jobGet(ctx context.Context, req *wire.JobRef) (*wire.JobReply, error) {
+	out := &wire.JobReply{}
+	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		j := s.Job(w, req.Namespace, req.Job)
+		if j == nil {
+			out.Job = nil
+			return s.TableIndex(state.Jobs), nil
+		}
+		var index uint64
+		out.Job, index = s.JobView(w, j)
+		return index, nil
+	})
+}
+
+func (e *Endpoints) jobList(ctx context.Context, req *wire.Query) (*wire.JobListReply, error) {
+	out := &wire.JobListReply{}
+	return out, e.read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		all := slices.Collect(s.Jobs(w, req.Namespace, req.Prefix))
+		shown, next := page(*req, all, func(j *job.Job) string { return string(j.Namespace) + "." + string(j.ID) })
+		index := s.TableIndex(state.Jobs)
+		out.Jobs, out.NextToken = make([]*wire.JobView, len(shown)), next
+		for i, j := range shown {
+			v, at := s.JobView(w, j)
+			out.Jobs[i], index = v, max(index, at)
+		}
+		return index, nil
+	})
+}
+
+func (e *Endpoints) jobVersions(ctx context.Context, req *wire.JobRef) (*wire.JobVersionsReply, error) {
+	out := &wire.JobVersionsReply{}
+	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		j := s.Job(w, req.Namespace, req.Job)
+		if j == nil {
+			out.Versions, out.Status = nil, ""
+			return s.TableIndex(state.Jobs), nil
+		}
+		out.Versions = s.JobVersions(w, req.Namespace, req.Job)
+		v, _ := s.JobView(nil, j)
+		out.Status = v.Status
+		return s.ReadIndex(state.JobVersions, j.ModifyIndex), nil
+	})
+}
+
+func (e *Endpoints) jobSubmission(ctx context.Context, req *wire.JobSubmissionRequest) (*wire.JobSubmissionReply, error) {
+	out := &wire.JobSubmissionReply{}
+	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		out.Submission = s.Submission(w, req.Namespace, req.Job, req.Version)
+		if out.Submission == nil {
+			return s.TableIndex(state.Submissions), nil
+		}
+		return out.Submission.ModifyIndex, nil
+	})
+}
+
+func (e *Endpoints) jobAllocs(ctx context.Context, req *wire.JobAllocsRequest) (*wire.AllocListReply, error) {
+	out := &wire.AllocListReply{}
+	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		j := s.Job(w, req.Namespace, req.Job)
+		all := slices.Collect(s.AllocsByJob(w, req.Namespace, req.Job))
+		index := s.ReadIndex(state.Allocs, state.ModifiedAllocs(all)...)
+		if j != nil && !req.All {
+			all = slices.DeleteFunc(all, func(a *alloc.Alloc) bool { return a.JobCreateIndex != j.CreateIndex })
+		}
+		fillAllocs(s, req.Query, all, out)
+		return index, nil
+	})
+}
+
+func (e *Endpoints) jobEvals(ctx context.Context, req *wire.JobRef) (*wire.EvalListReply, error) {
+	out := &wire.EvalListReply{}
+	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		all := slices.Collect(s.EvalsByJob(w, req.Namespace, req.Job))
+		fillEvals(req.Query, all, out)
+		return s.ReadIndex(state.Evals, modifiedEvals(all)...), nil
+	})
+}
+
+func (e *Endpoints) evalGet(ctx context.Context, req *wire.EvalRef) (*wire.EvalReply, error) {
+	out := &wire.EvalReply{}
+	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		out.Eval, out.Related = s.Eval(w, req.Eval), nil
+		if out.Eval == nil {
+			return s.TableIndex(state.Evals), nil
+		}
+		out.Related = related(s, w, out.Eval)
+		return s.ReadIndex(state.Evals, append(modifiedEvals(out.Related), out.Eval.ModifyIndex)...), nil
+	})
+}
+
+// related collects the evaluations that are chained to one: what it follows, what follows it, and so on.
+func related(s *state.Snap, w *state.Watch, of *eval.Eval) []*eval.Eval {
+	chain := map[ids.Eval]bool{of.ID: true}
+	all := slices.Collect(s.EvalsByJob(w, of.Namespace, of.Job))
+	for grown := true; grown; {
+		grown = false
+		for _, e := range all {
+			linked := chain[e.PreviousEval] || chain[e.NextEval] || chain[e.BlockedEval]
+			if chain[e.ID] {
+				for _, id := range []ids.Eval{e.PreviousEval, e.NextEval, e.BlockedEval} {
+					if id != "" && !chain[id] {
+						chain[id], grown = true, true
+					}
+				}
+			} else if linked {
+				chain[e.ID], grown = true, true
+			}
+		}
+	}
+	out := slices.DeleteFunc(all, func(e *eval.Eval) bool { return !chain[e.ID] || e.ID == of.ID })
+	state.SortEvals(out)
+	return out
+}
+
+func (e *Endpoints) evalList(ctx context.Context, req *wire.Query) (*wire.EvalListReply, error) {
+	out := &wire.EvalListReply{}
+	return out, e.read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		var all []*eval.Eval
+		for ev := range s.Evals(w, uuidPrefix(req.Prefix)) {
+			if within(req.Namespace, ev.Namespace) {
+				all = append(all, ev)
+			}
+		}
+		fillEvals(*req, all, out)
+		return s.TableIndex(state.Evals), nil
+	})
+}
+
+func (e *Endpoints) evalAllocs(ctx context.Context, req *wire.EvalRef) (*wire.AllocListReply, error) {
+	out := &wire.AllocListReply{}
+	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		all := slices.Collect(s.AllocsByEval(w, req.Eval))
+		index := s.ReadIndex(state.Allocs, state.ModifiedAllocs(all)...)
+		fillAllocs(s, req.Query, all, out)
+		return index, nil
+	})
+}
+
+func (e *Endpoints) allocGet(ctx context.Context, req *wire.AllocRef) (*wire.AllocReply, error) {
+	out := &wire.AllocReply{}
+	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		out.Alloc, out.Job, out.Storage = s.Alloc(w, req.Alloc), nil, nil
+		if out.Alloc == nil {
+			return s.TableIndex(state.Allocs), nil
+		}
+		out.Job = s.JobOf(w, out.Alloc)
+		if e.cfg.Storage != nil {
+			out.Storage = e.cfg.Storage(s, nil, out.Alloc)
+		}
+		return out.Alloc.ModifyIndex, nil
+	})
+}
+
+func (e *Endpoints) allocList(ctx context.Context, req *wire.Query) (*wire.AllocListReply, error) {
+	out := &wire.AllocListReply{}
+	return out, e.read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		var all []*alloc.Alloc
+		for a := range s.Allocs(w, uuidPrefix(req.Prefix)) {
+			if within(req.Namespace, a.Namespace) {
+				all = append(all, a)
+			}
+		}
+		fillAllocs(s, *req, all, out)
+		return s.TableIndex(state.Allocs), nil
+	})
+}
+
+func (e *Endpoints) nodeAllocList(ctx context.Context, req *wire.NodeRef) (*wire.AllocListReply, error) {
+	out := &wire.AllocListReply{}
+	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		all := slices.Collect(s.AllocsByNode(w, req.Node))
+		index := s.ReadIndex(state.Allocs, state.ModifiedAllocs(all)...)
+		fillAllocs(s, req.Query, all, out)
+		return index, nil
+	})
+}
+
+// within tells whether an object's namespace is asked for.
+func within(asked, of ids.Namespace) bool {
+	return asked == "" || asked == wire.AllNamespaces || asked == of
+}
+
+// fillAllocs orders, pages and completes a list of allocs with the job versions that they refer to.
+func fillAllocs(s *state.Snap, q wire.Query, all []*alloc.Alloc, out *wire.AllocListReply) {
+	state.SortAllocs(all)
+	out.Allocs, out.NextToken = page(q, all, func(a *alloc.Alloc) string { return createdToken(a.CreateIndex, string(a.ID)) })
+	out.Jobs = map[string]*job.Job{}
+	for _, a := range out.Allocs {
+		k := wire.JobKey(a.Namespace, a.Job, a.JobCreateIndex, a.JobVersion)
+		if out.Jobs[k] == nil {
+			if j := s.JobOf(nil, a); j != nil {
+				out.Jobs[k] = j
+			}
+		}
+	}
+}
+
+func fillEvals(q wire.Query, all []*eval.Eval, out *wire.EvalListReply) {
+	state.SortEvals(all)
+	out.Evals, out.NextToken = page(q, all, func(e *eval.Eval) string { return createdToken(e.CreateIndex, string(e.ID)) })
+}
+
+func createdToken(index uint64, id string) string {
+	return strconv.FormatUint(index, 10) + "." + id
+}
+
+func modifiedEvals(es []*eval.Eval) []uint64 {
+	out := make([]uint64, len(es))
+	for i, e := range es {
+		out[i] = e.ModifyIndex
+	}
+	return out
+}

@@ -1,0 +1,128 @@
+package endpoint
+
+import (
+	"context"
+	"iter"
+	"strings"
+
+	"berth/internal/server/state"
+	"berth/internal/wire"
+)
+
+func (e *Endpoints) systemGC(ctx context.Context, _ *wire.Empty) (*wire.Written, error) {
+	index, err := e.cfg.Collector.Force(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &wire.Written{Index: index}, nil
+}
+
+func (e *Endpoints) namespaceList(ctx context.Context, req *wire.Query) (*wire.NamespaceListReply, error) {
+	out := &wire.NamespaceListReply{}
+	return out, e.read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		out.Namespaces = nil
+		for n := range s.Namespaces(w) {
+			if strings.HasPrefix(string(n.Name), req.Prefix) {
+				out.Namespaces = append(out.Namespaces, *n)
+			}
+		}
+		return s.TableIndex(state.Namespaces), nil
+	})
+}
+
+// matchesPerContext bounds what a search lists of one kind.
+const matchesPerContext = 20
+
+// searchAll asks for every kind.
+const searchAll = "all"
+
+// contexts lists the kinds that can be searched, with how their ids are found.
+var contexts = []struct {
+	name string
+	find func(*state.Snap, *wire.SearchRequest) iter.Seq[string]
+}{
+	{"allocs", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+		return func(yield func(string) bool) {
+			for a := range s.Allocs(nil, uuidPrefix(r.Prefix)) {
+				if within(r.Namespace, a.Namespace) && !yield(string(a.ID)) {
+					return
+				}
+			}
+		}
+	}},
+	{"evals", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+		return func(yield func(string) bool) {
+			for e := range s.Evals(nil, uuidPrefix(r.Prefix)) {
+				if within(r.Namespace, e.Namespace) && !yield(string(e.ID)) {
+					return
+				}
+			}
+		}
+	}},
+	{"jobs", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+		return func(yield func(string) bool) {
+			for j := range s.Jobs(nil, r.Namespace, r.Prefix) {
+				if !yield(string(j.ID)) {
+					return
+				}
+			}
+		}
+	}},
+	{"namespaces", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+		return func(yield func(string) bool) {
+			for n := range s.Namespaces(nil) {
+				if strings.HasPrefix(string(n.Name), r.Prefix) && !yield(string(n.Name)) {
+					return
+				}
+			}
+		}
+	}},
+	{"nodes", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+		return func(yield func(string) bool) {
+			for n := range s.Nodes(nil, uuidPrefix(r.Prefix)) {
+				if !yield(string(n.ID)) {
+					return
+				}
+			}
+		}
+	}},
+	{"plugins", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+		return func(yield func(string) bool) {
+			for p := range s.Plugins(nil, r.Prefix) {
+				if !yield(string(p.ID)) {
+					return
+				}
+			}
+		}
+	}},
+	{"volumes", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+		return func(yield func(string) bool) {
+			for v := range s.Volumes(nil, r.Namespace, r.Prefix) {
+				if !yield(string(v.ID.ID)) {
+					return
+				}
+			}
+		}
+	}},
+}
+
+func (e *Endpoints) search(_ context.Context, req *wire.SearchRequest) (*wire.SearchReply, error) {
+	s := e.cfg.Store.Snapshot()
+	out := &wire.SearchReply{Index: max(1, s.Index()), Matches: map[string][]string{}, Truncations: map[string]bool{}}
+	for _, c := range contexts {
+		if req.Context != "" && req.Context != searchAll && req.Context != c.name {
+			continue
+		}
+		found := []string{}
+		out.Truncations[c.name] = false
+		for id := range c.find(s, req) {
+			if len(found) == matchesPerContext {
+				out.Truncations[c.name] = true
+				break
+			}
+			found = append(found, id)
+		}
+		out.Matches[c.name] = found
+	}
+	return out, nil
+}

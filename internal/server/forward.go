@@ -1,0 +1,123 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
+	"berth/internal/wire"
+)
+
+// register adds the methods that nodes serve: calls go on to the node that they name.
+func (n *Nodes) register(s *wire.Server) {
+	ref := func(r wire.RunRef) (ids.Node, error) { return n.of(r) }
+	forward(n, s, wire.RunRestart, func(r *wire.RunRestartRequest) (ids.Node, error) { return ref(r.RunRef) })
+	forward(n, s, wire.RunSignal, func(r *wire.RunSignalRequest) (ids.Node, error) { return ref(r.RunRef) })
+	forward(n, s, wire.RunStats, func(r *wire.RunRef) (ids.Node, error) { return ref(*r) })
+	forward(n, s, wire.RunHost, func(r *wire.RunRef) (ids.Node, error) { return ref(*r) })
+	forward(n, s, wire.RunList, func(r *wire.RunPath) (ids.Node, error) { return ref(r.RunRef) })
+	forward(n, s, wire.RunStat, func(r *wire.RunPath) (ids.Node, error) { return ref(r.RunRef) })
+	forward(n, s, wire.RunGC, func(r *wire.RunRef) (ids.Node, error) { return ref(*r) })
+	forward(n, s, wire.RunListVolumes, func(r *wire.RunPluginRequest) (ids.Node, error) { return named(r.Node) })
+	forward(n, s, wire.RunListSnapshots, func(r *wire.RunPluginRequest) (ids.Node, error) { return named(r.Node) })
+	forward(n, s, wire.RunCapacity, func(r *wire.RunPluginRequest) (ids.Node, error) { return named(r.Node) })
+	forward(n, s, wire.RunValidate, func(r *wire.RunValidateRequest) (ids.Node, error) { return named(r.Node) })
+	forward(n, s, wire.RunVolumeStats, func(r *wire.RunVolumeRequest) (ids.Node, error) { return named(r.Node) })
+	forwardStream(n, s, wire.RunRead, func(r *wire.RunReadRequest) (ids.Node, error) { return ref(r.RunRef) })
+	forwardStream(n, s, wire.RunLogs, func(r *wire.RunLogsRequest) (ids.Node, error) { return ref(r.RunRef) })
+	forwardStream(n, s, wire.RunExec, func(r *wire.RunExecRequest) (ids.Node, error) { return ref(r.RunRef) })
+	forwardStream(n, s, wire.RunMonitor, func(r *wire.RunMonitorRequest) (ids.Node, error) { return named(r.Node) })
+}
+
+// of finds the node of an alloc where the caller did not name it.
+func (n *Nodes) of(r wire.RunRef) (ids.Node, error) {
+	if r.Node != "" || r.Alloc == "" {
+		return named(r.Node)
+	}
+	a := n.store.Snapshot().Alloc(nil, r.Alloc)
+	if a == nil {
+		return "", fault.New(fault.NotFound, "", fmt.Sprintf("alloc %q", r.Alloc), "alloc not found")
+	}
+	return a.Node, nil
+}
+
+func named(id ids.Node) (ids.Node, error) {
+	if id == "" {
+		return "", fault.New(fault.Invalid, "forward", "call", "it names neither a node nor an alloc")
+	}
+	return id, nil
+}
+
+func forward[Req, Resp any](n *Nodes, s *wire.Server, m wire.Method[Req, Resp], where func(*Req) (ids.Node, error)) {
+	m.Serve(s, func(ctx context.Context, req *Req) (*Resp, error) {
+		id, err := where(req)
+		if err != nil {
+			return nil, err
+		}
+		conn, err := n.NodeConn(id)
+		if err != nil {
+			return nil, err
+		}
+		return m.Call(ctx, conn, req)
+	})
+}
+
+func forwardStream[Req, In, Out any](n *Nodes, s *wire.Server, m wire.StreamMethod[Req, In, Out], where func(*Req) (ids.Node, error)) {
+	m.Serve(s, func(req *Req, caller *wire.Stream[Out, In]) error {
+		id, err := where(req)
+		if err != nil {
+			return err
+		}
+		conn, err := n.NodeConn(id)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(caller.Context())
+		defer cancel()
+		node, err := m.Open(ctx, conn, req)
+		if err != nil {
+			return err
+		}
+		// The pump towards the node ends with the caller's stream, and that ends when this handler returns: it can't be
+		// joined here, so it lives in a group that is told to stop and ends at its next receive.
+		g, _ := lifecycle.NewGroup(ctx)
+		g.Go("towards the node", func() error { return pumpIn(caller, node) })
+		return pumpOut(node, caller)
+	})
+}
+
+// pumpIn carries the caller's messages until the caller has no more.
+func pumpIn[In, Out any](caller *wire.Stream[Out, In], node *wire.Stream[In, Out]) error {
+	for {
+		m, err := caller.Recv()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return node.CloseSend()
+			}
+			return nil // the caller is gone; its context ends the other direction
+		}
+		if node.Send(m) != nil {
+			return nil // the node ended the stream; the other direction tells why
+		}
+	}
+}
+
+// pumpOut carries the node's messages until the node ends the stream, and returns how it ended.
+func pumpOut[In, Out any](node *wire.Stream[In, Out], caller *wire.Stream[Out, In]) error {
+	for {
+		m, err := node.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := caller.Send(m); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
+	"berth/internal/server/endpoint"
+	"berth/internal/server/state"
+	"berth/internal/wire"
+)
+
+// Nodes holds the connections that nodes dialled for calls in the other direction.
+type Nodes struct {
+	store *state.Store
+	log   *slog.Logger
+
+	mu      sync.Mutex
+	conns   map[ids.Node]*grpc.ClientConn
+	changed lifecycle.Signal
+}
+
+func newNodes(store *state.Store, log *slog.Logger) *Nodes {
+	return &Nodes{store: store, log: log, conns: map[ids.Node]*grpc.ClientConn{}}
+}
+
+// NodeConn returns the connection on which a node serves the Run methods. A node that is not connected is Unavailable.
+func (n *Nodes) NodeConn(id ids.Node) (wire.Conn, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if c := n.conns[id]; c != nil {
+		return c, nil
+	}
+	if n.store.Snapshot().Node(nil, id) == nil {
+		return nil, fault.New(fault.NotFound, "", fmt.Sprintf("node %q", id), "node not found")
+	}
+	return nil, fault.WithHint(fault.New(fault.Unavailable, "reach", fmt.Sprintf("node %q", id), "it is not connected to this server"),
+		"it connects by itself when it is up; look at node status")
+}
+
+// Changed is closed at the next connect or disconnect of any node.
+func (n *Nodes) Changed() <-chan struct{} { return n.changed.C() }
+
+// run accepts reversed connections and keeps each until it breaks.
+func (n *Nodes) run(ctx context.Context, listeners ...net.Listener) error {
+	g, gctx := lifecycle.NewGroup(ctx)
+	for _, l := range listeners {
+		g.Go("accept "+l.Addr().String(), func() error { return n.accept(gctx, g, l) })
+		g.Go("close "+l.Addr().String(), func() error {
+			<-gctx.Done()
+			_ = l.Close() // Accept returns; nothing else depends on it
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+func (n *Nodes) accept(ctx context.Context, g *lifecycle.Group, l net.Listener) error {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("accept connections of nodes: %w", err)
+		}
+		g.Go("node connection", lifecycle.Isolated("node connection", func() error { return n.hold(ctx, c) }, func(err error) {
+			n.log.Warn("a node's connection was refused", logkey.Error, err)
+		}))
+	}
+}
+
+// admitWait bounds how long a connection may come before its node has registered.
+const admitWait = 10 * time.Second
+
+// hold reads the greeting, makes sure of the node and lends the connection out until it breaks.
+func (n *Nodes) hold(ctx context.Context, raw net.Conn) error {
+	watched := make(chan struct{})
+	c := &watchedConn{Conn: raw, closed: watched}
+	id, conn, err := wire.ReceiveHello(c)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // the node dials a new one
+	if err := n.authenticate(ctx, id); err != nil {
+		return err
+	}
+	conn.Connect()
+	for s := conn.GetState(); s != connectivity.Ready; s = conn.GetState() {
+		if s == connectivity.TransientFailure || s == connectivity.Shutdown {
+			return fault.New(fault.Unavailable, "connect", fmt.Sprintf("node %q", id.Node), "it does not answer on its connection")
+		}
+		if !conn.WaitForStateChange(ctx, s) {
+			return nil
+		}
+	}
+	n.put(id.Node, conn)
+	defer n.take(id.Node, conn)
+	n.log.Debug("node connected", logkey.Node, id.Node)
+	select {
+	case <-ctx.Done():
+	case <-watched:
+		n.log.Debug("node disconnected", logkey.Node, id.Node)
+	}
+	return nil
+}
+
+// authenticate waits until the node has registered, for a while, and checks its secret.
+func (n *Nodes) authenticate(ctx context.Context, id wire.NodeIdentity) error {
+	ctx, cancel := context.WithTimeout(ctx, admitWait)
+	defer cancel()
+	for {
+		s, w := n.store.Snapshot(), state.NewWatch()
+		s.Node(w, id.Node)
+		_, err := endpoint.Authenticate(s, id)
+		if !fault.Has(err, fault.NotFound) {
+			return err
+		}
+		if w.Wait(ctx) != nil {
+			return err
+		}
+	}
+}
+
+func (n *Nodes) put(id ids.Node, c *grpc.ClientConn) {
+	n.mu.Lock()
+	n.conns[id] = c
+	n.mu.Unlock()
+	n.changed.Notify()
+}
+
+func (n *Nodes) take(id ids.Node, c *grpc.ClientConn) {
+	n.mu.Lock()
+	if n.conns[id] == c { // not replaced by a newer one
+		delete(n.conns, id)
+	}
+	n.mu.Unlock()
+	n.changed.Notify()
+}
+
+// watchedConn tells when a connection is closed or broken.
+type watchedConn struct {
+	net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Read notes the end.
+func (c *watchedConn) Read(p []byte) (int, error) {
+	k, err := c.Conn.Read(p)
+	if err != nil && k == 0 {
+		c.end()
+	}
+	return k, err
+}
+
+// Close notes the end.
+func (c *watchedConn) Close() error {
+	c.end()
+	return c.Conn.Close()
+}
+
+func (c *watchedConn) end() { c.once.Do(func() { close(c.closed) }) }
+
+func hostPort(addr string, port uint16) string {
+	return net.JoinHostPort(addr, strconv.Itoa(int(port)))
+}

@@ -1,0 +1,397 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/redact"
+	"berth/internal/model/alloc"
+	"berth/internal/model/eval"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/port/raftlog"
+	"berth/internal/server/fsm"
+	"berth/internal/server/state"
+	"berth/internal/wire"
+)
+
+// running is a server under test with a connection to it.
+type running struct {
+	*Server
+	conn wire.Conn
+	stop func() error
+}
+
+func start(t *testing.T, cfg Config) running {
+	t.Helper()
+	if cfg.DataDir == "" {
+		cfg.DataDir = t.TempDir()
+	}
+	cfg.withoutBuiltInPart = true
+	cfg.Raft.SegmentSize, cfg.Raft.Reserve = 1<<20, 1<<20
+	s := New(cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx, Listeners{}) }()
+	conn, err := s.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	stop := func() error {
+		once.Do(func() {
+			_ = conn.Close()
+			cancel()
+			err = <-ended
+		})
+		return err
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Errorf("the server ended with %v", err)
+		}
+	})
+	if err := s.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return running{s, conn, stop}
+}
+
+func testNode() (wire.NodeIdentity, *node.Node) {
+	id := ids.Node(ids.New())
+	return wire.NodeIdentity{Node: id, Secret: wire.Secrets{Values: map[string]string{"id": ids.New()}}},
+		&node.Node{ID: id, Name: "n1", Datacenter: "dc1", Drivers: map[string]*node.Driver{"exec": {Detected: true, Healthy: true}}}
+}
+
+func testJob(id ids.Job) *job.Job {
+	return &job.Job{Region: "global", Namespace: ids.DefaultNamespace, ID: id, Name: string(id), Type: job.TypeService, Priority: 50, Datacenters: []string{"*"},
+		TaskGroups: []*job.TaskGroup{{Name: "g", Count: 1, Tasks: []*job.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "/bin/true"}}}}}}
+}
+
+func call[Req, Resp any](t *testing.T, s running, m wire.Method[Req, Resp], req *Req) *Resp {
+	t.Helper()
+	resp, err := m.Call(t.Context(), s.conn, req)
+	if err != nil {
+		t.Fatalf("%s: %v", m.Name(), err)
+	}
+	return resp
+}
+
+func TestAJobsWayFromRegistrationToItsNode(t *testing.T) {
+	s := start(t, Config{Dev: true})
+	id, info := testNode()
+	reg := call(t, s, wire.NodeRegister, &wire.NodeRegisterRequest{NodeIdentity: id, Info: info})
+	if reg.Incarnation == "" || reg.ClusterID == "" || reg.HeartbeatTTL <= 0 {
+		t.Fatalf("the session lacks something: %+v", reg)
+	}
+	stream, err := wire.NodeAllocs.Open(t.Context(), s.conn, &wire.NodeAllocsRequest{NodeIdentity: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := stream.Recv()
+	if err != nil || !first.Full || len(first.Bundles) != 0 || first.Incarnation != reg.Incarnation || first.Index < reg.Index {
+		t.Fatalf("the first set is %+v, %v", first, err)
+	}
+
+	done := call(t, s, wire.JobRegister, &wire.JobRegisterRequest{Job: testJob("web")})
+	if done.Outcome != fsm.Created || done.Eval == "" || done.JobModifyIndex == 0 {
+		t.Fatalf("the registration answered %+v", done)
+	}
+	ev := call(t, s, wire.EvalGet, &wire.EvalRef{Eval: done.Eval})
+	if ev.Eval.Status != eval.StatusPending || ev.Eval.TriggeredBy != eval.TriggerJobRegister {
+		t.Fatalf("the evaluation is %+v", ev.Eval)
+	}
+	a := place(t, s, "web", id.Node)
+	pushed, err := stream.Recv()
+	if err != nil || pushed.Full || len(pushed.Bundles) != 1 || pushed.Bundles[0].Alloc.ID != a || pushed.Bundles[0].Job.ID != "web" {
+		t.Fatalf("the push was %+v, %v", pushed, err)
+	}
+
+	call(t, s, wire.NodeUpdate, &wire.NodeUpdateRequest{NodeIdentity: id, Allocs: []*alloc.Alloc{{ID: a, ClientStatus: alloc.ClientRunning}}})
+	view := call(t, s, wire.JobGet, &wire.JobRef{Query: wire.Query{Namespace: ids.DefaultNamespace}, Job: "web"})
+	if view.Job.Status != job.StatusRunning || view.Job.Summary["g"].Running != 1 {
+		t.Errorf("the job is %s with %+v", view.Job.Status, view.Job.Summary)
+	}
+	known := call(t, s, wire.NodeAllocsKnown, &wire.NodeAllocsKnownRequest{NodeIdentity: id, Allocs: []ids.Alloc{a, "gone"}})
+	if len(known.Unknown) != 1 || known.Unknown[0] != "gone" {
+		t.Errorf("unknown: %v", known.Unknown)
+	}
+}
+
+// place commits a placement as the planner would.
+func place(t *testing.T, s running, id ids.Job, on ids.Node) ids.Alloc {
+	t.Helper()
+	j := s.Store().Snapshot().Job(nil, ids.DefaultNamespace, id)
+	a := &alloc.Alloc{ID: ids.Alloc(ids.New()), Namespace: j.Namespace, Job: j.ID, JobVersion: j.Version, JobCreateIndex: j.CreateIndex,
+		JobType: j.Type, TaskGroup: "g", Name: string(j.ID) + ".g[0]", Node: on}
+	if _, _, err := s.Propose(t.Context(), &fsm.PlanApply{Place: []*alloc.Alloc{a}}); err != nil {
+		t.Fatal(err)
+	}
+	return a.ID
+}
+
+func TestABlockingQueryWakesForItsObjectAlone(t *testing.T) {
+	s := start(t, Config{Dev: true})
+	one := call(t, s, wire.JobRegister, &wire.JobRegisterRequest{Job: testJob("one")})
+	call(t, s, wire.JobRegister, &wire.JobRegisterRequest{Job: testJob("two")})
+	q := &wire.JobRef{Query: wire.Query{Namespace: ids.DefaultNamespace}, Job: "one"}
+	q.MinIndex = call(t, s, wire.JobGet, q).Index
+	q.Wait = 150 * time.Millisecond
+
+	changed := *testJob("two")
+	changed.Meta = map[string]string{"k": "v"}
+	call(t, s, wire.JobRegister, &wire.JobRegisterRequest{Job: &changed})
+	if got := call(t, s, wire.JobGet, q); got.Index != q.MinIndex {
+		t.Errorf("the change of another job moved the index from %d to %d", q.MinIndex, got.Index)
+	}
+
+	q.Wait = 10 * time.Second
+	woken := make(chan *wire.JobReply, 1)
+	go func() {
+		got, err := wire.JobGet.Call(t.Context(), s.conn, q)
+		if err != nil {
+			t.Error(err)
+		}
+		woken <- got
+	}()
+	mine := *testJob("one")
+	mine.Priority = 70
+	done := call(t, s, wire.JobRegister, &wire.JobRegisterRequest{Job: &mine})
+	got := <-woken
+	if got.Index < done.JobModifyIndex || got.Job.Job.Priority != 70 || done.JobModifyIndex <= one.JobModifyIndex {
+		t.Errorf("woke at %d with priority %d", got.Index, got.Job.Job.Priority)
+	}
+}
+
+func TestANodeIsHeldToItsSecret(t *testing.T) {
+	s := start(t, Config{Dev: true})
+	id, info := testNode()
+	call(t, s, wire.NodeRegister, &wire.NodeRegisterRequest{NodeIdentity: id, Info: info})
+	thief := id
+	thief.Secret = wire.Secrets{Values: map[string]string{"id": "guess"}}
+	if _, err := wire.NodeRegister.Call(t.Context(), s.conn, &wire.NodeRegisterRequest{NodeIdentity: thief, Info: info}); !fault.Has(err, fault.Denied) {
+		t.Errorf("registering with another secret: %v", err)
+	}
+	if _, err := wire.NodeUpdate.Call(t.Context(), s.conn, &wire.NodeUpdateRequest{NodeIdentity: thief}); !fault.Has(err, fault.Denied) {
+		t.Errorf("updating allocs with another secret: %v", err)
+	}
+	stream, err := wire.NodeAllocs.Open(t.Context(), s.conn, &wire.NodeAllocsRequest{NodeIdentity: thief})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if !fault.Has(err, fault.Denied) {
+		t.Errorf("reading allocs with another secret: %v", err)
+	}
+	beat := call(t, s, wire.NodeHeartbeat, &wire.NodeHeartbeatRequest{NodeIdentity: wire.NodeIdentity{Node: ids.Node(ids.New())}})
+	if !beat.Reregister {
+		t.Error("an unknown node is not asked to register")
+	}
+}
+
+// greet serves Run methods as a node does and connects to the server.
+func greet(t *testing.T, s running, id wire.NodeIdentity, register func(*wire.Server)) {
+	t.Helper()
+	raw, err := s.Reversed().Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := wire.SendHello(raw, id); err != nil {
+		t.Fatal(err)
+	}
+	ws := wire.NewServer()
+	register(ws)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	one := wire.NewOneConn(raw)
+	go func() { ended <- ws.Run(ctx, one) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestCallsAreForwardedToTheNodeThatTheyName(t *testing.T) {
+	s := start(t, Config{Dev: true})
+	id, info := testNode()
+	call(t, s, wire.NodeRegister, &wire.NodeRegisterRequest{NodeIdentity: id, Info: info})
+	ref := wire.RunRef{Node: id.Node, Alloc: "a1"}
+	if _, err := wire.RunStats.Call(t.Context(), s.conn, &ref); !fault.Has(err, fault.Unavailable) {
+		t.Fatalf("before it connected: %v", err)
+	}
+	connected := s.nodes.Changed()
+	greet(t, s, id, func(ws *wire.Server) {
+		wire.RunStats.Serve(ws, func(_ context.Context, r *wire.RunRef) (*wire.RunStatsReply, error) {
+			if r.Alloc != "a1" {
+				return nil, fault.New(fault.NotFound, "stats", string(r.Alloc), "unknown")
+			}
+			return &wire.RunStatsReply{Total: wire.Usage{MemoryRSS: 42}}, nil
+		})
+		wire.RunExec.Serve(ws, func(r *wire.RunExecRequest, st *wire.Stream[wire.RunExecOut, wire.RunExecIn]) error {
+			for {
+				in, err := st.Recv()
+				if err == io.EOF {
+					return st.Send(&wire.RunExecOut{Exited: true, ExitCode: 3})
+				}
+				if err != nil {
+					return err
+				}
+				if err := st.Send(&wire.RunExecOut{Stdout: bytes.ToUpper(in.Stdin)}); err != nil {
+					return err
+				}
+			}
+		})
+	})
+	<-connected
+	if got := call(t, s, wire.RunStats, &ref); got.Total.MemoryRSS != 42 {
+		t.Errorf("got %+v", got)
+	}
+	if _, err := wire.RunStats.Call(t.Context(), s.conn, &wire.RunRef{Node: id.Node, Alloc: "a2"}); !fault.Has(err, fault.NotFound) {
+		t.Errorf("the node's refusal came back as %v", err)
+	}
+	st, err := wire.RunExec.Open(t.Context(), s.conn, &wire.RunExecRequest{RunRef: ref})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := st.Send(&wire.RunExecIn{Stdin: []byte("hello")}); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := st.Recv(); err != nil || string(out.Stdout) != "HELLO" {
+		t.Fatalf("got %+v, %v", out, err)
+	}
+	if err := st.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := st.Recv(); err != nil || !out.Exited || out.ExitCode != 3 {
+		t.Fatalf("got %+v, %v", out, err)
+	}
+	if _, err := st.Recv(); err != io.EOF {
+		t.Errorf("the stream ended with %v", err)
+	}
+}
+
+func TestTheStateSurvivesCrashesAtAnyMoment(t *testing.T) {
+	dir := t.TempDir()
+	for life := range 5 {
+		s := start(t, Config{DataDir: dir, Dev: true, Raft: raftlog.Config{SnapshotThreshold: 20, TrailingLogs: 5}})
+		jobs := 0
+		for range s.Store().Snapshot().Jobs(nil, wire.AllNamespaces, "") {
+			jobs++
+		}
+		if jobs != life*15 {
+			t.Fatalf("life %d began with %d jobs", life, jobs)
+		}
+		incarnation := s.Store().Snapshot().Meta(nil).Incarnation
+		for n := range 15 {
+			call(t, s, wire.JobRegister, &wire.JobRegisterRequest{Job: testJob(ids.Job("j" + ids.New()))})
+			if n == 7 && life%2 == 1 {
+				if err := s.Snapshot(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		before := dump(t, s.Store())
+		copied := t.TempDir() // what a crash would have left on the disk
+		if out, err := exec.Command("cp", "-a", dir+"/.", copied).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if err := s.stop(); err != nil {
+			t.Fatal(err)
+		}
+		crashed := start(t, Config{DataDir: copied, Dev: true})
+		if after := dump(t, crashed.Store()); !bytes.Equal(before, after) {
+			t.Errorf("life %d: the state after a crash differs (%d and %d bytes)", life, len(before), len(after))
+		}
+		if got := crashed.Store().Snapshot().Meta(nil).Incarnation; got != incarnation {
+			t.Errorf("the incarnation changed from %s to %s", incarnation, got)
+		}
+		if err := crashed.stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func dump(t *testing.T, s *state.Store) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := s.Snapshot().Persist(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestSecretsNeverReachTheDiskInClear(t *testing.T) {
+	dir := t.TempDir()
+	const canary = "canary-9f3b77"
+	s := start(t, Config{DataDir: dir, Dev: true, Parts: []Part{func(c Core) (Piece, error) {
+		return Piece{Name: "seal", Lead: func(ctx context.Context) error {
+			sealed, err := c.Keyring.Seal("db", redact.MapOf(map[string]string{"password": canary}))
+			if err != nil {
+				return err
+			}
+			if _, _, err := c.Proposer.Propose(ctx, &fsm.SecretPut{Name: "db", Data: sealed}); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return nil
+		}}, nil
+	}}})
+	for w := state.NewWatch(); s.Store().Snapshot().Secret(w, "db") == nil; w = state.NewWatch() {
+		if err := w.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Snapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if bytes.Contains(data, []byte(canary)) {
+			t.Errorf("%s shows the secret", path)
+		}
+		files++
+		return err
+	})
+	if err != nil || files < 4 {
+		t.Fatalf("looked into %d files, %v", files, err)
+	}
+}
+
+func TestACleanStartIsQuietAndQuick(t *testing.T) {
+	var said bytes.Buffer
+	begin := time.Now()
+	s := start(t, Config{Dev: true, Log: slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("ready after %s", took)
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if said.Len() > 0 {
+		t.Errorf("it said:\n%s", said.String())
+	}
+}
+
+func TestASecondServerOnTheSameDirectoryIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	start(t, Config{DataDir: dir, Dev: true})
+	if err := New(Config{DataDir: dir}).Run(t.Context(), Listeners{}); !fault.Has(err, fault.Busy) {
+		t.Errorf("got %v", err)
+	}
+}
