@@ -142,7 +142,7 @@ type SnapshotForget struct{ ID string }
 
 // Apply returns nil.
 func (c *SnapshotForget) Apply(tx *state.Tx, _ Stamp) (any, error) {
-	if s := tx.VolumeSnapshot(nil, c.ID); s != nil && s.Secrets != "" {
+	if s := tx.VolumeSnapshot(nil, c.ID); s != nil && s.Secrets == "snapshot/"+c.ID { // else they are the volume's
 		tx.DeleteSecret(s.Secrets)
 	}
 	tx.DeleteVolumeSnapshot(c.ID)
