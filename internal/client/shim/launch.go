@@ -3,6 +3,7 @@ package shim
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,9 @@ func (l *Launcher) Launch(ctx context.Context, spec *driver.LaunchSpec) (driver.
 	m, err := encode(spec)
 	if err != nil {
 		return nil, fault.Note(err, "launch", "process "+strconv.Quote(spec.Name))
+	}
+	if m.Isolate != nil && m.Isolate.Root == "" {
+		m.Isolate.Root = filepath.Join(l.cfg.Dir, rootDir)
 	}
 	for range 5 {
 		p, retry, err := l.launch(ctx, spec, m)

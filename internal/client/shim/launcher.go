@@ -25,6 +25,9 @@ import (
 // maxSocketPath is what fits into a socket's address with its final NUL.
 const maxSocketPath = 107
 
+// rootDir is an empty directory beside the sockets.
+const rootDir = "root"
+
 // DefaultSlice is the cgroup under which all allocs of a node lie.
 const DefaultSlice = "berth.slice"
 
@@ -76,6 +79,10 @@ func New(cfg Config) (*Launcher, error) {
 	}
 	if err := os.Chmod(cfg.Dir, 0o700); err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "protect", "shim directory "+strconv.Quote(cfg.Dir))
+	}
+	// Every isolated task mounts its root over this one directory, each in its own mount namespace.
+	if err := os.MkdirAll(filepath.Join(cfg.Dir, rootDir), 0o555); err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "make", "directory "+strconv.Quote(filepath.Join(cfg.Dir, rootDir)))
 	}
 	tree, err := cgroup.Discover()
 	if err != nil {

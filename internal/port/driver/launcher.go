@@ -65,7 +65,8 @@ type LaunchSpec struct {
 
 // IsolateSpec describes mount, pid, ipc and uts namespaces and the root they see.
 type IsolateSpec struct {
-	// Root is an empty directory on the node that becomes the process's root.
+	// Root is an empty directory on the node over which the process's root is mounted, in its own namespace only; empty:
+	// one that the launcher keeps for all.
 	Root string
 	// System are directories of the distribution shown read-only at the same path (those that exist).
 	System []string

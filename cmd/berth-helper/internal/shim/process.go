@@ -81,6 +81,11 @@ func (s *Shim) abortable(p *process, hangup <-chan struct{}) error {
 		case <-started:
 			return nil
 		case <-hangup:
+		}
+		select {
+		case <-started: // and the agent, being answered, was done
+			return nil
+		default:
 			return p.cgroup.Kill()
 		}
 	})

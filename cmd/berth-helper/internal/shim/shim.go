@@ -59,6 +59,7 @@ func Run(ctx context.Context, alloc, slice, socket string, listener int) error {
 	settle()
 	g, gctx := lifecycle.NewGroup(ctx)
 	s.group = g
+	unix.CloseOnExec(listener) // a task that held it would answer for a dead shim
 	if err := unix.SetNonblock(listener, true); err != nil {
 		return err
 	}

@@ -39,6 +39,7 @@ type Stream struct {
 	index int
 	size  int64
 
+	busy    atomic.Bool  // between reading from the pipe and writing to the file
 	lost    atomic.Int64 // bytes, in all
 	unsaid  int64        // bytes lost since the log last said so
 	lastErr atomic.Pointer[string]
@@ -163,6 +164,8 @@ func (s *Stream) Run() error {
 		err := raw.Read(func(fd uintptr) bool {
 			buf := buffers.Get().(*[]byte)
 			defer buffers.Put(buf)
+			s.busy.Store(true)
+			defer s.busy.Store(false)
 			n, err := unix.Read(int(fd), *buf)
 			switch {
 			case errors.Is(err, unix.EAGAIN):
@@ -204,7 +207,7 @@ func (s *Stream) Settle(limit time.Duration) {
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(200 * time.Microsecond) {
 		waiting := 0
 		err := raw.Control(func(fd uintptr) { waiting, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
-		if err != nil || waiting == 0 {
+		if err != nil || waiting == 0 && !s.busy.Load() {
 			return
 		}
 	}

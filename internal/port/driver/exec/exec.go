@@ -1,0 +1,188 @@
+// Package exec owns the driver "exec": a task is a process in mount, pid, ipc and uts namespaces of its own, whose root
+// shows the distribution's programs read-only and, writable, only the task's own directories. The driver manager imports
+// it.
+package exec
+
+import (
+	"context"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"berth/internal/base/fault"
+	"berth/internal/port/driver"
+	"berth/internal/port/driver/launched"
+)
+
+// Name of the driver in a job's task block.
+const Name = "exec"
+
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// DefaultSystem are the distribution's directories that every task sees, read-only, where the node has them.
+var DefaultSystem = []string{"/bin", "/etc", "/lib", "/lib32", "/lib64", "/sbin", "/usr"}
+
+// Paths of a task's own directories in its root.
+const (
+	AllocPath   = "/alloc"
+	LocalPath   = "/local"
+	SecretsPath = "/secrets"
+	TmpPath     = "/tmp"
+)
+
+// Config of the driver in the agent's configuration.
+type Config struct {
+	// AllowCSINode lets tasks with a node-role csi_plugin block act on the node: all capabilities, its devices, mounts
+	// that propagate to it.
+	AllowCSINode bool
+	// AllowCaps bounds what cap_add may ask for; nil: DefaultCapabilities.
+	AllowCaps []string
+	// DefaultUser is for tasks that name none; empty: the agent's own, with bounded capabilities.
+	DefaultUser string
+	// System replaces DefaultSystem.
+	System []string
+}
+
+// Driver implements driver.Driver.
+type Driver struct {
+	cfg Config
+	opt launched.Options
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+const defaultSignal = "SIGINT"
+
+// New returns the driver.
+func New(cfg Config, l driver.Launcher) *Driver {
+	if cfg.AllowCaps == nil {
+		cfg.AllowCaps = DefaultCapabilities
+	}
+	if cfg.System == nil {
+		cfg.System = DefaultSystem
+	}
+	return &Driver{cfg: cfg, opt: launched.Options{Driver: Name, Launcher: l, DefaultSignal: defaultSignal}}
+}
+
+// Name implements driver.Driver.
+func (d *Driver) Name() string { return Name }
+
+// Info implements driver.Driver.
+func (d *Driver) Info() driver.Info {
+	return driver.Info{Name: Name, Version: "1", Schema: schema, Capabilities: driver.Capabilities{
+		SendSignals: true, Exec: true, FSIsolation: driver.IsolationChroot, Mounts: driver.MountAll, SelfFence: true,
+		Evidence: driver.EvidenceCgroup, DefaultSignal: defaultSignal,
+	}}
+}
+
+var schema = driver.Schema{
+	"command":  {Kind: driver.KindString, Required: true, Doc: "program in the task's root: a path, or a name looked for in /local and PATH"},
+	"args":     {Kind: driver.KindStringList, Doc: "arguments"},
+	"pid_mode": {Kind: driver.KindString, Doc: "private (default) or host"},
+	"ipc_mode": {Kind: driver.KindString, Doc: "private (default) or host"},
+	"cap_add":  {Kind: driver.KindStringList, Doc: "capabilities to add, as far as the agent allows them; all adds those"},
+	"cap_drop": {Kind: driver.KindStringList, Doc: "capabilities to drop; all drops the default set"},
+}
+
+// Fingerprint implements driver.Driver.
+func (d *Driver) Fingerprint(context.Context) driver.Fingerprint {
+	return launched.Look(d.opt.Launcher, Name, true)
+}
+
+// Start implements driver.Driver.
+func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (driver.Task, error) {
+	spec, err := d.spec(cfg)
+	if err != nil {
+		return nil, fault.Note(err, "start", "task "+strconv.Quote(cfg.Task)+" with driver exec")
+	}
+	return launched.Start(ctx, d.opt, cfg, spec)
+}
+
+// Recover implements driver.Driver.
+func (d *Driver) Recover(ctx context.Context, h driver.TaskHandle) (driver.Task, error) {
+	return launched.Recover(ctx, d.opt, h)
+}
+
+func (d *Driver) spec(cfg *driver.TaskConfig) (*driver.LaunchSpec, error) {
+	if err := schema.Check(cfg.Config); err != nil {
+		return nil, err
+	}
+	argv, err := launched.Command(cfg.Config)
+	if err != nil {
+		return nil, err
+	}
+	iso := &driver.IsolateSpec{System: d.cfg.System, Devices: devices(cfg), NoNewPrivileges: true}
+	iso.PIDMode, _ = cfg.Config["pid_mode"].(string)
+	iso.IPCMode, _ = cfg.Config["ipc_mode"].(string)
+	if iso.Binds, err = binds(cfg); err != nil {
+		return nil, err
+	}
+	if err := d.privileges(cfg, iso); err != nil {
+		return nil, err
+	}
+	spec := launched.Spec(cfg)
+	spec.Argv, spec.Env, spec.Dir, spec.Search, spec.Isolate = argv, launched.Env(cfg.Env, defaultPath), "/", []string{LocalPath}, iso
+	if spec.User == "" {
+		spec.User = d.cfg.DefaultUser
+	}
+	return spec, nil
+}
+
+// privileges bounds what the task may do to the node.
+func (d *Driver) privileges(cfg *driver.TaskConfig, iso *driver.IsolateSpec) error {
+	if cfg.CSIPluginNode {
+		if !d.cfg.AllowCSINode {
+			return fault.WithHint(fault.New(fault.Denied, "", "csi_plugin", "node-role plugins act on the node itself, which this agent does not allow tasks of driver exec"),
+				"set allow_csi_node = true in the agent's plugin \"exec\" block")
+		}
+		iso.Capabilities, iso.HostDevices, iso.NoNewPrivileges = AllCapabilities, true, false
+		return nil
+	}
+	add, err := launched.Strings(cfg.Config, "cap_add")
+	if err != nil {
+		return err
+	}
+	drop, err := launched.Strings(cfg.Config, "cap_drop")
+	if err != nil {
+		return err
+	}
+	iso.Capabilities, iso.Ambient, err = capabilities(d.cfg.AllowCaps, add, drop)
+	return err
+}
+
+// binds are the task's own directories and the job's mounts.
+func binds(cfg *driver.TaskConfig) ([]driver.Mount, error) {
+	out := []driver.Mount{
+		{Source: cfg.AllocDir, Target: AllocPath},
+		{Source: filepath.Join(cfg.TaskDir, "local"), Target: LocalPath},
+		{Source: filepath.Join(cfg.TaskDir, "secrets"), Target: SecretsPath},
+		{Source: filepath.Join(cfg.TaskDir, "tmp"), Target: TmpPath},
+	}
+	// The shim writes there as root: a task that could put links into it would choose what it writes.
+	if rel, err := filepath.Rel(cfg.AllocDir, cfg.Logs.Dir); err == nil && cfg.Logs.Dir != "" && filepath.IsLocal(rel) && rel != "." {
+		out = append(out, driver.Mount{Source: cfg.Logs.Dir, Target: filepath.Join(AllocPath, rel), ReadOnly: true})
+	}
+	for _, m := range cfg.Mounts {
+		target := filepath.Clean(m.Target)
+		if !filepath.IsAbs(target) || target == "/" || below(target, "/proc") || below(target, "/sys") {
+			return nil, fault.WithHint(fault.New(fault.Invalid, "", "mount target "+strconv.Quote(m.Target), "nothing can be mounted there in a task"),
+				"choose an absolute path other than /, /proc and /sys")
+		}
+		m.Target = target
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+func below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+
+func devices(cfg *driver.TaskConfig) []driver.Device {
+	var out []driver.Device
+	for _, d := range cfg.Devices {
+		if d.TaskPath == "" {
+			d.TaskPath = d.HostPath
+		}
+		out = append(out, d)
+	}
+	return out
+}

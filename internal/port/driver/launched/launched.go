@@ -1,0 +1,151 @@
+// Package launched owns what drivers that start plain processes have in common: a task that is one process of a
+// driver.Launcher, its durable handle, and its environment. rawexec and exec import it.
+package launched
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/port/driver"
+)
+
+// stateVersion is the version of TaskHandle.State that this code writes.
+const stateVersion = 1
+
+// Task is one process of a launcher.
+type Task struct {
+	process       driver.Process
+	handle        driver.TaskHandle
+	defaultSignal string
+}
+
+var _ driver.Task = (*Task)(nil)
+
+// Options of a driver.
+type Options struct {
+	Driver        string
+	Launcher      driver.Launcher
+	DefaultSignal string
+}
+
+// Spec fills in what follows from a task's configuration alone.
+func Spec(cfg *driver.TaskConfig) *driver.LaunchSpec {
+	return &driver.LaunchSpec{AllocID: string(cfg.Alloc), Name: cfg.Task + "." + strconv.Itoa(cfg.Attempt), Task: cfg.Task,
+		User: cfg.User, Logs: cfg.Logs, Resources: cfg.Resources}
+}
+
+// Start launches a task's process.
+func Start(ctx context.Context, o Options, cfg *driver.TaskConfig, spec *driver.LaunchSpec) (driver.Task, error) {
+	p, err := o.Launcher.Launch(ctx, spec)
+	if err != nil {
+		return nil, fault.Note(err, "start", "task "+strconv.Quote(cfg.Task))
+	}
+	h := p.Handle()
+	state, err := json.Marshal(h)
+	if err != nil {
+		return nil, errors.Join(fault.Wrap(err, fault.Internal, "record", "task "+strconv.Quote(cfg.Task)), p.Kill(ctx, "", 0))
+	}
+	return &Task{process: p, defaultSignal: o.DefaultSignal, handle: driver.TaskHandle{Driver: o.Driver, Version: stateVersion, Alloc: cfg.Alloc,
+		Task: cfg.Task, Attempt: cfg.Attempt, PID: h.PID, Started: time.Now(), State: state}}, nil
+}
+
+// Recover finds a task again by its handle.
+func Recover(ctx context.Context, o Options, h driver.TaskHandle) (driver.Task, error) {
+	if h.Driver != o.Driver || h.Version != stateVersion {
+		return nil, fault.New(fault.Invalid, "recover", "task "+strconv.Quote(h.Task),
+			fmt.Sprintf("its handle is of driver %q, version %d; this is %q, version %d", h.Driver, h.Version, o.Driver, stateVersion))
+	}
+	var ph driver.ProcessHandle
+	if err := json.Unmarshal(h.State, &ph); err != nil {
+		return nil, fault.Wrap(err, fault.Invalid, "recover", "task "+strconv.Quote(h.Task))
+	}
+	p, err := o.Launcher.Attach(ctx, ph)
+	if err != nil {
+		return nil, fault.Note(err, "recover", "task "+strconv.Quote(h.Task))
+	}
+	return &Task{process: p, handle: h, defaultSignal: o.DefaultSignal}, nil
+}
+
+// Handle implements driver.Task.
+func (t *Task) Handle() driver.TaskHandle { return t.handle }
+
+// Wait implements driver.Task.
+func (t *Task) Wait(ctx context.Context) (driver.ExitResult, error) { return t.process.Wait(ctx) }
+
+// Stop implements driver.Task.
+func (t *Task) Stop(ctx context.Context, signal string, grace time.Duration) error {
+	if signal == "" {
+		signal = t.defaultSignal
+	}
+	return t.process.Kill(ctx, signal, grace)
+}
+
+// Signal implements driver.Task.
+func (t *Task) Signal(ctx context.Context, signal string) error {
+	return t.process.Signal(ctx, signal)
+}
+
+// Stats implements driver.Task.
+func (t *Task) Stats(ctx context.Context) (driver.Stats, error) { return t.process.Stats(ctx) }
+
+// Exec implements driver.Task.
+func (t *Task) Exec(ctx context.Context, req driver.ExecRequest) (driver.ExitResult, error) {
+	return t.process.Exec(ctx, req)
+}
+
+// Env turns an environment into sorted K=V, with a PATH if it names none.
+func Env(env map[string]string, path string) []string {
+	out := make([]string, 0, len(env)+1)
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, k+"="+env[k])
+	}
+	if _, ok := env["PATH"]; !ok {
+		out = append(out, "PATH="+path)
+		slices.Sort(out)
+	}
+	return out
+}
+
+// Command reads command and args of a checked config block.
+func Command(cfg map[string]any) ([]string, error) {
+	command, _ := cfg["command"].(string)
+	if command == "" {
+		return nil, fault.New(fault.Invalid, "", "config.command", "it is empty")
+	}
+	args, err := Strings(cfg, "args")
+	return append([]string{command}, args...), err
+}
+
+// Strings reads a list of strings of a checked config block.
+func Strings(cfg map[string]any, name string) ([]string, error) {
+	list, ok := cfg[name].([]any)
+	if !ok && cfg[name] != nil {
+		return nil, fault.New(fault.Invalid, "", "config."+name, "must be a list of strings")
+	}
+	out := make([]string, 0, len(list))
+	for _, v := range list {
+		s, ok := v.(string)
+		if !ok {
+			return nil, fault.New(fault.Invalid, "", "config."+name, "must be a list of strings")
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// Look makes a driver's fingerprint from what its launcher says.
+func Look(l driver.Launcher, name string, isolated bool) driver.Fingerprint {
+	if c, ok := l.(driver.Checker); ok {
+		if err := c.Check(isolated); err != nil {
+			return driver.Fingerprint{Health: driver.Unhealthy, Description: err.Error()}
+		}
+	}
+	return driver.Fingerprint{Health: driver.Healthy, Attributes: map[string]string{"driver." + name: "1"}}
+}

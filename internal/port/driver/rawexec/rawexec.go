@@ -1,0 +1,102 @@
+// Package rawexec owns the driver "raw_exec": a task is a plain process on the node, with its file system and devices
+// and, unless the job names a user, its root. It still lives in a cgroup and outlives the agent. The driver manager
+// imports it.
+package rawexec
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"berth/internal/base/fault"
+	"berth/internal/port/driver"
+	"berth/internal/port/driver/launched"
+)
+
+// Name of the driver in a job's task block.
+const Name = "raw_exec"
+
+// defaultPath is for an agent that was started without a PATH.
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Config of the driver in the agent's configuration.
+type Config struct {
+	// Enabled: whoever may submit a job is root on the node. Off unless the agent's configuration says otherwise.
+	Enabled bool
+}
+
+// Driver implements driver.Driver.
+type Driver struct {
+	cfg Config
+	opt launched.Options
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+const defaultSignal = "SIGINT"
+
+// New returns the driver.
+func New(cfg Config, l driver.Launcher) *Driver {
+	return &Driver{cfg: cfg, opt: launched.Options{Driver: Name, Launcher: l, DefaultSignal: defaultSignal}}
+}
+
+// Name implements driver.Driver.
+func (d *Driver) Name() string { return Name }
+
+// Info implements driver.Driver.
+func (d *Driver) Info() driver.Info {
+	return driver.Info{Name: Name, Version: "1", Schema: schema, Capabilities: driver.Capabilities{
+		SendSignals: true, Exec: true, FSIsolation: driver.IsolationNone, Mounts: driver.MountNone, Evidence: driver.EvidenceCgroup, DefaultSignal: defaultSignal,
+	}}
+}
+
+var schema = driver.Schema{
+	"command": {Kind: driver.KindString, Required: true, Doc: "program: a path, relative to the task directory, or a name looked for in local/ and PATH"},
+	"args":    {Kind: driver.KindStringList, Doc: "arguments"},
+}
+
+// Fingerprint implements driver.Driver.
+func (d *Driver) Fingerprint(context.Context) driver.Fingerprint {
+	if !d.cfg.Enabled {
+		return driver.Fingerprint{Health: driver.Undetected, Description: "disabled: its tasks are not isolated; set enabled = true in the agent's plugin \"raw_exec\" block"}
+	}
+	return launched.Look(d.opt.Launcher, Name, false)
+}
+
+// Start implements driver.Driver.
+func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (driver.Task, error) {
+	fail := func(err error) (driver.Task, error) {
+		return nil, fault.Note(err, "start", "task "+strconv.Quote(cfg.Task)+" with driver raw_exec")
+	}
+	if !d.cfg.Enabled {
+		return fail(fault.WithHint(fault.New(fault.Denied, "", "", "the driver is disabled on this node"), "set enabled = true in the agent's plugin \"raw_exec\" block"))
+	}
+	if err := schema.Check(cfg.Config); err != nil {
+		return fail(err)
+	}
+	argv, err := launched.Command(cfg.Config)
+	if err != nil {
+		return fail(err)
+	}
+	if len(cfg.Mounts) > 0 {
+		return fail(fault.WithHint(fault.New(fault.Unsupported, "", "mount "+strconv.Quote(cfg.Mounts[0].Target), "the driver cannot mount: its tasks see the node's own tree"), "use driver exec"))
+	}
+	for _, dev := range cfg.Devices {
+		if dev.TaskPath != "" && dev.TaskPath != dev.HostPath {
+			return fail(fault.WithHint(fault.New(fault.Unsupported, "", "device "+strconv.Quote(dev.HostPath), "the driver cannot show it at another path"), "use driver exec"))
+		}
+	}
+	path := os.Getenv("PATH")
+	if path == "" {
+		path = defaultPath
+	}
+	spec := launched.Spec(cfg)
+	spec.Argv, spec.Env, spec.Dir, spec.Search = argv, launched.Env(cfg.Env, path), cfg.TaskDir, []string{filepath.Join(cfg.TaskDir, "local")}
+	return launched.Start(ctx, d.opt, cfg, spec)
+}
+
+// Recover implements driver.Driver.
+func (d *Driver) Recover(ctx context.Context, h driver.TaskHandle) (driver.Task, error) {
+	return launched.Recover(ctx, d.opt, h)
+}
