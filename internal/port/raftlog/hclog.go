@@ -1,7 +1,6 @@
 package raftlog
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log"
@@ -23,22 +22,8 @@ type logger struct {
 
 func newLogger(to *slog.Logger) hclog.Logger { return logger{to: to, name: "raft"} }
 
-func levelOf(l hclog.Level) slog.Level {
-	switch {
-	case l >= hclog.Error:
-		return slog.LevelError
-	case l == hclog.Warn:
-		return slog.LevelInfo
-	}
-	return slog.LevelDebug
-}
-
 // Log tells at a level.
 func (l logger) Log(level hclog.Level, msg string, args ...any) {
-	to := levelOf(level)
-	if !l.to.Enabled(context.TODO(), to) {
-		return
-	}
 	all := append([]any{logkey.Component, l.name}, l.args...)
 	for _, a := range args {
 		if f, ok := a.(hclog.Format); ok && len(f) > 0 {
@@ -46,7 +31,14 @@ func (l logger) Log(level hclog.Level, msg string, args ...any) {
 		}
 		all = append(all, a)
 	}
-	l.to.Log(context.TODO(), to, msg, all...)
+	switch {
+	case level >= hclog.Error:
+		l.to.Error(msg, all...)
+	case level == hclog.Warn:
+		l.to.Info(msg, all...)
+	default:
+		l.to.Debug(msg, all...)
+	}
 }
 
 // The levels of hclog.
@@ -58,9 +50,9 @@ func (l logger) Error(msg string, args ...any) { l.Log(hclog.Error, msg, args...
 
 // IsTrace and its likes let callers skip work.
 func (l logger) IsTrace() bool { return false }
-func (l logger) IsDebug() bool { return l.to.Enabled(context.TODO(), slog.LevelDebug) }
-func (l logger) IsInfo() bool  { return l.IsDebug() }
-func (l logger) IsWarn() bool  { return l.to.Enabled(context.TODO(), slog.LevelInfo) }
+func (l logger) IsDebug() bool { return true }
+func (l logger) IsInfo() bool  { return true }
+func (l logger) IsWarn() bool  { return true }
 func (l logger) IsError() bool { return true }
 
 // ImpliedArgs returns what With added.
@@ -90,13 +82,8 @@ func (l logger) ResetNamed(name string) hclog.Logger {
 // SetLevel does nothing: the level is the handler's.
 func (l logger) SetLevel(hclog.Level) {}
 
-// GetLevel is the finest level that is heard.
-func (l logger) GetLevel() hclog.Level {
-	if l.IsDebug() {
-		return hclog.Debug
-	}
-	return hclog.Warn
-}
+// GetLevel is the finest level that is told.
+func (l logger) GetLevel() hclog.Level { return hclog.Debug }
 
 // StandardLogger shows the logger to package log.
 func (l logger) StandardLogger(o *hclog.StandardLoggerOptions) *log.Logger {

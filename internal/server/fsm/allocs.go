@@ -166,4 +166,3 @@ func stopAlloc(tx *state.Tx, st Stamp, old *alloc.Alloc, s AllocStop) {
 		releaseClaims(tx, st, n.ID)
 	}
 }
-

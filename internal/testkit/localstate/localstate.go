@@ -1,5 +1,5 @@
-// Package localstate gives tests a replicated state without a log: commands are encoded, decoded and applied at once, as
-// one server with a perfect disk would. Only tests import it.
+// Package localstate owns a replicated state without a log, for tests: commands are encoded, decoded and applied at once,
+// as one server with a perfect disk would. Only tests import it.
 package localstate
 
 import (
@@ -12,6 +12,7 @@ import (
 	"berth/internal/port/raftlog"
 	"berth/internal/server/fsm"
 	"berth/internal/server/state"
+	"berth/internal/wire"
 )
 
 // Cluster is a bootstrapped state and the proposer that changes it.
@@ -21,15 +22,21 @@ type Cluster struct {
 
 	mu    sync.Mutex
 	index uint64
-	log   []raftlog.Entry
 }
 
 // New returns a bootstrapped cluster.
 func New(t testing.TB) *Cluster {
 	t.Helper()
 	store := state.New()
-	c := &Cluster{Store: store, FSM: fsm.New(store)}
-	if _, _, err := c.Propose(t.Context(), &fsm.Bootstrap{ClusterID: ids.New(), Incarnation: ids.New()}); err != nil {
+	c := &Cluster{Store: store, FSM: fsm.New(store), index: 1}
+	err := store.Write(state.Stamp{Index: 1, Time: time.Now()}, func(tx *state.Tx) error {
+		tx.PutMeta(&state.Meta{ClusterID: ids.New(), Incarnation: ids.New(), Schema: 1})
+		for _, ns := range []ids.Namespace{ids.DefaultNamespace, ids.ReservedNamespace} {
+			tx.PutNamespace(&wire.Namespace{Name: ns})
+		}
+		return nil
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -45,7 +52,6 @@ func (c *Cluster) Propose(_ context.Context, cmd fsm.Command) (any, uint64, erro
 	defer c.mu.Unlock()
 	c.index++
 	e := raftlog.Entry{Index: c.index, Data: data}
-	c.log = append(c.log, e)
 	result := c.FSM.ApplyBatch([]raftlog.Entry{e})[0]
 	if err, ok := result.(error); ok {
 		return nil, c.index, err
@@ -61,11 +67,4 @@ func (c *Cluster) Must(t testing.TB, cmd fsm.Command) any {
 		t.Fatalf("%T: %v", cmd, err)
 	}
 	return v
-}
-
-// Log returns what was applied so far.
-func (c *Cluster) Log() []raftlog.Entry {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return append([]raftlog.Entry(nil), c.log...)
 }
