@@ -162,4 +162,3 @@ func describeAttaching(s *state.Snap, w *state.Watch, id volume.ID, node ids.Nod
 	}
 	return volume.DescribeAttachment(at)
 }
-
