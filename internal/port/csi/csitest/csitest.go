@@ -99,13 +99,13 @@ func New(t testing.TB, o Options) *Plugin {
 		t.Fatal(err)
 	}
 	p.proxy = px
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context())) // the plugin lives until the cleanup
 	g, gctx := lifecycle.NewGroup(ctx)
 	g.Go("proxy", func() error { return px.Run(gctx) })
 	t.Cleanup(func() {
 		cancel()
 		if err := g.Wait(); err != nil {
-			t.Errorf("the proxy in front of plugin %q: %v", p.ID, err)
+			t.Error(fmt.Errorf("the proxy in front of plugin %q: %w", p.ID, err))
 		}
 		if !o.Unjudged {
 			p.Judge()
@@ -114,7 +114,7 @@ func New(t testing.TB, o Options) *Plugin {
 	wait, done := context.WithTimeout(ctx, 20*time.Second)
 	defer done()
 	if _, err := px.WaitReady(wait); err != nil {
-		t.Fatalf("the plugin %q does not come up: %v", p.ID, err)
+		t.Fatal(fmt.Errorf("the plugin %q does not come up: %w", p.ID, err))
 	}
 	return p
 }
@@ -129,7 +129,7 @@ func shortDir(t testing.TB) string {
 	}
 	t.Cleanup(func() {
 		if err := removeTree(dir); err != nil {
-			t.Errorf("clean up %s: %v", dir, err)
+			t.Error(fmt.Errorf("clean up %s: %w", dir, err))
 		}
 	})
 	return dir
@@ -222,10 +222,20 @@ func (p *Plugin) Calls() []string {
 // Judge lets the oracle look at the record now.
 func (p *Plugin) Judge() {
 	p.t.Helper()
+	JudgeFor(p.t, p)
+}
+
+// JudgeFor lets the oracle look at the record now and reports to t, which need not be the plugin's own test.
+func JudgeFor(t testing.TB, p *Plugin) {
+	t.Helper()
 	p.mu.Lock()
 	facts := p.facts
 	p.mu.Unlock()
-	entries := p.Entries()
+	entries, err := proxy.ReadRecord(p.Record)
+	if err != nil {
+		t.Error(err)
+		return
+	}
 	found := oracle.Check(entries, facts)
 	if len(found) == 0 {
 		return
@@ -238,7 +248,7 @@ func (p *Plugin) Judge() {
 	for _, e := range entries {
 		fmt.Fprintf(&b, "  %s\n", e)
 	}
-	p.t.Errorf("plugin %q: %d violations\n%s", p.ID, len(found), b.String())
+	t.Errorf("plugin %q: %d violations\n%s", p.ID, len(found), b.String())
 }
 
 // Dial connects a client to the plugin and closes it when the test ends.

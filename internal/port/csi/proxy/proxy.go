@@ -139,11 +139,11 @@ func (l *life) run(ctx context.Context) (err error) {
 	l.kill = kill
 	g.Go("plugin", func() error {
 		err := l.p.cfg.Backend.Run(pctx, private, l.started)
-		g.Stop()
-		if err == nil || pctx.Err() != nil {
-			return nil
+		if err != nil && pctx.Err() == nil {
+			return err
 		}
-		return err
+		g.Stop()
+		return nil
 	})
 	g.Go("proxy", func() error {
 		defer kill() // the plugin never outlives its front

@@ -86,7 +86,7 @@ func firstErr(errs ...error) error {
 
 // CreateVolume is idempotent by name.
 func (p *Plugin) CreateVolume(_ context.Context, r *pb.CreateVolumeRequest) (*pb.CreateVolumeResponse, error) {
-	if err := firstErr(p.offers(csi.CapCreateDelete), need(r.GetName() != "", "name"), checkCapabilities(r.GetVolumeCapabilities())); err != nil {
+	if err := firstErr(p.offers(csi.CapCreateDelete), need(r.GetName() != "", "name"), checkCapabilities(r.GetVolumeCapabilities()), checkMutable(r.GetMutableParameters())); err != nil {
 		return nil, err
 	}
 	if len(r.GetMutableParameters()) > 0 && !p.cfg.Controller.Has(csi.CapModify) || r.GetAccessibilityRequirements() != nil && !p.cfg.Plugin.Has(csi.CapAccessibility) {
@@ -398,7 +398,17 @@ func (p *Plugin) ControllerExpandVolume(_ context.Context, r *pb.ControllerExpan
 	return out, err
 }
 
-// ControllerModifyVolume refuses the parameter "bad" and then applies nothing.
+// checkMutable knows two parameters that can be changed.
+func checkMutable(m map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if name != "iops" && name != "bandwidth" {
+			return status.Errorf(codes.InvalidArgument, "the parameter %q cannot be changed; there are iops and bandwidth", name)
+		}
+	}
+	return nil
+}
+
+// ControllerModifyVolume refuses unknown parameters and then applies nothing.
 func (p *Plugin) ControllerModifyVolume(_ context.Context, r *pb.ControllerModifyVolumeRequest) (*pb.ControllerModifyVolumeResponse, error) {
 	if err := firstErr(p.offers(csi.CapModify), need(r.GetVolumeId() != "", "volume id")); err != nil {
 		return nil, err
@@ -408,8 +418,8 @@ func (p *Plugin) ControllerModifyVolume(_ context.Context, r *pb.ControllerModif
 		if v == nil {
 			return status.Errorf(codes.NotFound, "volume %q does not exist", r.GetVolumeId())
 		}
-		if _, bad := r.GetMutableParameters()["bad"]; bad {
-			return status.Error(codes.InvalidArgument, `the parameter "bad" cannot be changed`)
+		if err := checkMutable(r.GetMutableParameters()); err != nil {
+			return err
 		}
 		if v.Mutable == nil {
 			v.Mutable = map[string]string{}

@@ -262,7 +262,7 @@ func (p *Plugin) bind(from, to string, readOnly bool) error {
 		return err
 	}
 	if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
-		return status.Errorf(codes.Internal, "bind %s to %s: %v", from, to, err.Error())
+		return status.Errorf(codes.Internal, "bind %s to %s: %s", from, to, err.Error())
 	}
 	if readOnly {
 		if err := unix.Mount("", to, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {

@@ -85,6 +85,9 @@ func (r *retries) end(_ *world, c *call) {
 		})
 		return
 	}
+	if c.excused {
+		return // who repeats it does not know that it was made
+	}
 	k := tryOf(c)
 	if r.runs[k] == nil {
 		r.runs[k] = &run{}
