@@ -18,6 +18,12 @@ var evals = &table[eval.Eval]{
 	key:  func(e *eval.Eval) Key { return KeyOf(e.ID) },
 	indexes: []index[eval.Eval]{
 		one(byJob, func(e *eval.Eval) Key { return jobKey(e.Namespace, e.Job) }),
+		one(open, func(e *eval.Eval) Key {
+			if e.Terminal() {
+				return ""
+			}
+			return openKey
+		}),
 	},
 	stamp: func(now, old *eval.Eval, index uint64) {
 		now.CreateIndex, now.ModifyIndex = index, index
@@ -40,6 +46,14 @@ func (s *Snap) Evals(w *Watch, prefix string) iter.Seq[*eval.Eval] {
 func (s *Snap) EvalsByJob(w *Watch, ns ids.Namespace, id ids.Job) iter.Seq[*eval.Eval] {
 	return evals.find(s, w, byJob, jobKey(ns, id))
 }
+
+// open files the evaluations that are not over.
+const open = "open"
+
+var openKey = KeyOf(open)
+
+// OpenEvals yields the evaluations that are pending or blocked, by id.
+func (s *Snap) OpenEvals(w *Watch) iter.Seq[*eval.Eval] { return evals.find(s, w, open, openKey) }
 
 // PutEval stores an evaluation; times that are zero become the command's.
 func (tx *Tx) PutEval(e *eval.Eval) {

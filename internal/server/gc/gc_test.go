@@ -1,0 +1,108 @@
+package gc
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/eval"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/server/fsm"
+	"berth/internal/testkit/localstate"
+)
+
+// stopped makes a job that ran once and was stopped, with everything about it ended.
+func stopped(t *testing.T, c *localstate.Cluster, id ids.Job) ids.Alloc {
+	c.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: "n"}})
+	c.Must(t, &fsm.JobRegister{Job: &job.Job{Namespace: ids.DefaultNamespace, ID: id, Type: job.TypeService}, Seed: ids.New()})
+	j := c.Store.Snapshot().Job(nil, ids.DefaultNamespace, id)
+	a := &alloc.Alloc{ID: ids.Alloc(ids.New()), Namespace: j.Namespace, Job: id, JobCreateIndex: j.CreateIndex, JobVersion: j.Version, Node: "n"}
+	c.Must(t, &fsm.PlanApply{Place: []*alloc.Alloc{a}})
+	c.Must(t, &fsm.JobDeregister{Namespace: ids.DefaultNamespace, Job: id, Seed: ids.New()})
+	c.Must(t, &fsm.PlanApply{Stop: []fsm.AllocStop{{Alloc: a.ID}}})
+	for e := range c.Store.Snapshot().Evals(nil, "") {
+		done := *e
+		done.Status = eval.StatusComplete
+		c.Must(t, &fsm.EvalUpdate{Evals: []*eval.Eval{&done}})
+	}
+	return a.ID
+}
+
+func TestAStoppedJobIsForgottenWhenItsTasksHaveEnded(t *testing.T) {
+	c := localstate.New(t)
+	gc := New(c.Store, c, Ages{}, slog.New(slog.DiscardHandler))
+	a := stopped(t, c, "web")
+	if _, err := gc.Force(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c.Store.Snapshot().Alloc(nil, a) == nil {
+		t.Fatal("an alloc whose node has not said that it ended is gone")
+	}
+	c.Must(t, &fsm.AllocClientUpdate{Allocs: []*alloc.Alloc{{ID: a, Node: "n", ClientStatus: alloc.ClientComplete}}})
+	if _, err := gc.Force(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := c.Store.Snapshot()
+	if s.Alloc(nil, a) != nil || s.Job(nil, ids.DefaultNamespace, "web") != nil {
+		t.Error("alloc or job stayed")
+	}
+	for e := range s.Evals(nil, "") {
+		t.Errorf("evaluation %s stayed", e.ID)
+	}
+}
+
+func TestYoungHistoryStaysUntilItIsOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := localstate.New(t)
+		gc := New(c.Store, c, Ages{}, slog.New(slog.DiscardHandler))
+		a := stopped(t, c, "web")
+		c.Must(t, &fsm.AllocClientUpdate{Allocs: []*alloc.Alloc{{ID: a, Node: "n", ClientStatus: alloc.ClientComplete}}})
+		collect := func() {
+			if _, err := gc.collect(t.Context(), DefaultAges); err != nil {
+				t.Fatal(err)
+			}
+		}
+		collect()
+		if c.Store.Snapshot().Alloc(nil, a) == nil {
+			t.Error("a young alloc is gone")
+		}
+		time.Sleep(DefaultAges.Evals)
+		collect()
+		if c.Store.Snapshot().Alloc(nil, a) != nil {
+			t.Error("an old alloc stayed")
+		}
+		time.Sleep(DefaultAges.Jobs)
+		collect()
+		if c.Store.Snapshot().Job(nil, ids.DefaultNamespace, "web") != nil {
+			t.Error("an old job stayed")
+		}
+	})
+}
+
+func TestALiveJobKeepsWhatItCountsOn(t *testing.T) {
+	c := localstate.New(t)
+	gc := New(c.Store, c, Ages{}, slog.New(slog.DiscardHandler))
+	c.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: "n"}})
+	c.Must(t, &fsm.JobRegister{Job: &job.Job{Namespace: ids.DefaultNamespace, ID: "web", Type: job.TypeService}, Seed: ids.New()})
+	j := c.Store.Snapshot().Job(nil, ids.DefaultNamespace, "web")
+	a := &alloc.Alloc{ID: "a", Namespace: j.Namespace, Job: j.ID, JobCreateIndex: j.CreateIndex, Node: "n"}
+	c.Must(t, &fsm.PlanApply{Place: []*alloc.Alloc{a}})
+	c.Must(t, &fsm.AllocClientUpdate{Seed: "s", Allocs: []*alloc.Alloc{{ID: "a", Node: "n", ClientStatus: alloc.ClientFailed}}})
+	if _, err := gc.Force(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c.Store.Snapshot().Alloc(nil, "a") == nil {
+		t.Error("a failed alloc that waits for its replacement is gone: nobody would know how often it failed")
+	}
+	pending := 0
+	for range c.Store.Snapshot().Evals(nil, "") {
+		pending++
+	}
+	if pending != 2 {
+		t.Errorf("%d evaluations, want those of the registration and of the failure", pending)
+	}
+}

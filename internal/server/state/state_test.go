@@ -1,0 +1,266 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/model/volume"
+)
+
+func write(t *testing.T, s *Store, index uint64, fn func(*Tx)) {
+	t.Helper()
+	err := s.Write(Stamp{Index: index, Time: time.Unix(int64(index), 0)}, func(tx *Tx) error { fn(tx); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func jobNamed(ns ids.Namespace, id ids.Job) *job.Job { return &job.Job{Namespace: ns, ID: id} }
+
+func TestListsAreInKeyOrderAndKeepToTheirNamespaceAndPrefix(t *testing.T) {
+	s := New()
+	write(t, s, 5, func(tx *Tx) {
+		for _, id := range []ids.Job{"b", "a/b", "a", "ab", "a\x00"} {
+			tx.PutJob(jobNamed("x", id))
+		}
+		tx.PutJob(jobNamed("xa", "a"))
+	})
+	list := func(ns ids.Namespace, prefix string) (out []string) {
+		for j := range s.Snapshot().Jobs(nil, ns, prefix) {
+			out = append(out, string(j.Namespace)+":"+string(j.ID))
+		}
+		return out
+	}
+	if got := list("x", ""); !slices.Equal(got, []string{"x:a", "x:a\x00", "x:a/b", "x:ab", "x:b"}) {
+		t.Errorf("all of x: %q", got)
+	}
+	if got := list("x", "a"); len(got) != 4 {
+		t.Errorf("x with prefix a: %q", got)
+	}
+	if got := list("*", "a"); len(got) != 5 {
+		t.Errorf("everywhere with prefix a: %q", got)
+	}
+	if j := s.Snapshot().Job(nil, "x", "a"); j == nil || j.ID != "a" {
+		t.Errorf("got %+v", j)
+	}
+}
+
+func TestASnapshotStandsStillWhileTheStateMovesOn(t *testing.T) {
+	s := New()
+	write(t, s, 1, func(tx *Tx) { tx.PutNode(&node.Node{ID: "n", Name: "old"}) })
+	before := s.Snapshot()
+	write(t, s, 2, func(tx *Tx) { tx.PutNode(&node.Node{ID: "n", Name: "new"}) })
+	if before.Node(nil, "n").Name != "old" || before.Index() != 1 {
+		t.Error("a snapshot moved")
+	}
+	n := s.Snapshot().Node(nil, "n")
+	if n.Name != "new" || n.CreateIndex != 1 || n.ModifyIndex != 2 {
+		t.Errorf("got %+v", n)
+	}
+}
+
+func TestAFailedStepLeavesNothingButItsIndex(t *testing.T) {
+	s := New()
+	refused := errors.New("no")
+	err := s.Write(Stamp{Index: 3}, func(tx *Tx) error {
+		tx.PutNode(&node.Node{ID: "n"})
+		if tx.Node(nil, "n") == nil {
+			t.Error("a step does not read what it wrote")
+		}
+		return refused
+	})
+	if !errors.Is(err, refused) || s.Snapshot().Node(nil, "n") != nil || s.Snapshot().Index() != 3 {
+		t.Errorf("%v, at %d", err, s.Snapshot().Index())
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		_ = s.Write(Stamp{Index: 4}, func(*Tx) error { panic("defect") })
+	}()
+	write(t, s, 5, func(tx *Tx) { tx.PutNode(&node.Node{ID: "n"}) }) // the store is not locked by it
+}
+
+func TestATransactionMayWriteWhileItReadsAList(t *testing.T) {
+	s := New()
+	write(t, s, 1, func(tx *Tx) {
+		for _, id := range []ids.Alloc{"a", "b", "c", "d"} {
+			tx.PutAlloc(&alloc.Alloc{ID: id, Node: "n"})
+		}
+	})
+	write(t, s, 2, func(tx *Tx) {
+		seen := 0
+		for a := range tx.AllocsByNode(nil, "n") {
+			seen++
+			n := *a
+			n.Node = "m"
+			tx.PutAlloc(&n)
+		}
+		if seen != 4 {
+			t.Errorf("saw %d", seen)
+		}
+	})
+	if got := len(slices.Collect(s.Snapshot().AllocsByNode(nil, "m"))); got != 4 {
+		t.Errorf("%d moved", got)
+	}
+}
+
+func TestTheIndexOfAReadGrowsWithItsAnswerAlone(t *testing.T) {
+	s := New()
+	index := func(ns ids.Namespace, id ids.Job) uint64 {
+		snap := s.Snapshot()
+		return snap.ReadIndex(Allocs, ModifiedAllocs(slices.Collect(snap.AllocsByJob(nil, ns, id)))...)
+	}
+	if got := index("d", "a"); got != 1 {
+		t.Errorf("of nothing: %d", got)
+	}
+	write(t, s, 7, func(tx *Tx) { tx.PutAlloc(&alloc.Alloc{ID: "1", Namespace: "d", Job: "a"}) })
+	write(t, s, 9, func(tx *Tx) { tx.PutAlloc(&alloc.Alloc{ID: "2", Namespace: "d", Job: "b"}) })
+	if a, b := index("d", "a"), index("d", "b"); a != 7 || b != 9 {
+		t.Errorf("a at %d, b at %d", a, b)
+	}
+	if got := s.Snapshot().TableIndex(Allocs); got != 9 {
+		t.Errorf("the table is at %d", got)
+	}
+	write(t, s, 11, func(tx *Tx) { tx.DeleteAlloc("1") })
+	if got := index("d", "a"); got != 11 {
+		t.Errorf("after the removal: %d", got)
+	}
+}
+
+func TestBlockWaitsForTheObjectAndNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		write(t, s, 1, func(tx *Tx) { tx.PutNode(&node.Node{ID: "n"}) })
+		reads := 0
+		read := func(snap *Snap, w *Watch) (uint64, error) {
+			reads++
+			return snap.Node(w, "n").ModifyIndex, nil
+		}
+		begin := time.Now()
+		if err := Block(t.Context(), s, 0, time.Hour, read); err != nil || time.Since(begin) != 0 || reads != 1 {
+			t.Errorf("without an index: %v after %s", err, time.Since(begin))
+		}
+		if err := Block(t.Context(), s, 1, time.Minute, read); err != nil || time.Since(begin) != time.Minute {
+			t.Errorf("the wait ended with %v after %s", err, time.Since(begin))
+		}
+		done := make(chan error)
+		go func() { done <- Block(t.Context(), s, 1, time.Hour, read) }()
+		synctest.Wait()
+		reads = 0
+		write(t, s, 2, func(tx *Tx) { tx.PutVolume(&volume.Volume{ID: volume.ID{Namespace: "d", ID: "v"}}) })
+		synctest.Wait()
+		if reads != 0 {
+			t.Error("a change elsewhere woke it")
+		}
+		write(t, s, 3, func(tx *Tx) { tx.PutNode(&node.Node{ID: "n"}) })
+		if err := <-done; err != nil || reads != 1 {
+			t.Errorf("woke with %v after %d reads", err, reads)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := Block(ctx, s, 3, time.Hour, read); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the caller's end came back as %v", err)
+		}
+	})
+}
+
+func TestARestoreWakesWhoeverWatchedTheOldState(t *testing.T) {
+	s, other := New(), New()
+	write(t, other, 9, func(tx *Tx) { tx.PutNode(&node.Node{ID: "n", Name: "restored"}) })
+	var b bytes.Buffer
+	if err := other.Snapshot().Persist(&b); err != nil {
+		t.Fatal(err)
+	}
+	w := NewWatch()
+	s.Snapshot().Node(w, "n")
+	if err := s.Restore(&b); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := w.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := s.SnapshotAt(ctx, 9)
+	if err != nil || snap.Node(nil, "n").Name != "restored" || snap.TableIndex(Nodes) != 9 {
+		t.Errorf("restored: %v", err)
+	}
+}
+
+func TestABrokenSnapshotIsRefusedWhole(t *testing.T) {
+	s := New()
+	write(t, s, 1, func(tx *Tx) { tx.PutNode(&node.Node{ID: "n"}) })
+	var b bytes.Buffer
+	if err := s.Snapshot().Persist(&b); err != nil {
+		t.Fatal(err)
+	}
+	whole := b.Bytes()
+	for cut := range len(whole) {
+		fresh := New()
+		write(t, fresh, 4, func(tx *Tx) { tx.PutNode(&node.Node{ID: "mine"}) })
+		if err := fresh.Restore(bytes.NewReader(whole[:cut])); err == nil {
+			t.Fatalf("cut off after %d of %d bytes it was taken", cut, len(whole))
+		}
+		if fresh.Snapshot().Node(nil, "mine") == nil {
+			t.Fatal("a refused snapshot took the state away")
+		}
+	}
+	var strange bytes.Buffer
+	for _, r := range []record{{Format: snapshotFormat}, {Table: "tomorrow", Object: []byte{0xa0}}, {Count: 2}} {
+		if err := writeRecord(&strange, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := New().Restore(&strange); err == nil {
+		t.Error("a table of a newer program was skipped")
+	}
+	if err := New().Restore(io.LimitReader(bytes.NewReader(nil), 0)); err == nil {
+		t.Error("nothing was taken as a snapshot")
+	}
+}
+
+func TestSummaryAndStatusFollowAllocs(t *testing.T) {
+	s := New()
+	write(t, s, 1, func(tx *Tx) {
+		j := jobNamed("d", "j")
+		j.Type, j.TaskGroups = job.TypeService, []*job.TaskGroup{{Name: "g"}, {Name: "h"}}
+		tx.PutJob(j)
+	})
+	view := func() (string, uint64) {
+		snap := s.Snapshot()
+		v, index := snap.JobView(nil, snap.Job(nil, "d", "j"))
+		if len(v.Summary) != 2 {
+			t.Errorf("summary of %d groups", len(v.Summary))
+		}
+		return v.Status, index
+	}
+	if st, _ := view(); st != job.StatusPending {
+		t.Errorf("at first: %s", st)
+	}
+	put := func(index uint64, client string) {
+		write(t, s, index, func(tx *Tx) {
+			tx.PutAlloc(&alloc.Alloc{ID: "1", Namespace: "d", Job: "j", JobCreateIndex: 1, TaskGroup: "g", ClientStatus: client})
+		})
+	}
+	put(2, alloc.ClientRunning)
+	if st, index := view(); st != job.StatusRunning || index != 2 {
+		t.Errorf("with a running alloc: %s at %d", st, index)
+	}
+	put(3, alloc.ClientFailed)
+	if st, index := view(); st != job.StatusDead || index != 3 {
+		t.Errorf("with a failed alloc: %s at %d", st, index)
+	}
+}
