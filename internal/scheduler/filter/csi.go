@@ -138,27 +138,54 @@ func reachable(from []plugin.Topology, at *plugin.Topology) bool {
 	return false
 }
 
-// slots counts the attach slots that the node has left for the plugins of the wanted volumes. Volumes that are there
-// already cost none.
+// slots counts the attach slots that the node has left for the plugins of the wanted volumes.
 func (c *CSI) slots(n *node.Node) string {
-	var need map[ids.Plugin]map[volume.ID]bool
+	limited := false
+	for _, i := range n.CSI {
+		limited = limited || i.MaxVolumes > 0
+	}
+	if !limited {
+		return ""
+	}
+	vols := make([]volume.ID, 0, len(c.wants))
 	for i := range c.wants {
-		w := &c.wants[i]
-		ready, _ := instance(n, w.volume.Spec.Plugin)
+		vols = append(vols, c.wants[i].ID)
+	}
+	return c.ledger.slotsFor(n, vols)
+}
+
+// Slots answers with the reason why a node has no attach slot left for the volumes of new claims; empty: it has.
+func (l *Ledger) Slots(n *node.Node, claims []*volume.Claim) string {
+	vols := make([]volume.ID, 0, len(claims))
+	for _, c := range claims {
+		vols = append(vols, c.Volume)
+	}
+	return l.slotsFor(n, vols)
+}
+
+// slotsFor counts: volumes that are on the node already cost no slot.
+func (l *Ledger) slotsFor(n *node.Node, vols []volume.ID) string {
+	need := map[ids.Plugin]map[volume.ID]bool{}
+	for _, id := range vols {
+		v := l.state.Volume(id)
+		if v == nil {
+			continue
+		}
+		ready, _ := instance(n, v.Spec.Plugin)
+		if ready == nil {
+			return fmt.Sprintf("CSI plugin %s is unhealthy on client %s", v.Spec.Plugin, n.ID)
+		}
 		if ready.MaxVolumes <= 0 {
 			continue
 		}
-		used := c.ledger.holdings(slotKey{n.ID, ready.Plugin})
-		if used[w.ID] {
+		used := l.holdings(slotKey{n.ID, ready.Plugin})
+		if used[id] {
 			continue
-		}
-		if need == nil {
-			need = map[ids.Plugin]map[volume.ID]bool{}
 		}
 		if need[ready.Plugin] == nil {
 			need[ready.Plugin] = map[volume.ID]bool{}
 		}
-		need[ready.Plugin][w.ID] = true
+		need[ready.Plugin][id] = true
 		if int64(len(used)+len(need[ready.Plugin])) > ready.MaxVolumes {
 			return fmt.Sprintf("CSI plugin %s has the maximum number of volumes on client %s", ready.Plugin, n.ID)
 		}

@@ -1,0 +1,109 @@
+package planner
+
+import (
+	"slices"
+	"sync"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/eval"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/model/plugin"
+	"berth/internal/model/volume"
+	"berth/internal/scheduler"
+	"berth/internal/scheduler/filter"
+	"berth/internal/server/state"
+)
+
+// Views shows snapshots of the state to the scheduler. The list of nodes is kept as long as it does not change.
+type Views struct {
+	mu    sync.Mutex
+	index uint64
+	nodes []*node.Node
+}
+
+// Of returns the scheduler's view of a snapshot.
+func (v *Views) Of(s *state.Snap) scheduler.View {
+	r := &reader{snap: s, views: v}
+	return scheduler.View{Jobs: r, Nodes: r, Volumes: r}
+}
+
+func (v *Views) list(s *state.Snap) []*node.Node {
+	index := s.TableIndex(state.Nodes)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.nodes == nil || v.index != index {
+		nodes := slices.Collect(s.Nodes(nil, ""))
+		if index < v.index {
+			return nodes // of an older snapshot: not worth keeping
+		}
+		v.index, v.nodes = index, nodes
+	}
+	return v.nodes
+}
+
+// reader reads one snapshot.
+type reader struct {
+	snap  *state.Snap
+	views *Views
+}
+
+func (r *reader) Job(ns ids.Namespace, id ids.Job) *job.Job { return r.snap.Job(nil, ns, id) }
+
+func (r *reader) JobVersion(ns ids.Namespace, id ids.Job, createIndex, version uint64) *job.Job {
+	return r.snap.JobVersion(nil, ns, id, createIndex, version)
+}
+
+func (r *reader) JobAllocs(ns ids.Namespace, id ids.Job) []*alloc.Alloc {
+	return slices.Collect(r.snap.AllocsByJob(nil, ns, id))
+}
+
+func (r *reader) JobEvals(ns ids.Namespace, id ids.Job) []*eval.Eval {
+	return slices.Collect(r.snap.EvalsByJob(nil, ns, id))
+}
+
+func (r *reader) Nodes() []*node.Node             { return r.views.list(r.snap) }
+func (r *reader) Node(id ids.Node) *node.Node     { return r.snap.Node(nil, id) }
+func (r *reader) Alloc(id ids.Alloc) *alloc.Alloc { return r.snap.Alloc(nil, id) }
+
+func (r *reader) NodeAllocs(id ids.Node) []*alloc.Alloc {
+	return slices.Collect(r.snap.AllocsByNode(nil, id))
+}
+
+func (r *reader) Volume(id volume.ID) *volume.Volume { return r.snap.Volume(nil, id) }
+
+func (r *reader) Claims(id volume.ID) []*volume.Claim {
+	return slices.Collect(r.snap.ClaimsByVolume(nil, id))
+}
+
+func (r *reader) Plugin(id ids.Plugin) *plugin.Record { return r.snap.Plugin(nil, id) }
+
+// Holdings lists what takes attach slots on a node: claims, attachments, and what the node itself knows of.
+func (r *reader) Holdings(id ids.Node) []filter.Holding {
+	var out []filter.Holding
+	for c := range r.snap.ClaimsByNode(nil, id) {
+		if v := r.snap.Volume(nil, c.Volume); v != nil {
+			out = append(out, filter.Holding{Plugin: v.Spec.Plugin, Volume: c.Volume})
+		}
+	}
+	for a := range r.snap.AttachmentsByNode(nil, id) {
+		if a.Presence.Exists() {
+			out = append(out, filter.Holding{Plugin: a.Plugin, Volume: a.Volume})
+		}
+	}
+	for i := range r.snap.InventoryOf(nil, id) {
+		if !i.Entry.Quiet() {
+			out = append(out, filter.Holding{Plugin: i.Entry.Plugin, Volume: holder(i.Entry)})
+		}
+	}
+	return out
+}
+
+// holder names the volume of an inventory entry; one that the cluster no longer knows takes a slot all the same.
+func holder(e volume.InventoryEntry) volume.ID {
+	if e.Volume.ID != "" {
+		return e.Volume
+	}
+	return volume.ID{ID: ids.Volume("external id " + e.ExternalID)}
+}

@@ -1,0 +1,72 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/model/eval"
+	"berth/internal/model/job"
+	"berth/internal/scheduler"
+	"berth/internal/server/fsm"
+	"berth/internal/wire"
+)
+
+// DryRun tells what a registration of the job would do, and commits nothing.
+func (s *Scheduling) DryRun(ctx context.Context, req *wire.JobPlanRequest) (*wire.JobPlanReply, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	snap := s.store.Snapshot()
+	old := snap.Job(nil, req.Job.Namespace, req.Job.ID)
+	now, err := nextVersion(old, req.Job, snap.Index())
+	if err != nil {
+		return nil, err
+	}
+	view := s.views.Of(snap)
+	view.Jobs = &asIf{Jobs: view.Jobs, job: now}
+	e := &eval.Eval{ID: ids.Eval(ids.New()), Namespace: now.Namespace, Job: now.ID, Type: now.Type, Priority: now.Priority,
+		TriggeredBy: eval.TriggerJobRegister, Status: eval.StatusPending, JobModifyIndex: now.JobModifyIndex}
+	_, why := scheduler.Schedule(view, e, time.Now())
+	reply := &wire.JobPlanReply{Old: old, Annotations: map[string]wire.GroupChanges{}, FailedTGAllocs: why.Failed}
+	for name, c := range why.Changes {
+		reply.Annotations[name] = wire.GroupChanges(c)
+	}
+	if old != nil {
+		reply.JobModifyIndex, reply.Index = old.JobModifyIndex, snap.Index()
+	}
+	return reply, nil
+}
+
+// nextVersion is the job as its registration would store it.
+func nextVersion(old, req *job.Job, index uint64) (*job.Job, error) {
+	j := *req
+	j.CreateIndex, j.Version, j.JobModifyIndex = index+1, 0, index+1
+	if old == nil {
+		return &j, nil
+	}
+	same, err := fsm.SameSpec(old, req)
+	if err != nil {
+		return nil, fault.Note(err, "plan", fmt.Sprintf("job %q", req.ID))
+	}
+	if same {
+		return old, nil
+	}
+	j.CreateIndex, j.Version = old.CreateIndex, old.Version+1
+	return &j, nil
+}
+
+// asIf shows the jobs as if one of them had been registered.
+type asIf struct {
+	scheduler.Jobs
+	job *job.Job
+}
+
+func (a *asIf) Job(ns ids.Namespace, id ids.Job) *job.Job {
+	if ns == a.job.Namespace && id == a.job.ID {
+		return a.job
+	}
+	return a.Jobs.Job(ns, id)
+}
