@@ -2,5 +2,5 @@ package server
 
 // builtIn lists the parts that every server has, in the order in which they are made.
 func builtIn(Config) []Part {
-	return []Part{storage}
+	return []Part{storage, scheduling}
 }
