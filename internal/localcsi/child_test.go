@@ -1,9 +1,16 @@
 package localcsi
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
+	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // runTestInChild runs one test of this binary in a process of its own.
@@ -17,4 +24,79 @@ func runTestInChild(t *testing.T, name string, env ...string) {
 		t.Fatalf("%v: %v\n%s", env, err, out)
 	}
 	t.Logf("%s", out)
+}
+
+const childEnv = "LOCALCSI_TEST_CHILD"
+
+// order is what a plugin in a process of its own is told.
+type order struct {
+	Endpoint, DataDir string
+	Attach            bool
+	KillAt            string // the name of a step
+	KillOn            int    // which time it is reached, from 1
+	Trace             string // file to which the names of steps are appended
+	Verbose           bool
+}
+
+func runChild(text string) error {
+	var o order
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	seen := 0
+	log := slog.New(slog.DiscardHandler)
+	if o.Verbose {
+		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return Run(context.Background(), Config{
+		Endpoint: o.Endpoint, DataDir: o.DataDir, NodeID: testNode, Attach: o.Attach, Log: log,
+		step: func(name string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if o.Trace != "" {
+				appendLine(o.Trace, name)
+			}
+			if name == o.KillAt {
+				if seen++; seen == o.KillOn {
+					_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+					select {}
+				}
+			}
+		},
+	})
+}
+
+func appendLine(path, line string) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintln(f, line)
+		f.Close()
+	}
+	if err != nil {
+		panic(err)
+	}
+}
+
+// spawn starts the plugin in a process of its own, in a mount namespace of its own if asked.
+func (w *world) spawn(o order, ownMounts bool) *exec.Cmd {
+	w.t.Helper()
+	o.Endpoint, o.DataDir, o.Attach = w.cfg.Endpoint, w.cfg.DataDir, w.cfg.Attach
+	o.Verbose = testing.Verbose()
+	text, err := json.Marshal(o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_ = os.Remove(w.socket())
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	if ownMounts {
+		cmd.SysProcAttr.Cloneflags = unix.CLONE_NEWNS
+	}
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	return cmd
 }

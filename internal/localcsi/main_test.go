@@ -26,15 +26,14 @@ const testNode = "node-a"
 
 // world is a plugin in this process, with directories as a caller gives them.
 type world struct {
-	t       *testing.T
-	cfg     Config
-	base    string
-	cancel  context.CancelFunc
-	done    chan error
-	conn    *grpc.ClientConn
-	ctl     csi.ControllerClient
-	node    csi.NodeClient
-	created []string
+	t      *testing.T
+	cfg    Config
+	base   string
+	cancel context.CancelFunc
+	done   chan error
+	conn   *grpc.ClientConn
+	ctl    csi.ControllerClient
+	node   csi.NodeClient
 }
 
 func needRoot(t *testing.T) {
@@ -80,14 +79,15 @@ func (w *world) start() {
 
 func (w *world) connect() {
 	w.t.Helper()
-	conn, err := grpc.NewClient(w.cfg.Endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"))
-	if err != nil {
-		w.t.Fatal(err)
+	for begun := time.Now(); time.Since(begun) < 5*time.Second; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(strings.TrimPrefix(w.cfg.Endpoint, "unix://")); err == nil {
+			break
+		}
 	}
-	w.conn, w.ctl, w.node = conn, csi.NewControllerClient(conn), csi.NewNodeClient(conn)
+	w.dial()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if _, err := csi.NewIdentityClient(conn).Probe(ctx, &csi.ProbeRequest{}, grpc.WaitForReady(true)); err != nil {
+	if _, err := csi.NewIdentityClient(w.conn).Probe(ctx, &csi.ProbeRequest{}, grpc.WaitForReady(true)); err != nil {
 		select {
 		case err := <-w.done:
 			w.t.Fatalf("the plugin ended: %v", err)
@@ -95,6 +95,15 @@ func (w *world) connect() {
 			w.t.Fatalf("probe: %v", err)
 		}
 	}
+}
+
+func (w *world) dial() {
+	w.t.Helper()
+	conn, err := grpc.NewClient(w.cfg.Endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.conn, w.ctl, w.node = conn, csi.NewControllerClient(conn), csi.NewNodeClient(conn)
 }
 
 func (w *world) stop() {
@@ -177,8 +186,8 @@ func (w *world) ourLoops() (out []loop.Info) {
 }
 
 func TestMain(m *testing.M) {
-	if cfg := os.Getenv("LOCALCSI_TEST_CHILD"); cfg != "" {
-		if err := runChild(cfg); err != nil {
+	if text := os.Getenv(childEnv); text != "" {
+		if err := runChild(text); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -186,5 +195,3 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
-
-func runChild(string) error { return nil }

@@ -74,6 +74,16 @@ func (p *Depot) StagedAt(v *store.Volume, s store.Staging) bool {
 	return p.Published(v, s.Path)
 }
 
+// DeviceOf tells which loop device a staging is on. For a file system the mount says so: its note may lack the number
+// when the plugin was killed between the mount and the note.
+func (p *Depot) DeviceOf(s store.Staging) (int, error) {
+	if s.FS == "" {
+		return s.Loop, nil
+	}
+	n, err := mount.At(s.Path)
+	return int(n.Minor), err
+}
+
 // ClearTarget unmounts what is at a target and removes the file or directory that a publication made there. It never
 // removes anything that has contents.
 func (p *Depot) ClearTarget(ctx context.Context, path string) error {

@@ -27,6 +27,8 @@ const (
 	nodes     = "/dev/loop"
 	maxTries  = 200
 	nodeGrace = 2 * time.Second
+
+	sectorSize = 512
 )
 
 // attaching serialises the two steps "which one is free" and "take it" within this process, so that only strangers
@@ -98,7 +100,9 @@ func Attach(ctx context.Context, image *os.File, opt Options) (int, *os.File, er
 }
 
 func configure(dev, image *os.File, opt Options) error {
-	cfg := unix.LoopConfig{Fd: uint32(image.Fd())}
+	// Without a sector size the kernel takes one that suits direct I/O on the file as it is now, which changes when its
+	// blocks become shared: the file system inside would not be mountable any more. With one it does without direct I/O.
+	cfg := unix.LoopConfig{Fd: uint32(image.Fd()), Size: sectorSize}
 	copy(cfg.Info.File_name[:63], opt.Label)
 	if opt.ReadOnly {
 		cfg.Info.Flags |= unix.LO_FLAGS_READ_ONLY

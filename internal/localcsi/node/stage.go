@@ -248,14 +248,18 @@ func (p *Server) finishStaging(ctx context.Context, v *store.Volume, s store.Sta
 
 // growFS lets the file system fill its volume, where it is visibly smaller.
 func (p *Server) growFS(ctx context.Context, v *store.Volume, s store.Staging) error {
-	size, err := loop.Size(s.Loop)
+	n, err := p.DeviceOf(s)
+	if err != nil {
+		return err
+	}
+	size, err := loop.Size(n)
 	if err == nil && size < v.Size {
-		err = loop.Grow(s.Loop)
+		err = loop.Grow(n)
 	}
 	if err != nil {
 		return err
 	}
-	has, err := image.Probe(loop.Path(s.Loop))
+	has, err := image.Probe(loop.Path(n))
 	if err != nil {
 		return err
 	}
@@ -267,7 +271,7 @@ func (p *Server) growFS(ctx context.Context, v *store.Volume, s store.Staging) e
 			p.VolumeID(v.Key), v.FS)
 	}
 	p.Log.Info("growing the file system", logkey.Volume, p.VolumeID(v.Key), "from", has.Bytes, "to", v.Size)
-	return image.GrowMounted(ctx, v.FS, loop.Path(s.Loop), s.Path)
+	return image.GrowMounted(ctx, v.FS, loop.Path(n), s.Path)
 }
 
 // giveToGroup lets a group write in the root directory of the volume and own what is made there. It is one change
