@@ -1,0 +1,244 @@
+package endpoint
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/server/fsm"
+	"berth/internal/server/state"
+	"berth/internal/testkit/localstate"
+	"berth/internal/wire"
+)
+
+// alone is a cluster of one that always leads.
+type alone struct{}
+
+func (alone) Ready(context.Context) error     { return nil }
+func (alone) Confirm(context.Context) error   { return nil }
+func (alone) Leading() bool                   { return true }
+func (alone) Status() *wire.SystemStatusReply { return &wire.SystemStatusReply{} }
+
+func (alone) Beat(ids.Node) time.Duration { return time.Second }
+
+func endpoints(t *testing.T) (*Endpoints, *localstate.Cluster) {
+	t.Helper()
+	c := localstate.New(t)
+	return New(Config{Store: c.Store, Proposer: c, Heartbeats: alone{}, Cluster: alone{}, Log: slog.New(slog.DiscardHandler)}), c
+}
+
+func mounting(driver string) *job.Job {
+	return &job.Job{Namespace: ids.DefaultNamespace, ID: "db", Type: job.TypeService, Priority: 50, TaskGroups: []*job.TaskGroup{{
+		Name: "data", Count: 1, Volumes: map[string]*job.VolumeRequest{"store": {Name: "store", Type: job.VolumeTypeCSI, Source: "vol1"}},
+		Tasks: []*job.Task{{Name: "redis", Driver: driver, VolumeMounts: []*job.VolumeMount{{Volume: "store", Destination: "/data"}}}},
+	}}}
+}
+
+func nodeWith(drivers map[string]*node.Driver) *node.Node {
+	return &node.Node{ID: ids.Node(ids.New()), Name: "n", Drivers: drivers}
+}
+
+func healthy(noMounts bool) *node.Driver {
+	return &node.Driver{Detected: true, Healthy: true, NoMounts: noMounts}
+}
+
+func TestAJobWhoseDriverCannotMountIsRefusedAtSubmit(t *testing.T) {
+	e, c := endpoints(t)
+	submit := func() (*wire.JobRegisterReply, error) {
+		return e.jobRegister(t.Context(), &wire.JobRegisterRequest{Job: mounting("raw_exec")})
+	}
+	done, err := submit()
+	if err != nil || len(done.Warnings) != 1 || !strings.Contains(done.Warnings[0], `"raw_exec"`) {
+		t.Fatalf("without any node: %v, %v", done, err)
+	}
+	c.Must(t, &fsm.NodeRegister{Node: nodeWith(map[string]*node.Driver{"raw_exec": healthy(true)})})
+	_, err = submit()
+	if !fault.Has(err, fault.Invalid) {
+		t.Fatalf("with a node that can't: %v", err)
+	}
+	for _, word := range []string{`"db"`, `"data"`, `"redis"`, `"raw_exec"`, `"store"`, "exec"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("the refusal does not name %s: %v", word, err)
+		}
+	}
+	able := nodeWith(map[string]*node.Driver{"raw_exec": healthy(false)})
+	c.Must(t, &fsm.NodeRegister{Node: able})
+	if done, err = submit(); err != nil || len(done.Warnings) != 0 {
+		t.Errorf("with one node that can: %+v, %v", done, err)
+	}
+	c.Must(t, &fsm.NodeEligibility{Node: able.ID, Eligibility: node.Ineligible})
+	if _, err = submit(); !fault.Has(err, fault.Invalid) {
+		t.Errorf("when the node that can takes nothing: %v", err)
+	}
+}
+
+func TestAJobNeedsANameAndANamespaceThatExist(t *testing.T) {
+	e, _ := endpoints(t)
+	for _, tc := range []struct {
+		job  *job.Job
+		kind fault.Kind
+	}{
+		{nil, fault.Invalid},
+		{&job.Job{ID: "a"}, fault.Invalid},
+		{&job.Job{ID: "a", Namespace: "*"}, fault.Invalid},
+		{&job.Job{ID: "../x", Namespace: "default"}, fault.Invalid},
+		{&job.Job{ID: "a\x00", Namespace: "default"}, fault.Invalid},
+		{&job.Job{ID: ids.Job(strings.Repeat("x", 300)), Namespace: "default"}, fault.Invalid},
+		{&job.Job{ID: "a", Namespace: "nowhere"}, fault.NotFound},
+	} {
+		if _, err := e.jobRegister(t.Context(), &wire.JobRegisterRequest{Job: tc.job}); !fault.Has(err, tc.kind) {
+			t.Errorf("%+v: %v", tc.job, err)
+		}
+		reply, err := e.jobValidate(t.Context(), &wire.JobValidateRequest{Job: tc.job})
+		if err != nil || len(reply.Errors) != 1 {
+			t.Errorf("validating %+v: %+v, %v", tc.job, reply, err)
+		}
+	}
+}
+
+func TestPagesFollowEachOtherWithoutGapsEvenWhenObjectsGo(t *testing.T) {
+	e, c := endpoints(t)
+	var want []string
+	for i := range 25 {
+		id := ids.Job(fmt.Sprintf("job-%02d", i))
+		c.Must(t, &fsm.JobRegister{Job: &job.Job{Namespace: ids.DefaultNamespace, ID: id, Type: job.TypeService}, Seed: ids.New()})
+		want = append(want, string(id))
+	}
+	for _, reverse := range []bool{false, true} {
+		var got []string
+		q := &wire.Query{Namespace: wire.AllNamespaces, PerPage: 10, Reverse: reverse}
+		for pages := 0; pages == 0 || q.NextToken != ""; pages++ {
+			reply, err := e.jobList(t.Context(), q)
+			if err != nil || pages > 3 {
+				t.Fatal(err, pages)
+			}
+			for _, v := range reply.Jobs {
+				got = append(got, string(v.Job.ID))
+			}
+			q.NextToken = reply.NextToken
+		}
+		if slices.Reverse(want); !reverse {
+			slices.Reverse(want)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("reverse %v: %v", reverse, got)
+		}
+	}
+	q := &wire.Query{Namespace: ids.DefaultNamespace, PerPage: 5, Prefix: "job-0"}
+	first, err := e.jobList(t.Context(), q)
+	if err != nil || first.NextToken != "default.job-05" {
+		t.Fatalf("next page is %q, %v", first.NextToken, err)
+	}
+	c.Must(t, &fsm.JobDeregister{Namespace: ids.DefaultNamespace, Job: "job-05", Purge: true, Seed: ids.New()})
+	q.NextToken = first.NextToken
+	second, err := e.jobList(t.Context(), q)
+	if err != nil || len(second.Jobs) != 4 || second.Jobs[0].Job.ID != "job-06" {
+		t.Errorf("after the first of the page was purged: %d jobs, %v", len(second.Jobs), err)
+	}
+}
+
+func TestTokensWithNumbersOrderAsNumbers(t *testing.T) {
+	if compareTokens("9.a", "10.a") >= 0 || compareTokens("10.b", "10.a") <= 0 || compareTokens("7.a", "7.a") != 0 {
+		t.Error("9 comes before 10, and ids decide among equals")
+	}
+}
+
+func TestPrefixesOfIdsMayComeWithoutHyphens(t *testing.T) {
+	full := "12345678-9abc-def0-1234-56789abcdef0"
+	bare := strings.ReplaceAll(full, "-", "")
+	for n := range len(bare) {
+		if p := uuidPrefix(bare[:n]); !strings.HasPrefix(full, p) {
+			t.Errorf("%q became %q", bare[:n], p)
+		}
+	}
+}
+
+func TestANodeIsPushedWhatItDoesNotKnowYet(t *testing.T) {
+	e, c := endpoints(t)
+	n := nodeWith(nil)
+	c.Must(t, &fsm.NodeRegister{Node: n})
+	c.Must(t, &fsm.JobRegister{Job: mounting("exec"), Seed: ids.New()})
+	place := func() ids.Alloc {
+		j := c.Store.Snapshot().Job(nil, ids.DefaultNamespace, "db")
+		a := &alloc.Alloc{ID: ids.Alloc(ids.New()), Namespace: j.Namespace, Job: j.ID, JobCreateIndex: j.CreateIndex, JobVersion: j.Version, Node: n.ID}
+		c.Must(t, &fsm.PlanApply{Place: []*alloc.Alloc{a}})
+		return a.ID
+	}
+	sent := pushed{}
+	next := func() (changed, gone []ids.Alloc) {
+		set, err := sent.next(e.cfg.Store.Snapshot(), state.NewWatch(), n.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range set.Bundles {
+			changed = append(changed, b.Alloc.ID)
+		}
+		return changed, set.Gone
+	}
+	a := place()
+	if got, _ := next(); !slices.Equal(got, []ids.Alloc{a}) {
+		t.Errorf("first: %v", got)
+	}
+	c.Must(t, &fsm.AllocClientUpdate{Allocs: []*alloc.Alloc{{ID: a, Node: n.ID, ClientStatus: alloc.ClientRunning}}})
+	if got, _ := next(); len(got) != 0 {
+		t.Errorf("its own report came back: %v", got)
+	}
+	b := place()
+	c.Must(t, &fsm.PlanApply{Stop: []fsm.AllocStop{{Alloc: a}}})
+	got, _ := next()
+	slices.Sort(got)
+	want := []ids.Alloc{a, b}
+	if slices.Sort(want); !slices.Equal(got, want) {
+		t.Errorf("a stop and a placement: %v", got)
+	}
+	c.Must(t, &fsm.AllocClientUpdate{Allocs: []*alloc.Alloc{{ID: a, Node: n.ID, ClientStatus: alloc.ClientComplete}}})
+	c.Must(t, &fsm.Collect{Allocs: []ids.Alloc{a}})
+	if got, gone := next(); len(got) != 0 || !slices.Equal(gone, []ids.Alloc{a}) {
+		t.Errorf("after it was forgotten: %v, gone %v", got, gone)
+	}
+}
+
+func TestASearchFindsByPrefixAndSaysWhenItLeavesOut(t *testing.T) {
+	e, c := endpoints(t)
+	for i := range 25 {
+		c.Must(t, &fsm.JobRegister{Job: &job.Job{Namespace: ids.DefaultNamespace, ID: ids.Job(fmt.Sprintf("web%02d", i)), Type: job.TypeService}, Seed: ids.New()})
+	}
+	got, err := e.search(t.Context(), &wire.SearchRequest{Namespace: ids.DefaultNamespace, Prefix: "web", Context: "all"})
+	if err != nil || len(got.Matches["jobs"]) != 20 || !got.Truncations["jobs"] || len(got.Matches["nodes"]) != 0 {
+		t.Errorf("%d jobs, truncated %v, %v", len(got.Matches["jobs"]), got.Truncations, err)
+	}
+	got, err = e.search(t.Context(), &wire.SearchRequest{Namespace: ids.DefaultNamespace, Prefix: "web2", Context: "jobs"})
+	if err != nil || len(got.Matches) != 1 || len(got.Matches["jobs"]) != 5 || got.Truncations["jobs"] {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestReadsOfNothingAnswerWithAnIndex(t *testing.T) {
+	e, _ := endpoints(t)
+	j, err := e.jobGet(t.Context(), &wire.JobRef{Query: wire.Query{Namespace: ids.DefaultNamespace}, Job: "none"})
+	if err != nil || j.Job != nil || j.Index == 0 || !j.KnownLeader {
+		t.Errorf("%+v, %v", j, err)
+	}
+	a, err := e.jobAllocs(t.Context(), &wire.JobAllocsRequest{Query: wire.Query{Namespace: ids.DefaultNamespace}, Job: "none"})
+	if err != nil || len(a.Allocs) != 0 || a.Index == 0 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if _, err := e.jobDeregister(t.Context(), &wire.JobDeregisterRequest{Namespace: ids.DefaultNamespace, Job: "none"}); !fault.Has(err, fault.NotFound) {
+		t.Errorf("stopping what is not there: %v", err)
+	}
+	if _, err := e.allocStop(t.Context(), &wire.AllocStopRequest{Alloc: "none"}); !fault.Has(err, fault.NotFound) {
+		t.Errorf("stopping an alloc that is not there: %v", err)
+	}
+	if _, err := e.nodeEligibility(t.Context(), &wire.NodeEligibilityRequest{Node: "none", Eligibility: "maybe"}); !fault.Has(err, fault.Invalid) {
+		t.Errorf("an eligibility that does not exist: %v", err)
+	}
+}
