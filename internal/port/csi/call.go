@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -136,6 +137,9 @@ func (k *call) send(ctx context.Context, req, resp proto.Message) error {
 }
 
 func (k *call) checkAlive(ctx context.Context) {
+	if k.c.conn.GetState() != connectivity.Ready {
+		k.c.end.signal() // the plugin is closing: what is under way may finish, nothing new begins
+	}
 	select {
 	case <-k.c.end.ch:
 		k.refuse(codes.Unavailable, fault.Unavailable, RetryBackoff, "the connection to the plugin has ended", "wait until the plugin is back")

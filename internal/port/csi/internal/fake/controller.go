@@ -370,66 +370,6 @@ func (p *Plugin) GetCapacity(context.Context, *pb.GetCapacityRequest) (*pb.GetCa
 	return out, err
 }
 
-// ControllerExpandVolume grows; an OFFLINE plugin refuses while the volume is in use.
-func (p *Plugin) ControllerExpandVolume(_ context.Context, r *pb.ControllerExpandVolumeRequest) (*pb.ControllerExpandVolumeResponse, error) {
-	if err := firstErr(p.offers(csi.CapExpand), need(r.GetVolumeId() != "", "volume id"), need(r.GetCapacityRange() != nil, "capacity range")); err != nil {
-		return nil, err
-	}
-	out := &pb.ControllerExpandVolumeResponse{}
-	err := p.store.update(func(st *state) error {
-		v := st.Volumes[r.GetVolumeId()]
-		if v == nil {
-			return status.Errorf(codes.NotFound, "volume %q does not exist", r.GetVolumeId())
-		}
-		if !p.cfg.Expansion.Has(csi.ExpandOnline) && (len(v.Attached) > 0 || len(v.Published) > 0) {
-			return status.Errorf(codes.FailedPrecondition, "volume %q is in use and the plugin expands offline only", v.ID)
-		}
-		want := max(v.Size, r.GetCapacityRange().GetRequiredBytes())
-		if l := r.GetCapacityRange().GetLimitBytes(); l > 0 && want > l || st.used()-v.Size+want > p.cfg.Capacity {
-			return status.Errorf(codes.OutOfRange, "the volume cannot be made %d bytes large", want)
-		}
-		v.Size = want
-		if out.NodeExpansionRequired = p.cfg.NodeExpand && r.GetVolumeCapability().GetBlock() == nil; !out.NodeExpansionRequired {
-			v.FSSize = v.Size
-		}
-		out.CapacityBytes = v.Size
-		return nil
-	})
-	return out, err
-}
-
-// checkMutable knows two parameters that can be changed.
-func checkMutable(m map[string]string) error {
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		if name != "iops" && name != "bandwidth" {
-			return status.Errorf(codes.InvalidArgument, "the parameter %q cannot be changed; there are iops and bandwidth", name)
-		}
-	}
-	return nil
-}
-
-// ControllerModifyVolume refuses unknown parameters and then applies nothing.
-func (p *Plugin) ControllerModifyVolume(_ context.Context, r *pb.ControllerModifyVolumeRequest) (*pb.ControllerModifyVolumeResponse, error) {
-	if err := firstErr(p.offers(csi.CapModify), need(r.GetVolumeId() != "", "volume id")); err != nil {
-		return nil, err
-	}
-	err := p.store.update(func(st *state) error {
-		v := st.Volumes[r.GetVolumeId()]
-		if v == nil {
-			return status.Errorf(codes.NotFound, "volume %q does not exist", r.GetVolumeId())
-		}
-		if err := checkMutable(r.GetMutableParameters()); err != nil {
-			return err
-		}
-		if v.Mutable == nil {
-			v.Mutable = map[string]string{}
-		}
-		maps.Copy(v.Mutable, r.GetMutableParameters())
-		return nil
-	})
-	return &pb.ControllerModifyVolumeResponse{}, err
-}
-
 // ControllerGetCapabilities advertises what the configuration says.
 func (p *Plugin) ControllerGetCapabilities(context.Context, *pb.ControllerGetCapabilitiesRequest) (*pb.ControllerGetCapabilitiesResponse, error) {
 	out := &pb.ControllerGetCapabilitiesResponse{}
