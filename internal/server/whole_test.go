@@ -1,0 +1,146 @@
+package server
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/eval"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/wire"
+)
+
+// startWhole runs a server with everything that belongs to it.
+func startWhole(t testing.TB) (*Server, wire.Conn) {
+	s := New(Config{DataDir: t.TempDir(), Dev: true})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx, Listeners{}) }()
+	conn, err := s.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = conn.Close()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the server ended with %v", err)
+		}
+	})
+	if err := s.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s, conn
+}
+
+// do makes a call that must succeed.
+func do[Req, Resp any](t testing.TB, c wire.Conn, m wire.Method[Req, Resp], req *Req) *Resp {
+	t.Helper()
+	resp, err := m.Call(t.Context(), c, req)
+	if err != nil {
+		t.Fatalf("%s: %v", m.Name(), err)
+	}
+	return resp
+}
+
+// session registers a node and opens its stream of allocs.
+func session(t testing.TB, c wire.Conn) (wire.NodeIdentity, *wire.Stream[wire.Empty, wire.AllocSet]) {
+	t.Helper()
+	id, info := testNode()
+	info.Datacenter, info.NodePool, info.Attributes = "dc1", "default", map[string]string{}
+	info.Resources = node.Resources{CPUShares: 1e6, CPUCores: 2, MemoryMB: 1e6, DiskMB: 1e6}
+	do(t, c, wire.NodeRegister, &wire.NodeRegisterRequest{NodeIdentity: id, Info: info})
+	stream, err := wire.NodeAllocs.Open(t.Context(), c, &wire.NodeAllocsRequest{NodeIdentity: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if set, err := stream.Recv(); err != nil || !set.Full {
+		t.Fatalf("the first set: %+v, %v", set, err)
+	}
+	return id, stream
+}
+
+func wholeJob(id ids.Job) *job.Job {
+	j := testJob(id)
+	j.NodePool = "default"
+	j.TaskGroups[0].EphemeralDisk = &job.EphemeralDisk{SizeMB: 10}
+	j.TaskGroups[0].Tasks[0].Resources = &job.Resources{CPU: 10, MemoryMB: 10}
+	j.TaskGroups[0].ReschedulePolicy = &job.ReschedulePolicy{Unlimited: true, Delay: time.Millisecond, DelayFunction: "constant"}
+	return j
+}
+
+// until receives until an alloc of the stream satisfies ok.
+func until(t testing.TB, stream *wire.Stream[wire.Empty, wire.AllocSet], ok func(alloc.Bundle) bool) *alloc.Alloc {
+	t.Helper()
+	for {
+		set, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range set.Bundles {
+			if ok(b) {
+				return b.Alloc
+			}
+		}
+	}
+}
+
+func TestAJobIsPlacedReplacedAndStoppedByTheWholeServer(t *testing.T) {
+	s, c := startWhole(t)
+	id, stream := session(t, c)
+	done := do(t, c, wire.JobRegister, &wire.JobRegisterRequest{Job: wholeJob("web")})
+	first := until(t, stream, func(b alloc.Bundle) bool { return b.Alloc.Job == "web" && b.Job.ID == "web" })
+	if first.Eval != done.Eval || first.DesiredStatus != alloc.DesiredRun || first.Node != id.Node {
+		t.Fatalf("pushed %+v", first)
+	}
+	ev := do(t, c, wire.EvalGet, &wire.EvalRef{Query: wire.Query{MinIndex: done.EvalCreateIndex, Wait: 5 * time.Second}, Eval: done.Eval})
+	if ev.Eval.Status != eval.StatusComplete {
+		t.Errorf("the evaluation is %s", ev.Eval.Status)
+	}
+
+	say := func(a ids.Alloc, status string) {
+		do(t, c, wire.NodeUpdate, &wire.NodeUpdateRequest{NodeIdentity: id, Allocs: []*alloc.Alloc{{ID: a, ClientStatus: status,
+			TaskStates: map[string]*alloc.TaskState{"t": {State: alloc.TaskDead, FinishedAt: time.Now(), Failed: status == alloc.ClientFailed}}}}})
+	}
+	say(first.ID, alloc.ClientFailed)
+	second := until(t, stream, func(b alloc.Bundle) bool { return b.Alloc.PreviousAlloc == first.ID })
+	say(second.ID, alloc.ClientRunning)
+	if got := s.Store().Snapshot().Alloc(nil, first.ID); got.NextAlloc != second.ID {
+		t.Errorf("the failed alloc is followed by %q", got.NextAlloc)
+	}
+
+	do(t, c, wire.JobDeregister, &wire.JobDeregisterRequest{Namespace: ids.DefaultNamespace, Job: "web"})
+	until(t, stream, func(b alloc.Bundle) bool { return b.Alloc.ID == second.ID && b.Alloc.DesiredStatus == alloc.DesiredStop })
+	say(second.ID, alloc.ClientComplete)
+	view := do(t, c, wire.JobGet, &wire.JobRef{Query: wire.Query{Namespace: ids.DefaultNamespace}, Job: "web"})
+	if view.Job.Status != job.StatusDead || view.Job.Summary["g"].Complete != 1 || view.Job.Summary["g"].Failed != 1 {
+		t.Errorf("the stopped job is %s with %+v", view.Job.Status, view.Job.Summary)
+	}
+	do(t, c, wire.SystemGC, &wire.Empty{})
+	for set, err := stream.Recv(); ; set, err = stream.Recv() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(set.Gone) == 2 {
+			break
+		}
+	}
+}
+
+// BenchmarkRegisterToPush measures the way from a registration to its alloc on the node's stream.
+func BenchmarkRegisterToPush(b *testing.B) {
+	s, c := startWhole(b)
+	_, stream := session(b, c)
+	before := s.Counters()
+	for b.Loop() {
+		id := ids.Job(ids.New())
+		do(b, c, wire.JobRegister, &wire.JobRegisterRequest{Job: wholeJob(id)})
+		until(b, stream, func(x alloc.Bundle) bool { return x.Alloc.Job == id })
+	}
+	after := s.Counters()
+	b.ReportMetric(float64(after.Appends-before.Appends)/float64(b.N), "fsyncs/op")
+	b.ReportMetric(float64(after.Entries-before.Entries)/float64(b.N), "entries/op")
+}
