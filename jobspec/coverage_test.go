@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/jobspec/hclfile"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -32,9 +33,9 @@ func TestEveryMemberOfAJobCanBeWritten(t *testing.T) {
 	w := &writer{}
 	w.body(reflect.TypeFor[jobBlock](), 1)
 	src := "job \"label-1\" {\n" + w.String() + "}\n"
-	r := newReport()
+	r := hclfile.NewReport()
 	job, _ := decodeJob(r, &ParseConfig{Path: "all.hcl", Source: []byte(src)})
-	if err := r.err(); err != nil {
+	if err := r.Err(); err != nil {
 		t.Fatalf("%v\n%s", err, numbered(src))
 	}
 	full := map[string]bool{}
@@ -89,7 +90,7 @@ type writer struct{ strings.Builder }
 func (w *writer) block(name string, elem reflect.Type, label string, depth int) {
 	pad := strings.Repeat("  ", depth)
 	labels := ""
-	for range schemaOf(elem).labels {
+	for range hclfile.SchemaOf(elem).Labels {
 		labels += fmt.Sprintf(" %q", label)
 	}
 	fmt.Fprintf(w, "%s%s%s {\n", pad, name, labels)
@@ -98,16 +99,16 @@ func (w *writer) block(name string, elem reflect.Type, label string, depth int) 
 }
 
 // sampleValue is a value that is not the zero value of the field.
-func sampleValue(t reflect.Type, f *field) string {
-	if t == reflect.TypeFor[api.VolumeRequest]() && f.name == "type" {
+func sampleValue(t reflect.Type, f *hclfile.Field) string {
+	if t == reflect.TypeFor[api.VolumeRequest]() && f.Name == "type" {
 		return `"csi"`
 	}
-	typ := f.typ
+	typ := f.Type
 	if typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
 	switch {
-	case typ == durationType:
+	case typ == reflect.TypeFor[time.Duration]():
 		return fmt.Sprintf("%q", 7*time.Second)
 	case typ.Kind() == reflect.String:
 		return `"x"`
@@ -123,22 +124,22 @@ func sampleValue(t reflect.Type, f *field) string {
 }
 
 func (w *writer) body(t reflect.Type, depth int) {
-	s := schemaOf(t)
+	s := hclfile.SchemaOf(t)
 	pad := strings.Repeat("  ", depth)
-	for _, name := range s.names() {
-		f := s.fields[name]
-		switch f.kind {
-		case kindLabel, kindMaybe:
-		case kindMap:
+	for _, name := range s.Names() {
+		f := s.Fields[name]
+		switch f.Kind {
+		case hclfile.KindLabel, hclfile.KindMaybe:
+		case hclfile.KindMap:
 			value := `"x"`
-			if f.typ.Elem().Kind() == reflect.Slice {
+			if f.Type.Elem().Kind() == reflect.Slice {
 				value = `["x"]`
 			}
 			fmt.Fprintf(w, "%s%s {\n%s  k = %s\n%s}\n", pad, name, pad, value, pad)
-		case kindAny:
+		case hclfile.KindAny:
 			fmt.Fprintf(w, "%s%s {\n%s  k = 1\n%s}\n", pad, name, pad, pad)
-		case kindBlock:
-			elem := f.typ
+		case hclfile.KindBlock:
+			elem := f.Type
 			for elem.Kind() != reflect.Struct {
 				elem = elem.Elem()
 			}
@@ -146,7 +147,7 @@ func (w *writer) body(t reflect.Type, depth int) {
 			if name == "port" {
 				fmt.Fprintf(w, "%sport \"dynamic\" {\n%s}\n", pad, pad)
 			}
-			if name == "identity" && repeatable(f) {
+			if name == "identity" && f.Repeatable() {
 				fmt.Fprintf(w, "%sidentity {\n%s}\n", pad, pad)
 			}
 		default:
@@ -205,9 +206,9 @@ const webJob = `job "web" {
 
 // Given the source of an observed job, when we decode it, then the JSON is what an unmodified client sent for it.
 func TestTheObservedJobIsDecodedAsOtherClientsDo(t *testing.T) {
-	r := newReport()
+	r := hclfile.NewReport()
 	job, _ := decodeJob(r, &ParseConfig{Path: "web.hcl", Source: []byte(webJob)})
-	if err := r.err(); err != nil {
+	if err := r.Err(); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile("../api/testdata/replies/PUT_jobs.200.json")

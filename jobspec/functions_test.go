@@ -1,4 +1,4 @@
-package jobspec
+package jobspec_test
 
 import (
 	"crypto/rand"
@@ -13,6 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"berth/jobspec"
+	"berth/jobspec/functions"
+
 	"golang.org/x/crypto/bcrypt"
 )
 
@@ -20,7 +23,7 @@ import (
 func evaluated(t *testing.T, expr string, files bool) (string, error) {
 	t.Helper()
 	src := "locals {\n  v = " + expr + "\n}\njob \"j\" {\n  meta = { v = jsonencode(local.v) }\n}\n"
-	job, err := Parse(ParseConfig{Path: "testdata/f.hcl", Source: []byte(src), AllowFileFunctions: files})
+	job, err := jobspec.Parse(jobspec.ParseConfig{Path: "testdata/f.hcl", Source: []byte(src), AllowFileFunctions: files})
 	if err != nil {
 		return "", err
 	}
@@ -106,7 +109,7 @@ var pureCases = map[string][][2]string{
 // Given every pure function, when it is called, then it gives what its name promises.
 func TestPureFunctions(t *testing.T) {
 	special := map[string]bool{"bcrypt": true, "rsadecrypt": true, "uuidv4": true}
-	for name := range pureFunctions {
+	for _, name := range functions.Pure() {
 		if len(pureCases[name]) == 0 && !special[name] {
 			t.Errorf("%s has no case", name)
 		}
@@ -169,7 +172,7 @@ func TestFileFunctions(t *testing.T) {
 		"fileset":    {fmt.Sprintf(`fileset(%q, "**/*.txt")`, dir), `["a.txt","sub/b.txt","sub/deep/c.txt"]`},
 		"pathexpand": {`pathexpand("/x")`, `"/x"`},
 	}
-	for name := range fileFunctions {
+	for _, name := range functions.File() {
 		c, ok := cases[name]
 		if !ok {
 			t.Errorf("%s has no case", name)

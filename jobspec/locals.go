@@ -3,25 +3,27 @@ package jobspec
 import (
 	"strings"
 
+	"berth/jobspec/hclfile"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
 
 // locals evaluates the locals blocks in the order of what they refer to.
-func (in *inputs) locals(s *scope) {
+func (in *inputs) locals(s *hclfile.Scope) {
 	attrs := map[string]*hclsyntax.Attribute{}
 	var order []string
-	for _, b := range in.doc.body.Blocks {
+	for _, b := range in.doc.Body.Blocks {
 		if b.Type != "locals" {
 			continue
 		}
 		for _, inner := range b.Body.Blocks {
-			in.report.add(inner.DefRange(), "locals holds name = value pairs, no blocks")
+			in.report.Add(inner.DefRange(), "locals holds name = value pairs, no blocks")
 		}
-		for _, a := range sortedAttrs(b.Body) {
+		for _, a := range hclfile.SortedAttrs(b.Body) {
 			if old, dup := attrs[a.Name]; dup {
-				in.report.add(a.NameRange, "the local %q is defined twice, first on line %d", a.Name, old.NameRange.Start.Line)
+				in.report.Add(a.NameRange, "the local %q is defined twice, first on line %d", a.Name, old.NameRange.Start.Line)
 				continue
 			}
 			attrs[a.Name] = a
@@ -29,7 +31,7 @@ func (in *inputs) locals(s *scope) {
 		}
 	}
 	if len(order) > 0 && len(order)+len(in.order) > maxNames {
-		in.report.add(attrs[order[0]].NameRange, "the document has more than %d variables and locals", maxNames)
+		in.report.Add(attrs[order[0]].NameRange, "the document has more than %d variables and locals", maxNames)
 		return
 	}
 	l := &localResolver{in: in, scope: s, attrs: attrs, values: map[string]cty.Value{}, state: map[string]int{}}
@@ -38,12 +40,12 @@ func (in *inputs) locals(s *scope) {
 			return
 		}
 	}
-	s.ctx.Variables["local"] = cty.ObjectVal(l.values)
+	s.Ctx.Variables["local"] = cty.ObjectVal(l.values)
 }
 
 type localResolver struct {
 	in     *inputs
-	scope  *scope
+	scope  *hclfile.Scope
 	attrs  map[string]*hclsyntax.Attribute
 	values map[string]cty.Value
 	state  map[string]int // 1 while being resolved, 2 when done
@@ -61,10 +63,10 @@ func (l *localResolver) resolve(name string, chain []string) bool {
 	case l.state[name] == 2:
 		return true
 	case l.state[name] == 1:
-		l.in.report.add(a.NameRange, "local.%s refers to itself: %s", name, strings.Join(append(chain, name), " → "))
+		l.in.report.Add(a.NameRange, "local.%s refers to itself: %s", name, strings.Join(append(chain, name), " → "))
 		return false
 	case len(chain) > maxLocalChain:
-		l.in.report.add(a.NameRange, "more than %d locals refer to one another in a row", maxLocalChain)
+		l.in.report.Add(a.NameRange, "more than %d locals refer to one another in a row", maxLocalChain)
 		return false
 	}
 	l.state[name] = 1
@@ -81,13 +83,13 @@ func (l *localResolver) resolve(name string, chain []string) bool {
 			return false
 		}
 	}
-	l.scope.ctx.Variables["local"] = cty.ObjectVal(l.values)
-	v, ok := l.scope.value(l.in.report, l.in.doc, a.Expr)
+	l.scope.Ctx.Variables["local"] = cty.ObjectVal(l.values)
+	v, ok := l.scope.Value(l.in.report, l.in.doc, a.Expr)
 	if !ok {
 		return false
 	}
-	l.in.measure("local."+name, v, a.NameRange, l.scope.sizes)
+	l.in.measure("local."+name, v, a.NameRange, l.scope.Sizes)
 	l.values[name] = v
 	l.state[name] = 2
-	return !l.in.report.failed()
+	return !l.in.report.Failed()
 }

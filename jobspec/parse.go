@@ -6,6 +6,8 @@ import (
 	"reflect"
 
 	"berth/api"
+	"berth/jobspec/functions"
+	"berth/jobspec/hclfile"
 
 	"github.com/hashicorp/hcl/v2"
 )
@@ -23,7 +25,7 @@ type ParseConfig struct {
 	Strict bool
 	// AllowFileFunctions lets expressions read the author's machine. A server never sets it.
 	AllowFileFunctions bool
-	// MaxSize bounds the document in bytes; 0 means MaxSource.
+	// MaxSize bounds the document in bytes; 0 means hclfile.MaxSource.
 	MaxSize int
 }
 
@@ -37,48 +39,43 @@ type VarFile struct {
 // Unset members stay nil: defaults are the server's. Members that are not built yet are refused by name. The error is
 // an *Error that lists every problem with its place.
 func Parse(cfg ParseConfig) (*api.Job, error) {
-	r := newReport()
-	if isJSON(cfg.Source) {
+	r := hclfile.NewReport()
+	if hclfile.IsJSON(cfg.Source) {
 		job := parseJSONJob(r, &cfg)
-		return job, r.err()
+		return job, r.Err()
 	}
 	job := parseJob(r, &cfg)
-	if err := r.err(); err != nil {
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	return job, nil
 }
 
-func isJSON(src []byte) bool {
-	src = bytes.TrimSpace(bytes.TrimPrefix(src, []byte("\xef\xbb\xbf")))
-	return len(src) > 0 && src[0] == '{'
-}
-
-func parseJSONJob(r *report, cfg *ParseConfig) *api.Job {
+func parseJSONJob(r *hclfile.Report, cfg *ParseConfig) *api.Job {
 	limit := cfg.MaxSize
 	if limit <= 0 {
-		limit = MaxSource
+		limit = hclfile.MaxSource
 	}
 	if len(cfg.Source) > limit {
-		r.addFile(cfg.Path, "the document has %d bytes, more than the %d that are allowed", len(cfg.Source), limit)
+		r.AddFile(cfg.Path, "the document has %d bytes, more than the %d that are allowed", len(cfg.Source), limit)
 		return nil
 	}
 	if len(cfg.Vars) > 0 || len(cfg.VarFiles) > 0 {
-		r.addFile(cfg.Path, "a job in JSON takes no variables; leave -var and -var-file out")
+		r.AddFile(cfg.Path, "a job in JSON takes no variables; leave -var and -var-file out")
 		return nil
 	}
 	job, unknown, err := api.DecodeJobStrict(bytes.TrimPrefix(cfg.Source, []byte("\xef\xbb\xbf")))
 	if err != nil {
-		r.addFile(cfg.Path, "%s", err)
+		r.AddFile(cfg.Path, "%s", err)
 		return nil
 	}
 	for _, name := range unknown {
-		r.addFile(cfg.Path, "a job has no member %s", name)
+		r.AddFile(cfg.Path, "a job has no member %s", name)
 	}
 	for _, f := range api.Unsupported(job) {
-		r.addFile(cfg.Path, "%s (%s)", f, f.Path)
+		r.AddFile(cfg.Path, "%s (%s)", f, f.Path)
 	}
-	if r.failed() {
+	if r.Failed() {
 		return nil
 	}
 	return job
@@ -113,70 +110,70 @@ type jobConsul struct {
 }
 
 // parseJob decodes a job and refuses by name and place what is not built.
-func parseJob(r *report, cfg *ParseConfig) *api.Job {
+func parseJob(r *hclfile.Report, cfg *ParseConfig) *api.Job {
 	job, at := decodeJob(r, cfg)
-	if job == nil || r.failed() {
+	if job == nil || r.Failed() {
 		return nil
 	}
-	places := at.paths(job)
+	places := at.Paths(job)
 	for _, f := range api.Unsupported(job) {
-		rng, ok := nearest(places, f.Path)
+		rng, ok := hclfile.Nearest(places, f.Path)
 		if !ok {
 			rng = hcl.Range{Filename: cfg.Path}
 		}
-		r.add(rng, "%s", f)
+		r.Add(rng, "%s", f)
 	}
 	return job
 }
 
-func decodeJob(r *report, cfg *ParseConfig) (*api.Job, positions) {
-	doc := openDocument(r, cfg.Path, cfg.Source, cfg.MaxSize, nil)
+func decodeJob(r *hclfile.Report, cfg *ParseConfig) (*api.Job, hclfile.Positions) {
+	doc := hclfile.Open(r, cfg.Path, cfg.Source, cfg.MaxSize, nil)
 	if doc == nil {
 		return nil, nil
 	}
-	base := &hcl.EvalContext{Functions: functionsFor(filepath.Dir(cfg.Path), cfg.AllowFileFunctions)}
+	base := &hcl.EvalContext{Functions: functions.For(filepath.Dir(cfg.Path), cfg.AllowFileFunctions)}
 	sc := newScope(r, doc, cfg, base)
 	if sc == nil {
 		return nil, nil
 	}
-	d := newDecoder(r, doc, jobSpecials)
-	for _, a := range sortedAttrs(doc.body) {
-		r.add(a.NameRange, "a job file has no attribute %q at its top; put it inside job \"…\" { … }", a.Name)
+	d := hclfile.NewDecoder(r, doc, jobSpecials)
+	for _, a := range hclfile.SortedAttrs(doc.Body) {
+		r.Add(a.NameRange, "a job file has no attribute %q at its top; put it inside job \"…\" { … }", a.Name)
 	}
-	jb := d.findJob(sc)
-	if jb == nil || r.failed() {
+	jb := findJob(d, sc)
+	if jb == nil || r.Failed() {
 		return nil, nil
 	}
-	return d.pushDown(jb), d.at
+	return pushDown(d, jb), d.At
 }
 
 // findJob decodes the one job block of the file.
-func (d *decoder) findJob(sc *scope) *jobBlock {
+func findJob(d *hclfile.Decoder, sc *hclfile.Scope) *jobBlock {
 	var found *jobBlock
-	for _, it := range d.expand(d.doc.body, sc) {
-		switch it.typ {
+	for _, it := range d.Expand(d.Source.Body, sc) {
+		switch it.Type {
 		case "variable", "variables", "locals":
 		case "job":
 			if found != nil {
-				d.report.add(it.rng, "the file has two jobs; write one job per file")
+				d.Report.Add(it.Range, "the file has two jobs; write one job per file")
 				return nil
 			}
 			found = &jobBlock{}
-			d.into(it, reflect.ValueOf(found).Elem())
+			d.Into(it, reflect.ValueOf(found).Elem())
 		default:
-			d.report.add(it.rng, "a job file has no block %q%s", it.typ, didYouMean(it.typ, []string{"job", "variable", "variables", "locals"}))
+			d.Report.Add(it.Range, "a job file has no block %q%s", it.Type, hclfile.DidYouMean(it.Type, []string{"job", "variable", "variables", "locals"}))
 		}
 	}
-	if found == nil && !d.report.failed() {
-		d.report.addFile(d.doc.path, "the file has no job \"…\" { … } block")
+	if found == nil && !d.Report.Failed() {
+		d.Report.AddFile(d.Source.Path, "the file has no job \"…\" { … } block")
 	}
 	return found
 }
 
 // pushDown gives the job its id and name and moves what stands above to the tasks it is meant for.
-func (d *decoder) pushDown(jb *jobBlock) *api.Job {
+func pushDown(d *hclfile.Decoder, jb *jobBlock) *api.Job {
 	job := &jb.Job
-	d.at.put(reflect.ValueOf(job).Elem(), "", d.at[jb][""])
+	d.At.Put(reflect.ValueOf(job).Elem(), "", d.At[jb][""])
 	if job.ID == nil {
 		job.ID = &jb.Label
 	}
@@ -186,11 +183,11 @@ func (d *decoder) pushDown(jb *jobBlock) *api.Job {
 	}
 	if jb.Consul != nil && jb.Consul.Namespace != "" {
 		job.ConsulNamespace = &jb.Consul.Namespace
-		d.at.put(reflect.ValueOf(job).Elem(), "ConsulNamespace", d.at[jb.Consul][""])
+		d.At.Put(reflect.ValueOf(job).Elem(), "ConsulNamespace", d.At[jb.Consul][""])
 	}
 	for _, g := range jb.TaskGroups {
 		group := &g.TaskGroup
-		d.at.put(reflect.ValueOf(group).Elem(), "", d.at[g][""])
+		d.At.Put(reflect.ValueOf(group).Elem(), "", d.At[g][""])
 		for _, task := range group.Tasks {
 			pushVault(task, g.Vault, g.Secrets)
 		}
@@ -205,7 +202,7 @@ func (d *decoder) pushDown(jb *jobBlock) *api.Job {
 			pushVault(task, jb.Vault, jb.Secrets)
 		}
 	}
-	d.uniqueNames(job)
+	uniqueNames(d, job)
 	return job
 }
 
@@ -217,17 +214,17 @@ func pushVault(task *api.Task, vault *api.Vault, secrets []*api.Secret) {
 }
 
 // uniqueNames refuses two groups, or two tasks of a group, of one name, where the place is still known.
-func (d *decoder) uniqueNames(job *api.Job) {
+func uniqueNames(d *hclfile.Decoder, job *api.Job) {
 	groups := map[string]bool{}
 	for _, g := range job.TaskGroups {
 		if groups[g.Name] {
-			d.report.add(d.at[g][""], "the job has two groups named %q; rename one", g.Name)
+			d.Report.Add(d.At[g][""], "the job has two groups named %q; rename one", g.Name)
 		}
 		groups[g.Name] = true
 		tasks := map[string]bool{}
 		for _, t := range g.Tasks {
 			if tasks[t.Name] {
-				d.report.add(d.at[t][""], "the group %q has two tasks named %q; rename one", g.Name, t.Name)
+				d.Report.Add(d.At[t][""], "the group %q has two tasks named %q; rename one", g.Name, t.Name)
 			}
 			tasks[t.Name] = true
 		}

@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"berth/api"
+	"berth/jobspec/hclfile"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -18,67 +19,67 @@ var constraintShortcuts = []string{"regexp", "version", "semver", "set_contains"
 var affinityShortcuts = []string{"regexp", "version", "semver", "set_contains", "set_contains_any", "set_contains_all"}
 
 // jobSpecials are the types of a job file that need more than their tags.
-var jobSpecials = map[reflect.Type]special{
-	reflect.TypeFor[api.Constraint]():      {extras: constraintShortcuts, finish: finishConstraint},
-	reflect.TypeFor[api.Affinity]():        {extras: affinityShortcuts, finish: finishAffinity},
-	reflect.TypeFor[api.NetworkResource](): {finish: finishNetwork},
-	reflect.TypeFor[api.PeriodicConfig]():  {finish: finishPeriodic},
-	reflect.TypeFor[api.Task]():            {finish: finishTask},
-	reflect.TypeFor[api.VolumeRequest](): {finish: finishVolume, refusal: map[string]string{
+var jobSpecials = map[reflect.Type]hclfile.Special{
+	reflect.TypeFor[api.Constraint]():      {Extras: constraintShortcuts, Finish: finishConstraint},
+	reflect.TypeFor[api.Affinity]():        {Extras: affinityShortcuts, Finish: finishAffinity},
+	reflect.TypeFor[api.NetworkResource](): {Finish: finishNetwork},
+	reflect.TypeFor[api.PeriodicConfig]():  {Finish: finishPeriodic},
+	reflect.TypeFor[api.Task]():            {Finish: finishTask},
+	reflect.TypeFor[api.VolumeRequest](): {Finish: finishVolume, Refusal: map[string]string{
 		"config": "write source beside type and read_only: volume \"name\" { type = \"host\"  source = \"…\" }",
 	}},
 }
 
-func finishConstraint(d *decoder, v reflect.Value, at hcl.Range, extras []extra) {
+func finishConstraint(d *hclfile.Decoder, v reflect.Value, at hcl.Range, extras []hclfile.Extra) {
 	c := v.Addr().Interface().(*api.Constraint)
 	shortcut(d, &c.LTarget, &c.Operand, &c.RTarget, at, extras)
 }
 
-func finishAffinity(d *decoder, v reflect.Value, at hcl.Range, extras []extra) {
+func finishAffinity(d *hclfile.Decoder, v reflect.Value, at hcl.Range, extras []hclfile.Extra) {
 	a := v.Addr().Interface().(*api.Affinity)
 	shortcut(d, &a.LTarget, &a.Operand, &a.RTarget, at, extras)
 }
 
 // shortcut applies the attributes that set operator and value at once, and the default operator.
-func shortcut(d *decoder, left, operand, right *string, at hcl.Range, extras []extra) {
+func shortcut(d *hclfile.Decoder, left, operand, right *string, at hcl.Range, extras []hclfile.Extra) {
 	used := ""
 	for _, e := range extras {
-		if e.value.IsNull() {
+		if e.Value.IsNull() {
 			continue
 		}
 		if used != "" || *operand != "" {
-			d.report.add(e.rng, "%s sets operator and value; there is another operator already", e.name)
+			d.Report.Add(e.Range, "%s sets operator and value; there is another operator already", e.Name)
 			return
 		}
-		used = e.name
-		switch e.name {
+		used = e.Name
+		switch e.Name {
 		case "distinct_hosts":
-			on, err := convert.Convert(e.value, cty.Bool)
+			on, err := convert.Convert(e.Value, cty.Bool)
 			if err != nil || on.IsNull() {
-				d.report.add(e.rng, "distinct_hosts must be true or false, not %s", describe(e.value))
+				d.Report.Add(e.Range, "distinct_hosts must be true or false, not %s", hclfile.Describe(e.Value))
 				return
 			}
 			*right = fmt.Sprint(on.True())
 		case "distinct_property":
-			text, err := toText(e.value)
+			text, err := hclfile.ToText(e.Value)
 			if err != nil {
-				d.report.add(e.rng, "distinct_property %s", err)
+				d.Report.Add(e.Range, "distinct_property %s", err)
 				return
 			}
 			*left = text
 		default:
-			text, err := toText(e.value)
+			text, err := hclfile.ToText(e.Value)
 			if err != nil {
-				d.report.add(e.rng, "%s %s", e.name, err)
+				d.Report.Add(e.Range, "%s %s", e.Name, err)
 				return
 			}
 			if *right != "" {
-				d.report.add(e.rng, "%s sets operator and value; remove value", e.name)
+				d.Report.Add(e.Range, "%s sets operator and value; remove value", e.Name)
 				return
 			}
 			*right = text
 		}
-		*operand = e.name
+		*operand = e.Name
 	}
 	if used == "set_contains_all" {
 		*operand = "set_contains"
@@ -86,47 +87,47 @@ func shortcut(d *decoder, left, operand, right *string, at hcl.Range, extras []e
 	if *operand == "" {
 		*operand = "="
 		if *left == "" {
-			d.report.add(at, "the block needs an attribute, and a value to compare it with")
+			d.Report.Add(at, "the block needs an attribute, and a value to compare it with")
 		}
 	}
 }
 
 // finishNetwork sorts ports into static and dynamic ones.
-func finishNetwork(d *decoder, v reflect.Value, at hcl.Range, _ []extra) {
+func finishNetwork(d *hclfile.Decoder, v reflect.Value, at hcl.Range, _ []hclfile.Extra) {
 	n := v.Addr().Interface().(*api.NetworkResource)
 	seen := map[string]bool{}
 	var dynamic []api.Port
 	for i, p := range n.DynamicPorts {
 		from := fmt.Sprintf("DynamicPorts[%d]", i)
-		rng := d.at[n][from]
+		rng := d.At[n][from]
 		if rng.Filename == "" {
 			rng = at
 		}
 		if seen[p.Label] {
-			d.report.add(rng, "the network has two ports with the label %q; rename one", p.Label)
+			d.Report.Add(rng, "the network has two ports with the label %q; rename one", p.Label)
 		}
 		seen[p.Label] = true
 		if p.Value < 0 || p.Value > 65535 {
-			d.report.add(rng, "the port %q has the static number %d, which is not between 1 and 65535", p.Label, p.Value)
+			d.Report.Add(rng, "the port %q has the static number %d, which is not between 1 and 65535", p.Label, p.Value)
 		}
 		if p.Value > 0 {
-			d.at.rename(n, from, fmt.Sprintf("ReservedPorts[%d]", len(n.ReservedPorts)))
+			d.At.Rename(n, from, fmt.Sprintf("ReservedPorts[%d]", len(n.ReservedPorts)))
 			n.ReservedPorts = append(n.ReservedPorts, p)
 			continue
 		}
-		d.at.rename(n, from, fmt.Sprintf("DynamicPorts[%d]", len(dynamic)))
+		d.At.Rename(n, from, fmt.Sprintf("DynamicPorts[%d]", len(dynamic)))
 		dynamic = append(dynamic, p)
 	}
 	n.DynamicPorts = dynamic
 }
 
-func finishPeriodic(_ *decoder, v reflect.Value, _ hcl.Range, _ []extra) {
+func finishPeriodic(_ *hclfile.Decoder, v reflect.Value, _ hcl.Range, _ []hclfile.Extra) {
 	cron := "cron"
 	v.Addr().Interface().(*api.PeriodicConfig).SpecType = &cron
 }
 
 // finishTask takes the default identity out of the named ones.
-func finishTask(d *decoder, v reflect.Value, _ hcl.Range, _ []extra) {
+func finishTask(d *hclfile.Decoder, v reflect.Value, _ hcl.Range, _ []hclfile.Extra) {
 	t := v.Addr().Interface().(*api.Task)
 	var named []*api.WorkloadIdentity
 	for _, id := range t.Identities {
@@ -135,7 +136,7 @@ func finishTask(d *decoder, v reflect.Value, _ hcl.Range, _ []extra) {
 			continue
 		}
 		if t.Identity != nil {
-			d.report.add(d.at[id][""], "the task %q has two identities named default; rename one", t.Name)
+			d.Report.Add(d.At[id][""], "the task %q has two identities named default; rename one", t.Name)
 		}
 		t.Identity = id
 	}
@@ -143,17 +144,17 @@ func finishTask(d *decoder, v reflect.Value, _ hcl.Range, _ []extra) {
 }
 
 // finishVolume checks what only the author's file can place.
-func finishVolume(d *decoder, v reflect.Value, at hcl.Range, _ []extra) {
+func finishVolume(d *hclfile.Decoder, v reflect.Value, at hcl.Range, _ []hclfile.Extra) {
 	vol := v.Addr().Interface().(*api.VolumeRequest)
-	if d.report.failed() {
+	if d.Report.Failed() {
 		return
 	}
 	switch {
 	case vol.Type == "":
-		d.report.add(at, "the volume %q has no type; write type = \"csi\" or type = \"host\"", vol.Name)
+		d.Report.Add(at, "the volume %q has no type; write type = \"csi\" or type = \"host\"", vol.Name)
 	case vol.Type != "csi" && vol.Type != "host":
-		d.report.add(at, "the volume %q has the type %q; there are csi and host", vol.Name, vol.Type)
+		d.Report.Add(at, "the volume %q has the type %q; there are csi and host", vol.Name, vol.Type)
 	case vol.Source == "":
-		d.report.add(at, "the volume %q has no source; name the volume, as in source = \"data\"", vol.Name)
+		d.Report.Add(at, "the volume %q has no source; name the volume, as in source = \"data\"", vol.Name)
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"berth/jobspec/functions"
+	"berth/jobspec/hclfile"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -26,8 +29,8 @@ type variable struct {
 
 // inputs resolves variables and locals of a document.
 type inputs struct {
-	report *report
-	doc    *document
+	report *hclfile.Report
+	doc    *hclfile.Source
 	cfg    *ParseConfig
 	funcs  *hcl.EvalContext
 	vars   map[string]*variable
@@ -35,7 +38,7 @@ type inputs struct {
 }
 
 // newScope reads the variable, variables and locals blocks and gives back what expressions of the job may use.
-func newScope(r *report, doc *document, cfg *ParseConfig, base *hcl.EvalContext) *scope {
+func newScope(r *hclfile.Report, doc *hclfile.Source, cfg *ParseConfig, base *hcl.EvalContext) *hclfile.Scope {
 	in := &inputs{report: r, doc: doc, cfg: cfg, funcs: base, vars: map[string]*variable{}}
 	in.declare()
 	in.assign()
@@ -44,8 +47,8 @@ func newScope(r *report, doc *document, cfg *ParseConfig, base *hcl.EvalContext)
 	for _, name := range in.order {
 		v := in.vars[name]
 		if v.value == cty.NilVal {
-			if !r.failed() {
-				r.add(v.rng, "the variable %q has no value and no default; give one with -var %s=…, a -var-file or NOMAD_VAR_%s", name, name, name)
+			if !r.Failed() {
+				r.Add(v.rng, "the variable %q has no value and no default; give one with -var %s=…, a -var-file or NOMAD_VAR_%s", name, name, name)
 			}
 			v.value = cty.DynamicVal
 		}
@@ -54,28 +57,28 @@ func newScope(r *report, doc *document, cfg *ParseConfig, base *hcl.EvalContext)
 	}
 	ctx := base.NewChild()
 	ctx.Variables = map[string]cty.Value{"var": cty.ObjectVal(values), "local": cty.EmptyObjectVal}
-	s := &scope{ctx: ctx, known: map[string]bool{"var": true, "local": true}, sizes: sizes}
-	if r.failed() {
+	s := &hclfile.Scope{Ctx: ctx, Known: map[string]bool{"var": true, "local": true}, Sizes: sizes}
+	if r.Failed() {
 		return nil
 	}
 	in.validate(s)
 	in.locals(s)
-	if r.failed() {
+	if r.Failed() {
 		return nil
 	}
 	return s
 }
 
 func (in *inputs) measure(name string, v cty.Value, rng hcl.Range, sizes map[string]int) {
-	size := valueSize(v, maxValue)
-	if size > maxValue {
-		in.report.add(rng, "%s is larger than %d bytes", name, maxValue)
+	size := functions.SizeOf(v, functions.MaxValue)
+	if size > functions.MaxValue {
+		in.report.Add(rng, "%s is larger than %d bytes", name, functions.MaxValue)
 	}
 	sizes[name] = size
 }
 
 func (in *inputs) declare() {
-	for _, b := range in.doc.body.Blocks {
+	for _, b := range in.doc.Body.Blocks {
 		switch b.Type {
 		case "variable":
 			in.declareBlock(b)
@@ -87,7 +90,7 @@ func (in *inputs) declare() {
 
 func (in *inputs) add(v *variable) bool {
 	if old, dup := in.vars[v.name]; dup {
-		in.report.add(v.rng, "the variable %q is declared twice, first on line %d", v.name, old.rng.Start.Line)
+		in.report.Add(v.rng, "the variable %q is declared twice, first on line %d", v.name, old.rng.Start.Line)
 		return false
 	}
 	in.vars[v.name] = v
@@ -100,56 +103,56 @@ var variableAttrs = []string{"type", "default", "description", "sensitive"}
 
 func (in *inputs) declareBlock(b *hclsyntax.Block) {
 	if len(b.Labels) != 1 || !hclsyntax.ValidIdentifier(b.Labels[0]) {
-		in.report.add(b.DefRange(), "a variable block has one label, a name of letters, digits, - and _")
+		in.report.Add(b.DefRange(), "a variable block has one label, a name of letters, digits, - and _")
 		return
 	}
 	v := &variable{name: b.Labels[0], block: b, rng: b.DefRange(), typ: cty.DynamicPseudoType}
 	if !in.add(v) {
 		return
 	}
-	for _, a := range sortedAttrs(b.Body) {
+	for _, a := range hclfile.SortedAttrs(b.Body) {
 		if !slices.Contains(variableAttrs, a.Name) {
-			in.report.add(a.NameRange, "a variable has no attribute %q; there are %s and the block validation", a.Name, strings.Join(variableAttrs, ", "))
+			in.report.Add(a.NameRange, "a variable has no attribute %q; there are %s and the block validation", a.Name, strings.Join(variableAttrs, ", "))
 		}
 	}
 	for _, inner := range b.Body.Blocks {
 		if inner.Type != "validation" {
-			in.report.add(inner.DefRange(), "a variable has no block %q; there is validation", inner.Type)
+			in.report.Add(inner.DefRange(), "a variable has no block %q; there is validation", inner.Type)
 		}
 	}
 	if a := b.Body.Attributes["type"]; a != nil {
 		typ, defaults, diags := typeexpr.TypeConstraintWithDefaults(a.Expr)
-		in.report.diags(diags)
+		in.report.Diags(diags)
 		if diags.HasErrors() {
 			return
 		}
 		v.typ, v.defaults = typ, defaults
 	}
 	if a := b.Body.Attributes["default"]; a != nil {
-		if val, ok := in.constant().value(in.report, in.doc, a.Expr); ok {
+		if val, ok := in.constant().Value(in.report, in.doc, a.Expr); ok {
 			in.set(v, val, a.Expr.Range())
 		}
 	}
 }
 
 func (in *inputs) declareMap(b *hclsyntax.Block) {
-	for _, a := range sortedAttrs(b.Body) {
+	for _, a := range hclfile.SortedAttrs(b.Body) {
 		v := &variable{name: a.Name, rng: a.NameRange, typ: cty.DynamicPseudoType}
 		if !in.add(v) {
 			continue
 		}
-		if val, ok := in.constant().value(in.report, in.doc, a.Expr); ok {
+		if val, ok := in.constant().Value(in.report, in.doc, a.Expr); ok {
 			in.set(v, val, a.Expr.Range())
 		}
 	}
 	for _, inner := range b.Body.Blocks {
-		in.report.add(inner.DefRange(), "variables holds name = default pairs, no blocks")
+		in.report.Add(inner.DefRange(), "variables holds name = default pairs, no blocks")
 	}
 }
 
 // constant is the scope of defaults and variable files: functions, but no references.
-func (in *inputs) constant() *scope {
-	return &scope{ctx: in.funcs, known: map[string]bool{}, literal: true}
+func (in *inputs) constant() *hclfile.Scope {
+	return &hclfile.Scope{Ctx: in.funcs, Known: map[string]bool{}, Literal: true}
 }
 
 // set gives a variable a value, converted to its type.
@@ -159,7 +162,7 @@ func (in *inputs) set(v *variable, val cty.Value, rng hcl.Range) {
 	}
 	out, err := convert.Convert(val, v.typ)
 	if err != nil {
-		in.report.add(rng, "the value of the variable %q does not fit its type %s: %s", v.name, typeexpr.TypeString(v.typ), err)
+		in.report.Add(rng, "the value of the variable %q does not fit its type %s: %s", v.name, typeexpr.TypeString(v.typ), err)
 		return
 	}
 	v.value, v.from = out, rng
@@ -181,7 +184,7 @@ func (in *inputs) assign() {
 		v := in.vars[name]
 		if v == nil {
 			if in.cfg.Strict {
-				in.report.addFile("-var "+name, "the job file declares no variable %q%s", name, in.suggest(name))
+				in.report.AddFile("-var "+name, "the job file declares no variable %q%s", name, in.suggest(name))
 			}
 			continue
 		}
@@ -189,7 +192,7 @@ func (in *inputs) assign() {
 	}
 }
 
-func (in *inputs) suggest(name string) string { return didYouMean(name, in.order) }
+func (in *inputs) suggest(name string) string { return hclfile.DidYouMean(name, in.order) }
 
 // setText gives a variable a value that was written as text outside of any file: a plain text where the variable is
 // one, else an HCL expression.
@@ -202,22 +205,22 @@ func (in *inputs) setText(v *variable, text, source string) {
 		in.set(v, cty.StringVal(text), hcl.Range{Filename: source})
 		return
 	}
-	if len(text) > MaxSource {
-		in.report.addFile(source, "the value has more than %d bytes", MaxSource)
+	if len(text) > hclfile.MaxSource {
+		in.report.AddFile(source, "the value has more than %d bytes", hclfile.MaxSource)
 		return
 	}
-	in.report.sources[source] = []byte(text)
+	in.report.AddSource(source, []byte(text))
 	tokens, _ := hclsyntax.LexExpression([]byte(text), source, hcl.InitialPos) // the parser reports what the lexer finds
-	if !checkBounds(in.report, tokens) {
+	if !hclfile.CheckBounds(in.report, tokens) {
 		return
 	}
 	e, diags := hclsyntax.ParseExpression([]byte(text), source, hcl.InitialPos)
-	in.report.diags(diags)
+	in.report.Diags(diags)
 	if diags.HasErrors() {
 		return
 	}
-	doc := &document{path: source, src: []byte(text)}
-	if val, ok := in.constant().value(in.report, doc, e); ok {
+	doc := &hclfile.Source{Path: source, Bytes: []byte(text)}
+	if val, ok := in.constant().Value(in.report, doc, e); ok {
 		in.set(v, val, e.Range())
 	}
 }
@@ -227,37 +230,37 @@ func (in *inputs) assignFile(f VarFile) {
 	if src == nil {
 		var err error
 		if !in.cfg.AllowFileFunctions {
-			in.report.addFile(f.Path, "variable files cannot be read here")
+			in.report.AddFile(f.Path, "variable files cannot be read here")
 			return
 		}
-		if src, err = readBounded(f.Path, MaxSource); err != nil {
-			in.report.addFile(f.Path, "%s", err)
+		if src, err = functions.ReadFile(f.Path, hclfile.MaxSource); err != nil {
+			in.report.AddFile(f.Path, "%s", err)
 			return
 		}
 	}
-	doc := openDocument(in.report, f.Path, src, MaxSource, quotedNames{})
+	doc := hclfile.Open(in.report, f.Path, src, hclfile.MaxSource, hclfile.QuotedNames{})
 	if doc == nil {
 		return
 	}
-	for _, b := range doc.body.Blocks {
-		in.report.add(b.DefRange(), "a variable file holds name = value pairs, no blocks")
+	for _, b := range doc.Body.Blocks {
+		in.report.Add(b.DefRange(), "a variable file holds name = value pairs, no blocks")
 	}
-	for _, a := range sortedAttrs(doc.body) {
-		v := in.vars[doc.attrName(a)]
+	for _, a := range hclfile.SortedAttrs(doc.Body) {
+		v := in.vars[doc.AttrName(a)]
 		if v == nil {
 			if in.cfg.Strict {
-				in.report.add(a.NameRange, "the job file declares no variable %q%s", a.Name, in.suggest(a.Name))
+				in.report.Add(a.NameRange, "the job file declares no variable %q%s", a.Name, in.suggest(a.Name))
 			}
 			continue
 		}
-		if val, ok := in.constant().value(in.report, doc, a.Expr); ok {
+		if val, ok := in.constant().Value(in.report, doc, a.Expr); ok {
 			in.set(v, val, a.Expr.Range())
 		}
 	}
 }
 
 // validate runs the validation blocks; they may use var only.
-func (in *inputs) validate(s *scope) {
+func (in *inputs) validate(s *hclfile.Scope) {
 	for _, name := range in.order {
 		v := in.vars[name]
 		if v.block == nil {
@@ -269,44 +272,44 @@ func (in *inputs) validate(s *scope) {
 	}
 }
 
-func (in *inputs) validateOne(s *scope, v *variable, b *hclsyntax.Block) {
-	for _, a := range sortedAttrs(b.Body) {
+func (in *inputs) validateOne(s *hclfile.Scope, v *variable, b *hclsyntax.Block) {
+	for _, a := range hclfile.SortedAttrs(b.Body) {
 		if a.Name != "condition" && a.Name != "error_message" {
-			in.report.add(a.NameRange, "validation has no attribute %q; there are condition and error_message", a.Name)
+			in.report.Add(a.NameRange, "validation has no attribute %q; there are condition and error_message", a.Name)
 		}
 	}
 	cond, message := b.Body.Attributes["condition"], b.Body.Attributes["error_message"]
 	if cond == nil || message == nil {
-		in.report.add(b.DefRange(), "validation needs condition and error_message")
+		in.report.Add(b.DefRange(), "validation needs condition and error_message")
 		return
 	}
-	got, ok := s.value(in.report, in.doc, cond.Expr)
+	got, ok := s.Value(in.report, in.doc, cond.Expr)
 	if !ok {
 		return
 	}
 	got, err := convert.Convert(got, cty.Bool)
 	if err != nil || got.IsNull() {
-		in.report.add(cond.Expr.Range(), "the condition must be true or false")
+		in.report.Add(cond.Expr.Range(), "the condition must be true or false")
 		return
 	}
 	if got.True() {
 		return
 	}
-	text, ok := s.value(in.report, in.doc, message.Expr)
+	text, ok := s.Value(in.report, in.doc, message.Expr)
 	if !ok {
 		return
 	}
 	text, err = convert.Convert(text, cty.String)
 	if err != nil || text.IsNull() {
-		in.report.add(message.Expr.Range(), "the error_message must be a text")
+		in.report.Add(message.Expr.Range(), "the error_message must be a text")
 		return
 	}
 	where := v.from
 	if where.Filename == "" || where.Start.Line == 0 {
-		in.report.add(b.DefRange(), "the value of the variable %q%s is refused: %s", v.name, given(where), text.AsString())
+		in.report.Add(b.DefRange(), "the value of the variable %q%s is refused: %s", v.name, given(where), text.AsString())
 		return
 	}
-	in.report.add(where, "the value of the variable %q is refused: %s", v.name, text.AsString())
+	in.report.Add(where, "the value of the variable %q is refused: %s", v.name, text.AsString())
 }
 
 func given(where hcl.Range) string {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/jobspec/hclfile"
 )
 
 // Volume is what a volume file describes: exactly one of CSI and Host is set.
@@ -58,10 +59,10 @@ type hostVolumeFile struct {
 	api.HostVolume
 }
 
-var volumeSpecials = func() map[reflect.Type]special {
+var volumeSpecials = func() map[reflect.Type]hclfile.Special {
 	out := maps.Clone(jobSpecials)
 	moved := "write it in a capability block: capability { access_mode = \"…\"  attachment_mode = \"…\" }"
-	out[reflect.TypeFor[csiVolumeFile]()] = special{refusal: map[string]string{
+	out[reflect.TypeFor[csiVolumeFile]()] = hclfile.Special{Refusal: map[string]string{
 		"access_mode":     moved,
 		"attachment_mode": moved,
 		"capacity":        "write capacity_min and capacity_max",
@@ -69,7 +70,7 @@ var volumeSpecials = func() map[reflect.Type]special {
 		"node_id":         "it belongs to volumes of type host; use topology_request",
 		"node_pool":       "it belongs to volumes of type host; use topology_request",
 	}}
-	out[reflect.TypeFor[hostVolumeFile]()] = special{refusal: map[string]string{
+	out[reflect.TypeFor[hostVolumeFile]()] = hclfile.Special{Refusal: map[string]string{
 		"access_mode":      moved,
 		"attachment_mode":  moved,
 		"mount_options":    "it belongs to volumes of type csi",
@@ -86,25 +87,25 @@ func ParseVolume(path string, src []byte) (*Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := newReport()
+	r := hclfile.NewReport()
 	vol := &Volume{}
 	switch typ {
 	case "csi":
 		var f csiVolumeFile
-		d := decodeLiteral(r, path, src, &f, volumeSpecials)
+		d := hclfile.DecodeInto(r, path, src, &f, volumeSpecials)
 		f.moveTopology()
-		if d != nil && !r.failed() {
+		if d != nil && !r.Failed() {
 			checkCSIVolume(d, &f.CSIVolume)
 		}
 		vol.CSI = &f.CSIVolume
 	case "host":
 		var f hostVolumeFile
-		if d := decodeLiteral(r, path, src, &f, volumeSpecials); d != nil && !r.failed() {
+		if d := hclfile.DecodeInto(r, path, src, &f, volumeSpecials); d != nil && !r.Failed() {
 			checkHostVolume(d, &f.HostVolume)
 		}
 		vol.Host = &f.HostVolume
 	}
-	if err := r.err(); err != nil {
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	return vol, nil
@@ -112,43 +113,43 @@ func ParseVolume(path string, src []byte) (*Volume, error) {
 
 // volumeType finds the type attribute at the top of a volume file.
 func volumeType(path string, src []byte) (string, error) {
-	r := newReport()
+	r := hclfile.NewReport()
 	var head volumeHead
-	d := &decoder{report: r}
-	if isJSON(src) {
-		d.doc = openJSON(r, path, src, MaxSource, reflect.TypeOf(head))
+	var doc *hclfile.Source
+	if hclfile.IsJSON(src) {
+		doc = hclfile.OpenJSON(r, path, src, hclfile.MaxSource, reflect.TypeOf(head))
 	} else {
-		d.doc = openDocument(r, path, src, MaxSource, mapNames(reflect.TypeFor[csiVolumeFile]()))
+		doc = hclfile.Open(r, path, src, hclfile.MaxSource, hclfile.MapNames(reflect.TypeFor[csiVolumeFile]()))
 	}
-	if d.doc == nil {
-		return "", r.err()
+	if doc == nil {
+		return "", r.Err()
 	}
-	sc := plainScope()
-	for _, a := range sortedAttrs(d.doc.body) {
-		if d.doc.attrName(a) != "type" {
+	sc := hclfile.PlainScope()
+	for _, a := range hclfile.SortedAttrs(doc.Body) {
+		if doc.AttrName(a) != "type" {
 			continue
 		}
-		val, ok := sc.value(r, d.doc, a.Expr)
+		val, ok := sc.Value(r, doc, a.Expr)
 		if !ok {
-			return "", r.err()
+			return "", r.Err()
 		}
 		typ := ""
-		if err := setValue(reflect.ValueOf(&typ).Elem(), val, kindAttr); err != nil {
-			r.add(a.Expr.Range(), "type %s", err)
-			return "", r.err()
+		if err := hclfile.SetValue(reflect.ValueOf(&typ).Elem(), val, hclfile.KindAttr); err != nil {
+			r.Add(a.Expr.Range(), "type %s", err)
+			return "", r.Err()
 		}
 		if typ != "csi" && typ != "host" {
-			r.add(a.Expr.Range(), "the volume type %q is not known; there are csi and host", typ)
-			return "", r.err()
+			r.Add(a.Expr.Range(), "the volume type %q is not known; there are csi and host", typ)
+			return "", r.Err()
 		}
 		return typ, nil
 	}
-	if len(d.doc.body.Blocks) > 0 && d.doc.body.Blocks[0].Type == "volume" {
-		r.add(d.doc.body.Blocks[0].DefRange(), "a volume file has the volume's attributes at its top, without a volume block around them")
-		return "", r.err()
+	if len(doc.Body.Blocks) > 0 && doc.Body.Blocks[0].Type == "volume" {
+		r.Add(doc.Body.Blocks[0].DefRange(), "a volume file has the volume's attributes at its top, without a volume block around them")
+		return "", r.Err()
 	}
-	r.addFile(path, "the file has no type; write type = \"csi\" or type = \"host\"")
-	return "", r.err()
+	r.AddFile(path, "the file has no type; write type = \"csi\" or type = \"host\"")
+	return "", r.Err()
 }
 
 // The modes of volumes, by type.
@@ -158,70 +159,70 @@ var (
 	attachmentModes = []string{"file-system", "block-device"}
 )
 
-func checkCSIVolume(d *decoder, v *api.CSIVolume) {
-	d.required(v.ID, "id")
-	d.required(v.PluginID, "plugin_id")
+func checkCSIVolume(d *hclfile.Decoder, v *api.CSIVolume) {
+	required(d, v.ID, "id")
+	required(d, v.PluginID, "plugin_id")
 	if v.Name == "" {
 		v.Name = v.ID
 	}
 	if len(v.RequestedCapabilities) == 0 {
-		d.report.addFile(d.doc.path, "the volume needs a block capability { access_mode = \"single-node-writer\"  attachment_mode = \"file-system\" }")
+		d.Report.AddFile(d.Source.Path, "the volume needs a block capability { access_mode = \"single-node-writer\"  attachment_mode = \"file-system\" }")
 	}
 	for _, c := range v.RequestedCapabilities {
-		d.mode(c, "AccessMode", "access_mode", c.AccessMode, csiAccessModes)
-		d.mode(c, "AttachmentMode", "attachment_mode", c.AttachmentMode, attachmentModes)
+		mode(d, c, "AccessMode", "access_mode", c.AccessMode, csiAccessModes)
+		mode(d, c, "AttachmentMode", "attachment_mode", c.AttachmentMode, attachmentModes)
 	}
 	if v.SnapshotID != "" && v.CloneID != "" {
-		d.report.add(d.at[v]["CloneID"], "a volume is made from a snapshot or from another volume, not both; remove snapshot_id or clone_id")
+		d.Report.Add(d.At[v]["CloneID"], "a volume is made from a snapshot or from another volume, not both; remove snapshot_id or clone_id")
 	}
-	d.capacity(v, "RequestedCapacityMax", v.RequestedCapacityMin, v.RequestedCapacityMax)
+	capacity(d, v, "RequestedCapacityMax", v.RequestedCapacityMin, v.RequestedCapacityMax)
 	if t := v.RequestedTopologies; t != nil {
 		for _, place := range slices.Concat(t.Required, t.Preferred) {
 			if len(place.Segments) == 0 {
-				d.report.add(d.at[place][""], "the topology has no segments; write segments { \"key\" = \"value\" }")
+				d.Report.Add(d.At[place][""], "the topology has no segments; write segments { \"key\" = \"value\" }")
 			}
 		}
 	}
 }
 
-func checkHostVolume(d *decoder, v *api.HostVolume) {
-	d.required(v.Name, "name")
+func checkHostVolume(d *hclfile.Decoder, v *api.HostVolume) {
+	required(d, v.Name, "name")
 	for _, c := range v.RequestedCapabilities {
-		d.mode(c, "AccessMode", "access_mode", c.AccessMode, hostAccessModes)
-		d.mode(c, "AttachmentMode", "attachment_mode", c.AttachmentMode, attachmentModes)
+		mode(d, c, "AccessMode", "access_mode", c.AccessMode, hostAccessModes)
+		mode(d, c, "AttachmentMode", "attachment_mode", c.AttachmentMode, attachmentModes)
 	}
-	d.capacity(v, "RequestedCapacityMaxBytes", v.RequestedCapacityMinBytes, v.RequestedCapacityMaxBytes)
+	capacity(d, v, "RequestedCapacityMaxBytes", v.RequestedCapacityMinBytes, v.RequestedCapacityMaxBytes)
 	for _, c := range v.Constraints {
 		if strings.HasPrefix(c.Operand, "distinct_") {
-			d.report.add(d.at[c][""], "a volume is placed on one node, so %s means nothing; remove the constraint", c.Operand)
+			d.Report.Add(d.At[c][""], "a volume is placed on one node, so %s means nothing; remove the constraint", c.Operand)
 		}
 	}
 }
 
-func (d *decoder) required(value, name string) {
+func required(d *hclfile.Decoder, value, name string) {
 	if value == "" {
-		d.report.addFile(d.doc.path, "the volume has no %s; write %s = \"…\"", name, name)
+		d.Report.AddFile(d.Source.Path, "the volume has no %s; write %s = \"…\"", name, name)
 	}
 }
 
-func (d *decoder) mode(owner any, member, name, value string, allowed []string) {
+func mode(d *hclfile.Decoder, owner any, member, name, value string, allowed []string) {
 	if slices.Contains(allowed, value) {
 		return
 	}
-	rng, ok := d.at[owner][member]
+	rng, ok := d.At[owner][member]
 	if !ok {
-		rng = d.at[owner][""]
+		rng = d.At[owner][""]
 	}
 	list := strings.Join(allowed, ", ")
 	if value == "" {
-		d.report.add(rng, "the capability has no %s; there are %s", name, list)
+		d.Report.Add(rng, "the capability has no %s; there are %s", name, list)
 		return
 	}
-	d.report.add(rng, "the %s %q is not known; there are %s%s", name, value, list, didYouMean(value, allowed))
+	d.Report.Add(rng, "the %s %q is not known; there are %s%s", name, value, list, hclfile.DidYouMean(value, allowed))
 }
 
-func (d *decoder) capacity(owner any, member string, least, most int64) {
+func capacity(d *hclfile.Decoder, owner any, member string, least, most int64) {
 	if most != 0 && most < least {
-		d.report.add(d.at[owner][member], "capacity_max (%d bytes) is less than capacity_min (%d bytes)", most, least)
+		d.Report.Add(d.At[owner][member], "capacity_max (%d bytes) is less than capacity_min (%d bytes)", most, least)
 	}
 }

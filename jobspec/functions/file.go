@@ -1,4 +1,4 @@
-package jobspec
+package functions
 
 import (
 	"encoding/base64"
@@ -48,8 +48,8 @@ func pathExpand(_, p string) (string, error) {
 	return filepath.Join(home, strings.TrimPrefix(p, "~")), nil
 }
 
-// readBounded reads a file of the author's machine.
-func readBounded(name string, limit int64) ([]byte, error) {
+// ReadFile reads a file of the author's machine.
+func ReadFile(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("read the file: %w", err)
@@ -66,7 +66,7 @@ func readBounded(name string, limit int64) ([]byte, error) {
 }
 
 func readText(dir, p string) (string, error) {
-	data, err := readBounded(resolve(dir, p), maxFile)
+	data, err := ReadFile(resolve(dir, p), maxFile)
 	if err != nil {
 		return "", err
 	}
@@ -77,7 +77,7 @@ func readText(dir, p string) (string, error) {
 }
 
 func readBase64(dir, p string) (string, error) {
-	data, err := readBounded(resolve(dir, p), maxFile)
+	data, err := ReadFile(resolve(dir, p), maxFile)
 	if err != nil {
 		return "", err
 	}

@@ -1,4 +1,4 @@
-package jobspec
+package hclfile
 
 import (
 	"bytes"
@@ -16,52 +16,51 @@ const (
 	maxBlocks = 10000 // blocks after the expansion of dynamic ones
 	maxOps    = 10000 // operators in a document: each may deepen an expression by one
 	maxIndex  = 20000 // opening brackets in a document
-	maxValue  = 1 << 20
 )
 
-// document is a parsed file.
-type document struct {
-	path string
-	src  []byte
-	body *hclsyntax.Body
-	keys map[int]string // real names of attributes that were quoted, by the byte at which they start
+// Source is a parsed file.
+type Source struct {
+	Path  string
+	Bytes []byte
+	Body  *hclsyntax.Body
+	keys  map[int]string // real names of attributes that were quoted, by the byte at which they start
 }
 
-// quotedNames asks for older writings to be understood: argument names in quotes, and maps as blocks on one line. Its
+// QuotedNames asks for older writings to be understood: argument names in quotes, and maps as blocks on one line. Its
 // keys are the names of the maps. Nil asks for none of it.
-type quotedNames map[string]bool
+type QuotedNames map[string]bool
 
-// openDocument parses HCL within the bounds.
-func openDocument(r *report, path string, src []byte, limit int, quoted quotedNames) *document {
+// Open parses HCL within the bounds.
+func Open(r *Report, path string, src []byte, limit int, quoted QuotedNames) *Source {
 	if limit <= 0 {
 		limit = MaxSource
 	}
 	if len(src) > limit {
-		r.addFile(path, "the document has %d bytes, more than the %d that are allowed; move large data into files or templates", len(src), limit)
+		r.AddFile(path, "the document has %d bytes, more than the %d that are allowed; move large data into files or templates", len(src), limit)
 		return nil
 	}
 	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
 	r.sources[path] = src
 	tokens, _ := hclsyntax.LexConfig(src, path, hcl.InitialPos) // the parser reports what the lexer finds
-	if !checkBounds(r, tokens) {
+	if !CheckBounds(r, tokens) {
 		return nil
 	}
-	doc := &document{path: path, src: src, keys: map[int]string{}}
+	doc := &Source{Path: path, Bytes: src, keys: map[int]string{}}
 	parsed := src
 	if quoted != nil {
 		parsed = doc.unquoteNames(tokens, quoted)
 	}
 	file, diags := hclsyntax.ParseConfig(parsed, path, hcl.InitialPos)
-	r.diags(diags)
+	r.Diags(diags)
 	if diags.HasErrors() {
 		return nil
 	}
-	doc.body = file.Body.(*hclsyntax.Body)
+	doc.Body = file.Body.(*hclsyntax.Body)
 	return doc
 }
 
-// checkBounds refuses what would make the parser or the evaluator recurse too deeply.
-func checkBounds(r *report, tokens hclsyntax.Tokens) bool {
+// CheckBounds refuses what would make the parser or the evaluator recurse too deeply.
+func CheckBounds(r *Report, tokens hclsyntax.Tokens) bool {
 	depth, ops, index := 0, 0, 0
 	for _, t := range tokens {
 		switch t.Type {
@@ -79,13 +78,13 @@ func checkBounds(r *report, tokens hclsyntax.Tokens) bool {
 		}
 		switch {
 		case depth > maxDepth:
-			r.add(t.Range, "the document is nested more than %d levels deep; flatten it", maxDepth)
+			r.Add(t.Range, "the document is nested more than %d levels deep; flatten it", maxDepth)
 			return false
 		case ops > maxOps:
-			r.add(t.Range, "the document has more than %d operators; compute values elsewhere and pass them as variables", maxOps)
+			r.Add(t.Range, "the document has more than %d operators; compute values elsewhere and pass them as variables", maxOps)
 			return false
 		case index > maxIndex:
-			r.add(t.Range, "the document has more than %d brackets; compute values elsewhere and pass them as variables", maxIndex)
+			r.Add(t.Range, "the document has more than %d brackets; compute values elsewhere and pass them as variables", maxIndex)
 			return false
 		}
 	}
@@ -94,8 +93,8 @@ func checkBounds(r *report, tokens hclsyntax.Tokens) bool {
 
 // unquoteNames rewrites `"name" = …` and `"name" { … }` in bodies to the unquoted form, byte for byte at the same
 // place. A name that is no identifier gets a stand-in of the same length, remembered in d.keys.
-func (d *document) unquoteNames(tokens hclsyntax.Tokens, maps quotedNames) []byte {
-	out := bytes.Clone(d.src)
+func (d *Source) unquoteNames(tokens hclsyntax.Tokens, maps QuotedNames) []byte {
+	out := bytes.Clone(d.Bytes)
 	bodies := []bool{true} // for each open brace: is it a body (not an object)?
 	itemStart, next := true, 0
 	for i := 0; i < len(tokens); i++ {
@@ -142,7 +141,7 @@ func opensBody(tokens hclsyntax.Tokens, brace int) bool {
 
 // inlineMap reports whether the brace at i opens a map that was written as a block on one line: `name { a = 1, b = 2 }`.
 // With an equals sign in the place of the space before the brace it is an attribute.
-func inlineMap(tokens hclsyntax.Tokens, i int, maps quotedNames) bool {
+func inlineMap(tokens hclsyntax.Tokens, i int, maps QuotedNames) bool {
 	prev, name := tokens[i-1], ""
 	switch {
 	case prev.Type == hclsyntax.TokenIdent:
@@ -183,7 +182,7 @@ func quotedName(tokens hclsyntax.Tokens, i int) bool {
 }
 
 // standIn puts an identifier in the place of the quoted name in out[from:to].
-func (d *document) standIn(out []byte, from, to int, name string, next *int) {
+func (d *Source) standIn(out []byte, from, to int, name string, next *int) {
 	if hclsyntax.ValidIdentifier(name) {
 		copy(out[from:to], " "+name+" ")
 		return
@@ -194,7 +193,7 @@ func (d *document) standIn(out []byte, from, to int, name string, next *int) {
 			return // too short for a stand-in: the parser will name it
 		}
 		id += string(bytes.Repeat([]byte{'_'}, to-from-len(id)))
-		if !bytes.Contains(d.src, []byte(id)) {
+		if !bytes.Contains(d.Bytes, []byte(id)) {
 			copy(out[from:to], id)
 			d.keys[from] = name
 			*next++
@@ -203,8 +202,8 @@ func (d *document) standIn(out []byte, from, to int, name string, next *int) {
 	}
 }
 
-// attrName is the name of an attribute as its author wrote it.
-func (d *document) attrName(a *hclsyntax.Attribute) string {
+// AttrName is the name of an attribute as its author wrote it.
+func (d *Source) AttrName(a *hclsyntax.Attribute) string {
 	if name, ok := d.keys[a.NameRange.Start.Byte]; ok {
 		return name
 	}

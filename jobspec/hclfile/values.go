@@ -1,4 +1,4 @@
-package jobspec
+package hclfile
 
 import (
 	"encoding"
@@ -17,14 +17,14 @@ import (
 
 var durationType = reflect.TypeFor[time.Duration]()
 
-// setValue puts an HCL value into a Go value. Null leaves it as it is.
-func setValue(dst reflect.Value, v cty.Value, k kind) error {
+// SetValue puts an HCL value into a Go value. Null leaves it as it is.
+func SetValue(dst reflect.Value, v cty.Value, k Kind) error {
 	if v.IsNull() {
 		return nil
 	}
 	if dst.Kind() == reflect.Pointer {
 		elem := reflect.New(dst.Type().Elem())
-		if err := setValue(elem.Elem(), v, k); err != nil {
+		if err := SetValue(elem.Elem(), v, k); err != nil {
 			return err
 		}
 		dst.Set(elem)
@@ -38,7 +38,7 @@ func setValue(dst reflect.Value, v cty.Value, k kind) error {
 		dst.SetInt(int64(d))
 		return nil
 	}
-	if k == kindBytes {
+	if k == KindBytes {
 		n, err := toBytes(v)
 		if err != nil {
 			return err
@@ -46,7 +46,7 @@ func setValue(dst reflect.Value, v cty.Value, k kind) error {
 		return setInt(dst, big.NewInt(n))
 	}
 	if u, ok := dst.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		text, err := toText(v)
+		text, err := ToText(v)
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func setValue(dst reflect.Value, v cty.Value, k kind) error {
 func setPlain(dst reflect.Value, v cty.Value) error {
 	switch dst.Kind() {
 	case reflect.String:
-		text, err := toText(v)
+		text, err := ToText(v)
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func setPlain(dst reflect.Value, v cty.Value) error {
 	case reflect.Bool:
 		b, err := convert.Convert(v, cty.Bool)
 		if err != nil {
-			return fmt.Errorf("must be true or false, not %s", describe(v))
+			return fmt.Errorf("must be true or false, not %s", Describe(v))
 		}
 		dst.SetBool(b.True())
 		return nil
@@ -81,7 +81,7 @@ func setPlain(dst reflect.Value, v cty.Value) error {
 	case reflect.Float32, reflect.Float64:
 		n, err := convert.Convert(v, cty.Number)
 		if err != nil {
-			return fmt.Errorf("must be a number, not %s", describe(v))
+			return fmt.Errorf("must be a number, not %s", Describe(v))
 		}
 		f, _ := n.AsBigFloat().Float64()
 		dst.SetFloat(f)
@@ -103,7 +103,7 @@ func setPlain(dst reflect.Value, v cty.Value) error {
 
 func setSlice(dst reflect.Value, v cty.Value) error {
 	if !isList(v.Type()) {
-		return fmt.Errorf("must be a list, not %s; put it in brackets: [ … ]", describe(v))
+		return fmt.Errorf("must be a list, not %s; put it in brackets: [ … ]", Describe(v))
 	}
 	out := reflect.MakeSlice(dst.Type(), 0, v.LengthInt())
 	for it := v.ElementIterator(); it.Next(); {
@@ -112,7 +112,7 @@ func setSlice(dst reflect.Value, v cty.Value) error {
 			return fmt.Errorf("element %s is null", i.AsBigFloat().Text('f', 0))
 		}
 		elem := reflect.New(dst.Type().Elem()).Elem()
-		if err := setValue(elem, ev, kindAttr); err != nil {
+		if err := SetValue(elem, ev, KindAttr); err != nil {
 			return fmt.Errorf("element %d: %w", out.Len(), err)
 		}
 		out = reflect.Append(out, elem)
@@ -123,7 +123,7 @@ func setSlice(dst reflect.Value, v cty.Value) error {
 
 func setMap(dst reflect.Value, v cty.Value) error {
 	if !isMap(v.Type()) {
-		return fmt.Errorf("must be a map of names and values, not %s", describe(v))
+		return fmt.Errorf("must be a map of names and values, not %s", Describe(v))
 	}
 	out := reflect.MakeMap(dst.Type())
 	for it := v.ElementIterator(); it.Next(); {
@@ -132,7 +132,7 @@ func setMap(dst reflect.Value, v cty.Value) error {
 			continue // null is unset
 		}
 		elem := reflect.New(dst.Type().Elem()).Elem()
-		if err := setValue(elem, ev, kindAttr); err != nil {
+		if err := SetValue(elem, ev, KindAttr); err != nil {
 			return fmt.Errorf("%q: %w", key.AsString(), err)
 		}
 		out.SetMapIndex(reflect.ValueOf(key.AsString()).Convert(dst.Type().Key()), elem)
@@ -144,7 +144,8 @@ func setMap(dst reflect.Value, v cty.Value) error {
 func isList(t cty.Type) bool { return t.IsTupleType() || t.IsListType() || t.IsSetType() }
 func isMap(t cty.Type) bool  { return t.IsObjectType() || t.IsMapType() }
 
-func describe(v cty.Value) string {
+// Describe names a value for a message: its kind, and a scalar itself.
+func Describe(v cty.Value) string {
 	switch t := v.Type(); {
 	case t == cty.String:
 		return fmt.Sprintf("the text %q", shorten(v.AsString()))
@@ -168,10 +169,11 @@ func shorten(s string) string {
 	return s
 }
 
-func toText(v cty.Value) (string, error) {
+// ToText is a value as text; numbers and truth values have one.
+func ToText(v cty.Value) (string, error) {
 	out, err := convert.Convert(v, cty.String)
 	if err != nil {
-		return "", fmt.Errorf("must be a text, not %s", describe(v))
+		return "", fmt.Errorf("must be a text, not %s", Describe(v))
 	}
 	return out.AsString(), nil
 }
@@ -179,11 +181,11 @@ func toText(v cty.Value) (string, error) {
 func toInteger(v cty.Value) (*big.Int, error) {
 	n, err := convert.Convert(v, cty.Number)
 	if err != nil || n.IsNull() {
-		return nil, fmt.Errorf("must be a whole number, not %s", describe(v))
+		return nil, fmt.Errorf("must be a whole number, not %s", Describe(v))
 	}
 	i, accuracy := n.AsBigFloat().Int(nil)
 	if i == nil || accuracy != big.Exact {
-		return nil, fmt.Errorf("must be a whole number, not %s", describe(n))
+		return nil, fmt.Errorf("must be a whole number, not %s", Describe(n))
 	}
 	return i, nil
 }
@@ -221,7 +223,7 @@ func toDuration(v cty.Value) (time.Duration, error) {
 	}
 	n, err := toInteger(v)
 	if err != nil {
-		return 0, fmt.Errorf("must be a duration like \"30s\", not %s", describe(v))
+		return 0, fmt.Errorf("must be a duration like \"30s\", not %s", Describe(v))
 	}
 	if !n.IsInt64() {
 		return 0, fmt.Errorf("the duration %s is out of range", shorten(n.String()))

@@ -1,4 +1,4 @@
-package jobspec
+package functions
 
 import (
 	"crypto/md5"

@@ -1,4 +1,4 @@
-package jobspec
+package hclfile
 
 import (
 	"bytes"
@@ -30,40 +30,46 @@ type jsonMember struct {
 	value *jsonNode
 }
 
-// openJSON parses JSON into the same form as HCL, guided by the struct type that it is meant for: members of block
+// IsJSON tells JSON from HCL by the first letter that is not blank.
+func IsJSON(src []byte) bool {
+	src = bytes.TrimSpace(bytes.TrimPrefix(src, []byte("\xef\xbb\xbf")))
+	return len(src) > 0 && src[0] == '{'
+}
+
+// OpenJSON parses JSON into the same form as HCL, guided by the struct type that it is meant for: members of block
 // fields become blocks, everything else attributes.
-func openJSON(r *report, path string, src []byte, limit int, t reflect.Type) *document {
+func OpenJSON(r *Report, path string, src []byte, limit int, t reflect.Type) *Source {
 	if limit <= 0 {
 		limit = MaxSource
 	}
 	if len(src) > limit {
-		r.addFile(path, "the document has %d bytes, more than the %d that are allowed", len(src), limit)
+		r.AddFile(path, "the document has %d bytes, more than the %d that are allowed", len(src), limit)
 		return nil
 	}
 	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
 	r.sources[path] = src
 	p := &jsonParser{report: r, path: path, src: src, dec: json.NewDecoder(bytes.NewReader(src))}
 	p.dec.UseNumber()
-	root := p.value(0)
+	root := p.Value(0)
 	if root != nil {
 		if _, err := p.dec.Token(); !errors.Is(err, io.EOF) {
 			p.fail("there is more text after the JSON document")
 		}
 	}
-	if r.failed() {
+	if r.Failed() {
 		return nil
 	}
 	if !root.object {
-		r.add(root.rng, "the document must be a JSON object")
+		r.Add(root.rng, "the document must be a JSON object")
 		return nil
 	}
-	doc := &document{path: path, src: src, keys: map[int]string{}}
-	doc.body = p.body(root, t)
+	doc := &Source{Path: path, Bytes: src, keys: map[int]string{}}
+	doc.Body = p.body(root, t)
 	return doc
 }
 
 type jsonParser struct {
-	report *report
+	report *Report
 	path   string
 	src    []byte
 	dec    *json.Decoder
@@ -78,7 +84,7 @@ func (p *jsonParser) at(from, to int) hcl.Range {
 
 func (p *jsonParser) fail(format string, args ...any) {
 	at := min(int(p.dec.InputOffset()), len(p.src))
-	p.report.add(p.at(at, at), format, args...)
+	p.report.Add(p.at(at, at), format, args...)
 }
 
 // token reads one token with its place.
@@ -95,20 +101,20 @@ func (p *jsonParser) token() (json.Token, hcl.Range, bool) {
 	switch {
 	case errors.As(err, &syn):
 		at := min(int(syn.Offset), len(p.src))
-		p.report.add(p.at(at, at), "not valid JSON: %s", err)
+		p.report.Add(p.at(at, at), "not valid JSON: %s", err)
 	default:
 		p.fail("the JSON document ends in the middle")
 	}
 	return nil, hcl.Range{}, false
 }
 
-func (p *jsonParser) value(depth int) *jsonNode {
+func (p *jsonParser) Value(depth int) *jsonNode {
 	tok, rng, ok := p.token()
 	if !ok {
 		return nil
 	}
 	if depth > maxDepth {
-		p.report.add(rng, "the document is nested more than %d levels deep; flatten it", maxDepth)
+		p.report.Add(rng, "the document is nested more than %d levels deep; flatten it", maxDepth)
 		return nil
 	}
 	n := &jsonNode{rng: rng}
@@ -125,7 +131,7 @@ func (p *jsonParser) value(depth int) *jsonNode {
 	case json.Number:
 		f, _, err := big.ParseFloat(t.String(), 10, 512, big.ToNearestEven)
 		if err != nil {
-			p.report.add(rng, "the number %s cannot be read", shorten(t.String()))
+			p.report.Add(rng, "the number %s cannot be read", shorten(t.String()))
 			return nil
 		}
 		n.scalar = cty.NumberVal(f)
@@ -138,7 +144,7 @@ func (p *jsonParser) value(depth int) *jsonNode {
 func (p *jsonParser) listValue(n *jsonNode, depth int) *jsonNode {
 	n.list = []*jsonNode{}
 	for p.dec.More() {
-		v := p.value(depth + 1)
+		v := p.Value(depth + 1)
 		if v == nil {
 			return nil
 		}
@@ -161,11 +167,11 @@ func (p *jsonParser) objectValue(n *jsonNode, depth int) *jsonNode {
 		}
 		name := tok.(string)
 		if seen[name] {
-			p.report.add(rng, "the member %q is there twice", name)
+			p.report.Add(rng, "the member %q is there twice", name)
 			return nil
 		}
 		seen[name] = true
-		v := p.value(depth + 1)
+		v := p.Value(depth + 1)
 		if v == nil {
 			return nil
 		}
@@ -200,21 +206,21 @@ func (n *jsonNode) toValue() cty.Value {
 // body makes an HCL body of an object.
 func (p *jsonParser) body(n *jsonNode, t reflect.Type) *hclsyntax.Body {
 	b := &hclsyntax.Body{Attributes: hclsyntax.Attributes{}, SrcRange: n.rng}
-	s := schemaOf(t)
+	s := SchemaOf(t)
 	for _, m := range n.members {
-		f := s.fields[m.name]
-		if f == nil || f.kind != kindBlock || (!m.value.object && m.value.list == nil) {
+		f := s.Fields[m.name]
+		if f == nil || f.Kind != KindBlock || (!m.value.object && m.value.list == nil) {
 			b.Attributes[m.name] = &hclsyntax.Attribute{Name: m.name, NameRange: m.rng, SrcRange: m.rng,
 				Expr: &hclsyntax.LiteralValueExpr{Val: m.value.toValue(), SrcRange: m.value.rng}}
 			continue
 		}
-		elem := f.typ
+		elem := f.Type
 		for elem.Kind() != reflect.Struct {
 			elem = elem.Elem()
 		}
 		labels := 0
-		for _, l := range schemaOf(elem).labels {
-			if l.kind == kindLabel {
+		for _, l := range SchemaOf(elem).Labels {
+			if l.Kind == KindLabel {
 				labels++
 			}
 		}
@@ -231,7 +237,7 @@ func (p *jsonParser) addBlocks(b *hclsyntax.Body, m jsonMember, v *jsonNode, ele
 			p.addBlocks(b, m, e, elem, labels, more)
 		}
 	case !v.object:
-		p.report.add(v.rng, "%s must be an object or a list of objects", m.name)
+		p.report.Add(v.rng, "%s must be an object or a list of objects", m.name)
 	case more > 0:
 		for _, inner := range v.members {
 			p.addBlocks(b, m, inner.value, elem, append(labels[:len(labels):len(labels)], inner), more-1)

@@ -1,9 +1,11 @@
-package jobspec
+package functions
 
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2/ext/tryfunc"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
@@ -104,9 +106,15 @@ var fileFunctions = map[string]func(dir string) function.Function{
 	"pathexpand": pathFunc(pathExpand),
 }
 
-// functionsFor are the functions of a document whose directory is dir. Where files are off limits, the functions that
+// Pure are the names of the pure functions, sorted.
+func Pure() []string { return slices.Sorted(maps.Keys(pureFunctions)) }
+
+// File are the names of the functions that read the author's machine, sorted.
+func File() []string { return slices.Sorted(maps.Keys(fileFunctions)) }
+
+// For are the functions of a document whose directory is dir. Where files are off limits, the functions that
 // read them exist and say so.
-func functionsFor(dir string, files bool) map[string]function.Function {
+func For(dir string, files bool) map[string]function.Function {
 	out := make(map[string]function.Function, len(pureFunctions)+len(fileFunctions))
 	for name, f := range pureFunctions {
 		out[name] = f
@@ -146,14 +154,14 @@ func guarded(f function.Function, check func(args []cty.Value) error) function.F
 	})
 }
 
-var errTooLarge = fmt.Errorf("the result would become larger than %d bytes", 16*maxValue)
+var errTooLarge = fmt.Errorf("the result would become larger than %d bytes", 16*MaxValue)
 
 func smallArguments(args []cty.Value) error {
 	size := 0
 	for _, a := range args {
-		size += valueSize(a, 16*maxValue)
+		size += SizeOf(a, 16*MaxValue)
 	}
-	if size > 16*maxValue {
+	if size > 16*MaxValue {
 		return errTooLarge
 	}
 	return nil
@@ -161,7 +169,7 @@ func smallArguments(args []cty.Value) error {
 
 // smallReplacement bounds replace(text, old, new): every byte of text may become one new.
 func smallReplacement(args []cty.Value) error {
-	if len(args) == 3 && valueSize(args[0], maxValue)*valueSize(args[2], maxValue) > 64*maxValue {
+	if len(args) == 3 && SizeOf(args[0], MaxValue)*SizeOf(args[2], MaxValue) > 64*MaxValue {
 		return errTooLarge
 	}
 	return nil

@@ -1,4 +1,4 @@
-package jobspec
+package hclfile
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 )
 
 // DecodeFile decodes a file of plain values, HCL2 or JSON, into the struct that dst points to, by its `hcl` tags (see
-// package api). Names in quotes are allowed, as older files have them; references outside of quotes and functions are not. The error is
-// an *Error that lists every problem with its place.
+// package api). Names in quotes are allowed, as older files have them; functions, and references outside of quotes, are
+// not. The error is an *Error that lists every problem with its place.
 func DecodeFile(path string, src []byte, dst any) error {
 	_, err := DecodeDocument(path, src, dst)
 	return err
@@ -20,17 +20,17 @@ func DecodeFile(path string, src []byte, dst any) error {
 type Document struct {
 	path string
 	src  []byte
-	at   positions
+	at   Positions
 }
 
 // DecodeDocument is DecodeFile, for callers that check the values afterwards and want to say where they stand.
 func DecodeDocument(path string, src []byte, dst any) (*Document, error) {
-	r := newReport()
-	d := decodeLiteral(r, path, src, dst, nil)
-	if err := r.err(); err != nil {
+	r := NewReport()
+	d := DecodeInto(r, path, src, dst, nil)
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	return &Document{path: path, src: d.doc.src, at: d.at}, nil
+	return &Document{path: path, src: d.Source.Bytes, at: d.At}, nil
 }
 
 // Errorf makes an error about a member of a decoded struct; owner is the struct's address, member the name of its Go
@@ -47,27 +47,28 @@ func (doc *Document) Errorf(owner any, member, format string, args ...any) error
 	return &Error{Problems: []Problem{p}}
 }
 
-// plainScope is the scope of files without expressions: references are left as text where they stand in quotes.
-func plainScope() *scope {
-	return &scope{ctx: &hcl.EvalContext{}, known: map[string]bool{}, quotedOnly: true}
+// PlainScope is the scope of files without expressions: references are left as text where they stand in quotes.
+func PlainScope() *Scope {
+	return &Scope{Ctx: &hcl.EvalContext{}, Known: map[string]bool{}, QuotedOnly: true}
 }
 
-// decodeLiteral decodes a file of plain values.
-func decodeLiteral(r *report, path string, src []byte, dst any, specials map[reflect.Type]special) *decoder {
+// DecodeInto decodes a file of plain values and gives the decoder, nil when the file could not be parsed. specials are
+// the types that need more than their tags.
+func DecodeInto(r *Report, path string, src []byte, dst any, specials map[reflect.Type]Special) *Decoder {
 	v := reflect.ValueOf(dst)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
-		panic("jobspec: the destination of a file must be a pointer to a struct")
+		panic("hclfile: the destination of a file must be a pointer to a struct")
 	}
-	var doc *document
-	if isJSON(src) || strings.HasSuffix(path, ".json") {
-		doc = openJSON(r, path, src, MaxSource, v.Elem().Type())
+	var doc *Source
+	if IsJSON(src) || strings.HasSuffix(path, ".json") {
+		doc = OpenJSON(r, path, src, MaxSource, v.Elem().Type())
 	} else {
-		doc = openDocument(r, path, src, MaxSource, quotedNames(mapNames(v.Elem().Type())))
+		doc = Open(r, path, src, MaxSource, QuotedNames(MapNames(v.Elem().Type())))
 	}
 	if doc == nil {
 		return nil
 	}
-	d := newDecoder(r, doc, specials)
-	d.body(doc.body, plainScope(), v.Elem(), "the file", hcl.Range{Filename: path})
+	d := NewDecoder(r, doc, specials)
+	d.Body(doc.Body, PlainScope(), v.Elem(), "the file", hcl.Range{Filename: path})
 	return d
 }

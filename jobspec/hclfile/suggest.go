@@ -1,4 +1,4 @@
-package jobspec
+package hclfile
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// sortedAttrs are a body's attributes in the order of the document.
-func sortedAttrs(body *hclsyntax.Body) []*hclsyntax.Attribute {
+// SortedAttrs are a body's attributes in the order of the document.
+func SortedAttrs(body *hclsyntax.Body) []*hclsyntax.Attribute {
 	out := make([]*hclsyntax.Attribute, 0, len(body.Attributes))
 	for _, a := range body.Attributes {
 		out = append(out, a)
@@ -18,8 +18,8 @@ func sortedAttrs(body *hclsyntax.Body) []*hclsyntax.Attribute {
 	return out
 }
 
-// didYouMean offers the nearest of some names, or nothing.
-func didYouMean(name string, names []string) string {
+// DidYouMean offers the nearest of some names, or nothing.
+func DidYouMean(name string, names []string) string {
 	best, at := "", 4
 	for _, n := range slices.Sorted(slices.Values(names)) {
 		if d := distance(name, n); d < at && d < max(len(name), len(n))/2+1 {

@@ -1,14 +1,17 @@
-package jobspec_test
+package hclfile_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
-	"berth/jobspec"
+	"berth/jobspec/hclfile"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// wrong is a document and the first line of the refusal that it must get.
+type wrong struct{ name, src, want string }
 
 // agentConfig stands for a configuration of another package.
 type agentConfig struct {
@@ -96,7 +99,7 @@ func TestFilesOfPlainValuesInBothForms(t *testing.T) {
 	}
 	for path, src := range map[string]string{"a.hcl": agentHCL, "a.json": agentJSON} {
 		var got agentConfig
-		if err := jobspec.DecodeFile(path, []byte(src), &got); err != nil {
+		if err := hclfile.DecodeFile(path, []byte(src), &got); err != nil {
 			t.Errorf("%s: %v", path, err)
 			continue
 		}
@@ -121,7 +124,7 @@ func TestMistakesInFilesOfPlainValues(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			err := jobspec.DecodeFile("a.hcl", []byte(c.src), &agentConfig{})
+			err := hclfile.DecodeFile("a.hcl", []byte(c.src), &agentConfig{})
 			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 				t.Errorf("got  %v\nwant %s", err, c.want)
 			}
@@ -132,7 +135,7 @@ func TestMistakesInFilesOfPlainValues(t *testing.T) {
 // Given a decoded configuration, when a later check finds a value wrong, then its error has the value's place.
 func TestLaterChecksKnowThePlace(t *testing.T) {
 	var cfg agentConfig
-	doc, err := jobspec.DecodeDocument("a.hcl", []byte(agentHCL), &cfg)
+	doc, err := hclfile.DecodeDocument("a.hcl", []byte(agentHCL), &cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

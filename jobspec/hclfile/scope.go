@@ -1,55 +1,57 @@
-package jobspec
+package hclfile
 
 import (
 	"strings"
+
+	"berth/jobspec/functions"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 )
 
-// scope is what names mean at some place of a document. A nil context means that values must be literal.
-type scope struct {
-	ctx     *hcl.EvalContext
-	known   map[string]bool // roots that are resolved here; every other reference is left for the node
-	sizes   map[string]int  // sizes of var.x and local.x, to stop documents that blow up
-	literal bool            // no reference at all is allowed
-	// quotedOnly allows references only inside of texts, where they stay as they are.
-	quotedOnly bool
+// Scope is what names mean at some place of a document. A nil context means that values must be literal.
+type Scope struct {
+	Ctx     *hcl.EvalContext
+	Known   map[string]bool // roots that are resolved here; every other reference is left for the node
+	Sizes   map[string]int  // sizes of var.x and local.x, to stop documents that blow up
+	Literal bool            // no reference at all is allowed
+	// QuotedOnly allows references only inside of texts, where they stay as they are.
+	QuotedOnly bool
 }
 
-// with adds one name for a nested scope.
-func (s *scope) with(name string, v cty.Value) *scope {
-	child := s.ctx.NewChild()
+// With adds one name for a nested scope.
+func (s *Scope) With(name string, v cty.Value) *Scope {
+	child := s.Ctx.NewChild()
 	child.Variables = map[string]cty.Value{name: v}
-	known := make(map[string]bool, len(s.known)+1)
-	for k := range s.known {
+	known := make(map[string]bool, len(s.Known)+1)
+	for k := range s.Known {
 		known[k] = true
 	}
 	known[name] = true
-	return &scope{ctx: child, known: known, sizes: s.sizes, literal: s.literal, quotedOnly: s.quotedOnly}
+	return &Scope{Ctx: child, Known: known, Sizes: s.Sizes, Literal: s.Literal, QuotedOnly: s.QuotedOnly}
 }
 
-// value evaluates an expression. It reports and returns false when that is impossible.
-func (s *scope) value(r *report, doc *document, e hclsyntax.Expression) (cty.Value, bool) {
+// Value evaluates an expression. It reports and returns false when that is impossible.
+func (s *Scope) Value(r *Report, doc *Source, e hclsyntax.Expression) (cty.Value, bool) {
 	rw := &rewriter{report: r, doc: doc, scope: s}
 	before := len(r.problems) + r.more
-	e = rw.expr(e, s.known, false)
+	e = rw.expr(e, s.Known, false)
 	if len(r.problems)+r.more > before {
 		return cty.NilVal, false
 	}
-	if rw.cost > 16*maxValue {
-		r.add(e.Range(), "the value would become larger than %d bytes", 16*maxValue)
+	if rw.cost > 16*functions.MaxValue {
+		r.Add(e.Range(), "the value would become larger than %d bytes", 16*functions.MaxValue)
 		return cty.NilVal, false
 	}
-	v, diags := e.Value(s.ctx)
-	r.diags(diags)
+	v, diags := e.Value(s.Ctx)
+	r.Diags(diags)
 	if diags.HasErrors() {
 		return cty.NilVal, false
 	}
 	v, _ = v.UnmarkDeep()
 	if !v.IsWhollyKnown() {
-		r.add(e.Range(), "the value cannot be known here")
+		r.Add(e.Range(), "the value cannot be known here")
 		return cty.NilVal, false
 	}
 	return v, true
@@ -57,9 +59,9 @@ func (s *scope) value(r *report, doc *document, e hclsyntax.Expression) (cty.Val
 
 // rewriter puts text in the place of references that only a node can resolve.
 type rewriter struct {
-	report *report
-	doc    *document
-	scope  *scope
+	report *Report
+	doc    *Source
+	scope  *Scope
 	cost   int
 }
 
@@ -189,17 +191,17 @@ func (w *rewriter) noRuntime(e hclsyntax.Expression, known map[string]bool) {
 			continue
 		}
 		text := w.text(t.SourceRange())
-		if w.scope.literal || w.scope.quotedOnly {
-			w.report.add(t.SourceRange(), "%s is a reference; this file takes plain values only", text)
+		if w.scope.Literal || w.scope.QuotedOnly {
+			w.report.Add(t.SourceRange(), "%s is a reference; this file takes plain values only", text)
 			continue
 		}
-		w.report.add(t.SourceRange(), "%s is only known on the node, so nothing can be computed from it here; use var or local values, or a constraint", text)
+		w.report.Add(t.SourceRange(), "%s is only known on the node, so nothing can be computed from it here; use var or local values, or a constraint", text)
 	}
 }
 
 func (w *rewriter) text(rng hcl.Range) string {
-	if rng.CanSliceBytes(w.doc.src) {
-		return string(rng.SliceBytes(w.doc.src))
+	if rng.CanSliceBytes(w.doc.Bytes) {
+		return string(rng.SliceBytes(w.doc.Bytes))
 	}
 	return "the reference"
 }
@@ -209,19 +211,19 @@ func (w *rewriter) reference(x *hclsyntax.ScopeTraversalExpr, known map[string]b
 	if known[root] {
 		if len(x.Traversal) > 1 {
 			if a, ok := x.Traversal[1].(hcl.TraverseAttr); ok {
-				w.cost += w.scope.sizes[root+"."+a.Name]
+				w.cost += w.scope.Sizes[root+"."+a.Name]
 			}
 		}
 		return x
 	}
 	text := w.text(x.SrcRange)
 	switch {
-	case w.scope.literal, w.scope.quotedOnly && !inText:
-		w.report.add(x.SrcRange, "%s is a reference; this file takes plain values only, put texts in quotes", text)
+	case w.scope.Literal, w.scope.QuotedOnly && !inText:
+		w.report.Add(x.SrcRange, "%s is a reference; this file takes plain values only, put texts in quotes", text)
 	case root == "var" || root == "local":
-		w.report.add(x.SrcRange, "%s cannot be used here", text)
+		w.report.Add(x.SrcRange, "%s cannot be used here", text)
 	case !inText && len(x.Traversal) == 1 && !runtimeName(root):
-		w.report.add(x.SrcRange, "%s is not a value; put it in quotes if it is a text: %q", text, text)
+		w.report.Add(x.SrcRange, "%s is not a value; put it in quotes if it is a text: %q", text, text)
 	}
 	return &hclsyntax.LiteralValueExpr{Val: cty.StringVal("${" + text + "}"), SrcRange: x.SrcRange}
 }
@@ -229,22 +231,4 @@ func (w *rewriter) reference(x *hclsyntax.ScopeTraversalExpr, known map[string]b
 // runtimeName reports whether a single word is likely meant as a reference: the environment's names are upper case.
 func runtimeName(root string) bool {
 	return strings.ToUpper(root) == root || strings.HasPrefix(root, "NOMAD_")
-}
-
-// valueSize estimates a value's size in bytes, giving up above limit.
-func valueSize(v cty.Value, limit int) int {
-	size := 1
-	if v.IsNull() || !v.IsKnown() {
-		return size
-	}
-	switch {
-	case v.Type() == cty.String:
-		return size + len(v.AsString())
-	case v.CanIterateElements():
-		for it := v.ElementIterator(); it.Next() && size <= limit; {
-			_, ev := it.Element()
-			size += valueSize(ev, limit-size)
-		}
-	}
-	return size
 }

@@ -1,4 +1,4 @@
-package jobspec
+package hclfile
 
 import (
 	"bytes"
@@ -65,18 +65,21 @@ func Problems(err error) []Problem {
 // maxProblems bounds what one error lists: the first few are what a person can use.
 const maxProblems = 20
 
-// report gathers problems while a document is read.
-type report struct {
+// Report gathers problems while a document is read.
+type Report struct {
 	sources  map[string][]byte
 	problems []Problem
 	more     int
 }
 
-func newReport() *report { return &report{sources: map[string][]byte{}} }
+// NewReport makes an empty report.
+func NewReport() *Report { return &Report{sources: map[string][]byte{}} }
 
-func (r *report) failed() bool { return len(r.problems) > 0 }
+// Failed reports whether there is a problem.
+func (r *Report) Failed() bool { return len(r.problems) > 0 }
 
-func (r *report) err() error {
+// Err is the *Error of all problems, or nil.
+func (r *Report) Err() error {
 	if len(r.problems) == 0 {
 		return nil
 	}
@@ -87,17 +90,21 @@ func (r *report) err() error {
 	return &Error{Problems: out}
 }
 
-func (r *report) add(rng hcl.Range, format string, args ...any) {
+// AddSource makes a text known, so that problems can show its lines.
+func (r *Report) AddSource(name string, text []byte) { r.sources[name] = text }
+
+// Add notes a problem at a place.
+func (r *Report) Add(rng hcl.Range, format string, args ...any) {
 	r.put(Problem{File: rng.Filename, Line: rng.Start.Line, Column: rng.Start.Column,
 		Text: fmt.Sprintf(format, args...), Snippet: snippet(r.sources[rng.Filename], rng)})
 }
 
-// addFile notes a problem that has no place inside the file.
-func (r *report) addFile(file, format string, args ...any) {
+// AddFile notes a problem that has no place inside the file.
+func (r *Report) AddFile(file, format string, args ...any) {
 	r.put(Problem{File: file, Text: fmt.Sprintf(format, args...)})
 }
 
-func (r *report) put(p Problem) {
+func (r *Report) put(p Problem) {
 	if len(r.problems) >= maxProblems {
 		r.more++
 		return
@@ -105,8 +112,8 @@ func (r *report) put(p Problem) {
 	r.problems = append(r.problems, p)
 }
 
-// diags takes over what the HCL library found.
-func (r *report) diags(diags hcl.Diagnostics) {
+// Diags takes over what the HCL library found.
+func (r *Report) Diags(diags hcl.Diagnostics) {
 	for _, d := range diags {
 		if d.Severity != hcl.DiagError {
 			continue
@@ -119,7 +126,7 @@ func (r *report) diags(diags hcl.Diagnostics) {
 			r.put(Problem{Text: text})
 			continue
 		}
-		r.add(*d.Subject, "%s", text)
+		r.Add(*d.Subject, "%s", text)
 	}
 }
 

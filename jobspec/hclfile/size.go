@@ -1,4 +1,4 @@
-package jobspec
+package hclfile
 
 import (
 	"fmt"
@@ -58,7 +58,7 @@ func toBytes(v cty.Value) (int64, error) {
 	}
 	n, err := toInteger(v)
 	if err != nil {
-		return 0, fmt.Errorf("must be a size like \"10GiB\" or a number of bytes, not %s", describe(v))
+		return 0, fmt.Errorf("must be a size like \"10GiB\" or a number of bytes, not %s", Describe(v))
 	}
 	if n.Sign() < 0 {
 		return 0, fmt.Errorf("the size %s is negative", shorten(n.String()))

@@ -1,4 +1,4 @@
-package jobspec
+package hclfile
 
 import (
 	"fmt"
@@ -9,11 +9,12 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// positions remember where the members of decoded structs were written. The key is the struct's address; the member
+// Positions remember where the members of decoded structs were written. The key is the struct's address; the member
 // "" is the block itself. Members of structs that are held by value in a list are kept with the list's owner.
-type positions map[any]map[string]hcl.Range
+type Positions map[any]map[string]hcl.Range
 
-func (p positions) put(owner reflect.Value, member string, rng hcl.Range) {
+// Put notes where a member was written; the first place stays.
+func (p Positions) Put(owner reflect.Value, member string, rng hcl.Range) {
 	key := owner.Addr().Interface()
 	if p[key] == nil {
 		p[key] = map[string]hcl.Range{}
@@ -24,16 +25,19 @@ func (p positions) put(owner reflect.Value, member string, rng hcl.Range) {
 }
 
 // move gives the members of one struct to another under a prefix.
-func (p positions) move(from any, to reflect.Value, prefix string) {
+func (p Positions) move(from any, to reflect.Value, prefix string) {
 	for member, rng := range p[from] {
-		p.put(to, strings.TrimSuffix(prefix+"."+member, "."), rng)
+		p.Put(to, strings.TrimSuffix(prefix+"."+member, "."), rng)
 	}
 	delete(p, from)
 }
 
-// rename changes the prefix of some members of a struct.
-func (p positions) rename(owner any, from, to string) {
+// Rename changes the prefix of some members of a struct.
+func (p Positions) Rename(owner any, from, to string) {
 	members := p[owner]
+	if from == to {
+		return
+	}
 	for member, rng := range members {
 		if rest, ok := strings.CutPrefix(member, from); ok && (rest == "" || rest[0] == '.') {
 			delete(members, member)
@@ -42,14 +46,14 @@ func (p positions) rename(owner any, from, to string) {
 	}
 }
 
-// paths gives every position its path from root, as api.Unsupported writes paths.
-func (p positions) paths(root any) map[string]hcl.Range {
+// Paths gives every position its path from root, as api.Unsupported writes paths.
+func (p Positions) Paths(root any) map[string]hcl.Range {
 	out := map[string]hcl.Range{}
 	p.walk(reflect.ValueOf(root), "", out)
 	return out
 }
 
-func (p positions) walk(v reflect.Value, path string, out map[string]hcl.Range) {
+func (p Positions) walk(v reflect.Value, path string, out map[string]hcl.Range) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if v.IsNil() || v.Elem().Kind() != reflect.Struct {
@@ -82,8 +86,8 @@ func (p positions) walk(v reflect.Value, path string, out map[string]hcl.Range) 
 	}
 }
 
-// nearest finds the position of a path, or of what holds it.
-func nearest(at map[string]hcl.Range, path string) (hcl.Range, bool) {
+// Nearest finds the position of a path, or of what holds it.
+func Nearest(at map[string]hcl.Range, path string) (hcl.Range, bool) {
 	for path != "" {
 		if rng, ok := at[path]; ok {
 			return rng, true
