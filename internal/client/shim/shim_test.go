@@ -111,3 +111,7 @@ func TestAProcessRunsAndItsExitIsKept(t *testing.T) {
 		t.Errorf("cgroup %s", p.Handle().Cgroup)
 	}
 }
+
+func withTimeout(d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), d)
+}

@@ -1,0 +1,346 @@
+package shim_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/client/shim"
+	"berth/internal/port/driver"
+	"berth/internal/port/driver/drivertest"
+	"berth/internal/port/driver/exec"
+	"berth/internal/port/driver/rawexec"
+	"berth/internal/shimproto"
+)
+
+// TestHelperAgent is no test: it is the agent that TestTasksOutliveAKilledAgent starts and kills.
+func TestHelperAgent(t *testing.T) {
+	if os.Getenv("BERTH_TEST_AGENT") == "" {
+		t.Skip("only run as a child of TestTasksOutliveAKilledAgent")
+	}
+	dir, work := os.Getenv("BERTH_TEST_DIR"), os.Getenv("BERTH_TEST_WORK")
+	l, err := shim.New(shim.Config{Dir: dir, Program: func() (*os.File, error) { return os.Open(os.Getenv("BERTH_TEST_HELPER")) }, Slice: os.Getenv("BERTH_TEST_SLICE")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alloc := ids.Alloc(ids.New())
+	script := `echo ready; while ! test -e local/go; do sleep 0.02; done; echo after; exit 42`
+	for name, d := range map[string]driver.Driver{"plain": rawexec.New(rawexec.Config{Enabled: true}, l), "caged": exec.New(exec.Config{}, l)} {
+		task, err := d.Start(short(t), drivertest.Config(t, work, alloc, name, script))
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, err := json.Marshal(task.Handle())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Printf("\nHANDLE %s\n", line)
+	}
+	select {} // until it is killed
+}
+
+func TestTasksOutliveAKilledAgent(t *testing.T) {
+	dir, work := tempDir(t), tempDir(t)
+	agent := osexec.Command(os.Args[0], "-test.run=^TestHelperAgent$", "-test.v")
+	agent.Env = append(os.Environ(), "BERTH_TEST_AGENT=1", "BERTH_TEST_DIR="+dir, "BERTH_TEST_WORK="+work, "BERTH_TEST_HELPER="+helper, "BERTH_TEST_SLICE="+slice)
+	agent.Stderr = os.Stderr
+	out, err := agent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var handles []driver.TaskHandle
+	for lines := bufio.NewScanner(out); len(handles) < 2 && lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), "HANDLE "); ok {
+			var h driver.TaskHandle
+			if err := json.Unmarshal([]byte(text), &h); err != nil {
+				t.Fatal(err)
+			}
+			handles = append(handles, h)
+		}
+	}
+	if err := agent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = agent.Wait() // it was killed
+	if len(handles) != 2 {
+		t.Fatalf("the agent started %d tasks of 2", len(handles))
+	}
+	l := launcherAt(t, dir)
+	t.Cleanup(func() {
+		if err := l.Prune(short(t), nil); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, h := range handles {
+		var d driver.Driver = rawexec.New(rawexec.Config{Enabled: true}, l)
+		if h.Driver == exec.Name {
+			d = exec.New(exec.Config{}, l)
+		}
+		task, err := d.Recover(short(t), h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(work, h.Task, "local/go"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		exit, err := task.Wait(short(t))
+		if err != nil || exit.ExitCode != 42 {
+			t.Errorf("%s: exit %+v, %v", h.Task, exit, err)
+		}
+		log, err := os.ReadFile(filepath.Join(work, "alloc/logs", h.Task+".stdout.0"))
+		if err != nil || string(log) != "ready\nafter\n" {
+			t.Errorf("%s: output %q, %v", h.Task, log, err)
+		}
+		if err := task.Stop(short(t), "", 0); err != nil {
+			t.Error(err)
+		}
+	}
+	if left := append(cgroups(t), sockets(t, dir)...); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// start starts a plain process.
+func start(t *testing.T, l *shim.Launcher, alloc, script string, change func(*driver.LaunchSpec)) driver.Process {
+	t.Helper()
+	spec := &driver.LaunchSpec{AllocID: alloc, Name: "web.1", Task: "web", Argv: []string{"/bin/sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin"},
+		Logs: driver.LogConfig{Dir: tempDir(t)}, Resources: driver.Resources{CPUShares: 100, MemoryMB: 50}}
+	if change != nil {
+		change(spec)
+	}
+	p, err := l.Launch(short(t), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestPruneEndsOnlyStrangers(t *testing.T) {
+	l := newLauncher(t)
+	mine, stranger := ids.New(), ids.New()
+	kept, pruned := start(t, l, mine, "exec sleep 1000", nil), start(t, l, stranger, "exec sleep 1000", nil)
+	if err := l.Prune(short(t), []ids.Alloc{ids.Alloc(mine)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/proc/" + strconv.Itoa(pruned.Handle().PID)); !os.IsNotExist(err) {
+		t.Errorf("the stranger's process lives: %v", err)
+	}
+	if _, err := l.Attach(short(t), pruned.Handle()); !fault.Has(err, fault.NotFound) {
+		t.Errorf("attach to the stranger: %v", err)
+	}
+	if _, err := kept.Stats(short(t)); err != nil {
+		t.Errorf("the kept process suffered: %v", err)
+	}
+}
+
+func TestAHandleOfAnotherBootIsNotFound(t *testing.T) {
+	l := newLauncher(t)
+	p := start(t, l, ids.New(), "exec sleep 1000", nil)
+	h := p.Handle()
+	h.Boot = "another"
+	if _, err := l.Attach(short(t), h); !fault.Has(err, fault.NotFound) {
+		t.Errorf("attach: %v", err)
+	}
+	if _, err := p.Stats(short(t)); err != nil {
+		t.Errorf("the running process suffered: %v", err)
+	}
+}
+
+func TestAShimIsDeafToSignalsForTheAgent(t *testing.T) {
+	l := newLauncher(t)
+	p := start(t, l, ids.New(), `trap 'exit 3' TERM; echo; while :; do sleep 0.02; done`, nil)
+	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT} {
+		if err := unix.Kill(p.Handle().ShimPID, sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(50 * time.Millisecond)
+	if err := p.Kill(short(t), "TERM", 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if exit, err := p.Wait(short(t)); err != nil || exit.ExitCode != 3 {
+		t.Errorf("exit %+v, %v: the task must hear what its shim does not", exit, err)
+	}
+}
+
+func TestATaskInheritsNothingOfItsShim(t *testing.T) {
+	l, logs := newLauncher(t), tempDir(t)
+	p := start(t, l, ids.New(), `ls -l /proc/self/fd | tail -n +2 | awk '{print $9, $10, $11}'`, func(s *driver.LaunchSpec) { s.Logs.Dir = logs })
+	if _, err := p.Wait(short(t)); err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.ReadFile(filepath.Join(logs, "web.stdout.0"))
+	if err != nil || strings.Contains(string(out), "socket") || strings.Count(string(out), "pipe") > 3 || !strings.Contains(string(out), "0 -> /dev/null") {
+		t.Errorf("descriptors of a task:\n%s%v", out, err)
+	}
+	info, err := os.Stat(filepath.Dir(p.Handle().Socket))
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the socket's directory: %v, %v", info.Mode(), err)
+	}
+	if err := p.Kill(short(t), "", 0); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAShimRefusesAnotherProtocolAndBrokenFrames(t *testing.T) {
+	l := newLauncher(t)
+	p := start(t, l, ids.New(), "exec sleep 1000", nil)
+	talk := func(send func(net.Conn)) (shimproto.Type, []byte) {
+		t.Helper()
+		c, err := net.Dial("unix", p.Handle().Socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		send(c)
+		if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		typ, payload, err := shimproto.Read(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return typ, payload
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		kind fault.Kind
+		send func(net.Conn)
+	}{
+		"later agent that dropped this version": {fault.Unsupported, func(c net.Conn) {
+			must(shimproto.Write(c, shimproto.TypeHello, &shimproto.Hello{Min: shimproto.Version + 1, Max: shimproto.Version + 5}))
+		}},
+		"no hello":   {fault.Invalid, func(c net.Conn) { must(shimproto.WriteRaw(c, shimproto.TypeList, nil)) }},
+		"huge frame": {fault.Invalid, func(c net.Conn) { _, err := c.Write([]byte{0xff, 0xff, 0xff, 0xff, 1}); must(err) }},
+	} {
+		typ, payload := talk(c.send)
+		var f shimproto.Fault
+		must(shimproto.Unmarshal(payload, &f))
+		if typ != shimproto.TypeFault || f.Kind != c.kind {
+			t.Errorf("%s: type %d, %+v", name, typ, f)
+		}
+	}
+	typ, _ := talk(func(c net.Conn) {
+		must(shimproto.Write(c, shimproto.TypeHello, &shimproto.Hello{Min: 1, Max: shimproto.Version + 9}))
+	})
+	if typ != shimproto.TypeHelloReply {
+		t.Errorf("a later agent that still speaks this version is refused")
+	}
+	if _, err := p.Stats(short(t)); err != nil {
+		t.Errorf("the shim suffered: %v", err)
+	}
+}
+
+func TestAFullDiskLosesOutputAndSaysSo(t *testing.T) {
+	l, logs := newLauncher(t), tempDir(t)
+	if err := unix.Mount("tmpfs", logs, "tmpfs", 0, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(logs, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	ballast := filepath.Join(logs, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 32<<10), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	gate := filepath.Join(tempDir(t), "gate")
+	p := start(t, l, ids.New(), `head -c 300000 /dev/zero | tr '\0' x; echo; touch `+gate+`; while test -e `+gate+`; do sleep 0.02; done; echo the end`, func(s *driver.LaunchSpec) { s.Logs.Dir = logs })
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(gate); err == nil {
+			break
+		} else if time.Now().After(end) {
+			t.Fatal("a full disk blocks the task")
+		}
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(gate); err != nil {
+		t.Fatal(err)
+	}
+	if exit, err := p.Wait(short(t)); err != nil || !exit.Successful() {
+		t.Errorf("exit %+v, %v", exit, err)
+	}
+	out, err := os.ReadFile(filepath.Join(logs, "web.stdout.0"))
+	text := strings.TrimLeft(string(out), "x")
+	if err != nil || !strings.Contains(text, "bytes of output were lost here: ") || !strings.Contains(text, "no space left") || !strings.HasSuffix(text, "\nthe end\n") {
+		t.Errorf("the log ends %q, %v", text, err)
+	}
+	if err := p.Kill(short(t), "", 0); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestALinkInPlaceOfALogFileIsNotFollowed(t *testing.T) {
+	l, logs, victim := newLauncher(t), tempDir(t), filepath.Join(tempDir(t), "victim")
+	if err := os.WriteFile(victim, []byte("precious"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(victim, filepath.Join(logs, "web.stdout.0")); err != nil {
+		t.Fatal(err)
+	}
+	spec := &driver.LaunchSpec{AllocID: ids.New(), Name: "web.1", Task: "web", Argv: []string{"/bin/echo", "overwritten"}, Logs: driver.LogConfig{Dir: logs}}
+	_, err := l.Launch(short(t), spec)
+	if err == nil || !strings.Contains(err.Error(), logs) {
+		t.Errorf("launch: %v", err)
+	}
+	if got, err := os.ReadFile(victim); err != nil || string(got) != "precious" {
+		t.Errorf("the victim holds %q, %v", got, err)
+	}
+	if left := cgroups(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestALaunchThatIsGivenUpLeavesNothing(t *testing.T) {
+	l := newLauncher(t)
+	alloc := ids.New()
+	other := start(t, l, alloc, "exec sleep 1000", nil)
+	if err := unix.Kill(other.Handle().ShimPID, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := withTimeout(100 * time.Millisecond)
+	defer cancel()
+	_, err := l.Launch(ctx, &driver.LaunchSpec{AllocID: alloc, Name: "db.1", Task: "db", Argv: []string{"/bin/sleep", "1000"}, Logs: driver.LogConfig{Disabled: true}})
+	if !fault.Has(err, fault.Timeout) {
+		t.Errorf("launch: %v", err)
+	}
+	if err := unix.Kill(other.Handle().ShimPID, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Stats(short(t)); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	entries, err := os.ReadDir(filepath.Dir(other.Handle().Cgroup))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if strings.Contains(e.Name(), "db") {
+			t.Errorf("the process that nobody waited for is there: %s", e.Name())
+		}
+	}
+}

@@ -1,0 +1,403 @@
+package shim_test
+
+import (
+	"bytes"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/port/driver"
+	"berth/internal/port/driver/drivertest"
+	"berth/internal/port/driver/exec"
+)
+
+// isolated starts a task with driver exec, and returns it with a way to run commands in it.
+func isolated(t *testing.T, cfg exec.Config, change func(*driver.TaskConfig)) (driver.Task, *driver.TaskConfig, func(command string) string) {
+	t.Helper()
+	tc := drivertest.Config(t, tempDir(t), ids.Alloc(ids.New()), "web", "exec sleep 1000")
+	if change != nil {
+		change(tc)
+	}
+	task, err := exec.New(cfg, newLauncher(t)).Start(short(t), tc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := task.Stop(short(t), "", 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return task, tc, func(command string) string {
+		t.Helper()
+		var out bytes.Buffer
+		if _, err := task.Exec(short(t), driver.ExecRequest{Command: []string{"/bin/sh", "-c", command}, Stdout: &out, Stderr: &out}); err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(out.String())
+	}
+}
+
+// tempDir has a short path without marks of the test in it.
+func tempDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "alloc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func TestAnIsolatedTaskSeesItsOwnRoot(t *testing.T) {
+	_, tc, sh := isolated(t, exec.Config{}, nil)
+	for name, want := range map[string]string{
+		"ls /dev | tr '\\n' ' '":                                         "core fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero",
+		"cat /proc/1/comm":                                               "berth-init",
+		"ls /work /home/* /root/* 2>&1 | grep -c No":                     "3",
+		"touch /usr/x 2>&1; touch /etc/x 2>&1":                           "touch: cannot touch '/usr/x': Read-only file system\ntouch: cannot touch '/etc/x': Read-only file system",
+		"cat /etc/shadow | wc -c":                                        "0",
+		"ls /sys/firmware | wc -l":                                       "0",
+		"touch /sys/kernel/x 2>&1 | grep -c -e Read-only -e denied":      "1",
+		"(echo 1 > /proc/sys/vm/swappiness) 2>/dev/null || echo refused": "refused",
+		"touch /alloc/logs/x 2>/dev/null || echo refused":                "refused",
+		"echo a > /alloc/data/a && echo b > /local/b && echo c > /secrets/c && echo d > /tmp/d && echo e > /run/e && echo ok": "ok",
+		"mount -t tmpfs none /mnt 2>/dev/null || echo refused":                                                                "refused",
+		"mknod /tmp/disk b 254 0 2>/dev/null || echo refused":                                                                 "refused",
+		"grep NoNewPrivs /proc/self/status | tr -d '\\t'":                                                                     "NoNewPrivs:1",
+		"grep CapBnd /proc/self/status | cut -f2":                                                                             bounding(),
+		"ulimit -n": ulimit(t),
+		"test -e /sys/fs/cgroup/memory/memory.limit_in_bytes -o -e /sys/fs/cgroup/memory.max && echo shown": "shown",
+		"cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max":      strconv.Itoa(64 << 20),
+	} {
+		if got := sh(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	for path, want := range map[string]string{"alloc/data/a": "a\n", "web/local/b": "b\n", "web/secrets/c": "c\n", "web/tmp/d": "d\n"} {
+		got, err := os.ReadFile(filepath.Join(filepath.Dir(tc.AllocDir), path))
+		if err != nil || string(got) != want {
+			t.Errorf("%s on the node: %q, %v", path, got, err)
+		}
+	}
+	if pids := strings.Fields(sh("ls -d /proc/[0-9]*")); len(pids) > 6 {
+		t.Errorf("the task sees processes of others: %v", pids)
+	}
+	for _, ns := range []string{"mnt", "pid", "ipc", "uts"} {
+		ours, err := os.Readlink("/proc/self/ns/" + ns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if theirs := sh("readlink /proc/self/ns/" + ns); theirs == ours {
+			t.Errorf("the task shares the %s namespace of the node", ns)
+		}
+	}
+}
+
+// bounding is the mask of the default capabilities.
+func bounding() string {
+	var mask uint64
+	for _, c := range exec.DefaultCapabilities {
+		mask |= 1 << slices.Index(exec.AllCapabilities, c)
+	}
+	text := strconv.FormatUint(mask, 16)
+	return strings.Repeat("0", 16-len(text)) + text
+}
+
+func ulimit(t *testing.T) string {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		t.Fatal(err)
+	}
+	return strconv.FormatUint(min(l.Max, 65536), 10)
+}
+
+func TestOrphansOfATaskAreReaped(t *testing.T) {
+	_, _, sh := isolated(t, exec.Config{}, nil)
+	if got := sh("(sh -c 'exit 0' &); (setsid true &); sleep 0.2; grep -l 'State:.Z' /proc/[0-9]*/status 2>/dev/null | wc -l"); got != "0" {
+		t.Errorf("%s zombies", got)
+	}
+}
+
+func TestMountsOfAJobReachTheTask(t *testing.T) {
+	outside := tempDir(t)
+	if err := os.Chmod(outside, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(outside, "file"), []byte("content"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, _, sh := isolated(t, exec.Config{}, func(tc *driver.TaskConfig) {
+		tc.Mounts = []driver.Mount{
+			{Source: outside, Target: "/data/deep"},
+			{Source: outside, Target: "/srv/ro", ReadOnly: true},
+			{Source: filepath.Join(outside, "file"), Target: "/etc-like/one.conf", ReadOnly: true},
+			{Source: outside, Target: "/local/below"},
+		}
+		tc.Devices = []driver.Device{{HostPath: "/dev/full", TaskPath: "/dev/special/full"}}
+	})
+	for name, want := range map[string]string{
+		"cat /data/deep/file; echo; cat /srv/ro/file; echo; cat /etc-like/one.conf; echo; cat /local/below/file": "content\ncontent\ncontent\ncontent",
+		"echo new > /data/deep/new && cat /srv/ro/new":                                                           "new",
+		"touch /srv/ro/x 2>/dev/null || echo refused":                                                            "refused",
+		"(echo x > /etc-like/one.conf) 2>/dev/null || echo refused":                                              "refused",
+		"echo x > /dev/special/full 2>/dev/null || echo no space left":                                           "no space left",
+	} {
+		if got := sh(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestALinkInATaskDirectoryLeadsNoMountOutOfTheRoot(t *testing.T) {
+	victim, source := tempDir(t), tempDir(t)
+	_, _, sh := isolated(t, exec.Config{}, func(tc *driver.TaskConfig) {
+		if err := os.Symlink(victim, filepath.Join(tc.TaskDir, "local/escape")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink("../../../../../../../.."+victim, filepath.Join(tc.TaskDir, "local/relative")); err != nil {
+			t.Fatal(err)
+		}
+		tc.Mounts = []driver.Mount{{Source: source, Target: "/data"}}
+	})
+	if got := sh("ls " + victim + " 2>&1 | grep -c 'No such'"); got != "1" {
+		t.Errorf("the node's directory is visible: %s", got)
+	}
+	l := newLauncher(t)
+	for _, target := range []string{"/local/escape/x", "/local/relative/x"} {
+		tc := drivertest.Config(t, tempDir(t), ids.Alloc(ids.New()), "web", "exec sleep 1000")
+		if err := os.Symlink(victim, filepath.Join(tc.TaskDir, "local/escape")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink("../../../../../../../.."+victim, filepath.Join(tc.TaskDir, "local/relative")); err != nil {
+			t.Fatal(err)
+		}
+		tc.Mounts = []driver.Mount{{Source: source, Target: target}}
+		task, err := exec.New(exec.Config{}, l).Start(short(t), tc)
+		if err == nil {
+			if err := task.Stop(short(t), "", 0); err != nil {
+				t.Error(err)
+			}
+		}
+		if entries, err := os.ReadDir(victim); err != nil || len(entries) > 0 {
+			t.Errorf("%s: something was made on the node: %v, %v", target, entries, err)
+		}
+	}
+}
+
+func TestRefusalsOfAnIsolatedTaskNameTheReason(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind   fault.Kind
+		text   string
+		change func(*driver.TaskConfig)
+	}{
+		"missing source":  {fault.Invalid, `"/no/such/volume"`, func(c *driver.TaskConfig) { c.Mounts = []driver.Mount{{Source: "/no/such/volume", Target: "/v"}} }},
+		"link as source":  {fault.Invalid, "symbolic link", func(c *driver.TaskConfig) { c.Mounts = []driver.Mount{{Source: "/proc/self", Target: "/v"}} }},
+		"target in /proc": {fault.Invalid, `"/proc/x"`, func(c *driver.TaskConfig) { c.Mounts = []driver.Mount{{Source: "/tmp", Target: "/proc/x"}} }},
+		"target root":     {fault.Invalid, `"/local/.."`, func(c *driver.TaskConfig) { c.Mounts = []driver.Mount{{Source: "/tmp", Target: "/local/.."}} }},
+		"target in /usr":  {fault.Invalid, `"/usr/no-such-dir"`, func(c *driver.TaskConfig) { c.Mounts = []driver.Mount{{Source: "/tmp", Target: "/usr/no-such-dir"}} }},
+		"not shared": {fault.Conflict, "bidirectional", func(c *driver.TaskConfig) {
+			c.Mounts = []driver.Mount{{Source: "/tmp", Target: "/v", Propagation: "bidirectional"}}
+		}},
+		"propagation": {fault.Invalid, `"sideways"`, func(c *driver.TaskConfig) {
+			c.Mounts = []driver.Mount{{Source: "/tmp", Target: "/v", Propagation: "sideways"}}
+		}},
+		"no device":         {fault.Invalid, `"/tmp"`, func(c *driver.TaskConfig) { c.Devices = []driver.Device{{HostPath: "/tmp"}} }},
+		"device read-only":  {fault.Unsupported, `permissions "r"`, func(c *driver.TaskConfig) { c.Devices = []driver.Device{{HostPath: "/dev/full", Permissions: "r"}} }},
+		"cap_add":           {fault.Denied, `"sys_admin"`, func(c *driver.TaskConfig) { c.Config["cap_add"] = []any{"CAP_SYS_ADMIN"} }},
+		"unknown cap":       {fault.Invalid, `"fly"`, func(c *driver.TaskConfig) { c.Config["cap_drop"] = []any{"fly"} }},
+		"pid_mode":          {fault.Invalid, `"shared"`, func(c *driver.TaskConfig) { c.Config["pid_mode"] = "shared" }},
+		"csi node":          {fault.Denied, "allow_csi_node", func(c *driver.TaskConfig) { c.CSIPluginNode = true }},
+		"missing task dirs": {fault.Invalid, "/local", func(c *driver.TaskConfig) { c.TaskDir = "/no/such/dir" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc := drivertest.Config(t, tempDir(t), ids.Alloc(ids.New()), "web", "exec sleep 1000")
+			c.change(tc)
+			task, err := exec.New(exec.Config{}, newLauncher(t)).Start(short(t), tc)
+			if err == nil {
+				if err := task.Stop(short(t), "", 0); err != nil {
+					t.Error(err)
+				}
+			}
+			if !fault.Has(err, c.kind) || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("kind %v, %v", fault.KindOf(err), err)
+			}
+			if left := cgroups(t); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+func TestCapabilitiesCanBeAddedAndDropped(t *testing.T) {
+	_, _, sh := isolated(t, exec.Config{AllowCaps: []string{"net_raw", "chown"}}, func(tc *driver.TaskConfig) {
+		tc.User = "nobody"
+		tc.Config["cap_add"], tc.Config["cap_drop"] = []any{"net_raw"}, []any{"all"}
+	})
+	if got := sh("grep -e CapEff -e CapBnd -e CapAmb /proc/self/status | cut -f2 | sort -u"); got != "0000000000002000" {
+		t.Errorf("sets %q", got)
+	}
+	if got := sh("id -un"); got != "nobody" {
+		t.Errorf("user %q", got)
+	}
+}
+
+func TestHostModes(t *testing.T) {
+	_, _, sh := isolated(t, exec.Config{}, func(tc *driver.TaskConfig) {
+		tc.Config["pid_mode"], tc.Config["ipc_mode"] = "host", "host"
+	})
+	for _, ns := range []string{"pid", "ipc"} {
+		ours, err := os.Readlink("/proc/self/ns/" + ns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if theirs := sh("readlink /proc/self/ns/" + ns); theirs != ours {
+			t.Errorf("%s namespace %s, want the node's %s", ns, theirs, ours)
+		}
+	}
+	if got := sh("test -d /proc/" + strconv.Itoa(os.Getpid()) + " && echo seen"); got != "seen" {
+		t.Error("the node's processes are not seen")
+	}
+}
+
+func TestANodePluginMountsForTheNode(t *testing.T) {
+	base := tempDir(t)
+	mustMount(t, base, base, "", unix.MS_BIND)
+	mustMount(t, "", base, "", unix.MS_SHARED)
+	_, _, sh := isolated(t, exec.Config{AllowCSINode: true}, func(tc *driver.TaskConfig) {
+		tc.CSIPluginNode = true
+		tc.Mounts = []driver.Mount{{Source: base, Target: "/local/csi", Propagation: "bidirectional"}}
+	})
+	if got := sh("mkdir -p /local/csi/v && mount -t tmpfs -o size=64k vol /local/csi/v && echo inside > /local/csi/v/f && echo ok"); got != "ok" {
+		t.Fatalf("the plugin could not mount: %s", got)
+	}
+	got, err := os.ReadFile(filepath.Join(base, "v/f"))
+	if err != nil || string(got) != "inside\n" {
+		t.Errorf("the node does not see the plugin's mount: %q, %v", got, err)
+	}
+	if err := os.Mkdir(filepath.Join(base, "w"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mustMount(t, "tmpfs", filepath.Join(base, "w"), "tmpfs", 0)
+	if got := sh("grep -c /local/csi/w /proc/self/mountinfo"); got != "1" {
+		t.Errorf("the plugin does not see the node's mount")
+	}
+	if got := sh("test -b /dev/" + blockDevice(t) + " && grep NoNewPrivs /proc/self/status | tr -d '\\t'"); got != "NoNewPrivs:0" {
+		t.Errorf("devices and privileges: %q", got)
+	}
+	if got := sh("umount /local/csi/v && echo ok"); got != "ok" {
+		t.Errorf("the plugin could not unmount: %s", got)
+	}
+	if _, err := os.Stat(filepath.Join(base, "v/f")); !os.IsNotExist(err) {
+		t.Errorf("its unmount did not reach the node: %v", err)
+	}
+}
+
+// A mount that a plugin made for the node outlives it: a task may be using the volume.
+func TestAPluginsMountsOutliveIt(t *testing.T) {
+	base := tempDir(t)
+	mustMount(t, base, base, "", unix.MS_BIND)
+	mustMount(t, "", base, "", unix.MS_SHARED)
+	task, _, sh := isolated(t, exec.Config{AllowCSINode: true}, func(tc *driver.TaskConfig) {
+		tc.CSIPluginNode = true
+		tc.Mounts = []driver.Mount{{Source: base, Target: "/local/csi", Propagation: "bidirectional"}}
+	})
+	if got := sh("mkdir -p /local/csi/v && mount -t tmpfs -o size=64k vol /local/csi/v && echo inside > /local/csi/v/f && echo ok"); got != "ok" {
+		t.Fatalf("the plugin could not mount: %s", got)
+	}
+	if err := task.Stop(short(t), "", 0); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(base, "v/f")); err != nil || string(got) != "inside\n" {
+		t.Errorf("the mount is gone with the plugin: %q, %v", got, err)
+	}
+	if err := unix.Unmount(filepath.Join(base, "v"), 0); err != nil {
+		t.Error(err)
+	}
+}
+
+// The device of a volume is free as soon as Stop has returned and the node has unmounted it: no mount namespace of the
+// task holds a clone of the mount, though a daemonised process was inside.
+func TestAStoppedTaskHoldsNoVolume(t *testing.T) {
+	for _, tool := range []string{"losetup", "mkfs.ext4"} {
+		if _, err := osexec.LookPath(tool); err != nil {
+			t.Skip("the machine has no " + tool)
+		}
+	}
+	volume, image := tempDir(t), filepath.Join(tempDir(t), "image")
+	if err := os.WriteFile(image, make([]byte, 16<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tool(t, "mkfs.ext4", "-q", image)
+	loop := tool(t, "losetup", "--find", "--show", image)
+	t.Cleanup(func() { tool(t, "losetup", "--detach", loop) })
+	for range 5 {
+		if err := unix.Mount(loop, volume, "ext4", 0, ""); err != nil {
+			t.Fatal(err)
+		}
+		task, _, sh := isolated(t, exec.Config{}, func(tc *driver.TaskConfig) { tc.Mounts = []driver.Mount{{Source: volume, Target: "/v"}} })
+		got := sh("(cd /v && setsid sleep 1000 >/dev/null 2>&1 &); echo x > /v/x && echo ok")
+		err := task.Stop(short(t), "", 0)
+		if got != "ok" || err != nil {
+			t.Errorf("writing to the volume: %s; stop: %v", got, err)
+		}
+		if err := unix.Unmount(volume, 0); err != nil {
+			t.Fatalf("unmount on the node: %v", err)
+		}
+		fd, err := unix.Open(loop, unix.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatalf("the device is still in use: %v", err)
+		}
+		if err := unix.Close(fd); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func tool(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := osexec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %v: %v (%s)", name, args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func mustMount(t *testing.T, source, target, kind string, flags uintptr) {
+	t.Helper()
+	if err := unix.Mount(source, target, kind, flags, ""); err != nil {
+		t.Fatal(err)
+	}
+	if flags != unix.MS_SHARED {
+		t.Cleanup(func() {
+			if err := unix.Unmount(target, 0); err != nil {
+				t.Errorf("unmount %s: %v", target, err)
+			}
+		})
+	}
+}
+
+func blockDevice(t *testing.T) string {
+	entries, err := os.ReadDir("/sys/class/block")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if _, err := os.Stat("/dev/" + e.Name()); err == nil {
+			return e.Name()
+		}
+	}
+	t.Skip("the machine has no block device")
+	return ""
+}
