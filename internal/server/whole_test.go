@@ -113,7 +113,9 @@ func TestAJobIsPlacedReplacedAndStoppedByTheWholeServer(t *testing.T) {
 	}
 
 	do(t, c, wire.JobDeregister, &wire.JobDeregisterRequest{Namespace: ids.DefaultNamespace, Job: "web"})
-	until(t, stream, func(b alloc.Bundle) bool { return b.Alloc.ID == second.ID && b.Alloc.DesiredStatus == alloc.DesiredStop })
+	until(t, stream, func(b alloc.Bundle) bool {
+		return b.Alloc.ID == second.ID && b.Alloc.DesiredStatus == alloc.DesiredStop
+	})
 	say(second.ID, alloc.ClientComplete)
 	view := do(t, c, wire.JobGet, &wire.JobRef{Query: wire.Query{Namespace: ids.DefaultNamespace}, Job: "web"})
 	if view.Job.Status != job.StatusDead || view.Job.Summary["g"].Complete != 1 || view.Job.Summary["g"].Failed != 1 {

@@ -32,7 +32,9 @@ func withTimers(t *testing.T, endless bool, nodes []ids.Node, story func(*locals
 	})
 }
 
-func status(c *localstate.Cluster, id ids.Node) string { return c.Store.Snapshot().Node(nil, id).Status }
+func status(c *localstate.Cluster, id ids.Node) string {
+	return c.Store.Snapshot().Node(nil, id).Status
+}
 
 func TestASilentNodeGoesDownAndOneThatBeatsDoesNot(t *testing.T) {
 	withTimers(t, false, []ids.Node{"loud", "silent"}, func(c *localstate.Cluster, timers *Timers) {
