@@ -125,10 +125,10 @@ func TestIgnoredMembersAreNamed(t *testing.T) {
 // Given several groups and tasks, when one member of the last is not built, then its path and words lead there.
 func TestRefusalsNameGroupAndTask(t *testing.T) {
 	job := &Job{TaskGroups: []*TaskGroup{nil, {Name: "a"}, {Name: "b", Tasks: []*Task{{Name: "x"}, nil, {Name: "y", Artifacts: []*TaskArtifact{{}}}},
-		Volumes: map[string]*VolumeRequest{"data": {Name: "data", PerAlloc: true}, "none": nil}}}}
+		Volumes: map[string]*VolumeRequest{"data": {Name: "data", Sticky: true}, "none": nil}}}}
 	got := Unsupported(job)
 	want := []string{
-		`TaskGroups[2].Volumes["data"].PerAlloc|group "b": volume "data": per_alloc`,
+		`TaskGroups[2].Volumes["data"].Sticky|group "b": volume "data": sticky`,
 		`TaskGroups[2].Tasks[2].Artifacts|group "b": task "y": artifact`,
 	}
 	if len(got) != len(want) {

@@ -97,7 +97,7 @@ func TestWhatIsNotBuiltIsRefusedByNameAndPlace(t *testing.T) {
 		{"bridge", inGroup("  network {\n    mode = \"bridge\"\n  }"), `f.hcl:4:5: group "g": network mode is not built yet: `},
 		{"static port's network", inGroup("  network {\n    port \"a\" {\n      static = 80\n      host_network = \"private\"\n    }\n  }"), `f.hcl:6:7: group "g": port "a": host_network is not built yet: `},
 		{"dynamic port's target", inGroup("  network {\n    port \"s\" {\n      static = 1\n    }\n    port \"a\" {\n      to = 80\n    }\n  }"), `f.hcl:8:7: group "g": port "a": to is not built yet: `},
-		{"per_alloc", inGroup("  volume \"v\" {\n    type = \"csi\"\n    source = \"x\"\n    per_alloc = true\n  }"), `f.hcl:6:5: group "g": volume "v": per_alloc is not built yet: `},
+		{"sticky", inGroup("  volume \"v\" {\n    type = \"csi\"\n    source = \"x\"\n    sticky = true\n  }"), `f.hcl:6:5: group "g": volume "v": sticky is not built yet: `},
 		{"vault pushed down", "job \"j\" {\n  vault {\n    role = \"x\"\n  }\n  task \"t\" {\n  }\n}", `f.hcl:2:3: group "t": task "t": vault is not built yet: `},
 		{"consul pushed down", "job \"j\" {\n  consul {\n    namespace = \"x\"\n  }\n}", `f.hcl:2:3: consul is not built yet: `},
 		{"template source", inTask("    template {\n      source = \"a\"\n      destination = \"b\"\n    }"), `f.hcl:5:7: group "g": task "t": template source is not built yet: write the text as data`},

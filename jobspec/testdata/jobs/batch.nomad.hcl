@@ -60,7 +60,7 @@ job "report" {
         change_signal   = "SIGHUP"
         left_delimiter  = "[["
         right_delimiter = "]]"
-        splay           = "1s"
+        splay           = "5s"
         uid             = 1000
         gid             = 1000
         data            = "WHO=[[ env \"NOMAD_TASK_NAME\" ]]\n"

@@ -4,7 +4,8 @@ job "redis" {
   type        = "service"
 
   group "cache" {
-    count = 1
+    count          = 1
+    shutdown_delay = "2s"
 
     network {
       port "redis" {
@@ -17,6 +18,7 @@ job "redis" {
       type            = "csi"
       source          = "redis-data"
       read_only       = false
+      per_alloc       = true
       access_mode     = "single-node-writer"
       attachment_mode = "file-system"
 
