@@ -49,7 +49,11 @@ func ReceiveHello(c net.Conn) (NodeIdentity, *grpc.ClientConn, error) {
 		}
 		return c, nil
 	})
-	return id, conn, err
+	if err != nil {
+		return id, nil, err
+	}
+	conn.Connect() // the node waits for the protocol's first words; a connection that is never used would keep it waiting
+	return id, conn, nil
 }
 
 func readHello(c net.Conn) (NodeIdentity, error) {
@@ -73,4 +77,23 @@ func readHello(c net.Conn) (NodeIdentity, error) {
 		return id, fault.Wrap(err, fault.Invalid, "read greeting", "")
 	}
 	return id, c.SetReadDeadline(time.Time{})
+}
+
+// ServeOne serves on one connection until it breaks or ctx ends: the node's side of the reversed connection.
+func ServeOne(ctx context.Context, s *Server, c net.Conn) error {
+	sctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(sctx, func() { _ = c.Close() })() // a peer that never speaks must not hold the end up
+	return s.Run(sctx, NewOneConn(&tellingConn{Conn: c, closed: cancel}))
+}
+
+// tellingConn says when it was closed: gRPC closes the connections that broke.
+type tellingConn struct {
+	net.Conn
+	closed func()
+}
+
+func (c *tellingConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
 }

@@ -1,0 +1,104 @@
+package allocrunner
+
+import (
+	"context"
+	"fmt"
+
+	"berth/internal/base/fault"
+	"berth/internal/client/localstate"
+	"berth/internal/model/alloc"
+)
+
+// Update takes over the alloc as the servers have it now. The record was written by the caller.
+func (r *Runner) Update(ctx context.Context, b alloc.Bundle) {
+	r.mu.Lock()
+	r.rec.Bundle = b
+	r.mu.Unlock()
+	for _, n := range r.order {
+		r.tasks[n].Update(ctx, b)
+	}
+	r.changed()
+}
+
+// Record returns a copy of what is remembered of the alloc, with a newer bundle in the place of the old one: what the
+// caller writes before Update.
+func (r *Runner) Record(b alloc.Bundle) *localstate.Alloc {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rec := r.rec
+	rec.Bundle = b
+	return &rec
+}
+
+// Stop ends the alloc because the agent decided so; the reason is for people. With force poststop tasks are ended too.
+func (r *Runner) Stop(reason string, force bool) error {
+	r.mu.Lock()
+	r.force = r.force || force
+	r.mu.Unlock()
+	return r.update(func(rec *localstate.Alloc) {
+		if rec.Stopped == "" {
+			rec.Stopped = reason
+		}
+	})
+}
+
+// Restart restarts one task, or with an empty name every task that runs; all includes those that have ended.
+func (r *Runner) Restart(task string, all, noDelay bool) error {
+	if r.ended() {
+		return fault.New(fault.Conflict, "restart", fmt.Sprintf("allocation %q", r.ID()), "it is stopped or stopping")
+	}
+	if task != "" {
+		t, err := r.Task(task)
+		if err != nil {
+			return err
+		}
+		return t.Restart("User requested restart")
+	}
+	for _, n := range r.order {
+		t := r.tasks[n]
+		state := t.View().State
+		switch {
+		case state == alloc.TaskRunning:
+			if err := t.Restart("User requested restart"); err != nil && !fault.Has(err, fault.Conflict) {
+				return err // a task that ended meanwhile has nothing to restart
+			}
+		case state == alloc.TaskDead && all:
+			if err := t.Revive("User requested all tasks to restart"); err != nil {
+				return err
+			}
+			r.revived <- n
+		}
+	}
+	return nil
+}
+
+func (r *Runner) ended() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stopping() || r.rec.Released || r.rec.Refused != ""
+}
+
+// Signal sends a signal to one task, or with an empty name to every task that runs.
+func (r *Runner) Signal(ctx context.Context, task, signal string) error {
+	if task != "" {
+		t, err := r.Task(task)
+		if err != nil {
+			return err
+		}
+		return t.Signal(ctx, signal, "User requested")
+	}
+	sent := 0
+	for _, n := range r.order {
+		if _, err := r.tasks[n].Live(); err != nil {
+			continue
+		}
+		if err := r.tasks[n].Signal(ctx, signal, "User requested"); err != nil {
+			return err
+		}
+		sent++
+	}
+	if sent == 0 {
+		return fault.New(fault.Conflict, "signal", fmt.Sprintf("allocation %q", r.ID()), "none of its tasks runs")
+	}
+	return nil
+}

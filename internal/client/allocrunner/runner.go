@@ -1,0 +1,352 @@
+// Package allocrunner owns the life of one alloc on its node: the hooks before its first task, the order in which its
+// tasks start and end, and the hooks after its last task. It says complete or failed only when no process is left and the
+// hooks have let everything go. Only package client imports it.
+package allocrunner
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
+	"berth/internal/client/allocdir"
+	"berth/internal/client/hook"
+	"berth/internal/client/hookresources"
+	"berth/internal/client/localstate"
+	"berth/internal/client/taskrunner"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/port/driver"
+)
+
+// DefaultStorageTimeout is how long an alloc waits for its storage before it fails with that reason.
+const DefaultStorageTimeout = time.Hour
+
+// Drivers is what runners need of the driver manager.
+type Drivers interface {
+	taskrunner.Drivers
+	Info(name string) (driver.Info, error)
+}
+
+// Store is what runners need of the local store.
+type Store interface {
+	PutAlloc(*localstate.Alloc) error
+	PutTask(id ids.Alloc, task string, t *localstate.Task) error
+}
+
+// Config wires a runner. Record and Tasks become the runner's own.
+type Config struct {
+	Record     *localstate.Alloc
+	Tasks      map[string]*localstate.Task // of an earlier life of the agent
+	Restored   bool
+	Dir        allocdir.Dir
+	Store      Store
+	Node       func() *node.Node
+	Region     string
+	Drivers    Drivers
+	AllocHooks []hook.Hook
+	TaskHooks  []hook.Hook
+	// StorageTimeout bounds the wait for storage; 0: DefaultStorageTimeout.
+	StorageTimeout time.Duration
+	MaxKillTimeout time.Duration
+	// Changed is called after every change that the servers or a keeper want to hear of, with nothing held.
+	Changed func(ids.Alloc)
+	Log     *slog.Logger
+}
+
+// Runner runs one alloc.
+type Runner struct {
+	cfg       Config
+	resources *hookresources.Resources
+	tasks     map[string]*taskrunner.Runner
+	order     []string // names of tasks, as the job lists them
+	wake      lifecycle.Signal
+	revived   chan string
+
+	mu       sync.Mutex
+	rec      localstate.Alloc
+	prepared bool
+	// waitSince is when the hooks before the first task began to wait; zero when they don't run.
+	waitSince time.Time
+	waiting   string // what for
+	stopAt    time.Time
+	noDelay   bool
+	force     bool
+	handling  string // what keeps the hooks after the last task from succeeding
+}
+
+// New returns a runner that does nothing before Run. A job without the alloc's group is refused.
+func New(cfg Config) (*Runner, error) {
+	b := cfg.Record.Bundle
+	group := b.Job.Group(b.Alloc.TaskGroup)
+	if group == nil {
+		return nil, fault.New(fault.Invalid, "run", fmt.Sprintf("allocation %q", b.Alloc.ID), fmt.Sprintf("its job has no group %q", b.Alloc.TaskGroup))
+	}
+	if cfg.StorageTimeout <= 0 {
+		cfg.StorageTimeout = DefaultStorageTimeout
+	}
+	cfg.Log = cfg.Log.With(logkey.Alloc, b.Alloc.ID, logkey.Job, b.Alloc.Job)
+	r := &Runner{cfg: cfg, resources: hookresources.New(), tasks: map[string]*taskrunner.Runner{}, rec: *cfg.Record, revived: make(chan string, 64)}
+	for _, t := range group.Tasks {
+		r.order = append(r.order, t.Name)
+		r.tasks[t.Name] = r.newTask(b, t)
+	}
+	return r, nil
+}
+
+func (r *Runner) newTask(b alloc.Bundle, t *job.Task) *taskrunner.Runner {
+	saved := r.cfg.Tasks[t.Name]
+	tr := taskrunner.New(taskrunner.Config{Bundle: b, Task: t.Name, Dir: r.cfg.Dir, Node: r.cfg.Node, Region: r.cfg.Region,
+		Drivers: r.cfg.Drivers, Hooks: r.cfg.TaskHooks, Resources: r.resources, Saved: saved,
+		Save:    func(rec *localstate.Task) error { return r.cfg.Store.PutTask(b.Alloc.ID, t.Name, rec) },
+		Changed: r.changed, MaxKillTimeout: r.cfg.MaxKillTimeout, Log: r.cfg.Log})
+	return tr
+}
+
+// changed wakes the runner and tells whoever listens.
+func (r *Runner) changed() {
+	r.wake.Notify()
+	r.cfg.Changed(r.ID())
+}
+
+// ID of the alloc.
+func (r *Runner) ID() ids.Alloc { return r.cfg.Record.Bundle.Alloc.ID }
+
+// Run runs the alloc to its end, or until ctx ends; then its processes go on and a later life of the agent takes them up.
+func (r *Runner) Run(ctx context.Context) error {
+	if r.Released() {
+		return nil
+	}
+	g, gctx := lifecycle.NewGroup(ctx)
+	if !r.cfg.Restored {
+		for _, n := range r.order {
+			r.tasks[n].Emit(&alloc.TaskEvent{Type: alloc.EventReceived, DisplayMessage: "Task received by client"})
+		}
+	}
+	for _, n := range r.order {
+		r.launch(gctx, g, n)
+	}
+	pctx, stopPrerun := context.WithCancel(gctx)
+	prerunDone := make(chan struct{})
+	g.Go("hooks before the first task", func() error {
+		defer close(prerunDone)
+		r.prerun(pctx)
+		return nil
+	})
+	g.Go("alloc", func() error {
+		defer g.Stop()
+		ended := r.direct(gctx, g)
+		stopPrerun()
+		<-prerunDone
+		if ended {
+			r.postrun(gctx)
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
+func (r *Runner) launch(ctx context.Context, g *lifecycle.Group, name string) {
+	tr := r.tasks[name]
+	g.Go("task "+name, lifecycle.Isolated("task "+name, func() error { return tr.Run(ctx) }, func(err error) {
+		r.cfg.Log.Error("a task runner failed", logkey.Task, name, logkey.Error, err)
+	}))
+}
+
+// direct gives the tasks their orders until all are dead; false when ctx ended before.
+func (r *Runner) direct(ctx context.Context, g *lifecycle.Group) (ended bool) {
+	for ctx.Err() == nil {
+		changed := r.wake.C()
+		f, next := r.facts(time.Now())
+		o := alloc.NextAlloc(f)
+		if o.Done {
+			return true
+		}
+		for _, k := range o.Kill {
+			r.tasks[k.Task].Kill(r.killOrder(k, f))
+		}
+		for _, n := range o.Start {
+			r.tasks[n].Open()
+		}
+		next = earlier(next, r.judge(f, time.Now()))
+		if len(o.Kill) > 0 {
+			continue
+		}
+		r.rest(ctx, g, changed, next)
+	}
+	return false
+}
+
+func (r *Runner) rest(ctx context.Context, g *lifecycle.Group, changed <-chan struct{}, next time.Time) {
+	var alarm <-chan time.Time
+	if !next.IsZero() {
+		t := time.NewTimer(time.Until(next))
+		defer t.Stop()
+		alarm = t.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-changed:
+	case <-alarm:
+	case name := <-r.revived:
+		r.launch(ctx, g, name)
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// facts are what the alloc's flow decides on; next says when they change by time alone.
+func (r *Runner) facts(now time.Time) (f alloc.AllocFacts, next time.Time) {
+	r.mu.Lock()
+	f = alloc.AllocFacts{Prepared: r.prepared, Refused: r.rec.Refused != "", Force: r.force}
+	if r.stopping() {
+		if r.stopAt.IsZero() {
+			r.stopAt = now
+			if delay := r.group().ShutdownDelay; delay > 0 && !r.noDelay && !r.rec.Bundle.Alloc.NoShutdownDelay {
+				r.stopAt = now.Add(delay)
+			}
+		}
+		if f.Stop = !now.Before(r.stopAt); !f.Stop {
+			next = r.stopAt
+		}
+	}
+	r.mu.Unlock()
+	for _, n := range r.order {
+		f.Tasks = append(f.Tasks, r.tasks[n].View())
+	}
+	return f, next
+}
+
+// stopping reports whether the servers or the agent want the alloc gone. The caller holds the lock.
+func (r *Runner) stopping() bool { return r.rec.Bundle.Alloc.ServerTerminal() || r.rec.Stopped != "" }
+
+func (r *Runner) group() *job.TaskGroup { return r.rec.Bundle.Job.Group(r.rec.Bundle.Alloc.TaskGroup) }
+
+func (r *Runner) killOrder(k alloc.KillOrder, f alloc.AllocFacts) taskrunner.KillOrder {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o := taskrunner.KillOrder{Why: k.Why, Fail: k.Fail, NoDelay: r.noDelay || r.rec.Bundle.Alloc.NoShutdownDelay}
+	switch k.Why {
+	case alloc.EventSiblingFailed:
+		o.Message = "Task's sibling failed"
+		for _, t := range f.Tasks {
+			if t.Failed && t.State == alloc.TaskDead && t.Role != alloc.RolePoststop {
+				o.Message = fmt.Sprintf("Task's sibling %q failed", t.Name)
+				break
+			}
+		}
+	case alloc.EventLeaderDead:
+		o.Message = "Leader Task in Group dead"
+	case alloc.EventMainDead:
+		o.Message = "Main tasks in the group died"
+	case alloc.EventSetupFailure:
+		o.Message = r.rec.Refused
+	case alloc.EventKilling:
+		o.Message = r.rec.Stopped
+	}
+	return o
+}
+
+// judge decides the alloc's health, once.
+func (r *Runner) judge(f alloc.AllocFacts, now time.Time) (next time.Time) {
+	r.mu.Lock()
+	if r.rec.Healthy != nil {
+		r.mu.Unlock()
+		return time.Time{}
+	}
+	waited := r.rec.Waited
+	if !r.waitSince.IsZero() {
+		waited += now.Sub(r.waitSince)
+	}
+	verdict, next := alloc.Health(alloc.HealthFacts{Now: now, Begun: r.rec.Begun, Waited: waited, Update: r.group().Update, AllocFacts: f})
+	r.mu.Unlock()
+	if verdict == nil {
+		return next
+	}
+	_ = r.update(func(rec *localstate.Alloc) { rec.Healthy, rec.HealthyAt = verdict, now }) // said by update; judged again in the next life
+	return time.Time{}
+}
+
+// update changes the record, writes it down and tells about it.
+func (r *Runner) update(fn func(*localstate.Alloc)) error {
+	r.mu.Lock()
+	fn(&r.rec)
+	rec := r.rec
+	r.mu.Unlock()
+	err := r.cfg.Store.PutAlloc(&rec)
+	if err != nil {
+		r.cfg.Log.Error("an allocation's state could not be written", logkey.Error, err)
+	}
+	r.changed()
+	return err
+}
+
+// Report is what the servers are told.
+func (r *Runner) Report() *alloc.Alloc {
+	f, _ := r.facts(time.Now())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := &alloc.Alloc{ID: r.ID(), Healthy: r.rec.Healthy, HealthyAt: r.rec.HealthyAt, TaskStates: map[string]*alloc.TaskState{}}
+	a.ClientStatus, a.ClientDescription = alloc.ClientState(f, r.rec.Released)
+	switch {
+	case r.rec.Refused != "" && (a.ClientStatus == alloc.ClientFailed || !r.rec.Released):
+		a.ClientDescription = r.rec.Refused
+	case !r.rec.Released && r.handling != "":
+		a.ClientDescription = r.handling
+	case a.ClientStatus == alloc.ClientPending && r.waiting != "":
+		a.ClientDescription = r.waiting
+	}
+	for _, n := range r.order {
+		a.TaskStates[n] = r.tasks[n].State()
+	}
+	return a
+}
+
+// Released reports whether the hooks after the last task have let everything go: the alloc is complete or failed.
+func (r *Runner) Released() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rec.Released
+}
+
+// ProcessesGone reports whether it is proven that no process of the alloc is left, or in words what is there.
+func (r *Runner) ProcessesGone() (bool, string) {
+	for _, n := range r.order {
+		if gone, why := r.tasks[n].ProcessGone(); !gone {
+			return false, why
+		}
+	}
+	return true, ""
+}
+
+// Bundle is the alloc as the servers last gave it.
+func (r *Runner) Bundle() alloc.Bundle {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rec.Bundle
+}
+
+// Task returns the runner of a task.
+func (r *Runner) Task(name string) (*taskrunner.Runner, error) {
+	if t := r.tasks[name]; t != nil {
+		return t, nil
+	}
+	return nil, fault.WithHint(fault.New(fault.NotFound, "use", fmt.Sprintf("task %q of allocation %q", name, r.ID()), "there is no such task"),
+		fmt.Sprintf("its tasks are %v", slices.Sorted(maps.Keys(r.tasks))))
+}
+
+// Tasks lists the names of the tasks, as the job lists them.
+func (r *Runner) Tasks() []string { return slices.Clone(r.order) }

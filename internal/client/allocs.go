@@ -1,0 +1,347 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
+	"berth/internal/base/reconcile"
+	"berth/internal/client/allocdir"
+	"berth/internal/client/allochooks"
+	"berth/internal/client/allocrunner"
+	"berth/internal/client/hook"
+	"berth/internal/client/localstate"
+	"berth/internal/client/taskhooks"
+	"berth/internal/model/alloc"
+	"berth/internal/wire"
+)
+
+// allocs owns the runners of this node's allocs, from the first word of the servers until nothing is left of them.
+type allocs struct {
+	c       *Client
+	loaded  *localstate.Loaded
+	started chan *allocrunner.Runner
+	leaving *reconcile.Loop[ids.Alloc] // allocs that may have to be destroyed
+	changed lifecycle.Signal
+
+	mu       sync.Mutex
+	byID     map[ids.Alloc]*allocrunner.Runner
+	damaged  map[ids.Alloc]error
+	gone     map[ids.Alloc]bool // the servers don't know it any more; not confirmed by id yet
+	stopping bool
+	restored bool // the runners of restored allocs have been made
+}
+
+func newAllocs(c *Client, loaded *localstate.Loaded) *allocs {
+	a := &allocs{c: c, loaded: loaded, started: make(chan *allocrunner.Runner, 1), byID: map[ids.Alloc]*allocrunner.Runner{},
+		damaged: loaded.Damaged, gone: map[ids.Alloc]bool{}}
+	a.leaving = reconcile.New(reconcile.Config{Name: "remove allocations", Parallel: 8, Log: c.log}, a.leave)
+	for id, err := range loaded.Damaged {
+		c.log.Error("an allocation's record is damaged", logkey.Alloc, id, logkey.Error, err)
+	}
+	return a
+}
+
+// restore makes the runners of what an earlier life of the agent left. It comes before the first word of the servers.
+func (a *allocs) restore() {
+	for _, id := range slices.Sorted(maps.Keys(a.loaded.Allocs)) {
+		if _, err := a.make(a.loaded.Allocs[id], a.loaded.Tasks[id], true); err != nil {
+			a.c.log.Error("an allocation can't be restored", logkey.Alloc, id, logkey.Error, err)
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.restored = true
+}
+
+// run runs what was restored and whatever the servers give.
+func (a *allocs) run(ctx context.Context) error {
+	g, gctx := lifecycle.NewGroup(ctx)
+	restored := a.runners()
+	g.Go("remove", func() error { return a.leaving.Run(gctx) })
+	g.Go("run", func() error {
+		for _, r := range restored {
+			a.launch(gctx, g, r)
+		}
+		for {
+			select {
+			case <-gctx.Done():
+				return nil
+			case r := <-a.started:
+				a.launch(gctx, g, r)
+			}
+		}
+	})
+	return g.Wait()
+}
+
+func (a *allocs) launch(ctx context.Context, g *lifecycle.Group, r *allocrunner.Runner) {
+	g.Go("alloc "+ids.Short(r.ID()), lifecycle.Isolated("alloc "+ids.Short(r.ID()), func() error { return r.Run(ctx) }, func(err error) {
+		a.c.log.Error("an allocation's runner failed", logkey.Alloc, r.ID(), logkey.Error, err)
+	}))
+}
+
+// make makes the runner of an alloc. One that can't be run (its record makes no sense) is kept as damaged.
+func (a *allocs) make(rec *localstate.Alloc, tasks map[string]*localstate.Task, restored bool) (*allocrunner.Runner, error) {
+	id := rec.Bundle.Alloc.ID
+	dir := allocdir.New(a.c.AllocDir(), id)
+	alHooks := append([]hook.Hook{&allochooks.Dir{Dir: dir}}, a.c.parts.AllocHooks...)
+	taskHooks := append([]hook.Hook{&taskhooks.Dir{Dir: dir}}, a.c.parts.TaskHooks...)
+	taskHooks = append(taskHooks, &taskhooks.Templates{})
+	r, err := allocrunner.New(allocrunner.Config{Record: rec, Tasks: tasks, Restored: restored, Dir: dir, Store: a.c.store,
+		Node: a.c.host.node, Region: a.c.cfg.Region, Drivers: a.c.drivers, AllocHooks: alHooks, TaskHooks: taskHooks,
+		StorageTimeout: a.c.cfg.StorageTimeout, MaxKillTimeout: a.c.cfg.MaxKillTimeout, Changed: a.runnerChanged, Log: a.c.log})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil {
+		a.damaged[id] = err
+		return nil, err
+	}
+	a.byID[id] = r
+	return r, nil
+}
+
+func (a *allocs) runnerChanged(id ids.Alloc) {
+	a.c.push.mark(id)
+	a.changed.Notify()
+	a.mu.Lock()
+	leaving := a.gone[id]
+	a.mu.Unlock()
+	if leaving {
+		a.leaving.Mark(id)
+	}
+}
+
+func (a *allocs) runner(id ids.Alloc) *allocrunner.Runner {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.byID[id]
+}
+
+// find returns the runner of an alloc or says that it is not here.
+func (a *allocs) find(id ids.Alloc) (*allocrunner.Runner, error) {
+	if r := a.runner(id); r != nil {
+		return r, nil
+	}
+	return nil, fault.New(fault.NotFound, "use", fmt.Sprintf("allocation %q", id), "it is not on this node")
+}
+
+func (a *allocs) runners() []*allocrunner.Runner {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := slices.Collect(maps.Values(a.byID))
+	slices.SortFunc(out, func(x, y *allocrunner.Runner) int { return strings.Compare(string(x.ID()), string(y.ID())) })
+	return out
+}
+
+func (a *allocs) known(id ids.Alloc) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.byID[id] != nil || a.damaged[id] != nil || a.loaded.Allocs[id] != nil && !a.restored
+}
+
+// apply acts on a set of the servers: the records are written together with its index, then the runners hear of it.
+func (a *allocs) apply(ctx context.Context, set *wire.AllocSet, seen localstate.Seen) error {
+	var fresh, changed []alloc.Bundle
+	var records []*localstate.Alloc
+	named := map[ids.Alloc]bool{}
+	for _, b := range set.Bundles {
+		if b.Alloc == nil || b.Job == nil {
+			a.c.log.Error("the servers sent an allocation without its job; it is left alone")
+			continue
+		}
+		id := b.Alloc.ID
+		named[id] = true
+		switch r := a.runner(id); {
+		case r == nil && a.wanted(b.Alloc):
+			fresh = append(fresh, b)
+			records = append(records, newRecord(b))
+		case r != nil && b.Alloc.AllocModifyIndex != r.Bundle().Alloc.AllocModifyIndex:
+			changed = append(changed, b)
+			records = append(records, r.Record(b))
+		}
+	}
+	if err := a.c.store.PutSeen(seen, records); err != nil {
+		return err
+	}
+	for _, b := range changed {
+		if r := a.runner(b.Alloc.ID); r != nil {
+			r.Update(ctx, b)
+		}
+	}
+	for _, b := range fresh {
+		if err := a.begin(ctx, b); err != nil {
+			return err
+		}
+	}
+	a.missing(set, named)
+	return nil
+}
+
+// missing marks the allocs that the set says, or leaves out, as gone: each is confirmed by id before anything of it ends.
+func (a *allocs) missing(set *wire.AllocSet, named map[ids.Alloc]bool) {
+	out := slices.Clone(set.Gone)
+	if set.Full {
+		for _, r := range a.runners() {
+			if !named[r.ID()] {
+				out = append(out, r.ID())
+			}
+		}
+	}
+	a.mu.Lock()
+	for _, id := range out {
+		a.gone[id] = true
+	}
+	a.mu.Unlock()
+	for _, id := range out {
+		a.leaving.Mark(id)
+	}
+}
+
+// wanted reports whether an alloc that is not here is taken up. One that has ended, or whose record is damaged, is not;
+// one that is to stop is, because its end has to be said by this node.
+func (a *allocs) wanted(al *alloc.Alloc) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return !al.ClientTerminal() && a.damaged[al.ID] == nil && !a.stopping
+}
+
+func newRecord(b alloc.Bundle) *localstate.Alloc {
+	return &localstate.Alloc{Bundle: b, Begun: now()}
+}
+
+func (a *allocs) begin(ctx context.Context, b alloc.Bundle) error {
+	r, err := a.make(newRecord(b), nil, false)
+	if err != nil {
+		a.c.log.Error("an allocation can't be run", logkey.Alloc, b.Alloc.ID, logkey.Error, err)
+		return nil
+	}
+	select {
+	case a.started <- r:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// leave removes an alloc that the servers don't know any more: confirmed by id, stopped, let go, then its directory, then
+// its record.
+func (a *allocs) leave(ctx context.Context, id ids.Alloc) (reconcile.Result, error) {
+	r := a.runner(id)
+	if r == nil {
+		a.dropMark(id)
+		return reconcile.Done(), nil
+	}
+	cctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	reply, err := wire.NodeAllocsKnown.Call(cctx, a.c.conn, &wire.NodeAllocsKnownRequest{NodeIdentity: a.c.Identity(), Allocs: []ids.Alloc{id}})
+	if err != nil {
+		return reconcile.Done(), err
+	}
+	if !slices.Contains(reply.Unknown, id) {
+		a.dropMark(id)
+		return reconcile.Done(), nil
+	}
+	if !r.Released() {
+		// Its runner marks the key again when it has let go.
+		return reconcile.Done(), r.Stop("The servers no longer know the allocation", true)
+	}
+	return reconcile.Done(), a.destroy(id)
+}
+
+func (a *allocs) dropMark(id ids.Alloc) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.gone, id)
+}
+
+// destroy removes what is left of an alloc that has ended: its directory, then its record.
+func (a *allocs) destroy(id ids.Alloc) error {
+	if err := allocdir.New(a.c.AllocDir(), id).Destroy(); err != nil {
+		return err
+	}
+	if err := a.c.store.Forget(id); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	delete(a.byID, id)
+	delete(a.gone, id)
+	a.mu.Unlock()
+	a.c.push.forget(id)
+	a.changed.Notify()
+	return nil
+}
+
+// collect removes the directories of allocs that have ended and whose end the servers know. An empty id means all.
+func (a *allocs) collect(id ids.Alloc) error {
+	var failed []error
+	for _, r := range a.runners() {
+		if id != "" && r.ID() != id || !r.Released() || !a.c.push.acknowledged(r.ID()) {
+			continue
+		}
+		failed = append(failed, a.destroy(r.ID()))
+	}
+	return errors.Join(failed...)
+}
+
+// stopAll ends every alloc and waits until all have let go and the servers were told.
+func (a *allocs) stopAll(ctx context.Context) error {
+	a.mu.Lock()
+	a.stopping = true
+	a.mu.Unlock()
+	for _, r := range a.runners() {
+		if r.Released() {
+			continue
+		}
+		if err := r.Stop("The agent stops", true); err != nil {
+			return err
+		}
+	}
+	for {
+		changed := a.changed.C()
+		var left []string
+		for _, r := range a.runners() {
+			if !r.Released() {
+				left = append(left, ids.Short(r.ID()))
+			}
+		}
+		if len(left) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fault.New(fault.Timeout, "stop", "the node's tasks", fmt.Sprintf("allocations %s have not let go", strings.Join(left, ", ")))
+		case <-changed:
+		}
+	}
+}
+
+// ProcessesGone implements csimanager.ProcessGate. An alloc that this node has no record of, but a directory or a damaged
+// record, is not proven gone.
+func (a *allocs) ProcessesGone(id ids.Alloc) (bool, string) {
+	a.mu.Lock()
+	r, damaged, restoring := a.byID[id], a.damaged[id], a.loaded.Allocs[id] != nil && !a.restored
+	a.mu.Unlock()
+	switch {
+	case r != nil:
+		return r.ProcessesGone()
+	case damaged != nil:
+		return false, "its record is damaged: " + damaged.Error()
+	case restoring:
+		return false, "the agent has just started and has not looked for its tasks yet"
+	case allocdir.New(a.c.AllocDir(), id).Exists():
+		return false, "its directory is there, but nothing is known of its tasks"
+	}
+	return true, ""
+}
+
+// Changed implements csimanager.ProcessGate.
+func (a *allocs) Changed() <-chan struct{} { return a.changed.C() }

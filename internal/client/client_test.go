@@ -1,0 +1,96 @@
+package client_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"berth/internal/model/alloc"
+)
+
+func TestAPlacedAllocRunsAndItsStatesArePushed(t *testing.T) {
+	r := newRig(t)
+	r.start()
+
+	id := r.servers.place(service(task("web", nil)))
+
+	eventually(t, "the servers hear that it runs", func() bool { return r.servers.status(id) == alloc.ClientRunning })
+	if got := r.mock.Alive(); !slices.Equal(got, []string{"web.1"}) {
+		t.Errorf("alive: %v", got)
+	}
+	r.servers.stop(id)
+	eventually(t, "the servers hear that it is complete", func() bool { return r.servers.status(id) == alloc.ClientComplete })
+	if got := r.mock.Alive(); len(got) != 0 {
+		t.Errorf("still alive after complete was said: %v", got)
+	}
+	if got := r.servers.history[id]; !slices.Equal(got, []string{alloc.ClientPending, alloc.ClientRunning, alloc.ClientComplete}) {
+		t.Errorf("states told: %v", got)
+	}
+	want := []string{alloc.EventReceived, alloc.EventTaskSetup, alloc.EventStarted, alloc.EventKilling, alloc.EventTerminated, alloc.EventKilled}
+	if got := r.servers.events(id, "web"); !slices.Equal(got, want) {
+		t.Errorf("events %v, want %v", got, want)
+	}
+}
+
+func TestTasksOutliveTheAgentAndAreFoundAgain(t *testing.T) {
+	r := newRig(t)
+	first := r.start()
+	id := r.servers.place(service(task("web", nil)))
+	eventually(t, "it runs", func() bool { return r.servers.status(id) == alloc.ClientRunning })
+	node := first.ID()
+
+	first.stop()
+	if got := r.mock.Alive(); len(got) != 1 {
+		t.Fatalf("the agent's end took the task along: %v", got)
+	}
+	second := r.start()
+
+	if second.ID() != node {
+		t.Errorf("the node changed its id from %s to %s", node, second.ID())
+	}
+	eventually(t, "the task is found", func() bool { return slices.Contains(r.mock.Log(), "recover web.1") })
+	r.servers.stop(id)
+	eventually(t, "it stops", func() bool { return r.servers.status(id) == alloc.ClientComplete })
+	if got := r.servers.report(id).TaskStates["web"].Restarts; got != 0 {
+		t.Errorf("%d restarts", got)
+	}
+	if starts := count(r.mock.Log(), "start web.1") + count(r.mock.Log(), "start web.2"); starts != 1 {
+		t.Errorf("started %d times: %v", starts, r.mock.Log())
+	}
+}
+
+func count(lines []string, want string) int {
+	n := 0
+	for _, l := range lines {
+		if l == want {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAnAllocThatIsLeftOutOfTheSetIsKeptUntilTheServersConfirmThatTheyDontKnowIt(t *testing.T) {
+	r := newRig(t)
+	c := r.start()
+	id := r.servers.place(service(task("web", nil)))
+	eventually(t, "it runs", func() bool { return r.servers.status(id) == alloc.ClientRunning })
+
+	r.servers.change(func() { r.servers.forgotten[id] = true })
+	other := r.servers.place(service(task("other", nil)))
+	eventually(t, "a later alloc runs", func() bool { return r.servers.status(other) == alloc.ClientRunning })
+	if got := r.mock.Alive(); !slices.Contains(got, "web.1") {
+		t.Fatalf("an alloc was ended that the servers know: %v", got)
+	}
+
+	r.servers.change(func() { delete(r.servers.allocs, id) })
+	eventually(t, "it is ended", func() bool { return !slices.Contains(r.mock.Alive(), "web.1") })
+	eventually(t, "its directory is gone", func() bool {
+		_, err := os.Stat(filepath.Join(c.AllocDir(), string(id)))
+		return os.IsNotExist(err)
+	})
+	eventually(t, "it is forgotten", func() bool { return !c.Known(id) })
+	if gone, why := c.Processes().ProcessesGone(id); !gone {
+		t.Errorf("its processes are not said to be gone: %s", why)
+	}
+}

@@ -1,0 +1,241 @@
+// Package fingerprint owns what a node can tell about itself by looking: processors, memory, disk, kernel, distribution,
+// address and the host volumes that its configuration offers. Only package client imports it.
+package fingerprint
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/base/fault"
+	"berth/internal/model/node"
+)
+
+// Found is one reading.
+type Found struct {
+	Attributes map[string]string
+	Resources  node.Resources
+	// Problems names what could not be read; the node goes on without it.
+	Problems []error
+}
+
+// Options steer a reading. Zero values mean: what was found.
+type Options struct {
+	// DiskPath lies on the file system whose room is offered.
+	DiskPath string
+	// Interface or IP pick the address that is offered; both empty: loopback.
+	Interface string
+	IP        string
+	// CPUMHz, MemoryMB and DiskMB override what was found.
+	CPUMHz, MemoryMB, DiskMB int64
+	Version                  string
+}
+
+// NomadVersion is the version that jobs written for the field constrain on; it says which behaviour this node has.
+const NomadVersion = "2.0.5"
+
+// Read looks at the node once.
+func Read(o Options) Found {
+	f := Found{Attributes: map[string]string{"nomad.version": NomadVersion, "berth.version": o.Version, "nomad.service_discovery": "false"}}
+	for _, look := range []func(*Found, Options) error{cpu, memory, disk, kernel, distribution, network} {
+		if err := look(&f, o); err != nil {
+			f.Problems = append(f.Problems, err)
+		}
+	}
+	return f
+}
+
+func (f *Found) set(name string, value any) { f.Attributes[name] = fmt.Sprint(value) }
+
+func cpu(f *Found, o Options) error {
+	data, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return fault.Wrap(err, fault.Internal, "read", "processors")
+	}
+	cores, mhz, model := 0, 0.0, ""
+	for line := range strings.Lines(string(data)) {
+		key, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		switch strings.TrimSpace(key) {
+		case "processor":
+			cores++
+		case "cpu MHz":
+			if v, err := strconv.ParseFloat(value, 64); err == nil {
+				mhz = max(mhz, v)
+			}
+		case "model name":
+			model = value
+		}
+	}
+	if v, err := os.ReadFile("/sys/devices/system/cpu/cpu0/cpufreq/base_frequency"); err == nil {
+		if khz, err := strconv.ParseFloat(strings.TrimSpace(string(v)), 64); err == nil {
+			mhz = khz / 1000
+		}
+	}
+	if cores == 0 || mhz == 0 {
+		const assumedMHz = 1000 // processors that don't tell their speed still have one
+		cores, mhz = max(cores, 1), max(mhz, assumedMHz)
+	}
+	total := int64(math.Round(mhz)) * int64(cores)
+	if o.CPUMHz > 0 {
+		total = o.CPUMHz
+	}
+	f.set("cpu.arch", runtime.GOARCH)
+	f.set("cpu.numcores", cores)
+	f.set("cpu.reservablecores", cores)
+	f.set("cpu.frequency", int64(math.Round(mhz)))
+	f.set("cpu.modelname", model)
+	f.set("cpu.totalcompute", total)
+	f.set("cpu.usablecompute", total)
+	f.Resources.CPUCores, f.Resources.CPUShares = cores, total
+	return nil
+}
+
+func memory(f *Found, o Options) error {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return fault.Wrap(err, fault.Internal, "read", "memory")
+	}
+	total := info.Totalram * uint64(info.Unit)
+	f.set("memory.totalbytes", total)
+	f.Resources.MemoryMB = int64(total >> 20)
+	if o.MemoryMB > 0 {
+		f.Resources.MemoryMB = o.MemoryMB
+	}
+	return nil
+}
+
+func disk(f *Found, o Options) error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(o.DiskPath, &st); err != nil {
+		return fault.Wrap(err, fault.Internal, "read room of", o.DiskPath)
+	}
+	f.set("unique.storage.bytestotal", st.Blocks*uint64(st.Bsize))
+	f.set("unique.storage.volume", o.DiskPath)
+	f.Resources.DiskMB = int64(st.Bavail * uint64(st.Bsize) >> 20)
+	if o.DiskMB > 0 {
+		f.Resources.DiskMB = o.DiskMB
+	}
+	return nil
+}
+
+func kernel(f *Found, _ Options) error {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return fault.Wrap(err, fault.Internal, "read", "kernel")
+	}
+	f.set("kernel.name", "linux")
+	f.set("kernel.version", unix.ByteSliceToString(u.Release[:]))
+	f.set("kernel.arch", unix.ByteSliceToString(u.Machine[:]))
+	name, err := os.Hostname()
+	if err != nil {
+		return fault.Wrap(err, fault.Internal, "read", "host name")
+	}
+	f.set("unique.hostname", name)
+	f.set("os.signals", signals)
+	f.set("os.cgroups.version", cgroups())
+	return nil
+}
+
+// signals lists what a job may use as kill_signal or in a template.
+const signals = "SIGABRT,SIGALRM,SIGBUS,SIGCHLD,SIGCONT,SIGFPE,SIGHUP,SIGILL,SIGINT,SIGIO,SIGKILL,SIGPIPE,SIGPROF,SIGQUIT,SIGSEGV,SIGSTOP,SIGSYS,SIGTERM,SIGTRAP,SIGTSTP,SIGTTIN,SIGTTOU,SIGURG,SIGUSR1,SIGUSR2,SIGVTALRM,SIGWINCH,SIGXCPU,SIGXFSZ"
+
+func cgroups() string {
+	var st unix.Statfs_t
+	if unix.Statfs("/sys/fs/cgroup", &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC {
+		return "2"
+	}
+	return "1"
+}
+
+func distribution(f *Found, _ Options) error {
+	data, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		return fault.Wrap(err, fault.Internal, "read", "distribution")
+	}
+	s := bufio.NewScanner(bytes.NewReader(data))
+	for s.Scan() {
+		key, value, _ := strings.Cut(s.Text(), "=")
+		value = strings.Trim(value, `"'`)
+		switch key {
+		case "ID":
+			f.set("os.name", value)
+		case "VERSION_ID":
+			f.set("os.version", value)
+		}
+	}
+	return nil
+}
+
+func network(f *Found, o Options) error {
+	f.Resources.IP, f.Resources.Device = "127.0.0.1", "lo"
+	switch {
+	case o.IP != "":
+		if net.ParseIP(o.IP) == nil {
+			return fault.New(fault.Invalid, "offer", fmt.Sprintf("address %q", o.IP), "it is no IP address")
+		}
+		f.Resources.IP, f.Resources.Device = o.IP, ""
+	case o.Interface != "":
+		if err := ofInterface(f, o.Interface); err != nil {
+			return err
+		}
+	}
+	f.set("unique.network.ip-address", f.Resources.IP)
+	return nil
+}
+
+func ofInterface(f *Found, name string) error {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return fault.Wrap(err, fault.NotFound, "use", fmt.Sprintf("network interface %q", name))
+	}
+	addrs, err := i.Addrs()
+	if err != nil {
+		return fault.Wrap(err, fault.Internal, "read addresses of", fmt.Sprintf("network interface %q", name))
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLinkLocalUnicast() {
+			f.Resources.IP, f.Resources.Device = n.IP.String(), name
+			return nil
+		}
+	}
+	return fault.New(fault.NotReady, "use", fmt.Sprintf("network interface %q", name), "it has no address")
+}
+
+// HostVolume is a directory that the configuration offers.
+type HostVolume struct {
+	Name     string
+	Path     string
+	ReadOnly bool
+}
+
+// HostVolumes looks at the configured host volumes. One that can't be used is unhealthy, with the reason; the others and
+// the node go on.
+func HostVolumes(configured []HostVolume) map[string]*node.HostVolume {
+	out := map[string]*node.HostVolume{}
+	for _, v := range configured {
+		out[v.Name] = &node.HostVolume{Name: v.Name, Path: v.Path, ReadOnly: v.ReadOnly, Unhealthy: unusable(v.Path)}
+	}
+	return out
+}
+
+func unusable(path string) string {
+	switch info, err := os.Stat(path); {
+	case !filepath.IsAbs(path):
+		return fmt.Sprintf("the path %q is not absolute", path)
+	case err != nil:
+		return err.Error()
+	case !info.IsDir():
+		return fmt.Sprintf("%s is not a directory", path)
+	}
+	return ""
+}

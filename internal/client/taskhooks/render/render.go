@@ -1,0 +1,207 @@
+// Package render owns the text of templates: Go's text/template with a small set of functions that read nothing but the
+// task's environment. Only the template hook imports it.
+package render
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	"berth/internal/base/fault"
+)
+
+// Template is what to render.
+type Template struct {
+	Name           string // for errors
+	Text           string
+	Left, Right    string // delimiters; empty: {{ and }}
+	MissingIsError bool
+}
+
+// Values are what templates may read.
+type Values struct {
+	Env func(name string) string
+}
+
+// maxOutput bounds a rendering, in bytes.
+const maxOutput = 8 << 20
+
+// builtin lists the functions of text/template itself, for the hint.
+var builtin = []string{"and", "call", "eq", "ge", "gt", "html", "index", "js", "le", "len", "lt", "ne", "not", "or", "print", "printf", "println", "slice", "urlquery"}
+
+// Execute renders a template. What it does not know is an error that names the template and lists what there is.
+func Execute(t Template, v Values) ([]byte, error) {
+	tpl := template.New(t.Name).Delims(t.Left, t.Right).Funcs(functions(v))
+	if t.MissingIsError {
+		tpl = tpl.Option("missingkey=error")
+	}
+	tpl, err := tpl.Parse(t.Text)
+	if err != nil {
+		return nil, fault.WithHint(fault.Wrap(err, fault.Invalid, "parse", t.Name), "functions: "+strings.Join(Names(), ", "))
+	}
+	out := &bounded{}
+	if err := tpl.Execute(out, nil); err != nil {
+		return nil, fault.Wrap(err, fault.Invalid, "render", t.Name)
+	}
+	return out.Bytes(), nil
+}
+
+type bounded struct{ bytes.Buffer }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxOutput {
+		return 0, fmt.Errorf("it renders more than %d bytes", maxOutput)
+	}
+	return b.Buffer.Write(p)
+}
+
+// Names lists the functions that templates may use.
+func Names() []string {
+	out := append([]string{}, builtin...)
+	for _, f := range table(Values{}) {
+		out = append(out, f.name)
+	}
+	return out
+}
+
+type function struct {
+	name string
+	fn   any
+}
+
+func functions(v Values) template.FuncMap {
+	m := template.FuncMap{}
+	for _, f := range table(v) {
+		m[f.name] = f.fn
+	}
+	return m
+}
+
+// table is every function there is. Arguments stand in the order that pipelines want: the piped value is the last.
+func table(v Values) []function {
+	return []function{
+		{"env", v.Env},
+		{"envOrDefault", func(name, otherwise string) string {
+			if s := v.Env(name); s != "" {
+				return s
+			}
+			return otherwise
+		}},
+		{"mustEnv", func(name string) (string, error) {
+			if s := v.Env(name); s != "" {
+				return s, nil
+			}
+			return "", fmt.Errorf("the environment has no %q", name)
+		}},
+		{"timestamp", timestamp},
+		{"toLower", strings.ToLower},
+		{"toUpper", strings.ToUpper},
+		{"toTitle", func(s string) string { return strings.ToTitle(s) }},
+		{"trim", func(cutset, s string) string { return strings.Trim(s, cutset) }},
+		{"trimSpace", strings.TrimSpace},
+		{"trimPrefix", func(prefix, s string) string { return strings.TrimPrefix(s, prefix) }},
+		{"trimSuffix", func(suffix, s string) string { return strings.TrimSuffix(s, suffix) }},
+		{"split", func(sep, s string) []string { return strings.Split(s, sep) }},
+		{"join", func(sep string, s []string) string { return strings.Join(s, sep) }},
+		{"replaceAll", func(old, with, s string) string { return strings.ReplaceAll(s, old, with) }},
+		{"regexMatch", func(expr, s string) (bool, error) { return regexp.MatchString(expr, s) }},
+		{"contains", func(part, s string) bool { return strings.Contains(s, part) }},
+		{"indent", indent},
+		{"parseJSON", func(s string) (any, error) {
+			if s == "" {
+				return map[string]any{}, nil
+			}
+			var out any
+			err := json.Unmarshal([]byte(s), &out)
+			return out, err
+		}},
+		{"toJSON", func(v any) (string, error) {
+			b, err := json.Marshal(v)
+			return string(b), err
+		}},
+		{"parseBool", strconv.ParseBool},
+		{"parseInt", func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }},
+		{"parseFloat", func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }},
+		{"add", func(b, a int64) int64 { return a + b }},
+		{"subtract", func(b, a int64) int64 { return a - b }},
+		{"base64Encode", func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }},
+		{"base64Decode", func(s string) (string, error) {
+			b, err := base64.StdEncoding.DecodeString(s)
+			return string(b), err
+		}},
+	}
+}
+
+func timestamp(layout ...string) (string, error) {
+	switch now := time.Now().UTC(); {
+	case len(layout) == 0:
+		return now.Format(time.RFC3339), nil
+	case len(layout) > 1:
+		return "", errors.New("timestamp takes at most one layout")
+	case layout[0] == "unix":
+		return strconv.FormatInt(now.Unix(), 10), nil
+	default:
+		return now.Format(layout[0]), nil
+	}
+}
+
+func indent(spaces int, s string) (string, error) {
+	const most = 1000
+	if spaces < 0 || spaces > most {
+		return "", fmt.Errorf("indent by %d spaces: it must be 0 to %d", spaces, most)
+	}
+	pad := strings.Repeat(" ", spaces)
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		if l != "" {
+			lines[i] = pad + l
+		}
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// ParseEnv reads "NAME=value" lines: empty lines and lines that begin with # are skipped, quotes around a value are
+// taken off.
+func ParseEnv(data []byte) (map[string]string, error) {
+	out := map[string]string{}
+	s := bufio.NewScanner(bytes.NewReader(data))
+	s.Buffer(nil, maxOutput)
+	for n := 1; s.Scan(); n++ {
+		line := strings.TrimSpace(s.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		line = strings.TrimPrefix(line, "export ")
+		name, value, ok := strings.Cut(line, "=")
+		name = strings.TrimSpace(name)
+		if !ok || name == "" {
+			return nil, fault.New(fault.Invalid, "", fmt.Sprintf("line %d", n), "it is not of the form NAME=value")
+		}
+		out[name] = unquote(strings.TrimSpace(value))
+	}
+	return out, s.Err()
+}
+
+func unquote(s string) string {
+	if len(s) < 2 || s[0] != s[len(s)-1] {
+		return s
+	}
+	switch s[0] {
+	case '"':
+		if v, err := strconv.Unquote(s); err == nil {
+			return v
+		}
+		return s[1 : len(s)-1]
+	case '\'':
+		return s[1 : len(s)-1]
+	}
+	return s
+}

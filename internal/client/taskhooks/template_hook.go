@@ -1,0 +1,234 @@
+package taskhooks
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/client/allocdir"
+	"berth/internal/client/hook"
+	"berth/internal/client/taskhooks/render"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/port/driver"
+)
+
+// Change modes of a template.
+const (
+	changeRestart = "restart"
+	changeSignal  = "signal"
+	changeNoop    = "noop"
+)
+
+// Templates renders a task's templates before each start, and again when the servers changed the alloc in place: then a
+// rendering that differs restarts or signals the task, as its change_mode says.
+type Templates struct{}
+
+var (
+	_ hook.Prestarter = (*Templates)(nil)
+	_ hook.Updater    = (*Templates)(nil)
+)
+
+// Name implements hook.Hook.
+func (*Templates) Name() string { return "template" }
+
+// Prestart renders every template. Those with env contribute variables to the task's environment.
+func (h *Templates) Prestart(_ context.Context, t *hook.Task) error {
+	for i, tmpl := range t.Task.Templates {
+		if t.Restored && !tmpl.Envvars {
+			continue // the process reads the file as it is; rewriting it would be a change that nobody asked for
+		}
+		if _, err := h.render(t, i, tmpl); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Updated renders again and acts on what differs: one restart is enough, however many templates changed.
+func (h *Templates) Updated(ctx context.Context, t *hook.Task) error {
+	restart := false
+	var signals []string
+	for i, tmpl := range t.Task.Templates {
+		if tmpl.Once {
+			continue
+		}
+		changed, err := h.render(t, i, tmpl)
+		if err != nil {
+			return err
+		}
+		if !changed {
+			continue
+		}
+		switch tmpl.ChangeMode {
+		case changeNoop:
+		case changeSignal:
+			signals = append(signals, strings.ToUpper(tmpl.ChangeSignal))
+		case changeRestart, "":
+			restart = true
+		default:
+			return fault.New(fault.Unsupported, "re-render", subject(t, i, tmpl), fmt.Sprintf("change_mode %q is not built", tmpl.ChangeMode))
+		}
+	}
+	if restart {
+		return t.Control.Restart(ctx, "Template with change_mode restart re-rendered")
+	}
+	for _, s := range signals {
+		if err := t.Control.Signal(ctx, s, "Template re-rendered"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func subject(t *hook.Task, i int, tmpl *job.Template) string {
+	return fmt.Sprintf("template %d (%q) of task %q", i+1, tmpl.DestPath, t.Task.Name)
+}
+
+// render renders one template and reports whether its file differs from before.
+func (h *Templates) render(t *hook.Task, i int, tmpl *job.Template) (changed bool, err error) {
+	name := subject(t, i, tmpl)
+	data, err := render.Execute(render.Template{Name: name, Text: t.Interpolate(tmpl.EmbeddedTmpl), Left: tmpl.LeftDelim, Right: tmpl.RightDelim,
+		MissingIsError: tmpl.ErrMissingKey}, render.Values{Env: func(k string) string { return envOf(t, k) }})
+	if err != nil {
+		return false, err
+	}
+	root, rel, err := destination(t, tmpl.DestPath)
+	if err != nil {
+		return false, fault.Note(err, "render", name)
+	}
+	mode, err := perms(tmpl.Perms)
+	if err != nil {
+		return false, fault.Note(err, "render", name)
+	}
+	changed, err = write(root, rel, data, mode, tmpl)
+	if err != nil {
+		return false, fault.Note(err, "write", name)
+	}
+	if tmpl.Envvars {
+		vars, err := render.ParseEnv(data)
+		if err != nil {
+			return false, fault.Note(err, "read variables from", name)
+		}
+		for k, v := range vars {
+			t.Out.Env[k] = v
+		}
+	}
+	if changed && !t.Restored && t.Attempt > 1 {
+		t.Emit(&alloc.TaskEvent{Type: "Template", DisplayMessage: "Rendered " + name})
+	}
+	return changed, nil
+}
+
+// envOf looks a variable up in the task's environment; a reference that stays as it is has no value.
+func envOf(t *hook.Task, name string) string {
+	ref := "${" + name + "}"
+	if v := t.Interpolate(ref); v != ref {
+		return v
+	}
+	return ""
+}
+
+func perms(text string) (os.FileMode, error) {
+	if text == "" {
+		return 0o644, nil
+	}
+	v, err := strconv.ParseUint(text, 8, 32)
+	if err != nil || v > 0o777 {
+		return 0, fault.New(fault.Invalid, "", "", fmt.Sprintf("perms %q are not an octal mode up to 777", text))
+	}
+	return os.FileMode(v), nil
+}
+
+// destination maps where a template is to lie, as the task sees it, to a directory of the node and a path beneath it.
+func destination(t *hook.Task, dest string) (root, rel string, err error) {
+	dest = path.Clean(t.Interpolate(dest))
+	if r, err := filepath.Rel(t.TaskDir, dest); err == nil && !outside(r) {
+		return t.TaskDir, r, nil
+	}
+	if r, err := filepath.Rel(t.AllocDir, dest); err == nil && !outside(r) {
+		return t.AllocDir, r, nil
+	}
+	inner := strings.TrimPrefix(dest, "/")
+	first, rest, _ := strings.Cut(inner, "/")
+	own := first == allocdir.Local || first == allocdir.Secrets || first == allocdir.Tmp
+	isolated := t.DriverInfo.Capabilities.FSIsolation != driver.IsolationNone
+	switch {
+	case first == allocdir.Shared && rest != "":
+		return t.AllocDir, rest, nil
+	case own && rest != "" && (isolated || !path.IsAbs(dest)):
+		return t.TaskDir, inner, nil
+	case path.IsAbs(dest) || outside(dest):
+		return "", "", fault.WithHint(fault.New(fault.Invalid, "", "", fmt.Sprintf("destination %q lies outside the task's directories", dest)),
+			"begin it with local/, secrets/ or alloc/")
+	}
+	return t.TaskDir, inner, nil
+}
+
+func outside(rel string) bool {
+	return rel == "." || rel == ".." || strings.HasPrefix(rel, "../") || path.IsAbs(rel)
+}
+
+// write puts a rendering in its place, beneath its root whatever links a task laid there, and whole or not at all.
+func write(dir, rel string, data []byte, mode os.FileMode, tmpl *job.Template) (changed bool, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false, fault.Wrap(err, fault.Internal, "open", dir)
+	}
+	defer func() { _ = root.Close() }() // opened for paths only
+	if old, err := root.ReadFile(rel); err == nil && bytes.Equal(old, data) {
+		return false, own(root, rel, mode, tmpl)
+	}
+	if parent := path.Dir(rel); parent != "." {
+		if err := root.MkdirAll(parent, 0o755); err != nil {
+			return false, writeFault(err)
+		}
+	}
+	tmp := path.Join(path.Dir(rel), ".template-"+ids.Segment(rel))
+	_ = root.Remove(tmp) // left by a crash, if at all; the exclusive create below decides
+	f, err := root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return false, writeFault(err)
+	}
+	_, err = f.Write(data)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = own(root, tmp, mode, tmpl)
+	}
+	if err == nil {
+		err = root.Rename(tmp, rel)
+	}
+	return true, writeFault(err)
+}
+
+func own(root *os.Root, rel string, mode os.FileMode, tmpl *job.Template) error {
+	if tmpl.Uid != nil || tmpl.Gid != nil {
+		uid, gid := -1, -1
+		if tmpl.Uid != nil {
+			uid = *tmpl.Uid
+		}
+		if tmpl.Gid != nil {
+			gid = *tmpl.Gid
+		}
+		if err := root.Lchown(rel, uid, gid); err != nil {
+			return writeFault(err)
+		}
+	}
+	return writeFault(root.Chmod(rel, mode.Perm()))
+}
+
+func writeFault(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fault.Wrap(err, fault.Internal, "", "")
+}
