@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,6 +26,7 @@ type Store struct {
 	path  string
 	codec Codec
 	db    *bolt.DB
+	sick  atomic.Pointer[error] // a failed write after which nothing more is written
 }
 
 // Open opens or creates the file. The file is locked: a second opener gets fault.Busy.
@@ -52,15 +54,24 @@ func (s *Store) Size() int64 {
 }
 
 // Update runs fn in one durable transaction. When it returns an error nothing was changed. A full disk is
-// fault.Exhausted, a failed write or fsync fault.Internal; both name the file.
+// fault.Exhausted, a failed write or fsync fault.Internal; both name the file. After a failed write or fsync the store
+// writes nothing more: the kernel may have dropped the pages, and a later fsync that succeeds would prove nothing.
 func (s *Store) Update(fn func(*Tx) error) error {
+	if p := s.sick.Load(); p != nil {
+		return *p
+	}
 	var inner error
 	err := s.db.Update(func(tx *bolt.Tx) error {
 		inner = fn(&Tx{tx: tx, codec: s.codec})
 		return inner
 	})
-	if err != nil && inner == nil {
-		return classify(err, "write store", s.path)
+	if err == nil || inner != nil {
+		return err
+	}
+	err = classify(err, "write store", s.path)
+	if !fault.Has(err, fault.Exhausted) {
+		sick := fault.WithHint(err, "nothing more is written there; check the disk and restart the agent")
+		s.sick.CompareAndSwap(nil, &sick)
 	}
 	return err
 }
