@@ -145,8 +145,17 @@ func (b *Broker) Ack(id ids.Eval, index uint64) {
 		return
 	}
 	b.forget(it)
-	b.settled[id] = index
 	b.free(it)
+	snap := b.store.Snapshot()
+	if snap.Index() < index {
+		b.settled[id] = index
+		return
+	}
+	// The state may show it still: an evaluation that goes on being blocked was written as such.
+	if e := snap.Eval(nil, id); e != nil && !e.Terminal() {
+		b.add(e)
+		b.unblock(snap)
+	}
 }
 
 // forget drops an item that is in no heap.
@@ -186,9 +195,8 @@ func (b *Broker) Nack(id ids.Eval) {
 		pause = min(2*pause, lastPause)
 	}
 	it.tries++
-	it.place = nowhere
+	b.delay(it, time.Now().Add(pause)) // before the job is free, or it would be the job's next itself
 	b.free(it)
-	b.delay(it, time.Now().Add(pause))
 }
 
 // free lets the next evaluation of the job come.

@@ -41,10 +41,7 @@ func (b *Broker) sync(snap *state.Snap) {
 		}
 		it := b.evals[e.ID]
 		if it == nil {
-			it = &item{eval: e, job: Job{e.Namespace, e.Job}}
-			b.evals[e.ID] = it
-			b.jobs[it.job] = append(b.jobs[it.job], it)
-			b.file(it)
+			it = b.add(e)
 		} else if e.ModifyIndex > it.eval.ModifyIndex {
 			it.eval = e
 			if it.place != withAWork {
@@ -66,6 +63,15 @@ func (b *Broker) sync(snap *state.Snap) {
 			delete(b.settled, id)
 		}
 	}
+}
+
+// add takes up an evaluation that was not known.
+func (b *Broker) add(e *eval.Eval) *item {
+	it := &item{eval: e, job: Job{e.Namespace, e.Job}}
+	b.evals[e.ID] = it
+	b.jobs[it.job] = append(b.jobs[it.job], it)
+	b.file(it)
+	return it
 }
 
 // file puts a new evaluation where it belongs.

@@ -39,6 +39,7 @@ type Planner struct {
 type flying struct {
 	alloc  *alloc.Alloc
 	claims []*volume.Claim
+	landed chan struct{} // closed when the command was applied or refused
 }
 
 type submission struct {
@@ -121,24 +122,40 @@ func (p *Planner) Run(ctx context.Context) error {
 // accept checks a plan and lets what fits be written beside the plans that follow.
 func (p *Planner) accept(ctx context.Context, g *lifecycle.Group, s *submission, slots chan struct{}) {
 	v := p.verify(s.plan)
-	if v.cmd == nil {
-		s.reply <- outcome{result: Result{Rejected: v.rejected, Refresh: v.index}}
-		<-slots
-		return
-	}
 	p.fly(v)
 	g.Go("commit", func() error {
 		defer func() { <-slots }()
-		s.reply <- p.commit(ctx, v)
+		var o outcome
+		if v.cmd != nil {
+			o = p.commit(ctx, v)
+		}
+		if o.err == nil && len(o.result.Rejected)+len(v.rejected) > 0 {
+			o.result.Rejected = append(o.result.Rejected, v.rejected...)
+			v.wait(ctx)
+			o.result.Refresh = p.store.Snapshot().Index()
+		}
+		s.reply <- o
 		return nil
 	})
 }
 
+// wait ends when the plans have landed that stood in the way: their effect can be seen then.
+func (v *verdict) wait(ctx context.Context) {
+	for _, landed := range v.rivals {
+		select {
+		case <-landed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 func (p *Planner) fly(v *verdict) {
+	v.landed = make(chan struct{})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, pl := range v.placed {
-		p.inFlight[pl.Alloc.ID] = &flying{pl.Alloc, pl.Claims}
+		p.inFlight[pl.Alloc.ID] = &flying{pl.Alloc, pl.Claims, v.landed}
 	}
 }
 
@@ -148,6 +165,7 @@ func (p *Planner) land(v *verdict) {
 	for _, pl := range v.placed {
 		delete(p.inFlight, pl.Alloc.ID)
 	}
+	close(v.landed)
 }
 
 // flights lists what is on its way. Take it before the snapshot: what lands in between is in both, never in neither.
@@ -166,11 +184,11 @@ func (p *Planner) commit(ctx context.Context, v *verdict) outcome {
 	p.land(v)
 	switch {
 	case err == nil:
-		return outcome{result: Result{Index: index, Rejected: v.rejected, Refresh: max(index, v.index)}}
+		return outcome{result: Result{Index: index}}
 	case fault.Has(err, fault.Conflict) || fault.Has(err, fault.Busy):
 		// The state moved on between the check and the command: nothing of the plan was committed.
 		p.log.Debug("a plan came too late", logkey.Eval, v.eval, logkey.Error, err)
-		out := Result{Refresh: max(index, p.store.Snapshot().Index()), Rejected: v.rejected}
+		var out Result
 		for _, pl := range v.placed {
 			out.Rejected = append(out.Rejected, Rejection{pl.Alloc.ID, pl.Alloc.Node, err.Error()})
 		}

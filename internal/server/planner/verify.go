@@ -22,7 +22,8 @@ type verdict struct {
 	cmd      *fsm.PlanApply // nil: nothing is left
 	placed   []*scheduler.Placement
 	rejected []Rejection
-	index    uint64 // of the state that it was checked on
+	rivals   []chan struct{} // of the plans in flight that it was checked against
+	landed   chan struct{}
 }
 
 // check is one verification of a plan.
@@ -53,7 +54,7 @@ func (p *Planner) verify(plan *scheduler.Plan) *verdict {
 			break
 		}
 	}
-	return c.verdict(snap.Index())
+	return c.verdict()
 }
 
 func (c *check) reject(id ids.Alloc, format string, args ...any) {
@@ -177,9 +178,9 @@ func requestOf(c *volume.Claim) *job.VolumeRequest {
 }
 
 // verdict makes the command of what is left.
-func (c *check) verdict(index uint64) *verdict {
+func (c *check) verdict() *verdict {
 	plan := c.plan
-	v := &verdict{index: index, eval: plan.Eval.ID}
+	v := &verdict{eval: plan.Eval.ID}
 	cmd := &fsm.PlanApply{}
 	for _, s := range plan.Stop {
 		cmd.Stop = append(cmd.Stop, stopOf(s))
@@ -208,6 +209,11 @@ func (c *check) verdict(index uint64) *verdict {
 		cmd.Eval, cmd.Evals = plan.Eval, plan.Evals
 		for _, r := range plan.Retry {
 			cmd.Stop = append(cmd.Stop, fsm.AllocStop{Alloc: r.Alloc, DesiredStatus: alloc.DesiredRun, FollowupEval: r.Eval})
+		}
+	}
+	if len(v.rejected) > 0 {
+		for _, f := range c.flights {
+			v.rivals = append(v.rivals, f.landed)
 		}
 	}
 	if cmd.Eval != nil || len(cmd.Place)+len(cmd.Stop) > 0 {
