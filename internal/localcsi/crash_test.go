@@ -344,6 +344,12 @@ func TestKilledAndAbandoned(t *testing.T) {
 				}
 			}
 			w.wantNoStrayLoops()
+			targets, _ := filepath.Glob(filepath.Join(w.base, "pods", "*"))
+			for _, path := range targets {
+				if is, err := mount.IsPoint(path); err != nil || !is {
+					t.Fatalf("target %s was left by a publish that never ended (%v)", path, err)
+				}
+			}
 			w.letEverythingGo()
 			w.clean()
 		})

@@ -48,7 +48,7 @@ func (w *world) ctx() context.Context {
 }
 
 // must ends the test on an error.
-func must[T any](t *testing.T, v T, err error) T {
+func must[T any](t testing.TB, v T, err error) T {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -89,8 +89,8 @@ func (w *world) create(req *csi.CreateVolumeRequest) string {
 }
 
 // must2 adapts a call's two results to must.
-func must2[T any](v T, err error) func(*testing.T) T {
-	return func(t *testing.T) T { t.Helper(); return must(t, v, err) }
+func must2[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T { t.Helper(); return must(t, v, err) }
 }
 
 func (w *world) stagingPath(id string) string {
@@ -187,7 +187,7 @@ func (w *world) nothingLeft() {
 	}
 }
 
-func writeFile(t *testing.T, path, text string) {
+func writeFile(t testing.TB, path, text string) {
 	t.Helper()
 	f := must2(os.Create(path))(t)
 	must2(f.WriteString(text))(t)
@@ -199,7 +199,7 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
-func wantFile(t *testing.T, path, text string) {
+func wantFile(t testing.TB, path, text string) {
 	t.Helper()
 	if got := string(must2(os.ReadFile(path))(t)); got != text {
 		t.Fatalf("%s holds %.60q, want %.60q", path, got, text)

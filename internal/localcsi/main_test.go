@@ -26,7 +26,7 @@ const testNode = "node-a"
 
 // world is a plugin in this process, with directories as a caller gives them.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	cfg    Config
 	base   string
 	cancel context.CancelFunc
@@ -36,7 +36,7 @@ type world struct {
 	node   csi.NodeClient
 }
 
-func needRoot(t *testing.T) {
+func needRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("loop devices and mounts need root")
@@ -44,7 +44,7 @@ func needRoot(t *testing.T) {
 }
 
 // newWorld prepares a data directory beneath dir (a fresh one if empty) and starts the plugin.
-func newWorld(t *testing.T, dir string, tune func(*Config)) *world {
+func newWorld(t testing.TB, dir string, tune func(*Config)) *world {
 	t.Helper()
 	needRoot(t)
 	base := t.TempDir()

@@ -172,6 +172,11 @@ func TestSnapshotWhileWriting(t *testing.T) {
 				c := mountCap(fs, single)
 				id := w.create(createReq("db", 320*mib, c))
 				at := w.use(id, "a", c, false)
+				writeFile(t, filepath.Join(at, "filler"), strings.Repeat("filler\n", 16<<20))
+				if err := os.WriteFile(filepath.Join(at, "unsynced"), []byte("written before"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				stopChurn := startChurn(t, at)
 				wr := startWriter(filepath.Join(at, "log"))
 				for a, _ := wr.progress(); a < 20; a, _ = wr.progress() {
 					time.Sleep(time.Millisecond)
@@ -181,12 +186,15 @@ func TestSnapshotWhileWriting(t *testing.T) {
 				_, after := wr.progress()
 				time.Sleep(50 * time.Millisecond)
 				wr.end(t)
+				stopChurn()
 				if wr.slow > 6*time.Second {
 					t.Fatalf("a write took %s", wr.slow)
 				}
 				clone := w.create(fromSnapshot(createReq("copy", 384*mib, c), sid))
 				wantSound(t, w.image(clone), fs)
 				to := w.use(clone, "b", c, false) // while the source is mounted
+				wantFile(t, filepath.Join(to, "unsynced"), "written before")
+				wantChurn(t, to)
 				n := wantLog(t, filepath.Join(to, "log"), before, after)
 				t.Logf("%d lines in the clone, between %d and %d", n, before, after)
 
@@ -206,6 +214,49 @@ func TestSnapshotWhileWriting(t *testing.T) {
 				w.nothingLeft()
 			})
 		}
+	}
+}
+
+// startChurn makes, fills, renames and removes files all the time, so that a copy that is not of one moment has torn
+// metadata. A file named done-<n> holds its own name many times.
+func startChurn(t *testing.T, dir string) (stop func()) {
+	var g sync.WaitGroup
+	quit := make(chan struct{})
+	for k := range 3 {
+		g.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-quit:
+					return
+				default:
+				}
+				name := fmt.Sprintf("done-%d-%d", k, i)
+				tmp := filepath.Join(dir, "tmp-"+name)
+				err := os.WriteFile(tmp, bytes.Repeat([]byte(name+"\n"), 3000), 0o600)
+				if err == nil {
+					err = os.Rename(tmp, filepath.Join(dir, name))
+				}
+				if i >= 20 && err == nil {
+					err = os.Remove(filepath.Join(dir, fmt.Sprintf("done-%d-%d", k, i-20)))
+				}
+				if err != nil {
+					t.Errorf("churn: %v", err)
+					return
+				}
+			}
+		})
+	}
+	return func() { close(quit); g.Wait() }
+}
+
+func wantChurn(t *testing.T, dir string) {
+	t.Helper()
+	names := must2(filepath.Glob(filepath.Join(dir, "done-*")))(t)
+	if len(names) == 0 {
+		t.Fatal("no file of the churn is in the clone")
+	}
+	for _, path := range names {
+		wantFile(t, path, strings.Repeat(filepath.Base(path)+"\n", 3000))
 	}
 }
 
