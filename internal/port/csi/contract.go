@@ -108,26 +108,16 @@ type Session interface {
 	Close() error
 }
 
-// Controller is everything that a controller instance does.
-type Controller interface {
-	Attacher
-	Provisioner
-	Lister
-	Snapshotter
-	Expander
-}
-
-// Node is everything that a node instance does.
-type Node interface {
-	NodeStager
-	NodePublisher
-	NodeInspector
-}
-
 var (
 	_ Identity         = (*Client)(nil)
-	_ Controller       = (*Client)(nil)
+	_ Attacher         = (*Client)(nil)
+	_ Provisioner      = (*Client)(nil)
+	_ Lister           = (*Client)(nil)
+	_ Snapshotter      = (*Client)(nil)
 	_ GroupSnapshotter = (*Client)(nil)
-	_ Node             = (*Client)(nil)
+	_ Expander         = (*Client)(nil)
+	_ NodeStager       = (*Client)(nil)
+	_ NodePublisher    = (*Client)(nil)
+	_ NodeInspector    = (*Client)(nil)
 	_ Session          = (*Client)(nil)
 )

@@ -1,10 +1,6 @@
 package csi
 
 import (
-	"fmt"
-	"io"
-	"log/slog"
-	"slices"
 	"time"
 
 	"berth/internal/base/redact"
@@ -24,20 +20,6 @@ const (
 	SingleNodeMultiWriter  AccessMode = "single-node-multi-writer"
 )
 
-// AccessModes lists every access mode.
-func AccessModes() []AccessMode {
-	return []AccessMode{SingleNodeWriter, SingleNodeReaderOnly, MultiNodeReaderOnly, MultiNodeSingleWriter,
-		MultiNodeMultiWriter, SingleNodeSingleWriter, SingleNodeMultiWriter}
-}
-
-// ReadOnly reports whether the mode allows readers only.
-func (m AccessMode) ReadOnly() bool { return m == SingleNodeReaderOnly || m == MultiNodeReaderOnly }
-
-// MultiNode reports whether the mode allows several nodes at once.
-func (m AccessMode) MultiNode() bool {
-	return m == MultiNodeReaderOnly || m == MultiNodeSingleWriter || m == MultiNodeMultiWriter
-}
-
 // AttachmentMode says how a volume is offered to its user.
 type AttachmentMode string
 
@@ -50,17 +32,6 @@ const (
 // MountFlags are mount options; they may be sensitive, so that formatters and logs show only how many there are.
 type MountFlags []string
 
-// Format masks the flags in every verb.
-func (f MountFlags) Format(s fmt.State, _ rune) {
-	_, _ = fmt.Fprintf(writer{s}, "[%d mount flags]", len(f))
-}
-
-// LogValue masks slog.
-func (f MountFlags) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(f)) }
-
-// writer hides the Formatter of the state's other methods from Fprintf.
-type writer struct{ io.Writer }
-
 // VolumeCapability is one intended use of a volume. MountGroup travels in node calls only, because only the node
 // service can advertise it (VOLUME_MOUNT_GROUP).
 type VolumeCapability struct {
@@ -71,20 +42,11 @@ type VolumeCapability struct {
 	MountGroup     string
 }
 
-// Equal reports whether two capabilities mean the same; an absent and an empty list of flags do.
-func (c VolumeCapability) Equal(o VolumeCapability) bool {
-	return c.AccessMode == o.AccessMode && c.AttachmentMode == o.AttachmentMode && c.FSType == o.FSType &&
-		c.MountGroup == o.MountGroup && slices.Equal(c.MountFlags, o.MountFlags)
-}
-
 // CapacityRange bounds a size in bytes; 0 is unset and both 0 is no range at all.
 type CapacityRange struct {
 	Required int64
 	Limit    int64
 }
-
-// IsZero reports whether nothing is asked.
-func (r CapacityRange) IsZero() bool { return r == CapacityRange{} }
 
 // Topology is a place: segments by key.
 type Topology map[string]string
@@ -95,17 +57,11 @@ type TopologyRequirement struct {
 	Preferred []Topology
 }
 
-// IsZero reports whether nothing is required.
-func (r TopologyRequirement) IsZero() bool { return len(r.Requisite) == 0 && len(r.Preferred) == 0 }
-
 // ContentSource names what a new volume is filled from; at most one field is set.
 type ContentSource struct {
 	SnapshotID string
 	VolumeID   string
 }
-
-// IsZero reports whether the volume begins empty.
-func (s ContentSource) IsZero() bool { return s == ContentSource{} }
 
 // Volume is what a provider tells of a volume. Context is opaque, never changes, and goes with every later call.
 type Volume struct {

@@ -303,7 +303,9 @@ func buildBinary() (string, error) {
 	}
 	path := filepath.Join(dir, "csi-proxy")
 	fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
-	out, err := exec.Command("go", "build", "-o", fresh, "berth/internal/port/csi/proxy/cmd/csi-proxy").CombinedOutput()
+	build := exec.Command("go", "build", "-o", fresh, "berth/internal/port/csi/proxy/cmd/csi-proxy")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // static: it also runs in the bare root of an isolated task
+	out, err := build.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build csi-proxy: %w\n%s", err, out)
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"berth/internal/port/csi"
 	"berth/internal/port/csi/proxy"
 )
@@ -54,3 +56,5 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+func bindMount(from, to string) error { return unix.Mount(from, to, "", unix.MS_BIND, "") }

@@ -69,7 +69,7 @@ func (c Command) Run(ctx context.Context, socket string, started func(int)) erro
 		cmd.WaitDelay = c.Grace
 	}
 	cmd.Cancel = func() error {
-		if c.Grace > 0 {
+		if c.Grace > 0 && !errors.Is(context.Cause(ctx), errCrashed) {
 			return unix.Kill(cmd.Process.Pid, unix.SIGTERM)
 		}
 		return unix.Kill(-cmd.Process.Pid, unix.SIGKILL)

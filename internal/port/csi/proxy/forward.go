@@ -199,7 +199,7 @@ func (x *passage) hang(ctx context.Context, r Rule) error {
 func (x *passage) crash(ctx context.Context, r Rule) error {
 	x.end.Injected = r.String()
 	x.life.p.setLife(nil)
-	x.life.kill()
+	x.life.kill(errCrashed)
 	<-ctx.Done()
 	return status.Error(codes.Unavailable, "the plugin was killed by "+r.String())
 }

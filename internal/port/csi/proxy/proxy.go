@@ -35,6 +35,9 @@ type Config struct {
 	Log      *slog.Logger
 }
 
+// errCrashed ends a plugin without a chance to tidy up, and is the end that its task then has.
+var errCrashed = errors.New("the plugin was killed by a rule of the proxy")
+
 // startTimeout is how long a plugin may take to listen.
 const startTimeout = 30 * time.Second
 
@@ -121,7 +124,7 @@ type life struct {
 	number int
 	node   string
 	conn   *grpc.ClientConn
-	kill   context.CancelFunc
+	kill   context.CancelCauseFunc
 
 	mu   sync.Mutex
 	drop context.CancelFunc // ends the present server and its connections
@@ -135,18 +138,21 @@ func (l *life) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	private := filepath.Join(dir, "p.sock")
 	g, gctx := lifecycle.NewGroup(ctx)
-	pctx, kill := context.WithCancel(gctx)
+	pctx, kill := context.WithCancelCause(gctx)
 	l.kill = kill
 	g.Go("plugin", func() error {
 		err := l.p.cfg.Backend.Run(pctx, private, l.started)
-		if err != nil && pctx.Err() == nil {
+		switch {
+		case errors.Is(context.Cause(pctx), errCrashed):
+			return errCrashed
+		case err != nil && pctx.Err() == nil:
 			return err
 		}
 		g.Stop()
 		return nil
 	})
 	g.Go("proxy", func() error {
-		defer kill() // the plugin never outlives its front
+		defer kill(nil) // the plugin never outlives its front
 		return l.serve(gctx, private)
 	})
 	return g.Wait()
@@ -155,7 +161,7 @@ func (l *life) run(ctx context.Context) (err error) {
 func (l *life) started(pid int) {
 	if err := l.p.rec.write(Entry{Kind: PluginStarts, Proxy: l.p.cfg.Name, Life: l.number, Plugin: l.p.cfg.Plugin, PID: pid}); err != nil {
 		l.p.cfg.Log.Error("the record cannot be written", "error", err)
-		l.kill()
+		l.kill(err)
 	}
 }
 
@@ -288,7 +294,7 @@ func (p *Proxy) Crash(ctx context.Context) error {
 		return err
 	}
 	p.setLife(nil)
-	l.kill()
+	l.kill(errCrashed)
 	return nil
 }
 

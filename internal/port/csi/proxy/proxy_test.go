@@ -208,6 +208,31 @@ func TestAsATaskItLivesAndDiesWithItsPlugin(t *testing.T) {
 	<-c.Lost()
 }
 
+func TestAsATaskItsCrashIsOneOfTheTask(t *testing.T) {
+	args := csitest.FakeArgs(t, "p", "DIR/record", "DIR/rules", csitest.Fake{NodeID: "n1", Dir: "DIR/backend"})
+	socket, _, ended := task(t, args...)
+	c := dial(t, socket)
+	_, err := c.Negotiate(t.Context(), csi.RoleMonolith)
+	ok(t, err)
+	ok(t, proxy.WriteRules(filepath.Join(filepath.Dir(socket), "rules"), "(DeleteVolume * crash-after)"))
+	begun := time.Now()
+	if err := c.DeleteVolume(t.Context(), csi.DeleteVolumeRequest{VolumeID: "v"}); csi.FinalityOf(err) != csi.Unknown {
+		t.Errorf("err = %v", err)
+	}
+	select {
+	case err := <-ended:
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			t.Errorf("the crash ends the task with %v", err)
+		}
+		if took := time.Since(begun); took > 3*time.Second {
+			t.Errorf("the plugin was given time to tidy up: %s", took)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the proxy outlives its plugin")
+	}
+}
+
 func TestAsATaskItEndsItsPluginWhenToldTo(t *testing.T) {
 	socket, cmd, ended := task(t, csitest.FakeArgs(t, "p", "DIR/record", "DIR/rules", csitest.Fake{NodeID: "n1", Dir: "DIR/backend"})...)
 	dial(t, socket)
