@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
@@ -29,8 +30,11 @@ func (l *Launcher) Launch(ctx context.Context, spec *driver.LaunchSpec) (driver.
 			return p, nil
 		}
 		if !retry || ctx.Err() != nil {
-			// A shim that holds nothing else must not stay for a start that failed.
-			return nil, errors.Join(err, l.bye(context.WithoutCancel(ctx), spec.AllocID))
+			// A shim that holds nothing else must not stay for a start that failed. One that does not answer is not
+			// waited for: Prune finds it.
+			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), byeLimit)
+			defer cancel()
+			return nil, errors.Join(err, l.bye(limited, spec.AllocID))
 		}
 	}
 	return nil, fault.New(fault.Unavailable, "launch", "process "+strconv.Quote(spec.Name), "the shim of alloc "+ids.Short(spec.AllocID)+" ends again and again")
@@ -77,6 +81,9 @@ func (l *Launcher) endEarlier(ctx context.Context, spec *driver.LaunchSpec) erro
 }
 
 const mib = 1 << 20
+
+// byeLimit bounds the good-bye after a failed start.
+const byeLimit = 2 * time.Second
 
 // encode turns a specification into the shim's terms: names of users and capabilities become numbers.
 func encode(spec *driver.LaunchSpec) (*shimproto.Launch, error) {
