@@ -146,3 +146,23 @@ func BenchmarkRegisterToPush(b *testing.B) {
 	b.ReportMetric(float64(after.Appends-before.Appends)/float64(b.N), "fsyncs/op")
 	b.ReportMetric(float64(after.Entries-before.Entries)/float64(b.N), "entries/op")
 }
+
+// BenchmarkPlaceThousand measures the way of one job with a thousand allocs to the node's stream.
+func BenchmarkPlaceThousand(b *testing.B) {
+	_, c := startWhole(b)
+	_, stream := session(b, c)
+	for b.Loop() {
+		j := wholeJob(ids.Job(ids.New()))
+		j.TaskGroups[0].Count = 1000
+		j.TaskGroups[0].Tasks[0].Resources = &job.Resources{CPU: 1, MemoryMB: 1}
+		j.TaskGroups[0].EphemeralDisk.SizeMB = 1
+		do(b, c, wire.JobRegister, &wire.JobRegisterRequest{Job: j})
+		for got := 0; got < 1000; {
+			set, err := stream.Recv()
+			if err != nil {
+				b.Fatal(err)
+			}
+			got += len(set.Bundles)
+		}
+	}
+}
