@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
@@ -160,7 +162,8 @@ func (c *Client) Lost() <-chan struct{} { return c.end.ch }
 // Close ends the connection. It may be called more than once.
 func (c *Client) Close() error {
 	c.end.signal()
-	if err := c.conn.Close(); err != nil && !errors.Is(err, grpc.ErrClientConnClosing) {
+	// Canceled is gRPC's word for a second Close.
+	if err := c.conn.Close(); err != nil && status.Code(err) != codes.Canceled {
 		return fault.Wrap(err, fault.Internal, "close the connection to", pluginSubject(c.opts.Plugin))
 	}
 	return nil

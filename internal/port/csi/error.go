@@ -2,6 +2,7 @@ package csi
 
 import (
 	"errors"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 
@@ -51,6 +52,12 @@ func (r Retry) String() string {
 		return retryNames[r]
 	}
 	return "invalid"
+}
+
+// ParseRetry reads what Retry.String has printed, for reports that travel as text.
+func ParseRetry(text string) (Retry, bool) {
+	i := slices.Index(retryNames[:], text)
+	return Retry(max(i, 0)), i >= 0
 }
 
 // Error is the failure of one CSI call. It unwraps to a *fault.Error with the kind, operation, subject and hint.

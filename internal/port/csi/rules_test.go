@@ -12,6 +12,7 @@ import (
 	pb "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"berth/internal/base/fault"
 )
@@ -139,5 +140,31 @@ func TestCapabilityNumbersAreTheSpecifications(t *testing.T) {
 		if accessModes[m].String() != want {
 			t.Errorf("%s is sent as %s", m, accessModes[m])
 		}
+	}
+}
+
+func TestRetryTravelsAsText(t *testing.T) {
+	for r := RetryBackoff; r <= RetryRestartListing; r++ {
+		if got, ok := ParseRetry(r.String()); !ok || got != r {
+			t.Errorf("%s is read as %s", r, got)
+		}
+	}
+	if got, ok := ParseRetry("whenever"); ok || got != RetryBackoff {
+		t.Errorf("an unknown word is read as %s", got)
+	}
+}
+
+func TestErrorsThatAreNoCSIErrorsAreUncertain(t *testing.T) {
+	err := fault.New(fault.Internal, "a", "b", "c")
+	if FinalityOf(err) != Unknown || RetryOf(err) != RetryBackoff || CodeOf(err) != codes.Unknown {
+		t.Errorf("%s %s %s", FinalityOf(err), RetryOf(err), CodeOf(err))
+	}
+	if FinalityOf(nil) != Final || CodeOf(nil) != codes.OK {
+		t.Error("success is known")
+	}
+	k := armed().begin(NodeStageVolume, "volume", "db", nil)
+	wrapped := fault.Note(k.failure(status.New(codes.NotFound, "no such volume"), false), "bring up", "alloc 1")
+	if e, is := AsError(wrapped); !is || e.Code != codes.NotFound || !fault.Has(wrapped, fault.NotFound) || RetryOf(wrapped) != RetryVerify {
+		t.Errorf("the code is lost on the way: %v", wrapped)
 	}
 }

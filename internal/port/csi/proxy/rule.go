@@ -75,8 +75,9 @@ func ParseRule(text string) (Rule, error) {
 	bad := func(why string) (Rule, error) {
 		return Rule{}, fmt.Errorf(`rule %q: %s; the form is (RPC volume action [argument] [from N] [once | xN]), for instance (NodeStage "vol1" after-effect DeadlineExceeded once)`, text, why)
 	}
-	inner, ok := strings.CutPrefix(strings.TrimSpace(text), "(")
-	if inner, ok = strings.CutSuffix(inner, ")"); !ok || !strings.HasPrefix(strings.TrimSpace(text), "(") {
+	inner, opened := strings.CutPrefix(strings.TrimSpace(text), "(")
+	inner, closed := strings.CutSuffix(inner, ")")
+	if !opened || !closed {
 		return bad("no parentheses around it")
 	}
 	words, err := split(inner)
