@@ -98,7 +98,7 @@ func (a *allocs) make(rec *localstate.Alloc, tasks map[string]*localstate.Task, 
 	taskHooks = append(taskHooks, &taskhooks.Templates{})
 	r, err := allocrunner.New(allocrunner.Config{Record: rec, Tasks: tasks, Restored: restored, Dir: dir, Store: a.c.store,
 		Node: a.c.host.node, Region: a.c.cfg.Region, Drivers: a.c.drivers, AllocHooks: alHooks, TaskHooks: taskHooks,
-		StorageTimeout: a.c.cfg.StorageTimeout, MaxKillTimeout: a.c.cfg.MaxKillTimeout, Changed: a.runnerChanged, Log: a.c.log})
+		EndProcesses: a.c.cfg.EndProcesses, StorageTimeout: a.c.cfg.StorageTimeout, MaxKillTimeout: a.c.cfg.MaxKillTimeout, Changed: a.runnerChanged, Log: a.c.log})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil {

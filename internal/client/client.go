@@ -44,6 +44,8 @@ type Config struct {
 	Fingerprint fingerprint.Options // DiskPath and Version are filled in
 	Reserved    Reserved
 	Drivers     []driver.Driver
+	// EndProcesses ends whatever process of an alloc is left (shim.Launcher.End), before its storage is let go.
+	EndProcesses func(context.Context, ids.Alloc) error
 	// DriverPeriod and DriverDeadline: see drivermanager.Config.
 	DriverPeriod, DriverDeadline time.Duration
 

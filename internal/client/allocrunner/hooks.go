@@ -138,23 +138,13 @@ func (r *Runner) view() *hook.Alloc {
 // postrun runs the hooks after the last task in reverse order, each until it succeeded, and only then says that the
 // alloc is complete or failed. Every process is proven gone.
 func (r *Runner) postrun(ctx context.Context) {
+	if r.cfg.EndProcesses != nil && !r.untilDone(ctx, "end processes", func() error { return r.cfg.EndProcesses(ctx, r.ID()) }) {
+		return
+	}
 	for _, h := range slices.Backward(r.cfg.AllocHooks) {
 		p, ok := h.(hook.Postrunner)
-		if !ok {
-			continue
-		}
-		for attempt := 0; ; attempt++ {
-			err := p.Postrun(ctx, r.view())
-			if err == nil {
-				break
-			}
-			if ctx.Err() != nil {
-				return
-			}
-			r.sayHandling(fault.Note(err, "let go: "+h.Name(), ""))
-			if !pause(ctx, attempt) {
-				return
-			}
+		if ok && !r.untilDone(ctx, h.Name(), func() error { return p.Postrun(ctx, r.view()) }) {
+			return
 		}
 	}
 	for attempt := 0; ; attempt++ {
@@ -168,6 +158,23 @@ func (r *Runner) postrun(ctx context.Context) {
 		r.mu.Unlock()
 		if !pause(ctx, attempt) {
 			return
+		}
+	}
+}
+
+// untilDone repeats one step of letting go until it succeeded; false when ctx ended before.
+func (r *Runner) untilDone(ctx context.Context, name string, step func() error) bool {
+	for attempt := 0; ; attempt++ {
+		err := step()
+		if err == nil {
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		r.sayHandling(fault.Note(err, "let go: "+name, ""))
+		if !pause(ctx, attempt) {
+			return false
 		}
 	}
 }

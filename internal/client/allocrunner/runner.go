@@ -54,6 +54,8 @@ type Config struct {
 	Drivers    Drivers
 	AllocHooks []hook.Hook
 	TaskHooks  []hook.Hook
+	// EndProcesses ends whatever process of the alloc is left and returns when none is; nil when drivers' words suffice.
+	EndProcesses func(context.Context, ids.Alloc) error
 	// StorageTimeout bounds the wait for storage; 0: DefaultStorageTimeout.
 	StorageTimeout time.Duration
 	MaxKillTimeout time.Duration
