@@ -88,11 +88,12 @@ const admitWait = 10 * time.Second
 func (n *Nodes) hold(ctx context.Context, raw net.Conn) error {
 	watched := make(chan struct{})
 	c := &watchedConn{Conn: raw, closed: watched}
+	defer func() { _ = c.Close() }() // whatever became of it: the node dials a new one
 	id, conn, err := wire.ReceiveHello(c)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }() // the node dials a new one
+	defer func() { _ = conn.Close() }() // as above
 	if err := n.authenticate(ctx, id); err != nil {
 		return err
 	}

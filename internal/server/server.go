@@ -220,6 +220,9 @@ func (s *Server) watchHalt(ctx context.Context) error {
 
 // Propose brings a command into the log.
 func (s *Server) Propose(ctx context.Context, cmd fsm.Command) (any, uint64, error) {
+	if err := s.understood(cmd); err != nil {
+		return nil, 0, err
+	}
 	data, err := fsm.Encode(cmd, time.Now())
 	if err != nil {
 		return nil, 0, err
@@ -228,6 +231,16 @@ func (s *Server) Propose(ctx context.Context, cmd fsm.Command) (any, uint64, err
 		return s.log.ApplyReleasing(ctx, data)
 	}
 	return s.log.Apply(ctx, data)
+}
+
+// understood refuses a command that a server of an older version in the cluster could not apply.
+func (s *Server) understood(cmd fsm.Command) error {
+	k, known := fsm.KindOf(cmd)
+	if m := s.store.Snapshot().Meta(nil); known && m != nil && k.Schema > m.Schema {
+		return fault.WithHint(fault.New(fault.Unsupported, "propose", k.Name, fmt.Sprintf("it needs schema %d, the cluster is at %d", k.Schema, m.Schema)),
+			"upgrade every server first")
+	}
+	return nil
 }
 
 // rule runs the leader's work during each of this server's reigns.
@@ -300,10 +313,16 @@ func (s *Server) ascend(ctx context.Context) error {
 	if err := s.log.Barrier(ctx); err != nil {
 		return err
 	}
-	if s.store.Snapshot().Meta(nil) != nil {
+	var cmd fsm.Command
+	switch m := s.store.Snapshot().Meta(nil); {
+	case m == nil:
+		cmd = &fsm.Bootstrap{ClusterID: ids.New(), Incarnation: ids.New(), Schema: fsm.Schema()}
+	case m.Schema < fsm.Schema(): // a lone server is every server
+		cmd = &fsm.SchemaRaise{To: fsm.Schema()}
+	default:
 		return nil
 	}
-	_, _, err := s.Propose(ctx, &fsm.Bootstrap{ClusterID: ids.New(), Incarnation: ids.New()})
+	_, _, err := s.Propose(ctx, cmd)
 	return err
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -200,7 +201,7 @@ func TestANodeIsHeldToItsSecret(t *testing.T) {
 }
 
 // greet serves Run methods as a node does and connects to the server.
-func greet(t *testing.T, s running, id wire.NodeIdentity, register func(*wire.Server)) {
+func greet(t *testing.T, s running, id wire.NodeIdentity, register func(*wire.Server)) (leave func()) {
 	t.Helper()
 	raw, err := s.Reversed().Dial(t.Context())
 	if err != nil {
@@ -215,12 +216,14 @@ func greet(t *testing.T, s running, id wire.NodeIdentity, register func(*wire.Se
 	ended := make(chan error, 1)
 	one := wire.NewOneConn(raw)
 	go func() { ended <- ws.Run(ctx, one) }()
-	t.Cleanup(func() {
+	leave = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(leave)
+	return leave
 }
 
 func TestCallsAreForwardedToTheNodeThatTheyName(t *testing.T) {
@@ -232,7 +235,7 @@ func TestCallsAreForwardedToTheNodeThatTheyName(t *testing.T) {
 		t.Fatalf("before it connected: %v", err)
 	}
 	connected := s.nodes.Changed()
-	greet(t, s, id, func(ws *wire.Server) {
+	leave := greet(t, s, id, func(ws *wire.Server) {
 		wire.RunStats.Serve(ws, func(_ context.Context, r *wire.RunRef) (*wire.RunStatsReply, error) {
 			if r.Alloc != "a1" {
 				return nil, fault.New(fault.NotFound, "stats", string(r.Alloc), "unknown")
@@ -279,6 +282,37 @@ func TestCallsAreForwardedToTheNodeThatTheyName(t *testing.T) {
 	}
 	if _, err := st.Recv(); err != io.EOF {
 		t.Errorf("the stream ended with %v", err)
+	}
+
+	disconnected := s.nodes.Changed()
+	leave()
+	<-disconnected
+	if _, err := wire.RunStats.Call(t.Context(), s.conn, &ref); !fault.Has(err, fault.Unavailable) {
+		t.Errorf("after it left: %v", err)
+	}
+}
+
+func TestAConnectionOfAStrangerIsNotLentOut(t *testing.T) {
+	s := start(t, Config{Dev: true})
+	id, info := testNode()
+	call(t, s, wire.NodeRegister, &wire.NodeRegisterRequest{NodeIdentity: id, Info: info})
+	thief := id
+	thief.Secret = wire.Secrets{Values: map[string]string{"id": "guess"}}
+	raw, err := s.Reversed().Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := wire.SendHello(raw, thief); err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, raw); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the connection is kept")
+	}
+	if _, err := s.nodes.NodeConn(id.Node); !fault.Has(err, fault.Unavailable) {
+		t.Errorf("got %v", err)
 	}
 }
 

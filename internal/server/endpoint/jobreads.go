@@ -159,11 +159,31 @@ func (e *Endpoints) allocGet(ctx context.Context, req *wire.AllocRef) (*wire.All
 			return s.TableIndex(state.Allocs), nil
 		}
 		out.Job = s.JobOf(w, out.Alloc)
+		index := out.Alloc.ModifyIndex
 		if e.cfg.Storage != nil {
-			out.Storage = e.cfg.Storage(s, nil, out.Alloc)
+			out.Storage = e.cfg.Storage(s, w, out.Alloc)
+			index = max(index, storageIndex(s, w, out.Alloc))
 		}
-		return out.Alloc.ModifyIndex, nil
+		return index, nil
 	})
+}
+
+// storageIndex is the index of the last change of what an alloc's volumes are described from.
+func storageIndex(s *state.Snap, w *state.Watch, a *alloc.Alloc) uint64 {
+	index := uint64(0)
+	for c := range s.ClaimsByAlloc(w, a.ID) {
+		index = max(index, c.ModifyIndex)
+		for at := range s.AttachmentsByVolume(w, c.Volume) {
+			index = max(index, at.ModifyIndex)
+		}
+		for i := range s.InventoryByVolume(w, c.Volume) {
+			index = max(index, i.ModifyIndex)
+		}
+		if v := s.Volume(w, c.Volume); v != nil {
+			index = max(index, v.ModifyIndex)
+		}
+	}
+	return index
 }
 
 func (e *Endpoints) allocList(ctx context.Context, req *wire.Query) (*wire.AllocListReply, error) {

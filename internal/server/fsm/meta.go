@@ -6,13 +6,26 @@ import (
 	"berth/internal/wire"
 )
 
-func init() { register[Bootstrap]("bootstrap", 1, "server") }
+func init() {
+	register[Bootstrap]("bootstrap", 1, "server")
+	register[SchemaRaise]("schema-raise", 1, "server")
+}
+
+// Schema is the highest number of any command that this program knows: what it can propose and understand.
+func Schema() uint64 {
+	highest := uint64(0)
+	for _, k := range Kinds() {
+		highest = max(highest, k.Schema)
+	}
+	return highest
+}
 
 // Bootstrap begins the cluster's state: its id, the incarnation of this life, the built-in namespaces. On a state that
 // has begun already it does nothing.
 type Bootstrap struct {
 	ClusterID   string
 	Incarnation string
+	Schema      uint64
 }
 
 // Apply returns the *state.Meta that holds.
@@ -20,9 +33,24 @@ func (c *Bootstrap) Apply(tx *state.Tx, _ Stamp) (any, error) {
 	if m := tx.Meta(nil); m != nil {
 		return m, nil
 	}
-	m := &state.Meta{ClusterID: c.ClusterID, Incarnation: c.Incarnation, Schema: 1}
+	m := &state.Meta{ClusterID: c.ClusterID, Incarnation: c.Incarnation, Schema: c.Schema}
 	tx.PutMeta(m)
 	tx.PutNamespace(&wire.Namespace{Name: ids.DefaultNamespace, Description: "Default shared namespace"})
 	tx.PutNamespace(&wire.Namespace{Name: ids.ReservedNamespace, Description: "Berth's own jobs"})
 	return m, nil
+}
+
+// SchemaRaise lets commands of a higher schema be proposed, once every server understands them. It never goes down.
+type SchemaRaise struct{ To uint64 }
+
+// Apply returns nil.
+func (c *SchemaRaise) Apply(tx *state.Tx, _ Stamp) (any, error) {
+	m := tx.Meta(nil)
+	if m == nil || m.Schema >= c.To {
+		return nil, nil
+	}
+	n := *m
+	n.Schema = c.To
+	tx.PutMeta(&n)
+	return nil, nil
 }
