@@ -9,7 +9,7 @@ import (
 func checkGoroutines(t *Tree) []Finding {
 	var out []Finding
 	t.eachCode(func(f *File) {
-		if f.Pkg.Dir == "internal/base/lifecycle" {
+		if f.Pkg.Dir == "internal/base/lifecycle" || f.Pkg.Suite() {
 			return
 		}
 		for _, spec := range f.Imports() {
@@ -63,7 +63,7 @@ func checkContextRoots(t *Tree) []Finding {
 	var out []Finding
 	t.eachCode(func(f *File) {
 		pkg := f.alias("context")
-		if pkg == "" || f.Pkg.Name == "main" || strings.HasPrefix(f.Pkg.Dir, "cmd/") || f.Pkg.Dir == "internal/agent" || f.alias("testing") != "" {
+		if pkg == "" || f.Pkg.Name == "main" || strings.HasPrefix(f.Pkg.Dir, "cmd/") || f.Pkg.Dir == "internal/agent" || f.Pkg.Suite() {
 			return
 		}
 		ast.Inspect(f.AST, func(n ast.Node) bool {

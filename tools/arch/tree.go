@@ -131,6 +131,12 @@ func (p *Package) Code() []*File {
 	return slices.DeleteFunc(slices.Clone(p.Files), func(f *File) bool { return f.Test })
 }
 
+// Suite tells packages that only tests call: fixtures, and suites that a contract brings for those who implement it.
+func (p *Package) Suite() bool {
+	uses := func(f *File) bool { return f.alias("testing") != "" }
+	return matches("internal/testkit/**", p.Dir) || strings.HasSuffix(p.Name, "test") && slices.ContainsFunc(p.Files, uses)
+}
+
 // Imports lists the import paths of a file with their places.
 func (f *File) Imports() []*ast.ImportSpec { return f.AST.Imports }
 
