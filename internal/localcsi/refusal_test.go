@@ -311,6 +311,30 @@ func TestAttach(t *testing.T) {
 	w.nothingLeft()
 }
 
+// Without attaching, the limit counts what is staged.
+func TestStageLimit(t *testing.T) {
+	w := newWorld(t, "", func(c *Config) { c.AttachLimit = 1 })
+	c := mountCap("ext4", single)
+	id, other := w.create(createReq("db", 64*mib, c)), w.create(createReq("other", 64*mib, c))
+	if info := must2(w.node.NodeGetInfo(w.ctx(), &csi.NodeGetInfoRequest{}))(t); info.GetMaxVolumesPerNode() != 1 {
+		t.Fatalf("the node says it takes %d", info.GetMaxVolumesPerNode())
+	}
+	for range 2 {
+		if err := w.tryStage(id, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantCode(t, w.tryStage(other, c), codes.ResourceExhausted)
+	w.unstage(id)
+	if err := w.tryStage(other, c); err != nil {
+		t.Fatal(err)
+	}
+	w.unstage(other)
+	w.remove(id)
+	w.remove(other)
+	w.nothingLeft()
+}
+
 // One plugin per socket and per data directory, and a data directory belongs to one node.
 func TestOneOfEach(t *testing.T) {
 	w := newWorld(t, "", nil)

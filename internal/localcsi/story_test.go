@@ -540,6 +540,63 @@ func TestNeverFormatsOverData(t *testing.T) {
 	w.nothingLeft()
 }
 
+// A file system that was cut off is put in order before it is mounted; one that a program cannot mend is left alone.
+func TestDirtyAndBrokenFileSystems(t *testing.T) {
+	w := newWorld(t, "", nil)
+	c := mountCap("ext4", single)
+	id := w.create(createReq("db", 64*mib, c))
+	at := w.use(id, "a", c, false)
+	writeFile(t, filepath.Join(at, "f"), "before the power failed")
+	cut := must2(os.ReadFile(w.image(id)))(t)
+	w.unpublish(id, "a")
+	w.unstage(id)
+	if err := os.WriteFile(w.image(id), cut, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if has := must2(image.Probe(w.image(id)))(t); has.Clean {
+		t.Fatal("the copy of a mounted file system says that it is clean")
+	}
+	at = w.use(id, "a", c, false)
+	wantFile(t, filepath.Join(at, "f"), "before the power failed")
+	w.unpublish(id, "a")
+	w.unstage(id)
+
+	// The group descriptors and everything near are noise, and the superblock says that there were errors.
+	f := must2(os.OpenFile(w.image(id), os.O_RDWR, 0))(t)
+	must2(f.WriteAt(bytes.Repeat([]byte{0xA5}, 200<<10), 4096))(t)
+	must2(f.WriteAt([]byte{2, 0}, 1024+0x3A))(t)
+	f.Close()
+	if text := wantCode(t, w.tryStage(id, c), codes.Internal); !strings.Contains(text, "e2fsck") || !strings.Contains(text, w.image(id)) {
+		t.Fatalf("the refusal does not say the way out: %s", text)
+	}
+	w.remove(id)
+	w.nothingLeft()
+}
+
+// A check that outlives the plugin that began it holds the image: nothing is mounted or copied until it is done.
+func TestProgramOfAnEarlierPlugin(t *testing.T) {
+	w := newWorld(t, "", nil)
+	c := mountCap("ext4", single)
+	id := w.create(createReq("db", 64*mib, c))
+	held := must2(image.Hold(w.image(id)))(t)
+	orphan := exec.Command("sleep", "60")
+	orphan.ExtraFiles = []*os.File{held}
+	if err := orphan.Start(); err != nil {
+		t.Fatal(err)
+	}
+	held.Close()
+	wantCode(t, w.tryStage(id, c), codes.Aborted)
+	_, err := w.ctl.CreateSnapshot(w.ctx(), &csi.CreateSnapshotRequest{Name: "s", SourceVolumeId: id})
+	wantCode(t, err, codes.Aborted)
+	if err := orphan.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = orphan.Wait()
+	w.use(id, "a", c, false)
+	w.release(id, "a")
+	w.nothingLeft()
+}
+
 // Mounts of others, and busy mounts, are left alone and named.
 func TestForeignAndBusyMounts(t *testing.T) {
 	w := newWorld(t, "", nil)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -43,6 +44,8 @@ func Coded(err error) error {
 		return &Refusal{code: r.code, err: err}
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return &Refusal{code: codes.ResourceExhausted, err: err}
+	case errors.Is(err, exec.ErrNotFound):
+		return &Refusal{code: codes.FailedPrecondition, err: err}
 	case errors.Is(err, context.Canceled):
 		return &Refusal{code: codes.Aborted, err: fmt.Errorf("the plugin is stopping: %w", err)}
 	}

@@ -156,7 +156,7 @@ func (p *Server) makeEmpty(ctx context.Context, path string, v *store.Volume) er
 	if err := f.Close(); err != nil {
 		return err
 	}
-	return image.Format(ctx, path, v.FS, v.Size)
+	return image.Format(ctx, nil, path, v.FS, v.Size)
 }
 
 // fill makes the image at path a durable copy of the origin and tells how much of it is shared.

@@ -111,6 +111,11 @@ func (p *Server) copyVolume(ctx context.Context, v *store.Volume, dst, src *os.F
 		if err := p.DropLoops(v); err != nil {
 			return false, err
 		}
+		held, err := p.Hold(v)
+		if err != nil {
+			return false, err
+		}
+		defer held.Close()
 		return p.Copier.Copy(ctx, dst, src)
 	}
 	if s.ReadOnly {

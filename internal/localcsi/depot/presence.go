@@ -11,6 +11,7 @@ import (
 
 	"berth/internal/base/logkey"
 	"berth/internal/localcsi/answer"
+	"berth/internal/localcsi/image"
 	"berth/internal/localcsi/loop"
 	"berth/internal/localcsi/mount"
 	"berth/internal/localcsi/store"
@@ -161,6 +162,15 @@ func (p *Depot) DropLoops(v *store.Volume) error {
 		}
 	}
 	return nil
+}
+
+// Hold takes the volume's image for programs that work on it, or refuses while one of an earlier plugin does.
+func (p *Depot) Hold(v *store.Volume) (*os.File, error) {
+	held, err := image.Hold(p.Volumes.Image(v.Key))
+	if errors.Is(err, image.ErrHeld) {
+		return nil, answer.Refuse(codes.Aborted, "volume %s: %w; call again", p.VolumeID(v.Key), image.ErrHeld)
+	}
+	return held, err
 }
 
 // Unused refuses while the volume is staged, published, or bound to a loop device that somebody has open, and lets go

@@ -145,7 +145,8 @@ func (p *Depot) releaseUnused() error {
 			continue
 		}
 		if err := loop.Clear(d.Number); err != nil {
-			return err
+			p.Log.Error("a loop device that nobody uses stays bound", logkey.Path, loop.Path(d.Number), logkey.Volume, p.VolumeID(key), logkey.Error, err)
+			continue
 		}
 		p.Log.Info("released a loop device that nobody uses", logkey.Path, loop.Path(d.Number), logkey.Volume, p.VolumeID(key))
 	}
@@ -179,7 +180,7 @@ func (p *Depot) emptyOut(dir string) error {
 			err = store.RemoveFlat(path)
 		}
 		if err != nil {
-			return err
+			p.Log.Error("what was half-made or deleted still takes room", logkey.Path, path, logkey.Error, err)
 		}
 	}
 	return nil

@@ -43,6 +43,26 @@ func Extend(path string, size int64) error {
 	return errors.Join(err, f.Close())
 }
 
+// ErrHeld says that a program still works on an image.
+var ErrHeld = errors.New("a program that an earlier plugin started still works on the image")
+
+// Hold takes the image at path for programs that work on it. The programs inherit the hold, so that one which outlives
+// a killed plugin keeps it until it is done. Close lets go.
+func Hold(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		err = ErrHeld
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+	}
+	return f, nil
+}
+
 // Allocated tells how many bytes the file at path takes from its file system.
 func Allocated(path string) (int64, error) {
 	var st unix.Stat_t
@@ -59,8 +79,7 @@ type Copier struct {
 	rate    atomic.Int64 // bytes per second of the copies so far
 }
 
-// assumedRate is what a copy is expected to do before one was measured: a slow disk's figure, so that the first
-// refusal errs on the side of the writers.
+// assumedRate is what a copy is expected to do at least: a plain disk's figure.
 const assumedRate = 256 << 20
 
 // Expect tells how long copying n bytes would take.
@@ -68,10 +87,8 @@ func (c *Copier) Expect(n int64) time.Duration {
 	if c.Reflink {
 		return 0
 	}
-	rate := c.rate.Load()
-	if rate == 0 {
-		rate = assumedRate
-	}
+	// A slow copy of the past is no reason to refuse for ever; where the guess is too good the limit cuts the copy off.
+	rate := max(c.rate.Load(), assumedRate)
 	return time.Duration(float64(n) / float64(rate) * float64(time.Second))
 }
 

@@ -52,8 +52,8 @@ func lookUp(name string) (string, error) {
 	return "", fmt.Errorf("%s is not installed on this node (install the package %s): %w", name, packages[name], exec.ErrNotFound)
 }
 
-// run runs a program under a deadline. The exit code is -1 when there is none.
-func run(ctx context.Context, limit time.Duration, name string, args ...string) (code int, err error) {
+// run runs a program under a deadline; it inherits held. The exit code is -1 when there is none.
+func run(ctx context.Context, limit time.Duration, held *os.File, name string, args ...string) (code int, err error) {
 	path, err := lookUp(name)
 	if err != nil {
 		return -1, err
@@ -64,6 +64,9 @@ func run(ctx context.Context, limit time.Duration, name string, args ...string) 
 	cmd.Env = []string{"PATH=/usr/sbin:/sbin:/usr/bin:/bin", "LC_ALL=C"}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
+	if held != nil {
+		cmd.ExtraFiles = []*os.File{held}
+	}
 	cmd.WaitDelay = 2 * time.Second
 	err = cmd.Run()
 	if err == nil {
@@ -121,8 +124,8 @@ func atLeast147(banner string) bool {
 }
 
 // Format makes a file system on the image at path, which must hold nothing but zeroes. The file system is on disk
-// when Format returns: both programs sync what they wrote.
-func Format(ctx context.Context, path, fsType string, size int64) error {
+// when Format returns: both programs sync what they wrote. An image that others can find must be held.
+func Format(ctx context.Context, held *os.File, path, fsType string, size int64) error {
 	switch fsType {
 	case Ext4:
 		ext := "nodiscard,lazy_itable_init=1,lazy_journal_init=1"
@@ -133,21 +136,21 @@ func Format(ctx context.Context, path, fsType string, size int64) error {
 		if size < smallBlocks {
 			block = "1024"
 		}
-		_, err := run(ctx, formatLimit, "mkfs.ext4", "-q", "-F", "-m", "0", "-b", block, "-E", ext, path)
+		_, err := run(ctx, formatLimit, held, "mkfs.ext4", "-q", "-F", "-m", "0", "-b", block, "-E", ext, path)
 		return err
 	case XFS:
-		_, err := run(ctx, formatLimit, "mkfs.xfs", "-q", "-f", "-K", path)
+		_, err := run(ctx, formatLimit, held, "mkfs.xfs", "-q", "-f", "-K", path)
 		return err
 	}
 	return fmt.Errorf("format %s: unknown file system %q", path, fsType)
 }
 
-// Check brings an ext4 image in order that was not left so. xfs does that itself when it is mounted.
-func Check(ctx context.Context, path, fsType string) error {
+// Check brings a held ext4 image in order that was not left so. xfs does that itself when it is mounted.
+func Check(ctx context.Context, held *os.File, path, fsType string) error {
 	if fsType != Ext4 {
 		return nil
 	}
-	code, err := run(ctx, checkLimit, "e2fsck", "-p", path)
+	code, err := run(ctx, checkLimit, held, "e2fsck", "-p", path)
 	// Bits 1 and 2: errors were corrected. Anything above: a person has to look.
 	if err != nil && code > 0 && code < 4 {
 		return nil
@@ -155,14 +158,14 @@ func Check(ctx context.Context, path, fsType string) error {
 	return err
 }
 
-// GrowImage lets the ext4 file system on an image that nobody uses take all the room that the image has.
-func GrowImage(ctx context.Context, path string) error {
+// GrowImage lets the ext4 file system on a held image take all the room that the image has.
+func GrowImage(ctx context.Context, held *os.File, path string) error {
 	// resize2fs insists on a check that looked at everything.
-	code, err := run(ctx, checkLimit, "e2fsck", "-f", "-p", path)
+	code, err := run(ctx, checkLimit, held, "e2fsck", "-f", "-p", path)
 	if err != nil && (code <= 0 || code >= 4) {
 		return err
 	}
-	_, err = run(ctx, growLimit, "resize2fs", path)
+	_, err = run(ctx, growLimit, held, "resize2fs", path)
 	return err
 }
 
@@ -185,9 +188,9 @@ func GrowMounted(ctx context.Context, fsType, device, dir string) error {
 	var err error
 	switch fsType {
 	case Ext4:
-		_, err = run(ctx, growLimit, "resize2fs", device)
+		_, err = run(ctx, growLimit, nil, "resize2fs", device)
 	case XFS:
-		_, err = run(ctx, growLimit, "xfs_growfs", "-d", dir)
+		_, err = run(ctx, growLimit, nil, "xfs_growfs", "-d", dir)
 	default:
 		err = fmt.Errorf("grow %s: unknown file system %q", device, fsType)
 	}

@@ -152,7 +152,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 // Status tells what loop device n is bound to; ok is false when it is bound to nothing.
 func Status(n int) (info Info, ok bool, err error) {
 	f, err := os.OpenFile(Path(n), os.O_RDONLY|unix.O_CLOEXEC, 0)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENXIO) {
+	// A device that this process may not open is none that it has bound.
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENXIO) || errors.Is(err, os.ErrPermission) {
 		return Info{}, false, nil
 	}
 	if err != nil {

@@ -150,7 +150,7 @@ func LoopTable(major uint32) (Table, error) {
 			out[e.Minor] = append(out[e.Minor], p)
 			continue
 		}
-		if n, ok := boundNode(e.Root); ok {
+		if n, ok := boundNode(e.FSType, e.Root); ok {
 			out[n] = append(out[n], p)
 		}
 	}
@@ -158,9 +158,9 @@ func LoopTable(major uint32) (Table, error) {
 }
 
 // boundNode recognises the bind of a loop device's node: the root of such a mount is the node's path in devtmpfs.
-func boundNode(root string) (int, bool) {
+func boundNode(fsType, root string) (int, bool) {
 	const prefix = "/loop"
-	if len(root) <= len(prefix) || root[:len(prefix)] != prefix {
+	if fsType != "devtmpfs" && fsType != "tmpfs" || len(root) <= len(prefix) || root[:len(prefix)] != prefix {
 		return 0, false
 	}
 	n, err := strconv.Atoi(root[len(prefix):])

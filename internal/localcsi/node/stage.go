@@ -104,20 +104,25 @@ func (p *Server) alreadyStaged(v *store.Volume, u store.Usage, want store.Stagin
 	if err != nil || !st.IsDir() {
 		return false, answer.Refuse(codes.FailedPrecondition, "staging path %s is not an existing directory: the caller makes it", want.Path)
 	}
-	if limit := p.AttachLimit; limit > 0 && !p.Attach && p.Usages.Staged(v.Key) >= limit {
-		return false, answer.Refuse(codes.ResourceExhausted, "node %q has %d volumes staged, as many as it takes: unstage one first", p.Node, limit)
-	}
 	return false, nil
 }
 
 // stage notes the intent, does the work, and takes the note back if the work failed.
 func (p *Server) stage(ctx context.Context, v *store.Volume, u store.Usage, s *store.Staging, opt mount.Options) error {
+	limit := p.AttachLimit
+	if p.Attach {
+		limit = 0 // it was counted when it was attached
+	}
 	u.Staging = s
-	if err := p.Usages.Put(v.Key, u); err != nil {
+	room, err := p.Usages.Stage(v.Key, u, limit)
+	if err != nil {
 		return err
 	}
+	if !room {
+		return answer.Refuse(codes.ResourceExhausted, "node %q has %d volumes staged, as many as it takes: unstage one first", p.Node, limit)
+	}
 	p.Step("stage: noted")
-	err := p.bindAndMount(ctx, v, s, opt)
+	err = p.bindAndMount(ctx, v, s, opt)
 	if err == nil {
 		err = p.Usages.Put(v.Key, u)
 	}
@@ -180,21 +185,26 @@ func join(options, more string) string {
 // byte, or whose formatting was cut off, is ever formatted.
 func (p *Server) prepareFS(ctx context.Context, v *store.Volume, path string) error {
 	id := p.VolumeID(v.Key)
+	held, err := p.Hold(v)
+	if err != nil {
+		return err
+	}
+	defer held.Close()
 	has, err := image.Probe(path)
 	if err != nil {
 		return err
 	}
 	if has.FS == "" || v.Formatting {
-		return p.formatEmpty(ctx, v, path)
+		return p.formatEmpty(ctx, v, held, path)
 	}
 	if has.FS != v.FS {
 		return answer.Refuse(codes.FailedPrecondition, "volume %s is recorded with %s and holds %s: nothing was touched", id, v.FS, has.FS)
 	}
 	switch {
 	case v.FS == image.Ext4 && v.Size-has.Bytes >= growStep && !image.CanGrowMounted(v.FS):
-		err = image.GrowImage(ctx, path)
+		err = image.GrowImage(ctx, held, path)
 	case !has.Clean:
-		err = image.Check(ctx, path, v.FS)
+		err = image.Check(ctx, held, path, v.FS)
 	}
 	if err != nil {
 		return answer.Refuse(codes.Internal, "the file system of volume %s has errors that need a person: make a copy of %s and run e2fsck on it: %w", id, path, err)
@@ -205,7 +215,7 @@ func (p *Server) prepareFS(ctx context.Context, v *store.Volume, path string) er
 // growStep is how much smaller than its volume a file system may be: it need not use the last fraction of a group.
 const growStep = 1 << 20
 
-func (p *Server) formatEmpty(ctx context.Context, v *store.Volume, path string) error {
+func (p *Server) formatEmpty(ctx context.Context, v *store.Volume, held *os.File, path string) error {
 	id := p.VolumeID(v.Key)
 	if !v.Formatting {
 		empty, err := image.Empty(ctx, path)
@@ -223,7 +233,7 @@ func (p *Server) formatEmpty(ctx context.Context, v *store.Volume, path string) 
 	}
 	p.Step("stage: formatting noted")
 	// Both programs overwrite what a cut-off run left.
-	if err := image.Format(ctx, path, v.FS, v.Size); err != nil {
+	if err := image.Format(ctx, held, path, v.FS, v.Size); err != nil {
 		return err
 	}
 	p.Step("stage: formatted")

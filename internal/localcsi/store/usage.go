@@ -69,17 +69,20 @@ func (s *Usages) Get(key string) Usage {
 	return s.notes[key].clone()
 }
 
-// Staged counts the volumes that are noted as staged, leaving out one.
-func (s *Usages) Staged(except string) int64 {
+// Stage notes that a volume is about to be staged, unless as many others as limit are already; 0 is no limit.
+func (s *Usages) Stage(key string, u Usage, limit int64) (room bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := int64(0)
-	for key, u := range s.notes {
-		if key != except && u.Staging != nil {
+	for other, o := range s.notes {
+		if other != key && o.Staging != nil {
 			n++
 		}
 	}
-	return n
+	if limit > 0 && n >= limit {
+		return false, nil
+	}
+	return true, s.put(key, u)
 }
 
 // Keys lists the volumes that have a note.
@@ -95,9 +98,13 @@ func (s *Usages) Keys() []string {
 
 // Put replaces the note of a volume; an empty one is removed.
 func (s *Usages) Put(key string, u Usage) error {
-	path := filepath.Join(s.dir, key+".json")
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.put(key, u)
+}
+
+func (s *Usages) put(key string, u Usage) error {
+	path := filepath.Join(s.dir, key+".json")
 	if u.empty() {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
