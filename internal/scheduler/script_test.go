@@ -313,23 +313,13 @@ func (s *script) report(verb, name string) {
 		s.w.change(a.ID, func(a *alloc.Alloc) { a.Healthy = &yes })
 	case "complete", "failed":
 		s.w.end(a.ID, verb)
-		s.release(a.ID)
+		s.w.release(a.ID)
 	case "gone":
 		s.w.letGo(a.ID)
 	case "migrate":
 		s.w.change(a.ID, func(a *alloc.Alloc) { a.Migrate = true })
 	case "force":
 		s.w.change(a.ID, func(a *alloc.Alloc) { a.ForceReschedule = true })
-	}
-}
-
-func (s *script) release(id ids.Alloc) {
-	for k, c := range s.w.claims {
-		if c.Alloc == id && c.State == volume.Held {
-			n := *c
-			n.State = volume.Releasing
-			s.w.claims[k] = &n
-		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"berth/internal/base/ids"
@@ -229,6 +228,21 @@ func (w *world) end(id ids.Alloc, status string) {
 	})
 }
 
+// release begins the end of an alloc's claims: its processes are gone.
+func (w *world) release(id ids.Alloc) {
+	for k, c := range w.claims {
+		switch {
+		case c.Alloc != id:
+		case c.State == volume.Queued:
+			delete(w.claims, k)
+		case c.State == volume.Held:
+			n := *c
+			n.State = volume.Releasing
+			w.claims[k] = &n
+		}
+	}
+}
+
 // letGo ends the claims of an alloc; queued ones behind become held, and a volume without claims has no mode.
 func (w *world) letGo(id ids.Alloc) {
 	for k, c := range w.claims {
@@ -264,9 +278,15 @@ func (w *world) live(id ids.Job) []*alloc.Alloc {
 	return out
 }
 
+// failer is a test, rapid's too.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
 // check fails the test when what must always hold does not: room is never exceeded, an exclusive volume has one holder
 // and at most one in the queue, ports belong to one.
-func (w *world) check(t testing.TB) {
+func (w *world) check(t failer) {
 	t.Helper()
 	for _, n := range w.Nodes() {
 		var cpu, mem int64

@@ -142,7 +142,7 @@ func (l *Ledger) Admit(r *job.VolumeRequest, id volume.ID) Grant {
 	}
 	for _, c := range rivals {
 		if c.State == volume.Queued || !l.ending(c.Alloc) {
-			return Grant{Refused: l.exhausted(r, c)}
+			return Grant{Refused: l.exhausted(r, c, rivals)}
 		}
 	}
 	g.State = volume.Queued
@@ -220,7 +220,7 @@ func (l *Ledger) compatible(v *volume.Volume, claims []*volume.Claim, r *job.Vol
 	return nil
 }
 
-func (l *Ledger) exhausted(r *job.VolumeRequest, by *volume.Claim) *Refusal {
+func (l *Ledger) exhausted(r *job.VolumeRequest, by *volume.Claim, rivals []*volume.Claim) *Refusal {
 	kind := "writer"
 	if r.ReadOnly {
 		kind = "reader"
@@ -233,8 +233,11 @@ func (l *Ledger) exhausted(r *job.VolumeRequest, by *volume.Claim) *Refusal {
 	if by.Job != "" {
 		owner += fmt.Sprintf(" of job %q", by.Job)
 	}
-	if l.state.Alloc(by.Alloc) == nil && !l.fresh[by.Alloc] {
-		key += fmt.Sprintf(" (still held by garbage-collected alloc %s)", ids.Short(by.Alloc))
+	for _, c := range rivals {
+		if l.state.Alloc(c.Alloc) == nil && !l.fresh[c.Alloc] {
+			key += fmt.Sprintf(" (still held by garbage-collected alloc %s)", ids.Short(c.Alloc))
+			break
+		}
 	}
 	verb := "holds it"
 	switch by.State {

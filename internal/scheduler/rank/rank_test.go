@@ -1,0 +1,161 @@
+package rank
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+)
+
+func group(cpu int, ports ...job.Port) *job.TaskGroup {
+	g := &job.TaskGroup{Name: "g", Count: 4, Tasks: []*job.Task{{Name: "t", Resources: &job.Resources{CPU: cpu, MemoryMB: 10}}}}
+	n := &job.NetworkResource{}
+	for _, p := range ports {
+		if p.Value > 0 {
+			n.ReservedPorts = append(n.ReservedPorts, p)
+		} else {
+			n.DynamicPorts = append(n.DynamicPorts, p)
+		}
+	}
+	g.Networks = []*job.NetworkResource{n}
+	return g
+}
+
+func room(n *node.Node, allocs ...*alloc.Alloc) *Room {
+	return NewRoom(n, allocs, func(ids.Alloc) bool { return false }, nil)
+}
+
+func small() *node.Node {
+	return &node.Node{ID: "n", Resources: node.Resources{CPUShares: 1000, MemoryMB: 1000, IP: "10.0.0.1", MinDynamicPort: 100, MaxDynamicPort: 103},
+		Reserved: node.Resources{CPUShares: 100, ReservedPorts: []int{101}}}
+}
+
+func TestWhatIsHeldBackIsNotGivenAway(t *testing.T) {
+	r := room(small())
+	if got := r.Fits(NewAsk(group(901)), ""); got != DimensionCPU {
+		t.Errorf("901 of 900 MHz: %q", got)
+	}
+	if got := r.Fits(NewAsk(group(900)), ""); got != "" {
+		t.Errorf("900 of 900 MHz: %q", got)
+	}
+	if got := r.Fits(NewAsk(group(1, job.Port{Label: "web", Value: 101})), ""); got != "network: port collision web" {
+		t.Errorf("a port that the node keeps: %q", got)
+	}
+}
+
+func TestDynamicPortsAreChosenByIDUntilThereAreNone(t *testing.T) {
+	ask := NewAsk(group(1, job.Port{Label: "a"}, job.Port{Label: "b", To: -1}, job.Port{Label: "c", To: 80}))
+	r := room(small())
+	if got := r.Fits(ask, ""); got != "" {
+		t.Fatalf("three of three ports: %q", got)
+	}
+	first := r.Ports(ask, "alloc-1")
+	if again := r.Ports(ask, "alloc-1"); !slices.Equal(first, again) {
+		t.Errorf("%v, then %v", first, again)
+	}
+	seen := map[int]bool{}
+	for _, p := range first {
+		if p.Value < 100 || p.Value > 103 || p.Value == 101 || seen[p.Value] || p.HostIP != "10.0.0.1" {
+			t.Errorf("port %+v of %v", p, first)
+		}
+		seen[p.Value] = true
+	}
+	if first[0].To != 0 || first[1].To != first[1].Value || first[2].To != 80 {
+		t.Errorf("targets: %v", first)
+	}
+	r.Put(ask, "g", "alloc-1", first)
+	if got := r.Fits(NewAsk(group(1, job.Port{Label: "d"})), ""); got != "network: no dynamic port left" {
+		t.Errorf("a fourth port: %q", got)
+	}
+}
+
+func TestAStoppingAllocKeepsItsPortsForItsSuccessorAlone(t *testing.T) {
+	old := &alloc.Alloc{ID: "old", DesiredStatus: alloc.DesiredStop, ClientStatus: alloc.ClientRunning,
+		Resources: alloc.Resources{Tasks: map[string]alloc.TaskResources{"t": {CPUShares: 900}}, Ports: []alloc.PortMapping{{Label: "web", Value: 80}}}}
+	ask := NewAsk(group(900, job.Port{Label: "web", Value: 80}))
+	if got := room(small(), old).Fits(ask, "old"); got != "" {
+		t.Errorf("the successor: %q", got)
+	}
+	if got := room(small(), old).Fits(ask, ""); got != "network: port collision web" {
+		t.Errorf("a stranger: %q", got)
+	}
+	gone := *old
+	gone.ClientStatus = alloc.ClientComplete
+	if got := room(small(), &gone).Fits(ask, ""); got != "" {
+		t.Errorf("after its end: %q", got)
+	}
+}
+
+// TestTheQueueYieldsTheBest compares the queue, which puts off looking at scores, with looking at all of them.
+func TestTheQueueYieldsTheBest(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		g := group(10)
+		j := &job.Job{}
+		for range rapid.IntRange(0, 2).Draw(rt, "spreads") {
+			s := &job.Spread{Attribute: rapid.SampledFrom([]string{"${meta.a}", "${meta.b}", "${node.unique.id}"}).Draw(rt, "attribute"), Weight: 50}
+			if rapid.Bool().Draw(rt, "targets") {
+				s.SpreadTarget = []*job.SpreadTarget{{Value: "0", Percent: 75}, {Value: "1", Percent: 25}}
+			}
+			j.Spreads = append(j.Spreads, s)
+		}
+		ask := NewAsk(g)
+		s, spread := NewScorer(j, g, ask), NewSpread(j, g)
+		q := NewQueue(s, spread)
+		var all []*Candidate
+		for i := range rapid.IntRange(1, 12).Draw(rt, "nodes") {
+			n := &node.Node{ID: ids.Node(fmt.Sprint(i)), Meta: map[string]string{"a": fmt.Sprint(i % 2), "b": fmt.Sprint(i % 3)},
+				Resources: node.Resources{CPUShares: int64(rapid.IntRange(100, 1000).Draw(rt, "cpu")), MemoryMB: 1000}}
+			c := q.New(room(n), float64(rapid.IntRange(-2, 2).Draw(rt, "affinity"))/2)
+			all = append(all, c)
+			q.Return(c)
+		}
+		for range rapid.IntRange(1, 30).Draw(rt, "placements") {
+			best := math.Inf(-1)
+			for _, c := range all {
+				if c.slot >= 0 {
+					best = max(best, s.Local(c.Room, c.Fixed)+s.Share(spread.Score(c.Room.Node)))
+				}
+			}
+			c := q.Pop()
+			if c == nil {
+				break
+			}
+			got := s.Local(c.Room, c.Fixed) + s.Share(spread.Score(c.Room.Node))
+			if math.Abs(got-best) > 1e-9 {
+				rt.Fatalf("the queue yields %v, the best is %v", got, best)
+			}
+			switch rapid.IntRange(0, 3).Draw(rt, "then") {
+			case 0: // dropped
+			case 1:
+				q.Return(c)
+				q.Remove(all[rapid.IntRange(0, len(all)-1).Draw(rt, "removed")])
+			default:
+				c.Room.Put(ask, "g", "x", nil)
+				spread.Count(c.Room.Node)
+				q.Return(c)
+			}
+		}
+	})
+}
+
+func TestAnAffinityWeighsBothWays(t *testing.T) {
+	g := group(1)
+	g.Affinities = []*job.Affinity{{LTarget: "${meta.disk}", RTarget: "ssd", Weight: 100}, {LTarget: "${meta.old}", Operand: "is_set", Weight: -100}}
+	s := NewScorer(&job.Job{}, g, NewAsk(g))
+	for meta, want := range map[string]float64{"ssd": 0.5, "hdd": 0, "old": -0.5} {
+		n := &node.Node{Meta: map[string]string{"disk": meta}}
+		if meta == "old" {
+			n.Meta = map[string]string{"old": "yes"}
+		}
+		if got := s.Fixed(n); got != want {
+			t.Errorf("%s: %v, want %v", meta, got, want)
+		}
+	}
+}
