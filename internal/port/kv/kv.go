@@ -11,6 +11,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 
 	"berth/internal/base/fault"
 )
@@ -33,7 +34,7 @@ type Store struct {
 func Open(path string, codec Codec) (*Store, error) {
 	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: time.Millisecond, FreelistType: bolt.FreelistMapType})
 	switch {
-	case errors.Is(err, bolt.ErrTimeout):
+	case errors.Is(err, berrors.ErrTimeout):
 		return nil, fault.WithHint(fault.New(fault.Busy, "open store", path, "another process holds it"), "stop the other agent or use another data_dir")
 	case err != nil:
 		return nil, classify(err, "open store", path)

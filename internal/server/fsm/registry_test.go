@@ -159,7 +159,7 @@ func TestAnEntryFromANewerBerthStopsTheMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if data, err = wire.Encode(envelope{Name: "secret-delete", Schema: 1, Time: 1, Payload: payload}); err != nil {
+	if data, err = wire.Encode(envelope{Name: "secret-put", Schema: 1, Time: 1, Payload: payload}); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := Decode(data); !fault.Has(err, fault.Unsupported) {

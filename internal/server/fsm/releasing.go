@@ -32,6 +32,3 @@ func (c *SnapshotForget) Releases() bool { return true }
 
 // Releases lets a plugin be forgotten.
 func (c *PluginForget) Releases() bool { return true }
-
-// Releases lets a secret be forgotten.
-func (c *SecretDelete) Releases() bool { return true }

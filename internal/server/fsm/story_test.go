@@ -383,7 +383,7 @@ func TestTheStatesTimeNeverRunsBackwards(t *testing.T) {
 	s := state.New()
 	f := fsm.New(s)
 	for i, at := range []int64{100, 50, 120} {
-		data, err := fsm.Encode(&fsm.SecretDelete{Name: "x"}, time.Unix(at, 0))
+		data, err := fsm.Encode(&fsm.SecretPut{Name: "x"}, time.Unix(at, 0))
 		if err != nil {
 			t.Fatal(err)
 		}

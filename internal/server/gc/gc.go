@@ -6,7 +6,6 @@ package gc
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"berth/internal/base/ids"
@@ -96,6 +95,7 @@ func (c *Collector) collect(ctx context.Context, ages Ages) (uint64, error) {
 
 func find(s *state.Snap, ages Ages, now time.Time) *fsm.Collect {
 	cmd := &fsm.Collect{}
+	going := map[ids.Alloc]bool{}
 	old := func(nanos int64, age time.Duration) bool { return now.UnixNano()-nanos >= int64(age) }
 	for j := range s.Jobs(nil, wire.AllNamespaces, "") {
 		if k := (fsm.JobName{Namespace: j.Namespace, Job: j.ID}); len(cmd.Jobs) < maxBatch && old(jobTouched(s, k), ages.Jobs) && fsm.JobOver(s, k) {
@@ -105,10 +105,11 @@ func find(s *state.Snap, ages Ages, now time.Time) *fsm.Collect {
 	for a := range s.Allocs(nil, "") {
 		if len(cmd.Allocs) < maxBatch && old(a.ModifyTime, ages.Evals) && fsm.AllocOver(s, a) {
 			cmd.Allocs = append(cmd.Allocs, a.ID)
+			going[a.ID] = true
 		}
 	}
 	for e := range s.Evals(nil, "") {
-		if len(cmd.Evals) < maxBatch && e.Terminal() && old(e.ModifyTime, ages.Evals) && !needed(s, e.ID, cmd) {
+		if len(cmd.Evals) < maxBatch && e.Terminal() && old(e.ModifyTime, ages.Evals) && !needed(s, e.ID, going) {
 			cmd.Evals = append(cmd.Evals, e.ID)
 		}
 	}
@@ -136,9 +137,9 @@ func jobTouched(s *state.Snap, k fsm.JobName) int64 {
 }
 
 // needed tells whether an alloc that stays was made by the evaluation: people follow the one to the other.
-func needed(s *state.Snap, id ids.Eval, cmd *fsm.Collect) bool {
+func needed(s *state.Snap, id ids.Eval, going map[ids.Alloc]bool) bool {
 	for a := range s.AllocsByEval(nil, id) {
-		if !slices.Contains(cmd.Allocs, a.ID) && !slices.Contains(cmd.Jobs, fsm.JobName{Namespace: a.Namespace, Job: a.Job}) {
+		if !going[a.ID] {
 			return true
 		}
 	}

@@ -25,7 +25,8 @@ type Config struct {
 	Log      *slog.Logger
 	// TTL is what nodes are told; a node is down when nothing was heard of it for TTL and Grace together.
 	TTL, Grace time.Duration
-	// Endless never takes a node down: server and node are one process.
+	// Endless never takes a node down that was heard once: server and node are one process. A node that is only
+	// remembered, from an earlier life of the data directory, goes down all the same.
 	Endless bool
 }
 
@@ -62,11 +63,23 @@ func New(cfg Config) *Timers {
 
 // Beat notes that a node was heard, and returns how soon it should be heard again.
 func (t *Timers) Beat(id ids.Node) time.Duration {
-	if !t.cfg.Endless {
+	if t.cfg.Endless {
+		t.release(id)
+	} else {
 		t.extend(id)
-		t.wake.Notify()
 	}
+	t.wake.Notify()
 	return t.cfg.TTL
+}
+
+// release stops watching over a node.
+func (t *Timers) release(id ids.Node) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if d := t.deadlines[id]; d != nil {
+		heap.Remove(&t.order, d.slot)
+		delete(t.deadlines, id)
+	}
 }
 
 func (t *Timers) extend(id ids.Node) {
@@ -85,10 +98,6 @@ func (t *Timers) extend(id ids.Node) {
 
 // Run gives every node that is not down a full grace and then takes down those that fall silent, until ctx ends.
 func (t *Timers) Run(ctx context.Context) error {
-	if t.cfg.Endless {
-		<-ctx.Done()
-		return nil
-	}
 	t.reset()
 	for {
 		woken := t.wake.C()

@@ -62,11 +62,16 @@ func TestASilentNodeGoesDownAndOneThatBeatsDoesNot(t *testing.T) {
 	})
 }
 
-func TestInDevelopmentNoSilenceTakesTheNodeDown(t *testing.T) {
-	withTimers(t, true, []ids.Node{"n"}, func(c *localstate.Cluster, _ *Timers) {
+func TestInDevelopmentANodeThatWasHeardStaysUp(t *testing.T) {
+	withTimers(t, true, []ids.Node{"mine", "of an earlier life"}, func(c *localstate.Cluster, timers *Timers) {
+		timers.Beat("mine")
 		time.Sleep(24 * time.Hour)
-		if status(c, "n") != node.StatusReady {
-			t.Error("the node went down")
+		synctest.Wait()
+		if status(c, "mine") != node.StatusReady {
+			t.Error("the node of this process went down")
+		}
+		if status(c, "of an earlier life") != node.StatusDown {
+			t.Error("a node that nobody runs any more would get work")
 		}
 	})
 }

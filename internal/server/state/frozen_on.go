@@ -16,6 +16,9 @@ var hashes sync.Map // pointer → [32]byte
 // checkedAtOnce bounds how many objects one transaction checks beyond its own.
 const checkedAtOnce = 2000
 
+// frozen is what a transaction put.
+type frozen []any
+
 func freeze(tx *Tx, o any) { tx.frozen = append(tx.frozen, o) }
 
 // verifyFrozen hashes what the transaction put, and hashes again what is stored: an object that changed in place since

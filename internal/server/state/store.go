@@ -87,7 +87,7 @@ type Tx struct {
 	Snap
 	stamp   Stamp
 	touched []touch
-	frozen  []any
+	frozen  frozen
 }
 
 type touch struct {
