@@ -253,7 +253,11 @@ func (p *Server) finishStaging(ctx context.Context, v *store.Volume, s store.Sta
 			return err
 		}
 	}
-	return giveToGroup(s.Path, a.Group)
+	err := giveToGroup(s.Path, a.Group)
+	if errors.Is(err, os.ErrPermission) {
+		return answer.Refuse(codes.FailedPrecondition, "volume %s: the plugin's process needs CAP_CHOWN and CAP_FOWNER for volume_mount_group: %w", p.VolumeID(v.Key), err)
+	}
+	return err
 }
 
 // growFS lets the file system fill its volume, where it is visibly smaller.
