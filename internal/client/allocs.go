@@ -174,7 +174,7 @@ func (a *allocs) apply(ctx context.Context, set *wire.AllocSet, seen localstate.
 	}
 	for _, b := range changed {
 		if r := a.runner(b.Alloc.ID); r != nil {
-			r.Update(ctx, b)
+			r.Update(b)
 		}
 	}
 	for _, b := range fresh {

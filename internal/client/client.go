@@ -6,14 +6,17 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
+	"berth/internal/base/redact"
 	"berth/internal/client/csimanager"
 	"berth/internal/client/drivermanager"
 	"berth/internal/client/fingerprint"
@@ -113,6 +116,10 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Tasks of other users pass through; what must not be read has modes of its own.
+	if err := os.MkdirAll(cfg.DataDir, 0o711); err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "make directory", cfg.DataDir)
+	}
 	store, err := localstate.Open(filepath.Join(cfg.DataDir, "client"))
 	if err != nil {
 		return nil, err
@@ -188,7 +195,7 @@ func (c *Client) ID() ids.Node { return c.id.Node }
 
 // Identity authenticates the node on the wire.
 func (c *Client) Identity() wire.NodeIdentity {
-	return wire.NodeIdentity{Node: c.id.Node, Secret: wire.Secrets{Values: map[string]string{"id": c.id.Secret}}}
+	return wire.NodeIdentity{Node: c.id.Node, Secret: wire.Seal(redact.Map{"id": c.id.Secret})}
 }
 
 // Store is the node's local store, shared with the keepers of the node.

@@ -108,7 +108,7 @@ func (h *host) refresh() {
 
 func (h *host) describe() *node.Node {
 	cfg := h.c.cfg
-	sum := sha256.Sum256([]byte(h.c.id.Secret))
+	sum := sha256.Sum256([]byte(h.c.id.Secret.Reveal()))
 	n := &node.Node{ID: h.c.id.Node, SecretHash: hex.EncodeToString(sum[:]), Name: cfg.Name, Datacenter: cfg.Datacenter, NodeClass: cfg.NodeClass,
 		NodePool: cfg.NodePool, HTTPAddr: cfg.HTTPAddr, Attributes: maps.Clone(h.found.Attributes), Meta: maps.Clone(cfg.Meta),
 		Drivers: h.c.drivers.States(), HostVolumes: fingerprint.HostVolumes(cfg.HostVolumes), Resources: h.found.Resources}

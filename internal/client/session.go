@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -253,7 +254,7 @@ func (s *session) stream(ctx context.Context) (received bool, err error) {
 }
 
 // take acts on one set. A set of another incarnation than the registration's starts the session anew; one that is older
-// than what the node has acted on is left alone, because its reader lags behind.
+// than what the node has acted on ends the stream, because its server lags behind: another try may find a better one.
 func (s *session) take(ctx context.Context, set *wire.AllocSet) error {
 	s.mu.Lock()
 	seen, incarnation := s.seen, s.incarnation
@@ -262,8 +263,8 @@ func (s *session) take(ctx context.Context, set *wire.AllocSet) error {
 		return fault.New(fault.Conflict, "receive", "the node's allocations", "they are of another incarnation than the registration")
 	}
 	if set.Index < seen.Index {
-		s.c.log.Warn("a server lags behind what this node has seen; its answer is left alone", logkey.Index, set.Index, "seen", seen.Index)
-		return nil
+		return fault.New(fault.NotReady, "receive", "the node's allocations",
+			fmt.Sprintf("the server is at index %d, this node has seen %d", set.Index, seen.Index))
 	}
 	next := localstate.Seen{Incarnation: incarnation, Index: set.Index}
 	if err := s.c.allocs.apply(ctx, set, next); err != nil {

@@ -10,12 +10,13 @@ import (
 )
 
 // Update takes over the alloc as the servers have it now. The record was written by the caller.
-func (r *Runner) Update(ctx context.Context, b alloc.Bundle) {
+func (r *Runner) Update(b alloc.Bundle) {
 	r.mu.Lock()
 	r.rec.Bundle = b
 	r.mu.Unlock()
-	for _, n := range r.order {
-		r.tasks[n].Update(ctx, b)
+	select {
+	case r.updated <- struct{}{}:
+	default: // the tasks have not heard of the last one; they will hear of this one
 	}
 	r.changed()
 }
@@ -44,7 +45,7 @@ func (r *Runner) Stop(reason string, force bool) error {
 
 // Restart restarts one task, or with an empty name every task that runs; all includes those that have ended.
 func (r *Runner) Restart(task string, all, noDelay bool) error {
-	if r.ended() {
+	if r.over() {
 		return fault.New(fault.Conflict, "restart", fmt.Sprintf("allocation %q", r.ID()), "it is stopped or stopping")
 	}
 	if task != "" {
@@ -52,14 +53,14 @@ func (r *Runner) Restart(task string, all, noDelay bool) error {
 		if err != nil {
 			return err
 		}
-		return t.Restart("User requested restart")
+		return t.Restart("User requested restart", noDelay)
 	}
 	for _, n := range r.order {
 		t := r.tasks[n]
 		state := t.View().State
 		switch {
 		case state == alloc.TaskRunning:
-			if err := t.Restart("User requested restart"); err != nil && !fault.Has(err, fault.Conflict) {
+			if err := t.Restart("User requested restart", noDelay); err != nil && !fault.Has(err, fault.Conflict) {
 				return err // a task that ended meanwhile has nothing to restart
 			}
 		case state == alloc.TaskDead && all:
@@ -72,7 +73,7 @@ func (r *Runner) Restart(task string, all, noDelay bool) error {
 	return nil
 }
 
-func (r *Runner) ended() bool {
+func (r *Runner) over() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.stopping() || r.rec.Released || r.rec.Refused != ""

@@ -17,6 +17,10 @@ import (
 func (r *Runner) prerun(ctx context.Context) {
 	begun := time.Now()
 	r.mu.Lock()
+	if r.stopping() && !r.cfg.Restored {
+		r.mu.Unlock()
+		return // it was to stop before it began: there is nothing to prepare
+	}
 	r.waitSince = begun
 	budget := r.cfg.StorageTimeout - r.rec.Waited
 	r.mu.Unlock()
@@ -141,6 +145,10 @@ func (r *Runner) postrun(ctx context.Context) {
 	if r.cfg.EndProcesses != nil && !r.untilDone(ctx, "end processes", func() error { return r.cfg.EndProcesses(ctx, r.ID()) }) {
 		return
 	}
+	r.mu.Lock()
+	r.ended = true
+	r.mu.Unlock()
+	r.changed()
 	for _, h := range slices.Backward(r.cfg.AllocHooks) {
 		p, ok := h.(hook.Postrunner)
 		if ok && !r.untilDone(ctx, h.Name(), func() error { return p.Postrun(ctx, r.view()) }) {

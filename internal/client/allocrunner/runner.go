@@ -72,6 +72,7 @@ type Runner struct {
 	order     []string // names of tasks, as the job lists them
 	wake      lifecycle.Signal
 	revived   chan string
+	updated   chan struct{} // holds a token while the tasks have not heard of the newest bundle
 
 	mu       sync.Mutex
 	rec      localstate.Alloc
@@ -80,8 +81,8 @@ type Runner struct {
 	waitSince time.Time
 	waiting   string // what for
 	stopAt    time.Time
-	noDelay   bool
 	force     bool
+	ended     bool   // it is proven that no process is left, and none will be started
 	handling  string // what keeps the hooks after the last task from succeeding
 }
 
@@ -96,7 +97,8 @@ func New(cfg Config) (*Runner, error) {
 		cfg.StorageTimeout = DefaultStorageTimeout
 	}
 	cfg.Log = cfg.Log.With(logkey.Alloc, b.Alloc.ID, logkey.Job, b.Alloc.Job)
-	r := &Runner{cfg: cfg, resources: hookresources.New(), tasks: map[string]*taskrunner.Runner{}, rec: *cfg.Record, revived: make(chan string, 64)}
+	r := &Runner{cfg: cfg, resources: hookresources.New(), tasks: map[string]*taskrunner.Runner{}, rec: *cfg.Record, revived: make(chan string, 64),
+		updated: make(chan struct{}, 1)}
 	for _, t := range group.Tasks {
 		r.order = append(r.order, t.Name)
 		r.tasks[t.Name] = r.newTask(b, t)
@@ -200,6 +202,14 @@ func (r *Runner) rest(ctx context.Context, g *lifecycle.Group, changed <-chan st
 	case <-alarm:
 	case name := <-r.revived:
 		r.launch(ctx, g, name)
+	case <-r.updated:
+		g.Go("update", func() error {
+			b := r.Bundle()
+			for _, n := range r.order {
+				r.tasks[n].Update(ctx, b)
+			}
+			return nil
+		})
 	}
 }
 
@@ -217,7 +227,7 @@ func (r *Runner) facts(now time.Time) (f alloc.AllocFacts, next time.Time) {
 	if r.stopping() {
 		if r.stopAt.IsZero() {
 			r.stopAt = now
-			if delay := r.group().ShutdownDelay; delay > 0 && !r.noDelay && !r.rec.Bundle.Alloc.NoShutdownDelay {
+			if delay := r.group().ShutdownDelay; delay > 0 && !r.rec.Bundle.Alloc.NoShutdownDelay {
 				r.stopAt = now.Add(delay)
 			}
 		}
@@ -240,7 +250,7 @@ func (r *Runner) group() *job.TaskGroup { return r.rec.Bundle.Job.Group(r.rec.Bu
 func (r *Runner) killOrder(k alloc.KillOrder, f alloc.AllocFacts) taskrunner.KillOrder {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	o := taskrunner.KillOrder{Why: k.Why, Fail: k.Fail, NoDelay: r.noDelay || r.rec.Bundle.Alloc.NoShutdownDelay}
+	o := taskrunner.KillOrder{Why: k.Why, Fail: k.Fail, NoDelay: r.rec.Bundle.Alloc.NoShutdownDelay}
 	switch k.Why {
 	case alloc.EventSiblingFailed:
 		o.Message = "Task's sibling failed"
@@ -324,14 +334,21 @@ func (r *Runner) Released() bool {
 	return r.rec.Released
 }
 
-// ProcessesGone reports whether it is proven that no process of the alloc is left, or in words what is there.
+// ProcessesGone reports whether it is proven that no process of the alloc is left and none will come, or in words what
+// is there.
 func (r *Runner) ProcessesGone() (bool, string) {
+	r.mu.Lock()
+	ended := r.ended || r.rec.Released
+	r.mu.Unlock()
+	if ended {
+		return true, ""
+	}
 	for _, n := range r.order {
 		if gone, why := r.tasks[n].ProcessGone(); !gone {
 			return false, why
 		}
 	}
-	return true, ""
+	return false, "its tasks have not ended for good"
 }
 
 // Bundle is the alloc as the servers last gave it.

@@ -11,6 +11,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/redact"
 	"berth/internal/model/alloc"
 	"berth/internal/port/driver"
 	"berth/internal/port/kv"
@@ -28,10 +29,16 @@ const (
 	keySeen      = "seen"
 )
 
-// Identity is who this node is. The secret authenticates it; the file is readable by its owner alone.
+// Identity is who this node is. The secret authenticates it.
 type Identity struct {
 	Node   ids.Node
-	Secret string
+	Secret redact.Secret
+}
+
+// identity is how it is stored, in a file that only its owner can read.
+type identity struct {
+	Node       ids.Node
+	Credential []byte
 }
 
 // Seen is the highest state of the servers that this node acted on.
@@ -96,16 +103,16 @@ func (s *Store) Close() error { return s.KV.Close() }
 
 // Identity returns the node's identity, made at the first call.
 func (s *Store) Identity() (Identity, error) {
-	var id Identity
+	var id identity
 	err := s.KV.Update(func(tx *kv.Tx) error {
 		ok, err := tx.Get(bucketMeta, keyIdentity, &id)
 		if err != nil || ok {
 			return err
 		}
-		id = Identity{Node: ids.Node(ids.New()), Secret: ids.New()}
+		id = identity{Node: ids.Node(ids.New()), Credential: []byte(ids.New())}
 		return tx.Put(bucketMeta, keyIdentity, id)
 	})
-	return id, err
+	return Identity{Node: id.Node, Secret: redact.New(string(id.Credential))}, err
 }
 
 // Seen returns the highest state that was acted on.

@@ -39,8 +39,8 @@ func (r *Runner) order(fn func(*orders)) {
 }
 
 // Restart asks for a restart that does not count. A task that waits for its restart starts at once; one that is dead
-// can't be restarted.
-func (r *Runner) Restart(reason string) error {
+// can't be restarted. With noDelay the shutdown_delay is left out.
+func (r *Runner) Restart(reason string, noDelay bool) error {
 	r.mu.Lock()
 	if r.dead || r.orders.kill != nil || r.rec.Over {
 		r.mu.Unlock()
@@ -48,7 +48,7 @@ func (r *Runner) Restart(reason string) error {
 	}
 	running := r.live != nil || r.rec.Handle != nil
 	if running {
-		r.orders.restart = reason
+		r.orders.restart, r.orders.noDelay = reason, noDelay
 	}
 	if r.interrupt != nil && r.live != nil {
 		r.interrupt()
@@ -67,7 +67,7 @@ func (r *Runner) Revive(reason string) error {
 	r.dead, r.prepared, r.orders.kill = false, false, nil
 	r.mu.Unlock()
 	if !dead {
-		return r.Restart(reason)
+		return r.Restart(reason, false)
 	}
 	return r.update(func(rec *localstate.Task) {
 		rec.Over, rec.NotBefore, rec.Started = false, time.Time{}, false
@@ -139,7 +139,7 @@ func (c control) Signal(ctx context.Context, signal, reason string) error {
 	return c.r.Signal(ctx, signal, reason)
 }
 
-func (c control) Restart(_ context.Context, reason string) error { return c.r.Restart(reason) }
+func (c control) Restart(_ context.Context, reason string) error { return c.r.Restart(reason, false) }
 
 func (c control) Kill(_ context.Context, reason string) error {
 	c.r.Kill(KillOrder{Why: alloc.EventKilling, Message: reason, Fail: true})

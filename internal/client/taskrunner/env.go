@@ -16,9 +16,6 @@ import (
 	"berth/internal/port/driver"
 )
 
-// defaultPath is where a task's programs are looked for when its job does not say.
-const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
 // EnvSource is all that a task's environment is made from.
 type EnvSource struct {
 	Bundle alloc.Bundle
@@ -39,7 +36,7 @@ type Env struct {
 
 // NewEnv builds the environment that does not depend on hooks. Variables of the job win over generated ones.
 func NewEnv(s EnvSource) Env {
-	e := Env{Vars: map[string]string{"PATH": defaultPath}, node: nodeValues(s.Node, s.Region)}
+	e := Env{Vars: map[string]string{}, node: nodeValues(s.Node, s.Region)}
 	a, j := s.Bundle.Alloc, s.Bundle.Job
 	set := func(name, value string) {
 		if value != "" {

@@ -70,7 +70,7 @@ func (r *Runner) watch(ctx context.Context) {
 func (r *Runner) stop(ctx context.Context) {
 	_, _, task := r.current()
 	r.mu.Lock()
-	live, kill, restart := r.live, r.orders.kill, r.orders.restart
+	live, kill, restart, noDelay := r.live, r.orders.kill, r.orders.restart, r.orders.noDelay
 	r.mu.Unlock()
 	grace := r.killTimeout(task)
 	if kill != nil {
@@ -85,7 +85,10 @@ func (r *Runner) stop(ctx context.Context) {
 		}
 		return nil // the exit is unknown then
 	})
-	if kill == nil || !kill.NoDelay {
+	if kill != nil {
+		noDelay = kill.NoDelay
+	}
+	if !noDelay {
 		r.shutdownDelay(ctx, task.ShutdownDelay, exit)
 	}
 	stopped := r.endWith(ctx, live, task.KillSignal, grace)

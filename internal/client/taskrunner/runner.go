@@ -79,6 +79,7 @@ type orders struct {
 	ready   bool // the hooks of the alloc are done
 	kill    *KillOrder
 	restart string // why; empty: not asked
+	noDelay bool   // the restart leaves out the shutdown_delay
 }
 
 // KillOrder ends a task.

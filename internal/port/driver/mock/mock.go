@@ -54,7 +54,9 @@ type Proc struct {
 // Key names a process: "<task>.<attempt>", for tests with one alloc.
 func Key(cfg *driver.TaskConfig) string { return fmt.Sprintf("%s.%d", cfg.Task, cfg.Attempt) }
 
-func handleKey(h driver.TaskHandle) string { return string(h.Alloc) + "/" + h.Task + fmt.Sprint(h.Attempt) }
+func handleKey(h driver.TaskHandle) string {
+	return string(h.Alloc) + "/" + h.Task + fmt.Sprint(h.Attempt)
+}
 
 // Name of the driver.
 func (d *Driver) Name() string { return d.DriverName }
