@@ -1,0 +1,107 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/eval"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/model/plugin"
+	"berth/internal/model/volume"
+	"berth/internal/server/fsm"
+	"berth/internal/testkit/localstate"
+	"berth/internal/wire"
+)
+
+func benchNodes(b *testing.B, c *localstate.Cluster, n int) {
+	for i := range n {
+		id := ids.Node(fmt.Sprintf("node-%05d", i))
+		c.Must(b, &fsm.NodeRegister{Seed: ids.New(), Node: &node.Node{ID: id, Name: string(id), Datacenter: "dc1", SecretHash: "h",
+			Drivers:   map[string]*node.Driver{"exec": {Detected: true, Healthy: true}},
+			Resources: node.Resources{CPUShares: 1000000, MemoryMB: 1000000, DiskMB: 1000000, IP: "127.0.0.1"},
+			CSI:       []*plugin.Instance{{Plugin: "p", Role: plugin.RoleNode, Node: id, State: plugin.Ready}}}})
+	}
+}
+
+func benchVolumes(b *testing.B, c *localstate.Cluster, source string, n int) {
+	for i := range n {
+		id := ids.Volume(fmt.Sprintf("%s[%d]", source, i))
+		c.Must(b, &fsm.VolumePut{Volume: &volume.Volume{ID: volume.ID{Namespace: ids.DefaultNamespace, ID: id}, UID: ids.New(),
+			Spec:   volume.Spec{Plugin: "p", Capabilities: []volume.Capability{{AccessMode: volume.SingleNodeWriter, AttachmentMode: volume.FileSystem}}},
+			Status: volume.Status{Phase: volume.PhaseReady, ExternalID: string(id)}}})
+	}
+}
+
+// BenchmarkPlacing is the way from the registration to the committed plan on a log without disk: state, broker,
+// scheduler, planner and the application of the command.
+func BenchmarkPlacing(b *testing.B) {
+	for _, bm := range []struct {
+		name         string
+		nodes, count int
+		volumes      bool
+	}{
+		{"1 alloc on 1 node", 1, 1, false}, {"1 alloc on 5000 nodes", 5000, 1, false}, {"1000 allocs on 1 node", 1, 1000, false}, {"2000 allocs on 1 node", 1, 2000, false},
+		{"5000 allocs on 5000 nodes", 5000, 5000, false}, {"5000 allocs with volumes on 5000 nodes", 5000, 5000, true},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			c := localstate.New(b)
+			benchNodes(b, c, bm.nodes)
+			s := New(c.Store, c, 2, slog.New(slog.DiscardHandler))
+			ctx, cancel := context.WithCancel(context.Background())
+			ended := make(chan error, 1)
+			go func() { ended <- s.Run(ctx) }()
+			defer func() { cancel(); <-ended }()
+			n := 0
+			for b.Loop() {
+				j := service(fmt.Sprintf("j%d", n), bm.count)
+				j.TaskGroups[0].Tasks[0].Resources = &job.Resources{CPU: 1, MemoryMB: 1}
+				if bm.volumes {
+					b.StopTimer()
+					benchVolumes(b, c, fmt.Sprintf("v%d", n), bm.count)
+					b.StartTimer()
+					onVolume(j, fmt.Sprintf("v%d", n))
+					j.TaskGroups[0].Volumes["data"].PerAlloc = true
+				}
+				finish(b, c, c.Must(b, &fsm.JobRegister{Job: j, Seed: ids.New()}).(*fsm.JobRegistered).Eval)
+				n++
+			}
+			b.ReportMetric(float64(bm.count*max(n, 1))/b.Elapsed().Seconds(), "allocs/s")
+		})
+	}
+}
+
+func finish(b *testing.B, c *localstate.Cluster, e *eval.Eval) {
+	b.Helper()
+	at := c.Store.Snapshot().Index()
+	for {
+		s, err := c.Store.SnapshotAt(b.Context(), at)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if now := s.Eval(nil, e.ID); now.Terminal() {
+			if len(now.FailedTGAllocs) > 0 || now.Status != eval.StatusComplete {
+				b.Fatalf("%+v", now)
+			}
+			return
+		}
+		at = s.Index() + 1
+	}
+}
+
+func BenchmarkDryRun5000(b *testing.B) {
+	c := localstate.New(b)
+	benchNodes(b, c, 100)
+	s := New(c.Store, c, 2, slog.New(slog.DiscardHandler))
+	j := service("dry", 5000)
+	j.TaskGroups[0].Tasks[0].Resources = &job.Resources{CPU: 1, MemoryMB: 1}
+	for b.Loop() {
+		r, err := s.DryRun(b.Context(), &wire.JobPlanRequest{Job: j})
+		if err != nil || r.Annotations["g"].Place != 5000 || len(r.FailedTGAllocs) > 0 {
+			b.Fatalf("%+v, %v", r, err)
+		}
+	}
+}
