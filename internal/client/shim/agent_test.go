@@ -2,12 +2,15 @@ package shim_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	osexec "os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -342,5 +345,53 @@ func TestALaunchThatIsGivenUpLeavesNothing(t *testing.T) {
 		if strings.Contains(e.Name(), "db") {
 			t.Errorf("the process that nobody waited for is there: %s", e.Name())
 		}
+	}
+}
+
+func TestAShimTalksToNoOtherUser(t *testing.T) {
+	l := newLauncher(t)
+	p := start(t, l, ids.New(), "exec sleep 1000", nil)
+	socket := p.Handle().Socket
+	// Even where file modes would let somebody in.
+	for path, mode := range map[string]os.FileMode{filepath.Dir(socket): 0o755, socket: 0o777} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // the thread becomes another user and ends
+		answer <- func() error {
+			if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), 65534, ^uintptr(0)); errno != 0 {
+				return errno
+			}
+			fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(fd)
+			if err := unix.Connect(fd, &unix.SockaddrUnix{Name: socket}); err != nil {
+				return err
+			}
+			var hello bytes.Buffer
+			if err := shimproto.Write(&hello, shimproto.TypeHello, &shimproto.Hello{Min: 1, Max: 1}); err != nil {
+				return err
+			}
+			_, _ = unix.Write(fd, hello.Bytes()) // it may be hung up already
+			n, err := unix.Read(fd, make([]byte, 100))
+			if n > 0 {
+				return fmt.Errorf("it answered with %d bytes", n)
+			}
+			if errors.Is(err, unix.ECONNRESET) {
+				return nil
+			}
+			return err
+		}()
+	}()
+	if err := <-answer; err != nil {
+		t.Error(err)
+	}
+	if err := l.End(short(t), ids.Alloc(strings.TrimSuffix(filepath.Base(socket), ".sock"))); err != nil {
+		t.Error(err)
 	}
 }

@@ -197,6 +197,9 @@ func TestALinkInATaskDirectoryLeadsNoMountOutOfTheRoot(t *testing.T) {
 }
 
 func TestRefusalsOfAnIsolatedTaskNameTheReason(t *testing.T) {
+	private := tempDir(t)
+	mustMount(t, "tmpfs", private, "tmpfs", 0)
+	mustMount(t, "", private, "", unix.MS_PRIVATE)
 	for name, c := range map[string]struct {
 		kind   fault.Kind
 		text   string
@@ -208,7 +211,7 @@ func TestRefusalsOfAnIsolatedTaskNameTheReason(t *testing.T) {
 		"target root":     {fault.Invalid, `"/local/.."`, func(c *driver.TaskConfig) { c.Mounts = []driver.Mount{{Source: "/tmp", Target: "/local/.."}} }},
 		"target in /usr":  {fault.Invalid, `"/usr/no-such-dir"`, func(c *driver.TaskConfig) { c.Mounts = []driver.Mount{{Source: "/tmp", Target: "/usr/no-such-dir"}} }},
 		"not shared": {fault.Conflict, "bidirectional", func(c *driver.TaskConfig) {
-			c.Mounts = []driver.Mount{{Source: "/tmp", Target: "/v", Propagation: "bidirectional"}}
+			c.Mounts = []driver.Mount{{Source: private, Target: "/v", Propagation: "bidirectional"}}
 		}},
 		"propagation": {fault.Invalid, `"sideways"`, func(c *driver.TaskConfig) {
 			c.Mounts = []driver.Mount{{Source: "/tmp", Target: "/v", Propagation: "sideways"}}
@@ -379,7 +382,7 @@ func mustMount(t *testing.T, source, target, kind string, flags uintptr) {
 	if err := unix.Mount(source, target, kind, flags, ""); err != nil {
 		t.Fatal(err)
 	}
-	if flags != unix.MS_SHARED {
+	if flags&(unix.MS_SHARED|unix.MS_PRIVATE) == 0 {
 		t.Cleanup(func() {
 			if err := unix.Unmount(target, 0); err != nil {
 				t.Errorf("unmount %s: %v", target, err)

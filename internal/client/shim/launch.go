@@ -3,7 +3,9 @@ package shim
 import (
 	"context"
 	"errors"
+	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,11 +97,11 @@ func encode(spec *driver.LaunchSpec) (*shimproto.Launch, error) {
 			return nil, fault.New(fault.Invalid, "", "", "command, arguments, environment or directory hold a NUL byte")
 		}
 	}
-	user, err := resolveUser(spec.User, spec.Isolate != nil)
+	numbers, entry, err := resolveUser(spec.User, spec.Isolate != nil)
 	if err != nil {
 		return nil, err
 	}
-	m := &shimproto.Launch{Name: spec.Name, Task: spec.Task, Argv: spec.Argv, Env: spec.Env, Dir: spec.Dir, Search: spec.Search, User: user,
+	m := &shimproto.Launch{Name: spec.Name, Task: spec.Task, Argv: spec.Argv, Env: withHome(spec.Env, entry), Dir: spec.Dir, Search: spec.Search, User: numbers,
 		Logs:   shimproto.Logs{Dir: spec.Logs.Dir, MaxFiles: spec.Logs.MaxFiles, MaxBytes: spec.Logs.MaxBytes, Disabled: spec.Logs.Disabled},
 		Limits: limits(spec.Resources)}
 	m.Limits.Required = spec.Isolate != nil
@@ -107,6 +109,21 @@ func encode(spec *driver.LaunchSpec) (*shimproto.Launch, error) {
 		m.Isolate, err = encodeIsolate(spec.Isolate)
 	}
 	return m, err
+}
+
+// withHome adds what programs of a user with an entry in the passwd file look for, where the environment does not say it.
+func withHome(env []string, entry *user.User) []string {
+	if entry == nil {
+		return env
+	}
+	env = slices.Clone(env)
+	for _, v := range [][2]string{{"HOME", entry.HomeDir}, {"LOGNAME", entry.Username}, {"USER", entry.Username}} {
+		if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, v[0]+"=") }) {
+			env = append(env, v[0]+"="+v[1])
+		}
+	}
+	slices.Sort(env)
+	return env
 }
 
 func limits(r driver.Resources) shimproto.Limits {

@@ -47,39 +47,41 @@ func signalNumber(name string) (int, error) {
 	return int(n), nil
 }
 
-// resolveUser turns "name", "name:group", "uid" or "uid:gid" into numbers. An empty user is the agent's own, without its
-// supplementary groups when the process is isolated.
-func resolveUser(spec string, isolated bool) (*shimproto.User, error) {
+// resolveUser turns "name", "name:group", "uid" or "uid:gid" into numbers, and returns the passwd entry if there is one.
+// An empty user is the agent's own, without its supplementary groups when the process is isolated.
+func resolveUser(spec string, isolated bool) (*shimproto.User, *user.User, error) {
 	if spec == "" {
 		if !isolated {
-			return nil, nil
+			return nil, nil, nil
 		}
-		return &shimproto.User{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}, nil
+		return &shimproto.User{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}, nil, nil
 	}
+	subject := "user " + strconv.Quote(spec)
 	name, group, withGroup := strings.Cut(spec, ":")
-	u, err := lookupUser(name)
 	out := &shimproto.User{}
+	entry, err := lookupUser(name)
 	switch {
 	case err == nil:
-		if out, err = fromEntry(u); err != nil {
-			return nil, err
-		}
+		out, err = fromEntry(entry)
 	case !isNumber(name):
-		return nil, fault.WithHint(fault.Wrap(err, fault.Invalid, "", "user "+strconv.Quote(spec)), "create the user on the node, or give uid:gid in numbers")
+		err = fault.WithHint(fault.Wrap(err, fault.Invalid, "", subject), "create the user on the node, or give uid:gid in numbers")
 	case !withGroup:
-		return nil, fault.WithHint(fault.New(fault.Invalid, "", "user "+strconv.Quote(spec), "the node's passwd file has no such number, so its group is not known"), "give uid:gid")
+		err = fault.WithHint(fault.New(fault.Invalid, "", subject, "the node's passwd file has no such number, so its group is not known"), "give uid:gid")
 	default:
-		if out.UID, err = number(name); err != nil {
-			return nil, fault.Wrap(err, fault.Invalid, "", "user "+strconv.Quote(spec))
-		}
+		entry = nil
+		out.UID, err = number(name)
+		err = fault.Wrap(err, fault.Invalid, "", subject)
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	if withGroup {
 		out.Groups = nil
 		if out.GID, err = resolveGroup(group); err != nil {
-			return nil, fault.Wrap(err, fault.Invalid, "", "user "+strconv.Quote(spec))
+			return nil, nil, fault.Wrap(err, fault.Invalid, "", subject)
 		}
 	}
-	return out, nil
+	return out, entry, nil
 }
 
 func lookupUser(name string) (*user.User, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -13,8 +14,10 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
 	"berth/internal/shimproto"
+	"berth/internal/shimproto/cgroup"
 )
 
 // ensure returns a conversation with the alloc's shim, which it starts when there is none; fresh says that it did.
@@ -52,7 +55,7 @@ func (l *Launcher) start(ctx context.Context, alloc string) (*conn, error) {
 		return nil, fault.Wrap(err, fault.Internal, "open the socket of", subject)
 	}
 	defer listener.Close()
-	complaints, proc, err := l.spawn(alloc, program, listener)
+	complaints, proc, err := l.spawn(ctx, alloc, program, listener)
 	if err != nil {
 		return nil, errors.Join(fault.Wrap(err, fault.Internal, "start", subject), l.sweep(ctx, alloc))
 	}
@@ -92,7 +95,7 @@ func listen(path string) (*os.File, error) {
 }
 
 // spawn starts the program in a session and a cgroup of its own, with nothing of the agent's but the listener.
-func (l *Launcher) spawn(alloc string, program, listener *os.File) (complaints *os.File, proc *os.Process, err error) {
+func (l *Launcher) spawn(ctx context.Context, alloc string, program, listener *os.File) (complaints *os.File, proc *os.Process, err error) {
 	leaf, err := l.tree.ShimLeaf(l.cfg.Slice, alloc)
 	if err != nil {
 		return nil, nil, err
@@ -112,14 +115,40 @@ func (l *Launcher) spawn(alloc string, program, listener *os.File) (complaints *
 		return nil, nil, err
 	}
 	defer stderr.Close()
-	proc, err = os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", program.Fd()),
+	proc, err = l.fork(ctx, alloc, fmt.Sprintf("/proc/self/fd/%d", program.Fd()),
 		[]string{"berth-shim", "shim", alloc, l.cfg.Slice, l.socket(alloc)},
-		&os.ProcAttr{Dir: "/", Env: []string{"GOMAXPROCS=1", "GOTRACEBACK=single"}, Files: []*os.File{null, null, stderr, listener},
-			Sys: &unix.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: int(group.Fd())}})
+		&os.ProcAttr{Dir: "/", Env: []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0,updatemaxprocs=0", "GOTRACEBACK=single"},
+			Files: []*os.File{null, null, stderr, listener},
+			Sys:   &unix.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: int(group.Fd())}})
 	if err != nil {
 		return nil, nil, errors.Join(err, complaints.Close())
 	}
 	return complaints, proc, nil
+}
+
+// fork starts a program from a thread that visits the shim's v1 groups. A thread that does not find back is thrown away.
+func (l *Launcher) fork(ctx context.Context, alloc, path string, argv []string, attr *os.ProcAttr) (proc *os.Process, err error) {
+	join, back, err := l.tree.ShimJoins(l.cfg.Slice, alloc)
+	if err != nil {
+		return nil, err
+	}
+	g, _ := lifecycle.NewGroup(ctx)
+	g.Go("fork shim", func() error {
+		runtime.LockOSThread()
+		leave, err := cgroup.Visit(join, back)
+		if err != nil {
+			return err
+		}
+		proc, err = os.StartProcess(path, argv, attr)
+		if leaveErr := leave(); leaveErr != nil {
+			l.cfg.Log.Warn("a thread did not find back from a shim's cgroups and ends", logkey.Alloc, alloc, logkey.Error, leaveErr)
+			return err
+		}
+		runtime.UnlockOSThread()
+		return err
+	})
+	err = g.Wait()
+	return proc, err
 }
 
 // readComplaint reads what a shim that did not come up said, without waiting for one that holds the pipe.

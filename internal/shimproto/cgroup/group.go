@@ -29,10 +29,9 @@ func (g *Group) Dir() string { return filepath.Join(g.tree.V2, g.rel) }
 func (g *Group) TaskLeaf() string   { return filepath.Join(g.Dir(), "task") }
 func (g *Group) HelperLeaf() string { return filepath.Join(g.Dir(), "helper") }
 
-// Joins lists the v1 files to which a thread writes "0" so that what it forks is in the group, and Returns those that
-// take it back to where the shim is.
+// Joins lists the v1 files of Visit: those of the group, and those that take a thread back to where the shim is.
 func (g *Group) Joins() (join, back []string) {
-	for _, point := range g.tree.points(v1Controllers) {
+	for _, point := range g.tree.points(taskControllers) {
 		dir := filepath.Join(point, g.rel)
 		if !g.tree.ops.exists(filepath.Join(dir, "tasks")) {
 			continue
@@ -54,7 +53,7 @@ func (g *Group) Shown() map[string]string {
 		return map[string]string{"": g.TaskLeaf()}
 	}
 	out := map[string]string{"unified": g.TaskLeaf()}
-	for _, c := range v1Controllers {
+	for _, c := range taskControllers {
 		if dir := filepath.Join(g.tree.V1[c], g.rel); g.tree.V1[c] != "" && g.tree.ops.exists(dir) {
 			out[c] = dir
 		}
@@ -143,7 +142,7 @@ func processes(dir string) []string {
 // Remove removes the emptied group in every hierarchy.
 func (g *Group) Remove() error {
 	errs := []error{removeTree(g.Dir())}
-	for _, point := range g.tree.points(v1Controllers) {
+	for _, point := range g.tree.points(taskControllers) {
 		errs = append(errs, removeTree(filepath.Join(point, g.rel)))
 	}
 	return errors.Join(errs...)

@@ -36,7 +36,7 @@ func (g *Group) create(l shimproto.Limits) error {
 			return err
 		}
 	}
-	for _, point := range g.tree.points([]string{"cpu", "cpuacct", "memory", "pids"}) {
+	for _, point := range g.tree.points([]string{"cpu", "memory"}) {
 		if err := g.tree.makeAll(point, g.rel); err != nil {
 			return err
 		}

@@ -81,8 +81,12 @@ func parse(table string) *Tree {
 	return t
 }
 
-// v1Controllers are the v1 hierarchies that tasks are put into where they exist.
-var v1Controllers = []string{"cpu", "cpuacct", "cpuset", "memory", "pids"}
+// v1Controllers are the v1 hierarchies in which a shim leaves the agent's group; tasks have groups of their own only in
+// taskControllers, those that limit them.
+var (
+	v1Controllers   = []string{"cpu", "cpuacct", "cpuset", "memory", "pids"}
+	taskControllers = []string{"cpu", "cpuset", "memory"}
+)
 
 // systemd's own v1 hierarchy: a shim leaves the agent's unit there, or it would be stopped with it.
 const systemd = "name=systemd"
@@ -164,21 +168,56 @@ func (t *Tree) ShimLeaf(slice, alloc string) (string, error) {
 	return dir, t.makeAll(t.V2, filepath.Join(AllocDir(slice, alloc), "shim"))
 }
 
-// LeaveV1 moves the calling process out of the agent's v1 groups, so that neither the limits of the agent's unit nor its
-// stop reach the shim.
-func (t *Tree) LeaveV1(slice, alloc string) error {
-	for _, point := range t.points(append(slices.Clone(v1Controllers), systemd)) {
-		if point == t.V1["cpuset"] {
+// ShimJoins makes the v1 groups of an alloc's shim and lists the files of Visit, so that neither the limits of the agent's
+// unit nor its stop reach a shim forked there. A hierarchy in which the agent's own group is not visible is left out.
+func (t *Tree) ShimJoins(slice, alloc string) (join, back []string, err error) {
+	own, err := os.ReadFile("/proc/thread-self/cgroup")
+	if err != nil {
+		return nil, nil, fault.Wrap(err, fault.Internal, "read", "the agent's cgroups")
+	}
+	for line := range strings.Lines(string(own)) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) != 3 {
+			continue
+		}
+		controller, _, _ := strings.Cut(f[1], ",")
+		point := t.V1[controller]
+		home := filepath.Join(point, f[2], "tasks")
+		if point == "" || point == t.V1["cpuset"] || !t.ops.exists(home) {
 			continue // a new cpuset group is empty and cannot be joined; it limits nobody here
 		}
 		if err := t.makeAll(point, AllocDir(slice, alloc)); err != nil {
-			return err
+			return nil, nil, err
 		}
-		if err := t.ops.write(filepath.Join(point, AllocDir(slice, alloc), "cgroup.procs"), "0"); err != nil {
-			return err
+		join, back = append(join, filepath.Join(point, AllocDir(slice, alloc), "tasks")), append(back, home)
+	}
+	return join, back, nil
+}
+
+// Visit moves the calling thread, which its goroutine must have locked, into v1 groups, so that what it forks is born
+// there, and returns the way back. A single thread moves at once; to move a process the kernel stops every fork of the
+// machine and waits, which takes milliseconds.
+func Visit(join, back []string) (leave func() error, err error) {
+	var home []int
+	leave = func() error {
+		var errs []error
+		for _, fd := range home {
+			_, err := unix.Write(fd, []byte("0"))
+			errs = append(errs, err, unix.Close(fd))
+		}
+		return errors.Join(errs...)
+	}
+	for i, path := range join {
+		fd, err := unix.Open(back[i], unix.O_WRONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, errors.Join(fault.Wrap(err, fault.Internal, "open", back[i]), leave())
+		}
+		home = append(home, fd)
+		if err := (kernel{}).write(path, "0"); err != nil {
+			return nil, errors.Join(fault.Wrap(err, fault.Internal, "join", "cgroup "+path), leave())
 		}
 	}
-	return nil
+	return leave, nil
 }
 
 // RemoveAlloc removes what is left of an alloc's groups when no process is in them. Others may be using the slice, so

@@ -35,7 +35,7 @@ func (p *process) startInit() error {
 	}
 	defer reportR.Close()
 	p.init, err = spawn.Start(p.shim.group, spawn.Spec{
-		Path: "/proc/self/exe", Argv: []string{"berth-init", "init", p.launch.Name}, Env: []string{"GOMAXPROCS=1"},
+		Path: "/proc/self/exe", Argv: []string{"berth-init", "init", p.launch.Name}, Env: []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"},
 		Files:  []*os.File{null, null, null, specR, reportW},
 		Cgroup: p.cgroup.HelperLeaf(), Clone: uintptr(namespaces(&iso)),
 	})

@@ -51,9 +51,6 @@ func Run(ctx context.Context, alloc, slice, socket string, listener int) error {
 	if err != nil {
 		return err
 	}
-	if err := tree.LeaveV1(slice, alloc); err != nil {
-		return err
-	}
 	s := &Shim{alloc: alloc, slice: slice, socket: socket, tree: tree, start: start,
 		procs: map[string]*process{}, starting: map[string]bool{}, conns: map[*conn]bool{}, quit: make(chan struct{})}
 	settle()

@@ -19,6 +19,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
 	"berth/internal/shimproto"
+	"berth/internal/shimproto/cgroup"
 )
 
 // Spec says what to start.
@@ -132,11 +133,11 @@ func (s *Spec) fork() (*Child, error) {
 		return nil, fault.Wrap(err, fault.Internal, "open", "cgroup "+s.Cgroup)
 	}
 	defer unix.Close(leaf)
-	back, err := s.joinV1()
+	leave, err := cgroup.Visit(s.Join, s.Back)
 	if err != nil {
 		return nil, err
 	}
-	defer back()
+	defer func() { _ = leave() }() // the thread ends with the child anyway
 	if err := s.enter(); err != nil {
 		return nil, err
 	}
@@ -189,30 +190,6 @@ func (s *Spec) attributes(leaf int, pidfd *int) *syscall.SysProcAttr {
 		}
 	}
 	return a
-}
-
-// joinV1 puts the thread into the task's v1 groups, so that what it forks is born there, and returns how to get it out.
-func (s *Spec) joinV1() (back func(), err error) {
-	var home []int
-	back = func() {
-		for _, fd := range home {
-			_, _ = unix.Write(fd, []byte("0")) // the thread ends soon anyway
-			_ = unix.Close(fd)
-		}
-	}
-	for i, path := range s.Join {
-		fd, err := unix.Open(s.Back[i], unix.O_WRONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			back()
-			return nil, fault.Wrap(err, fault.Internal, "open", s.Back[i])
-		}
-		home = append(home, fd)
-		if err := os.WriteFile(path, []byte("0"), 0); err != nil {
-			back()
-			return nil, fault.Wrap(err, fault.Internal, "join", "cgroup "+path)
-		}
-	}
-	return back, nil
 }
 
 func (s *Spec) enter() error {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
 	"berth/internal/port/driver"
 )
 
@@ -95,7 +96,7 @@ type bench struct {
 }
 
 func (b *bench) context() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(b.TB.Context(), 30*time.Second)
 	b.Cleanup(cancel)
 	return ctx
 }
@@ -182,6 +183,18 @@ func (b *bench) output(cfg *driver.TaskConfig, stream string) string {
 		b.Fatal(err)
 	}
 	return string(out)
+}
+
+// beside runs fn in a goroutine and returns a function that waits for it.
+func (b *bench) beside(fn func()) (join func()) {
+	g, _ := lifecycle.NewGroup(b.TB.Context())
+	g.Go("beside the test", func() error { fn(); return nil })
+	return func() {
+		b.Helper()
+		if err := g.Wait(); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 // printed waits until a task has printed a line.

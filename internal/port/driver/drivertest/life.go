@@ -219,11 +219,11 @@ func holderKilled(b *bench) {
 	task := b.start(cfg)
 	b.printed(cfg, "ready")
 	b.eventually("both sleepers run", func() bool { return len(running(b, "sleep", m)) == 2 })
-	done := make(chan driver.ExitResult, 1)
-	go func() { done <- b.wait(task) }()
+	var exit driver.ExitResult
+	join := b.beside(func() { exit, _ = task.Wait(b.context()) }) // an error leaves the exit empty
 	time.Sleep(50 * time.Millisecond)
 	kill(b, b.h.Holder(b, task.Handle()))
-	exit := <-done
+	join()
 	if !exit.Unknown || exit.Successful() || exit.Err == "" {
 		b.Errorf("exit %+v", exit)
 	}

@@ -47,12 +47,12 @@ func otherUser(b *bench) {
 	if err != nil {
 		b.Skip("the machine has no user nobody")
 	}
-	cfg := b.config(`id -u; id -g; touch local/mine && echo wrote; grep -i capeff /proc/self/status`)
+	cfg := b.config(`id -u; id -g; touch local/mine && echo wrote; grep -i capeff /proc/self/status; echo "$USER $HOME"`)
 	cfg.User = "nobody"
 	task := b.start(cfg)
 	b.wait(task)
 	lines := strings.Split(b.output(cfg, "stdout"), "\n")
-	if len(lines) < 4 || lines[0] != nobody.Uid || lines[1] != nobody.Gid || lines[2] != "wrote" || !strings.HasSuffix(lines[3], "0000000000000000") {
+	if len(lines) < 5 || lines[4] != "nobody "+nobody.HomeDir || lines[0] != nobody.Uid || lines[1] != nobody.Gid || lines[2] != "wrote" || !strings.HasSuffix(lines[3], "0000000000000000") {
 		b.Errorf("output %q, stderr %q", lines, b.output(cfg, "stderr"))
 	}
 	b.stop(task)

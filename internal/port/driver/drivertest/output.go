@@ -121,22 +121,22 @@ func execTerminal(b *bench) {
 	sizes := make(chan driver.WindowSize, 1)
 	sizes <- driver.WindowSize{Height: 31, Width: 97}
 	r, w := io.Pipe()
-	done := make(chan driver.ExitResult, 1)
-	go func() {
-		exit, err := task.Exec(b.context(), driver.ExecRequest{Command: []string{"sh", "-c", `test -t 0 && tty && stty size; read x; stty size; echo "got $x"; exit 8`},
+	var exit driver.ExitResult
+	join := b.beside(func() {
+		var err error
+		exit, err = task.Exec(b.context(), driver.ExecRequest{Command: []string{"sh", "-c", `test -t 0 && tty && stty size; read x; stty size; echo "got $x"; exit 8`},
 			TTY: true, Stdin: r, Stdout: &out, Resize: sizes})
 		if err != nil {
 			b.Errorf("exec: %v", err)
 		}
-		done <- exit
-	}()
+	})
 	b.eventually("the first size is seen", func() bool { return strings.Contains(out.String(), "31 97") })
 	sizes <- driver.WindowSize{Height: 40, Width: 120}
 	time.Sleep(100 * time.Millisecond)
 	if _, err := io.WriteString(w, "word\n"); err != nil {
 		b.Fatal(err)
 	}
-	exit := <-done
+	join()
 	if exit.ExitCode != 8 {
 		b.Errorf("exit %+v", exit)
 	}
@@ -151,14 +151,14 @@ func execGivenUp(b *bench) {
 	m := mark()
 	task := b.start(b.config(`exec sleep 1000`))
 	ctx, cancel := context.WithCancel(b.context())
-	done := make(chan error, 1)
-	go func() {
-		_, err := task.Exec(ctx, driver.ExecRequest{Command: []string{"sh", "-c", "sleep " + m + " & sleep " + m}})
-		done <- err
-	}()
+	var err error
+	join := b.beside(func() {
+		_, err = task.Exec(ctx, driver.ExecRequest{Command: []string{"sh", "-c", "sleep " + m + " & sleep " + m}})
+	})
 	b.eventually("the command runs", func() bool { return len(running(b, "sleep", m)) == 2 })
 	cancel()
-	if err := <-done; !fault.Has(err, fault.Canceled) {
+	join()
+	if !fault.Has(err, fault.Canceled) {
 		b.Errorf("exec: %v", err)
 	}
 	b.eventually("the command was killed", func() bool { return len(running(b, "sleep", m)) == 0 })
