@@ -54,8 +54,9 @@ type Allocation struct {
 	CreateIndex           uint64
 	ModifyIndex           uint64
 	AllocModifyIndex      uint64
-	CreateTime            int64 // Unix nanoseconds
-	ModifyTime            int64 // Unix nanoseconds
+	Storage               []AllocVolume `json:",omitempty"` // where its volumes stand; an addition of Berth
+	CreateTime            int64         // Unix nanoseconds
+	ModifyTime            int64         // Unix nanoseconds
 }
 
 // AllocationListStub is an allocation in a list.
@@ -197,6 +198,7 @@ type AllocationMetric struct {
 	ScoreMetaData      []*NodeScoreMeta
 	AllocationTime     time.Duration
 	CoalescedFailures  int
+	Reasons            []NodeReason `json:",omitempty"` // node by node; an addition of Berth
 }
 
 // NodeScoreMeta is how one node was ranked.

@@ -54,6 +54,8 @@ type CSIVolume struct {
 	NodesHealthy          int
 	NodesExpected         int
 	ResourceExhausted     *time.Time
+	State                 []string      `json:",omitempty"` // where it stands, in sentences; an addition of Berth
+	Places                []VolumePlace `json:",omitempty"` // what nodes have of it; an addition of Berth
 	CreateIndex           uint64
 	ModifyIndex           uint64
 	CreateTime            int64 // Unix nanoseconds
@@ -120,6 +122,7 @@ type CSIVolumeRegisterRequest struct {
 type CSIVolumeRegisterResponse struct {
 	Volumes  []*CSIVolume
 	Warnings string
+	Results  []CSIVolumeWriteResult `json:",omitempty"` // in the order of Volumes; an addition of Berth
 	QueryMeta
 }
 

@@ -85,6 +85,7 @@ type JobRegisterResponse struct {
 	EvalCreateIndex uint64
 	JobModifyIndex  uint64
 	Warnings        string
+	Outcome         string `json:",omitempty"` // created, updated or unchanged; an addition of Berth
 	QueryMeta
 }
 

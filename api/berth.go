@@ -1,0 +1,50 @@
+package api
+
+import "time"
+
+// What follows are additions of Berth to the replies of the HTTP API. Clients that do not know them skip them.
+
+// AllocVolume tells where one volume of an allocation stands.
+type AllocVolume struct {
+	Alias     string
+	Volume    string
+	Plugin    string
+	Provider  string
+	ReadOnly  bool
+	State     string // one sentence
+	Path      string // on the node, while published
+	LastError string
+}
+
+// NodeReason is one node's refusal of an allocation, with the way out.
+type NodeReason struct {
+	Node   string
+	Name   string
+	Reason string
+	Hint   string
+}
+
+// CSIVolumeExpandRequest asks for a larger volume; sizes are bytes.
+type CSIVolumeExpandRequest struct {
+	CapacityMin int64
+	CapacityMax int64
+}
+
+// CSIVolumeWriteResult says what a write to a volume came to.
+type CSIVolumeWriteResult struct {
+	// Outcome is created, registered, updated, expanded or unchanged.
+	Outcome string
+	// Changed names what differed.
+	Changed []string
+}
+
+// VolumePlace tells what one node has of a volume.
+type VolumePlace struct {
+	Node       string
+	Staged     string // absent, uncertain, present or lost
+	Paths      []string
+	Step       string
+	LastError  string
+	NextTry    time.Time
+	ExpandedTo int64
+}

@@ -1,0 +1,123 @@
+package httpapi
+
+import (
+	"log/slog"
+	"net"
+	"net/http"
+
+	"berth/api"
+	"berth/internal/base/ids"
+	"berth/internal/wire"
+)
+
+func hostPort(addr, port string) string { return net.JoinHostPort(addr, port) }
+
+func (s *Server) agentSelf(r *request) (any, error) {
+	config, stats := s.cfg.Self.Describe()
+	out := &api.AgentSelf{Config: config, Stats: stats}
+	st, err := s.status(r)
+	if err == nil {
+		for group, values := range st.Stats {
+			out.Stats[group] = values
+		}
+		if len(st.Members) > 0 {
+			out.Member = *member(st.Members[0])
+		}
+	}
+	if out.Member.Name == "" {
+		out.Member.Name = "none"
+	}
+	return out, nil
+}
+
+func member(m wire.Member) *api.AgentMember {
+	return &api.AgentMember{Name: m.Name, Addr: m.Addr, Port: m.Port, Tags: m.Tags, Status: m.Status,
+		ProtocolMin: 1, ProtocolMax: 5, ProtocolCur: 2, DelegateMin: 2, DelegateMax: 5, DelegateCur: 4}
+}
+
+func (s *Server) agentMembers(r *request) (any, error) {
+	st, err := s.status(r)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.ServerMembers{ServerRegion: s.cfg.Region, Members: []*api.AgentMember{}}
+	for _, m := range st.Members {
+		out.Members = append(out.Members, member(m))
+		if out.ServerName == "" {
+			out.ServerName, out.ServerDC = m.Name, m.Tags["dc"]
+		}
+	}
+	return out, nil
+}
+
+// agentHealth is for load balancers: 500 when a half that this agent runs is not well.
+func (s *Server) agentHealth(r *request) (any, error) {
+	out := &api.AgentHealthResponse{}
+	well := true
+	for half, err := range s.cfg.Self.Health() {
+		if want := r.arg("type"); want != "" && want != half {
+			continue
+		}
+		h := &api.AgentHealth{Ok: err == nil, Message: "ok"}
+		if err != nil {
+			h.Message, well = err.Error(), false
+		}
+		if half == "server" {
+			out.Server = h
+		} else {
+			out.Client = h
+		}
+	}
+	if !well {
+		return nil, &statusError{http.StatusInternalServerError, healthText(out)}
+	}
+	return out, nil
+}
+
+func healthText(h *api.AgentHealthResponse) string {
+	text := ""
+	if h.Server != nil && !h.Server.Ok {
+		text = "server: " + h.Server.Message
+	}
+	if h.Client != nil && !h.Client.Ok {
+		if text != "" {
+			text += "; "
+		}
+		text += "client: " + h.Client.Message
+	}
+	return text
+}
+
+var levels = map[string]slog.Level{"": slog.LevelInfo, "trace": slog.LevelDebug - 4, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+
+// monitor streams an agent's log: this one's, or a node's by way of the servers.
+func (s *Server) monitor(w http.ResponseWriter, r *request) error {
+	level, ok := levels[r.arg("log_level")]
+	if !ok {
+		return badRequest("Unknown log level: " + r.arg("log_level"))
+	}
+	f := &frameWriter{w: w, plain: r.flag("plain")}
+	each := func(line []byte) error { return f.write(&api.StreamFrame{Data: line}) }
+	f.begin()
+	if err := http.NewResponseController(w).Flush(); err != nil {
+		return nil //nolint:nilerr // the client is gone
+	}
+	node := ids.Node(r.arg("node_id"))
+	if node == "" || node == s.cfg.Self.NodeID() {
+		_ = s.cfg.Logs.Follow(r.Context(), level, r.flag("log_json"), each) // ends when the client goes
+		return nil
+	}
+	stream, err := wire.RunMonitor.Open(r.Context(), s.cfg.Servers, &wire.RunMonitorRequest{Node: node, Level: r.arg("log_level"), JSON: r.flag("log_json"), Location: r.flag("log_include_location")})
+	if err != nil {
+		return each([]byte(err.Error() + "\n"))
+	}
+	for {
+		frame, err := stream.Recv()
+		if err != nil {
+			return nil //nolint:nilerr // the end of the stream is the end of the reply
+		}
+		if err := each(frame.Data); err != nil {
+			return nil //nolint:nilerr // the client is gone
+		}
+	}
+}

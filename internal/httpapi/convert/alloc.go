@@ -1,0 +1,178 @@
+package convert
+
+import (
+	"strconv"
+	"time"
+
+	"berth/api"
+	"berth/internal/model/alloc"
+	"berth/internal/model/eval"
+	"berth/internal/model/job"
+	"berth/internal/wire"
+)
+
+// Alloc makes the public form of an alloc with its job version.
+func Alloc(a *alloc.Alloc, j *job.Job, storage []wire.AllocVolume) *api.Allocation {
+	out := &api.Allocation{
+		ID: string(a.ID), Namespace: string(a.Namespace), EvalID: string(a.Eval), Name: a.Name, NodeID: string(a.Node), NodeName: a.NodeName,
+		JobID: string(a.Job), Job: FromJob(j, job.StatusRunning, ""), TaskGroup: a.TaskGroup,
+		Resources: &api.Resources{}, SharedResources: &api.Resources{}, TaskResources: map[string]*api.Resources{},
+		AllocatedResources: allocated(a), Metrics: Metric(a.Metrics), DesiredStatus: a.DesiredStatus, DesiredDescription: a.DesiredDescription,
+		DesiredTransition: transition(a), ClientStatus: a.ClientStatus, ClientDescription: a.ClientDescription, TaskStates: TaskStates(a.TaskStates),
+		PreviousAllocation: string(a.PreviousAlloc), NextAllocation: string(a.NextAlloc), DeploymentStatus: health(a),
+		FollowupEvalID: string(a.FollowupEval), RescheduleTracker: tracker(a), NetworkStatus: nil,
+		CreateIndex: a.CreateIndex, ModifyIndex: a.ModifyIndex, AllocModifyIndex: a.AllocModifyIndex, CreateTime: a.CreateTime, ModifyTime: a.ModifyTime,
+	}
+	if out.Metrics == nil {
+		out.Metrics = &api.AllocationMetric{}
+	}
+	cpu, mem, disk := a.Resources.Total()
+	out.Resources.CPU, out.Resources.MemoryMB, out.Resources.DiskMB = ptr(int(cpu)), ptr(int(mem)), ptr(int(disk))
+	out.SharedResources.DiskMB = ptr(int(disk))
+	for name, t := range a.Resources.Tasks {
+		out.TaskResources[name] = &api.Resources{CPU: ptr(int(t.CPUShares)), MemoryMB: ptr(int(t.MemoryMB)), MemoryMaxMB: ptr(int(t.MemoryMaxMB))}
+	}
+	for _, v := range storage {
+		out.Storage = append(out.Storage, api.AllocVolume{Alias: v.Alias, Volume: string(v.Volume), Plugin: string(v.Plugin), Provider: v.Provider,
+			ReadOnly: v.ReadOnly, State: v.State, Path: v.Path, LastError: v.LastError})
+	}
+	return out
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// AllocStub is the line of an alloc in lists.
+func AllocStub(a *alloc.Alloc) *api.AllocationListStub {
+	return &api.AllocationListStub{
+		ID: string(a.ID), EvalID: string(a.Eval), Name: a.Name, Namespace: string(a.Namespace), NodeID: string(a.Node), NodeName: a.NodeName,
+		JobID: string(a.Job), JobType: a.JobType, JobVersion: a.JobVersion, TaskGroup: a.TaskGroup, AllocatedResources: allocated(a),
+		DesiredStatus: a.DesiredStatus, DesiredDescription: a.DesiredDescription, ClientStatus: a.ClientStatus, ClientDescription: a.ClientDescription,
+		DesiredTransition: transition(a), TaskStates: TaskStates(a.TaskStates), DeploymentStatus: health(a), FollowupEvalID: string(a.FollowupEval),
+		NextAllocation: string(a.NextAlloc), RescheduleTracker: tracker(a),
+		CreateIndex: a.CreateIndex, ModifyIndex: a.ModifyIndex, CreateTime: a.CreateTime, ModifyTime: a.ModifyTime,
+	}
+}
+
+func transition(a *alloc.Alloc) api.DesiredTransition {
+	out := api.DesiredTransition{}
+	if a.Migrate {
+		out.Migrate = ptr(true)
+	}
+	if a.NoShutdownDelay {
+		out.NoShutdownDelay = ptr(true)
+	}
+	return out
+}
+
+func health(a *alloc.Alloc) *api.AllocDeploymentStatus {
+	if a.Healthy == nil {
+		return nil
+	}
+	return &api.AllocDeploymentStatus{Healthy: ptr(*a.Healthy), Timestamp: ptr(a.HealthyAt)}
+}
+
+func tracker(a *alloc.Alloc) *api.RescheduleTracker {
+	if len(a.Reschedule) == 0 {
+		return nil
+	}
+	out := &api.RescheduleTracker{}
+	for _, e := range a.Reschedule {
+		out.Events = append(out.Events, &api.RescheduleEvent{RescheduleTime: e.Time, PrevAllocID: string(e.PrevAlloc), PrevNodeID: string(e.PrevNode), Delay: e.Delay})
+	}
+	return out
+}
+
+func allocated(a *alloc.Alloc) *api.AllocatedResources {
+	out := &api.AllocatedResources{Tasks: map[string]*api.AllocatedTaskResources{}, TaskLifecycles: map[string]*api.TaskLifecycle{}}
+	for name, t := range a.Resources.Tasks {
+		out.Tasks[name] = &api.AllocatedTaskResources{Cpu: api.AllocatedCpuResources{CpuShares: t.CPUShares},
+			Memory: api.AllocatedMemoryResources{MemoryMB: t.MemoryMB, MemoryMaxMB: t.MemoryMaxMB}}
+		out.TaskLifecycles[name] = nil
+	}
+	out.Shared.DiskMB = a.Resources.DiskMB
+	net := &api.NetworkResource{Mode: "host"}
+	for _, p := range a.Resources.Ports {
+		out.Shared.Ports = append(out.Shared.Ports, api.PortMapping{Label: p.Label, Value: p.Value, To: p.To, HostIP: p.HostIP})
+		net.IP = p.HostIP
+		net.DynamicPorts = append(net.DynamicPorts, api.Port{Label: p.Label, Value: p.Value, To: p.To})
+	}
+	if len(a.Resources.Ports) > 0 {
+		out.Shared.Networks = []*api.NetworkResource{net}
+	}
+	return out
+}
+
+// TaskStates makes the public task states.
+func TaskStates(in map[string]*alloc.TaskState) map[string]*api.TaskState {
+	if in == nil {
+		return nil
+	}
+	out := make(map[string]*api.TaskState, len(in))
+	for name, s := range in {
+		t := &api.TaskState{State: s.State, Failed: s.Failed, Restarts: s.Restarts, LastRestart: when(s.LastRestart), StartedAt: when(s.StartedAt), FinishedAt: when(s.FinishedAt)}
+		for _, e := range s.Events {
+			t.Events = append(t.Events, &api.TaskEvent{Type: e.Type, Time: e.Time, DisplayMessage: e.DisplayMessage, Details: e.Details,
+				Message: e.Message, FailsTask: e.FailsTask, ExitCode: e.ExitCode, Signal: e.Signal})
+		}
+		out[name] = t
+	}
+	return out
+}
+
+func when(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// Metric makes the public explanation of a placement.
+func Metric(m *alloc.Metric) *api.AllocationMetric {
+	if m == nil {
+		return nil
+	}
+	out := &api.AllocationMetric{NodesEvaluated: m.NodesEvaluated, NodesFiltered: m.NodesFiltered, NodesInPool: m.NodesInPool, NodePool: "default",
+		NodesAvailable: m.NodesAvailable, ClassFiltered: m.ClassFiltered, ConstraintFiltered: m.ConstraintFiltered, NodesExhausted: m.NodesExhausted,
+		ClassExhausted: m.ClassExhausted, DimensionExhausted: m.DimensionExhausted, AllocationTime: m.AllocationTime, CoalescedFailures: m.CoalescedFailures}
+	for _, s := range m.ScoreMetaData {
+		out.ScoreMetaData = append(out.ScoreMetaData, &api.NodeScoreMeta{NodeID: string(s.NodeID), Scores: s.Scores, NormScore: s.NormScore})
+	}
+	for _, r := range m.Reasons {
+		out.Reasons = append(out.Reasons, api.NodeReason{Node: string(r.Node), Name: r.Name, Reason: r.Reason, Hint: r.Hint})
+	}
+	return out
+}
+
+// Metrics translates the failures of an evaluation by group.
+func Metrics(in map[string]*alloc.Metric) map[string]*api.AllocationMetric {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make(map[string]*api.AllocationMetric, len(in))
+	for g, m := range in {
+		out[g] = Metric(m)
+	}
+	return out
+}
+
+// Eval makes the public form of an evaluation.
+func Eval(e *eval.Eval, related []*eval.Eval) *api.Evaluation {
+	if e == nil {
+		return nil
+	}
+	out := &api.Evaluation{ID: string(e.ID), Namespace: string(e.Namespace), Priority: e.Priority, Type: e.Type, TriggeredBy: e.TriggeredBy,
+		JobID: string(e.Job), JobModifyIndex: e.JobModifyIndex, NodeID: string(e.Node), NodeModifyIndex: e.NodeModifyIndex, Status: e.Status,
+		StatusDescription: e.StatusDescription, WaitUntil: when(e.WaitUntil), NextEval: string(e.NextEval), PreviousEval: string(e.PreviousEval),
+		BlockedEval: string(e.BlockedEval), FailedTGAllocs: Metrics(e.FailedTGAllocs), QueuedAllocations: e.QueuedAllocations,
+		SnapshotIndex: e.SnapshotIndex, CreateIndex: e.CreateIndex, ModifyIndex: e.ModifyIndex, CreateTime: e.CreateTime, ModifyTime: e.ModifyTime}
+	for _, r := range related {
+		out.RelatedEvals = append(out.RelatedEvals, &api.EvaluationStub{ID: string(r.ID), Namespace: string(r.Namespace), Priority: r.Priority,
+			Type: r.Type, TriggeredBy: r.TriggeredBy, JobID: string(r.Job), NodeID: string(r.Node), Status: r.Status, StatusDescription: r.StatusDescription,
+			WaitUntil: when(r.WaitUntil), NextEval: string(r.NextEval), PreviousEval: string(r.PreviousEval), BlockedEval: string(r.BlockedEval),
+			CreateIndex: r.CreateIndex, ModifyIndex: r.ModifyIndex, CreateTime: r.CreateTime, ModifyTime: r.ModifyTime})
+	}
+	return out
+}
+
+// SortKey is the place of an object in pages that go by creation.
+func SortKey(create uint64, id string) string { return strconv.FormatUint(create, 10) + "." + id }

@@ -1,0 +1,71 @@
+package convert
+
+import (
+	"berth/api"
+	"berth/internal/model/job"
+	"berth/internal/wire"
+)
+
+// ToJob makes the internal job of a canonical one.
+func ToJob(in *api.Job) *job.Job {
+	out := &job.Job{}
+	mirror(out, in)
+	return out
+}
+
+// FromJob makes the public job, status included. The shapes that clients need to be there are: no nil where the API
+// promises a value.
+func FromJob(in *job.Job, status, description string) *api.Job {
+	if in == nil {
+		return nil
+	}
+	out := &api.Job{}
+	mirror(out, in)
+	out.Status, out.StatusDescription = &status, &description
+	empty := ""
+	zeroFalse := false
+	out.ParentID, out.ConsulNamespace, out.VaultNamespace, out.NomadTokenID = &empty, &empty, &empty, &empty
+	out.DispatchIdempotencyToken = &empty
+	if len(in.TaskGroups) > 0 && in.TaskGroups[0].Update != nil {
+		out.Update = &api.UpdateStrategy{}
+		mirror(out.Update, in.TaskGroups[0].Update)
+	}
+	for _, g := range out.TaskGroups {
+		for name, v := range g.Volumes {
+			v.Name = name
+		}
+		if g.Update != nil {
+			canary := 0
+			g.Update.Canary, g.Update.AutoRevert, g.Update.AutoPromote = &canary, &zeroFalse, &zeroFalse
+		}
+	}
+	return out
+}
+
+// FromJobView makes the public job of a view; nil stays nil.
+func FromJobView(v *wire.JobView) *api.Job {
+	if v == nil {
+		return nil
+	}
+	return FromJob(v.Job, v.Status, v.StatusDescription)
+}
+
+// JobStub is the line of a job in lists.
+func JobStub(v *wire.JobView) *api.JobListStub {
+	j := v.Job
+	return &api.JobListStub{ID: string(j.ID), Name: j.Name, Namespace: string(j.Namespace), Datacenters: j.Datacenters,
+		NodePool: j.NodePool, Type: j.Type, Priority: j.Priority, Stop: j.Stop, Status: v.Status, StatusDescription: v.StatusDescription,
+		JobSummary: JobSummary(v), CreateIndex: j.CreateIndex, ModifyIndex: j.ModifyIndex, JobModifyIndex: j.JobModifyIndex,
+		SubmitTime: j.SubmitTime, Meta: j.Meta}
+}
+
+// JobSummary counts a job's allocs.
+func JobSummary(v *wire.JobView) *api.JobSummary {
+	out := &api.JobSummary{JobID: string(v.Job.ID), Namespace: string(v.Job.Namespace), Summary: map[string]api.TaskGroupSummary{},
+		Children: &api.JobChildrenSummary{}, CreateIndex: v.SummaryCreate, ModifyIndex: v.SummaryModify}
+	for g, s := range v.Summary {
+		out.Summary[g] = api.TaskGroupSummary{Queued: s.Queued, Complete: s.Complete, Failed: s.Failed, Running: s.Running,
+			Starting: s.Starting, Lost: s.Lost, Unknown: s.Unknown}
+	}
+	return out
+}

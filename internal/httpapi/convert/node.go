@@ -1,0 +1,110 @@
+package convert
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/api"
+	"berth/internal/model/node"
+	"berth/internal/model/plugin"
+)
+
+// Node makes the public form of a node.
+func Node(n *node.Node) *api.Node {
+	if n == nil {
+		return nil
+	}
+	out := &api.Node{ID: string(n.ID), Datacenter: n.Datacenter, Name: n.Name, HTTPAddr: n.HTTPAddr, Attributes: n.Attributes, Meta: n.Meta,
+		NodeResources: resources(n), ReservedResources: reserved(n), NodeClass: n.NodeClass, NodePool: n.NodePool, Links: map[string]string{},
+		SchedulingEligibility: n.SchedulingEligibility, Status: n.Status, StatusDescription: n.StatusDescription, StatusUpdatedAt: n.StatusUpdatedAt,
+		Drivers: drivers(n), HostVolumes: hostVolumes(n), HostNetworks: map[string]*api.HostNetworkInfo{},
+		CSIControllerPlugins: map[string]*api.CSIInfo{}, CSINodePlugins: map[string]*api.CSIInfo{},
+		CreateIndex: n.CreateIndex, ModifyIndex: n.ModifyIndex}
+	for _, e := range n.Events {
+		out.Events = append(out.Events, &api.NodeEvent{Message: e.Message, Subsystem: e.Subsystem, Details: e.Details, Timestamp: e.Timestamp, CreateIndex: e.CreateIndex})
+	}
+	for _, i := range n.CSI {
+		into := out.CSINodePlugins
+		if i.Role == plugin.RoleController {
+			into = out.CSIControllerPlugins
+		}
+		if old := into[string(i.Plugin)]; old == nil || i.Healthy() {
+			into[string(i.Plugin)] = CSIInfo(i)
+		}
+	}
+	return out
+}
+
+// NodeStub is the line of a node in lists.
+func NodeStub(n *node.Node, withAttributes, withResources bool) *api.NodeListStub {
+	out := &api.NodeListStub{Address: n.Address, ID: string(n.ID), Datacenter: n.Datacenter, Name: n.Name, NodePool: n.NodePool, NodeClass: n.NodeClass,
+		Version: n.Attributes["nomad.version"], SchedulingEligibility: n.SchedulingEligibility, Status: n.Status, StatusDescription: n.StatusDescription,
+		Drivers: drivers(n), HostVolumes: hostVolumes(n), CreateIndex: n.CreateIndex, ModifyIndex: n.ModifyIndex}
+	if withAttributes {
+		out.Attributes = n.Attributes
+	}
+	if withResources {
+		out.NodeResources, out.ReservedResources = resources(n), reserved(n)
+	}
+	return out
+}
+
+func resources(n *node.Node) *api.NodeResources {
+	r := n.Resources
+	out := &api.NodeResources{Cpu: api.NodeCpuResources{CpuShares: r.CPUShares, TotalCpuCores: uint16(r.CPUCores)},
+		Memory: api.NodeMemoryResources{MemoryMB: r.MemoryMB}, Disk: api.NodeDiskResources{DiskMB: r.DiskMB},
+		MinDynamicPort: r.MinDynamicPort, MaxDynamicPort: r.MaxDynamicPort}
+	if r.IP != "" {
+		out.Networks = []*api.NetworkResource{{Mode: "host", Device: r.Device, IP: r.IP, CIDR: r.IP + "/32"}}
+		out.NodeNetworks = []*api.NodeNetworkResource{{Mode: "host", Device: r.Device, Addresses: []api.NodeNetworkAddress{{Family: "ipv4", Alias: "default", Address: r.IP}}}}
+	}
+	return out
+}
+
+func reserved(n *node.Node) *api.NodeReservedResources {
+	r := n.Reserved
+	var ports []string
+	for _, p := range slices.Sorted(slices.Values(r.ReservedPorts)) {
+		ports = append(ports, strconv.Itoa(p))
+	}
+	return &api.NodeReservedResources{Cpu: api.NodeReservedCpuResources{CpuShares: uint64(r.CPUShares)}, Memory: api.NodeMemoryResources{MemoryMB: r.MemoryMB},
+		Disk: api.NodeDiskResources{DiskMB: r.DiskMB}, Networks: api.NodeReservedNetworkResources{ReservedHostPorts: strings.Join(ports, ",")}}
+}
+
+func drivers(n *node.Node) map[string]*api.DriverInfo {
+	out := make(map[string]*api.DriverInfo, len(n.Drivers))
+	for name, d := range n.Drivers {
+		out[name] = &api.DriverInfo{Attributes: d.Attributes, Detected: d.Detected, Healthy: d.Healthy, HealthDescription: d.HealthDescription, UpdateTime: d.UpdateTime}
+	}
+	return out
+}
+
+func hostVolumes(n *node.Node) map[string]*api.HostVolumeInfo {
+	out := make(map[string]*api.HostVolumeInfo, len(n.HostVolumes))
+	for name, v := range n.HostVolumes {
+		out[name] = &api.HostVolumeInfo{Path: v.Path, ReadOnly: v.ReadOnly}
+	}
+	return out
+}
+
+// CSIInfo makes the public form of a plugin instance.
+func CSIInfo(i *plugin.Instance) *api.CSIInfo {
+	c := i.Capabilities
+	out := &api.CSIInfo{PluginID: string(i.Plugin), AllocID: string(i.Alloc), Healthy: i.Healthy(), HealthDescription: i.Reason, UpdateTime: when(i.Updated),
+		Provider: i.Provider, ProviderVersion: i.Version, RequiresControllerPlugin: c.ControllerService, RequiresTopologies: c.Topology}
+	if i.Healthy() {
+		out.HealthDescription = "healthy"
+	}
+	if i.Role == plugin.RoleController {
+		out.ControllerInfo = &api.CSIControllerInfo{SupportsCreateDelete: c.CreateDelete, SupportsAttachDetach: c.Attach, SupportsListVolumes: c.ListVolumes,
+			SupportsGetCapacity: c.GetCapacity, SupportsCreateDeleteSnapshot: c.CreateSnapshot, SupportsListSnapshots: c.ListSnapshots, SupportsClone: c.Clone,
+			SupportsReadOnlyAttach: c.AttachReadOnly, SupportsExpand: c.ControllerExpand, SupportsListVolumesAttachedNodes: c.ListPublishedNodes}
+		return out
+	}
+	out.NodeInfo = &api.CSINodeInfo{ID: i.StorageNode, MaxVolumes: i.MaxVolumes, RequiresNodeStageVolume: c.Stage, SupportsStats: c.Stats, SupportsExpand: c.NodeExpand}
+	if i.Topology != nil {
+		out.NodeInfo.AccessibleTopology = &api.CSITopology{Segments: i.Topology.Segments}
+	}
+	return out
+}

@@ -1,0 +1,243 @@
+package httpapi
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	bexpr "github.com/hashicorp/go-bexpr"
+
+	"berth/api"
+	"berth/internal/base/ids"
+	"berth/internal/wire"
+)
+
+// request is one HTTP request with what was read of it, and what its reply will say of indexes.
+type request struct {
+	*http.Request
+	ns   ids.Namespace
+	meta *wire.Meta
+	next string // token of the next page
+}
+
+func namespaceOf(r *http.Request) ids.Namespace {
+	if ns := r.URL.Query().Get("namespace"); ns != "" {
+		return ids.Namespace(ns)
+	}
+	return ids.DefaultNamespace
+}
+
+func (r *request) arg(name string) string { return r.URL.Query().Get(name) }
+
+func (r *request) flag(name string) bool {
+	v := r.arg(name)
+	b, err := strconv.ParseBool(v)
+	return err == nil && b
+}
+
+// query reads the parameters that all reads share.
+func (r *request) query() (wire.Query, error) {
+	q := wire.Query{Namespace: r.ns, Prefix: r.arg("prefix"), Reverse: r.flag("reverse")}
+	if v := r.arg("index"); v != "" {
+		n, err := strconv.ParseUint(v, 10, 64)
+		if err != nil {
+			return q, badRequest("Invalid index")
+		}
+		q.MinIndex = n
+	}
+	if v := r.arg("wait"); v != "" {
+		d, err := time.ParseDuration(v)
+		if err != nil {
+			return q, badRequest("Invalid wait time")
+		}
+		q.Wait = d
+	}
+	if v, ok := r.URL.Query()["stale"]; ok {
+		if v[0] != "" {
+			if _, err := strconv.ParseBool(v[0]); err != nil {
+				return q, badRequest(fmt.Sprintf("Failed to parse value of %q (%v) as a bool: %s", "stale", v[0], err))
+			}
+		}
+		q.Stale = true
+	}
+	return q, nil
+}
+
+// read decodes a JSON body. Unknown members are ignored, as clients of this API expect; jobs are read strictly elsewhere.
+func (r *request) read(v any) error {
+	data, err := r.body()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return badRequest(err.Error())
+	}
+	return nil
+}
+
+func (r *request) body() ([]byte, error) {
+	data, err := io.ReadAll(r.Body)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, &statusError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the request's body is larger than %d MiB", maxBody>>20)}
+	case err != nil:
+		return nil, badRequest("the request's body could not be read: " + err.Error())
+	case len(data) == 0:
+		return nil, badRequest("the request has no body")
+	}
+	return data, nil
+}
+
+// seen notes the indexes of what was read, for the reply's header.
+func (r *request) seen(m wire.Meta) { r.meta = &m }
+
+// reply writes a value as JSON with the headers that clients read. A nil value that is a noReply is an empty 200.
+func (s *Server) reply(w http.ResponseWriter, r *request, v any) {
+	h := w.Header()
+	if r.meta != nil {
+		h.Set("X-Nomad-Index", strconv.FormatUint(max(r.meta.Index, 1), 10))
+		h.Set("X-Nomad-KnownLeader", strconv.FormatBool(r.meta.KnownLeader))
+		h.Set("X-Nomad-LastContact", strconv.FormatInt(r.meta.LastContact.Milliseconds(), 10))
+	}
+	if r.next != "" {
+		h.Set("X-Nomad-NextToken", r.next)
+	}
+	if _, ok := v.(noReply); ok {
+		return
+	}
+	h.Set("Content-Type", "application/json")
+	out := io.Writer(w)
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		defer z.Close()
+		out = z
+	}
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	if _, pretty := r.URL.Query()["pretty"]; pretty {
+		enc.SetIndent("", "    ")
+	}
+	if err := enc.Encode(v); err != nil && r.Context().Err() == nil {
+		s.cfg.Log.Error("a reply could not be encoded", "path", r.URL.Path, "error", err)
+	}
+}
+
+// noReply is the value of writes that answer with an empty body.
+type noReply struct{}
+
+// listed filters, orders and pages a list. full is what a filter sees, stub what is shown, key the place of an object in
+// pages; the list comes in the order of keys.
+func listed[T any](r *request, items []T, full func(T) any, key func(T) string) ([]T, error) {
+	if expr := r.arg("filter"); expr != "" {
+		ev, err := bexpr.CreateEvaluator(expr)
+		if err != nil {
+			return nil, badRequest("failed to create result paginator: failed to read filter expression: " + err.Error())
+		}
+		kept := items[:0:0]
+		for _, it := range items {
+			ok, err := ev.Evaluate(filterable(full(it)))
+			if err != nil {
+				return nil, badRequest("failed to create result paginator: failed to read filter expression: " + err.Error())
+			}
+			if ok {
+				kept = append(kept, it)
+			}
+		}
+		items = kept
+	}
+	if r.flag("reverse") {
+		rev := make([]T, 0, len(items))
+		for i := len(items) - 1; i >= 0; i-- {
+			rev = append(rev, items[i])
+		}
+		items = rev
+	}
+	return paged(r, items, key)
+}
+
+func paged[T any](r *request, items []T, key func(T) string) ([]T, error) {
+	if token := r.arg("next_token"); token != "" {
+		i := 0
+		for i < len(items) && key(items[i]) != token {
+			i++
+		}
+		items = items[i:]
+	}
+	v := r.arg("per_page")
+	if v == "" {
+		return items, nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 0 {
+		return nil, badRequest(fmt.Sprintf("per_page must be a whole number that is not negative, is %q", v))
+	}
+	if n > 0 && len(items) > n {
+		r.next = key(items[n])
+		items = items[:n]
+	}
+	return items, nil
+}
+
+// filterable gives filters values instead of pointers to follow: a nil struct pointer is the zero struct.
+func filterable(v any) any {
+	rv := reflect.ValueOf(v)
+	if rv.Kind() == reflect.Pointer && !rv.IsNil() {
+		return rv.Elem().Interface()
+	}
+	return v
+}
+
+// stream writes frames as concatenated JSON, flushed one by one, with a heartbeat when nothing happens.
+type frameWriter struct {
+	w     http.ResponseWriter
+	plain bool
+	began bool
+}
+
+func (f *frameWriter) begin() {
+	if f.began {
+		return
+	}
+	f.began = true
+	typ := "application/json"
+	if f.plain {
+		typ = "text/plain"
+	}
+	f.w.Header().Set("Content-Type", typ)
+	f.w.WriteHeader(http.StatusOK)
+}
+
+func (f *frameWriter) write(fr *api.StreamFrame) error {
+	f.begin()
+	if f.plain {
+		if _, err := f.w.Write(fr.Data); err != nil {
+			return err
+		}
+	} else {
+		data, err := json.Marshal(fr)
+		if err != nil {
+			return err
+		}
+		if _, err := f.w.Write(data); err != nil {
+			return err
+		}
+	}
+	return http.NewResponseController(f.w).Flush()
+}
+
+// heartbeat keeps the connection alive; plain streams have none.
+func (f *frameWriter) heartbeat() error {
+	if f.plain {
+		return nil
+	}
+	return f.write(&api.StreamFrame{})
+}

@@ -1,0 +1,352 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"berth/api"
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
+	"berth/internal/wire"
+)
+
+// runRef finds the node of the alloc that the path names.
+func (s *Server) runRef(r *request) (wire.RunRef, error) {
+	id := r.PathValue("id")
+	if !ids.IsUUID(id) {
+		return wire.RunRef{}, missing(`Unknown allocation "` + id + `"`)
+	}
+	out, err := wire.AllocGet.Call(r.Context(), s.cfg.Servers, &wire.AllocRef{Alloc: ids.Alloc(id)})
+	if err != nil {
+		return wire.RunRef{}, err
+	}
+	if out.Alloc == nil {
+		return wire.RunRef{}, missing(`Unknown allocation "` + id + `"`)
+	}
+	return wire.RunRef{Node: out.Alloc.Node, Alloc: out.Alloc.ID}, nil
+}
+
+func (s *Server) runRestart(r *request) (any, error) {
+	ref, err := s.runRef(r)
+	if err != nil {
+		return nil, err
+	}
+	var body api.AllocRestartRequest
+	if r.ContentLength != 0 {
+		if err := r.read(&body); err != nil {
+			return nil, err
+		}
+	}
+	_, err = wire.RunRestart.Call(r.Context(), s.cfg.Servers, &wire.RunRestartRequest{RunRef: ref, Task: body.TaskName, AllTasks: body.AllTasks, NoShutdownDelay: r.flag("no_shutdown_delay")})
+	return &api.GenericResponse{}, err
+}
+
+func (s *Server) runSignal(r *request) (any, error) {
+	ref, err := s.runRef(r)
+	if err != nil {
+		return nil, err
+	}
+	var body api.AllocSignalRequest
+	if err := r.read(&body); err != nil {
+		return nil, err
+	}
+	_, err = wire.RunSignal.Call(r.Context(), s.cfg.Servers, &wire.RunSignalRequest{RunRef: ref, Task: body.Task, Signal: body.Signal})
+	return &api.GenericResponse{}, err
+}
+
+func usage(u wire.Usage) *api.ResourceUsage {
+	return &api.ResourceUsage{
+		MemoryStats: &api.MemoryStats{RSS: u.MemoryRSS, Cache: u.MemoryCache, Swap: u.MemorySwap, Usage: u.MemoryUsage, MaxUsage: u.MemoryMax,
+			Measured: []string{"RSS", "Cache", "Usage", "Max Usage"}},
+		CpuStats: &api.CpuStats{Percent: u.CPUPercent, UserMode: u.UserPercent, SystemMode: u.SystemPercent, TotalTicks: u.CPUTicks,
+			ThrottledTime: u.ThrottledNanos, Measured: []string{"Percent", "User Mode", "System Mode", "Throttled Time"}},
+		DeviceStats: []*api.DeviceGroupStats{},
+	}
+}
+
+func (s *Server) runStats(r *request) (any, error) {
+	ref, err := s.runRef(r)
+	if err != nil {
+		return nil, err
+	}
+	out, err := wire.RunStats.Call(r.Context(), s.cfg.Servers, &ref)
+	if err != nil {
+		return nil, err
+	}
+	reply := &api.AllocResourceUsage{ResourceUsage: usage(out.Total), Tasks: map[string]*api.TaskResourceUsage{}, Timestamp: out.Total.Time}
+	for name, u := range out.Tasks {
+		reply.Tasks[name] = &api.TaskResourceUsage{ResourceUsage: usage(u), Timestamp: u.Time, Pids: map[string]*api.ResourceUsage{}}
+	}
+	return reply, nil
+}
+
+// runChecks answers for service checks, which are not built: none exists.
+func (s *Server) runChecks(r *request) (any, error) {
+	_, err := s.runRef(r)
+	return map[string]any{}, err
+}
+
+func (s *Server) hostStats(r *request) (any, error) {
+	node := ids.Node(r.arg("node_id"))
+	if node == "" {
+		node = s.cfg.Self.NodeID()
+	}
+	if node == "" {
+		return nil, badRequest("this agent runs no node; name one with node_id")
+	}
+	out, err := wire.RunHost.Call(r.Context(), s.cfg.Servers, &wire.RunRef{Node: node})
+	if err != nil {
+		return nil, err
+	}
+	reply := &api.HostStats{Memory: &api.HostMemoryStats{Total: out.MemTotal, Available: out.MemAvailable, Used: out.MemUsed, Free: out.MemFree},
+		AllocDirStats: disk(out.AllocDir), DeviceStats: []*api.DeviceGroupStats{}, Uptime: out.Uptime, CPUTicksConsumed: out.CPUTicks, Timestamp: out.Time}
+	for _, c := range out.CPU {
+		reply.CPU = append(reply.CPU, &api.HostCPUStats{CPU: c.CPU, User: c.User, System: c.System, Idle: c.Idle, TotalPercent: c.Total})
+	}
+	for _, d := range out.Disks {
+		reply.DiskStats = append(reply.DiskStats, disk(d))
+	}
+	return reply, nil
+}
+
+func disk(d wire.DiskStat) *api.HostDiskStats {
+	return &api.HostDiskStats{Device: d.Device, Mountpoint: d.Mountpoint, Size: d.Size, Used: d.Used, Available: d.Available,
+		UsedPercent: d.UsedPercent, InodesUsedPercent: d.InodesUsedPercent}
+}
+
+func (s *Server) runPath(r *request) (*wire.RunPath, error) {
+	ref, err := s.runRef(r)
+	if err != nil {
+		return nil, err
+	}
+	path := r.arg("path")
+	if path == "" {
+		path = "/"
+	}
+	return &wire.RunPath{RunRef: ref, Path: path}, nil
+}
+
+// fsError gives path errors of a node the status that clients expect: 404.
+func fsError(err error) error {
+	if fault.Has(err, fault.NotFound) {
+		return missing(err.Error())
+	}
+	return err
+}
+
+func fileInfo(f wire.FileInfo) *api.AllocFileInfo {
+	return &api.AllocFileInfo{Name: f.Name, IsDir: f.IsDir, Size: f.Size, FileMode: f.FileMode, ModTime: f.ModTime, ContentType: f.ContentType}
+}
+
+func (s *Server) fsList(r *request) (any, error) {
+	p, err := s.runPath(r)
+	if err != nil {
+		return nil, err
+	}
+	out, err := wire.RunList.Call(r.Context(), s.cfg.Servers, p)
+	if err != nil {
+		return nil, fsError(err)
+	}
+	list := make([]*api.AllocFileInfo, 0, len(out.Files))
+	for _, f := range out.Files {
+		list = append(list, fileInfo(f))
+	}
+	return list, nil
+}
+
+func (s *Server) fsStat(r *request) (any, error) {
+	p, err := s.runPath(r)
+	if err != nil {
+		return nil, err
+	}
+	out, err := wire.RunStat.Call(r.Context(), s.cfg.Servers, p)
+	if err != nil {
+		return nil, fsError(err)
+	}
+	if len(out.Files) == 0 {
+		return nil, missing("file not found")
+	}
+	return fileInfo(out.Files[0]), nil
+}
+
+// fsCat and fsReadAt write the raw bytes of a file.
+func (s *Server) fsCat(w http.ResponseWriter, r *request) error {
+	return s.raw(w, r, 0, 0)
+}
+
+func (s *Server) fsReadAt(w http.ResponseWriter, r *request) error {
+	offset, err := r.number("offset")
+	if err != nil {
+		return err
+	}
+	limit, err := r.number("limit")
+	if err != nil {
+		return err
+	}
+	if offset < 0 || limit < 0 {
+		return badRequest("offset and limit must not be negative")
+	}
+	return s.raw(w, r, offset, limit)
+}
+
+func (s *Server) raw(w http.ResponseWriter, r *request, offset, limit int64) error {
+	p, err := s.runPath(r)
+	if err != nil {
+		return err
+	}
+	stream, err := wire.RunRead.Open(r.Context(), s.cfg.Servers, &wire.RunReadRequest{RunPath: *p, Offset: offset, Limit: limit, Origin: "start"})
+	if err != nil {
+		return fsError(err)
+	}
+	return copyFrames(&frameWriter{w: w, plain: true}, stream)
+}
+
+func (s *Server) fsStream(w http.ResponseWriter, r *request) error {
+	p, err := s.runPath(r)
+	if err != nil {
+		return err
+	}
+	offset, err := r.number("offset")
+	if err != nil {
+		return err
+	}
+	origin, err := r.origin()
+	if err != nil {
+		return err
+	}
+	follow := r.arg("follow") == "" || r.flag("follow")
+	stream, err := wire.RunRead.Open(r.Context(), s.cfg.Servers, &wire.RunReadRequest{RunPath: *p, Offset: offset, Origin: origin, Follow: follow})
+	if err != nil {
+		return fsError(err)
+	}
+	return s.pump(w, r, stream, false)
+}
+
+func (r *request) origin() (string, error) {
+	switch o := r.arg("origin"); o {
+	case "", "start":
+		return "start", nil
+	case "end":
+		return o, nil
+	}
+	return "", badRequest("origin must be start or end")
+}
+
+func (s *Server) fsLogs(w http.ResponseWriter, r *request) error {
+	task, kind := r.arg("task"), r.arg("type")
+	switch {
+	case task == "":
+		return badRequest("must provide task name")
+	case kind != "stdout" && kind != "stderr":
+		return badRequest("must provide log type (stdout/stderr)")
+	}
+	ref, err := s.runRef(r)
+	if err != nil {
+		return err
+	}
+	offset, err := r.number("offset")
+	if err != nil {
+		return err
+	}
+	origin, err := r.origin()
+	if err != nil {
+		return err
+	}
+	stream, err := wire.RunLogs.Open(r.Context(), s.cfg.Servers, &wire.RunLogsRequest{RunRef: ref, Task: task, Type: kind, Offset: offset, Origin: origin, Follow: r.flag("follow")})
+	if err != nil {
+		return err
+	}
+	return s.pump(w, r, stream, r.flag("plain"))
+}
+
+// beat is how often an idle stream says that it lives.
+const beat = time.Second
+
+// copyFrames writes frames as they come, to the regular end.
+func copyFrames(f *frameWriter, stream *wire.Stream[wire.Empty, wire.RunFrame]) error {
+	for {
+		fr, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			f.begin()
+			return nil
+		case err != nil:
+			return f.end(err)
+		}
+		if err := f.write(frame(fr)); err != nil {
+			return nil //nolint:nilerr // the client is gone
+		}
+	}
+}
+
+func frame(fr *wire.RunFrame) *api.StreamFrame {
+	return &api.StreamFrame{Offset: fr.Offset, Data: fr.Data, File: fr.File, FileEvent: fr.Event}
+}
+
+// end reports an error that came before the first byte; after it the reply can only be cut.
+func (f *frameWriter) end(err error) error {
+	if !f.began {
+		return fsError(err)
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// pump writes frames with heartbeats in between, until the stream or the client ends.
+func (s *Server) pump(w http.ResponseWriter, r *request, stream *wire.Stream[wire.Empty, wire.RunFrame], plain bool) error {
+	f := &frameWriter{w: w, plain: plain}
+	frames := make(chan *wire.RunFrame)
+	var end error
+	g, ctx := lifecycle.NewGroup(r.Context())
+	g.Go("receive", func() error {
+		defer close(frames)
+		for {
+			fr, err := stream.Recv()
+			if err != nil {
+				end = err
+				return nil
+			}
+			select {
+			case frames <- fr:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	gone := f.relay(frames)
+	g.Stop()
+	if gone {
+		return nil
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if end != nil && !errors.Is(end, io.EOF) && r.Context().Err() == nil {
+		return f.end(end)
+	}
+	f.begin()
+	return nil
+}
+
+// relay writes until frames is closed, or the client is gone.
+func (f *frameWriter) relay(frames <-chan *wire.RunFrame) (gone bool) {
+	t := time.NewTicker(beat)
+	defer t.Stop()
+	for {
+		select {
+		case fr, ok := <-frames:
+			if !ok {
+				return false
+			}
+			if f.write(frame(fr)) != nil {
+				return true
+			}
+		case <-t.C:
+			if f.heartbeat() != nil {
+				return true
+			}
+		}
+	}
+}
