@@ -166,3 +166,22 @@ func BenchmarkPlaceThousand(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkStart measures from nothing to a server that answers.
+func BenchmarkStart(b *testing.B) {
+	for b.Loop() {
+		s := New(Config{DataDir: b.TempDir(), Dev: true})
+		ctx, cancel := context.WithCancel(b.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx, Listeners{}) }()
+		if err := s.Ready(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		cancel()
+		if err := <-ended; err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}

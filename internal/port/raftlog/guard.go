@@ -3,7 +3,9 @@ package raftlog
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -36,8 +38,12 @@ func openGuard(cfg Config, counters *Counters, failed chan<- error) (*guard, err
 		return nil, err
 	}
 	g := &guard{dir: cfg.Dir, reserve: cfg.Reserve, log: cfg.Log, counters: counters, failed: failed, stopped: make(chan struct{})}
-	if err := g.room(uint64(cfg.SegmentSize)); err != nil {
-		return nil, err
+	// A new log needs room for its first segment; one that is there has it, and must open on a full disk too, so that
+	// what is held can be let go of.
+	if _, err := os.Stat(walDir(cfg)); errors.Is(err, fs.ErrNotExist) {
+		if err := g.room(uint64(cfg.SegmentSize)); err != nil {
+			return nil, err
+		}
 	}
 	w, err := openWAL(cfg)
 	if err != nil {

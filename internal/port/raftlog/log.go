@@ -363,8 +363,10 @@ func makeDir(dir string) error {
 	return nil
 }
 
+func walDir(cfg Config) string { return filepath.Join(cfg.Dir, "wal") }
+
 func openWAL(cfg Config) (*wal.WAL, error) {
-	dir := filepath.Join(cfg.Dir, "wal")
+	dir := walDir(cfg)
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}

@@ -32,3 +32,15 @@ func (c *SnapshotForget) Releases() bool { return true }
 
 // Releases lets a plugin be forgotten.
 func (c *PluginForget) Releases() bool { return true }
+
+// Releases lets nodes be in session: what they hold is let go of by them.
+func (c *NodeRegister) Releases() bool { return true }
+
+// Releases lets a node be spared new work.
+func (c *NodeEligibility) Releases() bool { return true }
+
+// Releases lets an alloc be stopped.
+func (c *AllocMigrate) Releases() bool { return true }
+
+// Releases lets plugins be known again after a restart: their volumes are detached through them.
+func (c *PluginLearn) Releases() bool { return true }
