@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"berth/internal/base/ids"
@@ -15,7 +16,11 @@ import (
 
 // startWhole runs a server with everything that belongs to it.
 func startWhole(t testing.TB) (*Server, wire.Conn) {
-	s := New(Config{DataDir: t.TempDir(), Dev: true})
+	return startWith(t, Config{DataDir: t.TempDir(), Dev: true})
+}
+
+func startWith(t testing.TB, cfg Config) (*Server, wire.Conn) {
+	s := New(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx, Listeners{}) }()
@@ -130,6 +135,34 @@ func TestAJobIsPlacedReplacedAndStoppedByTheWholeServer(t *testing.T) {
 			break
 		}
 	}
+}
+
+func TestASilentNodesWorkMovesToAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := startWith(t, Config{DataDir: t.TempDir()})
+		silent, first := session(t, c)
+		do(t, c, wire.JobRegister, &wire.JobRegisterRequest{Job: wholeJob("web")})
+		lost := until(t, first, func(b alloc.Bundle) bool { return b.Alloc.Job == "web" })
+
+		loud, second := session(t, c)
+		for range 6 {
+			time.Sleep(5 * time.Second)
+			if beat := do(t, c, wire.NodeHeartbeat, &wire.NodeHeartbeatRequest{NodeIdentity: loud}); beat.Reregister {
+				t.Error("a node that beats is asked to register again")
+			}
+		}
+		moved := until(t, second, func(b alloc.Bundle) bool { return b.Alloc.PreviousAlloc == lost.ID })
+		snap := s.Store().Snapshot()
+		if got := snap.Alloc(nil, lost.ID); got.ClientStatus != alloc.ClientLost || got.NextAlloc != moved.ID {
+			t.Errorf("the lost alloc is %s, followed by %q", got.ClientStatus, got.NextAlloc)
+		}
+		if got := snap.Node(nil, silent.Node).Status; got != node.StatusDown {
+			t.Errorf("the silent node is %s", got)
+		}
+		if beat := do(t, c, wire.NodeHeartbeat, &wire.NodeHeartbeatRequest{NodeIdentity: silent}); !beat.Reregister {
+			t.Error("a node that went down is not asked to register again")
+		}
+	})
 }
 
 // BenchmarkRegisterToPush measures the way from a registration to its alloc on the node's stream.
