@@ -170,7 +170,7 @@ func (c *conn) kill(payload []byte) (shimproto.Message, error) {
 // hangup returns a channel that is closed when the agent ends the conversation. Nothing more is read from it.
 func (c *conn) hangup() <-chan struct{} {
 	ch := make(chan struct{})
-	c.shim.group.Go("hangup", func() error {
+	c.shim.beside("hangup", func() error {
 		defer close(ch)
 		_, _, err := shimproto.Read(c.file)
 		return hungUp(err)

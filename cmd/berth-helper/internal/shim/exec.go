@@ -10,7 +10,6 @@ import (
 
 	"berth/cmd/berth-helper/internal/spawn"
 	"berth/internal/base/fault"
-	"berth/internal/base/lifecycle"
 	"berth/internal/shimproto"
 )
 
@@ -119,19 +118,18 @@ func (s *session) abandon() {
 
 // run carries the streams until the command has ended and its output was sent.
 func (s *session) run() error {
-	g := s.conn.shim.group
 	drained := make(chan struct{}, len(s.outs))
 	for i, f := range s.outs {
-		g.Go("exec output", lifecycle.Isolated("exec output", func() error {
+		s.conn.shim.beside("exec output", func() error {
 			defer func() { drained <- struct{}{} }()
 			return s.copyOut(f, shimproto.TypeStdout+shimproto.Type(i))
-		}, func(error) {}))
+		})
 	}
 	hangup := make(chan struct{})
-	g.Go("exec input", lifecycle.Isolated("exec input", func() error {
+	s.conn.shim.beside("exec input", func() error {
 		defer close(hangup)
 		return s.copyIn()
-	}, func(error) {}))
+	})
 	select {
 	case <-s.child.Done():
 	case <-hangup:

@@ -59,7 +59,7 @@ func (s *Shim) launch(m *shimproto.Launch, hangup <-chan struct{}) (shimproto.Me
 		return nil, err
 	}
 	s.keep(m.Name, p)
-	s.group.Go("watch", p.watch)
+	s.beside("watch", p.watch)
 	select {
 	case <-hangup: // nobody has the handle of what was started
 		if _, err := p.kill(0, 0, nil); err != nil {
@@ -76,7 +76,7 @@ func (s *Shim) launch(m *shimproto.Launch, hangup <-chan struct{}) (shimproto.Me
 func (s *Shim) abortable(p *process, hangup <-chan struct{}) error {
 	started := make(chan struct{})
 	defer close(started)
-	s.group.Go("abort", func() error {
+	s.beside("abort", func() error {
 		select {
 		case <-started:
 			return nil
@@ -104,7 +104,7 @@ func (p *process) start() error {
 	for _, l := range logs {
 		done := make(chan struct{})
 		p.logs, p.logged = append(p.logs, l), append(p.logged, done)
-		p.shim.group.Go("log", func() error {
+		p.shim.beside("log", func() error {
 			defer close(done)
 			return l.Run()
 		})
@@ -238,7 +238,7 @@ func (p *process) die() *death {
 	}
 	d := &death{done: make(chan struct{})}
 	p.dying = d
-	ok := p.shim.group.Go("destroy", func() error {
+	ok := p.shim.beside("destroy", func() error {
 		defer close(d.done)
 		d.err = p.destroy()
 		return nil

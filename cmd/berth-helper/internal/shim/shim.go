@@ -118,14 +118,17 @@ func (s *Shim) serve(fd int) {
 	s.mu.Lock()
 	s.conns[c] = true
 	s.mu.Unlock()
-	ok := s.group.Go("connection", lifecycle.Isolated("connection", c.run, func(err error) {
-		// The peer learns of it by the end of the connection; there is nobody else to tell.
-		_ = shimproto.Write(c, shimproto.TypeFault, shimproto.FaultOf(err))
-		c.close()
-	}))
-	if !ok {
+	if !s.beside("connection", c.run) {
 		c.close()
 	}
+}
+
+// beside runs work for one object. Whatever goes wrong there must not end the shim, which other tasks live by; it is said
+// on standard error, where somebody who traces the shim sees it.
+func (s *Shim) beside(name string, fn func() error) bool {
+	return s.group.Go(name, lifecycle.Isolated(name, fn, func(err error) {
+		_, _ = os.Stderr.WriteString(name + ": " + err.Error() + "\n") // there is nobody else to tell
+	}))
 }
 
 // hangUp ends all conversations.

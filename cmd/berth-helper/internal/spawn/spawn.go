@@ -104,7 +104,7 @@ func Start(g *lifecycle.Group, s Spec) (*Child, error) {
 		c, err := s.fork()
 		started <- result{c, err}
 		if err == nil {
-			c.wait()
+			c.wait() // its error is the child's: Exit tells it
 		}
 		return nil
 	})
