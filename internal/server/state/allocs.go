@@ -13,9 +13,10 @@ import (
 const Allocs = "allocs"
 
 const (
-	byJob  = "job"
-	byNode = "node"
-	byEval = "eval"
+	byJob      = "job"
+	byNode     = "node"
+	byEval     = "eval"
+	byModified = "modified"
 )
 
 var allocs = &table[alloc.Alloc]{
@@ -25,6 +26,7 @@ var allocs = &table[alloc.Alloc]{
 		one(byJob, func(a *alloc.Alloc) Key { return jobKey(a.Namespace, a.Job) }),
 		one(byNode, func(a *alloc.Alloc) Key { return KeyOf(a.Node) }),
 		one(byEval, func(a *alloc.Alloc) Key { return KeyOf(a.Eval) }),
+		one(byModified, func(a *alloc.Alloc) Key { return KeyOf(number(a.ModifyIndex)) }),
 	},
 	stamp: func(now, old *alloc.Alloc, index uint64) {
 		now.CreateIndex, now.ModifyIndex = index, index
@@ -51,6 +53,11 @@ func (s *Snap) AllocsByJob(w *Watch, ns ids.Namespace, id ids.Job) iter.Seq[*all
 // AllocsByNode yields a node's allocs, by id.
 func (s *Snap) AllocsByNode(w *Watch, node ids.Node) iter.Seq[*alloc.Alloc] {
 	return allocs.find(s, w, byNode, KeyOf(node))
+}
+
+// AllocsSince yields the allocs that were changed at index or after it, in the order of their changes.
+func (s *Snap) AllocsSince(index uint64) iter.Seq[*alloc.Alloc] {
+	return allocs.since(s, byModified, KeyOf(number(index)))
 }
 
 // AllocsByEval yields the allocs that an evaluation made, by id.

@@ -77,6 +77,19 @@ func (t *table[T]) find(s *Snap, w *Watch, index string, key Key) iter.Seq[*T] {
 	return t.iterate(s, w, index+"_prefix", key)
 }
 
+// since yields the objects whose key in an ordered index is not below from.
+func (t *table[T]) since(s *Snap, index string, from Key) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		it, err := s.txn.LowerBound(t.name, index, from)
+		must(err)
+		for raw := it.Next(); raw != nil; raw = it.Next() {
+			if !yield(raw.(*T)) {
+				return
+			}
+		}
+	}
+}
+
 func (t *table[T]) iterate(s *Snap, w *Watch, index string, prefix Key) iter.Seq[*T] {
 	it, err := s.txn.Get(t.name, index, prefix)
 	must(err)
