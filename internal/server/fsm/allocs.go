@@ -80,8 +80,8 @@ func reaction(tx *state.Tx, old, now *alloc.Alloc) (string, *job.Job) {
 		return "", nil
 	}
 	switch {
-	case now.ClientStatus == alloc.ClientFailed && !old.ClientTerminal() && !now.ServerTerminal():
-		return eval.TriggerAllocFailure, j
+	case now.ClientTerminal() && !old.ClientTerminal() && !now.ServerTerminal() && (now.ClientStatus == alloc.ClientFailed || j.Type != job.TypeBatch):
+		return eval.TriggerAllocFailure, j // what completes is over in a batch job alone
 	case now.ClientTerminal() && !old.ClientTerminal() && now.ServerTerminal() && waitsForEnd(j, now):
 		return eval.TriggerRollingUpdate, j
 	case now.Healthy != nil && (old.Healthy == nil || *old.Healthy != *now.Healthy) && behind(tx, j, now.TaskGroup):
