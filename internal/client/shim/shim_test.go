@@ -19,6 +19,9 @@ import (
 var helper string
 
 func TestMain(m *testing.M) {
+	if os.Getenv("BERTH_TEST_AGENT") != "" {
+		os.Exit(m.Run()) // it is going to be killed: what it made would stay
+	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "berth-helper")
 		if err != nil {
