@@ -70,6 +70,7 @@ func (r *run) child(what, trigger, status string) *eval.Eval {
 // conclude writes the evaluation's outcome and the blocked evaluation that waits for what is missing: at most one per job.
 func (r *run) conclude() {
 	e := *r.eval
+	r.plan.AllAtOnce = !r.job.Stopped() && r.job.AllAtOnce
 	e.FailedTGAllocs, e.QueuedAllocations = nil, r.out.Queued
 	if len(r.out.Failed) > 0 {
 		e.FailedTGAllocs = r.out.Failed
@@ -82,7 +83,11 @@ func (r *run) conclude() {
 	case waits:
 		b := r.child("blocked", r.blockedTrigger(), eval.StatusBlocked)
 		b.FailedTGAllocs, b.QueuedAllocations, b.StatusDescription = e.FailedTGAllocs, e.QueuedAllocations, e.StatusDescription
-		e.BlockedEval = b.ID
+		if len(r.out.Failed) > 0 {
+			e.BlockedEval = b.ID
+		} else {
+			e.NextEval = b.ID // nothing failed: whoever follows the evaluation goes on there
+		}
 		r.plan.Evals = append(r.plan.Evals, b)
 		r.retire(b.ID, "a newer evaluation waits in its place")
 	default:

@@ -23,6 +23,8 @@ type Plan struct {
 	// committed only if the whole plan is.
 	Eval  *eval.Eval
 	Evals []*eval.Eval
+	// AllAtOnce: when the planner rejects one placement it rejects them all.
+	AllAtOnce bool
 }
 
 // Placement is a new alloc with the claims that it takes.

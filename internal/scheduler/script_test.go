@@ -187,6 +187,8 @@ func (s *script) node(a arguments) {
 			n.Status = w
 		case "ineligible", "eligible":
 			n.SchedulingEligibility = w
+		case "no-exec": // as an agent is that has just started
+			n.Drivers, n.Attributes = map[string]*node.Driver{}, map[string]string{}
 		case "plugin", "failing-plugin":
 			var seg map[string]string
 			if z := a.pairs["zone"]; z != "" {

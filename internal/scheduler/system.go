@@ -1,8 +1,7 @@
 package scheduler
 
 import (
-	"berth/internal/base/ids"
-	"berth/internal/model/node"
+	"berth/internal/model/alloc"
 	"berth/internal/scheduler/diff"
 	"berth/internal/scheduler/filter"
 )
@@ -13,14 +12,17 @@ func (r *run) systemInput(in diff.Input, g *groupRun) diff.SystemInput {
 	req := &filter.Request{Job: r.job, Group: g.group}
 	static := filter.Prepare(req, filter.Static(r.job.Region)...)
 	belongs := filter.Prepare(req, &filter.Pool{}, &filter.Datacenters{})
-	out := diff.SystemInput{Input: in, Keeps: func(id ids.Node) bool {
-		n := r.view.Nodes.Node(id)
-		if n == nil || n.Status == node.StatusDown || n.Ready() {
+	chosen := filter.Prepare(req, filter.NewConstraints(r.job.Region))
+	out := diff.SystemInput{Input: in, Keeps: func(a *alloc.Alloc) bool {
+		n := r.view.Nodes.Node(a.Node)
+		if n == nil {
 			return false
 		}
 		_, outside := belongs.Check(n)
-		_, unfit := static.Check(n)
-		return outside == "" && unfit == ""
+		_, unwanted := chosen.Check(n)
+		// A driver that is unhealthy, or attributes that an agent has not found yet, stop nothing that runs: only a person's
+		// change of the job or of the node's place does.
+		return outside == "" && (unwanted == "" || a.JobVersion == r.job.Version)
 	}}
 	t := newTally(r.nodes)
 	for _, n := range r.nodes.nodes {

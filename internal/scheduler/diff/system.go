@@ -10,10 +10,10 @@ import (
 // SystemInput is one group of a system job: one alloc on every node that fits.
 type SystemInput struct {
 	Input
-	// Fits are the nodes that get an alloc; Keeps reports nodes whose alloc may stay although none would be placed there
-	// now, such as nodes that take no new allocs.
+	// Fits are the nodes that get an alloc; Keeps reports an alloc that may stay although none would be placed on its node
+	// now: the node takes no new ones, or lacks for a while what it had.
 	Fits  []ids.Node
-	Keeps func(ids.Node) bool
+	Keeps func(*alloc.Alloc) bool
 }
 
 // ReconcileSystem decides for a group of a system job. It is the reconciliation of a service node by node: on each
@@ -67,11 +67,7 @@ func (in *SystemInput) node(one Input, n ids.Node, fits bool, r *Result) *alloc.
 		return nil
 	}
 	if !fits {
-		in.unfit(n, s, r)
-		if s != nil && len(s.live) > 0 && in.Keeps(n) {
-			return s.live[0]
-		}
-		return nil
+		return in.unfit(s, r)
 	}
 	if in.Group.Count == 0 {
 		return nil
@@ -84,19 +80,22 @@ func (in *SystemInput) node(one Input, n ids.Node, fits bool, r *Result) *alloc.
 	return a
 }
 
-// unfit ends the allocs of a node that gets none; where the node merely takes no new ones, they stay.
-func (in *SystemInput) unfit(n ids.Node, s *slot, r *Result) {
+// unfit ends the allocs of a node that gets none, but for one that may stay, which it returns.
+func (in *SystemInput) unfit(s *slot, r *Result) *alloc.Alloc {
 	if s == nil {
-		return
+		return nil
 	}
 	r.lose(s.lost)
 	for _, a := range s.migrating {
 		r.stop(a, WhyMigrating, false)
 	}
-	if in.Keeps(n) {
-		return
-	}
+	var kept *alloc.Alloc
 	for _, a := range s.live {
+		if kept == nil && in.Keeps(a) {
+			kept = a
+			continue
+		}
 		r.stop(a, WhyNodeUnfit, false)
 	}
+	return kept
 }

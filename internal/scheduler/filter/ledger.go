@@ -168,12 +168,6 @@ func exclusiveRivals(claims []*volume.Claim, r *job.VolumeRequest) []*volume.Cla
 	return out
 }
 
-// Exclusive reports whether at most one alloc at a time can use a volume as the request wants to.
-func Exclusive(r *job.VolumeRequest) bool {
-	mode := volume.AccessMode(r.AccessMode)
-	return r.Type == job.VolumeTypeCSI && (mode.SingleNode() || mode == volume.MultiNodeSingleWriter && !r.ReadOnly)
-}
-
 func usable(v *volume.Volume, r *job.VolumeRequest, id volume.ID) *Refusal {
 	if v == nil {
 		return &Refusal{"missing CSI volume(s) " + string(id.ID),

@@ -140,10 +140,7 @@ func (b *Broker) scan(snap *state.Snap, since uint64) {
 	if now <= since {
 		return
 	}
-	for a := range snap.Allocs(nil, "") {
-		if a.ModifyIndex <= since {
-			continue
-		}
+	for a := range snap.AllocsSince(since + 1) {
 		if a.Terminal() {
 			b.news.ended = max(b.news.ended, a.ModifyIndex)
 		}

@@ -54,6 +54,13 @@ func (p *Planner) verify(plan *scheduler.Plan) *verdict {
 			break
 		}
 	}
+	if plan.AllAtOnce && len(c.out) > 0 {
+		for _, pl := range plan.Place {
+			if _, rejected := c.out[pl.Alloc.ID]; !rejected {
+				c.reject(pl.Alloc.ID, "the job is placed all at once or not at all, and another alloc did not fit")
+			}
+		}
+	}
 	return c.verdict()
 }
 

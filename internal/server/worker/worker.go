@@ -95,12 +95,13 @@ func (s *Scheduling) process(ctx context.Context, e *eval.Eval) error {
 			s.broker.Ack(e.ID, snap.Index())
 			return nil
 		}
-		plan, why := scheduler.Schedule(s.views.Of(snap), now, time.Now())
+		began := time.Now()
+		plan, why := scheduler.Schedule(s.views.Of(snap), now, began)
 		if unchanged(now, &plan) {
 			s.broker.Block(e.ID, snap.Index(), why.Storage)
 			return nil
 		}
-		stamp(&plan, snap.Index())
+		stamp(&plan, snap.Index(), time.Since(began))
 		r, err := s.planner.Submit(ctx, &plan)
 		if err != nil {
 			return err
@@ -115,8 +116,11 @@ func (s *Scheduling) process(ctx context.Context, e *eval.Eval) error {
 	return s.postpone(ctx, e.ID)
 }
 
-// stamp notes the state that the outcome was found in.
-func stamp(p *scheduler.Plan, index uint64) {
+// stamp notes the state that the outcome was found in, and each placement's share of the time that it took.
+func stamp(p *scheduler.Plan, index uint64, took time.Duration) {
+	for _, pl := range p.Place {
+		pl.Alloc.Metrics.AllocationTime = took / time.Duration(len(p.Place))
+	}
 	p.Eval.SnapshotIndex = index
 	for _, e := range p.Evals {
 		if e.CreateIndex == 0 {
@@ -156,6 +160,7 @@ func (s *Scheduling) postpone(ctx context.Context, id ids.Eval) error {
 	if err != nil {
 		return fault.Note(err, "put off evaluation", string(id))
 	}
+	s.log.Warn("an evaluation was put off: its plans were overtaken again and again", logkey.Eval, id, logkey.Job, e.Job)
 	s.broker.Ack(id, index)
 	return nil
 }
