@@ -134,10 +134,14 @@ func (p *Depot) LetGo(v *store.Volume, n int) error {
 	return p.AwaitRelease(v, n)
 }
 
+// releasePatience covers what holds a device for a moment: a probe, or a task that is just being started in a mount
+// namespace of its own, which begins as a copy of this one.
+const releasePatience = 5 * time.Second
+
 // AwaitRelease waits until loop device n is not bound to the volume any more. Somebody who probes the device, or a
 // mount in another mount namespace, can hold it.
 func (p *Depot) AwaitRelease(v *store.Volume, n int) error {
-	for deadline := time.Now().Add(patience); p.Backs(v, n); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(releasePatience); p.Backs(v, n); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			return answer.Refuse(codes.FailedPrecondition, "volume %s: %s is still open, by a process or by a mount in another mount namespace; stop what uses it and call again",
 				p.VolumeID(v.Key), loop.Path(n))
