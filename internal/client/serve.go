@@ -101,16 +101,22 @@ func (c *Client) runGC(_ context.Context, r *wire.RunRef) (*wire.Empty, error) {
 	if err := c.forMe(r.Node); err != nil {
 		return nil, err
 	}
-	if r.Alloc != "" {
-		a, err := c.allocs.find(r.Alloc)
+	return &wire.Empty{}, c.Collect(r.Alloc)
+}
+
+// Collect removes what is left on the node of an alloc that has ended and whose end the servers know; an empty id means
+// all of them.
+func (c *Client) Collect(id ids.Alloc) error {
+	if id != "" {
+		a, err := c.allocs.find(id)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !a.Released() {
-			return nil, fault.WithHint(fault.New(fault.Conflict, "collect", fmt.Sprintf("allocation %q", r.Alloc), "it has not ended"), "stop it first")
+			return fault.WithHint(fault.New(fault.Conflict, "collect", fmt.Sprintf("allocation %q", id), "it has not ended"), "stop it first")
 		}
 	}
-	return &wire.Empty{}, c.allocs.collect(r.Alloc)
+	return c.allocs.collect(id)
 }
 
 // dir returns the directory of an alloc that is on this node.

@@ -131,7 +131,9 @@ func (b *bench) startWith(first *localstate.Alloc) {
 		}
 	}
 	r, err := allocrunner.New(allocrunner.Config{Record: rec, Tasks: b.store.tasks, Restored: restored, Dir: allocdir.New("/nowhere", allocID), Store: b.store,
-		Node: func() *node.Node { return &node.Node{ID: "n", Name: "n1", Attributes: map[string]string{"kernel.name": "linux"}} }, Region: "global",
+		Node: func() *node.Node {
+			return &node.Node{ID: "n", Name: "n1", Attributes: map[string]string{"kernel.name": "linux"}}
+		}, Region: "global",
 		Drivers: drivers, AllocHooks: b.hooks, TaskHooks: b.tasks, Changed: func(ids.Alloc) {}, Log: slog.New(slog.NewTextHandler(b.t.Output(), nil))})
 	if err != nil {
 		b.t.Fatal(err)

@@ -4,6 +4,7 @@ package drivermanager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -114,28 +115,24 @@ func (m *Manager) look(ctx context.Context, g *lifecycle.Group, d driver.Driver)
 		m.setSilent(d.Name(), false)
 		return nil
 	})
+	var f driver.Fingerprint
 	select {
-	case f := <-answer:
-		if ctx.Err() == nil {
-			m.record(ctx, d, f)
-		}
+	case f = <-answer:
 	case <-dctx.Done():
-		if ctx.Err() == nil && !drained(answer, func(f driver.Fingerprint) { m.record(ctx, d, f) }) {
-			m.setSilent(d.Name(), true)
-			m.record(ctx, d, driver.Fingerprint{Health: driver.Unhealthy,
-				Description: fmt.Sprintf("the driver did not answer within %s", m.cfg.Deadline)})
+		m.setSilent(d.Name(), true)
+		select {
+		case f = <-answer:
+			m.setSilent(d.Name(), false)
+		default:
 		}
 	}
-}
-
-func drained(c <-chan driver.Fingerprint, fn func(driver.Fingerprint)) bool {
-	select {
-	case f := <-c:
-		fn(f)
-		return true
-	default:
-		return false
+	if ctx.Err() != nil {
+		return // the manager ends: what the driver said of that is not its state
 	}
+	if errors.Is(dctx.Err(), context.DeadlineExceeded) {
+		f = driver.Fingerprint{Health: driver.Unhealthy, Description: fmt.Sprintf("the driver did not answer within %s", m.cfg.Deadline)}
+	}
+	m.record(ctx, d, f)
 }
 
 // ask turns a panic into an unhealthy driver: one fault never stops the agent.

@@ -1,0 +1,168 @@
+package taskhooks_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/internal/base/fault"
+	"berth/internal/client/hook"
+	"berth/internal/client/taskhooks"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/port/driver"
+)
+
+// rememberingControl remembers what a hook did to its task.
+type rememberingControl struct{ did []string }
+
+func (c *rememberingControl) Signal(_ context.Context, s, _ string) error {
+	c.did = append(c.did, "signal "+s)
+	return nil
+}
+
+func (c *rememberingControl) Restart(context.Context, string) error {
+	c.did = append(c.did, "restart")
+	return nil
+}
+
+func (c *rememberingControl) Kill(context.Context, string) error {
+	c.did = append(c.did, "kill")
+	return nil
+}
+
+type templated struct {
+	*hook.Task
+	env     map[string]string
+	control *rememberingControl
+}
+
+func withTemplates(t *testing.T, iso driver.Isolation, tmpls ...*job.Template) *templated {
+	dir := t.TempDir()
+	out := &templated{env: map[string]string{"NAME": "world", "JSON": `{"a":["x","y"]}`}, control: &rememberingControl{}}
+	out.Task = &hook.Task{Task: &job.Task{Name: "web", Templates: tmpls}, TaskDir: filepath.Join(dir, "web"), AllocDir: filepath.Join(dir, "alloc"),
+		DriverInfo: driver.Info{Capabilities: driver.Capabilities{FSIsolation: iso}}, Emit: func(*alloc.TaskEvent) {}, Control: out.control,
+		Out: hook.Output{Env: map[string]string{}}, Attempt: 1}
+	out.Interpolate = func(s string) string {
+		for k, v := range out.env {
+			s = strings.ReplaceAll(s, "${"+k+"}", v)
+		}
+		return s
+	}
+	for _, d := range []string{"web/local", "web/secrets", "alloc"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+func (x *templated) read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(x.TaskDir, path))
+	if err != nil {
+		t.Error(err)
+	}
+	return string(data)
+}
+
+func TestTemplatesRenderFromTheEnvironment(t *testing.T) {
+	x := withTemplates(t, driver.IsolationChroot,
+		&job.Template{EmbeddedTmpl: `Hello {{ env "NAME" | toUpper }}: {{ index (env "JSON" | parseJSON).a 1 }} {{ "a,b" | split "," | join "+" }} {{ "aGk=" | base64Decode }} ${NAME}`, DestPath: "local/a/b.txt", Perms: "0640"},
+		&job.Template{EmbeddedTmpl: `[[ env "NAME" ]] {{ kept }}`, LeftDelim: "[[", RightDelim: "]]", DestPath: "/secrets/s"},
+		&job.Template{EmbeddedTmpl: "# comment\nKEY={{ env \"NAME\" }}\nexport Q=\"a b\"\n", DestPath: "secrets/env", Envvars: true},
+		&job.Template{EmbeddedTmpl: "shared", DestPath: "${NOMAD_ALLOC_DIR}/x"})
+	x.env["NOMAD_ALLOC_DIR"] = "/alloc"
+	if err := (&taskhooks.Templates{}).Prestart(t.Context(), x.Task); err != nil {
+		t.Fatal(err)
+	}
+	if got := x.read(t, "local/a/b.txt"); got != "Hello WORLD: y a+b hi world" {
+		t.Errorf("rendered %q", got)
+	}
+	if got := x.read(t, "secrets/s"); got != "world {{ kept }}" {
+		t.Errorf("with other delimiters %q", got)
+	}
+	if got := x.read(t, "../alloc/x"); got != "shared" {
+		t.Errorf("shared %q", got)
+	}
+	if info, err := os.Stat(filepath.Join(x.TaskDir, "local/a/b.txt")); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("mode %v %v", info.Mode(), err)
+	}
+	if x.Out.Env["KEY"] != "world" || x.Out.Env["Q"] != "a b" || len(x.Out.Env) != 2 {
+		t.Errorf("variables %v", x.Out.Env)
+	}
+}
+
+func TestWhatATemplateMayNotDoIsRefusedByName(t *testing.T) {
+	for name, c := range map[string]struct {
+		tmpl job.Template
+		want string
+	}{
+		"an unknown function":    {job.Template{EmbeddedTmpl: `{{ key "x" }}`, DestPath: "local/f"}, `template 1 ("local/f") of task "web"`},
+		"a way out":              {job.Template{EmbeddedTmpl: "x", DestPath: "../../f"}, "outside the task's directories"},
+		"an absolute path":       {job.Template{EmbeddedTmpl: "x", DestPath: "/etc/passwd"}, "outside the task's directories"},
+		"no mode":                {job.Template{EmbeddedTmpl: "x", DestPath: "local/f", Perms: "rw-"}, "octal"},
+		"variables without form": {job.Template{EmbeddedTmpl: "x", DestPath: "local/f", Envvars: true}, "NAME=value"},
+		"a missing variable":     {job.Template{EmbeddedTmpl: `{{ mustEnv "NONE" }}`, DestPath: "local/f"}, `no "NONE"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := withTemplates(t, driver.IsolationChroot, &c.tmpl)
+			err := (&taskhooks.Templates{}).Prestart(t.Context(), x.Task)
+			if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestALinkThatATaskLaidLeadsNowhere(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "victim")
+	x := withTemplates(t, driver.IsolationNone, &job.Template{EmbeddedTmpl: "x", DestPath: "local/d/f"})
+	if err := os.Symlink(filepath.Dir(outside), filepath.Join(x.TaskDir, "local/d")); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&taskhooks.Templates{}).Prestart(t.Context(), x.Task); err == nil {
+		t.Error("written through a link")
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(outside), "f")); !os.IsNotExist(err) {
+		t.Error("a file appeared outside")
+	}
+}
+
+func TestAChangedRenderingActsAsItsModeSays(t *testing.T) {
+	h := &taskhooks.Templates{}
+	tmpl := func(mode, signal, dest string) *job.Template {
+		return &job.Template{EmbeddedTmpl: `{{ env "NAME" }}`, DestPath: dest, ChangeMode: mode, ChangeSignal: signal}
+	}
+	for name, c := range map[string]struct {
+		tmpls []*job.Template
+		want  []string
+	}{
+		"restart once for two": {[]*job.Template{tmpl("restart", "", "local/a"), tmpl("", "", "local/b"), tmpl("signal", "sighup", "local/c")}, []string{"restart"}},
+		"signal":               {[]*job.Template{tmpl("signal", "sighup", "local/a")}, []string{"signal SIGHUP"}},
+		"noop":                 {[]*job.Template{tmpl("noop", "", "local/a")}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := withTemplates(t, driver.IsolationChroot, c.tmpls...)
+			if err := h.Prestart(t.Context(), x.Task); err != nil {
+				t.Fatal(err)
+			}
+			if err := h.Updated(t.Context(), x.Task); err != nil || len(x.control.did) != 0 {
+				t.Errorf("nothing changed, but: %v %v", x.control.did, err)
+			}
+			x.env["NAME"] = "other"
+			if err := h.Updated(t.Context(), x.Task); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(x.control.did, c.want) {
+				t.Errorf("did %v, want %v", x.control.did, c.want)
+			}
+			if got := x.read(t, "local/a"); got != "other" {
+				t.Errorf("the file holds %q", got)
+			}
+		})
+	}
+}
