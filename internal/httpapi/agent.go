@@ -54,7 +54,7 @@ func (s *Server) agentMembers(r *request) (any, error) {
 func (s *Server) agentHealth(r *request) (any, error) {
 	out := &api.AgentHealthResponse{}
 	well := true
-	for half, err := range s.cfg.Self.Health() {
+	for half, err := range s.cfg.Self.Health(r.Context()) {
 		if want := r.arg("type"); want != "" && want != half {
 			continue
 		}

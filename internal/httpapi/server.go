@@ -28,7 +28,7 @@ type Self interface {
 	// NodeID is the id of the node in this agent, or empty.
 	NodeID() ids.Node
 	// Health returns what is wrong with the halves that this agent runs; nil errors are healthy, absent halves missing.
-	Health() map[string]error
+	Health(ctx context.Context) map[string]error
 }
 
 // LogSource streams the agent's own log; the agent implements it.

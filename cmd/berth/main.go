@@ -1,0 +1,105 @@
+// Command berth is server, node agent, bundled storage plugin and command line in one program.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"berth/internal/agent"
+	"berth/internal/base/lifecycle"
+	"berth/internal/cli"
+	"berth/internal/localcsi"
+)
+
+// version is set by the build; a build from a checkout says so.
+var version = "0.1.0-dev"
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	app := cli.New(cli.Options{
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Version: version,
+		Agent:   runAgent,
+		Plugins: map[string]func(context.Context, []string) int{agent.LocalCSI: runLocalCSI},
+	})
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return app.Run(ctx, os.Args[1:])
+}
+
+// runAgent runs until the first signal; the second one ends the wait for tasks.
+func runAgent(ctx context.Context, args []string) int {
+	cfg, err := agent.Parse(args, os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return fail(err)
+	}
+	tuneMemory()
+	again := make(chan os.Signal, 1)
+	impatient := make(chan struct{})
+	g, gctx := lifecycle.NewGroup(context.WithoutCancel(ctx))
+	g.Go("signals", func() error {
+		select {
+		case <-ctx.Done():
+		case <-gctx.Done():
+			return nil
+		}
+		signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+		select {
+		case <-again:
+			close(impatient)
+		case <-gctx.Done():
+		}
+		return nil
+	})
+	err = agent.Run(ctx, cfg, version, impatient)
+	g.Stop()
+	if werr := g.Wait(); err == nil {
+		err = werr
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return 0
+}
+
+// tuneMemory trades a little processor time for a small idle agent.
+func tuneMemory() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
+}
+
+func runLocalCSI(ctx context.Context, args []string) int {
+	cfg := localcsi.Config{Version: version, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	fs := flag.NewFlagSet("berth plugin "+agent.LocalCSI, flag.ContinueOnError)
+	localcsi.Flags(fs, &cfg)
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 1
+	}
+	if fs.NArg() > 0 {
+		return fail(fmt.Errorf("unexpected argument %q", fs.Arg(0)))
+	}
+	if err := localcsi.Run(ctx, cfg); err != nil && !errors.Is(err, context.Canceled) {
+		return fail(err)
+	}
+	return 0
+}
+
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, "Error: "+strings.TrimSpace(err.Error()))
+	return 1
+}

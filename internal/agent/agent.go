@@ -1,0 +1,163 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
+	"berth/internal/client"
+	"berth/internal/httpapi"
+	"berth/internal/port/kv"
+	"berth/internal/server"
+)
+
+// stopTimeout bounds how long a stopping -dev agent waits for its tasks beyond their own kill timeouts.
+const stopTimeout = 60 * time.Second
+
+// Agent is one running agent.
+type Agent struct {
+	cfg     *Config
+	log     *slog.Logger
+	hub     *logHub
+	server  *server.Server
+	client  *client.Client
+	conn    *grpc.ClientConn
+	http    *httpapi.Server
+	storage *storagePart
+	begun   time.Time
+	version string
+}
+
+// Run runs an agent until ctx ends, then stops it: with -dev its tasks first, otherwise they go on. stop is asked again
+// while stopping takes long; the second request ends the wait.
+func Run(ctx context.Context, cfg *Config, version string, again <-chan struct{}) error {
+	log, hub := newLog(os.Stderr, levelOf(cfg.LogLevel), cfg.LogJSON)
+	a := &Agent{cfg: cfg, log: log, hub: hub, begun: time.Now(), version: version}
+	if cfg.tempDir {
+		defer a.removeTemp()
+	}
+	lock, err := kv.LockDir(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Unlock() }() // it ends with the process in any case
+	l, err := net.Listen("tcp", net.JoinHostPort(cfg.BindAddr, strconv.Itoa(cfg.Ports.HTTP)))
+	if err != nil {
+		return err
+	}
+	log.Info("berth starts", "version", version, "data_dir", cfg.DataDir, "http", "http://"+l.Addr().String(), "dev", cfg.dev)
+	if err := a.build(); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer func() { _ = a.conn.Close() }() // in-process: nobody is at the other end any more
+	return a.run(ctx, l, again)
+}
+
+// run starts the parts, each on the one before, and stops them in the reverse order.
+func (a *Agent) run(ctx context.Context, l net.Listener, again <-chan struct{}) error {
+	base := context.WithoutCancel(ctx)
+	servers, serverCtx := lifecycle.NewGroup(base)
+	nodes, nodeCtx := lifecycle.NewGroup(base)
+	surface, surfaceCtx := lifecycle.NewGroup(base)
+	servers.Go("server", func() error { return a.server.Run(serverCtx, server.Listeners{}) })
+	nodes.Go("node", func() error { return a.runNode(nodeCtx) })
+	surface.Go("http", func() error { return a.http.Run(surfaceCtx, l) })
+	surface.Go("bundled", func() error { return a.bundled(surfaceCtx) })
+
+	select {
+	case <-ctx.Done():
+		a.log.Info("berth stops")
+	case <-servers.Done():
+	case <-nodes.Done():
+	case <-surface.Done():
+	}
+	var stopErr error
+	if ctx.Err() != nil && a.cfg.dev {
+		stopErr = a.stopTasks(base, again)
+	}
+	surface.Stop()
+	err := surface.Wait()
+	nodes.Stop()
+	err = errors.Join(err, nodes.Wait())
+	servers.Stop()
+	return errors.Join(err, servers.Wait(), stopErr)
+}
+
+// stopTasks ends the tasks of a -dev agent within their kill timeouts.
+func (a *Agent) stopTasks(ctx context.Context, again <-chan struct{}) error {
+	sctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	g, gctx := lifecycle.NewGroup(sctx)
+	done := make(chan struct{})
+	g.Go("impatience", func() error {
+		select {
+		case <-again:
+			a.log.Warn("told to stop again: tasks that still run are left to the next start")
+			cancel()
+		case <-done:
+		case <-gctx.Done():
+		}
+		return nil
+	})
+	err := a.client.Shutdown(gctx, true)
+	close(done)
+	return errors.Join(err, g.Wait())
+}
+
+// removeTemp removes the temporary data directory. Whatever is still mounted below it keeps it, and is named.
+func (a *Agent) removeTemp() {
+	if err := removeTree(a.cfg.DataDir); err != nil {
+		a.log.Warn("the temporary data_dir could not be removed", logkey.Path, a.cfg.DataDir, logkey.Error, err)
+	}
+}
+
+// Describe implements httpapi.Self.
+func (a *Agent) Describe() (map[string]any, map[string]map[string]string) {
+	c := a.cfg
+	config := map[string]any{
+		"Region": c.Region, "Datacenter": c.Datacenter, "NodeName": c.Name, "DataDir": c.DataDir, "LogLevel": c.LogLevel,
+		"BindAddr": c.BindAddr, "DevMode": c.dev, "Ports": map[string]any{"HTTP": c.Ports.HTTP},
+		"Server": map[string]any{"Enabled": c.Server.Enabled}, "Client": map[string]any{"Enabled": c.Client.Enabled, "NodeClass": c.Client.NodeClass, "Meta": c.Client.Meta},
+		"ACL": map[string]any{"Enabled": false}, "UI": map[string]any{"Enabled": false, "ShowCLIHints": false},
+		"Version": map[string]any{"Version": a.version},
+	}
+	w := a.server.Counters()
+	stats := map[string]map[string]string{
+		"berth":    {"version": a.version, "uptime": time.Since(a.begun).Round(time.Second).String()},
+		"client":   {"node_id": string(a.client.ID()), "armed": strconv.FormatBool(a.client.Armed().Armed())},
+		"runtime":  runtimeStats(),
+		"raft_log": {"entries": fmt.Sprint(w.Entries), "fsyncs": fmt.Sprint(w.Appends + w.Stable), "bytes": fmt.Sprint(w.Bytes)},
+	}
+	return config, stats
+}
+
+// NodeID implements httpapi.Self.
+func (a *Agent) NodeID() ids.Node { return a.client.ID() }
+
+// Health implements httpapi.Self.
+func (a *Agent) Health(ctx context.Context) map[string]error {
+	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	out := map[string]error{"server": a.server.Ready(ctx), "client": nil}
+	select {
+	case <-a.client.Registered():
+	default:
+		out["client"] = errors.New("the node has not been registered yet")
+	}
+	return out
+}
+
+func (a *Agent) dir(parts ...string) string {
+	return filepath.Join(append([]string{a.cfg.DataDir}, parts...)...)
+}

@@ -1,0 +1,89 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/logkey"
+	"berth/internal/model/job"
+	"berth/internal/port/hostfs"
+	"berth/internal/wire"
+)
+
+// LocalCSI is the plugin id of the bundled storage plugin, and of its job in the reserved namespace.
+const LocalCSI = "local-csi"
+
+// bundled registers the jobs that Berth runs for itself. The same job again is unchanged, so that a restart touches
+// nothing.
+func (a *Agent) bundled(ctx context.Context) error {
+	if !a.cfg.Client.LocalCSI {
+		return nil
+	}
+	select {
+	case <-a.client.Registered():
+	case <-ctx.Done():
+		return nil
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	for {
+		_, err := wire.JobRegister.Call(ctx, a.conn, &wire.JobRegisterRequest{Job: a.localCSI(exe)})
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return nil
+		case !fault.Has(err, fault.Unavailable) && !fault.Has(err, fault.NotReady):
+			a.log.Error("the bundled storage plugin could not be registered", logkey.Error, err)
+			return nil
+		}
+		t := time.NewTimer(100 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		case <-t.C:
+		}
+	}
+}
+
+// localCSI is the job of the bundled plugin: a plain process on every node that keeps volumes as image files.
+func (a *Agent) localCSI(exe string) *job.Job {
+	restart := &job.RestartPolicy{Attempts: 1, Interval: time.Minute, Delay: time.Second, Mode: job.RestartDelay}
+	return &job.Job{
+		Region: a.cfg.Region, Namespace: ids.ReservedNamespace, ID: LocalCSI, Name: LocalCSI, Type: job.TypeSystem, Priority: 100,
+		Datacenters: []string{"*"}, NodePool: "default",
+		TaskGroups: []*job.TaskGroup{{
+			Name: LocalCSI, Count: 1, EphemeralDisk: &job.EphemeralDisk{SizeMB: 50}, RestartPolicy: restart,
+			Update: &job.UpdateStrategy{Stagger: 30 * time.Second, MaxParallel: 1, HealthCheck: "task_states", MinHealthyTime: time.Second,
+				HealthyDeadline: 5 * time.Minute, ProgressDeadline: 10 * time.Minute},
+			Tasks: []*job.Task{{
+				Name: "plugin", Driver: "raw_exec",
+				Config:    map[string]any{"command": exe, "args": []any{"plugin", LocalCSI, "--data-dir", a.dir("volumes"), "--node-id", "${node.unique.id}"}},
+				Resources: &job.Resources{CPU: 50, MemoryMB: 64}, RestartPolicy: restart, KillTimeout: 5 * time.Second,
+				LogConfig: &job.LogConfig{MaxFiles: 2, MaxFileSizeMB: 5},
+				CSIPluginConfig: &job.CSIPluginConfig{ID: LocalCSI, Type: job.PluginMonolith, MountDir: "/csi", StagePublishBaseDir: "/local/csi",
+					HealthTimeout: 30 * time.Second, ControllerScope: "node"},
+			}},
+		}},
+	}
+}
+
+// removeTree removes a directory that this run made. It stops at mounts: what is mounted below belongs to somebody.
+func removeTree(dir string) error {
+	table, err := hostfs.ReadTable()
+	if err != nil {
+		return err
+	}
+	if left := table.Beneath(dir); len(left) > 0 {
+		return fault.New(fault.Busy, "remove", dir, left[0].Path+" is still mounted")
+	}
+	if dir == "/" || filepath.Dir(dir) == "/" {
+		return fault.New(fault.Invalid, "remove", dir, "it is no temporary directory")
+	}
+	return os.RemoveAll(dir)
+}
