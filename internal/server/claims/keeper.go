@@ -302,7 +302,7 @@ func (k *Keeper) learnPlugins(ctx context.Context) error {
 		s := k.cfg.Store.Snapshot()
 		for n := range s.Nodes(w, "") {
 			for _, i := range n.CSI {
-				if err := k.learn(ctx, s, i); err != nil {
+				if err := k.learn(ctx, i); err != nil {
 					k.cfg.Log.Error("what a plugin said of itself cannot be stored", logkey.Plugin, i.Plugin, logkey.Error, err)
 				}
 			}
@@ -313,12 +313,12 @@ func (k *Keeper) learnPlugins(ctx context.Context) error {
 	}
 }
 
-func (k *Keeper) learn(ctx context.Context, s *state.Snap, i *plugin.Instance) error {
+func (k *Keeper) learn(ctx context.Context, i *plugin.Instance) error {
 	if !i.Healthy() {
 		return nil
 	}
 	next := &plugin.Record{ID: i.Plugin, Scope: plugin.ScopeCluster}
-	old := s.Plugin(nil, i.Plugin)
+	old := k.cfg.Store.Snapshot().Plugin(nil, i.Plugin) // read anew: another instance may have just taught it
 	if old != nil {
 		c := *old
 		next = &c
