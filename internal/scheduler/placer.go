@@ -27,6 +27,7 @@ type placer struct {
 	hasCSI   bool
 	perAlloc bool
 	apart    bool // distinct_hosts or distinct_property
+	assuming bool // that what is ending has ended
 	ask      *rank.Ask
 	scorer   *rank.Scorer
 	spread   *rank.Spread
@@ -77,15 +78,23 @@ func (p *placer) place(w diff.Place) {
 	if w.Ends != "" {
 		p.release(w.Previous)
 	}
-	if p.try(w) || w.Ends == "" {
+	c, failed := p.find(w)
+	switch {
+	case c != nil:
+		p.commit(w, c)
 		return
+	case p.fitsOnceEnded(w):
+		p.leave()
+		if w.Update { // waiting for each other would be for ever
+			p.run.plan.Stop = append(p.run.plan.Stop, newStop(w.Previous, w.Ends, false))
+			return
+		}
+	default:
+		p.fail(failed)
 	}
-	if w.Update && p.fitsAfterStop(w) {
-		// Only the predecessor's use of a volume is in the way: waiting for each other would be for ever.
-		p.run.plan.Stop = append(p.run.plan.Stop, newStop(w.Previous, w.Ends, false))
-		return
+	if w.Ends != "" {
+		p.restore(w.Previous)
 	}
-	p.restore(w.Previous)
 }
 
 // placeTogether replaces allocs that can only be replaced all at once.
@@ -94,36 +103,39 @@ func (p *placer) placeTogether(ws []diff.Place) {
 		p.release(w.Previous)
 	}
 	for i, w := range ws {
-		if p.try(w) {
+		c, failed := p.find(w)
+		if c != nil {
+			p.commit(w, c)
 			continue
 		}
-		keep := i > 0 || !p.fitsAfterStop(w) // the first decides for all
-		for _, rest := range ws[i:] {
-			if keep {
-				p.restore(rest.Previous)
-			} else {
-				p.run.plan.Stop = append(p.run.plan.Stop, newStop(rest.Previous, rest.Ends, false))
-			}
+		leave := i == 0 && p.fitsOnceEnded(w) // the first decides for all
+		if leave {
+			p.leave()
 		}
-		for range ws[i+1:] {
-			p.fail(p.tally)
+		for _, rest := range ws[i:] {
+			if leave {
+				p.run.plan.Stop = append(p.run.plan.Stop, newStop(rest.Previous, rest.Ends, false))
+				continue
+			}
+			p.fail(failed)
+			p.restore(rest.Previous)
 		}
 		return
 	}
 }
 
-// try seeks a place for one alloc; false: there is none, and the reasons are remembered.
-func (p *placer) try(w diff.Place) bool {
+// find seeks a place for one alloc.
+func (p *placer) find(w diff.Place) (*rank.Candidate, *tally) {
 	if p.perAlloc {
 		p.csi.Prepare(&filter.Request{Job: p.run.job, Group: p.group, Index: w.Index})
 	}
-	c, failed := p.choose(w)
-	if c == nil {
-		p.fail(failed)
-		return false
-	}
-	p.commit(w, c)
-	return true
+	return p.choose(w)
+}
+
+// leave notes that a successor comes when what is in its way has ended by itself.
+func (p *placer) leave() {
+	p.run.out.Leaving = true
+	p.run.out.Storage = p.run.out.Storage || p.hasCSI
 }
 
 func (p *placer) release(a *alloc.Alloc) {
@@ -144,17 +156,27 @@ func (p *placer) reconsider(id ids.Node) {
 	}
 }
 
-// fitsAfterStop tells whether the alloc would find a place once the volumes of what the plan stops were free.
-func (p *placer) fitsAfterStop(w diff.Place) bool {
-	if !p.hasCSI {
+// fitsOnceEnded tells whether the alloc would find a place if what is ending, its predecessor before all, had ended: its
+// ports are held until its processes are gone, and the mode of its volumes until they are let go.
+func (p *placer) fitsOnceEnded(w diff.Place) bool {
+	refused := p.hasCSI && p.csi.Refused() != nil
+	if !refused && w.Previous == nil {
 		return false
 	}
-	if p.csi.Refused() == nil {
-		return false
+	p.assuming = true
+	p.run.ledger.AssumeEnded(true)
+	defer func() {
+		p.assuming = false
+		p.run.ledger.AssumeEnded(false)
+	}()
+	var c *rank.Candidate
+	switch {
+	case p.hasCSI && p.csi.Refused() != nil:
+	case refused:
+		c, _ = p.choose(w)
+	default:
+		c, _ = p.exactly(w, w.Previous.Node)
 	}
-	p.run.ledger.AssumeReleased(true)
-	defer p.run.ledger.AssumeReleased(false)
-	c, _ := p.choose(w)
 	if c == nil {
 		return false
 	}
@@ -187,13 +209,13 @@ func (p *placer) choose(w diff.Place) (*rank.Candidate, *tally) {
 	return p.best(w)
 }
 
-// attached returns the node that a successor had better stay on: its data, its volumes or its ports are there.
+// attached returns the node that a successor had better stay on: its data or its volumes are there.
 func (p *placer) attached(w diff.Place) ids.Node {
 	if w.Previous == nil || w.Failed {
 		return ""
 	}
 	disk := p.group.EphemeralDisk
-	if len(p.group.Volumes) > 0 || p.ask.StaticPorts() || disk != nil && disk.Sticky {
+	if len(p.group.Volumes) > 0 || disk != nil && disk.Sticky {
 		return w.Previous.Node
 	}
 	return ""
@@ -213,7 +235,7 @@ func (p *placer) exactly(w diff.Place, id ids.Node) (*rank.Candidate, *tally) {
 	if e.candidate == nil {
 		return nil, t
 	}
-	if f, key := p.refusal(w, e.candidate); key != "" {
+	if f, key := p.refusal(e.candidate); key != "" {
 		p.count(t, n, f, key)
 		if !e.queued && !e.dropped {
 			p.requeue(e.candidate) // another alloc may fit where this one does not
@@ -225,70 +247,6 @@ func (p *placer) exactly(w diff.Place, id ids.Node) (*rank.Candidate, *tally) {
 		e.queued = false
 	}
 	return e.candidate, nil
-}
-
-// look filters a node once. With t the refusal is counted there, else in the group's tally.
-func (p *placer) look(n *node.Node, t *tally) *entry {
-	if e := p.seen[n.ID]; e != nil {
-		if e.candidate == nil && t != nil {
-			if f, key := p.check(n); key != "" {
-				t.refuse(n, f, key)
-			}
-		}
-		return e
-	}
-	e := &entry{}
-	p.seen[n.ID] = e
-	p.tally.evaluated++
-	p.tally.frozen = nil
-	f, key := p.check(n)
-	if key != "" {
-		p.tally.refuse(n, f, key)
-		if t != nil {
-			t.evaluated++
-			t.refuse(n, f, key)
-		}
-		return e
-	}
-	e.candidate = p.queue.New(p.run.room(n), p.scorer.Fixed(n))
-	return e
-}
-
-// check asks the filters whose answer is the same for every alloc of the group.
-func (p *placer) check(n *node.Node) (filter.Filter, string) {
-	if f, key := p.static.Check(n); key != "" {
-		return f, key
-	}
-	if p.hasCSI && !p.perAlloc {
-		if key := p.csi.Check(n); key != "" {
-			return p.csi, key
-		}
-	}
-	return nil, ""
-}
-
-// pull looks at more nodes until some are queued; false: there are no more.
-func (p *placer) pull(wanted int) bool {
-	found := false
-	for wanted > 0 && p.next < len(p.run.nodes.nodes) {
-		n := p.run.nodes.nth(p.next)
-		p.next++
-		if p.seen[n.ID] != nil {
-			continue
-		}
-		if e := p.look(n, nil); e.candidate != nil {
-			p.requeue(e.candidate)
-			found = true
-			wanted--
-		}
-	}
-	return found
-}
-
-func (p *placer) requeue(c *rank.Candidate) {
-	p.queue.Return(c)
-	e := p.seen[c.Room.Node.ID]
-	e.queued, e.dropped = true, false
 }
 
 // best takes candidates from the queue until one fits. One that fits on a node where the predecessor failed is kept for
@@ -312,7 +270,7 @@ func (p *placer) best(w diff.Place) (*rank.Candidate, *tally) {
 			continue
 		}
 		p.seen[c.Room.Node.ID].queued = false
-		f, key := p.refusal(w, c)
+		f, key := p.refusal(c)
 		switch {
 		case key == "" && !avoid[c.Room.Node.ID]:
 			chosen = c
@@ -360,7 +318,7 @@ func (p *placer) passing(w diff.Place, f filter.Filter) bool {
 }
 
 // refusal asks what changes while the plan grows: what keeps allocs apart, attach slots, room.
-func (p *placer) refusal(w diff.Place, c *rank.Candidate) (filter.Filter, string) {
+func (p *placer) refusal(c *rank.Candidate) (filter.Filter, string) {
 	n := c.Room.Node
 	if p.apart {
 		if key := p.run.distinct.Check(n); key != "" {
@@ -372,11 +330,7 @@ func (p *placer) refusal(w diff.Place, c *rank.Candidate) (filter.Filter, string
 			return p.csi, key
 		}
 	}
-	var predecessor ids.Alloc
-	if w.Previous != nil && w.Previous.Node == n.ID {
-		predecessor = w.Previous.ID
-	}
-	return nil, c.Room.Fits(p.ask, predecessor)
+	return nil, c.Room.Fits(p.ask, p.assuming)
 }
 
 func (p *placer) count(t *tally, n *node.Node, f filter.Filter, key string) {

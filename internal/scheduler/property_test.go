@@ -92,6 +92,9 @@ func (l *life) register() {
 	if rapid.Bool().Draw(l.r, "volume") {
 		mode := rapid.SampledFrom([]volume.AccessMode{volume.SingleNodeWriter, volume.MultiNodeSingleWriter, volume.MultiNodeMultiWriter}).Draw(l.r, "mode")
 		useVolume(j, fmt.Sprintf("v%d", rapid.IntRange(0, 2).Draw(l.r, "source")), mode, func(v *job.VolumeRequest) {
+			if rapid.Bool().Draw(l.r, "flags") {
+				v.MountOptions = &job.MountOptions{MountFlags: []string{"noatime"}}
+			}
 			v.ReadOnly, v.PerAlloc = rapid.Bool().Draw(l.r, "read-only"), rapid.Bool().Draw(l.r, "per-alloc")
 		})
 	}
@@ -212,7 +215,9 @@ func (l *life) quiet() {
 				moved = true
 			}
 		}
+		before := len(l.w.claims)
 		l.letGo()
+		moved = moved || len(l.w.claims) != before
 		l.w.check(l.t)
 		if !moved {
 			l.settled()

@@ -38,8 +38,8 @@ type Ledger struct {
 	added   map[volume.ID][]*volume.Claim
 	fresh   map[ids.Alloc]bool // allocs of the plan, which the state does not know yet
 	slots   map[slotKey]map[volume.ID]bool
-	// released makes Admit answer as if the allocs that the plan stops had let go already.
-	released bool
+	// assumeEnded makes Admit answer as if whoever is ending had let go already.
+	assumeEnded bool
 }
 
 type slotKey struct {
@@ -71,8 +71,8 @@ func (l *Ledger) Take(c *volume.Claim) {
 	}
 }
 
-// AssumeReleased makes Admit answer as if what the plan stops were gone (true), or truthfully again (false).
-func (l *Ledger) AssumeReleased(on bool) { l.released = on }
+// AssumeEnded makes Admit answer as if whoever is ending had let go already (true), or truthfully again (false).
+func (l *Ledger) AssumeEnded(on bool) { l.assumeEnded = on }
 
 func (l *Ledger) holdings(k slotKey) map[volume.ID]bool {
 	m, ok := l.slots[k]
@@ -107,7 +107,7 @@ func (l *Ledger) live(id volume.ID) []*volume.Claim {
 		switch {
 		case l.dropped[c.Key()]:
 		case c.State == volume.Queued && l.ending(c.Alloc):
-		case l.released && l.stopped[c.Alloc]:
+		case l.assumeEnded && l.ending(c.Alloc):
 		default:
 			out = append(out, c)
 		}
@@ -196,7 +196,7 @@ func usable(v *volume.Volume, r *job.VolumeRequest, id volume.ID) *Refusal {
 // compatible holds the request against the volume's current mode and mount options, which its first claim set.
 func (l *Ledger) compatible(v *volume.Volume, claims []*volume.Claim, r *job.VolumeRequest, opts *volume.MountOptions) *Refusal {
 	access, attach, current := v.Status.AccessMode, v.Status.AttachmentMode, v.Status.MountOptions
-	if access == "" || l.released && len(claims) == 0 {
+	if access == "" || l.assumeEnded && len(claims) == 0 {
 		if len(claims) == 0 {
 			return nil
 		}

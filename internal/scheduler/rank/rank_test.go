@@ -39,13 +39,13 @@ func small() *node.Node {
 
 func TestWhatIsHeldBackIsNotGivenAway(t *testing.T) {
 	r := room(small())
-	if got := r.Fits(NewAsk(group(901)), ""); got != DimensionCPU {
+	if got := r.Fits(NewAsk(group(901)), false); got != DimensionCPU {
 		t.Errorf("901 of 900 MHz: %q", got)
 	}
-	if got := r.Fits(NewAsk(group(900)), ""); got != "" {
+	if got := r.Fits(NewAsk(group(900)), false); got != "" {
 		t.Errorf("900 of 900 MHz: %q", got)
 	}
-	if got := r.Fits(NewAsk(group(1, job.Port{Label: "web", Value: 101})), ""); got != "network: port collision web" {
+	if got := r.Fits(NewAsk(group(1, job.Port{Label: "web", Value: 101})), false); got != "network: port collision web" {
 		t.Errorf("a port that the node keeps: %q", got)
 	}
 }
@@ -53,7 +53,7 @@ func TestWhatIsHeldBackIsNotGivenAway(t *testing.T) {
 func TestDynamicPortsAreChosenByIDUntilThereAreNone(t *testing.T) {
 	ask := NewAsk(group(1, job.Port{Label: "a"}, job.Port{Label: "b", To: -1}, job.Port{Label: "c", To: 80}))
 	r := room(small())
-	if got := r.Fits(ask, ""); got != "" {
+	if got := r.Fits(ask, false); got != "" {
 		t.Fatalf("three of three ports: %q", got)
 	}
 	first := r.Ports(ask, "alloc-1")
@@ -71,24 +71,38 @@ func TestDynamicPortsAreChosenByIDUntilThereAreNone(t *testing.T) {
 		t.Errorf("targets: %v", first)
 	}
 	r.Put(ask, "g", "alloc-1", first)
-	if got := r.Fits(NewAsk(group(1, job.Port{Label: "d"})), ""); got != "network: no dynamic port left" {
+	if got := r.Fits(NewAsk(group(1, job.Port{Label: "d"})), false); got != "network: no dynamic port left" {
 		t.Errorf("a fourth port: %q", got)
 	}
 }
 
-func TestAStoppingAllocKeepsItsPortsForItsSuccessorAlone(t *testing.T) {
+func TestAnEndingAllocKeepsItsPortsUntilItsProcessesAreGone(t *testing.T) {
 	old := &alloc.Alloc{ID: "old", DesiredStatus: alloc.DesiredStop, ClientStatus: alloc.ClientRunning,
 		Resources: alloc.Resources{Tasks: map[string]alloc.TaskResources{"t": {CPUShares: 900}}, Ports: []alloc.PortMapping{{Label: "web", Value: 80}}}}
 	ask := NewAsk(group(900, job.Port{Label: "web", Value: 80}))
-	if got := room(small(), old).Fits(ask, "old"); got != "" {
-		t.Errorf("the successor: %q", got)
+	if got := room(small(), old).Fits(ask, false); got != "network: port collision web" {
+		t.Errorf("while it ends: %q", got)
 	}
-	if got := room(small(), old).Fits(ask, ""); got != "network: port collision web" {
-		t.Errorf("a stranger: %q", got)
+	if got := room(small(), old).Fits(ask, true); got != "" {
+		t.Errorf("as if it had ended: %q", got)
+	}
+	live := *old
+	live.DesiredStatus = alloc.DesiredRun
+	r := room(small(), &live)
+	if got := r.Fits(ask, true); got != DimensionCPU {
+		t.Errorf("beside one that stays: %q", got)
+	}
+	r.Release(&live)
+	if got, sure := r.Fits(ask, true), r.Fits(ask, false); got != "" || sure == "" {
+		t.Errorf("once the plan stops it: %q, %q", got, sure)
+	}
+	r.Restore(&live)
+	if got := r.Fits(ask, true); got != DimensionCPU {
+		t.Errorf("when the plan does not stop it after all: %q", got)
 	}
 	gone := *old
 	gone.ClientStatus = alloc.ClientComplete
-	if got := room(small(), &gone).Fits(ask, ""); got != "" {
+	if got := room(small(), &gone).Fits(ask, false); got != "" {
 		t.Errorf("after its end: %q", got)
 	}
 }

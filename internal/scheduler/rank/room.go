@@ -60,16 +60,19 @@ func (a *Ask) Resources(ports []alloc.PortMapping) alloc.Resources {
 	return alloc.Resources{Tasks: a.tasks, DiskMB: a.disk, Ports: ports}
 }
 
-// StaticPorts reports whether the group asks for ports by number.
-func (a *Ask) StaticPorts() bool { return len(a.static) > 0 }
-
 // Room is what a node has left for the plan.
 type Room struct {
 	Node              *node.Node
 	cpu, memory, disk int64 // left; may be negative when the node shrank
 	total             [2]int64
-	ports             map[int]ids.Alloc // who holds a port; empty id: kept back by the node's configuration
-	peers             map[string]int    // allocs of the job that is being placed, by group
+	ports             map[int]holder
+	peers             map[string]int // allocs of the job that is being placed, by group
+}
+
+// holder has a port.
+type holder struct {
+	alloc  ids.Alloc // empty: kept back by the node's configuration
+	ending bool      // it will be free when the alloc's processes are gone
 }
 
 // NewRoom counts the allocs of a node. Allocs that the servers stopped, or that gone reports as stopped by the plan, give
@@ -82,16 +85,17 @@ func NewRoom(n *node.Node, allocs []*alloc.Alloc, gone func(ids.Alloc) bool, pee
 	}
 	r.total = [2]int64{r.cpu, r.memory}
 	for _, p := range n.Reserved.ReservedPorts {
-		r.hold(p, "")
+		r.hold(p, holder{})
 	}
 	for _, a := range allocs {
 		if a.ClientTerminal() {
 			continue
 		}
+		ending := a.ServerTerminal() || gone(a.ID)
 		for _, p := range a.Resources.Ports {
-			r.hold(p.Value, a.ID)
+			r.hold(p.Value, holder{a.ID, ending})
 		}
-		if a.ServerTerminal() || gone(a.ID) {
+		if ending {
 			continue
 		}
 		r.take(a.Resources.Total())
@@ -106,11 +110,20 @@ func (r *Room) take(cpu, memory, disk int64) {
 	r.cpu, r.memory, r.disk = r.cpu-cpu, r.memory-memory, r.disk-disk
 }
 
-func (r *Room) hold(port int, by ids.Alloc) {
+func (r *Room) hold(port int, by holder) {
 	if r.ports == nil {
-		r.ports = map[int]ids.Alloc{}
+		r.ports = map[int]holder{}
 	}
 	r.ports[port] = by
+}
+
+// setEnding notes whether the ports of an alloc are about to be free.
+func (r *Room) setEnding(a *alloc.Alloc, ending bool) {
+	for _, p := range a.Resources.Ports {
+		if h, held := r.ports[p.Value]; held && h.alloc == a.ID {
+			r.ports[p.Value] = holder{a.ID, ending}
+		}
+	}
 }
 
 func (r *Room) addPeer(group string, n int) {
@@ -128,17 +141,19 @@ func (r *Room) Release(a *alloc.Alloc) {
 	cpu, memory, disk := a.Resources.Total()
 	r.take(-cpu, -memory, -disk)
 	r.addPeer(a.TaskGroup, -1)
+	r.setEnding(a, true)
 }
 
 // Restore takes Release back.
 func (r *Room) Restore(a *alloc.Alloc) {
 	r.take(a.Resources.Total())
 	r.addPeer(a.TaskGroup, 1)
+	r.setEnding(a, false)
 }
 
-// Fits answers with the first dimension that is exhausted; empty: there is room. Ports of the predecessor count as free:
-// its successor starts after its end.
-func (r *Room) Fits(a *Ask, predecessor ids.Alloc) string {
+// Fits answers with the first dimension that is exhausted; empty: there is room. With assumeEnded the ports of allocs that
+// are ending count as free.
+func (r *Room) Fits(a *Ask, assumeEnded bool) string {
 	switch {
 	case a.cpu > r.cpu:
 		return DimensionCPU
@@ -148,7 +163,7 @@ func (r *Room) Fits(a *Ask, predecessor ids.Alloc) string {
 		return DimensionDisk
 	}
 	for _, p := range a.static {
-		if by, held := r.ports[p.Value]; held && (by != predecessor || by == "") {
+		if by, held := r.ports[p.Value]; held && !(assumeEnded && by.ending) {
 			return "network: port collision " + p.Label
 		}
 	}
@@ -235,7 +250,7 @@ func (r *Room) Put(a *Ask, group string, id ids.Alloc, ports []alloc.PortMapping
 	r.take(a.cpu, a.memory, a.disk)
 	r.addPeer(group, 1)
 	for _, p := range ports {
-		r.hold(p.Value, id)
+		r.hold(p.Value, holder{alloc: id})
 	}
 }
 
@@ -252,13 +267,13 @@ func (r *Room) PutAlloc(a *alloc.Alloc) string {
 		return DimensionDisk
 	}
 	for _, p := range a.Resources.Ports {
-		if by, held := r.ports[p.Value]; held && (by != a.PreviousAlloc || by == "") {
+		if _, held := r.ports[p.Value]; held {
 			return "network: port collision " + p.Label
 		}
 	}
 	r.take(cpu, memory, disk)
 	for _, p := range a.Resources.Ports {
-		r.hold(p.Value, a.ID)
+		r.hold(p.Value, holder{alloc: a.ID})
 	}
 	return ""
 }
