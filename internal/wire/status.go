@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"reflect"
 
@@ -43,7 +44,8 @@ func toStatus(err error) error {
 	if encErr != nil {
 		return status.Error(codes.Internal, err.Error())
 	}
-	return status.Error(codes.Code(f.Kind.GRPC()), faultPrefix+string(data))
+	// A status message travels as text: bytes that are no UTF-8 would be replaced on the way.
+	return status.Error(codes.Code(f.Kind.GRPC()), faultPrefix+base64.RawStdEncoding.EncodeToString(data))
 }
 
 func isFault(err error) bool {
@@ -64,7 +66,8 @@ func fromStatus(err error) error {
 	msg := st.Message()
 	if len(msg) > len(faultPrefix) && msg[:len(faultPrefix)] == faultPrefix {
 		var f wireFault
-		if Decode([]byte(msg[len(faultPrefix):]), &f) == nil {
+		data, err := base64.RawStdEncoding.DecodeString(msg[len(faultPrefix):])
+		if err == nil && Decode(data, &f) == nil {
 			out := &fault.Error{Kind: f.Kind, Op: f.Op, Subject: f.Subject, Hint: f.Hint}
 			if f.Text != "" {
 				out.Err = errors.New(f.Text)
