@@ -123,6 +123,11 @@ func (s *session) keepRegistered(ctx context.Context) error {
 				continue
 			}
 			attempt = 0
+			select {
+			case <-described: // it changed during the call, which may have told the old one
+				s.reregister()
+			default:
+			}
 			continue
 		}
 		select {
