@@ -150,8 +150,9 @@ func (a *allocs) known(id ids.Alloc) bool {
 
 // apply acts on a set of the servers: the records are written together with its index, then the runners hear of it.
 func (a *allocs) apply(ctx context.Context, set *wire.AllocSet, seen localstate.Seen) error {
-	var fresh, changed []alloc.Bundle
+	var fresh []alloc.Bundle
 	var records []*localstate.Alloc
+	var done []func(bool)
 	named := map[ids.Alloc]bool{}
 	for _, b := range set.Bundles {
 		if b.Alloc == nil || b.Job == nil {
@@ -159,23 +160,25 @@ func (a *allocs) apply(ctx context.Context, set *wire.AllocSet, seen localstate.
 			continue
 		}
 		id := b.Alloc.ID
+		if named[id] {
+			continue
+		}
 		named[id] = true
 		switch r := a.runner(id); {
 		case r == nil && a.wanted(b.Alloc):
 			fresh = append(fresh, b)
 			records = append(records, newRecord(b))
 		case r != nil && b.Alloc.AllocModifyIndex != r.Bundle().Alloc.AllocModifyIndex:
-			changed = append(changed, b)
-			records = append(records, r.Record(b))
+			rec, d := r.Update(b)
+			records, done = append(records, rec), append(done, d)
 		}
 	}
-	if err := a.c.store.PutSeen(seen, records); err != nil {
+	err := a.c.store.PutSeen(seen, records)
+	for _, d := range done {
+		d(err == nil)
+	}
+	if err != nil {
 		return err
-	}
-	for _, b := range changed {
-		if r := a.runner(b.Alloc.ID); r != nil {
-			r.Update(b)
-		}
 	}
 	for _, b := range fresh {
 		if err := a.begin(ctx, b); err != nil {
@@ -314,6 +317,7 @@ func (a *allocs) stopAll(ctx context.Context) error {
 			}
 		}
 		if len(left) == 0 {
+			a.c.push.drain(ctx)
 			return nil
 		}
 		select {

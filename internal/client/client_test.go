@@ -24,7 +24,7 @@ func TestAPlacedAllocRunsAndItsStatesArePushed(t *testing.T) {
 	if got := r.mock.Alive(); len(got) != 0 {
 		t.Errorf("still alive after complete was said: %v", got)
 	}
-	if got := r.servers.history[id]; !slices.Equal(got, []string{alloc.ClientPending, alloc.ClientRunning, alloc.ClientComplete}) {
+	if got := r.servers.states(id); !slices.Equal(got, []string{alloc.ClientPending, alloc.ClientRunning, alloc.ClientComplete}) {
 		t.Errorf("states told: %v", got)
 	}
 	want := []string{alloc.EventReceived, alloc.EventTaskSetup, alloc.EventStarted, alloc.EventKilling, alloc.EventTerminated, alloc.EventKilled}

@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -222,10 +221,24 @@ func (f *fakeServers) status(id ids.Alloc) string {
 	return ""
 }
 
+// times counts registrations.
+func (f *fakeServers) times() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.registered
+}
+
 func (f *fakeServers) report(id ids.Alloc) *alloc.Alloc {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.told[id]
+}
+
+// states lists the client states that were told, in order.
+func (f *fakeServers) states(id ids.Alloc) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.history[id])
 }
 
 // events lists the types of a task's events as the servers know them.
@@ -255,7 +268,6 @@ type rig struct {
 	reverse client.Dialer
 	parts   client.Parts
 	tune    func(*client.Config)
-	out     io.Writer
 }
 
 func newRig(t *testing.T) *rig {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
@@ -65,6 +66,26 @@ func (p *pusher) idle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.dirty) == 0 && !p.busy
+}
+
+// lastWord bounds how long a stopping agent tries to tell the servers how its allocs ended; the next life tells them else.
+const lastWord = 2 * time.Second
+
+// drain waits until everything is told, or for lastWord.
+func (p *pusher) drain(ctx context.Context) {
+	dctx, cancel := context.WithTimeout(ctx, lastWord)
+	defer cancel()
+	for {
+		changed := p.wake.C()
+		if p.idle() {
+			return
+		}
+		select {
+		case <-dctx.Done():
+			return
+		case <-changed:
+		}
+	}
 }
 
 func (p *pusher) run(ctx context.Context) error {

@@ -7,11 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/client"
 	"berth/internal/client/shim"
@@ -148,11 +150,39 @@ func TestARealTaskRunsWritesAndIsReadFromTheServers(t *testing.T) {
 			if err != nil || stats.Tasks["sh"].MemoryUsage == 0 {
 				t.Errorf("stats: %+v %v", stats, err)
 			}
+			host, err := wire.RunHost.Call(t.Context(), conn, &wire.RunRef{Node: c.ID()})
+			if err != nil || host.MemTotal == 0 || len(host.CPU) == 0 || host.AllocDir.Size == 0 {
+				t.Errorf("host stats: %+v %v", host, err)
+			}
+			if _, err := wire.RunHost.Call(t.Context(), conn, &wire.RunRef{Node: "another"}); !fault.Has(err, fault.Invalid) {
+				t.Errorf("what was meant for another node: %v", err)
+			}
+			if _, err := wire.RunRestart.Call(t.Context(), conn, &wire.RunRestartRequest{RunRef: ref, Task: "sh"}); err != nil {
+				t.Errorf("restart: %v", err)
+			}
+			eventually(t, "it says hello again", func() bool {
+				return readAll(t, conn, &wire.RunLogsRequest{RunRef: ref, Task: "sh", Type: "stdout"}) == "hello from sh WEB\nhello from sh WEB\n"
+			})
+			if _, err := wire.RunSignal.Call(t.Context(), conn, &wire.RunSignalRequest{RunRef: ref, Signal: "SIGKILL"}); err != nil {
+				t.Errorf("signal: %v", err)
+			}
+			eventually(t, "the signal is told", func() bool { return slices.Contains(r.servers.events(id, "sh"), alloc.EventRestarting) })
+			followed := follow(t, conn, &wire.RunLogsRequest{RunRef: ref, Task: "sh", Type: "stdout", Follow: true})
 			r.servers.stop(id)
 			eventually(t, "it is complete", func() bool { return r.servers.status(id) == alloc.ClientComplete })
+			if got := <-followed; !strings.HasPrefix(got, "hello from sh WEB\n") {
+				t.Errorf("followed %q", got)
+			}
 			nothingMounted(t, filepath.Join(c.AllocDir(), string(id)))
 		})
 	}
+}
+
+// follow reads a log until the task will not write any more.
+func follow(t *testing.T, c wire.Conn, req *wire.RunLogsRequest) <-chan string {
+	out := make(chan string, 1)
+	go func() { out <- readAll(t, c, req) }()
+	return out
 }
 
 func command(t *testing.T, conn wire.Conn, ref wire.RunRef, task, script, input string) (out string, code int) {

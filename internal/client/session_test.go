@@ -60,7 +60,7 @@ func TestAServerThatLagsBehindIsNotBelieved(t *testing.T) {
 	})
 
 	second := r.start()
-	eventually(t, "the node is registered", func() bool { return r.servers.registered > 1 })
+	eventually(t, "the node is registered", func() bool { return r.servers.times() > 1 })
 	time.Sleep(300 * time.Millisecond)
 	if second.Armed().Armed() || len(r.mock.Alive()) != 1 {
 		t.Errorf("armed %v, alive %v", second.Armed().Armed(), r.mock.Alive())
@@ -156,6 +156,9 @@ func TestADevelopmentAgentStopsAllTasksAndLeavesNothing(t *testing.T) {
 	if running(id) {
 		t.Error("a process lives")
 	}
+	if got := r.servers.status(id); got != alloc.ClientComplete {
+		t.Errorf("the servers were told %q", got)
+	}
 	c.stop()
 	nothingMounted(t, r.dir)
 	if err := os.RemoveAll(r.dir); err != nil {
@@ -195,7 +198,7 @@ func TestAnAllocThatIsChangedInPlaceRendersAnew(t *testing.T) {
 func TestTheDataDirectoryBelongsToOneAgentAndADamagedStoreIsRefusedLoudly(t *testing.T) {
 	r := newRig(t)
 	first := r.start()
-	eventually(t, "it is registered", func() bool { return r.servers.registered > 0 })
+	eventually(t, "it is registered", func() bool { return r.servers.times() > 0 })
 	_, err := client.New(client.Config{DataDir: r.dir, Dial: r.dial})
 	if !fault.Has(err, fault.Busy) || !strings.Contains(err.Error(), "another data_dir") {
 		t.Errorf("a second agent: %v", err)

@@ -9,26 +9,30 @@ import (
 	"berth/internal/model/alloc"
 )
 
-// Update takes over the alloc as the servers have it now. The record was written by the caller.
-func (r *Runner) Update(b alloc.Bundle) {
+// Update begins to take over the alloc as the servers have it now. The caller writes the record, then calls done with
+// whether that succeeded; only then the runner acts on it. Meanwhile the runner writes nothing.
+func (r *Runner) Update(b alloc.Bundle) (rec *localstate.Alloc, done func(written bool)) {
+	r.saving.Lock()
 	r.mu.Lock()
-	r.rec.Bundle = b
+	c := r.rec
 	r.mu.Unlock()
-	select {
-	case r.updated <- struct{}{}:
-	default: // the tasks have not heard of the last one; they will hear of this one
+	c.Bundle = b
+	return &c, func(written bool) {
+		if written {
+			r.mu.Lock()
+			r.rec.Bundle = b
+			r.mu.Unlock()
+		}
+		r.saving.Unlock()
+		if !written {
+			return
+		}
+		select {
+		case r.updated <- struct{}{}:
+		default: // the tasks have not heard of the last one; they will hear of this one
+		}
+		r.changed()
 	}
-	r.changed()
-}
-
-// Record returns a copy of what is remembered of the alloc, with a newer bundle in the place of the old one: what the
-// caller writes before Update.
-func (r *Runner) Record(b alloc.Bundle) *localstate.Alloc {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	rec := r.rec
-	rec.Bundle = b
-	return &rec
 }
 
 // Stop ends the alloc because the agent decided so; the reason is for people. With force poststop tasks are ended too.

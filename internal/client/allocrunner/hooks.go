@@ -13,6 +13,10 @@ import (
 	"berth/internal/model/alloc"
 )
 
+// worthWriting is how long a wait for storage must have been to be written down by itself; a shorter one is written with
+// the next change.
+const worthWriting = time.Second
+
 // prerun runs the hooks before the first task until they have succeeded, one is refused for good, or ctx ended.
 func (r *Runner) prerun(ctx context.Context) {
 	begun := time.Now()
@@ -37,19 +41,23 @@ func (r *Runner) prerun(ctx context.Context) {
 		r.mu.Unlock()
 		return
 	}
-	if err == nil {
-		r.mu.Lock()
-		r.prepared = true
-		r.mu.Unlock()
-	}
-	_ = r.update(func(rec *localstate.Alloc) { // said by update; the next life runs the hooks again
+	settle := func(rec *localstate.Alloc) {
+		r.prepared = err == nil
 		rec.Waited += waited
 		r.waitSince = time.Time{}
 		if err != nil {
 			rec.Refused = r.refusal(err)
 		}
 		r.waiting = ""
-	})
+	}
+	if err == nil && waited < worthWriting {
+		r.mu.Lock()
+		settle(&r.rec)
+		r.mu.Unlock()
+		r.changed()
+	} else {
+		_ = r.update(settle) // said by update; the next life runs the hooks again
+	}
 	for _, n := range r.order {
 		r.tasks[n].AllocReady()
 	}

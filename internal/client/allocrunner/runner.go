@@ -72,6 +72,7 @@ type Runner struct {
 	order     []string // names of tasks, as the job lists them
 	wake      lifecycle.Signal
 	revived   chan string
+	saving    sync.Mutex    // held from a change to its write, so that writes come in the order of changes
 	updated   chan struct{} // holds a token while the tasks have not heard of the newest bundle
 
 	mu       sync.Mutex
@@ -294,16 +295,22 @@ func (r *Runner) judge(f alloc.AllocFacts, now time.Time) (next time.Time) {
 
 // update changes the record, writes it down and tells about it.
 func (r *Runner) update(fn func(*localstate.Alloc)) error {
-	r.mu.Lock()
-	fn(&r.rec)
-	rec := r.rec
-	r.mu.Unlock()
-	err := r.cfg.Store.PutAlloc(&rec)
+	err := r.changeAndSave(fn)
 	if err != nil {
 		r.cfg.Log.Error("an allocation's state could not be written", logkey.Error, err)
 	}
 	r.changed()
 	return err
+}
+
+func (r *Runner) changeAndSave(fn func(*localstate.Alloc)) error {
+	r.saving.Lock()
+	defer r.saving.Unlock()
+	r.mu.Lock()
+	fn(&r.rec)
+	rec := r.rec
+	r.mu.Unlock()
+	return r.cfg.Store.PutAlloc(&rec)
 }
 
 // Report is what the servers are told.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,7 +60,7 @@ func (m *memory) PutTask(_ ids.Alloc, task string, t *localstate.Task) error {
 // scripted is an alloc hook that does what a test says.
 type scripted struct {
 	name string
-	log  *[]string
+	b    *bench
 	pre  func(ctx context.Context, a *hook.Alloc) error
 	post func(ctx context.Context, a *hook.Alloc) error
 }
@@ -67,7 +68,7 @@ type scripted struct {
 func (s *scripted) Name() string { return s.name }
 
 func (s *scripted) Prerun(ctx context.Context, a *hook.Alloc) error {
-	*s.log = append(*s.log, "pre "+s.name)
+	s.b.say("pre " + s.name)
 	if s.pre != nil {
 		return s.pre(ctx, a)
 	}
@@ -75,7 +76,7 @@ func (s *scripted) Prerun(ctx context.Context, a *hook.Alloc) error {
 }
 
 func (s *scripted) Postrun(ctx context.Context, a *hook.Alloc) error {
-	*s.log = append(*s.log, "post "+s.name)
+	s.b.say("post " + s.name)
 	if s.post != nil {
 		return s.post(ctx, a)
 	}
@@ -90,6 +91,7 @@ type bench struct {
 	job   *job.Job
 	hooks []hook.Hook
 	tasks []hook.Hook
+	mu    sync.Mutex
 	log   []string
 	begun time.Time
 	r     *allocrunner.Runner
@@ -102,10 +104,22 @@ func newBench(t *testing.T, tasks ...*job.Task) *bench {
 			RestartPolicy: &job.RestartPolicy{Attempts: 2, Interval: 5 * time.Minute, Delay: 10 * time.Second, Mode: job.RestartFail}}}}}
 }
 
+func (b *bench) say(line string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.log = append(b.log, line)
+}
+
+func (b *bench) said() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.log)
+}
+
 func (b *bench) group() *job.TaskGroup { return b.job.TaskGroups[0] }
 
 func (b *bench) scripted(name string) *scripted {
-	s := &scripted{name: name, log: &b.log}
+	s := &scripted{name: name, b: b}
 	b.hooks = append(b.hooks, s)
 	return s
 }
@@ -161,7 +175,8 @@ func (b *bench) stop() {
 	bundle := b.r.Bundle()
 	a := *bundle.Alloc
 	a.DesiredStatus = alloc.DesiredStop
-	b.r.Update(alloc.Bundle{Alloc: &a, Job: bundle.Job})
+	rec, done := b.r.Update(alloc.Bundle{Alloc: &a, Job: bundle.Job})
+	done(b.store.PutAlloc(rec) == nil)
 	synctest.Wait()
 }
 
@@ -174,7 +189,10 @@ func (b *bench) status(want string) {
 
 func (b *bench) alive(want ...string) {
 	b.t.Helper()
-	if got := b.mock.Alive(); !slices.Equal(got, want) {
+	got := b.mock.Alive()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
 		b.t.Fatalf("after %s alive: %v, want %v; driver: %v", time.Since(b.begun), got, want, b.mock.Log())
 	}
 }
@@ -271,9 +289,9 @@ func TestWaitingForStorageIsNeitherFailureNorRestart(t *testing.T) {
 	story(t, func(t *testing.T) {
 		b := newBench(t, tsk("db", nil))
 		b.group().Update = &job.UpdateStrategy{MinHealthyTime: 10 * time.Second, HealthyDeadline: time.Minute}
-		ready := false
+		var ready atomic.Bool
 		b.scripted("volumes").pre = func(context.Context, *hook.Alloc) error {
-			if ready {
+			if ready.Load() {
 				return nil
 			}
 			return fault.New(fault.NotReady, "", `volume "db"`, "it is held by another allocation")
@@ -288,7 +306,7 @@ func TestWaitingForStorageIsNeitherFailureNorRestart(t *testing.T) {
 		if got := b.events("db", alloc.EventStorageWaiting); len(got) != 1 {
 			t.Errorf("one reason makes one event, got %q", got)
 		}
-		ready = true
+		ready.Store(true)
 		b.after(time.Minute)
 		b.status(alloc.ClientRunning)
 		if st := b.r.Report().TaskStates["db"]; st.Restarts != 0 {
@@ -335,8 +353,8 @@ func TestAFinalRefusalFailsTheAllocAndUnwindsWhatWasDone(t *testing.T) {
 		b.start()
 		b.after(time.Second)
 		b.status(alloc.ClientFailed)
-		if want := []string{"pre dir", "pre volumes", "post network", "post volumes", "post dir"}; !slices.Equal(b.log, want) {
-			t.Errorf("hooks: %v, want %v", b.log, want)
+		if want := []string{"pre dir", "pre volumes", "post network", "post volumes", "post dir"}; !slices.Equal(b.said(), want) {
+			t.Errorf("hooks: %v, want %v", b.said(), want)
 		}
 		if got := b.r.Report().ClientDescription; !strings.Contains(got, "the plugin refused") {
 			t.Errorf("told: %q", got)
@@ -348,9 +366,10 @@ func TestAFinalRefusalFailsTheAllocAndUnwindsWhatWasDone(t *testing.T) {
 func TestCompleteIsNotSaidBeforeEverythingWasLetGo(t *testing.T) {
 	story(t, func(t *testing.T) {
 		b := newBench(t, tsk("db", nil))
-		stuck := true
+		var stuck atomic.Bool
+		stuck.Store(true)
 		b.scripted("volumes").post = func(context.Context, *hook.Alloc) error {
-			if stuck {
+			if stuck.Load() {
 				return fault.New(fault.Busy, "unmount", `volume "db"`, "it is in use")
 			}
 			return nil
@@ -370,7 +389,7 @@ func TestCompleteIsNotSaidBeforeEverythingWasLetGo(t *testing.T) {
 		b.start()
 		b.after(time.Minute)
 		b.status(alloc.ClientRunning)
-		stuck = false
+		stuck.Store(false)
 		b.after(time.Minute)
 		b.status(alloc.ClientComplete)
 		b.end()
@@ -457,9 +476,10 @@ func TestADeadShimIsToldAndTheTaskRestartsByPolicy(t *testing.T) {
 func TestAHandleThatCannotBeWrittenLeavesNoProcess(t *testing.T) {
 	story(t, func(t *testing.T) {
 		b := newBench(t, tsk("db", nil))
-		full := true
+		var full atomic.Bool
+		full.Store(true)
 		b.store.fail = func(_ string, rec *localstate.Task) error {
-			if full && rec.Handle != nil {
+			if full.Load() && rec.Handle != nil {
 				return fault.New(fault.Exhausted, "write", "store", "the disk is full")
 			}
 			return nil
@@ -468,7 +488,7 @@ func TestAHandleThatCannotBeWrittenLeavesNoProcess(t *testing.T) {
 		b.after(time.Second)
 		b.alive()
 		b.status(alloc.ClientPending)
-		full = false
+		full.Store(false)
 		b.after(30 * time.Second)
 		b.status(alloc.ClientRunning)
 		if len(b.mock.Alive()) != 1 {
@@ -566,8 +586,8 @@ func TestAnAllocThatIsToStopBeforeItBeganPreparesNothing(t *testing.T) {
 		b.startWith(rec)
 		b.after(time.Second)
 		b.status(alloc.ClientComplete)
-		if slices.Contains(b.log, "pre volumes") || len(b.mock.Log()) != 0 {
-			t.Errorf("hooks %v, driver %v", b.log, b.mock.Log())
+		if slices.Contains(b.said(), "pre volumes") || len(b.mock.Log()) != 0 {
+			t.Errorf("hooks %v, driver %v", b.said(), b.mock.Log())
 		}
 		b.end()
 	})

@@ -54,8 +54,9 @@ type Config struct {
 
 // Runner runs one task. Run does the work; the other methods give it orders or look at it, from every goroutine.
 type Runner struct {
-	cfg  Config
-	wake lifecycle.Signal
+	cfg    Config
+	wake   lifecycle.Signal
+	saving sync.Mutex // held from a change to its write, so that writes come in the order of changes
 
 	mu     sync.Mutex
 	bundle alloc.Bundle
@@ -201,12 +202,7 @@ func (r *Runner) interruptible(ctx context.Context, step func(context.Context)) 
 // update changes the record, writes it down and tells about it. A record that can't be written stays changed in memory
 // and is written whole at the next change.
 func (r *Runner) update(fn func(*localstate.Task)) error {
-	r.mu.Lock()
-	fn(&r.rec)
-	rec := r.rec
-	rec.State.Events = slices.Clone(rec.State.Events)
-	r.mu.Unlock()
-	err := r.cfg.Save(&rec)
+	err := r.changeAndSave(fn)
 	if err != nil {
 		r.cfg.Log.Error("a task's state could not be written", logkey.Task, r.cfg.Task, logkey.Error, err)
 	}
@@ -215,9 +211,22 @@ func (r *Runner) update(fn func(*localstate.Task)) error {
 	return err
 }
 
-// emit adds an event to the history.
+func (r *Runner) changeAndSave(fn func(*localstate.Task)) error {
+	r.saving.Lock()
+	defer r.saving.Unlock()
+	r.mu.Lock()
+	fn(&r.rec)
+	rec := r.rec
+	r.mu.Unlock()
+	return r.cfg.Save(&rec)
+}
+
+// emit adds an event to the history. It is written with the next change of the record: nobody relies on it.
 func (r *Runner) emit(e *alloc.TaskEvent) {
-	_ = r.update(func(rec *localstate.Task) { addEvent(rec, e) }) // update said it; an event is not relied on
+	r.mu.Lock()
+	addEvent(&r.rec, e)
+	r.mu.Unlock()
+	r.cfg.Changed()
 }
 
 func addEvent(rec *localstate.Task, e *alloc.TaskEvent) {

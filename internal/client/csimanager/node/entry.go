@@ -40,6 +40,9 @@ type Staging struct {
 	Args     Args
 	HostPath string // as the agent sees it
 	TaskPath string // as it was sent to the plugin
+	// Mounts are what was mounted at or beneath HostPath after the plugin's OK, as "path device". When one of them goes,
+	// the staging is lost: a publication made from it would show the bare directory.
+	Mounts []string
 	// ExpandTo asks for NodeExpandVolume to this size in bytes; ExpandedTo is what was reached.
 	ExpandTo   int64
 	ExpandedTo int64
@@ -65,6 +68,7 @@ type Publication struct {
 func (e *Entry) clone() *Entry {
 	c := *e
 	c.Staging.Args = e.Staging.Args.clone()
+	c.Staging.Mounts = slices.Clone(e.Staging.Mounts)
 	c.Pubs = make(map[ids.Alloc]*Publication, len(e.Pubs))
 	for id, p := range e.Pubs {
 		pc := *p

@@ -11,24 +11,34 @@ import (
 	"berth/internal/base/logkey"
 	"berth/internal/base/reconcile"
 	"berth/internal/client/csimanager"
+	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
+	"berth/internal/port/csi"
+	"berth/internal/port/hostfs"
 	"berth/internal/port/kv"
 	"berth/internal/wire"
 )
 
 // Config wires a keeper.
 type Config struct {
-	Store     *kv.Store
-	Codec     kv.Codec
-	Boot      string // kernel boot id
+	Store *kv.Store
+	Codec kv.Codec
+	Boot  string // kernel boot id
+	// DataDir is searched for stagings and publications of which the store knows nothing; empty: nothing is searched.
+	DataDir   string
 	Plugins   csimanager.Plugins
 	Processes csimanager.ProcessGate
 	Armed     csimanager.ArmedGate
 	// Known reports whether the client still runs or restores the alloc; a want of an unknown alloc is withdrawn once
 	// the node is armed.
-	Known    func(ids.Alloc) bool
-	Parallel int // volumes worked on at once; 0: 16
-	Log      *slog.Logger
+	Known func(ids.Alloc) bool
+	// Lost is told when a publication under a living alloc is found dead: the tasks that use the volume block of this
+	// alias must restart by their policy. It must not wait, nor call the keeper. nil: nobody is told.
+	Lost func(alloc ids.Alloc, alias, reason string)
+	// Unreported is for nodes without servers: what is made needs nobody's notice.
+	Unreported bool
+	Parallel   int // volumes worked on at once; 0: 16
+	Log        *slog.Logger
 }
 
 // Keeper makes, verifies and undoes stagings and publications. It never gives up and can say what it waits for.
@@ -40,61 +50,84 @@ type Keeper struct {
 	vols    map[volume.StagingKey]*lane
 }
 
-// lane is an entry with what lives in memory only.
-type lane struct {
-	entry         *Entry
-	dirty         bool // entry differs from the store
-	reported      bool // the servers have the present state
-	grants        map[ids.Alloc]wire.Grant
-	refused       map[ids.Alloc]error
-	stageRefused  error
-	expandRefused error
-	status        string // what it does or waits for
-	lastErr       error
-	call          sync.Mutex // held during every node call of the volume: one in flight per (plugin, volume, node)
-}
-
 // New returns a keeper with the entries of the store loaded: what another boot made is Uncertain, what this boot made is
-// verified in the mount table. Damaged records are named in the error and kept; the others work.
+// verified in the mount table. A damaged record is kept; what it was about is found again by the id files.
 func New(cfg Config) (*Keeper, error) {
 	if cfg.Parallel == 0 {
 		cfg.Parallel = 16
 	}
 	k := &Keeper{cfg: cfg, vols: map[volume.StagingKey]*lane{}}
-	k.loop = reconcile.New(reconcile.Config{Name: "node volumes", Parallel: cfg.Parallel, Log: cfg.Log}, k.work)
+	k.loop = reconcile.New(reconcile.Config{Name: "node volumes", Parallel: cfg.Parallel}, k.work)
 	if err := k.load(); err != nil {
 		return nil, err
 	}
-	if err := k.Verify(); err != nil {
+	if err := k.adoptStrangers(); err != nil {
 		return nil, err
 	}
-	return k, nil
+	return k, k.verify()
 }
 
 // Run turns the keeper until ctx ends. Calls under way are abandoned as Uncertain; the next life repeats them.
 func (k *Keeper) Run(ctx context.Context) error {
-	k.markAll()
 	return lifecycle.RunAll(ctx, map[string]func(context.Context) error{
 		"volumes": k.loop.Run,
 		"gates":   k.watchGates,
+		"mounts":  func(ctx context.Context) error { return hostfs.WatchTable(ctx, k.Verify) },
 	})
 }
 
-// watchGates marks every entry when something that the flow depends on changed.
+// watchGates marks every entry when something that the flow depends on changed. Pauses after failures are the lanes': a
+// mark does not cut them short, another life of the plugin does.
 func (k *Keeper) watchGates(ctx context.Context) error {
+	lives := map[ids.Plugin]*csi.Client{}
 	for {
 		plugins, processes, armed := k.cfg.Plugins.Changed(), k.cfg.Processes.Changed(), k.cfg.Armed.Changed()
 		k.withdrawUnknown()
+		if k.newLives(lives) {
+			k.Verify()
+		}
 		k.markAll()
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-plugins:
-			if err := k.Verify(); err != nil {
-				k.cfg.Log.Error("the mount table cannot be read; publications are not verified", logkey.Error, err)
-			}
 		case <-processes:
 		case <-armed:
+		}
+	}
+}
+
+// newLives compares the plugins' connections with those seen last and lets the volumes of a plugin that came back, or
+// went, be tried at once. It tells whether there was any.
+func (k *Keeper) newLives(lives map[ids.Plugin]*csi.Client) (found bool) {
+	k.mu.Lock()
+	plugins := map[ids.Plugin]*csi.Client{}
+	for key := range k.vols {
+		plugins[key.Plugin] = nil
+	}
+	k.mu.Unlock()
+	for id := range plugins {
+		if conn, err := k.cfg.Plugins.Use(id, plugin.RoleNode); err == nil {
+			plugins[id] = conn.Client
+			conn.Release()
+		}
+		was, seen := lives[id]
+		if seen && was == plugins[id] {
+			continue
+		}
+		lives[id], found = plugins[id], true
+		k.retryAll(id)
+	}
+	return found
+}
+
+func (k *Keeper) retryAll(id ids.Plugin) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for key, l := range k.vols {
+		if key.Plugin == id {
+			clear(l.retries)
+			l.expandRefused = nil
 		}
 	}
 }
@@ -103,7 +136,7 @@ func (k *Keeper) markAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for key, l := range k.vols {
-		if !l.entry.quiet() {
+		if !l.entry.quiet() || l.dirty {
 			k.loop.Mark(key)
 		}
 	}
@@ -114,16 +147,31 @@ func (k *Keeper) withdrawUnknown() {
 	if !k.cfg.Armed.Armed() {
 		return
 	}
+	for _, key := range k.wants() {
+		if k.cfg.Known(key.Alloc) {
+			continue
+		}
+		k.cfg.Log.Warn("withdrawing the want of an allocation that is not here", logkey.Alloc, key.Alloc, logkey.Volume, key.ExternalID)
+		k.mu.Lock()
+		if l := k.vols[key.StagingKey]; l != nil {
+			l.withdraw(key.Alloc)
+		}
+		k.mu.Unlock()
+	}
+}
+
+func (k *Keeper) wants() []volume.PublicationKey {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	var out []volume.PublicationKey
 	for key, l := range k.vols {
 		for id, p := range l.entry.Pubs {
-			if p.Wanted && !k.cfg.Known(id) {
-				k.cfg.Log.Warn("withdrawing the want of an allocation that is not here", logkey.Alloc, id, logkey.Volume, key.ExternalID)
-				p.Wanted, l.dirty, l.reported = false, true, false
+			if p.Wanted {
+				out = append(out, volume.PublicationKey{StagingKey: key, Alloc: id})
 			}
 		}
 	}
+	return out
 }
 
 // MountVolume implements csimanager.VolumeMounter.
@@ -156,54 +204,11 @@ func (k *Keeper) want(g wire.Grant) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l := k.lane(g.Key.StagingKey, g.Volume)
-	args := argsOf(g)
-	if l.entry.Staging.Presence.Exists() && !l.entry.Staging.Args.equal(args) {
-		if err := l.adopt(g, args); err != nil {
-			return err
-		}
+	if err := l.want(g); err != nil {
+		return err
 	}
-	p := l.entry.Pubs[g.Key.Alloc]
-	if p == nil {
-		p = &Publication{}
-		l.entry.Pubs[g.Key.Alloc] = p
-	}
-	if !p.Wanted || p.Epoch != g.Epoch || p.Alias != g.Alias || p.ReadOnly != g.ReadOnly || p.Generation != g.Generation {
-		p.Wanted, p.Epoch, p.Alias, p.ReadOnly, p.Generation = true, g.Epoch, g.Alias, g.ReadOnly, g.Generation
-		l.dirty, l.reported = true, false
-	}
-	if g.ExpandNode && g.Capacity > l.entry.Staging.ExpandTo {
-		l.entry.Staging.ExpandTo, l.dirty = g.Capacity, true
-	}
-	l.grants[g.Key.Alloc] = g
-	delete(l.refused, g.Key.Alloc)
-	l.stageRefused, l.expandRefused = nil, nil
+	k.changed.Notify() // the reporter tells the servers
 	return nil
-}
-
-// adopt decides what a want with other arguments than the present staging's means: another attachment makes the staging
-// lost; another use beside a living one is refused, because the specification forbids it (NodePublishVolume).
-func (l *lane) adopt(g wire.Grant, args Args) error {
-	if l.entry.Staging.Args.Generation != args.Generation || !l.othersWant(g.Key.Alloc) {
-		l.entry.Staging.Presence, l.dirty, l.reported = volume.Lost, true, false
-		return nil
-	}
-	return fault.WithHint(fault.New(fault.Conflict, "mount", describeKey(g.Key.StagingKey),
-		"it is in use on this node with another access mode, attachment mode or other mount options"),
-		"use the same modes and mount_options in every job that shares the volume")
-}
-
-func (l *lane) othersWant(me ids.Alloc) bool {
-	for id, p := range l.entry.Pubs {
-		if id != me && (p.Wanted || p.Presence.Exists()) {
-			return true
-		}
-	}
-	return false
-}
-
-func argsOf(g wire.Grant) Args {
-	return Args{AccessMode: g.AccessMode, AttachmentMode: g.AttachmentMode, MountOptions: g.MountOptions,
-		VolumeContext: g.VolumeContext, PublishContext: g.PublishContext, Generation: g.Generation}.clone()
 }
 
 // look tells whether a want is fulfilled, what it waits for, or why it never will be.
@@ -234,11 +239,8 @@ func (k *Keeper) look(g wire.Grant) (info csimanager.MountInfo, why string, err 
 // UnmountVolume implements csimanager.VolumeMounter.
 func (k *Keeper) UnmountVolume(ctx context.Context, key volume.PublicationKey) error {
 	k.mu.Lock()
-	if l := k.vols[key.StagingKey]; l != nil && l.entry.Pubs[key.Alloc] != nil && l.entry.Pubs[key.Alloc].Wanted {
-		l.entry.Pubs[key.Alloc].Wanted, l.dirty, l.reported = false, true, false
-		delete(l.grants, key.Alloc)
-		delete(l.refused, key.Alloc)
-		l.stageRefused = nil
+	if l := k.vols[key.StagingKey]; l != nil {
+		l.withdraw(key.Alloc)
 	}
 	k.mu.Unlock()
 	k.loop.Mark(key.StagingKey)
@@ -267,8 +269,8 @@ func (k *Keeper) letGo(key volume.PublicationKey) (bool, string) {
 	p := l.entry.Pubs[key.Alloc]
 	gone := p == nil || !p.Presence.Exists()
 	free := !l.entry.Staging.Presence.Exists() || l.entry.published() || l.entry.wanted()
-	if gone && free {
-		return true, ""
+	if gone && free && !l.dirty {
+		return true, "" // and it is on disk
 	}
 	if l.lastErr != nil {
 		return false, l.lastErr.Error()
@@ -300,11 +302,4 @@ func (k *Keeper) lane(key volume.StagingKey, id volume.ID) *lane {
 		l.entry.Volume, l.dirty = id, true
 	}
 	return l
-}
-
-func newLane(e *Entry) *lane {
-	if e.Pubs == nil {
-		e.Pubs = map[ids.Alloc]*Publication{}
-	}
-	return &lane{entry: e, grants: map[ids.Alloc]wire.Grant{}, refused: map[ids.Alloc]error{}}
 }

@@ -23,14 +23,21 @@ type Step struct {
 	Alloc ids.Alloc // of Unpublish and Publish
 }
 
+func (s Step) making() bool { return s.Verb == Stage || s.Verb == Publish }
+
 // Facts are what the world says, read anew for each pass.
 type Facts struct {
 	// Armed: this node knows what the servers want, so undoing is safe.
 	Armed bool
-	// Gone holds the allocs whose processes are proven gone.
+	// Gone holds the allocs whose processes are proven gone for good.
 	Gone map[ids.Alloc]bool
+	// Idle holds the allocs of which no process lives now and none starts before its volume is back.
+	Idle map[ids.Alloc]bool
 	// Granted holds the allocs that asked in this life of the agent: only they bring the secrets that a call may need.
 	Granted map[ids.Alloc]bool
+	// Noted holds the allocs whose want the servers have taken note of. What they have not heard of is never made: their
+	// silence about a node would else be taken for the node's having let go.
+	Noted map[ids.Alloc]bool
 	// Refused holds the publications that the plugin refused for good; they are not tried again until wanted anew.
 	Refused map[ids.Alloc]bool
 	// StageRefused: the plugin refused the staging for good.
@@ -48,6 +55,7 @@ const (
 	WaitArmed     Wait = "waiting until the servers have said which allocations belong here"
 	WaitProcesses Wait = "waiting for the allocation's processes to end"
 	WaitGrant     Wait = "waiting for the allocation to ask for its volume again"
+	WaitNoted     Wait = "waiting until the servers have taken note"
 	WaitRefused   Wait = "refused by the plugin"
 )
 
@@ -58,10 +66,11 @@ const (
 //     before the processes of its alloc are gone;
 //   - the staging is undone when no publication is left and nothing is wanted, or when it is lost;
 //   - the staging is made before any publication, and a publication is made when wanted and not present;
-//   - uncertain counts as present for undoing and as absent for making.
+//   - nothing is made that the servers have not taken note of;
+//   - uncertain counts as present for undoing and as absent for making; lost stays lost until it is undone.
 func Next(e *Entry, f Facts) (steps []Step, wait Wait) {
 	steps, wait = undo(e, f)
-	if len(steps) > 0 || wait != WaitNothing && e.Staging.Presence == volume.Lost {
+	if e.Staging.Presence == volume.Lost {
 		return steps, wait
 	}
 	made, makeWait := build(e, f)
@@ -86,7 +95,7 @@ func undo(e *Entry, f Facts) (steps []Step, wait Wait) {
 		switch {
 		case !f.Armed:
 			wait = WaitArmed
-		case !f.Gone[id]:
+		case !f.Gone[id] && !(p.Wanted && f.Idle[id]):
 			wait = WaitProcesses
 		default:
 			steps = append(steps, Step{Verb: Unpublish, Alloc: id})
@@ -109,14 +118,16 @@ func build(e *Entry, f Facts) (steps []Step, wait Wait) {
 		switch {
 		case f.StageRefused:
 			return nil, WaitRefused
-		case e.granted(f) == "":
+		case e.granted(Facts{Granted: f.Granted, Noted: f.Granted}) == "":
 			return nil, WaitGrant
+		case e.granted(f) == "":
+			return nil, WaitNoted
 		}
 		return []Step{{Verb: Stage}}, WaitNothing
 	}
 	grow := e.Staging.ExpandTo > e.Staging.ExpandedTo && !f.ExpandRefused
 	if grow && !e.Staging.Skip {
-		return []Step{{Verb: Expand}}, WaitNothing
+		steps = append(steps, Step{Verb: Expand})
 	}
 	for _, id := range e.allocs() {
 		p := e.Pubs[id]
@@ -126,20 +137,23 @@ func build(e *Entry, f Facts) (steps []Step, wait Wait) {
 			wait = WaitRefused
 		case !f.Granted[id]:
 			wait = WaitGrant
+		case !f.Noted[id]:
+			wait = WaitNoted
 		default:
 			steps = append(steps, Step{Verb: Publish, Alloc: id})
 		}
 	}
-	if grow && len(steps) == 0 && e.presentPublication() != "" {
-		return []Step{{Verb: Expand}}, WaitNothing
+	if grow && e.Staging.Skip && e.presentPublication() != "" {
+		steps = append(steps, Step{Verb: Expand})
 	}
 	return steps, wait
 }
 
-// granted names one alloc that wants the volume and has asked for it in this life of the agent.
+// granted names one alloc that wants the volume, has asked for it in this life of the agent, and is known to the servers
+// to want it.
 func (e *Entry) granted(f Facts) ids.Alloc {
 	for _, id := range e.allocs() {
-		if e.Pubs[id].Wanted && f.Granted[id] {
+		if e.Pubs[id].Wanted && f.Granted[id] && f.Noted[id] {
 			return id
 		}
 	}
@@ -156,15 +170,32 @@ func (e *Entry) presentPublication() ids.Alloc {
 	return ""
 }
 
-// intend writes the intent of a step into the entry and returns what the presence was before it.
+// intend writes the intent of a step into the entry and returns what the presence was before it. What is lost stays lost
+// while it is undone: a call whose end is unknown must be repeated, never be taken for a reason to make it again. The
+// last unpublishing writes the intent of the unstaging that follows it, so that both share one transaction.
 func intend(e *Entry, s Step) volume.Presence {
 	target := e.presenceOf(s)
 	if target == nil {
 		return volume.Present
 	}
 	before := *target
-	*target = volume.Uncertain
+	if before != volume.Lost || s.making() {
+		*target = volume.Uncertain
+	}
+	if s.Verb == Unpublish && e.last(s.Alloc) && !e.wanted() && e.Staging.Presence == volume.Present {
+		e.Staging.Presence = volume.Uncertain
+	}
 	return before
+}
+
+// last reports whether no other publication than the alloc's can exist.
+func (e *Entry) last(alloc ids.Alloc) bool {
+	for id, p := range e.Pubs {
+		if id != alloc && p.Presence.Exists() {
+			return false
+		}
+	}
+	return true
 }
 
 // outcome is what a call came to.
@@ -172,9 +203,10 @@ type outcome uint8
 
 const (
 	worked  outcome = iota // the plugin said OK and the mount table agrees as far as it can
-	refused                // the plugin said no: this call did nothing
+	refused                // the plugin said no, or was never asked: this call did nothing
 	unknown                // the end of the call is not known
 	missing                // the plugin said OK and the mount table disagrees
+	other                  // the plugin has made it otherwise: undo first
 )
 
 // conclude writes the end of a step into the entry. before is what intend returned.
@@ -183,18 +215,17 @@ func conclude(e *Entry, s Step, before volume.Presence, o outcome) {
 	if target == nil {
 		return
 	}
-	making := s.Verb == Stage || s.Verb == Publish
 	switch {
-	case o == worked && making:
+	case o == worked && s.making():
 		*target = volume.Present
 	case o == worked:
 		*target = volume.Absent
-	case o == refused && making && before == volume.Absent:
-		*target = volume.Absent // nothing had been begun before, and this call did nothing
-	case o == refused && !making:
-		*target = before
-	case o == missing && making:
-		*target = volume.Lost // OK without effect: undo, then make again
+	case o == refused && (!s.making() || before == volume.Absent):
+		*target = before // nothing new was begun, and this call did nothing
+	case (o == missing || o == other) && s.making():
+		*target = volume.Lost // undo, then make again
+	case !s.making() && before == volume.Lost:
+		*target = volume.Lost
 	default:
 		*target = volume.Uncertain
 	}
