@@ -123,7 +123,7 @@ func (p *pusher) run(ctx context.Context) error {
 func (p *pusher) take() []ids.Alloc {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.busy = false
+	wasBusy := p.busy
 	batch := slices.Sorted(maps.Keys(p.dirty))
 	if len(batch) > pushBatch {
 		batch = batch[:pushBatch]
@@ -132,8 +132,8 @@ func (p *pusher) take() []ids.Alloc {
 		delete(p.dirty, id)
 	}
 	p.busy = len(batch) > 0
-	if !p.busy {
-		p.wake.Notify() // whoever waits until all is told
+	if wasBusy && !p.busy {
+		p.wake.Notify() // whoever waits until all is told; only once, because the loop itself hears it too
 	}
 	return batch
 }
