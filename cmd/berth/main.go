@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
 	"syscall"
 
 	"berth/internal/agent"
@@ -100,6 +99,6 @@ func runLocalCSI(ctx context.Context, args []string) int {
 }
 
 func fail(err error) int {
-	fmt.Fprintln(os.Stderr, "Error: "+strings.TrimSpace(err.Error()))
+	fmt.Fprintln(os.Stderr, "Error:", err)
 	return 1
 }
