@@ -41,7 +41,7 @@ func (p *placer) commit(w diff.Place, c *rank.Candidate) {
 		previous = w.Previous.ID
 	}
 	a := &alloc.Alloc{
-		ID:        ids.Alloc(derive(string(r.eval.ID), string(r.job.Namespace), string(r.job.ID), p.group.Name, fmt.Sprint(w.Index), string(w.Node), string(previous))),
+		ID:        ids.Alloc(derive(string(r.eval.ID), string(r.job.Namespace), string(r.job.ID), p.group.Name, fmt.Sprint(w.Index), string(w.Node), string(previous), fmt.Sprint(p.lives[w.Index]))),
 		Namespace: r.job.Namespace, Eval: r.eval.ID, Name: fmt.Sprintf("%s.%s[%d]", r.job.ID, p.group.Name, w.Index),
 		Node: n.ID, NodeName: n.Name, Job: r.job.ID, JobVersion: r.job.Version, JobCreateIndex: r.job.CreateIndex, JobType: r.job.Type,
 		TaskGroup: p.group.Name, Index: w.Index, DesiredStatus: alloc.DesiredRun, ClientStatus: alloc.ClientPending, PreviousAlloc: previous,

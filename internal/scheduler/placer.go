@@ -36,6 +36,7 @@ type placer struct {
 	next     int // of the candidates in the order of the seed
 	sample   int
 	tally    *tally
+	lives    map[int]int // how many allocs each index had, so that every one of them has an id of its own
 }
 
 // entry is a node that was looked at. Candidate nil: a filter refused it.
@@ -50,6 +51,10 @@ func newPlacer(r *run, g *groupRun) *placer {
 	req := &filter.Request{Job: r.job, Group: g.group}
 	p.static = filter.Prepare(req, filter.Static(r.job.Region)...)
 	p.hasCSI = p.csi.Prepare(req)
+	p.lives = map[int]int{}
+	for _, a := range g.allocs {
+		p.lives[a.Index]++
+	}
 	for _, v := range g.group.CSIVolumes() {
 		p.perAlloc = p.perAlloc || v.PerAlloc
 	}

@@ -86,6 +86,7 @@ func (r *run) reconcile() []*groupRun {
 	if !r.job.Stopped() {
 		for _, g := range r.job.TaskGroups {
 			out = append(out, &groupRun{name: g.Name, group: g, allocs: byGroup[g.Name]})
+			r.out.Queued[g.Name] = 0
 			delete(byGroup, g.Name)
 		}
 	}

@@ -71,16 +71,6 @@ func (c *CSI) Home() ids.Node {
 	return ""
 }
 
-// Topologies returns where the most tightly bound volume can be reached from and by which plugin; nil: everywhere.
-func (c *CSI) Topologies() (ids.Plugin, []plugin.Topology) {
-	for _, w := range c.wants {
-		if w.volume != nil && len(w.volume.Status.Topologies) > 0 {
-			return w.volume.Spec.Plugin, w.volume.Status.Topologies
-		}
-	}
-	return "", nil
-}
-
 func instance(n *node.Node, p ids.Plugin) (ready, known *plugin.Instance) {
 	for _, i := range n.CSI {
 		if i.Plugin != p || i.Role != plugin.RoleNode {
