@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"berth/internal/model/alloc"
 )
@@ -92,5 +95,25 @@ func TestAnAllocThatIsLeftOutOfTheSetIsKeptUntilTheServersConfirmThatTheyDontKno
 	eventually(t, "it is forgotten", func() bool { return !c.Known(id) })
 	if gone, why := c.Processes().ProcessesGone(id); !gone {
 		t.Errorf("its processes are not said to be gone: %s", why)
+	}
+}
+
+func TestAnIdleNodeUsesNoProcessor(t *testing.T) {
+	r := newRig(t)
+	c := r.start()
+	id := r.servers.place(service(task("web", nil)))
+	eventually(t, "it runs", func() bool { return r.servers.status(id) == alloc.ClientRunning })
+	eventually(t, "the node is armed", c.Armed().Armed)
+	used := func() time.Duration {
+		var u unix.Rusage
+		if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	before := used()
+	time.Sleep(500 * time.Millisecond)
+	if spent := used() - before; spent > 150*time.Millisecond {
+		t.Errorf("an idle node used a processor for %s of 500ms", spent)
 	}
 }

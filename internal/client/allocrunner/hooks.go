@@ -25,7 +25,7 @@ func (r *Runner) prerun(ctx context.Context) {
 		r.mu.Unlock()
 		return // it was to stop before it began: there is nothing to prepare
 	}
-	r.waitSince = begun
+	r.wait.since = begun
 	budget := r.cfg.StorageTimeout - r.rec.Waited
 	r.mu.Unlock()
 	wctx, cancel := ctx, context.CancelFunc(func() {})
@@ -37,18 +37,18 @@ func (r *Runner) prerun(ctx context.Context) {
 	waited := time.Since(begun)
 	if ctx.Err() != nil {
 		r.mu.Lock()
-		r.rec.Waited, r.waitSince = r.rec.Waited+waited, time.Time{}
+		r.rec.Waited, r.wait.since = r.rec.Waited+waited, time.Time{}
 		r.mu.Unlock()
 		return
 	}
 	settle := func(rec *localstate.Alloc) {
 		r.prepared = err == nil
 		rec.Waited += waited
-		r.waitSince = time.Time{}
+		r.wait.since = time.Time{}
 		if err != nil {
 			rec.Refused = r.refusal(err)
 		}
-		r.waiting = ""
+		r.wait.reason = ""
 	}
 	if err == nil && waited < worthWriting {
 		r.mu.Lock()
@@ -74,8 +74,8 @@ func (r *Runner) anyStarted() bool {
 
 // refusal is why the alloc fails. The caller holds the lock.
 func (r *Runner) refusal(err error) string {
-	if fault.Has(err, fault.Timeout) && r.waiting != "" {
-		return fmt.Sprintf("waited %s: %s", r.cfg.StorageTimeout, r.waiting)
+	if fault.Has(err, fault.Timeout) && r.wait.reason != "" {
+		return fmt.Sprintf("waited %s: %s", r.cfg.StorageTimeout, r.wait.reason)
 	}
 	return err.Error()
 }
@@ -119,7 +119,7 @@ func refusedForGood(err error) bool {
 func (r *Runner) say(err error) {
 	text := err.Error()
 	r.mu.Lock()
-	same := r.waiting == text
+	same := r.wait.reason == text
 	r.mu.Unlock()
 	if !same {
 		r.emit(&alloc.TaskEvent{Type: alloc.EventStorageWaiting, DisplayMessage: text, Message: text})
@@ -130,7 +130,7 @@ func (r *Runner) say(err error) {
 func (r *Runner) emit(e *alloc.TaskEvent) {
 	if e.Type == alloc.EventStorageWaiting {
 		r.mu.Lock()
-		r.waiting = e.DisplayMessage
+		r.wait.reason = e.DisplayMessage
 		r.mu.Unlock()
 	}
 	for _, n := range r.order {

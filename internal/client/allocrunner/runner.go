@@ -78,13 +78,17 @@ type Runner struct {
 	mu       sync.Mutex
 	rec      localstate.Alloc
 	prepared bool
-	// waitSince is when the hooks before the first task began to wait; zero when they don't run.
-	waitSince time.Time
-	waiting   string // what for
-	stopAt    time.Time
-	force     bool
-	ended     bool   // it is proven that no process is left, and none will be started
-	handling  string // what keeps the hooks after the last task from succeeding
+	wait     waiting
+	stopAt   time.Time
+	force    bool
+	ended    bool   // it is proven that no process is left, and none will be started
+	handling string // what keeps the hooks after the last task from succeeding
+}
+
+// waiting is what the hooks before the first task wait for.
+type waiting struct {
+	since  time.Time // when they began; zero when they don't run
+	reason string
 }
 
 // New returns a runner that does nothing before Run. A job without the alloc's group is refused.
@@ -281,8 +285,8 @@ func (r *Runner) judge(f alloc.AllocFacts, now time.Time) (next time.Time) {
 		return time.Time{}
 	}
 	waited := r.rec.Waited
-	if !r.waitSince.IsZero() {
-		waited += now.Sub(r.waitSince)
+	if !r.wait.since.IsZero() {
+		waited += now.Sub(r.wait.since)
 	}
 	verdict, next := alloc.Health(alloc.HealthFacts{Now: now, Begun: r.rec.Begun, Waited: waited, Update: r.group().Update, AllocFacts: f})
 	r.mu.Unlock()
@@ -325,8 +329,8 @@ func (r *Runner) Report() *alloc.Alloc {
 		a.ClientDescription = r.rec.Refused
 	case !r.rec.Released && r.handling != "":
 		a.ClientDescription = r.handling
-	case a.ClientStatus == alloc.ClientPending && r.waiting != "":
-		a.ClientDescription = r.waiting
+	case a.ClientStatus == alloc.ClientPending && r.wait.reason != "":
+		a.ClientDescription = r.wait.reason
 	}
 	for _, n := range r.order {
 		a.TaskStates[n] = r.tasks[n].State()
