@@ -16,7 +16,7 @@ import (
 func (p *placer) fail(t *tally) {
 	out := &p.run.out
 	out.Queued[p.group.Name]++
-	out.Storage = out.Storage || p.hasCSI
+	out.Storage = out.Storage || p.csi != nil
 	first := out.Failed[p.group.Name]
 	if first == nil {
 		out.Failed[p.group.Name] = t.failure()

@@ -38,7 +38,7 @@ func (p *placer) check(n *node.Node) (filter.Filter, string) {
 	if f, key := p.static.Check(n); key != "" {
 		return f, key
 	}
-	if p.hasCSI && !p.perAlloc {
+	if p.csi != nil && !p.perAlloc {
 		if key := p.csi.Check(n); key != "" {
 			return p.csi, key
 		}

@@ -23,8 +23,7 @@ type placer struct {
 	run      *run
 	group    *job.TaskGroup
 	static   filter.Chain
-	csi      *filter.CSI
-	hasCSI   bool
+	csi      *filter.CSI // nil: the group has no CSI volume
 	perAlloc bool
 	apart    bool // distinct_hosts or distinct_property
 	assuming bool // that what is ending has ended
@@ -47,10 +46,12 @@ type entry struct {
 }
 
 func newPlacer(r *run, g *groupRun) *placer {
-	p := &placer{run: r, group: g.group, seen: map[ids.Node]*entry{}, tally: newTally(r.nodes), csi: filter.NewCSI(r.ledger)}
+	p := &placer{run: r, group: g.group, seen: map[ids.Node]*entry{}, tally: newTally(r.nodes)}
 	req := &filter.Request{Job: r.job, Group: g.group}
 	p.static = filter.Prepare(req, filter.Static(r.job.Region)...)
-	p.hasCSI = p.csi.Prepare(req)
+	if csi := filter.NewCSI(r.ledger); csi.Prepare(req) {
+		p.csi = csi
+	}
 	p.lives = map[int]int{}
 	for _, a := range g.allocs {
 		p.lives[a.Index]++
@@ -140,7 +141,7 @@ func (p *placer) find(w diff.Place) (*rank.Candidate, *tally) {
 // leave notes that a successor comes when what is in its way has ended by itself.
 func (p *placer) leave() {
 	p.run.out.Leaving = true
-	p.run.out.Storage = p.run.out.Storage || p.hasCSI
+	p.run.out.Storage = p.run.out.Storage || p.csi != nil
 }
 
 func (p *placer) release(a *alloc.Alloc) {
@@ -164,7 +165,7 @@ func (p *placer) reconsider(id ids.Node) {
 // fitsOnceEnded tells whether the alloc would find a place if what is ending, its predecessor before all, had ended: its
 // ports are held until its processes are gone, and the mode of its volumes until they are let go.
 func (p *placer) fitsOnceEnded(w diff.Place) bool {
-	refused := p.hasCSI && p.csi.Refused() != nil
+	refused := p.csi != nil && p.csi.Refused() != nil
 	if !refused && w.Previous == nil {
 		return false
 	}
@@ -176,7 +177,7 @@ func (p *placer) fitsOnceEnded(w diff.Place) bool {
 	}()
 	var c *rank.Candidate
 	switch {
-	case p.hasCSI && p.csi.Refused() != nil:
+	case p.csi != nil && p.csi.Refused() != nil:
 	case refused:
 		c, _ = p.choose(w)
 	default:
@@ -191,7 +192,7 @@ func (p *placer) fitsOnceEnded(w diff.Place) bool {
 
 // choose returns the best candidate, taken out of the queue, or the tally of refusals.
 func (p *placer) choose(w diff.Place) (*rank.Candidate, *tally) {
-	if p.hasCSI {
+	if p.csi != nil {
 		if refused := p.csi.Refused(); refused != nil {
 			t := p.tally.clone()
 			t.refuseAll(refused)
@@ -206,7 +207,7 @@ func (p *placer) choose(w diff.Place) (*rank.Candidate, *tally) {
 			return c, nil
 		}
 	}
-	if p.hasCSI {
+	if p.csi != nil {
 		if home := p.csi.Home(); home != "" {
 			return p.exactly(w, home)
 		}
@@ -330,7 +331,7 @@ func (p *placer) refusal(c *rank.Candidate) (filter.Filter, string) {
 			return p.run.distinct, key
 		}
 	}
-	if p.hasCSI {
+	if p.csi != nil {
 		if key := p.csi.Check(n); key != "" {
 			return p.csi, key
 		}
