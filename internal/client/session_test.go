@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,9 +14,11 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/client"
 	"berth/internal/client/fingerprint"
+	"berth/internal/client/localstate"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/port/driver"
+	"berth/internal/port/kv"
 )
 
 func TestWhenTheServersAreSilentEverythingGoesOnAndNothingIsUndone(t *testing.T) {
@@ -240,4 +243,33 @@ func TestTerminalAllocsAreCollectedOnRequest(t *testing.T) {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
+}
+
+func TestAnAllocWithADamagedRecordIsNeitherStartedNorTakenForGone(t *testing.T) {
+	r := newRig(t)
+	first := r.start()
+	id := r.servers.place(service(task("web", nil)))
+	eventually(t, "it runs", func() bool { return r.servers.status(id) == alloc.ClientRunning })
+	first.stop()
+	db, err := kv.Open(filepath.Join(r.dir, "client/client.db"), localstate.Codec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *kv.Tx) error { return tx.Put("client-allocs", string(id), map[string]int{"Nonsense": 1}) })
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+
+	second := r.start()
+	other := r.servers.place(service(task("other", nil)))
+	eventually(t, "other allocs run", func() bool { return r.servers.status(other) == alloc.ClientRunning })
+	if got := count(r.mock.Log(), "start web.1"); got != 1 || !slices.Contains(r.mock.Alive(), "web.1") {
+		t.Errorf("the task was touched: %v", r.mock.Log())
+	}
+	if gone, why := second.Processes().ProcessesGone(id); gone || !strings.Contains(why, "damaged") {
+		t.Errorf("its processes: gone %v, %q", gone, why)
+	}
+	if !second.Known(id) {
+		t.Error("it is not known any more: its volumes would be let go")
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/logkey"
 	"berth/internal/client/localstate"
 	"berth/internal/model/alloc"
 )
@@ -16,6 +17,10 @@ func (r *Runner) Update(b alloc.Bundle) (rec *localstate.Alloc, done func(writte
 	r.mu.Lock()
 	c := r.rec
 	r.mu.Unlock()
+	if missing := r.missingTask(b); missing != "" {
+		r.cfg.Log.Error("the servers changed a running allocation's job so that a task of it is gone; the job stays as it was", logkey.Task, missing)
+		b.Job = c.Bundle.Job
+	}
 	c.Bundle = b
 	return &c, func(written bool) {
 		if written {
@@ -33,6 +38,17 @@ func (r *Runner) Update(b alloc.Bundle) (rec *localstate.Alloc, done func(writte
 		}
 		r.changed()
 	}
+}
+
+// missingTask names a task that runs here and that a newer job no longer describes.
+func (r *Runner) missingTask(b alloc.Bundle) string {
+	group := b.Job.Group(b.Alloc.TaskGroup)
+	for _, n := range r.order {
+		if group == nil || group.Task(n) == nil {
+			return n
+		}
+	}
+	return ""
 }
 
 // Stop ends the alloc because the agent decided so; the reason is for people. With force poststop tasks are ended too.

@@ -441,6 +441,9 @@ func TestARestartOfTheAgentFindsTheTaskAndCountsNothing(t *testing.T) {
 		}
 		b.mock.SetRecoverErr(nil)
 		b.after(time.Minute)
+		if got := b.events("db", alloc.EventRecovered); len(got) != 1 {
+			t.Errorf("that it was found is told %d times", len(got))
+		}
 		b.status(alloc.ClientComplete)
 		b.alive()
 		if got := b.r.Report().TaskStates["db"].Restarts; got != 0 {

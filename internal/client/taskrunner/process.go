@@ -31,8 +31,11 @@ func (r *Runner) recover(ctx context.Context) {
 			return
 		case err == nil:
 			r.mu.Lock()
-			r.live = live
+			r.live, r.said = live, ""
 			r.mu.Unlock()
+			if attempt > 0 {
+				r.emit(&alloc.TaskEvent{Type: alloc.EventRecovered, DisplayMessage: "The running task was found again"})
+			}
 			r.wake.Notify()
 			return
 		case fault.Has(err, fault.NotFound):

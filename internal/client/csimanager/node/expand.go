@@ -35,9 +35,9 @@ func (k *Keeper) WantSize(key volume.StagingKey, bytes int64) error {
 	if l == nil || !l.entry.Staging.Presence.Exists() {
 		return fault.New(fault.NotFound, "expand", describeKey(key), "it is not staged on this node")
 	}
-	l.expandRefused = nil
 	if bytes > l.entry.Staging.ExpandTo {
-		l.entry.Staging.ExpandTo, l.dirty, l.reported = bytes, true, false
+		l.entry.Staging.ExpandTo, l.expandRefused = bytes, nil
+		l.touch()
 	}
 	k.loop.Mark(key)
 	return nil
@@ -52,16 +52,25 @@ func (k *Keeper) Stats(ctx context.Context, key volume.StagingKey) (csi.Stats, e
 	defer conn.Release()
 	k.mu.Lock()
 	l := k.vols[key]
-	if l == nil || l.entry.presentPublication() == "" {
-		k.mu.Unlock()
-		return csi.Stats{}, fault.New(fault.NotFound, "measure", describeKey(key), "it is not published on this node")
-	}
-	req := csi.StatsRequest{VolumeID: key.ExternalID, VolumePath: l.entry.Pubs[l.entry.presentPublication()].TaskPath}
-	if !l.entry.Staging.Skip {
-		req.StagingPath = l.entry.Staging.TaskPath
-	}
 	k.mu.Unlock()
-	l.call.Lock()
+	if l == nil {
+		return csi.Stats{}, notPublished(key)
+	}
+	if !l.call.TryLock() {
+		return csi.Stats{}, fault.New(fault.Busy, "measure", describeKey(key), "another call of the volume is under way")
+	}
 	defer l.call.Unlock()
+	e := k.snapshot(key)
+	if e == nil || e.presentPublication() == "" {
+		return csi.Stats{}, notPublished(key)
+	}
+	req := csi.StatsRequest{VolumeID: key.ExternalID, VolumePath: e.Pubs[e.presentPublication()].TaskPath}
+	if !e.Staging.Skip {
+		req.StagingPath = e.Staging.TaskPath
+	}
 	return conn.Client.VolumeStats(ctx, req)
+}
+
+func notPublished(key volume.StagingKey) error {
+	return fault.New(fault.NotFound, "measure", describeKey(key), "it is not published on this node")
 }

@@ -18,6 +18,7 @@ func (k *Keeper) load() error {
 		return kv.All(tx, bucket,
 			func(_ string, e *Entry) error {
 				l := newLane(e)
+				l.saved = e.clone()
 				l.dirty = e.wakeOnBoot(k.cfg.Boot)
 				k.vols[e.Key] = l
 				return nil
@@ -32,6 +33,7 @@ func (k *Keeper) load() error {
 // save makes the present state of an entry durable. Inside the transaction it reads the newest state, so that a later
 // save never writes an older one. A failed save means: do not act, say it loudly, try again.
 func (k *Keeper) save(key volume.StagingKey) error {
+	var written *Entry
 	err := k.cfg.Store.Update(func(tx *kv.Tx) error {
 		k.mu.Lock()
 		l := k.vols[key]
@@ -39,20 +41,23 @@ func (k *Keeper) save(key volume.StagingKey) error {
 			k.mu.Unlock()
 			return tx.Delete(bucket, keyString(key))
 		}
-		c := l.entry.clone()
+		written = l.entry.clone()
 		l.dirty = false
 		k.mu.Unlock()
-		return tx.Put(bucket, keyString(key), c)
+		return tx.Put(bucket, keyString(key), written)
 	})
+	k.mu.Lock()
+	if l := k.vols[key]; l != nil && err != nil {
+		l.dirty = true
+	} else if l != nil {
+		l.saved = written
+	}
+	k.mu.Unlock()
 	if err != nil {
-		k.mu.Lock()
-		if l := k.vols[key]; l != nil {
-			l.dirty = true
-		}
-		k.mu.Unlock()
 		k.cfg.Log.Error("the volume journal cannot be written; nothing new is mounted until it can", logkey.Volume, key.ExternalID, logkey.Error, err)
 		return fault.Note(err, "record", describeKey(key))
 	}
+	k.changed.Notify()
 	return nil
 }
 
@@ -61,7 +66,7 @@ func (k *Keeper) erase(keys []volume.StagingKey) error {
 	var gone []volume.StagingKey
 	k.mu.Lock()
 	for _, key := range keys {
-		if l := k.vols[key]; l != nil && l.entry.quiet() && l.reported {
+		if l := k.vols[key]; l != nil && l.entry.quiet() && l.reported && !l.dirty {
 			delete(k.vols, key)
 			gone = append(gone, key)
 		}
@@ -73,6 +78,12 @@ func (k *Keeper) erase(keys []volume.StagingKey) error {
 	return k.cfg.Store.Update(func(tx *kv.Tx) error {
 		var errs []error
 		for _, key := range gone {
+			k.mu.Lock()
+			back := k.vols[key] != nil
+			k.mu.Unlock()
+			if back { // somebody wants it anew: its record is the new one's
+				continue
+			}
 			errs = append(errs, tx.Delete(bucket, keyString(key)))
 		}
 		return errors.Join(errs...)

@@ -72,7 +72,7 @@ func (l *lane) want(g wire.Grant) error {
 		l.entry.Staging.ExpandTo, l.expandRefused = g.Capacity, nil
 		l.touch()
 	}
-	if _, again := l.grants[g.Key.Alloc]; !again {
+	if old, again := l.grants[g.Key.Alloc]; !again || !argsOf(old).equal(argsOf(g)) {
 		l.stageRefused = nil
 		delete(l.refused, g.Key.Alloc)
 		delete(l.retries, Step{Verb: Stage})

@@ -1,12 +1,14 @@
 package node
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/model/volume"
 	"berth/internal/port/hostfs"
 )
 
@@ -41,16 +43,6 @@ func targetParentTail(externalID string, alloc ids.Alloc) string {
 // targetName is the target below its parent: the plugin makes and removes it.
 const targetName = "m"
 
-// idFile names a staging or a publication beside its path, outside any mount, so that a mount can be named without the
-// journal.
-type idFile struct {
-	Plugin     ids.Plugin
-	ExternalID string
-	Namespace  ids.Namespace
-	Volume     ids.Volume
-	Alloc      ids.Alloc
-}
-
 // ensureDir makes a directory 0700 with its parents below base, which must exist or be creatable.
 func ensureDir(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
@@ -59,25 +51,22 @@ func ensureDir(path string) error {
 	return nil
 }
 
+// writeIDFile writes the id file of a staging, or of an alloc's publication, unless it is there already.
 func (k *Keeper) writeIDFile(path string, e *Entry, alloc ids.Alloc) error {
-	name := path + ".id"
-	if _, err := os.Lstat(name); err == nil {
-		return nil
+	f := idFile{Key: e.Key, Volume: e.Volume, Staging: e.Staging, Alloc: alloc}
+	f.Staging.Presence, f.Staging.Mounts, f.Staging.ExpandTo, f.Staging.ExpandedTo = volume.Uncertain, nil, 0, 0
+	if alloc != "" {
+		p := *e.Pubs[alloc]
+		p.Presence = volume.Uncertain
+		f.Pub = &p
 	}
-	data, err := k.cfg.Codec.Encode(idFile{Plugin: e.Key.Plugin, ExternalID: e.Key.ExternalID,
-		Namespace: e.Volume.Namespace, Volume: e.Volume.ID, Alloc: alloc})
+	data, err := k.cfg.Codec.Encode(f)
 	if err != nil {
 		return err
 	}
-	return hostfs.WriteFileSync(name, data, 0o600)
-}
-
-// clearPath removes what the keeper made around a path that is proven empty.
-func clearPath(paths ...string) error {
-	for _, p := range paths {
-		if err := hostfs.RemoveEmpty(p); err != nil {
-			return err
-		}
+	name := path + ".id"
+	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, data) {
+		return nil
 	}
-	return nil
+	return hostfs.WriteFileSync(name, data, 0o600)
 }

@@ -18,10 +18,10 @@ func (k *Keeper) publish(ctx context.Context, e *Entry, alloc ids.Alloc, conn *c
 	p := e.Pubs[alloc]
 	parent := filepath.Dir(p.HostPath)
 	if err := ensureDir(parent); err != nil {
-		return err
+		return notSent{err}
 	}
 	if err := k.writeIDFile(parent, e, alloc); err != nil {
-		return err
+		return notSent{err}
 	}
 	a := e.Staging.Args
 	req := csi.PublishRequest{

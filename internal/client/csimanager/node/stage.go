@@ -16,7 +16,7 @@ type call func(ctx context.Context) error
 
 // prepare fills in what a step's intent must record: paths, and the arguments of a first staging. Nothing outside
 // memory changes. The caller holds the lock.
-func (k *Keeper) prepare(l *lane, s Step, conn *csimanager.Connection) error {
+func (l *lane) prepare(s Step, conn *csimanager.Connection, unreported bool) error {
 	e := l.entry
 	st := &e.Staging
 	if st.HostPath != "" && st.Presence.Exists() && !strings.HasPrefix(st.HostPath, conn.Info.HostBase+"/") {
@@ -26,8 +26,7 @@ func (k *Keeper) prepare(l *lane, s Step, conn *csimanager.Connection) error {
 	switch s.Verb {
 	case Stage:
 		if st.Presence == volume.Absent {
-			g := l.grants[e.granted(Facts{Granted: grantedSet(l)})]
-			st.Args = argsOf(g)
+			st.Args = argsOf(l.grants[e.granted(l.facts(Facts{}, unreported))])
 			st.Skip = !conn.Facts.Stages()
 			tail := stagingTail(e.Key.ExternalID)
 			st.HostPath, st.TaskPath = filepath.Join(conn.Info.HostBase, tail), filepath.Join(conn.Info.TaskBase, tail)
@@ -46,16 +45,14 @@ func (k *Keeper) prepare(l *lane, s Step, conn *csimanager.Connection) error {
 // callOf builds the call of a step from the record. The caller holds the lock.
 func (k *Keeper) callOf(l *lane, s Step, conn *csimanager.Connection) call {
 	e := l.entry.clone()
-	secrets := l.grants[s.Alloc].Secrets
-	if s.Verb == Stage {
-		secrets = l.grants[e.granted(Facts{Granted: grantedSet(l)})].Secrets
-	}
 	switch s.Verb {
 	case Stage:
+		secrets := l.grants[e.granted(l.facts(Facts{}, k.cfg.Unreported))].Secrets
 		return func(ctx context.Context) error { return k.stage(ctx, e, conn, secrets.Open()) }
 	case Unstage:
 		return func(ctx context.Context) error { return k.unstage(ctx, e, conn) }
 	case Publish:
+		secrets := l.grants[s.Alloc].Secrets
 		return func(ctx context.Context) error { return k.publish(ctx, e, s.Alloc, conn, secrets.Open()) }
 	case Unpublish:
 		return func(ctx context.Context) error { return k.unpublish(ctx, e, s.Alloc, conn) }
@@ -63,16 +60,22 @@ func (k *Keeper) callOf(l *lane, s Step, conn *csimanager.Connection) call {
 	return func(ctx context.Context) error { return k.expand(ctx, e, conn) }
 }
 
+// notSent marks a failure on this side before anything reached the plugin.
+type notSent struct{ error }
+
+// Unwrap keeps the identity of the cause.
+func (n notSent) Unwrap() error { return n.error }
+
 // stage prepares the volume once on this node (CSI spec, NodeStageVolume). The directory is ours, its content the plugin's.
 func (k *Keeper) stage(ctx context.Context, e *Entry, conn *csimanager.Connection, secrets secretMap) error {
 	if e.Staging.Skip {
 		return nil
 	}
 	if err := ensureDir(e.Staging.HostPath); err != nil {
-		return err
+		return notSent{err}
 	}
 	if err := k.writeIDFile(e.Staging.HostPath, e, ""); err != nil {
-		return err
+		return notSent{err}
 	}
 	a := e.Staging.Args
 	return conn.Client.Stage(ctx, csi.StageRequest{

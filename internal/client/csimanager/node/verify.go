@@ -1,76 +1,89 @@
 package node
 
 import (
+	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
-	"berth/internal/client/csimanager"
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
 	"berth/internal/port/hostfs"
 )
 
+// sight is what the mount table showed after a call.
+type sight struct {
+	device   string   // of a publication
+	readOnly bool     // of a publication
+	mounts   []string // of a staging
+}
+
 // verifyStep compares the plugin's word with the mount table and turns both into an outcome.
-func (k *Keeper) verifyStep(key volume.StagingKey, s Step, err error, conn *csimanager.Connection) (outcome, error) {
-	table, terr := hostfs.ReadTable()
-	if terr != nil {
-		return unknown, terr
+func (k *Keeper) verifyStep(key volume.StagingKey, s Step, err error) (outcome, sight, error) {
+	var local notSent
+	switch {
+	case errors.As(err, &local):
+		return refused, sight{}, err
+	case csi.RetryOf(err) == csi.RetryAfterUndo:
+		return other, sight{}, err
+	case err != nil && (s.making() || s.Verb == Expand || csi.RetryOf(err) != csi.RetryVerify):
+		if csi.FinalityOf(err) == csi.Final {
+			return refused, sight{}, err
+		}
+		return unknown, sight{}, err
 	}
 	e := k.snapshot(key)
 	if e == nil {
-		return unknown, err
+		return unknown, sight{}, err
+	}
+	if s.Verb == Expand || e.Staging.Skip && (s.Verb == Stage || s.Verb == Unstage) {
+		return worked, sight{}, nil
+	}
+	table, terr := hostfs.ReadTable()
+	if terr != nil {
+		return unknown, sight{}, terr
 	}
 	switch s.Verb {
+	case Stage:
+		return worked, sight{mounts: beneath(table, e.Staging.HostPath)}, nil
 	case Publish:
-		if err == nil {
-			return k.verifyPublished(key, e, s.Alloc, table)
-		}
+		return verifyPublished(e, s.Alloc, table)
 	case Unpublish:
 		p := e.Pubs[s.Alloc]
-		if err == nil || csi.RetryOf(err) == csi.RetryVerify {
-			return verifyUndone(err, table, p.HostPath, p.HostPath, filepath.Dir(p.HostPath)+".id", filepath.Dir(p.HostPath))
-		}
-	case Unstage:
-		if e.Staging.Skip {
-			return worked, nil
-		}
-		if err == nil || csi.RetryOf(err) == csi.RetryVerify {
-			return verifyUndone(err, table, e.Staging.HostPath, e.Staging.HostPath+".id", e.Staging.HostPath)
-		}
+		return k.verifyUndone(err, table, p.HostPath, p.HostPath, filepath.Dir(p.HostPath)+".id", filepath.Dir(p.HostPath))
 	}
-	switch {
-	case err == nil:
-		return worked, nil
-	case csi.FinalityOf(err) == csi.Final:
-		return refused, err
-	}
-	return unknown, err
+	return k.verifyUndone(err, table, e.Staging.HostPath, e.Staging.HostPath+".id", e.Staging.HostPath)
 }
 
-// verifyPublished checks the target and records what is mounted there, through which later checks recognise it.
-func (k *Keeper) verifyPublished(key volume.StagingKey, e *Entry, alloc ids.Alloc, table *hostfs.Table) (outcome, error) {
+// beneath lists what is mounted at or beneath a path in a form that can be compared later.
+func beneath(table *hostfs.Table, path string) []string {
+	var out []string
+	for _, m := range table.Beneath(path) {
+		out = append(out, m.Path+" "+m.Device)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// verifyPublished checks the target and returns what is mounted there, by which later checks recognise it.
+func verifyPublished(e *Entry, alloc ids.Alloc, table *hostfs.Table) (outcome, sight, error) {
 	p := e.Pubs[alloc]
 	block := e.Staging.Args.AttachmentMode == volume.BlockDevice
 	dev, readOnly, err := seen(table, p.HostPath, block)
 	if err != nil {
-		return missing, fault.WithHint(fault.Wrap(err, fault.Unavailable, "publish", describeKey(key)),
+		return missing, sight{}, fault.WithHint(fault.Wrap(err, fault.Unavailable, "publish", describeKey(e.Key)),
 			"the plugin answered OK; look at its logs")
 	}
 	if readOnly && !p.ReadOnly && !e.Staging.Args.AccessMode.ReaderOnly() && !block {
-		return missing, fault.New(fault.Unavailable, "publish", describeKey(key), "the plugin mounted it read-only although writing was asked for")
+		return missing, sight{}, fault.New(fault.Unavailable, "publish", describeKey(e.Key), "the plugin mounted it read-only although writing was asked for")
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if l := k.vols[key]; l != nil && l.entry.Pubs[alloc] != nil {
-		l.entry.Pubs[alloc].Device, l.entry.Pubs[alloc].SeenReadOnly = dev, readOnly
-	}
-	return worked, nil
+	return worked, sight{device: dev, readOnly: readOnly}, nil
 }
 
 // seen reads what is at a target: the device number of the file system that is mounted there, or of the block device.
@@ -93,44 +106,100 @@ func seen(table *hostfs.Table, path string, block bool) (device string, readOnly
 }
 
 // verifyUndone checks that nothing is mounted at or beneath a path, and then removes what is ours around it. callErr is
-// nil, or a not-found answer that the mount table decides.
-func verifyUndone(callErr error, table *hostfs.Table, path string, remove ...string) (outcome, error) {
+// nil, or a not-found answer that the mount table decides: what the plugin does not know and nobody sees is not there.
+// What is left in a directory is kept and said; it does not hold up the release, because nothing is mounted there.
+func (k *Keeper) verifyUndone(callErr error, table *hostfs.Table, path string, remove ...string) (outcome, sight, error) {
 	if left := table.Beneath(path); len(left) > 0 {
 		if callErr != nil {
-			return unknown, callErr
+			return unknown, sight{}, callErr
 		}
-		return unknown, fault.New(fault.Unavailable, "undo", path, "the plugin answered OK but "+left[0].Path+" is still mounted")
+		return unknown, sight{}, fault.New(fault.Unavailable, "undo", path, "the plugin answered OK but "+left[0].Path+" is still mounted")
 	}
-	if err := clearPath(remove...); err != nil {
-		return unknown, err
+	for _, p := range remove {
+		if err := hostfs.RemoveEmpty(p); err != nil {
+			k.cfg.Log.Warn("what a plugin left behind is kept", logkey.Path, p, logkey.Error, err)
+		}
 	}
-	return worked, nil
+	return worked, sight{}, nil
 }
 
-// Verify compares every present publication with the mount table: what is gone, or is something else than what was
-// recorded, is Lost. A staging cannot be verified on the way up; the publications speak for it.
-func (k *Keeper) Verify() error {
+// Verify compares what is present with the mount table, says what is lost, and has it remade.
+func (k *Keeper) Verify() {
+	if err := k.verify(); err != nil {
+		k.cfg.Log.Error("the mount table cannot be read; publications are not verified", logkey.Error, err)
+		return
+	}
+	k.markAll()
+}
+
+// verify finds what is gone, or is something else than what was recorded: it is Lost. A staging cannot be verified on the
+// way up; what was mounted in it after the plugin's OK must stay.
+func (k *Keeper) verify() error {
 	table, err := hostfs.ReadTable()
 	if err != nil {
 		return err
 	}
+	type victim struct {
+		alloc         ids.Alloc
+		alias, reason string
+	}
+	var victims []victim
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	for key, l := range k.vols {
-		for id, p := range l.entry.Pubs {
-			if p.Presence != volume.Present {
-				continue
+		for _, v := range l.missing(table) {
+			k.cfg.Log.Error("a volume is no longer mounted", logkey.Volume, key.ExternalID, logkey.Alloc, v, "reason", l.status)
+			if p := l.entry.Pubs[v]; p != nil && p.Wanted {
+				victims = append(victims, victim{v, p.Alias, l.status})
 			}
-			dev, _, err := seen(table, p.HostPath, l.entry.Staging.Args.AttachmentMode == volume.BlockDevice)
-			if err == nil && dev == p.Device {
-				continue
-			}
-			k.cfg.Log.Error("a published volume is no longer mounted", logkey.Volume, key.ExternalID, logkey.Alloc, id, logkey.Path, p.HostPath, "found", dev)
-			p.Presence, l.dirty, l.reported = volume.Lost, true, false
 		}
 	}
-	k.changed.Notify()
+	k.mu.Unlock()
+	if len(victims) > 0 {
+		k.changed.Notify()
+	}
+	for _, v := range victims {
+		if k.cfg.Lost != nil {
+			k.cfg.Lost(v.alloc, v.alias, v.reason)
+		}
+	}
 	return nil
+}
+
+// missing turns what the table does not show any more into Lost and names the allocs that have lost their volume. The
+// caller holds the lock.
+func (l *lane) missing(table *hostfs.Table) (victims []ids.Alloc) {
+	e := l.entry
+	if e.Staging.Presence == volume.Present && !e.Staging.Skip {
+		there := beneath(table, e.Staging.HostPath)
+		for _, m := range e.Staging.Mounts {
+			if !slices.Contains(there, m) {
+				e.Staging.Presence = volume.Lost
+				path, _, _ := strings.Cut(m, " ")
+				l.status = "the mount of the staging at " + path + " is gone"
+				l.touch()
+				break
+			}
+		}
+	}
+	for _, id := range e.allocs() {
+		p := e.Pubs[id]
+		if p.Presence != volume.Present {
+			continue
+		}
+		dev, _, err := seen(table, p.HostPath, e.Staging.Args.AttachmentMode == volume.BlockDevice)
+		switch {
+		case err != nil:
+			l.status = err.Error()
+		case dev != p.Device:
+			l.status = fmt.Sprintf("%s shows device %s, recorded is %s", p.HostPath, dev, p.Device)
+		case e.Staging.Presence != volume.Lost:
+			continue
+		}
+		p.Presence = volume.Lost
+		victims = append(victims, id)
+		l.touch()
+	}
+	return victims
 }
 
 // Mounted reports whether the alloc's publication is verified present right now: the gate before a task starts (I17).
@@ -151,33 +220,6 @@ func (k *Keeper) Mounted(key volume.PublicationKey) error {
 	return nil
 }
 
-// Strangers lists mounts below a plugin's base directory that no entry knows. They are reported and left alone, for
-// nobody knows whose data they are.
-func (k *Keeper) Strangers(hostBase string) ([]string, error) {
-	table, err := hostfs.ReadTable()
-	if err != nil {
-		return nil, err
-	}
-	known := map[string]bool{hostBase: true}
-	k.mu.Lock()
-	for _, l := range k.vols {
-		known[l.entry.Staging.HostPath] = true
-		for _, p := range l.entry.Pubs {
-			known[p.HostPath] = true
-		}
-	}
-	k.mu.Unlock()
-	var out []string
-	for _, m := range table.Beneath(hostBase) {
-		if !known[m.Path] && !known[filepath.Dir(m.Path)] {
-			if _, err := os.Lstat(filepath.Dir(m.Path)); err == nil {
-				out = append(out, m.Path)
-			}
-		}
-	}
-	return out, nil
-}
-
 func (k *Keeper) snapshot(key volume.StagingKey) *Entry {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -186,12 +228,4 @@ func (k *Keeper) snapshot(key volume.StagingKey) *Entry {
 		return nil
 	}
 	return l.entry.clone()
-}
-
-func grantedSet(l *lane) map[ids.Alloc]bool {
-	out := make(map[ids.Alloc]bool, len(l.grants))
-	for id := range l.grants {
-		out[id] = true
-	}
-	return out
 }
