@@ -106,6 +106,7 @@ func (a *allocs) make(rec *localstate.Alloc, tasks map[string]*localstate.Task, 
 		return nil, err
 	}
 	a.byID[id] = r
+	a.changed.Notify()
 	return r, nil
 }
 
@@ -300,20 +301,20 @@ func (a *allocs) stopAll(ctx context.Context) error {
 	a.mu.Lock()
 	a.stopping = true
 	a.mu.Unlock()
-	for _, r := range a.runners() {
-		if r.Released() {
-			continue
-		}
-		if err := r.Stop("The agent stops", true); err != nil {
-			return err
-		}
-	}
+	told := map[ids.Alloc]bool{}
 	for {
 		changed := a.changed.C()
 		var left []string
 		for _, r := range a.runners() {
-			if !r.Released() {
-				left = append(left, ids.Short(r.ID()))
+			if r.Released() {
+				continue
+			}
+			left = append(left, ids.Short(r.ID()))
+			if !told[r.ID()] { // one that was being taken up when the agent began to stop appears later
+				told[r.ID()] = true
+				if err := r.Stop("The agent stops", true); err != nil {
+					return err
+				}
 			}
 		}
 		if len(left) == 0 {
