@@ -95,7 +95,9 @@ type InventoryReport struct {
 	NodeIdentity
 	Full       bool
 	AllocIndex uint64
-	Entries    []volume.InventoryEntry
+	// Prev is the Head of the reply to the report before; the first of a session does not know it and is told.
+	Prev    uint64
+	Entries []volume.InventoryEntry
 	// Gone lists allocs whose processes are proven gone although the alloc is not terminal yet (none is fine).
 	ProcessesGone []ids.Alloc
 }
@@ -104,6 +106,10 @@ type InventoryReport struct {
 // proof: the node cleans those up first.
 type InventoryReply struct {
 	Index uint64
+	// Head names the newest report that the servers took over from this node. Stale: this one was not, because it does
+	// not follow Head; send everything again with Prev = Head.
+	Head  uint64
+	Stale bool
 	Acked []volume.StagingKey
 	Void  []VoidClaim
 }

@@ -3,6 +3,7 @@ package instance
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -60,7 +61,7 @@ func (m *Manager) connect(ctx context.Context, key dynamicplugins.Key, info dyna
 	defer m.mu.Unlock()
 	inst := m.insts[key]
 	if inst == nil || m.group == nil {
-		return nil, errorsJoin(fault.New(fault.Canceled, "connect to", string(info.Plugin), "the instance was withdrawn"), client.Close())
+		return nil, errors.Join(fault.New(fault.Canceled, "connect to", string(info.Plugin), "the instance was withdrawn"), client.Close())
 	}
 	inst.client = client
 	m.group.Go("watch "+string(info.Plugin), func() error { return m.watch(key, client) })

@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/base/fault"
+	"berth/internal/port/hostfs"
 )
-
-var errorsJoin = errors.Join
 
 // socketWatch tells when something appears in the directories where sockets are awaited: one inotify descriptor for all.
 type socketWatch struct {
@@ -45,13 +44,11 @@ func (w *socketWatch) add(socket string) {
 // run calls tell for every burst of events until ctx ends.
 func (w *socketWatch) run(ctx context.Context, tell func()) error {
 	defer unix.Close(w.fd)
-	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+	stop, release, err := hostfs.StopFD(ctx)
 	if err != nil {
-		return fault.Wrap(err, fault.Internal, "watch", "plugin sockets")
+		return err
 	}
-	defer unix.Close(stop)
-	end := context.AfterFunc(ctx, func() { _, _ = unix.Write(stop, []byte{1, 0, 0, 0, 0, 0, 0, 0}) })
-	defer end()
+	defer release()
 	buf := make([]byte, 16<<10)
 	for ctx.Err() == nil {
 		fds := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}, {Fd: int32(stop), Events: unix.POLLIN}}

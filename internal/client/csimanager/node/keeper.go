@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
@@ -125,10 +126,17 @@ func (k *Keeper) retryAll(id ids.Plugin) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for key, l := range k.vols {
-		if key.Plugin == id {
-			clear(l.retries)
-			l.expandRefused = nil
+		if key.Plugin != id {
+			continue
 		}
+		soon := time.Now().Add(newLifePause)
+		for s, r := range l.retries {
+			if r.next.After(soon) {
+				r.next = soon
+				l.retries[s] = r
+			}
+		}
+		l.expandRefused = nil
 	}
 }
 

@@ -157,6 +157,8 @@ func (l *lane) facts(f Facts, unreported bool) Facts {
 const (
 	minPause = 500 * time.Millisecond
 	maxPause = time.Minute
+	// newLifePause is the pause that is left when the plugin came back.
+	newLifePause = 100 * time.Millisecond
 	// slowRetry is the pause after an answer that only a person can mend.
 	slowRetry = 5 * time.Minute
 	// noRetry stands for "not before something changed".
@@ -178,4 +180,9 @@ func (l *lane) pick(steps []Step, now time.Time) (step Step, ok bool, pause time
 		}
 	}
 	return Step{}, false, pause
+}
+
+func argsOf(g wire.Grant) Args {
+	return Args{AccessMode: g.AccessMode, AttachmentMode: g.AttachmentMode, MountOptions: g.MountOptions,
+		VolumeContext: g.VolumeContext, PublishContext: g.PublishContext, Generation: g.Generation}.clone()
 }
