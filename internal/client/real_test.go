@@ -25,12 +25,16 @@ import (
 	"berth/internal/wire"
 )
 
+// helperDir is where the helper was built; empty when no test needed it.
+var helperDir string
+
 // helperProgram builds the helper once per run of the tests.
 var helperProgram = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "berth-helper-*")
 	if err != nil {
 		return "", err
 	}
+	helperDir = dir
 	path := filepath.Join(dir, "berth-helper")
 	cmd := exec.Command("go", "build", "-o", path, "berth/cmd/berth-helper")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -43,8 +47,8 @@ var helperProgram = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := helperProgram(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
+	if helperDir != "" {
+		_ = os.RemoveAll(helperDir) // a directory of this run alone
 	}
 	os.Exit(code)
 }
