@@ -100,7 +100,7 @@ func (s *Server) monitor(w http.ResponseWriter, r *request) error {
 	each := func(line []byte) error { return f.write(&api.StreamFrame{Data: line}) }
 	f.begin()
 	if err := http.NewResponseController(w).Flush(); err != nil {
-		return nil //nolint:nilerr // the client is gone
+		return nil // the client is gone
 	}
 	node := ids.Node(r.arg("node_id"))
 	if node == "" || node == s.cfg.Self.NodeID() {
@@ -114,10 +114,36 @@ func (s *Server) monitor(w http.ResponseWriter, r *request) error {
 	for {
 		frame, err := stream.Recv()
 		if err != nil {
-			return nil //nolint:nilerr // the end of the stream is the end of the reply
+			return nil // the end of the stream is the end of the reply
 		}
 		if err := each(frame.Data); err != nil {
-			return nil //nolint:nilerr // the client is gone
+			return nil // the client is gone
 		}
 	}
 }
+
+// agentServers lists where servers are called.
+func (s *Server) agentServers(r *request) (any, error) { return s.peers(r) }
+
+// license answers as every edition without one does.
+func (s *Server) license(w http.ResponseWriter, _ *request) error {
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// raftConfiguration lists the servers as voters: every server is one.
+func (s *Server) raftConfiguration(r *request) (any, error) {
+	st, err := s.status(r)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.RaftConfiguration{Servers: []*api.RaftServer{}, Index: st.Index}
+	for _, m := range st.Members {
+		addr := hostPort(m.Addr, m.Tags["port"])
+		out.Servers = append(out.Servers, &api.RaftServer{ID: m.Name, Node: m.Name, Address: addr, Leader: addr == st.Leader, Voter: true, RaftProtocol: "3"})
+	}
+	return out, nil
+}
+
+// reconciled has nothing to do: summaries are counted whenever they are read.
+func (s *Server) reconciled(*request) (any, error) { return noReply{}, nil }

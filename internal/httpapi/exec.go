@@ -15,28 +15,38 @@ import (
 	"berth/internal/wire"
 )
 
-// exec runs a command in a task over a WebSocket. The upgrade always succeeds; errors come as a close frame.
+// exec runs a command in a task over a WebSocket. The upgrade succeeds unless the origin is a foreign one; what is wrong
+// after it comes as a close frame.
 func (s *Server) exec(w http.ResponseWriter, r *request) error {
-	ws, err := websocket.Accept(w, r.Request, &websocket.AcceptOptions{InsecureSkipVerify: true}) // origins are checked by the guard
+	ws, err := websocket.Accept(w, r.Request, nil)
 	if err != nil {
-		return nil //nolint:nilerr // Accept has answered
+		return nil // Accept has answered
 	}
-	defer ws.CloseNow()
 	ws.SetReadLimit(1 << 20)
-	if err := s.execOver(ws, r); err != nil {
-		code := websocket.StatusInternalError
-		if k := fault.KindOf(err); k == fault.NotFound || k == fault.Invalid || k == fault.Denied {
-			code = websocket.StatusPolicyViolation
-		}
-		var coded *statusError
-		if errors.As(err, &coded) && coded.status < 500 {
-			code = websocket.StatusPolicyViolation
-		}
-		_ = ws.Close(code, short(err.Error()))
-		return nil
+	g, ctx := lifecycle.NewGroup(r.Context())
+	err = s.execOver(ctx, g, ws, r)
+	// The reader's context must live until the close frame is out: ending it cuts the connection.
+	if err == nil {
+		_ = ws.Close(websocket.StatusNormalClosure, "")
+	} else {
+		_ = ws.Close(closeCode(err), short(err.Error()))
 	}
-	_ = ws.Close(websocket.StatusNormalClosure, "")
-	return nil
+	_ = ws.CloseNow() // closed already; this is for a peer that did not answer
+	g.Stop()
+	return g.Wait()
+}
+
+// closeCode tells mistakes of the caller from failures.
+func closeCode(err error) websocket.StatusCode {
+	var coded *statusError
+	if errors.As(err, &coded) && coded.status < http.StatusInternalServerError {
+		return websocket.StatusPolicyViolation
+	}
+	switch fault.KindOf(err) {
+	case fault.NotFound, fault.Invalid, fault.Denied:
+		return websocket.StatusPolicyViolation
+	}
+	return websocket.StatusInternalError
 }
 
 // short fits a text into a close frame (RFC 6455: 123 bytes).
@@ -47,46 +57,48 @@ func short(s string) string {
 	return s
 }
 
-func (s *Server) execOver(ws *websocket.Conn, r *request) error {
+func (s *Server) execOver(ctx context.Context, g *lifecycle.Group, ws *websocket.Conn, r *request) error {
 	var command []string
 	if err := json.Unmarshal([]byte(r.arg("command")), &command); err != nil || len(command) == 0 {
 		return badRequest("command must be a JSON list of strings that is not empty")
 	}
 	if r.flag("ws_handshake") {
-		if _, _, err := ws.Read(r.Context()); err != nil {
+		if _, _, err := ws.Read(ctx); err != nil {
 			return err
 		}
 	}
-	ref, err := s.runRef(r)
+	ref, err := s.runTask(r, r.arg("task"))
 	if err != nil {
 		return err
 	}
-	g, ctx := lifecycle.NewGroup(r.Context())
-	stream, err := wire.RunExec.Open(ctx, s.cfg.Servers, &wire.RunExecRequest{RunRef: ref, Task: r.arg("task"), Command: command, TTY: r.flag("tty")})
+	runCtx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	stream, err := wire.RunExec.Open(runCtx, s.cfg.Servers, &wire.RunExecRequest{RunRef: ref, Task: r.arg("task"), Command: command, TTY: r.flag("tty")})
 	if err != nil {
-		g.Stop()
 		return err
 	}
 	g.Go("input", func() error {
-		readInput(ctx, ws, stream)
+		end(readInput(ctx, ws, stream))
 		return nil
 	})
 	err = writeOutput(ctx, ws, stream)
-	g.Stop()
-	// The input side ends with the connection, which the caller closes; waiting for it here would wait for the client.
+	if cause := context.Cause(runCtx); err != nil && cause != nil {
+		return cause
+	}
 	return err
 }
 
-func readInput(ctx context.Context, ws *websocket.Conn, stream *wire.Stream[wire.RunExecIn, wire.RunExecOut]) {
+// readInput hands the client's messages to the command, and tells what ended that. A client that goes takes its command
+// with it.
+func readInput(ctx context.Context, ws *websocket.Conn, stream *wire.Stream[wire.RunExecIn, wire.RunExecOut]) error {
 	for {
 		_, data, err := ws.Read(ctx)
 		if err != nil {
-			_ = stream.CloseSend()
-			return
+			return fault.Wrap(err, fault.Canceled, "read from", "client")
 		}
 		var in api.ExecStreamingInput
-		if json.Unmarshal(data, &in) != nil {
-			continue
+		if err := json.Unmarshal(data, &in); err != nil {
+			return badRequest("a message is no JSON object: " + err.Error())
 		}
 		var out wire.RunExecIn
 		if in.Stdin != nil {
@@ -98,8 +110,8 @@ func readInput(ctx context.Context, ws *websocket.Conn, stream *wire.Stream[wire
 		if len(out.Stdin) == 0 && !out.CloseStdin && out.Height == 0 {
 			continue // a heartbeat
 		}
-		if stream.Send(&out) != nil {
-			return
+		if err := stream.Send(&out); err != nil {
+			return nil // the command has ended; what it said is under way
 		}
 	}
 }

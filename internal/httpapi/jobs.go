@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,21 +45,18 @@ func (s *Server) readJob(r *request, j *api.Job, unknown []string, asked string)
 		j.Namespace = nil // the query beats the body
 	}
 	if j.Region != nil && *j.Region != "" && *j.Region != "global" && *j.Region != s.cfg.Region {
-		return nil, nil, fault.New(fault.Conflict, "", "", "No path to region")
+		return nil, nil, noRegion()
 	}
 	convert.Canonicalize(j, s.cfg.Region, ns)
 	if errs := convert.Validate(j); len(errs) > 0 {
 		return nil, nil, &validationError{errs}
 	}
 	out := convert.ToJob(j)
-	if out.Namespace == ids.ReservedNamespace && !r.internal() {
+	if out.Namespace == ids.ReservedNamespace {
 		return nil, nil, fault.WithHint(fault.New(fault.Denied, "register", `job "`+string(out.ID)+`"`, `the namespace "berth" holds Berth's own jobs`), "use another namespace")
 	}
 	return out, warnings, nil
 }
-
-// internal marks requests of the agent itself.
-func (r *request) internal() bool { return false }
 
 // validationError is a list of findings in the form that clients know.
 type validationError struct{ errs []error }
@@ -179,7 +177,8 @@ func (s *Server) jobValidate(r *request) (any, error) {
 }
 
 func findings(err error) []string {
-	if v, ok := err.(*validationError); ok { //nolint:errorlint // readJob returns it as it is
+	var v *validationError
+	if errors.As(err, &v) {
 		var out []string
 		for _, e := range v.errs {
 			out = append(out, e.Error())
@@ -291,8 +290,14 @@ func (s *Server) jobSubmission(r *request) (any, error) {
 		return nil, missing("job source not found")
 	}
 	sub := out.Submission
-	return &api.JobSubmission{Source: sub.Source, Format: sub.Format, VariableFlags: sub.VariableFlags, Variables: sub.Variables,
-		Namespace: string(sub.Namespace), JobID: string(sub.Job), Version: sub.Version, JobModifyIndex: sub.ModifyIndex}, nil
+	return &submission{api.JobSubmission{Source: sub.Source, Format: sub.Format, VariableFlags: sub.VariableFlags, Variables: sub.Variables,
+		Namespace: string(sub.Namespace), JobID: string(sub.Job), JobModifyIndex: sub.ModifyIndex}, sub.Version}, nil
+}
+
+// submission shows the version even when it is the first, 0, which a request leaves out.
+type submission struct {
+	api.JobSubmission
+	Version uint64
 }
 
 func (s *Server) jobDeregister(r *request) (any, error) {
@@ -302,6 +307,9 @@ func (s *Server) jobDeregister(r *request) (any, error) {
 	}
 	out, err := wire.JobDeregister.Call(r.Context(), s.cfg.Servers, &wire.JobDeregisterRequest{Namespace: r.ns, Job: ids.Job(r.PathValue("id")),
 		Purge: r.flag("purge"), NoShutdownDelay: r.flag("no_shutdown_delay"), Priority: int(priority)})
+	if fault.Has(err, fault.NotFound) {
+		return &api.JobDeregisterResponse{}, nil // clients of this API take the absence of a job for its stop
+	}
 	if err != nil {
 		return nil, err
 	}

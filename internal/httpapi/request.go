@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,9 +44,10 @@ func (r *request) flag(name string) bool {
 	return err == nil && b
 }
 
-// query reads the parameters that all reads share.
+// query reads the parameters that all reads share. Filters, order and pages are applied here and not by the servers:
+// filters see the public shape.
 func (r *request) query() (wire.Query, error) {
-	q := wire.Query{Namespace: r.ns, Prefix: r.arg("prefix"), Reverse: r.flag("reverse")}
+	q := wire.Query{Namespace: r.ns, Prefix: r.arg("prefix")}
 	if v := r.arg("index"); v != "" {
 		n, err := strconv.ParseUint(v, 10, 64)
 		if err != nil {
@@ -166,11 +169,7 @@ func listed[T any](r *request, items []T, full func(T) any, key func(T) string) 
 
 func paged[T any](r *request, items []T, key func(T) string) ([]T, error) {
 	if token := r.arg("next_token"); token != "" {
-		i := 0
-		for i < len(items) && key(items[i]) != token {
-			i++
-		}
-		items = items[i:]
+		items = items[pageStart(items, key, token, r.flag("reverse")):]
 	}
 	v := r.arg("per_page")
 	if v == "" {
@@ -185,6 +184,33 @@ func paged[T any](r *request, items []T, key func(T) string) ([]T, error) {
 		items = items[:n]
 	}
 	return items, nil
+}
+
+// pageStart finds the object that a token names, or the first one after the place where that was.
+func pageStart[T any](items []T, key func(T) string, token string, reverse bool) int {
+	if i := slices.IndexFunc(items, func(it T) bool { return key(it) == token }); i >= 0 {
+		return i
+	}
+	i := slices.IndexFunc(items, func(it T) bool {
+		c := compareKeys(key(it), token)
+		return c > 0 && !reverse || c < 0 && reverse
+	})
+	if i < 0 {
+		return len(items)
+	}
+	return i
+}
+
+// compareKeys orders keys that begin with a number by that number.
+func compareKeys(a, b string) int {
+	an, arest, _ := strings.Cut(a, ".")
+	bn, brest, _ := strings.Cut(b, ".")
+	ai, aerr := strconv.ParseUint(an, 10, 64)
+	bi, berr := strconv.ParseUint(bn, 10, 64)
+	if aerr == nil && berr == nil {
+		return cmp.Or(cmp.Compare(ai, bi), strings.Compare(arest, brest))
+	}
+	return cmp.Or(strings.Compare(an, bn), strings.Compare(arest, brest))
 }
 
 // filterable gives filters values instead of pointers to follow: a nil struct pointer is the zero struct.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"berth/api"
@@ -14,7 +15,10 @@ import (
 )
 
 // runRef finds the node of the alloc that the path names.
-func (s *Server) runRef(r *request) (wire.RunRef, error) {
+func (s *Server) runRef(r *request) (wire.RunRef, error) { return s.runTask(r, "") }
+
+// runTask finds the node of the alloc that the path names and checks that it has the task; no task means all.
+func (s *Server) runTask(r *request, task string) (wire.RunRef, error) {
 	id := r.PathValue("id")
 	if !ids.IsUUID(id) {
 		return wire.RunRef{}, missing(`Unknown allocation "` + id + `"`)
@@ -26,31 +30,36 @@ func (s *Server) runRef(r *request) (wire.RunRef, error) {
 	if out.Alloc == nil {
 		return wire.RunRef{}, missing(`Unknown allocation "` + id + `"`)
 	}
+	if task != "" && out.Job != nil {
+		if g := out.Job.Group(out.Alloc.TaskGroup); g != nil && g.Task(task) == nil {
+			return wire.RunRef{}, badRequest("unknown task name " + strconv.Quote(task))
+		}
+	}
 	return wire.RunRef{Node: out.Alloc.Node, Alloc: out.Alloc.ID}, nil
 }
 
 func (s *Server) runRestart(r *request) (any, error) {
-	ref, err := s.runRef(r)
-	if err != nil {
-		return nil, err
-	}
 	var body api.AllocRestartRequest
 	if r.ContentLength != 0 {
 		if err := r.read(&body); err != nil {
 			return nil, err
 		}
 	}
+	ref, err := s.runTask(r, body.TaskName)
+	if err != nil {
+		return nil, err
+	}
 	_, err = wire.RunRestart.Call(r.Context(), s.cfg.Servers, &wire.RunRestartRequest{RunRef: ref, Task: body.TaskName, AllTasks: body.AllTasks, NoShutdownDelay: r.flag("no_shutdown_delay")})
 	return &api.GenericResponse{}, err
 }
 
 func (s *Server) runSignal(r *request) (any, error) {
-	ref, err := s.runRef(r)
-	if err != nil {
-		return nil, err
-	}
 	var body api.AllocSignalRequest
 	if err := r.read(&body); err != nil {
+		return nil, err
+	}
+	ref, err := s.runTask(r, body.Task)
+	if err != nil {
 		return nil, err
 	}
 	_, err = wire.RunSignal.Call(r.Context(), s.cfg.Servers, &wire.RunSignalRequest{RunRef: ref, Task: body.Task, Signal: body.Signal})
@@ -186,10 +195,10 @@ func (s *Server) fsReadAt(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if offset < 0 || limit < 0 {
-		return badRequest("offset and limit must not be negative")
+	if offset < 0 {
+		return badRequest("offset must not be negative")
 	}
-	return s.raw(w, r, offset, limit)
+	return s.raw(w, r, offset, max(0, limit)) // clients say -1 for: to the end
 }
 
 func (s *Server) raw(w http.ResponseWriter, r *request, offset, limit int64) error {
@@ -243,7 +252,7 @@ func (s *Server) fsLogs(w http.ResponseWriter, r *request) error {
 	case kind != "stdout" && kind != "stderr":
 		return badRequest("must provide log type (stdout/stderr)")
 	}
-	ref, err := s.runRef(r)
+	ref, err := s.runTask(r, task)
 	if err != nil {
 		return err
 	}
@@ -277,7 +286,7 @@ func copyFrames(f *frameWriter, stream *wire.Stream[wire.Empty, wire.RunFrame]) 
 			return f.end(err)
 		}
 		if err := f.write(frame(fr)); err != nil {
-			return nil //nolint:nilerr // the client is gone
+			return nil // the client is gone
 		}
 	}
 }

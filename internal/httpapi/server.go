@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,7 +58,7 @@ type Server struct {
 // New builds the route table. It starts nothing.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, mux: http.NewServeMux()}
-	for _, r := range routes {
+	for _, r := range slices.Concat(routes, unbuiltRoutes()) {
 		s.mux.HandleFunc(r.method+" "+r.path, s.wrap(r))
 		if r.method == http.MethodPut {
 			s.mux.HandleFunc(http.MethodPost+" "+r.path, s.wrap(r))
@@ -164,6 +165,10 @@ func (s *Server) wrap(r route) http.HandlerFunc {
 		hr.Body = http.MaxBytesReader(w, hr.Body, maxBody)
 		w.Header().Set("Vary", "Accept-Encoding")
 		req := &request{Request: hr, ns: namespaceOf(hr)}
+		if region := req.arg("region"); region != "" && region != "global" && region != s.cfg.Region {
+			s.fail(w, hr, noRegion())
+			return
+		}
 		if r.stream != nil {
 			if err := r.stream(s, w, req); err != nil {
 				s.fail(w, hr, err)
@@ -205,6 +210,9 @@ type statusError struct {
 }
 
 func (e *statusError) Error() string { return e.text }
+
+// noRegion is the answer for a region that cannot be reached: there is one.
+func noRegion() error { return &statusError{http.StatusInternalServerError, "No path to region"} }
 
 func badRequest(text string) error { return &statusError{http.StatusBadRequest, text} }
 func missing(text string) error    { return &statusError{http.StatusNotFound, text} }

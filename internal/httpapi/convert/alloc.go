@@ -16,7 +16,7 @@ func Alloc(a *alloc.Alloc, j *job.Job, storage []wire.AllocVolume) *api.Allocati
 	out := &api.Allocation{
 		ID: string(a.ID), Namespace: string(a.Namespace), EvalID: string(a.Eval), Name: a.Name, NodeID: string(a.Node), NodeName: a.NodeName,
 		JobID: string(a.Job), Job: FromJob(j, job.StatusRunning, ""), TaskGroup: a.TaskGroup,
-		Resources: &api.Resources{}, SharedResources: &api.Resources{}, TaskResources: map[string]*api.Resources{},
+		TaskResources:      map[string]*api.Resources{},
 		AllocatedResources: allocated(a), Metrics: Metric(a.Metrics), DesiredStatus: a.DesiredStatus, DesiredDescription: a.DesiredDescription,
 		DesiredTransition: transition(a), ClientStatus: a.ClientStatus, ClientDescription: a.ClientDescription, TaskStates: TaskStates(a.TaskStates),
 		PreviousAllocation: string(a.PreviousAlloc), NextAllocation: string(a.NextAlloc), DeploymentStatus: health(a),
@@ -27,10 +27,9 @@ func Alloc(a *alloc.Alloc, j *job.Job, storage []wire.AllocVolume) *api.Allocati
 		out.Metrics = &api.AllocationMetric{}
 	}
 	cpu, mem, disk := a.Resources.Total()
-	out.Resources.CPU, out.Resources.MemoryMB, out.Resources.DiskMB = ptr(int(cpu)), ptr(int(mem)), ptr(int(disk))
-	out.SharedResources.DiskMB = ptr(int(disk))
+	out.Resources, out.SharedResources = amounts(cpu, mem, 0, disk), amounts(0, 0, 0, disk)
 	for name, t := range a.Resources.Tasks {
-		out.TaskResources[name] = &api.Resources{CPU: ptr(int(t.CPUShares)), MemoryMB: ptr(int(t.MemoryMB)), MemoryMaxMB: ptr(int(t.MemoryMaxMB))}
+		out.TaskResources[name] = amounts(t.CPUShares, t.MemoryMB, t.MemoryMaxMB, 0)
 	}
 	for _, v := range storage {
 		out.Storage = append(out.Storage, api.AllocVolume{Alias: v.Alias, Volume: string(v.Volume), Plugin: string(v.Plugin), Provider: v.Provider,
@@ -40,6 +39,27 @@ func Alloc(a *alloc.Alloc, j *job.Job, storage []wire.AllocVolume) *api.Allocati
 }
 
 func ptr[T any](v T) *T { return &v }
+
+// amounts makes resources without a null among them: clients follow the pointers.
+func amounts(cpu, mem, memMax, disk int64) *api.Resources {
+	out := &api.Resources{CPU: ptr(int(cpu)), MemoryMB: ptr(int(mem)), MemoryMaxMB: ptr(int(memMax)), DiskMB: ptr(int(disk))}
+	noNulls(out)
+	return out
+}
+
+// noNulls fills the amounts that nothing asks for.
+func noNulls(r *api.Resources) {
+	for _, p := range []**int{&r.CPU, &r.Cores, &r.MemoryMB, &r.MemoryMaxMB, &r.DiskMB, &r.SecretsMB, &r.IOPS} {
+		set(p, 0)
+	}
+}
+
+func orEmpty[M ~map[string]V, V any](m M) M {
+	if m == nil {
+		return M{}
+	}
+	return m
+}
 
 // AllocStub is the line of an alloc in lists.
 func AllocStub(a *alloc.Alloc) *api.AllocationListStub {
@@ -54,14 +74,7 @@ func AllocStub(a *alloc.Alloc) *api.AllocationListStub {
 }
 
 func transition(a *alloc.Alloc) api.DesiredTransition {
-	out := api.DesiredTransition{}
-	if a.Migrate {
-		out.Migrate = ptr(true)
-	}
-	if a.NoShutdownDelay {
-		out.NoShutdownDelay = ptr(true)
-	}
-	return out
+	return api.DesiredTransition{Migrate: ptr(a.Migrate), Reschedule: ptr(false), ForceReschedule: ptr(a.ForceReschedule), NoShutdownDelay: ptr(a.NoShutdownDelay)}
 }
 
 func health(a *alloc.Alloc) *api.AllocDeploymentStatus {
@@ -111,7 +124,7 @@ func TaskStates(in map[string]*alloc.TaskState) map[string]*api.TaskState {
 	for name, s := range in {
 		t := &api.TaskState{State: s.State, Failed: s.Failed, Restarts: s.Restarts, LastRestart: when(s.LastRestart), StartedAt: when(s.StartedAt), FinishedAt: when(s.FinishedAt)}
 		for _, e := range s.Events {
-			t.Events = append(t.Events, &api.TaskEvent{Type: e.Type, Time: e.Time, DisplayMessage: e.DisplayMessage, Details: e.Details,
+			t.Events = append(t.Events, &api.TaskEvent{Type: e.Type, Time: e.Time, DisplayMessage: e.DisplayMessage, Details: orEmpty(e.Details),
 				Message: e.Message, FailsTask: e.FailsTask, ExitCode: e.ExitCode, Signal: e.Signal})
 		}
 		out[name] = t

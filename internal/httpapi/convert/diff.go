@@ -121,6 +121,7 @@ func nameOf[T any](old, now *T, name func(*T) string) string {
 
 // members compares two structs of one type, member by member.
 func members(old, now reflect.Value, skip []string) (fields []*api.FieldDiff, objects []*api.ObjectDiff) {
+	fields, objects = []*api.FieldDiff{}, []*api.ObjectDiff{}
 	for i := range old.NumField() {
 		f := old.Type().Field(i)
 		if slices.Contains(skip, f.Name) || reflect.DeepEqual(old.Field(i).Interface(), now.Field(i).Interface()) {

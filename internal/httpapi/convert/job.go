@@ -22,24 +22,36 @@ func FromJob(in *job.Job, status, description string) *api.Job {
 	out := &api.Job{}
 	mirror(out, in)
 	out.Status, out.StatusDescription = &status, &description
-	empty := ""
-	zeroFalse := false
-	out.ParentID, out.ConsulNamespace, out.VaultNamespace, out.NomadTokenID = &empty, &empty, &empty, &empty
-	out.DispatchIdempotencyToken = &empty
+	out.ParentID, out.ConsulNamespace, out.VaultNamespace, out.NomadTokenID, out.DispatchIdempotencyToken = ptr(""), ptr(""), ptr(""), ptr(""), ptr("")
 	if len(in.TaskGroups) > 0 && in.TaskGroups[0].Update != nil {
 		out.Update = &api.UpdateStrategy{}
 		mirror(out.Update, in.TaskGroups[0].Update)
+		noDeployment(out.Update)
 	}
 	for _, g := range out.TaskGroups {
-		for name, v := range g.Volumes {
-			v.Name = name
-		}
-		if g.Update != nil {
-			canary := 0
-			g.Update.Canary, g.Update.AutoRevert, g.Update.AutoPromote = &canary, &zeroFalse, &zeroFalse
-		}
+		fillGroup(g)
 	}
 	return out
+}
+
+// fillGroup gives the members that only the public shape has the values that say: not asked for.
+func fillGroup(g *api.TaskGroup) {
+	set(&g.PreventRescheduleOnLost, false)
+	noDeployment(g.Update)
+	for name, v := range g.Volumes {
+		v.Name = name
+	}
+	for _, t := range g.Tasks {
+		if t.Resources != nil {
+			noNulls(t.Resources)
+		}
+	}
+}
+
+func noDeployment(u *api.UpdateStrategy) {
+	if u != nil {
+		u.Canary, u.AutoRevert, u.AutoPromote = ptr(0), ptr(false), ptr(false)
+	}
 }
 
 // FromJobView makes the public job of a view; nil stays nil.

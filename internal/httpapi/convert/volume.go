@@ -73,7 +73,7 @@ func Volume(v *wire.VolumeView) *api.CSIVolume {
 	m, st := v.Volume, v.Volume.Status
 	out := &api.CSIVolume{ID: string(m.ID.ID), Name: m.Spec.Name, ExternalID: st.ExternalID, Namespace: string(m.Namespace),
 		Topologies: fromTopologies(st.Topologies), AccessMode: string(st.AccessMode), AttachmentMode: string(st.AttachmentMode),
-		MountOptions: mountOptions(m.Spec.MountOptions), Parameters: m.Spec.Parameters, Context: st.Context, Capacity: st.Capacity,
+		MountOptions: mountOptions(m.Spec.MountOptions), Parameters: orEmpty(m.Spec.Parameters), Context: orEmpty(st.Context), Capacity: st.Capacity,
 		RequestedCapacityMin: m.Spec.CapacityMin, RequestedCapacityMax: m.Spec.CapacityMax, CloneID: m.Spec.CloneID, SnapshotID: m.Spec.SnapshotID,
 		ReadAllocs: map[string]*api.Allocation{}, WriteAllocs: map[string]*api.Allocation{}, Allocations: []*api.AllocationListStub{},
 		Schedulable: v.Schedulable, PluginID: string(m.Spec.Plugin), Provider: st.Provider, ProviderVersion: st.ProviderVersion,
