@@ -26,7 +26,7 @@ func (k *Keeper) create(ctx context.Context, r *wire.VolumeWriteRequest) (*wire.
 	if err := validate(r, false); err != nil {
 		return nil, err
 	}
-	s := k.cfg.Store.Snapshot()
+	s := k.learned(ctx, r.Spec.Plugin)
 	if old := s.Volume(nil, r.Volume); old != nil && old.Status.Phase != volume.PhaseFailed {
 		return k.update(ctx, s, old, r)
 	}
@@ -73,6 +73,32 @@ func (k *Keeper) canCreate(s *state.Snap, r *wire.VolumeWriteRequest) error {
 	return nil
 }
 
+// learnWait bounds how long a write waits for the servers to hear what a plugin can do.
+const learnWait = 2 * time.Second
+
+// learned returns a state in which it is known what the plugin can do, if that is about to be known: a node reports a
+// healthy instance a moment before the servers record its capabilities, and who saw the report must be able to go on.
+func (k *Keeper) learned(ctx context.Context, id ids.Plugin) *state.Snap {
+	wctx, cancel := context.WithTimeout(ctx, learnWait)
+	defer cancel()
+	for {
+		w := state.NewWatch()
+		s := k.cfg.Store.Snapshot()
+		if rec := s.Plugin(w, id); rec != nil && rec.Negotiated || !healthyInstance(s, w, id) || w.Wait(wctx) != nil {
+			return s
+		}
+	}
+}
+
+func healthyInstance(s *state.Snap, w *state.Watch, id ids.Plugin) bool {
+	for n := range s.Nodes(w, "") {
+		if slices.ContainsFunc(n.CSI, func(i *plugin.Instance) bool { return i.Plugin == id && i.Healthy() }) {
+			return true
+		}
+	}
+	return false
+}
+
 func instanceOf(s *state.Snap, id ids.Plugin) bool {
 	for n := range s.Nodes(nil, "") {
 		if slices.ContainsFunc(n.CSI, func(i *plugin.Instance) bool { return i.Plugin == id }) {
@@ -115,7 +141,7 @@ func (k *Keeper) register(ctx context.Context, r *wire.VolumeWriteRequest) (*wir
 	if err := validate(r, true); err != nil {
 		return nil, err
 	}
-	s := k.cfg.Store.Snapshot()
+	s := k.learned(ctx, r.Spec.Plugin)
 	if old := s.Volume(nil, r.Volume); old != nil && old.Status.Phase != volume.PhaseFailed {
 		return k.update(ctx, s, old, r)
 	}
