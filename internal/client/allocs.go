@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
@@ -21,6 +22,7 @@ import (
 	"berth/internal/client/localstate"
 	"berth/internal/client/taskhooks"
 	"berth/internal/model/alloc"
+	"berth/internal/model/job"
 	"berth/internal/wire"
 )
 
@@ -296,37 +298,81 @@ func (a *allocs) collect(id ids.Alloc) error {
 	return errors.Join(failed...)
 }
 
-// stopAll ends every alloc and waits until all have let go and the servers were told.
+// letGoPause is how long a stopping agent lets storage plugins undo what allocs without processes still have.
+const letGoPause = 10 * time.Second
+
+// stopAll ends every alloc and waits until all have let go and the servers were told. Plugins come last, because the
+// others need them to let go of volumes; one that does not undo its part in time is ended all the same.
 func (a *allocs) stopAll(ctx context.Context) error {
 	a.mu.Lock()
 	a.stopping = true
 	a.mu.Unlock()
 	told := map[ids.Alloc]bool{}
-	for {
+	enough := time.NewTimer(letGoPause)
+	defer enough.Stop()
+	for stuck := false; ; {
 		changed := a.changed.C()
-		var left []string
-		for _, r := range a.runners() {
-			if r.Released() {
-				continue
-			}
-			left = append(left, ids.Short(r.ID()))
+		users, plugins := a.unreleased()
+		if len(users) == 0 || stuck {
+			users = append(users, plugins...)
+		}
+		left := false
+		for _, r := range users {
 			if !told[r.ID()] { // one that was being taken up when the agent began to stop appears later
 				told[r.ID()] = true
 				if err := r.Stop("The agent stops", true); err != nil {
 					return err
 				}
 			}
+			gone, _ := r.ProcessesGone()
+			left = left || !gone
 		}
-		if len(left) == 0 {
+		if len(users) == 0 || stuck && !left && len(plugins) == 0 {
 			a.c.push.drain(ctx)
-			return nil
+			return notLetGo(users)
 		}
 		select {
 		case <-ctx.Done():
-			return fault.New(fault.Timeout, "stop", "the node's tasks", fmt.Sprintf("allocations %s have not let go", strings.Join(left, ", ")))
+			return notLetGo(users)
 		case <-changed:
+		case <-enough.C:
+			if stuck = !left; left {
+				enough.Reset(letGoPause)
+			}
 		}
 	}
+}
+
+// unreleased returns the allocs that have not let go: those that use the node's storage plugins, and the plugins.
+func (a *allocs) unreleased() (users, plugins []*allocrunner.Runner) {
+	for _, r := range a.runners() {
+		switch b := r.Bundle(); {
+		case r.Released():
+		case runsPlugin(b):
+			plugins = append(plugins, r)
+		default:
+			users = append(users, r)
+		}
+	}
+	return users, plugins
+}
+
+func runsPlugin(b alloc.Bundle) bool {
+	return slices.ContainsFunc(b.Job.TaskGroups, func(g *job.TaskGroup) bool {
+		return g.Name == b.Alloc.TaskGroup && slices.ContainsFunc(g.Tasks, func(t *job.Task) bool { return t.CSIPluginConfig != nil })
+	})
+}
+
+func notLetGo(left []*allocrunner.Runner) error {
+	if len(left) == 0 {
+		return nil
+	}
+	var names []string
+	for _, r := range left {
+		names = append(names, ids.Short(r.ID()))
+	}
+	return fault.WithHint(fault.New(fault.Timeout, "stop", "the node's tasks", fmt.Sprintf("allocations %s have not let go of what they use", strings.Join(names, ", "))),
+		"the next start with the same data_dir goes on with it")
 }
 
 // ProcessesGone implements csimanager.ProcessGate. An alloc that this node has no record of, but a directory or a damaged
