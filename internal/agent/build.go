@@ -9,6 +9,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
 	"berth/internal/client"
 	"berth/internal/client/allochooks"
 	"berth/internal/client/csimanager/controller"
@@ -42,7 +43,7 @@ func (a *Agent) build() error {
 	c := a.cfg
 	a.server = server.New(server.Config{DataDir: a.dir("server"), Name: c.Name + "." + c.Region, Addr: c.BindAddr, Port: uint16(c.Ports.HTTP),
 		Tags: map[string]string{"region": c.Region, "dc": c.Datacenter, "build": a.version, "port": "4647", "raft_vsn": "3", "role": "berth"},
-		Log:  a.log.With("component", "server"), Dev: c.dev})
+		Log:  a.log.With(logkey.Component, "server"), Dev: c.dev})
 	conn, err := a.server.Connect()
 	if err != nil {
 		return err
@@ -51,13 +52,13 @@ func (a *Agent) build() error {
 	if err := a.buildClient(); err != nil {
 		return err
 	}
-	a.http = httpapi.New(httpapi.Config{Servers: conn, Region: c.Region, Self: a, Logs: a.hub, Log: a.log.With("component", "http")})
+	a.http = httpapi.New(httpapi.Config{Servers: conn, Region: c.Region, Self: a, Logs: a.hub, Log: a.log.With(logkey.Component, "http")})
 	return nil
 }
 
 func (a *Agent) buildClient() error {
 	c := a.cfg
-	launcher, err := shim.New(shim.Config{Dir: c.shimDir(), Program: helperbin.Open, Log: a.log.With("component", "shim")})
+	launcher, err := shim.New(shim.Config{Dir: c.shimDir(), Program: helperbin.Open, Log: a.log.With(logkey.Component, "shim")})
 	if err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func (a *Agent) buildClient() error {
 		EndProcesses: launcher.End,
 		Dial:         func(ctx context.Context) (net.Conn, error) { return a.server.Calls().Dial(ctx) },
 		DialReverse:  func(ctx context.Context) (net.Conn, error) { return a.server.Reversed().Dial(ctx) },
-		Log:          a.log.With("component", "client"),
+		Log:          a.log, // it adds its own component
 	})
 	if err != nil {
 		return err
@@ -129,7 +130,7 @@ func (a *Agent) HostVolume(name string) (string, bool, error) {
 }
 
 func (a *Agent) buildStorage() (*storagePart, client.Parts, error) {
-	log := a.log.With("component", "csi")
+	log := a.log.With(logkey.Component, "csi")
 	boot, err := hostfs.BootID()
 	if err != nil {
 		return nil, client.Parts{}, err

@@ -20,7 +20,7 @@ const LocalCSI = "local-csi"
 // bundled registers the jobs that Berth runs for itself. The same job again is unchanged, so that a restart touches
 // nothing.
 func (a *Agent) bundled(ctx context.Context) error {
-	if !a.cfg.Client.LocalCSI {
+	if !*a.cfg.Client.LocalCSI {
 		return nil
 	}
 	select {
@@ -28,9 +28,10 @@ func (a *Agent) bundled(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-	exe, err := os.Executable()
+	exe, err := program()
 	if err != nil {
-		return err
+		a.log.Error("the bundled storage plugin could not be registered", logkey.Error, err)
+		return nil
 	}
 	for {
 		_, err := wire.JobRegister.Call(ctx, a.conn, &wire.JobRegisterRequest{Job: a.localCSI(exe)})
@@ -51,6 +52,19 @@ func (a *Agent) bundled(ctx context.Context) error {
 	}
 }
 
+// program is the path of this program. After an upgrade in place it is that of the new one, which is what the plugin
+// shall run from its next start on.
+func program() (string, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", fault.Wrap(err, fault.Internal, "find", "berth's own program")
+	}
+	if _, err := os.Stat(exe); err != nil {
+		return "", fault.WithHint(fault.Wrap(err, fault.NotFound, "find", "berth's own program"), "put berth back to where it was started from, and restart the agent")
+	}
+	return exe, nil
+}
+
 // localCSI is the job of the bundled plugin: a plain process on every node that keeps volumes as image files.
 func (a *Agent) localCSI(exe string) *job.Job {
 	restart := &job.RestartPolicy{Attempts: 1, Interval: time.Minute, Delay: time.Second, Mode: job.RestartDelay}
@@ -63,6 +77,8 @@ func (a *Agent) localCSI(exe string) *job.Job {
 				HealthyDeadline: 5 * time.Minute, ProgressDeadline: 10 * time.Minute},
 			Tasks: []*job.Task{{
 				Name: "plugin", Driver: "raw_exec",
+				// An agent of another version brings its own plugin: the job differs, so it is updated.
+				Meta:      map[string]string{"berth_version": a.version},
 				Config:    map[string]any{"command": exe, "args": []any{"plugin", LocalCSI, "--data-dir", a.dir("volumes"), "--node-id", "${node.unique.id}"}},
 				Resources: &job.Resources{CPU: 50, MemoryMB: 64}, RestartPolicy: restart, KillTimeout: 5 * time.Second,
 				LogConfig: &job.LogConfig{MaxFiles: 2, MaxFileSizeMB: 5},

@@ -6,16 +6,15 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"berth/internal/base/fault"
-	"berth/internal/client/csimanager/node"
-	"berth/jobspec"
+	"berth/jobspec/hclfile"
 )
 
 // Config is what an agent is started with: files first, then flags.
@@ -60,8 +59,8 @@ type ClientPart struct {
 	MemoryTotal int               `hcl:"memory_total_mb"`
 	MinPort     int               `hcl:"min_dynamic_port"`
 	MaxPort     int               `hcl:"max_dynamic_port"`
-	// LocalCSI runs the bundled storage plugin as a system job.
-	LocalCSI bool `hcl:"local_csi"`
+	// LocalCSI runs the bundled storage plugin as a system job; not set: with -dev only.
+	LocalCSI *bool `hcl:"local_csi"`
 }
 
 // HostVolume is a directory of the node that jobs may mount by name.
@@ -130,7 +129,15 @@ func Parse(args []string, stderr io.Writer) (*Config, error) {
 	if err := cfg.defaults(); err != nil {
 		return nil, err
 	}
-	return cfg, cfg.check()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if cfg.DataDir == "" {
+		if err := cfg.makeTemp(); err != nil {
+			return nil, err
+		}
+	}
+	return cfg, nil
 }
 
 type multi []string
@@ -165,6 +172,32 @@ func (c *Config) readPath(path string) error {
 	return nil
 }
 
+// refusals name settings that people bring along from elsewhere, with the reason why they are not here.
+var refusals = map[reflect.Type]hclfile.Special{
+	reflect.TypeFor[Config](): {Refusal: map[string]string{
+		"advertise":  "agents do not join over the network yet; leave it out",
+		"audit":      "audit logs are not built; leave it out",
+		"autopilot":  "clusters of several servers are not built yet; leave it out",
+		"consul":     "Consul services are not built yet; leave it out",
+		"plugin_dir": "task drivers of others are not built yet; leave it out",
+		"telemetry":  "metrics are always at /v1/metrics; leave it out",
+		"tls":        "encryption is not built yet, and the API listens on the loopback only; leave it out",
+		"ui":         "the web interface is not built yet; leave it out",
+		"vault":      "Berth keeps no secrets of applications; leave it out",
+	}},
+	reflect.TypeFor[ClientPart](): {Refusal: map[string]string{
+		"alloc_dir":    "everything is below data_dir; leave it out",
+		"host_network": "jobs use the node's own network; leave it out",
+		"servers":      "agents do not join over the network yet; leave it out",
+		"server_join":  "agents do not join over the network yet; leave it out",
+		"state_dir":    "everything is below data_dir; leave it out",
+	}},
+	reflect.TypeFor[ServerPart](): {Refusal: map[string]string{
+		"retry_join":  "clusters of several servers are not built yet; leave it out",
+		"server_join": "clusters of several servers are not built yet; leave it out",
+	}},
+}
+
 // readFile merges a file over what was read before: a value that is set replaces.
 func (c *Config) readFile(path string) error {
 	src, err := os.ReadFile(path)
@@ -172,8 +205,13 @@ func (c *Config) readFile(path string) error {
 		return fault.Wrap(err, fault.Invalid, "read configuration", path)
 	}
 	var f Config
-	if err := jobspec.DecodeFile(path, src, &f); err != nil {
+	report := hclfile.NewReport()
+	hclfile.DecodeInto(report, path, src, &f, refusals)
+	if err := report.Err(); err != nil {
 		return fault.Wrap(err, fault.Invalid, "", "")
+	}
+	if name := f.twice(); name != "" {
+		return fault.New(fault.Invalid, "read configuration", path, name+" is there twice")
 	}
 	c.override(&f)
 	return nil
@@ -186,6 +224,8 @@ func pick[T comparable](into *T, from T) {
 	}
 }
 
+// override lays f over c, value by value and block by block: what f sets replaces, what it leaves out stays. Blocks with
+// a name replace the one of the same name.
 func (c *Config) override(f *Config) {
 	pick(&c.DataDir, f.DataDir)
 	pick(&c.BindAddr, f.BindAddr)
@@ -194,136 +234,77 @@ func (c *Config) override(f *Config) {
 	pick(&c.Region, f.Region)
 	pick(&c.LogLevel, f.LogLevel)
 	pick(&c.LogJSON, f.LogJSON)
-	if f.Ports != nil && f.Ports.HTTP != 0 {
-		c.Ports = f.Ports
+	if f.Ports != nil {
+		pick(&block(&c.Ports).HTTP, f.Ports.HTTP)
 	}
-	pick(&c.Server, f.Server)
-	pick(&c.Client, f.Client)
-	pick(&c.ACL, f.ACL)
-	c.Plugins = append(c.Plugins, f.Plugins...)
-}
-
-func (c *Config) defaults() error {
-	if c.dev {
-		if c.Server == nil {
-			c.Server = &ServerPart{Enabled: true}
-		}
-		if c.Client == nil {
-			c.Client = &ClientPart{Enabled: true, LocalCSI: true}
-		}
-		if c.DataDir == "" {
-			dir, err := os.MkdirTemp("", "berth-")
-			if err != nil {
-				return fault.Wrap(err, fault.Internal, "create", "a temporary data_dir")
-			}
-			c.DataDir, c.tempDir = dir, true
-		}
+	if f.Server != nil {
+		pick(&block(&c.Server).Enabled, f.Server.Enabled)
+		pick(&c.Server.BootstrapExpect, f.Server.BootstrapExpect)
 	}
-	if c.Server == nil {
-		c.Server = &ServerPart{}
+	if f.ACL != nil {
+		pick(&block(&c.ACL).Enabled, f.ACL.Enabled)
 	}
-	if c.Client == nil {
-		c.Client = &ClientPart{}
+	if f.Client != nil {
+		block(&c.Client).override(f.Client)
 	}
-	if c.Ports == nil {
-		c.Ports = &Ports{}
-	}
-	fill(&c.BindAddr, "127.0.0.1")
-	fill(&c.Datacenter, "dc1")
-	fill(&c.Region, "global")
-	fill(&c.LogLevel, "info")
-	fill(&c.Client.NodePool, "default")
-	if c.Ports.HTTP == 0 {
-		c.Ports.HTTP = 4646
-	}
-	if c.Name == "" {
-		name, err := os.Hostname()
-		if err != nil {
-			return fault.Wrap(err, fault.Internal, "read", "the host's name")
-		}
-		c.Name = name
-	}
-	if c.DataDir != "" {
-		abs, err := filepath.Abs(c.DataDir)
-		if err != nil {
-			return fault.Wrap(err, fault.Invalid, "use", "data_dir "+c.DataDir)
-		}
-		c.DataDir = abs
-	}
-	return nil
-}
-
-func fill(p *string, v string) {
-	if *p == "" {
-		*p = v
+	for _, p := range f.Plugins {
+		c.Plugins = replace(c.Plugins, p, func(q *Plugin) bool { return q.Name == p.Name })
 	}
 }
 
-// check refuses what cannot work, naming the setting, the reason and the way out.
-func (c *Config) check() error {
-	bad := func(what, why, hint string) error {
-		return fault.WithHint(fault.New(fault.Invalid, "configure", what, why), hint)
+func (c *ClientPart) override(f *ClientPart) {
+	pick(&c.Enabled, f.Enabled)
+	pick(&c.NodeClass, f.NodeClass)
+	pick(&c.NodePool, f.NodePool)
+	pick(&c.CPUTotal, f.CPUTotal)
+	pick(&c.MemoryTotal, f.MemoryTotal)
+	pick(&c.MinPort, f.MinPort)
+	pick(&c.MaxPort, f.MaxPort)
+	pick(&c.LocalCSI, f.LocalCSI)
+	pick(&c.Reserved, f.Reserved)
+	if c.Meta == nil {
+		c.Meta = f.Meta
+	} else {
+		maps.Copy(c.Meta, f.Meta)
 	}
-	switch {
-	case c.DataDir == "":
-		return bad("data_dir", "it is not set", "write data_dir = \"/var/lib/berth\" in a file, or try out with berth agent -dev")
-	case !c.Server.Enabled && !c.Client.Enabled:
-		return bad("server and client", "neither is enabled", "write server { enabled = true } or client { enabled = true }, or try out with berth agent -dev")
-	case !c.Server.Enabled || !c.Client.Enabled:
-		return bad("server and client", "joining agents over the network is not built yet", "enable both in one agent")
-	case c.Server.BootstrapExpect > 1:
-		return bad("server bootstrap_expect", "clusters of several servers are not built yet", "leave it out or write 1")
-	case c.ACL != nil && c.ACL.Enabled:
-		return bad("acl enabled", "access control is not built yet", "leave it out; the API listens on the loopback only")
-	case !net.ParseIP(c.BindAddr).IsLoopback():
-		return bad("bind_addr "+c.BindAddr, "without access control and encryption the API may listen on the loopback only", "use 127.0.0.1 or ::1")
-	case c.Ports.HTTP < 1 || c.Ports.HTTP > 65535:
-		return bad("ports http", strconv.Itoa(c.Ports.HTTP)+" is not between 1 and 65535", "use 4646")
-	case !slices.Contains([]string{"trace", "debug", "info", "warn", "error"}, c.LogLevel):
-		return bad("log_level "+c.LogLevel, "it is not known", "use trace, debug, info, warn or error")
-	case c.Client.NodePool != "default":
-		return bad("client node_pool", "there is one pool, default", "leave it out")
+	for _, v := range f.HostVolumes {
+		c.HostVolumes = replace(c.HostVolumes, v, func(w *HostVolume) bool { return w.Name == v.Name })
 	}
+}
+
+// twice names a block that one file has twice, where the second would hide the first.
+func (c *Config) twice() string {
+	seen := map[string]bool{}
+	var names []string
 	for _, p := range c.Plugins {
-		if p.Name != "raw_exec" && p.Name != "exec" {
-			return bad("plugin \""+p.Name+"\"", "there is no such task driver", "there are exec and raw_exec")
+		names = append(names, "plugin \""+p.Name+"\"")
+	}
+	if c.Client != nil {
+		for _, v := range c.Client.HostVolumes {
+			names = append(names, "host_volume \""+v.Name+"\"")
 		}
 	}
-	for _, v := range c.Client.HostVolumes {
-		if !filepath.IsAbs(v.Path) {
-			return bad("host_volume \""+v.Name+"\"", "its path must be absolute, is \""+v.Path+"\"", "write path = \"/…\"")
+	for _, n := range names {
+		if seen[n] {
+			return n
 		}
+		seen[n] = true
 	}
-	return node.CheckDataDir(c.DataDir)
+	return ""
 }
 
-func (c *Config) shimDir() string { return filepath.Join(c.DataDir, "shim") }
-
-func (c *Config) plugin(name string) PluginConfig {
-	for i := len(c.Plugins) - 1; i >= 0; i-- {
-		if c.Plugins[i].Name == name && c.Plugins[i].Config != nil {
-			return *c.Plugins[i].Config
-		}
+// block returns the block behind p and makes it when it is missing.
+func block[T any](p **T) *T {
+	if *p == nil {
+		*p = new(T)
 	}
-	return PluginConfig{}
+	return *p
 }
 
-// reservedPorts reads "22,80,8000-8010".
-func reservedPorts(list string) ([]int, error) {
-	var out []int
-	for _, part := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' }) {
-		lo, hi, span := strings.Cut(part, "-")
-		if !span {
-			hi = lo
-		}
-		a, err1 := strconv.Atoi(lo)
-		b, err2 := strconv.Atoi(hi)
-		if err1 != nil || err2 != nil || a < 1 || b > 65535 || a > b {
-			return nil, fault.New(fault.Invalid, "configure", "reserved_ports", fmt.Sprintf("%q is not a port or a range", part))
-		}
-		for p := a; p <= b; p++ {
-			out = append(out, p)
-		}
+func replace[T any](list []T, v T, same func(T) bool) []T {
+	if i := slices.IndexFunc(list, same); i >= 0 {
+		list[i] = v
+		return list
 	}
-	return out, nil
+	return append(list, v)
 }

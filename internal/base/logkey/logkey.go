@@ -12,6 +12,8 @@ const (
 	Generation = "generation"
 	Index      = "index"
 	Job        = "job"
+	Library    = "library"
+	Loop       = "loop"
 	Namespace  = "namespace"
 	NextTry    = "next_try"
 	Node       = "node"

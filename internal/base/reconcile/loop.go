@@ -242,7 +242,7 @@ func (l *Loop[K]) pass(ctx context.Context, e *entry[K]) {
 // settle files the key by what its pass came to.
 func (l *Loop[K]) settle(ctx context.Context, e *entry[K], res Result, failure error) {
 	if pause := l.file(e, res, failure, ctx.Err() != nil); pause > 0 {
-		l.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "try again", slog.String(logkey.Component, l.cfg.Name), slog.Any("key", e.key),
+		l.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "try again", slog.String(logkey.Loop, l.cfg.Name), slog.Any("key", e.key),
 			slog.Duration(logkey.NextTry, pause), slog.Any(logkey.Error, failure))
 	}
 	l.wake.Notify()

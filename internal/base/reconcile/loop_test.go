@@ -298,7 +298,7 @@ func TestAPanicIsAFailureOfItsKeyAlone(t *testing.T) {
 		if len(b.times("good")) != 1 {
 			t.Error("the good key was not worked on")
 		}
-		for _, want := range []string{"component=stagings", "key=bad", "impossible volume", "next_try="} {
+		for _, want := range []string{"loop=stagings", "key=bad", "impossible volume", "next_try="} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log lacks %q: %s", want, log.String())
 			}

@@ -24,7 +24,7 @@ func newLogger(to *slog.Logger) hclog.Logger { return logger{to: to, name: "raft
 
 // Log tells at a level.
 func (l logger) Log(level hclog.Level, msg string, args ...any) {
-	all := append([]any{logkey.Component, l.name}, l.args...)
+	all := append([]any{logkey.Library, l.name}, l.args...)
 	for _, a := range args {
 		if f, ok := a.(hclog.Format); ok && len(f) > 0 {
 			a = fmt.Sprintf(fmt.Sprint(f[0]), f[1:]...)

@@ -1,0 +1,220 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/internal/base/fault"
+	"berth/internal/client"
+	"berth/internal/client/csimanager/node"
+)
+
+func (c *Config) defaults() error {
+	cl := block(&c.Client)
+	block(&c.Server)
+	block(&c.Ports)
+	if c.dev {
+		c.Server.Enabled, cl.Enabled = true, true
+	}
+	if cl.LocalCSI == nil {
+		cl.LocalCSI = &c.dev
+	}
+	fill(&c.BindAddr, "127.0.0.1")
+	fill(&c.Datacenter, "dc1")
+	fill(&c.Region, "global")
+	fill(&c.LogLevel, "info")
+	fill(&cl.NodePool, "default")
+	fill(&c.Ports.HTTP, 4646)
+	fill(&cl.MinPort, client.DefaultMinDynamicPort)
+	fill(&cl.MaxPort, client.DefaultMaxDynamicPort)
+	c.LogLevel = strings.ToLower(c.LogLevel)
+	if c.Name == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			return fault.Wrap(err, fault.Internal, "read", "the host's name")
+		}
+		c.Name = name
+	}
+	return c.resolve()
+}
+
+func fill[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+// resolve makes data_dir the path that the kernel knows: its mount table tells no symbolic links, and volumes are
+// verified against it.
+func (c *Config) resolve() error {
+	if c.DataDir == "" {
+		return nil
+	}
+	abs, err := filepath.Abs(c.DataDir)
+	if err != nil {
+		return fault.Wrap(err, fault.Invalid, "use", "data_dir "+c.DataDir)
+	}
+	there, missing := abs, ""
+	for {
+		real, err := filepath.EvalSymlinks(there)
+		switch {
+		case err == nil:
+			c.DataDir = filepath.Join(real, missing)
+			return nil
+		case !os.IsNotExist(err) || there == "/":
+			return fault.Wrap(err, fault.Invalid, "use", "data_dir "+c.DataDir)
+		}
+		if _, err := os.Lstat(there); err == nil {
+			return fault.New(fault.Invalid, "use", "data_dir "+c.DataDir, there+" is a symbolic link that leads nowhere")
+		}
+		there, missing = filepath.Dir(there), filepath.Join(filepath.Base(there), missing)
+	}
+}
+
+func bad(what, why, hint string) error {
+	return fault.WithHint(fault.New(fault.Invalid, "configure", what, why), hint)
+}
+
+// check refuses what cannot work, naming the setting, the reason and the way out.
+func (c *Config) check() error {
+	switch {
+	case c.DataDir == "" && !c.dev:
+		return bad("data_dir", "it is not set", "write data_dir = \"/var/lib/berth\" in a file, or try out with berth agent -dev")
+	case filepath.Dir(c.DataDir) == c.DataDir:
+		return bad("data_dir "+c.DataDir, "it is the root of the file system", "use a directory of its own, such as /var/lib/berth")
+	case !c.Server.Enabled && !c.Client.Enabled:
+		return bad("server and client", "neither is enabled", "write server { enabled = true } and client { enabled = true }, or try out with berth agent -dev")
+	case !c.Server.Enabled || !c.Client.Enabled:
+		return bad("server and client", "joining agents over the network is not built yet", "enable both in one agent")
+	case c.Server.BootstrapExpect < 0 || c.Server.BootstrapExpect > 1:
+		return bad("server bootstrap_expect", "clusters of several servers are not built yet", "leave it out or write 1")
+	case c.ACL != nil && c.ACL.Enabled:
+		return bad("acl enabled", "access control is not built yet", "leave it out; the API listens on the loopback only")
+	case !net.ParseIP(c.BindAddr).IsLoopback():
+		return bad("bind_addr "+c.BindAddr, "without access control and encryption the API may listen on the loopback only", "use 127.0.0.1 or ::1")
+	case !validPort(c.Ports.HTTP):
+		return bad("ports http", strconv.Itoa(c.Ports.HTTP)+" is not between 1 and 65535", "use 4646")
+	case !slices.Contains([]string{"trace", "debug", "info", "warn", "error"}, c.LogLevel):
+		return bad("log_level "+c.LogLevel, "it is not known", "use trace, debug, info, warn or error")
+	}
+	if err := c.Client.check(); err != nil {
+		return err
+	}
+	for _, p := range c.Plugins {
+		if err := p.check(); err != nil {
+			return err
+		}
+	}
+	return c.checkDataDir()
+}
+
+// maxDataDir is the longest data_dir whose shims can still be reached: a socket's path has 107 bytes on Linux.
+const maxDataDir = 107 - len("/shim/") - len("00000000-0000-0000-0000-000000000000.sock")
+
+func (c *Config) checkDataDir() error {
+	if n := len(c.DataDir); n > maxDataDir {
+		return bad("data_dir "+c.DataDir, fmt.Sprintf("its path has %d bytes, so the paths of sockets below it would exceed the 107 bytes of the kernel", n),
+			fmt.Sprintf("choose a data_dir of at most %d bytes", maxDataDir))
+	}
+	return node.CheckDataDir(c.DataDir)
+}
+
+// makeTemp gives a -dev agent without a data_dir one that goes with it.
+func (c *Config) makeTemp() error {
+	dir, err := os.MkdirTemp("", "berth-")
+	if err != nil {
+		return fault.Wrap(err, fault.Internal, "create", "a temporary data_dir")
+	}
+	c.DataDir, c.tempDir = dir, true
+	if err := errors.Join(c.resolve(), c.checkDataDir()); err != nil {
+		return errors.Join(fault.WithHint(err, "set TMPDIR or -data-dir"), os.Remove(dir))
+	}
+	return nil
+}
+
+func (c *ClientPart) check() error {
+	switch {
+	case c.NodePool != "default":
+		return bad("client node_pool "+c.NodePool, "there is one pool, default", "leave it out")
+	case !validPort(c.MinPort) || !validPort(c.MaxPort) || c.MinPort > c.MaxPort:
+		return bad("client min_dynamic_port and max_dynamic_port", fmt.Sprintf("%d to %d is no range of ports", c.MinPort, c.MaxPort),
+			fmt.Sprintf("leave them out for %d to %d", client.DefaultMinDynamicPort, client.DefaultMaxDynamicPort))
+	case c.CPUTotal < 0 || c.MemoryTotal < 0:
+		return bad("client cpu_total_compute and memory_total_mb", "they must not be negative", "leave them out to use what the machine has")
+	}
+	if r := c.Reserved; r != nil {
+		if r.CPU < 0 || r.MemoryMB < 0 || r.DiskMB < 0 {
+			return bad("client reserved", "cpu, memory and disk must not be negative", "leave out what shall not be kept back")
+		}
+		if _, err := reservedPorts(r.Ports); err != nil {
+			return err
+		}
+	}
+	for _, v := range c.HostVolumes {
+		if !filepath.IsAbs(v.Path) {
+			return bad("host_volume \""+v.Name+"\"", "its path must be absolute, is \""+v.Path+"\"", "write path = \"/…\"")
+		}
+	}
+	return nil
+}
+
+// check refuses options that the driver of that name does not have, rather than to ignore them.
+func (p *Plugin) check() error {
+	what := "plugin \"" + p.Name + "\""
+	switch c := p.config(); {
+	case p.Name != "raw_exec" && p.Name != "exec":
+		return bad(what, "there is no such task driver", "there are exec and raw_exec")
+	case p.Name == "exec" && c.Enabled != nil:
+		return bad(what, "exec has no option enabled: it is on wherever the machine allows it", "leave it out")
+	case p.Name == "raw_exec" && (c.AllowCSINode != nil || c.AllowCaps != nil):
+		return bad(what, "raw_exec has no options allow_csi_node and allow_caps: its tasks are not confined", "leave them out, or set them for exec")
+	}
+	return nil
+}
+
+func (p *Plugin) config() PluginConfig {
+	if p.Config == nil {
+		return PluginConfig{}
+	}
+	return *p.Config
+}
+
+func (c *Config) plugin(name string) PluginConfig {
+	for _, p := range c.Plugins {
+		if p.Name == name {
+			return p.config()
+		}
+	}
+	return PluginConfig{}
+}
+
+func (c *Config) shimDir() string { return filepath.Join(c.DataDir, "shim") }
+
+func validPort(p int) bool { return p >= 1 && p <= 65535 }
+
+// reservedPorts reads "22,80,8000-8010".
+func reservedPorts(list string) ([]int, error) {
+	var out []int
+	for _, part := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' }) {
+		lo, hi, span := strings.Cut(part, "-")
+		if !span {
+			hi = lo
+		}
+		a, err1 := strconv.Atoi(lo)
+		b, err2 := strconv.Atoi(hi)
+		if err1 != nil || err2 != nil || !validPort(a) || !validPort(b) || a > b {
+			return nil, bad("client reserved_ports", fmt.Sprintf("%q is no port and no range of ports", part), "write them like \"22,80,8000-8010\"")
+		}
+		for p := a; p <= b; p++ {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,233 @@
+package agent
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"berth/internal/base/fault"
+)
+
+// write makes a file below a fresh directory and returns its path.
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func parse(t *testing.T, args ...string) *Config {
+	t.Helper()
+	cfg, err := Parse(args, io.Discard)
+	if err != nil {
+		t.Fatalf("berth agent %s: %v", strings.Join(args, " "), err)
+	}
+	if cfg.tempDir {
+		t.Cleanup(func() {
+			if err := os.RemoveAll(cfg.DataDir); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return cfg
+}
+
+// base is a file with which an agent runs.
+const base = `
+data_dir = "/var/lib/berth-of-a-test"
+server { enabled = true }
+client { enabled = true }
+`
+
+func TestDevNeedsNoFile(t *testing.T) {
+	cfg := parse(t, "-dev")
+	if !cfg.tempDir || !cfg.Server.Enabled || !cfg.Client.Enabled || !*cfg.Client.LocalCSI {
+		t.Fatalf("-dev gives %+v", cfg)
+	}
+	if st, err := os.Stat(cfg.DataDir); err != nil || st.Mode().Perm() != 0o700 {
+		t.Fatalf("the temporary data_dir: %v, %v", st, err)
+	}
+	if cfg.BindAddr != "127.0.0.1" || cfg.Ports.HTTP != 4646 || cfg.Region != "global" || cfg.Datacenter != "dc1" || cfg.Name == "" {
+		t.Fatalf("defaults are %+v", cfg)
+	}
+}
+
+func TestAnAgentInServiceDoesNotRunTheBundledPluginUnasked(t *testing.T) {
+	dir := t.TempDir()
+	if cfg := parse(t, "-config", write(t, dir, "a.hcl", base)); *cfg.Client.LocalCSI {
+		t.Error("local_csi is on without being asked for")
+	}
+	if cfg := parse(t, "-config", write(t, dir, "b.hcl", strings.Replace(base, "client { enabled = true }", "client {\n enabled = true\n local_csi = true\n}", 1))); !*cfg.Client.LocalCSI {
+		t.Error("local_csi = true was not heard")
+	}
+}
+
+func TestAFileBesideDevAddsToIt(t *testing.T) {
+	path := write(t, t.TempDir(), "a.hcl", "client {\n host_volume \"media\" { path = \"/srv\" }\n}\n")
+	cfg := parse(t, "-dev", "-config", path)
+	if !cfg.Client.Enabled || !*cfg.Client.LocalCSI || len(cfg.Client.HostVolumes) != 1 {
+		t.Fatalf("a client block beside -dev gives %+v", cfg.Client)
+	}
+	off := write(t, t.TempDir(), "b.hcl", `client { local_csi = false }`)
+	if cfg := parse(t, "-dev", "-config", off); *cfg.Client.LocalCSI {
+		t.Error("local_csi = false beside -dev was not heard")
+	}
+}
+
+func TestLaterFilesAndThenFlagsWin(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "d/10.hcl", base+`
+region = "first"
+log_level = "DEBUG"
+ports { http = 1111 }
+plugin "raw_exec" {
+  config { enabled = true }
+}
+`)
+	write(t, dir, "d/20.json", `{"region": "second", "datacenter": "dc2", "client": {"node_class": "big", "meta": {"rack": "r1"}}}`)
+	write(t, dir, "d/note.txt", `this is no configuration`)
+	last := write(t, dir, "last.hcl", `
+client {
+  "node_class" = "bigger"
+  meta = { "zone.name" = "z1" }
+  host_volume "media" {
+    path      = "/srv/media"
+    read_only = true
+  }
+  reserved {
+    cpu = 100
+    reserved_ports = "22,8000-8002"
+  }
+}
+plugin "raw_exec" {
+  config { enabled = false }
+}
+`)
+	cfg := parse(t, "-config", filepath.Join(dir, "d"), "-config", last, "-http-port", "2222", "-dc", "dc3")
+	for _, c := range []struct {
+		what      string
+		got, want any
+	}{
+		{"a later file over an earlier one", cfg.Region, "second"},
+		{"a flag over files", cfg.Datacenter, "dc3"},
+		{"a flag over a block", cfg.Ports.HTTP, 2222},
+		{"what later files leave out", cfg.DataDir, "/var/lib/berth-of-a-test"},
+		{"a block that a later file adds to", cfg.Client.Enabled, true},
+		{"a quoted name", cfg.Client.NodeClass, "bigger"},
+		{"meta of both files", cfg.Client.Meta["rack"] + cfg.Client.Meta["zone.name"], "r1z1"},
+		{"a level in capitals", cfg.LogLevel, "debug"},
+		{"a host volume", *cfg.Client.HostVolumes[0], HostVolume{Name: "media", Path: "/srv/media", ReadOnly: true}},
+		{"reserved processor", cfg.Client.Reserved.CPU, 100},
+		{"a plugin of the same name", *cfg.plugin("raw_exec").Enabled, false},
+		{"one plugin", len(cfg.Plugins), 1},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %v, want %v", c.what, c.got, c.want)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	long := "/" + strings.Repeat("d", maxDataDir)
+	for name, c := range map[string]struct {
+		file string
+		args []string
+		want []string // all are in the message
+	}{
+		"syntax":             {"data_dir = \"/x\"\nserver {\n", nil, []string{"a.hcl:2:8"}},
+		"a wrong type":       {"ports {\n  http = \"many\"\n}\n", nil, []string{"a.hcl:2:10", "http", "number"}},
+		"an unknown setting": {"data_dri = \"/x\"\n", nil, []string{"a.hcl:1:1", `"data_dri"`, `"data_dir"`}},
+		"an unknown block":   {base + "clinet { }\n", nil, []string{"a.hcl:5:1", `"clinet"`, `"client"`}},
+		"what is not built":  {base + "consul { address = \"x\" }\n", nil, []string{"a.hcl:5:1", "consul", "not built", "leave it out"}},
+		"a label missing":    {base + "plugin { }\n", nil, []string{"a.hcl:5:1", "label"}},
+		"twice in one file":  {base + "plugin \"exec\" { }\nplugin \"exec\" { }\n", nil, []string{"a.hcl", `plugin "exec" is there twice`}},
+		"no data_dir":        {"server { enabled = true }\nclient { enabled = true }\n", nil, []string{"data_dir", "not set", "-dev"}},
+		"the root":           {base, []string{"-data-dir", "/"}, []string{"root of the file system"}},
+		"too long":           {base, []string{"-data-dir", long}, []string{"61 bytes", "at most 60 bytes"}},
+		"neither half":       {"data_dir = \"/x\"\n", nil, []string{"neither is enabled", "-dev"}},
+		"one half":           {"data_dir = \"/x\"\nclient { enabled = true }\n", nil, []string{"not built yet", "enable both"}},
+		"several servers":    {strings.Replace(base, "server { enabled = true }", "server {\n enabled = true\n bootstrap_expect = 3\n}", 1), nil, []string{"bootstrap_expect", "not built", "write 1"}},
+		"tokens":             {base + "acl { enabled = true }\n", nil, []string{"acl", "not built"}},
+		"all the world":      {base, []string{"-bind", "0.0.0.0"}, []string{"bind_addr 0.0.0.0", "loopback", "127.0.0.1"}},
+		"a name to bind":     {base, []string{"-bind", "localhost"}, []string{"bind_addr localhost", "127.0.0.1"}},
+		"a port too high":    {base, []string{"-http-port", "70000"}, []string{"70000", "65535"}},
+		"a strange level":    {base, []string{"-log-level", "loud"}, []string{"log_level loud", "trace"}},
+		"another pool":       {strings.Replace(base, "client { enabled = true }", "client {\n node_pool = \"gpu\"\n enabled = true\n}", 1), nil, []string{"node_pool", "one pool"}},
+		"no such driver":     {base + "plugin \"podman\" { }\n", nil, []string{`plugin "podman"`, "exec and raw_exec"}},
+		"another's option":   {base + "plugin \"raw_exec\" {\n config { allow_caps = [\"net_admin\"] }\n}\n", nil, []string{`plugin "raw_exec"`, "allow_caps", "exec"}},
+		"exec is always on":  {base + "plugin \"exec\" {\n config { enabled = false }\n}\n", nil, []string{`plugin "exec"`, "enabled"}},
+		"a relative volume":  {base + "client {\n host_volume \"m\" { path = \"srv\" }\n}\n", nil, []string{"a.hcl:5", "client", "twice"}},
+		"a path that is not": {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n host_volume \"m\" { path = \"srv\" }\n}\n", nil, []string{`host_volume "m"`, "absolute", `"srv"`}},
+		"ports that are not": {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n reserved { reserved_ports = \"22,99999\" }\n}\n", nil, []string{"reserved_ports", `"99999"`, "8000-8010"}},
+		"a range backwards":  {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n min_dynamic_port = 40000\n}\n", nil, []string{"40000 to 32000", "20000 to 32000"}},
+		"less than nothing":  {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n memory_total_mb = -1\n}\n", nil, []string{"memory_total_mb", "negative"}},
+		"an argument":        {base, []string{"extra"}, []string{`unexpected argument "extra"`}},
+		"a flag":             {base, []string{"-server"}, []string{"-server"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := write(t, t.TempDir(), "a.hcl", c.file)
+			_, err := Parse(append([]string{"-config", path}, c.args...), io.Discard)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			for _, w := range c.want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("the message lacks %q:\n%v", w, err)
+				}
+			}
+			if name != "a flag" && !fault.Has(err, fault.Invalid) {
+				t.Errorf("kind of %v is not Invalid", err)
+			}
+		})
+	}
+}
+
+func TestNoFileNoStart(t *testing.T) {
+	dir := t.TempDir()
+	for path, want := range map[string]string{filepath.Join(dir, "missing.hcl"): "missing.hcl", dir: "holds no *.hcl or *.json file"} {
+		if _, err := Parse([]string{"-config", path}, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("-config %s: %v", path, err)
+		}
+	}
+}
+
+func TestARefusedDevLeavesNoDirectory(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	if _, err := Parse([]string{"-dev", "-bind", "0.0.0.0"}, io.Discard); err == nil {
+		t.Fatal("accepted")
+	}
+	left, err := os.ReadDir(os.TempDir())
+	if err != nil || len(left) > 0 {
+		t.Fatalf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestTheDataDirIsWhatTheKernelCallsIt(t *testing.T) {
+	dir := t.TempDir()
+	real := filepath.Join(dir, "real")
+	link := filepath.Join(dir, "l")
+	if err := os.Mkdir(real, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(real, link); err != nil {
+		t.Fatal(err)
+	}
+	cfg := &Config{DataDir: filepath.Join(link, "not", "yet")}
+	if err := cfg.resolve(); err != nil || cfg.DataDir != filepath.Join(real, "not", "yet") {
+		t.Errorf("behind a link: %q, %v", cfg.DataDir, err)
+	}
+	if err := os.Symlink(filepath.Join(dir, "gone"), filepath.Join(dir, "dangling")); err != nil {
+		t.Fatal(err)
+	}
+	cfg = &Config{DataDir: filepath.Join(dir, "dangling", "x")}
+	if err := cfg.resolve(); err == nil || !strings.Contains(err.Error(), "leads nowhere") {
+		t.Errorf("behind a link to nowhere: %v", err)
+	}
+}
