@@ -1,0 +1,226 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"berth/api"
+)
+
+// machine is one node under test: a directory of its own, and one agent after the other on it.
+type machine struct {
+	t    *testing.T
+	root string // short, so that the paths of sockets and volumes stay within their limits
+	data string // the agent's data_dir
+	rig  string // what the test lends to plugins: programs, records, images; "rig" as a host volume
+	port int
+	api  *api.Client
+
+	cmd  *exec.Cmd
+	done chan error // the end of the running agent
+}
+
+const agentConfig = `
+server { enabled = true }
+client {
+  enabled   = true
+  local_csi = %t
+  host_volume "rig" { path = %q }
+}
+`
+
+// newMachine makes a machine and runs an agent on it until the test ends; then everything is stopped and nothing of it
+// may be left. bundled says whether the bundled storage plugin runs.
+func newMachine(t *testing.T, bundled bool) *machine {
+	t.Helper()
+	root, err := os.MkdirTemp("/tmp", "b")
+	must(t, err)
+	m := &machine{t: t, root: root, data: filepath.Join(root, "d"), rig: filepath.Join(root, "r"), port: freePort(t)}
+	must(t, os.MkdirAll(m.rig, 0o755))
+	must(t, os.WriteFile(filepath.Join(root, "agent.hcl"), fmt.Appendf(nil, agentConfig, bundled, m.rig), 0o600))
+	m.api, err = api.NewClient(api.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", m.port)})
+	must(t, err)
+	t.Cleanup(m.end)
+	m.start()
+	if bundled {
+		m.awaitPlugin("local-csi")
+	}
+	return m
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m *machine) logPath() string { return filepath.Join(m.root, "log") }
+
+// start starts an agent and waits until its node is ready.
+func (m *machine) start() {
+	m.t.Helper()
+	log, err := os.OpenFile(m.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	must(m.t, err)
+	defer log.Close()
+	m.cmd = exec.Command(binary, "agent", "-dev", "-data-dir", m.data, "-config", filepath.Join(m.root, "agent.hcl"),
+		"-http-port", strconv.Itoa(m.port), "-log-level", "debug")
+	m.cmd.Stdout, m.cmd.Stderr = log, log
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	must(m.t, m.cmd.Start())
+	m.done = make(chan error, 1)
+	go func(cmd *exec.Cmd, done chan<- error) { done <- cmd.Wait() }(m.cmd, m.done)
+	m.answers()
+	await(m, "the node to be ready", m.api.Nodes().List, func(all []*api.NodeListStub) bool {
+		return len(all) == 1 && all[0].Status == api.NodeStatusReady
+	})
+}
+
+// answers waits until the agent's API does.
+func (m *machine) answers() {
+	m.t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; {
+		ctx, cancel := context.WithTimeout(m.t.Context(), 2*time.Second)
+		_, _, err := m.api.Nodes().List(ctx, nil)
+		cancel()
+		if err == nil {
+			return
+		}
+		select {
+		case end := <-m.done:
+			m.cmd = nil
+			m.t.Fatalf("the agent ended: %v\n%s", end, m.tail())
+		case <-time.After(20 * time.Millisecond): // nothing to wait on before the agent listens
+		}
+		if time.Now().After(end) {
+			m.t.Fatalf("the agent does not answer: %v", err)
+		}
+	}
+}
+
+// kill ends the agent as a crash does. Tasks go on.
+func (m *machine) kill() {
+	m.t.Helper()
+	must(m.t, m.cmd.Process.Kill())
+	<-m.done
+	m.cmd = nil
+	m.api.CloseIdle()
+}
+
+// crash kills the agent and starts it again.
+func (m *machine) crash() {
+	m.t.Helper()
+	m.kill()
+	m.start()
+}
+
+// stop ends a -dev agent as a person does; its tasks end with it.
+func (m *machine) stop() error {
+	if m.cmd == nil {
+		return nil
+	}
+	if err := m.cmd.Process.Signal(os.Interrupt); err != nil {
+		return err
+	}
+	m.api.CloseIdle()
+	defer func() { m.cmd = nil }()
+	select {
+	case err := <-m.done:
+		return err
+	case <-time.After(45 * time.Second):
+		_ = m.cmd.Process.Signal(syscall.SIGQUIT) // its goroutines go to the log
+		<-m.done
+		return errors.New("the agent did not stop within 45 s of SIGINT")
+	}
+}
+
+// end stops the agent and looks for what it has left.
+func (m *machine) end() {
+	if err := m.stop(); err != nil {
+		m.t.Errorf("stop the agent: %v", err)
+	}
+	for _, what := range leftovers(m) {
+		m.t.Error("left behind: " + what)
+	}
+	if m.t.Failed() {
+		m.t.Logf("the agent's log:\n%s", m.tail())
+		m.logTasks()
+	}
+	if os.Getenv("BERTH_E2E_KEEP") != "" && m.t.Failed() {
+		m.t.Logf("kept: %s", m.root)
+		return
+	}
+	if err := sweep(m.root); err != nil {
+		m.t.Errorf("clean up: %v", err)
+	}
+}
+
+// tail is the end of the agent's log without what comes with every start.
+func (m *machine) tail() string {
+	data, err := os.ReadFile(m.logPath())
+	if err != nil {
+		return err.Error()
+	}
+	if m.cmd == nil && bytes.Contains(data, []byte("panic:")) {
+		return string(data)
+	}
+	lines := strings.Split(string(data), "\n")
+	if len(lines) > 150 {
+		lines = lines[len(lines)-150:]
+	}
+	return strings.Join(lines, "\n")
+}
+
+// logTasks shows what tasks have written.
+func (m *machine) logTasks() {
+	files, err := filepath.Glob(filepath.Join(m.data, "alloc/*/alloc/logs/*.std*.0"))
+	if err != nil {
+		m.t.Error(err)
+	}
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil || len(data) == 0 {
+			continue
+		}
+		if len(data) > 4096 {
+			data = data[len(data)-4096:]
+		}
+		m.t.Logf("%s:\n%s", f, data)
+	}
+}
+
+// logged reports whether the agent's log has a line with all of these words.
+func (m *machine) logged(words ...string) bool {
+	m.t.Helper()
+	data, err := os.ReadFile(m.logPath())
+	must(m.t, err)
+next:
+	for line := range strings.Lines(string(data)) {
+		for _, w := range words {
+			if !strings.Contains(line, w) {
+				continue next
+			}
+		}
+		return true
+	}
+	return false
+}

@@ -1,0 +1,192 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+// leftovers names what of a machine whose agent has been stopped is still in the world.
+func leftovers(m *machine) []string {
+	var out []string
+	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(m.root))
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, mount := range mounts {
+		out = append(out, fmt.Sprintf("mount %s (%s)", mount.Mountpoint, mount.FSType))
+	}
+	for dev, file := range loopDevices(m.root) {
+		out = append(out, "loop device "+dev+" on "+file)
+	}
+	for _, p := range processesOf(m.root) {
+		out = append(out, p.String())
+	}
+	// Of a volume that is nowhere, no directory is left beneath the plugin's base.
+	for _, pattern := range []string{"csi/*/s/*", "csi/*/p/*"} {
+		left, err := filepath.Glob(filepath.Join(m.data, pattern))
+		if err != nil {
+			return append(out, err.Error())
+		}
+		for _, dir := range left {
+			out = append(out, "directory or file "+dir)
+		}
+	}
+	return append(out, cgroups(m)...)
+}
+
+// cgroups that are named after an alloc of the machine.
+func cgroups(m *machine) []string {
+	dirs, err := filepath.Glob(filepath.Join(m.data, "alloc", "*"))
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var out []string
+	err = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // it went while we looked
+		}
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		for _, alloc := range dirs {
+			if strings.Contains(d.Name(), filepath.Base(alloc)) {
+				out = append(out, "cgroup "+path)
+				return fs.SkipDir
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		out = append(out, err.Error())
+	}
+	return out
+}
+
+// loopDevices gives the backing file of each loop device on a file beneath dir.
+func loopDevices(dir string) map[string]string {
+	out := map[string]string{}
+	files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file") // the pattern is well-formed
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if file := strings.TrimSpace(string(b)); err == nil && strings.HasPrefix(file, dir+"/") {
+			out["/dev/"+filepath.Base(filepath.Dir(filepath.Dir(f)))] = file
+		}
+	}
+	return out
+}
+
+// process is a living one.
+type process struct {
+	pid  int
+	args []string
+	env  map[string]string
+}
+
+func (p process) String() string {
+	return fmt.Sprintf("process %d: %s", p.pid, strings.Join(p.args, " "))
+}
+
+// processesOf returns the processes that have dir in their arguments, their environment or their cgroup's tasks.
+func processesOf(dir string) []process {
+	return processes(func(p process) bool {
+		if p.pid == os.Getpid() {
+			return false
+		}
+		for _, a := range p.args {
+			if strings.Contains(a, dir+"/") {
+				return true
+			}
+		}
+		for _, v := range p.env {
+			if strings.Contains(v, dir+"/") {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// processes returns the living processes that match, by their number.
+func processes(match func(process) bool) []process {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		panic(err) // a Linux without /proc
+	}
+	var out []process
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		cmdline, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if err != nil || len(cmdline) == 0 {
+			continue // gone, a zombie, or the kernel's
+		}
+		environ, err := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
+		if err != nil {
+			continue
+		}
+		p := process{pid: pid, args: strings.Split(string(bytes.TrimRight(cmdline, "\x00")), "\x00"), env: map[string]string{}}
+		for v := range strings.SplitSeq(string(environ), "\x00") {
+			name, value, _ := strings.Cut(v, "=")
+			p.env[name] = value
+		}
+		if match(p) {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b process) int { return a.pid - b.pid })
+	return out
+}
+
+// pid finds the one process of a task of an alloc that is its program.
+func (m *machine) pid(alloc, task string, arg string) int {
+	m.t.Helper()
+	found := processes(func(p process) bool {
+		return p.env["NOMAD_ALLOC_ID"] == alloc && p.env["NOMAD_TASK_NAME"] == task && slices.ContainsFunc(p.args, func(a string) bool { return strings.Contains(a, arg) })
+	})
+	if len(found) == 0 {
+		m.t.Fatalf("task %s of alloc %s has no process with %q in its arguments", task, alloc, arg)
+	}
+	return found[0].pid
+}
+
+// sweep removes a machine's directory with all that a failed test may have left: its processes, mounts and loop devices.
+func sweep(root string) error {
+	for _, p := range processesOf(root) {
+		if err := syscall.Kill(p.pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
+	}
+	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(root))
+	if err != nil {
+		return err
+	}
+	slices.Reverse(mounts)
+	for _, mount := range mounts {
+		if err := unix.Unmount(mount.Mountpoint, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("unmount %s: %w", mount.Mountpoint, err)
+		}
+	}
+	for dev := range loopDevices(root) {
+		f, err := os.Open(dev)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(unix.IoctlSetInt(int(f.Fd()), unix.LOOP_CLR_FD, 0), f.Close()); err != nil && !errors.Is(err, unix.ENXIO) {
+			return fmt.Errorf("free %s: %w", dev, err)
+		}
+	}
+	return os.RemoveAll(root)
+}
