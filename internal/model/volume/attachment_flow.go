@@ -34,37 +34,39 @@ type AttachStep struct {
 	Node ids.Node
 }
 
-// NextAttachment picks the one controller call that brings a volume's attachments on, or says what is waited for. No
-// step and no reason means converged. It is the law of attachments:
+// NextAttachments lists every controller call that would bring a volume's attachments on, best first, or says what is
+// waited for. No step and no reason means converged. One of them is made at a time: all calls of a volume queue. It is
+// the law of attachments:
 //
 //   - an attachment is wanted while a held or releasing claim is on its node, or the node still has a staging or a
 //     publication; what is not wanted is detached;
 //   - a detach that was begun is finished before the same node is attached anew;
 //   - a volume of a single-node mode is attached only when no attachment to another node exists.
-func NextAttachment(f AttachFacts) (step *AttachStep, wait string) {
+func NextAttachments(f AttachFacts) (steps []AttachStep, wait string) {
 	if !f.Known && len(f.Attachments) == 0 {
 		return nil, "waiting for the plugin to say whether its volumes must be attached"
 	}
 	attachments := slices.SortedFunc(slices.Values(f.Attachments), func(a, b *Attachment) int { return strings.Compare(string(a.Node), string(b.Node)) })
 	for _, a := range attachments {
 		if a.Presence.Exists() && (a.Detaching || !f.wanted(a.Node)) {
-			return &AttachStep{Verb: Detach, Node: a.Node}, ""
+			steps = append(steps, AttachStep{Verb: Detach, Node: a.Node})
 		}
 	}
 	if !f.NeedsAttach {
-		return nil, ""
+		return steps, ""
 	}
 	for _, c := range f.Claims {
-		if c.State != Held || f.present(c.Node) {
+		step := AttachStep{Verb: Attach, Node: c.Node}
+		if c.State != Held || f.present(c.Node) || f.detaching(c.Node) || slices.Contains(steps, step) {
 			continue
 		}
 		if other := f.elsewhere(c.Node); f.SingleNode && other != "" {
 			wait = "waiting for the volume to be detached from node " + ids.Short(other)
 			continue
 		}
-		return &AttachStep{Verb: Attach, Node: c.Node}, ""
+		steps = append(steps, step)
 	}
-	return nil, wait
+	return steps, wait
 }
 
 func (f AttachFacts) wanted(node ids.Node) bool {
@@ -75,6 +77,10 @@ func (f AttachFacts) present(node ids.Node) bool {
 	return slices.ContainsFunc(f.Attachments, func(a *Attachment) bool {
 		return a.Node == node && a.Presence == Present && !a.Detaching
 	})
+}
+
+func (f AttachFacts) detaching(node ids.Node) bool {
+	return slices.ContainsFunc(f.Attachments, func(a *Attachment) bool { return a.Node == node && a.Detaching })
 }
 
 func (f AttachFacts) elsewhere(node ids.Node) ids.Node {

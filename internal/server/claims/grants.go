@@ -35,7 +35,11 @@ func (k *Keeper) inventory(ctx context.Context, r *wire.InventoryReport) (*wire.
 	if err := k.cfg.Authenticate(r.NodeIdentity); err != nil {
 		return nil, err
 	}
-	reply, index, err := fsm.Propose[*wire.InventoryReply](ctx, k.cfg.Proposer, &fsm.InventoryApply{Node: r.Node, Full: r.Full, AllocIndex: r.AllocIndex, Entries: r.Entries})
+	if head := k.cfg.Store.Snapshot().InventoryHead(nil, r.Node); head != nil && head.ModifyIndex != r.Prev {
+		return &wire.InventoryReply{Index: head.ModifyIndex, Head: head.ModifyIndex, Stale: true}, nil
+	}
+	reply, index, err := fsm.Propose[*wire.InventoryReply](ctx, k.cfg.Proposer,
+		&fsm.InventoryApply{Node: r.Node, Full: r.Full, AllocIndex: r.AllocIndex, Prev: r.Prev, Entries: r.Entries})
 	if err != nil {
 		return nil, err
 	}

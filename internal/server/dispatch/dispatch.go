@@ -21,7 +21,13 @@ type Dispatcher struct {
 	changed lifecycle.Signal
 	mu      sync.Mutex
 	nodes   map[ids.Node]*session
-	lanes   map[string]chan struct{}
+	lanes   map[string]*lane
+}
+
+// lane is the queue of one volume; it lives while somebody holds it or waits.
+type lane struct {
+	turn  chan struct{}
+	users int
 }
 
 // session is one node's open stream of work.
@@ -39,7 +45,7 @@ type callKey struct {
 
 // New returns a dispatcher without sessions.
 func New() *Dispatcher {
-	return &Dispatcher{nodes: map[ids.Node]*session{}, lanes: map[string]chan struct{}{}}
+	return &Dispatcher{nodes: map[ids.Node]*session{}, lanes: map[string]*lane{}}
 }
 
 // Serve holds a node's stream of work until it ends. Run it as the handler of wire.NodeWork.
@@ -89,18 +95,27 @@ func (d *Dispatcher) Connected(node ids.Node) bool {
 func (d *Dispatcher) Changed() <-chan struct{} { return d.changed.C() }
 
 // Lane takes the volume's lane: all controller verbs of one volume queue here. Release it when the call has ended.
-func (d *Dispatcher) Lane(ctx context.Context, lane string) (release func(), err error) {
+func (d *Dispatcher) Lane(ctx context.Context, name string) (release func(), err error) {
 	d.mu.Lock()
-	ch := d.lanes[lane]
-	if ch == nil {
-		ch = make(chan struct{}, 1)
-		d.lanes[lane] = ch
+	l := d.lanes[name]
+	if l == nil {
+		l = &lane{turn: make(chan struct{}, 1)}
+		d.lanes[name] = l
 	}
+	l.users++
 	d.mu.Unlock()
+	leave := func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(d.lanes, name)
+		}
+	}
 	select {
-	case ch <- struct{}{}:
-		return func() { <-ch }, nil
+	case l.turn <- struct{}{}:
+		return func() { <-l.turn; leave() }, nil
 	case <-ctx.Done():
+		leave()
 		return nil, ctx.Err()
 	}
 }

@@ -21,7 +21,10 @@ type InventoryApply struct {
 	Node       ids.Node
 	Full       bool
 	AllocIndex uint64
-	Entries    []volume.InventoryEntry
+	// Prev is the index of the report that this one follows. A report that was delayed on its way follows another than
+	// the newest and is not taken over: it would bring back what has changed since.
+	Prev    uint64
+	Entries []volume.InventoryEntry
 }
 
 // Releases lets volumes be let go when the disk is nearly full.
@@ -29,7 +32,10 @@ func (c *InventoryApply) Releases() bool { return true }
 
 // Apply returns a *wire.InventoryReply: what the node may erase, and the publications whose claims were ended by proof.
 func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
-	reply := &wire.InventoryReply{Index: st.Index}
+	if head := tx.InventoryHead(nil, c.Node); head != nil && head.ModifyIndex != c.Prev {
+		return &wire.InventoryReply{Index: st.Index, Head: head.ModifyIndex, Stale: true}, nil
+	}
+	reply := &wire.InventoryReply{Index: st.Index, Head: st.Index}
 	touched := map[volume.ID]bool{}
 	if c.Full {
 		for _, old := range collect(tx.InventoryOf(nil, c.Node)) {
@@ -67,9 +73,6 @@ func (c *InventoryApply) head(tx *state.Tx, st Stamp) {
 	if old := tx.InventoryHead(nil, c.Node); old != nil {
 		h.FullIndex = old.FullIndex
 		h.AllocIndex = max(h.AllocIndex, old.AllocIndex)
-		if !c.Full && h.AllocIndex == old.AllocIndex {
-			return
-		}
 	}
 	if c.Full {
 		h.FullIndex = st.Index
@@ -181,6 +184,12 @@ func LetGo(s *state.Snap, w *state.Watch, cl *volume.Claim) bool {
 	if v := s.Volume(w, cl.Volume); v != nil {
 		if i := s.InventoryEntry(w, cl.Node, volume.StagingKey{Plugin: v.Spec.Plugin, ExternalID: v.Status.ExternalID}); i != nil {
 			f.Entry = &i.Entry
+		}
+	} else { // forgotten by force: the node still says what it has
+		for i := range s.InventoryByVolume(w, cl.Volume) {
+			if i.Node == cl.Node {
+				f.Entry = &i.Entry
+			}
 		}
 	}
 	for o := range s.ClaimsByVolume(w, cl.Volume) {

@@ -39,6 +39,11 @@ func (c *VolumePut) Apply(tx *state.Tx, st Stamp) (any, error) {
 	if old == nil && tx.Namespace(nil, v.Namespace) == nil {
 		return nil, fault.New(fault.NotFound, "create volume", v.ID.String(), fmt.Sprintf("namespace %q does not exist", v.Namespace))
 	}
+	if old == nil {
+		if err := leftOver(tx, v); err != nil {
+			return nil, err
+		}
+	}
 	if twin := twinOf(tx, v); twin != nil {
 		if old == nil {
 			return nil, fault.WithHint(fault.New(fault.Conflict, "register volume", v.ID.String(),
@@ -55,6 +60,21 @@ func (c *VolumePut) Apply(tx *state.Tx, st Stamp) (any, error) {
 	}
 	tx.PutVolume(v)
 	return v, nil
+}
+
+// leftOver refuses the registration of a provider's volume that a forgotten registration has still attached.
+func leftOver(tx *state.Tx, v *volume.Volume) error {
+	if v.Status.ExternalID == "" {
+		return nil
+	}
+	for a := range tx.Attachments(nil) {
+		if a.Plugin == v.Spec.Plugin && a.ExternalID == v.Status.ExternalID && a.Volume != v.ID {
+			return fault.WithHint(fault.New(fault.Busy, "register volume", v.ID.String(),
+				fmt.Sprintf("the external id %q of plugin %q is still attached to node %s as the forgotten volume %s", a.ExternalID, a.Plugin, ids.Short(a.Node), a.Volume)),
+				"wait until it is detached")
+		}
+	}
+	return nil
 }
 
 // twinOf returns another registration of the same provider's volume, or nil. Records in conflict don't count: they own
@@ -168,6 +188,10 @@ func (c *AttachmentPut) Apply(tx *state.Tx, st Stamp) (any, error) {
 	}
 	if old == nil || old.Presence != a.Presence || old.Detaching != a.Detaching {
 		a.Since = st.Time
+	}
+	a.Generation = st.Index // a new direction is a new call; a repetition keeps its number
+	if old != nil && old.Detaching == a.Detaching {
+		a.Generation = old.Generation
 	}
 	tx.PutAttachment(a)
 	return a, nil

@@ -122,7 +122,7 @@ func (k *Keeper) work(ctx context.Context, id volume.ID) (reconcile.Result, erro
 	}
 	release, err := k.cfg.Dispatch.Lane(ctx, k.lane(v))
 	if err != nil {
-		return reconcile.Done(), nil //nolint:nilerr // the loop is ending
+		return reconcile.Done(), claims.Ending(ctx, err)
 	}
 	defer release()
 	return reconcile.Done(), k.call(ctx, v.ID, step, executor)
@@ -139,6 +139,9 @@ func (k *Keeper) lane(v *volume.Volume) string {
 // executor picks the node for a call. A creation that was begun stays where it was begun for node-scoped plugins, because
 // only that node can repeat it; a source fixes the node.
 func (k *Keeper) executor(s *state.Snap, v *volume.Volume, step volume.VolumeStep) (ids.Node, string) {
+	if why := claims.Busy(s, k.cfg.Dispatch, v.Status.Executor); why != "" {
+		return "", why
+	}
 	home := v.Status.HomeNode
 	if home == "" && step == volume.StepCreate {
 		home = k.place(s, v)
@@ -228,10 +231,17 @@ func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep,
 		return nil
 	}
 	v := *cur
+	if step == volume.StepDelete {
+		if err := inUse(s, "delete", id); err != nil {
+			return k.failed(ctx, &v, failure{cause: err, before: v.Status.Presence, certain: true, reported: true})
+		}
+	}
 	before := v.Status.Presence
 	if v.Status.Executor != executor || v.Status.Presence != volume.Uncertain {
+		if v.Status.Tries == 0 || v.Status.Presence != volume.Uncertain {
+			v.Status.Generation++ // a repetition keeps its number
+		}
 		v.Status.Executor = executor
-		v.Status.Generation++
 		if step != volume.StepExpand {
 			v.Status.Presence = volume.Uncertain
 		}
@@ -244,17 +254,18 @@ func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep,
 	}
 	w, err := k.workFor(s, &v, step)
 	if err != nil {
-		return k.failed(ctx, &v, failure{cause: err, before: before, certain: true, final: true})
+		return k.failed(ctx, &v, failure{cause: err, before: before, certain: true, final: true, reported: true})
 	}
 	report, err := k.cfg.Dispatch.Do(ctx, executor, w)
 	if err != nil {
 		// Unavailable: the work never left this server. Anything else: the call may have been made.
-		return k.failed(ctx, &v, failure{cause: err, before: before, certain: fault.Has(err, fault.Unavailable)})
+		unsent := fault.Has(err, fault.Unavailable)
+		return k.failed(ctx, &v, failure{cause: err, before: before, certain: unsent, reported: unsent})
 	}
 	if uncertain, err := dispatch.Failure(report); err != nil {
 		r := report.Err.Retry
 		final := !uncertain && (r == "never" || r == "other-place" && step == volume.StepCreate)
-		return k.failed(ctx, &v, failure{cause: err, before: before, certain: !uncertain, final: final})
+		return k.failed(ctx, &v, failure{cause: err, before: before, certain: !uncertain, final: final, reported: true})
 	}
 	return k.done(ctx, &v, step, report)
 }
@@ -277,7 +288,7 @@ func (k *Keeper) done(ctx context.Context, v *volume.Volume, step volume.VolumeS
 	case volume.StepCreate:
 		if r.Created == nil {
 			err := fault.New(fault.Internal, "create volume", v.ID.String(), "the node reported success without a volume")
-			return k.failed(ctx, v, failure{cause: err, before: v.Status.Presence})
+			return k.failed(ctx, v, failure{cause: err, before: v.Status.Presence, reported: true})
 		}
 		k.created(&n, r.Created)
 	case volume.StepDelete:
@@ -313,6 +324,8 @@ type failure struct {
 	before  volume.Presence // of the thing, before the intent
 	certain bool            // this call did nothing
 	final   bool            // and it never will, with these arguments
+	// reported: the call has ended, or was never begun. Else its executor may be at it still.
+	reported bool
 }
 
 // failed stores the error. A creation that was refused for good, and of which nothing can exist, is over: the user has
@@ -322,8 +335,11 @@ func (k *Keeper) failed(ctx context.Context, v *volume.Volume, f failure) error 
 	n.Status.LastError = f.cause.Error()
 	n.Status.Tries++
 	n.Status.NextTry = time.Now().Add(claims.Backoff(n.Status.Tries)).UTC()
-	if f.certain && f.before == volume.Absent {
-		n.Status.Presence = volume.Absent
+	if f.reported {
+		n.Status.Executor = ""
+	}
+	if f.certain && f.before != volume.Uncertain {
+		n.Status.Presence = f.before
 	}
 	switch {
 	case f.final && n.Status.Phase == volume.PhaseCreating && n.Status.Presence == volume.Absent:

@@ -29,6 +29,9 @@ func (k *Keeper) workFor(s *state.Snap, v *volume.Volume, step volume.VolumeStep
 		w.Kind, w.Volume = wire.WorkDelete, arg
 	case volume.StepExpand:
 		w.Kind, w.Volume = wire.WorkExpand, arg
+		if v.Status.AccessMode != "" {
+			arg.MountOptions = v.Status.MountOptions // as the attachments carry it
+		}
 		if arg.AccessMode == "" && len(v.Spec.Capabilities) > 0 {
 			arg.AccessMode, arg.AttachmentMode = v.Spec.Capabilities[0].AccessMode, v.Spec.Capabilities[0].AttachmentMode
 		}
@@ -70,7 +73,7 @@ func (k *Keeper) workSnapshot(ctx context.Context, id string) (reconcile.Result,
 	}
 	release, err := k.cfg.Dispatch.Lane(ctx, claims.LaneOf(cur.Plugin, cur.SourceExternalID))
 	if err != nil {
-		return reconcile.Done(), nil //nolint:nilerr // the loop is ending
+		return reconcile.Done(), claims.Ending(ctx, err)
 	}
 	defer release()
 	sn := *cur

@@ -271,6 +271,9 @@ func merge(s *state.Snap, old *volume.Volume, r *wire.VolumeWriteRequest) (*volu
 		refused = append(refused, "volume topology request update was not compatible with existing topology")
 	}
 	if len(r.Context) > 0 && !maps.Equal(r.Context, old.Status.Context) && old.Spec.Registered {
+		if inUse {
+			refused = append(refused, "volume context cannot be updated while the volume is in use")
+		}
 		n.Status.Context, changed = r.Context, append(changed, "context")
 	}
 	if err := resize(&n, old, want.CapacityMin, want.CapacityMax, s.Plugin(nil, old.Spec.Plugin)); err != nil {

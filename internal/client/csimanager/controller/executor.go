@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,15 +39,18 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Executor runs controller work. One serves all sessions, so that a call goes on while the session is replaced.
-type Executor struct {
-	cfg     Config
-	mu      sync.Mutex
-	running map[workKey]*job
-	queues  map[queueKey]*queue
+// Executor runs controller work.
+type Executor struct{ cfg Config }
+
+// New returns an executor that does nothing before Serve.
+func New(cfg Config) *Executor {
+	if cfg.Parallel == 0 {
+		cfg.Parallel = 10
+	}
+	return &Executor{cfg: cfg}
 }
 
-// workKey names a call: repeated work of the same generation is the same call.
+// workKey names a call: repeated work of the same kind and subject is the same call.
 type workKey struct{ kind, subject string }
 
 // queueKey separates undoing from making, so that neither starves the other.
@@ -57,9 +61,8 @@ type queueKey struct {
 
 // job is one call, waiting or under way.
 type job struct {
-	work   wire.Work
-	cancel context.CancelFunc // set when it began
-	owner  *session
+	work  wire.Work
+	begun bool
 }
 
 type queue struct {
@@ -67,32 +70,23 @@ type queue struct {
 	wait []*job
 }
 
-// New returns an executor that does nothing before Serve.
-func New(cfg Config) *Executor {
-	if cfg.Parallel == 0 {
-		cfg.Parallel = 10
-	}
-	return &Executor{cfg: cfg, running: map[workKey]*job{}, queues: map[queueKey]*queue{}}
-}
-
-// session is one stream of work with its reports.
+// session is one stream of work with its reports, and the calls that were asked for on it.
 type session struct {
-	g  *lifecycle.Group
-	mu sync.Mutex // one report at a time
-	to *wire.Stream[wire.WorkReport, wire.Work]
+	x      *Executor
+	g      *lifecycle.Group
+	mu     sync.Mutex
+	jobs   map[workKey]*job
+	queues map[queueKey]*queue
+
+	send sync.Mutex // one report at a time
+	to   *wire.Stream[wire.WorkReport, wire.Work]
 }
 
-func (s *session) report(r *wire.WorkReport) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.to.Send(r)
-}
-
-// Serve takes work from one session and reports on it until the session or ctx ends. Calls under way are cancelled when
-// it returns: their ends are unknown, and the servers ask again (controller work is leased to the session).
+// Serve takes work from one session and reports on it until the session or ctx ends. Calls under way are cancelled and
+// have ended when it returns: controller work is leased to the session, the servers ask again on the next.
 func (x *Executor) Serve(ctx context.Context, stream *wire.Stream[wire.WorkReport, wire.Work]) error {
 	g, gctx := lifecycle.NewGroup(ctx)
-	s := &session{g: g, to: stream}
+	s := &session{x: x, g: g, to: stream, jobs: map[workKey]*job{}, queues: map[queueKey]*queue{}}
 	g.Go("take controller work", func() error {
 		defer g.Stop()
 		for {
@@ -103,87 +97,73 @@ func (x *Executor) Serve(ctx context.Context, stream *wire.Stream[wire.WorkRepor
 			case err != nil:
 				return err
 			}
-			x.take(gctx, s, *w)
+			s.take(gctx, *w)
 		}
 	})
-	err := g.Wait()
-	x.forget(s)
-	return err
+	return g.Wait()
 }
 
 // take queues one work, or withdraws it. The same work again while it is queued or under way changes nothing.
-func (x *Executor) take(ctx context.Context, s *session, w wire.Work) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+func (s *session) take(ctx context.Context, w wire.Work) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	key := workKey{w.Kind, w.Subject}
-	if old := x.running[key]; old != nil {
-		if w.Cancel && old.cancel == nil {
-			x.drop(key, old)
+	q := s.queue(w)
+	if old := s.jobs[key]; old != nil {
+		if w.Cancel && !old.begun {
+			delete(s.jobs, key)
+			q.wait = slices.DeleteFunc(q.wait, func(j *job) bool { return j == old })
 		}
 		return
 	}
 	if w.Cancel {
 		return
 	}
-	j := &job{work: w, owner: s}
-	x.running[key] = j
-	q := x.queue(w)
+	j := &job{work: w}
+	s.jobs[key] = j
 	q.wait = append(q.wait, j)
-	x.pump(ctx, q)
+	s.pump(ctx, q)
 }
 
-func (x *Executor) queue(w wire.Work) *queue {
+func (s *session) queue(w wire.Work) *queue {
 	key := queueKey{string(w.Plugin), w.Kind == wire.WorkDetach || w.Kind == wire.WorkDelete || w.Kind == wire.WorkDeleteSnapshot}
-	q := x.queues[key]
+	q := s.queues[key]
 	if q == nil {
 		q = &queue{}
-		x.queues[key] = q
+		s.queues[key] = q
 	}
 	return q
 }
 
-// drop takes a call out that has not begun. The caller holds the lock.
-func (x *Executor) drop(key workKey, j *job) {
-	delete(x.running, key)
-	q := x.queue(j.work)
-	for i, w := range q.wait {
-		if w == j {
-			q.wait = append(q.wait[:i], q.wait[i+1:]...)
-			return
-		}
-	}
-}
-
 // pump starts what there is room for. The caller holds the lock.
-func (x *Executor) pump(ctx context.Context, q *queue) {
-	for q.busy < x.cfg.Parallel && len(q.wait) > 0 {
+func (s *session) pump(ctx context.Context, q *queue) {
+	for q.busy < s.x.cfg.Parallel && len(q.wait) > 0 {
 		j := q.wait[0]
 		q.wait = q.wait[1:]
-		limit := j.work.Timeout
-		if limit <= 0 {
-			limit = defaultTimeout
+		if !s.g.Go(j.work.Kind, func() error { return s.run(ctx, q, j) }) {
+			return // the session is ending
 		}
-		cctx, cancel := context.WithTimeout(ctx, limit)
-		j.cancel = cancel
+		j.begun = true
 		q.busy++
-		if !j.owner.g.Go(j.work.Kind, func() error { return x.run(ctx, cctx, q, j) }) {
-			cancel()
-			q.busy--
-		}
 	}
 }
 
 // run makes one call and reports its end.
-func (x *Executor) run(ctx, cctx context.Context, q *queue, j *job) error {
+func (s *session) run(ctx context.Context, q *queue, j *job) error {
+	limit := j.work.Timeout
+	if limit <= 0 {
+		limit = defaultTimeout
+	}
 	began := time.Now()
-	r := x.call(cctx, j.work)
-	j.cancel()
-	x.mu.Lock()
-	delete(x.running, workKey{j.work.Kind, j.work.Subject})
+	cctx, cancel := context.WithTimeout(ctx, limit)
+	r := s.x.call(cctx, j.work)
+	cancel()
+	s.mu.Lock()
+	delete(s.jobs, workKey{j.work.Kind, j.work.Subject})
 	q.busy--
-	x.pump(ctx, q)
-	x.mu.Unlock()
-	log := x.cfg.Log.With(logkey.Op, j.work.Kind, logkey.Volume, j.work.Subject, logkey.Plugin, j.work.Plugin, logkey.Took, time.Since(began))
+	s.pump(ctx, q)
+	s.mu.Unlock()
+	log := s.x.cfg.Log.With(logkey.Op, j.work.Kind, logkey.Volume, j.work.Subject, logkey.Plugin, j.work.Plugin, logkey.Took, time.Since(began))
 	if r.Err != nil {
 		log.Warn("controller call did not succeed", logkey.Error, r.Err.Message)
 	} else {
@@ -192,18 +172,9 @@ func (x *Executor) run(ctx, cctx context.Context, q *queue, j *job) error {
 	if ctx.Err() != nil {
 		return nil // the session is over: the servers know that the end is unknown
 	}
-	return j.owner.report(r)
-}
-
-// forget drops what a session left queued.
-func (x *Executor) forget(s *session) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for key, j := range x.running {
-		if j.owner == s {
-			x.drop(key, j)
-		}
-	}
+	s.send.Lock()
+	defer s.send.Unlock()
+	return s.to.Send(r)
 }
 
 // call makes the call that a work describes.
