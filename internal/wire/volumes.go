@@ -67,6 +67,9 @@ type VolumeDeleteRequest struct {
 type VolumeDetachRequest struct {
 	Volume volume.ID
 	Node   ids.Node
+	// Attest is a person's word, with the reason, that the node is dead and cannot write any more. It is recorded and ends
+	// the node's claims on the volume; empty: none.
+	Attest string
 }
 
 // VolumeRef names a volume in a read.

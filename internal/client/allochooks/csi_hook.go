@@ -153,6 +153,9 @@ func (h *CSI) Postrun(ctx context.Context, a *hook.Alloc) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
+	if ctx.Err() == nil && len(a.Group.CSIVolumes()) > 0 {
+		h.Mounter.Released(a.Alloc.ID)
+	}
 	return ctx.Err()
 }
 

@@ -27,6 +27,9 @@ type VolumeMounter interface {
 	// Publications lists what the node knows of an alloc, wanted or left over, so that an alloc is cleaned up even
 	// when its hook never ran in this life of the agent.
 	Publications(alloc ids.Alloc) []volume.PublicationKey
+	// Released says that an alloc which was given volumes has let go of them, or never began: the servers are told even
+	// when the node never held anything, for their claims wait for its word.
+	Released(alloc ids.Alloc)
 	// Mounted verifies one publication in the mount table right now; a task starts only after it.
 	Mounted(key volume.PublicationKey) error
 }
@@ -54,6 +57,12 @@ type ProcessGate interface {
 	ProcessesGone(alloc ids.Alloc) (gone bool, why string)
 	// Changed returns a channel that is closed at the next change of any alloc's answer.
 	Changed() <-chan struct{}
+}
+
+// IdleGate is what a ProcessGate may offer beyond: no process of the alloc lives now, and none starts before its volumes
+// are mounted again. It lets a lost publication be remade under an alloc that goes on.
+type IdleGate interface {
+	ProcessesIdle(alloc ids.Alloc) bool
 }
 
 // ArmedGate says whether this node may undo things: it has received, in this session with the servers, a set of its

@@ -18,7 +18,6 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/model/plugin"
-	"berth/internal/port/csi"
 	"berth/internal/port/driver"
 	"berth/internal/port/hostfs"
 )
@@ -183,9 +182,9 @@ func (h *CSIPluginSupervisor) pathsOf(t *hook.Task, cfg *job.CSIPluginConfig) pl
 
 // prepare makes the directories; a stale socket of an earlier start is removed, because nobody listens on it.
 func (p pluginPaths) prepare(shared, restored bool) error {
-	if len(p.hostSocket) > csi.MaxSocketPath {
-		return fault.WithHint(fault.New(fault.Invalid, "create", "socket "+p.hostSocket, fmt.Sprintf("the path has %d bytes, the limit is %d", len(p.hostSocket), csi.MaxSocketPath)),
-			fmt.Sprintf("choose a data_dir that is %d bytes shorter", len(p.hostSocket)-csi.MaxSocketPath))
+	if len(p.hostSocket) > hostfs.MaxSocketPath {
+		return fault.WithHint(fault.New(fault.Invalid, "create", "socket "+p.hostSocket, fmt.Sprintf("the path has %d bytes, the limit is %d", len(p.hostSocket), hostfs.MaxSocketPath)),
+			fmt.Sprintf("choose a data_dir that is %d bytes shorter", len(p.hostSocket)-hostfs.MaxSocketPath))
 	}
 	for _, dir := range []string{p.socketDir, p.hostBase} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -19,12 +19,13 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
+	"berth/internal/port/hostfs"
 )
 
 // Bounds of a connection.
 const (
-	// MaxSocketPath is the longest path of a unix socket on Linux, without its closing zero.
-	MaxSocketPath = 107
+	// MaxSocketPath is the longest path of a socket.
+	MaxSocketPath = hostfs.MaxSocketPath
 	// DefaultMaxAnswer bounds one answer of a plugin, in bytes.
 	DefaultMaxAnswer = 4 << 20
 

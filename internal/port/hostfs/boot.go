@@ -7,6 +7,9 @@ import (
 	"berth/internal/base/fault"
 )
 
+// MaxSocketPath is the longest path of a unix socket on Linux, without its closing zero.
+const MaxSocketPath = 107
+
 // BootID returns the kernel's id of this boot: what was mounted or running under another one is gone.
 func BootID() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

@@ -5,8 +5,8 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
-	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/model/plugin"
@@ -14,8 +14,13 @@ import (
 	"berth/internal/server/state"
 )
 
-// learnPlugins keeps a record of what plugins said of themselves, for the time when none of their instances lives.
+// forgetAfter is how long a plugin without instances and volumes is remembered.
+const forgetAfter = 30 * time.Second
+
+// learnPlugins keeps a record of what plugins said of themselves, for the time when none of their instances lives. A
+// plugin that nobody runs and no volume refers to is forgotten after a while.
 func (k *Keeper) learnPlugins(ctx context.Context) error {
+	unused := map[ids.Plugin]time.Time{}
 	for {
 		w := state.NewWatch()
 		s := k.cfg.Store.Snapshot()
@@ -24,14 +29,67 @@ func (k *Keeper) learnPlugins(ctx context.Context) error {
 				continue
 			}
 			_, _, err := k.cfg.Proposer.Propose(ctx, &fsm.PluginLearn{Record: next})
-			if err := fault.Note(err, "learn plugin", string(next.ID)); err != nil {
-				k.cfg.Log.Error("what a plugin said of itself cannot be stored", logkey.Plugin, next.ID, logkey.Error, err)
-			}
+			k.report(err, "what a plugin said of itself cannot be stored", next.ID)
 		}
-		if err := w.Wait(ctx); err != nil {
+		pause := k.forgetPlugins(ctx, s, w, unused)
+		wctx, cancel := context.WithTimeout(ctx, pause)
+		err := w.Wait(wctx)
+		cancel()
+		if err != nil && ctx.Err() != nil {
 			return nil
 		}
 	}
+}
+
+func (k *Keeper) report(err error, text string, id ids.Plugin) {
+	if err != nil {
+		k.cfg.Log.Error(text, logkey.Plugin, id, logkey.Error, err)
+	}
+}
+
+// forgetPlugins drops the records of plugins that have been unused for long enough, and returns when to look again.
+func (k *Keeper) forgetPlugins(ctx context.Context, s *state.Snap, w *state.Watch, unused map[ids.Plugin]time.Time) time.Duration {
+	now, pause := time.Now(), time.Hour
+	run := map[ids.Plugin]bool{}
+	for n := range s.Nodes(nil, "") {
+		for _, i := range n.CSI {
+			run[i.Plugin] = true
+		}
+	}
+	for r := range s.Plugins(w, "") {
+		if run[r.ID] || refersTo(s, w, r.ID) {
+			delete(unused, r.ID)
+			continue
+		}
+		since, ok := unused[r.ID]
+		if !ok {
+			since, unused[r.ID] = now, now
+		}
+		if left := forgetAfter - now.Sub(since); left > 0 {
+			pause = min(pause, left)
+			continue
+		}
+		_, _, err := k.cfg.Proposer.Propose(ctx, &fsm.PluginForget{ID: r.ID})
+		k.report(err, "a plugin that is not used cannot be forgotten", r.ID)
+	}
+	return pause
+}
+
+func refersTo(s *state.Snap, w *state.Watch, id ids.Plugin) bool {
+	for range s.VolumesByPlugin(w, id) {
+		return true
+	}
+	for sn := range s.VolumeSnapshots(w) {
+		if sn.Plugin == id {
+			return true
+		}
+	}
+	for a := range s.Attachments(w) {
+		if a.Plugin == id {
+			return true
+		}
+	}
+	return false
 }
 
 // learned brings the plugins' records up to what their healthy instances say: per role the one that said it last.

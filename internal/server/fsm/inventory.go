@@ -11,8 +11,7 @@ import (
 
 func init() {
 	register[InventoryApply]("inventory-apply", 1, "server/claims")
-	register[ClaimsSettle]("claims-settle", 1, "server/claims")
-	register[ClaimProof]("claim-proof", 1, "server/claims")
+	register[ClaimProof]("claim-proof", 1, "server/volumes")
 }
 
 // InventoryApply takes over what a node knows of its stagings and publications, and ends the claims that it shows to be
@@ -106,20 +105,6 @@ func sortedIDs(set map[volume.ID]bool) []volume.ID {
 	return out
 }
 
-// ClaimsSettle looks again at the claims of volumes whose facts changed without an inventory.
-type ClaimsSettle struct{ Volumes []volume.ID }
-
-// Releases lets claims end when the disk is nearly full.
-func (c *ClaimsSettle) Releases() bool { return true }
-
-// Apply returns nil.
-func (c *ClaimsSettle) Apply(tx *state.Tx, st Stamp) (any, error) {
-	for _, id := range c.Volumes {
-		settle(tx, st, id)
-	}
-	return nil, nil
-}
-
 // ClaimProof ends a claim because it is certain, by other evidence than the node's inventory, that the node no longer
 // writes. The node learns at its next report that the epoch is void and cleans up first.
 type ClaimProof struct {
@@ -134,6 +119,10 @@ func (c *ClaimProof) Apply(tx *state.Tx, st Stamp) (any, error) {
 	cl := tx.Claim(nil, c.Claim)
 	if cl == nil || cl.Epoch != c.Epoch || c.Proof == volume.ProofNone {
 		return false, nil
+	}
+	// What the node said of it last is void with the claim; a node that comes back says it anew, and cleans up.
+	if v := tx.Volume(nil, cl.Volume); v != nil {
+		tx.DeleteInventoryEntry(cl.Node, volume.StagingKey{Plugin: v.Spec.Plugin, ExternalID: v.Status.ExternalID})
 	}
 	endClaim(tx, cl)
 	promote(tx, st, c.Claim.Volume)

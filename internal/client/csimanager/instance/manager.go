@@ -43,6 +43,7 @@ type Manager struct {
 	mu      sync.Mutex
 	insts   map[dynamicplugins.Key]*instance
 	group   *lifecycle.Group // of the active Run, for connection watches
+	news    []func()         // what Health is to be told once the lock is free
 }
 
 // instance is one declared instance and its connection.
@@ -53,9 +54,8 @@ type instance struct {
 	state    plugin.State
 	reason   string
 	leases   int
-	since    time.Time // when probing began
+	since    time.Time // when it was last well, or began; the health timeout counts from here
 	updated  time.Time
-	timedOut bool
 	wasReady bool
 }
 
@@ -100,14 +100,14 @@ func (m *Manager) follow(ctx context.Context, watch *socketWatch) error {
 
 func (m *Manager) sync(infos []dynamicplugins.Info, watch *socketWatch) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.unlock()
 	declared := map[dynamicplugins.Key]bool{}
 	for _, i := range infos {
 		declared[i.Key()] = true
 		watch.add(i.Socket)
 		inst := m.insts[i.Key()]
 		if inst == nil {
-			inst = &instance{state: plugin.Awaiting, reason: "waiting for the plugin's socket", since: time.Now(), updated: time.Now()}
+			inst = &instance{state: plugin.Awaiting, reason: awaitingSocket, since: time.Now(), updated: time.Now()}
 			m.insts[i.Key()] = inst
 		}
 		inst.info = i
@@ -115,11 +115,23 @@ func (m *Manager) sync(infos []dynamicplugins.Info, watch *socketWatch) {
 	}
 	for k, inst := range m.insts {
 		if !declared[k] && inst.state != plugin.Draining {
-			inst.state, inst.reason, inst.updated = plugin.Draining, "its task is stopping", time.Now()
+			m.transition(inst, plugin.Draining, "its task is stopping")
 			m.loop.Mark(k)
 		}
 	}
 	m.changed.Notify()
+}
+
+const awaitingSocket = "waiting for the plugin's socket"
+
+// unlock frees the lock and then tells Health what happened under it: Health may write to disk.
+func (m *Manager) unlock() {
+	news := m.news
+	m.news = nil
+	m.mu.Unlock()
+	for _, tell := range news {
+		tell()
+	}
 }
 
 // markAwaiting wakes the instances that wait for a socket: a file appeared in one of their directories.

@@ -26,19 +26,14 @@ func (m *Manager) work(ctx context.Context, key dynamicplugins.Key) (reconcile.R
 	}
 	if inst.state == plugin.Draining {
 		defer m.mu.Unlock()
-		if inst.leases == 0 {
-			m.closeClient(inst)
-			delete(m.insts, key)
-			m.changed.Notify()
-		}
-		return reconcile.Done(), nil
+		return m.drain(key, inst), nil
 	}
 	info, client := inst.info, inst.client
 	m.mu.Unlock()
 
 	if client == nil {
 		if _, err := os.Lstat(info.Socket); err != nil {
-			m.set(key, plugin.Awaiting, "waiting for the plugin's socket")
+			m.set(key, plugin.Awaiting, awaitingSocket)
 			return m.untilTimeout(ctx, key, "its socket did not appear"), nil
 		}
 		var err error
@@ -49,6 +44,24 @@ func (m *Manager) work(ctx context.Context, key dynamicplugins.Key) (reconcile.R
 		}
 	}
 	return m.probe(ctx, key, info, client)
+}
+
+// drain closes an instance when its last lease ended. One that was declared again meanwhile begins anew. The caller holds
+// the lock.
+func (m *Manager) drain(key dynamicplugins.Key, inst *instance) reconcile.Result {
+	if inst.leases > 0 {
+		return reconcile.Done() // the last release marks the key
+	}
+	m.closeClient(inst)
+	delete(m.insts, key)
+	m.changed.Notify()
+	for _, i := range m.cfg.Registry.List() {
+		if i.Key() == key {
+			m.insts[key] = &instance{info: i, state: plugin.Awaiting, reason: awaitingSocket, since: time.Now(), updated: time.Now()}
+			return reconcile.Again(0, awaitingSocket)
+		}
+	}
+	return reconcile.Done()
 }
 
 // connect dials and files the client with a watch on its connection.
@@ -82,10 +95,12 @@ func (m *Manager) watch(key dynamicplugins.Key, client *csi.Client) error {
 	inst := m.insts[key]
 	if inst != nil && inst.client == client {
 		m.closeClient(inst)
-		inst.since, inst.timedOut = time.Now(), false
-		m.transition(inst, plugin.Awaiting, "the plugin closed its connection")
+		inst.since = time.Now()
+		if inst.state != plugin.Draining {
+			m.transition(inst, plugin.Awaiting, hungUp)
+		}
 	}
-	m.mu.Unlock()
+	m.unlock()
 	m.changed.Notify()
 	m.loop.Mark(key)
 	return nil
@@ -114,15 +129,14 @@ func (m *Manager) probe(ctx context.Context, key dynamicplugins.Key, info dynami
 		}
 	}
 	m.mu.Lock()
-	if inst := m.insts[key]; inst != nil && inst.client == client {
-		inst.facts = facts
-		inst.wasReady = true
+	defer m.unlock()
+	if inst := m.insts[key]; inst != nil && inst.client == client && inst.state != plugin.Draining {
+		inst.facts, inst.wasReady, inst.since = facts, true, time.Now()
 		if inst.state != plugin.Ready {
 			m.transition(inst, plugin.Ready, "")
+			m.changed.Notify()
 		}
 	}
-	m.mu.Unlock()
-	m.changed.Notify()
 	return reconcile.Again(reprobe, "healthy; probed again later"), nil
 }
 
@@ -135,24 +149,28 @@ func rolesOf(r plugin.Role) csi.Roles {
 
 func (m *Manager) set(key dynamicplugins.Key, s plugin.State, reason string) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.unlock()
 	if inst := m.insts[key]; inst != nil && inst.state != plugin.Draining && (inst.state != s || inst.reason != reason) {
 		m.transition(inst, s, reason)
 		m.changed.Notify()
 	}
 }
 
-// transition moves an instance and tells its task. The caller holds the lock.
+// hungUp is why an instance whose process ended is not ready. Whether that was asked for, or is a fault, is known to its
+// task, which tells it.
+const hungUp = "the plugin closed its connection"
+
+// transition moves an instance and has its task told. The caller holds the lock and ends with unlock.
 func (m *Manager) transition(inst *instance, s plugin.State, reason string) {
-	before := inst.state
+	before, info := inst.state, inst.info
 	inst.state, inst.reason, inst.updated = s, reason, time.Now()
 	switch {
 	case s == plugin.Ready:
-		m.cfg.Log.Info("storage plugin is ready", logkey.Plugin, inst.info.Plugin, logkey.Role, inst.info.Role, logkey.Alloc, inst.info.Alloc)
-		m.cfg.Health(inst.info, true, "")
+		m.cfg.Log.Info("storage plugin is ready", logkey.Plugin, info.Plugin, logkey.Role, info.Role, logkey.Alloc, info.Alloc)
+		m.news = append(m.news, func() { m.cfg.Health(info, true, "") })
 	case before == plugin.Ready:
-		m.cfg.Log.Warn("storage plugin is no longer ready", logkey.Plugin, inst.info.Plugin, logkey.Role, inst.info.Role, "reason", reason)
-		m.cfg.Health(inst.info, false, reason)
+		m.cfg.Log.Warn("storage plugin is no longer ready", logkey.Plugin, info.Plugin, logkey.Role, info.Role, "reason", reason)
+		m.news = append(m.news, func() { m.cfg.Health(info, false, reason) })
 	}
 }
 
@@ -164,16 +182,15 @@ func (m *Manager) met(key dynamicplugins.Key) {
 	}
 }
 
-// untilTimeout waits for the socket's event, at most until the health timeout.
+// untilTimeout waits for the socket's event. It looks again every second besides, for a directory that is made later
+// than its plugin is declared cannot be watched.
 func (m *Manager) untilTimeout(ctx context.Context, key dynamicplugins.Key, reason string) reconcile.Result {
 	left := m.checkTimeout(ctx, key, reason)
-	if left <= 0 {
-		left = reprobe
-	}
-	return reconcile.Again(left, "waiting for the plugin's socket")
+	return reconcile.Again(min(max(left, time.Millisecond), time.Second), awaitingSocket)
 }
 
-// checkTimeout tells once when an instance did not become healthy in time, and returns what is left until then.
+// checkTimeout tells each time when an instance was not healthy for its health timeout, and returns what is left until
+// then.
 func (m *Manager) checkTimeout(ctx context.Context, key dynamicplugins.Key, reason string) time.Duration {
 	m.mu.Lock()
 	inst := m.insts[key]
@@ -182,15 +199,14 @@ func (m *Manager) checkTimeout(ctx context.Context, key dynamicplugins.Key, reas
 		return reprobe
 	}
 	left := inst.info.HealthTimeout - time.Since(inst.since)
-	tell := left <= 0 && !inst.timedOut
-	if tell {
-		inst.timedOut = true
+	info := inst.info
+	if left <= 0 {
 		inst.since = time.Now()
 	}
-	info := inst.info
 	m.mu.Unlock()
-	if tell {
+	if left <= 0 {
 		m.cfg.Timeout(ctx, info, reason)
+		return info.HealthTimeout
 	}
 	return left
 }

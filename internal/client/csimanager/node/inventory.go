@@ -71,8 +71,8 @@ func (r Reporter) Run(ctx context.Context) error {
 	for {
 		ch := r.Keeper.changed.C()
 		index := r.AllocIndex() // before the entries: they may be newer than it, never older
-		entries := r.Keeper.beginReport(full)
-		if full || len(entries) > 0 {
+		entries, tell := r.Keeper.beginReport(full)
+		if full || tell || len(entries) > 0 {
 			reply, err := r.Sink.SendInventory(ctx, &wire.InventoryReport{Full: full, AllocIndex: index, Prev: prev, Entries: entries})
 			if err != nil {
 				r.Keeper.unreport(entries)
@@ -115,10 +115,10 @@ func pause(ctx context.Context, d time.Duration) (ended bool) {
 }
 
 // beginReport takes what is to be sent and counts it as reported; a change during the send takes that back.
-func (k *Keeper) beginReport(full bool) []volume.InventoryEntry {
+func (k *Keeper) beginReport(full bool) (out []volume.InventoryEntry, tell bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var out []volume.InventoryEntry
+	tell, k.tell = k.tell, false
 	for _, l := range k.vols {
 		if full || !l.reported {
 			out = append(out, l.report())
@@ -128,7 +128,7 @@ func (k *Keeper) beginReport(full bool) []volume.InventoryEntry {
 	slices.SortFunc(out, func(a, b volume.InventoryEntry) int {
 		return cmp.Or(cmp.Compare(a.Plugin, b.Plugin), cmp.Compare(a.ExternalID, b.ExternalID))
 	})
-	return out
+	return out, tell
 }
 
 func (k *Keeper) unreport(entries []volume.InventoryEntry) {

@@ -49,7 +49,10 @@ type Keeper struct {
 	changed lifecycle.Signal
 	mu      sync.Mutex
 	vols    map[volume.StagingKey]*lane
+	tell    bool // the servers wait for a word, though no entry may have changed
 }
+
+var _ csimanager.VolumeMounter = (*Keeper)(nil)
 
 // New returns a keeper with the entries of the store loaded: what another boot made is Uncertain, what this boot made is
 // verified in the mount table. A damaged record is kept; what it was about is found again by the id files.
@@ -310,4 +313,12 @@ func (k *Keeper) lane(key volume.StagingKey, id volume.ID) *lane {
 		l.entry.Volume, l.dirty = id, true
 	}
 	return l
+}
+
+// Released implements csimanager.VolumeMounter.
+func (k *Keeper) Released(ids.Alloc) {
+	k.mu.Lock()
+	k.tell = true
+	k.mu.Unlock()
+	k.changed.Notify()
 }

@@ -70,10 +70,6 @@ func (k *Keeper) plan(key volume.StagingKey) (step Step, ok bool, pause time.Dur
 	return Step{}, false, noRetry
 }
 
-// idler is what a process gate may say beyond the contract: no process of the alloc lives now, and none starts before
-// its volume is back.
-type idler interface{ ProcessesIdle(alloc ids.Alloc) bool }
-
 // gates asks the gates without holding the lock: they have locks of their own.
 func (k *Keeper) gates(key volume.StagingKey) (f Facts, why string) {
 	k.mu.Lock()
@@ -83,7 +79,7 @@ func (k *Keeper) gates(key volume.StagingKey) (f Facts, why string) {
 	}
 	k.mu.Unlock()
 	f = Facts{Armed: k.cfg.Armed.Armed(), Gone: map[ids.Alloc]bool{}, Idle: map[ids.Alloc]bool{}}
-	idle, canIdle := k.cfg.Processes.(idler)
+	idle, canIdle := k.cfg.Processes.(csimanager.IdleGate)
 	for _, id := range allocs {
 		gone, w := k.cfg.Processes.ProcessesGone(id)
 		f.Gone[id] = gone
