@@ -50,7 +50,8 @@ func (k *Keeper) save(key volume.StagingKey) error {
 	if l := k.vols[key]; l != nil && err != nil {
 		l.dirty = true
 	} else if l != nil {
-		l.saved = written
+		// Reports tell only what is durable: what was told during the write was the state before it.
+		l.saved, l.reported = written, false
 	}
 	k.mu.Unlock()
 	if err != nil {
