@@ -24,6 +24,8 @@ type judged struct {
 	id     string
 	driver string
 	argv   []string // of the real plugin, as its task sees it
+	scope  string   // of its controller
+	faults []string // from the start
 	facts  oracle.Facts
 }
 
@@ -31,7 +33,7 @@ type judged struct {
 func (m *machine) localPlugin(id, driver string, flags ...string) *judged {
 	m.t.Helper()
 	m.lend(binary, "berth")
-	p := &judged{m: m, id: id, driver: driver}
+	p := &judged{m: m, id: id, driver: driver, scope: "node"}
 	p.argv = append([]string{p.see("berth"), "plugin", "local-csi", "--data-dir", p.see("images-" + id), "--node-id", "${node.unique.id}"}, flags...)
 	return p.begin()
 }
@@ -41,7 +43,7 @@ func (p *judged) begin() *judged {
 	p.m.t.Helper()
 	p.m.lend(csitest.Binary(p.m.t), "csi-proxy")
 	must(p.m.t, os.WriteFile(p.file("record"), nil, 0o644))
-	p.rules()
+	p.rules(p.faults...)
 	p.start()
 	// Cleanups run last in, first out: this one must see the world at rest but with the agent alive.
 	p.m.t.Cleanup(p.judge)
@@ -109,7 +111,7 @@ job %q {
         type                   = "monolith"
         mount_dir              = "/csi"
         stage_publish_base_dir = "/local/csi"
-        controller_scope       = "node"
+        controller_scope       = %q
       }
       %s
       resources {
@@ -118,7 +120,7 @@ job %q {
       }
     }
   }
-}`, p.id, volume, p.driver, p.see("csi-proxy"), strings.Join(quoted, ", "), p.id, mount)
+}`, p.id, volume, p.driver, p.see("csi-proxy"), strings.Join(quoted, ", "), p.id, p.scope, mount)
 }
 
 // rules replaces the faults that the proxy makes.
@@ -173,15 +175,13 @@ func (p *judged) pluginPID() int {
 	p.m.t.Helper()
 	a := p.m.running(p.id, 1)[0]
 	for _, x := range processes(func(x process) bool { return x.env["NOMAD_ALLOC_ID"] == a.ID }) {
-		if len(x.args) > 2 && x.args[0] == p.resolved(p.argv[0]) {
+		if x.args[0] == p.argv[0] {
 			return x.pid
 		}
 	}
 	p.m.t.Fatalf("plugin %s has no process", p.id)
 	return 0
 }
-
-func (p *judged) resolved(arg string) string { return arg }
 
 // crash kills the plugin as it is; its task ends with it and is started again.
 func (p *judged) crash() {
@@ -213,13 +213,7 @@ func (p *judged) atRest(volumes ...string) {
 	for _, id := range volumes {
 		p.m.free(id)
 	}
-	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(filepath.Join(p.m.data, "csi")))
-	must(p.m.t, err)
-	for _, mount := range mounts {
-		if base := filepath.Dir(mount.Mountpoint); filepath.Base(base) != "csi" { // the plugin's own shared base stays as long as it runs
-			final.Mounts = append(final.Mounts, mount.Mountpoint)
-		}
-	}
+	final.Mounts = volumeMounts(p.m)
 	p.facts.Final = final
 }
 
@@ -236,4 +230,18 @@ func (p *judged) judge() {
 		}
 		p.m.t.Logf("the record of plugin %s:\n%s", p.id, b.String())
 	}
+}
+
+// volumeMounts are the mount points of volumes on a machine. A plugin's own shared base stays as long as it runs.
+func volumeMounts(m *machine) []string {
+	m.t.Helper()
+	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(filepath.Join(m.data, "csi")))
+	must(m.t, err)
+	var out []string
+	for _, mount := range mounts {
+		if filepath.Base(filepath.Dir(mount.Mountpoint)) != "csi" {
+			out = append(out, mount.Mountpoint)
+		}
+	}
+	return out
 }
