@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
@@ -54,7 +55,7 @@ func Run(ctx context.Context, cfg *Config, version string, again <-chan struct{}
 	defer func() { _ = lock.Unlock() }() // it ends with the process in any case
 	l, err := net.Listen("tcp", net.JoinHostPort(cfg.BindAddr, strconv.Itoa(cfg.Ports.HTTP)))
 	if err != nil {
-		return err
+		return fault.WithHint(fault.Wrap(err, fault.Conflict, "listen", "for the HTTP API"), "choose another port with -http-port or ports { http = … }")
 	}
 	log.Info("berth starts", "version", version, "data_dir", cfg.DataDir, "http", "http://"+l.Addr().String(), "dev", cfg.dev)
 	if err := a.build(); err != nil {
