@@ -25,19 +25,26 @@ func (c *Client) frames(ctx context.Context, r *call) (*Frames, error) {
 	return &Frames{body: resp.Body, dec: json.NewDecoder(resp.Body)}, nil
 }
 
+// NextOrBeat returns the next piece or sign of life: that shows that there is nothing more for now. At the regular end it
+// returns io.EOF.
+func (f *Frames) NextOrBeat() (*StreamFrame, error) {
+	var out StreamFrame
+	err := f.dec.Decode(&out)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, io.EOF
+	case err != nil:
+		return nil, fmt.Errorf("the stream broke off: %w", err)
+	}
+	return &out, nil
+}
+
 // Next returns the next piece that is not a mere sign of life. At the regular end it returns io.EOF.
 func (f *Frames) Next() (*StreamFrame, error) {
 	for {
-		var out StreamFrame
-		err := f.dec.Decode(&out)
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil, io.EOF
-		case err != nil:
-			return nil, fmt.Errorf("the stream broke off: %w", err)
-		}
-		if !out.IsHeartbeat() {
-			return &out, nil
+		out, err := f.NextOrBeat()
+		if err != nil || !out.IsHeartbeat() {
+			return out, err
 		}
 	}
 }

@@ -1,0 +1,154 @@
+package allocs
+
+import (
+	"context"
+	"strconv"
+
+	"berth/api"
+	"berth/internal/cli/follow"
+	"berth/internal/cli/kit"
+
+	"github.com/spf13/cobra"
+)
+
+// EvalNoun returns "eval" with its verbs.
+func EvalNoun(e *kit.Env) *cobra.Command {
+	cmd := &cobra.Command{Use: "eval", Short: "Look at evaluations, the scheduler's work"}
+	cmd.AddCommand(newEvalList(e), newEvalStatus(e))
+	return cmd
+}
+
+// EvalStatus shows an evaluation.
+func EvalStatus(ctx context.Context, e *kit.Env, id string) error {
+	return (&evalStatus{env: e}).do(ctx, id)
+}
+
+func newEvalList(e *kit.Env) *cobra.Command {
+	var job, status string
+	var verbose bool
+	var formats kit.Formats
+	var page kit.Page
+	cmd := &cobra.Command{
+		Use:     "list [flags]",
+		Short:   "List evaluations",
+		Example: "  berth eval list -job db\n  berth eval list -status blocked",
+		Args:    kit.Args(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := e.Client()
+			if err != nil {
+				return err
+			}
+			o := page.Query()
+			o.Params = map[string]string{"job": job, "status": status}
+			list, meta, err := c.Evaluations().List(cmd.Context(), o)
+			switch {
+			case err != nil:
+				return kit.Doing(err, "list", "evaluations", "")
+			case formats.Wanted():
+				return formats.Print(e.Out, list)
+			case len(list) == 0:
+				e.Out.Printf("No evaluations\n")
+				return nil
+			}
+			var rows [][]string
+			for _, v := range list {
+				rows = append(rows, []string{kit.ID(v.ID, verbose), strconv.Itoa(v.Priority), v.TriggeredBy, v.JobID, v.Namespace, kit.ID(v.NodeID, verbose), v.Status, kit.Yes(len(v.FailedTGAllocs) > 0)})
+			}
+			e.Out.Table([]string{"ID", "Priority", "Triggered By", "Job ID", "Namespace", "Node ID", "Status", "Placement Failures"}, rows)
+			page.More(e, meta)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&job, "job", "", "only those of this `job`")
+	cmd.Flags().StringVar(&status, "status", "", "only those of this `status`: blocked, pending, complete, failed, canceled")
+	cmd.Flags().BoolVar(&verbose, "verbose", false, "whole ids")
+	page.AddTo(cmd)
+	formats.AddTo(cmd)
+	return cmd
+}
+
+// evalStatus is "eval status".
+type evalStatus struct {
+	env              *kit.Env
+	monitor, verbose bool
+	formats          kit.Formats
+}
+
+func newEvalStatus(e *kit.Env) *cobra.Command {
+	s := &evalStatus{env: e}
+	cmd := &cobra.Command{
+		Use:               "status [flags] <eval>",
+		Short:             "Show an evaluation",
+		Example:           "  berth eval status 5bce5263\n  berth eval status -monitor 5bce5263",
+		Args:              kit.Args("eval"),
+		ValidArgsFunction: e.Complete("evals"),
+		RunE:              func(cmd *cobra.Command, args []string) error { return s.do(cmd.Context(), args[0]) },
+	}
+	cmd.Flags().BoolVar(&s.monitor, "monitor", false, "follow it to its end")
+	cmd.Flags().BoolVar(&s.verbose, "verbose", false, "whole ids and absolute times")
+	s.formats.AddTo(cmd)
+	return cmd
+}
+
+func (s *evalStatus) do(ctx context.Context, arg string) error {
+	ref, err := s.env.Eval(ctx, arg)
+	if err != nil {
+		return err
+	}
+	f, err := follow.New(s.env, s.verbose, false)
+	if err != nil {
+		return err
+	}
+	if s.monitor {
+		_, err := f.Evaluation(ctx, ref.ID, ref.Namespace)
+		return err
+	}
+	v, _, err := f.Client.Evaluations().Get(ctx, ref.ID, ref.Query())
+	if err != nil {
+		return kit.Doing(err, "read", "evaluation", arg)
+	}
+	if s.formats.Wanted() {
+		return s.formats.Print(s.env.Out, v)
+	}
+	allocs, _, err := f.Client.Evaluations().Allocations(ctx, ref.ID, ref.Query())
+	if err != nil {
+		return kit.Doing(err, "list the allocations of", "evaluation", arg)
+	}
+	s.show(v, allocs)
+	return nil
+}
+
+func (s *evalStatus) show(v *api.Evaluation, allocs []*api.AllocationListStub) {
+	var l kit.Pairs
+	l.Add("ID", v.ID)
+	l.Add("Create Time", kit.When(v.CreateTime, s.verbose))
+	l.Add("Modify Time", kit.When(v.ModifyTime, s.verbose))
+	l.Add("Status", v.Status)
+	l.Add("Status Description", v.StatusDescription)
+	l.Add("Type", v.Type)
+	l.Add("Triggered By", v.TriggeredBy)
+	l.AddIf("Job ID", v.JobID)
+	l.Add("Namespace", v.Namespace)
+	l.AddIf("Node ID", kit.ID(v.NodeID, s.verbose))
+	l.Add("Priority", strconv.Itoa(v.Priority))
+	l.Add("Placement Failures", kit.Yes(len(v.FailedTGAllocs) > 0))
+	l.AddIf("Previous Eval", kit.ID(v.PreviousEval, s.verbose))
+	l.AddIf("Next Eval", kit.ID(v.NextEval, s.verbose))
+	l.AddIf("Blocked Eval", kit.ID(v.BlockedEval, s.verbose))
+	s.env.Out.Pairs(l)
+	if len(v.FailedTGAllocs) > 0 {
+		s.env.Out.Section("Failed Placements")
+		follow.Explain(s.env.Out, "", v.FailedTGAllocs, v.QueuedAllocations, s.verbose)
+	}
+	s.env.Out.Section("Allocations")
+	if len(allocs) == 0 {
+		s.env.Out.Printf("No allocations\n")
+		return
+	}
+	var rows [][]string
+	for _, a := range allocs {
+		rows = append(rows, []string{kit.ID(a.ID, s.verbose), kit.ID(a.NodeID, s.verbose), a.TaskGroup, strconv.FormatUint(a.JobVersion, 10),
+			a.DesiredStatus, a.ClientStatus, kit.When(a.CreateTime, s.verbose), kit.When(a.ModifyTime, s.verbose)})
+	}
+	s.env.Out.Table([]string{"ID", "Node ID", "Task Group", "Version", "Desired", "Status", "Created", "Modified"}, rows)
+}

@@ -1,0 +1,180 @@
+package allocs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"berth/api"
+	"berth/internal/base/fault"
+	"berth/internal/base/lifecycle"
+	"berth/internal/cli/kit"
+
+	"github.com/spf13/cobra"
+)
+
+// bytesPerLine is how long a line of a log is thought to be at most when the last n are wanted.
+const bytesPerLine = 256
+
+// logs is "alloc logs".
+type logs struct {
+	env            *kit.Env
+	target         target
+	follow, tail   bool
+	stdout, stderr bool
+	lines          int64
+	bytes          int64
+}
+
+func newLogs(e *kit.Env) *cobra.Command {
+	l := &logs{env: e, target: target{env: e}}
+	cmd := &cobra.Command{
+		Use:   "logs [flags] <alloc> [task]",
+		Short: "Print the output of a task",
+		Long: `Prints what a task wrote to its standard output, or with -stderr to its standard error. -f goes on with what it writes
+until Ctrl-C, and without -stdout or -stderr follows both.`,
+		Example: `  berth alloc logs 4ff1d9c5
+  berth alloc logs -f -n 20 4ff1d9c5 redis
+  berth logs -job -stderr db`,
+		Args: kit.Args("alloc", "[task]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := l.do(cmd.Context(), args)
+			if l.follow && cmd.Context().Err() != nil {
+				return nil // Ctrl-C is how following ends
+			}
+			return err
+		},
+	}
+	fs := cmd.Flags()
+	l.target.addTo(cmd, true)
+	fs.BoolVarP(&l.follow, "follow", "f", false, "go on with what is written")
+	fs.BoolVar(&l.tail, "tail", false, "only the end; 10 lines unless -n or -c say otherwise")
+	fs.Int64VarP(&l.lines, "lines", "n", 0, "only the last `n` lines")
+	fs.Int64VarP(&l.bytes, "bytes", "c", 0, "only the last `n` bytes")
+	fs.BoolVar(&l.stdout, "stdout", false, "the standard output")
+	fs.BoolVar(&l.stderr, "stderr", false, "the standard error")
+	return cmd
+}
+
+func (l *logs) do(ctx context.Context, args []string) error {
+	if l.lines < 0 || l.bytes < 0 || l.lines > 0 && l.bytes > 0 {
+		return fault.New(fault.Invalid, "", "", "-n and -c take a positive number, and exclude each other")
+	}
+	if l.tail && l.lines == 0 && l.bytes == 0 {
+		l.lines = 10
+	}
+	a, err := l.target.find(ctx, args[0], kit.Read)
+	if err != nil {
+		return err
+	}
+	name := l.target.task
+	if len(args) > 1 {
+		name = args[1]
+	}
+	task, err := taskOf(a, name)
+	if err != nil {
+		return err
+	}
+	switch {
+	case l.stdout && l.stderr, l.follow && !l.stdout && !l.stderr:
+		return l.both(ctx, a, task)
+	case l.stderr:
+		return l.stream(ctx, a, task, "stderr", l.env.Out)
+	}
+	return l.stream(ctx, a, task, "stdout", l.env.Out)
+}
+
+// both prints output and error each to where it belongs.
+func (l *logs) both(ctx context.Context, a *api.Allocation, task string) error {
+	var writing sync.Mutex
+	g, gctx := lifecycle.NewGroup(ctx)
+	g.Go("stdout", func() error { return l.stream(gctx, a, task, "stdout", &serial{&writing, l.env.Out}) })
+	g.Go("stderr", func() error { return l.stream(gctx, a, task, "stderr", &serial{&writing, l.env.Err}) })
+	return g.Wait()
+}
+
+// serial keeps the pieces of two streams apart.
+type serial struct {
+	lock *sync.Mutex
+	w    io.Writer
+}
+
+func (s *serial) Write(data []byte) (int, error) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.w.Write(data)
+}
+
+func (l *logs) stream(ctx context.Context, a *api.Allocation, task, kind string, w io.Writer) error {
+	c, err := l.env.Client()
+	if err != nil {
+		return err
+	}
+	o := api.LogOptions{Task: task, Type: kind, Follow: l.follow, Origin: api.OriginStart}
+	var last *lastLines
+	switch {
+	case l.bytes > 0:
+		o.Origin, o.Offset = api.OriginEnd, l.bytes
+	case l.lines > 0:
+		o.Origin, o.Offset = api.OriginEnd, l.lines*bytesPerLine
+		last = &lastLines{w: w, n: int(l.lines), most: int(o.Offset)}
+		w = last
+	}
+	frames, err := c.Allocations().Logs(ctx, a.ID, o, query(a))
+	if err != nil {
+		return kit.Doing(err, "read the "+kind+" of", fmt.Sprintf("task %q of allocation", task), kit.ID(a.ID, false))
+	}
+	defer frames.Close()
+	if last == nil {
+		return frames.CopyTo(w)
+	}
+	return last.copy(frames)
+}
+
+// lastLines holds back the beginning of a stream until its last lines are known.
+type lastLines struct {
+	w    io.Writer
+	n    int
+	most int
+	held []byte
+}
+
+func (l *lastLines) Write(data []byte) (int, error) { return l.w.Write(data) }
+
+// copy gathers what the log already has, prints its last lines, and passes on what comes after it. What it already has
+// ends with the stream, or with as many bytes as were asked for, or with the first sign of life.
+func (l *lastLines) copy(frames *api.Frames) error {
+	for {
+		frame, err := frames.NextOrBeat()
+		if errors.Is(err, io.EOF) {
+			return l.flush()
+		}
+		if err != nil {
+			return errors.Join(l.flush(), err)
+		}
+		l.held = append(l.held, frame.Data...)
+		if frame.IsHeartbeat() || len(l.held) >= l.most {
+			if err := l.flush(); err != nil {
+				return err
+			}
+			return frames.CopyTo(l.w)
+		}
+	}
+}
+
+func (l *lastLines) flush() error {
+	text := l.held
+	end := len(bytes.TrimSuffix(text, []byte("\n")))
+	for range l.n {
+		end = bytes.LastIndexByte(text[:max(end, 0)], '\n')
+		if end < 0 {
+			break
+		}
+	}
+	_, err := l.w.Write(text[end+1:])
+	l.held = nil
+	return err
+}

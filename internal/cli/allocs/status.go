@@ -1,0 +1,306 @@
+package allocs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/api"
+	"berth/internal/cli/kit"
+
+	"github.com/spf13/cobra"
+)
+
+// status is "alloc status".
+type status struct {
+	env                   *kit.Env
+	short, stats, verbose bool
+	formats               kit.Formats
+}
+
+func newStatus(e *kit.Env) *cobra.Command {
+	s := &status{env: e}
+	cmd := &cobra.Command{
+		Use:   "status [flags] <alloc>",
+		Short: "Show an allocation",
+		Long:  "Shows how an allocation stands: its tasks and their last events, its ports, and where its volumes are.",
+		Example: `  berth alloc status 4ff1d9c5
+  berth alloc status -verbose -stats 4ff1d9c5`,
+		Args:              kit.Args("alloc"),
+		ValidArgsFunction: e.Complete("allocs"),
+		RunE:              func(cmd *cobra.Command, args []string) error { return s.do(cmd.Context(), args[0]) },
+	}
+	cmd.Flags().BoolVar(&s.short, "short", false, "one line per task")
+	cmd.Flags().BoolVar(&s.stats, "stats", false, "what the tasks use now, too")
+	cmd.Flags().BoolVar(&s.verbose, "verbose", false, "whole ids and absolute times, and how the node was chosen")
+	s.formats.AddTo(cmd)
+	return cmd
+}
+
+func (s *status) do(ctx context.Context, arg string) error {
+	a, err := (&target{env: s.env}).find(ctx, arg, kit.Read)
+	if err != nil {
+		return err
+	}
+	if s.formats.Wanted() {
+		return s.formats.Print(s.env.Out, a)
+	}
+	s.head(a)
+	s.ports(a)
+	s.storage(a)
+	if s.short {
+		s.taskLines(a)
+		return nil
+	}
+	var usage *api.AllocResourceUsage
+	if s.stats || s.verbose {
+		usage = s.usage(ctx, a)
+	}
+	for _, name := range taskOrder(a) {
+		s.task(a, name, usage)
+	}
+	if s.verbose {
+		s.placement(a.Metrics)
+	}
+	return nil
+}
+
+// taskOrder is every task that there is something to say about.
+func taskOrder(a *api.Allocation) []string {
+	out := tasksOf(a)
+	for name := range a.TaskStates {
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// usage asks the node; that it cannot say is no reason to show nothing.
+func (s *status) usage(ctx context.Context, a *api.Allocation) *api.AllocResourceUsage {
+	if a.ClientStatus != api.AllocClientStatusRunning {
+		return nil
+	}
+	c, err := s.env.Client()
+	if err != nil {
+		return nil
+	}
+	out, err := c.Allocations().Stats(ctx, a.ID, query(a))
+	if err != nil {
+		s.env.Err.Printf("%s\n", s.env.Err.Yellow("The node does not say what the tasks use: "+kit.OneSentence(err.Error())))
+		return nil
+	}
+	return out
+}
+
+func (s *status) head(a *api.Allocation) {
+	var l kit.Pairs
+	l.Add("ID", a.ID)
+	l.Add("Eval ID", kit.ID(a.EvalID, s.verbose))
+	l.Add("Name", a.Name)
+	l.Add("Node ID", kit.ID(a.NodeID, s.verbose))
+	l.Add("Node Name", a.NodeName)
+	l.Add("Namespace", a.Namespace)
+	l.Add("Job ID", a.JobID)
+	if a.Job != nil {
+		l.Add("Job Version", strconv.FormatUint(kit.Value(a.Job.Version), 10))
+	}
+	l.Add("Client Status", a.ClientStatus)
+	l.Add("Client Description", a.ClientDescription)
+	l.Add("Desired Status", a.DesiredStatus)
+	l.Add("Desired Description", a.DesiredDescription)
+	l.Add("Created", kit.When(a.CreateTime, s.verbose))
+	l.Add("Modified", kit.When(a.ModifyTime, s.verbose))
+	if d := a.DeploymentStatus; d != nil && d.Healthy != nil {
+		health := "unhealthy"
+		if *d.Healthy {
+			health = "healthy"
+		}
+		l.Add("Health", health)
+	}
+	if a.PreviousAllocation != "" {
+		l.Add("Previous Alloc ID", kit.ID(a.PreviousAllocation, s.verbose))
+	}
+	if a.NextAllocation != "" {
+		l.Add("Replacement Alloc ID", kit.ID(a.NextAllocation, s.verbose))
+	}
+	if a.FollowupEvalID != "" {
+		l.Add("Follow-up Eval ID", kit.ID(a.FollowupEvalID, s.verbose))
+	}
+	if t := a.RescheduleTracker; t != nil && len(t.Events) > 0 {
+		l.Add("Placed Anew", fmt.Sprintf("%d times, last at %s", len(t.Events), kit.AtNanos(t.Events[len(t.Events)-1].RescheduleTime)))
+	}
+	s.env.Out.Pairs(l)
+}
+
+func (s *status) ports(a *api.Allocation) {
+	if a.AllocatedResources == nil || len(a.AllocatedResources.Shared.Ports) == 0 {
+		return
+	}
+	static := map[string]bool{}
+	if g := groupOf(a); g != nil {
+		for _, n := range g.Networks {
+			for _, p := range n.ReservedPorts {
+				static[p.Label] = true
+			}
+		}
+	}
+	s.env.Out.Section("Allocation Addresses:")
+	var rows [][]string
+	for _, p := range a.AllocatedResources.Shared.Ports {
+		to := fmt.Sprintf("%s:%d", p.HostIP, p.Value)
+		if p.To > 0 {
+			to += fmt.Sprintf(" -> %d", p.To)
+		}
+		rows = append(rows, []string{"*" + p.Label, kit.Yes(!static[p.Label]), to})
+	}
+	s.env.Out.Table([]string{"Label", "Dynamic", "Address"}, rows)
+}
+
+// storage tells where and how each volume is mounted, and what its mount waits for.
+func (s *status) storage(a *api.Allocation) {
+	list := slices.Clone(a.Storage)
+	if len(list) == 0 {
+		if g := groupOf(a); g != nil {
+			for alias, v := range g.Volumes {
+				list = append(list, api.AllocVolume{Alias: alias, Volume: v.Source, ReadOnly: v.ReadOnly, State: "nothing is known of it yet"})
+			}
+		}
+	}
+	if len(list) == 0 {
+		return
+	}
+	slices.SortFunc(list, func(a, b api.AllocVolume) int { return cmp.Compare(a.Alias, b.Alias) })
+	s.env.Out.Section("Storage:")
+	var rows [][]string
+	for _, v := range list {
+		plugin := v.Plugin
+		if s.verbose && v.Provider != "" {
+			plugin += " (" + v.Provider + ")"
+		}
+		rows = append(rows, []string{v.Alias, v.Volume, plugin, kit.Yes(v.ReadOnly), v.State, v.Path})
+	}
+	s.env.Out.Table([]string{"Alias", "Volume", "Plugin", "Read Only", "State", "Path"}, rows)
+	for _, v := range list {
+		if v.LastError != "" {
+			s.env.Out.Printf("%s\n", s.env.Out.Red(fmt.Sprintf("Last error of %s: %s", kit.Clean(v.Alias), kit.OneSentence(v.LastError))))
+		}
+	}
+}
+
+func (s *status) taskLines(a *api.Allocation) {
+	s.env.Out.Section("Tasks:")
+	var rows [][]string
+	for _, name := range taskOrder(a) {
+		row := []string{name, "pending", "", "", lifecycleOf(a, name)}
+		if t := a.TaskStates[name]; t != nil {
+			row[1] = t.State
+			if n := len(t.Events); n > 0 {
+				row[2], row[3] = t.Events[n-1].Type, kit.AtNanos(t.Events[n-1].Time)
+			}
+		}
+		rows = append(rows, row)
+	}
+	s.env.Out.Table([]string{"Name", "State", "Last Event", "Time", "Lifecycle"}, rows)
+}
+
+func lifecycleOf(a *api.Allocation, task string) string {
+	if g := groupOf(a); g != nil {
+		for _, t := range g.Tasks {
+			if t.Name == task && t.Lifecycle != nil {
+				return t.Lifecycle.Hook
+			}
+		}
+	}
+	return "main"
+}
+
+func (s *status) task(a *api.Allocation, name string, usage *api.AllocResourceUsage) {
+	out := s.env.Out
+	state := "pending"
+	t := a.TaskStates[name]
+	if t != nil {
+		state = t.State
+		if t.Failed {
+			state += " (failed)"
+		}
+	}
+	out.Section(fmt.Sprintf("Task %q is %q", kit.Clean(name), state))
+	s.resources(a, name, usage)
+	if t == nil {
+		return
+	}
+	out.Printf("\n%s\n", out.Bold("Task Events:"))
+	var l kit.Pairs
+	l.Add("Started At", kit.AtPointer(t.StartedAt))
+	l.Add("Finished At", kit.AtPointer(t.FinishedAt))
+	l.Add("Total Restarts", strconv.FormatUint(t.Restarts, 10))
+	l.Add("Last Restart", kit.AtPointer(t.LastRestart))
+	out.Pairs(l)
+	if len(t.Events) == 0 {
+		return
+	}
+	out.Printf("\n%s\n", out.Bold("Recent Events:"))
+	var rows [][]string
+	for _, e := range slices.Backward(t.Events) {
+		text := e.DisplayMessage
+		if text == "" {
+			text = e.Message
+		}
+		rows = append(rows, []string{kit.AtNanos(e.Time), e.Type, text})
+	}
+	out.Table([]string{"Time", "Type", "Description"}, rows)
+}
+
+func (s *status) resources(a *api.Allocation, name string, usage *api.AllocResourceUsage) {
+	if a.AllocatedResources == nil || a.AllocatedResources.Tasks[name] == nil {
+		return
+	}
+	r := a.AllocatedResources.Tasks[name]
+	cpu, memory := fmt.Sprintf("%d MHz", r.Cpu.CpuShares), kit.Size(r.Memory.MemoryMB<<20)
+	if usage != nil && usage.Tasks[name] != nil && usage.Tasks[name].ResourceUsage != nil {
+		u := usage.Tasks[name].ResourceUsage
+		if u.CpuStats != nil {
+			cpu = fmt.Sprintf("%.0f/%s", u.CpuStats.TotalTicks, cpu)
+		}
+		if u.MemoryStats != nil {
+			memory = kit.Size(max(u.MemoryStats.Usage, u.MemoryStats.RSS)) + "/" + memory
+		}
+	}
+	if r.Memory.MemoryMaxMB > 0 && r.Memory.MemoryMaxMB != r.Memory.MemoryMB {
+		memory += " (at most " + kit.Size(r.Memory.MemoryMaxMB<<20) + ")"
+	}
+	s.env.Out.Printf("%s\n", s.env.Out.Bold("Task Resources:"))
+	s.env.Out.Table([]string{"CPU", "Memory", "Disk"}, [][]string{{cpu, memory, kit.Size(a.AllocatedResources.Shared.DiskMB << 20)}})
+}
+
+// placement shows the scores of the nodes that were considered.
+func (s *status) placement(m *api.AllocationMetric) {
+	if m == nil || len(m.ScoreMetaData) == 0 {
+		return
+	}
+	var names []string
+	for _, d := range m.ScoreMetaData {
+		for name := range d.Scores {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	s.env.Out.Section("Placement Metrics")
+	var rows [][]string
+	for _, d := range m.ScoreMetaData {
+		row := []string{d.NodeID}
+		for _, name := range names {
+			row = append(row, score(d.Scores[name]))
+		}
+		rows = append(rows, append(row, score(d.NormScore)))
+	}
+	s.env.Out.Table(append(append([]string{"Node"}, names...), "final score"), rows)
+}
+
+func score(f float64) string { return strings.TrimSuffix(strconv.FormatFloat(f, 'g', 3, 64), ".0") }

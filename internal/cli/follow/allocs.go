@@ -1,0 +1,155 @@
+package follow
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"berth/api"
+	"berth/internal/base/fault"
+	"berth/internal/cli/kit"
+)
+
+// story is what has been told of one allocation.
+type story struct {
+	told    map[string]bool // sentences
+	since   int64           // events up to this time are old
+	status  string
+	settled bool
+	failure string
+}
+
+// Allocations follows the allocations that should run for a job until each runs, has completed, or has failed. An
+// evaluation that placed them tells which are new.
+func (f *Follower) Allocations(ctx context.Context, job kit.Ref, eval *api.Evaluation) error {
+	stories := map[string]*story{}
+	err := watch(ctx, job.Namespace, func(o *api.QueryOptions) (bool, *api.QueryMeta, error) {
+		list, meta, err := f.Client.Jobs().Allocations(ctx, job.ID, false, o)
+		if err != nil {
+			return false, nil, kit.Doing(err, "follow", "job", job.ID)
+		}
+		first := len(stories) == 0
+		slices.SortStableFunc(list, func(a, b *api.AllocationListStub) int { return cmp.Compare(a.Name, b.Name) })
+		waiting := false
+		for _, a := range list {
+			s := stories[a.ID]
+			if s == nil && first && wanted(a, eval) {
+				s = newStory(a, eval)
+				stories[a.ID] = s
+			}
+			if s != nil && !s.settled {
+				f.tell(a, s)
+				waiting = waiting || !s.settled
+			}
+		}
+		return !waiting, meta, nil
+	})
+	if err != nil {
+		return f.gaveUp(ctx, err, "berth job status "+job.ID)
+	}
+	return f.verdict(job, stories)
+}
+
+// wanted tells the allocations that belong to what runs now: those of the evaluation, and those that go on from before.
+func wanted(a *api.AllocationListStub, eval *api.Evaluation) bool {
+	if a.DesiredStatus != api.AllocDesiredStatusRun {
+		return false
+	}
+	return a.EvalID == eval.ID || a.ClientStatus == api.AllocClientStatusPending || a.ClientStatus == api.AllocClientStatusRunning
+}
+
+func newStory(a *api.AllocationListStub, eval *api.Evaluation) *story {
+	s := &story{told: map[string]bool{}}
+	if a.CreateIndex >= eval.CreateIndex {
+		return s
+	}
+	for _, t := range a.TaskStates {
+		for _, e := range t.Events {
+			s.since = max(s.since, e.Time)
+		}
+	}
+	return s
+}
+
+// tell says what is new of an allocation.
+func (f *Follower) tell(a *api.AllocationListStub, s *story) {
+	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
+		for _, e := range a.TaskStates[name].Events {
+			text := e.DisplayMessage
+			if text == "" {
+				text = e.Message
+			}
+			if e.Time <= s.since || e.Type == api.TaskReceived || text == "" || s.told[text] {
+				continue
+			}
+			s.told[text] = true
+			f.line("Allocation %q, task %q: %s", f.id(a.ID), name, text)
+		}
+	}
+	if s.status != a.ClientStatus && a.ClientStatus != api.AllocClientStatusPending {
+		f.line("Allocation %q is %s", f.id(a.ID), a.ClientStatus)
+	}
+	s.status = a.ClientStatus
+	switch a.ClientStatus {
+	case api.AllocClientStatusRunning, api.AllocClientStatusComplete:
+		s.settled = true
+	case api.AllocClientStatusFailed, api.AllocClientStatusLost:
+		s.settled, s.failure = true, reason(a)
+	}
+	if !s.settled && a.DesiredStatus != api.AllocDesiredStatusRun {
+		s.settled, s.failure = true, "it was stopped before it ran: "+orUnknown(a.DesiredDescription)
+	}
+}
+
+// reason is the sentence that says best why an allocation failed.
+func reason(a *api.AllocationListStub) string {
+	text := a.ClientDescription
+	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
+		t := a.TaskStates[name]
+		if !t.Failed {
+			continue
+		}
+		for _, e := range t.Events {
+			if e.FailsTask || e.Type == api.TaskHookFailed || e.Type == api.TaskDriverFailure || e.Type == api.TaskTerminated || e.Type == api.TaskSetupFailure {
+				text = fmt.Sprintf("task %q: %s", name, e.DisplayMessage)
+			}
+		}
+	}
+	return orUnknown(text)
+}
+
+// verdict sums up.
+func (f *Follower) verdict(job kit.Ref, stories map[string]*story) error {
+	var failed []string
+	running, complete := 0, 0
+	for _, id := range slices.Sorted(maps.Keys(stories)) {
+		switch s := stories[id]; {
+		case s.failure != "":
+			failed = append(failed, id)
+		case s.status == api.AllocClientStatusComplete:
+			complete++
+		default:
+			running++
+		}
+	}
+	if len(failed) == 0 {
+		switch {
+		case running > 0 && complete > 0:
+			f.heading("Job %q runs: %s, %d complete", job.ID, kit.Count(running, "allocation", "allocations"), complete)
+		case running > 0:
+			f.heading("Job %q runs: %s", job.ID, kit.Count(running, "allocation", "allocations"))
+		case complete > 0:
+			f.heading("Job %q has completed", job.ID)
+		default:
+			f.heading("Job %q has nothing to run", job.ID)
+		}
+		return nil
+	}
+	for _, id := range failed {
+		f.Env.Err.Printf("%s\n", f.Env.Err.Red(fmt.Sprintf("Allocation %q failed: %s", f.id(id), kit.OneSentence(stories[id].failure))))
+	}
+	return fault.WithHint(fault.New(fault.Conflict, "", "", fmt.Sprintf("%d of %s of job %q failed", len(failed), kit.Count(len(stories), "allocation", "allocations"), job.ID)),
+		fmt.Sprintf(`see "berth alloc status %s" and "berth alloc logs -stderr %s"`, f.id(failed[0]), f.id(failed[0])))
+}

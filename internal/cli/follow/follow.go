@@ -1,0 +1,188 @@
+// Package follow owns the telling of how work proceeds: an evaluation until it ends, then its allocations until each of
+// them runs or has ended, without polling; and the words for what could not be placed. Only packages of the command line
+// import it.
+package follow
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"berth/api"
+	"berth/internal/base/fault"
+	"berth/internal/cli/kit"
+)
+
+// Follower tells on the standard output what happens.
+type Follower struct {
+	Env     *kit.Env
+	Client  *api.Client
+	Verbose bool
+	// Wait makes it go on when not everything could be placed, until the rest is.
+	Wait bool
+}
+
+// New makes a follower of the environment's agent.
+func New(e *kit.Env, verbose, wait bool) (*Follower, error) {
+	c, err := e.Client()
+	if err != nil {
+		return nil, err
+	}
+	return &Follower{Env: e, Client: c, Verbose: verbose, Wait: wait}, nil
+}
+
+func (f *Follower) heading(format string, args ...any) {
+	f.Env.Out.Printf("%s\n", f.Env.Out.Bold("==> "+kit.At(time.Now())+": "+kit.Clean(fmt.Sprintf(format, args...))))
+}
+
+func (f *Follower) line(format string, args ...any) {
+	f.Env.Out.Printf("    %s: %s\n", kit.At(time.Now()), kit.Clean(fmt.Sprintf(format, args...)))
+}
+
+func (f *Follower) id(id string) string { return kit.ID(id, f.Verbose) }
+
+// watch reads again and again, each time when something has changed. read returns whether it is done.
+func watch(ctx context.Context, ns string, read func(o *api.QueryOptions) (done bool, meta *api.QueryMeta, err error)) error {
+	o := &api.QueryOptions{Namespace: ns}
+	for {
+		begun := time.Now()
+		done, meta, err := read(o)
+		if err != nil || done {
+			return err
+		}
+		if meta.Index > o.WaitIndex {
+			o.WaitIndex = meta.Index
+			continue
+		}
+		// The wait ended without news. An agent that answers at once without any would be asked in a hot loop.
+		if time.Since(begun) < time.Second {
+			if err := pause(ctx, time.Second); err != nil {
+				return err
+			}
+		}
+		o.WaitIndex = max(meta.Index, 1)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Evaluation follows an evaluation, and those that continue it, to the end. When allocations have no place, all is said
+// and the error is an Exit with the code for that.
+func (f *Follower) Evaluation(ctx context.Context, id, ns string) (*api.Evaluation, error) {
+	for {
+		e, err := f.one(ctx, id, ns)
+		if err != nil {
+			return nil, f.gaveUp(ctx, err, "berth eval status "+f.id(id))
+		}
+		switch {
+		case e.NextEval != "":
+			f.line("Evaluation %q continues it in %s", f.id(e.NextEval), e.Wait)
+			id = e.NextEval
+		case e.Status != api.EvalStatusComplete:
+			return e, fault.New(fault.Conflict, "", "", fmt.Sprintf("evaluation %q ended as %s: %s", f.id(id), e.Status, orUnknown(e.StatusDescription)))
+		case len(e.FailedTGAllocs) == 0:
+			return e, nil
+		case !f.Wait || e.BlockedEval == "":
+			return e, &kit.Exit{Code: kit.ExitUnplaced}
+		default:
+			id = e.BlockedEval
+		}
+	}
+}
+
+func orUnknown(text string) string {
+	if text == "" {
+		return "the agent gave no reason"
+	}
+	return text
+}
+
+// gaveUp names the command with which to go on when the person stopped following.
+func (f *Follower) gaveUp(ctx context.Context, err error, command string) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return fault.WithHint(fault.New(fault.Canceled, "", "", "no longer following; the work goes on"), "look at it with: "+command)
+}
+
+// one follows a single evaluation.
+func (f *Follower) one(ctx context.Context, id, ns string) (*api.Evaluation, error) {
+	f.heading("Following evaluation %q", f.id(id))
+	var last *api.Evaluation
+	err := watch(ctx, ns, func(o *api.QueryOptions) (bool, *api.QueryMeta, error) {
+		e, meta, err := f.Client.Evaluations().Get(ctx, id, o)
+		if err != nil {
+			return false, nil, kit.Doing(err, "follow", "evaluation", f.id(id))
+		}
+		if last == nil {
+			f.line("%s", cause(e))
+		}
+		if last != nil && last.Status != e.Status {
+			f.line("Evaluation is now %s", e.Status)
+		}
+		last = e
+		return e.Status == api.EvalStatusComplete || e.Status == api.EvalStatusFailed || e.Status == api.EvalStatusCancelled, meta, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := f.made(ctx, last, ns); err != nil {
+		return nil, err
+	}
+	if len(last.FailedTGAllocs) == 0 {
+		f.heading("Evaluation %q is %s", f.id(id), last.Status)
+		return last, nil
+	}
+	f.heading("Evaluation %q is %s, but not everything could be placed", f.id(id), last.Status)
+	Explain(f.Env.Out, "    ", last.FailedTGAllocs, last.QueuedAllocations, f.Verbose)
+	if last.BlockedEval != "" {
+		f.Env.Out.Printf("    Evaluation %q will place the rest as soon as there is room for it\n", f.id(last.BlockedEval))
+	}
+	return last, nil
+}
+
+// cause says why an evaluation was made.
+func cause(e *api.Evaluation) string {
+	switch {
+	case e.NodeID != "" && e.JobID == "":
+		return fmt.Sprintf("It was made by node %q (%s)", e.NodeID, e.TriggeredBy)
+	case e.JobID != "":
+		return fmt.Sprintf("It is for job %q (%s)", e.JobID, e.TriggeredBy)
+	}
+	return "It was made by " + e.TriggeredBy
+}
+
+// made lists what an evaluation did to allocations.
+func (f *Follower) made(ctx context.Context, e *api.Evaluation, ns string) error {
+	allocs, _, err := f.Client.Evaluations().Allocations(ctx, e.ID, &api.QueryOptions{Namespace: ns})
+	if err != nil {
+		return kit.Doing(err, "list the allocations of", "evaluation", f.id(e.ID))
+	}
+	for _, a := range allocs {
+		did := "created"
+		switch {
+		case a.DesiredStatus != api.AllocDesiredStatusRun:
+			did = "told to stop"
+		case a.CreateIndex < e.CreateIndex:
+			did = "changed in place"
+		}
+		f.line("Allocation %q %s: group %q on node %q", f.id(a.ID), did, a.TaskGroup, nodeName(a))
+	}
+	return nil
+}
+
+func nodeName(a *api.AllocationListStub) string {
+	if a.NodeName != "" {
+		return a.NodeName
+	}
+	return kit.ID(a.NodeID, false)
+}

@@ -1,0 +1,128 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"berth/api"
+	"berth/internal/base/fault"
+	"berth/internal/cli/follow"
+	"berth/internal/cli/kit"
+
+	"github.com/spf13/cobra"
+)
+
+// run is "job run".
+type run struct {
+	env                                           *kit.Env
+	source                                        source
+	detach, verbose, output, wait, preserveCounts bool
+	checkIndex                                    string
+	priority                                      int
+}
+
+func newRun(e *kit.Env) *cobra.Command {
+	r := &run{env: e, source: source{env: e}}
+	cmd := &cobra.Command{
+		Use:   "run [flags] <file>",
+		Short: "Run a job, or change one that runs",
+		Long: `Registers the job that a file describes and follows it: first the evaluation, which places its allocations, then these
+until each of them runs or has completed. A file named - is read from the standard input.
+
+Exit codes: 0, all of it runs or has completed; 2, not everything could be placed (the reasons are told node by node);
+1, anything else.`,
+		Example: `  berth job run db.hcl
+  berth job run -var version=7.4 -detach db.hcl
+  berth job run -check-index 42 db.hcl     # only if nobody changed it since`,
+		Args: kit.Args("file"),
+		RunE: func(cmd *cobra.Command, args []string) error { return r.do(cmd.Context(), args[0]) },
+	}
+	fs := cmd.Flags()
+	r.source.addTo(cmd)
+	fs.BoolVar(&r.detach, "detach", false, "do not follow; print the evaluation's id")
+	fs.BoolVar(&r.wait, "wait", false, "when not everything can be placed, go on until it is")
+	fs.BoolVar(&r.verbose, "verbose", false, "whole ids and absolute times")
+	fs.BoolVar(&r.output, "output", false, "print the job as JSON instead of running it")
+	fs.StringVar(&r.checkIndex, "check-index", "", "run it only if the job's modify index is `n`; 0: only if there is no such job")
+	fs.BoolVar(&r.preserveCounts, "preserve-counts", false, "keep the counts of the groups that run")
+	fs.IntVar(&r.priority, "eval-priority", 0, "`priority` of the evaluation instead of the job's")
+	return cmd
+}
+
+func (r *run) do(ctx context.Context, file string) error {
+	p, err := r.source.read(file)
+	if err != nil {
+		return err
+	}
+	req := &api.JobRegisterRequest{Job: p.job, Submission: p.submission, PreserveCounts: r.preserveCounts, EvalPriority: r.priority}
+	if r.checkIndex != "" {
+		req.EnforceIndex = true
+		if req.JobModifyIndex, err = strconv.ParseUint(r.checkIndex, 10, 64); err != nil {
+			return fault.New(fault.Invalid, "", "", fmt.Sprintf("-check-index %q is not a number; \"berth job plan\" prints it", r.checkIndex))
+		}
+	}
+	if r.output {
+		return kit.JSON(r.env.Out, map[string]any{"Job": p.job})
+	}
+	f, err := follow.New(r.env, r.verbose, r.wait)
+	if err != nil {
+		return err
+	}
+	id := kit.Value(p.job.ID)
+	out, _, err := f.Client.Jobs().Register(ctx, req, nil)
+	if err != nil {
+		return kit.Doing(err, "run", "job", id)
+	}
+	r.env.Err.Warn(out.Warnings)
+	return r.report(ctx, f, p.job, out)
+}
+
+// report says what came of it and follows it.
+func (r *run) report(ctx context.Context, f *follow.Follower, job *api.Job, out *api.JobRegisterResponse) error {
+	id := kit.Value(job.ID)
+	outcome := out.Outcome
+	if outcome == "" {
+		outcome = "registered"
+	}
+	r.env.Out.Printf("Job %q %s (job modify index %d)\n", id, outcome, out.JobModifyIndex)
+	switch {
+	case out.EvalID == "" && job.Periodic != nil:
+		r.env.Out.Printf("It is launched at its times; nothing runs now\n")
+		return nil
+	case out.EvalID == "":
+		r.env.Out.Printf("There is nothing to run now\n")
+		return nil
+	case r.detach:
+		r.env.Out.Printf("Evaluation ID: %s\n", out.EvalID)
+		return nil
+	}
+	ref := kit.Ref{ID: id, Namespace: kit.Value(job.Namespace)}
+	if f.Client.Config().Namespace != "" {
+		ref.Namespace = "" // what the person said beats the file
+	}
+	eval, err := f.Evaluation(ctx, out.EvalID, ref.Namespace)
+	if err != nil {
+		return err
+	}
+	return f.Allocations(ctx, ref, eval)
+}
+
+// followEval follows an evaluation without its allocations, or prints its id.
+func followEval(ctx context.Context, e *kit.Env, id, ns string, detach, verbose bool) error {
+	if id == "" {
+		return nil
+	}
+	if detach {
+		e.Out.Printf("Evaluation ID: %s\n", id)
+		return nil
+	}
+	f, err := follow.New(e, verbose, false)
+	if err != nil {
+		return err
+	}
+	_, err = f.Evaluation(ctx, id, ns)
+	return err
+}
+
+func number[T ~uint64 | ~int64 | ~int](n T) string { return strconv.FormatInt(int64(n), 10) }

@@ -1,0 +1,21 @@
+package kit
+
+import (
+	"bufio"
+	"strings"
+
+	"berth/internal/base/fault"
+)
+
+// Confirm asks a person. Where nobody can be asked, or the answer is not y, the error says what to do instead.
+func (e *Env) Confirm(question, instead string) error {
+	if _, ok := e.InTerminal(); !ok {
+		return fault.WithHint(fault.New(fault.Invalid, "", "", "nobody is there to be asked: "+question), instead)
+	}
+	e.Err.Printf("%s [y/N] ", question)
+	answer, err := bufio.NewReader(e.In).ReadString('\n')
+	if err != nil || strings.TrimSpace(answer) != "y" {
+		return fault.New(fault.Canceled, "", "", "nothing was done: the answer was not y")
+	}
+	return nil
+}

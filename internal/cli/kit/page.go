@@ -1,0 +1,32 @@
+package kit
+
+import (
+	"berth/api"
+
+	"github.com/spf13/cobra"
+)
+
+// Page are the flags of lists that may be long.
+type Page struct {
+	filter, token string
+	size          int
+}
+
+// AddTo gives a command the flags.
+func (p *Page) AddTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&p.filter, "filter", "", "`expression` that objects must meet, such as Status == \"ready\"")
+	cmd.Flags().IntVar(&p.size, "per-page", 0, "at most `n` objects")
+	cmd.Flags().StringVar(&p.token, "page-token", "", "`token` with which the page before ended")
+}
+
+// Query is the read that the flags ask for.
+func (p *Page) Query() *api.QueryOptions {
+	return &api.QueryOptions{Filter: p.filter, PerPage: p.size, NextToken: p.token}
+}
+
+// More tells how to read on.
+func (p *Page) More(e *Env, meta *api.QueryMeta) {
+	if meta != nil && meta.NextToken != "" {
+		e.Out.Printf("\nThere are more; go on with -page-token %q\n", meta.NextToken)
+	}
+}

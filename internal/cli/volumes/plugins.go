@@ -1,0 +1,208 @@
+package volumes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"berth/api"
+	"berth/internal/cli/kit"
+
+	"github.com/spf13/cobra"
+)
+
+// pluginStatus is "plugin status".
+type pluginStatus struct {
+	env            *kit.Env
+	kind           kindFlag
+	short, verbose bool
+	formats        kit.Formats
+}
+
+func newPluginStatus(e *kit.Env) *cobra.Command {
+	s := &pluginStatus{env: e}
+	cmd := &cobra.Command{
+		Use:   "status [flags] [plugin]",
+		Short: "List storage plugins, or show one",
+		Example: `  berth plugin status
+  berth plugin status -verbose local-csi`,
+		Args:              kit.Args("[plugin]"),
+		ValidArgsFunction: e.Complete("plugins"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := s.kind.check(); err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return s.list(cmd.Context())
+			}
+			return s.show(cmd.Context(), args[0])
+		},
+	}
+	s.kind.addTo(cmd)
+	cmd.Flags().BoolVar(&s.short, "short", false, "only the head")
+	cmd.Flags().BoolVar(&s.verbose, "verbose", false, "whole ids, and what the plugin can do")
+	s.formats.AddTo(cmd)
+	return cmd
+}
+
+// ShowPlugin shows one plugin.
+func ShowPlugin(ctx context.Context, e *kit.Env, id string) error {
+	return (&pluginStatus{env: e}).show(ctx, id)
+}
+
+func (s *pluginStatus) list(ctx context.Context) error {
+	c, err := s.env.Client()
+	if err != nil {
+		return err
+	}
+	list, _, err := c.Plugins().List(ctx, nil)
+	switch {
+	case err != nil:
+		return kit.Doing(err, "list", "plugins", "")
+	case s.formats.Wanted():
+		return s.formats.Print(s.env.Out, list)
+	case len(list) == 0:
+		s.env.Out.Printf("No CSI plugins\n")
+		return nil
+	}
+	var rows [][]string
+	for _, p := range list {
+		rows = append(rows, []string{p.ID, p.Provider, fmt.Sprintf("%d/%d", p.ControllersHealthy, p.ControllersExpected), fmt.Sprintf("%d/%d", p.NodesHealthy, p.NodesExpected)})
+	}
+	s.env.Out.Table([]string{"ID", "Provider", "Controllers Healthy/Expected", "Nodes Healthy/Expected"}, rows)
+	return nil
+}
+
+func (s *pluginStatus) show(ctx context.Context, arg string) error {
+	ref, err := s.env.Plugin(ctx, arg)
+	if err != nil {
+		return err
+	}
+	c, err := s.env.Client()
+	if err != nil {
+		return err
+	}
+	p, _, err := c.Plugins().Get(ctx, ref.ID, nil)
+	if err != nil {
+		return kit.Doing(err, "read", "plugin", ref.ID)
+	}
+	if s.formats.Wanted() {
+		return s.formats.Print(s.env.Out, p)
+	}
+	out := s.env.Out
+	var l kit.Pairs
+	l.Add("ID", p.ID)
+	l.Add("Provider", p.Provider)
+	l.Add("Version", p.Version)
+	l.Add("Controllers Healthy", strconv.Itoa(p.ControllersHealthy))
+	l.Add("Controllers Expected", strconv.Itoa(p.ControllersExpected))
+	l.Add("Nodes Healthy", strconv.Itoa(p.NodesHealthy))
+	l.Add("Nodes Expected", strconv.Itoa(p.NodesExpected))
+	out.Pairs(l)
+	if s.short {
+		return nil
+	}
+	s.instances("Controller", p.Controllers)
+	s.instances("Node", p.Nodes)
+	if s.verbose {
+		s.capabilities(p)
+	}
+	out.Section("Allocations")
+	if len(p.Allocations) == 0 {
+		out.Printf("No allocations\n")
+		return nil
+	}
+	var rows [][]string
+	for _, a := range p.Allocations {
+		rows = append(rows, []string{kit.ID(a.ID, s.verbose), kit.ID(a.NodeID, s.verbose), a.JobID, a.TaskGroup, a.DesiredStatus, a.ClientStatus, kit.When(a.CreateTime, s.verbose)})
+	}
+	out.Table([]string{"ID", "Node ID", "Job ID", "Task Group", "Desired", "Status", "Created"}, rows)
+	return nil
+}
+
+// instances lists where the plugin runs in one role, and what is wrong there.
+func (s *pluginStatus) instances(role string, by map[string]*api.CSIInfo) {
+	if len(by) == 0 {
+		return
+	}
+	s.env.Out.Section(role + " Instances")
+	var rows [][]string
+	for _, node := range slices.Sorted(maps.Keys(by)) {
+		i := by[node]
+		if i == nil {
+			continue
+		}
+		row := []string{kit.ID(node, s.verbose), kit.ID(i.AllocID, s.verbose), kit.Yes(i.Healthy), i.HealthDescription}
+		if role == "Node" {
+			row = append(row, nodeSide(i.NodeInfo)...)
+		}
+		rows = append(rows, row)
+	}
+	header := []string{"Node ID", "Alloc ID", "Healthy", "Description"}
+	if role == "Node" {
+		header = append(header, "Storage Node ID", "Max Volumes", "Topology")
+	}
+	s.env.Out.Table(header, rows)
+}
+
+func nodeSide(n *api.CSINodeInfo) []string {
+	if n == nil {
+		return []string{"", "", ""}
+	}
+	most := "no limit"
+	if n.MaxVolumes > 0 && n.MaxVolumes < 1<<62 {
+		most = strconv.FormatInt(n.MaxVolumes, 10)
+	}
+	topology := ""
+	if n.AccessibleTopology != nil {
+		topology = pairsOf(n.AccessibleTopology.Segments)
+	}
+	return []string{n.ID, most, topology}
+}
+
+// ability is one thing that a plugin may offer, by the name that its protocol gives it.
+type ability struct {
+	offered bool
+	name    string
+}
+
+// capabilities shows what the plugin has, and nothing else.
+func (s *pluginStatus) capabilities(p *api.CSIPlugin) {
+	for _, i := range p.Controllers {
+		if i != nil && i.ControllerInfo != nil {
+			c := i.ControllerInfo
+			s.abilities("Controller Capabilities", []ability{
+				{c.SupportsCreateDelete, "CREATE_DELETE_VOLUME"}, {c.SupportsAttachDetach, "CONTROLLER_ATTACH_DETACH"}, {c.SupportsListVolumes, "LIST_VOLUMES"},
+				{c.SupportsGetCapacity, "GET_CAPACITY"}, {c.SupportsCreateDeleteSnapshot, "CREATE_DELETE_SNAPSHOT"}, {c.SupportsListSnapshots, "LIST_SNAPSHOTS"},
+				{c.SupportsClone, "CLONE_VOLUME"}, {c.SupportsReadOnlyAttach, "ATTACH_READONLY"}, {c.SupportsExpand, "EXPAND_VOLUME"},
+				{c.SupportsListVolumesAttachedNodes, "LIST_VOLUMES_PUBLISHED_NODES"}, {c.SupportsCondition, "VOLUME_CONDITION"}, {c.SupportsGet, "GET_VOLUME"},
+			})
+			break
+		}
+	}
+	for _, i := range p.Nodes {
+		if i != nil && i.NodeInfo != nil {
+			n := i.NodeInfo
+			s.abilities("Node Capabilities", []ability{
+				{n.RequiresNodeStageVolume, "STAGE_UNSTAGE_VOLUME"}, {n.SupportsStats, "GET_VOLUME_STATS"}, {n.SupportsExpand, "EXPAND_VOLUME"}, {n.SupportsCondition, "VOLUME_CONDITION"},
+			})
+			break
+		}
+	}
+}
+
+func (s *pluginStatus) abilities(title string, list []ability) {
+	s.env.Out.Section(title)
+	none := true
+	for _, a := range list {
+		if a.offered {
+			none = false
+			s.env.Out.Printf("  %s\n", a.name)
+		}
+	}
+	if none {
+		s.env.Out.Printf("  %s\n", kit.None)
+	}
+}

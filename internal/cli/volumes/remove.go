@@ -1,0 +1,182 @@
+package volumes
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"berth/api"
+	"berth/internal/base/fault"
+	"berth/internal/base/lifecycle"
+	"berth/internal/cli/kit"
+
+	"github.com/spf13/cobra"
+)
+
+// remove is "volume delete".
+type remove struct {
+	env     *kit.Env
+	kind    kindFlag
+	secrets secretsFlag
+	wait    time.Duration
+}
+
+func newDelete(e *kit.Env) *cobra.Command {
+	r := &remove{env: e}
+	cmd := &cobra.Command{
+		Use:   "delete [flags] <volume>",
+		Short: "Have the provider delete a volume, with all that it holds",
+		Long: `Deletes a volume at its provider and forgets it. One that is in use is left alone, and who uses it is told. -wait waits
+for a release that is under way, and tells what it waits for.
+
+Exit code 3: there is no such volume.`,
+		Example:           "  berth volume delete db-data\n  berth job stop db && berth volume delete -wait 30s db-data",
+		Args:              kit.Args("volume"),
+		ValidArgsFunction: e.Complete("volumes"),
+		RunE:              func(cmd *cobra.Command, args []string) error { return r.do(cmd.Context(), args[0]) },
+	}
+	r.kind.addTo(cmd)
+	r.secrets.addTo(cmd)
+	cmd.Flags().DurationVar(&r.wait, "wait", 0, "how long to wait until nobody uses it any more (a `duration`)")
+	return cmd
+}
+
+func (r *remove) do(ctx context.Context, arg string) error {
+	if err := r.kind.check(); err != nil {
+		return err
+	}
+	secrets, err := r.secrets.secrets()
+	if err != nil {
+		return err
+	}
+	ref, err := r.env.Volume(ctx, arg, kit.Change)
+	if err != nil {
+		return err
+	}
+	c, err := r.env.Client()
+	if err != nil {
+		return err
+	}
+	g, gctx := lifecycle.NewGroup(ctx)
+	if r.wait > 0 {
+		g.Go("progress", func() error {
+			r.progress(gctx, c, ref)
+			return nil
+		})
+	}
+	err = c.Volumes().Delete(ctx, ref.ID, secrets, r.wait, ref.Write())
+	g.Stop()
+	if waitErr := g.Wait(); waitErr != nil && err == nil {
+		err = waitErr
+	}
+	if err := gone(err, "delete", ref.ID); err != nil {
+		return err
+	}
+	r.env.Out.Printf("Volume %q deleted\n", ref.ID)
+	return nil
+}
+
+// progress tells what a deletion waits for, each time it is something else. It ends with the deletion.
+func (r *remove) progress(ctx context.Context, c *api.Client, ref kit.Ref) {
+	last := ""
+	o := ref.Query()
+	for ctx.Err() == nil {
+		v, meta, err := c.Volumes().Get(ctx, ref.ID, o)
+		if err != nil {
+			return // the deletion itself will say it
+		}
+		if text := strings.Join(v.State, "; "); text != last && text != "" {
+			last = text
+			r.env.Err.Printf("    %s: %s\n", kit.At(time.Now()), kit.Clean(text))
+		}
+		if meta.Index <= o.WaitIndex {
+			return // nothing to wait by
+		}
+		o.WaitIndex = meta.Index
+	}
+}
+
+// gone gives "does not exist" the exit code of its own.
+func gone(err error, op, id string) error {
+	if api.IsNotFound(err) {
+		return &kit.Exit{Code: kit.ExitMissing, Err: kit.Doing(err, op, "volume", id)}
+	}
+	return kit.Doing(err, op, "volume", id)
+}
+
+func newDeregister(e *kit.Env) *cobra.Command {
+	var force, yes bool
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "deregister [flags] <volume>",
+		Short: "Forget a volume and leave it with its provider",
+		Long: `Forgets a volume; what it holds stays with the provider. -force does so even when allocations have it, and needs the
+reason, which is kept: whoever still writes to it is then nobody's concern any more.`,
+		Example:           "  berth volume deregister db-data",
+		Args:              kit.Args("volume"),
+		ValidArgsFunction: e.Complete("volumes"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if force && reason == "" {
+				return kit.Usage(cmd, "-force needs -reason")
+			}
+			ref, err := e.Volume(cmd.Context(), args[0], kit.Change)
+			if err != nil {
+				return err
+			}
+			if force && !yes {
+				if err := e.Confirm("Forget volume \""+ref.ID+"\" although it may be in use?", "give -yes"); err != nil {
+					return err
+				}
+			}
+			c, err := e.Client()
+			if err != nil {
+				return err
+			}
+			if err := gone(c.Volumes().Deregister(cmd.Context(), ref.ID, force, reason, ref.Write()), "deregister", ref.ID); err != nil {
+				return err
+			}
+			e.Out.Printf("Volume %q deregistered\n", ref.ID)
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "even when allocations have it")
+	cmd.Flags().StringVar(&reason, "reason", "", "why it is forced (a `text`); kept")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+func newDetach(e *kit.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               "detach [flags] <volume> <node>",
+		Short:             "Have a volume leave a node",
+		Long:              "Detaches a volume from a node on which nobody uses it any more. One that is in use is left alone.",
+		Example:           "  berth volume detach db-data 8f3a11c0",
+		Args:              kit.Args("volume", "node"),
+		ValidArgsFunction: e.Complete("volumes"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ref, err := e.Volume(cmd.Context(), args[0], kit.Change)
+			if err != nil {
+				return err
+			}
+			node, err := e.Node(cmd.Context(), args[1], kit.Change)
+			var exit *kit.Exit
+			if errors.As(err, &exit) {
+				return err
+			}
+			if err != nil {
+				return fault.Note(err, "detach", "volume \""+ref.ID+"\"")
+			}
+			c, err := e.Client()
+			if err != nil {
+				return err
+			}
+			if err := gone(c.Volumes().Detach(cmd.Context(), ref.ID, node.ID, ref.Write()), "detach", ref.ID); err != nil {
+				return err
+			}
+			e.Out.Printf("Volume %q is leaving node %q\n", ref.ID, kit.ID(node.ID, false))
+			return nil
+		},
+	}
+	return cmd
+}

@@ -1,0 +1,212 @@
+package volumes
+
+import (
+	"context"
+	"time"
+
+	"berth/api"
+	"berth/internal/cli/kit"
+
+	"github.com/spf13/cobra"
+)
+
+func newSnapshotCreate(e *kit.Env) *cobra.Command {
+	var secrets secretsFlag
+	var parameters []string
+	var verbose bool
+	var formats kit.Formats
+	cmd := &cobra.Command{
+		Use:               "create [flags] <volume> [name]",
+		Short:             "Make a snapshot of a volume",
+		Example:           "  berth volume snapshot create db-data before-upgrade",
+		Args:              kit.Args("volume", "[name]"),
+		ValidArgsFunction: e.Complete("volumes"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ref, err := e.Volume(cmd.Context(), args[0], kit.Change)
+			if err != nil {
+				return err
+			}
+			snap := &api.CSISnapshot{SourceVolumeID: ref.ID}
+			if len(args) > 1 {
+				snap.Name = args[1]
+			}
+			if snap.Secrets, err = secrets.secrets(); err != nil {
+				return err
+			}
+			if snap.Parameters, err = keyValues("-parameter", parameters); err != nil {
+				return err
+			}
+			c, err := e.Client()
+			if err != nil {
+				return err
+			}
+			out, _, err := c.Volumes().CreateSnapshot(cmd.Context(), snap, ref.Write())
+			if err != nil {
+				return kit.Doing(err, "make a snapshot of", "volume", ref.ID)
+			}
+			if formats.Wanted() {
+				return formats.Print(e.Out, out.Snapshots)
+			}
+			snapshotTable(e, out.Snapshots)
+			return nil
+		},
+	}
+	secrets.addTo(cmd)
+	cmd.Flags().StringArrayVar(&parameters, "parameter", nil, "`key=value` for the provider; may come again")
+	cmd.Flags().BoolVar(&verbose, "verbose", false, "accepted; ids are always whole")
+	formats.AddTo(cmd)
+	return cmd
+}
+
+// snapshotTable never cuts ids: they are what people copy.
+func snapshotTable(e *kit.Env, list []*api.CSISnapshot) {
+	var rows [][]string
+	for _, s := range list {
+		volume := s.SourceVolumeID
+		if volume == "" {
+			volume = s.ExternalSourceVolumeID
+		}
+		rows = append(rows, []string{s.ID, s.Name, volume, kit.Size(s.SizeBytes), kit.At(time.Unix(s.CreateTime, 0)), kit.Yes(s.IsReady)})
+	}
+	e.Out.Table([]string{"Snapshot ID", "Name", "Volume ID", "Size", "Create Time", "Ready?"}, rows)
+}
+
+// snapshotList is "volume snapshot list".
+type snapshotList struct {
+	env     *kit.Env
+	plugin  string
+	verbose bool
+	secrets secretsFlag
+	page    kit.Page
+	formats kit.Formats
+}
+
+func newSnapshotList(e *kit.Env) *cobra.Command {
+	l := &snapshotList{env: e}
+	cmd := &cobra.Command{
+		Use:     "list [flags]",
+		Short:   "List the snapshots that providers have",
+		Example: "  berth volume snapshot list -plugin local-csi",
+		Args:    kit.Args(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return l.do(cmd.Context()) },
+	}
+	cmd.Flags().StringVar(&l.plugin, "plugin", "", "only those of this `plugin`")
+	cmd.Flags().BoolVar(&l.verbose, "verbose", false, "accepted; ids are always whole")
+	l.secrets.addTo(cmd)
+	l.page.AddTo(cmd)
+	l.formats.AddTo(cmd)
+	return cmd
+}
+
+func (l *snapshotList) do(ctx context.Context) error {
+	secrets, err := l.secrets.secrets()
+	if err != nil {
+		return err
+	}
+	c, err := l.env.Client()
+	if err != nil {
+		return err
+	}
+	plugins, err := l.plugins(ctx, c)
+	if err != nil {
+		return err
+	}
+	list := []*api.CSISnapshot{}
+	failed := 0
+	for _, p := range plugins {
+		some, err := l.of(ctx, c, p, secrets)
+		if err != nil && len(plugins) == 1 {
+			return kit.Doing(err, "list the snapshots of", "plugin", p)
+		}
+		if err != nil {
+			failed++
+			l.env.Err.Printf("%s\n", l.env.Err.Yellow("Plugin \""+p+"\" does not list its snapshots: "+kit.OneSentence(err.Error())))
+		}
+		list = append(list, some...)
+	}
+	switch {
+	case l.formats.Wanted():
+		return l.formats.Print(l.env.Out, list)
+	case len(list) == 0 && failed == len(plugins) && failed > 0:
+		return &kit.Exit{Code: kit.ExitError}
+	case len(list) == 0:
+		l.env.Out.Printf("No snapshots\n")
+	default:
+		snapshotTable(l.env, list)
+	}
+	return nil
+}
+
+func (l *snapshotList) plugins(ctx context.Context, c *api.Client) ([]string, error) {
+	if l.plugin != "" {
+		ref, err := l.env.Plugin(ctx, l.plugin)
+		return []string{ref.ID}, err
+	}
+	list, _, err := c.Plugins().List(ctx, nil)
+	if err != nil {
+		return nil, kit.Doing(err, "list", "plugins", "")
+	}
+	var out []string
+	for _, p := range list {
+		if p.ControllersHealthy > 0 {
+			out = append(out, p.ID)
+		}
+	}
+	return out, nil
+}
+
+// of reads all pages of a plugin, or the one that was asked for.
+func (l *snapshotList) of(ctx context.Context, c *api.Client, plugin string, secrets api.Secrets) ([]*api.CSISnapshot, error) {
+	o := l.page.Query()
+	one := o.PerPage > 0
+	if !one {
+		o.PerPage = 100
+	}
+	var list []*api.CSISnapshot
+	for {
+		out, meta, err := c.Volumes().ListSnapshots(ctx, plugin, secrets, o)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, out.Snapshots...)
+		if one {
+			l.page.More(l.env, meta)
+		}
+		if one || meta.NextToken == "" || meta.NextToken == o.NextToken {
+			return list, nil
+		}
+		o.NextToken = meta.NextToken
+	}
+}
+
+func newSnapshotDelete(e *kit.Env) *cobra.Command {
+	var secrets secretsFlag
+	cmd := &cobra.Command{
+		Use:     "delete [flags] <plugin> <snapshot>",
+		Short:   "Delete a snapshot",
+		Long:    "Deletes a snapshot by the id that \"volume snapshot list\" shows.",
+		Example: "  berth volume snapshot delete local-csi 3f0c…",
+		Args:    kit.Args("plugin", "snapshot"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			values, err := secrets.secrets()
+			if err != nil {
+				return err
+			}
+			c, err := e.Client()
+			if err != nil {
+				return err
+			}
+			err = c.Volumes().DeleteSnapshot(cmd.Context(), args[0], args[1], values, nil)
+			if api.IsNotFound(err) {
+				return &kit.Exit{Code: kit.ExitMissing, Err: kit.Doing(err, "delete", "snapshot", args[1])}
+			}
+			if err != nil {
+				return kit.Doing(err, "delete", "snapshot", args[1])
+			}
+			e.Out.Printf("Snapshot %q deleted\n", args[1])
+			return nil
+		},
+	}
+	secrets.addTo(cmd)
+	return cmd
+}

@@ -1,0 +1,103 @@
+// Package volumes owns the commands about CSI volumes, their snapshots and their plugins. Only the root of the command
+// line imports it.
+package volumes
+
+import (
+	"fmt"
+	"strings"
+
+	"berth/api"
+	"berth/internal/base/fault"
+	"berth/internal/cli/kit"
+	"berth/jobspec"
+
+	"github.com/spf13/cobra"
+)
+
+// Noun returns "volume" with its verbs.
+func Noun(e *kit.Env) *cobra.Command {
+	cmd := &cobra.Command{Use: "volume", Short: "Make volumes and look after them"}
+	snapshot := &cobra.Command{Use: "snapshot", Short: "Make, list and delete snapshots of volumes"}
+	snapshot.AddCommand(newSnapshotCreate(e), newSnapshotList(e), newSnapshotDelete(e))
+	cmd.AddCommand(newInit(e), newCreate(e), newRegister(e), newStatus(e), newExpand(e), newDelete(e), newDeregister(e), newDetach(e), snapshot)
+	return cmd
+}
+
+// PluginNoun returns "plugin" with its verbs.
+func PluginNoun(e *kit.Env) *cobra.Command {
+	cmd := &cobra.Command{Use: "plugin", Short: "Look at storage plugins"}
+	cmd.AddCommand(newPluginStatus(e))
+	return cmd
+}
+
+// kindFlag is -type: CSI volumes are the only ones there are.
+type kindFlag struct{ value string }
+
+func (k *kindFlag) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&k.value, "type", "csi", "`kind` of volume; there is csi")
+}
+
+func (k *kindFlag) check() error {
+	switch k.value {
+	case "csi", "":
+		return nil
+	case "host":
+		return errNoHostVolumes
+	}
+	return fault.New(fault.Invalid, "", "", fmt.Sprintf("the volume type %q is not known; there is csi", k.value))
+}
+
+var errNoHostVolumes = fault.WithHint(fault.New(fault.Unsupported, "", "", "dynamic host volumes are not built yet"),
+	"use a volume of type csi; the bundled plugin local-csi keeps volumes on the node, too")
+
+// secretsFlag is -secret, which may come again.
+type secretsFlag struct{ pairs []string }
+
+func (s *secretsFlag) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&s.pairs, "secret", nil, "`key=value` for the provider; may come again")
+}
+
+func (s *secretsFlag) secrets() (api.Secrets, error) {
+	pairs, err := keyValues("-secret", s.pairs)
+	return api.Secrets(pairs), err
+}
+
+// keyValues reads flags of the form key=value. Values may be secret, so that none is repeated in an error.
+func keyValues(flag string, pairs []string) (map[string]string, error) {
+	var out map[string]string
+	for _, p := range pairs {
+		key, value, ok := strings.Cut(p, "=")
+		if !ok || key == "" {
+			return nil, fault.New(fault.Invalid, "", "", flag+" takes key=value")
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[key] = value
+	}
+	return out, nil
+}
+
+// size reads a size in bytes with or without a unit.
+func size(flag, text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := jobspec.ParseSize(text)
+	if err != nil {
+		return 0, fault.Wrap(err, fault.Invalid, "", flag)
+	}
+	return n, nil
+}
+
+// outcome says what a write came to.
+func outcome(results []api.CSIVolumeWriteResult, otherwise string) string {
+	if len(results) == 0 || results[0].Outcome == "" {
+		return otherwise
+	}
+	text := results[0].Outcome
+	if c := results[0].Changed; len(c) > 0 {
+		text += ": " + strings.Join(c, ", ")
+	}
+	return text
+}

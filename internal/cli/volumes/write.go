@@ -1,0 +1,175 @@
+package volumes
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"berth/api"
+	"berth/internal/base/fault"
+	"berth/internal/cli/jobs"
+	"berth/internal/cli/kit"
+	"berth/jobspec"
+
+	"github.com/spf13/cobra"
+)
+
+func newCreate(e *kit.Env) *cobra.Command {
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use:   "create [flags] <file>",
+		Short: "Have the provider make a volume, or change one",
+		Long: `Makes the volume that a file describes. The same file again changes nothing and says so; a changed file changes what
+can be changed and names it; a larger capacity_min expands the volume, in use or not.`,
+		Example: "  berth volume init\n  berth volume create volume.hcl",
+		Args:    kit.Args("file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			vol, err := read(e, args[0])
+			if err != nil {
+				return err
+			}
+			c, err := e.Client()
+			if err != nil {
+				return err
+			}
+			out, _, err := c.Volumes().Create(cmd.Context(), vol, waiting(wait))
+			if err != nil {
+				return kit.Doing(err, "create", "volume", vol.ID)
+			}
+			report(e, vol.ID, (*api.CSIVolumeRegisterResponse)(out), "created")
+			return nil
+		},
+	}
+	cmd.Flags().DurationVar(&wait, "wait", 0, "how long to wait for the provider (a `duration`); it goes on after that")
+	return cmd
+}
+
+func newRegister(e *kit.Env) *cobra.Command {
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use:     "register [flags] <file>",
+		Short:   "Make a volume known that the provider already has",
+		Long:    "Makes known the volume that a file describes; its external_id says which of the provider's volumes it is.",
+		Example: "  berth volume register volume.hcl",
+		Args:    kit.Args("file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			vol, err := read(e, args[0])
+			if err != nil {
+				return err
+			}
+			c, err := e.Client()
+			if err != nil {
+				return err
+			}
+			out, _, err := c.Volumes().Register(cmd.Context(), vol, waiting(wait))
+			if err != nil {
+				return kit.Doing(err, "register", "volume", vol.ID)
+			}
+			report(e, vol.ID, out, "registered")
+			return nil
+		},
+	}
+	cmd.Flags().DurationVar(&wait, "wait", 0, "how long to wait for the provider (a `duration`)")
+	return cmd
+}
+
+func waiting(d time.Duration) *api.WriteOptions {
+	if d <= 0 {
+		return nil
+	}
+	return &api.WriteOptions{Params: map[string]string{"wait": d.String()}}
+}
+
+// report says what a write came to, and the provider's id of the volume.
+func report(e *kit.Env, id string, out *api.CSIVolumeRegisterResponse, otherwise string) {
+	e.Err.Warn(out.Warnings)
+	e.Out.Printf("Volume %q %s\n", id, kit.Clean(outcome(out.Results, otherwise)))
+	if len(out.Volumes) == 0 || out.Volumes[0] == nil {
+		return
+	}
+	v := out.Volumes[0]
+	var l kit.Pairs
+	l.Add("External ID", v.ExternalID)
+	if v.Capacity > 0 {
+		l.Add("Capacity", kit.Size(v.Capacity))
+	}
+	e.Out.Pairs(l)
+}
+
+// read parses a volume file, or the standard input when it is named -.
+func read(e *kit.Env, name string) (*api.CSIVolume, error) {
+	var text []byte
+	var err error
+	shown := filepath.Clean(name)
+	if name == "-" {
+		shown = "<stdin>"
+		text, err = io.ReadAll(io.LimitReader(e.In, jobspec.MaxSource+1))
+	} else {
+		text, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the volume file cannot be read: %w", err)
+	}
+	vol, err := jobspec.ParseVolume(shown, text)
+	if err != nil {
+		return nil, jobs.Problems(e, shown, err)
+	}
+	if vol.CSI == nil {
+		return nil, errNoHostVolumes
+	}
+	return vol.CSI, nil
+}
+
+func newExpand(e *kit.Env) *cobra.Command {
+	var least, most string
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use:     "expand -size <size> <volume>",
+		Short:   "Make a volume larger, in use or not",
+		Example: "  berth volume expand -size 2GiB db-data",
+		Args:    kit.Args("volume"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return expand(cmd.Context(), e, args[0], least, most, wait)
+		},
+		ValidArgsFunction: e.Complete("volumes"),
+	}
+	cmd.Flags().StringVar(&least, "size", "", "`size` that it must have at least, such as 2GiB")
+	cmd.Flags().StringVar(&most, "limit", "", "`size` that it may have at most")
+	cmd.Flags().DurationVar(&wait, "wait", 0, "how long to wait for the provider (a `duration`); it goes on after that")
+	return cmd
+}
+
+func expand(ctx context.Context, e *kit.Env, arg, least, most string, wait time.Duration) error {
+	req := &api.CSIVolumeExpandRequest{}
+	var err error
+	if req.CapacityMin, err = size("-size", least); err != nil {
+		return err
+	}
+	if req.CapacityMax, err = size("-limit", most); err != nil {
+		return err
+	}
+	if req.CapacityMin <= 0 {
+		return fault.New(fault.Invalid, "", "", "volume expand needs the new size: -size 2GiB")
+	}
+	ref, err := e.Volume(ctx, arg, kit.Change)
+	if err != nil {
+		return err
+	}
+	c, err := e.Client()
+	if err != nil {
+		return err
+	}
+	o := ref.Write()
+	if wait > 0 {
+		o.Params = map[string]string{"wait": wait.String()}
+	}
+	out, _, err := c.Volumes().Expand(ctx, ref.ID, req, o)
+	if err != nil {
+		return kit.Doing(err, "expand", "volume", ref.ID)
+	}
+	report(e, ref.ID, (*api.CSIVolumeRegisterResponse)(out), "expanded")
+	return nil
+}
