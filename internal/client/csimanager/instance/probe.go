@@ -169,7 +169,11 @@ func (m *Manager) transition(inst *instance, s plugin.State, reason string) {
 		m.cfg.Log.Info("storage plugin is ready", logkey.Plugin, info.Plugin, logkey.Role, info.Role, logkey.Alloc, info.Alloc)
 		m.news = append(m.news, func() { m.cfg.Health(info, true, "") })
 	case before == plugin.Ready:
-		m.cfg.Log.Warn("storage plugin is no longer ready", logkey.Plugin, info.Plugin, logkey.Role, info.Role, "reason", reason)
+		tell := m.cfg.Log.Warn
+		if reason == hungUp || s == plugin.Draining {
+			tell = m.cfg.Log.Info
+		}
+		tell("storage plugin is no longer ready", logkey.Plugin, info.Plugin, logkey.Role, info.Role, "reason", reason)
 		m.news = append(m.news, func() { m.cfg.Health(info, false, reason) })
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/client/csimanager"
@@ -72,6 +71,7 @@ type rig struct {
 	keeper    *node.Keeper
 	instances *instance.Manager
 	end       func()
+	codec     kv.Codec
 }
 
 func newRig(t testing.TB, p *csitest.Plugin) *rig {
@@ -80,7 +80,7 @@ func newRig(t testing.TB, p *csitest.Plugin) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, p: p, dir: dir, boot: "boot-1", lost: make(chan string, 100),
+	r := &rig{t: t, p: p, dir: dir, boot: "boot-1", codec: codec, lost: make(chan string, 100),
 		gate: &gate{armed: true, live: map[ids.Alloc]bool{}, idle: map[ids.Alloc]bool{}, unknown: map[ids.Alloc]bool{}}, log: slog.New(slog.DiscardHandler)}
 	if os.Getenv("CSI_LOG") != "" {
 		r.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -90,11 +90,27 @@ func newRig(t testing.TB, p *csitest.Plugin) *rig {
 		removeAll(t, dir)
 	})
 	r.open()
-	if err := r.registry.Register(dynamicplugins.Info{Plugin: ids.Plugin(p.ID), Role: plugin.RoleNode, Alloc: "plugin-alloc",
-		Socket: p.Socket, HostBase: r.base(), TaskBase: r.base(), Declared: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
+	r.declare()
 	return r
+}
+
+type kvTx = kv.Tx
+
+// declare says that the plugin's task runs here.
+func (r *rig) declare() {
+	r.t.Helper()
+	if err := r.registry.Register(dynamicplugins.Info{Plugin: ids.Plugin(r.p.ID), Role: plugin.RoleNode, Alloc: "plugin-alloc",
+		Socket: r.p.Socket, HostBase: r.base(), TaskBase: r.base(), Declared: time.Now()}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// mountGrant mounts by a grant of the test's own.
+func (r *rig) mountGrant(g wire.Grant) error {
+	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := r.keeper.MountVolume(ctx, csimanager.MountRequest{Grant: g})
+	return err
 }
 
 func removeAll(t testing.TB, dir string) {
@@ -119,7 +135,7 @@ func (r *rig) base() string { return node.HostBase(r.dir, ids.Plugin(r.p.ID)) }
 func (r *rig) open() {
 	r.t.Helper()
 	var err error
-	if r.store, err = kv.Open(filepath.Join(r.dir, "kv"), codec); err != nil {
+	if r.store, err = kv.Open(filepath.Join(r.dir, "kv"), r.codec); err != nil {
 		r.t.Fatal(err)
 	}
 	if r.registry, err = dynamicplugins.Open(r.store, r.log); err != nil {
@@ -279,5 +295,3 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		}
 	}
 }
-
-var _ = fault.NotReady

@@ -130,15 +130,17 @@ func (k *Keeper) step(ctx context.Context, key volume.StagingKey, s Step, conn *
 	if s.Verb == Unpublish && l.entry.Staging.Presence != staging {
 		l.early = true
 	}
-	if s.Verb == Unstage && l.early {
-		before, l.early = volume.Present, false
-	} else if s.Verb != Expand {
+	written := false // the intent is on disk already; the result before it waits for the one after it
+	switch {
+	case s.Verb == Unstage && l.early:
+		before, l.early, written = volume.Present, false, true
+	case s.Verb != Expand:
 		l.touch()
 	}
 	l.status, l.lastErr = string(s.Verb)+" in progress", nil
-	call, dirty := k.callOf(l, s, conn), l.dirty
+	call, write := k.callOf(l, s, conn), l.dirty && !written
 	k.mu.Unlock()
-	if dirty {
+	if write {
 		if err := k.save(key); err != nil {
 			k.takeBack(key, s, before)
 			return err

@@ -1,0 +1,323 @@
+package node_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"berth/internal/client/csimanager/node"
+	"berth/internal/port/csi"
+	"berth/internal/port/csi/proxy"
+	"berth/internal/port/csi/proxy/oracle"
+)
+
+// breaker is a codec whose writes of volume records fail from the n-th on: what a crash at that moment leaves on disk.
+type breaker struct {
+	mu     sync.Mutex
+	left   int
+	broken context.CancelFunc
+}
+
+var errCrash = errors.New("the process is dead")
+
+func (b *breaker) encode(v any) ([]byte, error) {
+	if _, ok := v.(*node.Entry); ok {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.left--; b.left < 0 {
+			b.broken()
+			return nil, errCrash
+		}
+	}
+	return codec.Encode(v)
+}
+
+// TestACrashAtEveryWriteOfTheJournal kills the keeper at each write of a life with two allocs, and lets another life
+// finish. The oracle judges every order of calls that comes of it.
+func TestACrashAtEveryWriteOfTheJournal(t *testing.T) {
+	for n := 0; ; n++ {
+		whole := false
+		ok := t.Run(fmt.Sprint(n), func(t *testing.T) {
+			p, v := startPlugin(t)
+			r := newRig(t, p)
+			r.kill()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			b := &breaker{left: n, broken: cancel}
+			r.codec.Encode = b.encode
+			r.open()
+			whole = life(ctx, r, v)
+			p.Mark(proxy.CallerCrashed, proxy.Entry{})
+			r.kill()
+			r.codec = codec
+			r.open()
+			if !life(t.Context(), r, v) {
+				t.Error("the second life did not get through")
+			}
+			r.atRest()
+		})
+		if !ok || whole {
+			if n < 6 {
+				t.Errorf("%d writes in a whole life: the journal is not kept", n)
+			}
+			t.Logf("%d writes in a life with two allocs", n)
+			return
+		}
+	}
+}
+
+func life(ctx context.Context, r *rig, v csi.Volume) bool {
+	for _, step := range []func() error{
+		func() error { _, err := r.Mount(ctx, use(v, "a")); return err },
+		func() error { _, err := r.Mount(ctx, use(v, "b")); return err },
+		func() error { return r.Unmount(ctx, use(v, "a")) },
+		func() error { return r.Unmount(ctx, use(v, "b")) },
+	} {
+		if step() != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// TestTheNumberOfWrites counts what one start and one release cost on disk.
+func TestTheNumberOfWrites(t *testing.T) {
+	p, v := startPlugin(t)
+	r := newRig(t, p)
+	r.kill()
+	const plenty = 1000
+	b := &breaker{left: plenty, broken: func() {}}
+	r.codec.Encode = b.encode
+	r.open()
+	count := func() int {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		n := plenty - b.left
+		b.left = plenty
+		return n
+	}
+	r.mount(v, "a")
+	eventually(t, "the start is written", func() bool { return !r.keeper.Dirty() })
+	if n := count(); n > 3 {
+		t.Errorf("%d writes for a start, at most 3 are needed", n)
+	}
+	r.unmount(v, "a")
+	if n := count(); n > 2 {
+		t.Errorf("%d writes for a release, at most 2 are needed", n)
+	}
+	r.atRest()
+}
+
+// TestAQuietRestartCallsNothing is I20: with verified mounts a restart makes no mutating call.
+func TestAQuietRestartCallsNothing(t *testing.T) {
+	p, v := startPlugin(t)
+	r := newRig(t, p)
+	path := r.mount(v, "a")
+	eventually(t, "the start is written", func() bool { return !r.keeper.Dirty() })
+	from := time.Now()
+	r.stop()
+	r.open()
+	if got := r.mount(v, "a"); got != path {
+		t.Errorf("after the restart it is at %s, before at %s", got, path)
+	}
+	time.Sleep(300 * time.Millisecond)
+	p.Tell(func(f *oracle.Facts) { f.Quiet = append(f.Quiet, oracle.Quiet{From: from, To: time.Now()}) })
+	if calls := strings.Join(p.Calls(), " "); strings.Count(calls, "NodeStage") != 1 || strings.Count(calls, "NodePublish") != 1 {
+		t.Errorf("calls: %s", calls)
+	}
+	r.unmount(v, "a")
+	r.atRest()
+}
+
+// TestTwoAllocsSurviveAKillAndOneStop is P01: nothing is unstaged under the other.
+func TestTwoAllocsSurviveAKillAndOneStop(t *testing.T) {
+	p, v := startPlugin(t)
+	r := newRig(t, p)
+	a, b := r.mount(v, "a"), r.mount(v, "b")
+	if err := os.WriteFile(filepath.Join(b, "counter"), []byte("1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.Mark(proxy.CallerCrashed, proxy.Entry{})
+	r.kill()
+	r.open()
+	r.unmount(v, "a")
+	if calls := strings.Join(p.Calls(), " "); strings.Contains(calls, "NodeUnstage") {
+		t.Errorf("unstaged under the other alloc: %s", calls)
+	}
+	if got, err := os.ReadFile(filepath.Join(b, "counter")); err != nil || string(got) != "1" {
+		t.Errorf("the other alloc reads %q, %v", got, err)
+	}
+	if _, err := os.Lstat(a); !os.IsNotExist(err) {
+		t.Errorf("the target of a is left: %v", err)
+	}
+	r.unmount(v, "b")
+	r.atRest()
+}
+
+// TestALostJournalIsRebuiltFromIDFiles is P29.
+func TestALostJournalIsRebuiltFromIDFiles(t *testing.T) {
+	for _, c := range []string{"gone", "damaged"} {
+		t.Run(c, func(t *testing.T) {
+			p, v := startPlugin(t)
+			r := newRig(t, p)
+			r.mount(v, "a")
+			r.mount(v, "b")
+			p.Mark(proxy.CallerCrashed, proxy.Entry{})
+			eventually(t, "the start is written", func() bool { return !r.keeper.Dirty() })
+			if c == "damaged" {
+				damage(t, r)
+			}
+			r.kill()
+			r.gate.set(func(g *gate) { g.unknown["b"] = true })
+			if c == "gone" {
+				if err := os.Remove(filepath.Join(r.dir, "kv")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.open()
+			if c == "gone" {
+				r.declare()
+			}
+			eventually(t, "what nobody wants any more is let go", func() bool { return len(r.keeper.Publications("b")) == 0 })
+			path := r.mount(v, "a")
+			if err := os.WriteFile(filepath.Join(path, "x"), nil, 0o600); err != nil {
+				t.Error(err)
+			}
+			r.unmount(v, "a")
+			r.atRest()
+		})
+	}
+}
+
+// damage cuts the volume's record in half.
+func damage(t *testing.T, r *rig) {
+	t.Helper()
+	if err := r.store.Update(func(tx *kvTx) error {
+		for _, key := range tx.Keys("csi-volumes") {
+			if err := tx.Put("csi-volumes", key, "no record"); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAnotherBootStagesAnew is P09's beginning: what another boot mounted is gone and is made again.
+func TestAnotherBootStagesAnew(t *testing.T) {
+	p, v := startPlugin(t)
+	r := newRig(t, p)
+	r.mount(v, "a")
+	eventually(t, "the start is written", func() bool { return !r.keeper.Dirty() })
+	p.Mark(proxy.CallerCrashed, proxy.Entry{})
+	r.kill()
+	p.LoseMounts()
+	p.Crash()
+	r.boot = "boot-2"
+	r.open()
+	key := grantOf(p, use(v, "a")).Key
+	if err := r.keeper.Mounted(key); err == nil {
+		t.Error("a task would start on a target that is not mounted")
+	}
+	r.mount(v, "a")
+	r.unmount(v, "a")
+	r.atRest()
+}
+
+// TestTheStagingRootDeletedByHandIsMadeAnew is P77.
+func TestTheStagingRootDeletedByHandIsMadeAnew(t *testing.T) {
+	p, v := startPlugin(t)
+	r := newRig(t, p)
+	r.mount(v, "a")
+	r.unmount(v, "a")
+	if err := os.RemoveAll(r.base()); err != nil {
+		t.Fatal(err)
+	}
+	r.mount(v, "b")
+	st, err := os.Stat(filepath.Join(r.base(), "s"))
+	if err != nil || st.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", st, err)
+	}
+	r.unmount(v, "b")
+	r.atRest()
+}
+
+// TestASlowStageSurvivesAShutdown is P84: the call is abandoned, known to be uncertain, and repeated with equal arguments.
+func TestASlowStageSurvivesAShutdown(t *testing.T) {
+	p, v := startPlugin(t, "(NodeStage * delay 1s once)")
+	r := newRig(t, p)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := r.Mount(ctx, use(v, "a")); err == nil {
+		t.Fatal("mounted while the plugin was still staging")
+	}
+	p.Mark(proxy.CallerCrashed, proxy.Entry{})
+	r.stop()
+	r.open()
+	r.mount(v, "a")
+	r.unmount(v, "a")
+	r.atRest()
+}
+
+// TestBusyUnpublishHoldsEverythingBehindIt is P04.
+func TestBusyUnpublishHoldsEverythingBehindIt(t *testing.T) {
+	p, v := startPlugin(t, "(NodeUnpublish * before Internal x3)")
+	r := newRig(t, p)
+	r.mount(v, "a")
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := r.Unmount(ctx, use(v, "a")); err == nil || !strings.Contains(err.Error(), "NodeUnpublish") {
+		t.Errorf("got %v, want the plugin's words", err)
+	}
+	if calls := strings.Join(p.Calls(), " "); strings.Contains(calls, "NodeUnstage") {
+		t.Errorf("unstaged under a publication: %s", calls)
+	}
+	r.unmount(v, "a")
+	r.atRest()
+}
+
+// TestNothingIsUndoneBeforeItIsSafe: neither before the node is armed nor under a living process.
+func TestNothingIsUndoneBeforeItIsSafe(t *testing.T) {
+	p, v := startPlugin(t)
+	r := newRig(t, p)
+	r.mount(v, "a")
+	r.gate.set(func(g *gate) { g.armed, g.live["a"] = false, true })
+	short := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+		defer cancel()
+		return r.Unmount(ctx, use(v, "a"))
+	}
+	if err := short(); err == nil || !strings.Contains(err.Error(), string(node.WaitArmed)) {
+		t.Errorf("got %v", err)
+	}
+	r.gate.set(func(g *gate) { g.armed = true })
+	if err := short(); err == nil || !strings.Contains(err.Error(), "a process lives") {
+		t.Errorf("got %v", err)
+	}
+	if calls := strings.Join(p.Calls(), " "); strings.Contains(calls, "Un") {
+		t.Errorf("calls: %s", calls)
+	}
+	r.gate.set(func(g *gate) { delete(g.live, "a") })
+	r.unmount(v, "a")
+	r.atRest()
+}
+
+// TestTheWantIsWithdrawnWhenTheAllocIsUnknown is P24.
+func TestTheWantIsWithdrawnWhenTheAllocIsUnknown(t *testing.T) {
+	p, v := startPlugin(t)
+	r := newRig(t, p)
+	r.mount(v, "a")
+	r.gate.set(func(g *gate) { g.unknown["a"] = true })
+	eventually(t, "everything of the alloc is let go", func() bool {
+		return strings.Contains(strings.Join(p.Calls(), " "), "NodeUnstageVolume")
+	})
+	eventually(t, "and forgotten", func() bool { return len(r.keeper.Publications("a")) == 0 })
+	r.atRest()
+}

@@ -1,0 +1,258 @@
+package node
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/volume"
+)
+
+var update = flag.Bool("update", false, "write the transcript anew")
+
+var presences = []volume.Presence{volume.Absent, volume.Uncertain, volume.Present, volume.Lost}
+
+var both = []bool{false, true}
+
+// world is one alloc's part of the facts.
+type world struct{ gone, idle, granted, noted, refused bool }
+
+func worlds(fn func(world)) {
+	for bits := range 32 {
+		fn(world{bits&1 > 0, bits&2 > 0, bits&4 > 0, bits&8 > 0, bits&16 > 0})
+	}
+}
+
+func entryOf(staging volume.Presence, pubs ...Publication) *Entry {
+	e := &Entry{Staging: Staging{Presence: staging}, Pubs: map[ids.Alloc]*Publication{}}
+	for i := range pubs {
+		p := pubs[i]
+		e.Pubs[ids.Alloc(string(rune('a'+i)))] = &p
+	}
+	return e
+}
+
+func factsOf(armed, stageRefused bool, ws ...world) Facts {
+	f := Facts{Armed: armed, StageRefused: stageRefused, Gone: map[ids.Alloc]bool{}, Idle: map[ids.Alloc]bool{}, Granted: map[ids.Alloc]bool{},
+		Noted: map[ids.Alloc]bool{}, Refused: map[ids.Alloc]bool{}}
+	for i, w := range ws {
+		id := ids.Alloc(string(rune('a' + i)))
+		f.Gone[id], f.Idle[id], f.Granted[id], f.Noted[id], f.Refused[id] = w.gone, w.idle, w.granted, w.noted, w.refused
+	}
+	return f
+}
+
+// judge checks every step that is offered against the law.
+func judge(t *testing.T, e *Entry, f Facts) []Step {
+	t.Helper()
+	steps, wait := Next(e, f)
+	if len(steps) == 0 && wait == WaitNothing {
+		converged := !e.wanted() && e.quiet() || e.wanted() && e.Staging.Presence == volume.Present
+		for _, p := range e.Pubs {
+			converged = converged && (p.Wanted && p.Presence == volume.Present || !p.Wanted && p.Presence == volume.Absent)
+		}
+		if !converged {
+			t.Fatalf("nothing to do and nothing to wait for: %s, %+v", show(e), f)
+		}
+	}
+	for _, s := range steps {
+		bad := func(when bool, why string) {
+			if when {
+				t.Fatalf("%s: %+v although %s; facts %+v", show(e), s, why, f)
+			}
+		}
+		p := e.Pubs[s.Alloc]
+		switch s.Verb {
+		case Unpublish:
+			bad(!f.Armed, "the node is not armed")
+			bad(!p.Presence.Exists(), "it is known to be gone")
+			bad(!f.Gone[s.Alloc] && !(p.Wanted && f.Idle[s.Alloc]), "processes may live")
+			bad(p.Wanted && p.Presence != volume.Lost && e.Staging.Presence != volume.Lost, "it is wanted and well")
+		case Unstage:
+			bad(!f.Armed, "the node is not armed")
+			bad(e.published(), "a publication may exist")
+			bad(e.wanted() && e.Staging.Presence != volume.Lost, "it is wanted and well")
+			bad(!e.Staging.Presence.Exists(), "it is known to be gone")
+		case Stage:
+			bad(!e.wanted(), "nobody wants it")
+			bad(e.Staging.Presence == volume.Present || e.Staging.Presence == volume.Lost, "it is made, or must be undone first")
+			bad(e.granted(f) == "", "nobody who asked is known to the servers")
+			bad(f.StageRefused, "the plugin refused it")
+		case Publish:
+			bad(!p.Wanted, "nobody wants it")
+			bad(e.Staging.Presence != volume.Present, "the staging is not made")
+			bad(p.Presence == volume.Present || p.Presence == volume.Lost, "it is made, or must be undone first")
+			bad(!f.Granted[s.Alloc] || !f.Noted[s.Alloc] || f.Refused[s.Alloc], "it must not be asked for")
+		case Expand:
+			bad(e.Staging.Presence != volume.Present, "the staging is not made")
+		}
+	}
+	return steps
+}
+
+func TestNextForEveryStateAndEveryFact(t *testing.T) {
+	n := 0
+	for _, staging := range presences {
+		for _, pa := range presences {
+			for _, pb := range presences {
+				for bits := range 16 {
+					wantA, wantB, armed, refused := bits&1 > 0, bits&2 > 0, bits&4 > 0, bits&8 > 0
+					worlds(func(a world) {
+						worlds(func(b world) {
+							judge(t, entryOf(staging, Publication{Wanted: wantA, Presence: pa}, Publication{Wanted: wantB, Presence: pb}), factsOf(armed, refused, a, b))
+							n++
+						})
+					})
+				}
+			}
+		}
+	}
+	t.Logf("%d combinations", n)
+}
+
+// TestEveryRunConverges walks from every state of two allocs, with every outcome of every call, until nothing is left to
+// do; a call that fails for ever is not among them.
+func TestEveryRunConverges(t *testing.T) {
+	free := world{gone: true, granted: true, noted: true}
+	for _, staging := range presences {
+		for _, pa := range presences {
+			for _, pb := range presences {
+				for bits := range 4 {
+					for _, hiccup := range []outcome{worked, refused, unknown, missing, other} {
+						e := entryOf(staging, Publication{Wanted: bits&1 > 0, Presence: pa}, Publication{Wanted: bits&2 > 0, Presence: pb})
+						begin := show(e)
+						failed := map[Step]bool{}
+						for turn := 0; ; turn++ {
+							steps := judge(t, e, factsOf(true, false, free, free))
+							if len(steps) == 0 {
+								break
+							}
+							if turn > 40 {
+								t.Fatalf("%s with %d never ends: %s, next %+v", begin, hiccup, show(e), steps)
+							}
+							s := steps[0]
+							before := intend(e, s)
+							o := worked
+							if !failed[s] {
+								failed[s], o = true, hiccup
+							}
+							conclude(e, s, before, o)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestWhatIsLostStaysLostUntilItIsUndone(t *testing.T) {
+	for _, o := range []outcome{refused, unknown} {
+		e := entryOf(volume.Present, Publication{Wanted: true, Presence: volume.Lost})
+		s := Step{Verb: Unpublish, Alloc: "a"}
+		before := intend(e, s)
+		if got := e.Pubs["a"].Presence; got != volume.Lost {
+			t.Errorf("the intent to undo it made it %s: after a crash it would be made again on top", got)
+		}
+		conclude(e, s, before, o)
+		if got := e.Pubs["a"].Presence; got != volume.Lost {
+			t.Errorf("after an undoing that did not succeed (%d) it is %s", o, got)
+		}
+	}
+}
+
+func TestTheLastUnpublishingCarriesTheIntentToUnstage(t *testing.T) {
+	e := entryOf(volume.Present, Publication{Presence: volume.Present}, Publication{Presence: volume.Absent})
+	intend(e, Step{Verb: Unpublish, Alloc: "a"})
+	if e.Staging.Presence != volume.Uncertain {
+		t.Errorf("the staging is %s: the unstaging needs a write of its own", e.Staging.Presence)
+	}
+	e = entryOf(volume.Present, Publication{Presence: volume.Present}, Publication{Presence: volume.Present, Wanted: true})
+	intend(e, Step{Verb: Unpublish, Alloc: "a"})
+	if e.Staging.Presence != volume.Present {
+		t.Errorf("the staging is %s although b uses it", e.Staging.Presence)
+	}
+}
+
+func TestAnotherBootMakesEverythingUncertain(t *testing.T) {
+	for _, p := range presences {
+		e := entryOf(p, Publication{Presence: p, Wanted: true})
+		e.Boot = "one"
+		if e.wakeOnBoot("one") || e.Staging.Presence != p {
+			t.Error("the same boot changed something")
+		}
+		want := volume.Uncertain
+		if p == volume.Absent {
+			want = volume.Absent
+		}
+		if !e.wakeOnBoot("two") || e.Staging.Presence != want || e.Pubs["a"].Presence != want {
+			t.Errorf("%s became %s and %s, want %s", p, e.Staging.Presence, e.Pubs["a"].Presence, want)
+		}
+	}
+}
+
+func show(e *Entry) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "staging %s", e.Staging.Presence)
+	for _, id := range e.allocs() {
+		want := "unwanted"
+		if e.Pubs[id].Wanted {
+			want = "wanted"
+		}
+		fmt.Fprintf(&b, ", %s %s %s", id, want, e.Pubs[id].Presence)
+	}
+	return b.String()
+}
+
+// TestTheTranscript writes down what one alloc's volume does next in every state, for people to read.
+func TestTheTranscript(t *testing.T) {
+	var lines []string
+	for _, staging := range presences {
+		for _, want := range both {
+			for _, p := range presences {
+				for _, c := range []struct {
+					name string
+					f    Facts
+				}{
+					{"free", factsOf(true, false, world{gone: true, granted: true, noted: true})},
+					{"running", factsOf(true, false, world{granted: true, noted: true})},
+					{"not armed", factsOf(false, false, world{gone: true, granted: true, noted: true})},
+					{"not noted", factsOf(true, false, world{gone: true, granted: true})},
+				} {
+					e := entryOf(staging, Publication{Wanted: want, Presence: p})
+					steps, wait := Next(e, c.f)
+					var does []string
+					for _, s := range steps {
+						does = append(does, string(s.Verb))
+					}
+					if len(does) == 0 {
+						does = append(does, "-")
+					}
+					lines = append(lines, strings.TrimRight(fmt.Sprintf("%-45s %-10s %-20s %s", show(e), c.name, strings.Join(does, " "), wait), " "))
+				}
+			}
+		}
+	}
+	slices.Sort(lines)
+	got := strings.Join(lines, "\n") + "\n"
+	path := filepath.Join("testdata", "node_flow.txt")
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("the flow does something else than %s says; look at the difference after -update", path)
+	}
+}
