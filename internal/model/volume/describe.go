@@ -13,6 +13,7 @@ type Story struct {
 	Claims      []*Claim
 	Attachments []*Attachment
 	OnNodes     map[ids.Node]InventoryEntry
+	Ending      map[ids.Alloc]bool // allocs that have ended, or were told to
 	// Unschedulable says why no alloc can be given the volume now; empty when one can.
 	Unschedulable string
 }
@@ -36,7 +37,7 @@ func Describe(s Story) []string {
 		out = append(out, "the file system will be grown on the node when the volume is used next")
 	}
 	for _, c := range s.Claims {
-		out = append(out, DescribeClaim(c))
+		out = append(out, s.claim(c))
 	}
 	for _, a := range s.Attachments {
 		out = append(out, DescribeAttachment(a))
@@ -48,6 +49,21 @@ func Describe(s Story) []string {
 	}
 	if s.Unschedulable != "" {
 		out = append(out, s.Unschedulable)
+	}
+	return out
+}
+
+// claim tells of a claim, and of one whose alloc ends what its node waits for.
+func (s Story) claim(c *Claim) string {
+	if c.State == Queued || c.State == Held && !s.Ending[c.Alloc] {
+		return DescribeClaim(c)
+	}
+	out := DescribeClaim(c)
+	if c.State == Held {
+		out = "releasing: " + out
+	}
+	if e, ok := s.OnNodes[c.Node]; ok && e.Step != "" {
+		out += "; there: " + e.Step
 	}
 	return out
 }

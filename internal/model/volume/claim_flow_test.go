@@ -1,0 +1,36 @@
+package volume
+
+import "testing"
+
+func TestNextClaimForEveryCombination(t *testing.T) {
+	const me, somebody = "me", "somebody"
+	for _, state := range []ClaimState{Queued, Held, Releasing} {
+		for bits := range 1 << 6 {
+			for _, staging := range []Presence{Absent, Uncertain, Present, Lost} {
+				for _, pub := range []Presence{Absent, Uncertain, Present, Lost} {
+					inventoried, gone, others, known, wanted, named := bits&1 > 0, bits&2 > 0, bits&4 > 0, bits&8 > 0, bits&16 > 0, bits&32 > 0
+					f := ClaimFacts{Inventoried: inventoried, ProcessesGone: gone, OthersOnNode: others}
+					if known {
+						f.Entry = &InventoryEntry{Staging: staging, Publications: []InventoryPublication{{Alloc: somebody, Presence: Present}}}
+						if named {
+							f.Entry.Publications = append(f.Entry.Publications, InventoryPublication{Alloc: me, Presence: pub, Wanted: wanted})
+						}
+					}
+					got := NextClaim(&Claim{Alloc: me, State: state}, f)
+					mine := known && named && (pub.Exists() || wanted)
+					staged := known && staging.Exists()
+					switch {
+					case got == ClaimReleases && (state != Held || !gone):
+						t.Fatalf("released although it is %s, processes gone %v", state, gone)
+					case got == ClaimEnds && (state != Releasing || !inventoried || mine || staged && !others):
+						t.Fatalf("ended: %s, %+v", state, f)
+					case state == Releasing && inventoried && !mine && (!staged || others) && got != ClaimEnds:
+						t.Fatalf("never ends: %+v", f)
+					case state == Queued && got != ClaimStays:
+						t.Fatalf("a queued claim %s", got)
+					}
+				}
+			}
+		}
+	}
+}
