@@ -200,6 +200,16 @@ func (p *judged) lives() int {
 	return n
 }
 
+// ended are the ends of lives of the plugin.
+func (p *judged) ended() (out []proxy.Entry) {
+	for _, e := range p.entries() {
+		if e.Kind == proxy.PluginEnds {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
 // quiet tells the oracle that nothing may be changed from now until the returned function is called.
 func (p *judged) quiet() (end func()) {
 	from := time.Now()

@@ -110,9 +110,11 @@ func TestPluginDiesDuringUnpublish(t *testing.T) {
 			user := m.running("user", 1)[0]
 			m.lives(m.pid(user.ID, "write", "/bin/sh"), 0)
 
-			p.rules("(NodeUnpublish * " + fault + " once)")
+			p.rules("(NodeUnpublish * " + fault + ")")
 			lives := p.lives()
 			m.tellStop("user")
+			m.eventually("the death of the plugin", func() bool { return len(p.ended()) == 1 })
+			p.rules()
 			m.volume("a", "free, and never before it is unmounted", func(v *api.CSIVolume) bool {
 				free := len(v.WriteAllocs) == 0
 				if left := volumeMounts(m); free && len(left) > 0 {

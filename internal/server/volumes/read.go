@@ -51,9 +51,15 @@ func (k *Keeper) get(ctx context.Context, r *wire.VolumeRef) (*wire.VolumeReply,
 	return out, err
 }
 
-// viewIndex is the highest index of everything that a view shows.
+// viewIndex is the highest index of everything that a view shows, and of the removal of what it may have shown.
 func viewIndex(s *state.Snap, v *wire.VolumeView) uint64 {
-	index := s.ReadIndex(state.Volumes, v.Volume.ModifyIndex)
+	index := max(s.ReadIndex(state.Volumes, v.Volume.ModifyIndex), s.ReadIndex(state.Claims), s.ReadIndex(state.Attachments), s.ReadIndex(state.Inventories))
+	for i := range s.InventoryByVolume(nil, v.Volume.ID) {
+		index = max(index, i.ModifyIndex)
+	}
+	for _, a := range v.Allocs {
+		index = max(index, a.ModifyIndex)
+	}
 	for _, c := range v.Claims {
 		index = max(index, c.ModifyIndex)
 	}
@@ -80,7 +86,11 @@ func view(s *state.Snap, w *state.Watch, v *volume.Volume) *wire.VolumeView {
 	}
 	out.Unschedulable = unschedulable(v, out.Plugin)
 	out.Schedulable = out.Unschedulable == ""
-	out.State = volume.Describe(volume.Story{Volume: v, Claims: out.Claims, Attachments: out.Attachments, OnNodes: out.OnNodes, Unschedulable: out.Unschedulable})
+	story := volume.Story{Volume: v, Claims: out.Claims, Attachments: out.Attachments, OnNodes: out.OnNodes, Unschedulable: out.Unschedulable, Ending: map[ids.Alloc]bool{}}
+	for _, a := range out.Allocs {
+		story.Ending[a.ID] = a.Terminal()
+	}
+	out.State = volume.Describe(story)
 	return out
 }
 
