@@ -34,7 +34,7 @@ func TestADevAgentLeavesNothing(t *testing.T) {
 		t.Errorf("task %d still runs", pid)
 	}
 	if left := processesNaming(t, a.tmp); len(left) > 0 {
-		t.Errorf("processes left: %q", left)
+		t.Errorf("processes left: %v", left)
 	}
 	if left := mountsBelow(t, a.tmp); len(left) > 0 {
 		t.Errorf("mounts left: %q", left)
@@ -162,7 +162,7 @@ func TestTasksOutliveAnAgentInService(t *testing.T) {
 		t.Errorf("the task was started again: %d, was %d", got, pid)
 	}
 	if got := processesNaming(t, filepath.Join(data, "volumes")); len(got) != len(plugins) {
-		t.Errorf("plugins are %q, were %q", got, plugins)
+		t.Errorf("plugins are %v, were %v", got, plugins)
 	}
 	if bad := complaints(b.logged()); len(bad) > 0 {
 		t.Errorf("a clean start was logged with complaints:\n%s", strings.Join(bad, ""))
@@ -202,7 +202,7 @@ func stopJobs(t *testing.T, a *agentProcess, jobs ...string) {
 		t.Errorf("the last agent ended with %v", err)
 	}
 	if left := processesNaming(t, a.dataDir()); len(left) > 0 {
-		t.Errorf("processes left: %q", left)
+		t.Errorf("processes left: %v", left)
 	}
 }
 

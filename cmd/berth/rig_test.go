@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -78,15 +78,37 @@ func tempDir(t testing.TB) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for _, m := range mountsBelow(t, dir) {
-			t.Errorf("still mounted: %s", m)
-			_ = syscall.Unmount(m, syscall.MNT_DETACH) // the error is told already
-		}
+		endProcesses(t, dir)
+		endMounts(t, dir)
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 	})
 	return dir
+}
+
+// endProcesses ends what a failed test left: shims, with their tasks, and plugins of agents in this directory.
+func endProcesses(t testing.TB, dir string) {
+	t.Helper()
+	for range 100 {
+		left := processesNaming(t, dir)
+		if len(left) == 0 {
+			return
+		}
+		for pid := range left {
+			t.Errorf("left running: %s", left[pid])
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func endMounts(t testing.TB, dir string) {
+	t.Helper()
+	for _, m := range mountsBelow(t, dir) {
+		t.Errorf("still mounted: %s", m)
+		_ = syscall.Unmount(m, syscall.MNT_DETACH) // the error is told already
+	}
 }
 
 // needRoot skips where tasks cannot be run, and -short, which is for tests that start no agents.
@@ -248,11 +270,18 @@ func sleeper(name, driver string) string {
 job %[1]q {
   type = "service"
   group "g" {
+    ephemeral_disk {
+      size = 10
+    }
     task "sleep" {
       driver = %[2]q
       config {
         command = "/bin/sh"
         args    = ["-c", "echo $$ > local/pid; exec sleep 86400"]
+      }
+      logs {
+        max_files     = 1
+        max_file_size = 1
       }
       resources {
         cpu    = 20
@@ -304,17 +333,21 @@ func mountsBelow(t testing.TB, dir string) []string {
 	return out
 }
 
-// processesNaming lists processes whose command line names a directory.
-func processesNaming(t testing.TB, dir string) []string {
+// processesNaming finds processes whose command line names a directory.
+func processesNaming(t testing.TB, dir string) map[int]string {
 	t.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []string
+	out := map[int]string{}
 	for _, path := range lines {
 		if data, err := os.ReadFile(path); err == nil && bytes.Contains(data, []byte(dir)) {
-			out = append(out, strings.ReplaceAll(string(data), "\x00", " "))
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[pid] = strings.ReplaceAll(string(data), "\x00", " ")
 		}
 	}
 	return out
@@ -348,13 +381,4 @@ func complaints(log string) []string {
 		}
 	}
 	return out
-}
-
-func readAll(t testing.TB, r io.Reader) string {
-	t.Helper()
-	data, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
 }

@@ -15,6 +15,7 @@ import (
 	wal "github.com/hashicorp/raft-wal"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/logkey"
 )
 
 // guard stands between Raft and its disk. A log write that failed is not tried again: after a failed fsync the kernel
@@ -31,6 +32,7 @@ type guard struct {
 	stopOnce sync.Once
 	sick     atomic.Pointer[error] // why nothing more is written
 	starved  atomic.Pointer[error] // why a stable write waits
+	full     atomic.Bool           // the last new work was refused for want of room
 }
 
 func openGuard(cfg Config, counters *Counters, failed chan<- error) (*guard, error) {
@@ -78,7 +80,14 @@ func (g *guard) healthy(releasing bool) error {
 	if releasing {
 		return nil
 	}
-	return g.room(g.reserve)
+	err := g.room(g.reserve)
+	switch full := err != nil; {
+	case full && g.full.CompareAndSwap(false, true):
+		g.log.Error("new work is refused; what runs goes on, and letting go still works", logkey.Error, err)
+	case !full && g.full.CompareAndSwap(true, false):
+		g.log.Info("there is room on the disk again: new work is taken", logkey.Path, g.dir)
+	}
+	return err
 }
 
 // StoreLog stores one entry.

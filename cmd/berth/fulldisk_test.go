@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"berth/api"
+)
+
+// mountSmall mounts an empty file system of n bytes.
+func mountSmall(t *testing.T, n int) string {
+	t.Helper()
+	dir := tempDir(t)
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", n)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		endProcesses(t, dir)
+		endMounts(t, dir)
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+	return dir
+}
+
+// fill leaves n bytes free.
+func fill(t *testing.T, dir string, n uint64) string {
+	t.Helper()
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "filler")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if free := st.Bavail * uint64(st.Bsize); free > n {
+		if err := syscall.Fallocate(int(f.Fd()), 0, 0, int64(free-n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestAFullDiskStopsNewWorkOnly(t *testing.T) {
+	needRoot(t)
+	data := mountSmall(t, 256<<20)
+	a := start(t, "-dev", "-data-dir", data)
+	stays := a.runJob(sleeper("stays", "raw_exec"), 1)[0].ID
+	a.runJob(sleeper("goes", "raw_exec"), 1)
+	pid := a.pidOf(stays)
+
+	for i, left := range []uint64{16 << 20, 0} {
+		t.Run(fmt.Sprintf("%d MiB left", left>>20), func(t *testing.T) {
+			filler := fill(t, data, left)
+			_, _, err := a.api.Jobs().Register(t.Context(), &api.JobRegisterRequest{Job: parseJob(t, sleeper("new", "raw_exec"))}, nil)
+			var status *api.StatusError
+			if !errors.As(err, &status) || status.Code < 500 {
+				t.Errorf("new work on a full disk: %v", err)
+			} else if !strings.Contains(err.Error(), "free") || !strings.Contains(err.Error(), data) {
+				t.Errorf("the refusal does not say which disk is full: %v", err)
+			}
+			if n := strings.Count(a.logged(), "level=ERROR msg=\"new work is refused"); n != i+1 {
+				t.Errorf("the log says it %d times at level ERROR, want %d", n, i+1)
+			}
+			if !alive(pid) {
+				t.Error("a running task ended")
+			}
+			if left > 0 {
+				if _, _, err := a.api.Jobs().Deregister(t.Context(), "goes", api.JobDeregisterOptions{}, nil); err != nil {
+					t.Errorf("letting go on a full disk: %v", err)
+				}
+				a.running("goes", 0)
+			}
+			if err := os.Remove(filler); err != nil {
+				t.Fatal(err)
+			}
+			name := fmt.Sprintf("after%d", left)
+			a.until("new work is taken again", func(ctx context.Context) error {
+				_, _, err := a.api.Jobs().Register(ctx, &api.JobRegisterRequest{Job: parseJob(t, sleeper(name, "raw_exec"))}, nil)
+				return err
+			})
+			a.running(name, 1)
+		})
+	}
+	if got := a.running("stays", 1)[0].ID; got != stays || !alive(pid) {
+		t.Error("the running alloc was replaced")
+	}
+	a.signal(syscall.SIGINT)
+	if err := a.wait(30 * time.Second); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNoRoomToBegin(t *testing.T) {
+	needRoot(t)
+	data := mountSmall(t, 8<<20)
+	a := command(t, "-dev", "-data-dir", data)
+	a.begin()
+	if err := a.wait(10 * time.Second); err == nil {
+		t.Error("an agent began on a disk without room for its log")
+	}
+	for _, want := range []string{data, "MiB are free", "MiB are needed"} {
+		if !strings.Contains(a.logged(), want) {
+			t.Errorf("the refusal lacks %q:\n%s", want, a.logged())
+		}
+	}
+}
