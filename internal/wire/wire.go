@@ -60,8 +60,15 @@ func (m StreamMethod[Req, In, Out]) Name() string { return m.path }
 // Stream is one side of an open stream: it sends S and receives R. Send and Recv may be used from two goroutines, each
 // from one at a time.
 type Stream[S, R any] struct {
-	raw     grpc.Stream
+	raw     rawStream
 	closing func() error
+}
+
+// rawStream is what both sides of a gRPC stream have in common.
+type rawStream interface {
+	Context() context.Context
+	SendMsg(m any) error
+	RecvMsg(m any) error
 }
 
 // Send sends one message.

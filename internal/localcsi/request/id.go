@@ -82,7 +82,7 @@ func NodeID(s string) error {
 	}
 	for i := range len(s) {
 		if !isAlnum(s[i]) && (i == 0 || i == len(s)-1 || !strings.ContainsRune("-_.", rune(s[i]))) {
-			return fmt.Errorf("character %q is not allowed there; use letters, digits, and between them - _ .", s[i])
+			return fmt.Errorf("character %q is not allowed there; use letters and digits, with - _ . between them", s[i])
 		}
 	}
 	return nil
