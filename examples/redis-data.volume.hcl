@@ -1,0 +1,17 @@
+# A volume of 128 MiB for a database: berth volume create examples/redis-data.volume.hcl
+id        = "redis-data"
+name      = "redis-data"
+type      = "csi"
+plugin_id = "local-csi" # comes with "berth agent -dev"
+
+capacity_min = "128MiB"
+capacity_max = "256MiB"
+
+capability {
+  access_mode     = "single-node-writer"
+  attachment_mode = "file-system"
+}
+
+mount_options {
+  fs_type = "ext4"
+}

@@ -1,0 +1,54 @@
+# A Redis that keeps its data on a volume: berth job run examples/redis.nomad.hcl
+# It runs Debian's redis-server, isolated from the machine, with no container image.
+
+variable "name" {
+  default = "redis"
+}
+
+variable "volume" {
+  default = "redis-data"
+}
+
+job "redis" {
+  id   = var.name
+  name = var.name
+
+  group "redis" {
+    network {
+      port "redis" {}
+    }
+
+    volume "data" {
+      type            = "csi"
+      source          = var.volume
+      access_mode     = "single-node-writer"
+      attachment_mode = "file-system"
+    }
+
+    task "redis" {
+      driver       = "exec"
+      kill_signal  = "SIGTERM" # Redis saves and ends
+      kill_timeout = "20s"
+
+      config {
+        command = "redis-server"
+        args = [
+          "--bind", "127.0.0.1",
+          "--port", "${NOMAD_PORT_redis}",
+          "--dir", "/data",
+          "--appendonly", "yes", # every write goes to a file on the volume
+        ]
+      }
+
+      volume_mount {
+        volume      = "data"
+        destination = "/data"
+      }
+
+      resources {
+        cpu    = 200
+        memory = 128
+      }
+    }
+  }
+}
