@@ -81,11 +81,6 @@ func parseJSONJob(r *hclfile.Report, cfg *ParseConfig) *api.Job {
 	return job
 }
 
-// jobFile is the top of a job file, but for variables and locals.
-type jobFile struct {
-	Job *jobBlock `hcl:"job,block"`
-}
-
 // jobBlock is a job with what is pushed down to groups and tasks.
 type jobBlock struct {
 	Label string `hcl:"id,label"`

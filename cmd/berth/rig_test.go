@@ -36,7 +36,6 @@ type agentProcess struct {
 	t    testing.TB
 	cmd  *exec.Cmd
 	api  *api.Client
-	data string
 	port int
 	tmp  string // its TMPDIR
 

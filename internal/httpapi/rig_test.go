@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -19,7 +20,7 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
-	"berth/internal/server"
+	"berth/internal/testkit/oneserver"
 	"berth/internal/wire"
 )
 
@@ -63,25 +64,8 @@ func (l logs) Follow(ctx context.Context, _ slog.Level, _ bool, each func([]byte
 // newRig starts everything and ends it with the test.
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	s := server.New(server.Config{DataDir: t.TempDir(), Name: "s1", Addr: "127.0.0.1", Port: 4647, Dev: true, Tags: map[string]string{"region": "global", "dc": "dc1", "port": "4647"}})
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx, server.Listeners{}) }()
-	conn, err := s.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = conn.Close()
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("the server ended with %v", err)
-		}
-	})
-	if err := s.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	n := joinNode(t, s, conn)
+	s, conn := oneserver.Start(t)
+	n := joinNode(t, s.Reversed().Dial, conn)
 	h := httpapi.New(httpapi.Config{Servers: conn, Region: "global", Log: slog.New(slog.DiscardHandler), Hosts: []string{"berth.example"},
 		Self: &self{node: n.id.Node, health: map[string]error{"server": nil, "client": nil}}, Logs: logs{[]string{"one\n", "two\n"}}})
 	web := httptest.NewServer(h.Handler())
@@ -218,7 +202,7 @@ func testInfo(id ids.Node) *node.Node {
 }
 
 // joinNode registers the node and lets it live until the test ends.
-func joinNode(t testing.TB, s *server.Server, conn wire.Conn) *fakeNode {
+func joinNode(t testing.TB, dial func(context.Context) (net.Conn, error), conn wire.Conn) *fakeNode {
 	t.Helper()
 	id := wire.NodeIdentity{Node: ids.Node(ids.New()), Secret: wire.Secrets{Values: map[string]string{"id": ids.New()}}}
 	n := &fakeNode{id: id, info: testInfo(id.Node), failed: map[ids.Job]bool{"fails": true}}
@@ -238,7 +222,7 @@ func joinNode(t testing.TB, s *server.Server, conn wire.Conn) *fakeNode {
 	}
 	go n.run(t.Context(), conn, allocs)
 	go n.control(work)
-	n.serve(t, s)
+	n.serve(t, dial)
 	return n
 }
 
@@ -305,9 +289,9 @@ func (n *fakeNode) control(stream *wire.Stream[wire.WorkReport, wire.Work]) {
 }
 
 // serve connects to the server and answers what servers forward to nodes.
-func (n *fakeNode) serve(t testing.TB, s *server.Server) {
+func (n *fakeNode) serve(t testing.TB, dial func(context.Context) (net.Conn, error)) {
 	t.Helper()
-	raw, err := s.Reversed().Dial(t.Context())
+	raw, err := dial(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,15 +89,6 @@ func (b *Broker) file(it *item) {
 	b.changed.Notify()
 }
 
-// changes remembers up to which index the state was looked at.
-type changes struct {
-	evals  uint64
-	allocs uint64
-	// ended is the index of the last change by which an alloc gave something back.
-	ended uint64
-	jobs  map[Job]uint64 // of the last change of an alloc of a job that has a blocked evaluation
-}
-
 // storageTables hold all that decides about volumes.
 var storageTables = []string{state.Volumes, state.Claims, state.Attachments, state.Inventories, state.Plugins}
 

@@ -25,8 +25,10 @@ type Group struct {
 // Dir is the group's directory in the v2 tree.
 func (g *Group) Dir() string { return filepath.Join(g.tree.V2, g.rel) }
 
-// TaskLeaf and HelperLeaf are the directories that processes are put into.
-func (g *Group) TaskLeaf() string   { return filepath.Join(g.Dir(), "task") }
+// TaskLeaf is the directory that the task's processes are put into.
+func (g *Group) TaskLeaf() string { return filepath.Join(g.Dir(), "task") }
+
+// HelperLeaf is the directory that Berth's own processes are put into.
 func (g *Group) HelperLeaf() string { return filepath.Join(g.Dir(), "helper") }
 
 // Joins lists the v1 files of Visit: those of the group, and those that take a thread back to where the shim is.
