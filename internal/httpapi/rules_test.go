@@ -58,7 +58,7 @@ func TestEveryReadHasItsIndex(t *testing.T) {
 func TestABlockingReadWakesForItsObject(t *testing.T) {
 	r := newRig(t)
 	r.submit(webJob("one"))
-	until(r, "/v1/job/one", func(j *api.Job) bool { return *j.Status == "running" })
+	until(r, "/v1/job/one/summary", func(s *api.JobSummary) bool { return s.Summary["g"].Running == 1 })
 	var j api.Job
 	first := r.get("/v1/job/one", &j)
 	begin := time.Now()
@@ -71,7 +71,7 @@ func TestABlockingReadWakesForItsObject(t *testing.T) {
 	r.submit(webJob("two"))
 	select {
 	case a := <-woken:
-		t.Errorf("woken by another job: index %d", a.index(t))
+		t.Fatalf("woken by another job: index %d, was %d\n%s\n%s", a.index(t), first.index(t), first.body, a.body)
 	case <-time.After(100 * time.Millisecond):
 	}
 	changed := webJob("one")
@@ -281,7 +281,7 @@ func TestForeignHostsAndOriginsAreRefused(t *testing.T) {
 func TestFormsOfAReply(t *testing.T) {
 	r := newRig(t)
 	r.submit(webJob("<a&b>"))
-	until(r, "/v1/job/%3Ca&b%3E", func(j *api.Job) bool { return *j.Status == "running" })
+	until(r, "/v1/job/%3Ca&b%3E/summary", func(s *api.JobSummary) bool { return s.Summary["g"].Running == 1 })
 	plain := r.must("GET", "/v1/jobs", nil)
 	if !bytes.Contains(plain.body, []byte("<a&b>")) || plain.header.Get("Vary") == "" || bytes.Contains(plain.body, []byte("\n    ")) {
 		t.Errorf("the plain reply is %s", plain.body)
