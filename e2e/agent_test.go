@@ -27,6 +27,9 @@ type machine struct {
 	port int
 	api  *api.Client
 
+	temp bool     // the agent makes a data_dir of its own
+	env  []string // of the agent, beside the test's own
+
 	cmd  *exec.Cmd
 	done chan error // the end of the running agent
 }
@@ -44,6 +47,17 @@ client {
 // may be left. bundled says whether the bundled storage plugin runs.
 func newMachine(t *testing.T, bundled bool) *machine {
 	t.Helper()
+	m := prepare(t, bundled)
+	m.start()
+	if bundled {
+		m.awaitPlugin("local-csi")
+	}
+	return m
+}
+
+// prepare makes a machine on which no agent runs yet.
+func prepare(t *testing.T, bundled bool) *machine {
+	t.Helper()
 	root, err := os.MkdirTemp("/tmp", "b")
 	must(t, err)
 	m := &machine{t: t, root: root, data: filepath.Join(root, "d"), rig: filepath.Join(root, "r"), port: freePort(t)}
@@ -52,10 +66,6 @@ func newMachine(t *testing.T, bundled bool) *machine {
 	m.api, err = api.NewClient(api.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", m.port)})
 	must(t, err)
 	t.Cleanup(m.end)
-	m.start()
-	if bundled {
-		m.awaitPlugin("local-csi")
-	}
 	return m
 }
 
@@ -82,8 +92,8 @@ func (m *machine) start() {
 	log, err := os.OpenFile(m.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	must(m.t, err)
 	defer log.Close()
-	m.cmd = exec.Command(binary, "agent", "-dev", "-data-dir", m.data, "-config", filepath.Join(m.root, "agent.hcl"),
-		"-http-port", strconv.Itoa(m.port), "-log-level", "debug")
+	m.cmd = exec.Command(binary, m.args()...)
+	m.cmd.Env = append(os.Environ(), m.env...)
 	m.cmd.Stdout, m.cmd.Stderr = log, log
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	must(m.t, m.cmd.Start())
@@ -93,6 +103,14 @@ func (m *machine) start() {
 	await(m, "the node to be ready", m.api.Nodes().List, func(all []*api.NodeListStub) bool {
 		return len(all) == 1 && all[0].Status == api.NodeStatusReady
 	})
+}
+
+func (m *machine) args() []string {
+	out := []string{"agent", "-dev", "-config", filepath.Join(m.root, "agent.hcl"), "-http-port", strconv.Itoa(m.port), "-log-level", "debug"}
+	if !m.temp {
+		out = append(out, "-data-dir", m.data)
+	}
+	return out
 }
 
 // answers waits until the agent's API does.

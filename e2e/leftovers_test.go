@@ -88,18 +88,26 @@ func loopDevices(dir string) map[string]string {
 
 // process is a living one.
 type process struct {
-	pid  int
-	args []string
-	env  map[string]string
+	pid    int
+	args   []string
+	env    map[string]string
+	cgroup string
 }
 
 func (p process) String() string {
 	return fmt.Sprintf("process %d: %s", p.pid, strings.Join(p.args, " "))
 }
 
-// processesOf returns the processes that have dir in their arguments, their environment or their cgroup's tasks.
+// processesOf returns the processes that have dir in their arguments or their environment, or that are in the cgroup of
+// an alloc with a directory in it. Some programs overwrite their environment with a title.
 func processesOf(dir string) []process {
+	allocs, _ := filepath.Glob(filepath.Join(dir, "*", "alloc", "*")) // the pattern is well-formed
 	return processes(func(p process) bool {
+		for _, a := range allocs {
+			if strings.Contains(p.cgroup, filepath.Base(a)) {
+				return true
+			}
+		}
 		if p.pid == os.Getpid() {
 			return false
 		}
@@ -137,7 +145,11 @@ func processes(match func(process) bool) []process {
 		if err != nil {
 			continue
 		}
-		p := process{pid: pid, args: strings.Split(string(bytes.TrimRight(cmdline, "\x00")), "\x00"), env: map[string]string{}}
+		cgroup, err := os.ReadFile(filepath.Join("/proc", e.Name(), "cgroup"))
+		if err != nil {
+			continue
+		}
+		p := process{pid: pid, cgroup: string(cgroup), args: strings.Split(string(bytes.TrimRight(cmdline, "\x00")), "\x00"), env: map[string]string{}}
 		for v := range strings.SplitSeq(string(environ), "\x00") {
 			name, value, _ := strings.Cut(v, "=")
 			p.env[name] = value
@@ -154,7 +166,7 @@ func processes(match func(process) bool) []process {
 func (m *machine) pid(alloc, task string, arg string) int {
 	m.t.Helper()
 	found := processes(func(p process) bool {
-		return p.env["NOMAD_ALLOC_ID"] == alloc && p.env["NOMAD_TASK_NAME"] == task && slices.ContainsFunc(p.args, func(a string) bool { return strings.Contains(a, arg) })
+		return strings.Contains(p.cgroup, alloc+"/task-"+task+".") && slices.ContainsFunc(p.args, func(a string) bool { return strings.Contains(a, arg) })
 	})
 	if len(found) == 0 {
 		m.t.Fatalf("task %s of alloc %s has no process with %q in its arguments", task, alloc, arg)

@@ -77,10 +77,12 @@ stop_agent() {
 # --- what is on the machine because of this demo ----------------------------------------------------------------------
 mounts() { awk -v d="$dir/" 'index($5, d) == 1 { print "mount " $5 }' /proc/self/mountinfo; }
 loops() { losetup --list --noheadings --output NAME,BACK-FILE | awk -v d="$dir/" 'index($2, d) == 1 { print "loop device " $1 " on " $2 }'; }
+# By the directory in its arguments or environment, or by the cgroup of an allocation: redis overwrites its environment.
 processes() {
-	local p
+	local p pattern
+	pattern=$dir/data$(cd "$dir/data/alloc" 2>/dev/null && printf '\n%s' *-*)
 	for p in /proc/[0-9]*; do
-		if [ "${p#/proc/}" != "$$" ] && cat "$p/cmdline" "$p/environ" 2>/dev/null | tr '\0' '\n' | grep -qF "$dir/data"; then
+		if [ "${p#/proc/}" != "$$" ] && cat "$p/cmdline" "$p/environ" "$p/cgroup" 2>/dev/null | tr '\0' '\n' | grep -qF "$pattern"; then
 			echo "process ${p#/proc/} $(tr '\0' ' ' <"$p/cmdline" 2>/dev/null | cut -c1-70)"
 		fi
 	done
