@@ -111,12 +111,15 @@ func (k *Keeper) awaitFree(ctx context.Context, id volume.ID, wait time.Duration
 	}
 }
 
+// heldBySomebody reports a claim that will not end by itself: nobody asked its alloc to stop, and its job goes on. A job
+// that was told to stop a moment ago is on its way, even before the scheduler has looked at it.
 func heldBySomebody(s *state.Snap, id volume.ID) bool {
 	for c := range s.ClaimsByVolume(nil, id) {
 		a := s.Alloc(nil, c.Alloc)
-		if c.State != volume.Releasing && (a == nil || !a.ServerTerminal()) {
-			return true
+		if c.State == volume.Releasing || a != nil && (a.Terminal() || s.Job(nil, a.Namespace, a.Job).Stopped()) {
+			continue
 		}
+		return true
 	}
 	return false
 }
