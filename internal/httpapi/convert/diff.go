@@ -17,7 +17,7 @@ import (
 func Diff(old, now *job.Job, changes map[string]wire.GroupChanges) *api.JobDiff {
 	out := &api.JobDiff{Type: api.DiffTypeNone, ID: string(now.ID)}
 	if old == nil {
-		old = &job.Job{ID: now.ID}
+		old = &job.Job{}
 		out.Type = api.DiffTypeAdded
 	}
 	skip := []string{"ID", "Namespace", "Stable", "Version", "SubmitTime", "CreateIndex", "ModifyIndex", "JobModifyIndex", "TaskGroups"}
@@ -122,15 +122,30 @@ func nameOf[T any](old, now *T, name func(*T) string) string {
 // members compares two structs of one type, member by member.
 func members(old, now reflect.Value, skip []string) (fields []*api.FieldDiff, objects []*api.ObjectDiff) {
 	fields, objects = []*api.FieldDiff{}, []*api.ObjectDiff{}
+	whole := old.IsZero() || now.IsZero() // added or deleted as a whole: there is no other value to show
 	for i := range old.NumField() {
 		f := old.Type().Field(i)
 		if slices.Contains(skip, f.Name) || reflect.DeepEqual(old.Field(i).Interface(), now.Field(i).Interface()) {
 			continue
 		}
 		fs, os := difference(f.Name, old.Field(i), now.Field(i))
+		if whole {
+			oneSided(fs, old.IsZero())
+		}
 		fields, objects = append(fields, fs...), append(objects, os...)
 	}
 	return fields, objects
+}
+
+// oneSided shows the values of something that is there on one side only: not the zero of the other.
+func oneSided(fields []*api.FieldDiff, added bool) {
+	for _, f := range fields {
+		if added {
+			f.Type, f.Old = api.DiffTypeAdded, ""
+		} else {
+			f.Type, f.New = api.DiffTypeDeleted, ""
+		}
+	}
 }
 
 // difference compares two values that are not equal.
