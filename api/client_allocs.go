@@ -71,8 +71,8 @@ func (a Allocations) Stats(ctx context.Context, id string, o *QueryOptions) (*Al
 }
 
 // Checks returns the results of an allocation's service checks, by check id.
-func (a Allocations) Checks(ctx context.Context, id string, o *QueryOptions) (map[string]any, error) {
-	var out map[string]any
+func (a Allocations) Checks(ctx context.Context, id string, o *QueryOptions) (map[string]*AllocCheckStatus, error) {
+	var out map[string]*AllocCheckStatus
 	_, err := a.c.do(ctx, newCall(http.MethodGet, "client", "allocation", id, "checks").read(o), &out)
 	return out, err
 }

@@ -2,6 +2,8 @@ package allocs
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"berth/api"
 	"berth/internal/base/fault"
@@ -159,10 +161,21 @@ func newChecks(e *kit.Env) *cobra.Command {
 				e.Out.Printf("No checks\n")
 				return nil
 			}
-			return kit.JSON(e.Out, checks)
+			checkTable(e, checks)
+			return nil
 		},
 	}
 	t.addTo(cmd, false)
 	formats.AddTo(cmd)
 	return cmd
+}
+
+func checkTable(e *kit.Env, checks map[string]*api.AllocCheckStatus) {
+	var rows [][]string
+	for _, id := range slices.Sorted(maps.Keys(checks)) {
+		if c := checks[id]; c != nil {
+			rows = append(rows, []string{c.Service, c.Task, c.Check, c.Mode, c.Status, c.Output})
+		}
+	}
+	e.Out.Table([]string{"Service", "Task", "Name", "Mode", "Status", "Output"}, rows)
 }

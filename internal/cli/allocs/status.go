@@ -181,7 +181,11 @@ func (s *status) storage(a *api.Allocation) {
 		if s.verbose && v.Provider != "" {
 			plugin += " (" + v.Provider + ")"
 		}
-		rows = append(rows, []string{v.Alias, v.Volume, plugin, kit.Yes(v.ReadOnly), v.State, v.Path})
+		state := v.State
+		if v.Path != "" {
+			state = strings.TrimSuffix(state, " at "+v.Path) // the path has its own column
+		}
+		rows = append(rows, []string{v.Alias, v.Volume, plugin, kit.Yes(v.ReadOnly), state, v.Path})
 	}
 	s.env.Out.Table([]string{"Alias", "Volume", "Plugin", "Read Only", "State", "Path"}, rows)
 	for _, v := range list {

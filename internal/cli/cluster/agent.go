@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"maps"
+	"net"
 	"slices"
 	"strconv"
+	"strings"
 
 	"berth/api"
 	"berth/internal/cli/kit"
@@ -54,22 +56,18 @@ func members(e *kit.Env, list []*api.AgentMember, leader string, verbose bool) {
 	if verbose {
 		header = append(header, "Tags")
 	}
-	slices.SortFunc(list, func(a, b *api.AgentMember) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(list, func(a, b *api.AgentMember) int { return strings.Compare(a.Name, b.Name) })
 	var rows [][]string
 	for _, m := range list {
-		leads := leader != "" && (leader == m.Addr+":"+m.Tags["port"] || leader == "["+m.Addr+"]:"+m.Tags["port"])
-		row := []string{m.Name, m.Addr, strconv.Itoa(int(m.Port)), m.Status, strconv.FormatBool(leads), m.Tags["raft_vsn"], m.Tags["build"], m.Tags["dc"], m.Tags["region"]}
+		port := strconv.Itoa(int(m.Port))
+		leads := leader == net.JoinHostPort(m.Addr, port) || leader == net.JoinHostPort(m.Addr, m.Tags["port"])
+		row := []string{m.Name, m.Addr, port, m.Status, strconv.FormatBool(leads), m.Tags["raft_vsn"], m.Tags["build"], m.Tags["dc"], m.Tags["region"]}
 		if verbose {
-			tags := ""
+			var tags []string
 			for _, k := range slices.Sorted(maps.Keys(m.Tags)) {
-				tags += k + "=" + m.Tags[k] + ","
+				tags = append(tags, k+"="+m.Tags[k])
 			}
-			row = append(row, tags[:max(len(tags)-1, 0)])
+			row = append(row, strings.Join(tags, ","))
 		}
 		rows = append(rows, row)
 	}

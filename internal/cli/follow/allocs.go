@@ -103,18 +103,31 @@ func (f *Follower) tell(a *api.AllocationListStub, s *story) {
 	}
 }
 
-// reason is the sentence that says best why an allocation failed.
+// telling are the events that say why a task ended, rather than that it did.
+var telling = []string{api.TaskDriverFailure, api.TaskSetupFailure, api.TaskHookFailed, api.TaskFailedValidation, api.TaskArtifactDownloadFailed, api.TaskTerminated}
+
+// reason is the sentence that says best why an allocation failed: the last telling event of a failed task, or else the
+// last that failed it.
 func reason(a *api.AllocationListStub) string {
 	text := a.ClientDescription
 	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
-		t := a.TaskStates[name]
-		if !t.Failed {
+		if !a.TaskStates[name].Failed {
 			continue
 		}
-		for _, e := range t.Events {
-			if e.FailsTask || e.Type == api.TaskHookFailed || e.Type == api.TaskDriverFailure || e.Type == api.TaskTerminated || e.Type == api.TaskSetupFailure {
-				text = fmt.Sprintf("task %q: %s", name, e.DisplayMessage)
+		last, why := "", ""
+		for _, e := range a.TaskStates[name].Events {
+			if slices.Contains(telling, e.Type) {
+				why = e.DisplayMessage
 			}
+			if e.FailsTask {
+				last = e.DisplayMessage
+			}
+		}
+		if why == "" {
+			why = last
+		}
+		if why != "" {
+			return fmt.Sprintf("task %q: %s", name, why)
 		}
 	}
 	return orUnknown(text)

@@ -60,7 +60,7 @@ func Doing(err error, op, kind, name string) error {
 	var status *api.StatusError
 	if errors.As(err, &status) {
 		text := OneSentence(status.Error())
-		if strings.HasPrefix(text, op+" "+subject) {
+		if strings.HasPrefix(text, op+" "+kind+" ") {
 			return &said{text, err} // the agent has said it already
 		}
 		return fault.Wrap(&said{text, err}, statusKind(status.Code), op, subject)

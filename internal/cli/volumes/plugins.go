@@ -170,8 +170,8 @@ type ability struct {
 
 // capabilities shows what the plugin has, and nothing else.
 func (s *pluginStatus) capabilities(p *api.CSIPlugin) {
-	for _, i := range p.Controllers {
-		if i != nil && i.ControllerInfo != nil {
+	for _, node := range slices.Sorted(maps.Keys(p.Controllers)) {
+		if i := p.Controllers[node]; i != nil && i.ControllerInfo != nil {
 			c := i.ControllerInfo
 			s.abilities("Controller Capabilities", []ability{
 				{c.SupportsCreateDelete, "CREATE_DELETE_VOLUME"}, {c.SupportsAttachDetach, "CONTROLLER_ATTACH_DETACH"}, {c.SupportsListVolumes, "LIST_VOLUMES"},
@@ -182,8 +182,8 @@ func (s *pluginStatus) capabilities(p *api.CSIPlugin) {
 			break
 		}
 	}
-	for _, i := range p.Nodes {
-		if i != nil && i.NodeInfo != nil {
+	for _, node := range slices.Sorted(maps.Keys(p.Nodes)) {
+		if i := p.Nodes[node]; i != nil && i.NodeInfo != nil {
 			n := i.NodeInfo
 			s.abilities("Node Capabilities", []ability{
 				{n.RequiresNodeStageVolume, "STAGE_UNSTAGE_VOLUME"}, {n.SupportsStats, "GET_VOLUME_STATS"}, {n.SupportsExpand, "EXPAND_VOLUME"}, {n.SupportsCondition, "VOLUME_CONDITION"},
