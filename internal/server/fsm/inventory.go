@@ -54,8 +54,7 @@ func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 		tx.PutInventoryEntry(c.Node, e)
 		reply.Void = append(reply.Void, voidOf(tx, e)...)
 	}
-	c.head(tx, st)
-	if c.Full {
+	if c.head(tx, st) || c.Full { // its silence says more than before
 		for _, cl := range collect(tx.ClaimsByNode(nil, c.Node)) {
 			touched[cl.Volume] = true
 		}
@@ -67,16 +66,20 @@ func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 	return reply, nil
 }
 
-func (c *InventoryApply) head(tx *state.Tx, st Stamp) {
+// head notes the report and tells whether it was taken at a newer set of allocs.
+func (c *InventoryApply) head(tx *state.Tx, st Stamp) (newer bool) {
 	h := &state.InventoryHead{Node: c.Node, AllocIndex: c.AllocIndex}
+	newer = true
 	if old := tx.InventoryHead(nil, c.Node); old != nil {
 		h.FullIndex = old.FullIndex
+		newer = h.AllocIndex > old.AllocIndex
 		h.AllocIndex = max(h.AllocIndex, old.AllocIndex)
 	}
 	if c.Full {
 		h.FullIndex = st.Index
 	}
 	tx.PutInventoryHead(h)
+	return newer
 }
 
 // voidOf lists the publications of an entry that no claim allows any more.

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -342,16 +343,29 @@ func (m *member) path(a *alloc.Alloc) string {
 // atRest waits until nothing of any volume is claimed, attached, staged or published, and tells the oracle.
 func (c *cluster) atRest(p *csitest.Plugin) {
 	c.t.Helper()
-	eventually(c.t, "everything has been let go", func() bool {
+	var left []string
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		left = left[:0]
 		s := c.s.Store().Snapshot()
-		for range s.Claims(nil) {
-			return false
+		for cl := range s.Claims(nil) {
+			left = append(left, volume.DescribeClaim(cl))
+			if a := s.Alloc(nil, cl.Alloc); a != nil {
+				left = append(left, "its allocation is "+a.ClientStatus+": "+a.ClientDescription)
+			}
+			if h := s.InventoryHead(nil, cl.Node); h != nil {
+				left = append(left, fmt.Sprintf("claimed at %d, the node reported at %d", cl.Epoch.Index, h.AllocIndex))
+			}
 		}
-		for range s.Attachments(nil) {
-			return false
+		for a := range s.Attachments(nil) {
+			left = append(left, volume.DescribeAttachment(a))
 		}
-		return true
-	})
+		if len(left) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("not let go:\n%s", strings.Join(left, "\n"))
+		}
+	}
 	p.Tell(func(f *oracle.Facts) { f.Final = &oracle.Final{} })
 }
 
