@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"runtime"
@@ -42,7 +43,7 @@ type storagePart struct {
 func (a *Agent) build() error {
 	c := a.cfg
 	a.server = server.New(server.Config{DataDir: a.dir("server"), Name: c.Name + "." + c.Region, Addr: c.BindAddr, Port: uint16(c.Ports.HTTP),
-		Tags: map[string]string{"region": c.Region, "dc": c.Datacenter, "build": a.version, "port": "4647", "raft_vsn": "3", "role": "berth"},
+		Tags: map[string]string{"region": c.Region, "dc": c.Datacenter, "build": a.version, "port": fmt.Sprint(c.Ports.HTTP), "raft_vsn": "3", "role": "berth"},
 		Log:  a.log.With(logkey.Component, "server"), Dev: c.dev})
 	conn, err := a.server.Connect()
 	if err != nil {

@@ -319,8 +319,10 @@ func (s *Server) jobDeregister(r *request) (any, error) {
 
 func (s *Server) jobEvaluate(r *request) (any, error) {
 	var body api.JobEvaluateRequest
-	if err := r.read(&body); err != nil {
-		return nil, err
+	if r.ContentLength != 0 {
+		if err := r.read(&body); err != nil {
+			return nil, err
+		}
 	}
 	out, err := wire.JobEvaluate.Call(r.Context(), s.cfg.Servers, &wire.JobEvaluateRequest{Namespace: r.ns, Job: ids.Job(r.PathValue("id")), ForceReschedule: body.EvalOptions.ForceReschedule})
 	if err != nil {

@@ -66,6 +66,8 @@ var routes = []route{
 
 	{method: get, path: "/v1/client/allocation/{id}/stats", handle: (*Server).runStats},
 	{method: get, path: "/v1/client/allocation/{id}/checks", handle: (*Server).runChecks},
+	{method: get, path: "/v1/client/allocation/{id}/gc", handle: (*Server).runGC},
+	{method: get, path: "/v1/client/gc", handle: (*Server).nodeGC},
 	{method: put, path: "/v1/client/allocation/{id}/restart", handle: (*Server).runRestart},
 	{method: put, path: "/v1/client/allocation/{id}/signal", handle: (*Server).runSignal},
 	{method: get, path: "/v1/client/allocation/{id}/exec", stream: (*Server).exec},

@@ -66,6 +66,37 @@ func (s *Server) runSignal(r *request) (any, error) {
 	return &api.GenericResponse{}, err
 }
 
+// runGC forgets an alloc that is done on its node, or all of those of a node.
+func (s *Server) runGC(r *request) (any, error) {
+	ref, err := s.runRef(r)
+	if err != nil {
+		return nil, err
+	}
+	_, err = wire.RunGC.Call(r.Context(), s.cfg.Servers, &ref)
+	return noReply{}, err
+}
+
+func (s *Server) nodeGC(r *request) (any, error) {
+	node, err := s.nodeArg(r)
+	if err != nil {
+		return nil, err
+	}
+	_, err = wire.RunGC.Call(r.Context(), s.cfg.Servers, &wire.RunRef{Node: node})
+	return noReply{}, err
+}
+
+// nodeArg is the node that the query names, or the agent's own.
+func (s *Server) nodeArg(r *request) (ids.Node, error) {
+	node := ids.Node(r.arg("node_id"))
+	if node == "" {
+		node = s.cfg.Self.NodeID()
+	}
+	if node == "" {
+		return "", badRequest("this agent runs no node; name one with node_id")
+	}
+	return node, nil
+}
+
 func usage(u wire.Usage) *api.ResourceUsage {
 	return &api.ResourceUsage{
 		MemoryStats: &api.MemoryStats{RSS: u.MemoryRSS, Cache: u.MemoryCache, Swap: u.MemorySwap, Usage: u.MemoryUsage, MaxUsage: u.MemoryMax,
@@ -99,12 +130,9 @@ func (s *Server) runChecks(r *request) (any, error) {
 }
 
 func (s *Server) hostStats(r *request) (any, error) {
-	node := ids.Node(r.arg("node_id"))
-	if node == "" {
-		node = s.cfg.Self.NodeID()
-	}
-	if node == "" {
-		return nil, badRequest("this agent runs no node; name one with node_id")
+	node, err := s.nodeArg(r)
+	if err != nil {
+		return nil, err
 	}
 	out, err := wire.RunHost.Call(r.Context(), s.cfg.Servers, &wire.RunRef{Node: node})
 	if err != nil {

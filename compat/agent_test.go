@@ -1,0 +1,200 @@
+package compat
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/nomad/api"
+)
+
+// agent is a running berth agent with a public client.
+type agent struct {
+	*api.Client
+	plain *api.Client // as it is out of the box: it opens WebSockets only over a transport of its own
+	t     *testing.T
+	calls *calls
+}
+
+// calls notes what was asked of the agent, by method and path without ids, and which of it was answered well.
+type calls struct {
+	next http.RoundTripper
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+var names = regexp.MustCompile(`^(/v1/(?:jobs?|node|allocation|evaluation|deployment|namespace|volume/csi|volume/host|plugin/csi|client/allocation|client/fs/[a-z]+)/)([^/]+)`)
+
+// RoundTrip implements http.RoundTripper.
+func (c *calls) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := c.next.RoundTrip(r)
+	if err == nil && resp.StatusCode < http.StatusMultipleChoices {
+		path := r.URL.EscapedPath()
+		if path != "/v1/jobs/parse" {
+			path = names.ReplaceAllString(path, "$1*")
+		}
+		c.note(r.Method + " " + path)
+	}
+	return resp, err
+}
+
+func (c *calls) note(call string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen[call] = true
+}
+
+func (c *calls) list() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.seen))
+}
+
+// build makes the real binary, its helper first.
+func build(t *testing.T) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "berth")
+	for _, argv := range [][]string{{"make", "-s", "helper"}, {"go", "build", "-trimpath", "-buildvcs=false", "-o", out, "./cmd/berth"}} {
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.Dir = ".."
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", argv, err, text)
+		}
+	}
+	return out
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// start runs a development agent until the test ends, and sees to it that nothing is left.
+func start(t *testing.T) *agent {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("the agent needs root: it makes namespaces, cgroups and mounts")
+	}
+	binary, port := build(t), freePort(t)
+	dir, err := os.MkdirTemp("", "berth-compat-") // short: sockets live in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	cmd := exec.Command(binary, "agent", "-dev", "-http-port", fmt.Sprint(port), "-data-dir", dir)
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			t.Error(err)
+		}
+		timer := time.AfterFunc(60*time.Second, func() { _ = cmd.Process.Kill() })
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the agent ended with %v", err)
+		}
+		timer.Stop()
+		nothingLeft(t, dir)
+		if strings.Contains(log.String(), "level=ERROR") || t.Failed() {
+			t.Errorf("the agent's log:\n%s", log.String())
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	a := &agent{t: t, calls: &calls{next: &http.Transport{}, seen: map[string]bool{}}}
+	address := fmt.Sprintf("http://127.0.0.1:%d", port)
+	a.Client, err = api.NewClient(&api.Config{Address: address, HttpClient: &http.Client{Transport: a.calls}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.plain, err = api.NewClient(&api.Config{Address: address}); err != nil {
+		t.Fatal(err)
+	}
+	a.eventually("the bundled plugin is healthy", func() error {
+		p, _, err := a.CSIPlugins().Info(plugin, nil)
+		switch {
+		case err != nil:
+			return err
+		case p.ControllersHealthy != 1 || p.NodesHealthy != 1:
+			return fmt.Errorf("%d controllers and %d nodes", p.ControllersHealthy, p.NodesHealthy)
+		}
+		return nil
+	})
+	return a
+}
+
+// nothingLeft looks for mounts and processes of the agent.
+func nothingLeft(t *testing.T, dir string) {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, dir) {
+			t.Errorf("a mount is left: %s", line)
+		}
+	}
+	procs, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range procs {
+		if text, err := os.ReadFile(p); err == nil && strings.Contains(string(text), dir) {
+			t.Errorf("a process is left: %s %q", p, text)
+		}
+	}
+}
+
+// eventually tries until fn has nothing to complain of.
+func (a *agent) eventually(what string, fn func() error) {
+	a.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		err := fn()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			a.t.Fatalf("%s: still not: %v", what, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// ok ends the test at an error.
+func (a *agent) ok(err error) {
+	a.t.Helper()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// refused wants an error with this text.
+func (a *agent) refused(err error, text string) {
+	a.t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		a.t.Errorf("got %v, want %q", err, text)
+	}
+}
