@@ -331,6 +331,8 @@ func (r *Runner) Report() *alloc.Alloc {
 		a.ClientDescription = r.handling
 	case a.ClientStatus == alloc.ClientPending && r.wait.reason != "":
 		a.ClientDescription = r.wait.reason
+	case r.rec.Released && r.rec.Stopped != "":
+		a.ClientDescription = alloc.StoppedWithAgent
 	}
 	for _, n := range r.order {
 		a.TaskStates[n] = r.tasks[n].State()

@@ -66,6 +66,10 @@ type Alloc struct {
 	ModifyTime       int64
 }
 
+// StoppedWithAgent is the ClientDescription of an alloc that ended only because its agent did: it has not failed, and
+// its successor need not wait.
+const StoppedWithAgent = "Stopped together with its agent"
+
 // ClientTerminal reports whether the node said (or the servers decided) that it will not run again.
 func (a *Alloc) ClientTerminal() bool {
 	return a.ClientStatus == ClientComplete || a.ClientStatus == ClientFailed || a.ClientStatus == ClientLost

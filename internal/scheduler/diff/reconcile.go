@@ -329,6 +329,10 @@ func (in *Input) retry(index int, a *alloc.Alloc, r *Result) {
 		in.place(r, Place{Index: index, Previous: a, Failed: true, Ends: why})
 		return
 	}
+	if a.ClientTerminal() && a.ClientDescription == alloc.StoppedWithAgent {
+		in.place(r, Place{Index: index, Previous: a, Ends: why})
+		return
+	}
 	policy := in.Group.ReschedulePolicy
 	if in.Job.Type == job.TypeSystem {
 		policy = &systemPolicy
