@@ -29,6 +29,9 @@ func Describe(s *state.Snap, w *state.Watch, a *alloc.Alloc) []wire.AllocVolume 
 		av.State = stateOf(s, w, a, id)
 		if i := s.InventoryEntry(w, a.Node, volume.StagingKey{Plugin: v.Spec.Plugin, ExternalID: v.Status.ExternalID}); i != nil {
 			av.LastError = i.Entry.LastError
+			if i.Entry.Step != "" && av.State != "released" {
+				av.State += "; there: " + i.Entry.Step
+			}
 			for _, p := range i.Entry.Publications {
 				if p.Alloc == a.ID && p.Presence == volume.Present {
 					av.Path = p.Path
