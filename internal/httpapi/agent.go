@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/internal/base/ids"
+	"berth/internal/httpapi/frames"
 	"berth/internal/wire"
 )
 
@@ -96,30 +97,20 @@ func (s *Server) monitor(w http.ResponseWriter, r *request) error {
 	if !ok {
 		return badRequest("Unknown log level: " + r.arg("log_level"))
 	}
-	f := &frameWriter{w: w, plain: r.flag("plain")}
-	each := func(line []byte) error { return f.write(&api.StreamFrame{Data: line}) }
-	f.begin()
+	if node := ids.Node(r.arg("node_id")); node != "" && node != s.cfg.Self.NodeID() {
+		stream, err := wire.RunMonitor.Open(r.Context(), s.cfg.Servers, &wire.RunMonitorRequest{Node: node, Level: r.arg("log_level"), JSON: r.flag("log_json"), Location: r.flag("log_include_location")})
+		if err != nil {
+			return err
+		}
+		return s.pump(w, r, stream, r.flag("plain"))
+	}
+	f := frames.NewWriter(w, r.flag("plain"))
+	f.Begin()
 	if err := http.NewResponseController(w).Flush(); err != nil {
 		return nil // the client is gone
 	}
-	node := ids.Node(r.arg("node_id"))
-	if node == "" || node == s.cfg.Self.NodeID() {
-		_ = s.cfg.Logs.Follow(r.Context(), level, r.flag("log_json"), each) // ends when the client goes
-		return nil
-	}
-	stream, err := wire.RunMonitor.Open(r.Context(), s.cfg.Servers, &wire.RunMonitorRequest{Node: node, Level: r.arg("log_level"), JSON: r.flag("log_json"), Location: r.flag("log_include_location")})
-	if err != nil {
-		return each([]byte(err.Error() + "\n"))
-	}
-	for {
-		frame, err := stream.Recv()
-		if err != nil {
-			return nil // the end of the stream is the end of the reply
-		}
-		if err := each(frame.Data); err != nil {
-			return nil // the client is gone
-		}
-	}
+	_ = s.cfg.Logs.Follow(r.Context(), level, r.flag("log_json"), func(line []byte) error { return f.Write(&api.StreamFrame{Data: line}) }) // ends when the client goes
+	return nil
 }
 
 // agentServers lists where servers are called.

@@ -1,23 +1,18 @@
 package httpapi
 
 import (
-	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	bexpr "github.com/hashicorp/go-bexpr"
-
-	"berth/api"
 	"berth/internal/base/ids"
+	"berth/internal/httpapi/page"
 	"berth/internal/wire"
 )
 
@@ -137,133 +132,14 @@ func (s *Server) reply(w http.ResponseWriter, r *request, v any) {
 // noReply is the value of writes that answer with an empty body.
 type noReply struct{}
 
-// listed filters, orders and pages a list. full is what a filter sees, stub what is shown, key the place of an object in
-// pages; the list comes in the order of keys.
+// listed filters, orders and pages a list. full is what a filter sees, key the place of an object in pages; the list comes
+// in the order of keys.
 func listed[T any](r *request, items []T, full func(T) any, key func(T) string) ([]T, error) {
-	if expr := r.arg("filter"); expr != "" {
-		ev, err := bexpr.CreateEvaluator(expr)
-		if err != nil {
-			return nil, badRequest("failed to create result paginator: failed to read filter expression: " + err.Error())
-		}
-		kept := items[:0:0]
-		for _, it := range items {
-			ok, err := ev.Evaluate(filterable(full(it)))
-			if err != nil {
-				return nil, badRequest("failed to create result paginator: failed to read filter expression: " + err.Error())
-			}
-			if ok {
-				kept = append(kept, it)
-			}
-		}
-		items = kept
+	ask := page.Query{Filter: r.arg("filter"), Reverse: r.flag("reverse"), PerPage: r.arg("per_page"), Token: r.arg("next_token")}
+	shown, next, err := page.Of(ask, items, full, key)
+	if err != nil {
+		return nil, badRequest(err.Error())
 	}
-	if r.flag("reverse") {
-		rev := make([]T, 0, len(items))
-		for i := len(items) - 1; i >= 0; i-- {
-			rev = append(rev, items[i])
-		}
-		items = rev
-	}
-	return paged(r, items, key)
-}
-
-func paged[T any](r *request, items []T, key func(T) string) ([]T, error) {
-	if token := r.arg("next_token"); token != "" {
-		items = items[pageStart(items, key, token, r.flag("reverse")):]
-	}
-	v := r.arg("per_page")
-	if v == "" {
-		return items, nil
-	}
-	n, err := strconv.Atoi(v)
-	if err != nil || n < 0 {
-		return nil, badRequest(fmt.Sprintf("per_page must be a whole number that is not negative, is %q", v))
-	}
-	if n > 0 && len(items) > n {
-		r.next = key(items[n])
-		items = items[:n]
-	}
-	return items, nil
-}
-
-// pageStart finds the object that a token names, or the first one after the place where that was.
-func pageStart[T any](items []T, key func(T) string, token string, reverse bool) int {
-	if i := slices.IndexFunc(items, func(it T) bool { return key(it) == token }); i >= 0 {
-		return i
-	}
-	i := slices.IndexFunc(items, func(it T) bool {
-		c := compareKeys(key(it), token)
-		return c > 0 && !reverse || c < 0 && reverse
-	})
-	if i < 0 {
-		return len(items)
-	}
-	return i
-}
-
-// compareKeys orders keys that begin with a number by that number.
-func compareKeys(a, b string) int {
-	an, arest, _ := strings.Cut(a, ".")
-	bn, brest, _ := strings.Cut(b, ".")
-	ai, aerr := strconv.ParseUint(an, 10, 64)
-	bi, berr := strconv.ParseUint(bn, 10, 64)
-	if aerr == nil && berr == nil {
-		return cmp.Or(cmp.Compare(ai, bi), strings.Compare(arest, brest))
-	}
-	return cmp.Or(strings.Compare(an, bn), strings.Compare(arest, brest))
-}
-
-// filterable gives filters values instead of pointers to follow: a nil struct pointer is the zero struct.
-func filterable(v any) any {
-	rv := reflect.ValueOf(v)
-	if rv.Kind() == reflect.Pointer && !rv.IsNil() {
-		return rv.Elem().Interface()
-	}
-	return v
-}
-
-// stream writes frames as concatenated JSON, flushed one by one, with a heartbeat when nothing happens.
-type frameWriter struct {
-	w     http.ResponseWriter
-	plain bool
-	began bool
-}
-
-func (f *frameWriter) begin() {
-	if f.began {
-		return
-	}
-	f.began = true
-	typ := "application/json"
-	if f.plain {
-		typ = "text/plain"
-	}
-	f.w.Header().Set("Content-Type", typ)
-	f.w.WriteHeader(http.StatusOK)
-}
-
-func (f *frameWriter) write(fr *api.StreamFrame) error {
-	f.begin()
-	if f.plain {
-		if _, err := f.w.Write(fr.Data); err != nil {
-			return err
-		}
-	} else {
-		data, err := json.Marshal(fr)
-		if err != nil {
-			return err
-		}
-		if _, err := f.w.Write(data); err != nil {
-			return err
-		}
-	}
-	return http.NewResponseController(f.w).Flush()
-}
-
-// heartbeat keeps the connection alive; plain streams have none.
-func (f *frameWriter) heartbeat() error {
-	if f.plain {
-		return nil
-	}
-	return f.write(&api.StreamFrame{})
+	r.next = next
+	return shown, nil
 }

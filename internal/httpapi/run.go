@@ -1,16 +1,13 @@
 package httpapi
 
 import (
-	"errors"
-	"io"
 	"net/http"
 	"strconv"
-	"time"
 
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
-	"berth/internal/base/lifecycle"
+	"berth/internal/httpapi/frames"
 	"berth/internal/wire"
 )
 
@@ -238,7 +235,7 @@ func (s *Server) raw(w http.ResponseWriter, r *request, offset, limit int64) err
 	if err != nil {
 		return fsError(err)
 	}
-	return copyFrames(&frameWriter{w: w, plain: true}, stream)
+	return s.pump(w, r, stream, true)
 }
 
 func (s *Server) fsStream(w http.ResponseWriter, r *request) error {
@@ -299,91 +296,7 @@ func (s *Server) fsLogs(w http.ResponseWriter, r *request) error {
 	return s.pump(w, r, stream, r.flag("plain"))
 }
 
-// beat is how often an idle stream says that it lives.
-const beat = time.Second
-
-// copyFrames writes frames as they come, to the regular end.
-func copyFrames(f *frameWriter, stream *wire.Stream[wire.Empty, wire.RunFrame]) error {
-	for {
-		fr, err := stream.Recv()
-		switch {
-		case errors.Is(err, io.EOF):
-			f.begin()
-			return nil
-		case err != nil:
-			return f.end(err)
-		}
-		if err := f.write(frame(fr)); err != nil {
-			return nil // the client is gone
-		}
-	}
-}
-
-func frame(fr *wire.RunFrame) *api.StreamFrame {
-	return &api.StreamFrame{Offset: fr.Offset, Data: fr.Data, File: fr.File, FileEvent: fr.Event}
-}
-
-// end reports an error that came before the first byte; after it the reply can only be cut.
-func (f *frameWriter) end(err error) error {
-	if !f.began {
-		return fsError(err)
-	}
-	panic(http.ErrAbortHandler)
-}
-
-// pump writes frames with heartbeats in between, until the stream or the client ends.
+// pump writes what a node sends. What was refused before the first byte is an ordinary error.
 func (s *Server) pump(w http.ResponseWriter, r *request, stream *wire.Stream[wire.Empty, wire.RunFrame], plain bool) error {
-	f := &frameWriter{w: w, plain: plain}
-	frames := make(chan *wire.RunFrame)
-	var end error
-	g, ctx := lifecycle.NewGroup(r.Context())
-	g.Go("receive", func() error {
-		defer close(frames)
-		for {
-			fr, err := stream.Recv()
-			if err != nil {
-				end = err
-				return nil
-			}
-			select {
-			case frames <- fr:
-			case <-ctx.Done():
-				return nil
-			}
-		}
-	})
-	gone := f.relay(frames)
-	g.Stop()
-	if gone {
-		return nil
-	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	if end != nil && !errors.Is(end, io.EOF) && r.Context().Err() == nil {
-		return f.end(end)
-	}
-	f.begin()
-	return nil
-}
-
-// relay writes until frames is closed, or the client is gone.
-func (f *frameWriter) relay(frames <-chan *wire.RunFrame) (gone bool) {
-	t := time.NewTicker(beat)
-	defer t.Stop()
-	for {
-		select {
-		case fr, ok := <-frames:
-			if !ok {
-				return false
-			}
-			if f.write(frame(fr)) != nil {
-				return true
-			}
-		case <-t.C:
-			if f.heartbeat() != nil {
-				return true
-			}
-		}
-	}
+	return fsError(frames.Pump(r.Context(), frames.NewWriter(w, plain), stream))
 }
