@@ -47,6 +47,11 @@ type cluster struct {
 
 func newCluster(t testing.TB) *cluster {
 	t.Helper()
+	return newClusterWith(t, server.Config{Dev: true})
+}
+
+func newClusterWith(t testing.TB, cfg server.Config) *cluster {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("mounting needs root")
 	}
@@ -54,7 +59,9 @@ func newCluster(t testing.TB) *cluster {
 	if os.Getenv("CSI_LOG") != "" {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	c := &cluster{t: t, log: log, s: server.New(server.Config{DataDir: t.TempDir(), Dev: true, Log: log})}
+	c := &cluster{t: t, log: log}
+	cfg.DataDir, cfg.Log = t.TempDir(), log
+	c.s = server.New(cfg)
 	run(t, "server", func(ctx context.Context) error { return c.s.Run(ctx, server.Listeners{}) })
 	conn, err := c.s.Connect()
 	if err != nil {
@@ -283,7 +290,7 @@ func (c *cluster) runJob(id, vol string, mode volume.AccessMode, tune ...func(*j
 	c.t.Helper()
 	g := &job.TaskGroup{Name: "g", Count: 1, EphemeralDisk: &job.EphemeralDisk{SizeMB: 10},
 		ReschedulePolicy: &job.ReschedulePolicy{Unlimited: true, Delay: time.Second, DelayFunction: "constant"},
-		Volumes: map[string]*job.VolumeRequest{"data": {Name: "data", Type: job.VolumeTypeCSI, Source: vol, AccessMode: string(mode), AttachmentMode: string(volume.FileSystem)}},
+		Volumes:          map[string]*job.VolumeRequest{"data": {Name: "data", Type: job.VolumeTypeCSI, Source: vol, AccessMode: string(mode), AttachmentMode: string(volume.FileSystem)}},
 		Tasks: []*job.Task{{Name: "t", Driver: "mock_driver", Resources: &job.Resources{CPU: 1, MemoryMB: 10}, KillTimeout: time.Second,
 			VolumeMounts: []*job.VolumeMount{{Volume: "data", Destination: "/data"}}, LogConfig: &job.LogConfig{MaxFiles: 1, MaxFileSizeMB: 1}}}}
 	j := &job.Job{Region: "global", Namespace: ids.DefaultNamespace, ID: ids.Job(id), Name: id, Type: job.TypeService, Priority: 50, Datacenters: []string{"*"},
