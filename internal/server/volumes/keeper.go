@@ -264,7 +264,9 @@ func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep,
 	}
 	if uncertain, err := dispatch.Failure(report); err != nil {
 		r := report.Err.Retry
-		final := !uncertain && (r == "never" || r == "other-place" && step == volume.StepCreate)
+		// What a new volume is to be made from does not come into being by itself.
+		noSource := step == volume.StepCreate && fault.Has(err, fault.NotFound)
+		final := !uncertain && (r == "never" || noSource || r == "other-place" && step == volume.StepCreate)
 		return k.failed(ctx, &v, failure{cause: err, before: before, certain: !uncertain, final: final, reported: true})
 	}
 	return k.done(ctx, &v, step, report)

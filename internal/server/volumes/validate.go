@@ -44,10 +44,10 @@ func validate(r *wire.VolumeWriteRequest, register bool) error {
 	}
 	for _, c := range r.Spec.Capabilities {
 		if !c.AccessMode.Valid() {
-			add("unknown access_mode %q", cut(string(c.AccessMode)))
+			add("unknown access_mode %q (there are single-node-writer, single-node-reader-only, multi-node-reader-only, multi-node-single-writer, multi-node-multi-writer)", cut(string(c.AccessMode)))
 		}
 		if !c.AttachmentMode.Valid() {
-			add("unknown attachment_mode %q", cut(string(c.AttachmentMode)))
+			add("unknown attachment_mode %q (there are file-system and block-device)", cut(string(c.AttachmentMode)))
 		}
 	}
 	if lo, hi := r.Spec.CapacityMin, r.Spec.CapacityMax; lo < 0 || hi < 0 {
