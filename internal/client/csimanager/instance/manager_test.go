@@ -1,0 +1,257 @@
+package instance_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/client/csimanager/instance"
+	"berth/internal/client/dynamicplugins"
+	"berth/internal/model/plugin"
+	"berth/internal/port/csi/csitest"
+	"berth/internal/port/kv"
+	"berth/internal/wire"
+)
+
+// rig is a manager over a registry in a store.
+type rig struct {
+	t        *testing.T
+	m        *instance.Manager
+	registry *dynamicplugins.Store
+	health   chan string
+	timeouts chan string
+	end      func()
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	store, err := kv.Open(filepath.Join(t.TempDir(), "kv"), kv.Codec{Encode: wire.Encode, Decode: wire.DecodeStrict})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	r := &rig{t: t, health: make(chan string, 100), timeouts: make(chan string, 100)}
+	if r.registry, err = dynamicplugins.Open(store, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	r.m = instance.New(instance.Config{Registry: r.registry, Node: "n", Log: slog.New(slog.DiscardHandler),
+		Health: func(i dynamicplugins.Info, ok bool, reason string) {
+			word := "unhealthy"
+			if ok {
+				word = "healthy"
+			}
+			r.health <- string(i.Alloc) + " " + word
+		},
+		Timeout: func(_ context.Context, i dynamicplugins.Info, reason string) { r.timeouts <- reason }})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.m.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func (r *rig) declare(socket, alloc string, timeout time.Duration) dynamicplugins.Info {
+	r.t.Helper()
+	i := dynamicplugins.Info{Plugin: "fake", Role: plugin.RoleNode, Alloc: ids.Alloc(alloc), Socket: socket, HostBase: "/b", TaskBase: "/b",
+		HealthTimeout: timeout, Declared: time.Now()}
+	if err := r.registry.Register(i); err != nil {
+		r.t.Fatal(err)
+	}
+	return i
+}
+
+func (r *rig) withdraw(i dynamicplugins.Info) {
+	r.t.Helper()
+	if err := r.registry.Deregister(i.Role, i.Plugin, i.Alloc); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// await waits until the plugin's state is one, and tells how long it took.
+func (r *rig) await(alloc string, want plugin.State) time.Duration {
+	r.t.Helper()
+	begun := time.Now()
+	for {
+		var have []string
+		for _, i := range r.m.States() {
+			have = append(have, string(i.Alloc)+" "+string(i.State)+" "+i.Reason)
+			if string(i.Alloc) == alloc && i.State == want {
+				return time.Since(begun)
+			}
+		}
+		if time.Since(begun) > 15*time.Second {
+			r.t.Fatalf("%s is not %s: %v", alloc, want, have)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func socketIn(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "i")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return filepath.Join(dir, "csi.sock")
+}
+
+func TestAPluginIsReadyMomentsAfterItsSocketListens(t *testing.T) {
+	r := newRig(t)
+	socket := socketIn(t)
+	if err := os.WriteFile(socket, nil, 0o600); err != nil { // a stale file of an earlier life
+		t.Fatal(err)
+	}
+	r.declare(socket, "a", time.Minute)
+	r.await("a", plugin.Probing)
+	if _, err := r.m.Use("fake", plugin.RoleNode); !fault.Has(err, fault.NotReady) {
+		t.Errorf("got %v", err)
+	}
+	if err := os.Remove(socket); err != nil {
+		t.Fatal(err)
+	}
+	csitest.New(t, csitest.Options{Socket: socket})
+	if took := r.await("a", plugin.Ready); took > 300*time.Millisecond {
+		t.Errorf("ready %s after it listened", took)
+	}
+	c, err := r.m.Use("fake", plugin.RoleNode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Release()
+	if got := <-r.health; got != "a healthy" {
+		t.Errorf("told %q", got)
+	}
+}
+
+func TestAPluginThatDiesIsAwaitedAndFoundAgain(t *testing.T) {
+	r := newRig(t)
+	p := csitest.New(t, csitest.Options{})
+	r.declare(p.Socket, "a", time.Minute)
+	r.await("a", plugin.Ready)
+	c, err := r.m.Use("fake", plugin.RoleNode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Crash()
+	<-c.Client.Lost()
+	c.Release()
+	if took := r.await("a", plugin.Ready); took > time.Second {
+		t.Errorf("ready %s after it was back", took)
+	}
+	next, err := r.m.Use("fake", plugin.RoleNode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Release()
+	if next.Client == c.Client {
+		t.Error("another life of the plugin on the old connection")
+	}
+	for _, want := range []string{"a healthy", "a unhealthy", "a healthy"} {
+		if got := <-r.health; got != want {
+			t.Errorf("told %q, want %q", got, want)
+		}
+	}
+}
+
+func TestInitialisingIsNotFailing(t *testing.T) {
+	r := newRig(t)
+	p := csitest.New(t, csitest.Options{Fake: csitest.Fake{NotReady: 3}})
+	r.declare(p.Socket, "a", 700*time.Millisecond) // less than the three probes take
+	r.await("a", plugin.Ready)
+	select {
+	case why := <-r.timeouts:
+		t.Errorf("restarted while it was initialising: %s", why)
+	default:
+	}
+}
+
+func TestAFailingProbeMakesNotReadyAndItsEndReady(t *testing.T) {
+	r := newRig(t)
+	p := csitest.New(t, csitest.Options{Rules: []string{"(Probe * before Internal x3)"}, Unjudged: true})
+	r.declare(p.Socket, "a", time.Minute)
+	r.await("a", plugin.Failing)
+	if _, err := r.m.Use("fake", plugin.RoleNode); err == nil || !strings.Contains(err.Error(), "Internal") {
+		t.Errorf("got %v", err)
+	}
+	r.await("a", plugin.Ready)
+}
+
+func TestAPluginThatNeverComesIsRestartedAgainAndAgain(t *testing.T) {
+	r := newRig(t)
+	r.declare(socketIn(t), "a", 150*time.Millisecond)
+	for range 2 {
+		select {
+		case why := <-r.timeouts:
+			if !strings.Contains(why, "socket did not appear") {
+				t.Errorf("the reason is %q", why)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatal("nobody is told")
+		}
+	}
+}
+
+func TestADrainingInstanceKeepsItsLeaseAndTheNewOneIsUsed(t *testing.T) {
+	r := newRig(t)
+	record := filepath.Join(t.TempDir(), "record")
+	p := csitest.New(t, csitest.Options{Record: record, Unjudged: true})
+	q := csitest.New(t, csitest.Options{Record: record, Unjudged: true})
+	first := r.declare(p.Socket, "a", time.Minute)
+	r.await("a", plugin.Ready)
+	lease, err := r.m.Use("fake", plugin.RoleNode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.declare(q.Socket, "b", time.Minute)
+	r.await("b", plugin.Ready)
+	newer, err := r.m.Use("fake", plugin.RoleNode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if newer.Info.Alloc != "b" {
+		t.Errorf("two are ready and %s is used", newer.Info.Alloc)
+	}
+	newer.Release()
+	r.withdraw(first)
+	r.await("a", plugin.Draining)
+	if _, err := lease.Client.Probe(t.Context()); err != nil {
+		t.Errorf("the call of the lease was broken off: %v", err)
+	}
+	lease.Release()
+	for deadline := time.Now().Add(5 * time.Second); len(r.m.States()) != 1; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the drained instance stays: %+v", r.m.States())
+		}
+	}
+	if _, err := lease.Client.Probe(t.Context()); err == nil {
+		t.Error("the connection of the drained instance lives on")
+	}
+}
+
+func TestAnInstanceDeclaredAgainWhileItDrainsComesBack(t *testing.T) {
+	r := newRig(t)
+	p := csitest.New(t, csitest.Options{})
+	i := r.declare(p.Socket, "a", time.Minute)
+	r.await("a", plugin.Ready)
+	lease, err := r.m.Use("fake", plugin.RoleNode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.withdraw(i)
+	r.await("a", plugin.Draining)
+	r.declare(p.Socket, "a", time.Minute)
+	lease.Release()
+	r.await("a", plugin.Ready)
+}
