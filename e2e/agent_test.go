@@ -144,13 +144,6 @@ func (m *machine) kill() {
 	m.api.CloseIdle()
 }
 
-// crash kills the agent and starts it again.
-func (m *machine) crash() {
-	m.t.Helper()
-	m.kill()
-	m.start()
-}
-
 // stop ends a -dev agent as a person does; its tasks end with it.
 func (m *machine) stop() error {
 	if m.cmd == nil {
@@ -178,6 +171,9 @@ func (m *machine) end() {
 	}
 	for _, what := range leftovers(m) {
 		m.t.Error("left behind: " + what)
+	}
+	if m.logged("level=ERROR") {
+		m.t.Error("the agent's log has an error: what users or plugins do wrong is none of the agent's, and a clean start has none")
 	}
 	if m.t.Failed() {
 		m.t.Logf("the agent's log:\n%s", m.tail())

@@ -101,7 +101,11 @@ func (p process) String() string {
 // processesOf returns the processes that have dir in their arguments or their environment, or that are in the cgroup of
 // an alloc with a directory in it. Some programs overwrite their environment with a title.
 func processesOf(dir string) []process {
-	allocs, _ := filepath.Glob(filepath.Join(dir, "*", "alloc", "*")) // the pattern is well-formed
+	var allocs []string
+	for _, pattern := range []string{"*/alloc/*-*", "*/*/alloc/*-*"} {
+		found, _ := filepath.Glob(filepath.Join(dir, pattern)) // the pattern is well-formed
+		allocs = append(allocs, found...)
+	}
 	return processes(func(p process) bool {
 		for _, a := range allocs {
 			if strings.Contains(p.cgroup, filepath.Base(a)) {

@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestInterruptLeavesNothing: given a -dev agent in a directory of its own with tasks and volumes in use, when it is
+// interrupted, then it ends by itself, and its directory is gone with everything else.
+func TestInterruptLeavesNothing(t *testing.T) {
+	m := prepare(t, true)
+	home := filepath.Join(m.root, "t")
+	must(t, os.Mkdir(home, 0o700))
+	m.temp, m.env = true, []string{"TMPDIR=" + home}
+	m.start()
+	made, err := filepath.Glob(filepath.Join(home, "berth-*"))
+	if err != nil || len(made) != 1 {
+		t.Fatalf("data directories: %v, %v", made, err)
+	}
+	m.data = made[0]
+	m.awaitPlugin("local-csi")
+	m.create("a", "local-csi", "multi-node-multi-writer")
+	m.run(writer{id: "users", volume: "a", count: 2, access: "multi-node-multi-writer"}.hcl())
+	users := m.running("users", 2)
+	for _, u := range users {
+		m.lives(m.pid(u.ID, "write", "/bin/sh"), index(u))
+	}
+	// A task that does not listen gets its kill timeout, and no more.
+	m.create("b", "local-csi")
+	m.run(writer{id: "deaf", volume: "b", script: `trap '' TERM INT; while :; do date > /data/tick.0; sleep 0.1; done`}.hcl())
+	deaf := m.running("deaf", 1)[0]
+	m.lives(m.pid(deaf.ID, "write", "/bin/sh"), 0)
+
+	before := processesOf(m.root)
+	if len(before) < 8 { // agent, plugin, three tasks, their shims
+		t.Errorf("the test does not see the processes that it looks for later: %v", before)
+	}
+	begun := time.Now()
+	if err := m.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begun); took < 4*time.Second || took > 9*time.Second {
+		t.Errorf("the stop took %s; the longest kill timeout is 5 s", took)
+	}
+	if left := leftovers(m); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if entries, err := os.ReadDir(home); err != nil || len(entries) > 0 {
+		t.Errorf("the temporary directory was not removed: %v, %v", entries, err)
+	}
+}
+
+// TestSecondAgentOnOneDirectory is refused, in words, and disturbs nothing.
+func TestSecondAgentOnOneDirectory(t *testing.T) {
+	m := newMachine(t, true)
+	m.create("a", "local-csi")
+	m.run(writer{id: "user", volume: "a"}.hcl())
+	user := m.running("user", 1)[0]
+	second := exec.Command(binary, "agent", "-dev", "-data-dir", m.data, "-http-port", "1")
+	out, err := second.CombinedOutput()
+	if err == nil {
+		t.Fatal("a second agent ran on the same data_dir")
+	}
+	for _, word := range []string{"Error:", m.data, "agent"} {
+		if !strings.Contains(string(out), word) {
+			t.Errorf("the refusal does not say %q: %s", word, out)
+		}
+	}
+	m.lives(m.pid(user.ID, "write", "/bin/sh"), 0)
+	m.stopJob("user")
+	m.remove("a")
+}
+
+// TestAPluginThatNeverAnswers: given a plugin that hangs, then a volume of it waits and says so, other volumes work, the
+// agent stops in time, and its next life ends what was begun.
+func TestAPluginThatNeverAnswers(t *testing.T) {
+	m := newMachine(t, true)
+	p := m.localPlugin("slow", "raw_exec")
+	m.create("a", "slow")
+	m.create("b", "local-csi")
+	p.rules("(NodeStage * hang)")
+	m.run(writer{id: "waits", volume: "a"}.hcl())
+	m.eventually("the call that hangs", func() bool { return strings.Contains(last(p), "NodeStage") })
+
+	m.run(writer{id: "works", volume: "b"}.hcl())
+	works := m.running("works", 1)[0]
+	m.lives(m.pid(works.ID, "write", "/bin/sh"), 0)
+	m.create("c", "local-csi")
+	all, _, err := m.api.Jobs().Allocations(t.Context(), "waits", true, nil)
+	must(t, err)
+	if len(all) != 1 || all[0].ClientStatus != "pending" {
+		t.Errorf("the job of the hanging plugin: %+v", all)
+	}
+	full, _, err := m.api.Allocations().Get(t.Context(), all[0].ID, nil)
+	must(t, err)
+	if len(full.Storage) != 1 || !strings.Contains(full.Storage[0].State, "stage") {
+		t.Errorf("the alloc does not say what it waits for: %+v", full.Storage)
+	}
+	m.stopJob("works")
+	m.remove("b")
+	m.remove("c")
+
+	begun := time.Now()
+	if err := m.stop(); err == nil {
+		t.Error("the agent did not say that something could not be let go of")
+	}
+	if took := time.Since(begun); took > 25*time.Second {
+		t.Errorf("the stop took %s", took)
+	}
+	if left := processesOf(m.root); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+
+	p.rules()
+	p.mark("caller-crashed")
+	m.start()
+	m.awaitPlugin("slow")
+	m.tellStop("waits")
+	m.remove("a")
+	p.atRest()
+}
+
+// TestStartAgainAfterAnInterrupt: given a -dev agent on a directory that stays, when it is interrupted and started again,
+// then its jobs run again at once, with their data.
+func TestStartAgainAfterAnInterrupt(t *testing.T) {
+	m := newMachine(t, true)
+	m.create("a", "local-csi")
+	m.run(writer{id: "user", volume: "a"}.hcl())
+	first := m.running("user", 1)[0]
+	m.lives(m.pid(first.ID, "write", "/bin/sh"), 0)
+	must(t, m.stop())
+	if left := leftovers(m); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	begun := time.Now()
+	m.start()
+	m.awaitPlugin("local-csi")
+	again := m.running("user", 1)[0]
+	if took := time.Since(begun); took > 8*time.Second {
+		t.Errorf("it took %s until the job ran again", took)
+	}
+	pid := m.pid(again.ID, "write", "/bin/sh")
+	m.lives(pid, 0)
+	if log := m.seen(pid, "/data/log"); log != "started\nstopped\nstarted\n" {
+		t.Errorf("the volume tells: %q", log)
+	}
+	m.stopJob("user")
+	m.remove("a")
+}
+
+// last is the last line of the record.
+func last(p *judged) string {
+	all := p.entries()
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1].String()
+}
