@@ -139,19 +139,31 @@ func TestMethodsAskAndRead(t *testing.T) {
 		{"GET_client_fs_stat_ID", "GET /v1/client/fs/stat/x?path=p", func(c *api.Client) (any, error) { return c.Allocations().StatFile(ctx, "x", "p", nil) }, false},
 		{"GET_evaluations", "GET /v1/evaluations", func(c *api.Client) (any, error) { v, _, err := c.Evaluations().List(ctx, nil); return v, err }, false},
 		{"GET_evaluation_ID", "GET /v1/evaluation/x?related=true", func(c *api.Client) (any, error) { v, _, err := c.Evaluations().Get(ctx, "x", nil); return v, err }, false},
-		{"GET_evaluation_ID_allocations", "GET /v1/evaluation/x/allocations", func(c *api.Client) (any, error) { v, _, err := c.Evaluations().Allocations(ctx, "x", nil); return v, err }, false},
+		{"GET_evaluation_ID_allocations", "GET /v1/evaluation/x/allocations", func(c *api.Client) (any, error) {
+			v, _, err := c.Evaluations().Allocations(ctx, "x", nil)
+			return v, err
+		}, false},
 		{"GET_nodes", "GET /v1/nodes", func(c *api.Client) (any, error) { v, _, err := c.Nodes().List(ctx, nil); return v, err }, false},
 		{"GET_node_ID", "GET /v1/node/x", func(c *api.Client) (any, error) { v, _, err := c.Nodes().Get(ctx, "x", nil); return v, err }, false},
 		{"GET_allocations", "GET /v1/node/x/allocations", func(c *api.Client) (any, error) { v, _, err := c.Nodes().Allocations(ctx, "x", nil); return v, err }, false},
-		{"PUT_node_ID_eligibility", "PUT /v1/node/x/eligibility", func(c *api.Client) (any, error) { v, _, err := c.Nodes().SetEligibility(ctx, "x", false, nil); return v, err }, false},
+		{"PUT_node_ID_eligibility", "PUT /v1/node/x/eligibility", func(c *api.Client) (any, error) {
+			v, _, err := c.Nodes().SetEligibility(ctx, "x", false, nil)
+			return v, err
+		}, false},
 		{"GET_client_stats", "GET /v1/client/stats?node_id=x", func(c *api.Client) (any, error) { return c.Nodes().Stats(ctx, "x", nil) }, false},
 		{"GET_volumes", "GET /v1/volumes?plugin_id=h&type=csi", func(c *api.Client) (any, error) {
 			v, _, err := c.Volumes().List(ctx, &api.QueryOptions{Params: map[string]string{"plugin_id": "h"}})
 			return v, err
 		}, false},
 		{"GET_volume_csi_ID", "GET /v1/volume/csi/v%5B0%5D", func(c *api.Client) (any, error) { v, _, err := c.Volumes().Get(ctx, "v[0]", nil); return v, err }, false},
-		{"PUT_volume_csi_ID_create", "PUT /v1/volume/csi/v/create", func(c *api.Client) (any, error) { v, _, err := c.Volumes().Create(ctx, &api.CSIVolume{ID: "v"}, nil); return v, err }, false},
-		{"PUT_volume_csi_ID", "PUT /v1/volume/csi/v", func(c *api.Client) (any, error) { v, _, err := c.Volumes().Register(ctx, &api.CSIVolume{ID: "v"}, nil); return v, err }, false},
+		{"PUT_volume_csi_ID_create", "PUT /v1/volume/csi/v/create", func(c *api.Client) (any, error) {
+			v, _, err := c.Volumes().Create(ctx, &api.CSIVolume{ID: "v"}, nil)
+			return v, err
+		}, false},
+		{"PUT_volume_csi_ID", "PUT /v1/volume/csi/v", func(c *api.Client) (any, error) {
+			v, _, err := c.Volumes().Register(ctx, &api.CSIVolume{ID: "v"}, nil)
+			return v, err
+		}, false},
 		{"PUT_volume_csi_ID_create", "PUT /v1/volume/csi/v/expand", func(c *api.Client) (any, error) {
 			v, _, err := c.Volumes().Expand(ctx, "v", &api.CSIVolumeExpandRequest{CapacityMin: 5}, nil)
 			return v, err
@@ -163,7 +175,10 @@ func TestMethodsAskAndRead(t *testing.T) {
 			v, _, err := c.Volumes().CreateSnapshot(ctx, &api.CSISnapshot{SourceVolumeID: "v"}, nil)
 			return v, err
 		}, false},
-		{"GET_volumes_snapshot", "GET /v1/volumes/snapshot?plugin_id=h", func(c *api.Client) (any, error) { v, _, err := c.Volumes().ListSnapshots(ctx, "h", nil, nil); return v, err }, false},
+		{"GET_volumes_snapshot", "GET /v1/volumes/snapshot?plugin_id=h", func(c *api.Client) (any, error) {
+			v, _, err := c.Volumes().ListSnapshots(ctx, "h", nil, nil)
+			return v, err
+		}, false},
 		{"DELETE_volumes_snapshot", "DELETE /v1/volumes/snapshot?plugin_id=h&snapshot_id=s", func(c *api.Client) (any, error) { return nil, c.Volumes().DeleteSnapshot(ctx, "h", "s", nil, nil) }, true},
 		{"GET_plugins", "GET /v1/plugins?type=csi", func(c *api.Client) (any, error) { v, _, err := c.Plugins().List(ctx, nil); return v, err }, false},
 		{"GET_plugin_csi_ID", "GET /v1/plugin/csi/h", func(c *api.Client) (any, error) { v, _, err := c.Plugins().Get(ctx, "h", nil); return v, err }, false},
@@ -173,7 +188,10 @@ func TestMethodsAskAndRead(t *testing.T) {
 		{"PUT_search", "PUT /v1/search", func(c *api.Client) (any, error) { return c.Cluster().Search(ctx, "a", "all", nil) }, false},
 		{"PUT_system_gc", "PUT /v1/system/gc", func(c *api.Client) (any, error) { return nil, c.Cluster().CollectGarbage(ctx) }, true},
 		{"GET_namespaces", "GET /v1/namespaces", func(c *api.Client) (any, error) { v, _, err := c.Cluster().Namespaces(ctx, nil); return v, err }, false},
-		{"GET_namespace_ID", "GET /v1/namespace/default", func(c *api.Client) (any, error) { v, _, err := c.Cluster().Namespace(ctx, "default", nil); return v, err }, false},
+		{"GET_namespace_ID", "GET /v1/namespace/default", func(c *api.Client) (any, error) {
+			v, _, err := c.Cluster().Namespace(ctx, "default", nil)
+			return v, err
+		}, false},
 		{"PUT_acl_bootstrap", "PUT /v1/acl/bootstrap", func(c *api.Client) (any, error) { return c.Cluster().BootstrapACL(ctx, "s3cret") }, false},
 	} {
 		t.Run(strings.ReplaceAll(c.line, "/", " "), func(t *testing.T) {

@@ -130,9 +130,21 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &empty):
 		return kit.Usage(cmd, "the flag -%s needs a value", empty.GetSpecifiedName())
 	case errors.As(err, &invalid):
-		return kit.Usage(cmd, "the value %q of the flag -%s is not a %s", invalid.GetValue(), invalid.GetFlag().Name, invalid.GetFlag().Value.Type())
+		return kit.Usage(cmd, "the value %q of the flag -%s is not %s", invalid.GetValue(), invalid.GetFlag().Name, kindOf(invalid.GetFlag()))
 	}
 	return fault.WithHint(err, `see "`+cmd.CommandPath()+` -help"`)
+}
+
+func kindOf(f *pflag.Flag) string {
+	switch f.Value.Type() {
+	case "int", "int64", "uint64":
+		return "a whole number"
+	case "bool":
+		return "true or false"
+	case "duration":
+		return "a duration such as 30s or 2m"
+	}
+	return "of the kind " + f.Value.Type()
 }
 
 // nearFlag is a flag whose name begins like the one that was typed.

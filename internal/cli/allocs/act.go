@@ -139,9 +139,10 @@ func newChecks(e *kit.Env) *cobra.Command {
 	var formats kit.Formats
 	t := target{env: e}
 	cmd := &cobra.Command{
-		Use:   "checks [flags] <alloc>",
-		Short: "Show the service checks of an allocation",
-		Args:  kit.Args("alloc"),
+		Use:     "checks [flags] <alloc>",
+		Short:   "Show the service checks of an allocation",
+		Example: "  berth alloc checks 4ff1d9c5",
+		Args:    kit.Args("alloc"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := t.find(cmd.Context(), args[0], kit.Read)
 			if err != nil {

@@ -149,9 +149,10 @@ func newMonitor(e *kit.Env) *cobra.Command {
 
 func newVersion(e *kit.Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of this program",
-		Args:  kit.Args(),
+		Use:     "version",
+		Short:   "Print the version of this program",
+		Example: "  berth version",
+		Args:    kit.Args(),
 		RunE: func(*cobra.Command, []string) error {
 			version := e.Version
 			if version == "" {

@@ -35,9 +35,10 @@ func newGC(e *kit.Env) *cobra.Command {
 func newNamespaceList(e *kit.Env) *cobra.Command {
 	var formats kit.Formats
 	cmd := &cobra.Command{
-		Use:   "list [flags]",
-		Short: "List the namespaces",
-		Args:  kit.Args(),
+		Use:     "list [flags]",
+		Short:   "List the namespaces",
+		Example: "  berth namespace list",
+		Args:    kit.Args(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := e.Client()
 			if err != nil {
@@ -98,10 +99,11 @@ func newNamespaceStatus(e *kit.Env) *cobra.Command {
 func newBootstrap(e *kit.Env) *cobra.Command {
 	var formats kit.Formats
 	cmd := &cobra.Command{
-		Use:   "bootstrap [flags] [file]",
-		Short: "Make the first token",
-		Long:  "Makes the first token, once. A file, or - for the standard input, may give its secret, a UUID.",
-		Args:  kit.Args("[file]"),
+		Use:     "bootstrap [flags] [file]",
+		Short:   "Make the first token",
+		Long:    "Makes the first token, once. A file, or - for the standard input, may give its secret, a UUID.",
+		Example: "  berth acl bootstrap",
+		Args:    kit.Args("[file]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			secret, err := bootstrapSecret(e, args)
 			if err != nil {

@@ -1,0 +1,362 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"berth/api"
+)
+
+// The cast of the transcripts.
+const (
+	nodeA  = "8f3a11c0-0000-4000-8000-00000000000a"
+	nodeB  = "91b2c3d4-0000-4000-8000-00000000000b"
+	allocA = "4ff1d9c5-0000-4000-8000-000000000001"
+	allocB = "4f02aa10-0000-4000-8000-000000000002"
+	allocC = "77c0ffee-0000-4000-8000-000000000003"
+	evalA  = "5bce5263-0000-4000-8000-000000000001"
+	evalB  = "6bce5263-0000-4000-8000-000000000002"
+)
+
+// fake is an agent with a little cluster. Its answers are those of a cluster, as far as the transcripts go.
+type fake struct {
+	mu       sync.Mutex
+	now      time.Time
+	requests []string
+	bodies   []string
+	reads    map[string]int // how often a path was read, for stories with several chapters
+	job      string         // the one that was registered last
+}
+
+func newFake() *fake { return &fake{now: time.Now(), reads: map[string]int{}} }
+
+func (f *fake) ago(d time.Duration) int64 { return f.now.Add(-d).UnixNano() }
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	body, _ := io.ReadAll(r.Body)
+	f.requests = append(f.requests, strings.TrimSuffix(r.Method+" "+r.URL.EscapedPath()+"?"+r.URL.Query().Encode(), "?"))
+	f.bodies = append(f.bodies, string(body))
+	path := strings.TrimPrefix(r.URL.Path, "/v1/")
+	f.reads[path]++
+	var out any
+	var err error
+	switch r.Method {
+	case http.MethodGet:
+		out, err = f.get(path, r, f.reads[path])
+	case http.MethodPut:
+		out, err = f.put(path, body)
+	case http.MethodDelete:
+		out, err = f.del(path, r)
+	}
+	if refused, ok := err.(*refusal); ok { //nolint:errorlint // made below
+		w.WriteHeader(refused.code)
+		_, _ = io.WriteString(w, refused.text)
+		return
+	}
+	w.Header().Set("X-Nomad-Index", strconv.Itoa(100+f.reads[path]))
+	if raw, ok := out.(string); ok {
+		_, _ = io.WriteString(w, raw)
+		return
+	}
+	if out != nil {
+		_ = json.NewEncoder(w).Encode(out)
+	}
+}
+
+type refusal struct {
+	code int
+	text string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+func ptr[T any](v T) *T { return &v }
+
+// get answers reads; n says how often this one was made.
+func (f *fake) get(path string, r *http.Request, n int) (any, error) {
+	q := r.URL.Query()
+	switch {
+	case path == "jobs":
+		return f.jobs(q.Get("prefix")), nil
+	case path == "nodes":
+		return []*api.NodeListStub{
+			{ID: nodeA, Name: "ash", Datacenter: "dc1", NodePool: "default", SchedulingEligibility: "eligible", Status: "ready", CreateIndex: 2},
+			{ID: nodeB, Name: "birch", Datacenter: "dc1", NodePool: "default", NodeClass: "big", SchedulingEligibility: "ineligible", Status: "down", CreateIndex: 1},
+		}, nil
+	case path == "node/"+nodeA:
+		return f.node(), nil
+	case path == "node/"+nodeA+"/allocations":
+		return []*api.Allocation{f.alloc()}, nil
+	case path == "client/stats":
+		return &api.HostStats{Uptime: 3661, CPUTicksConsumed: 460, Memory: &api.HostMemoryStats{Used: 1 << 30, Total: 8 << 30}, AllocDirStats: &api.HostDiskStats{Used: 5 << 30, Size: 50 << 30}}, nil
+	case path == "allocations":
+		return f.under(q.Get("prefix"), f.stub(allocA, "running", f.events(n)), f.stub(allocB, "failed", nil)), nil
+	case path == "allocation/"+allocA:
+		return f.alloc(), nil
+	case strings.HasPrefix(path, "job/"):
+		return f.jobGet(strings.TrimPrefix(path, "job/"), n)
+	case strings.HasPrefix(path, "evaluation"):
+		return f.evalGet(path, n)
+	case path == "volumes":
+		return f.volumes(q.Get("prefix")), nil
+	case path == "volume/csi/db-data":
+		return f.volume(), nil
+	case path == "plugins":
+		return []*api.CSIPluginListStub{{ID: "local-csi", Provider: "local.csi.berth", ControllersHealthy: 1, ControllersExpected: 1, NodesHealthy: 1, NodesExpected: 2}}, nil
+	case path == "plugin/csi/local-csi":
+		return f.plugin(), nil
+	case path == "volumes/snapshot":
+		return &api.CSISnapshotListResponse{Snapshots: []*api.CSISnapshot{f.snapshot()}}, nil
+	case path == "volumes/external":
+		return &api.CSIVolumeListExternalResponse{Volumes: []*api.CSIVolumeExternalStub{{ExternalID: "vol-1", CapacityBytes: 1 << 30, PublishedExternalNodeIDs: []string{"ash"}}}}, nil
+	case strings.HasPrefix(path, "client/"):
+		return f.runtime(path, r)
+	case path == "agent/self":
+		return &api.AgentSelf{Stats: map[string]map[string]string{"client": {"node_id": nodeA}, "berth": {"version": "9", "uptime": "1m"}}}, nil
+	case path == "agent/members":
+		return &api.ServerMembers{Members: []*api.AgentMember{{Name: "ash.global", Addr: "127.0.0.1", Port: 4648, Status: "alive", Tags: map[string]string{"port": "4647", "raft_vsn": "3", "build": "9", "dc": "dc1", "region": "global"}}}}, nil
+	case path == "status/leader":
+		return "\"127.0.0.1:4647\"\n", nil
+	case path == "namespaces":
+		return []*api.Namespace{{Name: "default", Description: "Default"}}, nil
+	case path == "agent/monitor":
+		return `{"Data":"` + "bGluZQo=" + `"}{}`, nil
+	}
+	if strings.HasPrefix(path, "node/") {
+		return []*api.Allocation{}, nil
+	}
+	if strings.HasPrefix(path, "allocation/") {
+		return nil, &refusal{404, "alloc not found"}
+	}
+	return nil, &refusal{404, ""}
+}
+
+func (f *fake) jobs(prefix string) []*api.JobListStub {
+	out := []*api.JobListStub{}
+	for _, j := range []*api.JobListStub{
+		{ID: "db", Namespace: "default", Type: "service", Priority: 50, Status: "running", SubmitTime: f.ago(time.Hour)},
+		{ID: "db-backup", Namespace: "default", Type: "batch", Priority: 50, Status: "dead", Stop: true, Periodic: true, SubmitTime: f.ago(25 * time.Hour)},
+		{ID: "web", Namespace: "default", Type: "service", Priority: 70, Status: "pending", SubmitTime: f.ago(time.Minute)},
+	} {
+		if strings.HasPrefix(j.ID, prefix) {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+func (f *fake) jobGet(path string, n int) (any, error) {
+	id, part, _ := strings.Cut(path, "/")
+	switch part {
+	case "":
+		return f.jobFull(id), nil
+	case "summary":
+		return &api.JobSummary{JobID: id, Summary: map[string]api.TaskGroupSummary{"g": {Running: 1, Queued: 1}}}, nil
+	case "allocations":
+		return f.jobAllocs(id, n), nil
+	case "evaluations":
+		if id == "web" {
+			return []*api.Evaluation{f.unplaced()}, nil
+		}
+		return []*api.Evaluation{{ID: evalA, Status: "complete", TriggeredBy: "job-register", Priority: 50}}, nil
+	case "versions":
+		return &api.JobVersionsResponse{Versions: []*api.Job{f.jobFull(id)}, Diffs: []*api.JobDiff{diff()}}, nil
+	case "submission":
+		return &api.JobSubmission{Source: "job \"db\" {}\n"}, nil
+	}
+	return nil, &refusal{404, "job not found"}
+}
+
+func (f *fake) jobFull(id string) *api.Job {
+	return &api.Job{ID: &id, Name: &id, Type: ptr("service"), Priority: ptr(50), Datacenters: []string{"*"}, Namespace: ptr("default"), NodePool: ptr("default"),
+		Status: ptr("running"), Stop: ptr(false), Version: ptr(uint64(3)), Stable: ptr(true), SubmitTime: ptr(f.ago(time.Hour)),
+		TaskGroups: []*api.TaskGroup{{Name: "g", Tasks: []*api.Task{{Name: "redis"}, {Name: "prep", Lifecycle: &api.TaskLifecycle{Hook: "prestart"}}}}}}
+}
+
+// jobAllocs is the story of the job that was run last: its volume is awaited, then it runs; or it fails; or it is done.
+func (f *fake) jobAllocs(id string, n int) []*api.AllocationListStub {
+	switch {
+	case id == "bad" && n == 1:
+		return []*api.AllocationListStub{f.stub(allocC, "pending", f.events(0))}
+	case id == "bad":
+		return []*api.AllocationListStub{f.stub(allocC, "failed", append(f.events(0), &api.TaskEvent{Type: api.TaskDriverFailure, Time: f.ago(0), DisplayMessage: "no such command: /no/such"},
+			&api.TaskEvent{Type: api.TaskNotRestarting, Time: f.ago(0), DisplayMessage: "it will not pass", FailsTask: true}))}
+	case f.job == "db" && n < 4:
+		return []*api.AllocationListStub{f.stub(allocA, "pending", f.events(n))}
+	}
+	return []*api.AllocationListStub{f.stub(allocA, "running", f.events(4)), f.stub(allocB, "failed", nil)}
+}
+
+// events are the first n things that happen to a task with a volume.
+func (f *fake) events(n int) []*api.TaskEvent {
+	all := []*api.TaskEvent{
+		{Type: api.TaskReceived, Time: f.ago(5 * time.Second), DisplayMessage: "Task received by client"},
+		{Type: "Storage", Time: f.ago(4 * time.Second), DisplayMessage: `volume "db-data": held by allocation 4f02aa10, which is stopping`},
+		{Type: "Storage", Time: f.ago(3 * time.Second), DisplayMessage: `volume "db-data": being staged`},
+		{Type: api.TaskStarted, Time: f.ago(2 * time.Second), DisplayMessage: "Task started by client"},
+	}
+	return all[:min(n, len(all))]
+}
+
+func (f *fake) stub(id, status string, events []*api.TaskEvent) *api.AllocationListStub {
+	state := &api.TaskState{State: "running", Failed: status == "failed", Events: events}
+	desired := "run"
+	if id == allocB {
+		desired = "stop"
+	}
+	return &api.AllocationListStub{ID: id, EvalID: evalA, Name: "db.g[0]", Namespace: "default", NodeID: nodeA, NodeName: "ash", JobID: "db", TaskGroup: "g", JobVersion: 3,
+		DesiredStatus: desired, ClientStatus: status, TaskStates: map[string]*api.TaskState{"redis": state}, CreateIndex: 50, CreateTime: f.ago(90 * time.Second), ModifyTime: f.ago(30 * time.Second)}
+}
+
+// under keeps the allocations whose ids begin so.
+func (f *fake) under(prefix string, list ...*api.AllocationListStub) []*api.AllocationListStub {
+	out := []*api.AllocationListStub{}
+	for _, a := range list {
+		if strings.HasPrefix(a.ID, prefix) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func (f *fake) alloc() *api.Allocation {
+	return &api.Allocation{ID: allocA, EvalID: evalA, Name: "db.g[0]", Namespace: "default", NodeID: nodeA, NodeName: "ash", JobID: "db", TaskGroup: "g", Job: f.jobFull("db"),
+		ClientStatus: "running", ClientDescription: "Tasks are running", DesiredStatus: "run", CreateTime: f.ago(90 * time.Second), ModifyTime: f.ago(30 * time.Second),
+		AllocatedResources: &api.AllocatedResources{Tasks: map[string]*api.AllocatedTaskResources{"redis": {Cpu: api.AllocatedCpuResources{CpuShares: 100}, Memory: api.AllocatedMemoryResources{MemoryMB: 64}}},
+			Shared: api.AllocatedSharedResources{DiskMB: 300, Ports: []api.PortMapping{{Label: "redis", Value: 6379, HostIP: "10.0.0.1"}}}},
+		Storage:    []api.AllocVolume{{Alias: "data", Volume: "db-data", Plugin: "local-csi", State: "published at /m", Path: "/m", LastError: "code Aborted: an earlier call goes on"}},
+		TaskStates: map[string]*api.TaskState{"redis": {State: "running", Restarts: 1, StartedAt: ptr(f.now.Add(-time.Minute)), Events: f.events(4)}},
+		Metrics:    &api.AllocationMetric{ScoreMetaData: []*api.NodeScoreMeta{{NodeID: nodeA, Scores: map[string]float64{"binpack": 0.5}, NormScore: 0.5}}}}
+}
+
+func (f *fake) unplaced() *api.Evaluation {
+	return &api.Evaluation{ID: evalB, Namespace: "default", Priority: 50, Type: "service", TriggeredBy: "job-register", JobID: "web", Status: "complete", CreateIndex: 10, BlockedEval: evalA,
+		QueuedAllocations: map[string]int{"g": 2},
+		FailedTGAllocs: map[string]*api.AllocationMetric{"g": {Reasons: []api.NodeReason{
+			{Node: nodeA, Name: "ash", Reason: "volume \"db-data\" is held by allocation 4ff1d9c5", Hint: "stop the job db"},
+			{Node: nodeB, Name: "birch", Reason: "not enough memory: 64 MiB are left"}, {Node: "x", Name: "cedar", Reason: "not enough memory: 64 MiB are left"}}},
+			"old": {NodesEvaluated: 2, ConstraintFiltered: map[string]int{"${attr.kernel.name} = windows": 2}, NodesAvailable: map[string]int{"dc2": 0}}}}
+}
+
+func (f *fake) evalGet(path string, n int) (any, error) {
+	switch path {
+	case "evaluations":
+		return []*api.Evaluation{f.unplaced()}, nil
+	case "evaluation/" + evalB:
+		return f.unplaced(), nil
+	case "evaluation/" + evalA:
+		e := &api.Evaluation{ID: evalA, Namespace: "default", JobID: f.job, TriggeredBy: "job-register", Status: "complete", CreateIndex: 40}
+		if n == 1 {
+			e.Status = "pending"
+		}
+		return e, nil
+	case "evaluation/" + evalA + "/allocations":
+		switch f.job {
+		case "db":
+			return []*api.AllocationListStub{f.stub(allocA, "pending", nil), f.stub(allocB, "running", nil)}, nil
+		case "bad":
+			return []*api.AllocationListStub{f.stub(allocC, "pending", nil)}, nil
+		}
+	}
+	return []*api.AllocationListStub{}, nil
+}
+
+func diff() *api.JobDiff {
+	return &api.JobDiff{Type: "Edited", ID: "db", Fields: []*api.FieldDiff{{Type: "None", Name: "Type", Old: "service", New: "service"}, {Type: "Edited", Name: "Priority", Old: "50", New: "60"}},
+		TaskGroups: []*api.TaskGroupDiff{{Type: "Edited", Name: "g", Updates: map[string]uint64{"create/destroy update": 1},
+			Objects: []*api.ObjectDiff{{Type: "Added", Name: "Volume", Fields: []*api.FieldDiff{{Type: "Added", Name: "Source", New: "db-data"}}}},
+			Tasks: []*api.TaskDiff{{Type: "Edited", Name: "redis", Annotations: []string{"forces create/destroy update"},
+				Fields: []*api.FieldDiff{{Type: "Deleted", Name: "User", Old: "redis"}}}}}}}
+}
+
+func (f *fake) put(path string, body []byte) (any, error) {
+	var job struct{ Job struct{ ID string } }
+	_ = json.Unmarshal(body, &job)
+	switch {
+	case path == "jobs":
+		f.job = job.Job.ID
+		out := &api.JobRegisterResponse{EvalID: evalA, JobModifyIndex: 12, Outcome: "created", Warnings: "1 warning:\n\n* group \"g\": the default was taken"}
+		switch job.Job.ID {
+		case "web":
+			out.EvalID = evalB
+		case "same":
+			out.Outcome = "unchanged"
+		case "refused":
+			return nil, &refusal{500, "2 errors occurred:\n\t* first.\n\t* second\n\n"}
+		}
+		return out, nil
+	case strings.HasSuffix(path, "/plan"):
+		out := &api.JobPlanResponse{JobModifyIndex: 12, Diff: diff(), Annotations: &api.PlanAnnotations{DesiredTGUpdates: map[string]*api.DesiredUpdates{"g": {Ignore: 1}}}}
+		switch job.Job.ID {
+		case "web":
+			out.Annotations.DesiredTGUpdates["g"].Place = 1
+			out.FailedTGAllocs = f.unplaced().FailedTGAllocs
+		case "refused":
+			return nil, &refusal{500, "no"}
+		}
+		return out, nil
+	case path == "validate/job":
+		if job.Job.ID == "web" {
+			return &api.JobValidateResponse{ValidationErrors: []string{"group \"g\" has no task", "count is negative"}}, nil
+		}
+		return &api.JobValidateResponse{}, nil
+	case strings.HasPrefix(path, "volume/csi/"):
+		return volumePut(path, body)
+	case strings.HasSuffix(path, "/evaluate"):
+		return &api.JobRegisterResponse{EvalID: evalA}, nil
+	case path == "volumes/snapshot":
+		return &api.CSISnapshotCreateResponse{Snapshots: []*api.CSISnapshot{f.snapshot()}}, nil
+	case path == "search":
+		return &api.SearchResponse{Matches: map[string][]string{"jobs": {"db", "db-backup"}, "volumes": {"db-data"}}}, nil
+	case path == "allocation/"+allocA+"/stop":
+		return &api.AllocStopResponse{EvalID: evalA}, nil
+	case strings.HasPrefix(path, "node/"):
+		return &api.NodeUpdateResponse{}, nil
+	case path == "acl/bootstrap":
+		return nil, &refusal{400, "ACL support disabled"}
+	}
+	return map[string]any{}, nil
+}
+
+func volumePut(path string, body []byte) (any, error) {
+	result := api.CSIVolumeWriteResult{Outcome: "created"}
+	switch {
+	case path == "volume/csi/db-data":
+		result.Outcome = "registered"
+	case strings.HasSuffix(path, "/expand"):
+		var req api.CSIVolumeExpandRequest
+		if err := json.Unmarshal(body, &req); err != nil {
+			return nil, &refusal{400, err.Error()}
+		}
+		if req.CapacityMin < 1<<30 {
+			return nil, &refusal{409, fmt.Sprintf(`expand volume "db-data": %d bytes are less than its 1073741824 bytes: volumes cannot shrink`, req.CapacityMin)}
+		}
+		result.Outcome = "expanded"
+	case strings.Contains(string(body), `"FSType":"xfs"`):
+		return nil, &refusal{409, `the file system cannot be changed from ext4 to xfs`}
+	case strings.Contains(string(body), `"noatime"`):
+		result = api.CSIVolumeWriteResult{Outcome: "updated", Changed: []string{"mount_options"}}
+	}
+	return &api.CSIVolumeCreateResponse{Volumes: []*api.CSIVolume{{ID: "db-data", ExternalID: "vol-1", Capacity: 1 << 30}}, Results: []api.CSIVolumeWriteResult{result}}, nil
+}
+
+func (f *fake) del(path string, r *http.Request) (any, error) {
+	switch {
+	case strings.HasPrefix(path, "job/"):
+		f.job = strings.TrimPrefix(path, "job/")
+		return &api.JobDeregisterResponse{EvalID: evalA}, nil
+	case path == "volume/csi/db-data/delete" && r.URL.Query().Get("wait") == "":
+		return nil, &refusal{409, `volume in use: db-data: held by allocation 4ff1d9c5 of job "db" on node 8f3a11c0 since 1999-12-31T23:00:00Z (stop the job first: berth job stop db)`}
+	case path == "volumes/snapshot" && r.URL.Query().Get("snapshot_id") == "gone":
+		return nil, &refusal{404, "snapshot not found"}
+	}
+	return nil, nil
+}

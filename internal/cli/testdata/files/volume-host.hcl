@@ -1,0 +1,2 @@
+type = "host"
+name = "data"

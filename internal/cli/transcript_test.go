@@ -1,0 +1,116 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"berth/internal/cli"
+)
+
+var update = flag.Bool("update", false, "rewrite the transcripts in testdata")
+
+func TestMain(m *testing.M) {
+	time.Local = time.UTC
+	flag.Parse()
+	os.Exit(m.Run())
+}
+
+// result is what a command came to.
+type result struct {
+	stdout, stderr string
+	code           int
+}
+
+// run runs one command against an agent.
+func run(ctx context.Context, address, stdin string, args ...string) result {
+	var out, errs bytes.Buffer
+	env := map[string]string{"BERTH_ADDR": address}
+	app := cli.New(cli.Options{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Getenv: func(name string) string { return env[name] }, Environ: []string{"BERTH_VAR_priority=60"}, Version: "9",
+		Agent:   func(_ context.Context, args []string) int { fmt.Fprintf(&out, "agent %q\n", args); return 42 },
+		Plugins: map[string]func(context.Context, []string) int{"local-csi": func(_ context.Context, args []string) int { fmt.Fprintf(&out, "plugin %q\n", args); return 43 }}})
+	code := app.Run(ctx, args)
+	return result{out.String(), errs.String(), code}
+}
+
+// words splits a command as a shell does with plain and single-quoted words.
+func words(line string) []string {
+	var out []string
+	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
+		if line[0] == '\'' {
+			word, rest, _ := strings.Cut(line[1:], "'")
+			out, line = append(out, word), rest
+			continue
+		}
+		word, rest, _ := strings.Cut(line, " ")
+		out, line = append(out, word), rest
+	}
+	return out
+}
+
+// play runs every command of a transcript, each against a cluster of its own, and returns the transcript as it is now.
+// A line "$ berth …" is a command; "# …" is a remark; what a command wrote to standard error follows after "stderr:".
+func play(ctx context.Context, text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if strings.HasPrefix(line, "#") {
+			fmt.Fprintf(&b, "%s\n", line)
+			continue
+		}
+		command, ok := strings.CutPrefix(line, "$ berth")
+		if !ok {
+			continue
+		}
+		s := httptest.NewServer(newFake())
+		got := run(ctx, s.URL, "", words(command)...)
+		s.Close()
+		fmt.Fprintf(&b, "$ berth%s\n%s", command, strings.ReplaceAll(got.stdout, s.URL, "<address>"))
+		if got.stderr != "" {
+			fmt.Fprintf(&b, "stderr:\n%s", strings.ReplaceAll(got.stderr, s.URL, "<address>"))
+		}
+		if got.code != 0 {
+			fmt.Fprintf(&b, "exit code %d\n", got.code)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Given a little cluster, when people type what the transcripts say, then they read what the transcripts say.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("testdata", "*.txt"))
+	if err != nil || len(files) == 0 {
+		t.Fatal("no transcripts: ", err)
+	}
+	for _, name := range files {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got string
+			// In the bubble the clock stands still, so that times are the same in every run.
+			synctest.Test(t, func(t *testing.T) { got = play(t.Context(), string(text)) })
+			if *update {
+				if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if d := cmp.Diff(string(text), got); d != "" {
+				t.Errorf("the transcript differs (rewrite it with -update):\n%s", d)
+			}
+		})
+	}
+}
