@@ -24,7 +24,7 @@ dev: build ## Run a server and a client in one process, state in a temporary dir
 	@bin/berth agent -dev
 
 demo: build ## Show a database that keeps its data through crashes (one minute)
-	@scripts/install-debian.sh redis-server redis-tools e2fsprogs util-linux
+	@scripts/install-debian.sh redis-server redis-tools e2fsprogs util-linux procps
 	@scripts/demo.sh
 
 check: helper ## Before a commit: vet, staticcheck, architecture, fast tests (under a minute when warm)
