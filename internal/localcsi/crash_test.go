@@ -249,6 +249,9 @@ func steps(t *testing.T, fs string) map[string]int {
 // A plugin that is killed between any two steps of any change is started again, the caller repeats its call, and in the
 // end nothing is left.
 func TestKilledAtEveryStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills a plugin for many seconds: not in a short run")
+	}
 	needRoot(t)
 	count := steps(t, "ext4")
 	names := []string{}
@@ -259,9 +262,6 @@ func TestKilledAtEveryStep(t *testing.T) {
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			for on := 1; on <= count[name]; on++ {
-				if on > 3 && testing.Short() {
-					break
-				}
 				w := newCrashWorld(t, "")
 				w.run(order{KillAt: name, KillOn: on})
 				w.life("ext4")
@@ -277,10 +277,10 @@ func TestKilledAtEveryStep(t *testing.T) {
 
 // The same by chance: killed again and again at random moments.
 func TestKilledAtRandom(t *testing.T) {
-	rounds := 12
 	if testing.Short() {
-		rounds = 3
+		t.Skip("kills a plugin for many seconds: not in a short run")
 	}
+	rounds := 12
 	for _, fs := range []string{"ext4", "xfs"} {
 		for round := range rounds {
 			seed := rand.Uint64()
@@ -329,6 +329,9 @@ func killByData(dir string) {
 // A caller that is gone for good asks nothing again: after a restart the half-done is undone, and what the plugin was
 // told to hold can be let go by its id alone.
 func TestKilledAndAbandoned(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills a plugin for many seconds: not in a short run")
+	}
 	needRoot(t)
 	count := steps(t, "ext4")
 	for name := range count {

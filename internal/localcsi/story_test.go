@@ -169,6 +169,9 @@ func (w *writer) end(t *testing.T) {
 // A snapshot taken while somebody writes is one moment: the clone's file system is in order, all that was on the
 // volume before the call is in it, nothing that was written after the call is, and there is no gap between.
 func TestSnapshotWhileWriting(t *testing.T) {
+	if testing.Short() {
+		t.Skip("copies gigabytes: not in a short run")
+	}
 	for _, store := range stores {
 		for _, fs := range []string{"ext4", "xfs"} {
 			t.Run(store+"/"+fs, func(t *testing.T) {
@@ -307,6 +310,9 @@ func wantLog(t *testing.T, path string, least, most int) int {
 // A copy that would stop the writers for longer than five seconds is refused before it begins when that can be
 // foreseen, and given up when it cannot; the writers go on and nothing is kept.
 func TestSnapshotThatTakesTooLong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("copies gigabytes: not in a short run")
+	}
 	t.Run("foreseen", func(t *testing.T) {
 		w := newWorld(t, "", nil)
 		c := mountCap("ext4", single)

@@ -122,6 +122,9 @@ func TestAPluginThatIsGoneIsWaitedFor(t *testing.T) {
 
 // TestAFailingStepDoesNotHoldUpOthers: one alloc's unpublishing fails, another alloc of the volume starts.
 func TestAFailingStepDoesNotHoldUpOthers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for real pauses between tries: not in a short run")
+	}
 	p, v := startPlugin(t)
 	r := newRig(t, p)
 	r.mount(v, "a")

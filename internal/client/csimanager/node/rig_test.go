@@ -210,6 +210,9 @@ func (r *rig) Unmount(ctx context.Context, u csitest.Use) error {
 }
 
 func TestTheKeeperPassesTheSuite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the whole suite takes many seconds: not in a short run")
+	}
 	csitest.Suite(t, func(t testing.TB, p *csitest.Plugin) csitest.Mounter { return newRig(t, p) })
 }
 
