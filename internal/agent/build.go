@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
 	"berth/internal/client"
@@ -142,7 +143,7 @@ func (a *Agent) buildStorage() (*storagePart, client.Parts, error) {
 	}
 	supervisor := &taskhooks.CSIPluginSupervisor{DataDir: a.cfg.DataDir, Base: node.HostBase, Registry: registry}
 	instances := instance.New(instance.Config{Registry: registry, Node: a.client.ID(), Health: supervisor.Health, Timeout: supervisor.Timeout, Log: log})
-	keeper, err := node.New(node.Config{Store: a.client.Store(), Codec: kv.Codec{Encode: wire.Encode, Decode: wire.DecodeStrict}, Boot: boot,
+	keeper, err := node.New(node.Config{DataDir: a.cfg.DataDir, Lost: a.lost, Store: a.client.Store(), Codec: kv.Codec{Encode: wire.Encode, Decode: wire.DecodeStrict}, Boot: boot,
 		Plugins: instances, Processes: a.client.Processes(), Armed: a.client.Armed(), Known: a.client.Known, Log: log})
 	if err != nil {
 		return nil, client.Parts{}, err
@@ -156,6 +157,13 @@ func (a *Agent) buildStorage() (*storagePart, client.Parts, error) {
 		Monitor:    a.serveMonitor,
 	}
 	return st, parts, nil
+}
+
+// lost restarts exactly the tasks whose volume was found dead under them.
+func (a *Agent) lost(id ids.Alloc, alias, reason string) {
+	if err := a.client.RestartUsers(id, alias, `volume "`+alias+`": `+reason); err != nil {
+		a.log.Error("the tasks of a lost volume could not be restarted", logkey.Alloc, id, logkey.Volume, alias, logkey.Error, err)
+	}
 }
 
 // runNode runs the node half with its keepers.

@@ -394,5 +394,10 @@ func (a *allocs) ProcessesGone(id ids.Alloc) (bool, string) {
 	return true, ""
 }
 
-// Changed implements csimanager.ProcessGate.
 func (a *allocs) Changed() <-chan struct{} { return a.changed.C() }
+
+// ProcessesIdle implements csimanager.IdleGate.
+func (a *allocs) ProcessesIdle(id ids.Alloc) bool {
+	r := a.runner(id)
+	return r != nil && r.Idle()
+}

@@ -216,6 +216,15 @@ func (c *Client) Processes() csimanager.ProcessGate { return c.allocs }
 // Known reports whether the client runs, restores or still has to clean up an alloc.
 func (c *Client) Known(id ids.Alloc) bool { return c.allocs.known(id) }
 
+// RestartUsers restarts the tasks of an alloc that mount a volume of its group.
+func (c *Client) RestartUsers(id ids.Alloc, alias, reason string) error {
+	r, err := c.allocs.find(id)
+	if err != nil {
+		return err
+	}
+	return r.RestartUsers(alias, reason)
+}
+
 // Registered is closed once the node has been accepted by a server.
 func (c *Client) Registered() <-chan struct{} { return c.session.registered }
 

@@ -169,7 +169,7 @@ func (s *Server) volumeDetach(r *request) (any, error) {
 	if node == "" {
 		return nil, badRequest("detach requires node ID")
 	}
-	out, err := wire.VolumeDetach.Call(r.Context(), s.cfg.Servers, &wire.VolumeDetachRequest{Volume: r.volumeID(), Node: ids.Node(node)})
+	out, err := wire.VolumeDetach.Call(r.Context(), s.cfg.Servers, &wire.VolumeDetachRequest{Volume: r.volumeID(), Node: ids.Node(node), Attest: r.arg("attest")})
 	return s.written(r, out, err)
 }
 

@@ -2,12 +2,15 @@ package allocrunner
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
 	"berth/internal/client/localstate"
 	"berth/internal/model/alloc"
+	"berth/internal/model/job"
 )
 
 // Update begins to take over the alloc as the servers have it now. The caller writes the record, then calls done with
@@ -122,4 +125,19 @@ func (r *Runner) Signal(ctx context.Context, task, signal string) error {
 		return fault.New(fault.Conflict, "signal", fmt.Sprintf("allocation %q", r.ID()), "none of its tasks runs")
 	}
 	return nil
+}
+
+// RestartUsers restarts exactly the tasks that mount the group's volume of this alias and live: what was mounted there is
+// dead, and they must see what takes its place.
+func (r *Runner) RestartUsers(alias, reason string) error {
+	var errs []error
+	for _, t := range r.Bundle().Job.Group(r.Bundle().Alloc.TaskGroup).Tasks {
+		uses := slices.ContainsFunc(t.VolumeMounts, func(m *job.VolumeMount) bool { return m.Volume == alias })
+		if runner := r.tasks[t.Name]; uses && runner != nil {
+			if gone, _ := runner.ProcessGone(); !gone {
+				errs = append(errs, runner.Restart(reason, true))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -364,6 +364,17 @@ func (r *Runner) ProcessesGone() (bool, string) {
 	return false, "its tasks have not ended for good"
 }
 
+// Idle reports that no process of any task lives now. A task starts again only through its hooks, which ask the mount
+// table for its volumes first.
+func (r *Runner) Idle() bool {
+	for _, n := range r.order {
+		if gone, _ := r.tasks[n].ProcessGone(); !gone {
+			return false
+		}
+	}
+	return true
+}
+
 // Bundle is the alloc as the servers last gave it.
 func (r *Runner) Bundle() alloc.Bundle {
 	r.mu.Lock()
