@@ -32,13 +32,25 @@ type fake struct {
 	bodies   []string
 	reads    map[string]int // how often a path was read, for stories with several chapters
 	job      string         // the one that was registered last
+	watched  chan struct{}  // closed when somebody waits for news of the volume
+	watch    sync.Once
 }
 
-func newFake() *fake { return &fake{now: time.Now(), reads: map[string]int{}} }
+func newFake() *fake {
+	return &fake{now: time.Now(), reads: map[string]int{}, watched: make(chan struct{})}
+}
 
 func (f *fake) ago(d time.Duration) int64 { return f.now.Add(-d).UnixNano() }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch q := r.URL.Query(); {
+	case r.Method == http.MethodGet && r.URL.Path == "/v1/volume/csi/db-data" && q.Has("index"):
+		f.watch.Do(func() { close(f.watched) })
+		<-r.Context().Done() // there is no news
+		return
+	case r.Method == http.MethodDelete && q.Has("wait"):
+		<-f.watched // a deletion takes its time
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	body, _ := io.ReadAll(r.Body)
