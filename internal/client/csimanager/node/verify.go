@@ -147,7 +147,7 @@ func (k *Keeper) verify() error {
 	k.mu.Lock()
 	for key, l := range k.vols {
 		for _, v := range l.missing(table) {
-			k.cfg.Log.Error("a volume is no longer mounted", logkey.Volume, key.ExternalID, logkey.Alloc, v, "reason", l.status)
+			k.cfg.Log.Warn("a volume is no longer mounted", logkey.Volume, key.ExternalID, logkey.Alloc, v, "reason", l.status)
 			if p := l.entry.Pubs[v]; p != nil && p.Wanted {
 				victims = append(victims, victim{v, p.Alias, l.status})
 			}
