@@ -103,7 +103,6 @@ type member struct {
 	executor  *controller.Executor
 	instances *instance.Manager
 	driver    *mock.Driver
-	endWork   func()
 	end       func()
 	cut       lifecycle.Signal
 }

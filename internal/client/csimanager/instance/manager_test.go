@@ -26,7 +26,6 @@ type rig struct {
 	registry *dynamicplugins.Store
 	health   chan string
 	timeouts chan string
-	end      func()
 }
 
 func newRig(t *testing.T) *rig {
