@@ -374,30 +374,3 @@ func notLetGo(left []*allocrunner.Runner) error {
 	return fault.WithHint(fault.New(fault.Timeout, "stop", "the node's tasks", fmt.Sprintf("allocations %s have not let go of what they use", strings.Join(names, ", "))),
 		"the next start with the same data_dir goes on with it")
 }
-
-// ProcessesGone implements csimanager.ProcessGate. An alloc that this node has no record of, but a directory or a damaged
-// record, is not proven gone.
-func (a *allocs) ProcessesGone(id ids.Alloc) (bool, string) {
-	a.mu.Lock()
-	r, damaged, restoring := a.byID[id], a.damaged[id], a.loaded.Allocs[id] != nil && !a.restored
-	a.mu.Unlock()
-	switch {
-	case r != nil:
-		return r.ProcessesGone()
-	case damaged != nil:
-		return false, "its record is damaged: " + damaged.Error()
-	case restoring:
-		return false, "the agent has just started and has not looked for its tasks yet"
-	case allocdir.New(a.c.AllocDir(), id).Exists():
-		return false, "its directory is there, but nothing is known of its tasks"
-	}
-	return true, ""
-}
-
-func (a *allocs) Changed() <-chan struct{} { return a.changed.C() }
-
-// ProcessesIdle implements csimanager.IdleGate.
-func (a *allocs) ProcessesIdle(id ids.Alloc) bool {
-	r := a.runner(id)
-	return r != nil && r.Idle()
-}
