@@ -27,10 +27,6 @@ var bin embed.FS
 
 const program = "berth-helper"
 
-// firstFD keeps our descriptors clear of the low numbers that os/exec gives to a child's ExtraFiles: the path of the
-// program is looked up in the child after those were put in place.
-const firstFD = 200
-
 // memory is the one memory file of this process: helpers that run from the same file share its pages.
 var memory = sync.OnceValues(create)
 
@@ -45,12 +41,14 @@ func Open() (*os.File, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "open", "the helper program")
 	}
-	return raise(fd)
+	return os.NewFile(uintptr(fd), program), nil
 }
 
-// Path is the name under which a child of this process runs the file. Its process name is then a number; the helper
-// sets a better one itself.
-func Path(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
+// Path is the name under which a child of this process runs the file. It goes by this process's descriptors and not by
+// the child's own, because the child looks the name up after it has put its files in place, and any of them, or what the
+// runtime moves aside for them, may have covered the number. The child's process name is then a number; the helper sets
+// a better one itself.
+func Path(f *os.File) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) }
 
 // Size returns the program's size in bytes; an error says that it was not built.
 func Size() (int64, error) {
@@ -90,17 +88,7 @@ func memfd() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return raise(fd)
-}
-
-// raise moves a descriptor to firstFD or above.
-func raise(fd int) (*os.File, error) {
-	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, firstFD)
-	err = errors.Join(err, unix.Close(fd))
-	if err != nil {
-		return nil, fault.Wrap(err, fault.Exhausted, "duplicate", "the helper's descriptor")
-	}
-	return os.NewFile(uintptr(high), program), nil
+	return os.NewFile(uintptr(fd), program), nil
 }
 
 func missing(err error) error {

@@ -115,7 +115,8 @@ func (l *Launcher) spawn(ctx context.Context, alloc string, program, listener *o
 		return nil, nil, err
 	}
 	defer stderr.Close()
-	proc, err = l.fork(ctx, alloc, fmt.Sprintf("/proc/self/fd/%d", program.Fd()),
+	// By our descriptors: those of the child are being moved when it looks the name up (helperbin.Path).
+	proc, err = l.fork(ctx, alloc, fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), program.Fd()),
 		[]string{"berth-shim", "shim", alloc, l.cfg.Slice, l.socket(alloc)},
 		&os.ProcAttr{Dir: "/", Env: []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0,updatemaxprocs=0", "GOTRACEBACK=single"},
 			Files: []*os.File{null, null, stderr, listener},
