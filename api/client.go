@@ -67,6 +67,9 @@ func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, e
 	if c.socket != "" {
 		network, address = "unix", c.socket
 	}
+	if c.config.Dial != nil {
+		return c.config.Dial(ctx, network, address)
+	}
 	return c.dialer.DialContext(ctx, network, address)
 }
 

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -20,6 +22,8 @@ type Config struct {
 	HTTPAuth  Credential  // user:password
 	Header    http.Header // added to every request
 	TLS       TLSConfig
+	// Dial connects to agents; nil means over the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // TLSConfig are the files and names of encrypted connections.

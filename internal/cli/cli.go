@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"syscall"
 
@@ -26,6 +27,8 @@ type Options struct {
 	// Plugins are the bundled plugins by name; each is given the arguments after its name.
 	Plugins map[string]func(ctx context.Context, args []string) int
 	Version string
+	// Dial connects to agents; nil means over the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // App is the command line.
@@ -55,6 +58,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	}
 	o := a.opts
 	e := kit.New(o.Stdin, o.Stdout, o.Stderr, o.Getenv, o.Environ, o.Version)
+	e.Dial = o.Dial
 	defer e.Close()
 	root := newRoot(e, o)
 	args, err := normalize(root, args)

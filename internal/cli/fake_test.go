@@ -51,12 +51,16 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodDelete && q.Has("wait"):
 		<-f.watched // a deletion takes its time
 	}
+	body, _ := io.ReadAll(r.Body)
+	path := strings.TrimPrefix(r.URL.Path, "/v1/")
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	body, _ := io.ReadAll(r.Body)
+	last := 100 + f.chapters(path)
+	if index, err := strconv.Atoi(r.URL.Query().Get("index")); err == nil && index >= last {
+		f.noNews(r)
+	}
 	f.requests = append(f.requests, strings.TrimSuffix(r.Method+" "+r.URL.EscapedPath()+"?"+r.URL.Query().Encode(), "?"))
 	f.bodies = append(f.bodies, string(body))
-	path := strings.TrimPrefix(r.URL.Path, "/v1/")
 	f.reads[path]++
 	var out any
 	var err error
@@ -73,13 +77,42 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, refused.text)
 		return
 	}
-	w.Header().Set("X-Nomad-Index", strconv.Itoa(100+f.reads[path]))
+	w.Header().Set("X-Nomad-Index", strconv.Itoa(min(100+f.reads[path], last)))
 	if raw, ok := out.(string); ok {
 		_, _ = io.WriteString(w, raw)
 		return
 	}
 	if out != nil {
 		_ = json.NewEncoder(w).Encode(out)
+	}
+}
+
+// chapters is how many different answers a path gives one after another.
+func (f *fake) chapters(path string) int {
+	switch {
+	case path == "evaluation/"+evalA:
+		return 2
+	case path == "job/db/allocations":
+		return 4
+	case path == "job/bad/allocations":
+		return 2
+	case path == "job/loop/allocations":
+		return 5
+	}
+	return 1
+}
+
+// noNews keeps a reader waiting as long as it said.
+func (f *fake) noNews(r *http.Request) {
+	f.mu.Unlock()
+	defer f.mu.Lock()
+	wait, err := time.ParseDuration(r.URL.Query().Get("wait"))
+	if err != nil {
+		wait = 5 * time.Minute
+	}
+	select {
+	case <-time.After(wait):
+	case <-r.Context().Done():
 	}
 }
 
@@ -201,10 +234,26 @@ func (f *fake) jobAllocs(id string, n int) []*api.AllocationListStub {
 	case id == "bad":
 		return []*api.AllocationListStub{f.stub(allocC, "failed", append(f.events(0), &api.TaskEvent{Type: api.TaskDriverFailure, Time: f.ago(0), DisplayMessage: "no such command: /no/such"},
 			&api.TaskEvent{Type: api.TaskNotRestarting, Time: f.ago(0), DisplayMessage: "it will not pass", FailsTask: true}))}
+	case id == "loop":
+		return []*api.AllocationListStub{f.loop(n)}
 	case f.job == "db" && n < 4:
 		return []*api.AllocationListStub{f.stub(allocA, "pending", f.events(n))}
 	}
 	return []*api.AllocationListStub{f.stub(allocA, "running", f.events(4)), f.stub(allocB, "failed", nil)}
+}
+
+// loop ends as soon as it has begun, twice, and then for good.
+func (f *fake) loop(n int) *api.AllocationListStub {
+	all := []*api.TaskEvent{
+		{Type: api.TaskStarted, Time: f.ago(0), DisplayMessage: "Task started by client"},
+		{Type: api.TaskTerminated, Time: f.ago(0) + 1, DisplayMessage: "Exit Code: 3"},
+		{Type: api.TaskRestarting, Time: f.ago(0) + 2, DisplayMessage: "Task restarting in 15s"},
+		{Type: api.TaskTerminated, Time: f.ago(0) + 3, DisplayMessage: "Exit Code: 4"},
+	}
+	if n < 5 {
+		return f.stub(allocC, "running", all[:n])
+	}
+	return f.stub(allocC, "failed", append(all, &api.TaskEvent{Type: api.TaskNotRestarting, Time: f.ago(0) + 4, DisplayMessage: "Exceeded allowed attempts", FailsTask: true}))
 }
 
 // events are the first n things that happen to a task with a volume.
@@ -269,12 +318,15 @@ func (f *fake) evalGet(path string, n int) (any, error) {
 		if n == 1 {
 			e.Status = "pending"
 		}
+		if f.job == "same" {
+			e.CreateIndex = 60 // its allocations are older
+		}
 		return e, nil
 	case "evaluation/" + evalA + "/allocations":
 		switch f.job {
 		case "db":
 			return []*api.AllocationListStub{f.stub(allocA, "pending", nil), f.stub(allocB, "running", nil)}, nil
-		case "bad":
+		case "bad", "loop":
 			return []*api.AllocationListStub{f.stub(allocC, "pending", nil)}, nil
 		}
 	}

@@ -5,10 +5,13 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,11 +35,57 @@ type result struct {
 	code           int
 }
 
+// memory is a network within the process, so that in a bubble the clock goes on while everybody waits.
+type memory struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func (m *memory) Accept() (net.Conn, error) {
+	select {
+	case c := <-m.conns:
+		return c, nil
+	case <-m.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (m *memory) Close() error {
+	m.once.Do(func() { close(m.done) })
+	return nil
+}
+
+func (m *memory) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4646} }
+
+func (m *memory) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case m.conns <- there:
+		return here, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// inMemory runs one command against a cluster of its own.
+func inMemory(ctx context.Context, args ...string) result {
+	m := &memory{conns: make(chan net.Conn), done: make(chan struct{})}
+	s := &httptest.Server{Listener: m, Config: &http.Server{Handler: newFake()}}
+	s.Start()
+	defer s.Close()
+	return runOver(ctx, m.dial, s.URL, "", args...)
+}
+
 // run runs one command against an agent.
 func run(ctx context.Context, address, stdin string, args ...string) result {
+	return runOver(ctx, nil, address, stdin, args...)
+}
+
+func runOver(ctx context.Context, dial func(context.Context, string, string) (net.Conn, error), address, stdin string, args ...string) result {
 	var out, errs bytes.Buffer
 	env := map[string]string{"BERTH_ADDR": address}
-	app := cli.New(cli.Options{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Getenv: func(name string) string { return env[name] }, Environ: []string{"BERTH_VAR_priority=60"}, Version: "9",
+	app := cli.New(cli.Options{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Getenv: func(name string) string { return env[name] }, Environ: []string{"BERTH_VAR_priority=60"}, Version: "9", Dial: dial,
 		Agent:   func(_ context.Context, args []string) int { fmt.Fprintf(&out, "agent %q\n", args); return 42 },
 		Plugins: map[string]func(context.Context, []string) int{"local-csi": func(_ context.Context, args []string) int { fmt.Fprintf(&out, "plugin %q\n", args); return 43 }}})
 	code := app.Run(ctx, args)
@@ -60,7 +109,7 @@ func words(line string) []string {
 
 // play runs every command of a transcript, each against a cluster of its own, and returns the transcript as it is now.
 // A line "$ berth …" is a command; "# …" is a remark; what a command wrote to standard error follows after "stderr:".
-func play(ctx context.Context, text string) string {
+func play(t *testing.T, text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
@@ -72,12 +121,12 @@ func play(ctx context.Context, text string) string {
 		if !ok {
 			continue
 		}
-		s := httptest.NewServer(newFake())
-		got := run(ctx, s.URL, "", words(command)...)
-		s.Close()
-		fmt.Fprintf(&b, "$ berth%s\n%s", command, strings.ReplaceAll(got.stdout, s.URL, "<address>"))
+		var got result
+		// In the bubble the clock goes on only while everybody waits, so that times are the same in every run.
+		synctest.Test(t, func(t *testing.T) { got = inMemory(t.Context(), words(command)...) })
+		fmt.Fprintf(&b, "$ berth%s\n%s", command, got.stdout)
 		if got.stderr != "" {
-			fmt.Fprintf(&b, "stderr:\n%s", strings.ReplaceAll(got.stderr, s.URL, "<address>"))
+			fmt.Fprintf(&b, "stderr:\n%s", got.stderr)
 		}
 		if got.code != 0 {
 			fmt.Fprintf(&b, "exit code %d\n", got.code)
@@ -99,9 +148,7 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var got string
-			// In the bubble the clock stands still, so that times are the same in every run.
-			synctest.Test(t, func(t *testing.T) { got = play(t.Context(), string(text)) })
+			got := play(t, string(text))
 			if *update {
 				if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
 					t.Fatal(err)

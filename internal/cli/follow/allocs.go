@@ -6,17 +6,23 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/cli/kit"
 )
 
+// steady is how long a new allocation must run before it counts as running: what ends at once never ran.
+const steady = time.Second
+
 // story is what has been told of one allocation.
 type story struct {
 	told    map[string]bool // sentences
 	since   int64           // events up to this time are old
+	fresh   bool            // it was placed just now
 	status  string
+	running time.Time // since when it was seen to run, without an end of a task
 	settled bool
 	failure string
 }
@@ -33,6 +39,7 @@ func (f *Follower) Allocations(ctx context.Context, job kit.Ref, eval *api.Evalu
 		first := len(stories) == 0
 		slices.SortStableFunc(list, func(a, b *api.AllocationListStub) int { return cmp.Compare(a.Name, b.Name) })
 		waiting := false
+		o.WaitTime = 0
 		for _, a := range list {
 			s := stories[a.ID]
 			if s == nil && first && wanted(a, eval) {
@@ -42,6 +49,9 @@ func (f *Follower) Allocations(ctx context.Context, job kit.Ref, eval *api.Evalu
 			if s != nil && !s.settled {
 				f.tell(a, s)
 				waiting = waiting || !s.settled
+				if !s.settled && !s.running.IsZero() {
+					o.WaitTime = steady // nothing may happen any more, and that is the news
+				}
 			}
 		}
 		return !waiting, meta, nil
@@ -61,8 +71,8 @@ func wanted(a *api.AllocationListStub, eval *api.Evaluation) bool {
 }
 
 func newStory(a *api.AllocationListStub, eval *api.Evaluation) *story {
-	s := &story{told: map[string]bool{}}
-	if a.CreateIndex >= eval.CreateIndex {
+	s := &story{told: map[string]bool{}, fresh: a.CreateIndex >= eval.CreateIndex}
+	if s.fresh {
 		return s
 	}
 	for _, t := range a.TaskStates {
@@ -88,13 +98,18 @@ func (f *Follower) tell(a *api.AllocationListStub, s *story) {
 			f.line("Allocation %q, task %q: %s", f.id(a.ID), name, text)
 		}
 	}
+	if a.ClientStatus != api.AllocClientStatusRunning {
+		s.running = time.Time{}
+	}
 	if s.status != a.ClientStatus && a.ClientStatus != api.AllocClientStatusPending {
 		f.line("Allocation %q is %s", f.id(a.ID), a.ClientStatus)
 	}
 	s.status = a.ClientStatus
 	switch a.ClientStatus {
-	case api.AllocClientStatusRunning, api.AllocClientStatusComplete:
+	case api.AllocClientStatusComplete:
 		s.settled = true
+	case api.AllocClientStatusRunning:
+		s.settled = s.runs(a)
 	case api.AllocClientStatusFailed, api.AllocClientStatusLost:
 		s.settled, s.failure = true, reason(a)
 	}
@@ -102,6 +117,23 @@ func (f *Follower) tell(a *api.AllocationListStub, s *story) {
 		s.settled, s.failure = true, "it was stopped before it ran: "+orUnknown(a.DesiredDescription)
 	}
 }
+
+// runs reports whether an allocation has run for long enough without the end of a task.
+func (s *story) runs(a *api.AllocationListStub) bool {
+	for _, t := range a.TaskStates {
+		if n := len(t.Events); s.fresh && n > 0 && slices.Contains(ends, t.Events[n-1].Type) && t.State != api.TaskStateDead {
+			s.running = time.Time{}
+			return false
+		}
+	}
+	if s.running.IsZero() {
+		s.running = time.Now()
+	}
+	return !s.fresh || time.Since(s.running) >= steady
+}
+
+// ends are the events after which a task does not run.
+var ends = []string{api.TaskTerminated, api.TaskRestarting}
 
 // telling are the events that say why a task ended, rather than that it did.
 var telling = []string{api.TaskDriverFailure, api.TaskSetupFailure, api.TaskHookFailed, api.TaskFailedValidation, api.TaskArtifactDownloadFailed, api.TaskTerminated}

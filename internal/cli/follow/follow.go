@@ -55,10 +55,12 @@ func watch(ctx context.Context, ns string, read func(o *api.QueryOptions) (done 
 			continue
 		}
 		// The wait ended without news. An agent that answers at once without any would be asked in a hot loop.
-		if time.Since(begun) < time.Second {
-			if err := pause(ctx, time.Second); err != nil {
-				return err
-			}
+		least := time.Second
+		if o.WaitTime > 0 {
+			least = min(least, o.WaitTime)
+		}
+		if err := pause(ctx, least-time.Since(begun)); err != nil {
+			return err
 		}
 		o.WaitIndex = max(meta.Index, 1)
 	}

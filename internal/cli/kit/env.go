@@ -5,8 +5,10 @@ package kit
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strconv"
 
@@ -25,6 +27,7 @@ type Env struct {
 	Getenv  func(string) string
 	Environ []string
 	Version string
+	Dial    func(ctx context.Context, network, address string) (net.Conn, error) // nil: over the network
 
 	general general
 	client  *api.Client
@@ -96,6 +99,7 @@ func (e *Env) Client() (*api.Client, error) {
 	if !g.token.value.Empty() {
 		config.Token = api.Credential(g.token.value.Reveal())
 	}
+	config.Dial = e.Dial
 	e.client, err = api.NewClient(config)
 	return e.client, err
 }
