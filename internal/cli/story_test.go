@@ -46,6 +46,7 @@ func TestWhatIsSent(t *testing.T) {
 		{"volume expand -size 2GiB -limit 3GiB -wait 5s db-data", "PUT /v1/volume/csi/db-data/expand?namespace=default&wait=5s", `{"CapacityMin":2147483648,"CapacityMax":3221225472}`},
 		{"volume delete -wait 30s db-data", "DELETE /v1/volume/csi/db-data/delete?namespace=default&wait=30s", ""},
 		{"volume deregister -force -reason fire -y db-data", "DELETE /v1/volume/csi/db-data?force=true&namespace=default&reason=fire", ""},
+		{"volume detach -node-is-dead fire -y db-data ash", "DELETE /v1/volume/csi/db-data/detach?attest=fire&namespace=default&node=" + nodeA, ""},
 		{"volume detach db-data ash", "DELETE /v1/volume/csi/db-data/detach?namespace=default&node=" + nodeA, ""},
 		{"volume snapshot create -parameter k=v db-data name", "PUT /v1/volumes/snapshot?namespace=default", `"Parameters":{"k":"v"}`},
 		{"volume status -node ash -plugin-id p", "GET /v1/volumes?node_id=" + nodeA + "&plugin_id=p&type=csi", ""},

@@ -146,37 +146,66 @@ reason, which is kept: whoever still writes to it is then nobody's concern any m
 	return cmd
 }
 
+// detach is "volume detach".
+type detach struct {
+	env  *kit.Env
+	dead string
+	yes  bool
+}
+
 func newDetach(e *kit.Env) *cobra.Command {
+	d := &detach{env: e}
 	cmd := &cobra.Command{
-		Use:               "detach [flags] <volume> <node>",
-		Short:             "Have a volume leave a node",
-		Long:              "Detaches a volume from a node on which nobody uses it any more. One that is in use is left alone.",
-		Example:           "  berth volume detach db-data 8f3a11c0",
+		Use:   "detach [flags] <volume> <node>",
+		Short: "Have a volume leave a node",
+		Long: `Detaches a volume from a node on which nobody uses it any more. One that is in use is left alone.
+
+A node that went silent may still write, so its claims stay. -node-is-dead ends them on your word that it cannot write any
+more: it has no power, or is destroyed. The reason is kept. If the word is wrong, two nodes write to one volume.`,
+		Example:           "  berth volume detach db-data 8f3a11c0\n  berth volume detach -node-is-dead \"its power supply burned\" db-data 8f3a11c0",
 		Args:              kit.Args("volume", "node"),
 		ValidArgsFunction: e.Complete("volumes"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ref, err := e.Volume(cmd.Context(), args[0], kit.Change)
-			if err != nil {
-				return err
+			if cmd.Flags().Changed("node-is-dead") && strings.TrimSpace(d.dead) == "" {
+				return kit.Usage(cmd, "-node-is-dead needs the reason")
 			}
-			node, err := e.Node(cmd.Context(), args[1], kit.Change)
-			var exit *kit.Exit
-			if errors.As(err, &exit) {
-				return err
-			}
-			if err != nil {
-				return fault.Note(err, "detach", "volume \""+ref.ID+"\"")
-			}
-			c, err := e.Client()
-			if err != nil {
-				return err
-			}
-			if err := gone(c.Volumes().Detach(cmd.Context(), ref.ID, node.ID, ref.Write()), "detach", ref.ID); err != nil {
-				return err
-			}
-			e.Out.Printf("Volume %q is leaving node %q\n", ref.ID, kit.ID(node.ID, false))
-			return nil
+			return d.do(cmd.Context(), args[0], args[1])
 		},
 	}
+	cmd.Flags().StringVar(&d.dead, "node-is-dead", "", "your word that the node cannot write any more, with the `reason`; kept")
+	cmd.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask")
 	return cmd
+}
+
+func (d *detach) do(ctx context.Context, volume, place string) error {
+	ref, err := d.env.Volume(ctx, volume, kit.Change)
+	if err != nil {
+		return err
+	}
+	node, err := d.env.Node(ctx, place, kit.Change)
+	var exit *kit.Exit
+	if errors.As(err, &exit) {
+		return err
+	}
+	if err != nil {
+		return fault.Note(err, "detach", "volume \""+ref.ID+"\"")
+	}
+	o := ref.Write()
+	if d.dead != "" {
+		if !d.yes {
+			if err := d.env.Confirm("Is node \""+kit.ID(node.ID, false)+"\" certain never to write to volume \""+ref.ID+"\" again?", "give -yes"); err != nil {
+				return err
+			}
+		}
+		o.Params = map[string]string{"attest": d.dead}
+	}
+	c, err := d.env.Client()
+	if err != nil {
+		return err
+	}
+	if err := gone(c.Volumes().Detach(ctx, ref.ID, node.ID, o), "detach", ref.ID); err != nil {
+		return err
+	}
+	d.env.Out.Printf("Volume %q is leaving node %q\n", ref.ID, kit.ID(node.ID, false))
+	return nil
 }
