@@ -98,8 +98,6 @@ type InventoryReport struct {
 	// Prev is the Head of the reply to the report before; the first of a session does not know it and is told.
 	Prev    uint64
 	Entries []volume.InventoryEntry
-	// Gone lists allocs whose processes are proven gone although the alloc is not terminal yet (none is fine).
-	ProcessesGone []ids.Alloc
 }
 
 // InventoryReply acknowledges: quiet entries listed here may be erased by the node. Void lists epochs that were ended by
