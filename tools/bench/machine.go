@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"berth/api"
+)
+
+// agent is a running development agent in a directory of its own.
+type agent struct {
+	api *api.Client
+	cmd *exec.Cmd
+	dir string
+	log bytes.Buffer
+}
+
+// start runs the program; it does not wait for anything.
+func start(binary string) (*agent, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	if err := l.Close(); err != nil {
+		return nil, err
+	}
+	a := &agent{}
+	if a.api, err = api.NewClient(api.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", port)}); err != nil {
+		return nil, err
+	}
+	if a.dir, err = os.MkdirTemp("", "berth-bench-"); err != nil {
+		return nil, err
+	}
+	a.cmd = exec.Command(binary, "agent", "-dev", "-http-port", strconv.Itoa(port), "-data-dir", filepath.Join(a.dir, "d"))
+	a.cmd.Stdout, a.cmd.Stderr = &a.log, &a.log
+	return a, a.cmd.Start()
+}
+
+// stop ends the agent and its tasks and removes the directory.
+func (a *agent) stop() error {
+	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	if err := a.cmd.Wait(); err != nil {
+		return fmt.Errorf("the agent ended badly: %w\n%s", err, a.log.String())
+	}
+	return os.RemoveAll(a.dir)
+}
+
+// until tries until fn succeeds.
+func until(ctx context.Context, what string, fn func() error) error {
+	deadline := time.Now().Add(60 * time.Second)
+	for {
+		err := fn()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s: not after a minute: %w", what, err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// nodeReady succeeds when the agent's node takes work.
+func (a *agent) nodeReady(ctx context.Context) error {
+	nodes, _, err := a.api.Nodes().List(ctx, nil)
+	switch {
+	case err != nil:
+		return err
+	case len(nodes) != 1 || nodes[0].Status != "ready":
+		return errors.New("the node is not ready")
+	}
+	return nil
+}
+
+// memory reads a member of a process's smaps_rollup or status, in kB.
+func memory(pid int, file, member string) (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, member+":"); ok {
+			return strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("/proc/%d/%s has no %s", pid, file, member)
+}
+
+// shims are the processes of this agent that hold tasks.
+func (a *agent) shims() ([]int, error) {
+	procs, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for _, p := range procs {
+		text, err := os.ReadFile(p)
+		if err != nil || !bytes.HasPrefix(text, []byte("berth-shim\x00")) || !bytes.Contains(text, []byte(a.dir)) {
+			continue // others', or gone meanwhile
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(p)))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, pid)
+	}
+	return out, nil
+}
+
+// counters reads what the Raft log wrote so far.
+func (a *agent) counters(ctx context.Context) (entries, fsyncs float64, err error) {
+	self, err := a.api.Cluster().Self(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	stats := self.Stats["raft_log"]
+	if entries, err = strconv.ParseFloat(stats["entries"], 64); err != nil {
+		return 0, 0, err
+	}
+	fsyncs, err = strconv.ParseFloat(stats["fsyncs"], 64)
+	return entries, fsyncs, err
+}
+
+// describe names the machine.
+func describe() string {
+	model, mem, kernel, load := "unknown processor", "unknown memory", "unknown kernel", "unknown"
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
+		fields := strings.Fields(string(text))
+		if kb, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
+			mem = fmt.Sprintf("%.0f GiB", float64(kb)/(1<<20))
+		}
+	}
+	if text, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		kernel = strings.TrimSpace(string(text))
+	}
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		load = strings.Fields(string(text))[0]
+	}
+	return fmt.Sprintf("%s, %d cores, %s, Linux %s, %s; load %s when it began", model, runtime.NumCPU(), mem, kernel, runtime.Version(), load)
+}

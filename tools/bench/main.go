@@ -1,0 +1,52 @@
+// Command bench measures the real program on this machine and writes docs/performance.md: every figure beside its bar.
+// It needs root and bin/berth; `make bench` builds that first. Nothing imports it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+func main() {
+	runs := flag.Int("runs", 60, "measurements of each start and release; at least 50 for figures that are kept")
+	tasks := flag.Int("tasks", 200, "tasks that are started at once")
+	binary := flag.String("binary", "bin/berth", "the program")
+	out := flag.String("out", "docs/performance.md", "the page to write")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *binary, *out, *runs, *tasks); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, binary, out string, runs, tasks int) (err error) {
+	if os.Geteuid() != 0 {
+		return errors.New("tasks run in namespaces and cgroups: run it as root")
+	}
+	if binary, err = filepath.Abs(binary); err != nil {
+		return err
+	}
+	info, err := os.Stat(binary)
+	if err != nil {
+		return fmt.Errorf("there is no program to measure (make build): %w", err)
+	}
+	r := &report{begun: time.Now(), machine: describe(), runs: runs}
+	r.add(figure{name: "Size of the program, stripped", unit: "MiB", samples: []float64{mebi(info.Size())}, bar: bar{text: "≤ 45 MB", median: 45e6 / (1 << 20)}})
+	for _, measure := range []func(context.Context, *report, string) error{floors, coldStarts, starts(runs), atOnce(tasks)} {
+		if err := measure(ctx, r, binary); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(out, []byte(r.page()), 0o644)
+}
+
+func mebi(bytes int64) float64 { return float64(bytes) / (1 << 20) }

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// bar is what a figure must keep. A zero limit is not judged by a number.
+type bar struct {
+	text         string
+	median, high float64 // the high one is the 99th percentile
+}
+
+// figure is one thing that was measured.
+type figure struct {
+	name, unit string
+	samples    []float64
+	bar        bar
+}
+
+// report collects figures.
+type report struct {
+	begun   time.Time
+	machine string
+	runs    int
+	figures []figure
+}
+
+// add notes a figure and shows it at once: a bench takes minutes.
+func (r *report) add(f figure) {
+	slices.Sort(f.samples)
+	r.figures = append(r.figures, f)
+	fmt.Println(f.row())
+}
+
+// at is a quantile of the sorted samples: the value that q of them do not exceed.
+func (f figure) at(q float64) float64 {
+	if len(f.samples) == 0 {
+		return math.NaN()
+	}
+	i := int(math.Ceil(q*float64(len(f.samples)))) - 1
+	return f.samples[max(0, min(i, len(f.samples)-1))]
+}
+
+func (f figure) write(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "–"
+	case v == math.Trunc(v) || v >= 1000:
+		return strings.TrimSpace(fmt.Sprintf("%.0f %s", v, f.unit))
+	case v >= 10:
+		return fmt.Sprintf("%.1f %s", v, f.unit)
+	}
+	return fmt.Sprintf("%.2f %s", v, f.unit)
+}
+
+// verdict says whether the bar is kept.
+func (f figure) verdict() string {
+	switch {
+	case f.bar.text == "":
+		return ""
+	case f.bar.median > 0 && f.at(0.5) > f.bar.median, f.bar.high > 0 && f.at(0.99) > f.bar.high:
+		return "**missed**"
+	}
+	return "kept"
+}
+
+func (f figure) row() string {
+	high := "–"
+	if len(f.samples) >= 50 {
+		high = f.write(f.at(0.99))
+	}
+	return fmt.Sprintf("| %s | %d | %s | %s – %s – %s | %s | %s | %s |", f.name, len(f.samples), f.write(f.at(0.5)), f.write(f.at(0)), f.write(f.at(0.5)), f.write(f.at(1)), high, f.bar.text, f.verdict())
+}
+
+// page is the whole text.
+func (r *report) page() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `# Performance
+
+Measured by `+"`make bench`"+` on %s.
+
+Machine: %s.
+
+| what | n | p50 | min – median – max | p99 | bar (p50 / p99) | |
+|---|---|---|---|---|---|---|
+`, r.begun.UTC().Format("2006-01-02 15:04 MST"), r.machine)
+	for _, f := range r.figures {
+		b.WriteString(f.row() + "\n")
+	}
+	fmt.Fprintf(&b, `
+How to read it. The real program runs as a development agent in a directory of its own; everything is asked over HTTP.
+"Registered" begins when the client sends the request; "started" is the moment that the task's state names; "running" is
+the first answer that says so to a blocking query. Jobs run one after another, %d of each kind after three that warm the
+caches. "Processes dead" is the end that the task's state names, "claim free" the first answer without a writer. With a
+volume the time of the plugin is part of the figure (the bundled plugin makes a loop device, mounts and unmounts it), but
+the bar is judged as if it took none. Raft entries and fsyncs are counted by the log
+itself; those of a start reach from the registration to %s after "running", those of a release from the stop to %s after
+the end. Memory is the proportional set size of /proc/*/smaps_rollup, the resident one of /proc/*/status.
+`, r.runs, settled, settled)
+	return b.String()
+}
