@@ -1,4 +1,12 @@
-// Package api owns the public HTTP types of Berth: the JSON that command line, client library and server exchange.
+// Package api owns the public HTTP types of Berth, the JSON that command line, client library and server exchange, and
+// the client itself:
+//
+//	config, err := api.ConfigFromEnv(nil)
+//	client, err := api.NewClient(config)
+//	jobs, meta, err := client.Jobs().List(ctx, nil)
+//
+// A read with QueryOptions.WaitIndex set to the QueryMeta.Index of the read before waits until there is something new.
+// Replies that are no success are a *StatusError; an agent that cannot be asked is an *UnreachableError.
 //
 // Member names, nullability and number types are those of Nomad's HTTP API, so that existing clients work unchanged:
 // Go field names are JSON names, durations are integer nanoseconds, pointers stand where the wire may carry null.

@@ -91,10 +91,14 @@ func (f *Follower) tell(a *api.AllocationListStub, s *story) {
 			if text == "" {
 				text = e.Message
 			}
-			if e.Time <= s.since || e.Type == api.TaskReceived || text == "" || s.told[text] {
+			key := text // a wait is told once, however often and for how many tasks it is reported
+			if e.Type == api.TaskStarted || slices.Contains(ends, e.Type) {
+				key = fmt.Sprint(name, e.Time, text)
+			}
+			if e.Time <= s.since || e.Type == api.TaskReceived || text == "" || s.told[key] {
 				continue
 			}
-			s.told[text] = true
+			s.told[key] = true
 			f.line("Allocation %q, task %q: %s", f.id(a.ID), name, text)
 		}
 	}
