@@ -2,6 +2,7 @@ package csi
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	pb "github.com/container-storage-interface/spec/lib/go/csi"
@@ -181,10 +182,34 @@ func compare(asked ValidateVolumeRequest, got *pb.ValidateVolumeCapabilitiesResp
 	}
 	for _, want := range asked.Capabilities {
 		if !confirmedUse(want, got.GetVolumeCapabilities()) {
-			out = append(out, "volume_capabilities ("+string(want.AccessMode)+", "+string(want.AttachmentMode)+")")
+			out = append(out, "volume_capabilities: "+useName(capabilityPB(want, false))+" is not confirmed")
+		}
+	}
+	for _, c := range got.GetVolumeCapabilities() {
+		if !slices.ContainsFunc(asked.Capabilities, func(want VolumeCapability) bool { return confirmedUse(want, []*pb.VolumeCapability{c}) }) {
+			out = append(out, "volume_capabilities: "+useName(c)+" is confirmed, which was not asked")
 		}
 	}
 	return out
+}
+
+// useName names a capability in our own words where there are any, else in the specification's.
+func useName(c *pb.VolumeCapability) string {
+	mode := c.GetAccessMode().GetMode().String()
+	for ours, theirs := range accessModes {
+		if theirs == c.GetAccessMode().GetMode() && ours != "" {
+			mode = string(ours)
+		}
+	}
+	switch m := c.GetMount(); {
+	case c.GetBlock() != nil:
+		return mode + " " + string(BlockDevice)
+	case m == nil:
+		return mode + " without an access type"
+	case m.GetFsType() != "":
+		return mode + " " + string(FileSystem) + " (" + cut(clean(m.GetFsType()), maxString) + ")"
+	}
+	return mode + " " + string(FileSystem)
 }
 
 func confirmedUse(want VolumeCapability, list []*pb.VolumeCapability) bool {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -241,13 +242,30 @@ func TestC16_ConfirmationsAreComparedByContents(t *testing.T) {
 		"nil":              {nil, 0},
 		"other context":    {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeContext: map[string]string{"a": "c"}}, 1},
 		"other parameters": {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{Parameters: map[string]string{"x": "y"}}, 1},
-		"other mode":       {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeCapabilities: capabilitiesPB([]VolumeCapability{{AccessMode: MultiNodeReaderOnly, AttachmentMode: FileSystem}})}, 1},
-		"block for mount":  {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeCapabilities: capabilitiesPB([]VolumeCapability{{AccessMode: SingleNodeWriter, AttachmentMode: BlockDevice}})}, 1},
-		"other fs":         {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeCapabilities: capabilitiesPB([]VolumeCapability{{AccessMode: SingleNodeWriter, AttachmentMode: FileSystem, FSType: "xfs"}})}, 1},
+		"more than asked":  {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeCapabilities: capabilitiesPB(append(asked.Capabilities, VolumeCapability{AccessMode: MultiNodeMultiWriter, AttachmentMode: BlockDevice}))}, 1},
+		"other mode":       {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeCapabilities: capabilitiesPB([]VolumeCapability{{AccessMode: MultiNodeReaderOnly, AttachmentMode: FileSystem}})}, 2},
+		"block for mount":  {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeCapabilities: capabilitiesPB([]VolumeCapability{{AccessMode: SingleNodeWriter, AttachmentMode: BlockDevice}})}, 2},
+		"other fs":         {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeCapabilities: capabilitiesPB([]VolumeCapability{{AccessMode: SingleNodeWriter, AttachmentMode: FileSystem, FSType: "xfs"}})}, 2},
 	} {
 		if got := compare(asked, c.got); len(got) != c.want {
 			t.Errorf("%s: mismatches %v", name, got)
 		}
+	}
+}
+
+// A person must be able to see from the refusal what to change.
+func TestC16_ADifferenceIsNamedInOurWords(t *testing.T) {
+	asked := ValidateVolumeRequest{Capabilities: []VolumeCapability{{AccessMode: SingleNodeWriter, AttachmentMode: FileSystem, FSType: "ext4"}}}
+	got := compare(asked, &pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeCapabilities: []*pb.VolumeCapability{
+		{AccessMode: &pb.VolumeCapability_AccessMode{Mode: 99}},
+		capabilityPB(VolumeCapability{AccessMode: SingleNodeWriter, AttachmentMode: FileSystem, FSType: "xfs"}, false),
+		capabilityPB(VolumeCapability{AccessMode: MultiNodeReaderOnly, AttachmentMode: BlockDevice}, false)}})
+	want := []string{"volume_capabilities: single-node-writer file-system (ext4) is not confirmed",
+		"volume_capabilities: 99 without an access type is confirmed, which was not asked",
+		"volume_capabilities: single-node-writer file-system (xfs) is confirmed, which was not asked",
+		"volume_capabilities: multi-node-reader-only block-device is confirmed, which was not asked"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -35,6 +35,7 @@ const (
 	DefectUTF8     = fake.DefectUTF8
 	DefectLongID   = fake.DefectLongID
 	DefectNegative = fake.DefectNegative
+	DefectMore     = fake.DefectMore
 )
 
 // Defect is a way of answering OK outside of the specification.

@@ -297,7 +297,7 @@ func (p *Plugin) ControllerUnpublishVolume(_ context.Context, r *pb.ControllerUn
 	return &pb.ControllerUnpublishVolumeResponse{}, err
 }
 
-// ValidateVolumeCapabilities confirms everything.
+// ValidateVolumeCapabilities confirms everything, or what the script says.
 func (p *Plugin) ValidateVolumeCapabilities(_ context.Context, r *pb.ValidateVolumeCapabilitiesRequest) (*pb.ValidateVolumeCapabilitiesResponse, error) {
 	if err := firstErr(need(r.GetVolumeId() != "", "volume id"), checkCapabilities(r.GetVolumeCapabilities())); err != nil {
 		return nil, err
@@ -311,9 +311,21 @@ func (p *Plugin) ValidateVolumeCapabilities(_ context.Context, r *pb.ValidateVol
 	if err != nil {
 		return nil, err
 	}
-	return &pb.ValidateVolumeCapabilitiesResponse{Confirmed: &pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeContext: r.GetVolumeContext(),
-		VolumeCapabilities: r.GetVolumeCapabilities(), Parameters: r.GetParameters(), MutableParameters: r.GetMutableParameters()}}, nil
+	out := &pb.ValidateVolumeCapabilitiesResponse{Confirmed: &pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeContext: r.GetVolumeContext(),
+		VolumeCapabilities: r.GetVolumeCapabilities(), Parameters: r.GetParameters(), MutableParameters: r.GetMutableParameters()}}
+	switch p.cfg.Defects["ValidateVolumeCapabilities"] {
+	case DefectEmpty: // within the specification, but no word of consent
+		out.Confirmed, out.Message = nil, "the fake does not look at capabilities"
+	case DefectMore:
+		out.Confirmed.VolumeCapabilities = append(slices.Clone(out.Confirmed.VolumeCapabilities), &pb.VolumeCapability{
+			AccessMode: &pb.VolumeCapability_AccessMode{Mode: pb.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER},
+			AccessType: &pb.VolumeCapability_Block{Block: &pb.VolumeCapability_BlockVolume{}}})
+	}
+	return out, nil
 }
+
+// DefectMore confirms a use that was not asked.
+const DefectMore Defect = "more"
 
 // page cuts a sorted list of ids at a token, which is the id to begin with.
 func page(all []string, maxEntries int32, token string) (ids []string, next string, err error) {

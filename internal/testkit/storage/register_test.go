@@ -1,0 +1,52 @@
+package storage
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/model/volume"
+	"berth/internal/port/csi/csitest"
+	"berth/internal/wire"
+)
+
+// adopt has a volume at the provider that the cluster does not know, and registers it.
+func adopt(t *testing.T, c *cluster, p *csitest.Plugin) (*wire.VolumeWriteReply, error) {
+	t.Helper()
+	v := c.mustCreate("made", p, volume.SingleNodeWriter)
+	if _, err := wire.VolumeDeregister.Call(t.Context(), c.conn, &wire.VolumeDeleteRequest{Volume: v.ID}); err != nil {
+		t.Fatal(err)
+	}
+	return wire.VolumeRegister.Call(t.Context(), c.conn, &wire.VolumeWriteRequest{Volume: volID("db"), Spec: specOf(p, volume.SingleNodeWriter),
+		ExternalID: v.Status.ExternalID, Context: v.Status.Context, Wait: 5 * time.Second})
+}
+
+// TestARegisteredVolumeThatIsSomethingElseIsRefused: what the plugin confirms beyond the question is named.
+func TestARegisteredVolumeThatIsSomethingElseIsRefused(t *testing.T) {
+	c, _, p := one(t, csitest.Fake{Defects: map[string]csitest.Defect{"ValidateVolumeCapabilities": csitest.DefectMore}})
+	_, err := adopt(t, c, p)
+	if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), "multi-node-multi-writer block-device is confirmed, which was not asked") ||
+		!strings.Contains(err.Error(), `volume "`) {
+		t.Errorf("got %v", err)
+	}
+	if v := c.s.Store().Snapshot().Volume(nil, volID("db")); v != nil {
+		t.Errorf("left: %+v", v)
+	}
+	c.atRest(p)
+}
+
+// TestAPluginThatDoesNotConfirmIsOnlyAWarning: the plugin's words reach who asked, and stay with the volume.
+func TestAPluginThatDoesNotConfirmIsOnlyAWarning(t *testing.T) {
+	c, _, p := one(t, csitest.Fake{Defects: map[string]csitest.Defect{"ValidateVolumeCapabilities": csitest.DefectEmpty}})
+	r, err := adopt(t, c, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"the fake does not look at capabilities"}
+	if r.Outcome != "registered" || !slices.Equal(r.Warnings, want) || !slices.Equal(r.Volume.Status.Warnings, want) {
+		t.Errorf("outcome %q, warnings %q, kept %q", r.Outcome, r.Warnings, r.Volume.Status.Warnings)
+	}
+	c.atRest(p)
+}
