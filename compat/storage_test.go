@@ -105,7 +105,7 @@ func inUse(a *agent, alloc *api.Allocation) {
 	if len(list) != 1 || list[0].CurrentWriters != 1 || len(here) != 1 {
 		a.t.Errorf("listed %+v, on the node %+v", list, here)
 	}
-	a.refused(a.CSIVolumes().Delete("db", nil), "in use")
+	a.refused(a.CSIVolumes().DeleteOpts(&api.CSIVolumeDeleteRequest{ExternalVolumeID: "db"}, nil), "in use")
 	a.refused(a.CSIVolumes().Deregister("db", false, nil), "volume in use: db")
 }
 
@@ -137,7 +137,7 @@ func snapshots(a *agent) {
 		a.t.Errorf("the plugin has %+v and %+v", external, more)
 	}
 	a.ok(a.CSIVolumes().DeleteSnapshot(&api.CSISnapshot{ID: snap.ID, PluginID: plugin}, nil))
-	a.ok(a.CSIVolumes().Delete("clone", nil))
+	a.ok(a.CSIVolumes().DeleteOpts(&api.CSIVolumeDeleteRequest{ExternalVolumeID: "clone"}, nil))
 }
 
 // adopted forgets a volume and registers what the plugin still has.
@@ -153,7 +153,7 @@ func adopted(a *agent, external string) {
 		a.t.Errorf("the adopted volume holds %q", got)
 	}
 	stop(a, "fourth", "kept")
-	a.ok(a.CSIVolumes().Delete("kept", nil))
+	a.ok(a.CSIVolumes().DeleteOpts(&api.CSIVolumeDeleteRequest{ExternalVolumeID: "kept"}, nil))
 }
 
 func plugins(a *agent) {
