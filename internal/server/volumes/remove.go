@@ -22,8 +22,11 @@ func inUse(s *state.Snap, op string, id volume.ID) error {
 	}
 	for c := range s.ClaimsByVolume(nil, id) {
 		hint := "stop the job first: berth job stop " + string(c.Job)
-		if c.State == volume.Releasing {
-			hint = "it is free by itself when the node has let go; follow it with: berth volume status " + string(id.ID)
+		if !holds(s, c) {
+			hint = "its end is under way; wait for it with: berth volume " + op + " -wait 30s " + string(id.ID)
+			if op != "delete" {
+				hint = "its end is under way; follow it with: berth volume status " + string(id.ID)
+			}
 		}
 		return busy(volume.DescribeClaim(c), hint)
 	}
@@ -111,17 +114,24 @@ func (k *Keeper) awaitFree(ctx context.Context, id volume.ID, wait time.Duration
 	}
 }
 
-// heldBySomebody reports a claim that will not end by itself: nobody asked its alloc to stop, and its job goes on. A job
-// that was told to stop a moment ago is on its way, even before the scheduler has looked at it.
+// heldBySomebody reports whether a claim of the volume will not end by itself.
 func heldBySomebody(s *state.Snap, id volume.ID) bool {
 	for c := range s.ClaimsByVolume(nil, id) {
-		a := s.Alloc(nil, c.Alloc)
-		if c.State == volume.Releasing || a != nil && (a.Terminal() || s.Job(nil, a.Namespace, a.Job).Stopped()) {
-			continue
+		if holds(s, c) {
+			return true
 		}
-		return true
 	}
 	return false
+}
+
+// holds reports a claim that will not end by itself: nobody asked its alloc to stop, and its job goes on. A job that was
+// told to stop a moment ago is on its way, even before the scheduler has looked at it.
+func holds(s *state.Snap, c *volume.Claim) bool {
+	if c.State == volume.Releasing {
+		return false
+	}
+	a := s.Alloc(nil, c.Alloc)
+	return a == nil || !a.Terminal() && !s.Job(nil, a.Namespace, a.Job).Stopped()
 }
 
 // awaitGone follows a deletion to its end.
