@@ -40,7 +40,7 @@ func (s sealed) Secrets(name string) (wire.Secrets, error) {
 func storage(core Core) (Piece, error) {
 	secrets := sealed{Keyring: core.Keyring, store: core.Store}
 	d := dispatch.New()
-	ck := claims.New(claims.Config{Store: core.Store, Proposer: core.Proposer, Dispatch: d, Secrets: secrets, Log: core.Log,
+	ck := claims.New(claims.Config{Store: core.Store, Proposer: core.Proposer, Dispatch: d, Secrets: secrets, NodeConn: core.Nodes.NodeConn, Log: core.Log,
 		Authenticate: func(id wire.NodeIdentity) error {
 			_, err := endpoint.Authenticate(core.Store.Snapshot(), id)
 			return err

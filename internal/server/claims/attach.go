@@ -209,7 +209,15 @@ func (k *Keeper) call(ctx context.Context, j *turn) error {
 		// Unavailable: the work never left this server. Else the node may be making the call: it stays the executor.
 		return k.failed(ctx, a, err, "", fault.Has(err, fault.Unavailable))
 	}
-	if _, err := dispatch.Failure(report); err != nil {
+	_, err = dispatch.Failure(report)
+	if j.detach && Doubt(report) {
+		if wrong := k.verifier().Detached(ctx, a, j.executor, homeOf(k.cfg.Store.Snapshot(), a.Volume)); wrong != nil {
+			err = Unproven(err, wrong)
+		} else {
+			err = nil
+		}
+	}
+	if err != nil {
 		return k.failed(ctx, a, err, report.Err.Retry, true)
 	}
 	if j.detach {
@@ -220,6 +228,8 @@ func (k *Keeper) call(ctx context.Context, j *turn) error {
 	_, err = k.store(ctx, a)
 	return err
 }
+
+func (k *Keeper) verifier() Verifier { return Verifier{Store: k.cfg.Store, NodeConn: k.cfg.NodeConn} }
 
 // store commits a copy and returns the stored state as another copy.
 func (k *Keeper) store(ctx context.Context, a *volume.Attachment) (*volume.Attachment, error) {

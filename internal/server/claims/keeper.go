@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 
+	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/reconcile"
 	"berth/internal/model/volume"
@@ -28,6 +29,8 @@ type Config struct {
 	Proposer fsm.Proposer
 	Dispatch *dispatch.Dispatcher
 	Secrets  Secrets
+	// NodeConn returns the connection on which a node answers reads, or fault.Unavailable.
+	NodeConn func(ids.Node) (wire.Conn, error)
 	// Authenticate checks that a node is who it says.
 	Authenticate func(wire.NodeIdentity) error
 	Log          *slog.Logger

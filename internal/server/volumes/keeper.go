@@ -262,7 +262,15 @@ func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep,
 		unsent := fault.Has(err, fault.Unavailable)
 		return k.failed(ctx, &v, failure{cause: err, before: before, certain: unsent, reported: unsent})
 	}
-	if uncertain, err := dispatch.Failure(report); err != nil {
+	uncertain, err := dispatch.Failure(report)
+	if step == volume.StepDelete && claims.Doubt(report) {
+		wrong := k.verifier().Deleted(ctx, v.Spec.Plugin, v.Status.ExternalID, executor, v.Status.HomeNode)
+		if wrong == nil {
+			return k.done(ctx, &v, step, report)
+		}
+		err = claims.Unproven(err, wrong)
+	}
+	if err != nil {
 		r := report.Err.Retry
 		// What a new volume is to be made from does not come into being by itself.
 		noSource := step == volume.StepCreate && fault.Has(err, fault.NotFound)
@@ -270,6 +278,10 @@ func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep,
 		return k.failed(ctx, &v, failure{cause: err, before: before, certain: !uncertain, final: final, reported: true})
 	}
 	return k.done(ctx, &v, step, report)
+}
+
+func (k *Keeper) verifier() claims.Verifier {
+	return claims.Verifier{Store: k.cfg.Store, NodeConn: k.cfg.NodeConn}
 }
 
 func (k *Keeper) put(ctx context.Context, v *volume.Volume) error {

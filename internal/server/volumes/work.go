@@ -96,7 +96,15 @@ func (k *Keeper) workSnapshot(ctx context.Context, id string) (reconcile.Result,
 	if err != nil {
 		return reconcile.Done(), k.snapshotFailed(ctx, &sn, err, false)
 	}
-	if uncertain, err := dispatch.Failure(report); err != nil {
+	uncertain, err := dispatch.Failure(report)
+	if w.Kind == wire.WorkDeleteSnapshot && claims.Doubt(report) {
+		wrong := k.verifier().SnapshotDeleted(ctx, &sn, executor, secrets)
+		if wrong == nil {
+			return k.snapshotDone(ctx, &sn, report)
+		}
+		err = claims.Unproven(err, wrong)
+	}
+	if err != nil {
 		return reconcile.Done(), k.snapshotFailed(ctx, &sn, err, !uncertain && (report.Err.Retry == "never" || report.Err.Retry == "other-place" || report.Err.Retry == "offline"))
 	}
 	return k.snapshotDone(ctx, &sn, report)

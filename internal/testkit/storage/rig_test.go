@@ -349,6 +349,13 @@ func (m *member) path(a *alloc.Alloc) string {
 // atRest waits until nothing of any volume is claimed, attached, staged or published, and tells the oracle.
 func (c *cluster) atRest(p *csitest.Plugin) {
 	c.t.Helper()
+	c.letGo()
+	p.Tell(func(f *oracle.Facts) { f.Final = &oracle.Final{} })
+}
+
+// letGo waits until nothing of any volume is claimed or attached.
+func (c *cluster) letGo() {
+	c.t.Helper()
 	var left []string
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		left = left[:0]
@@ -372,7 +379,6 @@ func (c *cluster) atRest(p *csitest.Plugin) {
 			c.t.Fatalf("not let go:\n%s", strings.Join(left, "\n"))
 		}
 	}
-	p.Tell(func(f *oracle.Facts) { f.Final = &oracle.Final{} })
 }
 
 func count(p *csitest.Plugin, call string) (n int) {
