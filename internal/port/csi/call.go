@@ -27,6 +27,7 @@ type call struct {
 	subject string
 	log     []slog.Attr
 	secrets redact.Map
+	hidden  redact.Map // values of mount flags
 	inst    Instance
 	refused *Error
 }
@@ -154,7 +155,7 @@ func (k *call) checkAlive(ctx context.Context) {
 // failure turns the end of a call into the error that callers act on.
 func (k *call) failure(s *status.Status, hadHeader bool) *Error {
 	r := ruleOf(k.rpc, s.Code())
-	msg := cut(clean(scrub(k.secrets, s.Message())), maxMessage)
+	msg := cut(clean(k.scrub(s.Message())), maxMessage)
 	if s.Code() == codes.ResourceExhausted && hadHeader && k.rpc.Mutating() {
 		// A plugin that says no sends no header. One came: gRPC refused the answer for its size, so the work is done.
 		r = rule{Unknown, RetryBackoff, "the answer is larger than the bound of " + strconv.Itoa(k.c.opts.MaxAnswer) + " bytes"}
@@ -169,7 +170,7 @@ func (k *call) failure(s *status.Status, hadHeader bool) *Error {
 
 // defect is the error of an answer that came with OK but cannot be used: what was asked may have been done.
 func (k *call) defect(text string) *Error {
-	text = cut(clean(scrub(k.secrets, text)), maxMessage)
+	text = cut(clean(k.scrub(text)), maxMessage)
 	k.c.opts.Log.Warn("csi plugin answers outside the specification", slog.Any("call", slog.GroupValue(k.attrs()...)), slog.String(logkey.Error, text))
 	f := Unknown
 	if !k.rpc.Mutating() {

@@ -87,7 +87,7 @@ func (c *Client) ValidateVolume(ctx context.Context, r ValidateVolumeRequest) (V
 	if err := k.send(ctx, req, resp); err != nil {
 		return Validation{}, err
 	}
-	out := Validation{Message: cut(clean(scrub(r.Secrets, resp.GetMessage())), maxMessage), Mismatches: compare(r, resp.GetConfirmed())}
+	out := Validation{Message: cut(clean(k.scrub(resp.GetMessage())), maxMessage), Mismatches: compare(r, resp.GetConfirmed())}
 	// An answer without `confirmed` is a refusal only when the plugin gives a reason; some leave the field out for yes.
 	out.Confirmed = len(out.Mismatches) == 0 && (resp.GetConfirmed() != nil || out.Message == "")
 	return out, nil

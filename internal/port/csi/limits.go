@@ -112,6 +112,7 @@ func (k *call) capabilities(onNode bool, list ...VolumeCapability) *call {
 }
 
 func (k *call) useOf(c VolumeCapability, onNode bool) *call {
+	k.hide(c.MountFlags)
 	if _, ok := accessModes[c.AccessMode]; !ok {
 		return k.invalid(fmt.Sprintf("the access mode %q is unknown; use one of %s", cut(clean(string(c.AccessMode)), maxString), modeList()))
 	}

@@ -165,6 +165,26 @@ func TestI13_NoSecretLeavesThroughErrorsOrLogs(t *testing.T) {
 	}
 }
 
+// Given a plugin that repeats mount flags, then values that may be sensitive are masked and plain words are left.
+func TestMountFlagsDoNotShowInErrors(t *testing.T) {
+	k := armed().begin(NodeStageVolume, "volume", "db", nil)
+	k.capabilities(true, VolumeCapability{AccessMode: SingleNodeWriter, AttachmentMode: FileSystem, MountFlags: MountFlags{"ro", "uid=0,password=S3CR3T-1", "note=a\"S3CR3T-2"}})
+	for said, want := range map[string]string{
+		"mount -o ro,uid=0,password=S3CR3T-1 failed 10 times": "mount -o ro,***,*** failed 10 times",
+		"wrong password S3CR3T-1":                             "wrong password ***",
+		`options ["note=a\"S3CR3T-2"]`:                        `options ["***"]`,
+	} {
+		e := k.failure(status.New(codes.Internal, said), false)
+		if e.Message != want || strings.Contains(e.Error(), "S3CR3T") {
+			t.Errorf("%q became %q, want %q; error %v", said, e.Message, want, e)
+		}
+	}
+	answer := k.scrub("cannot use password=S3CR3T-1")
+	if answer != "cannot use ***" {
+		t.Errorf("a message beside an answer: %q", answer)
+	}
+}
+
 func TestOversizeIsNotTakenForAFullNode(t *testing.T) {
 	k := armed().begin(ControllerPublishVolume, "volume", "db", nil)
 	s := status.New(codes.ResourceExhausted, "whatever")
