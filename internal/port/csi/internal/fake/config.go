@@ -52,6 +52,8 @@ type Config struct {
 	NotReady   int                         // that many first probes of a life answer ready = false
 	Condition  string                      // when set: every volume is abnormal with this message, as plugins of 1.12 tell it
 	Defects    map[string]Defect           // by RPC name: what is wrong with its answers
+	NeedSecret string                      // name of a secret without which every call that can carry secrets is refused
+	Echo       []string                    // RPCs whose first call in a life fails with an error that repeats the secrets and mount flags
 }
 
 // Defect is a way of answering OK outside of the specification.
@@ -117,6 +119,7 @@ type Plugin struct {
 	mu     sync.Mutex
 	busy   map[string]bool // volumes with a call under way
 	probes int
+	echoed map[string]bool // RPCs that have failed with their secrets in the message
 }
 
 // Serve runs one life of the plugin on a unix socket until ctx ends; then every call under way is broken off, as a
@@ -133,7 +136,7 @@ func Serve(ctx context.Context, socket string, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	p := &Plugin{cfg: cfg, store: &store{path: filepath.Join(cfg.Dir, "state.json")}, busy: map[string]bool{}}
+	p := &Plugin{cfg: cfg, store: &store{path: filepath.Join(cfg.Dir, "state.json")}, busy: map[string]bool{}, echoed: map[string]bool{}}
 	s := grpc.NewServer(grpc.UnaryInterceptor(p.intercept), grpc.MaxSendMsgSize(64<<20))
 	pb.RegisterIdentityServer(s, p)
 	if !cfg.NoControl {
@@ -166,6 +169,9 @@ func (p *Plugin) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 			delete(p.busy, key)
 			p.mu.Unlock()
 		}()
+	}
+	if err := p.authorize(filepath.Base(info.FullMethod), req); err != nil {
+		return nil, err
 	}
 	resp, err := next(ctx, req)
 	if err == nil {
