@@ -77,6 +77,7 @@ func (a *Agent) buildClient() error {
 		Fingerprint:  fingerprint.Options{CPUMHz: int64(c.Client.CPUTotal), MemoryMB: int64(c.Client.MemoryTotal)},
 		Drivers:      a.drivers(launcher),
 		EndProcesses: launcher.End,
+		EndStrangers: launcher.Prune,
 		Dial:         func(ctx context.Context) (net.Conn, error) { return a.server.Calls().Dial(ctx) },
 		DialReverse:  func(ctx context.Context) (net.Conn, error) { return a.server.Reversed().Dial(ctx) },
 		Log:          a.log, // it adds its own component

@@ -64,6 +64,11 @@ func (a *allocs) restore() {
 	a.restored = true
 }
 
+// recorded lists the allocs that have a record, readable or not.
+func (a *allocs) recorded() []ids.Alloc {
+	return slices.AppendSeq(slices.Collect(maps.Keys(a.loaded.Allocs)), maps.Keys(a.loaded.Damaged))
+}
+
 // run runs what was restored and whatever the servers give.
 func (a *allocs) run(ctx context.Context) error {
 	g, gctx := lifecycle.NewGroup(ctx)

@@ -49,6 +49,9 @@ type Config struct {
 	Drivers     []driver.Driver
 	// EndProcesses ends whatever process of an alloc is left (shim.Launcher.End), before its storage is let go.
 	EndProcesses func(context.Context, ids.Alloc) error
+	// EndStrangers ends processes that an earlier life of the agent started and that no record knows
+	// (shim.Launcher.Prune); keep are the allocs on record. nil: nobody is looked for.
+	EndStrangers func(ctx context.Context, keep []ids.Alloc) error
 	// DriverPeriod and DriverDeadline: see drivermanager.Config.
 	DriverPeriod, DriverDeadline time.Duration
 
@@ -164,6 +167,7 @@ func (c *Client) Run(ctx context.Context) error {
 	defer c.close()
 	c.streams, _ = lifecycle.NewGroup(ctx)
 	c.allocs.restore()
+	c.endStrangers(ctx)
 	err := lifecycle.RunAll(ctx, map[string]func(context.Context) error{
 		"drivers": c.drivers.Run,
 		"host":    c.host.run,
@@ -176,6 +180,22 @@ func (c *Client) Run(ctx context.Context) error {
 		err = serr
 	}
 	return err
+}
+
+// sweepTimeout bounds the search for processes that nobody knows.
+const sweepTimeout = 10 * time.Second
+
+// endStrangers cleans up what a crash left between the start of a process and its record. A failure is said and passed
+// over: the next start looks again.
+func (c *Client) endStrangers(ctx context.Context) {
+	if c.cfg.EndStrangers == nil {
+		return
+	}
+	sctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
+	if err := c.cfg.EndStrangers(sctx, c.allocs.recorded()); err != nil {
+		c.log.Error("processes that nobody knows could not be ended", logkey.Error, err)
+	}
 }
 
 func (c *Client) close() {

@@ -267,7 +267,9 @@ type rig struct {
 	dial    client.Dialer
 	reverse client.Dialer
 	parts   client.Parts
-	tune    func(*client.Config)
+	// launcher starts real processes; nil without realRig.
+	launcher driver.Launcher
+	tune     func(*client.Config)
 }
 
 func newRig(t *testing.T) *rig {

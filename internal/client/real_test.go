@@ -82,7 +82,8 @@ func realRig(t *testing.T) *rig {
 		}
 	})
 	r.drivers = append(r.drivers, rawexec.New(rawexec.Config{Enabled: true}, l), drvexec.New(drvexec.Config{}, l))
-	r.tune = func(c *client.Config) { c.EndProcesses = l.End }
+	r.launcher = l
+	r.tune = func(c *client.Config) { c.EndProcesses, c.EndStrangers = l.End, l.Prune }
 	return r
 }
 
@@ -263,6 +264,29 @@ func TestAProcessWhoseStartWasNeverRecordedIsGoneBeforeTheAllocIsComplete(t *tes
 	if running(id) {
 		t.Error("its process lives although complete was said")
 	}
+}
+
+func TestTheNextStartEndsWhatNoRecordKnowsAndNothingElse(t *testing.T) {
+	r := realRig(t)
+	first := r.start()
+	mine := r.servers.place(service(shell("sh", "raw_exec", `exec sleep 987654`)))
+	eventually(t, "the task runs", func() bool { return r.servers.status(mine) == alloc.ClientRunning })
+	first.stop()
+	stranger := ids.New()
+	_, err := r.launcher.Launch(t.Context(), &driver.LaunchSpec{AllocID: stranger, Name: "lost.1", Task: "lost",
+		Argv: []string{"/bin/sleep", "987654"}, Env: []string{"NOMAD_ALLOC_ID=" + stranger}, Dir: "/", Logs: driver.LogConfig{Disabled: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	r.start()
+
+	eventually(t, "the stranger is ended", func() bool { return !running(ids.Alloc(stranger)) })
+	if !running(mine) {
+		t.Error("a task that is on record was ended too")
+	}
+	r.servers.stop(mine)
+	eventually(t, "it stops", func() bool { return r.servers.status(mine) == alloc.ClientComplete })
 }
 
 // failingDriver starts tasks and does not come back with it: what an agent that dies in a start sees.
