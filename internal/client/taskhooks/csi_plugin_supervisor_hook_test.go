@@ -65,7 +65,9 @@ func supervise(t *testing.T) *supervision {
 		t.Fatal(err)
 	}
 	return &supervision{t: t, control: &rememberingControl{}, CSIPluginSupervisor: &taskhooks.CSIPluginSupervisor{DataDir: dir, Registry: registry,
-		Base: func(dataDir string, id ids.Plugin) string { return filepath.Join(dataDir, "csi", ids.Segment(string(id))) }}}
+		Base: func(dataDir string, id ids.Plugin) string {
+			return filepath.Join(dataDir, "csi", ids.Segment(string(id)))
+		}}}
 }
 
 func mountsBeneath(t *testing.T, dir string) []hostfs.Mount {
