@@ -108,10 +108,14 @@ func (s *Server) jobRegister(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if body.PreserveResources {
+		return nil, badRequest("PreserveResources is not built yet: leave it out and write the wanted resources in the job")
+	}
 	m, warnings, err := s.readJob(r, j, unknown, r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
+	warnings = append(warnings, overrides(body.PolicyOverride)...)
 	req := &wire.JobRegisterRequest{Job: m, EnforceIndex: body.EnforceIndex, ModifyIndex: body.JobModifyIndex,
 		Priority: body.EvalPriority, PreserveCounts: body.PreserveCounts, Warnings: warnings}
 	if sub := body.Submission; sub != nil {
@@ -137,7 +141,7 @@ func (s *Server) jobPlan(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := wire.JobPlan.Call(r.Context(), s.cfg.Servers, &wire.JobPlanRequest{Job: m, Warnings: warnings})
+	out, err := wire.JobPlan.Call(r.Context(), s.cfg.Servers, &wire.JobPlanRequest{Job: m, Warnings: append(warnings, overrides(body.PolicyOverride)...)})
 	if err != nil {
 		return nil, err
 	}
@@ -323,6 +327,9 @@ func (s *Server) jobEvaluate(r *request) (any, error) {
 		if err := r.read(&body); err != nil {
 			return nil, err
 		}
+	}
+	if body.JobID != "" && body.JobID != r.PathValue("id") {
+		return nil, badRequest("JobID \"" + body.JobID + "\" does not match the path's \"" + r.PathValue("id") + "\"")
 	}
 	out, err := wire.JobEvaluate.Call(r.Context(), s.cfg.Servers, &wire.JobEvaluateRequest{Namespace: r.ns, Job: ids.Job(r.PathValue("id")), ForceReschedule: body.EvalOptions.ForceReschedule})
 	if err != nil {

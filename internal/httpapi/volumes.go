@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -28,18 +30,23 @@ func (r *request) waitFor() (time.Duration, error) {
 	return d, nil
 }
 
-// headerSecrets are those of deletes and snapshots: "k=v,k2=v2" in a header, so that they stand in no URL.
-func (r *request) headerSecrets() wire.Secrets {
+// headerSecrets are those of deletes and snapshots: "k=v,k2=v2" in a header, so that they stand in no URL. What does not
+// have that form is refused, without showing it.
+func (r *request) headerSecrets() (wire.Secrets, error) {
 	out := wire.Secrets{}
-	for _, pair := range strings.Split(r.Header.Get("X-Nomad-CSI-Secrets"), ",") {
-		if k, v, ok := strings.Cut(pair, "="); ok {
-			if out.Values == nil {
-				out.Values = map[string]string{}
-			}
-			out.Values[k] = v
-		}
+	header := r.Header.Get("X-Nomad-CSI-Secrets")
+	if header == "" {
+		return out, nil
 	}
-	return out
+	out.Values = map[string]string{}
+	for i, pair := range strings.Split(header, ",") {
+		k, v, ok := strings.Cut(pair, "=")
+		if !ok || k == "" {
+			return out, badRequest(fmt.Sprintf("secret %d of the header X-Nomad-CSI-Secrets does not read key=value; pairs are separated by commas, and values can't have any", i+1))
+		}
+		out.Values[k] = v
+	}
+	return out, nil
 }
 
 func (s *Server) volumeList(r *request) (any, error) {
@@ -100,7 +107,7 @@ func (s *Server) volumeWrite(method wire.Method[wire.VolumeWriteRequest, wire.Vo
 			return nil, err
 		}
 		reply := &api.CSIVolumeRegisterResponse{Volumes: []*api.CSIVolume{}}
-		var warnings []string
+		warnings := overrides(body.PolicyOverride)
 		for _, v := range body.Volumes {
 			if v == nil {
 				return nil, badRequest("missing volume definition")
@@ -155,7 +162,11 @@ func (s *Server) volumeDelete(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := wire.VolumeDelete.Call(r.Context(), s.cfg.Servers, &wire.VolumeDeleteRequest{Volume: r.volumeID(), Secrets: r.headerSecrets(), Wait: wait})
+	secrets, err := r.headerSecrets()
+	if err != nil {
+		return nil, err
+	}
+	out, err := wire.VolumeDelete.Call(r.Context(), s.cfg.Servers, &wire.VolumeDeleteRequest{Volume: r.volumeID(), Secrets: secrets, Wait: wait})
 	return s.written(r, out, err)
 }
 
@@ -219,11 +230,21 @@ func (s *Server) snapshotCreate(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	shared, err := r.headerSecrets()
+	if err != nil {
+		return nil, err
+	}
 	reply := &api.CSISnapshotCreateResponse{Snapshots: []*api.CSISnapshot{}}
 	for _, sn := range body.Snapshots {
+		if sn == nil {
+			return nil, badRequest("missing snapshot definition")
+		}
+		secrets := map[string]string{} // those of the header, and over them those of the snapshot
+		maps.Copy(secrets, shared.Values)
+		maps.Copy(secrets, sn.Secrets)
 		out, err := wire.SnapshotCreate.Call(r.Context(), s.cfg.Servers, &wire.SnapshotCreateRequest{
 			Volume: volume.ID{Namespace: r.ns, ID: ids.Volume(sn.SourceVolumeID)}, Name: sn.Name, Parameters: sn.Parameters,
-			Secrets: wire.Secrets{Values: sn.Secrets}, Wait: wait})
+			Secrets: wire.Secrets{Values: secrets}, Wait: wait})
 		if err != nil {
 			return nil, err
 		}
@@ -238,7 +259,11 @@ func (s *Server) snapshotList(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := wire.SnapshotList.Call(r.Context(), s.cfg.Servers, &wire.SnapshotListRequest{Plugin: ids.Plugin(r.arg("plugin_id")), Secrets: r.headerSecrets(), PerPage: n, NextToken: r.arg("next_token")})
+	secrets, err := r.headerSecrets()
+	if err != nil {
+		return nil, err
+	}
+	out, err := wire.SnapshotList.Call(r.Context(), s.cfg.Servers, &wire.SnapshotListRequest{Plugin: ids.Plugin(r.arg("plugin_id")), Secrets: secrets, PerPage: n, NextToken: r.arg("next_token")})
 	if err != nil {
 		return nil, err
 	}
@@ -256,8 +281,12 @@ func (s *Server) snapshotDelete(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	secrets, err := r.headerSecrets()
+	if err != nil {
+		return nil, err
+	}
 	out, err := wire.SnapshotDelete.Call(r.Context(), s.cfg.Servers, &wire.SnapshotDeleteRequest{Namespace: r.ns, Plugin: ids.Plugin(r.arg("plugin_id")),
-		SnapshotID: r.arg("snapshot_id"), Secrets: r.headerSecrets(), Wait: wait})
+		SnapshotID: r.arg("snapshot_id"), Secrets: secrets, Wait: wait})
 	return s.written(r, out, err)
 }
 
