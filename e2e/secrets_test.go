@@ -27,7 +27,7 @@ import (
 func (m *machine) carelessPlugin(id string) *judged {
 	m.t.Helper()
 	p := &judged{m: m, id: id, driver: "raw_exec", scope: "node"}
-	cfg, err := json.Marshal(csitest.Fake{NodeID: "n1", Dir: filepath.Join(m.rig, "backend-"+id), NeedSecret: "key",
+	cfg, err := json.Marshal(csitest.Fake{NodeID: "n1", Dir: filepath.Join(m.rig, "backend-"+id), Needs: "key",
 		Echo: []string{"CreateVolume", "ValidateVolumeCapabilities", "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume", "CreateSnapshot", "DeleteVolume"}})
 	must(m.t, err)
 	p.argv = []string{p.see("csi-proxy"), "-serve-fake", string(cfg)}

@@ -52,7 +52,7 @@ type Config struct {
 	NotReady   int                         // that many first probes of a life answer ready = false
 	Condition  string                      // when set: every volume is abnormal with this message, as plugins of 1.12 tell it
 	Defects    map[string]Defect           // by RPC name: what is wrong with its answers
-	NeedSecret string                      // name of a secret without which every call that can carry secrets is refused
+	Needs      string                      // name of a secret without which every call that can carry secrets is refused
 	Echo       []string                    // RPCs whose first call in a life fails with an error that repeats the secrets and mount flags
 }
 

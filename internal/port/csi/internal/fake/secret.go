@@ -17,7 +17,7 @@ func (p *Plugin) authorize(rpc string, req any) error {
 		return nil
 	}
 	secrets := r.GetSecrets()
-	if name := p.cfg.NeedSecret; name != "" && secrets[name] == "" {
+	if name := p.cfg.Needs; name != "" && secrets[name] == "" {
 		return status.Errorf(codes.Unauthenticated, "%s needs the secret %q", rpc, name)
 	}
 	if !slices.Contains(p.cfg.Echo, rpc) {
