@@ -109,7 +109,8 @@ func (s *Server) monitor(w http.ResponseWriter, r *request) error {
 	if err := http.NewResponseController(w).Flush(); err != nil {
 		return nil // the client is gone
 	}
-	_ = s.cfg.Logs.Follow(r.Context(), level, r.flag("log_json"), func(line []byte) error { return f.Write(&api.StreamFrame{Data: line}) }) // ends when the client goes
+	// The reply has begun: an end can be told to nobody, and comes when the client goes.
+	_ = s.cfg.Logs.Follow(r.Context(), level, r.flag("log_json"), func(line []byte) error { return f.Write(&api.StreamFrame{Data: line}) })
 	return nil
 }
 

@@ -26,7 +26,6 @@ func (n *Nodes) register(s *wire.Server) {
 	forward(n, s, wire.RunListSnapshots, func(r *wire.RunPluginRequest) (ids.Node, error) { return named(r.Node) })
 	forward(n, s, wire.RunCapacity, func(r *wire.RunPluginRequest) (ids.Node, error) { return named(r.Node) })
 	forward(n, s, wire.RunValidate, func(r *wire.RunValidateRequest) (ids.Node, error) { return named(r.Node) })
-	forward(n, s, wire.RunVolumeStats, func(r *wire.RunVolumeRequest) (ids.Node, error) { return named(r.Node) })
 	forwardStream(n, s, wire.RunRead, func(r *wire.RunReadRequest) (ids.Node, error) { return ref(r.RunRef) })
 	forwardStream(n, s, wire.RunLogs, func(r *wire.RunLogsRequest) (ids.Node, error) { return ref(r.RunRef) })
 	forwardStream(n, s, wire.RunExec, func(r *wire.RunExecRequest) (ids.Node, error) { return ref(r.RunRef) })

@@ -26,7 +26,6 @@ var (
 	RunListSnapshots = Unary[RunPluginRequest, SnapshotListReply]("Run.ListSnapshots")
 	RunCapacity      = Unary[RunPluginRequest, RunCapacityReply]("Run.Capacity")
 	RunValidate      = Unary[RunValidateRequest, RunValidateReply]("Run.Validate")
-	RunVolumeStats   = Unary[RunVolumeRequest, RunVolumeStatsReply]("Run.VolumeStats")
 )
 
 // RunRef names an alloc on a node. With Alloc empty the node itself is meant.
@@ -199,17 +198,3 @@ type RunValidateRequest struct {
 // RunValidateReply: Warning is the plugin's message when it confirmed nothing. A returned capability that was not asked
 // for is an Invalid fault that names the difference.
 type RunValidateReply struct{ Warning string }
-
-// RunVolumeRequest names a staged volume on a node.
-type RunVolumeRequest struct {
-	Node ids.Node
-	Key  volume.StagingKey
-}
-
-// RunVolumeStatsReply is what NodeGetVolumeStats said, in bytes and inodes; zero is unknown.
-type RunVolumeStatsReply struct {
-	Total, Used, Available                   int64
-	InodesTotal, InodesUsed, InodesAvailable int64
-	Abnormal                                 bool
-	Message                                  string
-}

@@ -114,7 +114,7 @@ func (r *Runner) Signal(ctx context.Context, task, signal string) error {
 	sent := 0
 	for _, n := range r.order {
 		if _, err := r.tasks[n].Live(); err != nil {
-			continue
+			continue // a task that does not run has nobody to signal; when none runs, that is said below
 		}
 		if err := r.tasks[n].Signal(ctx, signal, "User requested"); err != nil {
 			return err

@@ -54,7 +54,7 @@ func (r *Runner) watch(ctx context.Context) {
 	r.interruptible(ctx, func(ctx context.Context) {
 		live, err := r.Live()
 		if err != nil {
-			return
+			return // it has ended already: the flow sees that next
 		}
 		res, err := live.Wait(ctx)
 		switch {

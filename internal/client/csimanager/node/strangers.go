@@ -93,7 +93,7 @@ func (k *Keeper) strangers(table *hostfs.Table) []string {
 	for _, m := range table.Beneath(root) {
 		rel, err := filepath.Rel(root, m.Path)
 		if err != nil {
-			continue
+			continue // both paths are absolute: there is no such error
 		}
 		// <plugin>/s/<volume>[/…] and <plugin>/p/<publication>/m[/…]; a plugin's base alone is a shared mount of ours.
 		parts := strings.Split(rel, "/")
