@@ -7,6 +7,7 @@ import (
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/httpapi/convert"
 	"berth/internal/httpapi/frames"
 	"berth/internal/wire"
 )
@@ -94,16 +95,6 @@ func (s *Server) nodeArg(r *request) (ids.Node, error) {
 	return node, nil
 }
 
-func usage(u wire.Usage) *api.ResourceUsage {
-	return &api.ResourceUsage{
-		MemoryStats: &api.MemoryStats{RSS: u.MemoryRSS, Cache: u.MemoryCache, Swap: u.MemorySwap, Usage: u.MemoryUsage, MaxUsage: u.MemoryMax,
-			Measured: []string{"RSS", "Cache", "Usage", "Max Usage"}},
-		CpuStats: &api.CpuStats{Percent: u.CPUPercent, UserMode: u.UserPercent, SystemMode: u.SystemPercent, TotalTicks: u.CPUTicks,
-			ThrottledTime: u.ThrottledNanos, Measured: []string{"Percent", "User Mode", "System Mode", "Throttled Time"}},
-		DeviceStats: []*api.DeviceGroupStats{},
-	}
-}
-
 func (s *Server) runStats(r *request) (any, error) {
 	ref, err := s.runRef(r)
 	if err != nil {
@@ -113,9 +104,9 @@ func (s *Server) runStats(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply := &api.AllocResourceUsage{ResourceUsage: usage(out.Total), Tasks: map[string]*api.TaskResourceUsage{}, Timestamp: out.Total.Time}
+	reply := &api.AllocResourceUsage{ResourceUsage: convert.Usage(out.Total), Tasks: map[string]*api.TaskResourceUsage{}, Timestamp: out.Total.Time}
 	for name, u := range out.Tasks {
-		reply.Tasks[name] = &api.TaskResourceUsage{ResourceUsage: usage(u), Timestamp: u.Time, Pids: map[string]*api.ResourceUsage{}}
+		reply.Tasks[name] = &api.TaskResourceUsage{ResourceUsage: convert.Usage(u), Timestamp: u.Time, Pids: map[string]*api.ResourceUsage{}}
 	}
 	return reply, nil
 }
@@ -136,19 +127,14 @@ func (s *Server) hostStats(r *request) (any, error) {
 		return nil, err
 	}
 	reply := &api.HostStats{Memory: &api.HostMemoryStats{Total: out.MemTotal, Available: out.MemAvailable, Used: out.MemUsed, Free: out.MemFree},
-		AllocDirStats: disk(out.AllocDir), DeviceStats: []*api.DeviceGroupStats{}, Uptime: out.Uptime, CPUTicksConsumed: out.CPUTicks, Timestamp: out.Time}
+		AllocDirStats: convert.Disk(out.AllocDir), DeviceStats: []*api.DeviceGroupStats{}, Uptime: out.Uptime, CPUTicksConsumed: out.CPUTicks, Timestamp: out.Time}
 	for _, c := range out.CPU {
 		reply.CPU = append(reply.CPU, &api.HostCPUStats{CPU: c.CPU, User: c.User, System: c.System, Idle: c.Idle, TotalPercent: c.Total})
 	}
 	for _, d := range out.Disks {
-		reply.DiskStats = append(reply.DiskStats, disk(d))
+		reply.DiskStats = append(reply.DiskStats, convert.Disk(d))
 	}
 	return reply, nil
-}
-
-func disk(d wire.DiskStat) *api.HostDiskStats {
-	return &api.HostDiskStats{Device: d.Device, Mountpoint: d.Mountpoint, Size: d.Size, Used: d.Used, Available: d.Available,
-		UsedPercent: d.UsedPercent, InodesUsedPercent: d.InodesUsedPercent}
 }
 
 func (s *Server) runPath(r *request) (*wire.RunPath, error) {
@@ -171,10 +157,6 @@ func fsError(err error) error {
 	return err
 }
 
-func fileInfo(f wire.FileInfo) *api.AllocFileInfo {
-	return &api.AllocFileInfo{Name: f.Name, IsDir: f.IsDir, Size: f.Size, FileMode: f.FileMode, ModTime: f.ModTime, ContentType: f.ContentType}
-}
-
 func (s *Server) fsList(r *request) (any, error) {
 	p, err := s.runPath(r)
 	if err != nil {
@@ -186,7 +168,7 @@ func (s *Server) fsList(r *request) (any, error) {
 	}
 	list := make([]*api.AllocFileInfo, 0, len(out.Files))
 	for _, f := range out.Files {
-		list = append(list, fileInfo(f))
+		list = append(list, convert.FileInfo(f))
 	}
 	return list, nil
 }
@@ -203,7 +185,7 @@ func (s *Server) fsStat(r *request) (any, error) {
 	if len(out.Files) == 0 {
 		return nil, missing("file not found")
 	}
-	return fileInfo(out.Files[0]), nil
+	return convert.FileInfo(out.Files[0]), nil
 }
 
 // fsCat and fsReadAt write the raw bytes of a file.
