@@ -146,7 +146,8 @@ type CSIVolumeExternalStub struct {
 
 // CSIVolumeListExternalResponse is a page of the volumes that a plugin lists.
 type CSIVolumeListExternalResponse struct {
-	Volumes []*CSIVolumeExternalStub
+	Volumes    []*CSIVolumeExternalStub
+	Incomplete []string `json:",omitempty"` // nodes that could not be asked: what they have is missing; an addition of Berth
 	QueryMeta
 }
 
@@ -178,6 +179,7 @@ type CSISnapshotCreateResponse struct {
 
 // CSISnapshotListResponse is a page of the snapshots of a plugin.
 type CSISnapshotListResponse struct {
-	Snapshots []*CSISnapshot
+	Snapshots  []*CSISnapshot
+	Incomplete []string `json:",omitempty"` // nodes that could not be asked: what they have is missing; an addition of Berth
 	QueryMeta
 }

@@ -74,18 +74,6 @@ func (v *validationError) Error() string {
 	return b.String()
 }
 
-// warningText is how warnings travel: a count and bullets.
-func warningText(list []string) string {
-	if len(list) == 0 {
-		return ""
-	}
-	plural := "s"
-	if len(list) == 1 {
-		plural = ""
-	}
-	return fmt.Sprintf("%d warning%s:\n\n* %s", len(list), plural, strings.Join(list, "\n* "))
-}
-
 // jobBody is a request that carries a job; the job is decoded strictly beside it.
 func (r *request) jobBody(into any) (*api.Job, []string, error) {
 	data, err := r.body()
@@ -115,7 +103,7 @@ func (s *Server) jobRegister(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	warnings = append(warnings, overrides(body.PolicyOverride)...)
+	warnings = append(warnings, convert.Overrides(body.PolicyOverride)...)
 	req := &wire.JobRegisterRequest{Job: m, EnforceIndex: body.EnforceIndex, ModifyIndex: body.JobModifyIndex,
 		Priority: body.EvalPriority, PreserveCounts: body.PreserveCounts, Warnings: warnings}
 	if sub := body.Submission; sub != nil {
@@ -127,7 +115,7 @@ func (s *Server) jobRegister(r *request) (any, error) {
 	}
 	r.seen(wire.Meta{Index: out.Index, KnownLeader: true})
 	reply := &api.JobRegisterResponse{EvalID: string(out.Eval), EvalCreateIndex: out.EvalCreateIndex, JobModifyIndex: out.JobModifyIndex,
-		Warnings: warningText(out.Warnings), Outcome: out.Outcome}
+		Warnings: convert.WarningText(out.Warnings), Outcome: out.Outcome}
 	return reply, nil
 }
 
@@ -141,12 +129,12 @@ func (s *Server) jobPlan(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := wire.JobPlan.Call(r.Context(), s.cfg.Servers, &wire.JobPlanRequest{Job: m, Warnings: append(warnings, overrides(body.PolicyOverride)...)})
+	out, err := wire.JobPlan.Call(r.Context(), s.cfg.Servers, &wire.JobPlanRequest{Job: m, Warnings: append(warnings, convert.Overrides(body.PolicyOverride)...)})
 	if err != nil {
 		return nil, err
 	}
 	reply := &api.JobPlanResponse{JobModifyIndex: out.JobModifyIndex, FailedTGAllocs: convert.Metrics(out.FailedTGAllocs),
-		Warnings: warningText(out.Warnings), Index: out.Index,
+		Warnings: convert.WarningText(out.Warnings), Index: out.Index,
 		Annotations: &api.PlanAnnotations{DesiredTGUpdates: map[string]*api.DesiredUpdates{}}}
 	for g, c := range out.Annotations {
 		reply.Annotations.DesiredTGUpdates[g] = &api.DesiredUpdates{Ignore: c.Ignore, Place: c.Place, Migrate: c.Migrate, Stop: c.Stop,
@@ -176,7 +164,7 @@ func (s *Server) jobValidate(r *request) (any, error) {
 	}
 	out.DriverConfigValidated, out.ValidationErrors = reply.DriverConfigValidated, reply.Errors
 	out.Error = strings.Join(reply.Errors, "\n")
-	out.Warnings = warningText(append(warnings, reply.Warnings...))
+	out.Warnings = convert.WarningText(append(warnings, reply.Warnings...))
 	return out, nil
 }
 

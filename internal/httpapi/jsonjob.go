@@ -36,11 +36,3 @@ func (r *request) number(name string) (int64, error) {
 	}
 	return n, nil
 }
-
-// overrides is the warning for a request that would override policies.
-func overrides(asked bool) []string {
-	if !asked {
-		return nil
-	}
-	return []string{"PolicyOverride has no effect: there are no policies to override"}
-}

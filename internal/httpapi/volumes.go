@@ -1,9 +1,7 @@
 package httpapi
 
 import (
-	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	"berth/api"
@@ -30,23 +28,12 @@ func (r *request) waitFor() (time.Duration, error) {
 	return d, nil
 }
 
-// headerSecrets are those of deletes and snapshots: "k=v,k2=v2" in a header, so that they stand in no URL. What does not
-// have that form is refused, without showing it.
 func (r *request) headerSecrets() (wire.Secrets, error) {
-	out := wire.Secrets{}
-	header := r.Header.Get("X-Nomad-CSI-Secrets")
-	if header == "" {
-		return out, nil
+	values, err := convert.HeaderSecrets(r.Header.Get("X-Nomad-CSI-Secrets"))
+	if err != nil {
+		return wire.Secrets{}, badRequest(err.Error())
 	}
-	out.Values = map[string]string{}
-	for i, pair := range strings.Split(header, ",") {
-		k, v, ok := strings.Cut(pair, "=")
-		if !ok || k == "" {
-			return out, badRequest(fmt.Sprintf("secret %d of the header X-Nomad-CSI-Secrets does not read key=value; pairs are separated by commas, and values can't have any", i+1))
-		}
-		out.Values[k] = v
-	}
-	return out, nil
+	return wire.Secrets{Values: values}, nil
 }
 
 func (s *Server) volumeList(r *request) (any, error) {
@@ -107,7 +94,7 @@ func (s *Server) volumeWrite(method wire.Method[wire.VolumeWriteRequest, wire.Vo
 			return nil, err
 		}
 		reply := &api.CSIVolumeRegisterResponse{Volumes: []*api.CSIVolume{}}
-		warnings := overrides(body.PolicyOverride)
+		warnings := convert.Overrides(body.PolicyOverride)
 		for _, v := range body.Volumes {
 			if v == nil {
 				return nil, badRequest("missing volume definition")
@@ -126,7 +113,7 @@ func (s *Server) volumeWrite(method wire.Method[wire.VolumeWriteRequest, wire.Vo
 			reply.Results = append(reply.Results, api.CSIVolumeWriteResult{Outcome: out.Outcome, Changed: out.Changed})
 			r.seen(wire.Meta{Index: out.Index, KnownLeader: true})
 		}
-		reply.Warnings = warningText(warnings)
+		reply.Warnings = convert.WarningText(warnings)
 		return reply, nil
 	}
 }
@@ -154,7 +141,7 @@ func (s *Server) volumeExpand(r *request) (any, error) {
 	}
 	r.seen(wire.Meta{Index: out.Index, KnownLeader: true})
 	return &api.CSIVolumeCreateResponse{Volumes: []*api.CSIVolume{convert.Volume(&wire.VolumeView{Volume: out.Volume})},
-		Warnings: warningText(out.Warnings), Results: []api.CSIVolumeWriteResult{{Outcome: out.Outcome, Changed: out.Changed}}}, nil
+		Warnings: convert.WarningText(out.Warnings), Results: []api.CSIVolumeWriteResult{{Outcome: out.Outcome, Changed: out.Changed}}}, nil
 }
 
 func (s *Server) volumeDelete(r *request) (any, error) {
@@ -209,7 +196,7 @@ func (s *Server) volumesExternal(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply := &api.CSIVolumeListExternalResponse{Volumes: []*api.CSIVolumeExternalStub{}}
+	reply := &api.CSIVolumeListExternalResponse{Volumes: []*api.CSIVolumeExternalStub{}, Incomplete: out.Incomplete}
 	for _, v := range out.Volumes {
 		reply.Volumes = append(reply.Volumes, convert.External(v))
 	}
@@ -267,7 +254,7 @@ func (s *Server) snapshotList(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply := &api.CSISnapshotListResponse{Snapshots: []*api.CSISnapshot{}}
+	reply := &api.CSISnapshotListResponse{Snapshots: []*api.CSISnapshot{}, Incomplete: out.Incomplete}
 	for _, sn := range out.Snapshots {
 		reply.Snapshots = append(reply.Snapshots, convert.Snapshot(sn))
 	}
