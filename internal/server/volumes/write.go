@@ -329,8 +329,12 @@ func (k *Keeper) expand(ctx context.Context, r *wire.VolumeExpandRequest) (*wire
 		}
 		return nil, fault.New(fault.Conflict, "expand", `volume "`+r.Volume.String()+`"`, fmt.Sprintf("%d bytes are less than its %d bytes: volumes cannot shrink", r.Min, cur))
 	}
+	limit := r.Max
+	if limit == 0 && old.Spec.CapacityMax >= r.Min {
+		limit = old.Spec.CapacityMax // who names no limit keeps the one that stands
+	}
 	n := *old
-	if err := resize(&n, old, r.Min, r.Max, s.Plugin(nil, old.Spec.Plugin)); err != nil {
+	if err := resize(&n, old, r.Min, limit, s.Plugin(nil, old.Spec.Plugin)); err != nil {
 		return nil, fault.Wrap(err, fault.Conflict, "expand", `volume "`+r.Volume.String()+`"`)
 	}
 	if _, _, err := k.cfg.Proposer.Propose(ctx, &fsm.VolumePut{Volume: &n, Seen: old.ModifyIndex}); err != nil {
