@@ -159,7 +159,7 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 	case path == "plugin/csi/local-csi":
 		return f.plugin(), nil
 	case path == "volumes/snapshot":
-		return &api.CSISnapshotListResponse{Snapshots: []*api.CSISnapshot{f.snapshot()}}, nil
+		return &api.CSISnapshotListResponse{Snapshots: []*api.CSISnapshot{f.snapshot()}, Incomplete: []string{"oak"}}, nil
 	case path == "volumes/external":
 		return &api.CSIVolumeListExternalResponse{Volumes: []*api.CSIVolumeExternalStub{{ExternalID: "vol-1", CapacityBytes: 1 << 30, PublishedExternalNodeIDs: []string{"ash"}}}}, nil
 	case strings.HasPrefix(path, "client/"):

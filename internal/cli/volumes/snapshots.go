@@ -169,6 +169,7 @@ func (l *snapshotList) of(ctx context.Context, c *api.Client, plugin string, sec
 			return list, err
 		}
 		list = append(list, out.Snapshots...)
+		sayIncomplete(l.env, plugin, out.Incomplete)
 		if one {
 			l.page.More(l.env, meta)
 		}

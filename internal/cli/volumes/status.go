@@ -182,6 +182,7 @@ func (s *status) providers(ctx context.Context, c *api.Client, plugin string) er
 		if err != nil {
 			return err
 		}
+		sayIncomplete(s.env, plugin, out.Incomplete)
 		for _, v := range out.Volumes {
 			condition := "OK"
 			if v.IsAbnormal {

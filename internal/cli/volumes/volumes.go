@@ -101,3 +101,10 @@ func outcome(results []api.CSIVolumeWriteResult, otherwise string) string {
 	}
 	return text
 }
+
+// sayIncomplete names the nodes whose part of a provider's list is missing.
+func sayIncomplete(e *kit.Env, plugin string, nodes []string) {
+	if len(nodes) > 0 {
+		e.Err.Printf("%s\n", e.Err.Yellow(fmt.Sprintf("The list of plugin %q is incomplete, these nodes could not be asked: %s", plugin, strings.Join(nodes, ", "))))
+	}
+}
