@@ -169,6 +169,35 @@ func TestADevelopmentAgentStopsAllTasksAndLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestAReplacementThatArrivesWhileTheAgentStopsIsNotLeftBehind: given a task that takes its time to end, when the servers
+// place another alloc during the stop, then the stop ends all the same and no process of either is left.
+func TestAReplacementThatArrivesWhileTheAgentStopsIsNotLeftBehind(t *testing.T) {
+	r := realRig(t)
+	c := r.start()
+	slow := shell("slow", "raw_exec", `trap "" INT; while :; do sleep 0.1; done`)
+	slow.KillTimeout = time.Second
+	first := r.servers.place(service(slow))
+	eventually(t, "it runs", func() bool { return r.servers.status(first) == alloc.ClientRunning })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	stopped := make(chan error, 1)
+	go func() { stopped <- c.Shutdown(ctx, true) }()
+	eventually(t, "the first is being killed", func() bool { return slices.Contains(r.servers.events(first, "slow"), alloc.EventKilling) })
+
+	second := r.servers.place(service(shell("late", "raw_exec", `exec sleep 3600`)))
+
+	if err := <-stopped; err != nil {
+		t.Fatalf("the stop failed: %v", err)
+	}
+	c.stop()
+	for _, id := range []ids.Alloc{first, second} {
+		if running(id) {
+			t.Errorf("a process of allocation %s lives", id)
+		}
+	}
+	nothingMounted(t, r.dir)
+}
+
 func TestAnAllocThatIsChangedInPlaceRendersAnew(t *testing.T) {
 	r := newRig(t)
 	c := r.start()
