@@ -28,8 +28,6 @@ const (
 	TriggerRollingUpdate = "rolling-update"
 	TriggerQueuedAllocs  = "queued-allocs"
 	TriggerMaxPlans      = "max-plan-attempts"
-	TriggerVolume        = "volume-update"
-	TriggerReconnect     = "reconnect"
 )
 
 // Eval asks for one run of the scheduler over one job (and, for system jobs, over one node's change).
