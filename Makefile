@@ -2,15 +2,17 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build helper dev demo check lint test e2e bench
+.PHONY: help build helper dev demo check lint test e2e upgrade bench
 
 # Programs are static and carry neither symbols nor the builder's paths, so that equal sources give equal bytes.
 GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w'
 HELPER := internal/helperbin/bin/berth-helper
 # Those that have a target of their own are left out.
 PACKAGES = $$(go list ./... | grep -v -e /e2e -e /tools/arch)
+# Runs go test and says how far it is, what took longest, and last of all what failed.
+TESTRUN := bin/testrun
 BRIEFLY := | { grep -v 'no test files' || true; }
-STATICCHECK := go tool -modfile=tools/staticcheck/go.mod staticcheck
+LINT := go tool -modfile=tools/lint/go.mod
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,26 +32,36 @@ demo: build ## Show a database that keeps its data through crashes (one minute)
 	@scripts/install-debian.sh redis-server redis-tools e2fsprogs util-linux procps
 	@scripts/demo.sh
 
-check: lint ## Before a commit: vet, staticcheck, architecture, fast tests (under a minute when warm)
+check: lint ## Before a commit: vet, golangci-lint, architecture, fast tests (under a minute when warm)
 	@go test -short $(PACKAGES) $(BRIEFLY)
+
+$(TESTRUN): FORCE
+	@go build -o $@ ./tools/testrun
+FORCE:
 
 # What needs no test to run, first the quick ones.
 lint: helper
 	@go vet ./...
 	@go test ./tools/arch
-	@$(STATICCHECK) ./...
+	@$(LINT) golangci-lint run ./...
+	@$(LINT) deadcode -json ./cmd/... ./tools/... | go run ./tools/unused
 
 # The race run holds every test of check, so that nothing runs twice.
-test: ## Everything: Debian packages, vet, staticcheck, architecture, all tests with the race detector, end to end, compatibility
+test: $(TESTRUN) ## Everything: Debian packages, vet, golangci-lint, architecture, all tests with the race detector, end to end, compatibility
 	@scripts/install-debian.sh
 	@$(MAKE) --no-print-directory build lint
-	@go test -race -timeout 15m $(PACKAGES) $(BRIEFLY)
+	@$(TESTRUN) -race -timeout 15m $(PACKAGES)
 	@$(MAKE) --no-print-directory e2e
-	@echo "make test: all is well: vet, staticcheck, architecture, tests with the race detector, end to end, compatibility"
+	@echo "make test: all is well: vet, golangci-lint, architecture, tests with the race detector, end to end, compatibility"
 
-e2e: build ## The real binary on the real kernel, and the public Go client against it
-	@go test -count=1 -timeout 15m ./e2e/...
-	@cd compat && go test -count=1 -timeout 10m ./...
+e2e: build $(TESTRUN) ## The real binary on the real kernel, and the public Go client against it
+	@$(TESTRUN) -count=1 -timeout 15m ./e2e/...
+	@cd compat && ../$(TESTRUN) -count=1 -timeout 10m ./...
+
+# The last commit whose stores and logs of the earlier encoding must be taken over.
+FROM ?= 9639054
+upgrade: build ## Have this program take over volumes in use from that of commit FROM
+	@scripts/upgrade.sh $(FROM)
 
 bench: build ## Measure and write docs/performance.md
 	@go run ./tools/bench

@@ -30,13 +30,6 @@ type ServerMembers struct {
 	Members      []*AgentMember
 }
 
-// AgentJoinResponse is the reply to server join. A non-empty Error is a failure although the status is 200.
-type AgentJoinResponse struct {
-	NumJoined int    `json:"num_joined"`
-	Error     string `json:"error"`
-	Warning   string `json:"warning"`
-}
-
 // AgentHealthResponse is the health of both halves of an agent; a half that is not there is nil.
 type AgentHealthResponse struct {
 	Client *AgentHealth `json:"client,omitempty"`

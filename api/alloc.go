@@ -54,9 +54,10 @@ type Allocation struct {
 	CreateIndex           uint64
 	ModifyIndex           uint64
 	AllocModifyIndex      uint64
-	Storage               []AllocVolume `json:",omitempty"` // where its volumes stand; an addition of Berth
-	CreateTime            int64         // Unix nanoseconds
-	ModifyTime            int64         // Unix nanoseconds
+	Storage               []AllocVolume  `json:",omitempty"` // where its volumes stand; an addition of Berth
+	Standing              *AllocStanding `json:",omitempty"` // how it stands, in words; an addition of Berth
+	CreateTime            int64          // Unix nanoseconds
+	ModifyTime            int64          // Unix nanoseconds
 }
 
 // AllocationListStub is an allocation in a list.
@@ -84,10 +85,23 @@ type AllocationListStub struct {
 	RescheduleTracker     *RescheduleTracker
 	PreemptedAllocations  []string
 	PreemptedByAllocation string
+	Standing              *AllocStanding `json:",omitempty"` // how it stands, in words; an addition of Berth
 	CreateIndex           uint64
 	ModifyIndex           uint64
 	CreateTime            int64 // Unix nanoseconds
 	ModifyTime            int64 // Unix nanoseconds
+}
+
+// AllocStanding tells what the statuses of an allocation leave open: what stops and what is released, and which of its
+// tasks is in trouble. It is an addition of Berth.
+type AllocStanding struct {
+	Phase     string
+	Waits     string     `json:",omitempty"` // what it waits for
+	Task      string     `json:",omitempty"` // the task in trouble
+	Trouble   string     `json:",omitempty"` // how that task ended last
+	RestartAt *time.Time `json:",omitempty"` // when that task starts again, by its node's clock
+	Attempt   int        `json:",omitempty"` // which of its starts that is
+	Attempts  int        `json:",omitempty"` // how many there are; 0: without an end
 }
 
 // DesiredTransition is what the servers want to be done with an allocation next.
@@ -99,12 +113,13 @@ type DesiredTransition struct {
 	MigrateDisablePlacement *bool
 }
 
-// AllocDeploymentStatus is an allocation's health within a deployment.
+// AllocDeploymentStatus is an allocation's health, as the servers decided it.
 type AllocDeploymentStatus struct {
 	Healthy     *bool
 	Timestamp   *time.Time
 	Canary      bool
 	ModifyIndex uint64
+	Reason      string `json:",omitempty"` // why it is not healthy; an addition of Berth
 }
 
 // AllocNetworkStatus is the address that an allocation's network was given.

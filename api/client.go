@@ -21,13 +21,16 @@ import (
 
 // Client speaks the HTTP API of one agent. It is made by NewClient and safe for concurrent use.
 type Client struct {
-	config Config
-	base   *url.URL
-	tls    *tls.Config
-	http   *http.Client
-	dialer *net.Dialer
-	socket string // of a unix address
+	config    Config
+	base      *url.URL
+	http      *http.Client
+	upgrading *http.Client // for WebSockets
+	dialer    *net.Dialer
+	socket    string // of a unix address
 }
+
+// handshakeTime bounds the opening of a WebSocket.
+const handshakeTime = 30 * time.Second
 
 // NewClient makes a client. It reads certificates, but does not connect.
 func NewClient(config Config) (*Client, error) {
@@ -39,19 +42,25 @@ func NewClient(config Config) (*Client, error) {
 	if c.base, c.socket, err = parseAddress(config.Address); err != nil {
 		return nil, err
 	}
-	if c.tls, err = config.TLS.load(); err != nil {
+	certificates, err := config.TLS.load()
+	if err != nil {
 		return nil, err
 	}
 	// HTTP/2 is left out: exec needs the connection itself.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.tls, TLSHandshakeTimeout: 10 * time.Second,
-		IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 8, Protocols: protocols,
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return c.dial(ctx, network, address)
-		}}
-	if c.socket != "" {
-		transport.Proxy = nil
+	direct := &http.Transport{
+		TLSClientConfig:     certificates,
+		TLSHandshakeTimeout: 10 * time.Second,
+		IdleConnTimeout:     90 * time.Second,
+		MaxIdleConnsPerHost: 8,
+		Protocols:           protocols,
+		DialContext:         c.dial,
+	}
+	c.upgrading = &http.Client{Transport: direct, Timeout: handshakeTime}
+	transport := direct.Clone()
+	if c.socket == "" {
+		transport.Proxy = http.ProxyFromEnvironment
 	}
 	c.http = &http.Client{Transport: transport}
 	return c, nil
@@ -61,7 +70,10 @@ func NewClient(config Config) (*Client, error) {
 func (c *Client) Config() Config { return c.config }
 
 // CloseIdle closes connections that are not in use.
-func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
+func (c *Client) CloseIdle() {
+	c.http.CloseIdleConnections()
+	c.upgrading.CloseIdleConnections()
+}
 
 func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if c.socket != "" {
@@ -76,7 +88,9 @@ func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, e
 func parseAddress(address string) (*url.URL, string, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme == "" {
-		return nil, "", fmt.Errorf("the address %q is not a URL; write http://host:port, https://host:port or unix:///path", address)
+		return nil, "",
+			fmt.Errorf("the address %q is not a URL; write http://host:port, https://host:port or unix:///path",
+				address)
 	}
 	switch u.Scheme {
 	case "http", "https":
@@ -103,7 +117,8 @@ func (t TLSConfig) load() (*tls.Config, error) {
 			return nil, fmt.Errorf("the directory of certificate authorities %q cannot be read: %w", t.CAPath, err)
 		}
 		if len(found) == 0 {
-			return nil, fmt.Errorf("the directory %q holds no certificate authorities; it needs files named *.pem", t.CAPath)
+			return nil, fmt.Errorf("the directory %q holds no certificate authorities; it needs files named *.pem",
+				t.CAPath)
 		}
 		files = found
 	}
@@ -210,7 +225,8 @@ func (c *Client) authorize(h http.Header) {
 	}
 }
 
-// send makes the request and returns a reply of status 200; the caller closes its body. Other statuses are StatusErrors.
+// send makes the request and returns a reply of status 200; the caller closes its body. Other statuses are
+// StatusErrors.
 func (c *Client) send(ctx context.Context, r *call) (*http.Response, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -264,6 +280,10 @@ func (c *Client) do(ctx context.Context, r *call, out any) (*QueryMeta, error) {
 func readMeta(h http.Header) *QueryMeta {
 	index, _ := strconv.ParseUint(h.Get("X-Nomad-Index"), 10, 64) // without it, there is no index
 	contact, _ := strconv.ParseInt(h.Get("X-Nomad-LastContact"), 10, 64)
-	return &QueryMeta{Index: index, LastContact: contact * int64(time.Millisecond), KnownLeader: h.Get("X-Nomad-KnownLeader") == "true",
-		NextToken: h.Get("X-Nomad-NextToken")}
+	return &QueryMeta{
+		Index:       index,
+		LastContact: contact * int64(time.Millisecond),
+		KnownLeader: h.Get("X-Nomad-KnownLeader") == "true",
+		NextToken:   h.Get("X-Nomad-NextToken"),
+	}
 }

@@ -41,7 +41,9 @@ func (a Allocations) Get(ctx context.Context, id string, o *QueryOptions) (*Allo
 }
 
 // Stop stops an allocation; its job is evaluated anew.
-func (a Allocations) Stop(ctx context.Context, id string, noShutdownDelay bool, o *WriteOptions) (*AllocStopResponse, *QueryMeta, error) {
+func (a Allocations) Stop(
+	ctx context.Context, id string, noShutdownDelay bool, o *WriteOptions,
+) (*AllocStopResponse, *QueryMeta, error) {
 	r := newCall(http.MethodPut, "allocation", id, "stop").write(o)
 	if noShutdownDelay {
 		r.setBool("no_shutdown_delay", true)
@@ -110,7 +112,9 @@ func (e Evaluations) Get(ctx context.Context, id string, o *QueryOptions) (*Eval
 }
 
 // Allocations returns the allocations that an evaluation made or changed.
-func (e Evaluations) Allocations(ctx context.Context, id string, o *QueryOptions) ([]*AllocationListStub, *QueryMeta, error) {
+func (e Evaluations) Allocations(
+	ctx context.Context, id string, o *QueryOptions,
+) ([]*AllocationListStub, *QueryMeta, error) {
 	return e.c.allocStubs(ctx, newCall(http.MethodGet, "evaluation", id, "allocations").read(o))
 }
 
@@ -144,7 +148,9 @@ func (n Nodes) Allocations(ctx context.Context, id string, o *QueryOptions) ([]*
 }
 
 // SetEligibility says whether a node takes new allocations.
-func (n Nodes) SetEligibility(ctx context.Context, id string, eligible bool, o *WriteOptions) (*NodeUpdateResponse, *QueryMeta, error) {
+func (n Nodes) SetEligibility(
+	ctx context.Context, id string, eligible bool, o *WriteOptions,
+) (*NodeUpdateResponse, *QueryMeta, error) {
 	req := &NodeUpdateEligibilityRequest{NodeID: id, Eligibility: NodeSchedulingIneligible}
 	if eligible {
 		req.Eligibility = NodeSchedulingEligible
@@ -152,6 +158,13 @@ func (n Nodes) SetEligibility(ctx context.Context, id string, eligible bool, o *
 	var out NodeUpdateResponse
 	meta, err := n.c.do(ctx, newCall(http.MethodPut, "node", id, "eligibility").write(o).json(req), &out)
 	return &out, meta, err
+}
+
+// EndOrphan ends an orphan of a node: an allocation that it keeps although nobody decides about it. It returns when
+// that has begun; the node's Orphans tell when it is over.
+func (n Nodes) EndOrphan(ctx context.Context, node, alloc string, o *WriteOptions) error {
+	_, err := n.c.do(ctx, newCall(http.MethodPut, "node", node, "orphan", alloc, "end").write(o), nil)
+	return err
 }
 
 // Stats returns the load of a node; an empty id means that of the agent.

@@ -58,7 +58,8 @@ func (a Cluster) Regions(ctx context.Context) ([]string, error) {
 // Search returns the ids that begin with a prefix, by kind of object; the context "all" searches every kind.
 func (a Cluster) Search(ctx context.Context, prefix, searchContext string, o *QueryOptions) (*SearchResponse, error) {
 	var out SearchResponse
-	_, err := a.c.do(ctx, newCall(http.MethodPut, "search").read(o).json(&SearchRequest{Prefix: prefix, Context: searchContext}), &out)
+	_, err := a.c.do(ctx,
+		newCall(http.MethodPut, "search").read(o).json(&SearchRequest{Prefix: prefix, Context: searchContext}), &out)
 	return &out, err
 }
 
@@ -85,17 +86,27 @@ func (a Cluster) Namespace(ctx context.Context, name string, o *QueryOptions) (*
 // BootstrapACL makes the first token; secret may name it or be empty.
 func (a Cluster) BootstrapACL(ctx context.Context, secret Credential) (*ACLToken, error) {
 	var out ACLToken
-	_, err := a.c.do(ctx, newCall(http.MethodPut, "acl", "bootstrap").json(&ACLBootstrapRequest{BootstrapSecret: secret.Reveal()}), &out)
+	_, err := a.c.do(ctx,
+		newCall(http.MethodPut, "acl", "bootstrap").json(&ACLBootstrapRequest{BootstrapSecret: secret.Reveal()}), &out)
 	return &out, err
 }
 
-// Raw sends any request to a path such as /v1/jobs?prefix=a, and returns the body of the reply, which the caller closes.
-func (c *Client) Raw(ctx context.Context, method, target string, header http.Header, body io.Reader) (io.ReadCloser, error) {
+// Raw sends any request to a path such as /v1/jobs?prefix=a, and returns the body of the reply, which the caller
+// closes.
+func (c *Client) Raw(
+	ctx context.Context, method, target string, header http.Header, body io.Reader,
+) (io.ReadCloser, error) {
 	u, err := url.Parse(target)
 	if err != nil {
 		return nil, err
 	}
-	r := &call{method: method, path: u.EscapedPath(), query: u.Query(), header: header.Clone(), body: body}
+	r := &call{
+		method: method,
+		path:   u.EscapedPath(),
+		query:  u.Query(),
+		header: header.Clone(),
+		body:   body,
+	}
 	if r.header == nil {
 		r.header = http.Header{}
 	}

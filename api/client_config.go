@@ -10,8 +10,12 @@ import (
 	"strconv"
 )
 
-// DefaultAddress is where an agent listens unless told otherwise.
+// DefaultAddress is where an agent has its port unless its configuration says otherwise.
 const DefaultAddress = "http://127.0.0.1:4646"
+
+// DefaultSocket is where an agent in service has its unix socket unless its configuration says otherwise. Clients name
+// it by the address "unix://" + DefaultSocket.
+const DefaultSocket = "/run/berth/api.sock"
 
 // Config says which agent a Client speaks to, and as whom.
 type Config struct {
@@ -67,7 +71,7 @@ func EnvNames(setting string) [2]string { return [2]string{"BERTH_" + setting, "
 
 // ConfigFromEnv reads BERTH_ADDR, BERTH_TOKEN, BERTH_NAMESPACE, BERTH_REGION, BERTH_CACERT, BERTH_CAPATH,
 // BERTH_CLIENT_CERT, BERTH_CLIENT_KEY, BERTH_TLS_SERVER_NAME, BERTH_SKIP_VERIFY and BERTH_HTTP_AUTH, or else the same
-// names with NOMAD_. A nil getenv reads the environment of the process.
+// names with NOMAD_. What is not set stays empty. A nil getenv reads the environment of the process.
 func ConfigFromEnv(getenv func(string) string) (Config, error) {
 	if getenv == nil {
 		getenv = os.Getenv
@@ -82,12 +86,19 @@ func ConfigFromEnv(getenv func(string) string) (Config, error) {
 		}
 		return ""
 	}
-	out := Config{Address: get("ADDR"), Region: get("REGION"), Namespace: get("NAMESPACE"), Token: Credential(get("TOKEN")),
-		HTTPAuth: Credential(get("HTTP_AUTH")),
-		TLS: TLSConfig{CACert: get("CACERT"), CAPath: get("CAPATH"), ClientCert: get("CLIENT_CERT"), ClientKey: get("CLIENT_KEY"),
-			ServerName: get("TLS_SERVER_NAME")}}
-	if out.Address == "" {
-		out.Address = DefaultAddress
+	out := Config{
+		Address:   get("ADDR"),
+		Region:    get("REGION"),
+		Namespace: get("NAMESPACE"),
+		Token:     Credential(get("TOKEN")),
+		HTTPAuth:  Credential(get("HTTP_AUTH")),
+		TLS: TLSConfig{
+			CACert:     get("CACERT"),
+			CAPath:     get("CAPATH"),
+			ClientCert: get("CLIENT_CERT"),
+			ClientKey:  get("CLIENT_KEY"),
+			ServerName: get("TLS_SERVER_NAME"),
+		},
 	}
 	if v := get("SKIP_VERIFY"); v != "" {
 		skip, err := strconv.ParseBool(v)

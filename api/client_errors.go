@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// StatusError is a reply that is not a success. Its text is what the agent said.
+// StatusError is a reply that is not a success. Its text is the agent's.
 type StatusError struct {
 	Code   int    // HTTP status
 	Body   string // the agent's sentence; may be empty
@@ -40,11 +40,19 @@ func IsNotFound(err error) bool {
 type UnreachableError struct {
 	Address string
 	Err     error
+
+	socket string // its path; of one that refuses with its mode
 }
 
 func (e *UnreachableError) Error() string {
-	if e.Refused() {
-		return fmt.Sprintf("no agent listens at %s; start one with \"berth agent -dev\", or name another with -address or BERTH_ADDR", e.Address)
+	switch {
+	case e.Refused():
+		return fmt.Sprintf(
+			"no agent listens at %s; start one with \"berth agent -dev\", or name another with -address or BERTH_ADDR",
+			e.Address)
+	case e.Denied():
+		return fmt.Sprintf("permission denied: the socket %s admits its owner and root; use sudo, or give the agent "+
+			"a port with api { token_file = … } and name that with -address and -token", e.socket)
 	}
 	return fmt.Sprintf("the agent at %s cannot be reached: %s", e.Address, e.Err)
 }
@@ -55,6 +63,20 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 // Refused reports whether nobody listens at the address.
 func (e *UnreachableError) Refused() bool {
 	return errors.Is(e.Err, syscall.ECONNREFUSED) || errors.Is(e.Err, os.ErrNotExist)
+}
+
+// Denied reports whether the address is a socket that this user may not connect to.
+func (e *UnreachableError) Denied() bool { return e.socket != "" && errors.Is(e.Err, os.ErrPermission) }
+
+// away tells why an agent could not be asked.
+func (c *Client) away(err error) *UnreachableError {
+	out := &UnreachableError{Address: c.config.Address, Err: err, socket: c.socket}
+	if out.Denied() {
+		if st, err := os.Stat(c.socket); err == nil { // else its directory is closed, too
+			out.socket += fmt.Sprintf(" (mode %04o)", st.Mode().Perm())
+		}
+	}
+	return out
 }
 
 // unreachable gives errors of the transport their identity; the end of a context keeps its own.
@@ -69,7 +91,7 @@ func (c *Client) unreachable(err error) error {
 	if errors.As(err, &broken) {
 		err = broken.Err
 	}
-	return &UnreachableError{Address: c.config.Address, Err: err}
+	return c.away(err)
 }
 
 // maxErrorText bounds what is read of a reply that is an error.

@@ -30,7 +30,9 @@ func (j Jobs) Get(ctx context.Context, id string, o *QueryOptions) (*Job, *Query
 }
 
 // Register creates or changes a job.
-func (j Jobs) Register(ctx context.Context, req *JobRegisterRequest, o *WriteOptions) (*JobRegisterResponse, *QueryMeta, error) {
+func (j Jobs) Register(
+	ctx context.Context, req *JobRegisterRequest, o *WriteOptions,
+) (*JobRegisterResponse, *QueryMeta, error) {
 	var out JobRegisterResponse
 	meta, err := j.c.do(ctx, newCall(http.MethodPut, "jobs").write(o).json(req), &out)
 	return &out, meta, err
@@ -48,7 +50,9 @@ func (j Jobs) Plan(ctx context.Context, req *JobPlanRequest, o *WriteOptions) (*
 }
 
 // Validate has the servers check a job without keeping it.
-func (j Jobs) Validate(ctx context.Context, req *JobValidateRequest, o *WriteOptions) (*JobValidateResponse, *QueryMeta, error) {
+func (j Jobs) Validate(
+	ctx context.Context, req *JobValidateRequest, o *WriteOptions,
+) (*JobValidateResponse, *QueryMeta, error) {
 	var out JobValidateResponse
 	meta, err := j.c.do(ctx, newCall(http.MethodPut, "validate", "job").write(o).json(req), &out)
 	return &out, meta, err
@@ -69,8 +73,11 @@ type JobDeregisterOptions struct {
 }
 
 // Deregister stops a job. A job that does not exist gives an empty EvalID.
-func (j Jobs) Deregister(ctx context.Context, id string, how JobDeregisterOptions, o *WriteOptions) (*JobDeregisterResponse, *QueryMeta, error) {
-	r := newCall(http.MethodDelete, "job", id).write(o).setBool("purge", how.Purge).setBool("no_shutdown_delay", how.NoShutdownDelay).
+func (j Jobs) Deregister(
+	ctx context.Context, id string, how JobDeregisterOptions, o *WriteOptions,
+) (*JobDeregisterResponse, *QueryMeta, error) {
+	r := newCall(http.MethodDelete, "job", id).write(o).setBool("purge", how.Purge).setBool("no_shutdown_delay",
+		how.NoShutdownDelay).
 		setBool("global", false).set("eval_priority", strconv.Itoa(how.EvalPriority))
 	var out JobDeregisterResponse
 	meta, err := j.c.do(ctx, r, &out)
@@ -78,14 +85,18 @@ func (j Jobs) Deregister(ctx context.Context, id string, how JobDeregisterOption
 }
 
 // Evaluate asks the scheduler to look at a job again.
-func (j Jobs) Evaluate(ctx context.Context, req *JobEvaluateRequest, o *WriteOptions) (*JobRegisterResponse, *QueryMeta, error) {
+func (j Jobs) Evaluate(
+	ctx context.Context, req *JobEvaluateRequest, o *WriteOptions,
+) (*JobRegisterResponse, *QueryMeta, error) {
 	var out JobRegisterResponse
 	meta, err := j.c.do(ctx, newCall(http.MethodPut, "job", req.JobID, "evaluate").write(o).json(req), &out)
 	return &out, meta, err
 }
 
 // Allocations returns the allocations of a job, newest first; all includes those of earlier jobs of the same id.
-func (j Jobs) Allocations(ctx context.Context, id string, all bool, o *QueryOptions) ([]*AllocationListStub, *QueryMeta, error) {
+func (j Jobs) Allocations(
+	ctx context.Context, id string, all bool, o *QueryOptions,
+) ([]*AllocationListStub, *QueryMeta, error) {
 	return j.c.allocStubs(ctx, newCall(http.MethodGet, "job", id, "allocations").setBool("all", all).read(o))
 }
 
@@ -116,15 +127,20 @@ func (j Jobs) Summary(ctx context.Context, id string, o *QueryOptions) (*JobSumm
 }
 
 // Versions returns the kept versions of a job, newest first, and with diffs their differences.
-func (j Jobs) Versions(ctx context.Context, id string, diffs bool, o *QueryOptions) (*JobVersionsResponse, *QueryMeta, error) {
+func (j Jobs) Versions(
+	ctx context.Context, id string, diffs bool, o *QueryOptions,
+) (*JobVersionsResponse, *QueryMeta, error) {
 	var out JobVersionsResponse
 	meta, err := j.c.do(ctx, newCall(http.MethodGet, "job", id, "versions").setBool("diffs", diffs).read(o), &out)
 	return &out, meta, err
 }
 
 // Submission returns the source of a version of a job.
-func (j Jobs) Submission(ctx context.Context, id string, version uint64, o *QueryOptions) (*JobSubmission, *QueryMeta, error) {
+func (j Jobs) Submission(
+	ctx context.Context, id string, version uint64, o *QueryOptions,
+) (*JobSubmission, *QueryMeta, error) {
 	var out JobSubmission
-	meta, err := j.c.do(ctx, newCall(http.MethodGet, "job", id, "submission").set("version", strconv.FormatUint(version, 10)).read(o), &out)
+	meta, err := j.c.do(ctx,
+		newCall(http.MethodGet, "job", id, "submission").set("version", strconv.FormatUint(version, 10)).read(o), &out)
 	return &out, meta, err
 }

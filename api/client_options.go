@@ -37,7 +37,8 @@ func (r *call) read(o *QueryOptions) *call {
 	if o == nil {
 		return r
 	}
-	r.set("region", o.Region).set("namespace", o.Namespace).set("prefix", o.Prefix).set("filter", o.Filter).set("next_token", o.NextToken)
+	r.set("region", o.Region).set("namespace", o.Namespace).set("prefix", o.Prefix).set("filter",
+		o.Filter).set("next_token", o.NextToken)
 	if o.Stale {
 		r.query.Set("stale", "")
 	}

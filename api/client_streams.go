@@ -9,13 +9,13 @@ import (
 	"net/http"
 )
 
-// Frames is a stream of pieces of a log or a file. The caller closes it.
+// Frames is a stream of a log or a file, frame by frame. The caller closes it.
 type Frames struct {
 	body io.ReadCloser
 	dec  *json.Decoder
 }
 
-// frames opens a stream. It is not compressed: pieces should come when they are written.
+// frames opens a stream. It is not compressed: frames should come when they are written.
 func (c *Client) frames(ctx context.Context, r *call) (*Frames, error) {
 	r.header.Set("Accept-Encoding", "identity")
 	resp, err := c.send(ctx, r)
@@ -25,7 +25,7 @@ func (c *Client) frames(ctx context.Context, r *call) (*Frames, error) {
 	return &Frames{body: resp.Body, dec: json.NewDecoder(resp.Body)}, nil
 }
 
-// NextOrBeat returns the next piece or sign of life: that shows that there is nothing more for now. At the regular end it
+// NextOrBeat returns the next frame or heartbeat: that shows that there is nothing more for now. At the regular end it
 // returns io.EOF.
 func (f *Frames) NextOrBeat() (*StreamFrame, error) {
 	var out StreamFrame
@@ -39,7 +39,7 @@ func (f *Frames) NextOrBeat() (*StreamFrame, error) {
 	return &out, nil
 }
 
-// Next returns the next piece that is not a mere sign of life. At the regular end it returns io.EOF.
+// Next returns the next frame that is not a heartbeat. At the regular end it returns io.EOF.
 func (f *Frames) Next() (*StreamFrame, error) {
 	for {
 		out, err := f.NextOrBeat()
@@ -49,7 +49,7 @@ func (f *Frames) Next() (*StreamFrame, error) {
 	}
 }
 
-// CopyTo writes the pieces to w until the stream ends.
+// CopyTo writes the data to w until the stream ends.
 func (f *Frames) CopyTo(w io.Writer) error {
 	for {
 		frame, err := f.Next()
@@ -85,14 +85,18 @@ type LogOptions struct {
 
 // Logs opens the output of a task.
 func (a Allocations) Logs(ctx context.Context, id string, l LogOptions, o *QueryOptions) (*Frames, error) {
-	r := newCall(http.MethodGet, "client", "fs", "logs", id).set("task", l.Task).set("type", l.Type).setBool("follow", l.Follow).
+	r := newCall(http.MethodGet, "client", "fs", "logs", id).set("task", l.Task).set("type", l.Type).setBool("follow",
+		l.Follow).
 		set("origin", l.Origin).set("offset", number(l.Offset)).read(o)
 	return a.c.frames(ctx, r)
 }
 
 // ReadFile returns a file of an allocation from offset on; limit 0 reads to its end. The caller closes it.
-func (a Allocations) ReadFile(ctx context.Context, id, path string, offset, limit int64, o *QueryOptions) (io.ReadCloser, error) {
-	r := newCall(http.MethodGet, "client", "fs", "readat", id).set("path", path).set("offset", number(offset)).set("limit", number(limit)).read(o)
+func (a Allocations) ReadFile(
+	ctx context.Context, id, path string, offset, limit int64, o *QueryOptions,
+) (io.ReadCloser, error) {
+	r := newCall(http.MethodGet, "client", "fs", "readat", id).set("path", path).set("offset",
+		number(offset)).set("limit", number(limit)).read(o)
 	resp, err := a.c.send(ctx, r)
 	if err != nil {
 		return nil, err
@@ -110,8 +114,11 @@ func (a Allocations) CatFile(ctx context.Context, id, path string, o *QueryOptio
 }
 
 // FollowFile opens a file of an allocation and goes on with what is appended to it.
-func (a Allocations) FollowFile(ctx context.Context, id, path, origin string, offset int64, o *QueryOptions) (*Frames, error) {
-	r := newCall(http.MethodGet, "client", "fs", "stream", id).set("path", path).set("origin", origin).set("offset", number(offset)).
+func (a Allocations) FollowFile(
+	ctx context.Context, id, path, origin string, offset int64, o *QueryOptions,
+) (*Frames, error) {
+	r := newCall(http.MethodGet, "client", "fs", "stream", id).set("path", path).set("origin", origin).set("offset",
+		number(offset)).
 		setBool("follow", true).read(o)
 	return a.c.frames(ctx, r)
 }
@@ -127,7 +134,8 @@ type MonitorOptions struct {
 
 // Monitor opens the log of an agent.
 func (a Cluster) Monitor(ctx context.Context, m MonitorOptions) (*Frames, error) {
-	r := newCall(http.MethodGet, "agent", "monitor").set("log_level", m.Level).set("node_id", m.NodeID).set("server_id", m.ServerID).
+	r := newCall(http.MethodGet, "agent", "monitor").set("log_level", m.Level).set("node_id", m.NodeID).set("server_id",
+		m.ServerID).
 		setBool("log_json", m.JSON).setBool("log_include_location", m.Location)
 	return a.c.frames(ctx, r)
 }

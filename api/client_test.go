@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,7 +35,8 @@ func agent(t *testing.T, answer http.HandlerFunc) (*api.Client, *recorded) {
 		if err != nil {
 			t.Error(err)
 		}
-		*last = recorded{strings.TrimSuffix(r.Method+" "+r.URL.EscapedPath()+"?"+r.URL.Query().Encode(), "?"), r.Header, string(body)}
+		*last = recorded{strings.TrimSuffix(r.Method+" "+r.URL.EscapedPath()+"?"+r.URL.Query().Encode(), "?"), r.Header,
+			string(body)}
 		answer(w, r)
 	}))
 	t.Cleanup(s.Close)
@@ -81,16 +84,33 @@ func replay(t *testing.T, name string) http.HandlerFunc {
 
 // Given replies as agents really send them, when each method is called, then it asks where it should and reads them.
 func TestMethodsAskAndRead(t *testing.T) {
-	ns := &api.QueryOptions{Namespace: "ns", WaitIndex: 7, WaitTime: 5 * time.Second, Stale: true, Prefix: "p", PerPage: 3, NextToken: "t", Reverse: true, Filter: `ID == "a"`}
-	every := "filter=ID+%3D%3D+%22a%22&index=7&namespace=ns&next_token=t&per_page=3&prefix=p&reverse=true&stale=&wait=5000ms"
+	ns := &api.QueryOptions{
+		Namespace: "ns",
+		WaitIndex: 7,
+		WaitTime:  5 * time.Second,
+		Stale:     true,
+		Prefix:    "p",
+		PerPage:   3,
+		NextToken: "t",
+		Reverse:   true,
+		Filter:    `ID == "a"`,
+	}
+	every := "filter=ID+%3D%3D+%22a%22&index=7&namespace=ns&next_token=t&per_page=3&prefix=p&reverse=true" +
+		"&stale=&wait=5000ms"
 	ctx := t.Context()
 	for _, c := range []struct {
 		reply, line string
 		call        func(c *api.Client) (any, error)
 		empty       bool // the reply really holds nothing
 	}{
-		{"GET_jobs", "GET /v1/jobs?" + every, func(c *api.Client) (any, error) { v, _, err := c.Jobs().List(ctx, ns); return v, err }, false},
-		{"GET_job_ID", "GET /v1/job/a%2Fb", func(c *api.Client) (any, error) { v, _, err := c.Jobs().Get(ctx, "a/b", nil); return v, err }, false},
+		{"GET_jobs", "GET /v1/jobs?" + every, func(c *api.Client) (any, error) {
+			v, _, err := c.Jobs().List(ctx, ns)
+			return v, err
+		}, false},
+		{"GET_job_ID", "GET /v1/job/a%2Fb", func(c *api.Client) (any, error) {
+			v, _, err := c.Jobs().Get(ctx, "a/b", nil)
+			return v, err
+		}, false},
 		{"PUT_jobs", "PUT /v1/jobs", func(c *api.Client) (any, error) {
 			v, _, err := c.Jobs().Register(ctx, &api.JobRegisterRequest{}, nil)
 			return v, err
@@ -104,10 +124,13 @@ func TestMethodsAskAndRead(t *testing.T) {
 			v, _, err := c.Jobs().Validate(ctx, &api.JobValidateRequest{}, nil)
 			return v, err
 		}, false},
-		{"DELETE_job_ID", "DELETE /v1/job/web?eval_priority=0&global=false&namespace=n&no_shutdown_delay=false&purge=true", func(c *api.Client) (any, error) {
-			v, _, err := c.Jobs().Deregister(ctx, "web", api.JobDeregisterOptions{Purge: true}, &api.WriteOptions{Namespace: "n"})
-			return v, err
-		}, false},
+		{"DELETE_job_ID",
+			"DELETE /v1/job/web?eval_priority=0&global=false&namespace=n&no_shutdown_delay=false&purge=true",
+			func(c *api.Client) (any, error) {
+				v, _, err := c.Jobs().Deregister(ctx, "web", api.JobDeregisterOptions{Purge: true},
+					&api.WriteOptions{Namespace: "n"})
+				return v, err
+			}, false},
 		{"PUT_job_ID_evaluate", "PUT /v1/job/web/evaluate", func(c *api.Client) (any, error) {
 			v, _, err := c.Jobs().Evaluate(ctx, &api.JobEvaluateRequest{JobID: "web"}, nil)
 			return v, err
@@ -116,46 +139,96 @@ func TestMethodsAskAndRead(t *testing.T) {
 			v, _, err := c.Jobs().Allocations(ctx, "web", true, nil)
 			return v, err
 		}, false},
-		{"GET_job_ID_evaluations", "GET /v1/job/web/evaluations", func(c *api.Client) (any, error) { v, _, err := c.Jobs().Evaluations(ctx, "web", nil); return v, err }, false},
-		{"GET_job_ID_summary", "GET /v1/job/web/summary", func(c *api.Client) (any, error) { v, _, err := c.Jobs().Summary(ctx, "web", nil); return v, err }, false},
-		{"GET_job_ID_versions", "GET /v1/job/web/versions?diffs=true", func(c *api.Client) (any, error) { v, _, err := c.Jobs().Versions(ctx, "web", true, nil); return v, err }, false},
-		{"GET_job_ID_submission", "GET /v1/job/web/submission?version=2", func(c *api.Client) (any, error) { v, _, err := c.Jobs().Submission(ctx, "web", 2, nil); return v, err }, false},
-		{"GET_job_ID_deployment", "GET /v1/job/web/deployment", func(c *api.Client) (any, error) { v, _, err := c.Jobs().Deployment(ctx, "web", nil); return v, err }, false},
-		{"GET_allocations", "GET /v1/allocations", func(c *api.Client) (any, error) { v, _, err := c.Allocations().List(ctx, nil); return v, err }, false},
-		{"GET_allocation_ID", "GET /v1/allocation/x", func(c *api.Client) (any, error) { v, _, err := c.Allocations().Get(ctx, "x", nil); return v, err }, false},
-		{"PUT_allocation_ID_stop", "PUT /v1/allocation/x/stop?no_shutdown_delay=true", func(c *api.Client) (any, error) {
-			v, _, err := c.Allocations().Stop(ctx, "x", true, nil)
+		{"GET_job_ID_evaluations", "GET /v1/job/web/evaluations", func(c *api.Client) (any, error) {
+			v, _, err := c.Jobs().Evaluations(ctx, "web", nil)
 			return v, err
 		}, false},
+		{"GET_job_ID_summary", "GET /v1/job/web/summary", func(c *api.Client) (any, error) {
+			v, _, err := c.Jobs().Summary(ctx, "web", nil)
+			return v, err
+		}, false},
+		{"GET_job_ID_versions", "GET /v1/job/web/versions?diffs=true", func(c *api.Client) (any, error) {
+			v, _, err := c.Jobs().Versions(ctx, "web", true, nil)
+			return v, err
+		}, false},
+		{"GET_job_ID_submission", "GET /v1/job/web/submission?version=2", func(c *api.Client) (any, error) {
+			v, _, err := c.Jobs().Submission(ctx, "web", 2, nil)
+			return v, err
+		}, false},
+		{"GET_job_ID_deployment", "GET /v1/job/web/deployment", func(c *api.Client) (any, error) {
+			v, _, err := c.Jobs().Deployment(ctx, "web", nil)
+			return v, err
+		}, false},
+		{"GET_allocations", "GET /v1/allocations", func(c *api.Client) (any, error) {
+			v, _, err := c.Allocations().List(ctx, nil)
+			return v, err
+		}, false},
+		{"GET_allocation_ID", "GET /v1/allocation/x", func(c *api.Client) (any, error) {
+			v, _, err := c.Allocations().Get(ctx, "x", nil)
+			return v, err
+		}, false},
+		{"PUT_allocation_ID_stop", "PUT /v1/allocation/x/stop?no_shutdown_delay=true",
+			func(c *api.Client) (any, error) {
+				v, _, err := c.Allocations().Stop(ctx, "x", true, nil)
+				return v, err
+			}, false},
 		{"PUT_client_allocation_ID_restart", "PUT /v1/client/allocation/x/restart", func(c *api.Client) (any, error) {
 			return nil, c.Allocations().Restart(ctx, "x", &api.AllocRestartRequest{}, nil)
 		}, true},
 		{"PUT_client_allocation_ID_signal", "PUT /v1/client/allocation/x/signal", func(c *api.Client) (any, error) {
 			return nil, c.Allocations().Signal(ctx, "x", &api.AllocSignalRequest{}, nil)
 		}, true},
-		{"GET_client_allocation_ID_stats", "GET /v1/client/allocation/x/stats", func(c *api.Client) (any, error) { return c.Allocations().Stats(ctx, "x", nil) }, false},
-		{"GET_client_allocation_ID_checks", "GET /v1/client/allocation/x/checks", func(c *api.Client) (any, error) { return c.Allocations().Checks(ctx, "x", nil) }, false},
-		{"GET_client_fs_ls_ID", "GET /v1/client/fs/ls/x?path=%2Fa+b", func(c *api.Client) (any, error) { return c.Allocations().ListFiles(ctx, "x", "/a b", nil) }, false},
-		{"GET_client_fs_stat_ID", "GET /v1/client/fs/stat/x?path=p", func(c *api.Client) (any, error) { return c.Allocations().StatFile(ctx, "x", "p", nil) }, false},
-		{"GET_evaluations", "GET /v1/evaluations", func(c *api.Client) (any, error) { v, _, err := c.Evaluations().List(ctx, nil); return v, err }, false},
-		{"GET_evaluation_ID", "GET /v1/evaluation/x?related=true", func(c *api.Client) (any, error) { v, _, err := c.Evaluations().Get(ctx, "x", nil); return v, err }, false},
+		{"GET_client_allocation_ID_stats", "GET /v1/client/allocation/x/stats", func(c *api.Client) (any, error) {
+			return c.Allocations().Stats(ctx, "x", nil)
+		}, false},
+		{"GET_client_allocation_ID_checks", "GET /v1/client/allocation/x/checks", func(c *api.Client) (any, error) {
+			return c.Allocations().Checks(ctx, "x", nil)
+		}, false},
+		{"GET_client_fs_ls_ID", "GET /v1/client/fs/ls/x?path=%2Fa+b", func(c *api.Client) (any, error) {
+			return c.Allocations().ListFiles(ctx, "x", "/a b", nil)
+		}, false},
+		{"GET_client_fs_stat_ID", "GET /v1/client/fs/stat/x?path=p", func(c *api.Client) (any, error) {
+			return c.Allocations().StatFile(ctx, "x", "p", nil)
+		}, false},
+		{"GET_evaluations", "GET /v1/evaluations", func(c *api.Client) (any, error) {
+			v, _, err := c.Evaluations().List(ctx, nil)
+			return v, err
+		}, false},
+		{"GET_evaluation_ID", "GET /v1/evaluation/x?related=true", func(c *api.Client) (any, error) {
+			v, _, err := c.Evaluations().Get(ctx, "x", nil)
+			return v, err
+		}, false},
 		{"GET_evaluation_ID_allocations", "GET /v1/evaluation/x/allocations", func(c *api.Client) (any, error) {
 			v, _, err := c.Evaluations().Allocations(ctx, "x", nil)
 			return v, err
 		}, false},
-		{"GET_nodes", "GET /v1/nodes", func(c *api.Client) (any, error) { v, _, err := c.Nodes().List(ctx, nil); return v, err }, false},
-		{"GET_node_ID", "GET /v1/node/x", func(c *api.Client) (any, error) { v, _, err := c.Nodes().Get(ctx, "x", nil); return v, err }, false},
-		{"GET_allocations", "GET /v1/node/x/allocations", func(c *api.Client) (any, error) { v, _, err := c.Nodes().Allocations(ctx, "x", nil); return v, err }, false},
+		{"GET_nodes", "GET /v1/nodes", func(c *api.Client) (any, error) {
+			v, _, err := c.Nodes().List(ctx, nil)
+			return v, err
+		}, false},
+		{"GET_node_ID", "GET /v1/node/x", func(c *api.Client) (any, error) {
+			v, _, err := c.Nodes().Get(ctx, "x", nil)
+			return v, err
+		}, false},
+		{"GET_allocations", "GET /v1/node/x/allocations", func(c *api.Client) (any, error) {
+			v, _, err := c.Nodes().Allocations(ctx, "x", nil)
+			return v, err
+		}, false},
 		{"PUT_node_ID_eligibility", "PUT /v1/node/x/eligibility", func(c *api.Client) (any, error) {
 			v, _, err := c.Nodes().SetEligibility(ctx, "x", false, nil)
 			return v, err
 		}, false},
-		{"GET_client_stats", "GET /v1/client/stats?node_id=x", func(c *api.Client) (any, error) { return c.Nodes().Stats(ctx, "x", nil) }, false},
+		{"GET_client_stats", "GET /v1/client/stats?node_id=x", func(c *api.Client) (any, error) {
+			return c.Nodes().Stats(ctx, "x", nil)
+		}, false},
 		{"GET_volumes", "GET /v1/volumes?plugin_id=h&type=csi", func(c *api.Client) (any, error) {
 			v, _, err := c.Volumes().List(ctx, &api.QueryOptions{Params: map[string]string{"plugin_id": "h"}})
 			return v, err
 		}, false},
-		{"GET_volume_csi_ID", "GET /v1/volume/csi/v%5B0%5D", func(c *api.Client) (any, error) { v, _, err := c.Volumes().Get(ctx, "v[0]", nil); return v, err }, false},
+		{"GET_volume_csi_ID", "GET /v1/volume/csi/v%5B0%5D", func(c *api.Client) (any, error) {
+			v, _, err := c.Volumes().Get(ctx, "v[0]", nil)
+			return v, err
+		}, false},
 		{"PUT_volume_csi_ID_create", "PUT /v1/volume/csi/v/create", func(c *api.Client) (any, error) {
 			v, _, err := c.Volumes().Create(ctx, &api.CSIVolume{ID: "v"}, nil)
 			return v, err
@@ -168,9 +241,16 @@ func TestMethodsAskAndRead(t *testing.T) {
 			v, _, err := c.Volumes().Expand(ctx, "v", &api.CSIVolumeExpandRequest{CapacityMin: 5}, nil)
 			return v, err
 		}, false},
-		{"DELETE_volume_csi_ID_delete", "DELETE /v1/volume/csi/v/delete?wait=30s", func(c *api.Client) (any, error) { return nil, c.Volumes().Delete(ctx, "v", nil, 30*time.Second, nil) }, true},
-		{"DELETE_volume_csi_ID", "DELETE /v1/volume/csi/v?force=true&reason=fire", func(c *api.Client) (any, error) { return nil, c.Volumes().Deregister(ctx, "v", true, "fire", nil) }, true},
-		{"GET_volumes_external", "GET /v1/volumes/external?plugin_id=h", func(c *api.Client) (any, error) { v, _, err := c.Volumes().ListExternal(ctx, "h", nil); return v, err }, false},
+		{"DELETE_volume_csi_ID_delete", "DELETE /v1/volume/csi/v/delete?wait=30s", func(c *api.Client) (any, error) {
+			return nil, c.Volumes().Delete(ctx, "v", nil, 30*time.Second, nil)
+		}, true},
+		{"DELETE_volume_csi_ID", "DELETE /v1/volume/csi/v?force=true&reason=fire", func(c *api.Client) (any, error) {
+			return nil, c.Volumes().Deregister(ctx, "v", true, "fire", nil)
+		}, true},
+		{"GET_volumes_external", "GET /v1/volumes/external?plugin_id=h", func(c *api.Client) (any, error) {
+			v, _, err := c.Volumes().ListExternal(ctx, "h", nil)
+			return v, err
+		}, false},
 		{"PUT_volumes_snapshot", "PUT /v1/volumes/snapshot", func(c *api.Client) (any, error) {
 			v, _, err := c.Volumes().CreateSnapshot(ctx, &api.CSISnapshot{SourceVolumeID: "v"}, nil)
 			return v, err
@@ -179,20 +259,42 @@ func TestMethodsAskAndRead(t *testing.T) {
 			v, _, err := c.Volumes().ListSnapshots(ctx, "h", nil, nil)
 			return v, err
 		}, false},
-		{"DELETE_volumes_snapshot", "DELETE /v1/volumes/snapshot?plugin_id=h&snapshot_id=s", func(c *api.Client) (any, error) { return nil, c.Volumes().DeleteSnapshot(ctx, "h", "s", nil, nil) }, true},
-		{"GET_plugins", "GET /v1/plugins?type=csi", func(c *api.Client) (any, error) { v, _, err := c.Plugins().List(ctx, nil); return v, err }, false},
-		{"GET_plugin_csi_ID", "GET /v1/plugin/csi/h", func(c *api.Client) (any, error) { v, _, err := c.Plugins().Get(ctx, "h", nil); return v, err }, false},
-		{"GET_agent_self", "GET /v1/agent/self", func(c *api.Client) (any, error) { return c.Cluster().Self(ctx) }, false},
-		{"GET_agent_members", "GET /v1/agent/members", func(c *api.Client) (any, error) { return c.Cluster().Members(ctx) }, false},
-		{"GET_status_leader", "GET /v1/status/leader?region=r", func(c *api.Client) (any, error) { return c.Cluster().Leader(ctx, "r") }, false},
-		{"PUT_search", "PUT /v1/search", func(c *api.Client) (any, error) { return c.Cluster().Search(ctx, "a", "all", nil) }, false},
-		{"PUT_system_gc", "PUT /v1/system/gc", func(c *api.Client) (any, error) { return nil, c.Cluster().CollectGarbage(ctx) }, true},
-		{"GET_namespaces", "GET /v1/namespaces", func(c *api.Client) (any, error) { v, _, err := c.Cluster().Namespaces(ctx, nil); return v, err }, false},
+		{"DELETE_volumes_snapshot", "DELETE /v1/volumes/snapshot?plugin_id=h&snapshot_id=s",
+			func(c *api.Client) (any, error) { return nil, c.Volumes().DeleteSnapshot(ctx, "h", "s", nil, nil) }, true},
+		{"GET_plugins", "GET /v1/plugins?type=csi", func(c *api.Client) (any, error) {
+			v, _, err := c.Plugins().List(ctx, nil)
+			return v, err
+		}, false},
+		{"GET_plugin_csi_ID", "GET /v1/plugin/csi/h", func(c *api.Client) (any, error) {
+			v, _, err := c.Plugins().Get(ctx, "h", nil)
+			return v, err
+		}, false},
+		{"GET_agent_self", "GET /v1/agent/self", func(c *api.Client) (any, error) {
+			return c.Cluster().Self(ctx)
+		}, false},
+		{"GET_agent_members", "GET /v1/agent/members", func(c *api.Client) (any, error) {
+			return c.Cluster().Members(ctx)
+		}, false},
+		{"GET_status_leader", "GET /v1/status/leader?region=r", func(c *api.Client) (any, error) {
+			return c.Cluster().Leader(ctx, "r")
+		}, false},
+		{"PUT_search", "PUT /v1/search", func(c *api.Client) (any, error) {
+			return c.Cluster().Search(ctx, "a", "all", nil)
+		}, false},
+		{"PUT_system_gc", "PUT /v1/system/gc", func(c *api.Client) (any, error) {
+			return nil, c.Cluster().CollectGarbage(ctx)
+		}, true},
+		{"GET_namespaces", "GET /v1/namespaces", func(c *api.Client) (any, error) {
+			v, _, err := c.Cluster().Namespaces(ctx, nil)
+			return v, err
+		}, false},
 		{"GET_namespace_ID", "GET /v1/namespace/default", func(c *api.Client) (any, error) {
 			v, _, err := c.Cluster().Namespace(ctx, "default", nil)
 			return v, err
 		}, false},
-		{"PUT_acl_bootstrap", "PUT /v1/acl/bootstrap", func(c *api.Client) (any, error) { return c.Cluster().BootstrapACL(ctx, "s3cret") }, false},
+		{"PUT_acl_bootstrap", "PUT /v1/acl/bootstrap", func(c *api.Client) (any, error) {
+			return c.Cluster().BootstrapACL(ctx, "s3cret")
+		}, false},
 	} {
 		t.Run(strings.ReplaceAll(c.line, "/", " "), func(t *testing.T) {
 			cl, last := agent(t, replay(t, c.reply+".200"))
@@ -207,7 +309,8 @@ func TestMethodsAskAndRead(t *testing.T) {
 			if v.IsValid() && v.Kind() == reflect.Pointer {
 				v = v.Elem()
 			}
-			hollow := !v.IsValid() || v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0 || v.Kind() == reflect.Map && v.Len() == 0
+			hollow := !v.IsValid() || v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0 ||
+				v.Kind() == reflect.Map && v.Len() == 0
 			if hollow != c.empty {
 				t.Errorf("read %+v", got)
 			}
@@ -215,7 +318,7 @@ func TestMethodsAskAndRead(t *testing.T) {
 	}
 }
 
-// Given replies with headers, when a list is read, then they are told, and the list is in its documented order.
+// Given replies with headers, when a list is read, then they are returned, and the list is in its documented order.
 func TestHeadersAndOrder(t *testing.T) {
 	c, _ := agent(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Nomad-Index", "42")
@@ -228,7 +331,12 @@ func TestHeadersAndOrder(t *testing.T) {
 	if err != nil || len(list) != 2 || list[0].ID != "new" {
 		t.Fatalf("%v %v", list, err)
 	}
-	if want := (api.QueryMeta{Index: 42, LastContact: int64(3 * time.Millisecond), KnownLeader: true, NextToken: "next"}); *meta != want {
+	if want := (api.QueryMeta{
+		Index:       42,
+		LastContact: int64(3 * time.Millisecond),
+		KnownLeader: true,
+		NextToken:   "next",
+	}); *meta != want {
 		t.Errorf("headers: %+v", meta)
 	}
 }
@@ -241,26 +349,37 @@ func TestRequestsCarryTheConfiguration(t *testing.T) {
 	var got *http.Request
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got = r }))
 	defer s.Close()
-	c := client(t, api.Config{Address: s.URL, Region: "r", Namespace: "n", Token: "tok", HTTPAuth: "me:pw", Header: http.Header{"X-Extra": {"1"}}})
-	if err := c.Volumes().Delete(t.Context(), "v", api.Secrets{"b": "2", "a": "1"}, 0, &api.WriteOptions{Namespace: "other"}); err != nil {
+	c := client(t, api.Config{
+		Address:   s.URL,
+		Region:    "r",
+		Namespace: "n",
+		Token:     "tok",
+		HTTPAuth:  "me:pw",
+		Header:    http.Header{"X-Extra": {"1"}},
+	})
+	if err := c.Volumes().Delete(t.Context(), "v", api.Secrets{"b": "2", "a": "1"}, 0,
+		&api.WriteOptions{Namespace: "other"}); err != nil {
 		t.Fatal(err)
 	}
 	if got.URL.RawQuery != "namespace=other&region=r" {
 		t.Errorf("query %s", got.URL.RawQuery)
 	}
 	user, password, _ := got.BasicAuth()
-	for name, pair := range map[string][2]string{"token": {got.Header.Get("X-Nomad-Token"), "tok"}, "user": {user, "me"}, "password": {password, "pw"},
+	for name, pair := range map[string][2]string{"token": {got.Header.Get("X-Nomad-Token"), "tok"},
+		"user": {user, "me"}, "password": {password, "pw"},
 		"secrets": {got.Header.Get("X-Nomad-CSI-Secrets"), "a=1,b=2"}, "extra": {got.Header.Get("X-Extra"), "1"}} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s is %q, want %q", name, pair[0], pair[1])
 		}
 	}
-	if err := c.Volumes().Delete(t.Context(), "v", api.Secrets{"a": "1,b=2"}, 0, nil); err == nil || strings.Contains(err.Error(), "1,b=2") {
+	if err := c.Volumes().Delete(t.Context(), "v", api.Secrets{"a": "1,b=2"}, 0, nil); err == nil ||
+		strings.Contains(err.Error(), "1,b=2") {
 		t.Errorf("a value that the header cannot carry: %v", err)
 	}
 }
 
-// Given answers that are no success, when a call is made, then the error has the status and says what the agent said.
+// Given answers that are no success, when a call is made, then the error has the status and has what the agent
+// answered.
 func TestStatusErrors(t *testing.T) {
 	for _, c := range []struct {
 		code       int
@@ -285,27 +404,60 @@ func TestStatusErrors(t *testing.T) {
 	}
 }
 
-// Given nobody at an address, a reply that is no JSON, or a caller who gives up, when a call is made, then the error says so.
+// Given nobody at an address, a reply that is no JSON, or a caller who gives up, when a call is made, then the error
+// says so.
 func TestCallsThatCannotSucceed(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	for _, address := range []string{gone.URL, "unix://" + filepath.Join(t.TempDir(), "none.sock")} {
 		_, err := client(t, api.Config{Address: address}).Cluster().Self(t.Context())
 		var away *api.UnreachableError
-		want := "no agent listens at " + address + `; start one with "berth agent -dev", or name another with -address or BERTH_ADDR`
+		want := "no agent listens at " + address +
+			`; start one with "berth agent -dev", or name another with -address or BERTH_ADDR`
 		if !errors.As(err, &away) || !away.Refused() || err.Error() != want {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
 	c, _ := agent(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") })
-	if _, err := c.Cluster().Self(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "the agent's reply to GET /v1/agent/self cannot be read: ") {
+	if _, err := c.Cluster().Self(t.Context()); err == nil ||
+		!strings.HasPrefix(err.Error(), "the agent's reply to GET /v1/agent/self cannot be read: ") {
 		t.Errorf("no JSON: %v", err)
 	}
 	c, _ = agent(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // runs out
 	defer cancel()
 	if _, err := c.Cluster().Self(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("given up: %v", err)
+	}
+}
+
+// Given a socket that admits others only, when a call is made or a program started, then the error names the socket,
+// its mode and the way out.
+func TestASocketThatDenies(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "api.sock")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	denied := func(context.Context, string, string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)}
+	}
+	c := client(t, api.Config{Address: "unix://" + path, Dial: denied})
+	_, call := c.Cluster().Self(t.Context())
+	_, session := c.Allocations().Exec(t.Context(), "x", api.ExecOptions{Command: []string{"true"}}, nil)
+	for _, err := range []error{call, session} {
+		var away *api.UnreachableError
+		if !errors.As(err, &away) || !away.Denied() || away.Refused() {
+			t.Fatalf("%v", err)
+		}
+		for _, want := range []string{"permission denied", path + " (mode 0600)", "sudo", "token_file", "-token"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("the error lacks %q: %v", want, err)
+			}
+		}
+	}
+	_, err := client(t, api.Config{Dial: denied}).Cluster().Self(t.Context())
+	if away := (*api.UnreachableError)(nil); !errors.As(err, &away) || away.Denied() {
+		t.Errorf("a port is no socket: %v", err)
 	}
 }
 
@@ -335,14 +487,30 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Given an environment, when the configuration is read, then BERTH_ beats NOMAD_, and no formatter shows the credentials.
+// Given an environment, when the configuration is read, then BERTH_ beats NOMAD_, and no formatter shows the
+// credentials.
 func TestConfigFromEnv(t *testing.T) {
-	env := map[string]string{"NOMAD_ADDR": "http://n:1", "BERTH_ADDR": "http://b:1", "NOMAD_TOKEN": "hush", "NOMAD_HTTP_AUTH": "u:hush", "BERTH_NAMESPACE": "ns",
-		"NOMAD_REGION": "r", "NOMAD_CACERT": "ca", "NOMAD_CAPATH": "cap", "NOMAD_CLIENT_CERT": "cc", "NOMAD_CLIENT_KEY": "ck", "NOMAD_TLS_SERVER_NAME": "sn", "NOMAD_SKIP_VERIFY": "true"}
+	env := map[string]string{"NOMAD_ADDR": "http://n:1", "BERTH_ADDR": "http://b:1", "NOMAD_TOKEN": "hush",
+		"NOMAD_HTTP_AUTH": "u:hush", "BERTH_NAMESPACE": "ns",
+		"NOMAD_REGION": "r", "NOMAD_CACERT": "ca", "NOMAD_CAPATH": "cap", "NOMAD_CLIENT_CERT": "cc",
+		"NOMAD_CLIENT_KEY": "ck", "NOMAD_TLS_SERVER_NAME": "sn", "NOMAD_SKIP_VERIFY": "true"}
 	get := func(name string) string { return env[name] }
 	c, err := api.ConfigFromEnv(get)
-	want := api.Config{Address: "http://b:1", Token: "hush", HTTPAuth: "u:hush", Namespace: "ns", Region: "r",
-		TLS: api.TLSConfig{CACert: "ca", CAPath: "cap", ClientCert: "cc", ClientKey: "ck", ServerName: "sn", SkipVerify: true}}
+	want := api.Config{
+		Address:   "http://b:1",
+		Token:     "hush",
+		HTTPAuth:  "u:hush",
+		Namespace: "ns",
+		Region:    "r",
+		TLS: api.TLSConfig{
+			CACert:     "ca",
+			CAPath:     "cap",
+			ClientCert: "cc",
+			ClientKey:  "ck",
+			ServerName: "sn",
+			SkipVerify: true,
+		},
+	}
 	if err != nil || !reflect.DeepEqual(c, want) {
 		t.Fatalf("%+v %v", c, err)
 	}
@@ -351,7 +519,7 @@ func TestConfigFromEnv(t *testing.T) {
 		t.Errorf("no boolean: %v", err)
 	}
 	empty, err := api.ConfigFromEnv(func(string) string { return "" })
-	if err != nil || empty.Address != api.DefaultAddress {
+	if err != nil || empty.Address != "" || client(t, empty).Config().Address != api.DefaultAddress {
 		t.Errorf("empty environment: %+v %v", empty, err)
 	}
 }

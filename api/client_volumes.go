@@ -33,21 +33,31 @@ func (v Volumes) Get(ctx context.Context, id string, o *QueryOptions) (*CSIVolum
 }
 
 // Create has the provider make a volume, or changes one that exists.
-func (v Volumes) Create(ctx context.Context, vol *CSIVolume, o *WriteOptions) (*CSIVolumeCreateResponse, *QueryMeta, error) {
+func (v Volumes) Create(
+	ctx context.Context, vol *CSIVolume, o *WriteOptions,
+) (*CSIVolumeCreateResponse, *QueryMeta, error) {
 	var out CSIVolumeCreateResponse
-	meta, err := v.c.do(ctx, newCall(http.MethodPut, "volume", "csi", vol.ID, "create").write(o).json(&CSIVolumeCreateRequest{Volumes: []*CSIVolume{vol}}), &out)
+	meta, err := v.c.do(ctx,
+		newCall(http.MethodPut, "volume", "csi", vol.ID,
+			"create").write(o).json(&CSIVolumeCreateRequest{Volumes: []*CSIVolume{vol}}), &out)
 	return &out, meta, err
 }
 
 // Register makes a volume of the provider known.
-func (v Volumes) Register(ctx context.Context, vol *CSIVolume, o *WriteOptions) (*CSIVolumeRegisterResponse, *QueryMeta, error) {
+func (v Volumes) Register(
+	ctx context.Context, vol *CSIVolume, o *WriteOptions,
+) (*CSIVolumeRegisterResponse, *QueryMeta, error) {
 	var out CSIVolumeRegisterResponse
-	meta, err := v.c.do(ctx, newCall(http.MethodPut, "volume", "csi", vol.ID).write(o).json(&CSIVolumeRegisterRequest{Volumes: []*CSIVolume{vol}}), &out)
+	meta, err := v.c.do(ctx,
+		newCall(http.MethodPut, "volume", "csi",
+			vol.ID).write(o).json(&CSIVolumeRegisterRequest{Volumes: []*CSIVolume{vol}}), &out)
 	return &out, meta, err
 }
 
 // Expand makes a volume larger.
-func (v Volumes) Expand(ctx context.Context, id string, req *CSIVolumeExpandRequest, o *WriteOptions) (*CSIVolumeCreateResponse, *QueryMeta, error) {
+func (v Volumes) Expand(
+	ctx context.Context, id string, req *CSIVolumeExpandRequest, o *WriteOptions,
+) (*CSIVolumeCreateResponse, *QueryMeta, error) {
 	var out CSIVolumeCreateResponse
 	meta, err := v.c.do(ctx, newCall(http.MethodPut, "volume", "csi", id, "expand").write(o).json(req), &out)
 	return &out, meta, err
@@ -67,7 +77,8 @@ func (v Volumes) Delete(ctx context.Context, id string, secrets Secrets, wait ti
 // Deregister forgets a volume and leaves it with its provider. A forced one, with the reason that is kept, does so even
 // when allocations hold it.
 func (v Volumes) Deregister(ctx context.Context, id string, force bool, reason string, o *WriteOptions) error {
-	_, err := v.c.do(ctx, newCall(http.MethodDelete, "volume", "csi", id).write(o).setBool("force", force).set("reason", reason), nil)
+	_, err := v.c.do(ctx,
+		newCall(http.MethodDelete, "volume", "csi", id).write(o).setBool("force", force).set("reason", reason), nil)
 	return err
 }
 
@@ -78,31 +89,40 @@ func (v Volumes) Detach(ctx context.Context, id, node string, o *WriteOptions) e
 }
 
 // ListExternal returns a page of the volumes that a plugin's provider has.
-func (v Volumes) ListExternal(ctx context.Context, plugin string, o *QueryOptions) (*CSIVolumeListExternalResponse, *QueryMeta, error) {
+func (v Volumes) ListExternal(
+	ctx context.Context, plugin string, o *QueryOptions,
+) (*CSIVolumeListExternalResponse, *QueryMeta, error) {
 	var out CSIVolumeListExternalResponse
 	meta, err := v.c.do(ctx, newCall(http.MethodGet, "volumes", "external").set("plugin_id", plugin).read(o), &out)
 	return &out, meta, err
 }
 
 // CreateSnapshot makes a snapshot of SourceVolumeID.
-func (v Volumes) CreateSnapshot(ctx context.Context, snap *CSISnapshot, o *WriteOptions) (*CSISnapshotCreateResponse, *QueryMeta, error) {
+func (v Volumes) CreateSnapshot(
+	ctx context.Context, snap *CSISnapshot, o *WriteOptions,
+) (*CSISnapshotCreateResponse, *QueryMeta, error) {
 	var out CSISnapshotCreateResponse
-	r := newCall(http.MethodPut, "volumes", "snapshot").write(o).secrets(snap.Secrets).json(&CSISnapshotCreateRequest{Snapshots: []*CSISnapshot{snap}})
+	r := newCall(http.MethodPut, "volumes",
+		"snapshot").write(o).secrets(snap.Secrets).json(&CSISnapshotCreateRequest{Snapshots: []*CSISnapshot{snap}})
 	meta, err := v.c.do(ctx, r, &out)
 	return &out, meta, err
 }
 
 // ListSnapshots returns a page of a plugin's snapshots, newest first.
-func (v Volumes) ListSnapshots(ctx context.Context, plugin string, secrets Secrets, o *QueryOptions) (*CSISnapshotListResponse, *QueryMeta, error) {
+func (v Volumes) ListSnapshots(
+	ctx context.Context, plugin string, secrets Secrets, o *QueryOptions,
+) (*CSISnapshotListResponse, *QueryMeta, error) {
 	var out CSISnapshotListResponse
-	meta, err := v.c.do(ctx, newCall(http.MethodGet, "volumes", "snapshot").set("plugin_id", plugin).read(o).secrets(secrets), &out)
+	meta, err := v.c.do(ctx,
+		newCall(http.MethodGet, "volumes", "snapshot").set("plugin_id", plugin).read(o).secrets(secrets), &out)
 	slices.SortStableFunc(out.Snapshots, func(a, b *CSISnapshot) int { return cmp.Compare(b.CreateTime, a.CreateTime) })
 	return &out, meta, err
 }
 
 // DeleteSnapshot deletes a plugin's snapshot.
 func (v Volumes) DeleteSnapshot(ctx context.Context, plugin, snapshot string, secrets Secrets, o *WriteOptions) error {
-	r := newCall(http.MethodDelete, "volumes", "snapshot").set("plugin_id", plugin).set("snapshot_id", snapshot).write(o).secrets(secrets)
+	r := newCall(http.MethodDelete, "volumes", "snapshot").set("plugin_id", plugin).set("snapshot_id",
+		snapshot).write(o).secrets(secrets)
 	_, err := v.c.do(ctx, r, nil)
 	return err
 }
@@ -112,7 +132,9 @@ func (r *call) secrets(s Secrets) *call {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(s)) {
 		if strings.ContainsAny(name, "=,\r\n") || strings.ContainsAny(s[name], ",\r\n") {
-			r.err = fmt.Errorf("the secret %q cannot be sent: names must have no '=', and neither names nor values commas or line ends", name)
+			r.err = fmt.Errorf(
+				"the secret %q cannot be sent: names must have no '=', and neither names nor values commas or line "+
+					"ends", name)
 			return r
 		}
 		pairs = append(pairs, name+"="+s[name])

@@ -146,8 +146,9 @@ type CSIVolumeExternalStub struct {
 
 // CSIVolumeListExternalResponse is a page of the volumes that a plugin lists.
 type CSIVolumeListExternalResponse struct {
-	Volumes    []*CSIVolumeExternalStub
-	Incomplete []string `json:",omitempty"` // nodes that could not be asked: what they have is missing; an addition of Berth
+	Volumes []*CSIVolumeExternalStub
+	// nodes that could not be asked: what they have is missing; an addition of Berth
+	Incomplete []string `json:",omitempty"`
 	QueryMeta
 }
 
@@ -179,7 +180,8 @@ type CSISnapshotCreateResponse struct {
 
 // CSISnapshotListResponse is a page of the snapshots of a plugin.
 type CSISnapshotListResponse struct {
-	Snapshots  []*CSISnapshot
-	Incomplete []string `json:",omitempty"` // nodes that could not be asked: what they have is missing; an addition of Berth
+	Snapshots []*CSISnapshot
+	// nodes that could not be asked: what they have is missing; an addition of Berth
+	Incomplete []string `json:",omitempty"`
 	QueryMeta
 }

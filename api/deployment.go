@@ -2,18 +2,6 @@ package api
 
 import "time"
 
-// The statuses of a deployment; mind the spelling of cancelled.
-const (
-	DeploymentStatusRunning    = "running"
-	DeploymentStatusPaused     = "paused"
-	DeploymentStatusFailed     = "failed"
-	DeploymentStatusSuccessful = "successful"
-	DeploymentStatusCancelled  = "cancelled"
-	DeploymentStatusPending    = "pending"
-	DeploymentStatusBlocked    = "blocked"
-	DeploymentStatusUnblocking = "unblocking"
-)
-
 // Deployment is the replacement of one version of a job by another.
 type Deployment struct {
 	ID                 string
@@ -47,35 +35,4 @@ type DeploymentState struct {
 	PlacedAllocs      int
 	HealthyAllocs     int
 	UnhealthyAllocs   int
-}
-
-// DeploymentUpdateResponse is the reply to promote, fail and pause.
-type DeploymentUpdateResponse struct {
-	EvalID                string
-	EvalCreateIndex       uint64
-	DeploymentModifyIndex uint64
-	RevertedJobVersion    *uint64
-	Index                 uint64
-}
-
-// DeploymentPromoteRequest is the body of deployment promote.
-type DeploymentPromoteRequest struct {
-	DeploymentID string
-	All          bool
-	Groups       []string
-	PromotedAt   int64
-	WriteRequest
-}
-
-// DeploymentPauseRequest is the body of deployment pause and resume.
-type DeploymentPauseRequest struct {
-	DeploymentID string
-	Pause        bool
-	WriteRequest
-}
-
-// DeploymentFailRequest is the body of deployment fail.
-type DeploymentFailRequest struct {
-	DeploymentID string
-	WriteRequest
 }

@@ -13,7 +13,7 @@
 // The job types also carry `hcl` tags; package jobspec reads job files with them alone, so that a new job field is
 // added here and in the model, and nowhere else.
 //
-// The package uses the standard library only. Everybody may import it.
+// Beside the standard library the package needs a library for WebSockets, and nothing else. Everybody may import it.
 //
 // The tag is `hcl:"name[,kind]"`. The kinds are: none for an attribute, `label` for a block's label, `block` for a
 // nested block (a pointer, a slice, or a map keyed by the block's label), `map` for a map that may be written as an

@@ -66,3 +66,9 @@ type EvaluationStub struct {
 	CreateTime        int64 // Unix nanoseconds
 	ModifyTime        int64 // Unix nanoseconds
 }
+
+// EvalCountResponse says how many evaluations there are.
+type EvalCountResponse struct {
+	Count int
+	QueryMeta
+}

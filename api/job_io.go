@@ -167,39 +167,6 @@ type EvalOptions struct {
 	ForceReschedule bool
 }
 
-// JobRevertRequest is the body of job revert.
-type JobRevertRequest struct {
-	JobID               string
-	JobVersion          uint64
-	EnforcePriorVersion *uint64
-	WriteRequest
-}
-
-// JobDispatchRequest is the body of job dispatch.
-type JobDispatchRequest struct {
-	JobID            string
-	Payload          []byte
-	Meta             map[string]string
-	IdPrefixTemplate string
-	Priority         int
-}
-
-// JobDispatchResponse is the reply to job dispatch.
-type JobDispatchResponse struct {
-	DispatchedJobID string
-	EvalID          string
-	EvalCreateIndex uint64
-	JobCreateIndex  uint64
-	Index           uint64
-}
-
-// PeriodicForceResponse is the reply to job periodic force.
-type PeriodicForceResponse struct {
-	EvalID          string
-	EvalCreateIndex uint64
-	Index           uint64
-}
-
 // JobVersionsResponse are the kept versions of a job, newest first.
 type JobVersionsResponse struct {
 	Versions []*Job
@@ -213,48 +180,4 @@ type JobsParseRequest struct {
 	Variables    string
 	Canonicalize bool
 	WriteRequest
-}
-
-// ScalingRequest is the body of job scale.
-type ScalingRequest struct {
-	Count          *int64
-	Target         map[string]string
-	Message        string
-	Error          bool
-	Meta           map[string]any
-	PolicyOverride bool
-	JobModifyIndex uint64
-	WriteRequest
-}
-
-// JobScaleStatusResponse is the scaling state of a job.
-type JobScaleStatusResponse struct {
-	JobID          string
-	Namespace      string
-	JobCreateIndex uint64
-	JobModifyIndex uint64
-	JobStopped     bool
-	TaskGroups     map[string]TaskGroupScaleStatus
-}
-
-// TaskGroupScaleStatus is the scaling state of a group.
-type TaskGroupScaleStatus struct {
-	Desired   int
-	Placed    int
-	Running   int
-	Healthy   int
-	Unhealthy int
-	Events    []ScalingEvent
-}
-
-// ScalingEvent is one change of a group's count.
-type ScalingEvent struct {
-	Count         *int64
-	PreviousCount int64
-	Error         bool
-	Message       string
-	Meta          map[string]any
-	EvalID        *string
-	Time          int64 // Unix nanoseconds
-	CreateIndex   uint64
 }

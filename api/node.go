@@ -53,8 +53,25 @@ type Node struct {
 	NodeMaxAllocs            int
 	IdentitySigningKeyID     string
 	SecretID                 string // always empty in replies
-	CreateIndex              uint64
-	ModifyIndex              uint64
+	// Orphans run on the node, or hold mounts there, while nobody decides about them (Berth's own).
+	Orphans     []*NodeOrphan `json:",omitempty"`
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// NodeOrphan is an allocation that a node keeps although the servers' state does not know it, or although the node has
+// lost its record of it (Berth's own). It is ended by a person alone.
+type NodeOrphan struct {
+	AllocID   string
+	Namespace string // this and what follows to Name is empty when the node has lost its record
+	JobID     string
+	TaskGroup string
+	Name      string
+	Reason    string // why nobody decides about it
+	Since     time.Time
+	Processes bool     // a process of it may live
+	Volumes   []string // ids of the volumes that it was given
+	Plugin    bool     // it runs a storage plugin, through which others release their volumes: it is ended after them
 }
 
 // NodeListStub is a node in a list.
@@ -76,6 +93,7 @@ type NodeListStub struct {
 	NodeResources         *NodeResources
 	ReservedResources     *NodeReservedResources
 	LastDrain             *DrainMetadata
+	Orphans               int `json:",omitempty"` // how many there are (Berth's own)
 	CreateIndex           uint64
 	ModifyIndex           uint64
 }
@@ -212,12 +230,6 @@ type HostNetworkInfo struct {
 	ReservedPorts string
 }
 
-// DrainSpec is how a node is drained: Deadline is in nanoseconds, -1 forces, 0 waits for ever.
-type DrainSpec struct {
-	Deadline         time.Duration
-	IgnoreSystemJobs bool
-}
-
 // DrainStrategy is a drain in progress.
 type DrainStrategy struct {
 	Deadline         time.Duration
@@ -242,14 +254,6 @@ type NodeEvent struct {
 	Details     map[string]string
 	Timestamp   time.Time
 	CreateIndex uint64
-}
-
-// NodeUpdateDrainRequest is the body of node drain.
-type NodeUpdateDrainRequest struct {
-	NodeID       string
-	DrainSpec    *DrainSpec
-	MarkEligible bool
-	Meta         map[string]string
 }
 
 // NodeUpdateEligibilityRequest is the body of node eligibility.

@@ -26,12 +26,6 @@ type SchedulerConfigurationResponse struct {
 	QueryMeta
 }
 
-// SchedulerSetConfigurationResponse is the reply to a change of it.
-type SchedulerSetConfigurationResponse struct {
-	Updated bool
-	Index   uint64
-}
-
 // RaftConfiguration are the members of the consensus group.
 type RaftConfiguration struct {
 	Servers []*RaftServer
@@ -48,37 +42,28 @@ type RaftServer struct {
 	RaftProtocol string
 }
 
-// MetricsSummary are an agent's metrics of the last interval.
-type MetricsSummary struct {
-	Timestamp string
-	Gauges    []GaugeValue
-	Points    []PointValue
-	Counters  []SampledValue
-	Samples   []SampledValue
+// RootKeyMeta describes a key of the cluster.
+type RootKeyMeta struct {
+	KeyID       string
+	Algorithm   string
+	State       string
+	CreateTime  int64 // nanoseconds since the epoch
+	PublishTime int64
+	CreateIndex uint64
+	ModifyIndex uint64
 }
 
-// GaugeValue is a metric that goes up and down.
-type GaugeValue struct {
-	Name   string
-	Value  float32
-	Labels map[string]string
+// JSONWebKeySet are the public keys by which others check what the cluster has signed (RFC 7517).
+type JSONWebKeySet struct {
+	Keys []JSONWebKey `json:"keys"`
 }
 
-// PointValue is a list of single values.
-type PointValue struct {
-	Name   string
-	Points []float32
-}
-
-// SampledValue is a metric over an interval.
-type SampledValue struct {
-	Name   string
-	Count  int
-	Rate   float64
-	Sum    float64
-	Min    float64
-	Max    float64
-	Mean   float64
-	Stddev float64
-	Labels map[string]string
+// JSONWebKey is one public key; curve and x are those of RFC 8037.
+type JSONWebKey struct {
+	KeyType   string `json:"kty"`
+	Use       string `json:"use"`
+	KeyID     string `json:"kid"`
+	Algorithm string `json:"alg"`
+	Curve     string `json:"crv,omitempty"`
+	X         string `json:"x,omitempty"`
 }

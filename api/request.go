@@ -19,10 +19,3 @@ type QueryMeta struct {
 type GenericResponse struct {
 	Index uint64
 }
-
-// EvalResponse is the reply to a write that made an evaluation.
-type EvalResponse struct {
-	EvalID          string
-	EvalCreateIndex uint64 `json:",omitempty"`
-	Index           uint64
-}

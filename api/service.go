@@ -71,34 +71,6 @@ type CheckRestart struct {
 	IgnoreWarnings bool           `hcl:"ignore_warnings"`
 }
 
-// ServiceRegistration is one registered instance of a service of the built-in provider.
-type ServiceRegistration struct {
-	ID          string
-	ServiceName string
-	Namespace   string
-	NodeID      string
-	Datacenter  string
-	JobID       string
-	AllocID     string
-	Tags        []string
-	Address     string
-	Port        int
-	CreateIndex uint64
-	ModifyIndex uint64
-}
-
-// ServiceRegistrationListStub are the services of one namespace.
-type ServiceRegistrationListStub struct {
-	Namespace string
-	Services  []*ServiceRegistrationStub
-}
-
-// ServiceRegistrationStub is a service in a list.
-type ServiceRegistrationStub struct {
-	ServiceName string
-	Tags        []string
-}
-
 // AllocCheckStatus is the last result of one check.
 type AllocCheckStatus struct {
 	ID         string

@@ -21,8 +21,8 @@ const (
 	StreamFileTruncated = "file truncated"
 )
 
-// StreamFrame is a piece of a log or a file. Offset is the position in File after Data. The empty frame is a sign
-// of life.
+// StreamFrame is a part of a log or a file. Offset is the position in File after Data. The empty frame is a
+// heartbeat.
 type StreamFrame struct {
 	Offset    int64  `json:",omitempty"`
 	Data      []byte `json:",omitempty"`
@@ -35,7 +35,7 @@ func (f *StreamFrame) IsHeartbeat() bool {
 	return f.Offset == 0 && f.Data == nil && f.File == "" && f.FileEvent == ""
 }
 
-// ExecStreamingInput is a message from the user to a program started by alloc exec. The empty one is a sign of life.
+// ExecStreamingInput is a message from the user to a program started by alloc exec. The empty one is a heartbeat.
 type ExecStreamingInput struct {
 	Stdin   *ExecStreamingIOOperation `json:"stdin,omitempty"`
 	TTYSize *TerminalSize             `json:"tty_size,omitempty"`
@@ -66,13 +66,7 @@ type ExecStreamingExitResult struct {
 	ExitCode int `json:"exit_code"`
 }
 
-// ExecHandshake is the first message of a browser, which cannot set headers.
-type ExecHandshake struct {
-	Version   int    `json:"version"`
-	AuthToken string `json:"auth_token"`
-}
-
-// Events are all changes of one index, in the event stream. The empty object is a sign of life.
+// Events are all changes of one index, in the event stream. The empty object is a heartbeat.
 type Events struct {
 	Index  uint64  `json:",omitempty"`
 	Events []Event `json:",omitempty"`

@@ -27,6 +27,8 @@ type agent struct {
 	plain *api.Client // as it is out of the box: it opens WebSockets only over a transport of its own
 	t     *testing.T
 	calls *calls
+	// socket is where the agent has its API beside the port.
+	socket string
 }
 
 // calls notes what was asked of the agent, by method and path without ids, and which of it was answered well.
@@ -36,7 +38,8 @@ type calls struct {
 	seen map[string]bool
 }
 
-var names = regexp.MustCompile(`^(/v1/(?:jobs?|node|allocation|evaluation|deployment|namespace|volume/csi|volume/host|plugin/csi|client/allocation|client/fs/[a-z]+)/)([^/]+)`)
+var names = regexp.MustCompile(
+	`^(/v1/(?:jobs?|node|allocation|evaluation|deployment|namespace|volume/csi|volume/host|plugin/csi|client/allocation|client/fs/[a-z]+)/)([^/]+)`)
 
 // RoundTrip implements http.RoundTripper.
 func (c *calls) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -67,7 +70,8 @@ func (c *calls) list() []string {
 func build(t *testing.T) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "berth")
-	for _, argv := range [][]string{{"make", "-s", "helper"}, {"go", "build", "-trimpath", "-buildvcs=false", "-o", out, "./cmd/berth"}} {
+	for _, argv := range [][]string{{"make", "-s", "helper"},
+		{"go", "build", "-trimpath", "-buildvcs=false", "-o", out, "./cmd/berth"}} {
 		cmd := exec.Command(argv[0], argv[1:]...)
 		cmd.Dir = ".."
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -100,7 +104,11 @@ func start(t *testing.T) *agent {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	cmd := exec.Command(binary, "agent", "-dev", "-http-port", fmt.Sprint(port), "-data-dir", dir)
+	socket, config := filepath.Join(dir, "api.sock"), filepath.Join(t.TempDir(), "agent.hcl")
+	if err := os.WriteFile(config, fmt.Appendf(nil, "api { socket = %q }\n", socket), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, "agent", "-dev", "-config", config, "-http-port", fmt.Sprint(port), "-data-dir", dir)
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -122,7 +130,7 @@ func start(t *testing.T) *agent {
 			t.Error(err)
 		}
 	})
-	a := &agent{t: t, calls: &calls{next: &http.Transport{}, seen: map[string]bool{}}}
+	a := &agent{t: t, calls: &calls{next: &http.Transport{}, seen: map[string]bool{}}, socket: socket}
 	address := fmt.Sprintf("http://127.0.0.1:%d", port)
 	a.Client, err = api.NewClient(&api.Config{Address: address, HttpClient: &http.Client{Transport: a.calls}})
 	if err != nil {
@@ -167,10 +175,13 @@ func nothingLeft(t *testing.T, dir string) {
 	}
 }
 
+// patience bounds every wait for what must come: far beyond what is normal, because the machine may be busy.
+const patience = 40 * time.Second
+
 // eventually tries until fn has nothing to complain of.
 func (a *agent) eventually(what string, fn func() error) {
 	a.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		err := fn()
 		if err == nil {

@@ -18,16 +18,26 @@ const plugin = "local-csi"
 
 // needed are the calls that the commands of the command line make; every one must have been answered well.
 var needed = []string{
-	"GET /v1/agent/self", "GET /v1/agent/members", "GET /v1/agent/health", "GET /v1/agent/servers", "GET /v1/agent/monitor", "GET /v1/status/leader", "GET /v1/status/peers",
-	"GET /v1/regions", "GET /v1/metrics", "PUT /v1/search", "PUT /v1/system/gc", "PUT /v1/system/reconcile/summaries", "GET /v1/operator/raft/configuration",
-	"GET /v1/namespaces", "GET /v1/namespace/*", "GET /v1/nodes", "GET /v1/node/*", "GET /v1/node/*/allocations", "PUT /v1/node/*/eligibility", "GET /v1/client/stats", "GET /v1/client/gc",
-	"GET /v1/jobs", "PUT /v1/jobs", "PUT /v1/jobs/parse", "GET /v1/job/*", "DELETE /v1/job/*", "PUT /v1/job/*/plan", "PUT /v1/job/*/evaluate", "GET /v1/job/*/allocations",
-	"GET /v1/job/*/evaluations", "GET /v1/job/*/deployment", "GET /v1/job/*/deployments", "GET /v1/job/*/summary", "GET /v1/job/*/versions", "GET /v1/job/*/submission",
-	"PUT /v1/validate/job", "GET /v1/evaluations", "GET /v1/evaluation/*", "GET /v1/evaluation/*/allocations", "GET /v1/deployments", "GET /v1/allocations", "GET /v1/allocation/*",
-	"PUT /v1/allocation/*/stop", "GET /v1/client/allocation/*/stats", "GET /v1/client/allocation/*/checks", "PUT /v1/client/allocation/*/restart",
-	"PUT /v1/client/allocation/*/signal", "GET /v1/client/allocation/*/exec", "GET /v1/client/fs/ls/*", "GET /v1/client/fs/stat/*", "GET /v1/client/fs/cat/*", "GET /v1/client/fs/readat/*",
-	"GET /v1/client/fs/stream/*", "GET /v1/client/fs/logs/*", "GET /v1/volumes", "GET /v1/volume/csi/*", "PUT /v1/volume/csi/*", "PUT /v1/volume/csi/*/create",
-	"DELETE /v1/volume/csi/*", "DELETE /v1/volume/csi/*/delete", "GET /v1/volumes/external", "PUT /v1/volumes/snapshot", "GET /v1/volumes/snapshot", "DELETE /v1/volumes/snapshot",
+	"GET /v1/agent/self", "GET /v1/agent/members", "GET /v1/agent/health", "GET /v1/agent/servers",
+	"GET /v1/agent/monitor", "GET /v1/status/leader", "GET /v1/status/peers",
+	"GET /v1/regions", "GET /v1/metrics", "PUT /v1/search", "PUT /v1/system/gc", "PUT /v1/system/reconcile/summaries",
+	"GET /v1/operator/raft/configuration",
+	"GET /v1/namespaces", "GET /v1/namespace/*", "GET /v1/nodes", "GET /v1/node/*", "GET /v1/node/*/allocations",
+	"PUT /v1/node/*/eligibility", "GET /v1/client/stats", "GET /v1/client/gc",
+	"GET /v1/jobs", "PUT /v1/jobs", "PUT /v1/jobs/parse", "GET /v1/job/*", "DELETE /v1/job/*", "PUT /v1/job/*/plan",
+	"PUT /v1/job/*/evaluate", "GET /v1/job/*/allocations",
+	"GET /v1/job/*/evaluations", "GET /v1/job/*/deployment", "GET /v1/job/*/deployments", "GET /v1/job/*/summary",
+	"GET /v1/job/*/versions", "GET /v1/job/*/submission",
+	"PUT /v1/validate/job", "GET /v1/evaluations", "GET /v1/evaluation/*", "GET /v1/evaluation/*/allocations",
+	"GET /v1/deployments", "GET /v1/allocations", "GET /v1/allocation/*",
+	"PUT /v1/allocation/*/stop", "GET /v1/client/allocation/*/stats", "GET /v1/client/allocation/*/checks",
+	"PUT /v1/client/allocation/*/restart",
+	"PUT /v1/client/allocation/*/signal", "GET /v1/client/allocation/*/exec", "GET /v1/client/fs/ls/*",
+	"GET /v1/client/fs/stat/*", "GET /v1/client/fs/cat/*", "GET /v1/client/fs/readat/*",
+	"GET /v1/client/fs/stream/*", "GET /v1/client/fs/logs/*", "GET /v1/volumes", "GET /v1/volume/csi/*",
+	"PUT /v1/volume/csi/*", "PUT /v1/volume/csi/*/create",
+	"DELETE /v1/volume/csi/*", "DELETE /v1/volume/csi/*/delete", "GET /v1/volumes/external", "PUT /v1/volumes/snapshot",
+	"GET /v1/volumes/snapshot", "DELETE /v1/volumes/snapshot",
 	"GET /v1/plugins", "GET /v1/plugin/csi/*",
 }
 
@@ -38,7 +48,9 @@ func TestThePublicClientDrivesTheAgent(t *testing.T) {
 	for _, story := range []struct {
 		name string
 		tell func(*agent)
-	}{{"cluster", cluster}, {"nodes", nodes}, {"job", jobLife}, {"task", taskLife}, {"exec driver", execDriver}, {"blocking", blocking}, {"volumes", volumes}, {"refusals", refusals}, {"end", theEnd}} {
+	}{{"cluster", cluster}, {"nodes", nodes}, {"job", jobLife}, {"small truths", smallTruths}, {"task", taskLife},
+		{"logs from the end", logsFromTheEnd}, {"exec driver", execDriver}, {"blocking", blocking}, {"volumes",
+			volumes}, {"refusals", refusals}, {"end", theEnd}} {
 		t.Run(story.name, func(t *testing.T) {
 			one := *a
 			one.t = t
@@ -57,6 +69,58 @@ func TestThePublicClientDrivesTheAgent(t *testing.T) {
 	t.Logf("%d different calls", len(seen))
 }
 
+// Given an agent with a socket, when a client that knows no more than its usual variable is pointed at it, then calls,
+// streams, reads that wait and programs in tasks work as over a port.
+func TestTheSocketServesThePublicClient(t *testing.T) {
+	a := start(t)
+	t.Setenv("NOMAD_ADDR", "unix://"+a.socket)
+	var err error
+	a.plain, err = api.NewClient(api.DefaultConfig())
+	a.ok(err)
+	a.Client = a.plain
+	for _, story := range []struct {
+		name string
+		tell func(*agent)
+	}{
+		{"cluster", cluster},
+		{"job", jobLife},
+		{"task", taskLife},
+		{"followed log", followed},
+		{"exec driver", execDriver},
+		{"blocking", blocking},
+		{"end", theEnd},
+	} {
+		t.Run(story.name, func(t *testing.T) {
+			one := *a
+			one.t = t
+			story.tell(&one)
+		})
+	}
+}
+
+// followed reads a log that goes on until it says something new.
+func followed(a *agent) {
+	alloc := webAlloc(a)
+	stop := make(chan struct{})
+	defer close(stop)
+	frames, errs := a.AllocFS().Logs(alloc, true, "t", "stdout", "start", 0, stop, nil)
+	signalled := false
+	for text, deadline := "", time.After(patience); !strings.Contains(text, "got a signal"); {
+		select {
+		case f := <-frames:
+			text += string(f.Data)
+		case err := <-errs:
+			a.t.Fatal(err)
+		case <-deadline:
+			a.t.Fatalf("the log says no more than %q", text)
+		}
+		if strings.Contains(text, "hello") && !signalled {
+			signalled = true
+			a.ok(a.Allocations().Signal(alloc, nil, "t", "SIGHUP"))
+		}
+	}
+}
+
 func cluster(a *agent) {
 	self, err := a.Agent().Self()
 	a.ok(err)
@@ -69,7 +133,8 @@ func cluster(a *agent) {
 	a.ok(err)
 	peers, err := a.Status().Peers()
 	a.ok(err)
-	if len(members.Members) != 1 || members.Members[0].Addr+":"+members.Members[0].Tags["port"] != leader || !slices.Equal(peers, []string{leader}) {
+	if len(members.Members) != 1 || members.Members[0].Addr+":"+members.Members[0].Tags["port"] != leader ||
+		!slices.Equal(peers, []string{leader}) {
 		a.t.Errorf("leader %s, peers %v, members %+v", leader, peers, members)
 	}
 	health, err := a.Agent().Health()
@@ -83,7 +148,8 @@ func cluster(a *agent) {
 	a.ok(err)
 	raft, err := a.Operator().RaftGetConfiguration(nil)
 	a.ok(err)
-	if len(servers) != 1 || !slices.Equal(regions, []string{"global"}) || len(raft.Servers) != 1 || !raft.Servers[0].Leader {
+	if len(servers) != 1 || !slices.Equal(regions, []string{"global"}) || len(raft.Servers) != 1 ||
+		!raft.Servers[0].Leader {
 		a.t.Errorf("servers %v, regions %v, raft %+v", servers, regions, raft)
 	}
 	metrics, _, err := a.Operator().MetricsSummary(nil)
@@ -107,7 +173,7 @@ func monitor(a *agent) {
 	stop := make(chan struct{})
 	defer close(stop)
 	frames, errs := a.Agent().Monitor(stop, &api.QueryOptions{Params: map[string]string{"log_level": "debug"}})
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(patience)
 	for {
 		_, _, err := a.Jobs().Info("nobody", nil) // something to talk about
 		a.refused(err, "job not found")
@@ -136,7 +202,8 @@ func nodes(a *agent) {
 	a.ok(err)
 	n, _, err := a.Nodes().Info(id, nil)
 	a.ok(err)
-	if len(found) != 1 || n.Status != "ready" || !n.Drivers["exec"].Healthy || !n.Drivers["raw_exec"].Healthy || n.CSINodePlugins[plugin] == nil || n.CSIControllerPlugins[plugin] == nil ||
+	if len(found) != 1 || n.Status != "ready" || !n.Drivers["exec"].Healthy || !n.Drivers["raw_exec"].Healthy ||
+		n.CSINodePlugins[plugin] == nil || n.CSIControllerPlugins[plugin] == nil ||
 		n.NodeResources.Memory.MemoryMB == 0 || n.ReservedResources == nil {
 		a.t.Errorf("the node is %+v", n)
 	}
@@ -174,7 +241,8 @@ func parse(a *agent, hcl string) *api.Job {
 func run(a *agent, hcl string) *api.Allocation {
 	a.t.Helper()
 	j := parse(a, hcl)
-	reply, _, err := a.Jobs().RegisterOpts(j, &api.RegisterOptions{Submission: &api.JobSubmission{Source: hcl, Format: "hcl2"}}, nil)
+	reply, _, err := a.Jobs().RegisterOpts(j,
+		&api.RegisterOptions{Submission: &api.JobSubmission{Source: hcl, Format: "hcl2"}}, nil)
 	a.ok(err)
 	var id string
 	a.eventually("an allocation of "+*j.ID+" runs", func() error {
@@ -222,7 +290,8 @@ func jobLife(a *agent) {
 	a.ok(err)
 	plan, _, err := a.Jobs().Plan(j, true, nil)
 	a.ok(err)
-	if len(valid.ValidationErrors) > 0 || plan.Annotations.DesiredTGUpdates["g"].Place != 1 || plan.Diff.Type != "Added" || plan.JobModifyIndex != 0 {
+	if len(valid.ValidationErrors) > 0 || plan.Annotations.DesiredTGUpdates["g"].Place != 1 ||
+		plan.Diff.Type != "Added" || plan.JobModifyIndex != 0 {
 		a.t.Errorf("validation %+v, plan %+v", valid, plan)
 	}
 	alloc := run(a, web)
@@ -248,7 +317,8 @@ func jobLife(a *agent) {
 	a.ok(err)
 	versions, diffs, _, err := a.Jobs().Versions("web", true, nil)
 	a.ok(err)
-	if len(versions) != 2 || len(diffs) != 1 || *versions[0].Version != 1 || versions[0].Stable == nil || versions[0].SubmitTime == nil {
+	if len(versions) != 2 || len(diffs) != 1 || *versions[0].Version != 1 || versions[0].Stable == nil ||
+		versions[0].SubmitTime == nil {
 		a.t.Errorf("%d versions and %d diffs", len(versions), len(diffs))
 	}
 	sub, _, err := a.Jobs().Submission("web", 0, nil)
@@ -273,7 +343,8 @@ func jobReads(a *agent, alloc *api.Allocation) {
 	latest, _, err := a.Jobs().LatestDeployment("web", nil)
 	a.ok(err)
 	if len(allocs) != 1 || len(evals) < 2 || len(deployments) != 0 || latest != nil {
-		a.t.Errorf("%d allocations, %d evaluations, %d deployments, %+v", len(allocs), len(evals), len(deployments), latest)
+		a.t.Errorf("%d allocations, %d evaluations, %d deployments, %+v", len(allocs), len(evals), len(deployments),
+			latest)
 	}
 	eval, _, err := a.Evaluations().Info(alloc.EvalID, &api.QueryOptions{Params: map[string]string{"related": "true"}})
 	a.ok(err)
@@ -333,7 +404,8 @@ func logged(a *agent, alloc *api.Allocation, kind string) string {
 
 func taskLife(a *agent) {
 	alloc := webAlloc(a)
-	if len(alloc.AllocatedResources.Shared.Ports) != 1 || alloc.Job == nil || alloc.TaskStates["t"].State != "running" || *alloc.Resources.MemoryMB != 32 {
+	if len(alloc.AllocatedResources.Shared.Ports) != 1 || alloc.Job == nil ||
+		alloc.TaskStates["t"].State != "running" || *alloc.Resources.MemoryMB != 32 {
 		a.t.Errorf("the allocation is %+v", alloc)
 	}
 	for kind, want := range map[string]string{"stdout": "hello\n", "stderr": "oops\n"} {
@@ -429,7 +501,7 @@ func files(a *agent, alloc *api.Allocation) {
 			text += string(f.Data)
 		case err := <-errs:
 			a.t.Fatal(err)
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			a.t.Fatalf("the stream gave %q", text)
 		}
 	}
@@ -446,28 +518,36 @@ func command(a *agent, alloc *api.Allocation) {
 		var out, errs bytes.Buffer
 		sizes := make(chan api.TerminalSize, 1)
 		sizes <- api.TerminalSize{Height: 24, Width: 80}
-		code, err := a.plain.Allocations().Exec(a.t.Context(), alloc, "t", tty, []string{"/bin/sh", "-c", "echo to stdout; echo to stderr >&2; exit 3"}, strings.NewReader(""), &out, &errs, sizes, nil)
+		code, err := a.plain.Allocations().Exec(a.t.Context(), alloc, "t", tty,
+			[]string{"/bin/sh", "-c", "echo to stdout; echo to stderr >&2; exit 3"}, strings.NewReader(""), &out, &errs,
+			sizes, nil)
 		a.ok(err)
 		both := out.String() + errs.String()
-		if code != 3 || !strings.Contains(both, "to stdout") || !strings.Contains(both, "to stderr") || !tty && errs.String() != "to stderr\n" {
+		if code != 3 || !strings.Contains(both, "to stdout") || !strings.Contains(both, "to stderr") ||
+			!tty && errs.String() != "to stderr\n" {
 			a.t.Errorf("tty %t: code %d, %q, %q", tty, code, out.String(), errs.String())
 		}
 	}
 	var out bytes.Buffer
-	code, err := a.plain.Allocations().Exec(a.t.Context(), alloc, "t", false, []string{"cat"}, strings.NewReader("through the pipe"), &out, io.Discard, nil, nil)
+	code, err := a.plain.Allocations().Exec(a.t.Context(), alloc, "t", false, []string{"cat"},
+		strings.NewReader("through the pipe"), &out, io.Discard, nil, nil)
 	a.ok(err)
 	if code != 0 || out.String() != "through the pipe" {
 		a.t.Errorf("cat ended with %d and %q", code, out.String())
 	}
 	a.calls.note("GET /v1/client/allocation/*/exec") // a WebSocket goes past the notes
-	_, err = a.plain.Allocations().Exec(a.t.Context(), alloc, "nope", false, []string{"true"}, strings.NewReader(""), &out, &out, nil, nil)
+	_, err = a.plain.Allocations().Exec(a.t.Context(), alloc, "nope", false, []string{"true"}, strings.NewReader(""),
+		&out, &out, nil, nil)
 	a.refused(err, "unknown task name")
 }
 
 func execDriver(a *agent) {
-	alloc := run(a, strings.NewReplacer(`"web"`, `"boxed"`, `"raw_exec"`, `"exec"`, "${NOMAD_ALLOC_DIR}", "/alloc").Replace(web))
+	alloc := run(a,
+		strings.NewReplacer(`"web"`, `"boxed"`, `"raw_exec"`, `"exec"`, "${NOMAD_ALLOC_DIR}", "/alloc").Replace(web))
 	var out bytes.Buffer
-	code, err := a.plain.Allocations().Exec(a.t.Context(), alloc, "t", false, []string{"/bin/sh", "-c", "echo $$ $(cat /alloc/data/file) $(ls -d /local /secrets)"}, strings.NewReader(""), &out, &out, nil, nil)
+	code, err := a.plain.Allocations().Exec(a.t.Context(), alloc, "t", false,
+		[]string{"/bin/sh", "-c", "echo $$ $(cat /alloc/data/file) $(ls -d /local /secrets)"}, strings.NewReader(""),
+		&out, &out, nil, nil)
 	a.ok(err)
 	if code != 0 || !strings.Contains(out.String(), "kept /local /secrets") {
 		a.t.Errorf("inside: %d %q", code, out.String())
@@ -516,7 +596,8 @@ func blocking(a *agent) {
 	}
 	page, m, err := a.Jobs().List(&api.QueryOptions{PerPage: 1, Namespace: "*"})
 	a.ok(err)
-	rest, _, err := a.Jobs().List(&api.QueryOptions{PerPage: 1, NextToken: m.NextToken, Namespace: "*", Filter: `ID matches "."`})
+	rest, _, err := a.Jobs().List(
+		&api.QueryOptions{PerPage: 1, NextToken: m.NextToken, Namespace: "*", Filter: `ID matches "."`})
 	a.ok(err)
 	if len(page) != 1 || len(rest) != 1 || page[0].ID == rest[0].ID {
 		a.t.Errorf("pages %+v and %+v", page, rest)

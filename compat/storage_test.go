@@ -10,9 +10,18 @@ import (
 )
 
 func spec(id string) *api.CSIVolume {
-	return &api.CSIVolume{ID: id, Name: id, PluginID: plugin, RequestedCapacityMin: 16 << 20, RequestedCapacityMax: 32 << 20,
-		RequestedCapabilities: []*api.CSIVolumeCapability{{AccessMode: api.CSIVolumeAccessModeSingleNodeWriter, AttachmentMode: api.CSIVolumeAttachmentModeFilesystem}},
-		MountOptions:          &api.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}}}
+	return &api.CSIVolume{
+		ID:                   id,
+		Name:                 id,
+		PluginID:             plugin,
+		RequestedCapacityMin: 16 << 20,
+		RequestedCapacityMax: 32 << 20,
+		RequestedCapabilities: []*api.CSIVolumeCapability{{
+			AccessMode:     api.CSIVolumeAccessModeSingleNodeWriter,
+			AttachmentMode: api.CSIVolumeAttachmentModeFilesystem,
+		}},
+		MountOptions: &api.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}},
+	}
 }
 
 // writer is a job that appends to a file on a volume and shows it.
@@ -46,7 +55,8 @@ job "` + id + `" {
 func shown(a *agent, alloc *api.Allocation) string {
 	a.t.Helper()
 	var out bytes.Buffer
-	code, err := a.plain.Allocations().Exec(a.t.Context(), alloc, "t", false, []string{"/bin/cat", "/data/log"}, strings.NewReader(""), &out, io.Discard, nil, nil)
+	code, err := a.plain.Allocations().Exec(a.t.Context(), alloc, "t", false, []string{"/bin/cat", "/data/log"},
+		strings.NewReader(""), &out, io.Discard, nil, nil)
 	a.ok(err)
 	if code != 0 {
 		a.t.Errorf("cat ended with %d", code)
@@ -95,7 +105,8 @@ func inUse(a *agent, alloc *api.Allocation) {
 	a.t.Helper()
 	v, _, err := a.CSIVolumes().Info("db", nil)
 	a.ok(err)
-	if _, there := v.WriteAllocs[alloc.ID]; !there || !v.Schedulable || v.MountOptions.MountFlags[0] != "[REDACTED]" || v.Capacity < 16<<20 || len(v.Allocations) != 1 {
+	if _, there := v.WriteAllocs[alloc.ID]; !there || !v.Schedulable || v.MountOptions.MountFlags[0] != "[REDACTED]" ||
+		v.Capacity < 16<<20 || len(v.Allocations) != 1 {
 		a.t.Errorf("the volume is %+v", v)
 	}
 	list, _, err := a.CSIVolumes().List(&api.QueryOptions{Prefix: "d"})
@@ -112,7 +123,8 @@ func inUse(a *agent, alloc *api.Allocation) {
 func snapshots(a *agent) {
 	cut, _, err := a.CSIVolumes().CreateSnapshot(&api.CSISnapshot{SourceVolumeID: "db", Name: "s1"}, nil)
 	a.ok(err)
-	if len(cut.Snapshots) != 1 || cut.Snapshots[0].ID == "" || !cut.Snapshots[0].IsReady || cut.Snapshots[0].SizeBytes == 0 {
+	if len(cut.Snapshots) != 1 || cut.Snapshots[0].ID == "" || !cut.Snapshots[0].IsReady ||
+		cut.Snapshots[0].SizeBytes == 0 {
 		a.t.Fatalf("the snapshot is %+v", cut.Snapshots)
 	}
 	snap := cut.Snapshots[0]
@@ -133,7 +145,8 @@ func snapshots(a *agent) {
 	a.ok(err)
 	more, _, err := a.CSIVolumes().ListExternal(plugin, &api.QueryOptions{PerPage: 1, NextToken: external.NextToken})
 	a.ok(err)
-	if len(external.Volumes) != 1 || len(more.Volumes) != 1 || external.Volumes[0].ExternalID == more.Volumes[0].ExternalID {
+	if len(external.Volumes) != 1 || len(more.Volumes) != 1 ||
+		external.Volumes[0].ExternalID == more.Volumes[0].ExternalID {
 		a.t.Errorf("the plugin has %+v and %+v", external, more)
 	}
 	a.ok(a.CSIVolumes().DeleteSnapshot(&api.CSISnapshot{ID: snap.ID, PluginID: plugin}, nil))

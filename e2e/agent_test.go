@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,11 +25,15 @@ type machine struct {
 	root string // short, so that the paths of sockets and volumes stay within their limits
 	data string // the agent's data_dir
 	rig  string // what the test lends to plugins: programs, records, images; "rig" as a host volume
-	port int
+	port int    // that of a -dev agent's API, beside its socket
 	api  *api.Client
 
-	temp bool     // the agent makes a data_dir of its own
-	env  []string // of the agent, beside the test's own
+	service bool     // the agent is not one for trying out: its tasks outlive it, and it has a socket alone
+	temp    bool     // the agent makes a data_dir of its own
+	env     []string // of the agent, beside the test's own
+	earlier string   // an earlier program that is run instead of the one under test
+	// files are descriptors from 3 on that the agent is started with, besides the standard ones.
+	files []*os.File
 
 	cmd  *exec.Cmd
 	done chan error // the end of the running agent
@@ -41,6 +46,8 @@ client {
   local_csi = %t
   host_volume "rig" { path = %q }
 }
+api { %s }
+%s
 `
 
 // newMachine makes a machine and runs an agent on it until the test ends; then everything is stopped and nothing of it
@@ -60,13 +67,35 @@ func prepare(t *testing.T, bundled bool) *machine {
 	t.Helper()
 	root, err := os.MkdirTemp("/tmp", "b")
 	must(t, err)
-	m := &machine{t: t, root: root, data: filepath.Join(root, "d"), rig: filepath.Join(root, "r"), port: freePort(t)}
+	m := &machine{
+		t:    t,
+		root: root,
+		data: filepath.Join(root, "d"),
+		rig:  filepath.Join(root, "r"),
+		port: freePort(t),
+	}
 	must(t, os.MkdirAll(m.rig, 0o755))
-	must(t, os.WriteFile(filepath.Join(root, "agent.hcl"), fmt.Appendf(nil, agentConfig, bundled, m.rig), 0o600))
-	m.api, err = api.NewClient(api.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", m.port)})
-	must(t, err)
+	m.configure(bundled, fmt.Sprintf("socket = %q", m.socket()), "")
+	m.api = m.client(api.Config{Address: "unix://" + m.socket()})
 	t.Cleanup(m.end)
 	return m
+}
+
+// configure writes the agent's file.
+func (m *machine) configure(bundled bool, api, more string) {
+	m.t.Helper()
+	text := fmt.Appendf(nil, agentConfig, bundled, m.rig, api, more)
+	must(m.t, os.WriteFile(filepath.Join(m.root, "agent.hcl"), text, 0o600))
+}
+
+// socket is where the agent's API is.
+func (m *machine) socket() string { return filepath.Join(m.root, "api.sock") }
+
+func (m *machine) client(config api.Config) *api.Client {
+	m.t.Helper()
+	c, err := api.NewClient(config)
+	must(m.t, err)
+	return c
 }
 
 func freePort(t *testing.T) int {
@@ -92,9 +121,11 @@ func (m *machine) start() {
 	log, err := os.OpenFile(m.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	must(m.t, err)
 	defer log.Close()
-	m.cmd = exec.Command(binary, m.args()...)
+	m.cmd = exec.Command(m.program(), m.args()...)
 	m.cmd.Env = append(os.Environ(), m.env...)
-	m.cmd.Stdout, m.cmd.Stderr = log, log
+	m.cmd.Stdout = log
+	m.cmd.Stderr = log
+	m.cmd.ExtraFiles = m.files
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	must(m.t, m.cmd.Start())
 	m.done = make(chan error, 1)
@@ -105,8 +136,14 @@ func (m *machine) start() {
 	})
 }
 
+// program is what the agent, and the bundled plugin where it runs as a job of the test, are.
+func (m *machine) program() string { return cmp.Or(m.earlier, binary) }
+
 func (m *machine) args() []string {
-	out := []string{"agent", "-dev", "-config", filepath.Join(m.root, "agent.hcl"), "-http-port", strconv.Itoa(m.port), "-log-level", "debug"}
+	out := []string{"agent", "-config", filepath.Join(m.root, "agent.hcl"), "-log-level", "debug"}
+	if !m.service {
+		out = append(out, "-dev", "-http-port", strconv.Itoa(m.port))
+	}
 	if !m.temp {
 		out = append(out, "-data-dir", m.data)
 	}
@@ -116,8 +153,8 @@ func (m *machine) args() []string {
 // answers waits until the agent's API does.
 func (m *machine) answers() {
 	m.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; {
-		ctx, cancel := context.WithTimeout(m.t.Context(), 2*time.Second)
+	for end := time.Now().Add(patience); ; {
+		ctx, cancel := context.WithTimeout(m.t.Context(), patience)
 		_, _, err := m.api.Nodes().List(ctx, nil)
 		cancel()
 		if err == nil {
@@ -144,7 +181,7 @@ func (m *machine) kill() {
 	m.api.CloseIdle()
 }
 
-// stop ends a -dev agent as a person does; its tasks end with it.
+// stop ends an agent as a person does; the tasks of a -dev agent end with it.
 func (m *machine) stop() error {
 	if m.cmd == nil {
 		return nil
@@ -173,7 +210,8 @@ func (m *machine) end() {
 		m.t.Error("left behind: " + what)
 	}
 	if m.logged("level=ERROR") {
-		m.t.Error("the agent's log has an error: what users or plugins do wrong is none of the agent's, and a clean start has none")
+		m.t.Error("the agent's log has an error: what users or plugins do wrong is none of the agent's, and a clean " +
+			"start has none")
 	}
 	if m.t.Failed() {
 		m.t.Logf("the agent's log:\n%s", m.tail())

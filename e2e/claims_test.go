@@ -52,7 +52,7 @@ func TestDeleteInUseIsRefused(t *testing.T) {
 }
 
 // TestSecondWriterWaits: given a volume with its single writer, when a second job wants it, then that waits, says for
-// whom and since when, and starts when the first has let go.
+// whom and since when, and starts when the first has released it.
 func TestSecondWriterWaits(t *testing.T) {
 	m := newMachine(t, false)
 	p := m.localPlugin("own", "raw_exec")
@@ -62,9 +62,10 @@ func TestSecondWriterWaits(t *testing.T) {
 	m.lives(m.pid(first.ID, "write", "/bin/sh"), 0)
 
 	r := m.run(writer{id: "second", volume: "a"}.hcl())
-	eval := await(m, "the evaluation to end", func(ctx context.Context, o *api.QueryOptions) (*api.Evaluation, *api.QueryMeta, error) {
-		return m.api.Evaluations().Get(ctx, r.EvalID, o)
-	}, func(e *api.Evaluation) bool { return e.Status == api.EvalStatusComplete })
+	eval := await(m, "the evaluation to end",
+		func(ctx context.Context, o *api.QueryOptions) (*api.Evaluation, *api.QueryMeta, error) {
+			return m.api.Evaluations().Get(ctx, r.EvalID, o)
+		}, func(e *api.Evaluation) bool { return e.Status == api.EvalStatusComplete })
 	if len(eval.FailedTGAllocs) == 0 || eval.BlockedEval == "" {
 		t.Fatalf("the second job does not wait: %+v", eval)
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestTasksOutliveTheAgent: given stateful tasks, when the agent is killed and started again, then they have run all the
-// time as the same processes, and no plugin was asked to change anything.
+// TestTasksOutliveTheAgent: given stateful tasks, when the agent is killed and started again, then they have run all
+// the time as the same processes, and no plugin was asked to change anything.
 func TestTasksOutliveTheAgent(t *testing.T) {
 	m := newMachine(t, false)
 	p := m.localPlugin("own", "raw_exec")
@@ -32,7 +32,8 @@ func TestTasksOutliveTheAgent(t *testing.T) {
 	}
 	m.running("first", 1)
 	m.running("second", 1)
-	if now := []int{m.pid(first.ID, "write", "/bin/sh"), m.pid(second.ID, "write", "/bin/sh")}; !slices.Equal(now, pids) {
+	if now := []int{m.pid(first.ID, "write", "/bin/sh"), m.pid(second.ID, "write", "/bin/sh")}; !slices.Equal(now,
+		pids) {
 		t.Errorf("the tasks' processes were %v and are %v", pids, now)
 	}
 	if now := p.pluginPID(); now != plugin {
@@ -71,7 +72,7 @@ func TestPluginCrashWhileAVolumeIsInUse(t *testing.T) {
 
 	noise := p.quiet()
 	p.crash()
-	m.eventually("another life of the plugin", func() bool { return p.lives() > lives })
+	m.eventually("another run of the plugin", func() bool { return p.lives() > lives })
 	m.awaitPlugin("own")
 	m.lives(pid, 0)
 	m.settle()

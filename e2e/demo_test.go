@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/internal/port/csi/proxy"
+	"berth/internal/conformance/csi/proxy"
 	"berth/jobspec"
 )
 
@@ -28,8 +28,8 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestDatabaseOnAPlugin is the demo's story with a plugin that somebody runs as a job, under both drivers, judged by the
-// oracle.
+// TestDatabaseOnAPlugin is the demo's story with a plugin that somebody runs as a job, under both drivers, judged by
+// the oracle.
 func TestDatabaseOnAPlugin(t *testing.T) {
 	for _, driver := range []string{"raw_exec", "exec"} {
 		t.Run(driver, func(t *testing.T) {
@@ -54,11 +54,16 @@ func TestDatabaseOnAPlugin(t *testing.T) {
 			db = m.redis("redis")
 			db.expect(1001)
 
-			s, _, err := m.api.Volumes().CreateSnapshot(t.Context(), &api.CSISnapshot{SourceVolumeID: "redis-data", Name: "before"}, nil)
+			s, _, err := m.api.Volumes().CreateSnapshot(t.Context(),
+				&api.CSISnapshot{SourceVolumeID: "redis-data", Name: "before"}, nil)
 			must(t, err)
 			snapshot := s.Snapshots[0].ID
 			db.do("set", "after-the-snapshot", "x")
-			m.createFromFile("own", func(v *api.CSIVolume) { v.ID, v.Name, v.SnapshotID = "redis-copy", "redis-copy", snapshot })
+			m.createFromFile("own", func(v *api.CSIVolume) {
+				v.ID = "redis-copy"
+				v.Name = "redis-copy"
+				v.SnapshotID = snapshot
+			})
 			m.runRedis("redis-copy", "redis-copy")
 			m.redis("redis-copy").expect(1001) // without the key that came later
 			db.expect(1002)
@@ -108,7 +113,12 @@ func (m *machine) runRedis(name, volume string) {
 	m.t.Helper()
 	src, err := os.ReadFile("../examples/redis.nomad.hcl")
 	must(m.t, err)
-	job, err := jobspec.Parse(jobspec.ParseConfig{Path: "redis.nomad.hcl", Source: src, Vars: map[string]string{"name": name, "volume": volume}})
+	job, err := jobspec.Parse(
+		jobspec.ParseConfig{
+			Path:   "redis.nomad.hcl",
+			Source: src,
+			Vars:   map[string]string{"name": name, "volume": volume},
+		})
 	must(m.t, err)
 	_, _, err = m.api.Jobs().Register(m.t.Context(), &api.JobRegisterRequest{Job: job}, nil)
 	must(m.t, err)

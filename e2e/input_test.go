@@ -19,7 +19,7 @@ import (
 func (m *machine) cli(args ...string) (out string, code int) {
 	m.t.Helper()
 	cmd := exec.Command(binary, args...)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("BERTH_ADDR=http://127.0.0.1:%d", m.port))
+	cmd.Env = append(os.Environ(), "BERTH_ADDR=unix://"+m.socket())
 	b, err := cmd.CombinedOutput()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		m.t.Fatal(err)
@@ -51,11 +51,13 @@ func badFiles(t *testing.T, m *machine, good writer) {
 		at    string // the place in the file; empty: it takes the servers to know
 		words []string
 	}{
-		"syntax":            {"job \"x\" {\n  group \"g\" {\n", ":2:13", []string{"closing brace"}},
-		"unknown block":     {"job \"x\" {\n  grup \"g\" {}\n}\n", ":2:3", []string{"grup", "group"}},
-		"wrong type":        {strings.Replace(good.hcl(), "cpu    = 20", "cpu    = \"many\"", 1), ":", []string{"cpu"}},
-		"unknown mode":      {strings.Replace(good.hcl(), "single-node-writer", "single-writer", 1), "", []string{"single-writer", "single-node-writer"}},
-		"old nested config": {strings.Replace(good.hcl(), "source          = \"a\"", "config {\n source = \"a\"\n}", 1), ":", []string{"source"}},
+		"syntax":        {"job \"x\" {\n  group \"g\" {\n", ":2:13", []string{"closing brace"}},
+		"unknown block": {"job \"x\" {\n  grup \"g\" {}\n}\n", ":2:3", []string{"grup", "group"}},
+		"wrong type":    {strings.Replace(good.hcl(), "cpu    = 20", "cpu    = \"many\"", 1), ":", []string{"cpu"}},
+		"unknown mode": {strings.Replace(good.hcl(), "single-node-writer", "single-writer", 1), "",
+			[]string{"single-writer", "single-node-writer"}},
+		"old nested config": {strings.Replace(good.hcl(), "source          = \"a\"", "config {\n source = \"a\"\n}", 1),
+			":", []string{"source"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "bad.nomad.hcl")
@@ -93,7 +95,9 @@ func badJobs(t *testing.T, m *machine, good writer) {
 	raw := good
 	raw.driver = "raw_exec"
 	refused("a driver that can't mount", raw.hcl(), "job", "write", "raw_exec", "data", "exec")
-	refused("unknown namespace", strings.Replace(good.hcl(), "type = \"service\"", "type = \"service\"\n  namespace = \"nowhere\"", 1), "nowhere")
+	refused("unknown namespace",
+		strings.Replace(good.hcl(), "type = \"service\"", "type = \"service\"\n  namespace = \"nowhere\"", 1),
+		"nowhere")
 	shared := good
 	shared.access = "multi-node-multi-writer"
 	t.Run("a capability that the volume lacks", func(t *testing.T) { waits(t, m, shared, "multi-node-multi-writer") })
@@ -128,13 +132,23 @@ func waits(t *testing.T, m *machine, w writer, words ...string) {
 }
 
 func badVolumes(t *testing.T, m *machine) {
-	ok := api.CSIVolume{ID: "v", Name: "v", PluginID: "local-csi", RequestedCapacityMin: 32 << 20, RequestedCapabilities: []*api.CSIVolumeCapability{capability("single-node-writer", "file-system")}}
+	ok := api.CSIVolume{
+		ID:                    "v",
+		Name:                  "v",
+		PluginID:              "local-csi",
+		RequestedCapacityMin:  32 << 20,
+		RequestedCapabilities: []*api.CSIVolumeCapability{capability("single-node-writer", "file-system")},
+	}
 	for name, c := range map[string]struct {
 		change func(*api.CSIVolume)
 		words  []string
 	}{
-		"unknown plugin":       {func(v *api.CSIVolume) { v.PluginID = "nowhere" }, []string{"nowhere", "plugin status"}},
-		"unknown access mode":  {func(v *api.CSIVolume) { v.RequestedCapabilities[0].AccessMode = "any" }, []string{"any", "single-node-writer"}},
+		"unknown plugin": {func(v *api.CSIVolume) {
+			v.PluginID = "nowhere"
+		}, []string{"nowhere", "plugin status"}},
+		"unknown access mode": {func(v *api.CSIVolume) {
+			v.RequestedCapabilities[0].AccessMode = "any"
+		}, []string{"any", "single-node-writer"}},
 		"no capability":        {func(v *api.CSIVolume) { v.RequestedCapabilities = nil }, []string{"capability"}},
 		"capacity beyond disk": {func(v *api.CSIVolume) { v.RequestedCapacityMin = 1 << 55 }, []string{"v"}},
 		"minimum over maximum": {func(v *api.CSIVolume) { v.RequestedCapacityMax = 1 << 20 }, []string{"capacity"}},
@@ -167,13 +181,21 @@ func badVolumes(t *testing.T, m *machine) {
 
 func badIDs(t *testing.T, m *machine) {
 	before := find(t, m.root, "x")
-	for name, id := range map[string]string{"parent": "../x", "slash": "a/b", "NUL": "a\x00b", "300 bytes": strings.Repeat("x", 300), "newline": "a\nb", "empty": ""} {
+	for name, id := range map[string]string{"parent": "../x", "slash": "a/b", "NUL": "a\x00b",
+		"300 bytes": strings.Repeat("x", 300), "newline": "a\nb", "empty": ""} {
 		t.Run(name, func(t *testing.T) {
-			v := &api.CSIVolume{ID: id, Name: "x", PluginID: "local-csi", RequestedCapacityMin: 32 << 20, RequestedCapabilities: []*api.CSIVolumeCapability{capability("single-node-writer", "file-system")}}
+			v := &api.CSIVolume{
+				ID:                    id,
+				Name:                  "x",
+				PluginID:              "local-csi",
+				RequestedCapacityMin:  32 << 20,
+				RequestedCapabilities: []*api.CSIVolumeCapability{capability("single-node-writer", "file-system")},
+			}
 			if _, _, err := m.api.Volumes().Create(t.Context(), v, nil); err == nil {
 				t.Errorf("a volume %q was created", id)
 			}
-			job := strings.Replace(writer{id: "x", volume: "a"}.hcl(), "type = \"service\"", fmt.Sprintf("type = \"service\"\n  id = %q", strings.ReplaceAll(id, "\x00", "")), 1)
+			job := strings.Replace(writer{id: "x", volume: "a"}.hcl(), "type = \"service\"",
+				fmt.Sprintf("type = \"service\"\n  id = %q", strings.ReplaceAll(id, "\x00", "")), 1)
 			if id != "" && !strings.Contains(id, "/") && id != "a\x00b" { // jobs may have slashes in their names
 				if _, err := m.register(job); err == nil {
 					t.Errorf("a job %q was registered", id)
@@ -188,7 +210,8 @@ func badIDs(t *testing.T, m *machine) {
 			} {
 				if err := read(); err == nil && id != "" {
 					t.Errorf("something is called %q", id)
-				} else if status := (*api.StatusError)(nil); errors.As(err, &status) && status.Code == http.StatusInternalServerError && strings.Contains(status.Body, "panic") {
+				} else if status := (*api.StatusError)(nil); errors.As(err, &status) &&
+					status.Code == http.StatusInternalServerError && strings.Contains(status.Body, "panic") {
 					t.Errorf("the agent stumbled over %q: %v", id, err)
 				}
 			}
@@ -201,8 +224,10 @@ func badIDs(t *testing.T, m *machine) {
 
 // bigBody sends 100 MB: the answer comes, and the agent lives and stays small.
 func bigBody(t *testing.T, m *machine) {
-	body := io.MultiReader(strings.NewReader(`{"Job":{"ID":"big","Meta":{"x":"`), bytes.NewReader(bytes.Repeat([]byte("a"), 100<<20)), strings.NewReader(`"}}}`))
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, fmt.Sprintf("http://127.0.0.1:%d/v1/jobs", m.port), body)
+	body := io.MultiReader(strings.NewReader(`{"Job":{"ID":"big","Meta":{"x":"`),
+		bytes.NewReader(bytes.Repeat([]byte("a"), 100<<20)), strings.NewReader(`"}}}`))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut,
+		fmt.Sprintf("http://127.0.0.1:%d/v1/jobs", m.port), body)
 	must(t, err)
 	resp, err := http.DefaultClient.Do(req)
 	if err == nil {

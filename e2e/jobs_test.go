@@ -79,7 +79,8 @@ S
       }
     }
   }
-}`, w.id, max(w.count, 1), w.volume, or(w.access, "single-node-writer"), or(w.attachment, "file-system"), w.readOnly, options, or(w.driver, "exec"), script)
+}`, w.id, max(w.count, 1), w.volume, or(w.access, "single-node-writer"), or(w.attachment, "file-system"), w.readOnly,
+		options, or(w.driver, "exec"), script)
 }
 
 // register gives a job file to the servers and returns what they say.
@@ -119,7 +120,13 @@ func capability(access, attachment string) *api.CSIVolumeCapability {
 // create has a volume of 32 MiB made for the access modes given; none: single-node-writer.
 func (m *machine) create(id, plugin string, access ...string) *api.CSIVolume {
 	m.t.Helper()
-	v := &api.CSIVolume{ID: id, Name: id, PluginID: plugin, RequestedCapacityMin: 32 << 20, RequestedCapacityMax: 64 << 20}
+	v := &api.CSIVolume{
+		ID:                   id,
+		Name:                 id,
+		PluginID:             plugin,
+		RequestedCapacityMin: 32 << 20,
+		RequestedCapacityMax: 64 << 20,
+	}
 	if len(access) == 0 {
 		access = []string{"single-node-writer"}
 	}

@@ -32,6 +32,11 @@ func leftovers(m *machine) []string {
 	for _, p := range processesOf(m.root) {
 		out = append(out, p.String())
 	}
+	for _, file := range []string{m.socket(), m.socket() + ".lock"} {
+		if _, err := os.Lstat(file); err == nil {
+			out = append(out, "file "+file)
+		}
+	}
 	// Of a volume that is nowhere, no directory is left beneath the plugin's base.
 	for _, pattern := range []string{"csi/*/s/*", "csi/*/p/*"} {
 		left, err := filepath.Glob(filepath.Join(m.data, pattern))
@@ -153,7 +158,12 @@ func processes(match func(process) bool) []process {
 		if err != nil {
 			continue
 		}
-		p := process{pid: pid, cgroup: string(cgroup), args: strings.Split(string(bytes.TrimRight(cmdline, "\x00")), "\x00"), env: map[string]string{}}
+		p := process{
+			pid:    pid,
+			cgroup: string(cgroup),
+			args:   strings.Split(string(bytes.TrimRight(cmdline, "\x00")), "\x00"),
+			env:    map[string]string{},
+		}
 		for v := range strings.SplitSeq(string(environ), "\x00") {
 			name, value, _ := strings.Cut(v, "=")
 			p.env[name] = value
@@ -170,7 +180,9 @@ func processes(match func(process) bool) []process {
 func (m *machine) pid(alloc, task string, arg string) int {
 	m.t.Helper()
 	found := processes(func(p process) bool {
-		return strings.Contains(p.cgroup, alloc+"/task-"+task+".") && slices.ContainsFunc(p.args, func(a string) bool { return strings.Contains(a, arg) })
+		return strings.Contains(p.cgroup, alloc+"/task-"+task+".") && slices.ContainsFunc(p.args, func(a string) bool {
+			return strings.Contains(a, arg)
+		})
 	})
 	if len(found) == 0 {
 		m.t.Fatalf("task %s of alloc %s has no process with %q in its arguments", task, alloc, arg)
@@ -178,7 +190,8 @@ func (m *machine) pid(alloc, task string, arg string) int {
 	return found[0].pid
 }
 
-// sweep removes a machine's directory with all that a failed test may have left: its processes, mounts and loop devices.
+// sweep removes a machine's directory with all that a failed test may have left: its processes, mounts and loop
+// devices.
 func sweep(root string) error {
 	for _, p := range processesOf(root) {
 		if err := syscall.Kill(p.pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -200,7 +213,8 @@ func sweep(root string) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(unix.IoctlSetInt(int(f.Fd()), unix.LOOP_CLR_FD, 0), f.Close()); err != nil && !errors.Is(err, unix.ENXIO) {
+		if err := errors.Join(unix.IoctlSetInt(int(f.Fd()), unix.LOOP_CLR_FD, 0), f.Close()); err != nil &&
+			!errors.Is(err, unix.ENXIO) {
 			return fmt.Errorf("free %s: %w", dev, err)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"berth/internal/port/hostfs"
 )
 
-// TestALostMountRestartsItsUsers: given two tasks on two volumes, when somebody unmounts one volume under its task, then
-// exactly that task restarts, on the volume mounted anew, and nothing was written beside it meanwhile.
+// TestALostMountRestartsItsUsers: given two tasks on two volumes, when somebody unmounts one volume under its task,
+// then exactly that task restarts, on the volume mounted anew, and nothing was written beside it meanwhile.
 func TestALostMountRestartsItsUsers(t *testing.T) {
 	m := newMachine(t, false)
 	p := m.localPlugin("own", "raw_exec")
@@ -23,7 +23,9 @@ func TestALostMountRestartsItsUsers(t *testing.T) {
 	was, other := m.pid(victim.ID, "write", "/bin/sh"), m.pid(bystander.ID, "write", "/bin/sh")
 	m.lives(was, 0)
 
-	path := m.volume("a", "be published", func(v *api.CSIVolume) bool { return len(v.Places) == 1 && len(v.Places[0].Paths) == 1 }).Places[0].Paths[0]
+	path := m.volume("a", "be published", func(v *api.CSIVolume) bool {
+		return len(v.Places) == 1 && len(v.Places[0].Paths) == 1
+	}).Places[0].Paths[0]
 	p.mark("mounts-lost")
 	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
 		t.Fatal(err)

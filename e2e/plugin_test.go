@@ -10,10 +10,10 @@ import (
 	"syscall"
 	"time"
 
+	"berth/internal/conformance/csi/csitest"
+	"berth/internal/conformance/csi/oracle"
+	"berth/internal/conformance/csi/proxy"
 	"berth/internal/port/csi"
-	"berth/internal/port/csi/csitest"
-	"berth/internal/port/csi/proxy"
-	"berth/internal/port/csi/proxy/oracle"
 
 	"github.com/moby/sys/mountinfo"
 )
@@ -32,9 +32,11 @@ type judged struct {
 // localPlugin runs the bundled plugin as a job like that of anybody, with a driver of choice.
 func (m *machine) localPlugin(id, driver string, flags ...string) *judged {
 	m.t.Helper()
-	m.lend(binary, "berth")
+	m.lend(m.program(), "berth")
 	p := &judged{m: m, id: id, driver: driver, scope: "node"}
-	p.argv = append([]string{p.see("berth"), "plugin", "local-csi", "--data-dir", p.see("images-" + id), "--node-id", "${node.unique.id}"}, flags...)
+	p.argv = append(
+		[]string{p.see("berth"), "plugin", "local-csi", "--data-dir", p.see("images-" + id), "--node-id",
+			"${node.unique.id}"}, flags...)
 	return p.begin()
 }
 
@@ -85,7 +87,9 @@ func (p *judged) start() {
 }
 
 func (p *judged) hcl() string {
-	args := append([]string{"-plugin", p.id, "-record", p.see(p.id + ".record"), "-rules", p.see(p.id + ".rules"), "--"}, p.argv...)
+	args := append(
+		[]string{"-plugin", p.id, "-record", p.see(p.id + ".record"), "-rules", p.see(p.id + ".rules"), "--"},
+		p.argv...)
 	var quoted []string
 	for _, a := range args {
 		quoted = append(quoted, strconv.Quote(a))
@@ -170,7 +174,7 @@ func (p *judged) mark(what proxy.Mark) {
 	must(p.m.t, proxy.AppendMark(p.file("record"), proxy.Entry{Mark: what, Plugin: p.id}))
 }
 
-// pluginPID is the process of the plugin's present life.
+// pluginPID is the process of the plugin's present run.
 func (p *judged) pluginPID() int {
 	p.m.t.Helper()
 	a := p.m.running(p.id, 1)[0]

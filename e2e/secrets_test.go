@@ -18,17 +18,18 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/internal/port/csi/csitest"
-	"berth/internal/port/csi/proxy"
+	"berth/internal/conformance/csi/csitest"
+	"berth/internal/conformance/csi/proxy"
 )
 
-// carelessPlugin runs a plugin that refuses every call without the secret "key", and whose first call of each kind fails
-// with a message that repeats secrets and mount flags.
+// carelessPlugin runs a plugin that refuses every call without the secret "key", and whose first call of each kind
+// fails with a message that repeats secrets and mount flags.
 func (m *machine) carelessPlugin(id string) *judged {
 	m.t.Helper()
 	p := &judged{m: m, id: id, driver: "raw_exec", scope: "node"}
 	cfg, err := json.Marshal(csitest.Fake{NodeID: "n1", Dir: filepath.Join(m.rig, "backend-"+id), Needs: "key",
-		Echo: []string{"CreateVolume", "ValidateVolumeCapabilities", "ControllerPublishVolume", "NodeStageVolume", "NodePublishVolume", "CreateSnapshot", "DeleteVolume"}})
+		Echo: []string{"CreateVolume", "ValidateVolumeCapabilities", "ControllerPublishVolume", "NodeStageVolume",
+			"NodePublishVolume", "CreateSnapshot", "DeleteVolume"}})
 	must(m.t, err)
 	p.argv = []string{p.see("csi-proxy"), "-serve-fake", string(cfg)}
 	return p.begin()
@@ -52,7 +53,8 @@ func (h *hunt) look(kind, place string, data []byte) {
 		coded := base64.StdEncoding.EncodeToString([]byte(word))
 		for _, form := range []string{word, coded[:len(coded)-4]} {
 			if at := bytes.Index(data, []byte(form)); at >= 0 {
-				h.m.t.Errorf("%s %s shows the %s: …%q…", kind, place, what, data[max(0, at-80):min(len(data), at+len(form)+20)])
+				h.m.t.Errorf("%s %s shows the %s: …%q…", kind, place, what,
+					data[max(0, at-80):min(len(data), at+len(form)+20)])
 			}
 		}
 	}
@@ -62,7 +64,8 @@ func (h *hunt) look(kind, place string, data []byte) {
 func (h *hunt) api(paths ...string) {
 	h.m.t.Helper()
 	for _, path := range paths {
-		req, err := http.NewRequestWithContext(h.m.t.Context(), http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/v1/%s", h.m.port, path), nil)
+		req, err := http.NewRequestWithContext(h.m.t.Context(), http.MethodGet,
+			fmt.Sprintf("http://127.0.0.1:%d/v1/%s", h.m.port, path), nil)
 		must(h.m.t, err)
 		resp, err := http.DefaultTransport.RoundTrip(req)
 		must(h.m.t, err)
@@ -123,12 +126,21 @@ func (h *hunt) disk() {
 func TestSecretsAreNowhere(t *testing.T) {
 	m := newMachine(t, false)
 	p := m.carelessPlugin("careless")
-	secret, flag, id := "S3CR3T-"+rand.Text(), "FL4G-"+rand.Text(), "plain-"+strings.ToLower(rand.Text())
+	secret := "S3CR3T-" + rand.Text()
+	flag := "FL4G-" + rand.Text()
+	id := "plain-" + strings.ToLower(rand.Text())
 	h := &hunt{m: m, words: map[string]string{"secret": secret}, plain: id, found: map[string]bool{}}
 	secrets := api.Secrets{"key": secret}
-	vol := &api.CSIVolume{ID: id, Name: id, PluginID: "careless", Secrets: secrets, RequestedCapacityMin: 32 << 20, RequestedCapacityMax: 64 << 20,
+	vol := &api.CSIVolume{
+		ID:                    id,
+		Name:                  id,
+		PluginID:              "careless",
+		Secrets:               secrets,
+		RequestedCapacityMin:  32 << 20,
+		RequestedCapacityMax:  64 << 20,
 		MountOptions:          &api.CSIMountOptions{MountFlags: []string{"password=" + flag}},
-		RequestedCapabilities: []*api.CSIVolumeCapability{capability("single-node-writer", "file-system")}}
+		RequestedCapabilities: []*api.CSIVolumeCapability{capability("single-node-writer", "file-system")},
+	}
 
 	// Every write is tried again as a person would, and what it says meanwhile is looked at.
 	try := func(what string, write func(context.Context) error) {
@@ -156,9 +168,13 @@ func TestSecretsAreNowhere(t *testing.T) {
 	})
 	must(t, m.api.Volumes().Deregister(t.Context(), id, false, "", nil))
 	vol.ExternalID = external
-	try("register", func(ctx context.Context) error { _, _, err := m.api.Volumes().Register(ctx, vol, nil); return err })
+	try("register", func(ctx context.Context) error {
+		_, _, err := m.api.Volumes().Register(ctx, vol, nil)
+		return err
+	})
 	try("snapshot", func(ctx context.Context) error {
-		_, _, err := m.api.Volumes().CreateSnapshot(ctx, &api.CSISnapshot{SourceVolumeID: id, Name: "s", Secrets: secrets}, nil)
+		_, _, err := m.api.Volumes().CreateSnapshot(ctx,
+			&api.CSISnapshot{SourceVolumeID: id, Name: "s", Secrets: secrets}, nil)
 		return err
 	})
 	snaps, _, err := m.api.Volumes().ListSnapshots(t.Context(), "careless", secrets, nil)
@@ -173,8 +189,10 @@ func TestSecretsAreNowhere(t *testing.T) {
 	everywhere := func() {
 		t.Helper()
 		h.processes()
-		h.api("volumes?type=csi", "volume/csi/"+id, "allocations", "allocation/"+user.ID, "evaluations", "evaluation/"+user.EvalID, "jobs", "job/user",
-			"job/user/versions", "job/user/allocations", "nodes", "node/"+user.NodeID, "plugins?type=csi", "plugin/csi/careless", "agent/self", "metrics")
+		h.api("volumes?type=csi", "volume/csi/"+id, "allocations", "allocation/"+user.ID, "evaluations",
+			"evaluation/"+user.EvalID, "jobs", "job/user",
+			"job/user/versions", "job/user/allocations", "nodes", "node/"+
+				user.NodeID, "plugins?type=csi", "plugin/csi/careless", "agent/self", "metrics")
 		h.cli("volume", "status", id)
 		h.cli("volume", "status", "-verbose", id)
 		h.cli("volume", "status", "-json", id)
@@ -199,7 +217,8 @@ func TestSecretsAreNowhere(t *testing.T) {
 	user = m.running("user", 1)[0]
 	m.lives(m.pid(user.ID, "write", "/bin/sh"), 0)
 	try("expand", func(ctx context.Context) error {
-		_, _, err := m.api.Volumes().Expand(ctx, id, &api.CSIVolumeExpandRequest{CapacityMin: 64 << 20, CapacityMax: 128 << 20}, nil)
+		_, _, err := m.api.Volumes().Expand(ctx, id,
+			&api.CSIVolumeExpandRequest{CapacityMin: 64 << 20, CapacityMax: 128 << 20}, nil)
 		return err
 	})
 	everywhere()
@@ -222,7 +241,8 @@ func TestSecretsAreNowhere(t *testing.T) {
 			t.Errorf("%s was not looked at: it does not even show %s", kind, id)
 		}
 	}
-	for _, rpc := range []string{"Create", "ControllerPublish", "NodeStage", "NodePublish", "CreateSnapshot", "Delete"} {
+	for _, rpc := range []string{"Create", "ControllerPublish", "NodeStage", "NodePublish", "CreateSnapshot",
+		"Delete"} {
 		if p.count(rpc+"=Unavailable") != 1 || p.count(rpc) == 0 {
 			t.Errorf("the plugin was to repeat its secrets at %s once, and then to do it: %v", rpc, p.calls())
 		}

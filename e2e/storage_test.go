@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"berth/api"
-	"berth/internal/port/csi/proxy"
+	"berth/internal/conformance/csi/proxy"
 )
 
 // mockDriver runs kubernetes-csi's mock-driver as a job. It moves no data: the proxy mounts on its behalf.
@@ -21,7 +21,13 @@ func (m *machine) mockDriver(id string, flags ...string) *judged {
 	if out, err := build.CombinedOutput(); err != nil {
 		m.t.Fatalf("build mock-driver: %v\n%s", err, out)
 	}
-	p := &judged{m: m, id: id, driver: "raw_exec", argv: append([]string{program, "-permissive-target-path"}, flags...), faults: []string{"(* * mount-tmpfs)"}}
+	p := &judged{
+		m:      m,
+		id:     id,
+		driver: "raw_exec",
+		argv:   append([]string{program, "-permissive-target-path"}, flags...),
+		faults: []string{"(* * mount-tmpfs)"},
+	}
 	return p.begin()
 }
 
@@ -38,7 +44,8 @@ func TestAPluginThatNobodyHereWrote(t *testing.T) {
 	pid := m.pid(user.ID, "write", "/bin/sh")
 	m.lives(pid, 0)
 
-	_, _, err := m.api.Volumes().Expand(t.Context(), "a", &api.CSIVolumeExpandRequest{CapacityMin: 128 << 20, CapacityMax: 1 << 30}, nil)
+	_, _, err := m.api.Volumes().Expand(t.Context(), "a",
+		&api.CSIVolumeExpandRequest{CapacityMin: 128 << 20, CapacityMax: 1 << 30}, nil)
 	must(t, err)
 	m.volume("a", "larger", func(v *api.CSIVolume) bool { return v.Capacity >= 128<<20 })
 	m.eventually("the expansion on the node", func() bool { return p.count("NodeExpand") == 1 })
@@ -47,7 +54,8 @@ func TestAPluginThatNobodyHereWrote(t *testing.T) {
 	m.stopJob("user")
 	p.atRest("a")
 	m.remove("a")
-	want := []string{"Create", "ControllerPublish", "NodeStage", "NodePublish", "ControllerExpand", "NodeExpand", "NodeUnpublish", "NodeUnstage", "ControllerUnpublish", "Delete"}
+	want := []string{"Create", "ControllerPublish", "NodeStage", "NodePublish", "ControllerExpand", "NodeExpand",
+		"NodeUnpublish", "NodeUnstage", "ControllerUnpublish", "Delete"}
 	var got []string
 	for _, c := range p.calls() {
 		got = append(got, strings.TrimSuffix(c, "Volume"))
@@ -71,12 +79,15 @@ func TestPluginGoneBeforeItsUser(t *testing.T) {
 	m.stopJob("own")
 	m.lives(pid, 0) // a volume needs its plugin to come and to go, not to be used
 	m.tellStop("user")
-	m.volume("a", "releasing", func(v *api.CSIVolume) bool { return strings.Contains(strings.Join(v.State, "\n"), "releasing") })
+	m.volume("a", "releasing", func(v *api.CSIVolume) bool {
+		return strings.Contains(strings.Join(v.State, "\n"), "releasing")
+	})
 	m.settle()
 	v, _, err := m.api.Volumes().Get(t.Context(), "a", nil)
 	must(t, err)
 	state := strings.Join(v.State, "\n")
-	if !strings.Contains(state, "releasing") || !strings.Contains(state, user.ID[:8]) || !strings.Contains(state, "own") {
+	if !strings.Contains(state, "releasing") || !strings.Contains(state, user.ID[:8]) ||
+		!strings.Contains(state, "own") {
 		t.Errorf("the volume says: %q", state)
 	}
 	if len(v.WriteAllocs) != 1 {
@@ -140,7 +151,13 @@ func TestTwoAllocsShareAVolume(t *testing.T) {
 	m := newMachine(t, false)
 	p := m.localPlugin("own", "raw_exec")
 	m.create("a", "own", "multi-node-multi-writer")
-	w := writer{id: "users", volume: "a", count: 2, access: "multi-node-multi-writer", options: "fs_type = \"ext4\"\nmount_flags = [\"noatime\"]"}
+	w := writer{
+		id:      "users",
+		volume:  "a",
+		count:   2,
+		access:  "multi-node-multi-writer",
+		options: "fs_type = \"ext4\"\nmount_flags = [\"noatime\"]",
+	}
 	m.run(w.hcl())
 	users := m.running("users", 2)
 	pids := map[string]int{}
@@ -191,7 +208,8 @@ func TestBundledPluginIsKilled(t *testing.T) {
 	m.lives(pid, 0)
 	plugins := func() []process {
 		return processes(func(p process) bool {
-			return len(p.args) > 2 && p.args[1] == "plugin" && p.args[2] == "local-csi" && slices.Contains(p.args, filepath.Join(m.data, "volumes"))
+			return len(p.args) > 2 && p.args[1] == "plugin" && p.args[2] == "local-csi" &&
+				slices.Contains(p.args, filepath.Join(m.data, "volumes"))
 		})
 	}
 	old := plugins()[0].pid

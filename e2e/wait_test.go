@@ -57,11 +57,12 @@ func (m *machine) eventually(what string, fact func() bool) {
 
 func (m *machine) awaitPlugin(id string) *api.CSIPlugin {
 	m.t.Helper()
-	return await(m, "plugin "+id+" to be healthy", func(ctx context.Context, o *api.QueryOptions) (*api.CSIPlugin, *api.QueryMeta, error) {
-		return m.api.Plugins().Get(ctx, id, o)
-	}, func(p *api.CSIPlugin) bool {
-		return p.NodesHealthy == 1 && (!p.ControllerRequired || p.ControllersHealthy >= 1)
-	})
+	return await(m, "plugin "+id+" to be healthy",
+		func(ctx context.Context, o *api.QueryOptions) (*api.CSIPlugin, *api.QueryMeta, error) {
+			return m.api.Plugins().Get(ctx, id, o)
+		}, func(p *api.CSIPlugin) bool {
+			return p.NodesHealthy == 1 && (!p.ControllerRequired || p.ControllersHealthy >= 1)
+		})
 }
 
 // allocs of a job, oldest first.
@@ -104,9 +105,10 @@ func (m *machine) ended(job string) []*api.AllocationListStub {
 // volume waits until a volume is as wanted.
 func (m *machine) volume(id, what string, ok func(*api.CSIVolume) bool) *api.CSIVolume {
 	m.t.Helper()
-	return await(m, "volume "+id+" to be "+what, func(ctx context.Context, o *api.QueryOptions) (*api.CSIVolume, *api.QueryMeta, error) {
-		return m.api.Volumes().Get(ctx, id, o)
-	}, ok)
+	return await(m, "volume "+id+" to be "+what,
+		func(ctx context.Context, o *api.QueryOptions) (*api.CSIVolume, *api.QueryMeta, error) {
+			return m.api.Volumes().Get(ctx, id, o)
+		}, ok)
 }
 
 // free waits until nobody claims a volume.

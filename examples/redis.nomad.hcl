@@ -14,6 +14,10 @@ job "redis" {
   name = var.name
 
   group "redis" {
+    update {
+      min_healthy_time = "2s" # who runs so long is healthy, and the next may follow; 10 s unless said
+    }
+
     network {
       port "redis" {}
     }

@@ -17,12 +17,19 @@ import (
 
 // serverSet are the members of job types that have no place in a file, with the reason.
 var serverSet = map[string]string{
-	"Job.Stop": "server", "Job.ParentID": "server", "Job.Dispatched": "server", "Job.DispatchIdempotencyToken": "server",
-	"Job.Payload": "server", "Job.ConsulNamespace": "from the consul block", "Job.VaultNamespace": "server", "Job.NomadTokenID": "server",
-	"Job.Status": "server", "Job.StatusDescription": "server", "Job.Stable": "server", "Job.Version": "server", "Job.SubmitTime": "server",
-	"Job.CreateIndex": "server", "Job.ModifyIndex": "server", "Job.JobModifyIndex": "server", "Job.VersionTag": "server",
-	"PeriodicConfig.SpecType": "always cron", "ScalingPolicy.ID": "server", "ScalingPolicy.Namespace": "server", "ScalingPolicy.Target": "server",
-	"ScalingPolicy.CreateIndex": "server", "ScalingPolicy.ModifyIndex": "server", "Task.Identity": "from the identity blocks",
+	"Job.Stop": "server", "Job.ParentID": "server", "Job.Dispatched": "server",
+	"Job.DispatchIdempotencyToken": "server",
+	"Job.Payload":                  "server", "Job.ConsulNamespace": "from the consul block",
+	"Job.VaultNamespace": "server",
+	"Job.NomadTokenID":   "server",
+	"Job.Status":         "server", "Job.StatusDescription": "server", "Job.Stable": "server", "Job.Version": "server",
+	"Job.SubmitTime":  "server",
+	"Job.CreateIndex": "server", "Job.ModifyIndex": "server", "Job.JobModifyIndex": "server",
+	"Job.VersionTag":          "server",
+	"PeriodicConfig.SpecType": "always cron", "ScalingPolicy.ID": "server", "ScalingPolicy.Namespace": "server",
+	"ScalingPolicy.Target":      "server",
+	"ScalingPolicy.CreateIndex": "server", "ScalingPolicy.ModifyIndex": "server",
+	"Task.Identity":                 "from the identity blocks",
 	"NetworkResource.ReservedPorts": "from the port blocks", "Service.Namespace": "server",
 	"ConsulProxy.ExposeConfig": "older name", "ConsulExposeConfig.Path": "older name",
 }
@@ -243,7 +250,9 @@ func TestTheObservedJobIsDecodedAsOtherClientsDo(t *testing.T) {
 // Given documents of all kinds, when they are parsed, then nothing panics and a failure is an *Error with a text.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(webJob))
-	f.Add([]byte("job \"j\" { group \"g\" { dynamic \"task\" { for_each = [1] labels = [\"a\"] content { driver = \"x\" } } } }"))
+	f.Add([]byte(
+		"job \"j\" { group \"g\" { dynamic \"task\" { for_each = [1] labels = [\"a\"] content { driver = \"x\" } } } " +
+			"}"))
 	f.Add([]byte("variable \"a\" { default = [for x in range(3): x] }\njob \"j\" { meta = { a = jsonencode(var.a) } }"))
 	f.Add([]byte("{\"Job\":{\"ID\":\"a\",\"TaskGroups\":[null]}}"))
 	f.Add([]byte("job \"j\" { constraint { regexp = null distinct_hosts = true } }"))
@@ -257,7 +266,8 @@ func FuzzParse(f *testing.F) {
 
 // Given volume files of all kinds, when they are parsed, then nothing panics.
 func FuzzParseVolume(f *testing.F) {
-	f.Add([]byte("type = \"csi\"\nid = \"v\"\ncapability { \"access_mode\" = \"x\" }\nparameters { \"a/b\" = 1, c = 2 }"))
+	f.Add([]byte(
+		"type = \"csi\"\nid = \"v\"\ncapability { \"access_mode\" = \"x\" }\nparameters { \"a/b\" = 1, c = 2 }"))
 	f.Add([]byte("{\"type\":\"host\",\"name\":\"a\",\"capability\":[[{}]],\"capacity_min\":\"1G\"}"))
 	f.Add([]byte("\"type\" = \"csi\"\ntopology_request { required { topology { segments { \"a\" = \"b\" } } } }"))
 	f.Fuzz(func(t *testing.T, src []byte) {

@@ -23,7 +23,8 @@ import (
 func evaluated(t *testing.T, expr string, files bool) (string, error) {
 	t.Helper()
 	src := "locals {\n  v = " + expr + "\n}\njob \"j\" {\n  meta = { v = jsonencode(local.v) }\n}\n"
-	job, err := jobspec.Parse(jobspec.ParseConfig{Path: "testdata/f.hcl", Source: []byte(src), AllowFileFunctions: files})
+	job, err := jobspec.Parse(
+		jobspec.ParseConfig{Path: "testdata/f.hcl", Source: []byte(src), AllowFileFunctions: files})
 	if err != nil {
 		return "", err
 	}
@@ -32,17 +33,20 @@ func evaluated(t *testing.T, expr string, files bool) (string, error) {
 
 // pureCases has one expression at least for every pure function.
 var pureCases = map[string][][2]string{
-	"abs":             {{`abs(-3)`, `3`}},
-	"base64decode":    {{`base64decode("aGk=")`, `"hi"`}},
-	"base64encode":    {{`base64encode("hi")`, `"aGk="`}},
-	"can":             {{`can({}.b)`, `false`}, {`can(1 + 1)`, `true`}},
-	"ceil":            {{`ceil(1.2)`, `2`}},
-	"chomp":           {{`chomp("a\n")`, `"a"`}},
-	"chunklist":       {{`chunklist([1,2,3], 2)`, `[[1,2],[3]]`}},
-	"cidrhost":        {{`cidrhost("10.1.0.0/16", 5)`, `"10.1.0.5"`}, {`cidrhost("10.1.0.0/24", -2)`, `"10.1.0.254"`}, {`cidrhost("fd00::/64", 16)`, `"fd00::10"`}},
-	"cidrnetmask":     {{`cidrnetmask("10.0.0.0/12")`, `"255.240.0.0"`}},
-	"cidrsubnet":      {{`cidrsubnet("10.0.0.0/8", 8, 2)`, `"10.2.0.0/16"`}, {`cidrsubnet("fd00::/48", 16, 162)`, `"fd00:0:0:a2::/64"`}},
-	"cidrsubnets":     {{`cidrsubnets("10.1.0.0/16", 4, 4, 8, 4)`, `["10.1.0.0/20","10.1.16.0/20","10.1.32.0/24","10.1.48.0/20"]`}},
+	"abs":          {{`abs(-3)`, `3`}},
+	"base64decode": {{`base64decode("aGk=")`, `"hi"`}},
+	"base64encode": {{`base64encode("hi")`, `"aGk="`}},
+	"can":          {{`can({}.b)`, `false`}, {`can(1 + 1)`, `true`}},
+	"ceil":         {{`ceil(1.2)`, `2`}},
+	"chomp":        {{`chomp("a\n")`, `"a"`}},
+	"chunklist":    {{`chunklist([1,2,3], 2)`, `[[1,2],[3]]`}},
+	"cidrhost": {{`cidrhost("10.1.0.0/16", 5)`, `"10.1.0.5"`}, {`cidrhost("10.1.0.0/24", -2)`, `"10.1.0.254"`},
+		{`cidrhost("fd00::/64", 16)`, `"fd00::10"`}},
+	"cidrnetmask": {{`cidrnetmask("10.0.0.0/12")`, `"255.240.0.0"`}},
+	"cidrsubnet": {{`cidrsubnet("10.0.0.0/8", 8, 2)`, `"10.2.0.0/16"`},
+		{`cidrsubnet("fd00::/48", 16, 162)`, `"fd00:0:0:a2::/64"`}},
+	"cidrsubnets": {{`cidrsubnets("10.1.0.0/16", 4, 4, 8, 4)`,
+		`["10.1.0.0/20","10.1.16.0/20","10.1.32.0/24","10.1.48.0/20"]`}},
 	"coalesce":        {{`coalesce(null, "a")`, `"a"`}},
 	"coalescelist":    {{`coalescelist([], [1])`, `[1]`}},
 	"compact":         {{`compact(["a", ""])`, `["a"]`}},
@@ -125,7 +129,9 @@ func TestPureFunctions(t *testing.T) {
 // Given functions whose results differ from call to call, when they are called, then the results have their form.
 func TestFunctionsOfChance(t *testing.T) {
 	got, err := evaluated(t, "uuidv4()", false)
-	if err != nil || !regexp.MustCompile(`^"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"$`).MatchString(got) {
+	if err != nil ||
+		!regexp.MustCompile(`^"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"$`).MatchString(
+			got) {
 		t.Errorf("uuidv4: %s %v", got, err)
 	}
 	got, err = evaluated(t, `bcrypt("secret", 4)`, false)
@@ -139,7 +145,7 @@ func TestFunctionsOfChance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	//lint:ignore SA1019 rsadecrypt opens texts with this padding
+	//nolint:staticcheck // rsadecrypt opens texts with this padding
 	sealed, err := rsa.EncryptPKCS1v15(rand.Reader, &key.PublicKey, []byte("hello"))
 	if err != nil {
 		t.Fatal(err)
@@ -186,7 +192,8 @@ func TestFileFunctions(t *testing.T) {
 			t.Errorf("%s on a server: %v", name, err)
 		}
 	}
-	if got, err := evaluated(t, `file("jobs/single_task.nomad.hcl")`, true); err != nil || !strings.Contains(got, "shortest job") {
+	if got, err := evaluated(t, `file("jobs/single_task.nomad.hcl")`, true); err != nil ||
+		!strings.Contains(got, "shortest job") {
 		t.Errorf("a relative path does not start at the document: %v", err)
 	}
 }

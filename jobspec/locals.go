@@ -23,7 +23,8 @@ func (in *inputs) locals(s *hclfile.Scope) {
 		}
 		for _, a := range hclfile.SortedAttrs(b.Body) {
 			if old, dup := attrs[a.Name]; dup {
-				in.report.Add(a.NameRange, "the local %q is defined twice, first on line %d", a.Name, old.NameRange.Start.Line)
+				in.report.Add(a.NameRange, "the local %q is defined twice, first on line %d", a.Name,
+					old.NameRange.Start.Line)
 				continue
 			}
 			attrs[a.Name] = a
@@ -34,7 +35,13 @@ func (in *inputs) locals(s *hclfile.Scope) {
 		in.report.Add(attrs[order[0]].NameRange, "the document has more than %d variables and locals", maxNames)
 		return
 	}
-	l := &localResolver{in: in, scope: s, attrs: attrs, values: map[string]cty.Value{}, state: map[string]int{}}
+	l := &localResolver{
+		in:     in,
+		scope:  s,
+		attrs:  attrs,
+		values: map[string]cty.Value{},
+		state:  map[string]int{},
+	}
 	for _, name := range order {
 		if !l.resolve(name, nil) {
 			return

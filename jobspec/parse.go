@@ -8,6 +8,8 @@ import (
 	"berth/api"
 	"berth/jobspec/functions"
 	"berth/jobspec/hclfile"
+	"berth/jobspec/jobjson"
+	"berth/jobspec/support"
 
 	"github.com/hashicorp/hcl/v2"
 )
@@ -25,6 +27,8 @@ type ParseConfig struct {
 	Strict bool
 	// AllowFileFunctions lets expressions read the author's machine. A server never sets it.
 	AllowFileFunctions bool
+	// AnyFeature takes members that are not built yet, for whoever asks a server: it may be newer than this program.
+	AnyFeature bool
 	// MaxSize bounds the document in bytes; 0 means hclfile.MaxSource.
 	MaxSize int
 }
@@ -36,8 +40,8 @@ type VarFile struct {
 }
 
 // Parse reads a job file: HCL2, or a job in JSON (bare, or as the member "Job") when the first letter is a brace.
-// Unset members stay nil: defaults are the server's. Members that are not built yet are refused by name. The error is
-// an *Error that lists every problem with its place.
+// Unset members stay nil: defaults are the server's. Members that are not built yet are refused by name, unless
+// AnyFeature leaves that to a server. The error is an *Error that lists every problem with its place.
 func Parse(cfg ParseConfig) (*api.Job, error) {
 	r := hclfile.NewReport()
 	if hclfile.IsJSON(cfg.Source) {
@@ -64,7 +68,7 @@ func parseJSONJob(r *hclfile.Report, cfg *ParseConfig) *api.Job {
 		r.AddFile(cfg.Path, "a job in JSON takes no variables; leave -var and -var-file out")
 		return nil
 	}
-	job, unknown, err := api.DecodeJobStrict(bytes.TrimPrefix(cfg.Source, []byte("\xef\xbb\xbf")))
+	job, unknown, err := jobjson.Decode(bytes.TrimPrefix(cfg.Source, []byte("\xef\xbb\xbf")))
 	if err != nil {
 		r.AddFile(cfg.Path, "%s", err)
 		return nil
@@ -72,7 +76,7 @@ func parseJSONJob(r *hclfile.Report, cfg *ParseConfig) *api.Job {
 	for _, name := range unknown {
 		r.AddFile(cfg.Path, "a job has no member %s", name)
 	}
-	for _, f := range api.Unsupported(job) {
+	for _, f := range unsupported(job, cfg) {
 		r.AddFile(cfg.Path, "%s (%s)", f, f.Path)
 	}
 	if r.Failed() {
@@ -111,7 +115,7 @@ func parseJob(r *hclfile.Report, cfg *ParseConfig) *api.Job {
 		return nil
 	}
 	places := at.Paths(job)
-	for _, f := range api.Unsupported(job) {
+	for _, f := range unsupported(job, cfg) {
 		rng, ok := hclfile.Nearest(places, f.Path)
 		if !ok {
 			rng = hcl.Range{Filename: cfg.Path}
@@ -119,6 +123,14 @@ func parseJob(r *hclfile.Report, cfg *ParseConfig) *api.Job {
 		r.Add(rng, "%s", f)
 	}
 	return job
+}
+
+// unsupported lists what is not built yet, unless a server is to judge that.
+func unsupported(job *api.Job, cfg *ParseConfig) []support.Field {
+	if cfg.AnyFeature {
+		return nil
+	}
+	return support.Unsupported(job)
 }
 
 func decodeJob(r *hclfile.Report, cfg *ParseConfig) (*api.Job, hclfile.Positions) {
@@ -156,7 +168,8 @@ func findJob(d *hclfile.Decoder, sc *hclfile.Scope) *jobBlock {
 			found = &jobBlock{}
 			d.Into(it, reflect.ValueOf(found).Elem())
 		default:
-			d.Report.Add(it.Range, "a job file has no block %q%s", it.Type, hclfile.DidYouMean(it.Type, []string{"job", "variable", "variables", "locals"}))
+			d.Report.Add(it.Range, "a job file has no block %q%s", it.Type,
+				hclfile.DidYouMean(it.Type, []string{"job", "variable", "variables", "locals"}))
 		}
 	}
 	if found == nil && !d.Report.Failed() {

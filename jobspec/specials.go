@@ -13,7 +13,8 @@ import (
 )
 
 // constraintShortcuts are the attributes that set operator and value at once.
-var constraintShortcuts = []string{"regexp", "version", "semver", "set_contains", "set_contains_any", "set_contains_all", "distinct_hosts", "distinct_property"}
+var constraintShortcuts = []string{"regexp", "version", "semver", "set_contains", "set_contains_any",
+	"set_contains_all", "distinct_hosts", "distinct_property"}
 
 // affinityShortcuts are those of an affinity.
 var affinityShortcuts = []string{"regexp", "version", "semver", "set_contains", "set_contains_any", "set_contains_all"}
@@ -108,7 +109,8 @@ func finishNetwork(d *hclfile.Decoder, v reflect.Value, at hcl.Range, _ []hclfil
 		}
 		seen[p.Label] = true
 		if p.Value < 0 || p.Value > 65535 {
-			d.Report.Add(rng, "the port %q has the static number %d, which is not between 1 and 65535", p.Label, p.Value)
+			d.Report.Add(rng, "the port %q has the static number %d, which is not between 1 and 65535", p.Label,
+				p.Value)
 		}
 		if p.Value > 0 {
 			d.At.Rename(n, from, fmt.Sprintf("ReservedPorts[%d]", len(n.ReservedPorts)))

@@ -39,7 +39,13 @@ type inputs struct {
 
 // newScope reads the variable, variables and locals blocks and gives back what expressions of the job may use.
 func newScope(r *hclfile.Report, doc *hclfile.Source, cfg *ParseConfig, base *hcl.EvalContext) *hclfile.Scope {
-	in := &inputs{report: r, doc: doc, cfg: cfg, funcs: base, vars: map[string]*variable{}}
+	in := &inputs{
+		report: r,
+		doc:    doc,
+		cfg:    cfg,
+		funcs:  base,
+		vars:   map[string]*variable{},
+	}
 	in.declare()
 	in.assign()
 	sizes := map[string]int{}
@@ -48,7 +54,9 @@ func newScope(r *hclfile.Report, doc *hclfile.Source, cfg *ParseConfig, base *hc
 		v := in.vars[name]
 		if v.value == cty.NilVal {
 			if !r.Failed() {
-				r.Add(v.rng, "the variable %q has no value and no default; give one with -var %s=…, a -var-file or NOMAD_VAR_%s", name, name, name)
+				r.Add(v.rng,
+					"the variable %q has no value and no default; give one with -var %s=…, a -var-file or NOMAD_VAR_%s",
+					name, name, name)
 			}
 			v.value = cty.DynamicVal
 		}
@@ -112,7 +120,8 @@ func (in *inputs) declareBlock(b *hclsyntax.Block) {
 	}
 	for _, a := range hclfile.SortedAttrs(b.Body) {
 		if !slices.Contains(variableAttrs, a.Name) {
-			in.report.Add(a.NameRange, "a variable has no attribute %q; there are %s and the block validation", a.Name, strings.Join(variableAttrs, ", "))
+			in.report.Add(a.NameRange, "a variable has no attribute %q; there are %s and the block validation", a.Name,
+				strings.Join(variableAttrs, ", "))
 		}
 	}
 	for _, inner := range b.Body.Blocks {
@@ -162,7 +171,8 @@ func (in *inputs) set(v *variable, val cty.Value, rng hcl.Range) {
 	}
 	out, err := convert.Convert(val, v.typ)
 	if err != nil {
-		in.report.Add(rng, "the value of the variable %q does not fit its type %s: %s", v.name, typeexpr.TypeString(v.typ), err)
+		in.report.Add(rng, "the value of the variable %q does not fit its type %s: %s", v.name,
+			typeexpr.TypeString(v.typ), err)
 		return
 	}
 	v.value, v.from = out, rng
@@ -210,7 +220,8 @@ func (in *inputs) setText(v *variable, text, source string) {
 		return
 	}
 	in.report.AddSource(source, []byte(text))
-	tokens, _ := hclsyntax.LexExpression([]byte(text), source, hcl.InitialPos) // the parser reports what the lexer finds
+	// the parser reports what the lexer finds
+	tokens, _ := hclsyntax.LexExpression([]byte(text), source, hcl.InitialPos)
 	if !hclfile.CheckBounds(in.report, tokens) {
 		return
 	}
@@ -306,7 +317,8 @@ func (in *inputs) validateOne(s *hclfile.Scope, v *variable, b *hclsyntax.Block)
 	}
 	where := v.from
 	if where.Filename == "" || where.Start.Line == 0 {
-		in.report.Add(b.DefRange(), "the value of the variable %q%s is refused: %s", v.name, given(where), text.AsString())
+		in.report.Add(b.DefRange(), "the value of the variable %q%s is refused: %s", v.name, given(where),
+			text.AsString())
 		return
 	}
 	in.report.Add(where, "the value of the variable %q is refused: %s", v.name, text.AsString())

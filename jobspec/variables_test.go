@@ -41,8 +41,12 @@ job "j" {
 // Given a variable with a default, when values come from the environment, a file and the command line, then the later
 // of these wins.
 func TestVariablesTakeTheValueOfTheStrongestSource(t *testing.T) {
-	cfg := jobspec.ParseConfig{Path: "f.hcl", Source: []byte(withVariables), Strict: true,
-		Env:  []string{"NOMAD_VAR_text=from-env", "NOMAD_VAR_needed=a-b", "NOMAD_VAR_other=x", "HOME=/root", "NOMAD_VAR_number=5"},
+	cfg := jobspec.ParseConfig{
+		Path:   "f.hcl",
+		Source: []byte(withVariables),
+		Strict: true,
+		Env: []string{"NOMAD_VAR_text=from-env", "NOMAD_VAR_needed=a-b", "NOMAD_VAR_other=x", "HOME=/root",
+			"NOMAD_VAR_number=5"},
 		Vars: map[string]string{"list": `["x", "y"]`},
 	}
 	meta := func() map[string]string {
@@ -72,13 +76,19 @@ func TestVariableFilesAreReadOnlyWhereFilesMayBeRead(t *testing.T) {
 	if err := os.WriteFile(file, []byte("needed = \"a-b\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg := jobspec.ParseConfig{Path: "f.hcl", Source: []byte(withVariables), VarFiles: []jobspec.VarFile{{Path: file}}, AllowFileFunctions: true}
+	cfg := jobspec.ParseConfig{
+		Path:               "f.hcl",
+		Source:             []byte(withVariables),
+		VarFiles:           []jobspec.VarFile{{Path: file}},
+		AllowFileFunctions: true,
+	}
 	job, err := jobspec.Parse(cfg)
 	if err != nil || job.Meta["needed"] != "a-b" {
 		t.Errorf("job %v, error %v", job, err)
 	}
 	cfg.AllowFileFunctions = false
-	if _, err := jobspec.Parse(cfg); err == nil || !strings.Contains(err.Error(), "variable files cannot be read here") {
+	if _, err := jobspec.Parse(cfg); err == nil ||
+		!strings.Contains(err.Error(), "variable files cannot be read here") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -92,15 +102,22 @@ func TestWrongVariableValuesAreRefused(t *testing.T) {
 		file string
 		want string
 	}{
-		{"missing", map[string]string{}, "", `f.hcl:13:1: the variable "needed" has no value and no default; give one with -var needed=…`},
-		{"validation", map[string]string{"needed": "abc"}, "", `f.hcl:15:3: the value of the variable "needed" (from -var needed) is refused: needed must be two words with a dash.`},
-		{"type", map[string]string{"needed": "a-b", "number": "many"}, "", `-var number: the value of the variable "number" does not fit its type number`},
+		{"missing", map[string]string{}, "",
+			`f.hcl:13:1: the variable "needed" has no value and no default; give one with -var needed=…`},
+		{"validation", map[string]string{"needed": "abc"}, "",
+			`f.hcl:15:3: the value of the variable "needed" (from -var needed) is refused: needed must be two words with a dash.`},
+		{"type", map[string]string{"needed": "a-b", "number": "many"}, "",
+			`-var number: the value of the variable "number" does not fit its type number`},
 		{"expression", map[string]string{"needed": "a-b", "list": "[1,"}, "", `-var list:1:`},
-		{"undeclared", map[string]string{"needed": "a-b", "nmber": "1"}, "", `-var nmber: the job file declares no variable "nmber"; did you mean "number"?`},
-		{"undeclared in file", base, "txt = 1", `v.hcl:1:1: the job file declares no variable "txt"; did you mean "text"?`},
-		{"reference in file", base, "text = var.number", `v.hcl:1:8: var.number is a reference; this file takes plain values only`},
+		{"undeclared", map[string]string{"needed": "a-b", "nmber": "1"}, "",
+			`-var nmber: the job file declares no variable "nmber"; did you mean "number"?`},
+		{"undeclared in file", base, "txt = 1",
+			`v.hcl:1:1: the job file declares no variable "txt"; did you mean "text"?`},
+		{"reference in file", base, "text = var.number",
+			`v.hcl:1:8: var.number is a reference; this file takes plain values only`},
 		{"block in file", base, "text {\n}", `v.hcl:1:1: a variable file holds name = value pairs, no blocks`},
-		{"type in file", base, "number = []", `v.hcl:1:10: the value of the variable "number" does not fit its type number`},
+		{"type in file", base, "number = []",
+			`v.hcl:1:10: the value of the variable "number" does not fit its type number`},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -114,7 +131,11 @@ func TestWrongVariableValuesAreRefused(t *testing.T) {
 			}
 		})
 	}
-	lenient := jobspec.ParseConfig{Path: "f.hcl", Source: []byte(withVariables), Vars: map[string]string{"needed": "a-b", "nope": "1"}}
+	lenient := jobspec.ParseConfig{
+		Path:   "f.hcl",
+		Source: []byte(withVariables),
+		Vars:   map[string]string{"needed": "a-b", "nope": "1"},
+	}
 	if _, err := jobspec.Parse(lenient); err != nil {
 		t.Errorf("an undeclared variable is refused although strictness is off: %v", err)
 	}

@@ -145,7 +145,8 @@ func volumeType(path string, src []byte) (string, error) {
 		return typ, nil
 	}
 	if len(doc.Body.Blocks) > 0 && doc.Body.Blocks[0].Type == "volume" {
-		r.Add(doc.Body.Blocks[0].DefRange(), "a volume file has the volume's attributes at its top, without a volume block around them")
+		r.Add(doc.Body.Blocks[0].DefRange(),
+			"a volume file has the volume's attributes at its top, without a volume block around them")
 		return "", r.Err()
 	}
 	r.AddFile(path, "the file has no type; write type = \"csi\" or type = \"host\"")
@@ -154,8 +155,10 @@ func volumeType(path string, src []byte) (string, error) {
 
 // The modes of volumes, by type.
 var (
-	csiAccessModes  = []string{"single-node-reader-only", "single-node-writer", "multi-node-reader-only", "multi-node-single-writer", "multi-node-multi-writer"}
-	hostAccessModes = []string{"single-node-reader-only", "single-node-writer", "single-node-single-writer", "single-node-multi-writer"}
+	csiAccessModes = []string{"single-node-reader-only", "single-node-writer", "multi-node-reader-only",
+		"multi-node-single-writer", "multi-node-multi-writer"}
+	hostAccessModes = []string{"single-node-reader-only", "single-node-writer", "single-node-single-writer",
+		"single-node-multi-writer"}
 	attachmentModes = []string{"file-system", "block-device"}
 )
 
@@ -166,14 +169,17 @@ func checkCSIVolume(d *hclfile.Decoder, v *api.CSIVolume) {
 		v.Name = v.ID
 	}
 	if len(v.RequestedCapabilities) == 0 {
-		d.Report.AddFile(d.Source.Path, "the volume needs a block capability { access_mode = \"single-node-writer\"  attachment_mode = \"file-system\" }")
+		d.Report.AddFile(d.Source.Path,
+			"the volume needs a block capability { access_mode = \"single-node-writer\"  attachment_mode = "+
+				"\"file-system\" }")
 	}
 	for _, c := range v.RequestedCapabilities {
 		mode(d, c, "AccessMode", "access_mode", c.AccessMode, csiAccessModes)
 		mode(d, c, "AttachmentMode", "attachment_mode", c.AttachmentMode, attachmentModes)
 	}
 	if v.SnapshotID != "" && v.CloneID != "" {
-		d.Report.Add(d.At[v]["CloneID"], "a volume is made from a snapshot or from another volume, not both; remove snapshot_id or clone_id")
+		d.Report.Add(d.At[v]["CloneID"],
+			"a volume is made from a snapshot or from another volume, not both; remove snapshot_id or clone_id")
 	}
 	capacity(d, v, "RequestedCapacityMax", v.RequestedCapacityMin, v.RequestedCapacityMax)
 	if t := v.RequestedTopologies; t != nil {
@@ -194,7 +200,8 @@ func checkHostVolume(d *hclfile.Decoder, v *api.HostVolume) {
 	capacity(d, v, "RequestedCapacityMaxBytes", v.RequestedCapacityMinBytes, v.RequestedCapacityMaxBytes)
 	for _, c := range v.Constraints {
 		if strings.HasPrefix(c.Operand, "distinct_") {
-			d.Report.Add(d.At[c][""], "a volume is placed on one node, so %s means nothing; remove the constraint", c.Operand)
+			d.Report.Add(d.At[c][""], "a volume is placed on one node, so %s means nothing; remove the constraint",
+				c.Operand)
 		}
 	}
 }

@@ -161,6 +161,7 @@ title "Create a volume: a real file system of a fixed size"
 run "$berth" volume create "$here/examples/redis-data.volume.hcl"
 
 title "Run a database on it: Debian's redis-server, isolated, its files on the volume"
+say "the command ends when the database is healthy: its job asks for 2 s without a restart"
 run "$berth" job run "$here/examples/redis.nomad.hcl"
 until_true "redis to answer" answers redis
 redis_port=$(port_of redis)

@@ -1,6 +1,6 @@
-// Command berth-helper is the small program that berth starts for everything that must outlive the agent or that may
-// hang: the shim that holds an alloc's tasks, the init stage that builds an isolated task's root, and single mount calls.
-// It is embedded in berth and not meant to be called by people.
+// Command berth-helper is the small program that berth starts for what must outlive the agent: the shim that holds an
+// alloc's tasks, and the init stage that builds an isolated task's root. It is embedded in berth and not meant to be
+// called by people.
 package main
 
 import (
@@ -10,12 +10,12 @@ import (
 	"strconv"
 
 	"berth/cmd/berth-helper/internal/initstage"
-	"berth/cmd/berth-helper/internal/mounter"
 	"berth/cmd/berth-helper/internal/shim"
+	"berth/internal/base/descriptors"
 	"berth/internal/shimproto"
 )
 
-const usage = "usage: berth-helper shim ALLOC SLICE SOCKET | init NAME | mount … | version\n"
+const usage = "usage: berth-helper shim ALLOC SLICE SOCKET | init NAME | version\n"
 
 // listenFD is where a shim finds its listening socket.
 const listenFD = 3
@@ -27,17 +27,17 @@ func run(args []string) int {
 	if len(args) > 0 {
 		role = args[0]
 	}
-	var err error
+	// Before any role takes over the descriptors that it was handed: these stay open here and reach no task, nor does
+	// anything else that an agent of another version may have left open.
+	err := descriptors.CloseOnExec()
 	switch {
+	case err != nil:
 	case role == "shim" && len(args) == 4:
 		frugal("berth-shim")
-		err = shim.Run(context.Background(), args[1], args[2], args[3], listenFD)
+		err = shim.Run(context.Background(), args[1], args[2], listenFD) // the socket's path is for people and for ps
 	case role == "init":
 		frugal("berth-init")
 		err = initstage.Run()
-	case role == "mount":
-		name("berth-mount")
-		return mounter.Run(args[1:], os.Stdout, os.Stderr)
 	case role == "version":
 		_, err = os.Stdout.WriteString("berth-helper protocol " + strconv.Itoa(shimproto.Version) + "\n")
 	default:
@@ -51,13 +51,9 @@ func run(args []string) int {
 	return 0
 }
 
-// frugal keeps the heap of a process small that lives as long as its tasks: there is one per alloc.
-func frugal(as string) {
-	name(as)
+// frugal keeps the heap of a process small that lives as long as its tasks: there is one per alloc. The name is for ps;
+// a program run from memory would have a number there.
+func frugal(name string) {
+	_ = os.WriteFile("/proc/self/comm", []byte(name), 0) // it serves people only
 	debug.SetGCPercent(20)
-}
-
-// name is what ps shows; a program run from memory would have a number there. It serves people only.
-func name(as string) {
-	_ = os.WriteFile("/proc/self/comm", []byte(as), 0)
 }

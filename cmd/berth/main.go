@@ -13,8 +13,10 @@ import (
 	"syscall"
 
 	"berth/internal/agent"
+	"berth/internal/base/descriptors"
 	"berth/internal/base/lifecycle"
 	"berth/internal/cli"
+	"berth/internal/httpapi/sandbox"
 	"berth/internal/localcsi"
 )
 
@@ -24,8 +26,19 @@ var version = "0.1.0-dev"
 func main() { os.Exit(run()) }
 
 func run() int {
+	// First of all, and in every role: agent and plugin start programs that must have nothing of whoever started us.
+	if err := descriptors.CloseOnExec(); err != nil {
+		return fail(err)
+	}
+	if os.Args[0] == sandbox.Role {
+		return sandbox.Main(os.Stdin, os.Stdout)
+	}
 	app := cli.New(cli.Options{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Version: version,
+		Stdin:   os.Stdin,
+		Stdout:  os.Stdout,
+		Stderr:  os.Stderr,
+		Getenv:  os.Getenv,
+		Version: version,
 		Agent:   runAgent,
 		Plugins: map[string]func(context.Context, []string) int{agent.LocalCSI: runLocalCSI},
 	})

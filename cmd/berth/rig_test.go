@@ -106,7 +106,7 @@ func endMounts(t testing.TB, dir string) {
 	t.Helper()
 	for _, m := range mountsBelow(t, dir) {
 		t.Errorf("still mounted: %s", m)
-		_ = syscall.Unmount(m, syscall.MNT_DETACH) // the error is told already
+		_ = syscall.Unmount(m, syscall.MNT_DETACH) // the error is reported already
 	}
 }
 
@@ -121,16 +121,24 @@ func needRoot(t testing.TB) {
 	}
 }
 
-// command makes the command of an agent without starting it.
+// command makes the command of an agent without starting it: with -dev on a port of its own, else on the socket of
+// serviceConfig.
 func command(t testing.TB, args ...string) *agentProcess {
 	t.Helper()
-	a := &agentProcess{t: t, port: freePort(t), tmp: tempDir(t), done: make(chan struct{})}
-	args = append([]string{"agent", "-http-port", fmt.Sprint(a.port)}, args...)
-	a.cmd = exec.Command(os.Args[0], args...)
+	a := &agentProcess{t: t, tmp: tempDir(t), done: make(chan struct{})}
+	var address string
+	if args[0] == "-config" {
+		address = "unix://" + socketOf(args[1])
+	} else {
+		a.port = freePort(t)
+		address = fmt.Sprintf("http://127.0.0.1:%d", a.port)
+		args = append([]string{"-http-port", fmt.Sprint(a.port)}, args...)
+	}
+	a.cmd = exec.Command(os.Args[0], append([]string{"agent"}, args...)...)
 	a.cmd.Env = append(os.Environ(), asBerth+"=1", "TMPDIR="+a.tmp)
 	a.cmd.Stdout, a.cmd.Stderr = a, a
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	client, err := api.NewClient(api.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", a.port)})
+	client, err := api.NewClient(api.Config{Address: address})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,7 +383,8 @@ func cgroupsOf(t testing.TB, alloc string) []string {
 func complaints(log string) []string {
 	var out []string
 	for line := range strings.Lines(log) {
-		if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") || !strings.Contains(line, "level=") {
+		if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") ||
+			!strings.Contains(line, "level=") {
 			out = append(out, line)
 		}
 	}

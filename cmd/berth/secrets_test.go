@@ -30,10 +30,17 @@ func TestSecretsAreNeitherLoggedNorWrittenInPlain(t *testing.T) {
 		t.Fatal(err)
 	}
 	vol := &api.CSIVolume{
-		ID: "vault", Name: "vault", PluginID: "local-csi", Namespace: "default",
-		RequestedCapacityMin: 32 << 20, RequestedCapacityMax: 64 << 20,
-		RequestedCapabilities: []*api.CSIVolumeCapability{{AccessMode: "single-node-writer", AttachmentMode: "file-system"}},
-		Secrets:               api.Secrets{"password": volumeSecret},
+		ID:                   "vault",
+		Name:                 "vault",
+		PluginID:             "local-csi",
+		Namespace:            "default",
+		RequestedCapacityMin: 32 << 20,
+		RequestedCapacityMax: 64 << 20,
+		RequestedCapabilities: []*api.CSIVolumeCapability{{
+			AccessMode:     "single-node-writer",
+			AttachmentMode: "file-system",
+		}},
+		Secrets: api.Secrets{"password": volumeSecret},
 	}
 	if _, _, err := impatient.Volumes().Create(t.Context(), vol, nil); err != nil {
 		t.Fatal(err)
@@ -72,7 +79,7 @@ func TestSecretsAreNeitherLoggedNorWrittenInPlain(t *testing.T) {
 		t.Error(err)
 	}
 	a.signal(syscall.SIGINT)
-	if err := a.wait(20 * time.Second); err != nil {
+	if err := a.wait(time.Minute); err != nil {
 		t.Error(err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,9 +12,9 @@ import (
 
 	"google.golang.org/grpc"
 
-	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
+	"berth/internal/base/logfeed"
 	"berth/internal/base/logkey"
 	"berth/internal/client"
 	"berth/internal/httpapi"
@@ -30,21 +29,27 @@ const stopTimeout = 60 * time.Second
 type Agent struct {
 	cfg     *Config
 	log     *slog.Logger
-	hub     *logHub
+	feed    *logfeed.Feed
 	server  *server.Server
 	client  *client.Client
 	conn    *grpc.ClientConn
 	http    *httpapi.Server
-	storage *storagePart
 	begun   time.Time
 	version string
 }
 
-// Run runs an agent until ctx ends, then stops it: with -dev its tasks first, otherwise they go on. stop is asked again
-// while stopping takes long; the second request ends the wait.
+// Run runs an agent until ctx ends, then stops it: with -dev its tasks first, otherwise they go on. again is asked
+// again while stopping takes long; the second request ends the wait.
 func Run(ctx context.Context, cfg *Config, version string, again <-chan struct{}) error {
-	log, hub := newLog(os.Stderr, levelOf(cfg.LogLevel), cfg.LogJSON)
-	a := &Agent{cfg: cfg, log: log, hub: hub, begun: time.Now(), version: version}
+	feed := &logfeed.Feed{}
+	log := feed.Logger(logTo(os.Stderr, logfeed.Level(cfg.LogLevel), cfg.LogJSON))
+	a := &Agent{
+		cfg:     cfg,
+		log:     log,
+		feed:    feed,
+		begun:   time.Now(),
+		version: version,
+	}
 	if cfg.tempDir {
 		defer a.removeTemp()
 	}
@@ -53,27 +58,26 @@ func Run(ctx context.Context, cfg *Config, version string, again <-chan struct{}
 		return err
 	}
 	defer func() { _ = lock.Unlock() }() // it ends with the process in any case
-	l, err := net.Listen("tcp", net.JoinHostPort(cfg.BindAddr, strconv.Itoa(cfg.Ports.HTTP)))
+	entries, err := a.listen()
 	if err != nil {
-		return fault.WithHint(fault.Wrap(err, fault.Conflict, "listen", "for the HTTP API"), "choose another port with -http-port or ports { http = … }")
+		return err
 	}
-	log.Info("berth starts", "version", version, "data_dir", cfg.DataDir, "http", "http://"+l.Addr().String(), "dev", cfg.dev)
-	if err := a.build(); err != nil {
-		return errors.Join(err, l.Close())
+	if err := a.build(ctx); err != nil {
+		return errors.Join(err, shut(entries))
 	}
 	defer func() { _ = a.conn.Close() }() // in-process: nobody is at the other end any more
-	return a.run(ctx, l, again)
+	return a.run(ctx, entries, again)
 }
 
-// run starts the parts, each on the one before, and stops them in the reverse order.
-func (a *Agent) run(ctx context.Context, l net.Listener, again <-chan struct{}) error {
+// run starts the halves and the surface, each on the one before, and stops them in the reverse order.
+func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, again <-chan struct{}) error {
 	base := context.WithoutCancel(ctx)
 	servers, serverCtx := lifecycle.NewGroup(base)
 	nodes, nodeCtx := lifecycle.NewGroup(base)
 	surface, surfaceCtx := lifecycle.NewGroup(base)
 	servers.Go("server", func() error { return a.server.Run(serverCtx, server.Listeners{}) })
-	nodes.Go("node", func() error { return a.runNode(nodeCtx) })
-	surface.Go("http", func() error { return a.http.Run(surfaceCtx, l) })
+	nodes.Go("node", func() error { return a.client.Run(nodeCtx) })
+	surface.Go("http", func() error { return a.http.Run(surfaceCtx, entries...) })
 	surface.Go("bundled", func() error { return a.bundled(surfaceCtx) })
 
 	select {
@@ -104,7 +108,7 @@ func (a *Agent) stopTasks(ctx context.Context, again <-chan struct{}) error {
 	g.Go("impatience", func() error {
 		select {
 		case <-again:
-			a.log.Warn("told to stop again: tasks that still run are left to the next start")
+			a.log.Warn("asked to stop again: tasks that still run are left to the next start")
 			cancel()
 		case <-done:
 		case <-gctx.Done():
@@ -127,18 +131,23 @@ func (a *Agent) removeTemp() {
 func (a *Agent) Describe() (map[string]any, map[string]map[string]string) {
 	c := a.cfg
 	config := map[string]any{
-		"Region": c.Region, "Datacenter": c.Datacenter, "NodeName": c.Name, "DataDir": c.DataDir, "LogLevel": c.LogLevel,
+		"Region": c.Region, "Datacenter": c.Datacenter, "NodeName": c.Name, "DataDir": c.DataDir,
+		"LogLevel": c.LogLevel,
 		"BindAddr": c.BindAddr, "DevMode": c.dev, "Ports": map[string]any{"HTTP": c.Ports.HTTP},
-		"Server": map[string]any{"Enabled": c.Server.Enabled}, "Client": map[string]any{"Enabled": c.Client.Enabled, "NodeClass": c.Client.NodeClass, "Meta": c.Client.Meta},
+		"API":    c.describeAPI(),
+		"Server": map[string]any{"Enabled": c.Server.Enabled}, "Client": map[string]any{"Enabled": c.Client.Enabled,
+			"NodeClass": c.Client.NodeClass, "Meta": c.Client.Meta},
 		"ACL": map[string]any{"Enabled": false}, "UI": map[string]any{"Enabled": false, "ShowCLIHints": false},
 		"Version": map[string]any{"Version": a.version},
 	}
 	w := a.server.Counters()
 	stats := map[string]map[string]string{
-		"berth":    {"version": a.version, "uptime": time.Since(a.begun).Round(time.Second).String()},
-		"client":   {"node_id": string(a.client.ID()), "armed": strconv.FormatBool(a.client.Armed().Armed())},
-		"runtime":  runtimeStats(),
-		"raft_log": {"entries": fmt.Sprint(w.Entries), "fsyncs": fmt.Sprint(w.Appends + w.Stable), "bytes": fmt.Sprint(w.Bytes)},
+		"berth": {"version": a.version, "uptime": time.Since(a.begun).Round(time.Second).String()},
+		"client": {"node_id": string(a.client.ID()), "armed": strconv.FormatBool(a.client.Armed()),
+			"seen_index": fmt.Sprint(a.client.Seen().Index)},
+		"runtime": runtimeStats(),
+		"raft_log": {"entries": fmt.Sprint(w.Entries), "fsyncs": fmt.Sprint(w.Appends + w.Stable),
+			"bytes": fmt.Sprint(w.Bytes)},
 	}
 	return config, stats
 }

@@ -9,6 +9,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
+	"berth/internal/base/retry"
 	"berth/internal/model/job"
 	"berth/internal/port/hostfs"
 	"berth/internal/wire"
@@ -42,12 +43,8 @@ func (a *Agent) bundled(ctx context.Context) error {
 			a.log.Error("the bundled storage plugin could not be registered", logkey.Error, err)
 			return nil
 		}
-		t := time.NewTimer(100 * time.Millisecond)
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		if !retry.Sleep(ctx, 100*time.Millisecond) {
 			return nil
-		case <-t.C:
 		}
 	}
 }
@@ -60,7 +57,8 @@ func program() (string, error) {
 		return "", fault.Wrap(err, fault.Internal, "find", "berth's own program")
 	}
 	if _, err := os.Stat(exe); err != nil {
-		return "", fault.WithHint(fault.Wrap(err, fault.NotFound, "find", "berth's own program"), "put berth back to where it was started from, and restart the agent")
+		return "", fault.WithHint(fault.Wrap(err, fault.NotFound, "find", "berth's own program"),
+			"put berth back to where it was started from, and restart the agent")
 	}
 	return exe, nil
 }
@@ -69,21 +67,47 @@ func program() (string, error) {
 func (a *Agent) localCSI(exe string) *job.Job {
 	restart := &job.RestartPolicy{Attempts: 1, Interval: time.Minute, Delay: time.Second, Mode: job.RestartDelay}
 	return &job.Job{
-		Region: a.cfg.Region, Namespace: ids.ReservedNamespace, ID: LocalCSI, Name: LocalCSI, Type: job.TypeSystem, Priority: 100,
-		Datacenters: []string{"*"}, NodePool: "default",
+		Region:      a.cfg.Region,
+		Namespace:   ids.ReservedNamespace,
+		ID:          LocalCSI,
+		Name:        LocalCSI,
+		Type:        job.TypeSystem,
+		Priority:    100,
+		Datacenters: []string{"*"},
+		NodePool:    "default",
 		TaskGroups: []*job.TaskGroup{{
-			Name: LocalCSI, Count: 1, EphemeralDisk: &job.EphemeralDisk{SizeMB: 50}, RestartPolicy: restart,
-			Update: &job.UpdateStrategy{Stagger: 30 * time.Second, MaxParallel: 1, HealthCheck: "task_states", MinHealthyTime: time.Second,
-				HealthyDeadline: 5 * time.Minute, ProgressDeadline: 10 * time.Minute},
+			Name:          LocalCSI,
+			Count:         1,
+			EphemeralDisk: &job.EphemeralDisk{SizeMB: 50},
+			RestartPolicy: restart,
+			Update: &job.UpdateStrategy{
+				Stagger:          30 * time.Second,
+				MaxParallel:      1,
+				HealthCheck:      "task_states",
+				MinHealthyTime:   time.Second,
+				HealthyDeadline:  5 * time.Minute,
+				ProgressDeadline: 10 * time.Minute,
+			},
 			Tasks: []*job.Task{{
-				Name: "plugin", Driver: "raw_exec",
+				Name:   "plugin",
+				Driver: "raw_exec",
 				// An agent of another version brings its own plugin: the job differs, so it is updated.
-				Meta:      map[string]string{"berth_version": a.version},
-				Config:    map[string]any{"command": exe, "args": []any{"plugin", LocalCSI, "--data-dir", a.dir("volumes"), "--node-id", "${node.unique.id}"}},
-				Resources: &job.Resources{CPU: 50, MemoryMB: 64}, RestartPolicy: restart, KillTimeout: 5 * time.Second,
-				LogConfig: &job.LogConfig{MaxFiles: 2, MaxFileSizeMB: 5},
-				CSIPluginConfig: &job.CSIPluginConfig{ID: LocalCSI, Type: job.PluginMonolith, MountDir: "/csi", StagePublishBaseDir: "/local/csi",
-					HealthTimeout: 30 * time.Second, ControllerScope: "node"},
+				Meta: map[string]string{"berth_version": a.version},
+				Config: map[string]any{"command": exe,
+					"args": []any{"plugin", LocalCSI, "--data-dir", a.dir("volumes"), "--node-id",
+						"${node.unique.id}"}},
+				Resources:     &job.Resources{CPU: 50, MemoryMB: 64},
+				RestartPolicy: restart,
+				KillTimeout:   5 * time.Second,
+				LogConfig:     &job.LogConfig{MaxFiles: 2, MaxFileSizeMB: 5},
+				CSIPluginConfig: &job.CSIPluginConfig{
+					ID:                  LocalCSI,
+					Type:                job.PluginMonolith,
+					MountDir:            "/csi",
+					StagePublishBaseDir: "/local/csi",
+					HealthTimeout:       30 * time.Second,
+					ControllerScope:     "node",
+				},
 			}},
 		}},
 	}

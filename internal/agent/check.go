@@ -10,17 +10,21 @@ import (
 	"strconv"
 	"strings"
 
+	"berth/api"
 	"berth/internal/base/fault"
-	"berth/internal/client"
-	"berth/internal/client/csimanager/node"
+	"berth/internal/client/csimanager"
+	"berth/internal/client/host"
 )
 
 func (c *Config) defaults() error {
 	cl := block(&c.Client)
 	block(&c.Server)
 	block(&c.Ports)
+	block(&c.API)
 	if c.dev {
 		c.Server.Enabled, cl.Enabled = true, true
+	} else {
+		fill(&c.API.Socket, api.DefaultSocket)
 	}
 	if cl.LocalCSI == nil {
 		cl.LocalCSI = &c.dev
@@ -31,8 +35,8 @@ func (c *Config) defaults() error {
 	fill(&c.LogLevel, "info")
 	fill(&cl.NodePool, "default")
 	fill(&c.Ports.HTTP, 4646)
-	fill(&cl.MinPort, client.DefaultMinDynamicPort)
-	fill(&cl.MaxPort, client.DefaultMaxDynamicPort)
+	fill(&cl.MinPort, host.DefaultMinDynamicPort)
+	fill(&cl.MaxPort, host.DefaultMaxDynamicPort)
 	c.LogLevel = strings.ToLower(c.LogLevel)
 	if c.Name == "" {
 		name, err := os.Hostname()
@@ -72,7 +76,8 @@ func (c *Config) resolve() error {
 			return fault.Wrap(err, fault.Invalid, "use", "data_dir "+c.DataDir)
 		}
 		if _, err := os.Lstat(there); err == nil {
-			return fault.New(fault.Invalid, "use", "data_dir "+c.DataDir, there+" is a symbolic link that leads nowhere")
+			return fault.New(fault.Invalid, "use", "data_dir "+c.DataDir,
+				there+" is a symbolic link that leads nowhere")
 		}
 		there, missing = filepath.Dir(there), filepath.Join(filepath.Base(there), missing)
 	}
@@ -86,25 +91,34 @@ func bad(what, why, hint string) error {
 func (c *Config) check() error {
 	switch {
 	case c.DataDir == "" && !c.dev:
-		return bad("data_dir", "it is not set", "write data_dir = \"/var/lib/berth\" in a file, or try out with berth agent -dev")
+		return bad("data_dir", "it is not set",
+			"write data_dir = \"/var/lib/berth\" in a file, or try out with berth agent -dev")
 	case filepath.Dir(c.DataDir) == c.DataDir:
-		return bad("data_dir "+c.DataDir, "it is the root of the file system", "use a directory of its own, such as /var/lib/berth")
+		return bad("data_dir "+c.DataDir, "it is the root of the file system",
+			"use a directory of its own, such as /var/lib/berth")
 	case !c.Server.Enabled && !c.Client.Enabled:
-		return bad("server and client", "neither is enabled", "write server { enabled = true } and client { enabled = true }, or try out with berth agent -dev")
+		return bad("server and client", "neither is enabled",
+			"write server { enabled = true } and client { enabled = true }, or try out with berth agent -dev")
 	case !c.Server.Enabled || !c.Client.Enabled:
 		return bad("server and client", "joining agents over the network is not built yet", "enable both in one agent")
 	case c.Server.BootstrapExpect < 0 || c.Server.BootstrapExpect > 1:
-		return bad("server bootstrap_expect", "clusters of several servers are not built yet", "leave it out or write 1")
+		return bad("server bootstrap_expect", "clusters of several servers are not built yet",
+			"leave it out or write 1")
 	case c.ACL != nil && c.ACL.Enabled:
-		return bad("acl enabled", "access control is not built yet", "leave it out; the API listens on the loopback only")
+		return bad("acl enabled", "access control lists are not built yet",
+			"leave it out; api { token_file = … } guards the port with one token")
 	case !net.ParseIP(c.BindAddr).IsLoopback():
-		return bad("bind_addr "+c.BindAddr, "without access control and encryption the API may listen on the loopback only", "use 127.0.0.1 or ::1")
+		return bad("bind_addr "+c.BindAddr, "without encryption the API may listen on the loopback only",
+			"use 127.0.0.1 or ::1, with a tunnel or a proxy before it for those who come from elsewhere")
 	case !validPort(c.Ports.HTTP):
 		return bad("ports http", strconv.Itoa(c.Ports.HTTP)+" is not between 1 and 65535", "use 4646")
 	case !slices.Contains([]string{"trace", "debug", "info", "warn", "error"}, c.LogLevel):
 		return bad("log_level "+c.LogLevel, "it is not known", "use trace, debug, info, warn or error")
 	}
 	if err := c.Client.check(); err != nil {
+		return err
+	}
+	if err := c.checkAPI(); err != nil {
 		return err
 	}
 	for _, p := range c.Plugins {
@@ -120,10 +134,12 @@ const maxDataDir = 107 - len("/shim/") - len("00000000-0000-0000-0000-0000000000
 
 func (c *Config) checkDataDir() error {
 	if n := len(c.DataDir); n > maxDataDir {
-		return bad("data_dir "+c.DataDir, fmt.Sprintf("its path has %d bytes, so the paths of sockets below it would exceed the 107 bytes of the kernel", n),
+		return bad("data_dir "+c.DataDir,
+			fmt.Sprintf(
+				"its path has %d bytes, so the paths of sockets below it would exceed the 107 bytes of the kernel", n),
 			fmt.Sprintf("choose a data_dir of at most %d bytes", maxDataDir))
 	}
-	return node.CheckDataDir(c.DataDir)
+	return csimanager.CheckDataDir(c.DataDir)
 }
 
 // makeTemp gives a -dev agent without a data_dir one that goes with it.
@@ -139,19 +155,22 @@ func (c *Config) makeTemp() error {
 	return nil
 }
 
-func (c *ClientPart) check() error {
+func (c *ClientBlock) check() error {
 	switch {
 	case c.NodePool != "default":
 		return bad("client node_pool "+c.NodePool, "there is one pool, default", "leave it out")
 	case !validPort(c.MinPort) || !validPort(c.MaxPort) || c.MinPort > c.MaxPort:
-		return bad("client min_dynamic_port and max_dynamic_port", fmt.Sprintf("%d to %d is no range of ports", c.MinPort, c.MaxPort),
-			fmt.Sprintf("leave them out for %d to %d", client.DefaultMinDynamicPort, client.DefaultMaxDynamicPort))
+		return bad("client min_dynamic_port and max_dynamic_port",
+			fmt.Sprintf("%d to %d is no range of ports", c.MinPort, c.MaxPort),
+			fmt.Sprintf("leave them out for %d to %d", host.DefaultMinDynamicPort, host.DefaultMaxDynamicPort))
 	case c.CPUTotal < 0 || c.MemoryTotal < 0:
-		return bad("client cpu_total_compute and memory_total_mb", "they must not be negative", "leave them out to use what the machine has")
+		return bad("client cpu_total_compute and memory_total_mb", "they must not be negative",
+			"leave them out to use what the machine has")
 	}
 	if r := c.Reserved; r != nil {
 		if r.CPU < 0 || r.MemoryMB < 0 || r.DiskMB < 0 {
-			return bad("client reserved", "cpu, memory and disk must not be negative", "leave out what shall not be kept back")
+			return bad("client reserved", "cpu, memory and disk must not be negative",
+				"leave out what shall not be kept back")
 		}
 		if _, err := reservedPorts(r.Ports); err != nil {
 			return err
@@ -159,7 +178,8 @@ func (c *ClientPart) check() error {
 	}
 	for _, v := range c.HostVolumes {
 		if !filepath.IsAbs(v.Path) {
-			return bad("host_volume \""+v.Name+"\"", "its path must be absolute, is \""+v.Path+"\"", "write path = \"/…\"")
+			return bad("host_volume \""+v.Name+"\"", "its path must be absolute, is \""+v.Path+"\"",
+				"write path = \"/…\"")
 		}
 	}
 	return nil
@@ -173,8 +193,11 @@ func (p *Plugin) check() error {
 		return bad(what, "there is no such task driver", "there are exec and raw_exec")
 	case p.Name == "exec" && c.Enabled != nil:
 		return bad(what, "exec has no option enabled: it is on wherever the machine allows it", "leave it out")
-	case p.Name == "raw_exec" && (c.AllowCSINode != nil || c.AllowCaps != nil):
-		return bad(what, "raw_exec has no options allow_csi_node and allow_caps: its tasks are not confined", "leave them out, or set them for exec")
+	case p.Name == "raw_exec" &&
+		(c.AllowCSINode != nil || c.AllowCaps != nil || c.AllowHostPID != nil || c.AllowHostIPC != nil):
+		return bad(what,
+			"raw_exec has no options allow_csi_node, allow_caps, allow_host_pid and allow_host_ipc: its tasks are "+
+				"not confined", "leave them out, or set them for exec")
 	}
 	return nil
 }
@@ -210,7 +233,8 @@ func reservedPorts(list string) ([]int, error) {
 		a, err1 := strconv.Atoi(lo)
 		b, err2 := strconv.Atoi(hi)
 		if err1 != nil || err2 != nil || !validPort(a) || !validPort(b) || a > b {
-			return nil, bad("client reserved_ports", fmt.Sprintf("%q is no port and no range of ports", part), "write them like \"22,80,8000-8010\"")
+			return nil, bad("client reserved_ports", fmt.Sprintf("%q is no port and no range of ports", part),
+				"write them like \"22,80,8000-8010\"")
 		}
 		for p := a; p <= b; p++ {
 			out = append(out, p)

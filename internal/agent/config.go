@@ -14,26 +14,30 @@ import (
 	"strings"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/redact"
 	"berth/jobspec/hclfile"
 )
 
 // Config is what an agent is started with: files first, then flags.
 type Config struct {
-	DataDir    string      `hcl:"data_dir"`
-	BindAddr   string      `hcl:"bind_addr"`
-	Name       string      `hcl:"name"`
-	Datacenter string      `hcl:"datacenter"`
-	Region     string      `hcl:"region"`
-	LogLevel   string      `hcl:"log_level"`
-	LogJSON    bool        `hcl:"log_json"`
-	Ports      *Ports      `hcl:"ports,block"`
-	Server     *ServerPart `hcl:"server,block"`
-	Client     *ClientPart `hcl:"client,block"`
-	Plugins    []*Plugin   `hcl:"plugin,block"`
-	ACL        *ACLPart    `hcl:"acl,block"`
+	DataDir    string       `hcl:"data_dir"`
+	BindAddr   string       `hcl:"bind_addr"`
+	Name       string       `hcl:"name"`
+	Datacenter string       `hcl:"datacenter"`
+	Region     string       `hcl:"region"`
+	LogLevel   string       `hcl:"log_level"`
+	LogJSON    bool         `hcl:"log_json"`
+	Ports      *Ports       `hcl:"ports,block"`
+	Server     *ServerBlock `hcl:"server,block"`
+	Client     *ClientBlock `hcl:"client,block"`
+	Plugins    []*Plugin    `hcl:"plugin,block"`
+	ACL        *ACLBlock    `hcl:"acl,block"`
+	API        *APIBlock    `hcl:"api,block"`
 
-	dev     bool
-	tempDir bool // data_dir was made for this run and goes with it
+	dev       bool
+	tempDir   bool          // data_dir was made for this run and goes with it
+	portAsked bool          // somebody named the port of the API or its address
+	token     redact.Secret // of api token_file
 }
 
 // Ports on which the agent listens.
@@ -41,14 +45,14 @@ type Ports struct {
 	HTTP int `hcl:"http"`
 }
 
-// ServerPart configures the server half.
-type ServerPart struct {
+// ServerBlock configures the server half.
+type ServerBlock struct {
 	Enabled         bool `hcl:"enabled"`
 	BootstrapExpect int  `hcl:"bootstrap_expect"`
 }
 
-// ClientPart configures the node half.
-type ClientPart struct {
+// ClientBlock configures the node half.
+type ClientBlock struct {
 	Enabled     bool              `hcl:"enabled"`
 	NodeClass   string            `hcl:"node_class"`
 	NodePool    string            `hcl:"node_pool"`
@@ -89,10 +93,12 @@ type PluginConfig struct {
 	Enabled      *bool    `hcl:"enabled"`        // raw_exec
 	AllowCSINode *bool    `hcl:"allow_csi_node"` // exec: node-role storage plugins may act on the node
 	AllowCaps    []string `hcl:"allow_caps"`     // exec
+	AllowHostPID *bool    `hcl:"allow_host_pid"` // exec: tasks may share the node's pid namespace
+	AllowHostIPC *bool    `hcl:"allow_host_ipc"` // exec: tasks may share the node's ipc namespace
 }
 
-// ACLPart is refused when it asks for what is not built.
-type ACLPart struct {
+// ACLBlock is refused when it asks for what is not built.
+type ACLBlock struct {
 	Enabled bool `hcl:"enabled"`
 }
 
@@ -104,16 +110,17 @@ func Parse(args []string, stderr io.Writer) (*Config, error) {
 	flags.Ports = &Ports{}
 	fs := flag.NewFlagSet("berth agent", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	fs.BoolVar(&cfg.dev, "dev", false, "run a server and a node for trying out: loopback only, no tokens, tasks end with the agent")
+	fs.BoolVar(&cfg.dev, "dev", false, "run a server and a node to try out: open on the loopback, tasks end with it")
 	fs.Var(&files, "config", "configuration file, or directory of *.hcl and *.json files; may be given several times")
 	fs.StringVar(&flags.DataDir, "data-dir", "", "directory for all state (default with -dev: a temporary one)")
-	fs.StringVar(&flags.BindAddr, "bind", "", "address to listen on (default 127.0.0.1)")
+	fs.StringVar(&flags.BindAddr, "bind", "", "address of the port of the HTTP API (default 127.0.0.1)")
 	fs.StringVar(&flags.Name, "node", "", "name of this agent (default: the host's name)")
 	fs.StringVar(&flags.Datacenter, "dc", "", "datacenter (default dc1)")
 	fs.StringVar(&flags.Region, "region", "", "region (default global)")
 	fs.StringVar(&flags.LogLevel, "log-level", "", "trace, debug, info, warn or error (default info)")
 	fs.BoolVar(&flags.LogJSON, "log-json", false, "write the log as JSON")
-	fs.IntVar(&flags.Ports.HTTP, "http-port", 0, "port of the HTTP API (default 4646)")
+	fs.IntVar(&flags.Ports.HTTP, "http-port", 0, "port of the HTTP API (default 4646); see below for who has one")
+	fs.Usage = func() { usage(fs) }
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
@@ -126,6 +133,7 @@ func Parse(args []string, stderr io.Writer) (*Config, error) {
 		}
 	}
 	cfg.override(&flags)
+	cfg.portAsked = cfg.BindAddr != "" || cfg.Ports.HTTP != 0
 	if err := cfg.defaults(); err != nil {
 		return nil, err
 	}
@@ -181,18 +189,18 @@ var refusals = map[reflect.Type]hclfile.Special{
 		"consul":     "Consul services are not built yet; leave it out",
 		"plugin_dir": "task drivers of others are not built yet; leave it out",
 		"telemetry":  "metrics are always at /v1/metrics; leave it out",
-		"tls":        "encryption is not built yet, and the API listens on the loopback only; leave it out",
+		"tls":        "encryption is not built yet, and the port of the API is on the loopback only; leave it out",
 		"ui":         "the web interface is not built yet; leave it out",
 		"vault":      "Berth keeps no secrets of applications; leave it out",
 	}},
-	reflect.TypeFor[ClientPart](): {Refusal: map[string]string{
+	reflect.TypeFor[ClientBlock](): {Refusal: map[string]string{
 		"alloc_dir":    "everything is below data_dir; leave it out",
 		"host_network": "jobs use the node's own network; leave it out",
 		"servers":      "agents do not join over the network yet; leave it out",
 		"server_join":  "agents do not join over the network yet; leave it out",
 		"state_dir":    "everything is below data_dir; leave it out",
 	}},
-	reflect.TypeFor[ServerPart](): {Refusal: map[string]string{
+	reflect.TypeFor[ServerBlock](): {Refusal: map[string]string{
 		"retry_join":  "clusters of several servers are not built yet; leave it out",
 		"server_join": "clusters of several servers are not built yet; leave it out",
 	}},
@@ -224,8 +232,8 @@ func pick[T comparable](into *T, from T) {
 	}
 }
 
-// override lays f over c, value by value and block by block: what f sets replaces, what it leaves out stays. Blocks with
-// a name replace the one of the same name.
+// override lays f over c, value by value and block by block: what f sets replaces, what it leaves out stays. Blocks
+// with a name replace the one of the same name.
 func (c *Config) override(f *Config) {
 	pick(&c.DataDir, f.DataDir)
 	pick(&c.BindAddr, f.BindAddr)
@@ -244,6 +252,9 @@ func (c *Config) override(f *Config) {
 	if f.ACL != nil {
 		pick(&block(&c.ACL).Enabled, f.ACL.Enabled)
 	}
+	if f.API != nil {
+		block(&c.API).override(f.API)
+	}
 	if f.Client != nil {
 		block(&c.Client).override(f.Client)
 	}
@@ -252,7 +263,7 @@ func (c *Config) override(f *Config) {
 	}
 }
 
-func (c *ClientPart) override(f *ClientPart) {
+func (c *ClientBlock) override(f *ClientBlock) {
 	pick(&c.Enabled, f.Enabled)
 	pick(&c.NodeClass, f.NodeClass)
 	pick(&c.NodePool, f.NodePool)

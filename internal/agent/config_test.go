@@ -54,7 +54,8 @@ func TestDevNeedsNoFile(t *testing.T) {
 	if st, err := os.Stat(cfg.DataDir); err != nil || st.Mode().Perm() != 0o700 {
 		t.Fatalf("the temporary data_dir: %v, %v", st, err)
 	}
-	if cfg.BindAddr != "127.0.0.1" || cfg.Ports.HTTP != 4646 || cfg.Region != "global" || cfg.Datacenter != "dc1" || cfg.Name == "" {
+	if cfg.BindAddr != "127.0.0.1" || cfg.Ports.HTTP != 4646 || cfg.Region != "global" || cfg.Datacenter != "dc1" ||
+		cfg.Name == "" {
 		t.Fatalf("defaults are %+v", cfg)
 	}
 }
@@ -64,7 +65,10 @@ func TestAnAgentInServiceDoesNotRunTheBundledPluginUnasked(t *testing.T) {
 	if cfg := parse(t, "-config", write(t, dir, "a.hcl", base)); *cfg.Client.LocalCSI {
 		t.Error("local_csi is on without being asked for")
 	}
-	if cfg := parse(t, "-config", write(t, dir, "b.hcl", strings.Replace(base, "client { enabled = true }", "client {\n enabled = true\n local_csi = true\n}", 1))); !*cfg.Client.LocalCSI {
+	if cfg := parse(t, "-config",
+		write(t, dir, "b.hcl",
+			strings.Replace(base, "client { enabled = true }", "client {\n enabled = true\n local_csi = true\n}",
+				1))); !*cfg.Client.LocalCSI {
 		t.Error("local_csi = true was not heard")
 	}
 }
@@ -91,7 +95,8 @@ plugin "raw_exec" {
   config { enabled = true }
 }
 `)
-	write(t, dir, "d/20.json", `{"region": "second", "datacenter": "dc2", "client": {"node_class": "big", "meta": {"rack": "r1"}}}`)
+	write(t, dir, "d/20.json",
+		`{"region": "second", "datacenter": "dc2", "client": {"node_class": "big", "meta": {"rack": "r1"}}}`)
 	write(t, dir, "d/note.txt", `this is no configuration`)
 	last := write(t, dir, "last.hcl", `
 client {
@@ -145,31 +150,46 @@ func TestRefusals(t *testing.T) {
 		"a wrong type":       {"ports {\n  http = \"many\"\n}\n", nil, []string{"a.hcl:2:10", "http", "number"}},
 		"an unknown setting": {"data_dri = \"/x\"\n", nil, []string{"a.hcl:1:1", `"data_dri"`, `"data_dir"`}},
 		"an unknown block":   {base + "clinet { }\n", nil, []string{"a.hcl:5:1", `"clinet"`, `"client"`}},
-		"what is not built":  {base + "consul { address = \"x\" }\n", nil, []string{"a.hcl:5:1", "consul", "not built", "leave it out"}},
-		"a label missing":    {base + "plugin { }\n", nil, []string{"a.hcl:5:1", "label"}},
-		"twice in one file":  {base + "plugin \"exec\" { }\nplugin \"exec\" { }\n", nil, []string{"a.hcl", `plugin "exec" is there twice`}},
-		"no data_dir":        {"server { enabled = true }\nclient { enabled = true }\n", nil, []string{"data_dir", "not set", "-dev"}},
-		"the root":           {base, []string{"-data-dir", "/"}, []string{"root of the file system"}},
-		"too long":           {base, []string{"-data-dir", long}, []string{"61 bytes", "at most 60 bytes"}},
-		"neither half":       {"data_dir = \"/x\"\n", nil, []string{"neither is enabled", "-dev"}},
-		"one half":           {"data_dir = \"/x\"\nclient { enabled = true }\n", nil, []string{"not built yet", "enable both"}},
-		"several servers":    {strings.Replace(base, "server { enabled = true }", "server {\n enabled = true\n bootstrap_expect = 3\n}", 1), nil, []string{"bootstrap_expect", "not built", "write 1"}},
-		"tokens":             {base + "acl { enabled = true }\n", nil, []string{"acl", "not built"}},
-		"all the world":      {base, []string{"-bind", "0.0.0.0"}, []string{"bind_addr 0.0.0.0", "loopback", "127.0.0.1"}},
-		"a name to bind":     {base, []string{"-bind", "localhost"}, []string{"bind_addr localhost", "127.0.0.1"}},
-		"a port too high":    {base, []string{"-http-port", "70000"}, []string{"70000", "65535"}},
-		"a strange level":    {base, []string{"-log-level", "loud"}, []string{"log_level loud", "trace"}},
-		"another pool":       {strings.Replace(base, "client { enabled = true }", "client {\n node_pool = \"gpu\"\n enabled = true\n}", 1), nil, []string{"node_pool", "one pool"}},
-		"no such driver":     {base + "plugin \"podman\" { }\n", nil, []string{`plugin "podman"`, "exec and raw_exec"}},
-		"another's option":   {base + "plugin \"raw_exec\" {\n config { allow_caps = [\"net_admin\"] }\n}\n", nil, []string{`plugin "raw_exec"`, "allow_caps", "exec"}},
-		"exec is always on":  {base + "plugin \"exec\" {\n config { enabled = false }\n}\n", nil, []string{`plugin "exec"`, "enabled"}},
-		"a relative volume":  {base + "client {\n host_volume \"m\" { path = \"srv\" }\n}\n", nil, []string{"a.hcl:5", "client", "twice"}},
-		"a path that is not": {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n host_volume \"m\" { path = \"srv\" }\n}\n", nil, []string{`host_volume "m"`, "absolute", `"srv"`}},
-		"ports that are not": {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n reserved { reserved_ports = \"22,99999\" }\n}\n", nil, []string{"reserved_ports", `"99999"`, "8000-8010"}},
-		"a range backwards":  {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n min_dynamic_port = 40000\n}\n", nil, []string{"40000 to 32000", "20000 to 32000"}},
-		"less than nothing":  {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n memory_total_mb = -1\n}\n", nil, []string{"memory_total_mb", "negative"}},
-		"an argument":        {base, []string{"extra"}, []string{`unexpected argument "extra"`}},
-		"a flag":             {base, []string{"-server"}, []string{"-server"}},
+		"what is not built": {base + "consul { address = \"x\" }\n", nil,
+			[]string{"a.hcl:5:1", "consul", "not built", "leave it out"}},
+		"a label missing": {base + "plugin { }\n", nil, []string{"a.hcl:5:1", "label"}},
+		"twice in one file": {base + "plugin \"exec\" { }\nplugin \"exec\" { }\n", nil,
+			[]string{"a.hcl", `plugin "exec" is there twice`}},
+		"no data_dir": {"server { enabled = true }\nclient { enabled = true }\n", nil,
+			[]string{"data_dir", "not set", "-dev"}},
+		"the root":     {base, []string{"-data-dir", "/"}, []string{"root of the file system"}},
+		"too long":     {base, []string{"-data-dir", long}, []string{"61 bytes", "at most 60 bytes"}},
+		"neither half": {"data_dir = \"/x\"\n", nil, []string{"neither is enabled", "-dev"}},
+		"one half": {"data_dir = \"/x\"\nclient { enabled = true }\n", nil,
+			[]string{"not built yet", "enable both"}},
+		"several servers": {strings.Replace(base, "server { enabled = true }",
+			"server {\n enabled = true\n bootstrap_expect = 3\n}", 1), nil, []string{"bootstrap_expect", "not built",
+			"write 1"}},
+		"tokens": {base + "acl { enabled = true }\n", nil, []string{"acl", "not built", "token_file"}},
+		"all the world": {base, []string{"-bind", "0.0.0.0"},
+			[]string{"bind_addr 0.0.0.0", "loopback", "127.0.0.1"}},
+		"a name to bind":  {base, []string{"-bind", "localhost"}, []string{"bind_addr localhost", "127.0.0.1"}},
+		"a port too high": {base, []string{"-http-port", "70000"}, []string{"70000", "65535"}},
+		"a strange level": {base, []string{"-log-level", "loud"}, []string{"log_level loud", "trace"}},
+		"another pool": {strings.Replace(base, "client { enabled = true }",
+			"client {\n node_pool = \"gpu\"\n enabled = true\n}", 1), nil, []string{"node_pool", "one pool"}},
+		"no such driver": {base + "plugin \"podman\" { }\n", nil, []string{`plugin "podman"`, "exec and raw_exec"}},
+		"another's option": {base + "plugin \"raw_exec\" {\n config { allow_caps = [\"net_admin\"] }\n}\n", nil,
+			[]string{`plugin "raw_exec"`, "allow_caps", "exec"}},
+		"exec is always on": {base + "plugin \"exec\" {\n config { enabled = false }\n}\n", nil,
+			[]string{`plugin "exec"`, "enabled"}},
+		"a relative volume": {base + "client {\n host_volume \"m\" { path = \"srv\" }\n}\n", nil,
+			[]string{"a.hcl:5", "client", "twice"}},
+		"a path that is not": {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n " +
+			"host_volume \"m\" { path = \"srv\" }\n}\n", nil, []string{`host_volume "m"`, "absolute", `"srv"`}},
+		"ports that are not": {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n reserved { " +
+			"reserved_ports = \"22,99999\" }\n}\n", nil, []string{"reserved_ports", `"99999"`, "8000-8010"}},
+		"a range backwards": {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n " +
+			"min_dynamic_port = 40000\n}\n", nil, []string{"40000 to 32000", "20000 to 32000"}},
+		"less than nothing": {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n " +
+			"memory_total_mb = -1\n}\n", nil, []string{"memory_total_mb", "negative"}},
+		"an argument": {base, []string{"extra"}, []string{`unexpected argument "extra"`}},
+		"a flag":      {base, []string{"-server"}, []string{"-server"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, t.TempDir(), "a.hcl", c.file)
@@ -191,7 +211,8 @@ func TestRefusals(t *testing.T) {
 
 func TestNoFileNoStart(t *testing.T) {
 	dir := t.TempDir()
-	for path, want := range map[string]string{filepath.Join(dir, "missing.hcl"): "missing.hcl", dir: "holds no *.hcl or *.json file"} {
+	for path, want := range map[string]string{filepath.Join(dir, "missing.hcl"): "missing.hcl",
+		dir: "holds no *.hcl or *.json file"} {
 		if _, err := Parse([]string{"-config", path}, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("-config %s: %v", path, err)
 		}

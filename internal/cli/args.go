@@ -1,16 +1,15 @@
 package cli
 
 import (
-	"errors"
+	"context"
+	"flag"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"berth/internal/base/fault"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // aliases are old names of commands that people still type.
@@ -20,147 +19,155 @@ var aliases = map[string][]string{
 	"-v": {"version"}, "-version": {"version"}, "--version": {"version"},
 }
 
-// normalize turns what people type into what the library reads: flags with one dash (-detach, -var x=y) get two, and
-// flags are told from arguments by what each command knows. It stops at the first argument where the command does, as
-// exec must. Words that are no command are refused here, with the closest one.
-func normalize(root *cobra.Command, args []string) ([]string, error) {
-	if len(args) == 0 || strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		return args, nil
+// unalias writes old names and "help" as they are written today.
+func unalias(args []string) []string {
+	if len(args) == 0 {
+		return args
 	}
-	switch to, ok := aliases[args[0]]; {
-	case ok:
-		args = slices.Concat(to, args[1:])
-	case args[0] == "help":
-		args = slices.Concat(args[1:], []string{"-help"})
+	if to, ok := aliases[args[0]]; ok {
+		return slices.Concat(to, args[1:])
 	}
-	cur, out := root, []string{}
-	words := true // commands may still come
-	for i := 0; i < len(args); i++ {
-		arg := args[i]
-		switch {
-		case arg == "--":
-			return append(out, args[i:]...), nil
-		case len(arg) < 2 || arg[0] != '-':
-			if words {
-				next, err := child(cur, arg)
-				if err != nil {
-					return nil, err
-				}
-				if next != nil {
-					cur, out = next, append(out, arg)
-					if cur.DisableFlagParsing {
-						return append(out, args[i+1:]...), nil
-					}
-					continue
-				}
-				words = false
-			}
-			if cur.Annotations[kit.StopAtArgument] != "" {
-				return append(out, args[i:]...), nil
-			}
-			out = append(out, arg)
-		default:
-			flag, more := oneFlag(cur, arg, args[i+1:])
-			out = append(out, flag)
-			i += more
-		}
+	if args[0] == "help" {
+		return slices.Concat(args[1:], []string{"-help"})
 	}
-	return out, nil
+	return args
 }
 
-// child finds the command that a word names beneath another one. Where there are commands but not this one, the error
-// names the closest.
-func child(cmd *cobra.Command, word string) (*cobra.Command, error) {
-	for _, c := range cmd.Commands() {
-		if c.Name() == word || c.HasAlias(word) {
+// call is a command as it was typed.
+type call struct {
+	cmd  *kit.Command
+	args []string
+	help bool
+}
+
+// read finds the command and sets its flags, which may stand anywhere, with one dash or two. It stops where the command
+// does, as exec must. Words that are no command are refused, with the closest one.
+func read(root *kit.Command, words []string) (call, error) {
+	c := call{cmd: root}
+	for len(words) > 0 {
+		word := words[0]
+		words = words[1:]
+		name, value, valued := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		var err error
+		switch {
+		case word == "--":
+			c.args = append(c.args, words...)
+			return c, nil
+		case len(word) > 1 && word[0] == '-' && (name == "help" || name == "h"):
+			if c.help = true; valued {
+				c.help, err = strconv.ParseBool(value)
+			}
+			if err != nil {
+				err = kit.Usage("the value %q of the flag -help is not true or false", value)
+			}
+		case len(word) > 1 && word[0] == '-':
+			words, err = c.cmd.Read(word, words)
+		case len(c.cmd.Verbs()) > 0:
+			if c.cmd, err = verb(c.cmd, word); err == nil && c.cmd.Elsewhere() {
+				c.args = words
+				return c, nil
+			}
+		case c.cmd.Foreign:
+			c.args = append([]string{word}, words...)
+			return c, nil
+		default:
+			c.args = append(c.args, word)
+		}
+		if err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// verb finds the command that a word names beneath a noun.
+func verb(noun *kit.Command, word string) (*kit.Command, error) {
+	var names []string
+	for _, c := range noun.Verbs() {
+		if c.Name() == word {
 			return c, nil
 		}
+		names = append(names, c.Name())
 	}
-	if !cmd.HasSubCommands() {
-		return nil, nil
+	hint := fmt.Sprintf("%q lists the commands", noun.Path()+" -help")
+	if near := kit.Nearest(word, names); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", noun.Path()+" "+near)
 	}
-	err := fault.New(fault.Invalid, "", "", fmt.Sprintf("there is no command %q", strings.TrimPrefix(cmd.CommandPath()+" "+word, "berth ")))
-	hint := fmt.Sprintf("%q lists the commands", cmd.CommandPath()+" -help")
-	cmd.SuggestionsMinimumDistance = 2
-	if near := cmd.SuggestionsFor(word); len(near) > 0 {
-		hint = fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+near[0])
-	}
-	return nil, &kit.Exit{Code: kit.ExitUnknown, Err: fault.WithHint(err, hint)}
+	name := strings.TrimPrefix(noun.Path()+" "+word, "berth ")
+	err := kit.Fail(fault.Invalid, "", "there is no command %q", name)
+	return noun, &kit.Exit{Code: kit.ExitUnknown, Err: fault.WithHint(err, hint)}
 }
 
-// oneFlag rewrites a flag together with its value and tells how many further arguments that took. What is not a flag of
-// the command is left for the library to refuse.
-func oneFlag(cmd *cobra.Command, arg string, rest []string) (string, int) {
-	name, value, has := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-	f := lookup(cmd, name)
+// complete lists what may come for the last word: commands, flags, or ids that the agent knows.
+func complete(ctx context.Context, e *kit.Env, root *kit.Command, words []string) []string {
+	if len(words) == 0 {
+		return nil
+	}
+	last := words[len(words)-1]
+	c, err := read(root, words[:len(words)-1])
+	if err != nil {
+		return nil // the word is the value of a flag, or belongs to what does not exist
+	}
+	var all []string
 	switch {
-	case f == nil:
-		return "--" + name, 0
-	case has:
-		return "--" + f.Name + "=" + value, 0
-	case f.NoOptDefVal != "" || len(rest) == 0:
-		return "--" + f.Name, 0
+	case c.cmd.Elsewhere():
+		return nil // its flags are its own
+	case strings.HasPrefix(last, "-"):
+		dash := last[:min(2, len(last)-len(strings.TrimLeft(last, "-")))]
+		for _, set := range []*kit.Flags{c.cmd.Flags(), root.Flags()} {
+			set.VisitAll(func(f *flag.Flag) { all = append(all, dash+f.Name) })
+		}
+	case len(c.cmd.Verbs()) > 0:
+		for _, v := range c.cmd.Verbs() {
+			all = append(all, v.Name())
+		}
+	case c.cmd.IDs != "" && len(c.args) == 0:
+		return e.Search(ctx, c.cmd.IDs, last)
 	}
-	return "--" + f.Name + "=" + rest[0], 1
+	return slices.DeleteFunc(all, func(s string) bool { return !strings.HasPrefix(s, last) })
 }
 
-func lookup(cmd *cobra.Command, name string) *pflag.Flag {
-	cmd.InitDefaultHelpFlag()
-	for _, set := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags(), cmd.InheritedFlags()} {
-		if f := set.Lookup(name); f != nil {
-			return f
-		}
-		if len(name) == 1 {
-			if f := set.ShorthandLookup(name); f != nil {
-				return f
-			}
-		}
-	}
-	return nil
+// shells are the scripts by which shells ask for completions. Where there are none, files are offered.
+var shells = []struct{ name, use, script string }{
+	// Bash takes ":" and "=" for ends of words: the line is split anew, and what bash has already is taken off the
+	// answers.
+	{"bash", `eval "$(berth completion bash)"`, `_berth() {
+  local line="${COMP_LINE:0:COMP_POINT}" words last
+  read -ra words <<< "$line"
+  [[ "$line" == *[[:space:]] ]] && words+=("")
+  last="${words[${#words[@]}-1]}"
+  local IFS=$'\n'
+  COMPREPLY=($(berth __complete "${words[@]:1}" 2>/dev/null))
+  COMPREPLY=("${COMPREPLY[@]#"${last%"${COMP_WORDS[COMP_CWORD]}"}"}")
+}
+complete -o default -F _berth berth
+`},
+	{"zsh", `eval "$(berth completion zsh)"`, `#compdef berth
+_berth() {
+  local -a found
+  found=("${(@f)$(berth __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if [[ -n "$found" ]]; then compadd -- $found; else _files; fi
+}
+compdef _berth berth
+`},
+	{"fish", "berth completion fish | source",
+		`complete -c berth -a '(berth __complete (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'
+`},
 }
 
-// flagError says with one dash what is wrong with a flag.
-func flagError(cmd *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	var empty *pflag.ValueRequiredError
-	var invalid *pflag.InvalidValueError
-	switch {
-	case errors.As(err, &unknown):
-		return kit.Usage(cmd, "%s has no flag -%s%s", cmd.CommandPath(), unknown.GetSpecifiedName(), nearFlag(cmd, unknown.GetSpecifiedName()))
-	case errors.As(err, &empty):
-		return kit.Usage(cmd, "the flag -%s needs a value", empty.GetSpecifiedName())
-	case errors.As(err, &invalid):
-		return kit.Usage(cmd, "the value %q of the flag -%s is not %s", invalid.GetValue(), invalid.GetFlag().Name, kindOf(invalid.GetFlag()))
+func newCompletion(e *kit.Env) *kit.Command {
+	noun := &kit.Command{Use: "completion", Short: "Write the script with which a shell completes commands and ids"}
+	for _, s := range shells {
+		noun.Add(&kit.Command{
+			Use:     s.name,
+			Short:   "Write the script for " + s.name,
+			Example: "  " + s.use,
+			Local:   true,
+			Run: func(context.Context, []string) error {
+				e.Out.Printf("%s", s.script)
+				return nil
+			},
+		})
 	}
-	return fault.WithHint(err, `see "`+cmd.CommandPath()+` -help"`)
-}
-
-func kindOf(f *pflag.Flag) string {
-	switch f.Value.Type() {
-	case "int", "int64", "uint64":
-		return "a whole number"
-	case "bool":
-		return "true or false"
-	case "duration":
-		return "a duration such as 30s or 2m"
-	}
-	return "of the kind " + f.Value.Type()
-}
-
-// nearFlag is a flag whose name begins like the one that was typed.
-func nearFlag(cmd *cobra.Command, typed string) string {
-	best, common := "", 2
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		n := 0
-		for n < len(typed) && n < len(f.Name) && typed[n] == f.Name[n] {
-			n++
-		}
-		if n > common {
-			best, common = f.Name, n
-		}
-	})
-	if best == "" {
-		return ""
-	}
-	return ", but -" + best
+	return noun
 }

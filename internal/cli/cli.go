@@ -11,8 +11,6 @@ import (
 	"syscall"
 
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
 )
 
 // Options is what the command line has of the world.
@@ -49,24 +47,57 @@ func New(opts Options) *App {
 
 // Run runs one command, given without the name of the program, and returns the exit code. When ctx ends, so does the
 // command.
-func (a *App) Run(ctx context.Context, args []string) int {
-	if len(args) > 0 && args[0] == "agent" && a.opts.Agent != nil {
-		return a.opts.Agent(ctx, args[1:])
+func (a *App) Run(ctx context.Context, words []string) int {
+	words = unalias(words)
+	if len(words) > 0 && words[0] == "agent" && a.opts.Agent != nil {
+		return a.opts.Agent(ctx, words[1:])
 	}
-	if len(args) > 1 && args[0] == "plugin" && a.opts.Plugins[args[1]] != nil {
-		return a.opts.Plugins[args[1]](ctx, args[2:])
+	if len(words) > 1 && words[0] == "plugin" && a.opts.Plugins[words[1]] != nil {
+		return a.opts.Plugins[words[1]](ctx, words[2:])
 	}
 	o := a.opts
 	e := kit.New(o.Stdin, o.Stdout, o.Stderr, o.Getenv, o.Environ, o.Version)
 	e.Dial = o.Dial
 	defer e.Close()
 	root := newRoot(e, o)
-	args, err := normalize(root, args)
+	if len(words) > 0 && words[0] == "__complete" {
+		for _, word := range complete(ctx, e, root, words[1:]) {
+			e.Out.Printf("%s\n", word)
+		}
+		return 0
+	}
+	c, err := read(root, words)
 	if err == nil {
-		root.SetArgs(args)
-		err = root.ExecuteContext(ctx)
+		err = run(ctx, e, c)
+	}
+	var misused *kit.UsageError
+	if errors.As(err, &misused) {
+		err = misused.Hint(c.cmd)
 	}
 	return finish(ctx, e, err)
+}
+
+// run runs a command, or shows its help where it is asked for or a verb is missing.
+func run(ctx context.Context, e *kit.Env, c call) error {
+	switch {
+	case c.help || c.cmd == c.cmd.Root():
+		help(e.Out, c.cmd)
+		return nil
+	case c.cmd.Elsewhere():
+		return kit.Usage("%s reads its flags itself: no flag may stand before it", c.cmd.Path())
+	case c.cmd.Run == nil:
+		help(e.Err, c.cmd)
+		return &kit.Exit{Code: kit.ExitError}
+	}
+	if err := c.cmd.Check(c.args); err != nil {
+		return err
+	}
+	if !c.cmd.Local {
+		if err := e.Connect(); err != nil {
+			return err
+		}
+	}
+	return c.cmd.Run(ctx, c.args)
 }
 
 // finish says what went wrong and turns it into an exit code.
@@ -89,37 +120,8 @@ func finish(ctx context.Context, e *kit.Env, err error) int {
 }
 
 // newRoot builds the tree of commands.
-func newRoot(e *kit.Env, o Options) *cobra.Command {
-	root := &cobra.Command{Use: "berth", SilenceErrors: true, SilenceUsage: true}
-	root.SetIn(o.Stdin)
-	root.SetOut(e.Out)
-	root.SetErr(e.Err)
+func newRoot(e *kit.Env, o Options) *kit.Command {
+	root := &kit.Command{Use: "berth", Long: overview}
 	e.AddGeneralFlags(root)
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { help(e.Out, cmd) })
-	root.SetUsageFunc(func(cmd *cobra.Command) error {
-		help(e.Err, cmd)
-		return nil
-	})
-	root.SetFlagErrorFunc(flagError)
-	root.SetHelpCommand(&cobra.Command{Use: "no-help", Hidden: true}) // "-help" is what there is
-	root.AddCommand(commands(e, o)...)
-	root.InitDefaultCompletionCmd()
-	for _, noun := range root.Commands() {
-		nounAlone(e, noun)
-	}
-	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	return root
-}
-
-// nounAlone makes a noun without a verb show its verbs, as the mistake that it is.
-func nounAlone(e *kit.Env, noun *cobra.Command) {
-	for _, c := range noun.Commands() {
-		nounAlone(e, c)
-	}
-	if noun.HasSubCommands() && !noun.Runnable() {
-		noun.RunE = func(cmd *cobra.Command, _ []string) error {
-			help(e.Err, cmd)
-			return &kit.Exit{Code: kit.ExitError}
-		}
-	}
+	return root.Add(commands(e, o)...)
 }

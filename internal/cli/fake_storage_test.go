@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,20 +12,97 @@ import (
 )
 
 func (f *fake) node() *api.Node {
-	return &api.Node{ID: nodeA, Name: "ash", NodePool: "default", Datacenter: "dc1", SchedulingEligibility: "eligible", Status: "ready",
-		Attributes: map[string]string{"kernel.name": "linux"}, HostVolumes: map[string]*api.HostVolumeInfo{},
-		Drivers:           map[string]*api.DriverInfo{"exec": {Detected: true, Healthy: true, HealthDescription: "Healthy"}, "raw_exec": {Detected: true, HealthDescription: "no cgroups"}, "docker": {}},
-		CSINodePlugins:    map[string]*api.CSIInfo{"local-csi": {PluginID: "local-csi", AllocID: allocA, HealthDescription: "its socket does not answer"}},
-		Events:            []*api.NodeEvent{{Message: "Node registered", Subsystem: "Cluster", Timestamp: f.now.Add(-time.Hour)}},
-		NodeResources:     &api.NodeResources{Cpu: api.NodeCpuResources{CpuShares: 4600}, Memory: api.NodeMemoryResources{MemoryMB: 8192}, Disk: api.NodeDiskResources{DiskMB: 51200}},
-		ReservedResources: &api.NodeReservedResources{Memory: api.NodeMemoryResources{MemoryMB: 192}}}
+	return &api.Node{
+		ID:                    nodeA,
+		Name:                  "ash",
+		NodePool:              "default",
+		Datacenter:            "dc1",
+		SchedulingEligibility: "eligible",
+		Status:                "ready",
+		Attributes:            map[string]string{"kernel.name": "linux"},
+		HostVolumes:           map[string]*api.HostVolumeInfo{},
+		Drivers: map[string]*api.DriverInfo{"exec": {
+			Detected:          true,
+			Healthy:           true,
+			HealthDescription: "Healthy",
+		}, "raw_exec": {Detected: true, HealthDescription: "no cgroups"}, "docker": {}},
+		CSINodePlugins: map[string]*api.CSIInfo{"local-csi": {
+			PluginID:          "local-csi",
+			AllocID:           allocA,
+			HealthDescription: "its socket does not answer",
+		}},
+		Events: []*api.NodeEvent{{
+			Message:   "Node registered",
+			Subsystem: "Cluster",
+			Timestamp: f.now.Add(-time.Hour),
+		}},
+		NodeResources: &api.NodeResources{
+			Cpu:    api.NodeCpuResources{CpuShares: 4600},
+			Memory: api.NodeMemoryResources{MemoryMB: 8192},
+			Disk:   api.NodeDiskResources{DiskMB: 51200},
+		},
+		ReservedResources: &api.NodeReservedResources{Memory: api.NodeMemoryResources{MemoryMB: 192}},
+	}
+}
+
+// nodeWithOrphans keeps what the servers do not know: a database and the plugin through which it has its volume. Each
+// is gone when it was ended.
+func (f *fake) nodeWithOrphans(int) *api.Node {
+	n := f.node()
+	n.ID = nodeB
+	n.Name = "birch"
+	n.Status = "down"
+	n.Events = nil
+	for _, o := range []*api.NodeOrphan{
+		{
+			AllocID:   allocC,
+			Namespace: "berth",
+			JobID:     "local-csi",
+			TaskGroup: "csi",
+			Reason:    "the servers do not know it",
+			Since:     f.now.Add(-time.Hour),
+			Processes: true,
+			Plugin:    true,
+		},
+		{
+			AllocID:   allocB,
+			Namespace: "default",
+			JobID:     "db",
+			TaskGroup: "g",
+			Reason:    "the servers do not know it",
+			Since:     f.now.Add(-time.Hour),
+			Processes: true,
+			Volumes:   []string{"db-data"},
+		},
+	} {
+		if !slices.Contains(f.requests, "PUT /v1/node/"+nodeB+"/orphan/"+o.AllocID+"/end") {
+			n.Orphans = append(n.Orphans, o)
+		}
+	}
+	return n
 }
 
 func (f *fake) volumes(prefix string) []*api.CSIVolumeListStub {
 	out := []*api.CSIVolumeListStub{}
 	for _, v := range []*api.CSIVolumeListStub{
-		{ID: "db-data", Name: "db-data", Namespace: "default", PluginID: "local-csi", Schedulable: true, AccessMode: "single-node-writer", CurrentWriters: 1, CreateIndex: 3},
-		{ID: "shared", Name: "a-name-that-is-never-cut-however-long-it-may-be", Namespace: "default", PluginID: "nfs", CurrentReaders: 2, CreateIndex: 2},
+		{
+			ID:             "db-data",
+			Name:           "db-data",
+			Namespace:      "default",
+			PluginID:       "local-csi",
+			Schedulable:    true,
+			AccessMode:     "single-node-writer",
+			CurrentWriters: 1,
+			CreateIndex:    3,
+		},
+		{
+			ID:             "shared",
+			Name:           "a-name-that-is-never-cut-however-long-it-may-be",
+			Namespace:      "default",
+			PluginID:       "nfs",
+			CurrentReaders: 2,
+			CreateIndex:    2,
+		},
 		{ID: "spare", Name: "spare", Namespace: "default", PluginID: "local-csi", Schedulable: true, CreateIndex: 1},
 	} {
 		if strings.HasPrefix(v.ID, prefix) {
@@ -35,28 +113,88 @@ func (f *fake) volumes(prefix string) []*api.CSIVolumeListStub {
 }
 
 func (f *fake) volume() *api.CSIVolume {
-	return &api.CSIVolume{ID: "db-data", Name: "db-data", Namespace: "default", ExternalID: "vol-1", PluginID: "local-csi", Provider: "local.csi.berth", ProviderVersion: "1", Capacity: 3 << 29,
-		RequestedCapacityMin: 1 << 30, RequestedCapacityMax: 2 << 30, Schedulable: true, ControllersHealthy: 1, ControllersExpected: 1, NodesHealthy: 1, NodesExpected: 2,
-		AccessMode: "single-node-writer", AttachmentMode: "file-system", MountOptions: &api.CSIMountOptions{FSType: "ext4", MountFlags: []string{"[REDACTED]"}},
-		RequestedCapabilities: []*api.CSIVolumeCapability{{AccessMode: "single-node-writer", AttachmentMode: "file-system"}},
-		Topologies:            []*api.CSITopology{{Segments: map[string]string{"node": "ash", "zone": "z"}}},
-		Parameters:            map[string]string{"speed": "high"},
-		State:                 []string{`held by allocation 4ff1d9c5 of job "db" on node 8f3a11c0 since 1999-12-31T23:00:00Z`},
-		Places:                []api.VolumePlace{{Node: nodeA, Staged: "present", Paths: []string{"/m"}, Step: "publish", LastError: "code Aborted: an earlier call goes on", NextTry: f.now.Add(time.Minute)}},
-		Allocations:           []*api.AllocationListStub{f.stub(allocA, "running", nil)}, WriteAllocs: map[string]*api.Allocation{allocA: nil}, CreateTime: f.ago(time.Hour)}
+	return &api.CSIVolume{
+		ID:                   "db-data",
+		Name:                 "db-data",
+		Namespace:            "default",
+		ExternalID:           "vol-1",
+		PluginID:             "local-csi",
+		Provider:             "local.csi.berth",
+		ProviderVersion:      "1",
+		Capacity:             3 << 29,
+		RequestedCapacityMin: 1 << 30,
+		RequestedCapacityMax: 2 << 30,
+		Schedulable:          true,
+		ControllersHealthy:   1,
+		ControllersExpected:  1,
+		NodesHealthy:         1,
+		NodesExpected:        2,
+		AccessMode:           "single-node-writer",
+		AttachmentMode:       "file-system",
+		MountOptions:         &api.CSIMountOptions{FSType: "ext4", MountFlags: []string{"[REDACTED]"}},
+		RequestedCapabilities: []*api.CSIVolumeCapability{{
+			AccessMode:     "single-node-writer",
+			AttachmentMode: "file-system",
+		}},
+		Topologies: []*api.CSITopology{{Segments: map[string]string{"node": "ash", "zone": "z"}}},
+		Parameters: map[string]string{"speed": "high"},
+		State:      []string{`held by allocation 4ff1d9c5 of job "db" on node 8f3a11c0 since 1999-12-31T23:00:00Z`},
+		Places: []api.VolumePlace{{
+			Node:      nodeA,
+			Staged:    "present",
+			Paths:     []string{"/m"},
+			Step:      "publish",
+			LastError: "code Aborted: an earlier call goes on",
+			NextTry:   f.now.Add(time.Minute),
+		}},
+		Allocations: []*api.AllocationListStub{f.stub(allocA, "running", nil)},
+		WriteAllocs: map[string]*api.Allocation{allocA: nil},
+		CreateTime:  f.ago(time.Hour),
+	}
 }
 
 func (f *fake) plugin() *api.CSIPlugin {
-	return &api.CSIPlugin{ID: "local-csi", Provider: "local.csi.berth", Version: "1", ControllersHealthy: 1, ControllersExpected: 1, NodesHealthy: 1, NodesExpected: 2,
-		Controllers: map[string]*api.CSIInfo{nodeA: {AllocID: allocA, Healthy: true, HealthDescription: "healthy", ControllerInfo: &api.CSIControllerInfo{SupportsCreateDelete: true, SupportsExpand: true}}},
+	return &api.CSIPlugin{
+		ID:                  "local-csi",
+		Provider:            "local.csi.berth",
+		Version:             "1",
+		ControllersHealthy:  1,
+		ControllersExpected: 1,
+		NodesHealthy:        1,
+		NodesExpected:       2,
+		Controllers: map[string]*api.CSIInfo{
+			nodeA: {
+				AllocID:           allocA,
+				Healthy:           true,
+				HealthDescription: "healthy",
+				ControllerInfo:    &api.CSIControllerInfo{SupportsCreateDelete: true, SupportsExpand: true},
+			},
+		},
 		Nodes: map[string]*api.CSIInfo{
-			nodeA: {AllocID: allocA, Healthy: true, HealthDescription: "healthy", NodeInfo: &api.CSINodeInfo{ID: "ash", MaxVolumes: 16, AccessibleTopology: &api.CSITopology{Segments: map[string]string{"node": "ash"}}}},
+			nodeA: {
+				AllocID:           allocA,
+				Healthy:           true,
+				HealthDescription: "healthy",
+				NodeInfo: &api.CSINodeInfo{
+					ID:                 "ash",
+					MaxVolumes:         16,
+					AccessibleTopology: &api.CSITopology{Segments: map[string]string{"node": "ash"}},
+				},
+			},
 			nodeB: {AllocID: allocB, HealthDescription: "its socket does not answer"}},
-		Allocations: []*api.AllocationListStub{f.stub(allocA, "running", nil)}}
+		Allocations: []*api.AllocationListStub{f.stub(allocA, "running", nil)},
+	}
 }
 
 func (f *fake) snapshot() *api.CSISnapshot {
-	return &api.CSISnapshot{ID: "snap-0123456789-0123456789-0123456789", Name: "before", SourceVolumeID: "db-data", SizeBytes: 1 << 20, CreateTime: f.now.Unix(), IsReady: true}
+	return &api.CSISnapshot{
+		ID:             "snap-0123456789-0123456789-0123456789",
+		Name:           "before",
+		SourceVolumeID: "db-data",
+		SizeBytes:      1 << 20,
+		CreateTime:     f.now.Unix(),
+		IsReady:        true,
+	}
 }
 
 // log is what the task wrote.
@@ -64,11 +202,23 @@ const log = "one\ntwo\nthree\n"
 
 func (f *fake) runtime(path string, r *http.Request) (any, error) {
 	q := r.URL.Query()
-	kind, _, _ := strings.Cut(strings.TrimPrefix(path, "client/"), "/"+allocA)
-	info := &api.AllocFileInfo{Name: "note.txt", Size: int64(len(log)), FileMode: "-rw-r--r--", ModTime: f.now, ContentType: "text/plain"}
+	kind, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimPrefix(path, "client/"), allocC, allocA), "/"+allocA)
+	info := &api.AllocFileInfo{
+		Name:        "note.txt",
+		Size:        int64(len(log)),
+		FileMode:    "-rw-r--r--",
+		ModTime:     f.now,
+		ContentType: "text/plain",
+	}
 	switch kind {
 	case "fs/logs":
 		if q.Get("type") == "stderr" {
+			switch {
+			case f.job == "bad":
+				return nil, &refusal{404, "task \"redis\" has not started"}
+			case q.Get("follow") == "false" && q.Get("origin") == "end":
+				return frame("starting\ncannot open /data: \x1b[2Jno such file\n"), nil
+			}
 			return frame("oops\n"), nil
 		}
 		text := log
@@ -84,7 +234,8 @@ func (f *fake) runtime(path string, r *http.Request) (any, error) {
 		info.IsDir = q.Get("path") == "/"
 		return info, nil
 	case "fs/ls":
-		return []*api.AllocFileInfo{info, {Name: "alloc", IsDir: true, FileMode: "drwxr-xr-x", Size: 4096, ModTime: f.now}}, nil
+		return []*api.AllocFileInfo{info,
+			{Name: "alloc", IsDir: true, FileMode: "drwxr-xr-x", Size: 4096, ModTime: f.now}}, nil
 	case "fs/readat":
 		offset, limit := 0, 0
 		fmt.Sscan(q.Get("offset"), &offset)
@@ -94,8 +245,14 @@ func (f *fake) runtime(path string, r *http.Request) (any, error) {
 		if strings.HasSuffix(path, "checks") {
 			return map[string]any{}, nil
 		}
-		usage := &api.ResourceUsage{CpuStats: &api.CpuStats{TotalTicks: 12.4}, MemoryStats: &api.MemoryStats{Usage: 5 << 20}}
-		return &api.AllocResourceUsage{ResourceUsage: usage, Tasks: map[string]*api.TaskResourceUsage{"redis": {ResourceUsage: usage}}}, nil
+		usage := &api.ResourceUsage{
+			CpuStats:    &api.CpuStats{TotalTicks: 12.4},
+			MemoryStats: &api.MemoryStats{Usage: 5 << 20},
+		}
+		return &api.AllocResourceUsage{
+			ResourceUsage: usage,
+			Tasks:         map[string]*api.TaskResourceUsage{"redis": {ResourceUsage: usage}},
+		}, nil
 	}
 	return nil, &refusal{404, ""}
 }

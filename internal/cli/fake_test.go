@@ -31,7 +31,8 @@ type fake struct {
 	requests []string
 	bodies   []string
 	reads    map[string]int // how often a path was read, for stories with several chapters
-	job      string         // the one that was registered last
+	job      string         // the one that was registered or stopped last
+	stopping bool           // it was stopped
 	watched  chan struct{}  // closed when somebody waits for news of the volume
 	watch    sync.Once
 }
@@ -59,7 +60,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if index, err := strconv.Atoi(r.URL.Query().Get("index")); err == nil && index >= last {
 		f.noNews(r)
 	}
-	f.requests = append(f.requests, strings.TrimSuffix(r.Method+" "+r.URL.EscapedPath()+"?"+r.URL.Query().Encode(), "?"))
+	f.requests = append(f.requests,
+		strings.TrimSuffix(r.Method+" "+r.URL.EscapedPath()+"?"+r.URL.Query().Encode(), "?"))
 	f.bodies = append(f.bodies, string(body))
 	f.reads[path]++
 	var out any
@@ -89,20 +91,19 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // chapters is how many different answers a path gives one after another.
 func (f *fake) chapters(path string) int {
+	id, ok := strings.CutPrefix(path, "job/")
 	switch {
 	case path == "evaluation/"+evalA:
 		return 2
-	case path == "job/db/allocations":
-		return 4
-	case path == "job/bad/allocations":
-		return 2
-	case path == "job/loop/allocations":
-		return 5
+	case ok && id == f.job && !f.stopping:
+		return len(f.plot(id))
+	case f.stopping && path == "job/"+f.job+"/allocations":
+		return len(f.ending())
 	}
 	return 1
 }
 
-// noNews keeps a reader waiting as long as it said.
+// noNews keeps a reader waiting as long as it asked.
 func (f *fake) noNews(r *http.Request) {
 	f.mu.Unlock()
 	defer f.mu.Lock()
@@ -133,19 +134,47 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 		return f.jobs(q.Get("prefix")), nil
 	case path == "nodes":
 		return []*api.NodeListStub{
-			{ID: nodeA, Name: "ash", Datacenter: "dc1", NodePool: "default", SchedulingEligibility: "eligible", Status: "ready", CreateIndex: 2},
-			{ID: nodeB, Name: "birch", Datacenter: "dc1", NodePool: "default", NodeClass: "big", SchedulingEligibility: "ineligible", Status: "down", CreateIndex: 1},
+			{
+				ID:                    nodeA,
+				Name:                  "ash",
+				Datacenter:            "dc1",
+				NodePool:              "default",
+				SchedulingEligibility: "eligible",
+				Status:                "ready",
+				CreateIndex:           2,
+			},
+			{
+				ID:                    nodeB,
+				Name:                  "birch",
+				Datacenter:            "dc1",
+				NodePool:              "default",
+				NodeClass:             "big",
+				SchedulingEligibility: "ineligible",
+				Status:                "down",
+				Orphans:               2,
+				CreateIndex:           1,
+			},
 		}, nil
 	case path == "node/"+nodeA:
 		return f.node(), nil
+	case path == "node/"+nodeB:
+		return f.nodeWithOrphans(n), nil
 	case path == "node/"+nodeA+"/allocations":
 		return []*api.Allocation{f.alloc()}, nil
 	case path == "client/stats":
-		return &api.HostStats{Uptime: 3661, CPUTicksConsumed: 460, Memory: &api.HostMemoryStats{Used: 1 << 30, Total: 8 << 30}, AllocDirStats: &api.HostDiskStats{Used: 5 << 30, Size: 50 << 30}}, nil
+		return &api.HostStats{
+			Uptime:           3661,
+			CPUTicksConsumed: 460,
+			Memory:           &api.HostMemoryStats{Used: 1 << 30, Total: 8 << 30},
+			AllocDirStats:    &api.HostDiskStats{Used: 5 << 30, Size: 50 << 30},
+		}, nil
 	case path == "allocations":
-		return f.under(q.Get("prefix"), f.stub(allocA, "running", f.events(n)), f.stub(allocB, "failed", nil)), nil
+		return f.under(q.Get("prefix"), f.stub(allocA, "running", f.events(n)), f.stub(allocB, "failed", nil),
+			f.stub(allocC, "failed", nil)), nil
 	case path == "allocation/"+allocA:
 		return f.alloc(), nil
+	case path == "allocation/"+allocC:
+		return f.crashing(), nil
 	case strings.HasPrefix(path, "job/"):
 		return f.jobGet(strings.TrimPrefix(path, "job/"), n)
 	case strings.HasPrefix(path, "evaluation"):
@@ -155,19 +184,45 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 	case path == "volume/csi/db-data":
 		return f.volume(), nil
 	case path == "plugins":
-		return []*api.CSIPluginListStub{{ID: "local-csi", Provider: "local.csi.berth", ControllersHealthy: 1, ControllersExpected: 1, NodesHealthy: 1, NodesExpected: 2}}, nil
+		return []*api.CSIPluginListStub{{
+			ID:                  "local-csi",
+			Provider:            "local.csi.berth",
+			ControllersHealthy:  1,
+			ControllersExpected: 1,
+			NodesHealthy:        1,
+			NodesExpected:       2,
+		}}, nil
 	case path == "plugin/csi/local-csi":
 		return f.plugin(), nil
 	case path == "volumes/snapshot":
-		return &api.CSISnapshotListResponse{Snapshots: []*api.CSISnapshot{f.snapshot()}, Incomplete: []string{"oak"}}, nil
+		return &api.CSISnapshotListResponse{Snapshots: []*api.CSISnapshot{f.snapshot()}, Incomplete: []string{"oak"}},
+			nil
 	case path == "volumes/external":
-		return &api.CSIVolumeListExternalResponse{Volumes: []*api.CSIVolumeExternalStub{{ExternalID: "vol-1", CapacityBytes: 1 << 30, PublishedExternalNodeIDs: []string{"ash"}}}}, nil
+		return &api.CSIVolumeListExternalResponse{
+			Volumes: []*api.CSIVolumeExternalStub{{
+				ExternalID:               "vol-1",
+				CapacityBytes:            1 << 30,
+				PublishedExternalNodeIDs: []string{"ash"},
+			}},
+		}, nil
 	case strings.HasPrefix(path, "client/"):
 		return f.runtime(path, r)
 	case path == "agent/self":
-		return &api.AgentSelf{Stats: map[string]map[string]string{"client": {"node_id": nodeA}, "berth": {"version": "9", "uptime": "1m"}}}, nil
+		return &api.AgentSelf{
+			Stats: map[string]map[string]string{"client": {"node_id": nodeA},
+				"berth": {"version": "9", "uptime": "1m"}},
+		}, nil
 	case path == "agent/members":
-		return &api.ServerMembers{Members: []*api.AgentMember{{Name: "ash.global", Addr: "127.0.0.1", Port: 4648, Status: "alive", Tags: map[string]string{"port": "4647", "raft_vsn": "3", "build": "9", "dc": "dc1", "region": "global"}}}}, nil
+		return &api.ServerMembers{
+			Members: []*api.AgentMember{{
+				Name:   "ash.global",
+				Addr:   "127.0.0.1",
+				Port:   4648,
+				Status: "alive",
+				Tags: map[string]string{"port": "4647", "raft_vsn": "3", "build": "9", "dc": "dc1",
+					"region": "global"},
+			}},
+		}, nil
 	case path == "status/leader":
 		return "\"127.0.0.1:4647\"\n", nil
 	case path == "namespaces":
@@ -187,13 +242,39 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 func (f *fake) jobs(prefix string) []*api.JobListStub {
 	out := []*api.JobListStub{}
 	for _, j := range []*api.JobListStub{
-		{ID: "db", Namespace: "default", Type: "service", Priority: 50, Status: "running", SubmitTime: f.ago(time.Hour)},
-		{ID: "db-backup", Namespace: "default", Type: "batch", Priority: 50, Status: "dead", Stop: true, Periodic: true, SubmitTime: f.ago(25 * time.Hour)},
-		{ID: "web", Namespace: "default", Type: "service", Priority: 70, Status: "pending", SubmitTime: f.ago(time.Minute)},
+		{
+			ID:         "db",
+			Namespace:  "default",
+			Type:       "service",
+			Priority:   50,
+			Status:     "running",
+			SubmitTime: f.ago(time.Hour),
+		},
+		{
+			ID:         "db-backup",
+			Namespace:  "default",
+			Type:       "batch",
+			Priority:   50,
+			Status:     "dead",
+			Stop:       true,
+			Periodic:   true,
+			SubmitTime: f.ago(25 * time.Hour),
+		},
+		{
+			ID:         "web",
+			Namespace:  "default",
+			Type:       "service",
+			Priority:   70,
+			Status:     "pending",
+			SubmitTime: f.ago(time.Minute),
+		},
 	} {
 		if strings.HasPrefix(j.ID, prefix) {
 			out = append(out, j)
 		}
+	}
+	if len(out) == 0 && len(f.plot(prefix)) > 1 { // those of the stories are found by their whole id
+		out = append(out, &api.JobListStub{ID: prefix, Namespace: "default"})
 	}
 	return out
 }
@@ -206,12 +287,12 @@ func (f *fake) jobGet(path string, n int) (any, error) {
 	case "summary":
 		return &api.JobSummary{JobID: id, Summary: map[string]api.TaskGroupSummary{"g": {Running: 1, Queued: 1}}}, nil
 	case "allocations":
-		return f.jobAllocs(id, n), nil
-	case "evaluations":
-		if id == "web" {
-			return []*api.Evaluation{f.unplaced()}, nil
+		if f.stopping {
+			return f.ending()[min(n, len(f.ending()))-1], nil
 		}
-		return []*api.Evaluation{{ID: evalA, Status: "complete", TriggeredBy: "job-register", Priority: 50}}, nil
+		return f.scene(id).allocs, nil
+	case "evaluations":
+		return f.scene(id).evals, nil
 	case "versions":
 		return &api.JobVersionsResponse{Versions: []*api.Job{f.jobFull(id)}, Diffs: []*api.JobDiff{diff()}}, nil
 	case "submission":
@@ -220,47 +301,15 @@ func (f *fake) jobGet(path string, n int) (any, error) {
 	return nil, &refusal{404, "job not found"}
 }
 
-func (f *fake) jobFull(id string) *api.Job {
-	return &api.Job{ID: &id, Name: &id, Type: ptr("service"), Priority: ptr(50), Datacenters: []string{"*"}, Namespace: ptr("default"), NodePool: ptr("default"),
-		Status: ptr("running"), Stop: ptr(false), Version: ptr(uint64(3)), Stable: ptr(true), SubmitTime: ptr(f.ago(time.Hour)),
-		TaskGroups: []*api.TaskGroup{{Name: "g", Tasks: []*api.Task{{Name: "redis"}, {Name: "prep", Lifecycle: &api.TaskLifecycle{Hook: "prestart"}}}}}}
-}
-
-// jobAllocs is the story of the job that was run last: its volume is awaited, then it runs; or it fails; or it is done.
-func (f *fake) jobAllocs(id string, n int) []*api.AllocationListStub {
-	switch {
-	case id == "bad" && n == 1:
-		return []*api.AllocationListStub{f.stub(allocC, "pending", f.events(0))}
-	case id == "bad":
-		return []*api.AllocationListStub{f.stub(allocC, "failed", append(f.events(0), &api.TaskEvent{Type: api.TaskDriverFailure, Time: f.ago(0), DisplayMessage: "no such command: /no/such"},
-			&api.TaskEvent{Type: api.TaskNotRestarting, Time: f.ago(0), DisplayMessage: "it will not pass", FailsTask: true}))}
-	case id == "loop":
-		return []*api.AllocationListStub{f.loop(n)}
-	case f.job == "db" && n < 4:
-		return []*api.AllocationListStub{f.stub(allocA, "pending", f.events(n))}
-	}
-	return []*api.AllocationListStub{f.stub(allocA, "running", f.events(4)), f.stub(allocB, "failed", nil)}
-}
-
-// loop ends as soon as it has begun, twice, and then for good.
-func (f *fake) loop(n int) *api.AllocationListStub {
-	all := []*api.TaskEvent{
-		{Type: api.TaskStarted, Time: f.ago(0), DisplayMessage: "Task started by client"},
-		{Type: api.TaskTerminated, Time: f.ago(0) + 1, DisplayMessage: "Exit Code: 3"},
-		{Type: api.TaskRestarting, Time: f.ago(0) + 2, DisplayMessage: "Task restarting in 15s"},
-		{Type: api.TaskTerminated, Time: f.ago(0) + 3, DisplayMessage: "Exit Code: 4"},
-	}
-	if n < 5 {
-		return f.stub(allocC, "running", all[:n])
-	}
-	return f.stub(allocC, "failed", append(all, &api.TaskEvent{Type: api.TaskNotRestarting, Time: f.ago(0) + 4, DisplayMessage: "Exceeded allowed attempts", FailsTask: true}))
-}
-
 // events are the first n things that happen to a task with a volume.
 func (f *fake) events(n int) []*api.TaskEvent {
 	all := []*api.TaskEvent{
 		{Type: api.TaskReceived, Time: f.ago(5 * time.Second), DisplayMessage: "Task received by client"},
-		{Type: "Storage", Time: f.ago(4 * time.Second), DisplayMessage: `volume "db-data": held by allocation 4f02aa10, which is stopping`},
+		{
+			Type:           "Storage",
+			Time:           f.ago(4 * time.Second),
+			DisplayMessage: `volume "db-data": held by allocation 4f02aa10, which is stopping`,
+		},
 		{Type: "Storage", Time: f.ago(3 * time.Second), DisplayMessage: `volume "db-data": being staged`},
 		{Type: api.TaskStarted, Time: f.ago(2 * time.Second), DisplayMessage: "Task started by client"},
 	}
@@ -273,8 +322,24 @@ func (f *fake) stub(id, status string, events []*api.TaskEvent) *api.AllocationL
 	if id == allocB {
 		desired = "stop"
 	}
-	return &api.AllocationListStub{ID: id, EvalID: evalA, Name: "db.g[0]", Namespace: "default", NodeID: nodeA, NodeName: "ash", JobID: "db", TaskGroup: "g", JobVersion: 3,
-		DesiredStatus: desired, ClientStatus: status, TaskStates: map[string]*api.TaskState{"redis": state}, CreateIndex: 50, CreateTime: f.ago(90 * time.Second), ModifyTime: f.ago(30 * time.Second)}
+	return &api.AllocationListStub{
+		ID:            id,
+		EvalID:        evalA,
+		Name:          "db.g[0]",
+		Namespace:     "default",
+		NodeID:        nodeA,
+		NodeName:      "ash",
+		JobID:         "db",
+		JobType:       "service",
+		TaskGroup:     "g",
+		JobVersion:    3,
+		DesiredStatus: desired,
+		ClientStatus:  status,
+		TaskStates:    map[string]*api.TaskState{"redis": state},
+		CreateIndex:   50,
+		CreateTime:    f.ago(90 * time.Second),
+		ModifyTime:    f.ago(30 * time.Second),
+	}
 }
 
 // under keeps the allocations whose ids begin so.
@@ -289,22 +354,87 @@ func (f *fake) under(prefix string, list ...*api.AllocationListStub) []*api.Allo
 }
 
 func (f *fake) alloc() *api.Allocation {
-	return &api.Allocation{ID: allocA, EvalID: evalA, Name: "db.g[0]", Namespace: "default", NodeID: nodeA, NodeName: "ash", JobID: "db", TaskGroup: "g", Job: f.jobFull("db"),
-		ClientStatus: "running", ClientDescription: "Tasks are running", DesiredStatus: "run", CreateTime: f.ago(90 * time.Second), ModifyTime: f.ago(30 * time.Second),
-		AllocatedResources: &api.AllocatedResources{Tasks: map[string]*api.AllocatedTaskResources{"redis": {Cpu: api.AllocatedCpuResources{CpuShares: 100}, Memory: api.AllocatedMemoryResources{MemoryMB: 64}}},
-			Shared: api.AllocatedSharedResources{DiskMB: 300, Ports: []api.PortMapping{{Label: "redis", Value: 6379, HostIP: "10.0.0.1"}}}},
-		Storage:    []api.AllocVolume{{Alias: "data", Volume: "db-data", Plugin: "local-csi", State: "published at /m", Path: "/m", LastError: "code Aborted: an earlier call goes on"}},
-		TaskStates: map[string]*api.TaskState{"redis": {State: "running", Restarts: 1, StartedAt: ptr(f.now.Add(-time.Minute)), Events: f.events(4)}},
-		Metrics:    &api.AllocationMetric{ScoreMetaData: []*api.NodeScoreMeta{{NodeID: nodeA, Scores: map[string]float64{"binpack": 0.5}, NormScore: 0.5}}}}
+	return &api.Allocation{
+		ID:                allocA,
+		EvalID:            evalA,
+		Name:              "db.g[0]",
+		Namespace:         "default",
+		NodeID:            nodeA,
+		NodeName:          "ash",
+		JobID:             "db",
+		TaskGroup:         "g",
+		Job:               f.jobFull("db"),
+		ClientStatus:      "running",
+		ClientDescription: "Tasks are running",
+		DesiredStatus:     "run",
+		Standing:          &api.AllocStanding{Phase: "running"},
+		DeploymentStatus:  &api.AllocDeploymentStatus{Healthy: ptr(true)},
+		CreateTime:        f.ago(90 * time.Second),
+		ModifyTime:        f.ago(30 * time.Second),
+		AllocatedResources: &api.AllocatedResources{
+			Tasks: map[string]*api.AllocatedTaskResources{"redis": {
+				Cpu:    api.AllocatedCpuResources{CpuShares: 100},
+				Memory: api.AllocatedMemoryResources{MemoryMB: 64},
+			}},
+			Shared: api.AllocatedSharedResources{
+				DiskMB: 300,
+				Ports:  []api.PortMapping{{Label: "redis", Value: 6379, HostIP: "10.0.0.1"}},
+			},
+		},
+		Storage: []api.AllocVolume{{
+			Alias:     "data",
+			Volume:    "db-data",
+			Plugin:    "local-csi",
+			State:     "published at /m",
+			Path:      "/m",
+			LastError: "code Aborted: an earlier call goes on",
+		}},
+		TaskStates: map[string]*api.TaskState{"redis": {
+			State:     "running",
+			Restarts:  1,
+			StartedAt: ptr(f.now.Add(-time.Minute)),
+			Events:    f.events(4),
+		}},
+		Metrics: &api.AllocationMetric{
+			ScoreMetaData: []*api.NodeScoreMeta{{
+				NodeID:    nodeA,
+				Scores:    map[string]float64{"binpack": 0.5},
+				NormScore: 0.5,
+			}},
+		},
+	}
 }
 
 func (f *fake) unplaced() *api.Evaluation {
-	return &api.Evaluation{ID: evalB, Namespace: "default", Priority: 50, Type: "service", TriggeredBy: "job-register", JobID: "web", Status: "complete", CreateIndex: 10, BlockedEval: evalA,
+	return &api.Evaluation{
+		ID:                evalB,
+		Namespace:         "default",
+		Priority:          50,
+		Type:              "service",
+		TriggeredBy:       "job-register",
+		JobID:             "web",
+		Status:            "complete",
+		CreateIndex:       10,
+		BlockedEval:       evalA,
 		QueuedAllocations: map[string]int{"g": 2},
 		FailedTGAllocs: map[string]*api.AllocationMetric{"g": {Reasons: []api.NodeReason{
-			{Node: nodeA, Name: "ash", Reason: "volume \"db-data\" is held by allocation 4ff1d9c5", Hint: "stop the job db"},
-			{Node: nodeB, Name: "birch", Reason: "not enough memory: 64 MiB are left"}, {Node: "x", Name: "cedar", Reason: "not enough memory: 64 MiB are left"}}},
-			"old": {NodesEvaluated: 2, ConstraintFiltered: map[string]int{"${attr.kernel.name} = windows": 2}, NodesAvailable: map[string]int{"dc2": 0}}}}
+			{
+				Node:   nodeA,
+				Name:   "ash",
+				Reason: "volume \"db-data\" is held by allocation 4ff1d9c5",
+				Hint:   "stop the job db",
+			},
+			{
+				Node:   nodeB,
+				Name:   "birch",
+				Reason: "not enough memory: 64 MiB are left",
+			}, {Node: "x", Name: "cedar", Reason: "not enough memory: 64 MiB are left"}}},
+			"old": {
+				NodesEvaluated:     2,
+				ConstraintFiltered: map[string]int{"${attr.kernel.name} = windows": 2},
+				NodesAvailable:     map[string]int{"dc2": 0},
+			}},
+	}
 }
 
 func (f *fake) evalGet(path string, n int) (any, error) {
@@ -314,7 +444,14 @@ func (f *fake) evalGet(path string, n int) (any, error) {
 	case "evaluation/" + evalB:
 		return f.unplaced(), nil
 	case "evaluation/" + evalA:
-		e := &api.Evaluation{ID: evalA, Namespace: "default", JobID: f.job, TriggeredBy: "job-register", Status: "complete", CreateIndex: 40}
+		e := &api.Evaluation{
+			ID:          evalA,
+			Namespace:   "default",
+			JobID:       f.job,
+			TriggeredBy: "job-register",
+			Status:      "complete",
+			CreateIndex: 40,
+		}
 		if n == 1 {
 			e.Status = "pending"
 		}
@@ -324,9 +461,12 @@ func (f *fake) evalGet(path string, n int) (any, error) {
 		return e, nil
 	case "evaluation/" + evalA + "/allocations":
 		switch f.job {
+		case "roll":
+			return []*api.AllocationListStub{f.stub(allocA, "pending", nil),
+				f.bent(allocC, "running", nil, old, func(a *api.AllocationListStub) { a.DesiredStatus = "stop" })}, nil
 		case "db":
 			return []*api.AllocationListStub{f.stub(allocA, "pending", nil), f.stub(allocB, "running", nil)}, nil
-		case "bad", "loop":
+		case "bad", "loop", "sums":
 			return []*api.AllocationListStub{f.stub(allocC, "pending", nil)}, nil
 		}
 	}
@@ -334,11 +474,28 @@ func (f *fake) evalGet(path string, n int) (any, error) {
 }
 
 func diff() *api.JobDiff {
-	return &api.JobDiff{Type: "Edited", ID: "db", Fields: []*api.FieldDiff{{Type: "None", Name: "Type", Old: "service", New: "service"}, {Type: "Edited", Name: "Priority", Old: "50", New: "60"}},
-		TaskGroups: []*api.TaskGroupDiff{{Type: "Edited", Name: "g", Updates: map[string]uint64{"create/destroy update": 1},
-			Objects: []*api.ObjectDiff{{Type: "Added", Name: "Volume", Fields: []*api.FieldDiff{{Type: "Added", Name: "Source", New: "db-data"}}}},
-			Tasks: []*api.TaskDiff{{Type: "Edited", Name: "redis", Annotations: []string{"forces create/destroy update"},
-				Fields: []*api.FieldDiff{{Type: "Deleted", Name: "User", Old: "redis"}}}}}}}
+	return &api.JobDiff{
+		Type: "Edited",
+		ID:   "db",
+		Fields: []*api.FieldDiff{{Type: "None", Name: "Type", Old: "service", New: "service"},
+			{Type: "Edited", Name: "Priority", Old: "50", New: "60"}},
+		TaskGroups: []*api.TaskGroupDiff{{
+			Type:    "Edited",
+			Name:    "g",
+			Updates: map[string]uint64{"create/destroy update": 1},
+			Objects: []*api.ObjectDiff{{
+				Type:   "Added",
+				Name:   "Volume",
+				Fields: []*api.FieldDiff{{Type: "Added", Name: "Source", New: "db-data"}},
+			}},
+			Tasks: []*api.TaskDiff{{
+				Type:        "Edited",
+				Name:        "redis",
+				Annotations: []string{"forces create/destroy update"},
+				Fields:      []*api.FieldDiff{{Type: "Deleted", Name: "User", Old: "redis"}},
+			}},
+		}},
+	}
 }
 
 func (f *fake) put(path string, body []byte) (any, error) {
@@ -347,7 +504,12 @@ func (f *fake) put(path string, body []byte) (any, error) {
 	switch {
 	case path == "jobs":
 		f.job = job.Job.ID
-		out := &api.JobRegisterResponse{EvalID: evalA, JobModifyIndex: 12, Outcome: "created", Warnings: "1 warning:\n\n* group \"g\": the default was taken"}
+		out := &api.JobRegisterResponse{
+			EvalID:         evalA,
+			JobModifyIndex: 12,
+			Outcome:        "created",
+			Warnings:       "1 warning:\n\n* group \"g\": the default was taken",
+		}
 		switch job.Job.ID {
 		case "web":
 			out.EvalID = evalB
@@ -358,7 +520,11 @@ func (f *fake) put(path string, body []byte) (any, error) {
 		}
 		return out, nil
 	case strings.HasSuffix(path, "/plan"):
-		out := &api.JobPlanResponse{JobModifyIndex: 12, Diff: diff(), Annotations: &api.PlanAnnotations{DesiredTGUpdates: map[string]*api.DesiredUpdates{"g": {Ignore: 1}}}}
+		out := &api.JobPlanResponse{
+			JobModifyIndex: 12,
+			Diff:           diff(),
+			Annotations:    &api.PlanAnnotations{DesiredTGUpdates: map[string]*api.DesiredUpdates{"g": {Ignore: 1}}},
+		}
 		switch job.Job.ID {
 		case "web":
 			out.Annotations.DesiredTGUpdates["g"].Place = 1
@@ -369,7 +535,8 @@ func (f *fake) put(path string, body []byte) (any, error) {
 		return out, nil
 	case path == "validate/job":
 		if job.Job.ID == "web" {
-			return &api.JobValidateResponse{ValidationErrors: []string{"group \"g\" has no task", "count is negative"}}, nil
+			return &api.JobValidateResponse{ValidationErrors: []string{"group \"g\" has no task", "count is negative"}},
+				nil
 		}
 		return &api.JobValidateResponse{}, nil
 	case strings.HasPrefix(path, "volume/csi/"):
@@ -379,7 +546,8 @@ func (f *fake) put(path string, body []byte) (any, error) {
 	case path == "volumes/snapshot":
 		return &api.CSISnapshotCreateResponse{Snapshots: []*api.CSISnapshot{f.snapshot()}}, nil
 	case path == "search":
-		return &api.SearchResponse{Matches: map[string][]string{"jobs": {"db", "db-backup"}, "volumes": {"db-data"}}}, nil
+		return &api.SearchResponse{Matches: map[string][]string{"jobs": {"db", "db-backup"}, "volumes": {"db-data"}}},
+			nil
 	case path == "allocation/"+allocA+"/stop":
 		return &api.AllocStopResponse{EvalID: evalA}, nil
 	case strings.HasPrefix(path, "node/"):
@@ -401,7 +569,10 @@ func volumePut(path string, body []byte) (any, error) {
 			return nil, &refusal{400, err.Error()}
 		}
 		if req.CapacityMin < 1<<30 {
-			return nil, &refusal{409, fmt.Sprintf(`expand volume "db-data": %d bytes are less than its 1073741824 bytes: volumes cannot shrink`, req.CapacityMin)}
+			return nil, &refusal{409,
+				fmt.Sprintf(
+					`expand volume "db-data": %d bytes are less than its 1073741824 bytes: volumes cannot shrink`,
+					req.CapacityMin)}
 		}
 		result.Outcome = "expanded"
 	case strings.Contains(string(body), `"FSType":"xfs"`):
@@ -409,16 +580,20 @@ func volumePut(path string, body []byte) (any, error) {
 	case strings.Contains(string(body), `"noatime"`):
 		result = api.CSIVolumeWriteResult{Outcome: "updated", Changed: []string{"mount_options"}}
 	}
-	return &api.CSIVolumeCreateResponse{Volumes: []*api.CSIVolume{{ID: "db-data", ExternalID: "vol-1", Capacity: 1 << 30}}, Results: []api.CSIVolumeWriteResult{result}}, nil
+	return &api.CSIVolumeCreateResponse{
+		Volumes: []*api.CSIVolume{{ID: "db-data", ExternalID: "vol-1", Capacity: 1 << 30}},
+		Results: []api.CSIVolumeWriteResult{result},
+	}, nil
 }
 
 func (f *fake) del(path string, r *http.Request) (any, error) {
 	switch {
 	case strings.HasPrefix(path, "job/"):
-		f.job = strings.TrimPrefix(path, "job/")
+		f.job, f.stopping = strings.TrimPrefix(path, "job/"), true
 		return &api.JobDeregisterResponse{EvalID: evalA}, nil
 	case path == "volume/csi/db-data/delete" && r.URL.Query().Get("wait") == "":
-		return nil, &refusal{409, `volume in use: db-data: held by allocation 4ff1d9c5 of job "db" on node 8f3a11c0 since 1999-12-31T23:00:00Z (stop the job first: berth job stop db)`}
+		return nil, &refusal{409,
+			`volume in use: db-data: held by allocation 4ff1d9c5 of job "db" on node 8f3a11c0 since 1999-12-31T23:00:00Z (stop the job first: berth job stop db)`}
 	case path == "volumes/snapshot" && r.URL.Query().Get("snapshot_id") == "gone":
 		return nil, &refusal{404, "snapshot not found"}
 	}

@@ -1,90 +1,71 @@
 package cli
 
 import (
+	"flag"
 	"slices"
 	"strings"
 
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 const overview = `Berth runs jobs on machines, and takes special care of those that have state.
 
-An agent must run: "berth agent -dev" starts one for a try. Commands find it at http://127.0.0.1:4646, or where
--address or BERTH_ADDR says.`
+An agent must run: "berth agent -dev" starts one for a try. Commands find it where -address or BERTH_ADDR says, or else
+at the socket /run/berth/api.sock of an agent in service, or else at http://127.0.0.1:4646.`
 
 // help writes what a command is for, and how it is called.
-func help(p *kit.Printer, cmd *cobra.Command) {
-	use := cmd.UseLine()
-	if cmd.HasSubCommands() {
-		use = cmd.CommandPath() + " <command> [flags] [arguments]"
-	}
-	p.Printf("Usage: %s\n", strings.TrimSuffix(use, " [flags]"))
+func help(p *kit.Printer, cmd *kit.Command) {
+	_, args, _ := strings.Cut(cmd.Use, " ")
 	about := cmd.Long
-	switch {
-	case !cmd.HasParent():
-		about = overview
-	case about == "":
+	if about == "" {
 		about = cmd.Short + "."
 	}
-	p.Printf("\n%s\n", about)
-	if cmd.HasAvailableSubCommands() {
-		p.Printf("\n%s\n", p.Bold("Commands:"))
-		subCommands(p, cmd)
+	if len(cmd.Verbs()) > 0 {
+		args = "<command> [flags] [arguments]"
 	}
-	if cmd.HasExample() {
+	use := strings.TrimSpace(cmd.Path() + " " + args)
+	p.Printf("Usage: %s\n\n%s\n", strings.TrimSuffix(use, " [flags]"), about)
+	width := 0
+	for _, c := range cmd.Verbs() {
+		width = max(width, len(c.Name()))
+	}
+	if width > 0 {
+		p.Printf("\n%s\n", p.Bold("Commands:"))
+	}
+	for _, c := range cmd.Verbs() {
+		p.Printf("  %-*s  %s\n", width, c.Name(), c.Short)
+	}
+	if cmd.Example != "" {
 		p.Printf("\n%s\n%s\n", p.Bold("Examples:"), cmd.Example)
 	}
-	flags(p, "Flags:", cmd.NonInheritedFlags(), cmd.HasParent())
-	if !cmd.HasParent() {
-		flags(p, "General flags:", cmd.PersistentFlags(), false)
+	if cmd == cmd.Root() {
+		flags(p, "General flags:", cmd.Flags())
 		return
 	}
+	flags(p, "Flags:", cmd.Flags())
 	p.Printf("\nFlags of every command, such as -address and -namespace: see \"berth -help\"\n")
 }
 
-func subCommands(p *kit.Printer, cmd *cobra.Command) {
-	list := slices.Clone(cmd.Commands())
-	slices.SortFunc(list, func(a, b *cobra.Command) int { return strings.Compare(a.Name(), b.Name()) })
-	width := 0
-	for _, c := range list {
-		width = max(width, len(c.Name()))
-	}
-	for _, c := range list {
-		if c.IsAvailableCommand() || c.DisableFlagParsing {
-			p.Printf("  %s%s  %s\n", c.Name(), strings.Repeat(" ", width-len(c.Name())), c.Short)
-		}
-	}
-}
+// noDefaults are defaults that go without saying.
+var noDefaults = []string{"", "false", "0", "0s", "-1"}
 
-func flags(p *kit.Printer, title string, set *pflag.FlagSet, wanted bool) {
-	if title == "Flags:" && !wanted {
-		return
-	}
+func flags(p *kit.Printer, title string, set *kit.Flags) {
 	first := true
-	set.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || f.Name == "help" {
-			return
-		}
+	set.VisitAll(func(f *flag.Flag) {
 		if first {
 			p.Printf("\n%s\n", p.Bold(title))
 			first = false
 		}
-		name, usage := pflag.UnquoteUsage(f)
-		if f.Value.Type() == "bool" {
-			name = ""
-		}
+		name, usage := flag.UnquoteUsage(f)
 		line := "-" + f.Name
-		if f.Shorthand != "" {
-			line = "-" + f.Shorthand + ", " + line
+		if letter := set.Letter(f.Name); letter != "" {
+			line = "-" + letter + ", " + line
 		}
 		if name != "" {
 			line += " <" + name + ">"
 		}
-		if d := f.DefValue; d != "" && d != "false" && d != "0" && d != "0s" && d != "[]" && d != "-1" {
-			usage += " (default " + d + ")"
+		if !slices.Contains(noDefaults, f.DefValue) {
+			usage += " (default " + f.DefValue + ")"
 		}
 		p.Printf("  %s\n        %s\n", line, usage)
 	})

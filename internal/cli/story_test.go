@@ -9,11 +9,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
@@ -35,27 +36,40 @@ func (f *fake) asked(line string) bool { return slices.Contains(f.requests, line
 // Given flags and files, when commands are run, then the agent is asked exactly for that.
 func TestWhatIsSent(t *testing.T) {
 	for _, c := range []struct{ command, request, body string }{
-		{"job run -check-index 12 -preserve-counts -eval-priority 7 -detach testdata/files/db.hcl", "PUT /v1/jobs", `"EnforceIndex":true,"JobModifyIndex":12,"PreserveCounts":true,"EvalPriority":7`},
+		{"job run -check-index 12 -preserve-counts -eval-priority 7 -detach testdata/files/db.hcl", "PUT /v1/jobs",
+			`"EnforceIndex":true,"JobModifyIndex":12,"PreserveCounts":true,"EvalPriority":7`},
 		{"job run -check-index 0 -detach testdata/files/db.hcl", "PUT /v1/jobs", `"EnforceIndex":true`},
 		{"job run -detach testdata/files/db.hcl", "PUT /v1/jobs", `"Priority":60`},
 		{"job run -detach -var priority=70 testdata/files/db.hcl", "PUT /v1/jobs", `"Priority":70`},
-		{"job run -detach -var priority=70 testdata/files/db.hcl", "PUT /v1/jobs", `"Format":"hcl2","VariableFlags":{"priority":"70"}`},
+		{"job run -detach -var priority=70 testdata/files/db.hcl", "PUT /v1/jobs",
+			`"Format":"hcl2","VariableFlags":{"priority":"70"}`},
 		{"job plan -diff=false testdata/files/db.hcl", "PUT /v1/job/db/plan", `"Diff":false`},
-		{"job stop -purge -no-shutdown-delay -detach db", "DELETE /v1/job/db?eval_priority=0&global=false&namespace=default&no_shutdown_delay=true&purge=true", ""},
-		{"job eval -force-reschedule -detach db", "PUT /v1/job/db/evaluate?namespace=default", `"ForceReschedule":true`},
-		{"volume expand -size 2GiB -limit 3GiB -wait 5s db-data", "PUT /v1/volume/csi/db-data/expand?namespace=default&wait=5s", `{"CapacityMin":2147483648,"CapacityMax":3221225472}`},
+		{"job stop -purge -no-shutdown-delay -detach db",
+			"DELETE /v1/job/db?eval_priority=0&global=false&namespace=default&no_shutdown_delay=true&purge=true", ""},
+		{"job eval -force-reschedule -detach db", "PUT /v1/job/db/evaluate?namespace=default",
+			`"ForceReschedule":true`},
+		{"volume expand -size 2GiB -limit 3GiB -wait 5s db-data",
+			"PUT /v1/volume/csi/db-data/expand?namespace=default&wait=5s",
+			`{"CapacityMin":2147483648,"CapacityMax":3221225472}`},
 		{"volume delete -wait 30s db-data", "DELETE /v1/volume/csi/db-data/delete?namespace=default&wait=30s", ""},
-		{"volume deregister -force -reason fire -y db-data", "DELETE /v1/volume/csi/db-data?force=true&namespace=default&reason=fire", ""},
-		{"volume detach -node-is-dead fire -y db-data ash", "DELETE /v1/volume/csi/db-data/detach?attest=fire&namespace=default&node=" + nodeA, ""},
+		{"volume deregister -force -reason fire -y db-data",
+			"DELETE /v1/volume/csi/db-data?force=true&namespace=default&reason=fire", ""},
+		{"volume detach -node-is-dead fire -y db-data ash",
+			"DELETE /v1/volume/csi/db-data/detach?attest=fire&namespace=default&node=" + nodeA, ""},
 		{"volume detach db-data ash", "DELETE /v1/volume/csi/db-data/detach?namespace=default&node=" + nodeA, ""},
-		{"volume snapshot create -parameter k=v db-data name", "PUT /v1/volumes/snapshot?namespace=default", `"Parameters":{"k":"v"}`},
+		{"volume snapshot create -parameter k=v db-data name", "PUT /v1/volumes/snapshot?namespace=default",
+			`"Parameters":{"k":"v"}`},
 		{"volume status -node ash -plugin-id p", "GET /v1/volumes?node_id=" + nodeA + "&plugin_id=p&type=csi", ""},
-		{"alloc restart 4ff1 redis", "PUT /v1/client/allocation/" + allocA + "/restart?namespace=default", `{"TaskName":"redis","AllTasks":false}`},
-		{"alloc signal -s SIGHUP 4ff1", "PUT /v1/client/allocation/" + allocA + "/signal?namespace=default", `{"Task":"","Signal":"SIGHUP"}`},
+		{"alloc restart 4ff1 redis", "PUT /v1/client/allocation/" + allocA + "/restart?namespace=default",
+			`{"TaskName":"redis","AllTasks":false}`},
+		{"alloc signal -s SIGHUP 4ff1", "PUT /v1/client/allocation/" + allocA + "/signal?namespace=default",
+			`{"Task":"","Signal":"SIGHUP"}`},
 		{"node eligibility -disable ash", "PUT /v1/node/" + nodeA + "/eligibility", `"Eligibility":"ineligible"`},
-		{"eval list -job db -status blocked -per-page 5 -filter x", "GET /v1/evaluations?filter=x&job=db&per_page=5&status=blocked", ""},
+		{"eval list -job db -status blocked -per-page 5 -filter x",
+			"GET /v1/evaluations?filter=x&job=db&per_page=5&status=blocked", ""},
 		{"-namespace=ns -region r job status", "GET /v1/jobs?namespace=ns&region=r", ""},
-		{"monitor -log-level debug -node-id ash -json", "GET /v1/agent/monitor?log_include_location=false&log_json=true&log_level=debug&node_id=" + nodeA, ""},
+		{"monitor -log-level debug -node-id ash -json",
+			"GET /v1/agent/monitor?log_include_location=false&log_json=true&log_level=debug&node_id=" + nodeA, ""},
 		{"operator api -X put /v1/system/gc?a=b body", "PUT /v1/system/gc?a=b", "body"},
 	} {
 		f, address := serve(t)
@@ -73,9 +87,11 @@ func TestWhatIsSent(t *testing.T) {
 	}
 }
 
-// Given an argument that could mean several objects, or none, when it is to be changed, then nothing is asked for but lists.
+// Given an argument that could mean several objects, or none, when it is to be changed, then nothing is asked for but
+// lists.
 func TestNothingIsChangedOnAGuess(t *testing.T) {
-	for _, command := range []string{"job stop d", "job stop we", "alloc stop 4f", "alloc restart 4f", "volume delete s", "volume expand -size 1GiB s", "volume deregister s",
+	for _, command := range []string{"job stop d", "job stop we", "alloc stop 4f", "alloc restart 4f",
+		"volume delete s", "volume expand -size 1GiB s", "volume deregister s",
 		"volume snapshot create s", "node eligibility -disable 9", "volume deregister -force -reason x db-data"} {
 		f, address := serve(t)
 		if got := run(t.Context(), address, "", words(command)...); got.code == 0 || got.stderr == "" {
@@ -93,24 +109,43 @@ func TestNothingIsChangedOnAGuess(t *testing.T) {
 func TestNoAgent(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
-	for _, command := range []string{"job status", "job run testdata/files/db.hcl", "node status", "volume create testdata/files/volume.hcl", "alloc logs 4ff1", "status x", "monitor", "operator api /v1/x"} {
+	for _, command := range []string{"job status", "job run testdata/files/db.hcl", "node status",
+		"volume create testdata/files/volume.hcl", "alloc logs 4ff1", "status x", "monitor", "operator api /v1/x"} {
 		got := run(t.Context(), gone.URL, "", words(command)...)
-		if got.code != 1 || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, `start one with "berth agent -dev"`) {
+		if got.code != 1 || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 ||
+			!strings.Contains(got.stderr, `start one with "berth agent -dev"`) {
 			t.Errorf("%s: %+v", command, got)
 		}
 	}
-	if got := run(t.Context(), gone.URL, "", words("job validate testdata/files/db.hcl")...); got.code != 0 || !strings.Contains(got.stderr, "Only the file was checked") {
+	if got := run(t.Context(), gone.URL, "", words("job validate testdata/files/db.hcl")...); got.code != 0 ||
+		!strings.Contains(got.stderr, "Only the file was checked") {
 		t.Errorf("validate: %+v", got)
 	}
 }
 
-// Given a stream without end, when the person presses Ctrl-C, then following logs has succeeded, and following a job has
-// not: it tells how to go on.
+// noticing is an output that tells when the first line of a stream is there.
+type noticing struct {
+	bytes.Buffer
+	line chan struct{}
+	once sync.Once
+}
+
+func (n *noticing) Write(data []byte) (int, error) {
+	size, err := n.Buffer.Write(data)
+	if strings.Contains(n.String(), "line") {
+		n.once.Do(func() { close(n.line) })
+	}
+	return size, err
+}
+
+// Given a stream without end, when the person presses Ctrl-C, then following logs has succeeded, and following a job
+// has not: it tells how to go on.
 func TestInterrupt(t *testing.T) {
 	f := newFake()
 	began := make(chan struct{}, 8)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		follows := r.URL.Query().Get("follow") == "true" || strings.HasSuffix(r.URL.Path, "/monitor") || r.URL.Query().Get("index") != ""
+		follows := r.URL.Query().Get("follow") == "true" || strings.HasSuffix(r.URL.Path, "/monitor") ||
+			r.URL.Query().Get("index") != ""
 		if !follows {
 			f.ServeHTTP(w, r)
 			return
@@ -121,12 +156,23 @@ func TestInterrupt(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer s.Close()
-	for command, code := range map[string]int{"alloc logs -f -stdout 4ff1 redis": 0, "alloc logs -f 4ff1 redis": 0, "monitor": 0, "job run testdata/files/db.hcl": 1} {
+	for command, code := range map[string]int{"alloc logs -f -stdout 4ff1 redis": 0, "alloc logs -f 4ff1 redis": 0,
+		"monitor": 0, "job run testdata/files/db.hcl": 1} {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan result, 1)
-		go func() { done <- run(ctx, s.URL, "", words(command)...) }()
+		out := &noticing{line: make(chan struct{})}
+		go func() {
+			var errs bytes.Buffer
+			app := cli.New(cli.Options{Stdout: out, Stderr: &errs, Getenv: func(name string) string {
+				return map[string]string{"BERTH_ADDR": s.URL}[name]
+			}})
+			code := app.Run(ctx, words(command))
+			done <- result{out.String(), errs.String(), code}
+		}()
 		<-began
-		time.Sleep(20 * time.Millisecond) // what was sent is printed meanwhile
+		if code == 0 {
+			<-out.line
+		}
 		cancel()
 		got := <-done
 		if got.code != code {
@@ -135,7 +181,7 @@ func TestInterrupt(t *testing.T) {
 		if code == 0 && (!strings.Contains(got.stdout, "line") || strings.Contains(got.stderr, "Error")) {
 			t.Errorf("%s: %+v", command, got)
 		}
-		if code == 1 && !strings.Contains(got.stderr, "berth eval status") {
+		if code == 1 && !strings.Contains(got.stderr, "berth job status db") {
 			t.Errorf("%s: %+v", command, got)
 		}
 		for len(began) > 0 {
@@ -144,8 +190,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// Given a task, when a command is run in it, then input, output and exit code pass through, flags of the command are its
-// own, and refusals are one sentence.
+// Given a task, when a command is run in it, then input, output and exit code pass through, flags of the command are
+// its own, and refusals are one sentence.
 func TestExecSession(t *testing.T) {
 	f := newFake()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -172,7 +218,11 @@ func TestExecSession(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		say(api.ExecStreamingOutput{Stderr: &api.ExecStreamingIOOperation{Data: []byte(r.URL.Query().Get("command") + r.URL.Query().Get("tty"))}})
+		say(api.ExecStreamingOutput{
+			Stderr: &api.ExecStreamingIOOperation{
+				Data: []byte(r.URL.Query().Get("command") + r.URL.Query().Get("tty")),
+			},
+		})
 		for {
 			_, data, err := ws.Read(r.Context())
 			if err != nil {
@@ -200,7 +250,8 @@ func TestExecSession(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	got = run(t.Context(), s.URL, "", words("exec -task redis 4ff1 forbidden")...)
-	if want := `Error: run a command in allocation "4ff1d9c5": failed to start command: no such file` + "\n"; got.code != 1 || got.stderr != want {
+	if want := `Error: run a command in allocation "4ff1d9c5": failed to start command: no such file` +
+		"\n"; got.code != 1 || got.stderr != want {
 		t.Errorf("%+v", got)
 	}
 }
@@ -212,10 +263,12 @@ func TestColoursAndControlCharacters(t *testing.T) {
 	if got := run(t.Context(), address, "", words("node status")...); strings.Contains(got.stdout, "\x1b") {
 		t.Errorf("colours: %q", got.stdout)
 	}
-	if got := run(t.Context(), address, "", words("node status -force-color")...); !strings.Contains(got.stdout, "\x1b[1mID ") {
+	if got := run(t.Context(), address, "", words("node status -force-color")...); !strings.Contains(got.stdout,
+		"\x1b[1mID ") {
 		t.Errorf("no colours: %q", got.stdout)
 	}
-	if got := run(t.Context(), address, "", words("node status -force-color -no-color")...); strings.Contains(got.stdout, "\x1b") {
+	if got := run(t.Context(), address, "",
+		words("node status -force-color -no-color")...); strings.Contains(got.stdout, "\x1b") {
 		t.Errorf("colours: %q", got.stdout)
 	}
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -228,7 +281,8 @@ func TestColoursAndControlCharacters(t *testing.T) {
 	}))
 	defer evil.Close()
 	for _, command := range []string{"node status", "job status"} {
-		if got := run(t.Context(), evil.URL, "", words(command)...); strings.ContainsAny(got.stdout+got.stderr, "\x1b\u202e") {
+		if got := run(t.Context(), evil.URL, "", words(command)...); strings.ContainsAny(got.stdout+got.stderr,
+			"\x1b\u202e") {
 			t.Errorf("%s: %+v", command, got)
 		}
 	}
@@ -237,7 +291,8 @@ func TestColoursAndControlCharacters(t *testing.T) {
 // Given a token, when commands succeed and fail, then it is sent and never shown.
 func TestTheTokenIsNeverShown(t *testing.T) {
 	f, address := serve(t)
-	for _, command := range []string{"job status", "job status nothing", "-zzz", "job run -help", "operator api -dryrun /v1/x", "operator api /v1/nothing"} {
+	for _, command := range []string{"job status", "job status nothing", "-zzz", "job run -help",
+		"operator api -dryrun /v1/x", "operator api /v1/nothing"} {
 		got := run(t.Context(), address, "", append([]string{"-token", "hush-hush"}, words(command)...)...)
 		if strings.Contains(got.stdout+got.stderr, "hush") {
 			t.Errorf("%s: %+v", command, got)
@@ -257,13 +312,17 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("no space left o
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	_, address := serve(t)
 	var errs bytes.Buffer
-	app := cli.New(cli.Options{Stdout: broken{}, Stderr: &errs, Getenv: func(n string) string { return map[string]string{"NOMAD_ADDR": address}[n] }, Environ: []string{}})
-	if code := app.Run(t.Context(), []string{"node", "status"}); code != 1 || errs.String() != "Error: no space left on device\n" {
+	app := cli.New(cli.Options{Stdout: broken{}, Stderr: &errs, Getenv: func(n string) string {
+		return map[string]string{"NOMAD_ADDR": address}[n]
+	}, Environ: []string{}})
+	if code := app.Run(t.Context(), []string{"job", "status"}); code != 1 ||
+		errs.String() != "Error: no space left on device\n" {
 		t.Errorf("%d %q", code, errs.String())
 	}
 }
 
-// Given files in disorder, when they are formatted, then they have the usual form; -check changes nothing and says which.
+// Given files in disorder, when they are formatted, then they have the usual form; -check changes nothing and says
+// which.
 func TestFmt(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "a.hcl")
@@ -283,7 +342,8 @@ func TestFmt(t *testing.T) {
 		return string(data)
 	}
 	write(ugly)
-	if got := run(t.Context(), "", "", "fmt", "-check", dir); got.code != 1 || got.stdout != name+"\n" || read() != ugly {
+	if got := run(t.Context(), "", "", "fmt", "-check", dir); got.code != 1 || got.stdout != name+"\n" ||
+		read() != ugly {
 		t.Errorf("check: %+v %q", got, read())
 	}
 	if got := run(t.Context(), "", "", "fmt", dir); got.code != 0 || got.stdout != name+"\n" || read() != pretty {
@@ -296,7 +356,8 @@ func TestFmt(t *testing.T) {
 		t.Errorf("stdin: %+v", got)
 	}
 	write("job {")
-	if got := run(t.Context(), "", "", "fmt", name); got.code != 1 || !strings.Contains(got.stderr, "a.hcl:1:") || read() != "job {" {
+	if got := run(t.Context(), "", "", "fmt", name); got.code != 1 || !strings.Contains(got.stderr, "a.hcl:1:") ||
+		read() != "job {" {
 		t.Errorf("broken: %+v", got)
 	}
 }
@@ -310,10 +371,12 @@ func TestVolumeInit(t *testing.T) {
 		if got := run(t.Context(), address, "", append([]string{"volume", "init"}, args...)...); got.code != 0 {
 			t.Fatalf("%+v", got)
 		}
-		if got := run(t.Context(), address, "", "volume", "create", name); got.code != 0 || !f.asked("PUT /v1/volume/csi/db-data/create") {
+		if got := run(t.Context(), address, "", "volume", "create", name); got.code != 0 ||
+			!f.asked("PUT /v1/volume/csi/db-data/create") {
 			t.Errorf("create: %+v", got)
 		}
-		if got := run(t.Context(), address, "", append([]string{"volume", "init"}, args...)...); got.code != 1 || !strings.Contains(got.stderr, "is there already") {
+		if got := run(t.Context(), address, "", append([]string{"volume", "init"}, args...)...); got.code != 1 ||
+			!strings.Contains(got.stderr, "is there already") {
 			t.Errorf("again: %+v", got)
 		}
 	}
@@ -322,13 +385,61 @@ func TestVolumeInit(t *testing.T) {
 // Given a shell that completes, when ids are wanted, then the agent is searched, and without one there is silence.
 func TestCompletion(t *testing.T) {
 	_, address := serve(t)
-	if got := run(t.Context(), address, "", "__complete", "volume", "status", "d"); got.code != 0 || !strings.HasPrefix(got.stdout, "db-data\n") {
+	if got := run(t.Context(), address, "", "__complete", "volume", "status", "d"); got.code != 0 ||
+		!strings.HasPrefix(got.stdout, "db-data\n") {
 		t.Errorf("%+v", got)
 	}
-	if got := run(t.Context(), "http://127.0.0.1:1", "", "__complete", "volume", "status", "d"); got.code != 0 || strings.Contains(got.stdout, "db-data") {
+	if got := run(t.Context(), "http://127.0.0.1:1", "", "__complete", "volume", "status", "d"); got.code != 0 ||
+		strings.Contains(got.stdout, "db-data") {
 		t.Errorf("%+v", got)
 	}
-	if got := run(t.Context(), address, "", "completion", "bash"); got.code != 0 || !strings.Contains(got.stdout, "__complete") {
-		t.Errorf("%+v", got)
+}
+
+// Given a flag before a command that reads its flags itself, when it is run, then the error says so; and none of ours
+// are offered after it.
+func TestNothingStandsBeforeTheAgent(t *testing.T) {
+	app := func(words ...string) (int, string) {
+		var out bytes.Buffer
+		code := cli.New(cli.Options{
+			Stdout: &out,
+			Stderr: &out,
+			Getenv: func(string) string { return "" },
+			Agent:  func(context.Context, []string) int { return 7 },
+		}).Run(t.Context(), words)
+		return code, out.String()
+	}
+	if code, _ := app("agent", "-dev"); code != 7 {
+		t.Errorf("the agent was not run: %d", code)
+	}
+	if code, out := app("-no-color", "agent", "-dev"); code != 1 ||
+		!strings.Contains(out, "no flag may stand before it") {
+		t.Errorf("%d %s", code, out)
+	}
+	if _, out := app("__complete", "agent", "-"); out != "" {
+		t.Errorf("offered: %s", out)
+	}
+}
+
+// Given bash, which ends words at ":" and "=", when a line has such words, then the command line is asked with whole
+// ones, and bash gets back the rest of its own.
+func TestCompletionInBash(t *testing.T) {
+	script := run(t.Context(), "http://127.0.0.1:1", "", "completion", "bash").stdout
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", script+`
+berth() { printf '%s|' "$@" > "$ASKED"; echo -namespace=default; }
+COMP_LINE="berth -address unix:///x job -namespace=d"
+COMP_POINT=${#COMP_LINE}
+COMP_WORDS=(berth -address unix : ///x job -namespace = d)
+COMP_CWORD=8
+_berth
+echo "${COMPREPLY[*]}"`)
+	asked := filepath.Join(t.TempDir(), "asked")
+	cmd.Env = append(os.Environ(), "ASKED="+asked)
+	out, err := cmd.CombinedOutput()
+	if err != nil || string(out) != "default\n" {
+		t.Errorf("bash gets %q %v, want the rest of the word it has", out, err)
+	}
+	words, err := os.ReadFile(asked)
+	if want := "__complete|-address|unix:///x|job|-namespace=d|"; err != nil || string(words) != want {
+		t.Errorf("asked with %q %v, want %q", words, err, want)
 	}
 }

@@ -82,12 +82,27 @@ func run(ctx context.Context, address, stdin string, args ...string) result {
 	return runOver(ctx, nil, address, stdin, args...)
 }
 
-func runOver(ctx context.Context, dial func(context.Context, string, string) (net.Conn, error), address, stdin string, args ...string) result {
+func runOver(
+	ctx context.Context, dial func(context.Context, string, string) (net.Conn, error), address, stdin string,
+	args ...string,
+) result {
 	var out, errs bytes.Buffer
 	env := map[string]string{"BERTH_ADDR": address}
-	app := cli.New(cli.Options{Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Getenv: func(name string) string { return env[name] }, Environ: []string{"BERTH_VAR_priority=60"}, Version: "9", Dial: dial,
+	app := cli.New(cli.Options{
+		Stdin:   strings.NewReader(stdin),
+		Stdout:  &out,
+		Stderr:  &errs,
+		Getenv:  func(name string) string { return env[name] },
+		Environ: []string{"BERTH_VAR_priority=60"},
+		Version: "9",
+		Dial:    dial,
 		Agent:   func(_ context.Context, args []string) int { fmt.Fprintf(&out, "agent %q\n", args); return 42 },
-		Plugins: map[string]func(context.Context, []string) int{"local-csi": func(_ context.Context, args []string) int { fmt.Fprintf(&out, "plugin %q\n", args); return 43 }}})
+		Plugins: map[string]func(context.Context,
+			[]string) int{"local-csi": func(_ context.Context, args []string) int {
+			fmt.Fprintf(&out, "plugin %q\n", args)
+			return 43
+		}},
+	})
 	code := app.Run(ctx, args)
 	return result{out.String(), errs.String(), code}
 }

@@ -1,34 +1,33 @@
-// Package client owns the node half: who this node is, what it has, its session with the servers and the allocs that run
-// on it. The agent constructs it with the drivers and hooks; it meets the servers on the wire alone.
+// Package client owns the node half: who this node is, what it has, its session with the servers and the allocs that
+// run on it. New builds everything of it; it meets the servers on the wire alone.
 package client
 
 import (
 	"context"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
+	"berth/internal/base/logfeed"
 	"berth/internal/base/logkey"
-	"berth/internal/base/redact"
-	"berth/internal/client/csimanager"
+	"berth/internal/client/allocs"
 	"berth/internal/client/drivermanager"
 	"berth/internal/client/fingerprint"
-	"berth/internal/client/hook"
+	"berth/internal/client/host"
 	"berth/internal/client/localstate"
+	"berth/internal/client/remote"
+	"berth/internal/client/servers"
+	"berth/internal/client/session"
+	"berth/internal/client/shim"
+	"berth/internal/model/lineage"
 	"berth/internal/port/driver"
-	"berth/internal/port/kv"
-	"berth/internal/wire"
+	"berth/internal/port/driver/exec"
+	"berth/internal/port/driver/rawexec"
 )
-
-// Dialer opens a raw connection to a server.
-type Dialer func(context.Context) (net.Conn, error)
 
 // Config says what a node is and how it reaches its servers.
 type Config struct {
@@ -42,82 +41,58 @@ type Config struct {
 	Meta       map[string]string
 	HTTPAddr   string // where this agent's HTTP API is; empty: reach the node through a server
 	Version    string // of Berth
+	Boot       string // id of the kernel's boot; empty: the running kernel's
 
 	HostVolumes []fingerprint.HostVolume
 	Fingerprint fingerprint.Options // DiskPath and Version are filled in
-	Reserved    Reserved
-	Drivers     []driver.Driver
-	// EndProcesses ends whatever process of an alloc is left (shim.Launcher.End), before its storage is let go.
-	EndProcesses func(context.Context, ids.Alloc) error
-	// EndStrangers ends processes that an earlier life of the agent started and that no record knows
-	// (shim.Launcher.Prune); keep are the allocs on record. nil: nobody is looked for.
-	EndStrangers func(ctx context.Context, keep []ids.Alloc) error
+	Reserved    host.Reserved
+
+	// Shims says where processes are held that outlive the agent, and by which program; the drivers exec and raw_exec
+	// launch theirs there. nil: the node has neither. The client compares the shims with its records as long as it
+	// runs, and ends what is left of an alloc before its storage is released.
+	Shims   *shim.Config
+	Exec    exec.Config
+	RawExec rawexec.Config
+	// Drivers are others than these.
+	Drivers []driver.Driver
 	// DriverPeriod and DriverDeadline: see drivermanager.Config.
 	DriverPeriod, DriverDeadline time.Duration
 
-	// Dial reaches a server for the node's calls; DialReverse for the connection on which the server calls the node
-	// (nil: none is made).
-	Dial        Dialer
-	DialReverse Dialer
+	// Servers dials a server for the node's calls, Reverse for the connection on which servers call the node (nil: none
+	// is made).
+	Servers servers.Dialer
+	Reverse servers.Dialer
 
-	StorageTimeout time.Duration // see allocrunner.Config
-	MaxKillTimeout time.Duration
-	Log            *slog.Logger
-}
-
-// Reserved is kept back from allocs.
-type Reserved struct {
-	CPUMHz, MemoryMB, DiskMB       int64
-	MinDynamicPort, MaxDynamicPort int
-	Ports                          []int
-}
-
-// Defaults of the range that dynamic ports are taken from.
-const (
-	DefaultMinDynamicPort = 20000
-	DefaultMaxDynamicPort = 32000
-)
-
-// Parts is what the composition root adds between New and Run.
-type Parts struct {
-	// AllocHooks and TaskHooks run in order between the client's own: directories first, templates last.
-	AllocHooks []hook.Hook
-	TaskHooks  []hook.Hook
-	// Instances are described in the node's registration; nil: no plugins.
-	Instances csimanager.Instances
-	// Serve registers further methods that servers call on the node.
-	Serve []func(*wire.Server)
-	// Monitor serves the agent's log; nil: refused.
-	Monitor func(*wire.RunMonitorRequest, *wire.Stream[wire.RunFrame, wire.Empty]) error
+	// ConfirmRemovals is how long removals of many allocs at once wait until they are confirmed again; 0: 30 s.
+	ConfirmRemovals time.Duration
+	StorageTimeout  time.Duration // see allocrunner.Config
+	MaxKillTimeout  time.Duration
+	Feed            *logfeed.Feed // the agent's log, for those who follow it; nil: nobody can
+	Log             *slog.Logger
 }
 
 // Client is the node half.
 type Client struct {
-	cfg     Config
-	log     *slog.Logger
-	store   *localstate.Store
-	id      localstate.Identity
-	conn    *grpc.ClientConn
-	drivers *drivermanager.Manager
-	host    *host
-	session *session
-	allocs  *allocs
-	push    *pusher
-	parts   Parts
-	usage   usage
-	// streams holds what reads the callers' side of open streams: it ends when its stream does.
-	streams *lifecycle.Group
+	cfg      Config
+	log      *slog.Logger
+	store    *localstate.Store
+	launcher *shim.Launcher // nil without Config.Shims
+	shims    *shim.Keeper   // nil without Config.Shims
+	drivers  *drivermanager.Manager
+	link     *servers.Link
+	armed    *servers.Gate
+	storage  *storage
+	host     *host.Host
+	allocs   *allocs.Allocs
+	session  *session.Session
+	remote   *remote.Methods
 }
 
-// New opens the node's local store, which is locked to one agent, and restores what it remembers. It starts nothing.
-func New(cfg Config) (*Client, error) {
+// New opens the node's local store, which is locked to one agent, restores what it remembers, and builds everything of
+// the node. It starts nothing. ctx bounds only the look at what an earlier run of the agent left running.
+func New(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	log := cfg.Log.With(logkey.Component, "client")
-	drivers, err := drivermanager.New(drivermanager.Config{Drivers: cfg.Drivers, Period: cfg.DriverPeriod, Deadline: cfg.DriverDeadline, Log: log})
-	if err != nil {
-		return nil, err
 	}
 	// Tasks of other users pass through; what must not be read has modes of its own.
 	if err := os.MkdirAll(cfg.DataDir, 0o711); err != nil {
@@ -127,19 +102,16 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, log: log, store: store, drivers: drivers}
-	if err := c.restore(); err != nil {
-		_ = store.Close() // the first error is the one that matters
+	c := &Client{cfg: cfg, log: cfg.Log.With(logkey.Component, "client"), store: store, armed: &servers.Gate{}}
+	if err := c.build(ctx); err != nil {
+		c.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-func (c *Client) restore() error {
-	var err error
-	if c.id, err = c.store.Identity(); err != nil {
-		return err
-	}
+// build makes the parts in the order in which they need each other.
+func (c *Client) build(ctx context.Context) error {
 	seen, err := c.store.Seen()
 	if err != nil {
 		return err
@@ -148,131 +120,172 @@ func (c *Client) restore() error {
 	if err != nil {
 		return err
 	}
-	if c.conn, err = wire.Connect(c.cfg.Dial); err != nil {
+	table := allocs.NewTable(c.cfg.DataDir, loaded, c.log)
+	if err := c.buildDrivers(table); err != nil {
 		return err
 	}
-	c.host = newHost(c)
-	c.push = newPusher(c)
-	c.session = newSession(c, seen)
-	c.allocs = newAllocs(c, loaded)
+	id, err := c.identify(ctx)
+	if err != nil {
+		return err
+	}
+	if c.link, err = servers.Connect(c.cfg.Servers, id, c.log); err != nil {
+		return err
+	}
+	holdings := allocs.NewHoldings(table, c.shims)
+	if c.storage, err = newStorage(c, holdings); err != nil {
+		return err
+	}
+	c.host = host.New(c.describe(holdings))
+	c.allocs = allocs.New(allocs.Config{
+		Holdings:        holdings,
+		Store:           c.store,
+		Link:            c.link,
+		Shims:           c.launcher,
+		Host:            c.host,
+		Region:          c.cfg.Region,
+		Drivers:         c.drivers,
+		AllocHooks:      c.storage.allocHooks(),
+		TaskHooks:       c.storage.taskHooks(c.host),
+		ConfirmRemovals: c.cfg.ConfirmRemovals,
+		StorageTimeout:  c.cfg.StorageTimeout,
+		MaxKillTimeout:  c.cfg.MaxKillTimeout,
+		Log:             c.log,
+	})
+	c.session = session.New(session.Config{
+		Link:   c.link,
+		Gate:   c.armed,
+		Host:   c.host,
+		Allocs: c.allocs,
+		Seen:   seen,
+		Log:    c.log,
+	})
+	c.remote = remote.New(remote.Config{
+		Link:    c.link,
+		Reverse: c.cfg.Reverse,
+		DataDir: c.cfg.DataDir,
+		Allocs:  c.allocs,
+		Host:    c.host,
+		Plugins: c.storage.reads(),
+		Feed:    c.cfg.Feed,
+	})
 	return nil
 }
 
-// Attach adds the parts that need the client to be made. Call it once, before Run.
-func (c *Client) Attach(p Parts) { c.parts = p }
-
-// Run runs the node until ctx ends. The tasks go on running: the next life of the agent finds them. Use Shutdown before
-// to end them.
-func (c *Client) Run(ctx context.Context) error {
-	defer c.close()
-	c.streams, _ = lifecycle.NewGroup(ctx)
-	c.allocs.restore()
-	c.endStrangers(ctx)
-	err := lifecycle.RunAll(ctx, map[string]func(context.Context) error{
-		"drivers": c.drivers.Run,
-		"host":    c.host.run,
-		"session": c.session.run,
-		"allocs":  c.allocs.run,
-		"push":    c.push.run,
-		"reverse": c.serveReverse,
-	})
-	if serr := c.streams.Wait(); err == nil {
-		err = serr
+// buildDrivers makes the drivers, and what holds the processes of those that launch some.
+func (c *Client) buildDrivers(table *allocs.Table) (err error) {
+	all := c.cfg.Drivers
+	if c.cfg.Shims != nil {
+		cfg := *c.cfg.Shims
+		cfg.Bundle, cfg.Log = table.EncodedBundle, c.cfg.Log.With(logkey.Component, "shim")
+		if c.launcher, err = shim.New(cfg); err != nil {
+			return err
+		}
+		c.shims = shim.NewKeeper(
+			shim.KeeperConfig{Launcher: c.launcher, Records: table, Changed: table.ShimsChanged, Log: c.log})
+		all = append([]driver.Driver{rawexec.New(c.cfg.RawExec, c.launcher), exec.New(c.cfg.Exec, c.launcher)}, all...)
 	}
+	c.drivers, err = drivermanager.New(drivermanager.Config{
+		Drivers:  all,
+		Period:   c.cfg.DriverPeriod,
+		Deadline: c.cfg.DriverDeadline,
+		Log:      c.log,
+	})
 	return err
 }
 
-// sweepTimeout bounds the search for processes that nobody knows.
-const sweepTimeout = 10 * time.Second
+// leftoversTimeout bounds the look for tasks of an earlier run when the node's store may have been lost.
+const leftoversTimeout = 10 * time.Second
 
-// endStrangers cleans up what a crash left between the start of a process and its record. A failure is said and passed
-// over: the next start looks again.
-func (c *Client) endStrangers(ctx context.Context) {
-	if c.cfg.EndStrangers == nil {
-		return
+// identify finds out who this node is. A lost store under living tasks is no reason to become another node.
+func (c *Client) identify(ctx context.Context) (localstate.Identity, error) {
+	alive := false
+	if c.launcher != nil {
+		ctx, cancel := context.WithTimeout(ctx, leftoversTimeout)
+		defer cancel()
+		alive = c.launcher.Live(ctx)
 	}
-	sctx, cancel := context.WithTimeout(ctx, sweepTimeout)
-	defer cancel()
-	if err := c.cfg.EndStrangers(sctx, c.allocs.recorded()); err != nil {
-		c.log.Error("processes that nobody knows could not be ended", logkey.Error, err)
+	id, taken, err := c.store.Identity(alive)
+	if taken {
+		c.log.Warn("the node's store is lost while tasks of it run: it goes on under its old identity, and keeps "+
+			"what it has no record of",
+			logkey.Node, id.Node)
+	}
+	return id, err
+}
+
+func (c *Client) describe(holdings *allocs.Holdings) host.Config {
+	look := c.cfg.Fingerprint
+	look.DiskPath, look.Version = c.cfg.DataDir, c.cfg.Version
+	return host.Config{
+		ID:          c.link.Node(),
+		Secret:      c.link.Secret(),
+		Name:        c.cfg.Name,
+		Datacenter:  c.cfg.Datacenter,
+		NodePool:    c.cfg.NodePool,
+		NodeClass:   c.cfg.NodeClass,
+		Meta:        c.cfg.Meta,
+		HTTPAddr:    c.cfg.HTTPAddr,
+		HostVolumes: c.cfg.HostVolumes,
+		Fingerprint: look,
+		Reserved:    c.cfg.Reserved,
+		Drivers:     c.drivers,
+		Plugins:     c.storage.plugins,
+		Holdings:    holdings,
+		Log:         c.log,
 	}
 }
 
-func (c *Client) close() {
-	if err := c.conn.Close(); err != nil {
-		c.log.Warn("closing the connection to the servers failed", logkey.Error, err)
+// Run runs the node until ctx ends. The tasks go on running: the agent finds them after a restart. Use Shutdown before
+// to end them.
+func (c *Client) Run(ctx context.Context) error {
+	defer c.Close()
+	c.allocs.Restore(c.session.Seen())
+	runs := map[string]func(context.Context) error{
+		"drivers":          c.drivers.Run,
+		"host":             c.host.Run,
+		"session":          c.session.Run,
+		"allocs":           c.allocs.Run,
+		"methods":          c.remote.Run,
+		"volumes":          c.storage.keeper.Run,
+		"plugins":          c.storage.plugins.Run,
+		"inventory":        c.reportInventory,
+		"controller calls": c.makeControllerCalls,
+	}
+	if c.shims != nil {
+		runs["shims"] = c.shims.Run
+	}
+	return lifecycle.RunAll(ctx, runs)
+}
+
+// Close gives back what New took; Run does it at its end.
+func (c *Client) Close() {
+	if c.link != nil {
+		if err := c.link.Close(); err != nil {
+			c.log.Warn("closing the connection to the servers failed", logkey.Error, err)
+		}
 	}
 	if err := c.store.Close(); err != nil {
 		c.log.Error("closing the local store failed", logkey.Error, err)
 	}
 }
 
-// Close gives back what New took when Run was never called.
-func (c *Client) Close() { c.close() }
-
 // ID of the node.
-func (c *Client) ID() ids.Node { return c.id.Node }
+func (c *Client) ID() ids.Node { return c.link.Node() }
 
-// Identity authenticates the node on the wire.
-func (c *Client) Identity() wire.NodeIdentity {
-	return wire.NodeIdentity{Node: c.id.Node, Secret: wire.Seal(redact.Map{"id": c.id.Secret})}
-}
+// Armed reports whether the node may undo what is not wanted any more.
+func (c *Client) Armed() bool { return c.armed.Armed() }
 
-// Store is the node's local store, shared with the keepers of the node.
-func (c *Client) Store() *kv.Store { return c.store.KV }
-
-// Conn is the connection on which the node calls servers.
-func (c *Client) Conn() wire.Conn { return c.conn }
-
-// AllocDir is where the directories of allocs lie.
-func (c *Client) AllocDir() string { return filepath.Join(c.cfg.DataDir, "alloc") }
-
-// Armed is the gate that keepers ask before they undo anything.
-func (c *Client) Armed() csimanager.ArmedGate { return &c.session.gate }
-
-// Processes is the gate that keepers ask before they unpublish.
-func (c *Client) Processes() csimanager.ProcessGate { return c.allocs }
-
-// Known reports whether the client runs, restores or still has to clean up an alloc.
-func (c *Client) Known(id ids.Alloc) bool { return c.allocs.known(id) }
-
-// RestartUsers restarts the tasks of an alloc that mount a volume of its group.
-func (c *Client) RestartUsers(id ids.Alloc, alias, reason string) error {
-	r, err := c.allocs.find(id)
-	if err != nil {
-		return err
-	}
-	return r.RestartUsers(alias, reason)
-}
+// Seen is the newest state of the servers that the node has acted on.
+func (c *Client) Seen() lineage.Point { return c.session.Seen() }
 
 // Registered is closed once the node has been accepted by a server.
-func (c *Client) Registered() <-chan struct{} { return c.session.registered }
-
-// AllocIndex is the index of the newest set of allocs that the node has acted on.
-func (c *Client) AllocIndex() uint64 { return c.session.index() }
-
-// SendInventory implements csimanager.InventorySink: it fills in who reports, and at which index.
-func (c *Client) SendInventory(ctx context.Context, r *wire.InventoryReport) (*wire.InventoryReply, error) {
-	out := *r
-	out.NodeIdentity = c.Identity()
-	if out.AllocIndex == 0 {
-		out.AllocIndex = c.session.index()
-	}
-	return wire.NodeInventory.Call(ctx, c.conn, &out)
-}
-
-// Grants asks the servers for an alloc's mount permissions.
-func (c *Client) Grants(ctx context.Context, id ids.Alloc, wait time.Duration, seen string) (*wire.GrantsReply, error) {
-	return wire.NodeGrants.Call(ctx, c.conn, &wire.GrantsRequest{NodeIdentity: c.Identity(), Alloc: id, Wait: wait, Seen: seen})
-}
+func (c *Client) Registered() <-chan struct{} { return c.link.Registered() }
 
 // Shutdown prepares the end of the agent while Run still runs. With stopTasks it ends every alloc within its kill
-// timeouts and waits until all have let go, or ctx ends; without it nothing is stopped.
+// timeouts, and orphans at once, and waits until all are released, or ctx ends; without it nothing is stopped.
 func (c *Client) Shutdown(ctx context.Context, stopTasks bool) error {
 	if !stopTasks {
 		return nil
 	}
-	return c.allocs.stopAll(ctx)
+	return c.allocs.StopAll(ctx)
 }
-
-var _ csimanager.InventorySink = (*Client)(nil)

@@ -23,14 +23,18 @@ func TestAPlacedAllocRunsAndItsStatesArePushed(t *testing.T) {
 		t.Errorf("alive: %v", got)
 	}
 	r.servers.stop(id)
-	eventually(t, "the servers hear that it is complete", func() bool { return r.servers.status(id) == alloc.ClientComplete })
+	eventually(t, "the servers hear that it is complete", func() bool {
+		return r.servers.status(id) == alloc.ClientComplete
+	})
 	if got := r.mock.Alive(); len(got) != 0 {
 		t.Errorf("still alive after complete was said: %v", got)
 	}
-	if got := r.servers.states(id); !slices.Equal(got, []string{alloc.ClientPending, alloc.ClientRunning, alloc.ClientComplete}) {
+	if got := r.servers.states(id); !slices.Equal(got,
+		[]string{alloc.ClientPending, alloc.ClientRunning, alloc.ClientComplete}) {
 		t.Errorf("states told: %v", got)
 	}
-	want := []string{alloc.EventReceived, alloc.EventTaskSetup, alloc.EventStarted, alloc.EventKilling, alloc.EventTerminated, alloc.EventKilled}
+	want := []string{alloc.EventReceived, alloc.EventTaskSetup, alloc.EventStarted, alloc.EventKilling,
+		alloc.EventTerminated, alloc.EventKilled}
 	if got := r.servers.events(id, "web"); !slices.Equal(got, want) {
 		t.Errorf("events %v, want %v", got, want)
 	}
@@ -93,7 +97,7 @@ func TestAnAllocThatIsLeftOutOfTheSetIsKeptUntilTheServersConfirmThatTheyDontKno
 		return os.IsNotExist(err)
 	})
 	eventually(t, "it is forgotten", func() bool { return !c.Known(id) })
-	if gone, why := c.Processes().ProcessesGone(id); !gone {
+	if gone, why := c.ProcessesGone(id); !gone {
 		t.Errorf("its processes are not said to be gone: %s", why)
 	}
 }
@@ -103,7 +107,7 @@ func TestAnIdleNodeUsesNoProcessor(t *testing.T) {
 	c := r.start()
 	id := r.servers.place(service(task("web", nil)))
 	eventually(t, "it runs", func() bool { return r.servers.status(id) == alloc.ClientRunning })
-	eventually(t, "the node is armed", c.Armed().Armed)
+	eventually(t, "the node is armed", c.Armed)
 	used := func() time.Duration {
 		var u unix.Rusage
 		if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

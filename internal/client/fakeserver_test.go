@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -17,49 +18,85 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/client"
+	"berth/internal/client/servers"
+	"berth/internal/client/shim"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
+	"berth/internal/model/lineage"
 	"berth/internal/model/node"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/mock"
 	"berth/internal/port/hostfs"
+	"berth/internal/testkit/inventory"
 	"berth/internal/wire"
 )
 
-// fakeServers plays the server half for one node: it hands out allocs and remembers what it was told.
+// fakeServers plays the server half for one node: it hands out allocs and remembers what it received.
 type fakeServers struct {
 	t       *testing.T
 	changed lifecycle.Signal
 
 	mu          sync.Mutex
 	incarnation string
+	mark        string
+	behind      bool            // the server is of the present leadership and lags
+	foreign     map[string]bool // marks that are not in the state's chain
 	index       uint64
 	node        *node.Node
 	registered  int
 	allocs      map[ids.Alloc]alloc.Bundle
 	forgotten   map[ids.Alloc]bool // left out of sets, but known by id
-	told        map[ids.Alloc]*alloc.Alloc
-	history     map[ids.Alloc][]string // client states in the order they were told
+	reported    map[ids.Alloc]*alloc.Alloc
+	history     map[ids.Alloc][]string // client states in the order of their reports
 	down        bool
-	reversed    chan *grpc.ClientConn
+	deaf        bool // how allocs are is not taken
+	deltas      bool // after the first set of a stream only changes are sent
+	// held is waited for before questions about allocs by id are refused; nil: they are answered.
+	held     chan struct{}
+	asked    map[ids.Alloc]int // how often an alloc was asked about by id
+	again    bool              // the next heartbeat asks for a registration
+	holds    bool              // what the last registration said
+	reversed chan *grpc.ClientConn
+	storage  *inventory.Servers // what the node reports of its volumes
 }
 
 func newFakeServers(t *testing.T) *fakeServers {
-	return &fakeServers{t: t, incarnation: "one", index: 10, allocs: map[ids.Alloc]alloc.Bundle{}, forgotten: map[ids.Alloc]bool{},
-		told: map[ids.Alloc]*alloc.Alloc{}, history: map[ids.Alloc][]string{}, reversed: make(chan *grpc.ClientConn, 4)}
+	return &fakeServers{
+		t:           t,
+		incarnation: "one",
+		mark:        "m1",
+		foreign:     map[string]bool{},
+		index:       10,
+		allocs:      map[ids.Alloc]alloc.Bundle{},
+		forgotten:   map[ids.Alloc]bool{},
+		reported:    map[ids.Alloc]*alloc.Alloc{},
+		history:     map[ids.Alloc][]string{},
+		asked:       map[ids.Alloc]int{},
+		reversed:    make(chan *grpc.ClientConn, 4),
+		storage:     inventory.New(),
+	}
 }
 
-// serve starts a life of the servers and returns how to reach it.
-func (f *fakeServers) serve() (dial, reverse client.Dialer) {
+// serve starts the servers and returns how to reach it.
+func (f *fakeServers) serve() (calls, reverse servers.Dialer) {
 	p, back := wire.NewPipe(), wire.NewPipe()
 	s := wire.NewServer()
 	wire.NodeRegister.Serve(s, f.register)
 	wire.NodeHeartbeat.Serve(s, func(context.Context, *wire.NodeHeartbeatRequest) (*wire.NodeHeartbeatReply, error) {
-		return &wire.NodeHeartbeatReply{TTL: time.Second}, f.alive()
+		return &wire.NodeHeartbeatReply{TTL: time.Second, Reregister: f.takeAgain()}, f.alive()
 	})
 	wire.NodeAllocs.Serve(s, f.stream)
 	wire.NodeAllocsKnown.Serve(s, f.known)
 	wire.NodeUpdate.Serve(s, f.update)
+	wire.NodeInventory.Serve(s, f.storage.SendInventory)
+	wire.NodeGrants.Serve(s, func(context.Context, *wire.GrantsRequest) (*wire.GrantsReply, error) {
+		return &wire.GrantsReply{Ready: true}, f.alive() // of no volume: nobody here has one
+	})
+	wire.NodeControllerCalls.Serve(s,
+		func(_ *wire.ControllerCallsRequest, s *wire.Stream[wire.ControllerCall, wire.ControllerResult]) error {
+			<-s.Context().Done() // there is nothing to do
+			return nil
+		})
 	ctx, cancel := context.WithCancel(context.Background())
 	g, gctx := lifecycle.NewGroup(ctx)
 	g.Go("serve", func() error { return s.Run(gctx, p.Listener()) })
@@ -71,7 +108,7 @@ func (f *fakeServers) serve() (dial, reverse client.Dialer) {
 			f.t.Errorf("servers: %v", err)
 		}
 	})
-	return p.Dial, back.Dial
+	return p, back
 }
 
 func (f *fakeServers) accept(ctx context.Context, l net.Listener) error {
@@ -107,19 +144,48 @@ func (f *fakeServers) register(_ context.Context, r *wire.NodeRegisterRequest) (
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.node = r.Info
+	f.node, f.holds = r.Info, r.Holds
 	f.registered++
 	defer f.changed.Notify()
 	return &wire.NodeRegisterReply{Index: f.index, HeartbeatTTL: time.Second, Incarnation: f.incarnation}, nil
 }
 
-func (f *fakeServers) stream(_ *wire.NodeAllocsRequest, s *wire.Stream[wire.AllocSet, wire.Empty]) error {
-	for {
+// at is where the state is. The caller holds the lock.
+func (f *fakeServers) at() lineage.Point {
+	return lineage.Point{Incarnation: f.incarnation, Mark: f.mark, Index: f.index}
+}
+
+// relate tells how the state stands to a point. The caller holds the lock.
+func (f *fakeServers) relate(seen lineage.Point) lineage.Relation {
+	switch {
+	case seen.IsZero():
+		return lineage.Continues
+	case seen.Incarnation != f.incarnation:
+		return lineage.Foreign
+	case f.foreign[seen.Mark]:
+		return lineage.Forked
+	case f.behind:
+		return lineage.Behind
+	}
+	return lineage.Continues
+}
+
+// fork makes the state one that shares no leadership with what the nodes have seen: restored, then led anew.
+func (f *fakeServers) fork(mark string) {
+	f.change(func() {
+		f.foreign[f.mark] = true
+		delete(f.foreign, mark)
+		f.mark = mark
+	})
+}
+
+func (f *fakeServers) stream(r *wire.NodeAllocsRequest, s *wire.Stream[wire.AllocSet, wire.Empty]) error {
+	for first := true; ; first = false {
 		changed := f.changed.C()
 		if err := f.alive(); err != nil {
 			return err
 		}
-		if err := s.Send(f.set()); err != nil {
+		if err := s.Send(f.set(r.Seen, first)); err != nil {
 			return err
 		}
 		select {
@@ -130,10 +196,10 @@ func (f *fakeServers) stream(_ *wire.NodeAllocsRequest, s *wire.Stream[wire.Allo
 	}
 }
 
-func (f *fakeServers) set() *wire.AllocSet {
+func (f *fakeServers) set(seen lineage.Point, first bool) *wire.AllocSet {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	set := &wire.AllocSet{Index: f.index, Incarnation: f.incarnation, Full: true}
+	set := &wire.AllocSet{At: f.at(), Relation: f.relate(seen), Full: first || !f.deltas}
 	for _, id := range slices.Sorted(maps.Keys(f.allocs)) {
 		if !f.forgotten[id] {
 			set.Bundles = append(set.Bundles, f.allocs[id])
@@ -142,16 +208,32 @@ func (f *fakeServers) set() *wire.AllocSet {
 	return set
 }
 
-func (f *fakeServers) known(_ context.Context, r *wire.NodeAllocsKnownRequest) (*wire.NodeAllocsKnownReply, error) {
+func (f *fakeServers) known(ctx context.Context, r *wire.NodeAllocsKnownRequest) (*wire.NodeAllocsKnownReply, error) {
 	if err := f.alive(); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
+	held := f.held
+	f.mu.Unlock()
+	if held != nil {
+		select {
+		case <-held: // the question was of then; the next one says what the node holds now
+			return nil, fault.New(fault.Unavailable, "answer", "server", "it was away")
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	f.mu.Lock()
 	defer f.mu.Unlock()
-	reply := &wire.NodeAllocsKnownReply{Index: f.index}
-	for _, id := range r.Allocs {
-		if f.allocs[id].Alloc == nil {
-			reply.Unknown = append(reply.Unknown, id)
+	reply := &wire.NodeAllocsKnownReply{At: f.at()}
+	for _, a := range r.Allocs {
+		f.asked[a.Alloc]++
+		switch {
+		case f.allocs[a.Alloc].Alloc != nil:
+		case f.relate(a.Received) == lineage.Continues:
+			reply.Removed = append(reply.Removed, a.Alloc)
+		default:
+			reply.Orphans = append(reply.Orphans, a.Alloc)
 		}
 	}
 	return reply, nil
@@ -163,8 +245,11 @@ func (f *fakeServers) update(_ context.Context, r *wire.NodeUpdateRequest) (*wir
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.deaf {
+		return nil, fault.New(fault.Unavailable, "tell", "server", "it does not listen")
+	}
 	for _, a := range r.Allocs {
-		f.told[a.ID] = a
+		f.reported[a.ID] = a
 		if h := f.history[a.ID]; len(h) == 0 || h[len(h)-1] != a.ClientStatus {
 			f.history[a.ID] = append(h, a.ClientStatus)
 		}
@@ -186,9 +271,18 @@ func (f *fakeServers) place(j *job.Job) ids.Alloc {
 	id := ids.Alloc(ids.New())
 	f.change(func() {
 		g := j.TaskGroups[0]
-		a := &alloc.Alloc{ID: id, Namespace: "default", Name: string(j.ID) + "." + g.Name + "[0]", Job: j.ID, JobType: j.Type, TaskGroup: g.Name,
-			DesiredStatus: alloc.DesiredRun, ClientStatus: alloc.ClientPending, AllocModifyIndex: f.index,
-			Resources: alloc.Resources{Tasks: map[string]alloc.TaskResources{}}}
+		a := &alloc.Alloc{
+			ID:               id,
+			Namespace:        "default",
+			Name:             string(j.ID) + "." + g.Name + "[0]",
+			Job:              j.ID,
+			JobType:          j.Type,
+			TaskGroup:        g.Name,
+			DesiredStatus:    alloc.DesiredRun,
+			ClientStatus:     alloc.ClientPending,
+			AllocModifyIndex: f.index,
+			Resources:        alloc.Resources{Tasks: map[string]alloc.TaskResources{}},
+		}
 		for _, t := range g.Tasks {
 			a.Resources.Tasks[t.Name] = alloc.TaskResources{CPUShares: 100, MemoryMB: 64}
 		}
@@ -215,7 +309,7 @@ func (f *fakeServers) stop(id ids.Alloc) {
 func (f *fakeServers) status(id ids.Alloc) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if a := f.told[id]; a != nil {
+	if a := f.reported[id]; a != nil {
 		return a.ClientStatus
 	}
 	return ""
@@ -231,29 +325,18 @@ func (f *fakeServers) times() int {
 func (f *fakeServers) report(id ids.Alloc) *alloc.Alloc {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.told[id]
+	return f.reported[id]
 }
 
-// states lists the client states that were told, in order.
+// states lists the client states that were reported, in order.
 func (f *fakeServers) states(id ids.Alloc) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.history[id])
 }
 
-// events lists the types of a task's events as the servers know them.
-func (f *fakeServers) events(id ids.Alloc, task string) []string {
-	var out []string
-	if a := f.report(id); a != nil && a.TaskStates[task] != nil {
-		for _, e := range a.TaskStates[task].Events {
-			out = append(out, e.Type)
-		}
-	}
-	return out
-}
-
-// life is one life of the agent.
-type life struct {
+// agentRun is one run of the agent.
+type agentRun struct {
 	*client.Client
 	stop func()
 }
@@ -264,35 +347,50 @@ type rig struct {
 	servers *fakeServers
 	mock    *mock.Driver
 	drivers []driver.Driver
-	dial    client.Dialer
-	reverse client.Dialer
-	parts   client.Parts
-	// launcher starts real processes; nil without realRig.
-	launcher driver.Launcher
-	tune     func(*client.Config)
+	calls   servers.Dialer
+	reverse servers.Dialer
+	// shims looks at what real processes are started in; nil without realRig.
+	shims *shim.Launcher
+	tune  func(*client.Config)
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{t: t, dir: t.TempDir(), servers: newFakeServers(t), mock: mock.New()}
-	t.Cleanup(func() { unmountBeneath(t, r.dir) })
+	dir, err := os.MkdirTemp("", "c") // a short one: paths of sockets are bounded
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, dir: dir, servers: newFakeServers(t), mock: mock.New()}
+	t.Cleanup(func() {
+		unmountBeneath(t, r.dir)
+		if err := os.RemoveAll(r.dir); err != nil {
+			t.Error(err)
+		}
+	})
 	r.drivers = []driver.Driver{r.mock}
-	r.dial, r.reverse = r.servers.serve()
+	r.calls, r.reverse = r.servers.serve()
 	return r
 }
 
-// start begins a life of the agent on the rig's data directory.
-func (r *rig) start() *life {
+// start begins an agent run on the rig's data directory.
+func (r *rig) start() *agentRun {
 	r.t.Helper()
-	cfg := client.Config{DataDir: r.dir, Name: "n1", Datacenter: "dc1", Region: "global", Drivers: r.drivers, Dial: r.dial, DialReverse: r.reverse,
-		Log: slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	cfg := client.Config{
+		DataDir:    r.dir,
+		Name:       "n1",
+		Datacenter: "dc1",
+		Region:     "global",
+		Drivers:    r.drivers,
+		Servers:    r.calls,
+		Reverse:    r.reverse,
+		Log:        slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
 	if r.tune != nil {
 		r.tune(&cfg)
 	}
-	c, err := client.New(cfg)
+	c, err := client.New(r.t.Context(), cfg)
 	if err != nil {
 		r.t.Fatalf("new client: %v", err)
 	}
-	c.Attach(r.parts)
 	ctx, cancel := context.WithCancel(context.Background())
 	g, gctx := lifecycle.NewGroup(ctx)
 	g.Go("client", func() error { return c.Run(gctx) })
@@ -303,13 +401,13 @@ func (r *rig) start() *life {
 		}
 	})
 	r.t.Cleanup(stop)
-	return &life{Client: c, stop: stop}
+	return &agentRun{Client: c, stop: stop}
 }
 
 // eventually waits until cond holds.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !cond() {
 		if time.Now().After(deadline) {
 			t.Fatalf("never came true: %s", what)
@@ -319,12 +417,29 @@ func eventually(t *testing.T, what string, cond func() bool) {
 }
 
 func service(tasks ...*job.Task) *job.Job {
-	return &job.Job{ID: "web", Name: "web", Namespace: "default", Type: job.TypeService, TaskGroups: []*job.TaskGroup{{Name: "g", Count: 1, Tasks: tasks,
-		RestartPolicy: &job.RestartPolicy{Attempts: 2, Interval: time.Minute, Delay: time.Second, Mode: job.RestartFail}}}}
+	return &job.Job{
+		ID:        "web",
+		Name:      "web",
+		Namespace: "default",
+		Type:      job.TypeService,
+		TaskGroups: []*job.TaskGroup{{Name: "g", Count: 1, Tasks: tasks,
+			RestartPolicy: &job.RestartPolicy{
+				Attempts: 2,
+				Interval: time.Minute,
+				Delay:    time.Second,
+				Mode:     job.RestartFail,
+			}}},
+	}
 }
 
 func task(name string, config map[string]any) *job.Task {
-	return &job.Task{Name: name, Driver: "mock_driver", Config: config, KillTimeout: time.Second, Env: map[string]string{}}
+	return &job.Task{
+		Name:        name,
+		Driver:      "mock_driver",
+		Config:      config,
+		KillTimeout: time.Second,
+		Env:         map[string]string{},
+	}
 }
 
 // unmountBeneath undoes what tasks that a test left running keep mounted.

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"sync"
 
@@ -45,19 +44,10 @@ func Open() (*os.File, error) {
 }
 
 // Path is the name under which a child of this process runs the file. It goes by this process's descriptors and not by
-// the child's own, because the child looks the name up after it has put its files in place, and any of them, or what the
-// runtime moves aside for them, may have covered the number. The child's process name is then a number; the helper sets
-// a better one itself.
+// the child's own, because the child looks the name up after it has put its files in place, and any of them, or what
+// the runtime moves aside for them, may have covered the number. The child's process name is then a number; the helper
+// sets a better one itself.
 func Path(f *os.File) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) }
-
-// Size returns the program's size in bytes; an error says that it was not built.
-func Size() (int64, error) {
-	info, err := fs.Stat(bin, "bin/"+program)
-	if err != nil {
-		return 0, missing(err)
-	}
-	return info.Size(), nil
-}
 
 func create() (*os.File, error) {
 	content, err := bin.Open("bin/" + program)
@@ -92,6 +82,11 @@ func memfd() (*os.File, error) {
 }
 
 func missing(err error) error {
-	return &fault.Error{Kind: fault.Internal, Op: "open", Subject: "the helper program", Err: fmt.Errorf("it is not part of this build: %w", err),
-		Hint: "helper not built: run make build, which builds cmd/berth-helper into internal/helperbin/bin first"}
+	return &fault.Error{
+		Kind:    fault.Internal,
+		Op:      "open",
+		Subject: "the helper program",
+		Err:     fmt.Errorf("it is not part of this build: %w", err),
+		Hint:    "helper not built: run make build, which builds cmd/berth-helper into internal/helperbin/bin first",
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/internal/base/ids"
+	"berth/internal/httpapi/convert"
 	"berth/internal/httpapi/frames"
 	"berth/internal/wire"
 )
@@ -32,8 +33,19 @@ func (s *Server) agentSelf(r *request) (any, error) {
 }
 
 func member(m wire.Member) *api.AgentMember {
-	return &api.AgentMember{Name: m.Name, Addr: m.Addr, Port: m.Port, Tags: m.Tags, Status: m.Status,
-		ProtocolMin: 1, ProtocolMax: 5, ProtocolCur: 2, DelegateMin: 2, DelegateMax: 5, DelegateCur: 4}
+	return &api.AgentMember{
+		Name:        m.Name,
+		Addr:        m.Addr,
+		Port:        m.Port,
+		Tags:        m.Tags,
+		Status:      m.Status,
+		ProtocolMin: 1,
+		ProtocolMax: 5,
+		ProtocolCur: 2,
+		DelegateMin: 2,
+		DelegateMax: 5,
+		DelegateCur: 4,
+	}
 }
 
 func (s *Server) agentMembers(r *request) (any, error) {
@@ -70,26 +82,13 @@ func (s *Server) agentHealth(r *request) (any, error) {
 		}
 	}
 	if !well {
-		return nil, &statusError{http.StatusInternalServerError, healthText(out)}
+		return nil, &statusError{http.StatusInternalServerError, convert.HealthText(out)}
 	}
 	return out, nil
 }
 
-func healthText(h *api.AgentHealthResponse) string {
-	text := ""
-	if h.Server != nil && !h.Server.Ok {
-		text = "server: " + h.Server.Message
-	}
-	if h.Client != nil && !h.Client.Ok {
-		if text != "" {
-			text += "; "
-		}
-		text += "client: " + h.Client.Message
-	}
-	return text
-}
-
-var levels = map[string]slog.Level{"": slog.LevelInfo, "trace": slog.LevelDebug - 4, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+var levels = map[string]slog.Level{"": slog.LevelInfo, "trace": slog.LevelDebug - 4, "debug": slog.LevelDebug,
+	"info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
 // monitor streams an agent's log: this one's, or a node's by way of the servers.
 func (s *Server) monitor(w http.ResponseWriter, r *request) error {
@@ -98,7 +97,13 @@ func (s *Server) monitor(w http.ResponseWriter, r *request) error {
 		return badRequest("Unknown log level: " + r.arg("log_level"))
 	}
 	if node := ids.Node(r.arg("node_id")); node != "" && node != s.cfg.Self.NodeID() {
-		stream, err := wire.RunMonitor.Open(r.Context(), s.cfg.Servers, &wire.RunMonitorRequest{Node: node, Level: r.arg("log_level"), JSON: r.flag("log_json"), Location: r.flag("log_include_location")})
+		stream, err := wire.AgentMonitor.Open(r.Context(), s.cfg.Servers,
+			&wire.AgentMonitorRequest{
+				Node:     node,
+				Level:    r.arg("log_level"),
+				JSON:     r.flag("log_json"),
+				Location: r.flag("log_include_location"),
+			})
 		if err != nil {
 			return err
 		}
@@ -110,7 +115,9 @@ func (s *Server) monitor(w http.ResponseWriter, r *request) error {
 		return nil // the client is gone
 	}
 	// The reply has begun: an end can be told to nobody, and comes when the client goes.
-	_ = s.cfg.Logs.Follow(r.Context(), level, r.flag("log_json"), func(line []byte) error { return f.Write(&api.StreamFrame{Data: line}) })
+	_ = s.cfg.Logs.Follow(r.Context(), level, r.flag("log_json"), func(line []byte) error {
+		return f.Write(&api.StreamFrame{Data: line})
+	})
 	return nil
 }
 
@@ -132,7 +139,14 @@ func (s *Server) raftConfiguration(r *request) (any, error) {
 	out := &api.RaftConfiguration{Servers: []*api.RaftServer{}, Index: st.Index}
 	for _, m := range st.Members {
 		addr := hostPort(m.Addr, m.Tags["port"])
-		out.Servers = append(out.Servers, &api.RaftServer{ID: m.Name, Node: m.Name, Address: addr, Leader: addr == st.Leader, Voter: true, RaftProtocol: "3"})
+		out.Servers = append(out.Servers, &api.RaftServer{
+			ID:           m.Name,
+			Node:         m.Name,
+			Address:      addr,
+			Leader:       addr == st.Leader,
+			Voter:        true,
+			RaftProtocol: "3",
+		})
 	}
 	return out, nil
 }

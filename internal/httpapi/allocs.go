@@ -1,7 +1,7 @@
 package httpapi
 
 import (
-	"strings"
+	"slices"
 
 	"berth/api"
 	"berth/internal/base/fault"
@@ -9,24 +9,23 @@ import (
 	"berth/internal/httpapi/convert"
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
+	"berth/internal/model/job"
 	"berth/internal/wire"
 )
 
-func allocStubs(list []*alloc.Alloc) []*api.AllocationListStub {
-	out := make([]*api.AllocationListStub, 0, len(list))
-	for _, a := range list {
-		out = append(out, convert.AllocStub(a))
-	}
-	return out
+// versionOf finds the job version of an alloc among those that a list came with.
+func versionOf(a *alloc.Alloc, out *wire.AllocListReply) *job.Job {
+	return out.Jobs[wire.JobKey(a.Namespace, a.Job, a.JobCreateIndex, a.JobVersion)]
 }
 
-func evals(list []*eval.Eval) []*api.Evaluation {
-	out := make([]*api.Evaluation, 0, len(list))
-	for _, e := range list {
-		out = append(out, convert.Eval(e, nil))
-	}
-	return out
+// allocLines shows a list of allocs as it comes.
+func allocLines(_ *request, out *wire.AllocListReply) (any, error) {
+	return rows(out.Allocs, func(a *alloc.Alloc) *api.AllocationListStub {
+		return convert.AllocStub(a, versionOf(a, out))
+	}), nil
 }
+
+func evalRow(e *eval.Eval) any { return convert.Eval(e, nil) }
 
 // wholeID refuses what is no full id, with the text that clients know; lists take prefixes.
 func wholeID(kind, id string) error {
@@ -36,143 +35,95 @@ func wholeID(kind, id string) error {
 	return nil
 }
 
-// hexPrefix turns a prefix of an id as clients send it into one of the stored form: hyphens are optional, digits are
-// lower case.
-func hexPrefix(p string) string {
-	p = strings.ToLower(strings.ReplaceAll(p, "-", ""))
-	var b strings.Builder
-	for i, c := range p {
-		if i == 8 || i == 12 || i == 16 || i == 20 {
-			b.WriteByte('-')
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
-}
-
-func (s *Server) allocList(r *request) (any, error) {
-	q, err := r.query()
-	if err != nil {
-		return nil, err
-	}
-	q.Prefix = hexPrefix(q.Prefix)
-	out, err := wire.AllocList.Call(r.Context(), s.cfg.Servers, &q)
-	if err != nil {
-		return nil, err
-	}
-	r.seen(out.Meta)
-	list, err := listed(r, out.Allocs, func(a *alloc.Alloc) any { return convert.AllocStub(a) },
-		func(a *alloc.Alloc) string { return convert.SortKey(a.CreateIndex, string(a.ID)) })
-	return allocStubs(list), err
-}
-
-func (s *Server) allocView(r *request) (*wire.AllocReply, error) {
+// ref reads the full id of the path with the parameters of a read.
+func (r *request) ref(kind string) (string, wire.Query, error) {
 	id := r.PathValue("id")
-	if err := wholeID("alloc", id); err != nil {
-		return nil, err
+	if err := wholeID(kind, id); err != nil {
+		return "", wire.Query{}, err
 	}
 	q, err := r.query()
-	if err != nil {
-		return nil, err
-	}
-	out, err := wire.AllocGet.Call(r.Context(), s.cfg.Servers, &wire.AllocRef{Query: q, Alloc: ids.Alloc(id)})
-	if err != nil {
-		return nil, err
-	}
-	r.seen(out.Meta)
-	if out.Alloc == nil {
-		return nil, missing("alloc not found")
-	}
-	return out, nil
+	return id, q, err
 }
 
-func (s *Server) allocGet(r *request) (any, error) {
-	out, err := s.allocView(r)
-	if err != nil {
-		return nil, err
-	}
-	return convert.Alloc(out.Alloc, out.Job, out.Storage), nil
+var allocList = read(wire.AllocList, listBy(), func(r *request, out *wire.AllocListReply) (any, error) {
+	return table[*alloc.Alloc]{
+		key: wire.KeyOfAlloc,
+		row: func(a *alloc.Alloc) any { return convert.AllocStub(a, versionOf(a, out)) },
+	}.show(r, out.Allocs, out.NextToken)
+})
+
+// allocForm answers with a form of the alloc that the path names.
+func allocForm(form func(*wire.AllocReply) any) handler {
+	return read(wire.AllocGet, func(r *request) (*wire.AllocRef, error) {
+		id, q, err := r.ref("alloc")
+		return &wire.AllocRef{Query: q, Alloc: ids.Alloc(id)}, err
+	}, func(_ *request, out *wire.AllocReply) (any, error) {
+		return shown(out.Alloc, "alloc", func(*alloc.Alloc) any { return form(out) })
+	})
 }
 
-func (s *Server) allocStop(r *request) (any, error) {
+var (
+	allocGet = allocForm(func(out *wire.AllocReply) any { return convert.Alloc(out.Alloc, out.Job, out.Storage) })
+	// noneOfAlloc answers with the list of what no alloc can have yet.
+	noneOfAlloc = allocForm(func(*wire.AllocReply) any { return []any{} })
+	// allocChecks answers for service checks, which are not built: none exists.
+	allocChecks = allocForm(func(*wire.AllocReply) any { return map[string]any{} })
+)
+
+var allocStop = write(wire.AllocStop, func(r *request) (*wire.AllocStopRequest, error) {
 	id := r.PathValue("id")
-	if err := wholeID("alloc", id); err != nil {
-		return nil, err
-	}
-	out, err := wire.AllocStop.Call(r.Context(), s.cfg.Servers, &wire.AllocStopRequest{Alloc: ids.Alloc(id), NoShutdownDelay: r.flag("no_shutdown_delay")})
-	if err != nil {
-		return nil, err
-	}
-	r.seen(wire.Meta{Index: out.Index, KnownLeader: true})
-	return &api.AllocStopResponse{EvalID: string(out.Eval), Index: out.Index}, nil
+	return &wire.AllocStopRequest{Alloc: ids.Alloc(id), NoShutdownDelay: r.flag("no_shutdown_delay")},
+		wholeID("alloc", id)
+}, func(out *wire.JobRegisterReply) (uint64, any) {
+	return out.Index, &api.AllocStopResponse{EvalID: string(out.Eval), Index: out.Index}
+})
+
+// chosenEvals leaves the evaluations that the query asks for.
+func chosenEvals(r *request, all []*eval.Eval) []*eval.Eval {
+	job, status := r.arg("job"), r.arg("status")
+	return slices.DeleteFunc(all, func(e *eval.Eval) bool {
+		return job != "" && string(e.Job) != job || status != "" && e.Status != status
+	})
 }
 
-func (s *Server) evalList(r *request) (any, error) {
-	q, err := r.query()
-	if err != nil {
-		return nil, err
-	}
-	q.Prefix = hexPrefix(q.Prefix)
-	out, err := wire.EvalList.Call(r.Context(), s.cfg.Servers, &q)
-	if err != nil {
-		return nil, err
-	}
-	r.seen(out.Meta)
-	kept := out.Evals[:0:0]
-	for _, e := range out.Evals {
-		if j, st := r.arg("job"), r.arg("status"); (j == "" || string(e.Job) == j) && (st == "" || e.Status == st) {
-			kept = append(kept, e)
+func showEvals(r *request, out *wire.EvalListReply) (any, error) {
+	return table[*eval.Eval]{
+		key: wire.KeyOfEval,
+		row: evalRow,
+	}.show(r, chosenEvals(r, out.Evals), out.NextToken)
+}
+
+var (
+	evalList  = read(wire.EvalList, listBy("job", "status"), showEvals)
+	evalCount = read(wire.EvalList, listBy("job", "status"), func(r *request, out *wire.EvalListReply) (any, error) {
+		list, err := showEvals(r, out)
+		if err != nil {
+			return nil, err
 		}
-	}
-	list, err := listed(r, kept, func(e *eval.Eval) any { return convert.Eval(e, nil) },
-		func(e *eval.Eval) string { return convert.SortKey(e.CreateIndex, string(e.ID)) })
-	return evals(list), err
+		meta := api.QueryMeta{Index: out.Index, KnownLeader: out.KnownLeader}
+		return &api.EvalCountResponse{Count: len(list.([]any)), QueryMeta: meta}, nil
+	})
+)
+
+func (r *request) evalRef() (*wire.EvalRef, error) {
+	id, q, err := r.ref("eval")
+	return &wire.EvalRef{Query: q, Eval: ids.Eval(id)}, err
 }
 
-func (s *Server) evalRef(r *request) (*wire.EvalRef, error) {
-	if err := wholeID("eval", r.PathValue("id")); err != nil {
-		return nil, err
-	}
-	q, err := r.query()
-	return &wire.EvalRef{Query: q, Eval: ids.Eval(r.PathValue("id"))}, err
-}
+var evalGet = read(wire.EvalGet, (*request).evalRef, func(r *request, out *wire.EvalReply) (any, error) {
+	return shown(out.Eval, "eval", func(e *eval.Eval) any {
+		if !r.flag("related") {
+			return convert.Eval(e, nil)
+		}
+		return convert.Eval(e, out.Related)
+	})
+})
 
-func (s *Server) evalGet(r *request) (any, error) {
-	ref, err := s.evalRef(r)
-	if err != nil {
-		return nil, err
-	}
-	out, err := wire.EvalGet.Call(r.Context(), s.cfg.Servers, ref)
-	if err != nil {
-		return nil, err
-	}
-	r.seen(out.Meta)
-	if out.Eval == nil {
-		return nil, missing("eval not found")
-	}
-	related := out.Related
-	if !r.flag("related") {
-		related = nil
-	}
-	return convert.Eval(out.Eval, related), nil
-}
-
-func (s *Server) evalAllocs(r *request) (any, error) {
-	ref, err := s.evalRef(r)
-	if err != nil {
-		return nil, err
-	}
-	out, err := wire.EvalAllocs.Call(r.Context(), s.cfg.Servers, ref)
-	if err != nil {
-		return nil, err
-	}
-	r.seen(out.Meta)
-	return allocStubs(out.Allocs), nil
-}
+var evalAllocs = read(wire.EvalAllocs, (*request).evalRef, allocLines)
 
 // deployments answers truthfully that there are none: they are not built yet.
 func (s *Server) deployments(r *request) (any, error) {
-	r.seen(wire.Meta{Index: 1, KnownLeader: true})
+	r.written(1)
 	return []*api.Deployment{}, nil
 }
 

@@ -44,11 +44,13 @@ func observed(t testing.TB, name string) any {
 }
 
 // free are members whose own members are names of things: any one of them stands for all.
-var free = regexp.MustCompile(`\.(Attributes|Meta|Drivers|HostVolumes|HostNetworks|Links|Tasks|TaskLifecycles|TaskResources|TaskStates|Summary|` +
-	`NodesAvailable|Config|Env|Tags|Parameters|Context|Details|Segments|DesiredTGUpdates|Controllers|Nodes|CSINodePlugins|CSIControllerPlugins|` +
-	`Matches|Truncations|QueuedAllocations|Volumes|ReadAllocs|WriteAllocs|config|stats|Scores|FailedTGAllocs|ClassFiltered|ConstraintFiltered|DimensionExhausted|Updates|Pids)$`)
+var free = regexp.MustCompile(
+	`\.(Attributes|Meta|Drivers|HostVolumes|HostNetworks|Links|Tasks|TaskLifecycles|TaskResources|TaskStates|Summary|` +
+		`NodesAvailable|Config|Env|Tags|Parameters|Context|Details|Segments|DesiredTGUpdates|Controllers|Nodes|CSINodePlugins|CSIControllerPlugins|` +
+		`Matches|Truncations|QueuedAllocations|Volumes|ReadAllocs|WriteAllocs|config|stats|Scores|FailedTGAllocs|ClassFiltered|ConstraintFiltered|DimensionExhausted|Updates|Pids)$`)
 
-// absent are observed members that stand for what is not built, or that depend on the thing observed; each with a reason.
+// absent are observed members that stand for what is not built, or that depend on the thing observed; each with a
+// reason.
 var absent = []struct {
 	path   *regexp.Regexp
 	reason string
@@ -56,15 +58,20 @@ var absent = []struct {
 	{regexp.MustCompile(`Services$|Canary|CSIVolumes`), "services are not built"},
 	{regexp.MustCompile(`Migrate$`), "draining goes by built-in defaults"},
 	{regexp.MustCompile(`DeploymentID$|DeploymentStatus$|IsMultiregion$|PlanAnnotations$`), "there are no deployments"},
-	{regexp.MustCompile(`Constraints$|Affinities$|Spreads$|Templates$|Update$|Networks$|Ports$`), "depends on the job that was observed"},
+	{regexp.MustCompile(`Constraints$|Affinities$|Spreads$|Templates$|Update$|Networks$|Ports$`),
+		"depends on the job that was observed"},
 	{regexp.MustCompile(`Identity$|Identities$|SigningKeyID$`), "workload identities are not signed"},
-	{regexp.MustCompile(`NextEval$|PreviousEval$|BlockedEval$|RelatedEvals|FailedTGAllocs$|QueuedAllocations$|ClassEligibility$|WaitUntil$|EscapedComputedClass$|QuotaLimitReached$`), "depends on the evaluation that was observed"},
-	{regexp.MustCompile(`RescheduleTracker$|NextAllocation$|PreviousAllocation$|FollowupEvalID$|ClassFiltered|ConstraintFiltered|DimensionExhausted|ScoreMetaData|NetworkStatus$`), "depends on the alloc that was observed"},
-	{regexp.MustCompile(`Events$|Disconnect$|Consul$|ReservedCores$|ReservableCpuCores$|Processors|NUMA|Busses|NetworkResource|Networks|Hash$|NodePoolConfiguration$|Capabilities$`), "not built"},
+	{regexp.MustCompile(
+		`NextEval$|PreviousEval$|BlockedEval$|RelatedEvals|FailedTGAllocs$|QueuedAllocations$|ClassEligibility$|WaitUntil$|EscapedComputedClass$|QuotaLimitReached$`), "depends on the evaluation that was observed"},
+	{regexp.MustCompile(
+		`RescheduleTracker$|NextAllocation$|PreviousAllocation$|FollowupEvalID$|ClassFiltered|ConstraintFiltered|DimensionExhausted|ScoreMetaData|NetworkStatus$`), "depends on the alloc that was observed"},
+	{regexp.MustCompile(
+		`Events$|Disconnect$|Consul$|ReservedCores$|ReservableCpuCores$|Processors|NUMA|Busses|NetworkResource|Networks|Hash$|NodePoolConfiguration$|Capabilities$`), "not built"},
 	{regexp.MustCompile(`LastDrain$`), "no node was drained"},
 	{regexp.MustCompile(`Diff.*Fields$`), "depends on the two versions"},
 	{regexp.MustCompile(`LastRestart$`), "the task that was observed had been restarted"},
-	{regexp.MustCompile(`(Controller|Node)Jobs\.default$|EvalIDs$|^GET_plugin_csi_ID.Allocations$|^PUT_search.Matches`), "depends on what was observed"},
+	{regexp.MustCompile(`(Controller|Node)Jobs\.default$|EvalIDs$|^GET_plugin_csi_ID.Allocations$|^PUT_search.Matches`),
+		"depends on what was observed"},
 	{regexp.MustCompile(`^GET_job_ID\.(VersionTag|Reschedule)$|Diffs$`), "depends on the job that was observed"},
 }
 
@@ -121,13 +128,14 @@ func bodies(t testing.TB) map[string]any {
 	registered := withSecrets(t, volumeSpec("reg"))
 	registered["ExternalID"] = "ext-reg"
 	return map[string]any{
-		"PUT_search.200":                       map[string]any{"Prefix": "w", "Context": "all"},
-		"PUT_job_ID_plan.200":                  map[string]any{"Job": webJob("web"), "Diff": true},
-		"PUT_jobs.200":                         map[string]any{"Job": webJob("other")},
-		"PUT_validate_job.200":                 map[string]any{"Job": webJob("other")},
-		"PUT_volume_csi_ID_create.200":         map[string]any{"Volumes": []any{withSecrets(t, volumeSpec("db2"))}},
-		"PUT_volume_csi_ID.200":                map[string]any{"Volumes": []any{registered}},
-		"PUT_volumes_snapshot.200":             map[string]any{"Snapshots": []any{map[string]any{"SourceVolumeID": "db", "Name": "s2"}}},
+		"PUT_search.200":               map[string]any{"Prefix": "w", "Context": "all"},
+		"PUT_job_ID_plan.200":          map[string]any{"Job": webJob("web"), "Diff": true},
+		"PUT_jobs.200":                 map[string]any{"Job": webJob("other")},
+		"PUT_validate_job.200":         map[string]any{"Job": webJob("other")},
+		"PUT_volume_csi_ID_create.200": map[string]any{"Volumes": []any{withSecrets(t, volumeSpec("db2"))}},
+		"PUT_volume_csi_ID.200":        map[string]any{"Volumes": []any{registered}},
+		"PUT_volumes_snapshot.200": map[string]any{"Snapshots": []any{map[string]any{"SourceVolumeID": "db",
+			"Name": "s2"}}},
 		"PUT_job_ID_evaluate.200":              map[string]any{"JobID": "web"},
 		"PUT_node_ID_eligibility.200":          map[string]any{"Eligibility": "eligible"},
 		"PUT_client_allocation_ID_restart.200": map[string]any{"TaskName": "t"},

@@ -62,7 +62,8 @@ func TestPagesShowEverythingOnce(t *testing.T) {
 		}
 		seen := 0
 		for token := ""; ; seen++ {
-			token = r.get(fmt.Sprintf("/v1/%s?per_page=1&next_token=%s", kind, token), &one).header.Get("X-Nomad-NextToken")
+			token = r.get(fmt.Sprintf("/v1/%s?per_page=1&next_token=%s", kind, token),
+				&one).header.Get("X-Nomad-NextToken")
 			if one[0].ID != all[seen].ID {
 				t.Fatalf("%s: page %d shows %s", kind, seen, one[0].ID)
 			}
@@ -112,7 +113,8 @@ func TestFiltersSeeTheWholeObject(t *testing.T) {
 func TestPrefixesOfIDs(t *testing.T) {
 	w := newWorld(t)
 	for _, n := range []int{1, 2, 7, 8, 9, 12, 36} {
-		for kind, id := range map[string]string{"allocations": w.alloc, "evaluations": w.eval, "nodes": string(w.node.id.Node)} {
+		for kind, id := range map[string]string{"allocations": w.alloc, "evaluations": w.eval,
+			"nodes": string(w.node.id.Node)} {
 			for _, p := range []string{id[:n], strings.ToUpper(id[:n]), strings.ReplaceAll(id[:n], "-", "")} {
 				var list []struct{ ID string }
 				w.get("/v1/"+kind+"?prefix="+p, &list)
@@ -123,7 +125,8 @@ func TestPrefixesOfIDs(t *testing.T) {
 		}
 	}
 	var jobs []*api.JobListStub
-	if w.get("/v1/jobs?prefix=we", &jobs); len(jobs) != 1 || jobs[0].JobSummary == nil || jobs[0].JobSummary.Namespace != "default" || jobs[0].Meta != nil {
+	if w.get("/v1/jobs?prefix=we", &jobs); len(jobs) != 1 || jobs[0].JobSummary == nil ||
+		jobs[0].JobSummary.Namespace != "default" || jobs[0].Meta != nil {
 		t.Errorf("jobs we*: %+v", jobs)
 	}
 	if w.get("/v1/jobs?prefix=we&meta=true", &jobs); jobs[0].Meta["team"] != "a" {

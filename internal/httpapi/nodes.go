@@ -8,75 +8,36 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/convert"
+	"berth/internal/model/alloc"
 	"berth/internal/model/node"
 	"berth/internal/wire"
 )
 
-func (s *Server) nodeList(r *request) (any, error) {
-	q, err := r.query()
-	if err != nil {
-		return nil, err
-	}
-	q.Prefix = hexPrefix(q.Prefix)
-	out, err := wire.NodeList.Call(r.Context(), s.cfg.Servers, &q)
-	if err != nil {
-		return nil, err
-	}
-	r.seen(out.Meta)
-	list, err := listed(r, out.Nodes, func(n *node.Node) any { return convert.NodeStub(n, true, true) }, func(n *node.Node) string { return string(n.ID) })
-	if err != nil {
-		return nil, err
-	}
-	stubs := make([]*api.NodeListStub, 0, len(list))
-	for _, n := range list {
-		stubs = append(stubs, convert.NodeStub(n, r.flag("os"), r.flag("resources")))
-	}
-	return stubs, nil
-}
+var nodeList = read(wire.NodeList, listBy(), func(r *request, out *wire.NodeListReply) (any, error) {
+	return table[*node.Node]{
+		key:  wire.KeyOfNode,
+		full: func(n *node.Node) any { return convert.NodeStub(n, true, true) },
+		row:  func(n *node.Node) any { return convert.NodeStub(n, r.flag("os"), r.flag("resources")) },
+	}.show(r, nodesOf(r, out.Nodes), out.NextToken)
+})
 
 func (r *request) nodeRef() (*wire.NodeRef, error) {
-	if err := wholeID("node", r.PathValue("id")); err != nil {
-		return nil, err
-	}
-	q, err := r.query()
-	return &wire.NodeRef{Query: q, Node: ids.Node(r.PathValue("id"))}, err
+	id, q, err := r.ref("node")
+	return &wire.NodeRef{Query: q, Node: ids.Node(id)}, err
 }
 
-func (s *Server) nodeGet(r *request) (any, error) {
-	ref, err := r.nodeRef()
-	if err != nil {
-		return nil, err
-	}
-	out, err := wire.NodeGet.Call(r.Context(), s.cfg.Servers, ref)
-	if err != nil {
-		return nil, err
-	}
-	r.seen(out.Meta)
-	if out.Node == nil {
-		return nil, missing("node not found")
-	}
-	return convert.Node(out.Node), nil
-}
+var nodeGet = read(wire.NodeGet, (*request).nodeRef, func(_ *request, out *wire.NodeReply) (any, error) {
+	return shown(out.Node, "node", func(n *node.Node) any { return convert.Node(n) })
+})
 
-func (s *Server) nodeAllocs(r *request) (any, error) {
-	ref, err := r.nodeRef()
-	if err != nil {
-		return nil, err
-	}
-	out, err := wire.NodeAllocList.Call(r.Context(), s.cfg.Servers, ref)
-	if err != nil {
-		return nil, err
-	}
-	r.seen(out.Meta)
-	list := make([]*api.Allocation, 0, len(out.Allocs))
-	for _, a := range out.Allocs {
-		list = append(list, convert.Alloc(a, out.Jobs[wire.JobKey(a.Namespace, a.Job, a.JobCreateIndex, a.JobVersion)], nil))
-	}
-	return list, nil
-}
+var nodeAllocs = read(wire.NodeAllocList, (*request).nodeRef, func(_ *request, out *wire.AllocListReply) (any, error) {
+	return rows(out.Allocs, func(a *alloc.Alloc) *api.Allocation { return convert.Alloc(a, versionOf(a, out), nil) }),
+		nil
+})
 
-func (s *Server) nodeEligibility(r *request) (any, error) {
-	if err := wholeID("node", r.PathValue("id")); err != nil {
+var nodeEligibility = write(wire.NodeEligibility, func(r *request) (*wire.NodeEligibilityRequest, error) {
+	id := r.PathValue("id")
+	if err := wholeID("node", id); err != nil {
 		return nil, err
 	}
 	var body struct{ Eligibility string }
@@ -84,70 +45,62 @@ func (s *Server) nodeEligibility(r *request) (any, error) {
 		return nil, err
 	}
 	if body.Eligibility != node.Eligible && body.Eligibility != node.Ineligible {
-		return nil, badRequest("Eligibility must be eligible or ineligible, is \"" + body.Eligibility + "\"")
+		return nil, badRequest(`Eligibility must be eligible or ineligible, is "` + body.Eligibility + `"`)
 	}
-	out, err := wire.NodeEligibility.Call(r.Context(), s.cfg.Servers, &wire.NodeEligibilityRequest{Node: ids.Node(r.PathValue("id")), Eligibility: body.Eligibility})
-	if err != nil {
-		return nil, err
-	}
-	r.seen(wire.Meta{Index: out.Index, KnownLeader: true})
-	reply := struct {
+	return &wire.NodeEligibilityRequest{Node: ids.Node(id), Eligibility: body.Eligibility}, nil
+}, func(out *wire.NodeEligibilityReply) (uint64, any) {
+	return out.Index, struct {
 		EvalIDs         []string
 		EvalCreateIndex uint64
 		NodeModifyIndex uint64
 		Index           uint64
-	}{[]string{}, out.EvalCreateIndex, out.NodeModifyIndex, out.Index}
-	for _, e := range out.Evals {
-		reply.EvalIDs = append(reply.EvalIDs, string(e))
+	}{
+		EvalIDs:         rows(out.Evals, func(e ids.Eval) string { return string(e) }),
+		EvalCreateIndex: out.EvalCreateIndex,
+		NodeModifyIndex: out.NodeModifyIndex,
+		Index:           out.Index,
 	}
-	return reply, nil
-}
+})
 
-func (s *Server) namespaceList(r *request) (any, error) {
-	list, err := s.namespaces(r)
-	if err != nil {
+// orphanEnd ends what a node keeps though nobody decides about it. The alloc is named in full: nothing but the node
+// knows it.
+var orphanEnd = call(wire.AllocEndOrphan, func(r *request) (*wire.AgentRef, error) {
+	id, orphan := r.PathValue("id"), r.PathValue("alloc")
+	if err := wholeID("node", id); err != nil {
 		return nil, err
 	}
-	out := make([]*api.Namespace, 0, len(list))
-	for _, n := range list {
-		if strings.HasPrefix(string(n.Name), r.arg("prefix")) {
-			out = append(out, namespace(n))
+	return &wire.AgentRef{Node: ids.Node(id), Alloc: ids.Alloc(orphan)}, wholeID("allocation", orphan)
+}, done)
+
+var namespaceList = read(wire.NamespaceList, (*request).whole,
+	func(r *request, out *wire.NamespaceListReply) (any, error) {
+		list := slices.DeleteFunc(out.Namespaces, func(n wire.Namespace) bool {
+			return !strings.HasPrefix(string(n.Name), r.arg("prefix"))
+		})
+		return rows(list, namespace), nil
+	})
+
+var namespaceGet = read(wire.NamespaceList, (*request).whole,
+	func(r *request, out *wire.NamespaceListReply) (any, error) {
+		for _, n := range out.Namespaces {
+			if string(n.Name) == r.PathValue("name") {
+				return namespace(n), nil
+			}
 		}
-	}
-	return out, nil
-}
-
-func (s *Server) namespaceGet(r *request) (any, error) {
-	list, err := s.namespaces(r)
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(list, func(n wire.Namespace) bool { return string(n.Name) == r.PathValue("name") })
-	if i < 0 {
 		return nil, missing("Namespace not found")
-	}
-	return namespace(list[i]), nil
-}
-
-func (s *Server) namespaces(r *request) ([]wire.Namespace, error) {
-	q, err := r.query()
-	if err != nil {
-		return nil, err
-	}
-	q.Prefix = ""
-	out, err := wire.NamespaceList.Call(r.Context(), s.cfg.Servers, &q)
-	if err != nil {
-		return nil, err
-	}
-	r.seen(out.Meta)
-	return out.Namespaces, nil
-}
+	})
 
 func namespace(n wire.Namespace) *api.Namespace {
-	return &api.Namespace{Name: string(n.Name), Description: n.Description, Meta: map[string]string{}, CreateIndex: n.CreateIndex, ModifyIndex: n.ModifyIndex}
+	return &api.Namespace{
+		Name:        string(n.Name),
+		Description: n.Description,
+		Meta:        map[string]string{},
+		CreateIndex: n.CreateIndex,
+		ModifyIndex: n.ModifyIndex,
+	}
 }
 
-func (s *Server) search(r *request) (any, error) {
+var search = write(wire.SystemSearch, func(r *request) (*wire.SearchRequest, error) {
 	var body api.SearchRequest
 	if err := r.read(&body); err != nil {
 		return nil, err
@@ -156,20 +109,14 @@ func (s *Server) search(r *request) (any, error) {
 	if body.Namespace != "" && r.arg("namespace") == "" {
 		ns = ids.Namespace(body.Namespace)
 	}
-	out, err := wire.SystemSearch.Call(r.Context(), s.cfg.Servers, &wire.SearchRequest{Namespace: ns, Prefix: body.Prefix, Context: body.Context})
-	if err != nil {
-		return nil, err
-	}
-	r.seen(wire.Meta{Index: out.Index, KnownLeader: true})
-	return &api.SearchResponse{Matches: out.Matches, Truncations: out.Truncations}, nil
-}
+	return &wire.SearchRequest{Namespace: ns, Prefix: body.Prefix, Context: body.Context}, nil
+}, func(out *wire.SearchReply) (uint64, any) {
+	return out.Index, &api.SearchResponse{Matches: out.Matches, Truncations: out.Truncations}
+})
 
-func (s *Server) systemGC(r *request) (any, error) {
-	_, err := wire.SystemGC.Call(r.Context(), s.cfg.Servers, &wire.Empty{})
-	return noReply{}, err
-}
-
-func (s *Server) aclOff(*request) (any, error) { return nil, badRequest("ACL support disabled") }
+var systemGC = call(wire.SystemGC, fixed(&wire.Empty{}), func(*request, *wire.Written) (any, error) {
+	return noReply{}, nil
+})
 
 func (s *Server) status(r *request) (*wire.SystemStatusReply, error) {
 	return wire.SystemStatus.Call(r.Context(), s.cfg.Servers, &wire.Empty{})
@@ -191,11 +138,7 @@ func (s *Server) peers(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	peers := []string{}
-	for _, m := range out.Members {
-		peers = append(peers, hostPort(m.Addr, m.Tags["port"]))
-	}
-	return peers, nil
+	return rows(out.Members, func(m wire.Member) string { return hostPort(m.Addr, m.Tags["port"]) }), nil
 }
 
 func (s *Server) regions(*request) (any, error) { return []string{s.cfg.Region}, nil }

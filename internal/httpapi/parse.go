@@ -1,28 +1,36 @@
 package httpapi
 
 import (
+	"context"
+	"encoding/json"
+	"net/http"
+
 	"berth/api"
-	"berth/internal/base/ids"
-	"berth/internal/httpapi/convert"
-	"berth/jobspec"
+	"berth/internal/base/fault"
+	"berth/internal/httpapi/sandbox"
 )
 
-// jobParse turns a job file into the job that clients would send. Functions that read files are off on servers.
+// Parser evaluates a job file and returns the job that clients would send, as JSON. Faults of kind Invalid are the
+// author's, Busy asks to come again.
+type Parser interface {
+	Parse(ctx context.Context, req *sandbox.Request) (json.RawMessage, error)
+}
+
+// jobParse turns a job file into the job that clients would send.
 func (s *Server) jobParse(r *request) (any, error) {
 	var body api.JobsParseRequest
 	if err := r.read(&body); err != nil {
 		return nil, err
 	}
-	cfg := jobspec.ParseConfig{Path: "job.nomad.hcl", Source: []byte(body.JobHCL), Strict: true}
-	if body.Variables != "" {
-		cfg.VarFiles = []jobspec.VarFile{{Path: "variables", Source: []byte(body.Variables)}}
+	job, err := s.cfg.Parser.Parse(r.Context(), &sandbox.Request{
+		Source:       body.JobHCL,
+		Variables:    body.Variables,
+		Canonicalize: body.Canonicalize,
+		Region:       s.cfg.Region,
+		Namespace:    r.ns,
+	})
+	if fault.Has(err, fault.Busy) {
+		return nil, &statusError{http.StatusTooManyRequests, err.Error()}
 	}
-	j, err := jobspec.Parse(cfg)
-	if err != nil {
-		return nil, badRequest(err.Error())
-	}
-	if body.Canonicalize {
-		convert.Canonicalize(j, s.cfg.Region, ids.Namespace(r.ns))
-	}
-	return j, nil
+	return job, err
 }

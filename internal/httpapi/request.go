@@ -12,16 +12,17 @@ import (
 	"time"
 
 	"berth/internal/base/ids"
-	"berth/internal/httpapi/page"
 	"berth/internal/wire"
 )
 
 // request is one HTTP request with what was read of it, and what its reply will say of indexes.
 type request struct {
 	*http.Request
-	ns   ids.Namespace
-	meta *wire.Meta
-	next string // token of the next page
+	server *Server
+	ns     ids.Namespace
+	meta   *wire.Meta
+	chosen *wire.Page // what to cut out of a list of which this layer chooses what is shown; nil: servers cut it
+	next   string     // token of the next page
 }
 
 func namespaceOf(r *http.Request) ids.Namespace {
@@ -39,8 +40,20 @@ func (r *request) flag(name string) bool {
 	return err == nil && b
 }
 
-// query reads the parameters that all reads share. Filters, order and pages are applied here and not by the servers:
-// filters see the public shape.
+// number reads a whole number from the query; absent is 0.
+func (r *request) number(name string) (int64, error) {
+	v := r.arg(name)
+	if v == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil {
+		return 0, badRequest(name + " must be a whole number, is " + strconv.Quote(v))
+	}
+	return n, nil
+}
+
+// query reads the parameters that all reads share.
 func (r *request) query() (wire.Query, error) {
 	q := wire.Query{Namespace: r.ns, Prefix: r.arg("prefix")}
 	if v := r.arg("index"); v != "" {
@@ -63,12 +76,81 @@ func (r *request) query() (wire.Query, error) {
 				return q, badRequest(fmt.Sprintf("Failed to parse value of %q (%v) as a bool: %s", "stale", v[0], err))
 			}
 		}
-		q.Stale = true
 	}
 	return q, nil
 }
 
-// read decodes a JSON body. Unknown members are ignored, as clients of this API expect; jobs are read strictly elsewhere.
+// list is a read of a list. Servers cut its pages, unless this layer chooses among its items: by a filter, which sees
+// the public shape, by the node pool that a path names, or by one of these parameters.
+func (r *request) list(choosing ...string) (wire.Query, error) {
+	q, err := r.query()
+	if err != nil {
+		return q, err
+	}
+	page, err := r.page()
+	here := r.PathValue("pool") != ""
+	for _, name := range append(choosing, "filter") {
+		here = here || r.arg(name) != ""
+	}
+	if here {
+		r.chosen = &page
+	} else {
+		q.Page = page
+	}
+	return q, err
+}
+
+// listBy is a read of a list among whose items this layer chooses by these parameters, too.
+func listBy(choosing ...string) func(*request) (*wire.Query, error) {
+	return func(r *request) (*wire.Query, error) {
+		q, err := r.list(choosing...)
+		return &q, err
+	}
+}
+
+// whole is a read of everything of a kind.
+func (r *request) whole() (*wire.Query, error) {
+	q, err := r.query()
+	q.Prefix = ""
+	return &q, err
+}
+
+// derived is a read of everything from which this layer makes the list that it shows.
+func (r *request) derived() (*wire.Query, error) {
+	q, err := r.whole()
+	if err != nil {
+		return nil, err
+	}
+	page, err := r.page()
+	r.chosen = &page
+	return q, err
+}
+
+// page reads which part of a list is asked for.
+func (r *request) page() (wire.Page, error) {
+	page := wire.Page{Reverse: r.flag("reverse"), NextToken: r.arg("next_token")}
+	v := r.arg("per_page")
+	if v == "" {
+		return page, nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < 0 {
+		return page, badRequest(fmt.Sprintf("per_page must be a whole number that is not negative, is %q", v))
+	}
+	page.PerPage = n
+	return page, nil
+}
+
+// readOptional decodes a JSON body if there is one.
+func (r *request) readOptional(v any) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	return r.read(v)
+}
+
+// read decodes a JSON body. Unknown members are ignored, as clients of this API expect; jobs are read strictly
+// elsewhere.
 func (r *request) read(v any) error {
 	data, err := r.body()
 	if err != nil {
@@ -85,7 +167,8 @@ func (r *request) body() ([]byte, error) {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, &statusError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the request's body is larger than %d MiB", maxBody>>20)}
+		return nil, &statusError{http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("the request's body is larger than %d MiB", maxBody>>20)}
 	case err != nil:
 		return nil, badRequest("the request's body could not be read: " + err.Error())
 	case len(data) == 0:
@@ -94,17 +177,26 @@ func (r *request) body() ([]byte, error) {
 	return data, nil
 }
 
-// seen notes the indexes of what was read, for the reply's header.
-func (r *request) seen(m wire.Meta) { r.meta = &m }
+// observed keeps the indexes of what was read, for the reply's header.
+func (r *request) observed(m wire.Meta) { r.meta = &m }
 
-// reply writes a value as JSON with the headers that clients read. A nil value that is a noReply is an empty 200.
-func (s *Server) reply(w http.ResponseWriter, r *request, v any) {
-	h := w.Header()
+// written keeps the index of what was written.
+func (r *request) written(index uint64) { r.observed(wire.Meta{Index: index, KnownLeader: true}) }
+
+// indexes writes what was read into the reply's header. What was looked for and is not there has an index to wait on,
+// too.
+func (r *request) indexes(h http.Header) {
 	if r.meta != nil {
 		h.Set("X-Nomad-Index", strconv.FormatUint(max(r.meta.Index, 1), 10))
 		h.Set("X-Nomad-KnownLeader", strconv.FormatBool(r.meta.KnownLeader))
 		h.Set("X-Nomad-LastContact", strconv.FormatInt(r.meta.LastContact.Milliseconds(), 10))
 	}
+}
+
+// reply writes a value as JSON with the headers that clients read. A noReply is an empty 200.
+func (s *Server) reply(w http.ResponseWriter, r *request, v any) {
+	h := w.Header()
+	r.indexes(h)
 	if r.next != "" {
 		h.Set("X-Nomad-NextToken", r.next)
 	}
@@ -131,15 +223,3 @@ func (s *Server) reply(w http.ResponseWriter, r *request, v any) {
 
 // noReply is the value of writes that answer with an empty body.
 type noReply struct{}
-
-// listed filters, orders and pages a list. full is what a filter sees, key the place of an object in pages; the list comes
-// in the order of keys.
-func listed[T any](r *request, items []T, full func(T) any, key func(T) string) ([]T, error) {
-	ask := page.Query{Filter: r.arg("filter"), Reverse: r.flag("reverse"), PerPage: r.arg("per_page"), Token: r.arg("next_token")}
-	shown, next, err := page.Of(ask, items, full, key)
-	if err != nil {
-		return nil, badRequest(err.Error())
-	}
-	r.next = next
-	return shown, nil
-}

@@ -17,6 +17,8 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/httpapi"
+	"berth/internal/httpapi/access"
+	"berth/internal/httpapi/sandbox"
 	"berth/internal/model/alloc"
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
@@ -29,10 +31,11 @@ const canary = "canary-5c1d9e"
 
 // rig is a whole server behind the HTTP surface, with one node that says what the tests want.
 type rig struct {
-	t    testing.TB
-	url  string
-	conn wire.Conn
-	node *fakeNode
+	t       testing.TB
+	url     string
+	conn    wire.Conn
+	servers *counting // conn, as the HTTP surface uses it
+	node    *fakeNode
 }
 
 // self is the agent's half of GET /v1/agent/self.
@@ -61,16 +64,37 @@ func (l logs) Follow(ctx context.Context, _ slog.Level, _ bool, each func([]byte
 	return nil
 }
 
+// here evaluates job files in the test's own process. That the shipped one evaluates them in a child, and what becomes
+// of a child, is tested with the program.
+type here struct{}
+
+func (here) Parse(_ context.Context, req *sandbox.Request) (json.RawMessage, error) {
+	return sandbox.Evaluate(req)
+}
+
 // newRig starts everything and ends it with the test.
 func newRig(t testing.TB) *rig {
 	t.Helper()
 	s, conn := oneserver.Start(t)
 	n := joinNode(t, s.Reversed().Dial, conn)
-	h := httpapi.New(httpapi.Config{Servers: conn, Region: "global", Log: slog.New(slog.DiscardHandler), Hosts: []string{"berth.example"},
-		Self: &self{node: n.id.Node, health: map[string]error{"server": nil, "client": nil}}, Logs: logs{[]string{"one\n", "two\n"}}})
-	web := httptest.NewServer(h.Handler())
+	servers := &counting{Conn: conn}
+	h := httpapi.New(httpapi.Config{
+		Servers: servers,
+		Region:  "global",
+		Log:     slog.New(slog.DiscardHandler),
+		Self:    &self{node: n.id.Node, health: map[string]error{"server": nil, "client": nil}},
+		Logs:    logs{[]string{"one\n", "two\n"}},
+		Parser:  here{},
+	})
+	web := httptest.NewServer(h.Handler(access.Network{Hosts: []string{"berth.example"}}))
 	t.Cleanup(web.Close)
-	return &rig{t: t, url: web.URL, conn: conn, node: n}
+	return &rig{
+		t:       t,
+		url:     web.URL,
+		conn:    conn,
+		servers: servers,
+		node:    n,
+	}
 }
 
 // answer is a reply as a client sees it.
@@ -156,7 +180,7 @@ func (r *rig) get(path string, into any) *answer {
 // until asks again, by blocking queries, until ok.
 func until[T any](r *rig, path string, ok func(T) bool) T {
 	r.t.Helper()
-	index, deadline := uint64(0), time.Now().Add(10*time.Second)
+	index, deadline := uint64(0), time.Now().Add(time.Minute)
 	for {
 		var v T
 		sep := "?"
@@ -184,21 +208,66 @@ type fakeNode struct {
 
 func testInfo(id ids.Node) *node.Node {
 	now := time.Now().UTC()
-	caps := plugin.Capabilities{ControllerService: true, CreateDelete: true, CreateSnapshot: true, ListSnapshots: true, ListVolumes: true, Clone: true,
-		ControllerExpand: true, ExpandOnline: true, Stage: true, Stats: true}
+	caps := plugin.Capabilities{
+		ControllerService: true,
+		CreateDelete:      true,
+		CreateSnapshot:    true,
+		ListSnapshots:     true,
+		ListVolumes:       true,
+		Clone:             true,
+		ControllerExpand:  true,
+		ExpandOnline:      true,
+		Stage:             true,
+		Stats:             true,
+	}
 	instance := func(role plugin.Role, a string) *plugin.Instance {
-		return &plugin.Instance{Plugin: "disk", Role: role, Alloc: ids.Alloc(a), Node: id, State: plugin.Ready, Provider: "disk.example", Version: "1.0",
-			Scope: plugin.ScopeCluster, Capabilities: caps, StorageNode: "store-1", Topology: &plugin.Topology{Segments: map[string]string{"zone": "z1"}}, Updated: now}
+		return &plugin.Instance{
+			Plugin:       "disk",
+			Role:         role,
+			Alloc:        ids.Alloc(a),
+			Node:         id,
+			State:        plugin.Ready,
+			Provider:     "disk.example",
+			Version:      "1.0",
+			Scope:        plugin.ScopeCluster,
+			Capabilities: caps,
+			StorageNode:  "store-1",
+			Topology:     &plugin.Topology{Segments: map[string]string{"zone": "z1"}},
+			Updated:      now,
+		}
 	}
 	one := ids.New()
-	return &node.Node{ID: id, Name: "n1", Datacenter: "dc1", NodePool: "default", NodeClass: "big", Address: "127.0.0.1",
-		Attributes: map[string]string{"nomad.version": "2.0.5", "os.name": "debian", "kernel.name": "linux"}, Meta: map[string]string{"rack": "r1"},
-		Drivers: map[string]*node.Driver{"exec": {Detected: true, Healthy: true, HealthDescription: "Healthy", Attributes: map[string]string{"driver.exec": "1"}, UpdateTime: now},
+	return &node.Node{
+		ID:         id,
+		Name:       "n1",
+		Datacenter: "dc1",
+		NodePool:   "default",
+		NodeClass:  "big",
+		Address:    "127.0.0.1",
+		Attributes: map[string]string{"nomad.version": "2.0.5", "os.name": "debian", "kernel.name": "linux"},
+		Meta:       map[string]string{"rack": "r1"},
+		Drivers: map[string]*node.Driver{"exec": {
+			Detected:          true,
+			Healthy:           true,
+			HealthDescription: "Healthy",
+			Attributes:        map[string]string{"driver.exec": "1"},
+			UpdateTime:        now,
+		},
 			"raw_exec": {Detected: true, Healthy: true, HealthDescription: "Healthy", NoMounts: true, UpdateTime: now}},
 		HostVolumes: map[string]*node.HostVolume{"certs": {Name: "certs", Path: "/srv/certs", ReadOnly: true}},
 		CSI:         []*plugin.Instance{instance(plugin.RoleController, one), instance(plugin.RoleNode, one)},
-		Resources:   node.Resources{CPUShares: 1e5, CPUCores: 2, MemoryMB: 1e5, DiskMB: 1e6, IP: "127.0.0.1", Device: "lo", MinDynamicPort: 20000, MaxDynamicPort: 32000},
-		Reserved:    node.Resources{CPUShares: 100, MemoryMB: 64, ReservedPorts: []int{22}}}
+		Resources: node.Resources{
+			CPUShares:      1e5,
+			CPUCores:       2,
+			MemoryMB:       1e5,
+			DiskMB:         1e6,
+			IP:             "127.0.0.1",
+			Device:         "lo",
+			MinDynamicPort: 20000,
+			MaxDynamicPort: 32000,
+		},
+		Reserved: node.Resources{CPUShares: 100, MemoryMB: 64, ReservedPorts: []int{22}},
+	}
 }
 
 // joinNode registers the node and lets it live until the test ends.
@@ -206,18 +275,20 @@ func joinNode(t testing.TB, dial func(context.Context) (net.Conn, error), conn w
 	t.Helper()
 	id := wire.NodeIdentity{Node: ids.Node(ids.New()), Secret: wire.Secrets{Values: map[string]string{"id": ids.New()}}}
 	n := &fakeNode{id: id, info: testInfo(id.Node), failed: map[ids.Job]bool{"fails": true}}
-	if _, err := wire.NodeRegister.Call(t.Context(), conn, &wire.NodeRegisterRequest{NodeIdentity: id, Info: n.info}); err != nil {
+	if _, err := wire.NodeRegister.Call(t.Context(), conn,
+		&wire.NodeRegisterRequest{NodeIdentity: id, Info: n.info}); err != nil {
 		t.Fatal(err)
 	}
 	allocs, err := wire.NodeAllocs.Open(t.Context(), conn, &wire.NodeAllocsRequest{NodeIdentity: id})
 	if err != nil {
 		t.Fatal(err)
 	}
-	work, err := wire.NodeWork.Open(t.Context(), conn, &wire.WorkRequest{NodeIdentity: id})
+	work, err := wire.NodeControllerCalls.Open(t.Context(), conn, &wire.ControllerCallsRequest{NodeIdentity: id})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := wire.NodeInventory.Call(t.Context(), conn, &wire.InventoryReport{NodeIdentity: id, Full: true}); err != nil {
+	if _, err := wire.NodeInventory.Call(t.Context(), conn,
+		&wire.InventoryReport{NodeIdentity: id, Full: true}); err != nil {
 		t.Fatal(err)
 	}
 	go n.run(t.Context(), conn, allocs)
@@ -234,7 +305,8 @@ func (n *fakeNode) run(ctx context.Context, conn wire.Conn, stream *wire.Stream[
 		}
 		req := &wire.NodeUpdateRequest{NodeIdentity: n.id}
 		for _, b := range set.Bundles {
-			if b.Alloc.ClientTerminal() || b.Alloc.ClientStatus == alloc.ClientRunning && b.Alloc.DesiredStatus == alloc.DesiredRun {
+			if b.Alloc.ClientTerminal() ||
+				b.Alloc.ClientStatus == alloc.ClientRunning && b.Alloc.DesiredStatus == alloc.DesiredRun {
 				continue
 			}
 			req.Allocs = append(req.Allocs, n.state(b))
@@ -250,13 +322,31 @@ func (n *fakeNode) run(ctx context.Context, conn wire.Conn, stream *wire.Stream[
 
 func (n *fakeNode) state(b alloc.Bundle) *alloc.Alloc {
 	now := time.Now().UTC()
-	out := &alloc.Alloc{ID: b.Alloc.ID, ClientStatus: alloc.ClientRunning, ClientDescription: "Tasks are running", TaskStates: map[string]*alloc.TaskState{}}
-	state := alloc.TaskState{State: alloc.TaskRunning, StartedAt: now, Events: []*alloc.TaskEvent{{Type: alloc.EventStarted, Time: now.UnixNano(), DisplayMessage: "Task started by client"}}}
+	out := &alloc.Alloc{
+		ID:                b.Alloc.ID,
+		ClientStatus:      alloc.ClientRunning,
+		ClientDescription: "Tasks are running",
+		TaskStates:        map[string]*alloc.TaskState{},
+	}
+	state := alloc.TaskState{
+		State:     alloc.TaskRunning,
+		StartedAt: now,
+		Events: []*alloc.TaskEvent{{
+			Type:           alloc.EventStarted,
+			Time:           now.UnixNano(),
+			DisplayMessage: "Task started by client",
+		}},
+	}
 	switch {
 	case b.Alloc.DesiredStatus != alloc.DesiredRun:
-		out.ClientStatus, state.State, state.FinishedAt = alloc.ClientComplete, alloc.TaskDead, now
+		out.ClientStatus = alloc.ClientComplete
+		state.State = alloc.TaskDead
+		state.FinishedAt = now
 	case n.failed[b.Alloc.Job]:
-		out.ClientStatus, state.State, state.FinishedAt, state.Failed = alloc.ClientFailed, alloc.TaskDead, now, true
+		out.ClientStatus = alloc.ClientFailed
+		state.State = alloc.TaskDead
+		state.FinishedAt = now
+		state.Failed = true
 	}
 	for _, t := range b.Job.Group(b.Alloc.TaskGroup).Tasks {
 		s := state
@@ -266,20 +356,30 @@ func (n *fakeNode) state(b alloc.Bundle) *alloc.Alloc {
 }
 
 // control answers controller work: everything succeeds, a volume's external id is made of its name.
-func (n *fakeNode) control(stream *wire.Stream[wire.WorkReport, wire.Work]) {
+func (n *fakeNode) control(stream *wire.Stream[wire.ControllerResult, wire.ControllerCall]) {
 	for {
 		w, err := stream.Recv()
 		if err != nil {
 			return
 		}
-		out := &wire.WorkReport{Kind: w.Kind, Subject: w.Subject, Generation: w.Generation}
+		out := &wire.ControllerResult{Kind: w.Kind, Subject: w.Subject, Generation: w.Generation}
 		switch w.Kind {
-		case wire.WorkCreate:
-			out.Created = &wire.CreatedVolume{ExternalID: "ext-" + w.Create.Name, Capacity: max(w.Create.Spec.CapacityMin, 1<<20), Context: map[string]string{"c": "1"},
-				Topologies: []map[string]string{{"zone": "z1"}}}
-		case wire.WorkSnapshot:
-			out.Snapshot = &wire.CreatedSnapshot{ExternalID: "snap-" + w.Snapshot.Name, SourceID: w.Snapshot.SourceID, Size: 42, CreateTime: time.Now().UnixNano(), Ready: true}
-		case wire.WorkExpand:
+		case wire.CallCreate:
+			out.Created = &wire.CreatedVolume{
+				ExternalID: "ext-" + w.Create.Name,
+				Capacity:   max(w.Create.Spec.CapacityMin, 1<<20),
+				Context:    map[string]string{"c": "1"},
+				Topologies: []map[string]string{{"zone": "z1"}},
+			}
+		case wire.CallSnapshot:
+			out.Snapshot = &wire.CreatedSnapshot{
+				ExternalID: "snap-" + w.Snapshot.Name,
+				SourceID:   w.Snapshot.SourceID,
+				Size:       42,
+				CreateTime: time.Now().UnixNano(),
+				Ready:      true,
+			}
+		case wire.CallExpand:
 			out.Capacity = w.Volume.Min
 		}
 		if stream.Send(out) != nil {

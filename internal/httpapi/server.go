@@ -16,6 +16,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
+	"berth/internal/httpapi/access"
 	"berth/internal/wire"
 )
 
@@ -40,28 +41,42 @@ type LogSource interface {
 
 // Config wires a server.
 type Config struct {
-	Servers wire.Conn // calls to the server half; Run methods are forwarded to nodes by it
+	Servers wire.Conn // calls to the server half; it forwards the methods that nodes serve
 	Region  string
 	Self    Self
 	Logs    LogSource
+	Parser  Parser
 	Log     *slog.Logger
-	// Hosts are the names and addresses by which clients may call this agent, besides those of the loopback.
-	Hosts []string
+}
+
+// Entry is a way to the API: where it listens, and who may use it there.
+type Entry struct {
+	Listener net.Listener
+	Guard    access.Guard
 }
 
 // Server answers HTTP.
 type Server struct {
-	cfg Config
-	mux *http.ServeMux
+	cfg     Config
+	mux     *http.ServeMux
+	poolMux *http.ServeMux // of poolPaths
+}
+
+func (s *Server) muxOf(path string) *http.ServeMux {
+	if strings.HasPrefix(path, poolPaths) {
+		return s.poolMux
+	}
+	return s.mux
 }
 
 // New builds the route table. It starts nothing.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, mux: http.NewServeMux()}
-	for _, r := range slices.Concat(routes, unbuiltRoutes()) {
-		s.mux.HandleFunc(r.method+" "+r.path, s.wrap(r))
+	s := &Server{cfg: cfg, mux: http.NewServeMux(), poolMux: http.NewServeMux()}
+	for _, r := range slices.Concat(routes, absentRoutes()) {
+		mux := s.muxOf(r.path)
+		mux.HandleFunc(r.method+" "+r.path, s.wrap(r))
 		if r.method == http.MethodPut {
-			s.mux.HandleFunc(http.MethodPost+" "+r.path, s.wrap(r))
+			mux.HandleFunc(http.MethodPost+" "+r.path, s.wrap(r))
 		}
 	}
 	s.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
@@ -71,44 +86,62 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Run serves the listeners until ctx ends. Open streams are cut then; requests under way get a short time to end.
-func (s *Server) Run(ctx context.Context, listeners ...net.Listener) error {
+// Run serves the entries until ctx ends. Open streams are cut then; requests under way get a short time to end.
+func (s *Server) Run(ctx context.Context, entries ...Entry) error {
 	g, gctx := lifecycle.NewGroup(ctx)
-	h := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		ErrorLog: slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug), BaseContext: func(net.Listener) context.Context { return gctx }}
-	for _, l := range listeners {
-		g.Go("http "+l.Addr().String(), func() error {
-			if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	for _, e := range entries {
+		h := s.server(gctx, e.Guard)
+		name := e.Listener.Addr().String()
+		g.Go("http "+name, func() error {
+			if err := h.Serve(e.Listener); !errors.Is(err, http.ErrServerClosed) {
 				return err
 			}
 			return nil
 		})
+		g.Go("shutdown "+name, func() error {
+			<-gctx.Done()
+			sctx, cancel := context.WithTimeout(context.WithoutCancel(gctx), 500*time.Millisecond)
+			defer cancel()
+			if h.Shutdown(sctx) != nil {
+				return h.Close()
+			}
+			return nil
+		})
 	}
-	g.Go("shutdown", func() error {
-		<-gctx.Done()
-		sctx, cancel := context.WithTimeout(context.WithoutCancel(gctx), 500*time.Millisecond)
-		defer cancel()
-		if h.Shutdown(sctx) != nil {
-			return h.Close()
-		}
-		return nil
-	})
 	return g.Wait()
 }
 
-// Handler is the whole surface with its guards, for tests and listeners.
-func (s *Server) Handler() http.Handler {
-	guard := http.NewCrossOriginProtection()
-	return s.checkHost(guard.Handler(http.HandlerFunc(s.serve)))
+func (s *Server) server(ctx context.Context, guard access.Guard) *http.Server {
+	return &http.Server{
+		Handler:           s.Handler(guard),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       access.WithPeer,
+	}
+}
+
+// Handler is the whole surface behind a guard, for tests and listeners.
+func (s *Server) Handler(guard access.Guard) http.Handler {
+	origins := http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.serve))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := guard.Admit(r); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		origins.ServeHTTP(w, r)
+	})
 }
 
 // serve answers unknown paths as clients expect: 404 without a body; and a known path with another verb with 405.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	if _, pattern := s.mux.Handler(r); pattern == "" && strings.HasPrefix(r.URL.Path, "/") {
+	mux := s.muxOf(r.URL.Path)
+	if _, pattern := mux.Handler(r); pattern == "" && strings.HasPrefix(r.URL.Path, "/") {
 		for _, m := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
 			probe := r.Clone(r.Context())
 			probe.Method = m
-			if _, p := s.mux.Handler(probe); p != "" {
+			if _, p := mux.Handler(probe); p != "" {
 				http.Error(w, "Invalid method", http.StatusMethodNotAllowed)
 				return
 			}
@@ -116,45 +149,21 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	s.mux.ServeHTTP(w, r)
-}
-
-// checkHost refuses names that are not this agent's, so that a web page cannot reach it by rebinding a name of its own
-// to the loopback address.
-func (s *Server) checkHost(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if h, _, err := net.SplitHostPort(host); err == nil {
-			host = h
-		}
-		host = strings.Trim(host, "[]")
-		if host == "" || strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback() || s.known(host) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		http.Error(w, "the host name "+host+" is not this agent's", http.StatusForbidden)
-	})
-}
-
-func (s *Server) known(host string) bool {
-	for _, h := range s.cfg.Hosts {
-		if strings.EqualFold(h, host) {
-			return true
-		}
-	}
-	return false
+	mux.ServeHTTP(w, r)
 }
 
 func (s *Server) noUI(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write([]byte("<!doctype html><title>Berth</title><p>This agent serves no web pages. Use the command line: <code>berth status</code>.\n"))
+	_, _ = w.Write(
+		[]byte("<!doctype html><title>Berth</title><p>This agent serves no web pages. Use the command line: " +
+			"<code>berth status</code>.\n"))
 }
 
 // route is one line of the table.
 type route struct {
 	method, path string
 	// handle answers with a value that becomes JSON and the indexes of what was read; or
-	handle func(*Server, *request) (any, error)
+	handle handler
 	// stream writes the reply itself.
 	stream func(*Server, http.ResponseWriter, *request) error
 }
@@ -164,7 +173,7 @@ func (s *Server) wrap(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, hr *http.Request) {
 		hr.Body = http.MaxBytesReader(w, hr.Body, maxBody)
 		w.Header().Set("Vary", "Accept-Encoding")
-		req := &request{Request: hr, ns: namespaceOf(hr)}
+		req := &request{Request: hr, server: s, ns: namespaceOf(hr)}
 		if region := req.arg("region"); region != "" && region != "global" && region != s.cfg.Region {
 			s.fail(w, hr, noRegion())
 			return
@@ -177,6 +186,7 @@ func (s *Server) wrap(r route) http.HandlerFunc {
 		}
 		v, err := r.handle(s, req)
 		if err != nil {
+			req.indexes(w.Header())
 			s.fail(w, hr, err)
 			return
 		}

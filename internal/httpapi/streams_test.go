@@ -68,16 +68,37 @@ func TestALogIsFollowedWithHeartbeats(t *testing.T) {
 	}
 }
 
+// Given a task that has said something, when its log is asked for from its end, then the last bytes come, as many as
+// asked for; all of them when no number is asked for.
+func TestALogIsReadFromItsEnd(t *testing.T) {
+	w := newWorld(t)
+	for query, want := range map[string]string{
+		"&origin=end&offset=0":                `{"Offset":6,"Data":"aGVsbG8K","File":"alloc/logs/t.stdout.0"}`,
+		"&origin=end":                         `{"Offset":6,"Data":"aGVsbG8K","File":"alloc/logs/t.stdout.0"}`,
+		"&origin=end&offset=3":                `{"Offset":6,"Data":"bG8K","File":"alloc/logs/t.stdout.0"}`,
+		"&origin=start&offset=0&plain=true":   "hello\n",
+		"&origin=end&offset=0&plain=true":     "hello\n",
+		"&origin=end&offset=99&plain=true":    "hello\n",
+		"&origin=end&offset=1&plain=true":     "\n",
+		"&plain=true&follow=false&origin=end": "hello\n",
+	} {
+		if a := w.must("GET", "/v1/client/fs/logs/"+w.alloc+"?task=t&type=stdout"+query, nil); string(a.body) != want {
+			t.Errorf("%s: %q, want %q", query, a.body, want)
+		}
+	}
+}
+
 // Given a file of an alloc, when it is read whole, in part, from an offset to its end, and as a stream, then the bytes
 // are those of the file.
 func TestFilesAreRead(t *testing.T) {
 	w := newWorld(t)
 	for path, want := range map[string]string{
-		"cat/" + w.alloc + "?path=/alloc/data/readme":                          "0123456789",
-		"readat/" + w.alloc + "?path=/alloc/data/readme&offset=2&limit=3":      "234",
-		"readat/" + w.alloc + "?path=/alloc/data/readme&offset=7&limit=-1":     "789",
-		"readat/" + w.alloc + "?path=/alloc/data/readme&offset=99&limit=3":     "",
-		"stream/" + w.alloc + "?path=/alloc/data/readme&offset=8&follow=false": `{"Offset":10,"Data":"ODk=","File":"/alloc/data/readme"}`,
+		"cat/" + w.alloc + "?path=/alloc/data/readme":                      "0123456789",
+		"readat/" + w.alloc + "?path=/alloc/data/readme&offset=2&limit=3":  "234",
+		"readat/" + w.alloc + "?path=/alloc/data/readme&offset=7&limit=-1": "789",
+		"readat/" + w.alloc + "?path=/alloc/data/readme&offset=99&limit=3": "",
+		"stream/" + w.alloc +
+			"?path=/alloc/data/readme&offset=8&follow=false": `{"Offset":10,"Data":"ODk=","File":"/alloc/data/readme"}`,
 	} {
 		if a := w.must("GET", "/v1/client/fs/"+path, nil); string(a.body) != want {
 			t.Errorf("%s: %q, want %q", path, a.body, want)
@@ -92,14 +113,16 @@ func TestFilesAreRead(t *testing.T) {
 
 func TestTheAgentsLogIsFollowed(t *testing.T) {
 	r := newRig(t)
-	for query, want := range map[string]string{"?plain=true": "one", "?plain=true&node_id=" + string(r.node.id.Node): "one"} {
+	for query, want := range map[string]string{"?plain=true": "one",
+		"?plain=true&node_id=" + string(r.node.id.Node): "one"} {
 		line, err := bufio.NewReader(r.open("/v1/agent/monitor" + query).Body).ReadString('\n')
 		if err != nil || strings.TrimSpace(line) != want {
 			t.Errorf("%s: %q, %v", query, line, err)
 		}
 	}
 	var f api.StreamFrame
-	if err := json.NewDecoder(r.open("/v1/agent/monitor?log_level=debug").Body).Decode(&f); err != nil || string(f.Data) != "one\n" {
+	if err := json.NewDecoder(r.open("/v1/agent/monitor?log_level=debug").Body).Decode(&f); err != nil ||
+		string(f.Data) != "one\n" {
 		t.Errorf("%+v, %v", f, err)
 	}
 }
@@ -107,7 +130,8 @@ func TestTheAgentsLogIsFollowed(t *testing.T) {
 // dial opens a command in a task.
 func (w *world) dial(task, command string) *websocket.Conn {
 	w.t.Helper()
-	u := strings.Replace(w.url, "http", "ws", 1) + "/v1/client/allocation/" + w.alloc + "/exec?tty=true&task=" + task + "&command=" + url.QueryEscape(command)
+	u := strings.Replace(w.url, "http", "ws", 1) + "/v1/client/allocation/" + w.alloc + "/exec?tty=true&task=" + task +
+		"&command=" + url.QueryEscape(command)
 	c, _, err := websocket.Dial(w.t.Context(), u, nil)
 	if err != nil {
 		w.t.Fatal(err)
@@ -143,14 +167,15 @@ func TestACommandInATaskSpeaksAndEnds(t *testing.T) {
 		}
 		said = append(said, string(data))
 	}
-	want := []string{`{"stdout":{"data":"SEk="}}`, `{"stderr":{"data":"MjR4ODA="}}`, `{"stdout":{"close":true}}`, `{"stderr":{"close":true}}`, `{"exited":true,"result":{"exit_code":3}}`}
+	want := []string{`{"stdout":{"data":"SEk="}}`, `{"stderr":{"data":"MjR4ODA="}}`, `{"stdout":{"close":true}}`,
+		`{"stderr":{"close":true}}`, `{"exited":true,"result":{"exit_code":3}}`}
 	if strings.Join(said, "\n") != strings.Join(want, "\n") {
 		t.Errorf("it said\n%s", strings.Join(said, "\n"))
 	}
 }
 
 // Given mistakes, when a command is opened, then the upgrade succeeds and the close frame says what is wrong.
-func TestAMistakenCommandIsToldInTheCloseFrame(t *testing.T) {
+func TestAMistakenCommandIsReportedInTheCloseFrame(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct {
 		task, command, say string
@@ -167,7 +192,7 @@ func TestAMistakenCommandIsToldInTheCloseFrame(t *testing.T) {
 		if c.say != "" {
 			send(t, conn, c.say)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		_, _, err := conn.Read(ctx)
 		cancel()
 		var closed websocket.CloseError

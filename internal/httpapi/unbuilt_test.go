@@ -46,27 +46,43 @@ func TestEveryMemberThatIsNotBuiltIsRefused(t *testing.T) {
 		value any
 		word  string
 	}{
-		{"Type", "sysbatch", "sysbatch"}, {"AllAtOnce", true, "all_at_once"}, {"Multiregion", map[string]any{}, "multiregion"},
-		{"Periodic", map[string]any{"Spec": "* * * * *"}, "periodic"}, {"ParameterizedJob", map[string]any{}, "parameterized"}, {"UI", map[string]any{"Description": "x"}, "ui"},
-		{"ConsulNamespace", "x", "consul"}, {"VaultNamespace", "x", "vault"}, {"Update.Canary", 1, "canary"}, {"Update.AutoRevert", true, "auto_revert"},
-		{g + "Services", list, "service"}, {g + "Scaling", map[string]any{}, "scaling"}, {g + "Consul", map[string]any{}, "consul"}, {g + "Disconnect", map[string]any{}, "disconnect"},
-		{g + "MaxRunDuration", 1000, "max_run_duration"}, {g + "EphemeralDisk.Sticky", true, "sticky"}, {g + "EphemeralDisk.Migrate", true, "migrate"}, {g + "Volumes[].Sticky", true, "sticky"},
-		{g + "RestartPolicy.RenderTemplates", true, "render_templates"}, {g + "Update.AutoPromote", true, "auto_promote"}, {g + "Update.HealthCheck", "manual", "health_check"},
-		{g + "Migrate.MaxParallel", 7, "migrate max_parallel"}, {g + "Networks[].Mode", "bridge", "network mode"}, {g + "Networks[].DNS", map[string]any{}, "network dns"},
-		{g + "Networks[].DynamicPorts[].To", 80, "to"}, {g + "Networks[].DynamicPorts[].HostNetwork", "lan", "host_network"}, {g + "Networks[].CNI", map[string]any{}, "cni"},
-		{k + "Services", list, "service"}, {k + "Artifacts", list, "artifact"}, {k + "Vault", map[string]any{}, "vault"}, {k + "Consul", map[string]any{}, "consul"},
-		{k + "DispatchPayload", map[string]any{}, "dispatch_payload"}, {k + "ScalingPolicies", list, "scaling"}, {k + "Secrets", []any{some}, "secret"}, {k + "Actions", []any{some}, "action"},
-		{k + "Schedule", map[string]any{}, "schedule"}, {k + "Kind", "connect-proxy:x", "kind"}, {k + "Identities", list, "identity"}, {k + "Identity.File", true, "identity file"},
-		{k + "Resources.Cores", 2, "cores"}, {k + "Resources.DiskMB", 10, "disk"}, {k + "Resources.Networks", list, "network"}, {k + "Resources.Devices", []any{some}, "device"},
-		{k + "Resources.NUMA", map[string]any{"Affinity": "require"}, "numa"}, {k + "Resources.SecretsMB", 3, "secrets"}, {k + "LogConfig.Enabled", false, "logs enabled"},
-		{k + "Templates[].SourcePath", "x", "template source"}, {k + "Templates[].ChangeMode", "script", "change_mode"}, {k + "Templates[].Wait", map[string]any{}, "template wait"},
-		{k + "RestartPolicy.RenderTemplates", true, "render_templates"}, {k + "VolumeMounts[].SELinuxLabel", "z", "selinux_label"},
+		{"Type", "sysbatch", "sysbatch"}, {"AllAtOnce", true, "all_at_once"}, {"Multiregion", map[string]any{},
+			"multiregion"},
+		{"Periodic", map[string]any{"Spec": "* * * * *"}, "periodic"}, {"ParameterizedJob", map[string]any{},
+			"parameterized"}, {"UI", map[string]any{"Description": "x"}, "ui"},
+		{"ConsulNamespace", "x", "consul"}, {"VaultNamespace", "x", "vault"}, {"Update.Canary", 1, "canary"},
+		{"Update.AutoRevert", true, "auto_revert"},
+		{g + "Services", list, "service"}, {g + "Scaling", map[string]any{}, "scaling"}, {g + "Consul",
+			map[string]any{}, "consul"}, {g + "Disconnect", map[string]any{}, "disconnect"},
+		{g + "MaxRunDuration", 1000, "max_run_duration"}, {g + "EphemeralDisk.Sticky", true, "sticky"},
+		{g + "EphemeralDisk.Migrate", true, "migrate"}, {g + "Volumes[].Sticky", true, "sticky"},
+		{g + "RestartPolicy.RenderTemplates", true, "render_templates"}, {g + "Update.AutoPromote", true,
+			"auto_promote"}, {g + "Update.HealthCheck", "manual", "health_check"},
+		{g + "Migrate.MaxParallel", 7, "migrate max_parallel"}, {g + "Networks[].Mode", "bridge", "network mode"},
+		{g + "Networks[].DNS", map[string]any{}, "network dns"},
+		{g + "Networks[].DynamicPorts[].To", 80, "to"}, {g + "Networks[].DynamicPorts[].HostNetwork", "lan",
+			"host_network"}, {g + "Networks[].CNI", map[string]any{}, "cni"},
+		{k + "Services", list, "service"}, {k + "Artifacts", list, "artifact"}, {k + "Vault", map[string]any{},
+			"vault"}, {k + "Consul", map[string]any{}, "consul"},
+		{k + "DispatchPayload", map[string]any{}, "dispatch_payload"}, {k + "ScalingPolicies", list, "scaling"},
+		{k + "Secrets", []any{some}, "secret"}, {k + "Actions", []any{some}, "action"},
+		{k + "Schedule", map[string]any{}, "schedule"}, {k + "Kind", "connect-proxy:x", "kind"}, {k + "Identities",
+			list, "identity"}, {k + "Identity.File", true, "identity file"},
+		{k + "Resources.Cores", 2, "cores"}, {k + "Resources.DiskMB", 10, "disk"}, {k + "Resources.Networks", list,
+			"network"}, {k + "Resources.Devices", []any{some}, "device"},
+		{k + "Resources.NUMA", map[string]any{"Affinity": "require"}, "numa"}, {k + "Resources.SecretsMB", 3,
+			"secrets"}, {k + "LogConfig.Enabled", false, "logs enabled"},
+		{k + "Templates[].SourcePath", "x", "template source"}, {k + "Templates[].ChangeMode", "script", "change_mode"},
+		{k + "Templates[].Wait", map[string]any{}, "template wait"},
+		{k + "RestartPolicy.RenderTemplates", true, "render_templates"}, {k + "VolumeMounts[].SELinuxLabel", "z",
+			"selinux_label"},
 	} {
 		j := webJob("unbuilt")
 		put(j, c.path, c.value)
 		for _, path := range []string{"/v1/jobs", "/v1/job/unbuilt", "/v1/job/unbuilt/plan"} {
 			a := r.try("PUT", path, map[string]any{"Job": j})
-			if text := string(a.body); a.status != 400 || !strings.Contains(text, c.word) || !strings.Contains(text, "is not built yet: ") {
+			if text := string(a.body); a.status != 400 || !strings.Contains(text, c.word) ||
+				!strings.Contains(text, "is not built yet: ") {
 				t.Errorf("%s: %s answers %d %s", c.path, path, a.status, text)
 			}
 		}
@@ -89,8 +105,10 @@ func TestMembersOfRequestsAreNotDropped(t *testing.T) {
 	var plan api.JobPlanResponse
 	w.must("PUT", "/v1/job/web/plan", map[string]any{"Job": webJob("web"), "PolicyOverride": true}).into(t, &plan)
 	var vol api.CSIVolumeRegisterResponse
-	w.must("PUT", "/v1/volume/csi/more/create?wait=5s", map[string]any{"Volumes": []any{withSecrets(t, volumeSpec("more"))}, "PolicyOverride": true}).into(t, &vol)
-	for what, text := range map[string]string{"register": reg.Warnings, "plan": plan.Warnings, "volume create": vol.Warnings} {
+	w.must("PUT", "/v1/volume/csi/more/create?wait=5s",
+		map[string]any{"Volumes": []any{withSecrets(t, volumeSpec("more"))}, "PolicyOverride": true}).into(t, &vol)
+	for what, text := range map[string]string{"register": reg.Warnings, "plan": plan.Warnings,
+		"volume create": vol.Warnings} {
 		if !strings.Contains(text, "PolicyOverride has no effect") {
 			t.Errorf("%s warns %q", what, text)
 		}
@@ -101,13 +119,18 @@ func TestMembersOfRequestsAreNotDropped(t *testing.T) {
 		text         string
 		header       []string
 	}{
-		{"PUT", "/v1/jobs", map[string]any{"Job": webJob("web"), "PreserveResources": true}, "PreserveResources is not built", nil},
+		{"PUT", "/v1/jobs", map[string]any{"Job": webJob("web"), "PreserveResources": true},
+			"PreserveResources is not built", nil},
 		{"PUT", "/v1/job/web/evaluate", map[string]any{"JobID": "other"}, "does not match", nil},
 		{"PUT", "/v1/volumes/snapshot", `{"Snapshots": [null]}`, "missing snapshot definition", nil},
-		{"DELETE", "/v1/volume/csi/more/delete", nil, "secret 2 of the header", []string{"X-Nomad-CSI-Secrets", "key=a," + canary}},
-		{"GET", "/v1/volumes/snapshot?plugin_id=disk", nil, "secret 1 of the header", []string{"X-Nomad-CSI-Secrets", canary}},
-		{"DELETE", "/v1/volumes/snapshot?plugin_id=disk&snapshot_id=x", nil, "secret 1 of the header", []string{"X-Nomad-CSI-Secrets", "=" + canary}},
-		{"PUT", "/v1/volumes/snapshot", map[string]any{"Snapshots": []any{map[string]any{"SourceVolumeID": "db"}}}, "secret 1 of the header", []string{"X-Nomad-CSI-Secrets", canary}},
+		{"DELETE", "/v1/volume/csi/more/delete", nil, "secret 2 of the header",
+			[]string{"X-Nomad-CSI-Secrets", "key=a," + canary}},
+		{"GET", "/v1/volumes/snapshot?plugin_id=disk", nil, "secret 1 of the header",
+			[]string{"X-Nomad-CSI-Secrets", canary}},
+		{"DELETE", "/v1/volumes/snapshot?plugin_id=disk&snapshot_id=x", nil, "secret 1 of the header",
+			[]string{"X-Nomad-CSI-Secrets", "=" + canary}},
+		{"PUT", "/v1/volumes/snapshot", map[string]any{"Snapshots": []any{map[string]any{"SourceVolumeID": "db"}}},
+			"secret 1 of the header", []string{"X-Nomad-CSI-Secrets", canary}},
 	} {
 		a := w.try(c.method, c.path, c.body, c.header...)
 		if a.status != 400 || !strings.Contains(string(a.body), c.text) || strings.Contains(string(a.body), canary) {

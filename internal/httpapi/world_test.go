@@ -10,7 +10,8 @@ import (
 func webJob(id string) map[string]any {
 	return map[string]any{"ID": id, "Name": id, "TaskGroups": []any{map[string]any{"Name": "g", "Count": nil,
 		"Networks": []any{map[string]any{"DynamicPorts": []any{map[string]any{"Label": "http"}}}},
-		"Tasks": []any{map[string]any{"Name": "t", "Driver": "exec", "Config": map[string]any{"command": "/bin/sleep", "args": []any{"60"}},
+		"Tasks": []any{map[string]any{"Name": "t", "Driver": "exec",
+			"Config":    map[string]any{"command": "/bin/sleep", "args": []any{"60"}},
 			"Resources": map[string]any{"CPU": 50, "MemoryMB": 32}}}}}}
 }
 
@@ -26,20 +27,36 @@ func task(job map[string]any) map[string]any {
 func (r *rig) submit(job map[string]any) *api.Evaluation {
 	r.t.Helper()
 	var reply api.JobRegisterResponse
-	r.must("PUT", "/v1/jobs", map[string]any{"Job": job, "Submission": map[string]any{"Source": "job {}", "Format": "hcl2"}}).into(r.t, &reply)
+	r.must("PUT", "/v1/jobs",
+		map[string]any{"Job": job, "Submission": map[string]any{"Source": "job {}", "Format": "hcl2"}}).into(r.t,
+		&reply)
 	if reply.EvalID == "" || reply.EvalCreateIndex == 0 || reply.JobModifyIndex == 0 {
 		r.t.Fatalf("the registration answered %+v", reply)
 	}
-	return until(r, "/v1/evaluation/"+reply.EvalID+"?related=true", func(e *api.Evaluation) bool { return e.Status == "complete" || e.Status == "failed" })
+	return until(r, "/v1/evaluation/"+reply.EvalID+"?related=true", func(e *api.Evaluation) bool {
+		return e.Status == "complete" || e.Status == "failed"
+	})
 }
 
 // volume is what a volume file becomes.
 func volumeSpec(id string) *api.CSIVolume {
-	return &api.CSIVolume{ID: id, Name: id, PluginID: "disk", RequestedCapacityMin: 1 << 20, RequestedCapacityMax: 2 << 20,
-		RequestedCapabilities: []*api.CSIVolumeCapability{{AccessMode: "single-node-writer", AttachmentMode: "file-system"}},
-		MountOptions:          &api.CSIMountOptions{FSType: "ext4", MountFlags: []string{"password=" + canary}},
-		Secrets:               api.Secrets{"key": canary}, Parameters: map[string]string{"tier": "fast"},
-		RequestedTopologies: &api.CSITopologyRequest{Required: []*api.CSITopology{{Segments: map[string]string{"zone": "z1"}}}}}
+	return &api.CSIVolume{
+		ID:                   id,
+		Name:                 id,
+		PluginID:             "disk",
+		RequestedCapacityMin: 1 << 20,
+		RequestedCapacityMax: 2 << 20,
+		RequestedCapabilities: []*api.CSIVolumeCapability{{
+			AccessMode:     "single-node-writer",
+			AttachmentMode: "file-system",
+		}},
+		MountOptions: &api.CSIMountOptions{FSType: "ext4", MountFlags: []string{"password=" + canary}},
+		Secrets:      api.Secrets{"key": canary},
+		Parameters:   map[string]string{"tier": "fast"},
+		RequestedTopologies: &api.CSITopologyRequest{
+			Required: []*api.CSITopology{{Segments: map[string]string{"zone": "z1"}}},
+		},
+	}
 }
 
 func (r *rig) createVolume(id string) {
@@ -56,17 +73,25 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	w := &world{rig: newRig(t)}
-	until(w.rig, "/v1/plugins?type=csi", func(l []*api.CSIPluginListStub) bool { return len(l) == 1 && l[0].ControllersHealthy == 1 })
+	until(w.rig, "/v1/plugins?type=csi", func(l []*api.CSIPluginListStub) bool {
+		return len(l) == 1 && l[0].ControllersHealthy == 1
+	})
 	w.createVolume("db")
-	w.must("PUT", "/v1/volumes/snapshot?wait=5s", map[string]any{"Snapshots": []any{map[string]any{"SourceVolumeID": "db", "Name": "s1", "Secrets": map[string]any{"k": canary}}}})
+	w.must("PUT", "/v1/volumes/snapshot?wait=5s",
+		map[string]any{"Snapshots": []any{map[string]any{"SourceVolumeID": "db", "Name": "s1",
+			"Secrets": map[string]any{"k": canary}}}})
 	web := webJob("web")
 	web["Meta"] = map[string]any{"team": "a"}
-	group(web)["Volumes"] = map[string]any{"data": map[string]any{"Type": "csi", "Source": "db", "AccessMode": "single-node-writer", "AttachmentMode": "file-system"},
+	group(web)["Volumes"] = map[string]any{"data": map[string]any{"Type": "csi", "Source": "db",
+		"AccessMode": "single-node-writer", "AttachmentMode": "file-system"},
 		"certs": map[string]any{"Type": "host", "Source": "certs", "ReadOnly": true}}
-	task(web)["VolumeMounts"] = []any{map[string]any{"Volume": "data", "Destination": "/data"}, map[string]any{"Volume": "certs", "Destination": "/certs"}}
+	task(web)["VolumeMounts"] = []any{map[string]any{"Volume": "data", "Destination": "/data"},
+		map[string]any{"Volume": "certs", "Destination": "/certs"}}
 	ev := w.submit(web)
 	w.eval = ev.ID
-	w.alloc = until(w.rig, "/v1/job/web/allocations", func(l []*api.AllocationListStub) bool { return len(l) == 1 && l[0].ClientStatus == "running" })[0].ID
+	w.alloc = until(w.rig, "/v1/job/web/allocations", func(l []*api.AllocationListStub) bool {
+		return len(l) == 1 && l[0].ClientStatus == "running"
+	})[0].ID
 	w.submit(webJob("fails"))
 	huge := webJob("huge")
 	task(huge)["Resources"] = map[string]any{"CPU": 1 << 30, "MemoryMB": 32}

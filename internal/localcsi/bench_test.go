@@ -6,7 +6,7 @@ import (
 )
 
 // What a user waits for: making a volume, and putting it in use. The figures are of a caller on the socket.
-func BenchmarkLife(b *testing.B) {
+func BenchmarkCreateAndMount(b *testing.B) {
 	for _, fs := range []string{"ext4", "xfs"} {
 		size := 64 * mib
 		if fs == "xfs" {

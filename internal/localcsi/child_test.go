@@ -7,17 +7,35 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/testkit/mountns"
 )
+
+const ownProcessEnv = "LOCALCSI_TEST_OWN_PROCESS"
+
+// inOwnProcess runs a test in a process that has a mount namespace of its own: what the test starts in yet another one
+// copies no mount of the tests beside it. It reports whether this is that process.
+func inOwnProcess(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(ownProcessEnv) == t.Name() {
+		return true
+	}
+	t.Parallel()
+	runTestInChild(t, t.Name(), ownProcessEnv+"="+t.Name(), mountns.Fresh)
+	return false
+}
 
 // runTestInChild runs one test of this binary in a process of its own.
 func runTestInChild(t *testing.T, name string, env ...string) {
 	t.Helper()
 	needRoot(t)
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+name+"$", "-test.timeout=5m")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+name+"$", "-test.timeout=5m",
+		"-test.v="+strconv.FormatBool(testing.Verbose()))
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -28,7 +46,7 @@ func runTestInChild(t *testing.T, name string, env ...string) {
 
 const childEnv = "LOCALCSI_TEST_CHILD"
 
-// order is what a plugin in a process of its own is told.
+// order is the configuration of a plugin in a process of its own.
 type order struct {
 	Endpoint, DataDir string
 	Attach            bool
@@ -50,7 +68,11 @@ func runChild(text string) error {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	return Run(context.Background(), Config{
-		Endpoint: o.Endpoint, DataDir: o.DataDir, NodeID: testNode, Attach: o.Attach, Log: log,
+		Endpoint: o.Endpoint,
+		DataDir:  o.DataDir,
+		NodeID:   testNode,
+		Attach:   o.Attach,
+		Log:      log,
 		step: func(name string) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -81,7 +103,9 @@ func appendLine(path, line string) {
 // spawn starts the plugin in a process of its own, in a mount namespace of its own if asked.
 func (w *world) spawn(o order, ownMounts bool) *exec.Cmd {
 	w.t.Helper()
-	o.Endpoint, o.DataDir, o.Attach = w.cfg.Endpoint, w.cfg.DataDir, w.cfg.Attach
+	o.Endpoint = w.cfg.Endpoint
+	o.DataDir = w.cfg.DataDir
+	o.Attach = w.cfg.Attach
 	o.Verbose = testing.Verbose()
 	text, err := json.Marshal(o)
 	if err != nil {

@@ -2,6 +2,7 @@ package localcsi
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math"
@@ -35,21 +36,16 @@ type Config struct {
 	step     func(string) // tests only: called between the steps of a change
 }
 
-// FlagSet is what Flags needs; flag.FlagSet and pflag.FlagSet both have it.
-type FlagSet interface {
-	StringVar(p *string, name, value, usage string)
-	BoolVar(p *bool, name string, value bool, usage string)
-	Int64Var(p *int64, name string, value int64, usage string)
-}
-
 // Flags binds the plugin's command line to c.
-func Flags(fs FlagSet, c *Config) {
+func Flags(fs *flag.FlagSet, c *Config) {
 	fs.StringVar(&c.Endpoint, "endpoint", "", "socket to serve on, as unix:///path/csi.sock (default: $CSI_ENDPOINT)")
 	fs.StringVar(&c.DataDir, "data-dir", "", "directory for volumes and snapshots; best on a file system with reflinks")
-	fs.StringVar(&c.NodeID, "node-id", "", "id of this node in volume ids and topology; cannot change once the data directory is in use")
+	fs.StringVar(&c.NodeID, "node-id", "",
+		"id of this node in volume ids and topology; cannot change once the data directory is in use")
 	fs.BoolVar(&c.Attach, "attach", false, "offer controller publish and unpublish")
 	fs.Int64Var(&c.AttachLimit, "attach-limit", 0, "how many volumes this node takes at once (0: no limit)")
-	fs.StringVar(&c.Capacity, "capacity", "", "what volumes and snapshots may take together, such as 10GiB (default: the file system's free space)")
+	fs.StringVar(&c.Capacity, "capacity", "",
+		"what volumes and snapshots may take together, such as 10GiB (default: the file system's free space)")
 }
 
 // prepare checks the configuration and fills in what was left out.
@@ -94,7 +90,8 @@ func socketPath(endpoint string) (string, error) {
 		return "", errors.New("no endpoint: set --endpoint or CSI_ENDPOINT to unix:///path/csi.sock")
 	}
 	if !ok || !filepath.IsAbs(path) || filepath.Clean(path) != path {
-		return "", fmt.Errorf("endpoint %q: it must read unix:// and then a clean absolute path, as in unix:///run/x/csi.sock", endpoint)
+		return "", fmt.Errorf(
+			"endpoint %q: it must read unix:// and then a clean absolute path, as in unix:///run/x/csi.sock", endpoint)
 	}
 	if filepath.Ext(path) != ".sock" {
 		return "", fmt.Errorf("endpoint %q: the socket's name must end in .sock", endpoint)

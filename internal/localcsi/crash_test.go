@@ -92,9 +92,9 @@ func (w *crashWorld) kill() {
 // call repeats a call until it succeeds, starting the plugin again whenever it died.
 func (w *crashWorld) call(name string, fn func(context.Context) error) {
 	w.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		err := fn(ctx)
 		cancel()
 		if err == nil {
@@ -113,8 +113,8 @@ func (w *crashWorld) call(name string, fn func(context.Context) error) {
 	}
 }
 
-// life is everything that happens to volumes, as a caller that never gives up sees it.
-func (w *crashWorld) life(fs string) {
+// everything is all that happens to volumes, as a caller that never gives up sees it.
+func (w *crashWorld) everything(fs string) {
 	t := w.t
 	c, raw := mountCap(fs, multi), blockCap(multi)
 	size := 32 * mib
@@ -146,7 +146,11 @@ func (w *crashWorld) life(fs string) {
 	w.callStage(clone, c)
 	wantFile(t, filepath.Join(w.callPublish(clone, "c", c, false), "f"), "data")
 	w.call("expand", func(ctx context.Context) error {
-		r, err := w.ctl.ControllerExpandVolume(ctx, &csi.ControllerExpandVolumeRequest{VolumeId: db, CapacityRange: &csi.CapacityRange{RequiredBytes: size + 32*mib}})
+		r, err := w.ctl.ControllerExpandVolume(ctx,
+			&csi.ControllerExpandVolumeRequest{
+				VolumeId:      db,
+				CapacityRange: &csi.CapacityRange{RequiredBytes: size + 32*mib},
+			})
 		if err == nil && r.GetCapacityBytes() != size+32*mib {
 			t.Fatalf("expanded to %d", r.GetCapacityBytes())
 		}
@@ -183,7 +187,8 @@ func (w *crashWorld) life(fs string) {
 func (w *crashWorld) callStage(id string, c *csi.VolumeCapability) {
 	w.t.Helper()
 	w.call("stage", func(ctx context.Context) error {
-		_, err := w.node.NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: w.stagingPath(id), VolumeCapability: c})
+		_, err := w.node.NodeStageVolume(ctx,
+			&csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: w.stagingPath(id), VolumeCapability: c})
 		return err
 	})
 }
@@ -193,7 +198,11 @@ func (w *crashWorld) callPublish(id, name string, c *csi.VolumeCapability, ro bo
 	path := w.targetPath(id, name)
 	w.call("publish", func(ctx context.Context) error {
 		_, err := w.node.NodePublishVolume(ctx, &csi.NodePublishVolumeRequest{
-			VolumeId: id, StagingTargetPath: w.stagingPath(id), TargetPath: path, VolumeCapability: c, Readonly: ro,
+			VolumeId:          id,
+			StagingTargetPath: w.stagingPath(id),
+			TargetPath:        path,
+			VolumeCapability:  c,
+			Readonly:          ro,
 		})
 		return err
 	})
@@ -203,7 +212,8 @@ func (w *crashWorld) callPublish(id, name string, c *csi.VolumeCapability, ro bo
 func (w *crashWorld) callUnpublish(id, name string) {
 	w.t.Helper()
 	w.call("unpublish", func(ctx context.Context) error {
-		_, err := w.node.NodeUnpublishVolume(ctx, &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: w.targetPath(id, name)})
+		_, err := w.node.NodeUnpublishVolume(ctx,
+			&csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: w.targetPath(id, name)})
 		return err
 	})
 }
@@ -211,12 +221,13 @@ func (w *crashWorld) callUnpublish(id, name string) {
 func (w *crashWorld) callUnstage(id string) {
 	w.t.Helper()
 	w.call("unstage", func(ctx context.Context) error {
-		_, err := w.node.NodeUnstageVolume(ctx, &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: w.stagingPath(id)})
+		_, err := w.node.NodeUnstageVolume(ctx,
+			&csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: w.stagingPath(id)})
 		return err
 	})
 }
 
-// clean asserts that after the life nothing is left: no file, no mount, no loop device, no target.
+// clean asserts that after the run nothing is left: no file, no mount, no loop device, no target.
 func (w *crashWorld) clean() {
 	w.t.Helper()
 	w.nothingLeft()
@@ -228,13 +239,13 @@ func (w *crashWorld) clean() {
 	}
 }
 
-// steps runs a life without a kill and tells which steps it went through, and how often.
+// steps runs everything without a kill and reports which steps it went through, and how often.
 func steps(t *testing.T, fs string) map[string]int {
 	t.Helper()
 	w := newCrashWorld(t, "")
 	trace := filepath.Join(w.base, "trace")
 	w.run(order{Trace: trace})
-	w.life(fs)
+	w.everything(fs)
 	w.clean()
 	count := map[string]int{}
 	for line := range strings.Lines(string(must2(os.ReadFile(trace))(t))) {
@@ -249,6 +260,7 @@ func steps(t *testing.T, fs string) map[string]int {
 // A plugin that is killed between any two steps of any change is started again, the caller repeats its call, and in the
 // end nothing is left.
 func TestKilledAtEveryStep(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("kills a plugin for many seconds: not in a short run")
 	}
@@ -260,23 +272,25 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		t.Run(name, func(t *testing.T) {
-			for on := 1; on <= count[name]; on++ {
+		for on := 1; on <= count[name]; on++ {
+			t.Run(fmt.Sprintf("%s/%d", name, on), func(t *testing.T) {
+				t.Parallel()
 				w := newCrashWorld(t, "")
 				w.run(order{KillAt: name, KillOn: on})
-				w.life("ext4")
+				w.everything("ext4")
 				if w.kills != 1 {
 					t.Fatalf("the plugin was killed %d times", w.kills)
 				}
 				w.clean()
 				w.kill()
-			}
-		})
+			})
+		}
 	}
 }
 
 // The same by chance: killed again and again at random moments.
 func TestKilledAtRandom(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("kills a plugin for many seconds: not in a short run")
 	}
@@ -285,6 +299,7 @@ func TestKilledAtRandom(t *testing.T) {
 		for round := range rounds {
 			seed := rand.Uint64()
 			t.Run(fmt.Sprintf("%s/%d", fs, round), func(t *testing.T) {
+				t.Parallel()
 				t.Logf("seed %d", seed)
 				r := rand.New(rand.NewPCG(seed, 0))
 				w := newCrashWorld(t, "")
@@ -301,7 +316,7 @@ func TestKilledAtRandom(t *testing.T) {
 						}
 					}
 				}()
-				w.life(fs)
+				w.everything(fs)
 				close(stop)
 				<-stopped
 				t.Logf("killed %d times", w.kills)
@@ -327,8 +342,9 @@ func killByData(dir string) {
 }
 
 // A caller that is gone for good asks nothing again: after a restart the half-done is undone, and what the plugin was
-// told to hold can be let go by its id alone.
+// asked to hold can be released by its id alone.
 func TestKilledAndAbandoned(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("kills a plugin for many seconds: not in a short run")
 	}
@@ -336,9 +352,10 @@ func TestKilledAndAbandoned(t *testing.T) {
 	count := steps(t, "ext4")
 	for name := range count {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newCrashWorld(t, "")
 			w.run(order{KillAt: name, KillOn: 1})
-			w.abandonedLife()
+			w.untilError()
 			w.kill()
 			w.run(order{})
 			for _, dir := range []string{"making", "trash", "frozen"} {
@@ -359,8 +376,8 @@ func TestKilledAndAbandoned(t *testing.T) {
 	}
 }
 
-// abandonedLife is a life that ends at the first error.
-func (w *crashWorld) abandonedLife() {
+// untilError does what a caller does that ends at the first error.
+func (w *crashWorld) untilError() {
 	died := errors.New("died")
 	try := func(err error) {
 		if err != nil {
@@ -368,7 +385,7 @@ func (w *crashWorld) abandonedLife() {
 		}
 	}
 	defer func() {
-		if v := recover(); v != nil && v != died {
+		if v := recover(); v != nil && v != died { //nolint:errorlint // what was thrown, and not what wraps it
 			panic(v)
 		}
 	}()
@@ -385,20 +402,24 @@ func (w *crashWorld) abandonedLife() {
 	_, err = w.ctl.CreateSnapshot(w.ctx(), &csi.CreateSnapshotRequest{Name: "s", SourceVolumeId: db})
 	try(err)
 	vol(fromVolume(createReq("clone", 32*mib, c), db))
-	_, err = w.ctl.ControllerExpandVolume(w.ctx(), &csi.ControllerExpandVolumeRequest{VolumeId: db, CapacityRange: &csi.CapacityRange{RequiredBytes: 64 * mib}})
+	_, err = w.ctl.ControllerExpandVolume(w.ctx(),
+		&csi.ControllerExpandVolumeRequest{VolumeId: db, CapacityRange: &csi.CapacityRange{RequiredBytes: 64 * mib}})
 	try(err)
 	both := vol(createReq("both", 32*mib, c, raw))
 	try(w.tryStage(both, raw))
 	for _, name := range []string{"dev", "devro"} {
 		_, err = w.tryPublish(both, name, raw, name == "devro")
 		try(err)
-		_, err = w.node.NodeUnpublishVolume(w.ctx(), &csi.NodeUnpublishVolumeRequest{VolumeId: both, TargetPath: w.targetPath(both, name)})
+		_, err = w.node.NodeUnpublishVolume(w.ctx(),
+			&csi.NodeUnpublishVolumeRequest{VolumeId: both, TargetPath: w.targetPath(both, name)})
 		try(err)
 	}
-	_, err = w.node.NodeUnstageVolume(w.ctx(), &csi.NodeUnstageVolumeRequest{VolumeId: both, StagingTargetPath: w.stagingPath(both)})
+	_, err = w.node.NodeUnstageVolume(w.ctx(),
+		&csi.NodeUnstageVolumeRequest{VolumeId: both, StagingTargetPath: w.stagingPath(both)})
 	try(err)
 	try(w.tryStage(both, c))
-	_, err = w.node.NodeUnstageVolume(w.ctx(), &csi.NodeUnstageVolumeRequest{VolumeId: both, StagingTargetPath: w.stagingPath(both)})
+	_, err = w.node.NodeUnstageVolume(w.ctx(),
+		&csi.NodeUnstageVolumeRequest{VolumeId: both, StagingTargetPath: w.stagingPath(both)})
 	try(err)
 	_, err = w.ctl.DeleteVolume(w.ctx(), &csi.DeleteVolumeRequest{VolumeId: both})
 	try(err)
@@ -435,6 +456,9 @@ func (w *crashWorld) letEverythingGo() {
 // A plugin that is a task has a mount namespace of its own and shares its base directory. What it mounted is seen
 // outside, outlives it, and is taken away by its successor in yet another namespace.
 func TestOwnMountNamespace(t *testing.T) {
+	if !inOwnProcess(t) {
+		return
+	}
 	w := newCrashWorld(t, "")
 	if err := unix.Mount(w.base, w.base, "", unix.MS_BIND, ""); err != nil {
 		t.Fatal(err)

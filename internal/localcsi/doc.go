@@ -7,6 +7,7 @@
 // them lie notes of this boot (what was asked when a volume was staged or published), and a marker for the time in
 // which a file system is frozen. A plugin that was killed anywhere finds its way from these at its next start.
 //
-// Its rooms: request reads what was asked, answer says no, store keeps the records, depot owns the data directory and
-// the node's use of it, controller and node are the two CSI services over a depot; loop, mount and image are the hands.
+// Its packages: request reads what was asked, answer says no, store keeps the records, data directory owns the data
+// directory and the node's use of it, controller and node are the two CSI services over a data directory; loop, mount
+// and image are the hands.
 package localcsi

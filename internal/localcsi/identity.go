@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"berth/internal/localcsi/answer"
+	"berth/internal/localcsi/request"
 )
 
 // identity is the CSI identity service.
@@ -18,13 +18,15 @@ type identity struct {
 	volumes string // the directory without which nothing works
 }
 
-// GetPluginInfo tells who this is.
+// GetPluginInfo reports who this is.
 func (p *identity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
 	return &csi.GetPluginInfoResponse{Name: Name, VendorVersion: p.version}, nil
 }
 
-// GetPluginCapabilities tells what the plugin as a whole offers.
-func (p *identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+// GetPluginCapabilities reports what the plugin as a whole offers.
+func (p *identity) GetPluginCapabilities(
+	context.Context, *csi.GetPluginCapabilitiesRequest,
+) (*csi.GetPluginCapabilitiesResponse, error) {
 	resp := &csi.GetPluginCapabilitiesResponse{}
 	for _, t := range []csi.PluginCapability_Service_Type{
 		csi.PluginCapability_Service_CONTROLLER_SERVICE,
@@ -35,14 +37,15 @@ func (p *identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabili
 		})
 	}
 	online := &csi.PluginCapability_VolumeExpansion{Type: csi.PluginCapability_VolumeExpansion_ONLINE}
-	resp.Capabilities = append(resp.Capabilities, &csi.PluginCapability{Type: &csi.PluginCapability_VolumeExpansion_{VolumeExpansion: online}})
+	resp.Capabilities = append(resp.Capabilities,
+		&csi.PluginCapability{Type: &csi.PluginCapability_VolumeExpansion_{VolumeExpansion: online}})
 	return resp, nil
 }
 
 // Probe says that the plugin is ready; it serves only after it has brought its directory in order.
 func (p *identity) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	if _, err := os.Stat(p.volumes); err != nil {
-		return nil, answer.Refuse(codes.FailedPrecondition, "the data directory is not usable: %w", err)
+		return nil, request.Refuse(codes.FailedPrecondition, "the data directory is not usable: %w", err)
 	}
 	return &csi.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
 }

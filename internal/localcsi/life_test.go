@@ -30,7 +30,9 @@ const (
 func mountCap(fs string, m mode, flags ...string) *csi.VolumeCapability {
 	return &csi.VolumeCapability{
 		AccessMode: &csi.VolumeCapability_AccessMode{Mode: m},
-		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: fs, MountFlags: flags}},
+		AccessType: &csi.VolumeCapability_Mount{
+			Mount: &csi.VolumeCapability_MountVolume{FsType: fs, MountFlags: flags},
+		},
 	}
 }
 
@@ -42,7 +44,7 @@ func blockCap(m mode) *csi.VolumeCapability {
 }
 
 func (w *world) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	w.t.Cleanup(cancel)
 	return ctx
 }
@@ -66,7 +68,11 @@ func wantCode(t *testing.T, err error, code codes.Code) string {
 }
 
 func createReq(name string, size int64, caps ...*csi.VolumeCapability) *csi.CreateVolumeRequest {
-	return &csi.CreateVolumeRequest{Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: size}, VolumeCapabilities: caps}
+	return &csi.CreateVolumeRequest{
+		Name:               name,
+		CapacityRange:      &csi.CapacityRange{RequiredBytes: size},
+		VolumeCapabilities: caps,
+	}
 }
 
 func fromSnapshot(req *csi.CreateVolumeRequest, id string) *csi.CreateVolumeRequest {
@@ -110,14 +116,19 @@ func (w *world) targetPath(id, name string) string {
 }
 
 func (w *world) tryStage(id string, c *csi.VolumeCapability) error {
-	_, err := w.node.NodeStageVolume(w.ctx(), &csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: w.stagingPath(id), VolumeCapability: c})
+	_, err := w.node.NodeStageVolume(w.ctx(),
+		&csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: w.stagingPath(id), VolumeCapability: c})
 	return err
 }
 
 func (w *world) tryPublish(id, name string, c *csi.VolumeCapability, ro bool) (string, error) {
 	path := w.targetPath(id, name)
 	_, err := w.node.NodePublishVolume(w.ctx(), &csi.NodePublishVolumeRequest{
-		VolumeId: id, StagingTargetPath: w.stagingPath(id), TargetPath: path, VolumeCapability: c, Readonly: ro,
+		VolumeId:          id,
+		StagingTargetPath: w.stagingPath(id),
+		TargetPath:        path,
+		VolumeCapability:  c,
+		Readonly:          ro,
 	})
 	return path, err
 }
@@ -133,7 +144,8 @@ func (w *world) use(id, name string, c *csi.VolumeCapability, ro bool) string {
 
 func (w *world) unpublish(id, name string) {
 	w.t.Helper()
-	must2(w.node.NodeUnpublishVolume(w.ctx(), &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: w.targetPath(id, name)}))(w.t)
+	must2(w.node.NodeUnpublishVolume(w.ctx(),
+		&csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: w.targetPath(id, name)}))(w.t)
 	if _, err := os.Lstat(w.targetPath(id, name)); !os.IsNotExist(err) {
 		w.t.Fatalf("the target is still there: %v", err)
 	}
@@ -141,7 +153,8 @@ func (w *world) unpublish(id, name string) {
 
 func (w *world) unstage(id string) {
 	w.t.Helper()
-	must2(w.node.NodeUnstageVolume(w.ctx(), &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: w.stagingPath(id)}))(w.t)
+	must2(w.node.NodeUnstageVolume(w.ctx(),
+		&csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: w.stagingPath(id)}))(w.t)
 }
 
 // release ends one use and deletes the volume.

@@ -3,10 +3,13 @@ package localcsi
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,10 +19,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"berth/internal/localcsi/depot"
+	"berth/internal/localcsi/datadir"
 	"berth/internal/localcsi/loop"
 	"berth/internal/localcsi/mount"
 	"berth/internal/localcsi/store"
+	"berth/internal/testkit/mountns"
 )
 
 const testNode = "node-a"
@@ -79,13 +83,8 @@ func (w *world) start() {
 
 func (w *world) connect() {
 	w.t.Helper()
-	for begun := time.Now(); time.Since(begun) < 5*time.Second; time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(strings.TrimPrefix(w.cfg.Endpoint, "unix://")); err == nil {
-			break
-		}
-	}
 	w.dial()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if _, err := csi.NewIdentityClient(w.conn).Probe(ctx, &csi.ProbeRequest{}, grpc.WaitForReady(true)); err != nil {
 		select {
@@ -99,11 +98,14 @@ func (w *world) connect() {
 
 func (w *world) dial() {
 	w.t.Helper()
-	conn, err := grpc.NewClient(w.cfg.Endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"))
+	conn, err := grpc.NewClient(w.cfg.Endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithAuthority("localhost"))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.conn, w.ctl, w.node = conn, csi.NewControllerClient(conn), csi.NewNodeClient(conn)
+	w.conn = conn
+	w.ctl = csi.NewControllerClient(conn)
+	w.node = csi.NewNodeClient(conn)
 }
 
 func (w *world) stop() {
@@ -166,8 +168,8 @@ func (w *world) sweep() (found []string) {
 func isStore(path string) bool { return filepath.Base(path) == "store" }
 
 func (w *world) ourLoops() (out []loop.Info) {
-	var at depot.Place
-	if err := store.ReadJSON(filepath.Join(w.cfg.DataDir, depot.PlaceFile), &at); err != nil {
+	var at datadir.Identity
+	if err := store.ReadJSON(filepath.Join(w.cfg.DataDir, datadir.IdentityFile), &at); err != nil {
 		if errors.Is(err, os.ErrNotExist) {
 			return nil
 		}
@@ -193,5 +195,12 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	// Every test has a plugin, directories and devices of its own, and mostly waits for programs and disks.
+	flag.Parse()
+	if at := flag.Lookup("test.parallel"); at.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		if err := at.Value.Set("6"); err != nil {
+			panic(err)
+		}
+	}
+	mountns.Main(m.Run)
 }

@@ -13,50 +13,71 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
-	"berth/internal/localcsi/depot"
+	"berth/internal/localcsi/datadir"
 )
 
 // What cannot be made is refused with the code that the specification asks for, and with words that say why.
 func TestCreateRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "", func(c *Config) { c.Capacity = "2GiB" })
 	ext4, xfs := mountCap("ext4", single), mountCap("xfs", single)
 	with := func(req *csi.CreateVolumeRequest, change func(*csi.CreateVolumeRequest)) *csi.CreateVolumeRequest {
 		change(req)
 		return req
 	}
-	elsewhere := &csi.TopologyRequirement{Requisite: []*csi.Topology{{Segments: map[string]string{depot.TopologyKey: "node-b"}}}}
+	elsewhere := &csi.TopologyRequirement{
+		Requisite: []*csi.Topology{{Segments: map[string]string{datadir.TopologyKey: "node-b"}}},
+	}
 	for name, tc := range map[string]struct {
 		req  *csi.CreateVolumeRequest
 		code codes.Code
 		says string
 	}{
-		"no name":             {createReq("", 64*mib, ext4), codes.InvalidArgument, "name is missing"},
-		"long name":           {createReq(strings.Repeat("n", 129), 64*mib, ext4), codes.InvalidArgument, "limit is 128"},
-		"control character":   {createReq("a\x00b", 64*mib, ext4), codes.InvalidArgument, "control character at byte 1"},
+		"no name": {createReq("", 64*mib, ext4), codes.InvalidArgument, "name is missing"},
+		"long name": {createReq(strings.Repeat("n", 129), 64*mib, ext4), codes.InvalidArgument,
+			"limit is 128"},
+		"control character": {createReq("a\x00b", 64*mib, ext4), codes.InvalidArgument,
+			"control character at byte 1"},
 		"no capability":       {createReq("v", 64*mib), codes.InvalidArgument, "volume_capabilities"},
 		"unknown file system": {createReq("v", 64*mib, mountCap("ntfs", single)), codes.InvalidArgument, "ntfs"},
 		"two file systems":    {createReq("v", 400*mib, ext4, xfs), codes.InvalidArgument, "one file system"},
 		"no access mode":      {createReq("v", 64*mib, mountCap("ext4", 0)), codes.InvalidArgument, "access mode"},
-		"bind flag":           {createReq("v", 64*mib, mountCap("ext4", single, "noatime", "bind")), codes.InvalidArgument, "mount flag 2"},
-		"two flags in one":    {createReq("v", 64*mib, mountCap("ext4", single, "noatime,suid")), codes.InvalidArgument, "mount flag 1"},
-		"small ext4":          {createReq("v", 4*mib, ext4), codes.OutOfRange, "at least 8 MiB"},
-		"small xfs":           {createReq("v", 299*mib, xfs), codes.OutOfRange, "300 MiB"},
-		"negative":            {createReq("v", -1, ext4), codes.InvalidArgument, "negative"},
-		"limit below": {with(createReq("v", 64*mib, ext4), func(r *csi.CreateVolumeRequest) { r.CapacityRange.LimitBytes = 32 * mib }),
+		"bind flag": {createReq("v", 64*mib, mountCap("ext4", single, "noatime", "bind")),
+			codes.InvalidArgument, "mount flag 2"},
+		"two flags in one": {createReq("v", 64*mib, mountCap("ext4", single, "noatime,suid")), codes.InvalidArgument,
+			"mount flag 1"},
+		"small ext4": {createReq("v", 4*mib, ext4), codes.OutOfRange, "at least 8 MiB"},
+		"small xfs":  {createReq("v", 299*mib, xfs), codes.OutOfRange, "300 MiB"},
+		"negative":   {createReq("v", -1, ext4), codes.InvalidArgument, "negative"},
+		"limit below": {with(createReq("v", 64*mib, ext4), func(r *csi.CreateVolumeRequest) {
+			r.CapacityRange.LimitBytes = 32 * mib
+		}),
 			codes.OutOfRange, "limit_bytes"},
-		"no multiple between": {with(createReq("v", 64*mib+1, ext4), func(r *csi.CreateVolumeRequest) { r.CapacityRange.LimitBytes = 64*mib + 2 }),
+		"no multiple between": {with(createReq("v", 64*mib+1, ext4), func(r *csi.CreateVolumeRequest) {
+			r.CapacityRange.LimitBytes = 64*mib + 2
+		}),
 			codes.OutOfRange, "multiple of 4096"},
 		"too large": {createReq("v", 3*gib, ext4), codes.ResourceExhausted, "2 GiB left"},
-		"parameter": {with(createReq("v", 64*mib, ext4), func(r *csi.CreateVolumeRequest) { r.Parameters = map[string]string{"speed": "fast"} }),
+		"parameter": {with(createReq("v", 64*mib, ext4), func(r *csi.CreateVolumeRequest) {
+			r.Parameters = map[string]string{"speed": "fast"}
+		}),
 			codes.InvalidArgument, "speed"},
-		"mutable parameter": {with(createReq("v", 64*mib, ext4), func(r *csi.CreateVolumeRequest) { r.MutableParameters = map[string]string{"a": "b"} }),
+		"mutable parameter": {with(createReq("v", 64*mib, ext4), func(r *csi.CreateVolumeRequest) {
+			r.MutableParameters = map[string]string{"a": "b"}
+		}),
 			codes.InvalidArgument, "mutable_parameters"},
-		"another node": {with(createReq("v", 64*mib, ext4), func(r *csi.CreateVolumeRequest) { r.AccessibilityRequirements = elsewhere }),
+		"another node": {with(createReq("v", 64*mib, ext4), func(r *csi.CreateVolumeRequest) {
+			r.AccessibilityRequirements = elsewhere
+		}),
 			codes.ResourceExhausted, "node-a"},
-		"empty source": {with(createReq("v", 64*mib, ext4), func(r *csi.CreateVolumeRequest) { r.VolumeContentSource = &csi.VolumeContentSource{} }),
+		"empty source": {with(createReq("v", 64*mib, ext4), func(r *csi.CreateVolumeRequest) {
+			r.VolumeContentSource = &csi.VolumeContentSource{}
+		}),
 			codes.InvalidArgument, "volume_content_source"},
-		"snapshot elsewhere": {fromSnapshot(createReq("v", 64*mib, ext4), "snap-"+strings.Repeat("0", 24)+"@node-b"), codes.NotFound, "not on node"},
-		"path as source":     {fromVolume(createReq("v", 64*mib, ext4), "vol-../../../etc@node-a"), codes.NotFound, "does not exist"},
+		"snapshot elsewhere": {fromSnapshot(createReq("v", 64*mib, ext4), "snap-"+strings.Repeat("0", 24)+"@node-b"),
+			codes.NotFound, "not on node"},
+		"path as source": {fromVolume(createReq("v", 64*mib, ext4), "vol-../../../etc@node-a"), codes.NotFound,
+			"does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := w.ctl.CreateVolume(w.ctx(), tc.req)
@@ -70,6 +91,7 @@ func TestCreateRefusals(t *testing.T) {
 
 // The same name with the same wish is the same volume; with another wish it is refused.
 func TestCreateAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "", nil)
 	c := mountCap("ext4", single)
 	req := createReq("db", 64*mib, c)
@@ -92,7 +114,11 @@ func TestCreateAgain(t *testing.T) {
 		}
 	}
 	// Expanded since: the repeated call still means this volume.
-	must2(w.ctl.ControllerExpandVolume(w.ctx(), &csi.ControllerExpandVolumeRequest{VolumeId: ids[0], CapacityRange: &csi.CapacityRange{RequiredBytes: 96 * mib}}))(t)
+	must2(w.ctl.ControllerExpandVolume(w.ctx(),
+		&csi.ControllerExpandVolumeRequest{
+			VolumeId:      ids[0],
+			CapacityRange: &csi.CapacityRange{RequiredBytes: 96 * mib},
+		}))(t)
 	if id := w.create(req); id != ids[0] {
 		t.Fatal("an expanded volume was not recognised")
 	}
@@ -124,6 +150,7 @@ func TestCreateAgain(t *testing.T) {
 
 // Sources bind the size and the kind of what is made from them.
 func TestSourceRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "", nil)
 	c := mountCap("ext4", single)
 	id := w.create(createReq("db", 64*mib, c))
@@ -133,7 +160,8 @@ func TestSourceRefusals(t *testing.T) {
 	wantCode(t, err, codes.InvalidArgument)
 	_, err = w.ctl.CreateVolume(w.ctx(), fromVolume(createReq("a", 400*mib, mountCap("xfs", single)), id))
 	wantCode(t, err, codes.InvalidArgument)
-	_, err = w.ctl.CreateSnapshot(w.ctx(), &csi.CreateSnapshotRequest{Name: "s", SourceVolumeId: id, Parameters: map[string]string{"a": "b"}})
+	_, err = w.ctl.CreateSnapshot(w.ctx(),
+		&csi.CreateSnapshotRequest{Name: "s", SourceVolumeId: id, Parameters: map[string]string{"a": "b"}})
 	wantCode(t, err, codes.InvalidArgument)
 	req := fromVolume(createReq("a", 0, c), id)
 	req.CapacityRange = nil
@@ -148,16 +176,21 @@ func TestSourceRefusals(t *testing.T) {
 
 // Strange ids name nothing, and those of other nodes are never answered with success.
 func TestStrangeIDs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "", nil)
 	witness := filepath.Join(w.base, "witness")
 	writeFile(t, witness, "x")
 	key := strings.Repeat("a", 24)
-	for _, id := range []string{"../witness", "vol-../../witness@node-a", "vol-" + key, "vol-" + key + "@", "vol-" + strings.ToUpper(key) + "@node-a",
-		"vol-" + key + "@node-a/../x", "vol-" + key + "@node-a\x00", strings.Repeat("v", 300), "vol-" + key + "@node-a"} {
-		_, err := w.ctl.ControllerExpandVolume(w.ctx(), &csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: gib}})
+	for _, id := range []string{"../witness", "vol-../../witness@node-a", "vol-" + key, "vol-" + key + "@",
+		"vol-" + strings.ToUpper(key) + "@node-a",
+		"vol-" + key + "@node-a/../x", "vol-" + key + "@node-a\x00", strings.Repeat("v", 300), "vol-" + key +
+			"@node-a"} {
+		_, err := w.ctl.ControllerExpandVolume(w.ctx(),
+			&csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: gib}})
 		wantCode(t, err, codes.NotFound)
 		must2(w.ctl.DeleteVolume(w.ctx(), &csi.DeleteVolumeRequest{VolumeId: id}))(t)
-		must2(w.ctl.DeleteSnapshot(w.ctx(), &csi.DeleteSnapshotRequest{SnapshotId: "snap" + strings.TrimPrefix(id, "vol")}))(t)
+		must2(w.ctl.DeleteSnapshot(w.ctx(),
+			&csi.DeleteSnapshotRequest{SnapshotId: "snap" + strings.TrimPrefix(id, "vol")}))(t)
 	}
 	for _, err := range []error{
 		call(w.ctl.DeleteVolume(w.ctx(), &csi.DeleteVolumeRequest{VolumeId: "vol-" + key + "@node-b"})),
@@ -176,11 +209,14 @@ func call[T any](_ T, err error) error { return err }
 
 // Paths that are not the caller's to give are refused.
 func TestStrangePaths(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "", nil)
 	c := mountCap("ext4", single)
 	id := w.create(createReq("db", 64*mib, c))
-	for _, path := range []string{"relative", "/", w.base + "/../x", w.base + "//x", w.base + "/x/", filepath.Join(w.cfg.DataDir, "volumes"), "/" + strings.Repeat("p", 5000)} {
-		_, err := w.node.NodeStageVolume(w.ctx(), &csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: path, VolumeCapability: c})
+	for _, path := range []string{"relative", "/", w.base + "/../x", w.base + "//x", w.base + "/x/",
+		filepath.Join(w.cfg.DataDir, "volumes"), "/" + strings.Repeat("p", 5000)} {
+		_, err := w.node.NodeStageVolume(w.ctx(),
+			&csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: path, VolumeCapability: c})
 		wantCode(t, err, codes.InvalidArgument)
 		_, err = w.node.NodeUnpublishVolume(w.ctx(), &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: path})
 		wantCode(t, err, codes.InvalidArgument)
@@ -198,7 +234,8 @@ func TestStrangePaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = w.node.NodePublishVolume(w.ctx(), &csi.NodePublishVolumeRequest{
-		VolumeId: id, StagingTargetPath: w.stagingPath(id), TargetPath: filepath.Join(w.base, "no", "parent"), VolumeCapability: c,
+		VolumeId: id, StagingTargetPath: w.stagingPath(id), TargetPath: filepath.Join(w.base, "no",
+			"parent"), VolumeCapability: c,
 	})
 	wantCode(t, err, codes.FailedPrecondition)
 	// What a workload wrote beneath a target that was not mounted is never deleted.
@@ -216,15 +253,18 @@ func TestStrangePaths(t *testing.T) {
 	w.nothingLeft()
 }
 
-// Room is promised once: what was asked for at the same time is not given twice, and comes back with the volume.
+// Capacity is promised once: what was asked for at the same time is not given twice, and comes back with the volume.
 func TestCapacity(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "", func(c *Config) { c.Capacity = "1GiB" })
 	c := mountCap("ext4", single)
-	room := func() int64 {
-		return must2(w.ctl.GetCapacity(w.ctx(), &csi.GetCapacityRequest{VolumeCapabilities: []*csi.VolumeCapability{c}}))(t).GetAvailableCapacity()
+	available := func() int64 {
+		return must2(
+			w.ctl.GetCapacity(w.ctx(),
+				&csi.GetCapacityRequest{VolumeCapabilities: []*csi.VolumeCapability{c}}))(t).GetAvailableCapacity()
 	}
-	if room() != gib {
-		t.Fatalf("an empty node has %d", room())
+	if available() != gib {
+		t.Fatalf("an empty node has %d", available())
 	}
 	var g sync.WaitGroup
 	var mu sync.Mutex
@@ -236,39 +276,49 @@ func TestCapacity(t *testing.T) {
 			defer mu.Unlock()
 			if err == nil {
 				made = append(made, r.GetVolume().GetVolumeId())
-			} else if text := wantCode(t, err, codes.ResourceExhausted); !strings.Contains(text, "raise the plugin's capacity") {
+			} else if text := wantCode(t, err, codes.ResourceExhausted); !strings.Contains(text,
+				"raise the plugin's capacity") {
 				t.Error(text)
 			}
 		})
 	}
 	g.Wait()
-	if len(made) != 2 || room() != gib-800*mib {
-		t.Fatalf("%d volumes were made, %d MiB are left", len(made), room()/mib)
+	if len(made) != 2 || available() != gib-800*mib {
+		t.Fatalf("%d volumes were made, %d MiB are left", len(made), available()/mib)
 	}
-	_, err := w.ctl.ControllerExpandVolume(w.ctx(), &csi.ControllerExpandVolumeRequest{VolumeId: made[0], CapacityRange: &csi.CapacityRange{RequiredBytes: 800 * mib}})
+	_, err := w.ctl.ControllerExpandVolume(w.ctx(),
+		&csi.ControllerExpandVolumeRequest{
+			VolumeId:      made[0],
+			CapacityRange: &csi.CapacityRange{RequiredBytes: 800 * mib},
+		})
 	wantCode(t, err, codes.ResourceExhausted)
-	elsewhere := &csi.Topology{Segments: map[string]string{depot.TopologyKey: "node-b"}}
-	if r := must2(w.ctl.GetCapacity(w.ctx(), &csi.GetCapacityRequest{AccessibleTopology: elsewhere}))(t); r.GetAvailableCapacity() != 0 {
+	elsewhere := &csi.Topology{Segments: map[string]string{datadir.TopologyKey: "node-b"}}
+	if r := must2(w.ctl.GetCapacity(w.ctx(), &csi.GetCapacityRequest{AccessibleTopology: elsewhere}))(
+		t); r.GetAvailableCapacity() != 0 {
 		t.Fatalf("another node has %d", r.GetAvailableCapacity())
 	}
 	for _, id := range made {
 		w.remove(id)
 	}
-	if room() != gib {
-		t.Fatalf("the room did not come back: %d", room())
+	if available() != gib {
+		t.Fatalf("the capacity did not come back: %d", available())
 	}
 }
 
 // With attaching on, nothing is staged that is not attached, and nothing is detached that is staged.
 func TestAttach(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "", func(c *Config) { c.Attach, c.AttachLimit = true, 1 })
 	c := mountCap("ext4", single)
 	id, other := w.create(createReq("db", 64*mib, c)), w.create(createReq("other", 64*mib, c))
 	attach := func(id string, ro bool) error {
-		return call(w.ctl.ControllerPublishVolume(w.ctx(), &csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: testNode, VolumeCapability: c, Readonly: ro}))
+		return call(
+			w.ctl.ControllerPublishVolume(w.ctx(),
+				&csi.ControllerPublishVolumeRequest{VolumeId: id, NodeId: testNode, VolumeCapability: c, Readonly: ro}))
 	}
 	detach := func(id, node string) error {
-		return call(w.ctl.ControllerUnpublishVolume(w.ctx(), &csi.ControllerUnpublishVolumeRequest{VolumeId: id, NodeId: node}))
+		return call(
+			w.ctl.ControllerUnpublishVolume(w.ctx(), &csi.ControllerUnpublishVolumeRequest{VolumeId: id, NodeId: node}))
 	}
 	wantCode(t, w.tryStage(id, c), codes.FailedPrecondition)
 	if err := attach(id, true); err != nil {
@@ -279,8 +329,9 @@ func TestAttach(t *testing.T) {
 	w.restart()
 	list := must2(w.ctl.ListVolumes(w.ctx(), &csi.ListVolumesRequest{}))(t)
 	for _, e := range list.GetEntries() {
-		if nodes := e.GetStatus().GetPublishedNodeIds(); (e.GetVolume().GetVolumeId() == id) != (len(nodes) == 1 && nodes[0] == testNode) {
-			t.Fatalf("%s is said to be attached to %v", e.GetVolume().GetVolumeId(), nodes)
+		if nodes := e.GetStatus().GetPublishedNodeIds(); (e.GetVolume().GetVolumeId() == id) !=
+			(len(nodes) == 1 && nodes[0] == testNode) {
+			t.Fatalf("%s is reported as attached to %v", e.GetVolume().GetVolumeId(), nodes)
 		}
 	}
 	if err := w.tryStage(id, c); err != nil {
@@ -313,6 +364,7 @@ func TestAttach(t *testing.T) {
 
 // Without attaching, the limit counts what is staged.
 func TestStageLimit(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "", func(c *Config) { c.AttachLimit = 1 })
 	c := mountCap("ext4", single)
 	id, other := w.create(createReq("db", 64*mib, c)), w.create(createReq("other", 64*mib, c))
@@ -337,6 +389,7 @@ func TestStageLimit(t *testing.T) {
 
 // One plugin per socket and per data directory, and a data directory belongs to one node.
 func TestOneOfEach(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "", nil)
 	st := must2(os.Lstat(w.socket()))(t)
 	if st.Mode() != os.ModeSocket|0o600 {
@@ -344,7 +397,7 @@ func TestOneOfEach(t *testing.T) {
 	}
 	fails := func(cfg Config, says string) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := Run(ctx, cfg); err == nil || !strings.Contains(err.Error(), says) {
 			t.Fatalf("got %v, want a refusal that says %q", err, says)
@@ -407,7 +460,8 @@ func TestConfigRefusals(t *testing.T) {
 	if _, err := c.prepare(); err == nil {
 		t.Error("1.5 was taken for a size")
 	}
-	for text, want := range map[string]int64{"10GiB": 10 * gib, "500 MiB": 500 * mib, "1TB": 1e12, "4096": 4096, "4Gi": 4 * gib} {
+	for text, want := range map[string]int64{"10GiB": 10 * gib, "500 MiB": 500 * mib, "1TB": 1e12, "4096": 4096,
+		"4Gi": 4 * gib} {
 		if got, err := parseSize(text); err != nil || got != want {
 			t.Errorf("%q is %d, %v", text, got, err)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
 
-	"berth/internal/localcsi/depot"
+	"berth/internal/localcsi/datadir"
 )
 
 // The whole conformance suite of kubernetes-csi, on real loop devices. Ginkgo runs one suite per process, so each
@@ -15,8 +15,12 @@ import (
 func TestSanity(t *testing.T) {
 	shape, child := os.LookupEnv("LOCALCSI_SANITY")
 	if !child {
+		t.Parallel()
 		for _, shape := range []string{"plain", "attach", "block", "xfs"} {
-			t.Run(shape, func(t *testing.T) { runTestInChild(t, "TestSanity", "LOCALCSI_SANITY="+shape) })
+			t.Run(shape, func(t *testing.T) {
+				t.Parallel()
+				runTestInChild(t, "TestSanity", "LOCALCSI_SANITY="+shape)
+			})
 		}
 		return
 	}
@@ -45,7 +49,8 @@ func TestSanity(t *testing.T) {
 
 // everything lists the files that a plugin without volumes and snapshots should not have.
 func (w *world) everything() (left []string) {
-	for _, dir := range []string{depot.VolumesDir, depot.SnapshotsDir, depot.MakingDir, depot.TrashDir, depot.UsageDir, depot.FrozenDir} {
+	for _, dir := range []string{datadir.VolumesDir, datadir.SnapshotsDir, datadir.MakingDir, datadir.TrashDir,
+		datadir.UsageDir, datadir.FrozenDir} {
 		entries, err := os.ReadDir(filepath.Join(w.cfg.DataDir, dir))
 		if err != nil {
 			w.t.Fatal(err)

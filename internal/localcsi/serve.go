@@ -16,13 +16,13 @@ import (
 
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
-	"berth/internal/localcsi/answer"
 	"berth/internal/localcsi/controller"
-	"berth/internal/localcsi/depot"
+	"berth/internal/localcsi/datadir"
 	"berth/internal/localcsi/node"
+	"berth/internal/localcsi/request"
 )
 
-// stopGrace is how long calls may go on after the plugin was told to stop.
+// stopGrace is how long calls may go on after the plugin was asked to stop.
 const stopGrace = 3 * time.Second
 
 // Run serves CSI on the endpoint until ctx ends and every call has returned. Volumes that are staged or published stay
@@ -32,9 +32,14 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	d, lock, err := depot.Open(depot.Settings{
-		Node: cfg.NodeID, Root: cfg.DataDir, Attach: cfg.Attach, AttachLimit: cfg.AttachLimit, Capacity: cfg.capacity,
-		Log: cfg.Log, Step: cfg.step,
+	d, lock, err := datadir.Open(datadir.Settings{
+		Node:        cfg.NodeID,
+		Root:        cfg.DataDir,
+		Attach:      cfg.Attach,
+		AttachLimit: cfg.AttachLimit,
+		Capacity:    cfg.capacity,
+		Log:         cfg.Log,
+		Step:        cfg.step,
 	})
 	if err != nil {
 		return err
@@ -45,19 +50,20 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer ln.Close()
-	cfg.Log.Info("serving", logkey.Path, cfg.socket, logkey.Node, cfg.NodeID, "data_dir", cfg.DataDir, "reflink", d.Copier.Reflink)
+	cfg.Log.Info("serving", logkey.Path, cfg.socket, logkey.Node, cfg.NodeID, "data_dir", cfg.DataDir, "reflink",
+		d.Copier.Reflink)
 	return errors.Join(serve(ctx, cfg, d, ln), dropSocket(cfg.socket, ln))
 }
 
-func serve(ctx context.Context, cfg Config, d *depot.Depot, ln *listener) error {
+func serve(ctx context.Context, cfg Config, d *datadir.Directory, ln *listener) error {
 	// A call is not bound to its caller's patience: what was begun is finished, and who calls again finds it done or
-	// is told that it is going on. Only the end of the plugin, after a grace, cuts it off.
+	// hears that it is going on. Only the end of the plugin, after a grace, cuts it off.
 	calls, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	srv := grpc.NewServer(grpc.WaitForHandlers(true), grpc.UnaryInterceptor(intercept(calls, cfg.Log)))
-	csi.RegisterIdentityServer(srv, &identity{version: cfg.Version, volumes: d.Dir(depot.VolumesDir)})
-	csi.RegisterControllerServer(srv, &controller.Server{Depot: d})
-	csi.RegisterNodeServer(srv, &node.Server{Depot: d})
+	csi.RegisterIdentityServer(srv, &identity{version: cfg.Version, volumes: d.Dir(datadir.VolumesDir)})
+	csi.RegisterControllerServer(srv, &controller.Server{Directory: d})
+	csi.RegisterNodeServer(srv, &node.Server{Directory: d})
 
 	g, gctx := lifecycle.NewGroup(ctx)
 	g.Go("serve", func() error { return srv.Serve(ln) })
@@ -83,7 +89,8 @@ func serve(ctx context.Context, cfg Config, d *depot.Depot, ln *listener) error 
 // intercept gives every call the plugin's own context, a code, and a line in the log. It never logs a request: secrets
 // and mount flags are in there.
 func intercept(calls context.Context, log *slog.Logger) grpc.UnaryServerInterceptor {
-	return func(_ context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	return func(_ context.Context, req any, info *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler) (resp any, err error) {
 		begun := time.Now()
 		log := log.With(logkey.RPC, path.Base(info.FullMethod))
 		if r, ok := req.(interface{ GetVolumeId() string }); ok && r.GetVolumeId() != "" {
@@ -97,8 +104,9 @@ func intercept(calls context.Context, log *slog.Logger) grpc.UnaryServerIntercep
 		}()
 		resp, err = handler(calls, req)
 		if err != nil {
-			err = answer.Coded(err)
-			log.Warn("refused or failed", "code", status.Code(err).String(), logkey.Error, err, logkey.Took, time.Since(begun))
+			err = request.Coded(err)
+			log.Warn("refused or failed", "code", status.Code(err).String(), logkey.Error, err, logkey.Took,
+				time.Since(begun))
 			return nil, err
 		}
 		log.Debug("done", logkey.Took, time.Since(begun))

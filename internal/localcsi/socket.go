@@ -66,7 +66,9 @@ func replaceable(ctx context.Context, socket string) error {
 	if err != nil {
 		return fmt.Errorf("serve on %s: find out who has it: %w", socket, err)
 	}
-	return errors.Join(fmt.Errorf("serve on %s: another process answers there; stop it or choose another endpoint", socket), conn.Close())
+	return errors.Join(
+		fmt.Errorf("serve on %s: another process answers there; stop it or choose another endpoint", socket),
+		conn.Close())
 }
 
 func dropSocket(socket string, ln *listener) error {

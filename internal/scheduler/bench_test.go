@@ -14,7 +14,9 @@ func benchmarkSchedule(b *testing.B, nodes, count int, shape func(*world, *job.J
 	w := newWorld()
 	for i := range nodes {
 		n := testNode(fmt.Sprintf("node-%05d", i))
-		n.Resources.CPUShares, n.Resources.MemoryMB, n.Resources.DiskMB = 64000, 256000, 1000000
+		n.Resources.CPUShares = 64000
+		n.Resources.MemoryMB = 256000
+		n.Resources.DiskMB = 1000000
 		n.Meta["rack"] = fmt.Sprintf("r%d", i%20)
 		if nodes == 1 {
 			n.Resources.CPUShares, n.Resources.MemoryMB = int64(count)*200, int64(count)*200

@@ -27,12 +27,14 @@ type candidates struct {
 	stride    uint64
 }
 
-// newCandidates looks at every node once. The seed decides the order in which Nth yields them, so that the placements of
-// different evaluations begin at different nodes.
+// newCandidates looks at every node once. The seed decides the order in which Nth yields them, so that the placements
+// of different evaluations begin at different nodes.
 func newCandidates(v Nodes, j *job.Job, seed string) *candidates {
 	c := &candidates{available: map[string]int{}}
 	req := &filter.Request{Job: j}
-	pool, dcs, ready := &filter.Pool{}, &filter.Datacenters{}, filter.Ready{}
+	pool := &filter.Pool{}
+	dcs := &filter.Datacenters{}
+	ready := filter.Ready{}
 	members := filter.Prepare(req, pool)
 	rest := filter.Prepare(req, dcs)
 	for _, n := range v.Nodes() {
@@ -88,7 +90,9 @@ func gcd(a, b uint64) uint64 {
 
 // has reports whether a node is a candidate.
 func (c *candidates) has(n *node.Node) bool {
-	i, ok := slices.BinarySearchFunc(c.nodes, n.ID, func(a *node.Node, id ids.Node) int { return strings.Compare(string(a.ID), string(id)) })
+	i, ok := slices.BinarySearchFunc(c.nodes, n.ID, func(a *node.Node, id ids.Node) int {
+		return strings.Compare(string(a.ID), string(id))
+	})
 	return ok && c.nodes[i].ID == n.ID
 }
 
@@ -113,7 +117,13 @@ type tally struct {
 }
 
 func newTally(c *candidates) *tally {
-	return &tally{nodes: c, classOut: map[string]int{}, classFull: map[string]int{}, constraint: map[string]int{}, dimension: map[string]int{}}
+	return &tally{
+		nodes:      c,
+		classOut:   map[string]int{},
+		classFull:  map[string]int{},
+		constraint: map[string]int{},
+		dimension:  map[string]int{},
+	}
 }
 
 // clone copies a tally, to add what holds for one placement alone.
@@ -148,8 +158,9 @@ func (t *tally) exhaust(n *node.Node, dimension string) {
 		t.classFull[n.NodeClass]++
 	}
 	if len(t.reasons) < maxReasons {
-		t.reasons = append(t.reasons, alloc.NodeReason{Node: n.ID, Name: n.Name, Reason: "not enough left on the node: " + dimension,
-			Hint: "ask for less, stop other jobs there, or add nodes"})
+		t.reasons = append(t.reasons,
+			alloc.NodeReason{Node: n.ID, Name: n.Name, Reason: "not enough left on the node: " + dimension,
+				Hint: "ask for less, stop other jobs there, or add nodes"})
 	}
 }
 
@@ -159,7 +170,12 @@ func (t *tally) bound(n *node.Node) {
 	if (filter.Ready{}).Check(n) != "" {
 		reason, hint = (filter.Ready{}).Explain(n)
 	}
-	t.refuseAll(&filter.Refusal{Key: filter.TopologyKey, Reason: fmt.Sprintf("only node %s would do: %s", n.Name, reason), Hint: hint})
+	t.refuseAll(
+		&filter.Refusal{
+			Key:    filter.TopologyKey,
+			Reason: fmt.Sprintf("only node %s would do: %s", n.Name, reason),
+			Hint:   hint,
+		})
 }
 
 // refuseAll counts a refusal that holds on every candidate.
@@ -167,16 +183,24 @@ func (t *tally) refuseAll(r *filter.Refusal) {
 	t.frozen = nil
 	t.filtered += len(t.nodes.nodes)
 	t.constraint[r.Key] += max(len(t.nodes.nodes), 1)
-	t.reasons = append([]alloc.NodeReason{{Name: "every node", Reason: r.Reason, Hint: r.Hint}}, t.reasons...)
+	t.reasons = append([]alloc.NodeReason{{Name: everyNode, Reason: r.Reason, Hint: r.Hint}}, t.reasons...)
 	t.reasons = t.reasons[:min(len(t.reasons), maxReasons)]
 }
 
 // metric returns the counts; the maps are shared by all metrics made until the next change.
 func (t *tally) metric() alloc.Metric {
 	if t.frozen == nil {
-		t.frozen = &alloc.Metric{NodesEvaluated: t.evaluated, NodesFiltered: t.filtered, NodesInPool: t.nodes.inPool,
-			NodesAvailable: t.nodes.available, NodesExhausted: t.exhausted, ClassFiltered: frozenCounts(t.classOut),
-			ConstraintFiltered: frozenCounts(t.constraint), ClassExhausted: frozenCounts(t.classFull), DimensionExhausted: frozenCounts(t.dimension)}
+		t.frozen = &alloc.Metric{
+			NodesEvaluated:     t.evaluated,
+			NodesFiltered:      t.filtered,
+			NodesInPool:        t.nodes.inPool,
+			NodesAvailable:     t.nodes.available,
+			NodesExhausted:     t.exhausted,
+			ClassFiltered:      frozenCounts(t.classOut),
+			ConstraintFiltered: frozenCounts(t.constraint),
+			ClassExhausted:     frozenCounts(t.classFull),
+			DimensionExhausted: frozenCounts(t.dimension),
+		}
 	}
 	m := *t.frozen
 	m.NodesEvaluated = t.evaluated

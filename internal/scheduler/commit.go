@@ -27,7 +27,8 @@ func (p *placer) fail(t *tally) {
 		return
 	}
 	for key, n := range t.constraint { // additions commute
-		if _, known := first.ConstraintFiltered[key]; !known && first.ConstraintFiltered != nil && len(first.ConstraintFiltered) < maxReasons {
+		if _, known := first.ConstraintFiltered[key]; !known && first.ConstraintFiltered != nil &&
+			len(first.ConstraintFiltered) < maxReasons {
 			first.ConstraintFiltered[key] = n
 		}
 	}
@@ -35,16 +36,29 @@ func (p *placer) fail(t *tally) {
 
 // commit puts the alloc and its claims into the plan.
 func (p *placer) commit(w diff.Place, c *rank.Candidate) {
-	r, n := p.run, c.Room.Node
+	r, n := p.run, c.Capacity.Node
 	var previous ids.Alloc
 	if w.Previous != nil {
 		previous = w.Previous.ID
 	}
 	a := &alloc.Alloc{
-		ID:        ids.Alloc(derive(string(r.eval.ID), string(r.job.Namespace), string(r.job.ID), p.group.Name, fmt.Sprint(w.Index), string(w.Node), string(previous), fmt.Sprint(p.lives[w.Index]))),
-		Namespace: r.job.Namespace, Eval: r.eval.ID, Name: fmt.Sprintf("%s.%s[%d]", r.job.ID, p.group.Name, w.Index),
-		Node: n.ID, NodeName: n.Name, Job: r.job.ID, JobVersion: r.job.Version, JobCreateIndex: r.job.CreateIndex, JobType: r.job.Type,
-		TaskGroup: p.group.Name, Index: w.Index, DesiredStatus: alloc.DesiredRun, ClientStatus: alloc.ClientPending, PreviousAlloc: previous,
+		ID: ids.Alloc(
+			derive(string(r.eval.ID), string(r.job.Namespace), string(r.job.ID), p.group.Name, fmt.Sprint(w.Index),
+				string(w.Node), string(previous), fmt.Sprint(p.lives[w.Index]))),
+		Namespace:      r.job.Namespace,
+		Eval:           r.eval.ID,
+		Name:           fmt.Sprintf("%s.%s[%d]", r.job.ID, p.group.Name, w.Index),
+		Node:           n.ID,
+		NodeName:       n.Name,
+		Job:            r.job.ID,
+		JobVersion:     r.job.Version,
+		JobCreateIndex: r.job.CreateIndex,
+		JobType:        r.job.Type,
+		TaskGroup:      p.group.Name,
+		Index:          w.Index,
+		DesiredStatus:  alloc.DesiredRun,
+		ClientStatus:   alloc.ClientPending,
+		PreviousAlloc:  previous,
 	}
 	if w.Failed {
 		a.Reschedule = diff.History(w.Previous, r.now, w.Delay)
@@ -52,14 +66,14 @@ func (p *placer) commit(w diff.Place, c *rank.Candidate) {
 		a.Reschedule = w.Previous.Reschedule
 	}
 	a.Metrics = p.explain(c)
-	ports := c.Room.Ports(p.ask, a.ID)
+	ports := c.Capacity.Ports(p.ask, a.ID)
 	a.Resources = p.ask.Resources(ports)
 	place := &Placement{Alloc: a, Claims: p.claims(w, a)}
 	if w.Ends != "" {
 		s := newStop(w.Previous, w.Ends, false)
 		place.Ends = &s
 	}
-	c.Room.Put(p.ask, p.group.Name, a.ID, ports)
+	c.Capacity.Put(p.ask, p.group.Name, a.ID, ports)
 	r.distinct.Count(a)
 	r.staying = append(r.staying, a)
 	p.spread.Count(n)
@@ -71,7 +85,7 @@ func (p *placer) commit(w diff.Place, c *rank.Candidate) {
 func (p *placer) explain(c *rank.Candidate) *alloc.Metric {
 	m := p.tally.metric()
 	scores, sum := p.queue.Score(c)
-	m.ScoreMetaData = []*alloc.NodeScore{{NodeID: c.Room.Node.ID, Scores: scores, NormScore: sum}}
+	m.ScoreMetaData = []*alloc.NodeScore{{NodeID: c.Capacity.Node.ID, Scores: scores, NormScore: sum}}
 	return &m
 }
 
@@ -89,10 +103,19 @@ func (p *placer) claims(w diff.Place, a *alloc.Alloc) []*volume.Claim {
 		if twice {
 			continue
 		}
-		g := p.run.ledger.Admit(want.Request, want.ID)
-		out = append(out, &volume.Claim{Volume: want.ID, Alloc: a.ID, Node: a.Node, Job: a.Job, Alias: want.Request.Name,
-			AccessMode: volume.AccessMode(want.Request.AccessMode), AttachmentMode: volume.AttachmentMode(want.Request.AttachmentMode),
-			MountOptions: g.Options, ReadOnly: want.Request.ReadOnly, State: g.State})
+		g := p.run.ledger.Admit(want.Request, want.ID, a.Node)
+		out = append(out, &volume.Claim{
+			Volume:         want.ID,
+			Alloc:          a.ID,
+			Node:           a.Node,
+			Job:            a.Job,
+			Alias:          want.Request.Name,
+			AccessMode:     volume.AccessMode(want.Request.AccessMode),
+			AttachmentMode: volume.AttachmentMode(want.Request.AttachmentMode),
+			MountOptions:   g.Options,
+			ReadOnly:       want.Request.ReadOnly,
+			State:          g.State,
+		})
 	}
 	for _, c := range out {
 		p.run.ledger.Take(c)

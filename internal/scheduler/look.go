@@ -29,7 +29,7 @@ func (p *placer) look(n *node.Node, t *tally) *entry {
 		}
 		return e
 	}
-	e.candidate = p.queue.New(p.run.room(n), p.scorer.Fixed(n))
+	e.candidate = p.queue.New(p.run.capacity(n), p.scorer.Fixed(n))
 	return e
 }
 
@@ -66,6 +66,6 @@ func (p *placer) pull(wanted int) bool {
 
 func (p *placer) requeue(c *rank.Candidate) {
 	p.queue.Return(c)
-	e := p.seen[c.Room.Node.ID]
+	e := p.seen[c.Capacity.Node.ID]
 	e.queued, e.dropped = true, false
 }

@@ -9,6 +9,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
+	"berth/internal/model/job"
 	"berth/internal/scheduler/diff"
 )
 
@@ -61,13 +62,22 @@ func (r *run) awaited(id ids.Eval) bool {
 // child makes an evaluation that follows from this one.
 func (r *run) child(what, trigger, status string) *eval.Eval {
 	return &eval.Eval{
-		ID: ids.Eval(derive(string(r.eval.ID), what)), Namespace: r.eval.Namespace, Priority: r.eval.Priority, Type: r.eval.Type,
-		TriggeredBy: trigger, Job: r.eval.Job, JobModifyIndex: r.eval.JobModifyIndex, Status: status, PreviousEval: r.eval.ID,
-		CreateTime: r.now.UnixNano(), ModifyTime: r.now.UnixNano(),
+		ID:             ids.Eval(derive(string(r.eval.ID), what)),
+		Namespace:      r.eval.Namespace,
+		Priority:       r.eval.Priority,
+		Type:           r.eval.Type,
+		TriggeredBy:    trigger,
+		Job:            r.eval.Job,
+		JobModifyIndex: r.eval.JobModifyIndex,
+		Status:         status,
+		PreviousEval:   r.eval.ID,
+		CreateTime:     r.now.UnixNano(),
+		ModifyTime:     r.now.UnixNano(),
 	}
 }
 
-// conclude writes the evaluation's outcome and the blocked evaluation that waits for what is missing: at most one per job.
+// conclude writes the evaluation's outcome and the blocked evaluation that waits for what is missing: at most one per
+// job.
 func (r *run) conclude() {
 	e := *r.eval
 	r.plan.AllAtOnce = !r.job.Stopped() && r.job.AllAtOnce
@@ -78,11 +88,19 @@ func (r *run) conclude() {
 	e.Status, e.StatusDescription = eval.StatusComplete, r.describe()
 	waits := len(r.out.Failed) > 0 || r.out.Leaving
 	switch {
+	case r.out.Later > 0: // whatever failed is tried again there
+		next := r.child("rest", eval.TriggerQueuedAllocs, eval.StatusPending)
+		next.StatusDescription = "places what the evaluation before had no room for in its plan"
+		e.NextEval = next.ID
+		r.plan.Evals = append(r.plan.Evals, next)
+		r.retire("", "another evaluation goes on at once")
 	case waits && r.eval.Status == eval.StatusBlocked:
 		e.Status, e.TriggeredBy = eval.StatusBlocked, r.blockedTrigger()
 	case waits:
 		b := r.child("blocked", r.blockedTrigger(), eval.StatusBlocked)
-		b.FailedTGAllocs, b.QueuedAllocations, b.StatusDescription = e.FailedTGAllocs, e.QueuedAllocations, e.StatusDescription
+		b.FailedTGAllocs = e.FailedTGAllocs
+		b.QueuedAllocations = e.QueuedAllocations
+		b.StatusDescription = e.StatusDescription
 		if len(r.out.Failed) > 0 {
 			e.BlockedEval = b.ID
 		} else {
@@ -118,6 +136,9 @@ func (r *run) retire(but ids.Eval, why string) {
 // describe says in one sentence what is left to do.
 func (r *run) describe() string {
 	var parts []string
+	if len(r.beyond) > 0 {
+		return r.beyond[0].Error() + "; what runs is left alone, and nothing is placed"
+	}
 	failed := 0
 	for _, name := range sortedNames(r.out.Failed) {
 		failed += 1 + r.out.Failed[name].CoalescedFailures
@@ -128,10 +149,18 @@ func (r *run) describe() string {
 	case failed > 1:
 		parts = append(parts, fmt.Sprintf("%d allocs wait for a place", failed))
 	}
+	if r.out.Later > 0 {
+		parts = append(parts,
+			fmt.Sprintf("the next evaluation places %d more: one places at most %d", r.out.Later, job.MaxPlacements))
+	}
 	if r.out.Leaving {
 		parts = append(parts, "successors wait for the end of stopped allocs")
 	}
-	if r.out.Rolling {
+	switch halted := r.out.Halted; {
+	case halted != nil:
+		parts = append(parts, fmt.Sprintf("the update stopped: alloc %s is not healthy: %s",
+			ids.Short(halted.ID), halted.Health.Reason))
+	case r.out.Rolling:
 		parts = append(parts, "the update goes on when the new allocs are healthy")
 	}
 	return strings.Join(parts, "; ")

@@ -154,7 +154,7 @@ func (p *placer) restore(a *alloc.Alloc) {
 	p.reconsider(a.Node)
 }
 
-// reconsider lets a node be chosen again that was dropped for want of room.
+// reconsider lets a node be chosen again that was dropped for want of capacity.
 func (p *placer) reconsider(id ids.Node) {
 	if e := p.seen[id]; e != nil && e.candidate != nil {
 		p.queue.Remove(e.candidate) // what it scored is no longer true
@@ -162,8 +162,8 @@ func (p *placer) reconsider(id ids.Node) {
 	}
 }
 
-// fitsOnceEnded tells whether the alloc would find a place if what is ending, its predecessor before all, had ended: its
-// ports are held until its processes are gone, and the mode of its volumes until they are let go.
+// fitsOnceEnded tells whether the alloc would find a place if what is ending, its predecessor before all, had ended:
+// its ports are held until its processes are gone, and the mode of its volumes until they are released.
 func (p *placer) fitsOnceEnded(w diff.Place) bool {
 	refused := p.csi != nil && p.csi.Refused() != nil
 	if !refused && w.Previous == nil {
@@ -275,10 +275,10 @@ func (p *placer) best(w diff.Place) (*rank.Candidate, *tally) {
 			}
 			continue
 		}
-		p.seen[c.Room.Node.ID].queued = false
+		p.seen[c.Capacity.Node.ID].queued = false
 		f, key := p.refusal(c)
 		switch {
-		case key == "" && !avoid[c.Room.Node.ID]:
+		case key == "" && !avoid[c.Capacity.Node.ID]:
 			chosen = c
 		case key == "":
 			if fallback == nil {
@@ -290,13 +290,13 @@ func (p *placer) best(w diff.Place) (*rank.Candidate, *tally) {
 			if mine == nil {
 				mine = p.tally.clone()
 			}
-			p.count(mine, c.Room.Node, f, key)
+			p.count(mine, c.Capacity.Node, f, key)
 			aside = append(aside, c)
 		default:
-			p.seen[c.Room.Node.ID].dropped = true
-			p.count(p.tally, c.Room.Node, f, key)
+			p.seen[c.Capacity.Node.ID].dropped = true
+			p.count(p.tally, c.Capacity.Node, f, key)
 			if mine != nil {
-				p.count(mine, c.Room.Node, f, key)
+				p.count(mine, c.Capacity.Node, f, key)
 			}
 		}
 	}
@@ -323,9 +323,9 @@ func (p *placer) passing(w diff.Place, f filter.Filter) bool {
 	return f == p.csi && p.perAlloc || f == p.run.distinct && w.Ends != ""
 }
 
-// refusal asks what changes while the plan grows: what keeps allocs apart, attach slots, room.
+// refusal asks what changes while the plan grows: what keeps allocs apart, attach slots, capacity.
 func (p *placer) refusal(c *rank.Candidate) (filter.Filter, string) {
-	n := c.Room.Node
+	n := c.Capacity.Node
 	if p.apart {
 		if key := p.run.distinct.Check(n); key != "" {
 			return p.run.distinct, key
@@ -336,7 +336,7 @@ func (p *placer) refusal(c *rank.Candidate) (filter.Filter, string) {
 			return p.csi, key
 		}
 	}
-	return nil, c.Room.Fits(p.ask, p.assuming)
+	return nil, c.Capacity.Fits(p.ask, p.assuming)
 }
 
 func (p *placer) count(t *tally, n *node.Node, f filter.Filter, key string) {

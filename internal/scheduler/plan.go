@@ -59,10 +59,14 @@ type Explanation struct {
 	Queued  map[string]int
 	// Storage: some placement failed for want of a volume.
 	Storage bool
-	// Rolling: an update goes on once the allocs placed so far are healthy.
+	// Rolling: an update goes on once the allocs placed so far are healthy. Halted is the first of them that is not;
+	// nil: there is none.
 	Rolling bool
+	Halted  *alloc.Alloc
 	// Leaving: successors wait for the end of stopped allocs.
 	Leaving bool
+	// Later is how many placements are left to the evaluation that follows, because one makes only so many.
+	Later int
 }
 
 // derive makes a UUID that follows from its parts, so that the same evaluation of the same state makes the same plan.
@@ -81,6 +85,9 @@ func derive(parts ...string) string {
 	hex.Encode(out[14:18], b[6:8])
 	hex.Encode(out[19:23], b[8:10])
 	hex.Encode(out[24:36], b[10:16])
-	out[8], out[13], out[18], out[23] = '-', '-', '-', '-'
+	out[8] = '-'
+	out[13] = '-'
+	out[18] = '-'
+	out[23] = '-'
 	return string(out[:])
 }

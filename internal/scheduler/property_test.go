@@ -17,9 +17,10 @@ import (
 	"berth/internal/model/volume"
 )
 
-// TestWhateverHappensTheRulesHold lets a cluster live at random: jobs come, change and go, nodes fail and return, allocs
-// end, volumes are let go. After every plan no node has given away more than it has, no exclusive volume has two holders
-// or two in its queue, no port has two owners; and the same evaluation of the same state makes the same plan.
+// TestWhateverHappensTheRulesHold lets a cluster live at random: jobs come, change and go, nodes fail and return,
+// allocs end, volumes are released. After every plan no node has given away more than it has, no exclusive volume has
+// two holders or two in its queue, no port has two owners; and the same evaluation of the same state makes the same
+// plan.
 func TestWhateverHappensTheRulesHold(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		l := &life{r: r, t: r, w: newWorld()}
@@ -27,7 +28,9 @@ func TestWhateverHappensTheRulesHold(t *testing.T) {
 			l.addNode(fmt.Sprintf("n%d", i))
 		}
 		for i := range 3 {
-			mode := rapid.SampledFrom([]volume.AccessMode{volume.SingleNodeWriter, volume.MultiNodeSingleWriter, volume.MultiNodeMultiWriter}).Draw(r, "mode")
+			mode := rapid.SampledFrom(
+				[]volume.AccessMode{volume.SingleNodeWriter, volume.SingleNodeReader, volume.MultiNodeSingleWriter,
+					volume.MultiNodeMultiWriter}).Draw(r, "mode")
 			for _, id := range []string{fmt.Sprintf("v%d", i), fmt.Sprintf("v%d[0]", i), fmt.Sprintf("v%d[1]", i)} {
 				v := testVolume(id, mode)
 				l.w.volumes[v.ID] = v
@@ -64,7 +67,7 @@ func (l *life) step() {
 	case 3:
 		l.allocChanges()
 	case 4:
-		l.letGo()
+		l.release()
 	case 5:
 		id := ids.Job(fmt.Sprintf("j%d", rapid.IntRange(0, 3).Draw(l.r, "job")))
 		if old := l.w.jobs[id]; old != nil {
@@ -87,10 +90,16 @@ func (l *life) register() {
 	g.Tasks[0].Config = map[string]any{"command": fmt.Sprint(rapid.IntRange(0, 2).Draw(l.r, "command"))}
 	g.Update.MaxParallel = rapid.IntRange(0, 2).Draw(l.r, "parallel")
 	if rapid.Bool().Draw(l.r, "port") {
-		g.Networks = []*job.NetworkResource{{Mode: "host", ReservedPorts: []job.Port{{Label: "p", Value: 8000}}, DynamicPorts: []job.Port{{Label: "d"}}}}
+		g.Networks = []*job.NetworkResource{{
+			Mode:          "host",
+			ReservedPorts: []job.Port{{Label: "p", Value: 8000}},
+			DynamicPorts:  []job.Port{{Label: "d"}},
+		}}
 	}
 	if rapid.Bool().Draw(l.r, "volume") {
-		mode := rapid.SampledFrom([]volume.AccessMode{volume.SingleNodeWriter, volume.MultiNodeSingleWriter, volume.MultiNodeMultiWriter}).Draw(l.r, "mode")
+		mode := rapid.SampledFrom(
+			[]volume.AccessMode{volume.SingleNodeWriter, volume.SingleNodeReader, volume.MultiNodeSingleWriter,
+				volume.MultiNodeMultiWriter}).Draw(l.r, "mode")
 		useVolume(j, fmt.Sprintf("v%d", rapid.IntRange(0, 2).Draw(l.r, "source")), mode, func(v *job.VolumeRequest) {
 			if rapid.Bool().Draw(l.r, "flags") {
 				v.MountOptions = &job.MountOptions{MountFlags: []string{"noatime"}}
@@ -142,21 +151,21 @@ func (l *life) allocChanges() {
 	if a == nil {
 		return
 	}
-	status := rapid.SampledFrom([]string{alloc.ClientRunning, alloc.ClientFailed, alloc.ClientComplete}).Draw(l.r, "status")
-	yes := true
+	status := rapid.SampledFrom([]string{alloc.ClientRunning, alloc.ClientFailed, alloc.ClientComplete}).Draw(l.r,
+		"status")
 	l.w.end(a.ID, status)
-	l.w.change(a.ID, func(a *alloc.Alloc) { a.Healthy = &yes })
+	l.w.change(a.ID, func(a *alloc.Alloc) { a.Health = &alloc.Health{Healthy: true} })
 	if status != alloc.ClientRunning {
 		l.w.release(a.ID)
 	}
 }
 
-// letGo ends the claims of an alloc that has ended.
-func (l *life) letGo() {
+// release ends the claims of an alloc that has ended.
+func (l *life) release() {
 	for _, n := range l.w.Nodes() {
 		for _, a := range l.w.NodeAllocs(n.ID) {
 			if a.ClientTerminal() {
-				l.w.letGo(a.ID)
+				l.w.released(a.ID)
 			}
 		}
 	}
@@ -191,7 +200,6 @@ func (l *life) quiet() {
 		n.CSI = []*plugin.Instance{&i}
 		l.w.putNode(&n)
 	}
-	yes := true
 	for range 30 {
 		l.w.now = l.w.now.Add(2 * time.Hour)
 		moved := false
@@ -209,14 +217,14 @@ func (l *life) quiet() {
 			case a.ServerTerminal():
 				l.w.end(id, alloc.ClientComplete)
 				moved = true
-			case a.Healthy == nil:
+			case a.Health == nil:
 				l.w.end(id, alloc.ClientRunning)
-				l.w.change(id, func(a *alloc.Alloc) { a.Healthy = &yes })
+				l.w.change(id, func(a *alloc.Alloc) { a.Health = &alloc.Health{Healthy: true} })
 				moved = true
 			}
 		}
 		before := len(l.w.claims)
-		l.letGo()
+		l.release()
 		moved = moved || len(l.w.claims) != before
 		l.w.check(l.t)
 		if !moved {
@@ -253,7 +261,8 @@ func (l *life) settled() {
 			}
 		}
 		if (len(got) < want || old > 0) && len(x.Failed) == 0 {
-			l.t.Fatalf("job %s wants %d of version %d, runs %s, %d of them old, and nothing is in the way", j.ID, want, j.Version, names(got), old)
+			l.t.Fatalf("job %s wants %d of version %d, runs %s, %d of them old, and nothing is in the way", j.ID, want,
+				j.Version, names(got), old)
 		}
 	}
 }

@@ -29,6 +29,7 @@ func Schedule(v View, e *eval.Eval, now time.Time) (Plan, Explanation) {
 	for _, g := range groups {
 		r.apply(g)
 	}
+	r.tellBounds()
 	r.retries(groups)
 	r.conclude()
 	return r.plan, r.out
@@ -36,19 +37,20 @@ func Schedule(v View, e *eval.Eval, now time.Time) (Plan, Explanation) {
 
 // run is one call of Schedule.
 type run struct {
-	view     View
-	eval     *eval.Eval
-	now      time.Time
-	job      *job.Job
-	nodes    *candidates
-	ledger   *filter.Ledger
-	distinct *filter.Distinct
-	rooms    map[ids.Node]*rank.Room
-	stopped  map[ids.Alloc]bool
-	staying  []*alloc.Alloc // of the job: those that go on, and those that were placed
-	changes  map[versionKey]diff.Change
-	plan     Plan
-	out      Explanation
+	view       View
+	eval       *eval.Eval
+	now        time.Time
+	job        *job.Job
+	nodes      *candidates
+	ledger     *filter.Ledger
+	distinct   *filter.Distinct
+	capacities map[ids.Node]*rank.Capacity
+	stopped    map[ids.Alloc]bool
+	staying    []*alloc.Alloc // of the job: those that go on, and those that were placed
+	changes    map[versionKey]diff.Change
+	beyond     []*job.Excess // bounds that the job passes: nothing of it is placed
+	plan       Plan
+	out        Explanation
 }
 
 type versionKey struct {
@@ -65,12 +67,25 @@ type groupRun struct {
 }
 
 func newRun(v View, e *eval.Eval, now time.Time) *run {
-	r := &run{view: v, eval: e, now: now, job: v.Jobs.Job(e.Namespace, e.Job),
-		ledger: filter.NewLedger(v.Volumes), rooms: map[ids.Node]*rank.Room{}, stopped: map[ids.Alloc]bool{},
-		changes: map[versionKey]diff.Change{}}
-	r.out = Explanation{Changes: map[string]diff.Changes{}, Failed: map[string]*alloc.Metric{}, Queued: map[string]int{}}
+	r := &run{
+		view:       v,
+		eval:       e,
+		now:        now,
+		job:        v.Jobs.Job(e.Namespace, e.Job),
+		ledger:     filter.NewLedger(v.Volumes),
+		capacities: map[ids.Node]*rank.Capacity{},
+		stopped:    map[ids.Alloc]bool{},
+		changes:    map[versionKey]diff.Change{},
+	}
+	r.out = Explanation{
+		Changes: map[string]diff.Changes{},
+		Failed:  map[string]*alloc.Metric{},
+		Queued:  map[string]int{},
+	}
 	if !r.job.Stopped() {
-		r.nodes = newCandidates(v.Nodes, r.job, string(e.ID))
+		if r.beyond = r.job.Excesses(); len(r.beyond) == 0 { // else no node is looked at
+			r.nodes = newCandidates(v.Nodes, r.job, string(e.ID))
+		}
 		r.distinct = filter.NewDistinct(r.job.Region, v.Nodes.Node)
 	}
 	return r
@@ -102,13 +117,20 @@ func (r *run) reconcile() []*groupRun {
 		g.result = r.reconcileGroup(g)
 		r.out.Changes[g.name] = g.result.Changes
 		r.out.Rolling = r.out.Rolling || g.result.Rolling
+		if g.result.Rolling && r.out.Halted == nil {
+			r.out.Halted = g.result.Halted
+		}
 		r.out.Leaving = r.out.Leaving || g.result.Leaving
 	}
 	return out
 }
 
 func (r *run) reconcileGroup(g *groupRun) diff.Result {
-	in := diff.Input{Job: r.job, Group: g.group, Allocs: g.allocs, Now: r.now,
+	in := diff.Input{
+		Job:    r.job,
+		Group:  g.group,
+		Allocs: g.allocs,
+		Now:    r.now,
 		Down: func(id ids.Node) bool {
 			n := r.view.Nodes.Node(id)
 			return n == nil || n.Status == node.StatusDown
@@ -116,14 +138,17 @@ func (r *run) reconcileGroup(g *groupRun) diff.Result {
 		Change:    func(a *alloc.Alloc) diff.Change { return r.change(a) },
 		SharedUse: func(a *alloc.Alloc) bool { return r.sharedUse(a) },
 	}
+	if g.group != nil && len(r.beyond) > 0 {
+		return diff.Freeze(in)
+	}
 	if g.group == nil || r.job.Type != job.TypeSystem {
 		return diff.Reconcile(in)
 	}
 	return diff.ReconcileSystem(r.systemInput(in, g))
 }
 
-// change tells what the job's present version means to an alloc. Where only the choice of nodes changed, the alloc stays
-// if its node would still be chosen.
+// change tells what the job's present version means to an alloc. Where only the choice of nodes changed, the alloc
+// stays if its node would still be chosen.
 func (r *run) change(a *alloc.Alloc) diff.Change {
 	key := versionKey{a.JobCreateIndex, a.JobVersion, a.TaskGroup}
 	c, ok := r.changes[key]
@@ -209,22 +234,26 @@ func (r *run) apply(g *groupRun) {
 	if first < 0 {
 		first = len(wants)
 	}
-	for _, w := range wants[:first] {
+	for i, w := range wants[:first] {
+		if len(r.plan.Place) >= job.MaxPlacements {
+			r.putOff(g.name, len(wants)-i)
+			return
+		}
 		p.place(w)
 	}
-	p.placeTogether(wants[first:])
+	p.placeTogether(wants[first:]) // all or none, whatever the number: they share a volume
 }
 
-// room returns what a node has left for the plan.
-func (r *run) room(n *node.Node) *rank.Room {
-	room := r.rooms[n.ID]
-	if room == nil {
-		room = rank.NewRoom(n, r.view.Nodes.NodeAllocs(n.ID),
+// capacity returns what a node has left for the plan.
+func (r *run) capacity(n *node.Node) *rank.Capacity {
+	capacity := r.capacities[n.ID]
+	if capacity == nil {
+		capacity = rank.NewCapacity(n, r.view.Nodes.NodeAllocs(n.ID),
 			func(id ids.Alloc) bool { return r.stopped[id] },
 			func(a *alloc.Alloc) bool { return a.Job == r.job.ID && a.Namespace == r.job.Namespace })
-		r.rooms[n.ID] = room
+		r.capacities[n.ID] = capacity
 	}
-	return room
+	return capacity
 }
 
 // release counts an alloc as stopped while its successor is being placed; restore takes that back.
@@ -234,8 +263,8 @@ func (r *run) release(a *alloc.Alloc) {
 	if a.Terminal() {
 		return // it takes nothing
 	}
-	if room := r.rooms[a.Node]; room != nil {
-		room.Release(a)
+	if capacity := r.capacities[a.Node]; capacity != nil {
+		capacity.Release(a)
 	}
 	r.distinct.Uncount(a)
 }
@@ -246,8 +275,8 @@ func (r *run) restore(a *alloc.Alloc) {
 	if a.Terminal() {
 		return
 	}
-	if room := r.rooms[a.Node]; room != nil {
-		room.Restore(a)
+	if capacity := r.capacities[a.Node]; capacity != nil {
+		capacity.Restore(a)
 	}
 	r.distinct.Count(a)
 }

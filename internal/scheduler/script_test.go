@@ -211,14 +211,16 @@ func (s *script) volume(a arguments) {
 	}
 	v := testVolume(a.plain[0], mode)
 	if a.has("also-mm") {
-		v.Spec.Capabilities = append(v.Spec.Capabilities, volume.Capability{AccessMode: volume.MultiNodeMultiWriter, AttachmentMode: volume.FileSystem})
+		v.Spec.Capabilities = append(v.Spec.Capabilities,
+			volume.Capability{AccessMode: volume.MultiNodeMultiWriter, AttachmentMode: volume.FileSystem})
 	}
 	if p := a.pairs["phase"]; p != "" {
 		v.Status.Phase = volume.Phase(p)
 	}
 	if z := a.pairs["zone"]; z != "" {
 		for one := range strings.SplitSeq(z, ",") {
-			v.Status.Topologies = append(v.Status.Topologies, plugin.Topology{Segments: map[string]string{"example.com/zone": one}})
+			v.Status.Topologies = append(v.Status.Topologies,
+				plugin.Topology{Segments: map[string]string{"example.com/zone": one}})
 		}
 	}
 	v.Status.HomeNode = ids.Node(a.pairs["home"])
@@ -235,7 +237,20 @@ func (s *script) job(a arguments) {
 		g.Update = nil
 	}
 	if j.Type == job.TypeBatch {
-		g.ReschedulePolicy = &job.ReschedulePolicy{Attempts: 1, Interval: 24 * time.Hour, Delay: 5 * time.Second, DelayFunction: "constant"}
+		g.ReschedulePolicy = &job.ReschedulePolicy{
+			Attempts:      1,
+			Interval:      24 * time.Hour,
+			Delay:         5 * time.Second,
+			DelayFunction: "constant",
+		}
+	}
+	if v := a.pairs["attempts"]; v != "" {
+		g.ReschedulePolicy = &job.ReschedulePolicy{
+			Attempts:      a.int("attempts", 0),
+			Interval:      24 * time.Hour,
+			Delay:         5 * time.Second,
+			DelayFunction: "constant",
+		}
 	}
 	if j.Type == job.TypeSystem {
 		g.ReschedulePolicy, g.Update = nil, &job.UpdateStrategy{MaxParallel: 1}
@@ -249,7 +264,10 @@ func (s *script) job(a arguments) {
 		g.Tasks[0].Driver = v
 	}
 	if v := a.pairs["port"]; v != "" {
-		g.Networks = []*job.NetworkResource{{Mode: "host", ReservedPorts: []job.Port{{Label: "p", Value: a.int("port", 0)}}}}
+		g.Networks = []*job.NetworkResource{{
+			Mode:          "host",
+			ReservedPorts: []job.Port{{Label: "p", Value: a.int("port", 0)}},
+		}}
 	}
 	if v := a.pairs["volume"]; v != "" {
 		mode := volume.SingleNodeWriter
@@ -277,7 +295,8 @@ func (s *script) job(a arguments) {
 		j.Constraints = append(j.Constraints, &job.Constraint{Operand: "distinct_hosts"})
 	}
 	if v := a.pairs["distinct"]; v != "" {
-		j.Constraints = append(j.Constraints, &job.Constraint{Operand: "distinct_property", LTarget: v, RTarget: a.pairs["each"]})
+		j.Constraints = append(j.Constraints,
+			&job.Constraint{Operand: "distinct_property", LTarget: v, RTarget: a.pairs["each"]})
 	}
 	if v := a.pairs["spread"]; v != "" {
 		j.Spreads = []*job.Spread{{Attribute: v, Weight: 100, SpreadTarget: spreadTargets(a.pairs["shares"])}}
@@ -312,17 +331,29 @@ func (s *script) report(verb, name string) {
 		s.w.end(a.ID, alloc.ClientRunning)
 	case "healthy", "unhealthy":
 		s.w.end(a.ID, alloc.ClientRunning)
-		s.w.change(a.ID, func(a *alloc.Alloc) { a.Healthy = &yes })
+		s.w.change(a.ID, func(a *alloc.Alloc) {
+			a.Health = &alloc.Health{Healthy: yes, Reason: unless(yes, "not in time")}
+		})
 	case "complete", "failed":
 		s.w.end(a.ID, verb)
+		if g := s.w.jobs[a.Job].Group(a.TaskGroup); verb == "failed" && alloc.Judged(a, g) {
+			s.w.change(a.ID, func(a *alloc.Alloc) { a.Health = &alloc.Health{Reason: `task "t" exited with code 3`} })
+		}
 		s.w.release(a.ID)
 	case "gone":
-		s.w.letGo(a.ID)
+		s.w.released(a.ID)
 	case "migrate":
 		s.w.change(a.ID, func(a *alloc.Alloc) { a.Migrate = true })
 	case "force":
 		s.w.change(a.ID, func(a *alloc.Alloc) { a.ForceReschedule = true })
 	}
+}
+
+func unless(yes bool, text string) string {
+	if yes {
+		return ""
+	}
+	return text
 }
 
 // find picks the alloc that a report is about: of those with the name the oldest for which it makes sense.

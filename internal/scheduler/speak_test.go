@@ -24,7 +24,8 @@ func (s *script) eval(e *eval.Eval) []string {
 	out := tell(p, before, s.w)
 	for _, g := range sortedNames(x.Failed) {
 		m := x.Failed[g]
-		out = append(out, fmt.Sprintf("no place for %d of %s (%d nodes looked at)", 1+m.CoalescedFailures, g, m.NodesEvaluated))
+		out = append(out,
+			fmt.Sprintf("no place for %d of %s (%d nodes looked at)", 1+m.CoalescedFailures, g, m.NodesEvaluated))
 		for _, k := range slices.Sorted(maps.Keys(m.ConstraintFiltered)) {
 			out = append(out, fmt.Sprintf("  filtered: %s: %d", k, m.ConstraintFiltered[k]))
 		}
@@ -40,7 +41,7 @@ func (s *script) eval(e *eval.Eval) []string {
 		}
 	}
 	if p.Eval.Status != eval.StatusComplete || p.Eval.StatusDescription != "" {
-		out = append(out, fmt.Sprintf("evaluation %s: %s", p.Eval.Status, p.Eval.StatusDescription))
+		out = append(out, fmt.Sprintf("evaluation %s: %s", p.Eval.Status, s.readable(p.Eval.StatusDescription)))
 	}
 	if len(out) == 0 {
 		return []string{"nothing to do"}
@@ -61,7 +62,8 @@ func tell(p Plan, before map[ids.Alloc]*alloc.Alloc, w *world) []string {
 	stops := slices.Clone(p.Stop)
 	slices.SortFunc(stops, func(a, b Stop) int {
 		x, y := before[a.Alloc], before[b.Alloc]
-		return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Node, y.Node), cmp.Compare(x.CreateIndex, y.CreateIndex))
+		return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Node, y.Node),
+			cmp.Compare(x.CreateIndex, y.CreateIndex))
 	})
 	for _, s := range stops {
 		a := before[s.Alloc]

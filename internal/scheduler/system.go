@@ -20,8 +20,8 @@ func (r *run) systemInput(in diff.Input, g *groupRun) diff.SystemInput {
 		}
 		_, outside := belongs.Check(n)
 		_, unwanted := chosen.Check(n)
-		// A driver that is unhealthy, or attributes that an agent has not found yet, stop nothing that runs: only a person's
-		// change of the job or of the node's place does.
+		// A driver that is unhealthy, or attributes that an agent has not found yet, stop nothing that runs: only a
+		// person's change of the job or of the node's place does.
 		return outside == "" && (unwanted == "" || a.JobVersion == r.job.Version)
 	}}
 	t := newTally(r.nodes)

@@ -35,10 +35,19 @@ type world struct {
 }
 
 func newWorld() *world {
-	return &world{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), index: 10,
-		nodes: map[ids.Node]*node.Node{}, jobs: map[ids.Job]*job.Job{}, versions: map[string]*job.Job{},
-		allocs: map[ids.Alloc]*alloc.Alloc{}, byNode: map[ids.Node][]ids.Alloc{}, evals: map[ids.Eval]*eval.Eval{},
-		volumes: map[volume.ID]*volume.Volume{}, claims: map[volume.ClaimKey]*volume.Claim{}, plugins: map[ids.Plugin]*plugin.Record{}}
+	return &world{
+		now:      time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		index:    10,
+		nodes:    map[ids.Node]*node.Node{},
+		jobs:     map[ids.Job]*job.Job{},
+		versions: map[string]*job.Job{},
+		allocs:   map[ids.Alloc]*alloc.Alloc{},
+		byNode:   map[ids.Node][]ids.Alloc{},
+		evals:    map[ids.Eval]*eval.Eval{},
+		volumes:  map[volume.ID]*volume.Volume{},
+		claims:   map[volume.ClaimKey]*volume.Claim{},
+		plugins:  map[ids.Plugin]*plugin.Record{},
+	}
 }
 
 func (w *world) view() View { return View{Jobs: w, Nodes: w, Volumes: w} }
@@ -140,8 +149,15 @@ func (w *world) newEval(id ids.Job, trigger string) *eval.Eval {
 	if j := w.jobs[id]; j != nil {
 		typ = j.Type
 	}
-	e := &eval.Eval{ID: ids.Eval(fmt.Sprintf("eval-%d", w.evalSeq)), Namespace: ids.DefaultNamespace, Job: id, Type: typ,
-		Status: eval.StatusPending, TriggeredBy: trigger, Priority: 50}
+	e := &eval.Eval{
+		ID:          ids.Eval(fmt.Sprintf("eval-%d", w.evalSeq)),
+		Namespace:   ids.DefaultNamespace,
+		Job:         id,
+		Type:        typ,
+		Status:      eval.StatusPending,
+		TriggeredBy: trigger,
+		Priority:    50,
+	}
 	w.evals[e.ID] = e
 	return e
 }
@@ -185,11 +201,7 @@ func (w *world) apply(p Plan) {
 
 func (w *world) take(c *volume.Claim) {
 	w.claims[c.Key()] = c
-	if v := w.volumes[c.Volume]; v.Status.AccessMode == "" {
-		n := *v
-		n.Status.AccessMode, n.Status.AttachmentMode, n.Status.MountOptions = c.AccessMode, c.AttachmentMode, c.MountOptions
-		w.volumes[c.Volume] = &n
-	}
+	w.volumes[c.Volume] = w.volumes[c.Volume].UsedAs(c)
 }
 
 // change edits a copy of an alloc.
@@ -243,8 +255,8 @@ func (w *world) release(id ids.Alloc) {
 	}
 }
 
-// letGo ends the claims of an alloc; queued ones behind become held, and a volume without claims has no mode.
-func (w *world) letGo(id ids.Alloc) {
+// released ends the claims of an alloc; queued ones behind become held, and a volume without claims has no mode.
+func (w *world) released(id ids.Alloc) {
 	for k, c := range w.claims {
 		if c.Alloc != id {
 			continue
@@ -252,16 +264,15 @@ func (w *world) letGo(id ids.Alloc) {
 		delete(w.claims, k)
 		rest := w.Claims(c.Volume)
 		for _, q := range rest {
-			if q.State == volume.Queued {
+			as, _ := volume.Admit(q, rest, func(ids.Alloc) bool { return true })
+			if q.State == volume.Queued && as == volume.Held {
 				n := *q
 				n.State = volume.Held
 				w.claims[q.Key()] = &n
 			}
 		}
 		if len(rest) == 0 {
-			v := *w.volumes[c.Volume]
-			v.Status.AccessMode, v.Status.AttachmentMode, v.Status.MountOptions = "", "", nil
-			w.volumes[c.Volume] = &v
+			w.volumes[c.Volume] = w.volumes[c.Volume].Unused()
 		}
 	}
 }
@@ -274,7 +285,9 @@ func (w *world) live(id ids.Job) []*alloc.Alloc {
 			out = append(out, a)
 		}
 	}
-	slices.SortFunc(out, func(a, b *alloc.Alloc) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Node, b.Node)) })
+	slices.SortFunc(out, func(a, b *alloc.Alloc) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Node, b.Node))
+	})
 	return out
 }
 
@@ -305,17 +318,22 @@ func (w *world) check(t failer) {
 			}
 		}
 		if cpu > n.Resources.CPUShares-n.Reserved.CPUShares || mem > n.Resources.MemoryMB-n.Reserved.MemoryMB {
-			t.Fatalf("node %s has %d MHz and %d MB, its allocs got %d and %d", n.ID, n.Resources.CPUShares, n.Resources.MemoryMB, cpu, mem)
+			t.Fatalf("node %s has %d MHz and %d MB, its allocs got %d and %d", n.ID, n.Resources.CPUShares,
+				n.Resources.MemoryMB, cpu, mem)
 		}
 	}
 	for id := range w.volumes {
-		held, queued, writers := 0, 0, 0
+		held := 0
+		queued := 0
+		writers := 0
+		on := map[ids.Node]bool{}
 		for _, c := range w.Claims(id) {
 			if c.State == volume.Queued {
 				queued++
 				continue
 			}
 			held++
+			on[c.Node] = true
 			if !c.ReadOnly {
 				writers++
 			}
@@ -323,8 +341,10 @@ func (w *world) check(t failer) {
 		switch mode := w.volumes[id].Status.AccessMode; {
 		case queued > 1:
 			t.Fatalf("volume %s has %d queued claims", id, queued)
-		case mode.SingleNode() && held > 1:
+		case mode == volume.SingleNodeWriter && held > 1:
 			t.Fatalf("volume %s is %s and has %d holders", id, mode, held)
+		case mode.SingleNode() && len(on) > 1:
+			t.Fatalf("volume %s is %s and has holders on %d nodes", id, mode, len(on))
 		case mode == volume.MultiNodeSingleWriter && writers > 1:
 			t.Fatalf("volume %s has %d writers", id, writers)
 		}
@@ -332,28 +352,67 @@ func (w *world) check(t failer) {
 }
 
 func testNode(id string) *node.Node {
-	return &node.Node{ID: ids.Node(id), Name: id, Datacenter: "dc1", Status: node.StatusReady, SchedulingEligibility: node.Eligible,
-		Attributes: map[string]string{"kernel.name": "linux"}, Meta: map[string]string{},
-		Drivers:   map[string]*node.Driver{"exec": {Detected: true, Healthy: true}, "raw_exec": {Detected: true, Healthy: true, NoMounts: true}},
-		Resources: node.Resources{CPUShares: 4000, MemoryMB: 8192, DiskMB: 100000, IP: "127.0.0.1"}}
+	return &node.Node{
+		ID:                    ids.Node(id),
+		Name:                  id,
+		Datacenter:            "dc1",
+		Status:                node.StatusReady,
+		SchedulingEligibility: node.Eligible,
+		Attributes:            map[string]string{"kernel.name": "linux"},
+		Meta:                  map[string]string{},
+		Drivers: map[string]*node.Driver{"exec": {Detected: true, Healthy: true},
+			"raw_exec": {Detected: true, Healthy: true, NoMounts: true}},
+		Resources: node.Resources{CPUShares: 4000, MemoryMB: 8192, DiskMB: 100000, IP: "127.0.0.1"},
+	}
 }
 
 func testJob(id string, count int) *job.Job {
-	return &job.Job{Namespace: ids.DefaultNamespace, ID: ids.Job(id), Name: id, Type: job.TypeService, Priority: 50, Datacenters: []string{"*"}, NodePool: "default",
-		TaskGroups: []*job.TaskGroup{{Name: "g", Count: count, EphemeralDisk: &job.EphemeralDisk{SizeMB: 10},
-			Tasks:            []*job.Task{{Name: "t", Driver: "exec", Resources: &job.Resources{CPU: 100, MemoryMB: 100}, Config: map[string]any{"command": "/bin/a"}}},
-			ReschedulePolicy: &job.ReschedulePolicy{Unlimited: true, Delay: 30 * time.Second, DelayFunction: "exponential", MaxDelay: time.Hour},
-			Update:           &job.UpdateStrategy{MaxParallel: 1}}}}
+	return &job.Job{
+		Namespace:   ids.DefaultNamespace,
+		ID:          ids.Job(id),
+		Name:        id,
+		Type:        job.TypeService,
+		Priority:    50,
+		Datacenters: []string{"*"},
+		NodePool:    "default",
+		TaskGroups: []*job.TaskGroup{{
+			Name:          "g",
+			Count:         count,
+			EphemeralDisk: &job.EphemeralDisk{SizeMB: 10},
+			Tasks: []*job.Task{{
+				Name:      "t",
+				Driver:    "exec",
+				Resources: &job.Resources{CPU: 100, MemoryMB: 100},
+				Config:    map[string]any{"command": "/bin/a"},
+			}},
+			ReschedulePolicy: &job.ReschedulePolicy{
+				Unlimited:     true,
+				Delay:         30 * time.Second,
+				DelayFunction: "exponential",
+				MaxDelay:      time.Hour,
+			},
+			Update: &job.UpdateStrategy{MaxParallel: 1},
+		}},
+	}
 }
 
 func testVolume(id string, mode volume.AccessMode) *volume.Volume {
 	return &volume.Volume{ID: volume.ID{Namespace: ids.DefaultNamespace, ID: ids.Volume(id)},
-		Spec:   volume.Spec{Plugin: "p", Capabilities: []volume.Capability{{AccessMode: mode, AttachmentMode: volume.FileSystem}}},
+		Spec: volume.Spec{
+			Plugin:       "p",
+			Capabilities: []volume.Capability{{AccessMode: mode, AttachmentMode: volume.FileSystem}},
+		},
 		Status: volume.Status{Phase: volume.PhaseReady, ExternalID: "x-" + id}}
 }
 
 func nodePlugin(n *node.Node, slots int64, segments map[string]string) {
-	i := &plugin.Instance{Plugin: "p", Role: plugin.RoleNode, Node: n.ID, State: plugin.Ready, MaxVolumes: slots}
+	i := &plugin.Instance{
+		Plugin:     "p",
+		Role:       plugin.RoleNode,
+		Node:       n.ID,
+		State:      plugin.Ready,
+		MaxVolumes: slots,
+	}
 	if segments != nil {
 		i.Topology = &plugin.Topology{Segments: segments}
 	}
@@ -361,7 +420,13 @@ func nodePlugin(n *node.Node, slots int64, segments map[string]string) {
 }
 
 func useVolume(j *job.Job, source string, mode volume.AccessMode, edit ...func(*job.VolumeRequest)) {
-	r := &job.VolumeRequest{Name: "data", Type: job.VolumeTypeCSI, Source: source, AccessMode: string(mode), AttachmentMode: string(volume.FileSystem)}
+	r := &job.VolumeRequest{
+		Name:           "data",
+		Type:           job.VolumeTypeCSI,
+		Source:         source,
+		AccessMode:     string(mode),
+		AttachmentMode: string(volume.FileSystem),
+	}
 	for _, e := range edit {
 		e(r)
 	}

@@ -13,14 +13,14 @@ const readyWait = 10 * time.Second
 
 // Ready waits until this server leads, its state is up to date and its work has started.
 func (s *Server) Ready(ctx context.Context) error {
-	if ok, _ := s.ready(); ok {
+	if ok, _ := s.leading(); ok {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
 	for {
 		changed := s.changed.C()
-		ok, why := s.ready()
+		ok, why := s.leading()
 		if ok {
 			return nil
 		}
@@ -29,21 +29,16 @@ func (s *Server) Ready(ctx context.Context) error {
 			if why == nil {
 				why = ctx.Err()
 			}
-			return fault.WithHint(fault.Wrap(why, fault.Unavailable, "ask", "server "+s.cfg.Name), "it does not lead yet; try again")
+			return fault.WithHint(fault.Wrap(why, fault.Unavailable, "ask", "server "+s.cfg.Name),
+				"it does not lead yet; try again")
 		case <-changed:
 		}
 	}
 }
 
-func (s *Server) ready() (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ruling, s.sick
-}
-
 // Leading reports whether this server's leader's work runs.
 func (s *Server) Leading() bool {
-	ok, _ := s.ready()
+	ok, _ := s.leading()
 	return ok
 }
 
@@ -59,9 +54,15 @@ func (s *Server) Confirm(ctx context.Context) error {
 func (s *Server) Status() *wire.SystemStatusReply {
 	snap := s.store.Snapshot()
 	out := &wire.SystemStatusReply{
-		Members: []wire.Member{{Name: s.cfg.Name, Addr: s.cfg.Addr, Port: s.cfg.Port, Status: "alive", Tags: s.cfg.Tags}},
-		Stats:   map[string]map[string]string{"raft": s.log.Stats()},
-		Index:   max(1, snap.Index()),
+		Members: []wire.Member{{
+			Name:   s.cfg.Name,
+			Addr:   s.cfg.Addr,
+			Port:   s.cfg.Port,
+			Status: "alive",
+			Tags:   s.cfg.Tags,
+		}},
+		Stats: map[string]map[string]string{"raft": s.log.Stats()},
+		Index: max(1, snap.Index()),
 	}
 	if s.Leading() {
 		out.Leader = hostPort(s.cfg.Addr, s.cfg.Port)

@@ -23,14 +23,14 @@ import (
 // crashDir tells a child process of this test where its server lives.
 const crashDir = "BERTH_TEST_CRASH_DIR"
 
-// TestChildThatIsKilled is the victim of TestWhatWasAnsweredSurvivesKill: it registers jobs as fast as it can and prints
-// each id once it was answered.
+// TestChildThatIsKilled is the victim of TestWhatWasAnsweredSurvivesKill: it registers jobs as fast as it can and
+// prints each id once it was answered.
 func TestChildThatIsKilled(t *testing.T) {
 	dir := os.Getenv(crashDir)
 	if dir == "" {
 		t.Skip("it is run by TestWhatWasAnsweredSurvivesKill, in a process of its own")
 	}
-	s := New(Config{DataDir: dir, Dev: true, withoutBuiltInPart: true,
+	s := New(Config{DataDir: dir, Dev: true,
 		Raft: raftlog.Config{SegmentSize: 1 << 20, Reserve: 1 << 20, SnapshotThreshold: 200, TrailingLogs: 50}})
 	go func() { _ = s.Run(context.Background(), Listeners{}) }()
 	conn, err := s.Connect()
@@ -43,7 +43,8 @@ func TestChildThatIsKilled(t *testing.T) {
 		wg.Go(func() {
 			for n := 0; ; n++ {
 				id := ids.Job("job-" + ids.New())
-				if _, err := wire.JobRegister.Call(t.Context(), conn, &wire.JobRegisterRequest{Job: testJob(id)}); err != nil {
+				if _, err := wire.JobRegister.Call(t.Context(), conn,
+					&wire.JobRegisterRequest{Job: testJob(id)}); err != nil {
 					return
 				}
 				out.Lock()
@@ -76,12 +77,12 @@ func TestWhatWasAnsweredSurvivesKill(t *testing.T) {
 				t.Errorf("%s was answered and is gone", id)
 			}
 		}
-		before := dump(t, s.Store())
+		before := dump(t, settled(t, s.Store()))
 		if err := s.stop(); err != nil {
 			t.Fatal(err)
 		}
 		again := start(t, Config{DataDir: dir, Dev: true})
-		if after := dump(t, again.Store()); string(before) != string(after) {
+		if before, after := marked(t, before, again.Store()), dump(t, again.Store()); string(before) != string(after) {
 			t.Error("reading the same log twice made two states")
 		}
 		if err := again.stop(); err != nil {

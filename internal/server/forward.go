@@ -14,26 +14,28 @@ import (
 
 // register adds the methods that nodes serve: calls go on to the node that they name.
 func (n *Nodes) register(s *wire.Server) {
-	ref := func(r wire.RunRef) (ids.Node, error) { return n.of(r) }
-	forward(n, s, wire.RunRestart, func(r *wire.RunRestartRequest) (ids.Node, error) { return ref(r.RunRef) })
-	forward(n, s, wire.RunSignal, func(r *wire.RunSignalRequest) (ids.Node, error) { return ref(r.RunRef) })
-	forward(n, s, wire.RunStats, func(r *wire.RunRef) (ids.Node, error) { return ref(*r) })
-	forward(n, s, wire.RunHost, func(r *wire.RunRef) (ids.Node, error) { return ref(*r) })
-	forward(n, s, wire.RunList, func(r *wire.RunPath) (ids.Node, error) { return ref(r.RunRef) })
-	forward(n, s, wire.RunStat, func(r *wire.RunPath) (ids.Node, error) { return ref(r.RunRef) })
-	forward(n, s, wire.RunGC, func(r *wire.RunRef) (ids.Node, error) { return ref(*r) })
-	forward(n, s, wire.RunListVolumes, func(r *wire.RunPluginRequest) (ids.Node, error) { return named(r.Node) })
-	forward(n, s, wire.RunListSnapshots, func(r *wire.RunPluginRequest) (ids.Node, error) { return named(r.Node) })
-	forward(n, s, wire.RunCapacity, func(r *wire.RunPluginRequest) (ids.Node, error) { return named(r.Node) })
-	forward(n, s, wire.RunValidate, func(r *wire.RunValidateRequest) (ids.Node, error) { return named(r.Node) })
-	forwardStream(n, s, wire.RunRead, func(r *wire.RunReadRequest) (ids.Node, error) { return ref(r.RunRef) })
-	forwardStream(n, s, wire.RunLogs, func(r *wire.RunLogsRequest) (ids.Node, error) { return ref(r.RunRef) })
-	forwardStream(n, s, wire.RunExec, func(r *wire.RunExecRequest) (ids.Node, error) { return ref(r.RunRef) })
-	forwardStream(n, s, wire.RunMonitor, func(r *wire.RunMonitorRequest) (ids.Node, error) { return named(r.Node) })
+	ref := func(r wire.AgentRef) (ids.Node, error) { return n.of(r) }
+	forward(n, s, wire.AllocRestart, func(r *wire.AllocRestartRequest) (ids.Node, error) { return ref(r.AgentRef) })
+	forward(n, s, wire.AllocSignal, func(r *wire.AllocSignalRequest) (ids.Node, error) { return ref(r.AgentRef) })
+	forward(n, s, wire.AllocStats, func(r *wire.AgentRef) (ids.Node, error) { return ref(*r) })
+	forward(n, s, wire.AgentHostStats, func(r *wire.AgentRef) (ids.Node, error) { return ref(*r) })
+	forward(n, s, wire.AllocFiles, func(r *wire.AllocPath) (ids.Node, error) { return ref(r.AgentRef) })
+	forward(n, s, wire.AllocFileStat, func(r *wire.AllocPath) (ids.Node, error) { return ref(r.AgentRef) })
+	forward(n, s, wire.AgentGC, func(r *wire.AgentRef) (ids.Node, error) { return ref(*r) })
+	forward(n, s, wire.AllocEndOrphan, func(r *wire.AgentRef) (ids.Node, error) { return named(r.Node) })
+	forward(n, s, wire.AgentListVolumes, func(r *wire.PluginReadRequest) (ids.Node, error) { return named(r.Node) })
+	forward(n, s, wire.AgentListSnapshots, func(r *wire.PluginReadRequest) (ids.Node, error) { return named(r.Node) })
+	forward(n, s, wire.AgentValidateVolume, func(r *wire.ValidateVolumeRequest) (ids.Node, error) {
+		return named(r.Node)
+	})
+	forwardStream(n, s, wire.AllocFileRead, func(r *wire.FileReadRequest) (ids.Node, error) { return ref(r.AgentRef) })
+	forwardStream(n, s, wire.AllocLogs, func(r *wire.AllocLogsRequest) (ids.Node, error) { return ref(r.AgentRef) })
+	forwardStream(n, s, wire.AllocExec, func(r *wire.AllocExecRequest) (ids.Node, error) { return ref(r.AgentRef) })
+	forwardStream(n, s, wire.AgentMonitor, func(r *wire.AgentMonitorRequest) (ids.Node, error) { return named(r.Node) })
 }
 
 // of finds the node of an alloc where the caller did not name it.
-func (n *Nodes) of(r wire.RunRef) (ids.Node, error) {
+func (n *Nodes) of(r wire.AgentRef) (ids.Node, error) {
 	if r.Node != "" || r.Alloc == "" {
 		return named(r.Node)
 	}
@@ -65,7 +67,9 @@ func forward[Req, Resp any](n *Nodes, s *wire.Server, m wire.Method[Req, Resp], 
 	})
 }
 
-func forwardStream[Req, In, Out any](n *Nodes, s *wire.Server, m wire.StreamMethod[Req, In, Out], where func(*Req) (ids.Node, error)) {
+func forwardStream[Req, In, Out any](
+	n *Nodes, s *wire.Server, m wire.StreamMethod[Req, In, Out], where func(*Req) (ids.Node, error),
+) {
 	m.Serve(s, func(req *Req, caller *wire.Stream[Out, In]) error {
 		id, err := where(req)
 		if err != nil {

@@ -35,7 +35,7 @@ func newNodes(store *state.Store, log *slog.Logger) *Nodes {
 	return &Nodes{store: store, log: log, conns: map[ids.Node]*grpc.ClientConn{}}
 }
 
-// NodeConn returns the connection on which a node serves the Run methods. A node that is not connected is Unavailable.
+// NodeConn returns the connection on which a node serves its methods. A node that is not connected is Unavailable.
 func (n *Nodes) NodeConn(id ids.Node) (wire.Conn, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -45,7 +45,8 @@ func (n *Nodes) NodeConn(id ids.Node) (wire.Conn, error) {
 	if n.store.Snapshot().Node(nil, id) == nil {
 		return nil, fault.New(fault.NotFound, "", fmt.Sprintf("node %q", id), "node not found")
 	}
-	return nil, fault.WithHint(fault.New(fault.Unavailable, "reach", fmt.Sprintf("node %q", id), "it is not connected to this server"),
+	return nil, fault.WithHint(
+		fault.New(fault.Unavailable, "reach", fmt.Sprintf("node %q", id), "it is not connected to this server"),
 		"it connects by itself when it is up; look at node status")
 }
 
@@ -75,9 +76,10 @@ func (n *Nodes) accept(ctx context.Context, g *lifecycle.Group, l net.Listener) 
 			}
 			return fmt.Errorf("accept connections of nodes: %w", err)
 		}
-		g.Go("node connection", lifecycle.Isolated("node connection", func() error { return n.hold(ctx, c) }, func(err error) {
-			n.log.Warn("a node's connection was refused", logkey.Error, err)
-		}))
+		g.Go("node connection",
+			lifecycle.Isolated("node connection", func() error { return n.hold(ctx, c) }, func(err error) {
+				n.log.Warn("a node's connection was refused", logkey.Error, err)
+			}))
 	}
 }
 
@@ -100,7 +102,8 @@ func (n *Nodes) hold(ctx context.Context, raw net.Conn) error {
 	conn.Connect()
 	for s := conn.GetState(); s != connectivity.Ready; s = conn.GetState() {
 		if s == connectivity.TransientFailure || s == connectivity.Shutdown {
-			return fault.New(fault.Unavailable, "connect", fmt.Sprintf("node %q", id.Node), "it does not answer on its connection")
+			return fault.New(fault.Unavailable, "connect", fmt.Sprintf("node %q", id.Node),
+				"it does not answer on its connection")
 		}
 		if !conn.WaitForStateChange(ctx, s) {
 			return nil

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,9 +21,11 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
+	"berth/internal/model/lineage"
 	"berth/internal/model/node"
 	"berth/internal/port/raftlog"
 	"berth/internal/server/fsm"
+	"berth/internal/server/keyring"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -39,7 +42,6 @@ func start(t *testing.T, cfg Config) running {
 	if cfg.DataDir == "" {
 		cfg.DataDir = t.TempDir()
 	}
-	cfg.withoutBuiltInPart = true
 	cfg.Raft.SegmentSize, cfg.Raft.Reserve = 1<<20, 1<<20
 	s := New(cfg)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -72,12 +74,29 @@ func start(t *testing.T, cfg Config) running {
 func testNode() (wire.NodeIdentity, *node.Node) {
 	id := ids.Node(ids.New())
 	return wire.NodeIdentity{Node: id, Secret: wire.Secrets{Values: map[string]string{"id": ids.New()}}},
-		&node.Node{ID: id, Name: "n1", Datacenter: "dc1", Drivers: map[string]*node.Driver{"exec": {Detected: true, Healthy: true}}}
+		&node.Node{
+			ID:         id,
+			Name:       "n1",
+			Datacenter: "dc1",
+			Drivers:    map[string]*node.Driver{"exec": {Detected: true, Healthy: true}},
+		}
 }
 
 func testJob(id ids.Job) *job.Job {
-	return &job.Job{Region: "global", Namespace: ids.DefaultNamespace, ID: id, Name: string(id), Type: job.TypeService, Priority: 50, Datacenters: []string{"*"},
-		TaskGroups: []*job.TaskGroup{{Name: "g", Count: 1, Tasks: []*job.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "/bin/true"}}}}}}
+	return &job.Job{
+		Region:      "global",
+		Namespace:   ids.DefaultNamespace,
+		ID:          id,
+		Name:        string(id),
+		Type:        job.TypeService,
+		Priority:    50,
+		Datacenters: []string{"*"},
+		TaskGroups: []*job.TaskGroup{{
+			Name:  "g",
+			Count: 1,
+			Tasks: []*job.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "/bin/true"}}},
+		}},
+	}
 }
 
 func call[Req, Resp any](t *testing.T, s running, m wire.Method[Req, Resp], req *Req) *Resp {
@@ -94,14 +113,15 @@ func TestAJobsWayFromRegistrationToItsNode(t *testing.T) {
 	id, info := testNode()
 	reg := call(t, s, wire.NodeRegister, &wire.NodeRegisterRequest{NodeIdentity: id, Info: info})
 	if reg.Incarnation == "" || reg.ClusterID == "" || reg.HeartbeatTTL <= 0 {
-		t.Fatalf("the session lacks something: %+v", reg)
+		t.Fatalf("the reply lacks something: %+v", reg)
 	}
 	stream, err := wire.NodeAllocs.Open(t.Context(), s.conn, &wire.NodeAllocsRequest{NodeIdentity: id})
 	if err != nil {
 		t.Fatal(err)
 	}
 	first, err := stream.Recv()
-	if err != nil || !first.Full || len(first.Bundles) != 0 || first.Incarnation != reg.Incarnation || first.Index < reg.Index {
+	if err != nil || !first.Full || len(first.Bundles) != 0 || first.At.Incarnation != reg.Incarnation ||
+		first.At.Index < reg.Index || first.At.Mark == "" {
 		t.Fatalf("the first set is %+v, %v", first, err)
 	}
 
@@ -110,42 +130,38 @@ func TestAJobsWayFromRegistrationToItsNode(t *testing.T) {
 		t.Fatalf("the registration answered %+v", done)
 	}
 	ev := call(t, s, wire.EvalGet, &wire.EvalRef{Eval: done.Eval})
-	if ev.Eval.Status != eval.StatusPending || ev.Eval.TriggeredBy != eval.TriggerJobRegister {
+	if ev.Eval.Job != "web" || ev.Eval.TriggeredBy != eval.TriggerJobRegister {
 		t.Fatalf("the evaluation is %+v", ev.Eval)
 	}
-	a := place(t, s, "web", id.Node)
 	pushed, err := stream.Recv()
-	if err != nil || pushed.Full || len(pushed.Bundles) != 1 || pushed.Bundles[0].Alloc.ID != a || pushed.Bundles[0].Job.ID != "web" {
+	if err != nil || pushed.Full || len(pushed.Bundles) != 1 || pushed.Bundles[0].Job.ID != "web" {
 		t.Fatalf("the push was %+v, %v", pushed, err)
 	}
+	a := pushed.Bundles[0].Alloc.ID
 
-	call(t, s, wire.NodeUpdate, &wire.NodeUpdateRequest{NodeIdentity: id, Allocs: []*alloc.Alloc{{ID: a, ClientStatus: alloc.ClientRunning}}})
+	call(t, s, wire.NodeUpdate,
+		&wire.NodeUpdateRequest{NodeIdentity: id, Allocs: []*alloc.Alloc{{ID: a, ClientStatus: alloc.ClientRunning}}})
 	view := call(t, s, wire.JobGet, &wire.JobRef{Query: wire.Query{Namespace: ids.DefaultNamespace}, Job: "web"})
 	if view.Job.Status != job.StatusRunning || view.Job.Summary["g"].Running != 1 {
 		t.Errorf("the job is %s with %+v", view.Job.Status, view.Job.Summary)
 	}
-	known := call(t, s, wire.NodeAllocsKnown, &wire.NodeAllocsKnownRequest{NodeIdentity: id, Allocs: []ids.Alloc{a, "gone"}})
-	if len(known.Unknown) != 1 || known.Unknown[0] != "gone" {
-		t.Errorf("unknown: %v", known.Unknown)
+	elsewhere := lineage.Point{Incarnation: reg.Incarnation, Mark: "of another history", Index: 1}
+	known := call(t, s, wire.NodeAllocsKnown,
+		&wire.NodeAllocsKnownRequest{NodeIdentity: id, Allocs: []wire.ReceivedAlloc{
+			{
+				Alloc:    a,
+				Received: first.At,
+			}, {Alloc: "removed", Received: first.At}, {Alloc: "orphan", Received: elsewhere}}})
+	if !slices.Equal(known.Removed, []ids.Alloc{"removed"}) || !slices.Equal(known.Orphans, []ids.Alloc{"orphan"}) {
+		t.Errorf("%+v", known)
 	}
-}
-
-// place commits a placement as the planner would.
-func place(t *testing.T, s running, id ids.Job, on ids.Node) ids.Alloc {
-	t.Helper()
-	j := s.Store().Snapshot().Job(nil, ids.DefaultNamespace, id)
-	a := &alloc.Alloc{ID: ids.Alloc(ids.New()), Namespace: j.Namespace, Job: j.ID, JobVersion: j.Version, JobCreateIndex: j.CreateIndex,
-		JobType: j.Type, TaskGroup: "g", Name: string(j.ID) + ".g[0]", Node: on}
-	if _, _, err := s.Propose(t.Context(), &fsm.PlanApply{Place: []*alloc.Alloc{a}}); err != nil {
-		t.Fatal(err)
-	}
-	return a.ID
 }
 
 func TestABlockingQueryWakesForItsObjectAlone(t *testing.T) {
 	s := start(t, Config{Dev: true})
 	one := call(t, s, wire.JobRegister, &wire.JobRegisterRequest{Job: testJob("one")})
 	call(t, s, wire.JobRegister, &wire.JobRegisterRequest{Job: testJob("two")})
+	settled(t, s.Store())
 	q := &wire.JobRef{Query: wire.Query{Namespace: ids.DefaultNamespace}, Job: "one"}
 	q.MinIndex = call(t, s, wire.JobGet, q).Index
 	q.Wait = 150 * time.Millisecond
@@ -157,7 +173,7 @@ func TestABlockingQueryWakesForItsObjectAlone(t *testing.T) {
 		t.Errorf("the change of another job moved the index from %d to %d", q.MinIndex, got.Index)
 	}
 
-	q.Wait = 10 * time.Second
+	q.Wait = time.Minute
 	woken := make(chan *wire.JobReply, 1)
 	go func() {
 		got, err := wire.JobGet.Call(t.Context(), s.conn, q)
@@ -181,10 +197,12 @@ func TestANodeIsHeldToItsSecret(t *testing.T) {
 	call(t, s, wire.NodeRegister, &wire.NodeRegisterRequest{NodeIdentity: id, Info: info})
 	thief := id
 	thief.Secret = wire.Secrets{Values: map[string]string{"id": "guess"}}
-	if _, err := wire.NodeRegister.Call(t.Context(), s.conn, &wire.NodeRegisterRequest{NodeIdentity: thief, Info: info}); !fault.Has(err, fault.Denied) {
+	if _, err := wire.NodeRegister.Call(t.Context(), s.conn,
+		&wire.NodeRegisterRequest{NodeIdentity: thief, Info: info}); !fault.Has(err, fault.Denied) {
 		t.Errorf("registering with another secret: %v", err)
 	}
-	if _, err := wire.NodeUpdate.Call(t.Context(), s.conn, &wire.NodeUpdateRequest{NodeIdentity: thief}); !fault.Has(err, fault.Denied) {
+	if _, err := wire.NodeUpdate.Call(t.Context(), s.conn,
+		&wire.NodeUpdateRequest{NodeIdentity: thief}); !fault.Has(err, fault.Denied) {
 		t.Errorf("updating allocs with another secret: %v", err)
 	}
 	stream, err := wire.NodeAllocs.Open(t.Context(), s.conn, &wire.NodeAllocsRequest{NodeIdentity: thief})
@@ -194,13 +212,14 @@ func TestANodeIsHeldToItsSecret(t *testing.T) {
 	if !fault.Has(err, fault.Denied) {
 		t.Errorf("reading allocs with another secret: %v", err)
 	}
-	beat := call(t, s, wire.NodeHeartbeat, &wire.NodeHeartbeatRequest{NodeIdentity: wire.NodeIdentity{Node: ids.Node(ids.New())}})
+	beat := call(t, s, wire.NodeHeartbeat,
+		&wire.NodeHeartbeatRequest{NodeIdentity: wire.NodeIdentity{Node: ids.Node(ids.New())}})
 	if !beat.Reregister {
 		t.Error("an unknown node is not asked to register")
 	}
 }
 
-// greet serves Run methods as a node does and connects to the server.
+// greet serves the methods of nodes as a node does and connects to the server.
 func greet(t *testing.T, s running, id wire.NodeIdentity, register func(*wire.Server)) (leave func()) {
 	t.Helper()
 	raw, err := s.Reversed().Dial(t.Context())
@@ -230,45 +249,47 @@ func TestCallsAreForwardedToTheNodeThatTheyName(t *testing.T) {
 	s := start(t, Config{Dev: true})
 	id, info := testNode()
 	call(t, s, wire.NodeRegister, &wire.NodeRegisterRequest{NodeIdentity: id, Info: info})
-	ref := wire.RunRef{Node: id.Node, Alloc: "a1"}
-	if _, err := wire.RunStats.Call(t.Context(), s.conn, &ref); !fault.Has(err, fault.Unavailable) {
+	ref := wire.AgentRef{Node: id.Node, Alloc: "a1"}
+	if _, err := wire.AllocStats.Call(t.Context(), s.conn, &ref); !fault.Has(err, fault.Unavailable) {
 		t.Fatalf("before it connected: %v", err)
 	}
 	connected := s.nodes.Changed()
 	leave := greet(t, s, id, func(ws *wire.Server) {
-		wire.RunStats.Serve(ws, func(_ context.Context, r *wire.RunRef) (*wire.RunStatsReply, error) {
+		wire.AllocStats.Serve(ws, func(_ context.Context, r *wire.AgentRef) (*wire.AllocStatsReply, error) {
 			if r.Alloc != "a1" {
 				return nil, fault.New(fault.NotFound, "stats", string(r.Alloc), "unknown")
 			}
-			return &wire.RunStatsReply{Total: wire.Usage{MemoryRSS: 42}}, nil
+			return &wire.AllocStatsReply{Total: wire.Usage{MemoryRSS: 42}}, nil
 		})
-		wire.RunExec.Serve(ws, func(r *wire.RunExecRequest, st *wire.Stream[wire.RunExecOut, wire.RunExecIn]) error {
-			for {
-				in, err := st.Recv()
-				if err == io.EOF {
-					return st.Send(&wire.RunExecOut{Exited: true, ExitCode: 3})
+		wire.AllocExec.Serve(ws,
+			func(r *wire.AllocExecRequest, st *wire.Stream[wire.ExecOutput, wire.ExecInput]) error {
+				for {
+					in, err := st.Recv()
+					if errors.Is(err, io.EOF) {
+						return st.Send(&wire.ExecOutput{Exited: true, ExitCode: 3})
+					}
+					if err != nil {
+						return err
+					}
+					if err := st.Send(&wire.ExecOutput{Stdout: bytes.ToUpper(in.Stdin)}); err != nil {
+						return err
+					}
 				}
-				if err != nil {
-					return err
-				}
-				if err := st.Send(&wire.RunExecOut{Stdout: bytes.ToUpper(in.Stdin)}); err != nil {
-					return err
-				}
-			}
-		})
+			})
 	})
 	<-connected
-	if got := call(t, s, wire.RunStats, &ref); got.Total.MemoryRSS != 42 {
+	if got := call(t, s, wire.AllocStats, &ref); got.Total.MemoryRSS != 42 {
 		t.Errorf("got %+v", got)
 	}
-	if _, err := wire.RunStats.Call(t.Context(), s.conn, &wire.RunRef{Node: id.Node, Alloc: "a2"}); !fault.Has(err, fault.NotFound) {
+	if _, err := wire.AllocStats.Call(t.Context(), s.conn, &wire.AgentRef{Node: id.Node, Alloc: "a2"}); !fault.Has(err,
+		fault.NotFound) {
 		t.Errorf("the node's refusal came back as %v", err)
 	}
-	st, err := wire.RunExec.Open(t.Context(), s.conn, &wire.RunExecRequest{RunRef: ref})
+	st, err := wire.AllocExec.Open(t.Context(), s.conn, &wire.AllocExecRequest{AgentRef: ref})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := st.Send(&wire.RunExecIn{Stdin: []byte("hello")}); err != nil {
+	if err := st.Send(&wire.ExecInput{Stdin: []byte("hello")}); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := st.Recv(); err != nil || string(out.Stdout) != "HELLO" {
@@ -280,14 +301,14 @@ func TestCallsAreForwardedToTheNodeThatTheyName(t *testing.T) {
 	if out, err := st.Recv(); err != nil || !out.Exited || out.ExitCode != 3 {
 		t.Fatalf("got %+v, %v", out, err)
 	}
-	if _, err := st.Recv(); err != io.EOF {
+	if _, err := st.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("the stream ended with %v", err)
 	}
 
 	disconnected := s.nodes.Changed()
 	leave()
 	<-disconnected
-	if _, err := wire.RunStats.Call(t.Context(), s.conn, &ref); !fault.Has(err, fault.Unavailable) {
+	if _, err := wire.AllocStats.Call(t.Context(), s.conn, &ref); !fault.Has(err, fault.Unavailable) {
 		t.Errorf("after it left: %v", err)
 	}
 }
@@ -305,7 +326,7 @@ func TestAConnectionOfAStrangerIsNotLentOut(t *testing.T) {
 	if err := wire.SendHello(raw, thief); err != nil {
 		t.Fatal(err)
 	}
-	if err := raw.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+	if err := raw.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.Copy(io.Discard, raw); errors.Is(err, os.ErrDeadlineExceeded) {
@@ -336,7 +357,7 @@ func TestTheStateSurvivesCrashesAtAnyMoment(t *testing.T) {
 				}
 			}
 		}
-		before := dump(t, s.Store())
+		before := dump(t, settled(t, s.Store()))
 		copied := t.TempDir() // what a crash would have left on the disk
 		if out, err := exec.Command("cp", "-a", dir+"/.", copied).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -345,13 +366,55 @@ func TestTheStateSurvivesCrashesAtAnyMoment(t *testing.T) {
 			t.Fatal(err)
 		}
 		crashed := start(t, Config{DataDir: copied, Dev: true})
-		if after := dump(t, crashed.Store()); !bytes.Equal(before, after) {
+		if before, after := marked(t, before, crashed.Store()), dump(t, crashed.Store()); !bytes.Equal(before, after) {
 			t.Errorf("life %d: the state after a crash differs (%d and %d bytes)", life, len(before), len(after))
 		}
 		if got := crashed.Store().Snapshot().Meta(nil).Incarnation; got != incarnation {
 			t.Errorf("the incarnation changed from %s to %s", incarnation, got)
 		}
 		if err := crashed.stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// marked is a dumped state as the beginning of the leadership of another makes it.
+func marked(t *testing.T, dumped []byte, next *state.Store) []byte {
+	t.Helper()
+	s, snap := state.New(), next.Snapshot()
+	if err := s.Restore(bytes.NewReader(dumped)); err != nil {
+		t.Fatal(err)
+	}
+	mark := &fsm.LineageMark{Mark: snap.Point(nil).Mark}
+	if mark.Mark == s.Snapshot().Point(nil).Mark {
+		t.Fatal("the leadership began without a mark of its own")
+	}
+	st := fsm.Stamp{Index: snap.MarkIndex(), Time: snap.Stamp().Time}
+	if err := s.Write(st, func(tx *state.Tx) error {
+		_, err := mark.Apply(tx, st)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return dump(t, s)
+}
+
+// settled waits until the leader has nothing left to do: the cluster has its key, and no evaluation waits for a worker.
+func settled(t *testing.T, s *state.Store) *state.Store {
+	t.Helper()
+	for {
+		w := state.NewWatch()
+		snap, busy := s.Snapshot(), true
+		for range snap.SigningKeys(w) {
+			busy = false
+		}
+		for e := range snap.Evals(w, "") {
+			busy = busy || e.Status == eval.StatusPending
+		}
+		if !busy {
+			return s
+		}
+		if err := w.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -369,29 +432,23 @@ func dump(t *testing.T, s *state.Store) []byte {
 func TestSecretsNeverReachTheDiskInClear(t *testing.T) {
 	dir := t.TempDir()
 	const canary = "canary-9f3b77"
-	s := start(t, Config{DataDir: dir, Dev: true, Parts: []Part{func(c Core) (Piece, error) {
-		return Piece{Name: "seal", Lead: func(ctx context.Context) error {
-			sealed, err := c.Keyring.Seal("db", redact.MapOf(map[string]string{"password": canary}))
-			if err != nil {
-				return err
-			}
-			if _, _, err := c.Proposer.Propose(ctx, &fsm.SecretPut{Name: "db", Data: sealed}); err != nil {
-				return err
-			}
-			<-ctx.Done()
-			return nil
-		}}, nil
-	}}})
-	for w := state.NewWatch(); s.Store().Snapshot().Secret(w, "db") == nil; w = state.NewWatch() {
-		if err := w.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+	s := start(t, Config{DataDir: dir, Dev: true})
+	ring, err := keyring.Open(filepath.Join(dir, "keyring"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := ring.Seal("db", redact.MapOf(map[string]string{"password": canary}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Propose(t.Context(), &fsm.SecretPut{Name: "db", Data: sealed}); err != nil {
+		t.Fatal(err)
 	}
 	if err := s.Snapshot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	files := 0
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
@@ -407,13 +464,10 @@ func TestSecretsNeverReachTheDiskInClear(t *testing.T) {
 	}
 }
 
-func TestACleanStartIsQuietAndQuick(t *testing.T) {
+func TestACleanStartIsQuiet(t *testing.T) {
 	var said bytes.Buffer
-	begin := time.Now()
-	s := start(t, Config{Dev: true, Log: slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn}))})
-	if took := time.Since(begin); took > 2*time.Second {
-		t.Errorf("ready after %s", took)
-	}
+	s := start(t,
+		Config{Dev: true, Log: slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err := s.stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -51,11 +51,13 @@ func do[Req, Resp any](t testing.TB, c wire.Conn, m wire.Method[Req, Resp], req 
 	return resp
 }
 
-// session registers a node and opens its stream of allocs.
-func session(t testing.TB, c wire.Conn) (wire.NodeIdentity, *wire.Stream[wire.Empty, wire.AllocSet]) {
+// join registers a node and opens its stream of allocs.
+func join(t testing.TB, c wire.Conn) (wire.NodeIdentity, *wire.Stream[wire.Empty, wire.AllocSet]) {
 	t.Helper()
 	id, info := testNode()
-	info.Datacenter, info.NodePool, info.Attributes = "dc1", "default", map[string]string{}
+	info.Datacenter = "dc1"
+	info.NodePool = "default"
+	info.Attributes = map[string]string{}
 	info.Resources = node.Resources{CPUShares: 1e6, CPUCores: 2, MemoryMB: 1e6, DiskMB: 1e6}
 	do(t, c, wire.NodeRegister, &wire.NodeRegisterRequest{NodeIdentity: id, Info: info})
 	stream, err := wire.NodeAllocs.Open(t.Context(), c, &wire.NodeAllocsRequest{NodeIdentity: id})
@@ -73,7 +75,11 @@ func wholeJob(id ids.Job) *job.Job {
 	j.NodePool = "default"
 	j.TaskGroups[0].EphemeralDisk = &job.EphemeralDisk{SizeMB: 10}
 	j.TaskGroups[0].Tasks[0].Resources = &job.Resources{CPU: 10, MemoryMB: 10}
-	j.TaskGroups[0].ReschedulePolicy = &job.ReschedulePolicy{Unlimited: true, Delay: time.Millisecond, DelayFunction: "constant"}
+	j.TaskGroups[0].ReschedulePolicy = &job.ReschedulePolicy{
+		Unlimited:     true,
+		Delay:         time.Millisecond,
+		DelayFunction: "constant",
+	}
 	return j
 }
 
@@ -95,20 +101,26 @@ func until(t testing.TB, stream *wire.Stream[wire.Empty, wire.AllocSet], ok func
 
 func TestAJobIsPlacedReplacedAndStoppedByTheWholeServer(t *testing.T) {
 	s, c := startWhole(t)
-	id, stream := session(t, c)
+	id, stream := join(t, c)
 	done := do(t, c, wire.JobRegister, &wire.JobRegisterRequest{Job: wholeJob("web")})
 	first := until(t, stream, func(b alloc.Bundle) bool { return b.Alloc.Job == "web" && b.Job.ID == "web" })
 	if first.Eval != done.Eval || first.DesiredStatus != alloc.DesiredRun || first.Node != id.Node {
 		t.Fatalf("pushed %+v", first)
 	}
-	ev := do(t, c, wire.EvalGet, &wire.EvalRef{Query: wire.Query{MinIndex: done.EvalCreateIndex, Wait: 5 * time.Second}, Eval: done.Eval})
+	ev := do(t, c, wire.EvalGet,
+		&wire.EvalRef{Query: wire.Query{MinIndex: done.EvalCreateIndex, Wait: 5 * time.Second}, Eval: done.Eval})
 	if ev.Eval.Status != eval.StatusComplete {
 		t.Errorf("the evaluation is %s", ev.Eval.Status)
 	}
 
 	say := func(a ids.Alloc, status string) {
-		do(t, c, wire.NodeUpdate, &wire.NodeUpdateRequest{NodeIdentity: id, Allocs: []*alloc.Alloc{{ID: a, ClientStatus: status,
-			TaskStates: map[string]*alloc.TaskState{"t": {State: alloc.TaskDead, FinishedAt: time.Now(), Failed: status == alloc.ClientFailed}}}}})
+		do(t, c, wire.NodeUpdate,
+			&wire.NodeUpdateRequest{NodeIdentity: id, Allocs: []*alloc.Alloc{{ID: a, ClientStatus: status,
+				TaskStates: map[string]*alloc.TaskState{"t": {
+					State:      alloc.TaskDead,
+					FinishedAt: time.Now(),
+					Failed:     status == alloc.ClientFailed,
+				}}}}})
 	}
 	say(first.ID, alloc.ClientFailed)
 	second := until(t, stream, func(b alloc.Bundle) bool { return b.Alloc.PreviousAlloc == first.ID })
@@ -140,11 +152,11 @@ func TestAJobIsPlacedReplacedAndStoppedByTheWholeServer(t *testing.T) {
 func TestASilentNodesWorkMovesToAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := startWith(t, Config{DataDir: t.TempDir()})
-		silent, first := session(t, c)
+		silent, first := join(t, c)
 		do(t, c, wire.JobRegister, &wire.JobRegisterRequest{Job: wholeJob("web")})
 		lost := until(t, first, func(b alloc.Bundle) bool { return b.Alloc.Job == "web" })
 
-		loud, second := session(t, c)
+		loud, second := join(t, c)
 		for range 6 {
 			time.Sleep(5 * time.Second)
 			if beat := do(t, c, wire.NodeHeartbeat, &wire.NodeHeartbeatRequest{NodeIdentity: loud}); beat.Reregister {
@@ -168,7 +180,7 @@ func TestASilentNodesWorkMovesToAnother(t *testing.T) {
 // BenchmarkRegisterToPush measures the way from a registration to its alloc on the node's stream.
 func BenchmarkRegisterToPush(b *testing.B) {
 	s, c := startWhole(b)
-	_, stream := session(b, c)
+	_, stream := join(b, c)
 	before := s.Counters()
 	for b.Loop() {
 		id := ids.Job(ids.New())
@@ -183,7 +195,7 @@ func BenchmarkRegisterToPush(b *testing.B) {
 // BenchmarkPlaceThousand measures the way of one job with a thousand allocs to the node's stream.
 func BenchmarkPlaceThousand(b *testing.B) {
 	_, c := startWhole(b)
-	_, stream := session(b, c)
+	_, stream := join(b, c)
 	for b.Loop() {
 		j := wholeJob(ids.Job(ids.New()))
 		j.TaskGroups[0].Count = 1000

@@ -9,28 +9,12 @@ import (
 	"berth/internal/base/fault"
 )
 
-// MaxFrame bounds a frame, so that a broken peer cannot make the other side allocate what it likes. It holds the largest
-// argument list and environment that Linux accepts by default.
+// MaxFrame bounds a frame, so that a broken peer cannot make the other side allocate what it likes. It holds the
+// largest argument list and environment that Linux accepts by default.
 const MaxFrame = 8 << 20
 
 // MaxChunk is how much of a stream one frame carries.
 const MaxChunk = 32 << 10
-
-// Message is anything that can be a frame's payload.
-type Message interface {
-	encode(*Encoder)
-	decode([]byte) error
-}
-
-// Marshal encodes a message.
-func Marshal(m Message) []byte {
-	var e Encoder
-	m.encode(&e)
-	return e.Bytes()
-}
-
-// Unmarshal decodes a message.
-func Unmarshal(b []byte, m Message) error { return m.decode(b) }
 
 // Write sends a frame with a message; a nil message is an empty payload.
 func Write(w io.Writer, t Type, m Message) error {
@@ -44,7 +28,8 @@ func Write(w io.Writer, t Type, m Message) error {
 // WriteRaw sends a frame in one write, so that frames of several writers who share a lock stay whole.
 func WriteRaw(w io.Writer, t Type, payload []byte) error {
 	if len(payload) >= MaxFrame {
-		return fault.New(fault.Exhausted, "send", "a frame to the shim", fmt.Sprintf("%d bytes are more than the limit of %d", len(payload), MaxFrame))
+		return fault.New(fault.Exhausted, "send", "a frame to the shim",
+			fmt.Sprintf("%d bytes are more than the limit of %d", len(payload), MaxFrame))
 	}
 	buf := make([]byte, 0, 5+len(payload))
 	buf = binary.BigEndian.AppendUint32(buf, uint32(len(payload)+1))
@@ -62,7 +47,8 @@ func Read(r io.Reader) (Type, []byte, error) {
 	}
 	size := binary.BigEndian.Uint32(head[:4])
 	if size == 0 || size > MaxFrame {
-		return 0, nil, fault.New(fault.Invalid, "receive", "a frame", fmt.Sprintf("its length is given as %d bytes", size))
+		return 0, nil,
+			fault.New(fault.Invalid, "receive", "a frame", fmt.Sprintf("its length is given as %d bytes", size))
 	}
 	if _, err := io.ReadFull(r, head[4:]); err != nil {
 		return 0, nil, whole(err)
@@ -97,22 +83,8 @@ func (f *Fault) Err() error {
 	return &fault.Error{Kind: f.Kind, Hint: f.Hint, Err: errors.New(f.Text)}
 }
 
-func (f *Fault) encode(e *Encoder) {
-	e.Int(1, int64(f.Kind))
-	e.Text(2, f.Text)
-	e.Text(3, f.Hint)
-}
-
-func (f *Fault) decode(b []byte) error {
-	return fields(b, func(field int, v Value) error {
-		switch field {
-		case 1:
-			f.Kind = fault.Kind(v.Int())
-		case 2:
-			f.Text = v.Text()
-		case 3:
-			f.Hint = v.Text()
-		}
-		return nil
-	})
+func (f *Fault) table(c *codec) {
+	number(c, 1, &f.Kind)
+	text(c, 2, &f.Text)
+	text(c, 3, &f.Hint)
 }

@@ -3,6 +3,11 @@ package shimproto
 // Hello opens a connection: the versions that the agent speaks.
 type Hello struct{ Min, Max int }
 
+func (m *Hello) table(c *codec) {
+	number(c, 1, &m.Min)
+	number(c, 2, &m.Max)
+}
+
 // HelloReply says who the shim is.
 type HelloReply struct {
 	Version int // chosen
@@ -11,13 +16,34 @@ type HelloReply struct {
 	Alloc   string
 }
 
-// Named is a request about one process.
-type Named struct{ Name string }
+func (m *HelloReply) table(c *codec) {
+	number(c, 1, &m.Version)
+	number(c, 2, &m.PID)
+	number(c, 3, &m.Start)
+	text(c, 4, &m.Alloc)
+}
 
-// Launch asks for a process.
+// Named is a request about one attempt of a task, and part of others.
+type Named struct {
+	Name    string // "<task>.<attempt>": names the cgroup, and is all that version 1 knows
+	Task    string
+	Attempt int
+}
+
+func (m *Named) table(c *codec) {
+	text(c, 1, &m.Name)
+	m.attempt(c, 2)
+}
+
+// attempt is what version 1 did not have, in two fields from this one on.
+func (m *Named) attempt(c *codec, field int) {
+	text(c, field, &m.Task)
+	number(c, field+1, &m.Attempt)
+}
+
+// Launch asks for a process. The task names the log files.
 type Launch struct {
-	Name    string // unique in the shim
-	Task    string // names the log files
+	Named
 	Argv    []string
 	Env     []string
 	Dir     string
@@ -26,12 +52,35 @@ type Launch struct {
 	Logs    Logs
 	Limits  Limits
 	Isolate *Isolate
+	// Bundle is kept and returned by List, the newest one: whoever finds the shim learns by it what it runs.
+	Bundle []byte
+}
+
+func (m *Launch) table(c *codec) {
+	text(c, 1, &m.Name)
+	text(c, 2, &m.Task)
+	texts(c, 3, &m.Argv)
+	texts(c, 4, &m.Env)
+	text(c, 5, &m.Dir)
+	optional(c, 6, &m.User)
+	nested(c, 7, &m.Logs)
+	nested(c, 8, &m.Limits)
+	optional(c, 9, &m.Isolate)
+	texts(c, 10, &m.Search)
+	number(c, 11, &m.Attempt)
+	blob(c, 12, &m.Bundle)
 }
 
 // User is a resolved user.
 type User struct {
 	UID, GID uint32
 	Groups   []uint32
+}
+
+func (m *User) table(c *codec) {
+	number(c, 1, &m.UID)
+	number(c, 2, &m.GID)
+	numbers(c, 3, &m.Groups)
 }
 
 // Logs says how output is kept.
@@ -42,7 +91,14 @@ type Logs struct {
 	Disabled bool
 }
 
-// Limits of a process's cgroup.
+func (m *Logs) table(c *codec) {
+	text(c, 1, &m.Dir)
+	number(c, 2, &m.MaxFiles)
+	number(c, 3, &m.MaxBytes)
+	boolean(c, 4, &m.Disabled)
+}
+
+// Limits of a process's cgroup: cgroup.Limits on the wire.
 type Limits struct {
 	CPUShares int64
 	MemoryMax int64 // bytes; 0: none
@@ -50,6 +106,14 @@ type Limits struct {
 	Cpuset    string
 	// Required: a limit without a controller on this node is an error; otherwise it is left out.
 	Required bool
+}
+
+func (m *Limits) table(c *codec) {
+	number(c, 1, &m.CPUShares)
+	number(c, 2, &m.MemoryMax)
+	number(c, 3, &m.MemoryLow)
+	text(c, 4, &m.Cpuset)
+	boolean(c, 5, &m.Required)
 }
 
 // Isolate describes namespaces and root of a process.
@@ -69,6 +133,21 @@ type Isolate struct {
 	Cgroups []Bind
 }
 
+func (m *Isolate) table(c *codec) {
+	text(c, 1, &m.Root)
+	texts(c, 2, &m.System)
+	list(c, 3, &m.Binds)
+	list(c, 4, &m.Devices)
+	text(c, 5, &m.Hostname)
+	numbers(c, 6, &m.Capabilities)
+	numbers(c, 7, &m.Ambient)
+	boolean(c, 8, &m.HostDevices)
+	boolean(c, 9, &m.NoNewPrivileges)
+	boolean(c, 10, &m.HostPID)
+	boolean(c, 11, &m.HostIPC)
+	list(c, 12, &m.Cgroups)
+}
+
 // Bind is one mount.
 type Bind struct {
 	Source, Target string
@@ -76,8 +155,20 @@ type Bind struct {
 	Propagation    string // "" private, "slave", "shared"
 }
 
+func (m *Bind) table(c *codec) {
+	text(c, 1, &m.Source)
+	text(c, 2, &m.Target)
+	boolean(c, 3, &m.ReadOnly)
+	text(c, 4, &m.Propagation)
+}
+
 // Device is one device node.
 type Device struct{ HostPath, TaskPath string }
+
+func (m *Device) table(c *codec) {
+	text(c, 1, &m.HostPath)
+	text(c, 2, &m.TaskPath)
+}
 
 // Launched answers Launch.
 type Launched struct {
@@ -85,17 +176,35 @@ type Launched struct {
 	Cgroup string // in the v2 tree
 }
 
+func (m *Launched) table(c *codec) {
+	number(c, 1, &m.PID)
+	text(c, 2, &m.Cgroup)
+}
+
 // Signal asks to signal the main process.
 type Signal struct {
-	Name   string
+	Named
 	Number int
+}
+
+func (m *Signal) table(c *codec) {
+	text(c, 1, &m.Name)
+	number(c, 2, &m.Number)
+	m.attempt(c, 3)
 }
 
 // Kill asks to end everything of a process.
 type Kill struct {
-	Name   string
-	Number int   // sent first to the main process; 0 none
-	Grace  int64 // nanoseconds to wait after it
+	Named
+	Number int   // sent first to the main process; 0 none, and no grace
+	Grace  int64 // nanoseconds of CLOCK_BOOTTIME to wait after it
+}
+
+func (m *Kill) table(c *codec) {
+	text(c, 1, &m.Name)
+	number(c, 2, &m.Number)
+	number(c, 3, &m.Grace)
+	m.attempt(c, 4)
 }
 
 // Exit is how a process ended.
@@ -106,6 +215,45 @@ type Exit struct {
 	Err     string
 	Ended   int64 // Unix nanoseconds
 	LogLost int64 // bytes of output that could not be written
+	// Unknown: nothing of the attempt is left, and nobody remembers how it ended, or it was passed over.
+	Unknown bool
+	// Cancelled: its launch was given up before anybody heard of it.
+	Cancelled bool
+}
+
+func (m *Exit) table(c *codec) {
+	number(c, 1, &m.Code)
+	number(c, 2, &m.Signal)
+	boolean(c, 3, &m.OOM)
+	text(c, 4, &m.Err)
+	number(c, 5, &m.Ended)
+	number(c, 6, &m.LogLost)
+	boolean(c, 7, &m.Unknown)
+	boolean(c, 8, &m.Cancelled)
+}
+
+// Ended is the answer to a request about an attempt that has ended.
+type Ended struct {
+	Exit   Exit
+	Newest int // the newest attempt of the task that the shim knows
+}
+
+func (m *Ended) table(c *codec) {
+	nested(c, 1, &m.Exit)
+	number(c, 2, &m.Newest)
+}
+
+// Lease is until when tasks may run without renewal by the agent.
+type Lease struct {
+	Deadline int64 // nanoseconds of CLOCK_BOOTTIME after which everything is killed; 0: no lease
+	// At is when the agent sent it, in the same clock. A shim ignores what is older than the newest it received, and
+	// a newer one only moves the deadline later, or ends the lease.
+	At int64
+}
+
+func (m *Lease) table(c *codec) {
+	number(c, 1, &m.Deadline)
+	number(c, 2, &m.At)
 }
 
 // Forgotten answers Forget and Bye.
@@ -114,33 +262,102 @@ type Forgotten struct {
 	Last bool
 }
 
+func (m *Forgotten) table(c *codec) {
+	boolean(c, 1, &m.Last)
+}
+
 // Exec asks for a command beside a running process.
 type Exec struct {
-	Name          string
+	Named
 	Argv          []string
 	TTY           bool
 	Height, Width int
 }
 
+func (m *Exec) table(c *codec) {
+	text(c, 1, &m.Name)
+	texts(c, 2, &m.Argv)
+	boolean(c, 3, &m.TTY)
+	number(c, 4, &m.Height)
+	number(c, 5, &m.Width)
+	m.attempt(c, 6)
+}
+
 // Resize sets the size of an exec's terminal.
 type Resize struct{ Height, Width int }
 
-// Stats is a reading of a process's cgroup.
+func (m *Resize) table(c *codec) {
+	number(c, 1, &m.Height)
+	number(c, 2, &m.Width)
+}
+
+// Stats is a reading of a process's cgroup: cgroup.Stats on the wire.
 type Stats struct {
 	CPUNanos, UserNanos, SystemNanos, ThrottledNanos int64
 	RSS, Cache, Usage, Max                           int64
 	PIDs                                             int64
 }
 
+func (m *Stats) table(c *codec) {
+	number(c, 1, &m.CPUNanos)
+	number(c, 2, &m.UserNanos)
+	number(c, 3, &m.SystemNanos)
+	number(c, 4, &m.ThrottledNanos)
+	number(c, 5, &m.RSS)
+	number(c, 6, &m.Cache)
+	number(c, 7, &m.Usage)
+	number(c, 8, &m.Max)
+	number(c, 9, &m.PIDs)
+}
+
 // List answers TypeList.
-type List struct{ Entries []Entry }
+type List struct {
+	Entries []Entry
+	Ends    []End
+	Bundle  []byte
+	// Empty: it holds no process and no end that is waited for, and starts none; not in version 1.
+	Empty bool
+}
+
+func (m *List) table(c *codec) {
+	list(c, 1, &m.Entries)
+	list(c, 2, &m.Ends)
+	blob(c, 3, &m.Bundle)
+	boolean(c, 4, &m.Empty)
+}
 
 // Entry is one process that a shim holds.
 type Entry struct {
-	Name, Task string
-	PID        int
-	Cgroup     string
-	Ended      bool
-	LogLost    int64
-	LogError   string // why output was lost last
+	Named
+	PID      int
+	Cgroup   string
+	Ended    bool
+	LogLost  int64
+	LogError string // why output was lost last
+	Starting bool   // its launch was not answered yet; not in version 1
+}
+
+func (m *Entry) table(c *codec) {
+	text(c, 1, &m.Name)
+	text(c, 2, &m.Task)
+	number(c, 3, &m.PID)
+	text(c, 4, &m.Cgroup)
+	boolean(c, 5, &m.Ended)
+	number(c, 6, &m.LogLost)
+	text(c, 7, &m.LogError)
+	number(c, 8, &m.Attempt)
+	boolean(c, 9, &m.Starting)
+}
+
+// End is how an attempt ended.
+type End struct {
+	Task    string
+	Attempt int
+	Exit    Exit
+}
+
+func (m *End) table(c *codec) {
+	text(c, 1, &m.Task)
+	number(c, 2, &m.Attempt)
+	nested(c, 3, &m.Exit)
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"berth/internal/base/fault"
 )
 
@@ -29,4 +31,34 @@ func StartTime(pid int) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(f[19], 10, 64)
 	return n, fault.Wrap(err, fault.Internal, "look at", "process "+strconv.Itoa(pid))
+}
+
+// Boottime reads CLOCK_BOOTTIME in nanoseconds: it goes on while the machine is suspended, and no two runs of an
+// agent on one boot of it disagree.
+func Boottime() int64 {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) // fails only for a clock that does not exist
+	return t.Nano()
+}
+
+// SplitName reads task and attempt from the name of a process; false when it is not of that form.
+func SplitName(name string) (task string, attempt int, ok bool) {
+	i := strings.LastIndexByte(name, '.')
+	if i <= 0 {
+		return "", 0, false
+	}
+	attempt, err := strconv.Atoi(name[i+1:])
+	return name[:i], attempt, err == nil && attempt >= 0
+}
+
+// Complete fills in task and attempt from the name: an agent of version 1 leaves one or both out.
+func (m *Named) Complete() {
+	task, attempt, ok := SplitName(m.Name)
+	switch {
+	case m.Attempt != 0:
+	case ok:
+		m.Task, m.Attempt = task, attempt
+	case m.Task == "":
+		m.Task = m.Name
+	}
 }

@@ -6,17 +6,18 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
+	"berth/internal/model/lineage"
 )
 
 // allocSet is an AllocSet on the wire: each job version once, however many allocs are of it. A thousand allocs of a job
 // with long templates would not fit into a message otherwise.
 type allocSet struct {
-	Index       uint64
-	Incarnation string
-	Full        bool
-	Jobs        []*job.Job
-	Bundles     []bundle
-	Gone        []ids.Alloc
+	At       lineage.Point
+	Relation lineage.Relation
+	Full     bool
+	Jobs     []*job.Job
+	Bundles  []bundle
+	Gone     []ids.Alloc
 }
 
 // bundle names its job by its place in allocSet.Jobs, from 1; 0: none.
@@ -27,7 +28,13 @@ type bundle struct {
 
 // MarshalCBOR writes jobs that bundles share once.
 func (s AllocSet) MarshalCBOR() ([]byte, error) {
-	out := allocSet{Index: s.Index, Incarnation: s.Incarnation, Full: s.Full, Gone: s.Gone, Bundles: make([]bundle, len(s.Bundles))}
+	out := allocSet{
+		At:       s.At,
+		Relation: s.Relation,
+		Full:     s.Full,
+		Gone:     s.Gone,
+		Bundles:  make([]bundle, len(s.Bundles)),
+	}
 	places := map[*job.Job]int{nil: 0}
 	for i, b := range s.Bundles {
 		at, known := places[b.Job]
@@ -47,7 +54,7 @@ func (s *AllocSet) UnmarshalCBOR(data []byte) error {
 	if err := Decode(data, &in); err != nil {
 		return err
 	}
-	*s = AllocSet{Index: in.Index, Incarnation: in.Incarnation, Full: in.Full, Gone: in.Gone}
+	*s = AllocSet{At: in.At, Relation: in.Relation, Full: in.Full, Gone: in.Gone}
 	if len(in.Bundles) > 0 {
 		s.Bundles = make([]alloc.Bundle, len(in.Bundles))
 	}

@@ -7,16 +7,23 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
+	"berth/internal/model/lineage"
 )
 
 func TestAllocsOfOneJobCarryItOnce(t *testing.T) {
 	long := &job.Job{ID: "long", Meta: map[string]string{"text": strings.Repeat("x", 100_000)}}
 	other := &job.Job{ID: "other"}
-	set := AllocSet{Index: 7, Incarnation: "i", Full: true, Gone: []ids.Alloc{"g"}}
+	set := AllocSet{
+		At:       lineage.Point{Incarnation: "i", Mark: "m", Index: 7},
+		Relation: lineage.Behind,
+		Full:     true,
+		Gone:     []ids.Alloc{"g"},
+	}
 	for range 1000 {
 		set.Bundles = append(set.Bundles, alloc.Bundle{Alloc: &alloc.Alloc{ID: "a", Job: "long"}, Job: long})
 	}
-	set.Bundles = append(set.Bundles, alloc.Bundle{Alloc: &alloc.Alloc{ID: "b"}, Job: other}, alloc.Bundle{Alloc: &alloc.Alloc{ID: "c"}})
+	set.Bundles = append(set.Bundles, alloc.Bundle{Alloc: &alloc.Alloc{ID: "b"}, Job: other},
+		alloc.Bundle{Alloc: &alloc.Alloc{ID: "c"}})
 	data, err := Encode(&set)
 	if err != nil {
 		t.Fatal(err)
@@ -28,13 +35,15 @@ func TestAllocsOfOneJobCarryItOnce(t *testing.T) {
 	if err := Decode(data, &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Index != 7 || got.Incarnation != "i" || !got.Full || len(got.Gone) != 1 || len(got.Bundles) != 1002 {
-		t.Fatalf("got %d bundles at %d", len(got.Bundles), got.Index)
+	if got.At != set.At || got.Relation != set.Relation || !got.Full || len(got.Gone) != 1 || len(got.Bundles) != 1002 {
+		t.Fatalf("got %d bundles at %d", len(got.Bundles), got.At.Index)
 	}
-	if got.Bundles[0].Job != got.Bundles[999].Job || got.Bundles[0].Job.ID != "long" || got.Bundles[1000].Job.ID != "other" || got.Bundles[1001].Job != nil {
+	if got.Bundles[0].Job != got.Bundles[999].Job || got.Bundles[0].Job.ID != "long" ||
+		got.Bundles[1000].Job.ID != "other" || got.Bundles[1001].Job != nil {
 		t.Error("bundles have the wrong jobs")
 	}
-	if err := Decode([]byte{0xa1, 0x67, 'B', 'u', 'n', 'd', 'l', 'e', 's', 0x81, 0xa1, 0x63, 'J', 'o', 'b', 0x05}, &got); err == nil {
+	if err := Decode([]byte{0xa1, 0x67, 'B', 'u', 'n', 'd', 'l', 'e', 's', 0x81, 0xa1, 0x63, 'J', 'o', 'b', 0x05},
+		&got); err == nil {
 		t.Error("a bundle with a job that is not there was taken")
 	}
 }

@@ -45,7 +45,8 @@ func TestAFaultKeepsItsIdentityAcrossTheHop(t *testing.T) {
 		if got := fault.KindOf(err); got != kind {
 			t.Errorf("kind %s arrived as %s", kind, got)
 		}
-		if err == nil || !strings.Contains(err.Error(), `stage volume "ä": `+long) || !strings.Contains(err.Error(), "(wait)") {
+		if err == nil || !strings.Contains(err.Error(), `stage volume "ä": `+long) ||
+			!strings.Contains(err.Error(), "(wait)") {
 			t.Errorf("the text arrived as %v", err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
+	"berth/internal/model/lineage"
 	"berth/internal/model/node"
 	"berth/internal/model/volume"
 )
@@ -14,18 +15,18 @@ func utoa(u uint64) string { return strconv.FormatUint(u, 10) }
 
 // Methods that nodes call, and reads over nodes; served by the server half.
 var (
-	NodeRegister    = Unary[NodeRegisterRequest, NodeRegisterReply]("Node.Register")
-	NodeHeartbeat   = Unary[NodeHeartbeatRequest, NodeHeartbeatReply]("Node.Heartbeat")
-	NodeAllocs      = Bidi[NodeAllocsRequest, Empty, AllocSet]("Node.Allocs")
-	NodeAllocsKnown = Unary[NodeAllocsKnownRequest, NodeAllocsKnownReply]("Node.AllocsKnown")
-	NodeUpdate      = Unary[NodeUpdateRequest, Written]("Node.UpdateAllocs")
-	NodeInventory   = Unary[InventoryReport, InventoryReply]("Node.Inventory")
-	NodeGrants      = Unary[GrantsRequest, GrantsReply]("Node.Grants")
-	NodeWork        = Bidi[WorkRequest, WorkReport, Work]("Node.Work")
-	NodeList        = Unary[Query, NodeListReply]("Node.List")
-	NodeGet         = Unary[NodeRef, NodeReply]("Node.Get")
-	NodeAllocList   = Unary[NodeRef, AllocListReply]("Node.AllocList")
-	NodeEligibility = Unary[NodeEligibilityRequest, NodeEligibilityReply]("Node.Eligibility")
+	NodeRegister        = Unary[NodeRegisterRequest, NodeRegisterReply]("Node.Register")
+	NodeHeartbeat       = Unary[NodeHeartbeatRequest, NodeHeartbeatReply]("Node.Heartbeat")
+	NodeAllocs          = Bidi[NodeAllocsRequest, Empty, AllocSet]("Node.Allocs")
+	NodeAllocsKnown     = Unary[NodeAllocsKnownRequest, NodeAllocsKnownReply]("Node.AllocsKnown")
+	NodeUpdate          = Unary[NodeUpdateRequest, Written]("Node.UpdateAllocs")
+	NodeInventory       = Unary[InventoryReport, InventoryReply]("Node.Inventory")
+	NodeGrants          = Unary[GrantsRequest, GrantsReply]("Node.Grants")
+	NodeControllerCalls = Bidi[ControllerCallsRequest, ControllerResult, ControllerCall]("Node.ControllerCalls")
+	NodeList            = Unary[Query, NodeListReply]("Node.List")
+	NodeGet             = Unary[NodeRef, NodeReply]("Node.Get")
+	NodeAllocList       = Unary[NodeRef, AllocListReply]("Node.AllocList")
+	NodeEligibility     = Unary[NodeEligibilityRequest, NodeEligibilityReply]("Node.Eligibility")
 )
 
 // NodeIdentity authenticates a node on every call: the id and the secret that only it and (hashed) the servers know.
@@ -34,10 +35,14 @@ type NodeIdentity struct {
 	Secret Secrets // one value, "id"
 }
 
-// NodeRegisterRequest says what the node is now: at start and whenever its fingerprint changed (CSI instances included).
+// NodeRegisterRequest says what the node is now: at start and whenever its fingerprint changed (CSI instances
+// included). Seen is the highest state that it acted on. Holds: it has tasks, mounts or records that it answers for, so
+// that it follows no state of another incarnation.
 type NodeRegisterRequest struct {
 	NodeIdentity
-	Info *node.Node
+	Info  *node.Node
+	Seen  lineage.Point
+	Holds bool
 }
 
 // NodeRegisterReply starts the session.
@@ -58,50 +63,64 @@ type NodeHeartbeatReply struct {
 	Index      uint64
 }
 
-// NodeAllocsRequest opens the stream of a node's allocs.
-type NodeAllocsRequest struct{ NodeIdentity }
-
-// AllocSet is one push: first the full set, then only what changed. Index is that of the state it was read from.
-type AllocSet struct {
-	Index       uint64
-	Incarnation string
-	Full        bool
-	Bundles     []alloc.Bundle // new, or changed by the servers
-	Gone        []ids.Alloc    // no longer known; destroy only after NodeAllocsKnown confirmed it by id
+// NodeAllocsRequest opens the stream of a node's allocs. Seen is the highest state that the node acted on.
+type NodeAllocsRequest struct {
+	NodeIdentity
+	Seen lineage.Point
 }
 
-// NodeAllocsKnownRequest asks, by id, whether allocs are unknown to the servers.
+// AllocSet is one push: first the full set, then only what changed. At is the state that it was read from.
+type AllocSet struct {
+	At lineage.Point
+	// Relation says, in a full set, how that state stands to what the node has seen.
+	Relation lineage.Relation
+	Full     bool
+	Bundles  []alloc.Bundle // new, or changed by the servers
+	Gone     []ids.Alloc    // no longer known; destroy only after NodeAllocsKnown confirmed it by id
+}
+
+// ReceivedAlloc names an alloc with the state under which the node received it, or saw it last.
+type ReceivedAlloc struct {
+	Alloc    ids.Alloc
+	Received lineage.Point
+}
+
+// NodeAllocsKnownRequest asks, by id, what became of allocs that a set left out.
 type NodeAllocsKnownRequest struct {
 	NodeIdentity
-	Allocs []ids.Alloc
+	Allocs []ReceivedAlloc
 }
 
-// NodeAllocsKnownReply lists those that the servers do not know, read at an index that the leader confirmed.
+// NodeAllocsKnownReply is read at a state that the leader confirmed. Removed are those that this state knew and knows
+// no longer; Orphans those that it does not know and never did: their absence proves nothing.
 type NodeAllocsKnownReply struct {
-	Index   uint64
-	Unknown []ids.Alloc
+	At      lineage.Point
+	Removed []ids.Alloc
+	Orphans []ids.Alloc
 }
 
-// NodeUpdateRequest pushes client states of allocs: ID, ClientStatus, ClientDescription, TaskStates, Healthy, HealthyAt.
+// NodeUpdateRequest pushes client states of allocs: ID, ClientStatus, ClientDescription, TaskStates, Healthy,
+// HealthyAt.
 type NodeUpdateRequest struct {
 	NodeIdentity
 	Allocs []*alloc.Alloc
 }
 
 // InventoryReport is what a node knows of its stagings and publications: everything at each connect (Full), then what
-// changed. AllocIndex is the index of the alloc set it was taken at: a desired-stop claim with an epoch at or below it
-// that a full inventory does not name has been let go.
+// changed. At is the alloc set that the node had acted on when it was taken: a desired-stop claim with an epoch at or
+// below its index that a full inventory does not name has been released. Of a state that this one does not continue it
+// says what there is, and nothing by silence.
 type InventoryReport struct {
 	NodeIdentity
-	Full       bool
-	AllocIndex uint64
-	// Prev is the Head of the reply to the report before; the first of a session does not know it and is told.
+	Full bool
+	At   lineage.Point
+	// Prev is the Head of the reply to the report before; the first of a session does not know it and receives it.
 	Prev    uint64
 	Entries []volume.InventoryEntry
 }
 
-// InventoryReply acknowledges: quiet entries listed here may be erased by the node. Void lists epochs that were ended by
-// proof: the node cleans those up first.
+// InventoryReply acknowledges: quiet entries listed here may be erased by the node. Void lists epochs that were ended
+// by proof: the node cleans those up first.
 type InventoryReply struct {
 	Index uint64
 	// Head names the newest report that the servers took over from this node. Stale: this one was not, because it does
@@ -118,8 +137,8 @@ type VoidClaim struct {
 	Epoch volume.Epoch
 }
 
-// GrantsRequest asks for the mount permissions of an alloc. The call blocks until all are there, the reasons for waiting
-// changed since Seen, or Wait ended.
+// GrantsRequest asks for the mount permissions of an alloc. The call blocks until all are there, the reasons for
+// waiting changed since Seen, or Wait ended.
 type GrantsRequest struct {
 	NodeIdentity
 	Alloc ids.Alloc
@@ -161,43 +180,45 @@ type Grant struct {
 	// Capacity is the size the volume should have; ExpandNode asks for NodeExpandVolume after staging.
 	Capacity   int64
 	ExpandNode bool
+	// At is the servers' state that the permission was read from.
+	At lineage.Point
 }
 
-// WorkRequest opens the stream of controller work for this node: all plugins whose controller instance is ready here are
-// known from the registration.
-type WorkRequest struct{ NodeIdentity }
+// ControllerCallsRequest opens the stream of controller calls for this node: all plugins whose controller instance is
+// ready here are known from the registration.
+type ControllerCallsRequest struct{ NodeIdentity }
 
-// Kinds of controller work.
+// Kinds of controller calls.
 const (
-	WorkAttach         = "attach"
-	WorkDetach         = "detach"
-	WorkCreate         = "create"
-	WorkDelete         = "delete"
-	WorkExpand         = "expand"
-	WorkSnapshot       = "snapshot"
-	WorkDeleteSnapshot = "delete-snapshot"
-	WorkNodeExpand     = "node-expand" // executed by the node keeper on a node where the volume is staged
+	CallAttach         = "attach"
+	CallDetach         = "detach"
+	CallCreate         = "create"
+	CallDelete         = "delete"
+	CallExpand         = "expand"
+	CallSnapshot       = "snapshot"
+	CallDeleteSnapshot = "delete-snapshot"
+	CallNodeExpand     = "node-expand" // executed by the node keeper on a node where the volume is staged
 )
 
-// Work is one controller call that the server asks this node to make. The record that asked for it is Uncertain
-// already. The node makes the call once per (Kind, Subject, Generation) at a time and reports its end; a repeated work
-// of the same generation is the same call.
-type Work struct {
+// ControllerCall is one call that the server asks this node to make. The record that asked for it is Uncertain already.
+// The node makes the call once per (Kind, Subject) at a time and reports its end with the generation that it was asked
+// under.
+type ControllerCall struct {
 	Kind       string
 	Subject    string // volume ns/id or snapshot id, with the node for attach and detach
 	Generation uint64
 	Plugin     ids.Plugin
 	Timeout    time.Duration
 	Cancel     bool // withdraw: stop the call if it has not been sent
-	Attach     *AttachWork
-	Create     *CreateWork
-	Volume     *VolumeWork
-	Snapshot   *SnapshotWork
+	Attach     *AttachArgs
+	Create     *CreateArgs
+	Volume     *VolumeArgs
+	Snapshot   *SnapshotArgs
 	Secrets    Secrets
 }
 
-// AttachWork are the arguments of ControllerPublish and ControllerUnpublish.
-type AttachWork struct {
+// AttachArgs are the arguments of ControllerPublish and ControllerUnpublish.
+type AttachArgs struct {
 	ExternalID     string
 	StorageNode    string
 	AccessMode     volume.AccessMode
@@ -207,16 +228,16 @@ type AttachWork struct {
 	VolumeContext  map[string]string
 }
 
-// CreateWork are the arguments of CreateVolume.
-type CreateWork struct {
+// CreateArgs are the arguments of CreateVolume.
+type CreateArgs struct {
 	Name           string
 	Spec           volume.Spec
 	SourceVolume   string // external id
 	SourceSnapshot string
 }
 
-// VolumeWork are the arguments of DeleteVolume, ControllerExpandVolume and NodeExpandVolume.
-type VolumeWork struct {
+// VolumeArgs are the arguments of DeleteVolume, ControllerExpandVolume and NodeExpandVolume.
+type VolumeArgs struct {
 	Volume         volume.ID
 	ExternalID     string
 	Min, Max       int64
@@ -225,20 +246,20 @@ type VolumeWork struct {
 	MountOptions   *volume.MountOptions
 }
 
-// SnapshotWork are the arguments of CreateSnapshot and DeleteSnapshot.
-type SnapshotWork struct {
+// SnapshotArgs are the arguments of CreateSnapshot and DeleteSnapshot.
+type SnapshotArgs struct {
 	Name       string
 	SourceID   string // external id of the volume
 	SnapshotID string // external id of the snapshot
 	Parameters map[string]string
 }
 
-// WorkReport tells the end of a call. Err nil: done. Uncertain: the end is not known.
-type WorkReport struct {
+// ControllerResult tells the end of a call. Err nil: done. Uncertain: the end is not known.
+type ControllerResult struct {
 	Kind           string
 	Subject        string
 	Generation     uint64
-	Err            *WorkError
+	Err            *CallError
 	PublishContext map[string]string
 	Created        *CreatedVolume
 	Snapshot       *CreatedSnapshot
@@ -246,15 +267,14 @@ type WorkReport struct {
 	NodeExpansion  bool
 }
 
-// WorkError is a failed call with all that decides what comes next.
-type WorkError struct {
+// CallError is a failed call with all that decides what comes next.
+type CallError struct {
 	Kind      uint8  // fault.Kind
 	Code      uint32 // gRPC code of the plugin, 0 none
 	Uncertain bool
-	// Retry is the class of port/csi: "backoff", "slow", "never", "verify", "secrets".
-	Retry   string
-	Message string // scrubbed, for people
-	Hint    string
+	Retry     volume.Retry
+	Message   string // scrubbed, for people
+	Hint      string
 }
 
 // CreatedVolume is what CreateVolume answered.

@@ -6,17 +6,21 @@ import (
 	"berth/internal/base/ids"
 )
 
-// Query is the part of a read that all reads share. Reads block while the index of what they read is not above MinIndex.
+// Query is the part of a read that all reads share. Reads block while the index of what they read is not above
+// MinIndex.
 type Query struct {
 	Namespace ids.Namespace // AllNamespaces for lists over all
 	MinIndex  uint64
 	Wait      time.Duration // 0: the default of 5 minutes
-	Stale     bool
-	Prefix    string
-	Filter    string // go-bexpr over the API shape; evaluated by the HTTP layer
-	PerPage   int
-	NextToken string
-	Reverse   bool
+	Prefix    string        // of the names or ids in a list
+	Page
+}
+
+// Page says which part of a list is asked for; the zero value: all of it.
+type Page struct {
+	PerPage   int    // 0: no pages
+	NextToken string // where this page begins, as the page before said it
+	Reverse   bool   // the last first
 }
 
 // AllNamespaces asks a list for every namespace.
@@ -28,6 +32,9 @@ type Meta struct {
 	KnownLeader bool
 	LastContact time.Duration
 }
+
+// Read names what was read; every reply of a read has it.
+func (m Meta) Read() Meta { return m }
 
 // Written is the reply of writes that only tell their index.
 type Written struct {

@@ -34,7 +34,7 @@ func SendHello(c net.Conn, id NodeIdentity) error {
 }
 
 // ReceiveHello reads the greeting on a connection that a server accepted for the reversed direction and returns who
-// serves there (not authenticated yet) and the connection on which Run methods are called. Close it when done; it can't
+// serves there (not authenticated yet) and the connection on which its methods are called. Close it when done; it can't
 // be dialled again: when it breaks, the node dials a new one.
 func ReceiveHello(c net.Conn) (NodeIdentity, *grpc.ClientConn, error) {
 	id, err := readHello(c)
@@ -45,14 +45,16 @@ func ReceiveHello(c net.Conn) (NodeIdentity, *grpc.ClientConn, error) {
 	var used atomic.Bool
 	conn, err := Connect(func(context.Context) (net.Conn, error) {
 		if used.Swap(true) {
-			return nil, fault.New(fault.Unavailable, "call node", string(id.Node), "its connection is gone; it will dial a new one")
+			return nil, fault.New(fault.Unavailable, "call node", string(id.Node),
+				"its connection is gone; it will dial a new one")
 		}
 		return c, nil
 	})
 	if err != nil {
 		return id, nil, err
 	}
-	conn.Connect() // the node waits for the protocol's first words; a connection that is never used would keep it waiting
+	// the node waits for the protocol's first words; a connection that is never used would keep it waiting
+	conn.Connect()
 	return id, conn, nil
 }
 
@@ -67,7 +69,8 @@ func readHello(c net.Conn) (NodeIdentity, error) {
 	}
 	n := binary.BigEndian.Uint32(head[:])
 	if n > maxHello {
-		return id, fault.New(fault.Invalid, "read greeting", "", fmt.Sprintf("it announces %d bytes, the limit is %d", n, maxHello))
+		return id, fault.New(fault.Invalid, "read greeting", "",
+			fmt.Sprintf("it announces %d bytes, the limit is %d", n, maxHello))
 	}
 	data := make([]byte, n)
 	if _, err := io.ReadFull(c, data); err != nil {

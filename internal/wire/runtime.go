@@ -10,41 +10,43 @@ import (
 // Methods that a node serves on the connection it dialled; servers forward to them. Every request names the node, so
 // that a server can route it: the same descriptors are served by both halves.
 var (
-	RunRestart = Unary[RunRestartRequest, Empty]("Run.Restart")
-	RunSignal  = Unary[RunSignalRequest, Empty]("Run.Signal")
-	RunStats   = Unary[RunRef, RunStatsReply]("Run.Stats")
-	RunHost    = Unary[RunRef, RunHostReply]("Run.HostStats")
-	RunList    = Unary[RunPath, RunListReply]("Run.List")
-	RunStat    = Unary[RunPath, RunListReply]("Run.Stat")
-	RunRead    = Bidi[RunReadRequest, Empty, RunFrame]("Run.Read")
-	RunLogs    = Bidi[RunLogsRequest, Empty, RunFrame]("Run.Logs")
-	RunExec    = Bidi[RunExecRequest, RunExecIn, RunExecOut]("Run.Exec")
-	RunMonitor = Bidi[RunMonitorRequest, Empty, RunFrame]("Run.Monitor")
-	RunGC      = Unary[RunRef, Empty]("Run.GC")
+	AllocRestart   = Unary[AllocRestartRequest, Empty]("Alloc.Restart")
+	AllocSignal    = Unary[AllocSignalRequest, Empty]("Alloc.Signal")
+	AllocStats     = Unary[AgentRef, AllocStatsReply]("Alloc.Stats")
+	AgentHostStats = Unary[AgentRef, HostStatsReply]("Agent.HostStats")
+	AllocFiles     = Unary[AllocPath, FilesReply]("Alloc.Files")
+	AllocFileStat  = Unary[AllocPath, FilesReply]("Alloc.FileStat")
+	AllocFileRead  = Bidi[FileReadRequest, Empty, StreamFrame]("Alloc.FileRead")
+	AllocLogs      = Bidi[AllocLogsRequest, Empty, StreamFrame]("Alloc.Logs")
+	AllocExec      = Bidi[AllocExecRequest, ExecInput, ExecOutput]("Alloc.Exec")
+	AgentMonitor   = Bidi[AgentMonitorRequest, Empty, StreamFrame]("Agent.Monitor")
+	AgentGC        = Unary[AgentRef, Empty]("Agent.GC")
+	// AllocEndOrphan ends an alloc that nobody decides about, because a person said so; the reply comes when that has
+	// begun.
+	AllocEndOrphan = Unary[AgentRef, Empty]("Alloc.EndOrphan")
 	// Controller reads: not durable work, made on a node whose controller instance is ready.
-	RunListVolumes   = Unary[RunPluginRequest, ExternalListReply]("Run.ListVolumes")
-	RunListSnapshots = Unary[RunPluginRequest, SnapshotListReply]("Run.ListSnapshots")
-	RunCapacity      = Unary[RunPluginRequest, RunCapacityReply]("Run.Capacity")
-	RunValidate      = Unary[RunValidateRequest, RunValidateReply]("Run.Validate")
+	AgentListVolumes    = Unary[PluginReadRequest, ExternalListReply]("Agent.ListVolumes")
+	AgentListSnapshots  = Unary[PluginReadRequest, SnapshotListReply]("Agent.ListSnapshots")
+	AgentValidateVolume = Unary[ValidateVolumeRequest, ValidateVolumeReply]("Agent.ValidateVolume")
 )
 
-// RunRef names an alloc on a node. With Alloc empty the node itself is meant.
-type RunRef struct {
+// AgentRef names an alloc on a node. With Alloc empty the node itself is meant.
+type AgentRef struct {
 	Node  ids.Node
 	Alloc ids.Alloc
 }
 
-// RunRestartRequest restarts one task, or all; AllTasks includes those that ended.
-type RunRestartRequest struct {
-	RunRef
+// AllocRestartRequest restarts one task, or all; AllTasks includes those that ended.
+type AllocRestartRequest struct {
+	AgentRef
 	Task            string
 	AllTasks        bool
 	NoShutdownDelay bool
 }
 
-// RunSignalRequest signals one task, or all that run.
-type RunSignalRequest struct {
-	RunRef
+// AllocSignalRequest signals one task, or all that run.
+type AllocSignalRequest struct {
+	AgentRef
 	Task   string
 	Signal string
 }
@@ -58,14 +60,14 @@ type Usage struct {
 	Time                                                       int64 // nanoseconds since the epoch
 }
 
-// RunStatsReply is the usage of an alloc.
-type RunStatsReply struct {
+// AllocStatsReply is the usage of an alloc.
+type AllocStatsReply struct {
 	Total Usage
 	Tasks map[string]Usage
 }
 
-// RunHostReply is the usage of a node.
-type RunHostReply struct {
+// HostStatsReply is the usage of a node.
+type HostStatsReply struct {
 	MemTotal, MemUsed, MemFree, MemAvailable uint64
 	Uptime                                   uint64 // seconds
 	CPUTicks                                 float64
@@ -88,9 +90,9 @@ type DiskStat struct {
 	UsedPercent, InodesUsedPercent float64
 }
 
-// RunPath is a path in an alloc's directory.
-type RunPath struct {
-	RunRef
+// AllocPath is a path in an alloc's directory.
+type AllocPath struct {
+	AgentRef
 	Path string
 }
 
@@ -104,21 +106,21 @@ type FileInfo struct {
 	ContentType string
 }
 
-// RunListReply lists files; Stat gives one.
-type RunListReply struct{ Files []FileInfo }
+// FilesReply lists files; Stat gives one.
+type FilesReply struct{ Files []FileInfo }
 
-// RunReadRequest reads a file: Limit 0 reads to the end; Follow goes on as it grows. Origin is "start" or "end".
-type RunReadRequest struct {
-	RunPath
+// FileReadRequest reads a file: Limit 0 reads to the end; Follow goes on as it grows. Origin is "start" or "end".
+type FileReadRequest struct {
+	AllocPath
 	Offset int64
 	Limit  int64
 	Origin string
 	Follow bool
 }
 
-// RunLogsRequest reads a task's output over its rotated files.
-type RunLogsRequest struct {
-	RunRef
+// AllocLogsRequest reads a task's output over its rotated files.
+type AllocLogsRequest struct {
+	AgentRef
 	Task   string
 	Type   string // stdout or stderr
 	Offset int64
@@ -126,65 +128,56 @@ type RunLogsRequest struct {
 	Follow bool
 }
 
-// RunFrame is a piece of a file or a log.
-type RunFrame struct {
+// StreamFrame is a piece of a file or a log.
+type StreamFrame struct {
 	Data   []byte
 	File   string
 	Offset int64
 	Event  string // "file deleted", "file truncated"
 }
 
-// RunExecRequest opens a command in a task.
-type RunExecRequest struct {
-	RunRef
+// AllocExecRequest opens a command in a task.
+type AllocExecRequest struct {
+	AgentRef
 	Task    string
 	Command []string
 	TTY     bool
 }
 
-// RunExecIn flows to the command.
-type RunExecIn struct {
+// ExecInput flows to the command.
+type ExecInput struct {
 	Stdin         []byte
 	CloseStdin    bool
 	Height, Width int // both > 0: resize
 }
 
-// RunExecOut flows from the command; Exited is the last.
-type RunExecOut struct {
+// ExecOutput flows from the command; Exited is the last.
+type ExecOutput struct {
 	Stdout, Stderr           []byte
 	CloseStdout, CloseStderr bool
 	Exited                   bool
 	ExitCode                 int
 }
 
-// RunMonitorRequest streams an agent's log. Node empty: the agent that is asked.
-type RunMonitorRequest struct {
+// AgentMonitorRequest streams an agent's log. Node empty: the agent that is asked.
+type AgentMonitorRequest struct {
 	Node     ids.Node
 	Level    string
 	JSON     bool
 	Location bool
 }
 
-// RunPluginRequest asks a controller instance on a node.
-type RunPluginRequest struct {
-	Node         ids.Node
-	Plugin       ids.Plugin
-	PerPage      int
-	NextToken    string
-	Secrets      Secrets
-	Parameters   map[string]string
-	Capabilities []volume.Capability
-	Topology     map[string]string
+// PluginReadRequest asks a controller instance on a node.
+type PluginReadRequest struct {
+	Node      ids.Node
+	Plugin    ids.Plugin
+	PerPage   int
+	NextToken string
+	Secrets   Secrets
 }
 
-// RunCapacityReply is what GetCapacity said.
-type RunCapacityReply struct {
-	Available int64 // bytes
-	Maximum   int64 // of one volume; 0 unknown
-}
-
-// RunValidateRequest asks ValidateVolumeCapabilities.
-type RunValidateRequest struct {
+// ValidateVolumeRequest asks ValidateVolumeCapabilities.
+type ValidateVolumeRequest struct {
 	Node         ids.Node
 	Plugin       ids.Plugin
 	ExternalID   string
@@ -195,6 +188,6 @@ type RunValidateRequest struct {
 	Secrets      Secrets
 }
 
-// RunValidateReply: Warning is the plugin's message when it confirmed nothing. A returned capability that was not asked
-// for is an Invalid fault that names the difference.
-type RunValidateReply struct{ Warning string }
+// ValidateVolumeReply: Warning is the plugin's message when it confirmed nothing. A returned capability that was not
+// asked for is an Invalid fault that names the difference.
+type ValidateVolumeReply struct{ Warning string }

@@ -34,8 +34,11 @@ func toStatus(err error) error {
 	}
 	f := wireFault{Kind: fault.KindOf(err), Text: err.Error()}
 	var top *fault.Error
-	if errors.As(err, &top) && error(top) == err {
-		f.Op, f.Subject, f.Hint, f.Text = top.Op, top.Subject, top.Hint, ""
+	if errors.As(err, &top) && error(top) == err { //nolint:errorlint // the outermost alone has its parts on the wire
+		f.Op = top.Op
+		f.Subject = top.Subject
+		f.Hint = top.Hint
+		f.Text = ""
 		if top.Err != nil {
 			f.Text = top.Err.Error()
 		}

@@ -1,6 +1,10 @@
 package wire
 
-import "berth/internal/base/ids"
+import (
+	"time"
+
+	"berth/internal/base/ids"
+)
 
 // Methods over the cluster itself, served by the server half.
 var (
@@ -8,6 +12,7 @@ var (
 	SystemStatus  = Unary[Empty, SystemStatusReply]("System.Status")
 	SystemSearch  = Unary[SearchRequest, SearchReply]("System.Search")
 	NamespaceList = Unary[Query, NamespaceListReply]("Namespace.List")
+	SigningKeys   = Unary[Query, SigningKeysReply]("Keyring.SigningKeys")
 )
 
 // SystemStatusReply describes the servers.
@@ -39,6 +44,21 @@ type SearchReply struct {
 	Index       uint64
 	Matches     map[string][]string
 	Truncations map[string]bool
+}
+
+// SigningKeysReply lists the public parts of the keys that the cluster signs with.
+type SigningKeysReply struct {
+	Meta
+	Keys []SigningKey
+}
+
+// SigningKey is the public part of a key pair.
+type SigningKey struct {
+	ID                       string
+	Algorithm                string // as JSON Web Keys name it
+	Public                   []byte
+	Created                  time.Time
+	CreateIndex, ModifyIndex uint64
 }
 
 // NamespaceListReply lists namespaces.

@@ -49,7 +49,12 @@ func (p *Pipe) Listener() net.Listener { return p.l }
 func (p *Pipe) Dial(ctx context.Context) (net.Conn, error) { return p.l.DialContext(ctx) }
 
 // reconnect bounds the pauses between tries to reach the other side: a server that is back is found within seconds.
-var reconnect = backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second}
+var reconnect = backoff.Config{
+	BaseDelay:  100 * time.Millisecond,
+	Multiplier: 1.6,
+	Jitter:     0.2,
+	MaxDelay:   3 * time.Second,
+}
 
 // Connect returns a client connection over connections that dial makes. Close it when done.
 func Connect(dial func(context.Context) (net.Conn, error)) (*grpc.ClientConn, error) {

@@ -38,7 +38,8 @@ type VolumeWriteRequest struct {
 	Wait time.Duration
 }
 
-// VolumeWriteReply: Outcome is "created", "registered", "updated", "expanded" or "unchanged"; Changed names what differs.
+// VolumeWriteReply: Outcome is "created", "registered", "updated", "expanded" or "unchanged"; Changed names what
+// differs.
 type VolumeWriteReply struct {
 	Index    uint64
 	Volume   *volume.Volume
@@ -67,8 +68,8 @@ type VolumeDeleteRequest struct {
 type VolumeDetachRequest struct {
 	Volume volume.ID
 	Node   ids.Node
-	// Attest is a person's word, with the reason, that the node is dead and cannot write any more. It is recorded and ends
-	// the node's claims on the volume; empty: none.
+	// Attest is a person's word, with the reason, that the node is dead and cannot write any more. It is recorded and
+	// ends the node's claims on the volume; empty: none.
 	Attest string
 }
 
@@ -201,8 +202,9 @@ type PluginView struct {
 	Volumes             int // that refer to it
 }
 
-// PluginListReply lists plugins.
+// PluginListReply is a page of plugins.
 type PluginListReply struct {
 	Meta
-	Plugins []*PluginView
+	Plugins   []*PluginView
+	NextToken string
 }

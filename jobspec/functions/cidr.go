@@ -53,8 +53,9 @@ var cidrNetmaskFunc = function.New(&function.Spec{
 })
 
 var cidrSubnetFunc = function.New(&function.Spec{
-	Params: []function.Parameter{{Name: "prefix", Type: cty.String}, {Name: "newbits", Type: cty.Number}, {Name: "netnum", Type: cty.Number}},
-	Type:   function.StaticReturnType(cty.String),
+	Params: []function.Parameter{{Name: "prefix", Type: cty.String}, {Name: "newbits", Type: cty.Number},
+		{Name: "netnum", Type: cty.Number}},
+	Type: function.StaticReturnType(cty.String),
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 		p, err := parsePrefix(args[0])
 		if err != nil {
@@ -104,7 +105,8 @@ var cidrSubnetsFunc = function.New(&function.Spec{
 			start.Div(start, size).Mul(start, size)
 			next = new(big.Int).Add(start, size)
 			if next.Cmp(room) > 0 {
-				return cty.NilVal, fmt.Errorf("the prefix %s has no room for a network of /%d after the ones before", p, length)
+				return cty.NilVal,
+					fmt.Errorf("the prefix %s has no room for a network of /%d after the ones before", p, length)
 			}
 			out = append(out, cty.StringVal(netip.PrefixFrom(addTo(p.Addr(), start), length).String()))
 		}

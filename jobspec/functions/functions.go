@@ -7,6 +7,9 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/hashicorp/go-cty-funcs/crypto"
+	"github.com/hashicorp/go-cty-funcs/encoding"
+	"github.com/hashicorp/go-cty-funcs/uuid"
 	"github.com/hashicorp/hcl/v2/ext/tryfunc"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
 	ctyyaml "github.com/zclconf/go-cty-yaml"
@@ -19,8 +22,8 @@ import (
 var pureFunctions = map[string]function.Function{
 	"abs":             stdlib.AbsoluteFunc,
 	"base64decode":    base64DecodeFunc,
-	"base64encode":    textFunc(base64Encode),
-	"bcrypt":          bcryptFunc,
+	"base64encode":    encoding.Base64EncodeFunc,
+	"bcrypt":          guarded(crypto.BcryptFunc, smallCost),
 	"can":             tryfunc.CanFunc,
 	"ceil":            stdlib.CeilFunc,
 	"chomp":           stdlib.ChompFunc,
@@ -54,7 +57,7 @@ var pureFunctions = map[string]function.Function{
 	"lookup":          stdlib.LookupFunc,
 	"lower":           stdlib.LowerFunc,
 	"max":             stdlib.MaxFunc,
-	"md5":             textFunc(md5Hex),
+	"md5":             crypto.Md5Func,
 	"merge":           stdlib.MergeFunc,
 	"min":             stdlib.MinFunc,
 	"parseint":        stdlib.ParseIntFunc,
@@ -67,9 +70,9 @@ var pureFunctions = map[string]function.Function{
 	"setintersection": stdlib.SetIntersectionFunc,
 	"setproduct":      guarded(stdlib.SetProductFunc, smallProduct),
 	"setunion":        stdlib.SetUnionFunc,
-	"sha1":            textFunc(sha1Hex),
-	"sha256":          textFunc(sha256Hex),
-	"sha512":          textFunc(sha512Hex),
+	"sha1":            crypto.Sha1Func,
+	"sha256":          crypto.Sha256Func,
+	"sha512":          crypto.Sha512Func,
 	"signum":          stdlib.SignumFunc,
 	"slice":           stdlib.SliceFunc,
 	"sort":            stdlib.SortFunc,
@@ -85,9 +88,9 @@ var pureFunctions = map[string]function.Function{
 	"trimsuffix":      stdlib.TrimSuffixFunc,
 	"try":             tryfunc.TryFunc,
 	"upper":           stdlib.UpperFunc,
-	"urlencode":       textFunc(urlEncode),
-	"uuidv4":          uuidV4Func,
-	"uuidv5":          uuidV5Func,
+	"urlencode":       encoding.URLEncodeFunc,
+	"uuidv4":          uuid.V4Func,
+	"uuidv5":          uuid.V5Func,
 	"values":          stdlib.ValuesFunc,
 	"yamldecode":      ctyyaml.YAMLDecodeFunc,
 	"yamlencode":      ctyyaml.YAMLEncodeFunc,
@@ -131,9 +134,16 @@ func For(dir string, files bool) map[string]function.Function {
 
 func forbiddenFunc(name string) function.Function {
 	return function.New(&function.Spec{
-		VarParam: &function.Parameter{Name: "args", Type: cty.DynamicPseudoType, AllowNull: true, AllowDynamicType: true},
+		VarParam: &function.Parameter{
+			Name:             "args",
+			Type:             cty.DynamicPseudoType,
+			AllowNull:        true,
+			AllowDynamicType: true,
+		},
 		Type: func([]cty.Value) (cty.Type, error) {
-			return cty.NilType, fmt.Errorf("%s reads files of the author's machine and is not available on a server; parse the file with the command line", name)
+			return cty.NilType,
+				fmt.Errorf("%s reads files of the author's machine and is not available on a server; parse the file "+
+					"with the command line", name)
 		},
 		Impl: func([]cty.Value, cty.Type) (cty.Value, error) { return cty.NilVal, errors.New("not available") },
 	})

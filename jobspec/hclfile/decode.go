@@ -78,7 +78,8 @@ func (d *Decoder) Body(b *hclsyntax.Body, sc *Scope, v reflect.Value, what strin
 			firsts[it.Type] = it.Range
 		}
 		if again && !f.Repeatable() {
-			d.Report.Add(it.Range, "%s has the block %q twice, first on line %d; it may be there once", what, it.Type, first.Start.Line)
+			d.Report.Add(it.Range, "%s has the block %q twice, first on line %d; it may be there once", what, it.Type,
+				first.Start.Line)
 			continue
 		}
 		d.block(it, f, v)
@@ -247,7 +248,8 @@ func (d *Decoder) Into(it Item, v reflect.Value) {
 	}
 	switch {
 	case len(it.Labels) > len(labels):
-		d.Report.Add(it.labelRanges[len(labels)], "the block %s takes %s, not %d", it.Type, countLabels(len(labels)), len(it.Labels))
+		d.Report.Add(it.labelRanges[len(labels)], "the block %s takes %s, not %d", it.Type, countLabels(len(labels)),
+			len(it.Labels))
 		return
 	case len(it.Labels) < least:
 		d.Report.Add(it.Range, "the block %s needs %s: %s \"name\" { … }", it.Type, countLabels(least), it.Type)

@@ -17,7 +17,14 @@ func (d *Decoder) Expand(b *hclsyntax.Body, sc *Scope) []Item {
 		if !d.count(blk.DefRange()) {
 			return nil
 		}
-		out = append(out, Item{Type: blk.Type, Labels: blk.Labels, Body: blk.Body, Scope: sc, Range: blk.DefRange(), labelRanges: blk.LabelRanges})
+		out = append(out, Item{
+			Type:        blk.Type,
+			Labels:      blk.Labels,
+			Body:        blk.Body,
+			Scope:       sc,
+			Range:       blk.DefRange(),
+			labelRanges: blk.LabelRanges,
+		})
 	}
 	return out
 }
@@ -61,7 +68,8 @@ func (d *Decoder) dynamicParts(blk *hclsyntax.Block) (dynamicParts, bool) {
 			}
 			p.iterator = name
 		default:
-			d.Report.Add(a.NameRange, "a dynamic block has no attribute %q; there are for_each, iterator and labels", a.Name)
+			d.Report.Add(a.NameRange, "a dynamic block has no attribute %q; there are for_each, iterator and labels",
+				a.Name)
 			ok = false
 		}
 	}

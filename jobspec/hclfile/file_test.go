@@ -91,15 +91,23 @@ const agentJSON = `{
 // Given one configuration in HCL and in JSON, when it is decoded by its tags, then both give the same struct.
 func TestFilesOfPlainValuesInBothForms(t *testing.T) {
 	yes := true
-	want := agentConfig{DataDir: "/var/lib/x", Ports: &ports{HTTP: 4646}, Ratio: 0.5, Reserve: 1 << 20, Level: 5,
+	want := agentConfig{
+		DataDir: "/var/lib/x",
+		Ports:   &ports{HTTP: 4646},
+		Ratio:   0.5,
+		Reserve: 1 << 20,
+		Level:   5,
 		Server:  server{Enabled: &yes, Grace: 10 * time.Second, Retry: []string{"a", "b"}},
 		Volumes: map[string]*hostVolume{"data": {Name: "data", Path: "/srv"}, "more": {Name: "more", Path: "/opt"}},
-		Plugins: []plugin{{Name: "raw_exec", Config: map[string]any{"enabled": true, "nested": []any{map[string]any{"deep": []any{1, "x"}}}}}, {Name: "exec"}},
-		Meta:    map[string]string{"connect.log_level": "info", "rack": "${not.resolved}"},
+		Plugins: []plugin{{
+			Name:   "raw_exec",
+			Config: map[string]any{"enabled": true, "nested": []any{map[string]any{"deep": []any{1, "x"}}}},
+		}, {Name: "exec"}},
+		Meta: map[string]string{"connect.log_level": "info", "rack": "${not.resolved}"},
 	}
 	for path, src := range map[string]string{"a.hcl": agentHCL, "a.json": agentJSON} {
 		var got agentConfig
-		if err := hclfile.DecodeFile(path, []byte(src), &got); err != nil {
+		if err := decode(path, []byte(src), &got); err != nil {
 			t.Errorf("%s: %v", path, err)
 			continue
 		}
@@ -113,18 +121,21 @@ func TestFilesOfPlainValuesInBothForms(t *testing.T) {
 func TestMistakesInFilesOfPlainValues(t *testing.T) {
 	cases := []wrong{
 		{"unknown", "data_dri = \"x\"", `a.hcl:1:1: the file has no attribute "data_dri"; did you mean "data_dir"?`},
-		{"reference", "data_dir = local.x", `a.hcl:1:12: local.x is a reference; this file takes plain values only, put texts in quotes`},
+		{"reference", "data_dir = local.x",
+			`a.hcl:1:12: local.x is a reference; this file takes plain values only, put texts in quotes`},
 		{"word", "data_dir = x", `a.hcl:1:12: x is a reference`},
 		{"function", "data_dir = file(\"x\")", `a.hcl:1:12: function calls not allowed`},
-		{"range", "ports {\n  http = 70000\n}", `a.hcl:2:10: http the number 70000 is out of range: not negative, 16 bits`},
-		{"block twice", "server {\n}\nserver {\n}", `a.hcl:3:1: the file has the block "server" twice, first on line 1`},
+		{"range", "ports {\n  http = 70000\n}",
+			`a.hcl:2:10: http the number 70000 is out of range: not negative, 16 bits`},
+		{"block twice", "server {\n}\nserver {\n}",
+			`a.hcl:3:1: the file has the block "server" twice, first on line 1`},
 		{"label", "host_volume {\n}", `a.hcl:1:1: the block host_volume needs a label`},
 		{"dynamic", "dynamic \"plugin\" {\n}", `a.hcl:1:1: the file has no block "dynamic"`},
 		{"JSON", "{\"ports\": {\"http\": \"many\"}}", `a.hcl:1:20: http must be a whole number, not the text "many"`},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			err := hclfile.DecodeFile("a.hcl", []byte(c.src), &agentConfig{})
+			err := decode("a.hcl", []byte(c.src), &agentConfig{})
 			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
 				t.Errorf("got  %v\nwant %s", err, c.want)
 			}
@@ -132,22 +143,9 @@ func TestMistakesInFilesOfPlainValues(t *testing.T) {
 	}
 }
 
-// Given a decoded configuration, when a later check finds a value wrong, then its error has the value's place.
-func TestLaterChecksKnowThePlace(t *testing.T) {
-	var cfg agentConfig
-	doc, err := hclfile.DecodeDocument("a.hcl", []byte(agentHCL), &cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for want, got := range map[string]error{
-		"a.hcl:2:1: not writable":    doc.Errorf(&cfg, "DataDir", "not writable"),
-		"a.hcl:6:9: in use":          doc.Errorf(cfg.Ports, "HTTP", "in use"),
-		"a.hcl:14:3: not there":      doc.Errorf(cfg.Volumes["more"], "Path", "not there"),
-		"a.hcl:7:1: what a server":   doc.Errorf(&cfg, "Server", "what a server"),
-		"a.hcl: nowhere in the file": doc.Errorf(&server{}, "Grace", "nowhere in the file"),
-	} {
-		if !strings.HasPrefix(got.Error(), want) {
-			t.Errorf("got %v, want %s", got, want)
-		}
-	}
+// decode reads a file of plain values.
+func decode(path string, src []byte, into any) error {
+	r := hclfile.NewReport()
+	hclfile.DecodeInto(r, path, src, into, nil)
+	return r.Err()
 }

@@ -79,7 +79,11 @@ func (p *jsonParser) at(from, to int) hcl.Range {
 	line := 1 + bytes.Count(p.src[:from], []byte("\n"))
 	lineStart := bytes.LastIndexByte(p.src[:from], '\n') + 1
 	start := hcl.Pos{Line: line, Column: 1 + utf8.RuneCount(p.src[lineStart:from]), Byte: from}
-	return hcl.Range{Filename: p.path, Start: start, End: hcl.Pos{Line: line, Column: start.Column + to - from, Byte: to}}
+	return hcl.Range{
+		Filename: p.path,
+		Start:    start,
+		End:      hcl.Pos{Line: line, Column: start.Column + to - from, Byte: to},
+	}
 }
 
 func (p *jsonParser) fail(format string, args ...any) {
@@ -230,7 +234,9 @@ func (p *jsonParser) body(n *jsonNode, t reflect.Type) *hclsyntax.Body {
 }
 
 // addBlocks makes blocks of an object, of a list of them, or of objects keyed by label.
-func (p *jsonParser) addBlocks(b *hclsyntax.Body, m jsonMember, v *jsonNode, elem reflect.Type, labels []jsonMember, more int) {
+func (p *jsonParser) addBlocks(
+	b *hclsyntax.Body, m jsonMember, v *jsonNode, elem reflect.Type, labels []jsonMember, more int,
+) {
 	switch {
 	case v.list != nil:
 		for _, e := range v.list {

@@ -95,8 +95,13 @@ func (r *Report) AddSource(name string, text []byte) { r.sources[name] = text }
 
 // Add notes a problem at a place.
 func (r *Report) Add(rng hcl.Range, format string, args ...any) {
-	r.put(Problem{File: rng.Filename, Line: rng.Start.Line, Column: rng.Start.Column,
-		Text: fmt.Sprintf(format, args...), Snippet: snippet(r.sources[rng.Filename], rng)})
+	r.put(Problem{
+		File:    rng.Filename,
+		Line:    rng.Start.Line,
+		Column:  rng.Start.Column,
+		Text:    fmt.Sprintf(format, args...),
+		Snippet: snippet(r.sources[rng.Filename], rng),
+	})
 }
 
 // AddFile notes a problem that has no place inside the file.

@@ -29,7 +29,13 @@ func (s *Scope) With(name string, v cty.Value) *Scope {
 		known[k] = true
 	}
 	known[name] = true
-	return &Scope{Ctx: child, Known: known, Sizes: s.Sizes, Literal: s.Literal, QuotedOnly: s.QuotedOnly}
+	return &Scope{
+		Ctx:        child,
+		Known:      known,
+		Sizes:      s.Sizes,
+		Literal:    s.Literal,
+		QuotedOnly: s.QuotedOnly,
+	}
 }
 
 // Value evaluates an expression. It reports and returns false when that is impossible.
@@ -102,7 +108,10 @@ func (w *rewriter) expr(e hclsyntax.Expression, known map[string]bool, inText bo
 		c := *x
 		c.Items = make([]hclsyntax.ObjectConsItem, len(x.Items))
 		for i, item := range x.Items {
-			c.Items[i] = hclsyntax.ObjectConsItem{KeyExpr: w.key(item.KeyExpr, known), ValueExpr: w.expr(item.ValueExpr, known, false)}
+			c.Items[i] = hclsyntax.ObjectConsItem{
+				KeyExpr:   w.key(item.KeyExpr, known),
+				ValueExpr: w.expr(item.ValueExpr, known, false),
+			}
 		}
 		return &c
 	case *hclsyntax.FunctionCallExpr:
@@ -195,7 +204,9 @@ func (w *rewriter) noRuntime(e hclsyntax.Expression, known map[string]bool) {
 			w.report.Add(t.SourceRange(), "%s is a reference; this file takes plain values only", text)
 			continue
 		}
-		w.report.Add(t.SourceRange(), "%s is only known on the node, so nothing can be computed from it here; use var or local values, or a constraint", text)
+		w.report.Add(t.SourceRange(),
+			"%s is only known on the node, so nothing can be computed from it here; use var or local values, or a "+
+				"constraint", text)
 	}
 }
 

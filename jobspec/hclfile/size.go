@@ -32,11 +32,14 @@ var sizeUnits = func() map[string]*big.Int {
 func ParseSize(text string) (int64, error) {
 	m := sizeText.FindStringSubmatch(text)
 	if m == nil {
-		return 0, fmt.Errorf("%q is not a size; write one like \"10GiB\", \"500MB\" or a number of bytes", shorten(text))
+		return 0, fmt.Errorf("%q is not a size; write one like \"10GiB\", \"500MB\" or a number of bytes",
+			shorten(text))
 	}
 	unit, ok := sizeUnits[strings.ToLower(m[2])]
 	if !ok {
-		return 0, fmt.Errorf("the size %q has the unknown unit %q; use B, kB, MB, GB, TB, PB or KiB, MiB, GiB, TiB, PiB", shorten(text), m[2])
+		return 0, fmt.Errorf(
+			"the size %q has the unknown unit %q; use B, kB, MB, GB, TB, PB or KiB, MiB, GiB, TiB, PiB", shorten(text),
+			m[2])
 	}
 	n, ok := new(big.Rat).SetString(m[1])
 	if !ok {

@@ -3,6 +3,7 @@ package hclfile
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -36,7 +37,9 @@ func Open(r *Report, path string, src []byte, limit int, quoted QuotedNames) *So
 		limit = MaxSource
 	}
 	if len(src) > limit {
-		r.AddFile(path, "the document has %d bytes, more than the %d that are allowed; move large data into files or templates", len(src), limit)
+		r.AddFile(path,
+			"the document has %d bytes, more than the %d that are allowed; move large data into files or templates",
+			len(src), limit)
 		return nil
 	}
 	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
@@ -61,35 +64,72 @@ func Open(r *Report, path string, src []byte, limit int, quoted QuotedNames) *So
 
 // CheckBounds refuses what would make the parser or the evaluator recurse too deeply.
 func CheckBounds(r *Report, tokens hclsyntax.Tokens) bool {
-	depth, ops, index := 0, 0, 0
+	var depth, ops, index int
 	for _, t := range tokens {
-		switch t.Type {
-		case hclsyntax.TokenOBrace, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl, hclsyntax.TokenOQuote, hclsyntax.TokenOHeredoc:
-			depth++
-		case hclsyntax.TokenOBrack:
-			depth++
+		switch {
+		case t.Type == hclsyntax.TokenOBrack:
 			index++
-		case hclsyntax.TokenCBrace, hclsyntax.TokenCParen, hclsyntax.TokenCBrack, hclsyntax.TokenTemplateSeqEnd, hclsyntax.TokenCQuote, hclsyntax.TokenCHeredoc:
+			depth++
+		case slices.Contains(opening, t.Type):
+			depth++
+		case slices.Contains(closing, t.Type):
 			depth--
-		case hclsyntax.TokenBang, hclsyntax.TokenMinus, hclsyntax.TokenPlus, hclsyntax.TokenStar, hclsyntax.TokenSlash, hclsyntax.TokenPercent,
-			hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenQuestion, hclsyntax.TokenEqualOp, hclsyntax.TokenNotEqual,
-			hclsyntax.TokenLessThan, hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThan, hclsyntax.TokenGreaterThanEq:
+		case slices.Contains(operators, t.Type):
 			ops++
 		}
 		switch {
 		case depth > maxDepth:
 			r.Add(t.Range, "the document is nested more than %d levels deep; flatten it", maxDepth)
-			return false
 		case ops > maxOps:
-			r.Add(t.Range, "the document has more than %d operators; compute values elsewhere and pass them as variables", maxOps)
-			return false
+			r.Add(t.Range, "the document has more than %d operators; "+outside, maxOps)
 		case index > maxIndex:
-			r.Add(t.Range, "the document has more than %d brackets; compute values elsewhere and pass them as variables", maxIndex)
-			return false
+			r.Add(t.Range, "the document has more than %d brackets; "+outside, maxIndex)
+		default:
+			continue
 		}
+		return false
 	}
 	return true
 }
+
+const outside = "compute values elsewhere and pass them as variables"
+
+// What nests, and what computes.
+var (
+	opening = []hclsyntax.TokenType{
+		hclsyntax.TokenOBrace,
+		hclsyntax.TokenOParen,
+		hclsyntax.TokenTemplateInterp,
+		hclsyntax.TokenTemplateControl,
+		hclsyntax.TokenOQuote,
+		hclsyntax.TokenOHeredoc,
+	}
+	closing = []hclsyntax.TokenType{
+		hclsyntax.TokenCBrace,
+		hclsyntax.TokenCParen,
+		hclsyntax.TokenCBrack,
+		hclsyntax.TokenTemplateSeqEnd,
+		hclsyntax.TokenCQuote,
+		hclsyntax.TokenCHeredoc,
+	}
+	operators = []hclsyntax.TokenType{
+		hclsyntax.TokenBang,
+		hclsyntax.TokenMinus,
+		hclsyntax.TokenPlus,
+		hclsyntax.TokenStar,
+		hclsyntax.TokenSlash,
+		hclsyntax.TokenPercent,
+		hclsyntax.TokenAnd,
+		hclsyntax.TokenOr,
+		hclsyntax.TokenQuestion,
+		hclsyntax.TokenEqualOp,
+		hclsyntax.TokenNotEqual,
+		hclsyntax.TokenLessThan,
+		hclsyntax.TokenLessThanEq,
+		hclsyntax.TokenGreaterThan,
+		hclsyntax.TokenGreaterThanEq,
+	}
+)
 
 // unquoteNames rewrites `"name" = …` and `"name" { … }` in bodies to the unquoted form, byte for byte at the same
 // place. A name that is no identifier gets a stand-in of the same length, remembered in d.keys.
@@ -110,7 +150,8 @@ func (d *Source) unquoteNames(tokens hclsyntax.Tokens, maps QuotedNames) []byte 
 			bodies = append(bodies, body)
 			itemStart = true
 			continue
-		case hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
+		case hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp,
+			hclsyntax.TokenTemplateControl:
 			bodies = append(bodies, false)
 		case hclsyntax.TokenCBrace, hclsyntax.TokenCBrack, hclsyntax.TokenCParen, hclsyntax.TokenTemplateSeqEnd:
 			if len(bodies) > 1 {
@@ -139,8 +180,8 @@ func opensBody(tokens hclsyntax.Tokens, brace int) bool {
 	return prev == hclsyntax.TokenIdent || prev == hclsyntax.TokenCQuote
 }
 
-// inlineMap reports whether the brace at i opens a map that was written as a block on one line: `name { a = 1, b = 2 }`.
-// With an equals sign in the place of the space before the brace it is an attribute.
+// inlineMap reports whether the brace at i opens a map that was written as a block on one line: `name { a = 1, b = 2
+// }`. With an equals sign in the place of the space before the brace it is an attribute.
 func inlineMap(tokens hclsyntax.Tokens, i int, maps QuotedNames) bool {
 	prev, name := tokens[i-1], ""
 	switch {

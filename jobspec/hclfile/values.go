@@ -202,7 +202,8 @@ func setInt(dst reflect.Value, n *big.Int) error {
 		return errors.New("cannot hold a number")
 	}
 	if !n.IsUint64() || dst.OverflowUint(n.Uint64()) {
-		return fmt.Errorf("the number %s is out of range: not negative, %d bits", shorten(n.String()), dst.Type().Bits())
+		return fmt.Errorf("the number %s is out of range: not negative, %d bits", shorten(n.String()),
+			dst.Type().Bits())
 	}
 	dst.SetUint(n.Uint64())
 	return nil

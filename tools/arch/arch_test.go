@@ -16,6 +16,9 @@ func TestTheTreeObeysItsLaws(t *testing.T) {
 		t.Fatalf("only %d packages found: the rules would guard nothing", len(tree.Packages))
 	}
 	for _, rule := range Rules() {
+		if slices.Contains(pending, rule.Name) {
+			continue
+		}
 		t.Run(rule.Name, func(t *testing.T) {
 			report(t, rule, Judge(tree, rule))
 		})

@@ -5,9 +5,14 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"berth/tools/arch/syntax"
 )
 
-const fsmDir = "internal/server/fsm"
+const (
+	fsmDir     = "internal/server/fsm"
+	testkitDir = "internal/testkit/" // fixtures of tests stand in for the owners
+)
 
 // command is a replicated command: a type of the FSM package with a method Apply.
 type command struct {
@@ -32,7 +37,8 @@ func checkCommands(t *Tree) []Finding {
 			out = append(out, t.at(c.file, c.decl, "command %s names no owner", c.name))
 			continue
 		case len(c.owners) > 1:
-			out = append(out, t.at(c.file, c.decl, "command %s has several owners: %s", c.name, strings.Join(c.owners, ", ")))
+			out = append(out,
+				t.at(c.file, c.decl, "command %s has several owners: %s", c.name, strings.Join(c.owners, ", ")))
 			continue
 		}
 		owner := c.owners[0]
@@ -44,7 +50,7 @@ func checkCommands(t *Tree) []Finding {
 		for _, other := range t.Sorted() {
 			for _, f := range other.Code() {
 				use := t.proposes(f, c.name)
-				if use == nil || strings.HasPrefix(f.Pkg.Dir, fsmDir) {
+				if use == nil || strings.HasPrefix(f.Pkg.Dir, fsmDir) || strings.HasPrefix(f.Pkg.Dir, testkitDir) {
 					continue
 				}
 				if f.Pkg.Dir == owner {
@@ -98,7 +104,7 @@ func registration(n ast.Node) (typ, owner string) {
 		return "", ""
 	}
 	fn, ok := c.Fun.(*ast.IndexExpr)
-	if !ok || !isIdent(fn.X, "register") {
+	if !ok || !syntax.IsIdent(fn.X, "register") {
 		return "", ""
 	}
 	lit, ok := c.Args[len(c.Args)-1].(*ast.BasicLit)
@@ -121,7 +127,7 @@ func (t *Tree) proposes(f *File, name string) ast.Node {
 	var found ast.Node
 	ast.Inspect(f.AST, func(n ast.Node) bool {
 		if lit, ok := n.(*ast.CompositeLit); ok && found == nil {
-			if x, sel := selector(lit.Type); x == pkg && sel == name {
+			if x, sel := syntax.Selector(lit.Type); x == pkg && sel == name {
 				found = lit
 			}
 		}

@@ -3,6 +3,8 @@ package arch
 import (
 	"go/ast"
 	"strings"
+
+	"berth/tools/arch/syntax"
 )
 
 // checkGoroutines finds goroutines that no lifecycle.Group joins: the statement itself, and what stands for it.
@@ -48,7 +50,7 @@ func checkContextFields(t *Tree) []Finding {
 				return true
 			}
 			for _, field := range st.Fields.List {
-				if x, name := selector(field.Type); x == pkg && name == "Context" {
+				if x, name := syntax.Selector(field.Type); x == pkg && name == "Context" {
 					out = append(out, t.at(f, field, "a struct keeps a context"))
 				}
 			}
@@ -63,12 +65,13 @@ func checkContextRoots(t *Tree) []Finding {
 	var out []Finding
 	t.eachCode(func(f *File) {
 		pkg := f.alias("context")
-		if pkg == "" || f.Pkg.Name == "main" || strings.HasPrefix(f.Pkg.Dir, "cmd/") || f.Pkg.Dir == "internal/agent" || f.Pkg.Suite() {
+		if pkg == "" || f.Pkg.Name == "main" || strings.HasPrefix(f.Pkg.Dir, "cmd/") || f.Pkg.Dir == "internal/agent" ||
+			f.Pkg.Suite() {
 			return
 		}
 		ast.Inspect(f.AST, func(n ast.Node) bool {
 			if e, ok := n.(ast.Expr); ok {
-				if x, name := selector(e); x == pkg && (name == "Background" || name == "TODO") {
+				if x, name := syntax.Selector(e); x == pkg && (name == "Background" || name == "TODO") {
 					out = append(out, t.at(f, n, "context.%s()", name))
 					return false
 				}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"berth/tools/arch/syntax"
 )
 
 // deterministic are the folders where everything must be repeatable; files that end in _flow.go are it everywhere.
@@ -40,7 +42,7 @@ func (t *Tree) unrepeatable(f *File) []Finding {
 	ast.Inspect(f.AST, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.SelectorExpr:
-			x, name := selector(n)
+			x, name := syntax.Selector(n)
 			if x != "" && x == clock && slices.Contains(clocks, name) {
 				out = append(out, t.at(f, n, "time.%s", name))
 			}
@@ -70,7 +72,9 @@ func (t *Tree) ranges(f *File, list []ast.Stmt) []Finding {
 			continue
 		}
 		if !orderFree(r.Body.List, list[i+1:]) && !waived(t, f, r) {
-			out = append(out, t.at(f, r, "range over a map in its random order; sort the keys, or say in a comment why the order does not show"))
+			out = append(out,
+				t.at(f, r, "range over a map in its random order; sort the keys, or say in a comment why the order "+
+					"does not show"))
 		}
 	}
 	return out
@@ -78,7 +82,7 @@ func (t *Tree) ranges(f *File, list []ast.Stmt) []Finding {
 
 // unordered tells maps, and the iterators of package maps.
 func (t *Tree) unordered(f *File, e ast.Expr) bool {
-	if pkg, fn := call(e); pkg == "maps" && (fn == "Keys" || fn == "Values" || fn == "All") {
+	if pkg, fn := syntax.Call(e); pkg == "maps" && (fn == "Keys" || fn == "Values" || fn == "All") {
 		return true
 	}
 	return t.isMap(f, e)
@@ -112,12 +116,13 @@ func orderFreeStmt(s ast.Stmt, after []ast.Stmt) bool {
 	case *ast.BlockStmt:
 		return orderFree(s.List, after)
 	case *ast.IfStmt:
-		return (s.Init == nil || defines(s.Init)) && orderFree(s.Body.List, after) && (s.Else == nil || orderFreeStmt(s.Else, after))
+		return (s.Init == nil || defines(s.Init)) && orderFree(s.Body.List, after) &&
+			(s.Else == nil || orderFreeStmt(s.Else, after))
 	case *ast.RangeStmt:
 		return orderFree(s.Body.List, after)
 	case *ast.ExprStmt:
 		c, ok := s.X.(*ast.CallExpr)
-		return ok && isIdent(c.Fun, "delete")
+		return ok && syntax.IsIdent(c.Fun, "delete")
 	case *ast.ReturnStmt:
 		return !slices.ContainsFunc(s.Results, func(e ast.Expr) bool { return !constant(e) })
 	case *ast.AssignStmt:
@@ -135,7 +140,7 @@ func orderFreeAssign(s *ast.AssignStmt, after []ast.Stmt) bool {
 		return false
 	}
 	for i, left := range s.Lhs {
-		if _, ok := left.(*ast.IndexExpr); ok || isIdent(left, "_") {
+		if _, ok := left.(*ast.IndexExpr); ok || syntax.IsIdent(left, "_") {
 			continue
 		}
 		if i < len(s.Rhs) && (constant(s.Rhs[i]) || extremum(left, s.Rhs[i]) || collected(left, s.Rhs[i], after)) {
@@ -149,13 +154,13 @@ func orderFreeAssign(s *ast.AssignStmt, after []ast.Stmt) bool {
 // extremum tells x = max(x, …) and x = min(x, …).
 func extremum(left, right ast.Expr) bool {
 	c, ok := right.(*ast.CallExpr)
-	return ok && (isIdent(c.Fun, "max") || isIdent(c.Fun, "min"))
+	return ok && (syntax.IsIdent(c.Fun, "max") || syntax.IsIdent(c.Fun, "min"))
 }
 
 // collected tells s = append(s, …) when a statement after the loop sorts s.
 func collected(left, right ast.Expr, after []ast.Stmt) bool {
 	c, ok := right.(*ast.CallExpr)
-	if !ok || !isIdent(c.Fun, "append") {
+	if !ok || !syntax.IsIdent(c.Fun, "append") {
 		return false
 	}
 	name := exprText(left)
@@ -163,8 +168,9 @@ func collected(left, right ast.Expr, after []ast.Stmt) bool {
 		sorted := false
 		ast.Inspect(s, func(n ast.Node) bool {
 			if c, ok := n.(*ast.CallExpr); ok && len(c.Args) > 0 {
-				pkg, fn := call(c)
-				sorts := (pkg == "slices" || pkg == "sort") && !strings.HasPrefix(fn, "Search") || strings.HasPrefix(strings.ToLower(exprText(c.Fun)), "sort")
+				pkg, fn := syntax.Call(c)
+				sorts := (pkg == "slices" || pkg == "sort") && !strings.HasPrefix(fn, "Search") ||
+					strings.HasPrefix(strings.ToLower(exprText(c.Fun)), "sort")
 				sorted = sorted || sorts && exprText(c.Args[0]) == name
 			}
 			return true
@@ -189,11 +195,6 @@ func constant(e ast.Expr) bool {
 		return e.Name == "true" || e.Name == "false" || e.Name == "nil"
 	}
 	return false
-}
-
-func isIdent(e ast.Expr, name string) bool {
-	id, ok := e.(*ast.Ident)
-	return ok && id.Name == name
 }
 
 // exprText is the text of a simple expression: a name, or names joined by dots.

@@ -29,7 +29,8 @@ func checkPackageDocs(t *Tree) []Finding {
 		}
 		doc := docs[0].AST.Doc.Text()
 		if p.Name != "main" && !strings.HasPrefix(doc, "Package "+p.Name+" ") {
-			out = append(out, t.at(docs[0], docs[0].AST.Name, "the package comment does not begin with %q", "Package "+p.Name))
+			out = append(out,
+				t.at(docs[0], docs[0].AST.Name, "the package comment does not begin with %q", "Package "+p.Name))
 		}
 		if strings.HasPrefix(p.Dir, "internal/") && p.Name != "main" && !owns.MatchString(doc) {
 			out = append(out, t.at(docs[0], docs[0].AST.Name, "the package comment does not say what the package owns"))

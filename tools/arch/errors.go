@@ -5,6 +5,8 @@ import (
 	"go/token"
 	"strconv"
 	"strings"
+
+	"berth/tools/arch/syntax"
 )
 
 // checkErrors finds decisions on the text of errors, and wraps that lose their identity.
@@ -34,7 +36,7 @@ func checkErrors(t *Tree) []Finding {
 }
 
 func (t *Tree) errorCall(f *File, c *ast.CallExpr) []Finding {
-	pkg, fn := call(c)
+	pkg, fn := syntax.Call(c)
 	var out []Finding
 	for _, arg := range c.Args {
 		if !t.isErrorText(f, arg) {

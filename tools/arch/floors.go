@@ -120,14 +120,26 @@ func (fl floors) stale(t *Tree) []Finding {
 	var out []Finding
 	for _, p := range fl.planned {
 		if exists(p + "/**") {
-			out = append(out, Finding{Path: floorsFile, Line: fl.lineOf[p], Text: p + " exists: take it off the list of planned packages", Why: "the list of planned packages only shrinks"})
+			out = append(out,
+				Finding{
+					Path: floorsFile,
+					Line: fl.lineOf[p],
+					Text: p + " exists: take it off the list of planned packages",
+					Why:  "the list of planned packages only shrinks",
+				})
 		}
 	}
 	for _, st := range slices.Concat(fl.heights, fl.denials, fl.onlys, fl.amongs, fl.closed) {
 		for _, name := range slices.Concat(st.left, st.right) {
 			for part := range strings.SplitSeq(name, ">") {
 				if ours(part) && !exists(part) && !slices.Contains(fl.planned, strings.TrimSuffix(part, "/**")) {
-					out = append(out, Finding{Path: floorsFile, Line: st.line, Text: "no package " + part, Why: "a rule about a package that is not there guards nothing"})
+					out = append(out,
+						Finding{
+							Path: floorsFile,
+							Line: st.line,
+							Text: "no package " + part,
+							Why:  "a rule about a package that is not there guards nothing",
+						})
 				}
 			}
 		}
@@ -152,7 +164,11 @@ func (fl floors) place(p *Package) []Finding {
 	if len(on) == 1 || p.Name == "" {
 		return nil
 	}
-	return []Finding{{Path: p.Dir, Text: fmt.Sprintf("is on %d floors", len(on)), Why: "every package has one place in " + floorsFile}}
+	return []Finding{{
+		Path: p.Dir,
+		Text: fmt.Sprintf("is on %d floors", len(on)),
+		Why:  "every package has one place in " + floorsFile,
+	}}
 }
 
 func (fl floors) height(dir string) (int, string) {
@@ -199,7 +215,8 @@ func (fl floors) imports(t *Tree, f *File) []Finding {
 			}
 		}
 		for _, st := range fl.amongs {
-			if matchesAny(st.left, target) && matchesAny(st.left, f.Pkg.Dir) && !slices.Contains(st.right, f.Pkg.Dir+">"+target) {
+			if matchesAny(st.left, target) && matchesAny(st.left, f.Pkg.Dir) &&
+				!slices.Contains(st.right, f.Pkg.Dir+">"+target) {
 				report(st.reason, "%s imports %s", f.Pkg.Dir, target)
 			}
 		}

@@ -59,8 +59,9 @@ func TestAWaiverAllowsSoMuchAndNoMore(t *testing.T) {
 		return []Finding{{Path: "a.go", Line: 1}, {Path: "a.go", Line: 2}, {Path: "b.go"}}
 	}}
 	for line, want := range map[string]int{
-		"waive two-words a.go 2 : because": 1, "waive two-words a.go 1 : because": 3, "waive two-words a.go 3 : because": 2,
-		"waive two-words a.go 2": 4, "waive other a.go 2 : because": 3, "# nothing": 3,
+		"waive two-words a.go 2 : because": 1, "waive two-words a.go 1 : because": 3,
+		"waive two-words a.go 3 : because": 2,
+		"waive two-words a.go 2":           4, "waive other a.go 2 : because": 3, "# nothing": 3,
 	} {
 		tree, err := Load(fstest.MapFS{"go.mod": {Data: []byte("module berth\n")}, ratchetFile: {Data: []byte(line)}})
 		if err != nil {

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
-	"slices"
-	"strings"
+
+	"berth/tools/arch/layout"
+	"berth/tools/arch/prose"
 )
 
 // Rule is a law that syntax can show to be broken.
@@ -16,37 +17,65 @@ type Rule struct {
 }
 
 // Finding is one place where a rule is broken.
-type Finding struct {
-	Path string
-	Line int
-	Text string
-	Why  string // a reason of its own, where the rule has several
-}
-
-func (f Finding) String() string {
-	if f.Line == 0 {
-		return f.Path + ": " + f.Text
-	}
-	return fmt.Sprintf("%s:%d: %s", f.Path, f.Line, f.Text)
-}
+type Finding = prose.Finding
 
 // Rules lists every rule.
 func Rules() []Rule {
 	return []Rule{
-		{"floors", "a package imports only lower floors; what may know what is a decision, written in tools/arch/floors.txt", checkFloors},
-		{"goroutines", "a goroutine that nobody joins outlives its owner and races with its end: start it in a lifecycle.Group (law 3)", checkGoroutines},
-		{"contexts in structs", "a stored context belongs to a call that has ended: pass it as the first argument (law 3)", checkContextFields},
-		{"context roots", "a context made from nothing is cancelled by nobody: only main programs and the agent have the right to one (law 3)", checkContextRoots},
-		{"determinism", "servers replay the same log and must come to the same bytes; flows and the scheduler get time and chance as data (law 4)", checkDeterminism},
-		{"errors", "an error's text is for people: its identity is its kind, kept by %w and base/fault across every hop (law 5)", checkErrors},
-		{"secrets", "a secret in plain text is printed by the first %+v: hold it as redact.Secret, or refer to it by name (law 6)", checkSecrets},
-		{"flows", "a flow is a pure state machine: state and facts in, next steps out, tested state by state", checkFlows},
-		{"commands", "a replicated command has one package that proposes it, or nobody answers for the state it changes", checkCommands},
-		{"budgets", "a room that one person can hold in the head: split by responsibility; exceptions stand in tools/arch/ratchet.txt and only shrink (law 9)", checkBudgets},
-		{"glossary", "one word, one meaning: docs/GLOSSARY.md says which words are banned where, and what to say instead", checkGlossary},
-		{"package docs", "a newcomer reads the package's first sentence: it says what the package owns and who may import it", checkPackageDocs},
-		{"identifier docs", "an exported identifier has a sentence, or its meaning lives in one head", checkIdentifierDocs},
-		{"words", "the repository speaks of Berth alone: tools/arch/words.txt lists what has no place in it", checkWords},
+		{"floors", "a package imports only lower floors; what may know what is a decision, written in " +
+			"tools/arch/floors.txt", checkFloors},
+		{"goroutines",
+			"a goroutine that nobody joins outlives its owner and races with its end: start it in a lifecycle.Group " +
+				"(law 3)", checkGoroutines},
+		{"contexts in structs",
+			"a stored context belongs to a call that has ended: pass it as the first argument (law 3)",
+			checkContextFields},
+		{"context roots",
+			"a context made from nothing is cancelled by nobody: only main programs and the agent have the right to " +
+				"one (law 3)", checkContextRoots},
+		{"determinism",
+			"servers replay the same log and must come to the same bytes; flows and the scheduler get time and " +
+				"chance as data (law 4)", checkDeterminism},
+		{"errors", "an error's text is for people: its identity is its kind, kept by %w and base/fault across every " +
+			"hop (law 5)", checkErrors},
+		{"secrets", "a secret in plain text is printed by the first %+v: hold it as redact.Secret, or refer to it by " +
+			"name (law 6)", checkSecrets},
+		{"flows", "a flow is a pure state machine: state and facts in, next steps out, tested state by state",
+			checkFlows},
+		{"commands",
+			"a replicated command has one package that proposes it, or nobody answers for the state it changes",
+			checkCommands},
+		{"budgets", "a room that one person can hold in the head: split by responsibility; exceptions stand in " +
+			"tools/arch/ratchet.txt and only shrink (law 9)", checkBudgets},
+		{"glossary",
+			"one word, one meaning: docs/GLOSSARY.md says which words are banned where, and what to say instead",
+			onProse(prose.Glossary)},
+		{"package docs",
+			"a newcomer reads the package's first sentence: it says what the package owns and who may import it",
+			checkPackageDocs},
+		{"identifier docs", "an exported identifier has a sentence, or its meaning lives in one head",
+			checkIdentifierDocs},
+		{"field words",
+			"a term that engineers know wins over one of our own, and a word has one meaning: docs/GLOSSARY.md, " +
+				"Words of the field",
+			onProse(prose.FieldWords)},
+		{"words", "the repository speaks of Berth alone: tools/arch/words.txt lists what has no place in it",
+			onProse(prose.Words)},
+		{"references",
+			"a reader who follows a reference must find something at its end; what is planned stands in " +
+				"tools/arch/planned.txt", onProse(prose.References)},
+		{"unused", "nothing that nobody calls: delete it; what stands for an announced feature is listed in " +
+			"tools/arch/kept.txt, which only shrinks", checkUnused},
+		{"busy machine",
+			"a machine under load takes its time: outside of synctest, wait for the event itself and give up after " +
+				"30 s or more; a product's bound is a benchmark; a context that is there to run out says so in a " +
+				"comment", checkBusyMachine},
+		{"columns", "a line that fits on the screen is read, a longer one is guessed: 120 columns, a tab counts four " +
+			"(docs/adr/0028-lines-breathe.md)", onLayout(layout.Columns)},
+		{"fields", "a literal of more than four fields is a list, and a list has a line for each " +
+			"(docs/adr/0028-lines-breathe.md)", onLayout(layout.Fields)},
+		{"tuples", "of three values in a row nobody sees which goes where: one assignment each " +
+			"(docs/adr/0028-lines-breathe.md)", onLayout(layout.Tuples)},
 		{"gofmt", "one layout for all: run gofmt -w", checkFormat},
 	}
 }
@@ -65,36 +94,4 @@ func (t *Tree) eachCode(fn func(*File)) {
 			fn(f)
 		}
 	}
-}
-
-// call returns the package name and function of a call like pkg.Fn(...), empty when it is another kind of call.
-func call(e ast.Expr) (pkg, fn string) {
-	c, ok := e.(*ast.CallExpr)
-	if !ok {
-		return "", ""
-	}
-	return selector(c.Fun)
-}
-
-func selector(e ast.Expr) (left, right string) {
-	if ix, ok := e.(*ast.IndexExpr); ok {
-		e = ix.X
-	}
-	s, ok := e.(*ast.SelectorExpr)
-	if !ok {
-		return "", ""
-	}
-	id, ok := s.X.(*ast.Ident)
-	if !ok {
-		return "", ""
-	}
-	return id.Name, s.Sel.Name
-}
-
-// lines yields the meaningful lines of a rule file: no blanks, no # comments.
-func lines(text string) []string {
-	return slices.DeleteFunc(strings.Split(text, "\n"), func(s string) bool {
-		s = strings.TrimSpace(s)
-		return s == "" || strings.HasPrefix(s, "#")
-	})
 }

@@ -3,10 +3,13 @@ package arch
 import (
 	"go/ast"
 	"slices"
+
+	"berth/tools/arch/prose"
+	"berth/tools/arch/syntax"
 )
 
-// secretWords are what fields with secrets are called; words of the second list refer to one without holding it. A plain
-// string called Secrets is the name of an entry in the secret store.
+// secretWords are what fields with secrets are called; words of the second list refer to one without holding it. A
+// plain string called Secrets is the name of an entry in the secret store.
 var (
 	secretWords = []string{"secret", "password", "passphrase", "credentials"}
 	secretMaps  = append([]string{"secrets", "passwords"}, secretWords...)
@@ -43,7 +46,7 @@ func checkSecrets(t *Tree) []Finding {
 }
 
 func secretName(name string, secrets []string) bool {
-	words := splitWords(name)
+	words := prose.SplitWords(name)
 	isIn := func(list []string) func(string) bool { return func(w string) bool { return slices.Contains(list, w) } }
 	return slices.ContainsFunc(words, isIn(secrets)) && !slices.ContainsFunc(words, isIn(references))
 }
@@ -56,7 +59,7 @@ func plainText(e ast.Expr) bool {
 	case *ast.StarExpr:
 		return plainText(e.X)
 	case *ast.ArrayType:
-		return isIdent(e.Elt, "byte") || plainText(e.Elt)
+		return syntax.IsIdent(e.Elt, "byte") || plainText(e.Elt)
 	case *ast.MapType:
 		return plainText(e.Value)
 	}

@@ -12,6 +12,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"berth/tools/arch/prose"
 )
 
 // Tree is the repository as the rules see it.
@@ -60,7 +62,7 @@ func Load(fsys fs.FS) (*Tree, error) {
 		if d.IsDir() {
 			return t.enter(p, d)
 		}
-		if !d.Type().IsRegular() {
+		if !d.Type().IsRegular() || p == ".git" { // which is a file in a second working tree
 			return nil
 		}
 		t.Texts = append(t.Texts, p)
@@ -108,7 +110,14 @@ func (t *Tree) parse(p string) error {
 		pkg = &Package{Dir: dir}
 		t.Packages[dir] = pkg
 	}
-	f := &File{Path: p, Src: src, AST: file, Pkg: pkg, Test: strings.HasSuffix(p, "_test.go"), Generated: ast.IsGenerated(file)}
+	f := &File{
+		Path:      p,
+		Src:       src,
+		AST:       file,
+		Pkg:       pkg,
+		Test:      strings.HasSuffix(p, "_test.go"),
+		Generated: ast.IsGenerated(file),
+	}
 	if !f.Test {
 		pkg.Name = file.Name.Name
 	}
@@ -134,7 +143,8 @@ func (p *Package) Code() []*File {
 // Suite tells packages that only tests call: fixtures, and suites that a contract brings for those who implement it.
 func (p *Package) Suite() bool {
 	uses := func(f *File) bool { return f.alias("testing") != "" }
-	return matches("internal/testkit/**", p.Dir) || strings.HasSuffix(p.Name, "test") && slices.ContainsFunc(p.Files, uses)
+	return matches("internal/testkit/**", p.Dir) ||
+		strings.HasSuffix(p.Name, "test") && slices.ContainsFunc(p.Files, uses)
 }
 
 // Imports lists the import paths of a file with their places.
@@ -175,17 +185,14 @@ func guessName(importPath string) string {
 	return strings.TrimPrefix(last, "go-")
 }
 
-// matches tells whether a directory or import path falls under a pattern: "a/b" itself, "a/b/**" it and all below,
-// "std" the standard library.
+// matches tells whether a directory or import path falls under a pattern of prose.Under, or "std": the standard
+// library.
 func matches(pattern, name string) bool {
 	if pattern == "std" {
 		first, _, _ := strings.Cut(name, "/")
 		return !strings.Contains(first, ".") && !ours(name)
 	}
-	if base, deep := strings.CutSuffix(pattern, "/**"); deep {
-		return name == base || strings.HasPrefix(name, base+"/")
-	}
-	return name == pattern
+	return prose.Under(pattern, name)
 }
 
 func matchesAny(patterns []string, name string) bool {

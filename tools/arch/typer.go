@@ -102,5 +102,6 @@ func (t *Tree) isError(f *File, e ast.Expr) bool {
 	case *ast.SelectorExpr:
 		name = e.Sel.Name
 	}
-	return name == "err" || name == "Err" || strings.HasSuffix(name, "Err") || len(name) > 3 && strings.HasPrefix(name, "err") && name[3] >= 'A' && name[3] <= 'Z'
+	return name == "err" || name == "Err" || strings.HasSuffix(name, "Err") ||
+		len(name) > 3 && strings.HasPrefix(name, "err") && name[3] >= 'A' && name[3] <= 'Z'
 }

@@ -60,7 +60,13 @@ func (w waiver) apply(found []Finding) []Finding {
 	case len(here) > w.count:
 		return found
 	case len(here) < w.count:
-		return append(others, Finding{Path: ratchetFile, Line: w.line, Text: fmt.Sprintf("%s breaks %q %d times now: write that here, or delete the line", w.path, w.rule, len(here))})
+		return append(others,
+			Finding{
+				Path: ratchetFile,
+				Line: w.line,
+				Text: fmt.Sprintf("%s breaks %q %d times now: write that here, or delete the line", w.path, w.rule,
+					len(here)),
+			})
 	}
 	return others
 }

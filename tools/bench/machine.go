@@ -43,7 +43,8 @@ func start(binary string) (*agent, error) {
 	if a.dir, err = os.MkdirTemp("", "berth-bench-"); err != nil {
 		return nil, err
 	}
-	a.cmd = exec.Command(binary, "agent", "-dev", "-http-port", strconv.Itoa(port), "-data-dir", filepath.Join(a.dir, "d"))
+	a.cmd = exec.Command(binary, "agent", "-dev", "-http-port", strconv.Itoa(port), "-data-dir",
+		filepath.Join(a.dir, "d"))
 	a.cmd.Stdout, a.cmd.Stderr = &a.log, &a.log
 	return a, a.cmd.Start()
 }
@@ -140,7 +141,10 @@ func (a *agent) counters(ctx context.Context) (entries, fsyncs float64, err erro
 
 // describe names the machine.
 func describe() string {
-	model, mem, kernel, load := "unknown processor", "unknown memory", "unknown kernel", "unknown"
+	model := "unknown processor"
+	mem := "unknown memory"
+	kernel := "unknown kernel"
+	load := "unknown"
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(text)) {
 			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
@@ -161,5 +165,6 @@ func describe() string {
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
 		load = strings.Fields(string(text))[0]
 	}
-	return fmt.Sprintf("%s, %d cores, %s, Linux %s, %s; load %s when it began", model, runtime.NumCPU(), mem, kernel, runtime.Version(), load)
+	return fmt.Sprintf("%s, %d cores, %s, Linux %s, %s; load %s when it began", model, runtime.NumCPU(), mem, kernel,
+		runtime.Version(), load)
 }

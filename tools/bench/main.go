@@ -40,8 +40,14 @@ func run(ctx context.Context, binary, out string, runs, tasks int) (err error) {
 		return fmt.Errorf("there is no program to measure (make build): %w", err)
 	}
 	r := &report{begun: time.Now(), machine: describe(), runs: runs}
-	r.add(figure{name: "Size of the program, stripped", unit: "MiB", samples: []float64{mebi(info.Size())}, bar: bar{text: "≤ 45 MB", median: 45e6 / (1 << 20)}})
-	for _, measure := range []func(context.Context, *report, string) error{floors, coldStarts, starts(runs), atOnce(tasks)} {
+	r.add(figure{
+		name:    "Size of the program, stripped",
+		unit:    "MiB",
+		samples: []float64{mebi(info.Size())},
+		bar:     bar{text: "≤ 45 MB", median: 45e6 / (1 << 20)},
+	})
+	for _, measure := range []func(context.Context, *report, string) error{floors, coldStarts, starts(runs),
+		atOnce(tasks)} {
 		if err := measure(ctx, r, binary); err != nil {
 			return err
 		}

@@ -35,35 +35,76 @@ func coldStarts(ctx context.Context, r *report, binary string) error {
 			time.Sleep(3 * time.Second) // idle
 			rss, err1 := memory(a.cmd.Process.Pid, "status", "VmRSS")
 			own, err2 := memory(a.cmd.Process.Pid, "status", "RssAnon")
-			idle, anon, err = append(idle, mebi(rss<<10)), append(anon, mebi(own<<10)), errors.Join(err1, err2)
+			idle = append(idle, mebi(rss<<10))
+			anon = append(anon, mebi(own<<10))
+			err = errors.Join(err1, err2)
 		}
 		if err = errors.Join(err, a.stop()); err != nil {
 			return err
 		}
 	}
-	r.add(figure{name: "Cold start of `berth agent -dev`: node ready", unit: "ms", samples: ready, bar: bar{text: "≤ 0.5 s", median: 500}})
-	r.add(figure{name: "Cold start of `berth agent -dev`: first volume created", unit: "ms", samples: first, bar: bar{text: "≤ 1.5 s", median: 1500}})
-	r.add(figure{name: "Idle memory of `agent -dev`, resident", unit: "MiB", samples: idle, bar: bar{text: "≤ 60 MiB", median: 60}})
+	r.add(figure{
+		name:    "Cold start of `berth agent -dev`: node ready",
+		unit:    "ms",
+		samples: ready,
+		bar:     bar{text: "≤ 0.5 s", median: 500},
+	})
+	r.add(figure{
+		name:    "Cold start of `berth agent -dev`: first volume created",
+		unit:    "ms",
+		samples: first,
+		bar:     bar{text: "≤ 1.5 s", median: 1500},
+	})
+	r.add(figure{
+		name:    "Idle memory of `agent -dev`, resident",
+		unit:    "MiB",
+		samples: idle,
+		bar:     bar{text: "≤ 60 MiB", median: 60},
+	})
 	r.add(figure{name: "… of it anonymous", unit: "MiB", samples: anon})
 	return nil
 }
 
 func (a *agent) createVolume(ctx context.Context, id string) error {
-	_, _, err := a.api.Volumes().Create(ctx, &api.CSIVolume{ID: id, Name: id, PluginID: bundled, RequestedCapacityMin: 16 << 20,
-		RequestedCapabilities: []*api.CSIVolumeCapability{{AccessMode: "single-node-writer", AttachmentMode: "file-system"}}}, nil)
+	_, _, err := a.api.Volumes().Create(ctx, &api.CSIVolume{
+		ID:                   id,
+		Name:                 id,
+		PluginID:             bundled,
+		RequestedCapacityMin: 16 << 20,
+		RequestedCapabilities: []*api.CSIVolumeCapability{{
+			AccessMode:     "single-node-writer",
+			AttachmentMode: "file-system",
+		}},
+	}, nil)
 	return err
 }
 
 // sleeper is a job of isolated tasks that do nothing, on a volume if one is named.
 func sleeper(id string, count int, volume string) *api.Job {
-	logs, size, cpu, mem, disk := 1, 1, 5, 10, 10
-	t := &api.Task{Name: "t", Driver: "exec", Config: map[string]any{"command": "/bin/sleep", "args": []any{"100000"}},
-		Resources: &api.Resources{CPU: &cpu, MemoryMB: &mem}, LogConfig: &api.LogConfig{MaxFiles: &logs, MaxFileSizeMB: &size}}
+	logs := 1
+	size := 1
+	cpu := 5
+	mem := 10
+	disk := 10
+	t := &api.Task{
+		Name:      "t",
+		Driver:    "exec",
+		Config:    map[string]any{"command": "/bin/sleep", "args": []any{"100000"}},
+		Resources: &api.Resources{CPU: &cpu, MemoryMB: &mem},
+		LogConfig: &api.LogConfig{MaxFiles: &logs, MaxFileSizeMB: &size},
+	}
 	disk += logs * size
-	g := &api.TaskGroup{Name: "g", Count: &count, EphemeralDisk: &api.EphemeralDisk{SizeMB: &disk}, Tasks: []*api.Task{t}}
+	g := &api.TaskGroup{
+		Name:          "g",
+		Count:         &count,
+		EphemeralDisk: &api.EphemeralDisk{SizeMB: &disk},
+		Tasks:         []*api.Task{t},
+	}
 	if volume != "" {
 		alias, where := "data", "/data"
-		g.Volumes = map[string]*api.VolumeRequest{alias: {Type: "csi", Source: volume, AccessMode: "single-node-writer", AttachmentMode: "file-system"}}
+		g.Volumes = map[string]*api.VolumeRequest{
+			alias: {Type: "csi", Source: volume, AccessMode: "single-node-writer", AttachmentMode: "file-system"},
+		}
 		t.VolumeMounts = []*api.VolumeMount{{Volume: &alias, Destination: &where}}
 	}
 	return &api.Job{ID: &id, Name: &id, TaskGroups: []*api.TaskGroup{g}}
@@ -104,7 +145,9 @@ func starts(runs int) func(context.Context, *report, string) error {
 }
 
 func (s *series) tell(r *report, volume bool) {
-	kind, start, run := "`exec` task, no volume", bar{text: "30 / 100 ms", median: 30, high: 100}, bar{text: "35 / 110 ms", median: 35, high: 110}
+	kind := "`exec` task, no volume"
+	start := bar{text: "30 / 100 ms", median: 30, high: 100}
+	run := bar{text: "35 / 110 ms", median: 35, high: 110}
 	if volume {
 		kind = "`exec` task with a volume of the bundled plugin"
 		start = bar{text: "3d + 100 ms, judged with d = 0", median: 100}
@@ -115,7 +158,12 @@ func (s *series) tell(r *report, volume bool) {
 	r.add(figure{name: kind + ": Raft entries of a start", unit: "", samples: s.entries})
 	r.add(figure{name: kind + ": fsyncs of the Raft log of a start", unit: "", samples: s.fsyncs})
 	if volume {
-		r.add(figure{name: "Release: processes dead → claim free", unit: "ms", samples: s.released, bar: bar{text: "plugin time + 30 / 100 ms, judged without plugin time", median: 30, high: 100}})
+		r.add(figure{
+			name:    "Release: processes dead → claim free",
+			unit:    "ms",
+			samples: s.released,
+			bar:     bar{text: "plugin time + 30 / 100 ms, judged without plugin time", median: 30, high: 100},
+		})
 	}
 	r.add(figure{name: kind + ": Raft entries from stop to rest", unit: "", samples: s.releaseEntries})
 	r.add(figure{name: kind + ": fsyncs of the Raft log from stop to rest", unit: "", samples: s.releaseFsyncs})
@@ -217,7 +265,8 @@ func atOnce(tasks int) func(context.Context, *report, string) error {
 			return err
 		}
 		begin := time.Now()
-		if _, _, err := a.api.Jobs().Register(ctx, &api.JobRegisterRequest{Job: sleeper("many", tasks, "")}, nil); err != nil {
+		if _, _, err := a.api.Jobs().Register(ctx, &api.JobRegisterRequest{Job: sleeper("many", tasks, "")},
+			nil); err != nil {
 			return err
 		}
 		if err := a.awaitCount(ctx, "many", tasks); err != nil {
@@ -229,8 +278,18 @@ func atOnce(tasks int) func(context.Context, *report, string) error {
 		if err != nil {
 			return err
 		}
-		r.add(figure{name: fmt.Sprintf("%d isolated tasks at once: all running", tasks), unit: "ms", samples: []float64{took}, bar: bar{text: "≤ 3 s for 200", median: 3000}})
-		r.add(figure{name: "… proportional set size per alloc of what holds it (its shim and its part of the agent's growth)", unit: "MiB", samples: []float64{per}, bar: bar{text: "≤ 6 MiB", median: 6}})
+		r.add(figure{
+			name:    fmt.Sprintf("%d isolated tasks at once: all running", tasks),
+			unit:    "ms",
+			samples: []float64{took},
+			bar:     bar{text: "≤ 3 s for 200", median: 3000},
+		})
+		r.add(figure{
+			name:    "… proportional set size per alloc of what holds it (its shim and its part of the agent's growth)",
+			unit:    "MiB",
+			samples: []float64{per},
+			bar:     bar{text: "≤ 6 MiB", median: 6},
+		})
 		return nil
 	}
 }

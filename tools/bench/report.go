@@ -57,8 +57,8 @@ func (f figure) write(v float64) string {
 	return fmt.Sprintf("%.2f %s", v, f.unit)
 }
 
-// verdict says whether the bar is kept.
-func (f figure) verdict() string {
+// judgement says whether the bar is kept.
+func (f figure) judgement() string {
 	switch {
 	case f.bar.text == "":
 		return ""
@@ -73,7 +73,8 @@ func (f figure) row() string {
 	if len(f.samples) >= 50 {
 		high = f.write(f.at(0.99))
 	}
-	return fmt.Sprintf("| %s | %d | %s | %s – %s – %s | %s | %s | %s |", f.name, len(f.samples), f.write(f.at(0.5)), f.write(f.at(0)), f.write(f.at(0.5)), f.write(f.at(1)), high, f.bar.text, f.verdict())
+	return fmt.Sprintf("| %s | %d | %s | %s – %s – %s | %s | %s | %s |", f.name, len(f.samples), f.write(f.at(0.5)),
+		f.write(f.at(0)), f.write(f.at(0.5)), f.write(f.at(1)), high, f.bar.text, f.judgement())
 }
 
 // page is the whole text.

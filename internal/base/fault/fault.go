@@ -26,7 +26,8 @@ const (
 	Canceled                // the caller withdrew the request
 )
 
-var kindNames = [...]string{"internal", "not found", "invalid", "conflict", "busy", "not ready", "denied", "unavailable", "timeout", "exhausted", "unsupported", "canceled"}
+var kindNames = [...]string{"internal", "not found", "invalid", "conflict", "busy", "not ready", "denied",
+	"unavailable", "timeout", "exhausted", "unsupported", "canceled"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {

@@ -31,9 +31,12 @@ func TestEveryKindSurvivesTheWayThroughGRPC(t *testing.T) {
 
 func TestTheCodesAreThoseOfGRPC(t *testing.T) {
 	want := map[fault.Kind]codes.Code{
-		fault.Internal: codes.Internal, fault.NotFound: codes.NotFound, fault.Invalid: codes.InvalidArgument, fault.Conflict: codes.FailedPrecondition,
-		fault.Busy: codes.Aborted, fault.NotReady: codes.OutOfRange, fault.Denied: codes.PermissionDenied, fault.Unavailable: codes.Unavailable,
-		fault.Timeout: codes.DeadlineExceeded, fault.Exhausted: codes.ResourceExhausted, fault.Unsupported: codes.Unimplemented, fault.Canceled: codes.Canceled,
+		fault.Internal: codes.Internal, fault.NotFound: codes.NotFound, fault.Invalid: codes.InvalidArgument,
+		fault.Conflict: codes.FailedPrecondition,
+		fault.Busy:     codes.Aborted, fault.NotReady: codes.OutOfRange, fault.Denied: codes.PermissionDenied,
+		fault.Unavailable: codes.Unavailable,
+		fault.Timeout:     codes.DeadlineExceeded, fault.Exhausted: codes.ResourceExhausted,
+		fault.Unsupported: codes.Unimplemented, fault.Canceled: codes.Canceled,
 	}
 	for _, k := range fault.Kinds() {
 		code, listed := want[k]
@@ -47,7 +50,8 @@ func TestTheCodesAreThoseOfGRPC(t *testing.T) {
 }
 
 func TestAForeignCodeIsInternal(t *testing.T) {
-	for _, c := range []codes.Code{codes.OK, codes.Unknown, codes.DataLoss, codes.Unauthenticated, codes.AlreadyExists, 99} {
+	for _, c := range []codes.Code{codes.OK, codes.Unknown, codes.DataLoss, codes.Unauthenticated, codes.AlreadyExists,
+		99} {
 		if k := fault.FromGRPC(fault.Code(c)); k != fault.Internal {
 			t.Errorf("code %v is %v, want internal", c, k)
 		}
@@ -56,7 +60,8 @@ func TestAForeignCodeIsInternal(t *testing.T) {
 
 func TestEveryKindHasTheHTTPStatusThatClientsExpect(t *testing.T) {
 	// Clients of this API print the body of a 500 unchanged; these are the only statuses they branch on.
-	special := map[fault.Kind]int{fault.NotFound: http.StatusNotFound, fault.Invalid: http.StatusBadRequest, fault.Denied: http.StatusForbidden, fault.Unsupported: http.StatusNotImplemented}
+	special := map[fault.Kind]int{fault.NotFound: http.StatusNotFound, fault.Invalid: http.StatusBadRequest,
+		fault.Denied: http.StatusForbidden, fault.Unsupported: http.StatusNotImplemented}
 	for _, k := range fault.Kinds() {
 		want, ok := special[k]
 		if !ok {
@@ -77,12 +82,19 @@ func TestEveryKindHasTheHTTPStatusThatClientsExpect(t *testing.T) {
 func TestTheTextOfAnErrorNamesOperationSubjectCauseAndWayOut(t *testing.T) {
 	cause := errors.New("socket is gone")
 	for want, e := range map[string]*fault.Error{
-		`stage volume "db": socket is gone (restart the plugin)`: {Kind: fault.Unavailable, Op: "stage", Subject: `volume "db"`, Hint: "restart the plugin", Err: cause},
-		`stage: socket is gone`:                                  {Op: "stage", Err: cause},
-		`volume "db": not found`:                                 fault.New(fault.NotFound, "", `volume "db"`, "not found"),
-		`stage volume "db"`:                                      {Op: "stage", Subject: `volume "db"`},
-		`not ready`:                                              {Kind: fault.NotReady},
-		`busy (wait for the read)`:                               {Kind: fault.Busy, Hint: "wait for the read"},
+		`stage volume "db": socket is gone (restart the plugin)`: {
+			Kind:    fault.Unavailable,
+			Op:      "stage",
+			Subject: `volume "db"`,
+			Hint:    "restart the plugin",
+			Err:     cause,
+		},
+		`stage: socket is gone`: {Op: "stage", Err: cause},
+		`volume "db": not found`: fault.New(fault.NotFound, "", `volume "db"`,
+			"not found"),
+		`stage volume "db"`:        {Op: "stage", Subject: `volume "db"`},
+		`not ready`:                {Kind: fault.NotReady},
+		`busy (wait for the read)`: {Kind: fault.Busy, Hint: "wait for the read"},
 	} {
 		if got := e.Error(); got != want {
 			t.Errorf("text %q, want %q", got, want)
@@ -96,7 +108,8 @@ func TestIdentityStaysUnderWraps(t *testing.T) {
 	noted := fault.Note(wrapped, "run", `alloc "1234"`)
 	hinted := fault.WithHint(noted, "wait")
 	for _, err := range []error{base, wrapped, noted, hinted} {
-		if !fault.Has(err, fault.NotReady) || !errors.Is(err, fault.NotReady.Err()) || errors.Is(err, fault.Busy.Err()) {
+		if !fault.Has(err, fault.NotReady) || !errors.Is(err, fault.NotReady.Err()) ||
+			errors.Is(err, fault.Busy.Err()) {
 			t.Errorf("%v lost its kind: %v", err, fault.KindOf(err))
 		}
 	}
@@ -131,7 +144,8 @@ func TestForeignErrorsHaveAKind(t *testing.T) {
 }
 
 func TestNoErrorStaysNoError(t *testing.T) {
-	if fault.Wrap(nil, fault.Busy, "a", "b") != nil || fault.Note(nil, "a", "b") != nil || fault.WithHint(nil, "h") != nil {
+	if fault.Wrap(nil, fault.Busy, "a", "b") != nil || fault.Note(nil, "a", "b") != nil ||
+		fault.WithHint(nil, "h") != nil {
 		t.Error("an error was made of nothing")
 	}
 	for _, k := range fault.Kinds() {

@@ -77,7 +77,8 @@ func ValidVolume(s string) error {
 		if alnum(c) || i > 0 && (c == '.' || c == '_' || c == '-' || c == '[' || c == ']') {
 			continue
 		}
-		return fmt.Errorf("character %q is not allowed; use letters, digits, and after the first character . _ - [ ]", c)
+		return fmt.Errorf("character %q is not allowed; use letters, digits, and after the first character . _ - [ ]",
+			c)
 	}
 	if strings.Contains(s, "..") {
 		return errors.New(`".." is not allowed`)
@@ -93,8 +94,8 @@ func ValidName(s string) error {
 	return ValidVolume(s)
 }
 
-// ValidJob checks a job id: 1 to 128 bytes of printable UTF-8 (nothing that steers a terminal) without space. Slashes are legal
-// (children of periodic and parameterized jobs have them), path dots as whole segments are not.
+// ValidJob checks a job id: 1 to 128 bytes of printable UTF-8 (nothing that steers a terminal) without space. Slashes
+// are legal (children of periodic and parameterized jobs have them), path dots as whole segments are not.
 func ValidJob(s string) error {
 	if err := bounded(s, 128); err != nil {
 		return err

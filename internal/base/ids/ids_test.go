@@ -19,17 +19,22 @@ var checks = []struct {
 	{"volume", ids.ValidVolume}, {"name", ids.ValidName}, {"job", ids.ValidJob}, {"task", ids.ValidTask},
 }
 
-// adversaries are the identifiers that people and attackers send, and who accepts them: v(olume), n(ame), j(ob), t(ask).
+// adversaries are the identifiers that people and attackers send, and who accepts them: v(olume), n(ame), j(ob),
+// t(ask).
 var adversaries = []struct{ id, accepted string }{
 	{"db", "vnjt"}, {"0", "vnjt"}, {"a.b_c-d", "vnjt"}, {"db[0]", "vjt"}, {"a..b", "jt"}, {"data.", "vnjt"},
 	{"", ""}, {".", ""}, {"..", ""}, {".hidden", "j"}, {"...", "j"}, {"-leading", "jt"}, {"[0]", "jt"}, {"_x", "jt"},
-	{"/", ""}, {"/etc", ""}, {"a/", ""}, {"a//b", ""}, {"a/b", "j"}, {"a/../b", ""}, {"../x", ""}, {"a/./b", ""}, {"backup/periodic-1700000000", "j"},
+	{"/", ""}, {"/etc", ""}, {"a/", ""}, {"a//b", ""}, {"a/b", "j"}, {"a/../b", ""}, {"../x", ""}, {"a/./b", ""},
+	{"backup/periodic-1700000000", "j"},
 	{`a\b`, ""}, {`..\x`, ""}, {"%2e%2e%2f", "jt"}, {"a:b", "jt"}, {"*", "jt"}, {"?", "jt"}, {"a=b,c", "jt"},
-	{"a\x00b", ""}, {"a\nb", ""}, {"a\tb", ""}, {"a\x1b[31m", ""}, {"a\x7f", ""}, {"a\u009b31m", ""}, {"a\u2028b", ""}, {"a\u00a0b", ""},
+	{"a\x00b", ""}, {"a\nb", ""}, {"a\tb", ""}, {"a\x1b[31m", ""}, {"a\x7f", ""}, {"a\u009b31m", ""}, {"a\u2028b", ""},
+	{"a\u00a0b", ""},
 	{" ", "t"}, {"a b", "t"}, {"\u202egpj.exe", ""}, {"a\u200bb", ""}, {"\xff\xfe", ""}, {"a\xc3\x28", ""},
 	{"größe", "jt"}, {"раypal", "jt"}, {"e\u0301", "jt"}, {"数据库", "jt"},
-	{strings.Repeat("a", 128), "vnjt"}, {strings.Repeat("a", 129), ""}, {strings.Repeat("a", 4096), ""}, {strings.Repeat("é", 65), ""},
-	{"default", "vnjt"}, {"staging", "vnjt"}, {"per-alloc", "vnjt"}, {"lost+found", "jt"}, {"alloc", "vnj"}, {"Alloc", "vnjt"},
+	{strings.Repeat("a", 128), "vnjt"}, {strings.Repeat("a", 129), ""}, {strings.Repeat("a", 4096), ""},
+	{strings.Repeat("é", 65), ""},
+	{"default", "vnjt"}, {"staging", "vnjt"}, {"per-alloc", "vnjt"}, {"lost+found", "jt"}, {"alloc", "vnj"}, {"Alloc",
+		"vnjt"},
 }
 
 func TestWhoAcceptsWhat(t *testing.T) {
@@ -120,8 +125,10 @@ func TestNewIdsAreRandomUUIDs(t *testing.T) {
 func TestWhatIsAUUID(t *testing.T) {
 	for id, want := range map[string]bool{
 		"5b1c6a3e-0d1f-4b6a-9c77-0123456789ab": true, "5B1C6A3E-0D1F-4B6A-9C77-0123456789AB": true,
-		"": false, "5b1c6a3e": false, "5b1c6a3e-0d1f-4b6a-9c77-0123456789a": false, "5b1c6a3e-0d1f-4b6a-9c77-0123456789abc": false,
-		"5b1c6a3e_0d1f_4b6a_9c77_0123456789ab": false, "5b1c6a3e-0d1f-4b6a-9c77-0123456789ag": false, "../../../../../../../../../etc/passwd": false,
+		"": false, "5b1c6a3e": false, "5b1c6a3e-0d1f-4b6a-9c77-0123456789a": false,
+		"5b1c6a3e-0d1f-4b6a-9c77-0123456789abc": false,
+		"5b1c6a3e_0d1f_4b6a_9c77_0123456789ab":  false, "5b1c6a3e-0d1f-4b6a-9c77-0123456789ag": false,
+		"../../../../../../../../../etc/passwd": false,
 	} {
 		if got := ids.IsUUID(id); got != want {
 			t.Errorf("IsUUID(%q) is %v", id, got)

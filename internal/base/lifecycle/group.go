@@ -123,7 +123,7 @@ func RunAll(ctx context.Context, runs map[string]func(context.Context) error) er
 func Isolated(name string, fn func() error, onErr func(error)) func() error {
 	return func() error {
 		err := guard(fn)
-		if p, ok := err.(*PanicError); ok {
+		if p, ok := err.(*PanicError); ok { //nolint:errorlint // a wrapped one has its name
 			err = fmt.Errorf("%s: %w", name, p)
 		}
 		if err != nil {

@@ -79,7 +79,8 @@ func TestAPanicBecomesAnErrorWithItsStack(t *testing.T) {
 	if !errors.As(err, &p) || p.Value != "impossible" {
 		t.Fatalf("Wait returned %v", err)
 	}
-	if !strings.HasPrefix(err.Error(), "faulty: panic: impossible") || !strings.Contains(string(p.Stack), "group_test.go") {
+	if !strings.HasPrefix(err.Error(), "faulty: panic: impossible") ||
+		!strings.Contains(string(p.Stack), "group_test.go") {
 		t.Errorf("the error does not lead to the place: %v", err)
 	}
 }
@@ -143,7 +144,12 @@ func TestRunAllEndsTheRestWithTheFirstError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		joined := false
 		err := lifecycle.RunAll(t.Context(), map[string]func(context.Context) error{
-			"server": func(ctx context.Context) error { <-ctx.Done(); time.Sleep(time.Second); joined = true; return nil },
+			"server": func(ctx context.Context) error {
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				joined = true
+				return nil
+			},
 			"client": func(context.Context) error { return errFirst },
 		})
 		if !errors.Is(err, errFirst) || !strings.HasPrefix(err.Error(), "client: ") || !joined {
@@ -155,12 +161,15 @@ func TestRunAllEndsTheRestWithTheFirstError(t *testing.T) {
 func TestAnIsolatedFaultDoesNotEndItsSiblings(t *testing.T) {
 	var told []error
 	tell := func(err error) { told = append(told, err) }
-	for _, fn := range []func() error{func() error { return errFirst }, func() error { panic("impossible") }, func() error { return nil }} {
+	for _, fn := range []func() error{func() error {
+		return errFirst
+	}, func() error { panic("impossible") }, func() error { return nil }} {
 		if err := lifecycle.Isolated("volume db", fn, tell)(); err != nil {
 			t.Errorf("an isolated fault came through: %v", err)
 		}
 	}
-	if len(told) != 2 || !errors.Is(told[0], errFirst) || !strings.HasPrefix(told[1].Error(), "volume db: panic: impossible") {
+	if len(told) != 2 || !errors.Is(told[0], errFirst) ||
+		!strings.HasPrefix(told[1].Error(), "volume db: panic: impossible") {
 		t.Errorf("told %v", told)
 	}
 }

@@ -2,9 +2,10 @@ package reconcile
 
 import (
 	"container/heap"
-	"math/rand/v2"
 	"slices"
 	"time"
+
+	"berth/internal/base/retry"
 )
 
 // stage of a key inside the loop.
@@ -31,7 +32,14 @@ type entry[K comparable] struct {
 }
 
 func (e *entry[K]) describe() Waiting[K] {
-	return Waiting[K]{Key: e.key, Running: e.state == running, Attempts: e.attempts, Err: e.err, Why: e.why, NextTry: e.next}
+	return Waiting[K]{
+		Key:      e.key,
+		Running:  e.state == running,
+		Attempts: e.attempts,
+		Err:      e.err,
+		Why:      e.why,
+		NextTry:  e.next,
+	}
 }
 
 // makeDue queues an entry that is not running. The caller holds the lock.
@@ -67,15 +75,7 @@ func (l *Loop[K]) remove(e *entry[K]) {
 // pause returns how long to wait after a number of failures in a row: the doubled pause, less up to a fifth of it, so
 // that keys that failed together do not come back together.
 func (c Config) pause(attempts int) time.Duration {
-	d := c.MinPause
-	for range attempts - 1 {
-		if d >= c.MaxPause/2 {
-			d = c.MaxPause
-			break
-		}
-		d *= 2
-	}
-	return d - rand.N(d/5+1)
+	return retry.Backoff{Min: c.MinPause, Max: c.MaxPause}.Jittered(attempts)
 }
 
 // timeline is a heap of entries by the time when they become due.

@@ -28,7 +28,7 @@ type Config struct {
 	Parallel int           // how many keys are worked on at once
 	MinPause time.Duration // pause after the first failure; doubles with each further one
 	MaxPause time.Duration // where the doubling stops
-	Log      *slog.Logger  // told of every failure; nil tells nobody, the failure then shows in Pending alone
+	Log      *slog.Logger  // receives every failure; nil: it shows in Pending alone
 }
 
 func (c Config) withDefaults() Config {
@@ -218,7 +218,9 @@ func (l *Loop[K]) dispatch(ctx context.Context, g *lifecycle.Group) time.Duratio
 	for ctx.Err() == nil && len(l.due) > 0 && l.busy < l.cfg.Parallel {
 		e := l.due[0]
 		l.due = l.due[1:]
-		e.state, e.marked, e.next = running, false, time.Time{}
+		e.state = running
+		e.marked = false
+		e.next = time.Time{}
 		l.busy++
 		g.Go(l.cfg.Name, func() error { l.pass(ctx, e); return nil })
 	}
@@ -242,7 +244,8 @@ func (l *Loop[K]) pass(ctx context.Context, e *entry[K]) {
 // settle files the key by what its pass came to.
 func (l *Loop[K]) settle(ctx context.Context, e *entry[K], res Result, failure error) {
 	if pause := l.file(e, res, failure, ctx.Err() != nil); pause > 0 {
-		l.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "try again", slog.String(logkey.Loop, l.cfg.Name), slog.Any("key", e.key),
+		l.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "try again", slog.String(logkey.Loop, l.cfg.Name),
+			slog.Any("key", e.key),
 			slog.Duration(logkey.NextTry, pause), slog.Any(logkey.Error, failure))
 	}
 	l.wake.Notify()

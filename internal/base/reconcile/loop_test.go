@@ -31,7 +31,9 @@ type bench struct {
 }
 
 // turn starts a loop whose worker is do, and stops it at the end of the test.
-func turn(t *testing.T, cfg reconcile.Config, do func(ctx context.Context, key string, pass int) (reconcile.Result, error)) *bench {
+func turn(
+	t *testing.T, cfg reconcile.Config, do func(ctx context.Context, key string, pass int) (reconcile.Result, error),
+) *bench {
 	t.Helper()
 	b := &bench{t: t, start: time.Now(), passes: map[string][]time.Duration{}, per: map[string]int{}}
 	b.loop = reconcile.New(cfg, func(ctx context.Context, key string) (reconcile.Result, error) {
@@ -78,7 +80,9 @@ func (b *bench) times(key string) []time.Duration {
 
 func TestADoneKeyIsWorkedOnOnceAndLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := turn(t, reconcile.Config{}, func(context.Context, string, int) (reconcile.Result, error) { return reconcile.Done(), nil })
+		b := turn(t, reconcile.Config{}, func(context.Context, string, int) (reconcile.Result, error) {
+			return reconcile.Done(), nil
+		})
 		b.loop.Mark("a")
 		synctest.Wait()
 		time.Sleep(time.Hour)
@@ -118,7 +122,9 @@ func TestFailuresPauseLongerAndLongerUpToTheCeiling(t *testing.T) {
 
 func TestThePauseNeverOverflows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := turn(t, reconcile.Config{}, func(context.Context, string, int) (reconcile.Result, error) { return reconcile.Done(), errBroken })
+		b := turn(t, reconcile.Config{}, func(context.Context, string, int) (reconcile.Result, error) {
+			return reconcile.Done(), errBroken
+		})
 		b.loop.Mark("a")
 		time.Sleep(3 * time.Hour) // some 190 failures: a shift would long have overflowed
 		got := b.times("a")
@@ -135,7 +141,9 @@ func TestThePauseNeverOverflows(t *testing.T) {
 
 func TestKeysThatFailTogetherDoNotComeBackTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := turn(t, reconcile.Config{Parallel: 100}, func(context.Context, string, int) (reconcile.Result, error) { return reconcile.Done(), errBroken })
+		b := turn(t, reconcile.Config{Parallel: 100}, func(context.Context, string, int) (reconcile.Result, error) {
+			return reconcile.Done(), errBroken
+		})
 		for _, key := range strings.Split("abcdefghijklmnopqrst", "") {
 			b.loop.Mark(key)
 		}
@@ -152,12 +160,13 @@ func TestKeysThatFailTogetherDoNotComeBackTogether(t *testing.T) {
 
 func TestAMarkCutsThePauseShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := turn(t, reconcile.Config{MinPause: time.Hour, MaxPause: time.Hour}, func(_ context.Context, _ string, pass int) (reconcile.Result, error) {
-			if pass == 1 {
-				return reconcile.Done(), errBroken
-			}
-			return reconcile.Done(), nil
-		})
+		b := turn(t, reconcile.Config{MinPause: time.Hour, MaxPause: time.Hour},
+			func(_ context.Context, _ string, pass int) (reconcile.Result, error) {
+				if pass == 1 {
+					return reconcile.Done(), errBroken
+				}
+				return reconcile.Done(), nil
+			})
 		b.loop.Mark("a")
 		time.Sleep(time.Minute)
 		b.loop.Mark("a")
@@ -189,10 +198,11 @@ func TestAMarkDuringAPassMakesOneMore(t *testing.T) {
 func TestAWorkerThatMarksItselfAndFailsDoesNotSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b *bench
-		b = turn(t, reconcile.Config{MinPause: time.Second}, func(_ context.Context, key string, _ int) (reconcile.Result, error) {
-			b.loop.Mark(key)
-			return reconcile.Done(), errBroken
-		})
+		b = turn(t, reconcile.Config{MinPause: time.Second},
+			func(_ context.Context, key string, _ int) (reconcile.Result, error) {
+				b.loop.Mark(key)
+				return reconcile.Done(), errBroken
+			})
 		b.loop.Mark("a")
 		time.Sleep(10 * time.Second)
 		if got := len(b.times("a")); got < 9 || got > 14 {
@@ -230,13 +240,14 @@ func TestAgainIsNotAFailure(t *testing.T) {
 
 func TestNoMoreKeysAtOnceThanAllowedAndNoneStarves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := turn(t, reconcile.Config{Parallel: 3}, func(_ context.Context, key string, _ int) (reconcile.Result, error) {
-			time.Sleep(time.Second)
-			if key == "greedy" {
-				return reconcile.Again(0, "never satisfied"), nil
-			}
-			return reconcile.Done(), nil
-		})
+		b := turn(t, reconcile.Config{Parallel: 3},
+			func(_ context.Context, key string, _ int) (reconcile.Result, error) {
+				time.Sleep(time.Second)
+				if key == "greedy" {
+					return reconcile.Again(0, "never satisfied"), nil
+				}
+				return reconcile.Done(), nil
+			})
 		b.loop.Mark("greedy")
 		for _, key := range strings.Split("abcdefghi", "") {
 			b.loop.Mark(key)
@@ -255,12 +266,13 @@ func TestNoMoreKeysAtOnceThanAllowedAndNoneStarves(t *testing.T) {
 
 func TestPendingSaysWhatWaitsAndWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := turn(t, reconcile.Config{MinPause: time.Minute, MaxPause: time.Minute}, func(ctx context.Context, key string, _ int) (reconcile.Result, error) {
-			if key == "hung" {
-				<-ctx.Done()
-			}
-			return reconcile.Done(), errBroken
-		})
+		b := turn(t, reconcile.Config{MinPause: time.Minute, MaxPause: time.Minute},
+			func(ctx context.Context, key string, _ int) (reconcile.Result, error) {
+				if key == "hung" {
+					<-ctx.Done()
+				}
+				return reconcile.Done(), errBroken
+			})
 		b.loop.Mark("hung")
 		b.loop.Mark("bad")
 		synctest.Wait()
@@ -281,12 +293,13 @@ func TestPendingSaysWhatWaitsAndWhy(t *testing.T) {
 func TestAPanicIsAFailureOfItsKeyAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		b := turn(t, reconcile.Config{Name: "stagings", Log: slog.New(slog.NewTextHandler(&log, nil))}, func(_ context.Context, key string, _ int) (reconcile.Result, error) {
-			if key == "bad" {
-				panic("impossible volume")
-			}
-			return reconcile.Done(), nil
-		})
+		b := turn(t, reconcile.Config{Name: "stagings", Log: slog.New(slog.NewTextHandler(&log, nil))},
+			func(_ context.Context, key string, _ int) (reconcile.Result, error) {
+				if key == "bad" {
+					panic("impossible volume")
+				}
+				return reconcile.Done(), nil
+			})
 		b.loop.Mark("bad")
 		b.loop.Mark("good")
 		synctest.Wait()
@@ -308,12 +321,13 @@ func TestAPanicIsAFailureOfItsKeyAlone(t *testing.T) {
 
 func TestForgetDropsAKeyInEveryState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := turn(t, reconcile.Config{Parallel: 1}, func(_ context.Context, key string, _ int) (reconcile.Result, error) {
-			if key == "long" {
-				time.Sleep(10 * time.Second)
-			}
-			return reconcile.Done(), errBroken
-		})
+		b := turn(t, reconcile.Config{Parallel: 1},
+			func(_ context.Context, key string, _ int) (reconcile.Result, error) {
+				if key == "long" {
+					time.Sleep(10 * time.Second)
+				}
+				return reconcile.Done(), errBroken
+			})
 		b.loop.Mark("paused")
 		synctest.Wait()
 		b.loop.Mark("long")
@@ -351,10 +365,11 @@ func TestAKeyMarkedAfterForgetLives(t *testing.T) {
 
 func TestIdleWaitsForWorkButNotForPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := turn(t, reconcile.Config{Parallel: 1}, func(_ context.Context, key string, _ int) (reconcile.Result, error) {
-			time.Sleep(time.Second)
-			return reconcile.Again(time.Hour, "waits"), nil
-		})
+		b := turn(t, reconcile.Config{Parallel: 1},
+			func(_ context.Context, key string, _ int) (reconcile.Result, error) {
+				time.Sleep(time.Second)
+				return reconcile.Again(time.Hour, "waits"), nil
+			})
 		b.loop.Mark("a")
 		b.loop.Mark("b")
 		if err := b.loop.Idle(t.Context()); err != nil {

@@ -34,7 +34,17 @@ type holder struct {
 
 func filled() holder {
 	s := redact.New(canary)
-	h := holder{Name: "db", Shown: s, hidden: s, Ptr: &s, ptr: &s, Any: s, Map: redact.Map{"password": s}, hmap: redact.Map{"password": s}, List: []redact.Secret{s}}
+	h := holder{
+		Name:   "db",
+		Shown:  s,
+		hidden: s,
+		Ptr:    &s,
+		ptr:    &s,
+		Any:    s,
+		Map:    redact.Map{"password": s},
+		hmap:   redact.Map{"password": s},
+		List:   []redact.Secret{s},
+	}
 	h.nested.inner.s = s
 	return h
 }
@@ -46,7 +56,8 @@ func shows(text string) bool {
 		numbers = append(numbers, fmt.Sprint(b))
 	}
 	lower := strings.ToLower(text)
-	for _, form := range []string{canary, hex.EncodeToString([]byte(canary)), strings.Join(numbers, " "), strings.Join(numbers, ", ")} {
+	for _, form := range []string{canary, hex.EncodeToString([]byte(canary)), strings.Join(numbers, " "),
+		strings.Join(numbers, ", ")} {
 		if strings.Contains(lower, form) {
 			return true
 		}
@@ -68,9 +79,11 @@ func TestTheDetectorSeesAnUnprotectedValue(t *testing.T) {
 
 func TestNoVerbShowsASecret(t *testing.T) {
 	h := filled()
-	subjects := map[string]any{"secret": h.Shown, "pointer": &h.Shown, "map": h.Map, "struct": h, "pointer to struct": &h, "slice": h.List, "slice of any": []any{h, &h}}
+	subjects := map[string]any{"secret": h.Shown, "pointer": &h.Shown, "map": h.Map, "struct": h,
+		"pointer to struct": &h, "slice": h.List, "slice of any": []any{h, &h}}
 	for name, subject := range subjects {
-		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%+q", "%#q", "%x", "%X", "% x", "%#x", "%d", "%o", "%b", "%c", "%U", "%t", "%e", "%p", "%T", "%w", "%20v", "%-20.30s", "%!"} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%+q", "%#q", "%x", "%X", "% x", "%#x", "%d",
+			"%o", "%b", "%c", "%U", "%t", "%e", "%p", "%T", "%w", "%20v", "%-20.30s", "%!"} {
 			if text := fmt.Sprintf(verb, subject); shows(text) {
 				t.Errorf("%s of a %s shows it: %s", verb, name, text)
 			}
@@ -102,7 +115,8 @@ func TestNoEncodingShowsASecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shows(string(j)) || !strings.Contains(string(j), `"Shown":"***"`) || !strings.Contains(string(j), `{"password":"***"}`) {
+	if shows(string(j)) || !strings.Contains(string(j), `"Shown":"***"`) ||
+		!strings.Contains(string(j), `{"password":"***"}`) {
 		t.Errorf("JSON: %s", j)
 	}
 	if c, err := cbor.Marshal(h); err == nil || bytes.Contains(c, []byte(canary)) {
@@ -122,8 +136,10 @@ func TestNoLogShowsASecret(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		log := slog.New(handler(&out))
-		log.With("with", h.Shown).WithGroup("g").Info("told", "secret", h.Shown, "pointer", h.Ptr, "map", h.Map, "struct", h, "structs", []any{&h}, slog.Group("inner", "s", h.Shown))
-		log.Info(fmt.Sprintf("formatted %+v", h), "error", fmt.Errorf("login with %v: %w", h.Shown, errors.New("refused")))
+		log.With("with", h.Shown).WithGroup("g").Info("told", "secret", h.Shown, "pointer", h.Ptr, "map", h.Map,
+			"struct", h, "structs", []any{&h}, slog.Group("inner", "s", h.Shown))
+		log.Info(fmt.Sprintf("formatted %+v", h), "error",
+			fmt.Errorf("login with %v: %w", h.Shown, errors.New("refused")))
 		if shows(out.String()) {
 			t.Errorf("the %s log shows it: %s", name, out.String())
 		}

@@ -1,7 +1,7 @@
 package allocs
 
 import (
-	"fmt"
+	"context"
 	"maps"
 	"slices"
 
@@ -9,28 +9,21 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/cli/follow"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
 )
 
-func newStop(e *kit.Env) *cobra.Command {
+func newStop(e *kit.Env) *kit.Command {
 	var detach, verbose, noDelay bool
 	t := target{env: e}
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:     "stop [flags] <alloc>",
 		Short:   "Stop an allocation, so that its job is placed anew",
 		Example: "  berth alloc stop 4ff1d9c5",
-		Args:    kit.Args("alloc"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx := cmd.Context()
+		Run: func(ctx context.Context, args []string) error {
 			a, err := t.find(ctx, args[0], kit.Change)
 			if err != nil {
 				return err
 			}
-			f, err := follow.New(e, verbose, false)
-			if err != nil {
-				return err
-			}
+			f := follow.New(e, verbose, false)
 			out, _, err := f.Client.Allocations().Stop(ctx, a.ID, noDelay, write(a))
 			if err != nil {
 				return kit.Doing(err, "stop", "allocation", kit.ID(a.ID, verbose))
@@ -50,37 +43,24 @@ func newStop(e *kit.Env) *cobra.Command {
 	return cmd
 }
 
-func newRestart(e *kit.Env) *cobra.Command {
+func newRestart(e *kit.Env) *kit.Command {
 	var all bool
 	t := target{env: e}
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:     "restart [flags] <alloc> [task]",
 		Short:   "Restart the tasks of an allocation where they are",
 		Long:    "Restarts one task, or all that run. With -all-tasks also those that have ended.",
 		Example: "  berth alloc restart 4ff1d9c5 redis",
-		Args:    kit.Args("alloc", "[task]"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := namedTask(args, t.task)
+		Run: func(ctx context.Context, args []string) error {
+			if all && (t.task != "" || len(args) > 1) {
+				return kit.Usage("-all-tasks and a task exclude each other")
+			}
+			a, name, err := t.findTask(ctx, args)
 			if err != nil {
 				return err
 			}
-			if name != "" && all {
-				return kit.Usage(cmd, "-all-tasks and a task exclude each other")
-			}
-			a, err := t.find(cmd.Context(), args[0], kit.Change)
-			if err != nil {
-				return err
-			}
-			c, err := e.Client()
-			if err != nil {
-				return err
-			}
-			if name != "" {
-				if name, err = taskOf(a, name); err != nil {
-					return err
-				}
-			}
-			err = c.Allocations().Restart(cmd.Context(), a.ID, &api.AllocRestartRequest{TaskName: name, AllTasks: all}, write(a))
+			err = e.Client().Allocations().Restart(ctx, a.ID, &api.AllocRestartRequest{TaskName: name, AllTasks: all},
+				write(a))
 			return kit.Doing(err, "restart", "allocation", kit.ID(a.ID, false))
 		},
 	}
@@ -89,94 +69,71 @@ func newRestart(e *kit.Env) *cobra.Command {
 	return cmd
 }
 
-func newSignal(e *kit.Env) *cobra.Command {
+func newSignal(e *kit.Env) *kit.Command {
 	var signal string
 	t := target{env: e}
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:     "signal [flags] <alloc> [task]",
 		Short:   "Send a signal to the tasks of an allocation",
 		Example: "  berth alloc signal -s SIGHUP 4ff1d9c5 redis",
-		Args:    kit.Args("alloc", "[task]"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name, err := namedTask(args, t.task)
+		Run: func(ctx context.Context, args []string) error {
+			a, name, err := t.findTask(ctx, args)
 			if err != nil {
 				return err
 			}
-			a, err := t.find(cmd.Context(), args[0], kit.Change)
-			if err != nil {
-				return err
-			}
-			c, err := e.Client()
-			if err != nil {
-				return err
-			}
-			if name != "" {
-				if name, err = taskOf(a, name); err != nil {
-					return err
-				}
-			}
-			err = c.Allocations().Signal(cmd.Context(), a.ID, &api.AllocSignalRequest{Task: name, Signal: signal}, write(a))
+			err = e.Client().Allocations().Signal(ctx, a.ID, &api.AllocSignalRequest{Task: name, Signal: signal},
+				write(a))
 			return kit.Doing(err, "signal", "allocation", kit.ID(a.ID, false))
 		},
 	}
 	t.addTo(cmd, true)
-	cmd.Flags().StringVarP(&signal, "signal", "s", "SIGKILL", "`name` of the signal")
+	cmd.Flags().StringVar(&signal, "signal", "SIGKILL", "`name` of the signal")
+	cmd.Flags().Letters("s=signal")
 	return cmd
 }
 
-// namedTask is the task that argument or flag names, or none.
-func namedTask(args []string, flag string) (string, error) {
-	if len(args) < 2 {
-		return flag, nil
+// findTask reads the allocation to change, and which of its tasks argument or flag names, if any.
+func (t *target) findTask(ctx context.Context, args []string) (*api.Allocation, string, error) {
+	name := t.task
+	if len(args) > 1 {
+		if name != "" && name != args[1] {
+			return nil, "", kit.Fail(fault.Invalid, "", "two tasks are named, %q and %q; give one", args[1], name)
+		}
+		name = args[1]
 	}
-	if flag != "" && flag != args[1] {
-		return "", fault.New(fault.Invalid, "", "", fmt.Sprintf("two tasks are named, %q and %q; give one", args[1], flag))
+	a, err := t.find(ctx, args[0], kit.Change)
+	if err == nil && name != "" {
+		name, err = taskOf(a, name)
 	}
-	return args[1], nil
+	return a, name, err
 }
 
-func newChecks(e *kit.Env) *cobra.Command {
+func newChecks(e *kit.Env) *kit.Command {
 	var formats kit.Formats
 	t := target{env: e}
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:     "checks [flags] <alloc>",
 		Short:   "Show the service checks of an allocation",
 		Example: "  berth alloc checks 4ff1d9c5",
-		Args:    kit.Args("alloc"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			a, err := t.find(cmd.Context(), args[0], kit.Read)
+		Run: func(ctx context.Context, args []string) error {
+			a, err := t.find(ctx, args[0], kit.Read)
 			if err != nil {
 				return err
 			}
-			c, err := e.Client()
-			if err != nil {
-				return err
-			}
-			checks, err := c.Allocations().Checks(cmd.Context(), a.ID, query(a))
-			switch {
-			case err != nil:
-				return kit.Doing(err, "read the checks of", "allocation", kit.ID(a.ID, false))
-			case formats.Wanted():
-				return formats.Print(e.Out, checks)
-			case len(checks) == 0:
-				e.Out.Printf("No checks\n")
-				return nil
-			}
-			checkTable(e, checks)
-			return nil
+			checks, err := e.Client().Allocations().Checks(ctx, a.ID, query(a))
+			return formats.Show(e.Out, checks, kit.Doing(err, "read the checks of", "allocation", kit.ID(a.ID, false)),
+				func() {
+					header := []string{"Service", "Task", "Name", "Mode", "Status", "Output"}
+					kit.List(e.Out, slices.Sorted(maps.Keys(checks)), "checks", header, func(id string) []string {
+						c := checks[id]
+						if c == nil {
+							return nil
+						}
+						return []string{c.Service, c.Task, c.Check, c.Mode, c.Status, c.Output}
+					})
+				})
 		},
 	}
 	t.addTo(cmd, false)
-	formats.AddTo(cmd)
-	return cmd
-}
-
-func checkTable(e *kit.Env, checks map[string]*api.AllocCheckStatus) {
-	var rows [][]string
-	for _, id := range slices.Sorted(maps.Keys(checks)) {
-		if c := checks[id]; c != nil {
-			rows = append(rows, []string{c.Service, c.Task, c.Check, c.Mode, c.Status, c.Output})
-		}
-	}
-	e.Out.Table([]string{"Service", "Task", "Name", "Mode", "Status", "Output"}, rows)
+	return formats.AddTo(cmd)
 }

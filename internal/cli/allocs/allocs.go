@@ -3,7 +3,6 @@ package allocs
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,20 +10,17 @@ import (
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
 )
 
 // Noun returns "alloc" with its verbs.
-func Noun(e *kit.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "alloc", Short: "Look into allocations and act on them"}
-	cmd.AddCommand(newStatus(e), newLogs(e), newFS(e), newExec(e), newStop(e), newRestart(e), newSignal(e), newChecks(e))
-	return cmd
+func Noun(e *kit.Env) *kit.Command {
+	return kit.Noun("alloc", "Look into allocations and act on them", newStatus(e), newLogs(e), newFS(e), newExec(e),
+		newStop(e), newRestart(e), newSignal(e), newChecks(e))
 }
 
 // Shortcuts are the verbs that need no noun.
-func Shortcuts(e *kit.Env) []*cobra.Command {
-	return []*cobra.Command{newLogs(e), newFS(e), newExec(e)}
+func Shortcuts(e *kit.Env) []*kit.Command {
+	return []*kit.Command{newLogs(e), newFS(e), newExec(e)}
 }
 
 // Status shows an allocation.
@@ -41,22 +37,19 @@ type target struct {
 }
 
 // addTo gives a command the flags; tasks tells whether it is about one task.
-func (t *target) addTo(cmd *cobra.Command, tasks bool) {
+func (t *target) addTo(cmd *kit.Command, tasks bool) {
 	cmd.Flags().BoolVar(&t.job, "job", false, "the argument is a job; take one of its running allocations")
 	cmd.Flags().StringVar(&t.group, "group", "", "with -job: of this `group`")
 	if tasks {
 		cmd.Flags().StringVar(&t.task, "task", "", "`name` of the task; needed when there are several")
 	}
-	cmd.ValidArgsFunction = t.env.Complete("allocs")
+	cmd.IDs = "allocs"
 }
 
 // find reads the allocation in full.
 func (t *target) find(ctx context.Context, arg string, access kit.Access) (*api.Allocation, error) {
-	c, err := t.env.Client()
-	if err != nil {
-		return nil, err
-	}
-	ref := kit.Ref{}
+	var ref kit.Ref
+	var err error
 	if t.job {
 		ref, err = t.ofJob(ctx, arg)
 	} else {
@@ -65,9 +58,9 @@ func (t *target) find(ctx context.Context, arg string, access kit.Access) (*api.
 	if err != nil {
 		return nil, err
 	}
-	a, _, err := c.Allocations().Get(ctx, ref.ID, ref.Query())
-	if access == kit.Change && api.IsNotFound(err) {
-		return nil, &kit.Exit{Code: kit.ExitMissing, Err: kit.Doing(err, "read", "allocation", arg)}
+	a, _, err := t.env.Client().Allocations().Get(ctx, ref.ID, ref.Query())
+	if access == kit.Change {
+		return a, kit.Changing(err, "read", "allocation", arg)
 	}
 	return a, kit.Doing(err, "read", "allocation", arg)
 }
@@ -78,11 +71,7 @@ func (t *target) ofJob(ctx context.Context, arg string) (kit.Ref, error) {
 	if err != nil {
 		return kit.Ref{}, err
 	}
-	c, err := t.env.Client()
-	if err != nil {
-		return kit.Ref{}, err
-	}
-	list, _, err := c.Jobs().Allocations(ctx, job.ID, false, job.Query())
+	list, _, err := t.env.Client().Jobs().Allocations(ctx, job.ID, false, job.Query())
 	if err != nil {
 		return kit.Ref{}, kit.Doing(err, "list the allocations of", "job", job.ID)
 	}
@@ -97,7 +86,8 @@ func (t *target) ofJob(ctx context.Context, arg string) (kit.Ref, error) {
 	if len(list) > 0 {
 		return kit.Ref{ID: list[0].ID, Namespace: list[0].Namespace}, nil
 	}
-	return kit.Ref{}, fault.WithHint(fault.New(fault.NotFound, "", "", fmt.Sprintf("job %q has no such allocation", job.ID)), `see "berth job status `+job.ID+`"`)
+	return kit.Ref{},
+		kit.Fail(fault.NotFound, `see "berth job status `+job.ID+`"`, "job %q has no such allocation", job.ID)
 }
 
 // taskOf chooses the task: the named one, or the only one.
@@ -107,12 +97,13 @@ func taskOf(a *api.Allocation, name string) (string, error) {
 	case name != "" && slices.Contains(tasks, name):
 		return name, nil
 	case name != "":
-		return "", fault.WithHint(fault.New(fault.NotFound, "", "", fmt.Sprintf("allocation %q has no task %q", kit.ID(a.ID, false), name)), "its tasks are "+strings.Join(tasks, ", "))
+		return "", kit.Fail(fault.NotFound, "its tasks are "+strings.Join(tasks, ", "), "allocation %q has no task %q",
+			kit.ID(a.ID, false), name)
 	case len(tasks) == 1:
 		return tasks[0], nil
 	}
-	return "", fault.WithHint(fault.New(fault.Invalid, "", "", fmt.Sprintf("allocation %q has %d tasks", kit.ID(a.ID, false), len(tasks))),
-		"name one with -task: "+strings.Join(tasks, ", "))
+	return "", kit.Fail(fault.Invalid, "name one with -task: "+strings.Join(tasks, ", "), "allocation %q has %d tasks",
+		kit.ID(a.ID, false), len(tasks))
 }
 
 // tasksOf are the names of an allocation's tasks, in the order of the job.

@@ -7,15 +7,11 @@ import (
 	"berth/api"
 	"berth/internal/cli/follow"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
 )
 
 // EvalNoun returns "eval" with its verbs.
-func EvalNoun(e *kit.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "eval", Short: "Look at evaluations, the scheduler's work"}
-	cmd.AddCommand(newEvalList(e), newEvalStatus(e))
-	return cmd
+func EvalNoun(e *kit.Env) *kit.Command {
+	return kit.Noun("eval", "Look at evaluations, the scheduler's work", newEvalList(e), newEvalStatus(e))
 }
 
 // EvalStatus shows an evaluation.
@@ -23,48 +19,37 @@ func EvalStatus(ctx context.Context, e *kit.Env, id string) error {
 	return (&evalStatus{env: e}).do(ctx, id)
 }
 
-func newEvalList(e *kit.Env) *cobra.Command {
+func newEvalList(e *kit.Env) *kit.Command {
 	var job, status string
 	var verbose bool
 	var formats kit.Formats
 	var page kit.Page
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:     "list [flags]",
 		Short:   "List evaluations",
 		Example: "  berth eval list -job db\n  berth eval list -status blocked",
-		Args:    kit.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := e.Client()
-			if err != nil {
-				return err
-			}
+		Run: func(ctx context.Context, _ []string) error {
 			o := page.Query()
 			o.Params = map[string]string{"job": job, "status": status}
-			list, meta, err := c.Evaluations().List(cmd.Context(), o)
-			switch {
-			case err != nil:
-				return kit.Doing(err, "list", "evaluations", "")
-			case formats.Wanted():
-				return formats.Print(e.Out, list)
-			case len(list) == 0:
-				e.Out.Printf("No evaluations\n")
-				return nil
-			}
-			var rows [][]string
-			for _, v := range list {
-				rows = append(rows, []string{kit.ID(v.ID, verbose), strconv.Itoa(v.Priority), v.TriggeredBy, v.JobID, v.Namespace, kit.ID(v.NodeID, verbose), v.Status, kit.Yes(len(v.FailedTGAllocs) > 0)})
-			}
-			e.Out.Table([]string{"ID", "Priority", "Triggered By", "Job ID", "Namespace", "Node ID", "Status", "Placement Failures"}, rows)
-			page.More(e, meta)
-			return nil
+			list, meta, err := e.Client().Evaluations().List(ctx, o)
+			return formats.Show(e.Out, list, kit.Doing(err, "list", "evaluations", ""), func() {
+				header := []string{"ID", "Priority", "Triggered By", "Job ID", "Namespace", "Node ID", "Status",
+					"Placement Failures"}
+				kit.List(e.Out, list, "evaluations", header, func(v *api.Evaluation) []string {
+					return []string{kit.ID(v.ID, verbose), strconv.Itoa(v.Priority), v.TriggeredBy, v.JobID,
+						v.Namespace,
+						kit.ID(v.NodeID, verbose), v.Status, kit.Yes(len(v.FailedTGAllocs) > 0)}
+				})
+				page.More(e, meta)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&job, "job", "", "only those of this `job`")
-	cmd.Flags().StringVar(&status, "status", "", "only those of this `status`: blocked, pending, complete, failed, canceled")
+	cmd.Flags().StringVar(&status, "status", "",
+		"only those of this `status`: blocked, pending, complete, failed, canceled")
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "whole ids")
 	page.AddTo(cmd)
-	formats.AddTo(cmd)
-	return cmd
+	return formats.AddTo(cmd)
 }
 
 // evalStatus is "eval status".
@@ -74,20 +59,18 @@ type evalStatus struct {
 	formats          kit.Formats
 }
 
-func newEvalStatus(e *kit.Env) *cobra.Command {
+func newEvalStatus(e *kit.Env) *kit.Command {
 	s := &evalStatus{env: e}
-	cmd := &cobra.Command{
-		Use:               "status [flags] <eval>",
-		Short:             "Show an evaluation",
-		Example:           "  berth eval status 5bce5263\n  berth eval status -monitor 5bce5263",
-		Args:              kit.Args("eval"),
-		ValidArgsFunction: e.Complete("evals"),
-		RunE:              func(cmd *cobra.Command, args []string) error { return s.do(cmd.Context(), args[0]) },
+	cmd := &kit.Command{
+		Use:     "status [flags] <eval>",
+		Short:   "Show an evaluation",
+		Example: "  berth eval status 5bce5263\n  berth eval status -monitor 5bce5263",
+		IDs:     "evals",
+		Run:     func(ctx context.Context, args []string) error { return s.do(ctx, args[0]) },
 	}
 	cmd.Flags().BoolVar(&s.monitor, "monitor", false, "follow it to its end")
 	cmd.Flags().BoolVar(&s.verbose, "verbose", false, "whole ids and absolute times")
-	s.formats.AddTo(cmd)
-	return cmd
+	return s.formats.AddTo(cmd)
 }
 
 func (s *evalStatus) do(ctx context.Context, arg string) error {
@@ -95,10 +78,7 @@ func (s *evalStatus) do(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	f, err := follow.New(s.env, s.verbose, false)
-	if err != nil {
-		return err
-	}
+	f := follow.New(s.env, s.verbose, false)
 	if s.monitor {
 		_, err := f.Evaluation(ctx, ref.ID, ref.Namespace)
 		return err
@@ -141,14 +121,11 @@ func (s *evalStatus) show(v *api.Evaluation, allocs []*api.AllocationListStub) {
 		follow.Explain(s.env.Out, "", v.FailedTGAllocs, v.QueuedAllocations, s.verbose)
 	}
 	s.env.Out.Section("Allocations")
-	if len(allocs) == 0 {
-		s.env.Out.Printf("No allocations\n")
-		return
-	}
-	var rows [][]string
-	for _, a := range allocs {
-		rows = append(rows, []string{kit.ID(a.ID, s.verbose), kit.ID(a.NodeID, s.verbose), a.TaskGroup, strconv.FormatUint(a.JobVersion, 10),
-			a.DesiredStatus, a.ClientStatus, kit.When(a.CreateTime, s.verbose), kit.When(a.ModifyTime, s.verbose)})
-	}
-	s.env.Out.Table([]string{"ID", "Node ID", "Task Group", "Version", "Desired", "Status", "Created", "Modified"}, rows)
+	kit.List(s.env.Out, allocs, "allocations",
+		[]string{"ID", "Node ID", "Task Group", "Version", "Desired", "Status", "Created", "Modified"},
+		func(a *api.AllocationListStub) []string {
+			return []string{kit.ID(a.ID, s.verbose), kit.ID(a.NodeID, s.verbose), a.TaskGroup,
+				strconv.FormatUint(a.JobVersion, 10),
+				a.DesiredStatus, a.Phase(), kit.When(a.CreateTime, s.verbose), kit.When(a.ModifyTime, s.verbose)}
+		})
 }

@@ -13,7 +13,6 @@ import (
 	"berth/internal/base/lifecycle"
 	"berth/internal/cli/kit"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
 
@@ -29,9 +28,9 @@ type exec struct {
 	escape string
 }
 
-func newExec(e *kit.Env) *cobra.Command {
+func newExec(e *kit.Env) *kit.Command {
 	x := &exec{env: e, target: target{env: e}}
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:   "exec [flags] <alloc> <command> [argument...]",
 		Short: "Run a command in a task",
 		Long: `Runs a command where a task runs, with the task's files and environment, and exits with its exit code. On a terminal
@@ -39,26 +38,26 @@ the command gets a terminal, too; then the escape character at the beginning of 
 session.`,
 		Example: `  berth alloc exec 4ff1d9c5 redis-cli info
   berth alloc exec -i -t -task redis 4ff1d9c5 /bin/sh`,
-		Args:        kit.Args("alloc", "command", "[argument...]"),
-		Annotations: map[string]string{kit.StopAtArgument: "yes"},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			_, interactive := e.InTerminal()
-			if !cmd.Flags().Changed("tty") {
-				x.tty = interactive && e.Out.Terminal()
-			}
-			command := args[1:]
-			if len(command) > 1 && command[0] == "--" {
-				command = command[1:]
-			}
-			return x.do(cmd.Context(), args[0], command)
-		},
+		Foreign: true,
 	}
 	fs := cmd.Flags()
-	fs.SetInterspersed(false)
+	cmd.Run = func(ctx context.Context, args []string) error {
+		_, interactive := e.InTerminal()
+		if !fs.Given("tty") {
+			x.tty = interactive && e.Out.Terminal()
+		}
+		command := args[1:]
+		if len(command) > 1 && command[0] == "--" {
+			command = command[1:]
+		}
+		return x.do(ctx, args[0], command)
+	}
 	x.target.addTo(cmd, true)
-	fs.BoolVarP(&x.stdin, "stdin", "i", true, "pass the standard input on")
-	fs.BoolVarP(&x.tty, "tty", "t", false, "give the command a terminal; by default when there is one here")
-	fs.StringVarP(&x.escape, "escape", "e", "~", "`character` that ends a session at a terminal together with a dot; none: no such character")
+	fs.BoolVar(&x.stdin, "stdin", true, "pass the standard input on")
+	fs.BoolVar(&x.tty, "tty", false, "give the command a terminal; by default when there is one here")
+	fs.StringVar(&x.escape, "escape", "~",
+		"`character` that ends a session at a terminal together with a dot; none: no such character")
+	fs.Letters("i=stdin", "t=tty", "e=escape")
 	return cmd
 }
 
@@ -71,13 +70,10 @@ func (x *exec) do(ctx context.Context, arg string, command []string) error {
 	if err != nil {
 		return err
 	}
-	c, err := x.env.Client()
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	session, err := c.Allocations().Exec(ctx, a.ID, api.ExecOptions{Task: task, Command: command, TTY: x.tty}, query(a))
+	session, err := x.env.Client().Allocations().Exec(ctx, a.ID,
+		api.ExecOptions{Task: task, Command: command, TTY: x.tty}, query(a))
 	if err != nil {
 		return kit.Doing(err, "run a command in", "allocation", kit.ID(a.ID, false))
 	}
@@ -152,7 +148,8 @@ func (x *exec) input(ctx context.Context, in chan<- *api.ExecStreamingInput) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := r.Read(buf)
-		if n > 0 && !give(&api.ExecStreamingInput{Stdin: &api.ExecStreamingIOOperation{Data: append([]byte(nil), buf[:n]...)}}) {
+		if n > 0 && !give(
+			&api.ExecStreamingInput{Stdin: &api.ExecStreamingIOOperation{Data: append([]byte(nil), buf[:n]...)}}) {
 			return
 		}
 		if err != nil {
@@ -162,7 +159,7 @@ func (x *exec) input(ctx context.Context, in chan<- *api.ExecStreamingInput) {
 	}
 }
 
-// send passes input, the terminal's size and signs of life on. A failure shows at the receiving end.
+// send passes input, the terminal's size and heartbeats on. A failure shows at the receiving end.
 func (x *exec) send(ctx context.Context, session *api.ExecSession, in <-chan *api.ExecStreamingInput) {
 	resized := make(chan os.Signal, 1)
 	if x.tty {

@@ -7,67 +7,51 @@ import (
 	"strings"
 
 	"berth/api"
-	"berth/internal/base/fault"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
 )
 
 // files is "alloc fs".
 type files struct {
-	env                      *kit.Env
-	target                   target
-	stat, follow, tail, bare bool
-	lines, bytes             int64
+	env    *kit.Env
+	target target
+	excerpt
+	stat, bare bool
 }
 
-func newFS(e *kit.Env) *cobra.Command {
+func newFS(e *kit.Env) *kit.Command {
 	f := &files{env: e, target: target{env: e}}
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:   "fs [flags] <alloc> [path]",
 		Short: "Look at the files of an allocation",
 		Long:  "Lists a directory of an allocation, or prints a file. Paths begin at the allocation's own directory.",
 		Example: `  berth alloc fs 4ff1d9c5 alloc/data
   berth alloc fs -f 4ff1d9c5 alloc/logs/redis.stdout.0`,
-		Args: kit.Args("alloc", "[path]"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Run: func(ctx context.Context, args []string) error {
 			path := "/"
 			if len(args) > 1 {
 				path = args[1]
 			}
-			err := f.do(cmd.Context(), args[0], path)
-			if f.follow && cmd.Context().Err() != nil {
-				return nil // Ctrl-C is how following ends
-			}
-			return err
+			return f.ended(ctx, f.do(ctx, args[0], path))
 		},
 	}
 	fs := cmd.Flags()
 	f.target.addTo(cmd, false)
+	f.excerpt.addTo(cmd, "go on with what is appended")
 	fs.BoolVar(&f.stat, "stat", false, "only what the file is")
-	fs.BoolVarP(&f.follow, "follow", "f", false, "go on with what is appended")
-	fs.BoolVar(&f.tail, "tail", false, "only the end; 10 lines unless -n or -c say otherwise")
-	fs.Int64VarP(&f.lines, "lines", "n", 0, "only the last `n` lines")
-	fs.Int64VarP(&f.bytes, "bytes", "c", 0, "only the last `n` bytes")
-	fs.BoolVarP(&f.bare, "bytes-exact", "H", false, "sizes in bytes")
+	fs.BoolVar(&f.bare, "bytes-exact", false, "sizes in bytes")
+	fs.Letters("H=bytes-exact")
 	return cmd
 }
 
 func (f *files) do(ctx context.Context, arg, path string) error {
-	if f.lines < 0 || f.bytes < 0 || f.lines > 0 && f.bytes > 0 {
-		return fault.New(fault.Invalid, "", "", "-n and -c take a positive number, and exclude each other")
-	}
-	if f.tail && f.lines == 0 && f.bytes == 0 {
-		f.lines = 10
+	if err := f.check(); err != nil {
+		return err
 	}
 	a, err := f.target.find(ctx, arg, kit.Read)
 	if err != nil {
 		return err
 	}
-	c, err := f.env.Client()
-	if err != nil {
-		return err
-	}
+	c := f.env.Client()
 	info, err := c.Allocations().StatFile(ctx, a.ID, path, query(a))
 	if err != nil {
 		return kit.Doing(err, "look at", "path", path)
@@ -81,10 +65,6 @@ func (f *files) do(ctx context.Context, arg, path string) error {
 		if err != nil {
 			return kit.Doing(err, "list", "directory", path)
 		}
-		if len(list) == 0 {
-			f.env.Out.Printf("No files\n")
-			return nil
-		}
 		f.table(list, false)
 		return nil
 	}
@@ -96,8 +76,7 @@ func (f *files) table(list []*api.AllocFileInfo, contents bool) {
 	if contents {
 		header = []string{"Mode", "Size", "Modified Time", "Content Type", "Name"}
 	}
-	var rows [][]string
-	for _, i := range list {
+	kit.List(f.env.Out, list, "files", header, func(i *api.AllocFileInfo) []string {
 		name, size := i.Name, kit.Size(i.Size)
 		if f.bare {
 			size = fmt.Sprint(i.Size)
@@ -109,9 +88,8 @@ func (f *files) table(list []*api.AllocFileInfo, contents bool) {
 		if contents {
 			row = append(row, i.ContentType)
 		}
-		rows = append(rows, append(row, name))
-	}
-	f.env.Out.Table(header, rows)
+		return append(row, name)
+	})
 }
 
 func (f *files) print(ctx context.Context, c *api.Client, a *api.Allocation, path string, size int64) error {

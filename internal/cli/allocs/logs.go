@@ -12,26 +12,55 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
 )
 
 // bytesPerLine is how long a line of a log is thought to be at most when the last n are wanted.
 const bytesPerLine = 256
 
-// logs is "alloc logs".
-type logs struct {
-	env            *kit.Env
-	target         target
-	follow, tail   bool
-	stdout, stderr bool
-	lines          int64
-	bytes          int64
+// excerpt are the flags that choose a part of a text.
+type excerpt struct {
+	follow, tail bool
+	lines, bytes int64
 }
 
-func newLogs(e *kit.Env) *cobra.Command {
+func (x *excerpt) addTo(cmd *kit.Command, follow string) {
+	fs := cmd.Flags()
+	fs.BoolVar(&x.follow, "follow", false, follow)
+	fs.BoolVar(&x.tail, "tail", false, "only the end; 10 lines unless -n or -c say otherwise")
+	fs.Int64Var(&x.lines, "lines", 0, "only the last `n` lines")
+	fs.Int64Var(&x.bytes, "bytes", 0, "only the last `n` bytes")
+	fs.Letters("f=follow", "n=lines", "c=bytes")
+}
+
+func (x *excerpt) check() error {
+	if x.lines < 0 || x.bytes < 0 || x.lines > 0 && x.bytes > 0 {
+		return fault.New(fault.Invalid, "", "", "-n and -c take a positive number, and exclude each other")
+	}
+	if x.tail && x.lines == 0 && x.bytes == 0 {
+		x.lines = 10
+	}
+	return nil
+}
+
+// ended is the error of a text that has ended: Ctrl-C is how following ends.
+func (x *excerpt) ended(ctx context.Context, err error) error {
+	if x.follow && ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// logs is "alloc logs".
+type logs struct {
+	env    *kit.Env
+	target target
+	excerpt
+	stdout, stderr bool
+}
+
+func newLogs(e *kit.Env) *kit.Command {
 	l := &logs{env: e, target: target{env: e}}
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:   "logs [flags] <alloc> [task]",
 		Short: "Print the output of a task",
 		Long: `Prints what a task wrote to its standard output, or with -stderr to its standard error. -f goes on with what it writes
@@ -39,32 +68,19 @@ until Ctrl-C, and without -stdout or -stderr follows both.`,
 		Example: `  berth alloc logs 4ff1d9c5
   berth alloc logs -f -n 20 4ff1d9c5 redis
   berth logs -job -stderr db`,
-		Args: kit.Args("alloc", "[task]"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := l.do(cmd.Context(), args)
-			if l.follow && cmd.Context().Err() != nil {
-				return nil // Ctrl-C is how following ends
-			}
-			return err
-		},
+		Run: func(ctx context.Context, args []string) error { return l.ended(ctx, l.do(ctx, args)) },
 	}
 	fs := cmd.Flags()
 	l.target.addTo(cmd, true)
-	fs.BoolVarP(&l.follow, "follow", "f", false, "go on with what is written")
-	fs.BoolVar(&l.tail, "tail", false, "only the end; 10 lines unless -n or -c say otherwise")
-	fs.Int64VarP(&l.lines, "lines", "n", 0, "only the last `n` lines")
-	fs.Int64VarP(&l.bytes, "bytes", "c", 0, "only the last `n` bytes")
+	l.excerpt.addTo(cmd, "go on with what is written")
 	fs.BoolVar(&l.stdout, "stdout", false, "the standard output")
 	fs.BoolVar(&l.stderr, "stderr", false, "the standard error")
 	return cmd
 }
 
 func (l *logs) do(ctx context.Context, args []string) error {
-	if l.lines < 0 || l.bytes < 0 || l.lines > 0 && l.bytes > 0 {
-		return fault.New(fault.Invalid, "", "", "-n and -c take a positive number, and exclude each other")
-	}
-	if l.tail && l.lines == 0 && l.bytes == 0 {
-		l.lines = 10
+	if err := l.check(); err != nil {
+		return err
 	}
 	a, err := l.target.find(ctx, args[0], kit.Read)
 	if err != nil {
@@ -109,10 +125,6 @@ func (s *serial) Write(data []byte) (int, error) {
 }
 
 func (l *logs) stream(ctx context.Context, a *api.Allocation, task, kind string, w io.Writer) error {
-	c, err := l.env.Client()
-	if err != nil {
-		return err
-	}
 	o := api.LogOptions{Task: task, Type: kind, Follow: l.follow, Origin: api.OriginStart}
 	var last *lastLines
 	switch {
@@ -123,7 +135,7 @@ func (l *logs) stream(ctx context.Context, a *api.Allocation, task, kind string,
 		last = &lastLines{w: w, n: int(l.lines), most: int(o.Offset)}
 		w = last
 	}
-	frames, err := c.Allocations().Logs(ctx, a.ID, o, query(a))
+	frames, err := l.env.Client().Allocations().Logs(ctx, a.ID, o, query(a))
 	if err != nil {
 		return kit.Doing(err, "read the "+kind+" of", fmt.Sprintf("task %q of allocation", task), kit.ID(a.ID, false))
 	}
@@ -145,7 +157,7 @@ type lastLines struct {
 func (l *lastLines) Write(data []byte) (int, error) { return l.w.Write(data) }
 
 // copy gathers what the log already has, prints its last lines, and passes on what comes after it. What it already has
-// ends with the stream, or with as many bytes as were asked for, or with the first sign of life.
+// ends with the stream, or with as many bytes as were asked for, or with the first heartbeat.
 func (l *lastLines) copy(frames *api.Frames) error {
 	for {
 		frame, err := frames.NextOrBeat()

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"berth/api"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
+	"berth/internal/cli/rollout"
 )
 
 // status is "alloc status".
@@ -21,23 +21,21 @@ type status struct {
 	formats               kit.Formats
 }
 
-func newStatus(e *kit.Env) *cobra.Command {
+func newStatus(e *kit.Env) *kit.Command {
 	s := &status{env: e}
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:   "status [flags] <alloc>",
 		Short: "Show an allocation",
 		Long:  "Shows how an allocation stands: its tasks and their last events, its ports, and where its volumes are.",
 		Example: `  berth alloc status 4ff1d9c5
   berth alloc status -verbose -stats 4ff1d9c5`,
-		Args:              kit.Args("alloc"),
-		ValidArgsFunction: e.Complete("allocs"),
-		RunE:              func(cmd *cobra.Command, args []string) error { return s.do(cmd.Context(), args[0]) },
+		IDs: "allocs",
+		Run: func(ctx context.Context, args []string) error { return s.do(ctx, args[0]) },
 	}
 	cmd.Flags().BoolVar(&s.short, "short", false, "one line per task")
 	cmd.Flags().BoolVar(&s.stats, "stats", false, "what the tasks use now, too")
 	cmd.Flags().BoolVar(&s.verbose, "verbose", false, "whole ids and absolute times, and how the node was chosen")
-	s.formats.AddTo(cmd)
-	return cmd
+	return s.formats.AddTo(cmd)
 }
 
 func (s *status) do(ctx context.Context, arg string) error {
@@ -84,13 +82,9 @@ func (s *status) usage(ctx context.Context, a *api.Allocation) *api.AllocResourc
 	if a.ClientStatus != api.AllocClientStatusRunning {
 		return nil
 	}
-	c, err := s.env.Client()
+	out, err := s.env.Client().Allocations().Stats(ctx, a.ID, query(a))
 	if err != nil {
-		return nil
-	}
-	out, err := c.Allocations().Stats(ctx, a.ID, query(a))
-	if err != nil {
-		s.env.Err.Printf("%s\n", s.env.Err.Yellow("The node does not say what the tasks use: "+kit.OneSentence(err.Error())))
+		s.env.Err.Notice("The node does not say what the tasks use: " + kit.OneSentence(err.Error()))
 		return nil
 	}
 	return out
@@ -108,36 +102,71 @@ func (s *status) head(a *api.Allocation) {
 	if a.Job != nil {
 		l.Add("Job Version", strconv.FormatUint(kit.Value(a.Job.Version), 10))
 	}
-	l.Add("Client Status", a.ClientStatus)
+	l.Add("Client Status", clientStatus(a))
 	l.Add("Client Description", a.ClientDescription)
 	l.Add("Desired Status", a.DesiredStatus)
 	l.Add("Desired Description", a.DesiredDescription)
 	l.Add("Created", kit.When(a.CreateTime, s.verbose))
 	l.Add("Modified", kit.When(a.ModifyTime, s.verbose))
-	if d := a.DeploymentStatus; d != nil && d.Healthy != nil {
-		health := "unhealthy"
-		if *d.Healthy {
-			health = "healthy"
-		}
-		l.Add("Health", health)
-	}
-	if a.PreviousAllocation != "" {
-		l.Add("Previous Alloc ID", kit.ID(a.PreviousAllocation, s.verbose))
-	}
-	if a.NextAllocation != "" {
-		l.Add("Replacement Alloc ID", kit.ID(a.NextAllocation, s.verbose))
-	}
-	if a.FollowupEvalID != "" {
-		l.Add("Follow-up Eval ID", kit.ID(a.FollowupEvalID, s.verbose))
-	}
+	l.AddIf("Health", health(a))
+	l.AddIf("Trouble", trouble(a))
+	l.AddIf("Previous Alloc ID", kit.ID(a.PreviousAllocation, s.verbose))
+	l.AddIf("Replacement Alloc ID", kit.ID(a.NextAllocation, s.verbose))
+	l.AddIf("Follow-up Eval ID", kit.ID(a.FollowupEvalID, s.verbose))
 	if t := a.RescheduleTracker; t != nil && len(t.Events) > 0 {
-		l.Add("Placed Anew", fmt.Sprintf("%d times, last at %s", len(t.Events), kit.AtNanos(t.Events[len(t.Events)-1].RescheduleTime)))
+		l.Add("Placed Anew",
+			fmt.Sprintf("%d times, last at %s", len(t.Events), kit.AtNanos(t.Events[len(t.Events)-1].RescheduleTime)))
 	}
 	s.env.Out.Pairs(l)
 }
 
+// clientStatus is what the node says, with what that leaves open.
+func clientStatus(a *api.Allocation) string {
+	if p := a.Phase(); p != a.ClientStatus {
+		return a.ClientStatus + " (" + p + ")"
+	}
+	return a.ClientStatus
+}
+
+// stub is what the words about an allocation are made of.
+func stub(a *api.Allocation) *api.AllocationListStub {
+	out := &api.AllocationListStub{
+		ID:               a.ID,
+		DesiredStatus:    a.DesiredStatus,
+		ClientStatus:     a.ClientStatus,
+		TaskStates:       a.TaskStates,
+		DeploymentStatus: a.DeploymentStatus,
+		FollowupEvalID:   a.FollowupEvalID,
+		Standing:         a.Standing,
+	}
+	if a.Job != nil {
+		out.JobType = kit.Value(a.Job.Type)
+	}
+	return out
+}
+
+func health(a *api.Allocation) string {
+	h := rollout.Health(stub(a))
+	if h == rollout.Unhealthy && a.DeploymentStatus.Reason != "" {
+		h += ": " + kit.OneSentence(a.DeploymentStatus.Reason)
+	}
+	return h
+}
+
+// trouble is how the task in trouble ended, and when it starts again.
+func trouble(a *api.Allocation) string {
+	if a.Standing == nil || a.Standing.Trouble == "" {
+		return ""
+	}
+	text := a.Standing.Trouble
+	if next := rollout.Restarts(a.Standing, time.Now()); next != "" {
+		text += "; " + next
+	}
+	return text
+}
+
 func (s *status) ports(a *api.Allocation) {
-	if a.AllocatedResources == nil || len(a.AllocatedResources.Shared.Ports) == 0 {
+	if a.AllocatedResources == nil {
 		return
 	}
 	static := map[string]bool{}
@@ -148,16 +177,14 @@ func (s *status) ports(a *api.Allocation) {
 			}
 		}
 	}
-	s.env.Out.Section("Allocation Addresses:")
-	var rows [][]string
-	for _, p := range a.AllocatedResources.Shared.Ports {
-		to := fmt.Sprintf("%s:%d", p.HostIP, p.Value)
-		if p.To > 0 {
-			to += fmt.Sprintf(" -> %d", p.To)
-		}
-		rows = append(rows, []string{"*" + p.Label, kit.Yes(!static[p.Label]), to})
-	}
-	s.env.Out.Table([]string{"Label", "Dynamic", "Address"}, rows)
+	kit.Part(s.env.Out, "Allocation Addresses:", a.AllocatedResources.Shared.Ports,
+		[]string{"Label", "Dynamic", "Address"}, func(p api.PortMapping) []string {
+			to := fmt.Sprintf("%s:%d", p.HostIP, p.Value)
+			if p.To > 0 {
+				to += fmt.Sprintf(" -> %d", p.To)
+			}
+			return []string{"*" + p.Label, kit.Yes(!static[p.Label]), to}
+		})
 }
 
 // storage tells where and how each volume is mounted, and what its mount waits for.
@@ -166,17 +193,19 @@ func (s *status) storage(a *api.Allocation) {
 	if len(list) == 0 {
 		if g := groupOf(a); g != nil {
 			for alias, v := range g.Volumes {
-				list = append(list, api.AllocVolume{Alias: alias, Volume: v.Source, ReadOnly: v.ReadOnly, State: "nothing is known of it yet"})
+				list = append(list,
+					api.AllocVolume{
+						Alias:    alias,
+						Volume:   v.Source,
+						ReadOnly: v.ReadOnly,
+						State:    "nothing is known of it yet",
+					})
 			}
 		}
 	}
-	if len(list) == 0 {
-		return
-	}
 	slices.SortFunc(list, func(a, b api.AllocVolume) int { return cmp.Compare(a.Alias, b.Alias) })
-	s.env.Out.Section("Storage:")
-	var rows [][]string
-	for _, v := range list {
+	header := []string{"Alias", "Volume", "Plugin", "Read Only", "State", "Path"}
+	kit.Part(s.env.Out, "Storage:", list, header, func(v api.AllocVolume) []string {
 		plugin := v.Plugin
 		if s.verbose && v.Provider != "" {
 			plugin += " (" + v.Provider + ")"
@@ -185,20 +214,20 @@ func (s *status) storage(a *api.Allocation) {
 		if v.Path != "" {
 			state = strings.TrimSuffix(state, " at "+v.Path) // the path has its own column
 		}
-		rows = append(rows, []string{v.Alias, v.Volume, plugin, kit.Yes(v.ReadOnly), state, v.Path})
-	}
-	s.env.Out.Table([]string{"Alias", "Volume", "Plugin", "Read Only", "State", "Path"}, rows)
+		return []string{v.Alias, v.Volume, plugin, kit.Yes(v.ReadOnly), state, v.Path}
+	})
 	for _, v := range list {
 		if v.LastError != "" {
-			s.env.Out.Printf("%s\n", s.env.Out.Red(fmt.Sprintf("Last error of %s: %s", kit.Clean(v.Alias), kit.OneSentence(v.LastError))))
+			s.env.Out.Printf("%s\n",
+				s.env.Out.Red(fmt.Sprintf("Last error of %s: %s", kit.Clean(v.Alias), kit.OneSentence(v.LastError))))
 		}
 	}
 }
 
 func (s *status) taskLines(a *api.Allocation) {
 	s.env.Out.Section("Tasks:")
-	var rows [][]string
-	for _, name := range taskOrder(a) {
+	header := []string{"Name", "State", "Last Event", "Time", "Lifecycle"}
+	kit.List(s.env.Out, taskOrder(a), "tasks", header, func(name string) []string {
 		row := []string{name, "pending", "", "", lifecycleOf(a, name)}
 		if t := a.TaskStates[name]; t != nil {
 			row[1] = t.State
@@ -206,9 +235,8 @@ func (s *status) taskLines(a *api.Allocation) {
 				row[2], row[3] = t.Events[n-1].Type, kit.AtNanos(t.Events[n-1].Time)
 			}
 		}
-		rows = append(rows, row)
-	}
-	s.env.Out.Table([]string{"Name", "State", "Last Event", "Time", "Lifecycle"}, rows)
+		return row
+	})
 }
 
 func lifecycleOf(a *api.Allocation, task string) string {
@@ -278,7 +306,8 @@ func (s *status) resources(a *api.Allocation, name string, usage *api.AllocResou
 		memory += " (at most " + kit.Size(r.Memory.MemoryMaxMB<<20) + ")"
 	}
 	s.env.Out.Printf("%s\n", s.env.Out.Bold("Task Resources:"))
-	s.env.Out.Table([]string{"CPU", "Memory", "Disk"}, [][]string{{cpu, memory, kit.Size(a.AllocatedResources.Shared.DiskMB << 20)}})
+	s.env.Out.Table([]string{"CPU", "Memory", "Disk"},
+		[][]string{{cpu, memory, kit.Size(a.AllocatedResources.Shared.DiskMB << 20)}})
 }
 
 // placement shows the scores of the nodes that were considered.

@@ -31,8 +31,10 @@ func TestLastLines(t *testing.T) {
 // Given what a person types, when the escape character and a dot begin a line, then the session ends; anything else is
 // passed on, the character itself too when it is typed twice.
 func TestEscape(t *testing.T) {
-	for in, want := range map[string]string{"ls\r~.rest": "ls\r", "~.": "", "a~.b": "a~.b", "~~.": "~.", "x\n~y": "x\n~y", "plain": "plain"} {
-		for name, r := range map[string]io.Reader{"whole": strings.NewReader(in), "byte by byte": iotest.OneByteReader(strings.NewReader(in))} {
+	for in, want := range map[string]string{"ls\r~.rest": "ls\r", "~.": "", "a~.b": "a~.b", "~~.": "~.",
+		"x\n~y": "x\n~y", "plain": "plain"} {
+		for name, r := range map[string]io.Reader{"whole": strings.NewReader(in),
+			"byte by byte": iotest.OneByteReader(strings.NewReader(in))} {
 			got, err := io.ReadAll(&escapeReader{r: r, char: '~', atStart: true})
 			if err != nil || string(got) != want {
 				t.Errorf("%q %s: %q %v, want %q", in, name, got, err, want)

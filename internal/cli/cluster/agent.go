@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"maps"
 	"net"
 	"slices"
@@ -9,46 +10,33 @@ import (
 
 	"berth/api"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
 )
 
-func newMembers(e *kit.Env) *cobra.Command {
+func newMembers(e *kit.Env) *kit.Command {
 	var verbose bool
 	var formats kit.Formats
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:     "members [flags]",
 		Short:   "List the servers",
 		Example: "  berth server members",
-		Args:    kit.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := e.Client()
-			if err != nil {
-				return err
-			}
-			out, err := c.Cluster().Members(cmd.Context())
-			if err != nil {
-				return kit.Doing(err, "list", "servers", "")
-			}
-			if formats.Wanted() {
-				return formats.Print(e.Out, out)
-			}
-			if len(out.Members) == 0 {
-				e.Out.Printf("No servers\n")
-				return nil
-			}
-			leader, err := c.Cluster().Leader(cmd.Context(), "")
-			if err != nil {
-				e.Err.Printf("%s\n", e.Err.Yellow("Nobody says who leads: "+kit.OneSentence(err.Error())))
-			}
-			members(e, out.Members, leader, verbose)
-			return nil
+		Run: func(ctx context.Context, _ []string) error {
+			out, err := e.Client().Cluster().Members(ctx)
+			return formats.Show(e.Out, out, kit.Doing(err, "list", "servers", ""), func() {
+				if len(out.Members) == 0 {
+					e.Out.Printf("No servers\n")
+					return
+				}
+				leader, err := e.Client().Cluster().Leader(ctx, "")
+				if err != nil {
+					e.Err.Notice("Nobody says who leads: " + kit.OneSentence(err.Error()))
+				}
+				members(e, out.Members, leader, verbose)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "tags, too")
 	cmd.Flags().BoolVar(&verbose, "detailed", false, "the same as -verbose")
-	formats.AddTo(cmd)
-	return cmd
+	return formats.AddTo(cmd)
 }
 
 func members(e *kit.Env, list []*api.AgentMember, leader string, verbose bool) {
@@ -57,11 +45,11 @@ func members(e *kit.Env, list []*api.AgentMember, leader string, verbose bool) {
 		header = append(header, "Tags")
 	}
 	slices.SortFunc(list, func(a, b *api.AgentMember) int { return strings.Compare(a.Name, b.Name) })
-	var rows [][]string
-	for _, m := range list {
+	kit.List(e.Out, list, "servers", header, func(m *api.AgentMember) []string {
 		port := strconv.Itoa(int(m.Port))
 		leads := leader == net.JoinHostPort(m.Addr, port) || leader == net.JoinHostPort(m.Addr, m.Tags["port"])
-		row := []string{m.Name, m.Addr, port, m.Status, strconv.FormatBool(leads), m.Tags["raft_vsn"], m.Tags["build"], m.Tags["dc"], m.Tags["region"]}
+		row := []string{m.Name, m.Addr, port, m.Status, strconv.FormatBool(leads), m.Tags["raft_vsn"], m.Tags["build"],
+			m.Tags["dc"], m.Tags["region"]}
 		if verbose {
 			var tags []string
 			for _, k := range slices.Sorted(maps.Keys(m.Tags)) {
@@ -69,70 +57,52 @@ func members(e *kit.Env, list []*api.AgentMember, leader string, verbose bool) {
 			}
 			row = append(row, strings.Join(tags, ","))
 		}
-		rows = append(rows, row)
-	}
-	e.Out.Table(header, rows)
+		return row
+	})
 }
 
-func newAgentInfo(e *kit.Env) *cobra.Command {
+func newAgentInfo(e *kit.Env) *kit.Command {
 	var formats kit.Formats
-	cmd := &cobra.Command{
+	return formats.AddTo(&kit.Command{
 		Use:     "agent-info [flags]",
 		Short:   "Show statistics of the agent",
 		Example: "  berth agent-info",
-		Args:    kit.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := e.Client()
-			if err != nil {
-				return err
-			}
-			out, err := c.Cluster().Self(cmd.Context())
-			if err != nil {
-				return kit.Doing(err, "ask", "the agent", "")
-			}
-			if formats.Wanted() {
-				return formats.Print(e.Out, out)
-			}
-			for _, group := range slices.Sorted(maps.Keys(out.Stats)) {
-				e.Out.Printf("%s\n", e.Out.Bold(kit.Clean(group)))
-				for _, key := range slices.Sorted(maps.Keys(out.Stats[group])) {
-					e.Out.Printf("  %s = %s\n", kit.Clean(key), kit.Clean(out.Stats[group][key]))
+		Run: func(ctx context.Context, _ []string) error {
+			out, err := e.Client().Cluster().Self(ctx)
+			return formats.Show(e.Out, out, kit.Doing(err, "ask", "the agent", ""), func() {
+				for _, group := range slices.Sorted(maps.Keys(out.Stats)) {
+					e.Out.Printf("%s\n", e.Out.Bold(kit.Clean(group)))
+					for _, key := range slices.Sorted(maps.Keys(out.Stats[group])) {
+						e.Out.Printf("  %s = %s\n", kit.Clean(key), kit.Clean(out.Stats[group][key]))
+					}
 				}
-			}
-			return nil
+			})
 		},
-	}
-	formats.AddTo(cmd)
-	return cmd
+	})
 }
 
-func newMonitor(e *kit.Env) *cobra.Command {
+func newMonitor(e *kit.Env) *kit.Command {
 	var o api.MonitorOptions
 	var node string
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:     "monitor [flags]",
 		Short:   "Follow the log of an agent",
 		Long:    "Prints what an agent logs from now on, until Ctrl-C.",
 		Example: "  berth monitor -log-level debug\n  berth monitor -node-id 8f3a11c0",
-		Args:    kit.Args(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := e.Client()
-			if err != nil {
-				return err
-			}
+		Run: func(ctx context.Context, _ []string) error {
 			if node != "" {
-				ref, err := e.Node(cmd.Context(), node, kit.Read)
+				ref, err := e.Node(ctx, node, kit.Read)
 				if err != nil {
 					return err
 				}
 				o.NodeID = ref.ID
 			}
-			frames, err := c.Cluster().Monitor(cmd.Context(), o)
+			frames, err := e.Client().Cluster().Monitor(ctx, o)
 			if err == nil {
 				defer frames.Close()
 				err = frames.CopyTo(e.Out)
 			}
-			if cmd.Context().Err() != nil {
+			if ctx.Err() != nil {
 				return nil // Ctrl-C is how following ends
 			}
 			return kit.Doing(err, "follow", "the log", "")
@@ -147,13 +117,13 @@ func newMonitor(e *kit.Env) *cobra.Command {
 	return cmd
 }
 
-func newVersion(e *kit.Env) *cobra.Command {
-	return &cobra.Command{
+func newVersion(e *kit.Env) *kit.Command {
+	return &kit.Command{
 		Use:     "version",
 		Short:   "Print the version of this program",
 		Example: "  berth version",
-		Args:    kit.Args(),
-		RunE: func(*cobra.Command, []string) error {
+		Local:   true,
+		Run: func(ctx context.Context, _ []string) error {
 			version := e.Version
 			if version == "" {
 				version = "unknown"

@@ -1,42 +1,37 @@
 package cluster
 
 import (
-	"berth/internal/cli/kit"
+	"context"
 
-	"github.com/spf13/cobra"
+	"berth/internal/cli/kit"
 )
 
-func newEligibility(e *kit.Env) *cobra.Command {
+func newEligibility(e *kit.Env) *kit.Command {
 	var enable, disable, self bool
-	cmd := &cobra.Command{
-		Use:               "eligibility -enable|-disable [flags] [node]",
-		Short:             "Say whether a node takes new allocations",
-		Long:              "Says whether a node takes new allocations. Those that run there stay.",
-		Example:           "  berth node eligibility -disable 8f3a11c0",
-		Args:              kit.Args("[node]"),
-		ValidArgsFunction: e.Complete("nodes"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+	cmd := &kit.Command{
+		Use:     "eligibility -enable|-disable [flags] [node]",
+		Short:   "Say whether a node takes new allocations",
+		Long:    "Says whether a node takes new allocations. Those that run there stay.",
+		Example: "  berth node eligibility -disable 8f3a11c0",
+		IDs:     "nodes",
+		Run: func(ctx context.Context, args []string) error {
 			if enable == disable {
-				return kit.Usage(cmd, "give either -enable or -disable")
+				return kit.Usage("give either -enable or -disable")
 			}
 			if self == (len(args) > 0) {
-				return kit.Usage(cmd, "give either a node or -self")
+				return kit.Usage("give either a node or -self")
 			}
 			var ref kit.Ref
 			var err error
 			if self {
-				ref.ID, err = selfNode(cmd.Context(), e)
+				ref.ID, err = selfNode(ctx, e)
 			} else {
-				ref, err = e.Node(cmd.Context(), args[0], kit.Change)
+				ref, err = e.Node(ctx, args[0], kit.Change)
 			}
 			if err != nil {
 				return err
 			}
-			c, err := e.Client()
-			if err != nil {
-				return err
-			}
-			if _, _, err := c.Nodes().SetEligibility(cmd.Context(), ref.ID, enable, nil); err != nil {
+			if _, _, err := e.Client().Nodes().SetEligibility(ctx, ref.ID, enable, nil); err != nil {
 				return kit.Doing(err, "change", "node", ref.ID)
 			}
 			word := "ineligible"

@@ -8,14 +8,18 @@ import (
 	"berth/internal/cli/kit"
 )
 
-// room is what a node has for allocations: all but what it keeps back.
-func room(n *api.Node) (cpu, memoryMB, diskMB int64) {
+// available is what a node has for allocations: all but what it keeps back.
+func available(n *api.Node) (cpu, memoryMB, diskMB int64) {
 	if n.NodeResources == nil {
 		return 0, 0, 0
 	}
-	cpu, memoryMB, diskMB = n.NodeResources.Cpu.CpuShares, n.NodeResources.Memory.MemoryMB, n.NodeResources.Disk.DiskMB
+	cpu = n.NodeResources.Cpu.CpuShares
+	memoryMB = n.NodeResources.Memory.MemoryMB
+	diskMB = n.NodeResources.Disk.DiskMB
 	if r := n.ReservedResources; r != nil {
-		cpu, memoryMB, diskMB = cpu-int64(r.Cpu.CpuShares), memoryMB-r.Memory.MemoryMB, diskMB-r.Disk.DiskMB
+		cpu = cpu - int64(r.Cpu.CpuShares)
+		memoryMB = memoryMB - r.Memory.MemoryMB
+		diskMB = diskMB - r.Disk.DiskMB
 	}
 	return cpu, memoryMB, diskMB
 }
@@ -25,7 +29,8 @@ func (s *nodeStatus) resources(n *api.Node, allocs []*api.Allocation) {
 	var cpu, memory, disk int64
 	count := 0
 	for _, a := range allocs {
-		if a.ClientStatus != api.AllocClientStatusRunning && a.ClientStatus != api.AllocClientStatusPending || a.AllocatedResources == nil {
+		if a.ClientStatus != api.AllocClientStatusRunning && a.ClientStatus != api.AllocClientStatusPending ||
+			a.AllocatedResources == nil {
 			continue
 		}
 		count++
@@ -37,10 +42,11 @@ func (s *nodeStatus) resources(n *api.Node, allocs []*api.Allocation) {
 			}
 		}
 	}
-	allCPU, allMemory, allDisk := room(n)
+	allCPU, allMemory, allDisk := available(n)
 	s.env.Out.Section("Allocated Resources")
 	s.env.Out.Table([]string{"CPU", "Memory", "Disk", "Alloc Count"}, [][]string{{mhz(float64(cpu), allCPU),
-		kit.Size(memory<<20) + "/" + kit.Size(allMemory<<20), kit.Size(disk<<20) + "/" + kit.Size(allDisk<<20), strconv.Itoa(count)}})
+		kit.Size(memory<<20) + "/" + kit.Size(allMemory<<20), kit.Size(disk<<20) + "/" +
+			kit.Size(allDisk<<20), strconv.Itoa(count)}})
 }
 
 // load tells what the machine does now.
@@ -64,40 +70,31 @@ func (s *nodeStatus) load(n *api.Node, stats *api.HostStats) {
 	if !s.stats {
 		return
 	}
-	s.env.Out.Section("CPU Stats")
-	var rows [][]string
-	for _, c := range stats.CPU {
-		if c != nil {
-			rows = append(rows, []string{c.CPU, percent(c.User), percent(c.System), percent(c.Idle)})
-		}
-	}
-	s.env.Out.Table([]string{"CPU", "User", "System", "Idle"}, rows)
-	s.env.Out.Section("Disk Stats")
-	rows = nil
-	for _, d := range stats.DiskStats {
-		if d != nil {
-			rows = append(rows, []string{d.Device, d.Mountpoint, kit.Size(d.Size), kit.Size(d.Used), percent(d.UsedPercent), percent(d.InodesUsedPercent)})
-		}
-	}
-	s.env.Out.Table([]string{"Device", "Mount Point", "Size", "Used", "Used Percent", "Inodes Percent"}, rows)
+	kit.Part(s.env.Out, "CPU Stats", stats.CPU, []string{"CPU", "User", "System", "Idle"},
+		func(c *api.HostCPUStats) []string {
+			return []string{c.CPU, percent(c.User), percent(c.System), percent(c.Idle)}
+		})
+	header := []string{"Device", "Mount Point", "Size", "Used", "Used Percent", "Inodes Percent"}
+	kit.Part(s.env.Out, "Disk Stats", stats.DiskStats, header, func(d *api.HostDiskStats) []string {
+		return []string{d.Device, d.Mountpoint, kit.Size(d.Size), kit.Size(d.Used), percent(d.UsedPercent),
+			percent(d.InodesUsedPercent)}
+	})
 }
 
 func percent(f float64) string { return fmt.Sprintf("%.1f%%", f) }
 
 func (s *nodeStatus) allocations(list []*api.Allocation) {
 	s.env.Out.Section("Allocations")
-	if len(list) == 0 {
-		s.env.Out.Printf("No allocations\n")
-		return
-	}
-	var rows [][]string
-	for _, a := range list {
-		version := uint64(0)
-		if a.Job != nil {
-			version = kit.Value(a.Job.Version)
-		}
-		rows = append(rows, []string{kit.ID(a.ID, s.verbose), a.JobID, a.TaskGroup, strconv.FormatUint(version, 10), a.DesiredStatus, a.ClientStatus,
-			kit.When(a.CreateTime, s.verbose), kit.When(a.ModifyTime, s.verbose)})
-	}
-	s.env.Out.Table([]string{"ID", "Job ID", "Task Group", "Version", "Desired", "Status", "Created", "Modified"}, rows)
+	kit.List(s.env.Out, list, "allocations",
+		[]string{"ID", "Job ID", "Task Group", "Version", "Desired", "Status", "Created", "Modified"},
+		func(a *api.Allocation) []string {
+			version := uint64(0)
+			if a.Job != nil {
+				version = kit.Value(a.Job.Version)
+			}
+			return []string{kit.ID(a.ID, s.verbose), a.JobID, a.TaskGroup, strconv.FormatUint(version, 10),
+				a.DesiredStatus,
+				a.Phase(),
+				kit.When(a.CreateTime, s.verbose), kit.When(a.ModifyTime, s.verbose)}
+		})
 }

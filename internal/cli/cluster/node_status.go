@@ -12,8 +12,6 @@ import (
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
 )
 
 // nodeStatus is "node status".
@@ -25,33 +23,33 @@ type nodeStatus struct {
 	formats                    kit.Formats
 }
 
-func newNodeStatus(e *kit.Env) *cobra.Command {
+func newNodeStatus(e *kit.Env) *kit.Command {
 	s := &nodeStatus{env: e}
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:   "status [flags] [node]",
 		Short: "List nodes, or show one",
-		Long:  "Without an argument, lists the nodes. With one, a part of an id or a name, shows its drivers, plugins, load and allocations.",
+		Long: "Without an argument, lists the nodes. With one, a part of an id or a name, shows its drivers, " +
+			"plugins, load and allocations.",
 		Example: `  berth node status
   berth node status -self
   berth node status -verbose 8f3a11c0`,
-		Args:              kit.Args("[node]"),
-		ValidArgsFunction: e.Complete("nodes"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		IDs: "nodes",
+		Run: func(ctx context.Context, args []string) error {
 			switch {
 			case s.self:
-				id, err := selfNode(cmd.Context(), e)
+				id, err := selfNode(ctx, e)
 				if err != nil {
 					return err
 				}
-				return s.show(cmd.Context(), kit.Ref{ID: id})
+				return s.show(ctx, kit.Ref{ID: id})
 			case len(args) == 0:
-				return s.list(cmd.Context())
+				return s.list(ctx)
 			}
-			ref, err := e.Node(cmd.Context(), args[0], kit.Read)
+			ref, err := e.Node(ctx, args[0], kit.Read)
 			if err != nil {
 				return err
 			}
-			return s.show(cmd.Context(), ref)
+			return s.show(ctx, ref)
 		},
 	}
 	fs := cmd.Flags()
@@ -63,8 +61,7 @@ func newNodeStatus(e *kit.Env) *cobra.Command {
 	fs.BoolVar(&s.os, "os", false, "in lists: the operating system")
 	fs.BoolVar(&s.idsOnly, "quiet", false, "in lists: only the ids")
 	s.page.AddTo(cmd)
-	s.formats.AddTo(cmd)
-	return cmd
+	return s.formats.AddTo(cmd)
 }
 
 // ShowNode shows one node.
@@ -78,25 +75,18 @@ func ShowNode(ctx context.Context, e *kit.Env, id string) error {
 
 // selfNode is the id of the node in the agent that is asked.
 func selfNode(ctx context.Context, e *kit.Env) (string, error) {
-	c, err := e.Client()
-	if err != nil {
-		return "", err
-	}
-	self, err := c.Cluster().Self(ctx)
+	self, err := e.Client().Cluster().Self(ctx)
 	if err != nil {
 		return "", kit.Doing(err, "ask", "the agent", "")
 	}
 	if id := self.Stats["client"]["node_id"]; id != "" {
 		return id, nil
 	}
-	return "", fault.WithHint(fault.New(fault.NotFound, "", "", "the agent that was asked runs no node"), `"berth node status" lists the nodes`)
+	return "", kit.Fail(fault.NotFound, `"berth node status" lists the nodes`, "the agent that was asked runs no node")
 }
 
 func (s *nodeStatus) list(ctx context.Context) error {
-	c, err := s.env.Client()
-	if err != nil {
-		return err
-	}
+	c := s.env.Client()
 	o := s.page.Query()
 	if s.os {
 		o.Params = map[string]string{"os": "true"}
@@ -123,10 +113,17 @@ func (s *nodeStatus) list(ctx context.Context) error {
 	}
 	s.env.Out.Table(header, rows)
 	s.page.More(s.env, meta)
+	for _, n := range list {
+		if n.Orphans > 0 {
+			s.env.Err.Notice(fmt.Sprintf("Node %s: %s", kit.ID(n.ID, s.verbose), keptHere(n.Orphans)))
+		}
+	}
 	return nil
 }
 
-func (s *nodeStatus) rows(ctx context.Context, c *api.Client, list []*api.NodeListStub) (header []string, rows [][]string, err error) {
+func (s *nodeStatus) rows(
+	ctx context.Context, c *api.Client, list []*api.NodeListStub,
+) (header []string, rows [][]string, err error) {
 	header = []string{"ID", "Node Pool", "DC", "Name", "Class"}
 	if s.os {
 		header = append(header, "OS")
@@ -174,10 +171,7 @@ func (s *nodeStatus) running(ctx context.Context, c *api.Client, id string) (int
 }
 
 func (s *nodeStatus) show(ctx context.Context, ref kit.Ref) error {
-	c, err := s.env.Client()
-	if err != nil {
-		return err
-	}
+	c := s.env.Client()
 	n, _, err := c.Nodes().Get(ctx, ref.ID, nil)
 	if err != nil {
 		return kit.Doing(err, "read", "node", ref.ID)
@@ -188,11 +182,12 @@ func (s *nodeStatus) show(ctx context.Context, ref kit.Ref) error {
 	var stats *api.HostStats
 	if n.Status == api.NodeStatusReady && !s.short {
 		if stats, err = c.Nodes().Stats(ctx, n.ID, nil); err != nil {
-			s.env.Err.Printf("%s\n", s.env.Err.Yellow("The node does not tell its load: "+kit.OneSentence(err.Error())))
+			s.env.Err.Notice("The node does not tell its load: " + kit.OneSentence(err.Error()))
 			stats = nil
 		}
 	}
 	s.head(n, stats)
+	s.orphans(n)
 	if s.short {
 		return nil
 	}
@@ -230,18 +225,18 @@ func (s *nodeStatus) head(n *api.Node, stats *api.HostStats) {
 	l.Add("Host Volumes", strings.Join(slices.Sorted(maps.Keys(n.HostVolumes)), ","))
 	l.Add("Driver Status", drivers(n))
 	s.env.Out.Pairs(l)
-	if !s.verbose || len(n.Drivers) == 0 {
+	if !s.verbose {
 		return
 	}
-	s.env.Out.Section("Drivers")
-	var rows [][]string
-	for _, name := range slices.Sorted(maps.Keys(n.Drivers)) {
-		d := n.Drivers[name]
-		if d != nil {
-			rows = append(rows, []string{name, kit.Yes(d.Detected), kit.Yes(d.Healthy), d.HealthDescription, kit.At(d.UpdateTime)})
-		}
-	}
-	s.env.Out.Table([]string{"Driver", "Detected", "Healthy", "Message", "Time"}, rows)
+	names := slices.Sorted(maps.Keys(n.Drivers))
+	kit.Part(s.env.Out, "Drivers", names, []string{"Driver", "Detected", "Healthy", "Message", "Time"},
+		func(name string) []string {
+			d := n.Drivers[name]
+			if d == nil {
+				return nil
+			}
+			return []string{name, kit.Yes(d.Detected), kit.Yes(d.Healthy), d.HealthDescription, kit.At(d.UpdateTime)}
+		})
 }
 
 func drivers(n *api.Node) string {
@@ -264,7 +259,8 @@ func (s *nodeStatus) plugins(n *api.Node) {
 	add := func(role string, by map[string]*api.CSIInfo) {
 		for _, id := range slices.Sorted(maps.Keys(by)) {
 			if i := by[id]; i != nil && (s.verbose || !i.Healthy) {
-				rows = append(rows, []string{id, role, kit.Yes(i.Healthy), i.HealthDescription, kit.ID(i.AllocID, s.verbose)})
+				rows = append(rows,
+					[]string{id, role, kit.Yes(i.Healthy), i.HealthDescription, kit.ID(i.AllocID, s.verbose)})
 			}
 		}
 	}
@@ -277,15 +273,12 @@ func (s *nodeStatus) plugins(n *api.Node) {
 }
 
 func (s *nodeStatus) events(n *api.Node) {
-	if len(n.Events) == 0 {
-		return
-	}
-	s.env.Out.Section("Node Events")
-	var rows [][]string
-	for _, e := range slices.Backward(n.Events) {
-		rows = append(rows, []string{kit.At(e.Timestamp), e.Subsystem, e.Message})
-	}
-	s.env.Out.Table([]string{"Time", "Subsystem", "Message"}, rows)
+	latest := slices.Clone(n.Events)
+	slices.Reverse(latest)
+	kit.Part(s.env.Out, "Node Events", latest, []string{"Time", "Subsystem", "Message"},
+		func(e *api.NodeEvent) []string {
+			return []string{kit.At(e.Timestamp), e.Subsystem, e.Message}
+		})
 }
 
 func (s *nodeStatus) attributes(n *api.Node) {

@@ -10,7 +10,9 @@ import (
 )
 
 // Explain says group by group, and node by node, why allocations have no place, and what would help.
-func Explain(p *kit.Printer, indent string, failed map[string]*api.AllocationMetric, queued map[string]int, verbose bool) {
+func Explain(
+	p *kit.Printer, indent string, failed map[string]*api.AllocationMetric, queued map[string]int, verbose bool,
+) {
 	for _, group := range slices.Sorted(maps.Keys(failed)) {
 		m := failed[group]
 		if m == nil {
@@ -20,7 +22,9 @@ func Explain(p *kit.Printer, indent string, failed map[string]*api.AllocationMet
 		if n == 0 {
 			n = m.CoalescedFailures + 1
 		}
-		p.Printf("%s%s\n", indent, p.Bold(fmt.Sprintf("Group %q: %s without a place", kit.Clean(group), kit.Count(n, "allocation", "allocations"))))
+		p.Printf("%s%s\n", indent,
+			p.Bold(fmt.Sprintf("Group %q: %s without a place", kit.Clean(group),
+				kit.Count(n, "allocation", "allocations"))))
 		lines := reasons(m, verbose)
 		if len(lines) == 0 {
 			lines = counts(m)

@@ -1,15 +1,17 @@
 // Package follow owns the telling of how work proceeds: an evaluation until it ends, then its allocations until each of
-// them runs or has ended, without polling; and the words for what could not be placed. Only packages of the command line
-// import it.
+// them runs or has ended, without polling; and the words for what could not be placed. Only packages of the command
+// line import it.
 package follow
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"berth/api"
 	"berth/internal/base/fault"
+	"berth/internal/base/retry"
 	"berth/internal/cli/kit"
 )
 
@@ -23,12 +25,8 @@ type Follower struct {
 }
 
 // New makes a follower of the environment's agent.
-func New(e *kit.Env, verbose, wait bool) (*Follower, error) {
-	c, err := e.Client()
-	if err != nil {
-		return nil, err
-	}
-	return &Follower{Env: e, Client: c, Verbose: verbose, Wait: wait}, nil
+func New(e *kit.Env, verbose, wait bool) *Follower {
+	return &Follower{Env: e, Client: e.Client(), Verbose: verbose, Wait: wait}
 }
 
 func (f *Follower) heading(format string, args ...any) {
@@ -41,15 +39,35 @@ func (f *Follower) line(format string, args ...any) {
 
 func (f *Follower) id(id string) string { return kit.ID(id, f.Verbose) }
 
-// watch reads again and again, each time when something has changed. read returns whether it is done.
-func watch(ctx context.Context, ns string, read func(o *api.QueryOptions) (done bool, meta *api.QueryMeta, err error)) error {
+// reconnectFor is how long an agent that answered before may be away, because it restarts.
+const reconnectFor = 30 * time.Second
+
+// Watch reads again and again, each time when something has changed. read returns whether it is done.
+func Watch(
+	ctx context.Context, ns string, read func(o *api.QueryOptions) (done bool, meta *api.QueryMeta, err error),
+) error {
 	o := &api.QueryOptions{Namespace: ns}
+	var lost time.Time // since when no agent answers
 	for {
 		begun := time.Now()
 		done, meta, err := read(o)
+		var gone *api.UnreachableError
+		if errors.As(err, &gone) && o.WaitIndex > 0 { // it has answered before: it may be restarting
+			if lost.IsZero() {
+				lost = begun
+			}
+			if begun.Sub(lost) < reconnectFor {
+				if !retry.Sleep(ctx, time.Second) {
+					return ctx.Err()
+				}
+				continue
+			}
+			return fault.WithHint(err, "no longer following; the work goes on")
+		}
 		if err != nil || done {
 			return err
 		}
+		lost = time.Time{}
 		if meta.Index > o.WaitIndex {
 			o.WaitIndex = meta.Index
 			continue
@@ -59,26 +77,15 @@ func watch(ctx context.Context, ns string, read func(o *api.QueryOptions) (done 
 		if o.WaitTime > 0 {
 			least = min(least, o.WaitTime)
 		}
-		if err := pause(ctx, least-time.Since(begun)); err != nil {
-			return err
+		if !retry.Sleep(ctx, least-time.Since(begun)) {
+			return ctx.Err()
 		}
 		o.WaitIndex = max(meta.Index, 1)
 	}
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// Evaluation follows an evaluation, and those that continue it, to the end. When allocations have no place, all is said
-// and the error is an Exit with the code for that.
+// Evaluation follows an evaluation, and those that continue it or take its place, to the end. When allocations have no
+// place, everything is reported and the error is an Exit with the code for that.
 func (f *Follower) Evaluation(ctx context.Context, id, ns string) (*api.Evaluation, error) {
 	for {
 		e, err := f.one(ctx, id, ns)
@@ -87,10 +94,18 @@ func (f *Follower) Evaluation(ctx context.Context, id, ns string) (*api.Evaluati
 		}
 		switch {
 		case e.NextEval != "":
-			f.line("Evaluation %q continues it in %s", f.id(e.NextEval), e.Wait)
+			f.line("Evaluation %q continues it", f.id(e.NextEval))
 			id = e.NextEval
+		case e.Status == api.EvalStatusCancelled:
+			newer, err := f.newer(ctx, e)
+			if err != nil || newer == "" {
+				return e, f.gaveUp(ctx, err, "berth eval status "+f.id(id))
+			}
+			f.line("Evaluation %q took its place", f.id(newer))
+			id = newer
 		case e.Status != api.EvalStatusComplete:
-			return e, fault.New(fault.Conflict, "", "", fmt.Sprintf("evaluation %q ended as %s: %s", f.id(id), e.Status, orUnknown(e.StatusDescription)))
+			return e, kit.Fail(fault.Conflict, "", "evaluation %q ended as %s: %s", f.id(id), e.Status,
+				orUnknown(e.StatusDescription))
 		case len(e.FailedTGAllocs) == 0:
 			return e, nil
 		case !f.Wait || e.BlockedEval == "":
@@ -99,6 +114,27 @@ func (f *Follower) Evaluation(ctx context.Context, id, ns string) (*api.Evaluati
 			id = e.BlockedEval
 		}
 	}
+}
+
+// newer is the newest evaluation of the same job that came after one and was not cancelled; empty: there is none.
+func (f *Follower) newer(ctx context.Context, e *api.Evaluation) (string, error) {
+	list, _, err := f.Client.Jobs().Evaluations(ctx, e.JobID, &api.QueryOptions{Namespace: e.Namespace})
+	if err != nil {
+		return "", kit.Doing(err, "list the evaluations of", "job", e.JobID)
+	}
+	var best *api.Evaluation
+	for _, o := range list {
+		if o.CreateIndex <= e.CreateIndex || o.Status == api.EvalStatusCancelled {
+			continue
+		}
+		if best == nil || o.CreateIndex > best.CreateIndex {
+			best = o
+		}
+	}
+	if best == nil {
+		return "", nil
+	}
+	return best.ID, nil
 }
 
 func orUnknown(text string) string {
@@ -113,14 +149,14 @@ func (f *Follower) gaveUp(ctx context.Context, err error, command string) error 
 	if ctx.Err() == nil {
 		return err
 	}
-	return fault.WithHint(fault.New(fault.Canceled, "", "", "no longer following; the work goes on"), "look at it with: "+command)
+	return kit.Fail(fault.Canceled, "look at it with: "+command, "no longer following; the work goes on")
 }
 
 // one follows a single evaluation.
 func (f *Follower) one(ctx context.Context, id, ns string) (*api.Evaluation, error) {
 	f.heading("Following evaluation %q", f.id(id))
 	var last *api.Evaluation
-	err := watch(ctx, ns, func(o *api.QueryOptions) (bool, *api.QueryMeta, error) {
+	err := Watch(ctx, ns, func(o *api.QueryOptions) (bool, *api.QueryMeta, error) {
 		e, meta, err := f.Client.Evaluations().Get(ctx, id, o)
 		if err != nil {
 			return false, nil, kit.Doing(err, "follow", "evaluation", f.id(id))
@@ -132,7 +168,8 @@ func (f *Follower) one(ctx context.Context, id, ns string) (*api.Evaluation, err
 			f.line("Evaluation is now %s", e.Status)
 		}
 		last = e
-		return e.Status == api.EvalStatusComplete || e.Status == api.EvalStatusFailed || e.Status == api.EvalStatusCancelled, meta, nil
+		return e.Status == api.EvalStatusComplete || e.Status == api.EvalStatusFailed ||
+			e.Status == api.EvalStatusCancelled, meta, nil
 	})
 	if err != nil {
 		return nil, err
@@ -147,7 +184,8 @@ func (f *Follower) one(ctx context.Context, id, ns string) (*api.Evaluation, err
 	f.heading("Evaluation %q is %s, but not everything could be placed", f.id(id), last.Status)
 	Explain(f.Env.Out, "    ", last.FailedTGAllocs, last.QueuedAllocations, f.Verbose)
 	if last.BlockedEval != "" {
-		f.Env.Out.Printf("    Evaluation %q will place the rest as soon as there is room for it\n", f.id(last.BlockedEval))
+		f.Env.Out.Printf("    Evaluation %q will place the rest as soon as there is capacity for it\n",
+			f.id(last.BlockedEval))
 	}
 	return last, nil
 }
@@ -173,7 +211,7 @@ func (f *Follower) made(ctx context.Context, e *api.Evaluation, ns string) error
 		did := "created"
 		switch {
 		case a.DesiredStatus != api.AllocDesiredStatusRun:
-			did = "told to stop"
+			did = "asked to stop"
 		case a.CreateIndex < e.CreateIndex:
 			did = "changed in place"
 		}

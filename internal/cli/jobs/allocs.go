@@ -1,45 +1,31 @@
 package jobs
 
 import (
-	"berth/internal/cli/kit"
+	"context"
 
-	"github.com/spf13/cobra"
+	"berth/internal/cli/kit"
 )
 
-func newAllocs(e *kit.Env) *cobra.Command {
+func newAllocs(e *kit.Env) *kit.Command {
 	var all, verbose bool
 	var formats kit.Formats
-	cmd := &cobra.Command{
-		Use:               "allocs [flags] <job>",
-		Short:             "List the allocations of a job",
-		Example:           "  berth job allocs db\n  berth job allocs -t '{{range .}}{{println .ID}}{{end}}' db",
-		Args:              kit.Args("job"),
-		ValidArgsFunction: completeJobs(e),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ref, err := e.Job(cmd.Context(), args[0], kit.Read)
+	cmd := &kit.Command{
+		Use:     "allocs [flags] <job>",
+		Short:   "List the allocations of a job",
+		Example: "  berth job allocs db\n  berth job allocs -t '{{range .}}{{println .ID}}{{end}}' db",
+		IDs:     "jobs",
+		Run: func(ctx context.Context, args []string) error {
+			ref, err := e.Job(ctx, args[0], kit.Read)
 			if err != nil {
 				return err
 			}
-			c, err := e.Client()
-			if err != nil {
-				return err
-			}
-			list, _, err := c.Jobs().Allocations(cmd.Context(), ref.ID, all, ref.Query())
-			switch {
-			case err != nil:
-				return kit.Doing(err, "list the allocations of", "job", ref.ID)
-			case formats.Wanted():
-				return formats.Print(e.Out, list)
-			case len(list) == 0:
-				e.Out.Printf("No allocations\n")
-			default:
-				e.Out.Table(allocHeader(verbose), allocRows(list, verbose))
-			}
-			return nil
+			list, _, err := e.Client().Jobs().Allocations(ctx, ref.ID, all, ref.Query())
+			return formats.Show(e.Out, list, kit.Doing(err, "list the allocations of", "job", ref.ID), func() {
+				allocTable(e, list, verbose)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "those of earlier jobs of the same id, too")
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "whole ids and absolute times")
-	formats.AddTo(cmd)
-	return cmd
+	return formats.AddTo(cmd)
 }

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -10,8 +11,6 @@ import (
 
 	"berth/internal/cli/kit"
 	"berth/jobspec"
-
-	"github.com/spf13/cobra"
 )
 
 // formatter is "fmt".
@@ -21,15 +20,16 @@ type formatter struct {
 	list, write      bool
 }
 
-func newFmt(e *kit.Env) *cobra.Command {
+func newFmt(e *kit.Env) *kit.Command {
 	f := &formatter{env: e}
-	cmd := &cobra.Command{
-		Use:   "fmt [flags] [file or directory...]",
+	cmd := &kit.Command{
+		Use:   "fmt [flags] [path...]",
 		Short: "Give job files the usual form",
 		Long: `Rewrites files with the usual spacing and indentation, and prints the names of those that changed. In directories, by
 default the present one, it takes files that end in .hcl. A file named - is read from the standard input and printed.`,
 		Example: "  berth fmt\n  berth fmt -check -recursive jobs/",
-		RunE: func(_ *cobra.Command, args []string) error {
+		Local:   true,
+		Run: func(ctx context.Context, args []string) error {
 			if len(args) == 0 {
 				args = []string{"."}
 			}
@@ -72,7 +72,7 @@ func (f *formatter) do(args []string) error {
 }
 
 func (f *formatter) stdin() error {
-	text, shown, err := readSource(f.env, "-")
+	text, shown, err := f.env.ReadFile("-", "file", jobspec.MaxSource+1)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (f *formatter) files(name string) ([]string, error) {
 }
 
 func (f *formatter) file(name string) (changed bool, err error) {
-	text, shown, err := readSource(f.env, name)
+	text, shown, err := f.env.ReadFile(name, "file", jobspec.MaxSource+1)
 	if err != nil {
 		return false, err
 	}

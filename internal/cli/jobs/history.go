@@ -3,12 +3,11 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
 )
 
 // history is "job history".
@@ -19,21 +18,21 @@ type history struct {
 	formats    kit.Formats
 }
 
-func newHistory(e *kit.Env) *cobra.Command {
+func newHistory(e *kit.Env) *kit.Command {
 	h := &history{env: e}
-	cmd := &cobra.Command{
-		Use:               "history [flags] <job>",
-		Short:             "Show the versions of a job",
-		Example:           "  berth job history -p db     # with what changed",
-		Args:              kit.Args("job"),
-		ValidArgsFunction: completeJobs(e),
-		RunE:              func(cmd *cobra.Command, args []string) error { return h.do(cmd.Context(), args[0]) },
+	cmd := &kit.Command{
+		Use:     "history [flags] <job>",
+		Short:   "Show the versions of a job",
+		Example: "  berth job history -p db     # with what changed",
+		IDs:     "jobs",
+		Run:     func(ctx context.Context, args []string) error { return h.do(ctx, args[0]) },
 	}
 	fs := cmd.Flags()
-	fs.BoolVarP(&h.diff, "diffs", "p", false, "show what each version changed")
+	fs.BoolVar(&h.diff, "diffs", false, "show what each version changed")
 	fs.BoolVar(&h.full, "full", false, "print each version as JSON")
 	fs.Int64Var(&h.version, "version", -1, "only the version of this `number`")
 	h.formats.AddTo(cmd)
+	fs.Letters("p=diffs")
 	return cmd
 }
 
@@ -42,37 +41,42 @@ func (h *history) do(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	c, err := h.env.Client()
-	if err != nil {
-		return err
-	}
-	out, _, err := c.Jobs().Versions(ctx, ref.ID, h.diff, ref.Query())
+	out, _, err := h.env.Client().Jobs().Versions(ctx, ref.ID, h.diff, ref.Query())
 	if err != nil {
 		return kit.Doing(err, "read the versions of", "job", ref.ID)
 	}
-	if h.version < 0 {
+	if h.version >= 0 {
+		at, err := versionAt(out.Versions, ref.ID, h.version)
+		if err != nil {
+			return err
+		}
 		if h.formats.Wanted() {
-			return h.formats.Print(h.env.Out, out.Versions)
+			return h.formats.Print(h.env.Out, out.Versions[at])
 		}
-		for i, job := range out.Versions {
-			if i > 0 {
-				h.env.Out.Printf("\n")
-			}
-			if err := h.show(job, out.Diffs, i); err != nil {
-				return err
-			}
-		}
-		return nil
+		return h.show(out.Versions[at], out.Diffs, at)
+	}
+	if h.formats.Wanted() {
+		return h.formats.Print(h.env.Out, out.Versions)
 	}
 	for i, job := range out.Versions {
-		if kit.Value(job.Version) == uint64(h.version) {
-			if h.formats.Wanted() {
-				return h.formats.Print(h.env.Out, job)
-			}
-			return h.show(job, out.Diffs, i)
+		if i > 0 {
+			h.env.Out.Printf("\n")
+		}
+		if err := h.show(job, out.Diffs, i); err != nil {
+			return err
 		}
 	}
-	return fault.WithHint(fault.New(fault.NotFound, "", "", fmt.Sprintf("job %q has no version %d", ref.ID, h.version)), `"berth job history `+ref.ID+`" lists those that are kept`)
+	return nil
+}
+
+// versionAt is where a list has the version of a number.
+func versionAt(list []*api.Job, id string, version int64) (int, error) {
+	at := slices.IndexFunc(list, func(j *api.Job) bool { return kit.Value(j.Version) == uint64(version) })
+	if at < 0 {
+		return 0, kit.Fail(fault.NotFound, `"berth job history `+id+`" lists those that are kept`,
+			"job %q has no version %d", id, version)
+	}
+	return at, nil
 }
 
 func (h *history) show(job *api.Job, diffs []*api.JobDiff, i int) error {

@@ -2,13 +2,9 @@ package jobs
 
 import (
 	"context"
-	"fmt"
 
 	"berth/api"
-	"berth/internal/base/fault"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
 )
 
 // inspect is "job inspect".
@@ -19,21 +15,19 @@ type inspect struct {
 	formats kit.Formats
 }
 
-func newInspect(e *kit.Env) *cobra.Command {
+func newInspect(e *kit.Env) *kit.Command {
 	i := &inspect{env: e}
-	cmd := &cobra.Command{
-		Use:               "inspect [flags] <job>",
-		Short:             "Print a job as the servers have it",
-		Long:              "Prints a job as JSON, with all defaults filled in, or with -hcl the source from which it was run.",
-		Example:           "  berth job inspect db\n  berth job inspect -hcl -version 2 db",
-		Args:              kit.Args("job"),
-		ValidArgsFunction: completeJobs(e),
-		RunE:              func(cmd *cobra.Command, args []string) error { return i.do(cmd.Context(), args[0]) },
+	cmd := &kit.Command{
+		Use:     "inspect [flags] <job>",
+		Short:   "Print a job as the servers have it",
+		Long:    "Prints a job as JSON, with all defaults filled in, or with -hcl the source from which it was run.",
+		Example: "  berth job inspect db\n  berth job inspect -hcl -version 2 db",
+		IDs:     "jobs",
+		Run:     func(ctx context.Context, args []string) error { return i.do(ctx, args[0]) },
 	}
 	cmd.Flags().BoolVar(&i.hcl, "hcl", false, "print the source")
 	cmd.Flags().Int64Var(&i.version, "version", -1, "`number` of the version; the present one by default")
-	i.formats.AddTo(cmd)
-	return cmd
+	return i.formats.AddTo(cmd)
 }
 
 func (i *inspect) do(ctx context.Context, arg string) error {
@@ -46,11 +40,7 @@ func (i *inspect) do(ctx context.Context, arg string) error {
 		return err
 	}
 	if i.hcl {
-		c, err := i.env.Client()
-		if err != nil {
-			return err
-		}
-		sub, _, err := c.Jobs().Submission(ctx, ref.ID, kit.Value(job.Version), ref.Query())
+		sub, _, err := i.env.Client().Jobs().Submission(ctx, ref.ID, kit.Value(job.Version), ref.Query())
 		if err != nil {
 			return kit.Doing(err, "read the source of", "job", ref.ID)
 		}
@@ -64,10 +54,7 @@ func (i *inspect) do(ctx context.Context, arg string) error {
 }
 
 func (i *inspect) job(ctx context.Context, ref kit.Ref) (*api.Job, error) {
-	c, err := i.env.Client()
-	if err != nil {
-		return nil, err
-	}
+	c := i.env.Client()
 	if i.version < 0 {
 		job, _, err := c.Jobs().Get(ctx, ref.ID, ref.Query())
 		return job, kit.Doing(err, "read", "job", ref.ID)
@@ -76,10 +63,9 @@ func (i *inspect) job(ctx context.Context, ref kit.Ref) (*api.Job, error) {
 	if err != nil {
 		return nil, kit.Doing(err, "read the versions of", "job", ref.ID)
 	}
-	for _, job := range out.Versions {
-		if kit.Value(job.Version) == uint64(i.version) {
-			return job, nil
-		}
+	at, err := versionAt(out.Versions, ref.ID, i.version)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fault.WithHint(fault.New(fault.NotFound, "", "", fmt.Sprintf("job %q has no version %d", ref.ID, i.version)), `"berth job history `+ref.ID+`" lists those that are kept`)
+	return out.Versions[at], nil
 }

@@ -4,23 +4,22 @@ package jobs
 
 import (
 	"context"
+	"slices"
 
 	"berth/api"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
+	"berth/internal/cli/rollout"
 )
 
 // Noun returns "job" with its verbs.
-func Noun(e *kit.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "job", Short: "Run jobs and look at them"}
-	cmd.AddCommand(newRun(e), newPlan(e), newValidate(e), newStatus(e), newInspect(e), newStop(e), newAllocs(e), newHistory(e), newEval(e))
-	return cmd
+func Noun(e *kit.Env) *kit.Command {
+	return kit.Noun("job", "Run jobs and look at them", newRun(e), newPlan(e), newValidate(e), newStatus(e),
+		newInspect(e), newStop(e), newAllocs(e), newHistory(e), newEval(e))
 }
 
 // Shortcuts are the verbs that need no noun. status is left to the root, which searches all kinds.
-func Shortcuts(e *kit.Env) []*cobra.Command {
-	return []*cobra.Command{newRun(e), newPlan(e), newStop(e), newValidate(e), newInspect(e), newFmt(e)}
+func Shortcuts(e *kit.Env) []*kit.Command {
+	return []*kit.Command{newRun(e), newPlan(e), newStop(e), newValidate(e), newInspect(e), newFmt(e)}
 }
 
 // Status shows one job, or all of them when id is empty.
@@ -32,30 +31,18 @@ func Status(ctx context.Context, e *kit.Env, id string) error {
 	return s.show(ctx, id)
 }
 
-// completeJobs offers the ids of jobs to the shell.
-func completeJobs(e *kit.Env) cobra.CompletionFunc { return e.Complete("jobs") }
-
-// allocHeader and allocRows are the table of allocations that several commands show.
-func allocHeader(verbose bool) []string {
+// allocTable is the table of allocations that several commands show.
+func allocTable(e *kit.Env, list []*api.AllocationListStub, verbose bool) {
+	header := []string{"ID", "Node ID", "Task Group", "Version", "Desired", "Status", "Health", "Created", "Modified"}
 	if verbose {
-		return []string{"ID", "Eval ID", "Node ID", "Node Name", "Task Group", "Version", "Desired", "Status", "Created", "Modified"}
+		header = slices.Concat([]string{"ID", "Eval ID", "Node ID", "Node Name"}, header[2:])
 	}
-	return []string{"ID", "Node ID", "Task Group", "Version", "Desired", "Status", "Created", "Modified"}
-}
-
-func allocRows(list []*api.AllocationListStub, verbose bool) [][]string {
-	rows := make([][]string, 0, len(list))
-	for _, a := range list {
-		row := []string{kit.ID(a.ID, verbose)}
+	kit.List(e.Out, list, "allocations", header, func(a *api.AllocationListStub) []string {
+		row := []string{kit.ID(a.ID, verbose), kit.ID(a.NodeID, verbose)}
 		if verbose {
-			row = append(row, a.EvalID)
+			row = []string{a.ID, a.EvalID, a.NodeID, a.NodeName}
 		}
-		row = append(row, kit.ID(a.NodeID, verbose))
-		if verbose {
-			row = append(row, a.NodeName)
-		}
-		rows = append(rows, append(row, a.TaskGroup, number(a.JobVersion), a.DesiredStatus, a.ClientStatus,
-			kit.When(a.CreateTime, verbose), kit.When(a.ModifyTime, verbose)))
-	}
-	return rows
+		return append(row, a.TaskGroup, number(a.JobVersion), a.DesiredStatus, a.Phase(), rollout.Health(a),
+			kit.When(a.CreateTime, verbose), kit.When(a.ModifyTime, verbose))
+	})
 }

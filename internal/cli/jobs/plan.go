@@ -7,8 +7,6 @@ import (
 	"berth/api"
 	"berth/internal/cli/follow"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
 )
 
 // exitPlanFailed is the code of a plan that could not be made: 1 means that something would change.
@@ -22,18 +20,17 @@ type plan struct {
 	jsonOutput    bool
 }
 
-func newPlan(e *kit.Env) *cobra.Command {
+func newPlan(e *kit.Env) *kit.Command {
 	p := &plan{env: e, source: source{env: e}}
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:   "plan [flags] <file>",
 		Short: "Tell what running a job would do",
 		Long: `Compares a job file with what runs and tries its placement, without changing anything.
 
 Exit codes: 0, no allocation would be started or stopped; 1, some would; 255, no plan could be made.`,
 		Example: "  berth job plan db.hcl",
-		Args:    kit.Args("file"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			changes, err := p.do(cmd.Context(), args[0])
+		Run: func(ctx context.Context, args []string) error {
+			changes, err := p.do(ctx, args[0])
 			switch {
 			case err != nil:
 				return &kit.Exit{Code: exitPlanFailed, Err: err}
@@ -55,14 +52,9 @@ func (p *plan) do(ctx context.Context, file string) (changes bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	c, err := p.env.Client()
+	out, _, err := p.env.Client().Jobs().Plan(ctx, &api.JobPlanRequest{Job: in.job, Diff: p.diff}, nil)
 	if err != nil {
-		return false, err
-	}
-	id := kit.Value(in.job.ID)
-	out, _, err := c.Jobs().Plan(ctx, &api.JobPlanRequest{Job: in.job, Diff: p.diff}, nil)
-	if err != nil {
-		return false, kit.Doing(err, "plan", "job", id)
+		return false, in.failed(p.env, "plan", err)
 	}
 	changes = changesAllocs(out.Annotations)
 	if p.jsonOutput {
@@ -74,7 +66,9 @@ func (p *plan) do(ctx context.Context, file string) (changes bool, err error) {
 	}
 	p.dryRun(out)
 	p.env.Err.Warn(out.Warnings)
-	p.env.Out.Printf("\nJob Modify Index: %d\nTo run it, provided that nobody changes it before:\n\n  berth job run -check-index %d %s\n",
+	p.env.Out.Printf(
+		"\nJob Modify Index: %d\nTo run it, provided that nobody changes it before:\n\n  berth job run -check-index "+
+			"%d %s\n",
 		out.JobModifyIndex, out.JobModifyIndex, p.arguments(file))
 	return changes, nil
 }
@@ -100,7 +94,8 @@ func (p *plan) dryRun(out *api.JobPlanResponse) {
 		follow.Explain(p.env.Out, "  ", out.FailedTGAllocs, nil, p.verbose)
 	}
 	if out.Annotations != nil && len(out.Annotations.PreemptedAllocs) > 0 {
-		p.env.Out.Printf("- It would displace %s\n", kit.Count(len(out.Annotations.PreemptedAllocs), "allocation", "allocations"))
+		p.env.Out.Printf("- It would displace %s\n",
+			kit.Count(len(out.Annotations.PreemptedAllocs), "allocation", "allocations"))
 	}
 	if t := out.NextPeriodicLaunch; t != nil && !t.IsZero() {
 		p.env.Out.Printf("- It would be launched next at %s\n", kit.At(*t))

@@ -2,15 +2,12 @@ package jobs
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/cli/follow"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
 )
 
 // run is "job run".
@@ -22,21 +19,22 @@ type run struct {
 	priority                                      int
 }
 
-func newRun(e *kit.Env) *cobra.Command {
+func newRun(e *kit.Env) *kit.Command {
 	r := &run{env: e, source: source{env: e}}
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:   "run [flags] <file>",
 		Short: "Run a job, or change one that runs",
-		Long: `Registers the job that a file describes and follows it: first the evaluation, which places its allocations, then these
-until each of them runs or has completed. A file named - is read from the standard input.
+		Long: `Registers the job that a file describes and follows it to its end: a service or a system job until every allocation is
+healthy, which is when its tasks have run for the group's min_healthy_time (10 s unless the file says otherwise), and
+until those that they replace have ended; a batch job until it has completed. A file named - is read from the standard
+input. Ctrl-C ends the following, not the job.
 
-Exit codes: 0, all of it runs or has completed; 2, not everything could be placed (the reasons are told node by node);
-1, anything else.`,
+Exit codes: 0, all of it is healthy or has completed; 1, something of it is not, with the task, how it ended, the end of
+its standard error and the next try; 2, not everything could be placed (the reasons are shown node by node).`,
 		Example: `  berth job run db.hcl
   berth job run -var version=7.4 -detach db.hcl
   berth job run -check-index 42 db.hcl     # only if nobody changed it since`,
-		Args: kit.Args("file"),
-		RunE: func(cmd *cobra.Command, args []string) error { return r.do(cmd.Context(), args[0]) },
+		Run: func(ctx context.Context, args []string) error { return r.do(ctx, args[0]) },
 	}
 	fs := cmd.Flags()
 	r.source.addTo(cmd)
@@ -44,7 +42,8 @@ Exit codes: 0, all of it runs or has completed; 2, not everything could be place
 	fs.BoolVar(&r.wait, "wait", false, "when not everything can be placed, go on until it is")
 	fs.BoolVar(&r.verbose, "verbose", false, "whole ids and absolute times")
 	fs.BoolVar(&r.output, "output", false, "print the job as JSON instead of running it")
-	fs.StringVar(&r.checkIndex, "check-index", "", "run it only if the job's modify index is `n`; 0: only if there is no such job")
+	fs.StringVar(&r.checkIndex, "check-index", "",
+		"run it only if the job's modify index is `n`; 0: only if there is no such job")
 	fs.BoolVar(&r.preserveCounts, "preserve-counts", false, "keep the counts of the groups that run")
 	fs.IntVar(&r.priority, "eval-priority", 0, "`priority` of the evaluation instead of the job's")
 	return cmd
@@ -55,24 +54,26 @@ func (r *run) do(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	req := &api.JobRegisterRequest{Job: p.job, Submission: p.submission, PreserveCounts: r.preserveCounts, EvalPriority: r.priority}
+	req := &api.JobRegisterRequest{
+		Job:            p.job,
+		Submission:     p.submission,
+		PreserveCounts: r.preserveCounts,
+		EvalPriority:   r.priority,
+	}
 	if r.checkIndex != "" {
 		req.EnforceIndex = true
 		if req.JobModifyIndex, err = strconv.ParseUint(r.checkIndex, 10, 64); err != nil {
-			return fault.New(fault.Invalid, "", "", fmt.Sprintf("-check-index %q is not a number; \"berth job plan\" prints it", r.checkIndex))
+			return kit.Fail(fault.Invalid, "", "-check-index %q is not a number; \"berth job plan\" prints it",
+				r.checkIndex)
 		}
 	}
 	if r.output {
 		return kit.JSON(r.env.Out, map[string]any{"Job": p.job})
 	}
-	f, err := follow.New(r.env, r.verbose, r.wait)
-	if err != nil {
-		return err
-	}
-	id := kit.Value(p.job.ID)
+	f := follow.New(r.env, r.verbose, r.wait)
 	out, _, err := f.Client.Jobs().Register(ctx, req, nil)
 	if err != nil {
-		return kit.Doing(err, "run", "job", id)
+		return p.failed(r.env, "run", err)
 	}
 	r.env.Err.Warn(out.Warnings)
 	return r.report(ctx, f, p.job, out)
@@ -99,13 +100,9 @@ func (r *run) report(ctx context.Context, f *follow.Follower, job *api.Job, out 
 	}
 	ref := kit.Ref{ID: id, Namespace: kit.Value(job.Namespace)}
 	if f.Client.Config().Namespace != "" {
-		ref.Namespace = "" // what the person said beats the file
+		ref.Namespace = "" // the flag beats the file
 	}
-	eval, err := f.Evaluation(ctx, out.EvalID, ref.Namespace)
-	if err != nil {
-		return err
-	}
-	return f.Allocations(ctx, ref, eval)
+	return f.Job(ctx, follow.Registered{Ref: ref, JobModifyIndex: out.JobModifyIndex, Eval: out.EvalID})
 }
 
 // followEval follows an evaluation without its allocations, or prints its id.
@@ -117,11 +114,8 @@ func followEval(ctx context.Context, e *kit.Env, id, ns string, detach, verbose 
 		e.Out.Printf("Evaluation ID: %s\n", id)
 		return nil
 	}
-	f, err := follow.New(e, verbose, false)
-	if err != nil {
-		return err
-	}
-	_, err = f.Evaluation(ctx, id, ns)
+	f := follow.New(e, verbose, false)
+	_, err := f.Evaluation(ctx, id, ns)
 	return err
 }
 

@@ -1,11 +1,11 @@
 package jobs
 
 import (
+	"errors"
 	"fmt"
-	"io"
 	"maps"
+	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,8 +13,6 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/cli/kit"
 	"berth/jobspec"
-
-	"github.com/spf13/cobra"
 )
 
 // source reads a job file as the flags say.
@@ -26,27 +24,37 @@ type source struct {
 	varFiles []string
 }
 
-func (s *source) addTo(cmd *cobra.Command) {
+func (s *source) addTo(cmd *kit.Command) {
 	fs := cmd.Flags()
 	fs.BoolVar(&s.json, "json", false, "the file is a job in JSON (it is recognised without this too)")
 	fs.BoolVar(&s.strict, "hcl2-strict", true, "refuse values of variables that the file does not declare")
-	fs.StringArrayVar(&s.vars, "var", nil, "give a variable of the file a value: `name=value`; may come again")
-	fs.StringArrayVar(&s.varFiles, "var-file", nil, "`file` of values of variables; may come again")
+	fs.Var((*kit.Strings)(&s.vars), "var", "give a variable of the file a value: `name=value`; may come again")
+	fs.Var((*kit.Strings)(&s.varFiles), "var-file", "`file` of values of variables; may come again")
 }
 
 // parsed is a job with what it was made of.
 type parsed struct {
 	job        *api.Job
 	submission *api.JobSubmission
+	config     jobspec.ParseConfig
 }
 
-// read parses the file, or the standard input when it is named -.
+// read parses the file, or the standard input when it is named -. What is not built yet is left to the server, which
+// may be newer than this program.
 func (s *source) read(name string) (*parsed, error) {
-	text, shown, err := readSource(s.env, name)
+	text, shown, err := s.env.ReadFile(name, "file", jobspec.MaxSource+1)
 	if err != nil {
 		return nil, err
 	}
-	cfg := jobspec.ParseConfig{Path: shown, Source: text, Vars: map[string]string{}, Env: s.environ(), Strict: s.strict, AllowFileFunctions: true}
+	cfg := jobspec.ParseConfig{
+		Path:               shown,
+		Source:             text,
+		Vars:               map[string]string{},
+		Env:                s.environ(),
+		Strict:             s.strict,
+		AllowFileFunctions: true,
+		AnyFeature:         true,
+	}
 	sub := &api.JobSubmission{Source: string(text), Format: "hcl2", VariableFlags: cfg.Vars}
 	if s.json || strings.HasPrefix(strings.TrimSpace(string(text)), "{") {
 		sub.Format = "json"
@@ -54,7 +62,7 @@ func (s *source) read(name string) (*parsed, error) {
 	for _, v := range s.vars {
 		key, value, ok := strings.Cut(v, "=")
 		if !ok || key == "" {
-			return nil, fault.New(fault.Invalid, "", "", fmt.Sprintf("-var %q is not of the form name=value", v))
+			return nil, kit.Fail(fault.Invalid, "", "-var %q is not of the form name=value", v)
 		}
 		cfg.Vars[key] = value
 	}
@@ -70,7 +78,37 @@ func (s *source) read(name string) (*parsed, error) {
 	if err != nil {
 		return nil, Problems(s.env, shown, err)
 	}
-	return &parsed{job, sub}, nil
+	return &parsed{job, sub, cfg}, nil
+}
+
+// unsupported is what this program itself knows not to be built yet, with its places in the file.
+func (p *parsed) unsupported() error {
+	cfg := p.config
+	cfg.AnyFeature = false
+	_, err := jobspec.Parse(cfg)
+	return err
+}
+
+// places are where the file has what a server refuses, when this program knows all of it.
+func (p *parsed) places(answer string) error {
+	err := p.unsupported()
+	for _, one := range jobspec.Problems(err) {
+		if !strings.Contains(answer, one.Text) {
+			return nil
+		}
+	}
+	return err
+}
+
+// failed says why a call about the job failed.
+func (p *parsed) failed(e *kit.Env, op string, err error) error {
+	var status *api.StatusError
+	if errors.As(err, &status) && status.Code == http.StatusBadRequest {
+		if places := p.places(status.Body); places != nil {
+			return Problems(e, p.config.Path, places)
+		}
+	}
+	return kit.Doing(err, op, "job", kit.Value(p.job.ID))
 }
 
 // environ is the environment in which variables of job files are looked up: BERTH_VAR_x beats NOMAD_VAR_x.
@@ -82,21 +120,6 @@ func (s *source) environ() []string {
 		}
 	}
 	return out
-}
-
-// readSource reads a file of the user, or the standard input.
-func readSource(e *kit.Env, name string) (text []byte, shown string, err error) {
-	if name == "-" {
-		text, err = io.ReadAll(io.LimitReader(e.In, jobspec.MaxSource+1))
-		shown = "<stdin>"
-	} else {
-		text, err = os.ReadFile(name)
-		shown = filepath.Clean(name)
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("the file cannot be read: %w", err)
-	}
-	return text, shown, nil
 }
 
 // Problems shows what is wrong with a file, place by place, and returns the sentence that sums it up.
@@ -114,7 +137,7 @@ func Problems(e *kit.Env, name string, err error) error {
 			e.Err.Printf("%s\n", strings.TrimRight(p.Snippet, "\n"))
 		}
 	}
-	return fault.New(fault.Invalid, "", "", fmt.Sprintf("%s has %s", name, kit.Count(len(list), "problem", "problems")))
+	return kit.Fail(fault.Invalid, "", "%s has %s", name, kit.Count(len(list), "problem", "problems"))
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -2,13 +2,15 @@ package jobs
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"berth/api"
 	"berth/internal/cli/follow"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
+	"berth/internal/cli/rollout"
 )
 
 // status is "job status".
@@ -18,20 +20,20 @@ type status struct {
 	formats                          kit.Formats
 }
 
-func newStatus(e *kit.Env) *cobra.Command {
+func newStatus(e *kit.Env) *kit.Command {
 	s := &status{env: e}
-	cmd := &cobra.Command{
-		Use:               "status [flags] [job]",
-		Short:             "List jobs, or show one",
-		Long:              "Without an argument, lists the jobs. With one, shows how the job stands: its groups, its allocations, and what has no place.",
-		Example:           "  berth job status\n  berth job status -verbose db",
-		Args:              kit.Args("[job]"),
-		ValidArgsFunction: completeJobs(e),
-		RunE: func(cmd *cobra.Command, args []string) error {
+	cmd := &kit.Command{
+		Use:   "status [flags] [job]",
+		Short: "List jobs, or show one",
+		Long: "Without an argument, lists the jobs. With one, shows how the job stands: its groups, its " +
+			"allocations, and what has no place.",
+		Example: "  berth job status\n  berth job status -verbose db",
+		IDs:     "jobs",
+		Run: func(ctx context.Context, args []string) error {
 			if len(args) == 0 {
-				return s.list(cmd.Context())
+				return s.list(ctx)
 			}
-			return s.show(cmd.Context(), args[0])
+			return s.show(ctx, args[0])
 		},
 	}
 	fs := cmd.Flags()
@@ -39,40 +41,26 @@ func newStatus(e *kit.Env) *cobra.Command {
 	fs.BoolVar(&s.evals, "evals", false, "evaluations, too")
 	fs.BoolVar(&s.allAllocs, "all-allocs", false, "allocations of earlier jobs of the same id, too")
 	fs.BoolVar(&s.verbose, "verbose", false, "whole ids and absolute times")
-	s.formats.AddTo(cmd)
-	return cmd
+	return s.formats.AddTo(cmd)
 }
 
 func (s *status) list(ctx context.Context) error {
-	c, err := s.env.Client()
-	if err != nil {
-		return err
-	}
-	list, _, err := c.Jobs().List(ctx, nil)
-	if err != nil {
-		return kit.Doing(err, "list", "jobs", "")
-	}
-	if s.formats.Wanted() {
-		return s.formats.Print(s.env.Out, list)
-	}
-	if len(list) == 0 {
-		s.env.Out.Printf("No jobs\n")
-		return nil
-	}
-	header := []string{"ID", "Type", "Priority", "Status", "Submit Date"}
-	if s.env.AllNamespaces() {
-		header = append([]string{"ID", "Namespace"}, header[1:]...)
-	}
-	var rows [][]string
-	for _, j := range list {
-		row := []string{j.ID}
-		if s.env.AllNamespaces() {
-			row = append(row, j.Namespace)
+	list, _, err := s.env.Client().Jobs().List(ctx, nil)
+	return s.formats.Show(s.env.Out, list, kit.Doing(err, "list", "jobs", ""), func() {
+		header := []string{"ID", "Type", "Priority", "Status", "Submit Date"}
+		all := s.env.AllNamespaces()
+		if all {
+			header = slices.Insert(header, 1, "Namespace")
 		}
-		rows = append(rows, append(row, jobType(j.Type, j.Periodic, j.ParameterizedJob), number(j.Priority), jobStatus(j.Status, j.Stop), kit.AtNanos(j.SubmitTime)))
-	}
-	s.env.Out.Table(header, rows)
-	return nil
+		kit.List(s.env.Out, list, "jobs", header, func(j *api.JobListStub) []string {
+			row := []string{j.ID, jobType(j.Type, j.Periodic, j.ParameterizedJob), number(j.Priority),
+				jobStatus(j.Status, j.Stop, nil), kit.AtNanos(j.SubmitTime)}
+			if all {
+				row = slices.Insert(row, 1, j.Namespace)
+			}
+			return row
+		})
+	})
 }
 
 func jobType(kind string, periodic, parameterized bool) string {
@@ -85,11 +73,21 @@ func jobType(kind string, periodic, parameterized bool) string {
 	return kind
 }
 
-func jobStatus(status string, stop bool) string {
-	if stop {
-		return status + " (stopped)"
+// jobStatus is the status of a job in words: one that is to stop does not run, though not all of it may have ended.
+func jobStatus(status string, stop bool, allocs []*api.AllocationListStub) string {
+	phases := map[string]bool{}
+	for _, a := range allocs {
+		phases[a.Phase()] = true
 	}
-	return status
+	switch {
+	case !stop:
+		return status
+	case status != api.JobStatusRunning:
+		return status + " (stopped)"
+	case phases[api.AllocPhaseReleasing] && !phases[api.AllocPhaseStopping]:
+		return "stopped, releasing its storage"
+	}
+	return "stopping"
 }
 
 // picture is all that is shown of a job.
@@ -101,11 +99,9 @@ type picture struct {
 }
 
 func (s *status) gather(ctx context.Context, ref kit.Ref) (*picture, error) {
-	c, err := s.env.Client()
-	if err != nil {
-		return nil, err
-	}
+	c := s.env.Client()
 	var p picture
+	var err error
 	if p.Job, _, err = c.Jobs().Get(ctx, ref.ID, ref.Query()); err != nil {
 		return nil, kit.Doing(err, "read", "job", ref.ID)
 	}
@@ -137,28 +133,49 @@ func (s *status) show(ctx context.Context, arg string) error {
 		return s.formats.Print(s.env.Out, p)
 	}
 	out := s.env.Out
-	s.head(p.Job)
+	s.head(p.Job, p.Allocations)
 	if s.short {
 		return nil
 	}
 	out.Section("Summary")
-	var rows [][]string
-	for _, g := range sortedKeys(p.Summary.Summary) {
-		t := p.Summary.Summary[g]
-		rows = append(rows, []string{g, number(t.Queued), number(t.Starting), number(t.Running), number(t.Failed), number(t.Complete), number(t.Lost), number(t.Unknown)})
-	}
-	out.Table([]string{"Task Group", "Queued", "Starting", "Running", "Failed", "Complete", "Lost", "Unknown"}, rows)
+	out.Table(summary(p))
+	r := rollout.Assess(rollout.Picture{Job: p.Job, Allocations: p.Allocations, Evaluations: p.Evaluations}, time.Now())
+	s.health(r)
+	s.troubles(ctx, r)
+	s.unplaced(r)
 	s.evaluations(p.Evaluations)
 	out.Section("Allocations")
-	if len(p.Allocations) == 0 {
-		out.Printf("No allocations\n")
-		return nil
-	}
-	out.Table(allocHeader(s.verbose), allocRows(p.Allocations, s.verbose))
+	allocTable(s.env, p.Allocations, s.verbose)
 	return nil
 }
 
-func (s *status) head(j *api.Job) {
+// summary counts the allocations of each group. What has ended and still holds its storage is counted apart from what
+// runs, when there is any.
+func summary(p *picture) (header []string, rows [][]string) {
+	releasing, any := map[string]int{}, false
+	for _, a := range p.Allocations {
+		if a.Phase() == api.AllocPhaseReleasing && a.ClientStatus == api.AllocClientStatusRunning {
+			releasing[a.TaskGroup]++
+			any = true
+		}
+	}
+	header = []string{"Task Group", "Queued", "Starting", "Running", "Failed", "Complete", "Lost", "Unknown"}
+	if any {
+		header = append(header, "Releasing")
+	}
+	for _, g := range sortedKeys(p.Summary.Summary) {
+		t, n := p.Summary.Summary[g], releasing[g]
+		row := []string{g, number(t.Queued), number(t.Starting), number(max(0, t.Running-n)), number(t.Failed),
+			number(t.Complete), number(t.Lost), number(t.Unknown)}
+		if any {
+			row = append(row, number(n))
+		}
+		rows = append(rows, row)
+	}
+	return header, rows
+}
+
+func (s *status) head(j *api.Job, allocs []*api.AllocationListStub) {
 	var l kit.Pairs
 	l.Add("ID", kit.Value(j.ID))
 	l.Add("Name", kit.Value(j.Name))
@@ -169,7 +186,7 @@ func (s *status) head(j *api.Job) {
 	l.Add("Namespace", kit.Value(j.Namespace))
 	l.Add("Node Pool", kit.Value(j.NodePool))
 	l.Add("Version", number(kit.Value(j.Version)))
-	l.Add("Status", jobStatus(kit.Value(j.Status), kit.Value(j.Stop)))
+	l.Add("Status", jobStatus(kit.Value(j.Status), kit.Value(j.Stop), allocs))
 	l.AddIf("Status Description", kit.Value(j.StatusDescription))
 	if j.Periodic != nil {
 		l.Add("Periodic", "true")
@@ -180,29 +197,90 @@ func (s *status) head(j *api.Job) {
 	s.env.Out.Pairs(l)
 }
 
-// evaluations tells what has no place, by the newest evaluation, and lists them all when asked.
-func (s *status) evaluations(list []*api.Evaluation) {
+// health counts the allocations of each group by their health, and says how far an update is.
+func (s *status) health(r *rollout.Rollout) {
+	if r.Batch() {
+		return
+	}
 	out := s.env.Out
-	for _, e := range list {
-		if len(e.FailedTGAllocs) > 0 {
-			out.Section("Placement Failure")
-			follow.Explain(out, "", e.FailedTGAllocs, e.QueuedAllocations, s.verbose)
-		}
-		if len(e.FailedTGAllocs) > 0 || e.Status == api.EvalStatusComplete {
-			break // what came before is of the past
+	var rows [][]string
+	for _, g := range r.Groups {
+		if g.Wanted+len(g.Fresh)+len(g.Old) > 0 {
+			counts := []int{g.Wanted, g.Healthy, g.Open, g.Bad, len(g.Old), len(g.Leaving)}
+			row := []string{g.Name}
+			for _, n := range counts {
+				row = append(row, number(n))
+			}
+			rows = append(rows, row)
 		}
 	}
+	if len(rows) == 0 {
+		return
+	}
+	out.Section("Health")
+	out.Table([]string{"Task Group", "Desired", "Healthy", "Undecided", "Unhealthy", "Old Version", "Stopping"}, rows)
+	for _, g := range r.Groups {
+		if text := r.Progress(g); text != "" {
+			out.Printf("Group %q: %s\n", kit.Clean(g.Name), out.Yellow(kit.Clean(text)))
+		}
+	}
+}
+
+// shownTroubles bounds of how many allocations in trouble everything is shown.
+const shownTroubles = 3
+
+// troubles tells of the allocations that are not well how their tasks ended, what they wrote last and what comes next,
+// and what those wait for that wait.
+func (s *status) troubles(ctx context.Context, r *rollout.Rollout) {
+	out := s.env.Out
+	if len(r.Troubles) > 0 {
+		out.Section("Troubles")
+	}
+	f := follow.New(s.env, s.verbose, false)
+	for i, t := range r.Troubles {
+		if i == shownTroubles {
+			out.Printf("and %d more\n", len(r.Troubles)-i)
+			break
+		}
+		out.Printf("Allocation %q: %s\n", kit.ID(t.Alloc.ID, s.verbose), kit.Clean(t.Sentence()))
+		f.Stderr(ctx, out, t)
+	}
+	var waits []string
+	now := time.Now()
+	for _, g := range r.Groups {
+		for _, a := range slices.Concat(g.Fresh, g.Leaving) {
+			if text := g.Waiting(a, now); text != "" {
+				waits = append(waits, fmt.Sprintf("Allocation %q %s", kit.ID(a.ID, s.verbose), text))
+			}
+		}
+	}
+	if len(waits) == 0 {
+		return
+	}
+	out.Section("Waiting")
+	for _, w := range waits {
+		out.Printf("%s\n", kit.Clean(w))
+	}
+}
+
+// unplaced tells what has no place.
+func (s *status) unplaced(r *rollout.Rollout) {
+	for _, e := range r.Unplaced {
+		s.env.Out.Section("Placement Failure")
+		follow.Explain(s.env.Out, "", e.FailedTGAllocs, e.QueuedAllocations, s.verbose)
+	}
+}
+
+// evaluations lists the evaluations when asked.
+func (s *status) evaluations(list []*api.Evaluation) {
+	out := s.env.Out
 	if !s.evals && !s.verbose {
 		return
 	}
 	out.Section("Evaluations")
-	if len(list) == 0 {
-		out.Printf("No evaluations\n")
-		return
-	}
-	var rows [][]string
-	for _, e := range list {
-		rows = append(rows, []string{kit.ID(e.ID, s.verbose), number(e.Priority), e.TriggeredBy, e.Status, kit.Yes(len(e.FailedTGAllocs) > 0)})
-	}
-	out.Table([]string{"ID", "Priority", "Triggered By", "Status", "Placement Failures"}, rows)
+	kit.List(out, list, "evaluations", []string{"ID", "Priority", "Triggered By", "Status", "Placement Failures"},
+		func(e *api.Evaluation) []string {
+			return []string{kit.ID(e.ID, s.verbose), number(e.Priority), e.TriggeredBy, e.Status,
+				kit.Yes(len(e.FailedTGAllocs) > 0)}
+		})
 }

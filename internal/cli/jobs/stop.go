@@ -4,9 +4,8 @@ import (
 	"context"
 
 	"berth/api"
+	"berth/internal/cli/follow"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
 )
 
 // stop is "job stop".
@@ -16,25 +15,26 @@ type stop struct {
 	priority                                     int
 }
 
-func newStop(e *kit.Env) *cobra.Command {
+func newStop(e *kit.Env) *kit.Command {
 	s := &stop{env: e}
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:   "stop [flags] <job>",
 		Short: "Stop a job",
-		Long: `Stops a job and follows the evaluation that ends its allocations. They get their kill timeouts; their volumes become
-free after that. A job that does not exist is told with exit code 3.`,
-		Example:           "  berth job stop db\n  berth job stop -purge db     # forget it, too",
-		Args:              kit.Args("job"),
-		ValidArgsFunction: completeJobs(e),
-		RunE:              func(cmd *cobra.Command, args []string) error { return s.do(cmd.Context(), args[0]) },
+		Long: `Stops a job and follows that until its tasks have ended, for which they have their kill timeouts, and its volumes are
+free. Ctrl-C ends the following, not the stop. Storage that is not free ten seconds after the last task has ended is reported
+with exit code 1, and goes on being released. A job that does not exist is reported with exit code 3.`,
+		Example: "  berth job stop db\n  berth job stop -purge db     # forget it, too",
+		IDs:     "jobs",
+		Run:     func(ctx context.Context, args []string) error { return s.do(ctx, args[0]) },
 	}
 	fs := cmd.Flags()
 	fs.BoolVar(&s.detach, "detach", false, "do not follow; print the evaluation's id")
 	fs.BoolVar(&s.verbose, "verbose", false, "whole ids and absolute times")
-	fs.BoolVarP(&s.yes, "yes", "y", false, "do not ask")
+	fs.BoolVar(&s.yes, "yes", false, "do not ask")
 	fs.BoolVar(&s.purge, "purge", false, "forget the job as well")
 	fs.BoolVar(&s.noShutdownDelay, "no-shutdown-delay", false, "skip the groups' and tasks' shutdown delays")
 	fs.IntVar(&s.priority, "eval-priority", 0, "`priority` of the evaluation instead of the job's")
+	fs.Letters("y=yes")
 	return cmd
 }
 
@@ -43,17 +43,12 @@ func (s *stop) do(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	if ref.ID != arg && !s.yes {
-		if err := s.env.Confirm("Stop job \""+ref.ID+"\"?", "give the whole id, or -yes"); err != nil {
-			return err
-		}
-	}
-	c, err := s.env.Client()
+	err = s.env.Confirm(s.yes || ref.ID == arg, "Stop job \""+ref.ID+"\"?", "give the whole id, or -yes")
 	if err != nil {
 		return err
 	}
 	how := api.JobDeregisterOptions{Purge: s.purge, NoShutdownDelay: s.noShutdownDelay, EvalPriority: s.priority}
-	out, _, err := c.Jobs().Deregister(ctx, ref.ID, how, ref.Write())
+	out, _, err := s.env.Client().Jobs().Deregister(ctx, ref.ID, how, ref.Write())
 	if err != nil {
 		return kit.Doing(err, "stop", "job", ref.ID)
 	}
@@ -61,13 +56,10 @@ func (s *stop) do(ctx context.Context, arg string) error {
 		s.env.Out.Printf("Job %q stopped; it had nothing to run\n", ref.ID)
 		return nil
 	}
-	if err := followEval(ctx, s.env, out.EvalID, ref.Namespace, s.detach, s.verbose); err != nil {
-		return err
+	if s.detach {
+		s.env.Out.Printf("Evaluation ID: %s\nJob %q is stopping\n", out.EvalID, ref.ID)
+		return nil
 	}
-	verb := "stopped"
-	if s.purge {
-		verb = "stopped and forgotten"
-	}
-	s.env.Out.Printf("Job %q %s\n", ref.ID, verb)
-	return nil
+	f := follow.New(s.env, s.verbose, false)
+	return f.Stopped(ctx, ref, out.EvalID, s.purge)
 }

@@ -7,10 +7,14 @@ import (
 	"berth/internal/base/fault"
 )
 
-// Confirm asks a person. Where nobody can be asked, or the answer is not y, the error says what to do instead.
-func (e *Env) Confirm(question, instead string) error {
+// Confirm asks a person who has not agreed yet. Where nobody can be asked, or the answer is not y, the error says what
+// to do instead.
+func (e *Env) Confirm(agreed bool, question, instead string) error {
+	if agreed {
+		return nil
+	}
 	if _, ok := e.InTerminal(); !ok {
-		return fault.WithHint(fault.New(fault.Invalid, "", "", "nobody is there to be asked: "+question), instead)
+		return Fail(fault.Invalid, instead, "%s", "nobody is there to be asked: "+question)
 	}
 	e.Err.Printf("%s [y/N] ", question)
 	answer, err := bufio.NewReader(e.In).ReadString('\n')

@@ -1,6 +1,6 @@
-// Package kit owns what all commands share: the streams and general flags, the client made of them, tables and key-value
-// lists, times and sizes as people read them, how arguments name objects, and how errors become exit codes. Only the
-// packages of the command line import it.
+// Package kit owns what all commands share: the streams and general flags, the client made of them, tables and
+// key-value lists, times and sizes as people read them, how arguments name objects, and how errors become exit codes.
+// Only the packages of the command line import it.
 package kit
 
 import (
@@ -10,12 +10,12 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"berth/api"
 	"berth/internal/base/redact"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
 
@@ -50,7 +50,6 @@ func (f *secretFlag) Set(v string) error {
 }
 
 func (f *secretFlag) String() string { return f.value.String() }
-func (f *secretFlag) Type() string   { return "secret" }
 
 // New makes an environment of plain streams.
 func New(in io.Reader, out, errs io.Writer, getenv func(string) string, environ []string, version string) *Env {
@@ -60,9 +59,10 @@ func New(in io.Reader, out, errs io.Writer, getenv func(string) string, environ 
 }
 
 // AddGeneralFlags gives the root command the general flags.
-func (e *Env) AddGeneralFlags(root *cobra.Command) {
-	fs, g := root.PersistentFlags(), &e.general
-	fs.StringVar(&g.address, "address", "", "`url` of the agent: http://…, https://… or unix:///… (BERTH_ADDR; default "+api.DefaultAddress+")")
+func (e *Env) AddGeneralFlags(root *Command) {
+	fs, g := root.Flags(), &e.general
+	fs.StringVar(&g.address, "address", "", "`url` of the agent: http://…, https://… or unix:///… (BERTH_ADDR; "+
+		"default unix://"+api.DefaultSocket+" if it answers, else "+api.DefaultAddress+")")
 	fs.StringVar(&g.region, "region", "", "`name` of the region (BERTH_REGION)")
 	fs.StringVar(&g.namespace, "namespace", "", "`name` of the namespace; * in lists means all (BERTH_NAMESPACE)")
 	fs.Var(&g.token, "token", "`secret` that proves who you are (BERTH_TOKEN)")
@@ -70,21 +70,23 @@ func (e *Env) AddGeneralFlags(root *cobra.Command) {
 	fs.StringVar(&g.tls.CAPath, "ca-path", "", "`directory` of such files (BERTH_CAPATH)")
 	fs.StringVar(&g.tls.ClientCert, "client-cert", "", "`file` of the client's certificate (BERTH_CLIENT_CERT)")
 	fs.StringVar(&g.tls.ClientKey, "client-key", "", "`file` of its key (BERTH_CLIENT_KEY)")
-	fs.StringVar(&g.tls.ServerName, "tls-server-name", "", "`name` to expect in the server's certificate (BERTH_TLS_SERVER_NAME)")
+	fs.StringVar(&g.tls.ServerName, "tls-server-name", "",
+		"`name` to expect in the server's certificate (BERTH_TLS_SERVER_NAME)")
 	fs.BoolVar(&g.tls.SkipVerify, "tls-skip-verify", false, "accept any certificate (BERTH_SKIP_VERIFY)")
 	fs.BoolVar(&g.tls.SkipVerify, "insecure", false, "the same as -tls-skip-verify")
 	fs.BoolVar(&g.noColor, "no-color", false, "no colours (BERTH_CLI_NO_COLOR)")
-	fs.BoolVar(&g.forceColor, "force-color", false, "colours even when the output is not a terminal (BERTH_CLI_FORCE_COLOR)")
+	fs.BoolVar(&g.forceColor, "force-color", false,
+		"colours even when the output is not a terminal (BERTH_CLI_FORCE_COLOR)")
 }
 
-// Client returns the client of the agent that flags and environment name; flags win.
-func (e *Env) Client() (*api.Client, error) {
-	if e.client != nil {
-		return e.client, nil
-	}
+// Client is the client of the agent that flags and environment name.
+func (e *Env) Client() *api.Client { return e.client }
+
+// Connect makes the client, before the first command that needs it; flags win over the environment.
+func (e *Env) Connect() error {
 	config, err := api.ConfigFromEnv(e.Getenv)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	g := &e.general
 	override(&config.Address, g.address)
@@ -100,11 +102,12 @@ func (e *Env) Client() (*api.Client, error) {
 		config.Token = api.Credential(g.token.value.Reveal())
 	}
 	config.Dial = e.Dial
+	e.findAgent(&config)
 	e.client, err = api.NewClient(config)
-	return e.client, err
+	return err
 }
 
-// Close lets go of connections.
+// Close closes the connections.
 func (e *Env) Close() {
 	if e.client != nil {
 		e.client.CloseIdle()
@@ -118,10 +121,7 @@ func override(into *string, value string) {
 }
 
 // AllNamespaces reports whether lists span namespaces.
-func (e *Env) AllNamespaces() bool {
-	c, err := e.Client()
-	return err == nil && c.Config().Namespace == "*"
-}
+func (e *Env) AllNamespaces() bool { return e.client.Config().Namespace == "*" }
 
 // Setting is a boolean of the environment: BERTH_x, or else NOMAD_x.
 func (e *Env) setting(name string) bool {
@@ -131,6 +131,22 @@ func (e *Env) setting(name string) bool {
 		}
 	}
 	return false
+}
+
+// ReadFile reads a file of the user, or the standard input up to most bytes when the name is -. shown is the name for
+// messages; what says what the file is.
+func (e *Env) ReadFile(name, what string, most int64) (text []byte, shown string, err error) {
+	if name == "-" {
+		shown = "<stdin>"
+		text, err = io.ReadAll(io.LimitReader(e.In, most))
+	} else {
+		shown = filepath.Clean(name)
+		text, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("the %s cannot be read: %w", what, err)
+	}
+	return text, shown, nil
 }
 
 // InTerminal returns the input when it is a terminal.

@@ -8,8 +8,6 @@ import (
 
 	"berth/api"
 	"berth/internal/base/fault"
-
-	"github.com/spf13/cobra"
 )
 
 // Exit codes with a meaning of their own.
@@ -20,10 +18,7 @@ const (
 	ExitUnknown  = 127 // no such command
 )
 
-// StopAtArgument is the annotation of commands whose flags end at the first argument: what follows is somebody else's.
-const StopAtArgument = "stop-at-argument"
-
-// Exit ends a command with a code. Err may be nil: then all has been said.
+// Exit ends a command with a code. Err may be nil: then everything has been reported.
 type Exit struct {
 	Code int
 	Err  error
@@ -38,6 +33,11 @@ func (e *Exit) Error() string {
 
 // Unwrap returns what went wrong.
 func (e *Exit) Unwrap() error { return e.Err }
+
+// Fail is an error of a kind in the words that people read, with the way out of it; a hint may be empty.
+func Fail(kind fault.Kind, hint, format string, args ...any) error {
+	return fault.WithHint(fault.New(kind, "", "", fmt.Sprintf(format, args...)), hint)
+}
 
 // ExitCode tells which code an error means, and whether there is something to say about it.
 func ExitCode(err error) (code int, speak bool) {
@@ -61,21 +61,29 @@ func Doing(err error, op, kind, name string) error {
 	if errors.As(err, &status) {
 		text := OneSentence(status.Error())
 		if strings.HasPrefix(text, op+" "+kind+" ") {
-			return &said{text, err} // the agent has said it already
+			return &worded{text, err} // the agent has it already
 		}
-		return fault.Wrap(&said{text, err}, statusKind(status.Code), op, subject)
+		return fault.Wrap(&worded{text, err}, statusKind(status.Code), op, subject)
 	}
 	return fault.Note(err, op, subject)
 }
 
-// said is an error with the words that people read of it.
-type said struct {
+// Changing is Doing for a change: that the object does not exist has an exit code of its own.
+func Changing(err error, op, kind, name string) error {
+	if api.IsNotFound(err) {
+		return &Exit{Code: ExitMissing, Err: Doing(err, op, kind, name)}
+	}
+	return Doing(err, op, kind, name)
+}
+
+// worded is an error with the words that people read of it.
+type worded struct {
 	text string
 	err  error
 }
 
-func (s *said) Error() string { return s.text }
-func (s *said) Unwrap() error { return s.err }
+func (w *worded) Error() string { return w.text }
+func (w *worded) Unwrap() error { return w.err }
 
 func statusKind(code int) fault.Kind {
 	for _, k := range fault.Kinds() {
@@ -89,8 +97,8 @@ func statusKind(code int) fault.Kind {
 	return fault.Internal
 }
 
-// OneSentence makes one line of an agent's text. Lists such as "2 errors occurred:" with a star before each become their
-// items.
+// OneSentence makes one line of an agent's text. Lists such as "2 errors occurred:" with a star before each become
+// their items.
 func OneSentence(text string) string {
 	var items []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -104,45 +112,4 @@ func OneSentence(text string) string {
 		items = append(items, strings.TrimRight(item, ".; "))
 	}
 	return Clean(strings.Join(items, "; "))
-}
-
-// Usage is an error in how a command was called.
-func Usage(cmd *cobra.Command, format string, args ...any) error {
-	return fault.WithHint(fault.New(fault.Invalid, "", "", fmt.Sprintf(format, args...)), `see "`+cmd.CommandPath()+` -help"`)
-}
-
-// Args makes cobra accept exactly the named arguments; a name in brackets is optional, one that ends in dots may come
-// again.
-func Args(names ...string) cobra.PositionalArgs {
-	least, most := 0, len(names)
-	for _, n := range names {
-		if !strings.HasPrefix(n, "[") {
-			least++
-		}
-		if strings.Contains(n, "...") {
-			most = 1 << 20
-		}
-	}
-	return func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) < least:
-			return Usage(cmd, "%s needs %s", cmd.CommandPath(), wantedArgs(names))
-		case len(args) > most && most == 0:
-			return Usage(cmd, "%s takes no arguments, but there is %q", cmd.CommandPath(), args[0])
-		case len(args) > most:
-			return Usage(cmd, "%s takes %s and no more, but there is %q too", cmd.CommandPath(), wantedArgs(names), args[most])
-		}
-		return nil
-	}
-}
-
-func wantedArgs(names []string) string {
-	quoted := make([]string, len(names))
-	for i, n := range names {
-		quoted[i] = n
-		if !strings.HasPrefix(n, "[") {
-			quoted[i] = "<" + strings.TrimSuffix(n, "...") + ">" + strings.Repeat("...", strings.Count(n, "..."))
-		}
-	}
-	return strings.Join(quoted, " ")
 }

@@ -62,7 +62,8 @@ func Span(d time.Duration) string {
 	units := []struct {
 		size time.Duration
 		name string
-	}{{365 * 24 * time.Hour, "y"}, {30 * 24 * time.Hour, "mo"}, {24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}}
+	}{{365 * 24 * time.Hour, "y"}, {30 * 24 * time.Hour, "mo"}, {24 * time.Hour, "d"}, {time.Hour, "h"},
+		{time.Minute, "m"}, {time.Second, "s"}}
 	var b strings.Builder
 	for i, n := 0, 0; i < len(units) && n < 2; i++ {
 		count := d / units[i].size

@@ -21,13 +21,16 @@ func plain() (*Env, *bytes.Buffer) {
 
 // Given durations and sizes, when people read them, then they see the largest units.
 func TestSpansAndSizes(t *testing.T) {
-	for d, want := range map[time.Duration]string{0: "0s", 900 * time.Millisecond: "0s", time.Second: "1s", 90 * time.Second: "1m30s", time.Hour: "1h",
-		time.Hour + 3*time.Second: "1h", 25 * time.Hour: "1d1h", 40 * 24 * time.Hour: "1mo10d", 400 * 24 * time.Hour: "1y1mo"} {
+	for d, want := range map[time.Duration]string{0: "0s", 900 * time.Millisecond: "0s", time.Second: "1s",
+		90 * time.Second: "1m30s", time.Hour: "1h",
+		time.Hour + 3*time.Second: "1h", 25 * time.Hour: "1d1h", 40 * 24 * time.Hour: "1mo10d", 400 * 24 *
+			time.Hour: "1y1mo"} {
 		if got := Span(d); got != want {
 			t.Errorf("%v is %s, want %s", d, got, want)
 		}
 	}
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 10 << 20: "10 MiB", 5 << 40: "5 TiB", 1<<63 - 1: "8 EiB"} {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 10 << 20: "10 MiB",
+		5 << 40: "5 TiB", 1<<63 - 1: "8 EiB"} {
 		if got := Size(n); got != want {
 			t.Errorf("%d is %s, want %s", n, got, want)
 		}
@@ -40,7 +43,8 @@ func TestSpansAndSizes(t *testing.T) {
 	}
 }
 
-// Given what agents say, when it is told, then it is one sentence without lists, line ends and what steers terminals.
+// Given what agents answer, when it is shown, then it is one sentence without lists, line ends and what steers
+// terminals.
 func TestOneSentence(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain":                           "plain",
@@ -56,7 +60,8 @@ func TestOneSentence(t *testing.T) {
 	}
 }
 
-// Given errors of agents and of our own, when it is said what was tried, then their identity stays and nothing is said twice.
+// Given errors of agents and of our own, when what was tried is added, then their identity stays and nothing is
+// repeated.
 func TestDoing(t *testing.T) {
 	if Doing(nil, "stop", "job", "a") != nil {
 		t.Error("no error stays none")
@@ -67,7 +72,8 @@ func TestDoing(t *testing.T) {
 	if err.Error() != `stop job "a": job not found` || !errors.As(err, &status) || !fault.Has(err, fault.NotFound) {
 		t.Errorf("%v", err)
 	}
-	if got := Doing(&api.StatusError{Code: 500, Body: `stop job "ns/a": it is held`}, "stop", "job", "a"); got.Error() != `stop job "ns/a": it is held` {
+	if got := Doing(&api.StatusError{Code: 500, Body: `stop job "ns/a": it is held`}, "stop", "job",
+		"a"); got.Error() != `stop job "ns/a": it is held` {
 		t.Errorf("%v", got)
 	}
 	if got := Doing(errors.New("x"), "list", "jobs", ""); got.Error() != "list jobs: x" {
@@ -80,15 +86,16 @@ func TestExitCodes(t *testing.T) {
 		err   error
 		code  int
 		speak bool
-	}{{nil, 0, false}, {errors.New("x"), 1, true}, {&Exit{Code: 2}, 2, false}, {fmt.Errorf("w: %w", &Exit{Code: 3, Err: errors.New("x")}), 3, true}} {
+	}{{nil, 0, false}, {errors.New("x"), 1, true}, {&Exit{Code: 2}, 2, false},
+		{fmt.Errorf("w: %w", &Exit{Code: 3, Err: errors.New("x")}), 3, true}} {
 		if code, speak := ExitCode(c.err); code != c.code || speak != c.speak {
 			t.Errorf("%v: %d %v", c.err, code, speak)
 		}
 	}
 }
 
-// Given any cells, when a table is written, then every row is one line, columns are aligned, nothing is cut, and no line
-// ends in space but for an empty last cell.
+// Given any cells, when a table is written, then every row is one line, columns are aligned, nothing is cut, and no
+// line ends in space but for an empty last cell.
 func TestTablesAreAligned(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e, out := plain()
@@ -126,9 +133,11 @@ func TestTablesAreAligned(t *testing.T) {
 	})
 }
 
-// Given the beginning of an id, when an agent is asked, then it gets an even number of digits with hyphens in their places.
+// Given the beginning of an id, when an agent is asked, then it gets an even number of digits with hyphens in their
+// places.
 func TestAskedPrefixes(t *testing.T) {
-	for in, want := range map[string]string{"4f": "4f", "4ff": "4f", "4ff1d9c5": "4ff1d9c5", "4ff1d9c5000": "4ff1d9c5-00", "4ff1d9c5000040008000000000000001": "4ff1d9c5-0000-4000-8000-000000000001"} {
+	for in, want := range map[string]string{"4f": "4f", "4ff": "4f", "4ff1d9c5": "4ff1d9c5",
+		"4ff1d9c5000": "4ff1d9c5-00", "4ff1d9c5000040008000000000000001": "4ff1d9c5-0000-4000-8000-000000000001"} {
 		if got := asked(in); got != want {
 			t.Errorf("%s: asked for %s, want %s", in, got, want)
 		}
@@ -143,7 +152,9 @@ func TestFormats(t *testing.T) {
 	v := &api.Evaluation{ID: "x<y", CreateIndex: 1<<63 + 1, FailedTGAllocs: map[string]*api.AllocationMetric{"g": nil}}
 	e, out := plain()
 	f := Formats{json: true}
-	if err := f.Print(e.Out, v); err != nil || !strings.Contains(out.String(), "    \"CreateIndex\": 9223372036854775809,\n") || !strings.Contains(out.String(), "x<y") {
+	if err := f.Print(e.Out, v); err != nil ||
+		!strings.Contains(out.String(), "    \"CreateIndex\": 9223372036854775809,\n") ||
+		!strings.Contains(out.String(), "x<y") {
 		t.Errorf("%v %s", err, out)
 	}
 	out.Reset()
@@ -158,7 +169,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// Given warnings of an agent, when they are told, then each is a line of its own.
+// Given warnings of an agent, when they are shown, then each is a line of its own.
 func TestWarnings(t *testing.T) {
 	e, out := plain()
 	e.Err.Warn("2 warnings:\n\n* one\n* two")
@@ -172,7 +183,7 @@ func TestWarnings(t *testing.T) {
 func TestConfirmNeedsAPerson(t *testing.T) {
 	e, _ := plain()
 	e.In = strings.NewReader("y\n")
-	if err := e.Confirm("Sure?", "give -yes"); err == nil || !strings.Contains(err.Error(), "give -yes") {
+	if err := e.Confirm(false, "Sure?", "give -yes"); err == nil || !strings.Contains(err.Error(), "give -yes") {
 		t.Errorf("%v", err)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"text/template"
-
-	"github.com/spf13/cobra"
 )
 
 // Formats are the flags -json and -t of commands that read.
@@ -16,14 +14,28 @@ type Formats struct {
 	template string
 }
 
-// AddTo gives a command the flags.
-func (f *Formats) AddTo(cmd *cobra.Command) {
+// AddTo gives a command the flags, and returns it.
+func (f *Formats) AddTo(cmd *Command) *Command {
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the whole object as JSON")
-	cmd.Flags().StringVarP(&f.template, "template", "t", "", "print the object through this Go `template`")
+	cmd.Flags().StringVar(&f.template, "template", "", "print the object through this Go `template`")
+	cmd.Flags().Letters("t=template")
+	return cmd
 }
 
 // Wanted reports whether an object is to be printed whole.
 func (f *Formats) Wanted() bool { return f.json || f.template != "" }
+
+// Show writes what a read gave: as the flags say, or else as show does. err is what the read ended with.
+func (f *Formats) Show(p *Printer, v any, err error, show func()) error {
+	switch {
+	case err != nil:
+		return err
+	case f.Wanted():
+		return f.Print(p, v)
+	}
+	show()
+	return nil
+}
 
 // Print writes an object as the flags say.
 func (f *Formats) Print(p *Printer, v any) error {

@@ -50,6 +50,30 @@ func aligned(cells []string, widths []int) string {
 	return b.String()
 }
 
+// List writes a table with a row for each of a list; no row is written for an object that gives none. An empty list is
+// "No <what>".
+func List[T any](p *Printer, list []T, what string, header []string, row func(T) []string) {
+	if len(list) == 0 {
+		p.Printf("No %s\n", what)
+		return
+	}
+	rows := make([][]string, 0, len(list))
+	for _, one := range list {
+		if cells := row(one); cells != nil {
+			rows = append(rows, cells)
+		}
+	}
+	p.Table(header, rows)
+}
+
+// Part is List under a title; nothing at all is written of an empty list.
+func Part[T any](p *Printer, title string, list []T, header []string, row func(T) []string) {
+	if len(list) > 0 {
+		p.Section(title)
+		List(p, list, "", header, row)
+	}
+}
+
 // Pairs is a list of keys with values.
 type Pairs [][2]string
 
@@ -89,9 +113,12 @@ func (p *Printer) Warn(warnings string) {
 		if line == "" || !starred && (strings.HasSuffix(line, "warning:") || strings.HasSuffix(line, "warnings:")) {
 			continue
 		}
-		p.Printf("%s\n", p.Yellow("Warning: "+Clean(item)))
+		p.Notice("Warning: " + Clean(item))
 	}
 }
+
+// Notice writes what a person should know besides.
+func (p *Printer) Notice(text string) { p.Printf("%s\n", p.Yellow(text)) }
 
 // Clean takes out what would steer a terminal or break a line.
 func Clean(text string) string {

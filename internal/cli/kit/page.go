@@ -1,10 +1,6 @@
 package kit
 
-import (
-	"berth/api"
-
-	"github.com/spf13/cobra"
-)
+import "berth/api"
 
 // Page are the flags of lists that may be long.
 type Page struct {
@@ -13,7 +9,7 @@ type Page struct {
 }
 
 // AddTo gives a command the flags.
-func (p *Page) AddTo(cmd *cobra.Command) {
+func (p *Page) AddTo(cmd *Command) {
 	cmd.Flags().StringVar(&p.filter, "filter", "", "`expression` that objects must meet, such as Status == \"ready\"")
 	cmd.Flags().IntVar(&p.size, "per-page", 0, "at most `n` objects")
 	cmd.Flags().StringVar(&p.token, "page-token", "", "`token` with which the page before ended")

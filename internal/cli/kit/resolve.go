@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"berth/api"
@@ -36,71 +37,121 @@ type candidate struct {
 	row []string
 }
 
-// choice is what is needed to choose among candidates.
+// choice is what is needed to choose among the objects of one kind.
 type choice struct {
 	kind, arg string
+	access    Access
 	header    []string
 	list      string // the command that lists the objects
+	// whole: what changes an object needs its whole id, for the object is data and a wrong guess loses it.
+	whole bool
+	uuids bool // the ids are UUIDs
+}
+
+// find reads the objects that an argument may mean, and chooses. row gives an object's namespace and its row in the
+// table of candidates, which begins with the id.
+func find[T any](
+	ctx context.Context, e *Env, c choice,
+	read func(context.Context, *api.QueryOptions) ([]T, *api.QueryMeta, error), row func(T) (string, []string),
+) (Ref, error) {
+	o := &api.QueryOptions{Prefix: c.arg}
+	fits := func(id string) bool { return strings.HasPrefix(id, c.arg) }
+	if c.uuids {
+		if ids.IsUUID(c.arg) {
+			return Ref{ID: c.arg}, nil
+		}
+		plain, err := hexPrefix(c.kind, c.arg)
+		if err != nil {
+			return Ref{}, err
+		}
+		o = &api.QueryOptions{Prefix: asked(plain), Namespace: "*"}
+		fits = func(id string) bool { return matches(id, plain) }
+	}
+	list, _, err := read(ctx, o)
+	if err != nil {
+		return Ref{}, Doing(err, "find", c.kind, c.arg)
+	}
+	var found []candidate
+	for _, one := range list {
+		if namespace, cells := row(one); fits(cells[0]) {
+			found = append(found, candidate{Ref{cells[0], namespace}, cells})
+		}
+	}
+	return e.choose(c, found)
 }
 
 // choose takes the exact match, or the only candidate.
-func (e *Env) choose(c choice, access Access, found []candidate) (Ref, error) {
+func (e *Env) choose(c choice, found []candidate) (Ref, error) {
 	var exact []candidate
 	for _, f := range found {
 		if f.ID == c.arg {
 			exact = append(exact, f)
 		}
 	}
-	if len(exact) > 0 {
+	near := found
+	if len(exact) > 0 || c.whole && c.access == Change {
 		found = exact
 	}
 	switch {
 	case len(found) == 0:
 		code := ExitError
-		if access == Change {
+		if c.access == Change {
 			code = ExitMissing
 		}
-		return Ref{}, &Exit{Code: code, Err: fault.WithHint(
-			fault.New(fault.NotFound, "", "", fmt.Sprintf("there is no %s %q", c.kind, c.arg)), `"`+c.list+`" lists them`)}
+		return Ref{}, &Exit{Code: code, Err: Fail(fault.NotFound, c.hint(near), "there is no %s %q", c.kind, c.arg)}
 	case len(found) > 1:
 		rows := make([][]string, len(found))
 		for i, f := range found {
 			rows[i] = f.row
 		}
 		e.Err.Table(c.header, rows)
-		return Ref{}, fault.WithHint(fault.New(fault.Invalid, "", "", fmt.Sprintf("%q could mean each of these %d %ss", c.arg, len(found), c.kind)),
-			"write more of the id, or the namespace with -namespace")
+		return Ref{},
+			Fail(fault.Invalid, "write more of the id, or the namespace with -namespace",
+				"%q could mean each of these %d %ss", c.arg, len(found), c.kind)
 	}
-	if access == Change && found[0].ID != c.arg {
+	if c.access == Change && found[0].ID != c.arg {
 		e.Err.Printf("%q means %s %q\n", c.arg, c.kind, found[0].ID)
 	}
 	return found[0].Ref, nil
 }
 
+// hint tells where the right id is: those that begin as the argument does, or the list.
+func (c choice) hint(near []candidate) string {
+	if len(near) == 0 {
+		return `"` + c.list + `" lists them`
+	}
+	const few = 3
+	var names []string
+	for _, n := range near[:min(few, len(near))] {
+		names = append(names, strconv.Quote(n.ID))
+	}
+	more := ""
+	if len(near) > few {
+		more = fmt.Sprintf(" and %d more", len(near)-few)
+	}
+	return "give the whole id; there is " + strings.Join(names, ", ") + more
+}
+
 // Job finds the job that an argument means: the id itself, or else the only one that begins so.
 func (e *Env) Job(ctx context.Context, arg string, access Access) (Ref, error) {
-	c, err := e.Client()
-	if err != nil {
-		return Ref{}, err
+	c := choice{
+		kind:   "job",
+		arg:    arg,
+		access: access,
+		header: []string{"ID", "Namespace", "Type", "Status"},
+		list:   "berth job status",
 	}
-	list, _, err := c.Jobs().List(ctx, &api.QueryOptions{Prefix: arg})
-	if err != nil {
-		if denied(err) {
-			return Ref{ID: arg}, nil // whoever may not list may still name
+	ref, err := find(ctx, e, c, e.client.Jobs().List, func(j *api.JobListStub) (string, []string) {
+		ns := j.Namespace
+		if ns == "" && j.JobSummary != nil {
+			ns = j.JobSummary.Namespace
 		}
-		return Ref{}, Doing(err, "find", "job", arg)
+		return ns, []string{j.ID, ns, j.Type, j.Status}
+	})
+	if denied(err) {
+		return Ref{ID: arg}, nil // whoever may not list may still name
 	}
-	var found []candidate
-	for _, j := range list {
-		if strings.HasPrefix(j.ID, arg) {
-			ns := j.Namespace
-			if ns == "" && j.JobSummary != nil {
-				ns = j.JobSummary.Namespace
-			}
-			found = append(found, candidate{Ref{j.ID, ns}, []string{j.ID, ns, j.Type, j.Status}})
-		}
-	}
-	return e.choose(choice{"job", arg, []string{"ID", "Namespace", "Type", "Status"}, "berth job status"}, access, found)
+	return ref, err
 }
 
 func denied(err error) bool {
@@ -112,7 +163,8 @@ func denied(err error) bool {
 func hexPrefix(kind, arg string) (string, error) {
 	plain := strings.ToLower(strings.ReplaceAll(arg, "-", ""))
 	if len(plain) < 2 {
-		return "", fault.WithHint(fault.New(fault.Invalid, "", "", fmt.Sprintf("%q is too short to name one %s", arg, kind)), "write at least two characters of its id")
+		return "", Fail(fault.Invalid, "write at least two characters of its id", "%q is too short to name one %s", arg,
+			kind)
 	}
 	return plain, nil
 }
@@ -136,54 +188,31 @@ func matches(id, plain string) bool {
 
 // Alloc finds the allocation that an argument means.
 func (e *Env) Alloc(ctx context.Context, arg string, access Access) (Ref, error) {
-	if ids.IsUUID(arg) {
-		return Ref{ID: arg}, nil
+	c := choice{
+		kind:   "allocation",
+		arg:    arg,
+		access: access,
+		header: []string{"ID", "Job ID", "Task Group", "Node Name", "Status"},
+		list:   "berth job allocs <job>",
+		uuids:  true,
 	}
-	plain, err := hexPrefix("allocation", arg)
-	if err != nil {
-		return Ref{}, err
-	}
-	c, err := e.Client()
-	if err != nil {
-		return Ref{}, err
-	}
-	list, _, err := c.Allocations().List(ctx, &api.QueryOptions{Prefix: asked(plain), Namespace: "*"})
-	if err != nil {
-		return Ref{}, Doing(err, "find", "allocation", arg)
-	}
-	var found []candidate
-	for _, a := range list {
-		if matches(a.ID, plain) {
-			found = append(found, candidate{Ref{a.ID, a.Namespace}, []string{a.ID, a.JobID, a.TaskGroup, a.NodeName, a.ClientStatus}})
-		}
-	}
-	return e.choose(choice{"allocation", arg, []string{"ID", "Job ID", "Task Group", "Node Name", "Status"}, "berth job allocs <job>"}, access, found)
+	return find(ctx, e, c, e.client.Allocations().List, func(a *api.AllocationListStub) (string, []string) {
+		return a.Namespace, []string{a.ID, a.JobID, a.TaskGroup, a.NodeName, a.Phase()}
+	})
 }
 
 // Eval finds the evaluation that an argument means.
 func (e *Env) Eval(ctx context.Context, arg string) (Ref, error) {
-	if ids.IsUUID(arg) {
-		return Ref{ID: arg}, nil
+	c := choice{
+		kind:   "evaluation",
+		arg:    arg,
+		header: []string{"ID", "Job ID", "Triggered By", "Status"},
+		list:   "berth eval list",
+		uuids:  true,
 	}
-	plain, err := hexPrefix("evaluation", arg)
-	if err != nil {
-		return Ref{}, err
-	}
-	c, err := e.Client()
-	if err != nil {
-		return Ref{}, err
-	}
-	list, _, err := c.Evaluations().List(ctx, &api.QueryOptions{Prefix: asked(plain), Namespace: "*"})
-	if err != nil {
-		return Ref{}, Doing(err, "find", "evaluation", arg)
-	}
-	var found []candidate
-	for _, v := range list {
-		if matches(v.ID, plain) {
-			found = append(found, candidate{Ref{v.ID, v.Namespace}, []string{v.ID, v.JobID, v.TriggeredBy, v.Status}})
-		}
-	}
-	return e.choose(choice{"evaluation", arg, []string{"ID", "Job ID", "Triggered By", "Status"}, "berth eval list"}, Read, found)
+	return find(ctx, e, c, e.client.Evaluations().List, func(v *api.Evaluation) (string, []string) {
+		return v.Namespace, []string{v.ID, v.JobID, v.TriggeredBy, v.Status}
+	})
 }
 
 // Node finds the node that an argument means: a prefix of its id, or its whole name.
@@ -191,11 +220,7 @@ func (e *Env) Node(ctx context.Context, arg string, access Access) (Ref, error) 
 	if ids.IsUUID(arg) {
 		return Ref{ID: arg}, nil
 	}
-	c, err := e.Client()
-	if err != nil {
-		return Ref{}, err
-	}
-	list, _, err := c.Nodes().List(ctx, nil)
+	list, _, err := e.client.Nodes().List(ctx, nil)
 	if err != nil {
 		return Ref{}, Doing(err, "find", "node", arg)
 	}
@@ -216,43 +241,34 @@ func (e *Env) Node(ctx context.Context, arg string, access Access) (Ref, error) 
 	if len(found) == 0 && short != nil {
 		return Ref{}, short
 	}
-	return e.choose(choice{"node", arg, []string{"ID", "Name", "DC", "Status"}, "berth node status"}, access, found)
+	return e.choose(choice{
+		kind:   "node",
+		arg:    arg,
+		access: access,
+		header: []string{"ID", "Name", "DC", "Status"},
+		list:   "berth node status",
+	}, found)
 }
 
 // Volume finds the volume that an argument means.
 func (e *Env) Volume(ctx context.Context, arg string, access Access) (Ref, error) {
-	c, err := e.Client()
-	if err != nil {
-		return Ref{}, err
+	c := choice{
+		kind:   "volume",
+		arg:    arg,
+		access: access,
+		header: []string{"ID", "Namespace", "Plugin ID", "Schedulable"},
+		list:   "berth volume status",
+		whole:  true,
 	}
-	list, _, err := c.Volumes().List(ctx, &api.QueryOptions{Prefix: arg})
-	if err != nil {
-		return Ref{}, Doing(err, "find", "volume", arg)
-	}
-	var found []candidate
-	for _, v := range list {
-		if strings.HasPrefix(v.ID, arg) {
-			found = append(found, candidate{Ref{v.ID, v.Namespace}, []string{v.ID, v.Namespace, v.PluginID, Yes(v.Schedulable)}})
-		}
-	}
-	return e.choose(choice{"volume", arg, []string{"ID", "Namespace", "Plugin ID", "Schedulable"}, "berth volume status"}, access, found)
+	return find(ctx, e, c, e.client.Volumes().List, func(v *api.CSIVolumeListStub) (string, []string) {
+		return v.Namespace, []string{v.ID, v.Namespace, v.PluginID, Yes(v.Schedulable)}
+	})
 }
 
 // Plugin finds the plugin that an argument means.
 func (e *Env) Plugin(ctx context.Context, arg string) (Ref, error) {
-	c, err := e.Client()
-	if err != nil {
-		return Ref{}, err
-	}
-	list, _, err := c.Plugins().List(ctx, &api.QueryOptions{Prefix: arg})
-	if err != nil {
-		return Ref{}, Doing(err, "find", "plugin", arg)
-	}
-	var found []candidate
-	for _, p := range list {
-		if strings.HasPrefix(p.ID, arg) {
-			found = append(found, candidate{Ref{ID: p.ID}, []string{p.ID, p.Provider}})
-		}
-	}
-	return e.choose(choice{"plugin", arg, []string{"ID", "Provider"}, "berth plugin status"}, Read, found)
+	c := choice{kind: "plugin", arg: arg, header: []string{"ID", "Provider"}, list: "berth plugin status"}
+	return find(ctx, e, c, e.client.Plugins().List, func(p *api.CSIPluginListStub) (string, []string) {
+		return "", []string{p.ID, p.Provider}
+	})
 }

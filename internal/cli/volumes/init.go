@@ -1,6 +1,7 @@
 package volumes
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,15 +10,13 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
 )
 
 // sample is a volume file to start from.
 const sample = `# A volume. Make it with: berth volume create volume.hcl
 
 id        = "db-data"        # how jobs and commands name it
-name      = "db-data"        # what the provider is told
+name      = "db-data"        # what the provider calls it
 type      = "csi"
 plugin_id = "local-csi"      # "berth plugin status" lists what there is
 
@@ -43,16 +42,16 @@ mount_options {
 # clone_id    = "…"          # begin with what another volume holds
 `
 
-func newInit(e *kit.Env) *cobra.Command {
+func newInit(e *kit.Env) *kit.Command {
 	var asJSON bool
 	var kind kindFlag
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:     "init [flags] [file]",
 		Short:   "Write a volume file to start from",
 		Long:    "Writes a volume file, volume.hcl unless another name is given. A file that is there is left alone.",
 		Example: "  berth volume init",
-		Args:    kit.Args("[file]"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		Local:   true,
+		Run: func(ctx context.Context, args []string) error {
 			if err := kind.check(); err != nil {
 				return err
 			}
@@ -65,7 +64,8 @@ func newInit(e *kit.Env) *cobra.Command {
 			}
 			f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 			if errors.Is(err, fs.ErrExist) {
-				return fault.WithHint(fault.New(fault.Conflict, "", "", fmt.Sprintf("the file %s is there already", name)), "name another: berth volume init other.hcl")
+				return kit.Fail(fault.Conflict, "name another: berth volume init other.hcl",
+					"the file %s is there already", name)
 			}
 			if err != nil {
 				return fmt.Errorf("the file cannot be written: %w", err)
@@ -85,7 +85,8 @@ func newInit(e *kit.Env) *cobra.Command {
 
 func sampleJSON() string {
 	doc := map[string]any{
-		"id": "db-data", "name": "db-data", "type": "csi", "plugin_id": "local-csi", "capacity_min": "1GiB", "capacity_max": "2GiB",
+		"id": "db-data", "name": "db-data", "type": "csi", "plugin_id": "local-csi", "capacity_min": "1GiB",
+		"capacity_max":  "2GiB",
 		"capability":    []any{map[string]any{"access_mode": "single-node-writer", "attachment_mode": "file-system"}},
 		"mount_options": []any{map[string]any{"fs_type": "ext4"}},
 	}

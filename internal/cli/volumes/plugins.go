@@ -9,8 +9,6 @@ import (
 
 	"berth/api"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
 )
 
 // pluginStatus is "plugin status".
@@ -21,30 +19,28 @@ type pluginStatus struct {
 	formats        kit.Formats
 }
 
-func newPluginStatus(e *kit.Env) *cobra.Command {
+func newPluginStatus(e *kit.Env) *kit.Command {
 	s := &pluginStatus{env: e}
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:   "status [flags] [plugin]",
 		Short: "List storage plugins, or show one",
 		Example: `  berth plugin status
   berth plugin status -verbose local-csi`,
-		Args:              kit.Args("[plugin]"),
-		ValidArgsFunction: e.Complete("plugins"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		IDs: "plugins",
+		Run: func(ctx context.Context, args []string) error {
 			if err := s.kind.check(); err != nil {
 				return err
 			}
 			if len(args) == 0 {
-				return s.list(cmd.Context())
+				return s.list(ctx)
 			}
-			return s.show(cmd.Context(), args[0])
+			return s.show(ctx, args[0])
 		},
 	}
 	s.kind.addTo(cmd)
 	cmd.Flags().BoolVar(&s.short, "short", false, "only the head")
 	cmd.Flags().BoolVar(&s.verbose, "verbose", false, "whole ids, and what the plugin can do")
-	s.formats.AddTo(cmd)
-	return cmd
+	return s.formats.AddTo(cmd)
 }
 
 // ShowPlugin shows one plugin.
@@ -53,26 +49,14 @@ func ShowPlugin(ctx context.Context, e *kit.Env, id string) error {
 }
 
 func (s *pluginStatus) list(ctx context.Context) error {
-	c, err := s.env.Client()
-	if err != nil {
-		return err
-	}
-	list, _, err := c.Plugins().List(ctx, nil)
-	switch {
-	case err != nil:
-		return kit.Doing(err, "list", "plugins", "")
-	case s.formats.Wanted():
-		return s.formats.Print(s.env.Out, list)
-	case len(list) == 0:
-		s.env.Out.Printf("No CSI plugins\n")
-		return nil
-	}
-	var rows [][]string
-	for _, p := range list {
-		rows = append(rows, []string{p.ID, p.Provider, fmt.Sprintf("%d/%d", p.ControllersHealthy, p.ControllersExpected), fmt.Sprintf("%d/%d", p.NodesHealthy, p.NodesExpected)})
-	}
-	s.env.Out.Table([]string{"ID", "Provider", "Controllers Healthy/Expected", "Nodes Healthy/Expected"}, rows)
-	return nil
+	list, _, err := s.env.Client().Plugins().List(ctx, nil)
+	return s.formats.Show(s.env.Out, list, kit.Doing(err, "list", "plugins", ""), func() {
+		header := []string{"ID", "Provider", "Controllers Healthy/Expected", "Nodes Healthy/Expected"}
+		kit.List(s.env.Out, list, "CSI plugins", header, func(p *api.CSIPluginListStub) []string {
+			return []string{p.ID, p.Provider, fmt.Sprintf("%d/%d", p.ControllersHealthy, p.ControllersExpected),
+				fmt.Sprintf("%d/%d", p.NodesHealthy, p.NodesExpected)}
+		})
+	})
 }
 
 func (s *pluginStatus) show(ctx context.Context, arg string) error {
@@ -80,11 +64,7 @@ func (s *pluginStatus) show(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.env.Client()
-	if err != nil {
-		return err
-	}
-	p, _, err := c.Plugins().Get(ctx, ref.ID, nil)
+	p, _, err := s.env.Client().Plugins().Get(ctx, ref.ID, nil)
 	if err != nil {
 		return kit.Doing(err, "read", "plugin", ref.ID)
 	}
@@ -110,41 +90,32 @@ func (s *pluginStatus) show(ctx context.Context, arg string) error {
 		s.capabilities(p)
 	}
 	out.Section("Allocations")
-	if len(p.Allocations) == 0 {
-		out.Printf("No allocations\n")
-		return nil
-	}
-	var rows [][]string
-	for _, a := range p.Allocations {
-		rows = append(rows, []string{kit.ID(a.ID, s.verbose), kit.ID(a.NodeID, s.verbose), a.JobID, a.TaskGroup, a.DesiredStatus, a.ClientStatus, kit.When(a.CreateTime, s.verbose)})
-	}
-	out.Table([]string{"ID", "Node ID", "Job ID", "Task Group", "Desired", "Status", "Created"}, rows)
+	kit.List(out, p.Allocations, "allocations",
+		[]string{"ID", "Node ID", "Job ID", "Task Group", "Desired", "Status", "Created"},
+		func(a *api.AllocationListStub) []string {
+			return []string{kit.ID(a.ID, s.verbose), kit.ID(a.NodeID, s.verbose), a.JobID, a.TaskGroup, a.DesiredStatus,
+				a.Phase(), kit.When(a.CreateTime, s.verbose)}
+		})
 	return nil
 }
 
 // instances lists where the plugin runs in one role, and what is wrong there.
 func (s *pluginStatus) instances(role string, by map[string]*api.CSIInfo) {
-	if len(by) == 0 {
-		return
+	header := []string{"Node ID", "Alloc ID", "Healthy", "Description"}
+	if role == "Node" {
+		header = append(header, "Storage Node ID", "Max Volumes", "Topology")
 	}
-	s.env.Out.Section(role + " Instances")
-	var rows [][]string
-	for _, node := range slices.Sorted(maps.Keys(by)) {
+	kit.Part(s.env.Out, role+" Instances", slices.Sorted(maps.Keys(by)), header, func(node string) []string {
 		i := by[node]
 		if i == nil {
-			continue
+			return nil
 		}
 		row := []string{kit.ID(node, s.verbose), kit.ID(i.AllocID, s.verbose), kit.Yes(i.Healthy), i.HealthDescription}
 		if role == "Node" {
 			row = append(row, nodeSide(i.NodeInfo)...)
 		}
-		rows = append(rows, row)
-	}
-	header := []string{"Node ID", "Alloc ID", "Healthy", "Description"}
-	if role == "Node" {
-		header = append(header, "Storage Node ID", "Max Volumes", "Topology")
-	}
-	s.env.Out.Table(header, rows)
+		return row
+	})
 }
 
 func nodeSide(n *api.CSINodeInfo) []string {
@@ -174,10 +145,14 @@ func (s *pluginStatus) capabilities(p *api.CSIPlugin) {
 		if i := p.Controllers[node]; i != nil && i.ControllerInfo != nil {
 			c := i.ControllerInfo
 			s.abilities("Controller Capabilities", []ability{
-				{c.SupportsCreateDelete, "CREATE_DELETE_VOLUME"}, {c.SupportsAttachDetach, "CONTROLLER_ATTACH_DETACH"}, {c.SupportsListVolumes, "LIST_VOLUMES"},
-				{c.SupportsGetCapacity, "GET_CAPACITY"}, {c.SupportsCreateDeleteSnapshot, "CREATE_DELETE_SNAPSHOT"}, {c.SupportsListSnapshots, "LIST_SNAPSHOTS"},
-				{c.SupportsClone, "CLONE_VOLUME"}, {c.SupportsReadOnlyAttach, "ATTACH_READONLY"}, {c.SupportsExpand, "EXPAND_VOLUME"},
-				{c.SupportsListVolumesAttachedNodes, "LIST_VOLUMES_PUBLISHED_NODES"}, {c.SupportsCondition, "VOLUME_CONDITION"}, {c.SupportsGet, "GET_VOLUME"},
+				{c.SupportsCreateDelete, "CREATE_DELETE_VOLUME"}, {c.SupportsAttachDetach,
+					"CONTROLLER_ATTACH_DETACH"}, {c.SupportsListVolumes, "LIST_VOLUMES"},
+				{c.SupportsGetCapacity, "GET_CAPACITY"}, {c.SupportsCreateDeleteSnapshot,
+					"CREATE_DELETE_SNAPSHOT"}, {c.SupportsListSnapshots, "LIST_SNAPSHOTS"},
+				{c.SupportsClone, "CLONE_VOLUME"}, {c.SupportsReadOnlyAttach, "ATTACH_READONLY"}, {c.SupportsExpand,
+					"EXPAND_VOLUME"},
+				{c.SupportsListVolumesAttachedNodes, "LIST_VOLUMES_PUBLISHED_NODES"}, {c.SupportsCondition,
+					"VOLUME_CONDITION"}, {c.SupportsGet, "GET_VOLUME"},
 			})
 			break
 		}
@@ -186,7 +161,8 @@ func (s *pluginStatus) capabilities(p *api.CSIPlugin) {
 		if i := p.Nodes[node]; i != nil && i.NodeInfo != nil {
 			n := i.NodeInfo
 			s.abilities("Node Capabilities", []ability{
-				{n.RequiresNodeStageVolume, "STAGE_UNSTAGE_VOLUME"}, {n.SupportsStats, "GET_VOLUME_STATS"}, {n.SupportsExpand, "EXPAND_VOLUME"}, {n.SupportsCondition, "VOLUME_CONDITION"},
+				{n.RequiresNodeStageVolume, "STAGE_UNSTAGE_VOLUME"}, {n.SupportsStats,
+					"GET_VOLUME_STATS"}, {n.SupportsExpand, "EXPAND_VOLUME"}, {n.SupportsCondition, "VOLUME_CONDITION"},
 			})
 			break
 		}

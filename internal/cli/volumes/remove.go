@@ -10,8 +10,6 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
 )
 
 // remove is "volume delete".
@@ -22,19 +20,18 @@ type remove struct {
 	wait    time.Duration
 }
 
-func newDelete(e *kit.Env) *cobra.Command {
+func newDelete(e *kit.Env) *kit.Command {
 	r := &remove{env: e}
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:   "delete [flags] <volume>",
 		Short: "Have the provider delete a volume, with all that it holds",
-		Long: `Deletes a volume at its provider and forgets it. One that is in use is left alone, and who uses it is told. -wait waits
-for a release that is under way, and tells what it waits for.
+		Long: `Deletes a volume at its provider and forgets it. One that is in use is left alone, and who uses it is shown. -wait waits
+for a release that is under way, and shows what it waits for.
 
 Exit code 3: there is no such volume.`,
-		Example:           "  berth volume delete db-data\n  berth job stop db && berth volume delete -wait 30s db-data",
-		Args:              kit.Args("volume"),
-		ValidArgsFunction: e.Complete("volumes"),
-		RunE:              func(cmd *cobra.Command, args []string) error { return r.do(cmd.Context(), args[0]) },
+		Example: "  berth volume delete db-data\n  berth job stop db && berth volume delete -wait 30s db-data",
+		IDs:     "volumes",
+		Run:     func(ctx context.Context, args []string) error { return r.do(ctx, args[0]) },
 	}
 	r.kind.addTo(cmd)
 	r.secrets.addTo(cmd)
@@ -54,10 +51,7 @@ func (r *remove) do(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	c, err := r.env.Client()
-	if err != nil {
-		return err
-	}
+	c := r.env.Client()
 	g, gctx := lifecycle.NewGroup(ctx)
 	if r.wait > 0 {
 		g.Go("progress", func() error {
@@ -70,8 +64,8 @@ func (r *remove) do(ctx context.Context, arg string) error {
 	if waitErr := g.Wait(); waitErr != nil && err == nil {
 		err = waitErr
 	}
-	if err := gone(err, "delete", ref.ID); err != nil {
-		return err
+	if err != nil {
+		return kit.Changing(err, "delete", "volume", ref.ID)
 	}
 	r.env.Out.Printf("Volume %q deleted\n", ref.ID)
 	return nil
@@ -97,44 +91,30 @@ func (r *remove) progress(ctx context.Context, c *api.Client, ref kit.Ref) {
 	}
 }
 
-// gone gives "does not exist" the exit code of its own.
-func gone(err error, op, id string) error {
-	if api.IsNotFound(err) {
-		return &kit.Exit{Code: kit.ExitMissing, Err: kit.Doing(err, op, "volume", id)}
-	}
-	return kit.Doing(err, op, "volume", id)
-}
-
-func newDeregister(e *kit.Env) *cobra.Command {
+func newDeregister(e *kit.Env) *kit.Command {
 	var force, yes bool
 	var reason string
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:   "deregister [flags] <volume>",
 		Short: "Forget a volume and leave it with its provider",
 		Long: `Forgets a volume; what it holds stays with the provider. -force does so even when allocations have it, and needs the
 reason, which is kept: whoever still writes to it is then nobody's concern any more.`,
-		Example:           "  berth volume deregister db-data",
-		Args:              kit.Args("volume"),
-		ValidArgsFunction: e.Complete("volumes"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Example: "  berth volume deregister db-data",
+		IDs:     "volumes",
+		Run: func(ctx context.Context, args []string) error {
 			if force && reason == "" {
-				return kit.Usage(cmd, "-force needs -reason")
+				return kit.Usage("-force needs -reason")
 			}
-			ref, err := e.Volume(cmd.Context(), args[0], kit.Change)
+			ref, err := e.Volume(ctx, args[0], kit.Change)
 			if err != nil {
 				return err
 			}
-			if force && !yes {
-				if err := e.Confirm("Forget volume \""+ref.ID+"\" although it may be in use?", "give -yes"); err != nil {
-					return err
-				}
-			}
-			c, err := e.Client()
-			if err != nil {
+			question := "Forget volume \"" + ref.ID + "\" although it may be in use?"
+			if err := e.Confirm(yes || !force, question, "give -yes"); err != nil {
 				return err
 			}
-			if err := gone(c.Volumes().Deregister(cmd.Context(), ref.ID, force, reason, ref.Write()), "deregister", ref.ID); err != nil {
-				return err
+			if err := e.Client().Volumes().Deregister(ctx, ref.ID, force, reason, ref.Write()); err != nil {
+				return kit.Changing(err, "deregister", "volume", ref.ID)
 			}
 			e.Out.Printf("Volume %q deregistered\n", ref.ID)
 			return nil
@@ -142,7 +122,8 @@ reason, which is kept: whoever still writes to it is then nobody's concern any m
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "even when allocations have it")
 	cmd.Flags().StringVar(&reason, "reason", "", "why it is forced (a `text`); kept")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().Letters("y=yes")
 	return cmd
 }
 
@@ -153,27 +134,29 @@ type detach struct {
 	yes  bool
 }
 
-func newDetach(e *kit.Env) *cobra.Command {
+func newDetach(e *kit.Env) *kit.Command {
 	d := &detach{env: e}
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:   "detach [flags] <volume> <node>",
 		Short: "Have a volume leave a node",
 		Long: `Detaches a volume from a node on which nobody uses it any more. One that is in use is left alone.
 
 A node that went silent may still write, so its claims stay. -node-is-dead ends them on your word that it cannot write any
 more: it has no power, or is destroyed. The reason is kept. If the word is wrong, two nodes write to one volume.`,
-		Example:           "  berth volume detach db-data 8f3a11c0\n  berth volume detach -node-is-dead \"its power supply burned\" db-data 8f3a11c0",
-		Args:              kit.Args("volume", "node"),
-		ValidArgsFunction: e.Complete("volumes"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("node-is-dead") && strings.TrimSpace(d.dead) == "" {
-				return kit.Usage(cmd, "-node-is-dead needs the reason")
-			}
-			return d.do(cmd.Context(), args[0], args[1])
-		},
+		Example: "  berth volume detach db-data 8f3a11c0\n  berth volume detach -node-is-dead \"its power supply " +
+			"burned\" db-data 8f3a11c0",
+		IDs: "volumes",
 	}
-	cmd.Flags().StringVar(&d.dead, "node-is-dead", "", "your word that the node cannot write any more, with the `reason`; kept")
-	cmd.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask")
+	cmd.Run = func(ctx context.Context, args []string) error {
+		if cmd.Flags().Given("node-is-dead") && strings.TrimSpace(d.dead) == "" {
+			return kit.Usage("-node-is-dead needs the reason")
+		}
+		return d.do(ctx, args[0], args[1])
+	}
+	cmd.Flags().StringVar(&d.dead, "node-is-dead", "",
+		"your word that the node cannot write any more, with the `reason`; kept")
+	cmd.Flags().BoolVar(&d.yes, "yes", false, "do not ask")
+	cmd.Flags().Letters("y=yes")
 	return cmd
 }
 
@@ -192,19 +175,15 @@ func (d *detach) do(ctx context.Context, volume, place string) error {
 	}
 	o := ref.Write()
 	if d.dead != "" {
-		if !d.yes {
-			if err := d.env.Confirm("Is node \""+kit.ID(node.ID, false)+"\" certain never to write to volume \""+ref.ID+"\" again?", "give -yes"); err != nil {
-				return err
-			}
+		question := "Is node \"" + kit.ID(node.ID, false) + "\" certain never to write to volume \"" + ref.ID +
+			"\" again?"
+		if err := d.env.Confirm(d.yes, question, "give -yes"); err != nil {
+			return err
 		}
 		o.Params = map[string]string{"attest": d.dead}
 	}
-	c, err := d.env.Client()
-	if err != nil {
-		return err
-	}
-	if err := gone(c.Volumes().Detach(ctx, ref.ID, node.ID, o), "detach", ref.ID); err != nil {
-		return err
+	if err := d.env.Client().Volumes().Detach(ctx, ref.ID, node.ID, o); err != nil {
+		return kit.Changing(err, "detach", "volume", ref.ID)
 	}
 	d.env.Out.Printf("Volume %q is leaving node %q\n", ref.ID, kit.ID(node.ID, false))
 	return nil

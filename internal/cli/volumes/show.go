@@ -18,11 +18,7 @@ func (s *status) show(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.env.Client()
-	if err != nil {
-		return err
-	}
-	v, _, err := c.Volumes().Get(ctx, ref.ID, ref.Query())
+	v, _, err := s.env.Client().Volumes().Get(ctx, ref.ID, ref.Query())
 	if err != nil {
 		return kit.Doing(err, "read", "volume", ref.ID)
 	}
@@ -121,16 +117,10 @@ func (s *status) sentences(v *api.CSIVolume) {
 
 // places tells what nodes have of the volume, and what they do about it.
 func (s *status) places(v *api.CSIVolume) {
-	if len(v.Places) == 0 {
-		return
-	}
-	s.env.Out.Section("On Nodes")
-	var rows [][]string
-	for _, p := range v.Places {
-		row := []string{kit.ID(p.Node, s.verbose), p.Staged, strings.Join(p.Paths, ", "), p.Step}
-		rows = append(rows, row)
-	}
-	s.env.Out.Table([]string{"Node ID", "Staged", "Mounted At", "Next Step"}, rows)
+	kit.Part(s.env.Out, "On Nodes", v.Places, []string{"Node ID", "Staged", "Mounted At", "Next Step"},
+		func(p api.VolumePlace) []string {
+			return []string{kit.ID(p.Node, s.verbose), p.Staged, strings.Join(p.Paths, ", "), p.Step}
+		})
 	for _, p := range v.Places {
 		if p.LastError == "" {
 			continue
@@ -144,15 +134,10 @@ func (s *status) places(v *api.CSIVolume) {
 }
 
 func (s *status) capabilities(v *api.CSIVolume) {
-	if len(v.RequestedCapabilities) == 0 {
-		return
-	}
-	s.env.Out.Section("Capabilities")
-	var rows [][]string
-	for _, c := range v.RequestedCapabilities {
-		rows = append(rows, []string{c.AccessMode, c.AttachmentMode})
-	}
-	s.env.Out.Table([]string{"Access Mode", "Attachment Mode"}, rows)
+	header := []string{"Access Mode", "Attachment Mode"}
+	kit.Part(s.env.Out, "Capabilities", v.RequestedCapabilities, header, func(c *api.CSIVolumeCapability) []string {
+		return []string{c.AccessMode, c.AttachmentMode}
+	})
 }
 
 func (s *status) topologies(v *api.CSIVolume) {
@@ -176,15 +161,17 @@ func (s *status) allocations(v *api.CSIVolume) {
 		return
 	}
 	list := slices.Clone(v.Allocations)
-	slices.SortStableFunc(list, func(a, b *api.AllocationListStub) int { return cmp.Compare(b.CreateIndex, a.CreateIndex) })
-	var rows [][]string
-	for _, a := range list {
+	slices.SortStableFunc(list, func(a, b *api.AllocationListStub) int {
+		return cmp.Compare(b.CreateIndex, a.CreateIndex)
+	})
+	header := []string{"ID", "Node ID", "Job ID", "Task Group", "Access", "Desired", "Status", "Created"}
+	kit.List(s.env.Out, list, "allocations", header, func(a *api.AllocationListStub) []string {
 		access := "writes"
 		if _, reads := v.ReadAllocs[a.ID]; reads {
 			access = "reads"
 		}
-		rows = append(rows, []string{kit.ID(a.ID, s.verbose), kit.ID(a.NodeID, s.verbose), a.JobID, a.TaskGroup, access, a.DesiredStatus, a.ClientStatus,
-			kit.When(a.CreateTime, s.verbose)})
-	}
-	s.env.Out.Table([]string{"ID", "Node ID", "Job ID", "Task Group", "Access", "Desired", "Status", "Created"}, rows)
+		return []string{kit.ID(a.ID, s.verbose), kit.ID(a.NodeID, s.verbose), a.JobID, a.TaskGroup, access,
+			a.DesiredStatus, a.Phase(),
+			kit.When(a.CreateTime, s.verbose)}
+	})
 }

@@ -6,23 +6,20 @@ import (
 
 	"berth/api"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
 )
 
-func newSnapshotCreate(e *kit.Env) *cobra.Command {
+func newSnapshotCreate(e *kit.Env) *kit.Command {
 	var secrets secretsFlag
 	var parameters []string
 	var verbose bool
 	var formats kit.Formats
-	cmd := &cobra.Command{
-		Use:               "create [flags] <volume> [name]",
-		Short:             "Make a snapshot of a volume",
-		Example:           "  berth volume snapshot create db-data before-upgrade",
-		Args:              kit.Args("volume", "[name]"),
-		ValidArgsFunction: e.Complete("volumes"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ref, err := e.Volume(cmd.Context(), args[0], kit.Change)
+	cmd := &kit.Command{
+		Use:     "create [flags] <volume> [name]",
+		Short:   "Make a snapshot of a volume",
+		Example: "  berth volume snapshot create db-data before-upgrade",
+		IDs:     "volumes",
+		Run: func(ctx context.Context, args []string) error {
+			ref, err := e.Volume(ctx, args[0], kit.Change)
 			if err != nil {
 				return err
 			}
@@ -36,39 +33,30 @@ func newSnapshotCreate(e *kit.Env) *cobra.Command {
 			if snap.Parameters, err = keyValues("-parameter", parameters); err != nil {
 				return err
 			}
-			c, err := e.Client()
-			if err != nil {
-				return err
-			}
-			out, _, err := c.Volumes().CreateSnapshot(cmd.Context(), snap, ref.Write())
+			out, _, err := e.Client().Volumes().CreateSnapshot(ctx, snap, ref.Write())
 			if err != nil {
 				return kit.Doing(err, "make a snapshot of", "volume", ref.ID)
 			}
-			if formats.Wanted() {
-				return formats.Print(e.Out, out.Snapshots)
-			}
-			snapshotTable(e, out.Snapshots)
-			return nil
+			return formats.Show(e.Out, out.Snapshots, nil, func() { snapshotTable(e, out.Snapshots) })
 		},
 	}
 	secrets.addTo(cmd)
-	cmd.Flags().StringArrayVar(&parameters, "parameter", nil, "`key=value` for the provider; may come again")
+	cmd.Flags().Var((*kit.Strings)(&parameters), "parameter", "`key=value` for the provider; may come again")
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "accepted; ids are always whole")
-	formats.AddTo(cmd)
-	return cmd
+	return formats.AddTo(cmd)
 }
 
 // snapshotTable never cuts ids: they are what people copy.
 func snapshotTable(e *kit.Env, list []*api.CSISnapshot) {
-	var rows [][]string
-	for _, s := range list {
+	header := []string{"Snapshot ID", "Name", "Volume ID", "Size", "Create Time", "Ready?"}
+	kit.List(e.Out, list, "snapshots", header, func(s *api.CSISnapshot) []string {
 		volume := s.SourceVolumeID
 		if volume == "" {
 			volume = s.ExternalSourceVolumeID
 		}
-		rows = append(rows, []string{s.ID, s.Name, volume, kit.Size(s.SizeBytes), kit.At(time.Unix(s.CreateTime, 0)), kit.Yes(s.IsReady)})
-	}
-	e.Out.Table([]string{"Snapshot ID", "Name", "Volume ID", "Size", "Create Time", "Ready?"}, rows)
+		return []string{s.ID, s.Name, volume, kit.Size(s.SizeBytes), kit.At(time.Unix(s.CreateTime, 0)),
+			kit.Yes(s.IsReady)}
+	})
 }
 
 // snapshotList is "volume snapshot list".
@@ -81,21 +69,19 @@ type snapshotList struct {
 	formats kit.Formats
 }
 
-func newSnapshotList(e *kit.Env) *cobra.Command {
+func newSnapshotList(e *kit.Env) *kit.Command {
 	l := &snapshotList{env: e}
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:     "list [flags]",
 		Short:   "List the snapshots that providers have",
 		Example: "  berth volume snapshot list -plugin local-csi",
-		Args:    kit.Args(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return l.do(cmd.Context()) },
+		Run:     func(ctx context.Context, _ []string) error { return l.do(ctx) },
 	}
 	cmd.Flags().StringVar(&l.plugin, "plugin", "", "only those of this `plugin`")
 	cmd.Flags().BoolVar(&l.verbose, "verbose", false, "accepted; ids are always whole")
 	l.secrets.addTo(cmd)
 	l.page.AddTo(cmd)
-	l.formats.AddTo(cmd)
-	return cmd
+	return l.formats.AddTo(cmd)
 }
 
 func (l *snapshotList) do(ctx context.Context) error {
@@ -103,10 +89,7 @@ func (l *snapshotList) do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c, err := l.env.Client()
-	if err != nil {
-		return err
-	}
+	c := l.env.Client()
 	plugins, err := l.plugins(ctx, c)
 	if err != nil {
 		return err
@@ -120,7 +103,7 @@ func (l *snapshotList) do(ctx context.Context) error {
 		}
 		if err != nil {
 			failed++
-			l.env.Err.Printf("%s\n", l.env.Err.Yellow("Plugin \""+p+"\" does not list its snapshots: "+kit.OneSentence(err.Error())))
+			l.env.Err.Notice("Plugin \"" + p + "\" does not list its snapshots: " + kit.OneSentence(err.Error()))
 		}
 		list = append(list, some...)
 	}
@@ -129,11 +112,8 @@ func (l *snapshotList) do(ctx context.Context) error {
 		return l.formats.Print(l.env.Out, list)
 	case len(list) == 0 && failed == len(plugins) && failed > 0:
 		return &kit.Exit{Code: kit.ExitError}
-	case len(list) == 0:
-		l.env.Out.Printf("No snapshots\n")
-	default:
-		snapshotTable(l.env, list)
 	}
+	snapshotTable(l.env, list)
 	return nil
 }
 
@@ -156,7 +136,9 @@ func (l *snapshotList) plugins(ctx context.Context, c *api.Client) ([]string, er
 }
 
 // of reads all pages of a plugin, or the one that was asked for.
-func (l *snapshotList) of(ctx context.Context, c *api.Client, plugin string, secrets api.Secrets) ([]*api.CSISnapshot, error) {
+func (l *snapshotList) of(
+	ctx context.Context, c *api.Client, plugin string, secrets api.Secrets,
+) ([]*api.CSISnapshot, error) {
 	o := l.page.Query()
 	one := o.PerPage > 0
 	if !one {
@@ -180,29 +162,21 @@ func (l *snapshotList) of(ctx context.Context, c *api.Client, plugin string, sec
 	}
 }
 
-func newSnapshotDelete(e *kit.Env) *cobra.Command {
+func newSnapshotDelete(e *kit.Env) *kit.Command {
 	var secrets secretsFlag
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:     "delete [flags] <plugin> <snapshot>",
 		Short:   "Delete a snapshot",
 		Long:    "Deletes a snapshot by the id that \"volume snapshot list\" shows.",
 		Example: "  berth volume snapshot delete local-csi 3f0c…",
-		Args:    kit.Args("plugin", "snapshot"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Run: func(ctx context.Context, args []string) error {
 			values, err := secrets.secrets()
 			if err != nil {
 				return err
 			}
-			c, err := e.Client()
+			err = e.Client().Volumes().DeleteSnapshot(ctx, args[0], args[1], values, nil)
 			if err != nil {
-				return err
-			}
-			err = c.Volumes().DeleteSnapshot(cmd.Context(), args[0], args[1], values, nil)
-			if api.IsNotFound(err) {
-				return &kit.Exit{Code: kit.ExitMissing, Err: kit.Doing(err, "delete", "snapshot", args[1])}
-			}
-			if err != nil {
-				return kit.Doing(err, "delete", "snapshot", args[1])
+				return kit.Changing(err, "delete", "snapshot", args[1])
 			}
 			e.Out.Printf("Snapshot %q deleted\n", args[1])
 			return nil

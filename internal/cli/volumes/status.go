@@ -10,8 +10,6 @@ import (
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/cli/kit"
-
-	"github.com/spf13/cobra"
 )
 
 // status is "volume status".
@@ -25,9 +23,9 @@ type status struct {
 	formats        kit.Formats
 }
 
-func newStatus(e *kit.Env) *cobra.Command {
+func newStatus(e *kit.Env) *kit.Command {
 	s := &status{env: e}
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:   "status [flags] [volume]",
 		Short: "List volumes, or show one",
 		Long: `Without an argument, lists the volumes. With one, shows who has it and since when, what it waits for, and where it is
@@ -35,16 +33,15 @@ staged and mounted.`,
 		Example: `  berth volume status
   berth volume status -plugin local-csi -state in-use
   berth volume status db-data`,
-		Args:              kit.Args("[volume]"),
-		ValidArgsFunction: e.Complete("volumes"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		IDs: "volumes",
+		Run: func(ctx context.Context, args []string) error {
 			if err := s.kind.check(); err != nil {
 				return err
 			}
 			if len(args) == 0 {
-				return s.list(cmd.Context())
+				return s.list(ctx)
 			}
-			return s.show(cmd.Context(), args[0])
+			return s.show(ctx, args[0])
 		},
 	}
 	fs := cmd.Flags()
@@ -57,18 +54,14 @@ staged and mounted.`,
 	fs.StringVar(&s.job, "job", "", "only those that allocations of this `job` have")
 	fs.StringVar(&s.state, "state", "", "only those in this `state`: in-use, free, schedulable, unschedulable")
 	s.page.AddTo(cmd)
-	s.formats.AddTo(cmd)
-	return cmd
+	return s.formats.AddTo(cmd)
 }
 
 // Show shows one volume.
 func Show(ctx context.Context, e *kit.Env, id string) error { return (&status{env: e}).show(ctx, id) }
 
 func (s *status) list(ctx context.Context) error {
-	c, err := s.env.Client()
-	if err != nil {
-		return err
-	}
+	c := s.env.Client()
 	o := s.page.Query()
 	o.Params = map[string]string{"plugin_id": s.plugin}
 	if s.node != "" {
@@ -88,11 +81,7 @@ func (s *status) list(ctx context.Context) error {
 	if s.formats.Wanted() {
 		return s.formats.Print(s.env.Out, list)
 	}
-	if len(list) == 0 {
-		s.env.Out.Printf("No CSI volumes\n")
-	} else {
-		s.table(list)
-	}
+	s.table(list)
 	s.page.More(s.env, meta)
 	if s.verbose {
 		return s.externals(ctx, c)
@@ -101,11 +90,11 @@ func (s *status) list(ctx context.Context) error {
 }
 
 func (s *status) table(list []*api.CSIVolumeListStub) {
-	var rows [][]string
-	for _, v := range list {
-		rows = append(rows, []string{v.ID, v.Name, v.Namespace, v.PluginID, strconv.FormatBool(v.Schedulable), v.AccessMode, users(v)})
-	}
-	s.env.Out.Table([]string{"ID", "Name", "Namespace", "Plugin ID", "Schedulable", "Access Mode", "In Use By"}, rows)
+	header := []string{"ID", "Name", "Namespace", "Plugin ID", "Schedulable", "Access Mode", "In Use By"}
+	kit.List(s.env.Out, list, "CSI volumes", header, func(v *api.CSIVolumeListStub) []string {
+		return []string{v.ID, v.Name, v.Namespace, v.PluginID, strconv.FormatBool(v.Schedulable), v.AccessMode,
+			users(v)}
+	})
 }
 
 func users(v *api.CSIVolumeListStub) string {
@@ -123,7 +112,9 @@ func users(v *api.CSIVolumeListStub) string {
 }
 
 // filter applies what the agent does not filter by.
-func (s *status) filter(ctx context.Context, c *api.Client, list []*api.CSIVolumeListStub) ([]*api.CSIVolumeListStub, error) {
+func (s *status) filter(
+	ctx context.Context, c *api.Client, list []*api.CSIVolumeListStub,
+) ([]*api.CSIVolumeListStub, error) {
 	states := map[string]func(v *api.CSIVolumeListStub) bool{
 		"":              func(*api.CSIVolumeListStub) bool { return true },
 		"in-use":        func(v *api.CSIVolumeListStub) bool { return v.CurrentReaders+v.CurrentWriters > 0 },
@@ -133,7 +124,8 @@ func (s *status) filter(ctx context.Context, c *api.Client, list []*api.CSIVolum
 	}
 	fits := states[s.state]
 	if fits == nil {
-		return nil, fault.New(fault.Invalid, "", "", fmt.Sprintf("the state %q is not known; there are in-use, free, schedulable and unschedulable", s.state))
+		return nil, kit.Fail(fault.Invalid, "",
+			"the state %q is not known; there are in-use, free, schedulable and unschedulable", s.state)
 	}
 	out := []*api.CSIVolumeListStub{}
 	for _, v := range list {
@@ -148,7 +140,9 @@ func (s *status) filter(ctx context.Context, c *api.Client, list []*api.CSIVolum
 			if err != nil {
 				return nil, kit.Doing(err, "read", "volume", v.ID)
 			}
-			if !slices.ContainsFunc(full.Allocations, func(a *api.AllocationListStub) bool { return a.JobID == s.job }) {
+			if !slices.ContainsFunc(full.Allocations, func(a *api.AllocationListStub) bool {
+				return a.JobID == s.job
+			}) {
 				continue
 			}
 		}
@@ -169,7 +163,7 @@ func (s *status) externals(ctx context.Context, c *api.Client) error {
 		}
 		s.env.Out.Section(fmt.Sprintf("Volumes of the provider of plugin %q", p.ID))
 		if err := s.providers(ctx, c, p.ID); err != nil {
-			s.env.Err.Printf("%s\n", s.env.Err.Yellow("It does not list them: "+kit.OneSentence(err.Error())))
+			s.env.Err.Notice("It does not list them: " + kit.OneSentence(err.Error()))
 		}
 	}
 	return nil
@@ -188,17 +182,16 @@ func (s *status) providers(ctx context.Context, c *api.Client, plugin string) er
 			if v.IsAbnormal {
 				condition = v.Status
 			}
-			rows = append(rows, []string{v.ExternalID, kit.Size(v.CapacityBytes), condition, strings.Join(v.PublishedExternalNodeIDs, ",")})
+			rows = append(rows,
+				[]string{v.ExternalID, kit.Size(v.CapacityBytes), condition,
+					strings.Join(v.PublishedExternalNodeIDs, ",")})
 		}
 		if meta.NextToken == "" || meta.NextToken == o.NextToken {
 			break
 		}
 		o.NextToken = meta.NextToken
 	}
-	if len(rows) == 0 {
-		s.env.Out.Printf("No volumes\n")
-		return nil
-	}
-	s.env.Out.Table([]string{"External ID", "Capacity", "Condition", "Nodes"}, rows)
+	header := []string{"External ID", "Capacity", "Condition", "Nodes"}
+	kit.List(s.env.Out, rows, "volumes", header, func(row []string) []string { return row })
 	return nil
 }

@@ -10,30 +10,25 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/cli/kit"
 	"berth/jobspec"
-
-	"github.com/spf13/cobra"
 )
 
 // Noun returns "volume" with its verbs.
-func Noun(e *kit.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "volume", Short: "Make volumes and look after them"}
-	snapshot := &cobra.Command{Use: "snapshot", Short: "Make, list and delete snapshots of volumes"}
-	snapshot.AddCommand(newSnapshotCreate(e), newSnapshotList(e), newSnapshotDelete(e))
-	cmd.AddCommand(newInit(e), newCreate(e), newRegister(e), newStatus(e), newExpand(e), newDelete(e), newDeregister(e), newDetach(e), snapshot)
-	return cmd
+func Noun(e *kit.Env) *kit.Command {
+	snapshot := kit.Noun("snapshot", "Make, list and delete snapshots of volumes", newSnapshotCreate(e),
+		newSnapshotList(e), newSnapshotDelete(e))
+	return kit.Noun("volume", "Make volumes and look after them", newInit(e), newCreate(e), newRegister(e),
+		newStatus(e), newExpand(e), newDelete(e), newDeregister(e), newDetach(e), snapshot)
 }
 
 // PluginNoun returns "plugin" with its verbs.
-func PluginNoun(e *kit.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "plugin", Short: "Look at storage plugins"}
-	cmd.AddCommand(newPluginStatus(e))
-	return cmd
+func PluginNoun(e *kit.Env) *kit.Command {
+	return kit.Noun("plugin", "Look at storage plugins", newPluginStatus(e))
 }
 
 // kindFlag is -type: CSI volumes are the only ones there are.
 type kindFlag struct{ value string }
 
-func (k *kindFlag) addTo(cmd *cobra.Command) {
+func (k *kindFlag) addTo(cmd *kit.Command) {
 	cmd.Flags().StringVar(&k.value, "type", "csi", "`kind` of volume; there is csi")
 }
 
@@ -44,17 +39,18 @@ func (k *kindFlag) check() error {
 	case "host":
 		return errNoHostVolumes
 	}
-	return fault.New(fault.Invalid, "", "", fmt.Sprintf("the volume type %q is not known; there is csi", k.value))
+	return kit.Fail(fault.Invalid, "", "the volume type %q is not known; there is csi", k.value)
 }
 
-var errNoHostVolumes = fault.WithHint(fault.New(fault.Unsupported, "", "", "dynamic host volumes are not built yet"),
-	"use a volume of type csi; the bundled plugin local-csi keeps volumes on the node, too")
+var errNoHostVolumes = kit.Fail(fault.Unsupported,
+	"use a volume of type csi; the bundled plugin local-csi keeps volumes on the node, too",
+	"dynamic host volumes are not built yet")
 
 // secretsFlag is -secret, which may come again.
 type secretsFlag struct{ pairs []string }
 
-func (s *secretsFlag) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&s.pairs, "secret", nil, "`key=value` for the provider; may come again")
+func (s *secretsFlag) addTo(cmd *kit.Command) {
+	cmd.Flags().Var((*kit.Strings)(&s.pairs), "secret", "`key=value` for the provider; may come again")
 }
 
 func (s *secretsFlag) secrets() (api.Secrets, error) {
@@ -105,6 +101,8 @@ func outcome(results []api.CSIVolumeWriteResult, otherwise string) string {
 // sayIncomplete names the nodes whose part of a provider's list is missing.
 func sayIncomplete(e *kit.Env, plugin string, nodes []string) {
 	if len(nodes) > 0 {
-		e.Err.Printf("%s\n", e.Err.Yellow(fmt.Sprintf("The list of plugin %q is incomplete, these nodes could not be asked: %s", plugin, strings.Join(nodes, ", "))))
+		e.Err.Notice(
+			fmt.Sprintf("The list of plugin %q is incomplete, these nodes could not be asked: %s", plugin,
+				strings.Join(nodes, ", ")))
 	}
 }

@@ -2,10 +2,6 @@ package volumes
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	"berth/api"
@@ -13,29 +9,22 @@ import (
 	"berth/internal/cli/jobs"
 	"berth/internal/cli/kit"
 	"berth/jobspec"
-
-	"github.com/spf13/cobra"
 )
 
-func newCreate(e *kit.Env) *cobra.Command {
+func newCreate(e *kit.Env) *kit.Command {
 	var wait time.Duration
-	cmd := &cobra.Command{
+	cmd := &kit.Command{
 		Use:   "create [flags] <file>",
 		Short: "Have the provider make a volume, or change one",
 		Long: `Makes the volume that a file describes. The same file again changes nothing and says so; a changed file changes what
 can be changed and names it; a larger capacity_min expands the volume, in use or not.`,
 		Example: "  berth volume init\n  berth volume create volume.hcl",
-		Args:    kit.Args("file"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Run: func(ctx context.Context, args []string) error {
 			vol, err := read(e, args[0])
 			if err != nil {
 				return err
 			}
-			c, err := e.Client()
-			if err != nil {
-				return err
-			}
-			out, _, err := c.Volumes().Create(cmd.Context(), vol, waiting(wait))
+			out, _, err := e.Client().Volumes().Create(ctx, vol, waiting(kit.Ref{}, wait))
 			if err != nil {
 				return kit.Doing(err, "create", "volume", vol.ID)
 			}
@@ -47,24 +36,20 @@ can be changed and names it; a larger capacity_min expands the volume, in use or
 	return cmd
 }
 
-func newRegister(e *kit.Env) *cobra.Command {
+func newRegister(e *kit.Env) *kit.Command {
 	var wait time.Duration
-	cmd := &cobra.Command{
-		Use:     "register [flags] <file>",
-		Short:   "Make a volume known that the provider already has",
-		Long:    "Makes known the volume that a file describes; its external_id says which of the provider's volumes it is.",
+	cmd := &kit.Command{
+		Use:   "register [flags] <file>",
+		Short: "Make a volume known that the provider already has",
+		Long: "Makes known the volume that a file describes; its external_id says which of the provider's volumes " +
+			"it is.",
 		Example: "  berth volume register volume.hcl",
-		Args:    kit.Args("file"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Run: func(ctx context.Context, args []string) error {
 			vol, err := read(e, args[0])
 			if err != nil {
 				return err
 			}
-			c, err := e.Client()
-			if err != nil {
-				return err
-			}
-			out, _, err := c.Volumes().Register(cmd.Context(), vol, waiting(wait))
+			out, _, err := e.Client().Volumes().Register(ctx, vol, waiting(kit.Ref{}, wait))
 			if err != nil {
 				return kit.Doing(err, "register", "volume", vol.ID)
 			}
@@ -76,11 +61,13 @@ func newRegister(e *kit.Env) *cobra.Command {
 	return cmd
 }
 
-func waiting(d time.Duration) *api.WriteOptions {
-	if d <= 0 {
-		return nil
+// waiting is a write that waits for the provider.
+func waiting(ref kit.Ref, d time.Duration) *api.WriteOptions {
+	o := ref.Write()
+	if d > 0 {
+		o.Params = map[string]string{"wait": d.String()}
 	}
-	return &api.WriteOptions{Params: map[string]string{"wait": d.String()}}
+	return o
 }
 
 // report says what a write came to, and the provider's id of the volume.
@@ -101,17 +88,9 @@ func report(e *kit.Env, id string, out *api.CSIVolumeRegisterResponse, otherwise
 
 // read parses a volume file, or the standard input when it is named -.
 func read(e *kit.Env, name string) (*api.CSIVolume, error) {
-	var text []byte
-	var err error
-	shown := filepath.Clean(name)
-	if name == "-" {
-		shown = "<stdin>"
-		text, err = io.ReadAll(io.LimitReader(e.In, jobspec.MaxSource+1))
-	} else {
-		text, err = os.ReadFile(name)
-	}
+	text, shown, err := e.ReadFile(name, "volume file", jobspec.MaxSource+1)
 	if err != nil {
-		return nil, fmt.Errorf("the volume file cannot be read: %w", err)
+		return nil, err
 	}
 	vol, err := jobspec.ParseVolume(shown, text)
 	if err != nil {
@@ -123,18 +102,17 @@ func read(e *kit.Env, name string) (*api.CSIVolume, error) {
 	return vol.CSI, nil
 }
 
-func newExpand(e *kit.Env) *cobra.Command {
+func newExpand(e *kit.Env) *kit.Command {
 	var least, most string
 	var wait time.Duration
-	cmd := &cobra.Command{
-		Use:     "expand -size <size> <volume>",
+	cmd := &kit.Command{
+		Use:     "expand -size=<size> [flags] <volume>",
 		Short:   "Make a volume larger, in use or not",
 		Example: "  berth volume expand -size 2GiB db-data",
-		Args:    kit.Args("volume"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return expand(cmd.Context(), e, args[0], least, most, wait)
+		Run: func(ctx context.Context, args []string) error {
+			return expand(ctx, e, args[0], least, most, wait)
 		},
-		ValidArgsFunction: e.Complete("volumes"),
+		IDs: "volumes",
 	}
 	cmd.Flags().StringVar(&least, "size", "", "`size` that it must have at least, such as 2GiB")
 	cmd.Flags().StringVar(&most, "limit", "", "`size` that it may have at most")
@@ -158,15 +136,7 @@ func expand(ctx context.Context, e *kit.Env, arg, least, most string, wait time.
 	if err != nil {
 		return err
 	}
-	c, err := e.Client()
-	if err != nil {
-		return err
-	}
-	o := ref.Write()
-	if wait > 0 {
-		o.Params = map[string]string{"wait": wait.String()}
-	}
-	out, _, err := c.Volumes().Expand(ctx, ref.ID, req, o)
+	out, _, err := e.Client().Volumes().Expand(ctx, ref.ID, req, waiting(ref, wait))
 	if err != nil {
 		return kit.Doing(err, "expand", "volume", ref.ID)
 	}

@@ -53,7 +53,8 @@ func needRoot(t *testing.T) {
 func TestTheLayoutAndItsModes(t *testing.T) {
 	d := build(t, "web")
 	for path, want := range map[string]os.FileMode{
-		"alloc": 0o755, "alloc/data": 0o777, "alloc/logs": 0o755, "alloc/tmp": 0o777, "web": 0o755, "web/local": 0o755, "web/secrets": 0o700, "web/tmp": 0o777,
+		"alloc": 0o755, "alloc/data": 0o777, "alloc/logs": 0o755, "alloc/tmp": 0o777, "web": 0o755, "web/local": 0o755,
+		"web/secrets": 0o700, "web/tmp": 0o777,
 	} {
 		info, err := os.Stat(filepath.Join(d.Path(), path))
 		if err != nil || info.Mode().Perm() != want {
@@ -145,7 +146,8 @@ func TestFilesAreReadOnlyFromInsideAndNeverSecrets(t *testing.T) {
 	write(t, filepath.Join(d.TaskDir("web"), "secrets/token"), "s3cret")
 	outside := filepath.Join(t.TempDir(), "passwd")
 	write(t, outside, "root")
-	for name, target := range map[string]string{"out": outside, "up": "../../../../../../../../etc/passwd", "in": "page.html", "sneaky": "../secrets", "proc": "/proc/self/root/etc/passwd"} {
+	for name, target := range map[string]string{"out": outside, "up": "../../../../../../../../etc/passwd",
+		"in": "page.html", "sneaky": "../secrets", "proc": "/proc/self/root/etc/passwd"} {
 		if err := os.Symlink(target, filepath.Join(local, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -155,17 +157,23 @@ func TestFilesAreReadOnlyFromInsideAndNeverSecrets(t *testing.T) {
 	}
 	read := func(path string) (string, error) {
 		var b strings.Builder
-		err := d.Read(t.Context(), path, allocdir.ReadRequest{}, func(f *wire.RunFrame) error { b.Write(f.Data); return nil })
+		err := d.Read(t.Context(), path, allocdir.ReadRequest{}, func(f *wire.StreamFrame) error {
+			b.Write(f.Data)
+			return nil
+		})
 		return b.String(), err
 	}
-	for _, ok := range []string{"web/local/page.html", "/web/local/page.html", "web/local/in", "../web/local/page.html"} {
+	for _, ok := range []string{"web/local/page.html", "/web/local/page.html", "web/local/in",
+		"../web/local/page.html"} {
 		if got, err := read(ok); err != nil || got != "<p>hi</p>" {
 			t.Errorf("%s: %q %v", ok, got, err)
 		}
 	}
 	for path, kind := range map[string]fault.Kind{
-		"web/local/out": fault.Denied, "web/local/up": fault.Denied, "web/local/proc": fault.Denied, "web/secrets/token": fault.Denied,
-		"web/local/sneaky/token": fault.Denied, "web/local/none": fault.NotFound, "web/local/pipe": fault.Invalid, "web/local": fault.Invalid,
+		"web/local/out": fault.Denied, "web/local/up": fault.Denied, "web/local/proc": fault.Denied,
+		"web/secrets/token":      fault.Denied,
+		"web/local/sneaky/token": fault.Denied, "web/local/none": fault.NotFound, "web/local/pipe": fault.Invalid,
+		"web/local": fault.Invalid,
 	} {
 		if got, err := read(path); !fault.Has(err, kind) {
 			t.Errorf("%s: %q, error %v, want one of kind %s", path, got, err, kind)
@@ -178,7 +186,8 @@ func TestFilesAreReadOnlyFromInsideAndNeverSecrets(t *testing.T) {
 	if err != nil || len(files) != 3 || files[0].Name != "local" || !files[0].IsDir {
 		t.Errorf("listing: %v %v", files, err)
 	}
-	if info, err := d.Stat("web/local/page.html"); err != nil || info.Size != 9 || !strings.HasPrefix(info.ContentType, "text/html") {
+	if info, err := d.Stat("web/local/page.html"); err != nil || info.Size != 9 ||
+		!strings.HasPrefix(info.ContentType, "text/html") {
 		t.Errorf("stat: %+v %v", info, err)
 	}
 }
@@ -198,7 +207,11 @@ func TestReadingFromEitherEndWithALimit(t *testing.T) {
 	} {
 		var got strings.Builder
 		last := int64(-1)
-		err := d.Read(t.Context(), "alloc/f", c.req, func(f *wire.RunFrame) error { got.Write(f.Data); last = f.Offset; return nil })
+		err := d.Read(t.Context(), "alloc/f", c.req, func(f *wire.StreamFrame) error {
+			got.Write(f.Data)
+			last = f.Offset
+			return nil
+		})
 		if err != nil || got.String() != c.want {
 			t.Errorf("%+v: %q %v", c.req, got.String(), err)
 		}
@@ -215,7 +228,7 @@ type follower struct {
 	events []string
 }
 
-func (f *follower) send(m *wire.RunFrame) error {
+func (f *follower) send(m *wire.StreamFrame) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.text.Write(m.Data)
@@ -227,7 +240,7 @@ func (f *follower) send(m *wire.RunFrame) error {
 
 func (f *follower) wait(t *testing.T, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		f.mu.Lock()
 		got := f.text.String()
 		f.mu.Unlock()
@@ -251,7 +264,8 @@ func TestLogsAreFollowedOverRotatedFilesUntilTheTaskIsDone(t *testing.T) {
 	var f follower
 	ended := make(chan error, 1)
 	go func() {
-		ended <- d.Log(t.Context(), "web", "stdout", allocdir.ReadRequest{Offset: 6, End: true, Follow: true, Done: done}, f.send)
+		ended <- d.Log(t.Context(), "web", "stdout",
+			allocdir.ReadRequest{Offset: 6, End: true, Follow: true, Done: done}, f.send)
 	}()
 	f.wait(t, "e ten ")
 	file, err := os.OpenFile(log("10"), os.O_APPEND|os.O_WRONLY, 0)
@@ -290,7 +304,7 @@ func TestAFollowedFileTellsTruncationAndDeletion(t *testing.T) {
 	if err := os.Truncate(path, 0); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		f.mu.Lock()
 		n := len(f.events)
 		f.mu.Unlock()
@@ -320,7 +334,9 @@ func TestFollowingEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- d.Read(ctx, "alloc/f", allocdir.ReadRequest{Follow: true}, func(*wire.RunFrame) error { return nil })
+		ended <- d.Read(ctx, "alloc/f", allocdir.ReadRequest{Follow: true}, func(*wire.StreamFrame) error {
+			return nil
+		})
 	}()
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {

@@ -41,7 +41,8 @@ func (d Dir) Destroy() error {
 	if r.err != nil {
 		return classify(r.err, "remove", d.path)
 	}
-	return fault.WithHint(fault.New(fault.Conflict, "remove", d.path, fmt.Sprintf("kept %s: something is mounted there", r.kept[0])),
+	return fault.WithHint(
+		fault.New(fault.Conflict, "remove", d.path, fmt.Sprintf("kept %s: something is mounted there", r.kept[0])),
 		"unmount it; the directory is removed at the next try")
 }
 

@@ -51,7 +51,8 @@ func (d Dir) refused(err error, path string) error {
 	}
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) && !errors.As(pathErr.Err, new(unix.Errno)) {
-		return fault.WithHint(fault.Wrap(err, fault.Denied, "open", subject), "only files inside the allocation's directory can be read")
+		return fault.WithHint(fault.Wrap(err, fault.Denied, "open", subject),
+			"only files inside the allocation's directory can be read")
 	}
 	return classify(err, "open", subject)
 }
@@ -75,7 +76,7 @@ func (d Dir) secrets() (map[fileID]bool, error) {
 	for _, e := range entries {
 		var st unix.Stat_t
 		if unix.Lstat(filepath.Join(d.path, e.Name(), Secrets), &st) == nil {
-			out[fileID{uint64(st.Dev), st.Ino}] = true
+			out[fileID{st.Dev, st.Ino}] = true
 		}
 	}
 	return out, nil
@@ -97,8 +98,9 @@ func (d Dir) notSecret(f *os.File, path string) error {
 	}
 	for at != base && strings.HasPrefix(at, base+"/") {
 		var st unix.Stat_t
-		if err := unix.Lstat(at, &st); err == nil && secrets[fileID{uint64(st.Dev), st.Ino}] {
-			return fault.New(fault.Denied, "open", fmt.Sprintf("%q of allocation %q", path, d.id), "the secrets of a task can't be read from outside")
+		if err := unix.Lstat(at, &st); err == nil && secrets[fileID{st.Dev, st.Ino}] {
+			return fault.New(fault.Denied, "open", fmt.Sprintf("%q of allocation %q", path, d.id),
+				"the secrets of a task can't be read from outside")
 		}
 		at = filepath.Dir(at)
 	}
@@ -140,8 +142,14 @@ func (d Dir) List(path string) ([]wire.FileInfo, error) {
 }
 
 func describe(info fs.FileInfo, content string) wire.FileInfo {
-	return wire.FileInfo{Name: info.Name(), IsDir: info.IsDir(), Size: info.Size(), FileMode: info.Mode().String(),
-		ModTime: info.ModTime(), ContentType: content}
+	return wire.FileInfo{
+		Name:        info.Name(),
+		IsDir:       info.IsDir(),
+		Size:        info.Size(),
+		FileMode:    info.Mode().String(),
+		ModTime:     info.ModTime(),
+		ContentType: content,
+	}
 }
 
 // contentType guesses from the name, then from the first bytes of a plain file.

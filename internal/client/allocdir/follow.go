@@ -41,16 +41,23 @@ type ReadRequest struct {
 }
 
 // Read sends a file piece by piece.
-func (d Dir) Read(ctx context.Context, path string, r ReadRequest, send func(*wire.RunFrame) error) error {
+func (d Dir) Read(ctx context.Context, path string, r ReadRequest, send func(*wire.StreamFrame) error) error {
 	f, info, err := d.open(path)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }() // opened for reading
 	if !info.Mode().IsRegular() {
-		return fault.New(fault.Invalid, "read", fmt.Sprintf("%q of allocation %q", path, d.id), "it is not a plain file")
+		return fault.New(fault.Invalid, "read", fmt.Sprintf("%q of allocation %q", path, d.id),
+			"it is not a plain file")
 	}
-	t := &tail{name: inside(path), f: f, left: r.Limit, bounded: r.Limit > 0, send: send}
+	t := &tail{
+		name:    inside(path),
+		f:       f,
+		left:    r.Limit,
+		bounded: r.Limit > 0,
+		send:    send,
+	}
 	t.at = start(info.Size(), r)
 	if !r.Follow {
 		_, err := t.drain()
@@ -97,25 +104,25 @@ type tail struct {
 	at      int64
 	left    int64
 	bounded bool
-	send    func(*wire.RunFrame) error
+	send    func(*wire.StreamFrame) error
 }
 
 // drain sends all that is there and reports whether the limit is reached.
 func (t *tail) drain() (full bool, err error) {
 	buf := make([]byte, frameSize)
 	for {
-		room := int64(len(buf))
+		left := int64(len(buf))
 		if t.bounded {
 			if t.left <= 0 {
 				return true, nil
 			}
-			room = min(room, t.left)
+			left = min(left, t.left)
 		}
-		n, err := t.f.ReadAt(buf[:room], t.at)
+		n, err := t.f.ReadAt(buf[:left], t.at)
 		if n > 0 {
 			t.at += int64(n)
 			t.left -= int64(n)
-			if err := t.send(&wire.RunFrame{Data: slices.Clone(buf[:n]), File: t.name, Offset: t.at}); err != nil {
+			if err := t.send(&wire.StreamFrame{Data: slices.Clone(buf[:n]), File: t.name, Offset: t.at}); err != nil {
 				return false, err
 			}
 		}
@@ -136,11 +143,11 @@ func (t *tail) check() (gone bool, err error) {
 	}
 	var st unix.Stat_t
 	if unix.Fstat(int(t.f.Fd()), &st) == nil && st.Nlink == 0 {
-		return true, t.send(&wire.RunFrame{File: t.name, Offset: t.at, Event: eventDeleted})
+		return true, t.send(&wire.StreamFrame{File: t.name, Offset: t.at, Event: eventDeleted})
 	}
 	if info.Size() < t.at {
 		t.at = info.Size()
-		return false, t.send(&wire.RunFrame{File: t.name, Offset: t.at, Event: eventTruncated})
+		return false, t.send(&wire.StreamFrame{File: t.name, Offset: t.at, Event: eventTruncated})
 	}
 	return false, nil
 }
@@ -155,9 +162,11 @@ func (t *tail) last(err error) error {
 }
 
 // Log sends a task's output over its rotated files, oldest first.
-func (d Dir) Log(ctx context.Context, task, stream string, r ReadRequest, send func(*wire.RunFrame) error) error {
+func (d Dir) Log(ctx context.Context, task, stream string, r ReadRequest, send func(*wire.StreamFrame) error) error {
 	if stream != "stdout" && stream != "stderr" {
-		return fault.WithHint(fault.New(fault.Invalid, "read log of", fmt.Sprintf("task %q", task), fmt.Sprintf("there is no stream %q", stream)),
+		return fault.WithHint(
+			fault.New(fault.Invalid, "read log of", fmt.Sprintf("task %q", task),
+				fmt.Sprintf("there is no stream %q", stream)),
 			"it is stdout or stderr")
 	}
 	prefix := task + "." + stream + "."
@@ -193,7 +202,7 @@ type logTail struct {
 	prefix string
 	next   int   // number of the file that is read; -1: the first that appears
 	at     int64 // position in it
-	send   func(*wire.RunFrame) error
+	send   func(*wire.StreamFrame) error
 }
 
 type logFile struct {

@@ -26,7 +26,8 @@ func watchDir(dir string) (*watch, error) {
 		return nil, classify(err, "watch", dir)
 	}
 	f := os.NewFile(uintptr(fd), "inotify "+dir)
-	const mask = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE_SELF | unix.IN_ONLYDIR
+	const mask = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM |
+		unix.IN_DELETE_SELF | unix.IN_ONLYDIR
 	if _, err := unix.InotifyAddWatch(fd, dir, mask); err != nil {
 		_ = f.Close() // never read from
 		return nil, classify(err, "watch", dir)

@@ -15,18 +15,18 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/volume"
 	"berth/internal/port/driver"
-	"berth/internal/wire"
 )
 
 // grantWait is how long one question to the servers may stay open; they answer earlier when something changed.
 const grantWait = 30 * time.Second
 
-// Grants asks the servers for an alloc's mount permissions; the client's session implements it.
+// Grants asks the servers for an alloc's permissions to mount; the client implements it.
 type Grants interface {
-	Grants(ctx context.Context, id ids.Alloc, wait time.Duration, seen string) (*wire.GrantsReply, error)
+	// Grants answers at once when the answer is not the one that was seen last, else when it changes or wait is over.
+	Grants(ctx context.Context, id ids.Alloc, wait time.Duration, seen string) (*csimanager.Grants, error)
 }
 
-// CSI waits for the claims of an alloc, mounts its volumes, and lets them go at the end.
+// CSI waits for the claims of an alloc, mounts its volumes, and releases them at the end.
 type CSI struct {
 	Grants  Grants
 	Mounter csimanager.VolumeMounter
@@ -48,11 +48,11 @@ func (h *CSI) Prerun(ctx context.Context, a *hook.Alloc) error {
 	if err := CheckMountSupport(a); err != nil {
 		return err
 	}
-	grants, err := h.await(ctx, a)
+	requests, err := h.await(ctx, a)
 	if err != nil {
 		return err
 	}
-	mounts, err := h.mountAll(ctx, a, grants)
+	mounts, err := h.mountAll(ctx, a, requests)
 	if err != nil {
 		return err
 	}
@@ -61,8 +61,8 @@ func (h *CSI) Prerun(ctx context.Context, a *hook.Alloc) error {
 }
 
 // await follows the servers' answer until every grant is there; each new reason becomes an event.
-func (h *CSI) await(ctx context.Context, a *hook.Alloc) ([]wire.Grant, error) {
-	seen, said := "", ""
+func (h *CSI) await(ctx context.Context, a *hook.Alloc) ([]csimanager.MountRequest, error) {
+	seen, reported := "", ""
 	for {
 		wait := grantWait
 		if seen == "" {
@@ -72,13 +72,14 @@ func (h *CSI) await(ctx context.Context, a *hook.Alloc) ([]wire.Grant, error) {
 		switch {
 		case err != nil:
 			// The servers cannot be asked: that is waiting, not failing. The runner asks again.
-			return nil, fault.Wrap(err, waitKind(err), "wait for the volumes of", `allocation "`+ids.Short(a.Alloc.ID)+`"`)
+			return nil, fault.Wrap(err, waitKind(err), "wait for the volumes of",
+				`allocation "`+ids.Short(a.Alloc.ID)+`"`)
 		case reply.Ready:
-			return reply.Grants, nil
+			return reply.Mounts, nil
 		}
 		seen = reply.Token
-		if text := sentence(reply.Waiting); text != said {
-			said = text
+		if text := sentence(reply.Waiting); text != reported {
+			reported = text
 			a.Emit(waiting(text))
 		}
 	}
@@ -93,7 +94,7 @@ func waitKind(err error) fault.Kind {
 	return fault.NotReady
 }
 
-func sentence(reasons []wire.WaitReason) string {
+func sentence(reasons []csimanager.WaitReason) string {
 	var parts []string
 	for _, r := range reasons {
 		parts = append(parts, `volume "`+string(r.Volume.ID)+`": `+r.Reason)
@@ -102,24 +103,32 @@ func sentence(reasons []wire.WaitReason) string {
 }
 
 func waiting(text string) *alloc.TaskEvent {
-	return &alloc.TaskEvent{Type: alloc.EventStorageWaiting, Time: time.Now().UnixNano(), DisplayMessage: text, Message: text}
+	return &alloc.TaskEvent{
+		Type:           alloc.EventStorageWaiting,
+		Time:           time.Now().UnixNano(),
+		DisplayMessage: text,
+		Message:        text,
+	}
 }
 
-// mountAll mounts every granted volume side by side. When one is refused for good, the others are not waited for; what
-// was mounted is let go by Postrun.
-func (h *CSI) mountAll(ctx context.Context, a *hook.Alloc, grants []wire.Grant) (map[string]csimanager.MountInfo, error) {
+// mountAll mounts every granted volume side by side. When one is refused permanently, the others are not waited for;
+// what was mounted is released by Postrun.
+func (h *CSI) mountAll(
+	ctx context.Context, a *hook.Alloc, requests []csimanager.MountRequest,
+) (map[string]csimanager.MountInfo, error) {
 	g, gctx := lifecycle.NewGroup(ctx)
 	var mu sync.Mutex
 	mounts := map[string]csimanager.MountInfo{}
-	for _, grant := range grants {
-		g.Go("mount "+grant.Alias, func() error {
-			info, err := h.Mounter.MountVolume(gctx, csimanager.MountRequest{Grant: grant, Progress: progress(a, grant)})
+	for _, req := range requests {
+		req.Progress = progress(a, req.Volume)
+		g.Go("mount "+req.Alias, func() error {
+			info, err := h.Mounter.MountVolume(gctx, req)
 			if err != nil {
 				return err
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			mounts[grant.Alias] = info
+			mounts[req.Alias] = info
 			return nil
 		})
 	}
@@ -132,23 +141,23 @@ func (h *CSI) mountAll(ctx context.Context, a *hook.Alloc, grants []wire.Grant) 
 	return maps.Clone(mounts), nil
 }
 
-// patience is how long a mount may take before the wait becomes an event.
-const patience = time.Second
+// eventDelay is how long a mount may take before the wait becomes an event.
+const eventDelay = time.Second
 
-func progress(a *hook.Alloc, g wire.Grant) func(string) {
+func progress(a *hook.Alloc, id volume.ID) func(string) {
 	begun := time.Now()
 	return func(reason string) {
-		if time.Since(begun) > patience {
-			a.Emit(waiting(`volume "` + string(g.Volume.ID) + `": ` + reason))
+		if time.Since(begun) > eventDelay {
+			a.Emit(waiting(`volume "` + string(id.ID) + `": ` + reason))
 		}
 	}
 }
 
-// Postrun withdraws every want of the alloc and waits until the node has let go.
+// Postrun withdraws every want of the alloc and waits until the node has released what it held.
 func (h *CSI) Postrun(ctx context.Context, a *hook.Alloc) error {
 	g, gctx := lifecycle.NewGroup(ctx)
 	for _, key := range h.Mounter.Publications(a.Alloc.ID) {
-		g.Go("unmount", func() error { return h.unmount(gctx, key) })
+		g.Go("unmount", func() error { return h.Mounter.UnmountVolume(gctx, key) })
 	}
 	if err := g.Wait(); err != nil {
 		return err
@@ -159,12 +168,8 @@ func (h *CSI) Postrun(ctx context.Context, a *hook.Alloc) error {
 	return ctx.Err()
 }
 
-func (h *CSI) unmount(ctx context.Context, key volume.PublicationKey) error {
-	return h.Mounter.UnmountVolume(ctx, key)
-}
-
-// CheckMountSupport refuses, on the node too, what was refused at submit: a volume for a driver that mounts nothing. The
-// node's drivers may have changed since.
+// CheckMountSupport refuses, on the node too, what was refused at submit: a volume for a driver that mounts nothing.
+// The node's drivers may have changed since.
 func CheckMountSupport(a *hook.Alloc) error {
 	for _, t := range a.Group.Tasks {
 		if len(t.VolumeMounts) == 0 {
@@ -184,6 +189,7 @@ func CheckMountSupport(a *hook.Alloc) error {
 // NoMounts is the refusal of a volume for a driver that mounts nothing.
 func NoMounts(job, group, task, drv, vol string) error {
 	return fault.WithHint(fault.New(fault.Invalid, "mount", `volume "`+vol+`"`,
-		`job "`+job+`", group "`+group+`", task "`+task+`": the task driver "`+drv+`" cannot mount volumes into a task`),
+		`job "`+job+`", group "`+group+`", task "`+task+`": the task driver "`+drv+
+			`" cannot mount volumes into a task`),
 		`use a driver that can, such as "exec", or remove the task's volume_mount blocks`)
 }

@@ -20,17 +20,16 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/model/volume"
 	"berth/internal/port/driver"
-	"berth/internal/wire"
 )
 
 // servers answer with one reply after another, and remember what they were asked.
 type servers struct {
-	answers []func() (*wire.GrantsReply, error)
+	answers []func() (*csimanager.Grants, error)
 	waits   []time.Duration
 	seen    []string
 }
 
-func (s *servers) Grants(_ context.Context, _ ids.Alloc, wait time.Duration, seen string) (*wire.GrantsReply, error) {
+func (s *servers) Grants(_ context.Context, _ ids.Alloc, wait time.Duration, seen string) (*csimanager.Grants, error) {
 	s.waits, s.seen = append(s.waits, wait), append(s.seen, seen)
 	if len(s.answers) == 0 {
 		return nil, fault.New(fault.Internal, "ask", "the servers", "asked more often than the story has answers")
@@ -40,24 +39,26 @@ func (s *servers) Grants(_ context.Context, _ ids.Alloc, wait time.Duration, see
 	return next()
 }
 
-func waits(token string, reasons ...string) func() (*wire.GrantsReply, error) {
-	r := &wire.GrantsReply{Token: token}
+func waits(token string, reasons ...string) func() (*csimanager.Grants, error) {
+	r := &csimanager.Grants{Token: token}
 	for i, text := range reasons {
-		r.Waiting = append(r.Waiting, wire.WaitReason{Volume: volume.ID{ID: ids.Volume([]string{"db", "log"}[i])}, Reason: text})
+		r.Waiting = append(r.Waiting,
+			csimanager.WaitReason{Volume: volume.ID{ID: ids.Volume([]string{"db", "log"}[i])}, Reason: text})
 	}
-	return func() (*wire.GrantsReply, error) { return r, nil }
+	return func() (*csimanager.Grants, error) { return r, nil }
 }
 
-func grants(names ...string) func() (*wire.GrantsReply, error) {
-	r := &wire.GrantsReply{Ready: true}
+func grants(names ...string) func() (*csimanager.Grants, error) {
+	r := &csimanager.Grants{Ready: true}
 	for _, n := range names {
-		r.Grants = append(r.Grants, wire.Grant{Alias: n, Volume: volume.ID{ID: ids.Volume(n)}, Key: keyOf(n)})
+		r.Mounts = append(r.Mounts,
+			csimanager.MountRequest{Alias: n, Volume: volume.ID{ID: ids.Volume(n)}, Key: keyOf(n)})
 	}
-	return func() (*wire.GrantsReply, error) { return r, nil }
+	return func() (*csimanager.Grants, error) { return r, nil }
 }
 
-func refuses(err error) func() (*wire.GrantsReply, error) {
-	return func() (*wire.GrantsReply, error) { return nil, err }
+func refuses(err error) func() (*csimanager.Grants, error) {
+	return func() (*csimanager.Grants, error) { return nil, err }
 }
 
 func keyOf(name string) volume.PublicationKey {
@@ -78,14 +79,14 @@ type mounter struct {
 
 func (m *mounter) MountVolume(ctx context.Context, r csimanager.MountRequest) (csimanager.MountInfo, error) {
 	m.mu.Lock()
-	m.known = append(m.known, r.Grant.Key) // the want is durable, whatever becomes of it
+	m.known = append(m.known, r.Key) // the want is durable, whatever becomes of it
 	m.mu.Unlock()
 	if m.mount != nil {
 		if err := m.mount(ctx, r); err != nil {
 			return csimanager.MountInfo{}, err
 		}
 	}
-	return csimanager.MountInfo{Alias: r.Grant.Alias, Key: r.Grant.Key, Source: "/mnt/" + r.Grant.Alias}, nil
+	return csimanager.MountInfo{Alias: r.Alias, Key: r.Key, Source: "/mnt/" + r.Alias}, nil
 }
 
 func (m *mounter) UnmountVolume(_ context.Context, k volume.PublicationKey) error {
@@ -120,12 +121,20 @@ type subject struct {
 func allocWith(volumes ...string) *subject {
 	s := &subject{}
 	task := &job.Task{Name: "web", Driver: "exec"}
-	g := &job.TaskGroup{Name: "group", Tasks: []*job.Task{{Name: "side", Driver: "raw_exec"}, task}, Volumes: map[string]*job.VolumeRequest{}}
+	g := &job.TaskGroup{
+		Name:    "group",
+		Tasks:   []*job.Task{{Name: "side", Driver: "raw_exec"}, task},
+		Volumes: map[string]*job.VolumeRequest{},
+	}
 	for _, v := range volumes {
 		g.Volumes[v] = &job.VolumeRequest{Name: v, Type: job.VolumeTypeCSI, Source: v}
 		task.VolumeMounts = append(task.VolumeMounts, &job.VolumeMount{Volume: v, Destination: "/" + v})
 	}
-	s.Alloc = &hook.Alloc{Alloc: &alloc.Alloc{ID: "a1"}, Job: &job.Job{ID: "shop"}, Group: g, Resources: hookresources.New(),
+	s.Alloc = &hook.Alloc{
+		Alloc:     &alloc.Alloc{ID: "a1"},
+		Job:       &job.Job{ID: "shop"},
+		Group:     g,
+		Resources: hookresources.New(),
 		Driver: func(string) (driver.Info, error) {
 			return driver.Info{Capabilities: driver.Capabilities{Mounts: s.mounts}}, nil
 		},
@@ -133,13 +142,16 @@ func allocWith(volumes ...string) *subject {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.events = append(s.events, e.Type+": "+e.DisplayMessage)
-		}}
+		},
+	}
 	return s
 }
 
 func TestEachNewReasonIsOneEventAndThenAllIsMounted(t *testing.T) {
-	srv := &servers{answers: []func() (*wire.GrantsReply, error){waits("1", "held by another"), waits("2", "held by another"),
-		waits("3", "being attached", "no plugin"), grants("db", "log")}}
+	srv := &servers{
+		answers: []func() (*csimanager.Grants, error){waits("1", "held by another"), waits("2", "held by another"),
+			waits("3", "being attached", "no plugin"), grants("db", "log")},
+	}
 	m, a := &mounter{}, allocWith("db", "log")
 	if err := (&allochooks.CSI{Grants: srv, Mounter: m}).Prerun(t.Context(), a.Alloc); err != nil {
 		t.Fatal(err)
@@ -150,7 +162,8 @@ func TestEachNewReasonIsOneEventAndThenAllIsMounted(t *testing.T) {
 		t.Errorf("events %q", a.events)
 	}
 	if !slices.Equal(srv.seen, []string{"", "1", "2", "3"}) || srv.waits[0] != 0 || srv.waits[1] != 30*time.Second {
-		t.Errorf("asked with %q and %v: the first question is answered at once, the others wait for news", srv.seen, srv.waits)
+		t.Errorf("asked with %q and %v: the first question is answered at once, the others wait for news", srv.seen,
+			srv.waits)
 	}
 	got, ok := a.Resources.Mounts.Get()
 	if !ok || len(got) != 2 || got["db"].Source != "/mnt/db" || got["log"].Key != keyOf("log") {
@@ -159,9 +172,12 @@ func TestEachNewReasonIsOneEventAndThenAllIsMounted(t *testing.T) {
 }
 
 func TestAnAllocWithoutVolumesAsksNobody(t *testing.T) {
-	srv, m, a := &servers{}, &mounter{}, allocWith()
+	srv := &servers{}
+	m := &mounter{}
+	a := allocWith()
 	h := &allochooks.CSI{Grants: srv, Mounter: m}
-	if err := errors.Join(h.Prerun(t.Context(), a.Alloc), h.Postrun(t.Context(), a.Alloc)); err != nil || len(srv.seen) > 0 || len(m.released) > 0 {
+	if err := errors.Join(h.Prerun(t.Context(), a.Alloc), h.Postrun(t.Context(), a.Alloc)); err != nil ||
+		len(srv.seen) > 0 || len(m.released) > 0 {
 		t.Errorf("%v, asked %q, released %q", err, srv.seen, m.released)
 	}
 }
@@ -169,12 +185,21 @@ func TestAnAllocWithoutVolumesAsksNobody(t *testing.T) {
 // A refusal fails the alloc; servers that cannot be asked only make it wait.
 func TestWhatIsFinalAndWhatIsWaiting(t *testing.T) {
 	for _, c := range []struct{ said, want fault.Kind }{
-		{fault.Invalid, fault.Invalid}, {fault.Denied, fault.Denied}, {fault.NotFound, fault.NotFound}, {fault.Conflict, fault.Conflict},
-		{fault.Unsupported, fault.Unsupported}, {fault.Unavailable, fault.NotReady}, {fault.Timeout, fault.NotReady}, {fault.Internal, fault.NotReady}} {
-		h := &allochooks.CSI{Grants: &servers{answers: []func() (*wire.GrantsReply, error){refuses(fault.New(c.said, "grant", "x", "the very reason"))}}, Mounter: &mounter{}}
+		{fault.Invalid, fault.Invalid}, {fault.Denied, fault.Denied}, {fault.NotFound, fault.NotFound}, {fault.Conflict,
+			fault.Conflict},
+		{fault.Unsupported, fault.Unsupported}, {fault.Unavailable, fault.NotReady}, {fault.Timeout, fault.NotReady},
+		{fault.Internal, fault.NotReady}} {
+		h := &allochooks.CSI{
+			Grants: &servers{
+				answers: []func() (*csimanager.Grants, error){refuses(
+					fault.New(c.said, "grant", "x", "the very reason"))},
+			},
+			Mounter: &mounter{},
+		}
 		a := allocWith("db")
 		err := h.Prerun(t.Context(), a.Alloc)
-		if fault.KindOf(err) != c.want || !strings.Contains(err.Error(), "the very reason") || !strings.Contains(err.Error(), `allocation "a1"`) {
+		if fault.KindOf(err) != c.want || !strings.Contains(err.Error(), "the very reason") ||
+			!strings.Contains(err.Error(), `allocation "a1"`) {
 			t.Errorf("%v became %v", c.said, err)
 		}
 		if _, ok := a.Resources.Mounts.Get(); ok {
@@ -183,11 +208,11 @@ func TestWhatIsFinalAndWhatIsWaiting(t *testing.T) {
 	}
 }
 
-// One volume that is refused for good ends the wait for the others, and Postrun lets go of all that was wanted.
+// One volume that is refused permanently ends the wait for the others, and Postrun releases all that was wanted.
 func TestARefusedMountUnwindsTheOthers(t *testing.T) {
 	m, a := &mounter{}, allocWith("db", "log", "slow")
 	m.mount = func(ctx context.Context, r csimanager.MountRequest) error {
-		switch r.Grant.Alias {
+		switch r.Alias {
 		case "log":
 			return fault.New(fault.Invalid, "stage", `volume "log"`, "the file system is not known")
 		case "slow":
@@ -196,8 +221,12 @@ func TestARefusedMountUnwindsTheOthers(t *testing.T) {
 		}
 		return nil
 	}
-	h := &allochooks.CSI{Grants: &servers{answers: []func() (*wire.GrantsReply, error){grants("db", "log", "slow")}}, Mounter: m}
-	if err := h.Prerun(t.Context(), a.Alloc); !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), "the file system is not known") {
+	h := &allochooks.CSI{
+		Grants:  &servers{answers: []func() (*csimanager.Grants, error){grants("db", "log", "slow")}},
+		Mounter: m,
+	}
+	if err := h.Prerun(t.Context(), a.Alloc); !fault.Has(err, fault.Invalid) ||
+		!strings.Contains(err.Error(), "the file system is not known") {
 		t.Errorf("got %v", err)
 	}
 	if _, ok := a.Resources.Mounts.Get(); ok {
@@ -211,8 +240,9 @@ func TestARefusedMountUnwindsTheOthers(t *testing.T) {
 		t.Errorf("released %q although %v", m.released, err)
 	}
 	m.unmount = nil
-	if err := h.Postrun(t.Context(), a.Alloc); err != nil || wanted == 0 || len(m.gone) != wanted || !slices.Equal(m.released, []ids.Alloc{"a1"}) {
-		t.Errorf("%v; %d wanted, let go of %q, released %q", err, wanted, m.gone, m.released)
+	if err := h.Postrun(t.Context(), a.Alloc); err != nil || wanted == 0 || len(m.gone) != wanted ||
+		!slices.Equal(m.released, []ids.Alloc{"a1"}) {
+		t.Errorf("%v; %d wanted, gone %q, released %q", err, wanted, m.gone, m.released)
 	}
 }
 
@@ -226,11 +256,12 @@ func TestALongMountTellsWhatItWaitsFor(t *testing.T) {
 			r.Progress("the plugin is silent")
 			return nil
 		}
-		h := &allochooks.CSI{Grants: &servers{answers: []func() (*wire.GrantsReply, error){grants("db")}}, Mounter: m}
+		h := &allochooks.CSI{Grants: &servers{answers: []func() (*csimanager.Grants, error){grants("db")}}, Mounter: m}
 		if err := h.Prerun(t.Context(), a.Alloc); err != nil {
 			t.Fatal(err)
 		}
-		if want := []string{alloc.EventStorageWaiting + `: volume "db": the plugin is silent`}; !slices.Equal(a.events, want) {
+		if want := []string{alloc.EventStorageWaiting + `: volume "db": the plugin is silent`}; !slices.Equal(a.events,
+			want) {
 			t.Errorf("events %q", a.events)
 		}
 	})
@@ -241,7 +272,10 @@ func TestAnEndedWaitIsNoRefusal(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	m, a := &mounter{}, allocWith("db")
 	m.mount = func(ctx context.Context, _ csimanager.MountRequest) error { cancel(); <-ctx.Done(); return ctx.Err() }
-	err := (&allochooks.CSI{Grants: &servers{answers: []func() (*wire.GrantsReply, error){grants("db")}}, Mounter: m}).Prerun(ctx, a.Alloc)
+	err := (&allochooks.CSI{
+		Grants:  &servers{answers: []func() (*csimanager.Grants, error){grants("db")}},
+		Mounter: m,
+	}).Prerun(ctx, a.Alloc)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
@@ -257,7 +291,8 @@ func TestADriverThatMountsNothingIsRefusedByName(t *testing.T) {
 	if !fault.Has(err, fault.Invalid) || len(srv.seen) > 0 {
 		t.Fatalf("got %v, asked %q", err, srv.seen)
 	}
-	for _, word := range []string{`job "shop"`, `group "group"`, `task "web"`, `driver "exec"`, `volume "db"`, "use a driver that can", "remove the task's volume_mount"} {
+	for _, word := range []string{`job "shop"`, `group "group"`, `task "web"`, `driver "exec"`, `volume "db"`,
+		"use a driver that can", "remove the task's volume_mount"} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("%q does not say %q", err, word)
 		}

@@ -1,45 +1,148 @@
 package allocrunner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
 	"berth/internal/client/localstate"
+	"berth/internal/client/taskrunner"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
+	"berth/internal/model/lineage"
 )
 
-// Update begins to take over the alloc as the servers have it now. The caller writes the record, then calls done with
-// whether that succeeded; only then the runner acts on it. Meanwhile the runner writes nothing.
-func (r *Runner) Update(b alloc.Bundle) (rec *localstate.Alloc, done func(written bool)) {
-	r.saving.Lock()
-	r.mu.Lock()
-	c := r.rec
-	r.mu.Unlock()
-	if missing := r.missingTask(b); missing != "" {
-		r.cfg.Log.Error("the servers changed a running allocation's job so that a task of it is gone; the job stays as it was", logkey.Task, missing)
-		b.Job = c.Bundle.Job
+// Change is what a state of the servers says anew of an alloc. Commit brings it into force.
+type Change struct {
+	runner *Runner
+	edit   func(*localstate.Alloc)
+	news   bool // the tasks have to hear of it
+}
+
+// Commit has the records of all changes written together, with whatever else write writes, and brings the changes into
+// force once that succeeded. Meanwhile their runners write nothing. An alloc is changed once.
+func Commit(changes []Change, write func([]*localstate.Alloc) error) error {
+	inOrder := slices.SortedFunc(slices.Values(changes), func(x, y Change) int {
+		return cmp.Compare(x.runner.ID(), y.runner.ID())
+	})
+	if err := commit(inOrder, write); err != nil {
+		return err
 	}
-	c.Bundle = b
-	return &c, func(written bool) {
-		if written {
-			r.mu.Lock()
-			r.rec.Bundle = b
-			r.mu.Unlock()
+	for _, c := range changes {
+		c.runner.hold()
+		if c.news {
+			c.runner.hasNews()
 		}
-		r.saving.Unlock()
-		if !written {
-			return
+		c.runner.TaskChanged()
+	}
+	return nil
+}
+
+func commit(changes []Change, write func([]*localstate.Alloc) error) error {
+	var records []*localstate.Alloc
+	for _, c := range changes {
+		c.runner.saving.Lock()
+		defer c.runner.saving.Unlock()
+		rec := c.runner.record()
+		c.edit(&rec)
+		records = append(records, &rec)
+	}
+	if err := write(records); err != nil {
+		return err
+	}
+	for _, c := range changes {
+		c.runner.mu.Lock()
+		c.edit(&c.runner.rec)
+		c.runner.mu.Unlock()
+	}
+	return nil
+}
+
+func (r *Runner) record() localstate.Alloc {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rec
+}
+
+// hasNews lets the tasks hear of the newest bundle.
+func (r *Runner) hasNews() {
+	select {
+	case r.updated <- struct{}{}:
+	default: // they have not heard of the last one; they will hear of this one
+	}
+}
+
+// Update is the alloc as the servers have it now, at a point of their state.
+func (r *Runner) Update(b alloc.Bundle, at lineage.Point) Change {
+	if missing := r.missingTask(b); missing != "" {
+		r.cfg.Log.Error(
+			"the servers changed a running allocation's job so that a task of it is gone; the job stays as it was",
+			logkey.Task, missing)
+		b.Job = r.Bundle().Job
+	}
+	return Change{
+		runner: r,
+		edit: func(rec *localstate.Alloc) {
+			rec.Bundle = b
+			rec.Received = at
+			rec.Orphan = nil
+		},
+		news: true,
+	}
+}
+
+// Stamp is that the servers' state at a point knows the alloc: it is no orphan, or no longer.
+func (r *Runner) Stamp(at lineage.Point) Change {
+	return Change{runner: r, edit: func(rec *localstate.Alloc) { rec.Received, rec.Orphan = at, nil }}
+}
+
+// Received is the last state of the servers that knew the alloc.
+func (r *Runner) Received() lineage.Point {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rec.Received
+}
+
+// Orphan says why nobody decides about the alloc; nil: the servers do.
+func (r *Runner) Orphan() *localstate.Orphan {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rec.Orphan
+}
+
+// Stopped reports whether the agent itself decided that the alloc ends, because a person said so or the agent stops.
+func (r *Runner) Stopped() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rec.Stopped != ""
+}
+
+// Keep makes the alloc an orphan: what runs of it runs on, and nothing of it is started or ended but by a person.
+func (r *Runner) Keep(reason string, now time.Time) error {
+	if o := r.Orphan(); o != nil && o.Reason == reason {
+		return nil
+	}
+	err := r.update(func(rec *localstate.Alloc) {
+		since := now
+		if rec.Orphan != nil {
+			since = rec.Orphan.Since
 		}
-		select {
-		case r.updated <- struct{}{}:
-		default: // the tasks have not heard of the last one; they will hear of this one
-		}
-		r.changed()
+		rec.Orphan = &localstate.Orphan{Reason: reason, Since: since}
+	})
+	r.hold()
+	return err
+}
+
+// hold tells the tasks whether they are an orphan's.
+func (r *Runner) hold() {
+	held := r.Orphan() != nil
+	for _, n := range r.order {
+		r.tasks[n].Hold(held)
 	}
 }
 
@@ -127,11 +230,14 @@ func (r *Runner) Signal(ctx context.Context, task, signal string) error {
 	return nil
 }
 
-// RestartUsers restarts exactly the tasks that mount the group's volume of this alias and live: what was mounted there is
-// dead, and they must see what takes its place.
+// RestartUsers restarts exactly the tasks that mount the group's volume of this alias and live: what was mounted there
+// is dead, and they must see what takes its place.
 func (r *Runner) RestartUsers(alias, reason string) error {
 	var errs []error
 	for _, t := range r.Bundle().Job.Group(r.Bundle().Alloc.TaskGroup).Tasks {
+		if r.Orphan() != nil {
+			break // nothing of an orphan is started again
+		}
 		uses := slices.ContainsFunc(t.VolumeMounts, func(m *job.VolumeMount) bool { return m.Volume == alias })
 		if runner := r.tasks[t.Name]; uses && runner != nil {
 			if gone, _ := runner.ProcessGone(); !gone {
@@ -140,4 +246,36 @@ func (r *Runner) RestartUsers(alias, reason string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// giveKills hands the orders to end on to the tasks.
+func (r *Runner) giveKills(o alloc.AllocOrders, f alloc.AllocFacts) {
+	for _, k := range o.Kill {
+		r.tasks[k.Task].Kill(r.killOrder(k, f))
+	}
+}
+
+func (r *Runner) killOrder(k alloc.KillOrder, f alloc.AllocFacts) taskrunner.KillOrder {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o := taskrunner.KillOrder{Why: k.Why, Fail: k.Fail, NoDelay: r.rec.Bundle.Alloc.NoShutdownDelay}
+	switch k.Why {
+	case alloc.EventSiblingFailed:
+		o.Message = "Task's sibling failed"
+		for _, t := range f.Tasks {
+			if t.Failed && t.State == alloc.TaskDead && t.Role != alloc.RolePoststop {
+				o.Message = fmt.Sprintf("Task's sibling %q failed", t.Name)
+				break
+			}
+		}
+	case alloc.EventLeaderDead:
+		o.Message = "Leader Task in Group dead"
+	case alloc.EventMainDead:
+		o.Message = "Main tasks in the group died"
+	case alloc.EventSetupFailure:
+		o.Message = r.rec.Refused
+	case alloc.EventKilling:
+		o.Message = r.rec.Stopped
+	}
+	return o
 }

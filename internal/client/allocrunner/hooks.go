@@ -3,29 +3,35 @@ package allocrunner
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/logkey"
+	"berth/internal/base/retry"
 	"berth/internal/client/hook"
 	"berth/internal/client/localstate"
 	"berth/internal/model/alloc"
 )
 
-// worthWriting is how long a wait for storage must have been to be written down by itself; a shorter one is written with
-// the next change.
+// worthWriting is how long a wait for storage must have been to be written down by itself; a shorter one is written
+// with the next change.
 const worthWriting = time.Second
 
-// prerun runs the hooks before the first task until they have succeeded, one is refused for good, or ctx ended.
+// pause is the wait between two tries of a hook.
+var pause = retry.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}
+
+// prerun runs the hooks before the first task until they have succeeded, one is refused permanently, or ctx ended.
 func (r *Runner) prerun(ctx context.Context) {
+	if !r.awaitDecided(ctx) {
+		return
+	}
 	begun := time.Now()
 	r.mu.Lock()
 	if r.stopping() && !r.cfg.Restored {
 		r.mu.Unlock()
 		return // it was to stop before it began: there is nothing to prepare
 	}
-	r.wait.since = begun
 	budget := r.cfg.StorageTimeout - r.rec.Waited
 	r.mu.Unlock()
 	wctx, cancel := ctx, context.CancelFunc(func() {})
@@ -37,29 +43,43 @@ func (r *Runner) prerun(ctx context.Context) {
 	waited := time.Since(begun)
 	if ctx.Err() != nil {
 		r.mu.Lock()
-		r.rec.Waited, r.wait.since = r.rec.Waited+waited, time.Time{}
+		r.rec.Waited += waited
 		r.mu.Unlock()
 		return
 	}
 	settle := func(rec *localstate.Alloc) {
 		r.prepared = err == nil
 		rec.Waited += waited
-		r.wait.since = time.Time{}
 		if err != nil {
 			rec.Refused = r.refusal(err)
 		}
-		r.wait.reason = ""
+		r.waits = ""
 	}
 	if err == nil && waited < worthWriting {
 		r.mu.Lock()
 		settle(&r.rec)
 		r.mu.Unlock()
-		r.changed()
+		r.TaskChanged()
 	} else {
-		_ = r.update(settle) // said by update; the next life runs the hooks again
+		_ = r.update(settle) // said by update; the next agent run repeats the hooks
 	}
 	for _, n := range r.order {
 		r.tasks[n].AllocReady()
+	}
+}
+
+// awaitDecided waits for as long as the alloc is an orphan: nothing is prepared anew for what is only kept.
+func (r *Runner) awaitDecided(ctx context.Context) bool {
+	for {
+		changed := r.wake.C()
+		if r.Orphan() == nil {
+			return ctx.Err() == nil
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-changed:
+		}
 	}
 }
 
@@ -74,8 +94,8 @@ func (r *Runner) anyStarted() bool {
 
 // refusal is why the alloc fails. The caller holds the lock.
 func (r *Runner) refusal(err error) string {
-	if fault.Has(err, fault.Timeout) && r.wait.reason != "" {
-		return fmt.Sprintf("waited %s: %s", r.cfg.StorageTimeout, r.wait.reason)
+	if fault.Has(err, fault.Timeout) && r.waits != "" {
+		return fmt.Sprintf("waited %s: %s", r.cfg.StorageTimeout, r.waits)
 	}
 	return err.Error()
 }
@@ -94,11 +114,11 @@ func (r *Runner) prerunAll(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return fault.Wrap(ctx.Err(), fault.KindOf(ctx.Err()), h.Name(), "")
 			}
-			if refusedForGood(err) {
+			if permanent(err) {
 				return fault.Note(err, h.Name(), "")
 			}
 			r.say(err)
-			if !pause(ctx, attempt) {
+			if !pause.Sleep(ctx, attempt+1) {
 				return fault.Wrap(ctx.Err(), fault.KindOf(ctx.Err()), h.Name(), "")
 			}
 		}
@@ -106,8 +126,8 @@ func (r *Runner) prerunAll(ctx context.Context) error {
 	return nil
 }
 
-// refusedForGood is the hooks' contract: these kinds fail the alloc, everything else is waited out.
-func refusedForGood(err error) bool {
+// permanent is the hooks' contract: these kinds fail the alloc, everything else is waited out.
+func permanent(err error) bool {
 	switch fault.KindOf(err) {
 	case fault.Invalid, fault.Unsupported, fault.Denied:
 		return true
@@ -119,7 +139,7 @@ func refusedForGood(err error) bool {
 func (r *Runner) say(err error) {
 	text := err.Error()
 	r.mu.Lock()
-	same := r.wait.reason == text
+	same := r.waits == text
 	r.mu.Unlock()
 	if !same {
 		r.emit(&alloc.TaskEvent{Type: alloc.EventStorageWaiting, DisplayMessage: text, Message: text})
@@ -130,7 +150,7 @@ func (r *Runner) say(err error) {
 func (r *Runner) emit(e *alloc.TaskEvent) {
 	if e.Type == alloc.EventStorageWaiting {
 		r.mu.Lock()
-		r.wait.reason = e.DisplayMessage
+		r.waits = e.DisplayMessage
 		r.mu.Unlock()
 	}
 	for _, n := range r.order {
@@ -143,20 +163,30 @@ func (r *Runner) view() *hook.Alloc {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b := r.rec.Bundle
-	return &hook.Alloc{Alloc: b.Alloc, Job: b.Job, Group: r.group(), Dir: r.cfg.Dir.Path(), Resources: r.resources,
-		Driver: r.cfg.Drivers.Info, Emit: r.emit, Restored: r.cfg.Restored}
+	return &hook.Alloc{
+		Alloc:     b.Alloc,
+		Job:       b.Job,
+		Group:     r.group(),
+		Dir:       r.cfg.Dir.Path(),
+		Resources: r.resources,
+		Driver:    r.cfg.Drivers.Info,
+		Emit:      r.emit,
+		Restored:  r.cfg.Restored,
+	}
 }
 
 // postrun runs the hooks after the last task in reverse order, each until it succeeded, and only then says that the
 // alloc is complete or failed. Every process is proven gone.
 func (r *Runner) postrun(ctx context.Context) {
-	if r.cfg.EndProcesses != nil && !r.untilDone(ctx, "end processes", func() error { return r.cfg.EndProcesses(ctx, r.ID()) }) {
+	if r.cfg.Processes != nil && !r.untilDone(ctx, "end processes", func() error {
+		return r.cfg.Processes.End(ctx, r.ID())
+	}) {
 		return
 	}
 	r.mu.Lock()
 	r.ended = true
 	r.mu.Unlock()
-	r.changed()
+	r.TaskChanged()
 	for _, h := range slices.Backward(r.cfg.AllocHooks) {
 		p, ok := h.(hook.Postrunner)
 		if ok && !r.untilDone(ctx, h.Name(), func() error { return p.Postrun(ctx, r.view()) }) {
@@ -164,21 +194,37 @@ func (r *Runner) postrun(ctx context.Context) {
 		}
 	}
 	for attempt := 0; ; attempt++ {
-		err := r.update(func(rec *localstate.Alloc) { rec.Released = true })
+		err := r.release()
 		if err == nil {
+			r.TaskChanged()
 			return
 		}
-		// What is not written down must not be said: the next life would let go once more, the servers would not wait.
-		r.mu.Lock()
-		r.rec.Released = false
-		r.mu.Unlock()
-		if !pause(ctx, attempt) {
+		r.cfg.Log.Error("an allocation's state could not be written", logkey.Error, err)
+		if !pause.Sleep(ctx, attempt+1) {
 			return
 		}
 	}
 }
 
-// untilDone repeats one step of letting go until it succeeded; false when ctx ended before.
+// release writes down that everything was released, and only then says so: what is not written must not be said, or the
+// next agent run would release once more while the servers do not wait.
+func (r *Runner) release() error {
+	r.saving.Lock()
+	defer r.saving.Unlock()
+	r.mu.Lock()
+	rec := r.rec
+	r.mu.Unlock()
+	rec.Released = true
+	if err := r.cfg.Store.PutAlloc(&rec); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.rec.Released = true
+	r.mu.Unlock()
+	return nil
+}
+
+// untilDone repeats one step of the release until it succeeded; false when ctx ended before.
 func (r *Runner) untilDone(ctx context.Context, name string, step func() error) bool {
 	for attempt := 0; ; attempt++ {
 		err := step()
@@ -188,8 +234,10 @@ func (r *Runner) untilDone(ctx context.Context, name string, step func() error) 
 		if ctx.Err() != nil {
 			return false
 		}
-		r.sayHandling(fault.Note(err, "let go: "+name, ""))
-		if !pause(ctx, attempt) {
+		r.cfg.Log.Warn("an allocation could not release what it used; it is tried again",
+			"step", name, "tries", attempt+1, logkey.Error, err)
+		r.sayHandling(fault.Note(err, "release: "+name, ""))
+		if !pause.Sleep(ctx, attempt+1) {
 			return false
 		}
 	}
@@ -203,18 +251,5 @@ func (r *Runner) sayHandling(err error) {
 	r.mu.Unlock()
 	if !same {
 		r.emit(&alloc.TaskEvent{Type: alloc.EventHookFailed, DisplayMessage: text, Message: text})
-	}
-}
-
-// pause waits between two tries of a hook: doubling from a quarter second to half a minute, with jitter.
-func pause(ctx context.Context, attempt int) bool {
-	d := min(250*time.Millisecond<<min(attempt, 7), 30*time.Second)
-	t := time.NewTimer(d - rand.N(d/5+1))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
 	}
 }

@@ -1,6 +1,6 @@
 // Package allocrunner owns the life of one alloc on its node: the hooks before its first task, the order in which its
-// tasks start and end, and the hooks after its last task. It says complete or failed only when no process is left and the
-// hooks have let everything go. Only package client imports it.
+// tasks start and end, and the hooks after its last task. It says complete or failed only when no process is left and
+// the hooks have let everything go. Only package client imports it.
 package allocrunner
 
 import (
@@ -23,7 +23,6 @@ import (
 	"berth/internal/client/taskrunner"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
-	"berth/internal/model/node"
 	"berth/internal/port/driver"
 )
 
@@ -42,26 +41,37 @@ type Store interface {
 	PutTask(id ids.Alloc, task string, t *localstate.Task) error
 }
 
+// Processes ends the processes of allocs; client/shim implements it.
+type Processes interface {
+	// End ends whatever process of the alloc is left and returns when none is.
+	End(context.Context, ids.Alloc) error
+}
+
+// Owner hears of the allocs that run: the client's allocs.
+type Owner interface {
+	// AllocChanged is called after every change that the servers or a keeper want to hear of, with nothing held.
+	AllocChanged(ids.Alloc)
+}
+
 // Config wires a runner. Record and Tasks become the runner's own.
 type Config struct {
 	Record     *localstate.Alloc
-	Tasks      map[string]*localstate.Task // of an earlier life of the agent
+	Tasks      map[string]*localstate.Task // of an earlier agent run
 	Restored   bool
 	Dir        allocdir.Dir
 	Store      Store
-	Node       func() *node.Node
+	Host       taskrunner.Host
 	Region     string
 	Drivers    Drivers
 	AllocHooks []hook.Hook
 	TaskHooks  []hook.Hook
-	// EndProcesses ends whatever process of the alloc is left and returns when none is; nil when drivers' words suffice.
-	EndProcesses func(context.Context, ids.Alloc) error
+	// Processes ends what drivers have left; nil: they leave nothing.
+	Processes Processes
 	// StorageTimeout bounds the wait for storage; 0: DefaultStorageTimeout.
 	StorageTimeout time.Duration
 	MaxKillTimeout time.Duration
-	// Changed is called after every change that the servers or a keeper want to hear of, with nothing held.
-	Changed func(ids.Alloc)
-	Log     *slog.Logger
+	Owner          Owner
+	Log            *slog.Logger
 }
 
 // Runner runs one alloc.
@@ -78,17 +88,11 @@ type Runner struct {
 	mu       sync.Mutex
 	rec      localstate.Alloc
 	prepared bool
-	wait     waiting
+	waits    string // what the hooks before the first task wait for
 	stopAt   time.Time
 	force    bool
 	ended    bool   // it is proven that no process is left, and none will be started
 	handling string // what keeps the hooks after the last task from succeeding
-}
-
-// waiting is what the hooks before the first task wait for.
-type waiting struct {
-	since  time.Time // when they began; zero when they don't run
-	reason string
 }
 
 // New returns a runner that does nothing before Run. A job without the alloc's group is refused.
@@ -96,14 +100,21 @@ func New(cfg Config) (*Runner, error) {
 	b := cfg.Record.Bundle
 	group := b.Job.Group(b.Alloc.TaskGroup)
 	if group == nil {
-		return nil, fault.New(fault.Invalid, "run", fmt.Sprintf("allocation %q", b.Alloc.ID), fmt.Sprintf("its job has no group %q", b.Alloc.TaskGroup))
+		return nil, fault.New(fault.Invalid, "run", fmt.Sprintf("allocation %q", b.Alloc.ID),
+			fmt.Sprintf("its job has no group %q", b.Alloc.TaskGroup))
 	}
 	if cfg.StorageTimeout <= 0 {
 		cfg.StorageTimeout = DefaultStorageTimeout
 	}
 	cfg.Log = cfg.Log.With(logkey.Alloc, b.Alloc.ID, logkey.Job, b.Alloc.Job)
-	r := &Runner{cfg: cfg, resources: hookresources.New(), tasks: map[string]*taskrunner.Runner{}, rec: *cfg.Record, revived: make(chan string, 64),
-		updated: make(chan struct{}, 1)}
+	r := &Runner{
+		cfg:       cfg,
+		resources: hookresources.New(),
+		tasks:     map[string]*taskrunner.Runner{},
+		rec:       *cfg.Record,
+		revived:   make(chan string, 64),
+		updated:   make(chan struct{}, 1),
+	}
 	for _, t := range group.Tasks {
 		r.order = append(r.order, t.Name)
 		r.tasks[t.Name] = r.newTask(b, t)
@@ -113,23 +124,38 @@ func New(cfg Config) (*Runner, error) {
 
 func (r *Runner) newTask(b alloc.Bundle, t *job.Task) *taskrunner.Runner {
 	saved := r.cfg.Tasks[t.Name]
-	tr := taskrunner.New(taskrunner.Config{Bundle: b, Task: t.Name, Dir: r.cfg.Dir, Node: r.cfg.Node, Region: r.cfg.Region,
-		Drivers: r.cfg.Drivers, Hooks: r.cfg.TaskHooks, Resources: r.resources, Saved: saved,
-		Save:    func(rec *localstate.Task) error { return r.cfg.Store.PutTask(b.Alloc.ID, t.Name, rec) },
-		Changed: r.changed, MaxKillTimeout: r.cfg.MaxKillTimeout, Log: r.cfg.Log})
+	tr := taskrunner.New(taskrunner.Config{
+		Bundle:         b,
+		Task:           t.Name,
+		Dir:            r.cfg.Dir,
+		Owner:          r,
+		Host:           r.cfg.Host,
+		Region:         r.cfg.Region,
+		Drivers:        r.cfg.Drivers,
+		Hooks:          r.cfg.TaskHooks,
+		Resources:      r.resources,
+		Saved:          saved,
+		MaxKillTimeout: r.cfg.MaxKillTimeout,
+		Log:            r.cfg.Log,
+	})
 	return tr
 }
 
-// changed wakes the runner and tells whoever listens.
-func (r *Runner) changed() {
+// SaveTask implements taskrunner.Owner.
+func (r *Runner) SaveTask(task string, rec *localstate.Task) error {
+	return r.cfg.Store.PutTask(r.ID(), task, rec)
+}
+
+// TaskChanged implements taskrunner.Owner: it wakes the runner and tells the alloc's own owner.
+func (r *Runner) TaskChanged() {
 	r.wake.Notify()
-	r.cfg.Changed(r.ID())
+	r.cfg.Owner.AllocChanged(r.ID())
 }
 
 // ID of the alloc.
 func (r *Runner) ID() ids.Alloc { return r.cfg.Record.Bundle.Alloc.ID }
 
-// Run runs the alloc to its end, or until ctx ends; then its processes go on and a later life of the agent takes them up.
+// Run runs the alloc to its end, or until ctx ends; then its processes go on and a later agent run adopts them.
 func (r *Runner) Run(ctx context.Context) error {
 	if r.Released() {
 		return nil
@@ -139,6 +165,11 @@ func (r *Runner) Run(ctx context.Context) error {
 		for _, n := range r.order {
 			r.tasks[n].Emit(&alloc.TaskEvent{Type: alloc.EventReceived, DisplayMessage: "Task received by client"})
 		}
+	}
+	r.hold()
+	if r.cfg.Restored { // a task that ended because it was told to is not judged as if it had not been
+		f, _ := r.facts(time.Now())
+		r.giveKills(alloc.NextAlloc(f), f)
 	}
 	for _, n := range r.order {
 		r.launch(gctx, g, n)
@@ -179,13 +210,10 @@ func (r *Runner) direct(ctx context.Context, g *lifecycle.Group) (ended bool) {
 		if o.Done {
 			return true
 		}
-		for _, k := range o.Kill {
-			r.tasks[k.Task].Kill(r.killOrder(k, f))
-		}
+		r.giveKills(o, f)
 		for _, n := range o.Start {
 			r.tasks[n].Open()
 		}
-		next = earlier(next, r.judge(f, time.Now()))
 		if len(o.Kill) > 0 {
 			continue
 		}
@@ -218,17 +246,10 @@ func (r *Runner) rest(ctx context.Context, g *lifecycle.Group, changed <-chan st
 	}
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
 // facts are what the alloc's flow decides on; next says when they change by time alone.
 func (r *Runner) facts(now time.Time) (f alloc.AllocFacts, next time.Time) {
 	r.mu.Lock()
-	f = alloc.AllocFacts{Prepared: r.prepared, Refused: r.rec.Refused != "", Force: r.force}
+	f = alloc.AllocFacts{Prepared: r.prepared, Refused: r.rec.Refused != "", Force: r.force, Held: r.rec.Orphan != nil}
 	if r.stopping() {
 		if r.stopAt.IsZero() {
 			r.stopAt = now
@@ -252,58 +273,13 @@ func (r *Runner) stopping() bool { return r.rec.Bundle.Alloc.ServerTerminal() ||
 
 func (r *Runner) group() *job.TaskGroup { return r.rec.Bundle.Job.Group(r.rec.Bundle.Alloc.TaskGroup) }
 
-func (r *Runner) killOrder(k alloc.KillOrder, f alloc.AllocFacts) taskrunner.KillOrder {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	o := taskrunner.KillOrder{Why: k.Why, Fail: k.Fail, NoDelay: r.rec.Bundle.Alloc.NoShutdownDelay}
-	switch k.Why {
-	case alloc.EventSiblingFailed:
-		o.Message = "Task's sibling failed"
-		for _, t := range f.Tasks {
-			if t.Failed && t.State == alloc.TaskDead && t.Role != alloc.RolePoststop {
-				o.Message = fmt.Sprintf("Task's sibling %q failed", t.Name)
-				break
-			}
-		}
-	case alloc.EventLeaderDead:
-		o.Message = "Leader Task in Group dead"
-	case alloc.EventMainDead:
-		o.Message = "Main tasks in the group died"
-	case alloc.EventSetupFailure:
-		o.Message = r.rec.Refused
-	case alloc.EventKilling:
-		o.Message = r.rec.Stopped
-	}
-	return o
-}
-
-// judge decides the alloc's health, once.
-func (r *Runner) judge(f alloc.AllocFacts, now time.Time) (next time.Time) {
-	r.mu.Lock()
-	if r.rec.Healthy != nil {
-		r.mu.Unlock()
-		return time.Time{}
-	}
-	waited := r.rec.Waited
-	if !r.wait.since.IsZero() {
-		waited += now.Sub(r.wait.since)
-	}
-	verdict, next := alloc.Health(alloc.HealthFacts{Now: now, Begun: r.rec.Begun, Waited: waited, Update: r.group().Update, AllocFacts: f})
-	r.mu.Unlock()
-	if verdict == nil {
-		return next
-	}
-	_ = r.update(func(rec *localstate.Alloc) { rec.Healthy, rec.HealthyAt = verdict, now }) // said by update; judged again in the next life
-	return time.Time{}
-}
-
 // update changes the record, writes it down and tells about it.
 func (r *Runner) update(fn func(*localstate.Alloc)) error {
 	err := r.changeAndSave(fn)
 	if err != nil {
 		r.cfg.Log.Error("an allocation's state could not be written", logkey.Error, err)
 	}
-	r.changed()
+	r.TaskChanged()
 	return err
 }
 
@@ -317,20 +293,20 @@ func (r *Runner) changeAndSave(fn func(*localstate.Alloc)) error {
 	return r.cfg.Store.PutAlloc(&rec)
 }
 
-// Report is what the servers are told.
+// Report is what the servers receive.
 func (r *Runner) Report() *alloc.Alloc {
 	f, _ := r.facts(time.Now())
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a := &alloc.Alloc{ID: r.ID(), Healthy: r.rec.Healthy, HealthyAt: r.rec.HealthyAt, TaskStates: map[string]*alloc.TaskState{}}
+	a := &alloc.Alloc{ID: r.ID(), TaskStates: map[string]*alloc.TaskState{}}
 	a.ClientStatus, a.ClientDescription = alloc.ClientState(f, r.rec.Released)
 	switch {
 	case r.rec.Refused != "" && (a.ClientStatus == alloc.ClientFailed || !r.rec.Released):
 		a.ClientDescription = r.rec.Refused
 	case !r.rec.Released && r.handling != "":
 		a.ClientDescription = r.handling
-	case a.ClientStatus == alloc.ClientPending && r.wait.reason != "":
-		a.ClientDescription = r.wait.reason
+	case a.ClientStatus == alloc.ClientPending && r.waits != "":
+		a.ClientDescription = r.waits
 	case r.rec.Released && r.rec.Stopped != "":
 		a.ClientDescription = alloc.StoppedWithAgent
 	}
@@ -387,7 +363,9 @@ func (r *Runner) Task(name string) (*taskrunner.Runner, error) {
 	if t := r.tasks[name]; t != nil {
 		return t, nil
 	}
-	return nil, fault.WithHint(fault.New(fault.NotFound, "use", fmt.Sprintf("task %q of allocation %q", name, r.ID()), "there is no such task"),
+	return nil, fault.WithHint(
+		fault.New(fault.NotFound, "use", fmt.Sprintf("task %q of allocation %q", name, r.ID()),
+			"there is no such task"),
 		fmt.Sprintf("its tasks are %v", slices.Sorted(maps.Keys(r.tasks))))
 }
 

@@ -1,7 +1,9 @@
 package allocrunner_test
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -34,9 +36,14 @@ type memory struct {
 	alloc *localstate.Alloc
 	tasks map[string]*localstate.Task
 	fail  func(task string, rec *localstate.Task) error
+	// saving is called before an alloc's record is written; nil: nothing is.
+	saving func(*localstate.Alloc)
 }
 
 func (m *memory) PutAlloc(a *localstate.Alloc) error {
+	if m.saving != nil {
+		m.saving(a)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := *a
@@ -94,15 +101,39 @@ type bench struct {
 	mu    sync.Mutex
 	log   []string
 	begun time.Time
+	lines bytes.Buffer // of the agent's log
 	r     *allocrunner.Runner
 	end   func()
 }
 
 func newBench(t *testing.T, tasks ...*job.Task) *bench {
-	return &bench{t: t, mock: mock.New(), begun: time.Now(), store: &memory{tasks: map[string]*localstate.Task{}},
-		job: &job.Job{ID: "j", Name: "j", Type: job.TypeService, TaskGroups: []*job.TaskGroup{{Name: "g", Count: 1, Tasks: tasks,
-			RestartPolicy: &job.RestartPolicy{Attempts: 2, Interval: 5 * time.Minute, Delay: 10 * time.Second, Mode: job.RestartFail}}}}}
+	return &bench{
+		t:     t,
+		mock:  mock.New(),
+		begun: time.Now(),
+		store: &memory{tasks: map[string]*localstate.Task{}},
+		job: &job.Job{
+			ID:   "j",
+			Name: "j",
+			Type: job.TypeService,
+			TaskGroups: []*job.TaskGroup{{Name: "g", Count: 1, Tasks: tasks,
+				RestartPolicy: &job.RestartPolicy{
+					Attempts: 2,
+					Interval: 5 * time.Minute,
+					Delay:    10 * time.Second,
+					Mode:     job.RestartFail,
+				}}},
+		},
+	}
 }
+
+// Node implements taskrunner.Host.
+func (b *bench) Node() *node.Node {
+	return &node.Node{ID: "n", Name: "n1", Attributes: map[string]string{"kernel.name": "linux"}}
+}
+
+// AllocChanged implements allocrunner.Owner.
+func (b *bench) AllocChanged(ids.Alloc) {}
 
 func (b *bench) say(line string) {
 	b.mu.Lock()
@@ -124,13 +155,14 @@ func (b *bench) scripted(name string) *scripted {
 	return s
 }
 
-// start begins a life of the agent.
+// start begins an agent run.
 func (b *bench) start() { b.startWith(nil) }
 
-// startWith begins the first life with a record of the test's own.
+// startWith begins the first agent run with a record of the test's own.
 func (b *bench) startWith(first *localstate.Alloc) {
 	b.t.Helper()
-	drivers, err := drivermanager.New(drivermanager.Config{Drivers: []driver.Driver{b.mock}, Log: slog.New(slog.DiscardHandler)})
+	drivers, err := drivermanager.New(
+		drivermanager.Config{Drivers: []driver.Driver{b.mock}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -138,17 +170,32 @@ func (b *bench) startWith(first *localstate.Alloc) {
 	if first != nil {
 		rec = first
 	} else if rec == nil {
-		rec = &localstate.Alloc{Begun: b.begun, Bundle: alloc.Bundle{Job: b.job, Alloc: &alloc.Alloc{ID: allocID, Name: "j.g[0]", Job: "j", TaskGroup: "g",
-			DesiredStatus: alloc.DesiredRun, Resources: alloc.Resources{Tasks: map[string]alloc.TaskResources{}}}}}
+		rec = &localstate.Alloc{Bundle: alloc.Bundle{Job: b.job, Alloc: &alloc.Alloc{
+			ID:            allocID,
+			Name:          "j.g[0]",
+			Job:           "j",
+			TaskGroup:     "g",
+			DesiredStatus: alloc.DesiredRun,
+			Resources:     alloc.Resources{Tasks: map[string]alloc.TaskResources{}},
+		}}}
 		if err := b.store.PutAlloc(rec); err != nil {
 			b.t.Fatal(err)
 		}
 	}
-	r, err := allocrunner.New(allocrunner.Config{Record: rec, Tasks: b.store.tasks, Restored: restored, Dir: allocdir.New("/nowhere", allocID), Store: b.store,
-		Node: func() *node.Node {
-			return &node.Node{ID: "n", Name: "n1", Attributes: map[string]string{"kernel.name": "linux"}}
-		}, Region: "global",
-		Drivers: drivers, AllocHooks: b.hooks, TaskHooks: b.tasks, Changed: func(ids.Alloc) {}, Log: slog.New(slog.NewTextHandler(b.t.Output(), nil))})
+	r, err := allocrunner.New(allocrunner.Config{
+		Record:     rec,
+		Tasks:      b.store.tasks,
+		Restored:   restored,
+		Dir:        allocdir.New("/nowhere", allocID),
+		Store:      b.store,
+		Host:       b,
+		Region:     "global",
+		Drivers:    drivers,
+		AllocHooks: b.hooks,
+		TaskHooks:  b.tasks,
+		Owner:      b,
+		Log:        slog.New(slog.NewTextHandler(io.MultiWriter(b.t.Output(), &b.lines), nil)),
+	})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -175,15 +222,26 @@ func (b *bench) stop() {
 	bundle := b.r.Bundle()
 	a := *bundle.Alloc
 	a.DesiredStatus = alloc.DesiredStop
-	rec, done := b.r.Update(alloc.Bundle{Alloc: &a, Job: bundle.Job})
-	done(b.store.PutAlloc(rec) == nil)
+	b.commit(b.r.Update(alloc.Bundle{Alloc: &a, Job: bundle.Job}, b.r.Received()))
 	synctest.Wait()
+}
+
+// commit has the runner take over what the servers' state says of it.
+func (b *bench) commit(c allocrunner.Change) {
+	b.t.Helper()
+	err := allocrunner.Commit([]allocrunner.Change{c}, func(recs []*localstate.Alloc) error {
+		return b.store.PutAlloc(recs[0])
+	})
+	if err != nil {
+		b.t.Error(err)
+	}
 }
 
 func (b *bench) status(want string) {
 	b.t.Helper()
 	if got := b.r.Report(); got.ClientStatus != want {
-		b.t.Fatalf("after %s the alloc is %s (%s), want %s; driver: %v", time.Since(b.begun), got.ClientStatus, got.ClientDescription, want, b.mock.Log())
+		b.t.Fatalf("after %s the alloc is %s (%s), want %s; driver: %v", time.Since(b.begun), got.ClientStatus,
+			got.ClientDescription, want, b.mock.Log())
 	}
 }
 
@@ -224,8 +282,10 @@ func story(t *testing.T, fn func(t *testing.T)) { synctest.Test(t, fn) }
 
 func TestTasksRunInTheOrderOfTheirLifecycle(t *testing.T) {
 	story(t, func(t *testing.T) {
-		b := newBench(t, tsk("main", nil), tsk("init", map[string]any{"run_for": "3s"}, lifecycleOf(job.HookPrestart, false)),
-			tsk("proxy", nil, lifecycleOf(job.HookPrestart, true)), tsk("after", map[string]any{"run_for": "1s"}, lifecycleOf(job.HookPoststart, false)),
+		b := newBench(t, tsk("main", nil),
+			tsk("init", map[string]any{"run_for": "3s"}, lifecycleOf(job.HookPrestart, false)),
+			tsk("proxy", nil, lifecycleOf(job.HookPrestart, true)), tsk("after", map[string]any{"run_for": "1s"},
+				lifecycleOf(job.HookPoststart, false)),
 			tsk("clean", map[string]any{"run_for": "2s"}, lifecycleOf(job.HookPoststop, false)))
 		b.start()
 		b.alive("init.1", "proxy.1")
@@ -262,10 +322,11 @@ func TestAFailingTaskRestartsByItsPolicyAndThenTheAllocFails(t *testing.T) {
 		b.status(alloc.ClientFailed)
 		b.alive()
 		if got := b.events("good", alloc.EventSiblingFailed); len(got) != 1 || got[0] != `Task's sibling "bad" failed` {
-			t.Errorf("the sibling is told %q", got)
+			t.Errorf("the sibling shows %q", got)
 		}
-		if got := b.events("bad", alloc.EventNotRestarting); len(got) != 1 || !strings.Contains(got[0], "Exceeded allowed attempts 2") {
-			t.Errorf("the end is told %q", got)
+		if got := b.events("bad", alloc.EventNotRestarting); len(got) != 1 ||
+			!strings.Contains(got[0], "Exceeded allowed attempts 2") {
+			t.Errorf("the end is shown as %q", got)
 		}
 		if st := b.r.Report().TaskStates["bad"]; st.Restarts != 2 || !st.Failed {
 			t.Errorf("state: %+v", st)
@@ -300,8 +361,20 @@ func TestWaitingForStorageIsNeitherFailureNorRestart(t *testing.T) {
 		b.after(20 * time.Minute)
 		b.status(alloc.ClientPending)
 		report := b.r.Report()
-		if report.Healthy != nil || !strings.Contains(report.ClientDescription, "held by another") {
-			t.Errorf("while waiting: healthy %v, %q", report.Healthy, report.ClientDescription)
+		if !strings.Contains(report.ClientDescription, "held by another") {
+			t.Errorf("while waiting: %q", report.ClientDescription)
+		}
+		// The servers see in the report that the time does not count against the deadline of its health.
+		report.DesiredStatus = alloc.DesiredRun
+		look := alloc.NextHealth(
+			alloc.HealthFacts{
+				Now:    time.Now(),
+				Alloc:  report,
+				Group:  b.group(),
+				Memory: alloc.HealthMemory{Begun: time.Now().Add(-20 * time.Minute)},
+			})
+		if look.Do != alloc.HealthAwait || look.Memory.Paused.IsZero() {
+			t.Errorf("the servers look at it and %s, paused since %s", look.Do, look.Memory.Paused)
 		}
 		if got := b.events("db", alloc.EventStorageWaiting); len(got) != 1 {
 			t.Errorf("one reason makes one event, got %q", got)
@@ -311,9 +384,6 @@ func TestWaitingForStorageIsNeitherFailureNorRestart(t *testing.T) {
 		b.status(alloc.ClientRunning)
 		if st := b.r.Report().TaskStates["db"]; st.Restarts != 0 {
 			t.Errorf("%d restarts", st.Restarts)
-		}
-		if h := b.r.Report().Healthy; h == nil || !*h {
-			t.Error("the wait counted against the deadline")
 		}
 		b.end()
 	})
@@ -353,7 +423,8 @@ func TestAFinalRefusalFailsTheAllocAndUnwindsWhatWasDone(t *testing.T) {
 		b.start()
 		b.after(time.Second)
 		b.status(alloc.ClientFailed)
-		if want := []string{"pre dir", "pre volumes", "post network", "post volumes", "post dir"}; !slices.Equal(b.said(), want) {
+		if want := []string{"pre dir", "pre volumes", "post network", "post volumes",
+			"post dir"}; !slices.Equal(b.said(), want) {
 			t.Errorf("hooks: %v, want %v", b.said(), want)
 		}
 		if got := b.r.Report().ClientDescription; !strings.Contains(got, "the plugin refused") {
@@ -363,7 +434,7 @@ func TestAFinalRefusalFailsTheAllocAndUnwindsWhatWasDone(t *testing.T) {
 	})
 }
 
-func TestCompleteIsNotSaidBeforeEverythingWasLetGo(t *testing.T) {
+func TestCompleteIsNotSaidBeforeEverythingWasReleased(t *testing.T) {
 	story(t, func(t *testing.T) {
 		b := newBench(t, tsk("db", nil))
 		var stuck atomic.Bool
@@ -398,7 +469,10 @@ func TestCompleteIsNotSaidBeforeEverythingWasLetGo(t *testing.T) {
 
 func TestStopHonoursDelaysAndKillTimeouts(t *testing.T) {
 	story(t, func(t *testing.T) {
-		b := newBench(t, tsk("stubborn", map[string]any{"ignore_signals": true}, func(t *job.Task) { t.ShutdownDelay, t.KillSignal = 2*time.Second, "SIGTERM" }))
+		b := newBench(t,
+			tsk("stubborn", map[string]any{"ignore_signals": true}, func(t *job.Task) {
+				t.ShutdownDelay, t.KillSignal = 2*time.Second, "SIGTERM"
+			}))
 		b.group().ShutdownDelay = 3 * time.Second
 		b.start()
 		b.stop()
@@ -442,7 +516,7 @@ func TestARestartOfTheAgentFindsTheTaskAndCountsNothing(t *testing.T) {
 		b.mock.SetRecoverErr(nil)
 		b.after(time.Minute)
 		if got := b.events("db", alloc.EventRecovered); len(got) != 1 {
-			t.Errorf("that it was found is told %d times", len(got))
+			t.Errorf("that it was found is reported %d times", len(got))
 		}
 		b.status(alloc.ClientComplete)
 		b.alive()
@@ -453,7 +527,7 @@ func TestARestartOfTheAgentFindsTheTaskAndCountsNothing(t *testing.T) {
 	})
 }
 
-func TestADeadShimIsToldAndTheTaskRestartsByPolicy(t *testing.T) {
+func TestADeadShimIsReportedAndTheTaskRestartsByPolicy(t *testing.T) {
 	story(t, func(t *testing.T) {
 		b := newBench(t, tsk("db", nil))
 		b.start()
@@ -503,7 +577,8 @@ func TestAHandleThatCannotBeWrittenLeavesNoProcess(t *testing.T) {
 
 func TestARestartThatIsAskedForDoesNotCount(t *testing.T) {
 	story(t, func(t *testing.T) {
-		b := newBench(t, tsk("a", nil), tsk("init", map[string]any{"run_for": "1s"}, lifecycleOf(job.HookPrestart, false)))
+		b := newBench(t, tsk("a", nil),
+			tsk("init", map[string]any{"run_for": "1s"}, lifecycleOf(job.HookPrestart, false)))
 		b.start()
 		b.after(2 * time.Second)
 		for i := range 5 {
@@ -532,7 +607,10 @@ func TestARestartThatIsAskedForDoesNotCount(t *testing.T) {
 
 func TestPluginsRestartForEverAndRefusedStartsDoNot(t *testing.T) {
 	story(t, func(t *testing.T) {
-		b := newBench(t, tsk("plugin", map[string]any{"run_for": "100ms", "exit_code": 1}, func(t *job.Task) { t.CSIPluginConfig = &job.CSIPluginConfig{ID: "p"} }))
+		b := newBench(t,
+			tsk("plugin", map[string]any{"run_for": "100ms", "exit_code": 1}, func(t *job.Task) {
+				t.CSIPluginConfig = &job.CSIPluginConfig{ID: "p"}
+			}))
 		b.start()
 		b.after(10 * time.Minute)
 		b.status(alloc.ClientPending)
@@ -545,7 +623,8 @@ func TestPluginsRestartForEverAndRefusedStartsDoNot(t *testing.T) {
 		c.start()
 		c.after(time.Second)
 		c.status(alloc.ClientFailed)
-		if got := c.events("bad", alloc.EventSetupFailure); len(got) != 1 || !strings.Contains(got[0], "unknown_option") {
+		if got := c.events("bad", alloc.EventSetupFailure); len(got) != 1 ||
+			!strings.Contains(got[0], "unknown_option") {
 			t.Errorf("told: %q", got)
 		}
 		c.end()
@@ -554,22 +633,26 @@ func TestPluginsRestartForEverAndRefusedStartsDoNot(t *testing.T) {
 
 func TestTheEnvironmentAndTheConfigurationAreFilledIn(t *testing.T) {
 	story(t, func(t *testing.T) {
-		b := newBench(t, tsk("web", map[string]any{"command": "${NOMAD_TASK_DIR}/bin on ${attr.kernel.name}, ${HOME} stays", "args": []any{`${env["WHO"]}`, "${meta.x}"}}, func(t *job.Task) {
-			t.Env = map[string]string{"WHO": "I am ${NOMAD_ALLOC_NAME}"}
-			t.Meta = map[string]string{"my-key": "v"}
-		}))
+		b := newBench(t,
+			tsk("web", map[string]any{"command": "${NOMAD_TASK_DIR}/bin on ${attr.kernel.name}, ${HOME} stays",
+				"args": []any{`${env["WHO"]}`, "${meta.x}"}}, func(t *job.Task) {
+				t.Env = map[string]string{"WHO": "I am ${NOMAD_ALLOC_NAME}"}
+				t.Meta = map[string]string{"my-key": "v"}
+			}))
 		b.start()
 		cfg, ok := b.mock.Config("web")
 		if !ok {
 			t.Fatal("it never started")
 		}
-		if got, want := cfg.Config["command"], "/nowhere/"+string(allocID)+"/web/local/bin on linux, ${HOME} stays"; got != want {
+		if got, want := cfg.Config["command"],
+			"/nowhere/"+string(allocID)+"/web/local/bin on linux, ${HOME} stays"; got != want {
 			t.Errorf("command %q, want %q", got, want)
 		}
 		if got := cfg.Config["args"].([]any); got[0] != "I am j.g[0]" || got[1] != "${meta.x}" {
 			t.Errorf("args %q", got)
 		}
-		for k, want := range map[string]string{"NOMAD_META_my_key": "v", "NOMAD_META_MY_KEY": "v", "NOMAD_SHORT_ALLOC_ID": "11111111", "NOMAD_GROUP_NAME": "g", "NOMAD_ALLOC_INDEX": "0"} {
+		for k, want := range map[string]string{"NOMAD_META_my_key": "v", "NOMAD_META_MY_KEY": "v",
+			"NOMAD_SHORT_ALLOC_ID": "11111111", "NOMAD_GROUP_NAME": "g", "NOMAD_ALLOC_INDEX": "0"} {
 			if got := cfg.Env[k]; got != want {
 				t.Errorf("%s = %q, want %q", k, got, want)
 			}
@@ -582,7 +665,13 @@ func TestAnAllocThatIsToStopBeforeItBeganPreparesNothing(t *testing.T) {
 	story(t, func(t *testing.T) {
 		b := newBench(t, tsk("db", nil))
 		b.scripted("volumes")
-		a := alloc.Alloc{ID: allocID, Name: "j.g[0]", Job: "j", TaskGroup: "g", DesiredStatus: alloc.DesiredStop}
+		a := alloc.Alloc{
+			ID:            allocID,
+			Name:          "j.g[0]",
+			Job:           "j",
+			TaskGroup:     "g",
+			DesiredStatus: alloc.DesiredStop,
+		}
 		b.store.alloc = nil
 		rec := &localstate.Alloc{Bundle: alloc.Bundle{Alloc: &a, Job: b.job}}
 		b.begun = time.Now()
@@ -591,6 +680,31 @@ func TestAnAllocThatIsToStopBeforeItBeganPreparesNothing(t *testing.T) {
 		b.status(alloc.ClientComplete)
 		if slices.Contains(b.said(), "pre volumes") || len(b.mock.Log()) != 0 {
 			t.Errorf("hooks %v, driver %v", b.said(), b.mock.Log())
+		}
+		b.end()
+	})
+}
+
+// Given an alloc whose tasks have ended, while it is being written down that it has released all, then nobody hears of
+// that.
+func TestTheEndIsSaidWhenItIsWritten(t *testing.T) {
+	story(t, func(t *testing.T) {
+		b := newBench(t, tsk("db", nil))
+		early := false
+		b.store.saving = func(rec *localstate.Alloc) {
+			if rec.Released {
+				early = early || b.r.Released() || b.r.Report().ClientStatus == alloc.ClientComplete
+			}
+		}
+		b.start()
+		b.after(time.Second)
+		if err := b.r.Stop("the test ends it", false); err != nil {
+			t.Fatal(err)
+		}
+		b.after(time.Minute)
+		b.status(alloc.ClientComplete)
+		if early || !b.r.Released() {
+			t.Errorf("said before it was written: %v; said at last: %v", early, b.r.Released())
 		}
 		b.end()
 	})

@@ -1,44 +1,73 @@
 // Package csimanager is the contract for the life of CSI volumes on a node: what alloc hooks ask for and what the node
 // keeper needs from the client. The engines live below it: node (stagings and publications), instance (plugin
-// connections), controller (controller work). Hooks see this package, never an engine.
+// connections), controller (controller calls). Hooks see this package, never an engine.
 package csimanager
 
 import (
 	"context"
 
 	"berth/internal/base/ids"
-	"berth/internal/client/dynamicplugins"
-	"berth/internal/model/plugin"
+	"berth/internal/base/redact"
+	"berth/internal/model/lineage"
 	"berth/internal/model/volume"
-	"berth/internal/port/csi"
-	"berth/internal/wire"
 )
 
 // VolumeMounter stages and publishes volumes for allocs.
 type VolumeMounter interface {
 	// MountVolume records the want durably and waits until the volume is published and verified. Ending ctx ends the
 	// wait, not the want. NotReady and every retryable cause are waited out inside; an error is final for this want
-	// (fault.Invalid, Unsupported, Denied…: the plugin said no for good) or the end of ctx.
+	// (fault.Invalid, Unsupported, Denied…: the plugin refused permanently) or the end of ctx.
 	MountVolume(ctx context.Context, req MountRequest) (MountInfo, error)
-	// UnmountVolume withdraws the want and waits until the node has let go of the publication (and of the staging when
+	// UnmountVolume withdraws the want and waits until the node has released the publication (and the staging when
 	// nobody else uses it). Withdrawing what was never wanted is no error. The caller has made sure that no process of
 	// the alloc is left; the keeper asks its ProcessGate all the same.
 	UnmountVolume(ctx context.Context, key volume.PublicationKey) error
 	// Publications lists what the node knows of an alloc, wanted or left over, so that an alloc is cleaned up even
-	// when its hook never ran in this life of the agent.
+	// when its hook never ran in this agent run.
 	Publications(alloc ids.Alloc) []volume.PublicationKey
-	// Released says that an alloc which was given volumes has let go of them, or never began: the servers are told even
-	// when the node never held anything, for their claims wait for its word.
+	// Released says that an alloc which was given volumes has released them, or never began: that is reported even when
+	// the node never held anything, for the servers' claims wait for the report.
 	Released(alloc ids.Alloc)
 	// Mounted verifies one publication in the mount table right now; a task starts only after it.
 	Mounted(key volume.PublicationKey) error
 }
 
-// MountRequest is an alloc's want, with the permission that the servers gave for it.
+// MountRequest is an alloc's want, with the permission that the servers gave for it: all that is needed to stage and
+// publish one volume for one alloc.
 type MountRequest struct {
-	Grant wire.Grant
+	Alias          string
+	Volume         volume.ID
+	Key            volume.PublicationKey
+	Epoch          volume.Epoch
+	Generation     uint64 // of the attachment; 0 when the plugin does not attach
+	AccessMode     volume.AccessMode
+	AttachmentMode volume.AttachmentMode
+	MountOptions   *volume.MountOptions
+	ReadOnly       bool
+	VolumeContext  map[string]string
+	PublishContext map[string]string
+	Secrets        redact.Map
+	// Capacity is the size the volume should have; ExpandNode asks for NodeExpandVolume after staging.
+	Capacity   int64
+	ExpandNode bool
+	// Received is where the servers' state was when they gave the permission.
+	Received lineage.Point
 	// Progress is called, when not nil, whenever what is waited for changes, with one sentence for people.
 	Progress func(reason string)
+}
+
+// Grants is what the servers say about the mounts of an alloc: all of them, or what they wait for.
+type Grants struct {
+	Ready   bool
+	Mounts  []MountRequest
+	Waiting []WaitReason
+	Token   string // of this answer
+}
+
+// WaitReason says what a volume of an alloc waits for.
+type WaitReason struct {
+	Volume volume.ID
+	Reason string
 }
 
 // MountInfo is a verified publication, handed to task hooks.
@@ -55,50 +84,28 @@ type MountInfo struct {
 type ProcessGate interface {
 	// ProcessesGone reports the proof, or in words what is still there.
 	ProcessesGone(alloc ids.Alloc) (gone bool, why string)
+	// ProcessesIdle reports that no process of the alloc lives now, and that none starts before its volumes are mounted
+	// again. It lets a lost publication be remade under an alloc that goes on.
+	ProcessesIdle(alloc ids.Alloc) bool
 	// Changed returns a channel that is closed at the next change of any alloc's answer.
 	Changed() <-chan struct{}
 }
 
-// IdleGate is what a ProcessGate may offer beyond: no process of the alloc lives now, and none starts before its volumes
-// are mounted again. It lets a lost publication be remade under an alloc that goes on.
-type IdleGate interface {
-	ProcessesIdle(alloc ids.Alloc) bool
+// Allocs is what the node keeper has to know of the node's allocs, and tells them.
+type Allocs interface {
+	// Known reports whether the client runs, restores or still has to clean up the alloc. A want of an unknown alloc is
+	// withdrawn once the node is armed.
+	Known(alloc ids.Alloc) bool
+	// Orphaned reports that no servers decide about this alloc, so that no permission of theirs takes it into account.
+	Orphaned(alloc ids.Alloc) bool
+	// VolumeLost says that a publication under a living alloc is dead: the tasks that use the volume of this alias must
+	// restart by their policy. It does not wait, nor call the keeper.
+	VolumeLost(alloc ids.Alloc, alias, reason string)
 }
 
-// ArmedGate says whether this node may undo things: it has received, in this session with the servers, a set of its
-// allocs at an index at least the highest it ever persisted.
+// ArmedGate says whether this node may undo things: it has received, since it registered with this state of the
+// servers, a set of its allocs at an index at least the highest it ever persisted.
 type ArmedGate interface {
 	Armed() bool
 	Changed() <-chan struct{}
-}
-
-// Instances gives the keeper and the controller side connections to plugins; csimanager/instance implements it.
-type Instances interface {
-	// States lists every known instance, for the node's registration.
-	States() []*plugin.Instance
-	// Changed is closed at the next change of any instance.
-	Changed() <-chan struct{}
-}
-
-// Connection is a lease on one ready plugin instance. Release it when the call has ended; a draining instance closes
-// when its last lease is released.
-type Connection struct {
-	Client  *csi.Client
-	Facts   csi.Instance
-	Info    dynamicplugins.Info
-	Release func()
-}
-
-// Plugins gives connections to ready instances.
-type Plugins interface {
-	// Use returns a connection to the current instance of a plugin in a role, or fault.NotReady saying what it does.
-	Use(id ids.Plugin, role plugin.Role) (*Connection, error)
-	// Changed is closed at the next change of any instance. Take it before Use.
-	Changed() <-chan struct{}
-}
-
-// InventorySink takes the node keeper's reports; the client's session with the servers implements it.
-type InventorySink interface {
-	// SendInventory delivers a report and returns the acknowledgement.
-	SendInventory(ctx context.Context, r *wire.InventoryReport) (*wire.InventoryReply, error)
 }

@@ -1,5 +1,5 @@
-// Package drivermanager owns the task drivers of a node: which there are, how they are, and how a task is found again by
-// the driver that started it. Only package client and its runners import it.
+// Package drivermanager owns the task drivers of a node: which there are, how they are, and how a task is found again
+// by the driver that started it. Only package client and its runners import it.
 package drivermanager
 
 import (
@@ -55,11 +55,17 @@ func New(cfg Config) (*Manager, error) {
 	if cfg.Deadline <= 0 {
 		cfg.Deadline = DefaultDeadline
 	}
-	m := &Manager{cfg: cfg, drivers: map[string]driver.Driver{}, looked: make(chan struct{}),
-		states: map[string]*node.Driver{}, silent: map[string]bool{}}
+	m := &Manager{
+		cfg:     cfg,
+		drivers: map[string]driver.Driver{},
+		looked:  make(chan struct{}),
+		states:  map[string]*node.Driver{},
+		silent:  map[string]bool{},
+	}
 	for _, d := range cfg.Drivers {
 		if m.drivers[d.Name()] != nil {
-			return nil, fault.New(fault.Invalid, "register", fmt.Sprintf("driver %q", d.Name()), "there are two of this name")
+			return nil, fault.New(fault.Invalid, "register", fmt.Sprintf("driver %q", d.Name()),
+				"there are two of this name")
 		}
 		m.drivers[d.Name()] = d
 	}
@@ -130,17 +136,23 @@ func (m *Manager) look(ctx context.Context, g *lifecycle.Group, d driver.Driver)
 		return // the manager ends: what the driver said of that is not its state
 	}
 	if errors.Is(dctx.Err(), context.DeadlineExceeded) {
-		f = driver.Fingerprint{Health: driver.Unhealthy, Description: fmt.Sprintf("the driver did not answer within %s", m.cfg.Deadline)}
+		f = driver.Fingerprint{
+			Health:      driver.Unhealthy,
+			Description: fmt.Sprintf("the driver did not answer within %s", m.cfg.Deadline),
+		}
 	}
 	m.record(ctx, d, f)
 }
 
 // ask turns a panic into an unhealthy driver: one fault never stops the agent.
 func ask(ctx context.Context, d driver.Driver) (f driver.Fingerprint) {
-	_ = lifecycle.Isolated("fingerprint "+d.Name(), func() error {
+	isolated := lifecycle.Isolated("fingerprint "+d.Name(), func() error {
 		f = d.Fingerprint(ctx)
 		return nil
-	}, func(err error) { f = driver.Fingerprint{Health: driver.Unhealthy, Description: err.Error()} })() // returns nil: see above
+	}, func(err error) {
+		f = driver.Fingerprint{Health: driver.Unhealthy, Description: err.Error()}
+	})
+	_ = isolated() // returns nil: a panic has been handed to the function above
 	return f
 }
 
@@ -159,9 +171,15 @@ func (m *Manager) setSilent(name string, silent bool) {
 // record notes a driver's state and tells about it when it changed.
 func (m *Manager) record(ctx context.Context, d driver.Driver, f driver.Fingerprint) {
 	caps := d.Info().Capabilities
-	state := &node.Driver{Detected: f.Health != driver.Undetected && f.Health != "", Healthy: f.Health == driver.Healthy,
-		HealthDescription: f.Description, Attributes: maps.Clone(f.Attributes), NoMounts: caps.Mounts == driver.MountNone,
-		SelfFence: caps.SelfFence, UpdateTime: time.Now()}
+	state := &node.Driver{
+		Detected:          f.Health != driver.Undetected && f.Health != "",
+		Healthy:           f.Health == driver.Healthy,
+		HealthDescription: f.Description,
+		Attributes:        maps.Clone(f.Attributes),
+		NoMounts:          caps.Mounts == driver.MountNone,
+		SelfFence:         caps.SelfFence,
+		UpdateTime:        time.Now(),
+	}
 	if state.Healthy && state.HealthDescription == "" {
 		state.HealthDescription = "Healthy"
 	}
@@ -180,7 +198,8 @@ func (m *Manager) record(ctx context.Context, d driver.Driver, f driver.Fingerpr
 	if old != nil && old.Healthy && !state.Healthy {
 		level = slog.LevelWarn
 	}
-	m.cfg.Log.Log(ctx, level, "task driver", logkey.Driver, d.Name(), "health", string(f.Health), "reason", f.Description)
+	m.cfg.Log.Log(ctx, level, "task driver", logkey.Driver, d.Name(), "health", string(f.Health), "reason",
+		f.Description)
 	m.changed.Notify()
 }
 
@@ -200,7 +219,9 @@ func (m *Manager) Dispense(name string) (driver.Driver, error) {
 		return d, nil
 	}
 	known := strings.Join(slices.Sorted(maps.Keys(m.drivers)), ", ")
-	return nil, fault.WithHint(fault.New(fault.NotFound, "use", fmt.Sprintf("driver %q", name), "this node has no such driver"), "it has "+known)
+	return nil, fault.WithHint(
+		fault.New(fault.NotFound, "use", fmt.Sprintf("driver %q", name), "this node has no such driver"), "it has "+
+			known)
 }
 
 // Info describes a driver.
@@ -217,7 +238,9 @@ func (m *Manager) Info(name string) (driver.Info, error) {
 func (m *Manager) Recover(ctx context.Context, h driver.TaskHandle) (driver.Task, error) {
 	d := m.drivers[h.Driver]
 	if d == nil {
-		return nil, fault.WithHint(fault.New(fault.NotReady, "recover", fmt.Sprintf("task %q", h.Task), fmt.Sprintf("its driver %q is not there", h.Driver)),
+		return nil, fault.WithHint(
+			fault.New(fault.NotReady, "recover", fmt.Sprintf("task %q", h.Task),
+				fmt.Sprintf("its driver %q is not there", h.Driver)),
 			"enable the driver again so that the task can be found or stopped")
 	}
 	return d.Recover(ctx, h)

@@ -75,9 +75,15 @@ func run(t *testing.T, m *drivermanager.Manager) (stop func()) {
 func TestEveryDriverIsLoggedWithItsStateAndASilentOneAsSuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		fast, mute, absent := named("fast", 0), named("mute", time.Hour), named("absent", 0)
+		fast := named("fast", 0)
+		mute := named("mute", time.Hour)
+		absent := named("absent", 0)
 		absent.SetHealth(driver.Fingerprint{Health: driver.Undetected, Description: "no such program"})
-		m, err := drivermanager.New(drivermanager.Config{Drivers: []driver.Driver{fast, mute, absent}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		m, err := drivermanager.New(
+			drivermanager.Config{
+				Drivers: []driver.Driver{fast, mute, absent},
+				Log:     slog.New(slog.NewTextHandler(&log, nil)),
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,13 +95,15 @@ func TestEveryDriverIsLoggedWithItsStateAndASilentOneAsSuch(t *testing.T) {
 		<-m.Looked()
 		synctest.Wait()
 		s := m.States()
-		if s["mute"] == nil || s["mute"].Healthy || !strings.Contains(s["mute"].HealthDescription, "did not answer within 5s") {
+		if s["mute"] == nil || s["mute"].Healthy ||
+			!strings.Contains(s["mute"].HealthDescription, "did not answer within 5s") {
 			t.Errorf("the silent driver: %+v", s["mute"])
 		}
 		if s["absent"] == nil || s["absent"].Detected {
 			t.Errorf("the absent driver: %+v", s["absent"])
 		}
-		for _, want := range []string{"driver=fast health=healthy", "driver=mute health=unhealthy", "did not answer", "driver=absent health=undetected"} {
+		for _, want := range []string{"driver=fast health=healthy", "driver=mute health=unhealthy", "did not answer",
+			"driver=absent health=undetected"} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log lacks %q:\n%s", want, log.String())
 			}
@@ -114,7 +122,8 @@ func TestAfterItsEndNothingIsTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		d := named("d", time.Hour)
-		m, err := drivermanager.New(drivermanager.Config{Drivers: []driver.Driver{d}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		m, err := drivermanager.New(
+			drivermanager.Config{Drivers: []driver.Driver{d}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,21 +146,28 @@ func TestAfterItsEndNothingIsTried(t *testing.T) {
 }
 
 func TestDispenseAndRecoverNameWhatIsNotThere(t *testing.T) {
-	m, err := drivermanager.New(drivermanager.Config{Drivers: []driver.Driver{named("a", 0), named("b", 0)}, Log: slog.New(slog.DiscardHandler)})
+	m, err := drivermanager.New(
+		drivermanager.Config{
+			Drivers: []driver.Driver{named("a", 0), named("b", 0)},
+			Log:     slog.New(slog.DiscardHandler),
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.Dispense("a"); err != nil {
 		t.Error(err)
 	}
-	if _, err := m.Dispense("docker"); !fault.Has(err, fault.NotFound) || !strings.Contains(err.Error(), "it has a, b") {
+	if _, err := m.Dispense("docker"); !fault.Has(err, fault.NotFound) ||
+		!strings.Contains(err.Error(), "it has a, b") {
 		t.Errorf("an unknown driver: %v", err)
 	}
 	// A task of a driver that was switched off may run: that is not "gone".
-	if _, err := m.Recover(t.Context(), driver.TaskHandle{Driver: "docker", Task: "t"}); !fault.Has(err, fault.NotReady) {
+	if _, err := m.Recover(t.Context(), driver.TaskHandle{Driver: "docker", Task: "t"}); !fault.Has(err,
+		fault.NotReady) {
 		t.Errorf("a task of an unknown driver: %v", err)
 	}
-	if _, err := drivermanager.New(drivermanager.Config{Drivers: []driver.Driver{named("a", 0), named("a", 0)}}); !fault.Has(err, fault.Invalid) {
+	if _, err := drivermanager.New(
+		drivermanager.Config{Drivers: []driver.Driver{named("a", 0), named("a", 0)}}); !fault.Has(err, fault.Invalid) {
 		t.Errorf("two of one name: %v", err)
 	}
 }

@@ -17,25 +17,24 @@ import (
 
 const bucket = "dynamic-plugins"
 
-// Store is the persisted Registry.
-type Store struct {
+// Registry is the persisted list of instances; hooks write it, csimanager/instance reads it.
+type Registry struct {
 	kv      *kv.Store
 	changed lifecycle.Signal
 	mu      sync.Mutex
 	infos   map[Key]Info
 }
 
-var _ Registry = (*Store)(nil)
-
 // Open loads the registry from the local store. A damaged record is reported and left out: its plugin declares itself
 // again when its hook runs.
-func Open(store *kv.Store, log *slog.Logger) (*Store, error) {
-	s := &Store{kv: store, infos: map[Key]Info{}}
+func Open(store *kv.Store, log *slog.Logger) (*Registry, error) {
+	s := &Registry{kv: store, infos: map[Key]Info{}}
 	err := store.View(func(tx *kv.Tx) error {
 		return kv.All(tx, bucket,
 			func(_ string, i *Info) error { s.infos[i.Key()] = *i; return nil },
 			func(key string, err error) error {
-				log.Error("a plugin record of this node is damaged; the plugin will be declared again by its task", "record", fmt.Sprintf("%q", key), logkey.Error, err)
+				log.Error("a plugin record of this node is damaged; the plugin will be declared again by its task",
+					"record", fmt.Sprintf("%q", key), logkey.Error, err)
 				return nil
 			})
 	})
@@ -46,8 +45,8 @@ func recordKey(k Key) string {
 	return string(k.Role) + "\x00" + string(k.Plugin) + "\x00" + string(k.Alloc)
 }
 
-// Register implements Registry.
-func (s *Store) Register(i Info) error {
+// Register declares an instance durably; the same alloc again is an update.
+func (s *Registry) Register(i Info) error {
 	s.mu.Lock()
 	old, ok := s.infos[i.Key()]
 	s.mu.Unlock()
@@ -64,8 +63,8 @@ func (s *Store) Register(i Info) error {
 	return nil
 }
 
-// Deregister implements Registry.
-func (s *Store) Deregister(role plugin.Role, id ids.Plugin, alloc ids.Alloc) error {
+// Deregister withdraws it durably; withdrawing what is not there is no error.
+func (s *Registry) Deregister(role plugin.Role, id ids.Plugin, alloc ids.Alloc) error {
 	k := Key{Role: role, Plugin: id, Alloc: alloc}
 	if err := s.kv.Update(func(tx *kv.Tx) error { return tx.Delete(bucket, recordKey(k)) }); err != nil {
 		return err
@@ -77,8 +76,8 @@ func (s *Store) Deregister(role plugin.Role, id ids.Plugin, alloc ids.Alloc) err
 	return nil
 }
 
-// Current implements Registry.
-func (s *Store) Current(role plugin.Role, id ids.Plugin) (Info, bool) {
+// Current returns the newest declared instance of a plugin in a role.
+func (s *Registry) Current(role plugin.Role, id ids.Plugin) (Info, bool) {
 	var best Info
 	found := false
 	for _, i := range s.List() {
@@ -89,8 +88,8 @@ func (s *Store) Current(role plugin.Role, id ids.Plugin) (Info, bool) {
 	return best, found
 }
 
-// List implements Registry.
-func (s *Store) List() []Info {
+// List returns all, ordered by key.
+func (s *Registry) List() []Info {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.SortedFunc(maps.Values(s.infos), func(a, b Info) int {
@@ -98,5 +97,5 @@ func (s *Store) List() []Info {
 	})
 }
 
-// Changed implements Registry.
-func (s *Store) Changed() <-chan struct{} { return s.changed.C() }
+// Changed returns a channel that is closed at the next change. Take it before List.
+func (s *Registry) Changed() <-chan struct{} { return s.changed.C() }

@@ -16,7 +16,7 @@ import (
 	"berth/internal/wire"
 )
 
-func open(t *testing.T, path string) (*kv.Store, *dynamicplugins.Store, string) {
+func open(t *testing.T, path string) (*kv.Store, *dynamicplugins.Registry, string) {
 	t.Helper()
 	store, err := kv.Open(path, kv.Codec{Encode: wire.Encode, Decode: wire.DecodeStrict})
 	if err != nil {
@@ -34,7 +34,18 @@ func TestTheRegistryOutlivesTheAgent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kv")
 	store, r, _ := open(t, path)
 	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	one := dynamicplugins.Info{Plugin: "p", Role: plugin.RoleNode, Alloc: "a", Task: "t", Scope: plugin.ScopeNode, Socket: "/s", HostBase: "/h", TaskBase: "/t", HealthTimeout: time.Second, Declared: at}
+	one := dynamicplugins.Info{
+		Plugin:        "p",
+		Role:          plugin.RoleNode,
+		Alloc:         "a",
+		Task:          "t",
+		Scope:         plugin.ScopeNode,
+		Socket:        "/s",
+		HostBase:      "/h",
+		TaskBase:      "/t",
+		HealthTimeout: time.Second,
+		Declared:      at,
+	}
 	two := one
 	two.Alloc, two.Declared = "b", at.Add(time.Second)
 	for _, i := range []dynamicplugins.Info{one, two} {
@@ -45,7 +56,7 @@ func TestTheRegistryOutlivesTheAgent(t *testing.T) {
 		select {
 		case <-changed:
 		default:
-			t.Error("nobody is told of a declaration")
+			t.Error("nobody hears of a declaration")
 		}
 	}
 	again := one
@@ -62,14 +73,16 @@ func TestTheRegistryOutlivesTheAgent(t *testing.T) {
 	}
 	store, r, _ = open(t, path)
 	if diff := cmp.Diff([]dynamicplugins.Info{again, two}, r.List()); diff != "" {
-		t.Errorf("another life finds (-want +got)\n%s", diff)
+		t.Errorf("another agent run finds (-want +got)\n%s", diff)
 	}
 	for range 2 { // withdrawing what is not there is no error
 		if err := r.Deregister(plugin.RoleNode, "p", "b"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := store.Update(func(tx *kv.Tx) error { return tx.Put("dynamic-plugins", "damaged", "nonsense") }); err != nil {
+	if err := store.Update(func(tx *kv.Tx) error {
+		return tx.Put("dynamic-plugins", "damaged", "nonsense")
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.Close(); err != nil {

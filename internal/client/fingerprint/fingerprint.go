@@ -1,5 +1,5 @@
-// Package fingerprint owns what a node can tell about itself by looking: processors, memory, disk, kernel, distribution,
-// address and the host volumes that its configuration offers. Only package client imports it.
+// Package fingerprint owns what a node can tell about itself by looking: processors, memory, disk, kernel,
+// distribution, address and the host volumes that its configuration offers. Only package client imports it.
 package fingerprint
 
 import (
@@ -30,7 +30,7 @@ type Found struct {
 
 // Options steer a reading. Zero values mean: what was found.
 type Options struct {
-	// DiskPath lies on the file system whose room is offered.
+	// DiskPath lies on the file system whose capacity is offered.
 	DiskPath string
 	// Interface or IP pick the address that is offered; both empty: loopback.
 	Interface string
@@ -45,7 +45,10 @@ const NomadVersion = "2.0.5"
 
 // Read looks at the node once.
 func Read(o Options) Found {
-	f := Found{Attributes: map[string]string{"nomad.version": NomadVersion, "berth.version": o.Version, "nomad.service_discovery": "false"}}
+	f := Found{
+		Attributes: map[string]string{"nomad.version": NomadVersion, "berth.version": o.Version,
+			"nomad.service_discovery": "false"},
+	}
 	for _, look := range []func(*Found, Options) error{cpu, memory, disk, kernel, distribution, network} {
 		if err := look(&f, o); err != nil {
 			f.Problems = append(f.Problems, err)
@@ -61,7 +64,9 @@ func cpu(f *Found, o Options) error {
 	if err != nil {
 		return fault.Wrap(err, fault.Internal, "read", "processors")
 	}
-	cores, mhz, model := 0, 0.0, ""
+	cores := 0
+	mhz := 0.0
+	model := ""
 	for line := range strings.Lines(string(data)) {
 		key, value, _ := strings.Cut(line, ":")
 		value = strings.TrimSpace(value)
@@ -117,7 +122,7 @@ func memory(f *Found, o Options) error {
 func disk(f *Found, o Options) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(o.DiskPath, &st); err != nil {
-		return fault.Wrap(err, fault.Internal, "read room of", o.DiskPath)
+		return fault.Wrap(err, fault.Internal, "read the capacity of", o.DiskPath)
 	}
 	f.set("unique.storage.bytestotal", st.Blocks*uint64(st.Bsize))
 	f.set("unique.storage.volume", o.DiskPath)
@@ -218,8 +223,8 @@ type HostVolume struct {
 	ReadOnly bool
 }
 
-// HostVolumes looks at the configured host volumes. One that can't be used is unhealthy, with the reason; the others and
-// the node go on.
+// HostVolumes looks at the configured host volumes. One that can't be used is unhealthy, with the reason; the others
+// and the node go on.
 func HostVolumes(configured []HostVolume) map[string]*node.HostVolume {
 	out := map[string]*node.HostVolume{}
 	for _, v := range configured {

@@ -14,7 +14,7 @@ import (
 
 // HostUsage is one reading of what the node uses; two of them give rates.
 type HostUsage struct {
-	reply wire.RunHostReply
+	reply wire.HostStatsReply
 	cpus  []cpuTimes
 }
 
@@ -27,7 +27,7 @@ type cpuTimes struct {
 
 // ReadUsage looks at memory, processors and the file system of the data directory.
 func ReadUsage(dataDir string) (*HostUsage, error) {
-	u := &HostUsage{reply: wire.RunHostReply{Time: time.Now().UnixNano()}}
+	u := &HostUsage{reply: wire.HostStatsReply{Time: time.Now().UnixNano()}}
 	if err := u.readMemory(); err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func ReadUsage(dataDir string) (*HostUsage, error) {
 	u.reply.Uptime = uint64(info.Uptime)
 	var st unix.Statfs_t
 	if err := unix.Statfs(dataDir, &st); err != nil {
-		return nil, fault.Wrap(err, fault.Internal, "read room of", dataDir)
+		return nil, fault.Wrap(err, fault.Internal, "read the capacity of", dataDir)
 	}
 	u.reply.AllocDir = diskStat(&st, dataDir)
 	u.reply.Disks = []wire.DiskStat{u.reply.AllocDir}
@@ -50,7 +50,12 @@ func ReadUsage(dataDir string) (*HostUsage, error) {
 
 func diskStat(st *unix.Statfs_t, at string) wire.DiskStat {
 	size := uint64(st.Bsize)
-	d := wire.DiskStat{Mountpoint: at, Size: st.Blocks * size, Available: st.Bavail * size, Used: (st.Blocks - st.Bfree) * size}
+	d := wire.DiskStat{
+		Mountpoint: at,
+		Size:       st.Blocks * size,
+		Available:  st.Bavail * size,
+		Used:       (st.Blocks - st.Bfree) * size,
+	}
 	if reachable := d.Used + d.Available; reachable > 0 {
 		d.UsedPercent = 100 * float64(d.Used) / float64(reachable)
 	}
@@ -111,7 +116,7 @@ func (u *HostUsage) readProcessors() error {
 }
 
 // Reply describes the usage with the rates since an older reading.
-func (u *HostUsage) Reply(old *HostUsage) *wire.RunHostReply {
+func (u *HostUsage) Reply(old *HostUsage) *wire.HostStatsReply {
 	r := u.reply
 	for i, c := range u.cpus {
 		stat := wire.CPUStat{CPU: c.name, Idle: 100}

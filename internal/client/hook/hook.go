@@ -16,15 +16,15 @@ import (
 type Hook interface{ Name() string }
 
 // Prerunner runs before the first task of an alloc starts, in order, and again after an agent restart: hooks are
-// idempotent and return at once when their work is verified. An error of kind NotReady (or the end of ctx) is waiting and
-// never a failure; Invalid, Unsupported and Denied fail the alloc; anything else is retried with a growing pause.
+// idempotent and return at once when their work is verified. An error of kind NotReady (or the end of ctx) is waiting
+// and never a failure; Invalid, Unsupported and Denied fail the alloc; anything else is retried with a growing pause.
 type Prerunner interface {
 	Hook
 	Prerun(ctx context.Context, a *Alloc) error
 }
 
-// Postrunner runs when every task's processes are proven gone, in reverse order, also for hooks whose Prerun failed. The
-// runner repeats it with a growing pause until it succeeds; the alloc is not reported complete or failed before.
+// Postrunner runs when every task's processes are proven gone, in reverse order, also for hooks whose Prerun failed.
+// The runner repeats it with a growing pause until it succeeds; the alloc is not reported complete or failed before.
 type Postrunner interface {
 	Hook
 	Postrun(ctx context.Context, a *Alloc) error

@@ -11,8 +11,8 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
-	"berth/internal/base/redact"
 	"berth/internal/model/alloc"
+	"berth/internal/model/lineage"
 	"berth/internal/port/driver"
 	"berth/internal/port/kv"
 	"berth/internal/wire"
@@ -29,44 +29,40 @@ const (
 	keySeen      = "seen"
 )
 
-// Identity is who this node is. The secret authenticates it.
-type Identity struct {
-	Node   ids.Node
-	Secret redact.Secret
-}
-
-// identity is how it is stored, in a file that only its owner can read.
-type identity struct {
-	Node       ids.Node
-	Credential []byte
-}
-
-// Seen is the highest state of the servers that this node acted on.
-type Seen struct {
-	Incarnation string
-	Index       uint64
-}
-
 // Alloc is what is remembered of an allocation.
 type Alloc struct {
 	Bundle alloc.Bundle
-	// Begun is when this node first took it up; Waited is how long it waited for storage since.
-	Begun  time.Time
+	// Waited is how long it waited for its storage so far.
 	Waited time.Duration
 	// Refused holds the final refusal of a hook before the first task.
 	Refused string
 	// Stopped: the agent itself decided that it ends (its servers no longer know it, or a dev agent stops).
 	Stopped string
 	// Released: the hooks after the last task have succeeded. The alloc is complete or failed.
-	Released  bool
-	Healthy   *bool
-	HealthyAt time.Time
+	Released bool
+	// Earlier versions recorded when the node began and what it held of the alloc's health. It is read, so that their
+	// stores are, and means nothing.
+	OldBegun     *time.Time `cbor:"Begun,omitempty"`
+	OldHealthy   *bool      `cbor:"Healthy,omitempty"`
+	OldHealthyAt *time.Time `cbor:"HealthyAt,omitempty"`
+	// Received is the last state of the servers that knew the alloc. Only a state that continues it can say by its
+	// silence that the alloc was removed.
+	Received lineage.Point
+	// Orphan says since when and why nobody decides about the alloc: it is kept, and neither started nor restarted.
+	Orphan *Orphan
+}
+
+// Orphan is an alloc that the servers' state does not know and never removed.
+type Orphan struct {
+	Reason string
+	Since  time.Time
 }
 
 // Task is what is remembered of a task.
 type Task struct {
 	State   alloc.TaskState
 	Handle  *driver.TaskHandle // nil: proven that no process is left
+	Exit    *driver.ExitResult // how the process of the handle ended, as long as what it left behind is being ended
 	Attempt int                // starts so far
 	Memory  alloc.RestartMemory
 	Started bool // a process of it ran at least once
@@ -79,7 +75,10 @@ type Task struct {
 }
 
 // Store is the open file.
-type Store struct{ KV *kv.Store }
+type Store struct {
+	KV  *kv.Store
+	dir string
+}
 
 // Open opens the store beneath dir. A damaged file is refused loudly: the tasks that it knew may still run.
 func Open(dir string) (*Store, error) {
@@ -90,34 +89,21 @@ func Open(dir string) (*Store, error) {
 	s, err := kv.Open(path, Codec)
 	if err != nil {
 		if fault.Has(err, fault.Internal) {
-			return nil, fault.WithHint(err, "the store may be damaged; nothing was started or stopped. Tasks that ran go on running. "+
-				"Restore the file from a copy, or stop what runs, move the file away and start with an empty one")
+			return nil, fault.WithHint(err,
+				"the store may be damaged; nothing was started or stopped. Tasks that ran go on running. "+
+					"Restore the file from a copy, or stop what runs, move the file away and start with an empty one")
 		}
 		return nil, err
 	}
-	return &Store{KV: s}, nil
+	return &Store{KV: s, dir: dir}, nil
 }
 
 // Close closes the file.
 func (s *Store) Close() error { return s.KV.Close() }
 
-// Identity returns the node's identity, made at the first call.
-func (s *Store) Identity() (Identity, error) {
-	var id identity
-	err := s.KV.Update(func(tx *kv.Tx) error {
-		ok, err := tx.Get(bucketMeta, keyIdentity, &id)
-		if err != nil || ok {
-			return err
-		}
-		id = identity{Node: ids.Node(ids.New()), Credential: []byte(ids.New())}
-		return tx.Put(bucketMeta, keyIdentity, id)
-	})
-	return Identity{Node: id.Node, Secret: redact.New(string(id.Credential))}, err
-}
-
-// Seen returns the highest state that was acted on.
-func (s *Store) Seen() (Seen, error) {
-	var seen Seen
+// Seen returns the highest state of the servers that this node acted on.
+func (s *Store) Seen() (lineage.Point, error) {
+	var seen lineage.Point
 	err := s.KV.View(func(tx *kv.Tx) error {
 		_, err := tx.Get(bucketMeta, keySeen, &seen)
 		return err
@@ -126,7 +112,7 @@ func (s *Store) Seen() (Seen, error) {
 }
 
 // PutSeen remembers a state of the servers together with the allocs that it changed.
-func (s *Store) PutSeen(seen Seen, changed []*Alloc) error {
+func (s *Store) PutSeen(seen lineage.Point, changed []*Alloc) error {
 	return s.KV.Update(func(tx *kv.Tx) error {
 		for _, a := range changed {
 			if err := tx.Put(bucketAllocs, string(a.Bundle.Alloc.ID), a); err != nil {
@@ -167,13 +153,18 @@ func taskKey(id ids.Alloc, task string) string { return string(id) + "/" + task 
 type Loaded struct {
 	Allocs map[ids.Alloc]*Alloc
 	Tasks  map[ids.Alloc]map[string]*Task
-	// Damaged holds, by alloc, the records that can't be read. Such an alloc is neither started nor stopped nor forgotten.
+	// Damaged holds, by alloc, the records that can't be read. Such an alloc is neither started nor stopped nor
+	// forgotten.
 	Damaged map[ids.Alloc]error
 }
 
 // Load reads all allocs and tasks.
 func (s *Store) Load() (*Loaded, error) {
-	l := &Loaded{Allocs: map[ids.Alloc]*Alloc{}, Tasks: map[ids.Alloc]map[string]*Task{}, Damaged: map[ids.Alloc]error{}}
+	l := &Loaded{
+		Allocs:  map[ids.Alloc]*Alloc{},
+		Tasks:   map[ids.Alloc]map[string]*Task{},
+		Damaged: map[ids.Alloc]error{},
+	}
 	err := s.KV.View(func(tx *kv.Tx) error {
 		err := kv.All(tx, bucketAllocs, func(key string, a *Alloc) error {
 			if a.Bundle.Alloc == nil || a.Bundle.Job == nil || string(a.Bundle.Alloc.ID) != key {

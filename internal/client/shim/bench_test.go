@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"berth/internal/base/ids"
+	"berth/internal/conformance/driver/drivertest"
 	"berth/internal/port/driver"
-	"berth/internal/port/driver/drivertest"
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/rawexec"
 )
@@ -76,7 +76,8 @@ func BenchmarkMemory(b *testing.B) {
 		begin := time.Now()
 		var tasks []driver.Task
 		for i := range allocs {
-			task, err := d.Start(b.Context(), drivertest.Config(b, fmt.Sprintf("%s/%d", dir, i), ids.Alloc(ids.New()), "web", "exec sleep 1000"))
+			task, err := d.Start(b.Context(),
+				drivertest.Config(b, fmt.Sprintf("%s/%d", dir, i), ids.Alloc(ids.New()), "web", "exec sleep 1000"))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -17,6 +17,11 @@ import (
 // errGone says that nobody serves a shim's socket any more.
 var errGone = errors.New("the shim has ended")
 
+// endedError is the answer that the attempt which a request is about has ended.
+type endedError struct{ shimproto.Ended }
+
+func (*endedError) Error() string { return "it has ended" }
+
 // helloLimit bounds how long a shim may take for its first answer: it may just have been started on a busy machine.
 const helloLimit = 20 * time.Second
 
@@ -58,7 +63,8 @@ func (c *conn) greet() error {
 	if err := c.SetReadDeadline(time.Now().Add(helloLimit)); err != nil {
 		return err
 	}
-	if err := shimproto.Write(c, shimproto.TypeHello, &shimproto.Hello{Min: shimproto.MinVersion, Max: shimproto.Version}); err != nil {
+	if err := shimproto.Write(c, shimproto.TypeHello,
+		&shimproto.Hello{Min: shimproto.MinVersion, Max: shimproto.Version}); err != nil {
 		return err
 	}
 	if err := c.receive(shimproto.TypeHelloReply, &c.hello); err != nil {
@@ -75,7 +81,9 @@ func (c *conn) peerIsMine() error {
 	}
 	var cred *unix.Ucred
 	var credErr error
-	err = raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	err = raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
 	if err := errors.Join(err, credErr); err != nil {
 		return err
 	}
@@ -99,6 +107,12 @@ func (c *conn) receive(want shimproto.Type, m shimproto.Message) error {
 			return err
 		}
 		return f.Err()
+	case t == shimproto.TypeEnded:
+		e := &endedError{}
+		if err := shimproto.Unmarshal(payload, &e.Ended); err != nil {
+			return err
+		}
+		return e
 	case t != want:
 		return fault.New(fault.Internal, "", "", "the shim sent an unexpected frame")
 	case m == nil:
@@ -108,7 +122,8 @@ func (c *conn) receive(want shimproto.Type, m shimproto.Message) error {
 }
 
 func ended(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.ECONNRESET) ||
+		errors.Is(err, unix.EPIPE)
 }
 
 // cause is why a conversation failed: the end of ctx, if that was it.
@@ -123,6 +138,14 @@ func (c *conn) cause(ctx context.Context, err error) error {
 		return errors.Join(errGone, err)
 	}
 	return err
+}
+
+// goneKind is the kind of an error of a conversation: NotFound when there is no shim.
+func goneKind(err error) fault.Kind {
+	if errors.Is(err, errGone) {
+		return fault.NotFound
+	}
+	return fault.KindOf(err)
 }
 
 // ask sends one request and waits for its answer.

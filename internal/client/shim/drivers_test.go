@@ -9,28 +9,35 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/conformance/driver/drivertest"
 	"berth/internal/port/driver"
-	"berth/internal/port/driver/drivertest"
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/rawexec"
 )
 
 func TestRawExecConforms(t *testing.T) {
-	drivertest.Run(t, harness(func(l driver.Launcher) driver.Driver { return rawexec.New(rawexec.Config{Enabled: true}, l) }))
+	t.Parallel()
+	drivertest.Run(t,
+		harness("raw-exec-"+slice, func(l driver.Launcher) driver.Driver {
+			return rawexec.New(rawexec.Config{Enabled: true}, l)
+		}))
 }
 
 func TestExecConforms(t *testing.T) {
-	drivertest.Run(t, harness(func(l driver.Launcher) driver.Driver { return exec.New(exec.Config{}, l) }))
+	t.Parallel()
+	drivertest.Run(t,
+		harness("exec-only-"+slice, func(l driver.Launcher) driver.Driver { return exec.New(exec.Config{}, l) }))
 }
 
-func harness(makeDriver func(driver.Launcher) driver.Driver) drivertest.Factory {
+// harness gives a suite a slice of its own: what is left behind is its own, whatever runs beside it.
+func harness(slice string, makeDriver func(driver.Launcher) driver.Driver) drivertest.Factory {
 	return func(t *testing.T) *drivertest.Harness {
 		dir, err := os.MkdirTemp("/tmp", "shim")
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if err := launcherAt(t, dir).Prune(short(t), nil); err != nil {
+			if err := launcherIn(t, dir, slice).EndAll(short(t)); err != nil {
 				t.Error(err)
 			}
 			if err := os.RemoveAll(dir); err != nil {
@@ -38,9 +45,11 @@ func harness(makeDriver func(driver.Launcher) driver.Driver) drivertest.Factory 
 			}
 		})
 		return &drivertest.Harness{
-			New:       func(t testing.TB) driver.Driver { return makeDriver(launcherAt(t, dir)) },
-			Holder:    func(t testing.TB, h driver.TaskHandle) int { return processHandle(t, h).ShimPID },
-			Leftovers: func(t testing.TB) []string { return slices.Concat(cgroups(t), sockets(t, dir), mounts(t, dir)) },
+			New:    func(t testing.TB) driver.Driver { return makeDriver(launcherIn(t, dir, slice)) },
+			Holder: func(t testing.TB, h driver.TaskHandle) int { return processHandle(t, h).ShimPID },
+			Leftovers: func(t testing.TB) []string {
+				return slices.Concat(cgroupsOf(t, slice), sockets(t, dir), mounts(t, dir))
+			},
 		}
 	}
 }
@@ -55,13 +64,15 @@ func processHandle(t testing.TB, h driver.TaskHandle) driver.ProcessHandle {
 }
 
 // cgroups lists the groups of this test run in every hierarchy.
-func cgroups(t testing.TB) (found []string) {
+func cgroups(t testing.TB) []string { t.Helper(); return cgroupsOf(t, slice) }
+
+func cgroupsOf(t testing.TB, slice string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil // a group that went away
 		}
-		if d.IsDir() && strings.Contains(path, slice) && len(found) < 5 {
+		if d.IsDir() && slices.Contains(strings.Split(path, "/"), slice) {
 			found = append(found, path)
 		}
 		return nil

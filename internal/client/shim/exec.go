@@ -22,13 +22,17 @@ func (p *process) Exec(ctx context.Context, req driver.ExecRequest) (driver.Exit
 		return fail(err)
 	}
 	defer c.close()
-	m := &shimproto.Exec{Name: p.handle.Name, Argv: req.Command, TTY: req.TTY}
+	m := &shimproto.Exec{Named: p.named(), Argv: req.Command, TTY: req.TTY}
 	select {
 	case size := <-req.Resize: // the first size, if it is there already
 		m.Height, m.Width = size.Height, size.Width
 	default:
 	}
-	if err := c.ask(ctx, shimproto.TypeExec, m, nil); err != nil {
+	err = c.ask(ctx, shimproto.TypeExec, m, nil)
+	if over := (*endedError)(nil); errors.As(err, &over) {
+		err = fault.Wrap(err, fault.Conflict, "", "")
+	}
+	if err != nil {
 		return fail(err)
 	}
 	// Not waited for: a read of Stdin ends when its owner ends it. Whatever it still sends goes to a closed connection.
@@ -71,7 +75,8 @@ func sendSizes(ctx context.Context, w io.Writer, sizes <-chan driver.WindowSize)
 			if !ok {
 				return nil
 			}
-			if err := shimproto.Write(w, shimproto.TypeResize, &shimproto.Resize{Height: size.Height, Width: size.Width}); err != nil {
+			if err := shimproto.Write(w, shimproto.TypeResize,
+				&shimproto.Resize{Height: size.Height, Width: size.Width}); err != nil {
 				return err
 			}
 		case <-ctx.Done():

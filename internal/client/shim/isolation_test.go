@@ -14,13 +14,15 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/conformance/driver/drivertest"
 	"berth/internal/port/driver"
-	"berth/internal/port/driver/drivertest"
 	"berth/internal/port/driver/exec"
 )
 
 // isolated starts a task with driver exec, and returns it with a way to run commands in it.
-func isolated(t *testing.T, cfg exec.Config, change func(*driver.TaskConfig)) (driver.Task, *driver.TaskConfig, func(command string) string) {
+func isolated(
+	t *testing.T, cfg exec.Config, change func(*driver.TaskConfig),
+) (driver.Task, *driver.TaskConfig, func(command string) string) {
 	t.Helper()
 	tc := drivertest.Config(t, tempDir(t), ids.Alloc(ids.New()), "web", "exec sleep 1000")
 	if change != nil {
@@ -38,7 +40,8 @@ func isolated(t *testing.T, cfg exec.Config, change func(*driver.TaskConfig)) (d
 	return task, tc, func(command string) string {
 		t.Helper()
 		var out bytes.Buffer
-		if _, err := task.Exec(short(t), driver.ExecRequest{Command: []string{"/bin/sh", "-c", command}, Stdout: &out, Stderr: &out}); err != nil {
+		if _, err := task.Exec(short(t),
+			driver.ExecRequest{Command: []string{"/bin/sh", "-c", command}, Stdout: &out, Stderr: &out}); err != nil {
 			t.Fatal(err)
 		}
 		return strings.TrimSpace(out.String())
@@ -62,30 +65,43 @@ func tempDir(t testing.TB) string {
 
 func TestAnIsolatedTaskSeesItsOwnRoot(t *testing.T) {
 	_, tc, sh := isolated(t, exec.Config{}, nil)
-	for name, want := range map[string]string{
-		"ls /dev | tr '\\n' ' '":                                         "core fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero",
-		"cat /proc/1/comm":                                               "berth-init",
-		"ls /work /home/* /root/* 2>&1 | grep -c No":                     "3",
-		"touch /usr/x 2>&1; touch /etc/x 2>&1":                           "touch: cannot touch '/usr/x': Read-only file system\ntouch: cannot touch '/etc/x': Read-only file system",
-		"cat /etc/shadow | wc -c":                                        "0",
-		"ls /sys/firmware | wc -l":                                       "0",
-		"touch /sys/kernel/x 2>&1 | grep -c -e Read-only -e denied":      "1",
-		"(echo 1 > /proc/sys/vm/swappiness) 2>/dev/null || echo refused": "refused",
-		"touch /alloc/logs/x 2>/dev/null || echo refused":                "refused",
-		"echo a > /alloc/data/a && echo b > /local/b && echo c > /secrets/c && echo d > /tmp/d && echo e > /run/e && echo ok": "ok",
-		"mount -t tmpfs none /mnt 2>/dev/null || echo refused":                                                                "refused",
-		"mknod /tmp/disk b 254 0 2>/dev/null || echo refused":                                                                 "refused",
-		"grep NoNewPrivs /proc/self/status | tr -d '\\t'":                                                                     "NoNewPrivs:1",
-		"grep CapBnd /proc/self/status | cut -f2":                                                                             bounding(),
-		"ulimit -n": ulimit(t),
-		"test -e /sys/fs/cgroup/memory/memory.limit_in_bytes -o -e /sys/fs/cgroup/memory.max && echo shown": "shown",
-		"cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max":      strconv.Itoa(64 << 20),
+	for _, c := range []struct {
+		command string
+		want    string
+	}{
+		{
+			"ls /dev | tr '\\n' ' '",
+			"core fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero",
+		},
+		{"cat /proc/1/comm", "berth-init"},
+		{"ls /boot /home/* /root/* 2>&1 | grep -c No", "3"},
+		{
+			"touch /usr/x 2>&1; touch /etc/x 2>&1",
+			"touch: cannot touch '/usr/x': Read-only file system\n" +
+				"touch: cannot touch '/etc/x': Read-only file system",
+		},
+		{"cat /etc/shadow | wc -c", "0"},
+		{"ls /sys/firmware | wc -l", "0"},
+		{"touch /sys/kernel/x 2>&1 | grep -c -e Read-only -e denied", "1"},
+		{"(echo 1 > /proc/sys/vm/swappiness) 2>/dev/null || echo refused", "refused"},
+		{"touch /alloc/logs/x 2>/dev/null || echo refused", "refused"},
+		{"echo a > /alloc/data/a && echo b > /local/b && echo c > /secrets/c && echo d > /tmp/d && echo e > /run/e " +
+			"&& echo ok", "ok"},
+		{"mount -t tmpfs none /mnt 2>/dev/null || echo refused", "refused"},
+		{"mknod /tmp/disk b 254 0 2>/dev/null || echo refused", "refused"},
+		{"grep NoNewPrivs /proc/self/status | tr -d '\\t'", "NoNewPrivs:1"},
+		{"grep CapBnd /proc/self/status | cut -f2", bounding()},
+		{"ulimit -n", ulimit(t)},
+		{"test -e /sys/fs/cgroup/memory/memory.limit_in_bytes -o -e /sys/fs/cgroup/memory.max && echo shown", "shown"},
+		{"cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max",
+			strconv.Itoa(64 << 20)},
 	} {
-		if got := sh(name); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
+		if got := sh(c.command); got != c.want {
+			t.Errorf("%s: %q, want %q", c.command, got, c.want)
 		}
 	}
-	for path, want := range map[string]string{"alloc/data/a": "a\n", "web/local/b": "b\n", "web/secrets/c": "c\n", "web/tmp/d": "d\n"} {
+	for path, want := range map[string]string{"alloc/data/a": "a\n", "web/local/b": "b\n", "web/secrets/c": "c\n",
+		"web/tmp/d": "d\n"} {
 		got, err := os.ReadFile(filepath.Join(filepath.Dir(tc.AllocDir), path))
 		if err != nil || string(got) != want {
 			t.Errorf("%s on the node: %q, %v", path, got, err)
@@ -125,7 +141,9 @@ func ulimit(t *testing.T) string {
 
 func TestOrphansOfATaskAreReaped(t *testing.T) {
 	_, _, sh := isolated(t, exec.Config{}, nil)
-	if got := sh("(sh -c 'exit 0' &); (setsid true &); sleep 0.2; grep -l 'State:.Z' /proc/[0-9]*/status 2>/dev/null | wc -l"); got != "0" {
+	if got := sh(
+		"(sh -c 'exit 0' &); (setsid true &); sleep 0.2; grep -l 'State:.Z' /proc/[0-9]*/status 2>/dev/null | wc " +
+			"-l"); got != "0" {
 		t.Errorf("%s zombies", got)
 	}
 }
@@ -147,15 +165,19 @@ func TestMountsOfAJobReachTheTask(t *testing.T) {
 		}
 		tc.Devices = []driver.Device{{HostPath: "/dev/full", TaskPath: "/dev/special/full"}}
 	})
-	for name, want := range map[string]string{
-		"cat /data/deep/file; echo; cat /srv/ro/file; echo; cat /etc-like/one.conf; echo; cat /local/below/file": "content\ncontent\ncontent\ncontent",
-		"echo new > /data/deep/new && cat /srv/ro/new":                                                           "new",
-		"touch /srv/ro/x 2>/dev/null || echo refused":                                                            "refused",
-		"(echo x > /etc-like/one.conf) 2>/dev/null || echo refused":                                              "refused",
-		"echo x > /dev/special/full 2>/dev/null || echo no space left":                                           "no space left",
+	for _, c := range []struct {
+		command string
+		want    string
+	}{
+		{"cat /data/deep/file; echo; cat /srv/ro/file; echo; cat /etc-like/one.conf; echo; cat /local/below/file",
+			"content\ncontent\ncontent\ncontent"},
+		{"echo new > /data/deep/new && cat /srv/ro/new", "new"},
+		{"touch /srv/ro/x 2>/dev/null || echo refused", "refused"},
+		{"(echo x > /etc-like/one.conf) 2>/dev/null || echo refused", "refused"},
+		{"echo x > /dev/special/full 2>/dev/null || echo no space left", "no space left"},
 	} {
-		if got := sh(name); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
+		if got := sh(c.command); got != c.want {
+			t.Errorf("%s: %q, want %q", c.command, got, c.want)
 		}
 	}
 }
@@ -166,7 +188,8 @@ func TestALinkInATaskDirectoryLeadsNoMountOutOfTheRoot(t *testing.T) {
 		if err := os.Symlink(victim, filepath.Join(tc.TaskDir, "local/escape")); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink("../../../../../../../.."+victim, filepath.Join(tc.TaskDir, "local/relative")); err != nil {
+		if err := os.Symlink("../../../../../../../.."+victim,
+			filepath.Join(tc.TaskDir, "local/relative")); err != nil {
 			t.Fatal(err)
 		}
 		tc.Mounts = []driver.Mount{{Source: source, Target: "/data"}}
@@ -180,7 +203,8 @@ func TestALinkInATaskDirectoryLeadsNoMountOutOfTheRoot(t *testing.T) {
 		if err := os.Symlink(victim, filepath.Join(tc.TaskDir, "local/escape")); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink("../../../../../../../.."+victim, filepath.Join(tc.TaskDir, "local/relative")); err != nil {
+		if err := os.Symlink("../../../../../../../.."+victim,
+			filepath.Join(tc.TaskDir, "local/relative")); err != nil {
 			t.Fatal(err)
 		}
 		tc.Mounts = []driver.Mount{{Source: source, Target: target}}
@@ -205,22 +229,42 @@ func TestRefusalsOfAnIsolatedTaskNameTheReason(t *testing.T) {
 		text   string
 		change func(*driver.TaskConfig)
 	}{
-		"missing source":  {fault.Invalid, `"/no/such/volume"`, func(c *driver.TaskConfig) { c.Mounts = []driver.Mount{{Source: "/no/such/volume", Target: "/v"}} }},
-		"link as source":  {fault.Invalid, "symbolic link", func(c *driver.TaskConfig) { c.Mounts = []driver.Mount{{Source: "/proc/self", Target: "/v"}} }},
-		"target in /proc": {fault.Invalid, `"/proc/x"`, func(c *driver.TaskConfig) { c.Mounts = []driver.Mount{{Source: "/tmp", Target: "/proc/x"}} }},
-		"target root":     {fault.Invalid, `"/local/.."`, func(c *driver.TaskConfig) { c.Mounts = []driver.Mount{{Source: "/tmp", Target: "/local/.."}} }},
-		"target in /usr":  {fault.Invalid, `"/usr/no-such-dir"`, func(c *driver.TaskConfig) { c.Mounts = []driver.Mount{{Source: "/tmp", Target: "/usr/no-such-dir"}} }},
+		"missing source": {fault.Invalid, `"/no/such/volume"`, func(c *driver.TaskConfig) {
+			c.Mounts = []driver.Mount{{Source: "/no/such/volume", Target: "/v"}}
+		}},
+		"link as source": {fault.Invalid, "symbolic link", func(c *driver.TaskConfig) {
+			c.Mounts = []driver.Mount{{Source: "/proc/self", Target: "/v"}}
+		}},
+		"target in /proc": {fault.Invalid, `"/proc/x"`, func(c *driver.TaskConfig) {
+			c.Mounts = []driver.Mount{{Source: "/tmp", Target: "/proc/x"}}
+		}},
+		"target root": {fault.Invalid, `"/local/.."`, func(c *driver.TaskConfig) {
+			c.Mounts = []driver.Mount{{Source: "/tmp", Target: "/local/.."}}
+		}},
+		"target in /usr": {fault.Invalid, `"/usr/no-such-dir"`, func(c *driver.TaskConfig) {
+			c.Mounts = []driver.Mount{{Source: "/tmp", Target: "/usr/no-such-dir"}}
+		}},
 		"not shared": {fault.Conflict, "bidirectional", func(c *driver.TaskConfig) {
 			c.Mounts = []driver.Mount{{Source: private, Target: "/v", Propagation: "bidirectional"}}
 		}},
 		"propagation": {fault.Invalid, `"sideways"`, func(c *driver.TaskConfig) {
 			c.Mounts = []driver.Mount{{Source: "/tmp", Target: "/v", Propagation: "sideways"}}
 		}},
-		"no device":         {fault.Invalid, `"/tmp"`, func(c *driver.TaskConfig) { c.Devices = []driver.Device{{HostPath: "/tmp"}} }},
-		"device read-only":  {fault.Unsupported, `permissions "r"`, func(c *driver.TaskConfig) { c.Devices = []driver.Device{{HostPath: "/dev/full", Permissions: "r"}} }},
-		"cap_add":           {fault.Denied, `"sys_admin"`, func(c *driver.TaskConfig) { c.Config["cap_add"] = []any{"CAP_SYS_ADMIN"} }},
-		"unknown cap":       {fault.Invalid, `"fly"`, func(c *driver.TaskConfig) { c.Config["cap_drop"] = []any{"fly"} }},
-		"pid_mode":          {fault.Invalid, `"shared"`, func(c *driver.TaskConfig) { c.Config["pid_mode"] = "shared" }},
+		"no device": {fault.Invalid, `"/tmp"`, func(c *driver.TaskConfig) {
+			c.Devices = []driver.Device{{HostPath: "/tmp"}}
+		}},
+		"device read-only": {fault.Unsupported, `permissions "r"`, func(c *driver.TaskConfig) {
+			c.Devices = []driver.Device{{HostPath: "/dev/full", Permissions: "r"}}
+		}},
+		"cap_add": {fault.Denied, `"sys_admin"`, func(c *driver.TaskConfig) {
+			c.Config["cap_add"] = []any{"CAP_SYS_ADMIN"}
+		}},
+		"unknown cap": {fault.Invalid, `"fly"`, func(c *driver.TaskConfig) {
+			c.Config["cap_drop"] = []any{"fly"}
+		}},
+		"pid_mode": {fault.Invalid, `"shared"`, func(c *driver.TaskConfig) {
+			c.Config["pid_mode"] = "shared"
+		}},
 		"csi node":          {fault.Denied, "allow_csi_node", func(c *driver.TaskConfig) { c.CSIPluginNode = true }},
 		"missing task dirs": {fault.Invalid, "/local", func(c *driver.TaskConfig) { c.TaskDir = "/no/such/dir" }},
 	} {
@@ -248,7 +292,8 @@ func TestCapabilitiesCanBeAddedAndDropped(t *testing.T) {
 		tc.User = "nobody"
 		tc.Config["cap_add"], tc.Config["cap_drop"] = []any{"net_raw"}, []any{"all"}
 	})
-	if got := sh("grep -e CapEff -e CapBnd -e CapAmb /proc/self/status | cut -f2 | sort -u"); got != "0000000000002000" {
+	if got := sh("grep -e CapEff -e CapBnd -e CapAmb /proc/self/status | cut -f2 | sort -u"); got !=
+		"0000000000002000" {
 		t.Errorf("sets %q", got)
 	}
 	if got := sh("id -un"); got != "nobody" {
@@ -257,7 +302,7 @@ func TestCapabilitiesCanBeAddedAndDropped(t *testing.T) {
 }
 
 func TestHostModes(t *testing.T) {
-	_, _, sh := isolated(t, exec.Config{}, func(tc *driver.TaskConfig) {
+	_, _, sh := isolated(t, exec.Config{AllowHostPID: true, AllowHostIPC: true}, func(tc *driver.TaskConfig) {
 		tc.Config["pid_mode"], tc.Config["ipc_mode"] = "host", "host"
 	})
 	for _, ns := range []string{"pid", "ipc"} {
@@ -282,7 +327,9 @@ func TestANodePluginMountsForTheNode(t *testing.T) {
 		tc.CSIPluginNode = true
 		tc.Mounts = []driver.Mount{{Source: base, Target: "/local/csi", Propagation: "bidirectional"}}
 	})
-	if got := sh("mkdir -p /local/csi/v && mount -t tmpfs -o size=64k vol /local/csi/v && echo inside > /local/csi/v/f && echo ok"); got != "ok" {
+	if got := sh(
+		"mkdir -p /local/csi/v && mount -t tmpfs -o size=64k vol /local/csi/v && echo inside > /local/csi/v/f && " +
+			"echo ok"); got != "ok" {
 		t.Fatalf("the plugin could not mount: %s", got)
 	}
 	got, err := os.ReadFile(filepath.Join(base, "v/f"))
@@ -296,7 +343,8 @@ func TestANodePluginMountsForTheNode(t *testing.T) {
 	if got := sh("grep -c /local/csi/w /proc/self/mountinfo"); got != "1" {
 		t.Errorf("the plugin does not see the node's mount")
 	}
-	if got := sh("test -b /dev/" + blockDevice(t) + " && grep NoNewPrivs /proc/self/status | tr -d '\\t'"); got != "NoNewPrivs:0" {
+	if got := sh("test -b /dev/" + blockDevice(t) + " && grep NoNewPrivs /proc/self/status | tr -d '\\t'"); got !=
+		"NoNewPrivs:0" {
 		t.Errorf("devices and privileges: %q", got)
 	}
 	if got := sh("umount /local/csi/v && echo ok"); got != "ok" {
@@ -316,7 +364,9 @@ func TestAPluginsMountsOutliveIt(t *testing.T) {
 		tc.CSIPluginNode = true
 		tc.Mounts = []driver.Mount{{Source: base, Target: "/local/csi", Propagation: "bidirectional"}}
 	})
-	if got := sh("mkdir -p /local/csi/v && mount -t tmpfs -o size=64k vol /local/csi/v && echo inside > /local/csi/v/f && echo ok"); got != "ok" {
+	if got := sh(
+		"mkdir -p /local/csi/v && mount -t tmpfs -o size=64k vol /local/csi/v && echo inside > /local/csi/v/f && " +
+			"echo ok"); got != "ok" {
 		t.Fatalf("the plugin could not mount: %s", got)
 	}
 	if err := task.Stop(short(t), "", 0); err != nil {
@@ -349,7 +399,9 @@ func TestAStoppedTaskHoldsNoVolume(t *testing.T) {
 		if err := unix.Mount(loop, volume, "ext4", 0, ""); err != nil {
 			t.Fatal(err)
 		}
-		task, _, sh := isolated(t, exec.Config{}, func(tc *driver.TaskConfig) { tc.Mounts = []driver.Mount{{Source: volume, Target: "/v"}} })
+		task, _, sh := isolated(t, exec.Config{}, func(tc *driver.TaskConfig) {
+			tc.Mounts = []driver.Mount{{Source: volume, Target: "/v"}}
+		})
 		got := sh("(cd /v && setsid sleep 1000 >/dev/null 2>&1 &); echo x > /v/x && echo ok")
 		err := task.Stop(short(t), "", 0)
 		if got != "ok" || err != nil {
@@ -364,6 +416,42 @@ func TestAStoppedTaskHoldsNoVolume(t *testing.T) {
 		}
 		if err := unix.Close(fd); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestAnInterpretersNameReachesNothingOfTheShim: between fork and exec a child still has whatever descriptors its
+// parent gave it, and the kernel opens a script's interpreter before it closes them. A directory among them would be a
+// way out of the task's root.
+func TestAnInterpretersNameReachesNothingOfTheShim(t *testing.T) {
+	outside := tempDir(t)
+	data, err := os.ReadFile("/bin/echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(outside, "echo"), data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	task, tc, _ := isolated(t, exec.Config{}, nil)
+	up := strings.Repeat("/..", 20)
+	for fd := range 64 {
+		script := filepath.Join(tc.TaskDir, "local", "s"+strconv.Itoa(fd))
+		line := "#!/proc/self/fd/" + strconv.Itoa(fd) + up + outside + "/echo escaped\n"
+		if err := os.WriteFile(script, []byte(line), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, tty := range []bool{false, true} {
+			var out bytes.Buffer
+			_, err := task.Exec(short(t),
+				driver.ExecRequest{
+					Command: []string{"/local/s" + strconv.Itoa(fd)},
+					TTY:     tty,
+					Stdout:  &out,
+					Stderr:  &out,
+				})
+			if err == nil || strings.Contains(out.String(), "escaped") {
+				t.Errorf("descriptor %d (terminal %v) leads out of the task's root: %v, %q", fd, tty, err, out.String())
+			}
 		}
 	}
 }

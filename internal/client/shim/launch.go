@@ -12,74 +12,100 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/logkey"
 	"berth/internal/port/driver"
 	"berth/internal/shimproto"
 )
 
-// Launch implements driver.Launcher. An earlier attempt of the same task that still lives is ended first: an agent that
-// died between a start and the record of it leaves one.
+// Launch implements driver.Launcher. An attempt that runs already, because an agent died between its start and the
+// record of it, is taken up; an earlier one that still lives is ended first.
 func (l *Launcher) Launch(ctx context.Context, spec *driver.LaunchSpec) (driver.Process, error) {
 	m, err := encode(spec)
 	if err != nil {
-		return nil, fault.Note(err, "launch", "process "+strconv.Quote(spec.Name))
+		return nil, fault.Note(err, "launch", "process "+strconv.Quote(driver.ProcessName(spec.Task, spec.Attempt)))
 	}
 	if m.Isolate != nil && m.Isolate.Root == "" {
 		m.Isolate.Root = filepath.Join(l.cfg.Dir, rootDir)
 	}
-	for range 5 {
+	m.Bundle = l.bundle(spec.AllocID)
+	for try := 1; ; try++ {
 		p, retry, err := l.launch(ctx, spec, m)
 		if err == nil {
 			return p, nil
 		}
-		if !retry || ctx.Err() != nil {
-			// A shim that holds nothing else must not stay for a start that failed. One that does not answer is not
-			// waited for: Prune finds it.
-			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), byeLimit)
-			defer cancel()
-			return nil, errors.Join(err, l.bye(limited, spec.AllocID))
+		if retry && ctx.Err() == nil && try < maxTries {
+			continue
 		}
+		if retry && ctx.Err() == nil {
+			err = fault.Wrap(err, fault.Unavailable, "launch", "process "+strconv.Quote(m.Name)+
+				": the shim of alloc "+ids.Short(spec.AllocID)+" ends again and again")
+		}
+		// A shim that holds nothing else must not stay for a start that failed; one that still undoes it remembers the
+		// good-bye. One that does not answer is not waited for: the keeper finds it.
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), byeLimit)
+		defer cancel()
+		return nil, errors.Join(err, l.bye(limited, spec.AllocID))
 	}
-	return nil, fault.New(fault.Unavailable, "launch", "process "+strconv.Quote(spec.Name), "the shim of alloc "+ids.Short(spec.AllocID)+" ends again and again")
 }
 
-// launch tries once. It may be retried when the shim was about to end, because its last process had just been forgotten.
-func (l *Launcher) launch(ctx context.Context, spec *driver.LaunchSpec, m *shimproto.Launch) (p *process, retry bool, err error) {
+// maxTries is how many shims in a row may end under a launch.
+const maxTries = 5
+
+// bundle is what the alloc's shim keeps of it, or nothing.
+func (l *Launcher) bundle(alloc string) []byte {
+	if l.cfg.Bundle == nil {
+		return nil
+	}
+	b := l.cfg.Bundle(ids.Alloc(alloc))
+	if len(b) > shimproto.MaxBundle {
+		l.cfg.Log.Warn("the description of an allocation is too large for its shim to keep: "+
+			"only this node's store can name its tasks", logkey.Alloc, alloc, "bytes", len(b), "limit",
+			shimproto.MaxBundle)
+		return nil
+	}
+	return b
+}
+
+// launch tries once. It may be retried when the shim was about to end, because its last process had just been
+// forgotten.
+func (l *Launcher) launch(
+	ctx context.Context, spec *driver.LaunchSpec, m *shimproto.Launch,
+) (p *process, retry bool, err error) {
 	c, fresh, err := l.ensure(ctx, spec.AllocID)
 	if err != nil {
-		return nil, false, err
+		return nil, errors.Is(err, errGone), err
 	}
 	defer c.close()
-	if !fresh {
+	if !fresh && c.legacy() {
 		err = l.endEarlier(ctx, spec)
 	}
 	var launched shimproto.Launched
 	if err == nil {
 		err = c.ask(ctx, shimproto.TypeLaunch, m, &launched)
 	}
-	if err != nil {
+	p = &process{l: l, alloc: spec.AllocID, handle: driver.ProcessHandle{
+		Socket:    l.socket(spec.AllocID),
+		ShimPID:   c.hello.PID,
+		ShimStart: c.hello.Start,
+		Name:      m.Name,
+		Task:      m.Task,
+		Attempt:   m.Attempt,
+		PID:       launched.PID,
+		Cgroup:    launched.Cgroup,
+		Boot:      bootID(),
+	}}
+	var over *endedError
+	switch {
+	case err == nil:
+		return p, false, nil
+	case !errors.As(err, &over):
 		return nil, errors.Is(err, errGone) || fault.Has(err, fault.Unavailable), err
+	case over.Exit.Cancelled || over.Exit.Unknown:
+		return nil, false, &driver.AttemptOver{Task: m.Task, Attempt: m.Attempt, Newest: max(over.Newest, m.Attempt)}
 	}
-	return &process{l: l, alloc: spec.AllocID, handle: driver.ProcessHandle{
-		Socket: l.socket(spec.AllocID), ShimPID: c.hello.PID, ShimStart: c.hello.Start, Name: spec.Name,
-		PID: launched.PID, Cgroup: launched.Cgroup, Boot: bootID(),
-	}}, false, nil
-}
-
-func (l *Launcher) endEarlier(ctx context.Context, spec *driver.LaunchSpec) error {
-	var held shimproto.List
-	if err := ask(ctx, l.socket(spec.AllocID), shimproto.TypeList, nil, &held); err != nil {
-		return err
-	}
-	for _, e := range held.Entries {
-		if e.Task != spec.Task {
-			continue
-		}
-		l.cfg.Log.Warn("ending an earlier attempt of a task that nobody knew of", "alloc", spec.AllocID, "task", spec.Task, "process", e.Name)
-		if err := l.killHeld(ctx, spec.AllocID, e.Name); err != nil {
-			return err
-		}
-	}
-	return nil
+	p.handle.Cgroup = l.tree.Group(l.cfg.Slice, spec.AllocID, m.Name).Dir()
+	p.learn(exitResult(&over.Exit))
+	return p, false, nil
 }
 
 const mib = 1 << 20
@@ -89,8 +115,8 @@ const byeLimit = 2 * time.Second
 
 // encode turns a specification into the shim's terms: names of users and capabilities become numbers.
 func encode(spec *driver.LaunchSpec) (*shimproto.Launch, error) {
-	if spec.AllocID == "" || spec.Name == "" || len(spec.Argv) == 0 || spec.Argv[0] == "" {
-		return nil, fault.New(fault.Invalid, "", "", "alloc, name and command must be given")
+	if spec.AllocID == "" || spec.Task == "" || spec.Attempt <= 0 || len(spec.Argv) == 0 || spec.Argv[0] == "" {
+		return nil, fault.New(fault.Invalid, "", "", "alloc, task, attempt and command must be given")
 	}
 	for _, s := range append(append([]string{spec.Dir}, spec.Argv...), spec.Env...) {
 		if strings.IndexByte(s, 0) >= 0 {
@@ -101,9 +127,21 @@ func encode(spec *driver.LaunchSpec) (*shimproto.Launch, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &shimproto.Launch{Name: spec.Name, Task: spec.Task, Argv: spec.Argv, Env: withHome(spec.Env, entry), Dir: spec.Dir, Search: spec.Search, User: numbers,
-		Logs:   shimproto.Logs{Dir: spec.Logs.Dir, MaxFiles: spec.Logs.MaxFiles, MaxBytes: spec.Logs.MaxBytes, Disabled: spec.Logs.Disabled},
-		Limits: limits(spec.Resources)}
+	m := &shimproto.Launch{
+		Named:  named(spec.Task, spec.Attempt),
+		Argv:   spec.Argv,
+		Env:    withHome(spec.Env, entry),
+		Dir:    spec.Dir,
+		Search: spec.Search,
+		User:   numbers,
+		Logs: shimproto.Logs{
+			Dir:      spec.Logs.Dir,
+			MaxFiles: spec.Logs.MaxFiles,
+			MaxBytes: spec.Logs.MaxBytes,
+			Disabled: spec.Logs.Disabled,
+		},
+		Limits: limits(spec.Resources),
+	}
 	m.Limits.Required = spec.Isolate != nil
 	if spec.Isolate != nil {
 		m.Isolate, err = encodeIsolate(spec.Isolate)
@@ -111,7 +149,13 @@ func encode(spec *driver.LaunchSpec) (*shimproto.Launch, error) {
 	return m, err
 }
 
-// withHome adds what programs of a user with an entry in the passwd file look for, where the environment does not say it.
+// named names an attempt to a shim.
+func named(task string, attempt int) shimproto.Named {
+	return shimproto.Named{Name: driver.ProcessName(task, attempt), Task: task, Attempt: attempt}
+}
+
+// withHome adds what programs of a user with an entry in the passwd file look for, where the environment does not say
+// it.
 func withHome(env []string, entry *user.User) []string {
 	if entry == nil {
 		return env
@@ -148,8 +192,15 @@ func encodeIsolate(iso *driver.IsolateSpec) (*shimproto.Isolate, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &shimproto.Isolate{Root: iso.Root, System: iso.System, Hostname: iso.Hostname, Capabilities: caps, Ambient: ambient,
-		HostDevices: iso.HostDevices, NoNewPrivileges: iso.NoNewPrivileges}
+	out := &shimproto.Isolate{
+		Root:            iso.Root,
+		System:          iso.System,
+		Hostname:        iso.Hostname,
+		Capabilities:    caps,
+		Ambient:         ambient,
+		HostDevices:     iso.HostDevices,
+		NoNewPrivileges: iso.NoNewPrivileges,
+	}
 	if out.HostPID, err = isHost("pid_mode", iso.PIDMode); err != nil {
 		return nil, err
 	}
@@ -157,18 +208,24 @@ func encodeIsolate(iso *driver.IsolateSpec) (*shimproto.Isolate, error) {
 		return nil, err
 	}
 	for _, b := range iso.Binds {
-		propagation, ok := map[string]string{"": "", "private": "", "host-to-task": "slave", "bidirectional": "shared"}[b.Propagation]
+		propagation, ok := map[string]string{"": "", "private": "", "host-to-task": "slave",
+			"bidirectional": "shared"}[b.Propagation]
 		if !ok {
-			return nil, fault.WithHint(fault.New(fault.Invalid, "", "mount "+strconv.Quote(b.Target), "propagation "+strconv.Quote(b.Propagation)+" is not known"),
+			return nil, fault.WithHint(
+				fault.New(fault.Invalid, "", "mount "+strconv.Quote(b.Target),
+					"propagation "+strconv.Quote(b.Propagation)+" is not known"),
 				"use private, host-to-task or bidirectional")
 		}
-		out.Binds = append(out.Binds, shimproto.Bind{Source: b.Source, Target: b.Target, ReadOnly: b.ReadOnly, Propagation: propagation})
+		out.Binds = append(out.Binds,
+			shimproto.Bind{Source: b.Source, Target: b.Target, ReadOnly: b.ReadOnly, Propagation: propagation})
 	}
 	for _, d := range iso.Devices {
 		switch d.Permissions {
 		case "", "rw", "rwm":
 		default:
-			return nil, fault.WithHint(fault.New(fault.Unsupported, "", "device "+strconv.Quote(d.HostPath), "permissions "+strconv.Quote(d.Permissions)+" cannot be enforced"),
+			return nil, fault.WithHint(
+				fault.New(fault.Unsupported, "", "device "+strconv.Quote(d.HostPath),
+					"permissions "+strconv.Quote(d.Permissions)+" cannot be enforced"),
 				"use rw or rwm")
 		}
 		out.Devices = append(out.Devices, shimproto.Device{HostPath: d.HostPath, TaskPath: d.TaskPath})
@@ -183,5 +240,6 @@ func isHost(option, mode string) (bool, error) {
 	case "host":
 		return true, nil
 	}
-	return false, fault.WithHint(fault.New(fault.Invalid, "", option, strconv.Quote(mode)+" is not known"), "use private or host")
+	return false,
+		fault.WithHint(fault.New(fault.Invalid, "", option, strconv.Quote(mode)+" is not known"), "use private or host")
 }

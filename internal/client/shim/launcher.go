@@ -1,12 +1,10 @@
-// Package shim owns the agent's side of task processes that outlive it: it starts one shim per alloc, talks to it over its
-// socket, and cleans up after one that died. It implements driver.Launcher; the agent constructs it and hands it to the
-// drivers.
+// Package shim owns the agent's side of task processes that outlive it: it starts one shim per alloc, talks to it over
+// its socket, and cleans up after one that died. It implements driver.Launcher; the agent constructs it and hands it to
+// the drivers.
 package shim
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -18,8 +16,8 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/cgroup"
 	"berth/internal/port/driver"
-	"berth/internal/shimproto/cgroup"
 )
 
 // maxSocketPath is what fits into a socket's address with its final NUL.
@@ -40,7 +38,10 @@ type Config struct {
 	Program func() (*os.File, error)
 	// Slice is the cgroup of all allocs; empty: DefaultSlice.
 	Slice string
-	// Log receives what no caller can be told; nil discards it.
+	// Bundle describes an alloc for its shim to keep, so that whoever finds the shim knows what it runs without this
+	// node's store (Held returns it); nil: nothing.
+	Bundle func(ids.Alloc) []byte
+	// Log receives what no caller can be answered; nil discards it.
 	Log *slog.Logger
 }
 
@@ -59,7 +60,7 @@ var (
 	_ driver.Checker  = (*Launcher)(nil)
 )
 
-// New returns a launcher for the shims of a directory: those that earlier lives of the agent left are found there.
+// New returns a launcher for the shims of a directory: those that earlier runs of the agent left are found there.
 func New(cfg Config) (*Launcher, error) {
 	if cfg.Slice == "" {
 		cfg.Slice = DefaultSlice
@@ -69,10 +70,12 @@ func New(cfg Config) (*Launcher, error) {
 	}
 	if !filepath.IsAbs(cfg.Dir) || len(cfg.Dir)+len("/")+36+len(".sock") > maxSocketPath {
 		return nil, fault.WithHint(fault.New(fault.Invalid, "use", "shim directory "+strconv.Quote(cfg.Dir),
-			"it must be absolute and at most "+strconv.Itoa(maxSocketPath-42)+" bytes long"), "choose a shorter data_dir")
+			"it must be absolute and at most "+strconv.Itoa(maxSocketPath-42)+
+				" bytes long"), "choose a shorter data_dir")
 	}
 	if strings.ContainsAny(cfg.Slice, "/\x00") || cfg.Slice == "." || cfg.Slice == ".." {
-		return nil, fault.New(fault.Invalid, "use", "cgroup slice "+strconv.Quote(cfg.Slice), "it must be one path segment")
+		return nil, fault.New(fault.Invalid, "use", "cgroup slice "+strconv.Quote(cfg.Slice),
+			"it must be one path segment")
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "make", "shim directory "+strconv.Quote(cfg.Dir))
@@ -94,7 +97,8 @@ func New(cfg Config) (*Launcher, error) {
 // Check implements driver.Checker.
 func (l *Launcher) Check(isolated bool) error {
 	if os.Geteuid() != 0 {
-		return fault.WithHint(fault.New(fault.Unsupported, "start", "tasks", "the agent is not root"), "run the agent as root")
+		return fault.WithHint(fault.New(fault.Unsupported, "start", "tasks", "the agent is not root"),
+			"run the agent as root")
 	}
 	f, err := l.cfg.Program()
 	if err != nil {
@@ -108,12 +112,15 @@ func (l *Launcher) Check(isolated bool) error {
 	}
 	for _, c := range []string{"cpu", "memory"} {
 		if !l.tree.Has(c) {
-			return fault.WithHint(fault.New(fault.Unsupported, "limit", "tasks", "this node offers no cgroup controller for "+c), "boot with cgroup_enable="+c)
+			return fault.WithHint(
+				fault.New(fault.Unsupported, "limit", "tasks", "this node offers no cgroup controller for "+c),
+				"boot with cgroup_enable="+c)
 		}
 	}
 	fd, err := unix.OpenTree(unix.AT_FDCWD, "/proc", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	if err != nil {
-		return fault.WithHint(fault.Wrap(err, fault.Unsupported, "clone", "a mount"), "Linux 5.14 or later and CAP_SYS_ADMIN are needed")
+		return fault.WithHint(fault.Wrap(err, fault.Unsupported, "clone", "a mount"),
+			"Linux 5.14 or later and CAP_SYS_ADMIN are needed")
 	}
 	return unix.Close(fd)
 }
@@ -153,26 +160,4 @@ func (l *Launcher) lock(ctx context.Context, alloc string) (unlock func(), err e
 		leave()
 		return nil, fault.Wrap(ctx.Err(), fault.KindOf(ctx.Err()), "wait for", "the shim of alloc "+ids.Short(alloc))
 	}
-}
-
-// Prune ends the shims, and all they hold, of allocs that are not in keep. Only shims of this launcher's directory are
-// looked at: the agent calls it once it knows which allocs are its own.
-func (l *Launcher) Prune(ctx context.Context, keep []ids.Alloc) error {
-	entries, err := os.ReadDir(l.cfg.Dir)
-	if err != nil {
-		return fault.Wrap(err, fault.Internal, "read", "shim directory "+strconv.Quote(l.cfg.Dir))
-	}
-	kept := map[string]bool{}
-	for _, a := range keep {
-		kept[stem(string(a))] = true
-	}
-	var errs []error
-	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), ".sock")
-		if !ok || e.Type() != fs.ModeSocket || kept[name] {
-			continue
-		}
-		errs = append(errs, fault.Note(l.end(ctx, name), "end", "the shim of alloc "+ids.Short(name)))
-	}
-	return errors.Join(errs...)
 }

@@ -27,10 +27,12 @@ func TestAFullDiskLosesOutputAndSaysSo(t *testing.T) {
 	if err := os.WriteFile(ballast, make([]byte, 32<<10), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	gate := filepath.Join(tempDir(t), "gate")
-	p := start(t, l, ids.New(), `head -c 300000 /dev/zero | tr '\0' x; echo; touch `+gate+`; while test -e `+gate+`; do sleep 0.02; done; echo the end`, func(s *driver.LaunchSpec) { s.Logs.Dir = logs })
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(gate); err == nil {
+	flag := filepath.Join(tempDir(t), "flag")
+	p := start(t, l, ids.New(),
+		`head -c 300000 /dev/zero | tr '\0' x; echo; touch `+flag+`; while test -e `+flag+
+			`; do sleep 0.02; done; echo the end`, func(s *driver.LaunchSpec) { s.Logs.Dir = logs })
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(flag); err == nil {
 			break
 		} else if time.Now().After(end) {
 			t.Fatal("a full disk blocks the task")
@@ -39,7 +41,7 @@ func TestAFullDiskLosesOutputAndSaysSo(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(gate); err != nil {
+	if err := os.Remove(flag); err != nil {
 		t.Fatal(err)
 	}
 	if exit, err := p.Wait(short(t)); err != nil || !exit.Successful() {
@@ -47,7 +49,8 @@ func TestAFullDiskLosesOutputAndSaysSo(t *testing.T) {
 	}
 	out, err := os.ReadFile(filepath.Join(logs, "web.stdout.0"))
 	text := strings.TrimLeft(string(out), "x")
-	if err != nil || !strings.Contains(text, "bytes of output were lost here: ") || !strings.Contains(text, "no space left") || !strings.HasSuffix(text, "\nthe end\n") {
+	if err != nil || !strings.Contains(text, "bytes of output were lost here: ") ||
+		!strings.Contains(text, "no space left") || !strings.HasSuffix(text, "\nthe end\n") {
 		t.Errorf("the log ends %q, %v", text, err)
 	}
 	if err := p.Kill(short(t), "", 0); err != nil {
@@ -56,14 +59,22 @@ func TestAFullDiskLosesOutputAndSaysSo(t *testing.T) {
 }
 
 func TestALinkInPlaceOfALogFileIsNotFollowed(t *testing.T) {
-	l, logs, victim := newLauncher(t), tempDir(t), filepath.Join(tempDir(t), "victim")
+	l := newLauncher(t)
+	logs := tempDir(t)
+	victim := filepath.Join(tempDir(t), "victim")
 	if err := os.WriteFile(victim, []byte("precious"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(victim, filepath.Join(logs, "web.stdout.0")); err != nil {
 		t.Fatal(err)
 	}
-	spec := &driver.LaunchSpec{AllocID: ids.New(), Name: "web.1", Task: "web", Argv: []string{"/bin/echo", "overwritten"}, Logs: driver.LogConfig{Dir: logs}}
+	spec := &driver.LaunchSpec{
+		AllocID: ids.New(),
+		Task:    "web",
+		Attempt: 1,
+		Argv:    []string{"/bin/echo", "overwritten"},
+		Logs:    driver.LogConfig{Dir: logs},
+	}
 	_, err := l.Launch(short(t), spec)
 	if err == nil || !strings.Contains(err.Error(), logs) {
 		t.Errorf("launch: %v", err)

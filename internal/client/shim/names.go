@@ -16,10 +16,14 @@ import (
 )
 
 // capabilityNames in the order of their numbers.
-var capabilityNames = []string{"chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap",
-	"linux_immutable", "net_bind_service", "net_broadcast", "net_admin", "net_raw", "ipc_lock", "ipc_owner", "sys_module", "sys_rawio",
-	"sys_chroot", "sys_ptrace", "sys_pacct", "sys_admin", "sys_boot", "sys_nice", "sys_resource", "sys_time", "sys_tty_config", "mknod",
-	"lease", "audit_write", "audit_control", "setfcap", "mac_override", "mac_admin", "syslog", "wake_alarm", "block_suspend", "audit_read",
+var capabilityNames = []string{"chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid",
+	"setuid", "setpcap",
+	"linux_immutable", "net_bind_service", "net_broadcast", "net_admin", "net_raw", "ipc_lock", "ipc_owner",
+	"sys_module", "sys_rawio",
+	"sys_chroot", "sys_ptrace", "sys_pacct", "sys_admin", "sys_boot", "sys_nice", "sys_resource", "sys_time",
+	"sys_tty_config", "mknod",
+	"lease", "audit_write", "audit_control", "setfcap", "mac_override", "mac_admin", "syslog", "wake_alarm",
+	"block_suspend", "audit_read",
 	"perfmon", "bpf", "checkpoint_restore"}
 
 func capabilityNumbers(names []string) ([]int, error) {
@@ -27,7 +31,9 @@ func capabilityNumbers(names []string) ([]int, error) {
 	for _, name := range names {
 		i := slices.Index(capabilityNames, strings.TrimPrefix(strings.ToLower(name), "cap_"))
 		if i < 0 {
-			return nil, fault.WithHint(fault.New(fault.Invalid, "", "capability "+strconv.Quote(name), "it does not exist"), "man 7 capabilities lists them; the prefix CAP_ is optional")
+			return nil, fault.WithHint(
+				fault.New(fault.Invalid, "", "capability "+strconv.Quote(name), "it does not exist"),
+				"man 7 capabilities lists them; the prefix CAP_ is optional")
 		}
 		out = append(out, i)
 	}
@@ -42,13 +48,14 @@ func signalNumber(name string) (int, error) {
 	}
 	n := unix.SignalNum(full)
 	if n == 0 {
-		return 0, fault.WithHint(fault.New(fault.Invalid, "", "signal "+strconv.Quote(name), "it does not exist"), "use a name like SIGTERM or SIGHUP")
+		return 0, fault.WithHint(fault.New(fault.Invalid, "", "signal "+strconv.Quote(name), "it does not exist"),
+			"use a name like SIGTERM or SIGHUP")
 	}
 	return int(n), nil
 }
 
-// resolveUser turns "name", "name:group", "uid" or "uid:gid" into numbers, and returns the passwd entry if there is one.
-// An empty user is the agent's own, without its supplementary groups when the process is isolated.
+// resolveUser turns "name", "name:group", "uid" or "uid:gid" into numbers, and returns the passwd entry if there is
+// one. An empty user is the agent's own, without its supplementary groups when the process is isolated.
 func resolveUser(spec string, isolated bool) (*shimproto.User, *user.User, error) {
 	if spec == "" {
 		if !isolated {
@@ -64,9 +71,12 @@ func resolveUser(spec string, isolated bool) (*shimproto.User, *user.User, error
 	case err == nil:
 		out, err = fromEntry(entry)
 	case !isNumber(name):
-		err = fault.WithHint(fault.Wrap(err, fault.Invalid, "", subject), "create the user on the node, or give uid:gid in numbers")
+		err = fault.WithHint(fault.Wrap(err, fault.Invalid, "", subject),
+			"create the user on the node, or give uid:gid in numbers")
 	case !withGroup:
-		err = fault.WithHint(fault.New(fault.Invalid, "", subject, "the node's passwd file has no such number, so its group is not known"), "give uid:gid")
+		err = fault.WithHint(
+			fault.New(fault.Invalid, "", subject,
+				"the node's passwd file has no such number, so its group is not known"), "give uid:gid")
 	default:
 		entry = nil
 		out.UID, err = number(name)
@@ -129,7 +139,7 @@ func number(s string) (uint32, error) {
 	return uint32(n), err
 }
 
-// bootID names this life of the kernel: pids and cgroups of another mean nothing.
+// bootID names this boot of the kernel: pids and cgroups of another mean nothing.
 var bootID = sync.OnceValue(func() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
+	"berth/internal/cgroup"
 	"berth/internal/port/driver"
 	"berth/internal/shimproto"
-	"berth/internal/shimproto/cgroup"
 )
 
 // process is one launched process. It holds no connection: each call has its own.
@@ -39,7 +39,7 @@ func (p *process) known() *driver.ExitResult {
 	return p.exit
 }
 
-// learn keeps the first exit: what a shim said is better than what is concluded from its death.
+// learn keeps the first exit: what a shim reported is better than what is concluded from its end.
 func (p *process) learn(exit driver.ExitResult) driver.ExitResult {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,7 +56,8 @@ func (p *process) Wait(ctx context.Context) (driver.ExitResult, error) {
 		return *exit, nil
 	}
 	var m shimproto.Exit
-	err := ask(ctx, p.handle.Socket, shimproto.TypeWait, &shimproto.Named{Name: p.handle.Name}, &m)
+	n := p.named()
+	err := ask(ctx, p.handle.Socket, shimproto.TypeWait, &n, &m)
 	if err == nil {
 		return p.learn(exitResult(&m)), nil
 	}
@@ -66,22 +67,39 @@ func (p *process) Wait(ctx context.Context) (driver.ExitResult, error) {
 	if !errors.Is(err, errGone) {
 		return driver.ExitResult{}, fault.Note(err, "wait for", p.subject())
 	}
-	if err := p.afterDeath(ctx); err != nil {
+	if err := p.cleanUp(ctx); err != nil {
 		return driver.ExitResult{}, fault.Note(err, "wait for", p.subject())
 	}
 	return p.learn(p.unknown()), nil
 }
 
 func (p *process) unknown() driver.ExitResult {
-	return driver.ExitResult{Unknown: true, Ended: time.Now(), Err: "the shim of alloc " + ids.Short(p.alloc) + " died; its processes were killed"}
+	return driver.ExitResult{
+		Unknown: true,
+		Ended:   time.Now(),
+		Err:     "the shim of alloc " + ids.Short(p.alloc) + " died; its processes were killed",
+	}
 }
 
 func exitResult(m *shimproto.Exit) driver.ExitResult {
-	return driver.ExitResult{ExitCode: m.Code, Signal: m.Signal, OOMKilled: m.OOM, Err: m.Err, Ended: time.Unix(0, m.Ended)}
+	return driver.ExitResult{
+		ExitCode:  m.Code,
+		Signal:    m.Signal,
+		OOMKilled: m.OOM,
+		Unknown:   m.Unknown,
+		Err:       m.Err,
+		Ended:     time.Unix(0, m.Ended),
+	}
 }
 
-// afterDeath makes sure that the shim is dead and ends what it left of this process.
-func (p *process) afterDeath(ctx context.Context) error {
+func (p *process) named() shimproto.Named {
+	n := shimproto.Named{Name: p.handle.Name, Task: p.handle.Task, Attempt: p.handle.Attempt}
+	n.Complete() // a handle that an agent of an earlier version wrote has the name alone
+	return n
+}
+
+// cleanUp makes sure that the shim is dead and ends what it left of this process.
+func (p *process) cleanUp(ctx context.Context) error {
 	if p.handle.Boot != bootID() {
 		return nil
 	}
@@ -108,13 +126,22 @@ func (p *process) Signal(ctx context.Context, signal string) error {
 	if err != nil {
 		return err
 	}
-	err = ask(ctx, p.handle.Socket, shimproto.TypeSignal, &shimproto.Signal{Name: p.handle.Name, Number: n}, &shimproto.Named{})
-	return fault.Note(err, "signal", p.subject())
+	m := &shimproto.Signal{Named: p.named(), Number: n}
+	return fault.Note(p.ask(ctx, shimproto.TypeSignal, m, &shimproto.Named{}), "signal", p.subject())
+}
+
+// ask asks something that only a process which has not ended can answer.
+func (p *process) ask(ctx context.Context, t shimproto.Type, m, reply shimproto.Message) error {
+	err := ask(ctx, p.handle.Socket, t, m, reply)
+	if over := (*endedError)(nil); errors.As(err, &over) {
+		return fault.Wrap(err, fault.NotFound, "", "")
+	}
+	return err
 }
 
 // Kill implements driver.Process. It may be repeated until it succeeds.
 func (p *process) Kill(ctx context.Context, signal string, grace time.Duration) error {
-	m := &shimproto.Kill{Name: p.handle.Name, Grace: int64(grace)}
+	m := &shimproto.Kill{Named: p.named(), Grace: int64(grace)}
 	if signal != "" && grace > 0 {
 		n, err := signalNumber(signal)
 		if err != nil {
@@ -122,19 +149,18 @@ func (p *process) Kill(ctx context.Context, signal string, grace time.Duration) 
 		}
 		m.Number = n
 	}
-	var exit shimproto.Exit
-	err := ask(ctx, p.handle.Socket, shimproto.TypeKill, m, &exit)
-	switch {
-	case err == nil:
-		p.learn(exitResult(&exit))
+	exit, err := p.l.stop(ctx, p.alloc, m)
+	if exit != nil {
+		p.learn(exitResult(exit))
 		if exit.LogLost > 0 {
-			p.l.cfg.Log.Warn("output of a task could not be written", logkey.Alloc, p.alloc, "process", p.handle.Name, "lost_bytes", exit.LogLost)
+			p.l.cfg.Log.Warn("output of a task could not be written", logkey.Alloc, p.alloc, "process", p.handle.Name,
+				"lost_bytes", exit.LogLost)
 		}
-		err = ask(ctx, p.handle.Socket, shimproto.TypeForget, &shimproto.Named{Name: p.handle.Name}, &shimproto.Forgotten{})
-	case errors.Is(err, errGone):
+	}
+	if errors.Is(err, errGone) {
 		err = p.removeDead(ctx)
 	}
-	if err != nil && !fault.Has(err, fault.NotFound) && !errors.Is(err, errGone) {
+	if err != nil && !fault.Has(err, fault.NotFound) {
 		return fault.Note(err, "kill", p.subject())
 	}
 	return fault.Note(p.l.bye(ctx, p.alloc), "kill", p.subject())
@@ -142,7 +168,7 @@ func (p *process) Kill(ctx context.Context, signal string, grace time.Duration) 
 
 // removeDead ends and removes what a dead shim left of this process.
 func (p *process) removeDead(ctx context.Context) error {
-	if err := p.afterDeath(ctx); err != nil {
+	if err := p.cleanUp(ctx); err != nil {
 		return err
 	}
 	p.learn(p.unknown())
@@ -159,12 +185,23 @@ func (p *process) removeDead(ctx context.Context) error {
 // Stats implements driver.Inspector.
 func (p *process) Stats(ctx context.Context) (driver.Stats, error) {
 	var m shimproto.Stats
-	if err := ask(ctx, p.handle.Socket, shimproto.TypeStats, &shimproto.Named{Name: p.handle.Name}, &m); err != nil {
+	n := p.named()
+	if err := p.ask(ctx, shimproto.TypeStats, &n, &m); err != nil {
 		return driver.Stats{}, fault.Note(err, "read usage of", p.subject())
 	}
 	u := func(n int64) uint64 { return uint64(max(n, 0)) }
-	return driver.Stats{Time: time.Now(), CPUNanos: u(m.CPUNanos), UserNanos: u(m.UserNanos), SystemNanos: u(m.SystemNanos), ThrottledNanos: u(m.ThrottledNanos),
-		MemoryRSS: u(m.RSS), MemoryCache: u(m.Cache), MemoryUsage: u(m.Usage), MemoryMax: u(m.Max), PIDs: int(m.PIDs)}, nil
+	return driver.Stats{
+		Time:           time.Now(),
+		CPUNanos:       u(m.CPUNanos),
+		UserNanos:      u(m.UserNanos),
+		SystemNanos:    u(m.SystemNanos),
+		ThrottledNanos: u(m.ThrottledNanos),
+		MemoryRSS:      u(m.RSS),
+		MemoryCache:    u(m.Cache),
+		MemoryUsage:    u(m.Usage),
+		MemoryMax:      u(m.Max),
+		PIDs:           int(m.PIDs),
+	}, nil
 }
 
 // Attach implements driver.Launcher.
@@ -175,7 +212,9 @@ func (l *Launcher) Attach(ctx context.Context, h driver.ProcessHandle) (driver.P
 		return fail(fault.New(fault.NotFound, "", "", "the machine was restarted since it was launched"))
 	}
 	if h.Socket != l.socket(p.alloc) {
-		return fail(fault.New(fault.Invalid, "", "", "its shim's socket "+strconv.Quote(h.Socket)+" is not in "+strconv.Quote(l.cfg.Dir)))
+		return fail(
+			fault.New(fault.Invalid, "", "",
+				"its shim's socket "+strconv.Quote(h.Socket)+" is not in "+strconv.Quote(l.cfg.Dir)))
 	}
 	c, err := dial(ctx, h.Socket)
 	if err != nil && !errors.Is(err, errGone) {
@@ -199,7 +238,7 @@ func (l *Launcher) Attach(ctx context.Context, h driver.ProcessHandle) (driver.P
 	return fail(fault.New(fault.NotFound, "", "", "its shim died, and what was left of it was killed"))
 }
 
-// confirm asks the shim whether it still holds the process.
+// confirm asks the shim whether it still holds the process, or remembers how it ended.
 func (p *process) confirm(ctx context.Context, c *conn) (driver.Process, error) {
 	var held shimproto.List
 	if err := c.ask(ctx, shimproto.TypeList, nil, &held); err != nil {
@@ -207,6 +246,13 @@ func (p *process) confirm(ctx context.Context, c *conn) (driver.Process, error) 
 	}
 	for _, e := range held.Entries {
 		if e.Name == p.handle.Name {
+			return p, nil
+		}
+	}
+	n := p.named()
+	for i := range held.Ends {
+		if e := &held.Ends[i]; e.Task == n.Task && e.Attempt == n.Attempt {
+			p.learn(exitResult(&e.Exit))
 			return p, nil
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"berth/internal/port/driver"
 )
 
-// Given a shim that could not be forked, when its alloc is tried again, then it starts and can be ended, and nothing of the
-// first try is in the way.
+// Given a shim that could not be forked, when its alloc is tried again, then it starts and can be ended, and nothing of
+// the first try is in the way.
 func TestAForkThatFailedIsTriedAgain(t *testing.T) {
 	dir := t.TempDir()
 	failed := false
@@ -25,15 +25,21 @@ func TestAForkThatFailedIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	alloc := ids.New()
-	spec := &driver.LaunchSpec{AllocID: alloc, Name: "web.1", Task: "web", Argv: []string{"/bin/sleep", "1000"}, Logs: driver.LogConfig{Dir: tempDir(t)},
-		Resources: driver.Resources{CPUShares: 100, MemoryMB: 50}}
+	spec := &driver.LaunchSpec{
+		AllocID:   alloc,
+		Task:      "web",
+		Attempt:   1,
+		Argv:      []string{"/bin/sleep", "1000"},
+		Logs:      driver.LogConfig{Dir: tempDir(t)},
+		Resources: driver.Resources{CPUShares: 100, MemoryMB: 50},
+	}
 	if _, err := l.Launch(short(t), spec); err == nil {
 		t.Fatal("a text was run as a program")
 	}
 	if _, err := l.Launch(short(t), spec); err != nil {
 		t.Fatalf("the second try: %v", err)
 	}
-	if err := l.Prune(short(t), nil); err != nil {
+	if err := l.EndAll(short(t)); err != nil {
 		t.Error(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/client/shim"
 	"berth/internal/port/driver"
+	"berth/internal/testkit/mountns"
 )
 
 // helper is the built helper program.
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("BERTH_TEST_AGENT") != "" {
 		os.Exit(m.Run()) // it is going to be killed: what it made would stay
 	}
-	os.Exit(func() int {
+	mountns.Main(func() int {
 		dir, err := os.MkdirTemp("", "berth-helper")
 		if err != nil {
 			panic(err)
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		return m.Run()
-	}())
+	})
 }
 
 func program() (*os.File, error) { return os.Open(helper) }
@@ -57,9 +58,9 @@ func newLauncher(t testing.TB) *shim.Launcher {
 	})
 	l := launcherAt(t, dir)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := l.Prune(ctx, nil); err != nil {
+		if err := l.EndAll(ctx); err != nil {
 			t.Error(err)
 		}
 	})
@@ -67,6 +68,11 @@ func newLauncher(t testing.TB) *shim.Launcher {
 }
 
 func launcherAt(t testing.TB, dir string) *shim.Launcher {
+	t.Helper()
+	return launcherIn(t, dir, slice)
+}
+
+func launcherIn(t testing.TB, dir, slice string) *shim.Launcher {
 	t.Helper()
 	l, err := shim.New(shim.Config{Dir: dir, Program: program, Slice: slice})
 	if err != nil {
@@ -77,7 +83,7 @@ func launcherAt(t testing.TB, dir string) *shim.Launcher {
 
 func short(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -87,8 +93,15 @@ func TestAProcessRunsAndItsExitIsKept(t *testing.T) {
 	ctx := short(t)
 	logs := t.TempDir()
 	begin := time.Now()
-	p, err := l.Launch(ctx, &driver.LaunchSpec{AllocID: ids.New(), Name: "web.1", Task: "web", Argv: []string{"sh", "-c", "echo hello; exit 3"},
-		Env: []string{"PATH=/usr/bin:/bin"}, Logs: driver.LogConfig{Dir: logs}, Resources: driver.Resources{CPUShares: 100, MemoryMB: 50}})
+	p, err := l.Launch(ctx, &driver.LaunchSpec{
+		AllocID:   ids.New(),
+		Task:      "web",
+		Attempt:   1,
+		Argv:      []string{"sh", "-c", "echo hello; exit 3"},
+		Env:       []string{"PATH=/usr/bin:/bin"},
+		Logs:      driver.LogConfig{Dir: logs},
+		Resources: driver.Resources{CPUShares: 100, MemoryMB: 50},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

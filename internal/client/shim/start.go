@@ -16,8 +16,8 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
+	"berth/internal/cgroup"
 	"berth/internal/shimproto"
-	"berth/internal/shimproto/cgroup"
 )
 
 // ensure returns a conversation with the alloc's shim, which it starts when there is none; fresh says that it did.
@@ -94,8 +94,10 @@ func listen(path string) (*os.File, error) {
 	return f, nil
 }
 
-// spawn starts the program in a session and a cgroup of its own, with nothing of the agent's but the listener.
-func (l *Launcher) spawn(ctx context.Context, alloc string, program, listener *os.File) (complaints *os.File, proc *os.Process, err error) {
+// spawn starts the program in a kernel session and a cgroup of its own, with nothing of the agent's but the listener.
+func (l *Launcher) spawn(
+	ctx context.Context, alloc string, program, listener *os.File,
+) (complaints *os.File, proc *os.Process, err error) {
 	leaf, err := l.tree.ShimLeaf(l.cfg.Slice, alloc)
 	if err != nil {
 		return nil, nil, err
@@ -118,17 +120,23 @@ func (l *Launcher) spawn(ctx context.Context, alloc string, program, listener *o
 	// By our descriptors: those of the child are being moved when it looks the name up (helperbin.Path).
 	proc, err = l.fork(ctx, alloc, fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), program.Fd()),
 		[]string{"berth-shim", "shim", alloc, l.cfg.Slice, l.socket(alloc)},
-		&os.ProcAttr{Dir: "/", Env: []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0,updatemaxprocs=0", "GOTRACEBACK=single"},
+		&os.ProcAttr{
+			Dir:   "/",
+			Env:   []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0,updatemaxprocs=0", "GOTRACEBACK=single"},
 			Files: []*os.File{null, null, stderr, listener},
-			Sys:   &unix.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: int(group.Fd())}})
+			Sys:   &unix.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: int(group.Fd())},
+		})
 	if err != nil {
 		return nil, nil, errors.Join(err, complaints.Close())
 	}
 	return complaints, proc, nil
 }
 
-// fork starts a program from a thread that visits the shim's v1 groups. A thread that does not find back is thrown away.
-func (l *Launcher) fork(ctx context.Context, alloc, path string, argv []string, attr *os.ProcAttr) (proc *os.Process, err error) {
+// fork starts a program from a thread that visits the shim's v1 groups. A thread that does not find back is thrown
+// away.
+func (l *Launcher) fork(
+	ctx context.Context, alloc, path string, argv []string, attr *os.ProcAttr,
+) (proc *os.Process, err error) {
 	join, back, err := l.tree.ShimJoins(l.cfg.Slice, alloc)
 	if err != nil {
 		return nil, err
@@ -142,7 +150,8 @@ func (l *Launcher) fork(ctx context.Context, alloc, path string, argv []string, 
 		}
 		proc, err = os.StartProcess(path, argv, attr)
 		if leaveErr := leave(); leaveErr != nil {
-			l.cfg.Log.Warn("a thread did not find back from a shim's cgroups and ends", logkey.Alloc, alloc, logkey.Error, leaveErr)
+			l.cfg.Log.Warn("a thread did not find back from a shim's cgroups and ends", logkey.Alloc, alloc,
+				logkey.Error, leaveErr)
 			return err
 		}
 		runtime.UnlockOSThread()
@@ -152,7 +161,7 @@ func (l *Launcher) fork(ctx context.Context, alloc, path string, argv []string, 
 	return proc, err
 }
 
-// readComplaint reads what a shim that did not come up said, without waiting for one that holds the pipe.
+// readComplaint reads what a shim that did not come up wrote, without waiting for one that holds the pipe.
 func readComplaint(r *os.File) string {
 	if err := r.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
 		return ""
@@ -194,62 +203,6 @@ func (l *Launcher) sweep(ctx context.Context, alloc string) error {
 	return nil
 }
 
-// bye lets an alloc's shim end if it holds nothing any more, and removes what it leaves.
-func (l *Launcher) bye(ctx context.Context, alloc string) error {
-	unlock, err := l.lock(ctx, alloc)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	c, err := dial(ctx, l.socket(alloc))
-	if errors.Is(err, errGone) {
-		return l.sweep(ctx, alloc)
-	}
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	var last shimproto.Forgotten
-	err = c.ask(ctx, shimproto.TypeBye, nil, &last)
-	if err != nil && !errors.Is(err, errGone) {
-		return err
-	}
-	if err == nil && !last.Last {
-		return nil
-	}
-	if err := waitDead(ctx, c.hello.PID, c.hello.Start); err != nil {
-		return err
-	}
-	return l.sweep(ctx, alloc)
-}
-
-// end kills all that an alloc's shim holds, and the shim.
-func (l *Launcher) end(ctx context.Context, alloc string) error {
-	var held shimproto.List
-	err := ask(ctx, l.socket(alloc), shimproto.TypeList, nil, &held)
-	if err != nil && !errors.Is(err, errGone) {
-		return err
-	}
-	for _, e := range held.Entries {
-		if err := l.killHeld(ctx, alloc, e.Name); err != nil {
-			return err
-		}
-	}
-	return l.bye(ctx, alloc)
-}
-
-// killHeld kills and forgets one process of a running shim.
-func (l *Launcher) killHeld(ctx context.Context, alloc, name string) error {
-	err := ask(ctx, l.socket(alloc), shimproto.TypeKill, &shimproto.Kill{Name: name}, &shimproto.Exit{})
-	if err == nil {
-		err = ask(ctx, l.socket(alloc), shimproto.TypeForget, &shimproto.Named{Name: name}, &shimproto.Forgotten{})
-	}
-	if fault.Has(err, fault.NotFound) || errors.Is(err, errGone) {
-		return nil
-	}
-	return err
-}
-
 // waitDead returns when a process has ended.
 func waitDead(ctx context.Context, pid int, start uint64) error {
 	fd, err := unix.PidfdOpen(pid, 0)
@@ -268,7 +221,8 @@ func waitDead(ctx context.Context, pid int, start uint64) error {
 		if ctx.Err() != nil {
 			return fault.Wrap(ctx.Err(), fault.Timeout, "wait for the end of", fmt.Sprintf("shim %d", pid))
 		}
-		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 50); err != nil && !errors.Is(err, unix.EINTR) {
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 50); err != nil &&
+			!errors.Is(err, unix.EINTR) {
 			return fault.Wrap(err, fault.Internal, "watch", fmt.Sprintf("process %d", pid))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/client/csimanager"
 	"berth/internal/client/dynamicplugins"
 	"berth/internal/client/hook"
 	"berth/internal/model/alloc"
@@ -26,13 +27,11 @@ import (
 const socketName = "csi.sock"
 
 // CSIPluginSupervisor makes a task a CSI plugin: it gives it a socket directory and the base directory of stagings and
-// publications, declares the instance and withdraws it. Probing belongs to csimanager/instance, which tells Health and
+// publications, declares the instance and withdraws it. Probing belongs to csimanager/instance, which calls Health and
 // Timeout. One supervisor serves all tasks of the node.
 type CSIPluginSupervisor struct {
-	DataDir string
-	// Base gives the base directory of a plugin on this node.
-	Base     func(dataDir string, id ids.Plugin) string
-	Registry dynamicplugins.Registry
+	DataDir  string
+	Registry *dynamicplugins.Registry
 
 	mu    sync.Mutex
 	tasks map[ids.Alloc]supervised
@@ -69,7 +68,8 @@ func (h *CSIPluginSupervisor) Prestart(_ context.Context, t *hook.Task) error {
 	if t.DriverInfo.Capabilities.Mounts == driver.MountAll {
 		t.Out.Mounts = append(t.Out.Mounts, driver.Mount{Source: p.socketDir, Target: cfg.MountDir})
 		if nodeRole(cfg) {
-			t.Out.Mounts = append(t.Out.Mounts, driver.Mount{Source: p.hostBase, Target: cfg.StagePublishBaseDir, Propagation: "bidirectional"})
+			t.Out.Mounts = append(t.Out.Mounts,
+				driver.Mount{Source: p.hostBase, Target: cfg.StagePublishBaseDir, Propagation: "bidirectional"})
 			t.Out.CSIPluginNode = true
 		}
 	}
@@ -86,9 +86,16 @@ func (h *CSIPluginSupervisor) Prestart(_ context.Context, t *hook.Task) error {
 func (h *CSIPluginSupervisor) declare(t *hook.Task, cfg *job.CSIPluginConfig, p pluginPaths) error {
 	for _, role := range rolesOf(cfg) {
 		err := h.Registry.Register(dynamicplugins.Info{
-			Plugin: ids.Plugin(cfg.ID), Role: role, Alloc: t.Alloc.ID, Task: t.Task.Name, Scope: scopeOf(cfg),
-			Socket: p.hostSocket, HostBase: p.hostBase, TaskBase: p.taskBase,
-			HealthTimeout: cfg.HealthTimeout, Declared: time.Now().UTC(),
+			Plugin:        ids.Plugin(cfg.ID),
+			Role:          role,
+			Alloc:         t.Alloc.ID,
+			Task:          t.Task.Name,
+			Scope:         scopeOf(cfg),
+			Socket:        p.hostSocket,
+			HostBase:      p.hostBase,
+			TaskBase:      p.taskBase,
+			HealthTimeout: cfg.HealthTimeout,
+			Declared:      time.Now().UTC(),
 		})
 		if err != nil {
 			return err
@@ -111,7 +118,8 @@ func (h *CSIPluginSupervisor) Stop(_ context.Context, t *hook.Task) error {
 	delete(h.tasks, t.Alloc.ID)
 	h.mu.Unlock()
 	p := h.pathsOf(t, cfg)
-	errs = append(errs, removeIfThere(p.hostSocket), hostfs.RemoveEmpty(p.socketDir), h.releaseBase(ids.Plugin(cfg.ID), p.hostBase))
+	errs = append(errs, removeIfThere(p.hostSocket), hostfs.RemoveEmpty(p.socketDir),
+		h.releaseBase(ids.Plugin(cfg.ID), p.hostBase))
 	return errors.Join(errs...)
 }
 
@@ -145,9 +153,11 @@ func (h *CSIPluginSupervisor) Health(i dynamicplugins.Info, healthy bool, reason
 		return
 	}
 	e := &alloc.TaskEvent{Type: alloc.EventPluginHealthy, Time: time.Now().UnixNano(),
-		DisplayMessage: fmt.Sprintf("plugin: %s (%s role)", i.Plugin, i.Role), Details: map[string]string{"plugin": string(i.Plugin), "role": string(i.Role)}}
+		DisplayMessage: fmt.Sprintf("plugin: %s (%s role)", i.Plugin, i.Role),
+		Details:        map[string]string{"plugin": string(i.Plugin), "role": string(i.Role)}}
 	if !healthy {
-		e.Type, e.DisplayMessage = alloc.EventPluginFailing, fmt.Sprintf("plugin: %s (%s role): %s", i.Plugin, i.Role, reason)
+		e.Type, e.DisplayMessage = alloc.EventPluginFailing,
+			fmt.Sprintf("plugin: %s (%s role): %s", i.Plugin, i.Role, reason)
 	}
 	s.emit(e)
 }
@@ -162,7 +172,11 @@ func (h *CSIPluginSupervisor) Timeout(ctx context.Context, i dynamicplugins.Info
 	}
 	text := fmt.Sprintf("plugin %q was not healthy within %s: %s", i.Plugin, i.HealthTimeout, reason)
 	if err := s.control.Restart(ctx, text); err != nil {
-		s.emit(&alloc.TaskEvent{Type: alloc.EventPluginFailing, Time: time.Now().UnixNano(), DisplayMessage: text + "; it could not be restarted: " + err.Error()})
+		s.emit(&alloc.TaskEvent{
+			Type:           alloc.EventPluginFailing,
+			Time:           time.Now().UnixNano(),
+			DisplayMessage: text + "; it could not be restarted: " + err.Error(),
+		})
 	}
 }
 
@@ -170,7 +184,7 @@ func (h *CSIPluginSupervisor) Timeout(ctx context.Context, i dynamicplugins.Info
 type pluginPaths struct{ socketDir, hostSocket, taskSocket, hostBase, taskBase string }
 
 func (h *CSIPluginSupervisor) pathsOf(t *hook.Task, cfg *job.CSIPluginConfig) pluginPaths {
-	p := pluginPaths{hostBase: h.Base(h.DataDir, ids.Plugin(cfg.ID))}
+	p := pluginPaths{hostBase: csimanager.HostBase(h.DataDir, ids.Plugin(cfg.ID))}
 	p.socketDir = filepath.Join(h.DataDir, "csi", "sock", ids.Segment(string(t.Alloc.ID), t.Task.Name))
 	p.hostSocket = filepath.Join(p.socketDir, socketName)
 	p.taskSocket, p.taskBase = p.hostSocket, p.hostBase
@@ -183,7 +197,9 @@ func (h *CSIPluginSupervisor) pathsOf(t *hook.Task, cfg *job.CSIPluginConfig) pl
 // prepare makes the directories; a stale socket of an earlier start is removed, because nobody listens on it.
 func (p pluginPaths) prepare(shared, restored bool) error {
 	if len(p.hostSocket) > hostfs.MaxSocketPath {
-		return fault.WithHint(fault.New(fault.Invalid, "create", "socket "+p.hostSocket, fmt.Sprintf("the path has %d bytes, the limit is %d", len(p.hostSocket), hostfs.MaxSocketPath)),
+		return fault.WithHint(
+			fault.New(fault.Invalid, "create", "socket "+p.hostSocket,
+				fmt.Sprintf("the path has %d bytes, the limit is %d", len(p.hostSocket), hostfs.MaxSocketPath)),
 			fmt.Sprintf("choose a data_dir that is %d bytes shorter", len(p.hostSocket)-hostfs.MaxSocketPath))
 	}
 	for _, dir := range []string{p.socketDir, p.hostBase} {

@@ -17,6 +17,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/client/csimanager"
 	"berth/internal/client/dynamicplugins"
 	"berth/internal/client/hook"
 	"berth/internal/client/localstate"
@@ -64,10 +65,11 @@ func supervise(t *testing.T) *supervision {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &supervision{t: t, control: &rememberingControl{}, CSIPluginSupervisor: &taskhooks.CSIPluginSupervisor{DataDir: dir, Registry: registry,
-		Base: func(dataDir string, id ids.Plugin) string {
-			return filepath.Join(dataDir, "csi", ids.Segment(string(id)))
-		}}}
+	return &supervision{
+		t:                   t,
+		control:             &rememberingControl{},
+		CSIPluginSupervisor: &taskhooks.CSIPluginSupervisor{DataDir: dir, Registry: registry},
+	}
 }
 
 func mountsBeneath(t *testing.T, dir string) []hostfs.Mount {
@@ -83,13 +85,23 @@ func mountsBeneath(t *testing.T, dir string) []hostfs.Mount {
 
 // task is a plugin's task in an alloc, under a driver that mounts all or nothing.
 func (s *supervision) task(id ids.Alloc, role string, mounts driver.MountConfig) *hook.Task {
-	return &hook.Task{Alloc: &alloc.Alloc{ID: id}, Control: s.control, DriverInfo: driver.Info{Capabilities: driver.Capabilities{Mounts: mounts}},
-		Emit: func(e *alloc.TaskEvent) { s.events = append(s.events, e.Type+": "+e.DisplayMessage) },
-		Task: &job.Task{Name: "plugin", CSIPluginConfig: &job.CSIPluginConfig{ID: "disk", Type: role, MountDir: "/csi", StagePublishBaseDir: "/local/csi",
-			HealthTimeout: 7 * time.Second, ControllerScope: "node"}}}
+	return &hook.Task{
+		Alloc:      &alloc.Alloc{ID: id},
+		Control:    s.control,
+		DriverInfo: driver.Info{Capabilities: driver.Capabilities{Mounts: mounts}},
+		Emit:       func(e *alloc.TaskEvent) { s.events = append(s.events, e.Type+": "+e.DisplayMessage) },
+		Task: &job.Task{Name: "plugin", CSIPluginConfig: &job.CSIPluginConfig{
+			ID:                  "disk",
+			Type:                role,
+			MountDir:            "/csi",
+			StagePublishBaseDir: "/local/csi",
+			HealthTimeout:       7 * time.Second,
+			ControllerScope:     "node",
+		}},
+	}
 }
 
-func (s *supervision) base() string { return s.Base(s.DataDir, "disk") }
+func (s *supervision) base() string { return csimanager.HostBase(s.DataDir, "disk") }
 
 func (s *supervision) socketDir(id ids.Alloc) string {
 	return filepath.Join(s.DataDir, "csi", "sock", ids.Segment(string(id), "plugin"))
@@ -123,8 +135,13 @@ func TestAPluginUnderADriverThatMountsSeesItsOwnPaths(t *testing.T) {
 	s := supervise(t)
 	task := s.task("a1", job.PluginMonolith, driver.MountAll)
 	s.prestart(task)
-	want := hook.Output{Env: map[string]string{"CSI_ENDPOINT": "unix:///csi/csi.sock"}, CSIPluginNode: true, RestartWithoutLimit: true,
-		Mounts: []driver.Mount{{Source: s.socketDir("a1"), Target: "/csi"}, {Source: s.base(), Target: "/local/csi", Propagation: "bidirectional"}}}
+	want := hook.Output{
+		Env:                 map[string]string{"CSI_ENDPOINT": "unix:///csi/csi.sock"},
+		CSIPluginNode:       true,
+		RestartWithoutLimit: true,
+		Mounts: []driver.Mount{{Source: s.socketDir("a1"), Target: "/csi"},
+			{Source: s.base(), Target: "/local/csi", Propagation: "bidirectional"}},
+	}
 	if !reflect.DeepEqual(task.Out, want) {
 		t.Errorf("got  %+v\nwant %+v", task.Out, want)
 	}
@@ -149,7 +166,10 @@ func TestAPluginUnderADriverThatMountsNothingIsGivenTheNodesPaths(t *testing.T) 
 	task.Out.Env = map[string]string{"KEPT": "yes"}
 	s.prestart(task)
 	socket := filepath.Join(s.socketDir("a1"), "csi.sock")
-	want := hook.Output{Env: map[string]string{"KEPT": "yes", "CSI_ENDPOINT": "unix://" + socket}, RestartWithoutLimit: true}
+	want := hook.Output{
+		Env:                 map[string]string{"KEPT": "yes", "CSI_ENDPOINT": "unix://" + socket},
+		RestartWithoutLimit: true,
+	}
 	if !reflect.DeepEqual(task.Out, want) {
 		t.Errorf("got %+v", task.Out)
 	}
@@ -167,7 +187,8 @@ func TestAControllerNeedsNoMountsOfVolumes(t *testing.T) {
 	s := supervise(t)
 	task := s.task("a1", job.PluginController, driver.MountAll)
 	s.prestart(task)
-	if want := []driver.Mount{{Source: s.socketDir("a1"), Target: "/csi"}}; !reflect.DeepEqual(task.Out.Mounts, want) || task.Out.CSIPluginNode {
+	if want := []driver.Mount{{Source: s.socketDir("a1"), Target: "/csi"}}; !reflect.DeepEqual(task.Out.Mounts, want) ||
+		task.Out.CSIPluginNode {
 		t.Errorf("got %+v", task.Out)
 	}
 	if s.shared(s.base()) {
@@ -177,7 +198,8 @@ func TestAControllerNeedsNoMountsOfVolumes(t *testing.T) {
 }
 
 func TestAnInstanceIsDeclaredInItsRolesAndWithdrawn(t *testing.T) {
-	for role, want := range map[string][]plugin.Role{job.PluginController: {plugin.RoleController}, job.PluginNode: {plugin.RoleNode},
+	for role, want := range map[string][]plugin.Role{job.PluginController: {plugin.RoleController},
+		job.PluginNode:     {plugin.RoleNode},
 		job.PluginMonolith: {plugin.RoleController, plugin.RoleNode}} {
 		s := supervise(t)
 		task := s.task("a1", role, driver.MountAll)
@@ -185,8 +207,10 @@ func TestAnInstanceIsDeclaredInItsRolesAndWithdrawn(t *testing.T) {
 		var got []plugin.Role
 		for _, i := range s.Registry.List() {
 			got = append(got, i.Role)
-			if i.Plugin != "disk" || i.Alloc != "a1" || i.Task != "plugin" || i.Scope != plugin.ScopeNode || i.HealthTimeout != 7*time.Second ||
-				i.Socket != filepath.Join(s.socketDir("a1"), "csi.sock") || i.HostBase != s.base() || i.TaskBase != "/local/csi" || i.Declared.IsZero() {
+			if i.Plugin != "disk" || i.Alloc != "a1" || i.Task != "plugin" || i.Scope != plugin.ScopeNode ||
+				i.HealthTimeout != 7*time.Second ||
+				i.Socket != filepath.Join(s.socketDir("a1"), "csi.sock") || i.HostBase != s.base() ||
+				i.TaskBase != "/local/csi" || i.Declared.IsZero() {
 				t.Errorf("%s: declared %+v", role, i)
 			}
 		}
@@ -285,7 +309,8 @@ func TestTheTaskHearsOfItsPluginsHealth(t *testing.T) {
 	stranger.Alloc = "somebody else"
 	s.Health(stranger, true, "")
 	s.Timeout(t.Context(), stranger, "no socket")
-	want := []string{alloc.EventPluginHealthy + ": plugin: disk (node role)", alloc.EventPluginFailing + ": plugin: disk (node role): no answer"}
+	want := []string{alloc.EventPluginHealthy + ": plugin: disk (node role)",
+		alloc.EventPluginFailing + ": plugin: disk (node role): no answer"}
 	if !slices.Equal(s.events, want) || !slices.Equal(s.control.did, []string{"restart"}) {
 		t.Errorf("events %q, done to the task %q", s.events, s.control.did)
 	}

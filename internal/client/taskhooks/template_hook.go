@@ -74,7 +74,8 @@ func (h *Templates) Updated(ctx context.Context, t *hook.Task) error {
 		case changeRestart, "":
 			restart = true
 		default:
-			return fault.New(fault.Unsupported, "re-render", subject(t, i, tmpl), fmt.Sprintf("change_mode %q is not built", tmpl.ChangeMode))
+			return fault.New(fault.Unsupported, "re-render", subject(t, i, tmpl),
+				fmt.Sprintf("change_mode %q is not built", tmpl.ChangeMode))
 		}
 	}
 	if restart {
@@ -95,8 +96,13 @@ func subject(t *hook.Task, i int, tmpl *job.Template) string {
 // render renders one template and reports whether its file differs from before.
 func (h *Templates) render(t *hook.Task, i int, tmpl *job.Template) (changed bool, err error) {
 	name := subject(t, i, tmpl)
-	data, err := render.Execute(render.Template{Name: name, Text: t.Interpolate(tmpl.EmbeddedTmpl), Left: tmpl.LeftDelim, Right: tmpl.RightDelim,
-		MissingIsError: tmpl.ErrMissingKey}, render.Values{Env: func(k string) string { return envOf(t, k) }})
+	data, err := render.Execute(render.Template{
+		Name:           name,
+		Text:           t.Interpolate(tmpl.EmbeddedTmpl),
+		Left:           tmpl.LeftDelim,
+		Right:          tmpl.RightDelim,
+		MissingIsError: tmpl.ErrMissingKey,
+	}, render.Values{Env: func(k string) string { return envOf(t, k) }})
 	if err != nil {
 		return false, err
 	}
@@ -166,8 +172,11 @@ func destination(t *hook.Task, dest string) (root, rel string, err error) {
 	case own && rest != "" && (isolated || !path.IsAbs(dest)):
 		return t.TaskDir, inner, nil
 	case path.IsAbs(dest) || outside(dest):
-		return "", "", fault.WithHint(fault.New(fault.Invalid, "", "", fmt.Sprintf("destination %q lies outside the task's directories", dest)),
-			"begin it with local/, secrets/ or alloc/")
+		return "", "",
+			fault.WithHint(
+				fault.New(fault.Invalid, "", "",
+					fmt.Sprintf("destination %q lies outside the task's directories", dest)),
+				"begin it with local/, secrets/ or alloc/")
 	}
 	return t.TaskDir, inner, nil
 }

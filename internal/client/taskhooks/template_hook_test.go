@@ -42,10 +42,20 @@ type templated struct {
 
 func withTemplates(t *testing.T, iso driver.Isolation, tmpls ...*job.Template) *templated {
 	dir := t.TempDir()
-	out := &templated{env: map[string]string{"NAME": "world", "JSON": `{"a":["x","y"]}`}, control: &rememberingControl{}}
-	out.Task = &hook.Task{Task: &job.Task{Name: "web", Templates: tmpls}, TaskDir: filepath.Join(dir, "web"), AllocDir: filepath.Join(dir, "alloc"),
-		DriverInfo: driver.Info{Capabilities: driver.Capabilities{FSIsolation: iso}}, Emit: func(*alloc.TaskEvent) {}, Control: out.control,
-		Out: hook.Output{Env: map[string]string{}}, Attempt: 1}
+	out := &templated{
+		env:     map[string]string{"NAME": "world", "JSON": `{"a":["x","y"]}`},
+		control: &rememberingControl{},
+	}
+	out.Task = &hook.Task{
+		Task:       &job.Task{Name: "web", Templates: tmpls},
+		TaskDir:    filepath.Join(dir, "web"),
+		AllocDir:   filepath.Join(dir, "alloc"),
+		DriverInfo: driver.Info{Capabilities: driver.Capabilities{FSIsolation: iso}},
+		Emit:       func(*alloc.TaskEvent) {},
+		Control:    out.control,
+		Out:        hook.Output{Env: map[string]string{}},
+		Attempt:    1,
+	}
 	out.Interpolate = func(s string) string {
 		for k, v := range out.env {
 			s = strings.ReplaceAll(s, "${"+k+"}", v)
@@ -71,9 +81,22 @@ func (x *templated) read(t *testing.T, path string) string {
 
 func TestTemplatesRenderFromTheEnvironment(t *testing.T) {
 	x := withTemplates(t, driver.IsolationChroot,
-		&job.Template{EmbeddedTmpl: `Hello {{ env "NAME" | toUpper }}: {{ index (env "JSON" | parseJSON).a 1 }} {{ "a,b" | split "," | join "+" }} {{ "aGk=" | base64Decode }} ${NAME}`, DestPath: "local/a/b.txt", Perms: "0640"},
-		&job.Template{EmbeddedTmpl: `[[ env "NAME" ]] {{ kept }}`, LeftDelim: "[[", RightDelim: "]]", DestPath: "/secrets/s"},
-		&job.Template{EmbeddedTmpl: "# comment\nKEY={{ env \"NAME\" }}\nexport Q=\"a b\"\n", DestPath: "secrets/env", Envvars: true},
+		&job.Template{
+			EmbeddedTmpl: `Hello {{ env "NAME" | toUpper }}: {{ index (env "JSON" | parseJSON).a 1 }} {{ "a,b" | split "," | join "+" }} {{ "aGk=" | base64Decode }} ${NAME}`,
+			DestPath:     "local/a/b.txt",
+			Perms:        "0640",
+		},
+		&job.Template{
+			EmbeddedTmpl: `[[ env "NAME" ]] {{ kept }}`,
+			LeftDelim:    "[[",
+			RightDelim:   "]]",
+			DestPath:     "/secrets/s",
+		},
+		&job.Template{
+			EmbeddedTmpl: "# comment\nKEY={{ env \"NAME\" }}\nexport Q=\"a b\"\n",
+			DestPath:     "secrets/env",
+			Envvars:      true,
+		},
 		&job.Template{EmbeddedTmpl: "shared", DestPath: "${NOMAD_ALLOC_DIR}/x"})
 	x.env["NOMAD_ALLOC_DIR"] = "/alloc"
 	if err := (&taskhooks.Templates{}).Prestart(t.Context(), x.Task); err != nil {
@@ -101,12 +124,16 @@ func TestWhatATemplateMayNotDoIsRefusedByName(t *testing.T) {
 		tmpl job.Template
 		want string
 	}{
-		"an unknown function":    {job.Template{EmbeddedTmpl: `{{ key "x" }}`, DestPath: "local/f"}, `template 1 ("local/f") of task "web"`},
-		"a way out":              {job.Template{EmbeddedTmpl: "x", DestPath: "../../f"}, "outside the task's directories"},
-		"an absolute path":       {job.Template{EmbeddedTmpl: "x", DestPath: "/etc/passwd"}, "outside the task's directories"},
+		"an unknown function": {job.Template{EmbeddedTmpl: `{{ key "x" }}`, DestPath: "local/f"},
+			`template 1 ("local/f") of task "web"`},
+		"a way out": {job.Template{EmbeddedTmpl: "x", DestPath: "../../f"},
+			"outside the task's directories"},
+		"an absolute path": {job.Template{EmbeddedTmpl: "x", DestPath: "/etc/passwd"},
+			"outside the task's directories"},
 		"no mode":                {job.Template{EmbeddedTmpl: "x", DestPath: "local/f", Perms: "rw-"}, "octal"},
 		"variables without form": {job.Template{EmbeddedTmpl: "x", DestPath: "local/f", Envvars: true}, "NAME=value"},
-		"a missing variable":     {job.Template{EmbeddedTmpl: `{{ mustEnv "NONE" }}`, DestPath: "local/f"}, `no "NONE"`},
+		"a missing variable": {job.Template{EmbeddedTmpl: `{{ mustEnv "NONE" }}`, DestPath: "local/f"},
+			`no "NONE"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := withTemplates(t, driver.IsolationChroot, &c.tmpl)
@@ -141,9 +168,10 @@ func TestAChangedRenderingActsAsItsModeSays(t *testing.T) {
 		tmpls []*job.Template
 		want  []string
 	}{
-		"restart once for two": {[]*job.Template{tmpl("restart", "", "local/a"), tmpl("", "", "local/b"), tmpl("signal", "sighup", "local/c")}, []string{"restart"}},
-		"signal":               {[]*job.Template{tmpl("signal", "sighup", "local/a")}, []string{"signal SIGHUP"}},
-		"noop":                 {[]*job.Template{tmpl("noop", "", "local/a")}, nil},
+		"restart once for two": {[]*job.Template{tmpl("restart", "", "local/a"), tmpl("", "", "local/b"),
+			tmpl("signal", "sighup", "local/c")}, []string{"restart"}},
+		"signal": {[]*job.Template{tmpl("signal", "sighup", "local/a")}, []string{"signal SIGHUP"}},
+		"noop":   {[]*job.Template{tmpl("noop", "", "local/a")}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := withTemplates(t, driver.IsolationChroot, c.tmpls...)

@@ -29,19 +29,21 @@ var _ hook.Prestarter = (*Volume)(nil)
 // Name implements hook.Hook. It is what users of such systems know from the events of their tasks.
 func (*Volume) Name() string { return "volumes" }
 
-// Prestart adds a mount, or a device for raw block volumes, for every volume_mount of the task. The mount table is asked
-// each time, because a task must never start on a target that is not mounted.
+// Prestart adds a mount, or a device for raw block volumes, for every volume_mount of the task. The mount table is
+// asked each time, because a task must never start on a target that is not mounted.
 func (h *Volume) Prestart(_ context.Context, t *hook.Task) error {
 	if len(t.Task.VolumeMounts) == 0 {
 		return nil
 	}
 	if t.DriverInfo.Capabilities.Mounts == driver.MountNone {
-		return allochooks.NoMounts(string(t.Job.ID), t.Group.Name, t.Task.Name, t.Task.Driver, t.Task.VolumeMounts[0].Volume)
+		return allochooks.NoMounts(string(t.Job.ID), t.Group.Name, t.Task.Name, t.Task.Driver,
+			t.Task.VolumeMounts[0].Volume)
 	}
 	for _, vm := range t.Task.VolumeMounts {
 		req := t.Group.Volumes[vm.Volume]
 		if req == nil {
-			return fault.New(fault.Invalid, "mount", `volume "`+vm.Volume+`"`, `group "`+t.Group.Name+`" has no volume of this name`)
+			return fault.New(fault.Invalid, "mount", `volume "`+vm.Volume+`"`,
+				`group "`+t.Group.Name+`" has no volume of this name`)
 		}
 		if err := h.add(t, vm, req); err != nil {
 			return err
@@ -58,23 +60,27 @@ func (h *Volume) add(t *hook.Task, vm *job.VolumeMount, req *job.VolumeRequest) 
 		if err != nil {
 			return err
 		}
-		t.Out.Mounts = append(t.Out.Mounts, driver.Mount{Source: dir, Target: target, ReadOnly: readOnly || ro, Propagation: vm.PropagationMode})
+		t.Out.Mounts = append(t.Out.Mounts,
+			driver.Mount{Source: dir, Target: target, ReadOnly: readOnly || ro, Propagation: vm.PropagationMode})
 		return nil
 	}
 	mounts, _ := t.Resources.Mounts.Get()
 	info, ok := mounts[vm.Volume]
 	if !ok {
-		return fault.New(fault.NotReady, "mount", `volume "`+vm.Volume+`"`, "it is not published for this allocation yet")
+		return fault.New(fault.NotReady, "mount", `volume "`+vm.Volume+`"`,
+			"it is not published for this allocation yet")
 	}
 	if err := h.Mounter.Mounted(info.Key); err != nil {
 		return err
 	}
 	readOnly = readOnly || info.ReadOnly
 	if info.Block {
-		t.Out.Devices = append(t.Out.Devices, driver.Device{HostPath: info.Source, TaskPath: target, Permissions: permissions(readOnly)})
+		t.Out.Devices = append(t.Out.Devices,
+			driver.Device{HostPath: info.Source, TaskPath: target, Permissions: permissions(readOnly)})
 		return nil
 	}
-	t.Out.Mounts = append(t.Out.Mounts, driver.Mount{Source: info.Source, Target: target, ReadOnly: readOnly, Propagation: vm.PropagationMode})
+	t.Out.Mounts = append(t.Out.Mounts,
+		driver.Mount{Source: info.Source, Target: target, ReadOnly: readOnly, Propagation: vm.PropagationMode})
 	return nil
 }
 

@@ -45,19 +45,36 @@ func (m *mountTable) Mounted(k volume.PublicationKey) error {
 func usesVolumes(mounts ...*job.VolumeMount) *hook.Task {
 	res := hookresources.New()
 	info := func(name string, block, readOnly bool) csimanager.MountInfo {
-		return csimanager.MountInfo{Alias: name, Key: volume.PublicationKey{StagingKey: volume.StagingKey{ExternalID: name}}, Source: "/pub/" + name, Block: block, ReadOnly: readOnly}
+		return csimanager.MountInfo{
+			Alias:    name,
+			Key:      volume.PublicationKey{StagingKey: volume.StagingKey{ExternalID: name}},
+			Source:   "/pub/" + name,
+			Block:    block,
+			ReadOnly: readOnly,
+		}
 	}
-	res.Mounts.Set(map[string]csimanager.MountInfo{"fs": info("fs", false, false), "fs-reader": info("fs-reader", false, true), "fs-asked-ro": info("fs-asked-ro", false, false),
-		"block": info("block", true, false), "block-reader": info("block-reader", true, true)})
+	res.Mounts.Set(
+		map[string]csimanager.MountInfo{"fs": info("fs", false, false), "fs-reader": info("fs-reader", false, true),
+			"fs-asked-ro": info("fs-asked-ro", false, false),
+			"block":       info("block", true, false), "block-reader": info("block-reader", true, true)})
 	g := &job.TaskGroup{Name: "group", Volumes: map[string]*job.VolumeRequest{
 		"host": {Type: job.VolumeTypeHost, Source: "certs"}, "host-ro": {Type: job.VolumeTypeHost, Source: "ro-certs"},
-		"host-asked-ro": {Type: job.VolumeTypeHost, Source: "certs", ReadOnly: true}, "host-none": {Type: job.VolumeTypeHost, Source: "nothing"},
+		"host-asked-ro": {
+			Type:     job.VolumeTypeHost,
+			Source:   "certs",
+			ReadOnly: true,
+		}, "host-none": {Type: job.VolumeTypeHost, Source: "nothing"},
 		"fs-asked-ro": {Type: job.VolumeTypeCSI, ReadOnly: true}}}
 	for _, name := range []string{"fs", "fs-reader", "block", "block-reader", "late"} {
 		g.Volumes[name] = &job.VolumeRequest{Type: job.VolumeTypeCSI}
 	}
-	return &hook.Task{Job: &job.Job{ID: "shop"}, Group: g, Task: &job.Task{Name: "web", Driver: "exec", VolumeMounts: mounts}, Resources: res,
-		Interpolate: func(s string) string { return strings.ReplaceAll(s, "${DIR}", "srv") }}
+	return &hook.Task{
+		Job:         &job.Job{ID: "shop"},
+		Group:       g,
+		Task:        &job.Task{Name: "web", Driver: "exec", VolumeMounts: mounts},
+		Resources:   res,
+		Interpolate: func(s string) string { return strings.ReplaceAll(s, "${DIR}", "srv") },
+	}
 }
 
 func TestVolumesBecomeMountsAndDevices(t *testing.T) {
@@ -66,20 +83,34 @@ func TestVolumesBecomeMountsAndDevices(t *testing.T) {
 		mount  *driver.Mount
 		device *driver.Device
 	}{
-		"csi":                    {job.VolumeMount{Volume: "fs", Destination: "/data"}, &driver.Mount{Source: "/pub/fs", Target: "/data"}, nil},
-		"csi, propagated":        {job.VolumeMount{Volume: "fs", Destination: "/data", PropagationMode: "host-to-task"}, &driver.Mount{Source: "/pub/fs", Target: "/data", Propagation: "host-to-task"}, nil},
-		"csi, interpolated":      {job.VolumeMount{Volume: "fs", Destination: "${DIR}/../data"}, &driver.Mount{Source: "/pub/fs", Target: "/data"}, nil},
-		"csi, out of the root":   {job.VolumeMount{Volume: "fs", Destination: "../../data"}, &driver.Mount{Source: "/pub/fs", Target: "/data"}, nil},
-		"csi, mount read-only":   {job.VolumeMount{Volume: "fs", Destination: "/d", ReadOnly: true}, &driver.Mount{Source: "/pub/fs", Target: "/d", ReadOnly: true}, nil},
-		"csi, request read-only": {job.VolumeMount{Volume: "fs-asked-ro", Destination: "/d"}, &driver.Mount{Source: "/pub/fs-asked-ro", Target: "/d", ReadOnly: true}, nil},
-		"csi, claim read-only":   {job.VolumeMount{Volume: "fs-reader", Destination: "/d"}, &driver.Mount{Source: "/pub/fs-reader", Target: "/d", ReadOnly: true}, nil},
-		"block":                  {job.VolumeMount{Volume: "block", Destination: "/dev/x"}, nil, &driver.Device{HostPath: "/pub/block", TaskPath: "/dev/x", Permissions: "rw"}},
-		"block, mount read-only": {job.VolumeMount{Volume: "block", Destination: "/dev/x", ReadOnly: true}, nil, &driver.Device{HostPath: "/pub/block", TaskPath: "/dev/x", Permissions: "r"}},
-		"block, claim read-only": {job.VolumeMount{Volume: "block-reader", Destination: "/dev/x"}, nil, &driver.Device{HostPath: "/pub/block-reader", TaskPath: "/dev/x", Permissions: "r"}},
-		"host":                   {job.VolumeMount{Volume: "host", Destination: "/d"}, &driver.Mount{Source: "/etc/certs", Target: "/d"}, nil},
-		"host, node read-only":   {job.VolumeMount{Volume: "host-ro", Destination: "/d"}, &driver.Mount{Source: "/etc/ro", Target: "/d", ReadOnly: true}, nil},
-		"host, asked read-only":  {job.VolumeMount{Volume: "host-asked-ro", Destination: "/d"}, &driver.Mount{Source: "/etc/certs", Target: "/d", ReadOnly: true}, nil},
-		"host, mount read-only":  {job.VolumeMount{Volume: "host", Destination: "/d", ReadOnly: true}, &driver.Mount{Source: "/etc/certs", Target: "/d", ReadOnly: true}, nil},
+		"csi": {job.VolumeMount{Volume: "fs", Destination: "/data"},
+			&driver.Mount{Source: "/pub/fs", Target: "/data"}, nil},
+		"csi, propagated": {job.VolumeMount{Volume: "fs", Destination: "/data", PropagationMode: "host-to-task"},
+			&driver.Mount{Source: "/pub/fs", Target: "/data", Propagation: "host-to-task"}, nil},
+		"csi, interpolated": {job.VolumeMount{Volume: "fs", Destination: "${DIR}/../data"},
+			&driver.Mount{Source: "/pub/fs", Target: "/data"}, nil},
+		"csi, out of the root": {job.VolumeMount{Volume: "fs", Destination: "../../data"},
+			&driver.Mount{Source: "/pub/fs", Target: "/data"}, nil},
+		"csi, mount read-only": {job.VolumeMount{Volume: "fs", Destination: "/d", ReadOnly: true},
+			&driver.Mount{Source: "/pub/fs", Target: "/d", ReadOnly: true}, nil},
+		"csi, request read-only": {job.VolumeMount{Volume: "fs-asked-ro", Destination: "/d"},
+			&driver.Mount{Source: "/pub/fs-asked-ro", Target: "/d", ReadOnly: true}, nil},
+		"csi, claim read-only": {job.VolumeMount{Volume: "fs-reader", Destination: "/d"},
+			&driver.Mount{Source: "/pub/fs-reader", Target: "/d", ReadOnly: true}, nil},
+		"block": {job.VolumeMount{Volume: "block", Destination: "/dev/x"}, nil,
+			&driver.Device{HostPath: "/pub/block", TaskPath: "/dev/x", Permissions: "rw"}},
+		"block, mount read-only": {job.VolumeMount{Volume: "block", Destination: "/dev/x", ReadOnly: true}, nil,
+			&driver.Device{HostPath: "/pub/block", TaskPath: "/dev/x", Permissions: "r"}},
+		"block, claim read-only": {job.VolumeMount{Volume: "block-reader", Destination: "/dev/x"}, nil,
+			&driver.Device{HostPath: "/pub/block-reader", TaskPath: "/dev/x", Permissions: "r"}},
+		"host": {job.VolumeMount{Volume: "host", Destination: "/d"},
+			&driver.Mount{Source: "/etc/certs", Target: "/d"}, nil},
+		"host, node read-only": {job.VolumeMount{Volume: "host-ro", Destination: "/d"},
+			&driver.Mount{Source: "/etc/ro", Target: "/d", ReadOnly: true}, nil},
+		"host, asked read-only": {job.VolumeMount{Volume: "host-asked-ro", Destination: "/d"},
+			&driver.Mount{Source: "/etc/certs", Target: "/d", ReadOnly: true}, nil},
+		"host, mount read-only": {job.VolumeMount{Volume: "host", Destination: "/d", ReadOnly: true},
+			&driver.Mount{Source: "/etc/certs", Target: "/d", ReadOnly: true}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := c.vm
@@ -106,13 +137,19 @@ func TestVolumesBecomeMountsAndDevices(t *testing.T) {
 }
 
 func TestAllMountsOfATaskAreMadeInOrder(t *testing.T) {
-	task := usesVolumes(&job.VolumeMount{Volume: "fs", Destination: "/a"}, &job.VolumeMount{Volume: "block", Destination: "/dev/b"},
-		&job.VolumeMount{Volume: "host", Destination: "/c"}, &job.VolumeMount{Volume: "fs", Destination: "/d", ReadOnly: true})
+	task := usesVolumes(&job.VolumeMount{Volume: "fs", Destination: "/a"},
+		&job.VolumeMount{Volume: "block", Destination: "/dev/b"},
+		&job.VolumeMount{
+			Volume:      "host",
+			Destination: "/c",
+		}, &job.VolumeMount{Volume: "fs", Destination: "/d", ReadOnly: true})
 	table := &mountTable{}
-	if err := (&taskhooks.Volume{Host: hostDirs{"certs": "/etc/certs"}, Mounter: table}).Prestart(t.Context(), task); err != nil {
+	if err := (&taskhooks.Volume{Host: hostDirs{"certs": "/etc/certs"}, Mounter: table}).Prestart(t.Context(),
+		task); err != nil {
 		t.Fatal(err)
 	}
-	want := []driver.Mount{{Source: "/pub/fs", Target: "/a"}, {Source: "/etc/certs", Target: "/c"}, {Source: "/pub/fs", Target: "/d", ReadOnly: true}}
+	want := []driver.Mount{{Source: "/pub/fs", Target: "/a"}, {Source: "/etc/certs", Target: "/c"},
+		{Source: "/pub/fs", Target: "/d", ReadOnly: true}}
 	if !reflect.DeepEqual(task.Out.Mounts, want) || len(task.Out.Devices) != 1 {
 		t.Errorf("got %+v", task.Out)
 	}
@@ -135,7 +172,10 @@ func TestAVolumeThatIsNotThereStopsTheStart(t *testing.T) {
 		"not on the node":   {"host-none", fault.NotFound, `host volume "nothing"`},
 	} {
 		task := usesVolumes(&job.VolumeMount{Volume: c.use, Destination: "/d"})
-		h := &taskhooks.Volume{Host: hostDirs{}, Mounter: &mountTable{missing: map[string]bool{"fs": true, "block": true}}}
+		h := &taskhooks.Volume{
+			Host:    hostDirs{},
+			Mounter: &mountTable{missing: map[string]bool{"fs": true, "block": true}},
+		}
 		err := h.Prestart(t.Context(), task)
 		if fault.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%s: %v", name, err)
@@ -150,7 +190,8 @@ func TestATaskOfADriverThatMountsNothingIsRefused(t *testing.T) {
 	task := usesVolumes(&job.VolumeMount{Volume: "fs", Destination: "/d"})
 	task.DriverInfo.Capabilities.Mounts = driver.MountNone
 	err := (&taskhooks.Volume{Mounter: &mountTable{}}).Prestart(t.Context(), task)
-	if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), `job "shop", group "group", task "web": the task driver "exec" cannot mount`) {
+	if !fault.Has(err, fault.Invalid) ||
+		!strings.Contains(err.Error(), `job "shop", group "group", task "web": the task driver "exec" cannot mount`) {
 		t.Errorf("got %v", err)
 	}
 	task.Task.VolumeMounts = nil

@@ -12,11 +12,14 @@ import (
 	"berth/internal/port/driver"
 )
 
-// Open says that the task's turn in the lifecycle has come.
-func (r *Runner) Open() { r.order(func(o *orders) { o.gate = true }) }
+// Open says that the task's place in the lifecycle has come.
+func (r *Runner) Open() { r.order(func(o *orders) { o.due = true }) }
 
 // AllocReady says that the hooks of the alloc are done.
 func (r *Runner) AllocReady() { r.order(func(o *orders) { o.ready = true }) }
+
+// Hold says whether the alloc is an orphan: a task that runs is kept, one that does not is never started.
+func (r *Runner) Hold(held bool) { r.order(func(o *orders) { o.held = held }) }
 
 // Kill orders the task's end. The first order counts.
 func (r *Runner) Kill(k KillOrder) {
@@ -64,14 +67,20 @@ func (r *Runner) Restart(reason string, noDelay bool) error {
 func (r *Runner) Revive(reason string) error {
 	r.mu.Lock()
 	dead := r.dead
-	r.dead, r.prepared, r.orders.kill = false, false, nil
+	r.dead = false
+	r.prepared = false
+	r.orders.kill = nil
 	r.mu.Unlock()
 	if !dead {
 		return r.Restart(reason, false)
 	}
 	return r.update(func(rec *localstate.Task) {
-		rec.Over, rec.NotBefore, rec.Started = false, time.Time{}, false
-		rec.State.State, rec.State.Failed, rec.State.FinishedAt = alloc.TaskPending, false, time.Time{}
+		rec.Over = false
+		rec.NotBefore = time.Time{}
+		rec.Started = false
+		rec.State.State = alloc.TaskPending
+		rec.State.Failed = false
+		rec.State.FinishedAt = time.Time{}
 		addEvent(rec, &alloc.TaskEvent{Type: alloc.EventRestartSignal, DisplayMessage: reason, Message: reason})
 	})
 }
@@ -86,7 +95,12 @@ func (r *Runner) Signal(ctx context.Context, signal, reason string) error {
 	if reason != "" {
 		text += ": " + reason
 	}
-	r.emit(&alloc.TaskEvent{Type: alloc.EventSignaling, DisplayMessage: text, Message: reason, Details: map[string]string{"signal": signal}})
+	r.emit(&alloc.TaskEvent{
+		Type:           alloc.EventSignaling,
+		DisplayMessage: text,
+		Message:        reason,
+		Details:        map[string]string{"signal": signal},
+	})
 	return live.Signal(ctx, signal)
 }
 

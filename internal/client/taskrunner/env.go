@@ -150,8 +150,8 @@ func cleanEnv(s string) string { return strings.NewReplacer("=", "_", "\x00", "_
 
 var reference = regexp.MustCompile(`\$\{([^${}]+)\}`)
 
-// Replace puts values in the place of ${NAME}, ${env["NAME"]}, ${attr.…}, ${meta.…} and ${node.…}. What it does not know
-// stays as it is, because shells have variables too.
+// Replace puts values in the place of ${NAME}, ${env["NAME"]}, ${attr.…}, ${meta.…} and ${node.…}. What it does not
+// know stays as it is, because shells have variables too.
 func (e Env) Replace(s string) string {
 	if !strings.Contains(s, "${") {
 		return s

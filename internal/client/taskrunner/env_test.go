@@ -12,24 +12,57 @@ import (
 )
 
 func source(iso driver.Isolation) taskrunner.EnvSource {
-	task := &job.Task{Name: "my-task", Env: map[string]string{"URL": "http://${NOMAD_ADDR_http}/${meta.rack}", "NOMAD_REGION": "mine"}, Meta: map[string]string{"k": "task"}}
+	task := &job.Task{
+		Name: "my-task",
+		Env:  map[string]string{"URL": "http://${NOMAD_ADDR_http}/${meta.rack}", "NOMAD_REGION": "mine"},
+		Meta: map[string]string{"k": "task"},
+	}
 	group := &job.TaskGroup{Name: "g", Tasks: []*job.Task{task}, Meta: map[string]string{"k": "group", "g": "1"}}
-	return taskrunner.EnvSource{Task: task, Group: group, Region: "global", Isolation: iso, Dir: allocdir.New("/data", "11111111-2222-4333-8444-555555555555"),
-		Node: &node.Node{ID: "n", Name: "n1", Datacenter: "dc1", Meta: map[string]string{"rack": "r1"}, Attributes: map[string]string{"cpu.arch": "amd64"}},
-		Bundle: alloc.Bundle{Job: &job.Job{ID: "j", Name: "j", Meta: map[string]string{"k": "job", "j": "1"}, TaskGroups: []*job.TaskGroup{group}},
-			Alloc: &alloc.Alloc{ID: "11111111-2222-4333-8444-555555555555", Namespace: "default", Index: 3, Resources: alloc.Resources{
-				Tasks: map[string]alloc.TaskResources{"my-task": {CPUShares: 500, MemoryMB: 64, MemoryMaxMB: 128}},
-				Ports: []alloc.PortMapping{{Label: "http", Value: 23456, HostIP: "127.0.0.1"}, {Label: "v6-admin", Value: 5, To: 80, HostIP: "::1"}}}}}}
+	return taskrunner.EnvSource{
+		Task:      task,
+		Group:     group,
+		Region:    "global",
+		Isolation: iso,
+		Dir:       allocdir.New("/data", "11111111-2222-4333-8444-555555555555"),
+		Node: &node.Node{
+			ID:         "n",
+			Name:       "n1",
+			Datacenter: "dc1",
+			Meta:       map[string]string{"rack": "r1"},
+			Attributes: map[string]string{"cpu.arch": "amd64"},
+		},
+		Bundle: alloc.Bundle{
+			Job: &job.Job{
+				ID:         "j",
+				Name:       "j",
+				Meta:       map[string]string{"k": "job", "j": "1"},
+				TaskGroups: []*job.TaskGroup{group},
+			},
+			Alloc: &alloc.Alloc{
+				ID:        "11111111-2222-4333-8444-555555555555",
+				Namespace: "default",
+				Index:     3,
+				Resources: alloc.Resources{
+					Tasks: map[string]alloc.TaskResources{"my-task": {CPUShares: 500, MemoryMB: 64, MemoryMaxMB: 128}},
+					Ports: []alloc.PortMapping{{Label: "http", Value: 23456, HostIP: "127.0.0.1"},
+						{Label: "v6-admin", Value: 5, To: 80, HostIP: "::1"}}},
+			},
+		},
+	}
 }
 
 func TestTheEnvironmentOfATask(t *testing.T) {
 	env := taskrunner.NewEnv(source(driver.IsolationNone)).Vars
 	for k, want := range map[string]string{
-		"NOMAD_ALLOC_INDEX": "3", "NOMAD_CPU_LIMIT": "500", "NOMAD_MEMORY_LIMIT": "64", "NOMAD_MEMORY_MAX_LIMIT": "128", "NOMAD_DC": "dc1",
-		"NOMAD_NAMESPACE": "default", "NOMAD_META_k": "task", "NOMAD_META_K": "task", "NOMAD_META_g": "1", "NOMAD_META_j": "1",
-		"NOMAD_PORT_http": "23456", "NOMAD_ADDR_http": "127.0.0.1:23456", "NOMAD_HOST_PORT_http": "23456", "NOMAD_ALLOC_PORT_v6_admin": "80",
-		"NOMAD_PORT_v6_admin": "80", "NOMAD_HOST_ADDR_v6_admin": "[::1]:5", "NOMAD_ADDR_my_task_http": "127.0.0.1:23456",
-		"URL": "http://127.0.0.1:23456/r1", "NOMAD_REGION": "mine",
+		"NOMAD_ALLOC_INDEX": "3", "NOMAD_CPU_LIMIT": "500", "NOMAD_MEMORY_LIMIT": "64", "NOMAD_MEMORY_MAX_LIMIT": "128",
+		"NOMAD_DC":        "dc1",
+		"NOMAD_NAMESPACE": "default", "NOMAD_META_k": "task", "NOMAD_META_K": "task", "NOMAD_META_g": "1",
+		"NOMAD_META_j":    "1",
+		"NOMAD_PORT_http": "23456", "NOMAD_ADDR_http": "127.0.0.1:23456", "NOMAD_HOST_PORT_http": "23456",
+		"NOMAD_ALLOC_PORT_v6_admin": "80",
+		"NOMAD_PORT_v6_admin":       "80", "NOMAD_HOST_ADDR_v6_admin": "[::1]:5",
+		"NOMAD_ADDR_my_task_http": "127.0.0.1:23456",
+		"URL":                     "http://127.0.0.1:23456/r1", "NOMAD_REGION": "mine",
 		"NOMAD_ALLOC_DIR":   "/data/11111111-2222-4333-8444-555555555555/alloc",
 		"NOMAD_SECRETS_DIR": "/data/11111111-2222-4333-8444-555555555555/my-task/secrets",
 	} {
@@ -41,7 +74,8 @@ func TestTheEnvironmentOfATask(t *testing.T) {
 
 func TestAnIsolatedTaskSeesItsOwnPaths(t *testing.T) {
 	env := taskrunner.NewEnv(source(driver.IsolationChroot)).Vars
-	if env["NOMAD_ALLOC_DIR"] != "/alloc" || env["NOMAD_TASK_DIR"] != "/local" || env["NOMAD_SECRETS_DIR"] != "/secrets" {
+	if env["NOMAD_ALLOC_DIR"] != "/alloc" || env["NOMAD_TASK_DIR"] != "/local" ||
+		env["NOMAD_SECRETS_DIR"] != "/secrets" {
 		t.Errorf("%s %s %s", env["NOMAD_ALLOC_DIR"], env["NOMAD_TASK_DIR"], env["NOMAD_SECRETS_DIR"])
 	}
 }
@@ -49,8 +83,11 @@ func TestAnIsolatedTaskSeesItsOwnPaths(t *testing.T) {
 func TestReferencesAreReplacedAndUnknownOnesStay(t *testing.T) {
 	env := taskrunner.NewEnv(source(driver.IsolationNone)).With(map[string]string{"CSI_ENDPOINT": "unix:///csi.sock"})
 	for text, want := range map[string]string{
-		"${CSI_ENDPOINT}": "unix:///csi.sock", `${env["NOMAD_DC"]}`: "dc1", "${attr.cpu.arch}-${node.unique.name}": "amd64-n1",
-		"${HOME}/${meta.none} $X ${}": "${HOME}/${meta.none} $X ${}", "${node.datacenter}${node.region}": "dc1global", "plain": "plain",
+		"${CSI_ENDPOINT}": "unix:///csi.sock", `${env["NOMAD_DC"]}`: "dc1",
+		"${attr.cpu.arch}-${node.unique.name}": "amd64-n1",
+		"${HOME}/${meta.none} $X ${}":          "${HOME}/${meta.none} $X ${}",
+		"${node.datacenter}${node.region}":     "dc1global",
+		"plain":                                "plain",
 	} {
 		if got := env.Replace(text); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)

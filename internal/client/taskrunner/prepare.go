@@ -2,6 +2,7 @@ package taskrunner
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"time"
 
@@ -34,7 +35,7 @@ func (r *Runner) prepare(ctx context.Context) {
 			return
 		}
 		r.say(alloc.EventStorageWaiting, err)
-		pause(ctx, attempt)
+		pause.Sleep(ctx, attempt+1)
 	}
 }
 
@@ -90,7 +91,7 @@ func (r *Runner) restoredHooks(ctx context.Context) {
 			return
 		}
 		r.say(alloc.EventHookFailed, err)
-		if _, gone := r.Live(); gone != nil || !pause(ctx, attempt) {
+		if _, gone := r.Live(); gone != nil || !pause.Sleep(ctx, attempt+1) {
 			return
 		}
 	}
@@ -122,16 +123,35 @@ func (r *Runner) hookTask() (*hook.Task, error) {
 		return nil, err
 	}
 	env := r.env(b, group, task, d.Info())
-	t := &hook.Task{Alloc: b.Alloc, Job: b.Job, Group: group, Task: task, DriverInfo: d.Info(), Dir: r.cfg.Dir.Path(),
-		AllocDir: r.cfg.Dir.SharedDir(), TaskDir: r.cfg.Dir.TaskDir(task.Name), Resources: r.cfg.Resources, Attempt: r.attempt() + 1,
-		Emit: r.Emit, Control: control{r}, Out: hook.Output{Env: map[string]string{}}}
+	t := &hook.Task{
+		Alloc:      b.Alloc,
+		Job:        b.Job,
+		Group:      group,
+		Task:       task,
+		DriverInfo: d.Info(),
+		Dir:        r.cfg.Dir.Path(),
+		AllocDir:   r.cfg.Dir.SharedDir(),
+		TaskDir:    r.cfg.Dir.TaskDir(task.Name),
+		Resources:  r.cfg.Resources,
+		Attempt:    r.attempt() + 1,
+		Emit:       r.Emit,
+		Control:    control{r},
+		Out:        hook.Output{Env: map[string]string{}},
+	}
 	t.Interpolate = func(s string) string { return env.With(t.Out.Env).Replace(s) }
 	return t, nil
 }
 
 func (r *Runner) env(b alloc.Bundle, group *job.TaskGroup, task *job.Task, info driver.Info) Env {
-	return NewEnv(EnvSource{Bundle: b, Group: group, Task: task, Node: r.cfg.Node(), Region: r.cfg.Region, Dir: r.cfg.Dir,
-		Isolation: info.Capabilities.FSIsolation})
+	return NewEnv(EnvSource{
+		Bundle:    b,
+		Group:     group,
+		Task:      task,
+		Node:      r.cfg.Host.Node(),
+		Region:    r.cfg.Region,
+		Dir:       r.cfg.Dir,
+		Isolation: info.Capabilities.FSIsolation,
+	})
 }
 
 func (r *Runner) attempt() int {
@@ -165,11 +185,23 @@ func (r *Runner) taskConfig() (driver.Driver, *driver.TaskConfig, error) {
 		return nil, nil, fault.Note(err, "read config of", r.subject())
 	}
 	res := b.Alloc.Resources.Tasks[task.Name]
-	cfg := &driver.TaskConfig{Alloc: b.Alloc.ID, Job: string(b.Job.ID), Group: group.Name, Task: task.Name, Attempt: attempt,
-		User: task.User, Env: maps.Clone(env.Vars), Config: config,
-		Resources: driver.Resources{CPUShares: res.CPUShares, MemoryMB: res.MemoryMB, MemoryMaxMB: res.MemoryMaxMB},
-		Logs:      logConfig(task.LogConfig, r.cfg.Dir), AllocDir: r.cfg.Dir.SharedDir(), TaskDir: r.cfg.Dir.TaskDir(task.Name),
-		Mounts: out.Mounts, Devices: out.Devices, CSIPluginNode: out.CSIPluginNode}
+	cfg := &driver.TaskConfig{
+		Alloc:         b.Alloc.ID,
+		Job:           string(b.Job.ID),
+		Group:         group.Name,
+		Task:          task.Name,
+		Attempt:       attempt,
+		User:          task.User,
+		Env:           maps.Clone(env.Vars),
+		Config:        config,
+		Resources:     driver.Resources{CPUShares: res.CPUShares, MemoryMB: res.MemoryMB, MemoryMaxMB: res.MemoryMaxMB},
+		Logs:          logConfig(task.LogConfig, r.cfg.Dir),
+		AllocDir:      r.cfg.Dir.SharedDir(),
+		TaskDir:       r.cfg.Dir.TaskDir(task.Name),
+		Mounts:        out.Mounts,
+		Devices:       out.Devices,
+		CSIPluginNode: out.CSIPluginNode,
+	}
 	return d, cfg, nil
 }
 
@@ -205,6 +237,10 @@ func (r *Runner) start(ctx context.Context) {
 		return
 	}
 	live, err := d.Start(ctx, cfg)
+	if over := (*driver.AttemptOver)(nil); errors.As(err, &over) {
+		r.passAttempt(over)
+		return
+	}
 	if err != nil {
 		if ctx.Err() == nil {
 			r.startFailed(ctx, err)
@@ -214,13 +250,20 @@ func (r *Runner) start(ctx context.Context) {
 	h := live.Handle()
 	err = r.update(func(rec *localstate.Task) {
 		r.live, r.restored = live, false
-		rec.Handle, rec.Starting, rec.Started = &h, false, true
-		rec.State.State, rec.State.StartedAt, rec.State.FinishedAt = alloc.TaskRunning, time.Now(), time.Time{}
+		rec.Handle = &h
+		rec.Starting = false
+		rec.Started = true
+		rec.State.State = alloc.TaskRunning
+		rec.State.StartedAt = time.Now()
+		rec.State.FinishedAt = time.Time{}
 		addEvent(rec, &alloc.TaskEvent{Type: alloc.EventStarted, DisplayMessage: "Task started by client"})
 	})
 	if err != nil {
-		// A process that the next life of the agent could not find must not run.
-		r.emit(&alloc.TaskEvent{Type: alloc.EventDriverFailure, DisplayMessage: "The task is stopped, because its handle could not be written: " + err.Error()})
+		// A process that the next agent run could not find must not run.
+		r.emit(&alloc.TaskEvent{
+			Type:           alloc.EventDriverFailure,
+			DisplayMessage: "The task is stopped, because its handle could not be written: " + err.Error(),
+		})
 		if r.end(ctx, live) {
 			r.refuse(alloc.EventSetupFailure, err)
 		}
@@ -229,11 +272,19 @@ func (r *Runner) start(ctx context.Context) {
 	r.poststart(ctx)
 }
 
+// passAttempt gives up the number of an attempt that was cut off, or that the shim knows a later one of: the next try
+// takes a new one. Nobody failed, so nothing is counted.
+func (r *Runner) passAttempt(over *driver.AttemptOver) {
+	_ = r.update(func(rec *localstate.Task) { // said by update; the next run of the agent comes here again
+		rec.Attempt, rec.Starting = max(rec.Attempt, over.Newest), false
+	})
+}
+
 // startFailed judges an error of the driver's start.
 func (r *Runner) startFailed(ctx context.Context, err error) {
 	if fault.Has(err, fault.NotReady) {
 		r.say(alloc.EventDriver, err)
-		pause(ctx, 2)
+		pause.Sleep(ctx, steady)
 		return
 	}
 	r.refuse(alloc.EventDriverFailure, err)

@@ -8,6 +8,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
 	"berth/internal/client/hook"
 	"berth/internal/client/localstate"
 	"berth/internal/model/alloc"
@@ -40,12 +41,14 @@ func (r *Runner) recover(ctx context.Context) {
 			return
 		case fault.Has(err, fault.NotFound):
 			r.mu.Lock()
-			r.exit = &driver.ExitResult{Unknown: true, Ended: time.Now()}
+			if r.exit = r.rec.Exit; r.exit == nil {
+				r.exit = &driver.ExitResult{Unknown: true, Ended: time.Now()}
+			}
 			r.mu.Unlock()
 			return
 		}
 		r.say(alloc.EventDriver, fault.Note(err, "recovering: the task may run, it is looked for again", ""))
-		pause(ctx, attempt)
+		pause.Sleep(ctx, attempt+1)
 	}
 }
 
@@ -64,7 +67,7 @@ func (r *Runner) watch(ctx context.Context) {
 			r.mu.Unlock()
 		case ctx.Err() == nil:
 			r.say(alloc.EventDriver, fault.Note(err, "watch", r.subject()))
-			pause(ctx, 2)
+			pause.Sleep(ctx, steady)
 		}
 	})
 }
@@ -73,7 +76,10 @@ func (r *Runner) watch(ctx context.Context) {
 func (r *Runner) stop(ctx context.Context) {
 	_, _, task := r.current()
 	r.mu.Lock()
-	live, kill, restart, noDelay := r.live, r.orders.kill, r.orders.restart, r.orders.noDelay
+	live := r.live
+	kill := r.orders.kill
+	restart := r.orders.restart
+	noDelay := r.orders.noDelay
 	r.mu.Unlock()
 	grace := r.killTimeout(task)
 	if kill != nil {
@@ -145,8 +151,11 @@ func (r *Runner) endWith(ctx context.Context, live driver.Task, signal string, g
 			return true
 		}
 		if ctx.Err() == nil {
+			// The history of a task holds a few events; whoever looks for what holds up a stop looks in the log.
+			r.cfg.Log.Warn("a task could not be stopped; it is tried again",
+				logkey.Task, r.cfg.Task, logkey.Attempt, r.attempt(), "tries", attempt+1, logkey.Error, err)
 			r.say(alloc.EventDriver, fault.Note(err, "stop", r.subject()))
-			pause(ctx, attempt)
+			pause.Sleep(ctx, attempt+1)
 		}
 	}
 	return false
@@ -155,10 +164,16 @@ func (r *Runner) endWith(ctx context.Context, live driver.Task, signal string, g
 // collect ends what an exited process left behind and asks the restart policy.
 func (r *Runner) collect(ctx context.Context) {
 	r.mu.Lock()
-	live, exit, started := r.live, *r.exit, r.rec.State.StartedAt
+	live := r.live
+	exit := *r.exit
+	started := r.rec.State.StartedAt
 	r.mu.Unlock()
-	if live != nil && !r.end(ctx, live) {
-		return
+	if live != nil {
+		// With its end the driver forgets how it ended: a task that ended well must not run again for that.
+		_ = r.update(func(rec *localstate.Task) { rec.Exit = &exit }) // said by update; the driver still knows
+		if !r.end(ctx, live) {
+			return
+		}
 	}
 	r.gone(ctx, exit, false)
 	r.mu.Lock()
@@ -177,11 +192,17 @@ func (r *Runner) collect(ctx context.Context) {
 
 // gone notes that no process of the task is left.
 func (r *Runner) gone(ctx context.Context, res driver.ExitResult, killed bool) {
-	_ = r.update(func(rec *localstate.Task) { // said by update; the next life finds no process and says so again
-		r.live, r.exit, r.prepared = nil, nil, false
-		rec.Handle = nil
+	_ = r.update(func(rec *localstate.Task) { // said by update; the next agent run finds no process and says so again
+		r.live = nil
+		r.exit = nil
+		r.prepared = false
+		rec.Handle, rec.Exit = nil, nil
 		if res.Unknown && !killed {
-			addEvent(rec, &alloc.TaskEvent{Type: alloc.EventShimDied, DisplayMessage: "The process that held the task died; how the task ended is unknown"})
+			addEvent(rec,
+				&alloc.TaskEvent{
+					Type:           alloc.EventShimDied,
+					DisplayMessage: "The process that held the task died; how the task ended is unknown",
+				})
 		}
 		addEvent(rec, exitEvent(res))
 		if killed {
@@ -190,7 +211,7 @@ func (r *Runner) gone(ctx context.Context, res driver.ExitResult, killed bool) {
 	})
 	t, err := r.hookTask()
 	if err != nil {
-		return // the driver is gone from this node: no hook ran for it in this life
+		return // the driver is gone from this node: no hook ran for it in this agent run
 	}
 	for _, h := range r.cfg.Hooks {
 		if e, ok := h.(hook.Exiter); ok {
@@ -210,26 +231,49 @@ func (r *Runner) conclude(e alloc.Ending, ran time.Duration) {
 	}
 	r.mu.Lock()
 	unlimited := task.CSIPluginConfig != nil || r.out.RestartWithoutLimit
-	memory := r.rec.Memory
+	memory, held := r.rec.Memory, r.orders.held
 	r.mu.Unlock()
 	now := time.Now()
-	v := alloc.NextRestart(alloc.RestartFacts{Now: now, Ending: e, Memory: memory, Policy: policy, JobType: b.Job.Type,
-		Role: alloc.RoleOf(task), Unlimited: unlimited, Ran: ran, Jitter: rand.Float64()})
+	v := alloc.NextRestart(alloc.RestartFacts{
+		Now:       now,
+		Ending:    e,
+		Memory:    memory,
+		Policy:    policy,
+		JobType:   b.Job.Type,
+		Role:      alloc.RoleOf(task),
+		Held:      held,
+		Stopping:  b.Alloc.ServerTerminal(),
+		Unlimited: unlimited,
+		Ran:       ran,
+		Jitter:    rand.Float64(),
+	})
 	_ = r.update(func(rec *localstate.Task) { // said by update
 		r.orders.restart, r.prepared = "", false
 		rec.Memory, rec.Starting = v.Memory, false
 		if !v.Restart {
 			rec.Over, rec.State.Failed = true, v.Failed
 			if v.Failed || e != alloc.EndedWell {
-				addEvent(rec, &alloc.TaskEvent{Type: alloc.EventNotRestarting, DisplayMessage: v.Reason, Message: v.Reason, FailsTask: v.Failed})
+				addEvent(rec,
+					&alloc.TaskEvent{
+						Type:           alloc.EventNotRestarting,
+						DisplayMessage: v.Reason,
+						Message:        v.Reason,
+						FailsTask:      v.Failed,
+					})
 			}
 			return
 		}
 		rec.NotBefore = now.Add(v.Delay)
 		rec.State.State, rec.State.LastRestart = alloc.TaskPending, now
 		rec.State.Restarts++
-		addEvent(rec, &alloc.TaskEvent{Type: alloc.EventRestarting, DisplayMessage: "Task restarting in " + v.Delay.String(), Message: v.Reason,
-			Details: map[string]string{"start_delay": fmt.Sprint(int64(v.Delay)), "restart_reason": v.Reason}})
+		addEvent(rec,
+			&alloc.TaskEvent{
+				Type:           alloc.EventRestarting,
+				DisplayMessage: "Task restarting in " + v.Delay.Round(100*time.Millisecond).String(),
+				Message:        v.Reason,
+				Details: map[string]string{"start_delay": fmt.Sprint(int64(v.Delay)),
+					"restart_reason": v.Reason},
+			})
 	})
 }
 
@@ -242,15 +286,26 @@ func (r *Runner) finish(ctx context.Context) {
 			}
 		}
 	}
-	_ = r.update(func(rec *localstate.Task) { // said by update; the next life comes here again
+	_ = r.update(func(rec *localstate.Task) { // said by update; the next agent run comes here again
 		r.dead = true
 		if k := r.orders.kill; k != nil && !rec.Over {
 			if k.Fail {
 				rec.State.Failed = true
 			}
 			if k.Message != "" && !rec.Started {
-				addEvent(rec, &alloc.TaskEvent{Type: k.Why, DisplayMessage: k.Message, Message: k.Message, FailsTask: k.Fail})
+				addEvent(rec,
+					&alloc.TaskEvent{Type: k.Why, DisplayMessage: k.Message, Message: k.Message, FailsTask: k.Fail})
 			}
+		}
+		if r.orders.held && r.orders.kill == nil && !rec.Over {
+			rec.State.Failed = true
+			addEvent(rec,
+				&alloc.TaskEvent{
+					Type:           alloc.EventNotRestarting,
+					DisplayMessage: alloc.HeldReason,
+					Message:        alloc.HeldReason,
+					FailsTask:      true,
+				})
 		}
 		rec.Starting, rec.Over = false, true
 		rec.State.State, rec.State.FinishedAt = alloc.TaskDead, time.Now()
@@ -266,7 +321,7 @@ func (r *Runner) stopHook(ctx context.Context, s hook.Stopper, t *hook.Task) boo
 		}
 		if ctx.Err() == nil {
 			r.say(alloc.EventHookFailed, fault.Note(err, s.Name(), ""))
-			pause(ctx, attempt)
+			pause.Sleep(ctx, attempt+1)
 		}
 	}
 	return false
@@ -285,8 +340,17 @@ func exitEvent(res driver.ExitResult) *alloc.TaskEvent {
 	} else if res.Err != "" {
 		text += fmt.Sprintf(", Exit Message: %q", res.Err)
 	}
-	e := &alloc.TaskEvent{Type: alloc.EventTerminated, DisplayMessage: text, ExitCode: res.ExitCode, Signal: res.Signal,
-		Details: map[string]string{"exit_code": fmt.Sprint(res.ExitCode), "signal": fmt.Sprint(res.Signal), "oom_killed": fmt.Sprint(res.OOMKilled)}}
+	e := &alloc.TaskEvent{
+		Type:           alloc.EventTerminated,
+		DisplayMessage: text,
+		ExitCode:       res.ExitCode,
+		Signal:         res.Signal,
+		Details: map[string]string{"exit_code": fmt.Sprint(res.ExitCode), "signal": fmt.Sprint(res.Signal),
+			"oom_killed": fmt.Sprint(res.OOMKilled)},
+	}
+	if res.Unknown {
+		delete(e.Details, "exit_code")
+	}
 	if !res.Ended.IsZero() {
 		e.Time = res.Ended.UnixNano()
 	}
@@ -305,6 +369,11 @@ func killEvent(k KillOrder, task *job.Task, grace time.Duration) *alloc.TaskEven
 	case k.Message != "":
 		text = k.Message + ": " + text
 	}
-	return &alloc.TaskEvent{Type: k.Why, DisplayMessage: text, Message: k.Message, FailsTask: k.Fail,
-		Details: map[string]string{"kill_timeout": grace.String()}}
+	return &alloc.TaskEvent{
+		Type:           k.Why,
+		DisplayMessage: text,
+		Message:        k.Message,
+		FailsTask:      k.Fail,
+		Details:        map[string]string{"kill_timeout": grace.String()},
+	}
 }

@@ -6,13 +6,13 @@ package taskrunner
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
+	"berth/internal/base/retry"
 	"berth/internal/client/allocdir"
 	"berth/internal/client/hook"
 	"berth/internal/client/hookresources"
@@ -26,27 +26,45 @@ import (
 // maxEvents bounds a task's history.
 const maxEvents = 10
 
+// pause is the wait between two tries of the same step.
+var pause = retry.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}
+
+// steady is the failures after which a process that is there is asked again.
+const steady = 3
+
 // Drivers gives drivers by name and finds tasks again; client/drivermanager implements it.
 type Drivers interface {
 	Dispense(name string) (driver.Driver, error)
 	Recover(ctx context.Context, h driver.TaskHandle) (driver.Task, error)
 }
 
+// Owner is the alloc that a task belongs to: it keeps the task's record, and hears of its changes.
+type Owner interface {
+	// SaveTask writes the task's record down.
+	SaveTask(task string, rec *localstate.Task) error
+	// TaskChanged is called after every change of a task's state or history, with nothing held.
+	TaskChanged()
+}
+
+// Host is the node that a task runs on.
+type Host interface {
+	// Node describes the node as it is now, frozen.
+	Node() *node.Node
+}
+
 // Config wires a runner.
 type Config struct {
+	Owner     Owner
 	Bundle    alloc.Bundle
 	Task      string
 	Dir       allocdir.Dir
-	Node      func() *node.Node // frozen, as it is now
+	Host      Host
 	Region    string
 	Drivers   Drivers
 	Hooks     []hook.Hook
 	Resources *hookresources.Resources
-	// Saved is what an earlier life of the agent wrote; nil for a new task.
+	// Saved is what an earlier agent run wrote; nil for a new task.
 	Saved *localstate.Task
-	Save  func(*localstate.Task) error
-	// Changed is called after every change of the task's state or history, with nothing held.
-	Changed func()
 	// MaxKillTimeout caps the job's kill_timeout; 0: no cap.
 	MaxKillTimeout time.Duration
 	Log            *slog.Logger
@@ -67,7 +85,7 @@ type Runner struct {
 	out    hook.Output        // of the present round of prestart hooks
 	// prepared: the prestart hooks of the coming start are done.
 	prepared bool
-	restored bool // the process was started by an earlier life of the agent
+	restored bool // the process was started by an earlier agent run
 	dead     bool
 	// interrupt ends what the present step waits for, so that an order is heard.
 	interrupt context.CancelFunc
@@ -76,8 +94,9 @@ type Runner struct {
 
 // orders are what others want of the task.
 type orders struct {
-	gate    bool // its turn in the lifecycle has come
+	due     bool // its turn in the lifecycle has come
 	ready   bool // the hooks of the alloc are done
+	held    bool // the alloc is an orphan
 	kill    *KillOrder
 	restart string // why; empty: not asked
 	noDelay bool   // the restart leaves out the shutdown_delay
@@ -149,8 +168,17 @@ func (r *Runner) step(ctx context.Context, do alloc.TaskDo) {
 func (r *Runner) facts(now time.Time) alloc.TaskFacts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := alloc.TaskFacts{Now: now, Dead: r.dead, Gate: r.orders.gate, Kill: r.orders.kill != nil, Restart: r.orders.restart != "",
-		Prepared: r.prepared, Over: r.rec.Over, NotBefore: r.rec.NotBefore}
+	f := alloc.TaskFacts{
+		Now:       now,
+		Dead:      r.dead,
+		Due:       r.orders.due,
+		Kill:      r.orders.kill != nil,
+		Restart:   r.orders.restart != "",
+		Prepared:  r.prepared,
+		Over:      r.rec.Over,
+		NotBefore: r.rec.NotBefore,
+		Held:      r.orders.held,
+	}
 	switch {
 	case r.exit != nil:
 		f.Process = alloc.ProcessExited
@@ -207,7 +235,7 @@ func (r *Runner) update(fn func(*localstate.Task)) error {
 		r.cfg.Log.Error("a task's state could not be written", logkey.Task, r.cfg.Task, logkey.Error, err)
 	}
 	r.wake.Notify()
-	r.cfg.Changed()
+	r.cfg.Owner.TaskChanged()
 	return err
 }
 
@@ -218,7 +246,7 @@ func (r *Runner) changeAndSave(fn func(*localstate.Task)) error {
 	fn(&r.rec)
 	rec := r.rec
 	r.mu.Unlock()
-	return r.cfg.Save(&rec)
+	return r.cfg.Owner.SaveTask(r.cfg.Task, &rec)
 }
 
 // emit adds an event to the history. It is written with the next change of the record: nobody relies on it.
@@ -226,7 +254,7 @@ func (r *Runner) emit(e *alloc.TaskEvent) {
 	r.mu.Lock()
 	addEvent(&r.rec, e)
 	r.mu.Unlock()
-	r.cfg.Changed()
+	r.cfg.Owner.TaskChanged()
 }
 
 func addEvent(rec *localstate.Task, e *alloc.TaskEvent) {
@@ -259,8 +287,15 @@ func (r *Runner) View() alloc.TaskView {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := r.task()
-	return alloc.TaskView{Name: r.cfg.Task, Role: alloc.RoleOf(t), Leader: t.Leader, State: r.rec.State.State, Failed: r.rec.State.Failed,
-		Started: r.rec.Started, StartedAt: r.rec.State.StartedAt, Ordered: r.orders.kill != nil}
+	return alloc.TaskView{
+		Name:    r.cfg.Task,
+		Role:    alloc.RoleOf(t),
+		Leader:  t.Leader,
+		State:   r.rec.State.State,
+		Failed:  r.rec.State.Failed,
+		Started: r.rec.Started,
+		Ordered: r.orders.kill != nil,
+	}
 }
 
 // ProcessGone reports whether it is proven that no process of the task is left, or in words what is there.
@@ -284,18 +319,4 @@ func (r *Runner) current() (alloc.Bundle, *job.TaskGroup, *job.Task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.bundle, r.group(), r.task()
-}
-
-// pause waits between two tries of the same step: doubling from a quarter second to half a minute, with jitter. It
-// reports false when ctx ended.
-func pause(ctx context.Context, attempt int) bool {
-	d := 250 * time.Millisecond << min(attempt, 7)
-	t := time.NewTimer(min(d, 30*time.Second) - rand.N(d/5+1))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

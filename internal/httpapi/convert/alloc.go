@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"strconv"
 	"time"
 
 	"berth/api"
@@ -14,14 +13,36 @@ import (
 // Alloc makes the public form of an alloc with its job version.
 func Alloc(a *alloc.Alloc, j *job.Job, storage []wire.AllocVolume) *api.Allocation {
 	out := &api.Allocation{
-		ID: string(a.ID), Namespace: string(a.Namespace), EvalID: string(a.Eval), Name: a.Name, NodeID: string(a.Node), NodeName: a.NodeName,
-		JobID: string(a.Job), Job: FromJob(j, job.StatusRunning, ""), TaskGroup: a.TaskGroup,
+		ID:                 string(a.ID),
+		Namespace:          string(a.Namespace),
+		EvalID:             string(a.Eval),
+		Name:               a.Name,
+		NodeID:             string(a.Node),
+		NodeName:           a.NodeName,
+		JobID:              string(a.Job),
+		Job:                FromJob(j, job.StatusRunning, ""),
+		TaskGroup:          a.TaskGroup,
 		TaskResources:      map[string]*api.Resources{},
-		AllocatedResources: allocated(a), Metrics: Metric(a.Metrics), DesiredStatus: a.DesiredStatus, DesiredDescription: a.DesiredDescription,
-		DesiredTransition: transition(a), ClientStatus: a.ClientStatus, ClientDescription: a.ClientDescription, TaskStates: TaskStates(a.TaskStates),
-		PreviousAllocation: string(a.PreviousAlloc), NextAllocation: string(a.NextAlloc), DeploymentStatus: health(a),
-		FollowupEvalID: string(a.FollowupEval), RescheduleTracker: tracker(a), NetworkStatus: nil,
-		CreateIndex: a.CreateIndex, ModifyIndex: a.ModifyIndex, AllocModifyIndex: a.AllocModifyIndex, CreateTime: a.CreateTime, ModifyTime: a.ModifyTime,
+		AllocatedResources: allocated(a),
+		Metrics:            Metric(a.Metrics),
+		DesiredStatus:      a.DesiredStatus,
+		DesiredDescription: a.DesiredDescription,
+		DesiredTransition:  transition(a),
+		ClientStatus:       a.ClientStatus,
+		ClientDescription:  a.ClientDescription,
+		TaskStates:         TaskStates(a.TaskStates),
+		PreviousAllocation: string(a.PreviousAlloc),
+		NextAllocation:     string(a.NextAlloc),
+		DeploymentStatus:   health(a),
+		FollowupEvalID:     string(a.FollowupEval),
+		RescheduleTracker:  tracker(a),
+		NetworkStatus:      nil,
+		Standing:           standing(a, j),
+		CreateIndex:        a.CreateIndex,
+		ModifyIndex:        a.ModifyIndex,
+		AllocModifyIndex:   a.AllocModifyIndex,
+		CreateTime:         a.CreateTime,
+		ModifyTime:         a.ModifyTime,
 	}
 	if out.Metrics == nil {
 		out.Metrics = &api.AllocationMetric{}
@@ -32,17 +53,28 @@ func Alloc(a *alloc.Alloc, j *job.Job, storage []wire.AllocVolume) *api.Allocati
 		out.TaskResources[name] = amounts(t.CPUShares, t.MemoryMB, t.MemoryMaxMB, 0)
 	}
 	for _, v := range storage {
-		out.Storage = append(out.Storage, api.AllocVolume{Alias: v.Alias, Volume: string(v.Volume), Plugin: string(v.Plugin), Provider: v.Provider,
-			ReadOnly: v.ReadOnly, State: v.State, Path: v.Path, LastError: v.LastError})
+		out.Storage = append(out.Storage, api.AllocVolume{
+			Alias:     v.Alias,
+			Volume:    string(v.Volume),
+			Plugin:    string(v.Plugin),
+			Provider:  v.Provider,
+			ReadOnly:  v.ReadOnly,
+			State:     v.State,
+			Path:      v.Path,
+			LastError: v.LastError,
+		})
 	}
 	return out
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // amounts makes resources without a null among them: clients follow the pointers.
 func amounts(cpu, mem, memMax, disk int64) *api.Resources {
-	out := &api.Resources{CPU: ptr(int(cpu)), MemoryMB: ptr(int(mem)), MemoryMaxMB: ptr(int(memMax)), DiskMB: ptr(int(disk))}
+	out := &api.Resources{
+		CPU:         new(int(cpu)),
+		MemoryMB:    new(int(mem)),
+		MemoryMaxMB: new(int(memMax)),
+		DiskMB:      new(int(disk)),
+	}
 	noNulls(out)
 	return out
 }
@@ -50,7 +82,9 @@ func amounts(cpu, mem, memMax, disk int64) *api.Resources {
 // noNulls fills the amounts that nothing asks for.
 func noNulls(r *api.Resources) {
 	for _, p := range []**int{&r.CPU, &r.Cores, &r.MemoryMB, &r.MemoryMaxMB, &r.DiskMB, &r.SecretsMB, &r.IOPS} {
-		set(p, 0)
+		if *p == nil {
+			*p = new(0)
+		}
 	}
 }
 
@@ -61,27 +95,70 @@ func orEmpty[M ~map[string]V, V any](m M) M {
 	return m
 }
 
-// AllocStub is the line of an alloc in lists.
-func AllocStub(a *alloc.Alloc) *api.AllocationListStub {
+// AllocStub is the line of an alloc in lists. The job is that of the alloc's version; nil when it is not at hand.
+func AllocStub(a *alloc.Alloc, j *job.Job) *api.AllocationListStub {
 	return &api.AllocationListStub{
-		ID: string(a.ID), EvalID: string(a.Eval), Name: a.Name, Namespace: string(a.Namespace), NodeID: string(a.Node), NodeName: a.NodeName,
-		JobID: string(a.Job), JobType: a.JobType, JobVersion: a.JobVersion, TaskGroup: a.TaskGroup, AllocatedResources: allocated(a),
-		DesiredStatus: a.DesiredStatus, DesiredDescription: a.DesiredDescription, ClientStatus: a.ClientStatus, ClientDescription: a.ClientDescription,
-		DesiredTransition: transition(a), TaskStates: TaskStates(a.TaskStates), DeploymentStatus: health(a), FollowupEvalID: string(a.FollowupEval),
-		NextAllocation: string(a.NextAlloc), RescheduleTracker: tracker(a),
-		CreateIndex: a.CreateIndex, ModifyIndex: a.ModifyIndex, CreateTime: a.CreateTime, ModifyTime: a.ModifyTime,
+		ID:                 string(a.ID),
+		EvalID:             string(a.Eval),
+		Name:               a.Name,
+		Namespace:          string(a.Namespace),
+		NodeID:             string(a.Node),
+		NodeName:           a.NodeName,
+		JobID:              string(a.Job),
+		JobType:            a.JobType,
+		JobVersion:         a.JobVersion,
+		TaskGroup:          a.TaskGroup,
+		AllocatedResources: allocated(a),
+		DesiredStatus:      a.DesiredStatus,
+		DesiredDescription: a.DesiredDescription,
+		ClientStatus:       a.ClientStatus,
+		ClientDescription:  a.ClientDescription,
+		DesiredTransition:  transition(a),
+		TaskStates:         TaskStates(a.TaskStates),
+		DeploymentStatus:   health(a),
+		FollowupEvalID:     string(a.FollowupEval),
+		NextAllocation:     string(a.NextAlloc),
+		RescheduleTracker:  tracker(a),
+		Standing:           standing(a, j),
+		CreateIndex:        a.CreateIndex,
+		ModifyIndex:        a.ModifyIndex,
+		CreateTime:         a.CreateTime,
+		ModifyTime:         a.ModifyTime,
 	}
 }
 
 func transition(a *alloc.Alloc) api.DesiredTransition {
-	return api.DesiredTransition{Migrate: ptr(a.Migrate), Reschedule: ptr(false), ForceReschedule: ptr(a.ForceReschedule), NoShutdownDelay: ptr(a.NoShutdownDelay)}
+	return api.DesiredTransition{
+		Migrate:         new(a.Migrate),
+		Reschedule:      new(false),
+		ForceReschedule: new(a.ForceReschedule),
+		NoShutdownDelay: new(a.NoShutdownDelay),
+	}
+}
+
+func standing(a *alloc.Alloc, j *job.Job) *api.AllocStanding {
+	var g *job.TaskGroup
+	if j != nil {
+		g = j.Group(a.TaskGroup)
+	}
+	s := alloc.Describe(a, g)
+	return &api.AllocStanding{
+		Phase:     s.Phase,
+		Waits:     s.Waits,
+		Task:      s.Task,
+		Trouble:   s.Trouble,
+		RestartAt: when(s.RestartAt),
+		Attempt:   s.Attempt,
+		Attempts:  s.Attempts,
+	}
 }
 
 func health(a *alloc.Alloc) *api.AllocDeploymentStatus {
-	if a.Healthy == nil {
+	if a.Health == nil {
 		return nil
 	}
-	return &api.AllocDeploymentStatus{Healthy: ptr(*a.Healthy), Timestamp: ptr(a.HealthyAt)}
+	h := *a.Health
+	return &api.AllocDeploymentStatus{Healthy: &h.Healthy, Timestamp: &h.At, ModifyIndex: h.Index, Reason: h.Reason}
 }
 
 func tracker(a *alloc.Alloc) *api.RescheduleTracker {
@@ -90,13 +167,22 @@ func tracker(a *alloc.Alloc) *api.RescheduleTracker {
 	}
 	out := &api.RescheduleTracker{}
 	for _, e := range a.Reschedule {
-		out.Events = append(out.Events, &api.RescheduleEvent{RescheduleTime: e.Time, PrevAllocID: string(e.PrevAlloc), PrevNodeID: string(e.PrevNode), Delay: e.Delay})
+		out.Events = append(out.Events,
+			&api.RescheduleEvent{
+				RescheduleTime: e.Time,
+				PrevAllocID:    string(e.PrevAlloc),
+				PrevNodeID:     string(e.PrevNode),
+				Delay:          e.Delay,
+			})
 	}
 	return out
 }
 
 func allocated(a *alloc.Alloc) *api.AllocatedResources {
-	out := &api.AllocatedResources{Tasks: map[string]*api.AllocatedTaskResources{}, TaskLifecycles: map[string]*api.TaskLifecycle{}}
+	out := &api.AllocatedResources{
+		Tasks:          map[string]*api.AllocatedTaskResources{},
+		TaskLifecycles: map[string]*api.TaskLifecycle{},
+	}
 	for name, t := range a.Resources.Tasks {
 		out.Tasks[name] = &api.AllocatedTaskResources{Cpu: api.AllocatedCpuResources{CpuShares: t.CPUShares},
 			Memory: api.AllocatedMemoryResources{MemoryMB: t.MemoryMB, MemoryMaxMB: t.MemoryMaxMB}}
@@ -105,7 +191,8 @@ func allocated(a *alloc.Alloc) *api.AllocatedResources {
 	out.Shared.DiskMB = a.Resources.DiskMB
 	net := &api.NetworkResource{Mode: "host"}
 	for _, p := range a.Resources.Ports {
-		out.Shared.Ports = append(out.Shared.Ports, api.PortMapping{Label: p.Label, Value: p.Value, To: p.To, HostIP: p.HostIP})
+		out.Shared.Ports = append(out.Shared.Ports,
+			api.PortMapping{Label: p.Label, Value: p.Value, To: p.To, HostIP: p.HostIP})
 		net.IP = p.HostIP
 		net.DynamicPorts = append(net.DynamicPorts, api.Port{Label: p.Label, Value: p.Value, To: p.To})
 	}
@@ -122,10 +209,25 @@ func TaskStates(in map[string]*alloc.TaskState) map[string]*api.TaskState {
 	}
 	out := make(map[string]*api.TaskState, len(in))
 	for name, s := range in {
-		t := &api.TaskState{State: s.State, Failed: s.Failed, Restarts: s.Restarts, LastRestart: when(s.LastRestart), StartedAt: when(s.StartedAt), FinishedAt: when(s.FinishedAt)}
+		t := &api.TaskState{
+			State:       s.State,
+			Failed:      s.Failed,
+			Restarts:    s.Restarts,
+			LastRestart: when(s.LastRestart),
+			StartedAt:   when(s.StartedAt),
+			FinishedAt:  when(s.FinishedAt),
+		}
 		for _, e := range s.Events {
-			t.Events = append(t.Events, &api.TaskEvent{Type: e.Type, Time: e.Time, DisplayMessage: e.DisplayMessage, Details: orEmpty(e.Details),
-				Message: e.Message, FailsTask: e.FailsTask, ExitCode: e.ExitCode, Signal: e.Signal})
+			t.Events = append(t.Events, &api.TaskEvent{
+				Type:           e.Type,
+				Time:           e.Time,
+				DisplayMessage: e.DisplayMessage,
+				Details:        orEmpty(e.Details),
+				Message:        e.Message,
+				FailsTask:      e.FailsTask,
+				ExitCode:       e.ExitCode,
+				Signal:         e.Signal,
+			})
 		}
 		out[name] = t
 	}
@@ -144,14 +246,27 @@ func Metric(m *alloc.Metric) *api.AllocationMetric {
 	if m == nil {
 		return nil
 	}
-	out := &api.AllocationMetric{NodesEvaluated: m.NodesEvaluated, NodesFiltered: m.NodesFiltered, NodesInPool: m.NodesInPool, NodePool: "default",
-		NodesAvailable: m.NodesAvailable, ClassFiltered: m.ClassFiltered, ConstraintFiltered: m.ConstraintFiltered, NodesExhausted: m.NodesExhausted,
-		ClassExhausted: m.ClassExhausted, DimensionExhausted: m.DimensionExhausted, AllocationTime: m.AllocationTime, CoalescedFailures: m.CoalescedFailures}
+	out := &api.AllocationMetric{
+		NodesEvaluated:     m.NodesEvaluated,
+		NodesFiltered:      m.NodesFiltered,
+		NodesInPool:        m.NodesInPool,
+		NodePool:           "default",
+		NodesAvailable:     m.NodesAvailable,
+		ClassFiltered:      m.ClassFiltered,
+		ConstraintFiltered: m.ConstraintFiltered,
+		NodesExhausted:     m.NodesExhausted,
+		ClassExhausted:     m.ClassExhausted,
+		DimensionExhausted: m.DimensionExhausted,
+		AllocationTime:     m.AllocationTime,
+		CoalescedFailures:  m.CoalescedFailures,
+	}
 	for _, s := range m.ScoreMetaData {
-		out.ScoreMetaData = append(out.ScoreMetaData, &api.NodeScoreMeta{NodeID: string(s.NodeID), Scores: s.Scores, NormScore: s.NormScore})
+		out.ScoreMetaData = append(out.ScoreMetaData,
+			&api.NodeScoreMeta{NodeID: string(s.NodeID), Scores: s.Scores, NormScore: s.NormScore})
 	}
 	for _, r := range m.Reasons {
-		out.Reasons = append(out.Reasons, api.NodeReason{Node: string(r.Node), Name: r.Name, Reason: r.Reason, Hint: r.Hint})
+		out.Reasons = append(out.Reasons,
+			api.NodeReason{Node: string(r.Node), Name: r.Name, Reason: r.Reason, Hint: r.Hint})
 	}
 	return out
 }
@@ -173,19 +288,50 @@ func Eval(e *eval.Eval, related []*eval.Eval) *api.Evaluation {
 	if e == nil {
 		return nil
 	}
-	out := &api.Evaluation{ID: string(e.ID), Namespace: string(e.Namespace), Priority: e.Priority, Type: e.Type, TriggeredBy: e.TriggeredBy,
-		JobID: string(e.Job), JobModifyIndex: e.JobModifyIndex, NodeID: string(e.Node), NodeModifyIndex: e.NodeModifyIndex, Status: e.Status,
-		StatusDescription: e.StatusDescription, WaitUntil: when(e.WaitUntil), NextEval: string(e.NextEval), PreviousEval: string(e.PreviousEval),
-		BlockedEval: string(e.BlockedEval), FailedTGAllocs: Metrics(e.FailedTGAllocs), QueuedAllocations: e.QueuedAllocations,
-		SnapshotIndex: e.SnapshotIndex, CreateIndex: e.CreateIndex, ModifyIndex: e.ModifyIndex, CreateTime: e.CreateTime, ModifyTime: e.ModifyTime}
+	out := &api.Evaluation{
+		ID:                string(e.ID),
+		Namespace:         string(e.Namespace),
+		Priority:          e.Priority,
+		Type:              e.Type,
+		TriggeredBy:       e.TriggeredBy,
+		JobID:             string(e.Job),
+		JobModifyIndex:    e.JobModifyIndex,
+		NodeID:            string(e.Node),
+		NodeModifyIndex:   e.NodeModifyIndex,
+		Status:            e.Status,
+		StatusDescription: e.StatusDescription,
+		WaitUntil:         when(e.WaitUntil),
+		NextEval:          string(e.NextEval),
+		PreviousEval:      string(e.PreviousEval),
+		BlockedEval:       string(e.BlockedEval),
+		FailedTGAllocs:    Metrics(e.FailedTGAllocs),
+		QueuedAllocations: e.QueuedAllocations,
+		SnapshotIndex:     e.SnapshotIndex,
+		CreateIndex:       e.CreateIndex,
+		ModifyIndex:       e.ModifyIndex,
+		CreateTime:        e.CreateTime,
+		ModifyTime:        e.ModifyTime,
+	}
 	for _, r := range related {
-		out.RelatedEvals = append(out.RelatedEvals, &api.EvaluationStub{ID: string(r.ID), Namespace: string(r.Namespace), Priority: r.Priority,
-			Type: r.Type, TriggeredBy: r.TriggeredBy, JobID: string(r.Job), NodeID: string(r.Node), Status: r.Status, StatusDescription: r.StatusDescription,
-			WaitUntil: when(r.WaitUntil), NextEval: string(r.NextEval), PreviousEval: string(r.PreviousEval), BlockedEval: string(r.BlockedEval),
-			CreateIndex: r.CreateIndex, ModifyIndex: r.ModifyIndex, CreateTime: r.CreateTime, ModifyTime: r.ModifyTime})
+		out.RelatedEvals = append(out.RelatedEvals, &api.EvaluationStub{
+			ID:                string(r.ID),
+			Namespace:         string(r.Namespace),
+			Priority:          r.Priority,
+			Type:              r.Type,
+			TriggeredBy:       r.TriggeredBy,
+			JobID:             string(r.Job),
+			NodeID:            string(r.Node),
+			Status:            r.Status,
+			StatusDescription: r.StatusDescription,
+			WaitUntil:         when(r.WaitUntil),
+			NextEval:          string(r.NextEval),
+			PreviousEval:      string(r.PreviousEval),
+			BlockedEval:       string(r.BlockedEval),
+			CreateIndex:       r.CreateIndex,
+			ModifyIndex:       r.ModifyIndex,
+			CreateTime:        r.CreateTime,
+			ModifyTime:        r.ModifyTime,
+		})
 	}
 	return out
 }
-
-// SortKey is the place of an object in pages that go by creation.
-func SortKey(create uint64, id string) string { return strconv.FormatUint(create, 10) + "." + id }

@@ -22,7 +22,11 @@ func FromJob(in *job.Job, status, description string) *api.Job {
 	out := &api.Job{}
 	mirror(out, in)
 	out.Status, out.StatusDescription = &status, &description
-	out.ParentID, out.ConsulNamespace, out.VaultNamespace, out.NomadTokenID, out.DispatchIdempotencyToken = ptr(""), ptr(""), ptr(""), ptr(""), ptr("")
+	out.ParentID = new("")
+	out.ConsulNamespace = new("")
+	out.VaultNamespace = new("")
+	out.NomadTokenID = new("")
+	out.DispatchIdempotencyToken = new("")
 	if len(in.TaskGroups) > 0 && in.TaskGroups[0].Update != nil {
 		out.Update = &api.UpdateStrategy{}
 		mirror(out.Update, in.TaskGroups[0].Update)
@@ -36,7 +40,7 @@ func FromJob(in *job.Job, status, description string) *api.Job {
 
 // fillGroup gives the members that only the public shape has the values that say: not asked for.
 func fillGroup(g *api.TaskGroup) {
-	set(&g.PreventRescheduleOnLost, false)
+	g.PreventRescheduleOnLost = new(false)
 	noDeployment(g.Update)
 	for name, v := range g.Volumes {
 		v.Name = name
@@ -53,13 +57,15 @@ func fillGroup(g *api.TaskGroup) {
 // once says that templates are rendered once and not at every restart.
 func once(p *api.RestartPolicy) {
 	if p != nil {
-		p.RenderTemplates = ptr(false)
+		p.RenderTemplates = new(false)
 	}
 }
 
 func noDeployment(u *api.UpdateStrategy) {
 	if u != nil {
-		u.Canary, u.AutoRevert, u.AutoPromote = ptr(0), ptr(false), ptr(false)
+		u.Canary = new(0)
+		u.AutoRevert = new(false)
+		u.AutoPromote = new(false)
 	}
 }
 
@@ -72,21 +78,80 @@ func FromJobView(v *wire.JobView) *api.Job {
 }
 
 // JobStub is the line of a job in lists.
-func JobStub(v *wire.JobView) *api.JobListStub {
+func JobStub(v *wire.JobView, withMeta bool) *api.JobListStub {
 	j := v.Job
-	return &api.JobListStub{ID: string(j.ID), Name: j.Name, Namespace: string(j.Namespace), Datacenters: j.Datacenters,
-		NodePool: j.NodePool, Type: j.Type, Priority: j.Priority, Stop: j.Stop, Status: v.Status, StatusDescription: v.StatusDescription,
-		JobSummary: JobSummary(v), CreateIndex: j.CreateIndex, ModifyIndex: j.ModifyIndex, JobModifyIndex: j.JobModifyIndex,
-		SubmitTime: j.SubmitTime, Meta: j.Meta}
+	out := &api.JobListStub{
+		ID:                string(j.ID),
+		Name:              j.Name,
+		Namespace:         string(j.Namespace),
+		Datacenters:       j.Datacenters,
+		NodePool:          j.NodePool,
+		Type:              j.Type,
+		Priority:          j.Priority,
+		Stop:              j.Stop,
+		Status:            v.Status,
+		StatusDescription: v.StatusDescription,
+		JobSummary:        JobSummary(v),
+		CreateIndex:       j.CreateIndex,
+		ModifyIndex:       j.ModifyIndex,
+		JobModifyIndex:    j.JobModifyIndex,
+		SubmitTime:        j.SubmitTime,
+	}
+	if withMeta {
+		out.Meta = j.Meta
+	}
+	return out
+}
+
+// Plan makes the public form of what a registration would do.
+func Plan(p *wire.JobPlanReply) *api.JobPlanResponse {
+	out := &api.JobPlanResponse{
+		JobModifyIndex: p.JobModifyIndex,
+		FailedTGAllocs: Metrics(p.FailedTGAllocs),
+		Warnings:       WarningText(p.Warnings),
+		Index:          p.Index,
+		Annotations:    &api.PlanAnnotations{DesiredTGUpdates: map[string]*api.DesiredUpdates{}},
+	}
+	for g, c := range p.Annotations {
+		out.Annotations.DesiredTGUpdates[g] = &api.DesiredUpdates{}
+		mirror(out.Annotations.DesiredTGUpdates[g], c)
+	}
+	return out
+}
+
+// Submission makes the public form of what a job was made of.
+func Submission(s *job.Submission) api.JobSubmission {
+	return api.JobSubmission{
+		Source:         s.Source,
+		Format:         s.Format,
+		VariableFlags:  s.VariableFlags,
+		Variables:      s.Variables,
+		Namespace:      string(s.Namespace),
+		JobID:          string(s.Job),
+		JobModifyIndex: s.ModifyIndex,
+	}
 }
 
 // JobSummary counts a job's allocs.
 func JobSummary(v *wire.JobView) *api.JobSummary {
-	out := &api.JobSummary{JobID: string(v.Job.ID), Namespace: string(v.Job.Namespace), Summary: map[string]api.TaskGroupSummary{},
-		Children: &api.JobChildrenSummary{}, CreateIndex: v.SummaryCreate, ModifyIndex: v.SummaryModify}
+	out := &api.JobSummary{
+		JobID:       string(v.Job.ID),
+		Namespace:   string(v.Job.Namespace),
+		Summary:     map[string]api.TaskGroupSummary{},
+		Children:    &api.JobChildrenSummary{},
+		CreateIndex: v.SummaryCreate,
+		ModifyIndex: v.SummaryModify,
+	}
 	for g, s := range v.Summary {
-		out.Summary[g] = api.TaskGroupSummary{Queued: s.Queued, Complete: s.Complete, Failed: s.Failed, Running: s.Running,
-			Starting: s.Starting, Lost: s.Lost, Unknown: s.Unknown}
+		out.Summary[g] = api.TaskGroupSummary{
+			Queued:   s.Queued,
+			Complete: s.Complete,
+			Failed:   s.Failed,
+			Running:  s.Running,
+			Starting: s.Starting,
+			Lost:     s.Lost,
+			Unknown:  s.Unknown,
+		}
 	}
 	return out
 }

@@ -7,13 +7,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"berth/api"
+	"berth/internal/httpapi/jobrules"
 	"berth/internal/model/job"
+	"berth/internal/testkit/samplejob"
+	"berth/jobspec/support"
 )
 
 // inner strips pointers, lists and maps off a type.
@@ -86,7 +88,9 @@ func TestNothingOfAJobIsDroppedInSilence(t *testing.T) {
 		if elsewhere[path] != "" {
 			continue
 		}
-		if silent(path) && !slices.ContainsFunc(membersOf(path), func(m string) bool { return !silent(path + "." + m) }) {
+		if silent(path) && !slices.ContainsFunc(membersOf(path), func(m string) bool {
+			return !silent(path + "." + m)
+		}) {
 			t.Errorf("%s is neither carried, nor refused, nor ignored with a warning", path)
 		} else if silent(path) {
 			for _, m := range membersOf(path) {
@@ -107,7 +111,7 @@ func TestNothingOfAJobIsDroppedInSilence(t *testing.T) {
 func silent(path string) bool {
 	j := &api.Job{}
 	put(reflect.ValueOf(j).Elem(), strings.Split(path, "."))
-	return len(api.Unsupported(j))+len(api.Ignored(j)) == 0
+	return len(support.Unsupported(j))+len(support.Ignored(j)) == 0
 }
 
 // membersOf lists the members of the block at a path; its refusal may go member by member.
@@ -223,19 +227,19 @@ func TestAJobSurvivesTheWayOutAndBack(t *testing.T) {
 	})
 }
 
-// Given a public job with a canonical form, when it is stored and shown, then everything its author wrote is still there,
-// and filling in defaults again changes nothing.
+// Given a public job with a canonical form, when it is stored and shown, then everything its author wrote is still
+// there, and filling in defaults again changes nothing.
 func TestWhatAUserWroteIsShownAgain(t *testing.T) {
-	written := sampleJob()
-	j := sampleJob()
-	Canonicalize(j, "global", "default")
+	written := samplejob.New()
+	j := samplejob.New()
+	jobrules.Canonicalize(j, "global", "default")
 	shown := FromJob(ToJob(j), "pending", "")
 	written.Reschedule = nil // every group shows it
 	if missing := notIn(reflect.ValueOf(written), reflect.ValueOf(shown), "job"); len(missing) > 0 {
 		t.Errorf("not shown:\n%s", strings.Join(missing, "\n"))
 	}
 	again := ToJob(shown)
-	Canonicalize(shown, "global", "default")
+	jobrules.Canonicalize(shown, "global", "default")
 	if d := cmp.Diff(again, ToJob(shown)); d != "" {
 		t.Errorf("defaults were filled in twice:\n%s", d)
 	}
@@ -277,21 +281,4 @@ func notIn(want, got reflect.Value, path string) (out []string) {
 		}
 	}
 	return out
-}
-
-func sampleJob() *api.Job {
-	return &api.Job{ID: ptr("web"), Meta: map[string]string{"k": "v"}, Constraints: []*api.Constraint{{LTarget: "${attr.kernel.name}", RTarget: "linux", Operand: "="}},
-		Update: &api.UpdateStrategy{MaxParallel: ptr(3)}, Reschedule: &api.ReschedulePolicy{Delay: ptr(7 * time.Second)},
-		TaskGroups: []*api.TaskGroup{{Name: "g", RestartPolicy: &api.RestartPolicy{Attempts: ptr(9)},
-			Spreads:  []*api.Spread{{Attribute: "${node.datacenter}", SpreadTarget: []*api.SpreadTarget{{Value: "dc1", Percent: 60}}}},
-			Networks: []*api.NetworkResource{{ReservedPorts: []api.Port{{Label: "db", Value: 6379}}, DynamicPorts: []api.Port{{Label: "http"}}}},
-			Volumes: map[string]*api.VolumeRequest{"data": {Type: "csi", Source: "db", AccessMode: "single-node-writer", AttachmentMode: "file-system",
-				MountOptions: &api.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}}}},
-			Tasks: []*api.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "/bin/x", "args": []any{"-a", "b"}}, Env: map[string]string{"A": "b"},
-				User: "nobody", Leader: true, KillSignal: "SIGINT", KillTimeout: ptr(9 * time.Second), ShutdownDelay: time.Second,
-				Resources: &api.Resources{CPU: ptr(20), MemoryMB: ptr(30), MemoryMaxMB: ptr(40)}, LogConfig: &api.LogConfig{MaxFiles: ptr(2)},
-				Templates:       []*api.Template{{EmbeddedTmpl: ptr("x"), DestPath: ptr("local/x"), ChangeMode: ptr("signal")}},
-				VolumeMounts:    []*api.VolumeMount{{Volume: ptr("data"), Destination: ptr("/data"), ReadOnly: ptr(true)}},
-				Lifecycle:       &api.TaskLifecycle{Hook: "prestart", Sidecar: true},
-				CSIPluginConfig: &api.TaskCSIPluginConfig{ID: "p", Type: "node", ControllerScope: "node"}}}}}}
 }

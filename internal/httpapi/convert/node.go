@@ -15,14 +15,55 @@ func Node(n *node.Node) *api.Node {
 	if n == nil {
 		return nil
 	}
-	out := &api.Node{ID: string(n.ID), Datacenter: n.Datacenter, Name: n.Name, HTTPAddr: n.HTTPAddr, Attributes: n.Attributes, Meta: n.Meta,
-		NodeResources: resources(n), ReservedResources: reserved(n), NodeClass: n.NodeClass, NodePool: n.NodePool, Links: map[string]string{},
-		SchedulingEligibility: n.SchedulingEligibility, Status: n.Status, StatusDescription: n.StatusDescription, StatusUpdatedAt: n.StatusUpdatedAt,
-		Drivers: drivers(n), HostVolumes: hostVolumes(n), HostNetworks: map[string]*api.HostNetworkInfo{},
-		CSIControllerPlugins: map[string]*api.CSIInfo{}, CSINodePlugins: map[string]*api.CSIInfo{},
-		CreateIndex: n.CreateIndex, ModifyIndex: n.ModifyIndex}
+	out := &api.Node{
+		ID:                    string(n.ID),
+		Datacenter:            n.Datacenter,
+		Name:                  n.Name,
+		HTTPAddr:              n.HTTPAddr,
+		Attributes:            n.Attributes,
+		Meta:                  n.Meta,
+		NodeResources:         resources(n),
+		ReservedResources:     reserved(n),
+		NodeClass:             n.NodeClass,
+		NodePool:              n.NodePool,
+		Links:                 map[string]string{},
+		SchedulingEligibility: n.SchedulingEligibility,
+		Status:                n.Status,
+		StatusDescription:     n.StatusDescription,
+		StatusUpdatedAt:       n.StatusUpdatedAt,
+		Drivers:               drivers(n),
+		HostVolumes:           hostVolumes(n),
+		HostNetworks:          map[string]*api.HostNetworkInfo{},
+		CSIControllerPlugins:  map[string]*api.CSIInfo{},
+		CSINodePlugins:        map[string]*api.CSIInfo{},
+		CreateIndex:           n.CreateIndex,
+		ModifyIndex:           n.ModifyIndex,
+	}
+	if n.Unfollowed != "" {
+		out.StatusDescription = n.Unfollowed
+	}
+	for _, o := range n.Orphans {
+		out.Orphans = append(out.Orphans, &api.NodeOrphan{
+			AllocID:   string(o.Alloc),
+			Namespace: string(o.Namespace),
+			JobID:     string(o.Job),
+			TaskGroup: o.Group,
+			Name:      o.Name,
+			Reason:    o.Reason,
+			Since:     o.Since,
+			Processes: o.Processes,
+			Volumes:   o.Volumes,
+			Plugin:    o.Plugin,
+		})
+	}
 	for _, e := range n.Events {
-		out.Events = append(out.Events, &api.NodeEvent{Message: e.Message, Subsystem: e.Subsystem, Details: e.Details, Timestamp: e.Timestamp, CreateIndex: e.CreateIndex})
+		out.Events = append(out.Events, &api.NodeEvent{
+			Message:     e.Message,
+			Subsystem:   e.Subsystem,
+			Details:     e.Details,
+			Timestamp:   e.Timestamp,
+			CreateIndex: e.CreateIndex,
+		})
 	}
 	for _, i := range n.CSI {
 		into := out.CSINodePlugins
@@ -38,9 +79,26 @@ func Node(n *node.Node) *api.Node {
 
 // NodeStub is the line of a node in lists.
 func NodeStub(n *node.Node, withAttributes, withResources bool) *api.NodeListStub {
-	out := &api.NodeListStub{Address: n.Address, ID: string(n.ID), Datacenter: n.Datacenter, Name: n.Name, NodePool: n.NodePool, NodeClass: n.NodeClass,
-		Version: n.Attributes["nomad.version"], SchedulingEligibility: n.SchedulingEligibility, Status: n.Status, StatusDescription: n.StatusDescription,
-		Drivers: drivers(n), HostVolumes: hostVolumes(n), CreateIndex: n.CreateIndex, ModifyIndex: n.ModifyIndex}
+	out := &api.NodeListStub{
+		Address:               n.Address,
+		ID:                    string(n.ID),
+		Datacenter:            n.Datacenter,
+		Name:                  n.Name,
+		NodePool:              n.NodePool,
+		NodeClass:             n.NodeClass,
+		Version:               n.Attributes["nomad.version"],
+		SchedulingEligibility: n.SchedulingEligibility,
+		Status:                n.Status,
+		StatusDescription:     n.StatusDescription,
+		Drivers:               drivers(n),
+		HostVolumes:           hostVolumes(n),
+		Orphans:               len(n.Orphans),
+		CreateIndex:           n.CreateIndex,
+		ModifyIndex:           n.ModifyIndex,
+	}
+	if n.Unfollowed != "" {
+		out.StatusDescription = n.Unfollowed
+	}
 	if withAttributes {
 		out.Attributes = n.Attributes
 	}
@@ -52,12 +110,20 @@ func NodeStub(n *node.Node, withAttributes, withResources bool) *api.NodeListStu
 
 func resources(n *node.Node) *api.NodeResources {
 	r := n.Resources
-	out := &api.NodeResources{Cpu: api.NodeCpuResources{CpuShares: r.CPUShares, TotalCpuCores: uint16(r.CPUCores)},
-		Memory: api.NodeMemoryResources{MemoryMB: r.MemoryMB}, Disk: api.NodeDiskResources{DiskMB: r.DiskMB},
-		MinDynamicPort: r.MinDynamicPort, MaxDynamicPort: r.MaxDynamicPort}
+	out := &api.NodeResources{
+		Cpu:            api.NodeCpuResources{CpuShares: r.CPUShares, TotalCpuCores: uint16(r.CPUCores)},
+		Memory:         api.NodeMemoryResources{MemoryMB: r.MemoryMB},
+		Disk:           api.NodeDiskResources{DiskMB: r.DiskMB},
+		MinDynamicPort: r.MinDynamicPort,
+		MaxDynamicPort: r.MaxDynamicPort,
+	}
 	if r.IP != "" {
 		out.Networks = []*api.NetworkResource{{Mode: "host", Device: r.Device, IP: r.IP, CIDR: r.IP + "/32"}}
-		out.NodeNetworks = []*api.NodeNetworkResource{{Mode: "host", Device: r.Device, Addresses: []api.NodeNetworkAddress{{Family: "ipv4", Alias: "default", Address: r.IP}}}}
+		out.NodeNetworks = []*api.NodeNetworkResource{{
+			Mode:      "host",
+			Device:    r.Device,
+			Addresses: []api.NodeNetworkAddress{{Family: "ipv4", Alias: "default", Address: r.IP}},
+		}}
 	}
 	return out
 }
@@ -68,14 +134,26 @@ func reserved(n *node.Node) *api.NodeReservedResources {
 	for _, p := range slices.Sorted(slices.Values(r.ReservedPorts)) {
 		ports = append(ports, strconv.Itoa(p))
 	}
-	return &api.NodeReservedResources{Cpu: api.NodeReservedCpuResources{CpuShares: uint64(r.CPUShares)}, Memory: api.NodeMemoryResources{MemoryMB: r.MemoryMB},
-		Disk: api.NodeDiskResources{DiskMB: r.DiskMB}, Networks: api.NodeReservedNetworkResources{ReservedHostPorts: strings.Join(ports, ",")}}
+	return &api.NodeReservedResources{
+		Cpu:    api.NodeReservedCpuResources{CpuShares: uint64(r.CPUShares)},
+		Memory: api.NodeMemoryResources{MemoryMB: r.MemoryMB},
+		Disk: api.NodeDiskResources{
+			DiskMB: r.DiskMB,
+		},
+		Networks: api.NodeReservedNetworkResources{ReservedHostPorts: strings.Join(ports, ",")},
+	}
 }
 
 func drivers(n *node.Node) map[string]*api.DriverInfo {
 	out := make(map[string]*api.DriverInfo, len(n.Drivers))
 	for name, d := range n.Drivers {
-		out[name] = &api.DriverInfo{Attributes: d.Attributes, Detected: d.Detected, Healthy: d.Healthy, HealthDescription: d.HealthDescription, UpdateTime: d.UpdateTime}
+		out[name] = &api.DriverInfo{
+			Attributes:        d.Attributes,
+			Detected:          d.Detected,
+			Healthy:           d.Healthy,
+			HealthDescription: d.HealthDescription,
+			UpdateTime:        d.UpdateTime,
+		}
 	}
 	return out
 }
@@ -91,18 +169,42 @@ func hostVolumes(n *node.Node) map[string]*api.HostVolumeInfo {
 // CSIInfo makes the public form of a plugin instance.
 func CSIInfo(i *plugin.Instance) *api.CSIInfo {
 	c := i.Capabilities
-	out := &api.CSIInfo{PluginID: string(i.Plugin), AllocID: string(i.Alloc), Healthy: i.Healthy(), HealthDescription: i.Reason, UpdateTime: when(i.Updated),
-		Provider: i.Provider, ProviderVersion: i.Version, RequiresControllerPlugin: c.ControllerService, RequiresTopologies: c.Topology}
+	out := &api.CSIInfo{
+		PluginID:                 string(i.Plugin),
+		AllocID:                  string(i.Alloc),
+		Healthy:                  i.Healthy(),
+		HealthDescription:        i.Reason,
+		UpdateTime:               when(i.Updated),
+		Provider:                 i.Provider,
+		ProviderVersion:          i.Version,
+		RequiresControllerPlugin: c.ControllerService,
+		RequiresTopologies:       c.Topology,
+	}
 	if i.Healthy() {
 		out.HealthDescription = "healthy"
 	}
 	if i.Role == plugin.RoleController {
-		out.ControllerInfo = &api.CSIControllerInfo{SupportsCreateDelete: c.CreateDelete, SupportsAttachDetach: c.Attach, SupportsListVolumes: c.ListVolumes,
-			SupportsGetCapacity: c.GetCapacity, SupportsCreateDeleteSnapshot: c.CreateSnapshot, SupportsListSnapshots: c.ListSnapshots, SupportsClone: c.Clone,
-			SupportsReadOnlyAttach: c.AttachReadOnly, SupportsExpand: c.ControllerExpand, SupportsListVolumesAttachedNodes: c.ListPublishedNodes}
+		out.ControllerInfo = &api.CSIControllerInfo{
+			SupportsCreateDelete:             c.CreateDelete,
+			SupportsAttachDetach:             c.Attach,
+			SupportsListVolumes:              c.ListVolumes,
+			SupportsGetCapacity:              c.GetCapacity,
+			SupportsCreateDeleteSnapshot:     c.CreateSnapshot,
+			SupportsListSnapshots:            c.ListSnapshots,
+			SupportsClone:                    c.Clone,
+			SupportsReadOnlyAttach:           c.AttachReadOnly,
+			SupportsExpand:                   c.ControllerExpand,
+			SupportsListVolumesAttachedNodes: c.ListPublishedNodes,
+		}
 		return out
 	}
-	out.NodeInfo = &api.CSINodeInfo{ID: i.StorageNode, MaxVolumes: i.MaxVolumes, RequiresNodeStageVolume: c.Stage, SupportsStats: c.Stats, SupportsExpand: c.NodeExpand}
+	out.NodeInfo = &api.CSINodeInfo{
+		ID:                      i.StorageNode,
+		MaxVolumes:              i.MaxVolumes,
+		RequiresNodeStageVolume: c.Stage,
+		SupportsStats:           c.Stats,
+		SupportsExpand:          c.NodeExpand,
+	}
 	if i.Topology != nil {
 		out.NodeInfo.AccessibleTopology = &api.CSITopology{Segments: i.Topology.Segments}
 	}

@@ -17,13 +17,28 @@ func ToVolumeWrite(v *api.CSIVolume, ns ids.Namespace) *wire.VolumeWriteRequest 
 	if v.Namespace != "" {
 		ns = ids.Namespace(v.Namespace)
 	}
-	out := &wire.VolumeWriteRequest{Volume: volume.ID{Namespace: ns, ID: ids.Volume(v.ID)}, ExternalID: v.ExternalID, Context: v.Context,
-		Secrets: wire.Secrets{Values: v.Secrets},
-		Spec: volume.Spec{Name: v.Name, Plugin: ids.Plugin(v.PluginID), CapacityMin: v.RequestedCapacityMin, CapacityMax: v.RequestedCapacityMax,
-			Parameters: v.Parameters, SnapshotID: v.SnapshotID, CloneID: v.CloneID}}
+	out := &wire.VolumeWriteRequest{
+		Volume:     volume.ID{Namespace: ns, ID: ids.Volume(v.ID)},
+		ExternalID: v.ExternalID,
+		Context:    v.Context,
+		Secrets:    wire.Secrets{Values: v.Secrets},
+		Spec: volume.Spec{
+			Name:        v.Name,
+			Plugin:      ids.Plugin(v.PluginID),
+			CapacityMin: v.RequestedCapacityMin,
+			CapacityMax: v.RequestedCapacityMax,
+			Parameters:  v.Parameters,
+			SnapshotID:  v.SnapshotID,
+			CloneID:     v.CloneID,
+		},
+	}
 	for _, c := range v.RequestedCapabilities {
 		if c != nil {
-			out.Spec.Capabilities = append(out.Spec.Capabilities, volume.Capability{AccessMode: volume.AccessMode(c.AccessMode), AttachmentMode: volume.AttachmentMode(c.AttachmentMode)})
+			out.Spec.Capabilities = append(out.Spec.Capabilities,
+				volume.Capability{
+					AccessMode:     volume.AccessMode(c.AccessMode),
+					AttachmentMode: volume.AttachmentMode(c.AttachmentMode),
+				})
 		}
 	}
 	if o := v.MountOptions; o != nil && (o.FSType != "" || len(o.MountFlags) > 0) {
@@ -71,22 +86,48 @@ func Volume(v *wire.VolumeView) *api.CSIVolume {
 		return nil
 	}
 	m, st := v.Volume, v.Volume.Status
-	out := &api.CSIVolume{ID: string(m.ID.ID), Name: m.Spec.Name, ExternalID: st.ExternalID, Namespace: string(m.Namespace),
-		Topologies: fromTopologies(st.Topologies), AccessMode: string(st.AccessMode), AttachmentMode: string(st.AttachmentMode),
-		MountOptions: mountOptions(m.Spec.MountOptions), Parameters: orEmpty(m.Spec.Parameters), Context: orEmpty(st.Context), Capacity: st.Capacity,
-		RequestedCapacityMin: m.Spec.CapacityMin, RequestedCapacityMax: m.Spec.CapacityMax, CloneID: m.Spec.CloneID, SnapshotID: m.Spec.SnapshotID,
-		ReadAllocs: map[string]*api.Allocation{}, WriteAllocs: map[string]*api.Allocation{}, Allocations: []*api.AllocationListStub{},
-		Schedulable: v.Schedulable, PluginID: string(m.Spec.Plugin), Provider: st.Provider, ProviderVersion: st.ProviderVersion,
-		ResourceExhausted: &time.Time{}, State: v.State,
-		CreateIndex: m.CreateIndex, ModifyIndex: m.ModifyIndex, CreateTime: m.CreateTime, ModifyTime: m.ModifyTime}
+	out := &api.CSIVolume{
+		ID:                   string(m.ID.ID),
+		Name:                 m.Spec.Name,
+		ExternalID:           st.ExternalID,
+		Namespace:            string(m.Namespace),
+		Topologies:           fromTopologies(st.Topologies),
+		AccessMode:           string(st.AccessMode),
+		AttachmentMode:       string(st.AttachmentMode),
+		MountOptions:         mountOptions(m.Spec.MountOptions),
+		Parameters:           orEmpty(m.Spec.Parameters),
+		Context:              orEmpty(st.Context),
+		Capacity:             st.Capacity,
+		RequestedCapacityMin: m.Spec.CapacityMin,
+		RequestedCapacityMax: m.Spec.CapacityMax,
+		CloneID:              m.Spec.CloneID,
+		SnapshotID:           m.Spec.SnapshotID,
+		ReadAllocs:           map[string]*api.Allocation{},
+		WriteAllocs:          map[string]*api.Allocation{},
+		Allocations:          []*api.AllocationListStub{},
+		Schedulable:          v.Schedulable,
+		PluginID:             string(m.Spec.Plugin),
+		Provider:             st.Provider,
+		ProviderVersion:      st.ProviderVersion,
+		ResourceExhausted:    &time.Time{},
+		State:                v.State,
+		CreateIndex:          m.CreateIndex,
+		ModifyIndex:          m.ModifyIndex,
+		CreateTime:           m.CreateTime,
+		ModifyTime:           m.ModifyTime,
+	}
 	if m.Spec.Secrets != "" {
 		out.Secrets = api.Secrets{"secrets": "[REDACTED]"}
 	}
 	if len(m.Spec.TopologyRequired)+len(m.Spec.TopologyPreferred) > 0 {
-		out.RequestedTopologies = &api.CSITopologyRequest{Required: fromTopologies(m.Spec.TopologyRequired), Preferred: fromTopologies(m.Spec.TopologyPreferred)}
+		out.RequestedTopologies = &api.CSITopologyRequest{
+			Required:  fromTopologies(m.Spec.TopologyRequired),
+			Preferred: fromTopologies(m.Spec.TopologyPreferred),
+		}
 	}
 	for _, c := range m.Spec.Capabilities {
-		out.RequestedCapabilities = append(out.RequestedCapabilities, &api.CSIVolumeCapability{AccessMode: string(c.AccessMode), AttachmentMode: string(c.AttachmentMode)})
+		out.RequestedCapabilities = append(out.RequestedCapabilities,
+			&api.CSIVolumeCapability{AccessMode: string(c.AccessMode), AttachmentMode: string(c.AttachmentMode)})
 	}
 	for _, c := range v.Claims {
 		if c.ReadOnly || c.AccessMode.ReaderOnly() {
@@ -96,10 +137,12 @@ func Volume(v *wire.VolumeView) *api.CSIVolume {
 		}
 	}
 	for _, a := range v.Allocs {
-		out.Allocations = append(out.Allocations, AllocStub(a))
+		out.Allocations = append(out.Allocations, AllocStub(a, nil))
 	}
 	if p := v.Plugin; p != nil {
-		out.ControllerRequired, out.ControllersHealthy, out.ControllersExpected = p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected
+		out.ControllerRequired = p.ControllerRequired
+		out.ControllersHealthy = p.ControllersHealthy
+		out.ControllersExpected = p.ControllersExpected
 		out.NodesHealthy, out.NodesExpected = p.NodesHealthy, p.NodesExpected
 		if out.Provider == "" {
 			out.Provider, out.ProviderVersion = p.Record.Provider, p.Record.Version
@@ -113,7 +156,14 @@ func places(v *wire.VolumeView) []api.VolumePlace {
 	var out []api.VolumePlace
 	for _, n := range slices.Sorted(maps.Keys(v.OnNodes)) {
 		e := v.OnNodes[n]
-		p := api.VolumePlace{Node: string(n), Staged: e.Staging.String(), Step: e.Step, LastError: e.LastError, NextTry: e.NextTry, ExpandedTo: e.ExpandedTo}
+		p := api.VolumePlace{
+			Node:       string(n),
+			Staged:     e.Staging.String(),
+			Step:       e.Step,
+			LastError:  e.LastError,
+			NextTry:    e.NextTry,
+			ExpandedTo: e.ExpandedTo,
+		}
 		for _, pub := range e.Publications {
 			if pub.Presence.Exists() {
 				p.Paths = append(p.Paths, pub.Path)
@@ -127,12 +177,30 @@ func places(v *wire.VolumeView) []api.VolumePlace {
 // VolumeStub is the line of a volume in lists.
 func VolumeStub(v *wire.VolumeView) *api.CSIVolumeListStub {
 	full := Volume(v)
-	return &api.CSIVolumeListStub{ID: full.ID, Namespace: full.Namespace, Name: full.Name, ExternalID: full.ExternalID, Topologies: full.Topologies,
-		AccessMode: full.AccessMode, AttachmentMode: full.AttachmentMode, CurrentReaders: len(full.ReadAllocs), CurrentWriters: len(full.WriteAllocs),
-		Schedulable: full.Schedulable, PluginID: full.PluginID, Provider: full.Provider, ControllerRequired: full.ControllerRequired,
-		ControllersHealthy: full.ControllersHealthy, ControllersExpected: full.ControllersExpected, NodesHealthy: full.NodesHealthy,
-		NodesExpected: full.NodesExpected, ResourceExhausted: full.ResourceExhausted,
-		CreateIndex: full.CreateIndex, ModifyIndex: full.ModifyIndex, CreateTime: full.CreateTime, ModifyTime: full.ModifyTime}
+	return &api.CSIVolumeListStub{
+		ID:                  full.ID,
+		Namespace:           full.Namespace,
+		Name:                full.Name,
+		ExternalID:          full.ExternalID,
+		Topologies:          full.Topologies,
+		AccessMode:          full.AccessMode,
+		AttachmentMode:      full.AttachmentMode,
+		CurrentReaders:      len(full.ReadAllocs),
+		CurrentWriters:      len(full.WriteAllocs),
+		Schedulable:         full.Schedulable,
+		PluginID:            full.PluginID,
+		Provider:            full.Provider,
+		ControllerRequired:  full.ControllerRequired,
+		ControllersHealthy:  full.ControllersHealthy,
+		ControllersExpected: full.ControllersExpected,
+		NodesHealthy:        full.NodesHealthy,
+		NodesExpected:       full.NodesExpected,
+		ResourceExhausted:   full.ResourceExhausted,
+		CreateIndex:         full.CreateIndex,
+		ModifyIndex:         full.ModifyIndex,
+		CreateTime:          full.CreateTime,
+		ModifyTime:          full.ModifyTime,
+	}
 }
 
 // Plugin makes the public form of a plugin.
@@ -140,11 +208,23 @@ func Plugin(p *wire.PluginView) *api.CSIPlugin {
 	if p == nil {
 		return nil
 	}
-	out := &api.CSIPlugin{ID: string(p.Record.ID), Provider: p.Record.Provider, Version: p.Record.Version, ControllerRequired: p.ControllerRequired,
-		Controllers: map[string]*api.CSIInfo{}, Nodes: map[string]*api.CSIInfo{}, Allocations: []*api.AllocationListStub{},
-		ControllerJobs: map[string]map[string]*api.CSIPluginJob{}, NodeJobs: map[string]map[string]*api.CSIPluginJob{},
-		ControllersHealthy: p.ControllersHealthy, ControllersExpected: p.ControllersExpected, NodesHealthy: p.NodesHealthy, NodesExpected: p.NodesExpected,
-		CreateIndex: p.Record.CreateIndex, ModifyIndex: p.Record.ModifyIndex}
+	out := &api.CSIPlugin{
+		ID:                  string(p.Record.ID),
+		Provider:            p.Record.Provider,
+		Version:             p.Record.Version,
+		ControllerRequired:  p.ControllerRequired,
+		Controllers:         map[string]*api.CSIInfo{},
+		Nodes:               map[string]*api.CSIInfo{},
+		Allocations:         []*api.AllocationListStub{},
+		ControllerJobs:      map[string]map[string]*api.CSIPluginJob{},
+		NodeJobs:            map[string]map[string]*api.CSIPluginJob{},
+		ControllersHealthy:  p.ControllersHealthy,
+		ControllersExpected: p.ControllersExpected,
+		NodesHealthy:        p.NodesHealthy,
+		NodesExpected:       p.NodesExpected,
+		CreateIndex:         p.Record.CreateIndex,
+		ModifyIndex:         p.Record.ModifyIndex,
+	}
 	for _, i := range p.Instances {
 		into := out.Nodes
 		if i.Role == plugin.RoleController {
@@ -155,26 +235,67 @@ func Plugin(p *wire.PluginView) *api.CSIPlugin {
 		}
 	}
 	for _, a := range p.Allocs {
-		out.Allocations = append(out.Allocations, AllocStub(a))
+		out.Allocations = append(out.Allocations, AllocStub(a, nil))
 	}
 	return out
 }
 
 // PluginStub is the line of a plugin in lists.
 func PluginStub(p *wire.PluginView) *api.CSIPluginListStub {
-	return &api.CSIPluginListStub{ID: string(p.Record.ID), Provider: p.Record.Provider, ControllerRequired: p.ControllerRequired,
-		ControllersHealthy: p.ControllersHealthy, ControllersExpected: p.ControllersExpected, NodesHealthy: p.NodesHealthy,
-		NodesExpected: p.NodesExpected, CreateIndex: p.Record.CreateIndex, ModifyIndex: p.Record.ModifyIndex}
+	return &api.CSIPluginListStub{
+		ID:                  string(p.Record.ID),
+		Provider:            p.Record.Provider,
+		ControllerRequired:  p.ControllerRequired,
+		ControllersHealthy:  p.ControllersHealthy,
+		ControllersExpected: p.ControllersExpected,
+		NodesHealthy:        p.NodesHealthy,
+		NodesExpected:       p.NodesExpected,
+		CreateIndex:         p.Record.CreateIndex,
+		ModifyIndex:         p.Record.ModifyIndex,
+	}
+}
+
+// ToSnapshotCreate makes the internal request of a public snapshot; its secrets go over those that all share.
+func ToSnapshotCreate(
+	s *api.CSISnapshot, ns ids.Namespace, shared wire.Secrets, wait time.Duration,
+) *wire.SnapshotCreateRequest {
+	secrets := map[string]string{}
+	maps.Copy(secrets, shared.Values)
+	maps.Copy(secrets, s.Secrets)
+	return &wire.SnapshotCreateRequest{
+		Volume:     volume.ID{Namespace: ns, ID: ids.Volume(s.SourceVolumeID)},
+		Name:       s.Name,
+		Parameters: s.Parameters,
+		Secrets:    wire.Secrets{Values: secrets},
+		Wait:       wait,
+	}
 }
 
 // Snapshot makes the public form of a snapshot.
 func Snapshot(s *volume.Snapshot) *api.CSISnapshot {
-	return &api.CSISnapshot{ID: s.ExternalID, ExternalSourceVolumeID: s.SourceExternalID, SizeBytes: s.Size, CreateTime: s.CreateTime / int64(time.Second),
-		IsReady: s.Ready, SourceVolumeID: string(s.Source), PluginID: string(s.Plugin), Name: s.Name, Parameters: s.Parameters}
+	return &api.CSISnapshot{
+		ID:                     s.ExternalID,
+		ExternalSourceVolumeID: s.SourceExternalID,
+		SizeBytes:              s.Size,
+		CreateTime:             s.CreateTime / int64(time.Second),
+		IsReady:                s.Ready,
+		SourceVolumeID:         string(s.Source),
+		PluginID:               string(s.Plugin),
+		Name:                   s.Name,
+		Parameters:             s.Parameters,
+	}
 }
 
 // External makes the public form of a provider's volume.
 func External(v wire.ExternalVolume) *api.CSIVolumeExternalStub {
-	return &api.CSIVolumeExternalStub{ExternalID: v.ExternalID, CapacityBytes: v.Capacity, VolumeContext: v.Context, CloneID: v.CloneID,
-		SnapshotID: v.SnapshotID, PublishedExternalNodeIDs: v.PublishedNodes, IsAbnormal: v.Abnormal, Status: v.Status}
+	return &api.CSIVolumeExternalStub{
+		ExternalID:               v.ExternalID,
+		CapacityBytes:            v.Capacity,
+		VolumeContext:            v.Context,
+		CloneID:                  v.CloneID,
+		SnapshotID:               v.SnapshotID,
+		PublishedExternalNodeIDs: v.PublishedNodes,
+		IsAbnormal:               v.Abnormal,
+		Status:                   v.Status,
+	}
 }

@@ -3,6 +3,8 @@ package convert
 import (
 	"fmt"
 	"strings"
+
+	"berth/api"
 )
 
 // HeaderSecrets reads the secrets of deletes and snapshots: "k=v,k2=v2" in a header, so that they stand in no URL. What
@@ -15,7 +17,9 @@ func HeaderSecrets(header string) (map[string]string, error) {
 	for i, pair := range strings.Split(header, ",") {
 		k, v, ok := strings.Cut(pair, "=")
 		if !ok || k == "" {
-			return nil, fmt.Errorf("secret %d of the header X-Nomad-CSI-Secrets does not read key=value; pairs are separated by commas, and values can't have any", i+1)
+			return nil, fmt.Errorf(
+				"secret %d of the header X-Nomad-CSI-Secrets does not read key=value; pairs are separated by commas, "+
+					"and values can't have any", i+1)
 		}
 		out[k] = v
 	}
@@ -40,4 +44,19 @@ func Overrides(asked bool) []string {
 		return nil
 	}
 	return []string{"PolicyOverride has no effect: there are no policies to override"}
+}
+
+// HealthText says what is not well of an agent.
+func HealthText(h *api.AgentHealthResponse) string {
+	text := ""
+	if h.Server != nil && !h.Server.Ok {
+		text = "server: " + h.Server.Message
+	}
+	if h.Client != nil && !h.Client.Ok {
+		if text != "" {
+			text += "; "
+		}
+		text += "client: " + h.Client.Message
+	}
+	return text
 }

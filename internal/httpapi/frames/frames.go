@@ -1,5 +1,5 @@
-// Package frames owns streamed replies: pieces of files and logs as concatenated JSON objects, each sent at once, with a
-// sign of life when nothing happens; or as the plain bytes. Only httpapi imports it.
+// Package frames owns streamed replies: pieces of files and logs as concatenated JSON objects, each sent at once, with
+// a sign of life when nothing happens; or as the plain bytes. Only httpapi imports it.
 package frames
 
 import (
@@ -77,8 +77,8 @@ func (f *Writer) end(err error) error {
 
 // Pump writes frames with heartbeats in between, until the stream or the client ends. An error came before the first
 // byte was sent.
-func Pump(ctx context.Context, f *Writer, stream *wire.Stream[wire.Empty, wire.RunFrame]) error {
-	frames := make(chan *wire.RunFrame)
+func Pump(ctx context.Context, f *Writer, stream *wire.Stream[wire.Empty, wire.StreamFrame]) error {
+	frames := make(chan *wire.StreamFrame)
 	var end error
 	g, gctx := lifecycle.NewGroup(ctx)
 	g.Go("receive", func() error {
@@ -112,7 +112,7 @@ func Pump(ctx context.Context, f *Writer, stream *wire.Stream[wire.Empty, wire.R
 }
 
 // relay writes until frames is closed, or the client is gone.
-func (f *Writer) relay(frames <-chan *wire.RunFrame) (gone bool) {
+func (f *Writer) relay(frames <-chan *wire.StreamFrame) (gone bool) {
 	t := time.NewTicker(beat)
 	defer t.Stop()
 	for {

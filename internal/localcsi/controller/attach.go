@@ -6,22 +6,23 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
-	"berth/internal/localcsi/answer"
-	"berth/internal/localcsi/depot"
+	"berth/internal/localcsi/datadir"
 	"berth/internal/localcsi/request"
 	"berth/internal/localcsi/store"
 )
 
-// ControllerPublishVolume notes that the volume is attached to this node, the only one it can be attached to.
-func (p *Server) ControllerPublishVolume(_ context.Context, req *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
+// ControllerPublishVolume records that the volume is attached to this node, the only one it can be attached to.
+func (p *Server) ControllerPublishVolume(
+	_ context.Context, req *csi.ControllerPublishVolumeRequest,
+) (*csi.ControllerPublishVolumeResponse, error) {
 	if err := p.attaching(); err != nil {
 		return nil, err
 	}
 	if req.GetVolumeId() == "" {
-		return nil, answer.Refuse(codes.InvalidArgument, "volume_id is missing")
+		return nil, request.Refuse(codes.InvalidArgument, "volume_id is missing")
 	}
 	if req.GetNodeId() == "" {
-		return nil, answer.Refuse(codes.InvalidArgument, "node_id is missing")
+		return nil, request.Refuse(codes.InvalidArgument, "node_id is missing")
 	}
 	a, err := request.Capability(req.GetVolumeCapability())
 	if err != nil {
@@ -33,38 +34,52 @@ func (p *Server) ControllerPublishVolume(_ context.Context, req *csi.ControllerP
 	}
 	defer release()
 	if req.GetNodeId() != p.Node {
-		return nil, answer.Refuse(codes.NotFound, "node %.256q does not exist here: volume %s can only be attached to %q", req.GetNodeId(), req.GetVolumeId(), p.Node)
+		return nil, request.Refuse(codes.NotFound,
+			"node %.256q does not exist here: volume %s can only be attached to %q",
+			req.GetNodeId(), req.GetVolumeId(), p.Node)
 	}
 	if why := a.Unfit(v); why != "" {
-		return nil, answer.Refuse(codes.InvalidArgument, "volume %s cannot be attached so: %s", req.GetVolumeId(), why)
+		return nil, request.Refuse(codes.InvalidArgument, "volume %s cannot be attached so: %s", req.GetVolumeId(), why)
 	}
-	want := store.Attachment{ReadOnly: req.GetReadonly(), Fingerprint: a.Fingerprint()}
-	if v.Attachment != nil {
-		if *v.Attachment != want {
-			return nil, answer.Refuse(codes.AlreadyExists, "volume %s is attached to node %q with another capability or readonly: detach it first", req.GetVolumeId(), p.Node)
-		}
-		return &csi.ControllerPublishVolumeResponse{PublishContext: p.publishContext()}, nil
-	}
-	// The count and the note are one step, or two calls could take the last slot.
-	releaseSlots, err := p.Locks.Take("attach slots", "attach")
-	if err != nil {
+	if err := p.attach(v, store.Attachment{ReadOnly: req.GetReadonly(), Fingerprint: a.Fingerprint()}); err != nil {
 		return nil, err
 	}
-	defer releaseSlots()
+	return &csi.ControllerPublishVolumeResponse{PublishContext: map[string]string{datadir.TopologyKey: p.Node}}, nil
+}
+
+// attach records an attachment of a volume whose lock is held, if it is not recorded yet.
+func (p *Server) attach(v *store.Volume, want store.Attachment) error {
+	if v.Attachment != nil {
+		if *v.Attachment == want {
+			return nil
+		}
+		return request.Refuse(codes.AlreadyExists,
+			"volume %s is attached to node %q with another capability or readonly: detach it first", p.VolumeID(v.Key),
+			p.Node)
+	}
+	// The count and the record are one step, or two calls could take the last slot.
+	release, err := p.Locks.Take("attach slots", "attach")
+	if err != nil {
+		return err
+	}
+	defer release()
 	if n := p.attached(); p.AttachLimit > 0 && n >= p.AttachLimit {
-		return nil, answer.Refuse(codes.ResourceExhausted, "node %q has %d of %d volumes attached: detach one first", p.Node, n, p.AttachLimit)
+		return request.Refuse(codes.ResourceExhausted, "node %q has %d of %d volumes attached: detach one first",
+			p.Node, n, p.AttachLimit)
 	}
 	next := *v
 	next.Attachment = &want
 	if err := p.Volumes.Update(&next); err != nil {
-		return nil, err
+		return err
 	}
-	p.Step("attach: noted")
-	return &csi.ControllerPublishVolumeResponse{PublishContext: p.publishContext()}, nil
+	p.Step("attach: recorded")
+	return nil
 }
 
 // ControllerUnpublishVolume ends an attachment that no staging needs any more.
-func (p *Server) ControllerUnpublishVolume(_ context.Context, req *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {
+func (p *Server) ControllerUnpublishVolume(
+	_ context.Context, req *csi.ControllerUnpublishVolumeRequest,
+) (*csi.ControllerUnpublishVolumeResponse, error) {
 	if err := p.attaching(); err != nil {
 		return nil, err
 	}
@@ -94,11 +109,7 @@ func (p *Server) attaching() error {
 	if p.Attach {
 		return nil
 	}
-	return answer.Refuse(codes.Unimplemented, "attaching is off in this plugin: start it with --attach")
-}
-
-func (p *Server) publishContext() map[string]string {
-	return map[string]string{depot.TopologyKey: p.Node}
+	return request.Refuse(codes.Unimplemented, "attaching is off in this plugin: start it with --attach")
 }
 
 func (p *Server) attached() int64 {

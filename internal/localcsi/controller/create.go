@@ -12,17 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
-	"berth/internal/localcsi/answer"
-	"berth/internal/localcsi/depot"
+	"berth/internal/localcsi/datadir"
 	"berth/internal/localcsi/image"
 	"berth/internal/localcsi/request"
 	"berth/internal/localcsi/store"
 )
 
-// Server is the controller service over one depot.
+// Server is the controller service over one datadir.
 type Server struct {
 	csi.UnimplementedControllerServer
-	*depot.Depot
+	*datadir.Directory
 }
 
 // origin is what a volume is filled from. Its lock is held until release is called.
@@ -49,7 +48,9 @@ func (p *Server) CreateVolume(ctx context.Context, req *csi.CreateVolumeRequest)
 	defer release()
 	if v, ok := p.Volumes.Named(w.Name); ok {
 		if why := w.Differs(v); why != "" {
-			return nil, answer.Refuse(codes.AlreadyExists, "a volume of that name exists as %s, and %s: use the same arguments or another name", p.VolumeID(v.Key), why)
+			return nil, request.Refuse(codes.AlreadyExists,
+				"a volume of that name exists as %s, and %s: use the same arguments or another name", p.VolumeID(v.Key),
+				why)
 		}
 		return &csi.CreateVolumeResponse{Volume: p.describe(v)}, nil
 	}
@@ -98,20 +99,29 @@ func (p *Server) origin(from *store.Source) (*origin, error) {
 			release()
 			return nil, err
 		}
-		return &origin{path: p.Snapshots.Image(s.Key), Origin: request.Origin{Size: s.Size, FS: s.FS, Mount: s.Mount, Block: s.Block}, release: release}, nil
+		return &origin{
+			path:    p.Snapshots.Image(s.Key),
+			Origin:  request.Origin{Size: s.Size, FS: s.FS, Mount: s.Mount, Block: s.Block},
+			release: release,
+		}, nil
 	case from.Volume == "":
-		return nil, answer.Refuse(codes.InvalidArgument, "volume_content_source has no id")
+		return nil, request.Refuse(codes.InvalidArgument, "volume_content_source has no id")
 	}
 	v, release, err := p.LockVolume(from.Volume, "clone")
 	if err != nil {
 		return nil, err
 	}
-	return &origin{path: p.Volumes.Image(v.Key), Origin: request.Origin{Size: v.Size, FS: v.FS, Mount: v.Mount, Block: v.Block}, volume: v, release: release}, nil
+	return &origin{
+		path:    p.Volumes.Image(v.Key),
+		Origin:  request.Origin{Size: v.Size, FS: v.FS, Mount: v.Mount, Block: v.Block},
+		volume:  v,
+		release: release,
+	}, nil
 }
 
-// makeVolume builds the volume out of sight and puts it on the shelf in one step.
+// makeVolume builds the volume out of sight and puts it on the collection in one step.
 func (p *Server) makeVolume(ctx context.Context, v *store.Volume, from *origin) (err error) {
-	made := filepath.Join(p.Dir(depot.MakingDir), v.Key)
+	made := filepath.Join(p.Dir(datadir.MakingDir), v.Key)
 	if err := os.Mkdir(made, 0o700); err != nil {
 		return err
 	}
@@ -144,7 +154,8 @@ func (p *Server) makeVolume(ctx context.Context, v *store.Volume, from *origin) 
 func (p *Server) makeEmpty(ctx context.Context, path string, v *store.Volume) error {
 	f, err := image.Create(path, v.Size)
 	if errors.Is(err, unix.EFBIG) {
-		return answer.Refuse(codes.OutOfRange, "%s is more than a file may have on the file system of the data directory", answer.Human(v.Size))
+		return request.Refuse(codes.OutOfRange,
+			"%s is more than a file may have on the file system of the data directory", request.Human(v.Size))
 	}
 	if err != nil {
 		return err
@@ -191,7 +202,11 @@ func (p *Server) fill(ctx context.Context, path string, from *origin) (shared in
 }
 
 func (p *Server) describe(v *store.Volume) *csi.Volume {
-	out := &csi.Volume{VolumeId: p.VolumeID(v.Key), CapacityBytes: v.Size, AccessibleTopology: []*csi.Topology{p.Topology()}}
+	out := &csi.Volume{
+		VolumeId:           p.VolumeID(v.Key),
+		CapacityBytes:      v.Size,
+		AccessibleTopology: []*csi.Topology{p.Topology()},
+	}
 	switch {
 	case v.Source == nil:
 	case v.Source.Snapshot != "":

@@ -8,7 +8,6 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
-	"berth/internal/localcsi/answer"
 	"berth/internal/localcsi/request"
 	"berth/internal/localcsi/store"
 )
@@ -17,7 +16,7 @@ import (
 func (p *Server) DeleteVolume(_ context.Context, req *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
 	id := req.GetVolumeId()
 	if id == "" {
-		return nil, answer.Refuse(codes.InvalidArgument, "volume_id is missing")
+		return nil, request.Refuse(codes.InvalidArgument, "volume_id is missing")
 	}
 	key, kind := request.ParseID(request.VolumePrefix, id, p.Node)
 	switch kind {
@@ -36,7 +35,8 @@ func (p *Server) DeleteVolume(_ context.Context, req *csi.DeleteVolumeRequest) (
 		return &csi.DeleteVolumeResponse{}, nil
 	}
 	if v.Attachment != nil {
-		return nil, answer.Refuse(codes.FailedPrecondition, "volume %s is attached to node %q: call ControllerUnpublishVolume first", id, p.Node)
+		return nil, request.Refuse(codes.FailedPrecondition,
+			"volume %s is attached to node %q: call ControllerUnpublishVolume first", id, p.Node)
 	}
 	if err := p.Unused(v); err != nil {
 		return nil, err
@@ -70,8 +70,10 @@ var (
 	}
 )
 
-// ControllerGetCapabilities tells which controller calls are served.
-func (p *Server) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+// ControllerGetCapabilities reports which controller calls are served.
+func (p *Server) ControllerGetCapabilities(
+	context.Context, *csi.ControllerGetCapabilitiesRequest,
+) (*csi.ControllerGetCapabilitiesResponse, error) {
 	rpcs := controllerRPCs
 	if p.Attach {
 		rpcs = slices.Concat(controllerRPCs, attachRPCs)
@@ -86,12 +88,14 @@ func (p *Server) ControllerGetCapabilities(context.Context, *csi.ControllerGetCa
 }
 
 // ValidateVolumeCapabilities confirms what the volume can do, or says what it cannot.
-func (p *Server) ValidateVolumeCapabilities(_ context.Context, req *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
+func (p *Server) ValidateVolumeCapabilities(
+	_ context.Context, req *csi.ValidateVolumeCapabilitiesRequest,
+) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if req.GetVolumeId() == "" {
-		return nil, answer.Refuse(codes.InvalidArgument, "volume_id is missing")
+		return nil, request.Refuse(codes.InvalidArgument, "volume_id is missing")
 	}
 	if len(req.GetVolumeCapabilities()) == 0 {
-		return nil, answer.Refuse(codes.InvalidArgument, "volume_capabilities is missing")
+		return nil, request.Refuse(codes.InvalidArgument, "volume_capabilities is missing")
 	}
 	v, err := p.Volume(req.GetVolumeId())
 	if err != nil {
@@ -121,6 +125,7 @@ func (p *Server) ValidateVolumeCapabilities(_ context.Context, req *csi.Validate
 		}
 	}
 	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
-		VolumeContext: req.GetVolumeContext(), VolumeCapabilities: req.GetVolumeCapabilities(), Parameters: req.GetParameters(),
+		VolumeContext: req.GetVolumeContext(), VolumeCapabilities: req.GetVolumeCapabilities(),
+		Parameters: req.GetParameters(),
 	}}, nil
 }

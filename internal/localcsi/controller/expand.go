@@ -8,19 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
-	"berth/internal/localcsi/answer"
 	"berth/internal/localcsi/image"
 	"berth/internal/localcsi/request"
 	"berth/internal/localcsi/store"
 )
 
 // ControllerExpandVolume makes the volume larger; a file system in it grows by NodeExpandVolume or at its next staging.
-func (p *Server) ControllerExpandVolume(_ context.Context, req *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+func (p *Server) ControllerExpandVolume(
+	_ context.Context, req *csi.ControllerExpandVolumeRequest,
+) (*csi.ControllerExpandVolumeResponse, error) {
 	if req.GetVolumeId() == "" {
-		return nil, answer.Refuse(codes.InvalidArgument, "volume_id is missing")
+		return nil, request.Refuse(codes.InvalidArgument, "volume_id is missing")
 	}
 	if req.GetCapacityRange() == nil {
-		return nil, answer.Refuse(codes.InvalidArgument, "capacity_range is missing")
+		return nil, request.Refuse(codes.InvalidArgument, "capacity_range is missing")
 	}
 	required, limit := req.GetCapacityRange().GetRequiredBytes(), req.GetCapacityRange().GetLimitBytes()
 	if err := request.Range(required, limit); err != nil {
@@ -38,12 +39,14 @@ func (p *Server) ControllerExpandVolume(_ context.Context, req *csi.ControllerEx
 			return nil, err
 		}
 		if why := a.Unfit(v); why != "" {
-			return nil, answer.Refuse(codes.InvalidArgument, "volume %s: %s", req.GetVolumeId(), why)
+			return nil, request.Refuse(codes.InvalidArgument, "volume %s: %s", req.GetVolumeId(), why)
 		}
 		block = a.Block
 	}
 	if limit > 0 && limit < v.Size {
-		return nil, answer.Refuse(codes.OutOfRange, "volume %s has %s already, more than limit_bytes %d: volumes do not shrink", req.GetVolumeId(), answer.Human(v.Size), limit)
+		return nil, request.Refuse(codes.OutOfRange,
+			"volume %s has %s already, more than limit_bytes %d: volumes do not shrink", req.GetVolumeId(),
+			request.Human(v.Size), limit)
 	}
 	if required > v.Size {
 		if v, err = p.enlarge(v, required, limit); err != nil {
@@ -74,10 +77,11 @@ func (p *Server) enlarge(v *store.Volume, required, limit int64) (*store.Volume,
 	if err := p.Volumes.Update(&next); err != nil {
 		return nil, err
 	}
-	p.Step("expand: size noted")
+	p.Step("expand: size recorded")
 	err = image.Extend(p.Volumes.Image(v.Key), size)
 	if errors.Is(err, unix.EFBIG) {
-		err = answer.Refuse(codes.OutOfRange, "%s is more than a file may have on the file system of the data directory", answer.Human(size))
+		err = request.Refuse(codes.OutOfRange,
+			"%s is more than a file may have on the file system of the data directory", request.Human(size))
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.Volumes.Update(v))

@@ -26,13 +26,17 @@ func (p *Server) ListVolumes(_ context.Context, req *csi.ListVolumesRequest) (*c
 }
 
 // ControllerGetVolume describes one volume.
-func (p *Server) ControllerGetVolume(_ context.Context, req *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
+func (p *Server) ControllerGetVolume(
+	_ context.Context, req *csi.ControllerGetVolumeRequest,
+) (*csi.ControllerGetVolumeResponse, error) {
 	v, err := p.Volume(req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
 	return &csi.ControllerGetVolumeResponse{
-		Volume: p.describe(v), Status: &csi.ControllerGetVolumeResponse_VolumeStatus{PublishedNodeIds: p.publishedNodes(v)},
+		Volume: p.describe(v), Status: &csi.ControllerGetVolumeResponse_VolumeStatus{
+			PublishedNodeIds: p.publishedNodes(v),
+		},
 	}, nil
 }
 
@@ -75,12 +79,12 @@ func (p *Server) GetSnapshot(_ context.Context, req *csi.GetSnapshotRequest) (*c
 	return &csi.GetSnapshotResponse{Snapshot: p.describeSnapshot(s)}, nil
 }
 
-// GetCapacity tells how much room there is for the volumes that the request describes.
+// GetCapacity answers how much capacity there is for the volumes that the request describes.
 func (p *Server) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
 	if req.GetAccessibleTopology() != nil && !p.Here(req.GetAccessibleTopology()) {
 		return &csi.GetCapacityResponse{}, nil
 	}
-	w, err := request.Room(req)
+	w, err := request.Capacity(req)
 	if err != nil {
 		return nil, err
 	}

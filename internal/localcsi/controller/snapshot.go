@@ -12,8 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"berth/internal/localcsi/answer"
-	"berth/internal/localcsi/depot"
+	"berth/internal/localcsi/datadir"
 	"berth/internal/localcsi/image"
 	"berth/internal/localcsi/loop"
 	"berth/internal/localcsi/request"
@@ -23,18 +22,21 @@ import (
 // freezeLimit is how long a file system in use may be kept from writing.
 const freezeLimit = 5 * time.Second
 
-const freezeHint = "stop the writers, or keep the plugin's data directory on a file system with reflinks (xfs, btrfs), where a copy takes no time"
+const freezeHint = "stop the writers, or keep the plugin's data directory on a file system with reflinks (xfs, " +
+	"btrfs), where a copy takes no time"
 
 // CreateSnapshot makes an independent copy of a volume at one moment.
-func (p *Server) CreateSnapshot(ctx context.Context, req *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
+func (p *Server) CreateSnapshot(
+	ctx context.Context, req *csi.CreateSnapshotRequest,
+) (*csi.CreateSnapshotResponse, error) {
 	if err := request.Name(req.GetName()); err != nil {
 		return nil, err
 	}
 	if req.GetSourceVolumeId() == "" {
-		return nil, answer.Refuse(codes.InvalidArgument, "source_volume_id is missing")
+		return nil, request.Refuse(codes.InvalidArgument, "source_volume_id is missing")
 	}
 	for k := range req.GetParameters() {
-		return nil, answer.Refuse(codes.InvalidArgument, "parameter %.64q is not known: snapshots have none", k)
+		return nil, request.Refuse(codes.InvalidArgument, "parameter %.64q is not known: snapshots have none", k)
 	}
 	if err := p.Reachable(req.GetAccessibilityRequirements(), "create snapshot"); err != nil {
 		return nil, err
@@ -46,7 +48,8 @@ func (p *Server) CreateSnapshot(ctx context.Context, req *csi.CreateSnapshotRequ
 	defer release()
 	if s, ok := p.Snapshots.Named(req.GetName()); ok {
 		if s.VolumeID != req.GetSourceVolumeId() {
-			return nil, answer.Refuse(codes.AlreadyExists, "a snapshot of that name exists as %s, of volume %s: use another name", p.SnapshotID(s.Key), s.VolumeID)
+			return nil, request.Refuse(codes.AlreadyExists,
+				"a snapshot of that name exists as %s, of volume %s: use another name", p.SnapshotID(s.Key), s.VolumeID)
 		}
 		return &csi.CreateSnapshotResponse{Snapshot: p.describeSnapshot(s)}, nil
 	}
@@ -56,8 +59,14 @@ func (p *Server) CreateSnapshot(ctx context.Context, req *csi.CreateSnapshotRequ
 	}
 	defer releaseVolume()
 	s := &store.Snapshot{
-		Schema: store.Schema, Key: store.NewKey(), Name: req.GetName(), VolumeID: req.GetSourceVolumeId(),
-		Size: v.Size, FS: v.FS, Mount: v.Mount, Block: v.Block,
+		Schema:   store.Schema,
+		Key:      store.NewKey(),
+		Name:     req.GetName(),
+		VolumeID: req.GetSourceVolumeId(),
+		Size:     v.Size,
+		FS:       v.FS,
+		Mount:    v.Mount,
+		Block:    v.Block,
 	}
 	if err := p.makeSnapshot(ctx, s, v); err != nil {
 		return nil, err
@@ -76,7 +85,7 @@ func (p *Server) makeSnapshot(ctx context.Context, s *store.Snapshot, v *store.V
 		return err
 	}
 	defer unreserve()
-	made := filepath.Join(p.Dir(depot.MakingDir), s.Key)
+	made := filepath.Join(p.Dir(datadir.MakingDir), s.Key)
 	if err := os.Mkdir(made, 0o700); err != nil {
 		return err
 	}
@@ -106,22 +115,12 @@ func (p *Server) makeSnapshot(ctx context.Context, s *store.Snapshot, v *store.V
 func (p *Server) copyVolume(ctx context.Context, v *store.Volume, dst, src *os.File) (shared bool, err error) {
 	u := p.Usages.Get(v.Key)
 	s := u.Staging
-	if s == nil || !p.StagedAt(v, *s) {
-		// Nobody may have it in use behind our back, as a mount in another mount namespace for one.
-		if err := p.DropLoops(v); err != nil {
-			return false, err
-		}
-		held, err := p.Hold(v)
-		if err != nil {
-			return false, err
-		}
-		defer held.Close()
+	switch {
+	case s == nil || !p.StagedAt(v, *s):
+		return p.copyUnused(ctx, v, dst, src)
+	case s.ReadOnly:
 		return p.Copier.Copy(ctx, dst, src)
-	}
-	if s.ReadOnly {
-		return p.Copier.Copy(ctx, dst, src)
-	}
-	if s.FS == "" {
+	case s.FS == "":
 		return p.copyDevice(ctx, v, u, dst, src)
 	}
 	takes, err := image.Allocated(src.Name())
@@ -129,14 +128,36 @@ func (p *Server) copyVolume(ctx context.Context, v *store.Volume, dst, src *os.F
 		return false, err
 	}
 	if expect := p.Copier.Expect(takes); expect > freezeLimit {
-		return false, answer.Refuse(codes.FailedPrecondition, "volume %s is in use and copying its %s would stop its writers for about %s, more than the %s allowed: %s",
-			p.VolumeID(v.Key), answer.Human(takes), expect.Round(time.Second), freezeLimit, freezeHint)
+		return false, request.Refuse(codes.FailedPrecondition,
+			"volume %s is in use and copying its %s would stop its writers for about %s, more than the %s allowed: %s",
+			p.VolumeID(v.Key), request.Human(takes), expect.Round(time.Second), freezeLimit, freezeHint)
 	}
-	marker := filepath.Join(p.Dir(depot.FrozenDir), v.Key)
+	return p.copyFrozen(ctx, v, s.Path, dst, src)
+}
+
+// copyUnused makes sure that nobody has the volume in use unknown to us, as a mount in another mount namespace for one.
+func (p *Server) copyUnused(ctx context.Context, v *store.Volume, dst, src *os.File) (shared bool, err error) {
+	if err := p.DropLoops(v); err != nil {
+		return false, err
+	}
+	held, err := p.Hold(v)
+	if err != nil {
+		return false, err
+	}
+	defer held.Close()
+	return p.Copier.Copy(ctx, dst, src)
+}
+
+// copyFrozen stops the writers of a mounted file system for the time of the copy. A marker tells the next start what
+// may still be frozen.
+func (p *Server) copyFrozen(
+	ctx context.Context, v *store.Volume, mounted string, dst, src *os.File,
+) (shared bool, err error) {
+	marker := filepath.Join(p.Dir(datadir.FrozenDir), v.Key)
 	if err := os.WriteFile(marker, nil, 0o600); err != nil {
 		return false, err
 	}
-	err = image.WhileFrozen(ctx, s.Path, freezeLimit, func(ctx context.Context) error {
+	err = image.WhileFrozen(ctx, mounted, freezeLimit, func(ctx context.Context) error {
 		p.Step("copy: frozen")
 		var err error
 		shared, err = p.Copier.Copy(ctx, dst, src)
@@ -145,9 +166,12 @@ func (p *Server) copyVolume(ctx context.Context, v *store.Volume, dst, src *os.F
 	})
 	switch {
 	case errors.Is(err, unix.EBUSY):
-		err = answer.Refuse(codes.FailedPrecondition, "volume %s is frozen by somebody else: thaw %s first: %w", p.VolumeID(v.Key), s.Path, err)
+		err = request.Refuse(codes.FailedPrecondition, "volume %s is frozen by somebody else: thaw %s first: %w",
+			p.VolumeID(v.Key), mounted, err)
 	case errors.Is(err, image.ErrTooLong):
-		err = answer.Refuse(codes.FailedPrecondition, "volume %s is in use and its copy was not done within the %s that its writers may be stopped; nothing was kept: %s: %w",
+		err = request.Refuse(codes.FailedPrecondition,
+			"volume %s is in use and its copy was not done within the %s that its writers may be stopped; nothing "+
+				"was kept: %s: %w",
 			p.VolumeID(v.Key), freezeLimit, freezeHint, err)
 	}
 	if errors.Is(err, image.ErrStillFrozen) {
@@ -162,7 +186,9 @@ func (p *Server) copyDevice(ctx context.Context, v *store.Volume, u store.Usage,
 		inUse = inUse || p.Published(v, path)
 	}
 	if inUse && !p.Copier.Reflink {
-		return false, answer.Refuse(codes.FailedPrecondition, "volume %s is a block device in use, which cannot be frozen: %s", p.VolumeID(v.Key), freezeHint)
+		return false,
+			request.Refuse(codes.FailedPrecondition, "volume %s is a block device in use, which cannot be frozen: %s",
+				p.VolumeID(v.Key), freezeHint)
 	}
 	dev, err := os.Open(loop.Path(u.Staging.Loop))
 	if err != nil {
@@ -176,10 +202,12 @@ func (p *Server) copyDevice(ctx context.Context, v *store.Volume, u store.Usage,
 }
 
 // DeleteSnapshot removes a snapshot; volumes that were made from it stay.
-func (p *Server) DeleteSnapshot(_ context.Context, req *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
+func (p *Server) DeleteSnapshot(
+	_ context.Context, req *csi.DeleteSnapshotRequest,
+) (*csi.DeleteSnapshotResponse, error) {
 	id := req.GetSnapshotId()
 	if id == "" {
-		return nil, answer.Refuse(codes.InvalidArgument, "snapshot_id is missing")
+		return nil, request.Refuse(codes.InvalidArgument, "snapshot_id is missing")
 	}
 	key, kind := request.ParseID(request.SnapshotPrefix, id, p.Node)
 	switch kind {
@@ -201,7 +229,10 @@ func (p *Server) DeleteSnapshot(_ context.Context, req *csi.DeleteSnapshotReques
 
 func (p *Server) describeSnapshot(s *store.Snapshot) *csi.Snapshot {
 	return &csi.Snapshot{
-		SnapshotId: p.SnapshotID(s.Key), SourceVolumeId: s.VolumeID, SizeBytes: s.Size,
-		CreationTime: timestamppb.New(s.Created), ReadyToUse: true,
+		SnapshotId:     p.SnapshotID(s.Key),
+		SourceVolumeId: s.VolumeID,
+		SizeBytes:      s.Size,
+		CreationTime:   timestamppb.New(s.Created),
+		ReadyToUse:     true,
 	}
 }

@@ -52,7 +52,7 @@ func WhileFrozen(ctx context.Context, dir string, limit time.Duration, fn func(c
 		}
 		return nil
 	}
-	defer thaw() // a panic in fn must not leave it frozen; a second thaw does nothing
+	defer func() { _ = thaw() }() // a panic in fn must not leave it frozen; a second thaw does nothing
 
 	fctx, cancel := context.WithDeadlineCause(ctx, deadline, ErrTooLong)
 	defer cancel()

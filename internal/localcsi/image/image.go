@@ -47,7 +47,7 @@ func Extend(path string, size int64) error {
 var ErrHeld = errors.New("a program that an earlier plugin started still works on the image")
 
 // Hold takes the image at path for programs that work on it. The programs inherit the hold, so that one which outlives
-// a killed plugin keeps it until it is done. Close lets go.
+// a killed plugin keeps it until it is done. Close releases it.
 func Hold(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -63,7 +63,7 @@ func Hold(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Allocated tells how many bytes the file at path takes from its file system.
+// Allocated reports how many bytes the file at path takes from its file system.
 func Allocated(path string) (int64, error) {
 	var st unix.Stat_t
 	if err := unix.Lstat(path, &st); err != nil {
@@ -82,7 +82,7 @@ type Copier struct {
 // assumedRate is what a copy is expected to do at least: a plain disk's figure.
 const assumedRate = 256 << 20
 
-// Expect tells how long copying n bytes would take.
+// Expect reports how long copying n bytes would take.
 func (c *Copier) Expect(n int64) time.Duration {
 	if c.Reflink {
 		return 0
@@ -188,7 +188,8 @@ func copyRange(ctx context.Context, dst, src *os.File, from, to int64) error {
 		}
 		n := int(min(to-from, chunk))
 		if !inKernel {
-			if _, err := io.CopyN(io.NewOffsetWriter(dst, from), io.NewSectionReader(src, from, int64(n)), int64(n)); err != nil {
+			if _, err := io.CopyN(io.NewOffsetWriter(dst, from), io.NewSectionReader(src, from, int64(n)),
+				int64(n)); err != nil {
 				return err
 			}
 			from += int64(n)

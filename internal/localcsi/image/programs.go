@@ -38,18 +38,21 @@ const (
 
 // packages names the Debian package that brings a program, for errors that say the way out.
 var packages = map[string]string{
-	"mkfs.ext4": "e2fsprogs", "e2fsck": "e2fsprogs", "resize2fs": "e2fsprogs", "mkfs.xfs": "xfsprogs", "xfs_growfs": "xfsprogs",
+	"mkfs.ext4": "e2fsprogs", "e2fsck": "e2fsprogs", "resize2fs": "e2fsprogs", "mkfs.xfs": "xfsprogs",
+	"xfs_growfs": "xfsprogs",
 }
 
 // lookUp finds a program where distributions put it; a task's PATH often lacks the sbin directories.
 func lookUp(name string) (string, error) {
-	for _, dir := range append([]string{"/usr/sbin", "/sbin", "/usr/bin", "/bin"}, filepath.SplitList(os.Getenv("PATH"))...) {
+	for _, dir := range append([]string{"/usr/sbin", "/sbin", "/usr/bin", "/bin"},
+		filepath.SplitList(os.Getenv("PATH"))...) {
 		p := filepath.Join(dir, name)
 		if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
 			return p, nil
 		}
 	}
-	return "", fmt.Errorf("%s is not installed on this node (install the package %s): %w", name, packages[name], exec.ErrNotFound)
+	return "", fmt.Errorf("%s is not installed on this node (install the package %s): %w", name, packages[name],
+		exec.ErrNotFound)
 }
 
 // run runs a program under a deadline; it inherits held. The exit code is -1 when there is none.
@@ -96,7 +99,7 @@ var (
 	prezeroedIs   bool
 )
 
-// prezeroed tells whether mkfs.ext4 can be told that a sparse file needs no zeroing (since e2fsprogs 1.47).
+// prezeroed reports whether mkfs.ext4 takes the advice that a sparse file needs no zeroing (since e2fsprogs 1.47).
 func prezeroed(ctx context.Context) bool {
 	prezeroedOnce.Do(func() {
 		path, err := lookUp("mkfs.ext4")
@@ -169,7 +172,7 @@ func GrowImage(ctx context.Context, held *os.File, path string) error {
 	return err
 }
 
-// CanGrowMounted tells whether this process may grow a mounted file system: the kernel asks for CAP_SYS_RESOURCE in
+// CanGrowMounted reports whether this process may grow a mounted file system: the kernel asks for CAP_SYS_RESOURCE in
 // the case of ext4, which containers and tasks often lack.
 func CanGrowMounted(fsType string) bool {
 	if fsType != Ext4 {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/base/retry"
 )
 
 // Major is the kernel's device number class of loop devices.
@@ -70,7 +72,8 @@ func Attach(ctx context.Context, image *os.File, opt Options) (int, *os.File, er
 	defer attaching.Unlock()
 	ctl, err := os.OpenFile(control, os.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return 0, nil, fmt.Errorf("loop devices cannot be made here; the plugin needs the node's /dev and CAP_SYS_ADMIN: %w", err)
+		return 0, nil,
+			fmt.Errorf("loop devices cannot be made here; the plugin needs the node's /dev and CAP_SYS_ADMIN: %w", err)
 	}
 	defer ctl.Close()
 	for try := range maxTries {
@@ -92,8 +95,9 @@ func Attach(ctx context.Context, image *os.File, opt Options) (int, *os.File, er
 		if !errors.Is(err, unix.EBUSY) {
 			return 0, nil, fmt.Errorf("bind %s to %s: %w", image.Name(), Path(n), err)
 		}
-		if err := sleep(ctx, min(time.Duration(try)*time.Millisecond, 20*time.Millisecond)); err != nil {
-			return 0, nil, fmt.Errorf("bind %s to a loop device: others kept taking the free ones: %w", image.Name(), err)
+		if !retry.Sleep(ctx, min(time.Duration(try)*time.Millisecond, 20*time.Millisecond)) {
+			return 0, nil,
+				fmt.Errorf("bind %s to a loop device: others kept taking the free ones: %w", image.Name(), ctx.Err())
 		}
 	}
 	return 0, nil, fmt.Errorf("bind %s to a loop device: %d tries ended busy", image.Name(), maxTries)
@@ -101,7 +105,8 @@ func Attach(ctx context.Context, image *os.File, opt Options) (int, *os.File, er
 
 func configure(dev, image *os.File, opt Options) error {
 	// Without a sector size the kernel takes one that suits direct I/O on the file as it is now, which changes when its
-	// blocks become shared: the file system inside would not be mountable any more. With one it does without direct I/O.
+	// blocks become shared: the file system inside would not be mountable any more. With one it does without direct
+	// I/O.
 	cfg := unix.LoopConfig{Fd: uint32(image.Fd()), Size: sectorSize}
 	copy(cfg.Info.File_name[:63], opt.Label)
 	if opt.ReadOnly {
@@ -132,24 +137,13 @@ func openNode(ctx context.Context, n int) (*os.File, error) {
 		if !gone || time.Now().After(deadline) {
 			return nil, err
 		}
-		if err := sleep(ctx, 5*time.Millisecond); err != nil {
-			return nil, err
+		if !retry.Sleep(ctx, 5*time.Millisecond) {
+			return nil, ctx.Err()
 		}
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
-}
-
-// Status tells what loop device n is bound to; ok is false when it is bound to nothing.
+// Status reports what loop device n is bound to; ok is false when it is bound to nothing.
 func Status(n int) (info Info, ok bool, err error) {
 	f, err := os.OpenFile(Path(n), os.O_RDONLY|unix.O_CLOEXEC, 0)
 	// A device that this process may not open is none that it has bound.
@@ -169,7 +163,11 @@ func Status(n int) (info Info, ok bool, err error) {
 	}
 	label, _, _ := bytes.Cut(raw.File_name[:], []byte{0})
 	return Info{
-		Number: n, Major: unix.Major(raw.Device), Minor: unix.Minor(raw.Device), Inode: raw.Inode, Label: string(label),
+		Number:    n,
+		Major:     unix.Major(raw.Device),
+		Minor:     unix.Minor(raw.Device),
+		Inode:     raw.Inode,
+		Label:     string(label),
 		ReadOnly:  raw.Flags&unix.LO_FLAGS_READ_ONLY != 0,
 		Autoclear: raw.Flags&unix.LO_FLAGS_AUTOCLEAR != 0,
 	}, true, nil

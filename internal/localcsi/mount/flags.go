@@ -72,8 +72,10 @@ func ParseFlags(fsType string, flags []string) (Options, error) {
 			continue
 		}
 		key, _, _ := strings.Cut(f, "=")
-		return Options{}, fmt.Errorf("mount flag %d (%.32q) is not allowed on %s; allowed are %s and what %s itself reads: discard, data, commit, errors, logbsize, allocsize and the like",
-			i+1, key, fsType, strings.Join(plainNames(), ", "), fsType)
+		return Options{},
+			fmt.Errorf("mount flag %d (%.32q) is not allowed on %s; allowed are %s and what %s itself reads: "+
+				"discard, data, commit, errors, logbsize, allocsize and the like",
+				i+1, key, fsType, strings.Join(plainNames(), ", "), fsType)
 	}
 	o.Data = strings.Join(data, ",")
 	return o, nil

@@ -29,7 +29,8 @@ func Device(device, dir, fsType string, opt Options) error {
 // Bind makes source (a mounted directory or a device node) visible at target. A read-only bind is read-only from its
 // first moment, and the bind has its own peer group: what a workload mounts inside does not spread to the source.
 func Bind(source, target string, readOnly bool) error {
-	tree, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
+	tree, err := unix.OpenTree(unix.AT_FDCWD, source,
+		unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
 	if errors.Is(err, unix.ENOSYS) {
 		return bindInTwoSteps(source, target, readOnly)
 	}
@@ -145,7 +146,11 @@ func LoopTable(major uint32) (Table, error) {
 	}
 	out := Table{}
 	for _, e := range entries {
-		p := Point{Path: e.Mountpoint, ReadOnly: hasOption(e.Options, "ro"), Device: Number{uint32(e.Major), uint32(e.Minor)}}
+		p := Point{
+			Path:     e.Mountpoint,
+			ReadOnly: hasOption(e.Options, "ro"),
+			Device:   Number{uint32(e.Major), uint32(e.Minor)},
+		}
 		if p.Device.Major == major {
 			out[e.Minor] = append(out[e.Minor], p)
 			continue

@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
-	"berth/internal/localcsi/answer"
-	"berth/internal/localcsi/depot"
+	"berth/internal/localcsi/datadir"
 	"berth/internal/localcsi/loop"
 	"berth/internal/localcsi/mount"
 	"berth/internal/localcsi/request"
@@ -19,9 +18,11 @@ import (
 )
 
 // NodePublishVolume makes a staged volume visible at the target path.
-func (p *Server) NodePublishVolume(ctx context.Context, req *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+func (p *Server) NodePublishVolume(
+	ctx context.Context, req *csi.NodePublishVolumeRequest,
+) (*csi.NodePublishVolumeResponse, error) {
 	if req.GetVolumeId() == "" {
-		return nil, answer.Refuse(codes.InvalidArgument, "volume_id is missing")
+		return nil, request.Refuse(codes.InvalidArgument, "volume_id is missing")
 	}
 	path := req.GetTargetPath()
 	if err := p.ValidPath("target_path", path); err != nil {
@@ -32,7 +33,8 @@ func (p *Server) NodePublishVolume(ctx context.Context, req *csi.NodePublishVolu
 		return nil, err
 	}
 	if req.GetStagingTargetPath() == "" {
-		return nil, answer.Refuse(codes.FailedPrecondition, "staging_target_path is missing: call NodeStageVolume first and say where")
+		return nil, request.Refuse(codes.FailedPrecondition,
+			"staging_target_path is missing: call NodeStageVolume first and say where")
 	}
 	v, release, err := p.LockVolume(req.GetVolumeId(), "publish")
 	if err != nil {
@@ -56,30 +58,40 @@ func (p *Server) NodePublishVolume(ctx context.Context, req *csi.NodePublishVolu
 	return &csi.NodePublishVolumeResponse{}, nil
 }
 
-func (p *Server) publishable(v *store.Volume, u store.Usage, a request.Access, req *csi.NodePublishVolumeRequest) error {
+func (p *Server) publishable(
+	v *store.Volume, u store.Usage, a request.Access, req *csi.NodePublishVolumeRequest,
+) error {
 	id, s := req.GetVolumeId(), u.Staging
 	if s == nil || s.Path != req.GetStagingTargetPath() || !p.StagedAt(v, *s) {
-		return answer.Refuse(codes.FailedPrecondition, "volume %s is not staged at %.256q: call NodeStageVolume first", id, req.GetStagingTargetPath())
+		return request.Refuse(codes.FailedPrecondition, "volume %s is not staged at %.256q: call NodeStageVolume first",
+			id, req.GetStagingTargetPath())
 	}
 	if s.Fingerprint != a.Fingerprint() {
-		return answer.Refuse(codes.FailedPrecondition, "volume %s was staged with another volume capability", id)
+		return request.Refuse(codes.FailedPrecondition, "volume %s was staged with another volume capability", id)
 	}
 	if s.ReadOnly && !req.GetReadonly() && !a.ReadOnly() {
-		return answer.Refuse(codes.FailedPrecondition, "volume %s is staged read-only and cannot be published for writing: ask for readonly", id)
+		return request.Refuse(codes.FailedPrecondition,
+			"volume %s is staged read-only and cannot be published for writing: ask for readonly", id)
 	}
 	return nil
 }
 
 // alreadyPublished answers by the table of the CSI specification for a second NodePublishVolume on a node.
-func (p *Server) alreadyPublished(v *store.Volume, u store.Usage, path string, want store.Target, a request.Access) (bool, error) {
+func (p *Server) alreadyPublished(
+	v *store.Volume, u store.Usage, path string, want store.Target, a request.Access,
+) (bool, error) {
 	id := p.VolumeID(v.Key)
 	switch p.Look(v, path) {
-	case depot.Foreign:
-		return false, answer.Refuse(codes.FailedPrecondition, "something else is mounted at target %s: unmount it first", path)
-	case depot.Ours:
-		has, noted := u.Targets[path]
-		if !noted || has.Fingerprint != want.Fingerprint || has.ReadOnly != want.ReadOnly {
-			return false, answer.Refuse(codes.AlreadyExists, "volume %s is published at %s with another capability or readonly: call NodeUnpublishVolume first", id, path)
+	case datadir.Foreign:
+		return false,
+			request.Refuse(codes.FailedPrecondition, "something else is mounted at target %s: unmount it first", path)
+	case datadir.Ours:
+		has, recorded := u.Targets[path]
+		if !recorded || has.Fingerprint != want.Fingerprint || has.ReadOnly != want.ReadOnly {
+			return false,
+				request.Refuse(codes.AlreadyExists,
+					"volume %s is published at %s with another capability or readonly: call NodeUnpublishVolume first",
+					id, path)
 		}
 		return true, nil
 	}
@@ -88,8 +100,11 @@ func (p *Server) alreadyPublished(v *store.Volume, u store.Usage, path string, w
 	}
 	for other := range u.Targets {
 		if other != path && p.Published(v, other) {
-			return false, answer.Refuse(codes.FailedPrecondition, "volume %s is published at %s, and its access mode %s allows one publication: unpublish it there, or use a multi-writer or multi-node mode",
-				id, other, a.Mode)
+			return false,
+				request.Refuse(codes.FailedPrecondition,
+					"volume %s is published at %s, and its access mode %s allows one publication: unpublish it "+
+						"there, or use a multi-writer or multi-node mode",
+					id, other, a.Mode)
 		}
 	}
 	return false, nil
@@ -101,7 +116,7 @@ func (p *Server) publish(ctx context.Context, v *store.Volume, u store.Usage, pa
 	if err := p.Usages.Put(v.Key, u); err != nil {
 		return err
 	}
-	p.Step("publish: noted")
+	p.Step("publish: recorded")
 	err := p.bind(ctx, v, u, path)
 	if err == nil {
 		p.Step("publish: bound")
@@ -109,7 +124,7 @@ func (p *Server) publish(ctx context.Context, v *store.Volume, u store.Usage, pa
 	}
 	want = u.Targets[path]
 	if want.Loop >= 0 {
-		err = errors.Join(err, p.LetGo(v, want.Loop))
+		err = errors.Join(err, p.Release(v, want.Loop))
 	}
 	if clear := p.ClearTarget(ctx, path); clear != nil {
 		return errors.Join(err, clear)
@@ -151,9 +166,11 @@ func (p *Server) bind(ctx context.Context, v *store.Volume, u store.Usage, path 
 }
 
 // NodeUnpublishVolume takes the volume away from the target path and removes the path.
-func (p *Server) NodeUnpublishVolume(ctx context.Context, req *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+func (p *Server) NodeUnpublishVolume(
+	ctx context.Context, req *csi.NodeUnpublishVolumeRequest,
+) (*csi.NodeUnpublishVolumeResponse, error) {
 	if req.GetVolumeId() == "" {
-		return nil, answer.Refuse(codes.InvalidArgument, "volume_id is missing")
+		return nil, request.Refuse(codes.InvalidArgument, "volume_id is missing")
 	}
 	path := req.GetTargetPath()
 	if err := p.ValidPath("target_path", path); err != nil {
@@ -165,19 +182,21 @@ func (p *Server) NodeUnpublishVolume(ctx context.Context, req *csi.NodeUnpublish
 		return done, p.nothingAt(path, err)
 	}
 	defer release()
-	if p.Look(v, path) == depot.Foreign {
-		return nil, answer.Refuse(codes.FailedPrecondition, "what is mounted at %s is not volume %s: it is left alone", path, req.GetVolumeId())
+	if p.Look(v, path) == datadir.Foreign {
+		return nil, request.Refuse(codes.FailedPrecondition, "what is mounted at %s is not volume %s: it is left alone",
+			path, req.GetVolumeId())
 	}
 	u := p.Usages.Get(v.Key)
 	if u.Staging != nil && u.Staging.Path == path {
-		return nil, answer.Refuse(codes.InvalidArgument, "%s is where volume %s is staged, not a target: call NodeUnstageVolume for it", path, req.GetVolumeId())
+		return nil, request.Refuse(codes.InvalidArgument,
+			"%s is where volume %s is staged, not a target: call NodeUnstageVolume for it", path, req.GetVolumeId())
 	}
 	if err := p.ClearTarget(ctx, path); err != nil {
 		return nil, err
 	}
 	p.Step("unpublish: target removed")
 	if t, ok := u.Targets[path]; ok && t.Loop >= 0 && p.Backs(v, t.Loop) {
-		if err := p.LetGo(v, t.Loop); err != nil {
+		if err := p.Release(v, t.Loop); err != nil {
 			return nil, err
 		}
 	}
@@ -192,7 +211,7 @@ func makeTarget(path string, file bool) error {
 	case err == nil && st.IsDir() == !file && (st.IsDir() || st.Mode().IsRegular()):
 		return nil
 	case err == nil:
-		return answer.Refuse(codes.FailedPrecondition, "target %s exists and is a %s", path, kindOf(st))
+		return request.Refuse(codes.FailedPrecondition, "target %s exists and is a %s", path, kindOf(st))
 	case !errors.Is(err, os.ErrNotExist):
 		return fmt.Errorf("target %s: %w", path, err)
 	}
@@ -205,7 +224,8 @@ func makeTarget(path string, file bool) error {
 		}
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		return answer.Refuse(codes.FailedPrecondition, "target %s: its parent directory does not exist: the caller makes it", path)
+		return request.Refuse(codes.FailedPrecondition,
+			"target %s: its parent directory does not exist: the caller makes it", path)
 	}
 	return err
 }

@@ -11,8 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"berth/internal/base/logkey"
-	"berth/internal/localcsi/answer"
-	"berth/internal/localcsi/depot"
+	"berth/internal/localcsi/datadir"
 	"berth/internal/localcsi/image"
 	"berth/internal/localcsi/loop"
 	"berth/internal/localcsi/mount"
@@ -22,9 +21,11 @@ import (
 
 // NodeStageVolume binds the volume to a loop device and mounts its file system at the staging path. A volume that is
 // used as a device only gets the loop device.
-func (p *Server) NodeStageVolume(ctx context.Context, req *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+func (p *Server) NodeStageVolume(
+	ctx context.Context, req *csi.NodeStageVolumeRequest,
+) (*csi.NodeStageVolumeResponse, error) {
 	if req.GetVolumeId() == "" {
-		return nil, answer.Refuse(codes.InvalidArgument, "volume_id is missing")
+		return nil, request.Refuse(codes.InvalidArgument, "volume_id is missing")
 	}
 	path := req.GetStagingTargetPath()
 	if err := p.ValidPath("staging_target_path", path); err != nil {
@@ -67,10 +68,12 @@ func (p *Server) NodeStageVolume(ctx context.Context, req *csi.NodeStageVolumeRe
 func (p *Server) stageable(v *store.Volume, a request.Access) (mount.Options, error) {
 	id := p.VolumeID(v.Key)
 	if why := a.Unfit(v); why != "" {
-		return mount.Options{}, answer.Refuse(codes.FailedPrecondition, "volume %s cannot be staged so: %s", id, why)
+		return mount.Options{}, request.Refuse(codes.FailedPrecondition, "volume %s cannot be staged so: %s", id, why)
 	}
 	if p.Attach && v.Attachment == nil {
-		return mount.Options{}, answer.Refuse(codes.FailedPrecondition, "volume %s is not attached to node %q: call ControllerPublishVolume first", id, p.Node)
+		return mount.Options{},
+			request.Refuse(codes.FailedPrecondition,
+				"volume %s is not attached to node %q: call ControllerPublishVolume first", id, p.Node)
 	}
 	var opt mount.Options
 	if !a.Block {
@@ -91,18 +94,27 @@ func (p *Server) alreadyStaged(v *store.Volume, u store.Usage, want store.Stagin
 	if has != nil && p.StagedAt(v, *has) {
 		switch {
 		case has.Path != want.Path:
-			return false, answer.Refuse(codes.FailedPrecondition, "volume %s is staged at %s: a volume has one staging path, call NodeUnstageVolume first", id, has.Path)
+			return false,
+				request.Refuse(codes.FailedPrecondition,
+					"volume %s is staged at %s: a volume has one staging path, call NodeUnstageVolume first", id,
+					has.Path)
 		case has.Fingerprint != want.Fingerprint || has.ReadOnly != want.ReadOnly:
-			return false, answer.Refuse(codes.AlreadyExists, "volume %s is staged at %s with another capability: call NodeUnstageVolume first", id, has.Path)
+			return false,
+				request.Refuse(codes.AlreadyExists,
+					"volume %s is staged at %s with another capability: call NodeUnstageVolume first", id, has.Path)
 		}
 		return true, nil
 	}
-	if p.Look(v, want.Path) != depot.Absent {
-		return false, answer.Refuse(codes.FailedPrecondition, "something else is mounted at the staging path %s: unmount it first", want.Path)
+	if p.Look(v, want.Path) != datadir.Absent {
+		return false,
+			request.Refuse(codes.FailedPrecondition,
+				"something else is mounted at the staging path %s: unmount it first", want.Path)
 	}
 	st, err := os.Lstat(want.Path)
 	if err != nil || !st.IsDir() {
-		return false, answer.Refuse(codes.FailedPrecondition, "staging path %s is not an existing directory: the caller makes it", want.Path)
+		return false,
+			request.Refuse(codes.FailedPrecondition,
+				"staging path %s is not an existing directory: the caller makes it", want.Path)
 	}
 	return false, nil
 }
@@ -114,20 +126,21 @@ func (p *Server) stage(ctx context.Context, v *store.Volume, u store.Usage, s *s
 		limit = 0 // it was counted when it was attached
 	}
 	u.Staging = s
-	room, err := p.Usages.Stage(v.Key, u, limit)
+	fits, err := p.Usages.Stage(v.Key, u, limit)
 	if err != nil {
 		return err
 	}
-	if !room {
-		return answer.Refuse(codes.ResourceExhausted, "node %q has %d volumes staged, as many as it takes: unstage one first", p.Node, limit)
+	if !fits {
+		return request.Refuse(codes.ResourceExhausted,
+			"node %q has %d volumes staged, as many as it takes: unstage one first", p.Node, limit)
 	}
-	p.Step("stage: noted")
+	p.Step("stage: recorded")
 	err = p.bindAndMount(ctx, v, s, opt)
 	if err == nil {
 		err = p.Usages.Put(v.Key, u)
 	}
 	if err != nil && s.FS == "" && s.Loop >= 0 {
-		err = errors.Join(err, p.LetGo(v, s.Loop))
+		err = errors.Join(err, p.Release(v, s.Loop))
 	}
 	if err != nil && !p.StagedAt(v, *s) {
 		u.Staging = nil
@@ -153,7 +166,8 @@ func (p *Server) bindAndMount(ctx context.Context, v *store.Volume, s *store.Sta
 	defer f.Close()
 	// The kernel releases a file system's device with its last mount. A raw device has no user of its own, so it
 	// stays until it is unstaged; the note keeps it from being taken for a leftover.
-	n, dev, err := loop.Attach(ctx, f, loop.Options{Autoclear: s.FS != "", ReadOnly: s.FS == "" && s.ReadOnly, Label: p.Label(v.Key)})
+	n, dev, err := loop.Attach(ctx, f,
+		loop.Options{Autoclear: s.FS != "", ReadOnly: s.FS == "" && s.ReadOnly, Label: p.Label(v.Key)})
 	if err != nil {
 		return err
 	}
@@ -198,7 +212,8 @@ func (p *Server) prepareFS(ctx context.Context, v *store.Volume, path string) er
 		return p.formatEmpty(ctx, v, held, path)
 	}
 	if has.FS != v.FS {
-		return answer.Refuse(codes.FailedPrecondition, "volume %s is recorded with %s and holds %s: nothing was touched", id, v.FS, has.FS)
+		return request.Refuse(codes.FailedPrecondition,
+			"volume %s is recorded with %s and holds %s: nothing was touched", id, v.FS, has.FS)
 	}
 	switch {
 	case v.FS == image.Ext4 && v.Size-has.Bytes >= growStep && !image.CanGrowMounted(v.FS):
@@ -207,7 +222,9 @@ func (p *Server) prepareFS(ctx context.Context, v *store.Volume, path string) er
 		err = image.Check(ctx, held, path, v.FS)
 	}
 	if err != nil {
-		return answer.Refuse(codes.Internal, "the file system of volume %s has errors that need a person: make a copy of %s and run e2fsck on it: %w", id, path, err)
+		return request.Refuse(codes.Internal,
+			"the file system of volume %s has errors that need a person: make a copy of %s and run e2fsck on it: %w",
+			id, path, err)
 	}
 	return nil
 }
@@ -223,7 +240,9 @@ func (p *Server) formatEmpty(ctx context.Context, v *store.Volume, held *os.File
 			return err
 		}
 		if !empty {
-			return answer.Refuse(codes.FailedPrecondition, "volume %s holds data that is neither ext4 nor xfs: it is not formatted over; use it as a block device, or delete it", id)
+			return request.Refuse(codes.FailedPrecondition,
+				"volume %s holds data that is neither ext4 nor xfs: it is not formatted over; use it as a block "+
+					"device, or delete it", id)
 		}
 	}
 	next := *v
@@ -231,7 +250,7 @@ func (p *Server) formatEmpty(ctx context.Context, v *store.Volume, held *os.File
 	if err := p.Volumes.Update(&next); err != nil {
 		return err
 	}
-	p.Step("stage: formatting noted")
+	p.Step("stage: formatting recorded")
 	// Both programs overwrite what a cut-off run left.
 	if err := image.Format(ctx, held, path, v.FS, v.Size); err != nil {
 		return err
@@ -255,7 +274,9 @@ func (p *Server) finishStaging(ctx context.Context, v *store.Volume, s store.Sta
 	}
 	err := giveToGroup(s.Path, a.Group)
 	if errors.Is(err, os.ErrPermission) {
-		return answer.Refuse(codes.FailedPrecondition, "volume %s: the plugin's process needs CAP_CHOWN and CAP_FOWNER for volume_mount_group: %w", p.VolumeID(v.Key), err)
+		return request.Refuse(codes.FailedPrecondition,
+			"volume %s: the plugin's process needs CAP_CHOWN and CAP_FOWNER for volume_mount_group: %w",
+			p.VolumeID(v.Key), err)
 	}
 	return err
 }
@@ -281,7 +302,9 @@ func (p *Server) growFS(ctx context.Context, v *store.Volume, s store.Staging) e
 		return nil
 	}
 	if !image.CanGrowMounted(v.FS) {
-		return answer.Refuse(codes.FailedPrecondition, "volume %s: the plugin's process lacks CAP_SYS_RESOURCE, without which %s cannot grow while it is mounted; it grows when it is staged next",
+		return request.Refuse(codes.FailedPrecondition,
+			"volume %s: the plugin's process lacks CAP_SYS_RESOURCE, without which %s cannot grow while it is "+
+				"mounted; it grows when it is staged next",
 			p.VolumeID(v.Key), v.FS)
 	}
 	p.Log.Info("growing the file system", logkey.Volume, p.VolumeID(v.Key), "from", has.Bytes, "to", v.Size)
@@ -314,9 +337,11 @@ func giveToGroup(dir string, gid int) error {
 }
 
 // NodeUnstageVolume takes the staging away. It is done when the kernel holds no mount and no loop device of the volume.
-func (p *Server) NodeUnstageVolume(ctx context.Context, req *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+func (p *Server) NodeUnstageVolume(
+	ctx context.Context, req *csi.NodeUnstageVolumeRequest,
+) (*csi.NodeUnstageVolumeResponse, error) {
 	if req.GetVolumeId() == "" {
-		return nil, answer.Refuse(codes.InvalidArgument, "volume_id is missing")
+		return nil, request.Refuse(codes.InvalidArgument, "volume_id is missing")
 	}
 	path := req.GetStagingTargetPath()
 	if err := p.ValidPath("staging_target_path", path); err != nil {
@@ -334,14 +359,16 @@ func (p *Server) NodeUnstageVolume(ctx context.Context, req *csi.NodeUnstageVolu
 	}
 	for at := range u.Targets {
 		if p.Published(v, at) {
-			return nil, answer.Refuse(codes.FailedPrecondition, "volume %s is still published at %s: call NodeUnpublishVolume first", req.GetVolumeId(), at)
+			return nil, request.Refuse(codes.FailedPrecondition,
+				"volume %s is still published at %s: call NodeUnpublishVolume first", req.GetVolumeId(), at)
 		}
 	}
-	if p.Look(v, path) == depot.Foreign {
-		return nil, answer.Refuse(codes.FailedPrecondition, "what is mounted at %s is not volume %s: it is left alone", path, req.GetVolumeId())
+	if p.Look(v, path) == datadir.Foreign {
+		return nil, request.Refuse(codes.FailedPrecondition, "what is mounted at %s is not volume %s: it is left alone",
+			path, req.GetVolumeId())
 	}
 	if err := mount.Unmount(ctx, path); err != nil {
-		return nil, depot.Busy(err)
+		return nil, datadir.Busy(err)
 	}
 	p.Step("unstage: unmounted")
 	if err := p.releaseLoops(v, u); err != nil {
@@ -353,7 +380,7 @@ func (p *Server) NodeUnstageVolume(ctx context.Context, req *csi.NodeUnstageVolu
 	return done, p.Usages.Put(v.Key, u)
 }
 
-// releaseLoops lets the noted devices of a volume go.
+// releaseLoops releases the recorded devices of a volume.
 func (p *Server) releaseLoops(v *store.Volume, u store.Usage) error {
 	if u.Staging == nil || u.Staging.Loop < 0 {
 		return p.DropLoops(v)
@@ -363,14 +390,14 @@ func (p *Server) releaseLoops(v *store.Volume, u store.Usage) error {
 		return nil
 	}
 	if u.Staging.FS == "" {
-		return p.LetGo(v, n)
+		return p.Release(v, n)
 	}
 	return p.AwaitRelease(v, n)
 }
 
 // nothingAt turns "no such volume" into success where there is nothing to undo: err stays when something is mounted.
 func (p *Server) nothingAt(path string, err error) error {
-	if !answer.Is(err, codes.NotFound) {
+	if !request.Is(err, codes.NotFound) {
 		return err
 	}
 	if is, failed := mount.IsPoint(path); failed != nil || is {

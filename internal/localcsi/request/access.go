@@ -11,7 +11,6 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
-	"berth/internal/localcsi/answer"
 	"berth/internal/localcsi/image"
 	"berth/internal/localcsi/mount"
 	"berth/internal/localcsi/store"
@@ -28,10 +27,12 @@ type Access struct {
 	Mode  accessMode
 }
 
-// modes tells of every access mode whether its publications are read-only, and whether there may be several.
+// modes tells of every access mode whether its publications are read-only, and whether there may be several
+// on a node. Of readers there may: the specification advises against it (a SHOULD of NodePublishVolume), but they harm
+// nobody.
 var modes = map[accessMode]struct{ readOnly, many bool }{
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER:        {},
-	csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY:   {readOnly: true},
+	csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY:   {readOnly: true, many: true},
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER: {},
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER:  {many: true},
 	csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY:    {readOnly: true, many: true},
@@ -43,10 +44,11 @@ var modes = map[accessMode]struct{ readOnly, many bool }{
 func Capability(c *csi.VolumeCapability) (Access, error) {
 	a := Access{Group: -1, Mode: c.GetAccessMode().GetMode()}
 	if c == nil {
-		return a, answer.Refuse(codes.InvalidArgument, "volume_capability is missing")
+		return a, Refuse(codes.InvalidArgument, "volume_capability is missing")
 	}
 	if _, ok := modes[a.Mode]; !ok {
-		return a, answer.Refuse(codes.InvalidArgument, "access mode %s: every mode of CSI 1.13 is served, this is none of them", a.Mode)
+		return a, Refuse(codes.InvalidArgument,
+			"access mode %s: every mode of CSI 1.13 is served, this is none of them", a.Mode)
 	}
 	switch t := c.GetAccessType().(type) {
 	case *csi.VolumeCapability_Block:
@@ -54,7 +56,7 @@ func Capability(c *csi.VolumeCapability) (Access, error) {
 	case *csi.VolumeCapability_Mount:
 		return a, a.parseMount(t.Mount)
 	default:
-		return a, answer.Refuse(codes.InvalidArgument, "the volume capability says neither mount nor block")
+		return a, Refuse(codes.InvalidArgument, "the volume capability says neither mount nor block")
 	}
 	return a, nil
 }
@@ -67,7 +69,7 @@ func (a *Access) parseMount(m *csi.VolumeCapability_MountVolume) error {
 	if g := m.GetVolumeMountGroup(); g != "" {
 		n, err := strconv.ParseInt(g, 10, 32)
 		if err != nil || n < 0 {
-			return answer.Refuse(codes.InvalidArgument, "volume_mount_group %.64q is not a group id: write the number", g)
+			return Refuse(codes.InvalidArgument, "volume_mount_group %.64q is not a group id: write the number", g)
 		}
 		a.Group = int(n)
 	}
@@ -78,7 +80,7 @@ func (a *Access) parseMount(m *csi.VolumeCapability_MountVolume) error {
 func (a Access) Options(fs string) (mount.Options, error) {
 	o, err := mount.ParseFlags(fs, a.Flags)
 	if err != nil {
-		return o, answer.Refuse(codes.InvalidArgument, "%w", err)
+		return o, Refuse(codes.InvalidArgument, "%w", err)
 	}
 	return o, nil
 }
@@ -88,7 +90,7 @@ func validFS(fs string) error {
 	case "", image.Ext4, image.XFS:
 		return nil
 	}
-	return answer.Refuse(codes.InvalidArgument, "file system %.64q is not offered: choose %s or %s", fs, image.Ext4, image.XFS)
+	return Refuse(codes.InvalidArgument, "file system %.64q is not offered: choose %s or %s", fs, image.Ext4, image.XFS)
 }
 
 // Fingerprint identifies the capability without telling it: mount flags may be sensitive.

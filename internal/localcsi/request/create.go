@@ -7,7 +7,6 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
-	"berth/internal/localcsi/answer"
 	"berth/internal/localcsi/image"
 	"berth/internal/localcsi/store"
 )
@@ -27,7 +26,7 @@ type Wish struct {
 	Name     string
 	asked    store.Asked
 	FS       string
-	fsChosen bool // fs was said, not assumed
+	fsChosen bool // fs was asked for, not assumed
 	Mount    bool
 	Block    bool
 	From     *store.Source
@@ -39,13 +38,14 @@ func Create(req *csi.CreateVolumeRequest) (*Wish, error) {
 		return nil, err
 	}
 	if len(req.GetVolumeCapabilities()) == 0 {
-		return nil, answer.Refuse(codes.InvalidArgument, "volume_capabilities is missing")
+		return nil, Refuse(codes.InvalidArgument, "volume_capabilities is missing")
 	}
 	if len(req.GetMutableParameters()) > 0 {
-		return nil, answer.Refuse(codes.InvalidArgument, "mutable_parameters: this plugin has none")
+		return nil, Refuse(codes.InvalidArgument, "mutable_parameters: this plugin has none")
 	}
 	w := &Wish{Name: req.GetName(), asked: store.Asked{
-		Required: req.GetCapacityRange().GetRequiredBytes(), Limit: req.GetCapacityRange().GetLimitBytes(), Parameters: req.GetParameters(),
+		Required: req.GetCapacityRange().GetRequiredBytes(), Limit: req.GetCapacityRange().
+				GetLimitBytes(), Parameters: req.GetParameters(),
 	}}
 	if err := Range(w.asked.Required, w.asked.Limit); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func Create(req *csi.CreateVolumeRequest) (*Wish, error) {
 	switch t := req.GetVolumeContentSource().GetType().(type) {
 	case nil:
 		if req.GetVolumeContentSource() != nil {
-			return nil, answer.Refuse(codes.InvalidArgument, "volume_content_source names neither a snapshot nor a volume")
+			return nil, Refuse(codes.InvalidArgument, "volume_content_source names neither a snapshot nor a volume")
 		}
 	case *csi.VolumeContentSource_Snapshot:
 		w.From = &store.Source{Snapshot: t.Snapshot.GetSnapshotId()}
@@ -69,8 +69,8 @@ func Create(req *csi.CreateVolumeRequest) (*Wish, error) {
 	return w, nil
 }
 
-// Room reads what a question for room says about the volumes to be.
-func Room(req *csi.GetCapacityRequest) (*Wish, error) {
+// Capacity reads what a question for capacity says about the volumes to be.
+func Capacity(req *csi.GetCapacityRequest) (*Wish, error) {
 	w := &Wish{}
 	if err := w.parseParameters(req.GetParameters()); err != nil {
 		return nil, err
@@ -89,7 +89,8 @@ type Origin struct {
 func (w *Wish) parseParameters(params map[string]string) error {
 	for k, v := range params {
 		if k != ParamFS {
-			return answer.Refuse(codes.InvalidArgument, "parameter %.64q is not known: the only one is %s (%s or %s)", k, ParamFS, image.Ext4, image.XFS)
+			return Refuse(codes.InvalidArgument, "parameter %.64q is not known: the only one is %s (%s or %s)", k,
+				ParamFS, image.Ext4, image.XFS)
 		}
 		if err := validFS(v); err != nil {
 			return err
@@ -112,7 +113,8 @@ func (w *Wish) parseCapabilities(caps []*csi.VolumeCapability) error {
 			continue
 		}
 		if w.FS != "" && w.FS != a.FS {
-			return answer.Refuse(codes.InvalidArgument, "the request asks for %s and for %s: a volume has one file system", w.FS, a.FS)
+			return Refuse(codes.InvalidArgument, "the request asks for %s and for %s: a volume has one file system",
+				w.FS, a.FS)
 		}
 		w.FS = a.FS
 	}
@@ -135,7 +137,7 @@ func (w *Wish) Differs(v *store.Volume) string {
 	same := v.Asked.Required == w.asked.Required && v.Asked.Limit == w.asked.Limit
 	switch {
 	case !same && (v.Size < w.asked.Required || w.asked.Limit > 0 && v.Size > w.asked.Limit):
-		return "its size of " + answer.Human(v.Size) + " is outside the capacity range"
+		return "its size of " + Human(v.Size) + " is outside the capacity range"
 	case w.Mount && !v.Mount || w.Block && !v.Block:
 		return "it does not have all of the volume capabilities"
 	case w.Mount && w.fsChosen && w.FS != v.FS:
@@ -152,11 +154,11 @@ func (w *Wish) Differs(v *store.Volume) string {
 func (w *Wish) Adopt(o *Origin) error {
 	switch {
 	case w.Mount && !o.Mount:
-		return answer.Refuse(codes.InvalidArgument, "the source is a block device: ask for block access")
+		return Refuse(codes.InvalidArgument, "the source is a block device: ask for block access")
 	case w.Block && !o.Block:
-		return answer.Refuse(codes.InvalidArgument, "the source is a file system: ask for mount access")
+		return Refuse(codes.InvalidArgument, "the source is a file system: ask for mount access")
 	case w.Mount && w.fsChosen && w.FS != o.FS:
-		return answer.Refuse(codes.InvalidArgument, "the source has %s, %s was asked for", o.FS, w.FS)
+		return Refuse(codes.InvalidArgument, "the source has %s, %s was asked for", o.FS, w.FS)
 	}
 	w.FS = o.FS
 	return nil
@@ -174,14 +176,22 @@ func (w *Wish) Shape(o *Origin) (*store.Volume, error) {
 		return nil, err
 	}
 	if o != nil && size < o.Size {
-		return nil, answer.Refuse(codes.OutOfRange, "the source has %s, the capacity range ends below: ask for at least that", answer.Human(o.Size))
+		return nil, Refuse(codes.OutOfRange, "the source has %s, the capacity range ends below: ask for at least that",
+			Human(o.Size))
 	}
 	if size < least {
-		return nil, answer.Refuse(codes.OutOfRange, "%s is too small: %s", answer.Human(size), tooSmall(w.FS, w.Mount))
+		return nil, Refuse(codes.OutOfRange, "%s is too small: %s", Human(size), tooSmall(w.FS, w.Mount))
 	}
 	v := &store.Volume{
-		Schema: store.Schema, Key: store.NewKey(), Name: w.Name, Size: size, Mount: w.Mount, Block: w.Block,
-		Asked: w.asked, Source: w.From, Created: time.Now().UTC(),
+		Schema:  store.Schema,
+		Key:     store.NewKey(),
+		Name:    w.Name,
+		Size:    size,
+		Mount:   w.Mount,
+		Block:   w.Block,
+		Asked:   w.asked,
+		Source:  w.From,
+		Created: time.Now().UTC(),
 	}
 	if w.Mount {
 		v.FS = w.FS

@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"berth/internal/localcsi/answer"
 	"berth/internal/localcsi/store"
 )
 
@@ -50,12 +49,12 @@ func ParseID(prefix, id, node string) (key string, kind Kind) {
 // the next page, which need not exist any more: pages never repeat a record.
 func Page[R store.Record](all []R, token string, limit int32) (cut []R, next string, err error) {
 	if limit < 0 {
-		return nil, "", answer.Refuse(codes.InvalidArgument, "max_entries %d: it must not be negative", limit)
+		return nil, "", Refuse(codes.InvalidArgument, "max_entries %d: it must not be negative", limit)
 	}
 	if token != "" {
 		key, ok := strings.CutPrefix(token, "from-")
 		if !ok || !store.ValidKey(key) {
-			return nil, "", answer.Refuse(codes.Aborted, "starting_token is not one of ours: begin again without one")
+			return nil, "", Refuse(codes.Aborted, "starting_token is not one of ours: begin again without one")
 		}
 		for len(all) > 0 && keyOf(all[0]) < key {
 			all = all[1:]
@@ -82,7 +81,8 @@ func NodeID(s string) error {
 	}
 	for i := range len(s) {
 		if !isAlnum(s[i]) && (i == 0 || i == len(s)-1 || !strings.ContainsRune("-_.", rune(s[i]))) {
-			return fmt.Errorf("character %q is not allowed there; use letters and digits, with - _ . between them", s[i])
+			return fmt.Errorf("character %q is not allowed there; use letters and digits, with - _ . between them",
+				s[i])
 		}
 	}
 	return nil

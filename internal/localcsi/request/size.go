@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"berth/internal/localcsi/answer"
 	"berth/internal/localcsi/image"
 )
 
@@ -24,20 +23,22 @@ func (w *Wish) Least() int64 {
 func tooSmall(fs string, mounted bool) string {
 	switch {
 	case !mounted:
-		return "a block volume has at least " + answer.Human(image.MinBlock)
+		return "a block volume has at least " + Human(image.MinBlock)
 	case fs == image.XFS:
-		return "mkfs.xfs makes nothing below " + answer.Human(image.MinXFS) + "; ask for more, or for ext4"
+		return "mkfs.xfs makes nothing below " + Human(image.MinXFS) + "; ask for more, or for ext4"
 	}
-	return "ext4 with a journal needs at least " + answer.Human(image.MinExt4)
+	return "ext4 with a journal needs at least " + Human(image.MinExt4)
 }
 
 // Range checks a capacity range.
 func Range(required, limit int64) error {
 	switch {
 	case required < 0 || limit < 0:
-		return answer.Refuse(codes.InvalidArgument, "capacity_range: required_bytes %d and limit_bytes %d must not be negative", required, limit)
+		return Refuse(codes.InvalidArgument,
+			"capacity_range: required_bytes %d and limit_bytes %d must not be negative", required, limit)
 	case limit > 0 && required > limit:
-		return answer.Refuse(codes.OutOfRange, "capacity_range: required_bytes %d is more than limit_bytes %d", required, limit)
+		return Refuse(codes.OutOfRange, "capacity_range: required_bytes %d is more than limit_bytes %d", required,
+			limit)
 	}
 	return nil
 }
@@ -53,7 +54,8 @@ func ChooseSize(required, limit, usual int64) (int64, error) {
 	}
 	size = (size + Granularity - 1) / Granularity * Granularity
 	if size <= 0 || limit > 0 && size > limit {
-		return 0, answer.Refuse(codes.OutOfRange, "no multiple of %d bytes lies in the capacity range %d to %d", Granularity, required, limit)
+		return 0, Refuse(codes.OutOfRange, "no multiple of %d bytes lies in the capacity range %d to %d", Granularity,
+			required, limit)
 	}
 	return size, nil
 }
@@ -62,17 +64,17 @@ func ChooseSize(required, limit, usual int64) (int64, error) {
 func Name(name string) error {
 	switch {
 	case name == "":
-		return answer.Refuse(codes.InvalidArgument, "name is missing")
+		return Refuse(codes.InvalidArgument, "name is missing")
 	case len(name) > maxName:
-		return answer.Refuse(codes.InvalidArgument, "name has %d bytes, the limit is %d", len(name), maxName)
+		return Refuse(codes.InvalidArgument, "name has %d bytes, the limit is %d", len(name), maxName)
 	case !utf8.ValidString(name):
-		return answer.Refuse(codes.InvalidArgument, "name is not valid UTF-8")
+		return Refuse(codes.InvalidArgument, "name is not valid UTF-8")
 	}
 	banned := func(r rune) bool {
 		return r <= 0x08 || r == 0x0b || r == 0x0c || r >= 0x0e && r <= 0x1f || r >= 0x7f && r <= 0x9f
 	}
 	if i := strings.IndexFunc(name, banned); i >= 0 {
-		return answer.Refuse(codes.InvalidArgument, "name has a control character at byte %d", i)
+		return Refuse(codes.InvalidArgument, "name has a control character at byte %d", i)
 	}
 	return nil
 }

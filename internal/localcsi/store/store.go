@@ -29,22 +29,23 @@ const (
 
 // Volume is the durable record of a volume. Records are never changed in place: a change makes a copy.
 type Volume struct {
-	Schema     int         `json:"schema"`
-	Key        string      `json:"key"`
-	Name       string      `json:"name"`
-	Size       int64       `json:"size"`
-	FS         string      `json:"fs,omitempty"` // what a mount finds or gets; empty: raw block only
-	Mount      bool        `json:"mount"`        // may be used as a file system
-	Block      bool        `json:"block"`        // may be used as a device
-	Formatting bool        `json:"formatting,omitempty"`
-	Asked      Asked       `json:"asked"`
-	Source     *Source     `json:"source,omitempty"`
-	Shared     int64       `json:"shared,omitempty"` // bytes whose blocks were shared with another image when it was made
+	Schema     int     `json:"schema"`
+	Key        string  `json:"key"`
+	Name       string  `json:"name"`
+	Size       int64   `json:"size"`
+	FS         string  `json:"fs,omitempty"` // what a mount finds or gets; empty: raw block only
+	Mount      bool    `json:"mount"`        // may be used as a file system
+	Block      bool    `json:"block"`        // may be used as a device
+	Formatting bool    `json:"formatting,omitempty"`
+	Asked      Asked   `json:"asked"`
+	Source     *Source `json:"source,omitempty"`
+	// bytes whose blocks were shared with another image when it was made
+	Shared     int64       `json:"shared,omitempty"`
 	Attachment *Attachment `json:"attachment,omitempty"`
 	Created    time.Time   `json:"created"`
 }
 
-// Asked is what the call that made the volume said, to tell a repetition from a different wish.
+// Asked is what the call that made the volume asked for, to tell a repetition from a different wish.
 type Asked struct {
 	Required   int64             `json:"required,omitempty"`
 	Limit      int64             `json:"limit,omitempty"`
@@ -96,9 +97,9 @@ type Record interface {
 	SchemaNumber() int
 }
 
-// Shelf keeps the records of one kind. What it answers is on disk: one directory per record, with meta.json and the
-// image, that appeared by a rename.
-type Shelf[R Record] struct {
+// Collection keeps the records of one kind. What it answers is on disk: one directory per record, with meta.json and
+// the image, that appeared by a rename.
+type Collection[R Record] struct {
 	dir   string
 	trash string
 
@@ -107,13 +108,13 @@ type Shelf[R Record] struct {
 	names map[string]string
 }
 
-// NewShelf returns an empty shelf over dir; what is removed goes by way of the directory trash.
-func NewShelf[R Record](dir, trash string) *Shelf[R] {
-	return &Shelf[R]{dir: dir, trash: trash, items: map[string]R{}, names: map[string]string{}}
+// NewCollection returns an empty collection over dir; what is removed goes by way of the directory trash.
+func NewCollection[R Record](dir, trash string) *Collection[R] {
+	return &Collection[R]{dir: dir, trash: trash, items: map[string]R{}, names: map[string]string{}}
 }
 
 // Get returns the record of a key.
-func (s *Shelf[R]) Get(key string) (R, bool) {
+func (s *Collection[R]) Get(key string) (R, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	r, ok := s.items[key]
@@ -121,7 +122,7 @@ func (s *Shelf[R]) Get(key string) (R, bool) {
 }
 
 // Named returns the record of a name.
-func (s *Shelf[R]) Named(name string) (R, bool) {
+func (s *Collection[R]) Named(name string) (R, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	r, ok := s.items[s.names[name]]
@@ -129,7 +130,7 @@ func (s *Shelf[R]) Named(name string) (R, bool) {
 }
 
 // All returns the records in the order of their keys.
-func (s *Shelf[R]) All() []R {
+func (s *Collection[R]) All() []R {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	out := make([]R, 0, len(s.items))
@@ -140,9 +141,9 @@ func (s *Shelf[R]) All() []R {
 }
 
 // Image returns the path of the image of a key.
-func (s *Shelf[R]) Image(key string) string { return filepath.Join(s.dir, key, ImageFile) }
+func (s *Collection[R]) Image(key string) string { return filepath.Join(s.dir, key, ImageFile) }
 
-func (s *Shelf[R]) remember(r R) {
+func (s *Collection[R]) remember(r R) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key, name := r.Identity()
@@ -150,8 +151,8 @@ func (s *Shelf[R]) remember(r R) {
 	s.names[name] = key
 }
 
-// Add moves the directory made, which holds a synced image, into the shelf under the record's key.
-func (s *Shelf[R]) Add(made string, r R) error {
+// Add moves the directory made, which holds a synced image, into the collection under the record's key.
+func (s *Collection[R]) Add(made string, r R) error {
 	key, _ := r.Identity()
 	if err := WriteJSON(filepath.Join(made, metaFile), r, true); err != nil {
 		return err
@@ -167,7 +168,7 @@ func (s *Shelf[R]) Add(made string, r R) error {
 }
 
 // Update replaces the record on disk and in memory.
-func (s *Shelf[R]) Update(r R) error {
+func (s *Collection[R]) Update(r R) error {
 	key, _ := r.Identity()
 	if err := WriteJSON(filepath.Join(s.dir, key, metaFile), r, true); err != nil {
 		return err
@@ -178,7 +179,7 @@ func (s *Shelf[R]) Update(r R) error {
 
 // Remove takes the record and its image away. After the rename it is gone for good; an image that could not be
 // emptied out at once goes at the next start.
-func (s *Shelf[R]) Remove(key string) error {
+func (s *Collection[R]) Remove(key string) error {
 	bin := filepath.Join(s.trash, key+"-"+NewKey())
 	if err := os.Rename(filepath.Join(s.dir, key), bin); err != nil {
 		return err
@@ -194,9 +195,9 @@ func (s *Shelf[R]) Remove(key string) error {
 	return RemoveFlat(bin)
 }
 
-// Load reads the shelf from disk. A record that cannot be read is reported and left alone: one bad volume does not
+// Load reads the collection from disk. A record that cannot be read is reported and left alone: one bad volume does not
 // stop the others.
-func (s *Shelf[R]) Load(bad func(path string, err error)) error {
+func (s *Collection[R]) Load(bad func(path string, err error)) error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return err
@@ -217,7 +218,7 @@ func (s *Shelf[R]) Load(bad func(path string, err error)) error {
 	return nil
 }
 
-func (s *Shelf[R]) plausible(dir string, r R) error {
+func (s *Collection[R]) plausible(dir string, r R) error {
 	key, _ := r.Identity()
 	if r.SchemaNumber() != Schema {
 		return fmt.Errorf("its schema is %d, this plugin reads %d", r.SchemaNumber(), Schema)
@@ -233,7 +234,7 @@ func (s *Shelf[R]) plausible(dir string, r R) error {
 }
 
 // WriteJSON replaces the file at path in one step; durable says that it must survive a power failure, not only the
-// death of this process.
+// end of this process.
 func WriteJSON(path string, v any, durable bool) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // Usage says what was asked of this node for one volume since it booted. It is a note beside the mount table, which
-// has the last word: a use counts only while the kernel agrees (depot.Look). It is written before the mount it
+// decides: a use counts only while the kernel agrees (datadir.Look). It is written before the mount it
 // speaks of and taken back after the unmount, and it need not survive a power failure, which ends every mount.
 type Usage struct {
 	Boot    string            `json:"boot"`
@@ -70,7 +70,7 @@ func (s *Usages) Get(key string) Usage {
 }
 
 // Stage notes that a volume is about to be staged, unless as many others as limit are already; 0 is no limit.
-func (s *Usages) Stage(key string, u Usage, limit int64) (room bool, err error) {
+func (s *Usages) Stage(key string, u Usage, limit int64) (fits bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := int64(0)

@@ -3,6 +3,7 @@
 package alloc
 
 import (
+	"slices"
 	"time"
 
 	"berth/internal/base/ids"
@@ -56,8 +57,11 @@ type Alloc struct {
 	ClientStatus      string
 	ClientDescription string
 	TaskStates        map[string]*TaskState
-	Healthy           *bool // nil: not decided yet
-	HealthyAt         time.Time
+	Health            *Health // nil: not decided
+	// Earlier versions recorded a node's own judgement. It is read, so that their logs and stores are, and means
+	// nothing: the servers decide anew.
+	NodeHealthy   *bool      `cbor:"Healthy,omitempty"`
+	NodeHealthyAt *time.Time `cbor:"HealthyAt,omitempty"`
 
 	CreateIndex      uint64
 	ModifyIndex      uint64
@@ -88,6 +92,21 @@ func (a *Alloc) ProcessesGone() bool {
 	return a.ClientStatus == ClientComplete || a.ClientStatus == ClientFailed
 }
 
+// Health is what the servers decided about an alloc that should run: whether its tasks have run undisturbed for the
+// group's min_healthy_time. Nodes report states of tasks; whether that is health is decided in one place.
+type Health struct {
+	Healthy bool
+	At      time.Time // of the decision, by the servers' time
+	Index   uint64    // of the decision
+	Reason  string    // why it is not healthy
+}
+
+// Healthy reports whether the servers decided that the alloc is healthy.
+func (a *Alloc) Healthy() bool { return a.Health != nil && a.Health.Healthy }
+
+// Unhealthy reports whether the servers decided that the alloc is not healthy.
+func (a *Alloc) Unhealthy() bool { return a.Health != nil && !a.Health.Healthy }
+
 // Resources given to an alloc.
 type Resources struct {
 	Tasks  map[string]TaskResources
@@ -102,7 +121,7 @@ type TaskResources struct {
 	MemoryMaxMB int64
 }
 
-// Total sums what counts against a node. A prestart task without sidecar shares its room with the main tasks; that
+// Total sums what counts against a node. A prestart task without sidecar shares its capacity with the main tasks; that
 // saving is left out: the sum is the safe bound.
 func (r Resources) Total() (cpu, mem, disk int64) {
 	for _, t := range r.Tasks {
@@ -224,4 +243,23 @@ type NodeReason struct {
 type Bundle struct {
 	Alloc *Alloc
 	Job   *job.Job
+}
+
+// CSIVolumes lists the ids of the volumes that the alloc's group asks for.
+func (b Bundle) CSIVolumes() []string {
+	group := b.Job.Group(b.Alloc.TaskGroup)
+	if group == nil {
+		return nil
+	}
+	var out []string
+	for _, v := range group.CSIVolumes() {
+		out = append(out, string(v.SourceFor(b.Alloc.Index)))
+	}
+	return out
+}
+
+// RunsPlugin reports whether a task of the alloc is a CSI plugin: others release their volumes through it.
+func (b Bundle) RunsPlugin() bool {
+	group := b.Job.Group(b.Alloc.TaskGroup)
+	return group != nil && slices.ContainsFunc(group.Tasks, func(t *job.Task) bool { return t.CSIPluginConfig != nil })
 }

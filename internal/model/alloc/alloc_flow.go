@@ -1,10 +1,6 @@
 package alloc
 
-import (
-	"time"
-
-	"berth/internal/model/job"
-)
+import "berth/internal/model/job"
 
 // TaskRole is a task's place in the lifecycle of its group.
 type TaskRole uint8
@@ -44,14 +40,13 @@ func (r TaskRole) Sidecar() bool { return r == RolePrestartSidecar || r == RoleP
 
 // TaskView is what decides a task's part in the alloc's next step.
 type TaskView struct {
-	Name      string
-	Role      TaskRole
-	Leader    bool
-	State     string // TaskPending, TaskRunning, TaskDead
-	Failed    bool
-	Started   bool // a process of it ran at least once
-	StartedAt time.Time
-	Ordered   bool // its end was ordered already
+	Name    string
+	Role    TaskRole
+	Leader  bool
+	State   string // TaskPending, TaskRunning, TaskDead
+	Failed  bool
+	Started bool // a process of it ran at least once
+	Ordered bool // its end was ordered already
 }
 
 func (t TaskView) dead() bool { return t.State == TaskDead }
@@ -62,6 +57,7 @@ type AllocFacts struct {
 	Refused  bool // a hook before the first task failed for good
 	Stop     bool // the servers or the agent want it gone
 	Force    bool // poststop tasks are ended too
+	Held     bool // it is an orphan: nothing is started, and nothing is ended for what happened to another task
 	Tasks    []TaskView
 }
 
@@ -79,8 +75,8 @@ type AllocOrders struct {
 	Done  bool // every task is dead
 }
 
-// NextAlloc says which tasks may start and which must end. Tasks end in waves: the leader, then the main tasks, then the
-// sidecars; poststop tasks run when all of them are dead.
+// NextAlloc says which tasks may start and which must end. Tasks end in waves: the leader, then the main tasks, then
+// the sidecars; poststop tasks run when all of them are dead.
 func NextAlloc(f AllocFacts) AllocOrders {
 	why := f.ending()
 	var o AllocOrders
@@ -90,6 +86,9 @@ func NextAlloc(f AllocFacts) AllocOrders {
 	}
 	if o.Done {
 		return o
+	}
+	if f.Held && !f.Stop {
+		return o // each task ends by itself
 	}
 	if why != "" {
 		f.kill(&o, why)
@@ -183,7 +182,9 @@ func (f AllocFacts) mayStart(t TaskView, ending bool) bool {
 		return false
 	}
 	if t.Role == RolePoststop {
-		return ending && !f.Force && !f.neverRan() && f.all(func(o TaskView) bool { return o.Role == RolePoststop || o.dead() })
+		return ending && !f.Force && !f.neverRan() && f.all(func(o TaskView) bool {
+			return o.Role == RolePoststop || o.dead()
+		})
 	}
 	if ending {
 		return false
@@ -191,7 +192,8 @@ func (f AllocFacts) mayStart(t TaskView, ending bool) bool {
 	switch t.Role {
 	case RoleMain:
 		return f.all(func(o TaskView) bool {
-			return o.Role > RolePrestartSidecar || o.Role == RolePrestart && o.dead() || o.Role == RolePrestartSidecar && o.Started
+			return o.Role > RolePrestartSidecar || o.Role == RolePrestart && o.dead() ||
+				o.Role == RolePrestartSidecar && o.Started
 		})
 	case RolePoststart, RolePoststartSidecar:
 		return f.all(func(o TaskView) bool { return o.Role != RoleMain || o.Started })
@@ -208,10 +210,19 @@ func (f AllocFacts) all(ok func(TaskView) bool) bool {
 	return true
 }
 
+// Descriptions of an alloc whose tasks have ended, and whose end nothing but its storage and directories hold up.
+const (
+	releasing     = "Tasks have ended; waiting until storage and directories are released"
+	neverRanWaits = "Waiting until storage and directories are released"
+)
+
 // ClientState derives the alloc's client status. Complete and failed are said only when every task is dead and the
 // hooks after the last task have let everything go.
 func ClientState(f AllocFacts, released bool) (status, description string) {
-	running, dead, failed, started := 0, 0, f.Refused, false
+	running := 0
+	dead := 0
+	failed := f.Refused
+	started := false
 	for _, t := range f.Tasks {
 		started = started || t.Started
 		failed = failed || t.Failed
@@ -228,59 +239,11 @@ func ClientState(f AllocFacts, released bool) (status, description string) {
 	case dead < len(f.Tasks):
 		return ClientPending, "No tasks have started"
 	case !released && started:
-		return ClientRunning, "Tasks have ended; waiting until storage and directories are let go"
+		return ClientRunning, releasing
 	case !released:
-		return ClientPending, "Waiting until storage and directories are let go"
+		return ClientPending, neverRanWaits
 	case failed:
 		return ClientFailed, "Failed tasks"
 	}
 	return ClientComplete, "All tasks have completed"
-}
-
-// HealthFacts decide an alloc's health for a rolling update.
-type HealthFacts struct {
-	Now    time.Time
-	Begun  time.Time // when the node began with it
-	Waited time.Duration
-	Update *job.UpdateStrategy
-	AllocFacts
-}
-
-// Health decides once: nil means not yet, and next says when to look again by time alone (zero: only when a task
-// changed). The time that was spent waiting for storage does not count against the deadline.
-func Health(f HealthFacts) (verdict *bool, next time.Time) {
-	if f.Update == nil || f.Update.HealthCheck == "manual" || f.Stop {
-		return nil, time.Time{}
-	}
-	yes, no := true, false
-	settled, latest := true, f.Begun
-	for _, t := range f.Tasks {
-		if t.Failed || f.Refused {
-			return &no, time.Time{}
-		}
-		switch {
-		case t.Role == RolePoststop:
-		case t.Role.Once():
-			settled = settled && t.dead()
-		case t.State != TaskRunning:
-			settled = false
-		case t.StartedAt.After(latest):
-			latest = t.StartedAt
-		}
-	}
-	bounded := f.Update.HealthyDeadline > 0
-	deadline := f.Begun.Add(f.Update.HealthyDeadline + f.Waited)
-	healthyAt := latest.Add(f.Update.MinHealthyTime)
-	switch {
-	case settled && !(bounded && healthyAt.After(deadline)):
-		if !f.Now.Before(healthyAt) {
-			return &yes, time.Time{}
-		}
-		return nil, healthyAt
-	case !bounded:
-		return nil, time.Time{}
-	case !f.Now.Before(deadline):
-		return &no, time.Time{}
-	}
-	return nil, deadline
 }

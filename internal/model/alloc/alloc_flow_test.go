@@ -1,15 +1,15 @@
 package alloc_test
 
 import (
+	"reflect"
 	"slices"
 	"testing"
-	"time"
 
 	"berth/internal/model/alloc"
-	"berth/internal/model/job"
 )
 
-var roles = []alloc.TaskRole{alloc.RolePrestart, alloc.RolePrestartSidecar, alloc.RoleMain, alloc.RolePoststart, alloc.RolePoststartSidecar, alloc.RolePoststop}
+var roles = []alloc.TaskRole{alloc.RolePrestart, alloc.RolePrestartSidecar, alloc.RoleMain, alloc.RolePoststart,
+	alloc.RolePoststartSidecar, alloc.RolePoststop}
 
 // stage of a task, for the product of all.
 type stage struct {
@@ -29,7 +29,14 @@ var stages = []stage{
 }
 
 func view(name string, r alloc.TaskRole, s stage) alloc.TaskView {
-	return alloc.TaskView{Name: name, Role: r, State: s.state, Failed: s.failed, Started: s.started, Ordered: s.ordered}
+	return alloc.TaskView{
+		Name:    name,
+		Role:    r,
+		State:   s.state,
+		Failed:  s.failed,
+		Started: s.started,
+		Ordered: s.ordered,
+	}
 }
 
 func TestNextAllocForEveryPairAndTripleOfTasks(t *testing.T) {
@@ -43,8 +50,14 @@ func TestNextAllocForEveryPairAndTripleOfTasks(t *testing.T) {
 							for _, refused := range both {
 								for _, stop := range both {
 									for _, force := range both {
-										checkOrders(t, alloc.AllocFacts{Prepared: prepared, Refused: refused, Stop: stop, Force: force, Tasks: []alloc.TaskView{
-											view("a", r1, s1), view("b", r2, s2), view("main", alloc.RoleMain, s3)}})
+										checkOrders(t, alloc.AllocFacts{
+											Prepared: prepared,
+											Refused:  refused,
+											Stop:     stop,
+											Force:    force,
+											Tasks: []alloc.TaskView{
+												view("a", r1, s1), view("b", r2, s2), view("main", alloc.RoleMain, s3)},
+										})
 									}
 								}
 							}
@@ -115,6 +128,38 @@ func checkOrders(t *testing.T, f alloc.AllocFacts) {
 	}
 }
 
+// TestAnOrphanIsLeftAlone: whatever happened to its tasks, nothing is started, and nothing is ended but by a stop.
+func TestAnOrphanIsLeftAlone(t *testing.T) {
+	both := []bool{false, true}
+	for _, r := range roles {
+		for _, s1 := range stages {
+			for _, s2 := range stages {
+				for _, prepared := range both {
+					for _, refused := range both {
+						f := alloc.AllocFacts{
+							Held:     true,
+							Prepared: prepared,
+							Refused:  refused,
+							Tasks:    []alloc.TaskView{view("a", r, s1), view("main", alloc.RoleMain, s2)},
+						}
+						o := alloc.NextAlloc(f)
+						if len(o.Start)+len(o.Kill) > 0 ||
+							o.Done != (s1.state == alloc.TaskDead && s2.state == alloc.TaskDead) {
+							t.Fatalf("%+v\ngives %+v", f, o)
+						}
+						f.Stop = true
+						plain := f
+						plain.Held = false
+						if o, p := alloc.NextAlloc(f), alloc.NextAlloc(plain); !reflect.DeepEqual(o, p) {
+							t.Fatalf("a stop of %+v\ngives %+v, without being held %+v", f, o, p)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestTheLifecycleOfAGroup(t *testing.T) {
 	init, proxy := view("init", alloc.RolePrestart, stages[0]), view("proxy", alloc.RolePrestartSidecar, stages[0])
 	main, after := view("main", alloc.RoleMain, stages[0]), view("after", alloc.RolePoststop, stages[0])
@@ -171,7 +216,11 @@ func TestALeaderEndsTheOthersAndAFailedTaskItsSiblings(t *testing.T) {
 }
 
 func TestARefusedAllocFailsItsTasks(t *testing.T) {
-	f := alloc.AllocFacts{Refused: true, Tasks: []alloc.TaskView{view("main", alloc.RoleMain, stages[0]), view("after", alloc.RolePoststop, stages[0])}}
+	f := alloc.AllocFacts{
+		Refused: true,
+		Tasks: []alloc.TaskView{view("main", alloc.RoleMain, stages[0]),
+			view("after", alloc.RolePoststop, stages[0])},
+	}
 	o := alloc.NextAlloc(f)
 	if len(o.Kill) != 1 || o.Kill[0].Task != "main" || !o.Kill[0].Fail {
 		t.Fatalf("first wave: %+v", o)
@@ -182,12 +231,15 @@ func TestARefusedAllocFailsItsTasks(t *testing.T) {
 	}
 }
 
-func TestClientStateSaysCompleteAndFailedOnlyWhenAllIsLetGo(t *testing.T) {
+func TestClientStateSaysCompleteAndFailedOnlyWhenAllIsReleased(t *testing.T) {
 	for _, s1 := range stages {
 		for _, s2 := range stages {
 			for _, released := range []bool{false, true} {
 				for _, refused := range []bool{false, true} {
-					f := alloc.AllocFacts{Refused: refused, Tasks: []alloc.TaskView{view("a", alloc.RoleMain, s1), view("b", alloc.RolePoststop, s2)}}
+					f := alloc.AllocFacts{
+						Refused: refused,
+						Tasks:   []alloc.TaskView{view("a", alloc.RoleMain, s1), view("b", alloc.RolePoststop, s2)},
+					}
 					status, text := alloc.ClientState(f, released)
 					dead := s1.state == alloc.TaskDead && s2.state == alloc.TaskDead
 					ended := status == alloc.ClientComplete || status == alloc.ClientFailed
@@ -203,48 +255,5 @@ func TestClientStateSaysCompleteAndFailedOnlyWhenAllIsLetGo(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func TestHealth(t *testing.T) {
-	u := &job.UpdateStrategy{MinHealthyTime: 10 * time.Second, HealthyDeadline: time.Minute}
-	running := func(since time.Duration) alloc.AllocFacts {
-		v := view("main", alloc.RoleMain, stages[2])
-		v.StartedAt = noon.Add(since)
-		return alloc.AllocFacts{Tasks: []alloc.TaskView{v}}
-	}
-	pending := alloc.AllocFacts{Tasks: []alloc.TaskView{view("main", alloc.RoleMain, stages[0])}}
-	failed := alloc.AllocFacts{Tasks: []alloc.TaskView{view("main", alloc.RoleMain, stages[5])}}
-	for _, c := range []struct {
-		name string
-		f    alloc.HealthFacts
-		want string
-		next time.Duration
-	}{
-		{"not long enough", alloc.HealthFacts{Now: noon.Add(9 * time.Second), Update: u, AllocFacts: running(0)}, "open", 10 * time.Second},
-		{"long enough", alloc.HealthFacts{Now: noon.Add(10 * time.Second), Update: u, AllocFacts: running(0)}, "healthy", 0},
-		{"a restart begins anew", alloc.HealthFacts{Now: noon.Add(15 * time.Second), Update: u, AllocFacts: running(8 * time.Second)}, "open", 18 * time.Second},
-		{"failed", alloc.HealthFacts{Now: noon, Update: u, AllocFacts: failed}, "unhealthy", 0},
-		{"pending", alloc.HealthFacts{Now: noon, Update: u, AllocFacts: pending}, "open", time.Minute},
-		{"too late", alloc.HealthFacts{Now: noon.Add(time.Minute), Update: u, AllocFacts: pending}, "unhealthy", 0},
-		{"waiting for storage stops the clock", alloc.HealthFacts{Now: noon.Add(time.Minute), Waited: 30 * time.Second, Update: u, AllocFacts: pending}, "open", 90 * time.Second},
-		{"too late to become healthy in time", alloc.HealthFacts{Now: noon.Add(time.Minute), Update: u, AllocFacts: running(55 * time.Second)}, "unhealthy", 0},
-		{"no update block", alloc.HealthFacts{Now: noon.Add(time.Hour), AllocFacts: running(0)}, "open", 0},
-		{"a stopped alloc is not judged", alloc.HealthFacts{Now: noon.Add(time.Hour), Update: u, AllocFacts: alloc.AllocFacts{Stop: true, Tasks: pending.Tasks}}, "open", 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			c.f.Begun = noon
-			verdict, next := alloc.Health(c.f)
-			got := "open"
-			if verdict != nil {
-				got = map[bool]string{true: "healthy", false: "unhealthy"}[*verdict]
-			}
-			if got != c.want {
-				t.Errorf("%s, want %s", got, c.want)
-			}
-			if c.next != 0 && !next.Equal(noon.Add(c.next)) || c.next == 0 && !next.IsZero() {
-				t.Errorf("look again at %s", next)
-			}
-		})
 	}
 }

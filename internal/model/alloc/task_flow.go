@@ -23,11 +23,12 @@ type TaskFacts struct {
 	Now       time.Time
 	Process   Process
 	Dead      bool      // the task has ended for good
-	Gate      bool      // its turn in the lifecycle has come
+	Due       bool      // its turn in the lifecycle has come
 	Kill      bool      // it must end
 	Restart   bool      // somebody asked for a restart
 	Prepared  bool      // the prestart hooks of this start are done
 	Over      bool      // the restart policy, or a final refusal, ended it
+	Held      bool      // its alloc is an orphan: what runs is kept, nothing is started
 	NotBefore time.Time // no start before
 }
 
@@ -48,7 +49,8 @@ const (
 	TaskFinish                // run the stop hooks; then it is dead
 )
 
-var taskDoNames = [...]string{"rest", "await", "pause", "prepare", "start", "recover", "watch", "stop", "collect", "finish"}
+var taskDoNames = [...]string{"rest", "await", "pause", "prepare", "start", "recover", "watch", "stop", "collect",
+	"finish"}
 
 func (d TaskDo) String() string { return taskDoNames[d] }
 
@@ -66,9 +68,9 @@ func NextTask(f TaskFacts) TaskDo {
 		return TaskWatch
 	case f.Dead:
 		return TaskRest
-	case f.Kill, f.Over:
+	case f.Kill, f.Over, f.Held:
 		return TaskFinish
-	case !f.Gate:
+	case !f.Due:
 		return TaskAwait
 	case f.Now.Before(f.NotBefore):
 		return TaskPause
@@ -86,7 +88,7 @@ const (
 	EndedWell    Ending = iota // exit code 0
 	EndedBadly                 // another exit, a signal, out of memory, unknown
 	StartFailed                // the start failed in a way that may pass
-	StartRefused               // the start was refused for good
+	StartRefused               // the start was refused, permanently
 	RestartAsked               // a person, a template or a keeper asked; not counted
 )
 
@@ -104,14 +106,19 @@ type RestartFacts struct {
 	Policy  *job.RestartPolicy // nil allows none
 	JobType string
 	Role    TaskRole
+	// Held: the alloc is an orphan, of which nothing is started again.
+	Held bool
+	// Stopping: the servers want the alloc stopped. A main task that ends is not started again, and has not failed: it
+	// may wait for its shutdown_delay, or was told to end by an agent that did not live to see it.
+	Stopping bool
 	// Unlimited: CSI plugins restart for ever, 0.5 s to 30 s.
 	Unlimited bool
 	Ran       time.Duration // how long the process lived
 	Jitter    float64       // 0 to 1: which part of the quarter that is added to a delay
 }
 
-// RestartVerdict is what follows.
-type RestartVerdict struct {
+// RestartResult is what follows.
+type RestartResult struct {
 	Restart bool
 	Delay   time.Duration
 	Failed  bool   // the task failed (only when it does not restart)
@@ -126,10 +133,19 @@ const (
 	unlimitedReset = time.Minute
 )
 
+// HeldReason is why a task of an orphan does not start again.
+const HeldReason = "nobody decides about the allocation: it is an orphan, of which nothing is started"
+
 // NextRestart applies the restart policy to the end of a run.
-func NextRestart(f RestartFacts) RestartVerdict {
-	v := RestartVerdict{Memory: f.Memory}
+func NextRestart(f RestartFacts) RestartResult {
+	v := RestartResult{Memory: f.Memory}
 	switch {
+	case f.Held:
+		v.Failed, v.Reason = f.Ending != EndedWell, HeldReason
+		return v
+	case f.Stopping && f.Role == RoleMain && !f.Unlimited:
+		v.Reason = "the allocation is being stopped"
+		return v
 	case f.Ending == RestartAsked:
 		v.Restart = true
 		return v
@@ -152,28 +168,32 @@ func (f RestartFacts) runsOnce() bool {
 	return f.Role.Once() || f.Role == RoleMain && f.JobType == job.TypeBatch
 }
 
-func (f RestartFacts) limited(v RestartVerdict) RestartVerdict {
+func (f RestartFacts) limited(v RestartResult) RestartResult {
 	if f.Memory.Since.IsZero() || f.Now.Sub(f.Memory.Since) >= f.Policy.Interval {
 		v.Memory = RestartMemory{Since: f.Now}
 	}
 	v.Memory.Count++
 	delay := jittered(f.Policy.Delay, f.Jitter)
 	if v.Memory.Count <= f.Policy.Attempts {
-		v.Restart, v.Delay, v.Reason = true, delay, "restarts within the policy"
+		v.Restart = true
+		v.Delay = delay
+		v.Reason = "restarts within the policy"
 		return v
 	}
 	if f.Policy.Mode == job.RestartDelay {
 		v.Restart, v.Delay = true, v.Memory.Since.Add(f.Policy.Interval).Sub(f.Now)+delay
-		v.Reason = fmt.Sprintf("%d restarts within %s are used up; waiting for the next interval", f.Policy.Attempts, f.Policy.Interval)
+		v.Reason = fmt.Sprintf("%d restarts within %s are used up; waiting for the next interval", f.Policy.Attempts,
+			f.Policy.Interval)
 		v.Memory = RestartMemory{Since: f.Now.Add(v.Delay), Count: 0}
 		return v
 	}
 	v.Failed = f.Ending != EndedWell
-	v.Reason = fmt.Sprintf("Exceeded allowed attempts %d in interval %s and mode is %q", f.Policy.Attempts, f.Policy.Interval, f.Policy.Mode)
+	v.Reason = fmt.Sprintf("Exceeded allowed attempts %d in interval %s and mode is %q", f.Policy.Attempts,
+		f.Policy.Interval, f.Policy.Mode)
 	return v
 }
 
-func (f RestartFacts) unlimited(v RestartVerdict) RestartVerdict {
+func (f RestartFacts) unlimited(v RestartResult) RestartResult {
 	if f.Ran >= unlimitedReset {
 		v.Memory = RestartMemory{}
 	}

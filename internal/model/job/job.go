@@ -3,6 +3,9 @@
 package job
 
 import (
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"berth/internal/base/ids"
@@ -207,7 +210,7 @@ func (r *VolumeRequest) SourceFor(index int) ids.Volume {
 	if !r.PerAlloc {
 		return ids.Volume(r.Source)
 	}
-	return ids.Volume(r.Source + "[" + itoa(index) + "]")
+	return ids.Volume(r.Source + "[" + strconv.Itoa(index) + "]")
 }
 
 // MountOptions override those of the volume.
@@ -314,4 +317,15 @@ type Submission struct {
 	VariableFlags map[string]string
 	Variables     string
 	ModifyIndex   uint64
+}
+
+func (g *TaskGroup) volumes(kind string) []*VolumeRequest {
+	var out []*VolumeRequest
+	for _, v := range g.Volumes {
+		if v.Type == kind {
+			out = append(out, v)
+		}
+	}
+	slices.SortFunc(out, func(a, b *VolumeRequest) int { return strings.Compare(a.Name, b.Name) })
+	return out
 }

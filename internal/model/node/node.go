@@ -38,7 +38,11 @@ type Node struct {
 	CSI         []*plugin.Instance // one per role and running plugin alloc, ordered by plugin, role, alloc
 	Resources   Resources
 	Reserved    Resources
+	// Orphans run on the node, or hold mounts there, and the servers' state does not know them.
+	Orphans []Orphan
 
+	// Unfollowed says why the node takes no allocs from these servers; empty: it follows them.
+	Unfollowed            string
 	Status                string
 	StatusDescription     string
 	StatusUpdatedAt       int64 // seconds since the epoch
@@ -48,8 +52,31 @@ type Node struct {
 	ModifyIndex           uint64
 }
 
+// FollowsOthers is said of a node that holds tasks of another cluster state than the one it registered with.
+const FollowsOthers = "it holds tasks or volumes of another cluster state and takes none from this one until they " +
+	"have ended"
+
 // Ready reports whether the node takes new allocs.
-func (n *Node) Ready() bool { return n.Status == StatusReady && n.SchedulingEligibility == Eligible }
+func (n *Node) Ready() bool {
+	return n.Status == StatusReady && n.SchedulingEligibility == Eligible && n.Unfollowed == ""
+}
+
+// Orphan is an alloc that runs on a node, or holds mounts there, while nobody decides about it: the servers' state does
+// not know it, or the node has lost its record. It is kept until it ends by itself or a person ends it.
+type Orphan struct {
+	Alloc     ids.Alloc
+	Namespace ids.Namespace // this and what follows is empty when only the node's record would tell
+	Job       ids.Job
+	Group     string
+	Name      string
+	Reason    string // why nobody decides about it
+	Since     time.Time
+	// Processes: a process of it may live. Volumes are the external ids of what it holds.
+	Processes bool
+	Volumes   []string
+	// Plugin: it runs a storage plugin, through which others release their volumes.
+	Plugin bool
+}
 
 // Driver is what a node says of one task driver.
 type Driver struct {

@@ -1,5 +1,5 @@
-// Package plugin owns the nouns of CSI plugins: the instance (one running alloc of a plugin with a role), what it said of
-// itself, and the plugin as the sum of its instances and of what was learnt at its first negotiation.
+// Package plugin owns the nouns of CSI plugins: the instance (one running alloc of a plugin with a role), what it said
+// of itself, and the plugin as the sum of its instances and of what was learnt at its first negotiation.
 package plugin
 
 import (
@@ -33,7 +33,7 @@ type Topology struct {
 	Segments map[string]string
 }
 
-// Within reports whether a node with topology n satisfies t: a subset match, keys compared without case (C5, P52).
+// Within reports whether a node with topology n satisfies t: a subset match, keys compared without case.
 func (t Topology) Within(n Topology) bool {
 	for k, v := range t.Segments {
 		if nv, ok := n.get(k); !ok || nv != v {
@@ -94,7 +94,7 @@ type Capabilities struct {
 // State of an instance, decided by csimanager/instance.
 type State string
 
-// States of an instance (ARCHITECTURE §5).
+// States of an instance.
 const (
 	Awaiting State = "awaiting"
 	Probing  State = "probing"

@@ -46,7 +46,9 @@ func NextAttachments(f AttachFacts) (steps []AttachStep, wait string) {
 	if !f.Known && len(f.Attachments) == 0 {
 		return nil, "waiting for the plugin to say whether its volumes must be attached"
 	}
-	attachments := slices.SortedFunc(slices.Values(f.Attachments), func(a, b *Attachment) int { return strings.Compare(string(a.Node), string(b.Node)) })
+	attachments := slices.SortedFunc(slices.Values(f.Attachments), func(a, b *Attachment) int {
+		return strings.Compare(string(a.Node), string(b.Node))
+	})
 	for _, a := range attachments {
 		if a.Presence.Exists() && (a.Detaching || !f.wanted(a.Node)) {
 			steps = append(steps, AttachStep{Verb: Detach, Node: a.Node})
@@ -70,7 +72,9 @@ func NextAttachments(f AttachFacts) (steps []AttachStep, wait string) {
 }
 
 func (f AttachFacts) wanted(node ids.Node) bool {
-	return f.OnNode[node] || slices.ContainsFunc(f.Claims, func(c *Claim) bool { return c.Node == node && c.State != Queued })
+	return f.OnNode[node] || slices.ContainsFunc(f.Claims, func(c *Claim) bool {
+		return c.Node == node && c.State != Queued
+	})
 }
 
 func (f AttachFacts) present(node ids.Node) bool {

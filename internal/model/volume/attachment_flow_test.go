@@ -17,13 +17,19 @@ func attachWorlds(fn func(f AttachFacts)) {
 			for c2 := range states {
 				for p1 := range presences {
 					for p2 := range presences {
-						f := AttachFacts{Known: bits&1 > 0, NeedsAttach: bits&2 > 0, SingleNode: bits&4 > 0, OnNode: map[ids.Node]bool{}}
+						f := AttachFacts{
+							Known:       bits&1 > 0,
+							NeedsAttach: bits&2 > 0,
+							SingleNode:  bits&4 > 0,
+							OnNode:      map[ids.Node]bool{},
+						}
 						for i, n := range nodes {
 							if s := states[[]int{c1, c2}[i]]; s != "" {
 								f.Claims = append(f.Claims, &Claim{Node: n, State: s, Alloc: ids.Alloc("a-" + n)})
 							}
 							if p := presences[[]int{p1, p2}[i]]; p != Absent {
-								f.Attachments = append(f.Attachments, &Attachment{Node: n, Presence: p, Detaching: bits&(8<<i) > 0})
+								f.Attachments = append(f.Attachments,
+									&Attachment{Node: n, Presence: p, Detaching: bits&(8<<i) > 0})
 							}
 							f.OnNode[n] = bits&(32<<i) > 0
 						}

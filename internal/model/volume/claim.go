@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/internal/base/ids"
+	"berth/internal/model/lineage"
 )
 
 // ClaimState is queued, held or releasing (claim_flow.go moves it).
@@ -14,10 +15,11 @@ type ClaimState string
 const (
 	Queued    ClaimState = "queued"    // placed behind the holder; the node starts nothing for it yet
 	Held      ClaimState = "held"      // the right to use
-	Releasing ClaimState = "releasing" // the alloc's processes are gone or lost; the node lets go
+	Releasing ClaimState = "releasing" // the alloc's processes are gone or lost; the node releases the volume
 )
 
-// Epoch names one life of a claim: the cluster's incarnation and the Raft index at which it was created. It never changes.
+// Epoch tells a claim from earlier ones of the same alloc: the cluster's incarnation and the Raft index at which it was
+// created. It never changes.
 type Epoch struct {
 	Incarnation string
 	Index       uint64
@@ -28,10 +30,10 @@ func (e Epoch) String() string { return fmt.Sprintf("%s/%d", ids.Short(e.Incarna
 // Proof says why it is certain that a node no longer writes.
 type Proof string
 
-// Proofs (ARCHITECTURE §1, a to e).
+// Proofs (docs/STORAGE.md#proofs).
 const (
 	ProofNone      Proof = ""
-	ProofLetGo     Proof = "let-go"  // unpublished and unstaged
+	ProofReleased  Proof = "let-go"  // unpublished and unstaged
 	ProofRevoked   Proof = "revoked" // ControllerUnpublish by a plugin whose detach fences
 	ProofFenced    Proof = "fenced"  // storage fence
 	ProofSelfFence Proof = "self-fence"
@@ -136,6 +138,9 @@ type InventoryPublication struct {
 	Wanted   bool
 	Path     string // on the node
 	ReadOnly bool
+	// Received is where the servers' state was when the node received the claim: only a state that continues it can say
+	// by its silence that the claim has ended.
+	Received lineage.Point
 }
 
 // Quiet reports an entry that holds nothing any more: it stays only until the servers acknowledged it.

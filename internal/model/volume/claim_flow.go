@@ -25,7 +25,7 @@ const (
 
 // NextClaim is the law of a claim's end: a held claim is released when the processes of its alloc are gone; a releasing
 // one ends when its publication is absent and the staging is absent too, or stays for another claim on the node. Wishes
-// play no part: only the node's word, or a proof outside this flow, ends a claim.
+// play no part: only the node's report, or a proof outside this flow, ends a claim.
 func NextClaim(c *Claim, f ClaimFacts) ClaimStep {
 	switch c.State {
 	case Held:

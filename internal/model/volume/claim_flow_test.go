@@ -8,12 +8,21 @@ func TestNextClaimForEveryCombination(t *testing.T) {
 		for bits := range 1 << 6 {
 			for _, staging := range []Presence{Absent, Uncertain, Present, Lost} {
 				for _, pub := range []Presence{Absent, Uncertain, Present, Lost} {
-					inventoried, gone, others, known, wanted, named := bits&1 > 0, bits&2 > 0, bits&4 > 0, bits&8 > 0, bits&16 > 0, bits&32 > 0
+					inventoried := bits&1 > 0
+					gone := bits&2 > 0
+					others := bits&4 > 0
+					known := bits&8 > 0
+					wanted := bits&16 > 0
+					named := bits&32 > 0
 					f := ClaimFacts{Inventoried: inventoried, ProcessesGone: gone, OthersOnNode: others}
 					if known {
-						f.Entry = &InventoryEntry{Staging: staging, Publications: []InventoryPublication{{Alloc: somebody, Presence: Present}}}
+						f.Entry = &InventoryEntry{
+							Staging:      staging,
+							Publications: []InventoryPublication{{Alloc: somebody, Presence: Present}},
+						}
 						if named {
-							f.Entry.Publications = append(f.Entry.Publications, InventoryPublication{Alloc: me, Presence: pub, Wanted: wanted})
+							f.Entry.Publications = append(f.Entry.Publications,
+								InventoryPublication{Alloc: me, Presence: pub, Wanted: wanted})
 						}
 					}
 					got := NextClaim(&Claim{Alloc: me, State: state}, f)

@@ -2,6 +2,8 @@ package volume
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"berth/internal/base/ids"
@@ -18,8 +20,9 @@ type Story struct {
 	Unschedulable string
 }
 
-// Describe tells in sentences where a volume stands: what it does, what it waits for and since when. It is the one place
-// where state becomes words; command line, API and UI show the same.
+// Describe says in sentences where a volume stands: what it does, what it waits for and since when. It is the one place
+// where state becomes words; command line, API and UI show the same. One story is always told in one order: the volume,
+// claims and attachments as they are given, nodes by id.
 func Describe(s Story) []string {
 	var out []string
 	st := s.Volume.Status
@@ -27,7 +30,9 @@ func Describe(s Story) []string {
 	case PhaseCreating:
 		out = append(out, "being created at the provider"+trouble(st.LastError, st.Tries, st.NextTry))
 	case PhaseExpanding:
-		out = append(out, fmt.Sprintf("being expanded to at least %d bytes", st.WantedMin)+trouble(st.LastError, st.Tries, st.NextTry))
+		out = append(out,
+			fmt.Sprintf("being expanded to at least %d bytes", st.WantedMin)+
+				trouble(st.LastError, st.Tries, st.NextTry))
 	case PhaseDeleting:
 		out = append(out, "being deleted at the provider"+trouble(st.LastError, st.Tries, st.NextTry))
 	case PhaseConflict, PhaseFailed:
@@ -42,9 +47,9 @@ func Describe(s Story) []string {
 	for _, a := range s.Attachments {
 		out = append(out, DescribeAttachment(a))
 	}
-	for node, e := range s.OnNodes {
-		if e.LastError != "" {
-			out = append(out, "on node "+ids.Short(node)+": "+e.LastError)
+	for _, node := range slices.Sorted(maps.Keys(s.OnNodes)) {
+		if last := s.OnNodes[node].LastError; last != "" {
+			out = append(out, "on node "+ids.Short(node)+": "+last)
 		}
 	}
 	if s.Unschedulable != "" {

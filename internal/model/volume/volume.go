@@ -77,7 +77,7 @@ const (
 	PhaseExpanding Phase = "expanding"
 	PhaseDeleting  Phase = "deleting"
 	PhaseConflict  Phase = "conflict"
-	PhaseFailed    Phase = "failed" // the provider refused for good; nothing exists
+	PhaseFailed    Phase = "failed" // the provider refused, permanently; nothing exists
 )
 
 // Volume is a unit of storage that the cluster knows.
@@ -122,13 +122,14 @@ type Status struct {
 	ProviderVersion string
 	// HomeNode is where a node-scoped volume lives; empty for cluster scope.
 	HomeNode ids.Node
-	// AccessMode and AttachmentMode are the current ones: set by the first claim, cleared with the last claim and attachment.
+	// AccessMode and AttachmentMode are the current ones: set by the first claim, cleared with the last claim and
+	// attachment.
 	AccessMode     AccessMode
 	AttachmentMode AttachmentMode
 	MountOptions   *MountOptions // those of the current claims
 	// Operation in progress or failed.
 	Executor             ids.Node
-	Generation           uint64 // of the controller work asked for; reports carry it
+	Generation           uint64 // of the controller call asked for; reports carry it
 	WantedMin, WantedMax int64  // of an expansion in progress
 	NodeExpandPending    bool
 	Presence             Presence // of the thing at the provider, for create and delete

@@ -7,6 +7,8 @@ import (
 
 	pb "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"berth/internal/model/volume"
 )
 
 // The functions of this file turn a plugin's answer into plain types, or into a sentence that says what is wrong with
@@ -68,8 +70,12 @@ func volumeFrom(v *pb.Volume, topologyAware bool) (Volume, string) {
 		return Volume{}, "no volume"
 	}
 	out := Volume{ID: v.GetVolumeId(), Capacity: v.GetCapacityBytes(), Context: mapPB(v.GetVolumeContext()),
-		Source: ContentSource{SnapshotID: v.GetContentSource().GetSnapshot().GetSnapshotId(), VolumeID: v.GetContentSource().GetVolume().GetVolumeId()}}
-	wrong := first(idFault("volume id", out.ID, maxString), sizeFault("capacity", out.Capacity), mapFault("volume context", out.Context))
+		Source: ContentSource{
+			SnapshotID: v.GetContentSource().GetSnapshot().GetSnapshotId(),
+			VolumeID:   v.GetContentSource().GetVolume().GetVolumeId(),
+		}}
+	wrong := first(idFault("volume id", out.ID, maxString), sizeFault("capacity", out.Capacity),
+		mapFault("volume context", out.Context))
 	if wrong == "" && topologyAware {
 		out.Topology, wrong = topologiesFrom(v.GetAccessibleTopology())
 	}
@@ -91,37 +97,15 @@ func snapshotFrom(s *pb.Snapshot) (Snapshot, string) {
 		return Snapshot{}, "no snapshot"
 	}
 	created, wrong := timeFrom(s.GetCreationTime())
-	out := Snapshot{ID: s.GetSnapshotId(), SourceVolumeID: s.GetSourceVolumeId(), Size: s.GetSizeBytes(), CreatedAt: created,
-		Ready: s.GetReadyToUse(), GroupID: s.GetGroupSnapshotId()}
+	out := Snapshot{
+		ID:             s.GetSnapshotId(),
+		SourceVolumeID: s.GetSourceVolumeId(),
+		Size:           s.GetSizeBytes(),
+		CreatedAt:      created,
+		Ready:          s.GetReadyToUse(),
+	}
 	wrong = first(idFault("snapshot id", out.ID, maxString), idFault("source volume id", out.SourceVolumeID, maxString),
 		sizeFault("snapshot size", out.Size), wrong)
-	if len(out.GroupID) > maxString {
-		wrong = first(wrong, idFault("group snapshot id", out.GroupID, maxString))
-	}
-	return out, wrong
-}
-
-func groupFrom(g *pb.VolumeGroupSnapshot) (GroupSnapshot, string) {
-	if g == nil {
-		return GroupSnapshot{}, "no group snapshot"
-	}
-	created, wrong := timeFrom(g.GetCreationTime())
-	out := GroupSnapshot{ID: g.GetGroupSnapshotId(), CreatedAt: created, Ready: g.GetReadyToUse()}
-	wrong = first(idFault("group snapshot id", out.ID, maxString), wrong)
-	if len(g.GetSnapshots()) == 0 {
-		wrong = first(wrong, "a group without snapshots")
-	}
-	for _, s := range g.GetSnapshots() {
-		member, bad := snapshotFrom(s)
-		if bad == "" && member.GroupID != out.ID {
-			bad = "a member that names another group"
-		}
-		if bad == "" && out.Ready && !member.Ready {
-			bad = "a group that is ready while a member is not"
-		}
-		wrong = first(wrong, bad)
-		out.Snapshots = append(out.Snapshots, member)
-	}
 	return out, wrong
 }
 
@@ -129,7 +113,8 @@ func groupFrom(g *pb.VolumeGroupSnapshot) (GroupSnapshot, string) {
 func usageFrom(list []*pb.VolumeUsage) (bytes, inodes *Usage, wrong string) {
 	for _, u := range list {
 		one := &Usage{Available: u.GetAvailable(), Total: u.GetTotal(), Used: u.GetUsed()}
-		wrong = first(wrong, sizeFault("available amount", one.Available), sizeFault("total amount", one.Total), sizeFault("used amount", one.Used))
+		wrong = first(wrong, sizeFault("available amount", one.Available), sizeFault("total amount", one.Total),
+			sizeFault("used amount", one.Used))
 		switch u.GetUnit() {
 		case pb.VolumeUsage_BYTES:
 			bytes = one
@@ -168,7 +153,6 @@ func compare(asked ValidateVolumeRequest, got *pb.ValidateVolumeCapabilitiesResp
 	}{
 		{"volume_context", asked.VolumeContext, got.GetVolumeContext()},
 		{"parameters", asked.Parameters, got.GetParameters()},
-		{"mutable_parameters", asked.MutableParameters, got.GetMutableParameters()},
 	} {
 		for k, v := range c.got {
 			if want, ok := c.want[k]; !ok || want != v {
@@ -182,11 +166,13 @@ func compare(asked ValidateVolumeRequest, got *pb.ValidateVolumeCapabilitiesResp
 	}
 	for _, want := range asked.Capabilities {
 		if !confirmedUse(want, got.GetVolumeCapabilities()) {
-			out = append(out, "volume_capabilities: "+useName(capabilityPB(want, false))+" is not confirmed")
+			out = append(out, "volume_capabilities: "+useName(capabilityPB(want))+" is not confirmed")
 		}
 	}
 	for _, c := range got.GetVolumeCapabilities() {
-		if !slices.ContainsFunc(asked.Capabilities, func(want VolumeCapability) bool { return confirmedUse(want, []*pb.VolumeCapability{c}) }) {
+		if !slices.ContainsFunc(asked.Capabilities, func(want VolumeCapability) bool {
+			return confirmedUse(want, []*pb.VolumeCapability{c})
+		}) {
 			out = append(out, "volume_capabilities: "+useName(c)+" is confirmed, which was not asked")
 		}
 	}
@@ -203,13 +189,13 @@ func useName(c *pb.VolumeCapability) string {
 	}
 	switch m := c.GetMount(); {
 	case c.GetBlock() != nil:
-		return mode + " " + string(BlockDevice)
+		return mode + " " + string(volume.BlockDevice)
 	case m == nil:
 		return mode + " without an access type"
 	case m.GetFsType() != "":
-		return mode + " " + string(FileSystem) + " (" + cut(clean(m.GetFsType()), maxString) + ")"
+		return mode + " " + string(volume.FileSystem) + " (" + cut(clean(m.GetFsType()), maxString) + ")"
 	}
-	return mode + " " + string(FileSystem)
+	return mode + " " + string(volume.FileSystem)
 }
 
 func confirmedUse(want VolumeCapability, list []*pb.VolumeCapability) bool {
@@ -217,7 +203,7 @@ func confirmedUse(want VolumeCapability, list []*pb.VolumeCapability) bool {
 		if c.GetAccessMode().GetMode() != accessModes[want.AccessMode] {
 			continue
 		}
-		if want.AttachmentMode == BlockDevice {
+		if want.AttachmentMode == volume.BlockDevice {
 			if c.GetBlock() != nil {
 				return true
 			}

@@ -7,48 +7,44 @@ import (
 	pb "github.com/container-storage-interface/spec/lib/go/csi"
 
 	"berth/internal/base/redact"
+	"berth/internal/model/volume"
 )
 
 // The functions of this file are the only ones that make protobuf parts: unset stays nil, nothing is shared with the
 // caller's record, and one record always gives one encoding.
 
-var accessModes = map[AccessMode]pb.VolumeCapability_AccessMode_Mode{
-	SingleNodeWriter:       pb.VolumeCapability_AccessMode_SINGLE_NODE_WRITER,
-	SingleNodeReaderOnly:   pb.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
-	MultiNodeReaderOnly:    pb.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY,
-	MultiNodeSingleWriter:  pb.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER,
-	MultiNodeMultiWriter:   pb.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER,
-	SingleNodeSingleWriter: pb.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER,
-	SingleNodeMultiWriter:  pb.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER,
+var accessModes = map[volume.AccessMode]pb.VolumeCapability_AccessMode_Mode{
+	volume.SingleNodeWriter:      pb.VolumeCapability_AccessMode_SINGLE_NODE_WRITER,
+	volume.SingleNodeReader:      pb.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
+	volume.MultiNodeReader:       pb.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY,
+	volume.MultiNodeSingleWriter: pb.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER,
+	volume.MultiNodeMultiWriter:  pb.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER,
 }
 
-// capabilityPB builds a use of a volume; the mount group goes to the node service only.
-func capabilityPB(c VolumeCapability, onNode bool) *pb.VolumeCapability {
+// capabilityPB builds a use of a volume.
+func capabilityPB(c VolumeCapability) *pb.VolumeCapability {
 	out := &pb.VolumeCapability{AccessMode: &pb.VolumeCapability_AccessMode{Mode: accessModes[c.AccessMode]}}
-	if c.AttachmentMode == BlockDevice {
+	if c.AttachmentMode == volume.BlockDevice {
 		out.AccessType = &pb.VolumeCapability_Block{Block: &pb.VolumeCapability_BlockVolume{}}
 		return out
 	}
 	m := &pb.VolumeCapability_MountVolume{FsType: c.FSType, MountFlags: listPB(c.MountFlags)}
-	if onNode {
-		m.VolumeMountGroup = c.MountGroup
-	}
 	out.AccessType = &pb.VolumeCapability_Mount{Mount: m}
 	return out
 }
 
 // optionalCapabilityPB gives nil for the zero capability.
-func optionalCapabilityPB(c VolumeCapability, onNode bool) *pb.VolumeCapability {
-	if c.Equal(VolumeCapability{}) {
+func optionalCapabilityPB(c VolumeCapability) *pb.VolumeCapability {
+	if c.IsZero() {
 		return nil
 	}
-	return capabilityPB(c, onNode)
+	return capabilityPB(c)
 }
 
 func capabilitiesPB(list []VolumeCapability) []*pb.VolumeCapability {
 	var out []*pb.VolumeCapability
 	for _, c := range list {
-		out = append(out, capabilityPB(c, false))
+		out = append(out, capabilityPB(c))
 	}
 	return out
 }

@@ -17,6 +17,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
 	"berth/internal/base/redact"
+	"berth/internal/model/volume"
 )
 
 // call is one RPC on its way: what it is about, what the plugin has advertised, and the first reason not to send it.
@@ -54,23 +55,20 @@ func (k *call) need() *call {
 		k.inst = *p
 		return k
 	}
-	k.refuse(codes.FailedPrecondition, fault.NotReady, RetryBackoff, "the capabilities of the plugin are not known yet", "wait until the plugin is healthy")
+	k.refuse(codes.FailedPrecondition, fault.NotReady, volume.RetryBackoff,
+		"the capabilities of the plugin are not known yet", "wait until the plugin is healthy")
 	return k
 }
 
 func (k *call) controller(c ControllerCap) *call {
 	k.need()
-	return k.capability(k.inst.Roles.Has(RoleController) && k.inst.Controller.Has(c), "controller capability "+c.String())
+	return k.capability(k.inst.Roles.Has(RoleController) && k.inst.Controller.Has(c),
+		"controller capability "+c.String())
 }
 
 func (k *call) node(c NodeCap) *call {
 	k.need()
 	return k.capability(k.inst.Node.Has(c), "node capability "+c.String())
-}
-
-func (k *call) group() *call {
-	k.need()
-	return k.capability(k.inst.Group.Has(CapGroupSnapshot), "group capability "+CapGroupSnapshot.String())
 }
 
 // role demands that the role itself was negotiated, for calls that every plugin with the role must offer.
@@ -81,7 +79,8 @@ func (k *call) role(r Roles) *call {
 
 func (k *call) capability(advertised bool, name string) *call {
 	if !advertised {
-		k.refuse(codes.Unimplemented, fault.Unsupported, RetryNever, "the plugin does not advertise "+name, "use another plugin, or one whose version offers it")
+		k.refuse(codes.Unimplemented, fault.Unsupported, volume.RetryNever, "the plugin does not advertise "+name,
+			"use another plugin, or one whose version offers it")
 	}
 	return k
 }
@@ -89,19 +88,32 @@ func (k *call) capability(advertised bool, name string) *call {
 // field demands a capability for a field that is set.
 func (k *call) field(set bool, field string, advertised bool, name string) *call {
 	if set && !advertised {
-		k.refuse(codes.Unimplemented, fault.Unsupported, RetryNever, field+" is set but the plugin does not advertise "+name, "leave it out, or use a plugin that offers it")
+		k.refuse(codes.Unimplemented, fault.Unsupported, volume.RetryNever,
+			field+" is set but the plugin does not advertise "+name, "leave it out, or use a plugin that offers it")
 	}
 	return k
 }
 
 func (k *call) invalid(text string) *call {
-	return k.refuse(codes.InvalidArgument, fault.Invalid, RetryNever, text, "")
+	return k.refuse(codes.InvalidArgument, fault.Invalid, volume.RetryNever, text, "")
 }
 
-func (k *call) refuse(code Code, kind fault.Kind, retry Retry, text, hint string) *call {
+func (k *call) refuse(code Code, kind fault.Kind, retry volume.Retry, text, hint string) *call {
 	if k.refused == nil {
-		k.refused = &Error{RPC: k.rpc, Code: code, Message: text, Finality: Final, Retry: retry,
-			fault: &fault.Error{Kind: kind, Op: k.op(), Subject: k.subject, Hint: hint, Err: fmt.Errorf("%s not sent: %s", k.rpc, text)}}
+		k.refused = &Error{
+			RPC:      k.rpc,
+			Code:     code,
+			Message:  text,
+			Finality: Final,
+			Retry:    retry,
+			fault: &fault.Error{
+				Kind:    kind,
+				Op:      k.op(),
+				Subject: k.subject,
+				Hint:    hint,
+				Err:     fmt.Errorf("%s not sent: %s", k.rpc, text),
+			},
+		}
 	}
 	return k
 }
@@ -114,7 +126,8 @@ func (k *call) send(ctx context.Context, req, resp proto.Message) error {
 		k.checkAlive(ctx)
 	}
 	if k.refused != nil {
-		k.c.opts.Log.LogAttrs(ctx, slog.LevelDebug, "csi call refused", k.attrs(slog.String(logkey.Error, k.refused.Message))...)
+		k.c.opts.Log.LogAttrs(ctx, slog.LevelDebug, "csi call refused",
+			k.attrs(slog.String(logkey.Error, k.refused.Message))...)
 		return k.refused
 	}
 	limit := k.c.opts.Timeouts[k.rpc]
@@ -133,7 +146,8 @@ func (k *call) send(ctx context.Context, req, resp proto.Message) error {
 	}
 	e := k.failure(status.Convert(err), len(header) > 0)
 	k.c.opts.Log.LogAttrs(ctx, slog.LevelDebug, "csi call failed",
-		k.attrs(took, slog.String("code", e.Code.String()), slog.String("finality", e.Finality.String()), slog.String(logkey.Error, e.Message))...)
+		k.attrs(took, slog.String("code", e.Code.String()), slog.String("finality", e.Finality.String()),
+			slog.String(logkey.Error, e.Message))...)
 	return e
 }
 
@@ -143,12 +157,13 @@ func (k *call) checkAlive(ctx context.Context) {
 	}
 	select {
 	case <-k.c.end.ch:
-		k.refuse(codes.Unavailable, fault.Unavailable, RetryBackoff, "the connection to the plugin has ended", "wait until the plugin is back")
+		k.refuse(codes.Unavailable, fault.Unavailable, volume.RetryBackoff, "the connection to the plugin has ended",
+			"wait until the plugin is back")
 	default:
 	}
 	if err := ctx.Err(); err != nil {
 		s := status.FromContextError(err)
-		k.refuse(s.Code(), fault.KindOf(err), RetryBackoff, s.Message(), "")
+		k.refuse(s.Code(), fault.KindOf(err), volume.RetryBackoff, s.Message(), "")
 	}
 }
 
@@ -158,27 +173,54 @@ func (k *call) failure(s *status.Status, hadHeader bool) *Error {
 	msg := cut(clean(k.scrub(s.Message())), maxMessage)
 	if s.Code() == codes.ResourceExhausted && hadHeader && k.rpc.Mutating() {
 		// A plugin that says no sends no header. One came: gRPC refused the answer for its size, so the work is done.
-		r = rule{Unknown, RetryBackoff, "the answer is larger than the bound of " + strconv.Itoa(k.c.opts.MaxAnswer) + " bytes"}
+		r = rule{Unknown, volume.RetryBackoff,
+			"the answer is larger than the bound of " + strconv.Itoa(k.c.opts.MaxAnswer) + " bytes"}
 	}
 	text := s.Code().String()
 	if msg != "" {
 		text += ": " + msg
 	}
-	return &Error{RPC: k.rpc, Code: s.Code(), Message: msg, Finality: r.finality, Retry: r.retry, Sent: true,
-		fault: &fault.Error{Kind: kindOfCode(s.Code()), Op: k.op(), Subject: k.subject, Hint: r.hint, Err: fmt.Errorf("%s answered %s", k.rpc, text)}}
+	return &Error{
+		RPC:      k.rpc,
+		Code:     s.Code(),
+		Message:  msg,
+		Finality: r.finality,
+		Retry:    r.retry,
+		Sent:     true,
+		fault: &fault.Error{
+			Kind:    kindOfCode(s.Code()),
+			Op:      k.op(),
+			Subject: k.subject,
+			Hint:    r.hint,
+			Err:     fmt.Errorf("%s answered %s", k.rpc, text),
+		},
+	}
 }
 
 // defect is the error of an answer that came with OK but cannot be used: what was asked may have been done.
 func (k *call) defect(text string) *Error {
 	text = cut(clean(k.scrub(text)), maxMessage)
-	k.c.opts.Log.Warn("csi plugin answers outside the specification", slog.Any("call", slog.GroupValue(k.attrs()...)), slog.String(logkey.Error, text))
+	k.c.opts.Log.Warn("csi plugin answers outside the specification", slog.Any("call", slog.GroupValue(k.attrs()...)),
+		slog.String(logkey.Error, text))
 	f := Unknown
 	if !k.rpc.Mutating() {
 		f = Final
 	}
-	return &Error{RPC: k.rpc, Code: codes.Internal, Message: text, Finality: f, Retry: RetryBackoff, Sent: true,
-		fault: &fault.Error{Kind: fault.Internal, Op: k.op(), Subject: k.subject, Hint: "this is a defect of the plugin; report it to its maker",
-			Err: fmt.Errorf("%s answered OK with %s", k.rpc, text)}}
+	return &Error{
+		RPC:      k.rpc,
+		Code:     codes.Internal,
+		Message:  text,
+		Finality: f,
+		Retry:    volume.RetryBackoff,
+		Sent:     true,
+		fault: &fault.Error{
+			Kind:    fault.Internal,
+			Op:      k.op(),
+			Subject: k.subject,
+			Hint:    "this is a defect of the plugin; report it to its maker",
+			Err:     fmt.Errorf("%s answered OK with %s", k.rpc, text),
+		},
+	}
 }
 
 func (k *call) attrs(more ...slog.Attr) []slog.Attr {

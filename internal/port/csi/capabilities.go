@@ -9,9 +9,6 @@ type ControllerCap int32
 // NodeCap is a capability of the node service.
 type NodeCap int32
 
-// GroupCap is a capability of the group controller service.
-type GroupCap int32
-
 // ExpansionCap is a way of growing volumes (GetPluginCapabilities, volume expansion part).
 type ExpansionCap int32
 
@@ -19,7 +16,7 @@ type ExpansionCap int32
 const (
 	CapController            PluginCap = 1
 	CapAccessibility         PluginCap = 2
-	CapGroupController       PluginCap = 3
+	CapGroupController       PluginCap = 3 // never used
 	CapSnapshotMetadata      PluginCap = 4 // alpha, never used
 	CapSnapshotAccessibility PluginCap = 5 // alpha, never used
 )
@@ -45,7 +42,7 @@ const (
 	CapVolumeConditionCtrl ControllerCap = 11 // of specification 1.12 and older
 	CapGetVolume           ControllerCap = 12 // alpha, never used
 	CapSingleNodeModesCtrl ControllerCap = 13 // alpha
-	CapModify              ControllerCap = 14
+	CapModify              ControllerCap = 14 // shown only
 	CapGetSnapshot         ControllerCap = 15 // alpha, never used
 	CapGetHealthCtrl       ControllerCap = 16 // alpha, never used
 	CapListHealth          ControllerCap = 17 // alpha, never used
@@ -58,13 +55,10 @@ const (
 	CapNodeExpand          NodeCap = 3
 	CapVolumeConditionNode NodeCap = 4 // of specification 1.12 and older
 	CapSingleNodeModesNode NodeCap = 5 // alpha
-	CapMountGroup          NodeCap = 6
+	CapMountGroup          NodeCap = 6 // shown only
 	CapGetHealthNode       NodeCap = 7 // alpha, never used
 	CapStorageHealth       NodeCap = 8 // alpha, never used
 )
-
-// CapGroupSnapshot is the one capability of the group controller service.
-const CapGroupSnapshot GroupCap = 1
 
 var (
 	pluginCapNames = map[int32]string{1: "CONTROLLER_SERVICE", 2: "VOLUME_ACCESSIBILITY_CONSTRAINTS",
@@ -78,5 +72,4 @@ var (
 	nodeCapNames = map[int32]string{1: "STAGE_UNSTAGE_VOLUME", 2: "GET_VOLUME_STATS", 3: "EXPAND_VOLUME",
 		4: "VOLUME_CONDITION", 5: "SINGLE_NODE_MULTI_WRITER", 6: "VOLUME_MOUNT_GROUP", 7: "GET_VOLUME_HEALTH",
 		8: "GET_STORAGE_HEALTH"}
-	groupCapNames = map[int32]string{1: "CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT"}
 )

@@ -1,3 +1,11 @@
+// Package csi owns the conversation with CSI plugins (specification 1.13.0): one connection per run of a plugin's
+// process, the negotiation of what that process offers, the building of every request from one record, the checking of
+// every answer, and the meaning of every error. Calls of groups of snapshots, ControllerModifyVolume and whatever is
+// alpha are not made. No CSI protobuf type leaves it. Server and client may import it; nothing on a lower floor does.
+//
+// A Client is bound to one run of its plugin: when the connection ends, Lost is closed and the client refuses every
+// further call. Whoever wants to go on dials again and negotiates again, so no call is ever made on the strength of
+// what an earlier process advertised.
 package csi
 
 import (
@@ -34,14 +42,14 @@ const (
 
 // Options of a connection. The zero value works.
 type Options struct {
-	Plugin    string                // the plugin id, for errors and logs
-	Log       *slog.Logger          // nil logs nothing
-	Timeouts  map[RPC]time.Duration // overrides of RPC.DefaultTimeout; a call ends at this or at its context, whichever is first
-	MaxAnswer int                   // bytes of one answer; 0 means DefaultMaxAnswer
-	Alpha     bool                  // allow the alpha access modes where the plugin advertises them
+	Plugin string       // the plugin id, for errors and logs
+	Log    *slog.Logger // nil logs nothing
+	// overrides of RPC.DefaultTimeout; a call ends at this or at its context, whichever is first
+	Timeouts  map[RPC]time.Duration
+	MaxAnswer int // bytes of one answer; 0 means DefaultMaxAnswer
 }
 
-// Client is one connection to one life of a plugin process. It is safe for concurrent use; keeping at most one call
+// Client is one connection to one run of a plugin process. It is safe for concurrent use; keeping at most one call
 // per volume in flight is its callers' duty.
 type Client struct {
 	conn *grpc.ClientConn
@@ -82,11 +90,13 @@ func (w watchedConn) Read(p []byte) (int, error) {
 func Dial(ctx context.Context, socketPath string, opts Options) (*Client, error) {
 	subject := pluginSubject(opts.Plugin)
 	if !filepath.IsAbs(socketPath) {
-		return nil, fault.New(fault.Invalid, "connect to", subject, "the socket path is not absolute: "+strconv.Quote(socketPath))
+		return nil, fault.New(fault.Invalid, "connect to", subject,
+			"the socket path is not absolute: "+strconv.Quote(socketPath))
 	}
 	if len(socketPath) > MaxSocketPath {
-		return nil, fault.WithHint(fault.New(fault.Invalid, "connect to", subject, "the socket path has "+strconv.Itoa(len(socketPath))+
-			" bytes, more than the "+strconv.Itoa(MaxSocketPath)+" that Linux allows"), "use a shorter data_dir")
+		return nil, fault.WithHint(
+			fault.New(fault.Invalid, "connect to", subject, "the socket path has "+strconv.Itoa(len(socketPath))+
+				" bytes, more than the "+strconv.Itoa(MaxSocketPath)+" that Linux allows"), "use a shorter data_dir")
 	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -101,11 +111,13 @@ func Dial(ctx context.Context, socketPath string, opts Options) (*Client, error)
 	var d net.Dialer
 	raw, err := d.DialContext(ctx, "unix", socketPath)
 	if err != nil {
-		return nil, fault.WithHint(fault.Wrap(err, fault.Unavailable, "connect to", subject), "the plugin is not listening; see the logs of its task")
+		return nil, fault.WithHint(fault.Wrap(err, fault.Unavailable, "connect to", subject),
+			"the plugin is not listening; see the logs of its task")
 	}
 	c := &Client{opts: opts, end: &ending{ch: make(chan struct{})}}
 	if err := c.handshake(ctx, raw); err != nil {
-		return nil, fault.WithHint(fault.Wrap(err, fault.Unavailable, "connect to", subject), "something listens on the socket but does not speak gRPC")
+		return nil, fault.WithHint(fault.Wrap(err, fault.Unavailable, "connect to", subject),
+			"something listens on the socket but does not speak gRPC")
 	}
 	return c, nil
 }
@@ -113,7 +125,7 @@ func Dial(ctx context.Context, socketPath string, opts Options) (*Client, error)
 var errOnlyOnce = errors.New("the connection to the plugin has ended")
 
 // handshake hands raw to gRPC and waits for the first settings frame. gRPC gets exactly one connection: a second
-// attempt would speak to another life of the plugin without a negotiation.
+// attempt would speak to another run of the plugin without a negotiation.
 func (c *Client) handshake(ctx context.Context, raw net.Conn) error {
 	var taken atomic.Bool
 	conn, err := grpc.NewClient("passthrough:///localhost",

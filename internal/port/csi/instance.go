@@ -53,7 +53,7 @@ type Caps[T ~int32] []T
 // Has reports whether c was advertised.
 func (s Caps[T]) Has(c T) bool { return slices.Contains(s, c) }
 
-// Instance is what one life of a plugin process told at negotiation. It is a value: nobody changes it later.
+// Instance is what one run of a plugin process said at negotiation. It is a value: nobody changes it later.
 type Instance struct {
 	Name          string // of the provider, never an identity
 	VendorVersion string
@@ -63,7 +63,6 @@ type Instance struct {
 	Plugin     Caps[PluginCap]
 	Expansion  Caps[ExpansionCap]
 	Controller Caps[ControllerCap]
-	Group      Caps[GroupCap]
 	Node       Caps[NodeCap]
 
 	NodeID     string // the storage node id; empty without the node role, or where the plugin has none
@@ -93,7 +92,6 @@ func (c PluginCap) String() string     { return capName(pluginCapNames, int32(c)
 func (c ExpansionCap) String() string  { return capName(expansionCapNames, int32(c)) }
 func (c ControllerCap) String() string { return capName(controllerCapNames, int32(c)) }
 func (c NodeCap) String() string       { return capName(nodeCapNames, int32(c)) }
-func (c GroupCap) String() string      { return capName(groupCapNames, int32(c)) }
 
 func (s Caps[T]) String() string {
 	names := make([]string, 0, len(s))

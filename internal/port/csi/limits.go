@@ -2,13 +2,15 @@ package csi
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
-	"sort"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"berth/internal/base/redact"
+	"berth/internal/model/volume"
 )
 
 // Size limits of the specification, in bytes.
@@ -27,7 +29,9 @@ func (k *call) text(field, value string, required bool, max int) *call {
 	case value == "" && required:
 		return k.invalid("the " + field + " is empty")
 	case len(value) > max:
-		return k.invalid(fmt.Sprintf("the %s has %d bytes, more than the %d that the CSI specification allows", field, len(value), max))
+		return k.invalid(
+			fmt.Sprintf("the %s has %d bytes, more than the %d that the CSI specification allows", field, len(value),
+				max))
 	case !utf8.ValidString(value):
 		return k.invalid("the " + field + " is not valid UTF-8")
 	}
@@ -75,7 +79,9 @@ func (k *call) stringMap(field string, m map[string]string) *call {
 		}
 	}
 	if size > maxMap {
-		return k.invalid(fmt.Sprintf("the %s have %d bytes, more than the %d that the CSI specification allows", field, size, maxMap))
+		return k.invalid(
+			fmt.Sprintf("the %s have %d bytes, more than the %d that the CSI specification allows", field, size,
+				maxMap))
 	}
 	return k
 }
@@ -85,7 +91,9 @@ var secretKey = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 func (k *call) secretMap(m redact.Map) *call {
 	for _, name := range sortedKeys(m) {
 		if !secretKey.MatchString(name) {
-			return k.invalid(fmt.Sprintf("the secret %q has a name with characters outside of A-Z a-z 0-9 - _ .", cut(clean(name), maxString)))
+			return k.invalid(
+				fmt.Sprintf("the secret %q has a name with characters outside of A-Z a-z 0-9 - _ .",
+					cut(clean(name), maxString)))
 		}
 	}
 	return k.stringMap("secrets", m.Reveal())
@@ -103,22 +111,20 @@ func (k *call) capacity(r CapacityRange, required bool) *call {
 	return k
 }
 
-// capabilities checks the uses of a volume. onNode says that the request goes to the node service.
-func (k *call) capabilities(onNode bool, list ...VolumeCapability) *call {
+// capabilities checks the uses of a volume.
+func (k *call) capabilities(list ...VolumeCapability) *call {
 	for _, c := range list {
-		k.useOf(c, onNode)
+		k.useOf(c)
 	}
 	return k
 }
 
-func (k *call) useOf(c VolumeCapability, onNode bool) *call {
+func (k *call) useOf(c VolumeCapability) *call {
 	k.hide(c.MountFlags)
 	if _, ok := accessModes[c.AccessMode]; !ok {
-		return k.invalid(fmt.Sprintf("the access mode %q is unknown; use one of %s", cut(clean(string(c.AccessMode)), maxString), modeList()))
-	}
-	if c.AccessMode == SingleNodeSingleWriter || c.AccessMode == SingleNodeMultiWriter {
-		k.field(true, "the alpha access mode "+string(c.AccessMode), k.singleNodeModes(onNode), "SINGLE_NODE_MULTI_WRITER")
-		k.field(true, "the alpha access mode "+string(c.AccessMode), k.c.opts.Alpha, "it together with the agent's leave (csi alpha features are off)")
+		return k.invalid(
+			fmt.Sprintf("the access mode %q is unknown; use one of %s", cut(clean(string(c.AccessMode)), maxString),
+				modeList()))
 	}
 	size := 0
 	for _, f := range c.MountFlags {
@@ -129,29 +135,22 @@ func (k *call) useOf(c VolumeCapability, onNode bool) *call {
 	}
 	switch {
 	case size > maxFlags:
-		return k.invalid(fmt.Sprintf("the mount flags have %d bytes, more than the %d that the CSI specification allows", size, maxFlags))
-	case c.AttachmentMode == BlockDevice && (c.FSType != "" || len(c.MountFlags) > 0 || c.MountGroup != ""):
-		return k.invalid("a block device takes no file system type, mount flags or mount group")
-	case c.AttachmentMode != BlockDevice && c.AttachmentMode != FileSystem:
-		return k.invalid(fmt.Sprintf("the attachment mode %q is unknown; use %s or %s", cut(clean(string(c.AttachmentMode)), maxString), FileSystem, BlockDevice))
+		return k.invalid(
+			fmt.Sprintf("the mount flags have %d bytes, more than the %d that the CSI specification allows", size,
+				maxFlags))
+	case c.AttachmentMode == volume.BlockDevice && (c.FSType != "" || len(c.MountFlags) > 0):
+		return k.invalid("a block device takes no file system type or mount flags")
+	case c.AttachmentMode != volume.BlockDevice && c.AttachmentMode != volume.FileSystem:
+		return k.invalid(
+			fmt.Sprintf("the attachment mode %q is unknown; use %s or %s",
+				cut(clean(string(c.AttachmentMode)), maxString), volume.FileSystem, volume.BlockDevice))
 	}
-	if onNode {
-		k.field(c.MountGroup != "", "the mount group", k.inst.Node.Has(CapMountGroup), "node capability "+CapMountGroup.String())
-	}
-	return k.text("file system type", c.FSType, false, maxString).text("mount group", c.MountGroup, false, maxString)
-}
-
-// singleNodeModes reports whether the service asked advertises the alpha modes; a monolith must do so in both.
-func (k *call) singleNodeModes(onNode bool) bool {
-	if onNode && !k.inst.Node.Has(CapSingleNodeModesNode) || !onNode && !k.inst.Controller.Has(CapSingleNodeModesCtrl) {
-		return false
-	}
-	return k.inst.Roles != RoleMonolith || k.inst.Node.Has(CapSingleNodeModesNode) && k.inst.Controller.Has(CapSingleNodeModesCtrl)
+	return k.text("file system type", c.FSType, false, maxString)
 }
 
 func modeList() string {
 	var names []string
-	for _, m := range AccessModes() {
+	for _, m := range slices.Sorted(maps.Keys(accessModes)) {
 		names = append(names, string(m))
 	}
 	return strings.Join(names, ", ")
@@ -221,7 +220,8 @@ func topologyFault(t Topology) string {
 		case len(name) > maxSegment || !topologyName.MatchString(name):
 			return fmt.Sprintf("key %q has a name that is not 1 to 63 of A-Z a-z 0-9 - _ .", cut(clean(key), maxString))
 		case slash && (len(prefix) > maxSegment || !topologyPrefix.MatchString(prefix)):
-			return fmt.Sprintf("key %q has a prefix that is no domain name of at most 63 characters", cut(clean(key), maxString))
+			return fmt.Sprintf("key %q has a prefix that is no domain name of at most 63 characters",
+				cut(clean(key), maxString))
 		case len(t[key]) > maxSegment || !topologyName.MatchString(t[key]):
 			return fmt.Sprintf("key %q has a value that is not 1 to 63 of A-Z a-z 0-9 - _ .", key)
 		case seen[strings.ToLower(key)]:
@@ -232,11 +232,4 @@ func topologyFault(t Topology) string {
 	return ""
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	sort.Strings(out)
-	return out
-}
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -19,13 +19,17 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/redact"
+	"berth/internal/model/volume"
 )
 
 // armed is a client that has negotiated everything and has no connection: whatever passes its checks would panic, so
 // these tests show that a refusal comes before the wire.
 func armed() *Client {
-	c := &Client{opts: Options{Plugin: "p", Log: slog.New(slog.DiscardHandler), MaxAnswer: DefaultMaxAnswer}, end: &ending{ch: make(chan struct{})}}
-	i := Instance{Roles: RoleMonolith, Plugin: Caps[PluginCap]{CapController, CapAccessibility, CapGroupController}, Group: Caps[GroupCap]{CapGroupSnapshot}}
+	c := &Client{
+		opts: Options{Plugin: "p", Log: slog.New(slog.DiscardHandler), MaxAnswer: DefaultMaxAnswer},
+		end:  &ending{ch: make(chan struct{})},
+	}
+	i := Instance{Roles: RoleMonolith, Plugin: Caps[PluginCap]{CapController, CapAccessibility}}
 	for n := range controllerCapNames {
 		i.Controller = with(i.Controller, ControllerCap(n))
 	}
@@ -36,7 +40,7 @@ func armed() *Client {
 	return c
 }
 
-var use = VolumeCapability{AccessMode: SingleNodeWriter, AttachmentMode: FileSystem}
+var use = VolumeCapability{AccessMode: volume.SingleNodeWriter, AttachmentMode: volume.FileSystem}
 
 func TestI19_LimitsOfTheSpecificationHoldOnEverythingSent(t *testing.T) {
 	c, ctx := armed(), t.Context()
@@ -56,56 +60,70 @@ func TestI19_LimitsOfTheSpecificationHoldOnEverythingSent(t *testing.T) {
 		return stage(func(r *StageRequest) { change(&r.Capability) })
 	}
 	for name, err := range map[string]error{
-		"long name":              creation(func(r *CreateVolumeRequest) { r.Name = long }),
-		"empty name":             creation(func(r *CreateVolumeRequest) { r.Name = "" }),
-		"G12 control in name":    creation(func(r *CreateVolumeRequest) { r.Name = "a\x01b" }),
-		"G12 C1 control in name": creation(func(r *CreateVolumeRequest) { r.Name = "a\u0085b" }),
-		"UTF-8 name":             creation(func(r *CreateVolumeRequest) { r.Name = "a\xff" }),
-		"C2 no capability":       creation(func(r *CreateVolumeRequest) { r.Capabilities = nil }),
-		"C3 negative":            creation(func(r *CreateVolumeRequest) { r.Capacity.Required = -1 }),
-		"C3 upside down":         creation(func(r *CreateVolumeRequest) { r.Capacity = CapacityRange{2, 1} }),
-		"big parameters":         creation(func(r *CreateVolumeRequest) { r.Parameters = big }),
-		"G8 secret key":          creation(func(r *CreateVolumeRequest) { r.Secrets = redact.MapOf(map[string]string{"a b": "c"}) }),
-		"big secrets":            creation(func(r *CreateVolumeRequest) { r.Secrets = redact.MapOf(big) }),
-		"two sources":            creation(func(r *CreateVolumeRequest) { r.Source = ContentSource{"a", "b"} }),
-		"C4 preferred": creation(func(r *CreateVolumeRequest) {
+		"long name":            creation(func(r *CreateVolumeRequest) { r.Name = long }),
+		"empty name":           creation(func(r *CreateVolumeRequest) { r.Name = "" }),
+		"control in name":      creation(func(r *CreateVolumeRequest) { r.Name = "a\x01b" }),
+		"high control in name": creation(func(r *CreateVolumeRequest) { r.Name = "a\u0085b" }),
+		"UTF-8 name":           creation(func(r *CreateVolumeRequest) { r.Name = "a\xff" }),
+		"no capability":        creation(func(r *CreateVolumeRequest) { r.Capabilities = nil }),
+		"negative":             creation(func(r *CreateVolumeRequest) { r.Capacity.Required = -1 }),
+		"upside down":          creation(func(r *CreateVolumeRequest) { r.Capacity = CapacityRange{2, 1} }),
+		"big parameters":       creation(func(r *CreateVolumeRequest) { r.Parameters = big }),
+		"secret key": creation(func(r *CreateVolumeRequest) {
+			r.Secrets = redact.MapOf(map[string]string{"a b": "c"})
+		}),
+		"big secrets": creation(func(r *CreateVolumeRequest) { r.Secrets = redact.MapOf(big) }),
+		"two sources": creation(func(r *CreateVolumeRequest) { r.Source = ContentSource{"a", "b"} }),
+		"preferred": creation(func(r *CreateVolumeRequest) {
 			r.Topology = TopologyRequirement{[]Topology{{"z": "a"}}, []Topology{{"z": "b"}}}
 		}),
-		"C4 empty segments": creation(func(r *CreateVolumeRequest) { r.Topology.Requisite = []Topology{{}} }),
-		"C5 key twice":      creation(func(r *CreateVolumeRequest) { r.Topology.Requisite = []Topology{{"Zone": "a", "zone": "a"}} }),
-		"C5 key":            creation(func(r *CreateVolumeRequest) { r.Topology.Requisite = []Topology{{"a/b/c": "a"}} }),
-		"C5 prefix":         creation(func(r *CreateVolumeRequest) { r.Topology.Requisite = []Topology{{"Big.example/zone": "a"}} }),
-		"C5 long value":     creation(func(r *CreateVolumeRequest) { r.Topology.Requisite = []Topology{{"zone": strings.Repeat("a", 64)}} }),
-		"G3 node id": func() error {
+		"empty segments": creation(func(r *CreateVolumeRequest) { r.Topology.Requisite = []Topology{{}} }),
+		"key twice": creation(func(r *CreateVolumeRequest) {
+			r.Topology.Requisite = []Topology{{"Zone": "a", "zone": "a"}}
+		}),
+		"key": creation(func(r *CreateVolumeRequest) { r.Topology.Requisite = []Topology{{"a/b/c": "a"}} }),
+		"prefix": creation(func(r *CreateVolumeRequest) {
+			r.Topology.Requisite = []Topology{{"Big.example/zone": "a"}}
+		}),
+		"long value": creation(func(r *CreateVolumeRequest) {
+			r.Topology.Requisite = []Topology{{"zone": strings.Repeat("a", 64)}}
+		}),
+		"node id": func() error {
 			_, err := c.Attach(ctx, AttachRequest{VolumeID: "v", NodeID: strings.Repeat("n", 257), Capability: use})
 			return err
 		}(),
 		"long volume id":      stage(func(r *StageRequest) { r.VolumeID = long }),
 		"empty volume id":     stage(func(r *StageRequest) { r.VolumeID = "" }),
-		"G3 long path":        stage(func(r *StageRequest) { r.StagingPath = "/" + long }),
-		"N3 relative path":    stage(func(r *StageRequest) { r.StagingPath = "a/b" }),
+		"long path":           stage(func(r *StageRequest) { r.StagingPath = "/" + long }),
+		"relative path":       stage(func(r *StageRequest) { r.StagingPath = "a/b" }),
 		"unclean path":        stage(func(r *StageRequest) { r.StagingPath = "/a/../b" }),
 		"big publish context": stage(func(r *StageRequest) { r.PublishContext = big }),
 		"big volume context":  stage(func(r *StageRequest) { r.VolumeContext = big }),
 		"no staging path":     c.Publish(ctx, PublishRequest{VolumeID: "v", TargetPath: "/t", Capability: use}),
-		"G3 mount flags":      with(func(u *VolumeCapability) { u.MountFlags = MountFlags{strings.Repeat("f", 4097)} }),
+		"long mount flags":    with(func(u *VolumeCapability) { u.MountFlags = MountFlags{strings.Repeat("f", 4097)} }),
 		"access mode":         with(func(u *VolumeCapability) { u.AccessMode = "everybody" }),
 		"attachment mode":     with(func(u *VolumeCapability) { u.AttachmentMode = "" }),
-		"flags on a block":    with(func(u *VolumeCapability) { u.AttachmentMode, u.MountFlags = BlockDevice, MountFlags{"ro"} }),
-		"long fs type":        with(func(u *VolumeCapability) { u.FSType = long }),
-		"no range":            func() error { _, err := c.ExpandVolume(ctx, ExpandVolumeRequest{VolumeID: "v"}); return err }(),
-		"nothing to modify":   c.ModifyVolume(ctx, ModifyVolumeRequest{VolumeID: "v"}),
-		"C17 entries":         func() error { _, err := c.ListVolumes(ctx, ListVolumesRequest{MaxEntries: -1}); return err }(),
-		"no member":           c.DeleteGroupSnapshot(ctx, GroupSnapshotRequest{GroupID: "g"}),
+		"flags on a block": with(func(u *VolumeCapability) {
+			u.AttachmentMode, u.MountFlags = volume.BlockDevice, MountFlags{"ro"}
+		}),
+		"long fs type": with(func(u *VolumeCapability) { u.FSType = long }),
+		"no range": func() error {
+			_, err := c.ExpandVolume(ctx, ExpandVolumeRequest{VolumeID: "v"})
+			return err
+		}(),
+		"negative entries": func() error {
+			_, err := c.ListVolumes(ctx, ListVolumesRequest{MaxEntries: -1})
+			return err
+		}(),
 	} {
 		e, is := AsError(err)
-		if !is || e.Sent || !fault.Has(err, fault.Invalid) || e.Finality != Final || e.Retry != RetryNever {
+		if !is || e.Sent || !fault.Has(err, fault.Invalid) || e.Finality != Final || e.Retry != volume.RetryNever {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func TestG4_UnsetFieldsAreNil(t *testing.T) {
+func TestUnsetFieldsAreNil(t *testing.T) {
 	if m := mapPB(map[string]string{}); m != nil {
 		t.Errorf("an empty map is sent as %v", m)
 	}
@@ -121,14 +139,15 @@ func TestG4_UnsetFieldsAreNil(t *testing.T) {
 	if s := sourcePB(ContentSource{}); s != nil {
 		t.Errorf("no source is sent as %v", s)
 	}
-	if c := optionalCapabilityPB(VolumeCapability{}, true); c != nil {
+	if c := optionalCapabilityPB(VolumeCapability{}); c != nil {
 		t.Errorf("no capability is sent as %v", c)
 	}
-	if c := capabilityPB(use, true); c.GetMount() == nil || c.GetMount().MountFlags != nil {
+	if c := capabilityPB(use); c.GetMount() == nil || c.GetMount().MountFlags != nil {
 		t.Errorf("a capability without flags is sent as %v", c)
 	}
 	flags := MountFlags{"a"}
-	c := capabilityPB(VolumeCapability{AccessMode: SingleNodeWriter, AttachmentMode: FileSystem, MountFlags: flags}, true)
+	c := capabilityPB(
+		VolumeCapability{AccessMode: volume.SingleNodeWriter, AttachmentMode: volume.FileSystem, MountFlags: flags})
 	flags[0] = "b"
 	if c.GetMount().MountFlags[0] != "a" {
 		t.Error("the request shares memory with the caller's record")
@@ -142,10 +161,12 @@ func TestI13_NoSecretLeavesThroughErrorsOrLogs(t *testing.T) {
 	c.opts.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	secrets := redact.MapOf(map[string]string{"password": secret, "empty": ""})
 	k := c.begin(CreateVolume, "volume", "db", secrets)
-	for _, message := range []string{"login with " + secret + " failed", fmt.Sprintf("bad password %q", secret), strings.Repeat("x", 1020) + secret, "a\x1b[31m\nb\u202e" + secret} {
+	for _, message := range []string{"login with " + secret + " failed", fmt.Sprintf("bad password %q", secret),
+		strings.Repeat("x", 1020) + secret, "a\x1b[31m\nb\u202e" + secret} {
 		e := k.failure(status.New(codes.Unauthenticated, message), false)
 		d := k.defect(message)
-		for _, text := range []string{e.Error(), e.Message, d.Error(), d.Message, fmt.Sprintf("%+v", e.fault), log.String()} {
+		for _, text := range []string{e.Error(), e.Message, d.Error(), d.Message, fmt.Sprintf("%+v", e.fault),
+			log.String()} {
 			if strings.Contains(text, "S3CR3T") || strings.Contains(text, "with a quote") {
 				t.Errorf("the secret shows in %q", text)
 			}
@@ -157,8 +178,13 @@ func TestI13_NoSecretLeavesThroughErrorsOrLogs(t *testing.T) {
 			t.Errorf("a message of %d bytes", len(e.Message))
 		}
 	}
-	req := StageRequest{VolumeID: "v", Capability: VolumeCapability{MountFlags: MountFlags{"password=" + secret}}, Secrets: secrets}
-	for _, text := range []string{fmt.Sprintf("%v", req), fmt.Sprintf("%+v", req), fmt.Sprintf("%#v", req), fmt.Sprint(req.Capability.MountFlags)} {
+	req := StageRequest{
+		VolumeID:   "v",
+		Capability: VolumeCapability{MountFlags: MountFlags{"password=" + secret}},
+		Secrets:    secrets,
+	}
+	for _, text := range []string{fmt.Sprintf("%v", req), fmt.Sprintf("%+v", req), fmt.Sprintf("%#v", req),
+		fmt.Sprint(req.Capability.MountFlags)} {
 		if strings.Contains(text, "S3CR3T") {
 			t.Errorf("a formatted request shows its secret: %s", text)
 		}
@@ -168,7 +194,12 @@ func TestI13_NoSecretLeavesThroughErrorsOrLogs(t *testing.T) {
 // Given a plugin that repeats mount flags, then values that may be sensitive are masked and plain words are left.
 func TestMountFlagsDoNotShowInErrors(t *testing.T) {
 	k := armed().begin(NodeStageVolume, "volume", "db", nil)
-	k.capabilities(true, VolumeCapability{AccessMode: SingleNodeWriter, AttachmentMode: FileSystem, MountFlags: MountFlags{"ro", "uid=0,password=S3CR3T-1", "note=a\"S3CR3T-2"}})
+	k.capabilities(
+		VolumeCapability{
+			AccessMode:     volume.SingleNodeWriter,
+			AttachmentMode: volume.FileSystem,
+			MountFlags:     MountFlags{"ro", "uid=0,password=S3CR3T-1", "note=a\"S3CR3T-2"},
+		})
 	for said, want := range map[string]string{
 		"mount -o ro,uid=0,password=S3CR3T-1 failed 10 times": "mount -o ro,***,*** failed 10 times",
 		"wrong password S3CR3T-1":                             "wrong password ***",
@@ -188,10 +219,10 @@ func TestMountFlagsDoNotShowInErrors(t *testing.T) {
 func TestOversizeIsNotTakenForAFullNode(t *testing.T) {
 	k := armed().begin(ControllerPublishVolume, "volume", "db", nil)
 	s := status.New(codes.ResourceExhausted, "whatever")
-	if e := k.failure(s, false); e.Retry != RetryOtherPlace || e.Finality != Final {
+	if e := k.failure(s, false); e.Retry != volume.RetryOtherPlace || e.Finality != Final {
 		t.Errorf("the plugin's own no: %+v", e)
 	}
-	if e := k.failure(s, true); e.Retry != RetryBackoff || e.Finality != Unknown {
+	if e := k.failure(s, true); e.Retry != volume.RetryBackoff || e.Finality != Unknown {
 		t.Errorf("an answer that is too large: %+v", e)
 	}
 }
@@ -217,25 +248,29 @@ func TestAnswersAreNotBelievedUnseen(t *testing.T) {
 		t.Fatalf("a good snapshot: %s", wrong)
 	}
 	_, _, usage := usageFrom([]*pb.VolumeUsage{{Unit: pb.VolumeUsage_BYTES, Used: -1}})
-	_, group := groupFrom(&pb.VolumeGroupSnapshot{GroupSnapshotId: "g", CreationTime: now, Snapshots: []*pb.Snapshot{{SnapshotId: "s", SourceVolumeId: "v", CreationTime: now, GroupSnapshotId: "other"}}})
-	_, none := groupFrom(&pb.VolumeGroupSnapshot{GroupSnapshotId: "g", CreationTime: now})
 	_, capacity := capacityFrom(&pb.GetCapacityResponse{AvailableCapacity: math.MinInt64})
 	for name, wrong := range map[string]string{
-		"nil volume":         func() string { _, w := volumeFrom(nil, true); return w }(),
-		"empty id":           vol(func(v *pb.Volume) { v.VolumeId = "" }),
-		"negative capacity":  vol(func(v *pb.Volume) { v.CapacityBytes = -1 }),
-		"big context":        vol(func(v *pb.Volume) { v.VolumeContext = map[string]string{"a": strings.Repeat("b", 5000)} }),
-		"nil topology":       vol(func(v *pb.Volume) { v.AccessibleTopology = []*pb.Topology{{}} }),
-		"nil snapshot":       func() string { _, w := snapshotFrom(nil); return w }(),
-		"no source":          snap(func(s *pb.Snapshot) { s.SourceVolumeId = "" }),
-		"no time":            snap(func(s *pb.Snapshot) { s.CreationTime = nil }),
-		"time out of bounds": snap(func(s *pb.Snapshot) { s.CreationTime = &timestamppb.Timestamp{Seconds: math.MaxInt64} }),
-		"negative size":      snap(func(s *pb.Snapshot) { s.SizeBytes = -1 }),
-		"usage":              usage, "group of others": group, "group of none": none, "capacity": capacity,
-		"too many":           pageFault(3, 2),
-		"smaller than asked": answeredVolume(CreateVolumeRequest{Capacity: CapacityRange{Required: 2}}, Volume{Capacity: 1}),
-		"larger than asked":  answeredVolume(CreateVolumeRequest{Capacity: CapacityRange{Limit: 2}}, Volume{Capacity: 3}),
-		"not from source":    answeredVolume(CreateVolumeRequest{Source: ContentSource{SnapshotID: "s"}}, Volume{}),
+		"nil volume":        func() string { _, w := volumeFrom(nil, true); return w }(),
+		"empty id":          vol(func(v *pb.Volume) { v.VolumeId = "" }),
+		"negative capacity": vol(func(v *pb.Volume) { v.CapacityBytes = -1 }),
+		"big context": vol(func(v *pb.Volume) {
+			v.VolumeContext = map[string]string{"a": strings.Repeat("b", 5000)}
+		}),
+		"nil topology": vol(func(v *pb.Volume) { v.AccessibleTopology = []*pb.Topology{{}} }),
+		"nil snapshot": func() string { _, w := snapshotFrom(nil); return w }(),
+		"no source":    snap(func(s *pb.Snapshot) { s.SourceVolumeId = "" }),
+		"no time":      snap(func(s *pb.Snapshot) { s.CreationTime = nil }),
+		"time out of bounds": snap(func(s *pb.Snapshot) {
+			s.CreationTime = &timestamppb.Timestamp{Seconds: math.MaxInt64}
+		}),
+		"negative size": snap(func(s *pb.Snapshot) { s.SizeBytes = -1 }),
+		"usage":         usage, "capacity": capacity,
+		"too many": pageFault(3, 2),
+		"smaller than asked": answeredVolume(CreateVolumeRequest{Capacity: CapacityRange{Required: 2}},
+			Volume{Capacity: 1}),
+		"larger than asked": answeredVolume(CreateVolumeRequest{Capacity: CapacityRange{Limit: 2}},
+			Volume{Capacity: 3}),
+		"not from source": answeredVolume(CreateVolumeRequest{Source: ContentSource{SnapshotID: "s"}}, Volume{}),
 	} {
 		if wrong == "" {
 			t.Errorf("%s passes", name)
@@ -244,28 +279,59 @@ func TestAnswersAreNotBelievedUnseen(t *testing.T) {
 	if wrong := vol(func(v *pb.Volume) { v.CapacityBytes = 0 }); wrong != "" {
 		t.Errorf("an unknown capacity: %s", wrong)
 	}
-	if v, wrong := volumeFrom(&pb.Volume{VolumeId: "v", AccessibleTopology: []*pb.Topology{{Segments: map[string]string{"z": "1"}}}}, false); wrong != "" || v.Topology != nil {
+	if v, wrong := volumeFrom(
+		&pb.Volume{
+			VolumeId:           "v",
+			AccessibleTopology: []*pb.Topology{{Segments: map[string]string{"z": "1"}}},
+		}, false); wrong != "" || v.Topology != nil {
 		t.Errorf("a topology without VOLUME_ACCESSIBILITY_CONSTRAINTS is used: %+v %s", v, wrong)
 	}
 }
 
-func TestC16_ConfirmationsAreComparedByContents(t *testing.T) {
+func TestConfirmationsAreComparedByContents(t *testing.T) {
 	asked := ValidateVolumeRequest{VolumeContext: map[string]string{"a": "b"}, Parameters: map[string]string{"p": "q"},
-		Capabilities: []VolumeCapability{{AccessMode: SingleNodeWriter, AttachmentMode: FileSystem, FSType: "ext4"}}}
-	good := &pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeContext: map[string]string{"a": "b"}, VolumeCapabilities: capabilitiesPB(asked.Capabilities)}
+		Capabilities: []VolumeCapability{{
+			AccessMode:     volume.SingleNodeWriter,
+			AttachmentMode: volume.FileSystem,
+			FSType:         "ext4",
+		}}}
+	good := &pb.ValidateVolumeCapabilitiesResponse_Confirmed{
+		VolumeContext:      map[string]string{"a": "b"},
+		VolumeCapabilities: capabilitiesPB(asked.Capabilities),
+	}
 	for name, c := range map[string]struct {
 		got  *pb.ValidateVolumeCapabilitiesResponse_Confirmed
 		want int
 	}{
-		"equal":            {good, 0},
-		"left out":         {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{}, 0},
-		"nil":              {nil, 0},
-		"other context":    {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeContext: map[string]string{"a": "c"}}, 1},
-		"other parameters": {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{Parameters: map[string]string{"x": "y"}}, 1},
-		"more than asked":  {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeCapabilities: capabilitiesPB(append(asked.Capabilities, VolumeCapability{AccessMode: MultiNodeMultiWriter, AttachmentMode: BlockDevice}))}, 1},
-		"other mode":       {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeCapabilities: capabilitiesPB([]VolumeCapability{{AccessMode: MultiNodeReaderOnly, AttachmentMode: FileSystem}})}, 2},
-		"block for mount":  {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeCapabilities: capabilitiesPB([]VolumeCapability{{AccessMode: SingleNodeWriter, AttachmentMode: BlockDevice}})}, 2},
-		"other fs":         {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeCapabilities: capabilitiesPB([]VolumeCapability{{AccessMode: SingleNodeWriter, AttachmentMode: FileSystem, FSType: "xfs"}})}, 2},
+		"equal":    {good, 0},
+		"left out": {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{}, 0},
+		"nil":      {nil, 0},
+		"other context": {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{
+			VolumeContext: map[string]string{"a": "c"},
+		}, 1},
+		"other parameters": {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{Parameters: map[string]string{"x": "y"}},
+			1},
+		"more than asked": {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{
+			VolumeCapabilities: capabilitiesPB(
+				append(asked.Capabilities,
+					VolumeCapability{AccessMode: volume.MultiNodeMultiWriter, AttachmentMode: volume.BlockDevice})),
+		}, 1},
+		"other mode": {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{
+			VolumeCapabilities: capabilitiesPB(
+				[]VolumeCapability{{AccessMode: volume.MultiNodeReader, AttachmentMode: volume.FileSystem}}),
+		}, 2},
+		"block for mount": {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{
+			VolumeCapabilities: capabilitiesPB(
+				[]VolumeCapability{{AccessMode: volume.SingleNodeWriter, AttachmentMode: volume.BlockDevice}}),
+		}, 2},
+		"other fs": {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{
+			VolumeCapabilities: capabilitiesPB(
+				[]VolumeCapability{{
+					AccessMode:     volume.SingleNodeWriter,
+					AttachmentMode: volume.FileSystem,
+					FSType:         "xfs",
+				}}),
+		}, 2},
 	} {
 		if got := compare(asked, c.got); len(got) != c.want {
 			t.Errorf("%s: mismatches %v", name, got)
@@ -274,12 +340,19 @@ func TestC16_ConfirmationsAreComparedByContents(t *testing.T) {
 }
 
 // A person must be able to see from the refusal what to change.
-func TestC16_ADifferenceIsNamedInOurWords(t *testing.T) {
-	asked := ValidateVolumeRequest{Capabilities: []VolumeCapability{{AccessMode: SingleNodeWriter, AttachmentMode: FileSystem, FSType: "ext4"}}}
+func TestADifferenceIsNamedInOurWords(t *testing.T) {
+	asked := ValidateVolumeRequest{
+		Capabilities: []VolumeCapability{{
+			AccessMode:     volume.SingleNodeWriter,
+			AttachmentMode: volume.FileSystem,
+			FSType:         "ext4",
+		}},
+	}
 	got := compare(asked, &pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeCapabilities: []*pb.VolumeCapability{
 		{AccessMode: &pb.VolumeCapability_AccessMode{Mode: 99}},
-		capabilityPB(VolumeCapability{AccessMode: SingleNodeWriter, AttachmentMode: FileSystem, FSType: "xfs"}, false),
-		capabilityPB(VolumeCapability{AccessMode: MultiNodeReaderOnly, AttachmentMode: BlockDevice}, false)}})
+		capabilityPB(
+			VolumeCapability{AccessMode: volume.SingleNodeWriter, AttachmentMode: volume.FileSystem, FSType: "xfs"}),
+		capabilityPB(VolumeCapability{AccessMode: volume.MultiNodeReader, AttachmentMode: volume.BlockDevice})}})
 	want := []string{"volume_capabilities: single-node-writer file-system (ext4) is not confirmed",
 		"volume_capabilities: 99 without an access type is confirmed, which was not asked",
 		"volume_capabilities: single-node-writer file-system (xfs) is confirmed, which was not asked",
@@ -289,12 +362,13 @@ func TestC16_ADifferenceIsNamedInOurWords(t *testing.T) {
 	}
 }
 
-func TestC5_TopologyKeysCompareWithoutCase(t *testing.T) {
+func TestTopologyKeysCompareWithoutCase(t *testing.T) {
 	node := Topology{"Zone": "z1", "rack": "r1"}
 	for _, c := range []struct {
 		place Topology
 		want  bool
-	}{{Topology{"zone": "z1"}, true}, {Topology{"ZONE": "z1", "RACK": "r1"}, true}, {Topology{"zone": "Z1"}, false}, {Topology{"row": "1"}, false}, {Topology{}, true}} {
+	}{{Topology{"zone": "z1"}, true}, {Topology{"ZONE": "z1", "RACK": "r1"}, true}, {Topology{"zone": "Z1"}, false},
+		{Topology{"row": "1"}, false}, {Topology{}, true}} {
 		if got := Within(c.place, node); got != c.want {
 			t.Errorf("%v within %v = %v", c.place, node, got)
 		}
@@ -333,10 +407,12 @@ func FuzzCleanAndCut(f *testing.F) {
 }
 
 func TestDialRefusesBadPathsAndDeadSockets(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // runs out at the dead socket
 	defer cancel()
-	for path, kind := range map[string]fault.Kind{"relative.sock": fault.Invalid, "/" + strings.Repeat("x", 107): fault.Invalid, "/nonexistent/csi.sock": fault.Unavailable} {
-		if _, err := Dial(ctx, path, Options{Plugin: "ebs0"}); !fault.Has(err, kind) || !strings.Contains(err.Error(), "ebs0") {
+	for path, kind := range map[string]fault.Kind{"relative.sock": fault.Invalid,
+		"/" + strings.Repeat("x", 107): fault.Invalid, "/nonexistent/csi.sock": fault.Unavailable} {
+		if _, err := Dial(ctx, path, Options{Plugin: "ebs0"}); !fault.Has(err, kind) ||
+			!strings.Contains(err.Error(), "ebs0") {
 			t.Errorf("dial %s: %v", path, err)
 		}
 	}

@@ -8,7 +8,8 @@ import (
 
 // ListVolumes reads one page of what the provider has.
 func (c *Client) ListVolumes(ctx context.Context, r ListVolumesRequest) (VolumePage, error) {
-	k := c.begin(ListVolumes, "", "", nil).controller(CapListVolumes).pageSize(r.MaxEntries).text("token", r.Token, false, maxMap)
+	k := c.begin(ListVolumes, "", "", nil).controller(CapListVolumes).pageSize(r.MaxEntries).text("token", r.Token,
+		false, maxMap)
 	resp := &pb.ListVolumesResponse{}
 	if err := k.send(ctx, &pb.ListVolumesRequest{MaxEntries: r.MaxEntries, StartingToken: r.Token}, resp); err != nil {
 		return VolumePage{}, err
@@ -36,10 +37,17 @@ func (c *Client) ListVolumes(ctx context.Context, r ListVolumesRequest) (VolumeP
 
 // ListSnapshots reads one page of snapshots.
 func (c *Client) ListSnapshots(ctx context.Context, r ListSnapshotsRequest) (SnapshotPage, error) {
-	k := c.begin(ListSnapshots, "", "", r.Secrets).controller(CapListSnapshots).pageSize(r.MaxEntries).text("token", r.Token, false, maxMap)
-	k.text("source volume id", r.SourceVolumeID, false, maxString).text("snapshot id", r.SnapshotID, false, maxString).secretMap(r.Secrets)
-	req := &pb.ListSnapshotsRequest{MaxEntries: r.MaxEntries, StartingToken: r.Token, SourceVolumeId: r.SourceVolumeID,
-		SnapshotId: r.SnapshotID, Secrets: secretsPB(r.Secrets)}
+	k := c.begin(ListSnapshots, "", "", r.Secrets).controller(CapListSnapshots).pageSize(r.MaxEntries).text("token",
+		r.Token, false, maxMap)
+	k.text("source volume id", r.SourceVolumeID, false, maxString).text("snapshot id", r.SnapshotID, false,
+		maxString).secretMap(r.Secrets)
+	req := &pb.ListSnapshotsRequest{
+		MaxEntries:     r.MaxEntries,
+		StartingToken:  r.Token,
+		SourceVolumeId: r.SourceVolumeID,
+		SnapshotId:     r.SnapshotID,
+		Secrets:        secretsPB(r.Secrets),
+	}
 	resp := &pb.ListSnapshotsResponse{}
 	if err := k.send(ctx, req, resp); err != nil {
 		return SnapshotPage{}, err
@@ -57,14 +65,19 @@ func (c *Client) ListSnapshots(ctx context.Context, r ListSnapshotsRequest) (Sna
 	return out, nil
 }
 
-// GetCapacity asks how much room there is for volumes of a kind at a place.
+// GetCapacity asks how much capacity there is for volumes of a kind at a place.
 func (c *Client) GetCapacity(ctx context.Context, r CapacityRequest) (Capacity, error) {
-	k := c.begin(GetCapacity, "", "", nil).controller(CapGetCapacity).capabilities(false, r.Capabilities...).stringMap("parameters", r.Parameters)
+	k := c.begin(GetCapacity, "", "",
+		nil).controller(CapGetCapacity).capabilities(r.Capabilities...).stringMap("parameters", r.Parameters)
 	k.field(len(r.Topology) > 0, "the topology", k.inst.TopologyAware(), CapAccessibility.String())
 	if wrong := topologyFault(r.Topology); len(r.Topology) > 0 && wrong != "" {
 		k.invalid("the topology " + wrong)
 	}
-	req := &pb.GetCapacityRequest{VolumeCapabilities: capabilitiesPB(r.Capabilities), Parameters: mapPB(r.Parameters), AccessibleTopology: topologyPB(r.Topology)}
+	req := &pb.GetCapacityRequest{
+		VolumeCapabilities: capabilitiesPB(r.Capabilities),
+		Parameters:         mapPB(r.Parameters),
+		AccessibleTopology: topologyPB(r.Topology),
+	}
 	resp := &pb.GetCapacityResponse{}
 	if err := k.send(ctx, req, resp); err != nil {
 		return Capacity{}, err

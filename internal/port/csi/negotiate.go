@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"berth/internal/base/fault"
+	"berth/internal/model/volume"
 )
 
 // pluginName is the form that the specification gives to names of plugins.
@@ -19,12 +20,14 @@ var pluginName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9]
 // the client with it. It may be repeated; a failed repetition leaves the earlier facts in force.
 func (c *Client) Negotiate(ctx context.Context, roles Roles) (Instance, error) {
 	if roles == 0 || roles&^RoleMonolith != 0 {
-		return Instance{}, fault.New(fault.Invalid, "negotiate with", pluginSubject(c.opts.Plugin), "no role is named; use controller, node or both")
+		return Instance{},
+			fault.New(fault.Invalid, "negotiate with", pluginSubject(c.opts.Plugin),
+				"no role is named; use controller, node or both")
 	}
 	inst := Instance{Roles: roles}
 	steps := []func(context.Context, *Instance) error{c.askInfo, c.askPlugin, c.askReady}
 	if roles.Has(RoleController) {
-		steps = append(steps, c.askController, c.askGroup)
+		steps = append(steps, c.askController)
 	}
 	if roles.Has(RoleNode) {
 		steps = append(steps, c.askNode, c.askNodeInfo)
@@ -49,8 +52,10 @@ func (c *Client) Instance() (Instance, bool) {
 
 func (i Instance) clone() Instance {
 	i.Manifest, i.Topology = maps.Clone(i.Manifest), maps.Clone(i.Topology)
-	i.Plugin, i.Expansion, i.Controller = slices.Clone(i.Plugin), slices.Clone(i.Expansion), slices.Clone(i.Controller)
-	i.Group, i.Node = slices.Clone(i.Group), slices.Clone(i.Node)
+	i.Plugin = slices.Clone(i.Plugin)
+	i.Expansion = slices.Clone(i.Expansion)
+	i.Controller = slices.Clone(i.Controller)
+	i.Node = slices.Clone(i.Node)
 	return i
 }
 
@@ -74,7 +79,8 @@ func (c *Client) askReady(ctx context.Context, _ *Instance) error {
 	}
 	if r != Ready {
 		k := c.begin(Probe, "", "", nil)
-		e := k.refuse(codes.FailedPrecondition, fault.NotReady, RetryBackoff, "the plugin is still starting", "it is asked again; do not restart it").refused
+		e := k.refuse(codes.FailedPrecondition, fault.NotReady, volume.RetryBackoff, "the plugin is still starting",
+			"it is asked again; do not restart it").refused
 		e.Sent = true
 		return e
 	}
@@ -87,11 +93,14 @@ func (c *Client) askInfo(ctx context.Context, inst *Instance) error {
 	if err := k.send(ctx, &pb.GetPluginInfoRequest{}, resp); err != nil {
 		return err
 	}
-	inst.Name, inst.VendorVersion, inst.Manifest = resp.GetName(), resp.GetVendorVersion(), mapPB(resp.GetManifest())
+	inst.Name = resp.GetName()
+	inst.VendorVersion = resp.GetVendorVersion()
+	inst.Manifest = mapPB(resp.GetManifest())
 	if !pluginName.MatchString(inst.Name) {
 		return k.defect("the name " + quote(inst.Name) + ", which is not 1 to 63 letters, digits, dots and dashes")
 	}
-	if wrong := first(idFault("vendor version", inst.VendorVersion, maxString), mapFault("manifest", inst.Manifest)); wrong != "" {
+	if wrong := first(idFault("vendor version", inst.VendorVersion, maxString),
+		mapFault("manifest", inst.Manifest)); wrong != "" {
 		return k.defect(wrong)
 	}
 	return nil
@@ -108,8 +117,10 @@ func (c *Client) askPlugin(ctx context.Context, inst *Instance) error {
 		inst.Expansion = with(inst.Expansion, ExpansionCap(one.GetVolumeExpansion().GetType()))
 	}
 	if inst.Roles.Has(RoleController) && !inst.Plugin.Has(CapController) {
-		return k.refuse(codes.Unimplemented, fault.Unsupported, RetryNever, "the plugin has no controller service",
-			`set type = "node" in its csi_plugin block, or run it with the arguments that turn the controller on`).refused
+		return k.refuse(codes.Unimplemented, fault.Unsupported, volume.RetryNever,
+			"the plugin has no controller service",
+			`set type = "node" in its csi_plugin block, or run it with the arguments that turn the controller on`).
+			refused
 	}
 	return nil
 }
@@ -126,27 +137,13 @@ func (c *Client) askController(ctx context.Context, inst *Instance) error {
 	return nil
 }
 
-func (c *Client) askGroup(ctx context.Context, inst *Instance) error {
-	if !inst.Plugin.Has(CapGroupController) {
-		return nil
-	}
-	k := c.begin(GroupControllerGetCapabilities, "", "", nil)
-	resp := &pb.GroupControllerGetCapabilitiesResponse{}
-	if err := k.send(ctx, &pb.GroupControllerGetCapabilitiesRequest{}, resp); err != nil {
-		return err
-	}
-	for _, one := range resp.GetCapabilities() {
-		inst.Group = with(inst.Group, GroupCap(one.GetRpc().GetType()))
-	}
-	return nil
-}
-
 func (c *Client) askNode(ctx context.Context, inst *Instance) error {
 	k := c.begin(NodeGetCapabilities, "", "", nil)
 	resp := &pb.NodeGetCapabilitiesResponse{}
 	if err := k.send(ctx, &pb.NodeGetCapabilitiesRequest{}, resp); err != nil {
 		if CodeOf(err) == codes.Unimplemented {
-			return fault.WithHint(err, `the plugin has no node service here; set type = "controller" in its csi_plugin block, or run it with the arguments that turn the node service on`)
+			return fault.WithHint(err,
+				`the plugin has no node service here; set type = "controller" in its csi_plugin block, or run it with the arguments that turn the node service on`)
 		}
 		return err
 	}
@@ -167,7 +164,8 @@ func (c *Client) askNodeInfo(ctx context.Context, inst *Instance) error {
 		return err
 	}
 	inst.NodeID, inst.MaxVolumes = resp.GetNodeId(), resp.GetMaxVolumesPerNode()
-	if wrong := first(idFault("node id", inst.NodeID, maxNodeID), sizeFault("number of volumes per node", inst.MaxVolumes)); wrong != "" {
+	if wrong := first(idFault("node id", inst.NodeID, maxNodeID),
+		sizeFault("number of volumes per node", inst.MaxVolumes)); wrong != "" {
 		return k.defect(wrong)
 	}
 	if t := resp.GetAccessibleTopology(); len(t.GetSegments()) > 0 && inst.TopologyAware() {

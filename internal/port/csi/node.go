@@ -9,10 +9,16 @@ import (
 // Stage prepares a volume at an existing directory.
 func (c *Client) Stage(ctx context.Context, r StageRequest) error {
 	k := c.begin(NodeStageVolume, "volume", r.VolumeID, r.Secrets).node(CapStage).about("path", r.StagingPath)
-	k.id("volume id", r.VolumeID).path("staging path", r.StagingPath).capabilities(true, r.Capability)
+	k.id("volume id", r.VolumeID).path("staging path", r.StagingPath).capabilities(r.Capability)
 	k.stringMap("publish context", r.PublishContext).stringMap("volume context", r.VolumeContext).secretMap(r.Secrets)
-	req := &pb.NodeStageVolumeRequest{VolumeId: r.VolumeID, PublishContext: mapPB(r.PublishContext), StagingTargetPath: r.StagingPath,
-		VolumeCapability: capabilityPB(r.Capability, true), Secrets: secretsPB(r.Secrets), VolumeContext: mapPB(r.VolumeContext)}
+	req := &pb.NodeStageVolumeRequest{
+		VolumeId:          r.VolumeID,
+		PublishContext:    mapPB(r.PublishContext),
+		StagingTargetPath: r.StagingPath,
+		VolumeCapability:  capabilityPB(r.Capability),
+		Secrets:           secretsPB(r.Secrets),
+		VolumeContext:     mapPB(r.VolumeContext),
+	}
 	return k.send(ctx, req, &pb.NodeStageVolumeResponse{})
 }
 
@@ -20,17 +26,25 @@ func (c *Client) Stage(ctx context.Context, r StageRequest) error {
 func (c *Client) Unstage(ctx context.Context, r UnstageRequest) error {
 	k := c.begin(NodeUnstageVolume, "volume", r.VolumeID, nil).node(CapStage).about("path", r.StagingPath)
 	k.id("volume id", r.VolumeID).path("staging path", r.StagingPath)
-	return k.send(ctx, &pb.NodeUnstageVolumeRequest{VolumeId: r.VolumeID, StagingTargetPath: r.StagingPath}, &pb.NodeUnstageVolumeResponse{})
+	return k.send(ctx, &pb.NodeUnstageVolumeRequest{VolumeId: r.VolumeID, StagingTargetPath: r.StagingPath},
+		&pb.NodeUnstageVolumeResponse{})
 }
 
 // Publish exposes a volume at a path.
 func (c *Client) Publish(ctx context.Context, r PublishRequest) error {
 	k := c.begin(NodePublishVolume, "volume", r.VolumeID, r.Secrets).role(RoleNode).about("path", r.TargetPath)
-	k.id("volume id", r.VolumeID).staging(r.StagingPath).path("target path", r.TargetPath).capabilities(true, r.Capability)
+	k.id("volume id", r.VolumeID).staging(r.StagingPath).path("target path", r.TargetPath).capabilities(r.Capability)
 	k.stringMap("publish context", r.PublishContext).stringMap("volume context", r.VolumeContext).secretMap(r.Secrets)
-	req := &pb.NodePublishVolumeRequest{VolumeId: r.VolumeID, PublishContext: mapPB(r.PublishContext), StagingTargetPath: r.StagingPath,
-		TargetPath: r.TargetPath, VolumeCapability: capabilityPB(r.Capability, true), Readonly: r.ReadOnly,
-		Secrets: secretsPB(r.Secrets), VolumeContext: mapPB(r.VolumeContext)}
+	req := &pb.NodePublishVolumeRequest{
+		VolumeId:          r.VolumeID,
+		PublishContext:    mapPB(r.PublishContext),
+		StagingTargetPath: r.StagingPath,
+		TargetPath:        r.TargetPath,
+		VolumeCapability:  capabilityPB(r.Capability),
+		Readonly:          r.ReadOnly,
+		Secrets:           secretsPB(r.Secrets),
+		VolumeContext:     mapPB(r.VolumeContext),
+	}
 	return k.send(ctx, req, &pb.NodePublishVolumeResponse{})
 }
 
@@ -38,7 +52,8 @@ func (c *Client) Publish(ctx context.Context, r PublishRequest) error {
 func (c *Client) Unpublish(ctx context.Context, r UnpublishRequest) error {
 	k := c.begin(NodeUnpublishVolume, "volume", r.VolumeID, nil).role(RoleNode).about("path", r.TargetPath)
 	k.id("volume id", r.VolumeID).path("target path", r.TargetPath)
-	return k.send(ctx, &pb.NodeUnpublishVolumeRequest{VolumeId: r.VolumeID, TargetPath: r.TargetPath}, &pb.NodeUnpublishVolumeResponse{})
+	return k.send(ctx, &pb.NodeUnpublishVolumeRequest{VolumeId: r.VolumeID, TargetPath: r.TargetPath},
+		&pb.NodeUnpublishVolumeResponse{})
 }
 
 // VolumeStats measures a staged or published volume.
@@ -46,7 +61,12 @@ func (c *Client) VolumeStats(ctx context.Context, r StatsRequest) (Stats, error)
 	k := c.begin(NodeGetVolumeStats, "volume", r.VolumeID, nil).node(CapStats).about("path", r.VolumePath)
 	k.id("volume id", r.VolumeID).path("volume path", r.VolumePath).staging(r.StagingPath)
 	resp := &pb.NodeGetVolumeStatsResponse{}
-	if err := k.send(ctx, &pb.NodeGetVolumeStatsRequest{VolumeId: r.VolumeID, VolumePath: r.VolumePath, StagingTargetPath: r.StagingPath}, resp); err != nil {
+	if err := k.send(ctx,
+		&pb.NodeGetVolumeStatsRequest{
+			VolumeId:          r.VolumeID,
+			VolumePath:        r.VolumePath,
+			StagingTargetPath: r.StagingPath,
+		}, resp); err != nil {
 		return Stats{}, err
 	}
 	bytes, inodes, wrong := usageFrom(resp.GetUsage())
@@ -64,11 +84,16 @@ func (c *Client) VolumeStats(ctx context.Context, r StatsRequest) (Stats, error)
 func (c *Client) NodeExpand(ctx context.Context, r NodeExpandRequest) (int64, error) {
 	k := c.begin(NodeExpandVolume, "volume", r.VolumeID, nil).node(CapNodeExpand).about("path", r.VolumePath)
 	k.id("volume id", r.VolumeID).path("volume path", r.VolumePath).staging(r.StagingPath).capacity(r.Capacity, false)
-	if !r.Capability.Equal(VolumeCapability{}) {
-		k.capabilities(true, r.Capability)
+	if !r.Capability.IsZero() {
+		k.capabilities(r.Capability)
 	}
-	req := &pb.NodeExpandVolumeRequest{VolumeId: r.VolumeID, VolumePath: r.VolumePath, StagingTargetPath: r.StagingPath,
-		CapacityRange: rangePB(r.Capacity), VolumeCapability: optionalCapabilityPB(r.Capability, true)}
+	req := &pb.NodeExpandVolumeRequest{
+		VolumeId:          r.VolumeID,
+		VolumePath:        r.VolumePath,
+		StagingTargetPath: r.StagingPath,
+		CapacityRange:     rangePB(r.Capacity),
+		VolumeCapability:  optionalCapabilityPB(r.Capability),
+	}
 	resp := &pb.NodeExpandVolumeResponse{}
 	if err := k.send(ctx, req, resp); err != nil {
 		return 0, err

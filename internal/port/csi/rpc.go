@@ -5,7 +5,8 @@ import "time"
 // RPC is the name of a call as the specification spells it.
 type RPC string
 
-// The calls. Those marked alpha are never made; they are listed because the error rules cover them.
+// The calls of the specification. Those marked alpha or unused are never made; they are listed because the rules of
+// errors cover them, by which the oracle judges any caller.
 const (
 	GetPluginInfo         RPC = "GetPluginInfo"
 	GetPluginCapabilities RPC = "GetPluginCapabilities"
@@ -24,13 +25,13 @@ const (
 	ListSnapshots              RPC = "ListSnapshots"
 	GetSnapshot                RPC = "GetSnapshot" // alpha
 	ControllerExpandVolume     RPC = "ControllerExpandVolume"
-	ControllerGetVolume        RPC = "ControllerGetVolume" // alpha
-	ControllerModifyVolume     RPC = "ControllerModifyVolume"
+	ControllerGetVolume        RPC = "ControllerGetVolume"    // alpha
+	ControllerModifyVolume     RPC = "ControllerModifyVolume" // unused
 
-	GroupControllerGetCapabilities RPC = "GroupControllerGetCapabilities"
-	CreateVolumeGroupSnapshot      RPC = "CreateVolumeGroupSnapshot"
-	DeleteVolumeGroupSnapshot      RPC = "DeleteVolumeGroupSnapshot"
-	GetVolumeGroupSnapshot         RPC = "GetVolumeGroupSnapshot"
+	GroupControllerGetCapabilities RPC = "GroupControllerGetCapabilities" // unused
+	CreateVolumeGroupSnapshot      RPC = "CreateVolumeGroupSnapshot"      // unused
+	DeleteVolumeGroupSnapshot      RPC = "DeleteVolumeGroupSnapshot"      // unused
+	GetVolumeGroupSnapshot         RPC = "GetVolumeGroupSnapshot"         // unused
 
 	NodeStageVolume     RPC = "NodeStageVolume"
 	NodeUnstageVolume   RPC = "NodeUnstageVolume"
@@ -53,17 +54,25 @@ const (
 	NodeService       Service = "csi.v1.Node"
 )
 
-// rpcFacts is what the adapter must know of a call: who serves it, whether it changes anything (so that its lost
-// answer leaves something uncertain), whether it is alpha, how people name it, and how long it may take by default.
+// effect says whether a call changes anything at the provider or on the node, so that its lost answer leaves something
+// uncertain.
+type effect uint8
+
+const (
+	reads effect = iota
+	changes
+)
+
+// rpcFacts is what the adapter must know of a call: who serves it, what it does, how people name it, and how long it
+// may take by default.
 type rpcFacts struct {
-	service  Service
-	mutating bool
-	alpha    bool
-	op       string
-	timeout  time.Duration
+	service Service
+	effect  effect
+	op      string
+	timeout time.Duration
 }
 
-// Default time-outs (STORAGE decisions); a time-out is never a failure, its end is not known.
+// Default time-outs (docs/STORAGE.md#calls); a time-out is never a failure, its end is not known.
 const (
 	identityTimeout   = 30 * time.Second
 	nodeTimeout       = 2 * time.Minute
@@ -71,40 +80,41 @@ const (
 	createTimeout     = 10 * time.Minute
 )
 
+// rpcTable has every call: who serves it, what it does, how people name it, its time-out.
 var rpcTable = map[RPC]rpcFacts{
-	GetPluginInfo:         {IdentityService, false, false, "ask the name of", identityTimeout},
-	GetPluginCapabilities: {IdentityService, false, false, "ask the capabilities of", identityTimeout},
-	Probe:                 {IdentityService, false, false, "probe", identityTimeout},
+	GetPluginInfo:         {IdentityService, reads, "ask the name of", identityTimeout},
+	GetPluginCapabilities: {IdentityService, reads, "ask the capabilities of", identityTimeout},
+	Probe:                 {IdentityService, reads, "probe", identityTimeout},
 
-	CreateVolume:               {ControllerService, true, false, "create volume", createTimeout},
-	DeleteVolume:               {ControllerService, true, false, "delete volume", controllerTimeout},
-	ControllerPublishVolume:    {ControllerService, true, false, "attach volume", controllerTimeout},
-	ControllerUnpublishVolume:  {ControllerService, true, false, "detach volume", controllerTimeout},
-	ValidateVolumeCapabilities: {ControllerService, false, false, "validate volume", controllerTimeout},
-	ListVolumes:                {ControllerService, false, false, "list volumes of", controllerTimeout},
-	GetCapacity:                {ControllerService, false, false, "ask the capacity of", controllerTimeout},
-	ControllerGetCapabilities:  {ControllerService, false, false, "ask the controller capabilities of", identityTimeout},
-	CreateSnapshot:             {ControllerService, true, false, "create snapshot", createTimeout},
-	DeleteSnapshot:             {ControllerService, true, false, "delete snapshot", controllerTimeout},
-	ListSnapshots:              {ControllerService, false, false, "list snapshots of", controllerTimeout},
-	GetSnapshot:                {ControllerService, false, true, "read snapshot", controllerTimeout},
-	ControllerExpandVolume:     {ControllerService, true, false, "expand volume", controllerTimeout},
-	ControllerGetVolume:        {ControllerService, false, true, "read volume", controllerTimeout},
-	ControllerModifyVolume:     {ControllerService, true, false, "modify volume", controllerTimeout},
+	CreateVolume:               {ControllerService, changes, "create volume", createTimeout},
+	DeleteVolume:               {ControllerService, changes, "delete volume", controllerTimeout},
+	ControllerPublishVolume:    {ControllerService, changes, "attach volume", controllerTimeout},
+	ControllerUnpublishVolume:  {ControllerService, changes, "detach volume", controllerTimeout},
+	ValidateVolumeCapabilities: {ControllerService, reads, "validate volume", controllerTimeout},
+	ListVolumes:                {ControllerService, reads, "list volumes of", controllerTimeout},
+	GetCapacity:                {ControllerService, reads, "ask the capacity of", controllerTimeout},
+	ControllerGetCapabilities:  {ControllerService, reads, "ask the controller capabilities of", identityTimeout},
+	CreateSnapshot:             {ControllerService, changes, "create snapshot", createTimeout},
+	DeleteSnapshot:             {ControllerService, changes, "delete snapshot", controllerTimeout},
+	ListSnapshots:              {ControllerService, reads, "list snapshots of", controllerTimeout},
+	GetSnapshot:                {ControllerService, reads, "read snapshot", controllerTimeout},
+	ControllerExpandVolume:     {ControllerService, changes, "expand volume", controllerTimeout},
+	ControllerGetVolume:        {ControllerService, reads, "read volume", controllerTimeout},
+	ControllerModifyVolume:     {ControllerService, changes, "modify volume", controllerTimeout},
 
-	GroupControllerGetCapabilities: {GroupService, false, false, "ask the group capabilities of", identityTimeout},
-	CreateVolumeGroupSnapshot:      {GroupService, true, false, "create group snapshot", createTimeout},
-	DeleteVolumeGroupSnapshot:      {GroupService, true, false, "delete group snapshot", controllerTimeout},
-	GetVolumeGroupSnapshot:         {GroupService, false, false, "read group snapshot", controllerTimeout},
+	GroupControllerGetCapabilities: {GroupService, reads, "ask the group capabilities of", identityTimeout},
+	CreateVolumeGroupSnapshot:      {GroupService, changes, "create group snapshot", createTimeout},
+	DeleteVolumeGroupSnapshot:      {GroupService, changes, "delete group snapshot", controllerTimeout},
+	GetVolumeGroupSnapshot:         {GroupService, reads, "read group snapshot", controllerTimeout},
 
-	NodeStageVolume:     {NodeService, true, false, "stage volume", nodeTimeout},
-	NodeUnstageVolume:   {NodeService, true, false, "unstage volume", nodeTimeout},
-	NodePublishVolume:   {NodeService, true, false, "publish volume", nodeTimeout},
-	NodeUnpublishVolume: {NodeService, true, false, "unpublish volume", nodeTimeout},
-	NodeGetVolumeStats:  {NodeService, false, false, "measure volume", nodeTimeout},
-	NodeExpandVolume:    {NodeService, true, false, "expand on the node volume", nodeTimeout},
-	NodeGetCapabilities: {NodeService, false, false, "ask the node capabilities of", identityTimeout},
-	NodeGetInfo:         {NodeService, false, false, "ask the node facts of", identityTimeout},
+	NodeStageVolume:     {NodeService, changes, "stage volume", nodeTimeout},
+	NodeUnstageVolume:   {NodeService, changes, "unstage volume", nodeTimeout},
+	NodePublishVolume:   {NodeService, changes, "publish volume", nodeTimeout},
+	NodeUnpublishVolume: {NodeService, changes, "unpublish volume", nodeTimeout},
+	NodeGetVolumeStats:  {NodeService, reads, "measure volume", nodeTimeout},
+	NodeExpandVolume:    {NodeService, changes, "expand on the node volume", nodeTimeout},
+	NodeGetCapabilities: {NodeService, reads, "ask the node capabilities of", identityTimeout},
+	NodeGetInfo:         {NodeService, reads, "ask the node facts of", identityTimeout},
 }
 
 // FullMethod is the call's name on the wire.
@@ -114,7 +124,7 @@ func (r RPC) FullMethod() string { return "/" + string(rpcTable[r].service) + "/
 func (r RPC) Service() Service { return rpcTable[r].service }
 
 // Mutating reports whether the call changes anything at the provider or on the node.
-func (r RPC) Mutating() bool { return rpcTable[r].mutating }
+func (r RPC) Mutating() bool { return rpcTable[r].effect == changes }
 
 // DefaultTimeout is how long the call may take when Options say nothing.
 func (r RPC) DefaultTimeout() time.Duration { return rpcTable[r].timeout }

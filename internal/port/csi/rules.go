@@ -4,6 +4,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"berth/internal/base/fault"
+	"berth/internal/model/volume"
 )
 
 // ruleOf is the one place that gives meaning to codes. A call that changes nothing leaves nothing uncertain.
@@ -21,8 +22,8 @@ func ruleOf(rpc RPC, code Code) rule {
 }
 
 // Explain tells what a code means for a call: what is known afterwards, when a repetition makes sense, and a sentence
-// for people. It covers every call and every code, unknown ones included.
-func Explain(rpc RPC, code Code) (Finality, Retry, string) {
+// for people. It covers every call and every code, unknown ones included. The oracle judges callers by it.
+func Explain(rpc RPC, code Code) (Finality, volume.Retry, string) {
 	r := ruleOf(rpc, code)
 	return r.finality, r.retry, r.hint
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"berth/internal/base/fault"
+	"berth/internal/model/volume"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -55,9 +56,16 @@ func TestErrorTableIsTheOneOfTheDesign(t *testing.T) {
 }
 
 func TestErrorRulesHoldForEveryCallAndCode(t *testing.T) {
-	final := map[Code]bool{codes.OK: true, codes.InvalidArgument: true, codes.PermissionDenied: true, codes.Unimplemented: true, codes.Unauthenticated: true}
-	always := map[Code]bool{codes.Canceled: true, codes.Unknown: true, codes.DeadlineExceeded: true, codes.Internal: true, codes.Unavailable: true, codes.DataLoss: true, codes.Aborted: true}
-	undo := map[RPC]bool{ControllerUnpublishVolume: true, NodeUnstageVolume: true, NodeUnpublishVolume: true, DeleteVolume: true}
+	final := map[Code]bool{codes.OK: true, codes.InvalidArgument: true, codes.PermissionDenied: true,
+		codes.Unimplemented: true, codes.Unauthenticated: true}
+	always := map[Code]bool{codes.Canceled: true, codes.Unknown: true, codes.DeadlineExceeded: true,
+		codes.Internal: true, codes.Unavailable: true, codes.DataLoss: true, codes.Aborted: true}
+	undo := map[RPC]bool{
+		ControllerUnpublishVolume: true,
+		NodeUnstageVolume:         true,
+		NodeUnpublishVolume:       true,
+		DeleteVolume:              true,
+	}
 	for _, rpc := range allRPCs() {
 		for _, code := range append(allCodes(), 17, 99) {
 			f, r, hint := Explain(rpc, code)
@@ -77,10 +85,12 @@ func TestErrorRulesHoldForEveryCallAndCode(t *testing.T) {
 			if final[code] && f != Final {
 				t.Errorf("%s: is a plain no", at)
 			}
-			if (code == codes.Unimplemented || code == codes.InvalidArgument && !strings.HasSuffix(string(rpc), "VolumeGroupSnapshot") || code == codes.OutOfRange) && r != RetryNever {
+			if (code == codes.Unimplemented ||
+				code == codes.InvalidArgument && !strings.HasSuffix(string(rpc), "VolumeGroupSnapshot") ||
+				code == codes.OutOfRange) && r != volume.RetryNever {
 				t.Errorf("%s: must never be repeated, not %s", at, r)
 			}
-			if undo[rpc] && code == codes.NotFound && (f != Unknown || r != RetryVerify) {
+			if undo[rpc] && code == codes.NotFound && (f != Unknown || r != volume.RetryVerify) {
 				t.Errorf("%s: not found is no success and no failure: look", at)
 			}
 			if k := kindOfCode(code); k == fault.NotReady {
@@ -92,9 +102,11 @@ func TestErrorRulesHoldForEveryCallAndCode(t *testing.T) {
 
 // TestEveryRPCOfTheSpecificationIsKnown holds the list of calls against the generated service descriptions.
 func TestEveryRPCOfTheSpecificationIsKnown(t *testing.T) {
-	alphaOnly := map[string]bool{"ControllerListVolumeHealth": true, "ControllerGetVolumeHealth": true, "NodeGetVolumeHealth": true, "NodeGetStorageHealth": true}
+	alphaOnly := map[string]bool{"ControllerListVolumeHealth": true, "ControllerGetVolumeHealth": true,
+		"NodeGetVolumeHealth": true, "NodeGetStorageHealth": true}
 	seen := map[RPC]bool{}
-	for _, d := range []grpc.ServiceDesc{pb.Identity_ServiceDesc, pb.Controller_ServiceDesc, pb.GroupController_ServiceDesc, pb.Node_ServiceDesc} {
+	for _, d := range []grpc.ServiceDesc{pb.Identity_ServiceDesc, pb.Controller_ServiceDesc,
+		pb.GroupController_ServiceDesc, pb.Node_ServiceDesc} {
 		for _, m := range d.Methods {
 			rpc := RPC(m.MethodName)
 			if alphaOnly[m.MethodName] {
@@ -134,29 +146,50 @@ func TestCapabilityNumbersAreTheSpecifications(t *testing.T) {
 	check("expansion", expansionCapNames, pb.PluginCapability_VolumeExpansion_Type_name)
 	check("controller", controllerCapNames, pb.ControllerServiceCapability_RPC_Type_name, 11)
 	check("node", nodeCapNames, pb.NodeServiceCapability_RPC_Type_name, 4)
-	check("group", groupCapNames, pb.GroupControllerServiceCapability_RPC_Type_name)
-	for _, m := range AccessModes() {
+	for m, sent := range accessModes {
 		want := strings.ReplaceAll(strings.ToUpper(string(m)), "-", "_")
-		if accessModes[m].String() != want {
-			t.Errorf("%s is sent as %s", m, accessModes[m])
+		if sent.String() != want || !m.Valid() {
+			t.Errorf("%s is sent as %s", m, sent)
 		}
+	}
+	if len(accessModes) != 5 {
+		t.Errorf("%d access modes can be sent", len(accessModes))
 	}
 }
 
-func TestRetryTravelsAsText(t *testing.T) {
-	for r := RetryBackoff; r <= RetryRestartListing; r++ {
-		if got, ok := ParseRetry(r.String()); !ok || got != r {
-			t.Errorf("%s is read as %s", r, got)
-		}
+func TestAUseOfAVolumeIsTranslatedOnce(t *testing.T) {
+	options := &volume.MountOptions{FSType: "ext4", MountFlags: []string{"noatime"}}
+	use := func(m volume.AttachmentMode) volume.Capability {
+		return volume.Capability{AccessMode: volume.SingleNodeWriter, AttachmentMode: m}
 	}
-	if got, ok := ParseRetry("whenever"); ok || got != RetryBackoff {
-		t.Errorf("an unknown word is read as %s", got)
+	for _, c := range []struct {
+		name string
+		use  volume.Capability
+		with *volume.MountOptions
+		sent string
+	}{
+		{"a file system", use(volume.FileSystem), nil, "mount:{} access_mode:{mode:SINGLE_NODE_WRITER}"},
+		{"a file system with options", use(volume.FileSystem), options,
+			`mount:{fs_type:"ext4" mount_flags:"noatime"} access_mode:{mode:SINGLE_NODE_WRITER}`},
+		{"a block device", use(volume.BlockDevice), nil, "block:{} access_mode:{mode:SINGLE_NODE_WRITER}"},
+		{"a block device of a volume with options", use(volume.BlockDevice), options,
+			"block:{} access_mode:{mode:SINGLE_NODE_WRITER}"},
+		{"no use", volume.Capability{}, nil, ""},
+		{"no use of a volume with options", volume.Capability{}, options, ""},
+	} {
+		got := ""
+		if m := optionalCapabilityPB(CapabilityOf(c.use, c.with)); m != nil {
+			got = strings.Join(strings.Fields(m.String()), " ")
+		}
+		if got != c.sent {
+			t.Errorf("%s is sent as %s, want %s", c.name, got, c.sent)
+		}
 	}
 }
 
 func TestErrorsThatAreNoCSIErrorsAreUncertain(t *testing.T) {
 	err := fault.New(fault.Internal, "a", "b", "c")
-	if FinalityOf(err) != Unknown || RetryOf(err) != RetryBackoff || CodeOf(err) != codes.Unknown {
+	if FinalityOf(err) != Unknown || RetryOf(err) != volume.RetryBackoff || CodeOf(err) != codes.Unknown {
 		t.Errorf("%s %s %s", FinalityOf(err), RetryOf(err), CodeOf(err))
 	}
 	if FinalityOf(nil) != Final || CodeOf(nil) != codes.OK {
@@ -164,7 +197,8 @@ func TestErrorsThatAreNoCSIErrorsAreUncertain(t *testing.T) {
 	}
 	k := armed().begin(NodeStageVolume, "volume", "db", nil)
 	wrapped := fault.Note(k.failure(status.New(codes.NotFound, "no such volume"), false), "bring up", "alloc 1")
-	if e, is := AsError(wrapped); !is || e.Code != codes.NotFound || !fault.Has(wrapped, fault.NotFound) || RetryOf(wrapped) != RetryVerify {
+	if e, is := AsError(wrapped); !is || e.Code != codes.NotFound || !fault.Has(wrapped, fault.NotFound) ||
+		RetryOf(wrapped) != volume.RetryVerify {
 		t.Errorf("the code is lost on the way: %v", wrapped)
 	}
 }

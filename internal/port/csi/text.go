@@ -12,12 +12,12 @@ import (
 // maxMessage bounds what is kept of a plugin's words, in bytes.
 const maxMessage = 1 << 10
 
-// minHidden is the length from which the value of a mount flag is masked wherever it stands; a shorter one, as in uid=0,
-// is masked only together with its name, because masking it everywhere would make messages unreadable.
+// minHidden is the length from which the value of a mount flag is masked wherever it stands; a shorter one, as in
+// uid=0, is masked only together with its name, because masking it everywhere would make messages unreadable.
 const minHidden = 6
 
-// hide has the values of mount flags masked like secrets in what the plugin says: they may be sensitive, as passwords of
-// network file systems are. Flags without a value, as ro, are words that anybody may read.
+// hide has the values of mount flags masked like secrets in what the plugin says: they may be sensitive, as passwords
+// of network file systems are. Flags without a value, as ro, are words that anybody may read.
 func (k *call) hide(flags MountFlags) {
 	for _, f := range flags {
 		for option := range strings.SplitSeq(f, ",") {

@@ -3,22 +3,7 @@ package csi
 import (
 	"fmt"
 	"log/slog"
-	"slices"
 )
-
-// AccessModes lists every access mode.
-func AccessModes() []AccessMode {
-	return []AccessMode{SingleNodeWriter, SingleNodeReaderOnly, MultiNodeReaderOnly, MultiNodeSingleWriter,
-		MultiNodeMultiWriter, SingleNodeSingleWriter, SingleNodeMultiWriter}
-}
-
-// ReadOnly reports whether the mode allows readers only.
-func (m AccessMode) ReadOnly() bool { return m == SingleNodeReaderOnly || m == MultiNodeReaderOnly }
-
-// MultiNode reports whether the mode allows several nodes at once.
-func (m AccessMode) MultiNode() bool {
-	return m == MultiNodeReaderOnly || m == MultiNodeSingleWriter || m == MultiNodeMultiWriter
-}
 
 // Format masks the flags in every verb.
 func (f MountFlags) Format(s fmt.State, _ rune) {
@@ -27,12 +12,6 @@ func (f MountFlags) Format(s fmt.State, _ rune) {
 
 // LogValue masks slog.
 func (f MountFlags) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(f)) }
-
-// Equal reports whether two capabilities mean the same; an absent and an empty list of flags do.
-func (c VolumeCapability) Equal(o VolumeCapability) bool {
-	return c.AccessMode == o.AccessMode && c.AttachmentMode == o.AttachmentMode && c.FSType == o.FSType &&
-		c.MountGroup == o.MountGroup && slices.Equal(c.MountFlags, o.MountFlags)
-}
 
 // IsZero reports whether nothing is asked.
 func (r CapacityRange) IsZero() bool { return r == CapacityRange{} }

@@ -22,7 +22,7 @@ type Driver interface {
 	// Start starts a task and returns when its process runs (or could not be started: then nothing is left). The
 	// returned task's Handle is persisted before anybody relies on the task.
 	Start(ctx context.Context, cfg *TaskConfig) (Task, error)
-	// Recover finds a task that an earlier life of the agent started. fault.NotFound: it is certain that no process
+	// Recover finds a task that an earlier agent run started. fault.NotFound: it is certain that no process
 	// of it is left and its exit is not known.
 	Recover(ctx context.Context, h TaskHandle) (Task, error)
 }
@@ -34,8 +34,8 @@ type Task interface {
 	// called many times and from many goroutines.
 	Wait(ctx context.Context) (ExitResult, error)
 	// Stop sends signal (the driver's default when empty), waits up to grace, kills whatever of the task is left,
-	// and returns only when no process of it lives (ProcessesGone evidence) and its resources are given back. Stopping a
-	// task that ended is not an error. After Stop has returned nil, the shim or driver has forgotten the task.
+	// and returns only when no process of it lives (ProcessesGone evidence) and its resources are given back. Stopping
+	// a task that ended is not an error. After Stop has returned nil, the shim or driver has forgotten the task.
 	Stop(ctx context.Context, signal string, grace time.Duration) error
 	// Signal sends one signal to the main process.
 	Signal(ctx context.Context, signal string) error

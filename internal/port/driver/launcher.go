@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -9,9 +10,11 @@ import (
 // tasks' processes, their cgroups, exit codes and log rotation. client/shim implements it; drivers use it.
 type Launcher interface {
 	// Launch starts a process in the alloc's shim (which it starts first when the alloc has none) and returns when it
-	// runs. The handle is all that Attach needs after a restart of the agent.
+	// runs. The handle is all that Attach needs after a restart of the agent. It may be repeated: for an attempt that
+	// runs, or has ended, it returns that one. *AttemptOver: a new attempt is needed.
 	Launch(ctx context.Context, spec *LaunchSpec) (Process, error)
-	// Attach finds a launched process again, in a running shim. fault.NotFound: shim and processes are gone for certain.
+	// Attach finds a launched process again, in a running shim that holds it or remembers its end. fault.NotFound: the
+	// processes are gone for certain, and how they ended is not known.
 	Attach(ctx context.Context, h ProcessHandle) (Process, error)
 }
 
@@ -22,7 +25,8 @@ type Process interface {
 	// Signal sends to the main process.
 	Signal(ctx context.Context, signal string) error
 	// Kill ends every process of the cgroup and returns when cgroup.events says that none is left; then the shim
-	// forgets the process. With grace > 0 it sends signal first and waits that long for the main process.
+	// forgets the process. With grace > 0 it sends signal first and waits that long for the main process. The wait is
+	// the shim's: it goes on when ctx ends or the agent dies, and a repeated Kill can only bring its end nearer.
 	Kill(ctx context.Context, signal string, grace time.Duration) error
 	// Stats and Exec as in Task.
 	Inspector
@@ -40,7 +44,9 @@ type ProcessHandle struct {
 	ShimPID int
 	// ShimStart is the shim's start time in clock ticks since boot, so that a reused pid is not taken for it.
 	ShimStart uint64
-	Name      string // unique in the shim: task and attempt
+	Name      string // unique in the shim: ProcessName of task and attempt
+	Task      string
+	Attempt   int
 	PID       int
 	Cgroup    string // path of the process's cgroup in the v2 tree
 	Boot      string // kernel boot id
@@ -48,10 +54,9 @@ type ProcessHandle struct {
 
 // LaunchSpec says what to start.
 type LaunchSpec struct {
-	AllocID string
-	// Name is unique per alloc: "<task>.<attempt>".
-	Name      string
+	AllocID   string
 	Task      string
+	Attempt   int // of the task, from 1 on; a later start has a higher one
 	Argv      []string
 	Env       []string // sorted "K=V"
 	Dir       string   // working directory, as the process sees it
@@ -65,8 +70,8 @@ type LaunchSpec struct {
 
 // IsolateSpec describes mount, pid, ipc and uts namespaces and the root they see.
 type IsolateSpec struct {
-	// Root is an empty directory on the node over which the process's root is mounted, in its own namespace only; empty:
-	// one that the launcher keeps for all.
+	// Root is an empty directory on the node over which the process's root is mounted, in its own namespace only;
+	// empty: one that the launcher keeps for all.
 	Root string
 	// System are directories of the distribution shown read-only at the same path (those that exist).
 	System []string
@@ -74,8 +79,8 @@ type IsolateSpec struct {
 	Binds    []Mount
 	Devices  []Device
 	Hostname string
-	// Capabilities that programs of the process can have at all (the bounding set), by name without CAP_; nil keeps none.
-	// Root has them, another user only those in Ambient.
+	// Capabilities that programs of the process can have at all (the bounding set), by name without CAP_; nil keeps
+	// none. Root has them, another user only those in Ambient.
 	Capabilities []string
 	Ambient      []string
 	// HostDevices shows the node's /dev instead of a minimal one; SharedRoot keeps mount propagation towards the node
@@ -87,9 +92,23 @@ type IsolateSpec struct {
 	PIDMode, IPCMode string
 }
 
-// Checker is offered by a Launcher that can say beforehand why it could not launch on this node: drivers ask it for their
-// fingerprint.
+// Checker is offered by a Launcher that can say beforehand why it could not launch on this node: drivers ask it for
+// their fingerprint.
 type Checker interface {
 	// Check returns nil if launching can work; isolated asks for what IsolateSpec needs too.
 	Check(isolated bool) error
+}
+
+// ProcessName names an attempt of a task within its alloc.
+func ProcessName(task string, attempt int) string { return fmt.Sprintf("%s.%d", task, attempt) }
+
+// AttemptOver is the error of a launch whose attempt was given up, or replaced by a later one: nothing of it runs or
+// will run. The next launch of the task needs an attempt above Newest.
+type AttemptOver struct {
+	Task            string
+	Attempt, Newest int
+}
+
+func (e *AttemptOver) Error() string {
+	return fmt.Sprintf("attempt %d of task %q is over, the newest is %d", e.Attempt, e.Task, e.Newest)
 }

@@ -38,9 +38,14 @@ func ReadTable() (*Table, error) {
 	t := &Table{mounts: make([]Mount, 0, len(infos))}
 	for _, i := range infos {
 		t.mounts = append(t.mounts, Mount{
-			ID: i.ID, Path: i.Mountpoint, Device: fmt.Sprintf("%d:%d", i.Major, i.Minor), Root: i.Root, Source: i.Source,
-			FSType: i.FSType, ReadOnly: hasOption(i.Options, "ro") || hasOption(i.VFSOptions, "ro"),
-			Shared: strings.Contains(i.Optional, "shared:"),
+			ID:       i.ID,
+			Path:     i.Mountpoint,
+			Device:   fmt.Sprintf("%d:%d", i.Major, i.Minor),
+			Root:     i.Root,
+			Source:   i.Source,
+			FSType:   i.FSType,
+			ReadOnly: hasOption(i.Options, "ro") || hasOption(i.VFSOptions, "ro"),
+			Shared:   strings.Contains(i.Optional, "shared:"),
 		})
 	}
 	return t, nil
@@ -90,7 +95,8 @@ func RemoveEmpty(path string) error {
 		return fault.Wrap(err, fault.Internal, "remove", path)
 	case st.IsDir():
 		if entries, err := os.ReadDir(path); err == nil && len(entries) > 0 {
-			return fault.New(fault.Conflict, "remove", path, fmt.Sprintf("the directory is not empty: it holds %q", entries[0].Name()))
+			return fault.New(fault.Conflict, "remove", path,
+				fmt.Sprintf("the directory is not empty: it holds %q", entries[0].Name()))
 		}
 	}
 	return fault.Wrap(os.Remove(path), fault.Internal, "remove", path)

@@ -51,14 +51,14 @@ func StopFD(ctx context.Context) (fd int, release func(), err error) {
 	if err != nil {
 		return -1, nil, fault.Wrap(err, fault.Internal, "make", "an event descriptor")
 	}
-	told := make(chan struct{})
+	reported := make(chan struct{})
 	end := context.AfterFunc(ctx, func() {
-		defer close(told)
+		defer close(reported)
 		_, _ = unix.Write(fd, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // an event descriptor takes one
 	})
 	return fd, func() {
 		if !end() {
-			<-told // else the number could belong to another file when it is written
+			<-reported // else the number could belong to another file when it is written
 		}
 		_ = unix.Close(fd)
 	}, nil

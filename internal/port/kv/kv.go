@@ -1,5 +1,6 @@
 // Package kv owns the node-local durable store: one bbolt file in the data directory that holds what must survive the
-// agent. Every committed transaction is on disk before it returns; a step's result and the next step's intent share one.
+// agent. Every committed transaction is on disk before it returns; a step's result and the next step's intent share
+// one.
 package kv
 
 import (
@@ -35,7 +36,8 @@ func Open(path string, codec Codec) (*Store, error) {
 	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: time.Millisecond, FreelistType: bolt.FreelistMapType})
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
-		return nil, fault.WithHint(fault.New(fault.Busy, "open store", path, "another process holds it"), "stop the other agent or use another data_dir")
+		return nil, fault.WithHint(fault.New(fault.Busy, "open store", path, "another process holds it"),
+			"stop the other agent or use another data_dir")
 	case err != nil:
 		return nil, classify(err, "open store", path)
 	}

@@ -51,8 +51,13 @@ func heldBy(path, dir string) error {
 	if data, err := os.ReadFile(path); err == nil && len(strings.TrimSpace(string(data))) > 0 {
 		who = "process " + strings.TrimSpace(string(data))
 	}
-	return &fault.Error{Kind: fault.Busy, Op: "use data directory", Subject: dir, Err: errors.New(who + " uses it"),
-		Hint: "stop that agent, or give this one another data_dir"}
+	return &fault.Error{
+		Kind:    fault.Busy,
+		Op:      "use data directory",
+		Subject: dir,
+		Err:     errors.New(who + " uses it"),
+		Hint:    "stop that agent, or give this one another data_dir",
+	}
 }
 
 // Unlock gives the directory back.

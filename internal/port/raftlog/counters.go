@@ -32,5 +32,6 @@ func (c *Counters) append(entries []*raft.Log) {
 
 func (w Written) stats() map[string]string {
 	n := func(v uint64) string { return strconv.FormatUint(v, 10) }
-	return map[string]string{"wal_appends": n(w.Appends), "wal_entries": n(w.Entries), "wal_bytes": n(w.Bytes), "wal_stable_writes": n(w.Stable)}
+	return map[string]string{"wal_appends": n(w.Appends), "wal_entries": n(w.Entries), "wal_bytes": n(w.Bytes),
+		"wal_stable_writes": n(w.Stable)}
 }

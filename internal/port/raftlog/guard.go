@@ -39,11 +39,18 @@ func openGuard(cfg Config, counters *Counters, failed chan<- error) (*guard, err
 	if err := makeDir(cfg.Dir); err != nil {
 		return nil, err
 	}
-	g := &guard{dir: cfg.Dir, reserve: cfg.Reserve, log: cfg.Log, counters: counters, failed: failed, stopped: make(chan struct{})}
+	g := &guard{
+		dir:      cfg.Dir,
+		reserve:  cfg.Reserve,
+		log:      cfg.Log,
+		counters: counters,
+		failed:   failed,
+		stopped:  make(chan struct{}),
+	}
 	// A new log needs room for its first segment; one that is there has it, and must open on a full disk too, so that
-	// what is held can be let go of.
+	// what is held can be released.
 	if _, err := os.Stat(walDir(cfg)); errors.Is(err, fs.ErrNotExist) {
-		if err := g.room(uint64(cfg.SegmentSize)); err != nil {
+		if err := g.enough(uint64(cfg.SegmentSize)); err != nil {
 			return nil, err
 		}
 	}
@@ -55,16 +62,21 @@ func openGuard(cfg Config, counters *Counters, failed chan<- error) (*guard, err
 	return g, nil
 }
 
-// room refuses when less than n bytes are free on the log's file system.
-func (g *guard) room(n uint64) error {
+// enough refuses when less than n bytes are free on the log's file system.
+func (g *guard) enough(n uint64) error {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(g.dir, &st); err != nil {
 		return classify(err, "look for room at", g.dir)
 	}
 	if free := st.Bavail * uint64(st.Bsize); free < n {
-		return &fault.Error{Kind: fault.Exhausted, Op: "write log", Subject: g.dir,
-			Err:  fmt.Errorf("%d MiB are free on its file system, %d MiB are needed: %w", free>>20, n>>20, syscall.ENOSPC),
-			Hint: "free some room there; stopping jobs and releasing volumes still work"}
+		return &fault.Error{
+			Kind:    fault.Exhausted,
+			Op:      "write log",
+			Subject: g.dir,
+			Err: fmt.Errorf("%d MiB are free on its file system, %d MiB are needed: %w", free>>20, n>>20,
+				syscall.ENOSPC),
+			Hint: "free some room there; stopping jobs and releasing volumes still work",
+		}
 	}
 	return nil
 }
@@ -80,10 +92,10 @@ func (g *guard) healthy(releasing bool) error {
 	if releasing {
 		return nil
 	}
-	err := g.room(g.reserve)
+	err := g.enough(g.reserve)
 	switch full := err != nil; {
 	case full && g.full.CompareAndSwap(false, true):
-		g.log.Error("new work is refused; what runs goes on, and letting go still works", logkey.Error, err)
+		g.log.Error("new work is refused; what runs goes on, and releasing still works", logkey.Error, err)
 	case !full && g.full.CompareAndSwap(true, false):
 		g.log.Info("there is room on the disk again: new work is taken", logkey.Path, g.dir)
 	}
@@ -123,8 +135,8 @@ func (g *guard) SetUint64(key []byte, val uint64) error {
 const retryStable = 200 * time.Millisecond
 
 // stable writes until it succeeds. When the log is being closed, or after a failure that room on the disk does not
-// repair, it lets Raft go on without the write: from then on StoreLogs refuses everything, so that no entry can be built
-// on a term or a vote that is not on disk.
+// repair, it lets Raft go on without the write: from then on StoreLogs refuses everything, so that no entry can be
+// built on a term or a vote that is not on disk.
 func (g *guard) stable(write func() error) error {
 	for {
 		err := write()
@@ -171,7 +183,13 @@ func classify(err error, op, path string) error {
 	case errors.As(err, &f):
 		return err
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return &fault.Error{Kind: fault.Exhausted, Op: op, Subject: path, Err: err, Hint: "free some room on that file system"}
+		return &fault.Error{
+			Kind:    fault.Exhausted,
+			Op:      op,
+			Subject: path,
+			Err:     err,
+			Hint:    "free some room on that file system",
+		}
 	}
 	return fault.Wrap(err, fault.Internal, op, path)
 }

@@ -16,10 +16,16 @@ import (
 )
 
 func testGuard(failed chan<- error) *guard {
-	return &guard{dir: "/somewhere", log: slog.New(slog.DiscardHandler), counters: &Counters{}, failed: failed, stopped: make(chan struct{})}
+	return &guard{
+		dir:      "/somewhere",
+		log:      slog.New(slog.DiscardHandler),
+		counters: &Counters{},
+		failed:   failed,
+		stopped:  make(chan struct{}),
+	}
 }
 
-func TestATermWaitsForRoomOnTheDisk(t *testing.T) {
+func TestATermWaitsForSpaceOnTheDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, tries := testGuard(nil), 0
 		done := make(chan error)
@@ -51,7 +57,7 @@ func TestNothingIsBuiltOnATermThatIsNotOnDisk(t *testing.T) {
 		t.Errorf("Raft would end the process: %v", err)
 	}
 	if err := <-failed; !fault.Has(err, fault.Internal) {
-		t.Errorf("the log was told %v", err)
+		t.Errorf("the log received %v", err)
 	}
 	if err := g.StoreLogs([]*raft.Log{{Index: 1}}); !fault.Has(err, fault.Internal) {
 		t.Errorf("an entry was answered %v", err)

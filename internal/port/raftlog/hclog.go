@@ -12,8 +12,8 @@ import (
 	"berth/internal/base/logkey"
 )
 
-// logger shows a slog.Logger to the libraries beneath. What they tell as information is detail to us, and what they warn
-// of (an election at the start of a lone server) is information: only their errors keep their level.
+// logger shows a slog.Logger to the libraries beneath. What they tell as information is detail to us, and what they
+// warn of (an election at the start of a lone server) is information: only their errors keep their level.
 type logger struct {
 	to   *slog.Logger
 	name string
@@ -64,7 +64,7 @@ func (l logger) With(args ...any) hclog.Logger {
 	return l
 }
 
-// Name is the component that lines are told for.
+// Name is the component that lines name.
 func (l logger) Name() string { return l.name }
 
 // Named appends to the name.
@@ -82,7 +82,7 @@ func (l logger) ResetNamed(name string) hclog.Logger {
 // SetLevel does nothing: the level is the handler's.
 func (l logger) SetLevel(hclog.Level) {}
 
-// GetLevel is the finest level that is told.
+// GetLevel is the finest level that is written.
 func (l logger) GetLevel() hclog.Level { return hclog.Debug }
 
 // StandardLogger shows the logger to package log.

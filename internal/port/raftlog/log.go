@@ -29,7 +29,7 @@ type Config struct {
 	Transport Transport
 	// SegmentSize of the write-ahead log, in bytes, allocated in advance.
 	SegmentSize int
-	// Reserve is how much of the disk must stay free for work that only lets go; with less, new work is refused.
+	// Reserve is how much of the disk must stay free for work that only releases; with less, new work is refused.
 	Reserve uint64
 	// SnapshotThreshold is after how many entries the state is written to a snapshot; TrailingLogs how many of those
 	// are kept in the log all the same.
@@ -71,10 +71,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Leadership says whether this server leads. Reign grows with each time it began to.
+// Leadership says whether this server leads. Term grows with each time it began to.
 type Leadership struct {
 	Leading bool
-	Reign   uint64
+	Term    uint64
 }
 
 // Log is the replicated log. Its methods may be called from every goroutine; those that need it to run answer
@@ -88,8 +88,8 @@ type Log struct {
 	raft    *raft.Raft        // nil unless it runs
 	waiters *lifecycle.Group  // each waits for the end of one proposal
 	store   *guard            // nil unless it runs
-	reign   Leadership        // guarded by mu
-	changed *lifecycle.Signal // of reign
+	term    Leadership        // guarded by mu
+	changed *lifecycle.Signal // of term
 }
 
 // New returns a log that does nothing before Run.
@@ -175,7 +175,9 @@ func (l *Log) raftConfig(lone bool, notify chan<- bool) *raft.Config {
 	rc.SnapshotThreshold, rc.TrailingLogs = l.cfg.SnapshotThreshold, l.cfg.TrailingLogs
 	rc.SnapshotInterval = 30 * time.Second
 	if lone {
-		rc.HeartbeatTimeout, rc.ElectionTimeout, rc.LeaderLeaseTimeout = loneTimeout, loneTimeout, loneTimeout
+		rc.HeartbeatTimeout = loneTimeout
+		rc.ElectionTimeout = loneTimeout
+		rc.LeaderLeaseTimeout = loneTimeout
 		rc.CommitTimeout = loneTimeout / 10
 	}
 	return rc
@@ -197,9 +199,9 @@ func (l *Log) follow(ctx context.Context, notify <-chan bool) error {
 func (l *Log) lead(leading bool) {
 	l.mu.Lock()
 	if leading {
-		l.reign.Reign++
+		l.term.Term++
 	}
-	l.reign.Leading = leading
+	l.term.Leading = leading
 	l.mu.Unlock()
 	l.changed.Notify()
 }
@@ -207,7 +209,9 @@ func (l *Log) lead(leading bool) {
 func (l *Log) set(r *raft.Raft, waiters *lifecycle.Group, store *guard) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.raft, l.waiters, l.store = r, waiters, store
+	l.raft = r
+	l.waiters = waiters
+	l.store = store
 }
 
 func (l *Log) unset() { l.set(nil, nil, nil) }
@@ -226,7 +230,7 @@ func (l *Log) Leadership() (Leadership, <-chan struct{}) {
 	changed := l.changed.C()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.reign, changed
+	return l.term, changed
 }
 
 // Apply brings an entry into the log, waits until it is on disk with a majority and applied, and returns the state
@@ -236,7 +240,7 @@ func (l *Log) Apply(ctx context.Context, data []byte) (any, uint64, error) {
 	return l.apply(ctx, data, false)
 }
 
-// ApplyReleasing is Apply for entries that only let go of something: the reserve is there for them.
+// ApplyReleasing is Apply for entries that only release something: the reserve is there for them.
 func (l *Log) ApplyReleasing(ctx context.Context, data []byte) (any, uint64, error) {
 	return l.apply(ctx, data, true)
 }
@@ -282,7 +286,8 @@ func (l *Log) apply(ctx context.Context, data []byte, releasing bool) (any, uint
 // failed gives Raft's errors their kinds.
 func (l *Log) failed(err error, store *guard) error {
 	switch {
-	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrRaftShutdown), errors.Is(err, raft.ErrLeadershipTransferInProgress):
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrRaftShutdown),
+		errors.Is(err, raft.ErrLeadershipTransferInProgress):
 		if sick := store.healthy(true); sick != nil {
 			return sick
 		}

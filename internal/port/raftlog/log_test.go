@@ -100,8 +100,8 @@ func start(t *testing.T, cfg Config, sm StateMachine) running {
 		case <-changed:
 		case err := <-ended:
 			t.Fatalf("the log ended: %v", err)
-		case <-time.After(10 * time.Second):
-			t.Fatal("no leader after 10 s")
+		case <-time.After(time.Minute):
+			t.Fatal("no leader after a minute")
 		}
 	}
 }

@@ -66,5 +66,5 @@ func (s snapshot) Persist(sink raft.SnapshotSink) error {
 	return sink.Close()
 }
 
-// Release has nothing to let go of.
+// Release has nothing to release.
 func (snapshot) Release() {}

@@ -27,11 +27,14 @@ func (c Change) String() string { return [...]string{"same", "in-place", "destru
 // Metadata is among them, since tasks see it in their environment.
 var (
 	bookkeeping = fieldSet(map[reflect.Type][]string{
-		reflect.TypeFor[job.Job](): {"Version", "SubmitTime", "CreateIndex", "ModifyIndex", "JobModifyIndex", "Stable", "Stop", "TaskGroups"},
+		reflect.TypeFor[job.Job](): {"Version", "SubmitTime", "CreateIndex", "ModifyIndex", "JobModifyIndex", "Stable",
+			"Stop", "TaskGroups"},
 	})
 	inPlace = fieldSet(map[reflect.Type][]string{
-		reflect.TypeFor[job.Job](): {"Priority", "AllAtOnce", "Datacenters", "NodePool", "Constraints", "Affinities", "Spreads"},
-		reflect.TypeFor[job.TaskGroup](): {"Count", "Constraints", "Affinities", "Spreads", "RestartPolicy", "ReschedulePolicy",
+		reflect.TypeFor[job.Job](): {"Priority", "AllAtOnce", "Datacenters", "NodePool", "Constraints", "Affinities",
+			"Spreads"},
+		reflect.TypeFor[job.TaskGroup](): {"Count", "Constraints", "Affinities", "Spreads", "RestartPolicy",
+			"ReschedulePolicy",
 			"Update", "ShutdownDelay"},
 		reflect.TypeFor[job.Task](): {"Constraints", "Affinities", "RestartPolicy"},
 	})
@@ -59,7 +62,8 @@ func Compare(old, now *job.Job, group string) Change {
 	if a == nil || b == nil {
 		return Destructive
 	}
-	c := max(compare(reflect.ValueOf(old).Elem(), reflect.ValueOf(now).Elem()), compare(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()))
+	c := max(compare(reflect.ValueOf(old).Elem(), reflect.ValueOf(now).Elem()),
+		compare(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()))
 	return c
 }
 
@@ -75,7 +79,8 @@ func SharedUseChanged(old, now *job.Job, group string) bool {
 			if v.Source != w.Source || v.PerAlloc || w.PerAlloc {
 				continue
 			}
-			if v.AccessMode != w.AccessMode || v.AttachmentMode != w.AttachmentMode || !equal(reflect.ValueOf(v.MountOptions), reflect.ValueOf(w.MountOptions)) {
+			if v.AccessMode != w.AccessMode || v.AttachmentMode != w.AttachmentMode ||
+				!equal(reflect.ValueOf(v.MountOptions), reflect.ValueOf(w.MountOptions)) {
 				return true
 			}
 		}

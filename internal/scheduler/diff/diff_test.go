@@ -12,13 +12,46 @@ import (
 )
 
 func fullJob() *job.Job {
-	return &job.Job{Namespace: "default", ID: "j", Name: "j", Type: job.TypeService, Priority: 50, TaskGroups: []*job.TaskGroup{{
-		Name: "g", Count: 1, Networks: []*job.NetworkResource{{Mode: "host", DynamicPorts: []job.Port{{Label: "p"}}}},
-		EphemeralDisk: &job.EphemeralDisk{SizeMB: 1}, RestartPolicy: &job.RestartPolicy{}, ReschedulePolicy: &job.ReschedulePolicy{}, Update: &job.UpdateStrategy{},
-		Volumes: map[string]*job.VolumeRequest{"data": {Name: "data", Type: job.VolumeTypeCSI, Source: "v", MountOptions: &job.MountOptions{}}},
-		Tasks: []*job.Task{{Name: "t", Driver: "exec", Config: map[string]any{"a": 1, "b": []any{map[string]any{"c": "d"}}}, Lifecycle: &job.TaskLifecycle{},
-			Resources: &job.Resources{}, RestartPolicy: &job.RestartPolicy{}, LogConfig: &job.LogConfig{}, CSIPluginConfig: &job.CSIPluginConfig{},
-			Templates: []*job.Template{{}}, VolumeMounts: []*job.VolumeMount{{}}}}}}}
+	return &job.Job{
+		Namespace: "default",
+		ID:        "j",
+		Name:      "j",
+		Type:      job.TypeService,
+		Priority:  50,
+		TaskGroups: []*job.TaskGroup{{
+			Name:  "g",
+			Count: 1,
+			Networks: []*job.NetworkResource{{
+				Mode:         "host",
+				DynamicPorts: []job.Port{{Label: "p"}},
+			}},
+			EphemeralDisk: &job.EphemeralDisk{
+				SizeMB: 1,
+			},
+			RestartPolicy:    &job.RestartPolicy{},
+			ReschedulePolicy: &job.ReschedulePolicy{},
+			Update:           &job.UpdateStrategy{},
+			Volumes: map[string]*job.VolumeRequest{"data": {
+				Name:         "data",
+				Type:         job.VolumeTypeCSI,
+				Source:       "v",
+				MountOptions: &job.MountOptions{},
+			}},
+			Tasks: []*job.Task{{
+				Name:          "t",
+				Driver:        "exec",
+				Config:        map[string]any{"a": 1, "b": []any{map[string]any{"c": "d"}}},
+				Lifecycle:     &job.TaskLifecycle{},
+				Resources:     &job.Resources{},
+				RestartPolicy: &job.RestartPolicy{},
+				LogConfig:     &job.LogConfig{},
+
+				CSIPluginConfig: &job.CSIPluginConfig{},
+				Templates:       []*job.Template{{}},
+				VolumeMounts:    []*job.VolumeMount{{}},
+			}},
+		}},
+	}
 }
 
 // alter changes one field to something else.
@@ -50,16 +83,20 @@ func alter(v reflect.Value) bool {
 	return true
 }
 
-// TestP72_EveryFieldOfAJobHasItsConsequence changes one field after another. A field that is added to the model and not
+// TestEveryFieldOfAJobHasItsConsequence changes one field after another. A field that is added to the model and not
 // named here is destructive: what runs is replaced.
-func TestP72_EveryFieldOfAJobHasItsConsequence(t *testing.T) {
+func TestEveryFieldOfAJobHasItsConsequence(t *testing.T) {
 	harmless := map[string]Change{
-		"Job.Priority": InPlace, "Job.AllAtOnce": InPlace, "Job.Datacenters": InPlace, "Job.NodePool": InPlace, "Job.Constraints": InPlace,
-		"Job.Affinities": InPlace, "Job.Spreads": InPlace,
-		"Job.Version": Same, "Job.SubmitTime": Same, "Job.CreateIndex": Same, "Job.ModifyIndex": Same, "Job.JobModifyIndex": Same, "Job.Stable": Same, "Job.Stop": Same,
-		"TaskGroup.Count": InPlace, "TaskGroup.Constraints": InPlace, "TaskGroup.Affinities": InPlace, "TaskGroup.Spreads": InPlace,
-		"TaskGroup.RestartPolicy": InPlace, "TaskGroup.ReschedulePolicy": InPlace, "TaskGroup.Update": InPlace, "TaskGroup.ShutdownDelay": InPlace,
-		"Task.Constraints": InPlace, "Task.Affinities": InPlace, "Task.RestartPolicy": InPlace,
+		"Job.Priority": InPlace, "Job.AllAtOnce": InPlace, "Job.Datacenters": InPlace, "Job.NodePool": InPlace,
+		"Job.Constraints": InPlace,
+		"Job.Affinities":  InPlace, "Job.Spreads": InPlace,
+		"Job.Version": Same, "Job.SubmitTime": Same, "Job.CreateIndex": Same, "Job.ModifyIndex": Same,
+		"Job.JobModifyIndex": Same, "Job.Stable": Same, "Job.Stop": Same,
+		"TaskGroup.Count": InPlace, "TaskGroup.Constraints": InPlace, "TaskGroup.Affinities": InPlace,
+		"TaskGroup.Spreads":       InPlace,
+		"TaskGroup.RestartPolicy": InPlace, "TaskGroup.ReschedulePolicy": InPlace, "TaskGroup.Update": InPlace,
+		"TaskGroup.ShutdownDelay": InPlace,
+		"Task.Constraints":        InPlace, "Task.Affinities": InPlace, "Task.RestartPolicy": InPlace,
 	}
 	parts := map[string]func(*job.Job) any{
 		"Job":           func(j *job.Job) any { return j },
@@ -123,7 +160,12 @@ func TestPausesGrowAsTheirFunctionSays(t *testing.T) {
 		"exponential": {10, 20, 40, 60, 60, 60},
 		"fibonacci":   {10, 10, 20, 30, 50, 60},
 	} {
-		p := &job.ReschedulePolicy{Unlimited: true, Delay: 10 * time.Second, DelayFunction: function, MaxDelay: time.Minute}
+		p := &job.ReschedulePolicy{
+			Unlimited:     true,
+			Delay:         10 * time.Second,
+			DelayFunction: function,
+			MaxDelay:      time.Minute,
+		}
 		a, now := &alloc.Alloc{ID: "a", Node: "n", ModifyTime: start.UnixNano()}, start
 		for i, w := range want {
 			at, d, ok := NextTry(p, a)

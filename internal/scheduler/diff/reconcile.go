@@ -37,7 +37,8 @@ type Input struct {
 	Allocs []*alloc.Alloc
 	// Down reports a node that is gone or unknown.
 	Down func(ids.Node) bool
-	// Change tells what the job's present version means to an alloc; SharedUse whether it changes the mode of a shared volume.
+	// Change tells what the job's present version means to an alloc; SharedUse whether it changes the mode of a shared
+	// volume.
 	Change    func(*alloc.Alloc) Change
 	SharedUse func(*alloc.Alloc) bool
 	Now       time.Time
@@ -50,8 +51,12 @@ type Result struct {
 	InPlace []*alloc.Alloc
 	// Later are failed allocs that are replaced after a pause.
 	Later []Later
-	// Rolling: more allocs are to be replaced once those that were placed are healthy.
+	// Rolling: more allocs are to be replaced once those that were placed are healthy. Halted is one of these that is
+	// not healthy; nil: none is known not to be.
 	Rolling bool
+	Halted  *alloc.Alloc
+	// Spent are failed allocs that are not replaced any more.
+	Spent []*alloc.Alloc
 	// Leaving: successors are to be placed once the processes of stopped allocs are gone.
 	Leaving bool
 	Changes Changes
@@ -178,7 +183,7 @@ func (in *Input) prefer(a, b *alloc.Alloc) int {
 	return cmp.Or(
 		cmp.Compare(b.JobVersion, a.JobVersion),
 		-compareBool(a.ClientStatus == alloc.ClientRunning, b.ClientStatus == alloc.ClientRunning),
-		-compareBool(healthy(a), healthy(b)),
+		-compareBool(a.Healthy(), b.Healthy()),
 		cmp.Compare(b.CreateIndex, a.CreateIndex),
 		cmp.Compare(a.ID, b.ID),
 	)
@@ -193,8 +198,6 @@ func compareBool(a, b bool) int {
 	}
 	return -1
 }
-
-func healthy(a *alloc.Alloc) bool { return a.Healthy != nil && *a.Healthy }
 
 // stopAll ends what is left of a group that is not wanted. Completed allocs of a batch job are marked too, so that the
 // job runs again when it is started again.
@@ -341,8 +344,15 @@ func (in *Input) retry(index int, a *alloc.Alloc, r *Result) {
 	switch {
 	case !ok:
 		r.Changes.Ignore++
+		r.Spent = append(r.Spent, a)
 	case !at.After(in.Now.Add(dueSoon)):
-		in.place(r, Place{Index: index, Previous: a, Failed: true, Delay: delay, Ends: why})
+		in.place(r, Place{
+			Index:    index,
+			Previous: a,
+			Failed:   true,
+			Delay:    delay,
+			Ends:     why,
+		})
 	default:
 		r.Changes.Ignore++
 		r.Later = append(r.Later, Later{a, at})

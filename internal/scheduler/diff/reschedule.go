@@ -11,7 +11,12 @@ import (
 const keptEvents = 16
 
 // systemPolicy replaces failed allocs of system jobs, whose jobs have no policy of their own: without end, ever slower.
-var systemPolicy = job.ReschedulePolicy{Unlimited: true, Delay: 30 * time.Second, DelayFunction: "exponential", MaxDelay: time.Hour}
+var systemPolicy = job.ReschedulePolicy{
+	Unlimited:     true,
+	Delay:         30 * time.Second,
+	DelayFunction: "exponential",
+	MaxDelay:      time.Hour,
+}
 
 // NextTry says when a failed alloc is replaced; false: never, its attempts are used up.
 func NextTry(p *job.ReschedulePolicy, a *alloc.Alloc) (time.Time, time.Duration, bool) {
@@ -91,5 +96,6 @@ func History(failed *alloc.Alloc, now time.Time, delay time.Duration) []alloc.Re
 		old = old[len(old)-keptEvents+1:]
 	}
 	out := append([]alloc.RescheduleEvent{}, old...)
-	return append(out, alloc.RescheduleEvent{Time: now.UnixNano(), PrevAlloc: failed.ID, PrevNode: failed.Node, Delay: delay})
+	return append(out,
+		alloc.RescheduleEvent{Time: now.UnixNano(), PrevAlloc: failed.ID, PrevNode: failed.Node, Delay: delay})
 }

@@ -9,11 +9,12 @@ import (
 )
 
 // update brings the allocs that run to the job's present version: at once where their processes can stay, and rolling
-// by max_parallel where they are replaced. An alloc counts against max_parallel from its placement until its node says
-// that it is healthy; allocs that are missing count too.
+// by max_parallel where they are replaced. An alloc counts against max_parallel from its placement until it is healthy;
+// allocs that are missing count too. One that is not healthy, whether it still runs, is replaced later or never, stops
+// the update: what does not work takes the place of nothing more that does.
 func (in *Input) update(kept []*alloc.Alloc, r *Result) {
 	var old []*alloc.Alloc
-	unsettled := len(r.Place)
+	unsettled := len(r.Place) + len(r.Later) + len(r.Spent)
 	all := false
 	for _, a := range kept {
 		change := Same
@@ -31,16 +32,21 @@ func (in *Input) update(kept []*alloc.Alloc, r *Result) {
 		default:
 			r.Changes.Ignore++
 		}
-		if !healthy(a) {
+		if !a.Healthy() {
 			unsettled++
+			r.halt(a)
 		}
 	}
 	if len(old) == 0 {
 		return
 	}
 	budget := len(old)
-	if u := in.Group.Update; u != nil && u.MaxParallel > 0 && !all {
-		budget = min(max(u.MaxParallel-unsettled-len(r.Later)-in.leaving(), 0), len(old))
+	switch u := in.Group.Update; {
+	case u == nil || u.MaxParallel <= 0 || all:
+	case r.halted() != nil:
+		budget = 0
+	default:
+		budget = min(max(u.MaxParallel-unsettled-in.leaving(), 0), len(old))
 	}
 	// What does not work is replaced before what does.
 	slices.SortStableFunc(old, func(a, b *alloc.Alloc) int {
@@ -53,7 +59,13 @@ func (in *Input) update(kept []*alloc.Alloc, r *Result) {
 			r.Leaving = true
 			continue
 		}
-		p := Place{Index: a.Index, Previous: a, Ends: WhyUpdated, Update: true, Together: all}
+		p := Place{
+			Index:    a.Index,
+			Previous: a,
+			Ends:     WhyUpdated,
+			Update:   true,
+			Together: all,
+		}
 		if in.Job.Type == job.TypeSystem {
 			p.Node = a.Node
 		}
@@ -65,9 +77,25 @@ func (in *Input) update(kept []*alloc.Alloc, r *Result) {
 	}
 }
 
-func works(a *alloc.Alloc) bool {
-	return a.ClientStatus == alloc.ClientRunning && (a.Healthy == nil || *a.Healthy)
+// halt remembers the first alloc that keeps an update from going on because it is not healthy.
+func (r *Result) halt(a *alloc.Alloc) {
+	if r.Halted == nil && a.Unhealthy() {
+		r.Halted = a
+	}
 }
+
+// halted is halt for the allocs that have ended, too.
+func (r *Result) halted() *alloc.Alloc {
+	for _, l := range r.Later {
+		r.halt(l.Alloc)
+	}
+	for _, a := range r.Spent {
+		r.halt(a)
+	}
+	return r.Halted
+}
+
+func works(a *alloc.Alloc) bool { return a.ClientStatus == alloc.ClientRunning && !a.Unhealthy() }
 
 // leaving counts allocs of a stop-first group whose successor is still to come.
 func (in *Input) leaving() int {

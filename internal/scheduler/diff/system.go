@@ -10,8 +10,8 @@ import (
 // SystemInput is one group of a system job: one alloc on every node that fits.
 type SystemInput struct {
 	Input
-	// Fits are the nodes that get an alloc; Keeps reports an alloc that may stay although none would be placed on its node
-	// now: the node takes no new ones, or lacks for a while what it had.
+	// Fits are the nodes that get an alloc; Keeps reports an alloc that may stay although none would be placed on its
+	// node now: the node takes no new ones, or lacks for a while what it had.
 	Fits  []ids.Node
 	Keeps func(*alloc.Alloc) bool
 }

@@ -28,9 +28,9 @@ func NewTest(operand string, right Target) (Test, error) {
 	case "regexp":
 		return patternTest(right, compilePattern)
 	case "version":
-		return patternTest(right, func(s string) (func(string) bool, error) { return compileVersions(s, false) })
+		return patternTest(right, compileVersions)
 	case "semver":
-		return patternTest(right, func(s string) (func(string) bool, error) { return compileVersions(s, true) })
+		return patternTest(right, compileSemver)
 	case "set_contains", "set_contains_all":
 		return both(func(l, r string) bool { return contained(l, r, true) }), nil
 	case "set_contains_any":

@@ -86,7 +86,8 @@ func (c *Constraints) Explain(n *node.Node) (string, string) {
 		if v, ok := r.left.Value(n, c.region); ok {
 			return fmt.Sprintf("constraint %q does not hold: the node has %q", r.key, v), ""
 		}
-		return fmt.Sprintf("constraint %q does not hold: the node has no such value", r.key), "berth node status -verbose " + string(n.ID)
+		return fmt.Sprintf("constraint %q does not hold: the node has no such value", r.key),
+			"berth node status -verbose " + string(n.ID)
 	}
 	return "", ""
 }

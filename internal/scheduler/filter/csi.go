@@ -16,8 +16,9 @@ import (
 // TopologyKey is the key that clients of the API know for a node from which a volume cannot be reached.
 const TopologyKey = "did not meet topology requirement"
 
-// CSI passes nodes on which every CSI volume of the group can be used: the plugin's node instance is healthy, the volume
-// is reachable from there, and an attach slot is free. What holds on every node (claims, modes, phase) is the ledger's.
+// CSI passes nodes on which every CSI volume of the group can be used: the plugin's node instance is healthy, the
+// volume is reachable from there, nobody who uses it excludes one more there, and an attach slot is free. What holds on
+// every node (modes, phase, claims where the node does not matter) is answered by Refused.
 type CSI struct {
 	ledger *Ledger
 	wants  []Want
@@ -54,8 +55,8 @@ func Wants(ns ids.Namespace, g *job.TaskGroup, index int) []Want {
 // Refused answers what holds on every node: the first volume that cannot be given to one more alloc, or nil.
 func (c *CSI) Refused() *Refusal {
 	for _, w := range c.wants {
-		if g := c.ledger.Admit(w.Request, w.ID); g.Refused != nil {
-			return g.Refused
+		if refused := c.ledger.Refused(w.Request, w.ID); refused != nil {
+			return refused
 		}
 	}
 	return nil
@@ -109,7 +110,19 @@ func (c *CSI) check(w *Want, n *node.Node) string {
 	case v.Status.HomeNode != "" && v.Status.HomeNode != n.ID, !reachable(v.Status.Topologies, ready.Topology):
 		return TopologyKey
 	}
+	if refused := c.excluded(w, n); refused != nil {
+		return refused.Key
+	}
 	return ""
+}
+
+// excluded answers what the volume's users have against one more on this node; where they have it against every node,
+// Refused has said so before.
+func (c *CSI) excluded(w *Want, n *node.Node) *Refusal {
+	if !volume.AccessMode(w.Request.AccessMode).NodeDecides() {
+		return nil
+	}
+	return c.ledger.Admit(w.Request, w.ID, n.ID).Refused
 }
 
 // reachable: a volume without topology is reachable from everywhere, a node without one reaches only such volumes.
@@ -212,9 +225,15 @@ func (c *CSI) explain(w *Want, n *node.Node) (string, string) {
 			"berth plugin status " + string(v.Spec.Plugin)
 	case v.Status.HomeNode != "" && v.Status.HomeNode != n.ID:
 		return fmt.Sprintf("volume %q lives on node %s", w.ID.ID, ids.Short(v.Status.HomeNode)), "let the job run there"
+	case !reachable(v.Status.Topologies, ready.Topology):
+		return fmt.Sprintf("volume %q is reachable from %s, the node is at %s", w.ID.ID, places(v.Status.Topologies),
+				place(ready.Topology)),
+			"use a volume that is reachable from this node"
 	}
-	return fmt.Sprintf("volume %q is reachable from %s, the node is at %s", w.ID.ID, places(v.Status.Topologies), place(ready.Topology)),
-		"use a volume that is reachable from this node"
+	if refused := c.excluded(w, n); refused != nil {
+		return refused.Reason, refused.Hint
+	}
+	return "", ""
 }
 
 func places(list []plugin.Topology) string {

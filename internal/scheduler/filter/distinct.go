@@ -56,8 +56,13 @@ func (d *Distinct) read(list []*job.Constraint, group string) (hosts bool) {
 			if n, err := strconv.Atoi(k.RTarget); err == nil && n > 0 {
 				allowed = n
 			}
-			d.props = append(d.props, distinctProperty{key: DistinctProperty + ": " + k.LTarget, group: group,
-				target: ParseTarget(k.LTarget), allowed: allowed, counts: map[string]int{}})
+			d.props = append(d.props, distinctProperty{
+				key:     DistinctProperty + ": " + k.LTarget,
+				group:   group,
+				target:  ParseTarget(k.LTarget),
+				allowed: allowed,
+				counts:  map[string]int{},
+			})
 		}
 	}
 	return hosts
@@ -120,7 +125,8 @@ func (d *Distinct) Explain(n *node.Node) (string, string) {
 		if !ok {
 			return fmt.Sprintf("%s: the node has no such value", key), ""
 		}
-		return fmt.Sprintf("%s: value %q is taken by %d of %d allocs", key, v, p.counts[v], p.allowed), "lower the count or raise the limit"
+		return fmt.Sprintf("%s: value %q is taken by %d of %d allocs", key, v, p.counts[v], p.allowed),
+			"lower the count or raise the limit"
 	}
 	return "", ""
 }

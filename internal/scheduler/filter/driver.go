@@ -83,7 +83,8 @@ func (d *DriverMounts) Check(n *node.Node) string {
 func (d *DriverMounts) Explain(n *node.Node) (string, string) {
 	for _, t := range d.tasks {
 		if drv := n.Drivers[t.driver]; drv != nil && drv.NoMounts {
-			return fmt.Sprintf("task %q mounts volume %q, but driver %q mounts nothing on this node", t.name, t.volume, t.driver),
+			return fmt.Sprintf("task %q mounts volume %q, but driver %q mounts nothing on this node", t.name, t.volume,
+					t.driver),
 				"use a driver that mounts, for example exec"
 		}
 	}

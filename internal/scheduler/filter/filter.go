@@ -24,7 +24,7 @@ type Request struct {
 	Group *job.TaskGroup
 	// Index of the alloc; it matters to volumes with per_alloc only.
 	Index int
-	// Replaces names the alloc whose end makes room for this one; empty: none.
+	// Replaces names the alloc whose end frees capacity for this one; empty: none.
 	Replaces ids.Alloc
 }
 

@@ -13,9 +13,16 @@ import (
 )
 
 func TestEveryOperatorSaysYesAndNo(t *testing.T) {
-	n := &node.Node{ID: "id1", Name: "alpha", Datacenter: "dc1", NodeClass: "big", NodePool: "gpu",
-		Attributes: map[string]string{"n": "10", "v": "1.4.2", "pre": "2.0.0-rc.1", "set": "a, b,c", "os": "debian", "twin": "10"},
-		Meta:       map[string]string{"m": "x"}}
+	n := &node.Node{
+		ID:         "id1",
+		Name:       "alpha",
+		Datacenter: "dc1",
+		NodeClass:  "big",
+		NodePool:   "gpu",
+		Attributes: map[string]string{"n": "10", "v": "1.4.2", "pre": "2.0.0-rc.1", "set": "a, b,c", "os": "debian",
+			"twin": "10"},
+		Meta: map[string]string{"m": "x"},
+	}
 	cases := []struct {
 		left, op, right string
 		want            bool
@@ -65,7 +72,10 @@ func TestEveryOperatorSaysYesAndNo(t *testing.T) {
 	}
 	for _, c := range cases {
 		f := NewConstraints("here")
-		r := &Request{Job: &job.Job{Constraints: []*job.Constraint{{LTarget: c.left, Operand: c.op, RTarget: c.right}}}, Group: &job.TaskGroup{}}
+		r := &Request{
+			Job:   &job.Job{Constraints: []*job.Constraint{{LTarget: c.left, Operand: c.op, RTarget: c.right}}},
+			Group: &job.TaskGroup{},
+		}
 		if !f.Prepare(r) {
 			t.Fatal("a constraint was not seen")
 		}
@@ -93,7 +103,10 @@ func TestAConstraintThatCannotBeReadPassesNoNodeAndSaysWhy(t *testing.T) {
 		{LTarget: "${attr.os}", Operand: "resembles", RTarget: "x"},
 	} {
 		f := NewConstraints("")
-		f.Prepare(&Request{Job: &job.Job{}, Group: &job.TaskGroup{Tasks: []*job.Task{{Constraints: []*job.Constraint{k}}}}})
+		f.Prepare(&Request{
+			Job:   &job.Job{},
+			Group: &job.TaskGroup{Tasks: []*job.Task{{Constraints: []*job.Constraint{k}}}},
+		})
 		n := &node.Node{Attributes: map[string]string{"os": "1.0.0"}}
 		if f.Check(n) == "" {
 			t.Errorf("%v passes", k)
@@ -106,7 +119,8 @@ func TestAConstraintThatCannotBeReadPassesNoNodeAndSaysWhy(t *testing.T) {
 
 func TestDatacentersAreGlobsAndPoolsHaveADefault(t *testing.T) {
 	n := &node.Node{Datacenter: "eu-west-1"}
-	for globs, want := range map[string]bool{"*": true, "eu-*": true, "us-*": false, "eu-west-1": true, "eu-west-[12]": true} {
+	for globs, want := range map[string]bool{"*": true, "eu-*": true, "us-*": false, "eu-west-1": true,
+		"eu-west-[12]": true} {
 		f := &Datacenters{}
 		f.Prepare(&Request{Job: &job.Job{Datacenters: []string{"nowhere", globs}}})
 		if got := f.Check(n) == ""; got != want {
@@ -125,15 +139,15 @@ func TestDatacentersAreGlobsAndPoolsHaveADefault(t *testing.T) {
 	}
 }
 
-// shelf is the state that a ledger reads.
-type shelf struct {
+// stored is the state that a ledger reads.
+type stored struct {
 	volumes map[ids.Volume]*volume.Volume
 	claims  []*volume.Claim
 	allocs  map[ids.Alloc]*alloc.Alloc
 }
 
-func (s *shelf) Volume(id volume.ID) *volume.Volume { return s.volumes[id.ID] }
-func (s *shelf) Claims(id volume.ID) []*volume.Claim {
+func (s *stored) Volume(id volume.ID) *volume.Volume { return s.volumes[id.ID] }
+func (s *stored) Claims(id volume.ID) []*volume.Claim {
 	var out []*volume.Claim
 	for _, c := range s.claims {
 		if c.Volume == id {
@@ -142,24 +156,32 @@ func (s *shelf) Claims(id volume.ID) []*volume.Claim {
 	}
 	return out
 }
-func (s *shelf) Plugin(ids.Plugin) *plugin.Record { return nil }
-func (s *shelf) Holdings(ids.Node) []Holding      { return nil }
-func (s *shelf) Alloc(id ids.Alloc) *alloc.Alloc  { return s.allocs[id] }
-func (s *shelf) put(m volume.AccessMode) *shelf   { s.volumes["v"] = shelfVolume(m); return s }
-func shelfVolume(m volume.AccessMode) *volume.Volume {
+func (s *stored) Plugin(ids.Plugin) *plugin.Record { return nil }
+func (s *stored) Holdings(ids.Node) []Holding      { return nil }
+func (s *stored) Alloc(id ids.Alloc) *alloc.Alloc  { return s.allocs[id] }
+func (s *stored) put(m volume.AccessMode) *stored  { s.volumes["v"] = volumeOf(m); return s }
+func volumeOf(m volume.AccessMode) *volume.Volume {
 	return &volume.Volume{ID: volume.ID{ID: "v"}, Status: volume.Status{Phase: volume.PhaseReady},
 		Spec: volume.Spec{Capabilities: []volume.Capability{{AccessMode: m, AttachmentMode: volume.FileSystem}}}}
 }
 
-func newShelf() *shelf {
-	return &shelf{volumes: map[ids.Volume]*volume.Volume{}, allocs: map[ids.Alloc]*alloc.Alloc{}}
+func newStored() *stored {
+	return &stored{volumes: map[ids.Volume]*volume.Volume{}, allocs: map[ids.Alloc]*alloc.Alloc{}}
 }
 
-func (s *shelf) user(id string, m volume.AccessMode, ro bool, st volume.ClaimState, a *alloc.Alloc) {
+func (s *stored) user(id string, m volume.AccessMode, ro bool, st volume.ClaimState, a *alloc.Alloc) {
 	if a != nil {
 		s.allocs[ids.Alloc(id)] = a
 	}
-	s.claims = append(s.claims, &volume.Claim{Volume: volume.ID{ID: "v"}, Alloc: ids.Alloc(id), AccessMode: m, AttachmentMode: volume.FileSystem, ReadOnly: ro, State: st, Job: "other"})
+	s.claims = append(s.claims, &volume.Claim{
+		Volume:         volume.ID{ID: "v"},
+		Alloc:          ids.Alloc(id),
+		AccessMode:     m,
+		AttachmentMode: volume.FileSystem,
+		ReadOnly:       ro,
+		State:          st,
+		Job:            "other",
+	})
 }
 
 func TestTheFiveModesAdmitWhomTheyMay(t *testing.T) {
@@ -169,40 +191,63 @@ func TestTheFiveModesAdmitWhomTheyMay(t *testing.T) {
 		name      string
 		mode      volume.AccessMode
 		ro        bool
-		present   func(*shelf)
+		present   func(*stored)
 		want      volume.ClaimState
 		key, says string
 	}{
 		{"a free volume", volume.SingleNodeWriter, false, nil, volume.Held, no, no},
 		{"a reader of a free one", volume.SingleNodeReader, true, nil, volume.Held, no, no},
-		{"one held", volume.SingleNodeWriter, false, func(s *shelf) { s.user("a", volume.SingleNodeWriter, false, volume.Held, running) }, no,
+		{"one held", volume.SingleNodeWriter, false, func(s *stored) {
+			s.user("a", volume.SingleNodeWriter, false, volume.Held, running)
+		}, no,
 			"CSI volume v has exhausted its available writer claims", `alloc a of job "other" holds it`},
-		{"one held by an alloc that ends", volume.SingleNodeWriter, false, func(s *shelf) { s.user("a", volume.SingleNodeWriter, false, volume.Held, stopping) }, volume.Queued, no, no},
-		{"one that is being released", volume.SingleNodeWriter, false, func(s *shelf) { s.user("a", volume.SingleNodeWriter, false, volume.Releasing, nil) }, volume.Queued, no, no},
-		{"one with somebody in the queue", volume.SingleNodeWriter, false, func(s *shelf) {
+		{"one held by an alloc that ends", volume.SingleNodeWriter, false, func(s *stored) {
+			s.user("a", volume.SingleNodeWriter, false, volume.Held, stopping)
+		}, volume.Queued, no, no},
+		{"one that is being released", volume.SingleNodeWriter, false, func(s *stored) {
+			s.user("a", volume.SingleNodeWriter, false, volume.Releasing, nil)
+		}, volume.Queued, no, no},
+		{"one with somebody in the queue", volume.SingleNodeWriter, false, func(s *stored) {
 			s.user("gone", volume.SingleNodeWriter, false, volume.Releasing, nil)
 			s.user("b", volume.SingleNodeWriter, false, volume.Queued, running)
-		}, no, "CSI volume v has exhausted its available writer claims (still held by garbage-collected alloc gone)", "waits for it already"},
-		{"one whose next one is stopped", volume.SingleNodeWriter, false, func(s *shelf) {
+		}, no, "CSI volume v has exhausted its available writer claims (still held by garbage-collected alloc gone)",
+			"waits for it already"},
+		{"one whose next one is stopped", volume.SingleNodeWriter, false, func(s *stored) {
 			s.user("a", volume.SingleNodeWriter, false, volume.Held, stopping)
 			s.user("b", volume.SingleNodeWriter, false, volume.Queued, stopping)
 		}, volume.Queued, no, no},
-		{"many readers", volume.MultiNodeReader, true, func(s *shelf) { s.user("a", volume.MultiNodeReader, true, volume.Held, running) }, volume.Held, no, no},
-		{"a writer of a reader's volume", volume.MultiNodeReader, false, nil, no, "CSI volume v is unschedulable or is read-only", "for readers only"},
-		{"a reader beside the writer", volume.MultiNodeSingleWriter, true, func(s *shelf) { s.user("a", volume.MultiNodeSingleWriter, false, volume.Held, running) }, volume.Held, no, no},
-		{"a second writer", volume.MultiNodeSingleWriter, false, func(s *shelf) { s.user("a", volume.MultiNodeSingleWriter, false, volume.Held, running) }, no,
+		{"many readers", volume.MultiNodeReader, true, func(s *stored) {
+			s.user("a", volume.MultiNodeReader, true, volume.Held, running)
+		}, volume.Held, no, no},
+		{"a writer of a reader's volume", volume.MultiNodeReader, false, nil, no,
+			"CSI volume v is unschedulable or is read-only", "for readers only"},
+		{"a reader beside the writer", volume.MultiNodeSingleWriter, true, func(s *stored) {
+			s.user("a", volume.MultiNodeSingleWriter, false, volume.Held, running)
+		}, volume.Held, no, no},
+		{"a second writer", volume.MultiNodeSingleWriter, false, func(s *stored) {
+			s.user("a", volume.MultiNodeSingleWriter, false, volume.Held, running)
+		}, no,
 			"CSI volume v has exhausted its available writer claims", "holds it"},
-		{"a writer beside readers", volume.MultiNodeSingleWriter, false, func(s *shelf) { s.user("a", volume.MultiNodeSingleWriter, true, volume.Held, running) }, volume.Held, no, no},
-		{"many writers", volume.MultiNodeMultiWriter, false, func(s *shelf) { s.user("a", volume.MultiNodeMultiWriter, false, volume.Held, running) }, volume.Held, no, no},
+		{"a writer beside readers", volume.MultiNodeSingleWriter, false, func(s *stored) {
+			s.user("a", volume.MultiNodeSingleWriter, true, volume.Held, running)
+		}, volume.Held, no, no},
+		{"many writers", volume.MultiNodeMultiWriter, false, func(s *stored) {
+			s.user("a", volume.MultiNodeMultiWriter, false, volume.Held, running)
+		}, volume.Held, no, no},
 	}
 	for _, c := range cases {
-		s := newShelf().put(c.mode)
+		s := newStored().put(c.mode)
 		if c.present != nil {
 			c.present(s)
 			s.volumes["v"].Status.AccessMode, s.volumes["v"].Status.AttachmentMode = c.mode, volume.FileSystem
 		}
-		r := &job.VolumeRequest{Type: job.VolumeTypeCSI, AccessMode: string(c.mode), AttachmentMode: string(volume.FileSystem), ReadOnly: c.ro}
-		g := NewLedger(s).Admit(r, volume.ID{ID: "v"})
+		r := &job.VolumeRequest{
+			Type:           job.VolumeTypeCSI,
+			AccessMode:     string(c.mode),
+			AttachmentMode: string(volume.FileSystem),
+			ReadOnly:       c.ro,
+		}
+		g := NewLedger(s).Admit(r, volume.ID{ID: "v"}, "n")
 		switch {
 		case c.key == "" && g.Refused != nil:
 			t.Errorf("%s: refused: %v", c.name, *g.Refused)
@@ -217,13 +262,13 @@ func TestTheFiveModesAdmitWhomTheyMay(t *testing.T) {
 }
 
 func TestAVolumesCurrentUseBindsTheNextOne(t *testing.T) {
-	s := newShelf().put(volume.MultiNodeMultiWriter)
+	s := newStored().put(volume.MultiNodeMultiWriter)
 	v := s.volumes["v"]
 	v.Spec.MountOptions = &volume.MountOptions{FSType: "ext4", MountFlags: []string{"noatime", "nodev"}}
 	v.Status.AccessMode, v.Status.AttachmentMode = volume.MultiNodeMultiWriter, volume.FileSystem
 	v.Status.MountOptions = &volume.MountOptions{FSType: "ext4", MountFlags: []string{"nodev", "noatime"}}
 	r := &job.VolumeRequest{AccessMode: string(volume.MultiNodeMultiWriter), AttachmentMode: string(volume.FileSystem)}
-	admit := func() *Refusal { return NewLedger(s).Admit(r, volume.ID{ID: "v"}).Refused }
+	admit := func() *Refusal { return NewLedger(s).Admit(r, volume.ID{ID: "v"}, "n").Refused }
 	if got := admit(); got != nil {
 		t.Errorf("another spelling of the same options: %v", got)
 	}
@@ -233,7 +278,8 @@ func TestAVolumesCurrentUseBindsTheNextOne(t *testing.T) {
 	}
 	r.MountOptions = nil
 	r.AttachmentMode = string(volume.BlockDevice)
-	v.Spec.Capabilities = append(v.Spec.Capabilities, volume.Capability{AccessMode: volume.MultiNodeMultiWriter, AttachmentMode: volume.BlockDevice})
+	v.Spec.Capabilities = append(v.Spec.Capabilities,
+		volume.Capability{AccessMode: volume.MultiNodeMultiWriter, AttachmentMode: volume.BlockDevice})
 	if got := admit(); got == nil || !strings.Contains(got.Reason, "is in use as") {
 		t.Errorf("another attachment mode: %v", got)
 	}

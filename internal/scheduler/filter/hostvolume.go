@@ -40,11 +40,14 @@ func (h *HostVolumes) Explain(n *node.Node) (string, string) {
 		v := n.HostVolumes[source]
 		switch {
 		case v == nil:
-			return fmt.Sprintf("the node offers no host volume %q", source), "add a host_volume block to its configuration"
+			return fmt.Sprintf("the node offers no host volume %q", source),
+				"add a host_volume block to its configuration"
 		case v.Unhealthy != "":
-			return fmt.Sprintf("host volume %q is unhealthy: %s", source, v.Unhealthy), "berth node status -verbose " + string(n.ID)
+			return fmt.Sprintf("host volume %q is unhealthy: %s", source, v.Unhealthy),
+				"berth node status -verbose " + string(n.ID)
 		case v.ReadOnly && !w.ReadOnly:
-			return fmt.Sprintf("host volume %q is read-only on this node and the job writes it", source), "set read_only = true in the volume block"
+			return fmt.Sprintf("host volume %q is read-only on this node and the job writes it", source),
+				"set read_only = true in the volume block"
 		}
 	}
 	return "", ""

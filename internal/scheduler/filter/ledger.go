@@ -17,8 +17,8 @@ type Volumes interface {
 	Volume(volume.ID) *volume.Volume
 	Claims(volume.ID) []*volume.Claim
 	Plugin(ids.Plugin) *plugin.Record
-	// Holdings lists the volumes that take an attach slot on a node: those with a claim, an attachment that is not known
-	// to be absent, or an entry in the node's inventory.
+	// Holdings lists the volumes that take an attach slot on a node: those with a claim, an attachment that is not
+	// known to be absent, or an entry in the node's inventory.
 	Holdings(ids.Node) []Holding
 	Alloc(ids.Alloc) *alloc.Alloc
 }
@@ -38,7 +38,7 @@ type Ledger struct {
 	added   map[volume.ID][]*volume.Claim
 	fresh   map[ids.Alloc]bool // allocs of the plan, which the state does not know yet
 	slots   map[slotKey]map[volume.ID]bool
-	// assumeEnded makes Admit answer as if whoever is ending had let go already.
+	// assumeEnded makes Admit answer as if whoever is ending had released its claims.
 	assumeEnded bool
 }
 
@@ -49,8 +49,14 @@ type slotKey struct {
 
 // NewLedger returns the ledger of an empty plan.
 func NewLedger(v Volumes) *Ledger {
-	return &Ledger{state: v, stopped: map[ids.Alloc]bool{}, dropped: map[volume.ClaimKey]bool{},
-		added: map[volume.ID][]*volume.Claim{}, fresh: map[ids.Alloc]bool{}, slots: map[slotKey]map[volume.ID]bool{}}
+	return &Ledger{
+		state:   v,
+		stopped: map[ids.Alloc]bool{},
+		dropped: map[volume.ClaimKey]bool{},
+		added:   map[volume.ID][]*volume.Claim{},
+		fresh:   map[ids.Alloc]bool{},
+		slots:   map[slotKey]map[volume.ID]bool{},
+	}
 }
 
 // Stop records that the plan stops an alloc: its queued claims go, its held ones may have a successor.
@@ -71,7 +77,7 @@ func (l *Ledger) Take(c *volume.Claim) {
 	}
 }
 
-// AssumeEnded makes Admit answer as if whoever is ending had let go already (true), or truthfully again (false).
+// AssumeEnded makes Admit answer as if whoever is ending had released its claims (true), or truthfully again (false).
 func (l *Ledger) AssumeEnded(on bool) { l.assumeEnded = on }
 
 func (l *Ledger) holdings(k slotKey) map[volume.ID]bool {
@@ -88,7 +94,8 @@ func (l *Ledger) holdings(k slotKey) map[volume.ID]bool {
 	return m
 }
 
-// ending reports whether the alloc's use of its volumes comes to an end: stopped (in the plan too), terminal or unknown.
+// ending reports whether the alloc's use of its volumes comes to an end: stopped (in the plan too), terminal or
+// unknown.
 func (l *Ledger) ending(id ids.Alloc) bool {
 	if l.stopped[id] {
 		return true
@@ -115,8 +122,8 @@ func (l *Ledger) live(id volume.ID) []*volume.Claim {
 	return append(out, l.added[id]...)
 }
 
-// Grant is the answer to a request: with which state the claim starts, or why it cannot be.
-type Grant struct {
+// Admission is the ledger's answer to a request: with which state the claim starts, or why it cannot be.
+type Admission struct {
 	State   volume.ClaimState
 	Options *volume.MountOptions
 	Refused *Refusal
@@ -125,47 +132,56 @@ type Grant struct {
 // Refusal is a no that holds on every node.
 type Refusal struct{ Key, Reason, Hint string }
 
-// Admit says whether the volume can be given to one more alloc with the request's modes.
-func (l *Ledger) Admit(r *job.VolumeRequest, id volume.ID) Grant {
+// Admit says whether the volume can be given to one more alloc on a node with the request's modes.
+func (l *Ledger) Admit(r *job.VolumeRequest, id volume.ID, on ids.Node) Admission {
 	v := l.state.Volume(id)
 	if refused := usable(v, r, id); refused != nil {
-		return Grant{Refused: refused}
+		return Admission{Refused: refused}
 	}
-	g := Grant{State: volume.Held, Options: effectiveOptions(v, r)}
+	asked := &volume.Claim{
+		Volume:         id,
+		Node:           on,
+		AccessMode:     volume.AccessMode(r.AccessMode),
+		AttachmentMode: volume.AttachmentMode(r.AttachmentMode),
+		MountOptions:   effectiveOptions(v, r),
+		ReadOnly:       r.ReadOnly,
+	}
 	claims := l.live(id)
-	if refused := l.compatible(v, claims, r, g.Options); refused != nil {
-		return Grant{Refused: refused}
+	if ok, why := volume.Compatible(l.used(v, claims), asked); !ok {
+		return Admission{Refused: &Refusal{unschedulable(r.ReadOnly, id.ID), fmt.Sprintf("volume %q %s", id.ID, why),
+			"wait until its present users are gone, or ask for the same modes and mount_options"}}
 	}
-	rivals := exclusiveRivals(claims, r)
-	if len(rivals) == 0 {
-		return g
+	state, by := volume.Admit(asked, claims, l.ending)
+	if state == "" {
+		return Admission{Refused: l.exhausted(asked, by, claims)}
 	}
-	for _, c := range rivals {
-		if c.State == volume.Queued || !l.ending(c.Alloc) {
-			return Grant{Refused: l.exhausted(r, c, rivals)}
-		}
-	}
-	g.State = volume.Queued
-	return g
+	return Admission{State: state, Options: asked.MountOptions}
 }
 
-// exclusiveRivals returns the claims beside which the requested use cannot be: all of them for a mode that publishes
-// once, the writers for a writer of multi-node-single-writer.
-func exclusiveRivals(claims []*volume.Claim, r *job.VolumeRequest) []*volume.Claim {
-	mode := volume.AccessMode(r.AccessMode)
-	if mode.SingleNode() {
-		return claims
+// used returns the volume in the use that its claims make of it, those of the plan included.
+func (l *Ledger) used(v *volume.Volume, claims []*volume.Claim) *volume.Volume {
+	switch {
+	case len(claims) > 0:
+		return v.UsedAs(claims[0])
+	case l.assumeEnded:
+		return v.Unused()
 	}
-	if mode != volume.MultiNodeSingleWriter || r.ReadOnly {
-		return nil
+	return v
+}
+
+// Refused answers what holds on every node: why the volume cannot be given to one more alloc, or nil. Where the node
+// decides, a node that none of its users is on is tried before theirs.
+func (l *Ledger) Refused(r *job.VolumeRequest, id volume.ID) *Refusal {
+	first := l.Admit(r, id, "").Refused
+	if first == nil || !volume.AccessMode(r.AccessMode).NodeDecides() {
+		return first
 	}
-	var out []*volume.Claim
-	for _, c := range claims {
-		if !c.ReadOnly {
-			out = append(out, c)
+	for _, c := range l.live(id) {
+		if l.Admit(r, id, c.Node).Refused == nil {
+			return nil
 		}
 	}
-	return out
+	return first
 }
 
 func usable(v *volume.Volume, r *job.VolumeRequest, id volume.ID) *Refusal {
@@ -177,58 +193,40 @@ func usable(v *volume.Volume, r *job.VolumeRequest, id volume.ID) *Refusal {
 	switch v.Status.Phase {
 	case volume.PhaseReady, volume.PhaseExpanding:
 	default:
-		return &Refusal{unschedulable(r, id.ID), fmt.Sprintf("volume %q is %s%s", id.ID, v.Status.Phase, because(v.Status.LastError)),
+		return &Refusal{unschedulable(r.ReadOnly, id.ID),
+			fmt.Sprintf("volume %q is %s%s", id.ID, v.Status.Phase, because(v.Status.LastError)),
 			"berth volume status " + string(id.ID)}
 	}
-	want := volume.Capability{AccessMode: volume.AccessMode(r.AccessMode), AttachmentMode: volume.AttachmentMode(r.AttachmentMode)}
+	want := volume.Capability{
+		AccessMode:     volume.AccessMode(r.AccessMode),
+		AttachmentMode: volume.AttachmentMode(r.AttachmentMode),
+	}
 	if !slices.Contains(v.Spec.Capabilities, want) {
-		return &Refusal{unschedulable(r, id.ID),
-			fmt.Sprintf("volume %q was made for %s, not for %s with %s", id.ID, capabilityList(v.Spec.Capabilities), want.AccessMode, want.AttachmentMode),
+		return &Refusal{unschedulable(r.ReadOnly, id.ID),
+			fmt.Sprintf("volume %q was made for %s, not for %s with %s", id.ID, capabilityList(v.Spec.Capabilities),
+				want.AccessMode, want.AttachmentMode),
 			"ask for one of its capabilities in the job's volume block"}
 	}
 	if want.AccessMode.ReaderOnly() && !r.ReadOnly {
-		return &Refusal{unschedulable(r, id.ID), fmt.Sprintf("access mode %s of volume %q is for readers only", want.AccessMode, id.ID),
+		return &Refusal{unschedulable(r.ReadOnly, id.ID),
+			fmt.Sprintf("access mode %s of volume %q is for readers only", want.AccessMode, id.ID),
 			"set read_only = true in the job's volume block"}
 	}
 	return nil
 }
 
-// compatible holds the request against the volume's current mode and mount options, which its first claim set.
-func (l *Ledger) compatible(v *volume.Volume, claims []*volume.Claim, r *job.VolumeRequest, opts *volume.MountOptions) *Refusal {
-	access, attach, current := v.Status.AccessMode, v.Status.AttachmentMode, v.Status.MountOptions
-	if access == "" || l.assumeEnded && len(claims) == 0 {
-		if len(claims) == 0 {
-			return nil
-		}
-		access, attach, current = claims[0].AccessMode, claims[0].AttachmentMode, claims[0].MountOptions
-	}
-	switch {
-	case access != volume.AccessMode(r.AccessMode) || attach != volume.AttachmentMode(r.AttachmentMode):
-		return &Refusal{unschedulable(r, v.ID.ID),
-			fmt.Sprintf("volume %q is in use as %s with %s, the job asks for %s with %s", v.ID.ID, access, attach, r.AccessMode, r.AttachmentMode),
-			"wait until its present users are gone, or ask for the same modes"}
-	case !sameOptions(current, opts):
-		return &Refusal{unschedulable(r, v.ID.ID), fmt.Sprintf("volume %q is in use with other mount options", v.ID.ID),
-			"wait until its present users are gone, or ask for the same mount_options"}
-	}
-	return nil
-}
-
-func (l *Ledger) exhausted(r *job.VolumeRequest, by *volume.Claim, rivals []*volume.Claim) *Refusal {
-	kind := "writer"
-	if r.ReadOnly {
-		kind = "reader"
-	}
-	key := fmt.Sprintf("CSI volume %s has exhausted its available %s claims", by.Volume.ID, kind)
-	if kind == "reader" {
-		key = unschedulable(r, by.Volume.ID)
+// exhausted says who is in the way of a claim.
+func (l *Ledger) exhausted(asked, by *volume.Claim, claims []*volume.Claim) *Refusal {
+	key := fmt.Sprintf("CSI volume %s has exhausted its available writer claims", by.Volume.ID)
+	if asked.ReadOnly {
+		key = unschedulable(asked.ReadOnly, by.Volume.ID)
 	}
 	owner := fmt.Sprintf("alloc %s", ids.Short(by.Alloc))
 	if by.Job != "" {
 		owner += fmt.Sprintf(" of job %q", by.Job)
 	}
-	for _, c := range rivals {
-		if l.state.Alloc(c.Alloc) == nil && !l.fresh[c.Alloc] {
+	for _, c := range claims {
+		if volume.Excludes(c, asked) && l.state.Alloc(c.Alloc) == nil && !l.fresh[c.Alloc] {
 			key += fmt.Sprintf(" (still held by garbage-collected alloc %s)", ids.Short(c.Alloc))
 			break
 		}
@@ -238,9 +236,14 @@ func (l *Ledger) exhausted(r *job.VolumeRequest, by *volume.Claim, rivals []*vol
 	case volume.Queued:
 		verb = "waits for it already"
 	case volume.Releasing:
-		verb = "is letting go of it"
+		verb = "is releasing it"
 	}
-	reason := fmt.Sprintf("volume %q takes one user at a time as %s: %s %s on node %s", by.Volume.ID, by.AccessMode, owner, verb, ids.Short(by.Node))
+	takes := "one user at a time"
+	if by.AccessMode == volume.SingleNodeReader {
+		takes = "users on one node at a time"
+	}
+	reason := fmt.Sprintf("volume %q takes %s as %s: %s %s on node %s", by.Volume.ID, takes, by.AccessMode, owner, verb,
+		ids.Short(by.Node))
 	if !by.Since.IsZero() {
 		reason += " since " + by.Since.UTC().Format(time.RFC3339)
 	}
@@ -248,8 +251,8 @@ func (l *Ledger) exhausted(r *job.VolumeRequest, by *volume.Claim, rivals []*vol
 }
 
 // unschedulable is the key that clients of the API know for a volume that cannot be used as asked.
-func unschedulable(r *job.VolumeRequest, id ids.Volume) string {
-	if r.ReadOnly {
+func unschedulable(readOnly bool, id ids.Volume) string {
+	if readOnly {
 		return fmt.Sprintf("CSI volume %s is unschedulable or has exhausted its available reader claims", id)
 	}
 	return fmt.Sprintf("CSI volume %s is unschedulable or is read-only", id)
@@ -297,17 +300,4 @@ func effectiveOptions(v *volume.Volume, r *job.VolumeRequest) *volume.MountOptio
 		return nil
 	}
 	return &out
-}
-
-// sameOptions compares as sets: two spellings of one wish are one wish.
-func sameOptions(a, b *volume.MountOptions) bool {
-	var x, y volume.MountOptions
-	if a != nil {
-		x = *a
-	}
-	if b != nil {
-		y = *b
-	}
-	fx, fy := slices.Sorted(slices.Values(x.MountFlags)), slices.Sorted(slices.Values(y.MountFlags))
-	return x.FSType == y.FSType && slices.Equal(fx, fy)
 }

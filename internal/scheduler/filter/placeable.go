@@ -21,14 +21,19 @@ func (Ready) Check(n *node.Node) string {
 		return "node not ready"
 	case n.SchedulingEligibility != node.Eligible:
 		return "node not eligible"
+	case n.Unfollowed != "":
+		return "node follows another cluster state"
 	}
 	return ""
 }
 
 // Explain implements Filter.
 func (Ready) Explain(n *node.Node) (string, string) {
-	if n.Status != node.StatusReady {
+	switch {
+	case n.Status != node.StatusReady:
 		return "the node is " + n.Status, "start or reconnect its agent"
+	case n.Unfollowed != "":
+		return n.Unfollowed, "see what they are with: berth node orphans list"
 	}
 	return "the node is not eligible for new allocs", "berth node eligibility -enable " + string(n.ID)
 }

@@ -2,154 +2,80 @@ package filter
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
+
+	"github.com/hashicorp/go-version"
+	"golang.org/x/mod/semver"
 )
 
-// version is a parsed version: numbers, then what follows a dash. Build metadata after a plus does not order.
-type version struct {
-	numbers    []int64
-	prerelease string
+// compileVersions reads a condition of the operator version, like ">= 1.2, < 2.0" or "~> 1.4".
+func compileVersions(s string) (func(string) bool, error) {
+	rules, err := version.NewConstraint(s)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no condition on versions: %w", s, err)
+	}
+	return remembered(func(text string) bool {
+		v, err := version.NewVersion(strings.TrimSpace(text))
+		return err == nil && rules.Check(v)
+	}), nil
 }
 
-func parseVersion(s string, strict bool) (version, error) {
-	text := strings.TrimSpace(s)
-	if !strict {
-		text = strings.TrimPrefix(text, "v")
-	}
-	text, _, _ = strings.Cut(text, "+")
-	core, pre, _ := strings.Cut(text, "-")
-	v := version{prerelease: pre}
-	for part := range strings.SplitSeq(core, ".") {
-		n, err := strconv.ParseInt(part, 10, 64)
-		if err != nil || n < 0 {
-			return version{}, fmt.Errorf("%q is not a version", s)
+// remembered asks once for each text: nodes are many, and what they run is few.
+func remembered(match func(string) bool) func(string) bool {
+	known := map[string]bool{}
+	return func(text string) bool {
+		answer, there := known[text]
+		if !there {
+			answer = match(text)
+			known[text] = answer
 		}
-		v.numbers = append(v.numbers, n)
+		return answer
 	}
-	if strict && len(v.numbers) != 3 {
-		return version{}, fmt.Errorf("%q is not a semantic version: it needs three numbers", s)
-	}
-	return v, nil
 }
 
-func (v version) at(i int) int64 {
-	if i < len(v.numbers) {
-		return v.numbers[i]
-	}
-	return 0
-}
+// semverRule is one of the comma-separated conditions of the operator semver.
+type semverRule struct{ op, version string }
 
-func (v version) compare(o version) int {
-	for i := range max(len(v.numbers), len(o.numbers)) {
-		if a, b := v.at(i), o.at(i); a != b {
-			if a < b {
-				return -1
-			}
-			return 1
-		}
-	}
-	return comparePrerelease(v.prerelease, o.prerelease)
-}
-
-// comparePrerelease follows semver: none is the greatest; fields compare as numbers where both are, numbers come before
-// texts, more fields come after fewer.
-func comparePrerelease(a, b string) int {
-	if a == b {
-		return 0
-	}
-	if a == "" {
-		return 1
-	}
-	if b == "" {
-		return -1
-	}
-	as, bs := strings.Split(a, "."), strings.Split(b, ".")
-	for i := range min(len(as), len(bs)) {
-		if c := compareField(as[i], bs[i]); c != 0 {
-			return c
-		}
-	}
-	return len(as) - len(bs)
-}
-
-func compareField(a, b string) int {
-	na, errA := strconv.ParseUint(a, 10, 64)
-	nb, errB := strconv.ParseUint(b, 10, 64)
-	switch {
-	case errA == nil && errB == nil:
-		if na == nb {
-			return 0
-		}
-		if na < nb {
-			return -1
-		}
-		return 1
-	case errA == nil:
-		return -1
-	case errB == nil:
-		return 1
-	}
-	return strings.Compare(a, b)
-}
-
-// versionRule is one of the comma-separated conditions.
-type versionRule struct {
-	op string
-	v  version
-}
-
-func (r versionRule) holds(v version, strict bool) bool {
-	// A condition that names no prerelease is about releases; only semver orders prereleases among them.
-	if !strict && v.prerelease != "" && r.v.prerelease == "" && r.op != "!=" {
-		return false
-	}
-	c := v.compare(r.v)
-	if r.op != "~>" {
-		return ordered(r.op, c)
-	}
-	if c < 0 {
-		return false
-	}
-	for i := range max(len(r.v.numbers)-1, 1) {
-		if v.at(i) != r.v.at(i) {
-			return false
-		}
-	}
-	return true
-}
-
-// compileVersions reads a condition like ">= 1.2, < 2.0".
-func compileVersions(s string, strict bool) (func(string) bool, error) {
-	var rules []versionRule
+// compileSemver reads a condition of the operator semver: versions have the form of semver.org and are ordered by it,
+// prereleases among them.
+func compileSemver(s string) (func(string) bool, error) {
+	var rules []semverRule
 	for part := range strings.SplitSeq(s, ",") {
-		part = strings.TrimSpace(part)
-		op := "="
-		for _, o := range []string{">=", "<=", "!=", "~>", "=", ">", "<"} {
-			if rest, ok := strings.CutPrefix(part, o); ok {
-				op, part = o, rest
+		r := semverRule{op: "=", version: strings.TrimSpace(part)}
+		for _, op := range []string{">=", "<=", "!=", "~>", "=", ">", "<"} {
+			if rest, ok := strings.CutPrefix(r.version, op); ok {
+				r = semverRule{op, rest}
 				break
 			}
 		}
-		if op == "~>" && strict {
+		if r.op == "~>" {
 			return nil, fmt.Errorf("operator ~> is not known to semver; use version, or >= and <")
 		}
-		v, err := parseVersion(part, strict)
+		v, err := semanticVersion(r.version)
 		if err != nil {
 			return nil, err
 		}
-		rules = append(rules, versionRule{op, v})
+		rules = append(rules, semverRule{r.op, v})
 	}
 	return func(text string) bool {
-		v, err := parseVersion(text, strict)
+		v, err := semanticVersion(text)
 		if err != nil {
 			return false
 		}
 		for _, r := range rules {
-			if !r.holds(v, strict) {
+			if !ordered(r.op, semver.Compare(v, r.version)) {
 				return false
 			}
 		}
 		return true
 	}, nil
+}
+
+// semanticVersion gives a version the form of package semver, which writes v before it and takes short ones.
+func semanticVersion(s string) (string, error) {
+	v := "v" + strings.TrimSpace(s)
+	if core, _, _ := strings.Cut(v, "-"); !semver.IsValid(v) || strings.Count(core, ".") < 2 {
+		return "", fmt.Errorf("%q is not a semantic version like 1.2.3 or 1.2.3-rc.1", s)
+	}
+	return v, nil
 }

@@ -4,12 +4,12 @@ import "container/heap"
 
 // Candidate is a node that passed the filters.
 type Candidate struct {
-	Room   *Room
-	Fixed  float64 // affinity
-	order  int     // in which it was offered; breaks ties
-	local  float64
-	bucket string
-	slot   int // in its bucket; -1: in none
+	Capacity *Capacity
+	Fixed    float64 // affinity
+	order    int     // in which it was offered; breaks ties
+	local    float64
+	bucket   string
+	slot     int // in its bucket; -1: in none
 }
 
 // Queue yields candidates best first. A candidate's own score may change only when something is placed on it (Return);
@@ -19,7 +19,6 @@ type Queue struct {
 	spread  *Spread
 	buckets bucketHeap
 	byName  map[string]*bucket
-	size    int
 	offered int
 }
 
@@ -34,13 +33,10 @@ func NewQueue(s *Scorer, spread *Spread) *Queue {
 	return &Queue{scorer: s, spread: spread, byName: map[string]*bucket{}}
 }
 
-// Len counts the candidates that are in the queue.
-func (q *Queue) Len() int { return q.size }
-
 // New returns a candidate that is not in the queue yet.
-func (q *Queue) New(r *Room, fixed float64) *Candidate {
+func (q *Queue) New(r *Capacity, fixed float64) *Candidate {
 	q.offered++
-	return &Candidate{Room: r, Fixed: fixed, order: q.offered, slot: -1}
+	return &Candidate{Capacity: r, Fixed: fixed, order: q.offered, slot: -1}
 }
 
 // Remove takes a candidate out wherever it is.
@@ -50,21 +46,19 @@ func (q *Queue) Remove(c *Candidate) {
 	}
 	b := q.byName[c.bucket]
 	heap.Remove(&b.heap, c.slot)
-	q.size--
 	q.file(b)
 }
 
 // Return puts a candidate (back), with its score as it is now.
 func (q *Queue) Return(c *Candidate) {
-	c.local = q.scorer.Local(c.Room, c.Fixed)
-	c.bucket = q.spread.Bucket(c.Room.Node)
+	c.local = q.scorer.Local(c.Capacity, c.Fixed)
+	c.bucket = q.spread.Bucket(c.Capacity.Node)
 	b := q.byName[c.bucket]
 	if b == nil {
 		b = &bucket{slot: -1}
 		q.byName[c.bucket] = b
 	}
 	heap.Push(&b.heap, c)
-	q.size++
 	q.file(b)
 }
 
@@ -85,7 +79,7 @@ func (q *Queue) file(b *bucket) {
 }
 
 func (q *Queue) whole(c *Candidate) float64 {
-	return c.local + q.scorer.Share(q.spread.Score(c.Room.Node))
+	return c.local + q.scorer.Share(q.spread.Score(c.Capacity.Node))
 }
 
 // Pop takes the best candidate out; nil when there is none.
@@ -98,7 +92,6 @@ func (q *Queue) Pop() *Candidate {
 			continue
 		}
 		c := heap.Pop(&b.heap).(*Candidate)
-		q.size--
 		q.file(b)
 		return c
 	}
@@ -108,14 +101,14 @@ func (q *Queue) Pop() *Candidate {
 // Score explains a candidate: its scores by name and their sum.
 func (q *Queue) Score(c *Candidate) (map[string]float64, float64) {
 	out := map[string]float64{
-		ScoreBinpack:      q.scorer.Binpack(c.Room),
-		ScoreAntiAffinity: q.scorer.AntiAffinity(c.Room),
+		ScoreBinpack:      q.scorer.Binpack(c.Capacity),
+		ScoreAntiAffinity: q.scorer.AntiAffinity(c.Capacity),
 	}
 	if len(q.scorer.affinities) > 0 {
 		out[ScoreAffinity] = c.Fixed
 	}
 	if q.spread != nil {
-		out[ScoreSpread] = q.spread.Score(c.Room.Node)
+		out[ScoreSpread] = q.spread.Score(c.Capacity.Node)
 	}
 	return out, q.whole(c)
 }

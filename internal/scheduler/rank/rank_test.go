@@ -15,7 +15,11 @@ import (
 )
 
 func group(cpu int, ports ...job.Port) *job.TaskGroup {
-	g := &job.TaskGroup{Name: "g", Count: 4, Tasks: []*job.Task{{Name: "t", Resources: &job.Resources{CPU: cpu, MemoryMB: 10}}}}
+	g := &job.TaskGroup{
+		Name:  "g",
+		Count: 4,
+		Tasks: []*job.Task{{Name: "t", Resources: &job.Resources{CPU: cpu, MemoryMB: 10}}},
+	}
 	n := &job.NetworkResource{}
 	for _, p := range ports {
 		if p.Value > 0 {
@@ -28,31 +32,38 @@ func group(cpu int, ports ...job.Port) *job.TaskGroup {
 	return g
 }
 
-func room(n *node.Node, allocs ...*alloc.Alloc) *Room {
-	return NewRoom(n, allocs, func(ids.Alloc) bool { return false }, nil)
+func capacity(n *node.Node, allocs ...*alloc.Alloc) *Capacity {
+	return NewCapacity(n, allocs, func(ids.Alloc) bool { return false }, nil)
 }
 
 func small() *node.Node {
-	return &node.Node{ID: "n", Resources: node.Resources{CPUShares: 1000, MemoryMB: 1000, IP: "10.0.0.1", MinDynamicPort: 100, MaxDynamicPort: 103},
+	return &node.Node{ID: "n", Resources: node.Resources{
+		CPUShares:      1000,
+		MemoryMB:       1000,
+		IP:             "10.0.0.1",
+		MinDynamicPort: 100,
+		MaxDynamicPort: 103,
+	},
 		Reserved: node.Resources{CPUShares: 100, ReservedPorts: []int{101}}}
 }
 
 func TestWhatIsHeldBackIsNotGivenAway(t *testing.T) {
-	r := room(small())
+	r := capacity(small())
 	if got := r.Fits(NewAsk(group(901)), false); got != DimensionCPU {
 		t.Errorf("901 of 900 MHz: %q", got)
 	}
 	if got := r.Fits(NewAsk(group(900)), false); got != "" {
 		t.Errorf("900 of 900 MHz: %q", got)
 	}
-	if got := r.Fits(NewAsk(group(1, job.Port{Label: "web", Value: 101})), false); got != "network: port collision web" {
+	if got := r.Fits(NewAsk(group(1, job.Port{Label: "web", Value: 101})),
+		false); got != "network: port collision web" {
 		t.Errorf("a port that the node keeps: %q", got)
 	}
 }
 
 func TestDynamicPortsAreChosenByIDUntilThereAreNone(t *testing.T) {
 	ask := NewAsk(group(1, job.Port{Label: "a"}, job.Port{Label: "b", To: -1}, job.Port{Label: "c", To: 80}))
-	r := room(small())
+	r := capacity(small())
 	if got := r.Fits(ask, false); got != "" {
 		t.Fatalf("three of three ports: %q", got)
 	}
@@ -78,17 +89,20 @@ func TestDynamicPortsAreChosenByIDUntilThereAreNone(t *testing.T) {
 
 func TestAnEndingAllocKeepsItsPortsUntilItsProcessesAreGone(t *testing.T) {
 	old := &alloc.Alloc{ID: "old", DesiredStatus: alloc.DesiredStop, ClientStatus: alloc.ClientRunning,
-		Resources: alloc.Resources{Tasks: map[string]alloc.TaskResources{"t": {CPUShares: 900}}, Ports: []alloc.PortMapping{{Label: "web", Value: 80}}}}
+		Resources: alloc.Resources{
+			Tasks: map[string]alloc.TaskResources{"t": {CPUShares: 900}},
+			Ports: []alloc.PortMapping{{Label: "web", Value: 80}},
+		}}
 	ask := NewAsk(group(900, job.Port{Label: "web", Value: 80}))
-	if got := room(small(), old).Fits(ask, false); got != "network: port collision web" {
+	if got := capacity(small(), old).Fits(ask, false); got != "network: port collision web" {
 		t.Errorf("while it ends: %q", got)
 	}
-	if got := room(small(), old).Fits(ask, true); got != "" {
+	if got := capacity(small(), old).Fits(ask, true); got != "" {
 		t.Errorf("as if it had ended: %q", got)
 	}
 	live := *old
 	live.DesiredStatus = alloc.DesiredRun
-	r := room(small(), &live)
+	r := capacity(small(), &live)
 	if got := r.Fits(ask, true); got != DimensionCPU {
 		t.Errorf("beside one that stays: %q", got)
 	}
@@ -102,7 +116,7 @@ func TestAnEndingAllocKeepsItsPortsUntilItsProcessesAreGone(t *testing.T) {
 	}
 	gone := *old
 	gone.ClientStatus = alloc.ClientComplete
-	if got := room(small(), &gone).Fits(ask, false); got != "" {
+	if got := capacity(small(), &gone).Fits(ask, false); got != "" {
 		t.Errorf("after its end: %q", got)
 	}
 }
@@ -113,7 +127,11 @@ func TestTheQueueYieldsTheBest(t *testing.T) {
 		g := group(10)
 		j := &job.Job{}
 		for range rapid.IntRange(0, 2).Draw(rt, "spreads") {
-			s := &job.Spread{Attribute: rapid.SampledFrom([]string{"${meta.a}", "${meta.b}", "${node.unique.id}"}).Draw(rt, "attribute"), Weight: 50}
+			s := &job.Spread{
+				Attribute: rapid.SampledFrom([]string{"${meta.a}", "${meta.b}", "${node.unique.id}"}).Draw(rt,
+					"attribute"),
+				Weight: 50,
+			}
 			if rapid.Bool().Draw(rt, "targets") {
 				s.SpreadTarget = []*job.SpreadTarget{{Value: "0", Percent: 75}, {Value: "1", Percent: 25}}
 			}
@@ -124,9 +142,12 @@ func TestTheQueueYieldsTheBest(t *testing.T) {
 		q := NewQueue(s, spread)
 		var all []*Candidate
 		for i := range rapid.IntRange(1, 12).Draw(rt, "nodes") {
-			n := &node.Node{ID: ids.Node(fmt.Sprint(i)), Meta: map[string]string{"a": fmt.Sprint(i % 2), "b": fmt.Sprint(i % 3)},
-				Resources: node.Resources{CPUShares: int64(rapid.IntRange(100, 1000).Draw(rt, "cpu")), MemoryMB: 1000}}
-			c := q.New(room(n), float64(rapid.IntRange(-2, 2).Draw(rt, "affinity"))/2)
+			n := &node.Node{
+				ID:        ids.Node(fmt.Sprint(i)),
+				Meta:      map[string]string{"a": fmt.Sprint(i % 2), "b": fmt.Sprint(i % 3)},
+				Resources: node.Resources{CPUShares: int64(rapid.IntRange(100, 1000).Draw(rt, "cpu")), MemoryMB: 1000},
+			}
+			c := q.New(capacity(n), float64(rapid.IntRange(-2, 2).Draw(rt, "affinity"))/2)
 			all = append(all, c)
 			q.Return(c)
 		}
@@ -134,14 +155,14 @@ func TestTheQueueYieldsTheBest(t *testing.T) {
 			best := math.Inf(-1)
 			for _, c := range all {
 				if c.slot >= 0 {
-					best = max(best, s.Local(c.Room, c.Fixed)+s.Share(spread.Score(c.Room.Node)))
+					best = max(best, s.Local(c.Capacity, c.Fixed)+s.Share(spread.Score(c.Capacity.Node)))
 				}
 			}
 			c := q.Pop()
 			if c == nil {
 				break
 			}
-			got := s.Local(c.Room, c.Fixed) + s.Share(spread.Score(c.Room.Node))
+			got := s.Local(c.Capacity, c.Fixed) + s.Share(spread.Score(c.Capacity.Node))
 			if math.Abs(got-best) > 1e-9 {
 				rt.Fatalf("the queue yields %v, the best is %v", got, best)
 			}
@@ -151,8 +172,8 @@ func TestTheQueueYieldsTheBest(t *testing.T) {
 				q.Return(c)
 				q.Remove(all[rapid.IntRange(0, len(all)-1).Draw(rt, "removed")])
 			default:
-				c.Room.Put(ask, "g", "x", nil)
-				spread.Count(c.Room.Node)
+				c.Capacity.Put(ask, "g", "x", nil)
+				spread.Count(c.Capacity.Node)
 				q.Return(c)
 			}
 		}
@@ -161,7 +182,8 @@ func TestTheQueueYieldsTheBest(t *testing.T) {
 
 func TestAnAffinityWeighsBothWays(t *testing.T) {
 	g := group(1)
-	g.Affinities = []*job.Affinity{{LTarget: "${meta.disk}", RTarget: "ssd", Weight: 100}, {LTarget: "${meta.old}", Operand: "is_set", Weight: -100}}
+	g.Affinities = []*job.Affinity{{LTarget: "${meta.disk}", RTarget: "ssd", Weight: 100},
+		{LTarget: "${meta.old}", Operand: "is_set", Weight: -100}}
 	s := NewScorer(&job.Job{}, g, NewAsk(g))
 	for meta, want := range map[string]float64{"ssd": 0.5, "hdd": 0, "old": -0.5} {
 		n := &node.Node{Meta: map[string]string{"disk": meta}}

@@ -84,7 +84,7 @@ func (s *Scorer) Fixed(n *node.Node) float64 {
 }
 
 // Binpack is how full the node would be with one more alloc, in 0..1: full nodes leave others whole.
-func (s *Scorer) Binpack(r *Room) float64 {
+func (s *Scorer) Binpack(r *Capacity) float64 {
 	used := func(total, left, ask int64) float64 {
 		if total <= 0 {
 			return 1
@@ -94,14 +94,15 @@ func (s *Scorer) Binpack(r *Room) float64 {
 	return (used(r.total[0], r.cpu, s.ask.cpu) + used(r.total[1], r.memory, s.ask.memory)) / 2
 }
 
-// AntiAffinity is below zero where allocs of the same group run: one more failure domain is worth more than a full node.
-func (s *Scorer) AntiAffinity(r *Room) float64 {
+// AntiAffinity is below zero where allocs of the same group run: one more failure domain is worth more than a full
+// node.
+func (s *Scorer) AntiAffinity(r *Capacity) float64 {
 	n := float64(r.Peers(s.group))
 	return -n / (n + 1)
 }
 
 // Local sums what depends on the node alone.
-func (s *Scorer) Local(r *Room, fixed float64) float64 {
+func (s *Scorer) Local(r *Capacity, fixed float64) float64 {
 	return (s.Binpack(r) + s.AntiAffinity(r) + fixed) / s.divisor
 }
 

@@ -8,9 +8,9 @@ import (
 	"berth/internal/scheduler/filter"
 )
 
-// Spread counts the allocs of a group over the values of attributes and says how much one more is wanted at a value. The
-// score of a value falls when an alloc comes to it and never rises, and it depends on that value's count alone: that is
-// what lets the queue put off looking at the others.
+// Spread counts the allocs of a group over the values of attributes and says how much one more is wanted at a value.
+// The score of a value falls when an alloc comes to it and never rises, and it depends on that value's count alone:
+// that is what lets the queue put off looking at the others.
 type Spread struct {
 	parts  []spreadPart
 	region string
@@ -37,8 +37,14 @@ func NewSpread(j *job.Job, g *job.TaskGroup) *Spread {
 	}
 	out := &Spread{region: j.Region}
 	for _, s := range all {
-		p := spreadPart{target: filter.ParseTarget(s.Attribute), weight: weightOf(s) / sum, total: float64(max(g.Count, 1)),
-			rest: -1, wanted: map[string]float64{}, counts: map[string]float64{}}
+		p := spreadPart{
+			target: filter.ParseTarget(s.Attribute),
+			weight: weightOf(s) / sum,
+			total:  float64(max(g.Count, 1)),
+			rest:   -1,
+			wanted: map[string]float64{},
+			counts: map[string]float64{},
+		}
 		if len(s.SpreadTarget) > 0 {
 			left := 100.0
 			for _, t := range s.SpreadTarget {

@@ -84,8 +84,13 @@ func New(store *state.Store, log *slog.Logger) *Broker {
 func (b *Broker) reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.evals, b.busy, b.settled = map[ids.Eval]*item{}, map[Job]ids.Eval{}, map[ids.Eval]uint64{}
-	b.jobs, b.ready, b.timed, b.waiting = map[Job][]*item{}, nil, nil, 0
+	b.evals = map[ids.Eval]*item{}
+	b.busy = map[Job]ids.Eval{}
+	b.settled = map[ids.Eval]uint64{}
+	b.jobs = map[Job][]*item{}
+	b.ready = nil
+	b.timed = nil
+	b.waiting = 0
 	b.news = news{jobs: map[Job]uint64{}}
 }
 
@@ -176,7 +181,11 @@ func (b *Broker) Block(id ids.Eval, seen uint64, storage bool) {
 	if it == nil || it.place != withAWork {
 		return
 	}
-	it.place, it.seen, it.storage, it.tries, it.scanned = inBlocked, seen, storage, 0, false
+	it.place = inBlocked
+	it.seen = seen
+	it.storage = storage
+	it.tries = 0
+	it.scanned = false
 	b.waiting++
 	b.free(it)
 	b.unblock(b.store.Snapshot()) // what changed in between was looked at before this one was here

@@ -42,7 +42,13 @@ func atDesk(t *testing.T, story func(t *testing.T, d *desk)) {
 }
 
 func (d *desk) put(id, of string, edit ...func(*eval.Eval)) {
-	e := &eval.Eval{ID: ids.Eval(id), Namespace: ids.DefaultNamespace, Job: ids.Job(of), Priority: 50, Status: eval.StatusPending}
+	e := &eval.Eval{
+		ID:        ids.Eval(id),
+		Namespace: ids.DefaultNamespace,
+		Job:       ids.Job(of),
+		Priority:  50,
+		Status:    eval.StatusPending,
+	}
 	for _, f := range edit {
 		f(e)
 	}
@@ -156,17 +162,37 @@ func TestAnEvaluationThatEndsElsewhereIsForgotten(t *testing.T) {
 	})
 }
 
-// TestP33_EveryInputOfADecisionWakesWhoWaitsForIt changes one table after another.
-func TestP33_EveryInputOfADecisionWakesWhoWaitsForIt(t *testing.T) {
+// TestEveryInputOfADecisionWakesWhoWaitsForIt changes one table after another.
+func TestEveryInputOfADecisionWakesWhoWaitsForIt(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
-		v := &volume.Volume{ID: volume.ID{Namespace: ids.DefaultNamespace, ID: "v"}, UID: "u", Spec: volume.Spec{Plugin: "p"}, Status: volume.Status{Phase: volume.PhaseReady}}
+		v := &volume.Volume{
+			ID:     volume.ID{Namespace: ids.DefaultNamespace, ID: "v"},
+			UID:    "u",
+			Spec:   volume.Spec{Plugin: "p"},
+			Status: volume.Status{Phase: volume.PhaseReady},
+		}
 		d.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: "n", Name: "n", SecretHash: "h"}, Seed: "s"})
-		d.Must(t, &fsm.JobRegister{Job: &job.Job{Namespace: ids.DefaultNamespace, ID: "other", Type: job.TypeService, TaskGroups: []*job.TaskGroup{{Name: "g", Count: 1}}}, Seed: "s"})
+		d.Must(t, &fsm.JobRegister{
+			Job: &job.Job{
+				Namespace:  ids.DefaultNamespace,
+				ID:         "other",
+				Type:       job.TypeService,
+				TaskGroups: []*job.TaskGroup{{Name: "g", Count: 1}},
+			},
+			Seed: "s",
+		})
 		d.Must(t, &fsm.VolumePut{Volume: v})
 		for d.next() != "nothing" { // the other job's own evaluation stays with its worker
 		}
 		other := d.Store.Snapshot().Job(nil, ids.DefaultNamespace, "other")
-		a := &alloc.Alloc{ID: "a", Namespace: ids.DefaultNamespace, Job: "other", JobCreateIndex: other.CreateIndex, Node: "n", TaskGroup: "g"}
+		a := &alloc.Alloc{
+			ID:             "a",
+			Namespace:      ids.DefaultNamespace,
+			Job:            "other",
+			JobCreateIndex: other.CreateIndex,
+			Node:           "n",
+			TaskGroup:      "g",
+		}
 		d.put("b", "blocked", blocked(d.Store.Snapshot().Index()+1))
 		d.want("nothing")
 		asleep := func() { d.b.Block("b", d.Store.Snapshot().Index(), true); d.want("nothing") }
@@ -175,14 +201,48 @@ func TestP33_EveryInputOfADecisionWakesWhoWaitsForIt(t *testing.T) {
 			cmd   fsm.Command
 			wakes bool
 		}{
-			{"a node changes", &fsm.NodeRegister{Node: &node.Node{ID: "n", Name: "n2", SecretHash: "h"}, Seed: "s2"}, true},
+			{"a node changes", &fsm.NodeRegister{Node: &node.Node{ID: "n", Name: "n2", SecretHash: "h"}, Seed: "s2"},
+				true},
 			{"a node is not eligible", &fsm.NodeEligibility{Node: "n", Eligibility: node.Ineligible}, true},
-			{"another alloc is placed with a claim", &fsm.PlanApply{Place: []*alloc.Alloc{a}, Claims: []*volume.Claim{{Volume: v.ID, Alloc: "a", Node: "n", AccessMode: volume.SingleNodeWriter, State: volume.Held}}}, true},
-			{"it runs", &fsm.AllocClientUpdate{Allocs: []*alloc.Alloc{{ID: "a", Node: "n", ClientStatus: alloc.ClientRunning}}, Seed: "s3"}, false},
+			{"another alloc is placed with a claim",
+				&fsm.PlanApply{
+					Place: []*alloc.Alloc{a},
+					Claims: []*volume.Claim{{
+						Volume:     v.ID,
+						Alloc:      "a",
+						Node:       "n",
+						AccessMode: volume.SingleNodeWriter,
+						State:      volume.Held,
+					}},
+				}, true},
+			{"it runs", &fsm.AllocClientUpdate{
+				Allocs: []*alloc.Alloc{{ID: "a", Node: "n", ClientStatus: alloc.ClientRunning}},
+				Seed:   "s3",
+			}, false},
 			{"it is stopped", &fsm.PlanApply{Stop: []fsm.AllocStop{{Alloc: "a"}}}, true},
-			{"its processes are gone", &fsm.AllocClientUpdate{Allocs: []*alloc.Alloc{{ID: "a", Node: "n", ClientStatus: alloc.ClientComplete}}, Seed: "s4"}, true},
-			{"an evaluation is written", &fsm.EvalUpdate{Evals: []*eval.Eval{{ID: "x", Namespace: ids.DefaultNamespace, Job: "x", Status: eval.StatusComplete}}}, false},
-			{"the node tells its inventory", &fsm.InventoryApply{Node: "n", Full: true, Entries: []volume.InventoryEntry{{StagingKey: volume.StagingKey{Plugin: "p", ExternalID: "x"}, Staging: volume.Present}}}, true},
+			{"its processes are gone",
+				&fsm.AllocClientUpdate{
+					Allocs: []*alloc.Alloc{{ID: "a", Node: "n", ClientStatus: alloc.ClientComplete}},
+					Seed:   "s4",
+				}, true},
+			{"an evaluation is written",
+				&fsm.EvalUpdate{
+					Evals: []*eval.Eval{{
+						ID:        "x",
+						Namespace: ids.DefaultNamespace,
+						Job:       "x",
+						Status:    eval.StatusComplete,
+					}},
+				}, false},
+			{"the node tells its inventory",
+				&fsm.InventoryApply{
+					Node: "n",
+					Full: true,
+					Entries: []volume.InventoryEntry{{
+						StagingKey: volume.StagingKey{Plugin: "p", ExternalID: "x"},
+						Staging:    volume.Present,
+					}},
+				}, true},
 		} {
 			d.Must(t, step.cmd)
 			got := d.next() == "b"
@@ -212,14 +272,15 @@ func TestWhatChangesWhileAWorkerLooksIsNotMissed(t *testing.T) {
 	})
 }
 
-func TestAnEvaluationThatStaysBlockedIsKeptWhoeverComesFirst(t *testing.T) {
+func TestAnEvaluationThatStaysBlockedIsKeptInEveryOrder(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprint(late), func(t *testing.T) {
 			atDesk(t, func(t *testing.T, d *desk) {
 				d.put("b", "j", blocked(1))
 				d.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: "n1", Name: "n1", SecretHash: "h"}, Seed: "s1"})
 				d.want("b")
-				// The worker writes that it is blocked still; the broker sees the state before or after it hears of that.
+				// The worker writes that it is blocked still; the broker sees the state before or after it hears of
+				// that.
 				e := *d.Store.Snapshot().Eval(nil, "b")
 				e.StatusDescription, e.SnapshotIndex = "still", d.Store.Snapshot().Index()
 				_, index, err := d.Propose(t.Context(), &fsm.EvalUpdate{Evals: []*eval.Eval{&e}})

@@ -78,7 +78,10 @@ func (b *Broker) add(e *eval.Eval) *item {
 func (b *Broker) file(it *item) {
 	switch {
 	case it.eval.Status == eval.StatusBlocked:
-		it.place, it.seen, it.storage, it.scanned = inBlocked, it.eval.SnapshotIndex, true, false
+		it.place = inBlocked
+		it.seen = it.eval.SnapshotIndex
+		it.storage = true
+		it.scanned = false
 		b.waiting++
 	case it.eval.WaitUntil.After(time.Now()):
 		b.delay(it, it.eval.WaitUntil)
@@ -117,7 +120,8 @@ func (b *Broker) unblock(snap *state.Snap) {
 	b.scan(snap, since)
 	for _, it := range blocked {
 		it.scanned = true
-		if nodes > it.seen || it.storage && storage > it.seen || b.news.ended > it.seen || b.news.jobs[it.job] > it.seen {
+		if nodes > it.seen || it.storage && storage > it.seen || b.news.ended > it.seen ||
+			b.news.jobs[it.job] > it.seen {
 			b.remove(it)
 			b.promote(it.job)
 			b.debug("a blocked evaluation is looked at again", it)

@@ -2,17 +2,15 @@ package claims
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/base/reconcile"
-	"berth/internal/model/node"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
-	"berth/internal/server/dispatch"
+	"berth/internal/server/controllers"
 	"berth/internal/server/fsm"
 	"berth/internal/server/state"
 	"berth/internal/wire"
@@ -28,9 +26,9 @@ func (k *Keeper) work(ctx context.Context, id volume.ID) (reconcile.Result, erro
 		if todo == nil {
 			return again, nil
 		}
-		release, err := k.cfg.Dispatch.Lane(ctx, LaneOf(todo.a.Plugin, todo.a.ExternalID))
+		release, err := k.cfg.Dispatch.Lane(ctx, todo.a.Plugin, todo.a.ExternalID)
 		if err != nil {
-			return reconcile.Done(), Ending(ctx, err)
+			return reconcile.Done(), err
 		}
 		// Whatever held the lane may have changed everything: decide anew.
 		next, _ := k.due(k.cfg.Store.Snapshot(), id)
@@ -45,8 +43,8 @@ func (k *Keeper) work(ctx context.Context, id volume.ID) (reconcile.Result, erro
 	return reconcile.Done(), nil
 }
 
-// turn is one call that is due: on a copy of the stored attachment, or on a new one.
-type turn struct {
+// pendingCall is one call that is due: on a copy of the stored attachment, or on a new one.
+type pendingCall struct {
 	a        *volume.Attachment
 	detach   bool
 	executor ids.Node
@@ -54,7 +52,7 @@ type turn struct {
 
 // due picks the first legal call whose pause is over and whose executor is there; without one, when to look again. What
 // is waited for besides is in the state: its change marks the volume again.
-func (k *Keeper) due(s *state.Snap, id volume.ID) (*turn, reconcile.Result) {
+func (k *Keeper) due(s *state.Snap, id volume.ID) (*pendingCall, reconcile.Result) {
 	f, rec := facts(s, id)
 	steps, _ := volume.NextAttachments(f)
 	again := reconcile.Done()
@@ -62,7 +60,7 @@ func (k *Keeper) due(s *state.Snap, id volume.ID) (*turn, reconcile.Result) {
 	for _, step := range steps {
 		a := attachmentFor(s, id, rec, step)
 		if a == nil {
-			continue // the node's plugin has not said who it is; its registration marks the volume again
+			continue // the node's plugin has not reported its storage node id; its registration marks the volume again
 		}
 		if pause := time.Until(a.NextTry); pause > 0 {
 			if shortest == 0 || pause < shortest {
@@ -70,45 +68,16 @@ func (k *Keeper) due(s *state.Snap, id volume.ID) (*turn, reconcile.Result) {
 			}
 			continue
 		}
-		executor, why := k.executor(s, a, homeOf(s, id))
+		executor, why := k.cfg.Dispatch.SameExecutor(s, a.Plugin, a.Executor, homeOf(s, id))
 		if executor == "" {
 			if shortest == 0 {
 				again = reconcile.Again(time.Minute, why)
 			}
 			continue
 		}
-		return &turn{a: a, detach: step.Verb == volume.Detach, executor: executor}, reconcile.Done()
+		return &pendingCall{a: a, detach: step.Verb == volume.Detach, executor: executor}, reconcile.Done()
 	}
 	return nil, again
-}
-
-// executor keeps a call whose end is unknown where it was begun: another node takes it over only when the first is down.
-func (k *Keeper) executor(s *state.Snap, a *volume.Attachment, home ids.Node) (ids.Node, string) {
-	if why := Busy(s, k.cfg.Dispatch, a.Executor); why != "" {
-		return "", why
-	}
-	if a.Executor != "" && k.cfg.Dispatch.Connected(a.Executor) && runsController(s, a.Executor, a.Plugin) {
-		return a.Executor, ""
-	}
-	return Executor(s, k.cfg.Dispatch, a.Plugin, home)
-}
-
-// Busy says why a call that was given to a node and not reported must not be given to another one yet; empty when it may.
-func Busy(s *state.Snap, d *dispatch.Dispatcher, executor ids.Node) string {
-	if executor == "" || d.Connected(executor) {
-		return "" // connected anew: what it had under way was cancelled with its session
-	}
-	if n := s.Node(nil, executor); n == nil || n.Status == node.StatusDown {
-		return ""
-	}
-	return "node " + ids.Short(executor) + " was making the call when its connection was lost; waiting until it is back or down"
-}
-
-func runsController(s *state.Snap, id ids.Node, p ids.Plugin) bool {
-	n := s.Node(nil, id)
-	return n != nil && slices.ContainsFunc(n.CSI, func(i *plugin.Instance) bool {
-		return i.Plugin == p && i.Role == plugin.RoleController && i.Healthy()
-	})
 }
 
 func homeOf(s *state.Snap, id volume.ID) ids.Node {
@@ -156,63 +125,52 @@ func attachmentFor(s *state.Snap, id volume.ID, rec *plugin.Record, step volume.
 	if v == nil || n == nil || rec == nil {
 		return nil
 	}
-	a := &volume.Attachment{Volume: id, Node: step.Node, Plugin: v.Spec.Plugin, ExternalID: v.Status.ExternalID,
-		AccessMode: v.Status.AccessMode, AttachmentMode: v.Status.AttachmentMode, MountOptions: v.Status.MountOptions,
-		VolumeContext: v.Status.Context, Secrets: v.Spec.Secrets,
-		ReadOnly: v.Status.AccessMode.ReaderOnly() && rec.Controller.AttachReadOnly}
+	a := &volume.Attachment{
+		Volume:         id,
+		Node:           step.Node,
+		Plugin:         v.Spec.Plugin,
+		ExternalID:     v.Status.ExternalID,
+		AccessMode:     v.Status.AccessMode,
+		AttachmentMode: v.Status.AttachmentMode,
+		MountOptions:   v.Status.MountOptions,
+		VolumeContext:  v.Status.Context,
+		Secrets:        v.Spec.Secrets,
+		ReadOnly:       v.Status.AccessMode.ReaderOnly() && rec.Controller.AttachReadOnly,
+	}
 	for _, i := range n.CSI {
 		if i.Plugin == v.Spec.Plugin && i.Role == plugin.RoleNode && i.StorageNode != "" {
 			a.StorageNode = i.StorageNode
 		}
 	}
 	if a.StorageNode == "" {
-		return nil // the node's plugin has not said who it is; its registration marks the volume again
+		return nil // the node's plugin has not reported its storage node id; its registration marks the volume again
 	}
 	return a
 }
 
-// Executor picks the node that makes controller calls of a plugin: its home node for node-scoped plugins, else the first
-// connected node with a ready controller instance. Without one it says what is waited for.
-func Executor(s *state.Snap, d *dispatch.Dispatcher, id ids.Plugin, home ids.Node) (ids.Node, string) {
-	why := `no controller of plugin "` + string(id) + `" is ready`
-	for n := range s.Nodes(nil, "") {
-		for _, i := range n.CSI {
-			if i.Plugin != id || i.Role != plugin.RoleController || !i.Healthy() {
-				continue
-			}
-			switch {
-			case i.Scope == plugin.ScopeNode && home != "" && home != n.ID:
-				why = "the volume lives on node " + ids.Short(home) + ", whose controller is not ready"
-			case !d.Connected(n.ID):
-				why = "node " + ids.Short(n.ID) + ", which runs the plugin's controller, is not connected"
-			default:
-				return n.ID, ""
-			}
-		}
-	}
-	return "", why
-}
-
 // call commits the intent, makes the call and stores what it came to. The caller holds the volume's lane.
-func (k *Keeper) call(ctx context.Context, j *turn) error {
-	a := j.a
+func (k *Keeper) call(ctx context.Context, p *pendingCall) error {
+	a := p.a
 	secrets, err := k.cfg.Secrets.Secrets(a.Secrets)
 	if err != nil {
 		return err
 	}
-	a.Detaching, a.Executor, a.Presence = j.detach, j.executor, volume.Uncertain
+	a.Detaching = p.detach
+	a.Executor = p.executor
+	a.Presence = volume.Uncertain
 	if a, err = k.store(ctx, a); err != nil {
 		return err
 	}
-	report, err := k.cfg.Dispatch.Do(ctx, j.executor, workOf(a, secrets))
+	report, err := k.cfg.Dispatch.Do(ctx, p.executor, callOf(a, secrets))
 	if err != nil {
-		// Unavailable: the work never left this server. Else the node may be making the call: it stays the executor.
-		return k.failed(ctx, a, err, "", fault.Has(err, fault.Unavailable))
+		// Unavailable: the call never left this server. Else the node may be making the call: it stays the executor.
+		return k.failed(ctx, a, err, volume.RetryBackoff, fault.Has(err, fault.Unavailable))
 	}
-	_, err = dispatch.Failure(report)
-	if j.detach && Doubt(report) {
-		if wrong := k.verifier().Detached(ctx, a, j.executor, homeOf(k.cfg.Store.Snapshot(), a.Volume)); wrong != nil {
-			err = Unproven(err, wrong)
+	_, err = controllers.Failure(report)
+	if p.detach && controllers.NeedsVerification(report) {
+		if against := k.verifier.Detached(ctx, a, p.executor,
+			homeOf(k.cfg.Store.Snapshot(), a.Volume)); against != nil {
+			err = controllers.Unverified(err, against)
 		} else {
 			err = nil
 		}
@@ -220,21 +178,25 @@ func (k *Keeper) call(ctx context.Context, j *turn) error {
 	if err != nil {
 		return k.failed(ctx, a, err, report.Err.Retry, true)
 	}
-	if j.detach {
+	if p.detach {
 		_, _, err = k.cfg.Proposer.Propose(ctx, &fsm.AttachmentForget{Key: a.Key(), Seen: a.ModifyIndex})
 		return err
 	}
-	a.Presence, a.PublishContext, a.Executor, a.LastError, a.Tries, a.NextTry = volume.Present, report.PublishContext, "", "", 0, time.Time{}
+	a.Presence = volume.Present
+	a.PublishContext = report.PublishContext
+	a.Executor = ""
+	a.LastError = ""
+	a.Tries = 0
+	a.NextTry = time.Time{}
 	_, err = k.store(ctx, a)
 	return err
 }
 
-func (k *Keeper) verifier() Verifier { return Verifier{Store: k.cfg.Store, NodeConn: k.cfg.NodeConn} }
-
 // store commits a copy and returns the stored state as another copy.
 func (k *Keeper) store(ctx context.Context, a *volume.Attachment) (*volume.Attachment, error) {
 	n := *a
-	stored, _, err := fsm.Propose[*volume.Attachment](ctx, k.cfg.Proposer, &fsm.AttachmentPut{Attachment: &n, Seen: a.ModifyIndex})
+	stored, _, err := fsm.Propose[*volume.Attachment](ctx, k.cfg.Proposer,
+		&fsm.AttachmentPut{Attachment: &n, Seen: a.ModifyIndex})
 	if err != nil {
 		return a, err
 	}
@@ -243,26 +205,36 @@ func (k *Keeper) store(ctx context.Context, a *volume.Attachment) (*volume.Attac
 }
 
 // failed stores the error for people and the time of the next try. The attachment stays Uncertain: whatever the plugin
-// said, an earlier try may have worked, and uncertain counts as attached.
-func (k *Keeper) failed(ctx context.Context, a *volume.Attachment, cause error, retry string, ended bool) error {
+// answered, an earlier try may have worked, and uncertain counts as attached.
+func (k *Keeper) failed(ctx context.Context, a *volume.Attachment, cause error, retry volume.Retry, ended bool) error {
 	a.LastError = cause.Error()
 	if ended {
 		a.Executor = ""
 	}
 	a.Tries++
-	pause := Backoff(a.Tries)
-	switch retry {
-	case "never":
-		pause = neverAgain
-	case "slow":
-		pause = slowAgain
-	case "after-undo":
-		a.Detaching = true // attached in another way: detach first
-	}
+	pause, undo := afterFailure(retry, a.Tries)
+	a.Detaching = a.Detaching || undo
 	a.NextTry = time.Now().Add(pause).UTC()
-	k.cfg.Log.Warn("an attachment did not succeed", logkey.Volume, a.Volume.String(), logkey.Node, a.Node, logkey.Attempt, a.Tries, logkey.NextTry, a.NextTry, logkey.Error, cause)
+	k.cfg.Log.Warn("an attachment did not succeed", logkey.Volume, a.Volume.String(), logkey.Node, a.Node,
+		logkey.Attempt, a.Tries, logkey.NextTry, a.NextTry, logkey.Error, cause)
 	_, err := k.store(ctx, a)
 	return err
+}
+
+// afterFailure returns how long an attachment rests after so many tries, and whether it is undone first: it was
+// attached in another way.
+func afterFailure(retry volume.Retry, tries int) (pause time.Duration, undo bool) {
+	switch retry {
+	case volume.RetryNever:
+		return neverAgain, false
+	case volume.RetrySlow:
+		return slowAgain, false
+	case volume.RetryAfterUndo:
+		return controllers.Backoff.Pause(tries), true
+	case volume.RetryBackoff, volume.RetryVerify, volume.RetrySecrets, volume.RetryAborted, volume.RetryOtherPlace,
+		volume.RetryOffline, volume.RetryRestartListing:
+	}
+	return controllers.Backoff.Pause(tries), false
 }
 
 // Pauses after answers that time alone does not mend.
@@ -271,36 +243,26 @@ const (
 	neverAgain = time.Hour
 )
 
-// Backoff is the pause after a number of failures: 0.5 s doubling to 60 s.
-func Backoff(tries int) time.Duration {
-	d := 500 * time.Millisecond
-	for range tries - 1 {
-		if d >= 30*time.Second {
-			return time.Minute
-		}
-		d *= 2
+func callOf(a *volume.Attachment, secrets wire.Secrets) *wire.ControllerCall {
+	w := &wire.ControllerCall{
+		Kind:       wire.CallAttach,
+		Subject:    a.Volume.String() + "@" + string(a.Node),
+		Generation: a.Generation,
+		Plugin:     a.Plugin,
+		Timeout:    controllerTimeout,
+		Secrets:    secrets,
+		Attach: &wire.AttachArgs{
+			ExternalID:     a.ExternalID,
+			StorageNode:    a.StorageNode,
+			AccessMode:     a.AccessMode,
+			AttachmentMode: a.AttachmentMode,
+			MountOptions:   a.MountOptions,
+			ReadOnly:       a.ReadOnly,
+			VolumeContext:  a.VolumeContext,
+		},
 	}
-	return d
-}
-
-// LaneOf names the lane in which all controller calls of a volume queue.
-func LaneOf(id ids.Plugin, external string) string { return string(id) + "\x00" + external }
-
-func workOf(a *volume.Attachment, secrets wire.Secrets) *wire.Work {
-	w := &wire.Work{Kind: wire.WorkAttach, Subject: a.Volume.String() + "@" + string(a.Node), Generation: a.Generation,
-		Plugin: a.Plugin, Timeout: controllerTimeout, Secrets: secrets,
-		Attach: &wire.AttachWork{ExternalID: a.ExternalID, StorageNode: a.StorageNode, AccessMode: a.AccessMode,
-			AttachmentMode: a.AttachmentMode, MountOptions: a.MountOptions, ReadOnly: a.ReadOnly, VolumeContext: a.VolumeContext}}
 	if a.Detaching {
-		w.Kind = wire.WorkDetach
+		w.Kind = wire.CallDetach
 	}
 	return w
-}
-
-// Ending drops the error of a wait that ended with its loop.
-func Ending(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }

@@ -1,50 +1,43 @@
 // Package claims owns what follows from claims on the servers: it attaches volumes to the nodes that hold claims,
-// detaches them when nobody does, ends claims by the nodes' word, and gives nodes their mount permissions. The planner
-// creates claims; nobody else ends them.
+// detaches them when nobody does, ends claims by the nodes' reports, and gives nodes their mount permissions. The
+// planner creates claims; nobody else ends them.
 package claims
 
 import (
 	"context"
 	"log/slog"
 
-	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/reconcile"
 	"berth/internal/model/volume"
-	"berth/internal/server/dispatch"
+	"berth/internal/server/controllers"
 	"berth/internal/server/fsm"
 	"berth/internal/server/state"
-	"berth/internal/wire"
 )
-
-// Secrets opens entries of the secret store; server/keyring implements it.
-type Secrets interface {
-	// Secrets returns the values of a named entry, empty for the empty name.
-	Secrets(name string) (wire.Secrets, error)
-}
 
 // Config wires a keeper.
 type Config struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
-	Dispatch *dispatch.Dispatcher
-	Secrets  Secrets
-	// NodeConn returns the connection on which a node answers reads, or fault.Unavailable.
-	NodeConn func(ids.Node) (wire.Conn, error)
-	// Authenticate checks that a node is who it says.
-	Authenticate func(wire.NodeIdentity) error
-	Log          *slog.Logger
+	Dispatch *controllers.Dispatcher
+	Secrets  controllers.Secrets
+	Nodes    controllers.Nodes
+	Log      *slog.Logger
 }
 
-// Keeper reconciles attachments with claims. Run it on the leader only; its handlers are served always.
+// Keeper reconciles attachments with claims. Run it on the leader alone.
 type Keeper struct {
-	cfg  Config
-	loop *reconcile.Loop[volume.ID]
+	cfg      Config
+	verifier controllers.Verifier
+	loop     *reconcile.Loop[volume.ID]
 }
 
 // New returns a keeper that does nothing before Run.
 func New(cfg Config) *Keeper {
-	k := &Keeper{cfg: cfg}
+	k := &Keeper{
+		cfg:      cfg,
+		verifier: controllers.Verifier{Store: cfg.Store, Nodes: cfg.Nodes},
+	}
 	k.loop = reconcile.New(reconcile.Config{Name: "attachments", Parallel: 128, Log: cfg.Log}, k.work)
 	return k
 }

@@ -17,8 +17,8 @@ import (
 // forgetAfter is how long a plugin without instances and volumes is remembered.
 const forgetAfter = 30 * time.Second
 
-// learnPlugins keeps a record of what plugins said of themselves, for the time when none of their instances lives. A
-// plugin that nobody runs and no volume refers to is forgotten after a while.
+// learnPlugins keeps a record of what plugins reported of themselves, for the time when none of their instances lives.
+// A plugin that nobody runs and no volume refers to is forgotten after a while.
 func (k *Keeper) learnPlugins(ctx context.Context) error {
 	unused := map[ids.Plugin]time.Time{}
 	for {
@@ -29,7 +29,7 @@ func (k *Keeper) learnPlugins(ctx context.Context) error {
 				continue
 			}
 			_, _, err := k.cfg.Proposer.Propose(ctx, &fsm.PluginLearn{Record: next})
-			k.report(err, "what a plugin said of itself cannot be stored", next.ID)
+			k.report(err, "what a plugin reported of itself cannot be stored", next.ID)
 		}
 		pause := k.forgetPlugins(ctx, s, w, unused)
 		wctx, cancel := context.WithTimeout(ctx, pause)
@@ -48,7 +48,9 @@ func (k *Keeper) report(err error, text string, id ids.Plugin) {
 }
 
 // forgetPlugins drops the records of plugins that have been unused for long enough, and returns when to look again.
-func (k *Keeper) forgetPlugins(ctx context.Context, s *state.Snap, w *state.Watch, unused map[ids.Plugin]time.Time) time.Duration {
+func (k *Keeper) forgetPlugins(
+	ctx context.Context, s *state.Snap, w *state.Watch, unused map[ids.Plugin]time.Time,
+) time.Duration {
 	now, pause := time.Now(), time.Hour
 	run := map[ids.Plugin]bool{}
 	for n := range s.Nodes(nil, "") {
@@ -92,7 +94,7 @@ func refersTo(s *state.Snap, w *state.Watch, id ids.Plugin) bool {
 	return false
 }
 
-// learned brings the plugins' records up to what their healthy instances say: per role the one that said it last.
+// learned brings the plugins' records up to what their healthy instances report: per role the one that did so last.
 func learned(s *state.Snap, w *state.Watch) []*plugin.Record {
 	type role struct {
 		id   ids.Plugin
@@ -109,7 +111,8 @@ func learned(s *state.Snap, w *state.Watch) []*plugin.Record {
 	}
 	records := map[ids.Plugin]*plugin.Record{}
 	for _, key := range slices.SortedFunc(maps.Keys(newest), func(a, b role) int {
-		return cmp.Or(cmp.Compare(a.id, b.id), -cmp.Compare(a.role, b.role)) // the controller last: its version is the plugin's
+		// the controller last: its version is the plugin's
+		return cmp.Or(cmp.Compare(a.id, b.id), -cmp.Compare(a.role, b.role))
 	}) {
 		r := records[key.id]
 		if r == nil {
@@ -129,9 +132,14 @@ func learn(r *plugin.Record, i *plugin.Instance) {
 	r.Topology = i.Capabilities.Topology
 	switch i.Role {
 	case plugin.RoleController:
-		r.Negotiated, r.Controller, r.NeedsAttach, r.Scope = true, i.Capabilities, i.Capabilities.Attach, i.Scope
+		r.Negotiated = true
+		r.Controller = i.Capabilities
+		r.NeedsAttach = i.Capabilities.Attach
+		r.Scope = i.Scope
 	case plugin.RoleNode:
-		r.NodeNegotiated, r.NodeCaps, r.NeedsStage = true, i.Capabilities, i.Capabilities.Stage
+		r.NodeNegotiated = true
+		r.NodeCaps = i.Capabilities
+		r.NeedsStage = i.Capabilities.Stage
 		if !i.Capabilities.ControllerService {
 			r.Negotiated = true // a plugin without a controller service needs no attaching
 		}

@@ -14,30 +14,33 @@ import (
 // soon as it changes.
 func (e *Endpoints) nodeAllocs(req *wire.NodeAllocsRequest, stream *wire.Stream[wire.AllocSet, wire.Empty]) error {
 	ctx := stream.Context()
-	if err := e.cfg.Cluster.Ready(ctx); err != nil {
-		return err
-	}
 	if err := e.cfg.Cluster.Confirm(ctx); err != nil {
 		return err
 	}
 	if _, err := Authenticate(e.cfg.Store.Snapshot(), req.NodeIdentity); err != nil {
 		return err
 	}
-	sent := pushed{}
+	sent, told := pushed{}, ""
 	for full := true; ; full = false {
 		snap, w := e.cfg.Store.Snapshot(), state.NewWatch()
-		m := snap.Meta(nil)
-		if m == nil {
-			return fault.New(fault.Internal, "push allocs to", fmt.Sprintf("node %q", req.Node), "the cluster has no identity yet")
+		at := snap.Point(w) // a new leadership's mark is sent even when nothing else changed
+		if at.Incarnation == "" {
+			return fault.New(fault.Internal, "push allocs to", fmt.Sprintf("node %q", req.Node),
+				"the cluster has no identity yet")
 		}
 		set, err := sent.next(snap, w, req.Node)
 		if err != nil {
 			return err
 		}
-		if set.Full, set.Incarnation = full, m.Incarnation; full || len(set.Bundles)+len(set.Gone) > 0 {
+		set.At, set.Full = at, full
+		if full {
+			set.Relation = snap.Relate(req.Seen)
+		}
+		if full || at.Mark != told || len(set.Bundles)+len(set.Gone) > 0 {
 			if err := stream.Send(set); err != nil {
 				return err
 			}
+			told = at.Mark
 		}
 		if err := w.Wait(ctx); err != nil {
 			return err
@@ -50,7 +53,7 @@ type pushed map[ids.Alloc]uint64
 
 // next collects what the node does not know yet. What the node itself reported is not sent back to it.
 func (p pushed) next(s *state.Snap, w *state.Watch, node ids.Node) (*wire.AllocSet, error) {
-	set := &wire.AllocSet{Index: s.Index()}
+	set := &wire.AllocSet{}
 	seen := make(map[ids.Alloc]bool, len(p))
 	for a := range s.AllocsByNode(w, node) {
 		seen[a.ID] = true
@@ -59,7 +62,8 @@ func (p pushed) next(s *state.Snap, w *state.Watch, node ids.Node) (*wire.AllocS
 		}
 		j := s.JobOf(nil, a)
 		if j == nil {
-			return nil, fault.New(fault.Internal, "push", fmt.Sprintf("alloc %q", a.ID), fmt.Sprintf("version %d of its job is not stored", a.JobVersion))
+			return nil, fault.New(fault.Internal, "push", fmt.Sprintf("alloc %q", a.ID),
+				fmt.Sprintf("version %d of its job is not stored", a.JobVersion))
 		}
 		p[a.ID] = a.AllocModifyIndex
 		set.Bundles = append(set.Bundles, alloc.Bundle{Alloc: a, Job: j})

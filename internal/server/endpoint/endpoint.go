@@ -1,6 +1,6 @@
-// Package endpoint owns the answers to the wire's methods over jobs, evaluations, allocs, nodes and the cluster: it
-// checks what is asked against the state, proposes commands and serves reads, blocking ones too. Only package server
-// constructs it; the methods over volumes and plugins are served by package volumes and claims.
+// Package endpoint owns the answers to the wire's methods, all of them behind one gate: it waits until this server
+// leads, checks what is asked against the state, proposes commands and serves reads, blocking ones too. What takes
+// longer than a command is recorded as an intent that a keeper carries out. Only package server constructs it.
 package endpoint
 
 import (
@@ -8,11 +8,12 @@ import (
 	"log/slog"
 	"time"
 
-	"berth/internal/base/fault"
 	"berth/internal/base/ids"
-	"berth/internal/model/alloc"
+	"berth/internal/base/redact"
+	"berth/internal/server/controllers"
 	"berth/internal/server/fsm"
 	"berth/internal/server/state"
+	"berth/internal/server/validate"
 	"berth/internal/wire"
 )
 
@@ -39,19 +40,25 @@ type Cluster interface {
 	Status() *wire.SystemStatusReply
 }
 
-// StorageView tells for one alloc where its volumes stand.
-type StorageView func(s *state.Snap, w *state.Watch, a *alloc.Alloc) []wire.AllocVolume
+// Secrets opens and seals entries of the secret store.
+type Secrets interface {
+	controllers.Secrets
+	// Seal encrypts values for storing under a name.
+	Seal(name string, values redact.Map) ([]byte, error)
+}
 
 // Config names what the endpoints stand on.
 type Config struct {
-	Store      *state.Store
-	Proposer   fsm.Proposer
-	Heartbeats Heartbeats
-	Planner    Planner // nil: dry runs answer Unavailable
-	Collector  Collector
-	Cluster    Cluster
-	Storage    StorageView // nil: allocs tell nothing of their volumes
-	Log        *slog.Logger
+	Store       *state.Store
+	Proposer    fsm.Proposer
+	Cluster     Cluster
+	Heartbeats  Heartbeats
+	Planner     Planner
+	Collector   Collector
+	Controllers *controllers.Dispatcher
+	Nodes       controllers.Nodes
+	Secrets     Secrets
+	Log         *slog.Logger
 }
 
 // Endpoints answer methods.
@@ -83,21 +90,45 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serve(e, s, wire.NodeHeartbeat, e.nodeHeartbeat)
 	serve(e, s, wire.NodeAllocsKnown, e.nodeAllocsKnown)
 	serve(e, s, wire.NodeUpdate, e.nodeUpdate)
+	serve(e, s, wire.NodeInventory, e.nodeInventory)
+	serve(e, s, wire.NodeGrants, e.nodeGrants)
 	serve(e, s, wire.NodeList, e.nodeList)
 	serve(e, s, wire.NodeGet, e.nodeGet)
 	serve(e, s, wire.NodeAllocList, e.nodeAllocList)
 	serve(e, s, wire.NodeEligibility, e.nodeEligibility)
+	e.registerStorage(s)
 	serve(e, s, wire.SystemGC, e.systemGC)
 	serve(e, s, wire.SystemSearch, e.search)
 	serve(e, s, wire.NamespaceList, e.namespaceList)
+	serve(e, s, wire.SigningKeys, e.signingKeys)
 	wire.SystemStatus.Serve(s, func(context.Context, *wire.Empty) (*wire.SystemStatusReply, error) {
 		return e.cfg.Cluster.Status(), nil
 	})
-	wire.NodeAllocs.Serve(s, e.nodeAllocs)
+	serveStream(e, s, wire.NodeAllocs, e.nodeAllocs)
+	serveStream(e, s, wire.NodeControllerCalls, e.nodeControllerCalls)
+}
+
+func (e *Endpoints) registerStorage(s *wire.Server) {
+	serve(e, s, wire.VolumeCreate, e.volumeCreate)
+	serve(e, s, wire.VolumeRegister, e.volumeRegister)
+	serve(e, s, wire.VolumeExpand, e.volumeExpand)
+	serve(e, s, wire.VolumeDelete, e.volumeDelete)
+	serve(e, s, wire.VolumeDeregister, e.volumeDeregister)
+	serve(e, s, wire.VolumeDetach, e.volumeDetach)
+	serve(e, s, wire.VolumeGet, e.volumeGet)
+	serve(e, s, wire.VolumeList, e.volumeList)
+	serve(e, s, wire.VolumeExternal, e.volumeExternal)
+	serve(e, s, wire.SnapshotCreate, e.snapshotCreate)
+	serve(e, s, wire.SnapshotDelete, e.snapshotDelete)
+	serve(e, s, wire.SnapshotList, e.snapshotList)
+	serve(e, s, wire.PluginGet, e.pluginGet)
+	serve(e, s, wire.PluginList, e.pluginList)
 }
 
 // serve adds a handler that is asked only when this server can answer.
-func serve[Req, Resp any](e *Endpoints, s *wire.Server, m wire.Method[Req, Resp], h func(context.Context, *Req) (*Resp, error)) {
+func serve[Req, Resp any](
+	e *Endpoints, s *wire.Server, m wire.Method[Req, Resp], h func(context.Context, *Req) (*Resp, error),
+) {
 	m.Serve(s, func(ctx context.Context, req *Req) (*Resp, error) {
 		if err := e.cfg.Cluster.Ready(ctx); err != nil {
 			return nil, err
@@ -106,14 +137,23 @@ func serve[Req, Resp any](e *Endpoints, s *wire.Server, m wire.Method[Req, Resp]
 	})
 }
 
+// serveStream adds the handler of a stream behind the same gate.
+func serveStream[Req, In, Out any](
+	e *Endpoints, s *wire.Server, m wire.StreamMethod[Req, In, Out], h func(*Req, *wire.Stream[Out, In]) error,
+) {
+	m.Serve(s, func(req *Req, stream *wire.Stream[Out, In]) error {
+		if err := e.cfg.Cluster.Ready(stream.Context()); err != nil {
+			return err
+		}
+		return h(req, stream)
+	})
+}
+
 func (e *Endpoints) jobPlan(ctx context.Context, req *wire.JobPlanRequest) (*wire.JobPlanReply, error) {
-	if e.cfg.Planner == nil {
-		return nil, fault.New(fault.Unavailable, "plan", "job", "this server has no scheduler")
-	}
-	if err := namedJob(req.Job); err != nil {
+	if err := validate.JobShape(req.Job); err != nil {
 		return nil, err
 	}
-	warnings, err := e.admit(e.cfg.Store.Snapshot(), req.Job)
+	warnings, err := validate.Job(e.cfg.Store.Snapshot(), req.Job)
 	if err != nil {
 		return nil, err
 	}

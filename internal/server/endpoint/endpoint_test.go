@@ -33,14 +33,34 @@ func (alone) Beat(ids.Node) time.Duration { return time.Second }
 func endpoints(t *testing.T) (*Endpoints, *localstate.Cluster) {
 	t.Helper()
 	c := localstate.New(t)
-	return New(Config{Store: c.Store, Proposer: c, Heartbeats: alone{}, Cluster: alone{}, Log: slog.New(slog.DiscardHandler)}), c
+	return New(Config{
+		Store:      c.Store,
+		Proposer:   c,
+		Heartbeats: alone{},
+		Cluster:    alone{},
+		Log:        slog.New(slog.DiscardHandler),
+	}), c
 }
 
 func mounting(driver string) *job.Job {
-	return &job.Job{Namespace: ids.DefaultNamespace, ID: "db", Type: job.TypeService, Priority: 50, TaskGroups: []*job.TaskGroup{{
-		Name: "data", Count: 1, Volumes: map[string]*job.VolumeRequest{"store": {Name: "store", Type: job.VolumeTypeCSI, Source: "vol1"}},
-		Tasks: []*job.Task{{Name: "redis", Driver: driver, VolumeMounts: []*job.VolumeMount{{Volume: "store", Destination: "/data"}}}},
-	}}}
+	return &job.Job{
+		Namespace: ids.DefaultNamespace,
+		ID:        "db",
+		Type:      job.TypeService,
+		Priority:  50,
+		TaskGroups: []*job.TaskGroup{{
+			Name: "data", Count: 1, Volumes: map[string]*job.VolumeRequest{"store": {
+				Name:   "store",
+				Type:   job.VolumeTypeCSI,
+				Source: "vol1",
+			}},
+			Tasks: []*job.Task{{
+				Name:         "redis",
+				Driver:       driver,
+				VolumeMounts: []*job.VolumeMount{{Volume: "store", Destination: "/data"}},
+			}},
+		}},
+	}
 }
 
 func nodeWith(drivers map[string]*node.Driver) *node.Node {
@@ -81,6 +101,19 @@ func TestAJobWhoseDriverCannotMountIsRefusedAtSubmit(t *testing.T) {
 	}
 }
 
+func TestAnUpdateThatNobodyCanDeclareHealthyIsWarnedOf(t *testing.T) {
+	e, c := endpoints(t)
+	c.Must(t, &fsm.NodeRegister{Node: nodeWith(map[string]*node.Driver{"exec": healthy(false)})})
+	for check, want := range map[string]int{"task_states": 0, "manual": 1} {
+		j := mounting("exec")
+		j.TaskGroups[0].Update = &job.UpdateStrategy{MaxParallel: 1, HealthCheck: check}
+		done, err := e.jobRegister(t.Context(), &wire.JobRegisterRequest{Job: j})
+		if err != nil || len(done.Warnings) != want || want > 0 && !strings.Contains(done.Warnings[0], `group "data"`) {
+			t.Errorf("%s: %+v, %v", check, done, err)
+		}
+	}
+}
+
 func TestAJobNeedsANameAndANamespaceThatExist(t *testing.T) {
 	e, _ := endpoints(t)
 	for _, tc := range []struct {
@@ -110,12 +143,15 @@ func TestPagesFollowEachOtherWithoutGapsEvenWhenObjectsGo(t *testing.T) {
 	var want []string
 	for i := range 25 {
 		id := ids.Job(fmt.Sprintf("job-%02d", i))
-		c.Must(t, &fsm.JobRegister{Job: &job.Job{Namespace: ids.DefaultNamespace, ID: id, Type: job.TypeService}, Seed: ids.New()})
+		c.Must(t, &fsm.JobRegister{
+			Job:  &job.Job{Namespace: ids.DefaultNamespace, ID: id, Type: job.TypeService},
+			Seed: ids.New(),
+		})
 		want = append(want, string(id))
 	}
 	for _, reverse := range []bool{false, true} {
 		var got []string
-		q := &wire.Query{Namespace: wire.AllNamespaces, PerPage: 10, Reverse: reverse}
+		q := &wire.Query{Namespace: wire.AllNamespaces, Page: wire.Page{PerPage: 10, Reverse: reverse}}
 		for pages := 0; pages == 0 || q.NextToken != ""; pages++ {
 			reply, err := e.jobList(t.Context(), q)
 			if err != nil || pages > 3 {
@@ -133,7 +169,7 @@ func TestPagesFollowEachOtherWithoutGapsEvenWhenObjectsGo(t *testing.T) {
 			t.Errorf("reverse %v: %v", reverse, got)
 		}
 	}
-	q := &wire.Query{Namespace: ids.DefaultNamespace, PerPage: 5, Prefix: "job-0"}
+	q := &wire.Query{Namespace: ids.DefaultNamespace, Prefix: "job-0", Page: wire.Page{PerPage: 5}}
 	first, err := e.jobList(t.Context(), q)
 	if err != nil || first.NextToken != "default.job-05" {
 		t.Fatalf("next page is %q, %v", first.NextToken, err)
@@ -143,12 +179,6 @@ func TestPagesFollowEachOtherWithoutGapsEvenWhenObjectsGo(t *testing.T) {
 	second, err := e.jobList(t.Context(), q)
 	if err != nil || len(second.Jobs) != 4 || second.Jobs[0].Job.ID != "job-06" {
 		t.Errorf("after the first of the page was purged: %d jobs, %v", len(second.Jobs), err)
-	}
-}
-
-func TestTokensWithNumbersOrderAsNumbers(t *testing.T) {
-	if compareTokens("9.a", "10.a") >= 0 || compareTokens("10.b", "10.a") <= 0 || compareTokens("7.a", "7.a") != 0 {
-		t.Error("9 comes before 10, and ids decide among equals")
 	}
 }
 
@@ -169,7 +199,14 @@ func TestANodeIsPushedWhatItDoesNotKnowYet(t *testing.T) {
 	c.Must(t, &fsm.JobRegister{Job: mounting("exec"), Seed: ids.New()})
 	place := func() ids.Alloc {
 		j := c.Store.Snapshot().Job(nil, ids.DefaultNamespace, "db")
-		a := &alloc.Alloc{ID: ids.Alloc(ids.New()), Namespace: j.Namespace, Job: j.ID, JobCreateIndex: j.CreateIndex, JobVersion: j.Version, Node: n.ID}
+		a := &alloc.Alloc{
+			ID:             ids.Alloc(ids.New()),
+			Namespace:      j.Namespace,
+			Job:            j.ID,
+			JobCreateIndex: j.CreateIndex,
+			JobVersion:     j.Version,
+			Node:           n.ID,
+		}
 		c.Must(t, &fsm.PlanApply{Place: []*alloc.Alloc{a}})
 		return a.ID
 	}
@@ -210,13 +247,22 @@ func TestANodeIsPushedWhatItDoesNotKnowYet(t *testing.T) {
 func TestASearchFindsByPrefixAndSaysWhenItLeavesOut(t *testing.T) {
 	e, c := endpoints(t)
 	for i := range 25 {
-		c.Must(t, &fsm.JobRegister{Job: &job.Job{Namespace: ids.DefaultNamespace, ID: ids.Job(fmt.Sprintf("web%02d", i)), Type: job.TypeService}, Seed: ids.New()})
+		c.Must(t, &fsm.JobRegister{
+			Job: &job.Job{
+				Namespace: ids.DefaultNamespace,
+				ID:        ids.Job(fmt.Sprintf("web%02d", i)),
+				Type:      job.TypeService,
+			},
+			Seed: ids.New(),
+		})
 	}
-	got, err := e.search(t.Context(), &wire.SearchRequest{Namespace: ids.DefaultNamespace, Prefix: "web", Context: "all"})
+	got, err := e.search(t.Context(),
+		&wire.SearchRequest{Namespace: ids.DefaultNamespace, Prefix: "web", Context: "all"})
 	if err != nil || len(got.Matches["jobs"]) != 20 || !got.Truncations["jobs"] || len(got.Matches["nodes"]) != 0 {
 		t.Errorf("%d jobs, truncated %v, %v", len(got.Matches["jobs"]), got.Truncations, err)
 	}
-	got, err = e.search(t.Context(), &wire.SearchRequest{Namespace: ids.DefaultNamespace, Prefix: "web2", Context: "jobs"})
+	got, err = e.search(t.Context(),
+		&wire.SearchRequest{Namespace: ids.DefaultNamespace, Prefix: "web2", Context: "jobs"})
 	if err != nil || len(got.Matches) != 1 || len(got.Matches["jobs"]) != 5 || got.Truncations["jobs"] {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -228,17 +274,65 @@ func TestReadsOfNothingAnswerWithAnIndex(t *testing.T) {
 	if err != nil || j.Job != nil || j.Index == 0 || !j.KnownLeader {
 		t.Errorf("%+v, %v", j, err)
 	}
-	a, err := e.jobAllocs(t.Context(), &wire.JobAllocsRequest{Query: wire.Query{Namespace: ids.DefaultNamespace}, Job: "none"})
+	a, err := e.jobAllocs(t.Context(),
+		&wire.JobAllocsRequest{Query: wire.Query{Namespace: ids.DefaultNamespace}, Job: "none"})
 	if err != nil || len(a.Allocs) != 0 || a.Index == 0 {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if _, err := e.jobDeregister(t.Context(), &wire.JobDeregisterRequest{Namespace: ids.DefaultNamespace, Job: "none"}); !fault.Has(err, fault.NotFound) {
+	if _, err := e.jobDeregister(t.Context(),
+		&wire.JobDeregisterRequest{Namespace: ids.DefaultNamespace, Job: "none"}); !fault.Has(err, fault.NotFound) {
 		t.Errorf("stopping what is not there: %v", err)
 	}
 	if _, err := e.allocStop(t.Context(), &wire.AllocStopRequest{Alloc: "none"}); !fault.Has(err, fault.NotFound) {
 		t.Errorf("stopping an alloc that is not there: %v", err)
 	}
-	if _, err := e.nodeEligibility(t.Context(), &wire.NodeEligibilityRequest{Node: "none", Eligibility: "maybe"}); !fault.Has(err, fault.Invalid) {
+	if _, err := e.nodeEligibility(t.Context(),
+		&wire.NodeEligibilityRequest{Node: "none", Eligibility: "maybe"}); !fault.Has(err, fault.Invalid) {
 		t.Errorf("an eligibility that does not exist: %v", err)
 	}
+}
+
+// Whoever calls the servers past the HTTP surface is held to the bounds too, and to those of counts that are kept.
+func TestAJobBeyondABoundIsRefused(t *testing.T) {
+	e, c := endpoints(t)
+	sized := func(count int) *job.Job {
+		j := mounting("exec")
+		j.TaskGroups[0].Count = count
+		j.TaskGroups[0].Volumes = nil
+		j.TaskGroups[0].Tasks[0].VolumeMounts = nil
+		return j
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		if !fault.Has(err, fault.Invalid) ||
+			!strings.Contains(err.Error(),
+				`group "data": count 2000000000 exceeds the bound of 100000 allocs of one job`) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	_, err := e.jobRegister(t.Context(), &wire.JobRegisterRequest{Job: sized(2_000_000_000)})
+	refused("register", err)
+	e.cfg.Planner = noPlanner{}
+	_, err = e.jobPlan(t.Context(), &wire.JobPlanRequest{Job: sized(2_000_000_000)})
+	refused("plan", err)
+	if v, err := e.jobValidate(t.Context(), &wire.JobValidateRequest{Job: sized(2_000_000_000)}); err != nil ||
+		len(v.Errors) != 1 || !strings.Contains(v.Errors[0], "2000000000") {
+		t.Errorf("validate: %+v, %v", v, err)
+	}
+	c.Must(t, &fsm.JobRegister{Job: sized(2_000_000_000), Seed: ids.New()}) // by a version that had no bounds
+	_, err = e.jobRegister(t.Context(), &wire.JobRegisterRequest{Job: sized(1), PreserveCounts: true})
+	refused("register with the present counts", err)
+	if _, err := e.jobRegister(t.Context(), &wire.JobRegisterRequest{Job: sized(1)}); err != nil {
+		t.Errorf("with a count of 1: %v", err)
+	}
+	if _, err := e.jobRegister(t.Context(), &wire.JobRegisterRequest{Job: sized(2), PreserveCounts: true}); err != nil {
+		t.Errorf("with the present count of 1: %v", err)
+	}
+}
+
+// noPlanner must not be asked.
+type noPlanner struct{}
+
+func (noPlanner) DryRun(context.Context, *wire.JobPlanRequest) (*wire.JobPlanReply, error) {
+	return nil, fault.New(fault.Internal, "plan", "", "the planner was asked")
 }

@@ -3,13 +3,13 @@ package endpoint
 import (
 	"context"
 	"slices"
-	"strconv"
 
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/server/state"
+	"berth/internal/server/views"
 	"berth/internal/wire"
 )
 
@@ -31,7 +31,7 @@ func (e *Endpoints) jobList(ctx context.Context, req *wire.Query) (*wire.JobList
 	out := &wire.JobListReply{}
 	return out, e.read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		all := slices.Collect(s.Jobs(w, req.Namespace, req.Prefix))
-		shown, next := page(*req, all, func(j *job.Job) string { return string(j.Namespace) + "." + string(j.ID) })
+		shown, next := wire.Cut(req.Page, all, wire.KeyOfJob)
 		index := s.TableIndex(state.Jobs)
 		out.Jobs, out.NextToken = make([]*wire.JobView, len(shown)), next
 		for i, j := range shown {
@@ -57,7 +57,9 @@ func (e *Endpoints) jobVersions(ctx context.Context, req *wire.JobRef) (*wire.Jo
 	})
 }
 
-func (e *Endpoints) jobSubmission(ctx context.Context, req *wire.JobSubmissionRequest) (*wire.JobSubmissionReply, error) {
+func (e *Endpoints) jobSubmission(
+	ctx context.Context, req *wire.JobSubmissionRequest,
+) (*wire.JobSubmissionReply, error) {
 	out := &wire.JobSubmissionReply{}
 	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		out.Submission = s.Submission(w, req.Namespace, req.Job, req.Version)
@@ -154,36 +156,16 @@ func (e *Endpoints) evalAllocs(ctx context.Context, req *wire.EvalRef) (*wire.Al
 func (e *Endpoints) allocGet(ctx context.Context, req *wire.AllocRef) (*wire.AllocReply, error) {
 	out := &wire.AllocReply{}
 	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		out.Alloc, out.Job, out.Storage = s.Alloc(w, req.Alloc), nil, nil
+		out.Alloc = s.Alloc(w, req.Alloc)
+		out.Job = nil
+		out.Storage = nil
 		if out.Alloc == nil {
 			return s.TableIndex(state.Allocs), nil
 		}
 		out.Job = s.JobOf(w, out.Alloc)
-		index := out.Alloc.ModifyIndex
-		if e.cfg.Storage != nil {
-			out.Storage = e.cfg.Storage(s, w, out.Alloc)
-			index = max(index, storageIndex(s, w, out.Alloc))
-		}
-		return index, nil
+		out.Storage = views.AllocVolumes(s, w, out.Alloc)
+		return max(out.Alloc.ModifyIndex, views.AllocVolumesIndex(s, w, out.Alloc)), nil
 	})
-}
-
-// storageIndex is the index of the last change of what an alloc's volumes are described from.
-func storageIndex(s *state.Snap, w *state.Watch, a *alloc.Alloc) uint64 {
-	index := uint64(0)
-	for c := range s.ClaimsByAlloc(w, a.ID) {
-		index = max(index, c.ModifyIndex)
-		for at := range s.AttachmentsByVolume(w, c.Volume) {
-			index = max(index, at.ModifyIndex)
-		}
-		for i := range s.InventoryByVolume(w, c.Volume) {
-			index = max(index, i.ModifyIndex)
-		}
-		if v := s.Volume(w, c.Volume); v != nil {
-			index = max(index, v.ModifyIndex)
-		}
-	}
-	return index
 }
 
 func (e *Endpoints) allocList(ctx context.Context, req *wire.Query) (*wire.AllocListReply, error) {
@@ -218,7 +200,7 @@ func within(asked, of ids.Namespace) bool {
 // fillAllocs orders, pages and completes a list of allocs with the job versions that they refer to.
 func fillAllocs(s *state.Snap, q wire.Query, all []*alloc.Alloc, out *wire.AllocListReply) {
 	state.SortAllocs(all)
-	out.Allocs, out.NextToken = page(q, all, func(a *alloc.Alloc) string { return createdToken(a.CreateIndex, string(a.ID)) })
+	out.Allocs, out.NextToken = wire.Cut(q.Page, all, wire.KeyOfAlloc)
 	out.Jobs = map[string]*job.Job{}
 	for _, a := range out.Allocs {
 		k := wire.JobKey(a.Namespace, a.Job, a.JobCreateIndex, a.JobVersion)
@@ -232,11 +214,7 @@ func fillAllocs(s *state.Snap, q wire.Query, all []*alloc.Alloc, out *wire.Alloc
 
 func fillEvals(q wire.Query, all []*eval.Eval, out *wire.EvalListReply) {
 	state.SortEvals(all)
-	out.Evals, out.NextToken = page(q, all, func(e *eval.Eval) string { return createdToken(e.CreateIndex, string(e.ID)) })
-}
-
-func createdToken(index uint64, id string) string {
-	return strconv.FormatUint(index, 10) + "." + id
+	out.Evals, out.NextToken = wire.Cut(q.Page, all, wire.KeyOfEval)
 }
 
 func modifiedEvals(es []*eval.Eval) []uint64 {

@@ -10,6 +10,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/model/lineage"
 	"berth/internal/model/node"
 	"berth/internal/server/fsm"
 	"berth/internal/server/state"
@@ -29,10 +30,16 @@ func HashSecret(secret string) string {
 func Authenticate(s *state.Snap, id wire.NodeIdentity) (*node.Node, error) {
 	n := s.Node(nil, id.Node)
 	if n == nil {
-		return nil, &fault.Error{Kind: fault.NotFound, Subject: fmt.Sprintf("node %q", id.Node), Err: errNoNode, Hint: "the node registers first"}
+		return nil, &fault.Error{
+			Kind:    fault.NotFound,
+			Subject: fmt.Sprintf("node %q", id.Node),
+			Err:     errNoNode,
+			Hint:    "the node registers first",
+		}
 	}
 	if subtle.ConstantTimeCompare([]byte(HashSecret(id.Secret.Values[secretValue])), []byte(n.SecretHash)) != 1 {
-		return nil, fault.New(fault.Denied, "", fmt.Sprintf("node %q", id.Node), "its secret is not the one it registered with")
+		return nil, fault.New(fault.Denied, "", fmt.Sprintf("node %q", id.Node),
+			"its secret is not the one it registered with")
 	}
 	return n, nil
 }
@@ -41,7 +48,8 @@ var errNoNode = fmt.Errorf("node not found")
 
 func (e *Endpoints) nodeRegister(ctx context.Context, req *wire.NodeRegisterRequest) (*wire.NodeRegisterReply, error) {
 	if req.Info == nil || req.Info.ID != req.Node || !ids.IsUUID(string(req.Node)) {
-		return nil, fault.New(fault.Invalid, "register", fmt.Sprintf("node %q", req.Node), "its id is not a UUID or differs from the caller's")
+		return nil, fault.New(fault.Invalid, "register", fmt.Sprintf("node %q", req.Node),
+			"its id is not a UUID or differs from the caller's")
 	}
 	secret := req.Secret.Values[secretValue]
 	if secret == "" {
@@ -54,18 +62,28 @@ func (e *Endpoints) nodeRegister(ctx context.Context, req *wire.NodeRegisterRequ
 		}
 	}
 	req.Info.SecretHash = HashSecret(secret)
-	done, index, err := fsm.Propose[*fsm.NodeChanged](ctx, e.cfg.Proposer, &fsm.NodeRegister{Node: req.Info, Seed: ids.New()})
+	if req.Info.Unfollowed = ""; req.Holds && snap.Relate(req.Seen) == lineage.Foreign {
+		req.Info.Unfollowed = node.FollowsOthers
+	}
+	done, index, err := fsm.Propose[*fsm.NodeChanged](ctx, e.cfg.Proposer,
+		&fsm.NodeRegister{Node: req.Info, Seed: ids.New()})
 	if err != nil {
 		return nil, err
 	}
 	m := e.cfg.Store.Snapshot().Meta(nil)
 	if m == nil {
-		return nil, fault.New(fault.Internal, "register", fmt.Sprintf("node %q", req.Node), "the cluster has no identity yet")
+		return nil, fault.New(fault.Internal, "register", fmt.Sprintf("node %q", req.Node),
+			"the cluster has no identity yet")
 	}
 	if len(done.Evals) > 0 {
 		e.cfg.Log.Debug("node changed", "node", req.Node, "evals", len(done.Evals))
 	}
-	return &wire.NodeRegisterReply{Index: index, HeartbeatTTL: e.cfg.Heartbeats.Beat(req.Node), Incarnation: m.Incarnation, ClusterID: m.ClusterID}, nil
+	return &wire.NodeRegisterReply{
+		Index:        index,
+		HeartbeatTTL: e.cfg.Heartbeats.Beat(req.Node),
+		Incarnation:  m.Incarnation,
+		ClusterID:    m.ClusterID,
+	}, nil
 }
 
 func (e *Endpoints) nodeHeartbeat(_ context.Context, req *wire.NodeHeartbeatRequest) (*wire.NodeHeartbeatReply, error) {
@@ -77,10 +95,16 @@ func (e *Endpoints) nodeHeartbeat(_ context.Context, req *wire.NodeHeartbeatRequ
 	case err != nil:
 		return nil, err
 	}
-	return &wire.NodeHeartbeatReply{TTL: e.cfg.Heartbeats.Beat(req.Node), Reregister: n.Status != node.StatusReady, Index: n.ModifyIndex}, nil
+	return &wire.NodeHeartbeatReply{
+		TTL:        e.cfg.Heartbeats.Beat(req.Node),
+		Reregister: n.Status != node.StatusReady,
+		Index:      n.ModifyIndex,
+	}, nil
 }
 
-func (e *Endpoints) nodeAllocsKnown(ctx context.Context, req *wire.NodeAllocsKnownRequest) (*wire.NodeAllocsKnownReply, error) {
+func (e *Endpoints) nodeAllocsKnown(
+	ctx context.Context, req *wire.NodeAllocsKnownRequest,
+) (*wire.NodeAllocsKnownReply, error) {
 	if err := e.cfg.Cluster.Confirm(ctx); err != nil {
 		return nil, err
 	}
@@ -88,10 +112,14 @@ func (e *Endpoints) nodeAllocsKnown(ctx context.Context, req *wire.NodeAllocsKno
 	if _, err := Authenticate(snap, req.NodeIdentity); err != nil {
 		return nil, err
 	}
-	out := &wire.NodeAllocsKnownReply{Index: snap.Index()}
-	for _, id := range req.Allocs {
-		if a := snap.Alloc(nil, id); a == nil || a.Node != req.Node {
-			out.Unknown = append(out.Unknown, id)
+	out := &wire.NodeAllocsKnownReply{At: snap.Point(nil)}
+	for _, r := range req.Allocs {
+		switch a := snap.Alloc(nil, r.Alloc); {
+		case a != nil && a.Node == req.Node:
+		case snap.Relate(r.Received) == lineage.Continues:
+			out.Removed = append(out.Removed, r.Alloc)
+		default:
+			out.Orphans = append(out.Orphans, r.Alloc)
 		}
 	}
 	return out, nil
@@ -103,7 +131,8 @@ func (e *Endpoints) nodeUpdate(ctx context.Context, req *wire.NodeUpdateRequest)
 	}
 	for _, a := range req.Allocs {
 		if a == nil {
-			return nil, fault.New(fault.Invalid, "update allocs of", fmt.Sprintf("node %q", req.Node), "an alloc is missing")
+			return nil, fault.New(fault.Invalid, "update allocs of", fmt.Sprintf("node %q", req.Node),
+				"an alloc is missing")
 		}
 		a.Node = req.Node
 	}
@@ -128,17 +157,20 @@ func (e *Endpoints) nodeList(ctx context.Context, req *wire.Query) (*wire.NodeLi
 	out := &wire.NodeListReply{}
 	return out, e.read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		all := slices.Collect(s.Nodes(w, uuidPrefix(req.Prefix)))
-		out.Nodes, out.NextToken = page(*req, all, func(n *node.Node) string { return string(n.ID) })
+		out.Nodes, out.NextToken = wire.Cut(req.Page, all, wire.KeyOfNode)
 		return s.TableIndex(state.Nodes), nil
 	})
 }
 
-func (e *Endpoints) nodeEligibility(ctx context.Context, req *wire.NodeEligibilityRequest) (*wire.NodeEligibilityReply, error) {
+func (e *Endpoints) nodeEligibility(
+	ctx context.Context, req *wire.NodeEligibilityRequest,
+) (*wire.NodeEligibilityReply, error) {
 	if req.Eligibility != node.Eligible && req.Eligibility != node.Ineligible {
 		return nil, fault.New(fault.Invalid, "set eligibility of", fmt.Sprintf("node %q", req.Node),
 			fmt.Sprintf("%q is neither %q nor %q", req.Eligibility, node.Eligible, node.Ineligible))
 	}
-	done, index, err := fsm.Propose[*fsm.NodeChanged](ctx, e.cfg.Proposer, &fsm.NodeEligibility{Node: req.Node, Eligibility: req.Eligibility, Seed: ids.New()})
+	done, index, err := fsm.Propose[*fsm.NodeChanged](ctx, e.cfg.Proposer,
+		&fsm.NodeEligibility{Node: req.Node, Eligibility: req.Eligibility, Seed: ids.New()})
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,24 @@ func (e *Endpoints) namespaceList(ctx context.Context, req *wire.Query) (*wire.N
 	})
 }
 
+func (e *Endpoints) signingKeys(ctx context.Context, req *wire.Query) (*wire.SigningKeysReply, error) {
+	out := &wire.SigningKeysReply{}
+	return out, e.read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		out.Keys = nil
+		for k := range s.SigningKeys(w) {
+			out.Keys = append(out.Keys, wire.SigningKey{
+				ID:          k.ID,
+				Algorithm:   k.Algorithm,
+				Public:      k.Public,
+				Created:     k.Created,
+				CreateIndex: k.CreateIndex,
+				ModifyIndex: k.ModifyIndex,
+			})
+		}
+		return s.TableIndex(state.SigningKeys), nil
+	})
+}
+
 // matchesPerContext bounds what a search lists of one kind.
 const matchesPerContext = 20
 

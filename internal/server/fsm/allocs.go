@@ -20,8 +20,8 @@ func init() {
 
 func collect[T any](in iter.Seq[*T]) []*T { return slices.Collect(in) }
 
-// AllocClientUpdate takes over what nodes say of their allocs: ID, Node, ClientStatus, ClientDescription, TaskStates,
-// Healthy, HealthyAt. Reports of many nodes may share one command.
+// AllocClientUpdate takes over what nodes say of their allocs: ID, Node, ClientStatus, ClientDescription, TaskStates.
+// Reports of many nodes may share one command.
 type AllocClientUpdate struct {
 	Allocs []*alloc.Alloc
 	Seed   string
@@ -30,23 +30,21 @@ type AllocClientUpdate struct {
 // Releases lets ends of tasks be recorded when the disk is nearly full: they free what the tasks held.
 func (c *AllocClientUpdate) Releases() bool { return true }
 
-// Apply returns the evaluations ([]ids.Eval) that the reports call for: a failed alloc is to be replaced, a decided
-// health lets a rolling update go on. Allocs that are unknown or belong to another node are passed over.
+// Apply returns the evaluations ([]ids.Eval) that the reports call for: a failed alloc is to be replaced. Allocs that
+// are unknown or belong to another node are passed over.
 func (c *AllocClientUpdate) Apply(tx *state.Tx, st Stamp) (any, error) {
 	var evals []ids.Eval
-	for _, said := range c.Allocs {
-		old := tx.Alloc(nil, said.ID)
-		if old == nil || old.Node != said.Node || !advances(old, said) {
+	for _, reported := range c.Allocs {
+		old := tx.Alloc(nil, reported.ID)
+		if old == nil || old.Node != reported.Node || !advances(old, reported) {
 			continue
 		}
 		n := *old
-		n.ClientStatus, n.ClientDescription = said.ClientStatus, said.ClientDescription
-		if said.TaskStates != nil {
-			n.TaskStates = said.TaskStates
+		n.ClientStatus, n.ClientDescription = reported.ClientStatus, reported.ClientDescription
+		if reported.TaskStates != nil {
+			n.TaskStates = reported.TaskStates
 		}
-		if said.Healthy != nil {
-			n.Healthy, n.HealthyAt = said.Healthy, said.HealthyAt
-		}
+		healthByReport(tx, st, old, &n)
 		n.ModifyTime = st.Time.UnixNano()
 		tx.PutAlloc(&n)
 		if n.ClientTerminal() && !old.ClientTerminal() {
@@ -61,14 +59,14 @@ func (c *AllocClientUpdate) Apply(tx *state.Tx, st Stamp) (any, error) {
 	return evals, nil
 }
 
-// advances tells whether a report may replace what is stored: an end is final, and an alloc that the servers gave up as
-// lost can only end.
-func advances(old, said *alloc.Alloc) bool {
+// advances reports whether a report may replace what is stored: an end is final, and an alloc that the servers gave up
+// as lost can only end.
+func advances(old, reported *alloc.Alloc) bool {
 	switch old.ClientStatus {
 	case alloc.ClientComplete, alloc.ClientFailed:
-		return said.ClientStatus == old.ClientStatus // more events of the same end
+		return reported.ClientStatus == old.ClientStatus // more events of the same end
 	case alloc.ClientLost:
-		return said.ProcessesGone()
+		return reported.ProcessesGone()
 	}
 	return true
 }
@@ -80,30 +78,19 @@ func reaction(tx *state.Tx, old, now *alloc.Alloc) (string, *job.Job) {
 		return "", nil
 	}
 	switch {
-	case now.ClientTerminal() && !old.ClientTerminal() && !now.ServerTerminal() && (now.ClientStatus == alloc.ClientFailed || j.Type != job.TypeBatch):
+	case now.ClientTerminal() && !old.ClientTerminal() && !now.ServerTerminal() &&
+		(now.ClientStatus == alloc.ClientFailed || j.Type != job.TypeBatch):
 		return eval.TriggerAllocFailure, j // what completes is over in a batch job alone
 	case now.ClientTerminal() && !old.ClientTerminal() && now.ServerTerminal() && waitsForEnd(j, now):
-		return eval.TriggerRollingUpdate, j
-	case now.Healthy != nil && (old.Healthy == nil || *old.Healthy != *now.Healthy) && behind(tx, j, now.TaskGroup):
 		return eval.TriggerRollingUpdate, j
 	}
 	return "", nil
 }
 
-// waitsForEnd tells whether the end of a stopped alloc lets something of its job go on: a rolling update counts it.
+// waitsForEnd reports whether the end of a stopped alloc lets something of its job go on: a rolling update counts it.
 func waitsForEnd(j *job.Job, a *alloc.Alloc) bool {
 	g := j.Group(a.TaskGroup)
 	return g != nil && g.Update != nil && g.Update.MaxParallel > 0 && a.JobVersion != j.Version
-}
-
-// behind tells whether live allocs of a group are of an older version than the job's present one.
-func behind(tx *state.Tx, j *job.Job, group string) bool {
-	for a := range tx.AllocsByJob(nil, j.Namespace, j.ID) {
-		if a.TaskGroup == group && !a.Terminal() && (a.JobVersion != j.Version || a.JobCreateIndex != j.CreateIndex) {
-			return true
-		}
-	}
-	return false
 }
 
 // AllocMigrate asks to stop an alloc and to place its replacement.
@@ -137,7 +124,8 @@ func (c *AllocMigrate) Apply(tx *state.Tx, st Stamp) (any, error) {
 // forceReschedule lets a job's failed allocs be replaced without waiting for their delay.
 func forceReschedule(tx *state.Tx, st Stamp, j *job.Job) {
 	for _, a := range collect(tx.AllocsByJob(nil, j.Namespace, j.ID)) {
-		if a.ClientStatus == alloc.ClientFailed && a.NextAlloc == "" && a.DesiredStatus == alloc.DesiredRun && !a.ForceReschedule {
+		if a.ClientStatus == alloc.ClientFailed && a.NextAlloc == "" && a.DesiredStatus == alloc.DesiredRun &&
+			!a.ForceReschedule {
 			n := *a
 			n.ForceReschedule = true
 			n.AllocModifyIndex, n.ModifyTime = st.Index, st.Time.UnixNano()

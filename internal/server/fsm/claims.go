@@ -9,14 +9,14 @@ import (
 	"berth/internal/server/state"
 )
 
-// takeClaim files a claim that a plan makes. It is the last gate: what the planner checked on a state that has moved on
-// is checked here once more, so that two writers of one volume can't be committed.
+// takeClaim files a claim that a plan makes. It is the last check: what the planner checked on a state that has moved
+// on is checked here once more, so that two writers of one volume can't be committed.
 func takeClaim(tx *state.Tx, st Stamp, c *volume.Claim) error {
 	v := tx.Volume(nil, c.Volume)
 	if err := claimable(v, c); err != nil {
 		return err
 	}
-	if err := roomFor(tx, c); err != nil {
+	if err := admissible(tx, c); err != nil {
 		return err
 	}
 	m := tx.Meta(nil)
@@ -26,11 +26,7 @@ func takeClaim(tx *state.Tx, st Stamp, c *volume.Claim) error {
 	c.Epoch = volume.Epoch{Incarnation: m.Incarnation, Index: st.Index}
 	c.Since, c.FenceProof = st.Time, volume.ProofNone
 	tx.PutClaim(c)
-	if v.Status.AccessMode == "" {
-		n := *v
-		n.Status.AccessMode, n.Status.AttachmentMode, n.Status.MountOptions = c.AccessMode, c.AttachmentMode, c.MountOptions
-		tx.PutVolume(&n)
-	}
+	begin(tx, v, c)
 	return nil
 }
 
@@ -43,43 +39,40 @@ func claimable(v *volume.Volume, c *volume.Claim) error {
 		return refuse("it does not exist")
 	case v.Status.Phase != volume.PhaseReady && v.Status.Phase != volume.PhaseExpanding:
 		return refuse(fmt.Sprintf("it is %s", v.Status.Phase))
-	case v.Status.AccessMode != "" && v.Status.AccessMode != c.AccessMode:
-		return refuse(fmt.Sprintf("it is in use as %s, %s was asked for", v.Status.AccessMode, c.AccessMode))
-	case v.Status.AttachmentMode != "" && v.Status.AttachmentMode != c.AttachmentMode:
-		return refuse(fmt.Sprintf("it is in use as %s, %s was asked for", v.Status.AttachmentMode, c.AttachmentMode))
 	case c.State != volume.Held && c.State != volume.Queued:
 		return refuse(fmt.Sprintf("a claim can't begin as %q", c.State))
 	}
+	if ok, why := volume.Compatible(v, c); !ok {
+		return refuse("it " + why)
+	}
 	return nil
 }
 
-// roomFor holds a new claim against those that are there.
-func roomFor(tx *state.Tx, c *volume.Claim) error {
+// begin notes the use that a volume's first claim makes of it.
+func begin(tx *state.Tx, v *volume.Volume, c *volume.Claim) {
+	if n := v.UsedAs(c); n != v {
+		tx.PutVolume(n)
+	}
+}
+
+// admissible holds a new claim, or one that is to leave the queue, against those that are there.
+func admissible(tx *state.Tx, c *volume.Claim) error {
+	var others []*volume.Claim
 	for o := range tx.ClaimsByVolume(nil, c.Volume) {
-		if o.Alloc == c.Alloc {
-			if o.Node != c.Node {
-				return fault.New(fault.Conflict, "claim volume", c.Volume.String(), fmt.Sprintf("alloc %s has a claim on another node", ids.Short(c.Alloc)))
-			}
-			continue
+		if o.Alloc == c.Alloc && o.Node != c.Node {
+			return fault.New(fault.Conflict, "claim volume", c.Volume.String(),
+				fmt.Sprintf("alloc %s has a claim on another node", ids.Short(o.Alloc)))
 		}
-		if o.State == volume.Queued && c.State == volume.Queued || o.State != volume.Queued && c.State == volume.Held && excludes(o, c) {
-			return fault.New(fault.Busy, "claim volume", c.Volume.String(), fmt.Sprintf("alloc %s on node %s has a claim that is %s", ids.Short(o.Alloc), ids.Short(o.Node), o.State))
-		}
+		others = append(others, o)
+	}
+	// Whose alloc is ending, the planner has judged. Here it is enough that a claim in the queue may wait for it.
+	as, by := volume.Admit(c, others, func(ids.Alloc) bool { return true })
+	if as == "" || as == volume.Queued && c.State == volume.Held {
+		return fault.New(fault.Busy, "claim volume", c.Volume.String(),
+			fmt.Sprintf("alloc %s on node %s has a claim that is %s", ids.Short(by.Alloc), ids.Short(by.Node),
+				by.State))
 	}
 	return nil
-}
-
-// excludes tells whether two claims can't be held at the same time.
-func excludes(a, b *volume.Claim) bool {
-	switch b.AccessMode {
-	case volume.SingleNodeWriter:
-		return true
-	case volume.SingleNodeReader:
-		return a.Node != b.Node
-	case volume.MultiNodeSingleWriter:
-		return !a.ReadOnly && !b.ReadOnly
-	}
-	return false
 }
 
 // dropQueued ends the queued claims of an alloc: its node started nothing for them.
@@ -122,7 +115,5 @@ func clearMode(tx *state.Tx, id volume.ID) {
 	for range tx.AttachmentsByVolume(nil, id) {
 		return
 	}
-	n := *v
-	n.Status.AccessMode, n.Status.AttachmentMode, n.Status.MountOptions = "", "", nil
-	tx.PutVolume(&n)
+	tx.PutVolume(v.Unused())
 }

@@ -62,12 +62,18 @@ func jobNotFound(ns ids.Namespace, id ids.Job) error {
 	return fault.New(fault.NotFound, "", fmt.Sprintf("job %q in namespace %q", id, ns), "job not found")
 }
 
-// NewEval makes a pending evaluation of a job whose id follows from a seed that the proposer chose and from the job: the
-// same command makes the same evaluation on every server, and one for each job.
+// NewEval makes a pending evaluation of a job whose id follows from a seed that the proposer chose and from the job:
+// the same command makes the same evaluation on every server, and one for each job.
 func NewEval(seed, trigger string, j *job.Job) *eval.Eval {
 	return &eval.Eval{
-		ID: DerivedEval(seed, string(j.Namespace), string(j.ID)), Namespace: j.Namespace, Priority: j.Priority, Type: j.Type,
-		TriggeredBy: trigger, Job: j.ID, JobModifyIndex: j.JobModifyIndex, Status: eval.StatusPending,
+		ID:             DerivedEval(seed, string(j.Namespace), string(j.ID)),
+		Namespace:      j.Namespace,
+		Priority:       j.Priority,
+		Type:           j.Type,
+		TriggeredBy:    trigger,
+		Job:            j.ID,
+		JobModifyIndex: j.JobModifyIndex,
+		Status:         eval.StatusPending,
 	}
 }
 

@@ -18,8 +18,8 @@ type JobName struct {
 	Job       ids.Job
 }
 
-// Collect forgets what is over. Everything is checked again here: what came back to life, or what a claim, an attachment
-// or an inventory names, stays.
+// Collect forgets what is over. Everything is checked again here: what came back to life, or what a claim, an
+// attachment or an inventory names, stays.
 type Collect struct {
 	Evals  []ids.Eval
 	Allocs []ids.Alloc
@@ -84,7 +84,7 @@ func forget(tx *state.Tx, k JobName, out *Collected) {
 	out.Jobs++
 }
 
-// AllocOver tells whether nothing needs an alloc any more: its end is known, no claim names it, and its job does not
+// AllocOver reports whether nothing needs an alloc any more: its end is known, no claim names it, and its job does not
 // count on it (an alloc that ended on its own is what tells a live job not to run it again, or how often it failed).
 func AllocOver(s *state.Snap, a *alloc.Alloc) bool {
 	if !ended(s, a) {
@@ -94,7 +94,7 @@ func AllocOver(s *state.Snap, a *alloc.Alloc) bool {
 	return j.Stopped() || j.CreateIndex != a.JobCreateIndex || a.ServerTerminal() || a.NextAlloc != ""
 }
 
-// ended tells whether an alloc's processes are gone for certain (or its node is unknown) and no claim names it.
+// ended reports whether an alloc's processes are gone for certain (or its node is unknown) and no claim names it.
 func ended(s *state.Snap, a *alloc.Alloc) bool {
 	for range s.ClaimsByAlloc(nil, a.ID) {
 		return false
@@ -102,7 +102,7 @@ func ended(s *state.Snap, a *alloc.Alloc) bool {
 	return a.ProcessesGone() || a.ClientStatus == alloc.ClientLost && s.Node(nil, a.Node) == nil
 }
 
-// JobOver tells whether a job that was stopped, or a batch job that has run, has nothing left that goes on.
+// JobOver reports whether a job that was stopped, or a batch job that has run, has nothing left that goes on.
 func JobOver(s *state.Snap, k JobName) bool {
 	j := s.Job(nil, k.Namespace, k.Job)
 	if j == nil || !j.Stop && j.Type != job.TypeBatch {
@@ -123,7 +123,8 @@ func JobOver(s *state.Snap, k JobName) bool {
 	return j.Stop || ran
 }
 
-// NodeOver tells whether a node that is down can be forgotten: no claim, attachment, inventory or live alloc names it.
+// NodeOver reports whether a node that is down can be forgotten: no claim, attachment, inventory or live alloc names
+// it.
 func NodeOver(s *state.Snap, id ids.Node) bool {
 	n := s.Node(nil, id)
 	if n == nil || n.Status != node.StatusDown {

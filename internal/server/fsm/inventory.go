@@ -4,18 +4,19 @@ import (
 	"slices"
 
 	"berth/internal/base/ids"
+	"berth/internal/model/lineage"
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
 
 func init() {
-	register[InventoryApply]("inventory-apply", 1, "server/claims")
-	register[ClaimProof]("claim-proof", 1, "server/volumes")
+	register[InventoryApply]("inventory-apply", 2, "server/endpoint")
+	register[ClaimProof]("claim-proof", 2, "server/endpoint")
 }
 
 // InventoryApply takes over what a node knows of its stagings and publications, and ends the claims that it shows to be
-// let go. A full report replaces everything that the node said before.
+// released. A full report replaces everything that the node reported before.
 type InventoryApply struct {
 	Node       ids.Node
 	Full       bool
@@ -26,7 +27,7 @@ type InventoryApply struct {
 	Entries []volume.InventoryEntry
 }
 
-// Releases lets volumes be let go when the disk is nearly full.
+// Releases lets volumes be released when the disk is nearly full.
 func (c *InventoryApply) Releases() bool { return true }
 
 // Apply returns a *wire.InventoryReply: what the node may erase, and the publications whose claims were ended by proof.
@@ -37,8 +38,17 @@ func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 	reply := &wire.InventoryReply{Index: st.Index, Head: st.Index}
 	touched := map[volume.ID]bool{}
 	if c.Full {
+		for _, p := range collect(tx.ClaimProofsOf(nil, c.Node)) {
+			if !slices.ContainsFunc(c.Entries, func(e volume.InventoryEntry) bool {
+				return e.StagingKey == p.StagingKey
+			}) {
+				tx.DeleteClaimProof(p) // the node holds nothing of it
+			}
+		}
 		for _, old := range collect(tx.InventoryOf(nil, c.Node)) {
-			if !slices.ContainsFunc(c.Entries, func(e volume.InventoryEntry) bool { return e.StagingKey == old.Entry.StagingKey }) {
+			if !slices.ContainsFunc(c.Entries, func(e volume.InventoryEntry) bool {
+				return e.StagingKey == old.Entry.StagingKey
+			}) {
 				tx.DeleteInventoryEntry(c.Node, old.Entry.StagingKey)
 				touched[old.Entry.Volume] = true
 			}
@@ -46,13 +56,16 @@ func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 	}
 	for _, e := range c.Entries {
 		touched[e.Volume] = true
-		if e.Quiet() && !slices.ContainsFunc(e.Publications, func(p volume.InventoryPublication) bool { return p.Wanted }) {
+		c.dropProofs(tx, e)
+		if e.Quiet() && !slices.ContainsFunc(e.Publications, func(p volume.InventoryPublication) bool {
+			return p.Wanted
+		}) {
 			tx.DeleteInventoryEntry(c.Node, e.StagingKey)
 			reply.Acked = append(reply.Acked, e.StagingKey)
 			continue
 		}
 		tx.PutInventoryEntry(c.Node, e)
-		reply.Void = append(reply.Void, voidOf(tx, e)...)
+		reply.Void = append(reply.Void, voidOf(tx, c.Node, e)...)
 	}
 	if c.head(tx, st) || c.Full { // its silence says more than before
 		for _, cl := range collect(tx.ClaimsByNode(nil, c.Node)) {
@@ -66,7 +79,7 @@ func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 	return reply, nil
 }
 
-// head notes the report and tells whether it was taken at a newer set of allocs.
+// head records the report and reports whether it was taken at a newer set of allocs.
 func (c *InventoryApply) head(tx *state.Tx, st Stamp) (newer bool) {
 	h := &state.InventoryHead{Node: c.Node, AllocIndex: c.AllocIndex}
 	newer = true
@@ -82,16 +95,43 @@ func (c *InventoryApply) head(tx *state.Tx, st Stamp) (newer bool) {
 	return newer
 }
 
-// voidOf lists the publications of an entry that no claim allows any more.
-func voidOf(tx *state.Tx, e volume.InventoryEntry) []wire.VoidClaim {
+// dropProofs forgets the proofs of claims of which a node shows that it holds nothing any more.
+func (c *InventoryApply) dropProofs(tx *state.Tx, e volume.InventoryEntry) {
+	for _, p := range collect(tx.ClaimProofsOf(nil, c.Node)) {
+		if p.StagingKey == e.StagingKey &&
+			!slices.ContainsFunc(e.Publications, func(o volume.InventoryPublication) bool {
+				return o.Alloc == p.Alloc && o.Epoch == p.Epoch
+			}) {
+			tx.DeleteClaimProof(p)
+		}
+	}
+}
+
+// voidOf lists the publications of an entry that no claim allows any more: their claims ended by proof, or this state
+// continues the one under which the node received them and knows them no longer. What a state does not know because it
+// was emptied, cut or restored is not void: nobody has ended it.
+func voidOf(tx *state.Tx, node ids.Node, e volume.InventoryEntry) []wire.VoidClaim {
 	var out []wire.VoidClaim
 	for _, p := range e.Publications {
+		key := volume.PublicationKey{StagingKey: e.StagingKey, Alloc: p.Alloc}
 		cl := tx.Claim(nil, volume.ClaimKey{Volume: e.Volume, Alloc: p.Alloc})
-		if p.Wanted && (cl == nil || cl.Epoch != p.Epoch) {
-			out = append(out, wire.VoidClaim{PublicationKey: volume.PublicationKey{StagingKey: e.StagingKey, Alloc: p.Alloc}, Epoch: p.Epoch})
+		if !p.Wanted || cl != nil && cl.Epoch == p.Epoch {
+			continue
+		}
+		if tx.ClaimProof(node, key, p.Epoch) != nil || tx.Relate(received(p)) == lineage.Continues {
+			out = append(out, wire.VoidClaim{PublicationKey: key, Epoch: p.Epoch})
 		}
 	}
 	return out
+}
+
+// received is where the servers' state was when a node received a claim. A record from before there were marks has the
+// claim's epoch, which is earlier.
+func received(p volume.InventoryPublication) lineage.Point {
+	if p.Received.IsZero() {
+		return lineage.Point{Incarnation: p.Epoch.Incarnation, Index: p.Epoch.Index}
+	}
+	return p.Received
 }
 
 func sortedIDs(set map[volume.ID]bool) []volume.ID {
@@ -123,20 +163,30 @@ func (c *ClaimProof) Apply(tx *state.Tx, st Stamp) (any, error) {
 	if cl == nil || cl.Epoch != c.Epoch || c.Proof == volume.ProofNone {
 		return false, nil
 	}
-	// What the node said of it last is void with the claim; a node that comes back says it anew, and cleans up.
+	// What the node reported of it last is void with the claim; a node that comes back reports anew, and cleans up.
 	if v := tx.Volume(nil, cl.Volume); v != nil {
-		tx.DeleteInventoryEntry(cl.Node, volume.StagingKey{Plugin: v.Spec.Plugin, ExternalID: v.Status.ExternalID})
+		key := volume.StagingKey{Plugin: v.Spec.Plugin, ExternalID: v.Status.ExternalID}
+		tx.DeleteInventoryEntry(cl.Node, key)
+		tx.PutClaimProof(&state.ClaimProof{
+			Node:           cl.Node,
+			PublicationKey: volume.PublicationKey{StagingKey: key, Alloc: cl.Alloc},
+			Volume:         cl.Volume,
+			Epoch:          cl.Epoch,
+			Proof:          c.Proof,
+			Reason:         c.Reason,
+			Time:           st.Time,
+		})
 	}
 	endClaim(tx, cl)
 	promote(tx, st, c.Claim.Volume)
 	return true, nil
 }
 
-// settle ends every claim of a volume that has been let go, and lets the queued one step up. It is the only place
+// settle ends every claim of a volume that has been released, and lets the queued one step up. It is the only place
 // where a claim ends without other proof.
 func settle(tx *state.Tx, st Stamp, id volume.ID) {
 	for _, cl := range collect(tx.ClaimsByVolume(nil, id)) {
-		if cl.State == volume.Releasing && LetGo(&tx.Snap, nil, cl) {
+		if cl.State == volume.Releasing && Released(&tx.Snap, nil, cl) {
 			endClaim(tx, cl)
 		}
 	}
@@ -150,8 +200,10 @@ func promote(tx *state.Tx, st Stamp, id volume.ID) {
 			continue
 		}
 		n := *cl
-		n.State, n.Since, n.Reason = volume.Held, st.Time, ""
-		if roomFor(tx, &n) != nil {
+		n.State = volume.Held
+		n.Since = st.Time
+		n.Reason = ""
+		if admissible(tx, &n) != nil {
 			continue
 		}
 		v := tx.Volume(nil, id)
@@ -159,22 +211,19 @@ func promote(tx *state.Tx, st Stamp, id volume.ID) {
 			continue
 		}
 		tx.PutClaim(&n)
-		if v.Status.AccessMode == "" {
-			nv := *v
-			nv.Status.AccessMode, nv.Status.AttachmentMode, nv.Status.MountOptions = n.AccessMode, n.AttachmentMode, n.MountOptions
-			tx.PutVolume(&nv)
-		}
+		begin(tx, v, &n)
 	}
 }
 
-// LetGo reads the facts of a claim and asks its flow.
-func LetGo(s *state.Snap, w *state.Watch, cl *volume.Claim) bool {
+// Released reads the facts of a claim and asks its flow.
+func Released(s *state.Snap, w *state.Watch, cl *volume.Claim) bool {
 	f := volume.ClaimFacts{}
 	if h := s.InventoryHead(w, cl.Node); h != nil {
 		f.Inventoried = h.FullIndex > 0 && h.AllocIndex >= cl.Epoch.Index
 	}
 	if v := s.Volume(w, cl.Volume); v != nil {
-		if i := s.InventoryEntry(w, cl.Node, volume.StagingKey{Plugin: v.Spec.Plugin, ExternalID: v.Status.ExternalID}); i != nil {
+		if i := s.InventoryEntry(w, cl.Node,
+			volume.StagingKey{Plugin: v.Spec.Plugin, ExternalID: v.Status.ExternalID}); i != nil {
 			f.Entry = &i.Entry
 		}
 	} else { // forgotten by force: the node still says what it has

@@ -54,10 +54,14 @@ func (c *JobRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 		return nil, err
 	}
 	if tx.Namespace(nil, c.Job.Namespace) == nil {
-		return nil, fault.New(fault.NotFound, "register", fmt.Sprintf("job %q", c.Job.ID), fmt.Sprintf("namespace %q does not exist", c.Job.Namespace))
+		return nil, fault.New(fault.NotFound, "register", fmt.Sprintf("job %q", c.Job.ID),
+			fmt.Sprintf("namespace %q does not exist", c.Job.Namespace))
 	}
 	if old != nil && c.PreserveCounts {
-		keepCounts(c.Job, old)
+		c.Job.KeepCounts(old)
+		if over := c.Job.Excesses(); len(over) > 0 { // the counts may have changed since the registration was checked
+			return nil, fault.Wrap(over[0], fault.Conflict, "register", fmt.Sprintf("job %q", c.Job.ID))
+		}
 	}
 	out := &JobRegistered{Outcome: Created}
 	present := old
@@ -84,14 +88,19 @@ func (c *JobRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 
 func (c *JobRegister) store(tx *state.Tx, st Stamp, old *job.Job) *job.Job {
 	j := c.Job
-	j.Stable, j.Version, j.SubmitTime, j.JobModifyIndex = false, 0, st.Time.UnixNano(), st.Index
+	j.Stable = false
+	j.Version = 0
+	j.SubmitTime = st.Time.UnixNano()
+	j.JobModifyIndex = st.Index
 	if old != nil {
 		j.Version = old.Version + 1
 	}
 	tx.PutJob(j)
 	if c.Submission != nil {
 		s := *c.Submission
-		s.Namespace, s.Job, s.Version = j.Namespace, j.ID, j.Version
+		s.Namespace = j.Namespace
+		s.Job = j.ID
+		s.Version = j.Version
 		tx.PutSubmission(&s)
 	}
 	pruneVersions(tx, j)
@@ -103,26 +112,19 @@ func (c *JobRegister) enforce(old *job.Job) error {
 	if !c.EnforceIndex {
 		return nil
 	}
-	text := ""
+	var text string
 	switch {
 	case c.ModifyIndex == 0 && old != nil:
 		text = "Enforcing job modify index 0: job already exists"
 	case c.ModifyIndex != 0 && old == nil:
 		text = fmt.Sprintf("Enforcing job modify index %d: job does not exist", c.ModifyIndex)
 	case old != nil && c.ModifyIndex != old.JobModifyIndex:
-		text = fmt.Sprintf("Enforcing job modify index %d: job exists with conflicting job modify index: %d", c.ModifyIndex, old.JobModifyIndex)
+		text = fmt.Sprintf("Enforcing job modify index %d: job exists with conflicting job modify index: %d",
+			c.ModifyIndex, old.JobModifyIndex)
 	default:
 		return nil
 	}
 	return fault.New(fault.Conflict, "", "", text)
-}
-
-func keepCounts(j, old *job.Job) {
-	for _, g := range j.TaskGroups {
-		if was := old.Group(g.Name); was != nil {
-			g.Count = was.Count
-		}
-	}
 }
 
 // SameSpec reports whether two versions say the same, leaving out what the servers write.
@@ -143,8 +145,12 @@ func SameSpec(a, b *job.Job) (bool, error) {
 
 func bare(j *job.Job) job.Job {
 	c := *j
-	c.Stable, c.Version, c.SubmitTime = false, 0, 0
-	c.CreateIndex, c.ModifyIndex, c.JobModifyIndex = 0, 0, 0
+	c.Stable = false
+	c.Version = 0
+	c.SubmitTime = 0
+	c.CreateIndex = 0
+	c.ModifyIndex = 0
+	c.JobModifyIndex = 0
 	return c
 }
 
@@ -220,7 +226,9 @@ func hurry(tx *state.Tx, st Stamp, ns ids.Namespace, id ids.Job) {
 	for _, a := range collect(tx.AllocsByJob(nil, ns, id)) {
 		if !a.ClientTerminal() && !a.NoShutdownDelay {
 			n := *a
-			n.NoShutdownDelay, n.AllocModifyIndex, n.ModifyTime = true, st.Index, st.Time.UnixNano()
+			n.NoShutdownDelay = true
+			n.AllocModifyIndex = st.Index
+			n.ModifyTime = st.Time.UnixNano()
 			tx.PutAlloc(&n)
 		}
 	}

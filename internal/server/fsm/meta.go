@@ -20,7 +20,7 @@ func Schema() uint64 {
 	return highest
 }
 
-// Bootstrap begins the cluster's state: its id, the incarnation of this life, the built-in namespaces. On a state that
+// Bootstrap begins the cluster's state: its id, its incarnation, the built-in namespaces. On a state that
 // has begun already it does nothing.
 type Bootstrap struct {
 	ClusterID   string

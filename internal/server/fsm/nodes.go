@@ -15,7 +15,7 @@ import (
 )
 
 func init() {
-	register[NodeRegister]("node-register", 1, "server/endpoint")
+	register[NodeRegister]("node-register", 2, "server/endpoint")
 	register[NodeEligibility]("node-eligibility", 1, "server/endpoint")
 	register[NodeStatus]("node-status", 1, "server/heartbeat")
 }
@@ -39,9 +39,12 @@ type NodeChanged struct {
 func (c *NodeRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 	n, old := c.Node, tx.Node(nil, c.Node.ID)
 	if old != nil && old.SecretHash != n.SecretHash {
-		return nil, fault.New(fault.Denied, "register node", string(n.ID), "its secret is not the one it registered with first")
+		return nil, fault.New(fault.Denied, "register node", string(n.ID),
+			"its secret is not the one it registered with first")
 	}
-	n.Status, n.StatusDescription, n.StatusUpdatedAt = node.StatusReady, "", st.Time.Unix()
+	n.Status = node.StatusReady
+	n.StatusDescription = ""
+	n.StatusUpdatedAt = st.Time.Unix()
 	n.SchedulingEligibility, n.Events = node.Eligible, nil
 	if old == nil {
 		addEvent(n, st, "Node registered")
@@ -68,7 +71,7 @@ func (c *NodeRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 	return out, nil
 }
 
-// sameNode tells whether storing the node would change nothing.
+// sameNode reports whether storing the node would change nothing.
 func sameNode(old, n *node.Node) (bool, error) {
 	if old == nil {
 		return false, nil
@@ -84,7 +87,8 @@ func sameNode(old, n *node.Node) (bool, error) {
 }
 
 func addEvent(n *node.Node, st Stamp, text string) {
-	events := append(slices.Clone(n.Events), node.Event{Message: text, Subsystem: "Cluster", Timestamp: st.Time, CreateIndex: st.Index})
+	events := append(slices.Clone(n.Events),
+		node.Event{Message: text, Subsystem: "Cluster", Timestamp: st.Time, CreateIndex: st.Index})
 	n.Events = events[max(0, len(events)-keptNodeEvents):]
 }
 
@@ -155,7 +159,9 @@ func (c *NodeStatus) Apply(tx *state.Tx, st Stamp) (any, error) {
 			continue
 		}
 		n := *old
-		n.Status, n.StatusDescription, n.StatusUpdatedAt = c.Status, c.Description, st.Time.Unix()
+		n.Status = c.Status
+		n.StatusDescription = c.Description
+		n.StatusUpdatedAt = st.Time.Unix()
 		switch c.Status {
 		case node.StatusDown:
 			addEvent(&n, st, "Node heartbeat missed")

@@ -14,8 +14,8 @@ import (
 
 func init() { register[PlanApply]("plan-apply", 1, "server/planner") }
 
-// PlanApply commits what the scheduler decided for one evaluation, in one step: placements with their claims, stops, and
-// evaluations. It is refused as a whole (Conflict, Busy) when the state has moved on so that it no longer fits.
+// PlanApply commits what the scheduler decided for one evaluation, in one step: placements with their claims, stops,
+// and evaluations. It is refused as a whole (Conflict, Busy) when the state has moved on so that it no longer fits.
 type PlanApply struct {
 	// Eval is the evaluation's own new state; nil: unchanged.
 	Eval *eval.Eval
@@ -106,12 +106,15 @@ func place(tx *state.Tx, st Stamp, a *alloc.Alloc) error {
 	return nil
 }
 
-// keepNodesPart lets an update in place keep what the node said.
+// keepNodesPart lets an update in place keep what the node reported.
 func keepNodesPart(a, old *alloc.Alloc) {
 	a.Node, a.NodeName = old.Node, old.NodeName
 	a.ClientStatus, a.ClientDescription = old.ClientStatus, old.ClientDescription
-	a.TaskStates, a.Healthy, a.HealthyAt = old.TaskStates, old.Healthy, old.HealthyAt
-	a.CreateTime, a.PreviousAlloc, a.NextAlloc, a.Reschedule = old.CreateTime, old.PreviousAlloc, old.NextAlloc, old.Reschedule
+	a.TaskStates, a.Health = old.TaskStates, old.Health
+	a.CreateTime = old.CreateTime
+	a.PreviousAlloc = old.PreviousAlloc
+	a.NextAlloc = old.NextAlloc
+	a.Reschedule = old.Reschedule
 	if a.DesiredStatus == "" {
 		a.DesiredStatus = old.DesiredStatus
 	}

@@ -21,7 +21,7 @@ type Command interface {
 	Apply(tx *state.Tx, st Stamp) (any, error)
 }
 
-// Releasing marks commands that let go of something: they are taken even when the disk is nearly full.
+// Releasing marks commands that release something: they are taken even when the disk is nearly full.
 type Releasing interface{ Releases() bool }
 
 // Proposer brings a command into the log and returns what its Apply returned and the index at which it was applied.
@@ -38,7 +38,9 @@ func Propose[R any](ctx context.Context, p Proposer, cmd Command) (R, uint64, er
 	}
 	r, ok := v.(R)
 	if !ok {
-		return zero, index, fault.New(fault.Internal, "propose", reflect.TypeOf(cmd).String(), fmt.Sprintf("its result is a %T, not a %T", v, zero))
+		return zero, index,
+			fault.New(fault.Internal, "propose", reflect.TypeOf(cmd).String(),
+				fmt.Sprintf("its result is a %T, not a %T", v, zero))
 	}
 	return r, index, nil
 }
@@ -119,8 +121,13 @@ func Decode(data []byte) (Command, time.Time, error) {
 	}
 	k, ok := byName[e.Name]
 	if !ok || e.Schema > k.Schema {
-		return nil, time.Time{}, &fault.Error{Kind: fault.Unsupported, Op: "decode command", Subject: fmt.Sprintf("%q (schema %d)", e.Name, e.Schema),
-			Hint: "a newer Berth wrote this entry; run that version"}
+		return nil, time.Time{},
+			&fault.Error{
+				Kind:    fault.Unsupported,
+				Op:      "decode command",
+				Subject: fmt.Sprintf("%q (schema %d)", e.Name, e.Schema),
+				Hint:    "a newer Berth wrote this entry; run that version",
+			}
 	}
 	cmd := k.New()
 	if err := wire.DecodeStrict(e.Payload, cmd); err != nil {

@@ -132,8 +132,10 @@ func TestTheEncodedFormOfCommandsStays(t *testing.T) {
 		}
 		want, err := os.ReadFile(file)
 		if err != nil || !bytes.Equal(want, got) {
-			t.Errorf("the encoded form of %s is not the one in %s (%v): a log written before can't be read any more the same way; "+
-				"raise the schema, or run go test ./internal/server/fsm -update if no release has it\n%s", k.Name, file, err, got)
+			t.Errorf("the encoded form of %s is not the one in %s (%v): a log written before can't be read any more "+
+				"the same way; "+
+				"raise the schema, or run go test ./internal/server/fsm -update if no release has it\n%s", k.Name, file,
+				err, got)
 		}
 	}
 	files, err := os.ReadDir(dir)

@@ -1,6 +1,6 @@
 package fsm
 
-// What follows is taken even when the disk is nearly full: it ends something, lets go of something, or records how
+// What follows is taken even when the disk is nearly full: it ends something, releases something, or records how
 // something that was begun has ended. Refusing it would keep the disk full and the truth out of the log.
 
 // Releases is true of a plan that places nothing.
@@ -33,10 +33,10 @@ func (c *SnapshotForget) Releases() bool { return true }
 // Releases lets a plugin be forgotten.
 func (c *PluginForget) Releases() bool { return true }
 
-// Releases lets nodes be in session: what they hold is let go of by them.
+// Releases lets nodes register: what they hold is released by them.
 func (c *NodeRegister) Releases() bool { return true }
 
-// Releases lets a node be spared new work.
+// Releases lets a node be spared new allocs.
 func (c *NodeEligibility) Releases() bool { return true }
 
 // Releases lets an alloc be stopped.

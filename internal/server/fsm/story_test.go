@@ -24,8 +24,14 @@ import (
 )
 
 func aJob(id ids.Job) *job.Job {
-	return &job.Job{Namespace: ids.DefaultNamespace, ID: id, Name: string(id), Type: job.TypeService, Priority: 50,
-		TaskGroups: []*job.TaskGroup{{Name: "g", Count: 1, Tasks: []*job.Task{{Name: "t", Driver: "exec"}}}}}
+	return &job.Job{
+		Namespace:  ids.DefaultNamespace,
+		ID:         id,
+		Name:       string(id),
+		Type:       job.TypeService,
+		Priority:   50,
+		TaskGroups: []*job.TaskGroup{{Name: "g", Count: 1, Tasks: []*job.Task{{Name: "t", Driver: "exec"}}}},
+	}
 }
 
 func aNode() *node.Node { return &node.Node{ID: ids.Node(ids.New()), Name: "n", SecretHash: "h"} }
@@ -38,8 +44,17 @@ func register(t *testing.T, c *localstate.Cluster, j *job.Job) *fsm.JobRegistere
 // anAlloc is a placement of a registered job, not committed yet.
 func anAlloc(c *localstate.Cluster, id ids.Job, on ids.Node) *alloc.Alloc {
 	j := c.Store.Snapshot().Job(nil, ids.DefaultNamespace, id)
-	return &alloc.Alloc{ID: ids.Alloc(ids.New()), Namespace: j.Namespace, Job: j.ID, JobVersion: j.Version, JobCreateIndex: j.CreateIndex,
-		JobType: j.Type, TaskGroup: "g", Name: fmt.Sprintf("%s.g[0]", j.ID), Node: on}
+	return &alloc.Alloc{
+		ID:             ids.Alloc(ids.New()),
+		Namespace:      j.Namespace,
+		Job:            j.ID,
+		JobVersion:     j.Version,
+		JobCreateIndex: j.CreateIndex,
+		JobType:        j.Type,
+		TaskGroup:      "g",
+		Name:           fmt.Sprintf("%s.g[0]", j.ID),
+		Node:           on,
+	}
 }
 
 func placed(t *testing.T, c *localstate.Cluster, id ids.Job, on ids.Node) ids.Alloc {
@@ -100,7 +115,8 @@ func TestOldVersionsGoUnlessAnAllocRefersToThem(t *testing.T) {
 func TestARegistrationCanBeHeldToAnIndex(t *testing.T) {
 	c := localstate.New(t)
 	try := func(index uint64) error {
-		_, _, err := c.Propose(t.Context(), &fsm.JobRegister{Job: aJob("web"), EnforceIndex: true, ModifyIndex: index, Seed: ids.New()})
+		_, _, err := c.Propose(t.Context(),
+			&fsm.JobRegister{Job: aJob("web"), EnforceIndex: true, ModifyIndex: index, Seed: ids.New()})
 		return err
 	}
 	if err := try(7); err == nil || err.Error() != "Enforcing job modify index 7: job does not exist" {
@@ -152,7 +168,13 @@ func withVolume(t *testing.T, c *localstate.Cluster, mode volume.AccessMode) vol
 	id := aVolume(mode)
 	stamp := c.Store.Snapshot().Stamp()
 	err := c.Store.Write(stamp, func(tx *state.Tx) error {
-		tx.PutVolume(&volume.Volume{ID: id, UID: "u", Spec: volume.Spec{Plugin: "p"}, Status: volume.Status{Phase: volume.PhaseReady, ExternalID: "x" + string(mode)}})
+		use := volume.Capability{AccessMode: mode, AttachmentMode: volume.FileSystem}
+		tx.PutVolume(&volume.Volume{
+			ID:     id,
+			UID:    "u",
+			Spec:   volume.Spec{Plugin: "p", Capabilities: []volume.Capability{use}},
+			Status: volume.Status{Phase: volume.PhaseReady, ExternalID: "x" + string(mode)},
+		})
 		return nil
 	})
 	if err != nil {
@@ -162,7 +184,15 @@ func withVolume(t *testing.T, c *localstate.Cluster, mode volume.AccessMode) vol
 }
 
 func aClaim(v volume.ID, a *alloc.Alloc, mode volume.AccessMode, st volume.ClaimState) *volume.Claim {
-	return &volume.Claim{Volume: v, Alloc: a.ID, Node: a.Node, Job: a.Job, AccessMode: mode, AttachmentMode: volume.FileSystem, State: st}
+	return &volume.Claim{
+		Volume:         v,
+		Alloc:          a.ID,
+		Node:           a.Node,
+		Job:            a.Job,
+		AccessMode:     mode,
+		AttachmentMode: volume.FileSystem,
+		State:          st,
+	}
 }
 
 func TestTwoWritersOfOneVolumeCannotBeCommitted(t *testing.T) {
@@ -174,7 +204,11 @@ func TestTwoWritersOfOneVolumeCannotBeCommitted(t *testing.T) {
 	register(t, c, aJob("db"))
 	plan := func(on ids.Node, st volume.ClaimState) (*alloc.Alloc, error) {
 		a := anAlloc(c, "db", on)
-		_, _, err := c.Propose(t.Context(), &fsm.PlanApply{Place: []*alloc.Alloc{a}, Claims: []*volume.Claim{aClaim(v, a, volume.SingleNodeWriter, st)}})
+		_, _, err := c.Propose(t.Context(),
+			&fsm.PlanApply{
+				Place:  []*alloc.Alloc{a},
+				Claims: []*volume.Claim{aClaim(v, a, volume.SingleNodeWriter, st)},
+			})
 		return a, err
 	}
 	first, err := plan(n.ID, volume.Held)
@@ -193,7 +227,8 @@ func TestTwoWritersOfOneVolumeCannotBeCommitted(t *testing.T) {
 	}
 	s := c.Store.Snapshot()
 	claim := s.Claim(nil, volume.ClaimKey{Volume: v, Alloc: first.ID})
-	if claim.Epoch.Incarnation != s.Meta(nil).Incarnation || claim.Epoch.Index != claim.CreateIndex || claim.Epoch.Index == 0 {
+	if claim.Epoch.Incarnation != s.Meta(nil).Incarnation || claim.Epoch.Index != claim.CreateIndex ||
+		claim.Epoch.Index == 0 {
 		t.Errorf("the epoch is %v, created at %d", claim.Epoch, claim.CreateIndex)
 	}
 	if got := s.Volume(nil, v).Status.AccessMode; got != volume.SingleNodeWriter {
@@ -201,10 +236,14 @@ func TestTwoWritersOfOneVolumeCannotBeCommitted(t *testing.T) {
 	}
 
 	// The end of the holder's processes begins the release; the successor that is stopped leaves the queue.
-	c.Must(t, &fsm.AllocClientUpdate{Seed: ids.New(), Allocs: []*alloc.Alloc{{ID: first.ID, Node: n.ID, ClientStatus: alloc.ClientComplete}}})
+	c.Must(t, &fsm.AllocClientUpdate{
+		Seed:   ids.New(),
+		Allocs: []*alloc.Alloc{{ID: first.ID, Node: n.ID, ClientStatus: alloc.ClientComplete}},
+	})
 	c.Must(t, &fsm.PlanApply{Stop: []fsm.AllocStop{{Alloc: waiting.ID, Description: "replaced"}}})
 	s = c.Store.Snapshot()
-	if got := s.Claim(nil, volume.ClaimKey{Volume: v, Alloc: first.ID}); got.State != volume.Releasing || got.Epoch != claim.Epoch {
+	if got := s.Claim(nil, volume.ClaimKey{Volume: v, Alloc: first.ID}); got.State != volume.Releasing ||
+		got.Epoch != claim.Epoch {
 		t.Errorf("the holder's claim is %+v", got)
 	}
 	if s.Claim(nil, volume.ClaimKey{Volume: v, Alloc: waiting.ID}) != nil {
@@ -218,7 +257,8 @@ func TestANodeThatGoesDownLosesItsAllocsInTheSameStep(t *testing.T) {
 	c.Must(t, &fsm.NodeRegister{Node: n})
 	register(t, c, aJob("web"))
 	a := placed(t, c, "web", n.ID)
-	done := c.Must(t, &fsm.NodeStatus{Nodes: []ids.Node{n.ID}, Status: node.StatusDown, Seed: ids.New()}).(*fsm.NodeChanged)
+	done := c.Must(t,
+		&fsm.NodeStatus{Nodes: []ids.Node{n.ID}, Status: node.StatusDown, Seed: ids.New()}).(*fsm.NodeChanged)
 	s := c.Store.Snapshot()
 	if got := s.Alloc(nil, a); got.ClientStatus != alloc.ClientLost || got.DesiredStatus != alloc.DesiredStop {
 		t.Errorf("the alloc is %s/%s", got.DesiredStatus, got.ClientStatus)
@@ -244,7 +284,10 @@ func TestAFailedAllocAsksForItsReplacementOnce(t *testing.T) {
 	c.Must(t, &fsm.NodeRegister{Node: n})
 	register(t, c, aJob("web"))
 	a := placed(t, c, "web", n.ID)
-	failed := &fsm.AllocClientUpdate{Seed: "one", Allocs: []*alloc.Alloc{{ID: a, Node: n.ID, ClientStatus: alloc.ClientFailed}}}
+	failed := &fsm.AllocClientUpdate{
+		Seed:   "one",
+		Allocs: []*alloc.Alloc{{ID: a, Node: n.ID, ClientStatus: alloc.ClientFailed}},
+	}
 	evals := c.Must(t, failed).([]ids.Eval)
 	if len(evals) != 1 || c.Store.Snapshot().Eval(nil, evals[0]).TriggeredBy != eval.TriggerAllocFailure {
 		t.Fatalf("evaluations: %v", evals)
@@ -253,7 +296,10 @@ func TestAFailedAllocAsksForItsReplacementOnce(t *testing.T) {
 	if again := c.Must(t, failed).([]ids.Eval); len(again) != 0 {
 		t.Errorf("the same report asked again: %v", again)
 	}
-	stranger := &fsm.AllocClientUpdate{Seed: "three", Allocs: []*alloc.Alloc{{ID: placed(t, c, "web", n.ID), Node: "other", ClientStatus: alloc.ClientFailed}}}
+	stranger := &fsm.AllocClientUpdate{
+		Seed:   "three",
+		Allocs: []*alloc.Alloc{{ID: placed(t, c, "web", n.ID), Node: "other", ClientStatus: alloc.ClientFailed}},
+	}
 	if got := c.Must(t, stranger).([]ids.Eval); len(got) != 0 {
 		t.Error("a node reported for another node's alloc")
 	}
@@ -266,22 +312,34 @@ func TestWhatAClaimNamesIsNeverCollected(t *testing.T) {
 	v := withVolume(t, c, volume.SingleNodeWriter)
 	register(t, c, aJob("db"))
 	a := anAlloc(c, "db", n.ID)
-	c.Must(t, &fsm.PlanApply{Place: []*alloc.Alloc{a}, Claims: []*volume.Claim{aClaim(v, a, volume.SingleNodeWriter, volume.Held)}})
+	c.Must(t, &fsm.PlanApply{
+		Place:  []*alloc.Alloc{a},
+		Claims: []*volume.Claim{aClaim(v, a, volume.SingleNodeWriter, volume.Held)},
+	})
 	c.Must(t, &fsm.JobDeregister{Namespace: ids.DefaultNamespace, Job: "db", Seed: ids.New()})
 	c.Must(t, &fsm.PlanApply{Stop: []fsm.AllocStop{{Alloc: a.ID}}})
-	c.Must(t, &fsm.AllocClientUpdate{Allocs: []*alloc.Alloc{{ID: a.ID, Node: n.ID, ClientStatus: alloc.ClientComplete}}})
+	c.Must(t, &fsm.AllocClientUpdate{
+		Allocs: []*alloc.Alloc{{ID: a.ID, Node: n.ID, ClientStatus: alloc.ClientComplete}},
+	})
 	c.Must(t, &fsm.NodeStatus{Nodes: []ids.Node{n.ID}, Status: node.StatusDown})
 	for e := range c.Store.Snapshot().Evals(nil, "") {
 		done := *e
 		done.Status = eval.StatusComplete
 		c.Must(t, &fsm.EvalUpdate{Evals: []*eval.Eval{&done}})
 	}
-	all := &fsm.Collect{Allocs: []ids.Alloc{a.ID}, Jobs: []fsm.JobName{{Namespace: ids.DefaultNamespace, Job: "db"}}, Nodes: []ids.Node{n.ID}}
+	all := &fsm.Collect{
+		Allocs: []ids.Alloc{a.ID},
+		Jobs:   []fsm.JobName{{Namespace: ids.DefaultNamespace, Job: "db"}},
+		Nodes:  []ids.Node{n.ID},
+	}
 	if got := c.Must(t, all).(fsm.Collected); got != (fsm.Collected{}) {
 		t.Fatalf("collected beneath a claim: %+v", got)
 	}
 	k := volume.ClaimKey{Volume: v, Alloc: a.ID}
-	if err := c.Store.Write(c.Store.Snapshot().Stamp(), func(tx *state.Tx) error { tx.DeleteClaim(k); return nil }); err != nil {
+	if err := c.Store.Write(c.Store.Snapshot().Stamp(), func(tx *state.Tx) error {
+		tx.DeleteClaim(k)
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.Must(t, all).(fsm.Collected); got.Allocs != 1 || got.Jobs != 1 || got.Nodes != 1 {
@@ -347,24 +405,63 @@ func randomLog(r *rapid.T) []raftlog.Entry {
 		a := known[rng.IntN(len(known))]
 		switch rng.IntN(9) {
 		case 0:
-			cmds = append(cmds, &fsm.NodeRegister{Node: &node.Node{ID: n, Name: seed, Attributes: map[string]string{"b": "1", "a": "2"}}, Seed: seed})
+			cmds = append(cmds,
+				&fsm.NodeRegister{
+					Node: &node.Node{ID: n, Name: seed, Attributes: map[string]string{"b": "1", "a": "2"}},
+					Seed: seed,
+				})
 		case 1, 2:
 			reg := aJob(j)
 			reg.Priority, reg.Type = 50+rng.IntN(3), []string{job.TypeService, job.TypeSystem}[rng.IntN(2)]
 			cmds = append(cmds, &fsm.JobRegister{Job: reg, Seed: seed, Submission: &job.Submission{Source: seed}})
 		case 3:
-			cmds = append(cmds, &fsm.JobDeregister{Namespace: ids.DefaultNamespace, Job: j, Purge: rng.IntN(2) == 0, NoShutdownDelay: true, Seed: seed})
+			cmds = append(cmds, &fsm.JobDeregister{
+				Namespace:       ids.DefaultNamespace,
+				Job:             j,
+				Purge:           rng.IntN(2) == 0,
+				NoShutdownDelay: true,
+				Seed:            seed,
+			})
 		case 4, 5:
 			id := ids.Alloc("alloc" + seed)
 			known = append(known, id)
-			cmds = append(cmds, &fsm.PlanApply{Place: []*alloc.Alloc{{ID: id, Namespace: ids.DefaultNamespace, Job: j, Node: n, TaskGroup: "g",
-				JobCreateIndex: uint64(rng.IntN(10)), JobVersion: uint64(rng.IntN(2)), PreviousAlloc: a}}})
+			cmds = append(cmds,
+				&fsm.PlanApply{
+					Place: []*alloc.Alloc{{
+						ID:             id,
+						Namespace:      ids.DefaultNamespace,
+						Job:            j,
+						Node:           n,
+						TaskGroup:      "g",
+						JobCreateIndex: uint64(rng.IntN(10)),
+						JobVersion:     uint64(rng.IntN(2)),
+						PreviousAlloc:  a,
+					}},
+				})
 		case 6:
-			cmds = append(cmds, &fsm.AllocClientUpdate{Seed: seed, Allocs: []*alloc.Alloc{{ID: a, Node: n, ClientStatus: []string{"running", "failed", "complete"}[rng.IntN(3)]}}})
+			cmds = append(cmds,
+				&fsm.AllocClientUpdate{
+					Seed: seed,
+					Allocs: []*alloc.Alloc{{
+						ID:           a,
+						Node:         n,
+						ClientStatus: []string{"running", "failed", "complete"}[rng.IntN(3)],
+					}},
+				})
 		case 7:
-			cmds = append(cmds, &fsm.NodeStatus{Nodes: nodes, Status: []string{node.StatusDown, node.StatusReady}[rng.IntN(2)], Seed: seed})
+			cmds = append(cmds,
+				&fsm.NodeStatus{
+					Nodes:  nodes,
+					Status: []string{node.StatusDown, node.StatusReady}[rng.IntN(2)],
+					Seed:   seed,
+				})
 		case 8:
-			cmds = append(cmds, &fsm.Collect{Allocs: known, Jobs: []fsm.JobName{{Namespace: ids.DefaultNamespace, Job: j}}, Nodes: nodes})
+			cmds = append(cmds,
+				&fsm.Collect{
+					Allocs: known,
+					Jobs:   []fsm.JobName{{Namespace: ids.DefaultNamespace, Job: j}},
+					Nodes:  nodes,
+				})
 		}
 	}
 	var out []raftlog.Entry
@@ -402,7 +499,7 @@ func TestAMachineThatMetWhatItDoesNotKnowHasNoSnapshot(t *testing.T) {
 	select {
 	case <-f.Stopped():
 	default:
-		t.Error("nobody is told")
+		t.Error("nobody is woken")
 	}
 	if _, err := f.Snapshot(); err == nil {
 		t.Error("a snapshot would hide the entry that was skipped")

@@ -28,8 +28,8 @@ type VolumePut struct {
 	Seen   uint64
 }
 
-// Apply returns the stored *volume.Volume. An external id that another registration has already ends a creation in phase
-// conflict, and refuses a registration.
+// Apply returns the stored *volume.Volume. An external id that another registration has already ends a creation in
+// phase conflict, and refuses a registration.
 func (c *VolumePut) Apply(tx *state.Tx, st Stamp) (any, error) {
 	v := c.Volume
 	old := tx.Volume(nil, v.ID)
@@ -37,7 +37,8 @@ func (c *VolumePut) Apply(tx *state.Tx, st Stamp) (any, error) {
 		return nil, err
 	}
 	if old == nil && tx.Namespace(nil, v.Namespace) == nil {
-		return nil, fault.New(fault.NotFound, "create volume", v.ID.String(), fmt.Sprintf("namespace %q does not exist", v.Namespace))
+		return nil, fault.New(fault.NotFound, "create volume", v.ID.String(),
+			fmt.Sprintf("namespace %q does not exist", v.Namespace))
 	}
 	if old == nil {
 		if err := leftOver(tx, v); err != nil {
@@ -47,15 +48,20 @@ func (c *VolumePut) Apply(tx *state.Tx, st Stamp) (any, error) {
 	if twin := twinOf(tx, v); twin != nil {
 		if old == nil {
 			return nil, fault.WithHint(fault.New(fault.Conflict, "register volume", v.ID.String(),
-				fmt.Sprintf("the external id %q of plugin %q is registered as volume %s already", v.Status.ExternalID, v.Spec.Plugin, twin.ID)),
+				fmt.Sprintf("the external id %q of plugin %q is registered as volume %s already", v.Status.ExternalID,
+					v.Spec.Plugin, twin.ID)),
 				"use that volume, or deregister it first")
 		}
 		v.Status.Phase = volume.PhaseConflict
-		v.Status.LastError = fmt.Sprintf("the provider answered the external id %q, which is registered as volume %s already", v.Status.ExternalID, twin.ID)
+		v.Status.LastError = fmt.Sprintf(
+			"the provider answered the external id %q, which is registered as volume %s already", v.Status.ExternalID,
+			twin.ID)
 	}
 	if old != nil {
 		// The current use is the claims' to write; it may have moved on in between only with the index.
-		v.Status.AccessMode, v.Status.AttachmentMode, v.Status.MountOptions = old.Status.AccessMode, old.Status.AttachmentMode, old.Status.MountOptions
+		v.Status.AccessMode = old.Status.AccessMode
+		v.Status.AttachmentMode = old.Status.AttachmentMode
+		v.Status.MountOptions = old.Status.MountOptions
 		v.CreateTime = old.CreateTime
 	}
 	tx.PutVolume(v)
@@ -70,7 +76,8 @@ func leftOver(tx *state.Tx, v *volume.Volume) error {
 	for a := range tx.Attachments(nil) {
 		if a.Plugin == v.Spec.Plugin && a.ExternalID == v.Status.ExternalID && a.Volume != v.ID {
 			return fault.WithHint(fault.New(fault.Busy, "register volume", v.ID.String(),
-				fmt.Sprintf("the external id %q of plugin %q is still attached to node %s as the forgotten volume %s", a.ExternalID, a.Plugin, ids.Short(a.Node), a.Volume)),
+				fmt.Sprintf("the external id %q of plugin %q is still attached to node %s as the forgotten volume %s",
+					a.ExternalID, a.Plugin, ids.Short(a.Node), a.Volume)),
 				"wait until it is detached")
 		}
 	}
@@ -114,7 +121,8 @@ type VolumeForget struct {
 	Force bool
 }
 
-// Apply returns nil. It refuses while anything refers to the volume: the checks of the endpoint are made once more here.
+// Apply returns nil. It refuses while anything refers to the volume: the checks of the endpoint are made once more
+// here.
 func (c *VolumeForget) Apply(tx *state.Tx, st Stamp) (any, error) {
 	v := tx.Volume(nil, c.ID)
 	if v == nil {
@@ -125,10 +133,12 @@ func (c *VolumeForget) Apply(tx *state.Tx, st Stamp) (any, error) {
 	}
 	if !c.Force {
 		for cl := range tx.ClaimsByVolume(nil, c.ID) {
-			return nil, fault.New(fault.Busy, "forget volume", c.ID.String(), fmt.Sprintf("alloc %s still has a claim that is %s", cl.Alloc, cl.State))
+			return nil, fault.New(fault.Busy, "forget volume", c.ID.String(),
+				fmt.Sprintf("alloc %s still has a claim that is %s", cl.Alloc, cl.State))
 		}
 		for a := range tx.AttachmentsByVolume(nil, c.ID) {
-			return nil, fault.New(fault.Busy, "forget volume", c.ID.String(), fmt.Sprintf("it is still attached to node %s", a.Node))
+			return nil, fault.New(fault.Busy, "forget volume", c.ID.String(),
+				fmt.Sprintf("it is still attached to node %s", a.Node))
 		}
 	}
 	tx.DeleteVolume(c.ID)
@@ -203,7 +213,7 @@ type AttachmentForget struct {
 	Seen uint64
 }
 
-// Releases lets volumes be let go when the disk is nearly full.
+// Releases lets volumes be released when the disk is nearly full.
 func (c *AttachmentForget) Releases() bool { return true }
 
 // Apply returns nil.
@@ -221,7 +231,7 @@ func (c *AttachmentForget) Apply(tx *state.Tx, st Stamp) (any, error) {
 	return nil, nil
 }
 
-// PluginLearn stores what a plugin's instances said of it. It outlives them: unknown means wait, never absent.
+// PluginLearn stores what a plugin's instances reported of it. It outlives them: unknown means wait, never absent.
 type PluginLearn struct{ Record *plugin.Record }
 
 // Apply returns nil.

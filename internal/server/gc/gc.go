@@ -1,6 +1,6 @@
-// Package gc owns the forgetting: evaluations, allocs, jobs and nodes that are over are removed from the state when they
-// have been over for a while, or at once when a person asks. What a claim, an attachment or an inventory names stays.
-// Only package server runs it.
+// Package gc owns the forgetting: evaluations, allocs, jobs and nodes that are over are removed from the state when
+// they have been over for a while, or at once when a person asks. What a claim, an attachment or an inventory names
+// stays. Only package server runs it.
 package gc
 
 import (
@@ -86,7 +86,8 @@ func (c *Collector) collect(ctx context.Context, ages Ages) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		c.log.Debug("forgot what is over", "evals", done.Evals, "allocs", done.Allocs, "jobs", done.Jobs, "nodes", done.Nodes)
+		c.log.Debug("forgot what is over", "evals", done.Evals, "allocs", done.Allocs, "jobs", done.Jobs, "nodes",
+			done.Nodes)
 		if done == (fsm.Collected{}) {
 			return index, nil
 		}
@@ -98,7 +99,8 @@ func find(s *state.Snap, ages Ages, now time.Time) *fsm.Collect {
 	going := map[ids.Alloc]bool{}
 	old := func(nanos int64, age time.Duration) bool { return now.UnixNano()-nanos >= int64(age) }
 	for j := range s.Jobs(nil, wire.AllNamespaces, "") {
-		if k := (fsm.JobName{Namespace: j.Namespace, Job: j.ID}); len(cmd.Jobs) < maxBatch && old(jobTouched(s, k), ages.Jobs) && fsm.JobOver(s, k) {
+		if k := (fsm.JobName{Namespace: j.Namespace, Job: j.ID}); len(cmd.Jobs) < maxBatch &&
+			old(jobTouched(s, k), ages.Jobs) && fsm.JobOver(s, k) {
 			cmd.Jobs = append(cmd.Jobs, k)
 		}
 	}
@@ -114,7 +116,8 @@ func find(s *state.Snap, ages Ages, now time.Time) *fsm.Collect {
 		}
 	}
 	for n := range s.Nodes(nil, "") {
-		if n.Status == node.StatusDown && old(n.StatusUpdatedAt*int64(time.Second), ages.Nodes) && fsm.NodeOver(s, n.ID) {
+		if n.Status == node.StatusDown && old(n.StatusUpdatedAt*int64(time.Second), ages.Nodes) &&
+			fsm.NodeOver(s, n.ID) {
 			cmd.Nodes = append(cmd.Nodes, n.ID)
 		}
 	}

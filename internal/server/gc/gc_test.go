@@ -18,9 +18,19 @@ import (
 // stopped makes a job that ran once and was stopped, with everything about it ended.
 func stopped(t *testing.T, c *localstate.Cluster, id ids.Job) ids.Alloc {
 	c.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: "n"}})
-	c.Must(t, &fsm.JobRegister{Job: &job.Job{Namespace: ids.DefaultNamespace, ID: id, Type: job.TypeService}, Seed: ids.New()})
+	c.Must(t, &fsm.JobRegister{
+		Job:  &job.Job{Namespace: ids.DefaultNamespace, ID: id, Type: job.TypeService},
+		Seed: ids.New(),
+	})
 	j := c.Store.Snapshot().Job(nil, ids.DefaultNamespace, id)
-	a := &alloc.Alloc{ID: ids.Alloc(ids.New()), Namespace: j.Namespace, Job: id, JobCreateIndex: j.CreateIndex, JobVersion: j.Version, Node: "n"}
+	a := &alloc.Alloc{
+		ID:             ids.Alloc(ids.New()),
+		Namespace:      j.Namespace,
+		Job:            id,
+		JobCreateIndex: j.CreateIndex,
+		JobVersion:     j.Version,
+		Node:           "n",
+	}
 	c.Must(t, &fsm.PlanApply{Place: []*alloc.Alloc{a}})
 	c.Must(t, &fsm.JobDeregister{Namespace: ids.DefaultNamespace, Job: id, Seed: ids.New()})
 	c.Must(t, &fsm.PlanApply{Stop: []fsm.AllocStop{{Alloc: a.ID}}})
@@ -60,7 +70,9 @@ func TestYoungHistoryStaysUntilItIsOld(t *testing.T) {
 		c := localstate.New(t)
 		gc := New(c.Store, c, Ages{}, slog.New(slog.DiscardHandler))
 		a := stopped(t, c, "web")
-		c.Must(t, &fsm.AllocClientUpdate{Allocs: []*alloc.Alloc{{ID: a, Node: "n", ClientStatus: alloc.ClientComplete}}})
+		c.Must(t, &fsm.AllocClientUpdate{
+			Allocs: []*alloc.Alloc{{ID: a, Node: "n", ClientStatus: alloc.ClientComplete}},
+		})
 		collect := func() {
 			if _, err := gc.collect(t.Context(), DefaultAges); err != nil {
 				t.Fatal(err)
@@ -87,11 +99,23 @@ func TestALiveJobKeepsWhatItCountsOn(t *testing.T) {
 	c := localstate.New(t)
 	gc := New(c.Store, c, Ages{}, slog.New(slog.DiscardHandler))
 	c.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: "n"}})
-	c.Must(t, &fsm.JobRegister{Job: &job.Job{Namespace: ids.DefaultNamespace, ID: "web", Type: job.TypeService}, Seed: ids.New()})
+	c.Must(t, &fsm.JobRegister{
+		Job:  &job.Job{Namespace: ids.DefaultNamespace, ID: "web", Type: job.TypeService},
+		Seed: ids.New(),
+	})
 	j := c.Store.Snapshot().Job(nil, ids.DefaultNamespace, "web")
-	a := &alloc.Alloc{ID: "a", Namespace: j.Namespace, Job: j.ID, JobCreateIndex: j.CreateIndex, Node: "n"}
+	a := &alloc.Alloc{
+		ID:             "a",
+		Namespace:      j.Namespace,
+		Job:            j.ID,
+		JobCreateIndex: j.CreateIndex,
+		Node:           "n",
+	}
 	c.Must(t, &fsm.PlanApply{Place: []*alloc.Alloc{a}})
-	c.Must(t, &fsm.AllocClientUpdate{Seed: "s", Allocs: []*alloc.Alloc{{ID: "a", Node: "n", ClientStatus: alloc.ClientFailed}}})
+	c.Must(t, &fsm.AllocClientUpdate{
+		Seed:   "s",
+		Allocs: []*alloc.Alloc{{ID: "a", Node: "n", ClientStatus: alloc.ClientFailed}},
+	})
 	if _, err := gc.Force(t.Context()); err != nil {
 		t.Fatal(err)
 	}

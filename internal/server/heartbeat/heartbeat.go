@@ -1,5 +1,6 @@
-// Package heartbeat owns the knowledge of which nodes are alive: every beat moves a node's deadline, and a deadline that
-// passes takes the node down together with its allocs. One loop watches over all nodes. Only package server runs it.
+// Package heartbeat owns the knowledge of which nodes are alive: every beat moves a node's deadline, and a deadline
+// that passes takes the node down together with its allocs. One loop watches over all nodes. Only package server runs
+// it.
 package heartbeat
 
 import (
@@ -23,10 +24,10 @@ type Config struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	Log      *slog.Logger
-	// TTL is what nodes are told; a node is down when nothing was heard of it for TTL and Grace together.
+	// TTL is what nodes receive; a node is down when nothing was heard of it for TTL and Grace together.
 	TTL, Grace time.Duration
 	// Endless never takes a node down that was heard once: server and node are one process. A node that is only
-	// remembered, from an earlier life of the data directory, goes down all the same.
+	// remembered, from an earlier run on the data directory, goes down all the same.
 	Endless bool
 }
 

@@ -63,14 +63,14 @@ func TestASilentNodeGoesDownAndOneThatBeatsDoesNot(t *testing.T) {
 }
 
 func TestInDevelopmentANodeThatWasHeardStaysUp(t *testing.T) {
-	withTimers(t, true, []ids.Node{"mine", "of an earlier life"}, func(c *localstate.Cluster, timers *Timers) {
+	withTimers(t, true, []ids.Node{"mine", "of an earlier run"}, func(c *localstate.Cluster, timers *Timers) {
 		timers.Beat("mine")
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
 		if status(c, "mine") != node.StatusReady {
 			t.Error("the node of this process went down")
 		}
-		if status(c, "of an earlier life") != node.StatusDown {
+		if status(c, "of an earlier run") != node.StatusDown {
 			t.Error("a node that nobody runs any more would get work")
 		}
 	})

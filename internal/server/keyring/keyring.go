@@ -1,5 +1,6 @@
 // Package keyring owns the key that secrets are sealed with. The key lies in a file of the data directory and never in
-// the replicated state; what it sealed lies in the state and is of no use without it. Only package server constructs it.
+// the replicated state; what it sealed lies in the state and is of no use without it: secrets of volumes, and the
+// private part of the key that the cluster signs with. Only package server constructs it.
 package keyring
 
 import (
@@ -44,7 +45,9 @@ func Open(dir string) (*Keyring, error) {
 		return nil, fault.Wrap(err, fault.Internal, "open key", path)
 	}
 	if len(root) != keySize {
-		return nil, fault.WithHint(fault.New(fault.Invalid, "open key", path, fmt.Sprintf("it has %d bytes, a key has %d", len(root), keySize)),
+		return nil, fault.WithHint(
+			fault.New(fault.Invalid, "open key", path,
+				fmt.Sprintf("it has %d bytes, a key has %d", len(root), keySize)),
 			"restore the file from a copy; without it no stored secret can be opened")
 	}
 	info, err := os.Stat(path)
@@ -52,7 +55,9 @@ func Open(dir string) (*Keyring, error) {
 		return nil, fault.Wrap(err, fault.Internal, "open key", path)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fault.WithHint(fault.New(fault.Denied, "open key", path, fmt.Sprintf("others may use it (mode %04o)", info.Mode().Perm())), "chmod 600 "+path)
+		return nil, fault.WithHint(
+			fault.New(fault.Denied, "open key", path, fmt.Sprintf("others may use it (mode %04o)", info.Mode().Perm())),
+			"chmod 600 "+path)
 	}
 	return &Keyring{root: root, path: path}, nil
 }
@@ -111,7 +116,8 @@ func (k *Keyring) Seal(name string, m redact.Map) ([]byte, error) {
 // Open decrypts what Seal made under the same name.
 func (k *Keyring) Open(name string, sealed []byte) (redact.Map, error) {
 	broken := func(err error) error {
-		return fault.WithHint(fault.Wrap(err, fault.Internal, "open secrets", name), "they were sealed with another key than "+k.path+"; register them again")
+		return fault.WithHint(fault.Wrap(err, fault.Internal, "open secrets", name),
+			"they were sealed with another key than "+k.path+"; register them again")
 	}
 	if len(sealed) < 1+saltSize || sealed[0] != format {
 		return nil, broken(errors.New("the stored form is not known"))

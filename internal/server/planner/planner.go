@@ -32,14 +32,14 @@ type Planner struct {
 	queue    chan *submission
 
 	mu       sync.Mutex
-	inFlight map[ids.Alloc]*flying
+	inFlight map[ids.Alloc]*pending
 }
 
-// flying is a placement that is on its way into the log.
-type flying struct {
-	alloc  *alloc.Alloc
-	claims []*volume.Claim
-	landed chan struct{} // closed when the command was applied or refused
+// pending is a placement that is on its way into the log.
+type pending struct {
+	alloc   *alloc.Alloc
+	claims  []*volume.Claim
+	applied chan struct{} // closed when the command was applied or refused
 }
 
 type submission struct {
@@ -52,7 +52,7 @@ type outcome struct {
 	err    error
 }
 
-// Result tells what became of a plan.
+// Result is what became of a plan.
 type Result struct {
 	// Index is that of the command; 0: nothing was committed.
 	Index uint64
@@ -71,7 +71,14 @@ type Rejection struct {
 
 // New returns a planner that commits nothing before Run.
 func New(store *state.Store, p fsm.Proposer, views *Views, log *slog.Logger) *Planner {
-	return &Planner{store: store, proposer: p, views: views, log: log, queue: make(chan *submission), inFlight: map[ids.Alloc]*flying{}}
+	return &Planner{
+		store:    store,
+		proposer: p,
+		views:    views,
+		log:      log,
+		queue:    make(chan *submission),
+		inFlight: map[ids.Alloc]*pending{},
+	}
 }
 
 // Submit hands a plan over and waits until it is committed or refused. The planner may change the plan's new objects.
@@ -122,7 +129,7 @@ func (p *Planner) Run(ctx context.Context) error {
 // accept checks a plan and lets what fits be written beside the plans that follow.
 func (p *Planner) accept(ctx context.Context, g *lifecycle.Group, s *submission, slots chan struct{}) {
 	v := p.verify(s.plan)
-	p.fly(v)
+	p.track(v)
 	g.Go("commit", func() error {
 		defer func() { <-slots }()
 		var o outcome
@@ -139,49 +146,49 @@ func (p *Planner) accept(ctx context.Context, g *lifecycle.Group, s *submission,
 	})
 }
 
-// wait ends when the plans have landed that stood in the way: their effect can be seen then.
-func (v *verdict) wait(ctx context.Context) {
-	for _, landed := range v.rivals {
+// wait ends when the plans have applied that stood in the way: their effect can be seen then.
+func (v *result) wait(ctx context.Context) {
+	for _, applied := range v.rivals {
 		select {
-		case <-landed:
+		case <-applied:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-func (p *Planner) fly(v *verdict) {
-	v.landed = make(chan struct{})
+func (p *Planner) track(v *result) {
+	v.applied = make(chan struct{})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, pl := range v.placed {
-		p.inFlight[pl.Alloc.ID] = &flying{pl.Alloc, pl.Claims, v.landed}
+		p.inFlight[pl.Alloc.ID] = &pending{pl.Alloc, pl.Claims, v.applied}
 	}
 }
 
-func (p *Planner) land(v *verdict) {
+func (p *Planner) settle(v *result) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, pl := range v.placed {
 		delete(p.inFlight, pl.Alloc.ID)
 	}
-	close(v.landed)
+	close(v.applied)
 }
 
 // flights lists what is on its way. Take it before the snapshot: what lands in between is in both, never in neither.
-func (p *Planner) flights() map[ids.Alloc]*flying {
+func (p *Planner) flights() map[ids.Alloc]*pending {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := make(map[ids.Alloc]*flying, len(p.inFlight))
+	out := make(map[ids.Alloc]*pending, len(p.inFlight))
 	for id, f := range p.inFlight {
 		out[id] = f
 	}
 	return out
 }
 
-func (p *Planner) commit(ctx context.Context, v *verdict) outcome {
+func (p *Planner) commit(ctx context.Context, v *result) outcome {
 	_, index, err := p.proposer.Propose(ctx, v.cmd)
-	p.land(v)
+	p.settle(v)
 	switch {
 	case err == nil:
 		return outcome{result: Result{Index: index}}

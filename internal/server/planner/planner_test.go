@@ -39,12 +39,24 @@ func atBench(t *testing.T, log func(fsm.Proposer) fsm.Proposer, story func(t *te
 		}
 		b.p = New(b.Store, b.log, &Views{}, slog.New(slog.DiscardHandler))
 		for _, id := range []ids.Node{"n1", "n2"} {
-			b.Must(t, &fsm.NodeRegister{Seed: ids.New(), Node: &node.Node{ID: id, Name: string(id), SecretHash: "h",
-				Resources: node.Resources{CPUShares: 1000, MemoryMB: 1000},
-				CSI:       []*plugin.Instance{{Plugin: "p", Role: plugin.RoleNode, State: plugin.Ready, MaxVolumes: 2}}}})
+			b.Must(t, &fsm.NodeRegister{Seed: ids.New(), Node: &node.Node{
+				ID:         id,
+				Name:       string(id),
+				SecretHash: "h",
+				Resources:  node.Resources{CPUShares: 1000, MemoryMB: 1000},
+				CSI: []*plugin.Instance{{
+					Plugin:     "p",
+					Role:       plugin.RoleNode,
+					State:      plugin.Ready,
+					MaxVolumes: 2,
+				}},
+			}})
 		}
-		b.Must(t, &fsm.JobRegister{Seed: ids.New(), Job: &job.Job{Namespace: ids.DefaultNamespace, ID: "j", Type: job.TypeService,
-			TaskGroups: []*job.TaskGroup{{Name: "g", Count: 1}}}})
+		b.Must(t, &fsm.JobRegister{
+			Seed: ids.New(),
+			Job: &job.Job{Namespace: ids.DefaultNamespace, ID: "j", Type: job.TypeService,
+				TaskGroups: []*job.TaskGroup{{Name: "g", Count: 1}}},
+		})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- b.p.Run(ctx) }()
@@ -58,9 +70,19 @@ func atBench(t *testing.T, log func(fsm.Proposer) fsm.Proposer, story func(t *te
 
 func (b *bench) alloc(id, on string, cpu int64, ports ...int) *alloc.Alloc {
 	j := b.Store.Snapshot().Job(nil, ids.DefaultNamespace, "j")
-	a := &alloc.Alloc{ID: ids.Alloc(id), Namespace: ids.DefaultNamespace, Job: "j", JobCreateIndex: j.CreateIndex, JobVersion: j.Version, TaskGroup: "g", Name: "j.g[0]",
-		Node: ids.Node(on), DesiredStatus: alloc.DesiredRun, ClientStatus: alloc.ClientPending,
-		Resources: alloc.Resources{Tasks: map[string]alloc.TaskResources{"t": {CPUShares: cpu}}}}
+	a := &alloc.Alloc{
+		ID:             ids.Alloc(id),
+		Namespace:      ids.DefaultNamespace,
+		Job:            "j",
+		JobCreateIndex: j.CreateIndex,
+		JobVersion:     j.Version,
+		TaskGroup:      "g",
+		Name:           "j.g[0]",
+		Node:           ids.Node(on),
+		DesiredStatus:  alloc.DesiredRun,
+		ClientStatus:   alloc.ClientPending,
+		Resources:      alloc.Resources{Tasks: map[string]alloc.TaskResources{"t": {CPUShares: cpu}}},
+	}
 	for _, p := range ports {
 		a.Resources.Ports = append(a.Resources.Ports, alloc.PortMapping{Label: "p", Value: p})
 	}
@@ -75,19 +97,36 @@ func place(a *alloc.Alloc, claims ...*volume.Claim) *scheduler.Placement {
 }
 
 func plan(pl ...*scheduler.Placement) *scheduler.Plan {
-	return &scheduler.Plan{Place: pl, Eval: &eval.Eval{ID: ids.Eval(ids.New()), Namespace: ids.DefaultNamespace, Job: "j", Status: eval.StatusComplete}}
+	return &scheduler.Plan{
+		Place: pl,
+		Eval: &eval.Eval{
+			ID:        ids.Eval(ids.New()),
+			Namespace: ids.DefaultNamespace,
+			Job:       "j",
+			Status:    eval.StatusComplete,
+		},
+	}
 }
 
 func (b *bench) volume(id string) volume.ID {
 	v := &volume.Volume{ID: volume.ID{Namespace: ids.DefaultNamespace, ID: ids.Volume(id)}, UID: ids.New(),
-		Spec:   volume.Spec{Plugin: "p", Capabilities: []volume.Capability{{AccessMode: volume.SingleNodeWriter, AttachmentMode: volume.FileSystem}}},
+		Spec: volume.Spec{
+			Plugin:       "p",
+			Capabilities: []volume.Capability{{AccessMode: volume.SingleNodeWriter, AttachmentMode: volume.FileSystem}},
+		},
 		Status: volume.Status{Phase: volume.PhaseReady, ExternalID: id}}
 	b.Must(b.t, &fsm.VolumePut{Volume: v})
 	return v.ID
 }
 
 func claim(id volume.ID, st volume.ClaimState) *volume.Claim {
-	return &volume.Claim{Volume: id, AccessMode: volume.SingleNodeWriter, AttachmentMode: volume.FileSystem, State: st, Job: "j"}
+	return &volume.Claim{
+		Volume:         id,
+		AccessMode:     volume.SingleNodeWriter,
+		AttachmentMode: volume.FileSystem,
+		State:          st,
+		Job:            "j",
+	}
 }
 
 func (b *bench) submit(p *scheduler.Plan) Result {
@@ -114,7 +153,8 @@ func (b *bench) rejected(r Result, id ids.Alloc, says string) {
 
 func TestWhatFitsIsCommittedAndTheRestIsNamed(t *testing.T) {
 	atBench(t, nil, func(t *testing.T, b *bench) {
-		p := plan(place(b.alloc("a", "n1", 600)), place(b.alloc("b", "n1", 600)), place(b.alloc("c", "n2", 600, 80)), place(b.alloc("d", "n2", 100, 80)), place(b.alloc("e", "gone", 1)))
+		p := plan(place(b.alloc("a", "n1", 600)), place(b.alloc("b", "n1", 600)), place(b.alloc("c", "n2", 600, 80)),
+			place(b.alloc("d", "n2", 100, 80)), place(b.alloc("e", "gone", 1)))
 		r := b.submit(p)
 		if len(r.Rejected) != 3 || r.Index == 0 || r.Refresh < r.Index {
 			t.Fatalf("%+v", r)
@@ -148,17 +188,19 @@ func TestAllAtOnceMeansAllOrNothing(t *testing.T) {
 func TestAPredecessorStaysWhenItsSuccessorIsRejected(t *testing.T) {
 	atBench(t, nil, func(t *testing.T, b *bench) {
 		b.submit(plan(place(b.alloc("old1", "n1", 500)), place(b.alloc("old2", "n1", 500))))
-		// Each successor counts on the room of its predecessor; the first is too big for that, and then the other one's room
-		// is not taken either.
+		// Each successor counts on the capacity of its predecessor; the first is too big for that, and then the other
+		// one's capacity is not taken either.
 		first, second := place(b.alloc("new1", "n1", 1100)), place(b.alloc("new2", "n1", 500))
 		first.Ends, second.Ends = &scheduler.Stop{Alloc: "old1", Node: "n1"}, &scheduler.Stop{Alloc: "old2", Node: "n1"}
 		r := b.submit(plan(first, second))
 		b.rejected(r, "new1", "cpu")
 		s := b.Store.Snapshot()
-		if s.Alloc(nil, "old1").ServerTerminal() || !s.Alloc(nil, "old2").ServerTerminal() || s.Alloc(nil, "new2") == nil {
+		if s.Alloc(nil, "old1").ServerTerminal() || !s.Alloc(nil, "old2").ServerTerminal() ||
+			s.Alloc(nil, "new2") == nil {
 			t.Errorf("old1 is %s, old2 is %s", s.Alloc(nil, "old1").DesiredStatus, s.Alloc(nil, "old2").DesiredStatus)
 		}
-		// A successor that fits only in the room of a predecessor whose own successor is rejected is rejected with it.
+		// A successor that fits only in the capacity of a predecessor whose own successor is rejected is rejected with
+		// it.
 		third, fourth := place(b.alloc("new3", "n1", 2000)), place(b.alloc("new4", "n1", 500))
 		third.Ends = &scheduler.Stop{Alloc: "old1", Node: "n1"}
 		r = b.submit(plan(fourth, third))
@@ -176,18 +218,23 @@ func TestClaimsAreDecidedAtTheSerialPoint(t *testing.T) {
 		b.rejected(b.submit(plan(place(b.alloc("b", "n2", 1), claim(v, volume.Held)))), "b", "holds it on node n1")
 		// The scheduler saw a holder that is ending; meanwhile it is gone: what was to be queued is held at once.
 		b.Must(t, &fsm.PlanApply{Stop: []fsm.AllocStop{{Alloc: "a"}}})
-		b.Must(t, &fsm.AllocClientUpdate{Seed: "s", Allocs: []*alloc.Alloc{{ID: "a", Node: "n1", ClientStatus: alloc.ClientComplete}}})
+		b.Must(t, &fsm.AllocClientUpdate{
+			Seed:   "s",
+			Allocs: []*alloc.Alloc{{ID: "a", Node: "n1", ClientStatus: alloc.ClientComplete}},
+		})
 		was := b.Store.Snapshot().Claim(nil, volume.ClaimKey{Volume: v, Alloc: "a"})
-		b.Must(t, &fsm.ClaimProof{Claim: was.Key(), Epoch: was.Epoch, Proof: volume.ProofLetGo})
+		b.Must(t, &fsm.ClaimProof{Claim: was.Key(), Epoch: was.Epoch, Proof: volume.ProofReleased})
 		b.submit(plan(place(b.alloc("c", "n2", 1), claim(v, volume.Queued))))
-		if got := b.Store.Snapshot().Claim(nil, volume.ClaimKey{Volume: v, Alloc: "c"}); got == nil || got.State != volume.Held {
+		if got := b.Store.Snapshot().Claim(nil, volume.ClaimKey{Volume: v, Alloc: "c"}); got == nil ||
+			got.State != volume.Held {
 			t.Errorf("the claim is %+v", got)
 		}
 		// Slots are counted too: two of two are taken by c's volume and this one.
 		if r := b.submit(plan(place(b.alloc("d", "n2", 1), claim(b.volume("w"), volume.Held)))); len(r.Rejected) > 0 {
 			t.Fatalf("%+v", r)
 		}
-		b.rejected(b.submit(plan(place(b.alloc("e", "n2", 1), claim(b.volume("x"), volume.Held)))), "e", "maximum number of volumes")
+		b.rejected(b.submit(plan(place(b.alloc("e", "n2", 1), claim(b.volume("x"), volume.Held)))), "e",
+			"maximum number of volumes")
 	})
 }
 
@@ -216,7 +263,9 @@ func TestPlansInFlightCountAndARejectionWaitsForThem(t *testing.T) {
 		}
 		go func() { first <- b.submit(plan(place(b.alloc("c", "n2", 100), claim(b.volume("w"), volume.Held)))) }()
 		synctest.Wait()
-		b.rejected(b.submit(plan(place(b.alloc("d", "n1", 1), claim(volume.ID{Namespace: ids.DefaultNamespace, ID: "w"}, volume.Held)))), "d", "holds it on node n2")
+		b.rejected(b.submit(
+			plan(place(b.alloc("d", "n1", 1),
+				claim(volume.ID{Namespace: ids.DefaultNamespace, ID: "w"}, volume.Held)))), "d", "holds it on node n2")
 		<-first
 	})
 }
@@ -259,7 +308,10 @@ func TestTheListOfNodesIsAsNewAsTheSnapshot(t *testing.T) {
 	c := localstate.New(t)
 	views := &Views{}
 	for i := range 3 {
-		c.Must(t, &fsm.NodeRegister{Seed: ids.New(), Node: &node.Node{ID: ids.Node(fmt.Sprint("n", i)), SecretHash: "h"}})
+		c.Must(t, &fsm.NodeRegister{
+			Seed: ids.New(),
+			Node: &node.Node{ID: ids.Node(fmt.Sprint("n", i)), SecretHash: "h"},
+		})
 		old := c.Store.Snapshot()
 		if got := len(views.Of(old).Nodes.Nodes()); got != i+1 {
 			t.Fatalf("%d nodes, want %d", got, i+1)

@@ -16,39 +16,40 @@ import (
 	"berth/internal/server/fsm"
 )
 
-// verdict is what is left of a plan.
-type verdict struct {
+// result is what is left of a plan.
+type result struct {
 	eval     ids.Eval
 	cmd      *fsm.PlanApply // nil: nothing is left
 	placed   []*scheduler.Placement
 	rejected []Rejection
 	rivals   []chan struct{} // of the plans in flight that it was checked against
-	landed   chan struct{}
+	applied  chan struct{}
 }
 
 // check is one verification of a plan.
 type check struct {
 	plan    *scheduler.Plan
 	view    scheduler.View
-	flights map[ids.Alloc]*flying
+	flights map[ids.Alloc]*pending
 	out     map[ids.Alloc]string // rejected placements and updates, with the reason
 }
 
 // verify holds a plan against the latest state, the plans in flight, and itself.
-func (p *Planner) verify(plan *scheduler.Plan) *verdict {
+func (p *Planner) verify(plan *scheduler.Plan) *result {
 	flights := p.flights()
 	snap := p.store.Snapshot()
 	c := &check{plan: plan, view: p.views.Of(snap), flights: flights, out: map[ids.Alloc]string{}}
 	for id := range flights {
 		if c.view.Volumes.Alloc(id) != nil {
-			delete(c.flights, id) // landed meanwhile
+			delete(c.flights, id) // applied meanwhile
 		}
 	}
 	c.updates()
-	// A rejected placement does not end its predecessor, which takes room then: look again until nothing more falls.
+	// A rejected placement does not end its predecessor, which takes capacity then: look again until nothing more
+	// falls.
 	for {
 		before := len(c.out)
-		c.rooms()
+		c.capacities()
 		c.claims()
 		if len(c.out) == before {
 			break
@@ -61,7 +62,7 @@ func (p *Planner) verify(plan *scheduler.Plan) *verdict {
 			}
 		}
 	}
-	return c.verdict()
+	return c.result()
 }
 
 func (c *check) reject(id ids.Alloc, format string, args ...any) {
@@ -91,8 +92,8 @@ func (c *check) ended() map[ids.Alloc]bool {
 	return out
 }
 
-// rooms checks node by node whether the placements fit.
-func (c *check) rooms() {
+// capacities checks node by node whether the placements fit.
+func (c *check) capacities() {
 	ended := c.ended()
 	byNode := map[ids.Node][]*scheduler.Placement{}
 	var order []ids.Node
@@ -105,18 +106,20 @@ func (c *check) rooms() {
 		}
 		byNode[pl.Alloc.Node] = append(byNode[pl.Alloc.Node], pl)
 	}
-	flying := map[ids.Node][]*alloc.Alloc{}
+	inFlight := map[ids.Node][]*alloc.Alloc{}
 	for _, f := range c.flights {
 		if byNode[f.alloc.Node] != nil {
-			flying[f.alloc.Node] = append(flying[f.alloc.Node], f.alloc)
+			inFlight[f.alloc.Node] = append(inFlight[f.alloc.Node], f.alloc)
 		}
 	}
 	for _, id := range order {
-		c.room(id, byNode[id], flying[id], ended)
+		c.capacity(id, byNode[id], inFlight[id], ended)
 	}
 }
 
-func (c *check) room(id ids.Node, places []*scheduler.Placement, flying []*alloc.Alloc, ended map[ids.Alloc]bool) {
+func (c *check) capacity(
+	id ids.Node, places []*scheduler.Placement, inFlight []*alloc.Alloc, ended map[ids.Alloc]bool,
+) {
 	n := c.view.Nodes.Node(id)
 	if n == nil || !n.Ready() {
 		for _, pl := range places {
@@ -124,14 +127,14 @@ func (c *check) room(id ids.Node, places []*scheduler.Placement, flying []*alloc
 		}
 		return
 	}
-	allocs := append(c.view.Nodes.NodeAllocs(id), flying...)
-	room := rank.NewRoom(n, allocs, func(a ids.Alloc) bool { return ended[a] }, nil)
+	allocs := append(c.view.Nodes.NodeAllocs(id), inFlight...)
+	capacity := rank.NewCapacity(n, allocs, func(a ids.Alloc) bool { return ended[a] }, nil)
 	for _, pl := range places {
 		if old := c.view.Volumes.Alloc(pl.Alloc.ID); old != nil {
 			c.reject(pl.Alloc.ID, "it was placed already")
 			continue
 		}
-		if dimension := room.PutAlloc(pl.Alloc); dimension != "" {
+		if dimension := capacity.PutAlloc(pl.Alloc); dimension != "" {
 			c.reject(pl.Alloc.ID, "its node has not enough left: %s", dimension)
 		}
 	}
@@ -165,7 +168,7 @@ func (c *check) claims() {
 
 func admit(l *filter.Ledger, n *node.Node, claims []*volume.Claim) string {
 	for _, claim := range claims {
-		g := l.Admit(requestOf(claim), claim.Volume)
+		g := l.Admit(requestOf(claim), claim.Volume, claim.Node)
 		if g.Refused != nil {
 			return g.Refused.Reason
 		}
@@ -176,18 +179,24 @@ func admit(l *filter.Ledger, n *node.Node, claims []*volume.Claim) string {
 
 // requestOf is the request that a claim answers.
 func requestOf(c *volume.Claim) *job.VolumeRequest {
-	r := &job.VolumeRequest{Name: c.Alias, Type: job.VolumeTypeCSI, Source: string(c.Volume.ID), ReadOnly: c.ReadOnly,
-		AccessMode: string(c.AccessMode), AttachmentMode: string(c.AttachmentMode)}
+	r := &job.VolumeRequest{
+		Name:           c.Alias,
+		Type:           job.VolumeTypeCSI,
+		Source:         string(c.Volume.ID),
+		ReadOnly:       c.ReadOnly,
+		AccessMode:     string(c.AccessMode),
+		AttachmentMode: string(c.AttachmentMode),
+	}
 	if o := c.MountOptions; o != nil {
 		r.MountOptions = &job.MountOptions{FSType: o.FSType, MountFlags: o.MountFlags}
 	}
 	return r
 }
 
-// verdict makes the command of what is left.
-func (c *check) verdict() *verdict {
+// result makes the command of what is left.
+func (c *check) result() *result {
 	plan := c.plan
-	v := &verdict{eval: plan.Eval.ID}
+	v := &result{eval: plan.Eval.ID}
 	cmd := &fsm.PlanApply{}
 	for _, s := range plan.Stop {
 		cmd.Stop = append(cmd.Stop, stopOf(s))
@@ -215,12 +224,13 @@ func (c *check) verdict() *verdict {
 	if len(v.rejected) == 0 {
 		cmd.Eval, cmd.Evals = plan.Eval, plan.Evals
 		for _, r := range plan.Retry {
-			cmd.Stop = append(cmd.Stop, fsm.AllocStop{Alloc: r.Alloc, DesiredStatus: alloc.DesiredRun, FollowupEval: r.Eval})
+			cmd.Stop = append(cmd.Stop,
+				fsm.AllocStop{Alloc: r.Alloc, DesiredStatus: alloc.DesiredRun, FollowupEval: r.Eval})
 		}
 	}
 	if len(v.rejected) > 0 {
 		for _, f := range c.flights {
-			v.rivals = append(v.rivals, f.landed)
+			v.rivals = append(v.rivals, f.applied)
 		}
 	}
 	if cmd.Eval != nil || len(cmd.Place)+len(cmd.Stop) > 0 {

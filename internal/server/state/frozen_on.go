@@ -38,7 +38,8 @@ func verifyFrozen(tx *Tx) {
 			}
 			was, known := hashes.Load(o)
 			if now := hash(o); known && was.([32]byte) != now {
-				panic(fmt.Sprintf("state: an object of table %s was changed after it was stored (at index %d): %+v", t.title(), tx.stamp.Index, o))
+				panic(fmt.Sprintf("state: an object of table %s was changed after it was stored (at index %d): %+v",
+					t.title(), tx.stamp.Index, o))
 			}
 		}
 	}

@@ -34,6 +34,7 @@ var (
 		key:  func(i *Inventory) Key { return inventoryKey(i.Node, i.Entry.StagingKey) },
 		indexes: []index[Inventory]{
 			one(byVolume, func(i *Inventory) Key { return volumeKey(i.Entry.Volume) }),
+			one(byExternal, func(i *Inventory) Key { return KeyOf(string(i.Entry.Plugin), i.Entry.ExternalID) }),
 		},
 		stamp: func(now, old *Inventory, index uint64) {
 			now.CreateIndex, now.ModifyIndex = index, index
@@ -80,6 +81,11 @@ func (s *Snap) InventoryByVolume(w *Watch, id volume.ID) iter.Seq[*Inventory] {
 	return inventories.find(s, w, byVolume, volumeKey(id))
 }
 
+// InventoryByExternalID yields what all nodes know of a provider's volume, by node, under whichever name they know it.
+func (s *Snap) InventoryByExternalID(w *Watch, k volume.StagingKey) iter.Seq[*Inventory] {
+	return inventories.find(s, w, byExternal, KeyOf(string(k.Plugin), k.ExternalID))
+}
+
 // PutInventoryEntry stores one entry of a node's inventory.
 func (tx *Tx) PutInventoryEntry(node ids.Node, e volume.InventoryEntry) {
 	inventories.put(tx, &Inventory{Node: node, Entry: e})
@@ -93,10 +99,13 @@ func (tx *Tx) DeleteInventoryEntry(node ids.Node, k volume.StagingKey) bool {
 // PutInventoryHead stores what is known of a node's inventory as a whole.
 func (tx *Tx) PutInventoryHead(h *InventoryHead) { inventoryHeads.put(tx, h) }
 
-// DeleteInventory forgets all that a node reported.
+// DeleteInventory forgets all that a node reported, and what was to be told to it.
 func (tx *Tx) DeleteInventory(node ids.Node) {
 	for _, i := range slices.Collect(inventories.scan(&tx.Snap, nil, KeyOf(node))) {
 		inventories.drop(tx, inventories.key(i))
 	}
 	inventoryHeads.drop(tx, KeyOf(node))
+	for _, p := range slices.Collect(claimProofs.scan(&tx.Snap, nil, KeyOf(node))) {
+		claimProofs.drop(tx, claimProofs.key(p))
+	}
 }

@@ -3,13 +3,15 @@ package state
 // Metas names the table that holds the one record about the cluster itself.
 const Metas = "meta"
 
-// Meta identifies the cluster and this life of its state.
+// Meta identifies the cluster and the incarnation of its state.
 type Meta struct {
 	ClusterID string // never changes
-	// Incarnation is new at bootstrap and at every restore by a person: epochs of another life are void.
+	// Incarnation is new at bootstrap and at every restore by a person: epochs of another incarnation are void.
 	Incarnation string
 	// Schema bounds what may be proposed: the lowest number that every server understands.
-	Schema                   uint64
+	Schema uint64
+	// Mark is the id of the newest lineage mark.
+	Mark                     string
 	CreateIndex, ModifyIndex uint64
 }
 

@@ -13,7 +13,7 @@ import (
 // tables lists every table in the order in which a snapshot holds them. A new table is added at the end.
 var tables = []tableDef{
 	rows, metas, namespaces, nodes, jobs, jobVersions, submissions, evals, allocs, volumes, claims, attachments,
-	volumeSnapshots, plugins, inventories, inventoryHeads, secrets,
+	volumeSnapshots, plugins, inventories, inventoryHeads, secrets, marks, claimProofs, signingKeys,
 }
 
 // snapshotFormat is the number of the stream's form.

@@ -177,7 +177,7 @@ func TestBlockWaitsForTheObjectAndNoLonger(t *testing.T) {
 	})
 }
 
-func TestARestoreWakesWhoeverWatchedTheOldState(t *testing.T) {
+func TestARestoreWakesThoseWhoWatchedTheOldState(t *testing.T) {
 	s, other := New(), New()
 	write(t, other, 9, func(tx *Tx) { tx.PutNode(&node.Node{ID: "n", Name: "restored"}) })
 	var b bytes.Buffer
@@ -189,7 +189,7 @@ func TestARestoreWakesWhoeverWatchedTheOldState(t *testing.T) {
 	if err := s.Restore(&b); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := w.Wait(ctx); err != nil {
 		t.Fatal(err)
@@ -252,7 +252,14 @@ func TestSummaryAndStatusFollowAllocs(t *testing.T) {
 	}
 	put := func(index uint64, client string) {
 		write(t, s, index, func(tx *Tx) {
-			tx.PutAlloc(&alloc.Alloc{ID: "1", Namespace: "d", Job: "j", JobCreateIndex: 1, TaskGroup: "g", ClientStatus: client})
+			tx.PutAlloc(&alloc.Alloc{
+				ID:             "1",
+				Namespace:      "d",
+				Job:            "j",
+				JobCreateIndex: 1,
+				TaskGroup:      "g",
+				ClientStatus:   client,
+			})
 		})
 	}
 	put(2, alloc.ClientRunning)

@@ -9,7 +9,12 @@ import (
 
 // JobView derives what people see of a job from its allocs and evaluations, and the index of that view.
 func (s *Snap) JobView(w *Watch, j *job.Job) (*wire.JobView, uint64) {
-	v := &wire.JobView{Job: j, Summary: map[string]wire.GroupSummary{}, SummaryCreate: j.CreateIndex, SummaryModify: j.ModifyIndex}
+	v := &wire.JobView{
+		Job:           j,
+		Summary:       map[string]wire.GroupSummary{},
+		SummaryCreate: j.CreateIndex,
+		SummaryModify: j.ModifyIndex,
+	}
 	for _, g := range j.TaskGroups {
 		v.Summary[g.Name] = wire.GroupSummary{}
 	}

@@ -47,7 +47,9 @@ func (s *Snap) Volume(w *Watch, id volume.ID) *volume.Volume {
 
 // Volumes yields a namespace's volumes (or all) whose id begins with prefix, by namespace and id.
 func (s *Snap) Volumes(w *Watch, ns ids.Namespace, prefix string) iter.Seq[*volume.Volume] {
-	return matching(volumes.scan(s, w, inNamespace(ns, prefix)), prefix, func(v *volume.Volume) string { return string(v.ID.ID) })
+	return matching(volumes.scan(s, w, inNamespace(ns, prefix)), prefix, func(v *volume.Volume) string {
+		return string(v.ID.ID)
+	})
 }
 
 // VolumesByPlugin yields a plugin's volumes, by namespace and id.

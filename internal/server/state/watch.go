@@ -7,7 +7,8 @@ import (
 	"github.com/hashicorp/go-memdb"
 )
 
-// Watch collects what a read depends on. Hand one to the readers of a snapshot, then wait. A nil Watch collects nothing.
+// Watch collects what a read depends on. Hand one to the readers of a snapshot, then wait. A nil Watch collects
+// nothing.
 type Watch struct{ set memdb.WatchSet }
 
 // NewWatch returns an empty watch.
@@ -30,7 +31,9 @@ const (
 // Block runs a read and repeats it until the index that fn returns is above minIndex or wait is over; then the last
 // answer stands. With minIndex 0 it reads once. fn reads from the snapshot and hands the watch to every reader whose
 // answer counts; it returns the index of what it read (Snap.ReadIndex, Snap.TableIndex).
-func Block(ctx context.Context, s *Store, minIndex uint64, wait time.Duration, fn func(*Snap, *Watch) (uint64, error)) error {
+func Block(
+	ctx context.Context, s *Store, minIndex uint64, wait time.Duration, fn func(*Snap, *Watch) (uint64, error),
+) error {
 	if minIndex == 0 {
 		_, err := fn(s.Snapshot(), nil)
 		return err

@@ -1,6 +1,6 @@
 // Package volumes owns volumes and snapshots on the servers: it stores what users ask for as durable intents, has
-// controller plugins create, expand, snapshot and delete, and never asks a provider to destroy what is in use. Claims and
-// attachments belong to server/claims.
+// controller plugins create, expand, snapshot and delete, and never asks a provider to destroy what is in use. Claims
+// and attachments belong to server/claims.
 package volumes
 
 import (
@@ -15,52 +15,46 @@ import (
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
 	"berth/internal/base/reconcile"
-	"berth/internal/base/redact"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
-	"berth/internal/server/claims"
-	"berth/internal/server/dispatch"
+	"berth/internal/server/controllers"
 	"berth/internal/server/fsm"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
 
-// Time-outs of controller calls (STORAGE.md, decisions).
+// Time-outs of controller calls (docs/STORAGE.md#calls).
 const (
 	createTimeout     = 10 * time.Minute
 	controllerTimeout = 5 * time.Minute
 )
 
-// SecretStore seals and opens named secrets; server/keyring implements it over the state.
-type SecretStore interface {
-	claims.Secrets
-	// Seal encrypts values for storing under a name.
-	Seal(name string, values redact.Map) ([]byte, error)
-}
-
 // Config wires a keeper.
 type Config struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
-	Dispatch *dispatch.Dispatcher
-	Secrets  SecretStore
-	// NodeConn returns the connection on which a node answers reads, or fault.Unavailable.
-	NodeConn func(ids.Node) (wire.Conn, error)
+	Dispatch *controllers.Dispatcher
+	Secrets  controllers.Secrets
+	Nodes    controllers.Nodes
 	Log      *slog.Logger
 }
 
-// Keeper brings volumes and snapshots to what was asked. Run it on the leader; its handlers are served always.
+// Keeper brings volumes and snapshots to what was asked. Run it on the leader.
 type Keeper struct {
-	cfg   Config
-	vols  *reconcile.Loop[volume.ID]
-	snaps *reconcile.Loop[string]
+	cfg      Config
+	verifier controllers.Verifier
+	vols     *reconcile.Loop[volume.ID]
+	snaps    *reconcile.Loop[string]
 }
 
 // New returns a keeper that does nothing before Run.
 func New(cfg Config) *Keeper {
-	k := &Keeper{cfg: cfg}
-	k.vols = reconcile.New(reconcile.Config{Name: "volumes", Parallel: 64, Log: cfg.Log}, k.work)
-	k.snaps = reconcile.New(reconcile.Config{Name: "snapshots", Parallel: 16, Log: cfg.Log}, k.workSnapshot)
+	k := &Keeper{
+		cfg:      cfg,
+		verifier: controllers.Verifier{Store: cfg.Store, Nodes: cfg.Nodes},
+	}
+	k.vols = reconcile.New(reconcile.Config{Name: "volumes", Parallel: 64, Log: cfg.Log}, k.stepVolume)
+	k.snaps = reconcile.New(reconcile.Config{Name: "snapshots", Parallel: 16, Log: cfg.Log}, k.stepSnapshot)
 	return k
 }
 
@@ -98,8 +92,11 @@ func (k *Keeper) watch(ctx context.Context) error {
 	}
 }
 
-// work makes the next call of one volume.
-func (k *Keeper) work(ctx context.Context, id volume.ID) (reconcile.Result, error) {
+// reportPause is how soon a deletion that was begun looks again whether they have.
+const reportPause = 200 * time.Millisecond
+
+// stepVolume makes the next call of one volume.
+func (k *Keeper) stepVolume(ctx context.Context, id volume.ID) (reconcile.Result, error) {
 	s := k.cfg.Store.Snapshot()
 	v := s.Volume(nil, id)
 	if v == nil {
@@ -110,7 +107,7 @@ func (k *Keeper) work(ctx context.Context, id volume.ID) (reconcile.Result, erro
 	case volume.StepNone:
 		return reconcile.Done(), k.expandOnNodes(ctx, s, v)
 	case volume.StepForget:
-		_, _, err := k.cfg.Proposer.Propose(ctx, &fsm.VolumeForget{ID: id, Seen: v.ModifyIndex})
+		_, err := Forget(ctx, k.cfg.Proposer, v, false)
 		return reconcile.Done(), err
 	}
 	if pause := time.Until(v.Status.NextTry); pause > 0 {
@@ -120,96 +117,41 @@ func (k *Keeper) work(ctx context.Context, id volume.ID) (reconcile.Result, erro
 	if executor == "" {
 		return reconcile.Again(time.Minute, why), nil
 	}
-	release, err := k.cfg.Dispatch.Lane(ctx, k.lane(v))
+	if n := Unreported(s, nil); n != nil && step == volume.StepDelete {
+		return reconcile.Again(reportPause, "node "+ids.Short(n.ID)+" has not reported yet what it holds"), nil
+	}
+	release, err := k.lane(ctx, v)
 	if err != nil {
-		return reconcile.Done(), claims.Ending(ctx, err)
+		return reconcile.Done(), err
 	}
 	defer release()
 	return reconcile.Done(), k.call(ctx, v.ID, step, executor)
 }
 
-// lane names the queue of all controller calls of the volume; before its id is known its own name serves.
-func (k *Keeper) lane(v *volume.Volume) string {
+// lane waits for the lane of the volume's controller calls. A volume whose external id is not known yet needs none: no
+// call but its creation is about it, and the loop makes one at a time.
+func (k *Keeper) lane(ctx context.Context, v *volume.Volume) (release func(), err error) {
 	if v.Status.ExternalID == "" {
-		return claims.LaneOf(v.Spec.Plugin, "creating "+v.UID)
+		return func() {}, nil
 	}
-	return claims.LaneOf(v.Spec.Plugin, v.Status.ExternalID)
+	return k.cfg.Dispatch.Lane(ctx, v.Spec.Plugin, v.Status.ExternalID)
 }
 
-// executor picks the node for a call. A creation that was begun stays where it was begun for node-scoped plugins, because
-// only that node can repeat it; a source fixes the node.
+// executor picks the node for a call. A creation that was begun stays where it was begun for node-scoped plugins,
+// because only that node can repeat it; a source fixes the node.
 func (k *Keeper) executor(s *state.Snap, v *volume.Volume, step volume.VolumeStep) (ids.Node, string) {
-	if why := claims.Busy(s, k.cfg.Dispatch, v.Status.Executor); why != "" {
+	if why := k.cfg.Dispatch.Busy(s, v.Status.Executor); why != "" {
 		return "", why
 	}
 	home := v.Status.HomeNode
 	if home == "" && step == volume.StepCreate {
-		home = k.place(s, v)
+		home = Place(s, v)
 	}
-	return claims.Executor(s, k.cfg.Dispatch, v.Spec.Plugin, home)
+	return k.cfg.Dispatch.Executor(s, v.Spec.Plugin, home)
 }
 
-// place finds the node on which a node-scoped plugin must create: its source's node, or one whose topology satisfies what
-// was required, preferring what was preferred. Empty: any node will do.
-func (k *Keeper) place(s *state.Snap, v *volume.Volume) ids.Node {
-	rec := s.Plugin(nil, v.Spec.Plugin)
-	if rec == nil || rec.Scope != plugin.ScopeNode {
-		return ""
-	}
-	if n := sourceHome(s, v); n != "" {
-		return n
-	}
-	for _, want := range [][]plugin.Topology{v.Spec.TopologyPreferred, v.Spec.TopologyRequired} {
-		for n := range s.Nodes(nil, "") {
-			for _, i := range n.CSI {
-				if i.Plugin == v.Spec.Plugin && i.Healthy() && i.Topology != nil && within(want, *i.Topology) {
-					return n.ID
-				}
-			}
-		}
-	}
-	return ""
-}
-
-func within(wants []plugin.Topology, t plugin.Topology) bool {
-	for _, w := range wants {
-		if w.Within(t) {
-			return true
-		}
-	}
-	return false
-}
-
-// sourceHome is the home node of what a volume is filled from.
-func sourceHome(s *state.Snap, v *volume.Volume) ids.Node {
-	if v.Spec.CloneID != "" {
-		if src := sourceVolume(s, v); src != nil {
-			return src.Status.HomeNode
-		}
-	}
-	if v.Spec.SnapshotID != "" {
-		for sn := range s.VolumeSnapshotsByExternalID(nil, v.Spec.Plugin, v.Spec.SnapshotID) {
-			return sn.HomeNode
-		}
-	}
-	return ""
-}
-
-// sourceVolume finds what clone_id names: a volume of the namespace, or one with this external id.
-func sourceVolume(s *state.Snap, v *volume.Volume) *volume.Volume {
-	if src := s.Volume(nil, volume.ID{Namespace: v.Namespace, ID: ids.Volume(v.Spec.CloneID)}); src != nil && src.Spec.Plugin == v.Spec.Plugin {
-		return src
-	}
-	for src := range s.VolumesByExternalID(nil, v.Spec.Plugin, v.Spec.CloneID) {
-		if src.Namespace == v.Namespace {
-			return src
-		}
-	}
-	return nil
-}
-
-// ProviderName is the name sent to the plugin: unique per cluster and registration, so that two clusters on one backend,
-// or two namespaces, never meet, and a lost answer is replayed under the same name.
+// ProviderName is the name sent to the plugin: unique per cluster and registration, so that two clusters on one
+// backend, or two namespaces, never meet, and a lost answer is replayed under the same name.
 func ProviderName(clusterID string, v *volume.Volume) string {
 	name := v.Spec.Name
 	if name == "" {
@@ -232,7 +174,7 @@ func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep,
 	}
 	v := *cur
 	if step == volume.StepDelete {
-		if err := inUse(s, "delete", id); err != nil {
+		if err := InUse(s, nil, "delete", id); err != nil {
 			return k.failed(ctx, &v, failure{cause: err, before: v.Status.Presence, certain: true, reported: true})
 		}
 	}
@@ -252,40 +194,47 @@ func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep,
 			return err
 		}
 	}
-	w, err := k.workFor(s, &v, step)
+	w, err := k.callFor(s, &v, step)
 	if err != nil {
-		return k.failed(ctx, &v, failure{cause: err, before: before, certain: true, final: true, reported: true})
+		return k.failed(ctx, &v, failure{
+			cause:    err,
+			before:   before,
+			certain:  true,
+			final:    true,
+			reported: true,
+		})
 	}
 	report, err := k.cfg.Dispatch.Do(ctx, executor, w)
 	if err != nil {
-		// Unavailable: the work never left this server. Anything else: the call may have been made.
+		// Unavailable: the call never left this server. Anything else: the call may have been made.
 		unsent := fault.Has(err, fault.Unavailable)
 		return k.failed(ctx, &v, failure{cause: err, before: before, certain: unsent, reported: unsent})
 	}
-	uncertain, err := dispatch.Failure(report)
-	if step == volume.StepDelete && claims.Doubt(report) {
-		wrong := k.verifier().Deleted(ctx, v.Spec.Plugin, v.Status.ExternalID, executor, v.Status.HomeNode)
-		if wrong == nil {
+	uncertain, err := controllers.Failure(report)
+	if step == volume.StepDelete && controllers.NeedsVerification(report) {
+		against := k.verifier.Deleted(ctx, v.Spec.Plugin, v.Status.ExternalID, executor, v.Status.HomeNode)
+		if against == nil {
 			return k.done(ctx, &v, step, report)
 		}
-		err = claims.Unproven(err, wrong)
+		err = controllers.Unverified(err, against)
 	}
 	if err != nil {
-		r := report.Err.Retry
 		// What a new volume is to be made from does not come into being by itself.
 		noSource := step == volume.StepCreate && fault.Has(err, fault.NotFound)
-		final := !uncertain && (r == "never" || noSource || r == "other-place" && step == volume.StepCreate)
-		return k.failed(ctx, &v, failure{cause: err, before: before, certain: !uncertain, final: final, reported: true})
+		final := !uncertain && (noSource || permanent(report.Err.Retry, step == volume.StepCreate))
+		return k.failed(ctx, &v, failure{
+			cause:    err,
+			before:   before,
+			certain:  !uncertain,
+			final:    final,
+			reported: true,
+		})
 	}
 	return k.done(ctx, &v, step, report)
 }
 
-func (k *Keeper) verifier() claims.Verifier {
-	return claims.Verifier{Store: k.cfg.Store, NodeConn: k.cfg.NodeConn}
-}
-
 func (k *Keeper) put(ctx context.Context, v *volume.Volume) error {
-	stored, _, err := fsm.Propose[*volume.Volume](ctx, k.cfg.Proposer, &fsm.VolumePut{Volume: v, Seen: v.ModifyIndex})
+	stored, err := Put(ctx, k.cfg.Proposer, v, v.ModifyIndex)
 	if err != nil {
 		return err
 	}
@@ -294,19 +243,22 @@ func (k *Keeper) put(ctx context.Context, v *volume.Volume) error {
 }
 
 // done stores the success of a step.
-func (k *Keeper) done(ctx context.Context, v *volume.Volume, step volume.VolumeStep, r *wire.WorkReport) error {
+func (k *Keeper) done(ctx context.Context, v *volume.Volume, step volume.VolumeStep, r *wire.ControllerResult) error {
 	n := *v
-	n.Status.LastError, n.Status.Tries, n.Status.NextTry = "", 0, time.Time{}
+	n.Status.LastError = ""
+	n.Status.Tries = 0
+	n.Status.NextTry = time.Time{}
 	n.Status.Executor = ""
 	switch step {
 	case volume.StepCreate:
 		if r.Created == nil {
-			err := fault.New(fault.Internal, "create volume", v.ID.String(), "the node reported success without a volume")
+			err := fault.New(fault.Internal, "create volume", v.ID.String(),
+				"the node reported success without a volume")
 			return k.failed(ctx, v, failure{cause: err, before: v.Status.Presence, reported: true})
 		}
 		k.created(&n, r.Created)
 	case volume.StepDelete:
-		_, _, err := k.cfg.Proposer.Propose(ctx, &fsm.VolumeForget{ID: v.ID, Seen: v.ModifyIndex})
+		_, err := Forget(ctx, k.cfg.Proposer, v, false)
 		return err
 	case volume.StepExpand:
 		if r.Capacity > 0 {
@@ -314,14 +266,18 @@ func (k *Keeper) done(ctx context.Context, v *volume.Volume, step volume.VolumeS
 		} else {
 			n.Status.Capacity = max(n.Status.Capacity, n.Status.WantedMin)
 		}
-		n.Status.Phase, n.Status.WantedMin, n.Status.WantedMax = volume.PhaseReady, 0, 0
+		n.Status.Phase = volume.PhaseReady
+		n.Status.WantedMin = 0
+		n.Status.WantedMax = 0
 		n.Status.NodeExpandPending = r.NodeExpansion
 	}
 	return k.put(ctx, &n)
 }
 
 func (k *Keeper) created(n *volume.Volume, c *wire.CreatedVolume) {
-	n.Status.ExternalID, n.Status.Capacity, n.Status.Context = c.ExternalID, c.Capacity, c.Context
+	n.Status.ExternalID = c.ExternalID
+	n.Status.Capacity = c.Capacity
+	n.Status.Context = c.Context
 	n.Status.Presence = volume.Present
 	n.Status.Topologies = nil
 	for _, t := range c.Topologies {
@@ -342,13 +298,13 @@ type failure struct {
 	reported bool
 }
 
-// failed stores the error. A creation that was refused for good, and of which nothing can exist, is over: the user has
-// the answer, and the name is free again. An expansion that was refused for good goes back to ready.
+// failed stores the error. A creation that was refused permanently, and of which nothing can exist, is over: the user
+// has the answer, and the name is free again. An expansion that was refused permanently goes back to ready.
 func (k *Keeper) failed(ctx context.Context, v *volume.Volume, f failure) error {
 	n := *v
 	n.Status.LastError = f.cause.Error()
 	n.Status.Tries++
-	n.Status.NextTry = time.Now().Add(claims.Backoff(n.Status.Tries)).UTC()
+	n.Status.NextTry = time.Now().Add(controllers.Backoff.Pause(n.Status.Tries)).UTC()
 	if f.reported {
 		n.Status.Executor = ""
 	}
@@ -359,12 +315,29 @@ func (k *Keeper) failed(ctx context.Context, v *volume.Volume, f failure) error 
 	case f.final && n.Status.Phase == volume.PhaseCreating && n.Status.Presence == volume.Absent:
 		n.Status.Phase = volume.PhaseFailed
 	case f.final && n.Status.Phase == volume.PhaseExpanding:
-		n.Status.Phase, n.Status.WantedMin, n.Status.WantedMax = volume.PhaseReady, 0, 0
+		n.Status.Phase = volume.PhaseReady
+		n.Status.WantedMin = 0
+		n.Status.WantedMax = 0
 	case f.final:
 		n.Status.NextTry = time.Now().Add(5 * time.Minute).UTC()
 	}
-	k.cfg.Log.Warn("a volume operation did not succeed", logkey.Volume, v.ID.String(), logkey.Plugin, v.Spec.Plugin, "phase", v.Status.Phase, logkey.Attempt, n.Status.Tries, logkey.Error, f.cause)
+	k.cfg.Log.Warn("a volume operation did not succeed", logkey.Volume, v.ID.String(), logkey.Plugin, v.Spec.Plugin,
+		"phase", v.Status.Phase, logkey.Attempt, n.Status.Tries, logkey.Error, f.cause)
 	return k.put(ctx, &n)
+}
+
+// permanent reports whether a call that did nothing is not worth repeating with its arguments. That there is no
+// capacity in the place that was asked for ends a creation; what grows waits for some.
+func permanent(retry volume.Retry, creates bool) bool {
+	switch retry {
+	case volume.RetryNever:
+		return true
+	case volume.RetryOtherPlace:
+		return creates
+	case volume.RetryBackoff, volume.RetrySlow, volume.RetryVerify, volume.RetrySecrets, volume.RetryAborted,
+		volume.RetryAfterUndo, volume.RetryOffline, volume.RetryRestartListing:
+	}
+	return false
 }
 
 // expandOnNodes asks the nodes that have the volume staged to grow it there.
@@ -376,14 +349,19 @@ func (k *Keeper) expandOnNodes(ctx context.Context, s *state.Snap, v *volume.Vol
 		if !i.Entry.Staging.Exists() || !k.cfg.Dispatch.Connected(i.Node) {
 			continue
 		}
-		w := &wire.Work{Kind: wire.WorkNodeExpand, Subject: v.ID.String() + "@" + string(i.Node), Generation: v.ModifyIndex,
-			Plugin: v.Spec.Plugin, Timeout: controllerTimeout,
-			Volume: &wire.VolumeWork{Volume: v.ID, ExternalID: v.Status.ExternalID, Min: v.Status.Capacity}}
+		w := &wire.ControllerCall{
+			Kind:       wire.CallNodeExpand,
+			Subject:    v.ID.String() + "@" + string(i.Node),
+			Generation: v.ModifyIndex,
+			Plugin:     v.Spec.Plugin,
+			Timeout:    controllerTimeout,
+			Volume:     &wire.VolumeArgs{Volume: v.ID, ExternalID: v.Status.ExternalID, Min: v.Status.Capacity},
+		}
 		r, err := k.cfg.Dispatch.Do(ctx, i.Node, w)
 		if err != nil {
 			return err
 		}
-		if _, err := dispatch.Failure(r); err != nil && !fault.Has(err, fault.NotFound) {
+		if _, err := controllers.Failure(r); err != nil && !fault.Has(err, fault.NotFound) {
 			return err
 		}
 	}

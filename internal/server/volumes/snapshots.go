@@ -2,155 +2,145 @@ package volumes
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"berth/internal/base/fault"
-	"berth/internal/base/ids"
+	"berth/internal/base/reconcile"
+	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
-	"berth/internal/server/fsm"
-	"berth/internal/server/state"
+	"berth/internal/server/controllers"
 	"berth/internal/wire"
 )
 
-func (k *Keeper) snapshotCreate(ctx context.Context, r *wire.SnapshotCreateRequest) (*wire.SnapshotReply, error) {
+// stepSnapshot makes the next call of one snapshot. Creating is repeated until the provider says that it is ready to
+// use.
+func (k *Keeper) stepSnapshot(ctx context.Context, id string) (reconcile.Result, error) {
 	s := k.cfg.Store.Snapshot()
-	v := s.Volume(nil, r.Volume)
-	subject := `volume "` + r.Volume.String() + `"`
-	switch {
-	case v == nil:
-		return nil, notFound("snapshot", r.Volume)
-	case v.Status.Phase != volume.PhaseReady:
-		return nil, fault.New(fault.Busy, "snapshot", subject, "it is "+string(v.Status.Phase))
-	case len(r.Name) > maxString-16:
-		return nil, fault.New(fault.Invalid, "snapshot", subject, fmt.Sprintf("the name has %d bytes, the limit is %d", len(r.Name), maxString-16))
+	cur := s.VolumeSnapshot(nil, id)
+	if cur == nil || cur.Phase != volume.PhaseCreating && cur.Phase != volume.PhaseDeleting {
+		return reconcile.Done(), nil
 	}
-	if rec := s.Plugin(nil, v.Spec.Plugin); rec == nil || !rec.Controller.CreateSnapshot {
-		return nil, fault.New(fault.Conflict, "snapshot", subject, fmt.Sprintf("plugin %q does not support snapshots", v.Spec.Plugin))
+	if pause := time.Until(cur.NextTry); pause > 0 {
+		return reconcile.Again(pause, cur.LastError), nil
 	}
-	id := ids.New()
-	name := r.Name
-	if name == "" {
-		name = string(v.ID.ID)
+	executor, why := k.cfg.Dispatch.Executor(s, cur.Plugin, cur.HomeNode)
+	if executor == "" {
+		return reconcile.Again(time.Minute, why), nil
 	}
-	sn := &volume.Snapshot{ID: id, Name: name + "-" + id[:8], Namespace: r.Volume.Namespace, Plugin: v.Spec.Plugin, Source: v.ID.ID,
-		SourceExternalID: v.Status.ExternalID, Parameters: r.Parameters, HomeNode: v.Status.HomeNode, Phase: volume.PhaseCreating, Secrets: v.Spec.Secrets}
-	if len(r.Secrets.Values) > 0 {
-		sn.Secrets = "snapshot/" + id
-		data, err := k.cfg.Secrets.Seal(sn.Secrets, r.Secrets.Open())
-		if err != nil {
-			return nil, err
+	release, err := k.cfg.Dispatch.Lane(ctx, cur.Plugin, cur.SourceExternalID)
+	if err != nil {
+		return reconcile.Done(), err
+	}
+	defer release()
+	sn := *cur
+	if sn.Executor != executor {
+		sn.Executor = executor
+		sn.Generation++
+		if rec := s.Plugin(nil, sn.Plugin); rec != nil && rec.Scope == plugin.ScopeNode {
+			sn.HomeNode = executor
 		}
-		if _, _, err := k.cfg.Proposer.Propose(ctx, &fsm.SecretPut{Name: sn.Secrets, Data: data}); err != nil {
-			return nil, err
+		if err := k.putSnapshot(ctx, &sn); err != nil {
+			return reconcile.Done(), err
 		}
 	}
-	if _, _, err := k.cfg.Proposer.Propose(ctx, &fsm.SnapshotPut{Snapshot: sn}); err != nil {
-		return nil, err
+	secrets, err := k.cfg.Secrets.Secrets(sn.Secrets)
+	if err != nil {
+		return reconcile.Done(), k.snapshotFailed(ctx, &sn, err, false)
 	}
-	return k.awaitSnapshot(ctx, id, r.Wait)
+	w := snapshotCall(&sn, secrets)
+	report, err := k.cfg.Dispatch.Do(ctx, executor, w)
+	if err != nil {
+		return reconcile.Done(), k.snapshotFailed(ctx, &sn, err, false)
+	}
+	uncertain, err := controllers.Failure(report)
+	if w.Kind == wire.CallDeleteSnapshot && controllers.NeedsVerification(report) {
+		against := k.verifier.SnapshotDeleted(ctx, &sn, executor, secrets)
+		if against == nil {
+			return k.snapshotDone(ctx, &sn, report)
+		}
+		err = controllers.Unverified(err, against)
+	}
+	if err != nil {
+		return reconcile.Done(), k.snapshotFailed(ctx, &sn, err, !uncertain && permanent(report.Err.Retry, true))
+	}
+	return k.snapshotDone(ctx, &sn, report)
 }
 
-// awaitSnapshot follows a snapshot until it is ready to use, or until the provider refused it.
-func (k *Keeper) awaitSnapshot(ctx context.Context, id string, wait time.Duration) (*wire.SnapshotReply, error) {
-	if wait <= 0 {
-		wait = defaultWait
+// readyPause is how soon the provider is asked again whether a snapshot is ready to use.
+const readyPause = 500 * time.Millisecond
+
+func snapshotCall(sn *volume.Snapshot, secrets wire.Secrets) *wire.ControllerCall {
+	w := &wire.ControllerCall{
+		Kind:       wire.CallSnapshot,
+		Subject:    "snapshot " + sn.ID,
+		Generation: sn.Generation,
+		Plugin:     sn.Plugin,
+		Timeout:    controllerTimeout,
+		Secrets:    secrets,
+		Snapshot: &wire.SnapshotArgs{
+			Name:       sn.Name,
+			SourceID:   sn.SourceExternalID,
+			SnapshotID: sn.ExternalID,
+			Parameters: sn.Parameters,
+		},
 	}
-	wctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	for {
-		w := state.NewWatch()
-		s := k.cfg.Store.Snapshot()
-		sn := s.VolumeSnapshot(w, id)
-		switch {
-		case sn == nil:
-			return nil, fault.New(fault.NotFound, "snapshot", id, "the snapshot was deleted")
-		case sn.Phase == volume.PhaseFailed:
-			_, _, err := k.cfg.Proposer.Propose(ctx, &fsm.SnapshotForget{ID: id})
-			return nil, joinQuiet(fault.New(fault.Conflict, "snapshot", `volume "`+string(sn.Source)+`"`, sn.LastError), err)
-		case sn.Phase == volume.PhaseReady:
-			return &wire.SnapshotReply{Index: max(s.Index(), 1), Snapshot: sn}, nil
-		}
-		if w.Wait(wctx) != nil {
-			return nil, fault.WithHint(fault.New(fault.Timeout, "snapshot", `volume "`+string(sn.Source)+`"`, "it is not ready after "+wait.String()+": "+sn.LastError),
-				"the work goes on; look at it with: berth volume snapshot list -plugin "+string(sn.Plugin))
-		}
+	if sn.Phase == volume.PhaseDeleting && sn.ExternalID != "" {
+		w.Kind = wire.CallDeleteSnapshot
 	}
+	return w
 }
 
-func (k *Keeper) snapshotDelete(ctx context.Context, r *wire.SnapshotDeleteRequest) (*wire.Written, error) {
-	s := k.cfg.Store.Snapshot()
-	var sn *volume.Snapshot
-	for o := range s.VolumeSnapshotsByExternalID(nil, r.Plugin, r.SnapshotID) {
-		sn = o
+func (k *Keeper) snapshotDone(
+	ctx context.Context, sn *volume.Snapshot, r *wire.ControllerResult,
+) (reconcile.Result, error) {
+	if sn.Phase == volume.PhaseDeleting && sn.ExternalID != "" {
+		return reconcile.Done(), ForgetSnapshot(ctx, k.cfg.Proposer, sn.ID)
 	}
-	if sn == nil {
-		sn = s.VolumeSnapshot(nil, r.SnapshotID)
-	}
-	if sn == nil || r.Namespace != "" && sn.Namespace != r.Namespace {
-		return nil, fault.WithHint(fault.New(fault.NotFound, "delete", `snapshot "`+r.SnapshotID+`"`, "snapshot not found"), "list them with: berth volume snapshot list -plugin "+string(r.Plugin))
-	}
-	for v := range s.VolumesByPlugin(nil, sn.Plugin) {
-		if v.Spec.SnapshotID == r.SnapshotID && v.Status.Phase == volume.PhaseCreating {
-			return nil, fault.New(fault.Busy, "delete", `snapshot "`+r.SnapshotID+`"`, "volume "+v.ID.String()+" is being made from it")
-		}
+	if r.Snapshot == nil {
+		return reconcile.Done(),
+			k.snapshotFailed(ctx, sn,
+				fault.New(fault.Internal, "create snapshot", sn.Name, "the node reported success without a snapshot"),
+				false)
 	}
 	n := *sn
-	n.Phase, n.Executor, n.Tries, n.NextTry, n.LastError = volume.PhaseDeleting, "", 0, time.Time{}, ""
-	if _, _, err := k.cfg.Proposer.Propose(ctx, &fsm.SnapshotPut{Snapshot: &n, Seen: sn.ModifyIndex}); err != nil {
-		return nil, err
+	n.ExternalID = r.Snapshot.ExternalID
+	n.Size = r.Snapshot.Size
+	n.CreateTime = r.Snapshot.CreateTime
+	n.Ready = r.Snapshot.Ready
+	n.LastError = ""
+	n.Tries = 0
+	n.NextTry = time.Time{}
+	if !n.Ready {
+		n.NextTry = time.Now().Add(readyPause).UTC() // in the record, or its own change would have it asked at once
 	}
-	return k.awaitSnapshotGone(ctx, sn.ID, r.Wait)
+	if n.Ready && n.Phase == volume.PhaseCreating {
+		n.Phase = volume.PhaseReady
+	}
+	if err := k.putSnapshot(ctx, &n); err != nil {
+		return reconcile.Done(), err
+	}
+	if !n.Ready {
+		return reconcile.Again(readyPause, "the provider says that the snapshot is not ready to use yet"), nil
+	}
+	return reconcile.Done(), nil
 }
 
-func (k *Keeper) awaitSnapshotGone(ctx context.Context, id string, wait time.Duration) (*wire.Written, error) {
-	if wait <= 0 {
-		wait = defaultWait
+func (k *Keeper) snapshotFailed(ctx context.Context, sn *volume.Snapshot, cause error, final bool) error {
+	n := *sn
+	n.LastError = cause.Error()
+	n.Tries++
+	n.NextTry = time.Now().Add(controllers.Backoff.Pause(n.Tries)).UTC()
+	if final && n.Phase == volume.PhaseCreating && n.ExternalID == "" {
+		n.Phase = volume.PhaseFailed
 	}
-	wctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	for {
-		w := state.NewWatch()
-		s := k.cfg.Store.Snapshot()
-		sn := s.VolumeSnapshot(w, id)
-		if sn == nil {
-			return &wire.Written{Index: max(s.Index(), 1)}, nil
-		}
-		if sn.LastError != "" && sn.Tries > 0 {
-			return nil, fault.WithHint(fault.New(fault.Conflict, "delete", `snapshot "`+sn.ExternalID+`"`, sn.LastError), "it is tried again by itself")
-		}
-		if w.Wait(wctx) != nil {
-			return nil, fault.New(fault.Timeout, "delete", `snapshot "`+sn.ExternalID+`"`, "the provider has not finished after "+wait.String())
-		}
-	}
+	return k.putSnapshot(ctx, &n)
 }
 
-// snapshotList shows a provider's snapshots; what the cluster itself recorded fills in the source's name.
-func (k *Keeper) snapshotList(ctx context.Context, r *wire.SnapshotListRequest) (*wire.SnapshotListReply, error) {
-	s := k.cfg.Store.Snapshot()
-	if rec := s.Plugin(nil, r.Plugin); rec != nil && !rec.Controller.ListSnapshots {
-		out := &wire.SnapshotListReply{}
-		for sn := range s.VolumeSnapshots(nil) {
-			if sn.Plugin == r.Plugin && sn.ExternalID != "" {
-				out.Snapshots = append(out.Snapshots, sn)
-			}
-		}
-		return out, nil
+func (k *Keeper) putSnapshot(ctx context.Context, sn *volume.Snapshot) error {
+	stored, err := PutSnapshot(ctx, k.cfg.Proposer, sn)
+	if err != nil {
+		return err
 	}
-	out := &wire.SnapshotListReply{}
-	next, incomplete, err := k.ask(r.Plugin, r.NextToken, func(n ids.Node, c wire.Conn, token string) (string, error) {
-		page, err := wire.RunListSnapshots.Call(ctx, c, &wire.RunPluginRequest{Node: n, Plugin: r.Plugin, PerPage: r.PerPage, NextToken: token, Secrets: r.Secrets})
-		if err != nil {
-			return "", err
-		}
-		for _, sn := range page.Snapshots {
-			for own := range s.VolumeSnapshotsByExternalID(nil, r.Plugin, sn.ExternalID) {
-				sn.ID, sn.Name, sn.Namespace, sn.Source, sn.Phase = own.ID, own.Name, own.Namespace, own.Source, own.Phase
-			}
-			out.Snapshots = append(out.Snapshots, sn)
-		}
-		return page.NextToken, nil
-	})
-	out.NextToken, out.Incomplete = next, incomplete
-	return out, err
+	*sn = *stored
+	return nil
 }

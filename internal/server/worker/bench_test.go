@@ -20,19 +20,32 @@ import (
 func benchNodes(b *testing.B, c *localstate.Cluster, n int) {
 	for i := range n {
 		id := ids.Node(fmt.Sprintf("node-%05d", i))
-		c.Must(b, &fsm.NodeRegister{Seed: ids.New(), Node: &node.Node{ID: id, Name: string(id), Datacenter: "dc1", SecretHash: "h",
-			Drivers:   map[string]*node.Driver{"exec": {Detected: true, Healthy: true}},
-			Resources: node.Resources{CPUShares: 1000000, MemoryMB: 1000000, DiskMB: 1000000, IP: "127.0.0.1"},
-			CSI:       []*plugin.Instance{{Plugin: "p", Role: plugin.RoleNode, Node: id, State: plugin.Ready}}}})
+		c.Must(b, &fsm.NodeRegister{Seed: ids.New(), Node: &node.Node{
+			ID:         id,
+			Name:       string(id),
+			Datacenter: "dc1",
+			SecretHash: "h",
+			Drivers:    map[string]*node.Driver{"exec": {Detected: true, Healthy: true}},
+			Resources:  node.Resources{CPUShares: 1000000, MemoryMB: 1000000, DiskMB: 1000000, IP: "127.0.0.1"},
+			CSI:        []*plugin.Instance{{Plugin: "p", Role: plugin.RoleNode, Node: id, State: plugin.Ready}},
+		}})
 	}
 }
 
 func benchVolumes(b *testing.B, c *localstate.Cluster, source string, n int) {
 	for i := range n {
 		id := ids.Volume(fmt.Sprintf("%s[%d]", source, i))
-		c.Must(b, &fsm.VolumePut{Volume: &volume.Volume{ID: volume.ID{Namespace: ids.DefaultNamespace, ID: id}, UID: ids.New(),
-			Spec:   volume.Spec{Plugin: "p", Capabilities: []volume.Capability{{AccessMode: volume.SingleNodeWriter, AttachmentMode: volume.FileSystem}}},
-			Status: volume.Status{Phase: volume.PhaseReady, ExternalID: string(id)}}})
+		c.Must(b, &fsm.VolumePut{
+			Volume: &volume.Volume{ID: volume.ID{Namespace: ids.DefaultNamespace, ID: id}, UID: ids.New(),
+				Spec: volume.Spec{
+					Plugin: "p",
+					Capabilities: []volume.Capability{{
+						AccessMode:     volume.SingleNodeWriter,
+						AttachmentMode: volume.FileSystem,
+					}},
+				},
+				Status: volume.Status{Phase: volume.PhaseReady, ExternalID: string(id)}},
+		})
 	}
 }
 
@@ -44,7 +57,8 @@ func BenchmarkPlacing(b *testing.B) {
 		nodes, count int
 		volumes      bool
 	}{
-		{"1 alloc on 1 node", 1, 1, false}, {"1 alloc on 5000 nodes", 5000, 1, false}, {"1000 allocs on 1 node", 1, 1000, false}, {"2000 allocs on 1 node", 1, 2000, false},
+		{"1 alloc on 1 node", 1, 1, false}, {"1 alloc on 5000 nodes", 5000, 1, false}, {"1000 allocs on 1 node", 1,
+			1000, false}, {"2000 allocs on 1 node", 1, 2000, false},
 		{"5000 allocs on 5000 nodes", 5000, 5000, false}, {"5000 allocs with volumes on 5000 nodes", 5000, 5000, true},
 	} {
 		b.Run(bm.name, func(b *testing.B) {

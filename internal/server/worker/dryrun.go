@@ -14,7 +14,7 @@ import (
 	"berth/internal/wire"
 )
 
-// DryRun tells what a registration of the job would do, and commits nothing.
+// DryRun returns what a registration of the job would do, and commits nothing.
 func (s *Scheduling) DryRun(ctx context.Context, req *wire.JobPlanRequest) (*wire.JobPlanReply, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -27,8 +27,16 @@ func (s *Scheduling) DryRun(ctx context.Context, req *wire.JobPlanRequest) (*wir
 	}
 	view := s.views.Of(snap)
 	view.Jobs = &asIf{Jobs: view.Jobs, job: now}
-	e := &eval.Eval{ID: ids.Eval(ids.New()), Namespace: now.Namespace, Job: now.ID, Type: now.Type, Priority: now.Priority,
-		TriggeredBy: eval.TriggerJobRegister, Status: eval.StatusPending, JobModifyIndex: now.JobModifyIndex}
+	e := &eval.Eval{
+		ID:             ids.Eval(ids.New()),
+		Namespace:      now.Namespace,
+		Job:            now.ID,
+		Type:           now.Type,
+		Priority:       now.Priority,
+		TriggeredBy:    eval.TriggerJobRegister,
+		Status:         eval.StatusPending,
+		JobModifyIndex: now.JobModifyIndex,
+	}
 	_, why := scheduler.Schedule(view, e, time.Now())
 	reply := &wire.JobPlanReply{Old: old, Annotations: map[string]wire.GroupChanges{}, FailedTGAllocs: why.Failed}
 	for name, c := range why.Changes {
@@ -43,7 +51,9 @@ func (s *Scheduling) DryRun(ctx context.Context, req *wire.JobPlanRequest) (*wir
 // nextVersion is the job as its registration would store it.
 func nextVersion(old, req *job.Job, index uint64) (*job.Job, error) {
 	j := *req
-	j.CreateIndex, j.Version, j.JobModifyIndex = index+1, 0, index+1
+	j.CreateIndex = index + 1
+	j.Version = 0
+	j.JobModifyIndex = index + 1
 	if old == nil {
 		return &j, nil
 	}

@@ -41,7 +41,7 @@ func inHouse(t *testing.T, story func(t *testing.T, h *house)) {
 	})
 }
 
-// lead begins a reign of the scheduling; stop ends it.
+// lead begins a term of the scheduling; stop ends it.
 func (h *house) lead(p fsm.Proposer) {
 	h.s = New(h.Store, p, 2, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(h.t.Context())
@@ -63,9 +63,16 @@ func (h *house) settle() *state.Snap {
 }
 
 func (h *house) node(name string, edit ...func(*node.Node)) ids.Node {
-	n := &node.Node{ID: ids.Node(name), Name: name, Datacenter: "dc1", SecretHash: "h", Attributes: map[string]string{}, Meta: map[string]string{},
-		Drivers:   map[string]*node.Driver{"exec": {Detected: true, Healthy: true}},
-		Resources: node.Resources{CPUShares: 1000, MemoryMB: 1000, DiskMB: 10000, IP: "127.0.0.1"}}
+	n := &node.Node{
+		ID:         ids.Node(name),
+		Name:       name,
+		Datacenter: "dc1",
+		SecretHash: "h",
+		Attributes: map[string]string{},
+		Meta:       map[string]string{},
+		Drivers:    map[string]*node.Driver{"exec": {Detected: true, Healthy: true}},
+		Resources:  node.Resources{CPUShares: 1000, MemoryMB: 1000, DiskMB: 10000, IP: "127.0.0.1"},
+	}
 	for _, e := range edit {
 		e(n)
 	}
@@ -75,13 +82,22 @@ func (h *house) node(name string, edit ...func(*node.Node)) ids.Node {
 
 func withPlugin(slots int64) func(*node.Node) {
 	return func(n *node.Node) {
-		n.CSI = []*plugin.Instance{{Plugin: "p", Role: plugin.RoleNode, Node: n.ID, State: plugin.Ready, MaxVolumes: slots}}
+		n.CSI = []*plugin.Instance{{
+			Plugin:     "p",
+			Role:       plugin.RoleNode,
+			Node:       n.ID,
+			State:      plugin.Ready,
+			MaxVolumes: slots,
+		}}
 	}
 }
 
 func (h *house) volume(id string, phase volume.Phase) volume.ID {
 	v := &volume.Volume{ID: volume.ID{Namespace: ids.DefaultNamespace, ID: ids.Volume(id)}, UID: ids.New(),
-		Spec:   volume.Spec{Plugin: "p", Capabilities: []volume.Capability{{AccessMode: volume.SingleNodeWriter, AttachmentMode: volume.FileSystem}}},
+		Spec: volume.Spec{
+			Plugin:       "p",
+			Capabilities: []volume.Capability{{AccessMode: volume.SingleNodeWriter, AttachmentMode: volume.FileSystem}},
+		},
 		Status: volume.Status{Phase: phase, ExternalID: "x-" + id}}
 	seen := uint64(0)
 	if old := h.Store.Snapshot().Volume(nil, v.ID); old != nil {
@@ -92,16 +108,40 @@ func (h *house) volume(id string, phase volume.Phase) volume.ID {
 }
 
 func service(id string, count int) *job.Job {
-	return &job.Job{Namespace: ids.DefaultNamespace, ID: ids.Job(id), Name: id, Type: job.TypeService, Priority: 50, Datacenters: []string{"*"}, NodePool: "default",
-		TaskGroups: []*job.TaskGroup{{Name: "g", Count: count,
-			Tasks:            []*job.Task{{Name: "t", Driver: "exec", Resources: &job.Resources{CPU: 100, MemoryMB: 100}}},
-			ReschedulePolicy: &job.ReschedulePolicy{Unlimited: true, Delay: 30 * time.Second, DelayFunction: "constant"},
-			Update:           &job.UpdateStrategy{MaxParallel: 1}}}}
+	return &job.Job{
+		Namespace:   ids.DefaultNamespace,
+		ID:          ids.Job(id),
+		Name:        id,
+		Type:        job.TypeService,
+		Priority:    50,
+		Datacenters: []string{"*"},
+		NodePool:    "default",
+		TaskGroups: []*job.TaskGroup{{
+			Name:  "g",
+			Count: count,
+			Tasks: []*job.Task{{
+				Name:      "t",
+				Driver:    "exec",
+				Resources: &job.Resources{CPU: 100, MemoryMB: 100},
+			}},
+			ReschedulePolicy: &job.ReschedulePolicy{
+				Unlimited:     true,
+				Delay:         30 * time.Second,
+				DelayFunction: "constant",
+			},
+			Update: &job.UpdateStrategy{MaxParallel: 1},
+		}},
+	}
 }
 
 func onVolume(j *job.Job, source string) *job.Job {
-	j.TaskGroups[0].Volumes = map[string]*job.VolumeRequest{"data": {Name: "data", Type: job.VolumeTypeCSI, Source: source,
-		AccessMode: string(volume.SingleNodeWriter), AttachmentMode: string(volume.FileSystem)}}
+	j.TaskGroups[0].Volumes = map[string]*job.VolumeRequest{"data": {
+		Name:           "data",
+		Type:           job.VolumeTypeCSI,
+		Source:         source,
+		AccessMode:     string(volume.SingleNodeWriter),
+		AttachmentMode: string(volume.FileSystem),
+	}}
 	return j
 }
 
@@ -114,15 +154,32 @@ func (h *house) deregister(id string) {
 }
 
 // report plays a node that tells of an alloc.
-func (h *house) report(a *alloc.Alloc, status string, healthy *bool) {
-	h.Must(h.t, &fsm.AllocClientUpdate{Seed: ids.New(), Allocs: []*alloc.Alloc{{ID: a.ID, Node: a.Node, ClientStatus: status, Healthy: healthy, HealthyAt: time.Now(),
-		TaskStates: map[string]*alloc.TaskState{"t": {State: alloc.TaskDead, FinishedAt: time.Now()}}}}})
+func (h *house) report(a *alloc.Alloc, status string) {
+	state := &alloc.TaskState{State: alloc.TaskDead, FinishedAt: time.Now()}
+	if status == alloc.ClientRunning {
+		state = &alloc.TaskState{State: alloc.TaskRunning, StartedAt: time.Now()}
+	}
+	h.Must(h.t, &fsm.AllocClientUpdate{
+		Seed: ids.New(),
+		Allocs: []*alloc.Alloc{{ID: a.ID, Node: a.Node, ClientStatus: status,
+			TaskStates: map[string]*alloc.TaskState{"t": state}}},
+	})
 }
 
-// letGo ends what an alloc holds, as the keeper of claims does when the node has let go.
-func (h *house) letGo(a *alloc.Alloc) {
+// runsWell plays a node whose alloc runs, and the keeper of health who says that it is well.
+func (h *house) runsWell(a *alloc.Alloc) {
+	h.report(a, alloc.ClientRunning)
+	seen := h.Store.Snapshot().Alloc(nil, a.ID).ModifyIndex
+	h.Must(h.t, &fsm.AllocHealth{
+		Seed:      ids.New(),
+		Decisions: []fsm.HealthDecision{{Alloc: a.ID, Seen: seen, Healthy: true}},
+	})
+}
+
+// release ends what an alloc holds, as the keeper of claims does when the node has released it.
+func (h *house) release(a *alloc.Alloc) {
 	for c := range h.Store.Snapshot().ClaimsByAlloc(nil, a.ID) {
-		h.Must(h.t, &fsm.ClaimProof{Claim: c.Key(), Epoch: c.Epoch, Proof: volume.ProofLetGo})
+		h.Must(h.t, &fsm.ClaimProof{Claim: c.Key(), Epoch: c.Epoch, Proof: volume.ProofReleased})
 	}
 }
 

@@ -32,7 +32,8 @@ func TestARegisteredJobIsPlacedInTwoEntriesOfTheLog(t *testing.T) {
 			t.Errorf("placing a job took %d entries, want 2: the registration and the plan", got)
 		}
 		done := s.Eval(nil, e.ID)
-		if done.Status != eval.StatusComplete || done.SnapshotIndex == 0 || a.Node != n || a.Eval != e.ID || a.Name != "web.g[0]" {
+		if done.Status != eval.StatusComplete || done.SnapshotIndex == 0 || a.Node != n || a.Eval != e.ID ||
+			a.Name != "web.g[0]" {
 			t.Errorf("evaluation %+v, alloc %+v", done, a)
 		}
 		// A second look finds nothing to do and says so.
@@ -47,7 +48,7 @@ func TestARegisteredJobIsPlacedInTwoEntriesOfTheLog(t *testing.T) {
 	})
 }
 
-func TestP15_OfTwoJobsOneGetsTheVolumeAndTheOtherGetsItNext(t *testing.T) {
+func TestOfTwoJobsOneGetsTheVolumeAndTheOtherGetsItNext(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.node("n1", withPlugin(0))
 		h.node("n2", withPlugin(0))
@@ -65,18 +66,20 @@ func TestP15_OfTwoJobsOneGetsTheVolumeAndTheOtherGetsItNext(t *testing.T) {
 		if len(b) == 1 {
 			winner, loser = loser, winner
 		}
-		if why := h.why(loser); !strings.Contains(why, "holds it on node") || !strings.Contains(why, fmt.Sprintf("of job %q", winner)) {
+		if why := h.why(loser); !strings.Contains(why, "holds it on node") ||
+			!strings.Contains(why, fmt.Sprintf("of job %q", winner)) {
 			t.Errorf("the other does not say who holds the volume: %s", why)
 		}
 		h.deregister(winner)
 		next := h.one(loser)
-		claim := h.Store.Snapshot().Claim(nil, volume.ClaimKey{Volume: volume.ID{Namespace: ids.DefaultNamespace, ID: "data"}, Alloc: next.ID})
+		claim := h.Store.Snapshot().Claim(nil,
+			volume.ClaimKey{Volume: volume.ID{Namespace: ids.DefaultNamespace, ID: "data"}, Alloc: next.ID})
 		if claim == nil || claim.State != volume.Queued {
 			t.Fatalf("the next one's claim is %+v, want it queued behind the holder", claim)
 		}
 		for _, old := range append(a, b...) {
-			h.report(old, alloc.ClientComplete, nil)
-			h.letGo(old)
+			h.report(old, alloc.ClientComplete)
+			h.release(old)
 		}
 		if claim = h.settle().Claim(nil, claim.Key()); claim.State != volume.Held {
 			t.Errorf("after the end of the holder the claim is %s", claim.State)
@@ -84,7 +87,7 @@ func TestP15_OfTwoJobsOneGetsTheVolumeAndTheOtherGetsItNext(t *testing.T) {
 	})
 }
 
-func TestP33_EveryMissingThingThatComesLetsTheJobGoOn(t *testing.T) {
+func TestEveryMissingThingThatComesLetsTheJobGoOn(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.register(onVolume(service("db", 1), "data"))
 		waiting := func(step, reason string) {
@@ -113,7 +116,7 @@ func TestP33_EveryMissingThingThatComesLetsTheJobGoOn(t *testing.T) {
 			t.Error("a blocked evaluation is left")
 		}
 
-		// The only attach slot, and the only room: both come back when they are given back.
+		// The only attach slot, and the only capacity: both come back when they are given back.
 		h.volume("other", volume.PhaseReady)
 		h.register(onVolume(service("slot", 1), "other"))
 		big := service("big", 1)
@@ -124,9 +127,9 @@ func TestP33_EveryMissingThingThatComesLetsTheJobGoOn(t *testing.T) {
 			t.Fatalf("slot: %s; big: %s", h.why("slot"), h.why("big"))
 		}
 		h.deregister("db")
-		h.report(a, alloc.ClientComplete, nil)
+		h.report(a, alloc.ClientComplete)
 		h.settle()
-		h.letGo(a)
+		h.release(a)
 		s = h.settle()
 		if len(live(s, "slot"))+len(live(s, "big")) == 0 {
 			t.Fatalf("what was given back was not noticed: slot: %s; big: %s", h.why("slot"), h.why("big"))
@@ -158,7 +161,7 @@ func TestAFailedAllocIsReplacedWhenItsPauseIsOver(t *testing.T) {
 		h.node("n1")
 		h.register(service("web", 1))
 		first := h.one("web")
-		h.report(first, alloc.ClientFailed, nil)
+		h.report(first, alloc.ClientFailed)
 		failedAt := time.Now()
 		s := h.settle()
 		if f := s.Alloc(nil, first.ID).FollowupEval; f == "" || s.Eval(nil, f).Status != eval.StatusPending {
@@ -185,19 +188,20 @@ func TestALostNodesAllocsAreReplacedAndItsVolumeWaitsForProof(t *testing.T) {
 		h.volume("data", volume.PhaseReady)
 		h.register(onVolume(service("db", 1), "data"))
 		old := h.one("db")
-		h.report(old, alloc.ClientRunning, nil)
+		h.report(old, alloc.ClientRunning)
 		h.node("n2", withPlugin(0))
 		h.Must(t, &fsm.NodeStatus{Nodes: []ids.Node{"n1"}, Status: node.StatusDown, Seed: ids.New()})
 		next := h.one("db")
 		s := h.Store.Snapshot()
-		claim := s.Claim(nil, volume.ClaimKey{Volume: volume.ID{Namespace: ids.DefaultNamespace, ID: "data"}, Alloc: next.ID})
+		claim := s.Claim(nil,
+			volume.ClaimKey{Volume: volume.ID{Namespace: ids.DefaultNamespace, ID: "data"}, Alloc: next.ID})
 		if next.Node != "n2" || next.PreviousAlloc != old.ID || claim == nil || claim.State != volume.Queued {
 			t.Fatalf("the successor is on %s after %s, its claim is %+v", next.Node, next.PreviousAlloc, claim)
 		}
 		if was := s.Alloc(nil, old.ID); was.ClientStatus != alloc.ClientLost || was.NextAlloc != next.ID {
 			t.Errorf("the lost one is %+v", was)
 		}
-		h.letGo(old)
+		h.release(old)
 		if claim = h.settle().Claim(nil, claim.Key()); claim.State != volume.Held {
 			t.Errorf("with the proof the claim is %s", claim.State)
 		}
@@ -207,10 +211,9 @@ func TestALostNodesAllocsAreReplacedAndItsVolumeWaitsForProof(t *testing.T) {
 func TestARollingUpdateGoesFromHealthyToHealthy(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {
 		h.node("n1")
-		yes := true
 		h.register(service("web", 3))
 		for _, a := range live(h.settle(), "web") {
-			h.report(a, alloc.ClientRunning, &yes)
+			h.runsWell(a)
 		}
 		v2 := service("web", 3)
 		v2.TaskGroups[0].Tasks[0].Env = map[string]string{"A": "2"}
@@ -220,8 +223,8 @@ func TestARollingUpdateGoesFromHealthyToHealthy(t *testing.T) {
 			for _, a := range live(h.settle(), "web") {
 				if a.JobVersion == 1 {
 					fresh++
-					if a.Healthy == nil {
-						h.report(a, alloc.ClientRunning, &yes)
+					if a.Health == nil {
+						h.runsWell(a)
 					}
 				}
 			}
@@ -257,11 +260,11 @@ func TestAPluginsSuccessorComesWhenItsProcessesAreGone(t *testing.T) {
 		if got := live(h.settle(), "plug"); len(got) != 0 {
 			t.Fatalf("%d successors beside their predecessors", len(got))
 		}
-		h.report(old[0], alloc.ClientComplete, nil)
+		h.report(old[0], alloc.ClientComplete)
 		if got := h.one("plug"); got.Node != old[0].Node {
 			t.Errorf("the successor is on %s", got.Node)
 		}
-		h.report(old[1], alloc.ClientComplete, nil)
+		h.report(old[1], alloc.ClientComplete)
 		if got := live(h.settle(), "plug"); len(got) != 2 {
 			t.Errorf("%d successors: %s", len(got), h.why("plug"))
 		}
@@ -419,7 +422,8 @@ func TestADryRunTellsAndDoesNothing(t *testing.T) {
 		if r.Old != nil || r.Index != 0 || r.Annotations["g"].Place != 3 {
 			t.Errorf("a new job: %+v", r)
 		}
-		if r = plan(service("web", 2)); r.Annotations["g"] != (wire.GroupChanges{Ignore: 2}) || r.Old == nil || r.JobModifyIndex == 0 {
+		if r = plan(service("web", 2)); r.Annotations["g"] != (wire.GroupChanges{Ignore: 2}) || r.Old == nil ||
+			r.JobModifyIndex == 0 {
 			t.Errorf("the same job: %+v", r)
 		}
 		if r = plan(service("web", 4)); r.Annotations["g"] != (wire.GroupChanges{Place: 2, InPlaceUpdate: 2}) {
@@ -433,7 +437,8 @@ func TestADryRunTellsAndDoesNothing(t *testing.T) {
 		}
 		r = plan(service("huge", 50))
 		m := r.FailedTGAllocs["g"]
-		if m == nil || m.DimensionExhausted["cpu"] != 1 || len(m.Reasons) != 1 || m.Reasons[0].Name != "n1" || m.CoalescedFailures != 41 {
+		if m == nil || m.DimensionExhausted["cpu"] != 1 || len(m.Reasons) != 1 || m.Reasons[0].Name != "n1" ||
+			m.CoalescedFailures != 41 {
 			t.Errorf("what does not fit: %+v", m)
 		}
 		if after := h.settle().Index(); after != before || len(live(h.Store.Snapshot(), "new")) != 0 {
@@ -448,7 +453,7 @@ func TestThePlannerRejectsWhatTheStateNoLongerAllows(t *testing.T) {
 		h.node("n2")
 		h.settle()
 		stale := h.Store.Snapshot()
-		e := h.register(service("later", 20)) // looked at by the workers too: they take all the room
+		e := h.register(service("later", 20)) // looked at by the workers too: they take all the capacity
 		h.settle()
 		view := h.s.views.Of(stale)
 		view.Jobs = &asIf{Jobs: view.Jobs, job: h.Store.Snapshot().Job(nil, ids.DefaultNamespace, "later")}
@@ -459,7 +464,8 @@ func TestThePlannerRejectsWhatTheStateNoLongerAllows(t *testing.T) {
 			t.Fatalf("the stale plan places %d", len(plan.Place))
 		}
 		r, err := h.s.planner.Submit(t.Context(), &plan)
-		if err != nil || r.Index != 0 || len(r.Rejected) != 20 || !strings.Contains(r.Rejected[0].Reason, "not enough left: cpu") {
+		if err != nil || r.Index != 0 || len(r.Rejected) != 20 ||
+			!strings.Contains(r.Rejected[0].Reason, "not enough left: cpu") {
 			t.Errorf("the planner answered %+v, %v", r, err)
 		}
 		if r.Refresh < h.Store.Snapshot().Index() {

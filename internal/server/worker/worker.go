@@ -41,8 +41,15 @@ type Scheduling struct {
 // New returns the scheduling of a server with n workers. It does nothing before Run.
 func New(store *state.Store, p fsm.Proposer, n int, log *slog.Logger) *Scheduling {
 	views := &planner.Views{}
-	return &Scheduling{store: store, proposer: p, log: log, views: views, workers: max(n, 1),
-		broker: broker.New(store, log), planner: planner.New(store, p, views, log)}
+	return &Scheduling{
+		store:    store,
+		proposer: p,
+		log:      log,
+		views:    views,
+		workers:  max(n, 1),
+		broker:   broker.New(store, log),
+		planner:  planner.New(store, p, views, log),
+	}
 }
 
 // Stats counts evaluations by where they are.
@@ -70,9 +77,12 @@ func (s *Scheduling) work(ctx context.Context) error {
 			return nil // the end of the context is the end of the work
 		}
 		e := d.Eval
-		run := lifecycle.Isolated("evaluation "+string(e.ID), func() error { return s.process(ctx, e) }, func(err error) {
+		run := lifecycle.Isolated("evaluation "+string(e.ID), func() error {
+			return s.process(ctx, e)
+		}, func(err error) {
 			if ctx.Err() == nil {
-				s.log.Warn("an evaluation is tried again later", logkey.Eval, e.ID, logkey.Job, e.Job, logkey.Attempt, d.Tries+1, logkey.Error, err)
+				s.log.Warn("an evaluation is tried again later", logkey.Eval, e.ID, logkey.Job, e.Job, logkey.Attempt,
+					d.Tries+1, logkey.Error, err)
 			}
 			s.broker.Nack(e.ID)
 		})
@@ -110,7 +120,8 @@ func (s *Scheduling) process(ctx context.Context, e *eval.Eval) error {
 			s.broker.Ack(e.ID, r.Index)
 			return nil
 		}
-		s.log.Debug("a plan was committed in part", logkey.Eval, e.ID, "rejected", len(r.Rejected), "reason", r.Rejected[0].Reason)
+		s.log.Debug("a plan was committed in part", logkey.Eval, e.ID, "rejected", len(r.Rejected), "reason",
+			r.Rejected[0].Reason)
 		index = r.Refresh
 	}
 	return s.postpone(ctx, e.ID)
@@ -133,7 +144,8 @@ func stamp(p *scheduler.Plan, index uint64, took time.Duration) {
 func unchanged(e *eval.Eval, p *scheduler.Plan) bool {
 	return e.Status == eval.StatusBlocked && p.Eval.Status == eval.StatusBlocked && p.Empty() && len(p.Evals) == 0 &&
 		e.StatusDescription == p.Eval.StatusDescription && e.TriggeredBy == p.Eval.TriggeredBy &&
-		reflect.DeepEqual(e.FailedTGAllocs, p.Eval.FailedTGAllocs) && sameCounts(e.QueuedAllocations, p.Eval.QueuedAllocations)
+		reflect.DeepEqual(e.FailedTGAllocs, p.Eval.FailedTGAllocs) &&
+		sameCounts(e.QueuedAllocations, p.Eval.QueuedAllocations)
 }
 
 func sameCounts(a, b map[string]int) bool {
@@ -148,19 +160,26 @@ func (s *Scheduling) postpone(ctx context.Context, id ids.Eval) error {
 		return nil
 	}
 	next := *e
-	next.ID, next.PreviousEval, next.TriggeredBy, next.Status = ids.Eval(ids.New()), e.ID, eval.TriggerMaxPlans, eval.StatusPending
+	next.ID = ids.Eval(ids.New())
+	next.PreviousEval = e.ID
+	next.TriggeredBy = eval.TriggerMaxPlans
+	next.Status = eval.StatusPending
 	next.StatusDescription = "made because the plans of the evaluation before were overtaken"
 	next.WaitUntil = time.Now().Add(putOff)
-	next.CreateTime, next.BlockedEval, next.NextEval = 0, "", ""
+	next.CreateTime = 0
+	next.BlockedEval = ""
+	next.NextEval = ""
 	next.FailedTGAllocs, next.QueuedAllocations = nil, map[string]int{}
 	done := *e
 	done.Status, done.NextEval = eval.StatusFailed, next.ID
-	done.StatusDescription = fmt.Sprintf("its plans were overtaken by others %d times; evaluation %s goes on", maxAttempts, ids.Short(next.ID))
+	done.StatusDescription = fmt.Sprintf("its plans were overtaken by others %d times; evaluation %s goes on",
+		maxAttempts, ids.Short(next.ID))
 	_, index, err := s.proposer.Propose(ctx, &fsm.EvalUpdate{Evals: []*eval.Eval{&done, &next}})
 	if err != nil {
 		return fault.Note(err, "put off evaluation", string(id))
 	}
-	s.log.Warn("an evaluation was put off: its plans were overtaken again and again", logkey.Eval, id, logkey.Job, e.Job)
+	s.log.Warn("an evaluation was put off: its plans were overtaken again and again", logkey.Eval, id, logkey.Job,
+		e.Job)
 	s.broker.Ack(id, index)
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package localstate owns a replicated state without a log, for tests: commands are encoded, decoded and applied at once,
-// as one server with a perfect disk would. Only tests import it.
+// Package localstate owns a replicated state without a log, for tests: commands are encoded, decoded and applied at
+// once, as one server with a perfect disk would. Only tests import it.
 package localstate
 
 import (
@@ -30,7 +30,7 @@ func New(t testing.TB) *Cluster {
 	store := state.New()
 	c := &Cluster{Store: store, FSM: fsm.New(store), index: 1}
 	err := store.Write(state.Stamp{Index: 1, Time: time.Now()}, func(tx *state.Tx) error {
-		tx.PutMeta(&state.Meta{ClusterID: ids.New(), Incarnation: ids.New(), Schema: 1})
+		tx.PutMeta(&state.Meta{ClusterID: ids.New(), Incarnation: ids.New(), Schema: fsm.Schema()})
 		for _, ns := range []ids.Namespace{ids.DefaultNamespace, ids.ReservedNamespace} {
 			tx.PutNamespace(&wire.Namespace{Name: ns})
 		}

@@ -15,13 +15,20 @@ import (
 // Start starts a server of one voter and returns it with a connection to it.
 func Start(t testing.TB) (*server.Server, *grpc.ClientConn) {
 	t.Helper()
-	s := server.New(server.Config{DataDir: t.TempDir(), Name: "s1", Addr: "127.0.0.1", Port: 4647, Dev: true,
-		Tags: map[string]string{"region": "global", "dc": "dc1", "port": "4647"}})
+	s := server.New(server.Config{
+		DataDir: t.TempDir(),
+		Name:    "s1",
+		Addr:    "127.0.0.1",
+		Port:    4647,
+		Dev:     true,
+		Tags:    map[string]string{"region": "global", "dc": "dc1", "port": "4647"},
+	})
 	conn, err := s.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, ctx := lifecycle.NewGroup(context.WithoutCancel(t.Context())) // it outlives the test's own context, for its cleanups
+	// it outlives the test's own context, for its cleanups
+	g, ctx := lifecycle.NewGroup(context.WithoutCancel(t.Context()))
 	g.Go("server", func() error { return s.Run(ctx, server.Listeners{}) })
 	t.Cleanup(func() {
 		_ = conn.Close() // in-process: nobody is at the other end any more

@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/conformance/csi/csitest"
 	"berth/internal/model/volume"
-	"berth/internal/port/csi/csitest"
 )
 
-// TestAVolumesWholeLife is J1 and J2: create, attach, stage, publish, use, and everything back in order.
-func TestAVolumesWholeLife(t *testing.T) {
+// TestAVolumesWholeWay goes the whole way: create, attach, stage, publish, use, and everything back in order.
+func TestAVolumesWholeWay(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	p := startPlugin(t, csitest.Fake{})
 	m := c.member("one", p)
@@ -31,10 +32,11 @@ func TestAVolumesWholeLife(t *testing.T) {
 		t.Errorf("the refusal called %v", got)
 	}
 	c.stopJob("web")
-	if err := c.delete("db", 20*time.Second); err != nil {
+	if err := c.delete("db", 50*time.Second); err != nil {
 		t.Errorf("the deletion that waits for the release: %v", err)
 	}
-	want := "CreateVolume ControllerPublishVolume NodeStageVolume NodePublishVolume NodeUnpublishVolume NodeUnstageVolume ControllerUnpublishVolume DeleteVolume"
+	want := "CreateVolume ControllerPublishVolume NodeStageVolume NodePublishVolume NodeUnpublishVolume " +
+		"NodeUnstageVolume ControllerUnpublishVolume DeleteVolume"
 	if got := strings.Join(p.Calls(), " "); got != want {
 		t.Errorf("calls\n%s, want\n%s", got, want)
 	}

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/conformance/csi/csitest"
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
-	"berth/internal/port/csi/csitest"
 	"berth/internal/wire"
 )
 
@@ -19,15 +19,17 @@ func (c *cluster) attachment(name string) (found *volume.Attachment) {
 	return found
 }
 
-// TestADetachThatIsNotFoundIsVerified is P25 and P27: the provider's list decides, not the plugin's word.
+// TestADetachThatIsNotFoundIsVerified: the provider's list decides, not the plugin's word.
 func TestADetachThatIsNotFoundIsVerified(t *testing.T) {
+	t.Parallel()
 	t.Run("gone by the list", func(t *testing.T) {
+		t.Parallel()
 		c, _, p := one(t, csitest.Fake{}, "(ControllerUnpublish * after-effect NotFound once)")
 		c.mustCreate("db", p, volume.SingleNodeWriter)
 		c.runJob("web", "db", volume.SingleNodeWriter)
 		c.running("web")
 		c.stopJob("web")
-		c.letGo() // the oracle does not read lists: for it the end of the call stays unknown
+		c.released() // the oracle does not read lists: for it the end of the call stays unknown
 		page, err := p.Connect().ListVolumes(t.Context(), csi.ListVolumesRequest{})
 		if err != nil || len(page.Entries) != 1 || len(page.Entries[0].NodeIDs) != 0 {
 			t.Errorf("at the provider: %+v, %v", page, err)
@@ -37,6 +39,7 @@ func TestADetachThatIsNotFoundIsVerified(t *testing.T) {
 		}
 	})
 	t.Run("attached by the list", func(t *testing.T) {
+		t.Parallel()
 		c, _, p := one(t, csitest.Fake{}, "(ControllerUnpublish * before NotFound)")
 		c.mustCreate("db", p, volume.SingleNodeWriter)
 		c.runJob("web", "db", volume.SingleNodeWriter)
@@ -46,9 +49,12 @@ func TestADetachThatIsNotFoundIsVerified(t *testing.T) {
 		p.Rules()
 		c.atRest(p)
 	})
-	for name, caps := range map[string]string{"LIST_VOLUMES": "does not list what its provider has", "LIST_VOLUMES_PUBLISHED_NODES": "does not list to which nodes"} {
+	for name, caps := range map[string]string{"LIST_VOLUMES": "does not list what its provider has",
+		"LIST_VOLUMES_PUBLISHED_NODES": "does not list to which nodes"} {
 		t.Run("without "+name, func(t *testing.T) {
-			c, _, p := one(t, csitest.Fake{}, "(ControllerGetCapabilities * flip-capability "+name+")", "(ControllerUnpublish * before NotFound)")
+			t.Parallel()
+			c, _, p := one(t, csitest.Fake{}, "(ControllerGetCapabilities * flip-capability "+name+")",
+				"(ControllerUnpublish * before NotFound)")
 			c.mustCreate("db", p, volume.SingleNodeWriter)
 			c.runJob("web", "db", volume.SingleNodeWriter)
 			c.running("web")
@@ -84,12 +90,14 @@ func (c *cluster) staysDetaching(p *csitest.Plugin, name string, words ...string
 	}
 }
 
-// TestADeletionThatIsNotFoundIsVerified is P27 for volumes.
+// TestADeletionThatIsNotFoundIsVerified: the list of volumes decides.
 func TestADeletionThatIsNotFoundIsVerified(t *testing.T) {
+	t.Parallel()
 	t.Run("gone by the list", func(t *testing.T) {
+		t.Parallel()
 		c, _, p := one(t, csitest.Fake{}, "(DeleteVolume * after-effect NotFound once)")
 		c.mustCreate("db", p, volume.SingleNodeWriter)
-		if err := c.delete("db", 5*time.Second); err != nil {
+		if err := c.delete("db", 50*time.Second); err != nil {
 			t.Error(err)
 		}
 		if n := count(p, "DeleteVolume"); n != 1 || c.s.Store().Snapshot().Volume(nil, volID("db")) != nil {
@@ -98,22 +106,28 @@ func TestADeletionThatIsNotFoundIsVerified(t *testing.T) {
 		c.atRest(p)
 	})
 	t.Run("there by the list", func(t *testing.T) {
+		t.Parallel()
 		c, _, p := one(t, csitest.Fake{}, "(DeleteVolume * before NotFound once)")
 		c.mustCreate("db", p, volume.SingleNodeWriter)
-		if err := c.delete("db", 5*time.Second); err == nil || !strings.Contains(err.Error(), "verify: ") || !strings.Contains(err.Error(), "the provider still lists it") {
+		if err := c.delete("db", 5*time.Second); err == nil || !strings.Contains(err.Error(), "verify: ") ||
+			!strings.Contains(err.Error(), "the provider still lists it") {
 			t.Errorf("got %v", err)
 		}
-		eventually(t, "the deletion is tried again", func() bool { return c.s.Store().Snapshot().Volume(nil, volID("db")) == nil })
+		eventually(t, "the deletion is tried again", func() bool {
+			return c.s.Store().Snapshot().Volume(nil, volID("db")) == nil
+		})
 		if n := len(backend(t, p)); n != 0 {
 			t.Errorf("%d volumes are left at the provider", n)
 		}
 		c.atRest(p)
 	})
 	t.Run("without a list", func(t *testing.T) {
+		t.Parallel()
 		flip := "(ControllerGetCapabilities * flip-capability LIST_VOLUMES)"
 		c, _, p := one(t, csitest.Fake{}, flip, "(DeleteVolume * after-effect NotFound)")
 		c.mustCreate("db", p, volume.SingleNodeWriter)
-		if err := c.delete("db", 5*time.Second); err == nil || !strings.Contains(err.Error(), "does not list what its provider has") {
+		if err := c.delete("db", 5*time.Second); err == nil ||
+			!strings.Contains(err.Error(), "does not list what its provider has") {
 			t.Errorf("got %v", err)
 		}
 		var v *volume.Volume
@@ -125,26 +139,39 @@ func TestADeletionThatIsNotFoundIsVerified(t *testing.T) {
 			t.Errorf("%+v", v.Status)
 		}
 		p.Rules(flip)
-		eventually(t, "the plugin's OK ends it", func() bool { return c.s.Store().Snapshot().Volume(nil, volID("db")) == nil })
+		eventually(t, "the plugin's OK ends it", func() bool {
+			return c.s.Store().Snapshot().Volume(nil, volID("db")) == nil
+		})
 		c.atRest(p)
 	})
 }
 
-// TestASnapshotsDeletionThatIsNotFoundIsVerified is P27 for snapshots.
+// TestASnapshotsDeletionThatIsNotFoundIsVerified: the list of snapshots decides.
 func TestASnapshotsDeletionThatIsNotFoundIsVerified(t *testing.T) {
+	t.Parallel()
 	for when, want := range map[string]int{"after-effect": 1, "before": 2} {
 		t.Run(when, func(t *testing.T) {
+			t.Parallel()
 			c, _, p := one(t, csitest.Fake{}, "(DeleteSnapshot * "+when+" NotFound once)")
 			c.mustCreate("db", p, volume.SingleNodeWriter)
-			r, err := wire.SnapshotCreate.Call(t.Context(), c.conn, &wire.SnapshotCreateRequest{Volume: volID("db"), Name: "s", Wait: 10 * time.Second})
+			r, err := wire.SnapshotCreate.Call(t.Context(), c.conn,
+				&wire.SnapshotCreateRequest{Volume: volID("db"), Name: "s", Wait: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = wire.SnapshotDelete.Call(t.Context(), c.conn, &wire.SnapshotDeleteRequest{Plugin: r.Snapshot.Plugin, SnapshotID: r.Snapshot.ExternalID, Wait: 5 * time.Second})
-			if want == 1 && err != nil || want == 2 && (err == nil || !strings.Contains(err.Error(), "still lists it")) {
+			_, err = wire.SnapshotDelete.Call(t.Context(), c.conn,
+				&wire.SnapshotDeleteRequest{
+					Plugin:     r.Snapshot.Plugin,
+					SnapshotID: r.Snapshot.ExternalID,
+					Wait:       time.Minute,
+				})
+			if want == 1 && err != nil ||
+				want == 2 && (err == nil || !strings.Contains(err.Error(), "still lists it")) {
 				t.Errorf("got %v", err)
 			}
-			eventually(t, "the snapshot is forgotten", func() bool { return c.s.Store().Snapshot().VolumeSnapshot(nil, r.Snapshot.ID) == nil })
+			eventually(t, "the snapshot is forgotten", func() bool {
+				return c.s.Store().Snapshot().VolumeSnapshot(nil, r.Snapshot.ID) == nil
+			})
 			if n := count(p, "DeleteSnapshot"); n != want {
 				t.Errorf("%d calls, want %d", n, want)
 			}

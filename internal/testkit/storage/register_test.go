@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/conformance/csi/csitest"
 	"berth/internal/model/volume"
-	"berth/internal/port/csi/csitest"
 	"berth/internal/wire"
 )
 
@@ -19,15 +19,23 @@ func adopt(t *testing.T, c *cluster, p *csitest.Plugin) (*wire.VolumeWriteReply,
 	if _, err := wire.VolumeDeregister.Call(t.Context(), c.conn, &wire.VolumeDeleteRequest{Volume: v.ID}); err != nil {
 		t.Fatal(err)
 	}
-	return wire.VolumeRegister.Call(t.Context(), c.conn, &wire.VolumeWriteRequest{Volume: volID("db"), Spec: specOf(p, volume.SingleNodeWriter),
-		ExternalID: v.Status.ExternalID, Context: v.Status.Context, Wait: 5 * time.Second})
+	return wire.VolumeRegister.Call(t.Context(), c.conn, &wire.VolumeWriteRequest{
+		Volume:     volID("db"),
+		Spec:       specOf(p, volume.SingleNodeWriter),
+		ExternalID: v.Status.ExternalID,
+		Context:    v.Status.Context,
+		Wait:       time.Minute,
+	})
 }
 
 // TestARegisteredVolumeThatIsSomethingElseIsRefused: what the plugin confirms beyond the question is named.
 func TestARegisteredVolumeThatIsSomethingElseIsRefused(t *testing.T) {
-	c, _, p := one(t, csitest.Fake{Defects: map[string]csitest.Defect{"ValidateVolumeCapabilities": csitest.DefectMore}})
+	t.Parallel()
+	c, _, p := one(t,
+		csitest.Fake{Defects: map[string]csitest.Defect{"ValidateVolumeCapabilities": csitest.DefectMore}})
 	_, err := adopt(t, c, p)
-	if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), "multi-node-multi-writer block-device is confirmed, which was not asked") ||
+	if !fault.Has(err, fault.Invalid) ||
+		!strings.Contains(err.Error(), "multi-node-multi-writer block-device is confirmed, which was not asked") ||
 		!strings.Contains(err.Error(), `volume "`) {
 		t.Errorf("got %v", err)
 	}
@@ -39,7 +47,9 @@ func TestARegisteredVolumeThatIsSomethingElseIsRefused(t *testing.T) {
 
 // TestAPluginThatDoesNotConfirmIsOnlyAWarning: the plugin's words reach who asked, and stay with the volume.
 func TestAPluginThatDoesNotConfirmIsOnlyAWarning(t *testing.T) {
-	c, _, p := one(t, csitest.Fake{Defects: map[string]csitest.Defect{"ValidateVolumeCapabilities": csitest.DefectEmpty}})
+	t.Parallel()
+	c, _, p := one(t,
+		csitest.Fake{Defects: map[string]csitest.Defect{"ValidateVolumeCapabilities": csitest.DefectEmpty}})
 	r, err := adopt(t, c, p)
 	if err != nil {
 		t.Fatal(err)

@@ -6,30 +6,25 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"berth/internal/base/ids"
-	"berth/internal/base/lifecycle"
 	"berth/internal/client"
-	"berth/internal/client/allochooks"
-	"berth/internal/client/csimanager/controller"
-	"berth/internal/client/csimanager/instance"
-	"berth/internal/client/csimanager/node"
+	"berth/internal/client/csimanager"
 	"berth/internal/client/dynamicplugins"
-	"berth/internal/client/hook"
-	"berth/internal/client/localstate"
-	"berth/internal/client/taskhooks"
+	"berth/internal/conformance/csi/csitest"
+	"berth/internal/conformance/csi/oracle"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
-	"berth/internal/port/csi/csitest"
-	"berth/internal/port/csi/proxy/oracle"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/mock"
 	"berth/internal/port/hostfs"
@@ -40,9 +35,12 @@ import (
 // cluster is one server with its nodes.
 type cluster struct {
 	t    testing.TB
+	cfg  server.Config
 	s    *server.Server
+	live atomic.Pointer[server.Server] // s, for nodes that dial it meanwhile
 	conn wire.Conn
 	log  *slog.Logger
+	end  func() // of the server
 }
 
 func newCluster(t testing.TB) *cluster {
@@ -59,20 +57,29 @@ func newClusterWith(t testing.TB, cfg server.Config) *cluster {
 	if os.Getenv("CSI_LOG") != "" {
 		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	c := &cluster{t: t, log: log}
-	cfg.DataDir, cfg.Log = t.TempDir(), log
-	c.s = server.New(cfg)
-	run(t, "server", func(ctx context.Context) error { return c.s.Run(ctx, server.Listeners{}) })
-	conn, err := c.s.Connect()
+	c := &cluster{t: t, log: log, cfg: cfg}
+	c.cfg.DataDir, c.cfg.Log = t.TempDir(), log
+	c.serve()
+	return c
+}
+
+// serve begins a run of the server on its data directory.
+func (c *cluster) serve() {
+	t := c.t
+	t.Helper()
+	s := server.New(c.cfg)
+	c.s = s
+	c.live.Store(s)
+	c.end = run(t, "server", func(ctx context.Context) error { return s.Run(ctx, server.Listeners{}) })
+	conn, err := s.Connect()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	c.conn = conn
-	if err := c.s.Ready(t.Context()); err != nil {
+	if err := s.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return c
 }
 
 // run runs something until the test ends, or until the returned function is called.
@@ -95,16 +102,45 @@ func run(t testing.TB, what string, fn func(context.Context) error) (end func())
 
 // member is one node with everything but real processes.
 type member struct {
-	c         *cluster
-	p         *csitest.Plugin
-	dir       string
-	client    *client.Client
-	keeper    *node.Keeper
-	executor  *controller.Executor
-	instances *instance.Manager
-	driver    *mock.Driver
-	end       func()
-	cut       lifecycle.Signal
+	c      *cluster
+	p      *csitest.Plugin
+	dir    string
+	client *client.Client
+	driver *mock.Driver
+	boot   string // of the kernel
+	calls  *line  // on which the node calls the servers
+	end    func()
+}
+
+// line reaches the cluster's present server, and can be cut.
+type line struct {
+	c    *cluster
+	pipe func(*server.Server) *wire.Pipe
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+// Dial implements servers.Dialer.
+func (l *line) Dial(ctx context.Context) (net.Conn, error) {
+	conn, err := l.pipe(l.c.live.Load()).Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns = append(l.conns, conn)
+	return conn, nil
+}
+
+// cut breaks what was connected; whoever dials again reaches the server again.
+func (l *line) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, conn := range l.conns {
+		_ = conn.Close() // a pipe in memory
+	}
+	l.conns = nil
 }
 
 func (c *cluster) member(name string, p *csitest.Plugin) *member {
@@ -113,7 +149,13 @@ func (c *cluster) member(name string, p *csitest.Plugin) *member {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	m := &member{c: c, p: p, dir: dir, driver: mock.New()}
+	m := &member{
+		c:      c,
+		p:      p,
+		dir:    dir,
+		driver: mock.New(),
+		boot:   "boot",
+	}
 	m.driver.Capabilities.Mounts = driver.MountAll
 	c.t.Cleanup(func() {
 		m.stop()
@@ -122,7 +164,7 @@ func (c *cluster) member(name string, p *csitest.Plugin) *member {
 	m.start(name)
 	select {
 	case <-m.client.Registered():
-	case <-time.After(15 * time.Second):
+	case <-time.After(time.Minute):
 		c.t.Fatal("the node is not accepted")
 	}
 	return m
@@ -144,98 +186,60 @@ func removeAll(t testing.TB, dir string) {
 	}
 }
 
-// start begins a life of the node's agent.
+// start begins a run of the node's agent, and declares the plugin on it as a task would.
 func (m *member) start(name string) {
 	c := m.c
 	c.t.Helper()
+	m.calls = &line{c: c, pipe: (*server.Server).Calls}
 	var err error
-	log := c.log.With("node", name)
-	m.client, err = client.New(client.Config{DataDir: m.dir, Name: name, Datacenter: "dc1", Region: "global", NodePool: "default", Drivers: []driver.Driver{m.driver},
-		Dial:        func(ctx context.Context) (net.Conn, error) { return c.s.Calls().Dial(ctx) },
-		DialReverse: func(ctx context.Context) (net.Conn, error) { return c.s.Reversed().Dial(ctx) }, Log: log})
+	m.client, err = client.New(c.t.Context(), client.Config{
+		DataDir:    m.dir,
+		Name:       name,
+		Datacenter: "dc1",
+		Region:     "global",
+		NodePool:   "default",
+		Boot:       m.boot,
+		Drivers:    []driver.Driver{m.driver},
+		Servers:    m.calls,
+		Reverse:    &line{c: c, pipe: (*server.Server).Reversed},
+		Log:        c.log.With("node", name),
+	})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	registry, err := dynamicplugins.Open(m.client.Store(), log)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	m.instances = instance.New(instance.Config{Registry: registry, Node: m.client.ID(), Log: log,
-		Health: func(dynamicplugins.Info, bool, string) {}, Timeout: func(context.Context, dynamicplugins.Info, string) {}})
-	m.keeper, err = node.New(node.Config{Store: m.client.Store(), Codec: localstate.Codec, Boot: "boot", DataDir: m.dir, Plugins: m.instances,
-		Processes: m.client.Processes(), Armed: m.client.Armed(), Known: m.client.Known, Log: log})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	m.executor = controller.New(controller.Config{Plugins: m.instances, Node: m.keeper, Log: log})
-	m.client.Attach(client.Parts{AllocHooks: []hook.Hook{&allochooks.CSI{Grants: m.client, Mounter: m.keeper}},
-		TaskHooks: []hook.Hook{&taskhooks.Volume{Mounter: m.keeper}}, Instances: m.instances,
-		Serve: []func(*wire.Server){controller.Reads{Plugins: m.instances}.Register}})
-	base := node.HostBase(m.dir, ids.Plugin(m.p.ID))
+	base := csimanager.HostBase(m.dir, ids.Plugin(m.p.ID))
 	for _, role := range []plugin.Role{plugin.RoleController, plugin.RoleNode} {
-		if err := registry.Register(dynamicplugins.Info{Plugin: ids.Plugin(m.p.ID), Role: role, Alloc: ids.Alloc("plugin-" + name), Socket: m.p.Socket,
-			HostBase: base, TaskBase: base, Scope: plugin.ScopeCluster, Declared: time.Now()}); err != nil {
+		if err := m.client.Plugins().Register(dynamicplugins.Info{
+			Plugin:   ids.Plugin(m.p.ID),
+			Role:     role,
+			Alloc:    ids.Alloc("plugin-" + name),
+			Socket:   m.p.Socket,
+			HostBase: base,
+			TaskBase: base,
+			Scope:    plugin.ScopeCluster,
+			Declared: time.Now(),
+		}); err != nil {
 			c.t.Fatal(err)
 		}
 	}
-	m.end = run(c.t, name, func(ctx context.Context) error {
-		return lifecycle.RunAll(ctx, map[string]func(context.Context) error{"client": m.client.Run, "keeper": m.keeper.Run, "plugins": m.instances.Run,
-			"inventory": m.report, "work": m.work})
-	})
+	m.end = run(c.t, name, m.client.Run)
 }
 
 func (m *member) stop() { m.end() }
 
-// session repeats fn while the node lives.
-func (m *member) session(ctx context.Context, fn func(context.Context) error) error {
-	select {
-	case <-m.client.Registered():
-	case <-ctx.Done():
-		return nil
-	}
-	for ctx.Err() == nil {
-		_ = fn(ctx) // a session that failed is begun anew
-		select {
-		case <-ctx.Done():
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	return nil
+// has reports whether the node has anything of an alloc.
+func (m *member) has(id ids.Alloc) bool {
+	_, err := os.Lstat(filepath.Join(m.dir, "alloc", string(id)))
+	return err == nil
 }
 
-func (m *member) report(ctx context.Context) error {
-	return m.session(ctx, func(ctx context.Context) error {
-		for gate := m.client.Armed(); !gate.Armed(); {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-gate.Changed():
-			case <-time.After(10 * time.Millisecond):
-			}
-		}
-		return node.Reporter{Keeper: m.keeper, Sink: m.client, AllocIndex: m.client.AllocIndex}.Run(ctx)
-	})
-}
-
-// work serves controller work; a cut ends the session as a broken connection would.
-func (m *member) work(ctx context.Context) error {
-	return m.session(ctx, func(ctx context.Context) error {
-		sctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		cut := m.cut.C()
-		go func() {
-			select {
-			case <-cut:
-				cancel()
-			case <-sctx.Done():
-			}
-		}()
-		stream, err := wire.NodeWork.Open(sctx, m.client.Conn(), &wire.WorkRequest{NodeIdentity: m.client.Identity()})
-		if err != nil {
-			return err
-		}
-		return m.executor.Serve(sctx, stream)
-	})
+// endOrphan ends an orphan as a person does.
+func (m *member) endOrphan(id ids.Alloc) {
+	m.c.t.Helper()
+	if _, err := wire.AllocEndOrphan.Call(m.c.t.Context(), m.c.conn,
+		&wire.AgentRef{Node: m.client.ID(), Alloc: id}); err != nil {
+		m.c.t.Fatal(err)
+	}
 }
 
 // plugin starts the fake plugin with everything that it offers.
@@ -258,14 +262,21 @@ func volID(name string) volume.ID {
 }
 
 func specOf(p *csitest.Plugin, mode volume.AccessMode) volume.Spec {
-	return volume.Spec{Plugin: ids.Plugin(p.ID), Name: "v", CapacityMin: 1 << 20, CapacityMax: 1 << 30,
-		Capabilities: []volume.Capability{{AccessMode: mode, AttachmentMode: volume.FileSystem}}}
+	return volume.Spec{
+		Plugin:       ids.Plugin(p.ID),
+		Name:         "v",
+		CapacityMin:  1 << 20,
+		CapacityMax:  1 << 30,
+		Capabilities: []volume.Capability{{AccessMode: mode, AttachmentMode: volume.FileSystem}},
+	}
 }
 
+// create asks for a volume; a write that answers only when its wait is over outlasts the context.
 func (c *cluster) create(name string, spec volume.Spec) (*wire.VolumeWriteReply, error) {
-	ctx, cancel := context.WithTimeout(c.t.Context(), 25*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
-	return wire.VolumeCreate.Call(ctx, c.conn, &wire.VolumeWriteRequest{Volume: volID(name), Spec: spec, Wait: 20 * time.Second})
+	return wire.VolumeCreate.Call(ctx, c.conn,
+		&wire.VolumeWriteRequest{Volume: volID(name), Spec: spec, Wait: time.Hour})
 }
 
 func (c *cluster) mustCreate(name string, p *csitest.Plugin, mode volume.AccessMode) *volume.Volume {
@@ -278,7 +289,7 @@ func (c *cluster) mustCreate(name string, p *csitest.Plugin, mode volume.AccessM
 }
 
 func (c *cluster) delete(name string, wait time.Duration) error {
-	ctx, cancel := context.WithTimeout(c.t.Context(), 25*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
 	_, err := wire.VolumeDelete.Call(ctx, c.conn, &wire.VolumeDeleteRequest{Volume: volID(name), Wait: wait})
 	return err
@@ -287,13 +298,41 @@ func (c *cluster) delete(name string, wait time.Duration) error {
 // runJob registers a job whose one task uses the volume until it is stopped.
 func (c *cluster) runJob(id, vol string, mode volume.AccessMode, tune ...func(*job.Job)) {
 	c.t.Helper()
-	g := &job.TaskGroup{Name: "g", Count: 1, EphemeralDisk: &job.EphemeralDisk{SizeMB: 10},
+	g := &job.TaskGroup{
+		Name:             "g",
+		Count:            1,
+		EphemeralDisk:    &job.EphemeralDisk{SizeMB: 10},
 		ReschedulePolicy: &job.ReschedulePolicy{Unlimited: true, Delay: time.Second, DelayFunction: "constant"},
-		Volumes:          map[string]*job.VolumeRequest{"data": {Name: "data", Type: job.VolumeTypeCSI, Source: vol, AccessMode: string(mode), AttachmentMode: string(volume.FileSystem)}},
-		Tasks: []*job.Task{{Name: "t", Driver: "mock_driver", Resources: &job.Resources{CPU: 1, MemoryMB: 10}, KillTimeout: time.Second,
-			VolumeMounts: []*job.VolumeMount{{Volume: "data", Destination: "/data"}}, LogConfig: &job.LogConfig{MaxFiles: 1, MaxFileSizeMB: 1}}}}
-	j := &job.Job{Region: "global", Namespace: ids.DefaultNamespace, ID: ids.Job(id), Name: id, Type: job.TypeService, Priority: 50, Datacenters: []string{"*"},
-		NodePool: "default", TaskGroups: []*job.TaskGroup{g}}
+		Volumes: map[string]*job.VolumeRequest{"data": {
+			Name:           "data",
+			Type:           job.VolumeTypeCSI,
+			Source:         vol,
+			AccessMode:     string(mode),
+			AttachmentMode: string(volume.FileSystem),
+		}},
+		Tasks: []*job.Task{{
+			Name:         "t",
+			Driver:       "mock_driver",
+			Resources:    &job.Resources{CPU: 1, MemoryMB: 10},
+			KillTimeout:  time.Second,
+			VolumeMounts: []*job.VolumeMount{{Volume: "data", Destination: "/data"}},
+			LogConfig: &job.LogConfig{
+				MaxFiles:      1,
+				MaxFileSizeMB: 1,
+			},
+		}},
+	}
+	j := &job.Job{
+		Region:      "global",
+		Namespace:   ids.DefaultNamespace,
+		ID:          ids.Job(id),
+		Name:        id,
+		Type:        job.TypeService,
+		Priority:    50,
+		Datacenters: []string{"*"},
+		NodePool:    "default",
+		TaskGroups:  []*job.TaskGroup{g},
+	}
 	for _, fn := range tune {
 		fn(j)
 	}
@@ -304,7 +343,8 @@ func (c *cluster) runJob(id, vol string, mode volume.AccessMode, tune ...func(*j
 
 func (c *cluster) stopJob(id string) {
 	c.t.Helper()
-	if _, err := wire.JobDeregister.Call(c.t.Context(), c.conn, &wire.JobDeregisterRequest{Namespace: ids.DefaultNamespace, Job: ids.Job(id)}); err != nil {
+	if _, err := wire.JobDeregister.Call(c.t.Context(), c.conn,
+		&wire.JobDeregisterRequest{Namespace: ids.DefaultNamespace, Job: ids.Job(id)}); err != nil {
 		c.t.Fatal(err)
 	}
 	eventually(c.t, "the allocations of "+id+" are to stop", func() bool {
@@ -349,15 +389,15 @@ func (m *member) path(a *alloc.Alloc) string {
 // atRest waits until nothing of any volume is claimed, attached, staged or published, and tells the oracle.
 func (c *cluster) atRest(p *csitest.Plugin) {
 	c.t.Helper()
-	c.letGo()
+	c.released()
 	p.Tell(func(f *oracle.Facts) { f.Final = &oracle.Final{} })
 }
 
-// letGo waits until nothing of any volume is claimed or attached.
-func (c *cluster) letGo() {
+// released waits until nothing of any volume is claimed or attached.
+func (c *cluster) released() {
 	c.t.Helper()
 	var left []string
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		left = left[:0]
 		s := c.s.Store().Snapshot()
 		for cl := range s.Claims(nil) {
@@ -376,7 +416,7 @@ func (c *cluster) letGo() {
 			break
 		}
 		if time.Now().After(deadline) {
-			c.t.Fatalf("not let go:\n%s", strings.Join(left, "\n"))
+			c.t.Fatalf("not released:\n%s", strings.Join(left, "\n"))
 		}
 	}
 }
@@ -392,7 +432,7 @@ func count(p *csitest.Plugin, call string) (n int) {
 
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain: %s", what)
 		}

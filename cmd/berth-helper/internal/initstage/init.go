@@ -1,7 +1,7 @@
 // Package initstage owns the root of isolated tasks: it is the "init" role of the helper program. The shim starts it in
 // new namespaces; it builds a root of bind mounts in its own mount namespace, where neither the node's mount table nor
 // anybody else sees it, makes it its own, reports, and then only holds the namespaces: as the first process of the pid
-// namespace it reaps orphans, and with its death everything in the namespaces ends.
+// namespace it reaps orphans, and with its end everything in the namespaces ends.
 package initstage
 
 import (
@@ -57,7 +57,8 @@ func build() error {
 		}
 	}
 	r := &root{iso: &iso}
-	for _, step := range []func() error{r.collect, r.mountRoot, r.skeleton, r.attachSystem, r.mountDev, r.mountProc, r.mountSys, r.attachBinds, r.pivot} {
+	for _, step := range []func() error{r.collect, r.mountRoot, r.skeleton, r.attachSystem, r.mountDev, r.mountProc,
+		r.mountSys, r.attachBinds, r.pivot} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -15,7 +15,8 @@ import (
 // clone copies the mount tree at a path of the node, detached. The path is resolved once; what is mounted is what was
 // found, whatever happens to the names meanwhile.
 func clone(source string) (tree int, isDir bool, err error) {
-	fd, err := unix.Openat2(unix.AT_FDCWD, source, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_MAGICLINKS})
+	fd, err := unix.Openat2(unix.AT_FDCWD, source,
+		&unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_MAGICLINKS})
 	if err != nil {
 		return -1, false, fault.Wrap(err, fault.Invalid, "mount", quote(source))
 	}
@@ -25,10 +26,13 @@ func clone(source string) (tree int, isDir bool, err error) {
 		return -1, false, fault.Wrap(err, fault.Internal, "mount", quote(source))
 	}
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
-		return -1, false, fault.WithHint(fault.New(fault.Invalid, "mount", quote(source), "it is a symbolic link"), "name the directory that it points to")
+		return -1, false,
+			fault.WithHint(fault.New(fault.Invalid, "mount", quote(source), "it is a symbolic link"),
+				"name the directory that it points to")
 	}
 	tree, err = unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH)
-	return tree, st.Mode&unix.S_IFMT == unix.S_IFDIR, fault.Wrap(err, fault.Internal, "clone the mounts at", quote(source))
+	return tree, st.Mode&unix.S_IFMT == unix.S_IFDIR,
+		fault.Wrap(err, fault.Internal, "clone the mounts at", quote(source))
 }
 
 // restrict sets attributes (read-only, nosuid …) and propagation of a whole detached tree.
@@ -74,7 +78,8 @@ func (r *root) attach(tree int, target string, dir bool) error {
 		return err
 	}
 	defer unix.Close(fd)
-	return fault.Wrap(unix.MoveMount(tree, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH), fault.Internal, "mount at", quote(target)+" of the task's root")
+	return fault.Wrap(unix.MoveMount(tree, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH),
+		fault.Internal, "mount at", quote(target)+" of the task's root")
 }
 
 // inRoot resolves a path as the task would: links in it, which a task may have made, never lead out of the root.
@@ -83,14 +88,20 @@ func (r *root) inRoot(p string, flags int) (int, error) {
 	if p == "" {
 		p = "."
 	}
-	return unix.Openat2(r.fd, p, &unix.OpenHow{Flags: uint64(unix.O_PATH | unix.O_CLOEXEC | flags), Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
+	return unix.Openat2(r.fd, p,
+		&unix.OpenHow{
+			Flags:   uint64(unix.O_PATH | unix.O_CLOEXEC | flags),
+			Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
+		})
 }
 
 // target opens a mount target, making it and the directories above it where they are missing.
 func (r *root) target(p string, dir bool) (int, error) {
 	fail := func(err error) (int, error) {
-		return -1, fault.WithHint(fault.Wrap(err, fault.Invalid, "make", "mount target "+quote(p)+" in the task's root"),
-			"it does not exist and what lies above it is read-only or not a directory; choose a destination below /local or one of its own, like /data")
+		return -1, fault.WithHint(
+			fault.Wrap(err, fault.Invalid, "make", "mount target "+quote(p)+" in the task's root"),
+			"it does not exist and what lies above it is read-only or not a directory; choose a destination below "+
+				"/local or one of its own, like /data")
 	}
 	parts := strings.Split(strings.Trim(path.Clean("/"+p), "/"), "/")
 	at := ""

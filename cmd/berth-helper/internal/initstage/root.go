@@ -28,7 +28,8 @@ type tree struct {
 }
 
 // Propagation values of mount_setattr.
-var propagations = map[string]uint64{"": unix.MS_PRIVATE, "private": unix.MS_PRIVATE, "slave": unix.MS_SLAVE, "shared": 0}
+var propagations = map[string]uint64{"": unix.MS_PRIVATE, "private": unix.MS_PRIVATE, "slave": unix.MS_SLAVE,
+	"shared": 0}
 
 // confined are the attributes of everything shown to a task that must not gain privileges.
 func (r *root) confined() uint64 {
@@ -97,7 +98,13 @@ func (r *root) add(b shimproto.Bind, system bool) error {
 			return fault.Wrap(err, fault.Internal, "restrict mount of", quote(b.Source))
 		}
 	}
-	r.trees = append(r.trees, tree{fd: fd, dir: dir, target: b.Target, bind: &b, system: system})
+	r.trees = append(r.trees, tree{
+		fd:     fd,
+		dir:    dir,
+		target: b.Target,
+		bind:   &b,
+		system: system,
+	})
 	return nil
 }
 
@@ -122,7 +129,8 @@ func (r *root) mountRoot() error {
 		return err
 	}
 	r.fd = fd
-	return fault.Wrap(unix.MoveMount(fd, "", unix.AT_FDCWD, r.iso.Root, unix.MOVE_MOUNT_F_EMPTY_PATH), fault.Internal, "mount the task's root at", quote(r.iso.Root))
+	return fault.Wrap(unix.MoveMount(fd, "", unix.AT_FDCWD, r.iso.Root, unix.MOVE_MOUNT_F_EMPTY_PATH), fault.Internal,
+		"mount the task's root at", quote(r.iso.Root))
 }
 
 // directories that programs expect and that hold nothing of the node.
@@ -130,8 +138,10 @@ var skeleton = []struct {
 	path string
 	mode uint32
 }{
-	{"dev", 0o755}, {"proc", 0o555}, {"sys", 0o555}, {"tmp", 0o1777}, {"run", 0o755}, {"var", 0o755}, {"var/tmp", 0o1777},
-	{"var/lib", 0o755}, {"var/log", 0o755}, {"var/cache", 0o755}, {"root", 0o700}, {"home", 0o755}, {"mnt", 0o755}, {"srv", 0o755},
+	{"dev", 0o755}, {"proc", 0o555}, {"sys", 0o555}, {"tmp", 0o1777}, {"run", 0o755}, {"var", 0o755}, {"var/tmp",
+		0o1777},
+	{"var/lib", 0o755}, {"var/log", 0o755}, {"var/cache", 0o755}, {"root", 0o700}, {"home", 0o755}, {"mnt", 0o755},
+	{"srv", 0o755},
 }
 
 func (r *root) skeleton() error {
@@ -158,7 +168,8 @@ func (r *root) skeleton() error {
 }
 
 // hidden are the node's secrets within the distribution's directories.
-var hidden = []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/berth", "/etc/berth.d", "/etc/ssl/private"}
+var hidden = []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/berth", "/etc/berth.d",
+	"/etc/ssl/private"}
 
 func (r *root) attachSystem() error {
 	for _, t := range r.trees {
@@ -189,14 +200,16 @@ func (r *root) attachBinds() error {
 			return fault.Wrap(err, fault.Internal, "look at", "mount "+quote(t.target))
 		}
 		if !shared {
-			return fault.WithHint(fault.New(fault.Conflict, "mount", quote(t.bind.Source), "it asks for bidirectional propagation and lies on no shared mount of the node"),
+			return fault.WithHint(
+				fault.New(fault.Conflict, "mount", quote(t.bind.Source),
+					"it asks for bidirectional propagation and lies on no shared mount of the node"),
 				"mount --bind and mount --make-shared it on the node first")
 		}
 	}
 	return nil
 }
 
-// pivot makes the built tree the root and lets go of the node's.
+// pivot makes the built tree the root and detaches the node's.
 func (r *root) pivot() error {
 	err := unix.Fchdir(r.fd)
 	if err == nil {

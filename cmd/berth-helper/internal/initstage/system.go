@@ -17,7 +17,8 @@ var devices = []struct {
 
 // links of a minimal /dev.
 var links = []struct{ name, to string }{
-	{"ptmx", "pts/ptmx"}, {"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"}, {"stderr", "/proc/self/fd/2"}, {"core", "/proc/kcore"},
+	{"ptmx", "pts/ptmx"}, {"fd", "/proc/self/fd"}, {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
+	{"stderr", "/proc/self/fd/2"}, {"core", "/proc/kcore"},
 }
 
 // mountDev makes the task's own /dev, unless it was given the node's.
@@ -73,14 +74,18 @@ func (r *root) mountFresh(target, kind string, attrs int, options ...string) err
 
 // Paths of /proc and /sys through which the node could be watched or changed.
 var (
-	maskedProc = []string{"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/key-users", "/proc/latency_stats",
-		"/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/proc/kallsyms", "/proc/kpagecount", "/proc/kpageflags", "/proc/kpagecgroup"}
+	maskedProc = []string{"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys",
+		"/proc/key-users", "/proc/latency_stats",
+		"/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/proc/kallsyms",
+		"/proc/kpagecount", "/proc/kpageflags", "/proc/kpagecgroup"}
 	readOnlyProc = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
-	maskedSys    = []string{"/sys/firmware", "/sys/kernel/debug", "/sys/kernel/tracing", "/sys/kernel/security", "/sys/devices/virtual/powercap", "/sys/fs/bpf", "/sys/fs/fuse/connections"}
+	maskedSys    = []string{"/sys/firmware", "/sys/kernel/debug", "/sys/kernel/tracing", "/sys/kernel/security",
+		"/sys/devices/virtual/powercap", "/sys/fs/bpf", "/sys/fs/fuse/connections"}
 )
 
 func (r *root) mountProc() error {
-	if err := r.mountFresh("/proc", "proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC); err != nil {
+	if err := r.mountFresh("/proc", "proc",
+		unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC); err != nil {
 		return err
 	}
 	if !r.iso.NoNewPrivileges {
@@ -117,7 +122,8 @@ func (r *root) mountSys() error {
 	if len(r.iso.Cgroups) == 0 || r.iso.Cgroups[0].Target == "/sys/fs/cgroup" {
 		return nil
 	}
-	return r.mountFresh("/sys/fs/cgroup", "tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, "mode=0755", "size=64k")
+	return r.mountFresh("/sys/fs/cgroup", "tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC,
+		"mode=0755", "size=64k")
 }
 
 // mask hides a path, if there is one: a file behind /dev/null, a directory behind an empty read-only one.
@@ -139,7 +145,9 @@ func (r *root) mask(p string) error {
 	case unix.S_IFLNK:
 		return nil
 	case unix.S_IFDIR:
-		cover, err = fresh("tmpfs", unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, "mode=0555", "size=4k")
+		cover, err = fresh("tmpfs",
+			unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|
+				unix.MOUNT_ATTR_NOEXEC, "mode=0555", "size=4k")
 	default:
 		cover, err = unix.OpenTree(r.fd, "dev/null", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	}
@@ -147,7 +155,8 @@ func (r *root) mask(p string) error {
 		return fault.Wrap(err, fault.Internal, "mask", quote(p))
 	}
 	defer unix.Close(cover)
-	return fault.Wrap(unix.MoveMount(cover, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH), fault.Internal, "mask", quote(p))
+	return fault.Wrap(unix.MoveMount(cover, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH),
+		fault.Internal, "mask", quote(p))
 }
 
 // readOnly mounts a path, if there is one, over itself, read-only.
@@ -168,5 +177,6 @@ func (r *root) readOnly(p string) error {
 	if err := restrict(over, unix.MOUNT_ATTR_RDONLY, 0); err != nil {
 		return fault.Wrap(err, fault.Internal, "make read-only", quote(p))
 	}
-	return fault.Wrap(unix.MoveMount(over, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH), fault.Internal, "make read-only", quote(p))
+	return fault.Wrap(unix.MoveMount(over, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH),
+		fault.Internal, "make read-only", quote(p))
 }

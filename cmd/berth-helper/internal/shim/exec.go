@@ -31,14 +31,21 @@ func (c *conn) exec(payload []byte) (shimproto.Message, error) {
 	if err := shimproto.Unmarshal(payload, &m); err != nil {
 		return nil, err
 	}
-	p, err := c.shim.find(m.Name)
+	m.Complete()
+	p, ended, err := c.shim.find(m.Named)
 	if err != nil {
 		return nil, err
+	}
+	if ended != nil {
+		return ended, nil
 	}
 	if len(m.Argv) == 0 || m.Argv[0] == "" {
 		return nil, fault.New(fault.Invalid, "exec in", "process "+m.Name, "the command is empty")
 	}
-	if p.entry().Ended {
+	switch e := p.entry(); {
+	case e.Starting:
+		return nil, fault.New(fault.NotReady, "exec in", "process "+m.Name, "it does not run yet")
+	case e.Ended:
 		return nil, fault.New(fault.Conflict, "exec in", "process "+m.Name, "it has ended")
 	}
 	s := &session{conn: c}
@@ -61,7 +68,9 @@ func (s *session) start(p *process, m *shimproto.Exec) error {
 		if err != nil {
 			return err
 		}
-		s.child, s.stdin, s.outs = child, child.Master, []*os.File{child.Master}
+		s.child = child
+		s.stdin = child.Master
+		s.outs = []*os.File{child.Master}
 		return nil
 	}
 	var pipes [3][2]int
@@ -78,7 +87,8 @@ func (s *session) start(p *process, m *shimproto.Exec) error {
 			return err
 		}
 	}
-	spec.Files = []*os.File{os.NewFile(uintptr(pipes[0][0]), "stdin"), os.NewFile(uintptr(pipes[1][1]), "stdout"), os.NewFile(uintptr(pipes[2][1]), "stderr")}
+	spec.Files = []*os.File{os.NewFile(uintptr(pipes[0][0]), "stdin"), os.NewFile(uintptr(pipes[1][1]), "stdout"),
+		os.NewFile(uintptr(pipes[2][1]), "stderr")}
 	s.stdin = os.NewFile(uintptr(pipes[0][1]), "stdin")
 	s.outs = []*os.File{os.NewFile(uintptr(pipes[1][0]), "stdout"), os.NewFile(uintptr(pipes[2][0]), "stderr")}
 	s.child, err = spawn.Start(s.conn.shim.group, spec)
@@ -113,20 +123,20 @@ func (s *session) abandon() {
 	s.child.SignalGroup(unix.SIGKILL)
 	<-s.child.Done()
 	s.closeFiles()
-	_ = s.child.PidFD.Close()
+	s.child.Close()
 }
 
 // run carries the streams until the command has ended and its output was sent.
 func (s *session) run() error {
 	drained := make(chan struct{}, len(s.outs))
 	for i, f := range s.outs {
-		s.conn.shim.beside("exec output", func() error {
+		s.conn.shim.goAsync("exec output", func() error {
 			defer func() { drained <- struct{}{} }()
 			return s.copyOut(f, shimproto.TypeStdout+shimproto.Type(i))
 		})
 	}
 	hangup := make(chan struct{})
-	s.conn.shim.beside("exec input", func() error {
+	s.conn.shim.goAsync("exec input", func() error {
 		defer close(hangup)
 		return s.copyIn()
 	})
@@ -151,7 +161,7 @@ func (s *session) run() error {
 	}
 	exit.Ended = time.Now().UnixNano()
 	s.closeFiles()
-	_ = s.child.PidFD.Close()
+	s.child.Close()
 	return hungUp(shimproto.Write(s.conn, shimproto.TypeExit, &exit))
 }
 
@@ -166,7 +176,8 @@ func (s *session) copyOut(f *os.File, t shimproto.Type) error {
 			}
 		}
 		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, unix.EIO), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, os.ErrClosed):
+		case errors.Is(err, io.EOF), errors.Is(err, unix.EIO), errors.Is(err, os.ErrDeadlineExceeded),
+			errors.Is(err, os.ErrClosed):
 			return nil
 		case err != nil:
 			return err
@@ -201,7 +212,8 @@ func (s *session) copyIn() error {
 				return err
 			}
 			if s.child.Master != nil {
-				if err := spawn.Resize(s.child.Master, spawn.Size{Height: m.Height, Width: m.Width}); err != nil && hungUp(err) != nil {
+				if err := spawn.Resize(s.child.Master, spawn.Size{Height: m.Height, Width: m.Width}); err != nil &&
+					hungUp(err) != nil {
 					return err
 				}
 			}

@@ -35,9 +35,12 @@ func (p *process) startInit() error {
 	}
 	defer reportR.Close()
 	p.init, err = spawn.Start(p.shim.group, spawn.Spec{
-		Path: "/proc/self/exe", Argv: []string{"berth-init", "init", p.launch.Name}, Env: []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"},
+		Path:   "/proc/self/exe",
+		Argv:   []string{"berth-init", "init", p.launch.Name},
+		Env:    []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"},
 		Files:  []*os.File{null, null, null, specR, reportW},
-		Cgroup: p.cgroup.HelperLeaf(), Clone: uintptr(namespaces(&iso)),
+		Cgroup: p.cgroup.HelperLeaf(),
+		Clone:  uintptr(namespaces(&iso)),
 	})
 	err = errors.Join(err, reportW.Close())
 	if err != nil {
@@ -54,7 +57,8 @@ func (p *process) startInit() error {
 func cgroupBinds(shown map[string]string) []shimproto.Bind {
 	var out []shimproto.Bind
 	for _, name := range slices.Sorted(maps.Keys(shown)) {
-		out = append(out, shimproto.Bind{Source: shown[name], Target: path.Join("/sys/fs/cgroup", name), ReadOnly: true})
+		out = append(out,
+			shimproto.Bind{Source: shown[name], Target: path.Join("/sys/fs/cgroup", name), ReadOnly: true})
 	}
 	return out
 }

@@ -2,8 +2,6 @@ package shim
 
 import (
 	"context"
-	"errors"
-	"os"
 	"sync"
 	"time"
 
@@ -12,11 +10,11 @@ import (
 	"berth/cmd/berth-helper/internal/spawn"
 	"berth/cmd/berth-helper/internal/tasklog"
 	"berth/internal/base/fault"
+	"berth/internal/cgroup"
 	"berth/internal/shimproto"
-	"berth/internal/shimproto/cgroup"
 )
 
-// process is one launched task process with everything that was made for it.
+// process is one attempt of a task with everything that was made for it, from its launch until nothing is left.
 type process struct {
 	shim   *Shim
 	launch *shimproto.Launch
@@ -26,130 +24,62 @@ type process struct {
 	init   *spawn.Child // of an isolated process
 	main   *spawn.Child
 
-	ended chan struct{} // closed when exit is set
+	started   chan struct{} // closed when the start is over, well or not
+	abandoned chan struct{} // closed when the launch is given up
+	ended     chan struct{} // closed when exit is set
+	reported  chan struct{} // closed when the exit was sent to those who waited for it
+	gone      chan struct{} // closed when nothing is left
 
 	mu      sync.Mutex
+	state   state
 	exit    shimproto.Exit
 	waiters map[*conn]bool
-	dying   *death // the present or last try to destroy
 }
 
-// death is one try to end every process of the group and to remove what was made for it.
-type death struct {
-	done chan struct{}
-	err  error
+// state is how far a process has come.
+type state struct {
+	err         error // why it did not start
+	running     bool  // its main process was started
+	wanting     int   // conversations that wait for the start
+	answered    bool  // one of them got the answer
+	cancelled   bool  // the launch was given up
+	asked       bool  // it was asked to end
+	deadline    int64 // of CLOCK_BOOTTIME, for its end; 0: none
+	tearingDown bool
+	try         chan struct{} // closed when the present try to destroy it has failed, for the reason in tryErr
+	tryErr      error
 }
 
 // settleLimit bounds how long an exit is held back for output that is still in the pipe.
 const settleLimit = 2 * time.Second
 
-// launch starts a process; on failure, and when the agent hangs up before it is told, nothing of it is left.
-func (s *Shim) launch(m *shimproto.Launch, hangup <-chan struct{}) (shimproto.Message, error) {
-	if m.Name == "" || len(m.Argv) == 0 || m.Argv[0] == "" {
-		return nil, fault.New(fault.Invalid, "launch", "a process", "name and command must be given")
+// Bounds of the tries to destroy a process: how long one waits for the kernel, and the pauses between them.
+const (
+	destroyLimit = 15 * time.Second
+	minPause     = 100 * time.Millisecond
+	maxPause     = 5 * time.Second
+)
+
+func newProcess(s *Shim, m *shimproto.Launch) *process {
+	return &process{
+		shim:      s,
+		launch:    m,
+		cgroup:    s.tree.Group(s.slice, s.alloc, m.Name),
+		started:   make(chan struct{}),
+		abandoned: make(chan struct{}),
+		ended:     make(chan struct{}),
+		reported:  make(chan struct{}),
+		gone:      make(chan struct{}),
+		state:     state{try: make(chan struct{})},
+		waiters:   map[*conn]bool{},
 	}
-	if err := s.reserve(m.Name); err != nil {
-		return nil, err
-	}
-	p := &process{shim: s, launch: m, cgroup: s.tree.Group(s.slice, s.alloc, m.Name), ended: make(chan struct{}), waiters: map[*conn]bool{}}
-	err := s.abortable(p, hangup)
-	if err != nil {
-		err = errors.Join(err, p.destroy())
-		s.keep(m.Name, nil)
-		return nil, err
-	}
-	s.keep(m.Name, p)
-	s.beside("watch", p.watch)
-	select {
-	case <-hangup: // nobody has the handle of what was started
-		if _, err := p.kill(0, 0, nil); err != nil {
-			return nil, err
-		}
-		return nil, s.forget(m.Name)
-	default:
-	}
-	return &shimproto.Launched{PID: p.main.PID, Cgroup: p.cgroup.Dir()}, nil
 }
 
-// abortable starts a process; when the agent hangs up meanwhile, what was begun is killed, so that a root whose building
-// hangs ends.
-func (s *Shim) abortable(p *process, hangup <-chan struct{}) error {
-	started := make(chan struct{})
-	defer close(started)
-	s.beside("abort", func() error {
-		select {
-		case <-started:
-			return nil
-		case <-hangup:
-		}
-		select {
-		case <-started: // and the agent, being answered, was done
-			return nil
-		default:
-			return p.cgroup.Kill()
-		}
-	})
-	return p.start()
-}
-
-func (p *process) start() error {
-	if err := p.cgroup.Create(p.launch.Limits); err != nil {
-		return err
-	}
-	logs, ends, err := tasklog.Open(p.launch.Task, p.launch.Logs)
-	if err != nil {
-		return err
-	}
-	defer tasklog.CloseAll(nil, ends)
-	for _, l := range logs {
-		done := make(chan struct{})
-		p.logs, p.logged = append(p.logs, l), append(p.logged, done)
-		p.shim.beside("log", func() error {
-			defer close(done)
-			return l.Run()
-		})
-	}
-	if p.launch.Isolate != nil {
-		if err := p.startInit(); err != nil {
-			return err
-		}
-	}
-	null, err := os.Open("/dev/null")
-	if err != nil {
-		return err
-	}
-	defer null.Close()
-	spec := p.spec(p.launch.Argv)
-	spec.Files = []*os.File{null, ends[0], ends[len(ends)-1]}
-	p.main, err = spawn.Start(p.shim.group, spec)
-	return err
-}
-
-// spec describes a child that lives where the main process does.
-func (p *process) spec(argv []string) spawn.Spec {
-	s := spawn.Spec{Argv: argv, Env: p.launch.Env, Dir: p.launch.Dir, Search: p.launch.Search, User: p.launch.User, Cgroup: p.cgroup.TaskLeaf()}
-	s.Join, s.Back = p.cgroup.Joins()
-	if iso := p.launch.Isolate; iso != nil {
-		s.Enter = &spawn.Enter{PidFD: int(p.init.PidFD.Fd()), Flags: namespaces(iso)}
-		s.Bound = &spawn.Bound{Keep: iso.Capabilities, Ambient: iso.Ambient, NoNewPrivileges: iso.NoNewPrivileges}
-	}
-	return s
-}
-
-// namespaces are those of an isolated process.
-func namespaces(iso *shimproto.Isolate) int {
-	flags := unix.CLONE_NEWNS | unix.CLONE_NEWUTS
-	if !iso.HostPID {
-		flags |= unix.CLONE_NEWPID
-	}
-	if !iso.HostIPC {
-		flags |= unix.CLONE_NEWIPC
-	}
-	return flags
-}
+func (p *process) subject() string { return "process " + p.launch.Name }
 
 // watch waits for the main process and publishes its exit.
 func (p *process) watch() error {
+	defer close(p.reported)
 	<-p.main.Done()
 	for _, l := range p.logs {
 		l.Settle(settleLimit)
@@ -168,28 +98,35 @@ func (p *process) watch() error {
 		_ = p.init.Signal(unix.SIGKILL) // with the main process ends its pid namespace; destroy makes sure
 	}
 	p.mu.Lock()
+	exit.Cancelled = p.state.cancelled
 	p.exit = exit
 	close(p.ended)
-	waiters := p.waiters
+	asked, waiters := p.state.asked, p.waiters
 	p.waiters = nil
 	p.mu.Unlock()
 	for c := range waiters {
 		_ = shimproto.Write(c, shimproto.TypeDone, &exit) // who hung up asks again
 	}
+	if asked {
+		p.teardown()
+	}
 	return nil
 }
 
-// await answers a waiting connection now, or when the process ends.
-func (p *process) await(c *conn) {
+// await registers a conversation that gets the exit when it comes. If it came already it is returned; both are zero
+// when none will come.
+func (p *process) await(c *conn) (exit *shimproto.Exit, registered bool) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.waiters != nil {
 		p.waiters[c] = true
-		p.mu.Unlock()
-		return
+		return nil, true
 	}
-	exit := p.exit
-	p.mu.Unlock()
-	_ = shimproto.Write(c, shimproto.TypeDone, &exit) // who hung up asks again
+	if !isClosed(p.ended) {
+		return nil, false
+	}
+	e := p.exit
+	return &e, false
 }
 
 func (p *process) leave(c *conn) {
@@ -198,96 +135,175 @@ func (p *process) leave(c *conn) {
 	delete(p.waiters, c)
 }
 
-// kill ends the process, first politely, and returns its exit when nothing of it is left.
-func (p *process) kill(sig unix.Signal, grace time.Duration, hangup <-chan struct{}) (shimproto.Message, error) {
-	if grace > 0 && sig != 0 {
-		if err := p.main.Signal(sig); err != nil {
-			return nil, fault.Wrap(err, fault.Invalid, "signal", "process "+p.launch.Name)
-		}
-		timer := time.NewTimer(grace)
-		defer timer.Stop()
-		select {
-		case <-p.ended:
-		case <-timer.C:
-		case <-hangup:
-			return nil, fault.New(fault.Canceled, "kill", "process "+p.launch.Name, "the agent hung up")
-		}
+// stop asks the process to end: with a signal, the first time, and a deadline that another time can only bring nearer.
+// It does not wait. A launch that is under way is given up.
+func (p *process) stop(sig unix.Signal, grace time.Duration) error {
+	deadline := shimproto.Boottime()
+	now := sig == 0 || grace <= 0
+	if !now {
+		deadline += int64(min(grace, 1<<60))
 	}
-	d := p.die()
-	select {
-	case <-d.done:
-	case <-hangup:
-		return nil, fault.New(fault.Canceled, "kill", "process "+p.launch.Name, "the agent hung up")
-	}
-	if d.err != nil {
-		return nil, d.err
-	}
-	<-p.ended
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	exit := p.exit
-	return &exit, nil
-}
-
-// die begins to destroy the process, joins a try that is under way, or begins another after one that failed.
-func (p *process) die() *death {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.dying != nil && !(p.dying.over() && p.dying.err != nil) {
-		return p.dying
-	}
-	d := &death{done: make(chan struct{})}
-	p.dying = d
-	ok := p.shim.beside("destroy", func() error {
-		defer close(d.done)
-		d.err = p.destroy()
+	if !p.state.running {
+		p.cancel()
+		p.mu.Unlock()
 		return nil
-	})
-	if !ok {
-		d.err = fault.New(fault.Unavailable, "kill", "process "+p.launch.Name, "the shim is closing")
-		close(d.done)
 	}
-	return d
+	now = now || isClosed(p.ended)
+	if !now && !p.state.asked {
+		if err := p.main.Signal(sig); err != nil {
+			p.mu.Unlock()
+			return fault.Wrap(err, fault.Invalid, "signal", p.subject())
+		}
+	}
+	p.state.asked = true
+	if p.state.deadline == 0 || deadline < p.state.deadline {
+		p.state.deadline = deadline
+	}
+	p.mu.Unlock()
+	if now {
+		p.teardown()
+	} else {
+		p.shim.nudge()
+	}
+	return nil
 }
 
-func (d *death) over() bool {
-	select {
-	case <-d.done:
-		return true
-	default:
-		return false
+// signal sends to the main process; to nobody when it has ended.
+func (p *process) signal(sig unix.Signal) error {
+	p.mu.Lock()
+	running := p.state.running
+	p.mu.Unlock()
+	if !running {
+		return fault.New(fault.NotReady, "signal", p.subject(), "it does not run yet")
 	}
+	return fault.Wrap(p.main.Signal(sig), fault.Invalid, "signal", p.subject())
 }
 
-// isGone reports whether nothing of the process is left.
-func (p *process) isGone() bool {
+// deadline is until when the process may live.
+func (p *process) deadline() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.dying != nil && p.dying.over() && p.dying.err == nil
+	if p.state.tearingDown {
+		return 0
+	}
+	return p.state.deadline
 }
 
-// destroy kills the group, waits until it is empty and every child was waited for, and removes it. Mounts of an isolated
-// root are gone after it: the last process of its mount namespace is.
+// end ends the process at once, or gives up its launch.
+func (p *process) end() {
+	p.mu.Lock()
+	running := p.state.running
+	if !running {
+		p.cancel()
+	}
+	p.mu.Unlock()
+	if running {
+		p.teardown()
+	}
+}
+
+// teardown destroys the process, in the background, and goes on until nothing is left.
+func (p *process) teardown() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state.tearingDown {
+		return
+	}
+	p.state.tearingDown = true
+	ok := p.shim.goAsync("destroy", func() error {
+		for pause := minPause; ; pause = min(2*pause, maxPause) {
+			err := p.destroy()
+			if err == nil {
+				p.shim.settle(p)
+				p.dismiss()
+				return nil
+			}
+			p.mu.Lock()
+			close(p.state.try)
+			p.state.try, p.state.tryErr = make(chan struct{}), err
+			p.mu.Unlock()
+			time.Sleep(pause)
+		}
+	})
+	if !ok { // the shim ends, which it does only when it holds nothing
+		p.state.tryErr = fault.New(fault.Unavailable, "kill", p.subject(), "the shim is closing")
+		close(p.state.try)
+	}
+}
+
+// dismiss answers those who wait for the exit of a process that never ran.
+func (p *process) dismiss() {
+	p.mu.Lock()
+	waiters := p.waiters
+	p.waiters = nil
+	p.mu.Unlock()
+	for c := range waiters {
+		if exit, ran := p.last(); ran {
+			_ = shimproto.Write(c, shimproto.TypeDone, &exit) // who hung up asks again
+		} else {
+			_ = shimproto.Write(c, shimproto.TypeFault, shimproto.FaultOf(unheld(p.launch.Named))) // likewise
+		}
+	}
+}
+
+// awaitGone returns when nothing of the process is left, or why a try to achieve that failed; others follow.
+func (p *process) awaitGone(giveUp <-chan struct{}) error {
+	p.mu.Lock()
+	try := p.state.try
+	p.mu.Unlock()
+	select {
+	case <-p.gone:
+		return nil
+	case <-giveUp:
+		return fault.New(fault.Canceled, "end", p.subject(), "nobody waits for it any more")
+	case <-try:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.state.tryErr
+	}
+}
+
+// destroy kills the group, waits until it is empty and every child was waited for, and removes it. Mounts of an
+// isolated root are gone after it: the last process of its mount namespace is. It may be repeated.
 func (p *process) destroy() error {
 	if err := p.cgroup.Kill(); err != nil {
 		return err
 	}
-	if err := p.cgroup.WaitEmpty(context.Background()); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), destroyLimit)
+	defer cancel()
+	if err := p.cgroup.WaitEmpty(ctx); err != nil {
 		return err
 	}
-	if p.main != nil {
-		<-p.ended // the exit is read from the group that is removed below
+	if p.main != nil { // the exit is read from the group that is removed below, and sent before the process is gone
+		<-p.reported
 	}
 	for _, c := range []*spawn.Child{p.main, p.init} {
 		if c != nil {
 			<-c.Done()
-			_ = c.PidFD.Close() // nothing is left to signal
+			c.Close()
 		}
 	}
-	for _, done := range p.logged {
-		<-done
+	for i, done := range p.logged {
+		select {
+		case <-done:
+		case <-time.After(settleLimit):
+			p.logs[i].End()
+			<-done
+		}
 	}
 	return p.cgroup.Remove()
+}
+
+// last is how the process ended, once it is destroyed; false when it never ran, for a reason that its launch was
+// answered with.
+func (p *process) last() (shimproto.Exit, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.state.running && p.state.cancelled && !p.exit.Cancelled {
+		p.exit = shimproto.Exit{Cancelled: true, Ended: time.Now().UnixNano(), Err: "its launch was given up"}
+	}
+	return p.exit, p.state.running || p.state.cancelled
 }
 
 func (p *process) lost() (n int64, why string) {
@@ -302,12 +318,13 @@ func (p *process) lost() (n int64, why string) {
 }
 
 func (p *process) entry() shimproto.Entry {
-	e := shimproto.Entry{Name: p.launch.Name, Task: p.launch.Task, PID: p.main.PID, Cgroup: p.cgroup.Dir()}
-	select {
-	case <-p.ended:
-		e.Ended = true
-	default:
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := shimproto.Entry{Named: p.launch.Named, Cgroup: p.cgroup.Dir(), Starting: !p.state.running}
+	if p.state.running { // the rest is being made before
+		e.PID = p.main.PID
+		e.LogLost, e.LogError = p.lost()
 	}
-	e.LogLost, e.LogError = p.lost()
+	e.Ended = isClosed(p.ended)
 	return e
 }

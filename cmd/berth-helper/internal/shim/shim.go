@@ -16,33 +16,39 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
+	"berth/internal/cgroup"
 	"berth/internal/shimproto"
-	"berth/internal/shimproto/cgroup"
 )
 
 // Shim holds the processes of one alloc.
 type Shim struct {
-	alloc  string
-	slice  string
-	socket string
-	tree   *cgroup.Tree
-	start  uint64
-
-	mu       sync.Mutex
-	procs    map[string]*process
-	starting map[string]bool
-	conns    map[*conn]bool
-	closing  bool
+	alloc    string
+	slice    string
+	tree     *cgroup.Tree
+	start    uint64
+	listener *os.File
+	alarm    *alarm
 	quit     chan struct{}
-	quitOnce sync.Once
 	group    *lifecycle.Group
+
+	mu      sync.Mutex
+	ledger  ledger
+	lease   shimproto.Lease
+	bundle  []byte // what the agent recorded of the alloc last
+	conns   map[*conn]bool
+	busy    int  // conversations whose request was not answered yet
+	leaving bool // it ends as soon as it holds nothing
+	closing bool // it ends
 }
 
 // noFiles is the soft limit of open files that tasks inherit; the hard limit stays the agent's.
 const noFiles = 65536
 
-// Run serves the listening socket until the agent said bye to an empty shim.
-func Run(ctx context.Context, alloc, slice, socket string, listener int) error {
+// farewell bounds how long an ending shim goes on answering.
+const farewell = 250 * time.Millisecond
+
+// Run serves the listening socket until the agent said bye and nothing is held any more.
+func Run(ctx context.Context, alloc, slice string, listener int) error {
 	tree, err := cgroup.Discover()
 	if err != nil {
 		return err
@@ -51,26 +57,53 @@ func Run(ctx context.Context, alloc, slice, socket string, listener int) error {
 	if err != nil {
 		return err
 	}
-	s := &Shim{alloc: alloc, slice: slice, socket: socket, tree: tree, start: start,
-		procs: map[string]*process{}, starting: map[string]bool{}, conns: map[*conn]bool{}, quit: make(chan struct{})}
-	settle()
-	g, gctx := lifecycle.NewGroup(ctx)
-	s.group = g
+	bell, err := newAlarm()
+	if err != nil {
+		return err
+	}
 	unix.CloseOnExec(listener) // a task that held it would answer for a dead shim
 	if err := unix.SetNonblock(listener, true); err != nil {
 		return err
 	}
-	l := os.NewFile(uintptr(listener), "listener")
-	g.Go("accept", func() error { return s.accept(l) })
+	s := &Shim{
+		alloc:    alloc,
+		slice:    slice,
+		tree:     tree,
+		start:    start,
+		alarm:    bell,
+		listener: os.NewFile(uintptr(listener), "listener"),
+		ledger:   ledger{},
+		conns:    map[*conn]bool{},
+		quit:     make(chan struct{}),
+	}
+	settle()
+	g, gctx := lifecycle.NewGroup(ctx)
+	s.group = g
+	g.Go("accept", s.accept)
+	g.Go("clock", s.keepTime)
 	select {
 	case <-s.quit:
+		s.finishAnswers()
 	case <-gctx.Done():
 	}
 	s.hangUp()
-	return errors.Join(l.Close(), g.Wait())
+	_ = s.listener.Close() // it may be closed already
+	return errors.Join(bell.file.Close(), g.Wait())
 }
 
-// settle makes the process deaf to what is meant for others and sets what tasks inherit.
+// finishAnswers waits a moment for conversations that have their answer coming.
+func (s *Shim) finishAnswers() {
+	for end := time.Now().Add(farewell); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		s.mu.Lock()
+		busy := s.busy
+		s.mu.Unlock()
+		if busy == 0 {
+			return
+		}
+	}
+}
+
+// settle makes the process ignore what is meant for others and sets what tasks inherit.
 func settle() {
 	// Caught, not ignored: an ignored signal would stay ignored in the tasks.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGPIPE)
@@ -82,8 +115,8 @@ func settle() {
 	}
 }
 
-func (s *Shim) accept(l *os.File) error {
-	raw, err := l.SyscallConn()
+func (s *Shim) accept() error {
+	raw, err := s.listener.SyscallConn()
 	if err != nil {
 		return err
 	}
@@ -118,14 +151,14 @@ func (s *Shim) serve(fd int) {
 	s.mu.Lock()
 	s.conns[c] = true
 	s.mu.Unlock()
-	if !s.beside("connection", c.run) {
+	if !s.goAsync("connection", c.run) {
 		c.close()
 	}
 }
 
-// beside runs work for one object. Whatever goes wrong there must not end the shim, which other tasks live by; it is said
-// on standard error, where somebody who traces the shim sees it.
-func (s *Shim) beside(name string, fn func() error) bool {
+// goAsync runs work for one object. Whatever goes wrong there must not end the shim, which other tasks live by; it is
+// said on standard error, where somebody who traces the shim sees it.
+func (s *Shim) goAsync(name string, fn func() error) bool {
 	return s.group.Go(name, lifecycle.Isolated(name, fn, func(err error) {
 		_, _ = os.Stderr.WriteString(name + ": " + err.Error() + "\n") // there is nobody else to tell
 	}))
@@ -140,76 +173,104 @@ func (s *Shim) hangUp() {
 	}
 }
 
-// find returns a process by name.
-func (s *Shim) find(name string) (*process, error) {
+// find returns the process of an attempt, or how it ended.
+func (s *Shim) find(n shimproto.Named) (*process, *shimproto.Ended, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.procs[name]
-	if p == nil {
-		return nil, fault.New(fault.NotFound, "find", "process "+name, "this shim does not hold it")
+	p, ended := s.ledger.find(n.Task, n.Attempt)
+	if p == nil && ended == nil {
+		return nil, nil, unheld(n)
 	}
-	return p, nil
+	return p, ended, nil
 }
 
-// forget drops an ended process.
-func (s *Shim) forget(name string) error {
-	p, err := s.find(name)
-	if err != nil {
-		return err
-	}
-	if !p.isGone() {
-		return fault.New(fault.Conflict, "forget", "process "+name, "it was not killed yet")
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.procs, name)
-	return nil
+func unheld(n shimproto.Named) error {
+	return fault.New(fault.NotFound, "find", "process "+n.Name, "this shim does not hold it")
 }
 
-// bye closes the shim for new work if it holds nothing.
-func (s *Shim) bye() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.procs)+len(s.starting) > 0 {
-		return false
+// launch takes a process up, or finds the one that the same request began.
+func (s *Shim) launch(m *shimproto.Launch) (p *process, ended *shimproto.Ended, err error) {
+	if m.Name == "" || len(m.Argv) == 0 || m.Argv[0] == "" {
+		return nil, nil, fault.New(fault.Invalid, "launch", "a process", "name and command must be given")
 	}
-	if !s.closing {
-		s.closing = true
-		_ = unix.Unlink(s.socket) // a dead socket is replaced by the next shim anyway
-	}
-	return true
-}
-
-// reserve takes a name for a process that is being started.
-func (s *Shim) reserve(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closing:
-		return fault.New(fault.Unavailable, "launch", "process "+name, "the shim is closing")
-	case s.procs[name] != nil || s.starting[name]:
-		return fault.New(fault.Conflict, "launch", "process "+name, "the shim holds one of this name already")
+		return nil, nil, fault.New(fault.Unavailable, "launch", "process "+m.Name, "the shim is closing")
+	case s.leaseOver():
+		err := fault.New(fault.NotReady, "launch", "process "+m.Name, "the lease of its alloc is over")
+		return nil, nil, fault.WithHint(err, "it starts once the node hears from its servers again")
 	}
-	s.starting[name] = true
-	return nil
+	p = newProcess(s, m)
+	known, ended, before := s.ledger.admit(p)
+	if known != nil || ended != nil {
+		return known, ended, nil
+	}
+	if !s.goAsync("launch", func() error { return p.run(before) }) {
+		s.ledger.drop(p)
+		return nil, nil, fault.New(fault.Unavailable, "launch", "process "+m.Name, "the shim is closing")
+	}
+	s.leaving = false
+	if len(m.Bundle) > 0 {
+		s.bundle, m.Bundle = m.Bundle, nil
+	}
+	return p, nil, nil
 }
 
-// keep ends the reservation; p is nil when the start failed.
-func (s *Shim) keep(name string, p *process) {
+// settle notes the end of a process of which nothing is left.
+func (s *Shim) settle(p *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.starting, name)
-	if p != nil {
-		s.procs[name] = p
+	if exit, ran := p.last(); ran {
+		s.ledger.settle(p, exit, !exit.Cancelled)
+	} else {
+		s.ledger.drop(p)
 	}
+	close(p.gone)
+	s.leave()
+}
+
+// forget says that nobody waits for the end of an attempt any more, and whether the shim ends.
+func (s *Shim) forget(n shimproto.Named) (last bool, err error) {
+	p, _, err := s.find(n)
+	if err != nil {
+		return false, err
+	}
+	if p != nil {
+		return false, fault.New(fault.Conflict, "forget", "process "+n.Name, "it was not killed yet")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ledger.forget(n.Task, n.Attempt)
+	return s.leave(), nil
+}
+
+// bye has the shim end as soon as it holds nothing, and says whether that is now.
+func (s *Shim) bye() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leaving = true
+	return s.leave()
+}
+
+// leave ends a shim that was asked to and holds nothing. The caller holds the lock.
+func (s *Shim) leave() bool {
+	if s.closing || !s.leaving || !s.ledger.empty() {
+		return s.closing
+	}
+	s.closing = true
+	// From now on nobody is there. The socket's name stays: by it the agent finds the cgroup, which it alone can
+	// remove.
+	_ = s.listener.Close() // nothing can be done about it
+	close(s.quit)
+	return true
 }
 
 func (s *Shim) list() *shimproto.List {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := &shimproto.List{}
-	for _, p := range s.procs {
-		l.Entries = append(l.Entries, p.entry())
-	}
+	l := s.ledger.list()
+	l.Bundle = s.bundle
 	return l
 }

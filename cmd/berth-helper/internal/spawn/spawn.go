@@ -1,10 +1,11 @@
-// Package spawn owns the birth of processes in the helper program: one function starts a shim's tasks, what `alloc exec`
-// runs beside them, and init stages.
+// Package spawn owns the birth of processes in the helper program: one function starts a shim's tasks, what `alloc
+// exec` runs beside them, and init stages.
 //
 // Every child has an operating-system thread of its own, which makes itself what the child shall be (its groups,
 // namespaces, capability bound), forks, waits for the child, and is thrown away. So nothing has to be undone, and a
 // second program between the helper and the task is not needed. A Go program may do that: threads of the runtime are
-// never started from a locked thread.
+// never started from a locked thread. No child is born by the first thread, which cannot be thrown away
+// (base/privilege).
 package spawn
 
 import (
@@ -12,14 +13,16 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/base/descriptors"
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
+	"berth/internal/cgroup"
 	"berth/internal/shimproto"
-	"berth/internal/shimproto/cgroup"
 )
 
 // Spec says what to start.
@@ -54,9 +57,6 @@ type Bound struct {
 	NoNewPrivileges bool
 }
 
-// Size of a terminal.
-type Size struct{ Height, Width int }
-
 // Child is a started process.
 type Child struct {
 	PID    int
@@ -65,6 +65,9 @@ type Child struct {
 	done   chan struct{}
 	status unix.WaitStatus
 	err    error
+
+	mu     sync.Mutex // of the pidfd: its number must not be another file's when a signal is sent
+	closed bool
 }
 
 // Done is closed when the child has ended and was waited for.
@@ -80,11 +83,26 @@ func (c *Child) Exit() (code, signal int, err error) {
 
 // Signal sends to the child, and to nothing else when it is gone.
 func (c *Child) Signal(sig unix.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
 	err := unix.PidfdSendSignal(int(c.PidFD.Fd()), sig, nil, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
 	}
 	return err
+}
+
+// Close gives back what is held of a child that has ended; nothing is left to signal. It may be repeated.
+func (c *Child) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.closed = true
+		_ = c.PidFD.Close() // nothing was written
+	}
 }
 
 // SignalGroup sends to the process group that the child leads: all children lead a session.
@@ -98,12 +116,14 @@ func Start(g *lifecycle.Group, s Spec) (*Child, error) {
 		c   *Child
 		err error
 	}
-	started := make(chan result, 1)
+	started, named := make(chan result, 1), make(chan struct{})
 	ok := g.Go("child", func() error {
+		defer close(started)
 		runtime.LockOSThread() // never unlocked: the thread dies with its goroutine
 		c, err := s.fork()
 		started <- result{c, err}
 		if err == nil {
+			<-named  // until it is waited for, its number is no other process's
 			c.wait() // its error is the child's: Exit tells it
 		}
 		return nil
@@ -111,8 +131,30 @@ func Start(g *lifecycle.Group, s Spec) (*Child, error) {
 	if !ok {
 		return nil, fault.New(fault.Unavailable, "start", s.Argv[0], "the shim is closing")
 	}
-	r := <-started
-	return r.c, r.err
+	r, ok := <-started
+	if !ok {
+		return nil, fault.New(fault.Internal, "start", s.Argv[0], "the thread that should start it has ended")
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	defer close(named)
+	// Not by the child's thread: its descriptors are its own.
+	pidfd, err := unix.PidfdOpen(r.c.PID, 0)
+	if err != nil {
+		_ = unix.Kill(r.c.PID, unix.SIGKILL) // it is not waited for yet, and so there
+		return nil, errors.Join(fault.Wrap(err, fault.Internal, "hold", "the process of command "+quote(s.Argv[0])),
+			r.c.closeMaster())
+	}
+	r.c.PidFD = os.NewFile(uintptr(pidfd), "pidfd")
+	return r.c, nil
+}
+
+func (c *Child) closeMaster() error {
+	if c.Master == nil {
+		return nil
+	}
+	return c.Master.Close()
 }
 
 func (c *Child) wait() {
@@ -128,11 +170,22 @@ func (c *Child) wait() {
 
 // fork runs on the child's thread.
 func (s *Spec) fork() (*Child, error) {
-	leaf, err := unix.Open(s.Cgroup, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	// A child gets s.Files alone, also when some descriptor of the helper was opened without the mark. Nothing can be
+	// put between Go's fork and exec, so the mark is set here, before the namespaces are entered. The mark is not
+	// enough: the kernel opens a script's interpreter before it closes what is marked, and /proc/self/fd leads through
+	// a directory of the node. So isolateFiles leaves this thread nothing to lead through.
+	if err := descriptors.CloseOnExec(); err != nil {
+		return nil, err
+	}
+	leaf, err := openLeaf(s.Cgroup)
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Internal, "open", "cgroup "+s.Cgroup)
+		return nil, err
 	}
 	defer unix.Close(leaf)
+	runtimes, err := runtimeFiles() // before the namespaces are entered: the task's /proc does not show this thread
+	if err != nil {
+		return nil, err
+	}
 	leave, err := cgroup.Visit(s.Join, s.Back)
 	if err != nil {
 		return nil, err
@@ -147,15 +200,13 @@ func (s *Spec) fork() (*Child, error) {
 		return nil, err
 	}
 	defer closeTTY()
-	pidfd := -1
-	attr := &syscall.ProcAttr{Env: s.Env, Files: files, Sys: s.attributes(leaf, &pidfd)}
-	if err := s.exec(c, attr); err != nil {
-		if c.Master != nil {
-			err = errors.Join(err, c.Master.Close())
-		}
-		return nil, err
+	err = isolateFiles(append(append(runtimes, uintptr(leaf)), files...))
+	if err == nil {
+		err = s.exec(c, &syscall.ProcAttr{Env: s.Env, Files: files, Sys: s.attributes(leaf)})
 	}
-	c.PidFD = os.NewFile(uintptr(pidfd), "pidfd")
+	if err != nil {
+		return nil, errors.Join(err, c.closeMaster())
+	}
 	return c, nil
 }
 
@@ -174,10 +225,16 @@ func (s *Spec) exec(c *Child, attr *syscall.ProcAttr) error {
 	return nil
 }
 
-func (s *Spec) attributes(leaf int, pidfd *int) *syscall.SysProcAttr {
-	a := &syscall.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: leaf, PidFD: pidfd, Cloneflags: s.Clone, Setctty: s.TTY != nil}
-	// A child in another pid namespace dies with that namespace's init, and the runtime's check that the parent is still
-	// there would take the parent that it cannot see for dead.
+func (s *Spec) attributes(leaf int) *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{
+		Setsid:      true,
+		UseCgroupFD: true,
+		CgroupFD:    leaf,
+		Cloneflags:  s.Clone,
+		Setctty:     s.TTY != nil,
+	}
+	// A child in another pid namespace dies with that namespace's init, and the runtime's check that the parent is
+	// still there would take the parent that it cannot see for dead.
 	if s.Enter == nil || s.Enter.Flags&unix.CLONE_NEWPID == 0 {
 		a.Pdeathsig = syscall.SIGKILL
 	}
@@ -196,64 +253,11 @@ func (s *Spec) enter() error {
 	if s.Enter == nil {
 		return nil
 	}
-	if err := unix.Unshare(unix.CLONE_FS); err != nil { // the mount namespace of a thread with a shared root cannot change
+	// the mount namespace of a thread with a shared root cannot change
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fault.Wrap(err, fault.Internal, "enter", "the task's namespaces")
 	}
 	return fault.Wrap(unix.Setns(s.Enter.PidFD, s.Enter.Flags), fault.Internal, "enter", "the task's namespaces")
-}
-
-// files are the child's descriptors. A terminal is opened here, after the namespaces were entered, so that the task finds
-// it below its own /dev/pts.
-func (s *Spec) files(c *Child) (fds []uintptr, closeTTY func(), err error) {
-	if s.TTY == nil {
-		for _, f := range s.Files {
-			fds = append(fds, f.Fd())
-		}
-		return fds, func() {}, nil
-	}
-	master, slave, err := openTerminal(*s.TTY)
-	if err != nil {
-		return nil, nil, err
-	}
-	c.Master = master
-	return []uintptr{uintptr(slave), uintptr(slave), uintptr(slave)}, func() { _ = unix.Close(slave) }, nil
-}
-
-func openTerminal(size Size) (master *os.File, slave int, err error) {
-	fail := func(err error) (*os.File, int, error) {
-		return nil, -1, fault.Wrap(err, fault.Internal, "open", "a terminal in the task")
-	}
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return fail(err)
-	}
-	master = os.NewFile(uintptr(fd), "terminal")
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		return fail(errors.Join(err, master.Close()))
-	}
-	slave, err = terminalPeer(fd)
-	if err == nil {
-		err = Resize(master, size)
-	}
-	if err != nil {
-		return fail(errors.Join(err, master.Close()))
-	}
-	return master, slave, nil
-}
-
-// Resize tells a terminal its size; zero leaves it.
-func Resize(master *os.File, size Size) error {
-	if size.Height <= 0 || size.Width <= 0 {
-		return nil
-	}
-	raw, err := master.SyscallConn()
-	if err != nil {
-		return err
-	}
-	ws := &unix.Winsize{Row: uint16(min(size.Height, 1<<15)), Col: uint16(min(size.Width, 1<<15))}
-	var ioctl error
-	err = raw.Control(func(fd uintptr) { ioctl = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, ws) })
-	return errors.Join(err, ioctl)
 }
 
 // where names the tree in which a path was looked for.
@@ -304,7 +308,12 @@ func (s *Spec) lookup() (string, error) {
 	if found != "" {
 		return "", s.refuse("command "+quote(name), found, "")
 	}
-	return "", s.refuse("command "+quote(name), "not found in "+s.where()+": looked in "+strings.Join(dirs, ", "), "give the command's whole path, or set PATH in the task's env")
+	looked := "looked in " + strings.Join(dirs, ", ")
+	if len(dirs) == 0 {
+		looked = "the task's env has no PATH"
+	}
+	return "", s.refuse("command "+quote(name), "not found in "+s.where()+": "+looked,
+		"give the command's whole path, or set PATH in the task's env")
 }
 
 const notFound = "not found"
@@ -335,7 +344,8 @@ func (s *Spec) explain(path string, err error) error {
 	case errors.Is(err, unix.ENOEXEC):
 		text = "it is neither a program for this machine nor a script with an interpreter line"
 	case errors.Is(err, unix.EACCES):
-		text, hint = "the user of the task may not execute it", "check the modes of the file and its directories, and that its mount is not noexec"
+		text, hint = "the user of the task may not execute it",
+			"check the modes of the file and its directories, and that its mount is not noexec"
 	case errors.Is(err, unix.E2BIG):
 		text = "its arguments and environment are larger than the kernel takes"
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM):

@@ -71,8 +71,9 @@ func Open(task string, cfg shimproto.Logs) (streams []*Stream, ends []*os.File, 
 		end, err := s.open(cfg.Dir)
 		streams = append(streams, s)
 		if err != nil {
-			return streams, ends, fault.WithHint(fault.Wrap(err, fault.Internal, "open", "log directory "+strconv.Quote(cfg.Dir)),
-				"it must be a directory, not a symbolic link, and the log files regular files")
+			return streams, ends,
+				fault.WithHint(fault.Wrap(err, fault.Internal, "open", "log directory "+strconv.Quote(cfg.Dir)),
+					"it must be a directory, not a symbolic link, and the log files regular files")
 		}
 		ends = append(ends, end)
 	}
@@ -144,7 +145,9 @@ func (s *Stream) openFile(index int) error {
 	if s.file != nil {
 		_ = s.file.Close() // every write to it was answered
 	}
-	s.file, s.index, s.size = os.NewFile(uintptr(fd), "log"), index, st.Size
+	s.file = os.NewFile(uintptr(fd), "log")
+	s.index = index
+	s.size = st.Size
 	return nil
 }
 
@@ -180,6 +183,9 @@ func (s *Stream) Run() error {
 			}
 			return true
 		})
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		}
 		if err := errors.Join(err, readErr); err != nil {
 			return err
 		}
@@ -198,6 +204,11 @@ func (s *Stream) close() {
 	}
 }
 
+// End ends Run although somebody still holds the pipe's other end: a process that left the task's cgroup may, for ever.
+func (s *Stream) End() {
+	_ = s.pipe.SetReadDeadline(time.Unix(1, 0)) // fails only when Run has ended
+}
+
 // Settle waits, for at most limit, until what was printed so far is in the files.
 func (s *Stream) Settle(limit time.Duration) {
 	raw, err := s.pipe.SyscallConn()
@@ -206,8 +217,9 @@ func (s *Stream) Settle(limit time.Duration) {
 	}
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(200 * time.Microsecond) {
 		waiting := 0
-		err := raw.Control(func(fd uintptr) { waiting, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
-		if err != nil || waiting == 0 && !s.busy.Load() {
+		var failed error
+		err := raw.Control(func(fd uintptr) { waiting, failed = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+		if err != nil || failed != nil || waiting == 0 && !s.busy.Load() {
 			return
 		}
 	}

@@ -4,53 +4,70 @@ import (
 	"context"
 
 	"berth/internal/base/fault"
-	"berth/internal/client/csimanager"
+	"berth/internal/client/csimanager/instance"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
 	"berth/internal/wire"
 )
 
-// dispatch makes the plugin call of a work and fills the report's results.
-func dispatch(ctx context.Context, conn *csimanager.Connection, w wire.Work, r *wire.WorkReport) error {
+// dispatch makes the plugin call that was asked for and fills the report's results.
+func dispatch(ctx context.Context, conn *instance.Connection, w wire.ControllerCall, r *wire.ControllerResult) error {
 	switch {
-	case w.Kind == wire.WorkAttach && w.Attach != nil:
+	case w.Kind == wire.CallAttach && w.Attach != nil:
 		return attach(ctx, conn, w, r)
-	case w.Kind == wire.WorkDetach && w.Attach != nil:
-		return conn.Client.Detach(ctx, csi.DetachRequest{VolumeID: w.Attach.ExternalID, NodeID: w.Attach.StorageNode, Secrets: w.Secrets.Open()})
-	case w.Kind == wire.WorkCreate && w.Create != nil:
+	case w.Kind == wire.CallDetach && w.Attach != nil:
+		return conn.Client.Detach(ctx,
+			csi.DetachRequest{VolumeID: w.Attach.ExternalID, NodeID: w.Attach.StorageNode, Secrets: w.Secrets.Open()})
+	case w.Kind == wire.CallCreate && w.Create != nil:
 		return create(ctx, conn, w, r)
-	case w.Kind == wire.WorkDelete && w.Volume != nil:
-		return conn.Client.DeleteVolume(ctx, csi.DeleteVolumeRequest{VolumeID: w.Volume.ExternalID, Secrets: w.Secrets.Open()})
-	case w.Kind == wire.WorkExpand && w.Volume != nil:
+	case w.Kind == wire.CallDelete && w.Volume != nil:
+		return conn.Client.DeleteVolume(ctx,
+			csi.DeleteVolumeRequest{VolumeID: w.Volume.ExternalID, Secrets: w.Secrets.Open()})
+	case w.Kind == wire.CallExpand && w.Volume != nil:
 		return expand(ctx, conn, w, r)
-	case w.Kind == wire.WorkSnapshot && w.Snapshot != nil:
+	case w.Kind == wire.CallSnapshot && w.Snapshot != nil:
 		return snapshot(ctx, conn, w, r)
-	case w.Kind == wire.WorkDeleteSnapshot && w.Snapshot != nil:
-		return conn.Client.DeleteSnapshot(ctx, csi.DeleteSnapshotRequest{SnapshotID: w.Snapshot.SnapshotID, Secrets: w.Secrets.Open()})
+	case w.Kind == wire.CallDeleteSnapshot && w.Snapshot != nil:
+		return conn.Client.DeleteSnapshot(ctx,
+			csi.DeleteSnapshotRequest{SnapshotID: w.Snapshot.SnapshotID, Secrets: w.Secrets.Open()})
 	}
-	return fault.New(fault.Invalid, w.Kind, w.Subject, "this agent does not know the work, or it came without arguments")
+	return fault.New(fault.Invalid, w.Kind, w.Subject,
+		"this agent does not know the call, or it came without arguments")
 }
 
-func attach(ctx context.Context, conn *csimanager.Connection, w wire.Work, r *wire.WorkReport) error {
+func attach(ctx context.Context, conn *instance.Connection, w wire.ControllerCall, r *wire.ControllerResult) error {
 	a := w.Attach
-	answer, err := conn.Client.Attach(ctx, csi.AttachRequest{VolumeID: a.ExternalID, NodeID: a.StorageNode,
-		Capability: Capability(volume.Capability{AccessMode: a.AccessMode, AttachmentMode: a.AttachmentMode}, a.MountOptions),
-		ReadOnly:   a.ReadOnly, Secrets: w.Secrets.Open(), VolumeContext: a.VolumeContext})
+	answer, err := conn.Client.Attach(ctx, csi.AttachRequest{
+		VolumeID: a.ExternalID,
+		NodeID:   a.StorageNode,
+		Capability: csi.CapabilityOf(volume.Capability{AccessMode: a.AccessMode, AttachmentMode: a.AttachmentMode},
+			a.MountOptions),
+		ReadOnly:      a.ReadOnly,
+		Secrets:       w.Secrets.Open(),
+		VolumeContext: a.VolumeContext,
+	})
 	r.PublishContext = answer.PublishContext
 	return err
 }
 
-func create(ctx context.Context, conn *csimanager.Connection, w wire.Work, r *wire.WorkReport) error {
+func create(ctx context.Context, conn *instance.Connection, w wire.ControllerCall, r *wire.ControllerResult) error {
 	c := w.Create
-	req := csi.CreateVolumeRequest{Name: c.Name, Parameters: c.Spec.Parameters, Secrets: w.Secrets.Open(),
-		Capacity: csi.CapacityRange{Required: c.Spec.CapacityMin, Limit: c.Spec.CapacityMax},
-		Source:   csi.ContentSource{VolumeID: c.SourceVolume, SnapshotID: c.SourceSnapshot}}
+	req := csi.CreateVolumeRequest{
+		Name:       c.Name,
+		Parameters: c.Spec.Parameters,
+		Secrets:    w.Secrets.Open(),
+		Capacity:   csi.CapacityRange{Required: c.Spec.CapacityMin, Limit: c.Spec.CapacityMax},
+		Source:     csi.ContentSource{VolumeID: c.SourceVolume, SnapshotID: c.SourceSnapshot},
+	}
 	for _, capability := range c.Spec.Capabilities {
-		req.Capabilities = append(req.Capabilities, Capability(capability, c.Spec.MountOptions))
+		req.Capabilities = append(req.Capabilities, csi.CapabilityOf(capability, c.Spec.MountOptions))
 	}
 	if conn.Facts.TopologyAware() {
-		req.Topology = csi.TopologyRequirement{Requisite: topologies(c.Spec.TopologyRequired), Preferred: topologies(c.Spec.TopologyPreferred)}
+		req.Topology = csi.TopologyRequirement{
+			Requisite: topologies(c.Spec.TopologyRequired),
+			Preferred: topologies(c.Spec.TopologyPreferred),
+		}
 	}
 	v, err := conn.Client.CreateVolume(ctx, req)
 	if err != nil {
@@ -63,35 +80,32 @@ func create(ctx context.Context, conn *csimanager.Connection, w wire.Work, r *wi
 	return nil
 }
 
-func expand(ctx context.Context, conn *csimanager.Connection, w wire.Work, r *wire.WorkReport) error {
+func expand(ctx context.Context, conn *instance.Connection, w wire.ControllerCall, r *wire.ControllerResult) error {
 	v := w.Volume
 	answer, err := conn.Client.ExpandVolume(ctx, csi.ExpandVolumeRequest{VolumeID: v.ExternalID,
-		Capacity:   csi.CapacityRange{Required: v.Min, Limit: v.Max},
-		Capability: Capability(volume.Capability{AccessMode: v.AccessMode, AttachmentMode: v.AttachmentMode}, v.MountOptions),
-		Secrets:    w.Secrets.Open()})
+		Capacity: csi.CapacityRange{Required: v.Min, Limit: v.Max},
+		Capability: csi.CapabilityOf(volume.Capability{AccessMode: v.AccessMode, AttachmentMode: v.AttachmentMode},
+			v.MountOptions),
+		Secrets: w.Secrets.Open()})
 	r.Capacity, r.NodeExpansion = answer.Capacity, answer.NodeExpansionRequired
 	return err
 }
 
-func snapshot(ctx context.Context, conn *csimanager.Connection, w wire.Work, r *wire.WorkReport) error {
+func snapshot(ctx context.Context, conn *instance.Connection, w wire.ControllerCall, r *wire.ControllerResult) error {
 	s := w.Snapshot
 	snap, err := conn.Client.CreateSnapshot(ctx, csi.CreateSnapshotRequest{Name: s.Name, SourceVolumeID: s.SourceID,
 		Parameters: s.Parameters, Secrets: w.Secrets.Open()})
 	if err != nil {
 		return err
 	}
-	r.Snapshot = &wire.CreatedSnapshot{ExternalID: snap.ID, SourceID: snap.SourceVolumeID, Size: snap.Size,
-		CreateTime: snap.CreatedAt.UnixNano(), Ready: snap.Ready}
-	return nil
-}
-
-// Capability is the one translation of a use of a volume with its mount options into the provider's words.
-func Capability(c volume.Capability, o *volume.MountOptions) csi.VolumeCapability {
-	out := csi.VolumeCapability{AccessMode: csi.AccessMode(c.AccessMode), AttachmentMode: csi.AttachmentMode(c.AttachmentMode)}
-	if o != nil && c.AttachmentMode == volume.FileSystem {
-		out.FSType, out.MountFlags = o.FSType, o.MountFlags
+	r.Snapshot = &wire.CreatedSnapshot{
+		ExternalID: snap.ID,
+		SourceID:   snap.SourceVolumeID,
+		Size:       snap.Size,
+		CreateTime: snap.CreatedAt.UnixNano(),
+		Ready:      snap.Ready,
 	}
-	return out
+	return nil
 }
 
 func topologies(list []plugin.Topology) []csi.Topology {

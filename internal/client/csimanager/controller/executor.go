@@ -1,4 +1,4 @@
-// Package controller owns the execution of controller work on a node: it takes the calls that the servers ask for,
+// Package controller owns the execution of controller calls on a node: it takes the calls that the servers ask for,
 // makes each of them once at a time through the plugin's controller instance, and reports how they ended. It decides
 // nothing: intents, retries and order are the servers'.
 package controller
@@ -15,7 +15,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
-	"berth/internal/client/csimanager"
+	"berth/internal/client/csimanager/instance"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
@@ -32,14 +32,14 @@ type NodeExpander interface {
 
 // Config wires an executor.
 type Config struct {
-	Plugins csimanager.Plugins
+	Plugins instance.Plugins
 	Node    NodeExpander
 	// Parallel is how many calls of one kind (attaching or detaching) run at once per plugin; 0: 10.
 	Parallel int
 	Log      *slog.Logger
 }
 
-// Executor runs controller work.
+// Executor makes controller calls.
 type Executor struct{ cfg Config }
 
 // New returns an executor that does nothing before Serve.
@@ -50,8 +50,8 @@ func New(cfg Config) *Executor {
 	return &Executor{cfg: cfg}
 }
 
-// workKey names a call: repeated work of the same kind and subject is the same call.
-type workKey struct{ kind, subject string }
+// callKey names a call: one of the same kind and subject, asked for again, is the same call.
+type callKey struct{ kind, subject string }
 
 // queueKey separates undoing from making, so that neither starves the other.
 type queueKey struct {
@@ -61,7 +61,7 @@ type queueKey struct {
 
 // job is one call, waiting or under way.
 type job struct {
-	work  wire.Work
+	call  wire.ControllerCall
 	begun bool
 }
 
@@ -70,27 +70,33 @@ type queue struct {
 	wait []*job
 }
 
-// session is one stream of work with its reports, and the calls that were asked for on it.
-type session struct {
+// stream is one stream of calls with its reports, and the calls that were asked for on it.
+type stream struct {
 	x      *Executor
 	g      *lifecycle.Group
 	mu     sync.Mutex
-	jobs   map[workKey]*job
+	jobs   map[callKey]*job
 	queues map[queueKey]*queue
 
 	send sync.Mutex // one report at a time
-	to   *wire.Stream[wire.WorkReport, wire.Work]
+	to   *wire.Stream[wire.ControllerResult, wire.ControllerCall]
 }
 
-// Serve takes work from one session and reports on it until the session or ctx ends. Calls under way are cancelled and
-// have ended when it returns: controller work is leased to the session, the servers ask again on the next.
-func (x *Executor) Serve(ctx context.Context, stream *wire.Stream[wire.WorkReport, wire.Work]) error {
+// Serve takes calls from one stream and reports on it until the stream or ctx ends. Calls under way are cancelled and
+// have ended when it returns: a call is leased to the stream, the servers ask again on the next.
+func (x *Executor) Serve(ctx context.Context, to *wire.Stream[wire.ControllerResult, wire.ControllerCall]) error {
 	g, gctx := lifecycle.NewGroup(ctx)
-	s := &session{x: x, g: g, to: stream, jobs: map[workKey]*job{}, queues: map[queueKey]*queue{}}
-	g.Go("take controller work", func() error {
+	s := &stream{
+		x:      x,
+		g:      g,
+		to:     to,
+		jobs:   map[callKey]*job{},
+		queues: map[queueKey]*queue{},
+	}
+	g.Go("take controller calls", func() error {
 		defer g.Stop()
 		for {
-			w, err := stream.Recv()
+			w, err := to.Recv()
 			switch {
 			case errors.Is(err, io.EOF):
 				return nil
@@ -103,11 +109,11 @@ func (x *Executor) Serve(ctx context.Context, stream *wire.Stream[wire.WorkRepor
 	return g.Wait()
 }
 
-// take queues one work, or withdraws it. The same work again while it is queued or under way changes nothing.
-func (s *session) take(ctx context.Context, w wire.Work) {
+// take queues one call, or withdraws it. The same call again while it is queued or under way changes nothing.
+func (s *stream) take(ctx context.Context, w wire.ControllerCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := workKey{w.Kind, w.Subject}
+	key := callKey{w.Kind, w.Subject}
 	q := s.queue(w)
 	if old := s.jobs[key]; old != nil {
 		if w.Cancel && !old.begun {
@@ -119,14 +125,15 @@ func (s *session) take(ctx context.Context, w wire.Work) {
 	if w.Cancel {
 		return
 	}
-	j := &job{work: w}
+	j := &job{call: w}
 	s.jobs[key] = j
 	q.wait = append(q.wait, j)
 	s.pump(ctx, q)
 }
 
-func (s *session) queue(w wire.Work) *queue {
-	key := queueKey{string(w.Plugin), w.Kind == wire.WorkDetach || w.Kind == wire.WorkDelete || w.Kind == wire.WorkDeleteSnapshot}
+func (s *stream) queue(w wire.ControllerCall) *queue {
+	key := queueKey{string(w.Plugin),
+		w.Kind == wire.CallDetach || w.Kind == wire.CallDelete || w.Kind == wire.CallDeleteSnapshot}
 	q := s.queues[key]
 	if q == nil {
 		q = &queue{}
@@ -135,13 +142,13 @@ func (s *session) queue(w wire.Work) *queue {
 	return q
 }
 
-// pump starts what there is room for. The caller holds the lock.
-func (s *session) pump(ctx context.Context, q *queue) {
+// pump starts what there is capacity for. The caller holds the lock.
+func (s *stream) pump(ctx context.Context, q *queue) {
 	for q.busy < s.x.cfg.Parallel && len(q.wait) > 0 {
 		j := q.wait[0]
 		q.wait = q.wait[1:]
-		if !s.g.Go(j.work.Kind, func() error { return s.run(ctx, q, j) }) {
-			return // the session is ending
+		if !s.g.Go(j.call.Kind, func() error { return s.run(ctx, q, j) }) {
+			return // the stream is ending
 		}
 		j.begun = true
 		q.busy++
@@ -149,67 +156,71 @@ func (s *session) pump(ctx context.Context, q *queue) {
 }
 
 // run makes one call and reports its end.
-func (s *session) run(ctx context.Context, q *queue, j *job) error {
-	limit := j.work.Timeout
+func (s *stream) run(ctx context.Context, q *queue, j *job) error {
+	limit := j.call.Timeout
 	if limit <= 0 {
 		limit = defaultTimeout
 	}
 	began := time.Now()
 	cctx, cancel := context.WithTimeout(ctx, limit)
-	r := s.x.call(cctx, j.work)
+	r := s.x.call(cctx, j.call)
 	cancel()
 	s.mu.Lock()
-	delete(s.jobs, workKey{j.work.Kind, j.work.Subject})
+	delete(s.jobs, callKey{j.call.Kind, j.call.Subject})
 	q.busy--
 	s.pump(ctx, q)
 	s.mu.Unlock()
-	log := s.x.cfg.Log.With(logkey.Op, j.work.Kind, logkey.Volume, j.work.Subject, logkey.Plugin, j.work.Plugin, logkey.Took, time.Since(began))
+	log := s.x.cfg.Log.With(logkey.Op, j.call.Kind, logkey.Volume, j.call.Subject, logkey.Plugin, j.call.Plugin,
+		logkey.Took, time.Since(began))
 	if r.Err != nil {
 		log.Warn("controller call did not succeed", logkey.Error, r.Err.Message)
 	} else {
 		log.Debug("controller call done")
 	}
 	if ctx.Err() != nil {
-		return nil // the session is over: the servers know that the end is unknown
+		return nil // the stream is over: the servers know that the end is unknown
 	}
 	s.send.Lock()
 	defer s.send.Unlock()
 	return s.to.Send(r)
 }
 
-// call makes the call that a work describes.
-func (x *Executor) call(ctx context.Context, w wire.Work) *wire.WorkReport {
-	r := &wire.WorkReport{Kind: w.Kind, Subject: w.Subject, Generation: w.Generation}
-	if w.Kind == wire.WorkNodeExpand {
-		r.Err = workError(x.nodeExpand(w))
+// call makes one call.
+func (x *Executor) call(ctx context.Context, w wire.ControllerCall) *wire.ControllerResult {
+	r := &wire.ControllerResult{Kind: w.Kind, Subject: w.Subject, Generation: w.Generation}
+	if w.Kind == wire.CallNodeExpand {
+		r.Err = callError(x.nodeExpand(w))
 		return r
 	}
 	conn, err := x.cfg.Plugins.Use(w.Plugin, plugin.RoleController)
 	if err != nil {
-		r.Err = workError(err)
+		r.Err = callError(err)
 		return r
 	}
 	defer conn.Release()
-	r.Err = workError(dispatch(ctx, conn, w, r))
+	r.Err = callError(dispatch(ctx, conn, w, r))
 	return r
 }
 
-func (x *Executor) nodeExpand(w wire.Work) error {
+func (x *Executor) nodeExpand(w wire.ControllerCall) error {
 	if w.Volume == nil {
-		return fault.New(fault.Invalid, w.Kind, w.Subject, "the work has no arguments")
+		return fault.New(fault.Invalid, w.Kind, w.Subject, "the call has no arguments")
 	}
 	return x.cfg.Node.WantSize(volume.StagingKey{Plugin: w.Plugin, ExternalID: w.Volume.ExternalID}, w.Volume.Min)
 }
 
-// workError translates a failure into what the servers decide by.
-func workError(err error) *wire.WorkError {
+// callError translates a failure into what the servers decide by. Failures here are faults, or errors of plugins, whose
+// text is their fault's; the hint travels beside the text.
+func callError(err error) *wire.CallError {
 	if err == nil {
 		return nil
 	}
-	out := &wire.WorkError{Kind: uint8(fault.KindOf(err)), Message: err.Error(), Retry: csi.RetryOf(err).String()}
+	out := &wire.CallError{Kind: uint8(fault.KindOf(err)), Message: err.Error(), Retry: csi.RetryOf(err)}
 	var f *fault.Error
 	if errors.As(err, &f) {
-		out.Hint = f.Hint
+		text := *f
+		text.Hint = ""
+		out.Message, out.Hint = text.Error(), f.Hint
 	}
 	if e, ok := csi.AsError(err); ok {
 		out.Code, out.Uncertain = uint32(e.Code), e.Finality == csi.Unknown

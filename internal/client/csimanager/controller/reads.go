@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"berth/internal/base/fault"
-	"berth/internal/client/csimanager"
+	"berth/internal/client/csimanager/instance"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
@@ -12,30 +12,35 @@ import (
 )
 
 // Reads answers the servers' questions to a controller plugin. They change nothing at the provider.
-type Reads struct{ Plugins csimanager.Plugins }
+type Reads struct{ Plugins instance.Plugins }
 
 // Register serves the reads on the connection that the agent dialled.
 func (r Reads) Register(s *wire.Server) {
-	wire.RunListVolumes.Serve(s, r.listVolumes)
-	wire.RunListSnapshots.Serve(s, r.listSnapshots)
-	wire.RunCapacity.Serve(s, r.capacity)
-	wire.RunValidate.Serve(s, r.validate)
+	wire.AgentListVolumes.Serve(s, r.listVolumes)
+	wire.AgentListSnapshots.Serve(s, r.listSnapshots)
+	wire.AgentValidateVolume.Serve(s, r.validate)
 }
 
-func (r Reads) listVolumes(ctx context.Context, req *wire.RunPluginRequest) (*wire.ExternalListReply, error) {
+func (r Reads) listVolumes(ctx context.Context, req *wire.PluginReadRequest) (*wire.ExternalListReply, error) {
 	conn, err := r.Plugins.Use(req.Plugin, plugin.RoleController)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Release()
-	page, err := conn.Client.ListVolumes(ctx, csi.ListVolumesRequest{MaxEntries: int32(req.PerPage), Token: req.NextToken})
+	page, err := conn.Client.ListVolumes(ctx,
+		csi.ListVolumesRequest{MaxEntries: int32(req.PerPage), Token: req.NextToken})
 	if err != nil {
 		return nil, err
 	}
 	out := &wire.ExternalListReply{NextToken: page.NextToken}
 	for _, e := range page.Entries {
-		v := wire.ExternalVolume{ExternalID: e.Volume.ID, Capacity: e.Volume.Capacity, Context: e.Volume.Context,
-			CloneID: e.Volume.Source.VolumeID, SnapshotID: e.Volume.Source.SnapshotID}
+		v := wire.ExternalVolume{
+			ExternalID: e.Volume.ID,
+			Capacity:   e.Volume.Capacity,
+			Context:    e.Volume.Context,
+			CloneID:    e.Volume.Source.VolumeID,
+			SnapshotID: e.Volume.Source.SnapshotID,
+		}
 		if e.NodesKnown {
 			v.PublishedNodes = e.NodeIDs
 		}
@@ -47,53 +52,45 @@ func (r Reads) listVolumes(ctx context.Context, req *wire.RunPluginRequest) (*wi
 	return out, nil
 }
 
-func (r Reads) listSnapshots(ctx context.Context, req *wire.RunPluginRequest) (*wire.SnapshotListReply, error) {
+func (r Reads) listSnapshots(ctx context.Context, req *wire.PluginReadRequest) (*wire.SnapshotListReply, error) {
 	conn, err := r.Plugins.Use(req.Plugin, plugin.RoleController)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Release()
-	page, err := conn.Client.ListSnapshots(ctx, csi.ListSnapshotsRequest{MaxEntries: int32(req.PerPage), Token: req.NextToken, Secrets: req.Secrets.Open()})
+	page, err := conn.Client.ListSnapshots(ctx,
+		csi.ListSnapshotsRequest{MaxEntries: int32(req.PerPage), Token: req.NextToken, Secrets: req.Secrets.Open()})
 	if err != nil {
 		return nil, err
 	}
 	out := &wire.SnapshotListReply{NextToken: page.NextToken}
 	for _, s := range page.Snapshots {
-		out.Snapshots = append(out.Snapshots, &volume.Snapshot{ExternalID: s.ID, SourceExternalID: s.SourceVolumeID,
-			Plugin: req.Plugin, Size: s.Size, CreateTime: s.CreatedAt.UnixNano(), Ready: s.Ready})
+		out.Snapshots = append(out.Snapshots, &volume.Snapshot{
+			ExternalID:       s.ID,
+			SourceExternalID: s.SourceVolumeID,
+			Plugin:           req.Plugin,
+			Size:             s.Size,
+			CreateTime:       s.CreatedAt.UnixNano(),
+			Ready:            s.Ready,
+		})
 	}
 	return out, nil
 }
 
-func (r Reads) capacity(ctx context.Context, req *wire.RunPluginRequest) (*wire.RunCapacityReply, error) {
+func (r Reads) validate(ctx context.Context, req *wire.ValidateVolumeRequest) (*wire.ValidateVolumeReply, error) {
 	conn, err := r.Plugins.Use(req.Plugin, plugin.RoleController)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Release()
-	ask := csi.CapacityRequest{Parameters: req.Parameters}
+	ask := csi.ValidateVolumeRequest{
+		VolumeID:      req.ExternalID,
+		VolumeContext: req.Context,
+		Parameters:    req.Parameters,
+		Secrets:       req.Secrets.Open(),
+	}
 	for _, c := range req.Capabilities {
-		ask.Capabilities = append(ask.Capabilities, Capability(c, nil))
-	}
-	if conn.Facts.TopologyAware() {
-		ask.Topology = req.Topology
-	}
-	c, err := conn.Client.GetCapacity(ctx, ask)
-	if err != nil {
-		return nil, err
-	}
-	return &wire.RunCapacityReply{Available: c.Available, Maximum: c.MaxVolume}, nil
-}
-
-func (r Reads) validate(ctx context.Context, req *wire.RunValidateRequest) (*wire.RunValidateReply, error) {
-	conn, err := r.Plugins.Use(req.Plugin, plugin.RoleController)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Release()
-	ask := csi.ValidateVolumeRequest{VolumeID: req.ExternalID, VolumeContext: req.Context, Parameters: req.Parameters, Secrets: req.Secrets.Open()}
-	for _, c := range req.Capabilities {
-		ask.Capabilities = append(ask.Capabilities, Capability(c, req.MountOptions))
+		ask.Capabilities = append(ask.Capabilities, csi.CapabilityOf(c, req.MountOptions))
 	}
 	v, err := conn.Client.ValidateVolume(ctx, ask)
 	if err != nil {
@@ -107,7 +104,8 @@ func (r Reads) validate(ctx context.Context, req *wire.RunValidateRequest) (*wir
 			}
 			text += m
 		}
-		return nil, fault.WithHint(fault.New(fault.Invalid, "validate", `volume "`+req.ExternalID+`"`, text), "ask for capabilities that the volume has")
+		return nil, fault.WithHint(fault.New(fault.Invalid, "validate", `volume "`+req.ExternalID+`"`, text),
+			"ask for capabilities that the volume has")
 	}
-	return &wire.RunValidateReply{Warning: v.Message}, nil
+	return &wire.ValidateVolumeReply{Warning: v.Message}, nil
 }

@@ -1,6 +1,6 @@
 // Package instance owns the connections to CSI plugins that run as jobs on this node: one per declared instance. It
-// waits for the socket, probes, negotiates, watches the connection, and drains. The volumes' state belongs to the plugin
-// id and lives in csimanager/node; nothing of it is here.
+// waits for the socket, probes, negotiates, watches the connection, and drains. The volumes' state belongs to the
+// plugin id and lives in csimanager/node; nothing of it is here.
 package instance
 
 import (
@@ -14,25 +14,29 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/reconcile"
-	"berth/internal/client/csimanager"
 	"berth/internal/client/dynamicplugins"
 	"berth/internal/model/plugin"
 	"berth/internal/port/csi"
 )
 
-// reprobe is how often a healthy plugin is asked again; the death of its process is an event and needs no probe.
+// reprobe is how often a healthy plugin is asked again; the end of its process is an event and needs no probe.
 const reprobe = 30 * time.Second
+
+// Tasks hears how the plugins that run as tasks are; taskhooks.CSIPluginSupervisor implements it.
+type Tasks interface {
+	// Health says that an instance became healthy or stopped being so, for events on its task.
+	Health(i dynamicplugins.Info, healthy bool, reason string)
+	// Timeout says that a plugin did not answer its first probe within its health timeout.
+	Timeout(ctx context.Context, i dynamicplugins.Info, reason string)
+}
 
 // Config wires a manager.
 type Config struct {
-	Registry dynamicplugins.Registry
+	Registry *dynamicplugins.Registry
 	Node     ids.Node
-	Alpha    bool // allow alpha access modes where advertised
-	// Health is told when an instance becomes healthy or stops being so, for events on its task.
-	Health func(i dynamicplugins.Info, healthy bool, reason string)
-	// Timeout is told when a plugin did not answer its first probe within its health timeout.
-	Timeout func(ctx context.Context, i dynamicplugins.Info, reason string)
-	Log     *slog.Logger
+	// Tasks are the plugins' tasks.
+	Tasks Tasks
+	Log   *slog.Logger
 }
 
 // Manager holds the instances.
@@ -43,7 +47,7 @@ type Manager struct {
 	mu      sync.Mutex
 	insts   map[dynamicplugins.Key]*instance
 	group   *lifecycle.Group // of the active Run, for connection watches
-	news    []func()         // what Health is to be told once the lock is free
+	news    []func()         // what Health is to hear once the lock is free
 }
 
 // instance is one declared instance and its connection.
@@ -124,7 +128,7 @@ func (m *Manager) sync(infos []dynamicplugins.Info, watch *socketWatch) {
 
 const awaitingSocket = "waiting for the plugin's socket"
 
-// unlock frees the lock and then tells Health what happened under it: Health may write to disk.
+// unlock frees the lock and then reports to Health what happened under it: Health may write to disk.
 func (m *Manager) unlock() {
 	news := m.news
 	m.news = nil
@@ -145,7 +149,7 @@ func (m *Manager) markAwaiting() {
 	}
 }
 
-// States implements csimanager.Instances.
+// States lists every known instance, for the node's registration.
 func (m *Manager) States() []*plugin.Instance {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,11 +161,11 @@ func (m *Manager) States() []*plugin.Instance {
 	return out
 }
 
-// Changed implements csimanager.Instances and csimanager.Plugins.
+// Changed implements Plugins.
 func (m *Manager) Changed() <-chan struct{} { return m.changed.C() }
 
-// Use implements csimanager.Plugins.
-func (m *Manager) Use(id ids.Plugin, role plugin.Role) (*csimanager.Connection, error) {
+// Use implements Plugins.
+func (m *Manager) Use(id ids.Plugin, role plugin.Role) (*Connection, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var best *instance
@@ -184,10 +188,12 @@ func (m *Manager) Use(id ids.Plugin, role plugin.Role) (*csimanager.Connection, 
 		return nil, fault.New(fault.NotReady, "use", string(role)+` plugin "`+string(id)+`"`, why)
 	}
 	best.leases++
-	return &csimanager.Connection{Client: best.client, Facts: best.facts, Info: best.info, Release: m.releaser(best)}, nil
+	return &Connection{Client: best.client, Facts: best.facts, Info: best.info, Release: m.releaser(best)}, nil
 }
 
+// releaser gives back one lease of an instance. The caller holds the lock.
 func (m *Manager) releaser(inst *instance) func() {
+	key := inst.info.Key()
 	var once sync.Once
 	return func() {
 		once.Do(func() {
@@ -196,7 +202,7 @@ func (m *Manager) releaser(inst *instance) func() {
 			idle := inst.leases == 0 && inst.state == plugin.Draining
 			m.mu.Unlock()
 			if idle {
-				m.loop.Mark(inst.info.Key())
+				m.loop.Mark(key)
 			}
 		})
 	}

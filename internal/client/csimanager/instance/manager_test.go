@@ -13,22 +13,22 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/client/csimanager/instance"
 	"berth/internal/client/dynamicplugins"
+	"berth/internal/conformance/csi/csitest"
 	"berth/internal/model/plugin"
-	"berth/internal/port/csi/csitest"
 	"berth/internal/port/kv"
 	"berth/internal/wire"
 )
 
 // rig is a manager over a registry in a store.
 type rig struct {
-	t        *testing.T
+	t        testing.TB
 	m        *instance.Manager
-	registry *dynamicplugins.Store
+	registry *dynamicplugins.Registry
 	health   chan string
 	timeouts chan string
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t testing.TB) *rig {
 	t.Helper()
 	store, err := kv.Open(filepath.Join(t.TempDir(), "kv"), kv.Codec{Encode: wire.Encode, Decode: wire.DecodeStrict})
 	if err != nil {
@@ -39,15 +39,7 @@ func newRig(t *testing.T) *rig {
 	if r.registry, err = dynamicplugins.Open(store, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
-	r.m = instance.New(instance.Config{Registry: r.registry, Node: "n", Log: slog.New(slog.DiscardHandler),
-		Health: func(i dynamicplugins.Info, ok bool, reason string) {
-			word := "unhealthy"
-			if ok {
-				word = "healthy"
-			}
-			r.health <- string(i.Alloc) + " " + word
-		},
-		Timeout: func(_ context.Context, i dynamicplugins.Info, reason string) { r.timeouts <- reason }})
+	r.m = instance.New(instance.Config{Registry: r.registry, Node: "n", Tasks: r, Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.m.Run(ctx) }()
@@ -60,10 +52,30 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// Health implements instance.Tasks.
+func (r *rig) Health(i dynamicplugins.Info, ok bool, _ string) {
+	word := "unhealthy"
+	if ok {
+		word = "healthy"
+	}
+	r.health <- string(i.Alloc) + " " + word
+}
+
+// Timeout implements instance.Tasks.
+func (r *rig) Timeout(_ context.Context, _ dynamicplugins.Info, reason string) { r.timeouts <- reason }
+
 func (r *rig) declare(socket, alloc string, timeout time.Duration) dynamicplugins.Info {
 	r.t.Helper()
-	i := dynamicplugins.Info{Plugin: "fake", Role: plugin.RoleNode, Alloc: ids.Alloc(alloc), Socket: socket, HostBase: "/b", TaskBase: "/b",
-		HealthTimeout: timeout, Declared: time.Now()}
+	i := dynamicplugins.Info{
+		Plugin:        "fake",
+		Role:          plugin.RoleNode,
+		Alloc:         ids.Alloc(alloc),
+		Socket:        socket,
+		HostBase:      "/b",
+		TaskBase:      "/b",
+		HealthTimeout: timeout,
+		Declared:      time.Now(),
+	}
 	if err := r.registry.Register(i); err != nil {
 		r.t.Fatal(err)
 	}
@@ -77,26 +89,24 @@ func (r *rig) withdraw(i dynamicplugins.Info) {
 	}
 }
 
-// await waits until the plugin's state is one, and tells how long it took.
-func (r *rig) await(alloc string, want plugin.State) time.Duration {
+// await waits until the plugin's state is one.
+func (r *rig) await(alloc string, want plugin.State) {
 	r.t.Helper()
-	begun := time.Now()
-	for {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		var have []string
 		for _, i := range r.m.States() {
 			have = append(have, string(i.Alloc)+" "+string(i.State)+" "+i.Reason)
 			if string(i.Alloc) == alloc && i.State == want {
-				return time.Since(begun)
+				return
 			}
 		}
-		if time.Since(begun) > 15*time.Second {
+		if time.Now().After(deadline) {
 			r.t.Fatalf("%s is not %s: %v", alloc, want, have)
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
-func socketIn(t *testing.T) string {
+func socketIn(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "i")
 	if err != nil {
@@ -109,7 +119,7 @@ func socketIn(t *testing.T) string {
 func TestAPluginIsReadyMomentsAfterItsSocketListens(t *testing.T) {
 	r := newRig(t)
 	socket := socketIn(t)
-	if err := os.WriteFile(socket, nil, 0o600); err != nil { // a stale file of an earlier life
+	if err := os.WriteFile(socket, nil, 0o600); err != nil { // a stale file of an earlier run
 		t.Fatal(err)
 	}
 	r.declare(socket, "a", time.Minute)
@@ -121,16 +131,35 @@ func TestAPluginIsReadyMomentsAfterItsSocketListens(t *testing.T) {
 		t.Fatal(err)
 	}
 	csitest.New(t, csitest.Options{Socket: socket})
-	if took := r.await("a", plugin.Ready); took > 300*time.Millisecond {
-		t.Errorf("ready %s after it listened", took)
-	}
+	r.await("a", plugin.Ready)
 	c, err := r.m.Use("fake", plugin.RoleNode)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Release()
 	if got := <-r.health; got != "a healthy" {
-		t.Errorf("told %q", got)
+		t.Errorf("reported %q", got)
+	}
+}
+
+// BenchmarkReadyAgain measures from the end of a plugin's connection to its next: at most a second.
+func BenchmarkReadyAgain(b *testing.B) {
+	r := newRig(b)
+	p := csitest.New(b, csitest.Options{})
+	r.declare(p.Socket, "a", time.Minute)
+	r.await("a", plugin.Ready)
+	for b.Loop() {
+		c, err := r.m.Use("fake", plugin.RoleNode)
+		if err != nil {
+			b.Fatal(err)
+		}
+		p.Crash()
+		<-c.Client.Lost()
+		c.Release()
+		r.await("a", plugin.Ready)
+		for len(r.health) > 0 {
+			<-r.health
+		}
 	}
 }
 
@@ -146,20 +175,18 @@ func TestAPluginThatDiesIsAwaitedAndFoundAgain(t *testing.T) {
 	p.Crash()
 	<-c.Client.Lost()
 	c.Release()
-	if took := r.await("a", plugin.Ready); took > time.Second {
-		t.Errorf("ready %s after it was back", took)
-	}
+	r.await("a", plugin.Ready)
 	next, err := r.m.Use("fake", plugin.RoleNode)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer next.Release()
 	if next.Client == c.Client {
-		t.Error("another life of the plugin on the old connection")
+		t.Error("another run of the plugin on the old connection")
 	}
 	for _, want := range []string{"a healthy", "a unhealthy", "a healthy"} {
 		if got := <-r.health; got != want {
-			t.Errorf("told %q, want %q", got, want)
+			t.Errorf("reported %q, want %q", got, want)
 		}
 	}
 }
@@ -196,8 +223,8 @@ func TestAPluginThatNeverComesIsRestartedAgainAndAgain(t *testing.T) {
 			if !strings.Contains(why, "socket did not appear") {
 				t.Errorf("the reason is %q", why)
 			}
-		case <-time.After(5 * time.Second):
-			t.Fatal("nobody is told")
+		case <-time.After(time.Minute):
+			t.Fatal("nobody is called")
 		}
 	}
 }
@@ -229,7 +256,7 @@ func TestADrainingInstanceKeepsItsLeaseAndTheNewOneIsUsed(t *testing.T) {
 		t.Errorf("the call of the lease was broken off: %v", err)
 	}
 	lease.Release()
-	for deadline := time.Now().Add(5 * time.Second); len(r.m.States()) != 1; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); len(r.m.States()) != 1; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the drained instance stays: %+v", r.m.States())
 		}

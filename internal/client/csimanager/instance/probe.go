@@ -46,8 +46,8 @@ func (m *Manager) work(ctx context.Context, key dynamicplugins.Key) (reconcile.R
 	return m.probe(ctx, key, info, client)
 }
 
-// drain closes an instance when its last lease ended. One that was declared again meanwhile begins anew. The caller holds
-// the lock.
+// drain closes an instance when its last lease ended. One that was declared again meanwhile begins anew. The caller
+// holds the lock.
 func (m *Manager) drain(key dynamicplugins.Key, inst *instance) reconcile.Result {
 	if inst.leases > 0 {
 		return reconcile.Done() // the last release marks the key
@@ -57,7 +57,13 @@ func (m *Manager) drain(key dynamicplugins.Key, inst *instance) reconcile.Result
 	m.changed.Notify()
 	for _, i := range m.cfg.Registry.List() {
 		if i.Key() == key {
-			m.insts[key] = &instance{info: i, state: plugin.Awaiting, reason: awaitingSocket, since: time.Now(), updated: time.Now()}
+			m.insts[key] = &instance{
+				info:    i,
+				state:   plugin.Awaiting,
+				reason:  awaitingSocket,
+				since:   time.Now(),
+				updated: time.Now(),
+			}
 			return reconcile.Again(0, awaitingSocket)
 		}
 	}
@@ -66,7 +72,7 @@ func (m *Manager) drain(key dynamicplugins.Key, inst *instance) reconcile.Result
 
 // connect dials and files the client with a watch on its connection.
 func (m *Manager) connect(ctx context.Context, key dynamicplugins.Key, info dynamicplugins.Info) (*csi.Client, error) {
-	client, err := csi.Dial(ctx, info.Socket, csi.Options{Plugin: string(info.Plugin), Log: m.cfg.Log, Alpha: m.cfg.Alpha})
+	client, err := csi.Dial(ctx, info.Socket, csi.Options{Plugin: string(info.Plugin), Log: m.cfg.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +80,8 @@ func (m *Manager) connect(ctx context.Context, key dynamicplugins.Key, info dyna
 	defer m.mu.Unlock()
 	inst := m.insts[key]
 	if inst == nil || m.group == nil {
-		return nil, errors.Join(fault.New(fault.Canceled, "connect to", string(info.Plugin), "the instance was withdrawn"), client.Close())
+		return nil, errors.Join(
+			fault.New(fault.Canceled, "connect to", string(info.Plugin), "the instance was withdrawn"), client.Close())
 	}
 	inst.client = client
 	m.group.Go("watch "+string(info.Plugin), func() error { return m.watch(key, client) })
@@ -107,7 +114,9 @@ func (m *Manager) watch(key dynamicplugins.Key, client *csi.Client) error {
 }
 
 // probe asks for health and, once per connection, for what the plugin offers.
-func (m *Manager) probe(ctx context.Context, key dynamicplugins.Key, info dynamicplugins.Info, client *csi.Client) (reconcile.Result, error) {
+func (m *Manager) probe(
+	ctx context.Context, key dynamicplugins.Key, info dynamicplugins.Info, client *csi.Client,
+) (reconcile.Result, error) {
 	ready, err := client.Probe(ctx)
 	if err != nil {
 		m.set(key, plugin.Failing, err.Error())
@@ -131,7 +140,9 @@ func (m *Manager) probe(ctx context.Context, key dynamicplugins.Key, info dynami
 	m.mu.Lock()
 	defer m.unlock()
 	if inst := m.insts[key]; inst != nil && inst.client == client && inst.state != plugin.Draining {
-		inst.facts, inst.wasReady, inst.since = facts, true, time.Now()
+		inst.facts = facts
+		inst.wasReady = true
+		inst.since = time.Now()
 		if inst.state != plugin.Ready {
 			m.transition(inst, plugin.Ready, "")
 			m.changed.Notify()
@@ -150,31 +161,35 @@ func rolesOf(r plugin.Role) csi.Roles {
 func (m *Manager) set(key dynamicplugins.Key, s plugin.State, reason string) {
 	m.mu.Lock()
 	defer m.unlock()
-	if inst := m.insts[key]; inst != nil && inst.state != plugin.Draining && (inst.state != s || inst.reason != reason) {
+	if inst := m.insts[key]; inst != nil && inst.state != plugin.Draining &&
+		(inst.state != s || inst.reason != reason) {
 		m.transition(inst, s, reason)
 		m.changed.Notify()
 	}
 }
 
-// hungUp is why an instance whose process ended is not ready. Whether that was asked for, or is a fault, is known to its
-// task, which tells it.
+// hungUp is why an instance whose process ended is not ready. Whether that was asked for, or is a fault, is known to
+// its task, which tells it.
 const hungUp = "the plugin closed its connection"
 
-// transition moves an instance and has its task told. The caller holds the lock and ends with unlock.
+// transition moves an instance and has it reported to its task. The caller holds the lock and ends with unlock.
 func (m *Manager) transition(inst *instance, s plugin.State, reason string) {
 	before, info := inst.state, inst.info
-	inst.state, inst.reason, inst.updated = s, reason, time.Now()
+	inst.state = s
+	inst.reason = reason
+	inst.updated = time.Now()
 	switch {
 	case s == plugin.Ready:
-		m.cfg.Log.Info("storage plugin is ready", logkey.Plugin, info.Plugin, logkey.Role, info.Role, logkey.Alloc, info.Alloc)
-		m.news = append(m.news, func() { m.cfg.Health(info, true, "") })
+		m.cfg.Log.Info("storage plugin is ready", logkey.Plugin, info.Plugin, logkey.Role, info.Role, logkey.Alloc,
+			info.Alloc)
+		m.news = append(m.news, func() { m.cfg.Tasks.Health(info, true, "") })
 	case before == plugin.Ready:
 		tell := m.cfg.Log.Warn
 		if reason == hungUp || s == plugin.Draining {
 			tell = m.cfg.Log.Info
 		}
 		tell("storage plugin is no longer ready", logkey.Plugin, info.Plugin, logkey.Role, info.Role, "reason", reason)
-		m.news = append(m.news, func() { m.cfg.Health(info, false, reason) })
+		m.news = append(m.news, func() { m.cfg.Tasks.Health(info, false, reason) })
 	}
 }
 
@@ -209,7 +224,7 @@ func (m *Manager) checkTimeout(ctx context.Context, key dynamicplugins.Key, reas
 	}
 	m.mu.Unlock()
 	if left <= 0 {
-		m.cfg.Timeout(ctx, info, reason)
+		m.cfg.Tasks.Timeout(ctx, info, reason)
 		return info.HealthTimeout
 	}
 	return left
@@ -217,8 +232,16 @@ func (m *Manager) checkTimeout(ctx context.Context, key dynamicplugins.Key, reas
 
 // describe is the instance as the servers see it.
 func (i *instance) describe(node ids.Node) *plugin.Instance {
-	out := &plugin.Instance{Plugin: i.info.Plugin, Role: i.info.Role, Alloc: i.info.Alloc, Node: node, State: i.state,
-		Reason: i.reason, Scope: i.info.Scope, Updated: i.updated.UTC()}
+	out := &plugin.Instance{
+		Plugin:  i.info.Plugin,
+		Role:    i.info.Role,
+		Alloc:   i.info.Alloc,
+		Node:    node,
+		State:   i.state,
+		Reason:  i.reason,
+		Scope:   i.info.Scope,
+		Updated: i.updated.UTC(),
+	}
 	if !i.wasReady {
 		return out
 	}
@@ -235,14 +258,24 @@ func (i *instance) describe(node ids.Node) *plugin.Instance {
 // Capabilities translates what was negotiated into the model's words.
 func Capabilities(f csi.Instance) plugin.Capabilities {
 	return plugin.Capabilities{
-		ControllerService: f.Plugin.Has(csi.CapController), Topology: f.TopologyAware(),
-		ExpandOnline: f.Expansion.Has(csi.ExpandOnline), ExpandOffline: f.Expansion.Has(csi.ExpandOffline),
-		CreateDelete: f.Controller.Has(csi.CapCreateDelete), Attach: f.Controller.Has(csi.CapAttach),
-		AttachReadOnly: f.Controller.Has(csi.CapAttachReadOnly), ListVolumes: f.Controller.Has(csi.CapListVolumes),
-		ListPublishedNodes: f.Controller.Has(csi.CapListAttachedNodes), GetCapacity: f.Controller.Has(csi.CapGetCapacity),
-		CreateSnapshot: f.Controller.Has(csi.CapSnapshot), ListSnapshots: f.Controller.Has(csi.CapListSnapshots),
-		Clone: f.Controller.Has(csi.CapClone), ControllerExpand: f.Controller.Has(csi.CapExpand), Modify: f.Controller.Has(csi.CapModify),
-		Stage: f.Stages(), Stats: f.Node.Has(csi.CapStats), NodeExpand: f.Node.Has(csi.CapNodeExpand),
+		ControllerService:     f.Plugin.Has(csi.CapController),
+		Topology:              f.TopologyAware(),
+		ExpandOnline:          f.Expansion.Has(csi.ExpandOnline),
+		ExpandOffline:         f.Expansion.Has(csi.ExpandOffline),
+		CreateDelete:          f.Controller.Has(csi.CapCreateDelete),
+		Attach:                f.Controller.Has(csi.CapAttach),
+		AttachReadOnly:        f.Controller.Has(csi.CapAttachReadOnly),
+		ListVolumes:           f.Controller.Has(csi.CapListVolumes),
+		ListPublishedNodes:    f.Controller.Has(csi.CapListAttachedNodes),
+		GetCapacity:           f.Controller.Has(csi.CapGetCapacity),
+		CreateSnapshot:        f.Controller.Has(csi.CapSnapshot),
+		ListSnapshots:         f.Controller.Has(csi.CapListSnapshots),
+		Clone:                 f.Controller.Has(csi.CapClone),
+		ControllerExpand:      f.Controller.Has(csi.CapExpand),
+		Modify:                f.Controller.Has(csi.CapModify),
+		Stage:                 f.Stages(),
+		Stats:                 f.Node.Has(csi.CapStats),
+		NodeExpand:            f.Node.Has(csi.CapNodeExpand),
 		VolumeMountGroup:      f.Node.Has(csi.CapMountGroup),
 		SingleNodeMultiWriter: f.Controller.Has(csi.CapSingleNodeModesCtrl) || f.Node.Has(csi.CapSingleNodeModesNode),
 	}

@@ -10,10 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/retry"
 	"berth/internal/port/hostfs"
 )
 
-// socketWatch tells when something appears in the directories where sockets are awaited: one inotify descriptor for all.
+// socketWatch tells when something appears in the directories where sockets are awaited: one inotify descriptor for
+// all.
 type socketWatch struct {
 	fd   int
 	mu   sync.Mutex
@@ -28,7 +30,8 @@ func newSocketWatch() (*socketWatch, error) {
 	return &socketWatch{fd: fd, dirs: map[string]bool{}}, nil
 }
 
-// add watches the directory of a socket. A directory that does not exist (yet) is covered by the retries of its instance.
+// add watches the directory of a socket. A directory that does not exist (yet) is covered by the retries of its
+// instance.
 func (w *socketWatch) add(socket string) {
 	dir := filepath.Dir(socket)
 	w.mu.Lock()
@@ -62,13 +65,9 @@ func (w *socketWatch) run(ctx context.Context, tell func()) error {
 		w.forgetRemoved(buf[:n])
 		tell()
 		// bind(2) shows the socket before listen(2) accepts; a moment later the next look finds it listening.
-		t := time.NewTimer(5 * time.Millisecond)
-		select {
-		case <-ctx.Done():
-		case <-t.C:
+		if retry.Sleep(ctx, 5*time.Millisecond) {
 			tell()
 		}
-		t.Stop()
 	}
 	return nil
 }
@@ -77,7 +76,9 @@ func (w *socketWatch) run(ctx context.Context, tell func()) error {
 func (w *socketWatch) forgetRemoved(events []byte) {
 	for off := 0; off+unix.SizeofInotifyEvent <= len(events); {
 		mask := uint32(events[off+4]) | uint32(events[off+5])<<8 | uint32(events[off+6])<<16 | uint32(events[off+7])<<24
-		size := int(uint32(events[off+12]) | uint32(events[off+13])<<8 | uint32(events[off+14])<<16 | uint32(events[off+15])<<24)
+		size := int(
+			uint32(events[off+12]) | uint32(events[off+13])<<8 | uint32(events[off+14])<<16 | uint32(events[off+15])<<
+				24)
 		if mask&(unix.IN_IGNORED|unix.IN_DELETE_SELF) != 0 {
 			w.mu.Lock()
 			w.dirs = map[string]bool{}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"berth/internal/base/ids"
+	"berth/internal/model/lineage"
 	"berth/internal/model/volume"
 )
 
@@ -16,7 +17,8 @@ import (
 type Entry struct {
 	Key    volume.StagingKey
 	Volume volume.ID
-	// Boot is the kernel's boot under which Staging and Publications were last written; another boot makes them Uncertain.
+	// Boot is the kernel's boot under which Staging and Publications were last written; another boot makes them
+	// Uncertain.
 	Boot    string
 	Staging Staging
 	Pubs    map[ids.Alloc]*Publication
@@ -40,8 +42,8 @@ type Staging struct {
 	Args     Args
 	HostPath string // as the agent sees it
 	TaskPath string // as it was sent to the plugin
-	// Mounts are what was mounted at or beneath HostPath after the plugin's OK, as "path device". When one of them goes,
-	// the staging is lost: a publication made from it would show the bare directory.
+	// Mounts are what was mounted at or beneath HostPath after the plugin's OK, as "path device". When one of them
+	// goes, the staging is lost: a publication made from it would show the bare directory.
 	Mounts []string
 	// ExpandTo asks for NodeExpandVolume to this size in bytes; ExpandedTo is what was reached.
 	ExpandTo   int64
@@ -62,6 +64,8 @@ type Publication struct {
 	// SeenReadOnly: the mount table showed a read-only mount.
 	SeenReadOnly bool
 	Generation   uint64 // of the attachment that the want was granted under
+	// Received is where the servers' state was when they gave the permission.
+	Received lineage.Point
 }
 
 // clone copies an entry deeply, so that the journal's view and the reports never share memory with the keeper.
@@ -80,11 +84,7 @@ func (e *Entry) clone() *Entry {
 func (a Args) clone() Args {
 	a.VolumeContext = maps.Clone(a.VolumeContext)
 	a.PublishContext = maps.Clone(a.PublishContext)
-	if a.MountOptions != nil {
-		o := *a.MountOptions
-		o.MountFlags = slices.Clone(o.MountFlags)
-		a.MountOptions = &o
-	}
+	a.MountOptions = a.MountOptions.Clone()
 	return a
 }
 
@@ -92,14 +92,7 @@ func (a Args) clone() Args {
 func (a Args) equal(b Args) bool {
 	return a.AccessMode == b.AccessMode && a.AttachmentMode == b.AttachmentMode && a.Generation == b.Generation &&
 		maps.Equal(a.VolumeContext, b.VolumeContext) && maps.Equal(a.PublishContext, b.PublishContext) &&
-		equalOptions(a.MountOptions, b.MountOptions)
-}
-
-func equalOptions(a, b *volume.MountOptions) bool {
-	if a == nil || b == nil {
-		return (a == nil || a.FSType == "" && len(a.MountFlags) == 0) && (b == nil || b.FSType == "" && len(b.MountFlags) == 0)
-	}
-	return a.FSType == b.FSType && slices.Equal(a.MountFlags, b.MountFlags)
+		a.MountOptions.Equal(b.MountOptions)
 }
 
 // allocs lists the publications in a stable order.

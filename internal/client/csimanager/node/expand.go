@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"berth/internal/base/fault"
-	"berth/internal/client/csimanager"
+	"berth/internal/client/csimanager/instance"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
@@ -12,7 +12,7 @@ import (
 
 // expand grows what is on the node (CSI spec, NodeExpandVolume): after staging where the plugin stages, else after the
 // first publication.
-func (k *Keeper) expand(ctx context.Context, e *Entry, conn *csimanager.Connection) error {
+func (k *Keeper) expand(ctx context.Context, e *Entry, conn *instance.Connection) error {
 	req := csi.NodeExpandRequest{VolumeID: e.Key.ExternalID, Capability: e.Staging.Args.capability(),
 		Capacity: csi.CapacityRange{Required: e.Staging.ExpandTo}}
 	if pub := e.presentPublication(); pub != "" {
@@ -27,23 +27,24 @@ func (k *Keeper) expand(ctx context.Context, e *Entry, conn *csimanager.Connecti
 	return err
 }
 
-// WantSize asks for a node expansion of a volume that is staged here; the flow makes the call in the volume's lane.
+// WantSize asks for a node expansion of a volume that is staged here; the flow makes the call between the volume's
+// other calls.
 func (k *Keeper) WantSize(key volume.StagingKey, bytes int64) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l := k.vols[key]
-	if l == nil || !l.entry.Staging.Presence.Exists() {
+	vs := k.vols[key]
+	if vs == nil || !vs.entry.Staging.Presence.Exists() {
 		return fault.New(fault.NotFound, "expand", describeKey(key), "it is not staged on this node")
 	}
-	if bytes > l.entry.Staging.ExpandTo {
-		l.entry.Staging.ExpandTo, l.expandRefused = bytes, nil
-		l.touch()
+	if bytes > vs.entry.Staging.ExpandTo {
+		vs.entry.Staging.ExpandTo, vs.expandRefused = bytes, nil
+		vs.touch()
 	}
 	k.loop.Mark(key)
 	return nil
 }
 
-// Stats reads the usage of a staged or published volume, in the volume's lane.
+// Stats reads the usage of a staged or published volume, between the volume's other calls.
 func (k *Keeper) Stats(ctx context.Context, key volume.StagingKey) (csi.Stats, error) {
 	conn, err := k.cfg.Plugins.Use(key.Plugin, plugin.RoleNode)
 	if err != nil {
@@ -51,15 +52,16 @@ func (k *Keeper) Stats(ctx context.Context, key volume.StagingKey) (csi.Stats, e
 	}
 	defer conn.Release()
 	k.mu.Lock()
-	l := k.vols[key]
+	vs := k.vols[key]
 	k.mu.Unlock()
-	if l == nil {
+	if vs == nil {
 		return csi.Stats{}, notPublished(key)
 	}
-	if !l.call.TryLock() {
-		return csi.Stats{}, fault.New(fault.Busy, "measure", describeKey(key), "another call of the volume is under way")
+	if !vs.call.TryLock() {
+		return csi.Stats{},
+			fault.New(fault.Busy, "measure", describeKey(key), "another call of the volume is under way")
 	}
-	defer l.call.Unlock()
+	defer vs.call.Unlock()
 	e := k.snapshot(key)
 	if e == nil || e.presentPublication() == "" {
 		return csi.Stats{}, notPublished(key)

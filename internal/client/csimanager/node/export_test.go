@@ -1,13 +1,65 @@
 package node
 
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/volume"
+	"berth/internal/wire"
+)
+
 // Dirty reports whether anything is not on disk yet.
 func (k *Keeper) Dirty() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, l := range k.vols {
-		if l.dirty {
+	for _, vs := range k.vols {
+		if vs.record.disk != current {
 			return true
 		}
 	}
 	return false
+}
+
+// Entries counts the entries that the keeper holds.
+func (k *Keeper) Entries() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.vols)
+}
+
+// Pass works on one volume as the keeper's loop does.
+func (k *Keeper) Pass(ctx context.Context, key volume.StagingKey) error {
+	_, err := k.work(ctx, key)
+	return err
+}
+
+// The parts of a report, as the reporter takes them.
+func (k *Keeper) BeginReport(full bool) []volume.InventoryEntry {
+	entries, _ := k.beginReport(full)
+	return entries
+}
+
+func (k *Keeper) Acknowledge(entries []volume.InventoryEntry, reply *wire.InventoryReply) {
+	k.acknowledge(entries, reply)
+}
+
+// StagingPath and TargetPath are where things lie beneath a plugin's base.
+func StagingPath(base, externalID string) string { return filepath.Join(base, stagingTail(externalID)) }
+
+func TargetPath(base, externalID string, alloc ids.Alloc) string {
+	return filepath.Join(base, targetParentTail(externalID, alloc), targetName)
+}
+
+// Show describes every entry for the message of a failed test.
+func (k *Keeper) Show() (out []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for key, vs := range k.vols {
+		out = append(out,
+			fmt.Sprintf("%s: %+v, disk %s, servers %s, %s, %v", describeKey(key), *vs.entry, vs.record.disk,
+				vs.record.servers, vs.status, vs.lastErr))
+	}
+	return out
 }

@@ -9,37 +9,59 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
-	"berth/internal/client/csimanager"
+	"berth/internal/base/retry"
+	"berth/internal/model/lineage"
 	"berth/internal/model/volume"
 	"berth/internal/wire"
 )
 
 // report is the entry as the servers see it. It may tell more than is on disk, never less: what is not known durably to
 // be gone is still there.
-func (l *lane) report() volume.InventoryEntry {
-	e := l.entry
-	r := volume.InventoryEntry{StagingKey: e.Key, Volume: e.Volume, Staging: e.Staging.Presence,
-		Generation: e.Staging.Args.Generation, ExpandedTo: e.Staging.ExpandedTo, Step: l.status}
-	if l.lastErr != nil {
-		r.LastError = l.lastErr.Error()
+func (vs *volumeState) report() volume.InventoryEntry {
+	e := vs.entry
+	r := volume.InventoryEntry{
+		StagingKey: e.Key,
+		Volume:     e.Volume,
+		Staging:    e.Staging.Presence,
+		Generation: e.Staging.Args.Generation,
+		ExpandedTo: e.Staging.ExpandedTo,
+		Step:       vs.status,
 	}
-	for s, re := range l.retries {
-		if re.err != nil && (r.NextTry.IsZero() || re.next.Before(r.NextTry)) && re.next.Before(time.Now().Add(noRetry/2)) {
+	if vs.lastErr != nil {
+		r.LastError = vs.lastErr.Error()
+	}
+	for s, re := range vs.retries {
+		if re.err != nil && (r.NextTry.IsZero() || re.next.Before(r.NextTry)) &&
+			re.next.Before(time.Now().Add(noRetry/2)) {
 			r.NextTry, r.LastError = re.next.UTC(), string(s.Verb)+": "+re.err.Error()
 		}
 	}
 	pubs := map[ids.Alloc]volume.InventoryPublication{}
-	if l.saved != nil {
-		r.Staging = atLeast(r.Staging, l.saved.Staging.Presence)
-		for id, p := range l.saved.Pubs {
+	if vs.saved != nil {
+		r.Staging = atLeast(r.Staging, vs.saved.Staging.Presence)
+		for id, p := range vs.saved.Pubs {
 			if p.Presence.Exists() {
-				pubs[id] = volume.InventoryPublication{Alloc: id, Epoch: p.Epoch, Presence: volume.Uncertain, Path: p.HostPath, ReadOnly: p.ReadOnly}
+				pubs[id] = volume.InventoryPublication{
+					Alloc:    id,
+					Epoch:    p.Epoch,
+					Presence: volume.Uncertain,
+					Path:     p.HostPath,
+					ReadOnly: p.ReadOnly,
+					Received: p.Received,
+				}
 			}
 		}
 	}
 	for id, p := range e.Pubs {
-		pubs[id] = volume.InventoryPublication{Alloc: id, Epoch: p.Epoch, Presence: atLeast(p.Presence, pubs[id].Presence),
-			Wanted: p.Wanted, Path: p.HostPath, ReadOnly: p.ReadOnly || p.SeenReadOnly}
+		pubs[id] = volume.InventoryPublication{
+			Alloc:    id,
+			Epoch:    p.Epoch,
+			Presence: atLeast(p.Presence, pubs[id].Presence),
+			Wanted:   p.Wanted,
+			Path:     p.HostPath,
+			ReadOnly: p.ReadOnly || p.SeenReadOnly,
+			Received: p.Received,
+		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(pubs)) {
 		r.Publications = append(r.Publications, pubs[id])
@@ -56,44 +78,55 @@ func atLeast(now, disk volume.Presence) volume.Presence {
 }
 
 // Reporter sends the inventory: everything at each connect, then what changed, at once and coalesced while a report is
-// under way. Run one per session with the servers.
+// under way. Run one per connection to the servers.
 type Reporter struct {
-	Keeper *Keeper
-	Sink   csimanager.InventorySink
-	// AllocIndex returns the index of the newest alloc set of this session.
-	AllocIndex func() uint64
+	Keeper  *Keeper
+	Servers Servers
 }
 
-// Run reports until ctx ends. It returns an error when the session failed; the client opens another. A report names the
-// one that it follows: one that was delayed on its way never overwrites a later one.
+// Servers are whom a node reports to; the client's session implements it.
+type Servers interface {
+	// SendInventory delivers a report, fills in who reports, and returns the acknowledgement.
+	SendInventory(ctx context.Context, r *wire.InventoryReport) (*wire.InventoryReply, error)
+	// Seen is the newest alloc set that the node has acted on.
+	Seen() lineage.Point
+	// Marked returns a channel that is closed when the servers' leadership changed.
+	Marked() <-chan struct{}
+}
+
+// Run reports until ctx ends. It returns an error when the connection failed; the client runs another. A report names
+// the one that it follows: one that was delayed on its way never overwrites a later one.
 func (r Reporter) Run(ctx context.Context) error {
-	full, prev := true, uint64(0)
+	full := true
+	prev := uint64(0)
+	mark := ""
 	for {
-		ch := r.Keeper.changed.C()
-		index := r.AllocIndex() // before the entries: they may be newer than it, never older
-		entries, tell := r.Keeper.beginReport(full)
-		if full || tell || len(entries) > 0 {
-			reply, err := r.Sink.SendInventory(ctx, &wire.InventoryReport{Full: full, AllocIndex: index, Prev: prev, Entries: entries})
+		ch, marked := r.Keeper.changed.C(), r.Servers.Marked()
+		at := r.Servers.Seen() // before the entries: they may be newer than it, never older
+		if at.Mark != mark {
+			full, mark = true, at.Mark // another leadership asks anew what there is
+		}
+		entries, due := r.Keeper.beginReport(full)
+		if full || due || len(entries) > 0 {
+			reply, err := r.Servers.SendInventory(ctx,
+				&wire.InventoryReport{Full: full, At: at, Prev: prev, Entries: entries})
 			if err != nil {
-				r.Keeper.unreport(entries)
-				return err
+				return err // the next run begins with everything
 			}
 			prev = reply.Head
 			if reply.Stale {
-				r.Keeper.unreport(entries)
 				full = true
 				continue
 			}
 			full = false
-			if err := r.Keeper.acknowledge(entries, reply); err != nil {
-				return err
-			}
+			r.Keeper.acknowledge(entries, reply)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-marked:
 		case <-ch:
-			if pause(ctx, coalesce) {
+			if !retry.Sleep(ctx, coalesce) {
 				return nil
 			}
 		}
@@ -103,74 +136,65 @@ func (r Reporter) Run(ctx context.Context) error {
 // coalesce is how long a burst of steps is gathered into one report; far below what a person notices.
 const coalesce = 2 * time.Millisecond
 
-func pause(ctx context.Context, d time.Duration) (ended bool) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return true
-	case <-t.C:
-		return false
-	}
-}
-
-// beginReport takes what is to be sent and counts it as reported; a change during the send takes that back.
-func (k *Keeper) beginReport(full bool) (out []volume.InventoryEntry, tell bool) {
+// beginReport takes what is to be sent, and holds it to be under way until the servers acknowledge it.
+func (k *Keeper) beginReport(full bool) (out []volume.InventoryEntry, due bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	tell, k.tell = k.tell, false
-	for _, l := range k.vols {
-		if full || !l.reported {
-			out = append(out, l.report())
-			l.reported = true
+	due, k.due = k.due, false
+	for _, vs := range k.vols {
+		if vs.record.named(full, vs.entry.quiet()) {
+			out = append(out, vs.report())
+			vs.on(reporting)
 		}
 	}
 	slices.SortFunc(out, func(a, b volume.InventoryEntry) int {
 		return cmp.Or(cmp.Compare(a.Plugin, b.Plugin), cmp.Compare(a.ExternalID, b.ExternalID))
 	})
-	return out, tell
+	return out, due
 }
 
-func (k *Keeper) unreport(entries []volume.InventoryEntry) {
+// acknowledge takes the servers' answer to a report: what was quiet may go, what was wanted may be made, and wants
+// whose claims were ended by proof are withdrawn.
+func (k *Keeper) acknowledge(entries []volume.InventoryEntry, reply *wire.InventoryReply) {
+	void, quiet := map[wire.VoidClaim]bool{}, map[volume.StagingKey]bool{}
+	for _, v := range reply.Void {
+		void[v] = true
+	}
+	for _, key := range reply.Acked {
+		quiet[key] = true
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i := range entries {
-		if l := k.vols[entries[i].StagingKey]; l != nil {
-			l.reported = false
-		}
-	}
-}
-
-// acknowledge erases what the servers took note of, lets be made what they now know of, and withdraws wants whose claims
-// were ended by proof.
-func (k *Keeper) acknowledge(entries []volume.InventoryEntry, reply *wire.InventoryReply) error {
-	void := map[volume.PublicationKey]volume.Epoch{}
-	for _, v := range reply.Void {
-		void[v.PublicationKey] = v.Epoch
-	}
-	k.mu.Lock()
-	for i := range entries {
-		l := k.vols[entries[i].StagingKey]
-		if l == nil {
+		key := entries[i].StagingKey
+		vs := k.vols[key]
+		if vs == nil {
 			continue
 		}
+		if quiet[key] {
+			vs.on(dropped)
+			k.loop.Mark(key)
+			continue
+		}
+		vs.on(answered)
 		for _, p := range entries[i].Publications {
-			key := volume.PublicationKey{StagingKey: entries[i].StagingKey, Alloc: p.Alloc}
-			own := l.entry.Pubs[p.Alloc]
-			if own == nil || !p.Wanted || own.Epoch != p.Epoch {
-				continue
+			own := vs.entry.Pubs[p.Alloc]
+			if own == nil || !own.Wanted || !p.Wanted || own.Epoch != p.Epoch {
+				continue // it has changed its mind since
 			}
-			if epoch, gone := void[key]; gone && epoch == p.Epoch {
-				k.cfg.Log.Warn("the claim of this allocation has ended; its volume is cleaned up", logkey.Alloc, p.Alloc, logkey.Volume, key.ExternalID)
-				l.withdraw(p.Alloc)
-			} else if l.noted[p.Alloc] != p.Epoch {
-				l.noted[p.Alloc] = p.Epoch
+			if void[wire.VoidClaim{
+				PublicationKey: volume.PublicationKey{StagingKey: key, Alloc: p.Alloc},
+				Epoch:          p.Epoch,
+			}] {
+				k.cfg.Log.Warn("the claim of this allocation has ended; its volume is cleaned up", logkey.Alloc,
+					p.Alloc, logkey.Volume, key.ExternalID)
+				vs.withdraw(p.Alloc)
+			} else if known, ok := vs.acknowledged[p.Alloc]; ok && known == p.Epoch {
+				continue
 			} else {
-				continue
+				vs.acknowledged[p.Alloc] = p.Epoch
 			}
-			k.loop.Mark(key.StagingKey)
+			k.loop.Mark(key)
 		}
 	}
-	k.mu.Unlock()
-	return k.erase(reply.Acked)
 }

@@ -12,12 +12,12 @@ import (
 	"berth/internal/base/logkey"
 	"berth/internal/base/reconcile"
 	"berth/internal/client/csimanager"
+	"berth/internal/client/csimanager/instance"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
 	"berth/internal/port/hostfs"
 	"berth/internal/port/kv"
-	"berth/internal/wire"
 )
 
 // Config wires a keeper.
@@ -27,19 +27,12 @@ type Config struct {
 	Boot  string // kernel boot id
 	// DataDir is searched for stagings and publications of which the store knows nothing; empty: nothing is searched.
 	DataDir   string
-	Plugins   csimanager.Plugins
+	Plugins   instance.Plugins
 	Processes csimanager.ProcessGate
 	Armed     csimanager.ArmedGate
-	// Known reports whether the client still runs or restores the alloc; a want of an unknown alloc is withdrawn once
-	// the node is armed.
-	Known func(ids.Alloc) bool
-	// Lost is told when a publication under a living alloc is found dead: the tasks that use the volume block of this
-	// alias must restart by their policy. It must not wait, nor call the keeper. nil: nobody is told.
-	Lost func(alloc ids.Alloc, alias, reason string)
-	// Unreported is for nodes without servers: what is made needs nobody's notice.
-	Unreported bool
-	Parallel   int // volumes worked on at once; 0: 16
-	Log        *slog.Logger
+	Allocs    csimanager.Allocs
+	Parallel  int // volumes worked on at once; 0: 16
+	Log       *slog.Logger
 }
 
 // Keeper makes, verifies and undoes stagings and publications. It never gives up and can say what it waits for.
@@ -48,30 +41,30 @@ type Keeper struct {
 	loop    *reconcile.Loop[volume.StagingKey]
 	changed lifecycle.Signal
 	mu      sync.Mutex
-	vols    map[volume.StagingKey]*lane
-	tell    bool // the servers wait for a word, though no entry may have changed
+	vols    map[volume.StagingKey]*volumeState
+	due     bool // the servers wait for a report, though no entry may have changed
 }
 
 var _ csimanager.VolumeMounter = (*Keeper)(nil)
 
-// New returns a keeper with the entries of the store loaded: what another boot made is Uncertain, what this boot made is
-// verified in the mount table. A damaged record is kept; what it was about is found again by the id files.
+// New returns a keeper with the entries of the store loaded: what another boot made is Uncertain, what this boot made
+// is verified in the mount table. A damaged record is kept; what it was about is found again by the id files.
 func New(cfg Config) (*Keeper, error) {
 	if cfg.Parallel == 0 {
 		cfg.Parallel = 16
 	}
-	k := &Keeper{cfg: cfg, vols: map[volume.StagingKey]*lane{}}
+	k := &Keeper{cfg: cfg, vols: map[volume.StagingKey]*volumeState{}}
 	k.loop = reconcile.New(reconcile.Config{Name: "node volumes", Parallel: cfg.Parallel}, k.work)
 	if err := k.load(); err != nil {
 		return nil, err
 	}
-	if err := k.adoptStrangers(); err != nil {
+	if err := k.adoptUnrecorded(); err != nil {
 		return nil, err
 	}
 	return k, k.verify()
 }
 
-// Run turns the keeper until ctx ends. Calls under way are abandoned as Uncertain; the next life repeats them.
+// Run turns the keeper until ctx ends. Calls under way are abandoned as Uncertain; they are repeated after a restart.
 func (k *Keeper) Run(ctx context.Context) error {
 	return lifecycle.RunAll(ctx, map[string]func(context.Context) error{
 		"volumes": k.loop.Run,
@@ -80,14 +73,16 @@ func (k *Keeper) Run(ctx context.Context) error {
 	})
 }
 
-// watchGates marks every entry when something that the flow depends on changed. Pauses after failures are the lanes': a
-// mark does not cut them short, another life of the plugin does.
+// watchGates marks every entry when something that the flow depends on changed. Pauses after failures are the volumes':
+// a mark does not cut them short, a new connection to the plugin does.
 func (k *Keeper) watchGates(ctx context.Context) error {
-	lives := map[ids.Plugin]*csi.Client{}
+	conns := map[ids.Plugin]*csi.Client{}
 	for {
-		plugins, processes, armed := k.cfg.Plugins.Changed(), k.cfg.Processes.Changed(), k.cfg.Armed.Changed()
+		plugins := k.cfg.Plugins.Changed()
+		processes := k.cfg.Processes.Changed()
+		armed := k.cfg.Armed.Changed()
 		k.withdrawUnknown()
-		if k.newLives(lives) {
+		if k.newConnections(conns) {
 			k.Verify()
 		}
 		k.markAll()
@@ -101,9 +96,9 @@ func (k *Keeper) watchGates(ctx context.Context) error {
 	}
 }
 
-// newLives compares the plugins' connections with those seen last and lets the volumes of a plugin that came back, or
-// went, be tried at once. It tells whether there was any.
-func (k *Keeper) newLives(lives map[ids.Plugin]*csi.Client) (found bool) {
+// newConnections compares the plugins' connections with those seen last and lets the volumes of a plugin that came
+// back, or went, be tried at once. It reports whether there was any.
+func (k *Keeper) newConnections(conns map[ids.Plugin]*csi.Client) (found bool) {
 	k.mu.Lock()
 	plugins := map[ids.Plugin]*csi.Client{}
 	for key := range k.vols {
@@ -115,11 +110,11 @@ func (k *Keeper) newLives(lives map[ids.Plugin]*csi.Client) (found bool) {
 			plugins[id] = conn.Client
 			conn.Release()
 		}
-		was, seen := lives[id]
+		was, seen := conns[id]
 		if seen && was == plugins[id] {
 			continue
 		}
-		lives[id], found = plugins[id], true
+		conns[id], found = plugins[id], true
 		k.retryAll(id)
 	}
 	return found
@@ -128,26 +123,26 @@ func (k *Keeper) newLives(lives map[ids.Plugin]*csi.Client) (found bool) {
 func (k *Keeper) retryAll(id ids.Plugin) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for key, l := range k.vols {
+	for key, vs := range k.vols {
 		if key.Plugin != id {
 			continue
 		}
-		soon := time.Now().Add(newLifePause)
-		for s, r := range l.retries {
+		soon := time.Now().Add(newConnectionPause)
+		for s, r := range vs.retries {
 			if r.next.After(soon) {
 				r.next = soon
-				l.retries[s] = r
+				vs.retries[s] = r
 			}
 		}
-		l.expandRefused = nil
+		vs.expandRefused = nil
 	}
 }
 
 func (k *Keeper) markAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for key, l := range k.vols {
-		if !l.entry.quiet() || l.dirty {
+	for key, vs := range k.vols {
+		if !vs.entry.quiet() || vs.record.fate(true) != keep {
 			k.loop.Mark(key)
 		}
 	}
@@ -159,13 +154,14 @@ func (k *Keeper) withdrawUnknown() {
 		return
 	}
 	for _, key := range k.wants() {
-		if k.cfg.Known(key.Alloc) {
+		if k.cfg.Allocs.Known(key.Alloc) {
 			continue
 		}
-		k.cfg.Log.Warn("withdrawing the want of an allocation that is not here", logkey.Alloc, key.Alloc, logkey.Volume, key.ExternalID)
+		k.cfg.Log.Warn("withdrawing the want of an allocation that is not here", logkey.Alloc, key.Alloc, logkey.Volume,
+			key.ExternalID)
 		k.mu.Lock()
-		if l := k.vols[key.StagingKey]; l != nil {
-			l.withdraw(key.Alloc)
+		if vs := k.vols[key.StagingKey]; vs != nil {
+			vs.withdraw(key.Alloc)
 		}
 		k.mu.Unlock()
 	}
@@ -175,8 +171,8 @@ func (k *Keeper) wants() []volume.PublicationKey {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var out []volume.PublicationKey
-	for key, l := range k.vols {
-		for id, p := range l.entry.Pubs {
+	for key, vs := range k.vols {
+		for id, p := range vs.entry.Pubs {
 			if p.Wanted {
 				out = append(out, volume.PublicationKey{StagingKey: key, Alloc: id})
 			}
@@ -187,14 +183,14 @@ func (k *Keeper) wants() []volume.PublicationKey {
 
 // MountVolume implements csimanager.VolumeMounter.
 func (k *Keeper) MountVolume(ctx context.Context, req csimanager.MountRequest) (csimanager.MountInfo, error) {
-	if err := k.want(req.Grant); err != nil {
+	if err := k.want(req); err != nil {
 		return csimanager.MountInfo{}, err
 	}
-	k.loop.Mark(req.Grant.Key.StagingKey)
+	k.loop.Mark(req.Key.StagingKey)
 	said := ""
 	for {
 		ch := k.changed.C()
-		info, why, err := k.look(req.Grant)
+		info, why, err := k.look(req)
 		if err != nil || why == "" {
 			return info, err
 		}
@@ -204,45 +200,52 @@ func (k *Keeper) MountVolume(ctx context.Context, req csimanager.MountRequest) (
 		}
 		select {
 		case <-ctx.Done():
-			return csimanager.MountInfo{}, fault.Wrap(ctx.Err(), fault.KindOf(ctx.Err()), "mount", describeKey(req.Grant.Key.StagingKey))
+			return csimanager.MountInfo{},
+				fault.Wrap(ctx.Err(), fault.KindOf(ctx.Err()), "mount", describeKey(req.Key.StagingKey))
 		case <-ch:
 		}
 	}
 }
 
-// want records that an alloc needs the volume. It becomes durable together with the first intent.
-func (k *Keeper) want(g wire.Grant) error {
+// want records that an alloc needs the volume. It is reported at once and becomes durable with the first intent.
+func (k *Keeper) want(g csimanager.MountRequest) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l := k.lane(g.Key.StagingKey, g.Volume)
-	if err := l.want(g); err != nil {
+	vs := k.state(g.Key.StagingKey, g.Volume)
+	if err := vs.want(g); err != nil {
 		return err
 	}
-	k.changed.Notify() // the reporter tells the servers
+	k.changed.Notify() // the reporter sends it to the servers
 	return nil
 }
 
-// look tells whether a want is fulfilled, what it waits for, or why it never will be.
-func (k *Keeper) look(g wire.Grant) (info csimanager.MountInfo, why string, err error) {
+// look reports whether a want is fulfilled, what it waits for, or why it never will be.
+func (k *Keeper) look(g csimanager.MountRequest) (info csimanager.MountInfo, why string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l := k.vols[g.Key.StagingKey]
-	if l == nil || l.entry.Pubs[g.Key.Alloc] == nil || !l.entry.Pubs[g.Key.Alloc].Wanted {
+	vs := k.vols[g.Key.StagingKey]
+	if vs == nil || vs.entry.Pubs[g.Key.Alloc] == nil || !vs.entry.Pubs[g.Key.Alloc].Wanted {
 		return info, "", fault.New(fault.Canceled, "mount", describeKey(g.Key.StagingKey), "the want was withdrawn")
 	}
-	p := l.entry.Pubs[g.Key.Alloc]
+	p := vs.entry.Pubs[g.Key.Alloc]
 	switch {
-	case l.refused[g.Key.Alloc] != nil:
-		return info, "", l.refused[g.Key.Alloc]
-	case l.stageRefused != nil && p.Presence != volume.Present:
-		return info, "", l.stageRefused
-	case p.Presence == volume.Present && l.entry.Staging.Presence == volume.Present:
-		return csimanager.MountInfo{Alias: g.Alias, Volume: g.Volume, Key: g.Key, Source: p.HostPath,
-			Block: l.entry.Staging.Args.AttachmentMode == volume.BlockDevice, ReadOnly: g.ReadOnly || p.SeenReadOnly}, "", nil
-	case l.lastErr != nil:
-		return info, l.lastErr.Error(), nil
-	case l.status != "":
-		return info, l.status, nil
+	case vs.refused[g.Key.Alloc] != nil:
+		return info, "", vs.refused[g.Key.Alloc]
+	case vs.stageRefused != nil && p.Presence != volume.Present:
+		return info, "", vs.stageRefused
+	case p.Presence == volume.Present && vs.entry.Staging.Presence == volume.Present:
+		return csimanager.MountInfo{
+			Alias:    g.Alias,
+			Volume:   g.Volume,
+			Key:      g.Key,
+			Source:   p.HostPath,
+			Block:    vs.entry.Staging.Args.AttachmentMode == volume.BlockDevice,
+			ReadOnly: g.ReadOnly || p.SeenReadOnly,
+		}, "", nil
+	case vs.lastErr != nil:
+		return info, vs.lastErr.Error(), nil
+	case vs.status != "":
+		return info, vs.status, nil
 	}
 	return info, "mounting the volume", nil
 }
@@ -250,14 +253,14 @@ func (k *Keeper) look(g wire.Grant) (info csimanager.MountInfo, why string, err 
 // UnmountVolume implements csimanager.VolumeMounter.
 func (k *Keeper) UnmountVolume(ctx context.Context, key volume.PublicationKey) error {
 	k.mu.Lock()
-	if l := k.vols[key.StagingKey]; l != nil {
-		l.withdraw(key.Alloc)
+	if vs := k.vols[key.StagingKey]; vs != nil {
+		vs.withdraw(key.Alloc)
 	}
 	k.mu.Unlock()
 	k.loop.Mark(key.StagingKey)
 	for {
 		ch := k.changed.C()
-		done, why := k.letGo(key)
+		done, why := k.released(key)
 		if done {
 			return nil
 		}
@@ -269,24 +272,24 @@ func (k *Keeper) UnmountVolume(ctx context.Context, key volume.PublicationKey) e
 	}
 }
 
-// letGo reports that the publication is gone, and the staging too unless somebody else uses it.
-func (k *Keeper) letGo(key volume.PublicationKey) (bool, string) {
+// released reports that the publication is gone, and the staging too unless somebody else uses it.
+func (k *Keeper) released(key volume.PublicationKey) (bool, string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l := k.vols[key.StagingKey]
-	if l == nil {
+	vs := k.vols[key.StagingKey]
+	if vs == nil {
 		return true, ""
 	}
-	p := l.entry.Pubs[key.Alloc]
+	p := vs.entry.Pubs[key.Alloc]
 	gone := p == nil || !p.Presence.Exists()
-	free := !l.entry.Staging.Presence.Exists() || l.entry.published() || l.entry.wanted()
-	if gone && free && !l.dirty {
-		return true, "" // and it is on disk
+	free := !vs.entry.Staging.Presence.Exists() || vs.entry.published() || vs.entry.wanted()
+	if gone && free && (vs.record.disk == current || vs.record.disk == nothing) {
+		return true, "" // and the disk knows, or never heard of it
 	}
-	if l.lastErr != nil {
-		return false, l.lastErr.Error()
+	if vs.lastErr != nil {
+		return false, vs.lastErr.Error()
 	}
-	return false, l.status
+	return false, vs.status
 }
 
 // Publications implements csimanager.VolumeMounter.
@@ -294,31 +297,32 @@ func (k *Keeper) Publications(alloc ids.Alloc) []volume.PublicationKey {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var out []volume.PublicationKey
-	for key, l := range k.vols {
-		if l.entry.Pubs[alloc] != nil {
+	for key, vs := range k.vols {
+		if vs.entry.Pubs[alloc] != nil {
 			out = append(out, volume.PublicationKey{StagingKey: key, Alloc: alloc})
 		}
 	}
 	return out
 }
 
-// lane returns the lane of a key, new when there is none. The caller holds the lock.
-func (k *Keeper) lane(key volume.StagingKey, id volume.ID) *lane {
-	l := k.vols[key]
-	if l == nil {
-		l = newLane(&Entry{Key: key, Volume: id, Boot: k.cfg.Boot, Pubs: map[ids.Alloc]*Publication{}})
-		k.vols[key] = l
+// state returns the state of a volume, new when there is none. The caller holds the lock.
+func (k *Keeper) state(key volume.StagingKey, id volume.ID) *volumeState {
+	vs := k.vols[key]
+	if vs == nil {
+		vs = newVolumeState(&Entry{Key: key, Volume: id, Boot: k.cfg.Boot, Pubs: map[ids.Alloc]*Publication{}})
+		k.vols[key] = vs
 	}
-	if id.ID != "" && l.entry.Volume != id {
-		l.entry.Volume, l.dirty = id, true
+	if id.ID != "" && vs.entry.Volume != id {
+		vs.entry.Volume = id
+		vs.touch()
 	}
-	return l
+	return vs
 }
 
 // Released implements csimanager.VolumeMounter.
 func (k *Keeper) Released(ids.Alloc) {
 	k.mu.Lock()
-	k.tell = true
+	k.due = true
 	k.mu.Unlock()
 	k.changed.Notify()
 }

@@ -33,12 +33,14 @@ type Facts struct {
 	Gone map[ids.Alloc]bool
 	// Idle holds the allocs of which no process lives now and none starts before its volume is back.
 	Idle map[ids.Alloc]bool
-	// Granted holds the allocs that asked in this life of the agent: only they bring the secrets that a call may need.
-	Granted map[ids.Alloc]bool
-	// Noted holds the allocs whose want the servers have taken note of. What they have not heard of is never made: their
-	// silence about a node would else be taken for the node's having let go.
-	Noted map[ids.Alloc]bool
-	// Refused holds the publications that the plugin refused for good; they are not tried again until wanted anew.
+	// Orphans holds the allocs about which no servers decide: what they have is kept, and stands in others' way.
+	Orphans map[ids.Alloc]bool
+	// Requested holds the allocs that asked in this agent run: only they bring the secrets that a call may need.
+	Requested map[ids.Alloc]bool
+	// Acknowledged holds the allocs whose want the servers have acknowledged. What they have not heard of is never
+	// made: the node's silence about it would else be taken for a release.
+	Acknowledged map[ids.Alloc]bool
+	// Refused holds the publications that the plugin refused permanently; they are not tried again until wanted anew.
 	Refused map[ids.Alloc]bool
 	// StageRefused: the plugin refused the staging for good.
 	StageRefused bool
@@ -54,9 +56,11 @@ const (
 	WaitNothing   Wait = ""
 	WaitArmed     Wait = "waiting until the servers have said which allocations belong here"
 	WaitProcesses Wait = "waiting for the allocation's processes to end"
-	WaitGrant     Wait = "waiting for the allocation to ask for its volume again"
-	WaitNoted     Wait = "waiting until the servers have taken note"
+	WaitRequest   Wait = "waiting for the allocation to ask for its volume again"
+	WaitServers   Wait = "waiting for the servers to acknowledge the request"
 	WaitRefused   Wait = "refused by the plugin"
+	WaitOrphan    Wait = "waiting for an allocation that the servers do not know to end on this node (see: berth " +
+		"node orphans list)"
 )
 
 // Next lists every step that is legal now, best first; no step and WaitNothing means converged. It is the whole law of
@@ -66,7 +70,8 @@ const (
 //     before the processes of its alloc are gone;
 //   - the staging is undone when no publication is left and nothing is wanted, or when it is lost;
 //   - the staging is made before any publication, and a publication is made when wanted and not present;
-//   - nothing is made that the servers have not taken note of;
+//   - nothing is made that the servers have not acknowledged, nor for an orphan, nor while an orphan may use the volume
+//     in a way that excludes it;
 //   - uncertain counts as present for undoing and as absent for making; lost stays lost until it is undone.
 func Next(e *Entry, f Facts) (steps []Step, wait Wait) {
 	steps, wait = undo(e, f)
@@ -118,10 +123,10 @@ func build(e *Entry, f Facts) (steps []Step, wait Wait) {
 		switch {
 		case f.StageRefused:
 			return nil, WaitRefused
-		case e.granted(Facts{Granted: f.Granted, Noted: f.Granted}) == "":
-			return nil, WaitGrant
-		case e.granted(f) == "":
-			return nil, WaitNoted
+		case e.requester(Facts{Requested: f.Requested, Acknowledged: f.Requested}) == "":
+			return nil, WaitRequest
+		case e.requester(f) == "":
+			return nil, WaitServers
 		}
 		return []Step{{Verb: Stage}}, WaitNothing
 	}
@@ -135,10 +140,12 @@ func build(e *Entry, f Facts) (steps []Step, wait Wait) {
 		case !p.Wanted || p.Presence == volume.Present || p.Presence == volume.Lost:
 		case f.Refused[id]:
 			wait = WaitRefused
-		case !f.Granted[id]:
-			wait = WaitGrant
-		case !f.Noted[id]:
-			wait = WaitNoted
+		case f.Orphans[id] || e.keptFromOthers(id, f):
+			wait = WaitOrphan
+		case !f.Requested[id]:
+			wait = WaitRequest
+		case !f.Acknowledged[id]:
+			wait = WaitServers
 		default:
 			steps = append(steps, Step{Verb: Publish, Alloc: id})
 		}
@@ -149,11 +156,31 @@ func build(e *Entry, f Facts) (steps []Step, wait Wait) {
 	return steps, wait
 }
 
-// granted names one alloc that wants the volume, has asked for it in this life of the agent, and is known to the servers
-// to want it.
-func (e *Entry) granted(f Facts) ids.Alloc {
+// keptFromOthers reports whether an orphan may use the volume in a way that excludes the alloc's: the servers that
+// permitted the alloc do not know of the orphan.
+func (e *Entry) keptFromOthers(id ids.Alloc, f Facts) bool {
+	for other, p := range e.Pubs {
+		if other != id && p.Presence.Exists() && f.Orphans[other] && volume.Excludes(e.claimOf(other), e.claimOf(id)) {
+			return true
+		}
+	}
+	return false
+}
+
+// claimOf is the claim that a publication answers, as far as the law of exclusion reads it.
+func (e *Entry) claimOf(id ids.Alloc) *volume.Claim {
+	return &volume.Claim{
+		Alloc:      id,
+		AccessMode: e.Staging.Args.AccessMode,
+		ReadOnly:   e.Pubs[id].ReadOnly,
+	}
+}
+
+// requester names one alloc that wants the volume, has asked for it in this agent run, and whose want the servers have
+// acknowledged.
+func (e *Entry) requester(f Facts) ids.Alloc {
 	for _, id := range e.allocs() {
-		if e.Pubs[id].Wanted && f.Granted[id] && f.Noted[id] {
+		if e.Pubs[id].Wanted && f.Requested[id] && f.Acknowledged[id] {
 			return id
 		}
 	}
@@ -170,9 +197,9 @@ func (e *Entry) presentPublication() ids.Alloc {
 	return ""
 }
 
-// intend writes the intent of a step into the entry and returns what the presence was before it. What is lost stays lost
-// while it is undone: a call whose end is unknown must be repeated, never be taken for a reason to make it again. The
-// last unpublishing writes the intent of the unstaging that follows it, so that both share one transaction.
+// intend writes the intent of a step into the entry and returns what the presence was before it. What is lost stays
+// lost while it is undone: a call whose end is unknown must be repeated, never be taken for a reason to make it again.
+// The last unpublishing writes the intent of the unstaging that follows it, so that both share one transaction.
 func intend(e *Entry, s Step) volume.Presence {
 	target := e.presenceOf(s)
 	if target == nil {

@@ -20,7 +20,7 @@ var presences = []volume.Presence{volume.Absent, volume.Uncertain, volume.Presen
 var both = []bool{false, true}
 
 // world is one alloc's part of the facts.
-type world struct{ gone, idle, granted, noted, refused bool }
+type world struct{ gone, idle, requested, acknowledged, refused bool }
 
 func worlds(fn func(world)) {
 	for bits := range 32 {
@@ -38,13 +38,28 @@ func entryOf(staging volume.Presence, pubs ...Publication) *Entry {
 }
 
 func factsOf(armed, stageRefused bool, ws ...world) Facts {
-	f := Facts{Armed: armed, StageRefused: stageRefused, Gone: map[ids.Alloc]bool{}, Idle: map[ids.Alloc]bool{}, Granted: map[ids.Alloc]bool{},
-		Noted: map[ids.Alloc]bool{}, Refused: map[ids.Alloc]bool{}}
+	f := Facts{
+		Armed:        armed,
+		StageRefused: stageRefused,
+		Gone:         map[ids.Alloc]bool{},
+		Idle:         map[ids.Alloc]bool{},
+		Requested:    map[ids.Alloc]bool{},
+		Acknowledged: map[ids.Alloc]bool{},
+		Refused:      map[ids.Alloc]bool{},
+	}
 	for i, w := range ws {
-		id := ids.Alloc(string(rune('a' + i)))
-		f.Gone[id], f.Idle[id], f.Granted[id], f.Noted[id], f.Refused[id] = w.gone, w.idle, w.granted, w.noted, w.refused
+		f.set(ids.Alloc(string(rune('a'+i))), w)
 	}
 	return f
+}
+
+// set says what holds for one alloc.
+func (f Facts) set(id ids.Alloc, w world) {
+	f.Gone[id] = w.gone
+	f.Idle[id] = w.idle
+	f.Requested[id] = w.requested
+	f.Acknowledged[id] = w.acknowledged
+	f.Refused[id] = w.refused
 }
 
 // judge checks every step that is offered against the law.
@@ -54,7 +69,8 @@ func judge(t *testing.T, e *Entry, f Facts) []Step {
 	if len(steps) == 0 && wait == WaitNothing {
 		converged := !e.wanted() && e.quiet() || e.wanted() && e.Staging.Presence == volume.Present
 		for _, p := range e.Pubs {
-			converged = converged && (p.Wanted && p.Presence == volume.Present || !p.Wanted && p.Presence == volume.Absent)
+			converged = converged &&
+				(p.Wanted && p.Presence == volume.Present || !p.Wanted && p.Presence == volume.Absent)
 		}
 		if !converged {
 			t.Fatalf("nothing to do and nothing to wait for: %s, %+v", show(e), f)
@@ -80,14 +96,20 @@ func judge(t *testing.T, e *Entry, f Facts) []Step {
 			bad(!e.Staging.Presence.Exists(), "it is known to be gone")
 		case Stage:
 			bad(!e.wanted(), "nobody wants it")
-			bad(e.Staging.Presence == volume.Present || e.Staging.Presence == volume.Lost, "it is made, or must be undone first")
-			bad(e.granted(f) == "", "nobody who asked is known to the servers")
+			bad(e.Staging.Presence == volume.Present || e.Staging.Presence == volume.Lost,
+				"it is made, or must be undone first")
+			bad(e.requester(f) == "", "nobody who asked is known to the servers")
 			bad(f.StageRefused, "the plugin refused it")
 		case Publish:
 			bad(!p.Wanted, "nobody wants it")
 			bad(e.Staging.Presence != volume.Present, "the staging is not made")
 			bad(p.Presence == volume.Present || p.Presence == volume.Lost, "it is made, or must be undone first")
-			bad(!f.Granted[s.Alloc] || !f.Noted[s.Alloc] || f.Refused[s.Alloc], "it must not be asked for")
+			bad(f.Orphans[s.Alloc], "nobody decides about it")
+			for other, o := range e.Pubs {
+				bad(other != s.Alloc && f.Orphans[other] && o.Presence.Exists() &&
+					e.Staging.Args.AccessMode == volume.SingleNodeWriter, "an orphan may write")
+			}
+			bad(!f.Requested[s.Alloc] || !f.Acknowledged[s.Alloc] || f.Refused[s.Alloc], "it must not be asked for")
 		case Expand:
 			bad(e.Staging.Presence != volume.Present, "the staging is not made")
 		}
@@ -97,15 +119,25 @@ func judge(t *testing.T, e *Entry, f Facts) []Step {
 
 func TestNextForEveryStateAndEveryFact(t *testing.T) {
 	n := 0
+	orphans := []map[ids.Alloc]bool{{"": true}, {"a": true}}
 	for _, staging := range presences {
 		for _, pa := range presences {
 			for _, pb := range presences {
 				for bits := range 16 {
-					wantA, wantB, armed, refused := bits&1 > 0, bits&2 > 0, bits&4 > 0, bits&8 > 0
+					wantA, wantB := bits&1 > 0, bits&2 > 0
+					e := entryOf(staging, Publication{Wanted: wantA, Presence: pa},
+						Publication{Wanted: wantB, Presence: pb})
+					e.Staging.Args.AccessMode = volume.SingleNodeWriter
+					f := factsOf(bits&4 > 0, bits&8 > 0)
 					worlds(func(a world) {
+						f.set("a", a)
 						worlds(func(b world) {
-							judge(t, entryOf(staging, Publication{Wanted: wantA, Presence: pa}, Publication{Wanted: wantB, Presence: pb}), factsOf(armed, refused, a, b))
-							n++
+							f.set("b", b)
+							for _, these := range orphans {
+								f.Orphans = these
+								judge(t, e, f)
+								n++
+							}
 						})
 					})
 				}
@@ -115,16 +147,46 @@ func TestNextForEveryStateAndEveryFact(t *testing.T) {
 	t.Logf("%d combinations", n)
 }
 
-// TestEveryRunConverges walks from every state of two allocs, with every outcome of every call, until nothing is left to
-// do; a call that fails for ever is not among them.
+// TestAnOrphanKeepsOthersFromAVolumeAsItsClaimWould: what an orphan may do beside others is the law of claims.
+func TestAnOrphanKeepsOthersFromAVolumeAsItsClaimWould(t *testing.T) {
+	free := world{gone: true, requested: true, acknowledged: true}
+	for _, c := range []struct {
+		mode          volume.AccessMode
+		orphan, other bool // reads only
+		published     bool
+	}{
+		{volume.SingleNodeWriter, false, false, false},
+		{volume.SingleNodeWriter, true, true, false},
+		{volume.SingleNodeReader, true, true, true},
+		{volume.MultiNodeSingleWriter, false, false, false},
+		{volume.MultiNodeSingleWriter, true, false, true},
+		{volume.MultiNodeSingleWriter, false, true, true},
+		{volume.MultiNodeMultiWriter, false, false, true},
+	} {
+		e := entryOf(volume.Present, Publication{Wanted: true, Presence: volume.Present, ReadOnly: c.orphan},
+			Publication{Wanted: true, ReadOnly: c.other})
+		e.Staging.Args.AccessMode = c.mode
+		f := factsOf(true, false, free, free)
+		f.Orphans = map[ids.Alloc]bool{"a": true}
+		steps, wait := Next(e, f)
+		if got := slices.Contains(steps, Step{Verb: Publish, Alloc: "b"}); got != c.published {
+			t.Errorf("%s, the orphan reads only %t, the other %t: published beside it is %t (%s)", c.mode, c.orphan,
+				c.other, got, wait)
+		}
+	}
+}
+
+// TestEveryRunConverges walks from every state of two allocs, with every outcome of every call, until nothing is left
+// to do; a call that fails for ever is not among them.
 func TestEveryRunConverges(t *testing.T) {
-	free := world{gone: true, granted: true, noted: true}
+	free := world{gone: true, requested: true, acknowledged: true}
 	for _, staging := range presences {
 		for _, pa := range presences {
 			for _, pb := range presences {
 				for bits := range 4 {
 					for _, hiccup := range []outcome{worked, refused, unknown, missing, other} {
-						e := entryOf(staging, Publication{Wanted: bits&1 > 0, Presence: pa}, Publication{Wanted: bits&2 > 0, Presence: pb})
+						e := entryOf(staging, Publication{Wanted: bits&1 > 0, Presence: pa},
+							Publication{Wanted: bits&2 > 0, Presence: pb})
 						begin := show(e)
 						failed := map[Step]bool{}
 						for turn := 0; ; turn++ {
@@ -171,7 +233,8 @@ func TestTheLastUnpublishingCarriesTheIntentToUnstage(t *testing.T) {
 	if e.Staging.Presence != volume.Uncertain {
 		t.Errorf("the staging is %s: the unstaging needs a write of its own", e.Staging.Presence)
 	}
-	e = entryOf(volume.Present, Publication{Presence: volume.Present}, Publication{Presence: volume.Present, Wanted: true})
+	e = entryOf(volume.Present, Publication{Presence: volume.Present},
+		Publication{Presence: volume.Present, Wanted: true})
 	intend(e, Step{Verb: Unpublish, Alloc: "a"})
 	if e.Staging.Presence != volume.Present {
 		t.Errorf("the staging is %s although b uses it", e.Staging.Presence)
@@ -218,10 +281,10 @@ func TestTheTranscript(t *testing.T) {
 					name string
 					f    Facts
 				}{
-					{"free", factsOf(true, false, world{gone: true, granted: true, noted: true})},
-					{"running", factsOf(true, false, world{granted: true, noted: true})},
-					{"not armed", factsOf(false, false, world{gone: true, granted: true, noted: true})},
-					{"not noted", factsOf(true, false, world{gone: true, granted: true})},
+					{"free", factsOf(true, false, world{gone: true, requested: true, acknowledged: true})},
+					{"running", factsOf(true, false, world{requested: true, acknowledged: true})},
+					{"not armed", factsOf(false, false, world{gone: true, requested: true, acknowledged: true})},
+					{"unacknowledged", factsOf(true, false, world{gone: true, requested: true})},
 				} {
 					e := entryOf(staging, Publication{Wanted: want, Presence: p})
 					steps, wait := Next(e, c.f)
@@ -232,7 +295,9 @@ func TestTheTranscript(t *testing.T) {
 					if len(does) == 0 {
 						does = append(does, "-")
 					}
-					lines = append(lines, strings.TrimRight(fmt.Sprintf("%-45s %-10s %-20s %s", show(e), c.name, strings.Join(does, " "), wait), " "))
+					lines = append(lines,
+						strings.TrimRight(
+							fmt.Sprintf("%-45s %-15s %-20s %s", show(e), c.name, strings.Join(does, " "), wait), " "))
 				}
 			}
 		}

@@ -6,15 +6,17 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/base/redact"
-	"berth/internal/client/csimanager"
+	"berth/internal/client/csimanager/instance"
 	"berth/internal/port/csi"
 )
 
 type secretMap = redact.Map
 
-// publish exposes the volume for one alloc (CSI spec, NodePublishVolume). The parent of the target is ours and closed to
-// everybody, so that nothing can be written beneath an unmounted target; the target itself is the plugin's.
-func (k *Keeper) publish(ctx context.Context, e *Entry, alloc ids.Alloc, conn *csimanager.Connection, secrets secretMap) error {
+// publish exposes the volume for one alloc (CSI spec, NodePublishVolume). The parent of the target is ours and closed
+// to everybody, so that nothing can be written beneath an unmounted target; the target itself is the plugin's.
+func (k *Keeper) publish(
+	ctx context.Context, e *Entry, alloc ids.Alloc, conn *instance.Connection, secrets secretMap,
+) error {
 	p := e.Pubs[alloc]
 	parent := filepath.Dir(p.HostPath)
 	if err := ensureDir(parent); err != nil {
@@ -25,9 +27,13 @@ func (k *Keeper) publish(ctx context.Context, e *Entry, alloc ids.Alloc, conn *c
 	}
 	a := e.Staging.Args
 	req := csi.PublishRequest{
-		VolumeID: e.Key.ExternalID, TargetPath: p.TaskPath, Capability: a.capability(),
+		VolumeID:       e.Key.ExternalID,
+		TargetPath:     p.TaskPath,
+		Capability:     a.capability(),
 		ReadOnly:       p.ReadOnly || a.AccessMode.ReaderOnly(),
-		PublishContext: a.PublishContext, VolumeContext: a.VolumeContext, Secrets: secrets,
+		PublishContext: a.PublishContext,
+		VolumeContext:  a.VolumeContext,
+		Secrets:        secrets,
 	}
 	if !e.Staging.Skip {
 		req.StagingPath = e.Staging.TaskPath

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,13 +19,15 @@ import (
 	"berth/internal/client/csimanager/instance"
 	"berth/internal/client/csimanager/node"
 	"berth/internal/client/dynamicplugins"
+	"berth/internal/client/taskhooks"
+	"berth/internal/conformance/csi/csitest"
+	"berth/internal/conformance/csi/oracle"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
-	"berth/internal/port/csi/csitest"
-	"berth/internal/port/csi/proxy/oracle"
 	"berth/internal/port/hostfs"
 	"berth/internal/port/kv"
+	"berth/internal/testkit/inventory"
 	"berth/internal/wire"
 )
 
@@ -56,18 +59,22 @@ func (g *gate) set(fn func(*gate)) {
 	g.changed.Notify()
 }
 
-// rig is a node's volume side: a keeper and an instance manager over one local store, in front of one plugin.
+// rig is a node's volume side: a keeper and an instance manager over one local store, in front of one plugin, with
+// servers to report to.
 type rig struct {
-	t    testing.TB
-	p    *csitest.Plugin
-	dir  string
-	boot string
-	gate *gate
-	lost chan string
-	log  *slog.Logger
+	t       testing.TB
+	p       *csitest.Plugin
+	dir     string
+	boot    string
+	gate    *gate
+	servers *inventory.Servers
+	lost    chan string
+	log     *slog.Logger
 
 	store     *kv.Store
-	registry  *dynamicplugins.Store
+	byHand    bool                                    // the test itself has volumes worked on and reports sent
+	plugins   func(instance.Plugins) instance.Plugins // what the test puts between
+	registry  *dynamicplugins.Registry
 	keeper    *node.Keeper
 	instances *instance.Manager
 	end       func()
@@ -80,8 +87,23 @@ func newRig(t testing.TB, p *csitest.Plugin) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, p: p, dir: dir, boot: "boot-1", codec: codec, lost: make(chan string, 100),
-		gate: &gate{armed: true, live: map[ids.Alloc]bool{}, idle: map[ids.Alloc]bool{}, unknown: map[ids.Alloc]bool{}}, log: slog.New(slog.DiscardHandler)}
+	r := &rig{
+		t:       t,
+		p:       p,
+		dir:     dir,
+		boot:    "boot-1",
+		codec:   codec,
+		servers: inventory.New(),
+		plugins: func(p instance.Plugins) instance.Plugins { return p },
+		lost:    make(chan string, 100),
+		gate: &gate{
+			armed:   true,
+			live:    map[ids.Alloc]bool{},
+			idle:    map[ids.Alloc]bool{},
+			unknown: map[ids.Alloc]bool{},
+		},
+		log: slog.New(slog.DiscardHandler),
+	}
 	if os.Getenv("CSI_LOG") != "" {
 		r.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
@@ -99,17 +121,30 @@ type kvTx = kv.Tx
 // declare says that the plugin's task runs here.
 func (r *rig) declare() {
 	r.t.Helper()
-	if err := r.registry.Register(dynamicplugins.Info{Plugin: ids.Plugin(r.p.ID), Role: plugin.RoleNode, Alloc: "plugin-alloc",
-		Socket: r.p.Socket, HostBase: r.base(), TaskBase: r.base(), Declared: time.Now()}); err != nil {
+	if err := r.registry.Register(dynamicplugins.Info{
+		Plugin:   ids.Plugin(r.p.ID),
+		Role:     plugin.RoleNode,
+		Alloc:    "plugin-alloc",
+		Socket:   r.p.Socket,
+		HostBase: r.base(),
+		TaskBase: r.base(),
+		Declared: time.Now(),
+	}); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// mountGrant mounts by a grant of the test's own.
-func (r *rig) mountGrant(g wire.Grant) error {
-	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+// withProgress adds who hears what a request waits for.
+func withProgress(req csimanager.MountRequest, heard func(string)) csimanager.MountRequest {
+	req.Progress = heard
+	return req
+}
+
+// mountBy mounts by a grant of the test's own.
+func (r *rig) mountBy(g csimanager.MountRequest) error {
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 	defer cancel()
-	_, err := r.keeper.MountVolume(ctx, csimanager.MountRequest{Grant: g})
+	_, err := r.keeper.MountVolume(ctx, g)
 	return err
 }
 
@@ -129,9 +164,9 @@ func removeAll(t testing.TB, dir string) {
 	}
 }
 
-func (r *rig) base() string { return node.HostBase(r.dir, ids.Plugin(r.p.ID)) }
+func (r *rig) base() string { return csimanager.HostBase(r.dir, ids.Plugin(r.p.ID)) }
 
-// open begins a life of the agent.
+// open begins an agent run.
 func (r *rig) open() {
 	r.t.Helper()
 	var err error
@@ -142,17 +177,30 @@ func (r *rig) open() {
 		r.t.Fatal(err)
 	}
 	r.instances = instance.New(instance.Config{Registry: r.registry, Node: "node-a", Log: r.log,
-		Health: func(dynamicplugins.Info, bool, string) {}, Timeout: func(context.Context, dynamicplugins.Info, string) {}})
-	r.keeper, err = node.New(node.Config{Store: r.store, Codec: codec, Boot: r.boot, DataDir: r.dir, Plugins: r.instances, Processes: r.gate, Armed: r.gate,
-		Known: r.gate.known, Unreported: true, Log: r.log, Lost: func(a ids.Alloc, alias, reason string) { r.lost <- string(a) + " " + alias }})
+		Tasks: &taskhooks.CSIPluginSupervisor{DataDir: r.dir, Registry: r.registry}})
+	r.keeper, err = node.New(node.Config{
+		Store:     r.store,
+		Codec:     codec,
+		Boot:      r.boot,
+		DataDir:   r.dir,
+		Plugins:   r.plugins(r.instances),
+		Processes: r.gate,
+		Armed:     r.gate,
+		Allocs:    r,
+		Log:       r.log,
+	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() {
-		done <- lifecycle.RunAll(ctx, map[string]func(context.Context) error{"keeper": r.keeper.Run, "instances": r.instances.Run})
-	}()
+	parts := map[string]func(context.Context) error{"keeper": r.keeper.Run, "instances": r.instances.Run,
+		"reporter": r.report}
+	if r.byHand {
+		delete(parts, "keeper")
+		delete(parts, "reporter")
+	}
+	go func() { done <- lifecycle.RunAll(ctx, parts) }()
 	r.end = func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -161,7 +209,28 @@ func (r *rig) open() {
 	}
 }
 
-// stop ends a life in an orderly way; kill ends it with nothing written any more.
+// Known implements csimanager.Allocs.
+func (r *rig) Known(a ids.Alloc) bool { return r.gate.known(a) }
+
+// Orphaned implements csimanager.Allocs: the servers decide about every alloc.
+func (r *rig) Orphaned(ids.Alloc) bool { return false }
+
+// VolumeLost implements csimanager.Allocs.
+func (r *rig) VolumeLost(a ids.Alloc, alias, _ string) { r.lost <- string(a) + " " + alias }
+
+// report reports to the servers, over one connection after the other.
+func (r *rig) report(ctx context.Context) error {
+	for ctx.Err() == nil {
+		_ = node.Reporter{Keeper: r.keeper, Servers: r.servers}.Run(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// stop ends an agent run in an orderly way; kill ends it with nothing written any more.
 func (r *rig) stop() {
 	if r.end != nil {
 		r.end()
@@ -185,16 +254,26 @@ func (r *rig) Restart(context.Context) error {
 	return nil
 }
 
-func grantOf(p *csitest.Plugin, u csitest.Use) wire.Grant {
-	return wire.Grant{Alias: "data", Volume: volume.ID{Namespace: "default", ID: "vol"},
-		Key:   volume.PublicationKey{StagingKey: volume.StagingKey{Plugin: ids.Plugin(p.ID), ExternalID: u.Volume.ID}, Alloc: u.Alloc},
-		Epoch: volume.Epoch{Incarnation: "i", Index: 1}, Generation: 1, AccessMode: volume.AccessMode(u.Capability.AccessMode),
-		AttachmentMode: volume.AttachmentMode(u.Capability.AttachmentMode), ReadOnly: u.ReadOnly, VolumeContext: u.Volume.Context, NeedsStage: true}
+func requestOf(p *csitest.Plugin, u csitest.Use) csimanager.MountRequest {
+	return csimanager.MountRequest{
+		Alias:  "data",
+		Volume: volume.ID{Namespace: "default", ID: "vol"},
+		Key: volume.PublicationKey{
+			StagingKey: volume.StagingKey{Plugin: ids.Plugin(p.ID), ExternalID: u.Volume.ID},
+			Alloc:      u.Alloc,
+		},
+		Epoch:          volume.Epoch{Incarnation: "i", Index: 1},
+		Generation:     1,
+		AccessMode:     u.Capability.AccessMode,
+		AttachmentMode: u.Capability.AttachmentMode,
+		ReadOnly:       u.ReadOnly,
+		VolumeContext:  u.Volume.Context,
+	}
 }
 
 // Mount implements csitest.Mounter.
 func (r *rig) Mount(ctx context.Context, u csitest.Use) (string, error) {
-	info, err := r.keeper.MountVolume(ctx, csimanager.MountRequest{Grant: grantOf(r.p, u)})
+	info, err := r.keeper.MountVolume(ctx, requestOf(r.p, u))
 	if err != nil {
 		return "", err
 	}
@@ -206,7 +285,21 @@ func (r *rig) Mount(ctx context.Context, u csitest.Use) (string, error) {
 
 // Unmount implements csitest.Mounter.
 func (r *rig) Unmount(ctx context.Context, u csitest.Use) error {
-	return r.keeper.UnmountVolume(ctx, grantOf(r.p, u).Key)
+	return r.keeper.UnmountVolume(ctx, requestOf(r.p, u).Key)
+}
+
+// refusedWith waits until an unmount that cannot end says why.
+func (r *rig) refusedWith(v csi.Volume, alloc, why string) {
+	r.t.Helper()
+	eventually(r.t, "the unmount says "+why, func() bool {
+		ctx, cancel := context.WithTimeout(r.t.Context(), 150*time.Millisecond) // runs out: it cannot end
+		defer cancel()
+		err := r.Unmount(ctx, use(v, alloc))
+		if err == nil {
+			r.t.Fatalf("unmounted although %s", why)
+		}
+		return strings.Contains(err.Error(), why)
+	})
 }
 
 func TestTheKeeperPassesTheSuite(t *testing.T) {
@@ -218,7 +311,11 @@ func TestTheKeeperPassesTheSuite(t *testing.T) {
 
 // use is an alloc's use of a volume of the fake plugin.
 func use(v csi.Volume, alloc string) csitest.Use {
-	return csitest.Use{Volume: v, Alloc: ids.Alloc(alloc), Capability: csi.VolumeCapability{AccessMode: csi.MultiNodeMultiWriter, AttachmentMode: csi.FileSystem}}
+	return csitest.Use{
+		Volume:     v,
+		Alloc:      ids.Alloc(alloc),
+		Capability: csi.VolumeCapability{AccessMode: volume.MultiNodeMultiWriter, AttachmentMode: volume.FileSystem},
+	}
 }
 
 // plugin starts a plugin that mounts and makes one volume on it.
@@ -227,7 +324,11 @@ func startPlugin(t testing.TB, rules ...string) (*csitest.Plugin, csi.Volume) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting needs root")
 	}
-	p := csitest.New(t, csitest.Options{Rules: rules, Fake: csitest.Fake{Mount: csitest.MountBind, Controller: csi.Caps[csi.ControllerCap]{csi.CapCreateDelete}}})
+	p := csitest.New(t,
+		csitest.Options{
+			Rules: rules,
+			Fake:  csitest.Fake{Mount: csitest.MountBind, Controller: csi.Caps[csi.ControllerCap]{csi.CapCreateDelete}},
+		})
 	return p, makeVolume(t, p, "vol")
 }
 
@@ -237,7 +338,8 @@ func makeVolume(t testing.TB, p *csitest.Plugin, name string) csi.Volume {
 	if _, err := c.Negotiate(t.Context(), csi.RoleController); err != nil {
 		t.Fatal(err)
 	}
-	v, err := c.CreateVolume(t.Context(), csi.CreateVolumeRequest{Name: name, Capabilities: []csi.VolumeCapability{use(csi.Volume{}, "").Capability}})
+	v, err := c.CreateVolume(t.Context(),
+		csi.CreateVolumeRequest{Name: name, Capabilities: []csi.VolumeCapability{use(csi.Volume{}, "").Capability}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +348,7 @@ func makeVolume(t testing.TB, p *csitest.Plugin, name string) csi.Volume {
 
 func (r *rig) mount(v csi.Volume, alloc string) string {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 	defer cancel()
 	path, err := r.Mount(ctx, use(v, alloc))
 	if err != nil {
@@ -260,16 +362,20 @@ func (r *rig) mount(v csi.Volume, alloc string) string {
 
 func (r *rig) unmount(v csi.Volume, alloc string) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 	defer cancel()
 	if err := r.Unmount(ctx, use(v, alloc)); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// atRest checks that nothing is left: no mount, and no file but the store.
+// atRest checks that nothing is left: nothing that the servers believe in, no record, no mount, and no file but the
+// store.
 func (r *rig) atRest() {
 	r.t.Helper()
+	eventually(r.t, "the servers and the node have nothing of any volume", func() bool {
+		return len(r.servers.Entries()) == 0 && r.keeper.Entries() == 0 && r.records() == 0
+	})
 	table, err := hostfs.ReadTable()
 	if err != nil {
 		r.t.Fatal(err)
@@ -289,10 +395,22 @@ func (r *rig) atRest() {
 	r.p.Tell(func(f *oracle.Facts) { f.Final = &oracle.Final{} })
 }
 
+// records counts the records in the store.
+func (r *rig) records() (n int) {
+	r.t.Helper()
+	if err := r.store.View(func(tx *kv.Tx) error {
+		n = len(tx.Keys("csi-volumes"))
+		return nil
+	}); err != nil {
+		r.t.Fatal(err)
+	}
+	return n
+}
+
 // eventually waits for a condition.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain: %s", what)
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"berth/internal/base/fault"
-	"berth/internal/client/csimanager"
+	"berth/internal/client/csimanager/instance"
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
 )
@@ -16,17 +16,18 @@ type call func(ctx context.Context) error
 
 // prepare fills in what a step's intent must record: paths, and the arguments of a first staging. Nothing outside
 // memory changes. The caller holds the lock.
-func (l *lane) prepare(s Step, conn *csimanager.Connection, unreported bool) error {
-	e := l.entry
+func (vs *volumeState) prepare(s Step, conn *instance.Connection) error {
+	e := vs.entry
 	st := &e.Staging
 	if st.HostPath != "" && st.Presence.Exists() && !strings.HasPrefix(st.HostPath, conn.Info.HostBase+"/") {
 		return fault.New(fault.NotReady, string(s.Verb), describeKey(e.Key),
-			"the running plugin instance uses the base directory "+conn.Info.HostBase+", the volume was staged below another: "+st.HostPath)
+			"the running plugin instance uses the base directory "+conn.Info.HostBase+
+				", the volume was staged below another: "+st.HostPath)
 	}
 	switch s.Verb {
 	case Stage:
 		if st.Presence == volume.Absent {
-			st.Args = argsOf(l.grants[e.granted(l.facts(Facts{}, unreported))])
+			st.Args = argsOf(vs.requests[e.requester(vs.facts(Facts{}))])
 			st.Skip = !conn.Facts.Stages()
 			tail := stagingTail(e.Key.ExternalID)
 			st.HostPath, st.TaskPath = filepath.Join(conn.Info.HostBase, tail), filepath.Join(conn.Info.TaskBase, tail)
@@ -43,17 +44,17 @@ func (l *lane) prepare(s Step, conn *csimanager.Connection, unreported bool) err
 }
 
 // callOf builds the call of a step from the record. The caller holds the lock.
-func (k *Keeper) callOf(l *lane, s Step, conn *csimanager.Connection) call {
-	e := l.entry.clone()
+func (k *Keeper) callOf(vs *volumeState, s Step, conn *instance.Connection) call {
+	e := vs.entry.clone()
 	switch s.Verb {
 	case Stage:
-		secrets := l.grants[e.granted(l.facts(Facts{}, k.cfg.Unreported))].Secrets
-		return func(ctx context.Context) error { return k.stage(ctx, e, conn, secrets.Open()) }
+		secrets := vs.requests[e.requester(vs.facts(Facts{}))].Secrets
+		return func(ctx context.Context) error { return k.stage(ctx, e, conn, secrets) }
 	case Unstage:
 		return func(ctx context.Context) error { return k.unstage(ctx, e, conn) }
 	case Publish:
-		secrets := l.grants[s.Alloc].Secrets
-		return func(ctx context.Context) error { return k.publish(ctx, e, s.Alloc, conn, secrets.Open()) }
+		secrets := vs.requests[s.Alloc].Secrets
+		return func(ctx context.Context) error { return k.publish(ctx, e, s.Alloc, conn, secrets) }
 	case Unpublish:
 		return func(ctx context.Context) error { return k.unpublish(ctx, e, s.Alloc, conn) }
 	}
@@ -66,8 +67,9 @@ type notSent struct{ error }
 // Unwrap keeps the identity of the cause.
 func (n notSent) Unwrap() error { return n.error }
 
-// stage prepares the volume once on this node (CSI spec, NodeStageVolume). The directory is ours, its content the plugin's.
-func (k *Keeper) stage(ctx context.Context, e *Entry, conn *csimanager.Connection, secrets secretMap) error {
+// stage prepares the volume once on this node (CSI spec, NodeStageVolume). The directory is ours, its content the
+// plugin's.
+func (k *Keeper) stage(ctx context.Context, e *Entry, conn *instance.Connection, secrets secretMap) error {
 	if e.Staging.Skip {
 		return nil
 	}
@@ -79,15 +81,16 @@ func (k *Keeper) stage(ctx context.Context, e *Entry, conn *csimanager.Connectio
 	}
 	a := e.Staging.Args
 	return conn.Client.Stage(ctx, csi.StageRequest{
-		VolumeID: e.Key.ExternalID, StagingPath: e.Staging.TaskPath, Capability: a.capability(),
-		PublishContext: a.PublishContext, VolumeContext: a.VolumeContext, Secrets: secrets,
+		VolumeID:       e.Key.ExternalID,
+		StagingPath:    e.Staging.TaskPath,
+		Capability:     a.capability(),
+		PublishContext: a.PublishContext,
+		VolumeContext:  a.VolumeContext,
+		Secrets:        secrets,
 	})
 }
 
 func (a Args) capability() csi.VolumeCapability {
-	c := csi.VolumeCapability{AccessMode: csi.AccessMode(a.AccessMode), AttachmentMode: csi.AttachmentMode(a.AttachmentMode)}
-	if a.MountOptions != nil && a.AttachmentMode != volume.BlockDevice {
-		c.FSType, c.MountFlags = a.MountOptions.FSType, a.MountOptions.MountFlags
-	}
-	return c
+	return csi.CapabilityOf(volume.Capability{AccessMode: a.AccessMode, AttachmentMode: a.AttachmentMode},
+		a.MountOptions)
 }

@@ -17,46 +17,47 @@ import (
 	"berth/internal/port/hostfs"
 )
 
-// sight is what the mount table showed after a call.
-type sight struct {
+// observed is what the mount table showed after a call.
+type observed struct {
 	device   string   // of a publication
 	readOnly bool     // of a publication
 	mounts   []string // of a staging
 }
 
-// verifyStep compares the plugin's word with the mount table and turns both into an outcome.
-func (k *Keeper) verifyStep(key volume.StagingKey, s Step, err error) (outcome, sight, error) {
+// verifyStep compares the plugin's answer with the mount table and turns both into an outcome.
+func (k *Keeper) verifyStep(key volume.StagingKey, s Step, err error) (outcome, observed, error) {
 	var local notSent
 	switch {
 	case errors.As(err, &local):
-		return refused, sight{}, err
-	case csi.RetryOf(err) == csi.RetryAfterUndo:
-		return other, sight{}, err
-	case err != nil && (s.making() || s.Verb == Expand || csi.RetryOf(err) != csi.RetryVerify):
+		return refused, observed{}, err
+	case csi.RetryOf(err) == volume.RetryAfterUndo:
+		return other, observed{}, err
+	case err != nil && (s.making() || s.Verb == Expand || csi.RetryOf(err) != volume.RetryVerify):
 		if csi.FinalityOf(err) == csi.Final {
-			return refused, sight{}, err
+			return refused, observed{}, err
 		}
-		return unknown, sight{}, err
+		return unknown, observed{}, err
 	}
 	e := k.snapshot(key)
 	if e == nil {
-		return unknown, sight{}, err
+		return unknown, observed{}, err
 	}
 	if s.Verb == Expand || e.Staging.Skip && (s.Verb == Stage || s.Verb == Unstage) {
-		return worked, sight{}, nil
+		return worked, observed{}, nil
 	}
 	table, terr := hostfs.ReadTable()
 	if terr != nil {
-		return unknown, sight{}, terr
+		return unknown, observed{}, terr
 	}
 	switch s.Verb {
 	case Stage:
-		return worked, sight{mounts: beneath(table, e.Staging.HostPath)}, nil
+		return worked, observed{mounts: beneath(table, e.Staging.HostPath)}, nil
 	case Publish:
 		return verifyPublished(e, s.Alloc, table)
 	case Unpublish:
 		p := e.Pubs[s.Alloc]
-		return k.verifyUndone(err, table, p.HostPath, p.HostPath, filepath.Dir(p.HostPath)+".id", filepath.Dir(p.HostPath))
+		return k.verifyUndone(err, table, p.HostPath, p.HostPath, filepath.Dir(p.HostPath)+".id",
+			filepath.Dir(p.HostPath))
 	}
 	return k.verifyUndone(err, table, e.Staging.HostPath, e.Staging.HostPath+".id", e.Staging.HostPath)
 }
@@ -72,22 +73,25 @@ func beneath(table *hostfs.Table, path string) []string {
 }
 
 // verifyPublished checks the target and returns what is mounted there, by which later checks recognise it.
-func verifyPublished(e *Entry, alloc ids.Alloc, table *hostfs.Table) (outcome, sight, error) {
+func verifyPublished(e *Entry, alloc ids.Alloc, table *hostfs.Table) (outcome, observed, error) {
 	p := e.Pubs[alloc]
 	block := e.Staging.Args.AttachmentMode == volume.BlockDevice
-	dev, readOnly, err := seen(table, p.HostPath, block)
+	dev, readOnly, err := observe(table, p.HostPath, block)
 	if err != nil {
-		return missing, sight{}, fault.WithHint(fault.Wrap(err, fault.Unavailable, "publish", describeKey(e.Key)),
+		return missing, observed{}, fault.WithHint(fault.Wrap(err, fault.Unavailable, "publish", describeKey(e.Key)),
 			"the plugin answered OK; look at its logs")
 	}
 	if readOnly && !p.ReadOnly && !e.Staging.Args.AccessMode.ReaderOnly() && !block {
-		return missing, sight{}, fault.New(fault.Unavailable, "publish", describeKey(e.Key), "the plugin mounted it read-only although writing was asked for")
+		return missing, observed{},
+			fault.New(fault.Unavailable, "publish", describeKey(e.Key),
+				"the plugin mounted it read-only although writing was asked for")
 	}
-	return worked, sight{device: dev, readOnly: readOnly}, nil
+	return worked, observed{device: dev, readOnly: readOnly}, nil
 }
 
-// seen reads what is at a target: the device number of the file system that is mounted there, or of the block device.
-func seen(table *hostfs.Table, path string, block bool) (device string, readOnly bool, err error) {
+// observe reads what is at a target: the device number of the file system that is mounted there, or of the block
+// device.
+func observe(table *hostfs.Table, path string, block bool) (device string, readOnly bool, err error) {
 	m, mounted := table.At(path)
 	if !block {
 		if !mounted {
@@ -107,20 +111,23 @@ func seen(table *hostfs.Table, path string, block bool) (device string, readOnly
 
 // verifyUndone checks that nothing is mounted at or beneath a path, and then removes what is ours around it. callErr is
 // nil, or a not-found answer that the mount table decides: what the plugin does not know and nobody sees is not there.
-// What is left in a directory is kept and said; it does not hold up the release, because nothing is mounted there.
-func (k *Keeper) verifyUndone(callErr error, table *hostfs.Table, path string, remove ...string) (outcome, sight, error) {
+// What is left in a directory is kept and reported; it does not hold up the release, because nothing is mounted there.
+func (k *Keeper) verifyUndone(
+	callErr error, table *hostfs.Table, path string, remove ...string,
+) (outcome, observed, error) {
 	if left := table.Beneath(path); len(left) > 0 {
 		if callErr != nil {
-			return unknown, sight{}, callErr
+			return unknown, observed{}, callErr
 		}
-		return unknown, sight{}, fault.New(fault.Unavailable, "undo", path, "the plugin answered OK but "+left[0].Path+" is still mounted")
+		return unknown, observed{},
+			fault.New(fault.Unavailable, "undo", path, "the plugin answered OK but "+left[0].Path+" is still mounted")
 	}
 	for _, p := range remove {
 		if err := hostfs.RemoveEmpty(p); err != nil {
 			k.cfg.Log.Warn("what a plugin left behind is kept", logkey.Path, p, logkey.Error, err)
 		}
 	}
-	return worked, sight{}, nil
+	return worked, observed{}, nil
 }
 
 // Verify compares what is present with the mount table, says what is lost, and has it remade.
@@ -132,8 +139,8 @@ func (k *Keeper) Verify() {
 	k.markAll()
 }
 
-// verify finds what is gone, or is something else than what was recorded: it is Lost. A staging cannot be verified on the
-// way up; what was mounted in it after the plugin's OK must stay.
+// verify finds what is gone, or is something else than what was recorded: it is Lost. A staging cannot be verified on
+// the way up; what was mounted in it after the plugin's OK must stay.
 func (k *Keeper) verify() error {
 	table, err := hostfs.ReadTable()
 	if err != nil {
@@ -145,11 +152,12 @@ func (k *Keeper) verify() error {
 	}
 	var victims []victim
 	k.mu.Lock()
-	for key, l := range k.vols {
-		for _, v := range l.missing(table) {
-			k.cfg.Log.Warn("a volume is no longer mounted", logkey.Volume, key.ExternalID, logkey.Alloc, v, "reason", l.status)
-			if p := l.entry.Pubs[v]; p != nil && p.Wanted {
-				victims = append(victims, victim{v, p.Alias, l.status})
+	for key, vs := range k.vols {
+		for _, v := range vs.missing(table) {
+			k.cfg.Log.Warn("a volume is no longer mounted", logkey.Volume, key.ExternalID, logkey.Alloc, v, "reason",
+				vs.status)
+			if p := vs.entry.Pubs[v]; p != nil && p.Wanted {
+				victims = append(victims, victim{v, p.Alias, vs.status})
 			}
 		}
 	}
@@ -158,25 +166,23 @@ func (k *Keeper) verify() error {
 		k.changed.Notify()
 	}
 	for _, v := range victims {
-		if k.cfg.Lost != nil {
-			k.cfg.Lost(v.alloc, v.alias, v.reason)
-		}
+		k.cfg.Allocs.VolumeLost(v.alloc, v.alias, v.reason)
 	}
 	return nil
 }
 
 // missing turns what the table does not show any more into Lost and names the allocs that have lost their volume. The
 // caller holds the lock.
-func (l *lane) missing(table *hostfs.Table) (victims []ids.Alloc) {
-	e := l.entry
+func (vs *volumeState) missing(table *hostfs.Table) (victims []ids.Alloc) {
+	e := vs.entry
 	if e.Staging.Presence == volume.Present && !e.Staging.Skip {
 		there := beneath(table, e.Staging.HostPath)
 		for _, m := range e.Staging.Mounts {
 			if !slices.Contains(there, m) {
 				e.Staging.Presence = volume.Lost
 				path, _, _ := strings.Cut(m, " ")
-				l.status = "the mount of the staging at " + path + " is gone"
-				l.touch()
+				vs.status = "the mount of the staging at " + path + " is gone"
+				vs.touch()
 				break
 			}
 		}
@@ -186,23 +192,24 @@ func (l *lane) missing(table *hostfs.Table) (victims []ids.Alloc) {
 		if p.Presence != volume.Present {
 			continue
 		}
-		dev, _, err := seen(table, p.HostPath, e.Staging.Args.AttachmentMode == volume.BlockDevice)
+		dev, _, err := observe(table, p.HostPath, e.Staging.Args.AttachmentMode == volume.BlockDevice)
 		switch {
 		case err != nil:
-			l.status = err.Error()
+			vs.status = err.Error()
 		case dev != p.Device:
-			l.status = fmt.Sprintf("%s shows device %s, recorded is %s", p.HostPath, dev, p.Device)
+			vs.status = fmt.Sprintf("%s shows device %s, recorded is %s", p.HostPath, dev, p.Device)
 		case e.Staging.Presence != volume.Lost:
 			continue
 		}
 		p.Presence = volume.Lost
 		victims = append(victims, id)
-		l.touch()
+		vs.touch()
 	}
 	return victims
 }
 
-// Mounted reports whether the alloc's publication is verified present right now: the gate before a task starts (I17).
+// Mounted reports whether the alloc's publication is verified present right now: the gate before a task starts
+// (invariant I17).
 func (k *Keeper) Mounted(key volume.PublicationKey) error {
 	e := k.snapshot(key.StagingKey)
 	if e == nil || e.Pubs[key.Alloc] == nil || e.Pubs[key.Alloc].Presence != volume.Present {
@@ -213,9 +220,10 @@ func (k *Keeper) Mounted(key volume.PublicationKey) error {
 		return err
 	}
 	p := e.Pubs[key.Alloc]
-	dev, _, err := seen(table, p.HostPath, e.Staging.Args.AttachmentMode == volume.BlockDevice)
+	dev, _, err := observe(table, p.HostPath, e.Staging.Args.AttachmentMode == volume.BlockDevice)
 	if err != nil || dev != p.Device {
-		return fault.New(fault.NotReady, "use", describeKey(key.StagingKey), "the target "+p.HostPath+" is not mounted as recorded")
+		return fault.New(fault.NotReady, "use", describeKey(key.StagingKey),
+			"the target "+p.HostPath+" is not mounted as recorded")
 	}
 	return nil
 }
@@ -223,9 +231,9 @@ func (k *Keeper) Mounted(key volume.PublicationKey) error {
 func (k *Keeper) snapshot(key volume.StagingKey) *Entry {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l := k.vols[key]
-	if l == nil {
+	vs := k.vols[key]
+	if vs == nil {
 		return nil
 	}
-	return l.entry.clone()
+	return vs.entry.clone()
 }

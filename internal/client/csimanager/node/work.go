@@ -2,21 +2,21 @@ package node
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/base/reconcile"
-	"berth/internal/client/csimanager"
+	"berth/internal/client/csimanager/instance"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
 )
 
 // work brings one volume on: next step, intent on disk, call, verification, result. The result of a step and the intent
-// of the next share a transaction. Pauses after failures are kept per step, so that one that fails does not hold up others.
+// of the next share a transaction. Pauses after failures are kept per step, so that one that fails does not hold up
+// others.
 func (k *Keeper) work(ctx context.Context, key volume.StagingKey) (reconcile.Result, error) {
 	defer k.changed.Notify()
 	for ctx.Err() == nil {
@@ -49,23 +49,24 @@ func (k *Keeper) plan(key volume.StagingKey) (step Step, ok bool, pause time.Dur
 	f, why := k.gates(key)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l := k.vols[key]
-	if l == nil {
+	vs := k.vols[key]
+	if vs == nil {
 		return Step{}, false, noRetry
 	}
-	steps, wait := Next(l.entry, l.facts(f, k.cfg.Unreported))
+	steps, wait := Next(vs.entry, vs.facts(f))
 	if len(steps) > 0 {
-		return l.pick(steps, time.Now())
+		return vs.pick(steps, time.Now())
 	}
 	status := string(wait)
 	if wait == WaitProcesses && why != "" {
 		status += ": " + why
 	}
-	if l.status != status || l.lastErr != nil && wait == WaitNothing {
-		l.status, l.reported = status, false
+	if vs.status != status || vs.lastErr != nil && wait == WaitNothing {
+		vs.status = status
+		vs.on(described)
 	}
 	if wait == WaitNothing {
-		l.lastErr = nil
+		vs.lastErr = nil
 	}
 	return Step{}, false, noRetry
 }
@@ -74,16 +75,21 @@ func (k *Keeper) plan(key volume.StagingKey) (step Step, ok bool, pause time.Dur
 func (k *Keeper) gates(key volume.StagingKey) (f Facts, why string) {
 	k.mu.Lock()
 	var allocs []ids.Alloc
-	if l := k.vols[key]; l != nil {
-		allocs = l.entry.allocs()
+	if vs := k.vols[key]; vs != nil {
+		allocs = vs.entry.allocs()
 	}
 	k.mu.Unlock()
-	f = Facts{Armed: k.cfg.Armed.Armed(), Gone: map[ids.Alloc]bool{}, Idle: map[ids.Alloc]bool{}}
-	idle, canIdle := k.cfg.Processes.(csimanager.IdleGate)
+	f = Facts{
+		Armed:   k.cfg.Armed.Armed(),
+		Gone:    map[ids.Alloc]bool{},
+		Idle:    map[ids.Alloc]bool{},
+		Orphans: map[ids.Alloc]bool{},
+	}
 	for _, id := range allocs {
 		gone, w := k.cfg.Processes.ProcessesGone(id)
 		f.Gone[id] = gone
-		f.Idle[id] = canIdle && idle.ProcessesIdle(id)
+		f.Idle[id] = k.cfg.Processes.ProcessesIdle(id)
+		f.Orphans[id] = k.cfg.Allocs.Orphaned(id)
 		if !gone && w != "" {
 			why = w
 		}
@@ -91,54 +97,64 @@ func (k *Keeper) gates(key volume.StagingKey) (f Facts, why string) {
 	return f, why
 }
 
-// settle saves what is not saved and drops publications that are over.
+// settle drops publications that are over, and does with the entry what its record demands.
 func (k *Keeper) settle(key volume.StagingKey) error {
-	k.mu.Lock()
-	l := k.vols[key]
-	if l == nil {
+	for {
+		k.mu.Lock()
+		vs := k.vols[key]
+		if vs == nil {
+			k.mu.Unlock()
+			return nil
+		}
+		vs.dropOver()
+		f := vs.record.fate(vs.entry.quiet())
+		if f == forget {
+			delete(k.vols, key)
+		}
 		k.mu.Unlock()
-		return nil
+		var err error
+		switch f {
+		case keep, forget:
+			return nil
+		case save:
+			err = k.save(key)
+		case erase:
+			err = k.erase(key)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	l.forget()
-	if l.saved == nil && l.entry.quiet() {
-		delete(k.vols, key) // nothing was ever begun
-		k.mu.Unlock()
-		return nil
-	}
-	dirty := l.dirty && l.saved != nil // a want alone becomes durable with its first intent
-	k.mu.Unlock()
-	if !dirty {
-		return nil
-	}
-	return k.save(key)
 }
 
 // step makes one call. The intent is durable before it; what it came to is in memory after it.
-func (k *Keeper) step(ctx context.Context, key volume.StagingKey, s Step, conn *csimanager.Connection) error {
+func (k *Keeper) step(ctx context.Context, key volume.StagingKey, s Step, conn *instance.Connection) error {
 	k.mu.Lock()
-	l := k.vols[key]
-	if l == nil {
+	vs := k.vols[key]
+	if vs == nil {
 		k.mu.Unlock()
 		return nil
 	}
-	if err := l.prepare(s, conn, k.cfg.Unreported); err != nil {
+	if err := vs.prepare(s, conn); err != nil {
 		k.mu.Unlock()
 		return err
 	}
-	staging := l.entry.Staging.Presence
-	before := intend(l.entry, s)
-	if s.Verb == Unpublish && l.entry.Staging.Presence != staging {
-		l.early = true
+	staging := vs.entry.Staging.Presence
+	before := intend(vs.entry, s)
+	if s.Verb == Unpublish && vs.entry.Staging.Presence != staging {
+		vs.unstageIntended = true
 	}
 	written := false // the intent is on disk already; the result before it waits for the one after it
 	switch {
-	case s.Verb == Unstage && l.early:
-		before, l.early, written = volume.Present, false, true
+	case s.Verb == Unstage && vs.unstageIntended:
+		before = volume.Present
+		vs.unstageIntended = false
+		written = true
 	case s.Verb != Expand:
-		l.touch()
+		vs.touch()
 	}
-	l.status, l.lastErr = string(s.Verb)+" in progress", nil
-	call, write := k.callOf(l, s, conn), l.dirty && !written
+	vs.status, vs.lastErr = string(s.Verb)+" in progress", nil
+	call, write := k.callOf(vs, s, conn), vs.record.disk != current && !written
 	k.mu.Unlock()
 	if write {
 		if err := k.save(key); err != nil {
@@ -146,9 +162,9 @@ func (k *Keeper) step(ctx context.Context, key volume.StagingKey, s Step, conn *
 			return err
 		}
 	}
-	l.call.Lock()
+	vs.call.Lock()
 	err := call(ctx)
-	l.call.Unlock()
+	vs.call.Unlock()
 	return k.finish(key, s, before, err)
 }
 
@@ -156,15 +172,15 @@ func (k *Keeper) step(ctx context.Context, key volume.StagingKey, s Step, conn *
 func (k *Keeper) takeBack(key volume.StagingKey, s Step, before volume.Presence) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l := k.vols[key]
-	if l == nil {
+	vs := k.vols[key]
+	if vs == nil {
 		return
 	}
-	if p := l.entry.presenceOf(s); p != nil {
+	if p := vs.entry.presenceOf(s); p != nil {
 		*p = before
 	}
-	if s.Verb == Unpublish && l.early {
-		l.entry.Staging.Presence, l.early = volume.Present, false
+	if s.Verb == Unpublish && vs.unstageIntended {
+		vs.entry.Staging.Presence, vs.unstageIntended = volume.Present, false
 	}
 }
 
@@ -173,30 +189,30 @@ func (k *Keeper) finish(key volume.StagingKey, s Step, before volume.Presence, e
 	o, found, err := k.verifyStep(key, s, err)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l := k.vols[key]
-	if l == nil || l.entry.presenceOf(s) == nil && s.Verb != Expand {
+	vs := k.vols[key]
+	if vs == nil || vs.entry.presenceOf(s) == nil && s.Verb != Expand {
 		return err
 	}
-	if now := l.entry.presenceOf(s); now != nil && s.making() && *now == volume.Lost && o == worked {
+	if now := vs.entry.presenceOf(s); now != nil && s.making() && *now == volume.Lost && o == worked {
 		o = other // while the call was under way, a want with other arguments came
 	}
-	conclude(l.entry, s, before, o)
-	l.touch()
+	conclude(vs.entry, s, before, o)
+	vs.touch()
 	switch {
 	case o == worked:
-		l.worked(s, found)
+		vs.worked(s, found)
 		return nil
-	case csi.RetryOf(err) == csi.RetryNever || s.Verb == Expand && csi.RetryOf(err) == csi.RetryOffline:
-		l.refuse(s, err)
+	case csi.RetryOf(err) == volume.RetryNever || s.Verb == Expand && csi.RetryOf(err) == volume.RetryOffline:
+		vs.refuse(s, err)
 	}
 	return err
 }
 
 // worked writes down what success adds beyond presence, and forgets a publication that is over.
-func (l *lane) worked(s Step, found sight) {
-	delete(l.retries, s)
-	l.lastErr = nil
-	e := l.entry
+func (vs *volumeState) worked(s Step, found observed) {
+	delete(vs.retries, s)
+	vs.lastErr = nil
+	e := vs.entry
 	switch s.Verb {
 	case Stage:
 		e.Staging.Mounts = found.mounts
@@ -206,23 +222,25 @@ func (l *lane) worked(s Step, found sight) {
 	case Expand:
 		e.Staging.ExpandedTo = e.Staging.ExpandTo
 	case Unpublish:
-		l.forget()
+		vs.dropOver()
 	case Unstage:
 		// What is to be grown at the next use comes with its grant.
-		e.Staging.ExpandTo, e.Staging.ExpandedTo, e.Staging.Mounts = 0, 0, nil
-		l.forget()
+		e.Staging.ExpandTo = 0
+		e.Staging.ExpandedTo = 0
+		e.Staging.Mounts = nil
+		vs.dropOver()
 	}
 }
 
 // refuse remembers a final no, so that the call is not made again with equal arguments.
-func (l *lane) refuse(s Step, err error) {
+func (vs *volumeState) refuse(s Step, err error) {
 	switch s.Verb {
 	case Publish:
-		l.refused[s.Alloc] = err
+		vs.refused[s.Alloc] = err
 	case Stage:
-		l.stageRefused = err
+		vs.stageRefused = err
 	case Expand:
-		l.expandRefused = err
+		vs.expandRefused = err
 	}
 }
 
@@ -230,17 +248,19 @@ func (l *lane) refuse(s Step, err error) {
 func (k *Keeper) failed(key volume.StagingKey, s Step, err error) (goOn bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l := k.vols[key]
-	if l == nil {
+	vs := k.vols[key]
+	if vs == nil {
 		return false
 	}
-	r := l.retries[s]
+	r := vs.retries[s]
 	r.failures++
 	r.err = err
 	r.next = time.Now().Add(pauseAfter(r.failures, err))
-	l.retries[s] = r
-	l.lastErr, l.status, l.reported = err, "", false
-	log := k.cfg.Log.With(logkey.Plugin, key.Plugin, logkey.Volume, key.ExternalID, logkey.Op, s.Verb, logkey.Attempt, r.failures)
+	vs.retries[s] = r
+	vs.lastErr, vs.status = err, ""
+	vs.on(described)
+	log := k.cfg.Log.With(logkey.Plugin, key.Plugin, logkey.Volume, key.ExternalID, logkey.Op, s.Verb, logkey.Attempt,
+		r.failures)
 	if fault.Has(err, fault.NotReady) || fault.Has(err, fault.Canceled) {
 		log.Debug("a volume step waits", logkey.Error, err)
 	} else {
@@ -252,27 +272,23 @@ func (k *Keeper) failed(key volume.StagingKey, s Step, err error) (goOn bool) {
 // pauseAfter is how long a step rests after a number of failures in a row.
 func pauseAfter(failures int, err error) time.Duration {
 	switch csi.RetryOf(err) {
-	case csi.RetryNever:
-		return noRetry // another life of the plugin, or another want, ends it
-	case csi.RetrySlow:
+	case volume.RetryNever:
+		return noRetry // a new connection to the plugin, or another want, ends it
+	case volume.RetrySlow:
 		return slowRetry
-	case csi.RetryAfterUndo:
+	case volume.RetryAfterUndo:
 		return 0 // the undo comes first; it has a pause of its own
+	case volume.RetryBackoff, volume.RetryVerify, volume.RetrySecrets, volume.RetryAborted, volume.RetryOtherPlace,
+		volume.RetryOffline, volume.RetryRestartListing:
 	}
-	d := minPause
-	for range failures - 1 {
-		if d *= 2; d >= maxPause {
-			d = maxPause
-			break
-		}
-	}
-	return d - rand.N(d/5+1)
+	return stepPause.Jittered(failures)
 }
 
 func (k *Keeper) say(key volume.StagingKey, status string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if l := k.vols[key]; l != nil && l.status != status {
-		l.status, l.lastErr, l.reported = status, nil, false
+	if vs := k.vols[key]; vs != nil && vs.status != status {
+		vs.status, vs.lastErr = status, nil
+		vs.on(described)
 	}
 }

@@ -35,7 +35,8 @@ type Values struct {
 const maxOutput = 8 << 20
 
 // builtin lists the functions of text/template itself, for the hint.
-var builtin = []string{"and", "call", "eq", "ge", "gt", "html", "index", "js", "le", "len", "lt", "ne", "not", "or", "print", "printf", "println", "slice", "urlquery"}
+var builtin = []string{"and", "call", "eq", "ge", "gt", "html", "index", "js", "le", "len", "lt", "ne", "not", "or",
+	"print", "printf", "println", "slice", "urlquery"}
 
 // Execute renders a template. What it does not know is an error that names the template and lists what there is.
 func Execute(t Template, v Values) ([]byte, error) {
@@ -45,7 +46,8 @@ func Execute(t Template, v Values) ([]byte, error) {
 	}
 	tpl, err := tpl.Parse(t.Text)
 	if err != nil {
-		return nil, fault.WithHint(fault.Wrap(err, fault.Invalid, "parse", t.Name), "functions: "+strings.Join(Names(), ", "))
+		return nil, fault.WithHint(fault.Wrap(err, fault.Invalid, "parse", t.Name),
+			"functions: "+strings.Join(Names(), ", "))
 	}
 	out := &bounded{}
 	if err := tpl.Execute(out, nil); err != nil {

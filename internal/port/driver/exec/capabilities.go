@@ -10,14 +10,19 @@ import (
 
 // DefaultCapabilities are what root of a task keeps. MKNOD is not among them: without a filter on devices it would give
 // the task the node's disks; NET_RAW neither: tasks share the node's network.
-var DefaultCapabilities = []string{"audit_write", "chown", "dac_override", "fowner", "fsetid", "kill", "net_bind_service", "setfcap",
+var DefaultCapabilities = []string{"audit_write", "chown", "dac_override", "fowner", "fsetid", "kill",
+	"net_bind_service", "setfcap",
 	"setgid", "setpcap", "setuid", "sys_chroot"}
 
 // AllCapabilities are what a node-role storage plugin gets.
-var AllCapabilities = []string{"chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap",
-	"linux_immutable", "net_bind_service", "net_broadcast", "net_admin", "net_raw", "ipc_lock", "ipc_owner", "sys_module", "sys_rawio",
-	"sys_chroot", "sys_ptrace", "sys_pacct", "sys_admin", "sys_boot", "sys_nice", "sys_resource", "sys_time", "sys_tty_config", "mknod",
-	"lease", "audit_write", "audit_control", "setfcap", "mac_override", "mac_admin", "syslog", "wake_alarm", "block_suspend", "audit_read",
+var AllCapabilities = []string{"chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid",
+	"setuid", "setpcap",
+	"linux_immutable", "net_bind_service", "net_broadcast", "net_admin", "net_raw", "ipc_lock", "ipc_owner",
+	"sys_module", "sys_rawio",
+	"sys_chroot", "sys_ptrace", "sys_pacct", "sys_admin", "sys_boot", "sys_nice", "sys_resource", "sys_time",
+	"sys_tty_config", "mknod",
+	"lease", "audit_write", "audit_control", "setfcap", "mac_override", "mac_admin", "syslog", "wake_alarm",
+	"block_suspend", "audit_read",
 	"perfmon", "bpf", "checkpoint_restore"}
 
 const all = "all"
@@ -25,10 +30,14 @@ const all = "all"
 // capabilities works out a task's set: the default without what is dropped, and what is added. Those that were added by
 // name are ambient too: a user other than root has them.
 func capabilities(allow, add, drop []string) (keep, ambient []string, err error) {
-	allow, add, drop = plain(allow), plain(add), plain(drop)
+	allow = plain(allow)
+	add = plain(add)
+	drop = plain(drop)
 	for _, c := range append(slices.Clone(add), drop...) {
 		if c != all && !slices.Contains(AllCapabilities, c) {
-			return nil, nil, fault.WithHint(fault.New(fault.Invalid, "", "capability "+strconv.Quote(c), "it does not exist"), "man 7 capabilities lists them; the prefix CAP_ is optional")
+			return nil, nil,
+				fault.WithHint(fault.New(fault.Invalid, "", "capability "+strconv.Quote(c), "it does not exist"),
+					"man 7 capabilities lists them; the prefix CAP_ is optional")
 		}
 	}
 	for _, c := range DefaultCapabilities {
@@ -46,8 +55,11 @@ func capabilities(allow, add, drop []string) (keep, ambient []string, err error)
 			continue
 		}
 		if !allowed(allow, c) {
-			return nil, nil, fault.WithHint(fault.New(fault.Denied, "", "config.cap_add", "this agent does not allow capability "+strconv.Quote(c)),
-				"it allows "+strings.Join(allow, ", ")+"; see allow_caps in its plugin \"exec\" block")
+			return nil, nil,
+				fault.WithHint(
+					fault.New(fault.Denied, "", "config.cap_add",
+						"this agent does not allow capability "+strconv.Quote(c)),
+					"it allows "+strings.Join(allow, ", ")+"; see allow_caps in its plugin \"exec\" block")
 		}
 		keep, ambient = append(keep, c), append(ambient, c)
 	}

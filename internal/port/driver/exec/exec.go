@@ -1,6 +1,6 @@
 // Package exec owns the driver "exec": a task is a process in mount, pid, ipc and uts namespaces of its own, whose root
-// shows the distribution's programs read-only and, writable, only the task's own directories. The driver manager imports
-// it.
+// shows the distribution's programs read-only and, writable, only the task's own directories. The driver manager
+// imports it.
 package exec
 
 import (
@@ -35,6 +35,10 @@ type Config struct {
 	// AllowCSINode lets tasks with a node-role csi_plugin block act on the node: all capabilities, its devices, mounts
 	// that propagate to it.
 	AllowCSINode bool
+	// AllowHostPID and AllowHostIPC let tasks share the node's processes, or its shared memory and message queues. They
+	// do that without the capabilities that would make them the node.
+	AllowHostPID bool
+	AllowHostIPC bool
 	// AllowCaps bounds what cap_add may ask for; nil: DefaultCapabilities.
 	AllowCaps []string
 	// DefaultUser is for tasks that name none; empty: the agent's own, with bounded capabilities.
@@ -70,23 +74,46 @@ func (d *Driver) Name() string { return Name }
 // Info implements driver.Driver.
 func (d *Driver) Info() driver.Info {
 	return driver.Info{Name: Name, Version: "1", Schema: schema, Capabilities: driver.Capabilities{
-		SendSignals: true, Exec: true, FSIsolation: driver.IsolationChroot, Mounts: driver.MountAll, SelfFence: true,
-		Evidence: driver.EvidenceCgroup, DefaultSignal: defaultSignal,
+		SendSignals:   true,
+		Exec:          true,
+		FSIsolation:   driver.IsolationChroot,
+		Mounts:        driver.MountAll,
+		SelfFence:     true,
+		Evidence:      driver.EvidenceCgroup,
+		DefaultSignal: defaultSignal,
 	}}
 }
 
 var schema = driver.Schema{
-	"command":  {Kind: driver.KindString, Required: true, Doc: "program in the task's root: a path, or a name looked for in /local and PATH"},
+	"command": {
+		Kind:     driver.KindString,
+		Required: true,
+		Doc:      "program in the task's root: a path, or a name looked for in /local and PATH",
+	},
 	"args":     {Kind: driver.KindStringList, Doc: "arguments"},
-	"pid_mode": {Kind: driver.KindString, Doc: "private (default) or host"},
-	"ipc_mode": {Kind: driver.KindString, Doc: "private (default) or host"},
-	"cap_add":  {Kind: driver.KindStringList, Doc: "capabilities to add, as far as the agent allows them; all adds those"},
+	"pid_mode": {Kind: driver.KindString, Doc: "private (default), or host where the agent allows it"},
+	"ipc_mode": {Kind: driver.KindString, Doc: "private (default), or host where the agent allows it"},
+	"cap_add": {
+		Kind: driver.KindStringList,
+		Doc:  "capabilities to add, as far as the agent allows them; all adds those",
+	},
 	"cap_drop": {Kind: driver.KindStringList, Doc: "capabilities to drop; all drops the default set"},
 }
 
 // Fingerprint implements driver.Driver.
 func (d *Driver) Fingerprint(context.Context) driver.Fingerprint {
-	return launched.Look(d.opt.Launcher, Name, true)
+	f := launched.Look(d.opt.Launcher, Name, true)
+	if f.Health == driver.Healthy {
+		for name, allowed := range map[string]bool{
+			attributeHostPID: d.cfg.AllowHostPID,
+			attributeHostIPC: d.cfg.AllowHostIPC,
+		} {
+			if allowed {
+				f.Attributes[name] = "1"
+			}
+		}
+	}
+	return f
 }
 
 // Start implements driver.Driver.
@@ -121,7 +148,11 @@ func (d *Driver) spec(cfg *driver.TaskConfig) (*driver.LaunchSpec, error) {
 		return nil, err
 	}
 	spec := launched.Spec(cfg)
-	spec.Argv, spec.Env, spec.Dir, spec.Search, spec.Isolate = argv, launched.Env(cfg.Env, defaultPath), "/", []string{LocalPath}, iso
+	spec.Argv = argv
+	spec.Env = launched.Env(cfg.Env, defaultPath)
+	spec.Dir = "/"
+	spec.Search = []string{LocalPath}
+	spec.Isolate = iso
 	if spec.User == "" {
 		spec.User = d.cfg.DefaultUser
 	}
@@ -130,12 +161,20 @@ func (d *Driver) spec(cfg *driver.TaskConfig) (*driver.LaunchSpec, error) {
 
 // privileges bounds what the task may do to the node.
 func (d *Driver) privileges(cfg *driver.TaskConfig, iso *driver.IsolateSpec) error {
+	shares, err := d.hostModes(cfg, iso)
+	if err != nil {
+		return err
+	}
 	if cfg.CSIPluginNode {
 		if !d.cfg.AllowCSINode {
-			return fault.WithHint(fault.New(fault.Denied, "", "csi_plugin", "node-role plugins act on the node itself, which this agent does not allow tasks of driver exec"),
+			return fault.WithHint(
+				fault.New(fault.Denied, "", "csi_plugin",
+					"node-role plugins act on the node itself, which this agent does not allow tasks of driver exec"),
 				"set allow_csi_node = true in the agent's plugin \"exec\" block")
 		}
-		iso.Capabilities, iso.HostDevices, iso.NoNewPrivileges = AllCapabilities, true, false
+		iso.Capabilities = AllCapabilities
+		iso.HostDevices = true
+		iso.NoNewPrivileges = false
 		return nil
 	}
 	add, err := launched.Strings(cfg.Config, "cap_add")
@@ -145,6 +184,12 @@ func (d *Driver) privileges(cfg *driver.TaskConfig, iso *driver.IsolateSpec) err
 	drop, err := launched.Strings(cfg.Config, "cap_drop")
 	if err != nil {
 		return err
+	}
+	if shares {
+		if err := refuseReaching(add); err != nil {
+			return err
+		}
+		drop = append(drop, reaching...)
 	}
 	iso.Capabilities, iso.Ambient, err = capabilities(d.cfg.AllowCaps, add, drop)
 	return err
@@ -159,13 +204,16 @@ func binds(cfg *driver.TaskConfig) ([]driver.Mount, error) {
 		{Source: filepath.Join(cfg.TaskDir, "tmp"), Target: TmpPath},
 	}
 	// The shim writes there as root: a task that could put links into it would choose what it writes.
-	if rel, err := filepath.Rel(cfg.AllocDir, cfg.Logs.Dir); err == nil && cfg.Logs.Dir != "" && filepath.IsLocal(rel) && rel != "." {
+	if rel, err := filepath.Rel(cfg.AllocDir, cfg.Logs.Dir); err == nil && cfg.Logs.Dir != "" &&
+		filepath.IsLocal(rel) && rel != "." {
 		out = append(out, driver.Mount{Source: cfg.Logs.Dir, Target: filepath.Join(AllocPath, rel), ReadOnly: true})
 	}
 	for _, m := range cfg.Mounts {
 		target := filepath.Clean(m.Target)
 		if !filepath.IsAbs(target) || target == "/" || below(target, "/proc") || below(target, "/sys") {
-			return nil, fault.WithHint(fault.New(fault.Invalid, "", "mount target "+strconv.Quote(m.Target), "nothing can be mounted there in a task"),
+			return nil, fault.WithHint(
+				fault.New(fault.Invalid, "", "mount target "+strconv.Quote(m.Target),
+					"nothing can be mounted there in a task"),
 				"choose an absolute path other than /, /proc and /sys")
 		}
 		m.Target = target

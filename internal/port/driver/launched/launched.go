@@ -37,8 +37,14 @@ type Options struct {
 
 // Spec fills in what follows from a task's configuration alone.
 func Spec(cfg *driver.TaskConfig) *driver.LaunchSpec {
-	return &driver.LaunchSpec{AllocID: string(cfg.Alloc), Name: cfg.Task + "." + strconv.Itoa(cfg.Attempt), Task: cfg.Task,
-		User: cfg.User, Logs: cfg.Logs, Resources: cfg.Resources}
+	return &driver.LaunchSpec{
+		AllocID:   string(cfg.Alloc),
+		Task:      cfg.Task,
+		Attempt:   cfg.Attempt,
+		User:      cfg.User,
+		Logs:      cfg.Logs,
+		Resources: cfg.Resources,
+	}
 }
 
 // Start launches a task's process.
@@ -50,17 +56,27 @@ func Start(ctx context.Context, o Options, cfg *driver.TaskConfig, spec *driver.
 	h := p.Handle()
 	state, err := json.Marshal(h)
 	if err != nil {
-		return nil, errors.Join(fault.Wrap(err, fault.Internal, "record", "task "+strconv.Quote(cfg.Task)), p.Kill(ctx, "", 0))
+		return nil, errors.Join(fault.Wrap(err, fault.Internal, "record", "task "+strconv.Quote(cfg.Task)),
+			p.Kill(ctx, "", 0))
 	}
-	return &Task{process: p, defaultSignal: o.DefaultSignal, handle: driver.TaskHandle{Driver: o.Driver, Version: stateVersion, Alloc: cfg.Alloc,
-		Task: cfg.Task, Attempt: cfg.Attempt, PID: h.PID, Started: time.Now(), State: state}}, nil
+	return &Task{process: p, defaultSignal: o.DefaultSignal, handle: driver.TaskHandle{
+		Driver:  o.Driver,
+		Version: stateVersion,
+		Alloc:   cfg.Alloc,
+		Task:    cfg.Task,
+		Attempt: cfg.Attempt,
+		PID:     h.PID,
+		Started: time.Now(),
+		State:   state,
+	}}, nil
 }
 
 // Recover finds a task again by its handle.
 func Recover(ctx context.Context, o Options, h driver.TaskHandle) (driver.Task, error) {
 	if h.Driver != o.Driver || h.Version != stateVersion {
 		return nil, fault.New(fault.Invalid, "recover", "task "+strconv.Quote(h.Task),
-			fmt.Sprintf("its handle is of driver %q, version %d; this is %q, version %d", h.Driver, h.Version, o.Driver, stateVersion))
+			fmt.Sprintf("its handle is of driver %q, version %d; this is %q, version %d", h.Driver, h.Version, o.Driver,
+				stateVersion))
 	}
 	var ph driver.ProcessHandle
 	if err := json.Unmarshal(h.State, &ph); err != nil {

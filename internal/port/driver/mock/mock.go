@@ -24,7 +24,9 @@ type Driver struct {
 	Fail func(cfg *driver.TaskConfig) error
 	// RecoverErr fails every Recover, when set by SetRecoverErr.
 	recoverErr error
-	health     driver.Fingerprint
+	// stopErr fails every Stop, when set by SetStopErr.
+	stopErr error
+	health  driver.Fingerprint
 
 	mu      sync.Mutex
 	changed lifecycle.Signal
@@ -36,8 +38,14 @@ type Driver struct {
 // New returns a healthy mock named "mock_driver".
 func New() *Driver {
 	return &Driver{DriverName: "mock_driver", procs: map[string]*Proc{},
-		Capabilities: driver.Capabilities{SendSignals: true, Exec: true, FSIsolation: driver.IsolationNone, Evidence: driver.EvidenceDriver, DefaultSignal: "SIGINT"},
-		health:       driver.Fingerprint{Health: driver.Healthy, Attributes: map[string]string{"driver.mock_driver": "1"}}}
+		Capabilities: driver.Capabilities{
+			SendSignals:   true,
+			Exec:          true,
+			FSIsolation:   driver.IsolationNone,
+			Evidence:      driver.EvidenceDriver,
+			DefaultSignal: "SIGINT",
+		},
+		health: driver.Fingerprint{Health: driver.Healthy, Attributes: map[string]string{"driver.mock_driver": "1"}}}
 }
 
 // Proc is one process.
@@ -100,6 +108,13 @@ func (d *Driver) SetRecoverErr(err error) {
 	d.recoverErr = err
 }
 
+// SetStopErr makes every Stop fail with err; nil makes it work again.
+func (d *Driver) SetStopErr(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopErr = err
+}
+
 // Start starts a process.
 func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (driver.Task, error) {
 	if err := ctx.Err(); err != nil {
@@ -119,7 +134,15 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (driver.Task
 	}
 	p := &Proc{Config: *cfg, Started: time.Now()}
 	p.ignore, _ = cfg.Config["ignore_signals"].(bool)
-	h := driver.TaskHandle{Driver: d.DriverName, Version: 1, Alloc: cfg.Alloc, Task: cfg.Task, Attempt: cfg.Attempt, PID: 1, Started: p.Started}
+	h := driver.TaskHandle{
+		Driver:  d.DriverName,
+		Version: 1,
+		Alloc:   cfg.Alloc,
+		Task:    cfg.Task,
+		Attempt: cfg.Attempt,
+		PID:     1,
+		Started: p.Started,
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.procs[handleKey(h)] = p
@@ -218,7 +241,11 @@ func (p *Proc) result(now time.Time) *driver.ExitResult {
 	if !ok || now.Before(p.Started.Add(after)) {
 		return nil
 	}
-	r := &driver.ExitResult{Ended: p.Started.Add(after), ExitCode: asInt(p.Config.Config["exit_code"]), Signal: asInt(p.Config.Config["exit_signal"])}
+	r := &driver.ExitResult{
+		Ended:    p.Started.Add(after),
+		ExitCode: asInt(p.Config.Config["exit_code"]),
+		Signal:   asInt(p.Config.Config["exit_signal"]),
+	}
 	r.OOMKilled, _ = p.Config.Config["oom_killed"].(bool)
 	p.exit = r
 	return r
@@ -283,8 +310,11 @@ func (t *task) Stop(ctx context.Context, signal string, grace time.Duration) err
 	if !ended {
 		t.d.note(fmt.Sprintf("stop %s %s", Key(&t.p.Config), signal))
 	}
-	ignore := t.p.ignore
+	ignore, err := t.p.ignore, t.d.stopErr
 	t.d.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	r := driver.ExitResult{Signal: 2}
 	if !ended && ignore {
 		select {
@@ -318,7 +348,13 @@ func (t *task) Signal(_ context.Context, signal string) error {
 
 func (t *task) Stats(context.Context) (driver.Stats, error) {
 	now := time.Now()
-	return driver.Stats{Time: now, CPUNanos: uint64(now.Sub(t.p.Started)), MemoryRSS: 1 << 20, MemoryUsage: 1 << 20, PIDs: 1}, nil
+	return driver.Stats{
+		Time:        now,
+		CPUNanos:    uint64(now.Sub(t.p.Started)),
+		MemoryRSS:   1 << 20,
+		MemoryUsage: 1 << 20,
+		PIDs:        1,
+	}, nil
 }
 
 // Exec copies stdin to stdout and exits with 3, so that a test sees both ways.

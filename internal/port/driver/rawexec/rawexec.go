@@ -47,19 +47,32 @@ func (d *Driver) Name() string { return Name }
 // Info implements driver.Driver.
 func (d *Driver) Info() driver.Info {
 	return driver.Info{Name: Name, Version: "1", Schema: schema, Capabilities: driver.Capabilities{
-		SendSignals: true, Exec: true, FSIsolation: driver.IsolationNone, Mounts: driver.MountNone, Evidence: driver.EvidenceCgroup, DefaultSignal: defaultSignal,
+		SendSignals:   true,
+		Exec:          true,
+		FSIsolation:   driver.IsolationNone,
+		Mounts:        driver.MountNone,
+		Evidence:      driver.EvidenceCgroup,
+		DefaultSignal: defaultSignal,
 	}}
 }
 
 var schema = driver.Schema{
-	"command": {Kind: driver.KindString, Required: true, Doc: "program: a path, relative to the task directory, or a name looked for in local/ and PATH"},
-	"args":    {Kind: driver.KindStringList, Doc: "arguments"},
+	"command": {
+		Kind:     driver.KindString,
+		Required: true,
+		Doc:      "program: a path, relative to the task directory, or a name looked for in local/ and PATH",
+	},
+	"args": {Kind: driver.KindStringList, Doc: "arguments"},
 }
 
 // Fingerprint implements driver.Driver.
 func (d *Driver) Fingerprint(context.Context) driver.Fingerprint {
 	if !d.cfg.Enabled {
-		return driver.Fingerprint{Health: driver.Undetected, Description: "disabled: its tasks are not isolated; set enabled = true in the agent's plugin \"raw_exec\" block"}
+		return driver.Fingerprint{
+			Health: driver.Undetected,
+			Description: "disabled: its tasks are not isolated; set enabled = true in the agent's plugin " +
+				"\"raw_exec\" block",
+		}
 	}
 	return launched.Look(d.opt.Launcher, Name, false)
 }
@@ -69,31 +82,44 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (driver.Task
 	fail := func(err error) (driver.Task, error) {
 		return nil, fault.Note(err, "start", "task "+strconv.Quote(cfg.Task)+" with driver raw_exec")
 	}
-	if !d.cfg.Enabled {
-		return fail(fault.WithHint(fault.New(fault.Denied, "", "", "the driver is disabled on this node"), "set enabled = true in the agent's plugin \"raw_exec\" block"))
-	}
-	if err := schema.Check(cfg.Config); err != nil {
+	if err := d.check(cfg); err != nil {
 		return fail(err)
 	}
 	argv, err := launched.Command(cfg.Config)
 	if err != nil {
 		return fail(err)
 	}
-	if len(cfg.Mounts) > 0 {
-		return fail(fault.WithHint(fault.New(fault.Unsupported, "", "mount "+strconv.Quote(cfg.Mounts[0].Target), "the driver cannot mount: its tasks see the node's own tree"), "use driver exec"))
-	}
-	for _, dev := range cfg.Devices {
-		if dev.TaskPath != "" && dev.TaskPath != dev.HostPath {
-			return fail(fault.WithHint(fault.New(fault.Unsupported, "", "device "+strconv.Quote(dev.HostPath), "the driver cannot show it at another path"), "use driver exec"))
-		}
-	}
 	path := os.Getenv("PATH")
 	if path == "" {
 		path = defaultPath
 	}
 	spec := launched.Spec(cfg)
-	spec.Argv, spec.Env, spec.Dir, spec.Search = argv, launched.Env(cfg.Env, path), cfg.TaskDir, []string{filepath.Join(cfg.TaskDir, "local")}
+	spec.Argv, spec.Env = argv, launched.Env(cfg.Env, path)
+	spec.Dir, spec.Search = cfg.TaskDir, []string{filepath.Join(cfg.TaskDir, "local")}
 	return launched.Start(ctx, d.opt, cfg, spec)
+}
+
+// check refuses what this driver does not do, or not on this node.
+func (d *Driver) check(cfg *driver.TaskConfig) error {
+	const useExec = "use driver exec"
+	if !d.cfg.Enabled {
+		return fault.WithHint(fault.New(fault.Denied, "", "", "the driver is disabled on this node"),
+			"set enabled = true in the agent's plugin \"raw_exec\" block")
+	}
+	if err := schema.Check(cfg.Config); err != nil {
+		return err
+	}
+	if len(cfg.Mounts) > 0 {
+		return fault.WithHint(fault.New(fault.Unsupported, "", "mount "+strconv.Quote(cfg.Mounts[0].Target),
+			"the driver cannot mount: its tasks see the node's own tree"), useExec)
+	}
+	for _, dev := range cfg.Devices {
+		if dev.TaskPath != "" && dev.TaskPath != dev.HostPath {
+			return fault.WithHint(fault.New(fault.Unsupported, "", "device "+strconv.Quote(dev.HostPath),
+				"the driver cannot show it at another path"), useExec)
+		}
+	}
+	return nil
 }
 
 // Recover implements driver.Driver.

@@ -1,0 +1,215 @@
+package shim
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/cmd/berth-helper/internal/spawn"
+	"berth/cmd/berth-helper/internal/tasklog"
+	"berth/internal/base/fault"
+	"berth/internal/cgroup"
+	"berth/internal/shimproto"
+)
+
+// run starts the process once those of earlier attempts are gone. If that fails, or the launch is given up, nothing
+// of it is left in the end.
+func (p *process) run(before []*process) error {
+	err := p.replace(before)
+	if err == nil {
+		err = p.abortable()
+	}
+	p.mu.Lock()
+	p.state.err, p.state.running = err, err == nil
+	over := err != nil || p.state.cancelled
+	p.mu.Unlock()
+	if err == nil {
+		p.shim.goAsync("watch", p.watch)
+	}
+	close(p.started)
+	if over {
+		p.teardown()
+	}
+	return nil
+}
+
+// replace ends what an agent left that died between a start and the record of it.
+func (p *process) replace(before []*process) error {
+	for _, b := range before {
+		b.end()
+	}
+	for _, b := range before {
+		if err := b.awaitGone(p.abandoned); err != nil {
+			return fault.Note(err, "end", "an earlier attempt")
+		}
+	}
+	return nil
+}
+
+// abortable starts the process; when the launch is given up meanwhile, what was begun is killed, again and again, so
+// that a root whose building hangs ends.
+func (p *process) abortable() error {
+	over := make(chan struct{})
+	defer close(over)
+	p.shim.goAsync("abort", func() error {
+		select {
+		case <-over:
+			return nil
+		case <-p.abandoned:
+		}
+		for {
+			select {
+			case <-over:
+				return nil
+			case <-time.After(minPause):
+			}
+			if err := p.cgroup.Kill(); err != nil {
+				return err
+			}
+		}
+	})
+	if isClosed(p.abandoned) {
+		return fault.New(fault.Canceled, "launch", p.subject(), "it was given up")
+	}
+	return p.start()
+}
+
+func (p *process) start() error {
+	if err := p.cgroup.Create(cgroup.Limits(p.launch.Limits)); err != nil {
+		return err
+	}
+	logs, ends, err := tasklog.Open(p.launch.Task, p.launch.Logs)
+	if err != nil {
+		return err
+	}
+	defer tasklog.CloseAll(nil, ends)
+	for _, l := range logs {
+		done := make(chan struct{})
+		p.logs, p.logged = append(p.logs, l), append(p.logged, done)
+		p.shim.goAsync("log", func() error {
+			defer close(done)
+			return l.Run()
+		})
+	}
+	if p.launch.Isolate != nil {
+		if err := p.startInit(); err != nil {
+			return err
+		}
+	}
+	null, err := os.Open("/dev/null")
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	spec := p.spec(p.launch.Argv)
+	spec.Files = []*os.File{null, ends[0], ends[len(ends)-1]}
+	p.main, err = spawn.Start(p.shim.group, spec)
+	return err
+}
+
+// spec describes a child that lives where the main process does.
+func (p *process) spec(argv []string) spawn.Spec {
+	s := spawn.Spec{
+		Argv:   argv,
+		Env:    p.launch.Env,
+		Dir:    p.launch.Dir,
+		Search: p.launch.Search,
+		User:   p.launch.User,
+		Cgroup: p.cgroup.TaskLeaf(),
+	}
+	s.Join, s.Back = p.cgroup.Joins()
+	if iso := p.launch.Isolate; iso != nil {
+		s.Enter = &spawn.Enter{PidFD: int(p.init.PidFD.Fd()), Flags: namespaces(iso)}
+		s.Bound = &spawn.Bound{Keep: iso.Capabilities, Ambient: iso.Ambient, NoNewPrivileges: iso.NoNewPrivileges}
+	}
+	return s
+}
+
+// namespaces are those of an isolated process.
+func namespaces(iso *shimproto.Isolate) int {
+	flags := unix.CLONE_NEWNS | unix.CLONE_NEWUTS
+	if !iso.HostPID {
+		flags |= unix.CLONE_NEWPID
+	}
+	if !iso.HostIPC {
+		flags |= unix.CLONE_NEWIPC
+	}
+	return flags
+}
+
+// answer tells a conversation how the launch went. One that ends before gives the launch up, unless others want it
+// too or one was answered already.
+func (p *process) answer(hangup <-chan struct{}) (shimproto.Message, error) {
+	p.mu.Lock()
+	p.state.wanting++
+	p.mu.Unlock()
+	select {
+	case <-p.started:
+	case <-hangup:
+		return nil, p.lose()
+	}
+	if isClosed(hangup) { // nobody has the handle of what was started
+		return nil, p.lose()
+	}
+	p.mu.Lock()
+	err, cancelled := p.state.err, p.state.cancelled
+	first, exit := !p.state.answered, p.exit
+	p.state.answered = true
+	p.mu.Unlock()
+	switch {
+	case err != nil || cancelled:
+		return p.answerOver(err, cancelled, hangup)
+	case !first && isClosed(p.ended):
+		return &shimproto.Ended{Exit: exit, Newest: p.launch.Attempt}, nil
+	}
+	return &shimproto.Launched{PID: p.main.PID, Cgroup: p.cgroup.Dir()}, nil
+}
+
+// answerOver tells why there is no process, once nothing of it is left.
+func (p *process) answerOver(err error, cancelled bool, hangup <-chan struct{}) (shimproto.Message, error) {
+	goneErr := p.awaitGone(hangup)
+	if !cancelled || goneErr != nil {
+		return nil, errors.Join(err, goneErr)
+	}
+	_, ended, err := p.shim.find(p.launch.Named)
+	if ended == nil {
+		return nil, err
+	}
+	return ended, nil
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+// lose notes that a conversation which waited for the launch has ended. With the last one the launch is given up.
+func (p *process) lose() error {
+	p.mu.Lock()
+	p.state.wanting--
+	running := p.state.running
+	given := p.state.wanting == 0 && !p.state.answered
+	if given {
+		p.cancel()
+	}
+	p.mu.Unlock()
+	if given && running {
+		p.teardown()
+	}
+	return fault.New(fault.Canceled, "launch", p.subject(), "the agent hung up")
+}
+
+// cancel gives the launch up. The caller holds the lock.
+func (p *process) cancel() {
+	if p.state.cancelled {
+		return
+	}
+	p.state.cancelled = true
+	close(p.abandoned)
+}

@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"berth/api"
+	"berth/internal/base/fault"
+	"berth/internal/httpapi"
+	"berth/internal/httpapi/access"
+)
+
+// APIBlock says where the HTTP API is, and who may use it there. Without it an agent in service has a unix socket and
+// no port, and a -dev agent an open port on the loopback and no socket.
+type APIBlock struct {
+	Socket string `hcl:"socket"` // path of the unix socket
+	// TokenFile makes the port: every request to it must show the token that is in the file.
+	TokenFile string `hcl:"token_file"`
+	// UnsafeOpen makes the port for everybody who reaches it.
+	UnsafeOpen *bool `hcl:"unsafe_open"`
+	// AllowedHosts are names by which clients may call the port, beside those of the loopback.
+	AllowedHosts []string `hcl:"allowed_hosts"`
+}
+
+func (p *APIBlock) override(f *APIBlock) {
+	pick(&p.Socket, f.Socket)
+	pick(&p.TokenFile, f.TokenFile)
+	pick(&p.UnsafeOpen, f.UnsafeOpen)
+	if f.AllowedHosts != nil {
+		p.AllowedHosts = f.AllowedHosts
+	}
+}
+
+func (p *APIBlock) unsafeOpen() bool { return p.UnsafeOpen != nil && *p.UnsafeOpen }
+
+// maxSocketPath is the kernel's limit of a socket's path in bytes.
+const maxSocketPath = 107
+
+// checkAPI refuses what cannot work, and reads the token.
+func (c *Config) checkAPI() error {
+	p := c.API
+	if p.Socket != "" {
+		switch p.Socket = filepath.Clean(p.Socket); {
+		case !filepath.IsAbs(p.Socket):
+			return bad("api socket "+p.Socket, "its path must be absolute", "write socket = \""+api.DefaultSocket+"\"")
+		case len(p.Socket) > maxSocketPath:
+			why := fmt.Sprintf("its path has %d bytes, and the kernel takes %d", len(p.Socket), maxSocketPath)
+			return bad("api socket "+p.Socket, why, "choose a shorter path")
+		}
+	}
+	for _, h := range p.AllowedHosts {
+		if err := access.CheckHost(h); err != nil {
+			return fault.Note(err, "configure", "api allowed_hosts "+strconv.Quote(h))
+		}
+	}
+	switch {
+	case p.TokenFile == "":
+		return nil
+	case p.unsafeOpen():
+		const why = "they contradict each other: one asks for a token, the other for none"
+		return bad("api token_file and unsafe_open", why, "keep token_file and leave unsafe_open out")
+	case !filepath.IsAbs(p.TokenFile):
+		what := "api token_file " + p.TokenFile
+		return bad(what, "its path must be absolute", "write token_file = \"/etc/berth/token\"")
+	}
+	token, err := access.ReadToken(p.TokenFile, os.Geteuid())
+	c.token = token
+	return fault.Note(err, "configure", "api token_file "+p.TokenFile)
+}
+
+// servesPort tells whether the API has a port: for trying out, or with somebody's word on who may use it.
+func (c *Config) servesPort() bool {
+	return c.dev || c.API.TokenFile != "" || c.API.unsafeOpen()
+}
+
+// usage is what "berth agent -h" says.
+func usage(fs *flag.FlagSet) {
+	out := fs.Output()
+	// Nobody can be told that a help cannot be written.
+	_, _ = fmt.Fprint(out, "Usage: berth agent [flags]\n\nRuns an agent: a server and a node in one process.\n\n")
+	fs.PrintDefaults()
+	_, _ = fmt.Fprintf(out, `
+The HTTP API of an agent in service is on the unix socket %s, for root and the agent's user
+alone, and commands find it there. It has a port only where the configuration says who may use that:
+
+  api {
+    socket        = "%[1]s"
+    token_file    = "/etc/berth/token"      # the port, for clients that show this token (BERTH_TOKEN)
+    unsafe_open   = false                   # or the port, for every user and task that reaches it
+    allowed_hosts = ["nomad.example.com"]   # names of the port beside localhost, as of a proxy
+  }
+
+A -dev agent has an open port on the loopback, and a socket if it is named.
+`, api.DefaultSocket)
+}
+
+// listen opens every way to the API that the configuration asks for, and says in the log where it is.
+func (a *Agent) listen() ([]httpapi.Entry, error) {
+	c := a.cfg
+	var entries []httpapi.Entry
+	where := []any{"version", a.version, "data_dir", c.DataDir, "dev", c.dev}
+	if c.API.Socket != "" {
+		s, err := listenSocket(c.API.Socket)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, httpapi.Entry{Listener: s, Guard: access.Socket{UID: os.Geteuid()}})
+		where = append(where, "socket", c.API.Socket)
+	}
+	if c.servesPort() {
+		l, err := net.Listen("tcp", c.port())
+		if err != nil {
+			err = fault.WithHint(fault.Wrap(err, fault.Conflict, "listen", "for the HTTP API"),
+				"choose another port with -http-port or ports { http = … }")
+			return nil, errors.Join(err, shut(entries))
+		}
+		guard := access.Network{Hosts: c.API.AllowedHosts, Token: c.token}
+		entries = append(entries, httpapi.Entry{Listener: l, Guard: guard})
+		where = append(where, "http", "http://"+l.Addr().String())
+	}
+	a.log.Info("berth starts", where...)
+	warnOfPort(a.log, c)
+	return entries, nil
+}
+
+// warnOfPort says what its operator may not expect of the port.
+func warnOfPort(log *slog.Logger, c *Config) {
+	switch {
+	case c.API.unsafeOpen():
+		log.Warn("api { unsafe_open = true }: every user and every task that reaches the port can run anything as "+
+			"root on this node; use api { token_file = … } instead", "http", c.port())
+	case !c.servesPort() && (c.portAsked || len(c.API.AllowedHosts) > 0):
+		log.Warn("the port of the HTTP API is configured and not served, because nothing says who may use it; "+
+			"set api { token_file = … }, or leave the port out and use the socket",
+			"http", c.port(), "socket", c.API.Socket)
+	}
+}
+
+// port is where the API listens on the network, if it does.
+func (c *Config) port() string { return net.JoinHostPort(c.BindAddr, strconv.Itoa(c.Ports.HTTP)) }
+
+// describeAPI is what the agent says of its API; the token is not in it.
+func (c *Config) describeAPI() map[string]any {
+	return map[string]any{
+		"Socket":       c.API.Socket,
+		"Port":         c.servesPort(),
+		"Token":        !c.token.Empty(),
+		"AllowedHosts": c.API.AllowedHosts,
+	}
+}
+
+// shut closes the entries.
+func shut(entries []httpapi.Entry) error {
+	var errs []error
+	for _, e := range entries {
+		errs = append(errs, e.Listener.Close())
+	}
+	return errors.Join(errs...)
+}

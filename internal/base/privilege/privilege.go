@@ -1,0 +1,52 @@
+// Package privilege owns how a thread gives up what the programs that it starts must not have. Whoever starts programs
+// for others imports it, from a thread of its own that is thrown away afterwards: nothing of this can be taken back.
+package privilege
+
+import (
+	"runtime"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/base/fault"
+)
+
+// The first thread of a program cannot be thrown away: it would stay, with what it has given up and where it has gone,
+// for as long as the program runs. A lock that is taken while packages are initialised holds the main goroutine on that
+// thread, and every other goroutine off it.
+func init() { runtime.LockOSThread() }
+
+// BoundCapabilities bounds what any program started from the thread can have. The thread's own permitted set stays, a
+// fork may need it; execve recomputes it from the bound for root, and setuid empties it for others.
+func BoundCapabilities(keep []int) error {
+	for c := 0; ; c++ {
+		have, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(c), 0, 0, 0)
+		if err != nil {
+			break // the kernel knows no such capability: that was the last
+		}
+		if have == 1 && !slices.Contains(keep, c) {
+			if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(c), 0, 0, 0); err != nil {
+				return fault.Wrap(err, fault.Internal, "bound", "the capabilities of a new process")
+			}
+		}
+	}
+	return DropInheritable()
+}
+
+// DropInheritable empties the inheritable set, and with it the ambient one: what the agent was started with would get
+// past the bound. A thread that may not bound its capabilities may do this.
+func DropInheritable() error {
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	err := unix.Capget(&head, &sets[0])
+	if err == nil {
+		sets[0].Inheritable, sets[1].Inheritable = 0, 0
+		err = unix.Capset(&head, &sets[0])
+	}
+	return fault.Wrap(err, fault.Internal, "bound", "the capabilities of a new process")
+}
+
+// ForbidNew lets nothing started from the thread gain privileges, by set-user-id programs or capabilities of files.
+func ForbidNew() error {
+	return fault.Wrap(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), fault.Internal, "forbid", "new privileges")
+}

@@ -1,0 +1,215 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"berth/internal/base/fault"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// recorder is a fake tree that writes down what is done to it.
+type recorder struct {
+	log    strings.Builder
+	refuse string // the file that cannot be written
+}
+
+func (r *recorder) mkdir(path string) error {
+	r.log.WriteString("mkdir " + path + "\n")
+	return nil
+}
+
+func (r *recorder) write(path, value string) error {
+	r.log.WriteString("write " + path + " " + value + "\n")
+	if strings.HasSuffix(path, r.refuse) && r.refuse != "" {
+		return syscall.EBUSY
+	}
+	return nil
+}
+
+func (r *recorder) exists(path string) bool { return !strings.Contains(path, "memsw") }
+
+func TestLimitsOnAPureV2NodeAreWrittenSo(t *testing.T) {
+	r := &recorder{}
+	tree := &Tree{
+		V2:          "/fake",
+		Controllers: []string{"cpuset", "cpu", "io", "memory", "pids"},
+		V1:          map[string]string{},
+		ops:         r,
+	}
+	g := tree.Group("berth.slice", "11111111-2222-3333-4444-555555555555", "web.1")
+	if err := g.Create(Limits{
+		CPUShares: 1024,
+		MemoryMax: 300 << 20,
+		MemoryLow: 100 << 20,
+		Cpuset:    "0-1",
+		Required:  true,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/v2.txt", r.log.String())
+}
+
+func TestLimitsOnAHybridNodeAreWrittenSo(t *testing.T) {
+	r := &recorder{}
+	tree := &Tree{V2: "/fake/unified", Controllers: []string{"hugetlb"}, ops: r,
+		V1: map[string]string{"cpu": "/fake/cpu,cpuacct", "cpuacct": "/fake/cpu,cpuacct", "memory": "/fake/memory",
+			"pids": "/fake/pids"}}
+	g := tree.Group("berth.slice", "no uuid", "a task/with spaces.1")
+	if err := g.Create(Limits{CPUShares: 1, MemoryMax: 10 << 20, Required: true}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/hybrid.txt", r.log.String())
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-update rewrites it):\n%s", file, diff)
+	}
+}
+
+func TestALimitWithoutAControllerIsRefusedOnlyWhenRequired(t *testing.T) {
+	tree := &Tree{V2: "/fake", V1: map[string]string{}, ops: &recorder{}}
+	g := tree.Group("s", "a", "b")
+	err := g.Create(Limits{MemoryMax: 1, Required: true})
+	if !fault.Has(err, fault.Unsupported) || !strings.Contains(err.Error(), "memory") {
+		t.Errorf("required: %v", err)
+	}
+	if err := g.Create(Limits{MemoryMax: 1, CPUShares: 5, Cpuset: "0"}); err != nil {
+		t.Errorf("not required: %v", err)
+	}
+}
+
+func TestAGroupThatCannotPassControllersOnSaysWhy(t *testing.T) {
+	tree := &Tree{
+		V2:          "/fake",
+		Controllers: []string{"memory"},
+		V1:          map[string]string{},
+		ops:         &recorder{refuse: "/fake/cgroup.subtree_control"},
+	}
+	err := tree.Group("s", "a", "b").Create(Limits{MemoryMax: 1, Required: true})
+	if !fault.Has(err, fault.Unsupported) || !strings.Contains(err.Error(), "in a container") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestTheMountTableTellsVersions(t *testing.T) {
+	tree := parse(`24 22 0:6 / /dev rw - devtmpfs devtmpfs rw
+32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:4 - cgroup cgroup rw,cpu,cpuacct
+35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+40 31 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd
+41 31 0:38 / /sys/fs/cg\040roup/unified rw - cgroup2 cgroup2 rw
+99 31 0:38 / /var/lib/container/cgroup rw - cgroup2 cgroup2 rw
+`)
+	want := map[string]string{"cpu": "/sys/fs/cgroup/cpu,cpuacct", "cpuacct": "/sys/fs/cgroup/cpu,cpuacct",
+		"memory": "/sys/fs/cgroup/memory", "name=systemd": "/sys/fs/cgroup/systemd"}
+	if diff := cmp.Diff(want, tree.V1); diff != "" || tree.V2 != "/sys/fs/cg roup/unified" {
+		t.Errorf("v2 at %q, v1: %s", tree.V2, diff)
+	}
+}
+
+func TestNamesFromOutsideAreNoPathSegments(t *testing.T) {
+	tree := &Tree{V2: "/fake", ops: &recorder{}}
+	for _, name := range []string{"..", ".", "", "a/b", "../../x", "shim", "a b", "é", strings.Repeat("x", 300),
+		"web.1"} {
+		dir := tree.Group("s", name, name).Dir()
+		if filepath.Clean(dir) != dir || strings.Count(dir, "/") != 4 || len(filepath.Base(dir)) > 120 ||
+			filepath.Base(dir) == "shim" {
+			t.Errorf("%q becomes %s", name, dir)
+		}
+		if back, err := tree.At(dir); err != nil || back.Dir() != dir {
+			t.Errorf("%s is not found again: %v", dir, err)
+		}
+	}
+	for _, dir := range []string{"/elsewhere/s/a/b", "/fake", "/fake/s", "/fake/s/a", "/fake/../x/y/z",
+		"/fake/s/a/b/c"} {
+		if _, err := tree.At(dir); !fault.Has(err, fault.Invalid) {
+			t.Errorf("%s is taken for a task's group", dir)
+		}
+	}
+}
+
+func TestARealGroupIsKilledWatchedAndRemoved(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("cgroups need root")
+	}
+	tree, err := Discover()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slice := fmt.Sprintf("berth-cgroup-test-%d.slice", os.Getpid())
+	g := tree.Group(slice, "alloc", "web.1")
+	if err := g.Create(Limits{
+		CPUShares: 100,
+		MemoryMax: 64 << 20,
+		MemoryLow: 32 << 20,
+		Cpuset:    "0",
+		Required:  true,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(g.Remove(), tree.RemoveAlloc(slice, "alloc")); err != nil {
+			t.Error(err)
+		}
+	})
+	if limit, ok := g.value(filepath.Join(tree.V1["memory"], g.rel), "memory.limit_in_bytes",
+		""); tree.V1["memory"] != "" && (!ok || limit != 64<<20) {
+		t.Errorf("memory limit %d", limit)
+	}
+	leaf, err := os.Open(g.TaskLeaf())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leaf.Close()
+	cmd := exec.Command("sh", "-c", "sleep 1000 & sleep 1000")
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(leaf.Fd())}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if empty, err := g.Empty(); err != nil || empty {
+		t.Errorf("empty %t, %v", empty, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond) // runs out: the group lives on
+	defer cancel()
+	if err := g.WaitEmpty(ctx); !fault.Has(err, fault.Timeout) || !strings.Contains(err.Error(), "still there: ") {
+		t.Errorf("wait for a living group: %v", err)
+	}
+	if err := g.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.WaitEmpty(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("the process ended well")
+	}
+	if err := g.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(g.Kill(), g.WaitEmpty(t.Context()), g.Remove()); err != nil {
+		t.Errorf("what is gone is not an error: %v", err)
+	}
+}

@@ -1,0 +1,118 @@
+package follow
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"berth/api"
+	"berth/internal/base/fault"
+	"berth/internal/cli/kit"
+	"berth/internal/cli/rollout"
+)
+
+// Registered names the version of a job that is followed.
+type Registered struct {
+	kit.Ref
+	JobModifyIndex uint64 // of the registration
+	Eval           string // that the registration made
+}
+
+// Job follows a version of a job, with everything that comes of it: replacements, successors that wait for those before
+// them, further evaluations. It ends when all that is wanted is healthy and what it replaces has ended; when a batch
+// job has completed; or when something is not well, with an error that says what, and what comes next. What has no
+// place is reported and ends it with an Exit, unless Wait is set.
+func (f *Follower) Job(ctx context.Context, job Registered) error {
+	first, err := f.one(ctx, job.Eval, job.Namespace)
+	if err != nil {
+		return f.gaveUp(ctx, err, "berth job status "+job.ID)
+	}
+	if len(first.FailedTGAllocs) > 0 && !f.Wait {
+		return &kit.Exit{Code: kit.ExitUnplaced}
+	}
+	t := &reporter{f: f, first: first, stories: map[string]*story{}, reported: map[string]bool{}}
+	var last *rollout.Rollout
+	err = Watch(ctx, job.Namespace, func(o *api.QueryOptions) (bool, *api.QueryMeta, error) {
+		r, meta, err := f.look(ctx, job, o)
+		if err != nil {
+			return false, nil, err
+		}
+		last = r
+		t.report(r)
+		if r.Outcome == rollout.Going || r.Outcome == rollout.Unplaced && f.Wait {
+			return false, meta, nil
+		}
+		// What was read in several steps is judged only if nothing changed in between.
+		_, now, err := f.Client.Jobs().Get(ctx, job.ID, job.Query())
+		return err == nil && now.Index == meta.Index, meta, kit.Doing(err, "follow", "job", job.ID)
+	})
+	if err != nil {
+		return f.gaveUp(ctx, err, "berth job status "+job.ID)
+	}
+	return f.outcome(ctx, last)
+}
+
+// look reads how the job stands. It is an error if the version that is followed is no longer the job's.
+func (f *Follower) look(
+	ctx context.Context, job Registered, o *api.QueryOptions,
+) (*rollout.Rollout, *api.QueryMeta, error) {
+	now, meta, err := f.Client.Jobs().Get(ctx, job.ID, o)
+	switch {
+	case api.IsNotFound(err):
+		return nil, nil, kit.Fail(fault.NotFound, "", "job %q is gone: somebody has purged it", job.ID)
+	case err != nil:
+		return nil, nil, kit.Doing(err, "follow", "job", job.ID)
+	case kit.Value(now.JobModifyIndex) > job.JobModifyIndex:
+		return nil, nil, overtaken(now)
+	}
+	p := rollout.Picture{Job: now}
+	if p.Allocations, _, err = f.Client.Jobs().Allocations(ctx, job.ID, false, job.Query()); err != nil {
+		return nil, nil, kit.Doing(err, "list the allocations of", "job", job.ID)
+	}
+	if p.Evaluations, _, err = f.Client.Jobs().Evaluations(ctx, job.ID, job.Query()); err != nil {
+		return nil, nil, kit.Doing(err, "list the evaluations of", "job", job.ID)
+	}
+	return rollout.Assess(p, time.Now()), meta, nil
+}
+
+// overtaken says what became of a job whose version is no longer the one that is followed.
+func overtaken(now *api.Job) error {
+	id := kit.Value(now.ID)
+	if kit.Value(now.Stop) {
+		return kit.Fail(fault.Conflict, "", "job %q was stopped before all of it was as wanted", id)
+	}
+	return kit.Fail(fault.Conflict, `see "berth job history `+id+`"`,
+		"job %q was changed again, to version %d, before all of this one was as wanted", id, kit.Value(now.Version))
+}
+
+// outcome says how it ended.
+func (f *Follower) outcome(ctx context.Context, r *rollout.Rollout) error {
+	switch r.Outcome {
+	case rollout.Done:
+		f.heading("%s", r.Sentence())
+		return nil
+	case rollout.Unplaced:
+		f.heading("Not everything could be placed")
+		f.unplaced(r)
+		return &kit.Exit{Code: kit.ExitUnplaced}
+	case rollout.Short:
+		return fault.New(fault.Conflict, "", "", r.Sentence())
+	}
+	hint := ""
+	for _, t := range r.Troubles {
+		if t.Final {
+			f.Stderr(ctx, f.Env.Err, t)
+			hint = fmt.Sprintf(`see "berth alloc status %s"`, f.id(t.Alloc.ID))
+			break
+		}
+	}
+	return kit.Fail(fault.Conflict, hint, "%s", r.Sentence())
+}
+
+// unplaced tells what has no place, and why.
+func (f *Follower) unplaced(r *rollout.Rollout) {
+	for _, e := range r.Unplaced {
+		Explain(f.Env.Out, "    ", e.FailedTGAllocs, e.QueuedAllocations, f.Verbose)
+		f.Env.Out.Printf("    Evaluation %q will place the rest as soon as there is capacity for it\n", f.id(e.ID))
+	}
+}

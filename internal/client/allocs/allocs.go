@@ -1,0 +1,326 @@
+// Package allocs owns the allocs of a node: their runners, from the first set of the servers that names them until
+// nothing is left of them, the reports of how they are, and what is kept of allocs that the servers do not know. Only
+// package client and what it is made of import it.
+package allocs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
+	"berth/internal/base/reconcile"
+	"berth/internal/client/allochooks"
+	"berth/internal/client/allocrunner"
+	"berth/internal/client/hook"
+	"berth/internal/client/localstate"
+	"berth/internal/client/servers"
+	"berth/internal/client/shim"
+	"berth/internal/client/taskhooks"
+	"berth/internal/client/taskrunner"
+	"berth/internal/model/alloc"
+	"berth/internal/model/lineage"
+	"berth/internal/wire"
+)
+
+// Config wires Allocs.
+type Config struct {
+	Holdings *Holdings
+	Store    *localstate.Store
+	Link     *servers.Link
+	// Shims end what drivers have left of an alloc; nil: drivers launch nothing.
+	Shims   *shim.Launcher
+	Host    taskrunner.Host
+	Region  string
+	Drivers allocrunner.Drivers
+	// AllocHooks and TaskHooks run in order between those that every alloc has: directories first, templates last.
+	AllocHooks []hook.Hook
+	TaskHooks  []hook.Hook
+	// ConfirmRemovals is how long removals of many allocs at once wait until they are confirmed again; 0: 30 s.
+	ConfirmRemovals time.Duration
+	StorageTimeout  time.Duration // see allocrunner.Config
+	MaxKillTimeout  time.Duration
+	Log             *slog.Logger
+}
+
+// Allocs runs the allocs of the node.
+type Allocs struct {
+	*Holdings
+	cfg     Config
+	log     *slog.Logger
+	reports *reporter
+	started chan *allocrunner.Runner
+	leaving *reconcile.Loop[ids.Alloc] // allocs that may have to be destroyed
+	missed  lifecycle.Signal           // what was left out of the last sets is wanted now
+
+	gone     map[ids.Alloc]time.Time // a set of the servers left it out; it is asked about by id, not before that time
+	stopping bool
+}
+
+// New returns what runs nothing before Run.
+func New(cfg Config) *Allocs {
+	if cfg.ConfirmRemovals <= 0 {
+		cfg.ConfirmRemovals = confirmIn
+	}
+	a := &Allocs{
+		Holdings: cfg.Holdings,
+		cfg:      cfg,
+		log:      cfg.Log,
+		reports:  newReporter(cfg.Holdings.Table, cfg.Link, cfg.Log),
+		started:  make(chan *allocrunner.Runner, 1),
+		gone:     map[ids.Alloc]time.Time{},
+	}
+	a.leaving = reconcile.New(reconcile.Config{Name: "remove allocations", Parallel: 8, Log: cfg.Log}, a.leave)
+	return a
+}
+
+// Restore makes the runners of what an earlier run of the agent left. It comes before the first set of the servers; a
+// record from before there were marks is as old as what the node has seen.
+func (a *Allocs) Restore(seen lineage.Point) {
+	if err := a.findUnrecorded(); err != nil {
+		a.log.Error("allocations without a record could not be looked for", logkey.Error, err)
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.loaded.Allocs)) {
+		rec := a.loaded.Allocs[id]
+		if rec.Received.IsZero() {
+			rec.Received = seen
+		}
+		if _, err := a.make(rec, a.loaded.Tasks[id], true); err != nil {
+			a.log.Error("an allocation can't be restored", logkey.Alloc, id, logkey.Error, err)
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.restored = true
+}
+
+// Run runs what was restored and whatever the servers give, and reports how it is.
+func (a *Allocs) Run(ctx context.Context) error {
+	g, gctx := lifecycle.NewGroup(ctx)
+	restored := a.runners()
+	g.Go("remove", func() error { return a.leaving.Run(gctx) })
+	g.Go("report", func() error { return a.reports.run(gctx) })
+	g.Go("run", func() error {
+		for _, r := range restored {
+			a.launch(gctx, g, r)
+		}
+		for {
+			select {
+			case <-gctx.Done():
+				return nil
+			case r := <-a.started:
+				a.launch(gctx, g, r)
+			}
+		}
+	})
+	return g.Wait()
+}
+
+func (a *Allocs) launch(ctx context.Context, g *lifecycle.Group, r *allocrunner.Runner) {
+	name := "alloc " + ids.Short(r.ID())
+	g.Go(name, lifecycle.Isolated(name, func() error { return r.Run(ctx) }, func(err error) {
+		a.log.Error("an allocation's runner failed", logkey.Alloc, r.ID(), logkey.Error, err)
+	}))
+}
+
+// make makes the runner of an alloc. One that can't be run (its record makes no sense) is kept as damaged.
+func (a *Allocs) make(
+	rec *localstate.Alloc, tasks map[string]*localstate.Task, restored bool,
+) (*allocrunner.Runner, error) {
+	id := rec.Bundle.Alloc.ID
+	dir := a.AllocDir(id)
+	allocHooks := append([]hook.Hook{&allochooks.Dir{Dir: dir}}, a.cfg.AllocHooks...)
+	taskHooks := append([]hook.Hook{&taskhooks.Dir{Dir: dir}}, a.cfg.TaskHooks...)
+	taskHooks = append(taskHooks, &taskhooks.Templates{})
+	r, err := allocrunner.New(allocrunner.Config{
+		Record:         rec,
+		Tasks:          tasks,
+		Restored:       restored,
+		Dir:            dir,
+		Store:          a.cfg.Store,
+		Host:           a.cfg.Host,
+		Region:         a.cfg.Region,
+		Drivers:        a.cfg.Drivers,
+		AllocHooks:     allocHooks,
+		TaskHooks:      taskHooks,
+		Processes:      a.cfg.Shims,
+		StorageTimeout: a.cfg.StorageTimeout,
+		MaxKillTimeout: a.cfg.MaxKillTimeout,
+		Owner:          a,
+		Log:            a.log,
+	})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil {
+		a.damaged[id] = err
+		return nil, err
+	}
+	a.byID[id] = r
+	a.changed.Notify()
+	return r, nil
+}
+
+// AllocChanged implements allocrunner.Owner.
+func (a *Allocs) AllocChanged(id ids.Alloc) {
+	a.reports.mark(id)
+	a.changed.Notify()
+	r := a.Runner(id)
+	if a.leavingNow(id) {
+		a.leaving.Mark(id)
+	}
+	if r != nil && r.Orphan() != nil {
+		a.orphaned.Notify()
+		if r.Released() {
+			a.leaving.Mark(id)
+		}
+	}
+}
+
+// ReportAll has every alloc reported: a new registration begins with the whole truth.
+func (a *Allocs) ReportAll() {
+	for _, r := range a.runners() {
+		a.reports.mark(r.ID())
+	}
+}
+
+// Missed returns a channel that is closed when something is wanted that was left out of the last sets of the servers.
+func (a *Allocs) Missed() <-chan struct{} { return a.missed.C() }
+
+// Apply acts on a set of the servers: the records are written together with its point, then the runners hear of it.
+// What the set names, and in a change of a set also what it does not say to be gone, this state of the servers knows:
+// it is stamped with the point once in each leadership.
+func (a *Allocs) Apply(ctx context.Context, set *wire.AllocSet) error {
+	var fresh []*localstate.Alloc
+	var changes []allocrunner.Change
+	named := map[ids.Alloc]bool{}
+	for _, b := range set.Bundles {
+		if b.Alloc == nil || b.Job == nil {
+			a.log.Error("the servers sent an allocation without its job; it is left alone")
+			continue
+		}
+		id := b.Alloc.ID
+		if named[id] {
+			continue
+		}
+		named[id] = true
+		switch r := a.Runner(id); {
+		case r == nil && a.wanted(b.Alloc):
+			fresh = append(fresh, &localstate.Alloc{Bundle: b, Received: set.At})
+		case r == nil:
+		case b.Alloc.AllocModifyIndex != r.Bundle().Alloc.AllocModifyIndex:
+			changes = append(changes, r.Update(b, set.At))
+		default:
+			changes = a.stamp(changes, r, set.At)
+		}
+	}
+	if !set.Full {
+		for _, r := range a.runners() {
+			if !named[r.ID()] && r.Orphan() == nil && !a.leavingNow(r.ID()) && !slices.Contains(set.Gone, r.ID()) {
+				changes = a.stamp(changes, r, set.At)
+			}
+		}
+	}
+	if err := allocrunner.Commit(changes, func(records []*localstate.Alloc) error {
+		return a.cfg.Store.PutSeen(set.At, append(records, fresh...))
+	}); err != nil {
+		return err
+	}
+	a.orphaned.Notify()
+	for _, rec := range fresh {
+		if err := a.begin(ctx, rec); err != nil {
+			return err
+		}
+	}
+	a.missing(set, named)
+	return nil
+}
+
+// stamp adds that this state of the servers knows an alloc, unless that is written already.
+func (a *Allocs) stamp(changes []allocrunner.Change, r *allocrunner.Runner, at lineage.Point) []allocrunner.Change {
+	orphan := r.Orphan()
+	if was := r.Received(); was.Mark == at.Mark && was.Incarnation == at.Incarnation && orphan == nil {
+		return changes
+	}
+	if orphan != nil {
+		a.log.Info("the servers know the allocation again: it is no orphan", logkey.Alloc, r.ID())
+	}
+	return append(changes, r.Stamp(at))
+}
+
+func (a *Allocs) leavingNow(id ids.Alloc) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, leaving := a.gone[id]
+	return leaving
+}
+
+// wanted reports whether an alloc that is not here is adopted. One that has ended, or whose record is damaged, is not;
+// one that is to stop is, because its end has to be reported by this node.
+func (a *Allocs) wanted(al *alloc.Alloc) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, unrecorded := a.unrecorded[al.ID]
+	return !al.ClientTerminal() && a.damaged[al.ID] == nil && !unrecorded && !a.stopping
+}
+
+func (a *Allocs) begin(ctx context.Context, rec *localstate.Alloc) error {
+	r, err := a.make(rec, nil, false)
+	if err != nil {
+		a.log.Error("an allocation can't be run", logkey.Alloc, rec.Bundle.Alloc.ID, logkey.Error, err)
+		return nil
+	}
+	select {
+	case a.started <- r:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// destroy removes what is left of an alloc that has ended: its directory, then its record.
+func (a *Allocs) destroy(id ids.Alloc) error {
+	if err := a.AllocDir(id).Destroy(); err != nil {
+		return err
+	}
+	if err := a.cfg.Store.Forget(id); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	delete(a.byID, id)
+	delete(a.gone, id)
+	a.mu.Unlock()
+	a.reports.forget(id)
+	a.changed.Notify()
+	return nil
+}
+
+// Collect removes what is left on the node of an alloc that has ended and whose end the servers know; an empty id means
+// all of them.
+func (a *Allocs) Collect(id ids.Alloc) error {
+	if id != "" {
+		r, err := a.Find(id)
+		if err != nil {
+			return err
+		}
+		if !r.Released() {
+			return fault.WithHint(
+				fault.New(fault.Conflict, "collect", fmt.Sprintf("allocation %q", id), "it has not ended"),
+				"stop it first")
+		}
+	}
+	var failed []error
+	for _, r := range a.runners() {
+		if id != "" && r.ID() != id || !r.Released() || r.Orphan() == nil && !a.reports.acknowledged(r.ID()) {
+			continue
+		}
+		failed = append(failed, a.destroy(r.ID()))
+	}
+	return errors.Join(failed...)
+}

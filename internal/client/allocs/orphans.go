@@ -1,0 +1,136 @@
+package allocs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/logkey"
+	"berth/internal/client/allocrunner"
+	"berth/internal/client/shim"
+)
+
+// Reasons why nobody decides about an alloc, for people.
+const (
+	unknownReason = "the servers do not know it, and nothing shows that they ever removed it: their state was " +
+		"emptied, shortened or restored"
+	ForeignReason    = "it was placed by another cluster state than the one that the servers have now"
+	unrecordedReason = "this node has lost its record of it"
+)
+
+// keep makes an alloc an orphan and says so.
+func (a *Allocs) keep(r *allocrunner.Runner, reason string) error {
+	if r.Released() || r.Orphan() != nil {
+		return nil // nothing of it is left that could be kept, or it is kept already
+	}
+	b := r.Bundle().Alloc
+	a.log.Warn("an allocation runs here that the servers do not know; it is kept until it ends by itself, or by: "+
+		"berth node orphans end "+ids.Short(r.ID()),
+		logkey.Alloc, r.ID(), logkey.Job, b.Job, "reason", reason)
+	err := r.Keep(reason, time.Now().Round(0)) // the wall clock alone, as it is written down
+	a.orphaned.Notify()
+	return err
+}
+
+// KeepAll makes every alloc that has not ended an orphan.
+func (a *Allocs) KeepAll(reason string) {
+	for _, r := range a.runners() {
+		if err := a.keep(r, reason); err != nil {
+			a.log.Error("an orphan's record could not be written", logkey.Alloc, r.ID(), logkey.Error, err)
+		}
+	}
+}
+
+// findUnrecorded finds directories of allocs whose records are lost: what they belong to may run, and nothing is
+// started in their place.
+func (a *Allocs) findUnrecorded() error {
+	entries, err := os.ReadDir(a.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fault.Wrap(err, fault.Internal, "read directory", a.dir)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, e := range entries {
+		id := ids.Alloc(e.Name())
+		if !e.IsDir() || !ids.IsUUID(e.Name()) || a.loaded.Allocs[id] != nil || a.damaged[id] != nil {
+			continue
+		}
+		since := time.Now().Round(0)
+		if info, err := e.Info(); err == nil {
+			since = info.ModTime()
+		}
+		a.unrecorded[id] = since
+		a.log.Warn("an allocation's directory is here, but its record is lost; it is kept until: berth node orphans "+
+			"end "+ids.Short(id), logkey.Alloc, id)
+	}
+	return nil
+}
+
+// EndOrphan ends an orphan because a person said so: its tasks are stopped within their kill timeouts, its volumes are
+// undone, then its directory and its record go. It returns when that has begun.
+func (a *Allocs) EndOrphan(ctx context.Context, id ids.Alloc) error {
+	a.mu.Lock()
+	_, unrecorded := a.unrecorded[id]
+	a.mu.Unlock()
+	unrecorded = unrecorded || slices.ContainsFunc(a.shims.Orphans(), func(h shim.Held) bool { return h.Alloc == id })
+	r := a.Runner(id)
+	switch {
+	case unrecorded:
+		return a.endUnrecorded(ctx, id)
+	case r == nil:
+		return notHere(id, "end")
+	case r.Orphan() == nil:
+		return fault.WithHint(
+			fault.New(fault.Conflict, "end", fmt.Sprintf("allocation %q", id),
+				"it is no orphan: the servers decide about it"),
+			"stop it with: berth alloc stop "+ids.Short(id))
+	}
+	if r.Bundle().RunsPlugin() {
+		if user := a.orphanWithVolume(); user != "" {
+			return fault.WithHint(fault.New(fault.Conflict, "end", fmt.Sprintf("allocation %q", id),
+				fmt.Sprintf("it runs a storage plugin, and orphan %s still has a volume", ids.Short(user))),
+				"end that one first: berth node orphans end "+ids.Short(user))
+		}
+	}
+	a.log.Warn("a person ends an orphan", logkey.Alloc, id, logkey.Job, r.Bundle().Alloc.Job)
+	return r.Stop("A person ended it: the servers do not know it", true)
+}
+
+// orphanWithVolume names an orphan that has not released its volumes.
+func (a *Allocs) orphanWithVolume() ids.Alloc {
+	for _, r := range a.runners() {
+		if r.Orphan() != nil && !r.Released() && len(r.Bundle().CSIVolumes()) > 0 {
+			return r.ID()
+		}
+	}
+	return ""
+}
+
+// endUnrecorded ends what may run of an alloc whose record is lost. The servers, should they know it, give it anew.
+func (a *Allocs) endUnrecorded(ctx context.Context, id ids.Alloc) error {
+	a.log.Warn("a person ends an allocation whose record is lost", logkey.Alloc, id)
+	ectx, cancel := context.WithTimeout(ctx, unrecordedTimeout)
+	defer cancel()
+	if err := a.cfg.Shims.End(ectx, id); err != nil {
+		return err
+	}
+	if err := a.AllocDir(id).Destroy(); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	delete(a.unrecorded, id)
+	a.mu.Unlock()
+	a.changed.Notify()
+	a.orphaned.Notify()
+	a.missed.Notify()
+	return nil
+}
+
+// unrecordedTimeout bounds the end of processes of which nothing else is known.
+const unrecordedTimeout = time.Minute

@@ -1,0 +1,214 @@
+package node
+
+import (
+	"sync"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/retry"
+	"berth/internal/client/csimanager"
+	"berth/internal/model/volume"
+)
+
+// volumeState is an entry with what lives in memory only.
+type volumeState struct {
+	entry           *Entry
+	saved           *Entry // as it is on disk; nil: not there
+	record          record // how well the disk and the servers know entry
+	unstageIntended bool   // the intent to unstage is written, the call not begun
+	requests        map[ids.Alloc]csimanager.MountRequest
+	acknowledged    map[ids.Alloc]volume.Epoch // wants that the servers know of
+	retries         map[Step]attempts
+
+	refused       map[ids.Alloc]error
+	stageRefused  error
+	expandRefused error
+	status        string // what it does or waits for
+	lastErr       error
+	call          sync.Mutex // held during every node call of the volume: one in flight per (plugin, volume, node)
+}
+
+// attempts are the failures of one step, and its pause; a new connection to the plugin ends it.
+type attempts struct {
+	failures int
+	next     time.Time
+	err      error
+}
+
+func newVolumeState(e *Entry) *volumeState {
+	if e.Pubs == nil {
+		e.Pubs = map[ids.Alloc]*Publication{}
+	}
+	return &volumeState{
+		entry:        e,
+		requests:     map[ids.Alloc]csimanager.MountRequest{},
+		acknowledged: map[ids.Alloc]volume.Epoch{},
+		retries:      map[Step]attempts{},
+		refused:      map[ids.Alloc]error{},
+	}
+}
+
+// on lets the record follow an event.
+func (vs *volumeState) on(e event) { vs.record = vs.record.on(e) }
+
+// touch says that the entry changed.
+func (vs *volumeState) touch() { vs.on(changed) }
+
+// want writes the want of a grant into the entry.
+func (vs *volumeState) want(g csimanager.MountRequest) error {
+	if err := vs.adopt(g, argsOf(g)); err != nil {
+		return err
+	}
+	p := vs.entry.Pubs[g.Key.Alloc]
+	if p == nil {
+		p = &Publication{}
+		vs.entry.Pubs[g.Key.Alloc] = p
+	}
+	if p.Presence.Exists() && p.ReadOnly != g.ReadOnly {
+		p.Presence = volume.Lost // a repeated call carries equal arguments: undo first
+	}
+	if !p.Wanted || p.Epoch != g.Epoch || p.Alias != g.Alias || p.ReadOnly != g.ReadOnly ||
+		p.Generation != g.Generation {
+		p.Wanted = true
+		p.Epoch = g.Epoch
+		p.Alias = g.Alias
+		p.ReadOnly = g.ReadOnly
+		p.Generation = g.Generation
+		vs.touch()
+	}
+	if p.Received.IsZero() && !g.Received.IsZero() {
+		vs.touch() // a record from before there were marks is stamped once
+	}
+	p.Received = g.Received // a newer stamp is written with the next change: the older one still tells the truth
+	if vs.unstageIntended {
+		vs.entry.Staging.Presence, vs.unstageIntended = volume.Present, false
+		vs.touch()
+	}
+	if g.ExpandNode && g.Capacity > vs.entry.Staging.ExpandTo {
+		vs.entry.Staging.ExpandTo, vs.expandRefused = g.Capacity, nil
+		vs.touch()
+	}
+	if old, again := vs.requests[g.Key.Alloc]; !again || !argsOf(old).equal(argsOf(g)) {
+		vs.stageRefused = nil
+		delete(vs.refused, g.Key.Alloc)
+		delete(vs.retries, Step{Verb: Stage})
+		delete(vs.retries, Step{Verb: Publish, Alloc: g.Key.Alloc})
+	}
+	vs.requests[g.Key.Alloc] = g
+	return nil
+}
+
+// adopt decides what a want with other arguments than the present staging's means. Another attachment makes the staging
+// lost. Within one attachment a publication keeps the arguments it was made with; another use beside a living one is
+// refused, because the specification forbids it (NodePublishVolume).
+func (vs *volumeState) adopt(g csimanager.MountRequest, args Args) error {
+	st := &vs.entry.Staging
+	if !st.Presence.Exists() || st.Args.equal(args) {
+		return nil
+	}
+	own := vs.entry.Pubs[g.Key.Alloc]
+	switch {
+	case st.Args.Generation != args.Generation:
+	case own != nil && own.Presence.Exists():
+		return nil
+	case vs.othersWant(g.Key.Alloc):
+		return fault.WithHint(fault.New(fault.Conflict, "mount", describeKey(g.Key.StagingKey),
+			"it is in use on this node with another access mode, attachment mode or other mount options"),
+			"use the same modes and mount_options in every job that shares the volume")
+	}
+	st.Presence, vs.unstageIntended = volume.Lost, false
+	vs.touch()
+	return nil
+}
+
+func (vs *volumeState) othersWant(me ids.Alloc) bool {
+	for id, p := range vs.entry.Pubs {
+		if id != me && p.Wanted {
+			return true
+		}
+	}
+	return false
+}
+
+// withdraw takes a want back.
+func (vs *volumeState) withdraw(alloc ids.Alloc) {
+	delete(vs.requests, alloc)
+	delete(vs.refused, alloc)
+	delete(vs.acknowledged, alloc) // should it be wanted again: by then the servers may have dropped it
+	vs.stageRefused = nil
+	if p := vs.entry.Pubs[alloc]; p != nil && p.Wanted {
+		p.Wanted = false
+		vs.touch()
+	}
+}
+
+// dropOver drops publications that are over.
+func (vs *volumeState) dropOver() {
+	for id, p := range vs.entry.Pubs {
+		if !p.Wanted && !p.Presence.Exists() {
+			delete(vs.entry.Pubs, id)
+			delete(vs.retries, Step{Verb: Publish, Alloc: id})
+			delete(vs.retries, Step{Verb: Unpublish, Alloc: id})
+			vs.touch()
+		}
+	}
+}
+
+// facts fills in what the state itself knows.
+func (vs *volumeState) facts(f Facts) Facts {
+	f.Requested = map[ids.Alloc]bool{}
+	f.Acknowledged = map[ids.Alloc]bool{}
+	f.Refused = map[ids.Alloc]bool{}
+	for id := range vs.requests {
+		f.Requested[id] = true
+		epoch, ok := vs.acknowledged[id]
+		f.Acknowledged[id] = ok && vs.entry.Pubs[id] != nil && epoch == vs.entry.Pubs[id].Epoch
+	}
+	for id := range vs.refused {
+		f.Refused[id] = true
+	}
+	f.StageRefused, f.ExpandRefused = vs.stageRefused != nil, vs.expandRefused != nil
+	return f
+}
+
+// stepPause is how long a step rests after failures.
+var stepPause = retry.Backoff{Min: 500 * time.Millisecond, Max: time.Minute}
+
+// Pauses of a step that do not grow.
+const (
+	// newConnectionPause is the pause that is left when the plugin came back.
+	newConnectionPause = 100 * time.Millisecond
+	// slowRetry is the pause after an answer that only a person can mend.
+	slowRetry = 5 * time.Minute
+	// noRetry stands for "not before something changed".
+	noRetry = 100 * 365 * 24 * time.Hour
+)
+
+// pick returns the first step that is due; without one, how long until the next is.
+func (vs *volumeState) pick(steps []Step, now time.Time) (step Step, ok bool, pause time.Duration) {
+	pause = noRetry
+	for _, s := range steps {
+		r := vs.retries[s]
+		left := r.next.Sub(now)
+		if left <= 0 {
+			return s, true, 0
+		}
+		if left < pause {
+			pause = left
+			vs.lastErr = r.err
+		}
+	}
+	return Step{}, false, pause
+}
+
+func argsOf(g csimanager.MountRequest) Args {
+	return Args{
+		AccessMode:     g.AccessMode,
+		AttachmentMode: g.AttachmentMode,
+		MountOptions:   g.MountOptions,
+		VolumeContext:  g.VolumeContext,
+		PublishContext: g.PublishContext,
+		Generation:     g.Generation,
+	}.clone()
+}

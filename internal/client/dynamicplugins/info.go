@@ -1,0 +1,39 @@
+// Package dynamicplugins owns the registry of plugins that run as jobs on this node: who declared which plugin, in
+// which role, behind which socket. It is level-triggered (Changed + List) and persisted, so that a restarted agent
+// finds the plugins that went on running.
+package dynamicplugins
+
+import (
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/plugin"
+)
+
+// Info declares one instance: one running alloc of a plugin in one role.
+type Info struct {
+	Plugin ids.Plugin
+	Role   plugin.Role
+	Alloc  ids.Alloc
+	Task   string
+	Scope  plugin.Scope
+	// Socket is the plugin's socket as the agent dials it.
+	Socket string
+	// HostBase is the host directory under which stagings and publications of this plugin lie; TaskBase is the same
+	// directory as the plugin sees it (equal for drivers that mount nothing).
+	HostBase string
+	TaskBase string
+	// HealthTimeout bounds how long the plugin may take to answer its first probe.
+	HealthTimeout time.Duration
+	Declared      time.Time
+}
+
+// Key names an instance.
+type Key struct {
+	Role   plugin.Role
+	Plugin ids.Plugin
+	Alloc  ids.Alloc
+}
+
+// Key of the instance.
+func (i Info) Key() Key { return Key{Role: i.Role, Plugin: i.Plugin, Alloc: i.Alloc} }

@@ -1,0 +1,219 @@
+// Package host owns the node's description of itself: what it has, which drivers and plugins run on it, and what it
+// keeps that the servers do not know. Only package client and what it is made of import it.
+package host
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"maps"
+	"os"
+	"sync"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
+	"berth/internal/base/redact"
+	"berth/internal/client/allocs"
+	"berth/internal/client/csimanager/instance"
+	"berth/internal/client/drivermanager"
+	"berth/internal/client/fingerprint"
+	"berth/internal/model/node"
+	"berth/internal/wire"
+)
+
+// hostPeriod is how often the node looks at what no event tells about: the paths of its host volumes.
+const hostPeriod = 15 * time.Second
+
+// firstLook bounds how long the first registration waits for the drivers; a slow driver follows when it is known.
+const firstLook = 500 * time.Millisecond
+
+// Reserved is kept back from allocs.
+type Reserved struct {
+	CPUMHz, MemoryMB, DiskMB       int64
+	MinDynamicPort, MaxDynamicPort int
+	Ports                          []int
+}
+
+// Defaults of the range that dynamic ports are taken from.
+const (
+	DefaultMinDynamicPort = 20000
+	DefaultMaxDynamicPort = 32000
+)
+
+// Config says what a node is.
+type Config struct {
+	ID          ids.Node
+	Secret      redact.Secret
+	Name        string // empty: the host's name
+	Datacenter  string
+	NodePool    string
+	NodeClass   string
+	Meta        map[string]string
+	HTTPAddr    string
+	HostVolumes []fingerprint.HostVolume
+	Fingerprint fingerprint.Options
+	Reserved    Reserved
+	Drivers     *drivermanager.Manager
+	Plugins     *instance.Manager
+	Holdings    *allocs.Holdings
+	Log         *slog.Logger
+}
+
+// Host describes the node.
+type Host struct {
+	cfg     Config
+	changed lifecycle.Signal
+	ready   chan struct{} // closed when there is a description worth registering
+
+	mu      sync.Mutex
+	found   fingerprint.Found
+	current *node.Node
+	encoded []byte
+}
+
+// New looks at the machine once; Run follows what changes.
+func New(cfg Config) *Host {
+	h := &Host{cfg: cfg, ready: make(chan struct{}), found: fingerprint.Read(cfg.Fingerprint)}
+	for _, err := range h.found.Problems {
+		cfg.Log.Warn("a part of the node could not be read", logkey.Error, err)
+	}
+	h.current = h.describe()
+	return h
+}
+
+// Changed returns a channel that is closed at the next change of the description.
+func (h *Host) Changed() <-chan struct{} { return h.changed.C() }
+
+// Ready is closed when there is a description worth registering.
+func (h *Host) Ready() <-chan struct{} { return h.ready }
+
+// Node implements taskrunner.Host: it is the present description, frozen.
+func (h *Host) Node() *node.Node {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.current
+}
+
+// HostVolume implements taskhooks.HostVolumes: a volume that the node's configuration offers.
+func (h *Host) HostVolume(name string) (dir string, readOnly bool, err error) {
+	for _, v := range h.cfg.HostVolumes {
+		if v.Name != name {
+			continue
+		}
+		if _, err := os.Lstat(v.Path); err != nil {
+			return "", false, fault.Wrap(err, fault.NotReady, "use", `host volume "`+name+`"`)
+		}
+		return v.Path, v.ReadOnly, nil
+	}
+	return "", false,
+		fault.New(fault.NotReady, "use", `host volume "`+name+`"`, "this node's configuration does not offer it")
+}
+
+// Run looks again whenever a driver or a plugin instance changed, and from time to time.
+func (h *Host) Run(ctx context.Context) error {
+	t := time.NewTimer(firstLook)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-h.cfg.Drivers.Looked():
+	case <-t.C:
+	}
+	tick := time.NewTicker(hostPeriod)
+	defer tick.Stop()
+	first := true
+	for {
+		drivers, plugins := h.cfg.Drivers.Changed(), h.cfg.Plugins.Changed()
+		orphans := h.cfg.Holdings.OrphansChanged()
+		h.refresh()
+		if first {
+			close(h.ready)
+			first = false
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-drivers:
+		case <-plugins:
+		case <-orphans:
+		case <-tick.C:
+		}
+	}
+}
+
+// refresh describes the node anew and tells about it when something differs.
+func (h *Host) refresh() {
+	n := h.describe()
+	data, err := wire.Encode(n)
+	if err != nil {
+		h.cfg.Log.Error("the node's description can't be encoded", logkey.Error, err)
+		return
+	}
+	h.mu.Lock()
+	same := bytes.Equal(data, h.encoded)
+	if !same {
+		h.current, h.encoded = n, data
+	}
+	h.mu.Unlock()
+	if !same {
+		h.changed.Notify()
+	}
+}
+
+func (h *Host) describe() *node.Node {
+	cfg := h.cfg
+	sum := sha256.Sum256([]byte(cfg.Secret.Reveal()))
+	n := &node.Node{
+		ID:          cfg.ID,
+		SecretHash:  hex.EncodeToString(sum[:]),
+		Name:        cfg.Name,
+		Datacenter:  cfg.Datacenter,
+		NodeClass:   cfg.NodeClass,
+		NodePool:    cfg.NodePool,
+		HTTPAddr:    cfg.HTTPAddr,
+		Attributes:  maps.Clone(h.found.Attributes),
+		Meta:        maps.Clone(cfg.Meta),
+		Drivers:     cfg.Drivers.States(),
+		HostVolumes: fingerprint.HostVolumes(cfg.HostVolumes),
+		Resources:   h.found.Resources,
+		CSI:         cfg.Plugins.States(),
+		Orphans:     cfg.Holdings.Orphans(),
+	}
+	n.Address = n.Resources.IP
+	if n.Name == "" {
+		n.Name, _ = os.Hostname() // its failure is among the problems already
+	}
+	if n.Datacenter == "" {
+		n.Datacenter = "dc1"
+	}
+	if n.NodePool == "" {
+		n.NodePool = "default"
+	}
+	for _, d := range n.Drivers {
+		if d.Detected {
+			maps.Copy(n.Attributes, d.Attributes)
+		}
+	}
+	if cfg.HTTPAddr != "" {
+		n.Attributes["unique.advertise.address"] = cfg.HTTPAddr
+	}
+	reserve(n, cfg.Reserved)
+	return n
+}
+
+func reserve(n *node.Node, r Reserved) {
+	n.Reserved = node.Resources{CPUShares: r.CPUMHz, MemoryMB: r.MemoryMB, DiskMB: r.DiskMB, ReservedPorts: r.Ports}
+	n.Resources.MinDynamicPort, n.Resources.MaxDynamicPort = DefaultMinDynamicPort, DefaultMaxDynamicPort
+	if r.MinDynamicPort > 0 {
+		n.Resources.MinDynamicPort = r.MinDynamicPort
+	}
+	if r.MaxDynamicPort > 0 {
+		n.Resources.MaxDynamicPort = r.MaxDynamicPort
+	}
+	n.Resources.ReservedPorts = r.Ports
+}

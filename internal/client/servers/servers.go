@@ -1,0 +1,178 @@
+// Package servers owns a node's way to its servers: the connection that it calls them on, who it is to them, whether
+// they have accepted it, and whether they answer. Only package client and what it is made of import it.
+package servers
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
+	"berth/internal/base/redact"
+	"berth/internal/base/retry"
+	"berth/internal/client/localstate"
+	"berth/internal/wire"
+)
+
+// CallTimeout bounds a call that is answered at once.
+const CallTimeout = 10 * time.Second
+
+// Pause is how long the node waits after so many failures in a row.
+var Pause = retry.Backoff{Min: 100 * time.Millisecond, Max: 5 * time.Second}
+
+// Dialer opens raw connections to a server.
+type Dialer interface {
+	Dial(context.Context) (net.Conn, error)
+}
+
+// Link is the way to the servers. Use Connect.
+type Link struct {
+	conn       *grpc.ClientConn
+	id         localstate.Identity
+	log        *slog.Logger
+	registered chan struct{} // closed at the first registration
+	first      sync.Once
+
+	mu     sync.Mutex
+	silent bool // the servers did not answer the last time
+}
+
+// Connect returns a link that dials when it is first used.
+func Connect(d Dialer, id localstate.Identity, log *slog.Logger) (*Link, error) {
+	conn, err := wire.Connect(d.Dial)
+	if err != nil {
+		return nil, err
+	}
+	return &Link{conn: conn, id: id, log: log, registered: make(chan struct{})}, nil
+}
+
+// Close ends the connection.
+func (l *Link) Close() error { return l.conn.Close() }
+
+// Conn is the connection on which the node calls servers.
+func (l *Link) Conn() wire.Conn { return l.conn }
+
+// Node is the node's id.
+func (l *Link) Node() ids.Node { return l.id.Node }
+
+// Secret authenticates the node.
+func (l *Link) Secret() redact.Secret { return l.id.Secret }
+
+// Identity authenticates the node on the wire.
+func (l *Link) Identity() wire.NodeIdentity {
+	return wire.NodeIdentity{Node: l.id.Node, Secret: wire.Seal(redact.Map{"id": l.id.Secret})}
+}
+
+// Registered is closed once the node has been accepted by a server.
+func (l *Link) Registered() <-chan struct{} { return l.registered }
+
+// Accepted says that a server has accepted the node.
+func (l *Link) Accepted() {
+	l.first.Do(func() {
+		l.log.Info("the node is registered", logkey.Node, l.id.Node)
+		close(l.registered)
+	})
+}
+
+// AwaitRegistered waits until the node has been accepted; false when ctx ended before.
+func (l *Link) AwaitRegistered(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-l.registered:
+		return true
+	}
+}
+
+// Unreachable says once that the servers don't answer; everything that runs goes on.
+func (l *Link) Unreachable(tried string, err error) {
+	if l.setSilent(true) {
+		l.log.Warn("the servers can't be reached; what runs goes on", "tried", tried, logkey.Error, err)
+	}
+}
+
+// Reachable says once that the servers answer again.
+func (l *Link) Reachable() {
+	if l.setSilent(false) {
+		l.log.Info("the servers answer again")
+	}
+}
+
+func (l *Link) setSilent(silent bool) (changed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	changed = l.silent != silent
+	l.silent = silent
+	return changed
+}
+
+// Repeat runs one exchange after the other until ctx ends, with a growing pause between those that failed at once.
+func (l *Link) Repeat(ctx context.Context, name string, exchange func(context.Context) error) error {
+	if !l.AwaitRegistered(ctx) {
+		return nil
+	}
+	for failures := 1; ; failures++ {
+		begun := time.Now()
+		err := exchange(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if time.Since(begun) > Pause.Max {
+			failures = 1
+		}
+		l.log.Debug("an exchange with the servers ended", "exchange", name, logkey.Error, err)
+		if !Pause.Sleep(ctx, failures) {
+			return nil
+		}
+	}
+}
+
+// Gate says whether the node may undo what is not wanted any more: it is armed, or it follows no servers at all, so
+// that nobody but itself says what is wanted. The zero value is closed.
+type Gate struct {
+	mu      sync.Mutex
+	armed   bool
+	changed lifecycle.Signal
+}
+
+// Armed implements csimanager.ArmedGate.
+func (g *Gate) Armed() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.armed
+}
+
+// Changed implements csimanager.ArmedGate.
+func (g *Gate) Changed() <-chan struct{} { return g.changed.C() }
+
+// Set opens or closes the gate.
+func (g *Gate) Set(armed bool) {
+	g.mu.Lock()
+	same := g.armed == armed
+	g.armed = armed
+	g.mu.Unlock()
+	if !same {
+		g.changed.Notify()
+	}
+}
+
+// Await waits until the node is armed; false when ctx ended before.
+func (g *Gate) Await(ctx context.Context) bool {
+	for {
+		changed := g.Changed()
+		if g.Armed() {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-changed:
+		}
+	}
+}

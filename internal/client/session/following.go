@@ -1,0 +1,89 @@
+package session
+
+import (
+	"context"
+
+	"berth/internal/client/allocs"
+	"berth/internal/model/lineage"
+	"berth/internal/wire"
+)
+
+// follow decides whether the node follows the state that it was registered in. A node that holds tasks or volumes of
+// another incarnation does not: it keeps them, reports them, and follows when nothing of them is left.
+func (s *Session) follow(req *wire.NodeRegisterRequest, incarnation string) {
+	s.mu.Lock()
+	was := s.foreign
+	differs := s.seen.Incarnation != "" && s.seen.Incarnation != incarnation
+	s.foreign = differs && req.Holds
+	if differs && !req.Holds {
+		s.seen = lineage.Point{}
+	}
+	now, before := s.foreign, req.Seen.Incarnation
+	s.mu.Unlock()
+	switch {
+	case now && !was:
+		s.log.Warn("the servers' state is another than the one whose tasks and volumes this node holds: they are "+
+			"kept, "+
+			"and nothing new is taken until they have ended (see: berth node orphans list)", "held", before, "servers",
+			incarnation)
+		s.allocs.KeepAll(allocs.ForeignReason)
+	case was && !now:
+		s.log.Info("nothing of another cluster state is left on this node: it follows its servers", "servers",
+			incarnation)
+		s.gate.Set(false)
+	case differs && !now:
+		s.log.Warn("the servers' state is of another incarnation; this node holds nothing and follows it", "before",
+			before, "now", incarnation)
+	}
+	if now {
+		s.gate.Set(true) // each registration with another state has closed it, and no set opens it again
+	}
+	if now != was {
+		s.marked.Notify()
+	}
+}
+
+// watchOrphans lets a node that holds nothing of another cluster state any more follow its servers, and begins a new
+// stream of allocs when something is wanted that was left out of the last sets.
+func (s *Session) watchOrphans(ctx context.Context) error {
+	missed := s.allocs.Missed()
+	for {
+		changed := s.allocs.Changed()
+		if s.isForeign() && !s.allocs.Any() {
+			s.reregister()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-missed: // kept until it has been heard: another change may come first
+			missed = s.allocs.Missed()
+			s.restart()
+		}
+	}
+}
+
+// awaitFollowed waits while the node follows no servers.
+func (s *Session) awaitFollowed(ctx context.Context) bool {
+	for {
+		changed := s.marked.C()
+		if !s.isForeign() {
+			return ctx.Err() == nil
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-changed:
+		}
+	}
+}
+
+// restart begins a new stream of allocs.
+func (s *Session) restart() {
+	s.mu.Lock()
+	end := s.endStream
+	s.mu.Unlock()
+	if end != nil {
+		end()
+	}
+}

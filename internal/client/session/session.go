@@ -1,0 +1,321 @@
+// Package session owns the node's standing with its servers: registration, heartbeats, the stream of allocs, which
+// history of the servers the node follows, and whether it is armed. Only package client imports it.
+package session
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/lifecycle"
+	"berth/internal/base/retry"
+	"berth/internal/client/allocs"
+	"berth/internal/client/host"
+	"berth/internal/client/servers"
+	"berth/internal/model/lineage"
+	"berth/internal/wire"
+)
+
+// defaultTTL is the node's time to live until the servers say another.
+const defaultTTL = 10 * time.Second
+
+// Config wires a session.
+type Config struct {
+	Link   *servers.Link
+	Gate   *servers.Gate // opened when the node is armed
+	Host   *host.Host
+	Allocs *allocs.Allocs
+	Seen   lineage.Point // the newest state of the servers that an earlier run of the agent acted on
+	Log    *slog.Logger
+}
+
+// Session is the node's standing with its servers.
+type Session struct {
+	link   *servers.Link
+	gate   *servers.Gate
+	host   *host.Host
+	allocs *allocs.Allocs
+	log    *slog.Logger
+	again  lifecycle.Signal
+	marked lifecycle.Signal // another leadership of the servers has begun, or another state is followed
+
+	mu          sync.Mutex
+	seen        lineage.Point
+	incarnation string // of the registration
+	foreign     bool   // the servers' state is another than the one whose tasks and volumes this node holds
+	ttl         time.Duration
+	due         bool               // a registration is wanted
+	endStream   context.CancelFunc // of the present stream of allocs; nil before the first
+}
+
+// New returns a session that begins with Run.
+func New(cfg Config) *Session {
+	return &Session{
+		link:   cfg.Link,
+		gate:   cfg.Gate,
+		host:   cfg.Host,
+		allocs: cfg.Allocs,
+		log:    cfg.Log,
+		seen:   cfg.Seen,
+		ttl:    defaultTTL,
+		due:    true,
+	}
+}
+
+// Run keeps the node registered, alive and informed until ctx ends.
+func (s *Session) Run(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.host.Ready():
+	}
+	return lifecycle.RunAll(ctx, map[string]func(context.Context) error{
+		"register":  s.keepRegistered,
+		"heartbeat": s.heartbeats,
+		"allocs":    s.watchAllocs,
+		"orphans":   s.watchOrphans,
+	})
+}
+
+// Seen is the newest state of the servers that the node has acted on.
+func (s *Session) Seen() lineage.Point {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen
+}
+
+// Marked returns a channel that is closed when another leadership of the servers has begun, or the node follows others.
+func (s *Session) Marked() <-chan struct{} { return s.marked.C() }
+
+// SendInventory implements node.Servers: it fills in who reports.
+func (s *Session) SendInventory(ctx context.Context, r *wire.InventoryReport) (*wire.InventoryReply, error) {
+	out := *r
+	out.NodeIdentity = s.link.Identity()
+	return wire.NodeInventory.Call(ctx, s.link.Conn(), &out)
+}
+
+func (s *Session) isForeign() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.foreign
+}
+
+// reregister asks for a registration as soon as possible.
+func (s *Session) reregister() {
+	s.mu.Lock()
+	s.due = true
+	s.mu.Unlock()
+	s.again.Notify()
+}
+
+func (s *Session) takeDue() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	due := s.due
+	s.due = false
+	return due
+}
+
+// keepRegistered registers the node now and whenever its description changed. Changes are gathered only while a call is
+// under way.
+func (s *Session) keepRegistered(ctx context.Context) error {
+	for failures := 0; ; {
+		described, again := s.host.Changed(), s.again.C()
+		if s.takeDue() {
+			if err := s.register(ctx); err != nil {
+				if ctx.Err() != nil {
+					return nil
+				}
+				s.link.Unreachable("register the node", err)
+				s.reregister()
+				failures++
+				if !servers.Pause.Sleep(ctx, failures) {
+					return nil
+				}
+				continue
+			}
+			failures = 0
+			select {
+			case <-described: // it changed during the call, which may have sent the old one
+				s.reregister()
+			default:
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-described:
+			s.reregister()
+		case <-again:
+		}
+	}
+}
+
+func (s *Session) register(ctx context.Context) error {
+	cctx, cancel := context.WithTimeout(ctx, servers.CallTimeout)
+	defer cancel()
+	req := &wire.NodeRegisterRequest{
+		NodeIdentity: s.link.Identity(),
+		Info:         s.host.Node(),
+		Seen:         s.Seen(),
+		Holds:        s.allocs.Any(),
+	}
+	reply, err := wire.NodeRegister.Call(cctx, s.link.Conn(), req)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	first := s.incarnation == ""
+	other := s.incarnation != reply.Incarnation
+	s.incarnation = reply.Incarnation
+	if reply.HeartbeatTTL > 0 {
+		s.ttl = reply.HeartbeatTTL
+	}
+	s.mu.Unlock()
+	if other {
+		s.gate.Set(false)
+	}
+	s.follow(req, reply.Incarnation)
+	s.link.Reachable()
+	if first {
+		s.link.Accepted()
+		s.allocs.ReportAll()
+	}
+	return nil
+}
+
+// heartbeats renews the node's time to live at half of it; after a failure sooner.
+func (s *Session) heartbeats(ctx context.Context) error {
+	if !s.link.AwaitRegistered(ctx) {
+		return nil
+	}
+	failures := 0
+	for {
+		s.mu.Lock()
+		pause := s.ttl / 2
+		s.mu.Unlock()
+		if failures > 0 {
+			pause = min(pause, servers.Pause.Jittered(failures))
+		}
+		if !retry.Sleep(ctx, pause) {
+			return nil
+		}
+		cctx, cancel := context.WithTimeout(ctx, servers.CallTimeout)
+		reply, err := wire.NodeHeartbeat.Call(cctx, s.link.Conn(),
+			&wire.NodeHeartbeatRequest{NodeIdentity: s.link.Identity()})
+		cancel()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			failures++
+			s.link.Unreachable("send a heartbeat", err)
+			continue
+		}
+		failures = 0
+		s.link.Reachable()
+		s.mu.Lock()
+		if reply.TTL > 0 {
+			s.ttl = reply.TTL
+		}
+		s.mu.Unlock()
+		if reply.Reregister {
+			s.reregister()
+			s.allocs.ReportAll()
+		}
+	}
+}
+
+// watchAllocs follows the set of this node's allocs for as long as the node runs. Without a stream the node is not
+// armed.
+func (s *Session) watchAllocs(ctx context.Context) error {
+	if !s.link.AwaitRegistered(ctx) {
+		return nil
+	}
+	for failures := 1; ctx.Err() == nil; failures++ {
+		if !s.awaitFollowed(ctx) {
+			return nil
+		}
+		received, err := s.stream(ctx)
+		s.gate.Set(s.isForeign())
+		if ctx.Err() != nil {
+			return nil
+		}
+		if received {
+			failures = 1
+		}
+		if err != nil {
+			s.link.Unreachable("follow the node's allocations", err)
+		}
+		if fault.Has(err, fault.NotFound) || fault.Has(err, fault.Conflict) {
+			s.reregister()
+		}
+		servers.Pause.Sleep(ctx, failures)
+	}
+	return nil
+}
+
+func (s *Session) stream(ctx context.Context) (received bool, err error) {
+	sctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.mu.Lock()
+	s.endStream = cancel
+	s.mu.Unlock()
+	st, err := wire.NodeAllocs.Open(sctx, s.link.Conn(),
+		&wire.NodeAllocsRequest{NodeIdentity: s.link.Identity(), Seen: s.Seen()})
+	if err != nil {
+		return false, err
+	}
+	for {
+		set, err := st.Recv()
+		if err != nil {
+			return received, err
+		}
+		if err := s.take(ctx, set); err != nil {
+			return received, err
+		}
+		received = true
+	}
+}
+
+// take acts on one set. A set of another incarnation than the registration's starts the session anew; one of a server
+// that lags behind what the node has acted on ends the stream, because another try may find a better one. One that does
+// not continue what the node has seen is followed all the same, but by its absences nothing ends.
+func (s *Session) take(ctx context.Context, set *wire.AllocSet) error {
+	s.mu.Lock()
+	seen, incarnation := s.seen, s.incarnation
+	s.mu.Unlock()
+	if set.At.Incarnation != incarnation {
+		return fault.New(fault.Conflict, "receive", "the node's allocations",
+			"they are of another incarnation than the registration")
+	}
+	switch {
+	case set.Full && set.Relation == lineage.Foreign:
+		return fault.New(fault.Conflict, "receive", "the node's allocations",
+			"this node holds what another incarnation placed")
+	case set.Full && set.Relation == lineage.Behind, !set.Full && set.At.Index < seen.Index:
+		return fault.New(fault.NotReady, "receive", "the node's allocations",
+			fmt.Sprintf("the server is at index %d, this node has seen %d", set.At.Index, seen.Index))
+	case set.Full && set.Relation == lineage.Forked:
+		s.log.Warn("the servers' state does not continue what this node has seen: it was restored or shortened. What "+
+			"it does not know is kept",
+			"seen_index", seen.Index, "seen_mark", seen.Mark, "index", set.At.Index, "mark", set.At.Mark)
+	}
+	if err := s.allocs.Apply(ctx, set); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.seen = set.At
+	s.mu.Unlock()
+	if set.At.Mark != seen.Mark {
+		s.marked.Notify()
+	}
+	if set.Full {
+		s.gate.Set(true)
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/base/logkey"
+	"berth/internal/client/allochooks"
+	"berth/internal/client/allocs"
+	"berth/internal/client/csimanager"
+	"berth/internal/client/csimanager/controller"
+	"berth/internal/client/csimanager/instance"
+	"berth/internal/client/csimanager/node"
+	"berth/internal/client/dynamicplugins"
+	"berth/internal/client/hook"
+	"berth/internal/client/localstate"
+	"berth/internal/client/servers"
+	"berth/internal/client/taskhooks"
+	"berth/internal/port/hostfs"
+	"berth/internal/wire"
+)
+
+// storage is the node's side of CSI: what outlives hooks.
+type storage struct {
+	registry   *dynamicplugins.Registry
+	supervisor *taskhooks.CSIPluginSupervisor
+	plugins    *instance.Manager
+	keeper     *node.Keeper
+	executor   *controller.Executor
+	grants     *grants
+}
+
+func newStorage(c *Client, holdings *allocs.Holdings) (*storage, error) {
+	log := c.cfg.Log.With(logkey.Component, "csi")
+	boot := c.cfg.Boot
+	if boot == "" {
+		var err error
+		if boot, err = hostfs.BootID(); err != nil {
+			return nil, err
+		}
+	}
+	registry, err := dynamicplugins.Open(c.store.KV, log)
+	if err != nil {
+		return nil, err
+	}
+	supervisor := &taskhooks.CSIPluginSupervisor{DataDir: c.cfg.DataDir, Registry: registry}
+	plugins := instance.New(instance.Config{Registry: registry, Node: c.link.Node(), Tasks: supervisor, Log: log})
+	keeper, err := node.New(node.Config{
+		DataDir:   c.cfg.DataDir,
+		Store:     c.store.KV,
+		Codec:     localstate.Codec,
+		Boot:      boot,
+		Plugins:   plugins,
+		Processes: holdings,
+		Armed:     c.armed,
+		Allocs:    holdings,
+		Log:       log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &storage{
+		registry:   registry,
+		supervisor: supervisor,
+		plugins:    plugins,
+		keeper:     keeper,
+		executor:   controller.New(controller.Config{Plugins: plugins, Node: keeper, Log: log}),
+		grants:     &grants{link: c.link},
+	}, nil
+}
+
+func (s *storage) allocHooks() []hook.Hook {
+	return []hook.Hook{&allochooks.CSI{Grants: s.grants, Mounter: s.keeper}}
+}
+
+func (s *storage) taskHooks(h taskhooks.HostVolumes) []hook.Hook {
+	return []hook.Hook{&taskhooks.Volume{Host: h, Mounter: s.keeper}, s.supervisor}
+}
+
+func (s *storage) reads() controller.Reads { return controller.Reads{Plugins: s.plugins} }
+
+// grants asks the servers for an alloc's permissions to mount.
+type grants struct{ link *servers.Link }
+
+// Grants implements allochooks.Grants.
+func (g *grants) Grants(
+	ctx context.Context, id ids.Alloc, wait time.Duration, seen string,
+) (*csimanager.Grants, error) {
+	req := &wire.GrantsRequest{NodeIdentity: g.link.Identity(), Alloc: id, Wait: wait, Seen: seen}
+	reply, err := wire.NodeGrants.Call(ctx, g.link.Conn(), req)
+	if err != nil {
+		return nil, err
+	}
+	out := &csimanager.Grants{Ready: reply.Ready, Token: reply.Token}
+	for i := range reply.Grants {
+		out.Mounts = append(out.Mounts, mountRequest(&reply.Grants[i]))
+	}
+	for _, w := range reply.Waiting {
+		out.Waiting = append(out.Waiting, csimanager.WaitReason{Volume: w.Volume, Reason: w.Reason})
+	}
+	return out, nil
+}
+
+func mountRequest(g *wire.Grant) csimanager.MountRequest {
+	return csimanager.MountRequest{
+		Alias:          g.Alias,
+		Volume:         g.Volume,
+		Key:            g.Key,
+		Epoch:          g.Epoch,
+		Generation:     g.Generation,
+		AccessMode:     g.AccessMode,
+		AttachmentMode: g.AttachmentMode,
+		MountOptions:   g.MountOptions,
+		ReadOnly:       g.ReadOnly,
+		VolumeContext:  g.VolumeContext,
+		PublishContext: g.PublishContext,
+		Secrets:        g.Secrets.Open(),
+		Capacity:       g.Capacity,
+		ExpandNode:     g.ExpandNode,
+		Received:       g.At,
+	}
+}
+
+// Plugins are the plugins that run as jobs on this node: whoever declares one there has it used.
+func (c *Client) Plugins() *dynamicplugins.Registry { return c.storage.registry }
+
+// reportInventory reports to the servers what the node holds: everything at each connection, then what changed. It
+// waits for the first set of allocs: a report from before it would say nothing about them.
+func (c *Client) reportInventory(ctx context.Context) error {
+	return c.link.Repeat(ctx, "inventory", func(ctx context.Context) error {
+		if !c.armed.Await(ctx) {
+			return nil
+		}
+		return node.Reporter{Keeper: c.storage.keeper, Servers: c.session}.Run(ctx)
+	})
+}
+
+// makeControllerCalls makes the controller calls that the servers ask this node for.
+func (c *Client) makeControllerCalls(ctx context.Context) error {
+	return c.link.Repeat(ctx, "controller calls", func(ctx context.Context) error {
+		stream, err := wire.NodeControllerCalls.Open(ctx, c.link.Conn(),
+			&wire.ControllerCallsRequest{NodeIdentity: c.link.Identity()})
+		if err != nil {
+			return err
+		}
+		return c.storage.executor.Serve(ctx, stream)
+	})
+}

@@ -1,0 +1,68 @@
+package oracle
+
+import (
+	"strings"
+
+	"berth/internal/conformance/csi/proxy"
+	"berth/internal/port/csi"
+)
+
+// order judges the ladder of a volume: invariant I2 on the way up, I3 and I4 on the way down, I14 (two nodes)
+// at its foot.
+type order struct{}
+
+func (order) begin(w *world, c *call) {
+	switch c.rpc {
+	case csi.ControllerPublishVolume:
+		exclusive(w, c)
+	case csi.NodeStageVolume:
+		needAttached(w, c)
+	case csi.NodePublishVolume:
+		needAttached(w, c)
+		if w.has(c, csi.NodeGetCapabilities, "STAGE_UNSTAGE_VOLUME") && w.staged[c.place()] != present {
+			w.violate("I2", c.Entry, "published while the staging is %s", w.staged[c.place()])
+		}
+	case csi.NodeUnstageVolume:
+		if left := w.targets(c.place()); len(left) > 0 {
+			w.violate("I3", c.Entry, "unstaged under %s", strings.Join(left, ", "))
+		}
+	case csi.ControllerUnpublishVolume:
+		for _, p := range w.attachments(c) {
+			detachable(w, c, p)
+		}
+	}
+}
+
+func needAttached(w *world, c *call) {
+	if w.attaches[c.Plugin] && w.attached[c.place()] != present {
+		w.violate("I2", c.Entry, "%s while the attachment to %q is %s", c.RPC, c.Node, w.attached[c.place()])
+	}
+}
+
+func detachable(w *world, c *call, p place) {
+	if w.fenced[p] {
+		return
+	}
+	if s := w.staged[p]; s != absent {
+		w.violate("I4", c.Entry, "detached from %q while the staging there is %s", p.node, s)
+	}
+	if left := w.targets(p); len(left) > 0 {
+		w.violate("I4", c.Entry, "detached from %q under %s", p.node, strings.Join(left, ", "))
+	}
+}
+
+// exclusive forbids a second node for a single-node volume, but for a fence.
+func exclusive(w *world, c *call) {
+	if !strings.HasPrefix(c.Mode, "SINGLE_NODE") {
+		return
+	}
+	for p, is := range w.attached {
+		if p.vol == c.vol() && p.node != c.Node && is != absent && !w.fenced[p] {
+			w.violate("I14", c.Entry, "a single-node volume is attached to %q while its attachment to %q is %s", c.Node,
+				p.node, is)
+		}
+	}
+}
+
+func (order) end(*world, *call)        {}
+func (order) mark(*world, proxy.Entry) {}

@@ -1,0 +1,33 @@
+// Package absent owns what is answered where this API has a path and Berth has nothing behind it yet: that it is not
+// built and what to do instead, or what this API has always said in that case. Only httpapi imports it.
+package absent
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Answer is the one answer to a method and path.
+type Answer struct {
+	Method, Path string
+	Status       int
+	Text         string
+}
+
+// Answers lists all of them. A path that is neither here nor served does not exist.
+func Answers() (out []Answer) {
+	for _, u := range unbuilt {
+		for method := range strings.FieldsSeq(u.methods) {
+			out = append(out, Answer{method, u.path, http.StatusNotImplemented, u.what})
+		}
+	}
+	for _, e := range enterprise {
+		method, path, _ := strings.Cut(e, " ")
+		out = append(out, Answer{method, path, http.StatusNotImplemented, "Nomad Enterprise only endpoint"})
+	}
+	for _, a := range acls {
+		method, path, _ := strings.Cut(a, " ")
+		out = append(out, Answer{method, path, http.StatusBadRequest, "ACL support disabled"})
+	}
+	return out
+}

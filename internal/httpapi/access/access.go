@@ -1,0 +1,96 @@
+// Package access owns who may use the HTTP API by way of a listener: host names and a token on a port, peers on a unix
+// socket. It decides about requests and listens to nothing. The HTTP surface and the agent import it.
+package access
+
+import (
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/redact"
+)
+
+// Guard decides who may use the API through a listener.
+type Guard interface {
+	// Admit returns nil for a request that may go on. A refusal is fault.Denied; its text is for the client.
+	Admit(r *http.Request) error
+}
+
+// Network guards a port.
+type Network struct {
+	// Hosts are the names by which clients may call, beside localhost and the addresses of the loopback.
+	Hosts []string
+	// Token is what every request must show. Empty: whoever reaches the port may use it.
+	Token redact.Secret
+}
+
+// Admit implements Guard. Names come first: a web page that was lured here learns nothing of tokens.
+func (n Network) Admit(r *http.Request) error {
+	host := hostOf(r.Host)
+	if !n.known(host) {
+		return fault.WithHint(fault.New(fault.Denied, "", "", "the host name "+host+" is not this agent's"),
+			`call it by its address on the loopback, or let its configuration name it: api { allowed_hosts = ["…"] }`)
+	}
+	if n.Token.Empty() {
+		return nil
+	}
+	shown := tokenOf(r)
+	switch {
+	case shown.Empty():
+		return denied("the request shows no token", "give the agent's token with -token, BERTH_TOKEN or NOMAD_TOKEN")
+	case !shown.Equal(n.Token):
+		return denied("the token is not this agent's", "give the one that is in the agent's token_file")
+	}
+	return nil
+}
+
+// denied is a refusal that begins with the words by which clients of this API know it.
+func denied(why, hint string) error {
+	return fault.WithHint(fault.New(fault.Denied, "", "Permission denied", why), hint)
+}
+
+// known tells the names of this agent, so that a web page cannot reach it by rebinding a name of its own to the
+// loopback. No browser leaves the name out.
+func (n Network) known(host string) bool {
+	return host == "" || strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback() ||
+		slices.ContainsFunc(n.Hosts, func(h string) bool { return strings.EqualFold(hostOf(h), host) })
+}
+
+// hostOf is the name or address alone: without port, and without the brackets of an address with colons.
+func hostOf(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+}
+
+// tokenOf is the token that a request shows: its own header first, as clients of this API send it.
+func tokenOf(r *http.Request) redact.Secret {
+	if t := strings.TrimSpace(r.Header.Get("X-Nomad-Token")); t != "" {
+		return redact.New(t)
+	}
+	scheme, t, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return redact.Secret{}
+	}
+	return redact.New(strings.TrimSpace(t))
+}
+
+// CheckHost refuses what is no name or address to call an agent by.
+func CheckHost(host string) error {
+	if net.ParseIP(strings.Trim(host, "[]")) != nil {
+		return nil
+	}
+	ok := host != "" && len(host) <= 253
+	for label := range strings.SplitSeq(host, ".") {
+		ok = ok && label != "" && !strings.ContainsFunc(label, func(c rune) bool {
+			return c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
+		})
+	}
+	if !ok {
+		return refused("it is no name and no address of a host", `write "nomad.example.com", without scheme, port or *`)
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+
+	"golang.org/x/sys/unix"
+)
+
+// Socket guards a unix socket. The mode of its file keeps others out already; what this adds is that a process which
+// gets past file modes by a capability is asked for its user. Names of hosts mean nothing on a socket, and no browser
+// reaches it.
+type Socket struct {
+	UID int // of the agent; root may always
+}
+
+// Admit implements Guard.
+func (s Socket) Admit(r *http.Request) error {
+	uid, known := r.Context().Value(peerKey{}).(int)
+	switch {
+	case !known:
+		return denied("the kernel does not tell whose this connection is", "connect anew")
+	case uid != 0 && uid != s.UID:
+		why := fmt.Sprintf("the socket is for root and the agent's user (%d), this is user %d", s.UID, uid)
+		return denied(why, "run the command with sudo")
+	}
+	return nil
+}
+
+type peerKey struct{}
+
+// WithPeer notes in a connection's context which user is at its other end, for Socket.
+func WithPeer(ctx context.Context, c net.Conn) context.Context {
+	if uid, err := peerOf(c); err == nil {
+		return context.WithValue(ctx, peerKey{}, uid)
+	}
+	return ctx
+}
+
+// peerOf asks the kernel who connected.
+func peerOf(c net.Conn) (int, error) {
+	uc, ok := c.(*net.UnixConn)
+	if !ok {
+		return 0, errors.New("not a unix socket")
+	}
+	raw, err := uc.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	err = raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	if err := errors.Join(err, credErr); err != nil {
+		return 0, err
+	}
+	return int(cred.Uid), nil
+}

@@ -1,0 +1,51 @@
+package httpapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"berth/api"
+)
+
+// Given jobs beyond a bound, when they are registered or planned, then the answer is 400 and names group, value and
+// bound; when they are validated, the finding is listed; and nothing is stored.
+func TestJobsBeyondABoundAreRefused(t *testing.T) {
+	r := newRig(t)
+	constraints := make([]any, 10_000)
+	for i := range constraints {
+		constraints[i] = map[string]any{"LTarget": "${attr.kernel.name}", "Operand": "regexp",
+			"RTarget": fmt.Sprintf("l.*%d", i)}
+	}
+	for name, c := range map[string]struct {
+		change func(map[string]any)
+		says   string
+	}{
+		"count": {func(j map[string]any) {
+			group(j)["Count"] = 2_000_000_000
+		}, `group "g": count 2000000000 exceeds the bound of 100000 allocs of one job`},
+		"constraints": {func(j map[string]any) {
+			j["Constraints"] = constraints
+		}, "number of constraints 10000 exceeds the bound of 1000 constraints of one job"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := webJob("big")
+			c.change(j)
+			for _, path := range []string{"/v1/jobs", "/v1/job/big", "/v1/job/big/plan"} {
+				if a := r.try("PUT", path, map[string]any{"Job": j}); a.status != http.StatusBadRequest ||
+					!strings.Contains(string(a.body), c.says) {
+					t.Errorf("%s: %d %s", path, a.status, a.body)
+				}
+			}
+			var v api.JobValidateResponse
+			r.must("PUT", "/v1/validate/job", map[string]any{"Job": j}).into(t, &v)
+			if len(v.ValidationErrors) != 1 || !strings.Contains(v.ValidationErrors[0], c.says) {
+				t.Errorf("validation: %+v", v)
+			}
+			if a := r.try("GET", "/v1/job/big", nil); a.status != http.StatusNotFound {
+				t.Errorf("it was stored: %d %s", a.status, a.body)
+			}
+		})
+	}
+}

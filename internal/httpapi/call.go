@@ -1,0 +1,102 @@
+package httpapi
+
+import (
+	"berth/internal/httpapi/filter"
+	"berth/internal/wire"
+)
+
+// handler answers a request with a value that becomes JSON.
+type handler = func(*Server, *request) (any, error)
+
+// call makes one call for a request: ask reads what it asks for, show makes the answer.
+func call[Req, Rep any](
+	method wire.Method[Req, Rep], ask func(*request) (*Req, error), show func(*request, *Rep) (any, error),
+) handler {
+	return func(s *Server, r *request) (any, error) {
+		req, err := ask(r)
+		if err != nil {
+			return nil, err
+		}
+		out, err := method.Call(r.Context(), s.cfg.Servers, req)
+		if err != nil {
+			return nil, err
+		}
+		return show(r, out)
+	}
+}
+
+// reply is what reads get: it names the index of what was read.
+type reply[Rep any] interface {
+	*Rep
+	Read() wire.Meta
+}
+
+// read is a call that reads the servers' state.
+func read[Req, Rep any, P reply[Rep]](
+	method wire.Method[Req, Rep], ask func(*request) (*Req, error), show func(*request, *Rep) (any, error),
+) handler {
+	return call(method, ask, func(r *request, out *Rep) (any, error) {
+		r.observed(P(out).Read())
+		return show(r, out)
+	})
+}
+
+// write is a call that changes the servers' state.
+func write[Req, Rep any](
+	method wire.Method[Req, Rep], ask func(*request) (*Req, error), show func(*Rep) (index uint64, answer any),
+) handler {
+	return call(method, ask, func(r *request, out *Rep) (any, error) {
+		index, answer := show(out)
+		r.written(index)
+		return answer, nil
+	})
+}
+
+// empty answers a write with nothing but its index.
+func empty(out *wire.Written) (uint64, any) { return out.Index, noReply{} }
+
+// done answers an order to a node with nothing.
+func done(*request, *wire.Empty) (any, error) { return noReply{}, nil }
+
+// shown makes the answer of one item.
+func shown[T any](item *T, what string, form func(*T) any) (any, error) {
+	if item == nil {
+		return nil, missing(what + " not found")
+	}
+	return form(item), nil
+}
+
+// table shows a list: key is an item's place in pages, row its line, full what a filter sees of it. The list comes in
+// the order of keys.
+type table[T any] struct {
+	key  func(T) string
+	row  func(T) any
+	full func(T) any // nil: the row
+}
+
+// show shows a list. Servers have cut the page of it, unless this layer chooses what is shown: then items are all, and
+// the page is cut here.
+func (t table[T]) show(r *request, items []T, next string) (any, error) {
+	if r.chosen != nil {
+		full := t.full
+		if full == nil {
+			full = t.row
+		}
+		visible, err := filter.Of(r.arg("filter"), items, full)
+		if err != nil {
+			return nil, badRequest(err.Error())
+		}
+		items, next = wire.Cut(*r.chosen, visible, t.key)
+	}
+	r.next = next
+	return rows(items, t.row), nil
+}
+
+// rows makes a list that is never null.
+func rows[T, Row any](items []T, row func(T) Row) []Row {
+	out := make([]Row, 0, len(items))
+	for _, it := range items {
+		out = append(out, row(it))
+	}
+	return out
+}

@@ -1,0 +1,114 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth/api"
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/httpapi/convert"
+	"berth/internal/httpapi/jobrules"
+	"berth/internal/model/job"
+	"berth/jobspec/jobjson"
+	"berth/jobspec/support"
+)
+
+// readJob refuses what is not known or not built by name, fills in defaults and validates. It returns the internal job
+// with what is worth a warning.
+func (s *Server) readJob(r *request, j *api.Job, unknown []string, asked string) (*job.Job, []string, error) {
+	if j == nil || j.ID == nil || *j.ID == "" {
+		return nil, nil, badRequest("Job must be specified")
+	}
+	if asked != "" && *j.ID != asked {
+		return nil, nil, badRequest("Job ID does not match")
+	}
+	if len(unknown) > 0 {
+		slices.Sort(unknown)
+		return nil, nil, badRequest("the job has members that are not known: " + strings.Join(unknown, ", ") +
+			"; remove them, nothing is dropped in silence")
+	}
+	if fields := support.Unsupported(j); len(fields) > 0 {
+		return nil, nil, badRequest(strings.Join(rows(fields, support.Field.String), "; "))
+	}
+	var warnings []string
+	for _, f := range support.Ignored(j) {
+		warnings = append(warnings, f.Name+" has no effect: "+f.Why)
+	}
+	ns := r.ns
+	if r.arg("namespace") == "" && j.Namespace != nil && *j.Namespace != "" {
+		ns = ids.Namespace(*j.Namespace)
+	} else if j.Namespace != nil && *j.Namespace != "" && ids.Namespace(*j.Namespace) != ns {
+		j.Namespace = nil // the query beats the body
+	}
+	if j.Region != nil && *j.Region != "" && *j.Region != "global" && *j.Region != s.cfg.Region {
+		return nil, nil, noRegion()
+	}
+	jobrules.Canonicalize(j, s.cfg.Region, ns)
+	out := convert.ToJob(j)
+	if errs := beyond(out); len(errs) > 0 { // before what takes longer the more there is
+		return nil, nil, &validationError{errs, badRequest("")}
+	}
+	if errs := jobrules.Validate(j); len(errs) > 0 {
+		return nil, nil, &validationError{errs, nil}
+	}
+	if out.Namespace == ids.ReservedNamespace {
+		denied := fault.New(fault.Denied, "register", fmt.Sprintf("job %q", out.ID),
+			`the namespace "berth" holds Berth's own jobs`)
+		return nil, nil, fault.WithHint(denied, "use another namespace")
+	}
+	return out, warnings, nil
+}
+
+// beyond lists the bounds that a job passes.
+func beyond(j *job.Job) []error {
+	var out []error
+	for _, e := range j.Excesses() {
+		out = append(out, e)
+	}
+	return out
+}
+
+// validationError is a list of findings in the form that clients know.
+type validationError struct {
+	errs   []error
+	status error // nil: the one that clients know for jobs that are not valid
+}
+
+func (v *validationError) Unwrap() error { return v.status }
+
+func (v *validationError) Error() string {
+	if len(v.errs) == 1 {
+		return "1 error occurred:\n\t* " + v.errs[0].Error() + "\n\n"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d errors occurred:\n", len(v.errs))
+	for _, e := range v.errs {
+		b.WriteString("\t* " + e.Error() + "\n")
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+// jobBody reads a request that carries a job and gives the members of the job that are not known.
+func (r *request) jobBody(into any) ([]string, error) {
+	data, err := r.body()
+	if err != nil {
+		return nil, err
+	}
+	unknown, err := jobjson.DecodeRequest(data, into)
+	if err != nil {
+		return nil, badRequest(err.Error())
+	}
+	return unknown, nil
+}
+
+func findings(err error) []string {
+	var v *validationError
+	if errors.As(err, &v) {
+		return rows(v.errs, error.Error)
+	}
+	return []string{err.Error()}
+}

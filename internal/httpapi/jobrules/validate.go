@@ -1,0 +1,236 @@
+package jobrules
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/api"
+	"berth/internal/base/ids"
+)
+
+// Validate checks a canonical job against the rules of the jobspec and lists every finding, each naming its place.
+func Validate(j *api.Job) []error {
+	c := &checker{}
+	if err := ids.ValidJob(*j.ID); err != nil {
+		c.addf("job ID %q: %s", shorten(*j.ID), err)
+	}
+	if *j.Name == "" || strings.ContainsRune(*j.Name, 0) {
+		c.addf("job name must not be empty or contain NUL")
+	}
+	if !slices.Contains([]string{api.JobTypeService, api.JobTypeBatch, api.JobTypeSystem}, *j.Type) {
+		c.addf("invalid job type: %q; use service, batch or system", *j.Type)
+	}
+	if *j.Priority < 1 || *j.Priority > 100 {
+		c.addf("job priority must be between 1 and 100, is %d", *j.Priority)
+	}
+	if slices.Contains(j.Datacenters, "") {
+		c.addf("job datacenter must be non-empty string")
+	}
+	c.constraints("job", j.Constraints, false)
+	c.affinities("job", *j.Type, j.Affinities, j.Spreads)
+	if len(j.TaskGroups) == 0 {
+		c.addf("missing job task groups: write at least one group block")
+	}
+	if *j.Type == api.JobTypeBatch && j.Update != nil {
+		c.addf("job type %q does not support update block", *j.Type)
+	}
+	seen := map[string]bool{}
+	for i, g := range j.TaskGroups {
+		if g == nil {
+			c.addf("group %d is null", i)
+			continue
+		}
+		if seen[g.Name] {
+			c.addf("group %q is defined twice", g.Name)
+		}
+		seen[g.Name] = true
+		c.group(j, g)
+	}
+	return c.errs
+}
+
+type checker struct{ errs []error }
+
+func (c *checker) addf(format string, args ...any) {
+	c.errs = append(c.errs, fmt.Errorf(format, args...))
+}
+
+func (c *checker) group(j *api.Job, g *api.TaskGroup) {
+	at := fmt.Sprintf("group %q", shorten(g.Name))
+	if err := ids.ValidTask(g.Name); err != nil {
+		c.addf("%s: name: %s", at, err)
+	}
+	if *g.Count < 0 {
+		c.addf("%s: count must not be negative, is %d", at, *g.Count)
+	}
+	if *j.Type == api.JobTypeSystem {
+		c.system(at, g)
+	}
+	if *j.Type == api.JobTypeBatch && g.Update != nil {
+		c.addf("%s: job type %q does not support update block", at, *j.Type)
+	}
+	c.constraints(at, g.Constraints, false)
+	c.affinities(at, *j.Type, g.Affinities, g.Spreads)
+	c.restart(at, g.RestartPolicy)
+	c.reschedule(at, g.ReschedulePolicy)
+	c.update(at, g.Update)
+	if *g.EphemeralDisk.SizeMB < 10 {
+		c.addf("%s: ephemeral_disk size must be at least 10 MB, is %d", at, *g.EphemeralDisk.SizeMB)
+	}
+	c.networks(at, g.Networks)
+	c.volumes(at, g)
+	c.tasks(at, j, g)
+}
+
+func (c *checker) system(at string, g *api.TaskGroup) {
+	if *g.Count > 1 {
+		c.addf("%s: job type \"system\" runs one instance per node; count must be 0 or 1, is %d", at, *g.Count)
+	}
+	if g.ReschedulePolicy != nil {
+		c.addf("%s: system jobs should not have a reschedule policy", at)
+	}
+}
+
+func (c *checker) tasks(at string, j *api.Job, g *api.TaskGroup) {
+	if len(g.Tasks) == 0 {
+		c.addf("%s: missing tasks: write at least one task block", at)
+	}
+	seen := map[string]bool{}
+	leaders := 0
+	logs := 0
+	for i, t := range g.Tasks {
+		if t == nil {
+			c.addf("%s: task %d is null", at, i)
+			continue
+		}
+		if seen[t.Name] {
+			c.addf("%s: task %q is defined twice", at, t.Name)
+		}
+		seen[t.Name] = true
+		if t.Leader {
+			leaders++
+		}
+		logs += *t.LogConfig.MaxFiles * *t.LogConfig.MaxFileSizeMB
+		c.task(fmt.Sprintf("%s: task %q", at, shorten(t.Name)), j, g, t)
+	}
+	if leaders > 1 {
+		c.addf("%s: only one task may be marked as leader", at)
+	}
+	if logs >= *g.EphemeralDisk.SizeMB {
+		c.addf("%s: log storage (%d MB) must be less than requested disk capacity (%d MB)", at, logs,
+			*g.EphemeralDisk.SizeMB)
+	}
+}
+
+func (c *checker) task(at string, j *api.Job, g *api.TaskGroup, t *api.Task) {
+	if err := ids.ValidTask(t.Name); err != nil {
+		c.addf("%s: name: %s", at, err)
+	}
+	if t.Name == "alloc" {
+		c.addf("%s: the name is reserved for the shared directory", at)
+	}
+	if t.Driver == "" {
+		c.addf("%s: missing task driver", at)
+	}
+	if *t.KillTimeout < 0 || t.ShutdownDelay < 0 {
+		c.addf("%s: kill_timeout and shutdown_delay must not be negative", at)
+	}
+	if l := t.Lifecycle; l != nil && !slices.Contains([]string{"prestart", "poststart", "poststop"}, l.Hook) {
+		c.addf("%s: lifecycle hook must be prestart, poststart or poststop, is %q", at, l.Hook)
+	}
+	r := t.Resources
+	switch {
+	case *r.CPU < 1:
+		c.addf("%s: minimum CPU value is 1; got %d", at, *r.CPU)
+	case *r.MemoryMB < 10:
+		c.addf("%s: minimum MemoryMB value is 10; got %d", at, *r.MemoryMB)
+	case *r.MemoryMaxMB != 0 && *r.MemoryMaxMB != -1 && *r.MemoryMaxMB < *r.MemoryMB:
+		c.addf("%s: memory_max (%d) must be at least memory (%d), or -1", at, *r.MemoryMaxMB, *r.MemoryMB)
+	}
+	if *t.LogConfig.MaxFiles < 1 || *t.LogConfig.MaxFileSizeMB < 1 {
+		c.addf("%s: logs: max_files and max_file_size must be at least 1", at)
+	}
+	c.constraints(at, t.Constraints, true)
+	c.affinities(at, *j.Type, t.Affinities, nil)
+	c.restart(at, t.RestartPolicy)
+	c.mounts(at, g, t)
+	c.templates(at, t)
+	c.plugin(at, t.CSIPluginConfig)
+}
+
+func (c *checker) mounts(at string, g *api.TaskGroup, t *api.Task) {
+	for i, vm := range t.VolumeMounts {
+		switch {
+		case vm == nil || vm.Volume == nil || vm.Destination == nil || *vm.Destination == "":
+			c.addf("%s: volume_mount %d needs volume and destination", at, i)
+		case g.Volumes[*vm.Volume] == nil:
+			c.addf("%s: volume_mount names volume %q, which the group does not have", at, *vm.Volume)
+		case !slices.Contains([]string{"", "private", "host-to-task", "bidirectional"}, *vm.PropagationMode):
+			c.addf("%s: volume_mount %q: propagation_mode must be private, host-to-task or bidirectional, is %q", at,
+				*vm.Volume, *vm.PropagationMode)
+		}
+	}
+}
+
+var perms = regexp.MustCompile(`^0?[0-7]{3,4}$`)
+
+func (c *checker) templates(at string, t *api.Task) {
+	dests := map[string]bool{}
+	for i, tm := range t.Templates {
+		here := fmt.Sprintf("%s: template %d", at, i+1)
+		if tm == nil {
+			c.addf("%s is null", here)
+			continue
+		}
+		dest := *tm.DestPath
+		switch {
+		case *tm.EmbeddedTmpl == "":
+			c.addf("%s: write the text as data", here)
+		case dest == "":
+			c.addf("%s: missing destination", here)
+		case dests[dest]:
+			c.addf("%s: destination %q is used twice", here, dest)
+		case slices.Contains(strings.Split(dest, "/"), ".."):
+			c.addf("%s: destination %q leaves the task's directory", here, dest)
+		case !slices.Contains([]string{"restart", "signal", "noop"}, *tm.ChangeMode):
+			c.addf("%s: change_mode must be restart, signal or noop, is %q", here, *tm.ChangeMode)
+		case *tm.ChangeMode == "signal" && *tm.Envvars:
+			c.addf("%s: environment templates can't be updated by a signal; use restart or noop", here)
+		case !perms.MatchString(*tm.Perms):
+			c.addf("%s: perms must be octal, are %q", here, *tm.Perms)
+		}
+		dests[dest] = true
+	}
+}
+
+func (c *checker) plugin(at string, p *api.TaskCSIPluginConfig) {
+	if p == nil {
+		return
+	}
+	if err := ids.ValidName(p.ID); err != nil {
+		c.addf("%s: csi_plugin id %q: %s", at, shorten(p.ID), err)
+	}
+	if !slices.Contains([]string{"node", "controller", "monolith"}, p.Type) {
+		c.addf("%s: csi_plugin type must be one of 'node', 'controller', or 'monolith', got %q", at, p.Type)
+	}
+	if strings.HasPrefix(p.StagePublishBaseDir+"/", strings.TrimSuffix(p.MountDir, "/")+"/") {
+		c.addf("%s: csi_plugin mount_dir %q must not contain stage_publish_base_dir %q", at, p.MountDir,
+			p.StagePublishBaseDir)
+	}
+	if p.ControllerScope != "cluster" && p.ControllerScope != "node" {
+		c.addf("%s: csi_plugin controller_scope must be cluster or node, is %q", at, p.ControllerScope)
+	}
+	if p.HealthTimeout < time.Second {
+		c.addf("%s: csi_plugin health_timeout must be at least 1s", at)
+	}
+}
+
+func shorten(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "…"
+	}
+	return s
+}

@@ -1,0 +1,203 @@
+package jobrules
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/api"
+	"berth/internal/base/ids"
+)
+
+var operands = []string{"=", "==", "is", "!=", "not", "<", "<=", ">", ">=", "regexp", "version", "semver",
+	"set_contains",
+	"set_contains_all", "set_contains_any", "distinct_hosts", "distinct_property", "is_set", "is_not_set"}
+
+func (c *checker) constraints(at string, list []*api.Constraint, task bool) {
+	for i, k := range list {
+		here := fmt.Sprintf("%s: constraint %d", at, i+1)
+		switch {
+		case k == nil:
+			c.addf("%s is null", here)
+		case !slices.Contains(operands, k.Operand):
+			c.addf("%s: unknown operator %q", here, k.Operand)
+		case task && strings.HasPrefix(k.Operand, "distinct_"):
+			c.addf("%s: %s is not allowed at task level", here, k.Operand)
+		case k.Operand == "distinct_hosts":
+		case k.LTarget == "":
+			c.addf("%s: no attribute", here)
+		case strings.HasPrefix(k.LTarget, "$") && !strings.HasPrefix(k.LTarget, "${"):
+			c.addf("%s: attribute %q must be written ${…}", here, k.LTarget)
+		case k.RTarget == "" && k.Operand != "distinct_property" && !strings.HasPrefix(k.Operand, "is_"):
+			c.addf("%s: operator %q requires a value", here, k.Operand)
+		case k.Operand == "regexp":
+			if _, err := regexp.Compile(k.RTarget); err != nil {
+				c.addf("%s: regular expression failed to compile: %w", here, err)
+			}
+		}
+	}
+}
+
+func (c *checker) affinities(at, jobType string, affinities []*api.Affinity, spreads []*api.Spread) {
+	if jobType == api.JobTypeSystem && len(affinities)+len(spreads) > 0 {
+		c.addf("%s: system jobs may not have affinity or spread blocks", at)
+	}
+	for i, a := range affinities {
+		if a == nil || a.LTarget == "" || *a.Weight == 0 || *a.Weight < -100 || *a.Weight > 100 {
+			c.addf("%s: affinity %d needs an attribute and a weight from -100 to 100 that is not 0", at, i+1)
+		}
+	}
+	for i, s := range spreads {
+		here := fmt.Sprintf("%s: spread %d", at, i+1)
+		if s == nil || s.Attribute == "" || *s.Weight < 1 || *s.Weight > 100 {
+			c.addf("%s needs an attribute and a weight from 1 to 100", here)
+			continue
+		}
+		sum, seen := 0, map[string]bool{}
+		for _, t := range s.SpreadTarget {
+			sum += int(t.Percent)
+			if seen[t.Value] {
+				c.addf("%s: target %q is there twice", here, t.Value)
+			}
+			seen[t.Value] = true
+		}
+		if sum > 100 {
+			c.addf("%s: the percents of its targets sum to %d, more than 100", here, sum)
+		}
+	}
+}
+
+func (c *checker) restart(at string, p *api.RestartPolicy) {
+	switch {
+	case p == nil:
+	case *p.Mode != "delay" && *p.Mode != "fail":
+		c.addf("%s: restart mode must be delay or fail, is %q", at, *p.Mode)
+	case *p.Attempts < 0 || *p.Delay < 0:
+		c.addf("%s: restart attempts and delay must not be negative", at)
+	case *p.Attempts == 0 && *p.Mode != "fail":
+		c.addf("%s: restart policy %q with %d attempts is ambiguous; use mode \"fail\"", at, *p.Mode, *p.Attempts)
+	case *p.Interval < 5*time.Second:
+		c.addf("%s: restart interval can not be less than 5s (got %s)", at, *p.Interval)
+	case time.Duration(*p.Attempts)**p.Delay > *p.Interval:
+		c.addf("%s: can't restart %d times in an interval of %s with a delay of %s", at, *p.Attempts, *p.Interval,
+			*p.Delay)
+	}
+}
+
+func (c *checker) reschedule(at string, p *api.ReschedulePolicy) {
+	switch {
+	case p == nil:
+	case !slices.Contains([]string{"constant", "exponential", "fibonacci"}, *p.DelayFunction):
+		c.addf("%s: reschedule delay_function must be constant, exponential or fibonacci, is %q", at, *p.DelayFunction)
+	case *p.Delay < 5*time.Second && (*p.Unlimited || *p.Attempts > 0):
+		c.addf("%s: reschedule delay cannot be less than 5s (got %s)", at, *p.Delay)
+	case *p.Unlimited && *p.Attempts > 0:
+		c.addf("%s: reschedule policy with unlimited attempts and attempts %d is ambiguous", at, *p.Attempts)
+	case !*p.Unlimited && *p.Attempts > 0 && *p.Interval < 15*time.Second:
+		c.addf("%s: reschedule interval cannot be less than 15s (got %s)", at, *p.Interval)
+	}
+}
+
+func (c *checker) update(at string, u *api.UpdateStrategy) {
+	switch {
+	case u == nil:
+	case *u.MaxParallel < 0:
+		c.addf("%s: update max_parallel must not be negative", at)
+	case !slices.Contains([]string{"checks", "task_states", "manual"}, *u.HealthCheck):
+		c.addf("%s: update health_check must be checks, task_states or manual, is %q", at, *u.HealthCheck)
+	case *u.MinHealthyTime < 0 || *u.HealthyDeadline <= 0:
+		c.addf("%s: update min_healthy_time must not be negative and healthy_deadline must be positive", at)
+	case *u.MinHealthyTime >= *u.HealthyDeadline:
+		c.addf("%s: update min_healthy_time (%s) must be less than healthy_deadline (%s)", at, *u.MinHealthyTime,
+			*u.HealthyDeadline)
+	case *u.ProgressDeadline != 0 && *u.HealthyDeadline >= *u.ProgressDeadline:
+		c.addf("%s: update healthy_deadline (%s) must be less than progress_deadline (%s)", at, *u.HealthyDeadline,
+			*u.ProgressDeadline)
+	}
+}
+
+func (c *checker) networks(at string, list []*api.NetworkResource) {
+	if len(list) > 1 {
+		c.addf("%s: only one network block is allowed, there are %d", at, len(list))
+	}
+	labels, static := map[string]bool{}, map[int]string{}
+	for _, n := range list {
+		if n == nil {
+			c.addf("%s: a network is null", at)
+			continue
+		}
+		for _, p := range slices.Concat(n.ReservedPorts, n.DynamicPorts) {
+			if p.Label == "" || labels[p.Label] {
+				c.addf("%s: port label %q is empty or used twice", at, p.Label)
+			}
+			labels[p.Label] = true
+			if p.Value < 0 || p.Value > 65535 {
+				c.addf("%s: port %q: %d is not between 0 and 65535", at, p.Label, p.Value)
+			}
+		}
+		for _, p := range n.ReservedPorts {
+			if other, taken := static[p.Value]; taken {
+				c.addf("%s: static port %d is asked for by %q and %q", at, p.Value, other, p.Label)
+			}
+			static[p.Value] = p.Label
+		}
+	}
+}
+
+var csiModes = []string{"single-node-reader-only", "single-node-writer", "multi-node-reader-only",
+	"multi-node-single-writer", "multi-node-multi-writer"}
+
+func (c *checker) volumes(at string, g *api.TaskGroup) {
+	for alias, v := range g.Volumes {
+		here := fmt.Sprintf("%s: volume %q", at, shorten(alias))
+		switch {
+		case v == nil:
+			c.addf("%s is null", here)
+		case v.Source == "":
+			c.addf("%s: missing source", here)
+		case v.Type == "host":
+			c.hostVolume(here, v)
+		case v.Type == "csi":
+			c.csiVolume(here, g, v)
+		default:
+			c.addf("%s: type must be csi or host, is %q", here, v.Type)
+		}
+	}
+}
+
+func (c *checker) hostVolume(at string, v *api.VolumeRequest) {
+	if v.MountOptions != nil {
+		c.addf("%s: host volumes cannot have mount_options", at)
+	}
+}
+
+func (c *checker) csiVolume(at string, g *api.TaskGroup, v *api.VolumeRequest) {
+	if err := ids.ValidVolume(v.Source); err != nil {
+		c.addf("%s: source %q: %s", at, shorten(v.Source), err)
+	}
+	if !slices.Contains(csiModes, v.AccessMode) {
+		c.addf("%s: CSI volumes must have an access mode (%s), got %q", at, strings.Join(csiModes, ", "), v.AccessMode)
+	}
+	if v.AttachmentMode != "file-system" && v.AttachmentMode != "block-device" {
+		c.addf("%s: CSI volumes must have an attachment mode (file-system or block-device), got %q", at,
+			v.AttachmentMode)
+	}
+	if v.AttachmentMode == "block-device" && v.MountOptions != nil {
+		c.addf("%s: block devices cannot have mount options", at)
+	}
+	reader := strings.HasSuffix(v.AccessMode, "reader-only")
+	if reader && !v.ReadOnly {
+		c.addf("%s: %s volumes must be read_only", at, v.AccessMode)
+	}
+	if *g.Count > 1 && !v.PerAlloc {
+		switch {
+		case strings.HasPrefix(v.AccessMode, "single-node-"):
+			c.addf("%s: volumes with access mode %s need count = 1, the count is %d", at, v.AccessMode, *g.Count)
+		case v.AccessMode == "multi-node-single-writer" && !v.ReadOnly:
+			c.addf("%s: several instances cannot write a volume with access mode %s; use read_only or count = 1", at,
+				v.AccessMode)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package httpapi
+
+import (
+	"time"
+
+	"berth/api"
+	"berth/internal/httpapi/absent"
+	"berth/internal/wire"
+)
+
+// maxWait is how long a read waits for a change when the client does not say how long.
+const maxWait = 5 * time.Minute
+
+// none answers with the list of what there cannot be yet: services, scaling policies, variables.
+func (s *Server) none(r *request) (any, error) { return s.unchanging(r, []any{}) }
+
+func (s *Server) noPolicy(*request) (any, error) { return nil, missing("policy not found") }
+
+// schedulerConfiguration describes how the scheduler works; it cannot be changed.
+func (s *Server) schedulerConfiguration(r *request) (any, error) {
+	return s.unchanging(r, &api.SchedulerConfigurationResponse{
+		SchedulerConfig: &api.SchedulerConfiguration{SchedulerAlgorithm: "binpack", CreateIndex: 1, ModifyIndex: 1},
+		QueryMeta:       api.QueryMeta{Index: 1, KnownLeader: true},
+	})
+}
+
+// absentRoutes answer for what is not built.
+func absentRoutes() (out []route) {
+	for _, a := range absent.Answers() {
+		err := &statusError{a.Status, a.Text}
+		out = append(out,
+			route{method: a.Method, path: a.Path, handle: func(*Server, *request) (any, error) { return nil, err }})
+	}
+	return out
+}
+
+// unchanging answers a read of something that does not change: it has index 1, and who waits for a higher one waits.
+func (s *Server) unchanging(r *request, v any) (any, error) {
+	q, err := r.query()
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.status(r)
+	if err != nil {
+		return nil, err
+	}
+	if q.MinIndex > 0 {
+		wait := q.Wait
+		if wait <= 0 || wait > maxWait {
+			wait = maxWait
+		}
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		select {
+		case <-r.Context().Done():
+		case <-t.C:
+		}
+	}
+	r.observed(wire.Meta{Index: 1, KnownLeader: st.Leader != ""})
+	return v, nil
+}

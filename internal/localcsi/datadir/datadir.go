@@ -1,0 +1,143 @@
+// Package datadir owns the bundled plugin's data directory and the node's use of what is in it: which volumes and
+// snapshots exist, where they are mounted, how much capacity is promised, and how all of that is brought in order after
+// a plugin was killed. The CSI services beside it are its only users.
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/localcsi/image"
+	"berth/internal/localcsi/store"
+)
+
+// Settings are what a data directory is opened with.
+type Settings struct {
+	Node        string // id of this node
+	Root        string // the data directory
+	Attach      bool   // controller publish and unpublish are offered
+	AttachLimit int64  // volumes attached (without Attach: staged) at once; 0: no limit
+	Capacity    int64  // bytes for volumes and snapshots together; 0: what the file system has
+	Log         *slog.Logger
+	Step        func(string) // called between the steps of a change; tests kill the process there
+}
+
+// Directory is an opened data directory.
+type Directory struct {
+	Settings
+	Volumes   *store.Collection[*store.Volume]
+	Snapshots *store.Collection[*store.Snapshot]
+	Usages    *store.Usages
+	Locks     Locks
+	Copier    *image.Copier
+
+	instance string // labels our loop devices; made with the data directory
+	space    space
+}
+
+// Identity is the identity of a data directory.
+type Identity struct {
+	Schema   int    `json:"schema"`
+	Node     string `json:"node"`
+	Instance string `json:"instance"`
+}
+
+// Dir returns the path of one of the directories beneath the root.
+func (p *Directory) Dir(name string) string { return filepath.Join(p.Root, name) }
+
+// Directories and files beneath the data directory.
+const (
+	IdentityFile = "place.json"
+	VolumesDir   = "volumes"
+	SnapshotsDir = "snapshots"
+	MakingDir    = "making" // half-made volumes and snapshots
+	TrashDir     = "trash"  // what was deleted and is not emptied out yet
+	UsageDir     = "usage"
+	FrozenDir    = "frozen" // a marker per volume while its file system is frozen
+)
+
+// Open takes possession of the data directory and brings it in order. The returned file holds the lock.
+func Open(set Settings) (*Directory, *os.File, error) {
+	if err := os.MkdirAll(set.Root, 0o700); err != nil {
+		return nil, nil, err
+	}
+	lock, err := lockDir(set.Root)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := openLocked(set)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("data directory %s: %w", set.Root, err), lock.Close())
+	}
+	return p, lock, nil
+}
+
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(
+			fmt.Errorf("another local-csi plugin works on %s; stop it or use another --data-dir: %w", dir, err),
+			f.Close())
+	}
+	return f, nil
+}
+
+func openLocked(set Settings) (*Directory, error) {
+	p := &Directory{Settings: set, Copier: &image.Copier{}}
+	for _, name := range []string{VolumesDir, SnapshotsDir, MakingDir, TrashDir, UsageDir, FrozenDir} {
+		if err := os.Mkdir(p.Dir(name), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			return nil, err
+		}
+	}
+	if err := p.identify(); err != nil {
+		return nil, err
+	}
+	boot, err := store.BootID()
+	if err != nil {
+		return nil, err
+	}
+	p.Volumes = store.NewCollection[*store.Volume](p.Dir(VolumesDir), p.Dir(TrashDir))
+	p.Snapshots = store.NewCollection[*store.Snapshot](p.Dir(SnapshotsDir), p.Dir(TrashDir))
+	p.Usages = store.NewUsages(p.Dir(UsageDir), boot)
+	if err := p.recover(); err != nil {
+		return nil, err
+	}
+	if p.Copier.Reflink, err = image.CanReflink(p.Dir(MakingDir)); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// identify reads whose directory this is, or makes it ours when it is new.
+func (p *Directory) identify() error {
+	path := p.Dir(IdentityFile)
+	var at Identity
+	err := store.ReadJSON(path, &at)
+	if errors.Is(err, os.ErrNotExist) {
+		at = Identity{Schema: store.Schema, Node: p.Node, Instance: store.NewKey()[:16]}
+		err = store.WriteJSON(path, at, true)
+	}
+	switch {
+	case err != nil:
+		return err
+	case at.Schema != store.Schema:
+		return fmt.Errorf("its schema is %d, this plugin reads %d", at.Schema, store.Schema)
+	case at.Node != p.Node:
+		return fmt.Errorf(
+			"it belongs to node %q and its volumes carry that name; start with --node-id %s or with another --data-dir",
+			at.Node, at.Node)
+	}
+	p.instance = at.Instance
+	return nil
+}
+
+// Label marks the loop devices of a volume.
+func (p *Directory) Label(key string) string { return "berth/" + p.instance + "/" + key }

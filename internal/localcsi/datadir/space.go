@@ -1,0 +1,72 @@
+package datadir
+
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+
+	"berth/internal/localcsi/image"
+	"berth/internal/localcsi/request"
+)
+
+// space promises capacity. A volume is promised its full size although its image is sparse, and blocks that two images
+// share are counted as if every one of them were written anew: a volume that was made never runs out of blocks below.
+type space struct {
+	mu      sync.Mutex
+	pending int64 // promised to calls that are not done
+}
+
+// Reserve sets n bytes aside until release is called, or refuses with RESOURCE_EXHAUSTED.
+func (p *Directory) Reserve(n int64, what string) (release func(), err error) {
+	p.space.mu.Lock()
+	defer p.space.mu.Unlock()
+	free, err := p.free()
+	if err != nil {
+		return nil, err
+	}
+	if n > free {
+		return nil, request.Refuse(codes.ResourceExhausted,
+			"%s needs %s, node %q has %s left for volumes and snapshots: delete some, or raise the plugin's capacity",
+			what, request.Human(n), p.Node, request.Human(free))
+	}
+	p.space.pending += n
+	return sync.OnceFunc(func() {
+		p.space.mu.Lock()
+		defer p.space.mu.Unlock()
+		p.space.pending -= n
+	}), nil
+}
+
+// Available reports how large a volume could be made now.
+func (p *Directory) Available() (int64, error) {
+	p.space.mu.Lock()
+	defer p.space.mu.Unlock()
+	return p.free()
+}
+
+// free is called with space.mu held.
+func (p *Directory) free() (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(p.Root, &st); err != nil {
+		return 0, err
+	}
+	below := int64(st.Bavail) * st.Bsize
+	promised := int64(0)
+	for _, v := range p.Volumes.All() {
+		promised += v.Size
+		below -= v.Shared
+		if has, err := image.Allocated(p.Volumes.Image(v.Key)); err == nil {
+			below -= max(0, v.Size-has)
+		}
+	}
+	for _, s := range p.Snapshots.All() {
+		promised += s.Stored
+		below -= s.Shared
+	}
+	free := below
+	if p.Capacity > 0 {
+		free = min(free, p.Capacity-promised)
+	}
+	return max(0, free-p.space.pending), nil
+}

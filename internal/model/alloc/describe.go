@@ -1,0 +1,205 @@
+package alloc
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"berth/internal/model/job"
+)
+
+// Phases of an alloc: one word of how it stands. They tell what the client status leaves open: what runs although it is
+// to stop, and what has ended but still holds its storage.
+const (
+	PhasePending    = "pending"
+	PhaseRunning    = "running"
+	PhaseRestarting = "restarting"
+	PhaseStopping   = "stopping"
+	PhaseReleasing  = "releasing"
+)
+
+// Standing tells in words how an alloc stands. Whoever shows an alloc to people shows this.
+type Standing struct {
+	// Phase is one of the phases, or the client status of an alloc that has ended.
+	Phase string
+	// Waits says what it waits for; empty: nothing is known.
+	Waits string
+	// Task is in trouble, and Trouble says how it ended last; empty: none is.
+	Task    string
+	Trouble string
+	// RestartAt is when Task starts again, by the node's clock; zero: it does not wait for that. Attempt counts its
+	// starts, out of Attempts; zero: without an end.
+	RestartAt         time.Time
+	Attempt, Attempts int
+}
+
+// Describe tells how an alloc stands. The group is that of its version of the job; nil when that is not known.
+func Describe(a *Alloc, g *job.TaskGroup) Standing {
+	s := Standing{Phase: phase(a), Waits: waits(a)}
+	if d := a.ClientDescription; s.Phase == PhaseReleasing && d != releasing && d != neverRanWaits {
+		s.Waits = d
+	}
+	for _, name := range taskOrder(a, g) {
+		state := a.TaskStates[name]
+		e := lastEnd(state)
+		restarting := restarts(state)
+		if e == nil || !state.Failed && !restarting {
+			continue
+		}
+		s.Task, s.Trouble = name, endWords(name, e, taskOf(g, name))
+		if restarting && a.ClientStatus != ClientFailed && !a.ServerTerminal() {
+			s.restart(state, g, taskOf(g, name))
+		}
+		break
+	}
+	return s
+}
+
+func phase(a *Alloc) string {
+	running := false
+	restarting := false
+	dead := len(a.TaskStates) > 0
+	for _, t := range a.TaskStates {
+		running = running || t.State == TaskRunning
+		dead = dead && t.State == TaskDead
+		restarting = restarting || restarts(t)
+	}
+	switch {
+	case a.ClientTerminal() || a.ClientStatus == ClientUnknown:
+		return a.ClientStatus
+	case dead:
+		return PhaseReleasing
+	case a.ServerTerminal():
+		return PhaseStopping
+	case restarting:
+		return PhaseRestarting
+	case a.ClientStatus == ClientRunning || running:
+		return PhaseRunning
+	}
+	return PhasePending
+}
+
+// waits is what keeps a task of the alloc from starting.
+func waits(a *Alloc) string {
+	for _, name := range taskOrder(a, nil) {
+		s := a.TaskStates[name]
+		if n := len(s.Events); s.State == TaskPending && n > 0 && s.Events[n-1].Type == EventStorageWaiting {
+			return s.Events[n-1].DisplayMessage
+		}
+	}
+	return ""
+}
+
+func taskOrder(a *Alloc, g *job.TaskGroup) []string {
+	var out []string
+	if g != nil {
+		for _, t := range g.Tasks {
+			out = append(out, t.Name)
+		}
+	}
+	var others []string
+	for name := range a.TaskStates { // in any order: sorted below
+		if !slices.Contains(out, name) {
+			others = append(others, name)
+		}
+	}
+	slices.Sort(others)
+	return slices.DeleteFunc(append(out, others...), func(name string) bool { return a.TaskStates[name] == nil })
+}
+
+func taskOf(g *job.TaskGroup, name string) *job.Task {
+	if g == nil {
+		return nil
+	}
+	return g.Task(name)
+}
+
+// restarts reports a task that ended and waits for its next start.
+func restarts(s *TaskState) bool {
+	if s.State != TaskPending {
+		return false
+	}
+	for _, e := range slices.Backward(s.Events) {
+		switch e.Type {
+		case EventRestarting:
+			return true
+		case EventStarted, EventReceived:
+			return false
+		}
+	}
+	return false
+}
+
+// ends are the events that say why a task ended, rather than that it did.
+var ends = []string{EventTerminated, EventDriverFailure, EventSetupFailure, EventHookFailed, EventShimDied}
+
+// lastEnd is the event that says best why a task ended last, or nil.
+func lastEnd(s *TaskState) *TaskEvent {
+	var last *TaskEvent
+	for _, e := range s.Events {
+		switch {
+		case slices.Contains(ends, e.Type):
+			last = e
+		case e.FailsTask && last == nil:
+			last = e
+		}
+	}
+	return last
+}
+
+// endWords says how a task ended.
+func endWords(name string, e *TaskEvent, t *job.Task) string {
+	who := fmt.Sprintf("task %q", name)
+	if e.Type != EventTerminated {
+		text := e.DisplayMessage
+		if text == "" {
+			text = e.Message
+		}
+		return who + ": " + text
+	}
+	switch {
+	case e.Details["oom_killed"] == "true":
+		return who + " ran out of memory" + memoryLimit(t)
+	case e.Signal != 0:
+		return fmt.Sprintf("%s was ended by signal %d", who, e.Signal)
+	case e.Details["exit_code"] == "" && e.ExitCode == 0:
+		return who + " ended; how is not known"
+	}
+	return fmt.Sprintf("%s exited with code %d", who, e.ExitCode)
+}
+
+func memoryLimit(t *job.Task) string {
+	if t == nil || t.Resources == nil {
+		return ""
+	}
+	limit := t.Resources.MemoryMB
+	switch {
+	case t.Resources.MemoryMaxMB < 0:
+		return ""
+	case t.Resources.MemoryMaxMB > 0:
+		limit = t.Resources.MemoryMaxMB
+	}
+	return fmt.Sprintf(" (its limit is %d MiB)", limit)
+}
+
+// restart adds when a task starts again, and which attempt that is.
+func (s *Standing) restart(state *TaskState, g *job.TaskGroup, t *job.Task) {
+	for _, e := range slices.Backward(state.Events) {
+		if e.Type == EventRestarting {
+			delay, _ := strconv.ParseInt(e.Details["start_delay"], 10, 64) // without one it starts at once
+			s.RestartAt = time.Unix(0, e.Time+delay).UTC()
+			break
+		}
+	}
+	var p *job.RestartPolicy
+	if t != nil {
+		if p = t.RestartPolicy; p == nil {
+			p = g.RestartPolicy
+		}
+	}
+	s.Attempt = int(state.Restarts) + 1
+	if p != nil && p.Mode != job.RestartDelay && s.Attempt <= p.Attempts+1 {
+		s.Attempts = p.Attempts + 1
+	}
+}

@@ -1,0 +1,9 @@
+package claims_test
+
+import (
+	"testing"
+
+	"berth/internal/testkit/keepers"
+)
+
+func TestTranscripts(t *testing.T) { keepers.Play(t) }

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"runtime"
+
+	"berth/internal/server/claims"
+	"berth/internal/server/controllers"
+	"berth/internal/server/endpoint"
+	"berth/internal/server/gc"
+	"berth/internal/server/health"
+	"berth/internal/server/heartbeat"
+	"berth/internal/server/keyring"
+	"berth/internal/server/volumes"
+	"berth/internal/server/worker"
+)
+
+// components are what stands on the log: the endpoints are served always, the others run while this server leads.
+type components struct {
+	heartbeats *heartbeat.Timers
+	signing    *keyring.Signing
+	collector  *gc.Collector
+	scheduling *worker.Scheduling
+	health     *health.Keeper
+	claims     *claims.Keeper
+	volumes    *volumes.Keeper
+	endpoints  *endpoint.Endpoints
+}
+
+// components makes them all. They do nothing before they are run.
+func (s *Server) components(ring *keyring.Keyring) *components {
+	dispatcher := controllers.New()
+	secrets := secretStore{Keyring: ring, store: s.store}
+	c := &components{
+		heartbeats: heartbeat.New(heartbeat.Config{
+			Store:    s.store,
+			Proposer: s,
+			Log:      s.cfg.Log,
+			TTL:      s.cfg.HeartbeatTTL,
+			Grace:    s.cfg.HeartbeatGrace,
+			Endless:  s.cfg.Dev,
+		}),
+		signing:    &keyring.Signing{Keyring: ring, Store: s.store, Proposer: s, Log: s.cfg.Log},
+		collector:  gc.New(s.store, s, s.cfg.GC, s.cfg.Log),
+		scheduling: worker.New(s.store, s, runtime.NumCPU(), s.cfg.Log),
+		health:     health.New(health.Config{Store: s.store, Proposer: s, Log: s.cfg.Log}),
+		claims: claims.New(claims.Config{
+			Store:    s.store,
+			Proposer: s,
+			Dispatch: dispatcher,
+			Secrets:  secrets,
+			Nodes:    s.nodes,
+			Log:      s.cfg.Log,
+		}),
+		volumes: volumes.New(volumes.Config{
+			Store:    s.store,
+			Proposer: s,
+			Dispatch: dispatcher,
+			Secrets:  secrets,
+			Nodes:    s.nodes,
+			Log:      s.cfg.Log,
+		}),
+	}
+	c.endpoints = endpoint.New(endpoint.Config{
+		Store:       s.store,
+		Proposer:    s,
+		Cluster:     s,
+		Heartbeats:  c.heartbeats,
+		Planner:     c.scheduling,
+		Collector:   c.collector,
+		Controllers: dispatcher,
+		Nodes:       s.nodes,
+		Secrets:     secrets,
+		Log:         s.cfg.Log,
+	})
+	return c
+}

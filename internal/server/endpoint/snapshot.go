@@ -1,0 +1,188 @@
+package endpoint
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/model/volume"
+	"berth/internal/server/state"
+	"berth/internal/server/volumes"
+	"berth/internal/wire"
+)
+
+// maxSnapshotName leaves room, within what plugins must accept (CSI spec, "Size Limits"), for what makes a name unique.
+const maxSnapshotName = 128 - 16
+
+func (e *Endpoints) snapshotCreate(ctx context.Context, r *wire.SnapshotCreateRequest) (*wire.SnapshotReply, error) {
+	s := e.cfg.Store.Snapshot()
+	v := s.Volume(nil, r.Volume)
+	subject := `volume "` + r.Volume.String() + `"`
+	switch {
+	case v == nil:
+		return nil, notFound("snapshot", r.Volume)
+	case v.Status.Phase != volume.PhaseReady:
+		return nil, fault.New(fault.Busy, "snapshot", subject, "it is "+string(v.Status.Phase))
+	case len(r.Name) > maxSnapshotName:
+		return nil, fault.New(fault.Invalid, "snapshot", subject,
+			fmt.Sprintf("the name has %d bytes, the limit is %d", len(r.Name), maxSnapshotName))
+	}
+	if rec := s.Plugin(nil, v.Spec.Plugin); rec == nil || !rec.Controller.CreateSnapshot {
+		return nil, fault.New(fault.Conflict, "snapshot", subject,
+			fmt.Sprintf("plugin %q does not support snapshots", v.Spec.Plugin))
+	}
+	id := ids.New()
+	name := r.Name
+	if name == "" {
+		name = string(v.ID.ID)
+	}
+	sn := &volume.Snapshot{
+		ID:               id,
+		Name:             name + "-" + id[:8],
+		Namespace:        r.Volume.Namespace,
+		Plugin:           v.Spec.Plugin,
+		Source:           v.ID.ID,
+		SourceExternalID: v.Status.ExternalID,
+		Parameters:       r.Parameters,
+		HomeNode:         v.Status.HomeNode,
+		Phase:            volume.PhaseCreating,
+		Secrets:          v.Spec.Secrets,
+	}
+	if len(r.Secrets.Values) > 0 {
+		sn.Secrets = "snapshot/" + id
+		if err := e.seal(ctx, sn.Secrets, r.Secrets); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := volumes.PutSnapshot(ctx, e.cfg.Proposer, sn); err != nil {
+		return nil, err
+	}
+	return e.awaitSnapshot(ctx, id, r.Wait)
+}
+
+// awaitSnapshot follows a snapshot until it is ready to use, or until the provider refused it.
+func (e *Endpoints) awaitSnapshot(ctx context.Context, id string, wait time.Duration) (*wire.SnapshotReply, error) {
+	if wait <= 0 {
+		wait = defaultWait
+	}
+	wctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for {
+		w := state.NewWatch()
+		s := e.cfg.Store.Snapshot()
+		sn := s.VolumeSnapshot(w, id)
+		switch {
+		case sn == nil:
+			return nil, fault.New(fault.NotFound, "snapshot", id, "the snapshot was deleted")
+		case sn.Phase == volume.PhaseFailed:
+			err := volumes.ForgetSnapshot(ctx, e.cfg.Proposer, id)
+			return nil, joinQuiet(fault.New(fault.Conflict, "snapshot", `volume "`+string(sn.Source)+`"`, sn.LastError),
+				err)
+		case sn.Phase == volume.PhaseReady:
+			return &wire.SnapshotReply{Index: max(s.Index(), 1), Snapshot: sn}, nil
+		}
+		if w.Wait(wctx) != nil {
+			return nil, fault.WithHint(
+				fault.New(fault.Timeout, "snapshot", `volume "`+string(sn.Source)+`"`,
+					"it is not ready after "+wait.String()+": "+sn.LastError),
+				"the work goes on; look at it with: berth volume snapshot list -plugin "+string(sn.Plugin))
+		}
+	}
+}
+
+func (e *Endpoints) snapshotDelete(ctx context.Context, r *wire.SnapshotDeleteRequest) (*wire.Written, error) {
+	s := e.cfg.Store.Snapshot()
+	var sn *volume.Snapshot
+	for o := range s.VolumeSnapshotsByExternalID(nil, r.Plugin, r.SnapshotID) {
+		sn = o
+	}
+	if sn == nil {
+		sn = s.VolumeSnapshot(nil, r.SnapshotID)
+	}
+	if sn == nil || r.Namespace != "" && sn.Namespace != r.Namespace {
+		return nil, fault.WithHint(
+			fault.New(fault.NotFound, "delete", `snapshot "`+r.SnapshotID+`"`, "snapshot not found"),
+			"list them with: berth volume snapshot list -plugin "+string(r.Plugin))
+	}
+	for v := range s.VolumesByPlugin(nil, sn.Plugin) {
+		if v.Spec.SnapshotID == r.SnapshotID && v.Status.Phase == volume.PhaseCreating {
+			return nil, fault.New(fault.Busy, "delete", `snapshot "`+r.SnapshotID+`"`,
+				"volume "+v.ID.String()+" is being made from it")
+		}
+	}
+	n := *sn
+	n.Phase = volume.PhaseDeleting
+	n.Executor, n.LastError = "", ""
+	n.Tries, n.NextTry = 0, time.Time{}
+	if _, err := volumes.PutSnapshot(ctx, e.cfg.Proposer, &n); err != nil {
+		return nil, err
+	}
+	return e.awaitSnapshotGone(ctx, sn.ID, r.Wait)
+}
+
+func (e *Endpoints) awaitSnapshotGone(ctx context.Context, id string, wait time.Duration) (*wire.Written, error) {
+	if wait <= 0 {
+		wait = defaultWait
+	}
+	wctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for {
+		w := state.NewWatch()
+		s := e.cfg.Store.Snapshot()
+		sn := s.VolumeSnapshot(w, id)
+		if sn == nil {
+			return &wire.Written{Index: max(s.Index(), 1)}, nil
+		}
+		if sn.LastError != "" && sn.Tries > 0 {
+			return nil, fault.WithHint(
+				fault.New(fault.Conflict, "delete", `snapshot "`+sn.ExternalID+`"`, sn.LastError),
+				"it is tried again by itself")
+		}
+		if w.Wait(wctx) != nil {
+			return nil, fault.New(fault.Timeout, "delete", `snapshot "`+sn.ExternalID+`"`,
+				"the provider has not finished after "+wait.String())
+		}
+	}
+}
+
+// snapshotList shows a provider's snapshots; what the cluster itself recorded fills in the source's name.
+func (e *Endpoints) snapshotList(ctx context.Context, r *wire.SnapshotListRequest) (*wire.SnapshotListReply, error) {
+	s := e.cfg.Store.Snapshot()
+	if rec := s.Plugin(nil, r.Plugin); rec != nil && !rec.Controller.ListSnapshots {
+		out := &wire.SnapshotListReply{}
+		for sn := range s.VolumeSnapshots(nil) {
+			if sn.Plugin == r.Plugin && sn.ExternalID != "" {
+				out.Snapshots = append(out.Snapshots, sn)
+			}
+		}
+		return out, nil
+	}
+	out := &wire.SnapshotListReply{}
+	page := func(n ids.Node, c wire.Conn, token string) (string, error) {
+		page, err := wire.AgentListSnapshots.Call(ctx, c, &wire.PluginReadRequest{
+			Node:      n,
+			Plugin:    r.Plugin,
+			PerPage:   r.PerPage,
+			NextToken: token,
+			Secrets:   r.Secrets,
+		})
+		if err != nil {
+			return "", err
+		}
+		for _, sn := range page.Snapshots {
+			for own := range s.VolumeSnapshotsByExternalID(nil, r.Plugin, sn.ExternalID) {
+				sn.ID = own.ID
+				sn.Name = own.Name
+				sn.Namespace = own.Namespace
+				sn.Source, sn.Phase = own.Source, own.Phase
+			}
+			out.Snapshots = append(out.Snapshots, sn)
+		}
+		return page.NextToken, nil
+	}
+	var err error
+	out.NextToken, out.Incomplete, err = e.askProvider(r.Plugin, r.NextToken, page)
+	return out, err
+}

@@ -1,0 +1,152 @@
+package endpoint
+
+import (
+	"context"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/model/volume"
+	"berth/internal/server/state"
+	"berth/internal/server/volumes"
+	"berth/internal/wire"
+)
+
+// reportWait bounds how long a destructive call waits for nodes that are about to report: at a start of the servers
+// that is a matter of milliseconds.
+const reportWait = 5 * time.Second
+
+// awaitReports waits until every node that is not down has said what it holds; who is late is named by volumes.InUse.
+func (e *Endpoints) awaitReports(ctx context.Context) error {
+	wctx, cancel := context.WithTimeout(ctx, reportWait)
+	defer cancel()
+	for {
+		w := state.NewWatch()
+		if volumes.Unreported(e.cfg.Store.Snapshot(), w) == nil || w.Wait(wctx) != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+func (e *Endpoints) volumeDelete(ctx context.Context, r *wire.VolumeDeleteRequest) (*wire.Written, error) {
+	s := e.cfg.Store.Snapshot()
+	v := s.Volume(nil, r.Volume)
+	if v == nil {
+		return nil, notFound("delete", r.Volume)
+	}
+	if err := e.awaitReports(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.awaitFree(ctx, r.Volume, r.Wait); err != nil {
+		return nil, err
+	}
+	s = e.cfg.Store.Snapshot()
+	if v = s.Volume(nil, r.Volume); v == nil {
+		return &wire.Written{Index: s.Index()}, nil
+	}
+	if v.Status.Phase == volume.PhaseConflict || v.Status.Phase == volume.PhaseFailed {
+		index, err := volumes.Forget(ctx, e.cfg.Proposer, v, false)
+		return &wire.Written{Index: index}, err
+	}
+	if rec := s.Plugin(nil, v.Spec.Plugin); rec != nil && rec.Negotiated && !rec.Controller.CreateDelete {
+		return nil, fault.WithHint(
+			fault.New(fault.Conflict, "delete", `volume "`+r.Volume.String()+`"`,
+				"plugin does not support deleting volumes"), "forget it with: berth volume deregister "+
+				string(r.Volume.ID))
+	}
+	if v.Status.Phase != volume.PhaseDeleting {
+		n := *v
+		if len(r.Secrets.Values) > 0 {
+			if err := e.sealSecrets(ctx, &n, r.Secrets); err != nil {
+				return nil, err
+			}
+		}
+		n.Status.Phase, n.Status.Since = volume.PhaseDeleting, time.Now().UTC()
+		n.Status.Tries = 0
+		n.Status.NextTry = time.Time{}
+		n.Status.LastError = ""
+		if _, err := volumes.Put(ctx, e.cfg.Proposer, &n, v.ModifyIndex); err != nil {
+			return nil, err
+		}
+	}
+	return e.awaitGone(ctx, r.Volume, r.Wait)
+}
+
+// awaitFree waits, as long as the caller said, for a release that is under way; what will not pass by itself is refused
+// at once.
+func (e *Endpoints) awaitFree(ctx context.Context, id volume.ID, wait time.Duration) error {
+	wctx, cancel := context.WithTimeout(ctx, max(wait, time.Millisecond))
+	defer cancel()
+	for {
+		w := state.NewWatch()
+		s := e.cfg.Store.Snapshot()
+		err := volumes.InUse(s, w, "delete", id)
+		if err == nil || wait <= 0 || volumes.HeldForGood(s, id) {
+			return err
+		}
+		if w.Wait(wctx) != nil {
+			return err
+		}
+	}
+}
+
+// awaitGone follows a deletion to its end.
+func (e *Endpoints) awaitGone(ctx context.Context, id volume.ID, wait time.Duration) (*wire.Written, error) {
+	if wait <= 0 {
+		wait = defaultWait
+	}
+	wctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for {
+		w := state.NewWatch()
+		s := e.cfg.Store.Snapshot()
+		v := s.Volume(w, id)
+		if v == nil {
+			return &wire.Written{Index: max(s.Index(), 1)}, nil
+		}
+		if v.Status.LastError != "" && v.Status.Tries > 0 {
+			return nil, fault.WithHint(
+				fault.New(fault.Conflict, "delete", `volume "`+id.String()+`"`, v.Status.LastError),
+				"it stays recorded as deleting and is tried again; follow it with: berth volume status "+string(id.ID))
+		}
+		if w.Wait(wctx) != nil {
+			return nil, fault.WithHint(
+				fault.New(fault.Timeout, "delete", `volume "`+id.String()+`"`,
+					"the provider has not finished after "+wait.String()),
+				"the work goes on; follow it with: berth volume status "+string(id.ID))
+		}
+	}
+}
+
+func (e *Endpoints) volumeDeregister(ctx context.Context, r *wire.VolumeDeleteRequest) (*wire.Written, error) {
+	s := e.cfg.Store.Snapshot()
+	v := s.Volume(nil, r.Volume)
+	if v == nil {
+		return nil, notFound("deregister", r.Volume)
+	}
+	if err := e.awaitReports(ctx); err != nil {
+		return nil, err
+	}
+	s = e.cfg.Store.Snapshot()
+	if err := volumes.InUse(s, nil, "deregister", r.Volume); err != nil && !(r.Force && orphaned(s, r.Volume)) {
+		return nil, err
+	}
+	if v.Status.Phase == volume.PhaseCreating || v.Status.Phase == volume.PhaseExpanding {
+		return nil, fault.New(fault.Busy, "deregister", `volume "`+r.Volume.String()+`"`,
+			"an operation at the provider is under way: it is "+string(v.Status.Phase))
+	}
+	index, err := volumes.Forget(ctx, e.cfg.Proposer, v, r.Force)
+	if err == nil && r.Force {
+		e.cfg.Log.Warn("volume forgotten by force", "volume", v.ID.String(), "reason", r.Reason)
+	}
+	return &wire.Written{Index: index}, err
+}
+
+// orphaned reports that every claim of a volume belongs to an alloc that is gone.
+func orphaned(s *state.Snap, id volume.ID) bool {
+	for c := range s.ClaimsByVolume(nil, id) {
+		if a := s.Alloc(nil, c.Alloc); a != nil && !a.Terminal() {
+			return false
+		}
+	}
+	return true
+}

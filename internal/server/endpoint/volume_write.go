@@ -1,0 +1,306 @@
+package endpoint
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/model/plugin"
+	"berth/internal/model/volume"
+	"berth/internal/server/fsm"
+	"berth/internal/server/state"
+	"berth/internal/server/validate"
+	"berth/internal/server/views"
+	"berth/internal/server/volumes"
+	"berth/internal/wire"
+)
+
+// defaultWait is how long a write waits for the provider when the caller named no time; the intent goes on after it.
+const defaultWait = 2 * time.Minute
+
+func (e *Endpoints) volumeCreate(ctx context.Context, r *wire.VolumeWriteRequest) (*wire.VolumeWriteReply, error) {
+	if err := validate.Volume(r, false); err != nil {
+		return nil, err
+	}
+	s := e.learned(ctx, r.Spec.Plugin)
+	if old := s.Volume(nil, r.Volume); old != nil && old.Status.Phase != volume.PhaseFailed {
+		return e.volumeUpdate(ctx, s, old, r)
+	}
+	if err := validate.VolumeCreate(s, r); err != nil {
+		return nil, err
+	}
+	v := &volume.Volume{ID: r.Volume, UID: ids.New(), Spec: r.Spec}
+	v.Spec.Secrets = ""
+	v.Status = volume.Status{Phase: volume.PhaseCreating, Since: time.Now().UTC(), Presence: volume.Absent}
+	if rec := s.Plugin(nil, r.Spec.Plugin); rec != nil {
+		v.Status.Provider, v.Status.ProviderVersion = rec.Provider, rec.Version
+	}
+	if err := e.storeNew(ctx, s, v, r); err != nil {
+		return nil, err
+	}
+	return e.awaitVolume(ctx, r.Volume, r.Wait, "created", views.Namesakes(s, r.Volume))
+}
+
+// learnWait bounds how long a write waits for the servers to hear what a plugin can do.
+const learnWait = 2 * time.Second
+
+// learned returns a state in which it is known what the plugin can do, if that is about to be known: a node reports a
+// healthy instance a moment before the servers record its capabilities, and who saw the report must be able to go on.
+func (e *Endpoints) learned(ctx context.Context, id ids.Plugin) *state.Snap {
+	wctx, cancel := context.WithTimeout(ctx, learnWait)
+	defer cancel()
+	for {
+		w := state.NewWatch()
+		s := e.cfg.Store.Snapshot()
+		if rec := s.Plugin(w, id); rec != nil && rec.Negotiated || !healthyInstance(s, w, id) || w.Wait(wctx) != nil {
+			return s
+		}
+	}
+}
+
+func healthyInstance(s *state.Snap, w *state.Watch, id ids.Plugin) bool {
+	for n := range s.Nodes(w, "") {
+		if slices.ContainsFunc(n.CSI, func(i *plugin.Instance) bool { return i.Plugin == id && i.Healthy() }) {
+			return true
+		}
+	}
+	return false
+}
+
+// storeNew seals the secrets, then commits the record. A record in phase failed gives way.
+func (e *Endpoints) storeNew(ctx context.Context, s *state.Snap, v *volume.Volume, r *wire.VolumeWriteRequest) error {
+	if err := e.sealSecrets(ctx, v, r.Secrets); err != nil {
+		return err
+	}
+	var seen uint64
+	if old := s.Volume(nil, v.ID); old != nil {
+		seen = old.ModifyIndex
+	}
+	_, err := volumes.Put(ctx, e.cfg.Proposer, v, seen)
+	return err
+}
+
+func (e *Endpoints) sealSecrets(ctx context.Context, v *volume.Volume, secrets wire.Secrets) error {
+	if len(secrets.Values) == 0 {
+		return nil
+	}
+	v.Spec.Secrets = "volume/" + v.UID
+	return e.seal(ctx, v.Spec.Secrets, secrets)
+}
+
+// seal stores secrets under a name.
+func (e *Endpoints) seal(ctx context.Context, name string, secrets wire.Secrets) error {
+	data, err := e.cfg.Secrets.Seal(name, secrets.Open())
+	if err != nil {
+		return err
+	}
+	_, _, err = e.cfg.Proposer.Propose(ctx, &fsm.SecretPut{Name: name, Data: data})
+	return err
+}
+
+func (e *Endpoints) volumeRegister(ctx context.Context, r *wire.VolumeWriteRequest) (*wire.VolumeWriteReply, error) {
+	if err := validate.Volume(r, true); err != nil {
+		return nil, err
+	}
+	s := e.learned(ctx, r.Spec.Plugin)
+	if old := s.Volume(nil, r.Volume); old != nil && old.Status.Phase != volume.PhaseFailed {
+		return e.volumeUpdate(ctx, s, old, r)
+	}
+	rec := s.Plugin(nil, r.Spec.Plugin)
+	if rec == nil || !rec.Negotiated {
+		return nil, fault.WithHint(
+			fault.New(fault.NotReady, "register", `volume "`+r.Volume.String()+`"`,
+				fmt.Sprintf("plugin %q is not known or has not been healthy yet", r.Spec.Plugin)),
+			"run the plugin's job first, then look at: berth plugin status")
+	}
+	v := &volume.Volume{ID: r.Volume, UID: ids.New(), Spec: r.Spec}
+	v.Spec.Secrets, v.Spec.Registered = "", true
+	v.Status = volume.Status{
+		Phase:           volume.PhaseReady,
+		ExternalID:      r.ExternalID,
+		Context:         r.Context,
+		Presence:        volume.Present,
+		Topologies:      r.Spec.TopologyRequired,
+		Provider:        rec.Provider,
+		ProviderVersion: rec.Version,
+		Since:           time.Now().UTC(),
+	}
+	warning, err := e.confirmVolume(ctx, s, rec, v, r)
+	if err != nil {
+		return nil, err
+	}
+	if warning != "" {
+		v.Status.Warnings = []string{warning}
+	}
+	if err := e.storeNew(ctx, s, v, r); err != nil {
+		return nil, err
+	}
+	return e.awaitVolume(ctx, r.Volume, r.Wait, "registered", v.Status.Warnings)
+}
+
+// confirm has the plugin validate a volume that it did not create for us (CSI spec, ValidateVolumeCapabilities). A
+// plugin without a controller cannot be asked.
+func (e *Endpoints) confirmVolume(
+	ctx context.Context, s *state.Snap, rec *plugin.Record, v *volume.Volume, r *wire.VolumeWriteRequest,
+) (warning string, err error) {
+	if !rec.Controller.ControllerService {
+		return "", nil
+	}
+	home := ids.Node("")
+	if rec.Scope == plugin.ScopeNode {
+		home = volumes.Place(s, v)
+	}
+	executor, why := e.cfg.Controllers.Executor(s, v.Spec.Plugin, home)
+	if executor == "" {
+		return "", fault.New(fault.NotReady, "register", `volume "`+v.ID.String()+`"`, why)
+	}
+	if rec.Scope == plugin.ScopeNode {
+		v.Status.HomeNode = executor
+	}
+	conn, err := e.cfg.Nodes.NodeConn(executor)
+	if err != nil {
+		return "", err
+	}
+	release, err := e.cfg.Controllers.Lane(ctx, v.Spec.Plugin, v.Status.ExternalID)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	reply, err := wire.AgentValidateVolume.Call(ctx, conn, &wire.ValidateVolumeRequest{
+		Node:         executor,
+		Plugin:       v.Spec.Plugin,
+		ExternalID:   v.Status.ExternalID,
+		Context:      v.Status.Context,
+		Parameters:   v.Spec.Parameters,
+		Capabilities: v.Spec.Capabilities,
+		MountOptions: v.Spec.MountOptions,
+		Secrets:      r.Secrets,
+	})
+	if err != nil {
+		return "", fault.Note(err, "register", `volume "`+v.ID.String()+`"`)
+	}
+	return reply.Warning, nil
+}
+
+// update is a write to a volume that exists: the same again is unchanged; what may not change is refused by name.
+func (e *Endpoints) volumeUpdate(
+	ctx context.Context, s *state.Snap, old *volume.Volume, r *wire.VolumeWriteRequest,
+) (*wire.VolumeWriteReply, error) {
+	if old.Status.Phase == volume.PhaseDeleting {
+		return nil, fault.New(fault.Busy, "change", `volume "`+r.Volume.String()+`"`, "it is being deleted")
+	}
+	n, changed, err := validate.VolumeUpdate(s, old, r)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.Secrets.Values) > 0 {
+		if err := e.sealSecrets(ctx, n, r.Secrets); err != nil {
+			return nil, err
+		}
+	}
+	if len(changed) == 0 && n.Spec.Secrets == old.Spec.Secrets {
+		outcome := "unchanged"
+		if old.Status.Phase == volume.PhaseCreating {
+			outcome = "created"
+		}
+		return e.awaitVolume(ctx, r.Volume, r.Wait, outcome, nil)
+	}
+	if _, err := volumes.Put(ctx, e.cfg.Proposer, n, old.ModifyIndex); err != nil {
+		return nil, err
+	}
+	outcome := "updated"
+	if n.Status.Phase == volume.PhaseExpanding {
+		outcome = "expanded"
+	}
+	reply, err := e.awaitVolume(ctx, r.Volume, r.Wait, outcome, nil)
+	if reply != nil {
+		reply.Changed = changed
+	}
+	return reply, err
+}
+
+func (e *Endpoints) volumeExpand(ctx context.Context, r *wire.VolumeExpandRequest) (*wire.VolumeWriteReply, error) {
+	s := e.cfg.Store.Snapshot()
+	old := s.Volume(nil, r.Volume)
+	if old == nil {
+		return nil, notFound("expand", r.Volume)
+	}
+	if cur := old.Status.Capacity; r.Min <= cur && r.Min > 0 {
+		if r.Min == cur {
+			return &wire.VolumeWriteReply{Volume: old, Outcome: "unchanged", Index: s.Index()}, nil
+		}
+		return nil, fault.New(fault.Conflict, "expand", `volume "`+r.Volume.String()+`"`,
+			fmt.Sprintf("%d bytes are less than its %d bytes: volumes cannot shrink", r.Min, cur))
+	}
+	limit := r.Max
+	if limit == 0 && old.Spec.CapacityMax >= r.Min {
+		limit = old.Spec.CapacityMax // who names no limit keeps the one that stands
+	}
+	n := *old
+	if err := validate.Resize(&n, old, r.Min, limit, s.Plugin(nil, old.Spec.Plugin)); err != nil {
+		return nil, fault.Wrap(err, fault.Conflict, "expand", `volume "`+r.Volume.String()+`"`)
+	}
+	if _, err := volumes.Put(ctx, e.cfg.Proposer, &n, old.ModifyIndex); err != nil {
+		return nil, err
+	}
+	return e.awaitVolume(ctx, r.Volume, r.Wait, "expanded", nil)
+}
+
+func notFound(op string, id volume.ID) error {
+	return fault.New(fault.NotFound, op, `volume "`+id.String()+`"`, "volume not found")
+}
+
+// await follows a volume until its intent has ended, well or for good, or the wait is over. The intent goes on in any
+// case.
+func (e *Endpoints) awaitVolume(
+	ctx context.Context, id volume.ID, wait time.Duration, outcome string, warnings []string,
+) (*wire.VolumeWriteReply, error) {
+	if wait <= 0 {
+		wait = defaultWait
+	}
+	wctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	expanding := outcome == "expanded"
+	for {
+		w := state.NewWatch()
+		s := e.cfg.Store.Snapshot()
+		v := s.Volume(w, id)
+		switch {
+		case v == nil:
+			return nil, notFound("wait for", id)
+		case v.Status.Phase == volume.PhaseFailed:
+			_, ferr := volumes.Forget(ctx, e.cfg.Proposer, v, false)
+			return nil, joinQuiet(fault.New(fault.Conflict, "create", `volume "`+id.String()+`"`, v.Status.LastError),
+				ferr)
+		case v.Status.Phase == volume.PhaseConflict:
+			return nil, fault.New(fault.Conflict, "create", `volume "`+id.String()+`"`, v.Status.LastError)
+		case v.Status.Phase == volume.PhaseReady && expanding && v.Status.LastError != "":
+			return nil, fault.New(fault.Conflict, "expand", `volume "`+id.String()+`"`,
+				"unable to expand volume: "+v.Status.LastError)
+		case v.Status.Phase == volume.PhaseReady:
+			return &wire.VolumeWriteReply{Index: max(s.Index(), 1), Volume: v, Outcome: outcome, Warnings: warnings},
+				nil
+		}
+		if w.Wait(wctx) != nil {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			return nil, fault.WithHint(fault.New(fault.Timeout, "wait for", `volume "`+id.String()+`"`,
+				"it is not finished after "+wait.String()+"; "+
+					strings.Join(volume.Describe(volume.Story{Volume: v}), "; ")),
+				"the work goes on; follow it with: berth volume status "+string(id.ID))
+		}
+	}
+}
+
+// joinQuiet keeps the first error's identity; a failure to tidy up is named beside it.
+func joinQuiet(err *fault.Error, tidy error) error {
+	if tidy == nil || fault.Has(tidy, fault.Conflict) {
+		return err
+	}
+	return fault.WithHint(err, "its record could not be removed: "+tidy.Error())
+}

@@ -1,0 +1,84 @@
+package keyring
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"log/slog"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/logkey"
+	"berth/internal/base/redact"
+	"berth/internal/server/fsm"
+	"berth/internal/server/state"
+)
+
+// EdDSA names the algorithm of signing keys, as JSON Web Keys do (RFC 8037).
+const EdDSA = "EdDSA"
+
+// privatePart names the private part of a signing key among what is sealed under the key's name.
+const privatePart = "private"
+
+// Signing gives the cluster its signing key: one pair, whose private part lies sealed in the replicated state.
+type Signing struct {
+	Keyring  *Keyring
+	Store    *state.Store
+	Proposer fsm.Proposer
+	Log      *slog.Logger
+}
+
+// Run makes the key when there is none, and otherwise sees whether this server can use it; then it waits for the end of
+// ctx. Run it on the leader alone.
+func (s *Signing) Run(ctx context.Context) error {
+	for k := range s.Store.Snapshot().SigningKeys(nil) {
+		if _, err := s.Keyring.private(k); err != nil {
+			s.Log.Error("the cluster's signing key cannot be used by this server", "key", k.ID, logkey.Error, err)
+		}
+		<-ctx.Done()
+		return nil
+	}
+	cmd, err := s.Keyring.newSigningKey(ids.New())
+	if err != nil {
+		return err
+	}
+	if _, _, err := s.Proposer.Propose(ctx, cmd); err != nil && ctx.Err() == nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+func (k *Keyring) newSigningKey(id string) (*fsm.SigningKeyPut, error) {
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "make", "a signing key")
+	}
+	sealed, err := k.Seal(sealedName(id),
+		redact.MapOf(map[string]string{privatePart: base64.StdEncoding.EncodeToString(private.Seed())}))
+	if err != nil {
+		return nil, err
+	}
+	return &fsm.SigningKeyPut{ID: id, Algorithm: EdDSA, Public: public, Sealed: sealed}, nil
+}
+
+// private opens the private part of a signing key, and makes sure that it belongs to the public one.
+func (k *Keyring) private(key *state.SigningKey) (ed25519.PrivateKey, error) {
+	m, err := k.Open(sealedName(key.ID), key.Sealed)
+	if err != nil {
+		return nil, fault.WithHint(fault.Wrap(err, fault.Internal, "open", "signing key "+key.ID),
+			"restore "+k.path+" from a copy")
+	}
+	seed, err := base64.StdEncoding.DecodeString(m.Reveal()[privatePart])
+	if err != nil || len(seed) != ed25519.SeedSize {
+		return nil, fault.New(fault.Internal, "open", "signing key "+key.ID, "what is sealed in it is no key")
+	}
+	private := ed25519.NewKeyFromSeed(seed)
+	if !private.Public().(ed25519.PublicKey).Equal(ed25519.PublicKey(key.Public)) {
+		return nil, fault.New(fault.Internal, "open", "signing key "+key.ID,
+			"its private part does not belong to its public part")
+	}
+	return private, nil
+}
+
+func sealedName(id string) string { return "signing key " + id }

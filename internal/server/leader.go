@@ -1,0 +1,125 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
+	"berth/internal/base/retry"
+	"berth/internal/port/raftlog"
+	"berth/internal/server/fsm"
+)
+
+// termPause is how long the leader's work of a term rests after it failed.
+const termPause = time.Second
+
+// leaderLoop does the leader's work during each term in which this server leads.
+func (s *Server) leaderLoop(ctx context.Context, c *components) error {
+	for ctx.Err() == nil {
+		lead, changed := s.log.Leadership()
+		if lead.Leading {
+			s.leadTerm(ctx, lead, c)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		}
+	}
+	return nil
+}
+
+// leadTerm leads until leadership is lost, or until a component fails: then it begins again after a pause.
+func (s *Server) leadTerm(ctx context.Context, term raftlog.Leadership, c *components) {
+	g, gctx := lifecycle.NewGroup(ctx)
+	g.Go("end of term", func() error {
+		defer g.Stop()
+		for {
+			now, changed := s.log.Leadership()
+			if now != term {
+				return nil
+			}
+			select {
+			case <-gctx.Done():
+				return nil
+			case <-changed:
+			}
+		}
+	})
+	err := s.establishLeadership(gctx)
+	if err == nil {
+		c.lead(gctx, g)
+		s.setLeading(true, nil)
+	} else {
+		g.Stop()
+	}
+	s.revokeLeadership(errors.Join(err, g.Wait()))
+	if _, failed := s.leading(); failed != nil && ctx.Err() == nil {
+		s.cfg.Log.Error("the leader's work failed; starting it again", logkey.Error, failed)
+		retry.Sleep(ctx, termPause)
+	}
+}
+
+// establishLeadership brings the state up to date, gives a new cluster its identity and marks the beginning of the
+// term.
+func (s *Server) establishLeadership(ctx context.Context) error {
+	if err := s.log.Barrier(ctx); err != nil {
+		return err
+	}
+	var first []fsm.Command
+	switch m := s.store.Snapshot().Meta(nil); {
+	case m == nil:
+		first = append(first, &fsm.Bootstrap{ClusterID: ids.New(), Incarnation: ids.New(), Schema: fsm.Schema()})
+	case m.Schema < fsm.Schema(): // a lone server is every server
+		first = append(first, &fsm.SchemaRaise{To: fsm.Schema()})
+	}
+	for _, cmd := range append(first, &fsm.LineageMark{Mark: rand.Text()}) {
+		if _, _, err := s.Propose(ctx, cmd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// revokeLeadership ends a term whose work has ended: calls wait for the next leader, and are told why there is none.
+func (s *Server) revokeLeadership(err error) { s.setLeading(false, err) }
+
+func (s *Server) setLeading(leading bool, err error) {
+	s.mu.Lock()
+	s.isLeader, s.leaderErr = leading, err
+	s.mu.Unlock()
+	s.changed.Notify()
+}
+
+// leading reports whether the leader's work runs on this server, and why it does not if it failed.
+func (s *Server) leading() (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isLeader, s.leaderErr
+}
+
+// lead runs what works on the leader alone. A component that returns before its time has failed, and ends the others.
+func (c *components) lead(ctx context.Context, g *lifecycle.Group) {
+	for name, run := range map[string]func(context.Context) error{
+		"heartbeats": c.heartbeats.Run,
+		"signing":    c.signing.Run,
+		"gc":         c.collector.Run,
+		"scheduling": c.scheduling.Run,
+		"health":     c.health.Run,
+		"claims":     c.claims.Run,
+		"volumes":    c.volumes.Run,
+	} {
+		g.Go(name, func() error {
+			err := run(ctx)
+			if err == nil && ctx.Err() == nil {
+				return fmt.Errorf("%s ended by itself", name)
+			}
+			return err
+		})
+	}
+}

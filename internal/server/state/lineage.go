@@ -1,0 +1,65 @@
+package state
+
+import (
+	"berth/internal/model/lineage"
+)
+
+// Marks names the table of lineage marks.
+const Marks = "lineage_marks"
+
+const byIndex = "index"
+
+var marks = &table[lineage.Mark]{
+	name:     Marks,
+	key:      func(m *lineage.Mark) Key { return KeyOf(m.ID) },
+	indexes:  []index[lineage.Mark]{one(byIndex, func(m *lineage.Mark) Key { return KeyOf(number(m.Index)) })},
+	modified: func(m *lineage.Mark) uint64 { return m.Index },
+}
+
+// Point says where this state is in its history, or the zero point before the cluster was bootstrapped.
+func (s *Snap) Point(w *Watch) lineage.Point {
+	m := s.Meta(w)
+	if m == nil {
+		return lineage.Point{}
+	}
+	return lineage.Point{Incarnation: m.Incarnation, Mark: m.Mark, Index: s.Index()}
+}
+
+// Relate tells how this state stands to a point that somebody saw.
+func (s *Snap) Relate(seen lineage.Point) lineage.Relation {
+	return lineage.Relate(s.Point(nil), seen, s.LineageMark(seen.Mark))
+}
+
+// LineageMark returns the mark of an id, or nil.
+func (s *Snap) LineageMark(id string) *lineage.Mark {
+	if id == "" {
+		return nil
+	}
+	return marks.get(s, nil, KeyOf(id))
+}
+
+// MarkIndex is the index of the newest mark: where the present leadership began. 0: there is none.
+func (s *Snap) MarkIndex() uint64 {
+	if m := s.Meta(nil); m != nil {
+		if mark := s.LineageMark(m.Mark); mark != nil {
+			return mark.Index
+		}
+	}
+	return 0
+}
+
+// PutLineageMark stores a mark.
+func (tx *Tx) PutLineageMark(m *lineage.Mark) { marks.put(tx, m) }
+
+// TrimLineageMarks forgets the oldest marks beyond a number of them.
+func (tx *Tx) TrimLineageMarks(keep int) {
+	var old []*lineage.Mark
+	count := 0
+	for m := range marks.since(&tx.Snap, byIndex, "") {
+		old = append(old, m)
+		count++
+	}
+	for i := 0; i < count-keep; i++ {
+		marks.drop(tx, KeyOf(old[i].ID))
+	}
+}

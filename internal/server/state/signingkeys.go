@@ -1,0 +1,37 @@
+package state
+
+import (
+	"iter"
+	"time"
+)
+
+// SigningKeys names the table of the keys that the cluster signs with.
+const SigningKeys = "signing-keys"
+
+// SigningKey is a key pair: the public part in clear, the private one in bytes that only the keyring can open.
+type SigningKey struct {
+	ID                       string
+	Algorithm                string // as JSON Web Keys name it
+	Public                   []byte
+	Sealed                   []byte
+	Created                  time.Time
+	CreateIndex, ModifyIndex uint64
+}
+
+var signingKeys = &table[SigningKey]{
+	name: SigningKeys,
+	key:  func(k *SigningKey) Key { return KeyOf(k.ID) },
+	stamp: func(now, old *SigningKey, index uint64) {
+		now.CreateIndex, now.ModifyIndex = index, index
+		if old != nil {
+			now.CreateIndex = old.CreateIndex
+		}
+	},
+	modified: func(k *SigningKey) uint64 { return k.ModifyIndex },
+}
+
+// SigningKeys yields all signing keys, by id.
+func (s *Snap) SigningKeys(w *Watch) iter.Seq[*SigningKey] { return signingKeys.scan(s, w, "") }
+
+// PutSigningKey stores a signing key.
+func (tx *Tx) PutSigningKey(k *SigningKey) { signingKeys.put(tx, k) }

@@ -1,0 +1,168 @@
+package validate
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/model/plugin"
+	"berth/internal/model/volume"
+	"berth/internal/server/state"
+	"berth/internal/server/volumes"
+	"berth/internal/wire"
+)
+
+// VolumeCreate refuses what the plugin cannot do, before anything is recorded. An unknown plugin is told apart from one
+// that is not healthy right now.
+func VolumeCreate(s *state.Snap, r *wire.VolumeWriteRequest) error {
+	rec, subject := s.Plugin(nil, r.Spec.Plugin), `volume "`+r.Volume.String()+`"`
+	hint := "see which plugins there are with: berth plugin status"
+	switch {
+	case rec == nil && !instanceOf(s, r.Spec.Plugin):
+		return fault.WithHint(
+			fault.New(fault.Conflict, "create", subject,
+				fmt.Sprintf("plugin %q is not known: no job runs it", r.Spec.Plugin)), hint)
+	case rec == nil || !rec.Negotiated:
+		return fault.WithHint(
+			fault.New(fault.NotReady, "create", subject,
+				fmt.Sprintf("plugin %q has not been healthy yet", r.Spec.Plugin)), hint)
+	case !rec.Controller.ControllerService:
+		return fault.New(fault.Conflict, "create", subject, "plugin has no controller")
+	case !rec.Controller.CreateDelete:
+		return fault.New(fault.Conflict, "create", subject, "plugin does not support creating volumes")
+	case r.Spec.SnapshotID != "" && !rec.Controller.CreateSnapshot:
+		return fault.New(fault.Conflict, "create", subject,
+			"plugin does not support snapshots, so snapshot_id cannot be used")
+	case r.Spec.CloneID != "" && !rec.Controller.Clone:
+		return fault.New(fault.Conflict, "create", subject,
+			"plugin does not support cloning, so clone_id cannot be used")
+	}
+	if r.Spec.CloneID != "" {
+		probe := &volume.Volume{ID: r.Volume, Spec: r.Spec}
+		if src := volumes.SourceVolume(s, probe); src == nil {
+			return fault.New(fault.NotFound, "create", subject,
+				fmt.Sprintf("the volume to clone, %q, is not known in this namespace for this plugin", r.Spec.CloneID))
+		}
+	}
+	return nil
+}
+
+func instanceOf(s *state.Snap, id ids.Plugin) bool {
+	for n := range s.Nodes(nil, "") {
+		if slices.ContainsFunc(n.CSI, func(i *plugin.Instance) bool { return i.Plugin == id }) {
+			return true
+		}
+	}
+	return false
+}
+
+// VolumeUpdate applies a request to a copy of the volume and names what differs. What the provider answered is never
+// touched.
+func VolumeUpdate(s *state.Snap, old *volume.Volume, r *wire.VolumeWriteRequest) (*volume.Volume, []string, error) {
+	n := *old
+	want := r.Spec
+	var refused, changed []string
+	fixed := func(name string, have, asked string) {
+		if asked != "" && asked != have {
+			refused = append(refused,
+				fmt.Sprintf("volume %s cannot be updated (it is %q, %q was asked for)", name, have, asked))
+		}
+	}
+	fixed("name", old.Spec.Name, want.Name)
+	fixed("external ID", old.Status.ExternalID, r.ExternalID)
+	fixed("plugin ID", string(old.Spec.Plugin), string(want.Plugin))
+	fixed("clone ID", old.Spec.CloneID, want.CloneID)
+	fixed("snapshot ID", old.Spec.SnapshotID, want.SnapshotID)
+	if len(want.Parameters) > 0 && !maps.Equal(want.Parameters, old.Spec.Parameters) {
+		refused = append(refused, "volume parameters cannot be updated")
+	}
+	inUse := claimed(s, old.ID)
+	if !slices.Equal(want.Capabilities, old.Spec.Capabilities) {
+		if inUse && !slices.Contains(want.Capabilities,
+			volume.Capability{AccessMode: old.Status.AccessMode, AttachmentMode: old.Status.AttachmentMode}) {
+			refused = append(refused,
+				"volume requested capabilities update was not compatible with existing capability in use")
+		}
+		n.Spec.Capabilities, changed = want.Capabilities, append(changed, "capabilities")
+	}
+	if want.MountOptions != nil && !want.MountOptions.Equal(old.Spec.MountOptions) {
+		if inUse {
+			refused = append(refused, "can not update mount options while volume is in use")
+		}
+		n.Spec.MountOptions, changed = want.MountOptions, append(changed, "mount_options")
+	}
+	if len(want.TopologyRequired) > 0 && !reflect.DeepEqual(want.TopologyRequired, old.Spec.TopologyRequired) {
+		refused = append(refused, "volume topology request update was not compatible with existing topology")
+	}
+	if len(r.Context) > 0 && !maps.Equal(r.Context, old.Status.Context) && old.Spec.Registered {
+		if inUse {
+			refused = append(refused, "volume context cannot be updated while the volume is in use")
+		}
+		n.Status.Context, changed = r.Context, append(changed, "context")
+	}
+	if err := Resize(&n, old, want.CapacityMin, want.CapacityMax, s.Plugin(nil, old.Spec.Plugin)); err != nil {
+		refused = append(refused, err.Error())
+	} else if n.Spec.CapacityMin != old.Spec.CapacityMin || n.Spec.CapacityMax != old.Spec.CapacityMax {
+		changed = append(changed, "capacity")
+	}
+	if len(refused) > 0 {
+		return nil, nil,
+			&fault.Error{
+				Kind:    fault.Conflict,
+				Op:      "change",
+				Subject: `volume "` + r.Volume.String() + `"`,
+				Err:     fmt.Errorf("%s", strings.Join(refused, ", ")),
+			}
+	}
+	return &n, changed, nil
+}
+
+// Resize turns another capacity request into an expansion where the volume is smaller than asked.
+func Resize(n, old *volume.Volume, lo, hi int64, rec *plugin.Record) error {
+	if lo == 0 && hi == 0 || lo == old.Spec.CapacityMin && hi == old.Spec.CapacityMax {
+		return nil
+	}
+	switch cur := old.Status.Capacity; {
+	case hi > 0 && hi < lo:
+		return fmt.Errorf("max requested capacity (%d) less than or equal to min (%d)", hi, lo)
+	case hi > 0 && hi < cur:
+		return fmt.Errorf("max requested capacity (%d) less than or equal to current (%d): volumes cannot shrink", hi,
+			cur)
+	case lo <= cur:
+		n.Spec.CapacityMin, n.Spec.CapacityMax = lo, hi
+		return nil
+	}
+	if rec == nil || !rec.Controller.ControllerExpand {
+		return fmt.Errorf("expand is not implemented by this controller plugin")
+	}
+	if old.Status.Phase != volume.PhaseReady {
+		return fmt.Errorf("the volume is %s; try again when that has ended", old.Status.Phase)
+	}
+	if old.Status.AccessMode != "" && rec.Controller.ExpandOffline && !rec.Controller.ExpandOnline {
+		return fmt.Errorf(
+			"unable to expand volume: the plugin expands only volumes that are not in use; stop the jobs that use it " +
+				"first")
+	}
+	n.Spec.CapacityMin, n.Spec.CapacityMax = lo, hi
+	n.Status.Phase = volume.PhaseExpanding
+	n.Status.WantedMin = lo
+	n.Status.WantedMax = hi
+	n.Status.Tries = 0
+	n.Status.NextTry = time.Time{}
+	n.Status.LastError = ""
+	n.Status.Since = time.Now().UTC()
+	n.Status.Generation++
+	return nil
+}
+
+func claimed(s *state.Snap, id volume.ID) bool {
+	for range s.ClaimsByVolume(nil, id) {
+		return true
+	}
+	return false
+}

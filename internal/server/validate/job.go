@@ -1,0 +1,151 @@
+// Package validate owns what is refused, or warned of, before anything is recorded: functions of a request and a
+// snapshot of the state, without any effect. Only package endpoint imports it.
+package validate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/server/state"
+	"berth/internal/wire"
+)
+
+// JobShape refuses a job without a proper name, and one that passes a bound.
+func JobShape(j *job.Job) error {
+	switch {
+	case j == nil:
+		return fault.New(fault.Invalid, "", "", "Job must be specified")
+	case j.Namespace == "" || j.Namespace == wire.AllNamespaces:
+		return fault.New(fault.Invalid, "", fmt.Sprintf("job %q", j.ID), "it names no namespace")
+	}
+	if err := ids.ValidJob(string(j.ID)); err != nil {
+		return fault.Wrap(err, fault.Invalid, "", fmt.Sprintf("job id %q", j.ID))
+	}
+	return bounded(j)
+}
+
+func bounded(j *job.Job) error {
+	var errs []error
+	for _, e := range j.Excesses() {
+		errs = append(errs, e)
+	}
+	return fault.Wrap(errors.Join(errs...), fault.Invalid, "register", fmt.Sprintf("job %q", j.ID))
+}
+
+// KeptCounts refuses a registration that would take over counts beyond a bound, which a version from before it may
+// have.
+func KeptCounts(j, present *job.Job) error {
+	if present == nil {
+		return nil
+	}
+	as := *j
+	as.TaskGroups = make([]*job.TaskGroup, len(j.TaskGroups))
+	for i, g := range j.TaskGroups {
+		c := *g
+		as.TaskGroups[i] = &c
+	}
+	as.KeepCounts(present)
+	return fault.WithHint(bounded(&as), "the present version has that count: register without preserving counts")
+}
+
+// Job checks a job against the state: its namespace, and whether the drivers of tasks with volume mounts can mount. It
+// returns what is worth a warning.
+func Job(s *state.Snap, j *job.Job) ([]string, error) {
+	if s.Namespace(nil, j.Namespace) == nil {
+		return nil, &fault.Error{
+			Kind:    fault.NotFound,
+			Op:      "register",
+			Subject: fmt.Sprintf("job %q", j.ID),
+			Err:     fmt.Errorf("namespace %q does not exist", j.Namespace),
+			Hint:    "namespaces are default and berth",
+		}
+	}
+	var warnings []string
+	for _, g := range j.TaskGroups {
+		if u := g.Update; u != nil && u.HealthCheck == alloc.ManualHealth && u.MaxParallel > 0 {
+			warnings = append(warnings, fmt.Sprintf("group %q: with health_check = \"manual\" an update stops after "+
+				"max_parallel allocations: nobody can say yet that they are healthy", g.Name))
+		}
+		for _, t := range g.Tasks {
+			w, err := mountable(s, j, g, t)
+			if err != nil {
+				return nil, err
+			}
+			if w != "" && !slices.Contains(warnings, w) {
+				warnings = append(warnings, w)
+			}
+		}
+	}
+	return warnings, nil
+}
+
+// mountable refuses a task with volume mounts if there are ready nodes with its driver and not one of them can mount. A
+// driver that no node has may come later: that is a warning.
+func mountable(s *state.Snap, j *job.Job, g *job.TaskGroup, t *job.Task) (string, error) {
+	have, can := drivers(s, t.Driver)
+	if have == 0 && closed(s, t.Driver) {
+		return fmt.Sprintf(
+			"the nodes with the driver %q of task %q in group %q take no new allocations; the job waits until one does",
+			t.Driver, t.Name, g.Name), nil
+	}
+	if have == 0 {
+		return fmt.Sprintf("no ready node has the driver %q of task %q in group %q; the job waits until one has",
+			t.Driver, t.Name, g.Name), nil
+	}
+	if len(t.VolumeMounts) == 0 || can > 0 {
+		return "", nil
+	}
+	m := t.VolumeMounts[0]
+	return "", &fault.Error{
+		Kind:    fault.Invalid,
+		Op:      "register",
+		Subject: fmt.Sprintf("job %q: group %q: task %q", j.ID, g.Name, t.Name),
+		Err: fmt.Errorf(
+			"driver %q can't mount anything into a task on any node, but the task mounts volume %q at %q", t.Driver,
+			m.Volume, m.Destination),
+		Hint: "use a driver that can, such as exec, or take the volume_mount out of the task",
+	}
+}
+
+// drivers counts the ready nodes with a healthy driver, and those of them where it can mount.
+func drivers(s *state.Snap, name string) (have, can int) {
+	for n := range s.Nodes(nil, "") {
+		d := n.Drivers[name]
+		if !n.Ready() || d == nil || !d.Detected || !d.Healthy {
+			continue
+		}
+		have++
+		if !d.NoMounts {
+			can++
+		}
+	}
+	return have, can
+}
+
+// closed tells whether a node has a healthy driver and takes no new allocs.
+func closed(s *state.Snap, name string) bool {
+	for n := range s.Nodes(nil, "") {
+		if d := n.Drivers[name]; n.Status == node.StatusReady && !n.Ready() && d != nil && d.Detected && d.Healthy {
+			return true
+		}
+	}
+	return false
+}
+
+// DriversKnown tells whether for every task a ready node with its driver could be asked.
+func DriversKnown(s *state.Snap, j *job.Job) bool {
+	for _, g := range j.TaskGroups {
+		for _, t := range g.Tasks {
+			if have, _ := drivers(s, t.Driver); have == 0 {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,106 @@
+package views
+
+import (
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/volume"
+	"berth/internal/server/state"
+	"berth/internal/wire"
+)
+
+// AllocVolumes tells for one alloc where each of its volumes stands.
+func AllocVolumes(s *state.Snap, w *state.Watch, a *alloc.Alloc) []wire.AllocVolume {
+	j := s.JobOf(w, a)
+	if j == nil || j.Group(a.TaskGroup) == nil {
+		return nil
+	}
+	var out []wire.AllocVolume
+	for _, r := range j.Group(a.TaskGroup).CSIVolumes() {
+		id := volume.ID{Namespace: a.Namespace, ID: r.SourceFor(a.Index)}
+		av := wire.AllocVolume{Alias: r.Name, Volume: id.ID, ReadOnly: r.ReadOnly}
+		v := s.Volume(w, id)
+		if v == nil {
+			av.State = "the volume does not exist"
+			out = append(out, av)
+			continue
+		}
+		av.Plugin, av.Provider = v.Spec.Plugin, v.Status.Provider
+		av.State = stateOf(s, w, a, id)
+		if i := s.InventoryEntry(w, a.Node,
+			volume.StagingKey{Plugin: v.Spec.Plugin, ExternalID: v.Status.ExternalID}); i != nil {
+			av.LastError = i.Entry.LastError
+			if i.Entry.Step != "" && av.State != "released" {
+				av.State += "; there: " + i.Entry.Step
+			}
+			for _, p := range i.Entry.Publications {
+				if p.Alloc == a.ID && p.Presence == volume.Present {
+					av.Path = p.Path
+					av.State = "published at " + p.Path
+				}
+			}
+		}
+		out = append(out, av)
+	}
+	return out
+}
+
+func stateOf(s *state.Snap, w *state.Watch, a *alloc.Alloc, id volume.ID) string {
+	c := s.Claim(w, volume.ClaimKey{Volume: id, Alloc: a.ID})
+	switch {
+	case c == nil && a.Terminal():
+		return "released"
+	case c == nil:
+		return "not claimed"
+	case c.State == volume.Queued:
+		return Holders(s, w, c)
+	case c.State == volume.Releasing:
+		return "being released since " + c.Since.UTC().Format(time.RFC3339)
+	}
+	if at := s.Attachment(w, volume.AttachmentKey{Volume: id, Node: a.Node}); at != nil {
+		return volume.DescribeAttachment(at)
+	}
+	return "claimed since " + c.Since.UTC().Format(time.RFC3339)
+}
+
+// AllocVolumesIndex is the index of the last change of what an alloc's volumes are described from.
+func AllocVolumesIndex(s *state.Snap, w *state.Watch, a *alloc.Alloc) uint64 {
+	index := uint64(0)
+	for c := range s.ClaimsByAlloc(w, a.ID) {
+		index = max(index, c.ModifyIndex)
+		for at := range s.AttachmentsByVolume(w, c.Volume) {
+			index = max(index, at.ModifyIndex)
+		}
+		for i := range s.InventoryByVolume(w, c.Volume) {
+			index = max(index, i.ModifyIndex)
+		}
+		if v := s.Volume(w, c.Volume); v != nil {
+			index = max(index, v.ModifyIndex)
+		}
+	}
+	return index
+}
+
+// Holders says who keeps a claim in the queue, and since when.
+func Holders(s *state.Snap, w *state.Watch, queued *volume.Claim) string {
+	for c := range s.ClaimsByVolume(w, queued.Volume) {
+		if c.Alloc != queued.Alloc && volume.Excludes(c, queued) {
+			return volume.DescribeClaim(c)
+		}
+	}
+	return "waiting for the volume to be free"
+}
+
+// Attaching says what an attachment to a node waits for; at is nil when there is none yet.
+func Attaching(s *state.Snap, w *state.Watch, id volume.ID, node ids.Node, at *volume.Attachment) string {
+	if at == nil {
+		for o := range s.AttachmentsByVolume(w, id) {
+			if o.Node != node {
+				return volume.DescribeAttachment(o)
+			}
+		}
+		return "waiting for the volume to be attached to the node"
+	}
+	return volume.DescribeAttachment(at)
+}

@@ -1,0 +1,135 @@
+package views
+
+import (
+	"maps"
+	"slices"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/model/plugin"
+	"berth/internal/server/state"
+	"berth/internal/wire"
+)
+
+// PluginIDs are those with a living instance, a volume, or a job that is asked to run them: a plugin is derived, never
+// counted.
+func (r *Reader) PluginIDs() []ids.Plugin {
+	s, w := r.snap, r.watch
+	set := map[ids.Plugin]bool{}
+	for n := range s.Nodes(w, "") {
+		for _, i := range n.CSI {
+			set[i.Plugin] = true
+		}
+	}
+	for v := range s.Volumes(w, wire.AllNamespaces, "") {
+		set[v.Spec.Plugin] = true
+	}
+	for p := range r.pluginTasks() {
+		set[p] = true
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+// pluginTasks finds what living jobs run as plugins.
+func (r *Reader) pluginTasks() map[ids.Plugin][]pluginTask {
+	if r.tasks != nil {
+		return r.tasks
+	}
+	out := map[ids.Plugin][]pluginTask{}
+	r.tasks = out
+	for j := range r.snap.Jobs(r.watch, wire.AllNamespaces, "") {
+		if j.Stop {
+			continue
+		}
+		for _, g := range j.TaskGroups {
+			for _, t := range g.Tasks {
+				if t.CSIPluginConfig != nil {
+					id := ids.Plugin(t.CSIPluginConfig.ID)
+					out[id] = append(out[id], pluginTask{job: j, group: g, cfg: t.CSIPluginConfig})
+				}
+			}
+		}
+	}
+	return out
+}
+
+type pluginTask struct {
+	job   *job.Job
+	group *job.TaskGroup
+	cfg   *job.CSIPluginConfig
+}
+
+// expected is how many instances of a job's group should run.
+func (p pluginTask) expected(s *state.Snap, w *state.Watch) int {
+	n := 0
+	for a := range s.AllocsByJob(w, p.job.Namespace, p.job.ID) {
+		if a.TaskGroup == p.group.Name && !a.Terminal() {
+			n++
+		}
+	}
+	if p.job.Type != job.TypeSystem {
+		n = max(n, p.group.Count)
+	}
+	return n
+}
+
+// Plugin shows a plugin with its instances, and how many there should be; nil when nothing is known of it.
+func (r *Reader) Plugin(id ids.Plugin) *wire.PluginView {
+	out, made := r.plugins[id]
+	if !made {
+		out = r.plugin(id)
+		r.plugins[id] = out
+	}
+	return out
+}
+
+func (r *Reader) plugin(id ids.Plugin) *wire.PluginView {
+	s, w := r.snap, r.watch
+	out := &wire.PluginView{Record: s.Plugin(w, id)}
+	known := out.Record != nil
+	for n := range s.Nodes(w, "") {
+		for _, i := range n.CSI {
+			if i.Plugin == id {
+				known = true
+				addInstance(s, w, out, n, i)
+			}
+		}
+	}
+	for range s.VolumesByPlugin(w, id) {
+		out.Volumes++
+	}
+	tasks := r.pluginTasks()[id]
+	for _, t := range tasks {
+		want := t.expected(s, w)
+		if t.cfg.Type != job.PluginNode {
+			out.ControllersExpected += want
+		}
+		if t.cfg.Type != job.PluginController {
+			out.NodesExpected += want
+		}
+	}
+	if !known && out.Volumes == 0 && len(tasks) == 0 {
+		return nil
+	}
+	if out.Record == nil {
+		out.Record = &plugin.Record{ID: id}
+	}
+	out.ControllerRequired = out.Record.Controller.ControllerService
+	return out
+}
+
+func addInstance(s *state.Snap, w *state.Watch, out *wire.PluginView, n *node.Node, i *plugin.Instance) {
+	out.Instances = append(out.Instances, i)
+	if a := s.Alloc(w, i.Alloc); a != nil && !slices.Contains(out.Allocs, a) {
+		out.Allocs = append(out.Allocs, a)
+	}
+	if !i.Healthy() || n.Status != node.StatusReady {
+		return
+	}
+	if i.Role == plugin.RoleController {
+		out.ControllersHealthy++
+	} else {
+		out.NodesHealthy++
+	}
+}

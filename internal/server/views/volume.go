@@ -1,0 +1,128 @@
+// Package views owns what people see of stored things beyond their records: a volume with all that refers to it, a
+// plugin derived from its instances and jobs, where an alloc's volumes stand. Pure reading of a snapshot; package
+// endpoint serves it.
+package views
+
+import (
+	"fmt"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/volume"
+	"berth/internal/server/state"
+	"berth/internal/server/volumes"
+	"berth/internal/wire"
+)
+
+// Reader makes views of one snapshot and lets a watch see what they were made from. Views of one plugin are made once,
+// however many volumes refer to it.
+type Reader struct {
+	snap    *state.Snap
+	watch   *state.Watch
+	plugins map[ids.Plugin]*wire.PluginView
+	tasks   map[ids.Plugin][]pluginTask // nil until the first plugin is viewed
+}
+
+// Of returns a reader of a snapshot.
+func Of(s *state.Snap, w *state.Watch) *Reader {
+	return &Reader{snap: s, watch: w, plugins: map[ids.Plugin]*wire.PluginView{}}
+}
+
+// VolumeIndex is the highest index of everything that a view shows, and of the removal of what it may have shown.
+func VolumeIndex(s *state.Snap, v *wire.VolumeView) uint64 {
+	index := max(s.ReadIndex(state.Volumes, v.Volume.ModifyIndex), s.ReadIndex(state.Claims),
+		s.ReadIndex(state.Attachments), s.ReadIndex(state.Inventories))
+	for i := range volumes.InventoryOf(s, nil, v.Volume.ID) {
+		index = max(index, i.ModifyIndex)
+	}
+	for _, a := range v.Allocs {
+		index = max(index, a.ModifyIndex)
+	}
+	for _, c := range v.Claims {
+		index = max(index, c.ModifyIndex)
+	}
+	for _, a := range v.Attachments {
+		index = max(index, a.ModifyIndex)
+	}
+	return index
+}
+
+// Volume gathers what refers to a volume, and says in words where it stands.
+func (r *Reader) Volume(v *volume.Volume) *wire.VolumeView {
+	s, w := r.snap, r.watch
+	out := &wire.VolumeView{
+		Volume:  v,
+		OnNodes: map[ids.Node]volume.InventoryEntry{},
+		Plugin:  r.Plugin(v.Spec.Plugin),
+	}
+	for c := range s.ClaimsByVolume(w, v.ID) {
+		out.Claims = append(out.Claims, c)
+		if a := s.Alloc(w, c.Alloc); a != nil {
+			out.Allocs = append(out.Allocs, a)
+		}
+	}
+	for a := range s.AttachmentsByVolume(w, v.ID) {
+		out.Attachments = append(out.Attachments, a)
+	}
+	for i := range volumes.InventoryOf(s, w, v.ID) {
+		out.OnNodes[i.Node] = i.Entry
+	}
+	out.Unschedulable = unschedulable(v, out.Plugin)
+	out.Schedulable = out.Unschedulable == ""
+	story := volume.Story{
+		Volume:        v,
+		Claims:        out.Claims,
+		Attachments:   out.Attachments,
+		OnNodes:       out.OnNodes,
+		Unschedulable: out.Unschedulable,
+		Ending:        map[ids.Alloc]bool{},
+	}
+	for _, a := range out.Allocs {
+		story.Ending[a.ID] = a.Terminal()
+	}
+	out.State = volume.Describe(story)
+	return out
+}
+
+func unschedulable(v *volume.Volume, p *wire.PluginView) string {
+	switch {
+	case v.Status.Phase != volume.PhaseReady && v.Status.Phase != volume.PhaseExpanding:
+		return "no allocation can be given the volume while it is " + string(v.Status.Phase)
+	case p == nil || p.NodesHealthy == 0:
+		return `no node runs a healthy instance of plugin "` + string(v.Spec.Plugin) + `"`
+	case p.ControllerRequired && p.ControllersHealthy == 0:
+		return `no controller of plugin "` + string(v.Spec.Plugin) + `" is healthy`
+	}
+	return ""
+}
+
+// Namesakes warns of volumes that nodes hold under a name that this state gave to another: it was emptied or restored,
+// and the data that somebody looks for may be there.
+func Namesakes(s *state.Snap, id volume.ID) []string {
+	var out []string
+	for i := range s.InventoryByVolume(nil, id) {
+		if !i.Entry.Quiet() {
+			out = append(out,
+				fmt.Sprintf(
+					"node %s holds another volume of this name, with the external id %q of plugin %q; if that is the "+
+						"one you mean, "+
+						"delete this one and adopt that with: berth volume register", ids.Short(
+						i.Node), i.Entry.ExternalID, i.Entry.Plugin))
+		}
+	}
+	return out
+}
+
+// OnNode reports whether a node claims a volume or reported something of it.
+func OnNode(s *state.Snap, w *state.Watch, v *volume.Volume, id ids.Node) bool {
+	for c := range s.ClaimsByVolume(w, v.ID) {
+		if c.Node == id {
+			return true
+		}
+	}
+	for i := range s.InventoryByVolume(w, v.ID) {
+		if i.Node == id {
+			return true
+		}
+	}
+	return false
+}

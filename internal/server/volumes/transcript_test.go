@@ -1,0 +1,9 @@
+package volumes_test
+
+import (
+	"testing"
+
+	"berth/internal/testkit/keepers"
+)
+
+func TestTranscripts(t *testing.T) { keepers.Play(t) }

@@ -1,0 +1,206 @@
+package keepers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/model/volume"
+	"berth/internal/wire"
+)
+
+// provider is the storage behind the plugins: what it lists, and how it answers next. Without an answer set, it does
+// what it is asked.
+type provider struct {
+	w       *world
+	mu      sync.Mutex
+	answers map[string][]string // by kind and volume
+	held    map[string]chan struct{}
+	volumes map[string][]string // by external id: the nodes that it is published to
+	snaps   map[string]bool
+}
+
+func newProvider(w *world) *provider {
+	return &provider{
+		w:       w,
+		answers: map[string][]string{},
+		held:    map[string]chan struct{}{},
+		volumes: map[string][]string{},
+		snaps:   map[string]bool{},
+	}
+}
+
+// volumeOf is the volume that a call is about, as its user calls it.
+func volumeOf(c *wire.ControllerCall) string {
+	name, _, _ := strings.Cut(short(c.Subject), "@")
+	if c.Snapshot != nil {
+		name = strings.TrimPrefix(c.Snapshot.SourceID, "x-")
+	}
+	return name
+}
+
+// serve makes the calls that a node is asked for until its stream ends.
+func (p *provider) serve(
+	ctx context.Context, node ids.Node, stream *wire.Stream[wire.ControllerResult, wire.ControllerCall],
+) error {
+	var send sync.Mutex
+	for {
+		call, err := stream.Recv()
+		if err != nil {
+			return nil // the story ended it
+		}
+		name := volumeOf(call)
+		asked := fmt.Sprintf("%s is asked to %s %s", node, call.Kind, short(call.Subject))
+		if call.Kind == wire.CallNodeExpand && p.w.happened(asked) {
+			// a node is asked for as long as it has not reported its growth
+			p.reply(stream, &send, p.answer(call, "ok"))
+			continue
+		}
+		p.w.tell(event{volume: name, text: asked})
+		p.w.users.Go("call", func() error {
+			how := p.next(call.Kind + " " + name)
+			if how == "hold" && !p.hold(ctx, call.Kind+" "+name) {
+				return nil
+			}
+			r := p.answer(call, how)
+			end := fmt.Sprintf("%s reports %s of %s: %s", node, call.Kind, short(call.Subject), outcome(r))
+			p.w.tell(event{volume: name, text: end})
+			p.reply(stream, &send, r)
+			return nil
+		})
+	}
+}
+
+func (p *provider) reply(
+	stream *wire.Stream[wire.ControllerResult, wire.ControllerCall], send *sync.Mutex, r *wire.ControllerResult,
+) {
+	send.Lock()
+	defer send.Unlock()
+	_ = stream.Send(r) // its stream may have ended
+}
+
+func outcome(r *wire.ControllerResult) string {
+	switch {
+	case r.Err == nil:
+		return "done"
+	case r.Err.Uncertain:
+		return "uncertain, " + string(r.Err.Retry)
+	}
+	return "failed, " + string(r.Err.Retry)
+}
+
+func (p *provider) next(key string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	queue := p.answers[key]
+	if len(queue) == 0 {
+		return "ok"
+	}
+	p.answers[key] = queue[1:]
+	return queue[0]
+}
+
+// hold waits until the story lets the call go on.
+func (p *provider) hold(ctx context.Context, key string) bool {
+	ch := make(chan struct{})
+	p.mu.Lock()
+	p.held[key] = ch
+	p.mu.Unlock()
+	select {
+	case <-ch:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (p *provider) finish(key string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ch := p.held[key]
+	if ch == nil {
+		return fmt.Errorf("no %s is held; there are %q", key, slices.Collect(maps.Keys(p.held)))
+	}
+	delete(p.held, key)
+	close(ch)
+	return nil
+}
+
+// failures are the ways in which a plugin fails, as the adapter of plugins classifies them.
+var failures = map[string]wire.CallError{
+	"refused":     {Kind: uint8(fault.Invalid), Retry: volume.RetryNever, Message: "the plugin refuses"},
+	"full":        {Kind: uint8(fault.Exhausted), Retry: volume.RetryOtherPlace, Message: "no capacity"},
+	"undo-first":  {Kind: uint8(fault.Conflict), Retry: volume.RetryAfterUndo, Message: "attached in another way"},
+	"unavailable": {Kind: uint8(fault.Unavailable), Retry: volume.RetryBackoff, Message: "no answer", Uncertain: true},
+	"not-found":   {Kind: uint8(fault.NotFound), Retry: volume.RetryVerify, Message: "not found"},
+}
+
+func (p *provider) answer(c *wire.ControllerCall, how string) *wire.ControllerResult {
+	r := &wire.ControllerResult{Kind: c.Kind, Subject: c.Subject, Generation: c.Generation}
+	if f, fails := failures[how]; fails {
+		r.Err = &f
+		return r
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch c.Kind {
+	case wire.CallCreate:
+		id := "x-" + volumeOf(c)
+		p.volumes[id] = nil
+		r.Created = &wire.CreatedVolume{ExternalID: id, Capacity: c.Create.Spec.CapacityMin}
+	case wire.CallDelete:
+		delete(p.volumes, c.Volume.ExternalID)
+	case wire.CallAttach:
+		p.volumes[c.Attach.ExternalID] = append(p.volumes[c.Attach.ExternalID], c.Attach.StorageNode)
+	case wire.CallDetach:
+		p.volumes[c.Attach.ExternalID] = slices.DeleteFunc(p.volumes[c.Attach.ExternalID], func(n string) bool {
+			return n == c.Attach.StorageNode
+		})
+	case wire.CallExpand:
+		r.Capacity, r.NodeExpansion = c.Volume.Min, true
+	case wire.CallSnapshot:
+		id := "s-" + c.Snapshot.SourceID
+		p.snaps[id] = true
+		r.Snapshot = &wire.CreatedSnapshot{ExternalID: id, SourceID: c.Snapshot.SourceID, Ready: how != "not-ready"}
+	case wire.CallDeleteSnapshot:
+		delete(p.snaps, c.Snapshot.SnapshotID)
+	}
+	return r
+}
+
+// NodeConn implements controllers.Nodes: the connection answers what the provider lists.
+func (p *provider) NodeConn(ids.Node) (wire.Conn, error) { return listing{p}, nil }
+
+// listing is a connection on which the provider's lists are read.
+type listing struct{ p *provider }
+
+// Invoke answers the two list methods.
+func (l listing) Invoke(_ context.Context, method string, _, reply any, _ ...grpc.CallOption) error {
+	l.p.mu.Lock()
+	defer l.p.mu.Unlock()
+	switch out := reply.(type) {
+	case *wire.ExternalListReply:
+		for _, id := range slices.Sorted(maps.Keys(l.p.volumes)) {
+			out.Volumes = append(out.Volumes, wire.ExternalVolume{ExternalID: id, PublishedNodes: l.p.volumes[id]})
+		}
+	case *wire.SnapshotListReply:
+		for _, id := range slices.Sorted(maps.Keys(l.p.snaps)) {
+			out.Snapshots = append(out.Snapshots, &volume.Snapshot{ExternalID: id})
+		}
+	default:
+		return fault.New(fault.Unsupported, "call", method, "the provider only lists")
+	}
+	return nil
+}
+
+// NewStream implements wire.Conn.
+func (l listing) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, fault.New(fault.Unsupported, "call", "node", "the provider only lists")
+}

@@ -1,0 +1,361 @@
+// Package support owns the policy of which members of a job may ask for something: what is not built yet, with the way
+// out, and what is accepted without effect. It is asked by servers, whose answer counts, and where no server can be
+// asked.
+package support
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/api"
+)
+
+// Field is a member of a job that asks for something that is not built or has no effect.
+type Field struct {
+	Path string // in JSON: TaskGroups[0].Tasks[1].Artifacts
+	Name string // in words: group "web", task "app": artifact
+	Why  string // the reason, and the way out where there is one
+}
+
+// String is the refusal in words, the same for job files and JSON jobs.
+func (f Field) String() string { return f.Name + " is not built yet: " + f.Why }
+
+// Unsupported lists the members of a job that are set to something which is not built yet. Nil, empty values and the
+// documented defaults are never listed. A job with such members must be refused: nothing is dropped in silence.
+func Unsupported(job *api.Job) []Field { return applyRules(job, unsupportedRules) }
+
+// Ignored lists the members of a job that are accepted for the sake of old job files and have no effect; each is
+// worth a warning. Name is the member and Why the advice.
+func Ignored(job *api.Job) []Field { return applyRules(job, ignoredRules) }
+
+// rule says which values of one member are not built. A zero value is always fine; accept adds the documented
+// defaults; refuse, when given, names the only values that are not.
+type rule struct {
+	path   string
+	name   string
+	why    string
+	accept []any
+	refuse []any
+}
+
+const (
+	whyServices   = "services and checks come with service discovery; remove the block, or check health inside the task"
+	whyConsul     = "Consul is not connected; remove the block"
+	whyVault      = "Vault is not connected; pass secrets as templates or files"
+	whyHostNet    = "only the host's network is there; leave mode out or write mode = \"host\""
+	whyDeploy     = "there are no deployments; updates roll by max_parallel and min_healthy_time"
+	whyMigrate    = "draining moves allocations by its built-in defaults; remove the attribute"
+	whyLeaveOut   = "remove it"
+	whyDisconnect = "allocations of a silent node are replaced by the built-in rules; remove the block"
+	whyIdentity   = "workload identities are not signed yet; remove the block"
+	whyDevices    = "only cpu, memory and memory_max can be asked for"
+)
+
+var unsupportedRules = slices.Concat([]rule{
+	{
+		path:   "Type",
+		name:   "type = \"sysbatch\"",
+		why:    "use batch with a constraint, or system",
+		refuse: []any{api.JobTypeSysBatch},
+	},
+	{path: "AllAtOnce", name: "all_at_once", why: whyLeaveOut},
+	{path: "Multiregion", name: "multiregion", why: "there is one region; register the job in each"},
+	{path: "Periodic", name: "periodic", why: "start the job from outside, for instance from cron"},
+	{path: "ParameterizedJob", name: "parameterized", why: "register one job per set of parameters, with variables"},
+	{path: "UI", name: "ui", why: "there is no web page that would show it"},
+	{path: "ConsulNamespace", name: "consul", why: whyConsul},
+	{path: "VaultNamespace", name: "vault", why: whyVault},
+
+	{path: "TaskGroups[].Services", name: "service", why: whyServices},
+	{path: "TaskGroups[].Scaling", name: "scaling", why: "set count"},
+	{path: "TaskGroups[].Consul", name: "consul", why: whyConsul},
+	{path: "TaskGroups[].Disconnect", name: "disconnect", why: whyDisconnect},
+	{
+		path: "TaskGroups[].MaxRunDuration",
+		name: "max_run_duration",
+		why:  "end the task from inside, for instance with timeout(1)",
+	},
+	{path: "TaskGroups[].EphemeralDisk.Sticky", name: "ephemeral_disk sticky", why: "keep data on a volume"},
+	{path: "TaskGroups[].EphemeralDisk.Migrate", name: "ephemeral_disk migrate", why: "keep data on a volume"},
+	{path: "TaskGroups[].Volumes[].Sticky", name: "sticky", why: "name a volume of one node as source"},
+
+	{path: "TaskGroups[].Tasks[].Services", name: "service", why: whyServices},
+	{
+		path: "TaskGroups[].Tasks[].Artifacts",
+		name: "artifact",
+		why:  "fetch files in a prestart task, or put them on a volume",
+	},
+	{path: "TaskGroups[].Tasks[].Vault", name: "vault", why: whyVault},
+	{path: "TaskGroups[].Tasks[].Consul", name: "consul", why: whyConsul},
+	{path: "TaskGroups[].Tasks[].DispatchPayload", name: "dispatch_payload", why: "jobs cannot be dispatched"},
+	{path: "TaskGroups[].Tasks[].ScalingPolicies", name: "scaling", why: "set resources"},
+	{path: "TaskGroups[].Tasks[].Secrets", name: "secret", why: "pass secrets as templates or files"},
+	{path: "TaskGroups[].Tasks[].Actions", name: "action", why: "use alloc exec"},
+	{path: "TaskGroups[].Tasks[].Schedule", name: "schedule", why: whyLeaveOut},
+	{path: "TaskGroups[].Tasks[].Kind", name: "kind", why: "it belongs to the service mesh"},
+	{path: "TaskGroups[].Tasks[].Identities", name: "identity", why: whyIdentity},
+	{path: "TaskGroups[].Tasks[].Identity.Env", name: "identity env", why: whyIdentity},
+	{path: "TaskGroups[].Tasks[].Identity.File", name: "identity file", why: whyIdentity},
+	{path: "TaskGroups[].Tasks[].Identity.Filepath", name: "identity filepath", why: whyIdentity},
+	{path: "TaskGroups[].Tasks[].Identity.TTL", name: "identity ttl", why: whyIdentity},
+	{path: "TaskGroups[].Tasks[].Identity.ChangeMode", name: "identity change_mode", why: whyIdentity},
+	{path: "TaskGroups[].Tasks[].Identity.ChangeSignal", name: "identity change_signal", why: whyIdentity},
+	{path: "TaskGroups[].Tasks[].Identity.ServiceName", name: "identity service_name", why: whyIdentity},
+	{path: "TaskGroups[].Tasks[].Identity.ExtraClaims", name: "identity extra_claims", why: whyIdentity},
+	{
+		path: "TaskGroups[].Tasks[].Resources.Cores",
+		name: "resources cores",
+		why:  "whole cores cannot be reserved; ask for cpu",
+	},
+	{
+		path: "TaskGroups[].Tasks[].Resources.DiskMB",
+		name: "resources disk",
+		why:  "set size in the group's ephemeral_disk",
+	},
+	{
+		path: "TaskGroups[].Tasks[].Resources.Networks",
+		name: "resources network",
+		why:  "write the network block in the group",
+	},
+	{path: "TaskGroups[].Tasks[].Resources.Devices", name: "resources device", why: whyDevices},
+	{path: "TaskGroups[].Tasks[].Resources.NUMA", name: "resources numa", why: whyDevices},
+	{
+		path: "TaskGroups[].Tasks[].Resources.SecretsMB",
+		name: "resources secrets",
+		why:  "the secrets directory has a fixed size",
+	},
+	{
+		path:   "TaskGroups[].Tasks[].LogConfig.Enabled",
+		name:   "logs enabled = false",
+		why:    "write disabled = true",
+		refuse: []any{false},
+	},
+	{path: "TaskGroups[].Tasks[].Templates[].SourcePath", name: "template source", why: "write the text as data"},
+	{
+		path:   "TaskGroups[].Tasks[].Templates[].ChangeMode",
+		name:   "template change_mode = \"script\"",
+		why:    "use restart, signal or noop",
+		refuse: []any{"script"},
+	},
+	{
+		path: "TaskGroups[].Tasks[].Templates[].ChangeScript",
+		name: "template change_script",
+		why:  "use change_mode restart, signal or noop",
+	},
+	{
+		path:   "TaskGroups[].Tasks[].Templates[].Splay",
+		name:   "template splay",
+		why:    "what a template shows does not change while its task runs; remove it",
+		accept: []any{5 * time.Second},
+	},
+	{path: "TaskGroups[].Tasks[].Templates[].Wait", name: "template wait", why: whyLeaveOut},
+	{path: "TaskGroups[].Tasks[].RestartPolicy.RenderTemplates", name: "restart render_templates", why: whyLeaveOut},
+	{path: "TaskGroups[].Tasks[].VolumeMounts[].SELinuxLabel", name: "volume_mount selinux_label", why: whyLeaveOut},
+	{path: "TaskGroups[].RestartPolicy.RenderTemplates", name: "restart render_templates", why: whyLeaveOut},
+}, networkRules("TaskGroups[].Networks[]"), updateRules(""), updateRules("TaskGroups[]."))
+
+func networkRules(at string) []rule {
+	rules := []rule{
+		{path: at + ".Mode", name: "network mode", why: whyHostNet, accept: []any{"host"}},
+		{path: at + ".Device", name: "network device", why: whyHostNet},
+		{path: at + ".CIDR", name: "network cidr", why: whyHostNet},
+		{path: at + ".IP", name: "network ip", why: whyHostNet},
+		{path: at + ".DNS", name: "network dns", why: whyHostNet},
+		{path: at + ".Hostname", name: "network hostname", why: whyHostNet},
+		{path: at + ".CNI", name: "network cni", why: whyHostNet},
+	}
+	for _, ports := range []string{".ReservedPorts[]", ".DynamicPorts[]"} {
+		rules = append(rules,
+			rule{
+				path:   at + ports + ".To",
+				name:   "to",
+				why:    "the task listens on the host's network, so the port is the same inside; remove it",
+				accept: []any{-1},
+			},
+			rule{
+				path:   at + ports + ".HostNetwork",
+				name:   "host_network",
+				why:    "ports are on the node's default address; remove it",
+				accept: []any{"default"},
+			},
+			rule{
+				path: at + ports + ".IgnoreCollision",
+				name: "ignore_collision",
+				why:  "one allocation has a static port at a time; remove it",
+			})
+	}
+	return rules
+}
+
+func updateRules(at string) []rule {
+	return []rule{
+		{path: at + "Update.Canary", name: "update canary", why: whyDeploy},
+		{path: at + "Update.AutoRevert", name: "update auto_revert", why: whyDeploy},
+		{path: at + "Update.AutoPromote", name: "update auto_promote", why: whyDeploy},
+		{path: at + "Update.Stagger", name: "update stagger", why: whyDeploy, accept: []any{30 * time.Second}},
+		{
+			path:   at + "Update.ProgressDeadline",
+			name:   "update progress_deadline",
+			why:    whyDeploy,
+			accept: []any{10 * time.Minute},
+		},
+		{
+			path:   at + "Update.HealthCheck",
+			name:   "update health_check = \"manual\"",
+			why:    "health is judged by task states; write task_states",
+			refuse: []any{"manual"},
+		},
+		{path: at + "Migrate.MaxParallel", name: "migrate max_parallel", why: whyMigrate, accept: []any{1}},
+		{path: at + "Migrate.HealthCheck", name: "migrate health_check", why: whyMigrate, accept: []any{"checks"}},
+		{
+			path:   at + "Migrate.MinHealthyTime",
+			name:   "migrate min_healthy_time",
+			why:    whyMigrate,
+			accept: []any{10 * time.Second},
+		},
+		{
+			path:   at + "Migrate.HealthyDeadline",
+			name:   "migrate healthy_deadline",
+			why:    whyMigrate,
+			accept: []any{5 * time.Minute},
+		},
+	}
+}
+
+var ignoredRules = []rule{
+	{
+		path: "TaskGroups[].StopAfterClientDisconnect",
+		name: "stop_after_client_disconnect",
+		why:  "is deprecated and has no effect; remove it",
+	},
+	{
+		path: "TaskGroups[].MaxClientDisconnect",
+		name: "max_client_disconnect",
+		why:  "is deprecated and has no effect; remove it",
+	},
+	{
+		path: "TaskGroups[].PreventRescheduleOnLost",
+		name: "prevent_reschedule_on_lost",
+		why:  "is deprecated and has no effect; remove it",
+	},
+	{path: "TaskGroups[].Networks[].MBits", name: "network mbits", why: "is deprecated and has no effect; remove it"},
+	{
+		path: "TaskGroups[].Tasks[].Resources.IOPS",
+		name: "resources iops",
+		why:  "is deprecated and has no effect; remove it",
+	},
+	{
+		path: "TaskGroups[].Tasks[].Templates[].VaultGrace",
+		name: "template vault_grace",
+		why:  "is deprecated and has no effect; remove it",
+	},
+	{
+		path: "TaskGroups[].Tasks[].LogConfig.Enabled",
+		name: "logs enabled",
+		why:  "is deprecated; write disabled instead",
+	},
+}
+
+func applyRules(job *api.Job, rules []rule) []Field {
+	if job == nil {
+		return nil
+	}
+	var out []Field
+	for i := range rules {
+		rules[i].visit(reflect.ValueOf(job).Elem(), strings.Split(rules[i].path, "."), "", nil, &out)
+	}
+	return out
+}
+
+// visit follows the rule's path through v, over every element of lists and maps.
+func (r *rule) visit(v reflect.Value, steps []string, path string, words []string, out *[]Field) {
+	name, each := strings.CutSuffix(steps[0], "[]")
+	member := v.FieldByName(name)
+	path = strings.TrimPrefix(path+"."+name, ".")
+	if !each {
+		if len(steps) > 1 {
+			if member.Kind() == reflect.Pointer {
+				if member.IsNil() {
+					return
+				}
+				member = member.Elem()
+			}
+			r.visit(member, steps[1:], path, words, out)
+			return
+		}
+		if r.refuses(member) {
+			*out = append(*out,
+				Field{Path: path, Name: strings.Join(append(slices.Clone(words), r.name), ": "), Why: r.why})
+		}
+		return
+	}
+	if member.Kind() == reflect.Map {
+		for _, key := range sortedKeys(member) {
+			r.element(member.MapIndex(reflect.ValueOf(key)), steps[1:], fmt.Sprintf("%s[%q]", path, key), name, words,
+				out)
+		}
+		return
+	}
+	for i := range member.Len() {
+		r.element(member.Index(i), steps[1:], fmt.Sprintf("%s[%d]", path, i), name, words, out)
+	}
+}
+
+func (r *rule) element(v reflect.Value, steps []string, path, kind string, words []string, out *[]Field) {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return
+		}
+		v = v.Elem()
+	}
+	r.visit(v, steps, path, append(slices.Clone(words), elementWords(kind, v)...), out)
+}
+
+// elementWords names a list's element as its author does.
+func elementWords(kind string, v reflect.Value) []string {
+	noun := map[string]string{"TaskGroups": "group", "Tasks": "task", "Volumes": "volume", "ReservedPorts": "port",
+		"DynamicPorts": "port"}[kind]
+	if noun == "" {
+		return nil
+	}
+	label := v.FieldByName("Name")
+	if !label.IsValid() {
+		label = v.FieldByName("Label")
+	}
+	return []string{fmt.Sprintf("%s %q", noun, label.String())}
+}
+
+func sortedKeys(m reflect.Value) []string {
+	keys := make([]string, 0, m.Len())
+	for _, k := range m.MapKeys() {
+		keys = append(keys, k.String())
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// refuses reports whether the member's value is one that the rule does not allow.
+func (r *rule) refuses(v reflect.Value) bool {
+	wasPointer := v.Kind() == reflect.Pointer
+	if wasPointer {
+		if v.IsNil() {
+			return false
+		}
+		v = v.Elem()
+	}
+	if len(r.refuse) > 0 {
+		return slices.ContainsFunc(r.refuse, func(bad any) bool { return reflect.DeepEqual(v.Interface(), bad) })
+	}
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map:
+		return v.Len() > 0
+	case reflect.Struct:
+		return wasPointer || !v.IsZero()
+	}
+	return !v.IsZero() && !slices.ContainsFunc(r.accept, func(fine any) bool {
+		return reflect.DeepEqual(v.Interface(), fine)
+	})
+}
