@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build helper dev demo check lint test e2e upgrade bench
+.PHONY: help build helper dev demo check lint test mutants e2e upgrade bench
 
 # Programs are static and carry neither symbols nor the builder's paths, so that equal sources give equal bytes.
 GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w'
@@ -47,12 +47,17 @@ lint: helper
 	@$(LINT) deadcode -json ./cmd/... ./tools/... | go run ./tools/unused
 
 # The race run holds every test of check, so that nothing runs twice.
-test: $(TESTRUN) ## Everything: Debian packages, vet, golangci-lint, architecture, all tests with the race detector, end to end, compatibility
+test: $(TESTRUN) ## Everything: Debian packages, vet, golangci-lint, architecture, all tests with the race detector, ten mutants, end to end, compatibility
 	@scripts/install-debian.sh
 	@$(MAKE) --no-print-directory build lint
 	@$(TESTRUN) -race -timeout 15m $(PACKAGES)
+	@go run ./tools/mutants -n 10
 	@$(MAKE) --no-print-directory e2e
-	@echo "make test: all is well: vet, golangci-lint, architecture, tests with the race detector, end to end, compatibility"
+	@echo "make test: all is well: vet, golangci-lint, architecture, tests with the race detector, mutants, end to end, compatibility"
+
+# `go run ./tools/mutants -run NAME -v` makes one and shows which words of a test kill it.
+mutants: helper ## Break the program on purpose, an edit at a time: each must be noticed by the test named in tools/mutants/list
+	@go run ./tools/mutants
 
 e2e: build $(TESTRUN) ## The real binary on the real kernel, and the public Go client against it
 	@$(TESTRUN) -count=1 -timeout 15m ./e2e/...
