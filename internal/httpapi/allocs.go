@@ -9,20 +9,12 @@ import (
 	"berth/internal/httpapi/convert"
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
-	"berth/internal/model/job"
 	"berth/internal/wire"
 )
 
-// versionOf finds the job version of an alloc among those that a list came with.
-func versionOf(a *alloc.Alloc, out *wire.AllocListReply) *job.Job {
-	return out.Jobs[wire.JobKey(a.Namespace, a.Job, a.JobCreateIndex, a.JobVersion)]
-}
-
 // allocLines shows a list of allocs as it comes.
 func allocLines(_ *request, out *wire.AllocListReply) (any, error) {
-	return rows(out.Allocs, func(a *alloc.Alloc) *api.AllocationListStub {
-		return convert.AllocStub(a, versionOf(a, out))
-	}), nil
+	return rows(out.Items, convert.AllocStub), nil
 }
 
 func evalRow(e *eval.Eval) any { return convert.Eval(e, nil) }
@@ -35,35 +27,22 @@ func wholeID(kind, id string) error {
 	return nil
 }
 
-// ref reads the full id of the path with the parameters of a read.
-func (r *request) ref(kind string) (string, wire.Query, error) {
-	id := r.PathValue("id")
-	if err := wholeID(kind, id); err != nil {
-		return "", wire.Query{}, err
-	}
-	q, err := r.query()
-	return id, q, err
-}
-
 var allocList = read(wire.AllocList, listBy(), func(r *request, out *wire.AllocListReply) (any, error) {
-	return table[*alloc.Alloc]{
-		key: wire.KeyOfAlloc,
-		row: func(a *alloc.Alloc) any { return convert.AllocStub(a, versionOf(a, out)) },
-	}.show(r, out.Allocs, out.NextToken)
+	return table[alloc.Bundle]{
+		key: func(b alloc.Bundle) string { return wire.KeyOfAlloc(b.Alloc) },
+		row: func(b alloc.Bundle) any { return convert.AllocStub(b) },
+	}.show(r, out.Items, out.NextToken)
 })
 
 // allocForm answers with a form of the alloc that the path names.
 func allocForm(form func(*wire.AllocReply) any) handler {
-	return read(wire.AllocGet, func(r *request) (*wire.AllocRef, error) {
-		id, q, err := r.ref("alloc")
-		return &wire.AllocRef{Query: q, Alloc: ids.Alloc(id)}, err
-	}, func(_ *request, out *wire.AllocReply) (any, error) {
+	return read(wire.AllocGet, byID[ids.Alloc]("alloc"), func(_ *request, out *wire.AllocReply) (any, error) {
 		return shown(out.Alloc, "alloc", func(*alloc.Alloc) any { return form(out) })
 	})
 }
 
 var (
-	allocGet = allocForm(func(out *wire.AllocReply) any { return convert.Alloc(out.Alloc, out.Job, out.Storage) })
+	allocGet = allocForm(func(out *wire.AllocReply) any { return convert.Alloc(out.Bundle, out.Storage) })
 	// noneOfAlloc answers with the list of what no alloc can have yet.
 	noneOfAlloc = allocForm(func(*wire.AllocReply) any { return []any{} })
 	// allocChecks answers for service checks, which are not built: none exists.
@@ -86,16 +65,16 @@ func chosenEvals(r *request, all []*eval.Eval) []*eval.Eval {
 	})
 }
 
-func showEvals(r *request, out *wire.EvalListReply) (any, error) {
+func showEvals(r *request, out *wire.List[*eval.Eval]) (any, error) {
 	return table[*eval.Eval]{
 		key: wire.KeyOfEval,
 		row: evalRow,
-	}.show(r, chosenEvals(r, out.Evals), out.NextToken)
+	}.show(r, chosenEvals(r, out.Items), out.NextToken)
 }
 
 var (
 	evalList  = read(wire.EvalList, listBy("job", "status"), showEvals)
-	evalCount = read(wire.EvalList, listBy("job", "status"), func(r *request, out *wire.EvalListReply) (any, error) {
+	evalCount = read(wire.EvalList, listBy("job", "status"), func(r *request, out *wire.List[*eval.Eval]) (any, error) {
 		list, err := showEvals(r, out)
 		if err != nil {
 			return nil, err
@@ -105,12 +84,7 @@ var (
 	})
 )
 
-func (r *request) evalRef() (*wire.EvalRef, error) {
-	id, q, err := r.ref("eval")
-	return &wire.EvalRef{Query: q, Eval: ids.Eval(id)}, err
-}
-
-var evalGet = read(wire.EvalGet, (*request).evalRef, func(r *request, out *wire.EvalReply) (any, error) {
+var evalGet = read(wire.EvalGet, byID[ids.Eval]("eval"), func(r *request, out *wire.EvalReply) (any, error) {
 	return shown(out.Eval, "eval", func(e *eval.Eval) any {
 		if !r.flag("related") {
 			return convert.Eval(e, nil)
@@ -119,7 +93,7 @@ var evalGet = read(wire.EvalGet, (*request).evalRef, func(r *request, out *wire.
 	})
 })
 
-var evalAllocs = read(wire.EvalAllocs, (*request).evalRef, allocLines)
+var evalAllocs = read(wire.EvalAllocs, byID[ids.Eval]("eval"), allocLines)
 
 // deployments answers truthfully that there are none: they are not built yet.
 func (s *Server) deployments(r *request) (any, error) {

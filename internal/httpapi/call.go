@@ -66,6 +66,27 @@ func shown[T any](item *T, what string, form func(*T) any) (any, error) {
 	return form(item), nil
 }
 
+// one shows the object that was read.
+func one[T any](what string, form func(*T) any) func(*request, *wire.One[T]) (any, error) {
+	return func(_ *request, out *wire.One[T]) (any, error) { return shown(out.Item, what, form) }
+}
+
+// byName reads the name in the path with the parameters of a read.
+func byName[ID ~string](r *request) (*wire.Ref[ID], error) {
+	q, err := r.query()
+	return &wire.Ref[ID]{Query: q, ID: ID(r.PathValue("id"))}, err
+}
+
+// byID reads the full id in the path with the parameters of a read.
+func byID[ID ~string](kind string) func(*request) (*wire.Ref[ID], error) {
+	return func(r *request) (*wire.Ref[ID], error) {
+		if err := wholeID(kind, r.PathValue("id")); err != nil {
+			return nil, err
+		}
+		return byName[ID](r)
+	}
+}
+
 // table shows a list: key is an item's place in pages, row its line, full what a filter sees of it. The list comes in
 // the order of keys.
 type table[T any] struct {

@@ -22,9 +22,9 @@ func registerRun(ws *wire.Server) {
 	registerPlain(ws)
 	registerStreams(ws)
 	wire.AgentListVolumes.Serve(ws,
-		func(_ context.Context, r *wire.PluginReadRequest) (*wire.ExternalListReply, error) {
-			return &wire.ExternalListReply{
-				Volumes: []wire.ExternalVolume{{
+		func(_ context.Context, r *wire.PluginReadRequest) (*wire.ProviderList[wire.ExternalVolume], error) {
+			return &wire.ProviderList[wire.ExternalVolume]{
+				Items: []wire.ExternalVolume{{
 					ExternalID:     "ext-db",
 					Capacity:       1 << 20,
 					Context:        map[string]string{"c": "1"},
@@ -34,9 +34,9 @@ func registerRun(ws *wire.Server) {
 			}, nil
 		})
 	wire.AgentListSnapshots.Serve(ws,
-		func(_ context.Context, r *wire.PluginReadRequest) (*wire.SnapshotListReply, error) {
-			return &wire.SnapshotListReply{
-				Snapshots: []*volume.Snapshot{{
+		func(_ context.Context, r *wire.PluginReadRequest) (*wire.ProviderList[*volume.Snapshot], error) {
+			return &wire.ProviderList[*volume.Snapshot]{
+				Items: []*volume.Snapshot{{
 					ExternalID:       "snap-s1",
 					SourceExternalID: "ext-db",
 					Size:             42,

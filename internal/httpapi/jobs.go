@@ -8,6 +8,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/convert"
 	"berth/internal/httpapi/jobdiff"
+	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/wire"
 )
@@ -107,25 +108,17 @@ func (s *Server) jobValidate(r *request) (any, error) {
 	return out, nil
 }
 
-var jobList = read(wire.JobList, listBy(), func(r *request, out *wire.JobListReply) (any, error) {
+var jobList = read(wire.JobList, listBy(), func(r *request, out *wire.List[*wire.JobView]) (any, error) {
 	return table[*wire.JobView]{
 		key:  func(v *wire.JobView) string { return wire.KeyOfJob(v.Job) },
 		full: func(v *wire.JobView) any { return convert.FromJobView(v) },
 		row:  func(v *wire.JobView) any { return convert.JobStub(v, r.flag("meta")) },
-	}.show(r, jobsOf(r, out.Jobs), out.NextToken)
+	}.show(r, jobsOf(r, out.Items), out.NextToken)
 })
-
-// jobRef reads a job's name from the path with the parameters of a read.
-func (r *request) jobRef() (*wire.JobRef, error) {
-	q, err := r.query()
-	return &wire.JobRef{Query: q, Job: ids.Job(r.PathValue("id"))}, err
-}
 
 // jobForm answers with a form of the job that the path names.
 func jobForm(form func(*wire.JobView) any) handler {
-	return read(wire.JobGet, (*request).jobRef, func(_ *request, out *wire.JobReply) (any, error) {
-		return shown(out.Job, "job", form)
-	})
+	return read(wire.JobGet, byName, one("job", form))
 }
 
 var (
@@ -141,10 +134,10 @@ var (
 
 // jobOrNot answers the same whether the job that the path names is there or not; its index is that of the job.
 func jobOrNot(answer any) handler {
-	return read(wire.JobGet, (*request).jobRef, func(*request, *wire.JobReply) (any, error) { return answer, nil })
+	return read(wire.JobGet, byName, func(*request, *wire.One[wire.JobView]) (any, error) { return answer, nil })
 }
 
-var jobVersions = read(wire.JobVersions, (*request).jobRef, func(r *request, out *wire.JobVersionsReply) (any, error) {
+var jobVersions = read(wire.JobVersions, byName, func(r *request, out *wire.JobVersionsReply) (any, error) {
 	if len(out.Versions) == 0 {
 		return nil, missing("job versions not found")
 	}
@@ -165,11 +158,7 @@ var jobSubmission = read(wire.JobSubmission, func(r *request) (*wire.JobSubmissi
 	}
 	version, err := r.number("version")
 	return &wire.JobSubmissionRequest{Query: q, Job: ids.Job(r.PathValue("id")), Version: uint64(version)}, err
-}, func(_ *request, out *wire.JobSubmissionReply) (any, error) {
-	return shown(out.Submission, "job source", func(sub *job.Submission) any {
-		return &submission{convert.Submission(sub), sub.Version}
-	})
-})
+}, one("job source", func(sub *job.Submission) any { return &submission{convert.Submission(sub), sub.Version} }))
 
 // submission shows the version even when it is the first, 0, which a request leaves out.
 type submission struct {
@@ -220,6 +209,6 @@ var jobAllocs = read(wire.JobAllocs, func(r *request) (*wire.JobAllocsRequest, e
 	return &wire.JobAllocsRequest{Query: q, Job: ids.Job(r.PathValue("id")), All: r.flag("all")}, err
 }, allocLines)
 
-var jobEvals = read(wire.JobEvals, (*request).jobRef, func(_ *request, out *wire.EvalListReply) (any, error) {
-	return rows(out.Evals, evalRow), nil
+var jobEvals = read(wire.JobEvals, byName, func(_ *request, out *wire.List[*eval.Eval]) (any, error) {
+	return rows(out.Items, evalRow), nil
 })

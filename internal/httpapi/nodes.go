@@ -13,27 +13,20 @@ import (
 	"berth/internal/wire"
 )
 
-var nodeList = read(wire.NodeList, listBy(), func(r *request, out *wire.NodeListReply) (any, error) {
+var nodeList = read(wire.NodeList, listBy(), func(r *request, out *wire.List[*node.Node]) (any, error) {
 	return table[*node.Node]{
 		key:  wire.KeyOfNode,
 		full: func(n *node.Node) any { return convert.NodeStub(n, true, true) },
 		row:  func(n *node.Node) any { return convert.NodeStub(n, r.flag("os"), r.flag("resources")) },
-	}.show(r, nodesOf(r, out.Nodes), out.NextToken)
+	}.show(r, nodesOf(r, out.Items), out.NextToken)
 })
 
-func (r *request) nodeRef() (*wire.NodeRef, error) {
-	id, q, err := r.ref("node")
-	return &wire.NodeRef{Query: q, Node: ids.Node(id)}, err
-}
+var nodeGet = read(wire.NodeGet, byID[ids.Node]("node"), one("node", func(n *node.Node) any { return convert.Node(n) }))
 
-var nodeGet = read(wire.NodeGet, (*request).nodeRef, func(_ *request, out *wire.NodeReply) (any, error) {
-	return shown(out.Node, "node", func(n *node.Node) any { return convert.Node(n) })
-})
-
-var nodeAllocs = read(wire.NodeAllocList, (*request).nodeRef, func(_ *request, out *wire.AllocListReply) (any, error) {
-	return rows(out.Allocs, func(a *alloc.Alloc) *api.Allocation { return convert.Alloc(a, versionOf(a, out), nil) }),
-		nil
-})
+var nodeAllocs = read(wire.NodeAllocList, byID[ids.Node]("node"),
+	func(_ *request, out *wire.AllocListReply) (any, error) {
+		return rows(out.Items, func(b alloc.Bundle) *api.Allocation { return convert.Alloc(b, nil) }), nil
+	})
 
 var nodeEligibility = write(wire.NodeEligibility, func(r *request) (*wire.NodeEligibilityRequest, error) {
 	id := r.PathValue("id")
@@ -73,16 +66,16 @@ var orphanEnd = call(wire.AllocEndOrphan, func(r *request) (*wire.AgentRef, erro
 }, done)
 
 var namespaceList = read(wire.NamespaceList, (*request).whole,
-	func(r *request, out *wire.NamespaceListReply) (any, error) {
-		list := slices.DeleteFunc(out.Namespaces, func(n wire.Namespace) bool {
+	func(r *request, out *wire.List[wire.Namespace]) (any, error) {
+		list := slices.DeleteFunc(out.Items, func(n wire.Namespace) bool {
 			return !strings.HasPrefix(string(n.Name), r.arg("prefix"))
 		})
 		return rows(list, namespace), nil
 	})
 
 var namespaceGet = read(wire.NamespaceList, (*request).whole,
-	func(r *request, out *wire.NamespaceListReply) (any, error) {
-		for _, n := range out.Namespaces {
+	func(r *request, out *wire.List[wire.Namespace]) (any, error) {
+		for _, n := range out.Items {
 			if string(n.Name) == r.PathValue("name") {
 				return namespace(n), nil
 			}

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc"
 
 	"berth/internal/base/ids"
+	"berth/internal/model/eval"
+	"berth/internal/model/node"
 	"berth/internal/wire"
 )
 
@@ -24,18 +26,18 @@ func (c *counting) Invoke(ctx context.Context, method string, req, reply any, op
 	err := c.Conn.Invoke(ctx, method, req, reply, opts...)
 	n := -1
 	switch l := reply.(type) {
-	case *wire.JobListReply:
-		n = len(l.Jobs)
+	case *wire.List[*wire.JobView]:
+		n = len(l.Items)
 	case *wire.AllocListReply:
-		n = len(l.Allocs)
-	case *wire.EvalListReply:
-		n = len(l.Evals)
-	case *wire.NodeListReply:
-		n = len(l.Nodes)
-	case *wire.VolumeListReply:
-		n = len(l.Volumes)
-	case *wire.PluginListReply:
-		n = len(l.Plugins)
+		n = len(l.Items)
+	case *wire.List[*eval.Eval]:
+		n = len(l.Items)
+	case *wire.List[*node.Node]:
+		n = len(l.Items)
+	case *wire.List[*wire.VolumeView]:
+		n = len(l.Items)
+	case *wire.List[*wire.PluginView]:
+		n = len(l.Items)
 	}
 	if n >= 0 {
 		c.items.Store(int64(n))

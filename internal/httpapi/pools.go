@@ -14,8 +14,8 @@ import (
 // a node, such as /v1/node/x/allocations, would be equally good for /v1/node/pool/allocations.
 const poolPaths = "/v1/node/pool/"
 
-var poolList = read(wire.NodeList, (*request).derived, func(r *request, out *wire.NodeListReply) (any, error) {
-	pools := slices.DeleteFunc(convert.NodePools(out.Nodes), func(p *api.NodePool) bool {
+var poolList = read(wire.NodeList, (*request).derived, func(r *request, out *wire.List[*node.Node]) (any, error) {
+	pools := slices.DeleteFunc(convert.NodePools(out.Items), func(p *api.NodePool) bool {
 		return !strings.HasPrefix(p.Name, r.arg("prefix"))
 	})
 	return table[*api.NodePool]{
@@ -24,8 +24,8 @@ var poolList = read(wire.NodeList, (*request).derived, func(r *request, out *wir
 	}.show(r, pools, "")
 })
 
-var poolGet = read(wire.NodeList, (*request).whole, func(r *request, out *wire.NodeListReply) (any, error) {
-	for _, p := range convert.NodePools(out.Nodes) {
+var poolGet = read(wire.NodeList, (*request).whole, func(r *request, out *wire.List[*node.Node]) (any, error) {
+	for _, p := range convert.NodePools(out.Items) {
 		if p.Name == r.PathValue("pool") {
 			return p, nil
 		}

@@ -59,19 +59,14 @@ var csiVolumes = read(wire.VolumeList, func(r *request) (*wire.VolumeListRequest
 	q, err := r.list()
 	plugin, node := ids.Plugin(r.arg("plugin_id")), ids.Node(r.arg("node_id"))
 	return &wire.VolumeListRequest{Query: q, Plugin: plugin, Node: node}, err
-}, func(r *request, out *wire.VolumeListReply) (any, error) {
+}, func(r *request, out *wire.List[*wire.VolumeView]) (any, error) {
 	return table[*wire.VolumeView]{
 		key: func(v *wire.VolumeView) string { return wire.KeyOfVolume(v.Volume) },
 		row: func(v *wire.VolumeView) any { return convert.VolumeStub(v) },
-	}.show(r, out.Volumes, out.NextToken)
+	}.show(r, out.Items, out.NextToken)
 })
 
-var volumeGet = read(wire.VolumeGet, func(r *request) (*wire.VolumeRef, error) {
-	q, err := r.query()
-	return &wire.VolumeRef{Query: q, Volume: ids.Volume(r.PathValue("id"))}, err
-}, func(_ *request, out *wire.VolumeReply) (any, error) {
-	return shown(out.Volume, "volume", func(v *wire.VolumeView) any { return convert.Volume(v) })
-})
+var volumeGet = read(wire.VolumeGet, byName, one("volume", func(v *wire.VolumeView) any { return convert.Volume(v) }))
 
 var (
 	volumeCreate   = volumeWrite(wire.VolumeCreate)
@@ -173,10 +168,10 @@ var volumesExternal = call(wire.VolumeExternal, func(r *request) (*wire.External
 	n, err := r.perPage()
 	plugin := ids.Plugin(r.arg("plugin_id"))
 	return &wire.ExternalListRequest{Plugin: plugin, PerPage: n, NextToken: r.arg("next_token")}, err
-}, func(r *request, out *wire.ExternalListReply) (any, error) {
+}, func(r *request, out *wire.ProviderList[wire.ExternalVolume]) (any, error) {
 	r.next = out.NextToken
 	reply := &api.CSIVolumeListExternalResponse{
-		Volumes:    rows(out.Volumes, convert.External),
+		Volumes:    rows(out.Items, convert.External),
 		Incomplete: out.Incomplete,
 	}
 	reply.NextToken = out.NextToken
@@ -223,9 +218,9 @@ var snapshotList = call(wire.SnapshotList, func(r *request) (*wire.SnapshotListR
 		PerPage:   n,
 		NextToken: r.arg("next_token"),
 	}, err
-}, func(r *request, out *wire.SnapshotListReply) (any, error) {
+}, func(r *request, out *wire.ProviderList[*volume.Snapshot]) (any, error) {
 	r.next = out.NextToken
-	reply := &api.CSISnapshotListResponse{Snapshots: rows(out.Snapshots, convert.Snapshot), Incomplete: out.Incomplete}
+	reply := &api.CSISnapshotListResponse{Snapshots: rows(out.Items, convert.Snapshot), Incomplete: out.Incomplete}
 	reply.NextToken = out.NextToken
 	return reply, nil
 })
@@ -247,19 +242,14 @@ var pluginList = read(wire.PluginList, func(r *request) (*wire.Query, error) {
 		err = missing("resource not found")
 	}
 	return &q, err
-}, func(r *request, out *wire.PluginListReply) (any, error) {
+}, func(r *request, out *wire.List[*wire.PluginView]) (any, error) {
 	return table[*wire.PluginView]{
 		key: func(p *wire.PluginView) string { return wire.KeyOfPlugin(p.Record.ID) },
 		row: func(p *wire.PluginView) any { return convert.PluginStub(p) },
-	}.show(r, out.Plugins, out.NextToken)
+	}.show(r, out.Items, out.NextToken)
 })
 
-var pluginGet = read(wire.PluginGet, func(r *request) (*wire.PluginRef, error) {
-	q, err := r.query()
-	return &wire.PluginRef{Query: q, Plugin: ids.Plugin(r.PathValue("id"))}, err
-}, func(_ *request, out *wire.PluginReply) (any, error) {
-	return shown(out.Plugin, "plugin", func(p *wire.PluginView) any { return convert.Plugin(p) })
-})
+var pluginGet = read(wire.PluginGet, byName, one("plugin", func(p *wire.PluginView) any { return convert.Plugin(p) }))
 
 // hostVolume answers for dynamic host volumes, which are not built: none exists.
 func (s *Server) hostVolume(*request) (any, error) { return nil, missing("volume not found") }

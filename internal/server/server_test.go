@@ -129,7 +129,7 @@ func TestAJobsWayFromRegistrationToItsNode(t *testing.T) {
 	if done.Outcome != fsm.Created || done.Eval == "" || done.JobModifyIndex == 0 {
 		t.Fatalf("the registration answered %+v", done)
 	}
-	ev := call(t, s, wire.EvalGet, &wire.EvalRef{Eval: done.Eval})
+	ev := call(t, s, wire.EvalGet, &wire.Ref[ids.Eval]{ID: done.Eval})
 	if ev.Eval.Job != "web" || ev.Eval.TriggeredBy != eval.TriggerJobRegister {
 		t.Fatalf("the evaluation is %+v", ev.Eval)
 	}
@@ -141,9 +141,9 @@ func TestAJobsWayFromRegistrationToItsNode(t *testing.T) {
 
 	call(t, s, wire.NodeUpdate,
 		&wire.NodeUpdateRequest{NodeIdentity: id, Allocs: []*alloc.Alloc{{ID: a, ClientStatus: alloc.ClientRunning}}})
-	view := call(t, s, wire.JobGet, &wire.JobRef{Query: wire.Query{Namespace: ids.DefaultNamespace}, Job: "web"})
-	if view.Job.Status != job.StatusRunning || view.Job.Summary["g"].Running != 1 {
-		t.Errorf("the job is %s with %+v", view.Job.Status, view.Job.Summary)
+	view := call(t, s, wire.JobGet, &wire.Ref[ids.Job]{Query: wire.Query{Namespace: ids.DefaultNamespace}, ID: "web"})
+	if view.Item.Status != job.StatusRunning || view.Item.Summary["g"].Running != 1 {
+		t.Errorf("the job is %s with %+v", view.Item.Status, view.Item.Summary)
 	}
 	elsewhere := lineage.Point{Incarnation: reg.Incarnation, Mark: "of another history", Index: 1}
 	known := call(t, s, wire.NodeAllocsKnown,
@@ -162,7 +162,7 @@ func TestABlockingQueryWakesForItsObjectAlone(t *testing.T) {
 	one := call(t, s, wire.JobRegister, &wire.JobRegisterRequest{Job: testJob("one")})
 	call(t, s, wire.JobRegister, &wire.JobRegisterRequest{Job: testJob("two")})
 	settled(t, s.Store())
-	q := &wire.JobRef{Query: wire.Query{Namespace: ids.DefaultNamespace}, Job: "one"}
+	q := &wire.Ref[ids.Job]{Query: wire.Query{Namespace: ids.DefaultNamespace}, ID: "one"}
 	q.MinIndex = call(t, s, wire.JobGet, q).Index
 	q.Wait = 150 * time.Millisecond
 
@@ -174,7 +174,7 @@ func TestABlockingQueryWakesForItsObjectAlone(t *testing.T) {
 	}
 
 	q.Wait = time.Minute
-	woken := make(chan *wire.JobReply, 1)
+	woken := make(chan *wire.One[wire.JobView], 1)
 	go func() {
 		got, err := wire.JobGet.Call(t.Context(), s.conn, q)
 		if err != nil {
@@ -186,8 +186,8 @@ func TestABlockingQueryWakesForItsObjectAlone(t *testing.T) {
 	mine.Priority = 70
 	done := call(t, s, wire.JobRegister, &wire.JobRegisterRequest{Job: &mine})
 	got := <-woken
-	if got.Index < done.JobModifyIndex || got.Job.Job.Priority != 70 || done.JobModifyIndex <= one.JobModifyIndex {
-		t.Errorf("woke at %d with priority %d", got.Index, got.Job.Job.Priority)
+	if got.Index < done.JobModifyIndex || got.Item.Job.Priority != 70 || done.JobModifyIndex <= one.JobModifyIndex {
+		t.Errorf("woke at %d with priority %d", got.Index, got.Item.Job.Priority)
 	}
 }
 

@@ -108,7 +108,7 @@ func TestAJobIsPlacedReplacedAndStoppedByTheWholeServer(t *testing.T) {
 		t.Fatalf("pushed %+v", first)
 	}
 	ev := do(t, c, wire.EvalGet,
-		&wire.EvalRef{Query: wire.Query{MinIndex: done.EvalCreateIndex, Wait: 5 * time.Second}, Eval: done.Eval})
+		&wire.Ref[ids.Eval]{Query: wire.Query{MinIndex: done.EvalCreateIndex, Wait: 5 * time.Second}, ID: done.Eval})
 	if ev.Eval.Status != eval.StatusComplete {
 		t.Errorf("the evaluation is %s", ev.Eval.Status)
 	}
@@ -134,9 +134,9 @@ func TestAJobIsPlacedReplacedAndStoppedByTheWholeServer(t *testing.T) {
 		return b.Alloc.ID == second.ID && b.Alloc.DesiredStatus == alloc.DesiredStop
 	})
 	say(second.ID, alloc.ClientComplete)
-	view := do(t, c, wire.JobGet, &wire.JobRef{Query: wire.Query{Namespace: ids.DefaultNamespace}, Job: "web"})
-	if view.Job.Status != job.StatusDead || view.Job.Summary["g"].Complete != 1 || view.Job.Summary["g"].Failed != 1 {
-		t.Errorf("the stopped job is %s with %+v", view.Job.Status, view.Job.Summary)
+	view := do(t, c, wire.JobGet, &wire.Ref[ids.Job]{Query: wire.Query{Namespace: ids.DefaultNamespace}, ID: "web"})
+	if j := view.Item; j.Status != job.StatusDead || j.Summary["g"].Complete != 1 || j.Summary["g"].Failed != 1 {
+		t.Errorf("the stopped job is %s with %+v", view.Item.Status, view.Item.Summary)
 	}
 	do(t, c, wire.SystemGC, &wire.Empty{})
 	for set, err := stream.Recv(); ; set, err = stream.Recv() {

@@ -14,16 +14,16 @@ var (
 	JobValidate   = Unary[JobValidateRequest, JobValidateReply]("Job.Validate")
 	JobDeregister = Unary[JobDeregisterRequest, JobRegisterReply]("Job.Deregister")
 	JobEvaluate   = Unary[JobEvaluateRequest, JobRegisterReply]("Job.Evaluate")
-	JobGet        = Unary[JobRef, JobReply]("Job.Get")
-	JobList       = Unary[Query, JobListReply]("Job.List")
-	JobVersions   = Unary[JobRef, JobVersionsReply]("Job.Versions")
-	JobSubmission = Unary[JobSubmissionRequest, JobSubmissionReply]("Job.Submission")
+	JobGet        = Unary[Ref[ids.Job], One[JobView]]("Job.Get")
+	JobList       = Unary[Query, List[*JobView]]("Job.List")
+	JobVersions   = Unary[Ref[ids.Job], JobVersionsReply]("Job.Versions")
+	JobSubmission = Unary[JobSubmissionRequest, One[job.Submission]]("Job.Submission")
 	JobAllocs     = Unary[JobAllocsRequest, AllocListReply]("Job.Allocs")
-	JobEvals      = Unary[JobRef, EvalListReply]("Job.Evals")
-	EvalGet       = Unary[EvalRef, EvalReply]("Eval.Get")
-	EvalList      = Unary[Query, EvalListReply]("Eval.List")
-	EvalAllocs    = Unary[EvalRef, AllocListReply]("Eval.Allocs")
-	AllocGet      = Unary[AllocRef, AllocReply]("Alloc.Get")
+	JobEvals      = Unary[Ref[ids.Job], List[*eval.Eval]]("Job.Evals")
+	EvalGet       = Unary[Ref[ids.Eval], EvalReply]("Eval.Get")
+	EvalList      = Unary[Query, List[*eval.Eval]]("Eval.List")
+	EvalAllocs    = Unary[Ref[ids.Eval], AllocListReply]("Eval.Allocs")
+	AllocGet      = Unary[Ref[ids.Alloc], AllocReply]("Alloc.Get")
 	AllocList     = Unary[Query, AllocListReply]("Alloc.List")
 	AllocStop     = Unary[AllocStopRequest, JobRegisterReply]("Alloc.Stop")
 )
@@ -100,23 +100,11 @@ type JobEvaluateRequest struct {
 	ForceReschedule bool
 }
 
-// JobRef names a job in a read.
-type JobRef struct {
-	Query
-	Job ids.Job
-}
-
 // JobAllocsRequest names a job in a read of its allocs.
 type JobAllocsRequest struct {
 	Query
 	Job ids.Job
 	All bool // also of purged predecessors with the same id
-}
-
-// JobReply is one job with its derived status; Job is nil when there is none (with the table's index).
-type JobReply struct {
-	Meta
-	Job *JobView
 }
 
 // JobView is a job with what is derived from its allocs and evaluations.
@@ -130,13 +118,6 @@ type JobView struct {
 
 // GroupSummary counts a group's allocs by state.
 type GroupSummary struct{ Queued, Complete, Failed, Running, Starting, Lost, Unknown int }
-
-// JobListReply is a page of jobs.
-type JobListReply struct {
-	Meta
-	Jobs      []*JobView
-	NextToken string
-}
 
 // JobVersionsReply lists the stored versions, newest first.
 type JobVersionsReply struct {
@@ -152,18 +133,6 @@ type JobSubmissionRequest struct {
 	Version uint64
 }
 
-// JobSubmissionReply holds the text or nil.
-type JobSubmissionReply struct {
-	Meta
-	Submission *job.Submission
-}
-
-// EvalRef names an evaluation in a read.
-type EvalRef struct {
-	Query
-	Eval ids.Eval
-}
-
 // EvalReply is one evaluation or nil.
 type EvalReply struct {
 	Meta
@@ -171,24 +140,10 @@ type EvalReply struct {
 	Related []*eval.Eval
 }
 
-// EvalListReply is a page of evaluations.
-type EvalListReply struct {
-	Meta
-	Evals     []*eval.Eval
-	NextToken string
-}
-
-// AllocRef names an alloc in a read.
-type AllocRef struct {
-	Query
-	Alloc ids.Alloc
-}
-
 // AllocReply is one alloc with its job version, or nil.
 type AllocReply struct {
 	Meta
-	Alloc *alloc.Alloc
-	Job   *job.Job
+	alloc.Bundle
 	// Storage tells, per volume alias, where a volume of the alloc stands, in words (volume.Describe).
 	Storage []AllocVolume
 }
@@ -205,17 +160,11 @@ type AllocVolume struct {
 	LastError string
 }
 
-// AllocListReply is a page of allocs; Jobs holds each job version that they refer to once, by JobKey.
+// AllocListReply is a page of allocs.
 type AllocListReply struct {
 	Meta
-	Allocs    []*alloc.Alloc
-	Jobs      map[string]*job.Job
+	Items     Bundles
 	NextToken string
-}
-
-// JobKey is the key of AllocListReply.Jobs.
-func JobKey(ns ids.Namespace, id ids.Job, createIndex, version uint64) string {
-	return string(ns) + "\x00" + string(id) + "\x00" + utoa(createIndex) + "." + utoa(version)
 }
 
 // AllocStopRequest asks to stop an alloc and to place its replacement.

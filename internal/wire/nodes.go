@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"strconv"
 	"time"
 
 	"berth/internal/base/ids"
@@ -10,8 +9,6 @@ import (
 	"berth/internal/model/node"
 	"berth/internal/model/volume"
 )
-
-func utoa(u uint64) string { return strconv.FormatUint(u, 10) }
 
 // Methods that nodes call, and reads over nodes; served by the server half.
 var (
@@ -23,9 +20,9 @@ var (
 	NodeInventory       = Unary[InventoryReport, InventoryReply]("Node.Inventory")
 	NodeGrants          = Unary[GrantsRequest, GrantsReply]("Node.Grants")
 	NodeControllerCalls = Bidi[ControllerCallsRequest, ControllerResult, ControllerCall]("Node.ControllerCalls")
-	NodeList            = Unary[Query, NodeListReply]("Node.List")
-	NodeGet             = Unary[NodeRef, NodeReply]("Node.Get")
-	NodeAllocList       = Unary[NodeRef, AllocListReply]("Node.AllocList")
+	NodeList            = Unary[Query, List[*node.Node]]("Node.List")
+	NodeGet             = Unary[Ref[ids.Node], One[node.Node]]("Node.Get")
+	NodeAllocList       = Unary[Ref[ids.Node], AllocListReply]("Node.AllocList")
 	NodeEligibility     = Unary[NodeEligibilityRequest, NodeEligibilityReply]("Node.Eligibility")
 )
 
@@ -75,8 +72,8 @@ type AllocSet struct {
 	// Relation says, in a full set, how that state stands to what the node has seen.
 	Relation lineage.Relation
 	Full     bool
-	Bundles  []alloc.Bundle // new, or changed by the servers
-	Gone     []ids.Alloc    // no longer known; destroy only after NodeAllocsKnown confirmed it by id
+	Bundles  Bundles     // new, or changed by the servers
+	Gone     []ids.Alloc // no longer known; destroy only after NodeAllocsKnown confirmed it by id
 }
 
 // ReceivedAlloc names an alloc with the state under which the node received it, or saw it last.
@@ -292,25 +289,6 @@ type CreatedSnapshot struct {
 	Size       int64
 	CreateTime int64
 	Ready      bool
-}
-
-// NodeRef names a node in a read.
-type NodeRef struct {
-	Query
-	Node ids.Node
-}
-
-// NodeReply is one node or nil.
-type NodeReply struct {
-	Meta
-	Node *node.Node
-}
-
-// NodeListReply is a page of nodes.
-type NodeListReply struct {
-	Meta
-	Nodes     []*node.Node
-	NextToken string
 }
 
 // NodeEligibilityRequest sets a node eligible or ineligible.

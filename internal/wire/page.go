@@ -2,6 +2,7 @@ package wire
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,10 +53,10 @@ func KeyOfJob(j *job.Job) string { return string(j.Namespace) + "." + string(j.I
 func KeyOfVolume(v *volume.Volume) string { return string(v.Namespace) + "." + string(v.ID.ID) }
 
 // KeyOfAlloc is an alloc's place in pages, which go by creation.
-func KeyOfAlloc(a *alloc.Alloc) string { return utoa(a.CreateIndex) + "." + string(a.ID) }
+func KeyOfAlloc(a *alloc.Alloc) string { return fmt.Sprintf("%d.%s", a.CreateIndex, a.ID) }
 
 // KeyOfEval is an evaluation's place in pages, which go by creation.
-func KeyOfEval(e *eval.Eval) string { return utoa(e.CreateIndex) + "." + string(e.ID) }
+func KeyOfEval(e *eval.Eval) string { return fmt.Sprintf("%d.%s", e.CreateIndex, e.ID) }
 
 // KeyOfNode is a node's place in pages.
 func KeyOfNode(n *node.Node) string { return string(n.ID) }

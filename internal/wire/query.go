@@ -36,6 +36,25 @@ type Meta struct {
 // Read names what was read; every reply of a read has it.
 func (m Meta) Read() Meta { return m }
 
+// Ref names an object in a read.
+type Ref[ID ~string] struct {
+	Query
+	ID ID
+}
+
+// One is an object, or nil when there is none; then the index is that of its table.
+type One[T any] struct {
+	Meta
+	Item *T
+}
+
+// List is a page of a list.
+type List[T any] struct {
+	Meta
+	Items     []T
+	NextToken string
+}
+
 // Written is the reply of writes that only tell their index.
 type Written struct {
 	Index    uint64

@@ -25,8 +25,8 @@ var (
 	// begun.
 	AllocEndOrphan = Unary[AgentRef, Empty]("Alloc.EndOrphan")
 	// Controller reads: not durable work, made on a node whose controller instance is ready.
-	AgentListVolumes    = Unary[PluginReadRequest, ExternalListReply]("Agent.ListVolumes")
-	AgentListSnapshots  = Unary[PluginReadRequest, SnapshotListReply]("Agent.ListSnapshots")
+	AgentListVolumes    = Unary[PluginReadRequest, ProviderList[ExternalVolume]]("Agent.ListVolumes")
+	AgentListSnapshots  = Unary[PluginReadRequest, ProviderList[*volume.Snapshot]]("Agent.ListSnapshots")
 	AgentValidateVolume = Unary[ValidateVolumeRequest, ValidateVolumeReply]("Agent.ValidateVolume")
 )
 

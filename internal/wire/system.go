@@ -11,7 +11,7 @@ var (
 	SystemGC      = Unary[Empty, Written]("System.GC")
 	SystemStatus  = Unary[Empty, SystemStatusReply]("System.Status")
 	SystemSearch  = Unary[SearchRequest, SearchReply]("System.Search")
-	NamespaceList = Unary[Query, NamespaceListReply]("Namespace.List")
+	NamespaceList = Unary[Query, List[Namespace]]("Namespace.List")
 	SigningKeys   = Unary[Query, SigningKeysReply]("Keyring.SigningKeys")
 )
 
@@ -59,12 +59,6 @@ type SigningKey struct {
 	Public                   []byte
 	Created                  time.Time
 	CreateIndex, ModifyIndex uint64
-}
-
-// NamespaceListReply lists namespaces.
-type NamespaceListReply struct {
-	Meta
-	Namespaces []Namespace
 }
 
 // Namespace is a named part of the cluster. Only the built-in ones exist until namespaces can be written.

@@ -17,14 +17,14 @@ var (
 	VolumeDeregister = Unary[VolumeDeleteRequest, Written]("Volume.Deregister")
 	VolumeDelete     = Unary[VolumeDeleteRequest, Written]("Volume.Delete")
 	VolumeDetach     = Unary[VolumeDetachRequest, Written]("Volume.Detach")
-	VolumeGet        = Unary[VolumeRef, VolumeReply]("Volume.Get")
-	VolumeList       = Unary[VolumeListRequest, VolumeListReply]("Volume.List")
-	VolumeExternal   = Unary[ExternalListRequest, ExternalListReply]("Volume.External")
+	VolumeGet        = Unary[Ref[ids.Volume], One[VolumeView]]("Volume.Get")
+	VolumeList       = Unary[VolumeListRequest, List[*VolumeView]]("Volume.List")
+	VolumeExternal   = Unary[ExternalListRequest, ProviderList[ExternalVolume]]("Volume.External")
 	SnapshotCreate   = Unary[SnapshotCreateRequest, SnapshotReply]("Snapshot.Create")
 	SnapshotDelete   = Unary[SnapshotDeleteRequest, Written]("Snapshot.Delete")
-	SnapshotList     = Unary[SnapshotListRequest, SnapshotListReply]("Snapshot.List")
-	PluginGet        = Unary[PluginRef, PluginReply]("Plugin.Get")
-	PluginList       = Unary[Query, PluginListReply]("Plugin.List")
+	SnapshotList     = Unary[SnapshotListRequest, ProviderList[*volume.Snapshot]]("Snapshot.List")
+	PluginGet        = Unary[Ref[ids.Plugin], One[PluginView]]("Plugin.Get")
+	PluginList       = Unary[Query, List[*PluginView]]("Plugin.List")
 )
 
 // VolumeWriteRequest creates (asks the provider) or registers (adopts) a volume. The same request again is "unchanged".
@@ -73,18 +73,6 @@ type VolumeDetachRequest struct {
 	Attest string
 }
 
-// VolumeRef names a volume in a read.
-type VolumeRef struct {
-	Query
-	Volume ids.Volume
-}
-
-// VolumeReply is one volume or nil.
-type VolumeReply struct {
-	Meta
-	Volume *VolumeView
-}
-
 // VolumeView is a volume with all that refers to it. State are sentences from volume.Describe.
 type VolumeView struct {
 	Volume        *volume.Volume
@@ -103,13 +91,6 @@ type VolumeListRequest struct {
 	Query
 	Plugin ids.Plugin
 	Node   ids.Node
-}
-
-// VolumeListReply is a page of volumes.
-type VolumeListReply struct {
-	Meta
-	Volumes   []*VolumeView
-	NextToken string
 }
 
 // ExternalListRequest asks a plugin for what its provider has.
@@ -131,9 +112,9 @@ type ExternalVolume struct {
 	SnapshotID     string
 }
 
-// ExternalListReply is a page; Incomplete names nodes that could not be asked (node-scoped plugins).
-type ExternalListReply struct {
-	Volumes    []ExternalVolume
+// ProviderList is a page; Incomplete names nodes that could not be asked (node-scoped plugins).
+type ProviderList[T any] struct {
+	Items      []T
 	NextToken  string
 	Incomplete []string
 }
@@ -170,25 +151,6 @@ type SnapshotListRequest struct {
 	NextToken string
 }
 
-// SnapshotListReply is a page.
-type SnapshotListReply struct {
-	Snapshots  []*volume.Snapshot
-	NextToken  string
-	Incomplete []string
-}
-
-// PluginRef names a plugin in a read.
-type PluginRef struct {
-	Query
-	Plugin ids.Plugin
-}
-
-// PluginReply is one plugin or nil.
-type PluginReply struct {
-	Meta
-	Plugin *PluginView
-}
-
 // PluginView is a plugin with its instances; expected counts come from the jobs that run it.
 type PluginView struct {
 	Record              *plugin.Record
@@ -200,11 +162,4 @@ type PluginView struct {
 	NodesHealthy        int
 	Allocs              []*alloc.Alloc
 	Volumes             int // that refer to it
-}
-
-// PluginListReply is a page of plugins.
-type PluginListReply struct {
-	Meta
-	Plugins   []*PluginView
-	NextToken string
 }

@@ -11,7 +11,8 @@ import (
 )
 
 // Alloc makes the public form of an alloc with its job version.
-func Alloc(a *alloc.Alloc, j *job.Job, storage []wire.AllocVolume) *api.Allocation {
+func Alloc(b alloc.Bundle, storage []wire.AllocVolume) *api.Allocation {
+	a := b.Alloc
 	out := &api.Allocation{
 		ID:                 string(a.ID),
 		Namespace:          string(a.Namespace),
@@ -20,7 +21,7 @@ func Alloc(a *alloc.Alloc, j *job.Job, storage []wire.AllocVolume) *api.Allocati
 		NodeID:             string(a.Node),
 		NodeName:           a.NodeName,
 		JobID:              string(a.Job),
-		Job:                FromJob(j, job.StatusRunning, ""),
+		Job:                FromJob(b.Job, job.StatusRunning, ""),
 		TaskGroup:          a.TaskGroup,
 		TaskResources:      map[string]*api.Resources{},
 		AllocatedResources: allocated(a),
@@ -37,7 +38,7 @@ func Alloc(a *alloc.Alloc, j *job.Job, storage []wire.AllocVolume) *api.Allocati
 		FollowupEvalID:     string(a.FollowupEval),
 		RescheduleTracker:  tracker(a),
 		NetworkStatus:      nil,
-		Standing:           standing(a, j),
+		Standing:           standing(b),
 		CreateIndex:        a.CreateIndex,
 		ModifyIndex:        a.ModifyIndex,
 		AllocModifyIndex:   a.AllocModifyIndex,
@@ -95,8 +96,9 @@ func orEmpty[M ~map[string]V, V any](m M) M {
 	return m
 }
 
-// AllocStub is the line of an alloc in lists. The job is that of the alloc's version; nil when it is not at hand.
-func AllocStub(a *alloc.Alloc, j *job.Job) *api.AllocationListStub {
+// AllocStub is the line of an alloc in lists. Its job is nil when that is not at hand.
+func AllocStub(b alloc.Bundle) *api.AllocationListStub {
+	a := b.Alloc
 	return &api.AllocationListStub{
 		ID:                 string(a.ID),
 		EvalID:             string(a.Eval),
@@ -119,7 +121,7 @@ func AllocStub(a *alloc.Alloc, j *job.Job) *api.AllocationListStub {
 		FollowupEvalID:     string(a.FollowupEval),
 		NextAllocation:     string(a.NextAlloc),
 		RescheduleTracker:  tracker(a),
-		Standing:           standing(a, j),
+		Standing:           standing(b),
 		CreateIndex:        a.CreateIndex,
 		ModifyIndex:        a.ModifyIndex,
 		CreateTime:         a.CreateTime,
@@ -136,12 +138,12 @@ func transition(a *alloc.Alloc) api.DesiredTransition {
 	}
 }
 
-func standing(a *alloc.Alloc, j *job.Job) *api.AllocStanding {
+func standing(b alloc.Bundle) *api.AllocStanding {
 	var g *job.TaskGroup
-	if j != nil {
-		g = j.Group(a.TaskGroup)
+	if b.Job != nil {
+		g = b.Job.Group(b.Alloc.TaskGroup)
 	}
-	s := alloc.Describe(a, g)
+	s := alloc.Describe(b.Alloc, g)
 	return &api.AllocStanding{
 		Phase:     s.Phase,
 		Waits:     s.Waits,

@@ -38,7 +38,8 @@ func TestAnAllocCarriesItsHealthAndItsStanding(t *testing.T) {
 				Details: map[string]string{"start_delay": "15000000000"},
 			}}}},
 	}
-	stub, full := convert.AllocStub(a, j), convert.Alloc(a, j, nil)
+	b := alloc.Bundle{Alloc: a, Job: j}
+	stub, full := convert.AllocStub(b), convert.Alloc(b, nil)
 	if d := stub.DeploymentStatus; d == nil || *d.Healthy || !d.Timestamp.Equal(at) || d.ModifyIndex != 7 ||
 		d.Reason == "" {
 		t.Errorf("health: %+v", d)
@@ -58,7 +59,7 @@ func TestAnAllocCarriesItsHealthAndItsStanding(t *testing.T) {
 	}
 	// Undecided health is no object, as clients know it; and without trouble nothing is said of any.
 	a.Health, a.TaskStates["t"] = nil, &alloc.TaskState{State: alloc.TaskRunning}
-	out, err := json.Marshal(convert.AllocStub(a, nil))
+	out, err := json.Marshal(convert.AllocStub(alloc.Bundle{Alloc: a}))
 	if err != nil || !strings.Contains(string(out), `"DeploymentStatus":null`) ||
 		!strings.Contains(string(out), `"Standing":{"Phase":"running"}`) {
 		t.Errorf("%s %v", out, err)

@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/wire"
@@ -137,7 +138,7 @@ func Volume(v *wire.VolumeView) *api.CSIVolume {
 		}
 	}
 	for _, a := range v.Allocs {
-		out.Allocations = append(out.Allocations, AllocStub(a, nil))
+		out.Allocations = append(out.Allocations, AllocStub(alloc.Bundle{Alloc: a}))
 	}
 	if p := v.Plugin; p != nil {
 		out.ControllerRequired = p.ControllerRequired
@@ -235,7 +236,7 @@ func Plugin(p *wire.PluginView) *api.CSIPlugin {
 		}
 	}
 	for _, a := range p.Allocs {
-		out.Allocations = append(out.Allocations, AllocStub(a, nil))
+		out.Allocations = append(out.Allocations, AllocStub(alloc.Bundle{Alloc: a}))
 	}
 	return out
 }

@@ -89,7 +89,7 @@ func (v Verifier) SnapshotDeleted(
 		if err != nil {
 			return "", err
 		}
-		found = found || slices.ContainsFunc(page.Snapshots, func(o *volume.Snapshot) bool {
+		found = found || slices.ContainsFunc(page.Items, func(o *volume.Snapshot) bool {
 			return o.ExternalID == sn.ExternalID
 		})
 		return page.NextToken, nil
@@ -134,10 +134,10 @@ func (v Verifier) find(
 		if err != nil {
 			return "", err
 		}
-		if i := slices.IndexFunc(page.Volumes, func(o wire.ExternalVolume) bool {
+		if i := slices.IndexFunc(page.Items, func(o wire.ExternalVolume) bool {
 			return o.ExternalID == external
 		}); i >= 0 {
-			found = &page.Volumes[i]
+			found = &page.Items[i]
 		}
 		return page.NextToken, nil
 	})

@@ -157,7 +157,7 @@ func TestPagesFollowEachOtherWithoutGapsEvenWhenObjectsGo(t *testing.T) {
 			if err != nil || pages > 3 {
 				t.Fatal(err, pages)
 			}
-			for _, v := range reply.Jobs {
+			for _, v := range reply.Items {
 				got = append(got, string(v.Job.ID))
 			}
 			q.NextToken = reply.NextToken
@@ -177,8 +177,8 @@ func TestPagesFollowEachOtherWithoutGapsEvenWhenObjectsGo(t *testing.T) {
 	c.Must(t, &fsm.JobDeregister{Namespace: ids.DefaultNamespace, Job: "job-05", Purge: true, Seed: ids.New()})
 	q.NextToken = first.NextToken
 	second, err := e.jobList(t.Context(), q)
-	if err != nil || len(second.Jobs) != 4 || second.Jobs[0].Job.ID != "job-06" {
-		t.Errorf("after the first of the page was purged: %d jobs, %v", len(second.Jobs), err)
+	if err != nil || len(second.Items) != 4 || second.Items[0].Job.ID != "job-06" {
+		t.Errorf("after the first of the page was purged: %d jobs, %v", len(second.Items), err)
 	}
 }
 
@@ -270,13 +270,13 @@ func TestASearchFindsByPrefixAndSaysWhenItLeavesOut(t *testing.T) {
 
 func TestReadsOfNothingAnswerWithAnIndex(t *testing.T) {
 	e, _ := endpoints(t)
-	j, err := e.jobGet(t.Context(), &wire.JobRef{Query: wire.Query{Namespace: ids.DefaultNamespace}, Job: "none"})
-	if err != nil || j.Job != nil || j.Index == 0 || !j.KnownLeader {
+	j, err := e.jobGet(t.Context(), &wire.Ref[ids.Job]{Query: wire.Query{Namespace: ids.DefaultNamespace}, ID: "none"})
+	if err != nil || j.Item != nil || j.Index == 0 || !j.KnownLeader {
 		t.Errorf("%+v, %v", j, err)
 	}
 	a, err := e.jobAllocs(t.Context(),
 		&wire.JobAllocsRequest{Query: wire.Query{Namespace: ids.DefaultNamespace}, Job: "none"})
-	if err != nil || len(a.Allocs) != 0 || a.Index == 0 {
+	if err != nil || len(a.Items) != 0 || a.Index == 0 {
 		t.Errorf("%+v, %v", a, err)
 	}
 	if _, err := e.jobDeregister(t.Context(),

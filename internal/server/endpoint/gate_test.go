@@ -91,9 +91,9 @@ func TestNoReadPretendsALeader(t *testing.T) {
 	metas := map[string]wire.Meta{
 		"jobs":    mustCall(t, conn, wire.JobList, &q).Meta,
 		"volumes": mustCall(t, conn, wire.VolumeList, &wire.VolumeListRequest{Query: q}).Meta,
-		"volume":  mustCall(t, conn, wire.VolumeGet, &wire.VolumeRef{Query: q, Volume: "v"}).Meta,
+		"volume":  mustCall(t, conn, wire.VolumeGet, &wire.Ref[ids.Volume]{Query: q, ID: "v"}).Meta,
 		"plugins": mustCall(t, conn, wire.PluginList, &q).Meta,
-		"plugin":  mustCall(t, conn, wire.PluginGet, &wire.PluginRef{Query: q, Plugin: "p"}).Meta,
+		"plugin":  mustCall(t, conn, wire.PluginGet, &wire.Ref[ids.Plugin]{Query: q, ID: "p"}).Meta,
 	}
 	for what, m := range metas {
 		if m.KnownLeader || m.Index == 0 {

@@ -13,44 +13,44 @@ import (
 	"berth/internal/wire"
 )
 
-func (e *Endpoints) jobGet(ctx context.Context, req *wire.JobRef) (*wire.JobReply, error) {
-	out := &wire.JobReply{}
+func (e *Endpoints) jobGet(ctx context.Context, req *wire.Ref[ids.Job]) (*wire.One[wire.JobView], error) {
+	out := &wire.One[wire.JobView]{}
 	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		j := s.Job(w, req.Namespace, req.Job)
+		j := s.Job(w, req.Namespace, req.ID)
 		if j == nil {
-			out.Job = nil
+			out.Item = nil
 			return s.TableIndex(state.Jobs), nil
 		}
 		var index uint64
-		out.Job, index = s.JobView(w, j)
+		out.Item, index = s.JobView(w, j)
 		return index, nil
 	})
 }
 
-func (e *Endpoints) jobList(ctx context.Context, req *wire.Query) (*wire.JobListReply, error) {
-	out := &wire.JobListReply{}
+func (e *Endpoints) jobList(ctx context.Context, req *wire.Query) (*wire.List[*wire.JobView], error) {
+	out := &wire.List[*wire.JobView]{}
 	return out, e.read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		all := slices.Collect(s.Jobs(w, req.Namespace, req.Prefix))
 		shown, next := wire.Cut(req.Page, all, wire.KeyOfJob)
 		index := s.TableIndex(state.Jobs)
-		out.Jobs, out.NextToken = make([]*wire.JobView, len(shown)), next
+		out.Items, out.NextToken = make([]*wire.JobView, len(shown)), next
 		for i, j := range shown {
 			v, at := s.JobView(w, j)
-			out.Jobs[i], index = v, max(index, at)
+			out.Items[i], index = v, max(index, at)
 		}
 		return index, nil
 	})
 }
 
-func (e *Endpoints) jobVersions(ctx context.Context, req *wire.JobRef) (*wire.JobVersionsReply, error) {
+func (e *Endpoints) jobVersions(ctx context.Context, req *wire.Ref[ids.Job]) (*wire.JobVersionsReply, error) {
 	out := &wire.JobVersionsReply{}
 	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		j := s.Job(w, req.Namespace, req.Job)
+		j := s.Job(w, req.Namespace, req.ID)
 		if j == nil {
 			out.Versions, out.Status = nil, ""
 			return s.TableIndex(state.Jobs), nil
 		}
-		out.Versions = s.JobVersions(w, req.Namespace, req.Job)
+		out.Versions = s.JobVersions(w, req.Namespace, req.ID)
 		v, _ := s.JobView(nil, j)
 		out.Status = v.Status
 		return s.ReadIndex(state.JobVersions, j.ModifyIndex), nil
@@ -59,14 +59,14 @@ func (e *Endpoints) jobVersions(ctx context.Context, req *wire.JobRef) (*wire.Jo
 
 func (e *Endpoints) jobSubmission(
 	ctx context.Context, req *wire.JobSubmissionRequest,
-) (*wire.JobSubmissionReply, error) {
-	out := &wire.JobSubmissionReply{}
+) (*wire.One[job.Submission], error) {
+	out := &wire.One[job.Submission]{}
 	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		out.Submission = s.Submission(w, req.Namespace, req.Job, req.Version)
-		if out.Submission == nil {
+		out.Item = s.Submission(w, req.Namespace, req.Job, req.Version)
+		if out.Item == nil {
 			return s.TableIndex(state.Submissions), nil
 		}
-		return out.Submission.ModifyIndex, nil
+		return out.Item.ModifyIndex, nil
 	})
 }
 
@@ -84,19 +84,19 @@ func (e *Endpoints) jobAllocs(ctx context.Context, req *wire.JobAllocsRequest) (
 	})
 }
 
-func (e *Endpoints) jobEvals(ctx context.Context, req *wire.JobRef) (*wire.EvalListReply, error) {
-	out := &wire.EvalListReply{}
+func (e *Endpoints) jobEvals(ctx context.Context, req *wire.Ref[ids.Job]) (*wire.List[*eval.Eval], error) {
+	out := &wire.List[*eval.Eval]{}
 	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		all := slices.Collect(s.EvalsByJob(w, req.Namespace, req.Job))
+		all := slices.Collect(s.EvalsByJob(w, req.Namespace, req.ID))
 		fillEvals(req.Query, all, out)
 		return s.ReadIndex(state.Evals, modifiedEvals(all)...), nil
 	})
 }
 
-func (e *Endpoints) evalGet(ctx context.Context, req *wire.EvalRef) (*wire.EvalReply, error) {
+func (e *Endpoints) evalGet(ctx context.Context, req *wire.Ref[ids.Eval]) (*wire.EvalReply, error) {
 	out := &wire.EvalReply{}
 	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		out.Eval, out.Related = s.Eval(w, req.Eval), nil
+		out.Eval, out.Related = s.Eval(w, req.ID), nil
 		if out.Eval == nil {
 			return s.TableIndex(state.Evals), nil
 		}
@@ -129,8 +129,8 @@ func related(s *state.Snap, w *state.Watch, of *eval.Eval) []*eval.Eval {
 	return out
 }
 
-func (e *Endpoints) evalList(ctx context.Context, req *wire.Query) (*wire.EvalListReply, error) {
-	out := &wire.EvalListReply{}
+func (e *Endpoints) evalList(ctx context.Context, req *wire.Query) (*wire.List[*eval.Eval], error) {
+	out := &wire.List[*eval.Eval]{}
 	return out, e.read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		var all []*eval.Eval
 		for ev := range s.Evals(w, uuidPrefix(req.Prefix)) {
@@ -143,20 +143,20 @@ func (e *Endpoints) evalList(ctx context.Context, req *wire.Query) (*wire.EvalLi
 	})
 }
 
-func (e *Endpoints) evalAllocs(ctx context.Context, req *wire.EvalRef) (*wire.AllocListReply, error) {
+func (e *Endpoints) evalAllocs(ctx context.Context, req *wire.Ref[ids.Eval]) (*wire.AllocListReply, error) {
 	out := &wire.AllocListReply{}
 	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		all := slices.Collect(s.AllocsByEval(w, req.Eval))
+		all := slices.Collect(s.AllocsByEval(w, req.ID))
 		index := s.ReadIndex(state.Allocs, state.ModifiedAllocs(all)...)
 		fillAllocs(s, req.Query, all, out)
 		return index, nil
 	})
 }
 
-func (e *Endpoints) allocGet(ctx context.Context, req *wire.AllocRef) (*wire.AllocReply, error) {
+func (e *Endpoints) allocGet(ctx context.Context, req *wire.Ref[ids.Alloc]) (*wire.AllocReply, error) {
 	out := &wire.AllocReply{}
 	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		out.Alloc = s.Alloc(w, req.Alloc)
+		out.Alloc = s.Alloc(w, req.ID)
 		out.Job = nil
 		out.Storage = nil
 		if out.Alloc == nil {
@@ -182,10 +182,10 @@ func (e *Endpoints) allocList(ctx context.Context, req *wire.Query) (*wire.Alloc
 	})
 }
 
-func (e *Endpoints) nodeAllocList(ctx context.Context, req *wire.NodeRef) (*wire.AllocListReply, error) {
+func (e *Endpoints) nodeAllocList(ctx context.Context, req *wire.Ref[ids.Node]) (*wire.AllocListReply, error) {
 	out := &wire.AllocListReply{}
 	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		all := slices.Collect(s.AllocsByNode(w, req.Node))
+		all := slices.Collect(s.AllocsByNode(w, req.ID))
 		index := s.ReadIndex(state.Allocs, state.ModifiedAllocs(all)...)
 		fillAllocs(s, req.Query, all, out)
 		return index, nil
@@ -197,24 +197,19 @@ func within(asked, of ids.Namespace) bool {
 	return asked == "" || asked == wire.AllNamespaces || asked == of
 }
 
-// fillAllocs orders, pages and completes a list of allocs with the job versions that they refer to.
+// fillAllocs orders and pages a list of allocs, and gives each its job version.
 func fillAllocs(s *state.Snap, q wire.Query, all []*alloc.Alloc, out *wire.AllocListReply) {
 	state.SortAllocs(all)
-	out.Allocs, out.NextToken = wire.Cut(q.Page, all, wire.KeyOfAlloc)
-	out.Jobs = map[string]*job.Job{}
-	for _, a := range out.Allocs {
-		k := wire.JobKey(a.Namespace, a.Job, a.JobCreateIndex, a.JobVersion)
-		if out.Jobs[k] == nil {
-			if j := s.JobOf(nil, a); j != nil {
-				out.Jobs[k] = j
-			}
-		}
+	all, out.NextToken = wire.Cut(q.Page, all, wire.KeyOfAlloc)
+	out.Items = nil
+	for _, a := range all {
+		out.Items = append(out.Items, alloc.Bundle{Alloc: a, Job: s.JobOf(nil, a)})
 	}
 }
 
-func fillEvals(q wire.Query, all []*eval.Eval, out *wire.EvalListReply) {
+func fillEvals(q wire.Query, all []*eval.Eval, out *wire.List[*eval.Eval]) {
 	state.SortEvals(all)
-	out.Evals, out.NextToken = wire.Cut(q.Page, all, wire.KeyOfEval)
+	out.Items, out.NextToken = wire.Cut(q.Page, all, wire.KeyOfEval)
 }
 
 func modifiedEvals(es []*eval.Eval) []uint64 {

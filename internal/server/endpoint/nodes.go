@@ -143,21 +143,21 @@ func (e *Endpoints) nodeUpdate(ctx context.Context, req *wire.NodeUpdateRequest)
 	return &wire.Written{Index: index}, nil
 }
 
-func (e *Endpoints) nodeGet(ctx context.Context, req *wire.NodeRef) (*wire.NodeReply, error) {
-	out := &wire.NodeReply{}
+func (e *Endpoints) nodeGet(ctx context.Context, req *wire.Ref[ids.Node]) (*wire.One[node.Node], error) {
+	out := &wire.One[node.Node]{}
 	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		if out.Node = s.Node(w, req.Node); out.Node == nil {
+		if out.Item = s.Node(w, req.ID); out.Item == nil {
 			return s.TableIndex(state.Nodes), nil
 		}
-		return out.Node.ModifyIndex, nil
+		return out.Item.ModifyIndex, nil
 	})
 }
 
-func (e *Endpoints) nodeList(ctx context.Context, req *wire.Query) (*wire.NodeListReply, error) {
-	out := &wire.NodeListReply{}
+func (e *Endpoints) nodeList(ctx context.Context, req *wire.Query) (*wire.List[*node.Node], error) {
+	out := &wire.List[*node.Node]{}
 	return out, e.read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		all := slices.Collect(s.Nodes(w, uuidPrefix(req.Prefix)))
-		out.Nodes, out.NextToken = wire.Cut(req.Page, all, wire.KeyOfNode)
+		out.Items, out.NextToken = wire.Cut(req.Page, all, wire.KeyOfNode)
 		return s.TableIndex(state.Nodes), nil
 	})
 }

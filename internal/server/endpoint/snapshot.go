@@ -148,18 +148,20 @@ func (e *Endpoints) awaitSnapshotGone(ctx context.Context, id string, wait time.
 }
 
 // snapshotList shows a provider's snapshots; what the cluster itself recorded fills in the source's name.
-func (e *Endpoints) snapshotList(ctx context.Context, r *wire.SnapshotListRequest) (*wire.SnapshotListReply, error) {
+func (e *Endpoints) snapshotList(
+	ctx context.Context, r *wire.SnapshotListRequest,
+) (*wire.ProviderList[*volume.Snapshot], error) {
 	s := e.cfg.Store.Snapshot()
 	if rec := s.Plugin(nil, r.Plugin); rec != nil && !rec.Controller.ListSnapshots {
-		out := &wire.SnapshotListReply{}
+		out := &wire.ProviderList[*volume.Snapshot]{}
 		for sn := range s.VolumeSnapshots(nil) {
 			if sn.Plugin == r.Plugin && sn.ExternalID != "" {
-				out.Snapshots = append(out.Snapshots, sn)
+				out.Items = append(out.Items, sn)
 			}
 		}
 		return out, nil
 	}
-	out := &wire.SnapshotListReply{}
+	out := &wire.ProviderList[*volume.Snapshot]{}
 	page := func(n ids.Node, c wire.Conn, token string) (string, error) {
 		page, err := wire.AgentListSnapshots.Call(ctx, c, &wire.PluginReadRequest{
 			Node:      n,
@@ -171,14 +173,14 @@ func (e *Endpoints) snapshotList(ctx context.Context, r *wire.SnapshotListReques
 		if err != nil {
 			return "", err
 		}
-		for _, sn := range page.Snapshots {
+		for _, sn := range page.Items {
 			for own := range s.VolumeSnapshotsByExternalID(nil, r.Plugin, sn.ExternalID) {
 				sn.ID = own.ID
 				sn.Name = own.Name
 				sn.Namespace = own.Namespace
 				sn.Source, sn.Phase = own.Source, own.Phase
 			}
-			out.Snapshots = append(out.Snapshots, sn)
+			out.Items = append(out.Items, sn)
 		}
 		return page.NextToken, nil
 	}

@@ -17,13 +17,13 @@ func (e *Endpoints) systemGC(ctx context.Context, _ *wire.Empty) (*wire.Written,
 	return &wire.Written{Index: index}, nil
 }
 
-func (e *Endpoints) namespaceList(ctx context.Context, req *wire.Query) (*wire.NamespaceListReply, error) {
-	out := &wire.NamespaceListReply{}
+func (e *Endpoints) namespaceList(ctx context.Context, req *wire.Query) (*wire.List[wire.Namespace], error) {
+	out := &wire.List[wire.Namespace]{}
 	return out, e.read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		out.Namespaces = nil
+		out.Items = nil
 		for n := range s.Namespaces(w) {
 			if strings.HasPrefix(string(n.Name), req.Prefix) {
-				out.Namespaces = append(out.Namespaces, *n)
+				out.Items = append(out.Items, *n)
 			}
 		}
 		return s.TableIndex(state.Namespaces), nil

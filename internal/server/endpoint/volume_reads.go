@@ -14,21 +14,21 @@ import (
 	"berth/internal/wire"
 )
 
-func (e *Endpoints) volumeGet(ctx context.Context, r *wire.VolumeRef) (*wire.VolumeReply, error) {
-	out := &wire.VolumeReply{}
+func (e *Endpoints) volumeGet(ctx context.Context, r *wire.Ref[ids.Volume]) (*wire.One[wire.VolumeView], error) {
+	out := &wire.One[wire.VolumeView]{}
 	return out, e.read(ctx, r.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		v := s.Volume(w, volume.ID{Namespace: r.Namespace, ID: r.Volume})
-		out.Volume = nil
+		v := s.Volume(w, volume.ID{Namespace: r.Namespace, ID: r.ID})
+		out.Item = nil
 		if v == nil {
 			return s.ReadIndex(state.Volumes), nil
 		}
-		out.Volume = views.Of(s, w).Volume(v)
-		return views.VolumeIndex(s, out.Volume), nil
+		out.Item = views.Of(s, w).Volume(v)
+		return views.VolumeIndex(s, out.Item), nil
 	})
 }
 
-func (e *Endpoints) volumeList(ctx context.Context, r *wire.VolumeListRequest) (*wire.VolumeListReply, error) {
-	out := &wire.VolumeListReply{}
+func (e *Endpoints) volumeList(ctx context.Context, r *wire.VolumeListRequest) (*wire.List[*wire.VolumeView], error) {
+	out := &wire.List[*wire.VolumeView]{}
 	return out, e.read(ctx, r.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		var all []*volume.Volume
 		for v := range s.Volumes(w, r.Namespace, r.Prefix) {
@@ -38,10 +38,10 @@ func (e *Endpoints) volumeList(ctx context.Context, r *wire.VolumeListRequest) (
 			all = append(all, v)
 		}
 		shown, next := wire.Cut(r.Page, all, wire.KeyOfVolume)
-		out.Volumes, out.NextToken = make([]*wire.VolumeView, len(shown)), next
+		out.Items, out.NextToken = make([]*wire.VolumeView, len(shown)), next
 		view := views.Of(s, w)
 		for i, v := range shown {
-			out.Volumes[i] = view.Volume(v)
+			out.Items[i] = view.Volume(v)
 		}
 		return max(s.TableIndex(state.Volumes), s.TableIndex(state.Claims)), nil
 	})
@@ -49,8 +49,10 @@ func (e *Endpoints) volumeList(ctx context.Context, r *wire.VolumeListRequest) (
 
 // volumeExternal asks a provider for what it has. Node-scoped plugins answer each for its node: the union is returned,
 // and nodes that could not be asked make the list incomplete, never an object absent.
-func (e *Endpoints) volumeExternal(ctx context.Context, r *wire.ExternalListRequest) (*wire.ExternalListReply, error) {
-	out := &wire.ExternalListReply{}
+func (e *Endpoints) volumeExternal(
+	ctx context.Context, r *wire.ExternalListRequest,
+) (*wire.ProviderList[wire.ExternalVolume], error) {
+	out := &wire.ProviderList[wire.ExternalVolume]{}
 	page := func(n ids.Node, c wire.Conn, token string) (string, error) {
 		page, err := wire.AgentListVolumes.Call(ctx, c, &wire.PluginReadRequest{
 			Node:      n,
@@ -61,7 +63,7 @@ func (e *Endpoints) volumeExternal(ctx context.Context, r *wire.ExternalListRequ
 		if err != nil {
 			return "", err
 		}
-		out.Volumes = append(out.Volumes, page.Volumes...)
+		out.Items = append(out.Items, page.Items...)
 		return page.NextToken, nil
 	}
 	var err error

@@ -186,13 +186,13 @@ func (l listing) Invoke(_ context.Context, method string, _, reply any, _ ...grp
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
 	switch out := reply.(type) {
-	case *wire.ExternalListReply:
+	case *wire.ProviderList[wire.ExternalVolume]:
 		for _, id := range slices.Sorted(maps.Keys(l.p.volumes)) {
-			out.Volumes = append(out.Volumes, wire.ExternalVolume{ExternalID: id, PublishedNodes: l.p.volumes[id]})
+			out.Items = append(out.Items, wire.ExternalVolume{ExternalID: id, PublishedNodes: l.p.volumes[id]})
 		}
-	case *wire.SnapshotListReply:
+	case *wire.ProviderList[*volume.Snapshot]:
 		for _, id := range slices.Sorted(maps.Keys(l.p.snaps)) {
-			out.Snapshots = append(out.Snapshots, &volume.Snapshot{ExternalID: id})
+			out.Items = append(out.Items, &volume.Snapshot{ExternalID: id})
 		}
 	default:
 		return fault.New(fault.Unsupported, "call", method, "the provider only lists")

@@ -21,7 +21,9 @@ func (r Reads) Register(s *wire.Server) {
 	wire.AgentValidateVolume.Serve(s, r.validate)
 }
 
-func (r Reads) listVolumes(ctx context.Context, req *wire.PluginReadRequest) (*wire.ExternalListReply, error) {
+func (r Reads) listVolumes(
+	ctx context.Context, req *wire.PluginReadRequest,
+) (*wire.ProviderList[wire.ExternalVolume], error) {
 	conn, err := r.Plugins.Use(req.Plugin, plugin.RoleController)
 	if err != nil {
 		return nil, err
@@ -32,7 +34,7 @@ func (r Reads) listVolumes(ctx context.Context, req *wire.PluginReadRequest) (*w
 	if err != nil {
 		return nil, err
 	}
-	out := &wire.ExternalListReply{NextToken: page.NextToken}
+	out := &wire.ProviderList[wire.ExternalVolume]{NextToken: page.NextToken}
 	for _, e := range page.Entries {
 		v := wire.ExternalVolume{
 			ExternalID: e.Volume.ID,
@@ -47,12 +49,14 @@ func (r Reads) listVolumes(ctx context.Context, req *wire.PluginReadRequest) (*w
 		if e.Condition != nil {
 			v.Abnormal, v.Status = e.Condition.Abnormal, e.Condition.Message
 		}
-		out.Volumes = append(out.Volumes, v)
+		out.Items = append(out.Items, v)
 	}
 	return out, nil
 }
 
-func (r Reads) listSnapshots(ctx context.Context, req *wire.PluginReadRequest) (*wire.SnapshotListReply, error) {
+func (r Reads) listSnapshots(
+	ctx context.Context, req *wire.PluginReadRequest,
+) (*wire.ProviderList[*volume.Snapshot], error) {
 	conn, err := r.Plugins.Use(req.Plugin, plugin.RoleController)
 	if err != nil {
 		return nil, err
@@ -63,9 +67,9 @@ func (r Reads) listSnapshots(ctx context.Context, req *wire.PluginReadRequest) (
 	if err != nil {
 		return nil, err
 	}
-	out := &wire.SnapshotListReply{NextToken: page.NextToken}
+	out := &wire.ProviderList[*volume.Snapshot]{NextToken: page.NextToken}
 	for _, s := range page.Snapshots {
-		out.Snapshots = append(out.Snapshots, &volume.Snapshot{
+		out.Items = append(out.Items, &volume.Snapshot{
 			ExternalID:       s.ID,
 			SourceExternalID: s.SourceVolumeID,
 			Plugin:           req.Plugin,

@@ -42,8 +42,16 @@ func TestAllocsOfOneJobCarryItOnce(t *testing.T) {
 		got.Bundles[1000].Job.ID != "other" || got.Bundles[1001].Job != nil {
 		t.Error("bundles have the wrong jobs")
 	}
-	if err := Decode([]byte{0xa1, 0x67, 'B', 'u', 'n', 'd', 'l', 'e', 's', 0x81, 0xa1, 0x63, 'J', 'o', 'b', 0x05},
-		&got); err == nil {
-		t.Error("a bundle with a job that is not there was taken")
+	for name, in := range map[string]bundles{
+		"a bundle with a job that is not there": {Allocs: []*alloc.Alloc{{}}, Of: []int{5}},
+		"an alloc without the place of its job": {Allocs: []*alloc.Alloc{{}}},
+	} {
+		data, err := Encode(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Decode(data, new(Bundles)); err == nil {
+			t.Error(name + " was taken")
+		}
 	}
 }
