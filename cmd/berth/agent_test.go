@@ -72,22 +72,20 @@ job "stubborn" {
   group "g" {
     task "sleep" {
       driver       = "raw_exec"
-      kill_timeout = "8s"
+      kill_timeout = "15s"
       config {
         command = "/bin/sh"
-        args    = ["-c", "trap '' INT TERM; echo $$ > local/pid; while :; do sleep 0.1; done"]
+        args    = ["-c", "trap '> local/heard' INT TERM; echo $$ > local/pid; while :; do sleep 0.1; done"]
       }
     }
   }
 }`, 1)[0].ID
 	pid := a.pidOf(id)
 	a.signal(syscall.SIGINT)
-	time.Sleep(500 * time.Millisecond)
-	select {
-	case <-a.done:
-		t.Fatal("the agent did not wait for a task within its kill timeout")
-	default:
-	}
+	a.until("the task is asked to end, and the agent waits for it", func(context.Context) error {
+		_, err := os.Stat(filepath.Join(data, "alloc", id, "sleep", "local", "heard"))
+		return err
+	})
 	a.signal(syscall.SIGINT)
 	if err := a.wait(time.Minute); err == nil {
 		t.Error("an agent that left a task behind reports success")

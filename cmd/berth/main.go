@@ -57,21 +57,20 @@ func runAgent(ctx context.Context, args []string) int {
 		return fail(err)
 	}
 	tuneMemory()
-	again := make(chan os.Signal, 1)
+	// Asked for before the first comes, so that the second is not lost however soon it follows.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	impatient := make(chan struct{})
 	g, gctx := lifecycle.NewGroup(context.WithoutCancel(ctx))
 	g.Go("signals", func() error {
-		select {
-		case <-ctx.Done():
-		case <-gctx.Done():
-			return nil
+		for range cap(signals) {
+			select {
+			case <-signals:
+			case <-gctx.Done():
+				return nil
+			}
 		}
-		signal.Notify(again, os.Interrupt, syscall.SIGTERM)
-		select {
-		case <-again:
-			close(impatient)
-		case <-gctx.Done():
-		}
+		close(impatient)
 		return nil
 	})
 	err = agent.Run(ctx, cfg, version, impatient)
