@@ -14,7 +14,6 @@ import (
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
-	"berth/internal/scheduler/filter"
 )
 
 // world is a small cluster: the state that Schedule reads, to which plans are applied as the planner would.
@@ -109,10 +108,10 @@ func (w *world) Plugin(id ids.Plugin) *plugin.Record { return w.plugins[id] }
 func (w *world) Claims(id volume.ID) []*volume.Claim {
 	return w.claimsWhere(func(c *volume.Claim) bool { return c.Volume == id })
 }
-func (w *world) Holdings(id ids.Node) []filter.Holding {
-	var out []filter.Holding
+func (w *world) Holdings(id ids.Node) []volume.StagingKey {
+	var out []volume.StagingKey
 	for _, c := range w.claimsWhere(func(c *volume.Claim) bool { return c.Node == id }) {
-		out = append(out, filter.Holding{Plugin: w.volumes[c.Volume].Spec.Plugin, Volume: c.Volume})
+		out = append(out, w.volumes[c.Volume].Staging())
 	}
 	return out
 }

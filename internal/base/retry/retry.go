@@ -4,6 +4,8 @@ package retry
 
 import (
 	"context"
+	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"time"
 )
@@ -48,6 +50,15 @@ func (b Backoff) Pause(failures int) time.Duration {
 		d *= 2
 	}
 	return min(d, b.Max)
+}
+
+// Spread is Pause, shortened by up to a fifth that follows from who waits: for times that are stored, so that many who
+// failed together do not come back together.
+func (b Backoff) Spread(failures int, who string) time.Duration {
+	d := b.Pause(failures)
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%s %d", who, failures) // a hash takes everything
+	return d - time.Duration(h.Sum64()%uint64(d/5+1))
 }
 
 // Jittered is Pause, shortened by up to a fifth at random.

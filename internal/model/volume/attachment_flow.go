@@ -19,16 +19,17 @@ type AttachFacts struct {
 	OnNode map[ids.Node]bool
 }
 
-// AttachVerb is attach or detach.
+// AttachVerb is attach, detach or forget.
 type AttachVerb string
 
-// Verbs.
+// Verbs. Forget drops the record of what is known to be detached, without any call.
 const (
 	Attach AttachVerb = "attach"
 	Detach AttachVerb = "detach"
+	Forget AttachVerb = "forget"
 )
 
-// AttachStep is one controller call that is legal now.
+// AttachStep is one step that is legal now.
 type AttachStep struct {
 	Verb AttachVerb
 	Node ids.Node
@@ -41,6 +42,7 @@ type AttachStep struct {
 //   - an attachment is wanted while a held or releasing claim is on its node, or the node still has a staging or a
 //     publication; what is not wanted is detached;
 //   - a detach that was begun is finished before the same node is attached anew;
+//   - what is known to be detached, and is not wanted, is forgotten;
 //   - a volume of a single-node mode is attached only when no attachment to another node exists.
 func NextAttachments(f AttachFacts) (steps []AttachStep, wait string) {
 	if !f.Known && len(f.Attachments) == 0 {
@@ -52,6 +54,9 @@ func NextAttachments(f AttachFacts) (steps []AttachStep, wait string) {
 	for _, a := range attachments {
 		if a.Presence.Exists() && (a.Detaching || !f.wanted(a.Node)) {
 			steps = append(steps, AttachStep{Verb: Detach, Node: a.Node})
+		}
+		if !a.Presence.Exists() && !f.wanted(a.Node) {
+			steps = append(steps, AttachStep{Verb: Forget, Node: a.Node})
 		}
 	}
 	if !f.NeedsAttach {

@@ -11,7 +11,8 @@ import (
 func attachWorlds(fn func(f AttachFacts)) {
 	nodes := []ids.Node{"n1", "n2"}
 	states := []ClaimState{"", Queued, Held, Releasing}
-	presences := []Presence{Absent, Uncertain, Present, Lost}
+	none := Presence(255)
+	presences := []Presence{none, Absent, Uncertain, Present, Lost}
 	for bits := range 1 << 7 {
 		for c1 := range states {
 			for c2 := range states {
@@ -27,7 +28,7 @@ func attachWorlds(fn func(f AttachFacts)) {
 							if s := states[[]int{c1, c2}[i]]; s != "" {
 								f.Claims = append(f.Claims, &Claim{Node: n, State: s, Alloc: ids.Alloc("a-" + n)})
 							}
-							if p := presences[[]int{p1, p2}[i]]; p != Absent {
+							if p := presences[[]int{p1, p2}[i]]; p != none {
 								f.Attachments = append(f.Attachments,
 									&Attachment{Node: n, Presence: p, Detaching: bits&(8<<i) > 0})
 							}
@@ -67,7 +68,13 @@ func TestNextAttachmentsForEveryCombination(t *testing.T) {
 					t.Fatalf("%+v although %s: %+v", s, why, f)
 				}
 			}
+			if s.Verb == Forget {
+				refuse(a == nil || a.Presence.Exists(), "it may be attached")
+				refuse(claim == Held || claim == Releasing || f.OnNode[s.Node], "it is wanted")
+				continue
+			}
 			if s.Verb == Detach {
+				refuse(a != nil && !a.Presence.Exists(), "it is detached")
 				refuse(a == nil, "nothing is attached")
 				refuse(a != nil && !a.Detaching && (claim == Held || claim == Releasing), "a claim is there")
 				refuse(a != nil && !a.Detaching && f.OnNode[s.Node], "the node still has it")
@@ -75,9 +82,10 @@ func TestNextAttachmentsForEveryCombination(t *testing.T) {
 			}
 			refuse(!f.NeedsAttach, "the plugin does not attach")
 			refuse(claim != Held, "no claim is held there")
-			refuse(a != nil && (a.Presence == Present || a.Detaching), "it is attached, or a detach was begun")
+			refuse(a != nil && a.Presence.Exists() && (a.Presence == Present || a.Detaching),
+				"it is attached, or a detach was begun")
 			for _, o := range f.Attachments {
-				refuse(f.SingleNode && o.Node != s.Node, "it may be attached elsewhere")
+				refuse(f.SingleNode && o.Node != s.Node && o.Presence.Exists(), "it may be attached elsewhere")
 			}
 		}
 		if len(steps) == 0 && wait == "" && f.Known && f.NeedsAttach {

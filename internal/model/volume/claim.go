@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -49,7 +50,10 @@ type ClaimKey struct {
 // Claim is an alloc's right to use a volume. The planner creates it in the command that places the alloc; server/claims
 // ends it.
 type Claim struct {
-	Volume         ID
+	Volume         ID // the name under which the job asked for it
+	UID            string
+	Plugin         ids.Plugin
+	ExternalID     string
 	Alloc          ids.Alloc
 	Node           ids.Node
 	Job            ids.Job
@@ -70,21 +74,34 @@ type Claim struct {
 // Key names the claim.
 func (c *Claim) Key() ClaimKey { return ClaimKey{Volume: c.Volume, Alloc: c.Alloc} }
 
+// Staging is the provider's thing that is claimed. It is what counts when it is asked who uses a volume; names of
+// volumes come and go.
+func (c *Claim) Staging() StagingKey { return StagingKey{Plugin: c.Plugin, ExternalID: c.ExternalID} }
+
+// Identify notes which volume is claimed.
+func (c *Claim) Identify(v *Volume) {
+	c.UID = v.UID
+	c.Plugin = v.Spec.Plugin
+	c.ExternalID = v.Status.ExternalID
+}
+
 // AttachmentKey names an attachment.
 type AttachmentKey struct {
-	Volume ID
-	Node   ids.Node
+	StagingKey
+	Node ids.Node
 }
 
 // Attachment is a volume made reachable from a node. Everything that its undo needs is stored in it.
 type Attachment struct {
-	Volume         ID
+	Volume         ID // the name under which it was attached
+	UID            string
 	Node           ids.Node
 	Plugin         ids.Plugin
 	ExternalID     string
 	StorageNode    string
 	Presence       Presence
 	Detaching      bool // the call in flight or due is the undo
+	Remake         bool // the undo is for the sake of another make: its tries count on
 	PublishContext map[string]string
 	AccessMode     AccessMode
 	AttachmentMode AttachmentMode
@@ -103,12 +120,23 @@ type Attachment struct {
 }
 
 // Key names the attachment.
-func (a *Attachment) Key() AttachmentKey { return AttachmentKey{Volume: a.Volume, Node: a.Node} }
+func (a *Attachment) Key() AttachmentKey { return AttachmentKey{StagingKey: a.Staging(), Node: a.Node} }
 
-// StagingKey names a staging on a node: plugin and external id, never options, mode, job or instance.
+// Staging is the provider's thing that is attached.
+func (a *Attachment) Staging() StagingKey {
+	return StagingKey{Plugin: a.Plugin, ExternalID: a.ExternalID}
+}
+
+// StagingKey is the identity of a provider's volume: plugin and external id, never options, mode, job or instance.
+// There is one staging of it on a node. Names of volumes only find it.
 type StagingKey struct {
 	Plugin     ids.Plugin
 	ExternalID string
+}
+
+// Compare orders keys by plugin and external id.
+func (k StagingKey) Compare(o StagingKey) int {
+	return cmp.Or(cmp.Compare(k.Plugin, o.Plugin), cmp.Compare(k.ExternalID, o.ExternalID))
 }
 
 // PublicationKey names a publication on a node.

@@ -83,13 +83,18 @@ const (
 // Volume is a unit of storage that the cluster knows.
 type Volume struct {
 	ID
-	UID         string // random; part of the name sent to the provider
+	UID         string // random; part of the name sent to the provider; stays with the provider's volume
 	Spec        Spec
 	Status      Status
 	CreateIndex uint64
 	ModifyIndex uint64
 	CreateTime  int64 // nanoseconds since the epoch
 	ModifyTime  int64
+}
+
+// Staging is the provider's thing that the volume stands for; its external id is empty as long as nobody knows it.
+func (v *Volume) Staging() StagingKey {
+	return StagingKey{Plugin: v.Spec.Plugin, ExternalID: v.Status.ExternalID}
 }
 
 // Spec is what the user asked for. Only user commands write it.
@@ -122,6 +127,9 @@ type Status struct {
 	ProviderVersion string
 	// HomeNode is where a node-scoped volume lives; empty for cluster scope.
 	HomeNode ids.Node
+	// SourceExternalID is the volume that this one is cloned from: noted with the intent, it is protected until the
+	// clone's end is known.
+	SourceExternalID string
 	// AccessMode and AttachmentMode are the current ones: set by the first claim, cleared with the last claim and
 	// attachment.
 	AccessMode     AccessMode

@@ -168,7 +168,7 @@ func (l *Ledger) Slots(n *node.Node, claims []*volume.Claim) string {
 
 // slotsFor counts: volumes that are on the node already cost no slot.
 func (l *Ledger) slotsFor(n *node.Node, vols []volume.ID) string {
-	need := map[ids.Plugin]map[volume.ID]bool{}
+	need := map[ids.Plugin]map[volume.StagingKey]bool{}
 	for _, id := range vols {
 		v := l.state.Volume(id)
 		if v == nil {
@@ -182,13 +182,13 @@ func (l *Ledger) slotsFor(n *node.Node, vols []volume.ID) string {
 			continue
 		}
 		used := l.holdings(slotKey{n.ID, ready.Plugin})
-		if used[id] {
+		if used[v.Staging()] {
 			continue
 		}
 		if need[ready.Plugin] == nil {
-			need[ready.Plugin] = map[volume.ID]bool{}
+			need[ready.Plugin] = map[volume.StagingKey]bool{}
 		}
-		need[ready.Plugin][id] = true
+		need[ready.Plugin][v.Staging()] = true
 		if int64(len(used)+len(need[ready.Plugin])) > ready.MaxVolumes {
 			return fmt.Sprintf("CSI plugin %s has the maximum number of volumes on client %s", ready.Plugin, n.ID)
 		}

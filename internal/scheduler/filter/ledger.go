@@ -17,16 +17,10 @@ type Volumes interface {
 	Volume(volume.ID) *volume.Volume
 	Claims(volume.ID) []*volume.Claim
 	Plugin(ids.Plugin) *plugin.Record
-	// Holdings lists the volumes that take an attach slot on a node: those with a claim, an attachment that is not
-	// known to be absent, or an entry in the node's inventory.
-	Holdings(ids.Node) []Holding
+	// Holdings lists the providers' volumes that take an attach slot on a node: those with a claim, an attachment that
+	// is not known to be absent, or an entry in the node's inventory.
+	Holdings(ids.Node) []volume.StagingKey
 	Alloc(ids.Alloc) *alloc.Alloc
-}
-
-// Holding is a volume that takes one of a plugin's attach slots on a node.
-type Holding struct {
-	Plugin ids.Plugin
-	Volume volume.ID
 }
 
 // Ledger is the claims of the state plus those of the plan so far. It is the one place that decides whether a volume
@@ -37,7 +31,7 @@ type Ledger struct {
 	dropped map[volume.ClaimKey]bool
 	added   map[volume.ID][]*volume.Claim
 	fresh   map[ids.Alloc]bool // allocs of the plan, which the state does not know yet
-	slots   map[slotKey]map[volume.ID]bool
+	slots   map[slotKey]map[volume.StagingKey]bool
 	// assumeEnded makes Admit answer as if whoever is ending had released its claims.
 	assumeEnded bool
 }
@@ -55,7 +49,7 @@ func NewLedger(v Volumes) *Ledger {
 		dropped: map[volume.ClaimKey]bool{},
 		added:   map[volume.ID][]*volume.Claim{},
 		fresh:   map[ids.Alloc]bool{},
-		slots:   map[slotKey]map[volume.ID]bool{},
+		slots:   map[slotKey]map[volume.StagingKey]bool{},
 	}
 }
 
@@ -73,20 +67,20 @@ func (l *Ledger) Take(c *volume.Claim) {
 	l.added[c.Volume] = append(l.added[c.Volume], c)
 	l.fresh[c.Alloc] = true
 	if v := l.state.Volume(c.Volume); v != nil {
-		l.holdings(slotKey{c.Node, v.Spec.Plugin})[c.Volume] = true
+		l.holdings(slotKey{c.Node, v.Spec.Plugin})[v.Staging()] = true
 	}
 }
 
 // AssumeEnded makes Admit answer as if whoever is ending had released its claims (true), or truthfully again (false).
 func (l *Ledger) AssumeEnded(on bool) { l.assumeEnded = on }
 
-func (l *Ledger) holdings(k slotKey) map[volume.ID]bool {
+func (l *Ledger) holdings(k slotKey) map[volume.StagingKey]bool {
 	m, ok := l.slots[k]
 	if !ok {
-		m = map[volume.ID]bool{}
+		m = map[volume.StagingKey]bool{}
 		for _, h := range l.state.Holdings(k.node) {
 			if h.Plugin == k.plugin {
-				m[h.Volume] = true
+				m[h] = true
 			}
 		}
 		l.slots[k] = m

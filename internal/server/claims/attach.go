@@ -19,20 +19,20 @@ import (
 // controllerTimeout bounds ControllerPublish and ControllerUnpublish.
 const controllerTimeout = 5 * time.Minute
 
-// work brings the attachments of one volume on by one call at a time.
-func (k *Keeper) work(ctx context.Context, id volume.ID) (reconcile.Result, error) {
+// work brings the attachments of one of the providers' volumes on by one call at a time.
+func (k *Keeper) work(ctx context.Context, id volume.StagingKey) (reconcile.Result, error) {
 	for ctx.Err() == nil {
 		todo, again := k.due(k.cfg.Store.Snapshot(), id)
 		if todo == nil {
 			return again, nil
 		}
-		release, err := k.cfg.Dispatch.Lane(ctx, todo.a.Plugin, todo.a.ExternalID)
+		release, err := k.cfg.Dispatch.Lane(ctx, id.Plugin, id.ExternalID)
 		if err != nil {
 			return reconcile.Done(), err
 		}
 		// Whatever held the lane may have changed everything: decide anew.
 		next, _ := k.due(k.cfg.Store.Snapshot(), id)
-		if next != nil && next.a.Plugin == todo.a.Plugin && next.a.ExternalID == todo.a.ExternalID {
+		if next != nil {
 			err = k.call(ctx, next)
 		}
 		release()
@@ -47,22 +47,29 @@ func (k *Keeper) work(ctx context.Context, id volume.ID) (reconcile.Result, erro
 type pendingCall struct {
 	a        *volume.Attachment
 	detach   bool
+	forget   bool // no call: it is detached
 	executor ids.Node
 }
 
 // due picks the first legal call whose pause is over and whose executor is there; without one, when to look again. What
 // is waited for besides is in the state: its change marks the volume again.
-func (k *Keeper) due(s *state.Snap, id volume.ID) (*pendingCall, reconcile.Result) {
+func (k *Keeper) due(s *state.Snap, id volume.StagingKey) (*pendingCall, reconcile.Result) {
 	f, rec := facts(s, id)
 	steps, _ := volume.NextAttachments(f)
 	again := reconcile.Done()
 	shortest := time.Duration(0)
 	for _, step := range steps {
+		if step.Verb == volume.Forget {
+			a := s.Attachment(nil, volume.AttachmentKey{StagingKey: id, Node: step.Node})
+			return &pendingCall{a: a, forget: true}, reconcile.Done()
+		}
 		a := attachmentFor(s, id, rec, step)
 		if a == nil {
 			continue // the node's plugin has not reported its storage node id; its registration marks the volume again
 		}
-		if pause := time.Until(a.NextTry); pause > 0 {
+		detach := step.Verb == volume.Detach
+		// A pause is of the verb that failed: what was refused for an hour is undone at once.
+		if pause := time.Until(a.NextTry); pause > 0 && detach == a.Detaching {
 			if shortest == 0 || pause < shortest {
 				shortest, again = pause, reconcile.Again(pause, a.LastError)
 			}
@@ -75,33 +82,37 @@ func (k *Keeper) due(s *state.Snap, id volume.ID) (*pendingCall, reconcile.Resul
 			}
 			continue
 		}
-		return &pendingCall{a: a, detach: step.Verb == volume.Detach, executor: executor}, reconcile.Done()
+		return &pendingCall{a: a, detach: detach, executor: executor}, reconcile.Done()
 	}
 	return nil, again
 }
 
-func homeOf(s *state.Snap, id volume.ID) ids.Node {
-	if v := s.Volume(nil, id); v != nil {
+// homeOf is the node of a volume whose plugin is node-scoped; a volume that was forgotten by force has kept it.
+func homeOf(s *state.Snap, id volume.StagingKey) ids.Node {
+	if v := s.VolumeOf(nil, id); v != nil {
 		return v.Status.HomeNode
+	}
+	if t := s.Tombstone(nil, id); t != nil {
+		return t.HomeNode
 	}
 	return ""
 }
 
 // facts reads what decides over a volume's attachments.
-func facts(s *state.Snap, id volume.ID) (volume.AttachFacts, *plugin.Record) {
+func facts(s *state.Snap, id volume.StagingKey) (volume.AttachFacts, *plugin.Record) {
 	f := volume.AttachFacts{OnNode: map[ids.Node]bool{}}
-	for c := range s.ClaimsByVolume(nil, id) {
+	for c := range s.ClaimsOf(nil, id) {
 		f.Claims = append(f.Claims, c)
 	}
-	for a := range s.AttachmentsByVolume(nil, id) {
+	for a := range s.AttachmentsOf(nil, id) {
 		f.Attachments = append(f.Attachments, a)
 	}
-	for i := range s.InventoryByVolume(nil, id) {
+	for i := range s.InventoriesOf(nil, id) {
 		if !i.Entry.Quiet() {
 			f.OnNode[i.Node] = true
 		}
 	}
-	v := s.Volume(nil, id)
+	v := s.VolumeOf(nil, id)
 	if v == nil {
 		f.Known = true // nothing new is attached for a volume that is not there; what is attached goes
 		return f, nil
@@ -116,17 +127,19 @@ func facts(s *state.Snap, id volume.ID) (volume.AttachFacts, *plugin.Record) {
 
 // attachmentFor returns the record that the step acts on: a copy of the stored one, or a new one with everything that
 // its undo will need. nil: the facts for it are not there yet.
-func attachmentFor(s *state.Snap, id volume.ID, rec *plugin.Record, step volume.AttachStep) *volume.Attachment {
-	if old := s.Attachment(nil, volume.AttachmentKey{Volume: id, Node: step.Node}); old != nil {
+func attachmentFor(s *state.Snap, id volume.StagingKey, rec *plugin.Record, step volume.AttachStep) *volume.Attachment {
+	old := s.Attachment(nil, volume.AttachmentKey{StagingKey: id, Node: step.Node})
+	if old != nil && old.Presence.Exists() {
 		a := *old
 		return &a
 	}
-	v, n := s.Volume(nil, id), s.Node(nil, step.Node)
+	v, n := s.VolumeOf(nil, id), s.Node(nil, step.Node)
 	if v == nil || n == nil || rec == nil {
 		return nil
 	}
 	a := &volume.Attachment{
-		Volume:         id,
+		Volume:         v.ID,
+		UID:            v.UID,
 		Node:           step.Node,
 		Plugin:         v.Spec.Plugin,
 		ExternalID:     v.Status.ExternalID,
@@ -145,15 +158,29 @@ func attachmentFor(s *state.Snap, id volume.ID, rec *plugin.Record, step volume.
 	if a.StorageNode == "" {
 		return nil // the node's plugin has not reported its storage node id; its registration marks the volume again
 	}
+	if old != nil { // detached again after a failure: it counts on
+		a.ModifyIndex = old.ModifyIndex
+		a.LastError = old.LastError
+		a.Tries = old.Tries
+		a.NextTry = old.NextTry
+	}
 	return a
 }
 
 // call commits the intent, makes the call and stores what it came to. The caller holds the volume's lane.
 func (k *Keeper) call(ctx context.Context, p *pendingCall) error {
 	a := p.a
+	if p.forget {
+		return k.forget(ctx, a)
+	}
+	before := a.Presence
+	if a.Detaching != p.detach {
+		a.Tries = 0
+	}
 	secrets, err := k.cfg.Secrets.Secrets(a.Secrets)
 	if err != nil {
-		return err
+		a.Detaching = p.detach
+		return k.failed(ctx, a, err, outcome{retry: volume.RetrySecrets, ended: true, presence: before})
 	}
 	a.Detaching = p.detach
 	a.Executor = p.executor
@@ -164,23 +191,31 @@ func (k *Keeper) call(ctx context.Context, p *pendingCall) error {
 	report, err := k.cfg.Dispatch.Do(ctx, p.executor, callOf(a, secrets))
 	if err != nil {
 		// Unavailable: the call never left this server. Else the node may be making the call: it stays the executor.
-		return k.failed(ctx, a, err, volume.RetryBackoff, fault.Has(err, fault.Unavailable))
+		return k.failed(ctx, a, err,
+			outcome{
+				retry:    volume.RetryBackoff,
+				ended:    fault.Has(err, fault.Unavailable),
+				presence: volume.Uncertain,
+			})
 	}
-	_, err = controllers.Failure(report)
+	uncertain, err := controllers.Failure(report)
 	if p.detach && controllers.NeedsVerification(report) {
 		if against := k.verifier.Detached(ctx, a, p.executor,
-			homeOf(k.cfg.Store.Snapshot(), a.Volume)); against != nil {
+			homeOf(k.cfg.Store.Snapshot(), a.Staging())); against != nil {
 			err = controllers.Unverified(err, against)
 		} else {
 			err = nil
 		}
 	}
 	if err != nil {
-		return k.failed(ctx, a, err, report.Err.Retry, true)
+		o := outcome{retry: report.Err.Retry, ended: true, presence: volume.Uncertain}
+		if !uncertain && !p.detach && !before.Exists() {
+			o.presence = before // this call did nothing, and no earlier one is in doubt
+		}
+		return k.failed(ctx, a, err, o)
 	}
 	if p.detach {
-		_, _, err = k.cfg.Proposer.Propose(ctx, &fsm.AttachmentForget{Key: a.Key(), Seen: a.ModifyIndex})
-		return err
+		return k.detached(ctx, a)
 	}
 	a.Presence = volume.Present
 	a.PublishContext = report.PublishContext
@@ -188,6 +223,7 @@ func (k *Keeper) call(ctx context.Context, p *pendingCall) error {
 	a.LastError = ""
 	a.Tries = 0
 	a.NextTry = time.Time{}
+	a.Remake = false
 	_, err = k.store(ctx, a)
 	return err
 }
@@ -204,16 +240,48 @@ func (k *Keeper) store(ctx context.Context, a *volume.Attachment) (*volume.Attac
 	return &c, nil
 }
 
-// failed stores the error for people and the time of the next try. The attachment stays Uncertain: whatever the plugin
-// answered, an earlier try may have worked, and uncertain counts as attached.
-func (k *Keeper) failed(ctx context.Context, a *volume.Attachment, cause error, retry volume.Retry, ended bool) error {
+// forget drops the record of what is detached.
+func (k *Keeper) forget(ctx context.Context, a *volume.Attachment) error {
+	_, _, err := k.cfg.Proposer.Propose(ctx, &fsm.AttachmentForget{Key: fsm.RefTo(a), Seen: a.ModifyIndex})
+	return err
+}
+
+// detached forgets an attachment, unless it was undone only to be made in another way: then it keeps count, so that
+// what fails again and again is tried less and less often.
+func (k *Keeper) detached(ctx context.Context, a *volume.Attachment) error {
+	if !a.Remake {
+		return k.forget(ctx, a)
+	}
+	a.Presence = volume.Absent
+	a.Detaching = false
+	a.Executor = ""
+	a.NextTry = time.Now().Add(controllers.Backoff.Spread(a.Tries, a.Volume.String())).UTC()
+	_, err := k.store(ctx, a)
+	return err
+}
+
+// outcome is how a call failed.
+type outcome struct {
+	retry    volume.Retry
+	ended    bool            // it is not under way any more
+	presence volume.Presence // of the attachment, for all that is known
+}
+
+// failed stores the error for people and the time of the next try. Unless nothing can have come of the call, and of any
+// before it, the attachment stays uncertain, which counts as attached.
+func (k *Keeper) failed(ctx context.Context, a *volume.Attachment, cause error, o outcome) error {
 	a.LastError = cause.Error()
-	if ended {
+	a.Presence = o.presence
+	if o.ended {
 		a.Executor = ""
 	}
 	a.Tries++
-	pause, undo := afterFailure(retry, a.Tries)
-	a.Detaching = a.Detaching || undo
+	pause, undo := afterFailure(o.retry, a.Tries, a.Volume.String())
+	if undo && !a.Detaching {
+		a.Detaching = true
+		a.Remake = true
+		a.Presence = volume.Uncertain
+	}
 	a.NextTry = time.Now().Add(pause).UTC()
 	k.cfg.Log.Warn("an attachment did not succeed", logkey.Volume, a.Volume.String(), logkey.Node, a.Node,
 		logkey.Attempt, a.Tries, logkey.NextTry, a.NextTry, logkey.Error, cause)
@@ -223,18 +291,18 @@ func (k *Keeper) failed(ctx context.Context, a *volume.Attachment, cause error, 
 
 // afterFailure returns how long an attachment rests after so many tries, and whether it is undone first: it was
 // attached in another way.
-func afterFailure(retry volume.Retry, tries int) (pause time.Duration, undo bool) {
+func afterFailure(retry volume.Retry, tries int, who string) (pause time.Duration, undo bool) {
 	switch retry {
 	case volume.RetryNever:
 		return neverAgain, false
 	case volume.RetrySlow:
 		return slowAgain, false
 	case volume.RetryAfterUndo:
-		return controllers.Backoff.Pause(tries), true
+		return controllers.Backoff.Spread(tries, who), true
 	case volume.RetryBackoff, volume.RetryVerify, volume.RetrySecrets, volume.RetryAborted, volume.RetryOtherPlace,
 		volume.RetryOffline, volume.RetryRestartListing:
 	}
-	return controllers.Backoff.Pause(tries), false
+	return controllers.Backoff.Spread(tries, who), false
 }
 
 // Pauses after answers that time alone does not mend.

@@ -29,7 +29,7 @@ type Config struct {
 type Keeper struct {
 	cfg      Config
 	verifier controllers.Verifier
-	loop     *reconcile.Loop[volume.ID]
+	loop     *reconcile.Loop[volume.StagingKey]
 }
 
 // New returns a keeper that does nothing before Run.
@@ -57,19 +57,19 @@ func (k *Keeper) watch(ctx context.Context) error {
 		w := state.NewWatch()
 		w.Add(k.cfg.Dispatch.Changed())
 		s := k.cfg.Store.Snapshot()
-		seen := map[volume.ID]bool{}
-		mark := func(id volume.ID) {
+		seen := map[volume.StagingKey]bool{}
+		mark := func(id volume.StagingKey) {
 			if !seen[id] {
 				seen[id] = true
 				k.loop.Mark(id)
 			}
 		}
 		for c := range s.Claims(w) {
-			mark(c.Volume)
+			mark(c.Staging())
 		}
 		for a := range s.Attachments(w) {
-			mark(a.Volume)
-			for range s.InventoryByVolume(w, a.Volume) {
+			mark(a.Staging())
+			for range s.InventoriesOf(w, a.Staging()) {
 				break
 			}
 		}

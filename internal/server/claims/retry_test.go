@@ -8,7 +8,7 @@ import (
 
 func TestEveryClassOfRetryGivesAnAttachmentItsPause(t *testing.T) {
 	for _, r := range volume.Retries() {
-		pause, undo := afterFailure(r, 1)
+		pause, undo := afterFailure(r, 1, "")
 		if undo != (r == volume.RetryAfterUndo) {
 			t.Errorf("%s: undone first is %t", r, undo)
 		}

@@ -122,7 +122,7 @@ func (e *Endpoints) grant(
 	switch {
 	case v == nil:
 		return wait(time.Time{}, "the volume does not exist")
-	case c == nil:
+	case c == nil || c.Staging() != v.Staging(): // the name was given to another volume since
 		return nil, nil,
 			fault.New(fault.Conflict, "claim", `volume "`+id.String()+`"`, "the claim of this allocation has ended")
 	case c.State == volume.Queued:
@@ -141,7 +141,7 @@ func (e *Endpoints) grant(
 		Volume: id,
 		Epoch:  c.Epoch,
 		Key: volume.PublicationKey{
-			StagingKey: volume.StagingKey{Plugin: v.Spec.Plugin, ExternalID: v.Status.ExternalID},
+			StagingKey: v.Staging(),
 			Alloc:      a.ID,
 		},
 		AccessMode:     c.AccessMode,
@@ -155,9 +155,9 @@ func (e *Endpoints) grant(
 		At:             s.Point(nil),
 	}
 	if rec.NeedsAttach {
-		at := s.Attachment(w, volume.AttachmentKey{Volume: id, Node: a.Node})
+		at := s.Attachment(w, volume.AttachmentKey{StagingKey: v.Staging(), Node: a.Node})
 		if at == nil || at.Presence != volume.Present || at.Detaching {
-			return wait(c.Since, views.Attaching(s, w, id, a.Node, at))
+			return wait(c.Since, views.Attaching(s, w, v.Staging(), a.Node, at))
 		}
 		g.Generation, g.PublishContext = at.Generation, at.PublishContext
 	}

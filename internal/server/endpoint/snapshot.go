@@ -8,6 +8,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/model/volume"
+	"berth/internal/server/holders"
 	"berth/internal/server/state"
 	"berth/internal/server/volumes"
 	"berth/internal/wire"
@@ -50,13 +51,15 @@ func (e *Endpoints) snapshotCreate(ctx context.Context, r *wire.SnapshotCreateRe
 		Phase:            volume.PhaseCreating,
 		Secrets:          v.Spec.Secrets,
 	}
+	var secret []byte
 	if len(r.Secrets.Values) > 0 {
+		var err error
 		sn.Secrets = "snapshot/" + id
-		if err := e.seal(ctx, sn.Secrets, r.Secrets); err != nil {
+		if secret, err = e.cfg.Secrets.Seal(sn.Secrets, r.Secrets.Open()); err != nil {
 			return nil, err
 		}
 	}
-	if _, err := volumes.PutSnapshot(ctx, e.cfg.Proposer, sn); err != nil {
+	if _, err := volumes.PutSnapshot(ctx, e.cfg.Proposer, sn, secret); err != nil {
 		return nil, err
 	}
 	return e.awaitSnapshot(ctx, id, r.Wait)
@@ -106,17 +109,14 @@ func (e *Endpoints) snapshotDelete(ctx context.Context, r *wire.SnapshotDeleteRe
 			fault.New(fault.NotFound, "delete", `snapshot "`+r.SnapshotID+`"`, "snapshot not found"),
 			"list them with: berth volume snapshot list -plugin "+string(r.Plugin))
 	}
-	for v := range s.VolumesByPlugin(nil, sn.Plugin) {
-		if v.Spec.SnapshotID == r.SnapshotID && v.Status.Phase == volume.PhaseCreating {
-			return nil, fault.New(fault.Busy, "delete", `snapshot "`+r.SnapshotID+`"`,
-				"volume "+v.ID.String()+" is being made from it")
-		}
+	if text := holders.OfSnapshot(s, sn); text != "" {
+		return nil, fault.New(fault.Busy, "delete", `snapshot "`+r.SnapshotID+`"`, text)
 	}
 	n := *sn
 	n.Phase = volume.PhaseDeleting
 	n.Executor, n.LastError = "", ""
 	n.Tries, n.NextTry = 0, time.Time{}
-	if _, err := volumes.PutSnapshot(ctx, e.cfg.Proposer, &n); err != nil {
+	if _, err := volumes.PutSnapshot(ctx, e.cfg.Proposer, &n, nil); err != nil {
 		return nil, err
 	}
 	return e.awaitSnapshotGone(ctx, sn.ID, r.Wait)

@@ -16,14 +16,15 @@ import (
 // allocation is never robbed of its volume.
 func (e *Endpoints) volumeDetach(ctx context.Context, r *wire.VolumeDetachRequest) (*wire.Written, error) {
 	s := e.cfg.Store.Snapshot()
-	if s.Volume(nil, r.Volume) == nil {
+	v := s.Volume(nil, r.Volume)
+	if v == nil {
 		return nil, notFound("detach", r.Volume)
 	}
 	if r.Attest != "" {
-		return e.attest(ctx, s, r)
+		return e.attest(ctx, s, v, r)
 	}
 	found := false
-	for c := range s.ClaimsByVolume(nil, r.Volume) {
+	for c := range s.ClaimsOf(nil, v.Staging()) {
 		if c.Node != r.Node {
 			continue
 		}
@@ -34,7 +35,7 @@ func (e *Endpoints) volumeDetach(ctx context.Context, r *wire.VolumeDetachReques
 				"stop the allocation first: berth alloc stop "+ids.Short(c.Alloc))
 		}
 	}
-	if s.Attachment(nil, volume.AttachmentKey{Volume: r.Volume, Node: r.Node}) != nil {
+	if s.Attachment(nil, volume.AttachmentKey{StagingKey: v.Staging(), Node: r.Node}) != nil {
 		found = true
 	}
 	if !found {
@@ -49,7 +50,9 @@ func (e *Endpoints) volumeDetach(ctx context.Context, r *wire.VolumeDetachReques
 
 // attest ends the claims of a dead node because a person vouches for its death: killed processes or silence alone are
 // no proof. A node that is up is never declared dead.
-func (e *Endpoints) attest(ctx context.Context, s *state.Snap, r *wire.VolumeDetachRequest) (*wire.Written, error) {
+func (e *Endpoints) attest(
+	ctx context.Context, s *state.Snap, v *volume.Volume, r *wire.VolumeDetachRequest,
+) (*wire.Written, error) {
 	subject := `volume "` + string(r.Volume.ID) + `"`
 	if n := s.Node(nil, r.Node); n != nil && n.Status != node.StatusDown {
 		return nil, fault.WithHint(
@@ -57,7 +60,7 @@ func (e *Endpoints) attest(ctx context.Context, s *state.Snap, r *wire.VolumeDet
 			"stop the allocations that use the volume; a node that answers releases them by itself")
 	}
 	out := &wire.Written{Index: s.Index()}
-	for c := range s.ClaimsByVolume(nil, r.Volume) {
+	for c := range s.ClaimsOf(nil, v.Staging()) {
 		if c.Node != r.Node {
 			continue
 		}

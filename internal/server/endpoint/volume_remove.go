@@ -6,6 +6,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/model/volume"
+	"berth/internal/server/holders"
 	"berth/internal/server/state"
 	"berth/internal/server/volumes"
 	"berth/internal/wire"
@@ -15,13 +16,13 @@ import (
 // that is a matter of milliseconds.
 const reportWait = 5 * time.Second
 
-// awaitReports waits until every node that is not down has said what it holds; who is late is named by volumes.InUse.
+// awaitReports waits until every node that is not down has said what it holds; who is late is named by holders.InUse.
 func (e *Endpoints) awaitReports(ctx context.Context) error {
 	wctx, cancel := context.WithTimeout(ctx, reportWait)
 	defer cancel()
 	for {
 		w := state.NewWatch()
-		if volumes.Unreported(e.cfg.Store.Snapshot(), w) == nil || w.Wait(wctx) != nil {
+		if holders.Unreported(e.cfg.Store.Snapshot(), w) == nil || w.Wait(wctx) != nil {
 			return ctx.Err()
 		}
 	}
@@ -44,7 +45,7 @@ func (e *Endpoints) volumeDelete(ctx context.Context, r *wire.VolumeDeleteReques
 		return &wire.Written{Index: s.Index()}, nil
 	}
 	if v.Status.Phase == volume.PhaseConflict || v.Status.Phase == volume.PhaseFailed {
-		index, err := volumes.Forget(ctx, e.cfg.Proposer, v, false)
+		index, err := volumes.Forget(ctx, e.cfg.Proposer, v)
 		return &wire.Written{Index: index}, err
 	}
 	if rec := s.Plugin(nil, v.Spec.Plugin); rec != nil && rec.Negotiated && !rec.Controller.CreateDelete {
@@ -55,16 +56,15 @@ func (e *Endpoints) volumeDelete(ctx context.Context, r *wire.VolumeDeleteReques
 	}
 	if v.Status.Phase != volume.PhaseDeleting {
 		n := *v
-		if len(r.Secrets.Values) > 0 {
-			if err := e.sealSecrets(ctx, &n, r.Secrets); err != nil {
-				return nil, err
-			}
+		secret, err := e.sealSecrets(&n, r.Secrets)
+		if err != nil {
+			return nil, err
 		}
 		n.Status.Phase, n.Status.Since = volume.PhaseDeleting, time.Now().UTC()
 		n.Status.Tries = 0
 		n.Status.NextTry = time.Time{}
 		n.Status.LastError = ""
-		if _, err := volumes.Put(ctx, e.cfg.Proposer, &n, v.ModifyIndex); err != nil {
+		if _, err := volumes.Put(ctx, e.cfg.Proposer, &n, v.ModifyIndex, secret); err != nil {
 			return nil, err
 		}
 	}
@@ -79,8 +79,12 @@ func (e *Endpoints) awaitFree(ctx context.Context, id volume.ID, wait time.Durat
 	for {
 		w := state.NewWatch()
 		s := e.cfg.Store.Snapshot()
-		err := volumes.InUse(s, w, "delete", id)
-		if err == nil || wait <= 0 || volumes.HeldForGood(s, id) {
+		v := s.Volume(w, id)
+		if v == nil {
+			return nil
+		}
+		err := holders.InUse(s, w, "delete", v)
+		if err == nil || wait <= 0 || holders.ForGood(s, v) {
 			return err
 		}
 		if w.Wait(wctx) != nil {
@@ -127,26 +131,16 @@ func (e *Endpoints) volumeDeregister(ctx context.Context, r *wire.VolumeDeleteRe
 		return nil, err
 	}
 	s = e.cfg.Store.Snapshot()
-	if err := volumes.InUse(s, nil, "deregister", r.Volume); err != nil && !(r.Force && orphaned(s, r.Volume)) {
-		return nil, err
+	if v = s.Volume(nil, r.Volume); v == nil {
+		return &wire.Written{Index: s.Index()}, nil
 	}
-	if v.Status.Phase == volume.PhaseCreating || v.Status.Phase == volume.PhaseExpanding {
-		return nil, fault.New(fault.Busy, "deregister", `volume "`+r.Volume.String()+`"`,
-			"an operation at the provider is under way: it is "+string(v.Status.Phase))
+	if !r.Force {
+		index, err := volumes.Forget(ctx, e.cfg.Proposer, v)
+		return &wire.Written{Index: index}, err
 	}
-	index, err := volumes.Forget(ctx, e.cfg.Proposer, v, r.Force)
-	if err == nil && r.Force {
+	index, err := volumes.Abandon(ctx, e.cfg.Proposer, v, r.Reason)
+	if err == nil {
 		e.cfg.Log.Warn("volume forgotten by force", "volume", v.ID.String(), "reason", r.Reason)
 	}
 	return &wire.Written{Index: index}, err
-}
-
-// orphaned reports that every claim of a volume belongs to an alloc that is gone.
-func orphaned(s *state.Snap, id volume.ID) bool {
-	for c := range s.ClaimsByVolume(nil, id) {
-		if a := s.Alloc(nil, c.Alloc); a != nil && !a.Terminal() {
-			return false
-		}
-	}
-	return true
 }

@@ -14,8 +14,8 @@ import (
 	"berth/internal/model/node"
 	"berth/internal/model/volume"
 	"berth/internal/server/fsm"
+	"berth/internal/server/holders"
 	"berth/internal/server/state"
-	"berth/internal/server/volumes"
 	"berth/internal/testkit/localstate"
 	"berth/internal/wire"
 )
@@ -122,6 +122,8 @@ func (r *rig) forget(t *testing.T, force bool) error {
 	return err
 }
 
+func (r *rig) volume() *volume.Volume { return r.c.Store.Snapshot().Volume(nil, r.vol) }
+
 func (r *rig) known() bool { return r.c.Store.Snapshot().Volume(nil, r.vol) != nil }
 
 // Force is for claims that nobody can use any more. A running alloc is never robbed of its volume.
@@ -149,7 +151,7 @@ func TestANodeThatIsDownHoldsUpNoRemoval(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			r := newRig(t)
 			gone := r.joins(t)
-			if n := volumes.Unreported(r.c.Store.Snapshot(), nil); n == nil || n.ID != gone {
+			if n := holders.Unreported(r.c.Store.Snapshot(), nil); n == nil || n.ID != gone {
 				t.Fatalf("a node that is up and never reported does not count: %+v", n)
 			}
 			r.c.Must(t, &fsm.NodeStatus{Nodes: []ids.Node{gone}, Status: node.StatusDown})
@@ -172,12 +174,12 @@ func TestANodeThatIsDownHoldsUpNoRemoval(t *testing.T) {
 func TestAReportToAnEarlierLeadershipIsNone(t *testing.T) {
 	r := newRig(t)
 	r.c.Must(t, &fsm.LineageMark{Mark: "two"})
-	if err := volumes.InUse(r.c.Store.Snapshot(), nil, "delete", r.vol); !fault.Has(err, fault.NotReady) ||
+	if err := holders.InUse(r.c.Store.Snapshot(), nil, "delete", r.volume()); !fault.Has(err, fault.NotReady) ||
 		!strings.Contains(err.Error(), ids.Short(r.node)) {
 		t.Errorf("before the node reported again: %v", err)
 	}
 	r.reports(t, r.node)
-	if err := volumes.InUse(r.c.Store.Snapshot(), nil, "delete", r.vol); err != nil {
+	if err := holders.InUse(r.c.Store.Snapshot(), nil, "delete", r.volume()); err != nil {
 		t.Errorf("after it did: %v", err)
 	}
 }
@@ -216,8 +218,8 @@ func TestAMountOfAKnownAllocIsNoOrphan(t *testing.T) {
 	entry := r.mounted(r.vol, a)
 	entry.Step = "unmounts it"
 	r.reports(t, r.node, entry)
-	for i := range volumes.InventoryOf(r.c.Store.Snapshot(), nil, r.vol) {
-		text, hint := volumes.HeldOnNode(r.c.Store.Snapshot(), i)
+	for i := range r.c.Store.Snapshot().InventoriesOf(nil, r.volume().Staging()) {
+		text, hint := holders.OnNode(r.c.Store.Snapshot(), i)
 		if !strings.Contains(text, "has not released it yet: unmounts it") || hint != "" {
 			t.Errorf("%q, %q", text, hint)
 		}

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
-	"berth/internal/server/fsm"
 	"berth/internal/server/state"
 	"berth/internal/server/validate"
 	"berth/internal/server/views"
@@ -73,33 +73,34 @@ func healthyInstance(s *state.Snap, w *state.Watch, id ids.Plugin) bool {
 
 // storeNew seals the secrets, then commits the record. A record in phase failed gives way.
 func (e *Endpoints) storeNew(ctx context.Context, s *state.Snap, v *volume.Volume, r *wire.VolumeWriteRequest) error {
-	if err := e.sealSecrets(ctx, v, r.Secrets); err != nil {
+	secret, err := e.sealSecrets(v, r.Secrets)
+	if err != nil {
 		return err
 	}
 	var seen uint64
 	if old := s.Volume(nil, v.ID); old != nil {
 		seen = old.ModifyIndex
 	}
-	_, err := volumes.Put(ctx, e.cfg.Proposer, v, seen)
+	_, err = volumes.Put(ctx, e.cfg.Proposer, v, seen, secret)
 	return err
 }
 
-func (e *Endpoints) sealSecrets(ctx context.Context, v *volume.Volume, secrets wire.Secrets) error {
+// otherSecrets tells whether a request brings secrets that differ from what is stored. What cannot be read is replaced.
+func (e *Endpoints) otherSecrets(v *volume.Volume, secrets wire.Secrets) bool {
 	if len(secrets.Values) == 0 {
-		return nil
+		return false
+	}
+	stored, err := e.cfg.Secrets.Secrets(v.Spec.Secrets)
+	return err != nil || !maps.Equal(stored.Values, secrets.Values)
+}
+
+// sealSecrets names the secrets of a volume and seals them; without any the volume keeps those that it has.
+func (e *Endpoints) sealSecrets(v *volume.Volume, secrets wire.Secrets) ([]byte, error) {
+	if len(secrets.Values) == 0 {
+		return nil, nil
 	}
 	v.Spec.Secrets = "volume/" + v.UID
-	return e.seal(ctx, v.Spec.Secrets, secrets)
-}
-
-// seal stores secrets under a name.
-func (e *Endpoints) seal(ctx context.Context, name string, secrets wire.Secrets) error {
-	data, err := e.cfg.Secrets.Seal(name, secrets.Open())
-	if err != nil {
-		return err
-	}
-	_, _, err = e.cfg.Proposer.Propose(ctx, &fsm.SecretPut{Name: name, Data: data})
-	return err
+	return e.cfg.Secrets.Seal(v.Spec.Secrets, secrets.Open())
 }
 
 func (e *Endpoints) volumeRegister(ctx context.Context, r *wire.VolumeWriteRequest) (*wire.VolumeWriteReply, error) {
@@ -197,19 +198,21 @@ func (e *Endpoints) volumeUpdate(
 	if err != nil {
 		return nil, err
 	}
-	if len(r.Secrets.Values) > 0 {
-		if err := e.sealSecrets(ctx, n, r.Secrets); err != nil {
+	var secret []byte
+	if e.otherSecrets(old, r.Secrets) {
+		changed = append(changed, "secrets")
+		if secret, err = e.sealSecrets(n, r.Secrets); err != nil {
 			return nil, err
 		}
 	}
-	if len(changed) == 0 && n.Spec.Secrets == old.Spec.Secrets {
+	if len(changed) == 0 {
 		outcome := "unchanged"
 		if old.Status.Phase == volume.PhaseCreating {
 			outcome = "created"
 		}
 		return e.awaitVolume(ctx, r.Volume, r.Wait, outcome, nil)
 	}
-	if _, err := volumes.Put(ctx, e.cfg.Proposer, n, old.ModifyIndex); err != nil {
+	if _, err := volumes.Put(ctx, e.cfg.Proposer, n, old.ModifyIndex, secret); err != nil {
 		return nil, err
 	}
 	outcome := "updated"
@@ -244,7 +247,7 @@ func (e *Endpoints) volumeExpand(ctx context.Context, r *wire.VolumeExpandReques
 	if err := validate.Resize(&n, old, r.Min, limit, s.Plugin(nil, old.Spec.Plugin)); err != nil {
 		return nil, fault.Wrap(err, fault.Conflict, "expand", `volume "`+r.Volume.String()+`"`)
 	}
-	if _, err := volumes.Put(ctx, e.cfg.Proposer, &n, old.ModifyIndex); err != nil {
+	if _, err := volumes.Put(ctx, e.cfg.Proposer, &n, old.ModifyIndex, nil); err != nil {
 		return nil, err
 	}
 	return e.awaitVolume(ctx, r.Volume, r.Wait, "expanded", nil)
@@ -273,7 +276,7 @@ func (e *Endpoints) awaitVolume(
 		case v == nil:
 			return nil, notFound("wait for", id)
 		case v.Status.Phase == volume.PhaseFailed:
-			_, ferr := volumes.Forget(ctx, e.cfg.Proposer, v, false)
+			_, ferr := volumes.Forget(ctx, e.cfg.Proposer, v)
 			return nil, joinQuiet(fault.New(fault.Conflict, "create", `volume "`+id.String()+`"`, v.Status.LastError),
 				ferr)
 		case v.Status.Phase == volume.PhaseConflict:

@@ -16,6 +16,7 @@ func takeClaim(tx *state.Tx, st Stamp, c *volume.Claim) error {
 	if err := claimable(v, c); err != nil {
 		return err
 	}
+	c.Identify(v)
 	if err := admissible(tx, c); err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func begin(tx *state.Tx, v *volume.Volume, c *volume.Claim) {
 // admissible holds a new claim, or one that is to leave the queue, against those that are there.
 func admissible(tx *state.Tx, c *volume.Claim) error {
 	var others []*volume.Claim
-	for o := range tx.ClaimsByVolume(nil, c.Volume) {
+	for o := range tx.ClaimsOf(nil, c.Staging()) {
 		if o.Alloc == c.Alloc && o.Node != c.Node {
 			return fault.New(fault.Conflict, "claim volume", c.Volume.String(),
 				fmt.Sprintf("alloc %s has a claim on another node", ids.Short(o.Alloc)))
@@ -92,7 +93,7 @@ func releaseClaims(tx *state.Tx, st Stamp, id ids.Alloc) {
 			n := *c
 			n.State, n.Since = volume.Releasing, st.Time
 			tx.PutClaim(&n)
-			settle(tx, st, n.Volume)
+			settle(tx, st, n.Staging())
 		}
 	}
 }
@@ -100,19 +101,19 @@ func releaseClaims(tx *state.Tx, st Stamp, id ids.Alloc) {
 // endClaim removes a claim; the last one of a volume without attachments takes the volume's current mode with it.
 func endClaim(tx *state.Tx, c *volume.Claim) {
 	tx.DeleteClaim(c.Key())
-	clearMode(tx, c.Volume)
+	clearMode(tx, c.Staging())
 }
 
 // clearMode forgets a volume's current mode when neither claim nor attachment is left.
-func clearMode(tx *state.Tx, id volume.ID) {
-	v := tx.Volume(nil, id)
+func clearMode(tx *state.Tx, k volume.StagingKey) {
+	v := tx.VolumeOf(nil, k)
 	if v == nil || v.Status.AccessMode == "" {
 		return
 	}
-	for range tx.ClaimsByVolume(nil, id) {
+	for range tx.ClaimsOf(nil, k) {
 		return
 	}
-	for range tx.AttachmentsByVolume(nil, id) {
+	for range tx.AttachmentsOf(nil, k) {
 		return
 	}
 	tx.PutVolume(v.Unused())

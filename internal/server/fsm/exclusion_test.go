@@ -103,14 +103,15 @@ func (x sharing) play(t *testing.T) {
 }
 
 // release turns every claim of a volume to releasing and ends the allocs, as nodes report it.
-func release(t *testing.T, c *localstate.Cluster, v volume.ID) {
+func release(t *testing.T, c *localstate.Cluster, id volume.ID) {
 	t.Helper()
+	v := c.Store.Snapshot().Volume(nil, id).Staging()
 	var ended []*alloc.Alloc
-	for claim := range c.Store.Snapshot().ClaimsByVolume(nil, v) {
+	for claim := range c.Store.Snapshot().ClaimsOf(nil, v) {
 		ended = append(ended, &alloc.Alloc{ID: claim.Alloc, Node: claim.Node, ClientStatus: alloc.ClientComplete})
 	}
 	c.Must(t, &fsm.AllocClientUpdate{Seed: ids.New(), Allocs: ended})
-	for claim := range c.Store.Snapshot().ClaimsByVolume(nil, v) {
+	for claim := range c.Store.Snapshot().ClaimsOf(nil, v) {
 		if claim.State != volume.Releasing {
 			t.Fatalf("the claim is %s", claim.State)
 		}

@@ -1,10 +1,14 @@
 package fsm
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/model/lineage"
+	"berth/internal/model/node"
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
 	"berth/internal/wire"
@@ -36,13 +40,14 @@ func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 		return &wire.InventoryReply{Index: st.Index, Head: head.ModifyIndex, Stale: true}, nil
 	}
 	reply := &wire.InventoryReply{Index: st.Index, Head: st.Index}
-	touched := map[volume.ID]bool{}
+	touched := map[volume.StagingKey]bool{}
 	if c.Full {
 		for _, p := range collect(tx.ClaimProofsOf(nil, c.Node)) {
 			if !slices.ContainsFunc(c.Entries, func(e volume.InventoryEntry) bool {
 				return e.StagingKey == p.StagingKey
 			}) {
 				tx.DeleteClaimProof(p) // the node holds nothing of it
+				touched[p.StagingKey] = true
 			}
 		}
 		for _, old := range collect(tx.InventoryOf(nil, c.Node)) {
@@ -50,12 +55,12 @@ func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 				return e.StagingKey == old.Entry.StagingKey
 			}) {
 				tx.DeleteInventoryEntry(c.Node, old.Entry.StagingKey)
-				touched[old.Entry.Volume] = true
+				touched[old.Entry.StagingKey] = true
 			}
 		}
 	}
 	for _, e := range c.Entries {
-		touched[e.Volume] = true
+		touched[e.StagingKey] = true
 		c.dropProofs(tx, e)
 		if e.Quiet() && !slices.ContainsFunc(e.Publications, func(p volume.InventoryPublication) bool {
 			return p.Wanted
@@ -69,12 +74,13 @@ func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 	}
 	if c.head(tx, st) || c.Full { // its silence says more than before
 		for _, cl := range collect(tx.ClaimsByNode(nil, c.Node)) {
-			touched[cl.Volume] = true
+			touched[cl.Staging()] = true
 		}
 	}
-	for _, id := range sortedIDs(touched) {
-		settle(tx, st, id)
-		noteExpansion(tx, id)
+	for _, k := range slices.SortedFunc(maps.Keys(touched), volume.StagingKey.Compare) {
+		settle(tx, st, k)
+		noteExpansion(tx, k)
+		buryIfDone(tx, k)
 	}
 	return reply, nil
 }
@@ -114,8 +120,7 @@ func voidOf(tx *state.Tx, node ids.Node, e volume.InventoryEntry) []wire.VoidCla
 	var out []wire.VoidClaim
 	for _, p := range e.Publications {
 		key := volume.PublicationKey{StagingKey: e.StagingKey, Alloc: p.Alloc}
-		cl := tx.Claim(nil, volume.ClaimKey{Volume: e.Volume, Alloc: p.Alloc})
-		if !p.Wanted || cl != nil && cl.Epoch == p.Epoch {
+		if !p.Wanted || claimedIn(tx, key, p.Epoch) {
 			continue
 		}
 		if tx.ClaimProof(node, key, p.Epoch) != nil || tx.Relate(received(p)) == lineage.Continues {
@@ -125,6 +130,16 @@ func voidOf(tx *state.Tx, node ids.Node, e volume.InventoryEntry) []wire.VoidCla
 	return out
 }
 
+// claimedIn tells whether an alloc's claim of a provider's volume is there in an epoch.
+func claimedIn(tx *state.Tx, k volume.PublicationKey, e volume.Epoch) bool {
+	for c := range tx.ClaimsByAlloc(nil, k.Alloc) {
+		if c.Staging() == k.StagingKey && c.Epoch == e {
+			return true
+		}
+	}
+	return false
+}
+
 // received is where the servers' state was when a node received a claim. A record from before there were marks has the
 // claim's epoch, which is earlier.
 func received(p volume.InventoryPublication) lineage.Point {
@@ -132,20 +147,6 @@ func received(p volume.InventoryPublication) lineage.Point {
 		return lineage.Point{Incarnation: p.Epoch.Incarnation, Index: p.Epoch.Index}
 	}
 	return p.Received
-}
-
-func sortedIDs(set map[volume.ID]bool) []volume.ID {
-	out := make([]volume.ID, 0, len(set))
-	for id := range set {
-		out = append(out, id)
-	}
-	slices.SortFunc(out, func(a, b volume.ID) int {
-		if a.String() < b.String() {
-			return -1
-		}
-		return 1
-	})
-	return out
 }
 
 // ClaimProof ends a claim because it is certain, by other evidence than the node's inventory, that the node no longer
@@ -163,39 +164,43 @@ func (c *ClaimProof) Apply(tx *state.Tx, st Stamp) (any, error) {
 	if cl == nil || cl.Epoch != c.Epoch || c.Proof == volume.ProofNone {
 		return false, nil
 	}
-	// What the node reported of it last is void with the claim; a node that comes back reports anew, and cleans up.
-	if v := tx.Volume(nil, cl.Volume); v != nil {
-		key := volume.StagingKey{Plugin: v.Spec.Plugin, ExternalID: v.Status.ExternalID}
-		tx.DeleteInventoryEntry(cl.Node, key)
-		tx.PutClaimProof(&state.ClaimProof{
-			Node:           cl.Node,
-			PublicationKey: volume.PublicationKey{StagingKey: key, Alloc: cl.Alloc},
-			Volume:         cl.Volume,
-			Epoch:          cl.Epoch,
-			Proof:          c.Proof,
-			Reason:         c.Reason,
-			Time:           st.Time,
-		})
+	// The word that a node is dead is about the node as it was: one that came back meanwhile is not.
+	if n := tx.Node(nil, cl.Node); c.Proof == volume.ProofAttested && n != nil && n.Status != node.StatusDown &&
+		checksHolders(tx) {
+		return nil, fault.WithHint(fault.New(fault.Conflict, "detach", cl.Volume.String(),
+			fmt.Sprintf("node %s is %s, not down", ids.Short(n.ID), n.Status)),
+			"a node that answers releases its volumes by itself: stop the allocations that use them")
 	}
+	// What the node reported of it last is void with the claim; a node that comes back reports anew, and cleans up.
+	tx.DeleteInventoryEntry(cl.Node, cl.Staging())
+	tx.PutClaimProof(&state.ClaimProof{
+		Node:           cl.Node,
+		PublicationKey: volume.PublicationKey{StagingKey: cl.Staging(), Alloc: cl.Alloc},
+		Volume:         cl.Volume,
+		Epoch:          cl.Epoch,
+		Proof:          c.Proof,
+		Reason:         c.Reason,
+		Time:           st.Time,
+	})
 	endClaim(tx, cl)
-	promote(tx, st, c.Claim.Volume)
+	promote(tx, st, cl.Staging())
 	return true, nil
 }
 
 // settle ends every claim of a volume that has been released, and lets the queued one step up. It is the only place
 // where a claim ends without other proof.
-func settle(tx *state.Tx, st Stamp, id volume.ID) {
-	for _, cl := range collect(tx.ClaimsByVolume(nil, id)) {
+func settle(tx *state.Tx, st Stamp, k volume.StagingKey) {
+	for _, cl := range collect(tx.ClaimsOf(nil, k)) {
 		if cl.State == volume.Releasing && Released(&tx.Snap, nil, cl) {
 			endClaim(tx, cl)
 		}
 	}
-	promote(tx, st, id)
+	promote(tx, st, k)
 }
 
 // promote turns the queued claim into a held one when nothing stands in its way.
-func promote(tx *state.Tx, st Stamp, id volume.ID) {
-	for _, cl := range collect(tx.ClaimsByVolume(nil, id)) {
+func promote(tx *state.Tx, st Stamp, k volume.StagingKey) {
+	for _, cl := range collect(tx.ClaimsOf(nil, k)) {
 		if cl.State != volume.Queued {
 			continue
 		}
@@ -206,7 +211,7 @@ func promote(tx *state.Tx, st Stamp, id volume.ID) {
 		if admissible(tx, &n) != nil {
 			continue
 		}
-		v := tx.Volume(nil, id)
+		v := tx.VolumeOf(nil, k)
 		if v == nil {
 			continue
 		}
@@ -221,19 +226,10 @@ func Released(s *state.Snap, w *state.Watch, cl *volume.Claim) bool {
 	if h := s.InventoryHead(w, cl.Node); h != nil {
 		f.Inventoried = h.FullIndex > 0 && h.AllocIndex >= cl.Epoch.Index
 	}
-	if v := s.Volume(w, cl.Volume); v != nil {
-		if i := s.InventoryEntry(w, cl.Node,
-			volume.StagingKey{Plugin: v.Spec.Plugin, ExternalID: v.Status.ExternalID}); i != nil {
-			f.Entry = &i.Entry
-		}
-	} else { // forgotten by force: the node still says what it has
-		for i := range s.InventoryByVolume(w, cl.Volume) {
-			if i.Node == cl.Node {
-				f.Entry = &i.Entry
-			}
-		}
+	if i := s.InventoryEntry(w, cl.Node, cl.Staging()); i != nil {
+		f.Entry = &i.Entry
 	}
-	for o := range s.ClaimsByVolume(w, cl.Volume) {
+	for o := range s.ClaimsOf(w, cl.Staging()) {
 		if o.Alloc != cl.Alloc && o.Node == cl.Node && o.State != volume.Releasing {
 			f.OthersOnNode = true
 		}
@@ -241,18 +237,26 @@ func Released(s *state.Snap, w *state.Watch, cl *volume.Claim) bool {
 	return volume.NextClaim(cl, f) == volume.ClaimEnds
 }
 
-// noteExpansion clears the pending node expansion of a volume once a node reached its size.
-func noteExpansion(tx *state.Tx, id volume.ID) {
-	v := tx.Volume(nil, id)
-	if v == nil || !v.Status.NodeExpandPending {
+// noteExpansion clears the pending node expansion of a volume once every node that has it staged reached its size. A
+// node that stages it later gets the size with its grant.
+func noteExpansion(tx *state.Tx, k volume.StagingKey) {
+	v := tx.VolumeOf(nil, k)
+	if v == nil || !v.Status.NodeExpandPending || v.Status.Capacity == 0 {
 		return
 	}
-	for i := range tx.InventoryByVolume(nil, id) {
-		if i.Entry.ExpandedTo >= v.Status.Capacity && v.Status.Capacity > 0 {
-			n := *v
-			n.Status.NodeExpandPending = false
-			tx.PutVolume(&n)
+	grown := false
+	for i := range tx.InventoriesOf(nil, k) {
+		if !i.Entry.Staging.Exists() {
+			continue
+		}
+		if i.Entry.ExpandedTo < v.Status.Capacity {
 			return
 		}
+		grown = true
+	}
+	if grown {
+		n := *v
+		n.Status.NodeExpandPending = false
+		tx.PutVolume(&n)
 	}
 }

@@ -36,6 +36,9 @@ func withClaims(t *testing.T, c *localstate.Cluster, st volume.ClaimState, alloc
 			for _, a := range allocs {
 				tx.PutClaim(&volume.Claim{
 					Volume:         id,
+					UID:            key.ExternalID,
+					Plugin:         key.Plugin,
+					ExternalID:     key.ExternalID,
 					Alloc:          a,
 					Node:           "n",
 					AccessMode:     volume.MultiNodeMultiWriter,

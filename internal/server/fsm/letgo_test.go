@@ -105,7 +105,7 @@ func TestAClaimOfAForgottenVolumeStaysUntilItsNodeIsQuiet(t *testing.T) {
 func TestAProofGoesWhenTheNodeHoldsOnlyALaterClaimOfTheAlloc(t *testing.T) {
 	h := claimed(t)
 	h.c.Must(t, &fsm.ClaimProof{Claim: volume.ClaimKey{Volume: h.vol, Alloc: h.alloc},
-		Epoch: h.epoch, Proof: volume.ProofAttested, Reason: "it burnt"})
+		Epoch: h.epoch, Proof: volume.ProofFenced, Reason: "it burnt"})
 	proofs := func() (n int) {
 		for range h.c.Store.Snapshot().ClaimProofsOf(nil, h.node) {
 			n++

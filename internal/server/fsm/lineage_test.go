@@ -145,7 +145,7 @@ func TestAClaimIsVoidOnlyIfTheStateKnewItOrItEndedByProof(t *testing.T) {
 		h.c.Must(t, &fsm.ClaimProof{
 			Claim:  volume.ClaimKey{Volume: h.vol, Alloc: h.alloc},
 			Epoch:  h.epoch,
-			Proof:  volume.ProofAttested,
+			Proof:  volume.ProofFenced,
 			Reason: "it burnt",
 		})
 	}
@@ -195,7 +195,7 @@ func TestAProofStaysUntilTheNodeHoldsNothingOfTheClaim(t *testing.T) {
 	h.c.Must(t, &fsm.ClaimProof{
 		Claim:  volume.ClaimKey{Volume: h.vol, Alloc: h.alloc},
 		Epoch:  h.epoch,
-		Proof:  volume.ProofAttested,
+		Proof:  volume.ProofFenced,
 		Reason: "it burnt",
 	})
 	proofs := func() (out []*state.ClaimProof) {
@@ -204,7 +204,7 @@ func TestAProofStaysUntilTheNodeHoldsNothingOfTheClaim(t *testing.T) {
 		}
 		return out
 	}
-	if p := proofs(); len(p) != 1 || p[0].Proof != volume.ProofAttested || p[0].Reason != "it burnt" ||
+	if p := proofs(); len(p) != 1 || p[0].Proof != volume.ProofFenced || p[0].Reason != "it burnt" ||
 		p[0].Volume != h.vol || p[0].Time.IsZero() {
 		t.Fatalf("proofs %+v", p)
 	}
@@ -222,7 +222,7 @@ func TestAProofStaysUntilTheNodeHoldsNothingOfTheClaim(t *testing.T) {
 		&fsm.ClaimProof{
 			Claim:  volume.ClaimKey{Volume: again.vol, Alloc: again.alloc},
 			Epoch:  again.epoch,
-			Proof:  volume.ProofAttested,
+			Proof:  volume.ProofFenced,
 			Reason: "it burnt",
 		})
 	again.c.Must(t, &fsm.NodeStatus{Nodes: []ids.Node{again.node}, Status: node.StatusDown})
@@ -236,12 +236,12 @@ func TestANodeIsFoundByTheProvidersIdOfAVolume(t *testing.T) {
 	h := claimed(t)
 	h.report(t, lineage.Point{}, false)
 	n := 0
-	for i := range h.c.Store.Snapshot().InventoryByExternalID(nil, h.key) {
+	for i := range h.c.Store.Snapshot().InventoriesOf(nil, h.key) {
 		if n++; i.Node != h.node {
 			t.Errorf("found %s", i.Node)
 		}
 	}
-	for i := range h.c.Store.Snapshot().InventoryByExternalID(nil,
+	for i := range h.c.Store.Snapshot().InventoriesOf(nil,
 		volume.StagingKey{Plugin: h.key.Plugin, ExternalID: h.key.ExternalID + "x"}) {
 		t.Errorf("another external id finds %+v", i)
 	}

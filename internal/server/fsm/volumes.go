@@ -2,23 +2,31 @@ package fsm
 
 import (
 	"fmt"
+	"reflect"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
+	"berth/internal/server/holders"
 	"berth/internal/server/state"
 )
 
 func init() {
-	register[VolumePut]("volume-put", 1, "server/volumes")
-	register[VolumeForget]("volume-forget", 1, "server/volumes")
-	register[SnapshotPut]("snapshot-put", 1, "server/volumes")
-	register[SnapshotForget]("snapshot-forget", 1, "server/volumes")
-	register[AttachmentPut]("attachment-put", 1, "server/claims")
-	register[AttachmentForget]("attachment-forget", 1, "server/claims")
+	register[VolumePut]("volume-put", identities, "server/volumes")
+	register[VolumeForget]("volume-forget", identities, "server/volumes")
 	register[PluginLearn]("plugin-learn", 1, "server/claims")
 	register[PluginForget]("plugin-forget", 1, "server/claims")
+}
+
+// identities is the schema from which on claims and attachments name the provider's volume, and who holds or needs it
+// is asked when a command is applied. Entries from before are applied as they were then: another answer at a replay
+// would make another state than the one that the provider knows.
+const identities = 3
+
+func checksHolders(tx *state.Tx) bool {
+	m := tx.Meta(nil)
+	return m != nil && m.Schema >= identities
 }
 
 // VolumePut stores a volume if it is still as the proposer saw it. Seen is the modify index that it read; 0: there was
@@ -26,6 +34,8 @@ func init() {
 type VolumePut struct {
 	Volume *volume.Volume
 	Seen   uint64
+	// Sealed is stored with it under the name in Volume.Spec.Secrets; nil: unchanged. A refused write leaves none.
+	Sealed []byte
 }
 
 // Apply returns the stored *volume.Volume. An external id that another registration has already ends a creation in
@@ -40,8 +50,8 @@ func (c *VolumePut) Apply(tx *state.Tx, st Stamp) (any, error) {
 		return nil, fault.New(fault.NotFound, "create volume", v.ID.String(),
 			fmt.Sprintf("namespace %q does not exist", v.Namespace))
 	}
-	if old == nil {
-		if err := leftOver(tx, v); err != nil {
+	if checksHolders(tx) {
+		if err := c.guard(tx, old); err != nil {
 			return nil, err
 		}
 	}
@@ -57,6 +67,7 @@ func (c *VolumePut) Apply(tx *state.Tx, st Stamp) (any, error) {
 			"the provider answered the external id %q, which is registered as volume %s already", v.Status.ExternalID,
 			twin.ID)
 	}
+	c.revive(tx, old)
 	if old != nil {
 		// The current use is the claims' to write; it may have moved on in between only with the index.
 		v.Status.AccessMode = old.Status.AccessMode
@@ -64,24 +75,104 @@ func (c *VolumePut) Apply(tx *state.Tx, st Stamp) (any, error) {
 		v.Status.MountOptions = old.Status.MountOptions
 		v.CreateTime = old.CreateTime
 	}
+	if c.Sealed != nil && v.Spec.Secrets != "" {
+		tx.PutSecret(&state.Sealed{Name: v.Spec.Secrets, Data: c.Sealed})
+	}
 	tx.PutVolume(v)
+	if old != nil && old.Spec.Secrets != v.Spec.Secrets {
+		dropSecret(tx, old.Spec.Secrets, old.Staging())
+	}
 	return v, nil
 }
 
-// leftOver refuses the registration of a provider's volume that a forgotten registration has still attached.
-func leftOver(tx *state.Tx, v *volume.Volume) error {
-	if v.Status.ExternalID == "" {
-		return nil
+// guard holds a change against all that uses the volume, or will use what it is made from.
+func (c *VolumePut) guard(tx *state.Tx, old *volume.Volume) error {
+	v := c.Volume
+	creates := v.Status.Phase == volume.PhaseCreating && (old == nil || old.Status.Phase != volume.PhaseCreating)
+	switch {
+	case creates:
+		return c.guardSources(tx)
+	case old == nil:
+	case v.Status.Phase == volume.PhaseCreating && old.Status.Presence.Exists() && !sameArguments(old, v):
+		return fault.WithHint(fault.New(fault.Busy, "change volume", v.ID.String(),
+			"it is being created, and the provider may have begun: a repeated call must ask for the same"),
+			"wait until it is ready, or delete it and create it anew")
+	case v.Status.Phase == volume.PhaseDeleting && old.Status.Phase != volume.PhaseDeleting:
+		return holders.InUse(&tx.Snap, nil, "delete", old)
 	}
-	for a := range tx.Attachments(nil) {
-		if a.Plugin == v.Spec.Plugin && a.ExternalID == v.Status.ExternalID && a.Volume != v.ID {
-			return fault.WithHint(fault.New(fault.Busy, "register volume", v.ID.String(),
-				fmt.Sprintf("the external id %q of plugin %q is still attached to node %s as the forgotten volume %s",
-					a.ExternalID, a.Plugin, ids.Short(a.Node), a.Volume)),
-				"wait until it is detached")
+	return nil
+}
+
+// guardSources notes what a volume is made from, and refuses what is about to go.
+func (c *VolumePut) guardSources(tx *state.Tx) error {
+	v := c.Volume
+	going := func(what string) error {
+		return fault.WithHint(fault.New(fault.Busy, "create volume", v.ID.String(), what+" is being deleted"),
+			"make it from another source")
+	}
+	if v.Spec.CloneID != "" {
+		switch src := holders.Source(&tx.Snap, v); {
+		case src == nil || src.Status.ExternalID == "":
+			return fault.New(fault.NotFound, "create volume", v.ID.String(),
+				fmt.Sprintf("the volume to clone, %q, is not there", v.Spec.CloneID))
+		case src.Status.Phase == volume.PhaseDeleting:
+			return going("the volume to clone, " + src.ID.String() + ",")
+		default:
+			v.Status.SourceExternalID = src.Status.ExternalID
+		}
+	}
+	if v.Spec.SnapshotID != "" {
+		for sn := range tx.VolumeSnapshotsByExternalID(nil, v.Spec.Plugin, v.Spec.SnapshotID) {
+			if sn.Phase == volume.PhaseDeleting {
+				return going("snapshot " + sn.Name)
+			}
 		}
 	}
 	return nil
+}
+
+// sameArguments tells whether two states of a record ask the provider for the same.
+func sameArguments(a, b *volume.Volume) bool {
+	x, y := a.Spec, b.Spec
+	x.Secrets, y.Secrets = "", ""
+	return reflect.DeepEqual(x, y)
+}
+
+// revive gives a registration of a provider's volume that was forgotten by force its identity back, and the use that
+// what is left makes of it. A provider that gives the id of such a volume to a new one has answered in conflict: nodes
+// may still hold the old.
+func (c *VolumePut) revive(tx *state.Tx, old *volume.Volume) {
+	v := c.Volume
+	if v.Status.ExternalID == "" || v.Status.Phase == volume.PhaseConflict ||
+		old != nil && old.Status.ExternalID == v.Status.ExternalID {
+		return
+	}
+	k := v.Staging()
+	t := tx.Tombstone(nil, k)
+	if t != nil && old != nil {
+		v.Status.Phase = volume.PhaseConflict
+		v.Status.LastError = fmt.Sprintf(
+			"the provider answered the external id %q of volume %s, which was forgotten by force and of which something "+
+				"is left", v.Status.ExternalID, t.Volume)
+		return
+	}
+	if t != nil {
+		if v.Spec.Secrets == "" {
+			v.Spec.Secrets = t.Secrets
+		}
+		v.UID = t.UID
+		tx.DeleteTombstone(k)
+	}
+	for cl := range tx.ClaimsOf(nil, k) {
+		*v = *v.UsedAs(cl)
+	}
+	for a := range tx.AttachmentsOf(nil, k) {
+		*v = *v.UsedAs(&volume.Claim{
+			AccessMode:     a.AccessMode,
+			AttachmentMode: a.AttachmentMode,
+			MountOptions:   a.MountOptions,
+		})
+	}
 }
 
 // twinOf returns another registration of the same provider's volume, or nil. Records in conflict don't count: they own
@@ -118,7 +209,8 @@ type VolumeForget struct {
 	ID   volume.ID
 	Seen uint64
 	// Force leaves claims and attachments alone that nobody can use any more; they go on being released.
-	Force bool
+	Force  bool
+	Reason string // of force, kept with what is left
 }
 
 // Apply returns nil. It refuses while anything refers to the volume: the checks of the endpoint are made once more
@@ -131,104 +223,75 @@ func (c *VolumeForget) Apply(tx *state.Tx, st Stamp) (any, error) {
 	if err := unchanged("volume", c.ID.String(), v.ModifyIndex, c.Seen); err != nil {
 		return nil, err
 	}
-	if !c.Force {
-		for cl := range tx.ClaimsByVolume(nil, c.ID) {
+	if checksHolders(tx) {
+		if err := c.guard(tx, v); err != nil {
+			return nil, err
+		}
+	} else if !c.Force {
+		for cl := range tx.ClaimsOf(nil, v.Staging()) {
 			return nil, fault.New(fault.Busy, "forget volume", c.ID.String(),
 				fmt.Sprintf("alloc %s still has a claim that is %s", cl.Alloc, cl.State))
 		}
-		for a := range tx.AttachmentsByVolume(nil, c.ID) {
+		for a := range tx.AttachmentsOf(nil, v.Staging()) {
 			return nil, fault.New(fault.Busy, "forget volume", c.ID.String(),
 				fmt.Sprintf("it is still attached to node %s", a.Node))
 		}
 	}
 	tx.DeleteVolume(c.ID)
-	if v.Spec.Secrets != "" {
-		tx.DeleteSecret(v.Spec.Secrets)
+	if k := v.Staging(); k.ExternalID != "" && v.Status.Phase != volume.PhaseConflict && holders.Left(&tx.Snap, k) {
+		tx.PutTombstone(&volume.Tombstone{
+			StagingKey: k,
+			UID:        v.UID,
+			Volume:     v.ID,
+			Provider:   v.Status.Provider,
+			HomeNode:   v.Status.HomeNode,
+			Secrets:    v.Spec.Secrets,
+			Reason:     c.Reason,
+			Time:       st.Time,
+		})
 	}
+	dropSecret(tx, v.Spec.Secrets, v.Staging())
 	return nil, nil
 }
 
-// SnapshotPut stores a snapshot record; Seen as in VolumePut.
-type SnapshotPut struct {
-	Snapshot *volume.Snapshot
-	Seen     uint64
-}
+// maxTombstones bounds the volumes that were forgotten while something of them was left.
+const maxTombstones = 10_000
 
-// Apply returns the stored *volume.Snapshot.
-func (c *SnapshotPut) Apply(tx *state.Tx, _ Stamp) (any, error) {
-	var now uint64
-	if old := tx.VolumeSnapshot(nil, c.Snapshot.ID); old != nil {
-		now = old.ModifyIndex
+// guard refuses to forget what is used. By force nothing is left alone but what nobody can use any more.
+func (c *VolumeForget) guard(tx *state.Tx, v *volume.Volume) error {
+	busy := func(text, hint string) error {
+		return fault.WithHint(fault.New(fault.Busy, "forget volume", c.ID.String(), text), hint)
 	}
-	if err := unchanged("snapshot", c.Snapshot.ID, now, c.Seen); err != nil {
-		return nil, err
+	switch v.Status.Phase {
+	case volume.PhaseConflict, volume.PhaseFailed:
+		return nil // such a record owns nothing
+	case volume.PhaseCreating, volume.PhaseExpanding:
+		return busy("an operation at the provider is under way: it is "+string(v.Status.Phase),
+			"wait for its end: berth volume status "+string(c.ID.ID))
+	case volume.PhaseDeleting: // asked before the provider was
+		for cl := range tx.ClaimsOf(nil, v.Staging()) {
+			return busy(volume.DescribeClaim(cl), "stop its job")
+		}
+		for a := range tx.AttachmentsOf(nil, v.Staging()) {
+			return busy(volume.DescribeAttachment(a), "it is detached by itself")
+		}
+		return nil
 	}
-	tx.PutVolumeSnapshot(c.Snapshot)
-	return c.Snapshot, nil
-}
-
-// SnapshotForget removes a snapshot's record.
-type SnapshotForget struct{ ID string }
-
-// Apply returns nil.
-func (c *SnapshotForget) Apply(tx *state.Tx, _ Stamp) (any, error) {
-	if s := tx.VolumeSnapshot(nil, c.ID); s != nil && s.Secrets == "snapshot/"+c.ID { // else they are the volume's
-		tx.DeleteSecret(s.Secrets)
+	if !c.Force {
+		return holders.InUse(&tx.Snap, nil, "deregister", v)
 	}
-	tx.DeleteVolumeSnapshot(c.ID)
-	return nil, nil
-}
-
-// AttachmentPut stores an attachment: the intent before a call, or what it came to. Seen as in VolumePut.
-type AttachmentPut struct {
-	Attachment *volume.Attachment
-	Seen       uint64
-}
-
-// Apply returns the stored *volume.Attachment.
-func (c *AttachmentPut) Apply(tx *state.Tx, st Stamp) (any, error) {
-	a := c.Attachment
-	old := tx.Attachment(nil, a.Key())
-	var now uint64
-	if old != nil {
-		now = old.ModifyIndex
+	if !holders.Orphaned(&tx.Snap, v) {
+		return holders.InUse(&tx.Snap, nil, "deregister", v)
 	}
-	if err := unchanged("attachment", a.Volume.String(), now, c.Seen); err != nil {
-		return nil, err
+	count := 0
+	for range tx.Tombstones(nil) {
+		count++
 	}
-	if old == nil || old.Presence != a.Presence || old.Detaching != a.Detaching {
-		a.Since = st.Time
+	if count >= maxTombstones {
+		return busy(fmt.Sprintf("%d volumes that were forgotten by force are not released yet", count),
+			"end what is left of them first: berth node orphans list")
 	}
-	a.Generation = st.Index // a new direction is a new call; a repetition keeps its number
-	if old != nil && old.Detaching == a.Detaching {
-		a.Generation = old.Generation
-	}
-	tx.PutAttachment(a)
-	return a, nil
-}
-
-// AttachmentForget removes an attachment whose detach is confirmed.
-type AttachmentForget struct {
-	Key  volume.AttachmentKey
-	Seen uint64
-}
-
-// Releases lets volumes be released when the disk is nearly full.
-func (c *AttachmentForget) Releases() bool { return true }
-
-// Apply returns nil.
-func (c *AttachmentForget) Apply(tx *state.Tx, st Stamp) (any, error) {
-	a := tx.Attachment(nil, c.Key)
-	if a == nil {
-		return nil, nil
-	}
-	if err := unchanged("attachment", c.Key.Volume.String(), a.ModifyIndex, c.Seen); err != nil {
-		return nil, err
-	}
-	tx.DeleteAttachment(c.Key)
-	clearMode(tx, c.Key.Volume)
-	promote(tx, st, c.Key.Volume)
-	return nil, nil
+	return nil
 }
 
 // PluginLearn stores what a plugin's instances reported of it. It outlives them: unknown means wait, never absent.

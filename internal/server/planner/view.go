@@ -12,7 +12,6 @@ import (
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/scheduler"
-	"berth/internal/scheduler/filter"
 	"berth/internal/server/state"
 )
 
@@ -74,36 +73,30 @@ func (r *reader) NodeAllocs(id ids.Node) []*alloc.Alloc {
 func (r *reader) Volume(id volume.ID) *volume.Volume { return r.snap.Volume(nil, id) }
 
 func (r *reader) Claims(id volume.ID) []*volume.Claim {
-	return slices.Collect(r.snap.ClaimsByVolume(nil, id))
+	v := r.snap.Volume(nil, id)
+	if v == nil {
+		return nil
+	}
+	return slices.Collect(r.snap.ClaimsOf(nil, v.Staging()))
 }
 
 func (r *reader) Plugin(id ids.Plugin) *plugin.Record { return r.snap.Plugin(nil, id) }
 
 // Holdings lists what takes attach slots on a node: claims, attachments, and what the node itself knows of.
-func (r *reader) Holdings(id ids.Node) []filter.Holding {
-	var out []filter.Holding
+func (r *reader) Holdings(id ids.Node) []volume.StagingKey {
+	var out []volume.StagingKey
 	for c := range r.snap.ClaimsByNode(nil, id) {
-		if v := r.snap.Volume(nil, c.Volume); v != nil {
-			out = append(out, filter.Holding{Plugin: v.Spec.Plugin, Volume: c.Volume})
-		}
+		out = append(out, c.Staging())
 	}
 	for a := range r.snap.AttachmentsByNode(nil, id) {
 		if a.Presence.Exists() {
-			out = append(out, filter.Holding{Plugin: a.Plugin, Volume: a.Volume})
+			out = append(out, a.Staging())
 		}
 	}
 	for i := range r.snap.InventoryOf(nil, id) {
 		if !i.Entry.Quiet() {
-			out = append(out, filter.Holding{Plugin: i.Entry.Plugin, Volume: holder(i.Entry)})
+			out = append(out, i.Entry.StagingKey)
 		}
 	}
 	return out
-}
-
-// holder names the volume of an inventory entry; one that the cluster no longer knows takes a slot all the same.
-func holder(e volume.InventoryEntry) volume.ID {
-	if e.Volume.ID != "" {
-		return e.Volume
-	}
-	return volume.ID{ID: ids.Volume("external id " + e.ExternalID)}
 }

@@ -25,22 +25,22 @@ var attachments = &table[volume.Attachment]{
 	modified: func(a *volume.Attachment) uint64 { return a.ModifyIndex },
 }
 
-func attachmentKey(k volume.AttachmentKey) Key { return volumeKey(k.Volume).with(string(k.Node)) }
+func attachmentKey(k volume.AttachmentKey) Key { return stagingKey(k.StagingKey).with(string(k.Node)) }
 
 // Attachment returns an attachment, or nil.
 func (s *Snap) Attachment(w *Watch, k volume.AttachmentKey) *volume.Attachment {
 	return attachments.get(s, w, attachmentKey(k))
 }
 
-// Attachments yields all attachments, by volume and node.
+// Attachments yields all attachments, by plugin, external id and node.
 func (s *Snap) Attachments(w *Watch) iter.Seq[*volume.Attachment] { return attachments.scan(s, w, "") }
 
-// AttachmentsByVolume yields a volume's attachments, by node.
-func (s *Snap) AttachmentsByVolume(w *Watch, id volume.ID) iter.Seq[*volume.Attachment] {
-	return attachments.scan(s, w, volumeKey(id))
+// AttachmentsOf yields the attachments of a provider's volume, by node.
+func (s *Snap) AttachmentsOf(w *Watch, k volume.StagingKey) iter.Seq[*volume.Attachment] {
+	return attachments.scan(s, w, stagingKey(k))
 }
 
-// AttachmentsByNode yields a node's attachments, by volume.
+// AttachmentsByNode yields a node's attachments, by plugin and external id.
 func (s *Snap) AttachmentsByNode(w *Watch, id ids.Node) iter.Seq[*volume.Attachment] {
 	return attachments.find(s, w, byNode, KeyOf(id))
 }

@@ -25,8 +25,11 @@ type ClaimProof struct {
 }
 
 var claimProofs = &table[ClaimProof]{
-	name:     ClaimProofs,
-	key:      func(p *ClaimProof) Key { return proofKey(p.Node, p.PublicationKey, p.Epoch) },
+	name: ClaimProofs,
+	key:  func(p *ClaimProof) Key { return proofKey(p.Node, p.PublicationKey, p.Epoch) },
+	indexes: []index[ClaimProof]{
+		one(byExternal, func(p *ClaimProof) Key { return stagingKey(p.StagingKey) }),
+	},
 	stamp:    func(now, _ *ClaimProof, index uint64) { now.Index = index },
 	modified: func(p *ClaimProof) uint64 { return p.Index },
 }
@@ -43,6 +46,11 @@ func (s *Snap) ClaimProof(node ids.Node, k volume.PublicationKey, e volume.Epoch
 // ClaimProofsOf yields the proofs whose void claims a node may still hold.
 func (s *Snap) ClaimProofsOf(w *Watch, node ids.Node) iter.Seq[*ClaimProof] {
 	return claimProofs.scan(s, w, KeyOf(node))
+}
+
+// ClaimProofsFor yields the proofs of a provider's volume, by node.
+func (s *Snap) ClaimProofsFor(w *Watch, k volume.StagingKey) iter.Seq[*ClaimProof] {
+	return claimProofs.find(s, w, byExternal, stagingKey(k))
 }
 
 // PutClaimProof stores a proof.

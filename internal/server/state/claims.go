@@ -16,6 +16,7 @@ var claims = &table[volume.Claim]{
 	indexes: []index[volume.Claim]{
 		one(byAlloc, func(c *volume.Claim) Key { return KeyOf(c.Alloc) }),
 		one(byNode, func(c *volume.Claim) Key { return KeyOf(c.Node) }),
+		one(byExternal, func(c *volume.Claim) Key { return stagingKey(c.Staging()) }),
 	},
 	stamp: func(now, old *volume.Claim, index uint64) {
 		now.CreateIndex, now.ModifyIndex = index, index
@@ -31,12 +32,12 @@ func claimKey(k volume.ClaimKey) Key { return volumeKey(k.Volume).with(string(k.
 // Claim returns a claim, or nil.
 func (s *Snap) Claim(w *Watch, k volume.ClaimKey) *volume.Claim { return claims.get(s, w, claimKey(k)) }
 
-// Claims yields all claims, by volume and alloc.
+// Claims yields all claims, by name of volume and alloc.
 func (s *Snap) Claims(w *Watch) iter.Seq[*volume.Claim] { return claims.scan(s, w, "") }
 
-// ClaimsByVolume yields a volume's claims, by alloc.
-func (s *Snap) ClaimsByVolume(w *Watch, id volume.ID) iter.Seq[*volume.Claim] {
-	return claims.scan(s, w, volumeKey(id))
+// ClaimsOf yields the claims of a provider's volume, under whichever name they were made.
+func (s *Snap) ClaimsOf(w *Watch, k volume.StagingKey) iter.Seq[*volume.Claim] {
+	return claims.find(s, w, byExternal, stagingKey(k))
 }
 
 // ClaimsByAlloc yields an alloc's claims, by volume.

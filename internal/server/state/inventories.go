@@ -34,7 +34,7 @@ var (
 		key:  func(i *Inventory) Key { return inventoryKey(i.Node, i.Entry.StagingKey) },
 		indexes: []index[Inventory]{
 			one(byVolume, func(i *Inventory) Key { return volumeKey(i.Entry.Volume) }),
-			one(byExternal, func(i *Inventory) Key { return KeyOf(string(i.Entry.Plugin), i.Entry.ExternalID) }),
+			one(byExternal, func(i *Inventory) Key { return stagingKey(i.Entry.StagingKey) }),
 		},
 		stamp: func(now, old *Inventory, index uint64) {
 			now.CreateIndex, now.ModifyIndex = index, index
@@ -76,14 +76,15 @@ func (s *Snap) InventoryOf(w *Watch, node ids.Node) iter.Seq[*Inventory] {
 	return inventories.scan(s, w, KeyOf(node))
 }
 
-// InventoryByVolume yields what all nodes know of a volume, by node.
-func (s *Snap) InventoryByVolume(w *Watch, id volume.ID) iter.Seq[*Inventory] {
+// InventoryNamed yields what nodes know of volumes that they received under a name, by node. Which volume that was,
+// only the entry's own key tells.
+func (s *Snap) InventoryNamed(w *Watch, id volume.ID) iter.Seq[*Inventory] {
 	return inventories.find(s, w, byVolume, volumeKey(id))
 }
 
-// InventoryByExternalID yields what all nodes know of a provider's volume, by node, under whichever name they know it.
-func (s *Snap) InventoryByExternalID(w *Watch, k volume.StagingKey) iter.Seq[*Inventory] {
-	return inventories.find(s, w, byExternal, KeyOf(string(k.Plugin), k.ExternalID))
+// InventoriesOf yields what all nodes know of a provider's volume, by node, under whichever name they received it.
+func (s *Snap) InventoriesOf(w *Watch, k volume.StagingKey) iter.Seq[*Inventory] {
+	return inventories.find(s, w, byExternal, stagingKey(k))
 }
 
 // PutInventoryEntry stores one entry of a node's inventory.

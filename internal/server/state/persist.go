@@ -14,6 +14,7 @@ import (
 var tables = []tableDef{
 	rows, metas, namespaces, nodes, jobs, jobVersions, submissions, evals, allocs, volumes, claims, attachments,
 	volumeSnapshots, plugins, inventories, inventoryHeads, secrets, marks, claimProofs, signingKeys,
+	tombstones,
 }
 
 // snapshotFormat is the number of the stream's form.
@@ -123,6 +124,9 @@ func load(gen *generation, r io.Reader) error {
 		case rec.Count > 0:
 			if rec.Count != count+1 {
 				return fmt.Errorf("it holds %d objects and promises %d", count, rec.Count-1)
+			}
+			if err := identify(&Snap{txn: txn, gen: gen}); err != nil {
+				return err
 			}
 			txn.Commit()
 			return nil

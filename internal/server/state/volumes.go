@@ -26,7 +26,7 @@ var volumes = &table[volume.Volume]{
 			if v.Status.ExternalID == "" {
 				return ""
 			}
-			return KeyOf(string(v.Spec.Plugin), v.Status.ExternalID)
+			return stagingKey(v.Staging())
 		}),
 	},
 	stamp: func(now, old *volume.Volume, index uint64) {
@@ -37,6 +37,8 @@ var volumes = &table[volume.Volume]{
 	},
 	modified: func(v *volume.Volume) uint64 { return v.ModifyIndex },
 }
+
+func stagingKey(k volume.StagingKey) Key { return KeyOf(string(k.Plugin), k.ExternalID) }
 
 func volumeKey(id volume.ID) Key { return KeyOf(string(id.Namespace), string(id.ID)) }
 
@@ -61,6 +63,16 @@ func (s *Snap) VolumesByPlugin(w *Watch, id ids.Plugin) iter.Seq[*volume.Volume]
 // conflict may share it with another.
 func (s *Snap) VolumesByExternalID(w *Watch, id ids.Plugin, external string) iter.Seq[*volume.Volume] {
 	return volumes.find(s, w, byExternal, KeyOf(string(id), external))
+}
+
+// VolumeOf returns the registration of a provider's volume, or nil: nobody registered it, or it was forgotten.
+func (s *Snap) VolumeOf(w *Watch, k volume.StagingKey) *volume.Volume {
+	for v := range s.VolumesByExternalID(w, k.Plugin, k.ExternalID) {
+		if v.Status.Phase != volume.PhaseConflict {
+			return v
+		}
+	}
+	return nil
 }
 
 // PutVolume stores a volume; times that are zero become the command's.

@@ -14,7 +14,7 @@ var volumeSnapshots = &table[volume.Snapshot]{
 	name: VolumeSnapshots,
 	key:  func(v *volume.Snapshot) Key { return KeyOf(v.ID) },
 	indexes: []index[volume.Snapshot]{
-		one(byVolume, func(v *volume.Snapshot) Key { return KeyOf(string(v.Namespace), string(v.Source)) }),
+		one(byVolume, func(v *volume.Snapshot) Key { return KeyOf(string(v.Plugin), v.SourceExternalID) }),
 		one(byExternal, func(v *volume.Snapshot) Key {
 			if v.ExternalID == "" {
 				return ""
@@ -41,9 +41,9 @@ func (s *Snap) VolumeSnapshots(w *Watch) iter.Seq[*volume.Snapshot] {
 	return volumeSnapshots.scan(s, w, "")
 }
 
-// VolumeSnapshotsOf yields the snapshots whose source is a volume.
-func (s *Snap) VolumeSnapshotsOf(w *Watch, id volume.ID) iter.Seq[*volume.Snapshot] {
-	return volumeSnapshots.find(s, w, byVolume, volumeKey(id))
+// VolumeSnapshotsOf yields the snapshots whose source is a provider's volume.
+func (s *Snap) VolumeSnapshotsOf(w *Watch, k volume.StagingKey) iter.Seq[*volume.Snapshot] {
+	return volumeSnapshots.find(s, w, byVolume, stagingKey(k))
 }
 
 // VolumeSnapshotsByExternalID yields the records that name the provider's snapshot.

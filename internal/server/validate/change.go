@@ -12,8 +12,8 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
+	"berth/internal/server/holders"
 	"berth/internal/server/state"
-	"berth/internal/server/volumes"
 	"berth/internal/wire"
 )
 
@@ -44,7 +44,7 @@ func VolumeCreate(s *state.Snap, r *wire.VolumeWriteRequest) error {
 	}
 	if r.Spec.CloneID != "" {
 		probe := &volume.Volume{ID: r.Volume, Spec: r.Spec}
-		if src := volumes.SourceVolume(s, probe); src == nil {
+		if src := holders.Source(s, probe); src == nil {
 			return fault.New(fault.NotFound, "create", subject,
 				fmt.Sprintf("the volume to clone, %q, is not known in this namespace for this plugin", r.Spec.CloneID))
 		}
@@ -81,7 +81,7 @@ func VolumeUpdate(s *state.Snap, old *volume.Volume, r *wire.VolumeWriteRequest)
 	if len(want.Parameters) > 0 && !maps.Equal(want.Parameters, old.Spec.Parameters) {
 		refused = append(refused, "volume parameters cannot be updated")
 	}
-	inUse := claimed(s, old.ID)
+	inUse := claimed(s, old)
 	if !slices.Equal(want.Capabilities, old.Spec.Capabilities) {
 		if inUse && !slices.Contains(want.Capabilities,
 			volume.Capability{AccessMode: old.Status.AccessMode, AttachmentMode: old.Status.AttachmentMode}) {
@@ -160,8 +160,8 @@ func Resize(n, old *volume.Volume, lo, hi int64, rec *plugin.Record) error {
 	return nil
 }
 
-func claimed(s *state.Snap, id volume.ID) bool {
-	for range s.ClaimsByVolume(nil, id) {
+func claimed(s *state.Snap, v *volume.Volume) bool {
+	for range s.ClaimsOf(nil, v.Staging()) {
 		return true
 	}
 	return false

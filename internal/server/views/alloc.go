@@ -27,9 +27,8 @@ func AllocVolumes(s *state.Snap, w *state.Watch, a *alloc.Alloc) []wire.AllocVol
 			continue
 		}
 		av.Plugin, av.Provider = v.Spec.Plugin, v.Status.Provider
-		av.State = stateOf(s, w, a, id)
-		if i := s.InventoryEntry(w, a.Node,
-			volume.StagingKey{Plugin: v.Spec.Plugin, ExternalID: v.Status.ExternalID}); i != nil {
+		av.State = stateOf(s, w, a, v)
+		if i := s.InventoryEntry(w, a.Node, v.Staging()); i != nil {
 			av.LastError = i.Entry.LastError
 			if i.Entry.Step != "" && av.State != "released" {
 				av.State += "; there: " + i.Entry.Step
@@ -46,8 +45,8 @@ func AllocVolumes(s *state.Snap, w *state.Watch, a *alloc.Alloc) []wire.AllocVol
 	return out
 }
 
-func stateOf(s *state.Snap, w *state.Watch, a *alloc.Alloc, id volume.ID) string {
-	c := s.Claim(w, volume.ClaimKey{Volume: id, Alloc: a.ID})
+func stateOf(s *state.Snap, w *state.Watch, a *alloc.Alloc, v *volume.Volume) string {
+	c := s.Claim(w, volume.ClaimKey{Volume: v.ID, Alloc: a.ID})
 	switch {
 	case c == nil && a.Terminal():
 		return "released"
@@ -58,7 +57,7 @@ func stateOf(s *state.Snap, w *state.Watch, a *alloc.Alloc, id volume.ID) string
 	case c.State == volume.Releasing:
 		return "being released since " + c.Since.UTC().Format(time.RFC3339)
 	}
-	if at := s.Attachment(w, volume.AttachmentKey{Volume: id, Node: a.Node}); at != nil {
+	if at := s.Attachment(w, volume.AttachmentKey{StagingKey: v.Staging(), Node: a.Node}); at != nil {
 		return volume.DescribeAttachment(at)
 	}
 	return "claimed since " + c.Since.UTC().Format(time.RFC3339)
@@ -69,10 +68,10 @@ func AllocVolumesIndex(s *state.Snap, w *state.Watch, a *alloc.Alloc) uint64 {
 	index := uint64(0)
 	for c := range s.ClaimsByAlloc(w, a.ID) {
 		index = max(index, c.ModifyIndex)
-		for at := range s.AttachmentsByVolume(w, c.Volume) {
+		for at := range s.AttachmentsOf(w, c.Staging()) {
 			index = max(index, at.ModifyIndex)
 		}
-		for i := range s.InventoryByVolume(w, c.Volume) {
+		for i := range s.InventoriesOf(w, c.Staging()) {
 			index = max(index, i.ModifyIndex)
 		}
 		if v := s.Volume(w, c.Volume); v != nil {
@@ -84,7 +83,7 @@ func AllocVolumesIndex(s *state.Snap, w *state.Watch, a *alloc.Alloc) uint64 {
 
 // Holders says who keeps a claim in the queue, and since when.
 func Holders(s *state.Snap, w *state.Watch, queued *volume.Claim) string {
-	for c := range s.ClaimsByVolume(w, queued.Volume) {
+	for c := range s.ClaimsOf(w, queued.Staging()) {
 		if c.Alloc != queued.Alloc && volume.Excludes(c, queued) {
 			return volume.DescribeClaim(c)
 		}
@@ -93,9 +92,11 @@ func Holders(s *state.Snap, w *state.Watch, queued *volume.Claim) string {
 }
 
 // Attaching says what an attachment to a node waits for; at is nil when there is none yet.
-func Attaching(s *state.Snap, w *state.Watch, id volume.ID, node ids.Node, at *volume.Attachment) string {
+func Attaching(
+	s *state.Snap, w *state.Watch, k volume.StagingKey, node ids.Node, at *volume.Attachment,
+) string {
 	if at == nil {
-		for o := range s.AttachmentsByVolume(w, id) {
+		for o := range s.AttachmentsOf(w, k) {
 			if o.Node != node {
 				return volume.DescribeAttachment(o)
 			}

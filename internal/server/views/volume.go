@@ -9,7 +9,6 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
-	"berth/internal/server/volumes"
 	"berth/internal/wire"
 )
 
@@ -31,7 +30,7 @@ func Of(s *state.Snap, w *state.Watch) *Reader {
 func VolumeIndex(s *state.Snap, v *wire.VolumeView) uint64 {
 	index := max(s.ReadIndex(state.Volumes, v.Volume.ModifyIndex), s.ReadIndex(state.Claims),
 		s.ReadIndex(state.Attachments), s.ReadIndex(state.Inventories))
-	for i := range volumes.InventoryOf(s, nil, v.Volume.ID) {
+	for i := range s.InventoriesOf(nil, v.Volume.Staging()) {
 		index = max(index, i.ModifyIndex)
 	}
 	for _, a := range v.Allocs {
@@ -54,16 +53,16 @@ func (r *Reader) Volume(v *volume.Volume) *wire.VolumeView {
 		OnNodes: map[ids.Node]volume.InventoryEntry{},
 		Plugin:  r.Plugin(v.Spec.Plugin),
 	}
-	for c := range s.ClaimsByVolume(w, v.ID) {
+	for c := range s.ClaimsOf(w, v.Staging()) {
 		out.Claims = append(out.Claims, c)
 		if a := s.Alloc(w, c.Alloc); a != nil {
 			out.Allocs = append(out.Allocs, a)
 		}
 	}
-	for a := range s.AttachmentsByVolume(w, v.ID) {
+	for a := range s.AttachmentsOf(w, v.Staging()) {
 		out.Attachments = append(out.Attachments, a)
 	}
-	for i := range volumes.InventoryOf(s, w, v.ID) {
+	for i := range s.InventoriesOf(w, v.Staging()) {
 		out.OnNodes[i.Node] = i.Entry
 	}
 	out.Unschedulable = unschedulable(v, out.Plugin)
@@ -99,7 +98,7 @@ func unschedulable(v *volume.Volume, p *wire.PluginView) string {
 // and the data that somebody looks for may be there.
 func Namesakes(s *state.Snap, id volume.ID) []string {
 	var out []string
-	for i := range s.InventoryByVolume(nil, id) {
+	for i := range s.InventoryNamed(nil, id) {
 		if !i.Entry.Quiet() {
 			out = append(out,
 				fmt.Sprintf(
@@ -114,12 +113,12 @@ func Namesakes(s *state.Snap, id volume.ID) []string {
 
 // OnNode reports whether a node claims a volume or reported something of it.
 func OnNode(s *state.Snap, w *state.Watch, v *volume.Volume, id ids.Node) bool {
-	for c := range s.ClaimsByVolume(w, v.ID) {
+	for c := range s.ClaimsOf(w, v.Staging()) {
 		if c.Node == id {
 			return true
 		}
 	}
-	for i := range s.InventoryByVolume(w, v.ID) {
+	for i := range s.InventoriesOf(w, v.Staging()) {
 		if i.Node == id {
 			return true
 		}

@@ -3,6 +3,7 @@ package volumes
 import (
 	"berth/internal/base/fault"
 	"berth/internal/model/volume"
+	"berth/internal/server/holders"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -50,7 +51,7 @@ func (k *Keeper) callFor(s *state.Snap, v *volume.Volume, step volume.VolumeStep
 		}
 		w.Create.Spec.Secrets = ""
 		if v.Spec.CloneID != "" {
-			src := SourceVolume(s, v)
+			src := holders.Source(s, v)
 			if src == nil || src.Status.ExternalID == "" {
 				return nil, fault.New(fault.NotFound, "create volume", v.ID.String(),
 					"the volume to clone, "+v.Spec.CloneID+", does not exist")

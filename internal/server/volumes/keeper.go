@@ -19,6 +19,7 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/server/controllers"
 	"berth/internal/server/fsm"
+	"berth/internal/server/holders"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -107,7 +108,7 @@ func (k *Keeper) stepVolume(ctx context.Context, id volume.ID) (reconcile.Result
 	case volume.StepNone:
 		return reconcile.Done(), k.expandOnNodes(ctx, s, v)
 	case volume.StepForget:
-		_, err := Forget(ctx, k.cfg.Proposer, v, false)
+		_, err := Forget(ctx, k.cfg.Proposer, v)
 		return reconcile.Done(), err
 	}
 	if pause := time.Until(v.Status.NextTry); pause > 0 {
@@ -117,7 +118,7 @@ func (k *Keeper) stepVolume(ctx context.Context, id volume.ID) (reconcile.Result
 	if executor == "" {
 		return reconcile.Again(time.Minute, why), nil
 	}
-	if n := Unreported(s, nil); n != nil && step == volume.StepDelete {
+	if n := holders.Unreported(s, nil); n != nil && step == volume.StepDelete {
 		return reconcile.Again(reportPause, "node "+ids.Short(n.ID)+" has not reported yet what it holds"), nil
 	}
 	release, err := k.lane(ctx, v)
@@ -174,7 +175,7 @@ func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep,
 	}
 	v := *cur
 	if step == volume.StepDelete {
-		if err := InUse(s, nil, "delete", id); err != nil {
+		if err := holders.InUse(s, nil, "delete", cur); err != nil {
 			return k.failed(ctx, &v, failure{cause: err, before: v.Status.Presence, certain: true, reported: true})
 		}
 	}
@@ -234,7 +235,7 @@ func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep,
 }
 
 func (k *Keeper) put(ctx context.Context, v *volume.Volume) error {
-	stored, err := Put(ctx, k.cfg.Proposer, v, v.ModifyIndex)
+	stored, err := Put(ctx, k.cfg.Proposer, v, v.ModifyIndex, nil)
 	if err != nil {
 		return err
 	}
@@ -258,7 +259,7 @@ func (k *Keeper) done(ctx context.Context, v *volume.Volume, step volume.VolumeS
 		}
 		k.created(&n, r.Created)
 	case volume.StepDelete:
-		_, err := Forget(ctx, k.cfg.Proposer, v, false)
+		_, err := Forget(ctx, k.cfg.Proposer, v)
 		return err
 	case volume.StepExpand:
 		if r.Capacity > 0 {
@@ -304,7 +305,7 @@ func (k *Keeper) failed(ctx context.Context, v *volume.Volume, f failure) error 
 	n := *v
 	n.Status.LastError = f.cause.Error()
 	n.Status.Tries++
-	n.Status.NextTry = time.Now().Add(controllers.Backoff.Pause(n.Status.Tries)).UTC()
+	n.Status.NextTry = time.Now().Add(controllers.Backoff.Spread(n.Status.Tries, v.ID.String())).UTC()
 	if f.reported {
 		n.Status.Executor = ""
 	}
@@ -345,7 +346,7 @@ func (k *Keeper) expandOnNodes(ctx context.Context, s *state.Snap, v *volume.Vol
 	if !v.Status.NodeExpandPending {
 		return nil
 	}
-	for i := range s.InventoryByVolume(nil, v.ID) {
+	for i := range s.InventoriesOf(nil, v.Staging()) {
 		if !i.Entry.Staging.Exists() || !k.cfg.Dispatch.Connected(i.Node) {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
+	"berth/internal/server/holders"
 	"berth/internal/server/state"
 )
 
@@ -41,7 +42,7 @@ func within(wants []plugin.Topology, t plugin.Topology) bool {
 // sourceHome is the home node of what a volume is filled from.
 func sourceHome(s *state.Snap, v *volume.Volume) ids.Node {
 	if v.Spec.CloneID != "" {
-		if src := SourceVolume(s, v); src != nil {
+		if src := holders.Source(s, v); src != nil {
 			return src.Status.HomeNode
 		}
 	}
@@ -51,18 +52,4 @@ func sourceHome(s *state.Snap, v *volume.Volume) ids.Node {
 		}
 	}
 	return ""
-}
-
-// SourceVolume finds what clone_id names: a volume of the namespace, or one with this external id.
-func SourceVolume(s *state.Snap, v *volume.Volume) *volume.Volume {
-	if src := s.Volume(nil, volume.ID{Namespace: v.Namespace, ID: ids.Volume(v.Spec.CloneID)}); src != nil &&
-		src.Spec.Plugin == v.Spec.Plugin {
-		return src
-	}
-	for src := range s.VolumesByExternalID(nil, v.Spec.Plugin, v.Spec.CloneID) {
-		if src.Namespace == v.Namespace {
-			return src
-		}
-	}
-	return nil
 }

@@ -129,7 +129,7 @@ func (k *Keeper) snapshotFailed(ctx context.Context, sn *volume.Snapshot, cause 
 	n := *sn
 	n.LastError = cause.Error()
 	n.Tries++
-	n.NextTry = time.Now().Add(controllers.Backoff.Pause(n.Tries)).UTC()
+	n.NextTry = time.Now().Add(controllers.Backoff.Spread(n.Tries, n.SourceExternalID)).UTC()
 	if final && n.Phase == volume.PhaseCreating && n.ExternalID == "" {
 		n.Phase = volume.PhaseFailed
 	}
@@ -137,7 +137,7 @@ func (k *Keeper) snapshotFailed(ctx context.Context, sn *volume.Snapshot, cause 
 }
 
 func (k *Keeper) putSnapshot(ctx context.Context, sn *volume.Snapshot) error {
-	stored, err := PutSnapshot(ctx, k.cfg.Proposer, sn)
+	stored, err := PutSnapshot(ctx, k.cfg.Proposer, sn, nil)
 	if err != nil {
 		return err
 	}

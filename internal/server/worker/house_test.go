@@ -254,7 +254,7 @@ func (h *house) check(s *state.Snap) {
 	}
 	for v := range s.Volumes(nil, ids.DefaultNamespace, "") {
 		held, queued := 0, 0
-		for c := range s.ClaimsByVolume(nil, v.ID) {
+		for c := range s.ClaimsOf(nil, v.Staging()) {
 			if c.State == volume.Queued {
 				queued++
 			} else {

@@ -13,8 +13,10 @@ import (
 
 // attachment returns the one that there is of a volume.
 func (c *cluster) attachment(name string) (found *volume.Attachment) {
-	for a := range c.s.Store().Snapshot().AttachmentsByVolume(nil, volID(name)) {
-		found = a
+	for a := range c.s.Store().Snapshot().Attachments(nil) {
+		if a.Volume == volID(name) {
+			found = a
+		}
 	}
 	return found
 }
