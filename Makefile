@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build helper dev demo check lint test mutants e2e upgrade bench
+.PHONY: help build helper dev demo check lint test mutants e2e chaos upgrade bench
 
 # Programs are static and carry neither symbols nor the builder's paths, so that equal sources give equal bytes.
 GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w'
@@ -47,13 +47,14 @@ lint: helper
 	@$(LINT) deadcode -json ./cmd/... ./tools/... | go run ./tools/unused
 
 # The race run holds every test of check, so that nothing runs twice.
-test: $(TESTRUN) ## Everything: Debian packages, vet, golangci-lint, architecture, all tests with the race detector, ten mutants, end to end, compatibility
+test: $(TESTRUN) ## Everything: Debian packages, vet, golangci-lint, architecture, all tests with the race detector, ten mutants, end to end, compatibility, chaos
 	@scripts/install-debian.sh
 	@$(MAKE) --no-print-directory build lint
 	@$(TESTRUN) -race -timeout 15m $(PACKAGES)
 	@go run ./tools/mutants -n 10
 	@$(MAKE) --no-print-directory e2e
-	@echo "make test: all is well: vet, golangci-lint, architecture, tests with the race detector, mutants, end to end, compatibility"
+	@$(MAKE) --no-print-directory chaos ROUNDS=1000 FLAGS='-for 150s -busy 4m'
+	@echo "make test: all is well: vet, golangci-lint, architecture, tests with the race detector, mutants, end to end, compatibility, chaos"
 
 # `go run ./tools/mutants -run NAME -v` makes one and shows which words of a test kill it.
 mutants: helper ## Break the program on purpose, an edit at a time: each must be noticed by the test named in tools/mutants/list
@@ -62,6 +63,15 @@ mutants: helper ## Break the program on purpose, an edit at a time: each must be
 e2e: build $(TESTRUN) ## The real binary on the real kernel, and the public Go client against it
 	@$(TESTRUN) -count=1 -timeout 15m ./e2e/...
 	@cd compat && ../$(TESTRUN) -count=1 -timeout 10m ./...
+
+# Without a seed another one is played each time; a failure prints its own.
+SEED ?= 0
+ROUNDS ?= 50
+SETTLE ?= 40s
+FLAGS ?=
+chaos: build ## Play rounds of faults on the real program: SEED=, ROUNDS=, SETTLE=
+	@CGO_ENABLED=0 go build -o bin/chaos ./tools/chaos
+	@bin/chaos -seed $(SEED) -rounds $(ROUNDS) -settle $(SETTLE) $(FLAGS)
 
 # The last commit whose stores and logs of the earlier encoding must be taken over.
 FROM ?= 9639054
