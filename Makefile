@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build helper dev demo check lint test mutants e2e chaos upgrade bench
+.PHONY: help build helper dev demo check lint test mutants e2e chaos crash upgrade bench
 
 # Programs are static and carry neither symbols nor the builder's paths, so that equal sources give equal bytes.
 GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w'
@@ -72,6 +72,9 @@ FLAGS ?=
 chaos: build ## Play rounds of faults on the real program: SEED=, ROUNDS=, SETTLE=
 	@CGO_ENABLED=0 go build -o bin/chaos ./tools/chaos
 	@bin/chaos -seed $(SEED) -rounds $(ROUNDS) -settle $(SETTLE) $(FLAGS)
+
+crash: build $(TESTRUN) ## Kill agent and plugin in front of every persisted write and mount of the storage scenarios (long)
+	@$(TESTRUN) -count=1 -timeout 3h -v -run TestACrashInFrontOfAnyPoint ./e2e -crash
 
 # The last commit whose stores and logs of the earlier encoding must be taken over.
 FROM ?= 9639054

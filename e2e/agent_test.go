@@ -28,10 +28,11 @@ type machine struct {
 	port int    // that of a -dev agent's API, beside its socket
 	api  *api.Client
 
-	service bool     // the agent is not one for trying out: its tasks outlive it, and it has a socket alone
-	temp    bool     // the agent makes a data_dir of its own
-	env     []string // of the agent, beside the test's own
-	earlier string   // an earlier program that is run instead of the one under test
+	service bool            // the agent is not one for trying out: its tasks outlive it, and it has a socket alone
+	temp    bool            // the agent makes a data_dir of its own
+	env     []string        // of the agent, beside the test's own
+	earlier string          // an earlier program that is run instead of the one under test
+	wrap    func(*exec.Cmd) // what is done to the agent's command before it starts
 	// files are descriptors from 3 on that the agent is started with, besides the standard ones.
 	files []*os.File
 
@@ -118,6 +119,16 @@ func (m *machine) logPath() string { return filepath.Join(m.root, "log") }
 // start starts an agent and waits until its node is ready.
 func (m *machine) start() {
 	m.t.Helper()
+	m.launch()
+	m.answers()
+	await(m, "the node to be ready", m.api.Nodes().List, func(all []*api.NodeListStub) bool {
+		return len(all) == 1 && all[0].Status == api.NodeStatusReady
+	})
+}
+
+// launch starts an agent.
+func (m *machine) launch() {
+	m.t.Helper()
 	log, err := os.OpenFile(m.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	must(m.t, err)
 	defer log.Close()
@@ -127,13 +138,12 @@ func (m *machine) start() {
 	m.cmd.Stderr = log
 	m.cmd.ExtraFiles = m.files
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if m.wrap != nil {
+		m.wrap(m.cmd)
+	}
 	must(m.t, m.cmd.Start())
 	m.done = make(chan error, 1)
 	go func(cmd *exec.Cmd, done chan<- error) { done <- cmd.Wait() }(m.cmd, m.done)
-	m.answers()
-	await(m, "the node to be ready", m.api.Nodes().List, func(all []*api.NodeListStub) bool {
-		return len(all) == 1 && all[0].Status == api.NodeStatusReady
-	})
 }
 
 // program is what the agent, and the bundled plugin where it runs as a job of the test, are.

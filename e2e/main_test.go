@@ -12,6 +12,9 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	if os.Getenv(watchedEnv) != "" {
+		becomeWatched()
+	}
 	flag.Parse()
 	switch {
 	case testing.Short():
