@@ -180,8 +180,10 @@ func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep,
 		}
 	}
 	before := v.Status.Presence
-	if v.Status.Executor != executor || v.Status.Presence != volume.Uncertain {
-		if v.Status.Tries == 0 || v.Status.Presence != volume.Uncertain {
+	// What is being expanded is there: its record alone says whether its node may be making the call.
+	underWay := v.Status.Presence == volume.Uncertain || step == volume.StepExpand
+	if v.Status.Executor != executor || !underWay {
+		if v.Status.Tries == 0 || !underWay {
 			v.Status.Generation++ // a repetition keeps its number
 		}
 		v.Status.Executor = executor

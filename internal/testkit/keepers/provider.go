@@ -25,6 +25,7 @@ type provider struct {
 	held    map[string]chan struct{}
 	volumes map[string][]string // by external id: the nodes that it is published to
 	snaps   map[string]bool
+	calls   map[string][]*wire.ControllerCall // by kind and volume
 }
 
 func newProvider(w *world) *provider {
@@ -34,6 +35,7 @@ func newProvider(w *world) *provider {
 		held:    map[string]chan struct{}{},
 		volumes: map[string][]string{},
 		snaps:   map[string]bool{},
+		calls:   map[string][]*wire.ControllerCall{},
 	}
 }
 
@@ -64,6 +66,9 @@ func (p *provider) serve(
 			continue
 		}
 		p.w.tell(event{volume: name, text: asked})
+		p.mu.Lock()
+		p.calls[call.Kind+" "+name] = append(p.calls[call.Kind+" "+name], call)
+		p.mu.Unlock()
 		p.w.users.Go("call", func() error {
 			how := p.next(call.Kind + " " + name)
 			if how == "hold" && !p.hold(ctx, call.Kind+" "+name) {
@@ -136,9 +141,11 @@ func (p *provider) finish(key string) error {
 // failures are the ways in which a plugin fails, as the adapter of plugins classifies them.
 var failures = map[string]wire.CallError{
 	"refused":     {Kind: uint8(fault.Invalid), Retry: volume.RetryNever, Message: "the plugin refuses"},
+	"doubtful":    {Kind: uint8(fault.Invalid), Retry: volume.RetryNever, Message: "it is not known", Uncertain: true},
 	"full":        {Kind: uint8(fault.Exhausted), Retry: volume.RetryOtherPlace, Message: "no capacity"},
 	"undo-first":  {Kind: uint8(fault.Conflict), Retry: volume.RetryAfterUndo, Message: "attached in another way"},
 	"unavailable": {Kind: uint8(fault.Unavailable), Retry: volume.RetryBackoff, Message: "no answer", Uncertain: true},
+	"no-source":   {Kind: uint8(fault.NotFound), Retry: volume.RetryBackoff, Message: "there is no such source"},
 	"not-found":   {Kind: uint8(fault.NotFound), Retry: volume.RetryVerify, Message: "not found"},
 }
 
@@ -148,23 +155,34 @@ func (p *provider) answer(c *wire.ControllerCall, how string) *wire.ControllerRe
 		r.Err = &f
 		return r
 	}
+	if how == "empty" {
+		return r
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch c.Kind {
 	case wire.CallCreate:
 		id := "x-" + volumeOf(c)
 		p.volumes[id] = nil
-		r.Created = &wire.CreatedVolume{ExternalID: id, Capacity: c.Create.Spec.CapacityMin}
+		r.Created = &wire.CreatedVolume{
+			ExternalID: id,
+			Capacity:   c.Create.Spec.CapacityMin,
+			Context:    map[string]string{"made": id},
+		}
 	case wire.CallDelete:
 		delete(p.volumes, c.Volume.ExternalID)
 	case wire.CallAttach:
 		p.volumes[c.Attach.ExternalID] = append(p.volumes[c.Attach.ExternalID], c.Attach.StorageNode)
+		r.PublishContext = map[string]string{"device": "of " + c.Attach.StorageNode}
 	case wire.CallDetach:
 		p.volumes[c.Attach.ExternalID] = slices.DeleteFunc(p.volumes[c.Attach.ExternalID], func(n string) bool {
 			return n == c.Attach.StorageNode
 		})
 	case wire.CallExpand:
 		r.Capacity, r.NodeExpansion = c.Volume.Min, true
+		if how == "more" {
+			r.Capacity++
+		}
 	case wire.CallSnapshot:
 		id := "s-" + c.Snapshot.SourceID
 		p.snaps[id] = true

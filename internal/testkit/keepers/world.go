@@ -13,7 +13,6 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
-	"berth/internal/base/redact"
 	"berth/internal/model/volume"
 	"berth/internal/server/claims"
 	"berth/internal/server/controllers"
@@ -60,7 +59,7 @@ func newWorld(t *testing.T) *world {
 		Cluster:     leader{},
 		Controllers: w.dispatch,
 		Nodes:       w.provider,
-		Secrets:     noSecrets{},
+		Secrets:     secrets{},
 		Log:         slog.New(slog.DiscardHandler),
 	}).Register(methods)
 	conn, err := wire.Connect(pipe.Dial)
@@ -91,7 +90,7 @@ func (w *world) lead() {
 		Store:    w.c.Store,
 		Proposer: w.c,
 		Dispatch: w.dispatch,
-		Secrets:  noSecrets{},
+		Secrets:  secrets{},
 		Nodes:    w.provider,
 		Log:      log,
 	})
@@ -99,7 +98,7 @@ func (w *world) lead() {
 		Store:    w.c.Store,
 		Proposer: w.c,
 		Dispatch: w.dispatch,
-		Secrets:  noSecrets{},
+		Secrets:  secrets{},
 		Nodes:    w.provider,
 		Log:      log,
 	})
@@ -206,9 +205,3 @@ func (leader) Ready(context.Context) error     { return nil }
 func (leader) Confirm(context.Context) error   { return nil }
 func (leader) Leading() bool                   { return true }
 func (leader) Status() *wire.SystemStatusReply { return &wire.SystemStatusReply{} }
-
-// noSecrets is a secret store in which every entry is empty.
-type noSecrets struct{}
-
-func (noSecrets) Secrets(string) (wire.Secrets, error)    { return wire.Secrets{}, nil }
-func (noSecrets) Seal(string, redact.Map) ([]byte, error) { return nil, nil }
