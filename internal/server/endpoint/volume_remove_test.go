@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"berth/internal/base/fault"
@@ -168,6 +169,24 @@ func TestANodeThatIsDownHoldsUpNoRemoval(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What changes while a deregistration waits for nodes is no reason to refuse it.
+func TestADeregistrationThatWaitedForgetsWhatThereIsThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		late := r.joins(t)
+		ended := make(chan error, 1)
+		go func() { ended <- r.forget(t, false) }()
+		synctest.Wait()
+		v := *r.c.Store.Snapshot().Volume(nil, r.vol)
+		v.Status.Capacity = 1
+		r.c.Must(t, &fsm.VolumePut{Volume: &v, Seen: v.ModifyIndex})
+		r.reports(t, late)
+		if err := <-ended; err != nil || r.known() {
+			t.Errorf("%v, still known: %v", err, r.known())
+		}
+	})
 }
 
 // A new leadership knows only what was reported since it began.
