@@ -287,6 +287,26 @@ func TestFragmentsAndPings(t *testing.T) {
 	}
 }
 
+// Given a session that the agent closes without a reason, when it is read, then that is its end; it carried the token.
+func TestASessionEndsWellAndCarriesTheToken(t *testing.T) {
+	var token string
+	answer := raw(t, "\x88\x00", func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token = r.Header.Get("X-Nomad-Token")
+		answer(w, r)
+	}))
+	defer server.Close()
+	c := client(t, api.Config{Address: server.URL, Token: "open sesame"})
+	s, err := c.Allocations().Exec(t.Context(), "x", api.ExecOptions{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if out, err := s.Recv(); !errors.Is(err, io.EOF) || token != "open sesame" {
+		t.Errorf("%+v, %v; the token was %q", out, err, token)
+	}
+}
+
 // Given frames that break the protocol, when they are read, then that is an error and nothing is believed.
 func TestFramesThatAreRefused(t *testing.T) {
 	for name, frames := range map[string]string{

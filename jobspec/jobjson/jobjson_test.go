@@ -36,6 +36,7 @@ func TestStrictDecodingNamesWhatItDoesNotKnow(t *testing.T) {
 		`{"Job": null}`:                     "the member Job is null",
 		`{"ID": "a"`:                        "line 1: ",
 		`{"ID": "a"} x`:                     "line 1: there is more text after the JSON document",
+		`{"ID": "a"} {}`:                    "line 1: there is more text after the JSON document",
 		"{\n\n  \"ID\" \"a\"}":              "line 3: not valid JSON",
 		`{"Meta":` + strings.Repeat("{\"a\":", 200): "line 1: the document is nested more than 100 levels deep",
 	} {
