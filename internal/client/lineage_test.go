@@ -260,7 +260,7 @@ func TestManyRemovalsAreConfirmedTwice(t *testing.T) {
 	eventually(t, "the node is armed", second.Armed)
 	time.Sleep(100 * time.Millisecond)
 	if got := r.mock.Alive(); len(got) != 11 {
-		t.Fatalf("%d are alive", len(got))
+		t.Fatalf("alive: %v; what was done: %v", got, r.mock.Log())
 	}
 	r.servers.change(func() { r.servers.allocs[all[0]] = bundles[all[0]] }) // the leader corrects itself about one
 	eventually(t, "the confirmed ones end", func() bool { return slices.Equal(r.mock.Alive(), []string{"t0.1"}) })

@@ -56,6 +56,7 @@ type Allocs struct {
 	cfg     Config
 	log     *slog.Logger
 	reports *reporter
+	found   []*allocrunner.Runner // what Restore made, for Run
 	started chan *allocrunner.Runner
 	leaving *reconcile.Loop[ids.Alloc] // allocs that may have to be destroyed
 	missed  lifecycle.Signal           // what was left out of the last sets is wanted now
@@ -92,23 +93,26 @@ func (a *Allocs) Restore(seen lineage.Point) {
 		if rec.Received.IsZero() {
 			rec.Received = seen
 		}
-		if _, err := a.make(rec, a.loaded.Tasks[id], true); err != nil {
+		r, err := a.make(rec, a.loaded.Tasks[id], true)
+		if err != nil {
 			a.log.Error("an allocation can't be restored", logkey.Alloc, id, logkey.Error, err)
+			continue
 		}
+		a.found = append(a.found, r)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.restored = true
 }
 
-// Run runs what was restored and whatever the servers give, and reports how it is.
+// Run runs what was restored and whatever the servers give, each once, and reports how it is. Their first set may have
+// come already: what is in the table by now is not only what was restored.
 func (a *Allocs) Run(ctx context.Context) error {
 	g, gctx := lifecycle.NewGroup(ctx)
-	restored := a.runners()
 	g.Go("remove", func() error { return a.leaving.Run(gctx) })
 	g.Go("report", func() error { return a.reports.run(gctx) })
 	g.Go("run", func() error {
-		for _, r := range restored {
+		for _, r := range a.found {
 			a.launch(gctx, g, r)
 		}
 		for {

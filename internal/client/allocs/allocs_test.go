@@ -1,0 +1,144 @@
+package allocs_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/base/ids"
+	"berth/internal/client/allocs"
+	"berth/internal/client/drivermanager"
+	"berth/internal/client/localstate"
+	"berth/internal/client/servers"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/model/lineage"
+	"berth/internal/model/node"
+	"berth/internal/port/driver"
+	"berth/internal/port/driver/mock"
+	"berth/internal/port/hostfs"
+	"berth/internal/testkit/mountns"
+	"berth/internal/wire"
+)
+
+// host is a node and a way to servers that never answer.
+type host struct{}
+
+// Node implements taskrunner.Host.
+func (host) Node() *node.Node { return &node.Node{ID: "n", Name: "n1"} }
+
+// Dial implements servers.Dialer.
+func (host) Dial(context.Context) (net.Conn, error) { return nil, errors.New("nobody answers") }
+
+func TestMain(m *testing.M) { mountns.Main(m.Run) }
+
+// newAllocs makes the allocs of a node that was never used.
+func newAllocs(t *testing.T) *allocs.Allocs {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("directories of tasks hold mounts: this needs root")
+	}
+	dir, log := t.TempDir(), slog.New(slog.DiscardHandler)
+	t.Cleanup(func() {
+		table, err := hostfs.ReadTable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range table.Beneath(dir) {
+			if err := unix.Unmount(m.Path, 0); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	store, err := localstate.Open(filepath.Join(dir, "client"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	loaded, err := store.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	drivers, err := drivermanager.New(drivermanager.Config{Drivers: []driver.Driver{mock.New()}, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, err := servers.Connect(host{}, localstate.Identity{Node: "n"}, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = link.Close() }) // it was never connected
+	return allocs.New(allocs.Config{
+		Holdings: allocs.NewHoldings(allocs.NewTable(dir, loaded, log), nil),
+		Store:    store,
+		Link:     link,
+		Host:     host{},
+		Drivers:  drivers,
+		Log:      log,
+	})
+}
+
+// given is an alloc of one task as the servers send it.
+func given() alloc.Bundle {
+	task := &job.Task{Name: "web", Driver: "mock_driver", Resources: &job.Resources{CPU: 1, MemoryMB: 10}}
+	j := &job.Job{
+		ID:         "web",
+		Namespace:  ids.DefaultNamespace,
+		Type:       job.TypeService,
+		TaskGroups: []*job.TaskGroup{{Name: "g", Count: 1, Tasks: []*job.Task{task}}},
+	}
+	return alloc.Bundle{Job: j, Alloc: &alloc.Alloc{
+		ID:            ids.Alloc(ids.New()),
+		Namespace:     j.Namespace,
+		Job:           j.ID,
+		TaskGroup:     "g",
+		DesiredStatus: alloc.DesiredRun,
+		ClientStatus:  alloc.ClientPending,
+	}}
+}
+
+// Given a set of the servers that arrives before the allocs run, as on a busy machine, when they do, then each alloc of
+// it is run, once: two runs of one alloc start its tasks beside each other.
+func TestASetThatComesFirstIsRunOnce(t *testing.T) {
+	a := newAllocs(t)
+	a.Restore(lineage.Point{})
+	at := lineage.Point{Incarnation: "one", Mark: "m", Index: 1}
+	early, late := given(), given()
+	apply := func(all ...alloc.Bundle) {
+		t.Helper()
+		if err := a.Apply(t.Context(), &wire.AllocSet{At: at, Bundles: all}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(early)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- a.Run(ctx) }()
+	apply(early, late)
+	apply(early, late, given()) // there is room for one that is not run yet: late was taken up
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string]alloc.Bundle{"early": early, "late": late} {
+		received := 0
+		for _, e := range a.Runner(b.Alloc.ID).Report().TaskStates["web"].Events {
+			if e.Type == alloc.EventReceived {
+				received++
+			}
+		}
+		if received != 1 {
+			t.Errorf("the one that came %s was taken up %d times", name, received)
+		}
+	}
+}
