@@ -50,7 +50,7 @@ func (s *Session) watchOrphans(ctx context.Context) error {
 	for {
 		changed := s.allocs.Changed()
 		if s.isForeign() && !s.allocs.Any() {
-			s.reregister()
+			s.due.ask()
 		}
 		select {
 		case <-ctx.Done():

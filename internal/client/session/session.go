@@ -39,7 +39,7 @@ type Session struct {
 	host   *host.Host
 	allocs *allocs.Allocs
 	log    *slog.Logger
-	again  lifecycle.Signal
+	due    due
 	marked lifecycle.Signal // another leadership of the servers has begun, or another state is followed
 
 	mu          sync.Mutex
@@ -47,7 +47,6 @@ type Session struct {
 	incarnation string // of the registration
 	foreign     bool   // the servers' state is another than the one whose tasks and volumes this node holds
 	ttl         time.Duration
-	due         bool               // a registration is wanted
 	endStream   context.CancelFunc // of the present stream of allocs; nil before the first
 }
 
@@ -61,7 +60,7 @@ func New(cfg Config) *Session {
 		log:    cfg.Log,
 		seen:   cfg.Seen,
 		ttl:    defaultTTL,
-		due:    true,
+		due:    due{asked: true},
 	}
 }
 
@@ -103,56 +102,15 @@ func (s *Session) isForeign() bool {
 	return s.foreign
 }
 
-// reregister asks for a registration as soon as possible.
-func (s *Session) reregister() {
-	s.mu.Lock()
-	s.due = true
-	s.mu.Unlock()
-	s.again.Notify()
-}
-
-func (s *Session) takeDue() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	due := s.due
-	s.due = false
-	return due
-}
-
-// keepRegistered registers the node now and whenever its description changed. Changes are gathered only while a call is
-// under way.
+// keepRegistered registers the node now and whenever its description changed.
 func (s *Session) keepRegistered(ctx context.Context) error {
-	for failures := 0; ; {
-		described, again := s.host.Changed(), s.again.C()
-		if s.takeDue() {
-			if err := s.register(ctx); err != nil {
-				if ctx.Err() != nil {
-					return nil
-				}
-				s.link.Unreachable("register the node", err)
-				s.reregister()
-				failures++
-				if !servers.Pause.Sleep(ctx, failures) {
-					return nil
-				}
-				continue
-			}
-			failures = 0
-			select {
-			case <-described: // it changed during the call, which may have sent the old one
-				s.reregister()
-			default:
-			}
-			continue
+	return s.due.keep(ctx, s.host, func(ctx context.Context) error {
+		err := s.register(ctx)
+		if err != nil && ctx.Err() == nil {
+			s.link.Unreachable("register the node", err)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-described:
-			s.reregister()
-		case <-again:
-		}
-	}
+		return err
+	})
 }
 
 func (s *Session) register(ctx context.Context) error {
@@ -224,7 +182,7 @@ func (s *Session) heartbeats(ctx context.Context) error {
 		}
 		s.mu.Unlock()
 		if reply.Reregister {
-			s.reregister()
+			s.due.ask()
 			s.allocs.ReportAll()
 		}
 	}
@@ -252,7 +210,7 @@ func (s *Session) watchAllocs(ctx context.Context) error {
 			s.link.Unreachable("follow the node's allocations", err)
 		}
 		if fault.Has(err, fault.NotFound) || fault.Has(err, fault.Conflict) {
-			s.reregister()
+			s.due.ask()
 		}
 		servers.Pause.Sleep(ctx, failures)
 	}
