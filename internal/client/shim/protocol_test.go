@@ -260,16 +260,40 @@ func TestARequestTouchesNoNewerAttempt(t *testing.T) {
 	}
 }
 
-// slow makes an isolated launch whose root takes a while to build.
-func slow(t *testing.T, n shimproto.Named) *shimproto.Launch {
+// stuck describes an attempt whose start never ends by itself: a part of its root lies on a file system that answers
+// nobody.
+func stuck(t *testing.T, n shimproto.Named) *shimproto.Launch {
+	t.Helper()
 	m := launchOf(n, "exec sleep 1000")
-	m.Isolate = &shimproto.Isolate{Root: tempDir(t), System: []string{"/bin", "/usr", "/lib", "/lib64"}}
-	dir := tempDir(t)
-	for i := range 3000 {
-		b := shimproto.Bind{Source: dir, Target: fmt.Sprintf("/mnt/%d", i), ReadOnly: true}
-		m.Isolate.Binds = append(m.Isolate.Binds, b)
+	m.Isolate = &shimproto.Isolate{
+		Root:   tempDir(t),
+		System: []string{"/bin", "/usr", "/lib", "/lib64"},
+		Binds:  []shimproto.Bind{{Source: filepath.Join(mute(t), "any"), Target: "/mnt", ReadOnly: true}},
 	}
 	return m
+}
+
+// mute mounts a file system in user space that nobody serves: who looks for a name in it waits until it is killed.
+func mute(t *testing.T) string {
+	t.Helper()
+	served, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skip("a start that hangs needs a kernel with file systems in user space, and this one has no /dev/fuse")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := tempDir(t)
+	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", served.Fd())
+	if err := unix.Mount("mute", dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(served.Close(), unix.Unmount(dir, 0)); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // TestAShimRemembersTheGoodByeOfACancelledLaunch: given a launch that is given up while it is under way, when the agent
@@ -279,7 +303,7 @@ func TestAShimRemembersTheGoodByeOfACancelledLaunch(t *testing.T) {
 	p := start(t, l, ids.New(), "exec sleep 1000", nil)
 	socket, one := p.Handle().Socket, web(1)
 	launch := speak(t, socket, shimproto.Version)
-	launch.say(shimproto.TypeLaunch, slow(t, web(2)))
+	launch.say(shimproto.TypeLaunch, stuck(t, web(2)))
 	until(t, "the second attempt starts", func() bool {
 		var list shimproto.List
 		ask(t, socket, shimproto.TypeList, nil, &list)
@@ -335,14 +359,14 @@ func TestALaunchThatWasGivenUpIsOver(t *testing.T) {
 	p := start(t, l, alloc, "exec sleep 1000", nil)
 	socket := p.Handle().Socket
 	launch := speak(t, socket, shimproto.Version)
-	launch.say(shimproto.TypeLaunch, slow(t, web(2)))
+	launch.say(shimproto.TypeLaunch, stuck(t, web(2)))
 	until(t, "the second attempt starts", func() bool {
 		var list shimproto.List
 		ask(t, socket, shimproto.TypeList, nil, &list)
 		return len(list.Entries) == 1 && list.Entries[0].Starting
 	})
 	doubled := speak(t, socket, shimproto.Version)
-	doubled.say(shimproto.TypeLaunch, slow(t, web(2)))
+	doubled.say(shimproto.TypeLaunch, stuck(t, web(2)))
 	two := web(2)
 	waits := speak(t, socket, shimproto.Version)
 	waits.say(shimproto.TypeWait, &two)
