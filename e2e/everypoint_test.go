@@ -71,6 +71,17 @@ func inOrder(steps ...func() error) error {
 // write or mount, then the next run ends what was begun: everything can be stopped and deleted, nothing is left, and
 // the oracle finds no call that must not be. With -crash n goes through all of them.
 func TestACrashInFrontOfAnyPoint(t *testing.T) {
+	if !*crashAll {
+		onStage(t, (*stage).some)
+		return
+	}
+	for _, name := range sorted(scenarios) { // each on a machine of its own: a long log makes starts slow
+		t.Run(name, func(t *testing.T) { onStage(t, func(st *stage, t *testing.T) { st.all(t, name) }) })
+	}
+}
+
+// onStage plays on a machine of its own, on which at the end nothing may be left.
+func onStage(t *testing.T, play func(*stage, *testing.T)) {
 	s := watch(t)
 	m := prepare(t, false)
 	m.service = true
@@ -81,11 +92,8 @@ func TestACrashInFrontOfAnyPoint(t *testing.T) {
 	st := &stage{m: m, s: s}
 	m.start()
 	st.p = m.localPlugin("own", "raw_exec")
-	if *crashAll {
-		st.all(t)
-	} else {
-		st.some(t)
-	}
+	st.p.rules()
+	play(st, t)
 	st.p.atRest()
 	// Only the end of an agent for trying out ends the plugin's job, too.
 	must(t, m.stop())
@@ -93,19 +101,17 @@ func TestACrashInFrontOfAnyPoint(t *testing.T) {
 	m.start()
 }
 
-// all crashes in front of the first point, the second, and so on, until a scenario is over before.
-func (st *stage) all(t *testing.T) {
-	for _, name := range sorted(scenarios) {
-		for _, k := range kills {
-			for n := 0; ; n++ {
-				where := st.play(name, k.of, k.kill, n)
-				if t.Failed() {
-					return
-				}
-				if where == "" {
-					t.Logf("%s: the %s was killed in front of each of %d points of the %s", name, k.kill, n, k.of)
-					break
-				}
+// all crashes in front of the first point, the second, and so on, until the scenario is over before.
+func (st *stage) all(t *testing.T, name string) {
+	for _, k := range kills {
+		for n := 0; ; n++ {
+			where := st.play(name, k.of, k.kill, n)
+			if t.Failed() {
+				return
+			}
+			if where == "" {
+				t.Logf("%s: the %s was killed in front of each of %d points of the %s", name, k.kill, n, k.of)
+				break
 			}
 		}
 	}
