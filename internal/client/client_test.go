@@ -115,9 +115,10 @@ func TestAnIdleNodeUsesNoProcessor(t *testing.T) {
 		}
 		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
-	before := used()
-	time.Sleep(500 * time.Millisecond)
-	if spent := used() - before; spent > 150*time.Millisecond {
-		t.Errorf("an idle node used a processor for %s of 500ms", spent)
-	}
+	// What earlier tests have left to the garbage collector is not the node's; a node that is busy is so all the time.
+	eventually(t, "it uses less than 150 ms of a processor in half a second", func() bool {
+		before := used()
+		time.Sleep(500 * time.Millisecond)
+		return used()-before < 150*time.Millisecond
+	})
 }

@@ -234,7 +234,7 @@ func TestTheEndOfABrokenCallIsNotKnown(t *testing.T) {
 		"after-effect DeadlineExceeded", "after-effect Unavailable"} {
 		t.Run(strings.ReplaceAll(rule, " ", "_"), func(t *testing.T) {
 			p := csitest.New(t, csitest.Options{Rules: []string{"(CreateVolume * " + rule + " once)"}})
-			c := p.Dial(csi.Options{Timeouts: map[csi.RPC]time.Duration{csi.CreateVolume: 300 * time.Millisecond}})
+			c := p.Dial(csi.Options{Timeouts: map[csi.RPC]time.Duration{csi.CreateVolume: 2 * time.Second}})
 			_, err := c.Negotiate(t.Context(), csi.RoleMonolith)
 			ok(t, err)
 			req := csi.CreateVolumeRequest{Name: "db", Capabilities: []csi.VolumeCapability{fsWriter}}

@@ -144,7 +144,7 @@ func TestWhatDoesNotSpeakGRPCIsNamedAsSuch(t *testing.T) {
 					talk(c)
 				}
 			}()
-			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // runs out without a word of gRPC
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // runs out without a word of gRPC
 			defer cancel()
 			_, err = csi.Dial(ctx, socket, csi.Options{Plugin: "p"})
 			if !fault.Has(err, fault.Unavailable) || !strings.Contains(err.Error(), "does not speak gRPC") {

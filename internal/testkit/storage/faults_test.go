@@ -217,7 +217,7 @@ func TestSnapshotsAndClones(t *testing.T) {
 // TestACutConnectionLeavesTheCallUncertainAndItIsRepeated: the executor's stream ends while the plugin attaches.
 func TestACutConnectionLeavesTheCallUncertainAndItIsRepeated(t *testing.T) {
 	t.Parallel()
-	c, m, p := one(t, csitest.Fake{}, "(ControllerPublish * delay 400ms once)")
+	c, m, p := one(t, csitest.Fake{}, "(ControllerPublish * hold)")
 	c.mustCreate("db", p, volume.SingleNodeWriter)
 	c.runJob("web", "db", volume.SingleNodeWriter)
 	var before *volume.Attachment
@@ -228,9 +228,14 @@ func TestACutConnectionLeavesTheCallUncertainAndItIsRepeated(t *testing.T) {
 		}
 		return false
 	})
-	time.Sleep(50 * time.Millisecond)
+	eventually(t, "the plugin attaches", func() bool {
+		return slices.ContainsFunc(p.Entries(), func(e proxy.Entry) bool {
+			return e.Kind == proxy.CallBegins && e.RPC == "ControllerPublishVolume"
+		})
+	})
 	p.Mark(proxy.CallerCrashed, proxy.Entry{})
 	m.calls.cut()
+	p.Rules()
 	c.running("web")
 	for a := range c.s.Store().Snapshot().Attachments(nil) {
 		if a.Generation != before.Generation {

@@ -17,7 +17,6 @@ import (
 	"berth/internal/port/csi"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/mock"
-	"berth/internal/server/fsm"
 	"berth/internal/wire"
 )
 
@@ -196,15 +195,7 @@ func TestANodeThatWasAwayForDaysMakesNoOrphans(t *testing.T) {
 		&wire.JobDeregisterRequest{Namespace: ids.DefaultNamespace, Job: "a", Purge: true}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := c.s.Propose(t.Context(),
-		&fsm.NodeStatus{
-			Nodes:       []ids.Node{m.client.ID()},
-			Status:      modelnode.StatusDown,
-			Description: "silent",
-			Seed:        ids.New(),
-		}); err != nil {
-		t.Fatal(err)
-	}
+	c.down(m.client.ID())
 	// A person vouches for the node's end; then nothing keeps the alloc.
 	if _, err := wire.VolumeDetach.Call(t.Context(), c.conn,
 		&wire.VolumeDetachRequest{Volume: volID("db"), Node: m.client.ID(), Attest: "it is off"}); err != nil {

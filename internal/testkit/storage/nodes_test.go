@@ -15,14 +15,14 @@ import (
 	modelnode "berth/internal/model/node"
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
-	"berth/internal/server"
+	"berth/internal/server/fsm"
 	"berth/internal/wire"
 )
 
 // two is a cluster of two nodes whose plugins share one provider and one record.
 func two(t *testing.T, rules ...string) (c *cluster, one, other *member, p *csitest.Plugin) {
 	t.Helper()
-	c = newClusterWith(t, server.Config{HeartbeatTTL: time.Second, HeartbeatGrace: 2 * time.Second})
+	c = newCluster(t)
 	p = startPlugin(t, csitest.Fake{NodeID: "node-a"}, rules...)
 	q := csitest.New(t,
 		csitest.Options{
@@ -156,10 +156,14 @@ func TestADeadNodesVolumeNeedsAPersonsWord(t *testing.T) {
 // down has the servers take a node down as if it had been silent.
 func (c *cluster) down(id ids.Node) {
 	c.t.Helper()
-	eventually(c.t, "the node is down", func() bool {
-		n := c.s.Store().Snapshot().Node(nil, id)
-		return n.Status == modelnode.StatusDown
-	})
+	if _, _, err := c.s.Propose(c.t.Context(), &fsm.NodeStatus{
+		Nodes:       []ids.Node{id},
+		Status:      modelnode.StatusDown,
+		Description: "silent",
+		Seed:        ids.New(),
+	}); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // burn takes away what the plugin of a dead node has mounted, as a reboot does.

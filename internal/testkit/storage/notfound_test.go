@@ -111,7 +111,7 @@ func TestADeletionThatIsNotFoundIsVerified(t *testing.T) {
 		t.Parallel()
 		c, _, p := one(t, csitest.Fake{}, "(DeleteVolume * before NotFound once)")
 		c.mustCreate("db", p, volume.SingleNodeWriter)
-		if err := c.delete("db", 5*time.Second); err == nil || !strings.Contains(err.Error(), "verify: ") ||
+		if err := c.delete("db", 50*time.Second); err == nil || !strings.Contains(err.Error(), "verify: ") ||
 			!strings.Contains(err.Error(), "the provider still lists it") {
 			t.Errorf("got %v", err)
 		}
@@ -128,7 +128,7 @@ func TestADeletionThatIsNotFoundIsVerified(t *testing.T) {
 		flip := "(ControllerGetCapabilities * flip-capability LIST_VOLUMES)"
 		c, _, p := one(t, csitest.Fake{}, flip, "(DeleteVolume * after-effect NotFound)")
 		c.mustCreate("db", p, volume.SingleNodeWriter)
-		if err := c.delete("db", 5*time.Second); err == nil ||
+		if err := c.delete("db", 50*time.Second); err == nil ||
 			!strings.Contains(err.Error(), "does not list what its provider has") {
 			t.Errorf("got %v", err)
 		}

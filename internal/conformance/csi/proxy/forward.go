@@ -151,6 +151,9 @@ func (x *passage) before(ctx context.Context, r Rule) (done bool, err error) {
 		case <-ctx.Done():
 			return true, status.FromContextError(ctx.Err()).Err()
 		}
+	case ActHold:
+		x.end.Injected = r.String()
+		return x.hold(ctx, r)
 	case ActLoseMounts:
 		x.end.Injected = r.String()
 		if err := x.plugin.loseMounts(); err != nil {
@@ -201,6 +204,24 @@ func (x *passage) after(ctx context.Context, r Rule) error {
 		x.out.data, x.end.Injected = b, r.String()
 	}
 	return nil
+}
+
+// hold waits until the rule is taken away; done means that the caller went first.
+func (x *passage) hold(ctx context.Context, r Rule) (done bool, err error) {
+	for {
+		there, err := x.plugin.p.rules.has(r)
+		switch {
+		case err != nil:
+			return true, status.Error(codes.Internal, err.Error())
+		case !there:
+			return false, nil
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return true, status.FromContextError(ctx.Err()).Err()
+		}
+	}
 }
 
 func (x *passage) hang(ctx context.Context, r Rule) error {

@@ -17,6 +17,7 @@ type Action string
 // The actions.
 const (
 	ActDelay     Action = "delay"      // wait, then go on: (NodeStage * delay 2s)
+	ActHold      Action = "hold"       // wait until the rule is taken away, then go on: (NodeStage * hold)
 	ActHang      Action = "hang"       // never answer, never reach the plugin: (NodeStage * hang)
 	ActHangAfter Action = "hang-after" // reach the plugin, never answer
 	// answer a code without reaching the plugin: (NodeStage * before Internal)
@@ -33,8 +34,8 @@ const (
 	ActMountTmpfs Action = "mount-tmpfs" // for plugins that do not mount: a tmpfs at the target on their behalf
 )
 
-var actions = []Action{ActDelay, ActHang, ActHangAfter, ActBefore, ActAfter, ActOK, ActCrash, ActCrashAfter, ActDrop,
-	ActLoseMounts, ActFlip, ActMountTmpfs}
+var actions = []Action{ActDelay, ActHold, ActHang, ActHangAfter, ActBefore, ActAfter, ActOK, ActCrash, ActCrashAfter,
+	ActDrop, ActLoseMounts, ActFlip, ActMountTmpfs}
 
 // Rule is one printable fault: which calls, what happens, how often.
 type Rule struct {

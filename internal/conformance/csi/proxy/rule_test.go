@@ -16,6 +16,7 @@ func TestRulesPrintAsTheyAreWritten(t *testing.T) {
 		`(NodeStage "vol1" after-effect DeadlineExceeded once)`,
 		`(ControllerPublish * delay 2s)`,
 		`(* * hang)`,
+		`(NodeStage * hold)`,
 		`(NodePublishVolume "a \"b\" c" before Internal from 3 x2)`,
 		`(* * flip-capability STAGE_UNSTAGE_VOLUME)`,
 		`(NodeUnpublish * ok-without-effect x5)`,

@@ -49,6 +49,15 @@ func (s *ruleset) reload() error {
 	return nil
 }
 
+// has reports whether the file still has a rule.
+func (s *ruleset) has(r Rule) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.reload()
+	_, there := s.counts[r.String()]
+	return there, err
+}
+
 // pick returns the rules that act on a call, and counts them as used.
 func (s *ruleset) pick(rpc, volume string) ([]Rule, error) {
 	s.mu.Lock()
