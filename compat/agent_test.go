@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -82,14 +83,20 @@ func build(t *testing.T) string {
 	return out
 }
 
+// freePort finds a port on which nobody listens, of those that the kernel gives to nobody by itself.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	var err error
+	for range 100 {
+		port := 10_000 + rand.IntN(10_000)
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatalf("no port is free: %v", err)
+	return 0
 }
 
 // start runs a development agent until the test ends, and sees to it that nothing is left.
@@ -176,7 +183,7 @@ func nothingLeft(t *testing.T, dir string) {
 }
 
 // patience bounds every wait for what must come: far beyond what is normal, because the machine may be busy.
-const patience = 40 * time.Second
+const patience = 2 * time.Minute
 
 // eventually tries until fn has nothing to complain of.
 func (a *agent) eventually(what string, fn func() error) {

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/testkit/freeport"
 )
 
 // machine is one node under test: a directory of its own, and one agent after the other on it.
@@ -73,7 +72,7 @@ func prepare(t *testing.T, bundled bool) *machine {
 		root: root,
 		data: filepath.Join(root, "d"),
 		rig:  filepath.Join(root, "r"),
-		port: freePort(t),
+		port: freeport.Pick(t),
 	}
 	must(t, os.MkdirAll(m.rig, 0o755))
 	m.configure(bundled, fmt.Sprintf("socket = %q", m.socket()), "")
@@ -97,14 +96,6 @@ func (m *machine) client(config api.Config) *api.Client {
 	c, err := api.NewClient(config)
 	must(m.t, err)
 	return c
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 func must(t *testing.T, err error) {
@@ -204,10 +195,10 @@ func (m *machine) stop() error {
 	select {
 	case err := <-m.done:
 		return err
-	case <-time.After(45 * time.Second):
+	case <-time.After(patience):
 		_ = m.cmd.Process.Signal(syscall.SIGQUIT) // its goroutines go to the log
 		<-m.done
-		return errors.New("the agent did not stop within 45 s of SIGINT")
+		return fmt.Errorf("the agent did not stop within %s of SIGINT", patience)
 	}
 }
 

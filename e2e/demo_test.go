@@ -18,7 +18,7 @@ import (
 
 // TestDemo runs what a newcomer runs.
 func TestDemo(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "../scripts/demo.sh")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it takes away what it has made

@@ -146,7 +146,7 @@ func (m *machine) remove(id string) {
 	m.t.Helper()
 	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
 	defer cancel()
-	must(m.t, m.api.Volumes().Delete(ctx, id, nil, 10*time.Second, nil))
+	must(m.t, m.api.Volumes().Delete(ctx, id, nil, time.Minute, nil))
 }
 
 // seen reads a file of a task's mounted volume through the root of a process of it.

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"berth/internal/testkit/mountns"
 )
 
 // binary is the program under test.
@@ -24,24 +26,29 @@ func TestMain(m *testing.M) {
 		fmt.Println("end-to-end tests mount volumes: run them as root")
 		os.Exit(1)
 	}
+	mountns.Main(func() int { return run(m) })
+}
+
+// run runs the tests against a copy of the program.
+func run(m *testing.M) int {
 	path, err := filepath.Abs("../bin/berth")
 	if err == nil {
 		_, err = os.Stat(path)
 	}
 	if err != nil {
 		fmt.Println("there is no program to test, run \"make build\" first:", err)
-		os.Exit(1)
+		return 1
 	}
 	if binary, err = keepBinary(path); err != nil {
 		fmt.Println("copy the program:", err)
-		os.Exit(1)
+		return 1
 	}
 	code := m.Run()
 	if err := os.RemoveAll(filepath.Dir(binary)); err != nil {
 		fmt.Println("clean up:", err)
 		code = 1
 	}
-	os.Exit(code)
+	return code
 }
 
 // keepBinary copies the program, so that a build during the run does not change what is tested.

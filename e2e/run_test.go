@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"berth/api"
+	"berth/internal/testkit/freeport"
 )
 
 // shell is a job with one task that runs a script.
@@ -161,7 +161,7 @@ func TestJobRunTellsTheTruth(t *testing.T) {
 func updateWithStaticPort(m *machine) {
 	// The predecessor does not listen to the signal: its successor comes after its kill timeout.
 	job := shell{id: "port", script: `trap '' TERM INT; while :; do sleep 0.1; done`,
-		group: fmt.Sprintf("network {\n port \"p\" {\n static = %d\n}\n}", freePort(m.t))}
+		group: fmt.Sprintf("network {\n port \"p\" {\n static = %d\n}\n}", freeport.Pick(m.t))}
 	m.runsTo(job.hcl(), 0, `Job "port" runs: 1 allocation, healthy`)
 	job.script += " # changed"
 	out := m.runsTo(job.hcl(), 0, `Job "port" updated`, "is stopping", `Job "port" runs: 1 allocation, healthy`)
@@ -346,15 +346,26 @@ func interruptedRun(m *machine) {
 		[]byte(strings.Replace(shell{id: "slow", script: lasting}.hcl(), `"1s" }`, `"60s" }`, 1)), 0o600))
 	cmd := exec.Command(binary, "job", "run", path)
 	cmd.Env = append(os.Environ(), "BERTH_ADDR=unix://"+m.socket())
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	said := filepath.Join(m.rig, "slow.said")
+	to, err := os.Create(said)
+	must(m.t, err)
+	defer to.Close()
+	cmd.Stdout, cmd.Stderr = to, to
 	must(m.t, cmd.Start())
+	read := func() string {
+		text, err := os.ReadFile(said)
+		must(m.t, err)
+		return string(text)
+	}
+	m.eventually("it to say that the job is registered", func() bool {
+		return strings.Contains(read(), "(job modify index ")
+	})
 	m.running("slow", 1)
 	must(m.t, cmd.Process.Signal(os.Interrupt))
 	if err := cmd.Wait(); err == nil {
 		m.t.Error("an interrupted run succeeds")
 	}
-	m.says(out.String(), "no longer following; the work goes on", "berth job status slow")
+	m.says(read(), "no longer following; the work goes on", "berth job status slow")
 	status, _ := m.cli("job", "status", "slow")
 	m.says(status, "undecided", "it is healthy in ")
 	m.stopJob("slow")

@@ -228,7 +228,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 		return m.api.Volumes().DeleteSnapshot(ctx, "careless", snaps.Snapshots[0].ID, secrets, nil)
 	})
 	try("delete", func(ctx context.Context) error {
-		err := m.api.Volumes().Delete(ctx, id, nil, 10*time.Second, nil)
+		err := m.api.Volumes().Delete(ctx, id, nil, time.Minute, nil)
 		if api.IsNotFound(err) {
 			return nil // what was begun went on by itself
 		}

@@ -86,7 +86,7 @@ func TestAStopWhoseAnswerIsLostEnds(t *testing.T) {
 	m := newMachine(t, false)
 	heard := filepath.Join(m.rig, "heard")
 	text := `trap "touch ` + heard + `; sleep 1; exit 0" TERM; while :; do sleep .05; done`
-	m.run(script{id: "slow", driver: "raw_exec", killTimeout: "5s", text: text}.hcl())
+	m.run(script{id: "slow", driver: "raw_exec", killTimeout: "30s", text: text}.hcl())
 	a := m.running("slow", 1)[0]
 	pid := m.pid(a.ID, "sh", "/bin/sh")
 	m.tellStop("slow")

@@ -4,9 +4,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"berth/internal/conformance/csi/proxy"
 )
 
 // TestInterruptLeavesNothing: given a -dev agent in a directory of its own with tasks and volumes in use, when it is
@@ -90,7 +93,9 @@ func TestAPluginThatNeverAnswers(t *testing.T) {
 	m.create("b", "local-csi")
 	p.rules("(NodeStage * hang)")
 	m.run(writer{id: "waits", volume: "a"}.hcl())
-	m.eventually("the call that hangs", func() bool { return strings.Contains(last(p), "NodeStage") })
+	m.eventually("the call that hangs", func() bool {
+		return slices.ContainsFunc(p.entries(), func(e proxy.Entry) bool { return e.RPC == "NodeStageVolume" })
+	})
 
 	m.run(writer{id: "works", volume: "b"}.hcl())
 	works := m.running("works", 1)[0]
@@ -148,13 +153,4 @@ func TestStartAgainAfterAnInterrupt(t *testing.T) {
 	}
 	m.stopJob("user")
 	m.remove("a")
-}
-
-// last is the last line of the record.
-func last(p *judged) string {
-	all := p.entries()
-	if len(all) == 0 {
-		return ""
-	}
-	return all[len(all)-1].String()
 }

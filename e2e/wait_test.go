@@ -10,7 +10,7 @@ import (
 )
 
 // patience bounds every wait for a state: far beyond what is normal, because the machine may be busy.
-const patience = 40 * time.Second
+const patience = 2 * time.Minute
 
 type reader[T any] func(context.Context, *api.QueryOptions) (T, *api.QueryMeta, error)
 

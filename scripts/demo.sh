@@ -50,12 +50,12 @@ free_port() {
 port=$(free_port)
 export BERTH_ADDR=http://127.0.0.1:$port
 
-# until_true tries a command until it succeeds, for at most 20 s.
+# until_true tries a command until it succeeds, for at most a minute.
 until_true() {
-	local what=$1 end=$((SECONDS + 20))
+	local what=$1 end=$((SECONDS + 60))
 	shift
 	until "$@" >/dev/null 2>&1; do
-		[ $SECONDS -lt $end ] || fail "waited 20 s for $what"
+		[ $SECONDS -lt $end ] || fail "waited 60 s for $what"
 		sleep 0.05
 	done
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,8 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/testkit/freeport"
+	"berth/internal/testkit/mountns"
 	"berth/jobspec"
 )
 
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asBerth) == "1" || len(os.Args) > 1 && os.Args[1] == "plugin" {
 		os.Exit(run())
 	}
-	os.Exit(m.Run())
+	mountns.Main(m.Run)
 }
 
 // agentProcess is an agent that a test started.
@@ -56,17 +57,6 @@ func (a *agentProcess) logged() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.log.String()
-}
-
-// freePort finds a port on which nobody listens.
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }() // nothing was accepted
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // tempDir is short, because paths of sockets are, and removed after everything that was started in it.
@@ -130,7 +120,7 @@ func command(t testing.TB, args ...string) *agentProcess {
 	if args[0] == "-config" {
 		address = "unix://" + socketOf(args[1])
 	} else {
-		a.port = freePort(t)
+		a.port = freeport.Pick(t)
 		address = fmt.Sprintf("http://127.0.0.1:%d", a.port)
 		args = append([]string{"-http-port", fmt.Sprint(a.port)}, args...)
 	}
@@ -187,10 +177,10 @@ func (a *agentProcess) waitReady() {
 	})
 }
 
-// until waits for a fact, at most half a minute.
+// until waits for a fact, at most two minutes.
 func (a *agentProcess) until(what string, fact func(context.Context) error) {
 	a.t.Helper()
-	ctx, cancel := context.WithTimeout(a.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(a.t.Context(), 2*time.Minute)
 	defer cancel()
 	var last error
 	for {

@@ -52,7 +52,7 @@ func TestSecretsAreNeitherLoggedNorWrittenInPlain(t *testing.T) {
 	if got.Secrets["password"] == volumeSecret {
 		t.Error("the API gives a volume's secret back")
 	}
-	if err := impatient.Volumes().Delete(t.Context(), "vault", nil, 10*time.Second, nil); err != nil {
+	if err := impatient.Volumes().Delete(t.Context(), "vault", nil, time.Minute, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, word := range []string{volumeSecret, tokenSecret} {
