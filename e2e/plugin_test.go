@@ -27,6 +27,8 @@ type judged struct {
 	scope  string   // of its controller
 	faults []string // from the start
 	facts  oracle.Facts
+	// forgotten are volumes at the provider that the test had the servers forget.
+	forgotten []oracle.Record
 }
 
 // localPlugin runs the bundled plugin as a job like that of anybody, with a driver of choice.
@@ -46,6 +48,8 @@ func (p *judged) begin() *judged {
 	p.m.lend(csitest.Binary(p.m.t), "csi-proxy")
 	must(p.m.t, os.WriteFile(p.file("record"), nil, 0o644))
 	p.rules(p.faults...)
+	p.facts = p.world()
+	p.testify()
 	p.start()
 	// Cleanups run last in, first out: this one must see the world at rest but with the agent alive.
 	p.m.t.Cleanup(p.judge)
@@ -88,7 +92,8 @@ func (p *judged) start() {
 
 func (p *judged) hcl() string {
 	args := append(
-		[]string{"-plugin", p.id, "-record", p.see(p.id + ".record"), "-rules", p.see(p.id + ".rules"), "--"},
+		[]string{"-plugin", p.id, "-record", p.see(p.id + ".record"), "-rules", p.see(p.id + ".rules"),
+			"-witness", p.see(p.id + ".witness"), "--"},
 		p.argv...)
 	var quoted []string
 	for _, a := range args {
@@ -217,23 +222,25 @@ func (p *judged) ended() (out []proxy.Entry) {
 // quiet tells the oracle that nothing may be changed from now until the returned function is called.
 func (p *judged) quiet() (end func()) {
 	from := time.Now()
-	return func() { p.facts.Quiet = append(p.facts.Quiet, oracle.Quiet{From: from, To: time.Now()}) }
+	return func() { p.facts.Quiet.Add(oracle.Quiet{From: from, To: time.Now()}) }
 }
 
 // atRest tells the oracle that all users of the plugin have stopped: nothing may be left.
 func (p *judged) atRest(volumes ...string) {
 	p.m.t.Helper()
-	final := &oracle.Final{}
 	for _, id := range volumes {
 		p.m.free(id)
 	}
-	final.Mounts = volumeMounts(p.m)
-	p.facts.Final = final
+	p.facts.Rest = oracle.Feed(oracle.Rest{Mounts: volumeMounts(p.m)})
 }
 
 // judge lets the oracle look at the record.
 func (p *judged) judge() {
-	found := oracle.Check(p.entries(), p.facts)
+	p.facts.Records = p.records()
+	found, err := oracle.Check(p.entries(), p.facts)
+	if err != nil {
+		p.m.t.Errorf("plugin %s: the oracle cannot judge: %v", p.id, err)
+	}
 	for _, v := range found {
 		p.m.t.Errorf("plugin %s: %s", p.id, v)
 	}

@@ -68,7 +68,7 @@ func ok(t *testing.T, err error) {
 
 func TestAVolumeFromCreationToDeletion(t *testing.T) {
 	needRoot(t)
-	p := csitest.New(t, csitest.Options{})
+	p := csitest.Alone(t, csitest.Options{})
 	c := p.Connect()
 	ctx := t.Context()
 	secrets := redact.MapOf(map[string]string{"password": "s3cret"})
@@ -131,7 +131,7 @@ func TestAVolumeFromCreationToDeletion(t *testing.T) {
 }
 
 func TestNegotiationTellsTheInstance(t *testing.T) {
-	p := csitest.New(t, csitest.Options{Fake: csitest.Fake{Plugin: csi.Caps[csi.PluginCap]{csi.CapAccessibility},
+	p := csitest.Alone(t, csitest.Options{Fake: csitest.Fake{Plugin: csi.Caps[csi.PluginCap]{csi.CapAccessibility},
 		Topology: map[string]string{"fake/zone": "z1"}, MaxVolumes: 7, NodeID: "n7"}})
 	c := p.Dial(csi.Options{})
 	if _, known := c.Instance(); known {
@@ -162,7 +162,7 @@ func TestNegotiationTellsTheInstance(t *testing.T) {
 }
 
 func TestARoleThatThePluginDoesNotServeIsRefused(t *testing.T) {
-	nodeOnly := csitest.New(t, csitest.Options{Fake: csitest.Fake{NoControl: true}})
+	nodeOnly := csitest.Alone(t, csitest.Options{Fake: csitest.Fake{NoControl: true}})
 	c := nodeOnly.Dial(csi.Options{})
 	if _, err := c.Negotiate(t.Context(), csi.RoleController); !fault.Has(err, fault.Unsupported) {
 		t.Errorf("controller role of a node plugin: %v", err)
@@ -182,7 +182,7 @@ func TestARoleThatThePluginDoesNotServeIsRefused(t *testing.T) {
 }
 
 func TestAPluginThatStartsIsNotUnhealthy(t *testing.T) {
-	p := csitest.New(t, csitest.Options{Fake: csitest.Fake{NotReady: 2}})
+	p := csitest.Alone(t, csitest.Options{Fake: csitest.Fake{NotReady: 2}})
 	c := p.Dial(csi.Options{})
 	if r, err := c.Probe(t.Context()); err != nil || r != csi.Initialising {
 		t.Fatalf("first probe = %v, %v", r, err)
@@ -202,7 +202,7 @@ func TestAPluginThatStartsIsNotUnhealthy(t *testing.T) {
 }
 
 func TestADeadPluginIsAnEventAndItsClientIsDone(t *testing.T) {
-	p := csitest.New(t, csitest.Options{})
+	p := csitest.Alone(t, csitest.Options{})
 	c := p.Connect()
 	select {
 	case <-c.Lost():
@@ -233,7 +233,7 @@ func TestTheEndOfABrokenCallIsNotKnown(t *testing.T) {
 	for _, rule := range []string{"crash-before", "crash-after", "drop-socket", "hang", "hang-after",
 		"after-effect DeadlineExceeded", "after-effect Unavailable"} {
 		t.Run(strings.ReplaceAll(rule, " ", "_"), func(t *testing.T) {
-			p := csitest.New(t, csitest.Options{Rules: []string{"(CreateVolume * " + rule + " once)"}})
+			p := csitest.Alone(t, csitest.Options{Rules: []string{"(CreateVolume * " + rule + " once)"}})
 			c := p.Dial(csi.Options{Timeouts: map[csi.RPC]time.Duration{csi.CreateVolume: 2 * time.Second}})
 			_, err := c.Negotiate(t.Context(), csi.RoleMonolith)
 			ok(t, err)
@@ -256,7 +256,7 @@ func TestTheEndOfABrokenCallIsNotKnown(t *testing.T) {
 
 func TestAnAnswerOfOKWithoutEffectIsBelieved(t *testing.T) {
 	// The adapter cannot know; the mount table is asked by the keeper. What it can see, it refuses.
-	p := csitest.New(t, csitest.Options{Rules: []string{"(CreateVolume * ok-without-effect)"}})
+	p := csitest.Alone(t, csitest.Options{Rules: []string{"(CreateVolume * ok-without-effect)"}})
 	_, err := p.Connect().CreateVolume(t.Context(),
 		csi.CreateVolumeRequest{Name: "db", Capabilities: []csi.VolumeCapability{fsWriter}})
 	if !fault.Has(err, fault.Internal) || csi.FinalityOf(err) != csi.Unknown {
@@ -268,7 +268,7 @@ func TestAnswersOutsideOfTheSpecificationAreUncertain(t *testing.T) {
 	for _, d := range []csitest.Defect{csitest.DefectEmpty, csitest.DefectHuge, csitest.DefectUTF8,
 		csitest.DefectLongID, csitest.DefectNegative} {
 		t.Run(string(d), func(t *testing.T) {
-			p := csitest.New(t,
+			p := csitest.Alone(t,
 				csitest.Options{Fake: csitest.Fake{Defects: map[string]csitest.Defect{"CreateVolume": d}}})
 			_, err := p.Connect().CreateVolume(t.Context(),
 				csi.CreateVolumeRequest{Name: "db", Capabilities: []csi.VolumeCapability{fsWriter}})
@@ -284,7 +284,7 @@ func TestAnswersOutsideOfTheSpecificationAreUncertain(t *testing.T) {
 	for rpc, d := range map[string]csitest.Defect{"NodeGetInfo": csitest.DefectEmpty,
 		"GetPluginInfo": csitest.DefectEmpty} {
 		t.Run(rpc, func(t *testing.T) {
-			p := csitest.New(t, csitest.Options{Fake: csitest.Fake{Defects: map[string]csitest.Defect{rpc: d}}})
+			p := csitest.Alone(t, csitest.Options{Fake: csitest.Fake{Defects: map[string]csitest.Defect{rpc: d}}})
 			if _, err := p.Dial(csi.Options{}).Negotiate(t.Context(), csi.RoleMonolith); !fault.Has(err,
 				fault.Internal) {
 				t.Errorf("err = %v", err)
@@ -295,7 +295,7 @@ func TestAnswersOutsideOfTheSpecificationAreUncertain(t *testing.T) {
 
 func TestI12_WhatIsNotAdvertisedIsNeverSent(t *testing.T) {
 	none := csitest.Fake{Controller: csi.Caps[csi.ControllerCap]{}, Node: csi.Caps[csi.NodeCap]{}}
-	p := csitest.New(t, csitest.Options{Fake: none})
+	p := csitest.Alone(t, csitest.Options{Fake: none})
 	c := p.Connect()
 	ctx := t.Context()
 	capacity := csi.CapacityRange{Required: 1}
@@ -356,7 +356,7 @@ func TestI12_WhatIsNotAdvertisedIsNeverSent(t *testing.T) {
 }
 
 func TestI12_FieldsWithoutTheirCapabilityAreNeverSent(t *testing.T) {
-	p := csitest.New(t, csitest.Options{Fake: csitest.Fake{
+	p := csitest.Alone(t, csitest.Options{Fake: csitest.Fake{
 		Controller: csi.Caps[csi.ControllerCap]{csi.CapCreateDelete, csi.CapAttach,
 			csi.CapGetCapacity}, Node: csi.Caps[csi.NodeCap]{csi.CapStats}}})
 	c := p.Connect()
@@ -394,7 +394,7 @@ func TestAlphaModesAreNeverSent(t *testing.T) {
 		Controller: csi.Caps[csi.ControllerCap]{csi.CapCreateDelete, csi.CapSingleNodeModesCtrl},
 		Node:       csi.Caps[csi.NodeCap]{csi.CapSingleNodeModesNode},
 	}
-	c := csitest.New(t, csitest.Options{Fake: f}).Connect()
+	c := csitest.Alone(t, csitest.Options{Fake: f}).Connect()
 	for _, mode := range []volume.AccessMode{"single-node-single-writer", "single-node-multi-writer"} {
 		_, err := c.CreateVolume(t.Context(), csi.CreateVolumeRequest{
 			Name:         "a",
@@ -407,7 +407,7 @@ func TestAlphaModesAreNeverSent(t *testing.T) {
 }
 
 func TestConditionOfOlderPluginsIsRead(t *testing.T) {
-	p := csitest.New(t,
+	p := csitest.Alone(t,
 		csitest.Options{Fake: csitest.Fake{Mount: csitest.MountNothing, Condition: "two disks have failed"}})
 	c := p.Connect()
 	v := create(t, c, "db")
@@ -423,7 +423,7 @@ func TestConditionOfOlderPluginsIsRead(t *testing.T) {
 }
 
 func TestListsComeInPagesAndAStaleTokenSaysBeginAnew(t *testing.T) {
-	p := csitest.New(t, csitest.Options{})
+	p := csitest.Alone(t, csitest.Options{})
 	c := p.Connect()
 	for _, n := range []string{"a", "b", "c"} {
 		create(t, c, n)
@@ -450,7 +450,7 @@ func TestListsComeInPagesAndAStaleTokenSaysBeginAnew(t *testing.T) {
 }
 
 func TestSnapshotsClonesAndExpansion(t *testing.T) {
-	p := csitest.New(t, csitest.Options{Fake: csitest.Fake{SnapPolls: 2, NodeExpand: true}})
+	p := csitest.Alone(t, csitest.Options{Fake: csitest.Fake{SnapPolls: 2, NodeExpand: true}})
 	c := p.Connect()
 	ctx := t.Context()
 	v := create(t, c, "db")
@@ -508,7 +508,7 @@ func TestSnapshotsClonesAndExpansion(t *testing.T) {
 
 func TestBlockVolumes(t *testing.T) {
 	needRoot(t)
-	p := csitest.New(t,
+	p := csitest.Alone(t,
 		csitest.Options{Fake: csitest.Fake{Controller: csi.Caps[csi.ControllerCap]{csi.CapCreateDelete}}})
 	c := p.Connect()
 	ctx := t.Context()
@@ -541,7 +541,7 @@ func TestBlockVolumes(t *testing.T) {
 }
 
 func TestACancelledContextSendsNothing(t *testing.T) {
-	p := csitest.New(t, csitest.Options{})
+	p := csitest.Alone(t, csitest.Options{})
 	c := p.Connect()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -117,4 +118,21 @@ func (st *state) used() (n int64) {
 		n += v.Size
 	}
 	return n
+}
+
+// Thing is a volume or a snapshot of a backend.
+type Thing struct{ ID, Name string }
+
+// Contents lists what the backend in a directory has.
+func Contents(dir string) (out []Thing, err error) {
+	err = (&store{path: filepath.Join(dir, "state.json")}).update(func(st *state) error {
+		for _, v := range st.Volumes {
+			out = append(out, Thing{v.ID, v.Name})
+		}
+		for _, s := range st.Snapshots {
+			out = append(out, Thing{s.ID, s.Name})
+		}
+		return nil
+	})
+	return out, err
 }

@@ -22,7 +22,7 @@ import (
 func one(t *testing.T, fake csitest.Fake, rules ...string) (*cluster, *member, *csitest.Plugin) {
 	t.Helper()
 	c := newCluster(t)
-	p := startPlugin(t, fake, rules...)
+	p := c.startPlugin(fake, rules...)
 	m := c.member("one", p)
 	c.awaitPlugin(p.ID)
 	return c, m, p
@@ -405,9 +405,6 @@ func TestRegistrationIsValidatedByThePlugin(t *testing.T) {
 	if r.Outcome != "registered" {
 		t.Errorf("outcome %q", r.Outcome)
 	}
-	if _, err := wire.VolumeDeregister.Call(t.Context(), c.conn,
-		&wire.VolumeDeleteRequest{Volume: volID("old")}); err != nil {
-		t.Error(err)
-	}
+	c.deregister("old")
 	c.atRest(p)
 }

@@ -15,7 +15,7 @@ import (
 func TestAVolumesWholeWay(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	p := startPlugin(t, csitest.Fake{})
+	p := c.startPlugin(csitest.Fake{})
 	m := c.member("one", p)
 	c.awaitPlugin(p.ID)
 	c.mustCreate("db", p, volume.SingleNodeWriter)

@@ -26,7 +26,8 @@ var unattached = csitest.Fake{Controller: csi.Caps[csi.ControllerCap]{csi.CapCre
 // oneNode is a cluster of one node, whose plugin is ready and has made the volume "db".
 func oneNode(t *testing.T) (*cluster, *csitest.Plugin, *member) {
 	t.Helper()
-	c, p := newCluster(t), startPlugin(t, unattached)
+	c := newCluster(t)
+	p := c.startPlugin(unattached)
 	m := c.member("one", p)
 	c.awaitPlugin(p.ID)
 	c.mustCreate("db", p, volume.SingleNodeWriter)
@@ -171,7 +172,7 @@ func TestEmptiedServersNeitherEndNorDeleteWhatIsInUse(t *testing.T) {
 // TestADeleteWaitsForWhatNodesHold: right after the servers began to lead, nothing is known of what nodes did since.
 func TestADeleteWaitsForWhatNodesHold(t *testing.T) {
 	t.Parallel()
-	c, _, m := oneNode(t)
+	c, p, m := oneNode(t)
 	c.away(m)
 	c.serve() // the node's agent does not run; in this state it counts as ready
 	if err := c.delete("db", 0); !fault.Has(err, fault.NotReady) ||
@@ -182,6 +183,7 @@ func TestADeleteWaitsForWhatNodesHold(t *testing.T) {
 	if err := c.delete("db", 50*time.Second); err != nil {
 		t.Fatal(err)
 	}
+	c.atRest(p)
 }
 
 // TestANodeThatWasAwayForDaysMakesNoOrphans: its jobs were purged and collected meanwhile, and leaderships changed.

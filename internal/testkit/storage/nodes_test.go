@@ -23,11 +23,12 @@ import (
 func two(t *testing.T, rules ...string) (c *cluster, one, other *member, p *csitest.Plugin) {
 	t.Helper()
 	c = newCluster(t)
-	p = startPlugin(t, csitest.Fake{NodeID: "node-a"}, rules...)
+	p = c.startPlugin(csitest.Fake{NodeID: "node-a"}, rules...)
 	q := csitest.New(t,
 		csitest.Options{
 			Record:   p.Record,
-			Unjudged: true,
+			Unjudged: "it writes into the record of the other, which is judged",
+			World:    c,
 			Rules:    rules,
 			Fake:     csitest.Fake{Mount: csitest.MountBind, NodeID: "node-b", Dir: p.Dir},
 		})

@@ -31,7 +31,7 @@ func TestADetachThatIsNotFoundIsVerified(t *testing.T) {
 		c.runJob("web", "db", volume.SingleNodeWriter)
 		c.running("web")
 		c.stopJob("web")
-		c.released() // the oracle does not read lists: for it the end of the call stays unknown
+		c.atRest(p)
 		page, err := p.Connect().ListVolumes(t.Context(), csi.ListVolumesRequest{})
 		if err != nil || len(page.Entries) != 1 || len(page.Entries[0].NodeIDs) != 0 {
 			t.Errorf("at the provider: %+v, %v", page, err)

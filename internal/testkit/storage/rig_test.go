@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -41,6 +42,8 @@ type cluster struct {
 	conn wire.Conn
 	log  *slog.Logger
 	end  func() // of the server
+
+	watch *watch
 }
 
 func newCluster(t testing.TB) *cluster {
@@ -53,13 +56,15 @@ func newClusterWith(t testing.TB, cfg server.Config) *cluster {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting needs root")
 	}
-	log := slog.New(slog.DiscardHandler)
+	c := &cluster{t: t, cfg: cfg, watch: newWatch()}
+	var out io.Writer = &c.watch.log
 	if os.Getenv("CSI_LOG") != "" {
-		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		out = io.MultiWriter(out, os.Stderr)
 	}
-	c := &cluster{t: t, log: log, cfg: cfg}
-	c.cfg.DataDir, c.cfg.Log = t.TempDir(), log
+	c.log = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	c.cfg.DataDir, c.cfg.Log = t.TempDir(), c.log
 	c.serve()
+	run(t, "watch", c.look)
 	return c
 }
 
@@ -80,6 +85,7 @@ func (c *cluster) serve() {
 	if err := s.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	c.watch.follow(s.Store().Snapshot())
 }
 
 // run runs something until the test ends, or until the returned function is called.
@@ -157,6 +163,7 @@ func (c *cluster) member(name string, p *csitest.Plugin) *member {
 		boot:   "boot",
 	}
 	m.driver.Capabilities.Mounts = driver.MountAll
+	c.watch.joins(m)
 	c.t.Cleanup(func() {
 		m.stop()
 		removeAll(c.t, dir)
@@ -191,6 +198,7 @@ func (m *member) start(name string) {
 	c := m.c
 	c.t.Helper()
 	m.calls = &line{c: c, pipe: (*server.Server).Calls}
+	c.watch.starts(m)
 	var err error
 	m.client, err = client.New(c.t.Context(), client.Config{
 		DataDir:    m.dir,
@@ -225,7 +233,10 @@ func (m *member) start(name string) {
 	m.end = run(c.t, name, m.client.Run)
 }
 
-func (m *member) stop() { m.end() }
+func (m *member) stop() {
+	m.c.watch.stops(m, m.c.live.Load().Store().Snapshot())
+	m.end()
+}
 
 // has reports whether the node has anything of an alloc.
 func (m *member) has(id ids.Alloc) bool {
@@ -236,17 +247,18 @@ func (m *member) has(id ids.Alloc) bool {
 // endOrphan ends an orphan as a person does.
 func (m *member) endOrphan(id ids.Alloc) {
 	m.c.t.Helper()
+	m.c.watch.endsByHand(id)
 	if _, err := wire.AllocEndOrphan.Call(m.c.t.Context(), m.c.conn,
 		&wire.AgentRef{Node: m.client.ID(), Alloc: id}); err != nil {
 		m.c.t.Fatal(err)
 	}
 }
 
-// plugin starts the fake plugin with everything that it offers.
-func startPlugin(t testing.TB, fake csitest.Fake, rules ...string) *csitest.Plugin {
-	t.Helper()
+// startPlugin starts the fake plugin with everything that it offers.
+func (c *cluster) startPlugin(fake csitest.Fake, rules ...string) *csitest.Plugin {
+	c.t.Helper()
 	fake.Mount = csitest.MountBind
-	return csitest.New(t, csitest.Options{Rules: rules, Fake: fake})
+	return csitest.New(c.t, csitest.Options{World: c, Rules: rules, Fake: fake})
 }
 
 func (c *cluster) awaitPlugin(id string) {
@@ -275,8 +287,13 @@ func specOf(p *csitest.Plugin, mode volume.AccessMode) volume.Spec {
 func (c *cluster) create(name string, spec volume.Spec) (*wire.VolumeWriteReply, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
-	return wire.VolumeCreate.Call(ctx, c.conn,
+	from := time.Now()
+	r, err := wire.VolumeCreate.Call(ctx, c.conn,
 		&wire.VolumeWriteRequest{Volume: volID(name), Spec: spec, Wait: time.Hour})
+	if err == nil {
+		c.watch.took("the creation of "+name, r.Volume.Status.ExternalID, from)
+	}
+	return r, err
 }
 
 func (c *cluster) mustCreate(name string, p *csitest.Plugin, mode volume.AccessMode) *volume.Volume {
@@ -336,6 +353,7 @@ func (c *cluster) runJob(id, vol string, mode volume.AccessMode, tune ...func(*j
 	for _, fn := range tune {
 		fn(j)
 	}
+	c.watch.asked(id, vol)
 	if _, err := wire.JobRegister.Call(c.t.Context(), c.conn, &wire.JobRegisterRequest{Job: j}); err != nil {
 		c.t.Fatal(err)
 	}
@@ -369,6 +387,7 @@ func (c *cluster) running(id string) *alloc.Alloc {
 		}
 		return found != nil
 	})
+	c.watch.runs(id, c.s.Store().Snapshot())
 	return found
 }
 
@@ -386,11 +405,13 @@ func (m *member) path(a *alloc.Alloc) string {
 	return ""
 }
 
-// atRest waits until nothing of any volume is claimed, attached, staged or published, and tells the oracle.
+// atRest waits until nothing of any volume is claimed, attached, staged or published, and has the oracle look at what
+// is left.
 func (c *cluster) atRest(p *csitest.Plugin) {
 	c.t.Helper()
 	c.released()
-	p.Tell(func(f *oracle.Facts) { f.Final = &oracle.Final{} })
+	rest := c.rest()
+	p.Tell(func(f *oracle.Facts) { f.Rest = oracle.Feed(rest) })
 }
 
 // released waits until nothing of any volume is claimed or attached.

@@ -15,7 +15,7 @@ func reads(j *job.Job) { j.TaskGroups[0].Volumes["data"].ReadOnly = true }
 func TestTwoReadersOfOneNodeShareAVolume(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	p := startPlugin(t, csitest.Fake{})
+	p := c.startPlugin(csitest.Fake{})
 	c.member("one", p)
 	c.awaitPlugin(p.ID)
 	c.mustCreate("db", p, volume.SingleNodeReader)
@@ -37,7 +37,7 @@ func TestTwoReadersOfOneNodeShareAVolume(t *testing.T) {
 func TestFlagsInAnotherOrderAreTheSameFlags(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	p := startPlugin(t, csitest.Fake{})
+	p := c.startPlugin(csitest.Fake{})
 	c.member("one", p)
 	c.awaitPlugin(p.ID)
 	spec := specOf(p, volume.MultiNodeMultiWriter)

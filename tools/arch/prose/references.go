@@ -9,7 +9,12 @@ import (
 	"strings"
 )
 
-const plannedFile = "tools/arch/planned.txt"
+const (
+	plannedFile    = "tools/arch/planned.txt"
+	invariantsPage = "docs/INVARIANTS.md"
+)
+
+var invariantHead = regexp.MustCompile(`^## (I\d+): `)
 
 // What a comment or a page may refer to.
 var (
@@ -27,6 +32,7 @@ var (
 	codedFile = regexp.MustCompile(`(?:^|/)[a-z]\d{1,2}_[\w-]+\.txt$`)
 	testRef   = regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*)`")
 	oracleRef = regexp.MustCompile("oracle rule `(\\w+)`")
+	judgedRef = regexp.MustCompile("oracle rule `\\w+`, fed by \\w")
 	inFull    = regexp.MustCompile(`invariants? [A-Z]\d`)
 )
 
@@ -216,11 +222,37 @@ func (r *references) script(p string) {
 	}
 }
 
+// invariants demands of each invariant's section that it says what judges it and what feeds the judge.
+func (r *references) invariants(text string) {
+	head, line := "", 0
+	var section strings.Builder
+	judge := func() {
+		if head != "" && !judgedRef.MatchString(strings.Join(strings.Fields(section.String()), " ")) {
+			r.say(invariantsPage, line, "%s does not say: judged by the oracle rule `…`, fed by …", head)
+		}
+		head = ""
+		section.Reset()
+	}
+	for i, l := range strings.Split(text, "\n") {
+		if strings.HasPrefix(l, "## ") {
+			judge()
+			if m := invariantHead.FindStringSubmatch(l); m != nil {
+				head, line = m[1], i+1
+			}
+		}
+		section.WriteString(l + "\n")
+	}
+	judge()
+}
+
 // page looks through a page. Records that a later one has superseded tell of what was.
 func (r *references) page(p string) {
 	text, err := fs.ReadFile(r.r.FS, p)
 	if err != nil || strings.Contains(string(text), "**Superseded") {
 		return
+	}
+	if p == invariantsPage {
+		r.invariants(string(text))
 	}
 	for i, line := range strings.Split(string(text), "\n") {
 		r.text(p, i+1, line)
@@ -349,7 +381,7 @@ func (r *references) hasShort(p, name string) bool { return r.hasPath(p, name) |
 func (r *references) hasOracle(name string) bool {
 	return slices.ContainsFunc(r.r.Files, func(f *File) bool {
 		return path.Base(f.Dir) == "oracle" && slices.ContainsFunc(f.Names, func(id Name) bool {
-			return id.Kind == Type && id.Text == name
+			return (id.Kind == Type || id.Kind == Func) && id.Text == name
 		})
 	})
 }

@@ -130,7 +130,7 @@ func TestAPluginIsReadyMomentsAfterItsSocketListens(t *testing.T) {
 	if err := os.Remove(socket); err != nil {
 		t.Fatal(err)
 	}
-	csitest.New(t, csitest.Options{Socket: socket})
+	csitest.Alone(t, csitest.Options{Socket: socket})
 	r.await("a", plugin.Ready)
 	c, err := r.m.Use("fake", plugin.RoleNode)
 	if err != nil {
@@ -145,7 +145,7 @@ func TestAPluginIsReadyMomentsAfterItsSocketListens(t *testing.T) {
 // BenchmarkReadyAgain measures from the end of a plugin's connection to its next: at most a second.
 func BenchmarkReadyAgain(b *testing.B) {
 	r := newRig(b)
-	p := csitest.New(b, csitest.Options{})
+	p := csitest.Alone(b, csitest.Options{})
 	r.declare(p.Socket, "a", time.Minute)
 	r.await("a", plugin.Ready)
 	for b.Loop() {
@@ -165,7 +165,7 @@ func BenchmarkReadyAgain(b *testing.B) {
 
 func TestAPluginThatDiesIsAwaitedAndFoundAgain(t *testing.T) {
 	r := newRig(t)
-	p := csitest.New(t, csitest.Options{})
+	p := csitest.Alone(t, csitest.Options{})
 	r.declare(p.Socket, "a", time.Minute)
 	r.await("a", plugin.Ready)
 	c, err := r.m.Use("fake", plugin.RoleNode)
@@ -193,7 +193,7 @@ func TestAPluginThatDiesIsAwaitedAndFoundAgain(t *testing.T) {
 
 func TestInitialisingIsNotFailing(t *testing.T) {
 	r := newRig(t)
-	p := csitest.New(t, csitest.Options{Fake: csitest.Fake{NotReady: 3}})
+	p := csitest.Alone(t, csitest.Options{Fake: csitest.Fake{NotReady: 3}})
 	r.declare(p.Socket, "a", 700*time.Millisecond) // less than the three probes take
 	r.await("a", plugin.Ready)
 	select {
@@ -205,7 +205,7 @@ func TestInitialisingIsNotFailing(t *testing.T) {
 
 func TestAFailingProbeMakesNotReadyAndItsEndReady(t *testing.T) {
 	r := newRig(t)
-	p := csitest.New(t, csitest.Options{Rules: []string{"(Probe * before Internal x3)"}, Unjudged: true})
+	p := csitest.Alone(t, csitest.Options{Rules: []string{"(Probe * before Internal x3)"}})
 	r.declare(p.Socket, "a", time.Minute)
 	r.await("a", plugin.Failing)
 	if _, err := r.m.Use("fake", plugin.RoleNode); err == nil || !strings.Contains(err.Error(), "Internal") {
@@ -232,8 +232,8 @@ func TestAPluginThatNeverComesIsRestartedAgainAndAgain(t *testing.T) {
 func TestADrainingInstanceKeepsItsLeaseAndTheNewOneIsUsed(t *testing.T) {
 	r := newRig(t)
 	record := filepath.Join(t.TempDir(), "record")
-	p := csitest.New(t, csitest.Options{Record: record, Unjudged: true})
-	q := csitest.New(t, csitest.Options{Record: record, Unjudged: true})
+	p := csitest.Alone(t, csitest.Options{Record: record})
+	q := csitest.Alone(t, csitest.Options{Record: record})
 	first := r.declare(p.Socket, "a", time.Minute)
 	r.await("a", plugin.Ready)
 	lease, err := r.m.Use("fake", plugin.RoleNode)
@@ -268,7 +268,7 @@ func TestADrainingInstanceKeepsItsLeaseAndTheNewOneIsUsed(t *testing.T) {
 
 func TestAnInstanceDeclaredAgainWhileItDrainsComesBack(t *testing.T) {
 	r := newRig(t)
-	p := csitest.New(t, csitest.Options{})
+	p := csitest.Alone(t, csitest.Options{})
 	i := r.declare(p.Socket, "a", time.Minute)
 	r.await("a", plugin.Ready)
 	lease, err := r.m.Use("fake", plugin.RoleNode)

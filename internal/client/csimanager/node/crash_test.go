@@ -128,7 +128,8 @@ func TestAQuietRestartCallsNothing(t *testing.T) {
 		t.Errorf("after the restart it is at %s, before at %s", got, path)
 	}
 	time.Sleep(300 * time.Millisecond)
-	p.Tell(func(f *oracle.Facts) { f.Quiet = append(f.Quiet, oracle.Quiet{From: from, To: time.Now()}) })
+	quiet := oracle.Quiet{From: from, To: time.Now()}
+	p.Tell(func(f *oracle.Facts) { f.Quiet.Add(quiet) })
 	if calls := strings.Join(p.Calls(), " "); strings.Count(calls, "NodeStage") != 1 ||
 		strings.Count(calls, "NodePublish") != 1 {
 		t.Errorf("calls: %s", calls)

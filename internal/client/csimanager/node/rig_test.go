@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"berth/internal/base/ids"
@@ -64,6 +65,7 @@ func (g *gate) set(fn func(*gate)) {
 type rig struct {
 	t       testing.TB
 	p       *csitest.Plugin
+	world   *world // nil in the suite, which is its own
 	dir     string
 	boot    string
 	gate    *gate
@@ -111,6 +113,11 @@ func newRig(t testing.TB, p *csitest.Plugin) *rig {
 		r.stop()
 		removeAll(t, dir)
 	})
+	if w, own := p.World().(*world); own {
+		w.mu.Lock()
+		w.rig, r.world = r, w
+		w.mu.Unlock()
+	}
 	r.open()
 	r.declare()
 	return r
@@ -280,6 +287,9 @@ func (r *rig) Mount(ctx context.Context, u csitest.Use) (string, error) {
 	if err := r.keeper.Mounted(info.Key); err != nil {
 		return "", err
 	}
+	if r.world != nil {
+		r.world.uses(info.Source, u)
+	}
 	return info.Source, nil
 }
 
@@ -326,6 +336,7 @@ func startPlugin(t testing.TB, rules ...string) (*csitest.Plugin, csi.Volume) {
 	}
 	p := csitest.New(t,
 		csitest.Options{
+			World: &world{t: t, targets: map[string]csitest.Use{}},
 			Rules: rules,
 			Fake:  csitest.Fake{Mount: csitest.MountBind, Controller: csi.Caps[csi.ControllerCap]{csi.CapCreateDelete}},
 		})
@@ -343,6 +354,11 @@ func makeVolume(t testing.TB, p *csitest.Plugin, name string) csi.Volume {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if w, own := p.World().(*world); own {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.volumes = append(w.volumes, v)
+	}
 	return v
 }
 
@@ -354,9 +370,12 @@ func (r *rig) mount(v csi.Volume, alloc string) string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.p.Tell(func(f *oracle.Facts) {
-		f.Tasks = append(f.Tasks, oracle.TaskStart{At: time.Now(), Target: path, Mounted: true})
-	})
+	mounted, err := mountinfo.Mounted(path)
+	if err != nil {
+		r.t.Error(err)
+	}
+	start := oracle.TaskStart{At: time.Now(), Target: path, Mounted: mounted}
+	r.p.Tell(func(f *oracle.Facts) { f.Tasks.Add(start) })
 	return path
 }
 
@@ -376,12 +395,13 @@ func (r *rig) atRest() {
 	eventually(r.t, "the servers and the node have nothing of any volume", func() bool {
 		return len(r.servers.Entries()) == 0 && r.keeper.Entries() == 0 && r.records() == 0
 	})
+	var rest oracle.Rest
 	table, err := hostfs.ReadTable()
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	for _, m := range table.Beneath(r.base()) {
-		r.t.Errorf("%s is still mounted", m.Path)
+		rest.Mounts = append(rest.Mounts, m.Path)
 	}
 	for _, dir := range []string{"s", "p"} {
 		entries, err := os.ReadDir(filepath.Join(r.base(), dir))
@@ -389,10 +409,10 @@ func (r *rig) atRest() {
 			r.t.Error(err)
 		}
 		for _, e := range entries {
-			r.t.Errorf("%s/%s is left", dir, e.Name())
+			rest.Dirs = append(rest.Dirs, filepath.Join(dir, e.Name()))
 		}
 	}
-	r.p.Tell(func(f *oracle.Facts) { f.Final = &oracle.Final{} })
+	r.p.Tell(func(f *oracle.Facts) { f.Rest = oracle.Feed(rest) })
 }
 
 // records counts the records in the store.

@@ -50,8 +50,9 @@ type Options struct {
 	Socket  string        // where to listen; empty gives a socket of the test's own
 	Record  string        // file of the record; several plugins of one test share one. Empty gives the test's own
 	Rules   []string      // faults from the start
-	// do not run the oracle at the end: for tests that break the rules on purpose and judge themselves
-	Unjudged bool
+	World   World         // feeds the oracle; without it the plugin must be unjudged, or run by Alone
+	// why the oracle does not run at the end: for tests that break the rules on purpose and judge themselves
+	Unjudged string
 	Log      *slog.Logger
 }
 
@@ -61,21 +62,35 @@ type Plugin struct {
 	Socket string
 	Record string
 	Dir    string // of the fake's backend
+	Node   string // storage node id of the fake
 
 	t     testing.TB
 	rules string
 	proxy *proxy.Proxy
 
-	mu    sync.Mutex
-	facts oracle.Facts
+	world World
+
+	mu     sync.Mutex
+	more   []func(*oracle.Facts)
+	kept   map[string]bool // volumes with a keepsake
+	strays []oracle.Stray
 }
 
 // New runs a plugin behind its proxy until the test ends, and then lets the oracle judge every call it has seen. A
 // crash of the plugin starts another run of it on the same socket.
 func New(t testing.TB, o Options) *Plugin {
 	t.Helper()
+	if o.World == nil && o.Unjudged == "" {
+		t.Fatal("the plugin is in no world: give Options.World, use Alone, or say in Options.Unjudged why " +
+			"nobody judges it")
+	}
+	if o.World == nil {
+		o.World = alone{}
+	}
 	dir := shortDir(t)
 	p := &Plugin{
+		world:  o.World,
+		kept:   map[string]bool{},
 		ID:     o.Plugin,
 		Socket: o.Socket,
 		Record: o.Record,
@@ -98,7 +113,7 @@ func New(t testing.TB, o Options) *Plugin {
 	if o.Fake.NodeID == "" {
 		o.Fake.NodeID = "node-a"
 	}
-	o.Fake.Dir = p.Dir
+	o.Fake.Dir, p.Node = p.Dir, o.Fake.NodeID
 	backend := o.Backend
 	if backend == nil {
 		backend = proxy.Serving(func(ctx context.Context, socket string) error {
@@ -113,6 +128,7 @@ func New(t testing.TB, o Options) *Plugin {
 		Plugin:   p.ID,
 		Name:     p.ID + "@" + o.Fake.NodeID,
 		Backend:  backend,
+		Witness:  p.witness,
 		Restart:  true,
 		Log:      o.Log,
 	})
@@ -128,7 +144,7 @@ func New(t testing.TB, o Options) *Plugin {
 		if err := g.Wait(); err != nil {
 			t.Error(fmt.Errorf("the proxy in front of plugin %q: %w", p.ID, err))
 		}
-		if !o.Unjudged {
+		if o.Unjudged == "" {
 			p.Judge()
 		}
 	})
@@ -155,6 +171,9 @@ func shortDir(t testing.TB) string {
 	})
 	return dir
 }
+
+// World is what surrounds the plugin.
+func (p *Plugin) World() World { return p.world }
 
 // Rules replaces the faults. A rule that stays keeps its count.
 func (p *Plugin) Rules(rules ...string) {
@@ -200,16 +219,34 @@ func (p *Plugin) Mark(m proxy.Mark, e proxy.Entry) {
 	if e.Plugin == "" {
 		e.Plugin = p.ID
 	}
+	if e.Node == "" && (m == proxy.MountsLost || m == proxy.Rebooted) {
+		e.Node = p.Node
+	}
 	if err := proxy.AppendMark(p.Record, e); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-// Tell adds facts for the oracle: processes, claims, quiet times, the final state.
+// Tell adds to the facts of the plugin's world: quiet times, starts of tasks, the world at rest.
 func (p *Plugin) Tell(add func(*oracle.Facts)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	add(&p.facts)
+	p.more = append(p.more, add)
+}
+
+// facts are those of the world with what was added.
+func (p *Plugin) facts() oracle.Facts {
+	f := p.world.Facts(p)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for volume := range p.kept {
+		p.missing(volume, filepath.Join(p.Dir, "volumes", volume))
+	}
+	f.Strays.Add(p.strays...)
+	for _, add := range p.more {
+		add(&f)
+	}
+	return f
 }
 
 // Entries reads the record so far.
@@ -249,15 +286,15 @@ func (p *Plugin) Judge() {
 // JudgeFor lets the oracle look at the record now and reports to t, which need not be the plugin's own test.
 func JudgeFor(t testing.TB, p *Plugin) {
 	t.Helper()
-	p.mu.Lock()
-	facts := p.facts
-	p.mu.Unlock()
 	entries, err := proxy.ReadRecord(p.Record)
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	found := oracle.Check(entries, facts)
+	found, err := oracle.Check(entries, p.facts())
+	if err != nil {
+		t.Error(fmt.Errorf("plugin %q: the oracle cannot judge: %w", p.ID, err))
+	}
 	if len(found) == 0 {
 		return
 	}

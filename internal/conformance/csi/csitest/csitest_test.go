@@ -21,8 +21,12 @@ func TestTwoNodesShareOneProvider(t *testing.T) {
 	caps := csi.Caps[csi.ControllerCap]{csi.CapCreateDelete, csi.CapAttach, csi.CapListVolumes,
 		csi.CapListAttachedNodes}
 	node := func(id string) *Plugin {
-		return New(t, Options{Plugin: "shared", Record: filepath.Join(dir, "record"), Unjudged: true,
-			Fake: Fake{NodeID: id, Dir: filepath.Join(dir, "b"), Controller: caps, MaxVolumes: 1}})
+		return New(t, Options{
+			Plugin:   "shared",
+			Record:   filepath.Join(dir, "record"),
+			Unjudged: "it judges what it breaks itself",
+			Fake:     Fake{NodeID: id, Dir: filepath.Join(dir, "b"), Controller: caps, MaxVolumes: 1},
+		})
 	}
 	a, b := node("a"), node("b")
 	ca, cb := a.Connect(), b.Connect()
@@ -47,14 +51,15 @@ func TestTwoNodesShareOneProvider(t *testing.T) {
 	if csi.CodeOf(err) != codes.FailedPrecondition {
 		t.Errorf("a second node of a single-node volume: %v", err)
 	}
-	found := oracle.Check(a.Entries(), oracle.Facts{})
+	found, err := oracle.Check(a.Entries(), alone{}.Facts(a))
+	must(t, err)
 	if len(found) != 1 || found[0].Invariant != "I14" {
 		t.Errorf("the oracle sees %v", found)
 	}
 }
 
 func TestMarksTellTheOracleWhatTheRecordCannot(t *testing.T) {
-	p := New(t, Options{Rules: []string{"(DeleteVolume * before InvalidArgument once)"}})
+	p := Alone(t, Options{Rules: []string{"(DeleteVolume * before InvalidArgument once)"}})
 	c := p.Connect()
 	del := csi.DeleteVolumeRequest{VolumeID: "v"}
 	if err := c.DeleteVolume(t.Context(), del); csi.CodeOf(err) != codes.InvalidArgument {
@@ -86,7 +91,7 @@ func TestCleaningUpNeverDeletesThroughAMount(t *testing.T) {
 
 func TestAViolationFailsTheTestThatMadeIt(t *testing.T) {
 	w := &witness{TB: t}
-	p := New(w, Options{Rules: []string{"(DeleteVolume * before Unavailable x2)"}})
+	p := Alone(w, Options{Rules: []string{"(DeleteVolume * before Unavailable x2)"}})
 	c := p.Connect()
 	for range 3 {
 		_ = c.DeleteVolume(t.Context(), csi.DeleteVolumeRequest{VolumeID: "v"}) // a hot loop

@@ -19,7 +19,7 @@ func TestAPluginThatNobodyHereWrote(t *testing.T) {
 		t.Skip("set CSI_MOCK_DRIVER to the mock-driver of kubernetes-csi/csi-test v4 and run as root")
 	}
 	socket := filepath.Join(shortDir(t), "csi.sock")
-	p := New(t, Options{
+	p := Alone(t, Options{
 		Plugin: "mock",
 		Socket: socket,
 		Rules:  []string{"(* * mount-tmpfs)"},

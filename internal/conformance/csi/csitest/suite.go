@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -77,11 +79,51 @@ type stage struct {
 	v csi.Volume
 
 	patience time.Duration // how long one wait may take
+
+	mu   sync.Mutex
+	used map[string]string // the targets that an alloc's process uses, from Mount's answer to the call of Unmount
+}
+
+// Witness implements World: the story is the process that uses what is mounted.
+func (x *stage) Witness(begin proxy.Entry) *proxy.Observation {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	seen := &proxy.Observation{Living: []string{}}
+	if alloc, used := x.used[begin.Target]; used {
+		seen.Living = append(seen.Living, "alloc "+alloc)
+	}
+	return seen
+}
+
+// Facts implements World.
+func (x *stage) Facts(p *Plugin) oracle.Facts {
+	const servers = "the suite plays a node without servers"
+	strays, err := Beneath(x.m.Root(), func(name string) bool { return name == "data" })
+	if err != nil {
+		x.t.Error(err)
+	}
+	return oracle.Facts{
+		Processes: oracle.Witnessed(),
+		Holders:   oracle.Nobody(servers + ", and deletes no volume"),
+		Tasks:     oracle.Feed[oracle.TaskStart](),
+		Shown:     oracle.None[oracle.Shown](servers),
+		Works:     oracle.None[oracle.Work]("the suite has one volume: none could be held up by another"),
+		Secrets:   oracle.None[string]("the suite's volume has no secrets"),
+		Texts:     oracle.None[oracle.Text]("without secrets none can show"),
+		Strays:    oracle.Feed(strays...),
+		Ends:      oracle.None[oracle.End]("the suite ends its allocs itself"),
+		Obeyed:    oracle.None[oracle.Obeyed](servers),
+		Quiet:     oracle.Feed[oracle.Quiet](),
+		Provider:  oracle.Feed(p.Provider()...),
+		Records:   oracle.Feed(oracle.Record{ID: x.v.ID, Name: "suite"}),
+	}
 }
 
 func (s scenario) play(t testing.TB, patience time.Duration, start func(testing.TB, *Plugin) Mounter) {
 	t.Helper()
+	x := &stage{t: t, patience: patience, used: map[string]string{}}
 	p := New(t, Options{
+		World: x,
 		Rules: s.rules,
 		Fake:  Fake{Mount: MountBind, Controller: csi.Caps[csi.ControllerCap]{csi.CapCreateDelete}},
 	})
@@ -100,13 +142,8 @@ func (s scenario) play(t testing.TB, patience time.Duration, start func(testing.
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	x := &stage{
-		t:        t,
-		p:        p,
-		m:        start(t, p),
-		v:        v,
-		patience: patience,
-	}
+	x.p, x.v = p, v
+	x.m = start(t, p)
 	s.story(x)
 	x.atRest()
 }
@@ -130,9 +167,11 @@ func (x *stage) mount(alloc string) string {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		x.t.Fatal(err)
 	}
-	x.p.Tell(func(f *oracle.Facts) {
-		f.Tasks = append(f.Tasks, oracle.TaskStart{At: time.Now(), Target: path, Mounted: mounted})
-	})
+	start := oracle.TaskStart{At: time.Now(), Target: path, Mounted: mounted}
+	x.p.Tell(func(f *oracle.Facts) { f.Tasks.Add(start) })
+	x.mu.Lock()
+	x.used[path] = alloc
+	x.mu.Unlock()
 	if !mounted {
 		x.t.Fatalf("%s is said to be mounted, the mount table does not have it", path)
 	}
@@ -141,6 +180,9 @@ func (x *stage) mount(alloc string) string {
 
 func (x *stage) unmount(alloc string) {
 	x.t.Helper()
+	x.mu.Lock()
+	maps.DeleteFunc(x.used, func(_, by string) bool { return by == alloc })
+	x.mu.Unlock()
 	ctx, cancel := context.WithTimeout(x.t.Context(), x.patience)
 	defer cancel()
 	if err := x.m.Unmount(ctx, x.use(alloc)); err != nil {
@@ -168,11 +210,11 @@ func (x *stage) atRest() {
 		}
 		if ups, downs := x.count("NodeStageVolume"),
 			x.count("NodeUnstageVolume"); len(mounts) == 0 && downs > 0 && ups > 0 || time.Now().After(deadline) {
-			final := oracle.Final{}
+			rest := oracle.Rest{}
 			for _, m := range mounts {
-				final.Mounts = append(final.Mounts, m.Mountpoint)
+				rest.Mounts = append(rest.Mounts, m.Mountpoint)
 			}
-			x.p.Tell(func(f *oracle.Facts) { f.Final = &final })
+			x.p.Tell(func(f *oracle.Facts) { f.Rest = oracle.Feed(rest) })
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -272,7 +314,7 @@ func quietRestart(x *stage) {
 		x.t.Errorf("after the restart the volume is at %s, before at %s", again, path)
 	}
 	to := time.Now()
-	x.p.Tell(func(f *oracle.Facts) { f.Quiet = append(f.Quiet, oracle.Quiet{From: from, To: to}) })
+	x.p.Tell(func(f *oracle.Facts) { f.Quiet.Add(oracle.Quiet{From: from, To: to}) })
 	x.read(path, "1")
 	x.unmount("a")
 }

@@ -31,12 +31,14 @@ type reference struct {
 	client *csi.Client
 	staged string            // durable: absent "", uncertain or present
 	spots  map[string]string // durable: by target
+	volume string            // the only one
 
 	believes  bool // sloppy: takes OK for a mount
 	forgets   bool // sloppy: an unclear end is taken for a failure
 	unguarded bool // sloppy: unstages with the first alloc that goes
 	impatient bool // sloppy: repeats at once
 	amnesiac  bool // sloppy: a restart forgets everything
+	tidy      bool // sloppy: a restart takes everything away
 }
 
 func newReference(t testing.TB, p *Plugin) *reference {
@@ -59,13 +61,19 @@ func newReference(t testing.TB, p *Plugin) *reference {
 
 func (r *reference) Root() string { return r.root }
 
-func (r *reference) Restart(context.Context) error {
+func (r *reference) Restart(ctx context.Context) error {
 	if r.client != nil {
 		_ = r.client.Close() // a SIGKILL closes its sockets
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.client = nil
+	for target := range r.spots {
+		if c, err := r.plugin(ctx); r.tidy && err == nil {
+			_ = c.Unpublish(ctx, csi.UnpublishRequest{VolumeID: r.volume, TargetPath: target})
+			delete(r.spots, target)
+		}
+	}
 	if r.amnesiac {
 		r.staged, r.spots = "", map[string]string{}
 	}
@@ -120,6 +128,7 @@ func (r *reference) Mount(ctx context.Context, u Use) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	staging, target := filepath.Join(r.root, "s"), r.target(u)
+	r.volume = u.Volume.ID
 	if r.staged != "present" {
 		err := r.step(ctx, func(c *csi.Client) error {
 			r.staged = "uncertain"
@@ -235,6 +244,9 @@ func TestTheSuiteFindsKeepersThatDoNot(t *testing.T) {
 		{"OKWithoutEffectIsNotBelieved", func(r *reference) { r.believes = true }, "the mount table does not have it"},
 		{"TwoAllocsOneStaging", func(r *reference) { r.unguarded = true }, "I3: unstaged under"},
 		{"AbortedIsRepeated", func(r *reference) { r.impatient = true }, "I11: NodeStageVolume repeated"},
+		{"RestartInQuietChangesNothing", func(r *reference) {
+			r.tidy = true
+		}, "I5: unpublished while a process of the alloc lives: alloc a"},
 		{"RestartInQuietChangesNothing", func(r *reference) {
 			r.amnesiac = true
 		}, "I20: NodeStageVolume was sent in a quiet time"},

@@ -9,14 +9,20 @@ import (
 	"berth/internal/port/csi"
 )
 
-// deletion judges invariant I8: a volume is deleted only when nothing holds it.
+// deletion judges invariant I8: a volume is deleted only when nothing holds it; and invariant I23: nor is a snapshot
+// while a volume is being made from it.
 type deletion struct {
+	restores  map[vol]map[string]bool // by snapshot: names of volumes whose creation has not ended well
 	snapshots map[vol]map[string]bool // by source volume: names of snapshots that are not known to be ready
 	clones    map[vol]map[string]bool // by source volume: names of volumes whose creation has not ended well
 }
 
 func newDeletion() *deletion {
-	return &deletion{snapshots: map[vol]map[string]bool{}, clones: map[vol]map[string]bool{}}
+	return &deletion{
+		restores:  map[vol]map[string]bool{},
+		snapshots: map[vol]map[string]bool{},
+		clones:    map[vol]map[string]bool{},
+	}
 }
 
 func (d *deletion) begin(w *world, c *call) {
@@ -26,6 +32,13 @@ func (d *deletion) begin(w *world, c *call) {
 	case csi.CreateVolume:
 		if c.Source != "" {
 			add(d.clones, vol{c.Plugin, c.Source}, c.Volume)
+		}
+		if c.Object != "" {
+			add(d.restores, vol{c.Plugin, c.Object}, c.Volume)
+		}
+	case csi.DeleteSnapshot:
+		for _, name := range slices.Sorted(maps.Keys(d.restores[vol{c.Plugin, c.Object}])) {
+			w.violate("I23", c.Entry, "the snapshot is deleted while the volume %q is being made from it", name)
 		}
 	case csi.DeleteVolume:
 		d.judge(w, c)
@@ -56,9 +69,9 @@ func (d *deletion) judge(w *world, c *call) {
 			w.violate("I8", c.Entry, "deleted while its publication at %s on %q is %s", s.target, s.node, is)
 		}
 	}
-	for _, k := range w.facts.Claims {
-		if k.Volume == v.id && (k.Plugin == "" || k.Plugin == v.plugin) && within(c.begun, k.From, k.To) {
-			w.violate("I8", c.Entry, "deleted under the %s", k.What)
+	if c.Seen != nil {
+		for _, what := range c.Seen.Holders {
+			w.violate("I8", c.Entry, "deleted under the %s", what)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.snapshots[v])) {
@@ -77,8 +90,10 @@ func (d *deletion) end(w *world, c *call) {
 		}
 	case csi.CreateVolume:
 		if c.ok() || finality(c) == csi.Final {
-			for _, names := range d.clones {
-				delete(names, c.Volume)
+			for _, sources := range []map[vol]map[string]bool{d.clones, d.restores} {
+				for _, names := range sources {
+					delete(names, c.Volume)
+				}
 			}
 		}
 	}

@@ -1,139 +1,152 @@
 package oracle
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"berth/internal/conformance/csi/proxy"
-	"berth/internal/port/csi"
 )
+
+// Facts are what the record cannot tell. Each needs a source, or the word that there is none of it and why.
+type Facts struct {
+	Processes Around         // invariant I5: Observation.Living of every NodeUnpublishVolume
+	Holders   Around         // invariant I8: Observation.Holders of every DeleteVolume
+	Tasks     Fed[TaskStart] // invariant I17
+	Shown     Fed[Shown]     // invariants I16 and I24
+	Works     Fed[Work]      // invariant I15
+	Secrets   Fed[string]    // invariant I13: values that nobody may see
+	Texts     Fed[Text]      // invariant I13: where they must not be
+	Strays    Fed[Stray]     // invariant I18
+	Ends      Fed[End]       // invariant I21
+	Obeyed    Fed[Obeyed]    // invariant I22
+	Quiet     Fed[Quiet]     // invariant I20
+	Provider  Fed[Thing]     // invariant I10: what the provider has at the end
+	Records   Fed[Record]    // invariant I10: what the orchestrator knows at the end
+	Rest      Fed[Rest]      // invariant I9: the world after all jobs have stopped
+
+	MinPause time.Duration // invariant I11: the least pause before a retry; 0 means 20 ms
+	Release  time.Duration // invariant I24: the time in which a release ends; 0 means 5 s
+	Defects  []Defect      // what is known to be broken, and excused until it is cured
+}
+
+// Defect is a fault of the orchestrator that is known. What it shows is excused; one that shows nothing is an error.
+type Defect struct {
+	Name      string // what is wrong, for people
+	Invariant string
+	Shows     string // part of the violation's text
+}
+
+// TaskStart says that a task began to use a publication, and what the mount table said at that moment.
+type TaskStart struct {
+	At           time.Time
+	Node, Target string
+	Mounted      bool // the target was mounted, with the recorded source, read-only as decided
+}
+
+// Shown is a claim or an attachment as the API showed it at a moment.
+type Shown struct {
+	At      time.Time
+	What    string   // "claim of alloc 1 on volume db"
+	Volume  string   // volume id at the provider
+	Owner   string   // the alloc that it is for
+	Missing []string // what it refers to and does not exist
+	State   string
+	Since   time.Time // of the state
+	Passing bool      // the state has to end
+	Reason  string    // what a passing state waits for
+	Tries   int       // that failed
+	Last    string    // error of the last
+	Next    time.Time // the next try
+	Free    time.Time // a passing state that nothing holds up: since when
+}
+
+// Work is something that somebody asked for and that has ended: what a plugin that hangs must not delay.
+type Work struct {
+	What     string
+	Volume   string // volume id at the provider that it is about; empty: none
+	From, To time.Time
+	Limit    time.Duration // how long it may take when nothing of its own hangs
+}
+
+// Text is something that people or tasks can read.
+type Text struct{ Where, Text string }
+
+// Stray is a file that is where it must not be, or is gone from where it must be.
+type Stray struct {
+	At   time.Time
+	Path string
+	What string // "lies beneath an unmounted target", "was deleted through a mount"
+}
+
+// End is the end that an agent gave to an alloc.
+type End struct {
+	At          time.Time
+	Node, Alloc string
+	Known       bool   // to the servers' state that the agent followed, or that state removed it itself
+	By          string // the person that ended it; empty: nobody did
+}
+
+// Obeyed is an act that took effect under an agent start of a node.
+type Obeyed struct {
+	At    time.Time
+	Node  string
+	Start uint64 // grows with each agent start
+	What  string // "report", "request", "result"
+}
+
+// Quiet is a time in which nothing was wanted: whatever restarted in it must not have changed anything.
+type Quiet struct{ From, To time.Time }
+
+// Thing is a volume or snapshot at the provider.
+type Thing struct{ ID, Name string }
+
+// Record is a volume or snapshot that the orchestrator knows. One that is passing is being made or deleted.
+type Record struct {
+	ID, Name string
+	Passing  bool
+}
+
+// Rest is the world after all jobs have stopped and 5 s have passed.
+type Rest struct {
+	Mounts      []string // mount points left beneath the agents' directories
+	Dirs        []string // directories left there
+	Claims      []string // that the servers still have
+	Attachments []string
+}
+
+// moments are the facts that are judged at their place among the calls.
+func (f *Facts) moments() (out []event) {
+	for _, t := range f.Tasks.list {
+		out = append(out, event{at: t.At, judge: func(w *world) { w.tasks.started(w, t) }})
+	}
+	for _, s := range f.Shown.list {
+		out = append(out, event{at: s.At, judge: func(w *world) { w.waits.shown(w, s) }})
+	}
+	for _, k := range f.Works.list {
+		out = append(out, event{at: k.To, judge: func(w *world) { w.hangs.done(w, k) }})
+	}
+	for _, s := range f.Strays.list {
+		out = append(out, event{at: s.At, judge: func(w *world) { strays(w, s) }})
+	}
+	for _, e := range f.Ends.list {
+		out = append(out, event{at: e.At, judge: func(w *world) { ended(w, e) }})
+	}
+	for _, o := range f.Obeyed.list {
+		out = append(out, event{at: o.At, judge: func(w *world) { w.starts.obeyed(w, o) }})
+	}
+	return out
+}
+
+// moment is where a fact shows.
+func moment(at time.Time, what, node string) proxy.Entry {
+	return proxy.Entry{
+		Time: at,
+		Kind: proxy.Marked,
+		Text: what,
+		Node: node,
+	}
+}
 
 // within reports whether t lies in a span; a zero end is open.
 func within(t, from, to time.Time) bool {
 	return !t.Before(from) && (to.IsZero() || t.Before(to))
-}
-
-// taskWatch judges invariants I5 and I17: processes and publications.
-type taskWatch struct{}
-
-func (*taskWatch) begin(w *world, c *call) {
-	if c.rpc != csi.NodeUnpublishVolume || w.lost[c.spot()] {
-		return
-	}
-	for _, p := range w.facts.Processes {
-		if p.Target == c.Target && (p.Node == "" || p.Node == c.Node) && within(c.begun, p.From, p.To) {
-			w.violate("I5", c.Entry, "unpublished while a process of the alloc lives")
-		}
-	}
-}
-
-// started judges the start of a task.
-func (*taskWatch) started(w *world, t TaskStart) {
-	at := proxy.Entry{
-		Time:   t.At,
-		Kind:   proxy.Marked,
-		Text:   "task start",
-		Node:   t.Node,
-		Target: t.Target,
-	}
-	if !t.Mounted {
-		w.violate("I17", at, "a task was started though the mount table does not show its target mounted as recorded")
-	}
-	for s, is := range w.published {
-		if s.target == t.Target && (t.Node == "" || s.node == t.Node) && is == present && !w.lost[s] {
-			return
-		}
-	}
-	w.violate("I17", at, "a task was started though its target is not published")
-}
-
-func (*taskWatch) end(*world, *call)        {}
-func (*taskWatch) mark(*world, proxy.Entry) {}
-
-// quiet judges invariant I20: nothing is changed in a quiet time but what was uncertain or lost.
-type quiet struct{}
-
-func (quiet) begin(w *world, c *call) {
-	if !c.rpc.Mutating() || unsettled(w, c) {
-		return
-	}
-	for _, q := range w.facts.Quiet {
-		if within(c.begun, q.From, q.To) {
-			w.violate("I20", c.Entry, "%s was sent in a quiet time", c.RPC)
-		}
-	}
-}
-
-// unsettled reports whether what the call is about was uncertain or lost.
-func unsettled(w *world, c *call) bool {
-	switch c.rpc {
-	case csi.ControllerPublishVolume, csi.ControllerUnpublishVolume:
-		return w.attached[c.place()] == uncertain
-	case csi.NodeStageVolume, csi.NodeUnstageVolume:
-		return w.staged[c.place()] == uncertain
-	case csi.NodePublishVolume, csi.NodeUnpublishVolume:
-		return w.published[c.spot()] == uncertain || w.lost[c.spot()]
-	}
-	return false
-}
-
-func (quiet) end(*world, *call)        {}
-func (quiet) mark(*world, proxy.Entry) {}
-
-// finish judges what can be told only at the end: invariants I9 and I10, and calls that never ended.
-func (w *world) finish() {
-	for _, o := range w.observers {
-		if f, ok := o.(interface{ finish(*world) }); ok {
-			f.finish(w)
-		}
-	}
-	f := w.facts.Final
-	if f == nil {
-		return
-	}
-	var left []string
-	for p, is := range w.attached {
-		left = append(left, fmt.Sprintf("%q attached to %q (%s)", p.id, p.node, is))
-	}
-	for p, is := range w.staged {
-		left = append(left, fmt.Sprintf("%q staged on %q (%s)", p.id, p.node, is))
-	}
-	for s, is := range w.published {
-		left = append(left, fmt.Sprintf("%q published at %s on %q (%s)", s.id, s.target, s.node, is))
-	}
-	slices.Sort(left)
-	for _, text := range left {
-		w.violate("I9", w.last, "at rest there is still %s", text)
-	}
-	if len(f.Mounts) > 0 {
-		w.violate("I9", w.last, "at rest there are still mounts: %s", strings.Join(f.Mounts, ", "))
-	}
-	if len(f.Dirs) > 0 {
-		w.violate("I9", w.last, "at rest there are still directories: %s", strings.Join(f.Dirs, ", "))
-	}
-	if f.Claims != 0 {
-		w.violate("I9", w.last, "at rest there are still %d claims", f.Claims)
-	}
-	w.leaks(f)
-}
-
-func (w *world) leaks(f *Final) {
-	backend, known := map[string]bool{}, map[string]bool{}
-	for _, id := range f.Backend {
-		backend[id] = true
-	}
-	for _, id := range f.Known {
-		known[id] = true
-		if !backend[id] {
-			w.violate("I10", w.last, "the orchestrator knows %q, the provider does not have it", id)
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(backend)) {
-		if !known[id] {
-			w.violate("I10", w.last, "the provider has %q, the orchestrator does not know it", id)
-		}
-	}
 }

@@ -5,59 +5,19 @@ package oracle
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/internal/conformance/csi/proxy"
 	"berth/internal/port/csi"
 )
 
-// Facts are what the record cannot tell.
-type Facts struct {
-	Processes []Process     // invariant I5
-	Claims    []Claim       // invariant I8
-	Tasks     []TaskStart   // invariant I17
-	Quiet     []Quiet       // invariant I20
-	Final     *Final        // invariants I9 and I10: judged only when it is set
-	MinPause  time.Duration // invariant I11: the least pause before a retry; 0 means 20 ms
-}
-
-// Process says that a process of an alloc was alive and using a publication; a zero To means to the end of the record.
-type Process struct {
-	Node, Target string
-	From, To     time.Time
-}
-
-// Claim says that somebody held a right to a volume or knew it under another registration.
-type Claim struct {
-	Plugin, Volume string
-	From, To       time.Time
-	What           string // "claim of alloc 1", "registration \"y\""
-}
-
-// TaskStart says that a task began to use a publication, and what the mount table said at that moment.
-type TaskStart struct {
-	At           time.Time
-	Node, Target string
-	Mounted      bool // the target was mounted, with the recorded source, read-only as decided
-}
-
-// Quiet is a time in which nothing was wanted: whatever restarted in it must not have changed anything.
-type Quiet struct{ From, To time.Time }
-
-// Final is the world after all jobs have stopped and 5 s have passed.
-type Final struct {
-	Mounts  []string // mount points left beneath the agents' directories
-	Dirs    []string // directories left there
-	Claims  int
-	Backend []string // volumes and snapshots that the provider has; compared with Known when either is set
-	Known   []string // those that the orchestrator knows
-}
-
 // Violation is one broken invariant.
 type Violation struct {
-	Invariant string // "I3", as docs/INVARIANTS.md numbers them
+	Invariant string // as docs/INVARIANTS.md numbers them
 	Text      string
 	Entry     proxy.Entry // where it shows
 }
@@ -73,32 +33,60 @@ type observer interface {
 	mark(w *world, e proxy.Entry)
 }
 
-// event is an entry or a task's start, on one time line.
+// event is an entry of the record, or a fact at a moment, on one time line.
 type event struct {
 	at    time.Time
 	entry proxy.Entry
-	task  *TaskStart
+	judge func(w *world) // instead of an entry
 }
 
 // Check goes through a record and returns what was broken, in the order of time. Several proxies may have written it.
-func Check(record []proxy.Entry, facts Facts) []Violation {
-	events := make([]event, 0, len(record)+len(facts.Tasks))
+// The error names facts without a source, and known defects that have shown nothing: both are errors of the test.
+func Check(record []proxy.Entry, facts Facts) ([]Violation, error) {
+	if err := errors.Join(facts.fed(), facts.observed(record)); err != nil {
+		return nil, err
+	}
+	var events []event
 	for _, e := range record {
 		events = append(events, event{at: e.Time, entry: e})
 	}
-	for _, t := range facts.Tasks {
-		events = append(events, event{at: t.At, task: &t})
-	}
+	events = append(events, facts.moments()...)
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at.UnixNano(), b.at.UnixNano()) })
 	w := newWorld(facts)
 	for _, e := range events {
-		w.step(e)
+		if e.judge != nil {
+			e.judge(w)
+		} else {
+			w.step(e.entry)
+		}
 	}
 	w.finish()
 	slices.SortStableFunc(w.found, func(a, b Violation) int {
 		return cmp.Compare(a.Entry.Time.UnixNano(), b.Entry.Time.UnixNano())
 	})
-	return w.found
+	return excuse(w.found, facts.Defects)
+}
+
+// excuse takes out what known defects explain, and names the defects that explain nothing.
+func excuse(found []Violation, known []Defect) (left []Violation, err error) {
+	shown := map[string]bool{}
+	for _, v := range found {
+		i := slices.IndexFunc(known, func(d Defect) bool {
+			return d.Invariant == v.Invariant && strings.Contains(v.Text, d.Shows)
+		})
+		if i < 0 {
+			left = append(left, v)
+			continue
+		}
+		shown[known[i].Name] = true
+	}
+	for _, d := range known {
+		if !shown[d.Name] {
+			err = errors.Join(err, fmt.Errorf(
+				"the known defect %q (%s) shows nothing: if it is cured, take it out of the test", d.Name, d.Invariant))
+		}
+	}
+	return left, err
 }
 
 // call is one call between its begin and its end.

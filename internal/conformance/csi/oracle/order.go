@@ -7,8 +7,8 @@ import (
 	"berth/internal/port/csi"
 )
 
-// order judges the ladder of a volume: invariant I2 on the way up, I3 and I4 on the way down, I14 (two nodes)
-// at its foot.
+// order judges the ladder of a volume: invariant I2 on the way up, I3 and I4 on the way down, I14 at its foot, and I25
+// where the plugin offers no foot.
 type order struct{}
 
 func (order) begin(w *world, c *call) {
@@ -17,8 +17,11 @@ func (order) begin(w *world, c *call) {
 		exclusive(w, c)
 	case csi.NodeStageVolume:
 		needAttached(w, c)
+		alone(w, c)
 	case csi.NodePublishVolume:
 		needAttached(w, c)
+		alone(w, c)
+		oneTarget(w, c)
 		if w.has(c, csi.NodeGetCapabilities, "STAGE_UNSTAGE_VOLUME") && w.staged[c.place()] != present {
 			w.violate("I2", c.Entry, "published while the staging is %s", w.staged[c.place()])
 		}
@@ -60,6 +63,35 @@ func exclusive(w *world, c *call) {
 		if p.vol == c.vol() && p.node != c.Node && is != absent && !w.fenced[p] {
 			w.violate("I14", c.Entry, "a single-node volume is attached to %q while its attachment to %q is %s", c.Node,
 				p.node, is)
+		}
+	}
+}
+
+// alone forbids a second node for a single-node volume of a plugin that does not attach, but for a fence.
+func alone(w *world, c *call) {
+	if !strings.HasPrefix(c.Mode, "SINGLE_NODE") || w.attaches[c.Plugin] {
+		return
+	}
+	for _, p := range w.places() {
+		if p.vol != c.vol() || p.node == c.Node || w.fenced[p] {
+			continue
+		}
+		if left := w.targets(p); len(left) > 0 || w.staged[p] != absent {
+			w.violate("I25", c.Entry, "%s of a single-node volume on %q while on %q its staging is %s and it has %s",
+				c.RPC, c.Node, p.node, w.staged[p], strings.Join(append(left, "no further target"), ", "))
+		}
+	}
+}
+
+// oneTarget forbids a second target of a volume that one may write, unless the plugin knows several writers of a node.
+func oneTarget(w *world, c *call) {
+	if c.Mode != "SINGLE_NODE_WRITER" || w.has(c, csi.NodeGetCapabilities, "SINGLE_NODE_MULTI_WRITER") {
+		return
+	}
+	for s, is := range w.published {
+		if s.place == c.place() && s.target != c.Target && is != absent && !w.lost[s] {
+			w.violate("I25", c.Entry, "a second target of a single-node-writer volume on %q, while %s is %s", c.Node,
+				s.target, is)
 		}
 	}
 }

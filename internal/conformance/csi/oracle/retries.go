@@ -1,15 +1,22 @@
 package oracle
 
 import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"time"
 
 	"berth/internal/conformance/csi/proxy"
 	"berth/internal/port/csi"
 )
 
-// retries judges invariant I11: what can never succeed is not repeated, and other repetitions are spaced
-// and grow apart.
-type retries struct{ runs map[try]*run }
+// retries judges invariant I11: what can never succeed is not repeated, and other repetitions are spaced, grow apart
+// and are spread by jitter. A call that is undone and made again is a repetition, too.
+type retries struct {
+	runs map[try]*run
+	gaps map[string]map[try]time.Duration // by which repetition of what they were
+}
 
 // try is a call with its arguments.
 type try struct {
@@ -20,18 +27,26 @@ type try struct {
 
 // run is a row of failures without anything new between them.
 type run struct {
-	code  string
-	ended time.Time
-	gaps  []time.Duration
+	code   string
+	ended  time.Time
+	undone bool // something succeeded since: what was refused may be asked again
+	gaps   []time.Duration
 }
 
 const (
 	defaultPause = 20 * time.Millisecond
 	longPause    = 30 * time.Second // from here on the pause may have reached its ceiling
 	growthAfter  = 6
+
+	steadyAfter = 5                      // pauses in a row, each once or twice the one before: there is no jitter
+	steady      = 0.005                  // how near to the multiple they are then
+	together    = 5                      // things that all pause equally long show it, too
+	longEnough  = 200 * time.Millisecond // below that a machine's own delays hide everything
 )
 
-func newRetries() *retries { return &retries{runs: map[try]*run{}} }
+func newRetries() *retries {
+	return &retries{runs: map[try]*run{}, gaps: map[string]map[try]time.Duration{}}
+}
 
 func tryOf(c *call) try {
 	return try{c.rpc, c.Plugin, c.Volume, c.Node, c.Staging, c.Target, c.Object, c.Hash}
@@ -61,7 +76,7 @@ func (r *retries) begin(w *world, c *call) {
 	if last == nil || !judged(c) {
 		return
 	}
-	if forbidden(c.rpc, last.code) {
+	if !last.undone && forbidden(c.rpc, last.code) {
 		w.violate("I11", c.Entry, "%s repeated with the same arguments after %s", c.RPC, last.code)
 		return
 	}
@@ -74,17 +89,53 @@ func (r *retries) begin(w *world, c *call) {
 		w.violate("I11", c.Entry, "%s repeated %s after %s, sooner than %s", c.RPC, gap, last.code, pause)
 	}
 	last.gaps = append(last.gaps, gap)
-	if n := len(last.gaps); n >= growthAfter && gap < longPause && gap < last.gaps[n-growthAfter]*13/10 {
+	n := len(last.gaps)
+	if n >= growthAfter && gap < longPause && gap < last.gaps[n-growthAfter]*13/10 {
 		w.violate("I11", c.Entry, "%s is repeated for the %d. time and the pauses do not grow (%s, before %s)", c.RPC,
 			n, gap, last.gaps[n-growthAfter])
 	}
+	if n == steadyAfter && unspread(last.gaps) {
+		w.violate("I11", c.Entry, "%s is repeated without jitter: its pauses are %v", c.RPC, last.gaps)
+	}
+	r.spread(w, c, n, gap)
 }
+
+// unspread reports whether each pause is as long as the one before it, or twice as long, and nothing between.
+func unspread(gaps []time.Duration) bool {
+	for i, gap := range gaps[1:] {
+		ratio := float64(gap) / float64(gaps[i])
+		if gaps[i] < longEnough || math.Abs(ratio-2) > 2*steady && math.Abs(ratio-1) > steady {
+			return false
+		}
+	}
+	return true
+}
+
+// spread demands that things which failed together do not all come back together.
+func (r *retries) spread(w *world, c *call, n int, gap time.Duration) {
+	key := fmt.Sprint(c.Plugin, " ", c.RPC, " ", n)
+	if r.gaps[key] == nil {
+		r.gaps[key] = map[try]time.Duration{}
+	}
+	all := r.gaps[key]
+	all[tryOf(c)] = gap
+	if len(all) != together {
+		return
+	}
+	least := slices.Min(slices.Collect(maps.Values(all)))
+	most := slices.Max(slices.Collect(maps.Values(all)))
+	if least >= longEnough && float64(most-least) < steady*float64(least) {
+		w.violate("I11", c.Entry, "%d repetitions of %s came without jitter, all after %s to %s", len(all), c.RPC,
+			least, most)
+	}
+}
+
+// ladder are the calls that an undoing call takes back.
+var ladder = []csi.RPC{csi.ControllerPublishVolume, csi.NodeStageVolume, csi.NodePublishVolume}
 
 func (r *retries) end(_ *world, c *call) {
 	if c.ok() {
-		r.forget(func(t try) bool {
-			return t.plugin == c.Plugin && t.volume == c.Volume && t.node == c.Node && t.object == c.Object
-		})
+		r.succeeded(c)
 		return
 	}
 	if c.excused {
@@ -94,7 +145,23 @@ func (r *retries) end(_ *world, c *call) {
 	if r.runs[k] == nil {
 		r.runs[k] = &run{}
 	}
-	r.runs[k].code, r.runs[k].ended = c.Code, c.Time
+	last := r.runs[k]
+	last.code, last.ended = c.Code, c.Time
+	last.undone = false
+}
+
+// succeeded ends the failures of a call. Those of another step of the ladder are not over, though it was undone: only
+// what was refused permanently may be asked again.
+func (r *retries) succeeded(c *call) {
+	for t, last := range r.runs {
+		switch {
+		case t.plugin != c.Plugin || t.volume != c.Volume || t.node != c.Node || t.object != c.Object:
+		case t.rpc != c.rpc && slices.Contains(ladder, t.rpc):
+			last.undone = last.undone || c.rpc.Mutating()
+		default:
+			delete(r.runs, t)
+		}
+	}
 }
 
 func (r *retries) forget(which func(try) bool) {

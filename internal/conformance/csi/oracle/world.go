@@ -48,9 +48,9 @@ type pluginRun struct {
 type world struct {
 	facts     Facts
 	observers []observer
-	tasks     *taskWatch
-	found     []Violation
-	open      map[string]*call
+	ofMoments
+	found []Violation
+	open  map[string]*call
 
 	attached  map[place]presence
 	staged    map[place]presence
@@ -61,6 +61,14 @@ type world struct {
 	attaches  map[string]bool                  // by plugin: it has PUBLISH_UNPUBLISH_VOLUME; no entry: not known
 	caps      map[pluginRun]map[string]capsSet // what was advertised to the caller, by service
 	last      proxy.Entry
+}
+
+// ofMoments judge facts that have a moment of their own, among the calls.
+type ofMoments struct {
+	tasks  *taskWatch
+	waits  *waits
+	hangs  *hangs
+	starts starts
 }
 
 type capsSet map[string]bool
@@ -78,9 +86,9 @@ func newWorld(f Facts) *world {
 		attaches:  map[string]bool{},
 		caps:      map[pluginRun]map[string]capsSet{},
 	}
-	w.tasks = &taskWatch{}
+	w.ofMoments = ofMoments{&taskWatch{}, newWaits(), &hangs{}, starts{newest: map[string]uint64{}}}
 	w.observers = []observer{newConcurrency(), order{}, w.tasks, newArguments(), newPaths(), newDeletion(),
-		newRetries(), capabilities{}, quiet{}}
+		newRetries(), capabilities{}, quiet{}, limits{}, newLeaks(), w.waits, w.hangs}
 	return w
 }
 
@@ -88,12 +96,7 @@ func (w *world) violate(inv string, e proxy.Entry, format string, args ...any) {
 	w.found = append(w.found, Violation{Invariant: inv, Text: fmt.Sprintf(format, args...), Entry: e})
 }
 
-func (w *world) step(ev event) {
-	if ev.task != nil {
-		w.tasks.started(w, *ev.task)
-		return
-	}
-	e := ev.entry
+func (w *world) step(e proxy.Entry) {
 	w.last = e
 	switch e.Kind {
 	case proxy.CallBegins:
@@ -145,7 +148,7 @@ func (w *world) endRun(e proxy.Entry) {
 func (w *world) marked(e proxy.Entry) {
 	switch e.Mark {
 	case proxy.Fenced:
-		w.fenced[place{vol{e.Plugin, e.Volume}, e.Node}] = true
+		w.fence(e)
 	case proxy.MountsLost, proxy.Rebooted:
 		for s := range w.published {
 			if s.node == e.Node && (e.Plugin == "" || s.plugin == e.Plugin) {
@@ -246,12 +249,15 @@ func (w *world) ended(c *call) {
 		made(w.published, c.spot(), c)
 		if c.ok() {
 			delete(w.lost, c.spot())
+			delete(w.fenced, c.place())
 		}
 	case csi.NodeUnpublishVolume:
 		unmade(w.published, c.spot(), c)
 		if c.ok() {
 			delete(w.lost, c.spot())
 		}
+	case csi.ListVolumes:
+		w.listed(c)
 	case csi.ControllerGetCapabilities, csi.NodeGetCapabilities, csi.GetPluginCapabilities,
 		csi.GroupControllerGetCapabilities:
 		w.advertised(c)
@@ -259,6 +265,72 @@ func (w *world) ended(c *call) {
 	if w.staged[c.place()] == absent {
 		delete(w.path, c.place())
 	}
+}
+
+// fence notes the proof that a node cannot write to a volume, or to any when none is named.
+func (w *world) fence(e proxy.Entry) {
+	if e.Volume != "" {
+		w.fenced[place{vol{e.Plugin, e.Volume}, e.Node}] = true
+		return
+	}
+	for _, p := range w.places() {
+		if p.node == e.Node && (e.Plugin == "" || e.Plugin == p.plugin) {
+			w.fenced[p] = true
+		}
+	}
+}
+
+// places are the volumes on nodes that are not known to be gone from there, each once.
+func (w *world) places() []place {
+	all := map[place]bool{}
+	for p := range w.attached {
+		all[p] = true
+	}
+	for p := range w.staged {
+		all[p] = true
+	}
+	for s := range w.published {
+		all[s.place] = true
+	}
+	return slices.SortedFunc(maps.Keys(all), func(a, b place) int {
+		return compare(a.plugin+"\x00"+a.id+"\x00"+a.node, b.plugin+"\x00"+b.id+"\x00"+b.node)
+	})
+}
+
+// listed ends attachments of unknown end that the provider's list does not have.
+func (w *world) listed(c *call) {
+	var answer struct {
+		Entries []struct {
+			Volume struct {
+				ID string `json:"volume_id"`
+			}
+			Status struct {
+				Nodes []string `json:"published_node_ids"`
+			}
+		}
+	}
+	if !c.ok() || !w.has(c, csi.ControllerGetCapabilities, "LIST_VOLUMES_PUBLISHED_NODES") ||
+		json.Unmarshal(c.Answer, &answer) != nil {
+		return
+	}
+	for _, e := range answer.Entries {
+		for p, is := range w.attached {
+			if p.vol == (vol{c.Plugin, e.Volume.ID}) && is == uncertain && !slices.Contains(e.Status.Nodes, p.node) &&
+				!w.underWay(p) {
+				delete(w.attached, p)
+			}
+		}
+	}
+}
+
+// underWay reports whether a controller call about a volume on a node is in flight.
+func (w *world) underWay(p place) bool {
+	for _, c := range w.open {
+		if c.controller() && c.vol() == p.vol && c.Node == p.node {
+			return true
+		}
+	}
+	return false
 }
 
 // attachments are the attachments that a ControllerUnpublishVolume ends: one, or all when it names no node.

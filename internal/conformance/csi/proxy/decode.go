@@ -65,6 +65,20 @@ func mask(m protoreflect.Message, replacement string) {
 	})
 }
 
+// secretBytes is the size of a message's secrets, keys and values, which the record must not show.
+func secretBytes(m protoreflect.Message) (n int) {
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if secret, _ := proto.GetExtension(f.Options(), pb.E_CsiSecret).(bool); secret && f.IsMap() {
+			v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
+				n += len(k.String()) + len(v.String())
+				return true
+			})
+		}
+		return true
+	})
+	return n
+}
+
 // describe fills an entry with what a request says.
 func (e *Entry) describe(m proto.Message) {
 	if m == nil {
@@ -81,6 +95,7 @@ func (e *Entry) describe(m proto.Message) {
 		return true
 	})
 	slices.Sort(e.Fields)
+	e.Secrets = secretBytes(m.ProtoReflect())
 	e.Request = jsonOf(m)
 	if g, ok := m.(interface{ GetVolumeId() string }); ok {
 		e.Volume = g.GetVolumeId()

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"berth/internal/port/csi"
 )
 
 // frame is a message as it came over the wire; what passes through is not touched.
@@ -108,6 +110,9 @@ func (x *passage) open() {
 	x.end.Kind = CallEnds
 	x.end.Request = nil
 	x.end.Fields = nil
+	if p.cfg.Witness != nil && csi.RPC(x.begin.RPC).Mutating() {
+		x.begin.Seen = p.cfg.Witness(x.begin)
+	}
 }
 
 // run acts by the rules around the forwarded call.

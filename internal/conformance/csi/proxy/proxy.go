@@ -31,7 +31,8 @@ type Config struct {
 	Plugin   string // plugin id, for the record
 	Name     string // of this proxy, unique in a record; empty derives one from plugin and endpoint
 	Backend  Backend
-	Restart  bool // after the end of the plugin begin it anew; otherwise Run returns, as the plugin's task would
+	Witness  Witness // asked about what stands around calls; nil: nobody observe it
+	Restart  bool    // after the end of the plugin begin it anew; otherwise Run returns, as the plugin's task would
 	Log      *slog.Logger
 }
 

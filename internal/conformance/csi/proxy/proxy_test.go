@@ -42,7 +42,7 @@ func create(t *testing.T, c *csi.Client) csi.Volume {
 }
 
 func TestTheRecordShowsEverythingButSecrets(t *testing.T) {
-	p := csitest.New(t, csitest.Options{})
+	p := csitest.Alone(t, csitest.Options{})
 	c := p.Connect()
 	_, err := c.CreateVolume(t.Context(), csi.CreateVolumeRequest{Name: "db", Capabilities: []csi.VolumeCapability{use},
 		Secrets: redact.MapOf(map[string]string{"password": "S3CR3T"})})
@@ -73,7 +73,7 @@ func TestTheRecordShowsEverythingButSecrets(t *testing.T) {
 }
 
 func TestFlippedCapabilityIsWhatTheCallerSees(t *testing.T) {
-	p := csitest.New(t,
+	p := csitest.Alone(t,
 		csitest.Options{
 			Rules: []string{"(ControllerGetCapabilities * flip-capability CREATE_DELETE_VOLUME)",
 				"(NodeGetCapabilities * flip-capability GET_VOLUME_STATS)",
@@ -86,7 +86,7 @@ func TestFlippedCapabilityIsWhatTheCallerSees(t *testing.T) {
 }
 
 func TestDelayAndCountsOfRules(t *testing.T) {
-	p := csitest.New(t,
+	p := csitest.Alone(t,
 		csitest.Options{
 			Rules: []string{`(DeleteVolume "a" delay 1h once)`, `(DeleteVolume "b" before PermissionDenied from 2)`},
 		})
@@ -112,7 +112,7 @@ func TestMountsOnBehalfOfAPluginThatDoesNotMount(t *testing.T) {
 		Controller: csi.Caps[csi.ControllerCap]{csi.CapCreateDelete},
 		Node:       csi.Caps[csi.NodeCap]{},
 	}
-	p := csitest.New(t, csitest.Options{Fake: f, Rules: []string{"(* * mount-tmpfs)"}})
+	p := csitest.Alone(t, csitest.Options{Fake: f, Rules: []string{"(* * mount-tmpfs)"}})
 	c := p.Connect()
 	v := create(t, c)
 	target := filepath.Join(filepath.Dir(p.Socket), "t")
@@ -132,7 +132,7 @@ func TestMountsOnBehalfOfAPluginThatDoesNotMount(t *testing.T) {
 }
 
 func TestTheOracleCatchesWhatATestDoes(t *testing.T) {
-	p := csitest.New(t, csitest.Options{Unjudged: true})
+	p := csitest.Alone(t, csitest.Options{Unjudged: "it breaks a rule on purpose and asks for the judgement itself"})
 	c := p.Connect()
 	v := create(t, c)
 	_, err := c.Attach(t.Context(), csi.AttachRequest{VolumeID: v.ID, NodeID: "node-a", Capability: use})

@@ -66,6 +66,9 @@ type Entry struct {
 	Injected string    `json:"injected,omitempty"` // the rule that changed the course
 	Reached  bool      `json:"reached,omitempty"`  // the plugin got the call
 
+	Secrets int          `json:"secrets,omitempty"` // bytes of the secrets in the request, keys and values
+	Seen    *Observation `json:"seen,omitempty"`    // by the witness, at the begin of a call that can change something
+
 	Request json.RawMessage `json:"request,omitempty"` // secrets masked
 	Answer  json.RawMessage `json:"answer,omitempty"`
 

@@ -22,6 +22,8 @@ type Driver struct {
 	Capabilities driver.Capabilities
 	// Fail decides, when set, whether a start fails; called with the configuration and nothing held.
 	Fail func(cfg *driver.TaskConfig) error
+	// OnStart and OnStop hear of each start that succeeds, and of each stop of a process that lives, when set.
+	OnStart, OnStop func(cfg *driver.TaskConfig)
 	// RecoverErr fails every Recover, when set by SetRecoverErr.
 	recoverErr error
 	// stopErr fails every Stop, when set by SetStopErr.
@@ -143,6 +145,9 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (driver.Task
 		PID:     1,
 		Started: p.Started,
 	}
+	if d.OnStart != nil {
+		d.OnStart(cfg)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.procs[handleKey(h)] = p
@@ -186,6 +191,18 @@ func (d *Driver) Alive() []string {
 	for _, k := range d.order {
 		if p := d.procs[k]; p.result(time.Now()) == nil {
 			out = append(out, Key(&p.Config))
+		}
+	}
+	return out
+}
+
+// Living returns the configurations of the processes that live, in order of their start.
+func (d *Driver) Living() (out []driver.TaskConfig) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, k := range d.order {
+		if p := d.procs[k]; p.result(time.Now()) == nil {
+			out = append(out, p.Config)
 		}
 	}
 	return out
@@ -314,6 +331,9 @@ func (t *task) Stop(ctx context.Context, signal string, grace time.Duration) err
 	t.d.mu.Unlock()
 	if err != nil {
 		return err
+	}
+	if !ended && t.d.OnStop != nil {
+		t.d.OnStop(&t.p.Config)
 	}
 	r := driver.ExitResult{Signal: 2}
 	if !ended && ignore {

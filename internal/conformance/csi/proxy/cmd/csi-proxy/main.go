@@ -34,6 +34,7 @@ func run() error {
 	rules := flag.String("rules", "", "file of fault rules, read again whenever it changes")
 	plugin := flag.String("plugin", "", "plugin id, for the record")
 	name := flag.String("name", "", "name of this proxy in the record (default: made from plugin and endpoint)")
+	witness := flag.String("witness", "", "unix socket at which to ask what stands around a call")
 	restart := flag.Bool("restart", false, "start the plugin again when it ends, instead of ending too")
 	grace := flag.Duration("grace", 5*time.Second, "how long the plugin may take to end")
 	fakeJSON := flag.String("fake", "", "run the fake plugin with this configuration (JSON) behind the proxy")
@@ -63,7 +64,12 @@ func run() error {
 	if len(args) == 0 {
 		return errors.New("no plugin is named: give -fake, or the command after --")
 	}
+	var observe proxy.Witness
+	if *witness != "" {
+		observe = proxy.AskAt(*witness)
+	}
 	return proxy.Run(ctx, proxy.Config{
+		Witness:  observe,
 		Endpoint: endpoint,
 		Record:   *record,
 		Rules:    *rules,

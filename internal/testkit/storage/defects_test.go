@@ -1,0 +1,55 @@
+package storage
+
+import (
+	"testing"
+	"time"
+
+	"berth/internal/conformance/csi/csitest"
+	"berth/internal/conformance/csi/oracle"
+	"berth/internal/model/volume"
+	"berth/internal/wire"
+)
+
+// These scenarios show what is known to be broken. Each names the defect that the oracle must see: once it is cured the
+// test fails, and the defect's line is taken out.
+
+// broken excuses what a known defect shows.
+func broken(p *csitest.Plugin, d oracle.Defect) {
+	p.Tell(func(f *oracle.Facts) { f.Defects = append(f.Defects, d) })
+}
+
+// TestAStageThatIsUndoneIsMadeAgainAfterAPause: ALREADY_EXISTS asks for the undo first, and the pauses hold over both.
+func TestAStageThatIsUndoneIsMadeAgainAfterAPause(t *testing.T) {
+	t.Parallel()
+	c, _, p := one(t, csitest.Fake{}, "(NodeStage * before AlreadyExists x6)")
+	broken(p, oracle.Defect{
+		Name:      "staging and unstaging go round without a pause",
+		Invariant: "I11",
+		Shows:     "NodeStageVolume",
+	})
+	p.Tell(func(f *oracle.Facts) { f.MinPause = 300 * time.Millisecond }) // the node's least pause is longer
+	c.mustCreate("db", p, volume.SingleNodeWriter)
+	c.runJob("web", "db", volume.SingleNodeWriter)
+	c.running("web")
+	c.stopJob("web")
+	c.atRest(p)
+}
+
+// TestASnapshotWhoseAnswerWasLostIsNotForgotten: a refusal that follows an unknown end does not say that nothing is
+// there.
+func TestASnapshotWhoseAnswerWasLostIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	c, _, p := one(t, csitest.Fake{}, "(CreateSnapshot * after-effect DeadlineExceeded once)",
+		"(CreateSnapshot * before InvalidArgument from 2 once)")
+	c.mustCreate("db", p, volume.SingleNodeWriter)
+	broken(p, oracle.Defect{
+		Name:      "a snapshot is forgotten when a refusal follows a lost answer",
+		Invariant: "I10",
+		Shows:     "the provider has",
+	})
+	if _, err := wire.SnapshotCreate.Call(t.Context(), c.conn,
+		&wire.SnapshotCreateRequest{Volume: volID("db"), Name: "cut", Wait: time.Minute}); err == nil {
+		t.Error("the refused snapshot was made")
+	}
+	c.atRest(p)
+}

@@ -1,0 +1,369 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/conformance/csi/oracle"
+	"berth/internal/conformance/csi/proxy"
+	"berth/internal/model/alloc"
+	"berth/internal/model/volume"
+	"berth/internal/port/driver"
+	"berth/internal/server/state"
+)
+
+// watch collects, while a test runs, what the oracle will ask: it belongs to the rig, so that no test has to remember.
+type watch struct {
+	log text
+
+	mu      sync.Mutex
+	members []*member
+	running map[*member]bool
+	boots   map[*member]string
+	foreign map[ids.Alloc]bool   // processes of theirs lived when the servers' state came to be another that lacks them
+	byHand  map[ids.Alloc]bool   // ended by a person
+	wished  map[string]time.Time // since when a job is asked for
+	volume  map[string]string    // of a job
+	free    map[string]time.Time // since when nothing holds up a claim's release
+	latest  map[string]oracle.Shown
+	still   string // what was wanted when the quiet time began; empty: it is not quiet
+
+	tasks   []oracle.TaskStart
+	shown   []oracle.Shown
+	works   []oracle.Work
+	ends    []oracle.End
+	strays  []oracle.Stray
+	quiets  []oracle.Quiet
+	given   []oracle.Record
+	secrets []string
+}
+
+func newWatch() *watch {
+	return &watch{
+		running: map[*member]bool{},
+		boots:   map[*member]string{},
+		foreign: map[ids.Alloc]bool{},
+		byHand:  map[ids.Alloc]bool{},
+		wished:  map[string]time.Time{},
+		volume:  map[string]string{},
+		free:    map[string]time.Time{},
+		latest:  map[string]oracle.Shown{},
+	}
+}
+
+// text is a log that can be read while it is written.
+type text struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+// Write implements io.Writer.
+func (t *text) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.Write(p)
+}
+
+func (t *text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.String()
+}
+
+func (w *watch) all() []*member {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.members)
+}
+
+// joins hears of what a node's driver does.
+func (w *watch) joins(m *member) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.members = append(w.members, m)
+	w.boots[m] = m.boot
+}
+
+// starts hears of an agent run: its driver may be another, and so may the boot.
+func (w *watch) starts(m *member) {
+	m.driver.OnStart = func(cfg *driver.TaskConfig) { w.started(m, cfg) }
+	m.driver.OnStop = func(cfg *driver.TaskConfig) { w.stopped(m, cfg) }
+	w.mu.Lock()
+	rebooted := w.boots[m] != m.boot
+	w.boots[m], w.running[m] = m.boot, true
+	w.mu.Unlock()
+	if rebooted {
+		m.p.Mark(proxy.Rebooted, proxy.Entry{Node: m.p.Node})
+	}
+}
+
+// stops hears of the end of an agent run. If nothing is under way then, the time is quiet until something is wanted.
+func (w *watch) stops(m *member, s *state.Snap) {
+	w.beneath(m)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running[m] = false
+	if w.still == "" && settled(s) {
+		now := time.Now()
+		w.still = wanted(s)
+		w.quiets = append(w.quiets, oracle.Quiet{From: now, To: now})
+	}
+}
+
+func (w *watch) started(m *member, cfg *driver.TaskConfig) {
+	var paths []string
+	for _, mount := range cfg.Mounts {
+		paths = append(paths, mount.Source)
+	}
+	for _, path := range m.sources(paths) {
+		start := oracle.TaskStart{
+			At:      time.Now(),
+			Node:    m.p.Node,
+			Target:  path,
+			Mounted: mounted(path),
+		}
+		w.mu.Lock()
+		w.tasks = append(w.tasks, start)
+		w.mu.Unlock()
+	}
+}
+
+func (w *watch) stopped(m *member, cfg *driver.TaskConfig) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	end := oracle.End{
+		At:    time.Now(),
+		Node:  m.p.Node,
+		Alloc: string(cfg.Alloc),
+		Known: !w.foreign[cfg.Alloc],
+	}
+	if w.byHand[cfg.Alloc] {
+		end.By = "the test, as an operator"
+	}
+	w.ends = append(w.ends, end)
+}
+
+// living are the processes whose volume is at a target, by the drivers' own tables.
+func (w *watch) living(target string) []string {
+	out := []string{}
+	for _, m := range w.all() {
+		for _, cfg := range m.driver.Living() {
+			if slices.ContainsFunc(cfg.Mounts, func(x driver.Mount) bool { return x.Source == target }) {
+				out = append(out, fmt.Sprintf("task %s of alloc %s", cfg.Task, ids.Short(cfg.Alloc)))
+			}
+		}
+	}
+	return out
+}
+
+// follow hears of a servers' state that begins to be followed: it may be another than the one before.
+func (w *watch) follow(s *state.Snap) {
+	for _, m := range w.all() {
+		for _, cfg := range m.driver.Living() {
+			if s.Alloc(nil, cfg.Alloc) == nil {
+				w.mu.Lock()
+				w.foreign[cfg.Alloc] = true
+				w.mu.Unlock()
+			}
+		}
+	}
+}
+
+func (w *watch) endsByHand(id ids.Alloc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.byHand[id] = true
+}
+
+// asked and took measure work that a hanging plugin must not delay.
+func (w *watch) asked(job, volume string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wished[job], w.volume[job] = time.Now(), volume
+}
+
+// runs ends the measure of a job's start.
+func (w *watch) runs(job string, s *state.Snap) {
+	w.mu.Lock()
+	from, name := w.wished[job], w.volume[job]
+	delete(w.wished, job)
+	w.mu.Unlock()
+	if v := s.Volume(nil, volID(name)); v != nil && !from.IsZero() {
+		w.took("the start of job "+job, v.Status.ExternalID, from)
+	}
+}
+
+func (w *watch) took(what, externalID string, from time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.works = append(w.works, oracle.Work{
+		What:   what,
+		Volume: externalID,
+		From:   from,
+		To:     time.Now(),
+		Limit:  patience,
+	})
+}
+
+// look observes the servers' state until the test ends.
+func (c *cluster) look(ctx context.Context) error {
+	for ctx.Err() == nil {
+		c.watch.see(c.live.Load().Store().Snapshot())
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+func (w *watch) see(s *state.Snap) {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.still != "" {
+		if wanted(s) != w.still {
+			w.still = ""
+		} else {
+			w.quiets[len(w.quiets)-1].To = now
+		}
+	}
+	for cl := range s.Claims(nil) {
+		w.note(w.claim(s, cl, now))
+	}
+	for a := range s.Attachments(nil) {
+		w.note(attachment(s, a, now))
+	}
+}
+
+// note keeps what is shown when it is another than before, and now and then when it stays.
+func (w *watch) note(x oracle.Shown) {
+	old, again := w.latest[x.What]
+	same := again && old.State == x.State && old.Tries == x.Tries && old.Last == x.Last && old.Owner == x.Owner &&
+		len(old.Missing) == len(x.Missing)
+	if same && x.At.Sub(old.At) < time.Second {
+		return
+	}
+	w.latest[x.What] = x
+	w.shown = append(w.shown, x)
+}
+
+func (w *watch) claim(s *state.Snap, cl *volume.Claim, now time.Time) oracle.Shown {
+	x := oracle.Shown{
+		At:      now,
+		What:    fmt.Sprintf("claim of alloc %s on %s of epoch %s", ids.Short(cl.Alloc), cl.Volume, cl.Epoch),
+		Owner:   string(cl.Alloc),
+		State:   string(cl.State),
+		Since:   cl.Since,
+		Passing: cl.State == volume.Releasing,
+		Reason:  cl.Reason,
+	}
+	v := s.Volume(nil, cl.Volume)
+	if v == nil {
+		x.Missing = append(x.Missing, "volume "+cl.Volume.String())
+	} else {
+		x.Volume = v.Status.ExternalID
+	}
+	if s.Node(nil, cl.Node) == nil {
+		x.Missing = append(x.Missing, "node "+ids.Short(cl.Node))
+	}
+	if s.Alloc(nil, cl.Alloc) == nil {
+		x.Missing = append(x.Missing, "alloc "+ids.Short(cl.Alloc))
+	}
+	if !x.Passing || w.heldUp(cl.Alloc) {
+		delete(w.free, x.What)
+		return x
+	}
+	if w.free[x.What].IsZero() {
+		w.free[x.What] = now
+	}
+	x.Free = w.free[x.What]
+	return x
+}
+
+// heldUp reports whether a release cannot end yet: a process lives, an agent does not run, or an orphan is in the way.
+func (w *watch) heldUp(id ids.Alloc) bool {
+	for _, m := range w.members {
+		if !w.running[m] || slices.ContainsFunc(m.driver.Living(), func(cfg driver.TaskConfig) bool {
+			return cfg.Alloc == id || w.foreign[cfg.Alloc]
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+func attachment(s *state.Snap, a *volume.Attachment, now time.Time) oracle.Shown {
+	x := oracle.Shown{
+		At:     now,
+		What:   "attachment of " + a.Volume.String() + " to node " + ids.Short(a.Node),
+		Volume: a.ExternalID,
+		Owner:  string(a.Node),
+		State:  fmt.Sprintf("%v, detaching %t", a.Presence, a.Detaching),
+		Since:  a.Since,
+		Tries:  a.Tries,
+		Last:   a.LastError,
+		Next:   a.NextTry,
+	}
+	if s.Node(nil, a.Node) == nil {
+		x.Missing = append(x.Missing, "node "+ids.Short(a.Node))
+	}
+	if s.Volume(nil, a.Volume) == nil {
+		x.Missing = append(x.Missing, "volume "+a.Volume.String())
+	}
+	return x
+}
+
+// settled reports whether nothing is under way.
+func settled(s *state.Snap) bool {
+	for a := range s.Allocs(nil, "") {
+		if !a.ClientTerminal() && (a.ClientStatus != alloc.ClientRunning || a.DesiredStatus != alloc.DesiredRun) {
+			return false
+		}
+	}
+	for cl := range s.Claims(nil) {
+		if cl.State != volume.Held {
+			return false
+		}
+	}
+	for a := range s.Attachments(nil) {
+		if a.Detaching || a.Presence != volume.Present {
+			return false
+		}
+	}
+	for v := range s.Volumes(nil, "", "") {
+		if v.Status.Phase != volume.PhaseReady || v.Status.NodeExpandPending {
+			return false
+		}
+	}
+	return true
+}
+
+// wanted is everything that is wanted, and which nodes are there for it: as long as it stays, nothing is to change.
+func wanted(s *state.Snap) string {
+	var out []string
+	for a := range s.Allocs(nil, "") {
+		if !a.ClientTerminal() {
+			out = append(out, fmt.Sprint("alloc ", a.ID, a.DesiredStatus, a.ClientStatus))
+		}
+	}
+	for v := range s.Volumes(nil, "", "") {
+		out = append(out, fmt.Sprint("volume ", v.ID, v.Status.Phase, v.Status.WantedMin))
+	}
+	for sn := range s.VolumeSnapshots(nil) {
+		out = append(out, fmt.Sprint("snapshot ", sn.ID, sn.Phase))
+	}
+	for cl := range s.Claims(nil) {
+		out = append(out, fmt.Sprint("claim ", cl.Key(), cl.State))
+	}
+	for n := range s.Nodes(nil, "") {
+		out = append(out, fmt.Sprint("node ", n.ID, n.Status, len(n.Orphans)))
+	}
+	slices.Sort(out)
+	return "wanted: " + strings.Join(out, ", ")
+}
