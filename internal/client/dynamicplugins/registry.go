@@ -76,18 +76,6 @@ func (s *Registry) Deregister(role plugin.Role, id ids.Plugin, alloc ids.Alloc) 
 	return nil
 }
 
-// Current returns the newest declared instance of a plugin in a role.
-func (s *Registry) Current(role plugin.Role, id ids.Plugin) (Info, bool) {
-	var best Info
-	found := false
-	for _, i := range s.List() {
-		if i.Role == role && i.Plugin == id && (!found || i.Declared.After(best.Declared)) {
-			best, found = i, true
-		}
-	}
-	return best, found
-}
-
 // List returns all, ordered by key.
 func (s *Registry) List() []Info {
 	s.mu.Lock()

@@ -176,11 +176,20 @@ func TestAPluginUnderADriverThatMountsNothingIsGivenTheNodesPaths(t *testing.T) 
 	if n := len(mountsBeneath(t, s.DataDir)); n != 0 {
 		t.Errorf("%d mounts for a plugin in the node's own tree", n)
 	}
-	info, ok := s.Registry.Current(plugin.RoleNode, "disk")
-	if !ok || info.Socket != socket || info.HostBase != s.base() || info.TaskBase != s.base() {
+	if info := s.declared(); info.Socket != socket || info.HostBase != s.base() || info.TaskBase != s.base() {
 		t.Errorf("declared %+v", info)
 	}
 	s.stop(task)
+}
+
+// declared is the one instance that the registry knows.
+func (s *supervision) declared() dynamicplugins.Info {
+	s.t.Helper()
+	all := s.Registry.List()
+	if len(all) != 1 || all[0].Role != plugin.RoleNode || all[0].Plugin != "disk" {
+		s.t.Fatalf("declared %+v", all)
+	}
+	return all[0]
 }
 
 func TestAControllerNeedsNoMountsOfVolumes(t *testing.T) {
@@ -301,14 +310,14 @@ func TestTheTaskHearsOfItsPluginsHealth(t *testing.T) {
 	s := supervise(t)
 	task := s.task("a1", job.PluginNode, driver.MountAll)
 	s.prestart(task)
-	info, _ := s.Registry.Current(plugin.RoleNode, "disk")
+	info := s.declared()
 	s.Health(info, true, "")
 	s.Health(info, false, "no answer")
 	s.Timeout(t.Context(), info, "no socket")
-	stranger := info
-	stranger.Alloc = "somebody else"
-	s.Health(stranger, true, "")
-	s.Timeout(t.Context(), stranger, "no socket")
+	other := info
+	other.Alloc = "somebody else"
+	s.Health(other, true, "")
+	s.Timeout(t.Context(), other, "no socket")
 	want := []string{alloc.EventPluginHealthy + ": plugin: disk (node role)",
 		alloc.EventPluginFailing + ": plugin: disk (node role): no answer"}
 	if !slices.Equal(s.events, want) || !slices.Equal(s.control.did, []string{"restart"}) {

@@ -125,16 +125,6 @@ func usageFrom(list []*pb.VolumeUsage) (bytes, inodes *Usage, wrong string) {
 	return bytes, inodes, wrong
 }
 
-func capacityFrom(r *pb.GetCapacityResponse) (Capacity, string) {
-	out := Capacity{Available: r.GetAvailableCapacity()}
-	wrong := sizeFault("available capacity", out.Available)
-	if m := r.GetMaximumVolumeSize(); m != nil {
-		out.MaxVolume = m.GetValue()
-		wrong = first(wrong, sizeFault("maximum volume size", out.MaxVolume))
-	}
-	return out, wrong
-}
-
 // pageFault bounds what one page may hold: more entries than asked is outside of the specification.
 func pageFault(got int, asked int32) string {
 	if asked > 0 && got > int(asked) {

@@ -315,7 +315,6 @@ func TestI12_WhatIsNotAdvertisedIsNeverSent(t *testing.T) {
 			_, err := c.ListVolumes(ctx, csi.ListVolumesRequest{})
 			return err
 		},
-		csi.GetCapacity: func() error { _, err := c.GetCapacity(ctx, csi.CapacityRequest{}); return err },
 		csi.CreateSnapshot: func() error {
 			_, err := c.CreateSnapshot(ctx, csi.CreateSnapshotRequest{Name: "s", SourceVolumeID: "v"})
 			return err
@@ -357,8 +356,9 @@ func TestI12_WhatIsNotAdvertisedIsNeverSent(t *testing.T) {
 
 func TestI12_FieldsWithoutTheirCapabilityAreNeverSent(t *testing.T) {
 	p := csitest.Alone(t, csitest.Options{Fake: csitest.Fake{
-		Controller: csi.Caps[csi.ControllerCap]{csi.CapCreateDelete, csi.CapAttach,
-			csi.CapGetCapacity}, Node: csi.Caps[csi.NodeCap]{csi.CapStats}}})
+		Controller: csi.Caps[csi.ControllerCap]{csi.CapCreateDelete, csi.CapAttach},
+		Node:       csi.Caps[csi.NodeCap]{csi.CapStats},
+	}})
 	c := p.Connect()
 	ctx := t.Context()
 	base := csi.CreateVolumeRequest{Name: "a", Capabilities: []csi.VolumeCapability{fsWriter}}
@@ -374,10 +374,6 @@ func TestI12_FieldsWithoutTheirCapabilityAreNeverSent(t *testing.T) {
 		"clone":    creation(func(r *csi.CreateVolumeRequest) { r.Source.VolumeID = "v" }),
 		"read-only": func() error {
 			_, err := c.Attach(ctx, csi.AttachRequest{VolumeID: "v", NodeID: "n", Capability: fsWriter, ReadOnly: true})
-			return err
-		}(),
-		"capacity place": func() error {
-			_, err := c.GetCapacity(ctx, csi.CapacityRequest{Topology: csi.Topology{"zone": "a"}})
 			return err
 		}(),
 		"staging path": c.Publish(ctx,
@@ -498,11 +494,6 @@ func TestSnapshotsClonesAndExpansion(t *testing.T) {
 	ok(t, err)
 	if !check.Confirmed || len(check.Mismatches) > 0 {
 		t.Errorf("validation = %+v", check)
-	}
-	capacity, err := c.GetCapacity(ctx, csi.CapacityRequest{})
-	ok(t, err)
-	if capacity.Available <= 0 || capacity.MaxVolume != capacity.Available {
-		t.Errorf("capacity = %+v", capacity)
 	}
 }
 

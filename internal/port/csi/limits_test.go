@@ -248,7 +248,6 @@ func TestAnswersAreNotBelievedUnseen(t *testing.T) {
 		t.Fatalf("a good snapshot: %s", wrong)
 	}
 	_, _, usage := usageFrom([]*pb.VolumeUsage{{Unit: pb.VolumeUsage_BYTES, Used: -1}})
-	_, capacity := capacityFrom(&pb.GetCapacityResponse{AvailableCapacity: math.MinInt64})
 	for name, wrong := range map[string]string{
 		"nil volume":        func() string { _, w := volumeFrom(nil, true); return w }(),
 		"empty id":          vol(func(v *pb.Volume) { v.VolumeId = "" }),
@@ -264,8 +263,8 @@ func TestAnswersAreNotBelievedUnseen(t *testing.T) {
 			s.CreationTime = &timestamppb.Timestamp{Seconds: math.MaxInt64}
 		}),
 		"negative size": snap(func(s *pb.Snapshot) { s.SizeBytes = -1 }),
-		"usage":         usage, "capacity": capacity,
-		"too many": pageFault(3, 2),
+		"usage":         usage,
+		"too many":      pageFault(3, 2),
 		"smaller than asked": answeredVolume(CreateVolumeRequest{Capacity: CapacityRange{Required: 2}},
 			Volume{Capacity: 1}),
 		"larger than asked": answeredVolume(CreateVolumeRequest{Capacity: CapacityRange{Limit: 2}},

@@ -65,30 +65,6 @@ func (c *Client) ListSnapshots(ctx context.Context, r ListSnapshotsRequest) (Sna
 	return out, nil
 }
 
-// GetCapacity asks how much capacity there is for volumes of a kind at a place.
-func (c *Client) GetCapacity(ctx context.Context, r CapacityRequest) (Capacity, error) {
-	k := c.begin(GetCapacity, "", "",
-		nil).controller(CapGetCapacity).capabilities(r.Capabilities...).stringMap("parameters", r.Parameters)
-	k.field(len(r.Topology) > 0, "the topology", k.inst.TopologyAware(), CapAccessibility.String())
-	if wrong := topologyFault(r.Topology); len(r.Topology) > 0 && wrong != "" {
-		k.invalid("the topology " + wrong)
-	}
-	req := &pb.GetCapacityRequest{
-		VolumeCapabilities: capabilitiesPB(r.Capabilities),
-		Parameters:         mapPB(r.Parameters),
-		AccessibleTopology: topologyPB(r.Topology),
-	}
-	resp := &pb.GetCapacityResponse{}
-	if err := k.send(ctx, req, resp); err != nil {
-		return Capacity{}, err
-	}
-	out, wrong := capacityFrom(resp)
-	if wrong != "" {
-		return Capacity{}, k.defect(wrong)
-	}
-	return out, nil
-}
-
 func (k *call) pageSize(n int32) *call {
 	if n < 0 {
 		return k.invalid("the number of entries is negative")
