@@ -119,32 +119,17 @@ func (e *Endpoints) snapshotDelete(ctx context.Context, r *wire.SnapshotDeleteRe
 	if _, err := volumes.PutSnapshot(ctx, e.cfg.Proposer, &n, nil); err != nil {
 		return nil, err
 	}
-	return e.awaitSnapshotGone(ctx, sn.ID, r.Wait)
-}
-
-func (e *Endpoints) awaitSnapshotGone(ctx context.Context, id string, wait time.Duration) (*wire.Written, error) {
-	if wait <= 0 {
-		wait = defaultWait
-	}
-	wctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	for {
-		w := state.NewWatch()
-		s := e.cfg.Store.Snapshot()
-		sn := s.VolumeSnapshot(w, id)
-		if sn == nil {
-			return &wire.Written{Index: max(s.Index(), 1)}, nil
-		}
-		if sn.LastError != "" && sn.Tries > 0 {
-			return nil, fault.WithHint(
-				fault.New(fault.Conflict, "delete", `snapshot "`+sn.ExternalID+`"`, sn.LastError),
-				"it is tried again by itself")
-		}
-		if w.Wait(wctx) != nil {
-			return nil, fault.New(fault.Timeout, "delete", `snapshot "`+sn.ExternalID+`"`,
-				"the provider has not finished after "+wait.String())
-		}
-	}
+	return e.awaitGone(ctx, deletion{
+		subject: `snapshot "` + sn.ExternalID + `"`,
+		follow:  "berth volume snapshot list -plugin " + string(sn.Plugin),
+		left: func(s *state.Snap, w *state.Watch) (there bool, refused string) {
+			sn := s.VolumeSnapshot(w, sn.ID)
+			if sn == nil || sn.Tries == 0 {
+				return sn != nil, ""
+			}
+			return true, sn.LastError
+		},
+	}, r.Wait)
 }
 
 // snapshotList shows a provider's snapshots; what the cluster itself recorded fills in the source's name.

@@ -68,7 +68,17 @@ func (e *Endpoints) volumeDelete(ctx context.Context, r *wire.VolumeDeleteReques
 			return nil, err
 		}
 	}
-	return e.awaitGone(ctx, r.Volume, r.Wait)
+	return e.awaitGone(ctx, deletion{
+		subject: `volume "` + r.Volume.String() + `"`,
+		follow:  "berth volume status " + string(r.Volume.ID),
+		left: func(s *state.Snap, w *state.Watch) (there bool, refused string) {
+			v := s.Volume(w, r.Volume)
+			if v == nil || v.Status.Tries == 0 {
+				return v != nil, ""
+			}
+			return true, v.Status.LastError
+		},
+	}, r.Wait)
 }
 
 // awaitFree waits, as long as the caller said, for a release that is under way; what will not pass by itself is refused
@@ -93,8 +103,15 @@ func (e *Endpoints) awaitFree(ctx context.Context, id volume.ID, wait time.Durat
 	}
 }
 
+// deletion is one that was asked for: left tells whether the object is still there, and what the provider said when it
+// refused; follow is the command that shows how it goes on.
+type deletion struct {
+	subject, follow string
+	left            func(*state.Snap, *state.Watch) (there bool, refused string)
+}
+
 // awaitGone follows a deletion to its end.
-func (e *Endpoints) awaitGone(ctx context.Context, id volume.ID, wait time.Duration) (*wire.Written, error) {
+func (e *Endpoints) awaitGone(ctx context.Context, d deletion, wait time.Duration) (*wire.Written, error) {
 	if wait <= 0 {
 		wait = defaultWait
 	}
@@ -103,20 +120,17 @@ func (e *Endpoints) awaitGone(ctx context.Context, id volume.ID, wait time.Durat
 	for {
 		w := state.NewWatch()
 		s := e.cfg.Store.Snapshot()
-		v := s.Volume(w, id)
-		if v == nil {
+		there, refused := d.left(s, w)
+		switch {
+		case !there:
 			return &wire.Written{Index: max(s.Index(), 1)}, nil
-		}
-		if v.Status.LastError != "" && v.Status.Tries > 0 {
+		case refused != "":
+			return nil, fault.WithHint(fault.New(fault.Conflict, "delete", d.subject, refused),
+				"it stays recorded as deleting and is tried again; follow it with: "+d.follow)
+		case w.Wait(wctx) != nil:
 			return nil, fault.WithHint(
-				fault.New(fault.Conflict, "delete", `volume "`+id.String()+`"`, v.Status.LastError),
-				"it stays recorded as deleting and is tried again; follow it with: berth volume status "+string(id.ID))
-		}
-		if w.Wait(wctx) != nil {
-			return nil, fault.WithHint(
-				fault.New(fault.Timeout, "delete", `volume "`+id.String()+`"`,
-					"the provider has not finished after "+wait.String()),
-				"the work goes on; follow it with: berth volume status "+string(id.ID))
+				fault.New(fault.Timeout, "delete", d.subject, "the provider has not finished after "+wait.String()),
+				"the work goes on; follow it with: "+d.follow)
 		}
 	}
 }
