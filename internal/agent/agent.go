@@ -168,6 +168,6 @@ func (a *Agent) Health(ctx context.Context) map[string]error {
 	return out
 }
 
-func (a *Agent) dir(parts ...string) string {
-	return filepath.Join(append([]string{a.cfg.DataDir}, parts...)...)
+func (a *Agent) dir(path ...string) string {
+	return filepath.Join(append([]string{a.cfg.DataDir}, path...)...)
 }

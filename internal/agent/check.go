@@ -225,15 +225,15 @@ func validPort(p int) bool { return p >= 1 && p <= 65535 }
 // reservedPorts reads "22,80,8000-8010".
 func reservedPorts(list string) ([]int, error) {
 	var out []int
-	for _, part := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' }) {
-		lo, hi, span := strings.Cut(part, "-")
+	for _, ports := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' }) {
+		lo, hi, span := strings.Cut(ports, "-")
 		if !span {
 			hi = lo
 		}
 		a, err1 := strconv.Atoi(lo)
 		b, err2 := strconv.Atoi(hi)
 		if err1 != nil || err2 != nil || !validPort(a) || !validPort(b) || a > b {
-			return nil, bad("client reserved_ports", fmt.Sprintf("%q is no port and no range of ports", part),
+			return nil, bad("client reserved_ports", fmt.Sprintf("%q is no port and no range of ports", ports),
 				"write them like \"22,80,8000-8010\"")
 		}
 		for p := a; p <= b; p++ {

@@ -339,19 +339,19 @@ func TestAConnectionOfAStrangerIsNotLentOut(t *testing.T) {
 
 func TestTheStateSurvivesCrashesAtAnyMoment(t *testing.T) {
 	dir := t.TempDir()
-	for life := range 5 {
+	for run := range 5 {
 		s := start(t, Config{DataDir: dir, Dev: true, Raft: raftlog.Config{SnapshotThreshold: 20, TrailingLogs: 5}})
 		jobs := 0
 		for range s.Store().Snapshot().Jobs(nil, wire.AllNamespaces, "") {
 			jobs++
 		}
-		if jobs != life*15 {
-			t.Fatalf("life %d began with %d jobs", life, jobs)
+		if jobs != run*15 {
+			t.Fatalf("agent run %d began with %d jobs", run, jobs)
 		}
 		incarnation := s.Store().Snapshot().Meta(nil).Incarnation
 		for n := range 15 {
 			call(t, s, wire.JobRegister, &wire.JobRegisterRequest{Job: testJob(ids.Job("j" + ids.New()))})
-			if n == 7 && life%2 == 1 {
+			if n == 7 && run%2 == 1 {
 				if err := s.Snapshot(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -367,7 +367,7 @@ func TestTheStateSurvivesCrashesAtAnyMoment(t *testing.T) {
 		}
 		crashed := start(t, Config{DataDir: copied, Dev: true})
 		if before, after := marked(t, before, crashed.Store()), dump(t, crashed.Store()); !bytes.Equal(before, after) {
-			t.Errorf("life %d: the state after a crash differs (%d and %d bytes)", life, len(before), len(after))
+			t.Errorf("agent run %d: the state after a crash differs (%d and %d bytes)", run, len(before), len(after))
 		}
 		if got := crashed.Store().Snapshot().Meta(nil).Incarnation; got != incarnation {
 			t.Errorf("the incarnation changed from %s to %s", incarnation, got)

@@ -30,7 +30,13 @@ func (t *Tree) prose() *prose.Repo {
 
 // said collects the names, comments and messages of a file.
 func (t *Tree) said(f *File) *prose.File {
-	out := &prose.File{Path: f.Path, Dir: f.Pkg.Dir, Test: f.Test, Names: t.declared(f)}
+	out := &prose.File{
+		Path:   f.Path,
+		Dir:    f.Pkg.Dir,
+		Test:   f.Test,
+		Names:  t.declared(f),
+		Locals: t.locals(f),
+	}
 	for _, group := range f.AST.Comments {
 		var lines []prose.Text
 		for _, c := range group.List {
@@ -94,6 +100,50 @@ func (t *Tree) declared(f *File) []prose.Name {
 			}
 		}
 	}
+	return out
+}
+
+// locals lists what a file declares for one function: parameters, results and variables.
+func (t *Tree) locals(f *File) []prose.Name {
+	var out []prose.Name
+	add := func(es ...ast.Expr) {
+		for _, e := range es {
+			if id, ok := e.(*ast.Ident); ok {
+				out = append(out, prose.Name{Line: t.line(id.Pos()), Text: id.Name})
+			}
+		}
+	}
+	ast.Inspect(f.AST, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			if n.Tok == token.DEFINE {
+				add(n.Lhs...)
+			}
+		case *ast.RangeStmt:
+			add(n.Key, n.Value)
+		case *ast.DeclStmt:
+			ast.Inspect(n, func(n ast.Node) bool {
+				if s, ok := n.(*ast.ValueSpec); ok {
+					for _, id := range s.Names {
+						add(id)
+					}
+				}
+				return true
+			})
+		case *ast.FuncType:
+			for _, list := range []*ast.FieldList{n.Params, n.Results} {
+				if list == nil {
+					continue
+				}
+				for _, field := range list.List {
+					for _, id := range field.Names {
+						add(id)
+					}
+				}
+			}
+		}
+		return true
+	})
 	return out
 }
 

@@ -190,11 +190,11 @@ func TestASeedPicksTheSameAgain(t *testing.T) {
 		}
 		return names.String(), out.String()
 	}
-	first, told := pick(7)
+	first, report := pick(7)
 	again, _ := pick(7)
 	other, _ := pick(8)
-	if first != again || first == other || !strings.Contains(told, "-seed 7 -n 10") {
-		t.Errorf("%s, %s, %s: %s", first, again, other, told)
+	if first != again || first == other || !strings.Contains(report, "-seed 7 -n 10") {
+		t.Errorf("%s, %s, %s: %s", first, again, other, report)
 	}
 	if _, today := pick(0); strings.Contains(today, "-seed 0 ") {
 		t.Errorf("the day's seed is not told: %s", today)

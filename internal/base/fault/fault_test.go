@@ -105,9 +105,9 @@ func TestTheTextOfAnErrorNamesOperationSubjectCauseAndWayOut(t *testing.T) {
 func TestIdentityStaysUnderWraps(t *testing.T) {
 	base := fault.New(fault.NotReady, "claim", `volume "db"`, "the plugin is starting")
 	wrapped := fmt.Errorf("alloc 1234: %w", base)
-	noted := fault.Note(wrapped, "run", `alloc "1234"`)
-	hinted := fault.WithHint(noted, "wait")
-	for _, err := range []error{base, wrapped, noted, hinted} {
+	wrappedTwice := fault.Note(wrapped, "run", `alloc "1234"`)
+	hinted := fault.WithHint(wrappedTwice, "wait")
+	for _, err := range []error{base, wrapped, wrappedTwice, hinted} {
 		if !fault.Has(err, fault.NotReady) || !errors.Is(err, fault.NotReady.Err()) ||
 			errors.Is(err, fault.Busy.Err()) {
 			t.Errorf("%v lost its kind: %v", err, fault.KindOf(err))

@@ -159,8 +159,8 @@ func TestRunAllEndsTheRestWithTheFirstError(t *testing.T) {
 }
 
 func TestAnIsolatedFaultDoesNotEndItsSiblings(t *testing.T) {
-	var told []error
-	tell := func(err error) { told = append(told, err) }
+	var heard []error
+	tell := func(err error) { heard = append(heard, err) }
 	for _, fn := range []func() error{func() error {
 		return errFirst
 	}, func() error { panic("impossible") }, func() error { return nil }} {
@@ -168,9 +168,9 @@ func TestAnIsolatedFaultDoesNotEndItsSiblings(t *testing.T) {
 			t.Errorf("an isolated fault came through: %v", err)
 		}
 	}
-	if len(told) != 2 || !errors.Is(told[0], errFirst) ||
-		!strings.HasPrefix(told[1].Error(), "volume db: panic: impossible") {
-		t.Errorf("told %v", told)
+	if len(heard) != 2 || !errors.Is(heard[0], errFirst) ||
+		!strings.HasPrefix(heard[1].Error(), "volume db: panic: impossible") {
+		t.Errorf("heard %v", heard)
 	}
 }
 

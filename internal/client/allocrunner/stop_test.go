@@ -71,8 +71,8 @@ func TestAStopThatFailsIsInTheLog(t *testing.T) {
 		b.stop()
 		b.after(10 * time.Minute)
 		lines := slices.DeleteFunc(strings.Split(b.lines.String(), "\n"), func(l string) bool {
-			told := strings.Contains(l, "level=WARN") && strings.Contains(l, "task=db")
-			return !told || !strings.Contains(l, "bad file descriptor")
+			warned := strings.Contains(l, "level=WARN") && strings.Contains(l, "task=db")
+			return !warned || !strings.Contains(l, "bad file descriptor")
 		})
 		if len(lines) < 10 || len(lines) > 40 {
 			t.Errorf("%d lines in ten minutes:\n%s", len(lines), strings.Join(lines, "\n"))

@@ -3,7 +3,7 @@ package volume
 import "testing"
 
 func TestNextClaimForEveryCombination(t *testing.T) {
-	const me, somebody = "me", "somebody"
+	const me, other = "me", "other"
 	for _, state := range []ClaimState{Queued, Held, Releasing} {
 		for bits := range 1 << 6 {
 			for _, staging := range []Presence{Absent, Uncertain, Present, Lost} {
@@ -18,7 +18,7 @@ func TestNextClaimForEveryCombination(t *testing.T) {
 					if known {
 						f.Entry = &InventoryEntry{
 							Staging:      staging,
-							Publications: []InventoryPublication{{Alloc: somebody, Presence: Present}},
+							Publications: []InventoryPublication{{Alloc: other, Presence: Present}},
 						}
 						if named {
 							f.Entry.Publications = append(f.Entry.Publications,

@@ -20,7 +20,7 @@ func (e *Endpoints) nodeAllocs(req *wire.NodeAllocsRequest, stream *wire.Stream[
 	if _, err := Authenticate(e.cfg.Store.Snapshot(), req.NodeIdentity); err != nil {
 		return err
 	}
-	sent, told := pushed{}, ""
+	sent, sentMark := pushed{}, ""
 	for full := true; ; full = false {
 		snap, w := e.cfg.Store.Snapshot(), state.NewWatch()
 		at := snap.Point(w) // a new leadership's mark is sent even when nothing else changed
@@ -36,11 +36,11 @@ func (e *Endpoints) nodeAllocs(req *wire.NodeAllocsRequest, stream *wire.Stream[
 		if full {
 			set.Relation = snap.Relate(req.Seen)
 		}
-		if full || at.Mark != told || len(set.Bundles)+len(set.Gone) > 0 {
+		if full || at.Mark != sentMark || len(set.Bundles)+len(set.Gone) > 0 {
 			if err := stream.Send(set); err != nil {
 				return err
 			}
-			told = at.Mark
+			sentMark = at.Mark
 		}
 		if err := w.Wait(ctx); err != nil {
 			return err

@@ -1,4 +1,4 @@
-// Package endpoint owns the answers to the wire's methods, all of them behind one gate: it waits until this server
+// Package endpoint owns the answers to the wire's methods, all of them behind one check: it waits until this server
 // leads, checks what is asked against the state, proposes commands and serves reads, blocking ones too. What takes
 // longer than a command is recorded as an intent that a keeper carries out. Only package server constructs it.
 package endpoint
@@ -137,7 +137,7 @@ func serve[Req, Resp any](
 	})
 }
 
-// serveStream adds the handler of a stream behind the same gate.
+// serveStream adds the handler of a stream behind the same check.
 func serveStream[Req, In, Out any](
 	e *Endpoints, s *wire.Server, m wire.StreamMethod[Req, In, Out], h func(*Req, *wire.Stream[Out, In]) error,
 ) {

@@ -48,7 +48,7 @@ func (e *Endpoints) volumeDetach(ctx context.Context, r *wire.VolumeDetachReques
 	}, nil
 }
 
-// attest ends the claims of a dead node because a person vouches for its death: killed processes or silence alone are
+// attest ends the claims of a dead node because a person vouches that it is dead: killed processes or silence alone are
 // no proof. A node that is up is never declared dead.
 func (e *Endpoints) attest(
 	ctx context.Context, s *state.Snap, v *volume.Volume, r *wire.VolumeDetachRequest,

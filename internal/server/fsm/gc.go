@@ -27,7 +27,7 @@ type Collect struct {
 	Nodes  []ids.Node
 }
 
-// Releases lets room be made when the disk is nearly full.
+// Releases lets it through when the disk is nearly full, because it frees space.
 func (c *Collect) Releases() bool { return true }
 
 // Collected counts what was forgotten.

@@ -3,6 +3,7 @@ package prose
 import (
 	"fmt"
 	"io/fs"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ func FieldWords(r *Repo) []Finding {
 		return []Finding{{Path: glossaryFile, Text: err.Error()}}
 	}
 	words, out := parseFieldWords(string(text))
-	for _, f := range r.Files {
+	for _, f := range slices.Concat(r.Files, r.pages()) {
 		for _, w := range words {
 			if reaches(w.where, w.except, f.Dir) {
 				out = append(out, w.inNames(f)...)
@@ -36,9 +37,33 @@ func FieldWords(r *Repo) []Finding {
 	return out
 }
 
+// pages are the texts beside the code that people read: documents and transcripts, and the names of all files.
+func (r *Repo) pages() []*File {
+	var out []*File
+	for _, p := range r.Texts {
+		f := &File{Path: p, Dir: path.Dir(p)}
+		stem, _, _ := strings.Cut(path.Base(p), ".")
+		f.Names = []Name{{Text: stem}}
+		transcript := strings.HasSuffix(p, ".txt") && strings.Contains(p, "/testdata/")
+		if transcript || strings.HasSuffix(p, ".md") {
+			text, err := fs.ReadFile(r.FS, p)
+			if err != nil || p == glossaryFile || strings.HasPrefix(p, "tools/arch/testdata/") {
+				continue // gone again, or it has to say the words
+			}
+			var lines []Text
+			for i, line := range strings.Split(string(text), "\n") {
+				lines = append(lines, Text{i + 1, line})
+			}
+			f.Comments = [][]Text{lines}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
 func (w *fieldWord) inNames(f *File) []Finding {
 	var out []Finding
-	for _, id := range f.Names {
+	for _, id := range slices.Concat(f.Names, f.Locals) {
 		have := SplitWords(id.Text)
 		for _, phrase := range w.names {
 			if hasPhrase(have, phrase) {

@@ -21,6 +21,7 @@ type File struct {
 	Dir      string
 	Test     bool
 	Names    []Name   // what it declares at its top level, with methods and fields
+	Locals   []Name   // what it declares within functions, with parameters
 	Comments [][]Text // each group by its lines
 	Strings  []Text   // literals without their quotes
 }

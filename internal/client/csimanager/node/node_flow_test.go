@@ -189,12 +189,12 @@ func TestEveryRunConverges(t *testing.T) {
 							Publication{Wanted: bits&2 > 0, Presence: pb})
 						begin := show(e)
 						failed := map[Step]bool{}
-						for turn := 0; ; turn++ {
+						for round := 0; ; round++ {
 							steps := judge(t, e, factsOf(true, false, free, free))
 							if len(steps) == 0 {
 								break
 							}
-							if turn > 40 {
+							if round > 40 {
 								t.Fatalf("%s with %d never ends: %s, next %+v", begin, hiccup, show(e), steps)
 							}
 							s := steps[0]
