@@ -56,7 +56,7 @@ func (h *CSI) Prerun(ctx context.Context, a *hook.Alloc) error {
 	if err != nil {
 		return err
 	}
-	a.Resources.Mounts.Set(mounts)
+	a.Mounts.Set(mounts)
 	return nil
 }
 

@@ -15,7 +15,6 @@ import (
 	"berth/internal/client/allochooks"
 	"berth/internal/client/csimanager"
 	"berth/internal/client/hook"
-	"berth/internal/client/hookresources"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/model/volume"
@@ -131,10 +130,10 @@ func allocWith(volumes ...string) *subject {
 		task.VolumeMounts = append(task.VolumeMounts, &job.VolumeMount{Volume: v, Destination: "/" + v})
 	}
 	s.Alloc = &hook.Alloc{
-		Alloc:     &alloc.Alloc{ID: "a1"},
-		Job:       &job.Job{ID: "shop"},
-		Group:     g,
-		Resources: hookresources.New(),
+		Alloc:  &alloc.Alloc{ID: "a1"},
+		Job:    &job.Job{ID: "shop"},
+		Group:  g,
+		Mounts: new(hook.Mounts),
 		Driver: func(string) (driver.Info, error) {
 			return driver.Info{Capabilities: driver.Capabilities{Mounts: s.mounts}}, nil
 		},
@@ -165,8 +164,8 @@ func TestEachNewReasonIsOneEventAndThenAllIsMounted(t *testing.T) {
 		t.Errorf("asked with %q and %v: the first question is answered at once, the others wait for news", srv.seen,
 			srv.waits)
 	}
-	got, ok := a.Resources.Mounts.Get()
-	if !ok || len(got) != 2 || got["db"].Source != "/mnt/db" || got["log"].Key != keyOf("log") {
+	got := a.Mounts.Get()
+	if len(got) != 2 || got["db"].Source != "/mnt/db" || got["log"].Key != keyOf("log") {
 		t.Errorf("handed on: %v", got)
 	}
 }
@@ -202,7 +201,7 @@ func TestWhatIsFinalAndWhatIsWaiting(t *testing.T) {
 			!strings.Contains(err.Error(), `allocation "a1"`) {
 			t.Errorf("%v became %v", c.said, err)
 		}
-		if _, ok := a.Resources.Mounts.Get(); ok {
+		if got := a.Mounts.Get(); got != nil {
 			t.Error("mounts were handed on although nothing is mounted")
 		}
 	}
@@ -229,7 +228,7 @@ func TestARefusedMountUnwindsTheOthers(t *testing.T) {
 		!strings.Contains(err.Error(), "the file system is not known") {
 		t.Errorf("got %v", err)
 	}
-	if _, ok := a.Resources.Mounts.Get(); ok {
+	if got := a.Mounts.Get(); got != nil {
 		t.Error("some of the mounts were handed on")
 	}
 	wanted := len(m.Publications("a1"))
@@ -279,7 +278,7 @@ func TestAnEndedWaitIsNoRefusal(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if _, ok := a.Resources.Mounts.Get(); ok {
+	if got := a.Mounts.Get(); got != nil {
 		t.Error("mounts were handed on")
 	}
 }

@@ -164,14 +164,14 @@ func (r *Runner) view() *hook.Alloc {
 	defer r.mu.Unlock()
 	b := r.rec.Bundle
 	return &hook.Alloc{
-		Alloc:     b.Alloc,
-		Job:       b.Job,
-		Group:     r.group(),
-		Dir:       r.cfg.Dir.Path(),
-		Resources: r.resources,
-		Driver:    r.cfg.Drivers.Info,
-		Emit:      r.emit,
-		Restored:  r.cfg.Restored,
+		Alloc:    b.Alloc,
+		Job:      b.Job,
+		Group:    r.group(),
+		Dir:      r.cfg.Dir.Path(),
+		Mounts:   r.mounts,
+		Driver:   r.cfg.Drivers.Info,
+		Emit:     r.emit,
+		Restored: r.cfg.Restored,
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"berth/internal/base/logkey"
 	"berth/internal/client/allocdir"
 	"berth/internal/client/hook"
-	"berth/internal/client/hookresources"
 	"berth/internal/client/localstate"
 	"berth/internal/client/taskrunner"
 	"berth/internal/model/alloc"
@@ -76,14 +75,14 @@ type Config struct {
 
 // Runner runs one alloc.
 type Runner struct {
-	cfg       Config
-	resources *hookresources.Resources
-	tasks     map[string]*taskrunner.Runner
-	order     []string // names of tasks, as the job lists them
-	wake      lifecycle.Signal
-	revived   chan string
-	saving    sync.Mutex    // held from a change to its write, so that writes come in the order of changes
-	updated   chan struct{} // holds a token while the tasks have not heard of the newest bundle
+	cfg     Config
+	mounts  *hook.Mounts
+	tasks   map[string]*taskrunner.Runner
+	order   []string // names of tasks, as the job lists them
+	wake    lifecycle.Signal
+	revived chan string
+	saving  sync.Mutex    // held from a change to its write, so that writes come in the order of changes
+	updated chan struct{} // holds a token while the tasks have not heard of the newest bundle
 
 	mu       sync.Mutex
 	rec      localstate.Alloc
@@ -108,12 +107,12 @@ func New(cfg Config) (*Runner, error) {
 	}
 	cfg.Log = cfg.Log.With(logkey.Alloc, b.Alloc.ID, logkey.Job, b.Alloc.Job)
 	r := &Runner{
-		cfg:       cfg,
-		resources: hookresources.New(),
-		tasks:     map[string]*taskrunner.Runner{},
-		rec:       *cfg.Record,
-		revived:   make(chan string, 64),
-		updated:   make(chan struct{}, 1),
+		cfg:     cfg,
+		mounts:  new(hook.Mounts),
+		tasks:   map[string]*taskrunner.Runner{},
+		rec:     *cfg.Record,
+		revived: make(chan string, 64),
+		updated: make(chan struct{}, 1),
 	}
 	for _, t := range group.Tasks {
 		r.order = append(r.order, t.Name)
@@ -133,7 +132,7 @@ func (r *Runner) newTask(b alloc.Bundle, t *job.Task) *taskrunner.Runner {
 		Region:         r.cfg.Region,
 		Drivers:        r.cfg.Drivers,
 		Hooks:          r.cfg.TaskHooks,
-		Resources:      r.resources,
+		Mounts:         r.mounts,
 		Saved:          saved,
 		MaxKillTimeout: r.cfg.MaxKillTimeout,
 		Log:            r.cfg.Log,

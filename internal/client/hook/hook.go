@@ -6,7 +6,6 @@ package hook
 import (
 	"context"
 
-	"berth/internal/client/hookresources"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/port/driver"
@@ -32,11 +31,11 @@ type Postrunner interface {
 
 // Alloc is what an alloc hook sees.
 type Alloc struct {
-	Alloc     *alloc.Alloc // frozen
-	Job       *job.Job     // frozen
-	Group     *job.TaskGroup
-	Dir       string // the alloc's directory on the node
-	Resources *hookresources.Resources
+	Alloc  *alloc.Alloc // frozen
+	Job    *job.Job     // frozen
+	Group  *job.TaskGroup
+	Dir    string // the alloc's directory on the node
+	Mounts *Mounts
 	// Driver describes a task's driver as it is on this node.
 	Driver func(name string) (driver.Info, error)
 	// Emit adds an event to every task of the alloc.
@@ -85,7 +84,7 @@ type Task struct {
 	Dir        string // the alloc's directory on the node
 	AllocDir   string // shared directory ("<Dir>/alloc")
 	TaskDir    string // "<Dir>/<task>": local, secrets, tmp
-	Resources  *hookresources.Resources
+	Mounts     *Mounts
 	Attempt    int
 	Restored   bool
 	// Interpolate replaces ${…} by the task's environment and the node's attributes.

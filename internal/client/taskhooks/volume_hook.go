@@ -64,7 +64,7 @@ func (h *Volume) add(t *hook.Task, vm *job.VolumeMount, req *job.VolumeRequest) 
 			driver.Mount{Source: dir, Target: target, ReadOnly: readOnly || ro, Propagation: vm.PropagationMode})
 		return nil
 	}
-	mounts, _ := t.Resources.Mounts.Get()
+	mounts := t.Mounts.Get()
 	info, ok := mounts[vm.Volume]
 	if !ok {
 		return fault.New(fault.NotReady, "mount", `volume "`+vm.Volume+`"`,

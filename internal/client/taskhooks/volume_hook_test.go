@@ -8,7 +8,6 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/client/csimanager"
 	"berth/internal/client/hook"
-	"berth/internal/client/hookresources"
 	"berth/internal/client/taskhooks"
 	"berth/internal/model/job"
 	"berth/internal/model/volume"
@@ -43,7 +42,7 @@ func (m *mountTable) Mounted(k volume.PublicationKey) error {
 
 // usesVolumes is a task with the mounts in a group that has every sort of volume.
 func usesVolumes(mounts ...*job.VolumeMount) *hook.Task {
-	res := hookresources.New()
+	res := new(hook.Mounts)
 	info := func(name string, block, readOnly bool) csimanager.MountInfo {
 		return csimanager.MountInfo{
 			Alias:    name,
@@ -53,7 +52,7 @@ func usesVolumes(mounts ...*job.VolumeMount) *hook.Task {
 			ReadOnly: readOnly,
 		}
 	}
-	res.Mounts.Set(
+	res.Set(
 		map[string]csimanager.MountInfo{"fs": info("fs", false, false), "fs-reader": info("fs-reader", false, true),
 			"fs-asked-ro": info("fs-asked-ro", false, false),
 			"block":       info("block", true, false), "block-reader": info("block-reader", true, true)})
@@ -72,7 +71,7 @@ func usesVolumes(mounts ...*job.VolumeMount) *hook.Task {
 		Job:         &job.Job{ID: "shop"},
 		Group:       g,
 		Task:        &job.Task{Name: "web", Driver: "exec", VolumeMounts: mounts},
-		Resources:   res,
+		Mounts:      res,
 		Interpolate: func(s string) string { return strings.ReplaceAll(s, "${DIR}", "srv") },
 	}
 }

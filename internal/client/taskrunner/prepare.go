@@ -132,7 +132,7 @@ func (r *Runner) hookTask() (*hook.Task, error) {
 		Dir:        r.cfg.Dir.Path(),
 		AllocDir:   r.cfg.Dir.SharedDir(),
 		TaskDir:    r.cfg.Dir.TaskDir(task.Name),
-		Resources:  r.cfg.Resources,
+		Mounts:     r.cfg.Mounts,
 		Attempt:    r.attempt() + 1,
 		Emit:       r.Emit,
 		Control:    control{r},

@@ -15,7 +15,6 @@ import (
 	"berth/internal/base/retry"
 	"berth/internal/client/allocdir"
 	"berth/internal/client/hook"
-	"berth/internal/client/hookresources"
 	"berth/internal/client/localstate"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
@@ -54,15 +53,15 @@ type Host interface {
 
 // Config wires a runner.
 type Config struct {
-	Owner     Owner
-	Bundle    alloc.Bundle
-	Task      string
-	Dir       allocdir.Dir
-	Host      Host
-	Region    string
-	Drivers   Drivers
-	Hooks     []hook.Hook
-	Resources *hookresources.Resources
+	Owner   Owner
+	Bundle  alloc.Bundle
+	Task    string
+	Dir     allocdir.Dir
+	Host    Host
+	Region  string
+	Drivers Drivers
+	Hooks   []hook.Hook
+	Mounts  *hook.Mounts
 	// Saved is what an earlier agent run wrote; nil for a new task.
 	Saved *localstate.Task
 	// MaxKillTimeout caps the job's kill_timeout; 0: no cap.

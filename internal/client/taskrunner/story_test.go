@@ -20,7 +20,6 @@ import (
 	"berth/internal/base/lifecycle"
 	"berth/internal/client/allocdir"
 	"berth/internal/client/hook"
-	"berth/internal/client/hookresources"
 	"berth/internal/client/localstate"
 	"berth/internal/client/taskrunner"
 	"berth/internal/model/alloc"
@@ -94,16 +93,16 @@ func (*bench) Node() *node.Node { return &node.Node{ID: "n"} }
 // start begins an agent run.
 func (b *bench) start() {
 	b.r = taskrunner.New(taskrunner.Config{
-		Owner:     b,
-		Host:      b,
-		Bundle:    alloc.Bundle{Job: b.job, Alloc: &alloc.Alloc{ID: allocID, Job: b.job.ID, TaskGroup: "g"}},
-		Task:      "web",
-		Dir:       allocdir.New("/nowhere", allocID),
-		Drivers:   b,
-		Hooks:     []hook.Hook{&b.hook},
-		Resources: hookresources.New(),
-		Saved:     b.saved,
-		Log:       slog.New(slog.DiscardHandler),
+		Owner:   b,
+		Host:    b,
+		Bundle:  alloc.Bundle{Job: b.job, Alloc: &alloc.Alloc{ID: allocID, Job: b.job.ID, TaskGroup: "g"}},
+		Task:    "web",
+		Dir:     allocdir.New("/nowhere", allocID),
+		Drivers: b,
+		Hooks:   []hook.Hook{&b.hook},
+		Mounts:  new(hook.Mounts),
+		Saved:   b.saved,
+		Log:     slog.New(slog.DiscardHandler),
 	})
 	g, ctx := lifecycle.NewGroup(b.t.Context())
 	b.g = g
