@@ -142,16 +142,26 @@ var shells = []struct{ name, use, script string }{
 }
 complete -o default -F _berth berth
 `},
+	// Zsh knows compdef only after compinit; as a file of fpath the script is the function itself.
 	{"zsh", `eval "$(berth completion zsh)"`, `#compdef berth
+(( $+functions[compdef] )) || { autoload -Uz compinit; compinit; }
 _berth() {
   local -a found
   found=("${(@f)$(berth __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
   if [[ -n "$found" ]]; then compadd -- $found; else _files; fi
 }
-compdef _berth berth
+if [[ $funcstack[1] == _berth ]]; then _berth "$@"; else compdef _berth berth; fi
 `},
-	{"fish", "berth completion fish | source",
-		`complete -c berth -a '(berth __complete (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'
+	// Fish offers files beside every answer unless that is switched off.
+	{"fish", "berth completion fish | source", `function __berth_complete
+  set -l found (berth __complete (commandline -opc)[2..] (commandline -ct) 2>/dev/null)
+  if set -q found[1]
+    string join \n -- $found
+  else
+    __fish_complete_path (commandline -ct)
+  end
+end
+complete -c berth -f -a '(__berth_complete)'
 `},
 }
 
