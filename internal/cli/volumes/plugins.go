@@ -145,14 +145,18 @@ func (s *pluginStatus) capabilities(p *api.CSIPlugin) {
 		if i := p.Controllers[node]; i != nil && i.ControllerInfo != nil {
 			c := i.ControllerInfo
 			s.abilities("Controller Capabilities", []ability{
-				{c.SupportsCreateDelete, "CREATE_DELETE_VOLUME"}, {c.SupportsAttachDetach,
-					"CONTROLLER_ATTACH_DETACH"}, {c.SupportsListVolumes, "LIST_VOLUMES"},
-				{c.SupportsGetCapacity, "GET_CAPACITY"}, {c.SupportsCreateDeleteSnapshot,
-					"CREATE_DELETE_SNAPSHOT"}, {c.SupportsListSnapshots, "LIST_SNAPSHOTS"},
-				{c.SupportsClone, "CLONE_VOLUME"}, {c.SupportsReadOnlyAttach, "ATTACH_READONLY"}, {c.SupportsExpand,
-					"EXPAND_VOLUME"},
-				{c.SupportsListVolumesAttachedNodes, "LIST_VOLUMES_PUBLISHED_NODES"}, {c.SupportsCondition,
-					"VOLUME_CONDITION"}, {c.SupportsGet, "GET_VOLUME"},
+				{c.SupportsCreateDelete, "CREATE_DELETE_VOLUME"},
+				{c.SupportsAttachDetach, "CONTROLLER_ATTACH_DETACH"},
+				{c.SupportsListVolumes, "LIST_VOLUMES"},
+				{c.SupportsGetCapacity, "GET_CAPACITY"},
+				{c.SupportsCreateDeleteSnapshot, "CREATE_DELETE_SNAPSHOT"},
+				{c.SupportsListSnapshots, "LIST_SNAPSHOTS"},
+				{c.SupportsClone, "CLONE_VOLUME"},
+				{c.SupportsReadOnlyAttach, "ATTACH_READONLY"},
+				{c.SupportsExpand, "EXPAND_VOLUME"},
+				{c.SupportsListVolumesAttachedNodes, "LIST_VOLUMES_PUBLISHED_NODES"},
+				{c.SupportsCondition, "VOLUME_CONDITION"},
+				{c.SupportsGet, "GET_VOLUME"},
 			})
 			break
 		}
@@ -161,8 +165,10 @@ func (s *pluginStatus) capabilities(p *api.CSIPlugin) {
 		if i := p.Nodes[node]; i != nil && i.NodeInfo != nil {
 			n := i.NodeInfo
 			s.abilities("Node Capabilities", []ability{
-				{n.RequiresNodeStageVolume, "STAGE_UNSTAGE_VOLUME"}, {n.SupportsStats,
-					"GET_VOLUME_STATS"}, {n.SupportsExpand, "EXPAND_VOLUME"}, {n.SupportsCondition, "VOLUME_CONDITION"},
+				{n.RequiresNodeStageVolume, "STAGE_UNSTAGE_VOLUME"},
+				{n.SupportsStats, "GET_VOLUME_STATS"},
+				{n.SupportsExpand, "EXPAND_VOLUME"},
+				{n.SupportsCondition, "VOLUME_CONDITION"},
 			})
 			break
 		}
