@@ -121,6 +121,8 @@ func complete(ctx context.Context, e *kit.Env, root *kit.Command, words []string
 		for _, v := range c.cmd.Verbs() {
 			all = append(all, v.Name())
 		}
+	case c.cmd.JobIDs != nil && *c.cmd.JobIDs && len(c.args) == 0:
+		return e.Search(ctx, "jobs", last)
 	case c.cmd.IDs != "" && len(c.args) == 0:
 		return e.Search(ctx, c.cmd.IDs, last)
 	}

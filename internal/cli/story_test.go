@@ -389,6 +389,10 @@ func TestCompletion(t *testing.T) {
 		!strings.HasPrefix(got.stdout, "db-data\n") {
 		t.Errorf("%+v", got)
 	}
+	if got := run(t.Context(), address, "", "__complete", "alloc", "restart", "-job", "d"); got.code != 0 ||
+		!strings.HasPrefix(got.stdout, "db\n") {
+		t.Errorf("%+v", got)
+	}
 	if got := run(t.Context(), "http://127.0.0.1:1", "", "__complete", "volume", "status", "d"); got.code != 0 ||
 		strings.Contains(got.stdout, "db-data") {
 		t.Errorf("%+v", got)

@@ -43,7 +43,7 @@ func (t *target) addTo(cmd *kit.Command, tasks bool) {
 	if tasks {
 		cmd.Flags().StringVar(&t.task, "task", "", "`name` of the task; needed when there are several")
 	}
-	cmd.IDs = "allocs"
+	cmd.IDs, cmd.JobIDs = "allocs", &t.job
 }
 
 // find reads the allocation in full.
@@ -51,7 +51,7 @@ func (t *target) find(ctx context.Context, arg string, access kit.Access) (*api.
 	var ref kit.Ref
 	var err error
 	if t.job {
-		ref, err = t.ofJob(ctx, arg)
+		ref, err = t.ofJob(ctx, arg, access)
 	} else {
 		ref, err = t.env.Alloc(ctx, arg, access)
 	}
@@ -66,8 +66,8 @@ func (t *target) find(ctx context.Context, arg string, access kit.Access) (*api.
 }
 
 // ofJob takes the newest running allocation of a job, or else the newest.
-func (t *target) ofJob(ctx context.Context, arg string) (kit.Ref, error) {
-	job, err := t.env.Job(ctx, arg, kit.Read)
+func (t *target) ofJob(ctx context.Context, arg string, access kit.Access) (kit.Ref, error) {
+	job, err := t.env.Job(ctx, arg, access)
 	if err != nil {
 		return kit.Ref{}, err
 	}
@@ -86,8 +86,8 @@ func (t *target) ofJob(ctx context.Context, arg string) (kit.Ref, error) {
 	if len(list) > 0 {
 		return kit.Ref{ID: list[0].ID, Namespace: list[0].Namespace}, nil
 	}
-	return kit.Ref{},
-		kit.Fail(fault.NotFound, `see "berth job status `+job.ID+`"`, "job %q has no such allocation", job.ID)
+	none := kit.Fail(fault.NotFound, `see "berth job status `+job.ID+`"`, "job %q has no such allocation", job.ID)
+	return kit.Ref{}, kit.Missing(access, none)
 }
 
 // taskOf chooses the task: the named one, or the only one.

@@ -32,7 +32,7 @@ func newEvalList(e *kit.Env) *kit.Command {
 			o := page.Query()
 			o.Params = map[string]string{"job": job, "status": status}
 			list, meta, err := e.Client().Evaluations().List(ctx, o)
-			return formats.Show(e.Out, list, kit.Doing(err, "list", "evaluations", ""), func() {
+			return formats.Show(e.Out, list, page.Doing(err, "evaluations"), func() {
 				header := []string{"ID", "Priority", "Triggered By", "Job ID", "Namespace", "Node ID", "Status",
 					"Placement Failures"}
 				kit.List(e.Out, list, "evaluations", header, func(v *api.Evaluation) []string {

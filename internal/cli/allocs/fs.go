@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/internal/base/fault"
 	"berth/internal/cli/kit"
 )
 
@@ -53,6 +54,10 @@ func (f *files) do(ctx context.Context, arg, path string) error {
 	}
 	c := f.env.Client()
 	info, err := c.Allocations().StatFile(ctx, a.ID, path, query(a))
+	if api.IsNotFound(err) {
+		return kit.Fail(fault.NotFound, `"berth alloc fs `+kit.ID(a.ID, false)+`" lists what is there`,
+			"allocation %q has no file %q", kit.ID(a.ID, false), path)
+	}
 	if err != nil {
 		return kit.Doing(err, "look at", "path", path)
 	}

@@ -81,6 +81,9 @@ func newAgentInfo(e *kit.Env) *kit.Command {
 	})
 }
 
+// logLevels are the levels that a log may be followed from.
+var logLevels = []string{"trace", "debug", "info", "warn", "error"}
+
 func newMonitor(e *kit.Env) *kit.Command {
 	var o api.MonitorOptions
 	var node string
@@ -90,6 +93,9 @@ func newMonitor(e *kit.Env) *kit.Command {
 		Long:    "Prints what an agent logs from now on, until Ctrl-C.",
 		Example: "  berth monitor -log-level debug\n  berth monitor -node-id 8f3a11c0",
 		Run: func(ctx context.Context, _ []string) error {
+			if !slices.Contains(logLevels, o.Level) {
+				return kit.Usage("-log-level is %s, not %q", strings.Join(logLevels, ", "), o.Level)
+			}
 			if node != "" {
 				ref, err := e.Node(ctx, node, kit.Read)
 				if err != nil {
@@ -109,7 +115,7 @@ func newMonitor(e *kit.Env) *kit.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&o.Level, "log-level", "info", "`least` level: trace, debug, info, warn, error")
+	fs.StringVar(&o.Level, "log-level", "info", "`least` level: "+strings.Join(logLevels, ", "))
 	fs.StringVar(&node, "node-id", "", "the log of this `node` instead of the agent's")
 	fs.StringVar(&o.ServerID, "server-id", "", "the log of this `server`")
 	fs.BoolVar(&o.JSON, "json", false, "lines in JSON")

@@ -94,7 +94,7 @@ func (s *nodeStatus) list(ctx context.Context) error {
 	list, meta, err := c.Nodes().List(ctx, o)
 	switch {
 	case err != nil:
-		return kit.Doing(err, "list", "nodes", "")
+		return s.page.Doing(err, "nodes")
 	case s.formats.Wanted():
 		return s.formats.Print(s.env.Out, list)
 	case len(list) == 0:

@@ -188,7 +188,7 @@ func (s *orphansEnd) do(ctx context.Context, args []string) error {
 			begun = nil
 		}
 		if err := c.Nodes().EndOrphan(ctx, l.node.ID, l.orphan.AllocID, nil); err != nil {
-			return kit.Doing(err, "end", "orphan", l.orphan.AllocID)
+			return kit.Changing(err, "end", "orphan", l.orphan.AllocID)
 		}
 		begun = append(begun, l)
 	}
@@ -230,7 +230,7 @@ func pickOrphan(list []located, arg string) (located, error) {
 		return found[0], nil
 	case 0:
 		err := kit.Fail(fault.NotFound, `"berth node orphans list" lists them`, "there is no orphan %q", arg)
-		return located{}, &kit.Exit{Code: kit.ExitMissing, Err: err}
+		return located{}, kit.Missing(kit.Change, err)
 	}
 	return located{},
 		kit.Fail(fault.Invalid, "write more of the id", "%q could mean each of %d orphans", arg, len(found))

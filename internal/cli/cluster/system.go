@@ -49,6 +49,10 @@ func newNamespaceStatus(e *kit.Env) *kit.Command {
 		Example: "  berth namespace status default",
 		Run: func(ctx context.Context, args []string) error {
 			n, _, err := e.Client().Cluster().Namespace(ctx, args[0], nil)
+			if api.IsNotFound(err) {
+				return kit.Fail(fault.NotFound, `"berth namespace list" lists them`, "there is no namespace %q",
+					args[0])
+			}
 			return formats.Show(e.Out, n, kit.Doing(err, "read", "namespace", args[0]), func() {
 				e.Out.Pairs(kit.Pairs{{"Name", n.Name}, {"Description", n.Description}})
 			})

@@ -50,7 +50,7 @@ func (s *stop) do(ctx context.Context, arg string) error {
 	how := api.JobDeregisterOptions{Purge: s.purge, NoShutdownDelay: s.noShutdownDelay, EvalPriority: s.priority}
 	out, _, err := s.env.Client().Jobs().Deregister(ctx, ref.ID, how, ref.Write())
 	if err != nil {
-		return kit.Doing(err, "stop", "job", ref.ID)
+		return kit.Changing(err, "stop", "job", ref.ID)
 	}
 	if out.EvalID == "" {
 		s.env.Out.Printf("Job %q stopped; it had nothing to run\n", ref.ID)

@@ -18,6 +18,7 @@ type Command struct {
 	Long    string
 	Example string
 	IDs     string // kind of the objects that the first argument names, in the words of a search
+	JobIDs  *bool  // a flag that makes a job of the first argument; nil: none does
 	Run     func(ctx context.Context, args []string) error
 
 	Local   bool // it asks no agent

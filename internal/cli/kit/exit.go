@@ -14,7 +14,7 @@ import (
 const (
 	ExitError    = 1
 	ExitUnplaced = 2   // job run: not everything could be placed
-	ExitMissing  = 3   // deleting what does not exist
+	ExitMissing  = 3   // changing what does not exist
 	ExitUnknown  = 127 // no such command
 )
 
@@ -71,9 +71,18 @@ func Doing(err error, op, kind, name string) error {
 // Changing is Doing for a change: that the object does not exist has an exit code of its own.
 func Changing(err error, op, kind, name string) error {
 	if api.IsNotFound(err) {
-		return &Exit{Code: ExitMissing, Err: Doing(err, op, kind, name)}
+		return Missing(Change, Doing(err, op, kind, name))
 	}
 	return Doing(err, op, kind, name)
+}
+
+// Missing is the error that an object does not exist. To read it fails like any other read; to change it has an exit
+// code of its own, so that a script may take what is gone already for done.
+func Missing(access Access, err error) error {
+	if access == Change {
+		return &Exit{Code: ExitMissing, Err: err}
+	}
+	return err
 }
 
 // worded is an error with the words that people read of it.

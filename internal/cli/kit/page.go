@@ -1,6 +1,12 @@
 package kit
 
-import "berth/api"
+import (
+	"errors"
+	"net/http"
+
+	"berth/api"
+	"berth/internal/base/fault"
+)
 
 // Page are the flags of lists that may be long.
 type Page struct {
@@ -18,6 +24,16 @@ func (p *Page) AddTo(cmd *Command) {
 // Query is the read that the flags ask for.
 func (p *Page) Query() *api.QueryOptions {
 	return &api.QueryOptions{Filter: p.filter, PerPage: p.size, NextToken: p.token}
+}
+
+// Doing says what was tried when a list could not be read, with the way out of a filter that is none.
+func (p *Page) Doing(err error, objects string) error {
+	var status *api.StatusError
+	err = Doing(err, "list", objects, "")
+	if p.filter != "" && errors.As(err, &status) && status.Code == http.StatusBadRequest {
+		return fault.WithHint(err, `write it such as -filter 'Status == "ready"'`)
+	}
+	return err
 }
 
 // More tells how to read on.

@@ -94,11 +94,7 @@ func (e *Env) choose(c choice, found []candidate) (Ref, error) {
 	}
 	switch {
 	case len(found) == 0:
-		code := ExitError
-		if c.access == Change {
-			code = ExitMissing
-		}
-		return Ref{}, &Exit{Code: code, Err: Fail(fault.NotFound, c.hint(near), "there is no %s %q", c.kind, c.arg)}
+		return Ref{}, Missing(c.access, Fail(fault.NotFound, c.hint(near), "there is no %s %q", c.kind, c.arg))
 	case len(found) > 1:
 		rows := make([][]string, len(found))
 		for i, f := range found {

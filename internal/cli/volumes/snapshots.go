@@ -35,7 +35,7 @@ func newSnapshotCreate(e *kit.Env) *kit.Command {
 			}
 			out, _, err := e.Client().Volumes().CreateSnapshot(ctx, snap, ref.Write())
 			if err != nil {
-				return kit.Doing(err, "make a snapshot of", "volume", ref.ID)
+				return kit.Changing(err, "make a snapshot of", "volume", ref.ID)
 			}
 			return formats.Show(e.Out, out.Snapshots, nil, func() { snapshotTable(e, out.Snapshots) })
 		},

@@ -73,7 +73,7 @@ func (s *status) list(ctx context.Context) error {
 	}
 	list, meta, err := c.Volumes().List(ctx, o)
 	if err != nil {
-		return kit.Doing(err, "list", "volumes", "")
+		return s.page.Doing(err, "volumes")
 	}
 	if list, err = s.filter(ctx, c, list); err != nil {
 		return err

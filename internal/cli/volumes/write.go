@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/internal/base/fault"
 	"berth/internal/cli/jobs"
 	"berth/internal/cli/kit"
 	"berth/jobspec"
@@ -130,7 +129,7 @@ func expand(ctx context.Context, e *kit.Env, arg, least, most string, wait time.
 		return err
 	}
 	if req.CapacityMin <= 0 {
-		return fault.New(fault.Invalid, "", "", "volume expand needs the new size: -size 2GiB")
+		return kit.Usage("-size is missing: the size that the volume must have at least, such as 2GiB")
 	}
 	ref, err := e.Volume(ctx, arg, kit.Change)
 	if err != nil {
@@ -138,7 +137,7 @@ func expand(ctx context.Context, e *kit.Env, arg, least, most string, wait time.
 	}
 	out, _, err := e.Client().Volumes().Expand(ctx, ref.ID, req, waiting(ref, wait))
 	if err != nil {
-		return kit.Doing(err, "expand", "volume", ref.ID)
+		return kit.Changing(err, "expand", "volume", ref.ID)
 	}
 	report(e, ref.ID, (*api.CSIVolumeRegisterResponse)(out), "expanded")
 	return nil
