@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 
@@ -174,11 +175,7 @@ func (s *Server) fsStream(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	offset, err := r.number("offset")
-	if err != nil {
-		return err
-	}
-	origin, err := r.origin()
+	offset, origin, err := r.position()
 	if err != nil {
 		return err
 	}
@@ -191,14 +188,14 @@ func (s *Server) fsStream(w http.ResponseWriter, r *request) error {
 	return s.pump(w, r, stream, false)
 }
 
-func (r *request) origin() (string, error) {
-	switch o := r.arg("origin"); o {
-	case "", "start":
-		return "start", nil
-	case "end":
-		return o, nil
+// position is where a reader begins.
+func (r *request) position() (offset int64, origin string, err error) {
+	origin = cmp.Or(r.arg("origin"), "start")
+	if origin != "start" && origin != "end" {
+		return 0, "", badRequest("origin must be start or end")
 	}
-	return "", badRequest("origin must be start or end")
+	offset, err = r.number("offset")
+	return offset, origin, err
 }
 
 func (s *Server) fsLogs(w http.ResponseWriter, r *request) error {
@@ -213,11 +210,7 @@ func (s *Server) fsLogs(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	offset, err := r.number("offset")
-	if err != nil {
-		return err
-	}
-	origin, err := r.origin()
+	offset, origin, err := r.position()
 	if err != nil {
 		return err
 	}
