@@ -23,6 +23,7 @@ type components struct {
 	health     *health.Keeper
 	claims     *claims.Keeper
 	volumes    *volumes.Keeper
+	dispatcher *controllers.Dispatcher
 	endpoints  *endpoint.Endpoints
 }
 
@@ -31,6 +32,7 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 	dispatcher := controllers.New()
 	secrets := secretStore{Keyring: ring, store: s.store}
 	c := &components{
+		dispatcher: dispatcher,
 		heartbeats: heartbeat.New(heartbeat.Config{
 			Store:    s.store,
 			Proposer: s,

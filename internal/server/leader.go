@@ -105,6 +105,7 @@ func (s *Server) leading() (bool, error) {
 
 // lead runs what works on the leader alone. A component that returns before its time has failed, and ends the others.
 func (c *components) lead(ctx context.Context, g *lifecycle.Group) {
+	c.dispatcher.Lead()
 	for name, run := range map[string]func(context.Context) error{
 		"heartbeats": c.heartbeats.Run,
 		"signing":    c.signing.Run,

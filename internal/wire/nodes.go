@@ -183,7 +183,12 @@ type Grant struct {
 
 // ControllerCallsRequest opens the stream of controller calls for this node: all plugins whose controller instance is
 // ready here are known from the registration.
-type ControllerCallsRequest struct{ NodeIdentity }
+type ControllerCallsRequest struct {
+	NodeIdentity
+	// Credits is how many calls of one plugin the node makes at once, of those that make something and of those that
+	// undo something each. No more are handed to it.
+	Credits int
+}
 
 // Kinds of controller calls.
 const (
@@ -198,20 +203,38 @@ const (
 )
 
 // ControllerCall is one call that the server asks this node to make. The record that asked for it is Uncertain already.
-// The node makes the call once per (Kind, Subject) at a time and reports its end with the generation that it was asked
-// under.
+// The node makes one call of a volume at a time and reports its end with the generation that it was asked under. What
+// it does not begin at once it reports as unsent.
 type ControllerCall struct {
 	Kind       string
 	Subject    string // volume ns/id or snapshot id, with the node for attach and detach
 	Generation uint64
 	Plugin     ids.Plugin
 	Timeout    time.Duration
-	Cancel     bool // withdraw: stop the call if it has not been sent
+	Cancel     bool // end the call that is under way; its end is reported as always
 	Attach     *AttachArgs
 	Create     *CreateArgs
 	Volume     *VolumeArgs
 	Snapshot   *SnapshotArgs
 	Secrets    Secrets
+}
+
+// Undoes tells calls that undo something from those that make something.
+func (c *ControllerCall) Undoes() bool {
+	return c.Kind == CallDetach || c.Kind == CallDelete || c.Kind == CallDeleteSnapshot
+}
+
+// ExternalID is the provider's volume that a call is about; empty for one that it is to create.
+func (c *ControllerCall) ExternalID() string {
+	switch {
+	case c.Attach != nil:
+		return c.Attach.ExternalID
+	case c.Volume != nil:
+		return c.Volume.ExternalID
+	case c.Snapshot != nil:
+		return c.Snapshot.SourceID
+	}
+	return ""
 }
 
 // AttachArgs are the arguments of ControllerPublish and ControllerUnpublish.
@@ -251,8 +274,10 @@ type SnapshotArgs struct {
 	Parameters map[string]string
 }
 
-// ControllerResult tells the end of a call. Err nil: done. Uncertain: the end is not known.
+// ControllerResult tells the end of a call. Err nil: done. Uncertain: the end is not known. Unsent: the node is at
+// another call of the volume, or at as many as it makes at once; nothing was begun.
 type ControllerResult struct {
+	Unsent         bool
 	Kind           string
 	Subject        string
 	Generation     uint64

@@ -13,7 +13,7 @@ type stage uint8
 
 const (
 	resting stage = iota // in no queue; only between two steps
-	due                  // in Loop.due
+	due                  // in its group's queue
 	timed                // in Loop.timed
 	running              // a pass is under way
 )
@@ -21,6 +21,7 @@ const (
 // entry is what the loop knows of a key that is not done.
 type entry[K comparable] struct {
 	key       K
+	group     string
 	state     stage
 	marked    bool // marked during its pass
 	forgotten bool // forgotten during its pass
@@ -29,6 +30,35 @@ type entry[K comparable] struct {
 	why       string
 	next      time.Time
 	slot      int // index in the timeline
+}
+
+// group is a number of workers and the keys that wait for one. It is there while it has either.
+type group[K comparable] struct {
+	due  []*entry[K] // in the order in which they became due
+	busy int         // passes under way
+}
+
+// of returns the group of an entry. The caller holds the lock.
+func (l *Loop[K]) of(e *entry[K]) *group[K] {
+	g := l.groups[e.group]
+	if g == nil {
+		g = &group[K]{}
+		l.groups[e.group] = g
+	}
+	return g
+}
+
+// release gives the worker of an entry's pass back. The caller holds the lock.
+func (l *Loop[K]) release(e *entry[K]) {
+	g := l.of(e)
+	g.busy--
+	l.dropIdle(e.group, g)
+}
+
+func (l *Loop[K]) dropIdle(name string, g *group[K]) {
+	if g.busy == 0 && len(g.due) == 0 {
+		delete(l.groups, name)
+	}
 }
 
 func (e *entry[K]) describe() Waiting[K] {
@@ -51,7 +81,8 @@ func (l *Loop[K]) makeDue(e *entry[K]) {
 		heap.Remove(&l.timed, e.slot)
 	}
 	e.state, e.next = due, time.Time{}
-	l.due = append(l.due, e)
+	g := l.of(e)
+	g.due = append(g.due, e)
 	l.wake.Notify()
 }
 
@@ -65,7 +96,9 @@ func (l *Loop[K]) makeTimed(e *entry[K], pause time.Duration) {
 func (l *Loop[K]) remove(e *entry[K]) {
 	switch e.state {
 	case due:
-		l.due = slices.DeleteFunc(l.due, func(other *entry[K]) bool { return other == e })
+		g := l.of(e)
+		g.due = slices.DeleteFunc(g.due, func(other *entry[K]) bool { return other == e })
+		l.dropIdle(e.group, g)
 	case timed:
 		heap.Remove(&l.timed, e.slot)
 	}

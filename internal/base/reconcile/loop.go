@@ -25,7 +25,7 @@ const (
 // Config says how a loop behaves. Zero fields take the defaults.
 type Config struct {
 	Name     string        // appears in errors and logs
-	Parallel int           // how many keys are worked on at once
+	Parallel int           // how many keys are worked on at once, in each group
 	MinPause time.Duration // pause after the first failure; doubles with each further one
 	MaxPause time.Duration // where the doubling stops
 	Log      *slog.Logger  // receives every failure; nil: it shows in Pending alone
@@ -79,24 +79,38 @@ type Waiting[K comparable] struct {
 	NextTry  time.Time // zero when the key is due or running
 }
 
-// Loop works on keys: never twice at once on the same one, never on more than Config.Parallel, and after a failure not
-// before a pause that doubles, spread by jitter, up to a ceiling. Its methods may be called from every goroutine.
+// Loop works on keys: never twice at once on the same one, never on more than Config.Parallel of a group, and after a
+// failure not before a pause that doubles, spread by jitter, up to a ceiling. Its methods may be called from every
+// goroutine.
 type Loop[K comparable] struct {
 	cfg  Config
 	work Worker[K]
 
 	mu      sync.Mutex
+	groupOf func(K) string
 	entries map[K]*entry[K]
-	due     []*entry[K]      // in the order in which they became due
-	timed   timeline[K]      // those that wait for a time
-	busy    int              // passes under way
-	running bool             // a Run is active
-	wake    lifecycle.Signal // something became due, a pass ended, the set changed
+	groups  map[string]*group[K] // those with keys that are due or running
+	timed   timeline[K]          // those that wait for a time
+	running bool                 // a Run is active
+	wake    lifecycle.Signal     // something became due, a pass ended, the set changed
 }
 
 // New returns a loop that does nothing before Run.
 func New[K comparable](cfg Config, work Worker[K]) *Loop[K] {
-	return &Loop[K]{cfg: cfg.withDefaults(), work: work, entries: make(map[K]*entry[K])}
+	return &Loop[K]{
+		cfg:     cfg.withDefaults(),
+		work:    work,
+		groupOf: func(K) string { return "" },
+		entries: make(map[K]*entry[K]),
+		groups:  make(map[string]*group[K]),
+	}
+}
+
+// GroupBy gives every group of keys workers of its own, so that passes of one that take long hold up no other. Call it
+// before the first Mark.
+func (l *Loop[K]) GroupBy(of func(K) string) *Loop[K] {
+	l.groupOf = of
+	return l
 }
 
 // Mark makes a key due now. A pause after a failure is cut short, though the count of failures stays. A key whose pass
@@ -107,7 +121,7 @@ func (l *Loop[K]) Mark(key K) {
 	defer l.mu.Unlock()
 	e := l.entries[key]
 	if e == nil {
-		e = &entry[K]{key: key}
+		e = &entry[K]{key: key, group: l.groupOf(key)}
 		l.entries[key] = e
 	}
 	e.forgotten = false
@@ -166,7 +180,7 @@ func (l *Loop[K]) Idle(ctx context.Context) error {
 func (l *Loop[K]) idle(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.busy == 0 && len(l.due) == 0 && !l.timed.ready(now)
+	return len(l.groups) == 0 && !l.timed.ready(now)
 }
 
 // Run turns the loop until ctx ends, then waits for the passes under way and returns nil. Keys that are not done stay
@@ -206,8 +220,8 @@ func (l *Loop[K]) await(ctx context.Context, changed <-chan struct{}, pause time
 	return ctx.Err() != nil
 }
 
-// dispatch starts passes for as many due keys as there is room, and returns how long it is until the next key becomes
-// due by time; negative when none will, or when there is no room, because then the end of a pass wakes the loop.
+// dispatch starts passes for as many due keys as there are workers for, and returns how long it is until the next key
+// becomes due by time; negative when none will. The end of a pass wakes the loop.
 func (l *Loop[K]) dispatch(ctx context.Context, g *lifecycle.Group) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,16 +229,18 @@ func (l *Loop[K]) dispatch(ctx context.Context, g *lifecycle.Group) time.Duratio
 	for l.timed.ready(now) {
 		l.makeDue(l.timed[0])
 	}
-	for ctx.Err() == nil && len(l.due) > 0 && l.busy < l.cfg.Parallel {
-		e := l.due[0]
-		l.due = l.due[1:]
-		e.state = running
-		e.marked = false
-		e.next = time.Time{}
-		l.busy++
-		g.Go(l.cfg.Name, func() error { l.pass(ctx, e); return nil })
+	for _, of := range l.groups {
+		for ctx.Err() == nil && len(of.due) > 0 && of.busy < l.cfg.Parallel {
+			e := of.due[0]
+			of.due = of.due[1:]
+			e.state = running
+			e.marked = false
+			e.next = time.Time{}
+			of.busy++
+			g.Go(l.cfg.Name, func() error { l.pass(ctx, e); return nil })
+		}
 	}
-	if l.busy >= l.cfg.Parallel || len(l.timed) == 0 {
+	if len(l.timed) == 0 {
 		return -1
 	}
 	return max(0, l.timed[0].next.Sub(now))
@@ -256,7 +272,7 @@ func (l *Loop[K]) settle(ctx context.Context, e *entry[K], res Result, failure e
 func (l *Loop[K]) file(e *entry[K], res Result, failure error, ending bool) (pause time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.busy--
+	l.release(e)
 	e.state = resting
 	if e.forgotten {
 		delete(l.entries, e.key)

@@ -264,6 +264,47 @@ func TestNoMoreKeysAtOnceThanAllowedAndNoneStarves(t *testing.T) {
 	})
 }
 
+// Keys of one group whose passes never end hold up none of another.
+func TestAGroupThatHangsHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		done := 0
+		loop := reconcile.New(reconcile.Config{Parallel: 2},
+			func(ctx context.Context, key string) (reconcile.Result, error) {
+				if strings.HasPrefix(key, "hung") {
+					<-ctx.Done()
+					return reconcile.Done(), nil
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				done++
+				return reconcile.Done(), nil
+			}).GroupBy(func(key string) string { return key[:4] })
+		g, ctx := lifecycle.NewGroup(t.Context())
+		g.Go("loop", func() error { return loop.Run(ctx) })
+		for _, n := range []string{"1", "2", "3", "4"} {
+			loop.Mark("hung" + n)
+			loop.Mark("well" + n)
+		}
+		synctest.Wait()
+		running := 0
+		for _, w := range loop.Pending() {
+			if w.Running {
+				running++
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if done != 4 || running != 2 {
+			t.Errorf("%d of 4 keys are done beside a group that hangs, of which %d run", done, running)
+		}
+		g.Stop()
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestPendingSaysWhatWaitsAndWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := turn(t, reconcile.Config{MinPause: time.Minute, MaxPause: time.Minute},

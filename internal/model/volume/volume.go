@@ -161,6 +161,7 @@ type Snapshot struct {
 	Secrets                  string
 	HomeNode                 ids.Node
 	Phase                    Phase
+	Presence                 Presence // of the thing at the provider
 	Size                     int64
 	CreateTime               int64 // nanoseconds since the epoch, of the provider's cut
 	Ready                    bool
@@ -170,4 +171,10 @@ type Snapshot struct {
 	Tries                    int
 	NextTry                  time.Time
 	CreateIndex, ModifyIndex uint64
+}
+
+// MayExist tells whether something of the snapshot may be at the provider. Records from before presence was noted tell
+// it by who was given the call.
+func (s *Snapshot) MayExist() bool {
+	return s.Presence.Exists() || s.ExternalID != "" || s.Executor != ""
 }

@@ -375,6 +375,9 @@ func openWAL(cfg Config) (*wal.WAL, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
+	if err := finishRotation(dir); err != nil {
+		return nil, classify(err, "open log", dir)
+	}
 	w, err := wal.Open(dir, wal.WithSegmentSize(cfg.SegmentSize), wal.WithLogger(newLogger(cfg.Log)))
 	if err != nil {
 		return nil, classify(fmt.Errorf("open: %w", err), "open log", dir)

@@ -75,7 +75,7 @@ func (k *Keeper) due(s *state.Snap, id volume.StagingKey) (*pendingCall, reconci
 			}
 			continue
 		}
-		executor, why := k.cfg.Dispatch.SameExecutor(s, a.Plugin, a.Executor, homeOf(s, id))
+		executor, why := k.cfg.Dispatch.SameExecutor(s, a.Plugin, a.Executor, homeOf(s, id), controllerTimeout)
 		if executor == "" {
 			if shortest == 0 {
 				again = reconcile.Again(time.Minute, why)
@@ -190,13 +190,14 @@ func (k *Keeper) call(ctx context.Context, p *pendingCall) error {
 	}
 	report, err := k.cfg.Dispatch.Do(ctx, p.executor, callOf(a, secrets))
 	if err != nil {
-		// Unavailable: the call never left this server. Else the node may be making the call: it stays the executor.
-		return k.failed(ctx, a, err,
-			outcome{
-				retry:    volume.RetryBackoff,
-				ended:    fault.Has(err, fault.Unavailable),
-				presence: volume.Uncertain,
-			})
+		// Unavailable: no plugin heard of the call. Else the node may be making the call: it stays the executor.
+		o := outcome{retry: volume.RetryBackoff, presence: volume.Uncertain}
+		if fault.Has(err, fault.Unavailable) {
+			o.ended = true
+			o.unsent = true
+			o.presence = before
+		}
+		return k.failed(ctx, a, err, o)
 	}
 	uncertain, err := controllers.Failure(report)
 	if p.detach && controllers.NeedsVerification(report) {
@@ -264,6 +265,7 @@ func (k *Keeper) detached(ctx context.Context, a *volume.Attachment) error {
 type outcome struct {
 	retry    volume.Retry
 	ended    bool            // it is not under way any more
+	unsent   bool            // no plugin heard of it: it does not count
 	presence volume.Presence // of the attachment, for all that is known
 }
 
@@ -275,8 +277,11 @@ func (k *Keeper) failed(ctx context.Context, a *volume.Attachment, cause error, 
 	if o.ended {
 		a.Executor = ""
 	}
-	a.Tries++
-	pause, undo := afterFailure(o.retry, a.Tries, a.Volume.String())
+	pause, undo := unsentPause, false
+	if !o.unsent {
+		a.Tries++
+		pause, undo = afterFailure(o.retry, a.Tries, a.Volume.String())
+	}
 	if undo && !a.Detaching {
 		a.Detaching = true
 		a.Remake = true
@@ -307,8 +312,9 @@ func afterFailure(retry volume.Retry, tries int, who string) (pause time.Duratio
 
 // Pauses after answers that time alone does not mend.
 const (
-	slowAgain  = 5 * time.Minute
-	neverAgain = time.Hour
+	slowAgain   = 5 * time.Minute
+	neverAgain  = time.Hour
+	unsentPause = time.Second // after a call that no plugin heard of
 )
 
 func callOf(a *volume.Attachment, secrets wire.Secrets) *wire.ControllerCall {

@@ -32,13 +32,18 @@ type Keeper struct {
 	loop     *reconcile.Loop[volume.StagingKey]
 }
 
+// parallel is how many volumes of one plugin may wait for a call at once. How many calls a node makes at once it says
+// itself (package controllers).
+const parallel = 512
+
 // New returns a keeper that does nothing before Run.
 func New(cfg Config) *Keeper {
 	k := &Keeper{
 		cfg:      cfg,
 		verifier: controllers.Verifier{Store: cfg.Store, Nodes: cfg.Nodes},
 	}
-	k.loop = reconcile.New(reconcile.Config{Name: "attachments", Parallel: 128, Log: cfg.Log}, k.work)
+	k.loop = reconcile.New(reconcile.Config{Name: "attachments", Parallel: parallel, Log: cfg.Log}, k.work).
+		GroupBy(func(id volume.StagingKey) string { return string(id.Plugin) })
 	return k
 }
 

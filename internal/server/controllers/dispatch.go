@@ -4,13 +4,13 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"sync"
 	"time"
 
-	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/wire"
@@ -32,7 +32,9 @@ type Nodes interface {
 type Dispatcher struct {
 	changed lifecycle.Signal
 	mu      sync.Mutex
+	began   time.Time // of the term of leadership
 	nodes   map[ids.Node]*nodeStream
+	lost    map[ids.Node]time.Time // when the stream of a node ended that has none
 	lanes   map[laneKey]*lane
 }
 
@@ -50,10 +52,18 @@ type lane struct {
 
 // nodeStream is one node's open stream of controller calls.
 type nodeStream struct {
-	stream *wire.Stream[wire.ControllerCall, wire.ControllerResult]
-	send   sync.Mutex
-	waits  map[callKey]chan *wire.ControllerResult
-	gone   chan struct{}
+	stream  *wire.Stream[wire.ControllerCall, wire.ControllerResult]
+	send    sync.Mutex
+	credits int
+	slots   map[slotKey]chan struct{}
+	waits   map[callKey]chan *wire.ControllerResult
+	gone    chan struct{}
+}
+
+// slotKey separates plugins, and undoing from making, so that none starves another.
+type slotKey struct {
+	plugin ids.Plugin
+	undo   bool
 }
 
 type callKey struct {
@@ -63,20 +73,47 @@ type callKey struct {
 
 // New returns a dispatcher without streams.
 func New() *Dispatcher {
-	return &Dispatcher{nodes: map[ids.Node]*nodeStream{}, lanes: map[laneKey]*lane{}}
+	return &Dispatcher{
+		began: time.Now(),
+		nodes: map[ids.Node]*nodeStream{},
+		lost:  map[ids.Node]time.Time{},
+		lanes: map[laneKey]*lane{},
+	}
 }
 
-// Serve holds a node's stream of calls until it ends. Run it as the handler of wire.NodeControllerCalls.
-func (d *Dispatcher) Serve(node ids.Node, stream *wire.Stream[wire.ControllerCall, wire.ControllerResult]) error {
-	s := &nodeStream{stream: stream, waits: map[callKey]chan *wire.ControllerResult{}, gone: make(chan struct{})}
+// Lead begins a term: what earlier leaders saw of nodes that are gone does not count.
+func (d *Dispatcher) Lead() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.began = time.Now()
+	clear(d.lost)
+}
+
+// defaultCredits is how many calls of a kind a node makes at once that does not say it.
+const defaultCredits = 10
+
+// Serve holds a node's stream of calls until it ends. Run it as the handler of wire.NodeControllerCalls. A call is
+// handed over only while the node makes fewer than credits calls of its plugin; 0 is the default.
+func (d *Dispatcher) Serve(
+	node ids.Node, credits int, stream *wire.Stream[wire.ControllerCall, wire.ControllerResult],
+) error {
+	s := &nodeStream{
+		stream:  stream,
+		credits: cmp.Or(max(credits, 0), defaultCredits),
+		slots:   map[slotKey]chan struct{}{},
+		waits:   map[callKey]chan *wire.ControllerResult{},
+		gone:    make(chan struct{}),
+	}
 	d.mu.Lock()
 	d.nodes[node] = s
+	delete(d.lost, node)
 	d.mu.Unlock()
 	d.changed.Notify()
 	defer func() {
 		d.mu.Lock()
 		if d.nodes[node] == s {
 			delete(d.nodes, node)
+			d.lost[node] = time.Now()
 		}
 		d.mu.Unlock()
 		close(s.gone)
@@ -139,46 +176,3 @@ func (d *Dispatcher) Lane(ctx context.Context, plugin ids.Plugin, externalID str
 		return nil, ctx.Err()
 	}
 }
-
-// Do has a node make a call and waits for its result. The caller holds the lane and has committed the intent. A node
-// whose stream ends in between leaves the end unknown: fault.Timeout. A node that is not connected never got the call:
-// fault.Unavailable.
-func (d *Dispatcher) Do(ctx context.Context, node ids.Node, call *wire.ControllerCall) (*wire.ControllerResult, error) {
-	key := callKey{call.Kind, call.Subject, call.Generation}
-	ch := make(chan *wire.ControllerResult, 1)
-	d.mu.Lock()
-	s := d.nodes[node]
-	if s == nil {
-		d.mu.Unlock()
-		return nil, fault.New(fault.Unavailable, call.Kind, call.Subject, notConnected(node))
-	}
-	s.waits[key] = ch
-	d.mu.Unlock()
-	defer func() {
-		d.mu.Lock()
-		delete(s.waits, key)
-		d.mu.Unlock()
-	}()
-	s.send.Lock()
-	err := s.stream.Send(call)
-	s.send.Unlock()
-	if err != nil {
-		return nil, fault.Wrap(err, fault.Timeout, call.Kind, call.Subject)
-	}
-	limit := time.NewTimer(call.Timeout + grace)
-	defer limit.Stop()
-	select {
-	case r := <-ch:
-		return readable(r), nil
-	case <-s.gone:
-		return nil, fault.New(fault.Timeout, call.Kind, call.Subject,
-			"the node that made the call lost its connection; how the call ended is not known")
-	case <-limit.C:
-		return nil, fault.New(fault.Timeout, call.Kind, call.Subject, "the node did not say in time how the call ended")
-	case <-ctx.Done():
-		return nil, fault.Wrap(ctx.Err(), fault.Timeout, call.Kind, call.Subject)
-	}
-}
-
-// grace is how much longer than the call itself the dispatcher waits for its result.
-const grace = 10 * time.Second

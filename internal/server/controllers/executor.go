@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"slices"
+	"time"
 
 	"berth/internal/base/ids"
 	"berth/internal/model/node"
@@ -36,22 +37,38 @@ func notConnected(id ids.Node) string {
 }
 
 // Busy says why a call that was given to a node and not reported must not be given to another one yet; empty when it
-// may.
-func (d *Dispatcher) Busy(s *state.Snap, executor ids.Node) string {
+// may: the node is back, or it is down and has been gone for longer than the call can take. That it is down says that
+// nobody hears of it, not that its plugin has stopped.
+func (d *Dispatcher) Busy(s *state.Snap, executor ids.Node, budget time.Duration) string {
 	if executor == "" || d.Connected(executor) {
 		return "" // connected anew: what it had under way was cancelled with its stream
 	}
-	if n := s.Node(nil, executor); n == nil || n.Status == node.StatusDown {
-		return ""
+	text := "node " + ids.Short(executor) + " was making the call when its connection was lost; "
+	if n := s.Node(nil, executor); n != nil && n.Status != node.StatusDown {
+		return text + "waiting until it is back or down"
 	}
-	return "node " + ids.Short(executor) +
-		" was making the call when its connection was lost; waiting until it is back or down"
+	if left := budget + grace - time.Since(d.goneSince(executor)); left > 0 {
+		return text + "it is down, and its plugin may be at the call still; waiting for the longest time that it takes"
+	}
+	return ""
+}
+
+// goneSince is when this leader lost a node, at the earliest when it began to lead.
+func (d *Dispatcher) goneSince(id ids.Node) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t := d.lost[id]; t.After(d.began) {
+		return t
+	}
+	return d.began
 }
 
 // SameExecutor returns the executor of a call whose end may be unknown: the node where it was begun, as long as that
 // can make it. Another node may take it over only when the first is down.
-func (d *Dispatcher) SameExecutor(s *state.Snap, id ids.Plugin, begun, home ids.Node) (executor ids.Node, why string) {
-	if why := d.Busy(s, begun); why != "" {
+func (d *Dispatcher) SameExecutor(
+	s *state.Snap, id ids.Plugin, begun, home ids.Node, budget time.Duration,
+) (executor ids.Node, why string) {
+	if why := d.Busy(s, begun, budget); why != "" {
 		return "", why
 	}
 	if begun != "" && d.Connected(begun) && runsController(s, begun, id) {

@@ -24,7 +24,7 @@ func (e *Endpoints) nodeControllerCalls(
 	if _, err := Authenticate(e.cfg.Store.Snapshot(), req.NodeIdentity); err != nil {
 		return err
 	}
-	return e.cfg.Controllers.Serve(req.Node, stream)
+	return e.cfg.Controllers.Serve(req.Node, req.Credits, stream)
 }
 
 func (e *Endpoints) nodeInventory(ctx context.Context, r *wire.InventoryReport) (*wire.InventoryReply, error) {

@@ -48,14 +48,30 @@ type Keeper struct {
 	snaps    *reconcile.Loop[string]
 }
 
+// parallel is how many volumes of one plugin may wait for a call at once. How many calls a node makes at once it says
+// itself (package controllers).
+const parallel = 256
+
 // New returns a keeper that does nothing before Run.
 func New(cfg Config) *Keeper {
 	k := &Keeper{
 		cfg:      cfg,
 		verifier: controllers.Verifier{Store: cfg.Store, Nodes: cfg.Nodes},
 	}
-	k.vols = reconcile.New(reconcile.Config{Name: "volumes", Parallel: 64, Log: cfg.Log}, k.stepVolume)
-	k.snaps = reconcile.New(reconcile.Config{Name: "snapshots", Parallel: 16, Log: cfg.Log}, k.stepSnapshot)
+	k.vols = reconcile.New(reconcile.Config{Name: "volumes", Parallel: parallel, Log: cfg.Log}, k.stepVolume).
+		GroupBy(func(id volume.ID) string {
+			if v := cfg.Store.Snapshot().Volume(nil, id); v != nil {
+				return string(v.Spec.Plugin)
+			}
+			return ""
+		})
+	k.snaps = reconcile.New(reconcile.Config{Name: "snapshots", Parallel: parallel, Log: cfg.Log}, k.stepSnapshot).
+		GroupBy(func(id string) string {
+			if sn := cfg.Store.Snapshot().VolumeSnapshot(nil, id); sn != nil {
+				return string(sn.Plugin)
+			}
+			return ""
+		})
 	return k
 }
 
@@ -141,7 +157,7 @@ func (k *Keeper) lane(ctx context.Context, v *volume.Volume) (release func(), er
 // executor picks the node for a call. A creation that was begun stays where it was begun for node-scoped plugins,
 // because only that node can repeat it; a source fixes the node.
 func (k *Keeper) executor(s *state.Snap, v *volume.Volume, step volume.VolumeStep) (ids.Node, string) {
-	if why := k.cfg.Dispatch.Busy(s, v.Status.Executor); why != "" {
+	if why := k.cfg.Dispatch.Busy(s, v.Status.Executor, createTimeout); why != "" {
 		return "", why
 	}
 	home := v.Status.HomeNode
@@ -211,7 +227,14 @@ func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep,
 	if err != nil {
 		// Unavailable: the call never left this server. Anything else: the call may have been made.
 		unsent := fault.Has(err, fault.Unavailable)
-		return k.failed(ctx, &v, failure{cause: err, before: before, certain: unsent, reported: unsent})
+		return k.failed(ctx, &v,
+			failure{
+				cause:    err,
+				before:   before,
+				certain:  unsent,
+				unsent:   unsent,
+				reported: unsent,
+			})
 	}
 	uncertain, err := controllers.Failure(report)
 	if step == volume.StepDelete && controllers.NeedsVerification(report) {
@@ -291,11 +314,19 @@ func (k *Keeper) created(n *volume.Volume, c *wire.CreatedVolume) {
 	}
 }
 
+// Pauses that no doubling gives: after a call that no plugin heard of, and after an answer that time alone does not
+// mend.
+const (
+	unsentPause = time.Second
+	finalPause  = 5 * time.Minute
+)
+
 // failure is an unsuccessful call with all that decides what it means.
 type failure struct {
 	cause   error
 	before  volume.Presence // of the thing, before the intent
 	certain bool            // this call did nothing
+	unsent  bool            // and no plugin heard of it: it does not count
 	final   bool            // and it never will, with these arguments
 	// reported: the call has ended, or was never begun. Else its executor may be at it still.
 	reported bool
@@ -306,8 +337,11 @@ type failure struct {
 func (k *Keeper) failed(ctx context.Context, v *volume.Volume, f failure) error {
 	n := *v
 	n.Status.LastError = f.cause.Error()
-	n.Status.Tries++
-	n.Status.NextTry = time.Now().Add(controllers.Backoff.Spread(n.Status.Tries, v.ID.String())).UTC()
+	n.Status.NextTry = time.Now().Add(unsentPause).UTC()
+	if !f.unsent {
+		n.Status.Tries++
+		n.Status.NextTry = time.Now().Add(controllers.Backoff.Spread(n.Status.Tries, v.ID.String())).UTC()
+	}
 	if f.reported {
 		n.Status.Executor = ""
 	}
@@ -322,7 +356,7 @@ func (k *Keeper) failed(ctx context.Context, v *volume.Volume, f failure) error 
 		n.Status.WantedMin = 0
 		n.Status.WantedMax = 0
 	case f.final:
-		n.Status.NextTry = time.Now().Add(5 * time.Minute).UTC()
+		n.Status.NextTry = time.Now().Add(finalPause).UTC()
 	}
 	k.cfg.Log.Warn("a volume operation did not succeed", logkey.Volume, v.ID.String(), logkey.Plugin, v.Spec.Plugin,
 		"phase", v.Status.Phase, logkey.Attempt, n.Status.Tries, logkey.Error, f.cause)

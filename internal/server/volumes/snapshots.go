@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/logkey"
 	"berth/internal/base/reconcile"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
@@ -20,10 +22,13 @@ func (k *Keeper) stepSnapshot(ctx context.Context, id string) (reconcile.Result,
 	if cur == nil || cur.Phase != volume.PhaseCreating && cur.Phase != volume.PhaseDeleting {
 		return reconcile.Done(), nil
 	}
+	if cur.Phase == volume.PhaseDeleting && !cur.MayExist() {
+		return reconcile.Done(), ForgetSnapshot(ctx, k.cfg.Proposer, id)
+	}
 	if pause := time.Until(cur.NextTry); pause > 0 {
 		return reconcile.Again(pause, cur.LastError), nil
 	}
-	executor, why := k.cfg.Dispatch.Executor(s, cur.Plugin, cur.HomeNode)
+	executor, why := k.cfg.Dispatch.SameExecutor(s, cur.Plugin, cur.Executor, cur.HomeNode, controllerTimeout)
 	if executor == "" {
 		return reconcile.Again(time.Minute, why), nil
 	}
@@ -32,10 +37,26 @@ func (k *Keeper) stepSnapshot(ctx context.Context, id string) (reconcile.Result,
 		return reconcile.Done(), err
 	}
 	defer release()
-	sn := *cur
-	if sn.Executor != executor {
+	return k.callSnapshot(ctx, cur, executor)
+}
+
+// callSnapshot commits the intent, makes the call and stores what it came to.
+func (k *Keeper) callSnapshot(ctx context.Context, cur *volume.Snapshot, executor ids.Node) (reconcile.Result, error) {
+	s, sn := k.cfg.Store.Snapshot(), *cur
+	secrets, err := k.cfg.Secrets.Secrets(sn.Secrets)
+	if err != nil {
+		return reconcile.Done(), k.snapshotFailed(ctx, &sn, failure{cause: err, reported: true})
+	}
+	before := volume.Absent
+	if sn.MayExist() {
+		before = max(sn.Presence, volume.Uncertain)
+	}
+	if sn.Executor != executor || !sn.Presence.Exists() {
+		if sn.Executor == "" && sn.Tries == 0 {
+			sn.Generation++ // a repetition keeps its number
+		}
 		sn.Executor = executor
-		sn.Generation++
+		sn.Presence = max(sn.Presence, volume.Uncertain)
 		if rec := s.Plugin(nil, sn.Plugin); rec != nil && rec.Scope == plugin.ScopeNode {
 			sn.HomeNode = executor
 		}
@@ -43,14 +64,18 @@ func (k *Keeper) stepSnapshot(ctx context.Context, id string) (reconcile.Result,
 			return reconcile.Done(), err
 		}
 	}
-	secrets, err := k.cfg.Secrets.Secrets(sn.Secrets)
-	if err != nil {
-		return reconcile.Done(), k.snapshotFailed(ctx, &sn, err, false)
-	}
 	w := snapshotCall(&sn, secrets)
 	report, err := k.cfg.Dispatch.Do(ctx, executor, w)
 	if err != nil {
-		return reconcile.Done(), k.snapshotFailed(ctx, &sn, err, false)
+		unsent := fault.Has(err, fault.Unavailable)
+		return reconcile.Done(), k.snapshotFailed(ctx, &sn,
+			failure{
+				cause:    err,
+				before:   before,
+				certain:  unsent,
+				unsent:   unsent,
+				reported: unsent,
+			})
 	}
 	uncertain, err := controllers.Failure(report)
 	if w.Kind == wire.CallDeleteSnapshot && controllers.NeedsVerification(report) {
@@ -61,7 +86,14 @@ func (k *Keeper) stepSnapshot(ctx context.Context, id string) (reconcile.Result,
 		err = controllers.Unverified(err, against)
 	}
 	if err != nil {
-		return reconcile.Done(), k.snapshotFailed(ctx, &sn, err, !uncertain && permanent(report.Err.Retry, true))
+		return reconcile.Done(), k.snapshotFailed(ctx, &sn,
+			failure{
+				cause:    err,
+				before:   before,
+				certain:  !uncertain,
+				final:    !uncertain && permanent(report.Err.Retry, true),
+				reported: true,
+			})
 	}
 	return k.snapshotDone(ctx, &sn, report)
 }
@@ -99,14 +131,20 @@ func (k *Keeper) snapshotDone(
 	if r.Snapshot == nil {
 		return reconcile.Done(),
 			k.snapshotFailed(ctx, sn,
-				fault.New(fault.Internal, "create snapshot", sn.Name, "the node reported success without a snapshot"),
-				false)
+				failure{
+					cause: fault.New(fault.Internal, "create snapshot", sn.Name,
+						"the node reported success without a snapshot"),
+					before:   volume.Uncertain,
+					reported: true,
+				})
 	}
 	n := *sn
 	n.ExternalID = r.Snapshot.ExternalID
 	n.Size = r.Snapshot.Size
 	n.CreateTime = r.Snapshot.CreateTime
 	n.Ready = r.Snapshot.Ready
+	n.Presence = volume.Present
+	n.Executor = ""
 	n.LastError = ""
 	n.Tries = 0
 	n.NextTry = time.Time{}
@@ -125,14 +163,29 @@ func (k *Keeper) snapshotDone(
 	return reconcile.Done(), nil
 }
 
-func (k *Keeper) snapshotFailed(ctx context.Context, sn *volume.Snapshot, cause error, final bool) error {
+// snapshotFailed stores the error. A snapshot that was refused permanently, and of which nothing can exist, is over.
+func (k *Keeper) snapshotFailed(ctx context.Context, sn *volume.Snapshot, f failure) error {
 	n := *sn
-	n.LastError = cause.Error()
-	n.Tries++
-	n.NextTry = time.Now().Add(controllers.Backoff.Spread(n.Tries, n.SourceExternalID)).UTC()
-	if final && n.Phase == volume.PhaseCreating && n.ExternalID == "" {
-		n.Phase = volume.PhaseFailed
+	n.LastError = f.cause.Error()
+	n.NextTry = time.Now().Add(unsentPause).UTC()
+	if !f.unsent {
+		n.Tries++
+		n.NextTry = time.Now().Add(controllers.Backoff.Spread(n.Tries, n.SourceExternalID)).UTC()
 	}
+	if f.reported {
+		n.Executor = ""
+	}
+	if f.certain && f.before == volume.Absent {
+		n.Presence = volume.Absent
+	}
+	switch {
+	case f.final && n.Phase == volume.PhaseCreating && !n.MayExist():
+		n.Phase = volume.PhaseFailed
+	case f.final && n.Phase == volume.PhaseCreating:
+		n.NextTry = time.Now().Add(finalPause).UTC()
+	}
+	k.cfg.Log.Warn("a snapshot operation did not succeed", logkey.Volume, string(sn.Source), logkey.Plugin, sn.Plugin,
+		"phase", sn.Phase, logkey.Attempt, n.Tries, logkey.Error, f.cause)
 	return k.putSnapshot(ctx, &n)
 }
 

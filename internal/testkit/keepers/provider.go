@@ -21,9 +21,9 @@ import (
 type provider struct {
 	w       *world
 	mu      sync.Mutex
-	answers map[string][]string // by kind and volume
-	held    map[string]chan struct{}
-	volumes map[string][]string // by external id: the nodes that it is published to
+	answers map[string][]string    // by kind and volume
+	held    map[string]chan string // how the call goes on
+	volumes map[string][]string    // by external id: the nodes that it is published to
 	snaps   map[string]bool
 	calls   map[string][]*wire.ControllerCall // by kind and volume
 }
@@ -32,7 +32,7 @@ func newProvider(w *world) *provider {
 	return &provider{
 		w:       w,
 		answers: map[string][]string{},
-		held:    map[string]chan struct{}{},
+		held:    map[string]chan string{},
 		volumes: map[string][]string{},
 		snaps:   map[string]bool{},
 		calls:   map[string][]*wire.ControllerCall{},
@@ -59,6 +59,14 @@ func (p *provider) serve(
 			return nil // the story ended it
 		}
 		name := volumeOf(call)
+		if call.Cancel {
+			ends := fmt.Sprintf("%s is to end %s of %s", node, call.Kind, short(call.Subject))
+			p.w.tell(event{volume: name, text: ends})
+			if err := p.finish(call.Kind+" "+name, "unavailable"); err != nil {
+				return err
+			}
+			continue
+		}
 		asked := fmt.Sprintf("%s is asked to %s %s", node, call.Kind, short(call.Subject))
 		if call.Kind == wire.CallNodeExpand && p.w.happened(asked) {
 			// a node is asked for as long as it has not reported its growth
@@ -71,8 +79,10 @@ func (p *provider) serve(
 		p.mu.Unlock()
 		p.w.users.Go("call", func() error {
 			how := p.next(call.Kind + " " + name)
-			if how == "hold" && !p.hold(ctx, call.Kind+" "+name) {
-				return nil
+			if how == "hold" {
+				if how = p.hold(ctx, call.Kind+" "+name); how == "" {
+					return nil
+				}
 			}
 			r := p.answer(call, how)
 			end := fmt.Sprintf("%s reports %s of %s: %s", node, call.Kind, short(call.Subject), outcome(r))
@@ -93,6 +103,8 @@ func (p *provider) reply(
 
 func outcome(r *wire.ControllerResult) string {
 	switch {
+	case r.Unsent:
+		return "unsent"
 	case r.Err == nil:
 		return "done"
 	case r.Err.Uncertain:
@@ -112,21 +124,21 @@ func (p *provider) next(key string) string {
 	return queue[0]
 }
 
-// hold waits until the story lets the call go on.
-func (p *provider) hold(ctx context.Context, key string) bool {
-	ch := make(chan struct{})
+// hold waits until the story lets the call go on, and says how. Empty: its stream has ended.
+func (p *provider) hold(ctx context.Context, key string) string {
+	ch := make(chan string, 1)
 	p.mu.Lock()
 	p.held[key] = ch
 	p.mu.Unlock()
 	select {
-	case <-ch:
-		return true
+	case how := <-ch:
+		return how
 	case <-ctx.Done():
-		return false
+		return ""
 	}
 }
 
-func (p *provider) finish(key string) error {
+func (p *provider) finish(key, how string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ch := p.held[key]
@@ -134,7 +146,7 @@ func (p *provider) finish(key string) error {
 		return fmt.Errorf("no %s is held; there are %q", key, slices.Collect(maps.Keys(p.held)))
 	}
 	delete(p.held, key)
-	close(ch)
+	ch <- how
 	return nil
 }
 
@@ -151,6 +163,10 @@ var failures = map[string]wire.CallError{
 
 func (p *provider) answer(c *wire.ControllerCall, how string) *wire.ControllerResult {
 	r := &wire.ControllerResult{Kind: c.Kind, Subject: c.Subject, Generation: c.Generation}
+	if how == "unsent" {
+		r.Unsent = true
+		return r
+	}
 	if f, fails := failures[how]; fails {
 		r.Err = &f
 		return r

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +41,9 @@ type Config struct {
 // Executor makes controller calls.
 type Executor struct{ cfg Config }
 
+// Credits is how many calls of one kind it makes at once per plugin.
+func (x *Executor) Credits() int { return x.cfg.Parallel }
+
 // New returns an executor that does nothing before Serve.
 func New(cfg Config) *Executor {
 	if cfg.Parallel == 0 {
@@ -53,30 +55,27 @@ func New(cfg Config) *Executor {
 // callKey names a call: one of the same kind and subject, asked for again, is the same call.
 type callKey struct{ kind, subject string }
 
-// queueKey separates undoing from making, so that neither starves the other.
-type queueKey struct {
+// kindKey counts calls: undoing apart from making, so that neither starves the other.
+type kindKey struct {
 	plugin string
 	undo   bool
 }
 
-// job is one call, waiting or under way.
+// job is a call under way.
 type job struct {
-	call  wire.ControllerCall
-	begun bool
+	generation uint64
+	cancel     context.CancelFunc
 }
 
-type queue struct {
-	busy int
-	wait []*job
-}
-
-// stream is one stream of calls with its reports, and the calls that were asked for on it.
+// stream is one stream of calls with its reports, and the calls that are under way for it. Those that wait are the
+// servers' to keep.
 type stream struct {
-	x      *Executor
-	g      *lifecycle.Group
-	mu     sync.Mutex
-	jobs   map[callKey]*job
-	queues map[queueKey]*queue
+	x    *Executor
+	g    *lifecycle.Group
+	mu   sync.Mutex
+	jobs map[callKey]*job
+	vols map[volume.StagingKey]bool // that a call is about
+	busy map[kindKey]int
 
 	send sync.Mutex // one report at a time
 	to   *wire.Stream[wire.ControllerResult, wire.ControllerCall]
@@ -87,11 +86,12 @@ type stream struct {
 func (x *Executor) Serve(ctx context.Context, to *wire.Stream[wire.ControllerResult, wire.ControllerCall]) error {
 	g, gctx := lifecycle.NewGroup(ctx)
 	s := &stream{
-		x:      x,
-		g:      g,
-		to:     to,
-		jobs:   map[callKey]*job{},
-		queues: map[queueKey]*queue{},
+		x:    x,
+		g:    g,
+		to:   to,
+		jobs: map[callKey]*job{},
+		vols: map[volume.StagingKey]bool{},
+		busy: map[kindKey]int{},
 	}
 	g.Go("take controller calls", func() error {
 		defer g.Stop()
@@ -103,74 +103,70 @@ func (x *Executor) Serve(ctx context.Context, to *wire.Stream[wire.ControllerRes
 			case err != nil:
 				return err
 			}
-			s.take(gctx, *w)
+			if err := s.take(gctx, *w); err != nil {
+				return err
+			}
 		}
 	})
 	return g.Wait()
 }
 
-// take queues one call, or withdraws it. The same call again while it is queued or under way changes nothing.
-func (s *stream) take(ctx context.Context, w wire.ControllerCall) {
+// take begins a call, or ends one that is withdrawn. The same call again while it is under way changes nothing. One
+// that cannot begin now goes back: another call of its volume is under way, which may be its own opposite, given up by
+// the servers, or as many as this node makes at once.
+func (s *stream) take(ctx context.Context, w wire.ControllerCall) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := callKey{w.Kind, w.Subject}
-	q := s.queue(w)
-	if old := s.jobs[key]; old != nil {
-		if w.Cancel && !old.begun {
-			delete(s.jobs, key)
-			q.wait = slices.DeleteFunc(q.wait, func(j *job) bool { return j == old })
+	old := s.jobs[key]
+	switch {
+	case w.Cancel:
+		if old != nil && old.generation == w.Generation {
+			old.cancel()
 		}
-		return
+		return nil
+	case old != nil && old.generation == w.Generation:
+		return nil
 	}
-	if w.Cancel {
-		return
+	vol := volume.StagingKey{Plugin: w.Plugin, ExternalID: w.ExternalID()}
+	kind := kindKey{string(w.Plugin), w.Undoes()}
+	if old != nil || s.vols[vol] || s.busy[kind] >= s.x.cfg.Parallel {
+		return s.report(&wire.ControllerResult{
+			Kind:       w.Kind,
+			Subject:    w.Subject,
+			Generation: w.Generation,
+			Unsent:     true,
+		})
 	}
-	j := &job{call: w}
-	s.jobs[key] = j
-	q.wait = append(q.wait, j)
-	s.pump(ctx, q)
-}
-
-func (s *stream) queue(w wire.ControllerCall) *queue {
-	key := queueKey{string(w.Plugin),
-		w.Kind == wire.CallDetach || w.Kind == wire.CallDelete || w.Kind == wire.CallDeleteSnapshot}
-	q := s.queues[key]
-	if q == nil {
-		q = &queue{}
-		s.queues[key] = q
-	}
-	return q
-}
-
-// pump starts what there is capacity for. The caller holds the lock.
-func (s *stream) pump(ctx context.Context, q *queue) {
-	for q.busy < s.x.cfg.Parallel && len(q.wait) > 0 {
-		j := q.wait[0]
-		q.wait = q.wait[1:]
-		if !s.g.Go(j.call.Kind, func() error { return s.run(ctx, q, j) }) {
-			return // the stream is ending
-		}
-		j.begun = true
-		q.busy++
-	}
-}
-
-// run makes one call and reports its end.
-func (s *stream) run(ctx context.Context, q *queue, j *job) error {
-	limit := j.call.Timeout
+	limit := w.Timeout
 	if limit <= 0 {
 		limit = defaultTimeout
 	}
+	cctx, cancel := context.WithTimeout(ctx, limit) // from the beginning of the call on
+	j := &job{generation: w.Generation, cancel: cancel}
+	if !s.g.Go(w.Kind, func() error { return s.run(ctx, cctx, w, j) }) {
+		cancel()
+		return nil // the stream is ending
+	}
+	s.jobs[key] = j
+	s.busy[kind]++
+	if vol.ExternalID != "" {
+		s.vols[vol] = true
+	}
+	return nil
+}
+
+// run makes one call and reports its end.
+func (s *stream) run(ctx, cctx context.Context, w wire.ControllerCall, j *job) error {
 	began := time.Now()
-	cctx, cancel := context.WithTimeout(ctx, limit)
-	r := s.x.call(cctx, j.call)
-	cancel()
+	r := s.x.call(cctx, w)
+	j.cancel()
 	s.mu.Lock()
-	delete(s.jobs, callKey{j.call.Kind, j.call.Subject})
-	q.busy--
-	s.pump(ctx, q)
+	delete(s.jobs, callKey{w.Kind, w.Subject})
+	delete(s.vols, volume.StagingKey{Plugin: w.Plugin, ExternalID: w.ExternalID()})
+	s.busy[kindKey{string(w.Plugin), w.Undoes()}]--
 	s.mu.Unlock()
-	log := s.x.cfg.Log.With(logkey.Op, j.call.Kind, logkey.Volume, j.call.Subject, logkey.Plugin, j.call.Plugin,
+	log := s.x.cfg.Log.With(logkey.Op, w.Kind, logkey.Volume, w.Subject, logkey.Plugin, w.Plugin,
 		logkey.Took, time.Since(began))
 	if r.Err != nil {
 		log.Warn("controller call did not succeed", logkey.Error, r.Err.Message)
@@ -180,6 +176,10 @@ func (s *stream) run(ctx context.Context, q *queue, j *job) error {
 	if ctx.Err() != nil {
 		return nil // the stream is over: the servers know that the end is unknown
 	}
+	return s.report(r)
+}
+
+func (s *stream) report(r *wire.ControllerResult) error {
 	s.send.Lock()
 	defer s.send.Unlock()
 	return s.to.Send(r)

@@ -206,6 +206,9 @@ func (b *bench) report() *wire.ControllerResult {
 	select {
 	case r := <-b.results:
 		end := "done"
+		if r.Unsent {
+			end = "unsent"
+		}
 		if r.Err != nil {
 			end = fmt.Sprintf("%s, uncertain %t, retry %v", fault.Kind(r.Err.Kind), r.Err.Uncertain, r.Err.Retry)
 		}
@@ -292,19 +295,49 @@ var stories = []struct {
 		b.detach("n1", 2)
 		b.report()
 	}},
-	{"cancelled_while_it_waits", func(b *bench) {
+	{"withdrawn_while_under_way", func(b *bench) {
+		b.withVolume()
+		b.p.Rules("(ControllerPublish * hang once)")
+		call := b.attachArgs(wire.CallAttach, "n1", 1)
+		call.Timeout = 10 * time.Second
+		b.ask(call)
+		b.begun("ControllerPublishVolume")
+		other := b.attachArgs(wire.CallAttach, "n1", 2)
+		other.Cancel = true // of a call that is not there
+		b.ask(other)
+		b.taken()
+		again := b.attachArgs(wire.CallAttach, "n1", 1)
+		again.Cancel = true
+		b.ask(again)
+		b.report()
+		b.ended()
+		b.detach("n1", 3)
+		b.report()
+	}},
+	{"its_opposite_while_under_way", func(b *bench) {
 		b.withVolume()
 		h := b.holdNext()
 		b.attach("n1", 1)
 		<-h.reached
-		b.attach("n2", 2)
-		again := b.attachArgs(wire.CallAttach, "n2", 2)
-		again.Cancel = true
-		b.ask(again)
-		b.taken()
+		b.detach("n1", 2)
+		b.report()
+		b.attach("n2", 3)
+		b.report()
 		close(h.released)
 		b.report()
-		b.detach("n1", 3)
+		b.detach("n1", 2)
+		b.report()
+	}},
+	{"no_more_than_announced", func(b *bench) {
+		b.withVolume()
+		h := b.holdNext()
+		b.attach("n1", 1)
+		<-h.reached
+		b.create("another")
+		b.report()
+		close(h.released)
+		b.report()
+		b.create("another")
 		b.report()
 	}},
 	{"plugin_gone", func(b *bench) {

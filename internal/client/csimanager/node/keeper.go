@@ -31,7 +31,7 @@ type Config struct {
 	Processes csimanager.ProcessGate
 	Armed     csimanager.ArmedGate
 	Allocs    csimanager.Allocs
-	Parallel  int // volumes worked on at once; 0: 16
+	Parallel  int // volumes of one plugin worked on at once; 0: 16
 	Log       *slog.Logger
 }
 
@@ -54,7 +54,8 @@ func New(cfg Config) (*Keeper, error) {
 		cfg.Parallel = 16
 	}
 	k := &Keeper{cfg: cfg, vols: map[volume.StagingKey]*volumeState{}}
-	k.loop = reconcile.New(reconcile.Config{Name: "node volumes", Parallel: cfg.Parallel}, k.work)
+	k.loop = reconcile.New(reconcile.Config{Name: "node volumes", Parallel: cfg.Parallel}, k.work).
+		GroupBy(func(key volume.StagingKey) string { return string(key.Plugin) })
 	if err := k.load(); err != nil {
 		return nil, err
 	}
