@@ -57,7 +57,7 @@ func TestASnapshotWhoseAnswerWasLostIsNotForgotten(t *testing.T) {
 	// Its id is learned by asking for it once more; then it is deleted.
 	if _, err := wire.SnapshotDelete.Call(t.Context(), c.conn, &wire.SnapshotDeleteRequest{
 		Namespace:  ids.DefaultNamespace,
-		Plugin:     p.ID,
+		Plugin:     ids.Plugin(p.ID),
 		SnapshotID: record,
 		Wait:       time.Minute,
 	}); err != nil {
