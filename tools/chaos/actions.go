@@ -12,6 +12,7 @@ import (
 
 	"berth/api"
 	"berth/internal/base/retry"
+	"berth/tools/chaos/task"
 )
 
 // action is something that may be drawn.
@@ -40,6 +41,8 @@ var table = []action{
 	{weight: 3, do: (*play).expand},
 	{weight: 3, can: (*play).mayRefuse, do: (*play).deleteInUse},
 	{weight: 2, do: (*play).remake},
+	{weight: 2, do: (*play).rename},
+	{weight: 2, do: (*play).replace},
 	{weight: 3, can: func(p *play) bool { return len(p.snaps) < 3 }, do: (*play).snapshot},
 	{weight: 2, can: func(p *play) bool { return len(p.snaps) > 0 }, do: (*play).deleteSnapshot},
 	{weight: 2, can: func(p *play) bool { return len(p.snaps) > 0 && p.living() < 4 }, do: (*play).restore},
@@ -267,11 +270,12 @@ func (p *play) stopAlloc(ctx context.Context, round int) error {
 }
 
 func (p *play) expand(ctx context.Context, round int) error {
-	v := p.job("grow").volume
+	v := *p.job("grow").volume
 	if v.size > 96<<20 || !v.exists {
 		return nil
 	}
 	v.size += 4 << 20
+	p.job("grow").volume.size = v.size
 	what := fmt.Sprintf("expand grow to %d MiB", v.size>>20)
 	return p.ordered(ctx, round, what, func(ctx context.Context) error {
 		return order(ctx, what, func(ctx context.Context) error {
@@ -344,6 +348,48 @@ func (p *play) remake(ctx context.Context, round int) error {
 	})
 }
 
+// rename stops a volume's job, forgets the volume, makes it known by another id, and runs the job with that.
+func (p *play) rename(ctx context.Context, round int) error {
+	j := p.some(func(j *job) bool { return j.volume != nil })
+	p.touched[j.id] = true
+	old := *j.volume
+	if j.volume.id = j.volume.name; old.id == old.name {
+		j.volume.id += "-again"
+	}
+	next := *j.volume
+	j.count, j.purged = 1, false
+	j.change++
+	stop, run := *j, *j
+	run.volume = &next
+	what := fmt.Sprintf("stop %s, forget its volume %s, register that as %s, run %s", j.id, old.id, next.id, j.id)
+	return p.ordered(ctx, round, what, func(ctx context.Context) error {
+		if err := p.deregister(ctx, &stop); err != nil {
+			return err
+		}
+		if err := p.rekey(ctx, &old, &next); err != nil {
+			return err
+		}
+		return p.register(ctx, &run)
+	})
+}
+
+// replace purges a job and runs it again at once.
+func (p *play) replace(ctx context.Context, round int) error {
+	j := p.some(func(j *job) bool { return j.volumeExists() })
+	p.touched[j.id] = true
+	j.count, j.purged = 1, false
+	j.change++
+	run := *j
+	stop := *j
+	stop.purged = true
+	return p.ordered(ctx, round, "purge "+j.id+" and run it at once", func(ctx context.Context) error {
+		if err := p.deregister(ctx, &stop); err != nil {
+			return err
+		}
+		return p.register(ctx, &run)
+	})
+}
+
 func (p *play) gc(ctx context.Context, round int) error {
 	return p.ordered(ctx, round, "collect garbage", func(ctx context.Context) error {
 		return order(ctx, "collect garbage", p.m.api.Cluster().CollectGarbage)
@@ -352,5 +398,5 @@ func (p *play) gc(ctx context.Context, round int) error {
 
 // acked is how many lines of a name were acknowledged.
 func (p *play) acked(lines string) (uint64, error) {
-	return readAck(filepath.Join(p.m.rig, lines+".ack"))
+	return task.Acknowledged(filepath.Join(p.m.rig, lines+".ack"))
 }

@@ -100,6 +100,7 @@ func (p *play) copyOf(
 ) error {
 	p.copies++
 	v.id = fmt.Sprintf("copy-%d", p.copies)
+	v.name = v.id
 	v.access = single
 	v.size = 32 << 20
 	v.life = 1

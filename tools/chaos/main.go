@@ -17,8 +17,15 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+
+	"berth/tools/chaos/task"
 )
 
 // options are what one run is asked for.
@@ -34,7 +41,7 @@ type options struct {
 
 func main() {
 	if len(os.Args) > 1 && (os.Args[1] == "write" || os.Args[1] == "check") {
-		os.Exit(task(os.Args[1], os.Args[2:]))
+		os.Exit(task.Main(os.Args[1], os.Args[2:]))
 	}
 	var o options
 	flag.Uint64Var(&o.seed, "seed", 0, "what is played; 0: another one each time")
@@ -94,12 +101,38 @@ func apart(ctx context.Context) (int, error) {
 	return 0, err
 }
 
+// leaveOthers unmounts, in the mount namespace of this run alone, what came into it with the copy: a volume of another
+// agent on this machine could not be released as long as it is mounted here.
+func leaveOthers() error {
+	mounts, err := mountinfo.GetMounts(func(i *mountinfo.Info) (skip, stop bool) {
+		system := i.Mountpoint == "/" || strings.HasPrefix(i.Mountpoint, "/snap/")
+		return system || !strings.HasPrefix(i.Source, "/dev/loop"), false
+	})
+	if err != nil {
+		return err
+	}
+	slices.Reverse(mounts)
+	for _, mount := range mounts {
+		if strings.Contains(mount.Optional, "shared:") {
+			return fmt.Errorf("%s is shared with other mount namespaces: the one of this run is not its own",
+				mount.Mountpoint)
+		}
+		if err := unix.Unmount(mount.Mountpoint, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("unmount %s in the mount namespace of this run: %w", mount.Mountpoint, err)
+		}
+	}
+	return nil
+}
+
 func run(ctx context.Context, o options) (err error) {
 	if o.binary, err = filepath.Abs(o.binary); err != nil {
 		return err
 	}
 	if _, err := os.Stat(o.binary); err != nil {
 		return fmt.Errorf("there is no program to try (make build): %w", err)
+	}
+	if err := leaveOthers(); err != nil {
+		return err
 	}
 	m, err := newMachine(o)
 	if err != nil {

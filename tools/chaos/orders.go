@@ -17,7 +17,8 @@ const localCSI = "local-csi"
 // volume is what was ordered of one.
 type volume struct {
 	id     string
-	life   int // how often it was made: another life has other data
+	name   string // what its lines are named after: it keeps it when it gets another id
+	life   int    // how often it was made: another life has other data
 	access string
 	size   int64
 	from   string // snapshot it was made from
@@ -26,7 +27,7 @@ type volume struct {
 }
 
 // lines is the name of what is written to it in this life.
-func (v *volume) lines() string { return fmt.Sprintf("%s-%d", v.id, v.life) }
+func (v *volume) lines() string { return fmt.Sprintf("%s-%d", v.name, v.life) }
 
 // job is what was ordered of one.
 type job struct {
@@ -228,6 +229,37 @@ func (p *play) create(ctx context.Context, v *volume) error {
 			SnapshotID:            v.from,
 			CloneID:               v.clone,
 			RequestedCapabilities: []*api.CSIVolumeCapability{{AccessMode: v.access, AttachmentMode: "file-system"}},
+		}, nil)
+		return err
+	})
+}
+
+// rekey forgets a volume and makes the provider's volume known by another id.
+func (p *play) rekey(ctx context.Context, from, to *volume) error {
+	var known *api.CSIVolume
+	if err := order(ctx, "read volume "+from.id, func(ctx context.Context) (err error) {
+		known, _, err = p.m.api.Volumes().Get(ctx, from.id, nil)
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := order(ctx, "forget volume "+from.id, func(ctx context.Context) error {
+		err := p.m.api.Volumes().Deregister(ctx, from.id, false, "", nil)
+		if api.IsNotFound(err) {
+			return nil // an earlier try forgot it
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	return order(ctx, "register volume "+to.id, func(ctx context.Context) error {
+		_, _, err := p.m.api.Volumes().Register(ctx, &api.CSIVolume{
+			ID:                    to.id,
+			Name:                  to.id,
+			PluginID:              localCSI,
+			ExternalID:            known.ExternalID,
+			Context:               known.Context,
+			RequestedCapabilities: known.RequestedCapabilities,
 		}, nil)
 		return err
 	})

@@ -13,6 +13,7 @@ import (
 
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/retry"
+	"berth/tools/chaos/task"
 )
 
 // snapshot is what was ordered of one.
@@ -68,6 +69,7 @@ func (p *play) prologue(ctx context.Context) error {
 		{id: "grow", access: single},
 		{id: "batch", access: single},
 	} {
+		v.name = v.id
 		v.size = 32 << 20
 		v.life = 1
 		v.exists = true
@@ -239,7 +241,7 @@ func (p *play) checkAll(ctx context.Context) error {
 			names = []string{j.volume.lines() + "-0"}
 		}
 		for _, name := range names {
-			least, err := readAck(filepath.Join(p.m.rig, name+".ack"))
+			least, err := task.Acknowledged(filepath.Join(p.m.rig, name+".ack"))
 			if err != nil {
 				return err
 			}
@@ -265,7 +267,7 @@ func (p *play) checkAll(ctx context.Context) error {
 
 // violated tells what tasks have found that must never be.
 func (p *play) violated() error {
-	text, err := os.ReadFile(filepath.Join(p.m.rig, violations))
+	text, err := os.ReadFile(filepath.Join(p.m.rig, task.Violations))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -276,7 +278,7 @@ func (p *play) violated() error {
 func (p *play) lines() (sum uint64) {
 	files, _ := filepath.Glob(filepath.Join(p.m.rig, "*.ack")) // the pattern is well-formed
 	for _, f := range files {
-		n, err := readAck(f)
+		n, err := task.Acknowledged(f)
 		if err != nil {
 			return 0
 		}

@@ -61,7 +61,8 @@ func lookAtVolume(v *volume, got *api.CSIVolume, users []string) (out []waiting)
 	if !got.Schedulable {
 		out = append(out, waiting{"volume " + v.id + " cannot be used", state})
 	}
-	if got.Capacity < v.size && v.from == "" && v.clone == "" {
+	// Of a volume that was registered nobody knows the size until it grows.
+	if got.Capacity > 0 && got.Capacity < v.size && v.from == "" && v.clone == "" {
 		out = append(out, waiting{fmt.Sprintf("volume %s has %d bytes of %d", v.id, got.Capacity, v.size), state})
 	}
 	return out

@@ -89,7 +89,9 @@ func (f AttachFacts) present(node ids.Node) bool {
 }
 
 func (f AttachFacts) detaching(node ids.Node) bool {
-	return slices.ContainsFunc(f.Attachments, func(a *Attachment) bool { return a.Node == node && a.Detaching })
+	return slices.ContainsFunc(f.Attachments, func(a *Attachment) bool {
+		return a.Node == node && a.Detaching && a.Presence.Exists()
+	})
 }
 
 func (f AttachFacts) elsewhere(node ids.Node) ids.Node {

@@ -33,7 +33,7 @@ func WriteFileSync(path string, data []byte, mode os.FileMode) error {
 	}
 	_, err = f.Write(data)
 	if err == nil {
-		err = f.Sync()
+		err = fsync(f)
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
@@ -42,10 +42,13 @@ func WriteFileSync(path string, data []byte, mode os.FileMode) error {
 		err = os.Rename(tmp, path)
 	}
 	if err == nil {
-		err = dir.Sync()
+		err = fsync(dir)
 	}
 	return fault.Wrap(err, fault.Internal, "write", path)
 }
+
+// fsync makes what was written to a file, or renamed in a directory, survive a power failure; tests look on.
+var fsync = (*os.File).Sync
 
 func dirOf(path string) string {
 	i := strings.LastIndexByte(path, '/')

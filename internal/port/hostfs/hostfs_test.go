@@ -34,6 +34,9 @@ func TestTheTableShowsTheTopmostMount(t *testing.T) {
 	if got := len(tab.Beneath(dir)); got != 2 {
 		t.Fatalf("%d mounts beneath %s, want 2", got, dir)
 	}
+	if got := tab.Beneath(dir[:len(dir)-1]); len(got) != 0 {
+		t.Fatalf("a mount beside the path, whose name begins like it, counts as beneath: %v", got)
+	}
 	if got := tab.Beneath(dir + "x"); len(got) != 0 {
 		t.Fatalf("a path that only shares the beginning counts as beneath: %v", got)
 	}

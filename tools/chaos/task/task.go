@@ -1,4 +1,6 @@
-package main
+// Package task owns what the jobs of chaos run: a writer that keeps numbered lines on a volume and acknowledges each
+// after it was synced, and a reader that checks them. Only chaos imports it.
+package task
 
 import (
 	"bytes"
@@ -16,11 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// violations is the file in the lent directory where tasks write what must never be.
-const violations = "violations"
+// Violations is the file in the lent directory where tasks write what must never be.
+const Violations = "violations"
 
-// task is what this program does inside a job. It returns its exit status.
-func task(what string, args []string) int {
+// Main is what the program does inside a job, as "write" or "check". It returns its exit status.
+func Main(what string, args []string) int {
 	flags := flag.NewFlagSet(what, flag.ContinueOnError)
 	k := &keeper{}
 	flags.StringVar(&k.dir, "data", "/data", "the volume")
@@ -46,7 +48,7 @@ func task(what string, args []string) int {
 	fmt.Fprintln(os.Stderr, err)
 	var v violation
 	if errors.As(err, &v) {
-		f, err := os.OpenFile(filepath.Join(k.acks, violations), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		f, err := os.OpenFile(filepath.Join(k.acks, Violations), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err == nil {
 			fmt.Fprintf(f, "%s %s\n", time.Now().Format(time.RFC3339Nano), v)
 			f.Close()
@@ -121,7 +123,7 @@ func (k *keeper) write(lines int, result string) error {
 
 // resume finds where an earlier writer has ended: the last number and the size.
 func (k *keeper) resume(f *os.File) (last uint64, size int64, err error) {
-	acked, err := readAck(filepath.Join(k.acks, k.name+".ack"))
+	acked, err := Acknowledged(filepath.Join(k.acks, k.name+".ack"))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -205,8 +207,8 @@ func verify(path string, acked uint64) (last uint64, size int64, err error) {
 	return last, size, nil
 }
 
-// readAck reads how many lines were acknowledged.
-func readAck(path string) (uint64, error) {
+// Acknowledged reads how many lines were acknowledged.
+func Acknowledged(path string) (uint64, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(text) == 0 {
 		return 0, nil

@@ -1,0 +1,560 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/reconcile"
+	"berth/internal/client/csimanager"
+	"berth/internal/model/lineage"
+	"berth/internal/model/volume"
+	"berth/internal/port/csi"
+	"berth/internal/port/hostfs"
+	"berth/internal/port/kv"
+	"berth/internal/wire"
+)
+
+// scripted is what a keeper stands on, as a test says. No alloc is known.
+type scripted struct {
+	csimanager.Allocs
+	armed bool
+	lost  []string
+}
+
+func (s *scripted) Armed() bool            { return s.armed }
+func (*scripted) Changed() <-chan struct{} { return nil }
+func (*scripted) Known(ids.Alloc) bool     { return false }
+func (s *scripted) VolumeLost(id ids.Alloc, alias, _ string) {
+	s.lost = append(s.lost, string(id)+" "+alias)
+}
+
+// keeperOf is a keeper that nobody runs, with one volume and a store of its own.
+func keeperOf(t *testing.T, vs *volumeState) *Keeper {
+	t.Helper()
+	return keeperWith(t, vs, &scripted{}, wire.Encode)
+}
+
+func keeperWith(t *testing.T, vs *volumeState, s *scripted, encode func(any) ([]byte, error)) *Keeper {
+	t.Helper()
+	dir := t.TempDir()
+	store, err := kv.Open(filepath.Join(dir, "kv"), kv.Codec{Encode: encode, Decode: wire.DecodeStrict})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	k := &Keeper{
+		vols: map[volume.StagingKey]*volumeState{},
+		cfg: Config{
+			Store:   store,
+			Codec:   kv.Codec{Encode: wire.Encode, Decode: wire.DecodeStrict},
+			Boot:    "boot",
+			DataDir: dir,
+			Armed:   s,
+			Allocs:  s,
+			Log:     slog.New(slog.DiscardHandler),
+		},
+	}
+	k.loop = reconcile.New(reconcile.Config{Name: "nobody runs it"},
+		func(context.Context, volume.StagingKey) (reconcile.Result, error) { return reconcile.Done(), nil })
+	if vs != nil {
+		k.vols[testKey] = vs
+	}
+	return k
+}
+
+var errDisk = errors.New("the disk is full")
+
+// TestTheIntentIsOnDiskBeforeTheCall: and when it cannot be written, no call is made and nothing is uncertain.
+func TestTheIntentIsOnDiskBeforeTheCall(t *testing.T) {
+	var written []volume.Presence
+	var broken error
+	vs := newVolumeState(&Entry{Key: testKey})
+	if err := vs.want(grantOf("a")); err != nil {
+		t.Fatal(err)
+	}
+	vs.acknowledged["a"] = grantOf("a").Epoch
+	k := keeperWith(t, vs, &scripted{}, func(v any) ([]byte, error) {
+		if e, ok := v.(*Entry); ok && broken == nil {
+			written = append(written, e.Staging.Presence)
+		}
+		if broken != nil {
+			return nil, broken
+		}
+		return wire.Encode(v)
+	})
+	stage := func() error { return k.step(t.Context(), testKey, Step{Verb: Stage}, connectionOf("/base")) }
+	broken = errDisk
+	if err := stage(); !errors.Is(err, errDisk) {
+		t.Errorf("the journal cannot be written, and the step ends with %v", err)
+	}
+	if now := vs.entry.Staging.Presence; now != volume.Absent {
+		t.Errorf("the journal cannot be written, and the staging is %s", now)
+	}
+	broken = nil
+	if err := stage(); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(written, []volume.Presence{volume.Uncertain}) || vs.entry.Staging.Presence != volume.Present {
+		t.Errorf("written: %v, in the end it is %s", written, vs.entry.Staging.Presence)
+	}
+}
+
+// TestAnIntentToUnstageThatWasNotWrittenIsTakenBack: with the unpublishing whose intent it came with.
+func TestAnIntentToUnstageThatWasNotWrittenIsTakenBack(t *testing.T) {
+	vs := madeState(t, "a")
+	vs.withdraw("a")
+	k := keeperWith(t, vs, &scripted{}, func(any) ([]byte, error) { return nil, errDisk })
+	err := k.step(t.Context(), testKey, Step{Verb: Unpublish, Alloc: "a"}, connectionOf("/base"))
+	if !errors.Is(err, errDisk) {
+		t.Fatalf("it ended with %v", err)
+	}
+	if vs.entry.Staging.Presence != volume.Present || vs.entry.Pubs["a"].Presence != volume.Present ||
+		vs.unstageIntended {
+		t.Errorf("nothing was begun, and there is %+v, %+v", vs.entry.Staging, vs.entry.Pubs["a"])
+	}
+}
+
+// TestCallsOfAVolumeFollowEachOther: while one is made, nobody else can begin another.
+func TestCallsOfAVolumeFollowEachOther(t *testing.T) {
+	vs, base := madeState(t, "a"), t.TempDir()
+	vs.entry.Staging.Presence, vs.entry.Staging.HostPath = volume.Uncertain, filepath.Join(base, "s", "x")
+	k := keeperOf(t, vs)
+	made := false
+	k.cfg.Codec.Encode = func(any) ([]byte, error) { // of the id file: the call is under way
+		made = true
+		if vs.call.TryLock() {
+			vs.call.Unlock()
+			t.Error("another call could be made beside it")
+		}
+		return nil, errDisk
+	}
+	if err := k.step(t.Context(), testKey, Step{Verb: Stage}, connectionOf(base)); !errors.Is(err, errDisk) || !made {
+		t.Errorf("it was made: %v, and ended with %v", made, err)
+	}
+}
+
+// TestAWantThatChangedUnderACallIsNotFulfilledByIt: what the call made is undone first.
+func TestAWantThatChangedUnderACallIsNotFulfilledByIt(t *testing.T) {
+	vs := madeState(t, "a")
+	vs.entry.Staging.Skip = true
+	vs.entry.Staging.Presence = volume.Uncertain // its call is under way
+	g := grantOf("a")
+	g.Generation++
+	if err := vs.want(g); err != nil {
+		t.Fatal(err)
+	}
+	if err := keeperOf(t, vs).finish(testKey, Step{Verb: Stage}, volume.Absent, nil); err != nil {
+		t.Fatal(err)
+	}
+	if now := vs.entry.Staging.Presence; now != volume.Lost {
+		t.Errorf("the staging is %s", now)
+	}
+}
+
+// acked is the servers' answer to a report of one want, about the claim that they know.
+func acked(void ...volume.Epoch) *wire.InventoryReply {
+	r := &wire.InventoryReply{}
+	for _, e := range void {
+		r.Void = append(r.Void, wire.VoidClaim{PublicationKey: grantOf("a").Key, Epoch: e})
+	}
+	return r
+}
+
+// TestAnAnswerIsAboutWhatWasReported: to a want that is another by now, or none, it says nothing.
+func TestAnAnswerIsAboutWhatWasReported(t *testing.T) {
+	epoch := grantOf("a").Epoch
+	later := epoch
+	later.Index++
+	for name, c := range map[string]struct {
+		meanwhile func(*volumeState)
+		answer    *wire.InventoryReply
+		known     bool // the servers are held to know the want
+		wanted    bool
+	}{
+		"acknowledged":           {nil, acked(), true, true},
+		"its claim has ended":    {nil, acked(epoch), false, false},
+		"an earlier claim ended": {nil, acked(volume.Epoch{Incarnation: "i"}), true, true},
+		"withdrawn":              {func(vs *volumeState) { vs.withdraw("a") }, acked(), false, false},
+		"granted anew": {func(vs *volumeState) {
+			g := grantOf("a")
+			g.Epoch = later
+			_ = vs.want(g) // the arguments are the same: it is not refused
+		}, acked(), false, true},
+		"granted anew, the earlier claim has ended": {func(vs *volumeState) {
+			g := grantOf("a")
+			g.Epoch = later
+			_ = vs.want(g) // likewise
+		}, acked(epoch), false, true},
+	} {
+		vs := newVolumeState(&Entry{Key: testKey})
+		if err := vs.want(grantOf("a")); err != nil {
+			t.Fatal(err)
+		}
+		k := keeperOf(t, vs)
+		entries, _ := k.beginReport(true)
+		if c.meanwhile != nil {
+			c.meanwhile(vs)
+		}
+		k.acknowledge(entries, c.answer)
+		if _, known := vs.acknowledged["a"]; known != c.known || vs.entry.Pubs["a"].Wanted != c.wanted {
+			t.Errorf("%s: known to the servers %v, wanted %v", name, known, vs.entry.Pubs["a"].Wanted)
+		}
+	}
+}
+
+// TestNoWantIsWithdrawnBeforeTheNodeIsArmed: until then it does not know which allocs belong to it.
+func TestNoWantIsWithdrawnBeforeTheNodeIsArmed(t *testing.T) {
+	vs, s := madeState(t, "a"), &scripted{}
+	k := keeperWith(t, vs, s, wire.Encode)
+	k.withdrawUnknown()
+	if !vs.entry.Pubs["a"].Wanted {
+		t.Error("a want was withdrawn before the node was armed")
+	}
+	s.armed = true
+	k.withdrawUnknown()
+	if vs.entry.Pubs["a"].Wanted {
+		t.Error("an alloc that nobody runs keeps its want")
+	}
+}
+
+// TestASaveWritesTheNewestState: what changes while the journal waits for its turn is written too.
+func TestASaveWritesTheNewestState(t *testing.T) {
+	vs := madeState(t, "a")
+	var got *Entry
+	entered, goOn := make(chan struct{}), make(chan struct{})
+	k := keeperWith(t, vs, &scripted{}, func(v any) ([]byte, error) {
+		if e, ok := v.(*Entry); ok {
+			got = e
+		}
+		return wire.Encode(v)
+	})
+	busy := make(chan error, 1)
+	go func() { busy <- k.cfg.Store.Update(func(*kv.Tx) error { close(entered); <-goOn; return nil }) }()
+	<-entered
+	saved := make(chan error, 1)
+	go func() { saved <- k.save(testKey) }()
+	time.Sleep(50 * time.Millisecond) // it waits for the other transaction
+	k.mu.Lock()
+	vs.withdraw("a")
+	k.mu.Unlock()
+	close(goOn)
+	if err := errors.Join(<-busy, <-saved); err != nil {
+		t.Fatal(err)
+	}
+	if got.Pubs["a"].Wanted || vs.record.disk != current {
+		t.Errorf("written: %+v, the disk is %s", got.Pubs["a"], vs.record.disk)
+	}
+}
+
+// TestAWantKeepsARecordThatWasToBeErased: it came before the transaction.
+func TestAWantKeepsARecordThatWasToBeErased(t *testing.T) {
+	vs := newVolumeState(&Entry{Key: testKey, Pubs: map[ids.Alloc]*Publication{}})
+	k := keeperOf(t, vs)
+	if err := k.save(testKey); err != nil {
+		t.Fatal(err)
+	}
+	vs.record = record{disk: current, servers: nothing}
+	if err := vs.want(grantOf("a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.erase(testKey); err != nil {
+		t.Fatal(err)
+	}
+	if vs.saved == nil || vs.record.disk == nothing {
+		t.Error("the record of a wanted volume was erased")
+	}
+}
+
+// answers are servers that a test plays.
+type answers struct {
+	seen    lineage.Point
+	marked  chan struct{}
+	answer  func(*wire.InventoryReport) (*wire.InventoryReply, error)
+	reports []*wire.InventoryReport
+}
+
+func (a *answers) Seen() lineage.Point     { return a.seen }
+func (a *answers) Marked() <-chan struct{} { return a.marked }
+
+func (a *answers) SendInventory(_ context.Context, r *wire.InventoryReport) (*wire.InventoryReply, error) {
+	a.reports = append(a.reports, r)
+	return a.answer(r)
+}
+
+// TestWhenAReportIsWhole: the first one, one after an answer that it was out of order, and one to another leadership.
+// Each says what it follows.
+func TestWhenAReportIsWhole(t *testing.T) {
+	k := keeperOf(t, madeState(t, "a"))
+	a := &answers{seen: lineage.Point{Incarnation: "i", Index: 7, Mark: "one"}, marked: make(chan struct{})}
+	end := errors.New("the connection is lost")
+	a.answer = func(r *wire.InventoryReport) (*wire.InventoryReply, error) {
+		switch n := len(a.reports); n {
+		case 1: // out of order
+			return &wire.InventoryReply{Head: 5, Stale: true}, nil
+		case 2:
+			k.Released("another")
+			return &wire.InventoryReply{Head: 6}, nil
+		case 3: // of nothing; another leadership begins
+			a.seen.Mark = "two"
+			close(a.marked)
+			return &wire.InventoryReply{Head: 7}, nil
+		}
+		return nil, end
+	}
+	if err := (Reporter{Keeper: k, Servers: a}).Run(t.Context()); !errors.Is(err, end) {
+		t.Fatalf("it ended with %v", err)
+	}
+	var got []string
+	for _, r := range a.reports {
+		text := "changes"
+		if r.Full {
+			text = "whole"
+		}
+		got = append(got, text+strings.Repeat("+", len(r.Entries))+" "+r.At.Mark)
+	}
+	if want := []string{"whole+ one", "whole+ one", "changes one", "whole+ two"}; !slices.Equal(got, want) {
+		t.Errorf("reports: %q, want %q", got, want)
+	}
+	for i, prev := range []uint64{0, 5, 6, 7} {
+		if a.reports[i].Prev != prev {
+			t.Errorf("report %d follows %d, want %d", i, a.reports[i].Prev, prev)
+		}
+	}
+}
+
+// TestAReportIsNoNewerThanItsEntries: the state of the servers that it names is read before them.
+func TestAReportIsNoNewerThanItsEntries(t *testing.T) {
+	k := keeperOf(t, madeState(t, "a"))
+	s := &reads{answers: answers{marked: make(chan struct{})}, k: k}
+	end := errors.New("enough")
+	s.answer = func(*wire.InventoryReport) (*wire.InventoryReply, error) { return nil, end }
+	if err := (Reporter{Keeper: k, Servers: s}).Run(t.Context()); !errors.Is(err, end) {
+		t.Fatal(err)
+	}
+	if s.late {
+		t.Error("the entries were taken before the state that the report names")
+	}
+}
+
+// reads are servers that notice when their state is read after the entries were taken.
+type reads struct {
+	answers
+	k    *Keeper
+	late bool
+}
+
+func (r *reads) Seen() lineage.Point {
+	r.k.mu.Lock()
+	defer r.k.mu.Unlock()
+	for _, vs := range r.k.vols {
+		r.late = r.late || vs.record.servers == underway
+	}
+	return r.seen
+}
+
+// mounted mounts a small file system in a directory of the test.
+func mounted(t *testing.T, path string, flags uintptr) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", path, "tmpfs", flags, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) }) // the test may have done it
+}
+
+// mountedState is a volume that is staged and published, with mounts to show for it.
+func mountedState(t *testing.T) *volumeState {
+	t.Helper()
+	vs, dir := madeState(t, "a"), t.TempDir()
+	st, p := &vs.entry.Staging, vs.entry.Pubs["a"]
+	st.HostPath, p.HostPath = filepath.Join(dir, "s", "x"), filepath.Join(dir, "p", "x", "m")
+	mounted(t, st.HostPath, 0)
+	mounted(t, p.HostPath, 0)
+	table := readTable(t)
+	st.Mounts = beneath(table, st.HostPath)
+	o, found, err := verifyPublished(vs.entry, "a", table)
+	if err != nil || o != worked {
+		t.Fatalf("it is mounted, and that comes to %d, %v", o, err)
+	}
+	p.Device = found.device
+	return vs
+}
+
+func readTable(t *testing.T) *hostfs.Table {
+	t.Helper()
+	table, err := hostfs.ReadTable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// TestMountedAsksTheMountTable is invariant I17: a task starts only on a target that shows what was published there.
+func TestMountedAsksTheMountTable(t *testing.T) {
+	vs := mountedState(t)
+	k := keeperOf(t, vs)
+	key, p := grantOf("a").Key, vs.entry.Pubs["a"]
+	if err := k.Mounted(key); err != nil {
+		t.Fatal(err)
+	}
+	for _, presence := range []volume.Presence{volume.Absent, volume.Uncertain, volume.Lost} {
+		p.Presence = presence
+		if err := k.Mounted(key); !fault.Has(err, fault.NotReady) {
+			t.Errorf("a task would start on a publication that is %s: %v", presence, err)
+		}
+	}
+	p.Presence = volume.Present
+	if err := k.Mounted(grantOf("b").Key); !fault.Has(err, fault.NotReady) {
+		t.Errorf("a task would start on what another alloc has: %v", err)
+	}
+	mounted(t, p.HostPath, 0)
+	if err := k.Mounted(key); !fault.Has(err, fault.NotReady) {
+		t.Errorf("a task would start on what somebody mounted over it: %v", err)
+	}
+	for range 2 {
+		if err := unix.Unmount(p.HostPath, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := k.Mounted(key); !fault.Has(err, fault.NotReady) {
+		t.Errorf("a task would start in the bare directory: %v", err)
+	}
+}
+
+// TestWhatTheMountTableNoLongerShowsIsLost: and its alloc hears of it.
+func TestWhatTheMountTableNoLongerShowsIsLost(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*testing.T, *Entry) error
+		pub    volume.Presence
+		st     volume.Presence
+	}{
+		"nothing": {func(*testing.T, *Entry) error { return nil }, volume.Present, volume.Present},
+		"the target was unmounted": {func(_ *testing.T, e *Entry) error {
+			return unix.Unmount(e.Pubs["a"].HostPath, 0)
+		}, volume.Lost, volume.Present},
+		"something lies over the target": {func(t *testing.T, e *Entry) error {
+			mounted(t, e.Pubs["a"].HostPath, 0)
+			return nil
+		}, volume.Lost, volume.Present},
+		"the staging was unmounted": {func(_ *testing.T, e *Entry) error {
+			return unix.Unmount(e.Staging.HostPath, 0)
+		}, volume.Lost, volume.Lost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vs, s := mountedState(t), &scripted{}
+			k := keeperWith(t, vs, s, wire.Encode)
+			vs.record.disk = current
+			if err := c.change(t, vs.entry); err != nil {
+				t.Fatal(err)
+			}
+			if err := k.verify(); err != nil {
+				t.Fatal(err)
+			}
+			if p := vs.entry.Pubs["a"]; p.Presence != c.pub || vs.entry.Staging.Presence != c.st {
+				t.Errorf("the publication is %s, the staging %s", p.Presence, vs.entry.Staging.Presence)
+			}
+			if reported := slices.Equal(s.lost, []string{"a data"}); reported != (c.pub == volume.Lost) {
+				t.Errorf("reported: %q", s.lost)
+			}
+			if written := vs.record.disk == current; written == (c.pub == volume.Lost) {
+				t.Errorf("the disk is %s", vs.record.disk)
+			}
+		})
+	}
+}
+
+// TestAnAnswerIsHeldAgainstTheMountTable: a plugin's OK, or that it knows nothing of a volume, proves nothing.
+func TestAnAnswerIsHeldAgainstTheMountTable(t *testing.T) {
+	notFound := &csi.Error{Retry: volume.RetryVerify}
+	for name, c := range map[string]struct {
+		verb  Verb
+		there bool // it is mounted
+		flags uintptr
+		err   error
+		want  outcome
+	}{
+		"published":                  {Publish, true, 0, nil, worked},
+		"published and not there":    {Publish, false, 0, nil, missing},
+		"published for reading":      {Publish, true, unix.MS_RDONLY, nil, missing},
+		"unpublished":                {Unpublish, false, 0, nil, worked},
+		"unpublished and there":      {Unpublish, true, 0, nil, unknown},
+		"not found":                  {Unpublish, false, 0, notFound, worked},
+		"not found and there":        {Unpublish, true, 0, notFound, unknown},
+		"unstaged":                   {Unstage, false, 0, nil, worked},
+		"unstaged and there":         {Unstage, true, 0, nil, unknown},
+		"no staging found":           {Unstage, false, 0, notFound, worked},
+		"no staging found and there": {Unstage, true, 0, notFound, unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vs, dir := madeState(t, "a"), t.TempDir()
+			st, p := &vs.entry.Staging, vs.entry.Pubs["a"]
+			st.HostPath, p.HostPath = filepath.Join(dir, "s", "x"), filepath.Join(dir, "p", "x", "m")
+			path := p.HostPath
+			if c.verb == Unstage {
+				path = st.HostPath
+			}
+			if c.there {
+				mounted(t, path, c.flags)
+			}
+			if o, _, err := keeperOf(t, vs).verifyStep(testKey, Step{Verb: c.verb, Alloc: "a"}, c.err); o != c.want {
+				t.Errorf("outcome %d (%v), want %d", o, err, c.want)
+			}
+		})
+	}
+}
+
+// TestAnIDFileNamesWhatTheJournalLost: as uncertain; one that was copied elsewhere names nothing.
+func TestAnIDFileNamesWhatTheJournalLost(t *testing.T) {
+	vs := madeState(t, "a")
+	k := keeperOf(t, nil)
+	base := filepath.Join(csiDir(k.cfg.DataDir), "p")
+	st, p := &vs.entry.Staging, vs.entry.Pubs["a"]
+	st.HostPath, p.HostPath = filepath.Join(base, "s", "x"), filepath.Join(base, "p", "x", "m")
+	for _, dir := range []string{filepath.Dir(st.HostPath), filepath.Dir(p.HostPath)} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(k.writeIDFile(st.HostPath, vs.entry, ""),
+		k.writeIDFile(filepath.Dir(p.HostPath), vs.entry, "a"),
+		os.Rename(st.HostPath+".id", st.HostPath+"-copy.id")); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.adoptFile(st.HostPath + "-copy.id"); !fault.Has(err, fault.Conflict) || len(k.vols) != 0 {
+		t.Errorf("a copied file is believed: %v, %v", err, keys(k))
+	}
+	if err := os.Rename(st.HostPath+"-copy.id", st.HostPath+".id"); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.adoptUnrecorded(); err != nil {
+		t.Fatal(err)
+	}
+	got := k.vols[testKey]
+	if got == nil || got.entry.Pubs["a"] == nil {
+		t.Fatalf("nothing was adopted: %v", keys(k))
+	}
+	if e := got.entry; e.Staging.Presence != volume.Uncertain || e.Pubs["a"].Presence != volume.Uncertain ||
+		e.Staging.HostPath != st.HostPath || !e.Staging.Args.equal(st.Args) || got.record.disk == current {
+		t.Errorf("adopted: %+v, %+v", e.Staging, e.Pubs["a"])
+	}
+}

@@ -1,0 +1,405 @@
+package node
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/client/csimanager"
+	"berth/internal/client/csimanager/instance"
+	"berth/internal/client/dynamicplugins"
+	"berth/internal/model/volume"
+	"berth/internal/port/csi"
+)
+
+var testKey = volume.StagingKey{Plugin: "p", ExternalID: "vol-1"}
+
+// grantOf is a permission of the servers as most tests need it.
+func grantOf(alloc ids.Alloc) csimanager.MountRequest {
+	return csimanager.MountRequest{
+		Alias:      "data",
+		Key:        volume.PublicationKey{StagingKey: testKey, Alloc: alloc},
+		Epoch:      volume.Epoch{Incarnation: "i", Index: 1},
+		Generation: 1,
+		AccessMode: volume.MultiNodeMultiWriter,
+	}
+}
+
+// madeState is a volume that is staged, and published for allocs that want it.
+func madeState(t *testing.T, allocs ...ids.Alloc) *volumeState {
+	t.Helper()
+	vs := newVolumeState(&Entry{Key: testKey})
+	for _, id := range allocs {
+		if err := vs.want(grantOf(id)); err != nil {
+			t.Fatal(err)
+		}
+		vs.entry.Pubs[id].Presence = volume.Present
+	}
+	vs.entry.Staging.Presence, vs.entry.Staging.Args = volume.Present, argsOf(grantOf("a"))
+	return vs
+}
+
+// TestAWantIsAcknowledgedUnderItsEpochAlone: what the servers have said of another claim of the alloc, or before it
+// withdrew, says nothing about this one.
+func TestAWantIsAcknowledgedUnderItsEpochAlone(t *testing.T) {
+	vs := newVolumeState(&Entry{Key: testKey})
+	acknowledged := func() bool { return vs.facts(Facts{}).Acknowledged["a"] }
+	if err := vs.want(grantOf("a")); err != nil {
+		t.Fatal(err)
+	}
+	if acknowledged() {
+		t.Error("acknowledged before the servers have heard of it")
+	}
+	vs.acknowledged["a"] = grantOf("a").Epoch
+	if !acknowledged() {
+		t.Error("not acknowledged although the servers have said so")
+	}
+	next := grantOf("a")
+	next.Epoch.Index++
+	if err := vs.want(next); err != nil {
+		t.Fatal(err)
+	}
+	if acknowledged() {
+		t.Error("the acknowledgement of an earlier claim counts")
+	}
+	vs.acknowledged["a"] = next.Epoch
+	vs.withdraw("a")
+	if err := vs.want(next); err != nil {
+		t.Fatal(err)
+	}
+	if acknowledged() {
+		t.Error("the acknowledgement outlives the withdrawal")
+	}
+}
+
+// TestWhatAWantWithOtherArgumentsMeans: for a staging that is there.
+func TestWhatAWantWithOtherArgumentsMeans(t *testing.T) {
+	other := func(g csimanager.MountRequest) csimanager.MountRequest {
+		g.MountOptions = &volume.MountOptions{FSType: "xfs"}
+		return g
+	}
+	attached := func(g csimanager.MountRequest) csimanager.MountRequest { g.Generation++; return g }
+	for name, c := range map[string]struct {
+		user    bool // somebody else uses it
+		g       csimanager.MountRequest
+		staging volume.Presence
+		refused bool
+	}{
+		"the same beside a user":            {true, grantOf("b"), volume.Present, false},
+		"others beside a user":              {true, other(grantOf("b")), volume.Present, true},
+		"others beside nobody":              {false, other(grantOf("b")), volume.Lost, false},
+		"others for its own publication":    {true, other(grantOf("a")), volume.Present, false},
+		"another attachment":                {false, attached(grantOf("b")), volume.Lost, false},
+		"another attachment beside a user":  {true, attached(grantOf("b")), volume.Lost, false},
+		"another attachment for its own":    {true, attached(grantOf("a")), volume.Lost, false},
+		"another attachment, other options": {true, attached(other(grantOf("b"))), volume.Lost, false},
+	} {
+		vs := madeState(t)
+		if c.user {
+			vs = madeState(t, "a")
+		}
+		err := vs.want(c.g)
+		if fault.Has(err, fault.Conflict) != c.refused || err != nil && !c.refused {
+			t.Errorf("%s: %v", name, err)
+		}
+		if now := vs.entry.Staging.Presence; now != c.staging {
+			t.Errorf("%s: the staging is %s, want %s", name, now, c.staging)
+		}
+		if c.refused && vs.entry.Pubs[c.g.Key.Alloc] != nil {
+			t.Errorf("%s: it was refused and is wanted", name)
+		}
+	}
+}
+
+// TestAPublicationThatChangesItsWritingIsUndoneFirst: a repeated call carries equal arguments.
+func TestAPublicationThatChangesItsWritingIsUndoneFirst(t *testing.T) {
+	vs := madeState(t, "a")
+	g := grantOf("a")
+	g.ReadOnly = true
+	if err := vs.want(g); err != nil {
+		t.Fatal(err)
+	}
+	if now := vs.entry.Pubs["a"].Presence; now != volume.Lost {
+		t.Errorf("it is %s", now)
+	}
+}
+
+// TestAWantTakesTheIntentToUnstageBack: what was written before it was done is no reason to stage anew.
+func TestAWantTakesTheIntentToUnstageBack(t *testing.T) {
+	vs := madeState(t, "a")
+	vs.withdraw("a")
+	vs.entry.Staging.Presence, vs.unstageIntended = volume.Uncertain, true
+	if err := vs.want(grantOf("b")); err != nil {
+		t.Fatal(err)
+	}
+	if vs.entry.Staging.Presence != volume.Present || vs.unstageIntended {
+		t.Errorf("the staging is %s, an unstaging is intended: %v", vs.entry.Staging.Presence, vs.unstageIntended)
+	}
+}
+
+// TestEveryEndOfACall: what a call came to, after each state of what it was about. The first column is the state after
+// the outcomes worked, refused, unknown, missing and other.
+func TestEveryEndOfACall(t *testing.T) {
+	const (
+		absent    = volume.Absent
+		uncertain = volume.Uncertain
+		present   = volume.Present
+		lost      = volume.Lost
+	)
+	for _, c := range []struct {
+		verb   Verb
+		before volume.Presence
+		after  [5]volume.Presence
+	}{
+		{Stage, absent, [5]volume.Presence{present, absent, uncertain, lost, lost}},
+		{Stage, uncertain, [5]volume.Presence{present, uncertain, uncertain, lost, lost}},
+		{Publish, absent, [5]volume.Presence{present, absent, uncertain, lost, lost}},
+		{Publish, uncertain, [5]volume.Presence{present, uncertain, uncertain, lost, lost}},
+		{Unpublish, present, [5]volume.Presence{absent, present, uncertain, uncertain, uncertain}},
+		{Unpublish, uncertain, [5]volume.Presence{absent, uncertain, uncertain, uncertain, uncertain}},
+		{Unpublish, lost, [5]volume.Presence{absent, lost, lost, lost, lost}},
+		{Unstage, present, [5]volume.Presence{absent, present, uncertain, uncertain, uncertain}},
+		{Unstage, uncertain, [5]volume.Presence{absent, uncertain, uncertain, uncertain, uncertain}},
+		{Unstage, lost, [5]volume.Presence{absent, lost, lost, lost, lost}},
+	} {
+		for o, want := range c.after {
+			e := entryOf(volume.Present, Publication{}, Publication{Presence: volume.Present})
+			s := Step{Verb: c.verb, Alloc: "a"}
+			*e.presenceOf(s) = c.before
+			conclude(e, s, intend(e, s), outcome(o))
+			if now := *e.presenceOf(s); now != want {
+				t.Errorf("%s of what is %s, outcome %d: it is %s, want %s", c.verb, c.before, o, now, want)
+			}
+		}
+	}
+}
+
+// TestOnlyTheLastUnpublishingIntendsToUnstage: beside another publication, or a want, the staging stays.
+func TestOnlyTheLastUnpublishingIntendsToUnstage(t *testing.T) {
+	for name, c := range map[string]struct {
+		other Publication
+		want  volume.Presence
+	}{
+		"alone":                      {Publication{}, volume.Uncertain},
+		"beside a publication":       {Publication{Presence: volume.Present}, volume.Present},
+		"beside an uncertain one":    {Publication{Presence: volume.Uncertain}, volume.Present},
+		"beside a want":              {Publication{Wanted: true}, volume.Present},
+		"beside one that was undone": {Publication{Presence: volume.Absent}, volume.Uncertain},
+	} {
+		e := entryOf(volume.Present, Publication{Presence: volume.Present}, c.other)
+		intend(e, Step{Verb: Unpublish, Alloc: "a"})
+		if now := e.Staging.Presence; now != c.want {
+			t.Errorf("%s: the staging is %s, want %s", name, now, c.want)
+		}
+	}
+}
+
+// connectionOf is a ready instance whose directories lie at a base; it stages nothing.
+func connectionOf(base string) *instance.Connection {
+	return &instance.Connection{Info: dynamicplugins.Info{HostBase: base, TaskBase: "/in/task"}}
+}
+
+// TestARepeatedCallKeepsItsArguments: a call of unknown end is repeated with what it was made with; what was undone is
+// made with what is asked for now.
+func TestARepeatedCallKeepsItsArguments(t *testing.T) {
+	for presence, kept := range map[volume.Presence]bool{volume.Absent: false, volume.Uncertain: true} {
+		vs := newVolumeState(&Entry{Key: testKey})
+		g := grantOf("a")
+		g.VolumeContext = map[string]string{"asked": "now"}
+		if err := vs.want(g); err != nil {
+			t.Fatal(err)
+		}
+		vs.acknowledged["a"] = g.Epoch
+		first := argsOf(grantOf("a"))
+		vs.entry.Staging = Staging{Presence: presence, Args: first, HostPath: "/base/s/before", TaskPath: "/before"}
+		if err := vs.prepare(Step{Verb: Stage}, connectionOf("/base")); err != nil {
+			t.Fatal(err)
+		}
+		if got := vs.entry.Staging; got.Args.equal(first) != kept || (got.HostPath == "/base/s/before") != kept {
+			t.Errorf("of a staging that is %s the call would carry %+v", presence, got)
+		}
+	}
+}
+
+// TestAnInstanceWithAnotherBaseTouchesNothing: it would look for the mounts of the other where none are.
+func TestAnInstanceWithAnotherBaseTouchesNothing(t *testing.T) {
+	vs := madeState(t, "a")
+	vs.entry.Staging.HostPath = "/base/s/x"
+	step := Step{Verb: Unpublish, Alloc: "a"}
+	for base, refused := range map[string]bool{"/base": false, "/bas": true, "/other": true} {
+		if err := vs.prepare(step, connectionOf(base)); fault.Has(err, fault.NotReady) != refused {
+			t.Errorf("with the base %s: %v", base, err)
+		}
+	}
+}
+
+// TestAFinalRefusalIsRemembered: the call is not made again with equal arguments, and is after another want.
+func TestAFinalRefusalIsRemembered(t *testing.T) {
+	no := func(r volume.Retry) error {
+		return &csi.Error{Code: codes.InvalidArgument, Finality: csi.Final, Retry: r}
+	}
+	for name, c := range map[string]struct {
+		step    Step
+		err     error
+		refused func(Facts) bool
+	}{
+		"stage": {Step{Verb: Stage}, no(volume.RetryNever), func(f Facts) bool { return f.StageRefused }},
+		"publish": {Step{Verb: Publish, Alloc: "a"}, no(volume.RetryNever),
+			func(f Facts) bool { return f.Refused["a"] }},
+		"expand": {Step{Verb: Expand}, no(volume.RetryNever), func(f Facts) bool { return f.ExpandRefused }},
+		"expand in use": {Step{Verb: Expand}, no(volume.RetryOffline),
+			func(f Facts) bool { return f.ExpandRefused }},
+	} {
+		vs := madeState(t, "a")
+		vs.entry.Staging.HostPath = "/nowhere"
+		k := keeperOf(t, vs)
+		if err := k.finish(testKey, c.step, volume.Absent, c.err); !errors.Is(err, c.err) {
+			t.Errorf("%s: it ended with %v", name, err)
+		}
+		if !c.refused(vs.facts(Facts{})) {
+			t.Errorf("%s: it would be asked for again", name)
+		}
+	}
+	vs := madeState(t, "a")
+	if err := keeperOf(t, vs).finish(testKey, Step{Verb: Stage}, volume.Absent, no(volume.RetryBackoff)); err == nil {
+		t.Error("a refusal is no error")
+	}
+	if vs.facts(Facts{}).StageRefused {
+		t.Error("what may pass is taken for final")
+	}
+}
+
+// TestAStepThatFailedRests: and longer after a failure that only a person can mend.
+func TestAStepThatFailedRests(t *testing.T) {
+	vs := madeState(t, "a")
+	k := keeperOf(t, vs)
+	step := Step{Verb: Unpublish, Alloc: "a"}
+	k.failed(testKey, step, errors.New("no"))
+	if _, due, pause := vs.pick([]Step{step}, time.Now()); due || pause <= 0 || pause > stepPause.Max {
+		t.Errorf("after a failure it is due: %v, rests for %s", due, pause)
+	}
+	if s, due, _ := vs.pick([]Step{step, {Verb: Expand}}, time.Now()); !due || s.Verb != Expand {
+		t.Errorf("a step that rests holds up others: %v, %v", s, due)
+	}
+	k.failed(testKey, step, &csi.Error{Retry: volume.RetrySlow})
+	if _, _, pause := vs.pick([]Step{step}, time.Now()); pause < slowRetry/2 {
+		t.Errorf("it rests for %s", pause)
+	}
+	k.retryAll("another")
+	if _, _, pause := vs.pick([]Step{step}, time.Now()); pause < slowRetry/2 {
+		t.Errorf("another plugin came back, and it rests for %s", pause)
+	}
+	k.retryAll(testKey.Plugin)
+	if _, _, pause := vs.pick([]Step{step}, time.Now()); pause > newConnectionPause {
+		t.Errorf("the plugin came back, and it rests for %s", pause)
+	}
+}
+
+// TestAReportSaysNoLessThanTheDisk: a publication that the disk still has is not said to be gone.
+func TestAReportSaysNoLessThanTheDisk(t *testing.T) {
+	vs := madeState(t, "a", "b")
+	vs.saved = vs.entry.clone()
+	vs.withdraw("a")
+	vs.entry.Pubs["a"].Presence, vs.entry.Staging.Presence = volume.Absent, volume.Absent
+	vs.dropOver()
+	vs.entry.Pubs["b"].Presence = volume.Absent
+	r := vs.report()
+	if r.Staging != volume.Uncertain {
+		t.Errorf("the staging is said to be %s", r.Staging)
+	}
+	var allocs []string
+	for _, p := range r.Publications {
+		allocs = append(allocs, string(p.Alloc))
+		if p.Presence != volume.Uncertain {
+			t.Errorf("the publication of %s is said to be %s", p.Alloc, p.Presence)
+		}
+	}
+	if strings.Join(allocs, " ") != "a b" {
+		t.Errorf("publications of %v are reported", allocs)
+	}
+	vs.saved = nil
+	if r := vs.report(); r.Staging != volume.Absent || len(r.Publications) != 1 {
+		t.Errorf("with nothing on disk: %+v", r)
+	}
+}
+
+// TestWhenAMountAndItsReleaseAreDone: both need the staging and the disk besides the publication.
+func TestWhenAMountAndItsReleaseAreDone(t *testing.T) {
+	vs := madeState(t, "a")
+	k := keeperOf(t, vs)
+	stagings := map[volume.Presence]bool{volume.Present: true, volume.Uncertain: false, volume.Lost: false}
+	for staging, done := range stagings {
+		vs.entry.Staging.Presence = staging
+		if _, why, err := k.look(grantOf("a")); err != nil || (why == "") != done {
+			t.Errorf("published from a staging that is %s: %q, %v", staging, why, err)
+		}
+	}
+	vs = madeState(t, "a")
+	k = keeperOf(t, vs)
+	vs.withdraw("a")
+	vs.entry.Pubs["a"].Presence = volume.Absent
+	for _, c := range []struct {
+		what    string
+		staging volume.Presence
+		disk    knowledge
+		other   *Publication
+		done    bool
+	}{
+		{"all is undone and written", volume.Absent, current, nil, true},
+		{"all is undone, nothing was ever written", volume.Absent, nothing, nil, true},
+		{"it is not written", volume.Absent, outdated, nil, false},
+		{"it is being written", volume.Absent, underway, nil, false},
+		{"it is staged", volume.Present, current, nil, false},
+		{"it may be staged", volume.Uncertain, current, nil, false},
+		{"it is staged for a publication", volume.Present, current, &Publication{Presence: volume.Uncertain}, true},
+		{"it is staged for a want", volume.Present, current, &Publication{Wanted: true}, true},
+	} {
+		vs.entry.Staging.Presence, vs.record.disk = c.staging, c.disk
+		delete(vs.entry.Pubs, "b")
+		if c.other != nil {
+			vs.entry.Pubs["b"] = c.other
+		}
+		if done, why := k.released(grantOf("a").Key); done != c.done {
+			t.Errorf("%s: released %v (%s)", c.what, done, why)
+		}
+	}
+}
+
+// TestAVolumeIsGrownOnceAndAfterARefusalNotAgain: until its next use, or until it is to be larger still.
+func TestAVolumeIsGrownOnceAndAfterARefusalNotAgain(t *testing.T) {
+	vs := madeState(t, "a")
+	k := keeperOf(t, vs)
+	grows := func() bool {
+		steps, _ := Next(vs.entry, vs.facts(Facts{}))
+		return slices.Contains(steps, Step{Verb: Expand})
+	}
+	want := func(size int64, grown bool) {
+		t.Helper()
+		if err := k.WantSize(testKey, size); err != nil {
+			t.Fatal(err)
+		}
+		if grows() != grown {
+			t.Errorf("asked for %d of %+v: it would be grown: %v", size, vs.entry.Staging, grows())
+		}
+	}
+	want(10, true)
+	vs.refuse(Step{Verb: Expand}, errors.New("not in use"))
+	want(10, false)
+	want(20, true)
+	vs.worked(Step{Verb: Expand}, observed{})
+	want(20, false)
+	want(5, false)
+	if err := k.WantSize(volume.StagingKey{Plugin: "p", ExternalID: "another"}, 1); !fault.Has(err, fault.NotFound) {
+		t.Errorf("of a volume that is not staged: %v", err)
+	}
+}
+
+// keys lists the volumes that a keeper has, for the messages of tests.
+func keys(k *Keeper) []volume.StagingKey { return slices.Collect(maps.Keys(k.vols)) }

@@ -1,0 +1,85 @@
+package localcsi
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+)
+
+// TestAFormattingIsRecordedBeforeItBegins: one that is cut off is done again, neither mounted nor taken for data.
+func TestAFormattingIsRecordedBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	var recorded []string
+	w := newWorld(t, "", func(cfg *Config) {
+		dir := cfg.DataDir
+		cfg.step = func(step string) {
+			if !strings.HasPrefix(step, "stage: format") {
+				return
+			}
+			metas, err := filepath.Glob(filepath.Join(dir, "volumes", "*", "meta.json"))
+			if err != nil || len(metas) != 1 {
+				t.Errorf("records: %q, %v", metas, err)
+				return
+			}
+			text, err := os.ReadFile(metas[0])
+			if err != nil {
+				t.Error(err)
+			}
+			if strings.Contains(string(text), `"formatting": true`) {
+				recorded = append(recorded, step)
+			}
+		}
+	})
+	both := []*csi.VolumeCapability{mountCap("ext4", single), blockCap(single)}
+	id := w.create(createReq("both", 64*mib, both...))
+	w.use(id, "a", both[0], false)
+	if got := strings.Join(recorded, ", "); got != "stage: formatting recorded, stage: formatted" {
+		t.Errorf("recorded as being formatted: %q", got)
+	}
+	w.release(id, "a")
+	w.nothingLeft()
+}
+
+// TestAnotherFileSystemThanRecordedIsLeftAlone: somebody made it by the raw device.
+func TestAnotherFileSystemThanRecordedIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "", nil)
+	both := []*csi.VolumeCapability{mountCap("xfs", single), blockCap(single)}
+	id := w.create(createReq("both", 512*mib, both...))
+	dev := w.use(id, "a", both[1], false)
+	if out, err := exec.CommandContext(t.Context(), "mkfs.ext4", "-q", dev).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	w.unpublish(id, "a")
+	w.unstage(id)
+	err := w.tryStage(id, both[0])
+	wantCode(t, err, codes.FailedPrecondition)
+	if !strings.Contains(err.Error(), "holds ext4") {
+		t.Errorf("refused with %v", err)
+	}
+	w.release(id, "a")
+	w.nothingLeft()
+}
+
+// TestAnImageThatStayedBehindItsVolumeGrowsAtTheNextStart: the plugin died between the record of an expansion and it.
+func TestAnImageThatStayedBehindItsVolumeGrowsAtTheNextStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "", nil)
+	id := w.create(createReq("raw", 64*mib, blockCap(single)))
+	w.stop()
+	if err := os.Truncate(w.image(id), 32*mib); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	st, err := os.Stat(w.image(id))
+	if err != nil || st.Size() != 64*mib {
+		t.Errorf("%v, %v", st, err)
+	}
+	w.remove(id)
+	w.nothingLeft()
+}

@@ -1,0 +1,169 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// collection is one in a directory of the test, with the syncs that it made.
+type collection struct {
+	*Collection[*Volume]
+	dir    string
+	synced []string
+}
+
+// newCollection notes each sync, with whether the record of the key was in its place by then.
+func newCollection(t *testing.T, key string) *collection {
+	t.Helper()
+	s := &collection{dir: t.TempDir()}
+	for _, d := range []string{"volumes", "trash", "making"} {
+		if err := os.Mkdir(s.path(d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Collection = NewCollection[*Volume](s.path("volumes"), s.path("trash"))
+	fsync = func(f *os.File) error {
+		size := "nothing"
+		if r := new(Volume); ReadJSON(s.path("volumes", key, metaFile), &r) == nil {
+			size = r.FS
+		}
+		s.synced = append(s.synced, filepath.Base(f.Name())+" with "+size)
+		return f.Sync()
+	}
+	t.Cleanup(func() { fsync = (*os.File).Sync })
+	return s
+}
+
+func (s *collection) path(more ...string) string {
+	return filepath.Join(append([]string{s.dir}, more...)...)
+}
+
+// make makes the directory of a volume as a caller of Add does.
+func (s *collection) make(t *testing.T, key string) string {
+	t.Helper()
+	made := s.path("making", key)
+	if err := errors.Join(os.Mkdir(made, 0o700), os.WriteFile(filepath.Join(made, ImageFile), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// TestADurableRecord: each change is on disk before it is answered, and whoever loses power in the middle has the
+// record from before or the one from after.
+func TestADurableRecord(t *testing.T) {
+	key := NewKey()
+	s := newCollection(t, key)
+	v := &Volume{Schema: Schema, Key: key, Name: "n", FS: "first"}
+	for _, c := range []struct {
+		what string
+		do   func() error
+		want []string
+	}{
+		{"add", func() error { return s.Add(s.make(t, key), v) },
+			[]string{"meta.json.new with nothing", key + " with nothing", "volumes with first"}},
+		{"update", func() error { next := *v; next.FS = "second"; return s.Update(&next) },
+			[]string{"meta.json.new with first", key + " with second"}},
+		{"remove", func() error { return s.Remove(key) }, []string{"volumes with nothing"}},
+	} {
+		s.synced = nil
+		if err := c.do(); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(s.synced, c.want) {
+			t.Errorf("%s: synced %q, want %q", c.what, s.synced, c.want)
+		}
+	}
+}
+
+// TestARecordThatMakesNoSenseIsLeftAlone: and the others are read.
+func TestARecordThatMakesNoSenseIsLeftAlone(t *testing.T) {
+	good := NewKey()
+	s := newCollection(t, good)
+	put := func(dir, text string, image func(string) error) {
+		t.Helper()
+		path := s.path("volumes", dir)
+		if err := errors.Join(os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, metaFile), []byte(text), 0o600),
+			image(filepath.Join(path, ImageFile))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := func(path string) error { return os.WriteFile(path, nil, 0o600) }
+	text := func(key, more string) string { return `{"schema": 1, "key": "` + key + `"` + more + `}` }
+	put(good, text(good, ""), file)
+	bad := map[string]string{}
+	for what, more := range map[string]string{"a field of a later version": `, "later": 1`, "cut off": `, "fs": "ex`} {
+		key := NewKey()
+		bad[key] = what
+		put(key, text(key, more), file)
+	}
+	another := func(what string) string {
+		key := NewKey()
+		bad[key] = what
+		return key
+	}
+	put(another("the record of another"), text(good, ""), file)
+	later := another("another schema")
+	put(later, strings.Replace(text(later, ""), "1", "2", 1), file)
+	link := another("a linked image")
+	put(link, text(link, ""), func(path string) error { return os.Symlink("/dev/null", path) })
+	dir := another("a directory for an image")
+	put(dir, text(dir, ""), func(path string) error { return os.Mkdir(path, 0o700) })
+	left := map[string]bool{}
+	if err := s.Load(func(path string, _ error) { left[filepath.Base(path)] = true }); err != nil {
+		t.Fatal(err)
+	}
+	for key, what := range bad {
+		if _, read := s.Get(key); read || !left[key] {
+			t.Errorf("%s: it was read: %v, and reported: %v", what, read, left[key])
+		}
+		if _, err := os.Stat(s.path("volumes", key)); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, read := s.Get(good); !read || len(s.All()) != 1 {
+		t.Errorf("a good record was not read, or others were: %d", len(s.All()))
+	}
+}
+
+// TestRemoveFlatDescendsNowhere: what may be a mount is never emptied.
+func TestRemoveFlatDescendsNowhere(t *testing.T) {
+	dir := t.TempDir()
+	inner := filepath.Join(dir, "gone", "mounted", "data")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(inner), 0o700), os.WriteFile(inner, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveFlat(filepath.Join(dir, "gone")); err == nil {
+		t.Error("a directory with contents is no error")
+	}
+	if _, err := os.Stat(inner); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNotesOfUse: they count for the boot that they were written in, and nobody changes them but by Put.
+func TestNotesOfUse(t *testing.T) {
+	dir, key := t.TempDir(), NewKey()
+	s := NewUsages(dir, "boot-1")
+	if err := s.Put(key, Usage{Staging: &Staging{Path: "/s"}, Targets: map[string]Target{"/t": {}}}); err != nil {
+		t.Fatal(err)
+	}
+	own := s.Get(key)
+	own.Targets["/other"], own.Staging.Path = Target{}, "/other"
+	if now := s.Get(key); len(now.Targets) != 1 || now.Staging.Path != "/s" {
+		t.Errorf("a copy was changed, and the note is %+v", now)
+	}
+	for _, boot := range []string{"boot-1", "boot-2"} { // the second drops the note
+		kept := boot == "boot-1"
+		again := NewUsages(dir, boot)
+		if err := again.Load(func(path string, err error) { t.Errorf("%s: %v", path, err) }); err != nil {
+			t.Fatal(err)
+		}
+		if got := again.Get(key); (got.Staging != nil) != kept {
+			t.Errorf("after %s: %+v", boot, got)
+		}
+	}
+}
