@@ -30,6 +30,7 @@ type run struct {
 	code   string
 	ended  time.Time
 	undone bool // something succeeded since: what was refused may be asked again
+	doubt  bool // an earlier try may have made what only the same call can name, so that it can be deleted
 	gaps   []time.Duration
 }
 
@@ -76,7 +77,7 @@ func (r *retries) begin(w *world, c *call) {
 	if last == nil || !judged(c) {
 		return
 	}
-	if !last.undone && forbidden(c.rpc, last.code) {
+	if !last.undone && !last.doubt && forbidden(c.rpc, last.code) {
 		w.violate("I11", c.Entry, "%s repeated with the same arguments after %s", c.RPC, last.code)
 		return
 	}
@@ -133,6 +134,9 @@ func (r *retries) spread(w *world, c *call, n int, gap time.Duration) {
 // ladder are the calls that an undoing call takes back.
 var ladder = []csi.RPC{csi.ControllerPublishVolume, csi.NodeStageVolume, csi.NodePublishVolume}
 
+// naming are the calls whose answer alone tells the id of what they made.
+var naming = []csi.RPC{csi.CreateVolume, csi.CreateSnapshot}
+
 func (r *retries) end(_ *world, c *call) {
 	if c.ok() {
 		r.succeeded(c)
@@ -148,6 +152,7 @@ func (r *retries) end(_ *world, c *call) {
 	last := r.runs[k]
 	last.code, last.ended = c.Code, c.Time
 	last.undone = false
+	last.doubt = last.doubt || finality(c) == csi.Unknown && slices.Contains(naming, c.rpc)
 }
 
 // succeeded ends the failures of a call. Those of another step of the ladder are not over, though it was undone: only
