@@ -24,7 +24,8 @@ var manners = []judgement{
 		"I9@end I9@end I9@end I9@end"},
 	{"I11 invalid argument again", "caps\nCreateVolume db InvalidArgument\nCreateVolume db OK", Facts{}, "I11@3"},
 	{"I11 invalid argument again, after a try that may have made something",
-		"caps\nCreateVolume db Unknown\n+600ms\nCreateVolume db InvalidArgument\n+900ms\nCreateVolume db OK", Facts{}, ""},
+		"caps\nCreateVolume db Unknown\n+600ms\nCreateVolume db InvalidArgument\n+900ms\nCreateVolume db OK", Facts{},
+		""},
 	{"I11 unimplemented again", "caps\nDeleteVolume v Unimplemented\nDeleteVolume v OK", Facts{}, "I11@3"},
 	{"I11 node expansion again",
 		up + "NodeExpandVolume v n1 staging=/s target=/t FailedPrecondition\nNodeExpandVolume v n1 staging=/s " +
