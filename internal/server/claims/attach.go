@@ -69,7 +69,7 @@ func (k *Keeper) due(s *state.Snap, id volume.StagingKey) (*pendingCall, reconci
 		}
 		detach := step.Verb == volume.Detach
 		// A pause is of the verb that failed: what was refused for an hour is undone at once.
-		if pause := time.Until(a.NextTry); pause > 0 && detach == a.Detaching {
+		if pause := k.rests.Left(a.Key(), a.NextTry); pause > 0 && detach == a.Detaching {
 			if shortest == 0 || pause < shortest {
 				shortest, again = pause, reconcile.Again(pause, a.LastError)
 			}
@@ -256,7 +256,7 @@ func (k *Keeper) detached(ctx context.Context, a *volume.Attachment) error {
 	a.Presence = volume.Absent
 	a.Detaching = false
 	a.Executor = ""
-	a.NextTry = time.Now().Add(controllers.Backoff.Spread(a.Tries, a.Volume.String())).UTC()
+	a.NextTry = k.rests.For(a.Key(), controllers.Backoff.Spread(a.Tries, a.Volume.String()))
 	_, err := k.store(ctx, a)
 	return err
 }
@@ -287,7 +287,7 @@ func (k *Keeper) failed(ctx context.Context, a *volume.Attachment, cause error, 
 		a.Remake = true
 		a.Presence = volume.Uncertain
 	}
-	a.NextTry = time.Now().Add(pause).UTC()
+	a.NextTry = k.rests.For(a.Key(), pause)
 	k.cfg.Log.Warn("an attachment did not succeed", logkey.Volume, a.Volume.String(), logkey.Node, a.Node,
 		logkey.Attempt, a.Tries, logkey.NextTry, a.NextTry, logkey.Error, cause)
 	_, err := k.store(ctx, a)

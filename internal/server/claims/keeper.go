@@ -30,6 +30,7 @@ type Keeper struct {
 	cfg      Config
 	verifier controllers.Verifier
 	loop     *reconcile.Loop[volume.StagingKey]
+	rests    controllers.Rests[volume.AttachmentKey]
 }
 
 // parallel is how many volumes of one plugin may wait for a call at once. How many calls a node makes at once it says

@@ -45,6 +45,7 @@ type Keeper struct {
 	cfg      Config
 	verifier controllers.Verifier
 	vols     *reconcile.Loop[volume.ID]
+	rests    controllers.Rests[string] // of volumes by namespace and id, of snapshots by record id
 	snaps    *reconcile.Loop[string]
 }
 
@@ -127,7 +128,7 @@ func (k *Keeper) stepVolume(ctx context.Context, id volume.ID) (reconcile.Result
 		_, err := Forget(ctx, k.cfg.Proposer, v)
 		return reconcile.Done(), err
 	}
-	if pause := time.Until(v.Status.NextTry); pause > 0 {
+	if pause := k.rests.Left(id.String(), v.Status.NextTry); pause > 0 {
 		return reconcile.Again(pause, v.Status.LastError), nil
 	}
 	executor, why := k.executor(s, v, step)
@@ -337,10 +338,11 @@ type failure struct {
 func (k *Keeper) failed(ctx context.Context, v *volume.Volume, f failure) error {
 	n := *v
 	n.Status.LastError = f.cause.Error()
-	n.Status.NextTry = time.Now().Add(unsentPause).UTC()
+	n.Status.NextTry = k.rests.For(v.ID.String(), unsentPause)
 	if !f.unsent {
 		n.Status.Tries++
-		n.Status.NextTry = time.Now().Add(controllers.Backoff.Spread(n.Status.Tries, v.ID.String())).UTC()
+		n.Status.NextTry = k.rests.For(v.ID.String(),
+			controllers.Backoff.Spread(n.Status.Tries, v.ID.String()))
 	}
 	if f.reported {
 		n.Status.Executor = ""
@@ -356,7 +358,7 @@ func (k *Keeper) failed(ctx context.Context, v *volume.Volume, f failure) error 
 		n.Status.WantedMin = 0
 		n.Status.WantedMax = 0
 	case f.final:
-		n.Status.NextTry = time.Now().Add(finalPause).UTC()
+		n.Status.NextTry = k.rests.For(v.ID.String(), finalPause)
 	}
 	k.cfg.Log.Warn("a volume operation did not succeed", logkey.Volume, v.ID.String(), logkey.Plugin, v.Spec.Plugin,
 		"phase", v.Status.Phase, logkey.Attempt, n.Status.Tries, logkey.Error, f.cause)

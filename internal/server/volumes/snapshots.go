@@ -25,7 +25,7 @@ func (k *Keeper) stepSnapshot(ctx context.Context, id string) (reconcile.Result,
 	if cur.Phase == volume.PhaseDeleting && !cur.MayExist() {
 		return reconcile.Done(), ForgetSnapshot(ctx, k.cfg.Proposer, id)
 	}
-	if pause := time.Until(cur.NextTry); pause > 0 {
+	if pause := k.rests.Left(id, cur.NextTry); pause > 0 {
 		return reconcile.Again(pause, cur.LastError), nil
 	}
 	executor, why := k.cfg.Dispatch.SameExecutor(s, cur.Plugin, cur.Executor, cur.HomeNode, controllerTimeout)
@@ -149,7 +149,7 @@ func (k *Keeper) snapshotDone(
 	n.Tries = 0
 	n.NextTry = time.Time{}
 	if !n.Ready {
-		n.NextTry = time.Now().Add(readyPause).UTC() // in the record, or its own change would have it asked at once
+		n.NextTry = k.rests.For(n.ID, readyPause) // in the record, or its own change would have it asked at once
 	}
 	if n.Ready && n.Phase == volume.PhaseCreating {
 		n.Phase = volume.PhaseReady
@@ -167,10 +167,10 @@ func (k *Keeper) snapshotDone(
 func (k *Keeper) snapshotFailed(ctx context.Context, sn *volume.Snapshot, f failure) error {
 	n := *sn
 	n.LastError = f.cause.Error()
-	n.NextTry = time.Now().Add(unsentPause).UTC()
+	n.NextTry = k.rests.For(n.ID, unsentPause)
 	if !f.unsent {
 		n.Tries++
-		n.NextTry = time.Now().Add(controllers.Backoff.Spread(n.Tries, n.SourceExternalID)).UTC()
+		n.NextTry = k.rests.For(n.ID, controllers.Backoff.Spread(n.Tries, n.SourceExternalID))
 	}
 	if f.reported {
 		n.Executor = ""
@@ -182,7 +182,7 @@ func (k *Keeper) snapshotFailed(ctx context.Context, sn *volume.Snapshot, f fail
 	case f.final && n.Phase == volume.PhaseCreating && !n.MayExist():
 		n.Phase = volume.PhaseFailed
 	case f.final && n.Phase == volume.PhaseCreating:
-		n.NextTry = time.Now().Add(finalPause).UTC()
+		n.NextTry = k.rests.For(n.ID, finalPause)
 	}
 	k.cfg.Log.Warn("a snapshot operation did not succeed", logkey.Volume, string(sn.Source), logkey.Plugin, sn.Plugin,
 		"phase", sn.Phase, logkey.Attempt, n.Tries, logkey.Error, f.cause)
