@@ -40,10 +40,20 @@ type Error struct {
 	fault *fault.Error
 }
 
-func (e *Error) Error() string { return e.fault.Error() }
+func (e *Error) Error() string {
+	if e.fault == nil {
+		return string(e.RPC) + ": " + e.Code.String()
+	}
+	return e.fault.Error()
+}
 
-// Unwrap gives the fault, for fault.KindOf and errors.Is.
-func (e *Error) Unwrap() error { return e.fault }
+// Unwrap gives the fault, for fault.KindOf and errors.Is. One that another package made has none.
+func (e *Error) Unwrap() error {
+	if e.fault == nil {
+		return nil // a nil fault in an error is none
+	}
+	return e.fault
+}
 
 // AsError finds the CSI error in a chain.
 func AsError(err error) (*Error, bool) {
