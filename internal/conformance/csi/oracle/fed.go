@@ -3,6 +3,7 @@ package oracle
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"berth/internal/conformance/csi/proxy"
 	"berth/internal/port/csi"
@@ -16,8 +17,8 @@ type Fed[T any] struct {
 	none   string
 }
 
-// Feed is a fact with a source; it may say little, or more later by Add.
-func Feed[T any](list ...T) Fed[T] { return Fed[T]{list: list, source: true} }
+// Feed is a fact with a source; it may say little, or more later by Add. The list is copied: who feeds it goes on.
+func Feed[T any](list ...T) Fed[T] { return Fed[T]{list: slices.Clone(list), source: true} }
 
 // None says that a world has nothing of a fact, and why it cannot have it.
 func None[T any](why string) Fed[T] { return Fed[T]{none: why} }
