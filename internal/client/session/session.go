@@ -86,7 +86,8 @@ func (s *Session) Seen() lineage.Point {
 	return s.seen
 }
 
-// Marked returns a channel that is closed when another leadership of the servers has begun, or the node follows others.
+// Marked returns a channel that is closed when another leadership of the servers has begun, the node follows others, or
+// it has acted on a whole set of allocs.
 func (s *Session) Marked() <-chan struct{} { return s.marked.C() }
 
 // SendInventory implements node.Servers: it fills in who reports.
@@ -269,7 +270,7 @@ func (s *Session) take(ctx context.Context, set *wire.AllocSet) error {
 	s.mu.Lock()
 	s.seen = set.At
 	s.mu.Unlock()
-	if set.At.Mark != seen.Mark {
+	if set.At.Mark != seen.Mark || set.Full {
 		s.marked.Notify()
 	}
 	if set.Full {

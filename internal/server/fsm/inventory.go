@@ -85,14 +85,18 @@ func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 	return reply, nil
 }
 
-// head records the report and reports whether it was taken at a newer set of allocs.
+// head records the report and reports whether it was taken at a newer set of allocs. What the node is silent about
+// counts as of the report that was silent: one taken at an older set, of a node whose store was rolled back, says
+// nothing of claims that are newer than itself, whatever an earlier one knew.
 func (c *InventoryApply) head(tx *state.Tx, st Stamp) (newer bool) {
 	h := &state.InventoryHead{Node: c.Node, AllocIndex: c.AllocIndex}
 	newer = true
 	if old := tx.InventoryHead(nil, c.Node); old != nil {
 		h.FullIndex = old.FullIndex
 		newer = h.AllocIndex > old.AllocIndex
-		h.AllocIndex = max(h.AllocIndex, old.AllocIndex)
+		if !checksHolders(tx) {
+			h.AllocIndex = max(h.AllocIndex, old.AllocIndex) // as entries of older logs were applied
+		}
 	}
 	if c.Full {
 		h.FullIndex = st.Index

@@ -56,6 +56,24 @@ func TestSilenceEndsAClaimOnlyOfANodeThatHasSeenIt(t *testing.T) {
 	}
 }
 
+// A report that was taken before the claim says nothing of it, although one that was taken later came before.
+func TestSilenceEndsNoClaimThatIsNewerThanTheReport(t *testing.T) {
+	h := released(t)
+	h.says(t, true, h.epoch.Index, h.mounted(volume.Present, volume.Present))
+	h.says(t, true, h.epoch.Index-1)
+	if h.claim() == nil {
+		t.Fatal("the claim ended by a whole report of its node from before the claim")
+	}
+	h.says(t, false, h.epoch.Index-1)
+	if h.claim() == nil {
+		t.Fatal("the claim ended by a report of changes from before the claim")
+	}
+	h.says(t, false, h.epoch.Index)
+	if cl := h.claim(); cl != nil {
+		t.Errorf("the node has seen the claim and holds nothing of it, the claim stays: %+v", cl)
+	}
+}
+
 // A part of an inventory says nothing of what it leaves out.
 func TestSilenceEndsAClaimOnlyAfterAWholeReport(t *testing.T) {
 	h := released(t)

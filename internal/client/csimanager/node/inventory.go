@@ -90,7 +90,7 @@ type Servers interface {
 	SendInventory(ctx context.Context, r *wire.InventoryReport) (*wire.InventoryReply, error)
 	// Seen is the newest alloc set that the node has acted on.
 	Seen() lineage.Point
-	// Marked returns a channel that is closed when the servers' leadership changed.
+	// Marked returns a channel that is closed when the servers' leadership changed, or Seen is a whole set of allocs.
 	Marked() <-chan struct{}
 }
 
@@ -98,8 +98,8 @@ type Servers interface {
 // the one that it follows: one that was delayed on its way never overwrites a later one.
 func (r Reporter) Run(ctx context.Context) error {
 	full := true
-	prev := uint64(0)
-	mark := ""
+	var prev, reported uint64
+	mark, caughtUp := "", false
 	for {
 		ch, marked := r.Keeper.changed.C(), r.Servers.Marked()
 		at := r.Servers.Seen() // before the entries: they may be newer than it, never older
@@ -107,7 +107,8 @@ func (r Reporter) Run(ctx context.Context) error {
 			full, mark = true, at.Mark // another leadership asks anew what there is
 		}
 		entries, due := r.Keeper.beginReport(full)
-		if full || due || len(entries) > 0 {
+		// A node that has caught up says so, for by its silence claims end that are newer than what it had seen.
+		if full || due || len(entries) > 0 || caughtUp && at.Index > reported {
 			reply, err := r.Servers.SendInventory(ctx,
 				&wire.InventoryReport{Full: full, At: at, Prev: prev, Entries: entries})
 			if err != nil {
@@ -118,13 +119,15 @@ func (r Reporter) Run(ctx context.Context) error {
 				full = true
 				continue
 			}
-			full = false
+			full, reported = false, at.Index
 			r.Keeper.acknowledge(entries, reply)
 		}
+		caughtUp = false
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-marked:
+			caughtUp = true
 		case <-ch:
 			if !retry.Sleep(ctx, coalesce) {
 				return nil

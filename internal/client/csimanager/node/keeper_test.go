@@ -337,6 +337,30 @@ func TestWhenAReportIsWhole(t *testing.T) {
 	}
 }
 
+// TestANodeThatCaughtUpSaysSo: it reported as of an older set of allocs, and has nothing new to tell but that it has
+// seen a newer one since.
+func TestANodeThatCaughtUpSaysSo(t *testing.T) {
+	k := keeperOf(t, madeState(t, "a"))
+	a := &answers{seen: lineage.Point{Incarnation: "i", Index: 7, Mark: "one"}, marked: make(chan struct{})}
+	end := errors.New("the connection is lost")
+	a.answer = func(r *wire.InventoryReport) (*wire.InventoryReply, error) {
+		if len(a.reports) > 1 {
+			return nil, end
+		}
+		a.seen.Index = 9
+		close(a.marked)
+		return &wire.InventoryReply{Head: 5}, nil
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := (Reporter{Keeper: k, Servers: a}).Run(ctx); !errors.Is(err, end) {
+		t.Fatalf("it ended with %v", err)
+	}
+	if last := a.reports[1]; last.Full || len(last.Entries) > 0 || last.At.Index != 9 || last.Prev != 5 {
+		t.Errorf("it says %+v", last)
+	}
+}
+
 // TestAReportIsNoNewerThanItsEntries: the state of the servers that it names is read before them.
 func TestAReportIsNoNewerThanItsEntries(t *testing.T) {
 	k := keeperOf(t, madeState(t, "a"))
