@@ -77,7 +77,7 @@ crash: build $(TESTRUN) ## Kill agent and plugin in front of every persisted wri
 	@$(TESTRUN) -count=1 -timeout 3h -v -run TestACrashInFrontOfAnyPoint ./e2e -crash
 
 # The last commit whose stores and logs of the earlier encoding must be taken over.
-FROM ?= 9639054
+FROM ?= 9ead982
 upgrade: build ## Have this program take over volumes in use from that of commit FROM
 	@scripts/upgrade.sh $(FROM)
 
