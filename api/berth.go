@@ -38,6 +38,17 @@ type CSIVolumeWriteResult struct {
 	Changed []string
 }
 
+// VolumeProvenEnd tells that a claim of the volume was ended by other evidence than its node's word.
+type VolumeProvenEnd struct {
+	Node   string
+	Alloc  string
+	Proof  string // such as attested: a person said that the node is dead
+	Reason string
+	By     string // who vouched for it; empty: unknown
+	Time   time.Time
+	Index  uint64
+}
+
 // VolumePlace tells what one node has of a volume.
 type VolumePlace struct {
 	Node       string

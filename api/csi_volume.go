@@ -56,10 +56,12 @@ type CSIVolume struct {
 	ResourceExhausted     *time.Time
 	State                 []string      `json:",omitempty"` // where it stands, in sentences; an addition of Berth
 	Places                []VolumePlace `json:",omitempty"` // what nodes have of it; an addition of Berth
-	CreateIndex           uint64
-	ModifyIndex           uint64
-	CreateTime            int64 // Unix nanoseconds
-	ModifyTime            int64 // Unix nanoseconds
+	// ProvenEnds are the last claims that were ended without their nodes' word, the oldest first; an addition of Berth.
+	ProvenEnds  []VolumeProvenEnd `json:",omitempty"`
+	CreateIndex uint64
+	ModifyIndex uint64
+	CreateTime  int64 // Unix nanoseconds
+	ModifyTime  int64 // Unix nanoseconds
 }
 
 // CSIMountOptions are the file system type and flags of a mount.

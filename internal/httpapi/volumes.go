@@ -5,6 +5,7 @@ import (
 
 	"berth/api"
 	"berth/internal/base/ids"
+	"berth/internal/httpapi/access"
 	"berth/internal/httpapi/convert"
 	"berth/internal/model/volume"
 	"berth/internal/wire"
@@ -153,7 +154,12 @@ var volumeDetach = write(wire.VolumeDetach, func(r *request) (*wire.VolumeDetach
 	if node == "" {
 		return nil, badRequest("detach requires node ID")
 	}
-	return &wire.VolumeDetachRequest{Volume: r.volumeID(), Node: ids.Node(node), Attest: r.arg("attest")}, nil
+	return &wire.VolumeDetachRequest{
+		Volume: r.volumeID(),
+		Node:   ids.Node(node),
+		Attest: r.arg("attest"),
+		By:     access.Peer(r.Request),
+	}, nil
 }, empty)
 
 func (r *request) perPage() (int, error) {

@@ -71,6 +71,7 @@ type VolumeDetachRequest struct {
 	// Attest is a person's word, with the reason, that the node is dead and cannot write any more. It is recorded and
 	// ends the node's claims on the volume; empty: none.
 	Attest string
+	By     string // who says so, as the API knows them
 }
 
 // VolumeView is a volume with all that refers to it. State are sentences from volume.Describe.
@@ -81,6 +82,7 @@ type VolumeView struct {
 	Attachments   []*volume.Attachment
 	Allocs        []*alloc.Alloc
 	OnNodes       map[ids.Node]volume.InventoryEntry
+	Ended         []*volume.ProvenEnd // claims that were ended by proof, the oldest first
 	State         []string
 	Schedulable   bool
 	Unschedulable string // why not

@@ -34,6 +34,9 @@ func (s *status) show(ctx context.Context, arg string) error {
 	s.capabilities(v)
 	s.topologies(v)
 	s.allocations(v)
+	if s.verbose {
+		s.provenEnds(v)
+	}
 	return nil
 }
 
@@ -131,6 +134,15 @@ func (s *status) places(v *api.CSIVolume) {
 		}
 		s.env.Out.Printf("%s\n", s.env.Out.Red(text))
 	}
+}
+
+// provenEnds tells which claims were ended without their nodes' word.
+func (s *status) provenEnds(v *api.CSIVolume) {
+	header := []string{"Time", "Alloc ID", "Node ID", "Proof", "By", "Reason"}
+	kit.Part(s.env.Out, "Claims Ended by Proof", v.ProvenEnds, header, func(e api.VolumeProvenEnd) []string {
+		return []string{kit.At(e.Time), kit.ID(e.Alloc, s.verbose), kit.ID(e.Node, s.verbose), e.Proof, kit.Clean(e.By),
+			kit.OneSentence(e.Reason)}
+	})
 }
 
 func (s *status) capabilities(v *api.CSIVolume) {

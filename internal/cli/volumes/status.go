@@ -47,7 +47,8 @@ staged and mounted.`,
 	fs := cmd.Flags()
 	s.kind.addTo(cmd)
 	fs.BoolVar(&s.short, "short", false, "only the head")
-	fs.BoolVar(&s.verbose, "verbose", false, "whole ids, absolute times, and what the providers themselves list")
+	fs.BoolVar(&s.verbose, "verbose", false,
+		"whole ids, absolute times, claims ended by proof, and what the providers themselves list")
 	fs.StringVar(&s.plugin, "plugin", "", "only those of this `plugin`")
 	fs.StringVar(&s.plugin, "plugin-id", "", "the same as -plugin")
 	fs.StringVar(&s.node, "node", "", "only those on this `node`")

@@ -40,6 +40,14 @@ func WithPeer(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
+// Peer says who sent a request, as far as that is known: the user at the other end of a socket, or an address.
+func Peer(r *http.Request) string {
+	if uid, known := r.Context().Value(peerKey{}).(int); known {
+		return fmt.Sprintf("user %d", uid)
+	}
+	return r.RemoteAddr
+}
+
 // peerOf asks the kernel who connected.
 func peerOf(c net.Conn) (int, error) {
 	uc, ok := c.(*net.UnixConn)

@@ -150,6 +150,17 @@ func Volume(v *wire.VolumeView) *api.CSIVolume {
 		}
 	}
 	out.Places = places(v)
+	for _, e := range v.Ended {
+		out.ProvenEnds = append(out.ProvenEnds, api.VolumeProvenEnd{
+			Node:   string(e.Node),
+			Alloc:  string(e.Alloc),
+			Proof:  string(e.Proof),
+			Reason: e.Reason,
+			By:     e.By,
+			Time:   e.Time,
+			Index:  e.Index,
+		})
+	}
 	return out
 }
 

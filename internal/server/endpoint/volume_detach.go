@@ -65,12 +65,18 @@ func (e *Endpoints) attest(
 			continue
 		}
 		_, index, err := e.cfg.Proposer.Propose(ctx,
-			&fsm.ClaimProof{Claim: c.Key(), Epoch: c.Epoch, Proof: volume.ProofAttested, Reason: r.Attest})
+			&fsm.ClaimProof{
+				Claim:  c.Key(),
+				Epoch:  c.Epoch,
+				Proof:  volume.ProofAttested,
+				Reason: r.Attest,
+				By:     r.By,
+			})
 		if err != nil {
 			return nil, err
 		}
 		e.cfg.Log.Warn("a claim was ended because a person attested that its node is dead", "volume", r.Volume.String(),
-			"node", r.Node, "alloc", c.Alloc, "reason", r.Attest)
+			"node", r.Node, "alloc", c.Alloc, "reason", r.Attest, "by", r.By)
 		out.Index = index
 		out.Warnings = append(out.Warnings,
 			"ended the claim of allocation "+ids.Short(c.Alloc)+" on the word that node "+ids.Short(r.Node)+" is dead")

@@ -16,7 +16,7 @@ import (
 
 func init() {
 	register[InventoryApply]("inventory-apply", 2, "server/endpoint")
-	register[ClaimProof]("claim-proof", 2, "server/endpoint")
+	register[ClaimProof]("claim-proof", identities, "server/endpoint")
 }
 
 // InventoryApply takes over what a node knows of its stagings and publications, and ends the claims that it shows to be
@@ -160,6 +160,7 @@ type ClaimProof struct {
 	Epoch  volume.Epoch
 	Proof  volume.Proof
 	Reason string
+	By     string // who vouches for it; empty in entries from before it was recorded
 }
 
 // Apply returns whether the claim was there in this epoch.
@@ -186,9 +187,28 @@ func (c *ClaimProof) Apply(tx *state.Tx, st Stamp) (any, error) {
 		Reason:         c.Reason,
 		Time:           st.Time,
 	})
+	c.keep(tx, st, cl)
 	endClaim(tx, cl)
 	promote(tx, st, cl.Staging())
 	return true, nil
+}
+
+// keep adds the proof to the history of the volume, which outlives the node's report that it has cleaned up.
+func (c *ClaimProof) keep(tx *state.Tx, st Stamp, cl *volume.Claim) {
+	if !checksHolders(tx) || cl.UID == "" {
+		return // of an older log, or of a volume without an identity
+	}
+	tx.AddProvenEnd(&volume.ProvenEnd{
+		UID:    cl.UID,
+		Volume: cl.Volume,
+		Node:   cl.Node,
+		Alloc:  cl.Alloc,
+		Epoch:  cl.Epoch,
+		Proof:  c.Proof,
+		Reason: c.Reason,
+		By:     c.By,
+		Time:   st.Time,
+	})
 }
 
 // settle ends every claim of a volume that has been released, and lets the queued one step up. It is the only place

@@ -40,5 +40,6 @@ func buryIfDone(tx *state.Tx, k volume.StagingKey) {
 		return
 	}
 	tx.DeleteTombstone(k)
+	tx.DropProvenEnds(t.UID)
 	dropSecret(tx, t.Secrets, k)
 }

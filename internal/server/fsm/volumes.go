@@ -249,6 +249,8 @@ func (c *VolumeForget) Apply(tx *state.Tx, st Stamp) (any, error) {
 			Reason:     c.Reason,
 			Time:       st.Time,
 		})
+	} else {
+		tx.DropProvenEnds(v.UID) // no registration takes the identity over
 	}
 	dropSecret(tx, v.Spec.Secrets, v.Staging())
 	return nil, nil

@@ -5,6 +5,7 @@ package views
 
 import (
 	"fmt"
+	"slices"
 
 	"berth/internal/base/ids"
 	"berth/internal/model/volume"
@@ -42,6 +43,9 @@ func VolumeIndex(s *state.Snap, v *wire.VolumeView) uint64 {
 	for _, a := range v.Attachments {
 		index = max(index, a.ModifyIndex)
 	}
+	for _, e := range v.Ended {
+		index = max(index, e.Index)
+	}
 	return index
 }
 
@@ -65,6 +69,7 @@ func (r *Reader) Volume(v *volume.Volume) *wire.VolumeView {
 	for i := range s.InventoriesOf(w, v.Staging()) {
 		out.OnNodes[i.Node] = i.Entry
 	}
+	out.Ended = slices.Collect(s.ProvenEnds(w, v.UID))
 	out.Unschedulable = unschedulable(v, out.Plugin)
 	out.Schedulable = out.Unschedulable == ""
 	story := volume.Story{
