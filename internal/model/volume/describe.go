@@ -21,8 +21,9 @@ type Story struct {
 }
 
 // Describe says in sentences where a volume stands: what it does, what it waits for and since when. It is the one place
-// where state becomes words; command line, API and UI show the same. One story is always told in one order: the volume,
-// claims and attachments as they are given, nodes by id.
+// where state becomes words; command line, API and UI show the same. One story is always given in one order: what is
+// done with the volume, releases before other claims, attachments, nodes by id, then what nobody waits for: what was
+// refused earlier, and what comes with the next use.
 func Describe(s Story) []string {
 	var out []string
 	st := s.Volume.Status
@@ -31,18 +32,19 @@ func Describe(s Story) []string {
 		out = append(out, "being created at the provider"+trouble(st.LastError, st.Tries, st.NextTry))
 	case PhaseExpanding:
 		out = append(out,
-			fmt.Sprintf("being expanded to at least %d bytes", st.WantedMin)+
+			fmt.Sprintf("being expanded to at least %d bytes", st.WantedMin)+s.wish()+
 				trouble(st.LastError, st.Tries, st.NextTry))
 	case PhaseDeleting:
 		out = append(out, "being deleted at the provider"+trouble(st.LastError, st.Tries, st.NextTry))
 	case PhaseConflict, PhaseFailed:
 		out = append(out, string(st.Phase)+": "+st.LastError)
 	}
-	if st.NodeExpandPending {
-		out = append(out, "the file system will be grown on the node when the volume is used next")
-	}
-	for _, c := range s.Claims {
-		out = append(out, s.claim(c))
+	for _, releasing := range []bool{true, false} {
+		for _, c := range s.Claims {
+			if s.releasing(c) == releasing {
+				out = append(out, s.claim(c))
+			}
+		}
 	}
 	for _, a := range s.Attachments {
 		out = append(out, DescribeAttachment(a))
@@ -52,15 +54,38 @@ func Describe(s Story) []string {
 			out = append(out, "on node "+ids.Short(node)+": "+last)
 		}
 	}
+	if st.Phase == PhaseReady && st.LastError != "" {
+		out = append(out, st.LastError)
+	}
+	if st.NodeExpandPending {
+		out = append(out, "the file system will be grown on the node when the volume is used next")
+	}
 	if s.Unschedulable != "" {
 		out = append(out, s.Unschedulable)
 	}
 	return out
 }
 
+// wish tells what was asked for while the expansion was under way.
+func (s Story) wish() string {
+	switch v := s.Volume; {
+	case v.Spec.CapacityMin == v.Status.WantedMin:
+		return ""
+	case v.Spec.CapacityMin <= v.Status.Capacity:
+		return ", cancelled as soon as it is known how the last call ended"
+	default:
+		return fmt.Sprintf(", then to %d bytes", v.Spec.CapacityMin)
+	}
+}
+
+// releasing tells whether a claim is on its way to its end.
+func (s Story) releasing(c *Claim) bool {
+	return c.State == Releasing || c.State == Held && s.Ending[c.Alloc]
+}
+
 // claim tells of a claim, and of one whose alloc ends what its node waits for.
 func (s Story) claim(c *Claim) string {
-	if c.State == Queued || c.State == Held && !s.Ending[c.Alloc] {
+	if !s.releasing(c) {
 		return DescribeClaim(c)
 	}
 	out := DescribeClaim(c)

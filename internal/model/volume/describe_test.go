@@ -3,6 +3,7 @@ package volume
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"berth/internal/base/ids"
@@ -21,6 +22,52 @@ func TestAVolumeIsDescribedInOneOrder(t *testing.T) {
 	for range 10 {
 		if got := Describe(s); !slices.Equal(got, want) {
 			t.Fatalf("got %q", got)
+		}
+	}
+}
+
+// TestWhyAReleaseHangsComesFirst: given a volume whose expansion was refused earlier, and whose alloc has ended on a
+// node that cannot unmount it, then the release and its trouble come before everything else.
+func TestWhyAReleaseHangsComesFirst(t *testing.T) {
+	s := Story{
+		Volume: &Volume{Status: Status{Phase: PhaseReady, NodeExpandPending: true,
+			LastError: ExpansionRefused + "no"}},
+		Claims: []*Claim{
+			{Alloc: "b2345678", Node: "m", Job: "waits", State: Queued},
+			{Alloc: "a2345678", Node: "n", Job: "old", State: Held},
+		},
+		OnNodes: map[ids.Node]InventoryEntry{"n": {Step: "unmounting", LastError: "target is busy"}},
+		Ending:  map[ids.Alloc]bool{"a2345678": true},
+	}
+	got := Describe(s)
+	want := []string{"releasing", "waits for it", "target is busy", "last expansion refused", "grown"}
+	var order []string
+	for _, line := range got {
+		for _, word := range want {
+			if strings.Contains(line, word) {
+				order = append(order, word)
+			}
+		}
+	}
+	if !slices.Equal(order, want) || len(got) != len(want) || !strings.HasSuffix(got[0], "; there: unmounting") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestAnExpansionTellsWhatWasAskedMeanwhile: a wish that waits for the end of a call is shown.
+func TestAnExpansionTellsWhatWasAskedMeanwhile(t *testing.T) {
+	for wish, want := range map[int64]string{
+		4000: "being expanded to at least 4000 bytes",
+		3000: "being expanded to at least 4000 bytes, then to 3000 bytes",
+		1000: "being expanded to at least 4000 bytes, cancelled as soon as it is known how the last call ended",
+	} {
+		v := &Volume{Spec: Spec{CapacityMin: wish}, Status: Status{
+			Phase:     PhaseExpanding,
+			Capacity:  1000,
+			WantedMin: 4000,
+		}}
+		if got := Describe(Story{Volume: v}); len(got) != 1 || got[0] != want {
+			t.Errorf("%d: got %q", wish, got)
 		}
 	}
 }

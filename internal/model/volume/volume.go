@@ -138,14 +138,17 @@ type Status struct {
 	// Operation in progress or failed.
 	Executor             ids.Node
 	Generation           uint64 // of the controller call asked for; reports carry it
-	WantedMin, WantedMax int64  // of an expansion in progress
-	NodeExpandPending    bool
-	Presence             Presence // of the thing at the provider, for create and delete
-	LastError            string
-	Tries                int
-	NextTry              time.Time
-	Since                time.Time // of the phase
-	Warnings             []string
+	WantedMin, WantedMax int64  // of an expansion in progress: what its calls ask for
+	// ExpandSettled: no call of the expansion is under way or of an unknown end, so that another size may take its
+	// place. Records from before this was noted say nothing.
+	ExpandSettled     bool
+	NodeExpandPending bool
+	Presence          Presence // of the thing at the provider, for create and delete
+	LastError         string
+	Tries             int
+	NextTry           time.Time
+	Since             time.Time // of the phase
+	Warnings          []string
 }
 
 // Snapshot is a provider's copy of a volume at one moment, tracked with the same intents.

@@ -24,7 +24,7 @@ func (e *Endpoints) snapshotCreate(ctx context.Context, r *wire.SnapshotCreateRe
 	switch {
 	case v == nil:
 		return nil, notFound("snapshot", r.Volume)
-	case v.Status.Phase != volume.PhaseReady:
+	case v.Status.Phase != volume.PhaseReady && v.Status.Phase != volume.PhaseExpanding: // the lane orders the calls
 		return nil, fault.New(fault.Busy, "snapshot", subject, "it is "+string(v.Status.Phase))
 	case len(r.Name) > maxSnapshotName:
 		return nil, fault.New(fault.Invalid, "snapshot", subject,

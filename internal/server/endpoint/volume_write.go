@@ -205,6 +205,11 @@ func (e *Endpoints) volumeUpdate(
 			return nil, err
 		}
 	}
+	expansion := n.Status.Phase == volume.PhaseExpanding && n.Spec.CapacityMin == r.Spec.CapacityMin &&
+		n.Spec.CapacityMin > n.Status.Capacity
+	if len(changed) == 0 && expansion {
+		return e.awaitExpansion(ctx, n, r.Wait)
+	}
 	if len(changed) == 0 {
 		outcome := "unchanged"
 		if old.Status.Phase == volume.PhaseCreating {
@@ -215,42 +220,16 @@ func (e *Endpoints) volumeUpdate(
 	if _, err := volumes.Put(ctx, e.cfg.Proposer, n, old.ModifyIndex, secret); err != nil {
 		return nil, err
 	}
-	outcome := "updated"
-	if n.Status.Phase == volume.PhaseExpanding {
-		outcome = "expanded"
+	var reply *wire.VolumeWriteReply
+	if slices.Contains(changed, "capacity") && (expansion || old.Status.Phase == volume.PhaseExpanding) {
+		reply, err = e.awaitExpansion(ctx, n, r.Wait)
+	} else {
+		reply, err = e.awaitVolume(ctx, r.Volume, r.Wait, "updated", nil)
 	}
-	reply, err := e.awaitVolume(ctx, r.Volume, r.Wait, outcome, nil)
 	if reply != nil {
 		reply.Changed = changed
 	}
 	return reply, err
-}
-
-func (e *Endpoints) volumeExpand(ctx context.Context, r *wire.VolumeExpandRequest) (*wire.VolumeWriteReply, error) {
-	s := e.cfg.Store.Snapshot()
-	old := s.Volume(nil, r.Volume)
-	if old == nil {
-		return nil, notFound("expand", r.Volume)
-	}
-	if cur := old.Status.Capacity; r.Min <= cur && r.Min > 0 {
-		if r.Min == cur {
-			return &wire.VolumeWriteReply{Volume: old, Outcome: "unchanged", Index: s.Index()}, nil
-		}
-		return nil, fault.New(fault.Conflict, "expand", `volume "`+r.Volume.String()+`"`,
-			fmt.Sprintf("%d bytes are less than its %d bytes: volumes cannot shrink", r.Min, cur))
-	}
-	limit := r.Max
-	if limit == 0 && old.Spec.CapacityMax >= r.Min {
-		limit = old.Spec.CapacityMax // who names no limit keeps the one that stands
-	}
-	n := *old
-	if err := validate.Resize(&n, old, r.Min, limit, s.Plugin(nil, old.Spec.Plugin)); err != nil {
-		return nil, fault.Wrap(err, fault.Conflict, "expand", `volume "`+r.Volume.String()+`"`)
-	}
-	if _, err := volumes.Put(ctx, e.cfg.Proposer, &n, old.ModifyIndex, nil); err != nil {
-		return nil, err
-	}
-	return e.awaitVolume(ctx, r.Volume, r.Wait, "expanded", nil)
 }
 
 func notFound(op string, id volume.ID) error {
@@ -267,7 +246,6 @@ func (e *Endpoints) awaitVolume(
 	}
 	wctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	expanding := outcome == "expanded"
 	for {
 		w := state.NewWatch()
 		s := e.cfg.Store.Snapshot()
@@ -281,23 +259,25 @@ func (e *Endpoints) awaitVolume(
 				ferr)
 		case v.Status.Phase == volume.PhaseConflict:
 			return nil, fault.New(fault.Conflict, "create", `volume "`+id.String()+`"`, v.Status.LastError)
-		case v.Status.Phase == volume.PhaseReady && expanding && v.Status.LastError != "":
-			return nil, fault.New(fault.Conflict, "expand", `volume "`+id.String()+`"`,
-				"unable to expand volume: "+v.Status.LastError)
-		case v.Status.Phase == volume.PhaseReady:
+		case v.Status.Phase == volume.PhaseReady || v.Status.Phase == volume.PhaseExpanding:
 			return &wire.VolumeWriteReply{Index: max(s.Index(), 1), Volume: v, Outcome: outcome, Warnings: warnings},
 				nil
 		}
 		if w.Wait(wctx) != nil {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			return nil, fault.WithHint(fault.New(fault.Timeout, "wait for", `volume "`+id.String()+`"`,
-				"it is not finished after "+wait.String()+"; "+
-					strings.Join(volume.Describe(volume.Story{Volume: v}), "; ")),
-				"the work goes on; follow it with: berth volume status "+string(id.ID))
+			return nil, unfinished(ctx, v, wait)
 		}
 	}
+}
+
+// unfinished says that a wait is over before the work is.
+func unfinished(ctx context.Context, v *volume.Volume, wait time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return fault.WithHint(fault.New(fault.Timeout, "wait for", `volume "`+v.ID.String()+`"`,
+		"it is not finished after "+wait.String()+"; "+
+			strings.Join(volume.Describe(volume.Story{Volume: v}), "; ")),
+		"the work goes on; follow it with: berth volume status "+string(v.ID.ID))
 }
 
 // joinQuiet keeps the first error's identity; a failure to tidy up is named beside it.

@@ -105,7 +105,9 @@ func VolumeUpdate(s *state.Snap, old *volume.Volume, r *wire.VolumeWriteRequest)
 		}
 		n.Status.Context, changed = r.Context, append(changed, "context")
 	}
-	if err := Resize(&n, old, want.CapacityMin, want.CapacityMax, s.Plugin(nil, old.Spec.Plugin)); err != nil {
+	if want.CapacityMin == old.Spec.CapacityMin && want.CapacityMax == old.Spec.CapacityMax {
+		// what a provider refused is not asked again by the way
+	} else if err := Resize(&n, old, want.CapacityMin, want.CapacityMax, s.Plugin(nil, old.Spec.Plugin)); err != nil {
 		refused = append(refused, err.Error())
 	} else if n.Spec.CapacityMin != old.Spec.CapacityMin || n.Spec.CapacityMax != old.Spec.CapacityMax {
 		changed = append(changed, "capacity")
@@ -122,25 +124,48 @@ func VolumeUpdate(s *state.Snap, old *volume.Volume, r *wire.VolumeWriteRequest)
 	return &n, changed, nil
 }
 
-// Resize turns another capacity request into an expansion where the volume is smaller than asked.
+// Resize turns another capacity request into an expansion where the volume is smaller than asked. Who names no limit
+// keeps the one that stands. While the volume is expanded another size takes the place of the one under way, as soon as
+// no call of that is of an unknown end; no more than it has cancels it.
 func Resize(n, old *volume.Volume, lo, hi int64, rec *plugin.Record) error {
-	if lo == 0 && hi == 0 || lo == old.Spec.CapacityMin && hi == old.Spec.CapacityMax {
+	if lo == 0 && hi == 0 {
 		return nil
 	}
-	switch cur := old.Status.Capacity; {
+	expanding := old.Status.Phase == volume.PhaseExpanding
+	if lo == 0 && expanding {
+		lo = old.Spec.CapacityMin
+	}
+	if hi == 0 {
+		if hi = old.Spec.CapacityMax; hi > 0 && hi < lo {
+			return fmt.Errorf("%d bytes are more than the volume's limit of %d bytes; name a higher one with it "+
+				"(capacity_max)", lo, hi)
+		}
+	}
+	cur := old.Status.Capacity
+	switch {
 	case hi > 0 && hi < lo:
 		return fmt.Errorf("max requested capacity (%d) less than or equal to min (%d)", hi, lo)
 	case hi > 0 && hi < cur:
 		return fmt.Errorf("max requested capacity (%d) less than or equal to current (%d): volumes cannot shrink", hi,
 			cur)
-	case lo <= cur:
-		n.Spec.CapacityMin, n.Spec.CapacityMax = lo, hi
-		return nil
+	case lo > cur:
+		if err := expandable(old, rec); err != nil {
+			return err
+		}
 	}
+	n.Spec.CapacityMin, n.Spec.CapacityMax = lo, hi
+	if lo > cur && !expanding || expanding && old.Status.ExpandSettled {
+		n.Expand(time.Now())
+	}
+	return nil
+}
+
+// expandable refuses what the plugin cannot do, or not now.
+func expandable(old *volume.Volume, rec *plugin.Record) error {
 	if rec == nil || !rec.Controller.ControllerExpand {
 		return fmt.Errorf("expand is not implemented by this controller plugin")
 	}
-	if old.Status.Phase != volume.PhaseReady {
+	if old.Status.Phase != volume.PhaseReady && old.Status.Phase != volume.PhaseExpanding {
 		return fmt.Errorf("the volume is %s; try again when that has ended", old.Status.Phase)
 	}
 	if old.Status.AccessMode != "" && rec.Controller.ExpandOffline && !rec.Controller.ExpandOnline {
@@ -148,15 +173,6 @@ func Resize(n, old *volume.Volume, lo, hi int64, rec *plugin.Record) error {
 			"unable to expand volume: the plugin expands only volumes that are not in use; stop the jobs that use it " +
 				"first")
 	}
-	n.Spec.CapacityMin, n.Spec.CapacityMax = lo, hi
-	n.Status.Phase = volume.PhaseExpanding
-	n.Status.WantedMin = lo
-	n.Status.WantedMax = hi
-	n.Status.Tries = 0
-	n.Status.NextTry = time.Time{}
-	n.Status.LastError = ""
-	n.Status.Since = time.Now().UTC()
-	n.Status.Generation++
 	return nil
 }
 

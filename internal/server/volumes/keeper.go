@@ -44,6 +44,7 @@ type Config struct {
 type Keeper struct {
 	cfg      Config
 	verifier controllers.Verifier
+	grows    growth
 	vols     *reconcile.Loop[volume.ID]
 	rests    controllers.Rests[string] // of volumes by namespace and id, of snapshots by record id
 	snaps    *reconcile.Loop[string]
@@ -118,12 +119,13 @@ func (k *Keeper) stepVolume(ctx context.Context, id volume.ID) (reconcile.Result
 	s := k.cfg.Store.Snapshot()
 	v := s.Volume(nil, id)
 	if v == nil {
+		k.grows.forgetVolume(id)
 		return reconcile.Done(), nil
 	}
 	step := volume.NextVolume(v)
 	switch step {
 	case volume.StepNone:
-		return reconcile.Done(), k.expandOnNodes(ctx, s, v)
+		return k.expandOnNodes(ctx, s, v), nil
 	case volume.StepForget:
 		_, err := Forget(ctx, k.cfg.Proposer, v)
 		return reconcile.Done(), err
@@ -196,14 +198,15 @@ func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep,
 			return k.failed(ctx, &v, failure{cause: err, before: v.Status.Presence, certain: true, reported: true})
 		}
 	}
-	before := v.Status.Presence
+	before, settled := v.Status.Presence, v.Status.ExpandSettled
 	// What is being expanded is there: its record alone says whether its node may be making the call.
 	underWay := v.Status.Presence == volume.Uncertain || step == volume.StepExpand
-	if v.Status.Executor != executor || !underWay {
+	if v.Status.Executor != executor || !underWay || v.Status.ExpandSettled {
 		if v.Status.Tries == 0 || !underWay {
 			v.Status.Generation++ // a repetition keeps its number
 		}
 		v.Status.Executor = executor
+		v.Status.ExpandSettled = false
 		if step != volume.StepExpand {
 			v.Status.Presence = volume.Uncertain
 		}
@@ -234,6 +237,7 @@ func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep,
 				before:   before,
 				certain:  unsent,
 				unsent:   unsent,
+				settled:  settled,
 				reported: unsent,
 			})
 	}
@@ -271,7 +275,7 @@ func (k *Keeper) put(ctx context.Context, v *volume.Volume) error {
 
 // done stores the success of a step.
 func (k *Keeper) done(ctx context.Context, v *volume.Volume, step volume.VolumeStep, r *wire.ControllerResult) error {
-	n := *v
+	n := *k.latest(v)
 	n.Status.LastError = ""
 	n.Status.Tries = 0
 	n.Status.NextTry = time.Time{}
@@ -288,14 +292,7 @@ func (k *Keeper) done(ctx context.Context, v *volume.Volume, step volume.VolumeS
 		_, err := Forget(ctx, k.cfg.Proposer, v)
 		return err
 	case volume.StepExpand:
-		if r.Capacity > 0 {
-			n.Status.Capacity = r.Capacity
-		} else {
-			n.Status.Capacity = max(n.Status.Capacity, n.Status.WantedMin)
-		}
-		n.Status.Phase = volume.PhaseReady
-		n.Status.WantedMin = 0
-		n.Status.WantedMax = 0
+		n.Expanded(r.Capacity, time.Now())
 		n.Status.NodeExpandPending = r.NodeExpansion
 	}
 	return k.put(ctx, &n)
@@ -328,6 +325,7 @@ type failure struct {
 	before  volume.Presence // of the thing, before the intent
 	certain bool            // this call did nothing
 	unsent  bool            // and no plugin heard of it: it does not count
+	settled bool            // no call of the expansion was of an unknown end before it
 	final   bool            // and it never will, with these arguments
 	// reported: the call has ended, or was never begun. Else its executor may be at it still.
 	reported bool
@@ -336,7 +334,7 @@ type failure struct {
 // failed stores the error. A creation that was refused permanently, and of which nothing can exist, is over: the user
 // has the answer, and the name is free again. An expansion that was refused permanently goes back to ready.
 func (k *Keeper) failed(ctx context.Context, v *volume.Volume, f failure) error {
-	n := *v
+	n := *k.latest(v)
 	n.Status.LastError = f.cause.Error()
 	n.Status.NextTry = k.rests.For(v.ID.String(), unsentPause)
 	if !f.unsent {
@@ -354,9 +352,9 @@ func (k *Keeper) failed(ctx context.Context, v *volume.Volume, f failure) error 
 	case f.final && n.Status.Phase == volume.PhaseCreating && n.Status.Presence == volume.Absent:
 		n.Status.Phase = volume.PhaseFailed
 	case f.final && n.Status.Phase == volume.PhaseExpanding:
-		n.Status.Phase = volume.PhaseReady
-		n.Status.WantedMin = 0
-		n.Status.WantedMax = 0
+		n.RefuseExpansion(f.cause.Error(), time.Now())
+	case f.certain && n.Status.Phase == volume.PhaseExpanding && (f.settled || !f.unsent):
+		n.SettleExpansion(time.Now())
 	case f.final:
 		n.Status.NextTry = k.rests.For(v.ID.String(), finalPause)
 	}
@@ -377,32 +375,4 @@ func permanent(retry volume.Retry, creates bool) bool {
 		volume.RetryAfterUndo, volume.RetryOffline, volume.RetryRestartListing:
 	}
 	return false
-}
-
-// expandOnNodes asks the nodes that have the volume staged to grow it there.
-func (k *Keeper) expandOnNodes(ctx context.Context, s *state.Snap, v *volume.Volume) error {
-	if !v.Status.NodeExpandPending {
-		return nil
-	}
-	for i := range s.InventoriesOf(nil, v.Staging()) {
-		if !i.Entry.Staging.Exists() || !k.cfg.Dispatch.Connected(i.Node) {
-			continue
-		}
-		w := &wire.ControllerCall{
-			Kind:       wire.CallNodeExpand,
-			Subject:    v.ID.String() + "@" + string(i.Node),
-			Generation: v.ModifyIndex,
-			Plugin:     v.Spec.Plugin,
-			Timeout:    controllerTimeout,
-			Volume:     &wire.VolumeArgs{Volume: v.ID, ExternalID: v.Status.ExternalID, Min: v.Status.Capacity},
-		}
-		r, err := k.cfg.Dispatch.Do(ctx, i.Node, w)
-		if err != nil {
-			return err
-		}
-		if _, err := controllers.Failure(r); err != nil && !fault.Has(err, fault.NotFound) {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,0 +1,78 @@
+package volume
+
+import "time"
+
+// ExpansionRefused begins the last error of a volume that its provider refused permanently to expand.
+const ExpansionRefused = "last expansion refused: "
+
+// Expand begins the expansion that the spec asks for; a volume that is large enough is ready. The arguments of a call
+// that is under way, or whose end is unknown, must not change: call it only where none is (Status.ExpandSettled).
+func (v *Volume) Expand(now time.Time) {
+	st := &v.Status
+	if st.Phase != PhaseExpanding {
+		st.Since = now.UTC()
+	}
+	st.Tries = 0
+	st.NextTry = time.Time{}
+	st.LastError = ""
+	if v.Spec.CapacityMin <= st.Capacity {
+		st.Phase = PhaseReady
+		st.WantedMin = 0
+		st.WantedMax = 0
+		return
+	}
+	st.Phase = PhaseExpanding
+	st.WantedMin = v.Spec.CapacityMin
+	st.WantedMax = v.Spec.CapacityMax
+	st.ExpandSettled = true
+	st.Generation++
+}
+
+// Expanded stores that the provider made the volume larger. What was asked for meanwhile is begun.
+func (v *Volume) Expanded(capacity int64, now time.Time) {
+	st := &v.Status
+	asked := st.WantedMin
+	if capacity == 0 {
+		capacity = max(st.Capacity, asked)
+	}
+	st.Capacity = capacity
+	if v.Spec.CapacityMin == asked {
+		v.endExpansion("")
+		return
+	}
+	v.Expand(now)
+}
+
+// RefuseExpansion gives an expansion up that the provider refused permanently. Another size that was asked for
+// meanwhile is tried.
+func (v *Volume) RefuseExpansion(reason string, now time.Time) {
+	if v.rewished() {
+		v.Expand(now)
+		return
+	}
+	v.endExpansion(ExpansionRefused + reason)
+}
+
+// SettleExpansion stores that the last call of the expansion did certainly nothing, and that none is under way. What
+// was asked for meanwhile takes its place.
+func (v *Volume) SettleExpansion(now time.Time) {
+	v.Status.ExpandSettled = true
+	if v.rewished() {
+		v.Expand(now)
+	}
+}
+
+// rewished tells whether another size was asked for than the one under way.
+func (v *Volume) rewished() bool {
+	return v.Spec.CapacityMin != v.Status.WantedMin || v.Spec.CapacityMax != v.Status.WantedMax
+}
+
+func (v *Volume) endExpansion(text string) {
+	st := &v.Status
+	st.Phase = PhaseReady
+	st.WantedMin = 0
+	st.WantedMax = 0
+	st.Tries = 0
+	st.NextTry = time.Time{}
+	st.LastError = text
+}
