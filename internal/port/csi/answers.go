@@ -2,7 +2,6 @@ package csi
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	pb "github.com/container-storage-interface/spec/lib/go/csi"
@@ -151,22 +150,29 @@ func compare(asked ValidateVolumeRequest, got *pb.ValidateVolumeCapabilitiesResp
 			}
 		}
 	}
-	if len(got.GetVolumeCapabilities()) == 0 {
-		return out
-	}
-	for _, want := range asked.Capabilities {
-		if !confirmedUse(want, got.GetVolumeCapabilities()) {
-			out = append(out, "volume_capabilities: "+useName(capabilityPB(want))+" is not confirmed")
-		}
-	}
 	for _, c := range got.GetVolumeCapabilities() {
-		if !slices.ContainsFunc(asked.Capabilities, func(want VolumeCapability) bool {
-			return confirmedUse(want, []*pb.VolumeCapability{c})
-		}) {
-			out = append(out, "volume_capabilities: "+useName(c)+" is confirmed, which was not asked")
+		if wrong := notAsked(asked.Capabilities, c); wrong != "" {
+			out = append(out, "volume_capabilities: "+useName(c)+" is confirmed, "+wrong)
 		}
 	}
 	return out
+}
+
+// notAsked says what a plugin confirmed beyond the question. It may confirm some of the capabilities only, and leave
+// out what it does not look at. Mount flags are not printed: they may be sensitive.
+func notAsked(asked []VolumeCapability, c *pb.VolumeCapability) string {
+	wrong := "which was not asked"
+	for _, want := range asked {
+		if !confirmedUse(want, c) {
+			continue
+		}
+		given := &volume.MountOptions{MountFlags: c.GetMount().GetMountFlags()}
+		if len(given.MountFlags) == 0 || given.Equal(&volume.MountOptions{MountFlags: want.MountFlags}) {
+			return ""
+		}
+		wrong = "with other mount_flags than asked"
+	}
+	return wrong
 }
 
 // useName names a capability in our own words where there are any, else in the specification's.
@@ -188,21 +194,16 @@ func useName(c *pb.VolumeCapability) string {
 	return mode + " " + string(volume.FileSystem)
 }
 
-func confirmedUse(want VolumeCapability, list []*pb.VolumeCapability) bool {
-	for _, c := range list {
-		if c.GetAccessMode().GetMode() != accessModes[want.AccessMode] {
-			continue
-		}
-		if want.AttachmentMode == volume.BlockDevice {
-			if c.GetBlock() != nil {
-				return true
-			}
-			continue
-		}
-		m := c.GetMount()
-		if m != nil && (m.GetFsType() == "" || want.FSType == "" || m.GetFsType() == want.FSType) {
-			return true
-		}
+// confirmedUse tells whether a plugin confirms a use, mount flags aside. Fields that it left out are no difference.
+func confirmedUse(want VolumeCapability, c *pb.VolumeCapability) bool {
+	if mode := c.GetAccessMode().GetMode(); mode != pb.VolumeCapability_AccessMode_UNKNOWN &&
+		mode != accessModes[want.AccessMode] {
+		return false
 	}
-	return false
+	block := want.AttachmentMode == volume.BlockDevice
+	if c.GetAccessType() == nil || block {
+		return c.GetMount() == nil
+	}
+	fs := c.GetMount().GetFsType()
+	return c.GetBlock() == nil && (fs == "" || want.FSType == "" || fs == want.FSType)
 }

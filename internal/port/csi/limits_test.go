@@ -293,7 +293,19 @@ func TestConfirmationsAreComparedByContents(t *testing.T) {
 			AccessMode:     volume.SingleNodeWriter,
 			AttachmentMode: volume.FileSystem,
 			FSType:         "ext4",
-		}}}
+			MountFlags:     MountFlags{"noatime", "sync"},
+		}, {AccessMode: volume.MultiNodeReader, AttachmentMode: volume.FileSystem}}}
+	flags := func(flags ...string) *pb.ValidateVolumeCapabilitiesResponse_Confirmed {
+		c := asked.Capabilities[0]
+		c.MountFlags = flags
+		return &pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeCapabilities: capabilitiesPB(
+			[]VolumeCapability{c})}
+	}
+	only := func(c *pb.VolumeCapability) *pb.ValidateVolumeCapabilitiesResponse_Confirmed {
+		return &pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeCapabilities: []*pb.VolumeCapability{c}}
+	}
+	mount, block := capabilityPB(asked.Capabilities[0]), capabilityPB(
+		VolumeCapability{AccessMode: volume.SingleNodeWriter, AttachmentMode: volume.BlockDevice})
 	good := &pb.ValidateVolumeCapabilitiesResponse_Confirmed{
 		VolumeContext:      map[string]string{"a": "b"},
 		VolumeCapabilities: capabilitiesPB(asked.Capabilities),
@@ -302,9 +314,18 @@ func TestConfirmationsAreComparedByContents(t *testing.T) {
 		got  *pb.ValidateVolumeCapabilitiesResponse_Confirmed
 		want int
 	}{
-		"equal":    {good, 0},
-		"left out": {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{}, 0},
-		"nil":      {nil, 0},
+		"equal":                {good, 0},
+		"only one of two":      {only(capabilityPB(asked.Capabilities[1])), 0},
+		"flags left out":       {flags(), 0},
+		"flags in other order": {flags("sync", "noatime"), 0},
+		"other flags":          {flags("noatime", "other-flag"), 1},
+		"fewer flags":          {flags("noatime"), 1},
+		"without a mode":       {only(&pb.VolumeCapability{AccessType: mount.GetAccessType()}), 0},
+		"without a type":       {only(&pb.VolumeCapability{AccessMode: mount.GetAccessMode()}), 0},
+		"without anything":     {only(&pb.VolumeCapability{}), 0},
+		"a block without mode": {only(&pb.VolumeCapability{AccessType: block.GetAccessType()}), 1},
+		"left out":             {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{}, 0},
+		"nil":                  {nil, 0},
 		"other context": {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{
 			VolumeContext: map[string]string{"a": "c"},
 		}, 1},
@@ -317,12 +338,12 @@ func TestConfirmationsAreComparedByContents(t *testing.T) {
 		}, 1},
 		"other mode": {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{
 			VolumeCapabilities: capabilitiesPB(
-				[]VolumeCapability{{AccessMode: volume.MultiNodeReader, AttachmentMode: volume.FileSystem}}),
-		}, 2},
+				[]VolumeCapability{{AccessMode: volume.MultiNodeSingleWriter, AttachmentMode: volume.FileSystem}}),
+		}, 1},
 		"block for mount": {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{
 			VolumeCapabilities: capabilitiesPB(
 				[]VolumeCapability{{AccessMode: volume.SingleNodeWriter, AttachmentMode: volume.BlockDevice}}),
-		}, 2},
+		}, 1},
 		"other fs": {&pb.ValidateVolumeCapabilitiesResponse_Confirmed{
 			VolumeCapabilities: capabilitiesPB(
 				[]VolumeCapability{{
@@ -330,7 +351,7 @@ func TestConfirmationsAreComparedByContents(t *testing.T) {
 					AttachmentMode: volume.FileSystem,
 					FSType:         "xfs",
 				}}),
-		}, 2},
+		}, 1},
 	} {
 		if got := compare(asked, c.got); len(got) != c.want {
 			t.Errorf("%s: mismatches %v", name, got)
@@ -345,16 +366,23 @@ func TestADifferenceIsNamedInOurWords(t *testing.T) {
 			AccessMode:     volume.SingleNodeWriter,
 			AttachmentMode: volume.FileSystem,
 			FSType:         "ext4",
+			MountFlags:     MountFlags{"noatime"},
 		}},
 	}
 	got := compare(asked, &pb.ValidateVolumeCapabilitiesResponse_Confirmed{VolumeCapabilities: []*pb.VolumeCapability{
 		{AccessMode: &pb.VolumeCapability_AccessMode{Mode: 99}},
 		capabilityPB(
 			VolumeCapability{AccessMode: volume.SingleNodeWriter, AttachmentMode: volume.FileSystem, FSType: "xfs"}),
+		capabilityPB(VolumeCapability{
+			AccessMode:     volume.SingleNodeWriter,
+			AttachmentMode: volume.FileSystem,
+			MountFlags:     MountFlags{"other-flag"},
+		}),
 		capabilityPB(VolumeCapability{AccessMode: volume.MultiNodeReader, AttachmentMode: volume.BlockDevice})}})
-	want := []string{"volume_capabilities: single-node-writer file-system (ext4) is not confirmed",
+	want := []string{
 		"volume_capabilities: 99 without an access type is confirmed, which was not asked",
 		"volume_capabilities: single-node-writer file-system (xfs) is confirmed, which was not asked",
+		"volume_capabilities: single-node-writer file-system is confirmed, with other mount_flags than asked",
 		"volume_capabilities: multi-node-reader-only block-device is confirmed, which was not asked"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)

@@ -108,10 +108,10 @@ func (e *Endpoints) volumeRegister(ctx context.Context, r *wire.VolumeWriteReque
 		return nil, err
 	}
 	s := e.learned(ctx, r.Spec.Plugin)
-	if old := s.Volume(nil, r.Volume); old != nil && old.Status.Phase != volume.PhaseFailed {
-		return e.volumeUpdate(ctx, s, old, r)
-	}
 	rec := s.Plugin(nil, r.Spec.Plugin)
+	if old := s.Volume(nil, r.Volume); old != nil && old.Status.Phase != volume.PhaseFailed {
+		return e.registerAgain(ctx, s, rec, old, r)
+	}
 	if rec == nil || !rec.Negotiated {
 		return nil, fault.WithHint(
 			fault.New(fault.NotReady, "register", `volume "`+r.Volume.String()+`"`,
@@ -141,50 +141,6 @@ func (e *Endpoints) volumeRegister(ctx context.Context, r *wire.VolumeWriteReque
 		return nil, err
 	}
 	return e.awaitVolume(ctx, r.Volume, r.Wait, "registered", v.Status.Warnings)
-}
-
-// confirm has the plugin validate a volume that it did not create for us (CSI spec, ValidateVolumeCapabilities). A
-// plugin without a controller cannot be asked.
-func (e *Endpoints) confirmVolume(
-	ctx context.Context, s *state.Snap, rec *plugin.Record, v *volume.Volume, r *wire.VolumeWriteRequest,
-) (warning string, err error) {
-	if !rec.Controller.ControllerService {
-		return "", nil
-	}
-	home := ids.Node("")
-	if rec.Scope == plugin.ScopeNode {
-		home = volumes.Place(s, v)
-	}
-	executor, why := e.cfg.Controllers.Executor(s, v.Spec.Plugin, home)
-	if executor == "" {
-		return "", fault.New(fault.NotReady, "register", `volume "`+v.ID.String()+`"`, why)
-	}
-	if rec.Scope == plugin.ScopeNode {
-		v.Status.HomeNode = executor
-	}
-	conn, err := e.cfg.Nodes.NodeConn(executor)
-	if err != nil {
-		return "", err
-	}
-	release, err := e.cfg.Controllers.Lane(ctx, v.Spec.Plugin, v.Status.ExternalID)
-	if err != nil {
-		return "", err
-	}
-	defer release()
-	reply, err := wire.AgentValidateVolume.Call(ctx, conn, &wire.ValidateVolumeRequest{
-		Node:         executor,
-		Plugin:       v.Spec.Plugin,
-		ExternalID:   v.Status.ExternalID,
-		Context:      v.Status.Context,
-		Parameters:   v.Spec.Parameters,
-		Capabilities: v.Spec.Capabilities,
-		MountOptions: v.Spec.MountOptions,
-		Secrets:      r.Secrets,
-	})
-	if err != nil {
-		return "", fault.Note(err, "register", `volume "`+v.ID.String()+`"`)
-	}
-	return reply.Warning, nil
 }
 
 // update is a write to a volume that exists: the same again is unchanged; what may not change is refused by name.

@@ -43,6 +43,30 @@ func TestARegisteredVolumeThatIsSomethingElseIsRefused(t *testing.T) {
 	c.atRest(p)
 }
 
+// TestAVolumeThatIsRegisteredAgainIsValidatedAgain: given a registered volume, when it is registered again, then its
+// plugin is asked again, and what it says reaches who asked.
+func TestAVolumeThatIsRegisteredAgainIsValidatedAgain(t *testing.T) {
+	t.Parallel()
+	c, _, p := one(t,
+		csitest.Fake{Defects: map[string]csitest.Defect{"ValidateVolumeCapabilities": csitest.DefectEmpty}})
+	first, err := adopt(t, c, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := wire.VolumeRegister.Call(t.Context(), c.conn, &wire.VolumeWriteRequest{
+		Volume:     volID("db"),
+		Spec:       specOf(p, volume.SingleNodeWriter),
+		ExternalID: first.Volume.Status.ExternalID,
+		Context:    first.Volume.Status.Context,
+		Wait:       time.Minute,
+	})
+	want := []string{"the fake does not look at capabilities"}
+	if err != nil || again.Outcome != "unchanged" || !slices.Equal(again.Warnings, want) {
+		t.Errorf("got %+v, %v", again, err)
+	}
+	c.atRest(p)
+}
+
 // TestAPluginThatDoesNotConfirmIsOnlyAWarning: the plugin's words reach who asked, and stay with the volume.
 func TestAPluginThatDoesNotConfirmIsOnlyAWarning(t *testing.T) {
 	t.Parallel()
