@@ -118,7 +118,10 @@ type Spec struct {
 
 // Status is what the provider answered and what the cluster derived from it. User updates never touch it.
 type Status struct {
-	Phase           Phase
+	Phase Phase
+	// Misplaced, in phase conflict: the provider made the volume where it was not required. It is this record's, nobody
+	// is given it, and deleting it deletes it at the provider.
+	Misplaced       bool
 	ExternalID      string
 	Context         map[string]string
 	Capacity        int64 // bytes

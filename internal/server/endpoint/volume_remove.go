@@ -44,7 +44,7 @@ func (e *Endpoints) volumeDelete(ctx context.Context, r *wire.VolumeDeleteReques
 	if v = s.Volume(nil, r.Volume); v == nil {
 		return &wire.Written{Index: s.Index()}, nil
 	}
-	if v.Status.Phase == volume.PhaseConflict || v.Status.Phase == volume.PhaseFailed {
+	if v.OwnsNothing() {
 		index, err := volumes.Forget(ctx, e.cfg.Proposer, v)
 		return &wire.Written{Index: index}, err
 	}

@@ -62,7 +62,7 @@ func (c *VolumePut) Apply(tx *state.Tx, st Stamp) (any, error) {
 					v.Spec.Plugin, twin.ID)),
 				"use that volume, or deregister it first")
 		}
-		v.Status.Phase = volume.PhaseConflict
+		v.Status.Phase, v.Status.Misplaced = volume.PhaseConflict, false
 		v.Status.LastError = fmt.Sprintf(
 			"the provider answered the external id %q, which is registered as volume %s already", v.Status.ExternalID,
 			twin.ID)
@@ -143,14 +143,14 @@ func sameArguments(a, b *volume.Volume) bool {
 // may still hold the old.
 func (c *VolumePut) revive(tx *state.Tx, old *volume.Volume) {
 	v := c.Volume
-	if v.Status.ExternalID == "" || v.Status.Phase == volume.PhaseConflict ||
+	if v.Status.ExternalID == "" || v.OwnsNothing() ||
 		old != nil && old.Status.ExternalID == v.Status.ExternalID {
 		return
 	}
 	k := v.Staging()
 	t := tx.Tombstone(nil, k)
 	if t != nil && old != nil {
-		v.Status.Phase = volume.PhaseConflict
+		v.Status.Phase, v.Status.Misplaced = volume.PhaseConflict, false
 		v.Status.LastError = fmt.Sprintf(
 			"the provider answered the external id %q of volume %s, which was forgotten by force and of which something "+
 				"is left", v.Status.ExternalID, t.Volume)
@@ -178,11 +178,11 @@ func (c *VolumePut) revive(tx *state.Tx, old *volume.Volume) {
 // twinOf returns another registration of the same provider's volume, or nil. Records in conflict don't count: they own
 // nothing.
 func twinOf(tx *state.Tx, v *volume.Volume) *volume.Volume {
-	if v.Status.ExternalID == "" || v.Status.Phase == volume.PhaseConflict {
+	if v.Status.ExternalID == "" || v.OwnsNothing() {
 		return nil
 	}
 	for o := range tx.VolumesByExternalID(nil, v.Spec.Plugin, v.Status.ExternalID) {
-		if o.ID != v.ID && o.Status.Phase != volume.PhaseConflict {
+		if o.ID != v.ID && !o.OwnsNothing() {
 			return o
 		}
 	}

@@ -307,8 +307,13 @@ func (k *Keeper) created(n *volume.Volume, c *wire.CreatedVolume) {
 	for _, t := range c.Topologies {
 		n.Status.Topologies = append(n.Status.Topologies, plugin.Topology{Segments: t})
 	}
-	if n.Status.Phase == volume.PhaseCreating {
-		n.Status.Phase = volume.PhaseReady
+	if n.Status.Phase != volume.PhaseCreating {
+		return
+	}
+	n.Status.Phase = volume.PhaseReady
+	if why := volume.Elsewhere(n.Spec.TopologyRequired, n.Status.Topologies); why != "" {
+		n.Status.Phase, n.Status.Misplaced = volume.PhaseConflict, true
+		n.Status.LastError = why
 	}
 }
 

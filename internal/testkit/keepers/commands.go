@@ -24,7 +24,7 @@ import (
 //	reconnect n1                      its stream begins anew before the one before has ended
 //	report n1 [v1]                    all that a node holds: nothing, or one volume staged
 //	create|delete|expand|snapshot|delete-snapshot|forget v1 [size=N] [wait=D] [clone=v0]   what a user asks
-//	create v1 [max=N] [secrets=yes] [from=snapshot] [fs=xfs] [in=n1]
+//	create v1 [max=N] [secrets=yes] [from=snapshot] [fs=xfs] [in=n1] [required=n1]
 //	attest v1 n1                      a person vouches that a node is dead
 //	claim v1 a1 n1 [state=queued] [mode=single-node-reader-only] [fs=xfs]   an alloc is placed with a claim
 //	stop a1                           its job is asked to stop

@@ -185,6 +185,9 @@ func (p *provider) answer(c *wire.ControllerCall, how string) *wire.ControllerRe
 			Capacity:   c.Create.Spec.CapacityMin,
 			Context:    map[string]string{"made": id},
 		}
+		if how == "elsewhere" {
+			r.Created.Topologies = append(r.Created.Topologies, map[string]string{"node": "elsewhere"})
+		}
 	case wire.CallDelete:
 		delete(p.volumes, c.Volume.ExternalID)
 	case wire.CallAttach:

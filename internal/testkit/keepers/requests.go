@@ -101,6 +101,9 @@ func creation(
 	if at := option(words, "in", ""); at != "" {
 		r.Spec.TopologyPreferred = []plugin.Topology{{Segments: map[string]string{"node": at}}}
 	}
+	if at := option(words, "required", ""); at != "" {
+		r.Spec.TopologyRequired = []plugin.Topology{{Segments: map[string]string{"node": at}}}
+	}
 	if option(words, "secrets", "") != "" {
 		r.Secrets.Values = map[string]string{"key": "open sesame"}
 	}
