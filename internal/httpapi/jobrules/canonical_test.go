@@ -196,6 +196,51 @@ func TestValidationNamesThePlace(t *testing.T) {
 	}
 }
 
+// The socket's directory is mounted at mount_dir in the task: what cannot be mounted at is refused when the job is
+// submitted, not when its task starts.
+func TestAMountDirThatCannotBeMountedAtIsRefused(t *testing.T) {
+	for dir, wrong := range map[string]string{
+		"/csi":         "",
+		"/var/lib/csi": "",
+		"/..csi":       "",
+		"csi":          "is not absolute",
+		"./csi":        "is not absolute",
+		"/":            "is the root",
+		"//":           "is the root",
+		"/.":           "is the root",
+		"/csi/":        `it means "/csi"`,
+		"/a//csi":      `it means "/a/csi"`,
+		"/a/./csi":     `it means "/a/csi"`,
+		"/csi/../etc":  `contains ".."`,
+		"/..":          `contains ".."`,
+		"/csi\x00":     "contains NUL",
+	} {
+		j := samplejob.New()
+		jobrules.Canonicalize(j, "global", "default")
+		g := j.TaskGroups[0]
+		g.Tasks[0].CSIPluginConfig.MountDir = dir
+		var found []string
+		for _, err := range jobrules.Validate(j) {
+			if strings.Contains(err.Error(), "csi_plugin mount_dir") {
+				found = append(found, err.Error())
+			}
+		}
+		if wrong == "" {
+			if len(found) > 0 {
+				t.Errorf("%q: %q", dir, found)
+			}
+			continue
+		}
+		said := strings.Join(found, "\n")
+		for _, part := range []string{wrong, `job "` + *j.ID + `"`, `group "` + g.Name + `"`,
+			`task "` + g.Tasks[0].Name + `"`, `such as "/csi"`} {
+			if !strings.Contains(said, part) {
+				t.Errorf("%q: %q does not say %q", dir, said, part)
+			}
+		}
+	}
+}
+
 // Given any JSON that decodes to a job, when it goes the way of a submission, then nothing panics and what passes
 // validation survives its conversion.
 func FuzzSubmission(f *testing.F) {

@@ -2,6 +2,7 @@ package jobrules
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -158,7 +159,7 @@ func (c *checker) task(at string, j *api.Job, g *api.TaskGroup, t *api.Task) {
 	c.restart(at, t.RestartPolicy)
 	c.mounts(at, g, t)
 	c.templates(at, t)
-	c.plugin(at, t.CSIPluginConfig)
+	c.plugin(at, j, t.CSIPluginConfig)
 }
 
 func (c *checker) mounts(at string, g *api.TaskGroup, t *api.Task) {
@@ -206,7 +207,7 @@ func (c *checker) templates(at string, t *api.Task) {
 	}
 }
 
-func (c *checker) plugin(at string, p *api.TaskCSIPluginConfig) {
+func (c *checker) plugin(at string, j *api.Job, p *api.TaskCSIPluginConfig) {
 	if p == nil {
 		return
 	}
@@ -215,6 +216,10 @@ func (c *checker) plugin(at string, p *api.TaskCSIPluginConfig) {
 	}
 	if !slices.Contains([]string{"node", "controller", "monolith"}, p.Type) {
 		c.addf("%s: csi_plugin type must be one of 'node', 'controller', or 'monolith', got %q", at, p.Type)
+	}
+	if wrong := badMountDir(p.MountDir); wrong != "" {
+		c.addf("job %q, %s: csi_plugin mount_dir %q %s; write an absolute path of the plugin's own, such as \"/csi\"",
+			shorten(*j.ID), at, shorten(p.MountDir), wrong)
 	}
 	if strings.HasPrefix(p.StagePublishBaseDir+"/", strings.TrimSuffix(p.MountDir, "/")+"/") {
 		c.addf("%s: csi_plugin mount_dir %q must not contain stage_publish_base_dir %q", at, p.MountDir,
@@ -226,6 +231,23 @@ func (c *checker) plugin(at string, p *api.TaskCSIPluginConfig) {
 	if p.HealthTimeout < time.Second {
 		c.addf("%s: csi_plugin health_timeout must be at least 1s", at)
 	}
+}
+
+// badMountDir says what keeps the socket's directory from being mounted at a path in the task.
+func badMountDir(dir string) string {
+	switch {
+	case strings.ContainsRune(dir, 0):
+		return "contains NUL"
+	case !path.IsAbs(dir):
+		return "is not absolute"
+	case slices.Contains(strings.Split(dir, "/"), ".."):
+		return `contains ".."`
+	case path.Clean(dir) == "/":
+		return "is the root of the task"
+	case path.Clean(dir) != dir:
+		return fmt.Sprintf("is not clean: it means %q", shorten(path.Clean(dir)))
+	}
+	return ""
 }
 
 func shorten(s string) string {
