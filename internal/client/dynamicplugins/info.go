@@ -23,7 +23,7 @@ type Info struct {
 	// directory as the plugin sees it (equal for drivers that mount nothing).
 	HostBase string
 	TaskBase string
-	// HealthTimeout bounds how long the plugin may take to answer its first probe.
+	// HealthTimeout bounds how long the plugin may go without a good probe before its task is restarted.
 	HealthTimeout time.Duration
 	Declared      time.Time
 }

@@ -162,7 +162,7 @@ func (h *CSIPluginSupervisor) Health(i dynamicplugins.Info, healthy bool, reason
 	s.emit(e)
 }
 
-// Timeout restarts a plugin that did not answer its first probe in time; csimanager/instance calls it.
+// Timeout restarts a plugin that was not well for its health timeout; csimanager/instance calls it once for all roles.
 func (h *CSIPluginSupervisor) Timeout(ctx context.Context, i dynamicplugins.Info, reason string) {
 	h.mu.Lock()
 	s, ok := h.tasks[i.Alloc]

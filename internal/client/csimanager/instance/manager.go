@@ -19,14 +19,12 @@ import (
 	"berth/internal/port/csi"
 )
 
-// reprobe is how often a healthy plugin is asked again; the end of its process is an event and needs no probe.
-const reprobe = 30 * time.Second
-
 // Tasks hears how the plugins that run as tasks are; taskhooks.CSIPluginSupervisor implements it.
 type Tasks interface {
 	// Health says that an instance became healthy or stopped being so, for events on its task.
 	Health(i dynamicplugins.Info, healthy bool, reason string)
-	// Timeout says that a plugin did not answer its first probe within its health timeout.
+	// Timeout says that a plugin was not well for its whole health timeout, and more than once found so. It is said
+	// once for all roles of a task.
 	Timeout(ctx context.Context, i dynamicplugins.Info, reason string)
 }
 
@@ -59,6 +57,7 @@ type instance struct {
 	reason   string
 	leases   int
 	since    time.Time // when it was last well, or began; the health timeout counts from here
+	misses   int       // how often it was found unwell since then
 	updated  time.Time
 	wasReady bool
 }

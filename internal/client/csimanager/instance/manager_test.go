@@ -3,6 +3,7 @@ package instance_test
 import (
 	"context"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -212,6 +213,55 @@ func TestAFailingProbeMakesNotReadyAndItsEndReady(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	r.await("a", plugin.Ready)
+}
+
+// TestAPluginThatFallsSilentIsNotReadyUntilItAnswers: its connection stands, for the ends of the calls under way on it
+// are not known.
+func TestAPluginThatFallsSilentIsNotReadyUntilItAnswers(t *testing.T) {
+	r := newRig(t)
+	p := csitest.Alone(t, csitest.Options{})
+	r.declare(p.Socket, "a", 4*time.Second)
+	r.await("a", plugin.Ready)
+	lease, err := r.m.Use("fake", plugin.RoleNode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lease.Release()
+	p.Rules("(Probe * hang)")
+	r.await("a", plugin.Failing)
+	if _, err := r.m.Use("fake", plugin.RoleNode); !fault.Has(err, fault.NotReady) ||
+		!strings.Contains(err.Error(), "the plugin does not answer") {
+		t.Errorf("got %v", err)
+	}
+	select {
+	case <-lease.Client.Lost():
+		t.Error("the connection was ended, and with it what is under way")
+	default:
+	}
+	p.Rules()
+	r.await("a", plugin.Ready)
+	for _, want := range []string{"a healthy", "a unhealthy", "a healthy"} {
+		if got := <-r.health; got != want {
+			t.Errorf("reported %q, want %q", got, want)
+		}
+	}
+}
+
+// TestAPluginThatAcceptsAndIsSilentIsNamed: as a stopped process does, whose socket the kernel still serves.
+func TestAPluginThatAcceptsAndIsSilentIsNamed(t *testing.T) {
+	r := newRig(t)
+	socket := socketIn(t)
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	r.declare(socket, "a", 4*time.Second)
+	r.await("a", plugin.Probing)
+	if _, err := r.m.Use("fake", plugin.RoleNode); err == nil ||
+		!strings.Contains(err.Error(), "the plugin does not answer") {
+		t.Errorf("got %v", err)
+	}
 }
 
 func TestAPluginThatNeverComesIsRestartedAgainAndAgain(t *testing.T) {

@@ -38,9 +38,7 @@ func (m *Manager) work(ctx context.Context, key dynamicplugins.Key) (reconcile.R
 		}
 		var err error
 		if client, err = m.connect(ctx, key, info); err != nil {
-			m.set(key, plugin.Probing, err.Error())
-			m.checkTimeout(ctx, key, err.Error())
-			return reconcile.Result{}, err
+			return reconcile.Result{}, m.unwell(ctx, key, plugin.Probing, err)
 		}
 	}
 	return m.probe(ctx, key, info, client)
@@ -72,9 +70,12 @@ func (m *Manager) drain(key dynamicplugins.Key, inst *instance) reconcile.Result
 
 // connect dials and files the client with a watch on its connection.
 func (m *Manager) connect(ctx context.Context, key dynamicplugins.Key, info dynamicplugins.Info) (*csi.Client, error) {
-	client, err := csi.Dial(ctx, info.Socket, csi.Options{Plugin: string(info.Plugin), Log: m.cfg.Log})
+	limit := answerWithin(info.HealthTimeout)
+	dial, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	client, err := csi.Dial(dial, info.Socket, csi.Options{Plugin: string(info.Plugin), Log: m.cfg.Log})
 	if err != nil {
-		return nil, err
+		return nil, silence(dial, err, info, limit)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,7 +103,7 @@ func (m *Manager) watch(key dynamicplugins.Key, client *csi.Client) error {
 	inst := m.insts[key]
 	if inst != nil && inst.client == client {
 		m.closeClient(inst)
-		inst.since = time.Now()
+		inst.beginAnew()
 		if inst.state != plugin.Draining {
 			m.transition(inst, plugin.Awaiting, hungUp)
 		}
@@ -117,11 +118,9 @@ func (m *Manager) watch(key dynamicplugins.Key, client *csi.Client) error {
 func (m *Manager) probe(
 	ctx context.Context, key dynamicplugins.Key, info dynamicplugins.Info, client *csi.Client,
 ) (reconcile.Result, error) {
-	ready, err := client.Probe(ctx)
+	ready, err := m.ask(ctx, info, client)
 	if err != nil {
-		m.set(key, plugin.Failing, err.Error())
-		m.checkTimeout(ctx, key, err.Error())
-		return reconcile.Result{}, err
+		return reconcile.Result{}, m.unwell(ctx, key, plugin.Failing, err)
 	}
 	if ready != csi.Ready {
 		// Initialising is not failing: it may take as long as it takes, and the health timeout has been met.
@@ -132,9 +131,7 @@ func (m *Manager) probe(
 	facts, ok := client.Instance()
 	if !ok {
 		if facts, err = client.Negotiate(ctx, rolesOf(info.Role)); err != nil {
-			m.set(key, plugin.Failing, err.Error())
-			m.checkTimeout(ctx, key, err.Error())
-			return reconcile.Result{}, err
+			return reconcile.Result{}, m.unwell(ctx, key, plugin.Failing, err)
 		}
 	}
 	m.mu.Lock()
@@ -142,13 +139,70 @@ func (m *Manager) probe(
 	if inst := m.insts[key]; inst != nil && inst.client == client && inst.state != plugin.Draining {
 		inst.facts = facts
 		inst.wasReady = true
-		inst.since = time.Now()
+		inst.beginAnew()
 		if inst.state != plugin.Ready {
 			m.transition(inst, plugin.Ready, "")
 			m.changed.Notify()
 		}
 	}
-	return reconcile.Again(reprobe, "healthy; probed again later"), nil
+	return reconcile.Again(reprobeAfter(info.HealthTimeout), "healthy; probed again later"), nil
+}
+
+// ask makes one probe. A plugin that keeps silent does not answer: that is said, and the calls under way at it go on to
+// their own ends, which are not known before.
+func (m *Manager) ask(ctx context.Context, info dynamicplugins.Info, client *csi.Client) (csi.Readiness, error) {
+	limit := answerWithin(info.HealthTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	ready, err := client.Probe(ctx)
+	if err != nil {
+		return ready, silence(ctx, err, info, limit)
+	}
+	return ready, nil
+}
+
+// silence says so when an error is nothing but that.
+func silence(ctx context.Context, err error, info dynamicplugins.Info, limit time.Duration) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return err
+	}
+	return fault.WithHint(
+		fault.New(fault.Unavailable, "probe", `plugin "`+string(info.Plugin)+`"`,
+			"the plugin does not answer: it was silent for "+limit.String()),
+		"see whether the process of its task is stopped or hangs; it is asked again")
+}
+
+// unwell files why an instance is not ready, and has its task restarted when that lasts.
+func (m *Manager) unwell(ctx context.Context, key dynamicplugins.Key, s plugin.State, err error) error {
+	if ctx.Err() != nil {
+		return err // the agent ends: that says nothing about the plugin
+	}
+	m.set(key, s, err.Error())
+	m.checkTimeout(ctx, key, err.Error())
+	return err
+}
+
+// How often a healthy plugin is asked again, and how long it may take to answer. A plugin that stops answering is known
+// to within both and the pause of the loop, and within its health timeout it is asked several times. The end of its
+// process is an event and needs no probe.
+const (
+	reprobe     = 5 * time.Second
+	patience    = 5 * time.Second
+	minPatience = time.Second // a busy machine is no fault of the plugin
+)
+
+func reprobeAfter(healthTimeout time.Duration) time.Duration {
+	if healthTimeout <= 0 {
+		return reprobe
+	}
+	return min(reprobe, healthTimeout/4)
+}
+
+func answerWithin(healthTimeout time.Duration) time.Duration {
+	if healthTimeout <= 0 {
+		return patience
+	}
+	return min(patience, max(minPatience, healthTimeout/4))
 }
 
 func rolesOf(r plugin.Role) csi.Roles {
@@ -197,9 +251,12 @@ func (m *Manager) met(key dynamicplugins.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if inst := m.insts[key]; inst != nil {
-		inst.since = time.Now()
+		inst.beginAnew()
 	}
 }
+
+// beginAnew lets the health timeout begin: the plugin was well until now, or its process begins.
+func (i *instance) beginAnew() { i.since, i.misses = time.Now(), 0 }
 
 // untilTimeout waits for the socket's event. It looks again every second besides, for a directory that is made later
 // than its plugin is declared cannot be watched.
@@ -208,22 +265,32 @@ func (m *Manager) untilTimeout(ctx context.Context, key dynamicplugins.Key, reas
 	return reconcile.Again(min(max(left, time.Millisecond), time.Second), awaitingSocket)
 }
 
-// checkTimeout tells each time when an instance was not healthy for its health timeout, and returns what is left until
-// then.
+// enoughMisses is how often a plugin is found unwell before it is restarted, however much time has passed: one probe
+// may fail for a reason of this machine's.
+const enoughMisses = 2
+
+// checkTimeout counts that an instance was found unwell. It tells when that lasted for its health timeout, and returns
+// what is left until then. All roles of the task begin anew with it: it is one process, which is restarted once.
 func (m *Manager) checkTimeout(ctx context.Context, key dynamicplugins.Key, reason string) time.Duration {
 	m.mu.Lock()
 	inst := m.insts[key]
-	if inst == nil || inst.info.HealthTimeout <= 0 {
+	if inst == nil || inst.info.HealthTimeout <= 0 || inst.state == plugin.Draining {
 		m.mu.Unlock()
 		return reprobe
 	}
+	inst.misses++
 	left := inst.info.HealthTimeout - time.Since(inst.since)
+	over := left <= 0 && inst.misses >= enoughMisses
 	info := inst.info
-	if left <= 0 {
-		inst.since = time.Now()
+	if over {
+		for _, other := range m.insts {
+			if other.info.Alloc == info.Alloc && other.info.Task == info.Task {
+				other.beginAnew()
+			}
+		}
 	}
 	m.mu.Unlock()
-	if left <= 0 {
+	if over {
 		m.cfg.Tasks.Timeout(ctx, info, reason)
 		return info.HealthTimeout
 	}

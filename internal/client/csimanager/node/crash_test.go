@@ -185,7 +185,7 @@ func TestALostJournalIsRebuiltFromIDFiles(t *testing.T) {
 			}
 			r.open()
 			if c == "gone" {
-				r.declare()
+				r.declare(0)
 			}
 			eventually(t, "what nobody wants any more is released", func() bool {
 				return len(r.keeper.Publications("b")) == 0

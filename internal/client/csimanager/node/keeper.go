@@ -107,10 +107,12 @@ func (k *Keeper) newConnections(conns map[ids.Plugin]*csi.Client) (found bool) {
 	}
 	k.mu.Unlock()
 	for id := range plugins {
-		if conn, err := k.cfg.Plugins.Use(id, plugin.RoleNode); err == nil {
+		conn, err := k.cfg.Plugins.Use(id, plugin.RoleNode)
+		if err == nil {
 			plugins[id] = conn.Client
 			conn.Release()
 		}
+		k.sayUnderWay(id, err)
 		was, seen := conns[id]
 		if seen && was == plugins[id] {
 			continue
@@ -119,6 +121,20 @@ func (k *Keeper) newConnections(conns map[ids.Plugin]*csi.Client) (found bool) {
 		k.retryAll(id)
 	}
 	return found
+}
+
+// sayUnderWay tells those who wait for a call under way how its plugin is.
+func (k *Keeper) sayUnderWay(id ids.Plugin, wrong error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for key, vs := range k.vols {
+		if key.Plugin != id || vs.underWay == "" || vs.status == vs.progress(wrong) {
+			continue
+		}
+		vs.status = vs.progress(wrong)
+		vs.on(described)
+		k.changed.Notify()
+	}
 }
 
 func (k *Keeper) retryAll(id ids.Plugin) {

@@ -140,3 +140,43 @@ func TestAFailingStepDoesNotHoldUpOthers(t *testing.T) {
 	r.unmount(v, "b")
 	r.atRest()
 }
+
+// TestAPluginThatFallsSilentIsNamedToWhoWaits: the call under way goes on, and ends well when the plugin goes on.
+func TestAPluginThatFallsSilentIsNamedToWhoWaits(t *testing.T) {
+	p, v := startPlugin(t, "(NodeStage * hold)")
+	r := newRig(t, p)
+	r.declare(4 * time.Second)
+	heard, done := make(chan string, 100), make(chan error, 1)
+	go func() { done <- r.mountBy(withProgress(requestOf(p, use(v, "a")), func(why string) { heard <- why })) }()
+	hears := func(ok func(string) bool) {
+		t.Helper()
+		for late := time.After(time.Minute); ; {
+			select {
+			case why := <-heard:
+				if ok(why) {
+					return
+				}
+			case err := <-done:
+				t.Fatalf("the mount ended: %v", err)
+			case <-late:
+				t.Fatal("waited in vain")
+			}
+		}
+	}
+	hears(func(why string) bool { return why == "stage in progress" })
+	p.Rules("(NodeStage * hold)", "(Probe * hang)")
+	hears(func(why string) bool {
+		return strings.HasPrefix(why, "stage in progress: ") && strings.Contains(why, "the plugin does not answer")
+	})
+	if e := r.servers.Entries(); len(e) != 1 || e[0].Staging != volume.Uncertain {
+		t.Errorf("the call is under way, and the servers have %+v", e)
+	}
+	p.Rules("(NodeStage * hold)")
+	hears(func(why string) bool { return why == "stage in progress" })
+	p.Rules()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	r.unmount(v, "a")
+	r.atRest()
+}

@@ -40,3 +40,10 @@ func (k *Keeper) publish(
 	}
 	return conn.Client.Publish(ctx, req)
 }
+
+// unpublish undoes a publication (CSI spec, NodeUnpublishVolume). The flow lets it happen only when the processes of
+// the alloc are proven gone.
+func (k *Keeper) unpublish(ctx context.Context, e *Entry, alloc ids.Alloc, conn *instance.Connection) error {
+	return conn.Client.Unpublish(ctx,
+		csi.UnpublishRequest{VolumeID: e.Key.ExternalID, TargetPath: e.Pubs[alloc].TaskPath})
+}

@@ -119,23 +119,24 @@ func newRig(t testing.TB, p *csitest.Plugin) *rig {
 		w.mu.Unlock()
 	}
 	r.open()
-	r.declare()
+	r.declare(0)
 	return r
 }
 
 type kvTx = kv.Tx
 
-// declare says that the plugin's task runs here.
-func (r *rig) declare() {
+// declare says that the plugin's task runs here, and how long it may be unwell; 0: for ever.
+func (r *rig) declare(healthTimeout time.Duration) {
 	r.t.Helper()
 	if err := r.registry.Register(dynamicplugins.Info{
-		Plugin:   ids.Plugin(r.p.ID),
-		Role:     plugin.RoleNode,
-		Alloc:    "plugin-alloc",
-		Socket:   r.p.Socket,
-		HostBase: r.base(),
-		TaskBase: r.base(),
-		Declared: time.Now(),
+		Plugin:        ids.Plugin(r.p.ID),
+		Role:          plugin.RoleNode,
+		Alloc:         "plugin-alloc",
+		Socket:        r.p.Socket,
+		HostBase:      r.base(),
+		TaskBase:      r.base(),
+		HealthTimeout: healthTimeout,
+		Declared:      time.Now(),
 	}); err != nil {
 		r.t.Fatal(err)
 	}

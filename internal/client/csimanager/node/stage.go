@@ -90,6 +90,14 @@ func (k *Keeper) stage(ctx context.Context, e *Entry, conn *instance.Connection,
 	})
 }
 
+// unstage undoes the staging (CSI spec, NodeUnstageVolume). It is sent only when no publication can exist.
+func (k *Keeper) unstage(ctx context.Context, e *Entry, conn *instance.Connection) error {
+	if e.Staging.Skip {
+		return nil
+	}
+	return conn.Client.Unstage(ctx, csi.UnstageRequest{VolumeID: e.Key.ExternalID, StagingPath: e.Staging.TaskPath})
+}
+
 func (a Args) capability() csi.VolumeCapability {
 	return csi.CapabilityOf(volume.Capability{AccessMode: a.AccessMode, AttachmentMode: a.AttachmentMode},
 		a.MountOptions)

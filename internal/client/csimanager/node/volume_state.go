@@ -24,6 +24,7 @@ type volumeState struct {
 	refused       map[ids.Alloc]error
 	stageRefused  error
 	expandRefused error
+	underWay      Verb   // the call that is being made; empty: none
 	status        string // what it does or waits for
 	lastErr       error
 	call          sync.Mutex // held during every node call of the volume: one in flight per (plugin, volume, node)
@@ -184,6 +185,16 @@ const (
 	// noRetry stands for "not before something changed".
 	noRetry = 100 * 365 * 24 * time.Hour
 )
+
+// progress describes the call under way. plugin is what is wrong with its plugin: the call goes on, and whoever waits
+// for it is to know why it takes so long.
+func (vs *volumeState) progress(plugin error) string {
+	status := string(vs.underWay) + " in progress"
+	if plugin != nil {
+		status += ": " + plugin.Error()
+	}
+	return status
+}
 
 // pick returns the first step that is due; without one, how long until the next is.
 func (vs *volumeState) pick(steps []Step, now time.Time) (step Step, ok bool, pause time.Duration) {

@@ -153,7 +153,8 @@ func (k *Keeper) step(ctx context.Context, key volume.StagingKey, s Step, conn *
 	case s.Verb != Expand:
 		vs.touch()
 	}
-	vs.status, vs.lastErr = string(s.Verb)+" in progress", nil
+	vs.underWay = s.Verb
+	vs.status, vs.lastErr = vs.progress(nil), nil
 	call, write := k.callOf(vs, s, conn), vs.record.disk != current && !written
 	k.mu.Unlock()
 	if write {
@@ -176,6 +177,7 @@ func (k *Keeper) takeBack(key volume.StagingKey, s Step, before volume.Presence)
 	if vs == nil {
 		return
 	}
+	vs.underWay = ""
 	if p := vs.entry.presenceOf(s); p != nil {
 		*p = before
 	}
@@ -190,6 +192,9 @@ func (k *Keeper) finish(key volume.StagingKey, s Step, before volume.Presence, e
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	vs := k.vols[key]
+	if vs != nil {
+		vs.underWay = ""
+	}
 	if vs == nil || vs.entry.presenceOf(s) == nil && s.Verb != Expand {
 		return err
 	}
