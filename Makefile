@@ -51,7 +51,7 @@ test: $(TESTRUN) ## Everything: Debian packages, vet, golangci-lint, architectur
 	@scripts/install-debian.sh
 	@$(MAKE) --no-print-directory build lint
 	@$(TESTRUN) -race -timeout 15m $(PACKAGES)
-	@go run ./tools/mutants -n 10 -timeout 3m
+	@go run ./tools/mutants -seed 1 -n 10 -timeout 3m
 	@$(MAKE) --no-print-directory e2e
 	@$(MAKE) --no-print-directory chaos SEED=7 ROUNDS=1000 SETTLE=2m FLAGS='-for 150s -busy 4m'
 	@echo "make test: all is well: vet, golangci-lint, architecture, tests with the race detector, mutants, end to end, compatibility, chaos"
