@@ -446,7 +446,15 @@ func TestBlockVolume(t *testing.T) {
 				t.Fatalf("stats: %v", stats)
 			}
 			w.restart()
-			w.release(clone, "b")
+			_, err = w.node.NodeUnstageVolume(w.ctx(),
+				&csi.NodeUnstageVolumeRequest{VolumeId: clone, StagingTargetPath: w.stagingPath(clone)})
+			wantCode(t, err, codes.FailedPrecondition) // it is published
+			w.unpublish(clone, "b")
+			before := len(w.ourLoops())
+			if w.unstage(clone); len(w.ourLoops()) != before-1 {
+				t.Errorf("%d loop devices before the volume was unstaged, then %d", before, len(w.ourLoops()))
+			}
+			w.remove(clone)
 			w.unstage(id)
 			w.remove(id)
 			for _, s := range must2(w.ctl.ListSnapshots(w.ctx(), &csi.ListSnapshotsRequest{}))(t).GetEntries() {
