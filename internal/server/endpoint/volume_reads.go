@@ -41,7 +41,7 @@ func (e *Endpoints) volumeList(ctx context.Context, r *wire.VolumeListRequest) (
 		out.Items, out.NextToken = make([]*wire.VolumeView, len(shown)), next
 		view := views.Of(s, w)
 		for i, v := range shown {
-			out.Items[i] = view.Volume(v)
+			out.Items[i] = view.VolumeLine(v)
 		}
 		return max(s.TableIndex(state.Volumes), s.TableIndex(state.Claims)), nil
 	})

@@ -84,6 +84,21 @@ func (r *Reader) Plugin(id ids.Plugin) *wire.PluginView {
 	return out
 }
 
+// pluginLine is a plugin without its instances and their allocs.
+func (r *Reader) pluginLine(id ids.Plugin) *wire.PluginView {
+	out, made := r.lines[id]
+	if made {
+		return out
+	}
+	if p := r.Plugin(id); p != nil {
+		line := *p
+		line.Instances, line.Allocs = nil, nil
+		out = &line
+	}
+	r.lines[id] = out
+	return out
+}
+
 func (r *Reader) plugin(id ids.Plugin) *wire.PluginView {
 	s, w := r.snap, r.watch
 	out := &wire.PluginView{Record: s.Plugin(w, id)}

@@ -19,12 +19,18 @@ type Reader struct {
 	snap    *state.Snap
 	watch   *state.Watch
 	plugins map[ids.Plugin]*wire.PluginView
-	tasks   map[ids.Plugin][]pluginTask // nil until the first plugin is viewed
+	lines   map[ids.Plugin]*wire.PluginView // the same in numbers
+	tasks   map[ids.Plugin][]pluginTask     // nil until the first plugin is viewed
 }
 
 // Of returns a reader of a snapshot.
 func Of(s *state.Snap, w *state.Watch) *Reader {
-	return &Reader{snap: s, watch: w, plugins: map[ids.Plugin]*wire.PluginView{}}
+	return &Reader{
+		snap:    s,
+		watch:   w,
+		plugins: map[ids.Plugin]*wire.PluginView{},
+		lines:   map[ids.Plugin]*wire.PluginView{},
+	}
 }
 
 // VolumeIndex is the highest index of everything that a view shows, and of the removal of what it may have shown.
@@ -51,11 +57,21 @@ func VolumeIndex(s *state.Snap, v *wire.VolumeView) uint64 {
 
 // Volume gathers what refers to a volume, and says in words where it stands.
 func (r *Reader) Volume(v *volume.Volume) *wire.VolumeView {
+	return r.volume(v, r.Plugin(v.Spec.Plugin))
+}
+
+// VolumeLine is a volume in a list. Its plugin comes in numbers: each line that carried all instances and allocs of it
+// would make the list as long as volumes times nodes.
+func (r *Reader) VolumeLine(v *volume.Volume) *wire.VolumeView {
+	return r.volume(v, r.pluginLine(v.Spec.Plugin))
+}
+
+func (r *Reader) volume(v *volume.Volume, p *wire.PluginView) *wire.VolumeView {
 	s, w := r.snap, r.watch
 	out := &wire.VolumeView{
 		Volume:  v,
 		OnNodes: map[ids.Node]volume.InventoryEntry{},
-		Plugin:  r.Plugin(v.Spec.Plugin),
+		Plugin:  p,
 	}
 	for c := range s.ClaimsOf(w, v.Staging()) {
 		out.Claims = append(out.Claims, c)
