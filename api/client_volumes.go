@@ -165,3 +165,12 @@ func (p Plugins) Get(ctx context.Context, id string, o *QueryOptions) (*CSIPlugi
 	meta, err := p.c.do(ctx, newCall(http.MethodGet, "plugin", "csi", id).read(o), &out)
 	return &out, meta, err
 }
+
+// Rebind gives what another provider of the plugin had to the provider that serves it now.
+func (p Plugins) Rebind(
+	ctx context.Context, id string, req *CSIPluginRebindRequest, o *WriteOptions,
+) (*CSIPluginRebindResponse, *QueryMeta, error) {
+	var out CSIPluginRebindResponse
+	meta, err := p.c.do(ctx, newCall(http.MethodPut, "plugin", "csi", id, "rebind").write(o).json(req), &out)
+	return &out, meta, err
+}

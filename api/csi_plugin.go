@@ -103,3 +103,16 @@ type CSINodeInfo struct {
 	SupportsExpand          bool
 	SupportsCondition       bool
 }
+
+// CSIPluginRebindRequest gives what another provider of a plugin had to Provider, the one that serves it now (Berth's
+// own). From names the other; it may be left out when there is only one.
+type CSIPluginRebindRequest struct {
+	Provider string
+	From     string `json:",omitempty"`
+}
+
+// CSIPluginRebindResponse says whose volumes and snapshots were given over, and how many (Berth's own).
+type CSIPluginRebindResponse struct {
+	From  string
+	Count int
+}

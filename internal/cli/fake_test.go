@@ -504,6 +504,8 @@ func (f *fake) put(path string, body []byte) (any, error) {
 	var job struct{ Job struct{ ID string } }
 	_ = json.Unmarshal(body, &job)
 	switch {
+	case path == "plugin/csi/local-csi/rebind":
+		return &api.CSIPluginRebindResponse{From: "old.csi.example", Count: 3}, nil
 	case path == "jobs":
 		f.job = job.Job.ID
 		out := &api.JobRegisterResponse{

@@ -110,4 +110,5 @@ var routes = []route{
 	{method: get, path: "/v1/volume/host/{id}", handle: (*Server).hostVolume},
 	{method: get, path: "/v1/plugins", handle: pluginList},
 	{method: get, path: "/v1/plugin/csi/{id}", handle: pluginGet},
+	{method: put, path: "/v1/plugin/csi/{id}/rebind", handle: pluginRebind},
 }

@@ -257,6 +257,23 @@ var pluginList = read(wire.PluginList, func(r *request) (*wire.Query, error) {
 
 var pluginGet = read(wire.PluginGet, byName, one("plugin", func(p *wire.PluginView) any { return convert.Plugin(p) }))
 
+var pluginRebind = write(wire.PluginRebind, func(r *request) (*wire.PluginRebindRequest, error) {
+	var body api.CSIPluginRebindRequest
+	if err := r.read(&body); err != nil {
+		return nil, err
+	}
+	if body.Provider == "" {
+		return nil, badRequest("Provider must name the provider that is to have the volumes")
+	}
+	return &wire.PluginRebindRequest{
+		Plugin:   ids.Plugin(r.PathValue("id")),
+		Provider: body.Provider,
+		From:     body.From,
+	}, nil
+}, func(out *wire.PluginRebindReply) (uint64, any) {
+	return out.Index, &api.CSIPluginRebindResponse{From: out.From, Count: out.Count}
+})
+
 // hostVolume answers for dynamic host volumes, which are not built: none exists.
 func (s *Server) hostVolume(*request) (any, error) { return nil, missing("volume not found") }
 

@@ -177,6 +177,8 @@ type Grant struct {
 	// Capacity is the size the volume should have; ExpandNode asks for NodeExpandVolume after staging.
 	Capacity   int64
 	ExpandNode bool
+	// Provider has the volume; empty: none is noted.
+	Provider string
 	// At is the servers' state that the permission was read from.
 	At lineage.Point
 }
@@ -210,6 +212,7 @@ type ControllerCall struct {
 	Subject    string // volume ns/id or snapshot id, with the node for attach and detach
 	Generation uint64
 	Plugin     ids.Plugin
+	Provider   string // that the plugin must be of; empty: whichever serves it
 	Timeout    time.Duration
 	Cancel     bool // end the call that is under way; its end is reported as always
 	Attach     *AttachArgs

@@ -171,6 +171,7 @@ type AgentMonitorRequest struct {
 type PluginReadRequest struct {
 	Node      ids.Node
 	Plugin    ids.Plugin
+	Provider  string // that the plugin must be of; empty: whichever serves it
 	PerPage   int
 	NextToken string
 	Secrets   Secrets

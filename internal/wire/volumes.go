@@ -24,6 +24,7 @@ var (
 	SnapshotDelete   = Unary[SnapshotDeleteRequest, Written]("Snapshot.Delete")
 	SnapshotList     = Unary[SnapshotListRequest, ProviderList[*volume.Snapshot]]("Snapshot.List")
 	PluginGet        = Unary[Ref[ids.Plugin], One[PluginView]]("Plugin.Get")
+	PluginRebind     = Unary[PluginRebindRequest, PluginRebindReply]("Plugin.Rebind")
 	PluginList       = Unary[Query, List[*PluginView]]("Plugin.List")
 )
 
@@ -151,6 +152,21 @@ type SnapshotListRequest struct {
 	Secrets   Secrets
 	PerPage   int
 	NextToken string
+}
+
+// PluginRebindRequest gives what another provider of the plugin had to Provider, which serves it now. From may be left
+// out when there is only one.
+type PluginRebindRequest struct {
+	Plugin   ids.Plugin
+	Provider string
+	From     string
+}
+
+// PluginRebindReply says whose things were given over, and how many.
+type PluginRebindReply struct {
+	Index uint64
+	From  string
+	Count int
 }
 
 // PluginView is a plugin with its instances; expected counts come from the jobs that run it.

@@ -22,7 +22,8 @@ func Noun(e *kit.Env) *kit.Command {
 
 // PluginNoun returns "plugin" with its verbs.
 func PluginNoun(e *kit.Env) *kit.Command {
-	return kit.Noun("plugin", "Look at storage plugins", newPluginStatus(e))
+	return kit.Noun("plugin", "Look at storage plugins and hand their volumes over", newPluginStatus(e),
+		newPluginRebind(e))
 }
 
 // kindFlag is -type: CSI volumes are the only ones there are.

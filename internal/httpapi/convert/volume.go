@@ -145,7 +145,7 @@ func Volume(v *wire.VolumeView) *api.CSIVolume {
 		out.ControllersHealthy = p.ControllersHealthy
 		out.ControllersExpected = p.ControllersExpected
 		out.NodesHealthy, out.NodesExpected = p.NodesHealthy, p.NodesExpected
-		if out.Provider == "" {
+		if out.Provider == "" || out.Provider == p.Record.Provider {
 			out.Provider, out.ProviderVersion = p.Record.Provider, p.Record.Version
 		}
 	}

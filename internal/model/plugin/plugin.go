@@ -112,7 +112,7 @@ type Instance struct {
 	Node         ids.Node
 	State        State
 	Reason       string // why it is not ready
-	Provider     string // vendor's name, never an identity
+	Provider     string // the name that it has for its provider; another name is another provider
 	Version      string
 	Scope        Scope
 	Capabilities Capabilities

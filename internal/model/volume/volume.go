@@ -163,6 +163,7 @@ type Snapshot struct {
 	Plugin                   ids.Plugin
 	Source                   ids.Volume
 	SourceExternalID         string
+	Provider                 string // that has it; empty in old records
 	Parameters               map[string]string
 	Secrets                  string
 	HomeNode                 ids.Node

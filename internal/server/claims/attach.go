@@ -49,6 +49,7 @@ type pendingCall struct {
 	detach   bool
 	forget   bool // no call: it is detached
 	executor ids.Node
+	provider string
 }
 
 // due picks the first legal call whose pause is over and whose executor is there; without one, when to look again. What
@@ -76,13 +77,17 @@ func (k *Keeper) due(s *state.Snap, id volume.StagingKey) (*pendingCall, reconci
 			continue
 		}
 		executor, why := k.cfg.Dispatch.SameExecutor(s, a.Plugin, a.Executor, homeOf(s, id), controllerTimeout)
+		provider := providerOf(s, nil, id)
+		if foreign := s.Plugin(nil, a.Plugin).Foreign(provider); foreign != "" {
+			executor, why = "", foreign
+		}
 		if executor == "" {
 			if shortest == 0 {
 				again = reconcile.Again(time.Minute, why)
 			}
 			continue
 		}
-		return &pendingCall{a: a, detach: detach, executor: executor}, reconcile.Done()
+		return &pendingCall{a: a, detach: detach, executor: executor, provider: provider}, reconcile.Done()
 	}
 	return nil, again
 }
@@ -94,6 +99,17 @@ func homeOf(s *state.Snap, id volume.StagingKey) ids.Node {
 	}
 	if t := s.Tombstone(nil, id); t != nil {
 		return t.HomeNode
+	}
+	return ""
+}
+
+// providerOf is the provider that has a volume, registered or forgotten by force; empty: it is not noted.
+func providerOf(s *state.Snap, w *state.Watch, id volume.StagingKey) string {
+	if v := s.VolumeOf(w, id); v != nil {
+		return v.Status.Provider
+	}
+	if t := s.Tombstone(w, id); t != nil {
+		return t.Provider
 	}
 	return ""
 }
@@ -188,7 +204,7 @@ func (k *Keeper) call(ctx context.Context, p *pendingCall) error {
 	if a, err = k.store(ctx, a); err != nil {
 		return err
 	}
-	report, err := k.cfg.Dispatch.Do(ctx, p.executor, callOf(a, secrets))
+	report, err := k.cfg.Dispatch.Do(ctx, p.executor, callOf(a, p.provider, secrets))
 	if err != nil {
 		// Unavailable: no plugin heard of the call. Else the node may be making the call: it stays the executor.
 		o := outcome{retry: volume.RetryBackoff, presence: volume.Uncertain}
@@ -202,7 +218,7 @@ func (k *Keeper) call(ctx context.Context, p *pendingCall) error {
 	uncertain, err := controllers.Failure(report)
 	if p.detach && controllers.NeedsVerification(report) {
 		if against := k.verifier.Detached(ctx, a, p.executor,
-			homeOf(k.cfg.Store.Snapshot(), a.Staging())); against != nil {
+			homeOf(k.cfg.Store.Snapshot(), a.Staging()), p.provider); against != nil {
 			err = controllers.Unverified(err, against)
 		} else {
 			err = nil
@@ -317,12 +333,13 @@ const (
 	unsentPause = time.Second // after a call that no plugin heard of
 )
 
-func callOf(a *volume.Attachment, secrets wire.Secrets) *wire.ControllerCall {
+func callOf(a *volume.Attachment, provider string, secrets wire.Secrets) *wire.ControllerCall {
 	w := &wire.ControllerCall{
 		Kind:       wire.CallAttach,
 		Subject:    a.Volume.String() + "@" + string(a.Node),
 		Generation: a.Generation,
 		Plugin:     a.Plugin,
+		Provider:   provider,
 		Timeout:    controllerTimeout,
 		Secrets:    secrets,
 		Attach: &wire.AttachArgs{

@@ -67,6 +67,7 @@ func (k *Keeper) watch(ctx context.Context) error {
 		mark := func(id volume.StagingKey) {
 			if !seen[id] {
 				seen[id] = true
+				providerOf(s, w, id)
 				k.loop.Mark(id)
 			}
 		}

@@ -28,12 +28,13 @@ type Verifier struct {
 }
 
 // Detached proves that an attachment is gone: its volume is not listed, or not as published to the node.
-func (v Verifier) Detached(ctx context.Context, a *volume.Attachment, executor, home ids.Node) error {
-	rec, err := v.lister(a.Plugin, home, func(r *plugin.Record) bool { return r.Controller.ListVolumes })
+func (v Verifier) Detached(ctx context.Context, a *volume.Attachment, executor, home ids.Node, provider string) error {
+	src := source{plugin: a.Plugin, provider: provider, home: home}
+	rec, err := v.lister(src, func(r *plugin.Record) bool { return r.Controller.ListVolumes })
 	if err != nil {
 		return err
 	}
-	found, err := v.find(ctx, executor, a.Plugin, a.ExternalID)
+	found, err := v.find(ctx, executor, src, a.ExternalID)
 	subject := `volume "` + a.ExternalID + `"`
 	switch {
 	case err != nil:
@@ -51,11 +52,13 @@ func (v Verifier) Detached(ctx context.Context, a *volume.Attachment, executor, 
 }
 
 // Deleted proves that a volume is gone: it is not listed.
-func (v Verifier) Deleted(ctx context.Context, id ids.Plugin, external string, executor, home ids.Node) error {
-	if _, err := v.lister(id, home, func(r *plugin.Record) bool { return r.Controller.ListVolumes }); err != nil {
+func (v Verifier) Deleted(ctx context.Context, vol *volume.Volume, executor ids.Node) error {
+	src := source{plugin: vol.Spec.Plugin, provider: vol.Status.Provider, home: vol.Status.HomeNode}
+	external := vol.Status.ExternalID
+	if _, err := v.lister(src, func(r *plugin.Record) bool { return r.Controller.ListVolumes }); err != nil {
 		return err
 	}
-	found, err := v.find(ctx, executor, id, external)
+	found, err := v.find(ctx, executor, src, external)
 	if err == nil && found != nil {
 		err = fault.New(fault.Busy, "", `volume "`+external+`"`, "the provider still lists it")
 	}
@@ -66,7 +69,8 @@ func (v Verifier) Deleted(ctx context.Context, id ids.Plugin, external string, e
 func (v Verifier) SnapshotDeleted(
 	ctx context.Context, sn *volume.Snapshot, executor ids.Node, secrets wire.Secrets,
 ) error {
-	if _, err := v.lister(sn.Plugin, sn.HomeNode, func(r *plugin.Record) bool {
+	src := source{plugin: sn.Plugin, provider: sn.Provider, home: sn.HomeNode}
+	if _, err := v.lister(src, func(r *plugin.Record) bool {
 		return r.Controller.ListSnapshots
 	}); err != nil {
 		return err
@@ -82,6 +86,7 @@ func (v Verifier) SnapshotDeleted(
 		page, err := wire.AgentListSnapshots.Call(ctx, conn, &wire.PluginReadRequest{
 			Node:      executor,
 			Plugin:    sn.Plugin,
+			Provider:  sn.Provider,
 			PerPage:   verifyPage,
 			NextToken: token,
 			Secrets:   secrets,
@@ -100,17 +105,26 @@ func (v Verifier) SnapshotDeleted(
 	return err
 }
 
-// lister returns a plugin whose list speaks for the whole provider: it offers one, and if every node keeps its own, the
-// node is known.
-func (v Verifier) lister(id ids.Plugin, home ids.Node, offers func(*plugin.Record) bool) (*plugin.Record, error) {
-	rec, subject := v.Store.Snapshot().Plugin(nil, id), `plugin "`+string(id)+`"`
+// source is whose list decides: the provider that has the object, and its node where each keeps its own.
+type source struct {
+	plugin   ids.Plugin
+	provider string
+	home     ids.Node
+}
+
+// lister returns a plugin whose list speaks for the whole provider: it is served by that one, it offers a list, and if
+// every node keeps its own, the node is known.
+func (v Verifier) lister(src source, offers func(*plugin.Record) bool) (*plugin.Record, error) {
+	rec, subject := v.Store.Snapshot().Plugin(nil, src.plugin), `plugin "`+string(src.plugin)+`"`
 	switch {
 	case rec == nil || !rec.Negotiated:
 		return nil, fault.New(fault.NotReady, "", subject, "it has not reported what it can do")
+	case rec.Foreign(src.provider) != "":
+		return nil, fault.New(fault.NotReady, "", subject, rec.Foreign(src.provider))
 	case !offers(rec):
 		return nil, fault.New(fault.Unsupported, "", subject,
 			"it does not list what its provider has; look there whether the object still exists")
-	case rec.Scope == plugin.ScopeNode && home == "":
+	case rec.Scope == plugin.ScopeNode && src.home == "":
 		return nil, fault.New(fault.Unsupported, "", subject,
 			"each node lists its own, and the object's node is not known")
 	}
@@ -119,7 +133,7 @@ func (v Verifier) lister(id ids.Plugin, home ids.Node, offers func(*plugin.Recor
 
 // find reads the list to its end; nil means that the volume is not on it.
 func (v Verifier) find(
-	ctx context.Context, executor ids.Node, id ids.Plugin, external string,
+	ctx context.Context, executor ids.Node, src source, external string,
 ) (*wire.ExternalVolume, error) {
 	conn, err := v.Nodes.NodeConn(executor)
 	if err != nil {
@@ -130,7 +144,13 @@ func (v Verifier) find(
 	var found *wire.ExternalVolume
 	err = pages(func(token string) (string, error) {
 		page, err := wire.AgentListVolumes.Call(ctx, conn,
-			&wire.PluginReadRequest{Node: executor, Plugin: id, PerPage: verifyPage, NextToken: token})
+			&wire.PluginReadRequest{
+				Node:      executor,
+				Plugin:    src.plugin,
+				Provider:  src.provider,
+				PerPage:   verifyPage,
+				NextToken: token,
+			})
 		if err != nil {
 			return "", err
 		}

@@ -123,6 +123,7 @@ func (e *Endpoints) registerStorage(s *wire.Server) {
 	serve(e, s, wire.SnapshotList, e.snapshotList)
 	serve(e, s, wire.PluginGet, e.pluginGet)
 	serve(e, s, wire.PluginList, e.pluginList)
+	serve(e, s, wire.PluginRebind, e.pluginRebind)
 }
 
 // serve adds a handler that is asked only when this server can answer.

@@ -136,6 +136,9 @@ func (e *Endpoints) grant(
 	if rec == nil || !rec.Negotiated || !rec.NodeNegotiated {
 		return wait(c.Since, `waiting for plugin "`+string(v.Spec.Plugin)+`" to be healthy`)
 	}
+	if why := rec.Foreign(v.Status.Provider); why != "" {
+		return wait(c.Since, why)
+	}
 	g := &wire.Grant{
 		Alias:  r.Name,
 		Volume: id,
@@ -152,6 +155,7 @@ func (e *Endpoints) grant(
 		NeedsStage:     rec.NeedsStage,
 		Capacity:       v.Status.Capacity,
 		ExpandNode:     v.Status.NodeExpandPending && rec.NodeCaps.NodeExpand,
+		Provider:       v.Status.Provider,
 		At:             s.Point(nil),
 	}
 	if rec.NeedsAttach {

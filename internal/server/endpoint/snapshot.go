@@ -30,7 +30,11 @@ func (e *Endpoints) snapshotCreate(ctx context.Context, r *wire.SnapshotCreateRe
 		return nil, fault.New(fault.Invalid, "snapshot", subject,
 			fmt.Sprintf("the name has %d bytes, the limit is %d", len(r.Name), maxSnapshotName))
 	}
-	if rec := s.Plugin(nil, v.Spec.Plugin); rec == nil || !rec.Controller.CreateSnapshot {
+	rec := s.Plugin(nil, v.Spec.Plugin)
+	if why := rec.Foreign(v.Status.Provider); why != "" {
+		return nil, fault.New(fault.NotReady, "snapshot", subject, why)
+	}
+	if rec == nil || !rec.Controller.CreateSnapshot {
 		return nil, fault.New(fault.Conflict, "snapshot", subject,
 			fmt.Sprintf("plugin %q does not support snapshots", v.Spec.Plugin))
 	}
@@ -46,6 +50,7 @@ func (e *Endpoints) snapshotCreate(ctx context.Context, r *wire.SnapshotCreateRe
 		Plugin:           v.Spec.Plugin,
 		Source:           v.ID.ID,
 		SourceExternalID: v.Status.ExternalID,
+		Provider:         v.Status.Provider,
 		Parameters:       r.Parameters,
 		HomeNode:         v.Status.HomeNode,
 		Phase:            volume.PhaseCreating,
@@ -124,8 +129,11 @@ func (e *Endpoints) snapshotDelete(ctx context.Context, r *wire.SnapshotDeleteRe
 		follow:  "berth volume snapshot list -plugin " + string(sn.Plugin),
 		left: func(s *state.Snap, w *state.Watch) (there bool, refused string) {
 			sn := s.VolumeSnapshot(w, sn.ID)
-			if sn == nil || sn.Tries == 0 {
-				return sn != nil, ""
+			if sn == nil {
+				return false, ""
+			}
+			if why := s.Plugin(w, sn.Plugin).Foreign(sn.Provider); why != "" || sn.Tries == 0 {
+				return true, why
 			}
 			return true, sn.LastError
 		},

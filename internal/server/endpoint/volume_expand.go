@@ -78,6 +78,9 @@ func (e *Endpoints) awaitExpansion(
 		default:
 			return refuse("it is " + string(v.Status.Phase))
 		}
+		if err := ownProvider(s, w, v); err != nil {
+			return nil, err
+		}
 		if w.Wait(wctx) != nil {
 			return nil, unfinished(ctx, v, wait)
 		}

@@ -73,8 +73,11 @@ func (e *Endpoints) volumeDelete(ctx context.Context, r *wire.VolumeDeleteReques
 		follow:  "berth volume status " + string(r.Volume.ID),
 		left: func(s *state.Snap, w *state.Watch) (there bool, refused string) {
 			v := s.Volume(w, r.Volume)
-			if v == nil || v.Status.Tries == 0 {
-				return v != nil, ""
+			if v == nil {
+				return false, ""
+			}
+			if why := s.Plugin(w, v.Spec.Plugin).Foreign(v.Status.Provider); why != "" || v.Status.Tries == 0 {
+				return true, why
 			}
 			return true, v.Status.LastError
 		},

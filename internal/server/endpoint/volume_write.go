@@ -219,10 +219,23 @@ func (e *Endpoints) awaitVolume(
 			return &wire.VolumeWriteReply{Index: max(s.Index(), 1), Volume: v, Outcome: outcome, Warnings: warnings},
 				nil
 		}
+		if err := ownProvider(s, w, v); err != nil {
+			return nil, err
+		}
 		if w.Wait(wctx) != nil {
 			return nil, unfinished(ctx, v, wait)
 		}
 	}
+}
+
+// ownProvider refuses to wait for work that another provider than the volume's would have to do.
+func ownProvider(s *state.Snap, w *state.Watch, v *volume.Volume) error {
+	why := s.Plugin(w, v.Spec.Plugin).Foreign(v.Status.Provider)
+	if why == "" {
+		return nil
+	}
+	return fault.WithHint(fault.New(fault.NotReady, "wait for", `volume "`+v.ID.String()+`"`, why),
+		"the work goes on then; follow it with: berth volume status "+string(v.ID.ID))
 }
 
 // unfinished says that a wait is over before the work is.

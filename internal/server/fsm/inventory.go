@@ -94,7 +94,7 @@ func (c *InventoryApply) head(tx *state.Tx, st Stamp) (newer bool) {
 	if old := tx.InventoryHead(nil, c.Node); old != nil {
 		h.FullIndex = old.FullIndex
 		newer = h.AllocIndex > old.AllocIndex
-		if !checksHolders(tx) {
+		if !reached(tx, identities) {
 			h.AllocIndex = max(h.AllocIndex, old.AllocIndex) // as entries of older logs were applied
 		}
 	}
@@ -171,7 +171,7 @@ func (c *ClaimProof) Apply(tx *state.Tx, st Stamp) (any, error) {
 	}
 	// The word that a node is dead is about the node as it was: one that came back meanwhile is not.
 	if n := tx.Node(nil, cl.Node); c.Proof == volume.ProofAttested && n != nil && n.Status != node.StatusDown &&
-		checksHolders(tx) {
+		reached(tx, identities) {
 		return nil, fault.WithHint(fault.New(fault.Conflict, "detach", cl.Volume.String(),
 			fmt.Sprintf("node %s is %s, not down", ids.Short(n.ID), n.Status)),
 			"a node that answers releases its volumes by itself: stop the allocations that use them")
@@ -195,7 +195,7 @@ func (c *ClaimProof) Apply(tx *state.Tx, st Stamp) (any, error) {
 
 // keep adds the proof to the history of the volume, which outlives the node's report that it has cleaned up.
 func (c *ClaimProof) keep(tx *state.Tx, st Stamp, cl *volume.Claim) {
-	if !checksHolders(tx) || cl.UID == "" {
+	if !reached(tx, identities) || cl.UID == "" {
 		return // of an older log, or of a volume without an identity
 	}
 	tx.AddProvenEnd(&volume.ProvenEnd{

@@ -31,7 +31,7 @@ func (c *SnapshotPut) Apply(tx *state.Tx, _ Stamp) (any, error) {
 	if err := unchanged("snapshot", c.Snapshot.ID, now, c.Seen); err != nil {
 		return nil, err
 	}
-	if checksHolders(tx) {
+	if reached(tx, identities) {
 		if err := c.guard(tx, old); err != nil {
 			return nil, err
 		}

@@ -24,9 +24,10 @@ func init() {
 // would make another state than the one that the provider knows.
 const identities = 3
 
-func checksHolders(tx *state.Tx) bool {
+// reached tells whether the cluster is at a schema.
+func reached(tx *state.Tx, schema uint64) bool {
 	m := tx.Meta(nil)
-	return m != nil && m.Schema >= identities
+	return m != nil && m.Schema >= schema
 }
 
 // VolumePut stores a volume if it is still as the proposer saw it. Seen is the modify index that it read; 0: there was
@@ -50,7 +51,7 @@ func (c *VolumePut) Apply(tx *state.Tx, st Stamp) (any, error) {
 		return nil, fault.New(fault.NotFound, "create volume", v.ID.String(),
 			fmt.Sprintf("namespace %q does not exist", v.Namespace))
 	}
-	if checksHolders(tx) {
+	if reached(tx, identities) {
 		if err := c.guard(tx, old); err != nil {
 			return nil, err
 		}
@@ -160,6 +161,9 @@ func (c *VolumePut) revive(tx *state.Tx, old *volume.Volume) {
 		if v.Spec.Secrets == "" {
 			v.Spec.Secrets = t.Secrets
 		}
+		if reached(tx, providers) && t.Provider != "" {
+			v.Status.Provider = t.Provider // whoever serves the plugin now: what is left is with that one
+		}
 		v.UID = t.UID
 		tx.DeleteTombstone(k)
 	}
@@ -223,7 +227,7 @@ func (c *VolumeForget) Apply(tx *state.Tx, st Stamp) (any, error) {
 	if err := unchanged("volume", c.ID.String(), v.ModifyIndex, c.Seen); err != nil {
 		return nil, err
 	}
-	if checksHolders(tx) {
+	if reached(tx, identities) {
 		if err := c.guard(tx, v); err != nil {
 			return nil, err
 		}

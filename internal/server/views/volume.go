@@ -105,6 +105,8 @@ func (r *Reader) volume(v *volume.Volume, p *wire.PluginView) *wire.VolumeView {
 
 func unschedulable(v *volume.Volume, p *wire.PluginView) string {
 	switch {
+	case p != nil && p.Record.Foreign(v.Status.Provider) != "":
+		return p.Record.Foreign(v.Status.Provider)
 	case v.Status.Phase != volume.PhaseReady && v.Status.Phase != volume.PhaseExpanding:
 		return "no allocation can be given the volume while it is " + string(v.Status.Phase)
 	case p == nil || p.NodesHealthy == 0:

@@ -18,6 +18,7 @@ func (k *Keeper) callFor(s *state.Snap, v *volume.Volume, step volume.VolumeStep
 		Subject:    v.ID.String(),
 		Generation: v.Status.Generation,
 		Plugin:     v.Spec.Plugin,
+		Provider:   v.Status.Provider,
 		Timeout:    controllerTimeout,
 		Secrets:    secrets,
 	}

@@ -83,6 +83,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		"volumes":   k.vols.Run,
 		"snapshots": k.snaps.Run,
 		"watch":     k.watch,
+		"providers": k.nameProviders,
 	})
 }
 
@@ -103,6 +104,9 @@ func (k *Keeper) watch(ctx context.Context) error {
 			}
 		}
 		for range s.Nodes(w, "") {
+			break
+		}
+		for range s.Plugins(w, "") {
 			break
 		}
 		if w.Wait(ctx) != nil {
@@ -134,6 +138,9 @@ func (k *Keeper) stepVolume(ctx context.Context, id volume.ID) (reconcile.Result
 		return reconcile.Again(pause, v.Status.LastError), nil
 	}
 	executor, why := k.executor(s, v, step)
+	if foreign := s.Plugin(nil, v.Spec.Plugin).Foreign(v.Status.Provider); foreign != "" {
+		executor, why = "", foreign
+	}
 	if executor == "" {
 		return reconcile.Again(time.Minute, why), nil
 	}
@@ -189,8 +196,9 @@ func ProviderName(clusterID string, v *volume.Volume) string {
 func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep, executor ids.Node) error {
 	s := k.cfg.Store.Snapshot()
 	cur := s.Volume(nil, id)
-	if cur == nil || volume.NextVolume(cur) != step {
-		return nil
+	if cur == nil || volume.NextVolume(cur) != step ||
+		s.Plugin(nil, cur.Spec.Plugin).Foreign(cur.Status.Provider) != "" {
+		return nil // it has changed while the lane was waited for, and is decided anew
 	}
 	v := *cur
 	if step == volume.StepDelete {
@@ -243,7 +251,7 @@ func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep,
 	}
 	uncertain, err := controllers.Failure(report)
 	if step == volume.StepDelete && controllers.NeedsVerification(report) {
-		against := k.verifier.Deleted(ctx, v.Spec.Plugin, v.Status.ExternalID, executor, v.Status.HomeNode)
+		against := k.verifier.Deleted(ctx, &v, executor)
 		if against == nil {
 			return k.done(ctx, &v, step, report)
 		}

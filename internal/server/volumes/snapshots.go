@@ -29,6 +29,9 @@ func (k *Keeper) stepSnapshot(ctx context.Context, id string) (reconcile.Result,
 		return reconcile.Again(pause, cur.LastError), nil
 	}
 	executor, why := k.cfg.Dispatch.SameExecutor(s, cur.Plugin, cur.Executor, cur.HomeNode, controllerTimeout)
+	if foreign := s.Plugin(nil, cur.Plugin).Foreign(cur.Provider); foreign != "" {
+		executor, why = "", foreign
+	}
 	if executor == "" {
 		return reconcile.Again(time.Minute, why), nil
 	}
@@ -107,6 +110,7 @@ func snapshotCall(sn *volume.Snapshot, secrets wire.Secrets) *wire.ControllerCal
 		Subject:    "snapshot " + sn.ID,
 		Generation: sn.Generation,
 		Plugin:     sn.Plugin,
+		Provider:   sn.Provider,
 		Timeout:    controllerTimeout,
 		Secrets:    secrets,
 		Snapshot: &wire.SnapshotArgs{

@@ -10,6 +10,7 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
+	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/fsm"
 	"berth/internal/wire"
@@ -17,8 +18,10 @@ import (
 
 // command runs one line of a story.
 //
-//	node n1 [plugin=p] [lists=no] [scope=node] [version=1] [state=failing] [controller=no]   one with both roles of a
-//	                                  plugin joins and reports nothing
+//	node n1 [plugin=p] [provider=a] [lists=no] [scope=node] [version=1] [state=failing] [controller=no]   one with
+//	                                  both roles of a plugin joins and reports nothing
+//	serves n1 b                       another provider serves its plugins
+//	rebind p b                        a person hands the plugin's volumes over
 //	disconnect|connect|down n1        its stream of calls ends, or begins anew; it is found dead
 //	failing|bare n1                   its controllers fail; it runs no plugin any more
 //	reconnect n1                      its stream begins anew before the one before has ended
@@ -54,6 +57,14 @@ func (w *world) command(name string, words []string) error {
 		w.streams[ids.Node(first)]()
 	case "failing":
 		w.changeInstances(ids.Node(first), failing)
+	case "serves":
+		if err := need(words, 2); err != nil {
+			return err
+		}
+		w.changeInstances(ids.Node(first), func(i plugin.Instance) *plugin.Instance {
+			i.Provider, i.Updated = words[1], time.Now()
+			return &i
+		})
 	case "bare":
 		w.changeInstances(ids.Node(first), gone)
 	case "down":

@@ -39,6 +39,7 @@ func (w *world) join(id ids.Node, words []string) error {
 			Role:         role,
 			Node:         id,
 			State:        plugin.State(option(words, "state", string(plugin.Ready))),
+			Provider:     option(words, "provider", ""),
 			Version:      option(words, "version", "1"),
 			Scope:        scope,
 			Capabilities: caps,

@@ -72,6 +72,9 @@ func (w *world) request(
 	case "attest":
 		return outcomeOf(w, wire.VolumeDetach,
 			&wire.VolumeDetachRequest{Volume: id, Node: ids.Node(words[0]), Attest: "it burnt"})
+	case "rebind":
+		return outcomeOf(w, wire.PluginRebind,
+			&wire.PluginRebindRequest{Plugin: ids.Plugin(id.ID), Provider: words[0]})
 	case "snapshot":
 		return outcomeOf(w, wire.SnapshotCreate, &wire.SnapshotCreateRequest{Volume: id, Wait: wait})
 	case "delete-snapshot":

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
 	"berth/internal/client/csimanager/instance"
@@ -192,7 +193,7 @@ func (x *Executor) call(ctx context.Context, w wire.ControllerCall) *wire.Contro
 		r.Err = callError(x.nodeExpand(w))
 		return r
 	}
-	conn, err := x.cfg.Plugins.Use(w.Plugin, plugin.RoleController)
+	conn, err := use(x.cfg.Plugins, w.Plugin, w.Provider)
 	if err != nil {
 		r.Err = callError(err)
 		return r
@@ -200,6 +201,20 @@ func (x *Executor) call(ctx context.Context, w wire.ControllerCall) *wire.Contro
 	defer conn.Release()
 	r.Err = callError(dispatch(ctx, conn, w, r))
 	return r
+}
+
+// use returns a connection to the plugin's controller if it is of the provider that the caller means: the servers may
+// not have heard yet that another one serves the plugin here.
+func use(p instance.Plugins, id ids.Plugin, provider string) (*instance.Connection, error) {
+	conn, err := p.Use(id, plugin.RoleController)
+	if err != nil {
+		return nil, err
+	}
+	if why := plugin.Foreign(id, provider, conn.Facts.Name); why != "" {
+		conn.Release()
+		return nil, fault.New(fault.NotReady, "use", `controller plugin "`+string(id)+`"`, why)
+	}
+	return conn, nil
 }
 
 func (x *Executor) nodeExpand(w wire.ControllerCall) error {

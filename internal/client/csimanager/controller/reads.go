@@ -24,7 +24,7 @@ func (r Reads) Register(s *wire.Server) {
 func (r Reads) listVolumes(
 	ctx context.Context, req *wire.PluginReadRequest,
 ) (*wire.ProviderList[wire.ExternalVolume], error) {
-	conn, err := r.Plugins.Use(req.Plugin, plugin.RoleController)
+	conn, err := use(r.Plugins, req.Plugin, req.Provider)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (r Reads) listVolumes(
 func (r Reads) listSnapshots(
 	ctx context.Context, req *wire.PluginReadRequest,
 ) (*wire.ProviderList[*volume.Snapshot], error) {
-	conn, err := r.Plugins.Use(req.Plugin, plugin.RoleController)
+	conn, err := use(r.Plugins, req.Plugin, req.Provider)
 	if err != nil {
 		return nil, err
 	}
