@@ -180,3 +180,21 @@ func TestAPluginThatFallsSilentIsNamedToWhoWaits(t *testing.T) {
 	r.unmount(v, "a")
 	r.atRest()
 }
+
+// TestARefusedPublicationIsNotFoundAgain: there is nothing to be undone, neither at its end nor at the next start.
+func TestARefusedPublicationIsNotFoundAgain(t *testing.T) {
+	p, v := startPlugin(t, "(NodePublish * before InvalidArgument)")
+	r := newRig(t, p)
+	if err := r.mountBy(requestOf(p, use(v, "a"))); err == nil {
+		t.Fatal("what the plugin refuses is mounted")
+	}
+	r.unmount(v, "a")
+	r.kill()
+	r.open()
+	r.atRest()
+	for _, call := range p.Calls() {
+		if strings.HasPrefix(call, "NodeUnpublish") {
+			t.Errorf("called %q for what was never made", call)
+		}
+	}
+}

@@ -54,12 +54,40 @@ func (k *Keeper) verifyStep(key volume.StagingKey, s Step, err error) (outcome, 
 		return worked, observed{mounts: beneath(table, e.Staging.HostPath)}, nil
 	case Publish:
 		return verifyPublished(e, s.Alloc, table)
-	case Unpublish:
-		p := e.Pubs[s.Alloc]
-		return k.verifyUndone(err, table, p.HostPath, p.HostPath, filepath.Dir(p.HostPath)+".id",
-			filepath.Dir(p.HostPath))
 	}
-	return k.verifyUndone(err, table, e.Staging.HostPath, e.Staging.HostPath+".id", e.Staging.HostPath)
+	path, ours := traces(e, s)
+	return k.verifyUndone(err, table, path, ours...)
+}
+
+// traces are where a staging or a publication is, and what of it is removed when it is not, in this order.
+func traces(e *Entry, s Step) (path string, ours []string) {
+	if s.Verb == Publish || s.Verb == Unpublish {
+		path = e.Pubs[s.Alloc].HostPath
+		parent := filepath.Dir(path)
+		return path, []string{path, parent + ".id", parent}
+	}
+	path = e.Staging.HostPath
+	return path, []string{path + ".id", path}
+}
+
+// removeUnmade removes what was prepared for a first call that was refused. Left behind, its id file would name a mount
+// at the next start that nobody has made. It reports whether nothing is there: a mount proves that the call did
+// something, whatever the plugin said.
+func (k *Keeper) removeUnmade(key volume.StagingKey, s Step) (nothing bool) {
+	e := k.snapshot(key)
+	if e == nil || e.presenceOf(s) == nil {
+		return true
+	}
+	path, ours := traces(e, s)
+	table, err := hostfs.ReadTable()
+	if err != nil || path == "" {
+		return err == nil
+	}
+	o, _, err := k.verifyUndone(nil, table, path, ours...)
+	if o != worked {
+		k.cfg.Log.Warn("what was refused is there", logkey.Op, s.Verb, logkey.Path, path, logkey.Error, err)
+	}
+	return o == worked
 }
 
 // beneath lists what is mounted at or beneath a path in a form that can be compared later.

@@ -189,6 +189,9 @@ func (k *Keeper) takeBack(key volume.StagingKey, s Step, before volume.Presence)
 // finish verifies and writes down what the call came to.
 func (k *Keeper) finish(key volume.StagingKey, s Step, before volume.Presence, err error) error {
 	o, found, err := k.verifyStep(key, s, err)
+	if o == refused && s.making() && before == volume.Absent && !k.removeUnmade(key, s) {
+		o = unknown
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	vs := k.vols[key]
