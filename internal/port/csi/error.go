@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"context"
 	"errors"
 
 	"google.golang.org/grpc/codes"
@@ -60,6 +61,13 @@ func AsError(err error) (*Error, bool) {
 	var e *Error
 	ok := errors.As(err, &e)
 	return e, ok
+}
+
+// TimedOut tells whether a call failed because its time was over, by the caller's clock or by the plugin's, which was
+// given the same deadline and may find it passed a moment earlier.
+func TimedOut(err error) bool {
+	e, ok := AsError(err)
+	return ok && e.Code == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded)
 }
 
 // FinalityOf tells what is known after err. Success is Final; an error that is no CSI error is Unknown.

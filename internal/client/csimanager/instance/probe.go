@@ -163,7 +163,7 @@ func (m *Manager) ask(ctx context.Context, info dynamicplugins.Info, client *csi
 
 // silence says so when an error is nothing but that.
 func silence(ctx context.Context, err error, info dynamicplugins.Info, limit time.Duration) error {
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) && !csi.TimedOut(err) {
 		return err
 	}
 	return fault.WithHint(

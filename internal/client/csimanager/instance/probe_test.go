@@ -3,12 +3,14 @@ package instance
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"berth/internal/base/ids"
 	"berth/internal/client/dynamicplugins"
 	"berth/internal/model/plugin"
+	"berth/internal/port/csi"
 )
 
 // TestASilentPluginIsKnownSoon: within 15 s, the loop's pause included, and it is asked several times before its health
@@ -93,5 +95,18 @@ func TestAnotherTaskIsNotTakenForTheRestartedOne(t *testing.T) {
 	}
 	if want := []string{"a t: no", "b t: no"}; !slices.Equal(tasks.restarted, want) {
 		t.Errorf("restarted %q, want %q", tasks.restarted, want)
+	}
+}
+
+// The plugin's side is given the same deadline, and may find it passed before this side does.
+func TestADeadlineThatThePluginFindsPassedIsSilence(t *testing.T) {
+	info := dynamicplugins.Info{Plugin: "p"}
+	late := &csi.Error{RPC: csi.Probe, Code: csi.Code(4)}
+	if err := silence(t.Context(), late, info, time.Second); !strings.Contains(err.Error(), "does not answer") {
+		t.Errorf("its time is over: %v", err)
+	}
+	refused := &csi.Error{RPC: csi.Probe, Code: csi.Code(13)}
+	if err := silence(t.Context(), refused, info, time.Second); strings.Contains(err.Error(), "does not answer") {
+		t.Errorf("it answered: %v", err)
 	}
 }
