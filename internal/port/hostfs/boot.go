@@ -19,6 +19,11 @@ func BootID() (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
+// MakeDir makes a directory 0700 with its parents.
+func MakeDir(path string) error {
+	return fault.Wrap(os.MkdirAll(path, 0o700), fault.Internal, "create", path)
+}
+
 // WriteFileSync writes a small file durably: temporary name, fsync, rename, fsync of the directory.
 func WriteFileSync(path string, data []byte, mode os.FileMode) error {
 	dir, err := os.Open(dirOf(path))

@@ -11,6 +11,7 @@ import (
 	"berth/internal/client/csimanager/instance"
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
+	"berth/internal/port/hostfs"
 )
 
 type secretMap = redact.Map
@@ -77,7 +78,7 @@ func (k *Keeper) stage(ctx context.Context, e *Entry, conn *instance.Connection,
 	if e.Staging.Skip {
 		return nil
 	}
-	if err := ensureDir(e.Staging.HostPath); err != nil {
+	if err := hostfs.MakeDir(e.Staging.HostPath); err != nil {
 		return notSent{err}
 	}
 	if err := k.writeIDFile(e.Staging.HostPath, e, ""); err != nil {
@@ -114,7 +115,7 @@ func (k *Keeper) publish(
 ) error {
 	p := e.Pubs[alloc]
 	parent := filepath.Dir(p.HostPath)
-	if err := ensureDir(parent); err != nil {
+	if err := hostfs.MakeDir(parent); err != nil {
 		return notSent{err}
 	}
 	if err := k.writeIDFile(parent, e, alloc); err != nil {

@@ -570,8 +570,12 @@ func TestAnIDFileNamesWhatTheJournalLost(t *testing.T) {
 	if err := os.Rename(st.HostPath+"-copy.id", st.HostPath+".id"); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.adoptUnrecorded(); err != nil {
+	half := filepath.Join(filepath.Dir(st.HostPath), "y.id.tmp")
+	if err := errors.Join(os.WriteFile(half, []byte("half"), 0o600), k.adoptUnrecorded()); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.Lstat(half); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what a crash left half written stays: %v", err)
 	}
 	got := k.vols[testKey]
 	if got == nil || got.entry.Pubs["a"] == nil {

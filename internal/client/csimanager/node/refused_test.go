@@ -8,6 +8,7 @@ import (
 
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
+	"berth/internal/port/hostfs"
 )
 
 // TestWhatWasRefusedAtOnceLeavesNothing: no directory, and no id file that would name it at the next start. What an
@@ -43,7 +44,7 @@ func TestWhatWasRefusedAtOnceLeavesNothing(t *testing.T) {
 			} else {
 				alloc = ""
 			}
-			if err := errors.Join(ensureDir(path), k.writeIDFile(own, vs.entry, alloc)); err != nil {
+			if err := errors.Join(hostfs.MakeDir(path), k.writeIDFile(own, vs.entry, alloc)); err != nil {
 				t.Fatal(err)
 			}
 			if c.there {

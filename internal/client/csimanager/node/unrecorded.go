@@ -24,7 +24,7 @@ func (k *Keeper) adoptUnrecorded() error {
 	if k.cfg.DataDir == "" {
 		return nil
 	}
-	for _, pattern := range []string{"*/s/*.id", "*/p/*.id"} {
+	for _, pattern := range []string{"*/s/*.id", "*/p/*.id", "*/s/*.id.tmp", "*/p/*.id.tmp"} {
 		names, err := filepath.Glob(filepath.Join(csiDir(k.cfg.DataDir), pattern))
 		if err != nil {
 			return fault.Wrap(err, fault.Internal, "look for", pattern)
@@ -50,6 +50,9 @@ func (k *Keeper) adoptUnrecorded() error {
 
 // adoptFile adds what one id file names and the entries lack.
 func (k *Keeper) adoptFile(name string) error {
+	if filepath.Ext(name) == ".tmp" { // a crash left it in the middle of being written: it names nothing
+		return fault.Wrap(os.Remove(name), fault.Internal, "remove", name)
+	}
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return fault.Wrap(err, fault.Internal, "read", name)
@@ -143,14 +146,6 @@ func targetParentTail(externalID string, alloc ids.Alloc) string {
 
 // targetName is the target below its parent: the plugin makes and removes it.
 const targetName = "m"
-
-// ensureDir makes a directory 0700 with its parents below base, which must exist or be creatable.
-func ensureDir(path string) error {
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return fault.Wrap(err, fault.Internal, "create", path)
-	}
-	return nil
-}
 
 // writeIDFile writes the id file of a staging, or of an alloc's publication, unless it is there already.
 func (k *Keeper) writeIDFile(path string, e *Entry, alloc ids.Alloc) error {
