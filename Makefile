@@ -73,8 +73,13 @@ chaos: build ## Play rounds of faults on the real program: SEED=, ROUNDS=, SETTL
 	@CGO_ENABLED=0 go build -o bin/chaos ./tools/chaos
 	@bin/chaos -seed $(SEED) -rounds $(ROUNDS) -settle $(SETTLE) $(FLAGS)
 
-crash: build $(TESTRUN) ## Kill agent and plugin in front of every persisted write and mount of the storage scenarios (long)
+crash: build $(TESTRUN) ## Kill agent and plugin in front of every persisted write and mount, and cut the power (long)
+	@$(TESTRUN) -count=1 -timeout 3h -run 'PowerLoss|Survives' $(POWERLOSS) -powerloss-all
 	@$(TESTRUN) -count=1 -timeout 3h -v -run TestACrashInFrontOfAnyPoint ./e2e -crash
+
+# Who keeps something on disk, on one that loses its power.
+POWERLOSS = ./internal/base/durable ./internal/port/kv ./internal/port/raftlog ./internal/localcsi/store \
+	./internal/localcsi ./e2e
 
 # The last commit whose stores and logs of the earlier encoding must be taken over.
 FROM ?= 9ead982

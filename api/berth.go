@@ -13,7 +13,9 @@ type AllocVolume struct {
 	ReadOnly  bool
 	State     string // one sentence
 	Path      string // on the node, while published
+	Held      bool   // until its release is certain, also after the tasks have ended
 	LastError string
+	NextTry   *time.Time // after LastError, on the node
 }
 
 // NodeReason is one node's refusal of an allocation, with the way out.
@@ -32,11 +34,17 @@ type CSIVolumeExpandRequest struct {
 
 // CSIVolumeWriteResult says what a write to a volume came to.
 type CSIVolumeWriteResult struct {
-	// Outcome is created, registered, updated, expanded or unchanged.
+	// Outcome is created, registered, updated, expanded, unchanged or, when the request named how long it waits and the
+	// work goes on after that, CSIVolumeAccepted.
 	Outcome string
 	// Changed names what differed.
 	Changed []string
+	// Waits says what an accepted write waits for.
+	Waits string `json:",omitempty"`
 }
+
+// CSIVolumeAccepted is the outcome of a write that is not finished yet.
+const CSIVolumeAccepted = "accepted"
 
 // VolumeProvenEnd tells that a claim of the volume was ended by other evidence than its node's word.
 type VolumeProvenEnd struct {

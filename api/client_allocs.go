@@ -160,10 +160,19 @@ func (n Nodes) SetEligibility(
 	return &out, meta, err
 }
 
-// EndOrphan ends an orphan of a node: an allocation that it keeps although nobody decides about it. It returns when
-// that has begun; the node's Orphans tell when it is over.
-func (n Nodes) EndOrphan(ctx context.Context, node, alloc string, o *WriteOptions) error {
-	_, err := n.c.do(ctx, newCall(http.MethodPut, "node", node, "orphan", alloc, "end").write(o), nil)
+// RebootConfirm vouches that nothing runs under a node's identity but the agent that the servers obey.
+func (n Nodes) RebootConfirm(
+	ctx context.Context, id string, req *NodeRebootConfirmRequest, o *WriteOptions,
+) (*NodeRebootConfirmResponse, *QueryMeta, error) {
+	var out NodeRebootConfirmResponse
+	meta, err := n.c.do(ctx, newCall(http.MethodPut, "node", id, "reboot-confirm").write(o).json(req), &out)
+	return &out, meta, err
+}
+
+// ForgetMount says of an unknown mount of a node that it is none of a volume that the cluster knows: it holds up no
+// release any more. Nothing is unmounted.
+func (n Nodes) ForgetMount(ctx context.Context, node string, req *NodeForgetMountRequest, o *WriteOptions) error {
+	_, err := n.c.do(ctx, newCall(http.MethodPut, "node", node, "unknown-mount", "forget").write(o).json(req), nil)
 	return err
 }
 

@@ -1,9 +1,12 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -66,12 +69,33 @@ func (v Volumes) Expand(
 // Delete has the provider delete a volume and forgets it. It waits at most wait until nobody uses the volume; 0 leaves
 // the time to the server.
 func (v Volumes) Delete(ctx context.Context, id string, secrets Secrets, wait time.Duration, o *WriteOptions) error {
+	out, err := v.BeginDelete(ctx, id, secrets, wait, o)
+	if err == nil && out.Outcome == CSIVolumeAccepted {
+		return fmt.Errorf("volume %q is not deleted after %s; it goes on: %s", id, wait, out.Waits)
+	}
+	return err
+}
+
+// BeginDelete is Delete that succeeds when the deletion is accepted: it goes on by itself when it has not ended after
+// the wait, and its outcome is CSIVolumeAccepted then.
+func (v Volumes) BeginDelete(
+	ctx context.Context, id string, secrets Secrets, wait time.Duration, o *WriteOptions,
+) (*CSIVolumeWriteResult, error) {
 	r := newCall(http.MethodDelete, "volume", "csi", id, "delete").write(o)
 	if wait > 0 {
 		r.set("wait", wait.String())
 	}
-	_, err := v.c.do(ctx, r.secrets(secrets), nil)
-	return err
+	resp, err := v.c.send(ctx, r.secrets(secrets))
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var out CSIVolumeWriteResult
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
+	if body = bytes.TrimSpace(body); err == nil && bytes.HasPrefix(body, []byte("{")) { // else it has ended
+		return &out, json.Unmarshal(body, &out)
+	}
+	return &out, v.c.unreachable(err)
 }
 
 // Deregister forgets a volume and leaves it with its provider. A forced one, with the reason that is kept, does so even
@@ -85,6 +109,14 @@ func (v Volumes) Deregister(ctx context.Context, id string, force bool, reason s
 // Detach has a volume leave a node.
 func (v Volumes) Detach(ctx context.Context, id, node string, o *WriteOptions) error {
 	_, err := v.c.do(ctx, newCall(http.MethodDelete, "volume", "csi", id, "detach").write(o).set("node", node), nil)
+	return err
+}
+
+// Release says that nothing is left of a volume on a node that has unmounted it and whose plugin does not unstage it;
+// it is refused while the node still shows it mounted.
+func (v Volumes) Release(ctx context.Context, id, node, reason string, o *WriteOptions) error {
+	_, err := v.c.do(ctx, newCall(http.MethodPut, "volume", "csi", id, "release").write(o).set("node", node).
+		set("reason", reason), nil)
 	return err
 }
 

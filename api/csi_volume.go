@@ -54,8 +54,12 @@ type CSIVolume struct {
 	NodesHealthy          int
 	NodesExpected         int
 	ResourceExhausted     *time.Time
-	State                 []string      `json:",omitempty"` // where it stands, in sentences; an addition of Berth
-	Places                []VolumePlace `json:",omitempty"` // what nodes have of it; an addition of Berth
+	State                 []string `json:",omitempty"` // where it stands, in sentences; an addition of Berth
+	// Phase is creating, ready, expanding, deleting, conflict or failed, and LastError is why what is done with the
+	// volume has not succeeded, or did not; additions of Berth.
+	Phase     string        `json:",omitempty"`
+	LastError string        `json:",omitempty"`
+	Places    []VolumePlace `json:",omitempty"` // what nodes have of it; an addition of Berth
 	// ProvenEnds are the last claims that were ended without their nodes' word, the oldest first; an addition of Berth.
 	ProvenEnds  []VolumeProvenEnd `json:",omitempty"`
 	CreateIndex uint64
@@ -177,6 +181,9 @@ type CSISnapshotCreateRequest struct {
 // CSISnapshotCreateResponse is the reply to volume snapshot create.
 type CSISnapshotCreateResponse struct {
 	Snapshots []*CSISnapshot
+	// Warnings and Results, one of each snapshot, are additions of Berth.
+	Warnings string
+	Results  []CSIVolumeWriteResult
 	QueryMeta
 }
 

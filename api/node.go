@@ -54,9 +54,23 @@ type Node struct {
 	IdentitySigningKeyID     string
 	SecretID                 string // always empty in replies
 	// Orphans run on the node, or hold mounts there, while nobody decides about them (Berth's own).
-	Orphans     []*NodeOrphan `json:",omitempty"`
-	CreateIndex uint64
-	ModifyIndex uint64
+	Orphans []*NodeOrphan `json:",omitempty"`
+	// UnknownMounts hold up the release of their plugin's volumes on the node (Berth's own).
+	UnknownMounts []*NodeUnknownMount `json:",omitempty"`
+	CreateIndex   uint64
+	ModifyIndex   uint64
+}
+
+// NodeRebootConfirmRequest is a person's word that nothing runs under a node's identity but the agent that the servers
+// obey (Berth's own).
+type NodeRebootConfirmRequest struct {
+	Reason string // how it is known; it is recorded
+}
+
+// NodeRebootConfirmResponse says what the word has ended (Berth's own).
+type NodeRebootConfirmResponse struct {
+	Resolved     string // the doubt that there was; empty: there was none
+	NextAccepted bool   // the next agent that registers as the node takes its place
 }
 
 // NodeOrphan is an allocation that a node keeps although the servers' state does not know it, or although the node has
@@ -72,6 +86,20 @@ type NodeOrphan struct {
 	Processes bool     // a process of it may live
 	Volumes   []string // ids of the volumes that it was given
 	Plugin    bool     // it runs a storage plugin, through which others release their volumes: it is ended after them
+}
+
+// NodeUnknownMount is mounted where only storage plugins mount, and nothing says which volume it is; or, without a
+// device, it is named by a file that cannot be read (Berth's own).
+type NodeUnknownMount struct {
+	Path   string
+	Device string // major:minor
+	FSType string
+}
+
+// NodeForgetMountRequest says of an unknown mount that it is none of a volume that the cluster knows (Berth's own).
+type NodeForgetMountRequest struct {
+	Path   string
+	Reason string
 }
 
 // NodeListStub is a node in a list.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,6 +35,8 @@ type machine struct {
 	wrap    func(*exec.Cmd) // what is done to the agent's command before it starts
 	// files are descriptors from 3 on that the agent is started with, besides the standard ones.
 	files []*os.File
+	// alarm is part of the one error that the agent is expected to log; empty: none.
+	alarm string
 
 	cmd  *exec.Cmd
 	done chan error // the end of the running agent
@@ -210,7 +213,10 @@ func (m *machine) end() {
 	for _, what := range leftovers(m) {
 		m.t.Error("left behind: " + what)
 	}
-	if m.logged("level=ERROR") {
+	if m.alarm != "" && !m.logged("level=ERROR", m.alarm) {
+		m.t.Errorf("nobody was alarmed: no error in the log says %q", m.alarm)
+	}
+	if m.unexpected() {
 		m.t.Error("the agent's log has an error: what users or plugins do wrong is none of the agent's, and a clean " +
 			"start has none")
 	}
@@ -225,6 +231,18 @@ func (m *machine) end() {
 	if err := sweep(m.root); err != nil {
 		m.t.Errorf("clean up: %v", err)
 	}
+}
+
+// unexpected reports an error in the agent's log that the test does not expect.
+func (m *machine) unexpected() bool {
+	data, err := os.ReadFile(m.logPath())
+	if err != nil {
+		m.t.Error(err)
+		return false
+	}
+	return slices.ContainsFunc(strings.Split(string(data), "\n"), func(line string) bool {
+		return strings.Contains(line, "level=ERROR") && (m.alarm == "" || !strings.Contains(line, m.alarm))
+	})
 }
 
 // tail is the end of the agent's log without what comes with every start.

@@ -33,6 +33,7 @@ type act struct {
 	*stage
 	ctx context.Context
 	id  string // of the volume and the job, unlike those of other plays
+	cut string // the snapshot that was made
 }
 
 // scenarios are what is crashed in the middle of.
@@ -50,9 +51,15 @@ var scenarios = map[string]func(*act) error{
 	"expansion": func(a *act) error {
 		return inOrder(a.create, a.run, a.running(1), a.expand, a.stop, a.free, a.delete)
 	},
-	"snapshot": func(a *act) error { return inOrder(a.create, a.run, a.running(1), a.snapshot, a.stop, a.delete) },
-	"clone":    func(a *act) error { return inOrder(a.create, a.clone, a.deleteClone, a.delete) },
-	"restart":  func(a *act) error { return inOrder(a.create, a.run, a.running(1), a.restart, a.stop, a.delete) },
+	"snapshot": func(a *act) error {
+		return inOrder(a.create, a.run, a.running(1), a.snapshot, a.deleteSnapshots, a.stop, a.delete)
+	},
+	"restore": func(a *act) error {
+		return inOrder(a.create, a.run, a.running(1), a.snapshot, a.restore, a.deleteClone, a.deleteSnapshots, a.stop,
+			a.delete)
+	},
+	"clone":   func(a *act) error { return inOrder(a.create, a.clone, a.deleteClone, a.delete) },
+	"restart": func(a *act) error { return inOrder(a.create, a.run, a.running(1), a.restart, a.stop, a.delete) },
 }
 
 // kills are who is killed, and in front of whose points.
@@ -263,14 +270,18 @@ func (a *act) until(what string, ok func(context.Context) (bool, error)) error {
 	}
 }
 
-func (a *act) createWith(id, access, clone string) error {
+// from says what a volume is filled from: nothing, another volume, or a snapshot.
+type from struct{ volume, snapshot string }
+
+func (a *act) createWith(id, access string, source from) error {
 	return a.until("volume "+id, func(ctx context.Context) (bool, error) { // a plugin that was killed comes back
 		_, _, err := a.m.api.Volumes().Create(ctx, &api.CSIVolume{
 			ID:                    id,
 			Name:                  id,
 			PluginID:              a.p.id,
 			RequestedCapacityMin:  32 << 20,
-			CloneID:               clone,
+			CloneID:               source.volume,
+			SnapshotID:            source.snapshot,
 			RequestedCapabilities: []*api.CSIVolumeCapability{capability(access, "file-system")},
 		}, nil)
 		return err == nil, err
@@ -282,9 +293,10 @@ const (
 	manyWriters = "multi-node-multi-writer"
 )
 
-func (a *act) create() error       { return a.createWith(a.id, oneWriter, "") }
-func (a *act) createShared() error { return a.createWith(a.id, manyWriters, "") }
-func (a *act) clone() error        { return a.createWith(a.id+"c", oneWriter, a.id) }
+func (a *act) create() error       { return a.createWith(a.id, oneWriter, from{}) }
+func (a *act) createShared() error { return a.createWith(a.id, manyWriters, from{}) }
+func (a *act) clone() error        { return a.createWith(a.id+"c", oneWriter, from{volume: a.id}) }
+func (a *act) restore() error      { return a.createWith(a.id+"c", oneWriter, from{snapshot: a.cut}) }
 
 func (a *act) register(hcl string) error {
 	_, err := a.m.register(hcl)
@@ -343,12 +355,14 @@ func (a *act) expand() error {
 }
 
 func (a *act) snapshot() error {
-	err := a.until("the snapshot", func(ctx context.Context) (bool, error) {
-		_, _, err := a.m.api.Volumes().CreateSnapshot(ctx,
+	return a.until("the snapshot", func(ctx context.Context) (bool, error) {
+		r, _, err := a.m.api.Volumes().CreateSnapshot(ctx,
 			&api.CSISnapshot{SourceVolumeID: a.id, PluginID: a.p.id, Name: a.id}, nil)
+		if err == nil {
+			a.cut = r.Snapshots[0].ID
+		}
 		return err == nil, err
 	})
-	return errors.Join(err, a.deleteSnapshots())
 }
 
 // deleteSnapshots deletes all that there are: one whose request was answered by nobody, too.

@@ -179,15 +179,19 @@ func processes(match func(process) bool) []process {
 // pid finds the one process of a task of an alloc that is its program.
 func (m *machine) pid(alloc, task string, arg string) int {
 	m.t.Helper()
-	found := processes(func(p process) bool {
-		return strings.Contains(p.cgroup, alloc+"/task-"+task+".") && slices.ContainsFunc(p.args, func(a string) bool {
-			return strings.Contains(a, arg)
-		})
-	})
+	found := processesOfTask(alloc, task, arg)
 	if len(found) == 0 {
 		m.t.Fatalf("task %s of alloc %s has no process with %q in its arguments", task, alloc, arg)
 	}
 	return found[0].pid
+}
+
+func processesOfTask(alloc, task string, arg string) []process {
+	return processes(func(p process) bool {
+		return strings.Contains(p.cgroup, alloc+"/task-"+task+".") && slices.ContainsFunc(p.args, func(a string) bool {
+			return strings.Contains(a, arg)
+		})
+	})
 }
 
 // sweep removes a machine's directory with all that a failed test may have left: its processes, mounts and loop

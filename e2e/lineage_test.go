@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -11,6 +12,9 @@ import (
 
 	"berth/api"
 )
+
+// olderState is in the alarm that a node raises which has seen more than the servers' state contains.
+const olderState = "a history of the servers that their state does not contain"
 
 // plain is a job without storage.
 func plain(id string) string {
@@ -87,6 +91,29 @@ func (m *machine) refused(volume string) {
 	}
 }
 
+// recovers says what a person says about servers that were put back, and waits until every node was heard.
+func (m *machine) recovers(state string) {
+	m.t.Helper()
+	status := func() *api.RecoveryStatus {
+		m.t.Helper()
+		r, _, err := m.api.Operator().Recovery(m.t.Context(), nil)
+		must(m.t, err)
+		return r
+	}
+	if r := status(); r.State != state || len(r.Exits) == 0 {
+		m.t.Fatalf("the servers say %+v", r)
+	}
+	for _, verb := range []string{"begin", "finish"} {
+		if out, code := m.cli("operator", "recovery", verb, "-yes"); code != 0 {
+			m.t.Fatalf("recovery %s: %d\n%s", verb, code, out)
+		}
+	}
+	m.eventually("the recovery to end", func() bool { return status().State == "ended" })
+	if out, code := m.cli("operator", "recovery", "status"); code != 0 || !strings.Contains(out, "ended") {
+		m.t.Errorf("the status: %d\n%s", code, out)
+	}
+}
+
 func (m *machine) endOrphans() {
 	m.t.Helper()
 	if out, code := m.cli("node", "orphans", "end", "-all", "-yes"); code != 0 {
@@ -101,6 +128,7 @@ func (m *machine) endOrphans() {
 // run on, are reported, and the volume that one uses cannot be deleted, by whichever name it is found.
 func TestServersWithoutStateEndNothing(t *testing.T) {
 	m, db, other := settled(t)
+	m.alarm = olderState
 	before := m.volume("data", "be known", func(*api.CSIVolume) bool { return true })
 	m.kill()
 	must(t, os.RemoveAll(filepath.Join(m.data, "server")))
@@ -153,6 +181,7 @@ func (m *machine) dataOf(volume string) string {
 // when the copy takes its place and goes on with new jobs, then they run on.
 func TestAnOlderCopyOfTheServersEndsNothing(t *testing.T) {
 	m := newMachine(t, true)
+	m.alarm = olderState
 	m.create("data", "local-csi")
 	m.kill()
 	server, old := filepath.Join(m.data, "server"), filepath.Join(m.root, "old")
@@ -178,6 +207,9 @@ func TestAnOlderCopyOfTheServersEndsNothing(t *testing.T) {
 	m.running("new-11", 1)
 	m.alive("on servers that went on from an older state", db, other)
 	m.refused("data")
+	m.recovers("evidence")
+	m.refused("data") // what a person said of the state ends nothing
+	m.alive("after the recovery", db, other)
 
 	m.endOrphans()
 	if err := syscall.Kill(db, 0); err == nil {
@@ -224,4 +256,50 @@ func lostStore(t *testing.T, what string) {
 	m.stopJob("db")
 	m.stopJob("plain")
 	m.remove("data")
+}
+
+// TestAdoptedWithoutTheNodesStore: given a database on a volume whose node has lost its store, when a person adopts the
+// plugin and the database, then they are allocations like any others again, in the same processes, and an ordinary stop
+// of the job releases everything.
+func TestAdoptedWithoutTheNodesStore(t *testing.T) {
+	m, db, other := settled(t)
+	m.kill()
+	must(t, os.Truncate(filepath.Join(m.data, "client/client.db"), 0))
+	m.start()
+	m.eventually("the shims to say what they hold", func() bool {
+		return !slices.ContainsFunc(m.orphans(3), func(o *api.NodeOrphan) bool { return o.JobID == "" })
+	})
+	for _, job := range []string{"local-csi", "db", "plain"} {
+		m.adopt(job)
+	}
+	m.orphans(0)
+	m.awaitPlugin("local-csi")
+	m.alive("after the adoption", db, other)
+	m.eventually("the database to be itself", func() bool {
+		return m.pid(m.running("db", 1)[0].ID, "write", "/bin/sh") == db
+	})
+	if log := m.seen(db, "/data/log"); strings.Count(log, "started") != 1 {
+		t.Errorf("it was started again: %q", log)
+	}
+	m.stopJob("db")
+	m.stopJob("plain")
+	m.remove("data")
+}
+
+// adopt gives the one orphan of a job to the servers.
+func (m *machine) adopt(job string) {
+	m.t.Helper()
+	all, _, err := m.api.Nodes().List(m.t.Context(), nil)
+	must(m.t, err)
+	node, _, err := m.api.Nodes().Get(m.t.Context(), all[0].ID, nil)
+	must(m.t, err)
+	for _, o := range node.Orphans {
+		if o.JobID == job {
+			if out, code := m.cli("node", "orphans", "adopt", "-yes", o.AllocID); code != 0 {
+				m.t.Fatalf("adopting the orphan of job %q: %d\n%s\n%s", job, code, out, m.tail())
+			}
+			return
+		}
+	}
+	m.t.Fatalf("there is no orphan of job %q", job)
 }

@@ -405,7 +405,8 @@ func TestWhatIsReleasedIsNotSaidToRun(t *testing.T) {
 	if code != 1 {
 		t.Errorf("a stop whose storage is not free ended with %d", code)
 	}
-	m.says(out, `Job "db" stopped`, "not free yet", "releasing")
+	m.says(out, `Job "db" stopped`, "not free yet", "releasing", `volume "a": being released; claimed`, "last error: ",
+		"next try at ")
 	p.rules()
 	m.free("a")
 	m.remove("a")

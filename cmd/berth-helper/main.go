@@ -1,6 +1,6 @@
 // Command berth-helper is the small program that berth starts for what must outlive the agent: the shim that holds an
-// alloc's tasks, and the init stage that builds an isolated task's root. It is embedded in berth and not meant to be
-// called by people.
+// alloc's tasks, and the init stage that builds an isolated task's root; and for what may never return: unmounting. It
+// is embedded in berth and not meant to be called by people.
 package main
 
 import (
@@ -11,11 +11,12 @@ import (
 
 	"berth/cmd/berth-helper/internal/initstage"
 	"berth/cmd/berth-helper/internal/shim"
+	"berth/cmd/berth-helper/internal/unmount"
 	"berth/internal/base/descriptors"
 	"berth/internal/shimproto"
 )
 
-const usage = "usage: berth-helper shim ALLOC SLICE SOCKET | init NAME | version\n"
+const usage = "usage: berth-helper shim ALLOC SLICE SOCKET | init NAME | unmount PATH ID DEVICE ROOT | version\n"
 
 // listenFD is where a shim finds its listening socket.
 const listenFD = 3
@@ -38,6 +39,8 @@ func run(args []string) int {
 	case role == "init":
 		frugal("berth-init")
 		err = initstage.Run()
+	case role == "unmount" && len(args) == 1+unmount.Args:
+		err = unmount.Run(args[1:])
 	case role == "version":
 		_, err = os.Stdout.WriteString("berth-helper protocol " + strconv.Itoa(shimproto.Version) + "\n")
 	default:

@@ -141,9 +141,14 @@ func (a *Agent) Describe() (map[string]any, map[string]map[string]string) {
 		"Version": map[string]any{"Version": a.version},
 	}
 	w := a.server.Counters()
+	accepted := "yes"
+	if err := a.client.Refusal(); err != nil {
+		accepted = err.Error()
+	}
 	stats := map[string]map[string]string{
 		"berth": {"version": a.version, "uptime": time.Since(a.begun).Round(time.Second).String()},
 		"client": {"node_id": string(a.client.ID()), "armed": strconv.FormatBool(a.client.Armed()),
+			"accepted":   accepted,
 			"seen_index": fmt.Sprint(a.client.Seen().Index)},
 		"runtime": runtimeStats(),
 		"raft_log": {"entries": fmt.Sprint(w.Entries), "fsyncs": fmt.Sprint(w.Appends + w.Stable),
@@ -164,6 +169,9 @@ func (a *Agent) Health(ctx context.Context) map[string]error {
 	case <-a.client.Registered():
 	default:
 		out["client"] = errors.New("the node has not been registered yet")
+	}
+	if err := a.client.Refusal(); err != nil {
+		out["client"] = err
 	}
 	return out
 }

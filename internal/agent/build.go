@@ -91,8 +91,11 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 		},
 		Servers: a.server.Calls(),
 		Reverse: a.server.Reversed(),
-		Feed:    a.feed,
-		Log:     a.log, // it adds its own component
+
+		InProcess: true,
+
+		Feed: a.feed,
+		Log:  a.log, // it adds its own component
 	}, err
 }
 

@@ -127,6 +127,9 @@ func (f *fake) plot(id string) []scene {
 			plain(f.bent(allocC, "failed", failure, is("failed"), trouble(text), unhealthy(text)))}
 	case "loop":
 		return f.loop()
+	case "busy", "silent":
+		first := plain(f.bent(allocA, "running", f.events(4), is("running")))
+		return []scene{first, first}
 	case "roll":
 		return f.roll()
 	case "sums":
@@ -203,15 +206,36 @@ func (f *fake) roll() []scene {
 
 // ending is how the allocations of a job end that was stopped.
 func (f *fake) ending() [][]*api.AllocationListStub {
-	if f.job != "db" {
+	stop := func(a *api.AllocationListStub) { a.DesiredStatus = "stop" }
+	switch f.job {
+	case "busy":
+		return [][]*api.AllocationListStub{{f.bent(allocA, "running", nil, stop, is("releasing"))}}
+	case "silent":
+		return [][]*api.AllocationListStub{{f.bent(allocA, "lost", nil, stop, is("lost"))}}
+	case "db":
+	default:
 		return [][]*api.AllocationListStub{{}}
 	}
-	stop := func(a *api.AllocationListStub) { a.DesiredStatus = "stop" }
 	return [][]*api.AllocationListStub{
 		{f.bent(allocA, "running", nil, stop, is("stopping"))},
 		{f.bent(allocA, "running", nil, stop, is("releasing"))},
 		{f.bent(allocA, "complete", nil, stop, is("complete"))},
 	}
+}
+
+// holding is an allocation of a job that was stopped, with a volume that it cannot release.
+func (f *fake) holding() *api.Allocation {
+	a := f.alloc()
+	v := &a.Storage[0]
+	v.Held = true
+	v.State, v.Path = "being released since 1999-12-31T23:59:00Z; there: unstage", ""
+	v.NextTry = ptr(f.now.Add(time.Minute))
+	if f.job == "silent" {
+		v.State = "being released since 1999-12-31T23:59:00Z"
+		v.LastError, v.NextTry = "", nil
+	}
+	a.Storage = append(a.Storage, api.AllocVolume{Alias: "other", Volume: "other", State: "released"})
+	return a
 }
 
 // crashing is an allocation that was well once, between two starts of its task.

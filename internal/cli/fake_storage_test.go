@@ -75,11 +75,39 @@ func (f *fake) nodeWithOrphans(int) *api.Node {
 			Volumes:   []string{"db-data"},
 		},
 	} {
-		if !slices.Contains(f.requests, "PUT /v1/node/"+nodeB+"/orphan/"+o.AllocID+"/end") {
+		adopted := slices.Contains(f.requests, "PUT /v1/orphans/adopt") && o.AllocID == allocB
+		if !adopted && !slices.Contains(f.requests, "PUT /v1/node/"+nodeB+"/orphan/"+o.AllocID+"/end") {
 			n.Orphans = append(n.Orphans, o)
 		}
 	}
+	if path := "/d/csi/4f02aa10/p/0a/m"; !slices.Contains(f.requests, "PUT /v1/node/"+nodeB+"/unknown-mount/forget") {
+		n.UnknownMounts = []*api.NodeUnknownMount{{Path: path, Device: "0:51", FSType: "tmpfs"}}
+	}
 	return n
+}
+
+// orphan is the database in full.
+func (f *fake) orphan() *api.Orphan {
+	return &api.Orphan{
+		AllocID:    allocB,
+		NodeID:     nodeB,
+		Name:       "db.g[0]",
+		TaskGroup:  "g",
+		Digest:     "0123",
+		RecordLost: true,
+		Job:        &api.Job{ID: ptr("db"), Namespace: ptr("default"), Type: ptr("service")},
+		Volumes: []*api.OrphanVolume{{
+			ID:             "db-data",
+			Namespace:      "default",
+			Alias:          "data",
+			PluginID:       "local-csi",
+			ExternalID:     "vol-1",
+			AccessMode:     "single-node-writer",
+			AttachmentMode: "file-system",
+			FSType:         "ext4",
+			Context:        map[string]string{"pool": "ssd"},
+		}},
+	}
 }
 
 func (f *fake) volumes(prefix string) []*api.CSIVolumeListStub {
@@ -267,4 +295,48 @@ func (f *fake) runtime(path string, r *http.Request) (any, error) {
 
 func frame(text string) string {
 	return `{"Data":"` + base64.StdEncoding.EncodeToString([]byte(text)) + `","File":"f","Offset":1}`
+}
+
+// recovery is what the servers wait for: a node that is away, and a person's word about one that shows another history.
+func (f *fake) recovery() *api.RecoveryStatus {
+	begun := f.now.Add(-time.Hour)
+	out := &api.RecoveryStatus{}
+	out.Evidence = []*api.RecoveryEvidence{{
+		NodeID:    nodeA,
+		Name:      "ash",
+		Relation:  "forked",
+		SeenIndex: 512,
+		Time:      begun,
+	}}
+	out.State, out.Cause = "recovering", "the backup of Sunday"
+	out.By = "user 0"
+	out.Parent, out.Incarnation = "0aa1", "7bb2"
+	out.Begun = &begun
+	out.Nodes = []*api.RecoveryNode{
+		{ID: nodeA, Name: "ash", State: "reported"},
+		{
+			ID:     nodeB,
+			Name:   "birch",
+			State:  "awaited",
+			Detail: "it does not answer",
+			Exit:   `start its agent; or, if it is dead: berth operator recovery dismiss -reason "..." 91b2c3d4`,
+		},
+	}
+	out.Suspended = []*api.RecoverySuspended{
+		{
+			Kind:   "volume",
+			ID:     "default/spare",
+			Phase:  "deleting",
+			Resume: "berth volume delete -namespace default spare",
+		},
+	}
+	out.Held = []*api.RecoveryHeld{
+		{AllocID: allocC, Namespace: "default", JobID: "migrate", Resume: "berth job eval -force-reschedule migrate"},
+	}
+	out.Exits = []string{
+		`if node 8f3a11c0 is wrong: berth operator recovery dismiss -reason "..." 8f3a11c0`,
+		"when no node is missing in the list: berth operator recovery finish",
+		"node 91b2c3d4: " + out.Nodes[1].Exit,
+	}
+	return out
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,13 +44,19 @@ func newFake() *fake {
 
 func (f *fake) ago(d time.Duration) int64 { return f.now.Add(-d).UnixNano() }
 
+// patient is a request that waits for longer than commands do by themselves.
+func patient(q url.Values) bool {
+	d, err := time.ParseDuration(q.Get("wait"))
+	return err == nil && d > 5*time.Second
+}
+
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch q := r.URL.Query(); {
 	case r.Method == http.MethodGet && r.URL.Path == "/v1/volume/csi/db-data" && q.Has("index"):
 		f.watch.Do(func() { close(f.watched) })
 		<-r.Context().Done() // there is no news
 		return
-	case r.Method == http.MethodDelete && q.Has("wait"):
+	case r.Method == http.MethodDelete && patient(q):
 		<-f.watched // a deletion takes its time
 	}
 	body, _ := io.ReadAll(r.Body)
@@ -161,6 +168,8 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 		return f.node(), nil
 	case path == "node/"+nodeB:
 		return f.nodeWithOrphans(n), nil
+	case path == "node/"+nodeB+"/orphan/"+allocB:
+		return f.orphan(), nil
 	case path == "node/"+nodeA+"/allocations":
 		return []*api.Allocation{f.alloc()}, nil
 	case path == "client/stats":
@@ -173,6 +182,8 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 	case path == "allocations":
 		return f.under(q.Get("prefix"), f.stub(allocA, "running", f.events(n)), f.stub(allocB, "failed", nil),
 			f.stub(allocC, "failed", nil)), nil
+	case path == "allocation/"+allocA && f.stopping:
+		return f.holding(), nil
 	case path == "allocation/"+allocA:
 		return f.alloc(), nil
 	case path == "allocation/"+allocC:
@@ -225,6 +236,8 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 					"region": "global"},
 			}},
 		}, nil
+	case path == "operator/recovery":
+		return f.recovery(), nil
 	case path == "status/leader":
 		return "\"127.0.0.1:4647\"\n", nil
 	case path == "namespaces":
@@ -504,8 +517,21 @@ func (f *fake) put(path string, body []byte) (any, error) {
 	var job struct{ Job struct{ ID string } }
 	_ = json.Unmarshal(body, &job)
 	switch {
+	case path == "operator/snapshot":
+		return struct{}{}, nil
+	case strings.HasPrefix(path, "operator/recovery/"):
+		return struct{}{}, nil
+	case path == "node/"+nodeB+"/replace":
+		return &api.NodeReplaceResponse{Claims: 1, LostVolumes: []string{"default/db-data"}}, nil
+	case path == "orphans/adopt":
+		return &api.OrphanAdoptResponse{JobID: "db", EvalID: evalA}, nil
 	case path == "plugin/csi/local-csi/rebind":
 		return &api.CSIPluginRebindResponse{From: "old.csi.example", Count: 3}, nil
+	case path == "node/"+nodeA+"/reboot-confirm":
+		return &api.NodeRebootConfirmResponse{
+			Resolved:     "other boot of node " + nodeA[:8] + " not proven dead",
+			NextAccepted: true,
+		}, nil
 	case path == "jobs":
 		f.job = job.Job.ID
 		out := &api.JobRegisterResponse{
@@ -595,7 +621,7 @@ func (f *fake) del(path string, r *http.Request) (any, error) {
 	case strings.HasPrefix(path, "job/"):
 		f.job, f.stopping = strings.TrimPrefix(path, "job/"), true
 		return &api.JobDeregisterResponse{EvalID: evalA}, nil
-	case path == "volume/csi/db-data/delete" && r.URL.Query().Get("wait") == "":
+	case path == "volume/csi/db-data/delete" && !patient(r.URL.Query()):
 		return nil, &refusal{409,
 			`volume in use: db-data: held by allocation 4ff1d9c5 of job "db" on node 8f3a11c0 since 1999-12-31T23:00:00Z (stop the job first: berth job stop db)`}
 	case path == "volumes/snapshot" && r.URL.Query().Get("snapshot_id") == "gone":

@@ -57,7 +57,7 @@ func TestWhatIsSent(t *testing.T) {
 		{"volume detach -node-is-dead fire -y db-data ash",
 			"DELETE /v1/volume/csi/db-data/detach?attest=fire&namespace=default&node=" + nodeA, ""},
 		{"volume detach db-data ash", "DELETE /v1/volume/csi/db-data/detach?namespace=default&node=" + nodeA, ""},
-		{"volume snapshot create -parameter k=v db-data name", "PUT /v1/volumes/snapshot?namespace=default",
+		{"volume snapshot create -parameter k=v db-data name", "PUT /v1/volumes/snapshot?namespace=default&wait=5s",
 			`"Parameters":{"k":"v"}`},
 		{"volume status -node ash -plugin-id p", "GET /v1/volumes?node_id=" + nodeA + "&plugin_id=p&type=csi", ""},
 		{"alloc restart 4ff1 redis", "PUT /v1/client/allocation/" + allocA + "/restart?namespace=default",
@@ -372,7 +372,7 @@ func TestVolumeInit(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 		if got := run(t.Context(), address, "", "volume", "create", name); got.code != 0 ||
-			!f.asked("PUT /v1/volume/csi/db-data/create") {
+			!f.asked("PUT /v1/volume/csi/db-data/create?wait=5s") {
 			t.Errorf("create: %+v", got)
 		}
 		if got := run(t.Context(), address, "", append([]string{"volume", "init"}, args...)...); got.code != 1 ||

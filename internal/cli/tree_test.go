@@ -116,7 +116,7 @@ func TestComplete(t *testing.T) {
 		"job run -var a":        "",
 		"job stop -eval-pri":    "-eval-priority",
 		"job stop -nosuch x":    "",
-		"node orphans ":         "end list",
+		"node orphans ":         "adopt end list",
 		"completion z":          "zsh",
 		"-address http://x job": "job",
 		"job run --de":          "--detach",

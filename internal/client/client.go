@@ -3,12 +3,13 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
+	"berth/internal/base/durable"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
@@ -24,9 +25,11 @@ import (
 	"berth/internal/client/session"
 	"berth/internal/client/shim"
 	"berth/internal/model/lineage"
+	"berth/internal/model/node"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/rawexec"
+	"berth/internal/port/hostfs"
 )
 
 // Config says what a node is and how it reaches its servers.
@@ -41,7 +44,10 @@ type Config struct {
 	Meta       map[string]string
 	HTTPAddr   string // where this agent's HTTP API is; empty: reach the node through a server
 	Version    string // of Berth
-	Boot       string // id of the kernel's boot; empty: the running kernel's
+	// Machine is what the servers know this machine and its boot by; nil: the running kernel's. InProcess: the servers
+	// run in this process.
+	Machine   *node.Machine
+	InProcess bool
 
 	HostVolumes []fingerprint.HostVolume
 	Fingerprint fingerprint.Options // DiskPath and Version are filled in
@@ -63,6 +69,9 @@ type Config struct {
 	Servers servers.Dialer
 	Reverse servers.Dialer
 
+	// ReportDelay is how long what is new on the node, and nobody waits for, is held back to share a report with what
+	// follows; 0: a second.
+	ReportDelay time.Duration
 	// ConfirmRemovals is how long removals of many allocs at once wait until they are confirmed again; 0: 30 s.
 	ConfirmRemovals time.Duration
 	StorageTimeout  time.Duration // see allocrunner.Config
@@ -88,14 +97,18 @@ type Client struct {
 	remote   *remote.Methods
 }
 
+// defaultReportDelay is short enough that people take it for now.
+const defaultReportDelay = time.Second
+
 // New opens the node's local store, which is locked to one agent, restores what it remembers, and builds everything of
 // the node. It starts nothing. ctx bounds only the look at what an earlier run of the agent left running.
 func New(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	cfg.ReportDelay = cmp.Or(cfg.ReportDelay, defaultReportDelay)
 	// Tasks of other users pass through; what must not be read has modes of its own.
-	if err := os.MkdirAll(cfg.DataDir, 0o711); err != nil {
+	if err := durable.MakeDir(cfg.DataDir, 0o711); err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "make directory", cfg.DataDir)
 	}
 	store, err := localstate.Open(filepath.Join(cfg.DataDir, "client"))
@@ -112,6 +125,17 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 
 // build makes the parts in the order in which they need each other.
 func (c *Client) build(ctx context.Context) error {
+	if err := c.settle(); err != nil {
+		return err
+	}
+	if c.cfg.Machine == nil {
+		boot, err := hostfs.BootID()
+		if err != nil {
+			return err
+		}
+		c.cfg.Machine = &node.Machine{Boot: boot}
+		c.cfg.Machine.Product, c.cfg.Machine.ID = hostfs.MachineIDs()
+	}
 	seen, err := c.store.Seen()
 	if err != nil {
 		return err
@@ -146,6 +170,8 @@ func (c *Client) build(ctx context.Context) error {
 		Drivers:         c.drivers,
 		AllocHooks:      c.storage.allocHooks(),
 		TaskHooks:       c.storage.taskHooks(c.host),
+		Inventory:       c.storage.reporter,
+		ReportDelay:     c.cfg.ReportDelay,
 		ConfirmRemovals: c.cfg.ConfirmRemovals,
 		StorageTimeout:  c.cfg.StorageTimeout,
 		MaxKillTimeout:  c.cfg.MaxKillTimeout,
@@ -157,8 +183,14 @@ func (c *Client) build(ctx context.Context) error {
 		Host:   c.host,
 		Allocs: c.allocs,
 		Seen:   seen,
-		Log:    c.log,
+		Store:  c.store,
+
+		Machine:   *c.cfg.Machine,
+		InProcess: c.cfg.InProcess,
+
+		Log: c.log,
 	})
+	c.storage.reporter.Servers = c.session
 	c.remote = remote.New(remote.Config{
 		Link:    c.link,
 		Reverse: c.cfg.Reverse,
@@ -166,6 +198,7 @@ func (c *Client) build(ctx context.Context) error {
 		Allocs:  c.allocs,
 		Host:    c.host,
 		Plugins: c.storage.reads(),
+		Volumes: c.storage.keeper,
 		Feed:    c.cfg.Feed,
 	})
 	return nil
@@ -277,6 +310,9 @@ func (c *Client) Armed() bool { return c.armed.Armed() }
 
 // Seen is the newest state of the servers that the node has acted on.
 func (c *Client) Seen() lineage.Point { return c.session.Seen() }
+
+// Refusal says why the servers do not accept this agent; nil: they do, or were not reached yet.
+func (c *Client) Refusal() error { return c.link.Refusal() }
 
 // Registered is closed once the node has been accepted by a server.
 func (c *Client) Registered() <-chan struct{} { return c.link.Registered() }

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -56,6 +57,10 @@ type fakeServers struct {
 	asked    map[ids.Alloc]int // how often an alloc was asked about by id
 	again    bool              // the next heartbeat asks for a registration
 	holds    bool              // what the last registration said
+	starts   []wire.AgentStart // of the registrations, newest last
+	left     int               // agents that said that they end with nothing
+	lost     bool              // the answer to a registration gets lost
+	refusal  error             // of all that the node asks, and of its registration
 	reversed chan *grpc.ClientConn
 	storage  *inventory.Servers // what the node reports of its volumes
 }
@@ -83,14 +88,18 @@ func (f *fakeServers) serve() (calls, reverse servers.Dialer) {
 	s := wire.NewServer()
 	wire.NodeRegister.Serve(s, f.register)
 	wire.NodeHeartbeat.Serve(s, func(context.Context, *wire.NodeHeartbeatRequest) (*wire.NodeHeartbeatReply, error) {
-		return &wire.NodeHeartbeatReply{TTL: time.Second, Reregister: f.takeAgain()}, f.alive()
+		return &wire.NodeHeartbeatReply{TTL: time.Second, Reregister: f.takeAgain()}, cmp.Or(f.refused(), f.alive())
+	})
+	wire.NodeLeave.Serve(s, func(context.Context, *wire.NodeLeaveRequest) (*wire.Empty, error) {
+		f.change(func() { f.left++ })
+		return &wire.Empty{}, f.alive()
 	})
 	wire.NodeAllocs.Serve(s, f.stream)
 	wire.NodeAllocsKnown.Serve(s, f.known)
 	wire.NodeUpdate.Serve(s, f.update)
 	wire.NodeInventory.Serve(s, f.storage.SendInventory)
-	wire.NodeGrants.Serve(s, func(context.Context, *wire.GrantsRequest) (*wire.GrantsReply, error) {
-		return &wire.GrantsReply{Ready: true}, f.alive() // of no volume: nobody here has one
+	wire.NodeGrants.Serve(s, func(_ context.Context, r *wire.GrantsRequest) (*wire.GrantsReply, error) {
+		return &wire.GrantsReply{Ready: true, Session: r.Session}, f.alive() // of no volume: nobody here has one
 	})
 	wire.NodeControllerCalls.Serve(s,
 		func(_ *wire.ControllerCallsRequest, s *wire.Stream[wire.ControllerCall, wire.ControllerResult]) error {
@@ -144,10 +153,40 @@ func (f *fakeServers) register(_ context.Context, r *wire.NodeRegisterRequest) (
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.node, f.holds = r.Info, r.Holds
 	f.registered++
+	f.starts = append(f.starts, *r.Start)
 	defer f.changed.Notify()
-	return &wire.NodeRegisterReply{Index: f.index, HeartbeatTTL: time.Second, Incarnation: f.incarnation}, nil
+	switch {
+	case f.refusal != nil:
+		return nil, f.refusal
+	case f.lost:
+		return nil, fault.New(fault.Unavailable, "answer", "server", "its answer was lost")
+	}
+	f.node, f.holds = r.Info, r.Holds
+	return &wire.NodeRegisterReply{
+		Index:        f.index,
+		HeartbeatTTL: time.Second,
+		Incarnation:  f.incarnation,
+		Session:      r.Start.Next,
+		At:           f.at(),
+	}, nil
+}
+
+// refused is what the servers answer to a node of which they obey another agent.
+func (f *fakeServers) refused() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.refusal
+}
+
+// started returns the newest agent start, and how many registrations there were.
+func (f *fakeServers) started() (wire.AgentStart, int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.starts) == 0 {
+		return wire.AgentStart{}, 0
+	}
+	return f.starts[len(f.starts)-1], len(f.starts)
 }
 
 // at is where the state is. The caller holds the lock.
@@ -239,7 +278,7 @@ func (f *fakeServers) known(ctx context.Context, r *wire.NodeAllocsKnownRequest)
 	return reply, nil
 }
 
-func (f *fakeServers) update(_ context.Context, r *wire.NodeUpdateRequest) (*wire.Written, error) {
+func (f *fakeServers) update(ctx context.Context, r *wire.NodeUpdateRequest) (*wire.NodeUpdateReply, error) {
 	if err := f.alive(); err != nil {
 		return nil, err
 	}
@@ -254,7 +293,13 @@ func (f *fakeServers) update(_ context.Context, r *wire.NodeUpdateRequest) (*wir
 			f.history[a.ID] = append(h, a.ClientStatus)
 		}
 	}
-	return &wire.Written{Index: f.index}, nil
+	reply := &wire.NodeUpdateReply{Written: wire.Written{Index: f.index}}
+	if r.Inventory != nil {
+		var err error
+		reply.Inventory, err = f.storage.SendInventory(ctx, r.Inventory)
+		return reply, err
+	}
+	return reply, nil
 }
 
 // change edits the servers' state and pushes it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/client/allochooks"
@@ -12,11 +13,14 @@ import (
 	"berth/internal/client/csimanager/controller"
 	"berth/internal/client/csimanager/instance"
 	"berth/internal/client/csimanager/node"
+	"berth/internal/client/csimanager/reporter"
+	"berth/internal/client/csimanager/unmount"
 	"berth/internal/client/dynamicplugins"
 	"berth/internal/client/hook"
 	"berth/internal/client/localstate"
 	"berth/internal/client/servers"
 	"berth/internal/client/taskhooks"
+	"berth/internal/helperbin"
 	"berth/internal/port/hostfs"
 	"berth/internal/wire"
 )
@@ -27,19 +31,13 @@ type storage struct {
 	supervisor *taskhooks.CSIPluginSupervisor
 	plugins    *instance.Manager
 	keeper     *node.Keeper
+	reporter   *reporter.Reporter
 	executor   *controller.Executor
 	grants     *grants
 }
 
 func newStorage(c *Client, holdings *allocs.Holdings) (*storage, error) {
 	log := c.cfg.Log.With(logkey.Component, "csi")
-	boot := c.cfg.Boot
-	if boot == "" {
-		var err error
-		if boot, err = hostfs.BootID(); err != nil {
-			return nil, err
-		}
-	}
 	registry, err := dynamicplugins.Open(c.store.KV, log)
 	if err != nil {
 		return nil, err
@@ -50,11 +48,12 @@ func newStorage(c *Client, holdings *allocs.Holdings) (*storage, error) {
 		DataDir:   c.cfg.DataDir,
 		Store:     c.store.KV,
 		Codec:     localstate.Codec,
-		Boot:      boot,
+		Boot:      c.cfg.Machine.Boot,
 		Plugins:   plugins,
 		Processes: holdings,
 		Armed:     c.armed,
 		Allocs:    holdings,
+		Unmount:   (&unmount.Unmounter{Program: helperbin.Open, Path: helperbin.Path}).Unmount,
 		Log:       log,
 	})
 	if err != nil {
@@ -65,6 +64,7 @@ func newStorage(c *Client, holdings *allocs.Holdings) (*storage, error) {
 		supervisor: supervisor,
 		plugins:    plugins,
 		keeper:     keeper,
+		reporter:   &reporter.Reporter{Keeper: keeper, Delay: c.cfg.ReportDelay},
 		executor:   controller.New(controller.Config{Plugins: plugins, Node: keeper, Log: log}),
 		grants:     &grants{link: c.link},
 	}, nil
@@ -87,10 +87,18 @@ type grants struct{ link *servers.Link }
 func (g *grants) Grants(
 	ctx context.Context, id ids.Alloc, wait time.Duration, seen string,
 ) (*csimanager.Grants, error) {
-	req := &wire.GrantsRequest{NodeIdentity: g.link.Identity(), Alloc: id, Wait: wait, Seen: seen}
-	reply, err := wire.NodeGrants.Call(ctx, g.link.Conn(), req)
-	if err != nil {
+	reply, fresh, err := g.ask(ctx, id, wait, seen)
+	if err == nil && !fresh { // it waited long; the answer to another question comes at once
+		reply, fresh, err = g.ask(ctx, id, 0, "")
+	}
+	switch {
+	case wire.SessionRefused(err):
+		return nil, fault.Wrap(err, fault.NotReady, "", "") // it says nothing about the alloc
+	case err != nil:
 		return nil, err
+	case !fresh:
+		return nil, fault.New(fault.NotReady, "claim volumes for", `allocation "`+string(id)+`"`,
+			"the servers' permission came so late that they may have given it to another node since")
 	}
 	out := &csimanager.Grants{Ready: reply.Ready, Token: reply.Token}
 	for i := range reply.Grants {
@@ -100,6 +108,19 @@ func (g *grants) Grants(
 		out.Waiting = append(out.Waiting, csimanager.WaitReason{Volume: w.Volume, Reason: w.Reason})
 	}
 	return out, nil
+}
+
+// ask asks once. A permission for another agent start, and one that came too late, is not fresh: it must not be used.
+func (g *grants) ask(
+	ctx context.Context, id ids.Alloc, wait time.Duration, seen string,
+) (reply *wire.GrantsReply, fresh bool, err error) {
+	begun := hostfs.Boottime() // it goes on in a suspend
+	reply, err = wire.NodeGrants.Call(ctx, g.link.Conn(),
+		&wire.GrantsRequest{NodeIdentity: g.link.Identity(), Alloc: id, Wait: wait, Seen: seen})
+	if err != nil {
+		return nil, false, err
+	}
+	return reply, !reply.Ready || g.link.Fresh(reply.Session, hostfs.Boottime()-begun), nil
 }
 
 func mountRequest(g *wire.Grant) csimanager.MountRequest {
@@ -118,6 +139,7 @@ func mountRequest(g *wire.Grant) csimanager.MountRequest {
 		Secrets:        g.Secrets.Open(),
 		Capacity:       g.Capacity,
 		ExpandNode:     g.ExpandNode,
+		Provider:       g.Provider,
 		Received:       g.At,
 	}
 }
@@ -132,7 +154,7 @@ func (c *Client) reportInventory(ctx context.Context) error {
 		if !c.armed.Await(ctx) {
 			return nil
 		}
-		return node.Reporter{Keeper: c.storage.keeper, Servers: c.session}.Run(ctx)
+		return c.storage.reporter.Run(ctx)
 	})
 }
 

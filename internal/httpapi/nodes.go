@@ -7,6 +7,7 @@ import (
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/httpapi/access"
 	"berth/internal/httpapi/convert"
 	"berth/internal/model/alloc"
 	"berth/internal/model/node"
@@ -21,7 +22,9 @@ var nodeList = read(wire.NodeList, listBy(), func(r *request, out *wire.List[*no
 	}.show(r, nodesOf(r, out.Items), out.NextToken)
 })
 
-var nodeGet = read(wire.NodeGet, byID[ids.Node]("node"), one("node", func(n *node.Node) any { return convert.Node(n) }))
+var nodeGet = read(wire.NodeGet, byID[ids.Node]("node"), func(_ *request, out *wire.NodeGetReply) (any, error) {
+	return shown(out.Item, "node", func(n *node.Node) any { return convert.NodeWith(n, out.Unknown) })
+})
 
 var nodeAllocs = read(wire.NodeAllocList, byID[ids.Node]("node"),
 	func(_ *request, out *wire.AllocListReply) (any, error) {
@@ -55,14 +58,39 @@ var nodeEligibility = write(wire.NodeEligibility, func(r *request) (*wire.NodeEl
 	}
 })
 
-// orphanEnd ends what a node keeps though nobody decides about it. The alloc is named in full: nothing but the node
-// knows it.
-var orphanEnd = call(wire.AllocEndOrphan, func(r *request) (*wire.AgentRef, error) {
-	id, orphan := r.PathValue("id"), r.PathValue("alloc")
+var nodeRebootConfirm = write(wire.NodeRebootConfirm, func(r *request) (*wire.RebootConfirmRequest, error) {
+	id := r.PathValue("id")
 	if err := wholeID("node", id); err != nil {
 		return nil, err
 	}
-	return &wire.AgentRef{Node: ids.Node(id), Alloc: ids.Alloc(orphan)}, wholeID("allocation", orphan)
+	var body api.NodeRebootConfirmRequest
+	if err := r.read(&body); err != nil {
+		return nil, err
+	}
+	return &wire.RebootConfirmRequest{Node: ids.Node(id), Reason: body.Reason, By: access.Peer(r.Request)}, nil
+}, func(out *wire.RebootConfirmReply) (uint64, any) {
+	return out.Index, &api.NodeRebootConfirmResponse{Resolved: out.Resolved, NextAccepted: out.Open}
+})
+
+// forgetMount takes the word of a person about something that is mounted on a node and has no name.
+var forgetMount = call(wire.AgentForgetMount, func(r *request) (*wire.ForgetMountRequest, error) {
+	id := r.PathValue("id")
+	if err := wholeID("node", id); err != nil {
+		return nil, err
+	}
+	var body api.NodeForgetMountRequest
+	if err := r.read(&body); err != nil {
+		return nil, err
+	}
+	if body.Path == "" || strings.TrimSpace(body.Reason) == "" {
+		return nil, badRequest("Path and Reason are required")
+	}
+	return &wire.ForgetMountRequest{
+		Node:   ids.Node(id),
+		Path:   body.Path,
+		Reason: body.Reason,
+		By:     access.Peer(r.Request),
+	}, nil
 }, done)
 
 var namespaceList = read(wire.NamespaceList, (*request).whole,

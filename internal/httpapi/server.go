@@ -166,12 +166,13 @@ type route struct {
 	handle handler
 	// stream writes the reply itself.
 	stream func(*Server, http.ResponseWriter, *request) error
+	large  int64 // its body may have so many bytes; 0: maxBody
 }
 
 // wrap turns a route into a handler.
 func (s *Server) wrap(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, hr *http.Request) {
-		hr.Body = http.MaxBytesReader(w, hr.Body, maxBody)
+		hr.Body = http.MaxBytesReader(w, hr.Body, max(r.large, maxBody))
 		w.Header().Set("Vary", "Accept-Encoding")
 		req := &request{Request: hr, server: s, ns: namespaceOf(hr)}
 		if region := req.arg("region"); region != "" && region != "global" && region != s.cfg.Region {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"strings"
 	"time"
 
 	"berth/api"
@@ -102,12 +103,16 @@ func volumeWrite(method wire.Method[wire.VolumeWriteRequest, wire.VolumeWriteRep
 			}
 			warnings = append(warnings, out.Warnings...)
 			reply.Volumes = append(reply.Volumes, convert.Volume(&wire.VolumeView{Volume: out.Volume}))
-			reply.Results = append(reply.Results, api.CSIVolumeWriteResult{Outcome: out.Outcome, Changed: out.Changed})
+			reply.Results = append(reply.Results, writeResult(out))
 			r.written(out.Index)
 		}
 		reply.Warnings = convert.WarningText(warnings)
 		return reply, nil
 	}
+}
+
+func writeResult(out *wire.VolumeWriteReply) api.CSIVolumeWriteResult {
+	return api.CSIVolumeWriteResult{Outcome: out.Outcome, Changed: out.Changed, Waits: out.Waits}
 }
 
 // volumeRequest asks for one volume of a body.
@@ -136,14 +141,22 @@ var volumeExpand = write(wire.VolumeExpand, func(r *request) (*wire.VolumeExpand
 	return out.Index, &api.CSIVolumeCreateResponse{
 		Volumes:  []*api.CSIVolume{convert.Volume(&wire.VolumeView{Volume: out.Volume})},
 		Warnings: convert.WarningText(out.Warnings),
-		Results:  []api.CSIVolumeWriteResult{{Outcome: out.Outcome, Changed: out.Changed}},
+		Results:  []api.CSIVolumeWriteResult{writeResult(out)},
 	}
 })
 
 var volumeDelete = write(wire.VolumeDelete, func(r *request) (*wire.VolumeDeleteRequest, error) {
 	secrets, wait, err := r.secretsAndWait()
 	return &wire.VolumeDeleteRequest{Volume: r.volumeID(), Secrets: secrets, Wait: wait}, err
-}, empty)
+}, ended)
+
+// ended answers an order to destroy: with nothing when it has ended, as clients expect that wait for it.
+func ended(out *wire.Written) (uint64, any) {
+	if out.Waits == "" {
+		return empty(out)
+	}
+	return out.Index, &api.CSIVolumeWriteResult{Outcome: wire.Accepted, Waits: out.Waits}
+}
 
 var volumeDeregister = write(wire.VolumeDeregister, func(r *request) (*wire.VolumeDeleteRequest, error) {
 	return &wire.VolumeDeleteRequest{Volume: r.volumeID(), Force: r.flag("force"), Reason: r.arg("reason")}, nil
@@ -158,6 +171,18 @@ var volumeDetach = write(wire.VolumeDetach, func(r *request) (*wire.VolumeDetach
 		Volume: r.volumeID(),
 		Node:   ids.Node(node),
 		Attest: r.arg("attest"),
+		By:     access.Peer(r.Request),
+	}, nil
+}, empty)
+
+var volumeRelease = write(wire.VolumeRelease, func(r *request) (*wire.VolumeReleaseRequest, error) {
+	if r.arg("node") == "" || strings.TrimSpace(r.arg("reason")) == "" {
+		return nil, badRequest("node and reason are required")
+	}
+	return &wire.VolumeReleaseRequest{
+		Volume: r.volumeID(),
+		Node:   ids.Node(r.arg("node")),
+		Reason: r.arg("reason"),
 		By:     access.Peer(r.Request),
 	}, nil
 }, empty)
@@ -197,6 +222,7 @@ func (s *Server) snapshotCreate(r *request) (any, error) {
 		return nil, err
 	}
 	reply := &api.CSISnapshotCreateResponse{Snapshots: []*api.CSISnapshot{}}
+	var warnings []string
 	for _, sn := range body.Snapshots {
 		if sn == nil {
 			return nil, badRequest("missing snapshot definition")
@@ -208,7 +234,10 @@ func (s *Server) snapshotCreate(r *request) (any, error) {
 		}
 		r.written(out.Index)
 		reply.Snapshots = append(reply.Snapshots, convert.Snapshot(out.Snapshot))
+		reply.Results = append(reply.Results, api.CSIVolumeWriteResult{Outcome: out.Outcome, Waits: out.Waits})
+		warnings = append(warnings, out.Warnings...)
 	}
+	reply.Warnings = convert.WarningText(warnings)
 	return reply, nil
 }
 
@@ -240,7 +269,7 @@ var snapshotDelete = write(wire.SnapshotDelete, func(r *request) (*wire.Snapshot
 		Secrets:    secrets,
 		Wait:       wait,
 	}, err
-}, empty)
+}, ended)
 
 var pluginList = read(wire.PluginList, func(r *request) (*wire.Query, error) {
 	q, err := r.list()

@@ -10,10 +10,12 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"berth/internal/testkit/mountns"
+	"berth/internal/testkit/powerloss"
 )
 
 const ownProcessEnv = "LOCALCSI_TEST_OWN_PROCESS"
@@ -34,8 +36,16 @@ func inOwnProcess(t *testing.T) bool {
 func runTestInChild(t *testing.T, name string, env ...string) {
 	t.Helper()
 	needRoot(t)
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+name+"$", "-test.timeout=5m",
-		"-test.v="+strconv.FormatBool(testing.Verbose()))
+	left := 5 * time.Minute
+	if end, ok := t.Deadline(); ok {
+		left = time.Until(end)
+	}
+	args := append([]string{
+		"-test.run=^" + name + "$",
+		"-test.timeout=" + left.String(),
+		"-test.v=" + strconv.FormatBool(testing.Verbose()),
+	}, powerloss.Flags()...)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -100,8 +110,8 @@ func appendLine(path, line string) {
 	}
 }
 
-// spawn starts the plugin in a process of its own, in a mount namespace of its own if asked.
-func (w *world) spawn(o order, ownMounts bool) *exec.Cmd {
+// childEnv has this program become the plugin.
+func (w *world) childEnv(o order) []string {
 	w.t.Helper()
 	o.Endpoint = w.cfg.Endpoint
 	o.DataDir = w.cfg.DataDir
@@ -111,9 +121,15 @@ func (w *world) spawn(o order, ownMounts bool) *exec.Cmd {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return append(os.Environ(), childEnv+"="+string(text))
+}
+
+// spawn starts the plugin in a process of its own, in a mount namespace of its own if asked.
+func (w *world) spawn(o order, ownMounts bool) *exec.Cmd {
+	w.t.Helper()
 	_ = os.Remove(w.socket())
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
+	cmd.Env = w.childEnv(o)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	if ownMounts {

@@ -30,7 +30,8 @@ type crashWorld struct {
 	cmd   *exec.Cmd
 	died  chan error
 	kills int
-	own   bool // in a mount namespace of its own
+	own   bool   // in a mount namespace of its own
+	again func() // before a call is repeated; nil: nothing
 }
 
 func newCrashWorld(t *testing.T, dir string) *crashWorld {
@@ -109,6 +110,9 @@ func (w *crashWorld) call(name string, fn func(context.Context) error) {
 			w.conn.Close()
 			w.run(order{})
 		case <-time.After(2 * time.Millisecond):
+		}
+		if w.again != nil {
+			w.again()
 		}
 	}
 }

@@ -29,7 +29,7 @@ type world struct {
 	evals    map[ids.Eval]*eval.Eval
 	volumes  map[volume.ID]*volume.Volume
 	claims   map[volume.ClaimKey]*volume.Claim
-	plugins  map[ids.Plugin]*plugin.Record
+	full     map[plugin.ShortageKey]*plugin.Shortage
 	evalSeq  int
 }
 
@@ -45,7 +45,7 @@ func newWorld() *world {
 		evals:    map[ids.Eval]*eval.Eval{},
 		volumes:  map[volume.ID]*volume.Volume{},
 		claims:   map[volume.ClaimKey]*volume.Claim{},
-		plugins:  map[ids.Plugin]*plugin.Record{},
+		full:     map[plugin.ShortageKey]*plugin.Shortage{},
 	}
 }
 
@@ -102,9 +102,11 @@ func (w *world) NodeAllocs(id ids.Node) []*alloc.Alloc {
 	return out
 }
 
-func (w *world) Alloc(id ids.Alloc) *alloc.Alloc     { return w.allocs[id] }
-func (w *world) Volume(id volume.ID) *volume.Volume  { return w.volumes[id] }
-func (w *world) Plugin(id ids.Plugin) *plugin.Record { return w.plugins[id] }
+func (w *world) Alloc(id ids.Alloc) *alloc.Alloc    { return w.allocs[id] }
+func (w *world) Volume(id volume.ID) *volume.Volume { return w.volumes[id] }
+func (w *world) Shortage(on ids.Node, k volume.StagingKey) *plugin.Shortage {
+	return w.full[plugin.ShortageKey{Node: on, Plugin: k.Plugin}]
+}
 func (w *world) Claims(id volume.ID) []*volume.Claim {
 	return w.claimsWhere(func(c *volume.Claim) bool { return c.Volume == id })
 }

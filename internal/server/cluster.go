@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"berth/internal/base/fault"
@@ -61,11 +62,20 @@ func (s *Server) Status() *wire.SystemStatusReply {
 			Status: "alive",
 			Tags:   s.cfg.Tags,
 		}},
-		Stats: map[string]map[string]string{"raft": s.log.Stats()},
+		Stats: map[string]map[string]string{"raft": s.log.Stats(), "commands": s.commandStats()},
 		Index: max(1, snap.Index()),
 	}
 	if s.Leading() {
 		out.Leader = hostPort(s.cfg.Addr, s.cfg.Port)
+	}
+	return out
+}
+
+// commandStats tells what wrote the log since this server started.
+func (s *Server) commandStats() map[string]string {
+	out := map[string]string{}
+	for name, n := range s.Commands() {
+		out[name] = strconv.FormatUint(n, 10)
 	}
 	return out
 }

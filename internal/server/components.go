@@ -72,6 +72,8 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 		Controllers: dispatcher,
 		Nodes:       s.nodes,
 		Secrets:     secrets,
+		Restorer:    s,
+		Keyring:     ring,
 		Log:         s.cfg.Log,
 	})
 	return c

@@ -23,8 +23,11 @@ func (n *Nodes) register(s *wire.Server) {
 	forward(n, s, wire.AllocFileStat, func(r *wire.AllocPath) (ids.Node, error) { return ref(r.AgentRef) })
 	forward(n, s, wire.AgentGC, func(r *wire.AgentRef) (ids.Node, error) { return ref(*r) })
 	forward(n, s, wire.AllocEndOrphan, func(r *wire.AgentRef) (ids.Node, error) { return named(r.Node) })
+	forward(n, s, wire.AgentForgetMount, func(r *wire.ForgetMountRequest) (ids.Node, error) { return named(r.Node) })
+	forward(n, s, wire.AllocOrphan, func(r *wire.AgentRef) (ids.Node, error) { return named(r.Node) })
 	forward(n, s, wire.AgentListVolumes, func(r *wire.PluginReadRequest) (ids.Node, error) { return named(r.Node) })
 	forward(n, s, wire.AgentListSnapshots, func(r *wire.PluginReadRequest) (ids.Node, error) { return named(r.Node) })
+	forward(n, s, wire.AgentCapacity, func(r *wire.CapacityRequest) (ids.Node, error) { return named(r.Node) })
 	forward(n, s, wire.AgentValidateVolume, func(r *wire.ValidateVolumeRequest) (ids.Node, error) {
 		return named(r.Node)
 	})

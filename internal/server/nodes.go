@@ -16,7 +16,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
-	"berth/internal/server/endpoint"
+	"berth/internal/server/endpoint/nodes"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -112,12 +112,27 @@ func (n *Nodes) hold(ctx context.Context, raw net.Conn) error {
 	n.put(id.Node, conn)
 	defer n.take(id.Node, conn)
 	n.log.Debug("node connected", logkey.Node, id.Node)
-	select {
-	case <-ctx.Done():
-	case <-watched:
-		n.log.Debug("node disconnected", logkey.Node, id.Node)
+	defer n.log.Debug("node disconnected", logkey.Node, id.Node)
+	return n.keep(ctx, id, watched)
+}
+
+// keep waits until the connection breaks, or another agent start of the node is obeyed than the one that greeted.
+func (n *Nodes) keep(ctx context.Context, id wire.NodeIdentity, broken <-chan struct{}) error {
+	for {
+		s, w := n.store.Snapshot(), state.NewWatch()
+		w.Add(broken)
+		if _, err := nodes.Obeyed(s, w, id); err != nil {
+			return err
+		}
+		if w.Wait(ctx) != nil {
+			return nil
+		}
+		select {
+		case <-broken:
+			return nil
+		default:
+		}
 	}
-	return nil
 }
 
 // authenticate waits until the node has registered, for a while, and checks its secret.
@@ -127,7 +142,7 @@ func (n *Nodes) authenticate(ctx context.Context, id wire.NodeIdentity) error {
 	for {
 		s, w := n.store.Snapshot(), state.NewWatch()
 		s.Node(w, id.Node)
-		_, err := endpoint.Authenticate(s, id)
+		_, err := nodes.Obeyed(s, w, id)
 		if !fault.Has(err, fault.NotFound) {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"path/filepath"
 	"sync"
@@ -53,6 +54,7 @@ type Server struct {
 	isLeader  bool  // the leader's work runs
 	leaderErr error // why it does not
 	changed   lifecycle.Signal
+	commands  map[string]uint64 // that were proposed, by their names
 }
 
 // New returns a server that does nothing before Run.
@@ -63,7 +65,13 @@ func New(cfg Config) *Server {
 	if cfg.Name == "" {
 		cfg.Name = "server"
 	}
-	s := &Server{cfg: cfg, store: state.New(), calls: wire.NewPipe(), reversed: wire.NewPipe()}
+	s := &Server{
+		cfg:      cfg,
+		store:    state.New(),
+		calls:    wire.NewPipe(),
+		reversed: wire.NewPipe(),
+		commands: map[string]uint64{},
+	}
 	s.fsm = fsm.New(s.store)
 	rc := cfg.Raft
 	rc.Dir, rc.Log = filepath.Join(cfg.DataDir, "raft"), cfg.Log
@@ -89,6 +97,13 @@ func (s *Server) Store() *state.Store { return s.store }
 
 // Counters tells what the log wrote, for benchmarks.
 func (s *Server) Counters() raftlog.Written { return s.log.Counters().Read() }
+
+// Commands counts what this server brought into the log, by the names of the commands.
+func (s *Server) Commands() map[string]uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.commands)
+}
 
 // Snapshot writes the state to a snapshot of the log now.
 func (s *Server) Snapshot(ctx context.Context) error { return s.log.Snapshot(ctx) }
@@ -150,10 +165,18 @@ func (s *Server) Propose(ctx context.Context, cmd fsm.Command) (any, uint64, err
 	if err != nil {
 		return nil, 0, err
 	}
+	s.count(cmd)
 	if r, ok := cmd.(fsm.Releasing); ok && r.Releases() {
 		return s.log.ApplyReleasing(ctx, data)
 	}
 	return s.log.Apply(ctx, data)
+}
+
+func (s *Server) count(cmd fsm.Command) {
+	k, _ := fsm.KindOf(cmd) // it was encoded by its kind
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.commands[k.Name]++
 }
 
 // understood refuses a command that a server of an older version in the cluster could not apply.

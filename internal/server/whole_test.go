@@ -51,6 +51,9 @@ func do[Req, Resp any](t testing.TB, c wire.Conn, m wire.Method[Req, Resp], req 
 	return resp
 }
 
+// patience is how long a test waits for what comes at once unless it never comes.
+const patience = 50 * time.Second
+
 // join registers a node and opens its stream of allocs.
 func join(t testing.TB, c wire.Conn) (wire.NodeIdentity, *wire.Stream[wire.Empty, wire.AllocSet]) {
 	t.Helper()
@@ -60,7 +63,9 @@ func join(t testing.TB, c wire.Conn) (wire.NodeIdentity, *wire.Stream[wire.Empty
 	info.Attributes = map[string]string{}
 	info.Resources = node.Resources{CPUShares: 1e6, CPUCores: 2, MemoryMB: 1e6, DiskMB: 1e6}
 	do(t, c, wire.NodeRegister, &wire.NodeRegisterRequest{NodeIdentity: id, Info: info})
-	stream, err := wire.NodeAllocs.Open(t.Context(), c, &wire.NodeAllocsRequest{NodeIdentity: id})
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // who waits for what does not come says so
+	t.Cleanup(cancel)
+	stream, err := wire.NodeAllocs.Open(ctx, c, &wire.NodeAllocsRequest{NodeIdentity: id})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"time"
+
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
@@ -158,6 +160,8 @@ type AllocVolume struct {
 	State     string // one sentence
 	Path      string // on the node, when published
 	LastError string
+	Held      bool      // by a claim of the alloc, until its end is certain
+	NextTry   time.Time // of the node, after LastError
 }
 
 // AllocListReply is a page of allocs.

@@ -16,20 +16,31 @@ var (
 	NodeHeartbeat       = Unary[NodeHeartbeatRequest, NodeHeartbeatReply]("Node.Heartbeat")
 	NodeAllocs          = Bidi[NodeAllocsRequest, Empty, AllocSet]("Node.Allocs")
 	NodeAllocsKnown     = Unary[NodeAllocsKnownRequest, NodeAllocsKnownReply]("Node.AllocsKnown")
-	NodeUpdate          = Unary[NodeUpdateRequest, Written]("Node.UpdateAllocs")
+	NodeUpdate          = Unary[NodeUpdateRequest, NodeUpdateReply]("Node.UpdateAllocs")
 	NodeInventory       = Unary[InventoryReport, InventoryReply]("Node.Inventory")
 	NodeGrants          = Unary[GrantsRequest, GrantsReply]("Node.Grants")
 	NodeControllerCalls = Bidi[ControllerCallsRequest, ControllerResult, ControllerCall]("Node.ControllerCalls")
 	NodeList            = Unary[Query, List[*node.Node]]("Node.List")
-	NodeGet             = Unary[Ref[ids.Node], One[node.Node]]("Node.Get")
+	NodeGet             = Unary[Ref[ids.Node], NodeGetReply]("Node.Get")
 	NodeAllocList       = Unary[Ref[ids.Node], AllocListReply]("Node.AllocList")
+	NodeLeave           = Unary[NodeLeaveRequest, Empty]("Node.Leave")
+	NodeRebootConfirm   = Unary[RebootConfirmRequest, RebootConfirmReply]("Node.RebootConfirm")
 	NodeEligibility     = Unary[NodeEligibilityRequest, NodeEligibilityReply]("Node.Eligibility")
 )
+
+// NodeGetReply is a node with what is mounted there and nobody can name.
+type NodeGetReply struct {
+	Meta
+	Item    *node.Node
+	Unknown []volume.UnknownMount
+}
 
 // NodeIdentity authenticates a node on every call: the id and the secret that only it and (hashed) the servers know.
 type NodeIdentity struct {
 	Node   ids.Node
 	Secret Secrets // one value, "id"
+	// Session is the epoch of the agent start that calls; empty before it was accepted, and in an older Berth.
+	Session string
 }
 
 // NodeRegisterRequest says what the node is now: at start and whenever its fingerprint changed (CSI instances
@@ -40,6 +51,15 @@ type NodeRegisterRequest struct {
 	Info  *node.Node
 	Seen  lineage.Point
 	Holds bool
+	// Start is the agent start that registers; nil from an older Berth.
+	Start *AgentStart
+}
+
+// AgentStart is one link of the chain of a node's sessions. At is the state that accepted the session before it: only
+// one that continues it knows how the chain went on.
+type AgentStart struct {
+	node.Registration
+	At lineage.Point
 }
 
 // NodeRegisterReply starts the session.
@@ -47,7 +67,14 @@ type NodeRegisterReply struct {
 	Index        uint64
 	HeartbeatTTL time.Duration
 	Incarnation  string // of the cluster's state
-	ClusterID    string
+	// Parents are the incarnations that it goes on from: who has followed one of them follows it.
+	Parents   []string
+	ClusterID string
+	// At is the state that accepted the session. Silence is how long it is held open without a word of the node.
+	At      lineage.Point
+	Silence time.Duration
+	// Session is the epoch of the accepted agent start; empty: these servers know of none.
+	Session string
 }
 
 // NodeHeartbeatRequest renews the node's time to live.
@@ -58,6 +85,24 @@ type NodeHeartbeatReply struct {
 	TTL        time.Duration
 	Reregister bool
 	Index      uint64
+}
+
+// NodeLeaveRequest says that the agent ends while its node holds nothing: no process, no mount, no volume.
+type NodeLeaveRequest struct{ NodeIdentity }
+
+// RebootConfirmRequest is a person's word that nothing runs under a node's identity but its accepted session; while
+// that one is silent, that it does not run any more either.
+type RebootConfirmRequest struct {
+	Node   ids.Node
+	Reason string
+	By     string // who says so, as the API knows them
+}
+
+// RebootConfirmReply: Resolved is the doubt that has ended. Open: the node's next registration is accepted.
+type RebootConfirmReply struct {
+	Index    uint64
+	Resolved string
+	Open     bool
 }
 
 // NodeAllocsRequest opens the stream of a node's allocs. Seen is the highest state that the node acted on.
@@ -72,6 +117,9 @@ type AllocSet struct {
 	// Relation says, in a full set, how that state stands to what the node has seen.
 	Relation lineage.Relation
 	Full     bool
+	// Restored: allocs that were made before this index were brought back by a restore that the node has not answered
+	// yet. Of those it has no record of it begins none: they are lost. 0: there was none.
+	Restored uint64
 	Bundles  Bundles     // new, or changed by the servers
 	Gone     []ids.Alloc // no longer known; destroy only after NodeAllocsKnown confirmed it by id
 }
@@ -97,10 +145,17 @@ type NodeAllocsKnownReply struct {
 }
 
 // NodeUpdateRequest pushes client states of allocs: ID, ClientStatus, ClientDescription, TaskStates, Healthy,
-// HealthyAt.
+// HealthyAt. Inventory, if any, is taken over in the same step: its own identity is empty.
 type NodeUpdateRequest struct {
 	NodeIdentity
-	Allocs []*alloc.Alloc
+	Allocs    []*alloc.Alloc
+	Inventory *InventoryReport
+}
+
+// NodeUpdateReply: Inventory answers that of the request; nil: it was not looked at.
+type NodeUpdateReply struct {
+	Written
+	Inventory *InventoryReply
 }
 
 // InventoryReport is what a node knows of its stagings and publications: everything at each connect (Full), then what
@@ -114,6 +169,8 @@ type InventoryReport struct {
 	// Prev is the Head of the reply to the report before; the first of a session does not know it and receives it.
 	Prev    uint64
 	Entries []volume.InventoryEntry
+	// Unknown lists, in every report whole, what is mounted where only plugins mount and cannot be named.
+	Unknown []volume.UnknownMount
 }
 
 // InventoryReply acknowledges: quiet entries listed here may be erased by the node. Void lists epochs that were ended
@@ -126,6 +183,16 @@ type InventoryReply struct {
 	Stale bool
 	Acked []volume.StagingKey
 	Void  []VoidClaim
+	// Owners are the providers that have what the report says another one made.
+	Owners []VolumeOwner
+	// Claims are those on the node that what it cannot name may belong to.
+	Claims []volume.Claim
+}
+
+// VolumeOwner says which provider has a volume.
+type VolumeOwner struct {
+	volume.StagingKey
+	Provider string
 }
 
 // VoidClaim is a claim that ended by proof while this node still knew of it.
@@ -149,6 +216,8 @@ type GrantsReply struct {
 	Grants  []Grant
 	Waiting []WaitReason
 	Token   string
+	// Session is the agent start that the permissions are for.
+	Session string
 }
 
 // WaitReason says what a volume request of an alloc waits for.

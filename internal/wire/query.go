@@ -59,6 +59,7 @@ type List[T any] struct {
 type Written struct {
 	Index    uint64
 	Warnings []string
+	Waits    string // set: it is accepted, and not finished yet because of this
 }
 
 // Empty is a request without members.

@@ -24,16 +24,39 @@ var (
 	// AllocEndOrphan ends an alloc that nobody decides about, because a person said so; the reply comes when that has
 	// begun.
 	AllocEndOrphan = Unary[AgentRef, Empty]("Alloc.EndOrphan")
+	// AllocOrphan tells what such an alloc is, for a person who wants to give it to the servers' state.
+	AllocOrphan = Unary[AgentRef, Orphan]("Alloc.Orphan")
+	// AgentForgetMount and AgentReleaseVolume take a person's word about what the node cannot find out.
+	AgentForgetMount   = Unary[ForgetMountRequest, Empty]("Agent.ForgetMount")
+	AgentReleaseVolume = Unary[ReleaseVolumeRequest, Empty]("Agent.ReleaseVolume")
 	// Controller reads: not durable work, made on a node whose controller instance is ready.
 	AgentListVolumes    = Unary[PluginReadRequest, ProviderList[ExternalVolume]]("Agent.ListVolumes")
 	AgentListSnapshots  = Unary[PluginReadRequest, ProviderList[*volume.Snapshot]]("Agent.ListSnapshots")
 	AgentValidateVolume = Unary[ValidateVolumeRequest, ValidateVolumeReply]("Agent.ValidateVolume")
+	AgentCapacity       = Unary[CapacityRequest, CapacityReply]("Agent.Capacity")
 )
 
 // AgentRef names an alloc on a node. With Alloc empty the node itself is meant.
 type AgentRef struct {
 	Node  ids.Node
 	Alloc ids.Alloc
+}
+
+// ForgetMountRequest says of an unknown mount of a node that it is none of a volume that the cluster knows.
+type ForgetMountRequest struct {
+	Node   ids.Node
+	Path   string
+	Reason string
+	By     string // who says so, as the API knows them
+}
+
+// ReleaseVolumeRequest says of a volume that a node has unmounted, and that its plugin does not unstage, that nothing
+// of it is left there.
+type ReleaseVolumeRequest struct {
+	Node ids.Node
+	volume.StagingKey
+	Reason string
+	By     string
 }
 
 // AllocRestartRequest restarts one task, or all; AllTasks includes those that ended.
@@ -188,6 +211,20 @@ type ValidateVolumeRequest struct {
 	MountOptions *volume.MountOptions
 	Secrets      Secrets
 }
+
+// CapacityRequest asks a node's controller plugin what its provider has left for volumes such as this one.
+type CapacityRequest struct {
+	Node         ids.Node
+	Plugin       ids.Plugin
+	Provider     string
+	Parameters   map[string]string
+	Capabilities []volume.Capability
+	MountOptions *volume.MountOptions
+	Topology     map[string]string
+}
+
+// CapacityReply is in bytes. MaximumVolume is 0 where the plugin does not say it.
+type CapacityReply struct{ Available, MaximumVolume int64 }
 
 // ValidateVolumeReply: Warning is the plugin's message when it confirmed nothing. A returned capability that was not
 // asked for is an Invalid fault that names the difference.

@@ -17,6 +17,7 @@ var (
 	VolumeDeregister = Unary[VolumeDeleteRequest, Written]("Volume.Deregister")
 	VolumeDelete     = Unary[VolumeDeleteRequest, Written]("Volume.Delete")
 	VolumeDetach     = Unary[VolumeDetachRequest, Written]("Volume.Detach")
+	VolumeRelease    = Unary[VolumeReleaseRequest, Written]("Volume.Release")
 	VolumeGet        = Unary[Ref[ids.Volume], One[VolumeView]]("Volume.Get")
 	VolumeList       = Unary[VolumeListRequest, List[*VolumeView]]("Volume.List")
 	VolumeExternal   = Unary[ExternalListRequest, ProviderList[ExternalVolume]]("Volume.External")
@@ -39,14 +40,18 @@ type VolumeWriteRequest struct {
 	Wait time.Duration
 }
 
-// VolumeWriteReply: Outcome is "created", "registered", "updated", "expanded" or "unchanged"; Changed names what
-// differs.
+// Accepted is the outcome of a write whose caller named how long it waits, when the work goes on after that.
+const Accepted = "accepted"
+
+// VolumeWriteReply: Outcome is "created", "registered", "updated", "expanded", "unchanged" or "accepted"; Changed names
+// what differs.
 type VolumeWriteReply struct {
 	Index    uint64
 	Volume   *volume.Volume
 	Outcome  string
 	Changed  []string
 	Warnings []string
+	Waits    string // what an accepted one waits for
 }
 
 // VolumeExpandRequest asks for more room.
@@ -72,6 +77,15 @@ type VolumeDetachRequest struct {
 	// Attest is a person's word, with the reason, that the node is dead and cannot write any more. It is recorded and
 	// ends the node's claims on the volume; empty: none.
 	Attest string
+	By     string // who says so, as the API knows them
+}
+
+// VolumeReleaseRequest is a person's word that nothing is left of a volume on a node: the node has unmounted it, and
+// the plugin's unstaging keeps failing.
+type VolumeReleaseRequest struct {
+	Volume volume.ID
+	Node   ids.Node
+	Reason string
 	By     string // who says so, as the API knows them
 }
 
@@ -135,6 +149,9 @@ type SnapshotCreateRequest struct {
 type SnapshotReply struct {
 	Index    uint64
 	Snapshot *volume.Snapshot
+	Outcome  string // created, unchanged, accepted
+	Warnings []string
+	Waits    string // what an accepted one waits for
 }
 
 // SnapshotDeleteRequest deletes a snapshot by the provider's id.

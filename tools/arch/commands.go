@@ -14,7 +14,7 @@ const (
 	testkitDir = "internal/testkit/" // fixtures of tests stand in for the owners
 )
 
-// command is a replicated command: a type of the FSM package with a method Apply.
+// command is a replicated command: a type of the FSM package, or of one beneath it, with a method Apply.
 type command struct {
 	name   string
 	file   *File
@@ -23,15 +23,20 @@ type command struct {
 }
 
 // checkCommands asks every replicated command for the one package that proposes it, named where it is registered:
-// register[ClaimEnd]("claim-end", 1, "server/claims").
+// Register[ClaimEnd]("claim-end", 1, "server/claims"), in the sub-packages fsm.Register.
 func checkCommands(t *Tree) []Finding {
-	p := t.Packages[fsmDir]
-	if p == nil {
-		return nil
-	}
-	commands := t.commands(p)
 	var out []Finding
-	for _, c := range commands {
+	for _, p := range t.Sorted() {
+		if p.Dir == fsmDir || strings.HasPrefix(p.Dir, fsmDir+"/") {
+			out = append(out, t.checkCommandsOf(p)...)
+		}
+	}
+	return out
+}
+
+func (t *Tree) checkCommandsOf(p *Package) []Finding {
+	var out []Finding
+	for _, c := range t.commands(p) {
 		switch {
 		case len(c.owners) == 0:
 			out = append(out, t.at(c.file, c.decl, "command %s names no owner", c.name))
@@ -49,7 +54,7 @@ func checkCommands(t *Tree) []Finding {
 		proposed := false
 		for _, other := range t.Sorted() {
 			for _, f := range other.Code() {
-				use := t.proposes(f, c.name)
+				use := t.proposes(f, p, c.name)
 				if use == nil || strings.HasPrefix(f.Pkg.Dir, fsmDir) || strings.HasPrefix(f.Pkg.Dir, testkitDir) {
 					continue
 				}
@@ -97,14 +102,17 @@ func eachMethod(p *Package, fn func(*File, *ast.FuncDecl, string)) {
 	}
 }
 
-// registration reads a call register[Type](…, "server/claims"): its last argument is the owner, beneath internal.
+// registration reads a call Register[Type](…, "server/claims"): its last argument is the owner, beneath internal.
 func registration(n ast.Node) (typ, owner string) {
 	c, ok := n.(*ast.CallExpr)
 	if !ok || len(c.Args) == 0 {
 		return "", ""
 	}
 	fn, ok := c.Fun.(*ast.IndexExpr)
-	if !ok || !syntax.IsIdent(fn.X, "register") {
+	if !ok {
+		return "", ""
+	}
+	if _, sel := syntax.Selector(fn.X); !syntax.IsIdent(fn.X, "Register") && sel != "Register" {
 		return "", ""
 	}
 	lit, ok := c.Args[len(c.Args)-1].(*ast.BasicLit)
@@ -118,9 +126,9 @@ func registration(n ast.Node) (typ, owner string) {
 	return receiver(fn.Index), path.Join("internal", owner)
 }
 
-// proposes finds a literal of a command in a file.
-func (t *Tree) proposes(f *File, name string) ast.Node {
-	pkg := f.alias(t.Module + "/" + fsmDir)
+// proposes finds a literal of a package's command in a file.
+func (t *Tree) proposes(f *File, of *Package, name string) ast.Node {
+	pkg := f.alias(t.Module + "/" + of.Dir)
 	if pkg == "" {
 		return nil
 	}

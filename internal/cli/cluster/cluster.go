@@ -9,12 +9,13 @@ import (
 // Commands returns the nouns, and the verbs that have none.
 func Commands(e *kit.Env) []*kit.Command {
 	return []*kit.Command{
-		kit.Noun("node", "Look at nodes and act on them", newNodeStatus(e), newEligibility(e), newOrphans(e)),
+		kit.Noun("node", "Look at nodes and act on them", newNodeStatus(e), newEligibility(e), newOrphans(e),
+			newNodeReplace(e), newRebootConfirm(e), newUnknownMount(e)),
 		kit.Noun("server", "Look at servers", newMembers(e)),
 		kit.Noun("system", "Chores of the whole cluster", newGC(e)),
 		kit.Noun("namespace", "Look at namespaces", newNamespaceList(e), newNamespaceStatus(e)),
 		kit.Noun("acl", "Access control", newBootstrap(e)),
-		kit.Noun("operator", "Tools for operators", newAPI(e)),
+		kit.Noun("operator", "Tools for operators", newAPI(e), newRecovery(e), newSnapshot(e)),
 		newAgentInfo(e),
 		newMonitor(e),
 		newVersion(e),

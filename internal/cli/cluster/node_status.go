@@ -188,6 +188,7 @@ func (s *nodeStatus) show(ctx context.Context, ref kit.Ref) error {
 	}
 	s.head(n, stats)
 	s.orphans(n)
+	s.unknownMounts(n)
 	if s.short {
 		return nil
 	}

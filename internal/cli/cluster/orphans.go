@@ -44,12 +44,18 @@ func orphanRow(o *api.NodeOrphan, verbose bool) []string {
 func newOrphans(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "orphans",
-		Short: "Look at what nodes keep that the servers do not know, and end it",
+		Short: "Look at what nodes keep that the servers do not know, adopt it or end it",
 		Long: `An orphan is an allocation that runs on a node although the servers' state does not know it and never removed it: the state
 was emptied, shortened or restored from an older copy, or the node has lost its record. It is kept as it is, neither
-restarted nor ended, until it ends by itself or a person ends it.`,
+restarted nor ended, until it ends by itself, or a person ends it or gives it to the servers.`,
 	}
-	return cmd.Add(newOrphansList(e), newOrphansEnd(e))
+	return cmd.Add(newOrphansList(e), newOrphansAdopt(e), newOrphansEnd(e))
+}
+
+// listed is an orphan as programs read it.
+type listed struct {
+	NodeID string
+	*api.NodeOrphan
 }
 
 // located is an orphan and its node.
@@ -102,9 +108,9 @@ func newOrphansList(e *kit.Env) *kit.Command {
 		IDs:     "nodes",
 		Run: func(ctx context.Context, args []string) error {
 			list, err := allOrphans(ctx, e, strings.Join(args, ""))
-			plain := []*api.NodeOrphan{}
+			plain := []listed{}
 			for _, l := range list {
-				plain = append(plain, l.orphan)
+				plain = append(plain, listed{NodeID: l.node.ID, NodeOrphan: l.orphan})
 			}
 			return formats.Show(e.Out, plain, err, func() {
 				header := append([]string{"Node ID"}, orphanHeader...)
@@ -209,7 +215,7 @@ func order(last bool) int {
 
 func (s *orphansEnd) awaitAll(ctx context.Context, c *api.Client, list []located) error {
 	for _, l := range list {
-		if err := s.await(ctx, c, l); err != nil {
+		if err := awaitGone(ctx, c, l); err != nil {
 			return err
 		}
 		s.env.Out.Printf("Allocation %q has ended\n", l.orphan.AllocID)
@@ -236,8 +242,8 @@ func pickOrphan(list []located, arg string) (located, error) {
 		kit.Fail(fault.Invalid, "write more of the id", "%q could mean each of %d orphans", arg, len(found))
 }
 
-// await follows the node until it lists the orphan no longer.
-func (s *orphansEnd) await(ctx context.Context, c *api.Client, l located) error {
+// awaitGone follows the node until it lists the orphan no longer.
+func awaitGone(ctx context.Context, c *api.Client, l located) error {
 	return follow.Watch(ctx, "", func(o *api.QueryOptions) (bool, *api.QueryMeta, error) {
 		n, meta, err := c.Nodes().Get(ctx, l.node.ID, o)
 		if err != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/internal/base/fault"
 	"berth/internal/cli/kit"
 	"berth/internal/cli/rollout"
 )
@@ -22,13 +21,14 @@ func (f *Follower) Stopped(ctx context.Context, job kit.Ref, eval string, purged
 		return err
 	}
 	reported := map[string]bool{}
-	var left []*api.AllocationListStub
+	var left, silent []*api.AllocationListStub
 	var ended time.Time // when the last task had
 	err := Watch(ctx, job.Namespace, func(o *api.QueryOptions) (bool, *api.QueryMeta, error) {
 		list, meta, err := f.Client.Jobs().Allocations(ctx, job.ID, true, o)
 		if err != nil {
 			return false, nil, kit.Doing(err, "follow", "job", job.ID)
 		}
+		silent = slices.DeleteFunc(slices.Clone(list), func(a *api.AllocationListStub) bool { return !lost(a) })
 		left = slices.DeleteFunc(list, func(a *api.AllocationListStub) bool {
 			going := a.Phase() == api.AllocPhaseStopping || a.Phase() == api.AllocPhaseReleasing
 			return a.DesiredStatus == api.AllocDesiredStatusRun || !going
@@ -59,11 +59,10 @@ func (f *Follower) Stopped(ctx context.Context, job kit.Ref, eval string, purged
 		verb = "stopped and forgotten"
 	}
 	f.Env.Out.Printf("%s\n", kit.Clean(fmt.Sprintf("Job %q %s", job.ID, verb)))
-	if len(left) > 0 {
-		why := (&rollout.Group{}).Waiting(left[0], time.Now())
-		return kit.Fail(fault.Busy,
-			fmt.Sprintf("it goes on by itself; follow it with: berth alloc status %s", f.id(left[0].ID)),
-			"the storage of job %q is not free yet: allocation %q %s", job.ID, f.id(left[0].ID), why)
+	for _, a := range append(left, silent...) {
+		if err := f.notFree(ctx, job.ID, a, (&rollout.Group{}).Waiting(a, time.Now())); err != nil {
+			return err
+		}
 	}
 	return nil
 }

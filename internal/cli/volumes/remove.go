@@ -18,6 +18,7 @@ type remove struct {
 	kind    kindFlag
 	secrets secretsFlag
 	wait    time.Duration
+	detach  bool
 }
 
 func newDelete(e *kit.Env) *kit.Command {
@@ -26,7 +27,8 @@ func newDelete(e *kit.Env) *kit.Command {
 		Use:   "delete [flags] <volume>",
 		Short: "Have the provider delete a volume, with all that it holds",
 		Long: `Deletes a volume at its provider and forgets it. One that is in use is left alone, and who uses it is shown. -wait waits
-for a release that is under way, and shows what it waits for.
+for a release that is under way, and shows what it waits for. A provider that takes its time is followed. Ctrl-C ends the
+following, and not the deletion.
 
 Exit code 3: there is no such volume.`,
 		Example: "  berth volume delete db-data\n  berth job stop db && berth volume delete -wait 30s db-data",
@@ -36,6 +38,7 @@ Exit code 3: there is no such volume.`,
 	r.kind.addTo(cmd)
 	r.secrets.addTo(cmd)
 	cmd.Flags().DurationVar(&r.wait, "wait", 0, "how long to wait until nobody uses it any more (a `duration`)")
+	cmd.Flags().BoolVar(&r.detach, "detach", false, "do not follow; it is accepted, and goes on by itself")
 	return cmd
 }
 
@@ -59,13 +62,30 @@ func (r *remove) do(ctx context.Context, arg string) error {
 			return nil
 		})
 	}
-	err = c.Volumes().Delete(ctx, ref.ID, secrets, r.wait, ref.Write())
+	p := patience{env: r.env, wait: max(r.wait, followFor), detach: r.detach}
+	out, err := c.Volumes().BeginDelete(ctx, ref.ID, secrets, max(r.wait, p.within()), ref.Write())
 	g.Stop()
 	if waitErr := g.Wait(); waitErr != nil && err == nil {
 		err = waitErr
 	}
 	if err != nil {
 		return kit.Changing(err, "delete", "volume", ref.ID)
+	}
+	if p.accepted("The deletion of volume \""+ref.ID+"\"", []api.CSIVolumeWriteResult{*out}) {
+		if p.detach {
+			return nil
+		}
+		err = p.volume(ctx, ref, func(v *api.CSIVolume) (bool, error) {
+			if v != nil && v.LastError != "" {
+				return true, kit.Fail(fault.Conflict,
+					"it stays recorded as deleting and is tried again; follow it with: berth volume status "+ref.ID,
+					"delete volume %q: %s", ref.ID, kit.OneSentence(v.LastError))
+			}
+			return v == nil, nil
+		})
+		if err != nil {
+			return err
+		}
 	}
 	r.env.Out.Printf("Volume %q deleted\n", ref.ID)
 	return nil

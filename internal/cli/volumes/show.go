@@ -52,7 +52,7 @@ func (s *status) head(v *api.CSIVolume) {
 	if v.Capacity > 0 {
 		l.Add("Capacity", kit.Size(v.Capacity))
 	} else {
-		l.Add("Capacity", "")
+		l.Add("Capacity", "unknown")
 	}
 	if v.RequestedCapacityMin > 0 || v.RequestedCapacityMax > 0 {
 		l.Add("Capacity Asked", asked(v))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/base/ids"
 	"berth/internal/cli/kit"
 )
 
@@ -13,9 +14,12 @@ func newSnapshotCreate(e *kit.Env) *kit.Command {
 	var parameters []string
 	var verbose bool
 	var formats kit.Formats
+	p := patience{env: e}
 	cmd := &kit.Command{
-		Use:     "create [flags] <volume> [name]",
-		Short:   "Make a snapshot of a volume",
+		Use:   "create [flags] <volume> [name]",
+		Short: "Make a snapshot of a volume",
+		Long: `Makes a snapshot of a volume. A name names one snapshot of the volume: the same command again shows that one, and makes
+no other. Without a name each command makes another snapshot.`,
 		Example: "  berth volume snapshot create db-data before-upgrade",
 		IDs:     "volumes",
 		Run: func(ctx context.Context, args []string) error {
@@ -33,13 +37,18 @@ func newSnapshotCreate(e *kit.Env) *kit.Command {
 			if snap.Parameters, err = keyValues("-parameter", parameters); err != nil {
 				return err
 			}
-			out, _, err := e.Client().Volumes().CreateSnapshot(ctx, snap, ref.Write())
-			if err != nil {
-				return kit.Changing(err, "make a snapshot of", "volume", ref.ID)
+			if snap.Name == "" { // so that the request can be repeated
+				snap.Name = ref.ID + "-" + ids.New()[:8]
 			}
+			out, err := p.snapshot(ctx, ref, snap)
+			if err != nil || out == nil {
+				return err
+			}
+			e.Err.Warn(out.Warnings)
 			return formats.Show(e.Out, out.Snapshots, nil, func() { snapshotTable(e, out.Snapshots) })
 		},
 	}
+	p.addTo(cmd)
 	secrets.addTo(cmd)
 	cmd.Flags().Var((*kit.Strings)(&parameters), "parameter", "`key=value` for the provider; may come again")
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "accepted; ids are always whole")

@@ -183,8 +183,12 @@ func (s *status) providers(ctx context.Context, c *api.Client, plugin string) er
 			if v.IsAbnormal {
 				condition = v.Status
 			}
+			size := "unknown"
+			if v.CapacityBytes > 0 {
+				size = kit.Size(v.CapacityBytes)
+			}
 			rows = append(rows,
-				[]string{v.ExternalID, kit.Size(v.CapacityBytes), condition,
+				[]string{v.ExternalID, size, condition,
 					strings.Join(v.PublishedExternalNodeIDs, ",")})
 		}
 		if meta.NextToken == "" || meta.NextToken == o.NextToken {

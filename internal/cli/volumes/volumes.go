@@ -17,7 +17,7 @@ func Noun(e *kit.Env) *kit.Command {
 	snapshot := kit.Noun("snapshot", "Make, list and delete snapshots of volumes", newSnapshotCreate(e),
 		newSnapshotList(e), newSnapshotDelete(e))
 	return kit.Noun("volume", "Make volumes and look after them", newInit(e), newCreate(e), newRegister(e),
-		newStatus(e), newExpand(e), newDelete(e), newDeregister(e), newDetach(e), snapshot)
+		newStatus(e), newExpand(e), newDelete(e), newDeregister(e), newDetach(e), newRelease(e), snapshot)
 }
 
 // PluginNoun returns "plugin" with its verbs.

@@ -2,7 +2,6 @@ package volumes
 
 import (
 	"context"
-	"time"
 
 	"berth/api"
 	"berth/internal/cli/jobs"
@@ -11,32 +10,36 @@ import (
 )
 
 func newCreate(e *kit.Env) *kit.Command {
-	var wait time.Duration
+	p := patience{env: e}
 	cmd := &kit.Command{
 		Use:   "create [flags] <file>",
 		Short: "Have the provider make a volume, or change one",
 		Long: `Makes the volume that a file describes. The same file again changes nothing and says so; a changed file changes what
-can be changed and names it; a larger capacity_min expands the volume, in use or not.`,
+can be changed and names it; a larger capacity_min expands the volume, in use or not. A provider that takes its time is
+followed. Ctrl-C ends the following, and not the work.`,
 		Example: "  berth volume init\n  berth volume create volume.hcl",
 		Run: func(ctx context.Context, args []string) error {
 			vol, err := read(e, args[0])
 			if err != nil {
 				return err
 			}
-			out, _, err := e.Client().Volumes().Create(ctx, vol, waiting(kit.Ref{}, wait))
+			out, _, err := e.Client().Volumes().Create(ctx, vol, p.write(kit.Ref{}))
 			if err != nil {
 				return kit.Doing(err, "create", "volume", vol.ID)
+			}
+			if p.accepted("Volume \""+vol.ID+"\"", out.Results) {
+				return p.follow(ctx, kit.Ref{ID: vol.ID, Namespace: vol.Namespace}, "create", "created")
 			}
 			report(e, vol.ID, (*api.CSIVolumeRegisterResponse)(out), "created")
 			return nil
 		},
 	}
-	cmd.Flags().DurationVar(&wait, "wait", 0, "how long to wait for the provider (a `duration`); it goes on after that")
+	p.addTo(cmd)
 	return cmd
 }
 
 func newRegister(e *kit.Env) *kit.Command {
-	var wait time.Duration
+	p := patience{env: e}
 	cmd := &kit.Command{
 		Use:   "register [flags] <file>",
 		Short: "Make a volume known that the provider already has",
@@ -48,25 +51,19 @@ func newRegister(e *kit.Env) *kit.Command {
 			if err != nil {
 				return err
 			}
-			out, _, err := e.Client().Volumes().Register(ctx, vol, waiting(kit.Ref{}, wait))
+			out, _, err := e.Client().Volumes().Register(ctx, vol, p.write(kit.Ref{}))
 			if err != nil {
 				return kit.Doing(err, "register", "volume", vol.ID)
+			}
+			if p.accepted("Volume \""+vol.ID+"\"", out.Results) {
+				return p.follow(ctx, kit.Ref{ID: vol.ID, Namespace: vol.Namespace}, "register", "registered")
 			}
 			report(e, vol.ID, out, "registered")
 			return nil
 		},
 	}
-	cmd.Flags().DurationVar(&wait, "wait", 0, "how long to wait for the provider (a `duration`)")
+	p.addTo(cmd)
 	return cmd
-}
-
-// waiting is a write that waits for the provider.
-func waiting(ref kit.Ref, d time.Duration) *api.WriteOptions {
-	o := ref.Write()
-	if d > 0 {
-		o.Params = map[string]string{"wait": d.String()}
-	}
-	return o
 }
 
 // report says what a write came to, and the provider's id of the volume.
@@ -103,23 +100,24 @@ func read(e *kit.Env, name string) (*api.CSIVolume, error) {
 
 func newExpand(e *kit.Env) *kit.Command {
 	var least, most string
-	var wait time.Duration
+	p := patience{env: e}
 	cmd := &kit.Command{
 		Use:     "expand -size=<size> [flags] <volume>",
 		Short:   "Make a volume larger, in use or not",
 		Example: "  berth volume expand -size 2GiB db-data",
 		Run: func(ctx context.Context, args []string) error {
-			return expand(ctx, e, args[0], least, most, wait)
+			return expand(ctx, &p, args[0], least, most)
 		},
 		IDs: "volumes",
 	}
 	cmd.Flags().StringVar(&least, "size", "", "`size` that it must have at least, such as 2GiB")
 	cmd.Flags().StringVar(&most, "limit", "", "`size` that it may have at most")
-	cmd.Flags().DurationVar(&wait, "wait", 0, "how long to wait for the provider (a `duration`); it goes on after that")
+	p.addTo(cmd)
 	return cmd
 }
 
-func expand(ctx context.Context, e *kit.Env, arg, least, most string, wait time.Duration) error {
+func expand(ctx context.Context, p *patience, arg, least, most string) error {
+	e := p.env
 	req := &api.CSIVolumeExpandRequest{}
 	var err error
 	if req.CapacityMin, err = size("-size", least); err != nil {
@@ -135,9 +133,12 @@ func expand(ctx context.Context, e *kit.Env, arg, least, most string, wait time.
 	if err != nil {
 		return err
 	}
-	out, _, err := e.Client().Volumes().Expand(ctx, ref.ID, req, waiting(ref, wait))
+	out, _, err := e.Client().Volumes().Expand(ctx, ref.ID, req, p.write(ref))
 	if err != nil {
 		return kit.Changing(err, "expand", "volume", ref.ID)
+	}
+	if p.accepted("The expansion of volume \""+ref.ID+"\"", out.Results) {
+		return p.follow(ctx, ref, "expand", "expanded")
 	}
 	report(e, ref.ID, (*api.CSIVolumeRegisterResponse)(out), "expanded")
 	return nil

@@ -33,6 +33,7 @@ func (r *Runner) prerun(ctx context.Context) {
 		return // it was to stop before it began: there is nothing to prepare
 	}
 	budget := r.cfg.StorageTimeout - r.rec.Waited
+	r.hooks.adopted = r.rec.Bundle.Alloc.Adopted
 	r.mu.Unlock()
 	wctx, cancel := ctx, context.CancelFunc(func() {})
 	if !r.anyStarted() { // an alloc that runs is never failed for what its hooks wait for
@@ -48,7 +49,7 @@ func (r *Runner) prerun(ctx context.Context) {
 		return
 	}
 	settle := func(rec *localstate.Alloc) {
-		r.prepared = err == nil
+		r.hooks.done = err == nil
 		rec.Waited += waited
 		if err != nil {
 			rec.Refused = r.refusal(err)
@@ -65,6 +66,21 @@ func (r *Runner) prerun(ctx context.Context) {
 	}
 	for _, n := range r.order {
 		r.tasks[n].AllocReady()
+	}
+}
+
+// rehook runs the hooks before the first task once more for an alloc that was adopted while it ran: the servers gave it
+// new claims, which its node has to know. They find everything there.
+func (r *Runner) rehook(ctx context.Context) {
+	r.mu.Lock()
+	due := r.hooks.done && r.hooks.adopted != r.rec.Bundle.Alloc.Adopted && !r.stopping()
+	r.hooks.adopted = r.rec.Bundle.Alloc.Adopted
+	r.mu.Unlock()
+	if !due {
+		return
+	}
+	if err := r.prerunAll(ctx); err != nil && ctx.Err() == nil {
+		r.cfg.Log.Error("the volumes of an adopted allocation could not be claimed anew", logkey.Error, err)
 	}
 }
 

@@ -68,3 +68,34 @@ func TestUsersOfAnOrphansVolumeAreNotRestarted(t *testing.T) {
 		b.end()
 	})
 }
+
+// Given an orphan whose task runs, when it is adopted, then the hooks before its first task run once more, for its
+// claims are new, and its process goes on; a later change of the same adoption runs none.
+func TestAnAdoptedAllocAsksForItsVolumesAnew(t *testing.T) {
+	story(t, func(t *testing.T) {
+		b := newBench(t, tsk("db", nil))
+		b.scripted("volumes")
+		b.start()
+		b.alive("db.1")
+		if err := b.r.Keep("lost", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		b.after(time.Second)
+		if want := []string{"pre volumes"}; !slices.Equal(b.said(), want) {
+			t.Fatalf("hooks of an orphan: %v, want %v", b.said(), want)
+		}
+		for _, index := range []uint64{8, 9} {
+			now := b.r.Bundle()
+			a := *now.Alloc
+			a.Adopted, a.AllocModifyIndex = 7, index
+			now.Alloc = &a
+			b.commit(b.r.Update(now, b.r.Received()))
+			b.after(time.Second)
+			if want := []string{"pre volumes", "pre volumes"}; !slices.Equal(b.said(), want) {
+				t.Errorf("hooks at index %d: %v, want %v", index, b.said(), want)
+			}
+		}
+		b.alive("db.1")
+		b.end()
+	})
+}

@@ -86,12 +86,18 @@ type Runner struct {
 
 	mu       sync.Mutex
 	rec      localstate.Alloc
-	prepared bool
+	hooks    hooks
 	waits    string // what the hooks before the first task wait for
 	stopAt   time.Time
 	force    bool
 	ended    bool   // it is proven that no process is left, and none will be started
 	handling string // what keeps the hooks after the last task from succeeding
+}
+
+// hooks says what has become of the hooks before the first task.
+type hooks struct {
+	done    bool
+	adopted uint64 // the adoption under which they ran last
 }
 
 // New returns a runner that does nothing before Run. A job without the alloc's group is refused.
@@ -236,6 +242,7 @@ func (r *Runner) rest(ctx context.Context, g *lifecycle.Group, changed <-chan st
 		r.launch(ctx, g, name)
 	case <-r.updated:
 		g.Go("update", func() error {
+			r.rehook(ctx)
 			b := r.Bundle()
 			for _, n := range r.order {
 				r.tasks[n].Update(ctx, b)
@@ -248,7 +255,12 @@ func (r *Runner) rest(ctx context.Context, g *lifecycle.Group, changed <-chan st
 // facts are what the alloc's flow decides on; next says when they change by time alone.
 func (r *Runner) facts(now time.Time) (f alloc.AllocFacts, next time.Time) {
 	r.mu.Lock()
-	f = alloc.AllocFacts{Prepared: r.prepared, Refused: r.rec.Refused != "", Force: r.force, Held: r.rec.Orphan != nil}
+	f = alloc.AllocFacts{
+		Prepared: r.hooks.done,
+		Refused:  r.rec.Refused != "",
+		Force:    r.force,
+		Held:     r.rec.Orphan != nil,
+	}
 	if r.stopping() {
 		if r.stopAt.IsZero() {
 			r.stopAt = now
@@ -265,6 +277,13 @@ func (r *Runner) facts(now time.Time) (f alloc.AllocFacts, next time.Time) {
 		f.Tasks = append(f.Tasks, r.tasks[n].View())
 	}
 	return f, next
+}
+
+// Stopping reports whether the servers or the agent want the alloc gone.
+func (r *Runner) Stopping() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stopping()
 }
 
 // stopping reports whether the servers or the agent want the alloc gone. The caller holds the lock.

@@ -43,6 +43,10 @@ type Config struct {
 	// AllocHooks and TaskHooks run in order between those that every alloc has: directories first, templates last.
 	AllocHooks []hook.Hook
 	TaskHooks  []hook.Hook
+	// Inventory rides with the reports of allocs; nil: the node has none.
+	Inventory Inventory
+	// ReportDelay is how long news that nobody waits for are held back.
+	ReportDelay time.Duration
 	// ConfirmRemovals is how long removals of many allocs at once wait until they are confirmed again; 0: 30 s.
 	ConfirmRemovals time.Duration
 	StorageTimeout  time.Duration // see allocrunner.Config
@@ -74,7 +78,7 @@ func New(cfg Config) *Allocs {
 		Holdings: cfg.Holdings,
 		cfg:      cfg,
 		log:      cfg.Log,
-		reports:  newReporter(cfg.Holdings.Table, cfg.Link, cfg.Log),
+		reports:  newReporter(cfg),
 		started:  make(chan *allocrunner.Runner, 1),
 		gone:     map[ids.Alloc]time.Time{},
 	}
@@ -202,8 +206,9 @@ func (a *Allocs) Missed() <-chan struct{} { return a.missed.C() }
 // it is stamped with the point once in each leadership.
 func (a *Allocs) Apply(ctx context.Context, set *wire.AllocSet) error {
 	var fresh []*localstate.Alloc
+	var lost []*alloc.Alloc
 	var changes []allocrunner.Change
-	named := map[ids.Alloc]bool{}
+	named, taken := map[ids.Alloc]bool{}, map[ids.Alloc]map[string]*localstate.Task{}
 	for _, b := range set.Bundles {
 		if b.Alloc == nil || b.Job == nil {
 			a.log.Error("the servers sent an allocation without its job; it is left alone")
@@ -215,6 +220,16 @@ func (a *Allocs) Apply(ctx context.Context, set *wire.AllocSet) error {
 		}
 		named[id] = true
 		switch r := a.Runner(id); {
+		case r == nil && b.Alloc.Adopted > 0 && !b.Alloc.Terminal() && a.unknownHere(id):
+			rec, tasks, err := a.takeUp(ctx, b, set.At)
+			if err != nil {
+				return err
+			}
+			if rec != nil {
+				fresh, taken[id] = append(fresh, rec), tasks
+			}
+		case r == nil && b.Alloc.CreateIndex < set.Restored && a.wanted(b.Alloc):
+			lost = append(lost, b.Alloc)
 		case r == nil && a.wanted(b.Alloc):
 			fresh = append(fresh, &localstate.Alloc{Bundle: b, Received: set.At})
 		case r == nil:
@@ -231,6 +246,9 @@ func (a *Allocs) Apply(ctx context.Context, set *wire.AllocSet) error {
 			}
 		}
 	}
+	if err := a.reportLost(ctx, lost); err != nil {
+		return err
+	}
 	if err := allocrunner.Commit(changes, func(records []*localstate.Alloc) error {
 		return a.cfg.Store.PutSeen(set.At, append(records, fresh...))
 	}); err != nil {
@@ -238,7 +256,7 @@ func (a *Allocs) Apply(ctx context.Context, set *wire.AllocSet) error {
 	}
 	a.orphaned.Notify()
 	for _, rec := range fresh {
-		if err := a.begin(ctx, rec); err != nil {
+		if err := a.begin(ctx, rec, taken[rec.Bundle.Alloc.ID]); err != nil {
 			return err
 		}
 	}
@@ -274,8 +292,12 @@ func (a *Allocs) wanted(al *alloc.Alloc) bool {
 	return !al.ClientTerminal() && a.damaged[al.ID] == nil && !unrecorded && !a.stopping
 }
 
-func (a *Allocs) begin(ctx context.Context, rec *localstate.Alloc) error {
-	r, err := a.make(rec, nil, false)
+// begin runs an alloc that came anew, or with the tasks of one that is taken up.
+func (a *Allocs) begin(ctx context.Context, rec *localstate.Alloc, tasks map[string]*localstate.Task) error {
+	r, err := a.make(rec, tasks, tasks != nil)
+	a.mu.Lock()
+	delete(a.unrecorded, rec.Bundle.Alloc.ID)
+	a.mu.Unlock()
 	if err != nil {
 		a.log.Error("an allocation can't be run", logkey.Alloc, rec.Bundle.Alloc.ID, logkey.Error, err)
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/client/allocs"
 	"berth/internal/client/drivermanager"
@@ -140,5 +141,54 @@ func TestASetThatComesFirstIsRunOnce(t *testing.T) {
 		if received != 1 {
 			t.Errorf("the one that came %s was taken up %d times", name, received)
 		}
+	}
+}
+
+// Given what the servers name, then an alloc that runs is taken up; one that has ended is not, nor one whose directory
+// is here without a record: what may run of it is not proven gone.
+func TestWhatIsTakenUp(t *testing.T) {
+	a := newAllocs(t)
+	lost := given()
+	if err := os.MkdirAll(filepath.Join(a.Dir(), string(lost.Alloc.ID)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	a.Restore(lineage.Point{})
+	runs, ended := given(), given()
+	ended.Alloc.ClientStatus = alloc.ClientComplete
+	set := &wire.AllocSet{
+		At:      lineage.Point{Incarnation: "one", Mark: "m", Index: 1},
+		Bundles: []alloc.Bundle{lost, ended, runs},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	if err := a.Apply(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		bundle      alloc.Bundle
+		taken, gone bool
+	}{
+		"runs":               {runs, true, false},
+		"has ended":          {ended, false, true},
+		"has no record here": {lost, false, false},
+	} {
+		id := c.bundle.Alloc.ID
+		if taken := a.Runner(id) != nil; taken != c.taken || a.Known(id) != c.taken {
+			t.Errorf("one that %s is taken up: %v", name, taken)
+		}
+		if gone, why := a.ProcessesGone(id); gone != c.gone {
+			t.Errorf("the processes of one that %s are gone: %v, %s", name, gone, why)
+		}
+	}
+	if !a.Orphaned(lost.Alloc.ID) || a.Orphaned(runs.Alloc.ID) || a.Orphaned(ended.Alloc.ID) {
+		t.Error("whose record is lost is an orphan, and nobody else")
+	}
+	if _, err := a.Find(ended.Alloc.ID); !fault.Has(err, fault.NotFound) {
+		t.Errorf("what was not taken up is found: %v", err)
 	}
 }

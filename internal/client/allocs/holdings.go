@@ -51,7 +51,7 @@ func (h *Holdings) Any() bool {
 	h.mu.Lock()
 	held := len(h.unrecorded)+len(h.damaged) > 0
 	h.mu.Unlock()
-	held = held || len(h.shims.Orphans()) > 0
+	held = held || len(h.ShimOrphans()) > 0
 	return held || slices.ContainsFunc(h.runners(), func(r *allocrunner.Runner) bool { return !r.Released() })
 }
 
@@ -59,7 +59,9 @@ func (h *Holdings) Any() bool {
 func (h *Holdings) OrphansChanged() <-chan struct{} { return h.orphaned.C() }
 
 // ShimOrphans lists the shims of allocs that no record of this node knows: they are kept.
-func (h *Holdings) ShimOrphans() []shim.Held { return h.shims.Orphans() }
+func (h *Holdings) ShimOrphans() []shim.Held {
+	return slices.DeleteFunc(h.shims.Orphans(), func(s shim.Held) bool { return h.Known(s.Alloc) }) // taken up since
+}
 
 // Orphans lists what nobody decides about, for the node's description.
 func (h *Holdings) Orphans() []node.Orphan {
@@ -78,7 +80,7 @@ func (h *Holdings) Orphans() []node.Orphan {
 	lost := maps.Clone(h.unrecorded)
 	h.mu.Unlock()
 	bundles := map[ids.Alloc][]byte{}
-	for _, held := range h.shims.Orphans() {
+	for _, held := range h.ShimOrphans() {
 		bundles[held.Alloc] = held.Bundle
 		if _, listed := lost[held.Alloc]; !listed {
 			lost[held.Alloc] = held.Since

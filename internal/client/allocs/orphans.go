@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/client/allocrunner"
-	"berth/internal/client/shim"
 )
 
 // Reasons why nobody decides about an alloc, for people.
@@ -75,13 +73,9 @@ func (a *Allocs) findUnrecorded() error {
 // EndOrphan ends an orphan because a person said so: its tasks are stopped within their kill timeouts, its volumes are
 // undone, then its directory and its record go. It returns when that has begun.
 func (a *Allocs) EndOrphan(ctx context.Context, id ids.Alloc) error {
-	a.mu.Lock()
-	_, unrecorded := a.unrecorded[id]
-	a.mu.Unlock()
-	unrecorded = unrecorded || slices.ContainsFunc(a.shims.Orphans(), func(h shim.Held) bool { return h.Alloc == id })
 	r := a.Runner(id)
 	switch {
-	case unrecorded:
+	case a.unknownHere(id):
 		return a.endUnrecorded(ctx, id)
 	case r == nil:
 		return notHere(id, "end")

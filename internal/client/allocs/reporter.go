@@ -1,9 +1,9 @@
 package allocs
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -19,50 +19,85 @@ import (
 // reportBatch bounds how many allocs one call carries.
 const reportBatch = 500
 
-// reporter reports to the servers how the allocs are, at once; changes are gathered only while a call is under way.
-type reporter struct {
-	table *Table
-	link  *servers.Link
-	log   *slog.Logger
-	wake  lifecycle.Signal
-
-	mu    sync.Mutex
-	dirty map[ids.Alloc]bool
-	busy  bool
-	// ended holds allocs whose complete or failed the servers have acknowledged.
-	ended map[ids.Alloc]bool
+// Inventory is what the node holds of volumes. What is new of it goes with the reports of allocs: that an alloc has
+// ended, and that its volumes are released, is one step of the servers.
+type Inventory interface {
+	// Board takes the report that is to be sent, nil when there is none; arrived hears of the answer, nil for none.
+	Board() (report *wire.InventoryReport, arrived func(*wire.InventoryReply))
 }
 
-func newReporter(t *Table, link *servers.Link, log *slog.Logger) *reporter {
+// reporter reports to the servers how the allocs are: at once what somebody waits for, and with it all that is new;
+// news for people alone (an event, another description) are held back for a while, so that they share a report.
+type reporter struct {
+	table     *Table
+	link      *servers.Link
+	inventory Inventory // nil: the node has none
+	delay     time.Duration
+	log       *slog.Logger
+	wake      lifecycle.Signal
+
+	mu       sync.Mutex
+	dirty    map[ids.Alloc]*news
+	busy     bool
+	hurry    bool                       // nothing is held back any more
+	reported map[ids.Alloc]*alloc.Alloc // what the servers have acknowledged
+}
+
+// news are changes of an alloc that the servers have not heard of.
+type news struct {
+	since    time.Time
+	looked   bool // pressing is of the newest change
+	pressing bool // somebody waits for it
+}
+
+func newReporter(cfg Config) *reporter {
 	return &reporter{
-		table: t,
-		link:  link,
-		log:   log,
-		dirty: map[ids.Alloc]bool{},
-		ended: map[ids.Alloc]bool{},
+		table:     cfg.Holdings.Table,
+		link:      cfg.Link,
+		inventory: cfg.Inventory,
+		delay:     cfg.ReportDelay,
+		log:       cfg.Log,
+		dirty:     map[ids.Alloc]*news{},
+		reported:  map[ids.Alloc]*alloc.Alloc{},
 	}
 }
 
 // mark says that an alloc changed.
 func (p *reporter) mark(id ids.Alloc) {
 	p.mu.Lock()
-	p.dirty[id] = true
+	p.soil(id)
 	p.mu.Unlock()
 	p.wake.Notify()
+}
+
+// soil notes a change. The caller holds the lock.
+func (p *reporter) soil(id ids.Alloc) {
+	n := p.dirty[id]
+	if n == nil {
+		n = &news{since: time.Now()}
+		p.dirty[id] = n
+	}
+	n.looked = n.pressing // what presses once goes on to
 }
 
 // acknowledged reports whether the servers know that the alloc has ended.
 func (p *reporter) acknowledged(id ids.Alloc) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.ended[id]
+	last := p.reported[id]
+	return last != nil && ended(last)
+}
+
+// ended reports whether a report says that an alloc is complete or failed.
+func ended(a *alloc.Alloc) bool {
+	return a.ClientStatus == alloc.ClientComplete || a.ClientStatus == alloc.ClientFailed
 }
 
 func (p *reporter) forget(id ids.Alloc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.dirty, id)
-	delete(p.ended, id)
+	delete(p.reported, id)
 }
 
 func (p *reporter) idle() bool {
@@ -79,6 +114,10 @@ const flushTimeout = 2 * time.Second
 func (p *reporter) drain(ctx context.Context) {
 	dctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
+	p.mu.Lock()
+	p.hurry = true
+	p.mu.Unlock()
+	p.wake.Notify()
 	for {
 		changed := p.wake.C()
 		if p.idle() && p.endsReported() {
@@ -102,18 +141,13 @@ func (p *reporter) endsReported() bool {
 }
 
 func (p *reporter) run(ctx context.Context) error {
-	if !p.link.AwaitRegistered(ctx) {
-		return nil
-	}
 	failures := 0
-	for {
+	for p.link.AwaitRegistered(ctx) {
 		changed := p.wake.C()
-		batch := p.take()
+		batch, pause := p.take(time.Now())
 		if len(batch) == 0 {
-			select {
-			case <-ctx.Done():
+			if !rest(ctx, changed, pause) {
 				return nil
-			case <-changed:
 			}
 			continue
 		}
@@ -131,13 +165,52 @@ func (p *reporter) run(ctx context.Context) error {
 		}
 		failures = 0
 	}
+	return nil
 }
 
-func (p *reporter) take() []ids.Alloc {
+// rest waits for a change, or for a pause if there is one; false when ctx ended.
+func rest(ctx context.Context, changed <-chan struct{}, pause time.Duration) bool {
+	var late <-chan time.Time
+	if pause > 0 {
+		t := time.NewTimer(pause)
+		defer t.Stop()
+		late = t.C
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-changed:
+	case <-late:
+	}
+	return true
+}
+
+// take returns what is to be reported now: everything as soon as something presses or was held back for long enough,
+// what presses first. Else it returns for how long there is nothing to do; 0: until the next change.
+func (p *reporter) take(now time.Time) (batch []ids.Alloc, pause time.Duration) {
+	p.look()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	wasBusy := p.busy
-	batch := slices.Sorted(maps.Keys(p.dirty))
+	p.busy = false
+	var oldest time.Time
+	due := p.hurry
+	for id, n := range p.dirty {
+		batch = append(batch, id)
+		due = due || n.pressing
+		if oldest.IsZero() || n.since.Before(oldest) {
+			oldest = n.since
+		}
+	}
+	if left := oldest.Add(p.delay).Sub(now); !due && len(batch) > 0 && left > 0 {
+		batch, pause = nil, left
+	}
+	slices.SortFunc(batch, func(a, b ids.Alloc) int {
+		if x, y := p.dirty[a].pressing, p.dirty[b].pressing; x != y {
+			return map[bool]int{true: -1, false: 1}[x]
+		}
+		return cmp.Compare(a, b)
+	})
 	if len(batch) > reportBatch {
 		batch = batch[:reportBatch]
 	}
@@ -148,14 +221,64 @@ func (p *reporter) take() []ids.Alloc {
 	if wasBusy && !p.busy {
 		p.wake.Notify() // whoever waits until all is reported; only once, because the loop itself hears it too
 	}
-	return batch
+	return batch, pause
+}
+
+// look finds out which of the new changes press. What was looked at is not looked at again: a burst of changes of many
+// allocs costs one look for each.
+func (p *reporter) look() {
+	p.mu.Lock()
+	var fresh []ids.Alloc
+	for id, n := range p.dirty {
+		if !n.looked {
+			n.looked = true
+			fresh = append(fresh, id)
+		}
+	}
+	p.mu.Unlock()
+	for _, id := range fresh {
+		r := p.table.Runner(id)
+		if r == nil {
+			continue
+		}
+		now, stopping := r.Report(), r.Stopping()
+		p.mu.Lock()
+		if n := p.dirty[id]; n != nil && presses(p.reported[id], now, stopping) {
+			n.pressing, n.looked = true, true
+		}
+		p.mu.Unlock()
+	}
+}
+
+// presses reports whether somebody waits for what is new of an alloc: the servers for its status and those of its
+// tasks. Of one that is to stop they wait for the end alone, which comes when everything is released.
+func presses(before, now *alloc.Alloc, stopping bool) bool {
+	if before == nil {
+		before = &alloc.Alloc{ClientStatus: alloc.ClientPending}
+	}
+	if now.ClientStatus != before.ClientStatus {
+		return !stopping || ended(now)
+	}
+	if stopping {
+		return false
+	}
+	for name, t := range now.TaskStates {
+		was := before.TaskStates[name]
+		if was == nil {
+			was = &alloc.TaskState{State: alloc.TaskPending}
+		}
+		if t.State != was.State || t.Failed != was.Failed || t.Restarts != was.Restarts {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *reporter) giveBack(batch []ids.Alloc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, id := range batch {
-		p.dirty[id] = true
+		p.soil(id)
 	}
 }
 
@@ -169,18 +292,27 @@ func (p *reporter) send(ctx context.Context, batch []ids.Alloc) error {
 	if len(req.Allocs) == 0 {
 		return nil
 	}
+	arrived := func(*wire.InventoryReply) {}
+	if p.inventory != nil { // after the reports: what is released then may be said here, never the other way round
+		if report, tell := p.inventory.Board(); report != nil {
+			req.Inventory, arrived = report, tell
+		}
+	}
 	cctx, cancel := context.WithTimeout(ctx, servers.CallTimeout)
 	defer cancel()
-	if _, err := wire.NodeUpdate.Call(cctx, p.link.Conn(), req); err != nil {
+	reply, err := wire.NodeUpdate.Call(cctx, p.link.Conn(), req)
+	if err != nil {
+		arrived(nil)
 		return err
 	}
+	arrived(reply.Inventory)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, a := range req.Allocs {
-		if a.ClientStatus == alloc.ClientComplete || a.ClientStatus == alloc.ClientFailed {
-			p.ended[a.ID] = true
+		if ended(a) && (p.reported[a.ID] == nil || !ended(p.reported[a.ID])) {
 			p.log.Debug("the end of an allocation is acknowledged", logkey.Alloc, a.ID)
 		}
+		p.reported[a.ID] = a
 	}
 	return nil
 }

@@ -50,6 +50,8 @@ type MountRequest struct {
 	// Capacity is the size the volume should have; ExpandNode asks for NodeExpandVolume after staging.
 	Capacity   int64
 	ExpandNode bool
+	// Provider has the volume; empty: the servers do not know.
+	Provider string
 	// Received is where the servers' state was when they gave the permission.
 	Received lineage.Point
 	// Progress is called, when not nil, whenever what is waited for changes, with one sentence for people.

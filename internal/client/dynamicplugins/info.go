@@ -26,6 +26,8 @@ type Info struct {
 	// HealthTimeout bounds how long the plugin may go without a good probe before its task is restarted.
 	HealthTimeout time.Duration
 	Declared      time.Time
+	// Attempt is the start of its task: a later one has a higher number, and finds no process of an earlier one.
+	Attempt int
 }
 
 // Key names an instance.

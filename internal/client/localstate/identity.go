@@ -4,8 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 
+	"berth/internal/base/durable"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/redact"
@@ -83,31 +83,8 @@ func (s *Store) writeCopy(id identity) error {
 	if old, err := os.ReadFile(path); err == nil && string(old) == string(data) {
 		return nil
 	}
-	if err := replaceFile(path, data); err != nil {
+	if err := durable.WriteFile(path, data, 0o600); err != nil {
 		return fault.Wrap(err, fault.Internal, "write", path)
 	}
 	return nil
-}
-
-// replaceFile writes a file that only its owner can read, whole or not at all.
-func replaceFile(path string, data []byte) (err error) {
-	tmp := path + ".new"
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(data); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

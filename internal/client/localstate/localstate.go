@@ -5,10 +5,10 @@ package localstate
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
+	"berth/internal/base/durable"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
@@ -27,6 +27,7 @@ const (
 	bucketTasks  = "client-tasks"
 	keyIdentity  = "identity"
 	keySeen      = "seen"
+	keyHome      = "home"
 )
 
 // Alloc is what is remembered of an allocation.
@@ -82,7 +83,7 @@ type Store struct {
 
 // Open opens the store beneath dir. A damaged file is refused loudly: the tasks that it knew may still run.
 func Open(dir string) (*Store, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MakeDir(dir, 0o700); err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "make directory", dir)
 	}
 	path := filepath.Join(dir, "client.db")
@@ -109,6 +110,21 @@ func (s *Store) Seen() (lineage.Point, error) {
 		return err
 	})
 	return seen, err
+}
+
+// Home returns the directory that the store's records are about; empty: none is noted.
+func (s *Store) Home() (string, error) {
+	var home string
+	err := s.KV.View(func(tx *kv.Tx) error {
+		_, err := tx.Get(bucketMeta, keyHome, &home)
+		return err
+	})
+	return home, err
+}
+
+// PutHome remembers the directory that the store's records are about.
+func (s *Store) PutHome(dir string) error {
+	return s.KV.Update(func(tx *kv.Tx) error { return tx.Put(bucketMeta, keyHome, dir) })
 }
 
 // PutSeen remembers a state of the servers together with the allocs that it changed.

@@ -17,8 +17,16 @@ import (
 	"berth/internal/client/host"
 	"berth/internal/client/servers"
 	"berth/internal/model/alloc"
+	"berth/internal/model/volume"
 	"berth/internal/wire"
 )
+
+// Volumes takes the word of a person about what is mounted, and tells what is held for an alloc; the node keeper does.
+type Volumes interface {
+	HeldBy(ids.Alloc) []wire.HeldVolume
+	ForgetMount(path, reason, by string) error
+	ReleaseVolume(key volume.StagingKey, reason, by string) error
+}
 
 // Config wires Methods.
 type Config struct {
@@ -29,6 +37,7 @@ type Config struct {
 	Allocs  *allocs.Allocs
 	Host    *host.Host
 	Plugins controller.Reads
+	Volumes Volumes
 	Feed    *logfeed.Feed // the agent's log; nil: it keeps none to follow
 }
 
@@ -51,10 +60,10 @@ func (m *Methods) Run(ctx context.Context) error {
 }
 
 func (m *Methods) serve(ctx context.Context) {
-	if m.cfg.Reverse == nil || !m.cfg.Link.AwaitRegistered(ctx) {
+	if m.cfg.Reverse == nil {
 		return
 	}
-	for failures := 1; ctx.Err() == nil; failures++ {
+	for failures := 1; m.cfg.Link.AwaitRegistered(ctx); failures++ {
 		served, err := m.serveOnce(ctx)
 		if ctx.Err() != nil {
 			return
@@ -97,6 +106,9 @@ func (m *Methods) register(s *wire.Server) {
 	wire.AgentMonitor.Serve(s, m.runMonitor)
 	wire.AgentGC.Serve(s, m.runGC)
 	wire.AllocEndOrphan.Serve(s, m.runEndOrphan)
+	wire.AgentForgetMount.Serve(s, m.runForgetMount)
+	wire.AgentReleaseVolume.Serve(s, m.runReleaseVolume)
+	wire.AllocOrphan.Serve(s, m.runOrphan)
 	m.cfg.Plugins.Register(s)
 }
 
@@ -137,6 +149,31 @@ func (m *Methods) runEndOrphan(ctx context.Context, r *wire.AgentRef) (*wire.Emp
 		return nil, err
 	}
 	return &wire.Empty{}, m.cfg.Allocs.EndOrphan(ctx, r.Alloc)
+}
+
+func (m *Methods) runForgetMount(_ context.Context, r *wire.ForgetMountRequest) (*wire.Empty, error) {
+	if err := m.forMe(r.Node); err != nil {
+		return nil, err
+	}
+	return &wire.Empty{}, m.cfg.Volumes.ForgetMount(r.Path, r.Reason, r.By)
+}
+
+func (m *Methods) runReleaseVolume(_ context.Context, r *wire.ReleaseVolumeRequest) (*wire.Empty, error) {
+	if err := m.forMe(r.Node); err != nil {
+		return nil, err
+	}
+	return &wire.Empty{}, m.cfg.Volumes.ReleaseVolume(r.StagingKey, r.Reason, r.By)
+}
+
+func (m *Methods) runOrphan(ctx context.Context, r *wire.AgentRef) (*wire.Orphan, error) {
+	if err := m.forMe(r.Node); err != nil {
+		return nil, err
+	}
+	b, received, err := m.cfg.Allocs.Orphan(ctx, r.Alloc)
+	if err != nil {
+		return nil, err
+	}
+	return &wire.Orphan{Bundle: b, Received: received, Volumes: m.cfg.Volumes.HeldBy(r.Alloc)}, nil
 }
 
 func (m *Methods) runGC(_ context.Context, r *wire.AgentRef) (*wire.Empty, error) {

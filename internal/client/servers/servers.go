@@ -38,9 +38,14 @@ type Link struct {
 	log        *slog.Logger
 	registered chan struct{} // closed at the first registration
 	first      sync.Once
+	changed    lifecycle.Signal // the servers accept this agent start, or do so no longer
 
-	mu     sync.Mutex
-	silent bool // the servers did not answer the last time
+	mu       sync.Mutex
+	silent   bool   // the servers did not answer the last time
+	epoch    string // of this agent start; empty: it was never accepted
+	accepted bool
+	refusal  error // why the servers obey another agent start; nil: they do not
+	patience time.Duration
 }
 
 // Connect returns a link that dials when it is first used.
@@ -64,29 +69,82 @@ func (l *Link) Node() ids.Node { return l.id.Node }
 // Secret authenticates the node.
 func (l *Link) Secret() redact.Secret { return l.id.Secret }
 
-// Identity authenticates the node on the wire.
+// Identity authenticates the node, and this start of its agent, on the wire.
 func (l *Link) Identity() wire.NodeIdentity {
-	return wire.NodeIdentity{Node: l.id.Node, Secret: wire.Seal(redact.Map{"id": l.id.Secret})}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return wire.NodeIdentity{
+		Node:    l.id.Node,
+		Secret:  wire.Seal(redact.Map{"id": l.id.Secret}),
+		Session: l.epoch,
+	}
 }
 
 // Registered is closed once the node has been accepted by a server.
 func (l *Link) Registered() <-chan struct{} { return l.registered }
 
-// Accepted says that a server has accepted the node.
-func (l *Link) Accepted() {
+// Accepted says that the servers obey this agent start, of an epoch, and how long they do without hearing of it; zero:
+// they did not say.
+func (l *Link) Accepted(epoch string, patience time.Duration) {
+	l.mu.Lock()
+	again := l.refusal != nil
+	l.epoch, l.patience = epoch, patience
+	l.accepted, l.refusal = true, nil
+	l.mu.Unlock()
 	l.first.Do(func() {
 		l.log.Info("the node is registered", logkey.Node, l.id.Node)
 		close(l.registered)
 	})
+	if again {
+		l.log.Info("the servers accept this agent again", logkey.Node, l.id.Node)
+	}
+	l.changed.Notify()
 }
 
-// AwaitRegistered waits until the node has been accepted; false when ctx ended before.
+// Refused says, once, that the servers obey another agent start of this node. Nothing is asked of them until they
+// accept this one.
+func (l *Link) Refused(err error) {
+	l.mu.Lock()
+	first := l.refusal == nil
+	l.accepted, l.refusal = false, err
+	l.mu.Unlock()
+	if first {
+		l.log.Warn("the servers do not accept this agent; what runs here goes on, nothing new is started", logkey.Node,
+			l.id.Node, logkey.Error, err)
+	}
+	l.changed.Notify()
+}
+
+// Refusal says why the servers do not accept this agent; nil: they do, or were not reached yet.
+func (l *Link) Refusal() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refusal
+}
+
+// Fresh reports whether an answer is for this agent start, and came so soon after the question that the servers cannot
+// have given the node up meanwhile.
+func (l *Link) Fresh(epoch string, took time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return epoch == l.epoch && (l.patience <= 0 || took <= l.patience/2)
+}
+
+// AwaitRegistered waits until the servers accept this agent start; false when ctx ended before.
 func (l *Link) AwaitRegistered(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-l.registered:
-		return true
+	for {
+		changed := l.changed.C()
+		l.mu.Lock()
+		accepted := l.accepted
+		l.mu.Unlock()
+		if accepted {
+			return ctx.Err() == nil
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-changed:
+		}
 	}
 }
 
@@ -114,10 +172,7 @@ func (l *Link) setSilent(silent bool) (changed bool) {
 
 // Repeat runs one exchange after the other until ctx ends, with a growing pause between those that failed at once.
 func (l *Link) Repeat(ctx context.Context, name string, exchange func(context.Context) error) error {
-	if !l.AwaitRegistered(ctx) {
-		return nil
-	}
-	for failures := 1; ; failures++ {
+	for failures := 1; l.AwaitRegistered(ctx); failures++ {
 		begun := time.Now()
 		err := exchange(ctx)
 		if ctx.Err() != nil {
@@ -128,9 +183,10 @@ func (l *Link) Repeat(ctx context.Context, name string, exchange func(context.Co
 		}
 		l.log.Debug("an exchange with the servers ended", "exchange", name, logkey.Error, err)
 		if !Pause.Sleep(ctx, failures) {
-			return nil
+			break
 		}
 	}
+	return nil
 }
 
 // Gate says whether the node may undo what is not wanted any more: it is armed, or it follows no servers at all, so

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"berth/internal/base/lifecycle"
-	"berth/internal/client/servers"
 )
 
 // due says when the node is to be registered: when somebody asks for it, and whenever its description changed.
@@ -45,13 +44,14 @@ func (d *due) keep(ctx context.Context, host described, register func(context.Co
 		again := d.again.C()
 		if d.take() {
 			changed = host.Changed() // kept until the next registration: it tells of all that this one does not send
-			if register(ctx) == nil {
+			err := register(ctx)
+			if err == nil {
 				failures = 0
 				continue
 			}
 			d.ask()
 			failures++
-			if !servers.Pause.Sleep(ctx, failures) {
+			if !pause(ctx, failures, err) {
 				return nil
 			}
 			continue

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"slices"
 
 	"berth/internal/client/allocs"
 	"berth/internal/model/lineage"
@@ -9,11 +10,15 @@ import (
 )
 
 // follow decides whether the node follows the state that it was registered in. A node that holds tasks or volumes of
-// another incarnation does not: it keeps them, reports them, and follows when nothing of them is left.
-func (s *Session) follow(req *wire.NodeRegisterRequest, incarnation string) {
+// another incarnation does not: it keeps them, reports them, and follows when nothing of them is left. One that goes on
+// from the incarnation that the node has seen it follows: a person has restored the servers' state. There is no way
+// back to the one that was left.
+func (s *Session) follow(req *wire.NodeRegisterRequest, reply *wire.NodeRegisterReply) {
+	incarnation := reply.Incarnation
 	s.mu.Lock()
 	was := s.foreign
-	differs := s.seen.Incarnation != "" && s.seen.Incarnation != incarnation
+	differs := s.seen.Incarnation != "" && s.seen.Incarnation != incarnation &&
+		!slices.Contains(reply.Parents, s.seen.Incarnation)
 	s.foreign = differs && req.Holds
 	if differs && !req.Holds {
 		s.seen = lineage.Point{}

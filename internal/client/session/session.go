@@ -14,8 +14,10 @@ import (
 	"berth/internal/base/retry"
 	"berth/internal/client/allocs"
 	"berth/internal/client/host"
+	"berth/internal/client/localstate"
 	"berth/internal/client/servers"
 	"berth/internal/model/lineage"
+	"berth/internal/model/node"
 	"berth/internal/wire"
 )
 
@@ -29,7 +31,11 @@ type Config struct {
 	Host   *host.Host
 	Allocs *allocs.Allocs
 	Seen   lineage.Point // the newest state of the servers that an earlier run of the agent acted on
-	Log    *slog.Logger
+	Store  *localstate.Store
+	// Machine is the one that the agent runs on. InProcess: so do the servers, in the same process.
+	Machine   node.Machine
+	InProcess bool
+	Log       *slog.Logger
 }
 
 // Session is the node's standing with its servers.
@@ -39,8 +45,12 @@ type Session struct {
 	host   *host.Host
 	allocs *allocs.Allocs
 	log    *slog.Logger
+	store  *localstate.Store
 	due    due
 	marked lifecycle.Signal // another leadership of the servers has begun, or another state is followed
+
+	begun node.Registration  // what all registrations of this agent start say alike
+	chain localstate.Session // of the registering loop alone
 
 	mu          sync.Mutex
 	seen        lineage.Point
@@ -58,9 +68,11 @@ func New(cfg Config) *Session {
 		host:   cfg.Host,
 		allocs: cfg.Allocs,
 		log:    cfg.Log,
+		store:  cfg.Store,
 		seen:   cfg.Seen,
 		ttl:    defaultTTL,
 		due:    due{asked: true},
+		begun:  node.Registration{Machine: cfg.Machine, InProcess: cfg.InProcess},
 	}
 }
 
@@ -71,12 +83,14 @@ func (s *Session) Run(ctx context.Context) error {
 		return nil
 	case <-s.host.Ready():
 	}
-	return lifecycle.RunAll(ctx, map[string]func(context.Context) error{
+	err := lifecycle.RunAll(ctx, map[string]func(context.Context) error{
 		"register":  s.keepRegistered,
 		"heartbeat": s.heartbeats,
 		"allocs":    s.watchAllocs,
 		"orphans":   s.watchOrphans,
 	})
+	s.leave(context.WithoutCancel(ctx))
+	return err
 }
 
 // Seen is the newest state of the servers that the node has acted on.
@@ -90,7 +104,7 @@ func (s *Session) Seen() lineage.Point {
 // it has acted on a whole set of allocs.
 func (s *Session) Marked() <-chan struct{} { return s.marked.C() }
 
-// SendInventory implements node.Servers: it fills in who reports.
+// SendInventory implements reporter.Servers: it fills in who reports.
 func (s *Session) SendInventory(ctx context.Context, r *wire.InventoryReport) (*wire.InventoryReply, error) {
 	out := *r
 	out.NodeIdentity = s.link.Identity()
@@ -107,7 +121,12 @@ func (s *Session) isForeign() bool {
 func (s *Session) keepRegistered(ctx context.Context) error {
 	return s.due.keep(ctx, s.host, func(ctx context.Context) error {
 		err := s.register(ctx)
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case err == nil, ctx.Err() != nil:
+		case fault.Has(err, fault.Conflict):
+			s.link.Refused(err)
+			s.restart()
+		default:
 			s.link.Unreachable("register the node", err)
 		}
 		return err
@@ -117,11 +136,17 @@ func (s *Session) keepRegistered(ctx context.Context) error {
 func (s *Session) register(ctx context.Context) error {
 	cctx, cancel := context.WithTimeout(ctx, servers.CallTimeout)
 	defer cancel()
+	info := s.host.Node()
+	start, err := s.start(info)
+	if err != nil {
+		return err
+	}
 	req := &wire.NodeRegisterRequest{
 		NodeIdentity: s.link.Identity(),
-		Info:         s.host.Node(),
+		Info:         info,
 		Seen:         s.Seen(),
 		Holds:        s.allocs.Any(),
+		Start:        start,
 	}
 	reply, err := wire.NodeRegister.Call(cctx, s.link.Conn(), req)
 	if err != nil {
@@ -138,10 +163,12 @@ func (s *Session) register(ctx context.Context) error {
 	if other {
 		s.gate.Set(false)
 	}
-	s.follow(req, reply.Incarnation)
+	s.follow(req, reply)
 	s.link.Reachable()
+	if err := s.accepted(start, reply); err != nil {
+		return err
+	}
 	if first {
-		s.link.Accepted()
 		s.allocs.ReportAll()
 	}
 	return nil
@@ -149,11 +176,8 @@ func (s *Session) register(ctx context.Context) error {
 
 // heartbeats renews the node's time to live at half of it; after a failure sooner.
 func (s *Session) heartbeats(ctx context.Context) error {
-	if !s.link.AwaitRegistered(ctx) {
-		return nil
-	}
 	failures := 0
-	for {
+	for s.link.AwaitRegistered(ctx) {
 		s.mu.Lock()
 		pause := s.ttl / 2
 		s.mu.Unlock()
@@ -172,7 +196,11 @@ func (s *Session) heartbeats(ctx context.Context) error {
 		}
 		if err != nil {
 			failures++
-			s.link.Unreachable("send a heartbeat", err)
+			if wire.SessionRefused(err) {
+				s.due.ask() // the registration says whether it is accepted
+			} else {
+				s.link.Unreachable("send a heartbeat", err)
+			}
 			continue
 		}
 		failures = 0
@@ -187,15 +215,13 @@ func (s *Session) heartbeats(ctx context.Context) error {
 			s.allocs.ReportAll()
 		}
 	}
+	return nil
 }
 
 // watchAllocs follows the set of this node's allocs for as long as the node runs. Without a stream the node is not
 // armed.
 func (s *Session) watchAllocs(ctx context.Context) error {
-	if !s.link.AwaitRegistered(ctx) {
-		return nil
-	}
-	for failures := 1; ctx.Err() == nil; failures++ {
+	for failures := 1; s.link.AwaitRegistered(ctx); failures++ {
 		if !s.awaitFollowed(ctx) {
 			return nil
 		}

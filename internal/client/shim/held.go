@@ -12,6 +12,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/port/driver"
 	"berth/internal/shimproto"
 )
 
@@ -21,6 +22,7 @@ type Held struct {
 	Bundle []byte    // what the agent recorded of the alloc (Config.Bundle) when it launched last; nil: not known
 	PID    int       // of the shim; 0 when it does not answer
 	Tasks  []HeldTask
+	Ends   []HeldEnd // of tasks of which it holds nothing any more
 	// Cancelled: the shim says that it holds nothing and starts nothing: no task of it ever started, because its launch
 	// was given up, or all have ended and were forgotten.
 	Cancelled bool
@@ -42,6 +44,15 @@ type HeldTask struct {
 	PID     int
 	Cgroup  string
 	Ended   bool // its main process has ended; what that left behind may live
+	// Handle finds the attempt again, as the record of its start would.
+	Handle driver.ProcessHandle
+}
+
+// HeldEnd is how the last attempt of a task ended that a shim remembers.
+type HeldEnd struct {
+	Task    string
+	Attempt int
+	Exit    driver.ExitResult
 }
 
 // lookLimit bounds how long one shim is waited for. A frozen one must not hold up the others.
@@ -62,6 +73,14 @@ func (l *Launcher) Held(ctx context.Context) ([]Held, error) {
 		out[i] = l.look(ctx, stems[i])
 		return ctx.Err()
 	})
+}
+
+// Look asks the shim of one alloc what it holds. An alloc without a shim, or without a launcher, has a dead one.
+func (l *Launcher) Look(ctx context.Context, id ids.Alloc) Held {
+	if l == nil {
+		return Held{Alloc: id, Dead: true}
+	}
+	return l.look(ctx, stem(string(id)))
 }
 
 // stems lists the allocs that have a socket in the directory, each by what names its files.
@@ -85,10 +104,12 @@ func (l *Launcher) look(ctx context.Context, stem string) Held {
 	defer cancel()
 	h := Held{Alloc: ids.Alloc(stem), at: time.Now()}
 	var m shimproto.List
-	c, err := dial(limited, l.socket(stem))
+	from := driver.ProcessHandle{Socket: l.socket(stem), Boot: bootID()}
+	c, err := dial(limited, from.Socket)
 	if err == nil {
 		defer c.close()
 		h.PID = c.hello.PID
+		from.ShimPID, from.ShimStart = c.hello.PID, c.hello.Start
 		if c.hello.Alloc != "" {
 			h.Alloc = ids.Alloc(c.hello.Alloc)
 		}
@@ -104,17 +125,30 @@ func (l *Launcher) look(ctx context.Context, stem string) Held {
 	}
 	// An old shim does not list what it starts; it refuses the good-bye then.
 	h.Bundle, h.Cancelled = m.Bundle, m.Empty || c.legacy() && len(m.Entries) == 0
+	h.take(&m, from)
+	return h
+}
+
+// take notes what a shim lists; from is the handle of the shim alone.
+func (h *Held) take(m *shimproto.List, from driver.ProcessHandle) {
 	for _, e := range m.Entries {
 		e.Complete()
-		h.Tasks = append(h.Tasks, HeldTask{
+		t := HeldTask{
 			Task:    e.Task,
 			Attempt: e.Attempt,
 			PID:     e.PID,
 			Cgroup:  e.Cgroup,
 			Ended:   e.Ended,
-		})
+			Handle:  from,
+		}
+		t.Handle.Name = e.Name
+		t.Handle.Task, t.Handle.Attempt = e.Task, e.Attempt
+		t.Handle.PID, t.Handle.Cgroup = e.PID, e.Cgroup
+		h.Tasks = append(h.Tasks, t)
 	}
-	return h
+	for _, e := range m.Ends {
+		h.Ends = append(h.Ends, HeldEnd{Task: e.Task, Attempt: e.Attempt, Exit: exitResult(&e.Exit)})
+	}
 }
 
 // populated reports whether any process, a shim's too, is in the cgroup of an alloc, or cannot be ruled out.

@@ -134,6 +134,9 @@ func TestTheKeeperEndsWhatHasEndedAndKeepsWhatNobodyKnows(t *testing.T) {
 		}
 	}
 
+	if t.Failed() {
+		return
+	}
 	// What happens later is seen too, and reported once.
 	r.set(lost, shim.Ended)
 	until(t, "the orphan whose record came back is ended", func() bool { return zombie(orphan.Handle().ShimPID) })

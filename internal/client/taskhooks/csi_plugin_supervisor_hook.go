@@ -84,6 +84,10 @@ func (h *CSIPluginSupervisor) Prestart(_ context.Context, t *hook.Task) error {
 }
 
 func (h *CSIPluginSupervisor) declare(t *hook.Task, cfg *job.CSIPluginConfig, p pluginPaths) error {
+	attempt := t.Attempt
+	if t.Restored {
+		attempt-- // that one runs already
+	}
 	for _, role := range rolesOf(cfg) {
 		err := h.Registry.Register(dynamicplugins.Info{
 			Plugin:        ids.Plugin(cfg.ID),
@@ -96,6 +100,7 @@ func (h *CSIPluginSupervisor) declare(t *hook.Task, cfg *job.CSIPluginConfig, p 
 			TaskBase:      p.taskBase,
 			HealthTimeout: cfg.HealthTimeout,
 			Declared:      time.Now().UTC(),
+			Attempt:       attempt,
 		})
 		if err != nil {
 			return err
@@ -118,9 +123,22 @@ func (h *CSIPluginSupervisor) Stop(_ context.Context, t *hook.Task) error {
 	delete(h.tasks, t.Alloc.ID)
 	h.mu.Unlock()
 	p := h.pathsOf(t, cfg)
-	errs = append(errs, removeIfThere(p.hostSocket), hostfs.RemoveEmpty(p.socketDir),
+	errs = append(errs, removeIfThere(p.hostSocket), keepForeign(t, hostfs.RemoveEmpty(p.socketDir)),
 		h.releaseBase(ids.Plugin(cfg.ID), p.hostBase))
 	return errors.Join(errs...)
+}
+
+// keepForeign lets the plugin end although something lies beside its socket that is not ours: that is kept, and said.
+func keepForeign(t *hook.Task, err error) error {
+	if !fault.Has(err, fault.Conflict) {
+		return err
+	}
+	t.Emit(&alloc.TaskEvent{
+		Type:           alloc.EventPluginFailing,
+		Time:           time.Now().UnixNano(),
+		DisplayMessage: "plugin: what it left beside its socket is kept: " + err.Error(),
+	})
+	return nil
 }
 
 // releaseBase undoes the shared mount over the base directory when no instance of the plugin is left and nothing is

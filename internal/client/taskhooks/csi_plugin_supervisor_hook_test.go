@@ -341,3 +341,24 @@ func TestATaskThatIsNoPluginIsLeftAlone(t *testing.T) {
 		t.Errorf("got %+v and %+v", task.Out, s.Registry.List())
 	}
 }
+
+// TestAFileBesideAPluginsSocketNeverStopsItsEnd: it is none of ours, so it is kept, and said.
+func TestAFileBesideAPluginsSocketNeverStopsItsEnd(t *testing.T) {
+	s := supervise(t)
+	task := s.task("a", job.PluginNode, driver.MountAll)
+	s.prestart(task)
+	stray := filepath.Join(s.socketDir("a"), "core.4711")
+	if err := os.WriteFile(stray, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.stop(task)
+	if _, err := os.Lstat(stray); err != nil {
+		t.Errorf("what is not ours was removed: %v", err)
+	}
+	if len(s.Registry.List()) != 0 || s.shared(s.base()) {
+		t.Error("the instance, or its base directory, is left")
+	}
+	if got := strings.Join(s.events, "\n"); !strings.Contains(got, "core.4711") {
+		t.Errorf("events: %s", got)
+	}
+}

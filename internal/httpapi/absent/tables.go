@@ -40,8 +40,6 @@ var unbuilt = []struct{ methods, path, what string }{
 	{"DELETE", "/v1/volumes/claim/{id}", "claims of sticky host volumes are not built yet"},
 	{"DELETE", "/v1/operator/raft/peer", "removing servers is not built yet: a server stands alone"},
 	{"PUT", "/v1/operator/raft/transfer-leadership", "moving the leadership is not built yet: a server stands alone"},
-	{"GET PUT", "/v1/operator/snapshot",
-		"snapshots of the state are not built yet: stop the agent and copy its data_dir"},
 	{"PUT", "/v1/operator/scheduler/configuration",
 		"configuring the scheduler is not built yet: it packs nodes and displaces nothing"},
 	{"GET PUT", "/v1/operator/autopilot/configuration", "autopilot is not built yet: a server stands alone"},

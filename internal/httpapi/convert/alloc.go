@@ -62,7 +62,9 @@ func Alloc(b alloc.Bundle, storage []wire.AllocVolume) *api.Allocation {
 			ReadOnly:  v.ReadOnly,
 			State:     v.State,
 			Path:      v.Path,
+			Held:      v.Held,
 			LastError: v.LastError,
+			NextTry:   when(v.NextTry),
 		})
 	}
 	return out

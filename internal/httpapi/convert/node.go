@@ -8,6 +8,7 @@ import (
 	"berth/api"
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
+	"berth/internal/model/volume"
 )
 
 // Node makes the public form of a node.
@@ -73,6 +74,19 @@ func Node(n *node.Node) *api.Node {
 		if old := into[string(i.Plugin)]; old == nil || i.Healthy() {
 			into[string(i.Plugin)] = CSIInfo(i)
 		}
+	}
+	return out
+}
+
+// NodeWith makes the public form of a node with what is mounted there and has no name.
+func NodeWith(n *node.Node, unknown []volume.UnknownMount) *api.Node {
+	out := Node(n)
+	for _, u := range unknown {
+		out.UnknownMounts = append(out.UnknownMounts, &api.NodeUnknownMount{
+			Path:   u.Path,
+			Device: u.Device,
+			FSType: u.FSType,
+		})
 	}
 	return out
 }

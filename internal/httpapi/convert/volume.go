@@ -112,6 +112,8 @@ func Volume(v *wire.VolumeView) *api.CSIVolume {
 		ProviderVersion:      st.ProviderVersion,
 		ResourceExhausted:    &time.Time{},
 		State:                v.State,
+		Phase:                string(st.Phase),
+		LastError:            st.LastError,
 		CreateIndex:          m.CreateIndex,
 		ModifyIndex:          m.ModifyIndex,
 		CreateTime:           m.CreateTime,

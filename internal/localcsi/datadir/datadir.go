@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/base/durable"
 	"berth/internal/localcsi/image"
 	"berth/internal/localcsi/store"
 )
@@ -63,7 +64,7 @@ const (
 
 // Open takes possession of the data directory and brings it in order. The returned file holds the lock.
 func Open(set Settings) (*Directory, *os.File, error) {
-	if err := os.MkdirAll(set.Root, 0o700); err != nil {
+	if err := durable.MakeDir(set.Root, 0o700); err != nil {
 		return nil, nil, err
 	}
 	lock, err := lockDir(set.Root)
@@ -96,6 +97,9 @@ func openLocked(set Settings) (*Directory, error) {
 		if err := os.Mkdir(p.Dir(name), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 			return nil, err
 		}
+	}
+	if err := durable.SyncDir(set.Root); err != nil {
+		return nil, err
 	}
 	if err := p.identify(); err != nil {
 		return nil, err

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/base/durable"
 )
 
 const (
@@ -160,7 +162,7 @@ func (s *Collection[R]) Add(made string, r R) error {
 	if err := os.Rename(made, filepath.Join(s.dir, key)); err != nil {
 		return err
 	}
-	if err := syncDir(s.dir); err != nil {
+	if err := durable.SyncDir(s.dir); err != nil {
 		return err
 	}
 	s.remember(r)
@@ -184,7 +186,7 @@ func (s *Collection[R]) Remove(key string) error {
 	if err := os.Rename(filepath.Join(s.dir, key), bin); err != nil {
 		return err
 	}
-	if err := syncDir(s.dir); err != nil {
+	if err := durable.SyncDir(s.dir); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -233,9 +235,9 @@ func (s *Collection[R]) plausible(dir string, r R) error {
 	return err
 }
 
-// WriteJSON replaces the file at path in one step; durable says that it must survive a power failure, not only the
+// WriteJSON replaces the file at path in one step; lasting says that it must survive a power failure, not only the
 // end of this process.
-func WriteJSON(path string, v any, durable bool) error {
+func WriteJSON(path string, v any, lasting bool) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", path, err)
@@ -246,8 +248,8 @@ func WriteJSON(path string, v any, durable bool) error {
 		return err
 	}
 	_, err = f.Write(append(text, '\n'))
-	if err == nil && durable {
-		err = fsync(f)
+	if err == nil && lasting {
+		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, os.Remove(tmp))
@@ -255,10 +257,10 @@ func WriteJSON(path string, v any, durable bool) error {
 	if err := os.Rename(tmp, path); err != nil {
 		return err
 	}
-	if !durable {
+	if !lasting {
 		return nil
 	}
-	return syncDir(filepath.Dir(path))
+	return durable.SyncDir(filepath.Dir(path))
 }
 
 // ReadJSON reads a record and accepts nothing that it does not know.
@@ -277,17 +279,6 @@ func ReadJSON(path string, v any) error {
 	}
 	return nil
 }
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(fsync(f), f.Close())
-}
-
-// fsync makes what was written to a file, or renamed in a directory, survive a power failure; tests look on.
-var fsync = (*os.File).Sync
 
 // RemoveFlat removes a directory of files. It does not descend: what is no file or empty directory stays and is an
 // error, so nothing that is mounted there is ever touched.

@@ -63,12 +63,20 @@ type Alloc struct {
 	NodeHealthy   *bool      `cbor:"Healthy,omitempty"`
 	NodeHealthyAt *time.Time `cbor:"HealthyAt,omitempty"`
 
+	// Adopted is when a person gave an orphan to this state; 0: the scheduler placed it. Its node takes it up by what
+	// its shim holds, should the record be lost.
+	Adopted uint64 `cbor:",omitempty"`
+
 	CreateIndex      uint64
 	ModifyIndex      uint64
 	AllocModifyIndex uint64 // last change by the servers
 	CreateTime       int64  // nanoseconds since the epoch
 	ModifyTime       int64
 }
+
+// LostInRestore is the ClientDescription of an alloc of a restored state of which its node has no record: what became
+// of it since the state was saved nobody knows. One of a batch job may have ended well, and is not run again by itself.
+const LostInRestore = "Its node has no record of it: it may have ended after the servers' state was saved"
 
 // StoppedWithAgent is the ClientDescription of an alloc that ended only because its agent did: it has not failed, and
 // its successor need not wait.

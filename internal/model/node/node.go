@@ -41,6 +41,10 @@ type Node struct {
 	// Orphans run on the node, or hold mounts there, and the servers' state does not know them.
 	Orphans []Orphan
 
+	// ReplacedBy does the work of the node since a person attested that its machine is dead; a node that registers
+	// again was not.
+	ReplacedBy ids.Node `cbor:",omitempty"`
+
 	// Unfollowed says why the node takes no allocs from these servers; empty: it follows them.
 	Unfollowed            string
 	Status                string

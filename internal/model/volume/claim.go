@@ -64,11 +64,14 @@ type Claim struct {
 	ReadOnly       bool
 	State          ClaimState
 	Epoch          Epoch
-	FenceProof     Proof
-	Since          time.Time // of the state
-	Reason         string    // why releasing is not finished, last error
-	CreateIndex    uint64
-	ModifyIndex    uint64
+	// Before is the epoch under which the node of an adopted alloc knows its claim, until the node has said that it
+	// knows the new one; nil: there is none.
+	Before      *Epoch `cbor:",omitempty"`
+	FenceProof  Proof
+	Since       time.Time // of the state
+	Reason      string    // why releasing is not finished, last error
+	CreateIndex uint64
+	ModifyIndex uint64
 }
 
 // Key names the claim.
@@ -83,6 +86,14 @@ func (c *Claim) Identify(v *Volume) {
 	c.UID = v.UID
 	c.Plugin = v.Spec.Plugin
 	c.ExternalID = v.Status.ExternalID
+}
+
+// Epochs are those under which its node may know the claim.
+func (c *Claim) Epochs() []Epoch {
+	if c.Before == nil {
+		return []Epoch{c.Epoch}
+	}
+	return []Epoch{c.Epoch, *c.Before}
 }
 
 // AttachmentKey names an attachment.
@@ -156,6 +167,17 @@ type InventoryEntry struct {
 	NextTry      time.Time
 	Step         string // what it does or waits for, for people
 	ExpandedTo   int64  // bytes the file system was last grown to; 0 unknown
+	// Provider is who made it on the node, by the plugin's own name; empty: it is not recorded.
+	Provider string
+	// Undone says how the node came to hold nothing any more, where its plugin's word was not enough; nil: it was.
+	Undone *Undone
+}
+
+// Undone is how a node came to hold nothing of a volume any more other than by its plugin's word.
+type Undone struct {
+	Proof  Proof
+	Reason string
+	By     string // who vouches for it; empty: the node
 }
 
 // InventoryPublication is one publication in a node's inventory.

@@ -5,10 +5,14 @@ type ClaimFacts struct {
 	// Inventoried: the node has sent a full inventory, and its reports are as of a set of allocs at or after the
 	// claim's epoch. Only then does its silence count.
 	Inventoried bool
+	// Doubted: who reports for the node may be another than who holds the claim. Its word ends nothing.
+	Doubted bool
 	// Entry is what the node knows of the volume; nil: nothing.
 	Entry *InventoryEntry
 	// OthersOnNode: another held or queued claim of the volume is on the same node, so the staging stays.
 	OthersOnNode bool
+	// Unknown: something is mounted on the node that may be a volume of the plugin, and nobody can say which.
+	Unknown bool
 	// ProcessesGone: the node said that no process of the alloc is left, or the alloc is lost.
 	ProcessesGone bool
 }
@@ -24,8 +28,9 @@ const (
 )
 
 // NextClaim is the law of a claim's end: a held claim is released when the processes of its alloc are gone; a releasing
-// one ends when its publication is absent and the staging is absent too, or stays for another claim on the node. Wishes
-// play no part: only the node's report, or a proof outside this flow, ends a claim.
+// one ends when its publication is absent and the staging is absent too, or stays for another claim on the node, and
+// nothing on the node can be a mount of it under no name. Wishes play no part: only the node's report, or a proof
+// outside this flow, ends a claim.
 func NextClaim(c *Claim, f ClaimFacts) ClaimStep {
 	switch c.State {
 	case Held:
@@ -33,7 +38,8 @@ func NextClaim(c *Claim, f ClaimFacts) ClaimStep {
 			return ClaimReleases
 		}
 	case Releasing:
-		if f.Inventoried && !f.publicationOf(c) && (f.Entry == nil || !f.Entry.Staging.Exists() || f.OthersOnNode) {
+		staged := f.Entry != nil && f.Entry.Staging.Exists() && !f.OthersOnNode
+		if f.Inventoried && !f.Unknown && !f.Doubted && !f.publicationOf(c) && !staged {
 			return ClaimEnds
 		}
 	}

@@ -15,7 +15,8 @@ type Story struct {
 	Claims      []*Claim
 	Attachments []*Attachment
 	OnNodes     map[ids.Node]InventoryEntry
-	Ending      map[ids.Alloc]bool // allocs that have ended, or were told to
+	Unknown     map[ids.Node]UnknownMount // what may be the volume there, for all that its node knows
+	Ending      map[ids.Alloc]bool        // allocs that have ended, or were told to
 	// Unschedulable says why no alloc can be given the volume now; empty when one can.
 	Unschedulable string
 }
@@ -50,10 +51,11 @@ func Describe(s Story) []string {
 		out = append(out, DescribeAttachment(a))
 	}
 	for _, node := range slices.Sorted(maps.Keys(s.OnNodes)) {
-		if last := s.OnNodes[node].LastError; last != "" {
-			out = append(out, "on node "+ids.Short(node)+": "+last)
+		if e := s.OnNodes[node]; e.LastError != "" {
+			out = append(out, "on node "+ids.Short(node)+": "+e.LastError+nextTry(e.NextTry))
 		}
 	}
+	out = append(out, st.Observed.Sentences()...)
 	if st.Phase == PhaseReady && st.LastError != "" {
 		out = append(out, st.LastError)
 	}
@@ -94,6 +96,8 @@ func (s Story) claim(c *Claim) string {
 	}
 	if e, ok := s.OnNodes[c.Node]; ok && e.Step != "" {
 		out += "; there: " + e.Step
+	} else if u, ok := s.Unknown[c.Node]; ok {
+		out += "; there: " + u.Describe(c.Node)
 	}
 	return out
 }
@@ -132,8 +136,20 @@ func trouble(last string, tries int, next time.Time) string {
 		return ""
 	}
 	out := fmt.Sprintf("; try %d failed: %s", tries, last)
-	if !next.IsZero() {
-		out += "; next try at " + next.UTC().Format(time.RFC3339)
+	return out + nextTry(next)
+}
+
+func nextTry(at time.Time) string {
+	if at.IsZero() {
+		return ""
 	}
-	return out
+	return "; next try at " + at.UTC().Format(time.RFC3339)
+}
+
+// Unreleased says what a node does, or waits for, before it has released a volume, and how it failed last.
+func (e *InventoryEntry) Unreleased() string {
+	if e.LastError == "" {
+		return e.Step
+	}
+	return e.Step + "; last error: " + e.LastError + nextTry(e.NextTry)
 }

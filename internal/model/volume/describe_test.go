@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/internal/base/ids"
 )
@@ -14,8 +15,9 @@ func TestAVolumeIsDescribedInOneOrder(t *testing.T) {
 	var want []string
 	for i := range 20 {
 		node := ids.Node(fmt.Sprintf("%02d", i))
-		s.OnNodes[node] = InventoryEntry{LastError: fmt.Sprintf("trouble %d", i)}
-		want = append(want, "on node "+ids.Short(node)+": "+fmt.Sprintf("trouble %d", i))
+		s.OnNodes[node] = InventoryEntry{LastError: fmt.Sprintf("trouble %d", i), NextTry: time.Unix(int64(i+1), 0)}
+		want = append(want,
+			"on node "+ids.Short(node)+": "+fmt.Sprintf("trouble %d; next try at 1970-01-01T00:00:%02dZ", i, i+1))
 	}
 	s.OnNodes["quiet"] = InventoryEntry{}
 	want = append(want, "no plugin is healthy")

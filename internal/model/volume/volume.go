@@ -78,6 +78,8 @@ const (
 	PhaseDeleting  Phase = "deleting"
 	PhaseConflict  Phase = "conflict"
 	PhaseFailed    Phase = "failed" // the provider refused, permanently; nothing exists
+	// PhaseSuspended is never stored: so the scheduler sees a volume that no claim may begin of now.
+	PhaseSuspended Phase = "suspended"
 )
 
 // Volume is a unit of storage that the cluster knows.
@@ -121,7 +123,10 @@ type Status struct {
 	Phase Phase
 	// Misplaced, in phase conflict: the provider made the volume where it was not required. It is this record's, nobody
 	// is given it, and deleting it deletes it at the provider.
-	Misplaced       bool
+	Misplaced bool
+	// Suspended: what the phase intends was asked for before the servers' state was restored, and waits until a person
+	// asks for it again. The provider may have given the name or the id to something else since.
+	Suspended       bool
 	ExternalID      string
 	Context         map[string]string
 	Capacity        int64 // bytes
@@ -152,6 +157,7 @@ type Status struct {
 	NextTry           time.Time
 	Since             time.Time // of the phase
 	Warnings          []string
+	Observed          *Observed // nil: the provider's list says nothing beyond the record, as far as it is known
 }
 
 // Snapshot is a provider's copy of a volume at one moment, tracked with the same intents.
@@ -168,6 +174,7 @@ type Snapshot struct {
 	Secrets                  string
 	HomeNode                 ids.Node
 	Phase                    Phase
+	Suspended                bool     // as in Status of a volume
 	Presence                 Presence // of the thing at the provider
 	Size                     int64
 	CreateTime               int64 // nanoseconds since the epoch, of the provider's cut

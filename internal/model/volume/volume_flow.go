@@ -13,8 +13,12 @@ const (
 )
 
 // NextVolume is the law of a volume's life at its provider: an intent is repeated with equal arguments until its end is
-// known; deleting a thing whose id is not known yet first learns the id; a record in conflict owns nothing.
+// known; deleting a thing whose id is not known yet first learns the id; a record in conflict owns nothing; what is
+// suspended waits for a person.
 func NextVolume(v *Volume) VolumeStep {
+	if v.Status.Suspended {
+		return StepNone
+	}
 	switch v.Status.Phase {
 	case PhaseCreating:
 		return StepCreate

@@ -325,6 +325,10 @@ func TestI12_WhatIsNotAdvertisedIsNeverSent(t *testing.T) {
 			_, err := c.ExpandVolume(ctx, csi.ExpandVolumeRequest{VolumeID: "v", Capacity: capacity})
 			return err
 		},
+		csi.GetCapacity: func() error {
+			_, err := c.Capacity(ctx, csi.CapacityRequest{})
+			return err
+		},
 		csi.NodeStageVolume: func() error {
 			return c.Stage(ctx, csi.StageRequest{VolumeID: "v", StagingPath: "/s", Capability: fsWriter})
 		},
@@ -494,6 +498,24 @@ func TestSnapshotsClonesAndExpansion(t *testing.T) {
 	ok(t, err)
 	if !check.Confirmed || len(check.Mismatches) > 0 {
 		t.Errorf("validation = %+v", check)
+	}
+}
+
+// TestCapacityIsAskedForWhatACreationWouldUse: what is left, the largest volume, and nothing of a topology that the
+// plugin does not know.
+func TestCapacityIsAskedForWhatACreationWouldUse(t *testing.T) {
+	p := csitest.Alone(t, csitest.Options{Fake: csitest.Fake{Capacity: 4 << 20}})
+	c := p.Connect()
+	create(t, c, "db")
+	ask := csi.CapacityRequest{Capabilities: []csi.VolumeCapability{fsWriter}, Parameters: map[string]string{"k": "v"}}
+	a, err := c.Capacity(t.Context(), ask)
+	ok(t, err)
+	if a.Available <= 0 || a.Available >= 4<<20 || a.MaximumVolume != a.Available {
+		t.Errorf("got %+v", a)
+	}
+	ask.Topology = csi.Topology{"zone": "a"}
+	if _, err := c.Capacity(t.Context(), ask); !fault.Has(err, fault.Unsupported) {
+		t.Errorf("with a topology: %v", err)
 	}
 }
 

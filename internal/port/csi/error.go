@@ -3,6 +3,7 @@ package csi
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 
@@ -99,4 +100,11 @@ func CodeOf(err error) Code {
 		return e.Code
 	}
 	return codes.Unknown
+}
+
+// Lost reports whether a call was sent and its answer did not come: it may still end.
+func Lost(err error) bool {
+	e, ok := AsError(err)
+	return ok && e.Sent &&
+		slices.Contains([]codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Unavailable}, e.Code)
 }

@@ -2,8 +2,13 @@ package hostfs
 
 import (
 	"os"
+	"slices"
 	"strings"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"berth/internal/base/durable"
 	"berth/internal/base/fault"
 )
 
@@ -19,46 +24,41 @@ func BootID() (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
+// Boottime reads CLOCK_BOOTTIME, which goes on while the machine is suspended.
+func Boottime() time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) // fails only for a clock that does not exist
+	return time.Duration(t.Nano())
+}
+
+// MachineIDs returns the SMBIOS product uuid and the machine id, by which a machine is known again after a reboot. Each
+// is empty where it can't be read, and where it is one that many machines share.
+func MachineIDs() (product, machine string) {
+	return readID("/sys/class/dmi/id/product_uuid"), readID("/etc/machine-id")
+}
+
+// shared are ids that were never set.
+var shared = []string{"uninitialized", "notsettable", "03000200040005000006000700080009"}
+
+// readID reads an id of hexadecimal digits in its plainest form.
+func readID(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "" // in a container, without SMBIOS, or not as root: nothing is known
+	}
+	id := strings.ToLower(strings.NewReplacer("-", "", " ", "").Replace(strings.TrimSpace(string(b))))
+	if strings.Trim(id, "0") == "" || strings.Trim(id, "f") == "" || slices.Contains(shared, id) {
+		return ""
+	}
+	return id
+}
+
 // MakeDir makes a directory 0700 with its parents.
 func MakeDir(path string) error {
 	return fault.Wrap(os.MkdirAll(path, 0o700), fault.Internal, "create", path)
 }
 
-// WriteFileSync writes a small file durably: temporary name, fsync, rename, fsync of the directory.
+// WriteFileSync writes a small file durably.
 func WriteFileSync(path string, data []byte, mode os.FileMode) error {
-	dir, err := os.Open(dirOf(path))
-	if err != nil {
-		return fault.Wrap(err, fault.Internal, "write", path)
-	}
-	defer dir.Close()
-	tmp := path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
-		return fault.Wrap(err, fault.Internal, "write", path)
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = fsync(f)
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(tmp, path)
-	}
-	if err == nil {
-		err = fsync(dir)
-	}
-	return fault.Wrap(err, fault.Internal, "write", path)
-}
-
-// fsync makes what was written to a file, or renamed in a directory, survive a power failure; tests look on.
-var fsync = (*os.File).Sync
-
-func dirOf(path string) string {
-	i := strings.LastIndexByte(path, '/')
-	if i <= 0 {
-		return "/"
-	}
-	return path[:i]
+	return fault.Wrap(durable.WriteFile(path, data, mode), fault.Internal, "write", path)
 }

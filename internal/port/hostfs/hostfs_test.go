@@ -67,3 +67,41 @@ func TestRemovalStopsAtAMount(t *testing.T) {
 		t.Fatalf("removing what is gone: %v", err)
 	}
 }
+
+// TestAMountHasAnIDOfItsOwn: the next mount at the same path has another, though its number may be the same.
+func TestAMountHasAnIDOfItsOwn(t *testing.T) {
+	dir := t.TempDir()
+	unique := func() uint64 {
+		tab, err := hostfs.ReadTable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, mounted := tab.At(dir)
+		if !mounted {
+			t.Fatal("it is not mounted")
+		}
+		return hostfs.UniqueID(m.ID)
+	}
+	mountTmpfs(t, dir, 0)
+	first := unique()
+	if first == 0 {
+		t.Skip("this kernel has no unique ids of mounts (before 6.8)")
+	}
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, dir, 0, unix.STATX_MNT_ID_UNIQUE, &st); err != nil || st.Mnt_id != first {
+		t.Errorf("the id is %d, statx says %d (%v)", first, st.Mnt_id, err)
+	}
+	if again := unique(); again != first {
+		t.Errorf("the id was %d, and is %d", first, again)
+	}
+	if err := unix.Unmount(dir, 0); err != nil {
+		t.Fatal(err)
+	}
+	mountTmpfs(t, dir, 0)
+	if next := unique(); next == first || next == 0 {
+		t.Errorf("the next mount has the id %d", next)
+	}
+	if id := hostfs.UniqueID(1 << 30); id != 0 {
+		t.Errorf("a mount that is not there has the id %d", id)
+	}
+}

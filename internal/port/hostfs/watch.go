@@ -13,8 +13,8 @@ import (
 // tableRest gathers a burst of changes of the mount table into one notice.
 const tableRest = 50 * time.Millisecond
 
-// WatchTable calls changed after every change of the mount table of this process's namespace until ctx ends. Bursts are
-// gathered; no change goes unnoticed.
+// WatchTable calls changed when it begins to watch, and after every change of the mount table of this process's
+// namespace until ctx ends. Bursts are gathered; no change goes unnoticed, whenever it was made.
 func WatchTable(ctx context.Context, changed func()) error {
 	table, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -26,6 +26,7 @@ func WatchTable(ctx context.Context, changed func()) error {
 		return err
 	}
 	defer release()
+	changed() // what was changed before the table was opened is reported by nobody else
 	for ctx.Err() == nil {
 		fds := []unix.PollFd{{Fd: int32(table), Events: unix.POLLPRI}, {Fd: int32(stop), Events: unix.POLLIN}}
 		if _, err := unix.Poll(fds, -1); err != nil && !errors.Is(err, unix.EINTR) {

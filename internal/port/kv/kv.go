@@ -6,7 +6,9 @@ package kv
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -14,6 +16,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
+	"berth/internal/base/durable"
 	"berth/internal/base/fault"
 )
 
@@ -33,7 +36,12 @@ type Store struct {
 
 // Open opens or creates the file. The file is locked: a second opener gets fault.Busy.
 func Open(path string, codec Codec) (*Store, error) {
-	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: time.Millisecond, FreelistType: bolt.FreelistMapType})
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := create(path); err != nil {
+			return nil, classify(err, "create store", path)
+		}
+	}
+	db, err := open(path)
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
 		return nil, fault.WithHint(fault.New(fault.Busy, "open store", path, "another process holds it"),
@@ -41,7 +49,32 @@ func Open(path string, codec Codec) (*Store, error) {
 	case err != nil:
 		return nil, classify(err, "open store", path)
 	}
+	// Whoever made it may have been killed before its name was synced.
+	if err := durable.SyncDir(filepath.Dir(path)); err != nil {
+		return nil, errors.Join(classify(err, "open store", path), db.Close())
+	}
 	return &Store{path: path, codec: codec, db: db}, nil
+}
+
+func open(path string) (*bolt.DB, error) {
+	return bolt.Open(path, 0o600, &bolt.Options{Timeout: time.Millisecond, FreelistType: bolt.FreelistMapType})
+}
+
+// create makes an empty store beside its place and moves it there: one that is half made could not be told from one
+// that was damaged.
+func create(path string) error {
+	made := path + ".new"
+	if err := os.Remove(made); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	db, err := open(made)
+	if err != nil {
+		return err
+	}
+	if err := db.Close(); err != nil {
+		return err
+	}
+	return os.Rename(made, path)
 }
 
 // Close waits for open transactions and closes the file.

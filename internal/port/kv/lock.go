@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"berth/internal/base/durable"
 	"berth/internal/base/fault"
 )
 
@@ -20,7 +21,7 @@ const lockFile = "lock"
 // LockDir makes dir if it is missing and takes it. When another process holds it the answer is fault.Busy and names the
 // directory and that process.
 func LockDir(dir string) (*DirLock, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MakeDir(dir, 0o700); err != nil {
 		return nil, classify(err, "make directory", dir)
 	}
 	path := filepath.Join(dir, lockFile)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
 
+	"berth/internal/base/durable"
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
 )
@@ -46,10 +46,9 @@ const (
 
 // The time-outs of a lone voter: it needs nobody's answer, so waiting longer for one only delays the start.
 const (
-	loneTimeout   = 50 * time.Millisecond
-	maxAppend     = 512
-	keptSnapshots = 2
-	closeTimeout  = 10 * time.Second
+	loneTimeout  = 50 * time.Millisecond
+	maxAppend    = 512
+	closeTimeout = 10 * time.Second
 )
 
 func (c Config) withDefaults() Config {
@@ -88,6 +87,8 @@ type Log struct {
 	raft    *raft.Raft        // nil unless it runs
 	waiters *lifecycle.Group  // each waits for the end of one proposal
 	store   *guard            // nil unless it runs
+	leads   bool              // so says Raft
+	paused  bool              // by Pause
 	term    Leadership        // guarded by mu
 	changed *lifecycle.Signal // of term
 }
@@ -109,7 +110,12 @@ func (l *Log) Run(ctx context.Context) error {
 	}
 	defer store.close()
 	notify := make(chan bool, 16)
-	r, trans, err := l.open(store, notify)
+	snaps, err := openSnapshots(l.cfg.Dir, newLogger(l.cfg.Log))
+	if err != nil {
+		return classify(err, "open snapshots", l.cfg.Dir)
+	}
+	snapshotted := newest(snaps)
+	r, trans, err := l.open(store, snaps, notify)
 	if err != nil {
 		return err
 	}
@@ -117,6 +123,7 @@ func (l *Log) Run(ctx context.Context) error {
 	l.set(r, waiters, store)
 	g, gctx := lifecycle.NewGroup(ctx)
 	g.Go("leadership", func() error { return l.follow(gctx, notify) })
+	g.Go("snapshot", func() error { l.shorten(gctx, r, snapshotted); return nil })
 	var failure error
 	select {
 	case <-ctx.Done():
@@ -136,26 +143,17 @@ func (l *Log) Run(ctx context.Context) error {
 }
 
 // open starts Raft over the opened store.
-func (l *Log) open(store *guard, notify chan<- bool) (*raft.Raft, Transport, error) {
-	hlog := newLogger(l.cfg.Log)
-	snaps, err := raft.NewFileSnapshotStoreWithLogger(l.cfg.Dir, keptSnapshots, hlog)
-	if err != nil {
-		return nil, nil, classify(err, "open snapshots", l.cfg.Dir)
-	}
+func (l *Log) open(store *guard, snaps raft.SnapshotStore, notify chan<- bool) (*raft.Raft, Transport, error) {
 	trans := l.cfg.Transport
 	lone := trans == nil
 	if lone {
 		_, trans = raft.NewInmemTransport(raft.ServerAddress(l.cfg.ID))
 	}
 	rc := l.raftConfig(lone, notify)
-	rc.Logger = hlog
+	rc.Logger = newLogger(l.cfg.Log)
 	if lone {
-		servers := raft.Configuration{Servers: []raft.Server{{ID: rc.LocalID, Address: trans.LocalAddr()}}}
-		known, err := raft.HasExistingState(store, store, snaps)
-		if err == nil && !known {
-			err = raft.BootstrapCluster(rc, store, store, snaps, trans, servers)
-		}
-		if err != nil {
+		self := raft.Server{ID: rc.LocalID, Address: trans.LocalAddr()}
+		if err := l.bootstrap(store, snaps, self); err != nil {
 			return nil, nil, classify(err, "bootstrap log", l.cfg.Dir)
 		}
 	}
@@ -164,6 +162,38 @@ func (l *Log) open(store *guard, notify chan<- bool) (*raft.Raft, Transport, err
 		return nil, nil, classify(err, "start log", l.cfg.Dir)
 	}
 	return r, trans, nil
+}
+
+// newest is up to which entry there is a snapshot; 0: there is none.
+func newest(snaps raft.SnapshotStore) uint64 {
+	found, err := snaps.List() // the newest first
+	if err != nil || len(found) == 0 {
+		return 0
+	}
+	return found[0].Index
+}
+
+// shorten writes a snapshot once what an earlier run left in the log is applied, if that is as much as a snapshot is
+// written after. Raft itself looks only every half minute whether one is due: a server that never lived so long would
+// read a longer log at each start.
+func (l *Log) shorten(ctx context.Context, r *raft.Raft, snapshotted uint64) {
+	for {
+		lead, changed := l.Leadership()
+		if lead.Leading {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+	if l.Barrier(ctx) != nil || r.AppliedIndex()-snapshotted < l.cfg.SnapshotThreshold {
+		return // without leadership the leader's snapshot is as good
+	}
+	if err := l.Snapshot(ctx); err != nil && ctx.Err() == nil {
+		l.cfg.Log.Warn("the log could not be shortened after the start", "error", err)
+	}
 }
 
 func (l *Log) raftConfig(lone bool, notify chan<- bool) *raft.Config {
@@ -201,7 +231,8 @@ func (l *Log) lead(leading bool) {
 	if leading {
 		l.term.Term++
 	}
-	l.term.Leading = leading
+	l.leads = leading
+	l.term.Leading = leading && !l.paused
 	l.mu.Unlock()
 	l.changed.Notify()
 }
@@ -362,7 +393,7 @@ func (l *Log) Stats() map[string]string {
 func (l *Log) Counters() *Counters { return &l.counters }
 
 func makeDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MakeDir(dir, 0o700); err != nil {
 		return classify(err, "make directory", dir)
 	}
 	return nil

@@ -24,6 +24,7 @@ type adder struct {
 	mu      sync.Mutex
 	sum     uint64
 	batches int
+	entries int
 }
 
 var errZero = errors.New("zero adds nothing")
@@ -31,6 +32,7 @@ var errZero = errors.New("zero adds nothing")
 func (a *adder) ApplyBatch(entries []Entry) []any {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.entries += len(entries)
 	if len(entries) > 0 {
 		a.batches++
 	}
@@ -100,8 +102,8 @@ func start(t *testing.T, cfg Config, sm StateMachine) running {
 		case <-changed:
 		case err := <-ended:
 			t.Fatalf("the log ended: %v", err)
-		case <-time.After(time.Minute):
-			t.Fatal("no leader after a minute")
+		case <-time.After(30 * time.Second):
+			t.Fatal("no leader after half a minute")
 		}
 	}
 }
@@ -184,6 +186,52 @@ func TestASnapshotReplacesTheLog(t *testing.T) {
 	if again.batches > 2 {
 		t.Errorf("%d batches were replayed beside the snapshot", again.batches)
 	}
+}
+
+// TestALogThatNeverLivesLongIsShortened: a server that is killed again and again, each time before Raft looks for the
+// first time whether a snapshot is due, reads at each start what was written since the start before, and not all that
+// was ever written.
+func TestALogThatNeverLivesLongIsShortened(t *testing.T) {
+	cfg := Config{Dir: t.TempDir(), SnapshotThreshold: 10, TrailingLogs: 1}
+	const each = 19
+	for run := range 6 {
+		sm := &adder{}
+		l := start(t, cfg, sm)
+		if err := l.Barrier(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := sm.total(); got != uint64(run*each) {
+			t.Fatalf("run %d begins with the sum %d, want %d", run, got, run*each)
+		}
+		if sm.entries > 2*each {
+			t.Errorf("run %d reads %d entries", run, sm.entries)
+		}
+		deadline := time.Now().Add(time.Minute)
+		for run > 0 && newestIn(t, cfg) < uint64(run*each) {
+			if time.Now().After(deadline) {
+				t.Fatalf("run %d leaves all that it read in the log", run)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		for range each {
+			if _, _, err := l.Apply(t.Context(), number(1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// newestIn is up to which entry there is a snapshot.
+func newestIn(t *testing.T, cfg Config) uint64 {
+	t.Helper()
+	snaps, err := openSnapshots(cfg.Dir, newLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newest(snaps)
 }
 
 func TestConcurrentProposalsShareFsyncs(t *testing.T) {

@@ -143,6 +143,13 @@ func reachable(from []plugin.Topology, at *plugin.Topology) bool {
 
 // slots counts the attach slots that the node has left for the plugins of the wanted volumes.
 func (c *CSI) slots(n *node.Node) string {
+	for i := range c.wants {
+		if v := c.wants[i].volume; v != nil {
+			if s := c.ledger.state.Shortage(n.ID, v.Staging()); s != nil {
+				return fullKey(s)
+			}
+		}
+	}
 	limited := false
 	for _, i := range n.CSI {
 		limited = limited || i.MaxVolumes > 0
@@ -157,11 +164,21 @@ func (c *CSI) slots(n *node.Node) string {
 	return c.ledger.slotsFor(n, vols)
 }
 
+// fullKey is the key by which metrics count a node that is full.
+func fullKey(s *plugin.Shortage) string {
+	return fmt.Sprintf("CSI plugin %s has no room for another volume on client %s", s.Plugin, s.Node)
+}
+
 // Slots answers with the reason why a node has no attach slot left for the volumes of new claims; empty: it has.
 func (l *Ledger) Slots(n *node.Node, claims []*volume.Claim) string {
 	vols := make([]volume.ID, 0, len(claims))
 	for _, c := range claims {
 		vols = append(vols, c.Volume)
+		if v := l.state.Volume(c.Volume); v != nil {
+			if s := l.state.Shortage(n.ID, v.Staging()); s != nil {
+				return fullKey(s)
+			}
+		}
 	}
 	return l.slotsFor(n, vols)
 }
@@ -202,6 +219,12 @@ func (c *CSI) Explain(n *node.Node) (string, string) {
 		w := &c.wants[i]
 		if key := c.check(w, n); key != "" {
 			return c.explain(w, n)
+		}
+	}
+	for i := range c.wants {
+		if s := c.ledger.state.Shortage(n.ID, c.wants[i].volume.Staging()); s != nil {
+			return fmt.Sprintf("node %s has no room for another volume of plugin %q: %s", ids.Short(n.ID), s.Plugin,
+				s.Reason), "wait until a volume leaves the node, or add nodes"
 		}
 	}
 	if key := c.slots(n); key != "" {

@@ -16,7 +16,8 @@ import (
 type Volumes interface {
 	Volume(volume.ID) *volume.Volume
 	Claims(volume.ID) []*volume.Claim
-	Plugin(ids.Plugin) *plugin.Record
+	// Shortage says that a node has no room for a volume that is not attached there, or nil.
+	Shortage(ids.Node, volume.StagingKey) *plugin.Shortage
 	// Holdings lists the providers' volumes that take an attach slot on a node: those with a claim, an attachment that
 	// is not known to be absent, or an entry in the node's inventory.
 	Holdings(ids.Node) []volume.StagingKey

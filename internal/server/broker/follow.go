@@ -93,7 +93,8 @@ func (b *Broker) file(it *item) {
 }
 
 // storageTables hold all that decides about volumes.
-var storageTables = []string{state.Volumes, state.Claims, state.Attachments, state.Inventories, state.Plugins}
+var storageTables = []string{state.Volumes, state.Claims, state.Attachments, state.Inventories, state.Plugins,
+	state.Shortages, state.Recoveries, state.Evidences}
 
 // unblock makes blocked evaluations ready for which something changed since they were looked at last. Every input of
 // the scheduler is among the tables; whoever is woken in vain only looks once more.

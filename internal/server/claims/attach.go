@@ -8,22 +8,25 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/base/reconcile"
-	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
+	"berth/internal/server/attaching"
 	"berth/internal/server/controllers"
 	"berth/internal/server/fsm"
 	"berth/internal/server/state"
+	"berth/internal/server/suspension"
 	"berth/internal/wire"
 )
 
-// controllerTimeout bounds ControllerPublish and ControllerUnpublish.
-const controllerTimeout = 5 * time.Minute
-
 // work brings the attachments of one of the providers' volumes on by one call at a time.
 func (k *Keeper) work(ctx context.Context, id volume.StagingKey) (reconcile.Result, error) {
+	k.open.Put(id) // before the facts are read: what changes from here on looks again
 	for ctx.Err() == nil {
-		todo, again := k.due(k.cfg.Store.Snapshot(), id)
+		s := k.cfg.Store.Snapshot()
+		todo, again := k.due(s, id)
 		if todo == nil {
+			if attaching.Converged(s, id) {
+				k.open.Drop(id)
+			}
 			return again, nil
 		}
 		release, err := k.cfg.Dispatch.Lane(ctx, id.Plugin, id.ExternalID)
@@ -55,7 +58,7 @@ type pendingCall struct {
 // due picks the first legal call whose pause is over and whose executor is there; without one, when to look again. What
 // is waited for besides is in the state: its change marks the volume again.
 func (k *Keeper) due(s *state.Snap, id volume.StagingKey) (*pendingCall, reconcile.Result) {
-	f, rec := facts(s, id)
+	f, rec := attaching.Facts(s, id)
 	steps, _ := volume.NextAttachments(f)
 	again := reconcile.Done()
 	shortest := time.Duration(0)
@@ -64,7 +67,7 @@ func (k *Keeper) due(s *state.Snap, id volume.StagingKey) (*pendingCall, reconci
 			a := s.Attachment(nil, volume.AttachmentKey{StagingKey: id, Node: step.Node})
 			return &pendingCall{a: a, forget: true}, reconcile.Done()
 		}
-		a := attachmentFor(s, id, rec, step)
+		a := attaching.Record(s, id, rec, step.Node)
 		if a == nil {
 			continue // the node's plugin has not reported its storage node id; its registration marks the volume again
 		}
@@ -76,10 +79,14 @@ func (k *Keeper) due(s *state.Snap, id volume.StagingKey) (*pendingCall, reconci
 			}
 			continue
 		}
-		executor, why := k.cfg.Dispatch.SameExecutor(s, a.Plugin, a.Executor, homeOf(s, id), controllerTimeout)
-		provider := providerOf(s, nil, id)
+		executor, why := k.cfg.Dispatch.SameExecutor(s, a.Plugin, a.Executor, attaching.HomeOf(s, id),
+			attaching.Timeout)
+		provider := attaching.ProviderOf(s, nil, id)
 		if foreign := s.Plugin(nil, a.Plugin).Foreign(provider); foreign != "" {
 			executor, why = "", foreign
+		}
+		if held := suspension.Call(s, id, detach); held != nil {
+			executor, why = "", held.String()
 		}
 		if executor == "" {
 			if shortest == 0 {
@@ -90,97 +97,6 @@ func (k *Keeper) due(s *state.Snap, id volume.StagingKey) (*pendingCall, reconci
 		return &pendingCall{a: a, detach: detach, executor: executor, provider: provider}, reconcile.Done()
 	}
 	return nil, again
-}
-
-// homeOf is the node of a volume whose plugin is node-scoped; a volume that was forgotten by force has kept it.
-func homeOf(s *state.Snap, id volume.StagingKey) ids.Node {
-	if v := s.VolumeOf(nil, id); v != nil {
-		return v.Status.HomeNode
-	}
-	if t := s.Tombstone(nil, id); t != nil {
-		return t.HomeNode
-	}
-	return ""
-}
-
-// providerOf is the provider that has a volume, registered or forgotten by force; empty: it is not noted.
-func providerOf(s *state.Snap, w *state.Watch, id volume.StagingKey) string {
-	if v := s.VolumeOf(w, id); v != nil {
-		return v.Status.Provider
-	}
-	if t := s.Tombstone(w, id); t != nil {
-		return t.Provider
-	}
-	return ""
-}
-
-// facts reads what decides over a volume's attachments.
-func facts(s *state.Snap, id volume.StagingKey) (volume.AttachFacts, *plugin.Record) {
-	f := volume.AttachFacts{OnNode: map[ids.Node]bool{}}
-	for c := range s.ClaimsOf(nil, id) {
-		f.Claims = append(f.Claims, c)
-	}
-	for a := range s.AttachmentsOf(nil, id) {
-		f.Attachments = append(f.Attachments, a)
-	}
-	for i := range s.InventoriesOf(nil, id) {
-		if !i.Entry.Quiet() {
-			f.OnNode[i.Node] = true
-		}
-	}
-	v := s.VolumeOf(nil, id)
-	if v == nil {
-		f.Known = true // nothing new is attached for a volume that is not there; what is attached goes
-		return f, nil
-	}
-	f.SingleNode = v.Status.AccessMode.SingleNode()
-	rec := s.Plugin(nil, v.Spec.Plugin)
-	if rec != nil {
-		f.Known, f.NeedsAttach = rec.Negotiated, rec.NeedsAttach
-	}
-	return f, rec
-}
-
-// attachmentFor returns the record that the step acts on: a copy of the stored one, or a new one with everything that
-// its undo will need. nil: the facts for it are not there yet.
-func attachmentFor(s *state.Snap, id volume.StagingKey, rec *plugin.Record, step volume.AttachStep) *volume.Attachment {
-	old := s.Attachment(nil, volume.AttachmentKey{StagingKey: id, Node: step.Node})
-	if old != nil && old.Presence.Exists() {
-		a := *old
-		return &a
-	}
-	v, n := s.VolumeOf(nil, id), s.Node(nil, step.Node)
-	if v == nil || n == nil || rec == nil {
-		return nil
-	}
-	a := &volume.Attachment{
-		Volume:         v.ID,
-		UID:            v.UID,
-		Node:           step.Node,
-		Plugin:         v.Spec.Plugin,
-		ExternalID:     v.Status.ExternalID,
-		AccessMode:     v.Status.AccessMode,
-		AttachmentMode: v.Status.AttachmentMode,
-		MountOptions:   v.Status.MountOptions,
-		VolumeContext:  v.Status.Context,
-		Secrets:        v.Spec.Secrets,
-		ReadOnly:       v.Status.AccessMode.ReaderOnly() && rec.Controller.AttachReadOnly,
-	}
-	for _, i := range n.CSI {
-		if i.Plugin == v.Spec.Plugin && i.Role == plugin.RoleNode && i.StorageNode != "" {
-			a.StorageNode = i.StorageNode
-		}
-	}
-	if a.StorageNode == "" {
-		return nil // the node's plugin has not reported its storage node id; its registration marks the volume again
-	}
-	if old != nil { // detached again after a failure: it counts on
-		a.ModifyIndex = old.ModifyIndex
-		a.LastError = old.LastError
-		a.Tries = old.Tries
-		a.NextTry = old.NextTry
-	}
-	return a
 }
 
 // call commits the intent, makes the call and stores what it came to. The caller holds the volume's lane.
@@ -198,10 +114,7 @@ func (k *Keeper) call(ctx context.Context, p *pendingCall) error {
 		a.Detaching = p.detach
 		return k.failed(ctx, a, err, outcome{retry: volume.RetrySecrets, ended: true, presence: before})
 	}
-	a.Detaching = p.detach
-	a.Executor = p.executor
-	a.Presence = volume.Uncertain
-	if a, err = k.store(ctx, a); err != nil {
+	if a, err = k.intend(ctx, p); err != nil {
 		return err
 	}
 	report, err := k.cfg.Dispatch.Do(ctx, p.executor, callOf(a, p.provider, secrets))
@@ -218,7 +131,7 @@ func (k *Keeper) call(ctx context.Context, p *pendingCall) error {
 	uncertain, err := controllers.Failure(report)
 	if p.detach && controllers.NeedsVerification(report) {
 		if against := k.verifier.Detached(ctx, a, p.executor,
-			homeOf(k.cfg.Store.Snapshot(), a.Staging()), p.provider); against != nil {
+			attaching.HomeOf(k.cfg.Store.Snapshot(), a.Staging()), p.provider); against != nil {
 			err = controllers.Unverified(err, against)
 		} else {
 			err = nil
@@ -241,8 +154,23 @@ func (k *Keeper) call(ctx context.Context, p *pendingCall) error {
 	a.Tries = 0
 	a.NextTry = time.Time{}
 	a.Remake = false
-	_, err = k.store(ctx, a)
+	if _, err = k.store(ctx, a); err == nil {
+		k.relieve(ctx, a)
+	}
 	return err
+}
+
+// intend commits that the call may have been made, unless the stored attachment says so already: the command that ended
+// the claim noted it, or the end of such a call by the same executor was not known.
+func (k *Keeper) intend(ctx context.Context, p *pendingCall) (*volume.Attachment, error) {
+	a := p.a
+	if a.Presence == volume.Uncertain && a.Detaching == p.detach && a.Executor == p.executor {
+		return a, nil
+	}
+	a.Detaching = p.detach
+	a.Executor = p.executor
+	a.Presence = volume.Uncertain
+	return k.store(ctx, a)
 }
 
 // store commits a copy and returns the stored state as another copy.
@@ -260,6 +188,9 @@ func (k *Keeper) store(ctx context.Context, a *volume.Attachment) (*volume.Attac
 // forget drops the record of what is detached.
 func (k *Keeper) forget(ctx context.Context, a *volume.Attachment) error {
 	_, _, err := k.cfg.Proposer.Propose(ctx, &fsm.AttachmentForget{Key: fsm.RefTo(a), Seen: a.ModifyIndex})
+	if err == nil && a.Presence.Exists() {
+		k.relieve(ctx, a)
+	}
 	return err
 }
 
@@ -306,6 +237,9 @@ func (k *Keeper) failed(ctx context.Context, a *volume.Attachment, cause error, 
 	a.NextTry = k.rests.For(a.Key(), pause)
 	k.cfg.Log.Warn("an attachment did not succeed", logkey.Volume, a.Volume.String(), logkey.Node, a.Node,
 		logkey.Attempt, a.Tries, logkey.NextTry, a.NextTry, logkey.Error, cause)
+	if o.retry == volume.RetryOtherPlace && !a.Detaching {
+		return k.exhausted(ctx, a)
+	}
 	_, err := k.store(ctx, a)
 	return err
 }
@@ -340,7 +274,7 @@ func callOf(a *volume.Attachment, provider string, secrets wire.Secrets) *wire.C
 		Generation: a.Generation,
 		Plugin:     a.Plugin,
 		Provider:   provider,
-		Timeout:    controllerTimeout,
+		Timeout:    attaching.Timeout,
 		Secrets:    secrets,
 		Attach: &wire.AttachArgs{
 			ExternalID:     a.ExternalID,

@@ -9,10 +9,12 @@ import (
 
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/reconcile"
+	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/controllers"
 	"berth/internal/server/fsm"
 	"berth/internal/server/state"
+	"berth/internal/server/suspension"
 )
 
 // Config wires a keeper.
@@ -27,10 +29,13 @@ type Config struct {
 
 // Keeper reconciles attachments with claims. Run it on the leader alone.
 type Keeper struct {
-	cfg      Config
-	verifier controllers.Verifier
-	loop     *reconcile.Loop[volume.StagingKey]
-	rests    controllers.Rests[volume.AttachmentKey]
+	cfg       Config
+	verifier  controllers.Verifier
+	loop      *reconcile.Loop[volume.StagingKey]
+	rests     controllers.Rests[volume.AttachmentKey]
+	open      controllers.Open[volume.StagingKey]
+	shortages *reconcile.Loop[plugin.ShortageKey]
+	waits     controllers.Rests[plugin.ShortageKey]
 }
 
 // parallel is how many volumes of one plugin may wait for a call at once. How many calls a node makes at once it says
@@ -45,47 +50,74 @@ func New(cfg Config) *Keeper {
 	}
 	k.loop = reconcile.New(reconcile.Config{Name: "attachments", Parallel: parallel, Log: cfg.Log}, k.work).
 		GroupBy(func(id volume.StagingKey) string { return string(id.Plugin) })
+	k.shortages = reconcile.New(reconcile.Config{Name: "shortages", Log: cfg.Log}, k.endShortages)
 	return k
 }
 
 // Run keeps attachments and plugin records in step with the state until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
 	return lifecycle.RunAll(ctx, map[string]func(context.Context) error{
-		"attachments": k.loop.Run,
-		"watch":       k.watch,
-		"plugins":     k.learnPlugins,
+		"attachments":     k.loop.Run,
+		"nodes":           k.watchNodes,
+		"watch":           k.watch,
+		"plugins":         k.learnPlugins,
+		"shortages":       k.shortages.Run,
+		"watch shortages": k.watchShortages,
 	})
 }
 
-// watch marks the volumes whose facts may have changed. Only volumes with claims or attachments have facts.
+// watch marks the volumes about which something was written: what decides over their attachments. Without news, and
+// when what is known of a plugin has changed, it marks every volume with claims or attachments.
 func (k *Keeper) watch(ctx context.Context) error {
+	var seen state.Cursor
+	plugins := uint64(0)
+	for {
+		w := state.NewWatch()
+		s := k.cfg.Store.Snapshot()
+		for range s.Plugins(w, "") {
+			break
+		}
+		news, known := s.News(w, &seen)
+		if at := s.TableIndex(state.Plugins); at != plugins || !known {
+			plugins = at
+			k.markAll(s)
+		}
+		for _, n := range news {
+			if n.Staging.ExternalID != "" {
+				k.loop.Mark(n.Staging)
+			}
+		}
+		if err := w.Wait(ctx); err != nil {
+			return nil
+		}
+	}
+}
+
+func (k *Keeper) markAll(s *state.Snap) {
+	keys := map[volume.StagingKey]bool{}
+	for c := range s.Claims(nil) {
+		keys[c.Staging()] = true
+	}
+	for a := range s.Attachments(nil) {
+		keys[a.Staging()] = true
+	}
+	for key := range keys {
+		k.loop.Mark(key)
+	}
+}
+
+// watchNodes marks the volumes that wait for something whenever a node changed, its stream of calls did, or what
+// suspends calls.
+func (k *Keeper) watchNodes(ctx context.Context) error {
 	for {
 		w := state.NewWatch()
 		w.Add(k.cfg.Dispatch.Changed())
 		s := k.cfg.Store.Snapshot()
-		seen := map[volume.StagingKey]bool{}
-		mark := func(id volume.StagingKey) {
-			if !seen[id] {
-				seen[id] = true
-				providerOf(s, w, id)
-				k.loop.Mark(id)
-			}
-		}
-		for c := range s.Claims(w) {
-			mark(c.Staging())
-		}
-		for a := range s.Attachments(w) {
-			mark(a.Staging())
-			for range s.InventoriesOf(w, a.Staging()) {
-				break
-			}
-		}
-		for range s.Plugins(w, "") {
-			break
-		}
 		for range s.Nodes(w, "") {
 			break
 		}
+		suspension.Watch(s, w)
+		k.open.Each(k.loop.Mark)
 		if err := w.Wait(ctx); err != nil {
 			return nil
 		}

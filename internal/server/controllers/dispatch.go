@@ -58,6 +58,7 @@ type nodeStream struct {
 	slots   map[slotKey]chan struct{}
 	waits   map[callKey]chan *wire.ControllerResult
 	gone    chan struct{}
+	end     sync.Once // closes gone
 }
 
 // slotKey separates plugins, and undoing from making, so that none starves another.
@@ -93,9 +94,10 @@ func (d *Dispatcher) Lead() {
 const defaultCredits = 10
 
 // Serve holds a node's stream of calls until it ends. Run it as the handler of wire.NodeControllerCalls. A call is
-// handed over only while the node makes fewer than credits calls of its plugin; 0 is the default.
+// handed over only while the node makes fewer than credits calls of its plugin; 0 is the default. A result counts while
+// obeyed returns nil.
 func (d *Dispatcher) Serve(
-	node ids.Node, credits int, stream *wire.Stream[wire.ControllerCall, wire.ControllerResult],
+	node ids.Node, credits int, stream *wire.Stream[wire.ControllerCall, wire.ControllerResult], obeyed func() error,
 ) error {
 	s := &nodeStream{
 		stream:  stream,
@@ -109,22 +111,16 @@ func (d *Dispatcher) Serve(
 	delete(d.lost, node)
 	d.mu.Unlock()
 	d.changed.Notify()
-	defer func() {
-		d.mu.Lock()
-		if d.nodes[node] == s {
-			delete(d.nodes, node)
-			d.lost[node] = time.Now()
-		}
-		d.mu.Unlock()
-		close(s.gone)
-		d.changed.Notify()
-	}()
+	defer d.drop(node, s)
 	for {
 		r, err := stream.Recv()
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
+			return err
+		}
+		if err := obeyed(); err != nil {
 			return err
 		}
 		d.mu.Lock()
@@ -137,6 +133,24 @@ func (d *Dispatcher) Serve(
 			}
 		}
 	}
+}
+
+// Drop hands no more calls to the stream that a node has now, and counts those under way as lost: another one follows.
+func (d *Dispatcher) Drop(node ids.Node) {
+	if s := d.streamOf(node); s != nil {
+		d.drop(node, s)
+	}
+}
+
+func (d *Dispatcher) drop(node ids.Node, s *nodeStream) {
+	d.mu.Lock()
+	if d.nodes[node] == s {
+		delete(d.nodes, node)
+		d.lost[node] = time.Now()
+	}
+	d.mu.Unlock()
+	s.end.Do(func() { close(s.gone) })
+	d.changed.Notify()
 }
 
 // Connected reports whether a call can be handed to a node now.

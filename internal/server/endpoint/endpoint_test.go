@@ -7,28 +7,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
-	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/server/fsm"
-	"berth/internal/server/state"
+	"berth/internal/testkit/leader"
 	"berth/internal/testkit/localstate"
 	"berth/internal/wire"
 )
-
-// alone is a cluster of one that always leads.
-type alone struct{}
-
-func (alone) Ready(context.Context) error     { return nil }
-func (alone) Confirm(context.Context) error   { return nil }
-func (alone) Leading() bool                   { return true }
-func (alone) Status() *wire.SystemStatusReply { return &wire.SystemStatusReply{} }
-
-func (alone) Beat(ids.Node) time.Duration { return time.Second }
 
 func endpoints(t *testing.T) (*Endpoints, *localstate.Cluster) {
 	t.Helper()
@@ -36,8 +24,8 @@ func endpoints(t *testing.T) (*Endpoints, *localstate.Cluster) {
 	return New(Config{
 		Store:      c.Store,
 		Proposer:   c,
-		Heartbeats: alone{},
-		Cluster:    alone{},
+		Heartbeats: leader.Alone{},
+		Cluster:    leader.Alone{},
 		Log:        slog.New(slog.DiscardHandler),
 	}), c
 }
@@ -182,68 +170,6 @@ func TestPagesFollowEachOtherWithoutGapsEvenWhenObjectsGo(t *testing.T) {
 	}
 }
 
-func TestPrefixesOfIdsMayComeWithoutHyphens(t *testing.T) {
-	full := "12345678-9abc-def0-1234-56789abcdef0"
-	bare := strings.ReplaceAll(full, "-", "")
-	for n := range len(bare) {
-		if p := uuidPrefix(bare[:n]); !strings.HasPrefix(full, p) {
-			t.Errorf("%q became %q", bare[:n], p)
-		}
-	}
-}
-
-func TestANodeIsPushedWhatItDoesNotKnowYet(t *testing.T) {
-	e, c := endpoints(t)
-	n := nodeWith(nil)
-	c.Must(t, &fsm.NodeRegister{Node: n})
-	c.Must(t, &fsm.JobRegister{Job: mounting("exec"), Seed: ids.New()})
-	place := func() ids.Alloc {
-		j := c.Store.Snapshot().Job(nil, ids.DefaultNamespace, "db")
-		a := &alloc.Alloc{
-			ID:             ids.Alloc(ids.New()),
-			Namespace:      j.Namespace,
-			Job:            j.ID,
-			JobCreateIndex: j.CreateIndex,
-			JobVersion:     j.Version,
-			Node:           n.ID,
-		}
-		c.Must(t, &fsm.PlanApply{Place: []*alloc.Alloc{a}})
-		return a.ID
-	}
-	sent := pushed{}
-	next := func() (changed, gone []ids.Alloc) {
-		set, err := sent.next(e.cfg.Store.Snapshot(), state.NewWatch(), n.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, b := range set.Bundles {
-			changed = append(changed, b.Alloc.ID)
-		}
-		return changed, set.Gone
-	}
-	a := place()
-	if got, _ := next(); !slices.Equal(got, []ids.Alloc{a}) {
-		t.Errorf("first: %v", got)
-	}
-	c.Must(t, &fsm.AllocClientUpdate{Allocs: []*alloc.Alloc{{ID: a, Node: n.ID, ClientStatus: alloc.ClientRunning}}})
-	if got, _ := next(); len(got) != 0 {
-		t.Errorf("its own report came back: %v", got)
-	}
-	b := place()
-	c.Must(t, &fsm.PlanApply{Stop: []fsm.AllocStop{{Alloc: a}}})
-	got, _ := next()
-	slices.Sort(got)
-	want := []ids.Alloc{a, b}
-	if slices.Sort(want); !slices.Equal(got, want) {
-		t.Errorf("a stop and a placement: %v", got)
-	}
-	c.Must(t, &fsm.AllocClientUpdate{Allocs: []*alloc.Alloc{{ID: a, Node: n.ID, ClientStatus: alloc.ClientComplete}}})
-	c.Must(t, &fsm.Collect{Allocs: []ids.Alloc{a}})
-	if got, gone := next(); len(got) != 0 || !slices.Equal(gone, []ids.Alloc{a}) {
-		t.Errorf("after it was forgotten: %v, gone %v", got, gone)
-	}
-}
-
 func TestASearchFindsByPrefixAndSaysWhenItLeavesOut(t *testing.T) {
 	e, c := endpoints(t)
 	for i := range 25 {
@@ -285,10 +211,6 @@ func TestReadsOfNothingAnswerWithAnIndex(t *testing.T) {
 	}
 	if _, err := e.allocStop(t.Context(), &wire.AllocStopRequest{Alloc: "none"}); !fault.Has(err, fault.NotFound) {
 		t.Errorf("stopping an alloc that is not there: %v", err)
-	}
-	if _, err := e.nodeEligibility(t.Context(),
-		&wire.NodeEligibilityRequest{Node: "none", Eligibility: "maybe"}); !fault.Has(err, fault.Invalid) {
-		t.Errorf("an eligibility that does not exist: %v", err)
 	}
 }
 

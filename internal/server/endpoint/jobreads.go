@@ -8,6 +8,7 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
+	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/state"
 	"berth/internal/server/views"
 	"berth/internal/wire"
@@ -15,7 +16,7 @@ import (
 
 func (e *Endpoints) jobGet(ctx context.Context, req *wire.Ref[ids.Job]) (*wire.One[wire.JobView], error) {
 	out := &wire.One[wire.JobView]{}
-	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+	return out, e.base.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		j := s.Job(w, req.Namespace, req.ID)
 		if j == nil {
 			out.Item = nil
@@ -29,7 +30,7 @@ func (e *Endpoints) jobGet(ctx context.Context, req *wire.Ref[ids.Job]) (*wire.O
 
 func (e *Endpoints) jobList(ctx context.Context, req *wire.Query) (*wire.List[*wire.JobView], error) {
 	out := &wire.List[*wire.JobView]{}
-	return out, e.read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+	return out, e.base.Read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		all := slices.Collect(s.Jobs(w, req.Namespace, req.Prefix))
 		shown, next := wire.Cut(req.Page, all, wire.KeyOfJob)
 		index := s.TableIndex(state.Jobs)
@@ -44,7 +45,7 @@ func (e *Endpoints) jobList(ctx context.Context, req *wire.Query) (*wire.List[*w
 
 func (e *Endpoints) jobVersions(ctx context.Context, req *wire.Ref[ids.Job]) (*wire.JobVersionsReply, error) {
 	out := &wire.JobVersionsReply{}
-	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+	return out, e.base.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		j := s.Job(w, req.Namespace, req.ID)
 		if j == nil {
 			out.Versions, out.Status = nil, ""
@@ -61,7 +62,7 @@ func (e *Endpoints) jobSubmission(
 	ctx context.Context, req *wire.JobSubmissionRequest,
 ) (*wire.One[job.Submission], error) {
 	out := &wire.One[job.Submission]{}
-	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+	return out, e.base.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		out.Item = s.Submission(w, req.Namespace, req.Job, req.Version)
 		if out.Item == nil {
 			return s.TableIndex(state.Submissions), nil
@@ -72,7 +73,7 @@ func (e *Endpoints) jobSubmission(
 
 func (e *Endpoints) jobAllocs(ctx context.Context, req *wire.JobAllocsRequest) (*wire.AllocListReply, error) {
 	out := &wire.AllocListReply{}
-	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+	return out, e.base.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		j := s.Job(w, req.Namespace, req.Job)
 		all := slices.Collect(s.AllocsByJob(w, req.Namespace, req.Job))
 		index := s.ReadIndex(state.Allocs, state.ModifiedAllocs(all)...)
@@ -86,7 +87,7 @@ func (e *Endpoints) jobAllocs(ctx context.Context, req *wire.JobAllocsRequest) (
 
 func (e *Endpoints) jobEvals(ctx context.Context, req *wire.Ref[ids.Job]) (*wire.List[*eval.Eval], error) {
 	out := &wire.List[*eval.Eval]{}
-	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+	return out, e.base.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		all := slices.Collect(s.EvalsByJob(w, req.Namespace, req.ID))
 		fillEvals(req.Query, all, out)
 		return s.ReadIndex(state.Evals, modifiedEvals(all)...), nil
@@ -95,7 +96,7 @@ func (e *Endpoints) jobEvals(ctx context.Context, req *wire.Ref[ids.Job]) (*wire
 
 func (e *Endpoints) evalGet(ctx context.Context, req *wire.Ref[ids.Eval]) (*wire.EvalReply, error) {
 	out := &wire.EvalReply{}
-	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+	return out, e.base.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		out.Eval, out.Related = s.Eval(w, req.ID), nil
 		if out.Eval == nil {
 			return s.TableIndex(state.Evals), nil
@@ -131,9 +132,9 @@ func related(s *state.Snap, w *state.Watch, of *eval.Eval) []*eval.Eval {
 
 func (e *Endpoints) evalList(ctx context.Context, req *wire.Query) (*wire.List[*eval.Eval], error) {
 	out := &wire.List[*eval.Eval]{}
-	return out, e.read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+	return out, e.base.Read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		var all []*eval.Eval
-		for ev := range s.Evals(w, uuidPrefix(req.Prefix)) {
+		for ev := range s.Evals(w, serving.UUIDPrefix(req.Prefix)) {
 			if within(req.Namespace, ev.Namespace) {
 				all = append(all, ev)
 			}
@@ -145,7 +146,7 @@ func (e *Endpoints) evalList(ctx context.Context, req *wire.Query) (*wire.List[*
 
 func (e *Endpoints) evalAllocs(ctx context.Context, req *wire.Ref[ids.Eval]) (*wire.AllocListReply, error) {
 	out := &wire.AllocListReply{}
-	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+	return out, e.base.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		all := slices.Collect(s.AllocsByEval(w, req.ID))
 		index := s.ReadIndex(state.Allocs, state.ModifiedAllocs(all)...)
 		fillAllocs(s, req.Query, all, out)
@@ -155,7 +156,7 @@ func (e *Endpoints) evalAllocs(ctx context.Context, req *wire.Ref[ids.Eval]) (*w
 
 func (e *Endpoints) allocGet(ctx context.Context, req *wire.Ref[ids.Alloc]) (*wire.AllocReply, error) {
 	out := &wire.AllocReply{}
-	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+	return out, e.base.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		out.Alloc = s.Alloc(w, req.ID)
 		out.Job = nil
 		out.Storage = nil
@@ -170,9 +171,9 @@ func (e *Endpoints) allocGet(ctx context.Context, req *wire.Ref[ids.Alloc]) (*wi
 
 func (e *Endpoints) allocList(ctx context.Context, req *wire.Query) (*wire.AllocListReply, error) {
 	out := &wire.AllocListReply{}
-	return out, e.read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+	return out, e.base.Read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		var all []*alloc.Alloc
-		for a := range s.Allocs(w, uuidPrefix(req.Prefix)) {
+		for a := range s.Allocs(w, serving.UUIDPrefix(req.Prefix)) {
 			if within(req.Namespace, a.Namespace) {
 				all = append(all, a)
 			}
@@ -184,7 +185,7 @@ func (e *Endpoints) allocList(ctx context.Context, req *wire.Query) (*wire.Alloc
 
 func (e *Endpoints) nodeAllocList(ctx context.Context, req *wire.Ref[ids.Node]) (*wire.AllocListReply, error) {
 	out := &wire.AllocListReply{}
-	return out, e.read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+	return out, e.base.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		all := slices.Collect(s.AllocsByNode(w, req.ID))
 		index := s.ReadIndex(state.Allocs, state.ModifiedAllocs(all)...)
 		fillAllocs(s, req.Query, all, out)

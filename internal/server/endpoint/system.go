@@ -5,6 +5,7 @@ import (
 	"iter"
 	"strings"
 
+	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -19,7 +20,7 @@ func (e *Endpoints) systemGC(ctx context.Context, _ *wire.Empty) (*wire.Written,
 
 func (e *Endpoints) namespaceList(ctx context.Context, req *wire.Query) (*wire.List[wire.Namespace], error) {
 	out := &wire.List[wire.Namespace]{}
-	return out, e.read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+	return out, e.base.Read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		out.Items = nil
 		for n := range s.Namespaces(w) {
 			if strings.HasPrefix(string(n.Name), req.Prefix) {
@@ -32,7 +33,7 @@ func (e *Endpoints) namespaceList(ctx context.Context, req *wire.Query) (*wire.L
 
 func (e *Endpoints) signingKeys(ctx context.Context, req *wire.Query) (*wire.SigningKeysReply, error) {
 	out := &wire.SigningKeysReply{}
-	return out, e.read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+	return out, e.base.Read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		out.Keys = nil
 		for k := range s.SigningKeys(w) {
 			out.Keys = append(out.Keys, wire.SigningKey{
@@ -61,7 +62,7 @@ var contexts = []struct {
 }{
 	{"allocs", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
 		return func(yield func(string) bool) {
-			for a := range s.Allocs(nil, uuidPrefix(r.Prefix)) {
+			for a := range s.Allocs(nil, serving.UUIDPrefix(r.Prefix)) {
 				if within(r.Namespace, a.Namespace) && !yield(string(a.ID)) {
 					return
 				}
@@ -70,7 +71,7 @@ var contexts = []struct {
 	}},
 	{"evals", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
 		return func(yield func(string) bool) {
-			for e := range s.Evals(nil, uuidPrefix(r.Prefix)) {
+			for e := range s.Evals(nil, serving.UUIDPrefix(r.Prefix)) {
 				if within(r.Namespace, e.Namespace) && !yield(string(e.ID)) {
 					return
 				}
@@ -97,7 +98,7 @@ var contexts = []struct {
 	}},
 	{"nodes", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
 		return func(yield func(string) bool) {
-			for n := range s.Nodes(nil, uuidPrefix(r.Prefix)) {
+			for n := range s.Nodes(nil, serving.UUIDPrefix(r.Prefix)) {
 				if !yield(string(n.ID)) {
 					return
 				}

@@ -14,8 +14,8 @@ import (
 )
 
 func init() {
-	register[AllocClientUpdate]("alloc-client-update", 1, "server/endpoint")
-	register[AllocMigrate]("alloc-migrate", 1, "server/endpoint")
+	Register[AllocClientUpdate]("alloc-client-update", 1, "server/endpoint/nodes")
+	Register[AllocMigrate]("alloc-migrate", 1, "server/endpoint")
 }
 
 func collect[T any](in iter.Seq[*T]) []*T { return slices.Collect(in) }
@@ -124,8 +124,9 @@ func (c *AllocMigrate) Apply(tx *state.Tx, st Stamp) (any, error) {
 // forceReschedule lets a job's failed allocs be replaced without waiting for their delay.
 func forceReschedule(tx *state.Tx, st Stamp, j *job.Job) {
 	for _, a := range collect(tx.AllocsByJob(nil, j.Namespace, j.ID)) {
-		if a.ClientStatus == alloc.ClientFailed && a.NextAlloc == "" && a.DesiredStatus == alloc.DesiredRun &&
-			!a.ForceReschedule {
+		held := a.ClientDescription == alloc.LostInRestore
+		failed := a.ClientStatus == alloc.ClientFailed && a.DesiredStatus == alloc.DesiredRun
+		if (failed || held) && a.NextAlloc == "" && !a.ForceReschedule {
 			n := *a
 			n.ForceReschedule = true
 			n.AllocModifyIndex, n.ModifyTime = st.Index, st.Time.UnixNano()

@@ -7,8 +7,8 @@ import (
 )
 
 func init() {
-	register[AttachmentPut]("attachment-put", identities, "server/claims")
-	register[AttachmentForget]("attachment-forget", identities, "server/claims")
+	Register[AttachmentPut]("attachment-put", identities, "server/claims")
+	Register[AttachmentForget]("attachment-forget", identities, "server/claims")
 }
 
 // AttachmentPut stores an attachment: the intent before a call, or what it came to. Seen as in VolumePut.

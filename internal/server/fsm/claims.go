@@ -7,6 +7,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
+	"berth/internal/server/suspension"
 )
 
 // takeClaim files a claim that a plan makes. It is the last check: what the planner checked on a state that has moved
@@ -17,6 +18,9 @@ func takeClaim(tx *state.Tx, st Stamp, c *volume.Claim) error {
 		return err
 	}
 	c.Identify(v)
+	if why := suspension.Claims(&tx.Snap, nil, v); why != nil {
+		return fault.New(fault.Conflict, "claim volume", c.Volume.String(), why.String())
+	}
 	if err := admissible(tx, c); err != nil {
 		return err
 	}
@@ -93,7 +97,7 @@ func releaseClaims(tx *state.Tx, st Stamp, id ids.Alloc) {
 			n := *c
 			n.State, n.Since = volume.Releasing, st.Time
 			tx.PutClaim(&n)
-			settle(tx, st, n.Staging())
+			Settle(tx, st, n.Staging())
 		}
 	}
 }

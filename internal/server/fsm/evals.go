@@ -13,8 +13,8 @@ import (
 )
 
 func init() {
-	register[EvalUpdate]("eval-update", 1, "server/worker")
-	register[JobEvaluate]("job-evaluate", 1, "server/endpoint")
+	Register[EvalUpdate]("eval-update", 1, "server/worker")
+	Register[JobEvaluate]("job-evaluate", 1, "server/endpoint")
 }
 
 // EvalUpdate creates or replaces evaluations. One that is terminal stays as it ended.

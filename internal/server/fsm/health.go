@@ -10,7 +10,7 @@ import (
 	"berth/internal/server/state"
 )
 
-func init() { register[AllocHealth]("alloc-health", 1, "server/health") }
+func init() { Register[AllocHealth]("alloc-health", 1, "server/health") }
 
 // AllocHealth records what was decided about the health of allocs. Decisions of one instant share one command.
 type AllocHealth struct {

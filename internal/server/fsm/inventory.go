@@ -7,17 +7,22 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
-	"berth/internal/model/lineage"
 	"berth/internal/model/node"
+	"berth/internal/model/recovery"
 	"berth/internal/model/volume"
+	"berth/internal/server/holders"
 	"berth/internal/server/state"
+	"berth/internal/server/suspension"
 	"berth/internal/wire"
 )
 
 func init() {
-	register[InventoryApply]("inventory-apply", 2, "server/endpoint")
-	register[ClaimProof]("claim-proof", identities, "server/endpoint")
+	Register[InventoryApply]("inventory-apply", unknownMounts, "server/endpoint/nodes")
+	Register[ClaimProof]("claim-proof", identities, "server/endpoint/storage")
 }
+
+// unknownMounts is the schema from which on reports say what the node cannot name.
+const unknownMounts = 5
 
 // InventoryApply takes over what a node knows of its stagings and publications, and ends the claims that it shows to be
 // released. A full report replaces everything that the node reported before.
@@ -25,10 +30,13 @@ type InventoryApply struct {
 	Node       ids.Node
 	Full       bool
 	AllocIndex uint64
+	// Incarnation is that of the set of allocs at which the report was taken; empty: of none.
+	Incarnation string
 	// Prev is the index of the report that this one follows. A report that was delayed on its way follows another than
 	// the newest and is not taken over: it would bring back what has changed since.
 	Prev    uint64
 	Entries []volume.InventoryEntry
+	Unknown []volume.UnknownMount // all of them, in every report
 }
 
 // Releases lets volumes be released when the disk is nearly full.
@@ -70,30 +78,50 @@ func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 			continue
 		}
 		tx.PutInventoryEntry(c.Node, e)
-		reply.Void = append(reply.Void, voidOf(tx, c.Node, e)...)
+		reply.Void = append(reply.Void, holders.Void(&tx.Snap, c.Node, e)...)
+		tx.ConfirmEpochs(e)
 	}
-	if c.head(tx, st) || c.Full { // its silence says more than before
+	if c.head(tx, st) || c.Full { // its silence says more than before, or nothing unknown stands against it
 		for _, cl := range collect(tx.ClaimsByNode(nil, c.Node)) {
 			touched[cl.Staging()] = true
 		}
 	}
+	c.heard(tx, st)
 	for _, k := range slices.SortedFunc(maps.Keys(touched), volume.StagingKey.Compare) {
-		settle(tx, st, k)
+		c.remember(tx, st, k)
+		Settle(tx, st, k)
 		noteExpansion(tx, k)
 		buryIfDone(tx, k)
 	}
 	return reply, nil
 }
 
+// remember adds to the history of a volume how the node came to hold nothing of it any more, if that was not by its
+// plugin's word, and a claim ends by it.
+func (c *InventoryApply) remember(tx *state.Tx, st Stamp, k volume.StagingKey) {
+	at := slices.IndexFunc(c.Entries, func(e volume.InventoryEntry) bool {
+		return e.StagingKey == k && e.Undone != nil
+	})
+	if at < 0 {
+		return
+	}
+	u := c.Entries[at].Undone
+	for cl := range tx.ClaimsOf(nil, k) {
+		if cl.Node == c.Node && cl.State == volume.Releasing && Released(&tx.Snap, nil, cl) {
+			keepEnd(tx, st, cl, *u)
+		}
+	}
+}
+
 // head records the report and reports whether it was taken at a newer set of allocs. What the node is silent about
 // counts as of the report that was silent: one taken at an older set, of a node whose store was rolled back, says
 // nothing of claims that are newer than itself, whatever an earlier one knew.
 func (c *InventoryApply) head(tx *state.Tx, st Stamp) (newer bool) {
-	h := &state.InventoryHead{Node: c.Node, AllocIndex: c.AllocIndex}
+	h := &state.InventoryHead{Node: c.Node, AllocIndex: c.AllocIndex, Unknown: c.Unknown}
 	newer = true
 	if old := tx.InventoryHead(nil, c.Node); old != nil {
 		h.FullIndex = old.FullIndex
-		newer = h.AllocIndex > old.AllocIndex
+		newer = h.AllocIndex > old.AllocIndex || len(old.Unknown) > 0
 		if !reached(tx, identities) {
 			h.AllocIndex = max(h.AllocIndex, old.AllocIndex) // as entries of older logs were applied
 		}
@@ -103,6 +131,19 @@ func (c *InventoryApply) head(tx *state.Tx, st Stamp) (newer bool) {
 	}
 	tx.PutInventoryHead(h)
 	return newer
+}
+
+// heard notes that the node has said, in the incarnation that a restore began, all that it holds.
+func (c *InventoryApply) heard(tx *state.Tx, st Stamp) {
+	r := tx.Recovery(nil)
+	if r == nil || !c.Full || c.Incarnation != r.Incarnation {
+		return
+	}
+	if n := r.Node(c.Node); n != nil && n.Reported > 0 || n == nil && !r.Ended.IsZero() {
+		return
+	}
+	tx.PutRecovery(r.With(c.Node, "", st.Time, func(n *recovery.Node) { n.Reported = st.Index }))
+	PromoteQueued(tx, st)
 }
 
 // dropProofs forgets the proofs of claims of which a node shows that it holds nothing any more.
@@ -115,42 +156,6 @@ func (c *InventoryApply) dropProofs(tx *state.Tx, e volume.InventoryEntry) {
 			tx.DeleteClaimProof(p)
 		}
 	}
-}
-
-// voidOf lists the publications of an entry that no claim allows any more: their claims ended by proof, or this state
-// continues the one under which the node received them and knows them no longer. What a state does not know because it
-// was emptied, cut or restored is not void: nobody has ended it.
-func voidOf(tx *state.Tx, node ids.Node, e volume.InventoryEntry) []wire.VoidClaim {
-	var out []wire.VoidClaim
-	for _, p := range e.Publications {
-		key := volume.PublicationKey{StagingKey: e.StagingKey, Alloc: p.Alloc}
-		if !p.Wanted || claimedIn(tx, key, p.Epoch) {
-			continue
-		}
-		if tx.ClaimProof(node, key, p.Epoch) != nil || tx.Relate(received(p)) == lineage.Continues {
-			out = append(out, wire.VoidClaim{PublicationKey: key, Epoch: p.Epoch})
-		}
-	}
-	return out
-}
-
-// claimedIn tells whether an alloc's claim of a provider's volume is there in an epoch.
-func claimedIn(tx *state.Tx, k volume.PublicationKey, e volume.Epoch) bool {
-	for c := range tx.ClaimsByAlloc(nil, k.Alloc) {
-		if c.Staging() == k.StagingKey && c.Epoch == e {
-			return true
-		}
-	}
-	return false
-}
-
-// received is where the servers' state was when a node received a claim. A record from before there were marks has the
-// claim's epoch, which is earlier.
-func received(p volume.InventoryPublication) lineage.Point {
-	if p.Received.IsZero() {
-		return lineage.Point{Incarnation: p.Epoch.Incarnation, Index: p.Epoch.Index}
-	}
-	return p.Received
 }
 
 // ClaimProof ends a claim because it is certain, by other evidence than the node's inventory, that the node no longer
@@ -169,6 +174,9 @@ func (c *ClaimProof) Apply(tx *state.Tx, st Stamp) (any, error) {
 	if cl == nil || cl.Epoch != c.Epoch || c.Proof == volume.ProofNone {
 		return false, nil
 	}
+	if why := suspension.Destruction(&tx.Snap, nil, cl.Staging()); why != nil {
+		return nil, why.Refuse("detach", cl.Volume.String())
+	}
 	// The word that a node is dead is about the node as it was: one that came back meanwhile is not.
 	if n := tx.Node(nil, cl.Node); c.Proof == volume.ProofAttested && n != nil && n.Status != node.StatusDown &&
 		reached(tx, identities) {
@@ -178,23 +186,15 @@ func (c *ClaimProof) Apply(tx *state.Tx, st Stamp) (any, error) {
 	}
 	// What the node reported of it last is void with the claim; a node that comes back reports anew, and cleans up.
 	tx.DeleteInventoryEntry(cl.Node, cl.Staging())
-	tx.PutClaimProof(&state.ClaimProof{
-		Node:           cl.Node,
-		PublicationKey: volume.PublicationKey{StagingKey: cl.Staging(), Alloc: cl.Alloc},
-		Volume:         cl.Volume,
-		Epoch:          cl.Epoch,
-		Proof:          c.Proof,
-		Reason:         c.Reason,
-		Time:           st.Time,
-	})
-	c.keep(tx, st, cl)
+	tx.ProveEnd(cl, c.Proof, c.Reason)
+	keepEnd(tx, st, cl, volume.Undone{Proof: c.Proof, Reason: c.Reason, By: c.By})
 	endClaim(tx, cl)
 	promote(tx, st, cl.Staging())
 	return true, nil
 }
 
-// keep adds the proof to the history of the volume, which outlives the node's report that it has cleaned up.
-func (c *ClaimProof) keep(tx *state.Tx, st Stamp, cl *volume.Claim) {
+// keepEnd adds how a claim ends to the history of the volume, which outlives the node's report that it has cleaned up.
+func keepEnd(tx *state.Tx, st Stamp, cl *volume.Claim, u volume.Undone) {
 	if !reached(tx, identities) || cl.UID == "" {
 		return // of an older log, or of a volume without an identity
 	}
@@ -204,16 +204,16 @@ func (c *ClaimProof) keep(tx *state.Tx, st Stamp, cl *volume.Claim) {
 		Node:   cl.Node,
 		Alloc:  cl.Alloc,
 		Epoch:  cl.Epoch,
-		Proof:  c.Proof,
-		Reason: c.Reason,
-		By:     c.By,
+		Proof:  u.Proof,
+		Reason: u.Reason,
+		By:     u.By,
 		Time:   st.Time,
 	})
 }
 
-// settle ends every claim of a volume that has been released, and lets the queued one step up. It is the only place
+// Settle ends every claim of a volume that has been released, and lets the queued one step up. It is the only place
 // where a claim ends without other proof.
-func settle(tx *state.Tx, st Stamp, k volume.StagingKey) {
+func Settle(tx *state.Tx, st Stamp, k volume.StagingKey) {
 	for _, cl := range collect(tx.ClaimsOf(nil, k)) {
 		if cl.State == volume.Releasing && Released(&tx.Snap, nil, cl) {
 			endClaim(tx, cl)
@@ -236,7 +236,7 @@ func promote(tx *state.Tx, st Stamp, k volume.StagingKey) {
 			continue
 		}
 		v := tx.VolumeOf(nil, k)
-		if v == nil {
+		if v == nil || suspension.Claims(&tx.Snap, nil, v) != nil {
 			continue
 		}
 		tx.PutClaim(&n)
@@ -244,11 +244,25 @@ func promote(tx *state.Tx, st Stamp, k volume.StagingKey) {
 	}
 }
 
+// PromoteQueued looks at every queued claim: what held them up concerned many volumes.
+func PromoteQueued(tx *state.Tx, st Stamp) {
+	queued := map[volume.StagingKey]bool{}
+	for cl := range tx.Claims(nil) {
+		if cl.State == volume.Queued {
+			queued[cl.Staging()] = true
+		}
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(queued), volume.StagingKey.Compare) {
+		promote(tx, st, k)
+	}
+}
+
 // Released reads the facts of a claim and asks its flow.
 func Released(s *state.Snap, w *state.Watch, cl *volume.Claim) bool {
-	f := volume.ClaimFacts{}
+	f := volume.ClaimFacts{Doubted: s.Session(w, cl.Node).Doubt(cl.Epoch.Index) != ""}
 	if h := s.InventoryHead(w, cl.Node); h != nil {
 		f.Inventoried = h.FullIndex > 0 && h.AllocIndex >= cl.Epoch.Index
+		_, f.Unknown = volume.UnknownOf(h.Unknown, cl.Plugin)
 	}
 	if i := s.InventoryEntry(w, cl.Node, cl.Staging()); i != nil {
 		f.Entry = &i.Entry

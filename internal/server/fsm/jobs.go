@@ -13,8 +13,8 @@ import (
 )
 
 func init() {
-	register[JobRegister]("job-register", 1, "server/endpoint")
-	register[JobDeregister]("job-deregister", 1, "server/endpoint")
+	Register[JobRegister]("job-register", 1, "server/endpoint")
+	Register[JobDeregister]("job-deregister", 1, "server/endpoint")
 }
 
 // keptVersions is how many versions of a job are kept although no alloc refers to them, the present one included.
@@ -197,7 +197,7 @@ func (c *JobDeregister) Apply(tx *state.Tx, st Stamp) (any, error) {
 	if c.Purge {
 		tx.DeleteJob(c.Namespace, c.Job)
 		tx.DeleteSubmissions(c.Namespace, c.Job, func(uint64) bool { return false })
-		dropUnusedVersions(tx, c.Namespace, c.Job)
+		DropUnusedVersions(tx, c.Namespace, c.Job)
 	} else if !old.Stop {
 		j := *old
 		j.Stop, j.JobModifyIndex = true, st.Index
@@ -234,8 +234,8 @@ func hurry(tx *state.Tx, st Stamp, ns ids.Namespace, id ids.Job) {
 	}
 }
 
-// dropUnusedVersions forgets the stored versions of an id that no alloc refers to and that are not of its present job.
-func dropUnusedVersions(tx *state.Tx, ns ids.Namespace, id ids.Job) {
+// DropUnusedVersions forgets the stored versions of an id that no alloc refers to and that are not of its present job.
+func DropUnusedVersions(tx *state.Tx, ns ids.Namespace, id ids.Job) {
 	type ref struct{ create, version uint64 }
 	used := map[ref]bool{}
 	for a := range tx.AllocsByJob(nil, ns, id) {

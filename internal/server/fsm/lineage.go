@@ -6,11 +6,14 @@ import (
 	"berth/internal/server/state"
 )
 
-func init() { register[LineageMark]("lineage-mark", 2, "server") }
+func init() { Register[LineageMark]("lineage-mark", 2, "server") }
 
 // keptMarks bounds the chain of marks: 65,536 leaderships, about 4 MB. What was seen only under older ones is no longer
 // known to be of this history.
 const keptMarks = 1 << 16
+
+// recoveries is the schema from which on a state can be restored.
+const recoveries = 5
 
 // LineageMark begins a leadership: from here on this history is distinct from every other that shares its past. It is
 // the first command of each leadership that changes anything else.
@@ -30,6 +33,11 @@ func (c *LineageMark) Apply(tx *state.Tx, st Stamp) (any, error) {
 	if old := tx.LineageMark(m.Mark); old != nil {
 		before := *old
 		before.Next = st.Index
+		if reached(tx, recoveries) {
+			// The last command that this history has: what the log held after it in another one is not part of it,
+			// though it may have the indexes that lie between.
+			before.Next = tx.Index() + 1
+		}
 		tx.PutLineageMark(&before)
 	}
 	tx.PutLineageMark(&lineage.Mark{ID: c.Mark, Index: st.Index})

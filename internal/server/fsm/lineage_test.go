@@ -10,6 +10,7 @@ import (
 	"berth/internal/model/node"
 	"berth/internal/model/volume"
 	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/collection"
 	"berth/internal/server/state"
 	"berth/internal/testkit/localstate"
 	"berth/internal/wire"
@@ -44,6 +45,24 @@ func TestEachLeadershipDiffersFromEveryOther(t *testing.T) {
 	}
 	if _, _, err := c.Propose(t.Context(), &fsm.LineageMark{Mark: "one"}); !fault.Has(err, fault.Invalid) {
 		t.Errorf("a mark was used twice: %v", err)
+	}
+}
+
+// A copy of the log that ends before a claim goes on with entries of its own at the indexes that the claim had: what
+// was seen there in the other history is no part of this one.
+func TestIndexesBetweenTheLastCommandAndTheMarkBelongToNobody(t *testing.T) {
+	c := localstate.New(t)
+	mark(t, c, "one")
+	last := c.Store.Snapshot().Point(nil)
+	c.Skip(2) // an election leaves entries that are no commands
+	mark(t, c, "two")
+	s := c.Store.Snapshot()
+	if got := s.Relate(last); got != lineage.Continues {
+		t.Errorf("the last command: %v", got)
+	}
+	between := lineage.Point{Incarnation: last.Incarnation, Mark: "one", Index: last.Index + 1}
+	if got := s.Relate(between); got != lineage.Forked {
+		t.Errorf("a command of another history: %v", got)
 	}
 }
 
@@ -226,7 +245,7 @@ func TestAProofStaysUntilTheNodeHoldsNothingOfTheClaim(t *testing.T) {
 			Reason: "it burnt",
 		})
 	again.c.Must(t, &fsm.NodeStatus{Nodes: []ids.Node{again.node}, Status: node.StatusDown})
-	again.c.Must(t, &fsm.Collect{Nodes: []ids.Node{again.node}})
+	again.c.Must(t, &collection.Collect{Nodes: []ids.Node{again.node}})
 	for p := range again.c.Store.Snapshot().ClaimProofsOf(nil, again.node) {
 		t.Errorf("the proof of a node that is forgotten stays: %+v", p)
 	}

@@ -7,8 +7,8 @@ import (
 )
 
 func init() {
-	register[Bootstrap]("bootstrap", 1, "server")
-	register[SchemaRaise]("schema-raise", 1, "server")
+	Register[Bootstrap]("bootstrap", 1, "server")
+	Register[SchemaRaise]("schema-raise", 1, "server")
 }
 
 // Schema is the highest number of any command that this program knows: what it can propose and understand.

@@ -10,14 +10,15 @@ import (
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
+	"berth/internal/model/recovery"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
 
 func init() {
-	register[NodeRegister]("node-register", 2, "server/endpoint")
-	register[NodeEligibility]("node-eligibility", 1, "server/endpoint")
-	register[NodeStatus]("node-status", 1, "server/heartbeat")
+	Register[NodeRegister]("node-register", 2, "server/endpoint/nodes")
+	Register[NodeEligibility]("node-eligibility", 1, "server/endpoint/nodes")
+	Register[NodeStatus]("node-status", 1, "server/heartbeat")
 }
 
 // keptNodeEvents bounds a node's history.
@@ -64,6 +65,10 @@ func (c *NodeRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 		return &NodeChanged{ModifyIndex: old.ModifyIndex}, nil
 	}
 	tx.PutNode(n)
+	if r := tx.Recovery(nil); r != nil && r.Ended.IsZero() && r.Node(n.ID) == nil {
+		// It has been away, and may hold anything.
+		tx.PutRecovery(r.With(n.ID, n.Name, st.Time, func(*recovery.Node) {}))
+	}
 	out := &NodeChanged{ModifyIndex: st.Index}
 	if n.Ready() {
 		out.Evals = systemEvals(tx, c.Seed, n)
@@ -188,8 +193,11 @@ func loseAllocs(tx *state.Tx, st Stamp, seed string, n *node.Node) []ids.Eval {
 		if a.ClientTerminal() {
 			continue
 		}
-		stopAlloc(tx, st, a, AllocStop{Alloc: a.ID, Description: lostText, ClientStatus: alloc.ClientLost})
-		j := tx.Job(nil, a.Namespace, a.Job)
+		j, text := tx.Job(nil, a.Namespace, a.Job), lostText
+		if tx.Recovery(nil).Restored(n.ID, a.CreateIndex) {
+			text = alloc.LostInRestore
+		}
+		stopAlloc(tx, st, a, AllocStop{Alloc: a.ID, Description: text, ClientStatus: alloc.ClientLost})
 		if j.Stopped() {
 			continue
 		}

@@ -12,7 +12,7 @@ import (
 	"berth/internal/server/state"
 )
 
-func init() { register[PlanApply]("plan-apply", identities, "server/planner") }
+func init() { Register[PlanApply]("plan-apply", identities, "server/planner") }
 
 // PlanApply commits what the scheduler decided for one evaluation, in one step: placements with their claims, stops,
 // and evaluations. It is refused as a whole (Conflict, Busy) when the state has moved on so that it no longer fits.

@@ -6,7 +6,7 @@ import (
 	"berth/internal/server/state"
 )
 
-func init() { register[PluginRebind]("plugin-rebind", providers, "server/volumes") }
+func init() { Register[PluginRebind]("plugin-rebind", providers, "server/volumes") }
 
 // providers is the schema from which on what is stored keeps its provider, whoever serves its plugin.
 const providers = 4

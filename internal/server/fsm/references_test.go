@@ -9,6 +9,7 @@ import (
 	"berth/internal/model/node"
 	"berth/internal/model/volume"
 	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/collection"
 	"berth/internal/server/state"
 	"berth/internal/testkit/localstate"
 )
@@ -143,7 +144,8 @@ func TestANodeThatSomethingNamesIsNotForgotten(t *testing.T) {
 	}
 	collect := func(what string, want int) {
 		t.Helper()
-		if got := h.c.Must(t, &fsm.Collect{Nodes: []ids.Node{h.node}}).(fsm.Collected); got.Nodes != want {
+		got := h.c.Must(t, &collection.Collect{Nodes: []ids.Node{h.node}}).(collection.Collected)
+		if got.Nodes != want {
 			t.Fatalf("%s: %d nodes were forgotten", what, got.Nodes)
 		}
 	}

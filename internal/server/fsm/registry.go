@@ -58,8 +58,8 @@ var (
 	byType = map[reflect.Type]Kind{}
 )
 
-// register files a command type. It is called from the init function beside the type.
-func register[T any, P interface {
+// Register files a command type. It is called from the init function beside the type.
+func Register[T any, P interface {
 	*T
 	Command
 }](name string, schema uint64, owner string) {

@@ -145,3 +145,55 @@ func TestAProofGoesWhenTheNodeHoldsOnlyALaterClaimOfTheAlloc(t *testing.T) {
 		t.Errorf("the later claim is void by the earlier one's proof: %+v", r.Void)
 	}
 }
+
+// TestWhatANodeCannotNameHoldsItsPluginsClaims: what is mounted there may be the volume, so the node's silence ends no
+// claim of that plugin before it is gone.
+func TestWhatANodeCannotNameHoldsItsPluginsClaims(t *testing.T) {
+	h := released(t)
+	says := func(unknown ...volume.UnknownMount) {
+		t.Helper()
+		h.prev = h.c.Must(t, &fsm.InventoryApply{
+			Node:       h.node,
+			Full:       true,
+			AllocIndex: h.epoch.Index,
+			Prev:       h.prev,
+			Unknown:    unknown,
+		}).(*wire.InventoryReply).Head
+	}
+	of := volume.UnknownMount{
+		Path:   "/x",
+		Dir:    ids.Segment(string(h.claim().Plugin)),
+		Device: "0:9",
+		FSType: "tmpfs",
+	}
+	other := of
+	other.Dir = ids.Segment("another plugin")
+	for _, list := range [][]volume.UnknownMount{{of}, {other, of}} {
+		if says(list...); h.claim() == nil {
+			t.Fatal("the claim ended beside a mount that may be its volume")
+		}
+	}
+	if says(other); h.claim() != nil {
+		t.Errorf("nothing of its plugin is unknown any more, the claim stays: %+v", h.claim())
+	}
+}
+
+// TestHowANodeCameToHoldNothingIsKept: where that was not by the plugin's word alone, the volume's history says so.
+func TestHowANodeCameToHoldNothingIsKept(t *testing.T) {
+	h := released(t)
+	h.says(t, true, h.epoch.Index, h.mounted(volume.Uncertain, volume.Absent))
+	uid := h.claim().UID
+	gone := h.mounted(volume.Absent, volume.Absent)
+	gone.Undone = &volume.Undone{Proof: volume.ProofAttested, Reason: "looked", By: "me"}
+	h.says(t, false, h.epoch.Index, gone)
+	if cl := h.claim(); cl != nil {
+		t.Fatalf("the claim stays: %+v", cl)
+	}
+	var kept []*volume.ProvenEnd
+	for e := range h.c.Store.Snapshot().ProvenEnds(nil, uid) {
+		kept = append(kept, e)
+	}
+	if len(kept) != 1 || kept[0].Proof != volume.ProofAttested || kept[0].Reason != "looked" || kept[0].By != "me" {
+		t.Errorf("the history says %+v", kept)
+	}
+}

@@ -2,7 +2,7 @@ package fsm
 
 import "berth/internal/server/state"
 
-func init() { register[SecretPut]("secret-put", 1, "server/endpoint") }
+func init() { Register[SecretPut]("secret-put", 1, "server/endpoint") }
 
 // SecretPut stores sealed bytes under a name. What is sealed in them only the keyring can read.
 type SecretPut struct {

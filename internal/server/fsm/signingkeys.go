@@ -2,7 +2,7 @@ package fsm
 
 import "berth/internal/server/state"
 
-func init() { register[SigningKeyPut]("signing-key-put", 1, "server/keyring") }
+func init() { Register[SigningKeyPut]("signing-key-put", 1, "server/keyring") }
 
 // SigningKeyPut gives the cluster the key that it signs with. One that has a key keeps it.
 type SigningKeyPut struct {

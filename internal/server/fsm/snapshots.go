@@ -7,11 +7,12 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/server/holders"
 	"berth/internal/server/state"
+	"berth/internal/server/suspension"
 )
 
 func init() {
-	register[SnapshotPut]("snapshot-put", identities, "server/volumes")
-	register[SnapshotForget]("snapshot-forget", 1, "server/volumes")
+	Register[SnapshotPut]("snapshot-put", identities, "server/volumes")
+	Register[SnapshotForget]("snapshot-forget", 1, "server/volumes")
 }
 
 // SnapshotPut stores a snapshot record; Seen and Sealed as in VolumePut.
@@ -46,15 +47,28 @@ func (c *SnapshotPut) Apply(tx *state.Tx, _ Stamp) (any, error) {
 // guard refuses to cut a snapshot of what is about to go, and to delete one that something is being made from.
 func (c *SnapshotPut) guard(tx *state.Tx, old *volume.Snapshot) error {
 	sn := c.Snapshot
+	k := volume.StagingKey{Plugin: sn.Plugin, ExternalID: sn.SourceExternalID}
+	deletes := sn.Phase == volume.PhaseDeleting &&
+		(old == nil || old.Phase != volume.PhaseDeleting || old.Suspended && !sn.Suspended)
+	switch {
+	case deletes:
+		if why := suspension.Destruction(&tx.Snap, nil, k); why != nil {
+			return why.Refuse("delete snapshot", sn.Name)
+		}
+	case old == nil, old.Suspended && !sn.Suspended:
+		if why := suspension.Calls(&tx.Snap, nil, k); why != nil {
+			return why.Refuse("create snapshot", sn.Name)
+		}
+	}
 	if old == nil {
-		src := tx.VolumeOf(nil, volume.StagingKey{Plugin: sn.Plugin, ExternalID: sn.SourceExternalID})
+		src := tx.VolumeOf(nil, k)
 		if src == nil || src.Status.Phase == volume.PhaseDeleting {
 			return fault.New(fault.Busy, "create snapshot", sn.Name,
 				fmt.Sprintf("its volume %q is being deleted, or was", sn.Source))
 		}
 		return nil
 	}
-	if sn.Phase == volume.PhaseDeleting && old.Phase != volume.PhaseDeleting {
+	if deletes {
 		if text := holders.OfSnapshot(&tx.Snap, old); text != "" {
 			return fault.WithHint(fault.New(fault.Busy, "delete snapshot", sn.Name, text), "wait until that has ended")
 		}

@@ -19,6 +19,7 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/port/raftlog"
 	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/collection"
 	"berth/internal/server/state"
 	"berth/internal/testkit/localstate"
 )
@@ -327,12 +328,12 @@ func TestWhatAClaimNamesIsNeverCollected(t *testing.T) {
 		done.Status = eval.StatusComplete
 		c.Must(t, &fsm.EvalUpdate{Evals: []*eval.Eval{&done}})
 	}
-	all := &fsm.Collect{
+	all := &collection.Collect{
 		Allocs: []ids.Alloc{a.ID},
-		Jobs:   []fsm.JobName{{Namespace: ids.DefaultNamespace, Job: "db"}},
+		Jobs:   []collection.JobName{{Namespace: ids.DefaultNamespace, Job: "db"}},
 		Nodes:  []ids.Node{n.ID},
 	}
-	if got := c.Must(t, all).(fsm.Collected); got != (fsm.Collected{}) {
+	if got := c.Must(t, all).(collection.Collected); got != (collection.Collected{}) {
 		t.Fatalf("collected beneath a claim: %+v", got)
 	}
 	k := volume.ClaimKey{Volume: v, Alloc: a.ID}
@@ -342,7 +343,7 @@ func TestWhatAClaimNamesIsNeverCollected(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.Must(t, all).(fsm.Collected); got.Allocs != 1 || got.Jobs != 1 || got.Nodes != 1 {
+	if got := c.Must(t, all).(collection.Collected); got.Allocs != 1 || got.Jobs != 1 || got.Nodes != 1 {
 		t.Errorf("collected %+v", got)
 	}
 	for range c.Store.Snapshot().AllJobVersions() {
@@ -457,9 +458,9 @@ func randomLog(r *rapid.T) []raftlog.Entry {
 				})
 		case 8:
 			cmds = append(cmds,
-				&fsm.Collect{
+				&collection.Collect{
 					Allocs: known,
-					Jobs:   []fsm.JobName{{Namespace: ids.DefaultNamespace, Job: j}},
+					Jobs:   []collection.JobName{{Namespace: ids.DefaultNamespace, Job: j}},
 					Nodes:  nodes,
 				})
 		}

@@ -10,13 +10,14 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/server/holders"
 	"berth/internal/server/state"
+	"berth/internal/server/suspension"
 )
 
 func init() {
-	register[VolumePut]("volume-put", identities, "server/volumes")
-	register[VolumeForget]("volume-forget", identities, "server/volumes")
-	register[PluginLearn]("plugin-learn", 1, "server/claims")
-	register[PluginForget]("plugin-forget", 1, "server/claims")
+	Register[VolumePut]("volume-put", identities, "server/volumes")
+	Register[VolumeForget]("volume-forget", identities, "server/volumes")
+	Register[PluginLearn]("plugin-learn", 1, "server/claims")
+	Register[PluginForget]("plugin-forget", 1, "server/claims")
 }
 
 // identities is the schema from which on claims and attachments name the provider's volume, and who holds or needs it
@@ -92,17 +93,25 @@ func (c *VolumePut) guard(tx *state.Tx, old *volume.Volume) error {
 	creates := v.Status.Phase == volume.PhaseCreating && (old == nil || old.Status.Phase != volume.PhaseCreating)
 	switch {
 	case creates:
+		if why := suspension.Calls(&tx.Snap, nil, v.Staging()); why != nil {
+			return why.Refuse("create volume", v.ID.String())
+		}
 		return c.guardSources(tx)
 	case old == nil:
 	case v.Status.Phase == volume.PhaseCreating && old.Status.Presence.Exists() && !sameArguments(old, v):
 		return fault.WithHint(fault.New(fault.Busy, "change volume", v.ID.String(),
 			"it is being created, and the provider may have begun: a repeated call must ask for the same"),
 			"wait until it is ready, or delete it and create it anew")
-	case v.Status.Phase == volume.PhaseDeleting && old.Status.Phase != volume.PhaseDeleting:
+	case v.Status.Phase == volume.PhaseDeleting && (old.Status.Phase != volume.PhaseDeleting || resumes(old, v)):
 		return holders.InUse(&tx.Snap, nil, "delete", old)
+	case v.Status.Phase == volume.PhaseExpanding && old.Status.Phase != volume.PhaseExpanding, resumes(old, v):
+		return suspension.Calls(&tx.Snap, nil, v.Staging()).Refuse("change volume", v.ID.String())
 	}
 	return nil
 }
+
+// resumes tells whether a person asks again for what was suspended.
+func resumes(old, v *volume.Volume) bool { return old.Status.Suspended && !v.Status.Suspended }
 
 // guardSources notes what a volume is made from, and refuses what is about to go.
 func (c *VolumePut) guardSources(tx *state.Tx) error {
@@ -268,13 +277,16 @@ func (c *VolumeForget) guard(tx *state.Tx, v *volume.Volume) error {
 	busy := func(text, hint string) error {
 		return fault.WithHint(fault.New(fault.Busy, "forget volume", c.ID.String(), text), hint)
 	}
-	switch v.Status.Phase {
-	case volume.PhaseConflict, volume.PhaseFailed:
+	home := tx.Node(nil, v.Status.HomeNode)
+	lost := c.Force && home != nil && home.ReplacedBy != "" // with its node: no operation on it ends any more
+	switch phase := v.Status.Phase; {
+	case lost:
+	case phase == volume.PhaseConflict, phase == volume.PhaseFailed:
 		return nil // such a record owns nothing
-	case volume.PhaseCreating, volume.PhaseExpanding:
+	case phase == volume.PhaseCreating, phase == volume.PhaseExpanding:
 		return busy("an operation at the provider is under way: it is "+string(v.Status.Phase),
 			"wait for its end: berth volume status "+string(c.ID.ID))
-	case volume.PhaseDeleting: // asked before the provider was
+	case phase == volume.PhaseDeleting: // asked before the provider was
 		for cl := range tx.ClaimsOf(nil, v.Staging()) {
 			return busy(volume.DescribeClaim(cl), "stop its job")
 		}
@@ -285,6 +297,9 @@ func (c *VolumeForget) guard(tx *state.Tx, v *volume.Volume) error {
 	}
 	if !c.Force {
 		return holders.InUse(&tx.Snap, nil, "deregister", v)
+	}
+	if why := suspension.Destruction(&tx.Snap, nil, v.Staging()); why != nil {
+		return why.Refuse("deregister", c.ID.String())
 	}
 	if !holders.Orphaned(&tx.Snap, v) {
 		return holders.InUse(&tx.Snap, nil, "deregister", v)

@@ -12,6 +12,7 @@ import (
 	"berth/internal/base/logkey"
 	"berth/internal/model/node"
 	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/collection"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -82,30 +83,30 @@ func (c *Collector) collect(ctx context.Context, ages Ages) (uint64, error) {
 		if len(cmd.Evals)+len(cmd.Allocs)+len(cmd.Jobs)+len(cmd.Nodes) == 0 {
 			return snap.Index(), nil
 		}
-		done, index, err := fsm.Propose[fsm.Collected](ctx, c.proposer, cmd)
+		done, index, err := fsm.Propose[collection.Collected](ctx, c.proposer, cmd)
 		if err != nil {
 			return 0, err
 		}
 		c.log.Debug("forgot what is over", "evals", done.Evals, "allocs", done.Allocs, "jobs", done.Jobs, "nodes",
 			done.Nodes)
-		if done == (fsm.Collected{}) {
+		if done == (collection.Collected{}) {
 			return index, nil
 		}
 	}
 }
 
-func find(s *state.Snap, ages Ages, now time.Time) *fsm.Collect {
-	cmd := &fsm.Collect{}
+func find(s *state.Snap, ages Ages, now time.Time) *collection.Collect {
+	cmd := &collection.Collect{}
 	going := map[ids.Alloc]bool{}
 	old := func(nanos int64, age time.Duration) bool { return now.UnixNano()-nanos >= int64(age) }
 	for j := range s.Jobs(nil, wire.AllNamespaces, "") {
-		if k := (fsm.JobName{Namespace: j.Namespace, Job: j.ID}); len(cmd.Jobs) < maxBatch &&
-			old(jobTouched(s, k), ages.Jobs) && fsm.JobOver(s, k) {
+		if k := (collection.JobName{Namespace: j.Namespace, Job: j.ID}); len(cmd.Jobs) < maxBatch &&
+			old(jobTouched(s, k), ages.Jobs) && collection.JobOver(s, k) {
 			cmd.Jobs = append(cmd.Jobs, k)
 		}
 	}
 	for a := range s.Allocs(nil, "") {
-		if len(cmd.Allocs) < maxBatch && old(a.ModifyTime, ages.Evals) && fsm.AllocOver(s, a) {
+		if len(cmd.Allocs) < maxBatch && old(a.ModifyTime, ages.Evals) && collection.AllocOver(s, a) {
 			cmd.Allocs = append(cmd.Allocs, a.ID)
 			going[a.ID] = true
 		}
@@ -117,7 +118,7 @@ func find(s *state.Snap, ages Ages, now time.Time) *fsm.Collect {
 	}
 	for n := range s.Nodes(nil, "") {
 		if n.Status == node.StatusDown && old(n.StatusUpdatedAt*int64(time.Second), ages.Nodes) &&
-			fsm.NodeOver(s, n.ID) {
+			collection.NodeOver(s, n.ID) {
 			cmd.Nodes = append(cmd.Nodes, n.ID)
 		}
 	}
@@ -125,7 +126,7 @@ func find(s *state.Snap, ages Ages, now time.Time) *fsm.Collect {
 }
 
 // jobTouched is the time of the last change of anything of a job, in nanoseconds since the epoch.
-func jobTouched(s *state.Snap, k fsm.JobName) int64 {
+func jobTouched(s *state.Snap, k collection.JobName) int64 {
 	last := int64(0)
 	if j := s.Job(nil, k.Namespace, k.Job); j != nil {
 		last = j.SubmitTime

@@ -13,6 +13,7 @@ import (
 	"berth/internal/model/node"
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
+	"berth/internal/server/suspension"
 )
 
 // InUse says who uses a volume, before anything is touched: the claim, the attachment, the node's mount or the copy
@@ -26,6 +27,9 @@ func InUse(s *state.Snap, w *state.Watch, op string, v *volume.Volume) error {
 	}
 	follow := "follow it with: berth volume status " + string(v.ID.ID)
 	for c := range s.ClaimsOf(w, v.Staging()) {
+		if u, found := UnknownMount(s, w, c.Node, c.Plugin); found && c.State == volume.Releasing {
+			return busy(volume.DescribeClaim(c)+"; there: "+u.Describe(c.Node), follow)
+		}
 		hint := "stop the job first: berth job stop " + string(c.Job)
 		if !holds(s, c) {
 			hint = "its end is under way; wait for it with: berth volume " + op + " -wait 30s " + string(v.ID.ID)
@@ -33,12 +37,18 @@ func InUse(s *state.Snap, w *state.Watch, op string, v *volume.Volume) error {
 				hint = "its end is under way; " + follow
 			}
 		}
+		if n := s.Node(w, c.Node); c.State == volume.Releasing && n != nil && n.Status == node.StatusDown {
+			return busy(volume.DescribeClaim(c)+"; the node is down", DeadNode(v, c.Node))
+		}
 		return busy(volume.DescribeClaim(c), hint)
 	}
 	for i := range s.InventoriesOf(w, v.Staging()) {
 		if text, hint := OnNode(s, i); text != "" {
 			return busy(text, cmp.Or(hint, follow))
 		}
+	}
+	if why := suspension.Destruction(s, w, v.Staging()); why != nil {
+		return why.Refuse(op, `volume "`+string(v.ID.ID)+`"`)
 	}
 	if n := Unreported(s, w); n != nil {
 		return fault.WithHint(fault.New(fault.NotReady, op, `volume "`+string(v.ID.ID)+`"`,
@@ -52,6 +62,12 @@ func InUse(s *state.Snap, w *state.Watch, op string, v *volume.Volume) error {
 		return busy(text, "wait until that has ended")
 	}
 	return nil
+}
+
+// DeadNode is the way out when a node is down that has not released a volume.
+func DeadNode(v *volume.Volume, id ids.Node) string {
+	return fmt.Sprintf("the node releases it when it is back; if it never writes again: berth volume detach "+
+		"-node-is-dead <reason> %s %s", v.ID.ID, ids.Short(id))
 }
 
 // copied says what is being made from a volume.
@@ -112,7 +128,16 @@ func OnNode(s *state.Snap, i *state.Inventory) (text, hint string) {
 				"see it with: berth node orphans list; end it with: berth node orphans end " + ids.Short(p.Alloc)
 		}
 	}
-	return "node " + ids.Short(i.Node) + " has not released it yet: " + i.Entry.Step, ""
+	return "node " + ids.Short(i.Node) + " has not released it yet: " + i.Entry.Unreleased(), ""
+}
+
+// UnknownMount returns something that is mounted on a node, may be a volume of the plugin, and has no name.
+func UnknownMount(s *state.Snap, w *state.Watch, n ids.Node, p ids.Plugin) (volume.UnknownMount, bool) {
+	h := s.InventoryHead(w, n)
+	if h == nil {
+		return volume.UnknownMount{}, false
+	}
+	return volume.UnknownOf(h.Unknown, p)
 }
 
 // Unreported returns a node that may hold anything, for all that this leadership knows: it is not down, and has not

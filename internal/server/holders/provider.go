@@ -41,17 +41,17 @@ func Serves(s *state.Snap, id ids.Plugin, provider string) error {
 
 // Owners are the providers that have something of a plugin: volumes, snapshots, or what stays of volumes that were
 // forgotten by force. An empty name is that of what none is noted for.
-func Owners(s *state.Snap, w *state.Watch, id ids.Plugin) []string {
+func Owners(s *state.Snap, id ids.Plugin) []string {
 	found := map[string]bool{}
-	for v := range s.VolumesByPlugin(w, id) {
+	for v := range s.VolumesByPlugin(nil, id) {
 		found[v.Status.Provider] = true
 	}
-	for sn := range s.VolumeSnapshots(w) {
+	for sn := range s.VolumeSnapshots(nil) {
 		if sn.Plugin == id {
 			found[sn.Provider] = true
 		}
 	}
-	for t := range s.Tombstones(w) {
+	for t := range s.Tombstones(nil) {
 		if t.Plugin == id {
 			found[t.Provider] = true
 		}

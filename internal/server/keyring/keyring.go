@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"berth/internal/base/durable"
 	"berth/internal/base/fault"
 	"berth/internal/base/redact"
 	"berth/internal/wire"
@@ -64,7 +65,7 @@ func Open(dir string) (*Keyring, error) {
 
 // create writes a new key beside its place and links it there, so that a crash leaves a whole key or none.
 func create(dir, path string) ([]byte, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MakeDir(dir, 0o700); err != nil {
 		return nil, err
 	}
 	root := make([]byte, keySize)
@@ -83,17 +84,9 @@ func create(dir, path string) ([]byte, error) {
 		err = os.Link(tmp, path) // fails if the key is there: it is never replaced
 	}
 	if err == nil {
-		err = errors.Join(os.Remove(tmp), syncDir(dir))
+		err = errors.Join(os.Remove(tmp), durable.SyncDir(dir))
 	}
 	return root, err
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // Seal encrypts a set of secrets for the entry of that name: bytes sealed under one name don't open under another.

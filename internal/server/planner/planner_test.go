@@ -18,6 +18,7 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/scheduler"
 	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/collection"
 	"berth/internal/testkit/localstate"
 )
 
@@ -294,12 +295,13 @@ func TestAPlanThatIsOvertakenInTheLogIsRejectedWhole(t *testing.T) {
 			c.Alloc, c.Node = a.ID, a.Node
 			b.Must(t, &fsm.PlanApply{Place: []*alloc.Alloc{a}, Claims: []*volume.Claim{c}})
 		}
-		r := b.submit(plan(place(b.alloc("late", "n2", 1), claim(v, volume.Held)), place(b.alloc("other", "n2", 1))))
+		r := b.submit(plan(place(b.alloc("late", "n2", 400), claim(v, volume.Held)),
+			place(b.alloc("other", "n2", 600))))
 		if len(r.Rejected) != 2 || b.Store.Snapshot().Alloc(nil, "other") != nil || r.Refresh == 0 {
 			t.Errorf("%+v", r)
 		}
-		if r = b.submit(plan(place(b.alloc("other", "n2", 1)))); len(r.Rejected) > 0 {
-			t.Errorf("what does not depend on it: %+v", r)
+		if r = b.submit(plan(place(b.alloc("third", "n2", 1000)))); len(r.Rejected) > 0 {
+			t.Errorf("the refused plan takes room still: %+v", r)
 		}
 	})
 }
@@ -322,6 +324,6 @@ func TestTheListOfNodesIsAsNewAsTheSnapshot(t *testing.T) {
 			t.Fatalf("an old snapshot shows %d nodes, want %d", got, i+1)
 		}
 		c.Must(t, &fsm.NodeStatus{Nodes: []ids.Node{"x"}, Status: node.StatusDown, Seed: ids.New()})
-		c.Must(t, &fsm.Collect{Nodes: []ids.Node{"x"}})
+		c.Must(t, &collection.Collect{Nodes: []ids.Node{"x"}})
 	}
 }

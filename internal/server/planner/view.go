@@ -13,6 +13,7 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/scheduler"
 	"berth/internal/server/state"
+	"berth/internal/server/suspension"
 )
 
 // Views shows snapshots of the state to the scheduler. The list of nodes is kept as long as it does not change.
@@ -70,7 +71,20 @@ func (r *reader) NodeAllocs(id ids.Node) []*alloc.Alloc {
 	return slices.Collect(r.snap.AllocsByNode(nil, id))
 }
 
-func (r *reader) Volume(id volume.ID) *volume.Volume { return r.snap.Volume(nil, id) }
+// Volume shows a volume of which nothing may be claimed now as suspended, with the reason.
+func (r *reader) Volume(id volume.ID) *volume.Volume {
+	v := r.snap.Volume(nil, id)
+	if v == nil {
+		return nil
+	}
+	why := suspension.Claims(r.snap, nil, v)
+	if why == nil {
+		return v
+	}
+	n := *v
+	n.Status.Phase, n.Status.LastError = volume.PhaseSuspended, why.String()
+	return &n
+}
 
 func (r *reader) Claims(id volume.ID) []*volume.Claim {
 	v := r.snap.Volume(nil, id)
@@ -80,7 +94,17 @@ func (r *reader) Claims(id volume.ID) []*volume.Claim {
 	return slices.Collect(r.snap.ClaimsOf(nil, v.Staging()))
 }
 
-func (r *reader) Plugin(id ids.Plugin) *plugin.Record { return r.snap.Plugin(nil, id) }
+// Shortage implements filter.Volumes: what is on the node needs no more room.
+func (r *reader) Shortage(on ids.Node, k volume.StagingKey) *plugin.Shortage {
+	s := r.snap.Shortage(nil, plugin.ShortageKey{Node: on, Plugin: k.Plugin})
+	if s == nil || s.Over {
+		return nil
+	}
+	if a := r.snap.Attachment(nil, volume.AttachmentKey{StagingKey: k, Node: on}); a != nil && a.Presence.Exists() {
+		return nil
+	}
+	return s
+}
 
 // Holdings lists what takes attach slots on a node: claims, attachments, and what the node itself knows of.
 func (r *reader) Holdings(id ids.Node) []volume.StagingKey {

@@ -23,6 +23,7 @@ var attachments = &table[volume.Attachment]{
 		}
 	},
 	modified: func(a *volume.Attachment) uint64 { return a.ModifyIndex },
+	news:     func(a *volume.Attachment) []News { return newsOf(a.Staging()) },
 }
 
 func attachmentKey(k volume.AttachmentKey) Key { return stagingKey(k.StagingKey).with(string(k.Node)) }

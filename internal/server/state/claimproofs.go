@@ -58,3 +58,18 @@ func (tx *Tx) PutClaimProof(p *ClaimProof) { claimProofs.put(tx, p) }
 
 // DeleteClaimProof forgets a proof.
 func (tx *Tx) DeleteClaimProof(p *ClaimProof) { claimProofs.drop(tx, claimProofs.key(p)) }
+
+// ProveEnd files the proof that a claim has ended, under every epoch by which its node may know it.
+func (tx *Tx) ProveEnd(c *volume.Claim, proof volume.Proof, reason string) {
+	for _, e := range c.Epochs() {
+		tx.PutClaimProof(&ClaimProof{
+			Node:           c.Node,
+			PublicationKey: volume.PublicationKey{StagingKey: c.Staging(), Alloc: c.Alloc},
+			Volume:         c.Volume,
+			Epoch:          e,
+			Proof:          proof,
+			Reason:         reason,
+			Time:           tx.stamp.Time,
+		})
+	}
+}

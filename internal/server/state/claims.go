@@ -2,6 +2,7 @@ package state
 
 import (
 	"iter"
+	"slices"
 
 	"berth/internal/base/ids"
 	"berth/internal/model/volume"
@@ -25,6 +26,7 @@ var claims = &table[volume.Claim]{
 		}
 	},
 	modified: func(c *volume.Claim) uint64 { return c.ModifyIndex },
+	news:     func(c *volume.Claim) []News { return newsOf(c.Staging()) },
 }
 
 func claimKey(k volume.ClaimKey) Key { return volumeKey(k.Volume).with(string(k.Alloc)) }
@@ -55,3 +57,17 @@ func (tx *Tx) PutClaim(c *volume.Claim) { claims.put(tx, c) }
 
 // DeleteClaim ends a claim's record.
 func (tx *Tx) DeleteClaim(k volume.ClaimKey) bool { return claims.drop(tx, claimKey(k)) }
+
+// ConfirmEpochs forgets the epochs under which a node knew its claims before they were adopted, once it reports under
+// the new ones.
+func (tx *Tx) ConfirmEpochs(e volume.InventoryEntry) {
+	for _, p := range e.Publications {
+		for _, c := range slices.Collect(tx.ClaimsByAlloc(nil, p.Alloc)) {
+			if c.Before != nil && c.Staging() == e.StagingKey && c.Epoch == p.Epoch {
+				n := *c
+				n.Before = nil
+				tx.PutClaim(&n)
+			}
+		}
+	}
+}

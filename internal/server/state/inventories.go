@@ -24,7 +24,9 @@ type InventoryHead struct {
 	// AllocIndex is the index of the alloc set at which the last report was taken.
 	AllocIndex uint64
 	// FullIndex is the Raft index of the last full report; 0: none yet, so that nothing can be concluded from silence.
-	FullIndex                uint64
+	FullIndex uint64
+	// Unknown is mounted on the node, and nobody can say which volume it is.
+	Unknown                  []volume.UnknownMount
 	CreateIndex, ModifyIndex uint64
 }
 
@@ -43,6 +45,7 @@ var (
 			}
 		},
 		modified: func(i *Inventory) uint64 { return i.ModifyIndex },
+		news:     func(i *Inventory) []News { return newsOf(i.Entry.StagingKey) },
 	}
 	inventoryHeads = &table[InventoryHead]{
 		name: "inventory_heads",
@@ -54,6 +57,7 @@ var (
 			}
 		},
 		modified: func(h *InventoryHead) uint64 { return h.ModifyIndex },
+		news:     func(*InventoryHead) []News { return nil }, // PutInventoryHead knows
 	}
 )
 
@@ -64,6 +68,11 @@ func inventoryKey(node ids.Node, k volume.StagingKey) Key {
 // InventoryHead returns what is known of a node's inventory as a whole, or nil before its first report.
 func (s *Snap) InventoryHead(w *Watch, node ids.Node) *InventoryHead {
 	return inventoryHeads.get(s, w, KeyOf(node))
+}
+
+// InventoryHeads yields what is known of the inventories of all nodes as wholes, by node.
+func (s *Snap) InventoryHeads(w *Watch) iter.Seq[*InventoryHead] {
+	return inventoryHeads.scan(s, w, "")
 }
 
 // InventoryEntry returns one entry of a node's inventory, or nil.
@@ -98,7 +107,18 @@ func (tx *Tx) DeleteInventoryEntry(node ids.Node, k volume.StagingKey) bool {
 }
 
 // PutInventoryHead stores what is known of a node's inventory as a whole.
-func (tx *Tx) PutInventoryHead(h *InventoryHead) { inventoryHeads.put(tx, h) }
+func (tx *Tx) PutInventoryHead(h *InventoryHead) {
+	var before []volume.UnknownMount
+	if old := tx.InventoryHead(nil, h.Node); old != nil {
+		before = old.Unknown
+	}
+	inventoryHeads.put(tx, h)
+	if !slices.Equal(before, h.Unknown) { // what a node cannot name stands in the way of all that is attached to it
+		for a := range tx.AttachmentsByNode(nil, h.Node) {
+			tx.news = append(tx.news, newsOf(a.Staging())...)
+		}
+	}
+}
 
 // DeleteInventory forgets all that a node reported, and what was to be told to it.
 func (tx *Tx) DeleteInventory(node ids.Node) {

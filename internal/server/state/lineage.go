@@ -1,6 +1,8 @@
 package state
 
 import (
+	"slices"
+
 	"berth/internal/model/lineage"
 )
 
@@ -25,9 +27,17 @@ func (s *Snap) Point(w *Watch) lineage.Point {
 	return lineage.Point{Incarnation: m.Incarnation, Mark: m.Mark, Index: s.Index()}
 }
 
-// Relate tells how this state stands to a point that somebody saw.
+// Relate tells how this state stands to a point that somebody saw. The marks of the incarnations before the present one
+// are its own: they tell what of their histories it contains.
 func (s *Snap) Relate(seen lineage.Point) lineage.Relation {
-	return lineage.Relate(s.Point(nil), seen, s.LineageMark(seen.Mark))
+	now := s.Point(nil)
+	if m := s.Meta(nil); m != nil && slices.Contains(m.Parents, seen.Incarnation) {
+		if seen.Mark == "" {
+			return lineage.Forked // an index alone says nothing across incarnations
+		}
+		now.Incarnation = seen.Incarnation
+	}
+	return lineage.Relate(now, seen, s.LineageMark(seen.Mark))
 }
 
 // LineageMark returns the mark of an id, or nil.

@@ -33,5 +33,8 @@ func (s *Snap) Nodes(w *Watch, prefix string) iter.Seq[*node.Node] {
 // PutNode stores a node.
 func (tx *Tx) PutNode(n *node.Node) { nodes.put(tx, n) }
 
-// DeleteNode forgets a node.
-func (tx *Tx) DeleteNode(id ids.Node) bool { return nodes.drop(tx, KeyOf(id)) }
+// DeleteNode forgets a node, and which agent start of it was the newest.
+func (tx *Tx) DeleteNode(id ids.Node) bool {
+	sessions.drop(tx, KeyOf(id))
+	return nodes.drop(tx, KeyOf(id))
+}

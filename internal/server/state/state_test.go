@@ -271,3 +271,26 @@ func TestSummaryAndStatusFollowAllocs(t *testing.T) {
 		t.Errorf("with a failed alloc: %s at %d", st, index)
 	}
 }
+
+// Given a list that somebody reads, twice, when something is added to it, then both readings were the same, and who
+// waits for the list wakes.
+func TestAListWakesForWhatIsAddedToIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		write(t, s, 1, func(tx *Tx) { tx.PutNode(&node.Node{ID: "a"}) })
+		w := NewWatch()
+		list := s.Snapshot().Nodes(w, "")
+		if first, second := len(slices.Collect(list)), len(slices.Collect(list)); first != 1 || second != 1 {
+			t.Errorf("%d nodes, then %d", first, second)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		woken := make(chan error, 1)
+		go func() { woken <- w.Wait(ctx) }()
+		synctest.Wait()
+		write(t, s, 2, func(tx *Tx) { tx.PutNode(&node.Node{ID: "b"}) })
+		if err := <-woken; err != nil {
+			t.Error(err)
+		}
+	})
+}

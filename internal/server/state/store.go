@@ -25,6 +25,7 @@ type Store struct {
 type generation struct {
 	db        *memdb.MemDB
 	abandoned chan struct{}
+	news      newsfeed
 }
 
 // New returns an empty store.
@@ -87,6 +88,7 @@ type Tx struct {
 	Snap
 	stamp   Stamp
 	touched []touch
+	news    []News
 	frozen  frozen
 }
 
@@ -145,6 +147,7 @@ func (tx *Tx) finish() {
 		tx.bump(t)
 	}
 	tx.setApplied()
+	tx.gen.news.add(tx.stamp.Index, tx.news)
 	tx.txn.Commit()
 	verifyFrozen(tx)
 }

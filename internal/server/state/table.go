@@ -18,6 +18,8 @@ type table[T any] struct {
 	stamp func(now, old *T, index uint64)
 	// modified reads the modify index.
 	modified func(*T) uint64
+	// news says what storage keepers are to look at when an object is written or removed; nil: nothing.
+	news func(*T) []News
 }
 
 // index files an object under further keys, not unique.
@@ -43,6 +45,7 @@ type tableDef interface {
 	title() string
 	each(s *Snap) iter.Seq[any]
 	restore(txn *memdb.Txn, raw []byte) error
+	watchNews(s *Snap, w *Watch)
 }
 
 const primary = "id"
@@ -117,6 +120,8 @@ func (t *table[T]) put(tx *Tx, o *T) {
 	}
 	must(tx.txn.Insert(t.name, o))
 	tx.touch(t.name, false)
+	t.tell(tx, old)
+	t.tell(tx, o)
 	freeze(tx, o)
 }
 
@@ -128,7 +133,20 @@ func (t *table[T]) drop(tx *Tx, key Key) bool {
 	}
 	must(tx.txn.Delete(t.name, old))
 	tx.touch(t.name, true)
+	t.tell(tx, old)
 	return true
+}
+
+func (t *table[T]) tell(tx *Tx, o *T) {
+	if t.news != nil && o != nil {
+		tx.news = append(tx.news, t.news(o)...)
+	}
+}
+
+func (t *table[T]) watchNews(s *Snap, w *Watch) {
+	if t.news != nil {
+		t.scan(s, w, "")
+	}
 }
 
 func (t *table[T]) each(s *Snap) iter.Seq[any] {

@@ -36,6 +36,7 @@ var volumes = &table[volume.Volume]{
 		}
 	},
 	modified: func(v *volume.Volume) uint64 { return v.ModifyIndex },
+	news:     func(v *volume.Volume) []News { return []News{{Volume: v.ID}, {Staging: v.Staging()}} },
 }
 
 func stagingKey(k volume.StagingKey) Key { return KeyOf(string(k.Plugin), k.ExternalID) }

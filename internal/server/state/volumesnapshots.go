@@ -29,6 +29,7 @@ var volumeSnapshots = &table[volume.Snapshot]{
 		}
 	},
 	modified: func(v *volume.Snapshot) uint64 { return v.ModifyIndex },
+	news:     func(v *volume.Snapshot) []News { return []News{{Snapshot: v.ID}} },
 }
 
 // VolumeSnapshot returns a snapshot by its record id, or nil.

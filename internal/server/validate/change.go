@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -42,11 +43,34 @@ func VolumeCreate(s *state.Snap, r *wire.VolumeWriteRequest) error {
 		return fault.New(fault.Conflict, "create", subject,
 			"plugin does not support cloning, so clone_id cannot be used")
 	}
+	return source(s, r, rec)
+}
+
+// source refuses to make a volume from what is not there, or is another provider's than the one that would make it.
+func source(s *state.Snap, r *wire.VolumeWriteRequest, rec *plugin.Record) error {
+	subject := fmt.Sprintf("volume %q", r.Volume.String())
+	foreign := func(what, owner string) error {
+		if rec.Foreign(owner) == "" {
+			return nil
+		}
+		return fault.WithHint(
+			fault.New(fault.Conflict, "create", subject, fmt.Sprintf("%s belongs to provider %q, and plugin %q is now "+
+				"served by provider %q, which does not know it", what, owner, r.Spec.Plugin, rec.Provider)),
+			"run the first provider again, or hand over what it has: see berth plugin rebind -help")
+	}
 	if r.Spec.CloneID != "" {
-		probe := &volume.Volume{ID: r.Volume, Spec: r.Spec}
-		if src := holders.Source(s, probe); src == nil {
+		src := holders.Source(s, &volume.Volume{ID: r.Volume, Spec: r.Spec})
+		if src == nil {
 			return fault.New(fault.NotFound, "create", subject,
 				fmt.Sprintf("the volume to clone, %q, is not known in this namespace for this plugin", r.Spec.CloneID))
+		}
+		return foreign(fmt.Sprintf("the volume to clone, %q,", r.Spec.CloneID), src.Status.Provider)
+	}
+	if r.Spec.SnapshotID != "" {
+		for sn := range s.VolumeSnapshotsByExternalID(nil, r.Spec.Plugin, r.Spec.SnapshotID) {
+			if err := foreign(fmt.Sprintf("snapshot %q", r.Spec.SnapshotID), sn.Provider); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -63,7 +87,9 @@ func instanceOf(s *state.Snap, id ids.Plugin) bool {
 
 // VolumeUpdate applies a request to a copy of the volume and names what differs. What the provider answered is never
 // touched.
-func VolumeUpdate(s *state.Snap, old *volume.Volume, r *wire.VolumeWriteRequest) (*volume.Volume, []string, error) {
+func VolumeUpdate(
+	s *state.Snap, old *volume.Volume, r *wire.VolumeWriteRequest, verb Verb,
+) (*volume.Volume, []string, error) {
 	n := *old
 	want := r.Spec
 	var refused, changed []string
@@ -73,7 +99,7 @@ func VolumeUpdate(s *state.Snap, old *volume.Volume, r *wire.VolumeWriteRequest)
 				fmt.Sprintf("volume %s cannot be updated (it is %q, %q was asked for)", name, have, asked))
 		}
 	}
-	fixed("name", old.Spec.Name, want.Name)
+	fixed("name", cmp.Or(old.Spec.Name, string(old.ID.ID)), want.Name) // who names none has the id sent
 	fixed("external ID", old.Status.ExternalID, r.ExternalID)
 	fixed("plugin ID", string(old.Spec.Plugin), string(want.Plugin))
 	fixed("clone ID", old.Spec.CloneID, want.CloneID)
@@ -116,7 +142,7 @@ func VolumeUpdate(s *state.Snap, old *volume.Volume, r *wire.VolumeWriteRequest)
 		return nil, nil,
 			&fault.Error{
 				Kind:    fault.Conflict,
-				Op:      "change",
+				Op:      string(verb),
 				Subject: `volume "` + r.Volume.String() + `"`,
 				Err:     fmt.Errorf("%s", strings.Join(refused, ", ")),
 			}
@@ -162,11 +188,15 @@ func Resize(n, old *volume.Volume, lo, hi int64, rec *plugin.Record) error {
 
 // expandable refuses what the plugin cannot do, or not now.
 func expandable(old *volume.Volume, rec *plugin.Record) error {
+	if why := rec.Foreign(old.Status.Provider); why != "" {
+		return fmt.Errorf("%s", why)
+	}
 	if rec == nil || !rec.Controller.ControllerExpand {
 		return fmt.Errorf("expand is not implemented by this controller plugin")
 	}
-	if old.Status.Phase != volume.PhaseReady && old.Status.Phase != volume.PhaseExpanding {
-		return fmt.Errorf("the volume is %s; try again when that has ended", old.Status.Phase)
+	if !slices.Contains(begun[old.Status.Phase], Expand) {
+		_, why, _ := standing(old)
+		return fmt.Errorf("its size cannot be changed now: %s", why)
 	}
 	if old.Status.AccessMode != "" && rec.Controller.ExpandOffline && !rec.Controller.ExpandOnline {
 		return fmt.Errorf(

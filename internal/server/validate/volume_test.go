@@ -108,7 +108,7 @@ func TestWhatOfAVolumeMayChange(t *testing.T) {
 				s, v := stored(t, used, able())
 				r := &wire.VolumeWriteRequest{Volume: v.ID, Spec: v.Spec}
 				c.edit(r)
-				n, changed, err := VolumeUpdate(s, v, r)
+				n, changed, err := VolumeUpdate(s, v, r, Create)
 				want := c.free
 				if used {
 					want = c.used
@@ -140,8 +140,8 @@ func TestAVolumeGrowsAndNeverShrinks(t *testing.T) {
 		{"a limit below what it has", 500, 999, false, volume.PhaseReady, able(), "volumes cannot shrink"},
 		{"by a plugin that cannot", 2000, 0, false, volume.PhaseReady, unable, "not implemented"},
 		{"by a plugin that is not known", 2000, 0, false, volume.PhaseReady, nil, "not implemented"},
-		{"while it is deleted", 2000, 0, false, volume.PhaseDeleting, able(), "is deleting; try again"},
-		{"while it is made", 2000, 0, false, volume.PhaseCreating, able(), "is creating; try again"},
+		{"while it is deleted", 2000, 0, false, volume.PhaseDeleting, able(), "it is being deleted"},
+		{"while it is made", 2000, 0, false, volume.PhaseCreating, able(), "it is being created"},
 		{"offline, unused", 2000, 0, false, volume.PhaseReady, offline, ""},
 		{"offline, in use", 2000, 0, true, volume.PhaseReady, offline, "not in use"},
 	} {
@@ -232,5 +232,41 @@ func TestAVolumeOfTheRightForm(t *testing.T) {
 			Plugin: "p", Capabilities: slices.Clone([]volume.Capability{writer})}}
 		c.edit(r)
 		judged(t, c.want, Volume(r, c.register), c.want)
+	}
+}
+
+// TestNothingIsMadeFromAnotherProvidersThings: given a volume and a snapshot that the plugin's provider has, then they
+// can be copied; once another provider serves the plugin, both are refused, and who has them is named.
+func TestNothingIsMadeFromAnotherProvidersThings(t *testing.T) {
+	for _, c := range []struct{ serves, want string }{
+		{"", ""}, {"one.example", ""},
+		{"two.example", `belongs to provider "one.example", and plugin "p" is now served by provider "two.example"`},
+	} {
+		cl := localstate.New(t)
+		rec := able()
+		rec.Provider = c.serves
+		err := cl.Store.Write(cl.Store.Snapshot().Stamp(), func(tx *state.Tx) error {
+			tx.PutPlugin(rec)
+			tx.PutVolume(&volume.Volume{ID: volumeID, Spec: volume.Spec{Plugin: "p"},
+				Status: volume.Status{Phase: volume.PhaseReady, ExternalID: "x", Provider: "one.example"}})
+			tx.PutVolumeSnapshot(&volume.Snapshot{
+				ID:         "s",
+				Plugin:     "p",
+				ExternalID: "snap",
+				Provider:   "one.example",
+				Phase:      volume.PhaseReady,
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, spec := range map[string]volume.Spec{
+			"a clone": {Plugin: "p", CloneID: "v"}, "a clone by its id": {Plugin: "p", CloneID: "x"},
+			"a copy of a snapshot": {Plugin: "p", SnapshotID: "snap"},
+		} {
+			r := &wire.VolumeWriteRequest{Volume: volume.ID{Namespace: ids.DefaultNamespace, ID: "new"}, Spec: spec}
+			judged(t, what+" while "+c.serves+" serves", VolumeCreate(cl.Store.Snapshot(), r), c.want)
+		}
 	}
 }

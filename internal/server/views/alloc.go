@@ -20,6 +20,7 @@ func AllocVolumes(s *state.Snap, w *state.Watch, a *alloc.Alloc) []wire.AllocVol
 	for _, r := range j.Group(a.TaskGroup).CSIVolumes() {
 		id := volume.ID{Namespace: a.Namespace, ID: r.SourceFor(a.Index)}
 		av := wire.AllocVolume{Alias: r.Name, Volume: id.ID, ReadOnly: r.ReadOnly}
+		av.Held = s.Claim(w, volume.ClaimKey{Volume: id, Alloc: a.ID}) != nil
 		v := s.Volume(w, id)
 		if v == nil {
 			av.State = "the volume does not exist"
@@ -29,7 +30,7 @@ func AllocVolumes(s *state.Snap, w *state.Watch, a *alloc.Alloc) []wire.AllocVol
 		av.Plugin, av.Provider = v.Spec.Plugin, v.Status.Provider
 		av.State = stateOf(s, w, a, v)
 		if i := s.InventoryEntry(w, a.Node, v.Staging()); i != nil {
-			av.LastError = i.Entry.LastError
+			av.LastError, av.NextTry = i.Entry.LastError, i.Entry.NextTry
 			if i.Entry.Step != "" && av.State != "released" {
 				av.State += "; there: " + i.Entry.Step
 			}
@@ -56,6 +57,8 @@ func stateOf(s *state.Snap, w *state.Watch, a *alloc.Alloc, v *volume.Volume) st
 		return Holders(s, w, c)
 	case c.State == volume.Releasing:
 		return "being released since " + c.Since.UTC().Format(time.RFC3339)
+	case a.ServerTerminal():
+		return "being released; claimed since " + c.Since.UTC().Format(time.RFC3339)
 	}
 	if at := s.Attachment(w, volume.AttachmentKey{StagingKey: v.Staging(), Node: a.Node}); at != nil {
 		return volume.DescribeAttachment(at)

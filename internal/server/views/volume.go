@@ -9,6 +9,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/model/volume"
+	"berth/internal/server/holders"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -74,7 +75,7 @@ func (r *Reader) volume(v *volume.Volume, p *wire.PluginView) *wire.VolumeView {
 		Plugin:  p,
 	}
 	for c := range s.ClaimsOf(w, v.Staging()) {
-		out.Claims = append(out.Claims, c)
+		out.Claims = append(out.Claims, r.doubted(c))
 		if a := s.Alloc(w, c.Alloc); a != nil {
 			out.Allocs = append(out.Allocs, a)
 		}
@@ -88,11 +89,18 @@ func (r *Reader) volume(v *volume.Volume, p *wire.PluginView) *wire.VolumeView {
 	out.Ended = slices.Collect(s.ProvenEnds(w, v.UID))
 	out.Unschedulable = unschedulable(v, out.Plugin)
 	out.Schedulable = out.Unschedulable == ""
+	unknown := map[ids.Node]volume.UnknownMount{}
+	for _, c := range out.Claims {
+		if u, found := holders.UnknownMount(s, w, c.Node, c.Plugin); found {
+			unknown[c.Node] = u
+		}
+	}
 	story := volume.Story{
 		Volume:        v,
 		Claims:        out.Claims,
 		Attachments:   out.Attachments,
 		OnNodes:       out.OnNodes,
+		Unknown:       unknown,
 		Unschedulable: out.Unschedulable,
 		Ending:        map[ids.Alloc]bool{},
 	}
@@ -101,6 +109,17 @@ func (r *Reader) volume(v *volume.Volume, p *wire.PluginView) *wire.VolumeView {
 	}
 	out.State = volume.Describe(story)
 	return out
+}
+
+// doubted tells at a claim that is being released why its node's word does not end it.
+func (r *Reader) doubted(c *volume.Claim) *volume.Claim {
+	why := r.snap.Session(r.watch, c.Node).Doubt(c.Epoch.Index)
+	if why == "" || c.State != volume.Releasing {
+		return c
+	}
+	n := *c
+	n.Reason = why
+	return &n
 }
 
 func unschedulable(v *volume.Volume, p *wire.PluginView) string {

@@ -12,6 +12,7 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/server/controllers"
 	"berth/internal/server/state"
+	"berth/internal/server/suspension"
 	"berth/internal/wire"
 )
 
@@ -86,6 +87,9 @@ func (k *Keeper) expandOnNodes(ctx context.Context, s *state.Snap, v *volume.Vol
 	if !v.Status.NodeExpandPending {
 		k.grows.forgetVolume(v.ID)
 		return reconcile.Done()
+	}
+	if why := suspension.Call(s, v.Staging(), false); why != nil {
+		return reconcile.Again(time.Minute, why.String())
 	}
 	var again time.Duration
 	for i := range s.InventoriesOf(nil, v.Staging()) {

@@ -21,6 +21,7 @@ import (
 	"berth/internal/server/fsm"
 	"berth/internal/server/holders"
 	"berth/internal/server/state"
+	"berth/internal/server/suspension"
 	"berth/internal/wire"
 )
 
@@ -38,6 +39,8 @@ type Config struct {
 	Secrets  controllers.Secrets
 	Nodes    controllers.Nodes
 	Log      *slog.Logger
+	// ListPeriod is how often what a provider lists is held against the records; 0 is ten minutes.
+	ListPeriod time.Duration
 }
 
 // Keeper brings volumes and snapshots to what was asked. Run it on the leader.
@@ -48,6 +51,11 @@ type Keeper struct {
 	vols     *reconcile.Loop[volume.ID]
 	rests    controllers.Rests[string] // of volumes by namespace and id, of snapshots by record id
 	snaps    *reconcile.Loop[string]
+	// openVols and openSnaps have something to do.
+	openVols  controllers.Open[volume.ID]
+	openSnaps controllers.Open[string]
+	lists     lists
+	listing   *reconcile.Loop[ids.Plugin]
 }
 
 // parallel is how many volumes of one plugin may wait for a call at once. How many calls a node makes at once it says
@@ -74,6 +82,7 @@ func New(cfg Config) *Keeper {
 			}
 			return ""
 		})
+	k.listing = reconcile.New(reconcile.Config{Name: "lists", Parallel: 4, Log: cfg.Log}, k.stepList)
 	return k
 }
 
@@ -82,36 +91,79 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return lifecycle.RunAll(ctx, map[string]func(context.Context) error{
 		"volumes":   k.vols.Run,
 		"snapshots": k.snaps.Run,
+		"lists":     k.listing.Run,
 		"watch":     k.watch,
+		"nodes":     k.watchNodes,
 		"providers": k.nameProviders,
 	})
 }
 
-// watch marks every volume and snapshot with something to do, again at each change of what it may wait for.
+// watch marks every volume and snapshot with something to do when it is written.
 func (k *Keeper) watch(ctx context.Context) error {
+	var seen state.Cursor
 	for {
 		w := state.NewWatch()
-		w.Add(k.cfg.Dispatch.Changed())
 		s := k.cfg.Store.Snapshot()
-		for v := range s.Volumes(w, wire.AllNamespaces, "") {
-			if volume.NextVolume(v) != volume.StepNone || v.Status.NodeExpandPending {
-				k.vols.Mark(v.ID)
-			}
+		news, known := s.News(w, &seen)
+		if !known {
+			k.markAll(s)
 		}
-		for sn := range s.VolumeSnapshots(w) {
-			if sn.Phase == volume.PhaseCreating || sn.Phase == volume.PhaseDeleting {
-				k.snaps.Mark(sn.ID)
-			}
-		}
-		for range s.Nodes(w, "") {
-			break
-		}
-		for range s.Plugins(w, "") {
-			break
+		for _, n := range news {
+			k.look(s, n)
 		}
 		if w.Wait(ctx) != nil {
 			return nil
 		}
+	}
+}
+
+// watchNodes marks everything that has something to do at each change of what it may wait for.
+func (k *Keeper) watchNodes(ctx context.Context) error {
+	for {
+		w := state.NewWatch()
+		w.Add(k.cfg.Dispatch.Changed())
+		s := k.cfg.Store.Snapshot()
+		for range s.Nodes(w, "") {
+			break
+		}
+		for p := range s.Plugins(w, "") {
+			if !k.lists.known(p.ID, k.pause()) {
+				k.listing.Mark(p.ID)
+			}
+		}
+		suspension.Watch(s, w)
+		k.openVols.Each(k.vols.Mark)
+		k.openSnaps.Each(k.snaps.Mark)
+		if w.Wait(ctx) != nil {
+			return nil
+		}
+	}
+}
+
+func (k *Keeper) markAll(s *state.Snap) {
+	for v := range s.Volumes(nil, wire.AllNamespaces, "") {
+		k.look(s, state.News{Volume: v.ID})
+	}
+	for sn := range s.VolumeSnapshots(nil) {
+		k.look(s, state.News{Snapshot: sn.ID})
+	}
+}
+
+// look marks what was written if it has something to do.
+func (k *Keeper) look(s *state.Snap, n state.News) {
+	if v := s.Volume(nil, n.Volume); v != nil &&
+		(volume.NextVolume(v) != volume.StepNone || v.Status.NodeExpandPending) {
+		k.openVols.Put(n.Volume)
+		k.vols.Mark(n.Volume)
+	} else {
+		k.openVols.Drop(n.Volume)
+	}
+	if sn := s.VolumeSnapshot(nil, n.Snapshot); sn != nil && !sn.Suspended &&
+		(sn.Phase == volume.PhaseCreating || sn.Phase == volume.PhaseDeleting) {
+		k.openSnaps.Put(n.Snapshot)
+		k.snaps.Mark(n.Snapshot)
+	} else {
+		k.openSnaps.Drop(n.Snapshot)
 	}
 }
 
@@ -140,6 +192,9 @@ func (k *Keeper) stepVolume(ctx context.Context, id volume.ID) (reconcile.Result
 	executor, why := k.executor(s, v, step)
 	if foreign := s.Plugin(nil, v.Spec.Plugin).Foreign(v.Status.Provider); foreign != "" {
 		executor, why = "", foreign
+	}
+	if held := suspension.Call(s, v.Staging(), step == volume.StepDelete); held != nil {
+		executor, why = "", held.String()
 	}
 	if executor == "" {
 		return reconcile.Again(time.Minute, why), nil
@@ -197,6 +252,7 @@ func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep,
 	s := k.cfg.Store.Snapshot()
 	cur := s.Volume(nil, id)
 	if cur == nil || volume.NextVolume(cur) != step ||
+		suspension.Call(s, cur.Staging(), step == volume.StepDelete) != nil ||
 		s.Plugin(nil, cur.Spec.Plugin).Foreign(cur.Status.Provider) != "" {
 		return nil // it has changed while the lane was waited for, and is decided anew
 	}

@@ -11,6 +11,7 @@ import (
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/controllers"
+	"berth/internal/server/suspension"
 	"berth/internal/wire"
 )
 
@@ -19,7 +20,7 @@ import (
 func (k *Keeper) stepSnapshot(ctx context.Context, id string) (reconcile.Result, error) {
 	s := k.cfg.Store.Snapshot()
 	cur := s.VolumeSnapshot(nil, id)
-	if cur == nil || cur.Phase != volume.PhaseCreating && cur.Phase != volume.PhaseDeleting {
+	if cur == nil || cur.Suspended || cur.Phase != volume.PhaseCreating && cur.Phase != volume.PhaseDeleting {
 		return reconcile.Done(), nil
 	}
 	if cur.Phase == volume.PhaseDeleting && !cur.MayExist() {
@@ -31,6 +32,10 @@ func (k *Keeper) stepSnapshot(ctx context.Context, id string) (reconcile.Result,
 	executor, why := k.cfg.Dispatch.SameExecutor(s, cur.Plugin, cur.Executor, cur.HomeNode, controllerTimeout)
 	if foreign := s.Plugin(nil, cur.Plugin).Foreign(cur.Provider); foreign != "" {
 		executor, why = "", foreign
+	}
+	source := volume.StagingKey{Plugin: cur.Plugin, ExternalID: cur.SourceExternalID}
+	if held := suspension.Call(s, source, cur.Phase == volume.PhaseDeleting); held != nil {
+		executor, why = "", held.String()
 	}
 	if executor == "" {
 		return reconcile.Again(time.Minute, why), nil

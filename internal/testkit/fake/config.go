@@ -63,6 +63,7 @@ type Defect string
 
 // The defects.
 const (
+	DefectForgets  Defect = "forgets"  // of an undoing: OK, and what is mounted stays, as after a loss of memory
 	DefectEmpty    Defect = "empty"    // an answer without its required message
 	DefectHuge     Defect = "huge"     // more than 4 MiB
 	DefectUTF8     Defect = "utf8"     // a string that is not UTF-8

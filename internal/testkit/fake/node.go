@@ -224,6 +224,10 @@ func (p *Plugin) NodeUnpublishVolume(
 		return nil, err
 	}
 	err := p.onVolume(r.GetVolumeId(), func(v *volume) error {
+		if p.cfg.Defects[string(csi.NodeUnpublishVolume)] == DefectForgets {
+			delete(v.Published, p.cfg.NodeID)
+			return nil
+		}
 		if err := p.unmount(r.GetTargetPath()); err != nil {
 			return err
 		}

@@ -20,6 +20,9 @@ type Servers struct {
 	head    uint64
 	entries map[volume.StagingKey]volume.InventoryEntry
 	ended   map[wire.VoidClaim]bool
+	unknown []volume.UnknownMount
+	claims  []volume.Claim
+	undone  map[volume.StagingKey]*volume.Undone
 	fault   func() Fault
 	holds   func(*wire.InventoryReport) bool
 	answer  chan struct{} // closed: reports that it holds are answered
@@ -30,6 +33,7 @@ func New() *Servers {
 	return &Servers{
 		entries: map[volume.StagingKey]volume.InventoryEntry{},
 		ended:   map[wire.VoidClaim]bool{},
+		undone:  map[volume.StagingKey]*volume.Undone{},
 		fault:   func() Fault { return None },
 		holds:   func(*wire.InventoryReport) bool { return false },
 	}
@@ -99,10 +103,19 @@ func (s *Servers) take(r *wire.InventoryReport) *wire.InventoryReply {
 	}
 	s.head++
 	reply := &wire.InventoryReply{Index: s.head, Head: s.head}
+	s.unknown = r.Unknown
+	for _, c := range s.claims {
+		if _, found := volume.UnknownOf(r.Unknown, c.Plugin); found {
+			reply.Claims = append(reply.Claims, c)
+		}
+	}
 	if r.Full {
 		clear(s.entries)
 	}
 	for _, e := range r.Entries {
+		if e.Undone != nil {
+			s.undone[e.StagingKey] = e.Undone
+		}
 		wanted := slices.ContainsFunc(e.Publications, func(p volume.InventoryPublication) bool { return p.Wanted })
 		if e.Quiet() && !wanted {
 			delete(s.entries, e.StagingKey)
@@ -130,6 +143,27 @@ func (s *Servers) End(key volume.PublicationKey, epoch volume.Epoch) {
 	defer s.mu.Unlock()
 	delete(s.entries, key.StagingKey)
 	s.ended[wire.VoidClaim{PublicationKey: key, Epoch: epoch}] = true
+}
+
+// Claims says which claims are on the node, for what it cannot name.
+func (s *Servers) Claims(claims ...volume.Claim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.claims = claims
+}
+
+// Unknown lists what the node said it cannot name.
+func (s *Servers) Unknown() []volume.UnknownMount {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.unknown)
+}
+
+// Undone is how the node said last that it came to hold nothing of a volume, if not by the plugin's word.
+func (s *Servers) Undone(key volume.StagingKey) *volume.Undone {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.undone[key]
 }
 
 // Entries lists what the servers believe the node to have or to want, in no order.

@@ -2,6 +2,7 @@ package keepers
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing/synctest"
 	"time"
@@ -32,8 +33,9 @@ import (
 //	claim v1 a1 n1 [state=queued] [mode=single-node-reader-only] [fs=xfs]   an alloc is placed with a claim
 //	stop a1                           its job is asked to stop
 //	end a1                            it ends
-//	answer KIND v1 HOW...             how the provider answers the next calls; hold: not before "finish KIND v1"
+//	answer KIND v1 HOW...             how the provider answers the next calls; hold: not before "finish KIND v1 [HOW]"
 //	forgets v1, has v1 [n1]           the provider lost it, or has it
+//	left N [max=M]                    the provider has N bytes left, and at most M for a volume
 //	leader lost|back                  the term of leadership ends; a new one begins
 //	look KIND v1|grant a1|plugin p    what the last such call was made with; what a node receives to mount with;
 //	                                  what is known of a plugin
@@ -94,7 +96,7 @@ func (w *world) command(name string, words []string) error {
 			return err
 		}
 		return w.look(first, words[1])
-	case "answer", "finish", "forgets", "has":
+	case "answer", "finish", "forgets", "has", "left":
 		return w.script(name, words)
 	default:
 		return w.ask(name, first, words[1:])
@@ -105,8 +107,14 @@ func (w *world) command(name string, words []string) error {
 // script tells the provider what to do.
 func (w *world) script(name string, words []string) error {
 	p := w.provider
+	if name == "left" {
+		return w.left(words)
+	}
 	if name == "finish" {
-		return p.finish(strings.Join(words, " "), "ok")
+		if err := need(words, 2); err != nil {
+			return err
+		}
+		return p.finish(words[0]+" "+words[1], strings.Join(append(words[2:], "ok")[:1], ""))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,6 +128,19 @@ func (w *world) script(name string, words []string) error {
 		p.volumes["x-"+words[0]] = words[1:]
 	}
 	return nil
+}
+
+// left says what the provider has left.
+func (w *world) left(words []string) error {
+	available, err := strconv.ParseInt(words[0], 10, 64)
+	if err != nil {
+		return err
+	}
+	most, err := strconv.ParseInt(option(words, "max", "0"), 10, 64)
+	w.provider.mu.Lock()
+	defer w.provider.mu.Unlock()
+	w.provider.left = wire.CapacityReply{Available: available, MaximumVolume: most}
+	return err
 }
 
 func (w *world) report(id ids.Node, staged []string) error {

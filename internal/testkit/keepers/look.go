@@ -128,5 +128,5 @@ func (secrets) Secrets(name string) (wire.Secrets, error) {
 	return wire.Secrets{Values: map[string]string{"key": name}}, nil
 }
 
-// Seal implements endpoint.Secrets.
+// Seal implements storage.Secrets.
 func (secrets) Seal(string, redact.Map) ([]byte, error) { return []byte("sealed"), nil }

@@ -7,7 +7,7 @@ import (
 	"berth/internal/base/lifecycle"
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
-	"berth/internal/server/endpoint"
+	"berth/internal/server/endpoint/nodes"
 	"berth/internal/server/fsm"
 	"berth/internal/wire"
 )
@@ -22,6 +22,7 @@ func (w *world) join(id ids.Node, words []string) error {
 	caps := plugin.Capabilities{
 		ControllerService:  option(words, "controller", "yes") == "yes",
 		CreateDelete:       true,
+		GetCapacity:        true,
 		Attach:             true,
 		AttachReadOnly:     true,
 		ListVolumes:        lists,
@@ -56,7 +57,7 @@ func (w *world) join(id ids.Node, words []string) error {
 	w.c.Must(w.t, &fsm.NodeRegister{Node: &node.Node{
 		ID:         id,
 		Name:       string(id),
-		SecretHash: endpoint.HashSecret(secretOf(id)),
+		SecretHash: nodes.HashSecret(secretOf(id)),
 		CSI:        instances,
 	}})
 	if err := w.report(id, nil); err != nil {

@@ -46,12 +46,11 @@ func playFile(t *testing.T, path string) {
 		input, want, _ := strings.Cut(block, "\n----")
 		out.WriteString(input)
 		got := w.play(input)
-		if got == "" {
-			continue
-		}
-		out.WriteString("\n----\n" + got)
-		if want = strings.Trim(want, "\n"); !*update && got != want {
+		if want = strings.Trim(want, "\n"); !*update && got != want { // also where nothing came of it
 			t.Errorf("%s: after\n%s\n\ngot:\n%s\n\nwant:\n%s", path, input, got, want)
+		}
+		if got != "" {
+			out.WriteString("\n----\n" + got)
 		}
 	}
 	if *update {

@@ -25,6 +25,8 @@ type provider struct {
 	held    map[string]chan string // how the call goes on
 	volumes map[string][]string    // by external id: the nodes that it is published to
 	snaps   map[string]bool
+	sizes   map[string]int64                  // by external id, as listed; 0: not known
+	left    wire.CapacityReply                // what is left
 	calls   map[string][]*wire.ControllerCall // by kind and volume
 }
 
@@ -35,6 +37,7 @@ func newProvider(w *world) *provider {
 		held:    map[string]chan string{},
 		volumes: map[string][]string{},
 		snaps:   map[string]bool{},
+		sizes:   map[string]int64{},
 		calls:   map[string][]*wire.ControllerCall{},
 	}
 }
@@ -225,12 +228,19 @@ func (l listing) Invoke(_ context.Context, method string, _, reply any, _ ...grp
 	switch out := reply.(type) {
 	case *wire.ProviderList[wire.ExternalVolume]:
 		for _, id := range slices.Sorted(maps.Keys(l.p.volumes)) {
-			out.Items = append(out.Items, wire.ExternalVolume{ExternalID: id, PublishedNodes: l.p.volumes[id]})
+			out.Items = append(out.Items, wire.ExternalVolume{
+				ExternalID:     id,
+				Capacity:       l.p.sizes[id],
+				PublishedNodes: l.p.volumes[id],
+			})
 		}
 	case *wire.ProviderList[*volume.Snapshot]:
 		for _, id := range slices.Sorted(maps.Keys(l.p.snaps)) {
 			out.Items = append(out.Items, &volume.Snapshot{ExternalID: id})
 		}
+	case *wire.CapacityReply:
+		*out = l.p.left
+	case *wire.ValidateVolumeReply: // whatever is asked of a volume is confirmed
 	default:
 		return fault.New(fault.Unsupported, "call", method, "the provider only lists")
 	}

@@ -47,11 +47,26 @@ func (w *world) ask(name, vol string, words []string) error {
 func outcomeOf[Req, Resp any](w *world, m wire.Method[Req, Resp], req *Req) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		reply, err := m.Call(ctx, w.conn, req)
-		if r, ok := any(reply).(*wire.VolumeWriteReply); ok && err == nil {
-			return r.Outcome, nil
+		if err != nil {
+			return "", err
 		}
-		return "done", err
+		switch r := any(reply).(type) {
+		case *wire.VolumeWriteReply:
+			return outcomeText(r.Outcome, r.Waits), nil
+		case *wire.SnapshotReply:
+			return outcomeText("done", r.Waits), nil
+		case *wire.Written:
+			return outcomeText("done", r.Waits), nil
+		}
+		return "done", nil
 	}
+}
+
+func outcomeText(otherwise, waits string) string {
+	if waits == "" {
+		return otherwise
+	}
+	return wire.Accepted + ", " + waits
 }
 
 // request is what a user asks, with what came of it in a word; nil: users cannot ask that.

@@ -1,7 +1,6 @@
 package keepers
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -19,6 +18,7 @@ import (
 	"berth/internal/server/endpoint"
 	"berth/internal/server/fsm"
 	"berth/internal/server/volumes"
+	"berth/internal/testkit/leader"
 	"berth/internal/testkit/localstate"
 	"berth/internal/wire"
 )
@@ -56,7 +56,7 @@ func newWorld(t *testing.T) *world {
 	endpoint.New(endpoint.Config{
 		Store:       c.Store,
 		Proposer:    c,
-		Cluster:     leader{},
+		Cluster:     leader.Alone{},
 		Controllers: w.dispatch,
 		Nodes:       w.provider,
 		Secrets:     secrets{},
@@ -150,6 +150,9 @@ func (w *world) changes() []string {
 		if st.NodeExpandPending {
 			text += ", grows on its nodes"
 		}
+		for _, line := range st.Observed.Sentences() {
+			text += ", " + line
+		}
 		now["volume "+string(v.ID.ID)] = text + trouble(st.Executor, st.LastError, st.NextTry)
 	}
 	for a := range s.Attachments(nil) {
@@ -165,6 +168,18 @@ func (w *world) changes() []string {
 	}
 	for sn := range s.VolumeSnapshots(nil) {
 		now["snapshot of "+string(sn.Source)] = string(sn.Phase) + trouble(sn.Executor, sn.LastError, sn.NextTry)
+	}
+	for f := range s.Shortages(nil) {
+		text := fmt.Sprintf("refused %d times", f.Tries) + trouble("", f.Reason, f.Until)
+		if f.Over {
+			text = "another may be tried"
+		}
+		now["no room for "+string(f.Plugin)+" at "+string(f.Node)] = text
+		for a := range s.AllocsByNode(nil, f.Node) {
+			if a.ServerTerminal() {
+				now["alloc "+string(a.ID)+" is to stop"] = a.DesiredDescription
+			}
+		}
 	}
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(now)) {
@@ -197,11 +212,3 @@ func trouble(executor ids.Node, lastError string, next time.Time) string {
 
 // short takes the namespace off a subject.
 func short(subject string) string { return strings.TrimPrefix(subject, "default/") }
-
-// leader is a cluster of one that always leads.
-type leader struct{}
-
-func (leader) Ready(context.Context) error     { return nil }
-func (leader) Confirm(context.Context) error   { return nil }
-func (leader) Leading() bool                   { return true }
-func (leader) Status() *wire.SystemStatusReply { return &wire.SystemStatusReply{} }

@@ -68,3 +68,10 @@ func (c *Cluster) Must(t testing.TB, cmd fsm.Command) any {
 	}
 	return v
 }
+
+// Skip lets the log go on at a higher index, as it does where entries are not commands, or after a restore.
+func (c *Cluster) Skip(entries uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.index += entries
+}

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -69,12 +70,28 @@ func (c *cluster) back(m *member, name, dir string) {
 	m.start(name)
 }
 
+// recover says what a person says about servers that were put back, and waits until the recovery has ended.
+func (c *cluster) recover(why string) {
+	t := c.t
+	t.Helper()
+	if _, err := wire.RecoveryBegin.Call(t.Context(), c.conn, &wire.RecoveryWord{Reason: why}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wire.RecoveryFinish.Call(t.Context(), c.conn, &wire.RecoveryWord{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "every node has reported", func() bool {
+		return !c.s.Store().Snapshot().Recovery(nil).Ended.IsZero()
+	})
+}
+
 // TestAnOlderCopyOfTheServersNeitherEndsNorDeletesWhatIsInUse restores the servers to a moment before a claim, and lets
 // them advance beyond what the node has seen.
 func TestAnOlderCopyOfTheServersNeitherEndsNorDeletesWhatIsInUse(t *testing.T) {
 	t.Parallel()
 	c, p, m := oneNode(t)
 	c.mustCreate("other", p, volume.SingleNodeWriter)
+	c.mustCreate("spare", p, volume.SingleNodeWriter)
 	c.away(m)
 	old := c.copyOf()
 	c.back(m, "one", "")
@@ -104,15 +121,28 @@ func TestAnOlderCopyOfTheServersNeitherEndsNorDeletesWhatIsInUse(t *testing.T) {
 		t.Fatalf("alive %v, %d volumes deleted", got, count(p, "DeleteVolume"))
 	}
 
+	err = c.delete("spare", 0)
+	if !fault.Has(err, fault.NotReady) || !strings.Contains(err.Error(), "recovery begin") {
+		t.Fatalf("the delete of another volume, of which the state may be as wrong: %v", err)
+	}
 	c.runJob("second", "db", volume.SingleNodeWriter) // in this state the volume is free
-	eventually(t, "the second writer waits for the orphan", func() bool {
-		for i := range c.s.Store().Snapshot().InventoryOf(nil, m.client.ID()) {
-			if strings.Contains(i.Entry.Step, "orphans list") {
-				return true
+	waits := func(what, text string) {
+		t.Helper()
+		eventually(t, what, func() bool {
+			for e := range c.s.Store().Snapshot().EvalsByJob(nil, ids.DefaultNamespace, "second") {
+				if m := e.FailedTGAllocs["g"]; m != nil && strings.Contains(fmt.Sprintf("%+v", *m), text) {
+					return true
+				}
 			}
-		}
-		return false
-	})
+			return false
+		})
+	}
+	waits("the second writer waits for a person to decide", "operator recovery begin")
+	c.recover("server/ was put back")
+	if err := c.delete("db", 0); !fault.Has(err, fault.Busy) {
+		t.Fatalf("the delete of a volume in use, after the recovery: %v", err)
+	}
+	waits("the second writer waits for the orphan", "orphans list")
 	if n := count(p, "NodePublishVolume") + count(p, "NodePublish"); n != 4 ||
 		!slices.Equal(m.driver.Alive(), []string{"t.1"}) {
 		t.Fatalf("%d publications, alive %v", n, m.driver.Alive())
@@ -144,8 +174,8 @@ func TestEmptiedServersNeitherEndNorDeleteWhatIsInUse(t *testing.T) {
 		!strings.Contains(made.Warnings[0], v.Status.ExternalID) {
 		t.Errorf("a new volume of a name that a node holds: %+v, %v", made, err)
 	}
-	if err := c.delete("db", 0); err != nil { // it is not the one that is held
-		t.Error(err)
+	if err := c.delete("db", 0); !fault.Has(err, fault.NotReady) { // it is not the one that is held; others may be
+		t.Errorf("the delete of a volume while a node holds things of another state: %v", err)
 	}
 	if _, err := wire.VolumeRegister.Call(t.Context(), c.conn,
 		&wire.VolumeWriteRequest{Volume: volID("found"), Spec: spec, ExternalID: v.Status.ExternalID}); err != nil {
@@ -163,6 +193,9 @@ func TestEmptiedServersNeitherEndNorDeleteWhatIsInUse(t *testing.T) {
 	c.running("b") // the node follows when nothing of the other state is left
 	c.stopJob("b")
 	c.released()
+	if err := c.delete("db", 50*time.Second); err != nil {
+		t.Error(err)
+	}
 	if err := c.delete("found", 50*time.Second); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/client/csimanager"
 	"berth/internal/conformance/csi/csitest"
+	"berth/internal/conformance/csi/oracle"
 	"berth/internal/conformance/csi/proxy"
 	"berth/internal/model/job"
 	modelnode "berth/internal/model/node"
@@ -185,5 +187,32 @@ func burn(t *testing.T, m *member) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// Given a node whose agent is started again, then the servers believe the second start after the first, and the world
+// feeds both to the oracle: an older one that was believed after a newer one would break invariant I22.
+func TestTheWorldSeesWhichAgentStartIsBelieved(t *testing.T) {
+	c := newCluster(t)
+	p := c.startPlugin(csitest.Fake{})
+	m := c.member("n1", p)
+	believed := func(number uint64) func() bool {
+		return func() bool {
+			c.watch.mu.Lock()
+			defer c.watch.mu.Unlock()
+			return slices.ContainsFunc(c.watch.obeyed, func(o oracle.Obeyed) bool {
+				return o.Node == string(m.client.ID()) && o.Start == number
+			})
+		}
+	}
+	eventually(t, "the first start is believed", believed(1))
+	m.stop()
+	m.start("n1")
+	eventually(t, "the second start is believed", believed(2))
+	c.atRest(p)
+	c.watch.mu.Lock()
+	defer c.watch.mu.Unlock()
+	if !slices.IsSortedFunc(c.watch.obeyed, func(a, b oracle.Obeyed) int { return cmp.Compare(a.Start, b.Start) }) {
+		t.Errorf("the servers have believed %+v", c.watch.obeyed)
 	}
 }

@@ -105,12 +105,59 @@ func TestAnotherProviderGetsNothingWithoutRebind(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.running("web")
-	eventually(t, "the deletion goes on", func() bool {
-		return c.s.Store().Snapshot().Volume(nil, volID("gone")) == nil
-	})
+	if err := c.delete("gone", time.Minute); err != nil {
+		t.Errorf("the deletion after that ended with %v", err)
+	}
 	if n := len(backend(t, first)); n != 1 {
 		t.Errorf("%d volumes are left", n)
 	}
 	c.stopJob("web")
 	c.released()
+}
+
+// TestANodeAsksNoOtherProviderAboutWhatItHolds: what one provider has mounted there is neither unpublished nor unstaged
+// by another one under the same plugin id, before a person has handed the volumes over; then the node goes on.
+func TestANodeAsksNoOtherProviderAboutWhatItHolds(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	first := csitest.New(t, csitest.Options{
+		World:    c,
+		Unjudged: "another one takes over what it made, of which its own record knows nothing",
+		Fake:     csitest.Fake{Mount: csitest.MountBind},
+	})
+	m := c.member("one", first)
+	c.awaitPlugin(first.ID)
+	c.mustCreate("db", first, volume.SingleNodeWriter)
+	c.runJob("web", "db", volume.SingleNodeWriter)
+	c.running("web")
+	second := csitest.New(t, csitest.Options{
+		World:    c,
+		Unjudged: "it takes over what another one made, of which its own record knows nothing",
+		Fake:     csitest.Fake{Name: "other.csi.berth.test", Mount: csitest.MountBind, Dir: first.Dir},
+	})
+	m.serveBy(second, "plugin-one", "plugin-other")
+	c.servedBy(first, "other.csi.berth.test")
+	c.stopJob("web")
+	eventually(t, "the release says whom it waits for", func() bool {
+		r, err := wire.VolumeGet.Call(t.Context(), c.conn,
+			&wire.Ref[ids.Volume]{ID: "db", Query: wire.Query{Namespace: ids.DefaultNamespace}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(strings.Join(r.Item.State, "\n"), `unpublish volume`) &&
+			strings.Contains(strings.Join(r.Item.State, "\n"), `belongs to provider "fake.csi.berth.test"`)
+	})
+	for _, call := range second.Calls() {
+		if strings.HasPrefix(call, "NodeUn") {
+			t.Errorf("the second provider was asked: %s", call)
+		}
+	}
+	if _, err := wire.PluginRebind.Call(t.Context(), c.conn,
+		&wire.PluginRebindRequest{Plugin: ids.Plugin(first.ID), Provider: "other.csi.berth.test"}); err != nil {
+		t.Fatal(err)
+	}
+	c.released()
+	if calls := strings.Join(second.Calls(), " "); !strings.Contains(calls, "NodeUnpublishVolume NodeUnstageVolume") {
+		t.Errorf("after they were handed over it was asked for: %s", calls)
+	}
 }

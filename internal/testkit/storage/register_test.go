@@ -82,3 +82,20 @@ func TestAPluginThatDoesNotConfirmIsOnlyAWarning(t *testing.T) {
 	}
 	c.atRest(p)
 }
+
+// TestARegisteredVolumeHasTheSizeThatItsProviderLists: it is known before it was ever expanded.
+func TestARegisteredVolumeHasTheSizeThatItsProviderLists(t *testing.T) {
+	t.Parallel()
+	c, _, p := one(t, csitest.Fake{})
+	r, err := adopt(t, c, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := r.Volume.Status.Capacity; size <= 0 {
+		t.Errorf("the size is %d", size)
+	}
+	if err := c.delete("db", time.Minute); err != nil {
+		t.Error(err)
+	}
+	c.atRest(p)
+}

@@ -1,7 +1,9 @@
 package storage
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -24,6 +26,7 @@ import (
 	"berth/internal/conformance/csi/oracle"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
+	modelnode "berth/internal/model/node"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/port/driver"
@@ -42,6 +45,8 @@ type cluster struct {
 	conn wire.Conn
 	log  *slog.Logger
 	end  func() // of the server
+	// delay is for how long nodes hold back what nobody waits for; 0: as they do.
+	delay time.Duration
 
 	watch *watch
 }
@@ -85,7 +90,7 @@ func (c *cluster) serve() {
 	if err := s.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c.watch.follow(s.Store().Snapshot())
+	c.watch.follow(s)
 }
 
 // run runs something until the test ends, or until the returned function is called.
@@ -114,6 +119,8 @@ type member struct {
 	client *client.Client
 	driver *mock.Driver
 	boot   string // of the kernel
+	remote bool   // its agent does not run in the server's process
+	other  string // the machine it runs on, if not the one of its directory
 	calls  *line  // on which the node calls the servers
 	end    func()
 }
@@ -198,19 +205,22 @@ func (m *member) start(name string) {
 	c := m.c
 	c.t.Helper()
 	m.calls = &line{c: c, pipe: (*server.Server).Calls}
-	c.watch.starts(m)
+	meta := c.watch.starts(m)
 	var err error
 	m.client, err = client.New(c.t.Context(), client.Config{
-		DataDir:    m.dir,
-		Name:       name,
-		Datacenter: "dc1",
-		Region:     "global",
-		NodePool:   "default",
-		Boot:       m.boot,
-		Drivers:    []driver.Driver{m.driver},
-		Servers:    m.calls,
-		Reverse:    &line{c: c, pipe: (*server.Server).Reversed},
-		Log:        c.log.With("node", name),
+		DataDir:     m.dir,
+		Name:        name,
+		Datacenter:  "dc1",
+		Region:      "global",
+		NodePool:    "default",
+		Meta:        meta,
+		Machine:     m.machine(),
+		InProcess:   !m.remote,
+		Drivers:     []driver.Driver{m.driver},
+		Servers:     m.calls,
+		Reverse:     &line{c: c, pipe: (*server.Server).Reversed},
+		ReportDelay: c.delay,
+		Log:         c.log.With("node", name),
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -231,6 +241,12 @@ func (m *member) start(name string) {
 		}
 	}
 	m.end = run(c.t, name, m.client.Run)
+}
+
+// machine is what a node shows of the machine that it runs on.
+func (m *member) machine() *modelnode.Machine {
+	name := cmp.Or(m.other, m.dir)
+	return &modelnode.Machine{Boot: m.boot, Product: "product of " + name, ID: "id of " + name}
 }
 
 func (m *member) stop() {
@@ -308,7 +324,10 @@ func (c *cluster) mustCreate(name string, p *csitest.Plugin, mode volume.AccessM
 func (c *cluster) delete(name string, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
-	_, err := wire.VolumeDelete.Call(ctx, c.conn, &wire.VolumeDeleteRequest{Volume: volID(name), Wait: wait})
+	r, err := wire.VolumeDelete.Call(ctx, c.conn, &wire.VolumeDeleteRequest{Volume: volID(name), Wait: wait})
+	if err == nil && r.Waits != "" {
+		err = errors.New("it is not finished: " + r.Waits)
+	}
 	return err
 }
 

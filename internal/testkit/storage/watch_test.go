@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/volume"
 	"berth/internal/port/driver"
+	"berth/internal/server"
 	"berth/internal/server/state"
 )
 
@@ -25,6 +27,9 @@ type watch struct {
 	members []*member
 	running map[*member]bool
 	boots   map[*member]string
+	agents  map[*member]uint64   // how often the agent was started
+	heard   map[ids.Node]uint64  // the index of a node's record that is known
+	server  *server.Server       // whose state is followed
 	foreign map[ids.Alloc]bool   // processes of theirs lived when the servers' state came to be another that lacks them
 	byHand  map[ids.Alloc]bool   // ended by a person
 	wished  map[string]time.Time // since when a job is asked for
@@ -37,6 +42,7 @@ type watch struct {
 	shown   []oracle.Shown
 	works   []oracle.Work
 	ends    []oracle.End
+	obeyed  []oracle.Obeyed
 	strays  []oracle.Stray
 	quiets  []oracle.Quiet
 	given   []oracle.Record
@@ -47,6 +53,8 @@ func newWatch() *watch {
 	return &watch{
 		running: map[*member]bool{},
 		boots:   map[*member]string{},
+		agents:  map[*member]uint64{},
+		heard:   map[ids.Node]uint64{},
 		foreign: map[ids.Alloc]bool{},
 		byHand:  map[ids.Alloc]bool{},
 		wished:  map[string]time.Time{},
@@ -89,17 +97,24 @@ func (w *watch) joins(m *member) {
 	w.boots[m] = m.boot
 }
 
-// starts hears of an agent run: its driver may be another, and so may the boot.
-func (w *watch) starts(m *member) {
+// agentStart is the name under which a node's description tells by which of its agent's starts it was made.
+const agentStart = "agent_start"
+
+// starts hears of an agent run: its driver may be another, and so may the boot. What it returns goes into the node's
+// description.
+func (w *watch) starts(m *member) map[string]string {
 	m.driver.OnStart = func(cfg *driver.TaskConfig) { w.started(m, cfg) }
 	m.driver.OnStop = func(cfg *driver.TaskConfig) { w.stopped(m, cfg) }
 	w.mu.Lock()
 	rebooted := w.boots[m] != m.boot
 	w.boots[m], w.running[m] = m.boot, true
+	w.agents[m]++
+	number := w.agents[m]
 	w.mu.Unlock()
 	if rebooted {
 		m.p.Mark(proxy.Rebooted, proxy.Entry{Node: m.p.Node})
 	}
+	return map[string]string{agentStart: strconv.FormatUint(number, 10)}
 }
 
 // stops hears of the end of an agent run. If nothing is under way then, the time is quiet until something is wanted.
@@ -161,8 +176,17 @@ func (w *watch) living(target string) []string {
 	return out
 }
 
-// follow hears of a servers' state that begins to be followed: it may be another than the one before.
-func (w *watch) follow(s *state.Snap) {
+// follow hears of a servers' state that begins to be followed: it may be another than the one before. What it holds of
+// nodes was heard at some time; only what changes of it from now on is an act.
+func (w *watch) follow(srv *server.Server) {
+	s := srv.Store().Snapshot()
+	w.mu.Lock()
+	w.server = srv
+	clear(w.heard)
+	for n := range s.Nodes(nil, "") {
+		w.heard[n.ID] = n.ModifyIndex
+	}
+	w.mu.Unlock()
 	for _, m := range w.all() {
 		for _, cfg := range m.driver.Living() {
 			if s.Alloc(nil, cfg.Alloc) == nil {
@@ -213,7 +237,8 @@ func (w *watch) took(what, externalID string, from time.Time) {
 // look observes the servers' state until the test ends.
 func (c *cluster) look(ctx context.Context) error {
 	for ctx.Err() == nil {
-		c.watch.see(c.live.Load().Store().Snapshot())
+		srv := c.live.Load()
+		c.watch.see(srv, srv.Store().Snapshot())
 		select {
 		case <-ctx.Done():
 		case <-time.After(20 * time.Millisecond):
@@ -222,10 +247,13 @@ func (c *cluster) look(ctx context.Context) error {
 	return nil
 }
 
-func (w *watch) see(s *state.Snap) {
+func (w *watch) see(srv *server.Server, s *state.Snap) {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if srv == w.server { // one that is starting goes through all that it had heard before
+		w.hear(s, now)
+	}
 	if w.still != "" {
 		if wanted(s) != w.still {
 			w.still = ""
@@ -238,6 +266,23 @@ func (w *watch) see(s *state.Snap) {
 	}
 	for a := range s.Attachments(nil) {
 		w.note(attachment(s, a, now))
+	}
+}
+
+// hear notes which agent start of a node the servers have believed.
+func (w *watch) hear(s *state.Snap, now time.Time) {
+	for n := range s.Nodes(nil, "") {
+		number, err := strconv.ParseUint(n.Meta[agentStart], 10, 64)
+		if err != nil || n.ModifyIndex <= w.heard[n.ID] {
+			continue // a node that a test has made up, or nothing new
+		}
+		w.heard[n.ID] = n.ModifyIndex
+		w.obeyed = append(w.obeyed, oracle.Obeyed{
+			At:    now,
+			Node:  string(n.ID),
+			Start: number,
+			What:  "registration",
+		})
 	}
 }
 

@@ -73,7 +73,7 @@ func (c *cluster) Facts(p *csitest.Plugin) oracle.Facts {
 			oracle.Text{Where: "the replicated state", Text: texts(s)}),
 		Strays:   oracle.Feed(w.strays...),
 		Ends:     oracle.Feed(w.ends...),
-		Obeyed:   oracle.None[oracle.Obeyed]("the servers do not yet tell the agent starts of one node apart"),
+		Obeyed:   oracle.Feed(w.obeyed...),
 		Quiet:    oracle.Feed(w.quiets...),
 		Provider: oracle.Feed(p.Provider()...),
 		Records:  oracle.Feed(append(records(s, ids.Plugin(p.ID)), w.given...)...),

@@ -19,6 +19,24 @@ func (r Reads) Register(s *wire.Server) {
 	wire.AgentListVolumes.Serve(s, r.listVolumes)
 	wire.AgentListSnapshots.Serve(s, r.listSnapshots)
 	wire.AgentValidateVolume.Serve(s, r.validate)
+	wire.AgentCapacity.Serve(s, r.capacity)
+}
+
+func (r Reads) capacity(ctx context.Context, req *wire.CapacityRequest) (*wire.CapacityReply, error) {
+	conn, err := use(r.Plugins, req.Plugin, req.Provider)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	ask := csi.CapacityRequest{Parameters: req.Parameters, Topology: req.Topology}
+	for _, c := range req.Capabilities {
+		ask.Capabilities = append(ask.Capabilities, csi.CapabilityOf(c, req.MountOptions))
+	}
+	a, err := conn.Client.Capacity(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	return &wire.CapacityReply{Available: a.Available, MaximumVolume: a.MaximumVolume}, nil
 }
 
 func (r Reads) listVolumes(

@@ -8,7 +8,10 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/redact"
+	"berth/internal/client/csimanager/entry"
+	"berth/internal/client/csimanager/evidence"
 	"berth/internal/client/csimanager/instance"
+	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
 	"berth/internal/port/hostfs"
@@ -21,26 +24,36 @@ type call func(ctx context.Context) error
 
 // prepare fills in what a step's intent must record: paths, and the arguments of a first staging. Nothing outside
 // memory changes. The caller holds the lock.
-func (vs *volumeState) prepare(s Step, conn *instance.Connection) error {
+func (vs *volumeState) prepare(s entry.Step, conn *instance.Connection) error {
 	e := vs.entry
 	st := &e.Staging
 	if st.HostPath != "" && st.Presence.Exists() && !strings.HasPrefix(st.HostPath, conn.Info.HostBase+"/") {
-		return fault.New(fault.NotReady, string(s.Verb), describeKey(e.Key),
+		return fault.New(fault.NotReady, string(s.Verb), entry.Describe(e.Key),
 			"the running plugin instance uses the base directory "+conn.Info.HostBase+
 				", the volume was staged below another: "+st.HostPath)
 	}
+	if why := plugin.Foreign(e.Key.Plugin, e.Provider, conn.Facts.Name); why != "" {
+		return fault.New(fault.NotReady, string(s.Verb), entry.Describe(e.Key), why)
+	}
+	if e.Provider == "" {
+		e.Provider = conn.Facts.Name
+	}
+	vs.guessPaths(s, conn)
 	switch s.Verb {
-	case Stage:
-		if st.Presence == volume.Absent {
-			st.Args = argsOf(vs.requests[e.requester(vs.facts(Facts{}))])
+	case entry.Stage:
+		st.By = runOf(conn)
+		if st.Presence == volume.Absent || st.Guessed { // the servers' record has the arguments that were sent
+			st.Guessed = false
+			st.Args = argsOf(vs.requests[e.Requester(vs.facts(entry.Facts{}))])
 			st.Skip = !conn.Facts.Stages()
-			tail := stagingTail(e.Key.ExternalID)
+			tail := evidence.StagingTail(e.Key.ExternalID)
 			st.HostPath, st.TaskPath = filepath.Join(conn.Info.HostBase, tail), filepath.Join(conn.Info.TaskBase, tail)
 		}
-	case Publish:
+	case entry.Publish:
 		p := e.Pubs[s.Alloc]
+		p.By = runOf(conn)
 		if p.Presence == volume.Absent {
-			tail := filepath.Join(targetParentTail(e.Key.ExternalID, s.Alloc), targetName)
+			tail := evidence.TargetTail(e.Key.ExternalID, s.Alloc)
 			p.HostPath, p.TaskPath = filepath.Join(conn.Info.HostBase, tail), filepath.Join(conn.Info.TaskBase, tail)
 			p.Device = ""
 		}
@@ -48,19 +61,31 @@ func (vs *volumeState) prepare(s Step, conn *instance.Connection) error {
 	return nil
 }
 
+// guessPaths fills in, of what was named by the hash of a claim alone, the paths in the eyes of the plugin: those of
+// the instance that is asked. The caller holds the lock.
+func (vs *volumeState) guessPaths(s entry.Step, conn *instance.Connection) {
+	if st := &vs.entry.Staging; st.TaskPath == "" && st.HostPath != "" {
+		st.TaskPath = filepath.Join(conn.Info.TaskBase, evidence.StagingTail(vs.entry.Key.ExternalID))
+		st.Skip = st.Guessed && !conn.Facts.Stages()
+	}
+	if p := vs.entry.Pubs[s.Alloc]; p != nil && p.TaskPath == "" && p.HostPath != "" {
+		p.TaskPath = filepath.Join(conn.Info.TaskBase, evidence.TargetTail(vs.entry.Key.ExternalID, s.Alloc))
+	}
+}
+
 // callOf builds the call of a step from the record. The caller holds the lock.
-func (k *Keeper) callOf(vs *volumeState, s Step, conn *instance.Connection) call {
-	e := vs.entry.clone()
+func (k *Keeper) callOf(vs *volumeState, s entry.Step, conn *instance.Connection) call {
+	e := vs.entry.Clone()
 	switch s.Verb {
-	case Stage:
-		secrets := vs.requests[e.requester(vs.facts(Facts{}))].Secrets
+	case entry.Stage:
+		secrets := vs.requests[e.Requester(vs.facts(entry.Facts{}))].Secrets
 		return func(ctx context.Context) error { return k.stage(ctx, e, conn, secrets) }
-	case Unstage:
+	case entry.Unstage:
 		return func(ctx context.Context) error { return k.unstage(ctx, e, conn) }
-	case Publish:
+	case entry.Publish:
 		secrets := vs.requests[s.Alloc].Secrets
 		return func(ctx context.Context) error { return k.publish(ctx, e, s.Alloc, conn, secrets) }
-	case Unpublish:
+	case entry.Unpublish:
 		return func(ctx context.Context) error { return k.unpublish(ctx, e, s.Alloc, conn) }
 	}
 	return func(ctx context.Context) error { return k.expand(ctx, e, conn) }
@@ -74,21 +99,21 @@ func (n notSent) Unwrap() error { return n.error }
 
 // stage prepares the volume once on this node (CSI spec, NodeStageVolume). The directory is ours, its content the
 // plugin's.
-func (k *Keeper) stage(ctx context.Context, e *Entry, conn *instance.Connection, secrets secretMap) error {
+func (k *Keeper) stage(ctx context.Context, e *entry.Entry, conn *instance.Connection, secrets secretMap) error {
 	if e.Staging.Skip {
 		return nil
 	}
 	if err := hostfs.MakeDir(e.Staging.HostPath); err != nil {
 		return notSent{err}
 	}
-	if err := k.writeIDFile(e.Staging.HostPath, e, ""); err != nil {
+	if err := evidence.WriteIDFile(k.cfg.Codec, e, ""); err != nil {
 		return notSent{err}
 	}
 	a := e.Staging.Args
 	return conn.Client.Stage(ctx, csi.StageRequest{
 		VolumeID:       e.Key.ExternalID,
 		StagingPath:    e.Staging.TaskPath,
-		Capability:     a.capability(),
+		Capability:     capabilityOf(a),
 		PublishContext: a.PublishContext,
 		VolumeContext:  a.VolumeContext,
 		Secrets:        secrets,
@@ -96,14 +121,14 @@ func (k *Keeper) stage(ctx context.Context, e *Entry, conn *instance.Connection,
 }
 
 // unstage undoes the staging (CSI spec, NodeUnstageVolume). It is sent only when no publication can exist.
-func (k *Keeper) unstage(ctx context.Context, e *Entry, conn *instance.Connection) error {
+func (k *Keeper) unstage(ctx context.Context, e *entry.Entry, conn *instance.Connection) error {
 	if e.Staging.Skip {
 		return nil
 	}
 	return conn.Client.Unstage(ctx, csi.UnstageRequest{VolumeID: e.Key.ExternalID, StagingPath: e.Staging.TaskPath})
 }
 
-func (a Args) capability() csi.VolumeCapability {
+func capabilityOf(a entry.Args) csi.VolumeCapability {
 	return csi.CapabilityOf(volume.Capability{AccessMode: a.AccessMode, AttachmentMode: a.AttachmentMode},
 		a.MountOptions)
 }
@@ -111,21 +136,21 @@ func (a Args) capability() csi.VolumeCapability {
 // publish exposes the volume for one alloc (CSI spec, NodePublishVolume). The parent of the target is ours and closed
 // to everybody, so that nothing can be written beneath an unmounted target; the target itself is the plugin's.
 func (k *Keeper) publish(
-	ctx context.Context, e *Entry, alloc ids.Alloc, conn *instance.Connection, secrets secretMap,
+	ctx context.Context, e *entry.Entry, alloc ids.Alloc, conn *instance.Connection, secrets secretMap,
 ) error {
 	p := e.Pubs[alloc]
 	parent := filepath.Dir(p.HostPath)
 	if err := hostfs.MakeDir(parent); err != nil {
 		return notSent{err}
 	}
-	if err := k.writeIDFile(parent, e, alloc); err != nil {
+	if err := evidence.WriteIDFile(k.cfg.Codec, e, alloc); err != nil {
 		return notSent{err}
 	}
 	a := e.Staging.Args
 	req := csi.PublishRequest{
 		VolumeID:       e.Key.ExternalID,
 		TargetPath:     p.TaskPath,
-		Capability:     a.capability(),
+		Capability:     capabilityOf(a),
 		ReadOnly:       p.ReadOnly || a.AccessMode.ReaderOnly(),
 		PublishContext: a.PublishContext,
 		VolumeContext:  a.VolumeContext,
@@ -139,7 +164,7 @@ func (k *Keeper) publish(
 
 // unpublish undoes a publication (CSI spec, NodeUnpublishVolume). The flow lets it happen only when the processes of
 // the alloc are proven gone.
-func (k *Keeper) unpublish(ctx context.Context, e *Entry, alloc ids.Alloc, conn *instance.Connection) error {
+func (k *Keeper) unpublish(ctx context.Context, e *entry.Entry, alloc ids.Alloc, conn *instance.Connection) error {
 	return conn.Client.Unpublish(ctx,
 		csi.UnpublishRequest{VolumeID: e.Key.ExternalID, TargetPath: e.Pubs[alloc].TaskPath})
 }

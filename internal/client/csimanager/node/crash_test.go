@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/client/csimanager/node"
+	"berth/internal/client/csimanager/entry"
 	"berth/internal/conformance/csi/oracle"
 	"berth/internal/conformance/csi/proxy"
 	"berth/internal/port/csi"
@@ -27,7 +27,7 @@ type breaker struct {
 var errCrash = errors.New("the process is dead")
 
 func (b *breaker) encode(v any) ([]byte, error) {
-	if _, ok := v.(*node.Entry); ok {
+	if _, ok := v.(*entry.Entry); ok {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.left--; b.left < 0 {
@@ -294,7 +294,7 @@ func TestNothingIsUndoneBeforeItIsSafe(t *testing.T) {
 	r := newRig(t, p)
 	r.mount(v, "a")
 	r.gate.set(func(g *gate) { g.armed, g.live["a"] = false, true })
-	r.refusedWith(v, "a", string(node.WaitArmed))
+	r.refusedWith(v, "a", string(entry.WaitArmed))
 	r.gate.set(func(g *gate) { g.armed = true })
 	r.refusedWith(v, "a", "a process lives")
 	if calls := strings.Join(p.Calls(), " "); strings.Contains(calls, "Un") {

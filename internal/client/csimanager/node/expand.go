@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"berth/internal/base/fault"
+	"berth/internal/client/csimanager/entry"
 	"berth/internal/client/csimanager/instance"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
@@ -12,10 +13,10 @@ import (
 
 // expand grows what is on the node (CSI spec, NodeExpandVolume): after staging where the plugin stages, else after the
 // first publication.
-func (k *Keeper) expand(ctx context.Context, e *Entry, conn *instance.Connection) error {
-	req := csi.NodeExpandRequest{VolumeID: e.Key.ExternalID, Capability: e.Staging.Args.capability(),
+func (k *Keeper) expand(ctx context.Context, e *entry.Entry, conn *instance.Connection) error {
+	req := csi.NodeExpandRequest{VolumeID: e.Key.ExternalID, Capability: capabilityOf(e.Staging.Args),
 		Capacity: csi.CapacityRange{Required: e.Staging.ExpandTo}}
-	if pub := e.presentPublication(); pub != "" {
+	if pub := e.PresentPublication(); pub != "" {
 		req.VolumePath = e.Pubs[pub].TaskPath
 	} else {
 		req.VolumePath = e.Staging.TaskPath
@@ -34,7 +35,7 @@ func (k *Keeper) WantSize(key volume.StagingKey, bytes int64) error {
 	defer k.mu.Unlock()
 	vs := k.vols[key]
 	if vs == nil || !vs.entry.Staging.Presence.Exists() {
-		return fault.New(fault.NotFound, "expand", describeKey(key), "it is not staged on this node")
+		return fault.New(fault.NotFound, "expand", entry.Describe(key), "it is not staged on this node")
 	}
 	if bytes > vs.entry.Staging.ExpandTo {
 		vs.entry.Staging.ExpandTo, vs.expandRefused = bytes, nil
@@ -59,14 +60,17 @@ func (k *Keeper) Stats(ctx context.Context, key volume.StagingKey) (csi.Stats, e
 	}
 	if !vs.call.TryLock() {
 		return csi.Stats{},
-			fault.New(fault.Busy, "measure", describeKey(key), "another call of the volume is under way")
+			fault.New(fault.Busy, "measure", entry.Describe(key), "another call of the volume is under way")
 	}
 	defer vs.call.Unlock()
 	e := k.snapshot(key)
-	if e == nil || e.presentPublication() == "" {
+	if e == nil || e.PresentPublication() == "" {
 		return csi.Stats{}, notPublished(key)
 	}
-	req := csi.StatsRequest{VolumeID: key.ExternalID, VolumePath: e.Pubs[e.presentPublication()].TaskPath}
+	if why := plugin.Foreign(key.Plugin, e.Provider, conn.Facts.Name); why != "" {
+		return csi.Stats{}, fault.New(fault.NotReady, "measure", entry.Describe(key), why)
+	}
+	req := csi.StatsRequest{VolumeID: key.ExternalID, VolumePath: e.Pubs[e.PresentPublication()].TaskPath}
 	if !e.Staging.Skip {
 		req.StagingPath = e.Staging.TaskPath
 	}
@@ -74,5 +78,5 @@ func (k *Keeper) Stats(ctx context.Context, key volume.StagingKey) (csi.Stats, e
 }
 
 func notPublished(key volume.StagingKey) error {
-	return fault.New(fault.NotFound, "measure", describeKey(key), "it is not published on this node")
+	return fault.New(fault.NotFound, "measure", entry.Describe(key), "it is not published on this node")
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 
 	"berth/internal/base/ids"
+	"berth/internal/client/csimanager/entry"
+	"berth/internal/client/csimanager/evidence"
 	"berth/internal/model/volume"
 	"berth/internal/wire"
 )
@@ -15,7 +17,7 @@ func (k *Keeper) Dirty() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, vs := range k.vols {
-		if vs.record.disk != current {
+		if vs.record.Journal != entry.Current {
 			return true
 		}
 	}
@@ -37,7 +39,7 @@ func (k *Keeper) Pass(ctx context.Context, key volume.StagingKey) error {
 
 // The parts of a report, as the reporter takes them.
 func (k *Keeper) BeginReport(full bool) []volume.InventoryEntry {
-	entries, _ := k.beginReport(full)
+	entries, _, _ := k.Report(full)
 	return entries
 }
 
@@ -46,10 +48,12 @@ func (k *Keeper) Acknowledge(entries []volume.InventoryEntry, reply *wire.Invent
 }
 
 // StagingPath and TargetPath are where things lie beneath a plugin's base.
-func StagingPath(base, externalID string) string { return filepath.Join(base, stagingTail(externalID)) }
+func StagingPath(base, externalID string) string {
+	return filepath.Join(base, evidence.StagingTail(externalID))
+}
 
 func TargetPath(base, externalID string, alloc ids.Alloc) string {
-	return filepath.Join(base, targetParentTail(externalID, alloc), targetName)
+	return filepath.Join(base, evidence.TargetTail(externalID, alloc))
 }
 
 // Show describes every entry for the message of a failed test.
@@ -58,8 +62,8 @@ func (k *Keeper) Show() (out []string) {
 	defer k.mu.Unlock()
 	for key, vs := range k.vols {
 		out = append(out,
-			fmt.Sprintf("%s: %+v, disk %s, servers %s, %s, %v", describeKey(key), *vs.entry, vs.record.disk,
-				vs.record.servers, vs.status, vs.lastErr))
+			fmt.Sprintf("%s: %+v, disk %s, servers %s, %s, %v", entry.Describe(key), *vs.entry, vs.record.Journal,
+				vs.record.Servers, vs.status, vs.lastErr))
 	}
 	return out
 }

@@ -2,15 +2,13 @@ package node
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"slices"
 	"time"
 
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
-	"berth/internal/base/retry"
-	"berth/internal/model/lineage"
+	"berth/internal/client/csimanager/entry"
 	"berth/internal/model/volume"
 	"berth/internal/wire"
 )
@@ -25,6 +23,8 @@ func (vs *volumeState) report() volume.InventoryEntry {
 		Staging:    e.Staging.Presence,
 		Generation: e.Staging.Args.Generation,
 		ExpandedTo: e.Staging.ExpandedTo,
+		Undone:     e.Undone,
+		Provider:   e.Provider,
 		Step:       vs.status,
 	}
 	if vs.lastErr != nil {
@@ -77,83 +77,84 @@ func atLeast(now, disk volume.Presence) volume.Presence {
 	return now
 }
 
-// Reporter sends the inventory: everything at each connect, then what changed, at once and coalesced while a report is
-// under way. Run one per connection to the servers.
-type Reporter struct {
-	Keeper  *Keeper
-	Servers Servers
-}
+// Changed implements reporter.Inventory.
+func (k *Keeper) Changed() <-chan struct{} { return k.changed.C() }
 
-// Servers are whom a node reports to; the client's session implements it.
-type Servers interface {
-	// SendInventory delivers a report, fills in who reports, and returns the acknowledgement.
-	SendInventory(ctx context.Context, r *wire.InventoryReport) (*wire.InventoryReply, error)
-	// Seen is the newest alloc set that the node has acted on.
-	Seen() lineage.Point
-	// Marked returns a channel that is closed when the servers' leadership changed, or Seen is a whole set of allocs.
-	Marked() <-chan struct{}
-}
+// Nudge implements reporter.Inventory.
+func (k *Keeper) Nudge() { k.changed.Notify() }
 
-// Run reports until ctx ends. It returns an error when the connection failed; the client runs another. A report names
-// the one that it follows: one that was delayed on its way never overwrites a later one.
-func (r Reporter) Run(ctx context.Context) error {
-	full := true
-	var prev, reported uint64
-	mark, caughtUp := "", false
-	for {
-		ch, marked := r.Keeper.changed.C(), r.Servers.Marked()
-		at := r.Servers.Seen() // before the entries: they may be newer than it, never older
-		if at.Mark != mark {
-			full, mark = true, at.Mark // another leadership asks anew what there is
-		}
-		entries, due := r.Keeper.beginReport(full)
-		// A node that has caught up says so, for by its silence claims end that are newer than what it had seen.
-		if full || due || len(entries) > 0 || caughtUp && at.Index > reported {
-			reply, err := r.Servers.SendInventory(ctx,
-				&wire.InventoryReport{Full: full, At: at, Prev: prev, Entries: entries})
-			if err != nil {
-				return err // the next run begins with everything
-			}
-			prev = reply.Head
-			if reply.Stale {
-				full = true
-				continue
-			}
-			full, reported = false, at.Index
-			r.Keeper.acknowledge(entries, reply)
-		}
-		caughtUp = false
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-marked:
-			caughtUp = true
-		case <-ch:
-			if !retry.Sleep(ctx, coalesce) {
-				return nil
-			}
-		}
-	}
-}
-
-// coalesce is how long a burst of steps is gathered into one report; far below what a person notices.
-const coalesce = 2 * time.Millisecond
-
-// beginReport takes what is to be sent, and holds it to be under way until the servers acknowledge it.
-func (k *Keeper) beginReport(full bool) (out []volume.InventoryEntry, due bool) {
+// News reports whether there is anything that the servers have not heard of, and whether somebody waits for that.
+func (k *Keeper) News() (found, pressing bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	found = k.due
+	for _, vs := range k.vols {
+		found = found || vs.record.Named(false, vs.entry.Quiet())
+		pressing = pressing || vs.pressing()
+	}
+	return found, pressing
+}
+
+// pressing reports whether somebody waits until the servers hear what is new of a volume: an alloc whose want they have
+// to acknowledge, or who asked for another size. The end of a use the servers learn with the end of its alloc: before
+// that they do nothing about it.
+func (vs *volumeState) pressing() bool {
+	if vs.record.Servers == entry.Current {
+		return false
+	}
+	for id, p := range vs.entry.Pubs {
+		if known, ok := vs.acknowledged[id]; p.Wanted && (!ok || known != p.Epoch) {
+			return true
+		}
+	}
+	return vs.reported.Staging == volume.Present && vs.entry.Staging.ExpandedTo > vs.reported.ExpandedTo
+}
+
+// Report takes what is to be sent, and holds it to be under way until the servers acknowledge it.
+func (k *Keeper) Report(full bool) (out []volume.InventoryEntry, unknown []volume.UnknownMount, due bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	unknown = k.unknown
 	due, k.due = k.due, false
 	for _, vs := range k.vols {
-		if vs.record.named(full, vs.entry.quiet()) {
+		if vs.record.Named(full, vs.entry.Quiet()) {
 			out = append(out, vs.report())
-			vs.on(reporting)
+			vs.on(entry.Reporting)
 		}
 	}
 	slices.SortFunc(out, func(a, b volume.InventoryEntry) int {
 		return cmp.Or(cmp.Compare(a.Plugin, b.Plugin), cmp.Compare(a.ExternalID, b.ExternalID))
 	})
-	return out, due
+	return out, unknown, due
+}
+
+// handOver takes over to whom volumes were given that the node made with another provider.
+func (k *Keeper) handOver(owners []wire.VolumeOwner) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, o := range owners {
+		vs := k.vols[o.StagingKey]
+		if vs == nil || vs.entry.Provider == o.Provider {
+			continue
+		}
+		if vs.entry.Provider != "" {
+			k.cfg.Log.Warn("a volume was handed over to another provider", logkey.Plugin, o.Plugin, logkey.Volume,
+				o.ExternalID, "from", vs.entry.Provider, "to", o.Provider)
+		}
+		vs.owned(o.Provider)
+		for s, r := range vs.retries {
+			r.next = time.Now()
+			vs.retries[s] = r
+		}
+		k.loop.Mark(o.StagingKey)
+	}
+}
+
+// Answered implements reporter.Inventory.
+func (k *Keeper) Answered(entries []volume.InventoryEntry, reply *wire.InventoryReply) {
+	k.nameUnknown(reply.Claims) // before anything is made at a path where something is mounted
+	k.handOver(reply.Owners)
+	k.acknowledge(entries, reply)
 }
 
 // acknowledge takes the servers' answer to a report: what was quiet may go, what was wanted may be made, and wants
@@ -175,11 +176,12 @@ func (k *Keeper) acknowledge(entries []volume.InventoryEntry, reply *wire.Invent
 			continue
 		}
 		if quiet[key] {
-			vs.on(dropped)
+			vs.on(entry.Dropped)
 			k.loop.Mark(key)
 			continue
 		}
-		vs.on(answered)
+		vs.on(entry.Answered)
+		vs.reported = entries[i]
 		for _, p := range entries[i].Publications {
 			own := vs.entry.Pubs[p.Alloc]
 			if own == nil || !own.Wanted || !p.Wanted || own.Epoch != p.Epoch {

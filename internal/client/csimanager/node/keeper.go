@@ -1,3 +1,6 @@
+// Package node owns the stagings and publications of this node: it is the keeper that makes them, verifies them in the
+// mount table and undoes them, for every CSI plugin. Its records are durable intents: Uncertain is on disk before each
+// call. Only the client's composition may import it; hooks see csimanager.
 package node
 
 import (
@@ -12,6 +15,7 @@ import (
 	"berth/internal/base/logkey"
 	"berth/internal/base/reconcile"
 	"berth/internal/client/csimanager"
+	"berth/internal/client/csimanager/entry"
 	"berth/internal/client/csimanager/instance"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
@@ -31,8 +35,10 @@ type Config struct {
 	Processes csimanager.ProcessGate
 	Armed     csimanager.ArmedGate
 	Allocs    csimanager.Allocs
-	Parallel  int // volumes of one plugin worked on at once; 0: 16
-	Log       *slog.Logger
+	// Unmount takes away one mount, in a process that can be killed; nil: the node unmounts nothing itself.
+	Unmount  func(ctx context.Context, m entry.Mount) error
+	Parallel int // volumes of one plugin worked on at once; 0: 16
+	Log      *slog.Logger
 }
 
 // Keeper makes, verifies and undoes stagings and publications. It never gives up and can say what it waits for.
@@ -42,7 +48,10 @@ type Keeper struct {
 	changed lifecycle.Signal
 	mu      sync.Mutex
 	vols    map[volume.StagingKey]*volumeState
-	due     bool // the servers wait for a report, though no entry may have changed
+	unknown []volume.UnknownMount
+	broken  []string            // id files that cannot be read
+	damaged []volume.StagingKey // of records that cannot be read: what they were about may be mounted without a name
+	due     bool                // the servers wait for a report, though no entry may have changed
 }
 
 var _ csimanager.VolumeMounter = (*Keeper)(nil)
@@ -128,11 +137,11 @@ func (k *Keeper) sayUnderWay(id ids.Plugin, wrong error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for key, vs := range k.vols {
-		if key.Plugin != id || vs.underWay == "" || vs.status == vs.progress(wrong) {
+		if key.Plugin != id || vs.flight.verb == "" || vs.status == vs.progress(wrong) {
 			continue
 		}
 		vs.status = vs.progress(wrong)
-		vs.on(described)
+		vs.on(entry.Described)
 		k.changed.Notify()
 	}
 }
@@ -159,7 +168,7 @@ func (k *Keeper) markAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for key, vs := range k.vols {
-		if !vs.entry.quiet() || vs.record.fate(true) != keep {
+		if !vs.entry.Quiet() || vs.record.Fate(true) != entry.Keep {
 			k.loop.Mark(key)
 		}
 	}
@@ -218,7 +227,7 @@ func (k *Keeper) MountVolume(ctx context.Context, req csimanager.MountRequest) (
 		select {
 		case <-ctx.Done():
 			return csimanager.MountInfo{},
-				fault.Wrap(ctx.Err(), fault.KindOf(ctx.Err()), "mount", describeKey(req.Key.StagingKey))
+				fault.Wrap(ctx.Err(), fault.KindOf(ctx.Err()), "mount", entry.Describe(req.Key.StagingKey))
 		case <-ch:
 		}
 	}
@@ -242,7 +251,7 @@ func (k *Keeper) look(g csimanager.MountRequest) (info csimanager.MountInfo, why
 	defer k.mu.Unlock()
 	vs := k.vols[g.Key.StagingKey]
 	if vs == nil || vs.entry.Pubs[g.Key.Alloc] == nil || !vs.entry.Pubs[g.Key.Alloc].Wanted {
-		return info, "", fault.New(fault.Canceled, "mount", describeKey(g.Key.StagingKey), "the want was withdrawn")
+		return info, "", fault.New(fault.Canceled, "mount", entry.Describe(g.Key.StagingKey), "the want was withdrawn")
 	}
 	p := vs.entry.Pubs[g.Key.Alloc]
 	switch {
@@ -283,7 +292,7 @@ func (k *Keeper) UnmountVolume(ctx context.Context, key volume.PublicationKey) e
 		}
 		select {
 		case <-ctx.Done():
-			return fault.WithHint(fault.Wrap(ctx.Err(), fault.NotReady, "unmount", describeKey(key.StagingKey)), why)
+			return fault.WithHint(fault.Wrap(ctx.Err(), fault.NotReady, "unmount", entry.Describe(key.StagingKey)), why)
 		case <-ch:
 		}
 	}
@@ -299,8 +308,8 @@ func (k *Keeper) released(key volume.PublicationKey) (bool, string) {
 	}
 	p := vs.entry.Pubs[key.Alloc]
 	gone := p == nil || !p.Presence.Exists()
-	free := !vs.entry.Staging.Presence.Exists() || vs.entry.published() || vs.entry.wanted()
-	if gone && free && (vs.record.disk == current || vs.record.disk == nothing) {
+	free := !vs.entry.Staging.Presence.Exists() || vs.entry.Published() || vs.entry.Wanted()
+	if gone && free && (vs.record.Journal == entry.Current || vs.record.Journal == entry.Nothing) {
 		return true, "" // and the disk knows, or never heard of it
 	}
 	if vs.lastErr != nil {
@@ -326,7 +335,7 @@ func (k *Keeper) Publications(alloc ids.Alloc) []volume.PublicationKey {
 func (k *Keeper) state(key volume.StagingKey, id volume.ID) *volumeState {
 	vs := k.vols[key]
 	if vs == nil {
-		vs = newVolumeState(&Entry{Key: key, Volume: id, Boot: k.cfg.Boot, Pubs: map[ids.Alloc]*Publication{}})
+		vs = newVolumeState(&entry.Entry{Key: key, Volume: id, Boot: k.cfg.Boot})
 		k.vols[key] = vs
 	}
 	if id.ID != "" && vs.entry.Volume != id {

@@ -17,6 +17,9 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/reconcile"
 	"berth/internal/client/csimanager"
+	"berth/internal/client/csimanager/entry"
+	"berth/internal/client/csimanager/evidence"
+	"berth/internal/client/csimanager/reporter"
 	"berth/internal/model/lineage"
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
@@ -35,6 +38,7 @@ type scripted struct {
 func (s *scripted) Armed() bool            { return s.armed }
 func (*scripted) Changed() <-chan struct{} { return nil }
 func (*scripted) Known(ids.Alloc) bool     { return false }
+func (*scripted) Orphaned(ids.Alloc) bool  { return false }
 func (s *scripted) VolumeLost(id ids.Alloc, alias, _ string) {
 	s.lost = append(s.lost, string(id)+" "+alias)
 }
@@ -77,19 +81,24 @@ func keeperWith(t *testing.T, vs *volumeState, s *scripted, encode func(any) ([]
 	return k
 }
 
+// decided is a step that was picked for the entry as it is.
+func (vs *volumeState) decided(s entry.Step) decision {
+	return decision{step: s, ok: true, at: vs.version()}
+}
+
 var errDisk = errors.New("the disk is full")
 
 // TestTheIntentIsOnDiskBeforeTheCall: and when it cannot be written, no call is made and nothing is uncertain.
 func TestTheIntentIsOnDiskBeforeTheCall(t *testing.T) {
 	var written []volume.Presence
 	var broken error
-	vs := newVolumeState(&Entry{Key: testKey})
+	vs := newVolumeState(&entry.Entry{Key: testKey})
 	if err := vs.want(grantOf("a")); err != nil {
 		t.Fatal(err)
 	}
 	vs.acknowledged["a"] = grantOf("a").Epoch
 	k := keeperWith(t, vs, &scripted{}, func(v any) ([]byte, error) {
-		if e, ok := v.(*Entry); ok && broken == nil {
+		if e, ok := v.(*entry.Entry); ok && broken == nil {
 			written = append(written, e.Staging.Presence)
 		}
 		if broken != nil {
@@ -97,13 +106,18 @@ func TestTheIntentIsOnDiskBeforeTheCall(t *testing.T) {
 		}
 		return wire.Encode(v)
 	})
-	stage := func() error { return k.step(t.Context(), testKey, Step{Verb: Stage}, connectionOf("/base")) }
+	stage := func() error {
+		return k.step(t.Context(), testKey, vs.decided(entry.Step{Verb: entry.Stage}), connectionOf("/base"))
+	}
 	broken = errDisk
 	if err := stage(); !errors.Is(err, errDisk) {
 		t.Errorf("the journal cannot be written, and the step ends with %v", err)
 	}
 	if now := vs.entry.Staging.Presence; now != volume.Absent {
 		t.Errorf("the journal cannot be written, and the staging is %s", now)
+	}
+	if calls := vs.entry.Unanswered; len(calls) > 0 {
+		t.Errorf("the journal cannot be written, and a call that was not made is unanswered: %v", calls)
 	}
 	broken = nil
 	if err := stage(); err != nil {
@@ -119,7 +133,8 @@ func TestAnIntentToUnstageThatWasNotWrittenIsTakenBack(t *testing.T) {
 	vs := madeState(t, "a")
 	vs.withdraw("a")
 	k := keeperWith(t, vs, &scripted{}, func(any) ([]byte, error) { return nil, errDisk })
-	err := k.step(t.Context(), testKey, Step{Verb: Unpublish, Alloc: "a"}, connectionOf("/base"))
+	undo := vs.decided(entry.Step{Verb: entry.Unpublish, Alloc: "a"})
+	err := k.step(t.Context(), testKey, undo, connectionOf("/base"))
 	if !errors.Is(err, errDisk) {
 		t.Fatalf("it ended with %v", err)
 	}
@@ -143,7 +158,8 @@ func TestCallsOfAVolumeFollowEachOther(t *testing.T) {
 		}
 		return nil, errDisk
 	}
-	if err := k.step(t.Context(), testKey, Step{Verb: Stage}, connectionOf(base)); !errors.Is(err, errDisk) || !made {
+	err := k.step(t.Context(), testKey, vs.decided(entry.Step{Verb: entry.Stage}), connectionOf(base))
+	if !errors.Is(err, errDisk) || !made {
 		t.Errorf("it was made: %v, and ended with %v", made, err)
 	}
 }
@@ -158,7 +174,7 @@ func TestAWantThatChangedUnderACallIsNotFulfilledByIt(t *testing.T) {
 	if err := vs.want(g); err != nil {
 		t.Fatal(err)
 	}
-	if err := keeperOf(t, vs).finish(testKey, Step{Verb: Stage}, volume.Absent, nil); err != nil {
+	if err := keeperOf(t, vs).finish(testKey, entry.Step{Verb: entry.Stage}, volume.Absent, nil); err != nil {
 		t.Fatal(err)
 	}
 	if now := vs.entry.Staging.Presence; now != volume.Lost {
@@ -201,12 +217,12 @@ func TestAnAnswerIsAboutWhatWasReported(t *testing.T) {
 			_ = vs.want(g) // likewise
 		}, acked(epoch), false, true},
 	} {
-		vs := newVolumeState(&Entry{Key: testKey})
+		vs := newVolumeState(&entry.Entry{Key: testKey})
 		if err := vs.want(grantOf("a")); err != nil {
 			t.Fatal(err)
 		}
 		k := keeperOf(t, vs)
-		entries, _ := k.beginReport(true)
+		entries, _, _ := k.Report(true)
 		if c.meanwhile != nil {
 			c.meanwhile(vs)
 		}
@@ -235,10 +251,10 @@ func TestNoWantIsWithdrawnBeforeTheNodeIsArmed(t *testing.T) {
 // TestASaveWritesTheNewestState: what changes while the journal waits for its turn is written too.
 func TestASaveWritesTheNewestState(t *testing.T) {
 	vs := madeState(t, "a")
-	var got *Entry
+	var got *entry.Entry
 	entered, goOn := make(chan struct{}), make(chan struct{})
 	k := keeperWith(t, vs, &scripted{}, func(v any) ([]byte, error) {
-		if e, ok := v.(*Entry); ok {
+		if e, ok := v.(*entry.Entry); ok {
 			got = e
 		}
 		return wire.Encode(v)
@@ -256,26 +272,26 @@ func TestASaveWritesTheNewestState(t *testing.T) {
 	if err := errors.Join(<-busy, <-saved); err != nil {
 		t.Fatal(err)
 	}
-	if got.Pubs["a"].Wanted || vs.record.disk != current {
-		t.Errorf("written: %+v, the disk is %s", got.Pubs["a"], vs.record.disk)
+	if got.Pubs["a"].Wanted || vs.record.Journal != entry.Current {
+		t.Errorf("written: %+v, the disk is %s", got.Pubs["a"], vs.record.Journal)
 	}
 }
 
 // TestAWantKeepsARecordThatWasToBeErased: it came before the transaction.
 func TestAWantKeepsARecordThatWasToBeErased(t *testing.T) {
-	vs := newVolumeState(&Entry{Key: testKey, Pubs: map[ids.Alloc]*Publication{}})
+	vs := newVolumeState(&entry.Entry{Key: testKey, Pubs: map[ids.Alloc]*entry.Publication{}})
 	k := keeperOf(t, vs)
 	if err := k.save(testKey); err != nil {
 		t.Fatal(err)
 	}
-	vs.record = record{disk: current, servers: nothing}
+	vs.record = entry.Record{Journal: entry.Current, Servers: entry.Nothing}
 	if err := vs.want(grantOf("a")); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.erase(testKey); err != nil {
 		t.Fatal(err)
 	}
-	if vs.saved == nil || vs.record.disk == nothing {
+	if vs.saved == nil || vs.record.Journal == entry.Nothing {
 		t.Error("the record of a wanted volume was erased")
 	}
 }
@@ -316,7 +332,7 @@ func TestWhenAReportIsWhole(t *testing.T) {
 		}
 		return nil, end
 	}
-	if err := (Reporter{Keeper: k, Servers: a}).Run(t.Context()); !errors.Is(err, end) {
+	if err := (&reporter.Reporter{Keeper: k, Servers: a}).Run(t.Context()); !errors.Is(err, end) {
 		t.Fatalf("it ended with %v", err)
 	}
 	var got []string
@@ -353,7 +369,7 @@ func TestANodeThatCaughtUpSaysSo(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := (Reporter{Keeper: k, Servers: a}).Run(ctx); !errors.Is(err, end) {
+	if err := (&reporter.Reporter{Keeper: k, Servers: a}).Run(ctx); !errors.Is(err, end) {
 		t.Fatalf("it ended with %v", err)
 	}
 	if last := a.reports[1]; last.Full || len(last.Entries) > 0 || last.At.Index != 9 || last.Prev != 5 {
@@ -367,7 +383,7 @@ func TestAReportIsNoNewerThanItsEntries(t *testing.T) {
 	s := &reads{answers: answers{marked: make(chan struct{})}, k: k}
 	end := errors.New("enough")
 	s.answer = func(*wire.InventoryReport) (*wire.InventoryReply, error) { return nil, end }
-	if err := (Reporter{Keeper: k, Servers: s}).Run(t.Context()); !errors.Is(err, end) {
+	if err := (&reporter.Reporter{Keeper: k, Servers: s}).Run(t.Context()); !errors.Is(err, end) {
 		t.Fatal(err)
 	}
 	if s.late {
@@ -386,7 +402,7 @@ func (r *reads) Seen() lineage.Point {
 	r.k.mu.Lock()
 	defer r.k.mu.Unlock()
 	for _, vs := range r.k.vols {
-		r.late = r.late || vs.record.servers == underway
+		r.late = r.late || vs.record.Servers == entry.Underway
 	}
 	return r.seen
 }
@@ -415,12 +431,12 @@ func mountedState(t *testing.T) *volumeState {
 	mounted(t, st.HostPath, 0)
 	mounted(t, p.HostPath, 0)
 	table := readTable(t)
-	st.Mounts = beneath(table, st.HostPath)
-	o, found, err := verifyPublished(vs.entry, "a", table)
-	if err != nil || o != worked {
+	st.Mounts = evidence.Beneath(table, st.HostPath)
+	o, found, err := evidence.Published(vs.entry, "a", table)
+	if err != nil || o != entry.Worked {
 		t.Fatalf("it is mounted, and that comes to %d, %v", o, err)
 	}
-	p.Device = found.device
+	p.Device = found.Device
 	return vs
 }
 
@@ -468,26 +484,26 @@ func TestMountedAsksTheMountTable(t *testing.T) {
 // TestWhatTheMountTableNoLongerShowsIsLost: and its alloc hears of it.
 func TestWhatTheMountTableNoLongerShowsIsLost(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*testing.T, *Entry) error
+		change func(*testing.T, *entry.Entry) error
 		pub    volume.Presence
 		st     volume.Presence
 	}{
-		"nothing": {func(*testing.T, *Entry) error { return nil }, volume.Present, volume.Present},
-		"the target was unmounted": {func(_ *testing.T, e *Entry) error {
+		"nothing": {func(*testing.T, *entry.Entry) error { return nil }, volume.Present, volume.Present},
+		"the target was unmounted": {func(_ *testing.T, e *entry.Entry) error {
 			return unix.Unmount(e.Pubs["a"].HostPath, 0)
 		}, volume.Lost, volume.Present},
-		"something lies over the target": {func(t *testing.T, e *Entry) error {
+		"something lies over the target": {func(t *testing.T, e *entry.Entry) error {
 			mounted(t, e.Pubs["a"].HostPath, 0)
 			return nil
 		}, volume.Lost, volume.Present},
-		"the staging was unmounted": {func(_ *testing.T, e *Entry) error {
+		"the staging was unmounted": {func(_ *testing.T, e *entry.Entry) error {
 			return unix.Unmount(e.Staging.HostPath, 0)
 		}, volume.Lost, volume.Lost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			vs, s := mountedState(t), &scripted{}
 			k := keeperWith(t, vs, s, wire.Encode)
-			vs.record.disk = current
+			vs.record.Journal = entry.Current
 			if err := c.change(t, vs.entry); err != nil {
 				t.Fatal(err)
 			}
@@ -500,8 +516,8 @@ func TestWhatTheMountTableNoLongerShowsIsLost(t *testing.T) {
 			if reported := slices.Equal(s.lost, []string{"a data"}); reported != (c.pub == volume.Lost) {
 				t.Errorf("reported: %q", s.lost)
 			}
-			if written := vs.record.disk == current; written == (c.pub == volume.Lost) {
-				t.Errorf("the disk is %s", vs.record.disk)
+			if written := vs.record.Journal == entry.Current; written == (c.pub == volume.Lost) {
+				t.Errorf("the disk is %s", vs.record.Journal)
 			}
 		})
 	}
@@ -511,36 +527,37 @@ func TestWhatTheMountTableNoLongerShowsIsLost(t *testing.T) {
 func TestAnAnswerIsHeldAgainstTheMountTable(t *testing.T) {
 	notFound := &csi.Error{Retry: volume.RetryVerify}
 	for name, c := range map[string]struct {
-		verb  Verb
+		verb  entry.Verb
 		there bool // it is mounted
 		flags uintptr
 		err   error
-		want  outcome
+		want  entry.Outcome
 	}{
-		"published":                  {Publish, true, 0, nil, worked},
-		"published and not there":    {Publish, false, 0, nil, missing},
-		"published for reading":      {Publish, true, unix.MS_RDONLY, nil, missing},
-		"unpublished":                {Unpublish, false, 0, nil, worked},
-		"unpublished and there":      {Unpublish, true, 0, nil, unknown},
-		"not found":                  {Unpublish, false, 0, notFound, worked},
-		"not found and there":        {Unpublish, true, 0, notFound, unknown},
-		"unstaged":                   {Unstage, false, 0, nil, worked},
-		"unstaged and there":         {Unstage, true, 0, nil, unknown},
-		"no staging found":           {Unstage, false, 0, notFound, worked},
-		"no staging found and there": {Unstage, true, 0, notFound, unknown},
+		"published":                  {entry.Publish, true, 0, nil, entry.Worked},
+		"published and not there":    {entry.Publish, false, 0, nil, entry.Missing},
+		"published for reading":      {entry.Publish, true, unix.MS_RDONLY, nil, entry.Missing},
+		"unpublished":                {entry.Unpublish, false, 0, nil, entry.Worked},
+		"unpublished and there":      {entry.Unpublish, true, 0, nil, entry.Unknown},
+		"not found":                  {entry.Unpublish, false, 0, notFound, entry.Worked},
+		"not found and there":        {entry.Unpublish, true, 0, notFound, entry.Unknown},
+		"unstaged":                   {entry.Unstage, false, 0, nil, entry.Worked},
+		"unstaged and there":         {entry.Unstage, true, 0, nil, entry.Unknown},
+		"no staging found":           {entry.Unstage, false, 0, notFound, entry.Worked},
+		"no staging found and there": {entry.Unstage, true, 0, notFound, entry.Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			vs, dir := madeState(t, "a"), t.TempDir()
 			st, p := &vs.entry.Staging, vs.entry.Pubs["a"]
 			st.HostPath, p.HostPath = filepath.Join(dir, "s", "x"), filepath.Join(dir, "p", "x", "m")
 			path := p.HostPath
-			if c.verb == Unstage {
+			if c.verb == entry.Unstage {
 				path = st.HostPath
 			}
 			if c.there {
 				mounted(t, path, c.flags)
 			}
-			if o, _, err := keeperOf(t, vs).verifyStep(testKey, Step{Verb: c.verb, Alloc: "a"}, c.err); o != c.want {
+			o, _, err := keeperOf(t, vs).verifyStep(testKey, entry.Step{Verb: c.verb, Alloc: "a"}, c.err)
+			if o != c.want {
 				t.Errorf("outcome %d (%v), want %d", o, err, c.want)
 			}
 		})
@@ -551,7 +568,7 @@ func TestAnAnswerIsHeldAgainstTheMountTable(t *testing.T) {
 func TestAnIDFileNamesWhatTheJournalLost(t *testing.T) {
 	vs := madeState(t, "a")
 	k := keeperOf(t, nil)
-	base := filepath.Join(csiDir(k.cfg.DataDir), "p")
+	base := filepath.Join(k.cfg.DataDir, "csi", "p")
 	st, p := &vs.entry.Staging, vs.entry.Pubs["a"]
 	st.HostPath, p.HostPath = filepath.Join(base, "s", "x"), filepath.Join(base, "p", "x", "m")
 	for _, dir := range []string{filepath.Dir(st.HostPath), filepath.Dir(p.HostPath)} {
@@ -559,13 +576,19 @@ func TestAnIDFileNamesWhatTheJournalLost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(k.writeIDFile(st.HostPath, vs.entry, ""),
-		k.writeIDFile(filepath.Dir(p.HostPath), vs.entry, "a"),
+	if err := errors.Join(evidence.WriteIDFile(k.cfg.Codec, vs.entry, ""),
+		evidence.WriteIDFile(k.cfg.Codec, vs.entry, "a"),
 		os.Rename(st.HostPath+".id", st.HostPath+"-copy.id")); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.adoptFile(st.HostPath + "-copy.id"); !fault.Has(err, fault.Conflict) || len(k.vols) != 0 {
-		t.Errorf("a copied file is believed: %v, %v", err, keys(k))
+	if err := os.Remove(filepath.Dir(p.HostPath) + ".id"); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.adoptUnrecorded(); err != nil || len(k.vols) != 0 || len(k.broken) != 0 {
+		t.Errorf("a copied file is believed: %v, %v, %v", err, keys(k), k.broken)
+	}
+	if err := evidence.WriteIDFile(k.cfg.Codec, vs.entry, "a"); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.Rename(st.HostPath+"-copy.id", st.HostPath+".id"); err != nil {
 		t.Fatal(err)
@@ -582,7 +605,58 @@ func TestAnIDFileNamesWhatTheJournalLost(t *testing.T) {
 		t.Fatalf("nothing was adopted: %v", keys(k))
 	}
 	if e := got.entry; e.Staging.Presence != volume.Uncertain || e.Pubs["a"].Presence != volume.Uncertain ||
-		e.Staging.HostPath != st.HostPath || !e.Staging.Args.equal(st.Args) || got.record.disk == current {
+		e.Staging.HostPath != st.HostPath || !e.Staging.Args.Equal(st.Args) || got.record.Journal == entry.Current {
 		t.Errorf("adopted: %+v, %+v", e.Staging, e.Pubs["a"])
+	}
+}
+
+// beginning is an alloc whose first process starts, and whose want is withdrawn, just after it was said to have none.
+type beginning struct {
+	begin func()
+	live  bool
+}
+
+func (b *beginning) ProcessesGone(ids.Alloc) (bool, string) {
+	said := !b.live
+	if b.begin != nil {
+		b.begin()
+		b.begin, b.live = nil, true
+	}
+	return said, "a process lives"
+}
+func (b *beginning) ProcessesIdle(ids.Alloc) bool { return !b.live }
+func (*beginning) Changed() <-chan struct{}       { return nil }
+
+// TestWhatWasReadBeforeAWantWasWithdrawnIsReadAgain: the alloc may have started since.
+func TestWhatWasReadBeforeAWantWasWithdrawnIsReadAgain(t *testing.T) {
+	vs := madeState(t, "a")
+	k := keeperWith(t, vs, &scripted{armed: true}, wire.Encode)
+	k.cfg.Processes = &beginning{begin: func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		vs.withdraw("a")
+	}}
+	if d := k.plan(testKey); d.ok {
+		t.Errorf("%s although a process lives", d.step.Verb)
+	}
+	if want := "waiting for the allocation's processes to end: a process lives"; vs.status != want {
+		t.Errorf("status %q, want %q", vs.status, want)
+	}
+}
+
+// TestAStepThatWasPickedForAnotherEntryIsNotMade: by now the alloc wants its volume again, and knows that it is there.
+func TestAStepThatWasPickedForAnotherEntryIsNotMade(t *testing.T) {
+	vs := madeState(t, "a")
+	vs.withdraw("a")
+	k := keeperOf(t, vs)
+	picked := vs.decided(entry.Step{Verb: entry.Unpublish, Alloc: "a"})
+	if err := vs.want(grantOf("a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.step(t.Context(), testKey, picked, connectionOf("/base")); err != nil {
+		t.Fatal(err)
+	}
+	if now := vs.entry.Pubs["a"].Presence; now != volume.Present || len(vs.entry.Unanswered) > 0 {
+		t.Errorf("the publication is %s; unanswered: %v", now, vs.entry.Unanswered)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"berth/internal/client/csimanager"
-	"berth/internal/client/csimanager/node"
+	"berth/internal/client/csimanager/entry"
 	"berth/internal/conformance/csi/proxy"
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
@@ -47,7 +47,7 @@ func anyEntry(r *wire.InventoryReport) bool { return len(r.Entries) > 0 }
 // awaitWaiting waits until a mount says that it waits for the servers.
 func awaitWaiting(t testing.TB, said <-chan string) {
 	t.Helper()
-	for reason := ""; reason != string(node.WaitServers); {
+	for reason := ""; reason != string(entry.WaitServers); {
 		select {
 		case reason = <-said:
 		case <-time.After(time.Minute):

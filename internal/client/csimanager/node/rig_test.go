@@ -19,10 +19,13 @@ import (
 	"berth/internal/client/csimanager"
 	"berth/internal/client/csimanager/instance"
 	"berth/internal/client/csimanager/node"
+	"berth/internal/client/csimanager/reporter"
+	"berth/internal/client/csimanager/unmount"
 	"berth/internal/client/dynamicplugins"
 	"berth/internal/client/taskhooks"
 	"berth/internal/conformance/csi/csitest"
 	"berth/internal/conformance/csi/oracle"
+	"berth/internal/helperbin"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
@@ -195,6 +198,7 @@ func (r *rig) open() {
 		Processes: r.gate,
 		Armed:     r.gate,
 		Allocs:    r,
+		Unmount:   (&unmount.Unmounter{Program: helperbin.Open, Path: helperbin.Path}).Unmount,
 		Log:       r.log,
 	})
 	if err != nil {
@@ -229,7 +233,7 @@ func (r *rig) VolumeLost(a ids.Alloc, alias, _ string) { r.lost <- string(a) + "
 // report reports to the servers, over one connection after the other.
 func (r *rig) report(ctx context.Context) error {
 	for ctx.Err() == nil {
-		_ = node.Reporter{Keeper: r.keeper, Servers: r.servers}.Run(ctx)
+		_ = (&reporter.Reporter{Keeper: r.keeper, Servers: r.servers}).Run(ctx)
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Millisecond):
@@ -332,14 +336,27 @@ func use(v csi.Volume, alloc string) csitest.Use {
 // plugin starts a plugin that mounts and makes one volume on it.
 func startPlugin(t testing.TB, rules ...string) (*csitest.Plugin, csi.Volume) {
 	t.Helper()
+	return startFake(t, csitest.Fake{}, rules...)
+}
+
+// startForgetful starts one that answers OK to each unpublishing, forgets the publication, and leaves its mount.
+func startForgetful(t testing.TB, rules ...string) (*csitest.Plugin, csi.Volume) {
+	t.Helper()
+	return startFake(t, csitest.Fake{Defects: map[string]csitest.Defect{
+		string(csi.NodeUnpublishVolume): csitest.DefectForgets}}, rules...)
+}
+
+func startFake(t testing.TB, fake csitest.Fake, rules ...string) (*csitest.Plugin, csi.Volume) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("mounting needs root")
 	}
+	fake.Mount, fake.Controller = csitest.MountBind, csi.Caps[csi.ControllerCap]{csi.CapCreateDelete}
 	p := csitest.New(t,
 		csitest.Options{
 			World: &world{t: t, targets: map[string]csitest.Use{}},
 			Rules: rules,
-			Fake:  csitest.Fake{Mount: csitest.MountBind, Controller: csi.Caps[csi.ControllerCap]{csi.CapCreateDelete}},
+			Fake:  fake,
 		})
 	return p, makeVolume(t, p, "vol")
 }
@@ -351,7 +368,11 @@ func makeVolume(t testing.TB, p *csitest.Plugin, name string) csi.Volume {
 		t.Fatal(err)
 	}
 	v, err := c.CreateVolume(t.Context(),
-		csi.CreateVolumeRequest{Name: name, Capabilities: []csi.VolumeCapability{use(csi.Volume{}, "").Capability}})
+		csi.CreateVolumeRequest{
+			Name:         name,
+			Capacity:     csi.CapacityRange{Required: 1 << 20, Limit: 1 << 20},
+			Capabilities: []csi.VolumeCapability{use(csi.Volume{}, "").Capability},
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/client/csimanager"
+	"berth/internal/client/csimanager/entry"
+	"berth/internal/client/csimanager/evidence"
 	"berth/internal/client/csimanager/instance"
 	"berth/internal/client/dynamicplugins"
 	"berth/internal/model/volume"
@@ -35,7 +37,7 @@ func grantOf(alloc ids.Alloc) csimanager.MountRequest {
 // madeState is a volume that is staged, and published for allocs that want it.
 func madeState(t *testing.T, allocs ...ids.Alloc) *volumeState {
 	t.Helper()
-	vs := newVolumeState(&Entry{Key: testKey})
+	vs := newVolumeState(&entry.Entry{Key: testKey})
 	for _, id := range allocs {
 		if err := vs.want(grantOf(id)); err != nil {
 			t.Fatal(err)
@@ -49,8 +51,8 @@ func madeState(t *testing.T, allocs ...ids.Alloc) *volumeState {
 // TestAWantIsAcknowledgedUnderItsEpochAlone: what the servers have said of another claim of the alloc, or before it
 // withdrew, says nothing about this one.
 func TestAWantIsAcknowledgedUnderItsEpochAlone(t *testing.T) {
-	vs := newVolumeState(&Entry{Key: testKey})
-	acknowledged := func() bool { return vs.facts(Facts{}).Acknowledged["a"] }
+	vs := newVolumeState(&entry.Entry{Key: testKey})
+	acknowledged := func() bool { return vs.facts(entry.Facts{}).Acknowledged["a"] }
 	if err := vs.want(grantOf("a")); err != nil {
 		t.Fatal(err)
 	}
@@ -144,63 +146,6 @@ func TestAWantTakesTheIntentToUnstageBack(t *testing.T) {
 	}
 }
 
-// TestEveryEndOfACall: what a call came to, after each state of what it was about. The first column is the state after
-// the outcomes worked, refused, unknown, missing and other.
-func TestEveryEndOfACall(t *testing.T) {
-	const (
-		absent    = volume.Absent
-		uncertain = volume.Uncertain
-		present   = volume.Present
-		lost      = volume.Lost
-	)
-	for _, c := range []struct {
-		verb   Verb
-		before volume.Presence
-		after  [5]volume.Presence
-	}{
-		{Stage, absent, [5]volume.Presence{present, absent, uncertain, lost, lost}},
-		{Stage, uncertain, [5]volume.Presence{present, uncertain, uncertain, lost, lost}},
-		{Publish, absent, [5]volume.Presence{present, absent, uncertain, lost, lost}},
-		{Publish, uncertain, [5]volume.Presence{present, uncertain, uncertain, lost, lost}},
-		{Unpublish, present, [5]volume.Presence{absent, present, uncertain, uncertain, uncertain}},
-		{Unpublish, uncertain, [5]volume.Presence{absent, uncertain, uncertain, uncertain, uncertain}},
-		{Unpublish, lost, [5]volume.Presence{absent, lost, lost, lost, lost}},
-		{Unstage, present, [5]volume.Presence{absent, present, uncertain, uncertain, uncertain}},
-		{Unstage, uncertain, [5]volume.Presence{absent, uncertain, uncertain, uncertain, uncertain}},
-		{Unstage, lost, [5]volume.Presence{absent, lost, lost, lost, lost}},
-	} {
-		for o, want := range c.after {
-			e := entryOf(volume.Present, Publication{}, Publication{Presence: volume.Present})
-			s := Step{Verb: c.verb, Alloc: "a"}
-			*e.presenceOf(s) = c.before
-			conclude(e, s, intend(e, s), outcome(o))
-			if now := *e.presenceOf(s); now != want {
-				t.Errorf("%s of what is %s, outcome %d: it is %s, want %s", c.verb, c.before, o, now, want)
-			}
-		}
-	}
-}
-
-// TestOnlyTheLastUnpublishingIntendsToUnstage: beside another publication, or a want, the staging stays.
-func TestOnlyTheLastUnpublishingIntendsToUnstage(t *testing.T) {
-	for name, c := range map[string]struct {
-		other Publication
-		want  volume.Presence
-	}{
-		"alone":                      {Publication{}, volume.Uncertain},
-		"beside a publication":       {Publication{Presence: volume.Present}, volume.Present},
-		"beside an uncertain one":    {Publication{Presence: volume.Uncertain}, volume.Present},
-		"beside a want":              {Publication{Wanted: true}, volume.Present},
-		"beside one that was undone": {Publication{Presence: volume.Absent}, volume.Uncertain},
-	} {
-		e := entryOf(volume.Present, Publication{Presence: volume.Present}, c.other)
-		intend(e, Step{Verb: Unpublish, Alloc: "a"})
-		if now := e.Staging.Presence; now != c.want {
-			t.Errorf("%s: the staging is %s, want %s", name, now, c.want)
-		}
-	}
-}
-
 // connectionOf is a ready instance whose directories lie at a base; it stages nothing.
 func connectionOf(base string) *instance.Connection {
 	return &instance.Connection{Info: dynamicplugins.Info{HostBase: base, TaskBase: "/in/task"}}
@@ -210,7 +155,7 @@ func connectionOf(base string) *instance.Connection {
 // made with what is asked for now.
 func TestARepeatedCallKeepsItsArguments(t *testing.T) {
 	for presence, kept := range map[volume.Presence]bool{volume.Absent: false, volume.Uncertain: true} {
-		vs := newVolumeState(&Entry{Key: testKey})
+		vs := newVolumeState(&entry.Entry{Key: testKey})
 		g := grantOf("a")
 		g.VolumeContext = map[string]string{"asked": "now"}
 		if err := vs.want(g); err != nil {
@@ -218,11 +163,12 @@ func TestARepeatedCallKeepsItsArguments(t *testing.T) {
 		}
 		vs.acknowledged["a"] = g.Epoch
 		first := argsOf(grantOf("a"))
-		vs.entry.Staging = Staging{Presence: presence, Args: first, HostPath: "/base/s/before", TaskPath: "/before"}
-		if err := vs.prepare(Step{Verb: Stage}, connectionOf("/base")); err != nil {
+		vs.entry.Staging = entry.Staging{Presence: presence, Args: first, HostPath: "/base/s/before",
+			TaskPath: "/before"}
+		if err := vs.prepare(entry.Step{Verb: entry.Stage}, connectionOf("/base")); err != nil {
 			t.Fatal(err)
 		}
-		if got := vs.entry.Staging; got.Args.equal(first) != kept || (got.HostPath == "/base/s/before") != kept {
+		if got := vs.entry.Staging; got.Args.Equal(first) != kept || (got.HostPath == "/base/s/before") != kept {
 			t.Errorf("of a staging that is %s the call would carry %+v", presence, got)
 		}
 	}
@@ -232,7 +178,7 @@ func TestARepeatedCallKeepsItsArguments(t *testing.T) {
 func TestAnInstanceWithAnotherBaseTouchesNothing(t *testing.T) {
 	vs := madeState(t, "a")
 	vs.entry.Staging.HostPath = "/base/s/x"
-	step := Step{Verb: Unpublish, Alloc: "a"}
+	step := entry.Step{Verb: entry.Unpublish, Alloc: "a"}
 	for base, refused := range map[string]bool{"/base": false, "/bas": true, "/other": true} {
 		if err := vs.prepare(step, connectionOf(base)); fault.Has(err, fault.NotReady) != refused {
 			t.Errorf("with the base %s: %v", base, err)
@@ -246,16 +192,18 @@ func TestAFinalRefusalIsRemembered(t *testing.T) {
 		return &csi.Error{Code: codes.InvalidArgument, Finality: csi.Final, Retry: r}
 	}
 	for name, c := range map[string]struct {
-		step    Step
+		step    entry.Step
 		err     error
-		refused func(Facts) bool
+		refused func(entry.Facts) bool
 	}{
-		"stage": {Step{Verb: Stage}, no(volume.RetryNever), func(f Facts) bool { return f.StageRefused }},
-		"publish": {Step{Verb: Publish, Alloc: "a"}, no(volume.RetryNever),
-			func(f Facts) bool { return f.Refused["a"] }},
-		"expand": {Step{Verb: Expand}, no(volume.RetryNever), func(f Facts) bool { return f.ExpandRefused }},
-		"expand in use": {Step{Verb: Expand}, no(volume.RetryOffline),
-			func(f Facts) bool { return f.ExpandRefused }},
+		"stage": {entry.Step{Verb: entry.Stage}, no(volume.RetryNever),
+			func(f entry.Facts) bool { return f.StageRefused }},
+		"publish": {entry.Step{Verb: entry.Publish, Alloc: "a"}, no(volume.RetryNever),
+			func(f entry.Facts) bool { return f.Refused["a"] }},
+		"expand": {entry.Step{Verb: entry.Expand}, no(volume.RetryNever),
+			func(f entry.Facts) bool { return f.ExpandRefused }},
+		"expand in use": {entry.Step{Verb: entry.Expand}, no(volume.RetryOffline),
+			func(f entry.Facts) bool { return f.ExpandRefused }},
 	} {
 		vs := madeState(t, "a")
 		vs.entry.Staging.HostPath = "/nowhere"
@@ -263,15 +211,16 @@ func TestAFinalRefusalIsRemembered(t *testing.T) {
 		if err := k.finish(testKey, c.step, volume.Absent, c.err); !errors.Is(err, c.err) {
 			t.Errorf("%s: it ended with %v", name, err)
 		}
-		if !c.refused(vs.facts(Facts{})) {
+		if !c.refused(vs.facts(entry.Facts{})) {
 			t.Errorf("%s: it would be asked for again", name)
 		}
 	}
 	vs := madeState(t, "a")
-	if err := keeperOf(t, vs).finish(testKey, Step{Verb: Stage}, volume.Absent, no(volume.RetryBackoff)); err == nil {
+	err := keeperOf(t, vs).finish(testKey, entry.Step{Verb: entry.Stage}, volume.Absent, no(volume.RetryBackoff))
+	if err == nil {
 		t.Error("a refusal is no error")
 	}
-	if vs.facts(Facts{}).StageRefused {
+	if vs.facts(entry.Facts{}).StageRefused {
 		t.Error("what may pass is taken for final")
 	}
 }
@@ -280,24 +229,24 @@ func TestAFinalRefusalIsRemembered(t *testing.T) {
 func TestAStepThatFailedRests(t *testing.T) {
 	vs := madeState(t, "a")
 	k := keeperOf(t, vs)
-	step := Step{Verb: Unpublish, Alloc: "a"}
+	step := entry.Step{Verb: entry.Unpublish, Alloc: "a"}
 	k.failed(testKey, step, errors.New("no"))
-	if _, due, pause := vs.pick([]Step{step}, time.Now()); due || pause <= 0 || pause > stepPause.Max {
+	if _, due, pause := vs.pick([]entry.Step{step}, time.Now()); due || pause <= 0 || pause > stepPause.Max {
 		t.Errorf("after a failure it is due: %v, rests for %s", due, pause)
 	}
-	if s, due, _ := vs.pick([]Step{step, {Verb: Expand}}, time.Now()); !due || s.Verb != Expand {
+	if s, due, _ := vs.pick([]entry.Step{step, {Verb: entry.Expand}}, time.Now()); !due || s.Verb != entry.Expand {
 		t.Errorf("a step that rests holds up others: %v, %v", s, due)
 	}
 	k.failed(testKey, step, &csi.Error{Retry: volume.RetrySlow})
-	if _, _, pause := vs.pick([]Step{step}, time.Now()); pause < slowRetry/2 {
+	if _, _, pause := vs.pick([]entry.Step{step}, time.Now()); pause < slowRetry/2 {
 		t.Errorf("it rests for %s", pause)
 	}
 	k.retryAll("another")
-	if _, _, pause := vs.pick([]Step{step}, time.Now()); pause < slowRetry/2 {
+	if _, _, pause := vs.pick([]entry.Step{step}, time.Now()); pause < slowRetry/2 {
 		t.Errorf("another plugin came back, and it rests for %s", pause)
 	}
 	k.retryAll(testKey.Plugin)
-	if _, _, pause := vs.pick([]Step{step}, time.Now()); pause > newConnectionPause {
+	if _, _, pause := vs.pick([]entry.Step{step}, time.Now()); pause > newConnectionPause {
 		t.Errorf("the plugin came back, and it rests for %s", pause)
 	}
 }
@@ -305,7 +254,7 @@ func TestAStepThatFailedRests(t *testing.T) {
 // TestAReportSaysNoLessThanTheDisk: a publication that the disk still has is not said to be gone.
 func TestAReportSaysNoLessThanTheDisk(t *testing.T) {
 	vs := madeState(t, "a", "b")
-	vs.saved = vs.entry.clone()
+	vs.saved = vs.entry.Clone()
 	vs.withdraw("a")
 	vs.entry.Pubs["a"].Presence, vs.entry.Staging.Presence = volume.Absent, volume.Absent
 	vs.dropOver()
@@ -348,20 +297,22 @@ func TestWhenAMountAndItsReleaseAreDone(t *testing.T) {
 	for _, c := range []struct {
 		what    string
 		staging volume.Presence
-		disk    knowledge
-		other   *Publication
+		disk    entry.Knowledge
+		other   *entry.Publication
 		done    bool
 	}{
-		{"all is undone and written", volume.Absent, current, nil, true},
-		{"all is undone, nothing was ever written", volume.Absent, nothing, nil, true},
-		{"it is not written", volume.Absent, outdated, nil, false},
-		{"it is being written", volume.Absent, underway, nil, false},
-		{"it is staged", volume.Present, current, nil, false},
-		{"it may be staged", volume.Uncertain, current, nil, false},
-		{"it is staged for a publication", volume.Present, current, &Publication{Presence: volume.Uncertain}, true},
-		{"it is staged for a want", volume.Present, current, &Publication{Wanted: true}, true},
+		{"all is undone and written", volume.Absent, entry.Current, nil, true},
+		{"all is undone, nothing was ever written", volume.Absent, entry.Nothing, nil, true},
+		{"it is not written", volume.Absent, entry.Outdated, nil, false},
+		{"it is being written", volume.Absent, entry.Underway, nil, false},
+		{"it is staged", volume.Present, entry.Current, nil, false},
+		{"it may be staged", volume.Uncertain, entry.Current, nil, false},
+		{"it is staged for a publication", volume.Present, entry.Current,
+			&entry.Publication{Presence: volume.Uncertain},
+			true},
+		{"it is staged for a want", volume.Present, entry.Current, &entry.Publication{Wanted: true}, true},
 	} {
-		vs.entry.Staging.Presence, vs.record.disk = c.staging, c.disk
+		vs.entry.Staging.Presence, vs.record.Journal = c.staging, c.disk
 		delete(vs.entry.Pubs, "b")
 		if c.other != nil {
 			vs.entry.Pubs["b"] = c.other
@@ -377,8 +328,8 @@ func TestAVolumeIsGrownOnceAndAfterARefusalNotAgain(t *testing.T) {
 	vs := madeState(t, "a")
 	k := keeperOf(t, vs)
 	grows := func() bool {
-		steps, _ := Next(vs.entry, vs.facts(Facts{}))
-		return slices.Contains(steps, Step{Verb: Expand})
+		steps, _ := entry.Next(vs.entry, vs.facts(entry.Facts{}))
+		return slices.Contains(steps, entry.Step{Verb: entry.Expand})
 	}
 	want := func(size int64, grown bool) {
 		t.Helper()
@@ -390,10 +341,10 @@ func TestAVolumeIsGrownOnceAndAfterARefusalNotAgain(t *testing.T) {
 		}
 	}
 	want(10, true)
-	vs.refuse(Step{Verb: Expand}, errors.New("not in use"))
+	vs.refuse(entry.Step{Verb: entry.Expand}, errors.New("not in use"))
 	want(10, false)
 	want(20, true)
-	vs.worked(Step{Verb: Expand}, observed{})
+	vs.worked(entry.Step{Verb: entry.Expand}, evidence.Observed{})
 	want(20, false)
 	want(5, false)
 	if err := k.WantSize(volume.StagingKey{Plugin: "p", ExternalID: "another"}, 1); !fault.Has(err, fault.NotFound) {

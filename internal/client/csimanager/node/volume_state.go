@@ -8,26 +8,35 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/retry"
 	"berth/internal/client/csimanager"
+	"berth/internal/client/csimanager/entry"
 	"berth/internal/model/volume"
 )
 
 // volumeState is an entry with what lives in memory only.
 type volumeState struct {
-	entry           *Entry
-	saved           *Entry // as it is on disk; nil: not there
-	record          record // how well the disk and the servers know entry
-	unstageIntended bool   // the intent to unstage is written, the call not begun
+	entry           *entry.Entry
+	saved           *entry.Entry // as it is on disk; nil: not there
+	record          entry.Record // how well the disk and the servers know entry
+	changes         uint64       // of the entry, counted
+	unstageIntended bool         // the intent to unstage is written, the call not begun
 	requests        map[ids.Alloc]csimanager.MountRequest
 	acknowledged    map[ids.Alloc]volume.Epoch // wants that the servers know of
-	retries         map[Step]attempts
+	reported        volume.InventoryEntry      // what the servers know of the entry
+	retries         map[entry.Step]attempts
 
 	refused       map[ids.Alloc]error
 	stageRefused  error
 	expandRefused error
-	underWay      Verb   // the call that is being made; empty: none
+	flight        flight
 	status        string // what it does or waits for
 	lastErr       error
 	call          sync.Mutex // held during every node call of the volume: one in flight per (plugin, volume, node)
+}
+
+// flight is the call that is being made.
+type flight struct {
+	verb entry.Verb  // empty: none is
+	late []entry.Run // that have not answered a call before this one
 }
 
 // attempts are the failures of one step, and its pause; a new connection to the plugin ends it.
@@ -37,24 +46,41 @@ type attempts struct {
 	err      error
 }
 
-func newVolumeState(e *Entry) *volumeState {
+func newVolumeState(e *entry.Entry) *volumeState {
 	if e.Pubs == nil {
-		e.Pubs = map[ids.Alloc]*Publication{}
+		e.Pubs = map[ids.Alloc]*entry.Publication{}
 	}
 	return &volumeState{
 		entry:        e,
 		requests:     map[ids.Alloc]csimanager.MountRequest{},
 		acknowledged: map[ids.Alloc]volume.Epoch{},
-		retries:      map[Step]attempts{},
+		retries:      map[entry.Step]attempts{},
 		refused:      map[ids.Alloc]error{},
 	}
 }
 
+// version is one state of an entry. What was decided on another one is decided anew.
+type version struct {
+	of      *volumeState
+	changes uint64
+}
+
+// version returns the present one. The caller holds the lock; vs may be nil.
+func (vs *volumeState) version() version {
+	if vs == nil {
+		return version{}
+	}
+	return version{of: vs, changes: vs.changes}
+}
+
 // on lets the record follow an event.
-func (vs *volumeState) on(e event) { vs.record = vs.record.on(e) }
+func (vs *volumeState) on(e entry.Event) { vs.record = vs.record.On(e) }
 
 // touch says that the entry changed.
-func (vs *volumeState) touch() { vs.on(changed) }
+func (vs *volumeState) touch() {
+	vs.changes++
+	vs.on(entry.Changed)
+}
 
 // want writes the want of a grant into the entry.
 func (vs *volumeState) want(g csimanager.MountRequest) error {
@@ -63,7 +89,7 @@ func (vs *volumeState) want(g csimanager.MountRequest) error {
 	}
 	p := vs.entry.Pubs[g.Key.Alloc]
 	if p == nil {
-		p = &Publication{}
+		p = &entry.Publication{}
 		vs.entry.Pubs[g.Key.Alloc] = p
 	}
 	if p.Presence.Exists() && p.ReadOnly != g.ReadOnly {
@@ -81,6 +107,7 @@ func (vs *volumeState) want(g csimanager.MountRequest) error {
 	if p.Received.IsZero() && !g.Received.IsZero() {
 		vs.touch() // a record from before there were marks is stamped once
 	}
+	vs.owned(g.Provider)
 	p.Received = g.Received // a newer stamp is written with the next change: the older one still tells the truth
 	if vs.unstageIntended {
 		vs.entry.Staging.Presence, vs.unstageIntended = volume.Present, false
@@ -90,22 +117,30 @@ func (vs *volumeState) want(g csimanager.MountRequest) error {
 		vs.entry.Staging.ExpandTo, vs.expandRefused = g.Capacity, nil
 		vs.touch()
 	}
-	if old, again := vs.requests[g.Key.Alloc]; !again || !argsOf(old).equal(argsOf(g)) {
+	if old, again := vs.requests[g.Key.Alloc]; !again || !argsOf(old).Equal(argsOf(g)) {
 		vs.stageRefused = nil
 		delete(vs.refused, g.Key.Alloc)
-		delete(vs.retries, Step{Verb: Stage})
-		delete(vs.retries, Step{Verb: Publish, Alloc: g.Key.Alloc})
+		delete(vs.retries, entry.Step{Verb: entry.Stage})
+		delete(vs.retries, entry.Step{Verb: entry.Publish, Alloc: g.Key.Alloc})
 	}
 	vs.requests[g.Key.Alloc] = g
 	return nil
 }
 
+// owned takes over who has the volume, as the servers say: it was handed over, or nothing of it is here yet.
+func (vs *volumeState) owned(provider string) {
+	if provider != "" && provider != vs.entry.Provider {
+		vs.entry.Provider = provider
+		vs.touch()
+	}
+}
+
 // adopt decides what a want with other arguments than the present staging's means. Another attachment makes the staging
 // lost. Within one attachment a publication keeps the arguments it was made with; another use beside a living one is
 // refused, because the specification forbids it (NodePublishVolume).
-func (vs *volumeState) adopt(g csimanager.MountRequest, args Args) error {
+func (vs *volumeState) adopt(g csimanager.MountRequest, args entry.Args) error {
 	st := &vs.entry.Staging
-	if !st.Presence.Exists() || st.Args.equal(args) {
+	if !st.Presence.Exists() || st.Guessed || st.Args.Equal(args) {
 		return nil
 	}
 	own := vs.entry.Pubs[g.Key.Alloc]
@@ -113,23 +148,14 @@ func (vs *volumeState) adopt(g csimanager.MountRequest, args Args) error {
 	case st.Args.Generation != args.Generation:
 	case own != nil && own.Presence.Exists():
 		return nil
-	case vs.othersWant(g.Key.Alloc):
-		return fault.WithHint(fault.New(fault.Conflict, "mount", describeKey(g.Key.StagingKey),
+	case vs.entry.WantedBeside(g.Key.Alloc):
+		return fault.WithHint(fault.New(fault.Conflict, "mount", entry.Describe(g.Key.StagingKey),
 			"it is in use on this node with another access mode, attachment mode or other mount options"),
 			"use the same modes and mount_options in every job that shares the volume")
 	}
 	st.Presence, vs.unstageIntended = volume.Lost, false
 	vs.touch()
 	return nil
-}
-
-func (vs *volumeState) othersWant(me ids.Alloc) bool {
-	for id, p := range vs.entry.Pubs {
-		if id != me && p.Wanted {
-			return true
-		}
-	}
-	return false
 }
 
 // withdraw takes a want back.
@@ -149,15 +175,15 @@ func (vs *volumeState) dropOver() {
 	for id, p := range vs.entry.Pubs {
 		if !p.Wanted && !p.Presence.Exists() {
 			delete(vs.entry.Pubs, id)
-			delete(vs.retries, Step{Verb: Publish, Alloc: id})
-			delete(vs.retries, Step{Verb: Unpublish, Alloc: id})
+			delete(vs.retries, entry.Step{Verb: entry.Publish, Alloc: id})
+			delete(vs.retries, entry.Step{Verb: entry.Unpublish, Alloc: id})
 			vs.touch()
 		}
 	}
 }
 
 // facts fills in what the state itself knows.
-func (vs *volumeState) facts(f Facts) Facts {
+func (vs *volumeState) facts(f entry.Facts) entry.Facts {
 	f.Requested = map[ids.Alloc]bool{}
 	f.Acknowledged = map[ids.Alloc]bool{}
 	f.Refused = map[ids.Alloc]bool{}
@@ -189,7 +215,7 @@ const (
 // progress describes the call under way. plugin is what is wrong with its plugin: the call goes on, and whoever waits
 // for it is to know why it takes so long.
 func (vs *volumeState) progress(plugin error) string {
-	status := string(vs.underWay) + " in progress"
+	status := string(vs.flight.verb) + " in progress"
 	if plugin != nil {
 		status += ": " + plugin.Error()
 	}
@@ -197,7 +223,7 @@ func (vs *volumeState) progress(plugin error) string {
 }
 
 // pick returns the first step that is due; without one, how long until the next is.
-func (vs *volumeState) pick(steps []Step, now time.Time) (step Step, ok bool, pause time.Duration) {
+func (vs *volumeState) pick(steps []entry.Step, now time.Time) (step entry.Step, ok bool, pause time.Duration) {
 	pause = noRetry
 	for _, s := range steps {
 		r := vs.retries[s]
@@ -210,16 +236,16 @@ func (vs *volumeState) pick(steps []Step, now time.Time) (step Step, ok bool, pa
 			vs.lastErr = r.err
 		}
 	}
-	return Step{}, false, pause
+	return entry.Step{}, false, pause
 }
 
-func argsOf(g csimanager.MountRequest) Args {
-	return Args{
+func argsOf(g csimanager.MountRequest) entry.Args {
+	return entry.Args{
 		AccessMode:     g.AccessMode,
 		AttachmentMode: g.AttachmentMode,
 		MountOptions:   g.MountOptions,
 		VolumeContext:  g.VolumeContext,
 		PublishContext: g.PublishContext,
 		Generation:     g.Generation,
-	}.clone()
+	}.Clone()
 }

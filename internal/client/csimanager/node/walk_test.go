@@ -9,6 +9,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/client/csimanager"
+	"berth/internal/client/csimanager/entry"
 	"berth/internal/client/csimanager/instance"
 	"berth/internal/client/csimanager/node"
 	"berth/internal/conformance/csi/proxy"
@@ -72,7 +73,7 @@ func newWalk(t *testing.T, seed uint64) *walk {
 	w.byHand = true
 	w.plugins = func(p instance.Plugins) instance.Plugins { return between{p, w} }
 	w.codec.Encode = func(v any) ([]byte, error) {
-		if _, ok := v.(*node.Entry); ok && w.inside {
+		if _, ok := v.(*entry.Entry); ok && w.inside {
 			w.aside()
 			if w.rng.IntN(25) == 0 {
 				w.log("crash at a write")

@@ -2,12 +2,15 @@ package node
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/base/reconcile"
+	"berth/internal/client/csimanager/entry"
+	"berth/internal/client/csimanager/evidence"
 	"berth/internal/client/csimanager/instance"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
@@ -20,11 +23,11 @@ import (
 func (k *Keeper) work(ctx context.Context, key volume.StagingKey) (reconcile.Result, error) {
 	defer k.changed.Notify()
 	for ctx.Err() == nil {
-		step, ok, pause := k.plan(key)
-		if !ok {
+		d := k.plan(key)
+		if !d.ok {
 			err := k.settle(key)
-			if pause < noRetry/2 {
-				return reconcile.Again(pause, "a step failed"), err
+			if d.wait < noRetry/2 {
+				return reconcile.Again(d.wait, "a step failed"), err
 			}
 			return reconcile.Done(), err
 		}
@@ -34,9 +37,9 @@ func (k *Keeper) work(ctx context.Context, key volume.StagingKey) (reconcile.Res
 			k.say(key, err.Error())
 			return reconcile.Done(), k.settle(key)
 		}
-		err = k.step(ctx, key, step, conn)
+		err = k.step(ctx, key, d, conn)
 		conn.Release()
-		if err != nil && !k.failed(key, step, err) {
+		if err != nil && !k.failed(key, d.step, err) {
 			return reconcile.Done(), err
 		}
 		k.changed.Notify()
@@ -44,42 +47,66 @@ func (k *Keeper) work(ctx context.Context, key volume.StagingKey) (reconcile.Res
 	return reconcile.Done(), k.settle(key)
 }
 
-// plan reads the facts and picks the step.
-func (k *Keeper) plan(key volume.StagingKey) (step Step, ok bool, pause time.Duration) {
-	f, why := k.gates(key)
+// decision is the next step, of one version of the entry.
+type decision struct {
+	step entry.Step
+	ok   bool          // there is one
+	wait time.Duration // without one: until one is due
+	at   version
+}
+
+// plan reads the facts and picks the step. Both belong to one version of the entry: facts read before a want was
+// withdrawn know nothing of the processes that it started.
+func (k *Keeper) plan(key volume.StagingKey) decision {
+	for {
+		f, why, at := k.gates(key)
+		if d := k.pick(key, f, why); d.at == at {
+			return d
+		}
+	}
+}
+
+// pick picks the step that the facts allow for the entry as it is now.
+func (k *Keeper) pick(key volume.StagingKey, f entry.Facts, why string) decision {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	vs := k.vols[key]
 	if vs == nil {
-		return Step{}, false, noRetry
+		return decision{wait: noRetry}
 	}
-	steps, wait := Next(vs.entry, vs.facts(f))
+	d := decision{wait: noRetry, at: vs.version()}
+	steps, wait := entry.Next(vs.entry, vs.facts(f))
 	if len(steps) > 0 {
-		return vs.pick(steps, time.Now())
+		d.step, d.ok, d.wait = vs.pick(steps, time.Now())
+		return d
 	}
 	status := string(wait)
-	if wait == WaitProcesses && why != "" {
+	if wait == entry.WaitProcesses && why != "" {
 		status += ": " + why
 	}
-	if vs.status != status || vs.lastErr != nil && wait == WaitNothing {
+	if vs.status != status || vs.lastErr != nil && wait == entry.WaitNothing {
 		vs.status = status
-		vs.on(described)
+		vs.on(entry.Described)
 	}
-	if wait == WaitNothing {
+	if wait == entry.WaitNothing {
 		vs.lastErr = nil
 	}
-	return Step{}, false, noRetry
+	return d
 }
 
 // gates asks the gates without holding the lock: they have locks of their own.
-func (k *Keeper) gates(key volume.StagingKey) (f Facts, why string) {
+func (k *Keeper) gates(key volume.StagingKey) (f entry.Facts, why string, at version) {
 	k.mu.Lock()
 	var allocs []ids.Alloc
-	if vs := k.vols[key]; vs != nil {
-		allocs = vs.entry.allocs()
+	vs := k.vols[key]
+	if vs != nil {
+		allocs = vs.entry.Allocs()
 	}
+	at = vs.version()
+	unknown := k.unknownTarget(key.Plugin)
 	k.mu.Unlock()
-	f = Facts{
+	f = entry.Facts{
+		Unknown: unknown,
 		Armed:   k.cfg.Armed.Armed(),
 		Gone:    map[ids.Alloc]bool{},
 		Idle:    map[ids.Alloc]bool{},
@@ -94,7 +121,7 @@ func (k *Keeper) gates(key volume.StagingKey) (f Facts, why string) {
 			why = w
 		}
 	}
-	return f, why
+	return f, why, at
 }
 
 // settle drops publications that are over, and does with the entry what its record demands.
@@ -107,18 +134,18 @@ func (k *Keeper) settle(key volume.StagingKey) error {
 			return nil
 		}
 		vs.dropOver()
-		f := vs.record.fate(vs.entry.quiet())
-		if f == forget {
+		f := vs.record.Fate(vs.entry.Quiet())
+		if f == entry.Forget {
 			delete(k.vols, key)
 		}
 		k.mu.Unlock()
 		var err error
 		switch f {
-		case keep, forget:
+		case entry.Keep, entry.Forget:
 			return nil
-		case save:
+		case entry.Save:
 			err = k.save(key)
-		case erase:
+		case entry.Erase:
 			err = k.erase(key)
 		}
 		if err != nil {
@@ -127,11 +154,13 @@ func (k *Keeper) settle(key volume.StagingKey) error {
 	}
 }
 
-// step makes one call. The intent is durable before it; what it came to is in memory after it.
-func (k *Keeper) step(ctx context.Context, key volume.StagingKey, s Step, conn *instance.Connection) error {
+// step makes one call, unless the entry has changed since the step was picked. The intent is durable before it; what it
+// came to is in memory after it.
+func (k *Keeper) step(ctx context.Context, key volume.StagingKey, d decision, conn *instance.Connection) error {
+	alive := k.alive(key, conn)
 	k.mu.Lock()
-	vs := k.vols[key]
-	if vs == nil {
+	vs, s := k.vols[key], d.step
+	if vs.version() != d.at {
 		k.mu.Unlock()
 		return nil
 	}
@@ -140,22 +169,23 @@ func (k *Keeper) step(ctx context.Context, key volume.StagingKey, s Step, conn *
 		return err
 	}
 	staging := vs.entry.Staging.Presence
-	before := intend(vs.entry, s)
-	if s.Verb == Unpublish && vs.entry.Staging.Presence != staging {
+	before := entry.Intend(vs.entry, s)
+	if s.Verb == entry.Unpublish && vs.entry.Staging.Presence != staging {
 		vs.unstageIntended = true
 	}
 	written := false // the intent is on disk already; the result before it waits for the one after it
 	switch {
-	case s.Verb == Unstage && vs.unstageIntended:
+	case s.Verb == entry.Unstage && vs.unstageIntended:
 		before = volume.Present
 		vs.unstageIntended = false
 		written = true
-	case s.Verb != Expand:
+	case s.Verb != entry.Expand:
 		vs.touch()
 	}
-	vs.underWay = s.Verb
+	vs.flight.verb = s.Verb
+	vs.asks(runOf(conn), alive)
 	vs.status, vs.lastErr = vs.progress(nil), nil
-	call, write := k.callOf(vs, s, conn), vs.record.disk != current && !written
+	call, write := k.callOf(vs, s, conn), vs.record.Journal != entry.Current && !written
 	k.mu.Unlock()
 	if write {
 		if err := k.save(key); err != nil {
@@ -164,87 +194,91 @@ func (k *Keeper) step(ctx context.Context, key volume.StagingKey, s Step, conn *
 		}
 	}
 	vs.call.Lock()
-	err := call(ctx)
+	err := k.stillServed(s, call(ctx), alive)
+	k.answered(key, runOf(conn), err)
+	if rest := k.unmountOwn(ctx, key, s, err); rest != nil {
+		err = rest
+	}
 	vs.call.Unlock()
 	return k.finish(key, s, before, err)
 }
 
 // takeBack takes an intent back that never reached the disk and whose call was therefore not made.
-func (k *Keeper) takeBack(key volume.StagingKey, s Step, before volume.Presence) {
+func (k *Keeper) takeBack(key volume.StagingKey, s entry.Step, before volume.Presence) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	vs := k.vols[key]
 	if vs == nil {
 		return
 	}
-	vs.underWay = ""
-	if p := vs.entry.presenceOf(s); p != nil {
+	vs.flight.verb = ""
+	vs.entry.Unanswered = slices.Clone(vs.flight.late)
+	if p := vs.entry.PresenceOf(s); p != nil {
 		*p = before
 	}
-	if s.Verb == Unpublish && vs.unstageIntended {
+	if s.Verb == entry.Unpublish && vs.unstageIntended {
 		vs.entry.Staging.Presence, vs.unstageIntended = volume.Present, false
 	}
 }
 
 // finish verifies and writes down what the call came to.
-func (k *Keeper) finish(key volume.StagingKey, s Step, before volume.Presence, err error) error {
+func (k *Keeper) finish(key volume.StagingKey, s entry.Step, before volume.Presence, err error) error {
 	o, found, err := k.verifyStep(key, s, err)
-	if o == refused && s.making() && before == volume.Absent && !k.removeUnmade(key, s) {
-		o = unknown
+	if o == entry.Refused && s.Making() && before == volume.Absent && !k.removeUnmade(key, s) {
+		o = entry.Unknown
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	vs := k.vols[key]
 	if vs != nil {
-		vs.underWay = ""
+		vs.flight.verb = ""
 	}
-	if vs == nil || vs.entry.presenceOf(s) == nil && s.Verb != Expand {
+	if vs == nil || vs.entry.PresenceOf(s) == nil && s.Verb != entry.Expand {
 		return err
 	}
-	if now := vs.entry.presenceOf(s); now != nil && s.making() && *now == volume.Lost && o == worked {
-		o = other // while the call was under way, a want with other arguments came
+	if now := vs.entry.PresenceOf(s); now != nil && s.Making() && *now == volume.Lost && o == entry.Worked {
+		o = entry.Other // while the call was under way, a want with other arguments came
 	}
-	conclude(vs.entry, s, before, o)
+	entry.Conclude(vs.entry, s, before, o)
 	vs.touch()
 	switch {
-	case o == worked:
+	case o == entry.Worked:
 		vs.worked(s, found)
 		return nil
-	case csi.RetryOf(err) == volume.RetryNever || s.Verb == Expand && csi.RetryOf(err) == volume.RetryOffline:
+	case csi.RetryOf(err) == volume.RetryNever || s.Verb == entry.Expand && csi.RetryOf(err) == volume.RetryOffline:
 		vs.refuse(s, err)
 	}
 	return err
 }
 
 // worked writes down what success adds beyond presence, and forgets a publication that is over.
-func (vs *volumeState) worked(s Step, found observed) {
+func (vs *volumeState) worked(s entry.Step, found evidence.Observed) {
 	delete(vs.retries, s)
 	vs.lastErr = nil
 	e := vs.entry
 	switch s.Verb {
-	case Stage:
-		e.Staging.Mounts = found.mounts
-	case Publish:
+	case entry.Stage:
+		e.Staging.Mounts, e.Staging.Own = found.Mounts, found.Own
+		e.Undone = nil
+	case entry.Publish:
 		p := e.Pubs[s.Alloc]
-		p.Device, p.SeenReadOnly = found.device, found.readOnly
-	case Expand:
+		p.Device, p.SeenReadOnly = found.Device, found.ReadOnly
+		p.Own = found.Own
+	case entry.Expand:
 		e.Staging.ExpandedTo = e.Staging.ExpandTo
-	case Unpublish:
-		vs.restAfterUndo(Step{Verb: Publish, Alloc: s.Alloc})
+	case entry.Unpublish:
+		vs.restAfterUndo(entry.Step{Verb: entry.Publish, Alloc: s.Alloc})
 		vs.dropOver()
-	case Unstage:
-		vs.restAfterUndo(Step{Verb: Stage})
-		// What is to be grown at the next use comes with its grant.
-		e.Staging.ExpandTo = 0
-		e.Staging.ExpandedTo = 0
-		e.Staging.Mounts = nil
+	case entry.Unstage:
+		vs.restAfterUndo(entry.Step{Verb: entry.Stage})
+		e.Unstaged()
 		vs.dropOver()
 	}
 }
 
 // restAfterUndo lets a step that had to be undone rest from the end of the undo on. It keeps its count: the success of
 // the undo is none of the step itself, and what goes round would else go round without a pause.
-func (vs *volumeState) restAfterUndo(s Step) {
+func (vs *volumeState) restAfterUndo(s entry.Step) {
 	r, failed := vs.retries[s]
 	if !failed || csi.RetryOf(r.err) != volume.RetryAfterUndo {
 		return
@@ -254,19 +288,19 @@ func (vs *volumeState) restAfterUndo(s Step) {
 }
 
 // refuse remembers a final no, so that the call is not made again with equal arguments.
-func (vs *volumeState) refuse(s Step, err error) {
+func (vs *volumeState) refuse(s entry.Step, err error) {
 	switch s.Verb {
-	case Publish:
+	case entry.Publish:
 		vs.refused[s.Alloc] = err
-	case Stage:
+	case entry.Stage:
 		vs.stageRefused = err
-	case Expand:
+	case entry.Expand:
 		vs.expandRefused = err
 	}
 }
 
 // failed files when the step is tried again. It reports whether the pass may go on with other steps.
-func (k *Keeper) failed(key volume.StagingKey, s Step, err error) (goOn bool) {
+func (k *Keeper) failed(key volume.StagingKey, s entry.Step, err error) (goOn bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	vs := k.vols[key]
@@ -279,7 +313,7 @@ func (k *Keeper) failed(key volume.StagingKey, s Step, err error) (goOn bool) {
 	r.next = time.Now().Add(pauseAfter(r.failures, err))
 	vs.retries[s] = r
 	vs.lastErr, vs.status = err, ""
-	vs.on(described)
+	vs.on(entry.Described)
 	log := k.cfg.Log.With(logkey.Plugin, key.Plugin, logkey.Volume, key.ExternalID, logkey.Op, s.Verb, logkey.Attempt,
 		r.failures)
 	if fault.Has(err, fault.NotReady) || fault.Has(err, fault.Canceled) {
@@ -309,6 +343,6 @@ func (k *Keeper) say(key volume.StagingKey, status string) {
 	defer k.mu.Unlock()
 	if vs := k.vols[key]; vs != nil && vs.status != status {
 		vs.status, vs.lastErr = status, nil
-		vs.on(described)
+		vs.on(entry.Described)
 	}
 }

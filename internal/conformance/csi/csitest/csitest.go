@@ -31,6 +31,7 @@ const (
 	MountBind    = fake.MountBind
 	MountNothing = fake.MountNothing
 
+	DefectForgets  = fake.DefectForgets
 	DefectEmpty    = fake.DefectEmpty
 	DefectHuge     = fake.DefectHuge
 	DefectUTF8     = fake.DefectUTF8

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 	"berth/internal/port/driver"
 )
 
@@ -53,22 +54,30 @@ func Start(ctx context.Context, o Options, cfg *driver.TaskConfig, spec *driver.
 	if err != nil {
 		return nil, fault.Note(err, "start", "task "+strconv.Quote(cfg.Task))
 	}
-	h := p.Handle()
-	state, err := json.Marshal(h)
+	h, err := Handle(o.Driver, cfg.Alloc, p.Handle())
 	if err != nil {
-		return nil, errors.Join(fault.Wrap(err, fault.Internal, "record", "task "+strconv.Quote(cfg.Task)),
-			p.Kill(ctx, "", 0))
+		return nil, errors.Join(err, p.Kill(ctx, "", 0))
 	}
-	return &Task{process: p, defaultSignal: o.DefaultSignal, handle: driver.TaskHandle{
-		Driver:  o.Driver,
+	h.Started = time.Now()
+	return &Task{process: p, defaultSignal: o.DefaultSignal, handle: h}, nil
+}
+
+// Handle is the durable reference to a process that a driver of this kind has launched: also of one whose record is
+// lost, and which its launcher still holds.
+func Handle(driverName string, id ids.Alloc, p driver.ProcessHandle) (driver.TaskHandle, error) {
+	state, err := json.Marshal(p)
+	if err != nil {
+		return driver.TaskHandle{}, fault.Wrap(err, fault.Internal, "record", "task "+strconv.Quote(p.Task))
+	}
+	return driver.TaskHandle{
+		Driver:  driverName,
 		Version: stateVersion,
-		Alloc:   cfg.Alloc,
-		Task:    cfg.Task,
-		Attempt: cfg.Attempt,
-		PID:     h.PID,
-		Started: time.Now(),
+		Alloc:   id,
+		Task:    p.Task,
+		Attempt: p.Attempt,
+		PID:     p.PID,
 		State:   state,
-	}}, nil
+	}, nil
 }
 
 // Recover finds a task again by its handle.

@@ -1,0 +1,124 @@
+package api
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+)
+
+// RecoveryStatus is what the servers wait for before they trust a state that was restored, and what a person can do
+// (Berth's own, like all that follows).
+type RecoveryStatus struct {
+	// State is "none", "evidence" (a node shows that the state is older than the world), "recovering" or "ended".
+	State        string
+	Cause        string
+	By           string
+	Parent       string // incarnation that was left
+	Incarnation  string
+	Begun        *time.Time
+	Ended        *time.Time
+	ListComplete bool // no node is missing in Nodes: the state that was replaced was read, or a person said so
+	Nodes        []*RecoveryNode
+	Evidence     []*RecoveryEvidence
+	Suspended    []*RecoverySuspended
+	Held         []*RecoveryHeld
+	Exits        []string // what a person can do
+}
+
+// RecoveryNode is a node that may hold something that the servers do not know.
+type RecoveryNode struct {
+	ID     string
+	Name   string
+	State  string // "reported", "dead" or "awaited"
+	Detail string
+	Exit   string // what ends the wait
+}
+
+// RecoveryEvidence is what a node has seen of the servers that their state does not contain.
+type RecoveryEvidence struct {
+	NodeID    string
+	Name      string
+	Relation  string
+	SeenMark  string
+	SeenIndex uint64
+	Time      time.Time
+}
+
+// RecoverySuspended was asked for before the restore, and waits until a person asks for it again.
+type RecoverySuspended struct {
+	Kind   string // "volume" or "snapshot"
+	ID     string
+	Phase  string
+	Resume string
+}
+
+// RecoveryHeld is an allocation of a batch job that may have ended since the state was saved: it is not begun again by
+// itself.
+type RecoveryHeld struct {
+	AllocID   string
+	Namespace string
+	JobID     string
+	Resume    string
+}
+
+// RecoveryRequest is a person's word about the servers' state, or about one node.
+type RecoveryRequest struct {
+	NodeID string
+	Reason string
+}
+
+// Operator are the endpoints by which people take care of the servers' state.
+type Operator struct{ c *Client }
+
+// Operator returns the endpoints by which people take care of the servers' state.
+func (c *Client) Operator() Operator { return Operator{c} }
+
+// Recovery returns what the servers wait for before they trust their state.
+func (a Operator) Recovery(ctx context.Context, o *QueryOptions) (*RecoveryStatus, *QueryMeta, error) {
+	var out RecoveryStatus
+	meta, err := a.c.do(ctx, newCall(http.MethodGet, "operator", "recovery").read(o), &out)
+	return &out, meta, err
+}
+
+// BeginRecovery says that the servers' state is older than the world.
+func (a Operator) BeginRecovery(ctx context.Context, reason string) error {
+	return a.say(ctx, "begin", &RecoveryRequest{Reason: reason})
+}
+
+// FinishRecovery says that no node is missing among those that the recovery names.
+func (a Operator) FinishRecovery(ctx context.Context, reason string) error {
+	return a.say(ctx, "finish", &RecoveryRequest{Reason: reason})
+}
+
+// DismissNode says that a node is dead, so that no recovery waits for it, or that what it has seen is wrong.
+func (a Operator) DismissNode(ctx context.Context, node, reason string) error {
+	return a.say(ctx, "dismiss", &RecoveryRequest{NodeID: node, Reason: reason})
+}
+
+func (a Operator) say(ctx context.Context, verb string, req *RecoveryRequest) error {
+	_, err := a.c.do(ctx, newCall(http.MethodPut, "operator", "recovery", verb).json(req), nil)
+	return err
+}
+
+// SaveSnapshot returns the servers' state as a file, which the caller closes, with its digest: "sha-256=" and the
+// checksum in base64.
+func (a Operator) SaveSnapshot(ctx context.Context) (file io.ReadCloser, digest string, err error) {
+	resp, err := a.c.send(ctx, newCall(http.MethodGet, "operator", "snapshot"))
+	if err != nil {
+		return nil, "", err
+	}
+	return resp.Body, resp.Header.Get("Digest"), nil
+}
+
+// RestoreSnapshot replaces the servers' state by a saved one, which begins a recovery.
+func (a Operator) RestoreSnapshot(ctx context.Context, file io.Reader) error {
+	call := newCall(http.MethodPut, "operator", "snapshot")
+	call.body = file
+	call.header.Set("Content-Type", "application/octet-stream")
+	resp, err := a.c.send(ctx, call)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}

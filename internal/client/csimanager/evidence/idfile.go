@@ -1,0 +1,102 @@
+package evidence
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/client/csimanager/entry"
+	"berth/internal/model/volume"
+	"berth/internal/port/hostfs"
+	"berth/internal/port/kv"
+)
+
+// StagingTail is where a volume is staged below the base directory of its plugin.
+func StagingTail(externalID string) string { return "s/" + ids.Segment(externalID) }
+
+// TargetTail is where a volume is published for an alloc below the base directory of its plugin: the plugin makes and
+// removes it, its parent is ours.
+func TargetTail(externalID string, alloc ids.Alloc) string {
+	return "p/" + ids.Segment(externalID, string(alloc)) + "/m"
+}
+
+// IDFile names a staging or a publication beside its path, outside any mount, so that a mount can be named, and undone,
+// without the journal.
+type IDFile struct {
+	Key     volume.StagingKey
+	Volume  volume.ID
+	Staging entry.Staging
+	Alloc   ids.Alloc
+	Pub     *entry.Publication // nil: the staging
+}
+
+// path is where the id file of its content lies.
+func (f *IDFile) path() string {
+	if f.Pub != nil {
+		return filepath.Dir(f.Pub.HostPath) + ".id"
+	}
+	return f.Staging.HostPath + ".id"
+}
+
+// WriteIDFile writes the id file of a staging, or of an alloc's publication, unless it is there already.
+func WriteIDFile(codec kv.Codec, e *entry.Entry, alloc ids.Alloc) error {
+	f := IDFile{Key: e.Key, Volume: e.Volume, Staging: e.Staging, Alloc: alloc}
+	f.Staging.Presence = volume.Uncertain
+	f.Staging.Mounts = nil
+	f.Staging.Own = nil
+	f.Staging.By = entry.Run{}
+	f.Staging.ExpandTo = 0
+	f.Staging.ExpandedTo = 0
+	if alloc != "" {
+		p := *e.Pubs[alloc]
+		p.Presence = volume.Uncertain
+		p.By = entry.Run{}
+		p.Own = nil
+		f.Pub = &p
+	}
+	data, err := codec.Encode(f)
+	if err != nil {
+		return err
+	}
+	name := f.path()
+	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, data) {
+		return nil
+	}
+	return hostfs.WriteFileSync(name, data, 0o600)
+}
+
+// IDFiles lists the id files of all plugins below a data directory, and those that a crash left half written.
+func IDFiles(dataDir string) ([]string, error) {
+	var out []string
+	for _, pattern := range []string{"*/s/*.id", "*/p/*.id", "*/s/*.id.tmp", "*/p/*.id.tmp"} {
+		names, err := filepath.Glob(filepath.Join(csiDir(dataDir), pattern))
+		if err != nil {
+			return nil, fault.Wrap(err, fault.Internal, "look for", pattern)
+		}
+		out = append(out, names...)
+	}
+	return out, nil
+}
+
+// ReadIDFile reads an id file. It removes one that a crash left in the middle of being written: that names nothing, and
+// nil is returned for it.
+func ReadIDFile(codec kv.Codec, name string) (*IDFile, error) {
+	if filepath.Ext(name) == ".tmp" {
+		return nil, fault.Wrap(os.Remove(name), fault.Internal, "remove", name)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "read", name)
+	}
+	f := &IDFile{}
+	if err := codec.Decode(data, f); err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "read", name)
+	}
+	if own := f.path(); own != name {
+		return nil, fault.New(fault.Conflict, "read", name, fmt.Sprintf("it names %s: it was copied or moved", own))
+	}
+	return f, nil
+}

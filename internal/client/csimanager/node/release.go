@@ -1,0 +1,68 @@
+package node
+
+import (
+	"fmt"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/logkey"
+	"berth/internal/client/csimanager/entry"
+	"berth/internal/client/csimanager/evidence"
+	"berth/internal/model/volume"
+	"berth/internal/port/hostfs"
+)
+
+// ReleaseVolume takes the word of a person in the place of a plugin that keeps failing to unstage: nothing is left of
+// the volume. It is refused as long as anything here says otherwise.
+func (k *Keeper) ReleaseVolume(key volume.StagingKey, reason, by string) error {
+	table, err := hostfs.ReadTable()
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	vs := k.vols[key]
+	if vs == nil {
+		return fault.New(fault.NotFound, "release", entry.Describe(key), "this node holds nothing of it")
+	}
+	if why := vs.unreleasable(table); why != "" {
+		return fault.New(fault.Conflict, "release", entry.Describe(key), why)
+	}
+	_, ours := evidence.Traces(vs.entry, entry.Step{Verb: entry.Unstage})
+	for _, path := range ours {
+		if err := hostfs.RemoveEmpty(path); err != nil {
+			k.cfg.Log.Warn("what a plugin left behind is kept", logkey.Path, path, logkey.Error, err)
+		}
+	}
+	vs.entry.Staging.Presence = volume.Absent
+	vs.entry.Serving, vs.entry.Unanswered = nil, nil
+	vs.entry.Undone = &volume.Undone{Proof: volume.ProofAttested, Reason: reason, By: by}
+	delete(vs.retries, entry.Step{Verb: entry.Unstage})
+	vs.lastErr = nil
+	vs.touch()
+	k.cfg.Log.Warn("a staging counts as undone because a person said so", logkey.Plugin, key.Plugin, logkey.Volume,
+		key.ExternalID, "reason", reason, "by", by)
+	k.changed.Notify()
+	k.loop.Mark(key)
+	return nil
+}
+
+// unreleasable says what stands against the word that nothing is left. The caller holds the lock.
+func (vs *volumeState) unreleasable(table *hostfs.Table) string {
+	st := &vs.entry.Staging
+	switch {
+	case vs.entry.Wanted():
+		return "an allocation on this node wants it"
+	case vs.entry.Published():
+		return "a publication of it is not undone yet; that is tried again by itself"
+	case vs.flight.verb != "":
+		return "a call of it is under way"
+	case st.Presence == volume.Present:
+		return "it is staged, and its unstaging was not tried yet"
+	case !st.Presence.Exists():
+		return "nothing of it is held any more"
+	}
+	if left := table.Beneath(st.HostPath); len(left) > 0 {
+		return fmt.Sprintf("%s is mounted at %s", left[0].FSType, left[0].Path)
+	}
+	return ""
+}

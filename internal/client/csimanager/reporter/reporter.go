@@ -1,0 +1,211 @@
+// Package reporter owns when a node's inventory of volumes is reported to the servers. The client's composition runs
+// it; what is reported the node keeper knows.
+package reporter
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"berth/internal/base/retry"
+	"berth/internal/model/lineage"
+	"berth/internal/model/volume"
+	"berth/internal/wire"
+)
+
+// Inventory is what is reported; the node keeper implements it.
+type Inventory interface {
+	// Changed returns a channel that is closed when there may be news.
+	Changed() <-chan struct{}
+	// Nudge closes that channel.
+	Nudge()
+	// News reports whether there is anything that the servers have not heard of, and whether somebody waits for that.
+	News() (found, pressing bool)
+	// Report takes what is to be sent, and holds it to be under way until it is answered.
+	Report(full bool) (entries []volume.InventoryEntry, unknown []volume.UnknownMount, due bool)
+	// Answered takes the servers' answer to a report of these entries.
+	Answered(entries []volume.InventoryEntry, reply *wire.InventoryReply)
+}
+
+// Reporter sends the inventory: everything at each connect, then what changed. What the servers wait for goes at once,
+// coalesced while a report is under way; the rest is held back for a while, because a report of allocs may take it
+// along (Board).
+type Reporter struct {
+	Keeper  Inventory
+	Servers Servers
+	Delay   time.Duration // how long news are held back that the servers do not wait for
+
+	hurry atomic.Bool // nothing is held back in the next report
+	once  sync.Once
+	sends chan struct{} // full while a report is under way; see lock
+	open  *connection   // nil: there is none
+}
+
+// connection is what was reported since the servers were reached.
+type connection struct {
+	full           bool // the next report is of everything
+	caughtUp       bool // the node has acted on a whole set of allocs since the last report
+	prev, reported uint64
+	mark           string
+}
+
+// Servers are whom a node reports to; the client's session implements it.
+type Servers interface {
+	// SendInventory delivers a report, fills in who reports, and returns the acknowledgement.
+	SendInventory(ctx context.Context, r *wire.InventoryReport) (*wire.InventoryReply, error)
+	// Seen is the newest alloc set that the node has acted on.
+	Seen() lineage.Point
+	// Marked returns a channel that is closed when the servers' leadership changed, or Seen is a whole set of allocs.
+	Marked() <-chan struct{}
+}
+
+// Run reports until ctx ends. It returns an error when the connection failed; the client runs another. A report names
+// the one that it follows: one that was delayed on its way never overwrites a later one.
+func (r *Reporter) Run(ctx context.Context) error {
+	r.connect(&connection{full: true})
+	defer r.connect(nil)
+	var since time.Time // of the oldest news that are held back
+	for {
+		ch, marked := r.Keeper.Changed(), r.Servers.Marked()
+		if err := r.report(ctx, !since.IsZero() && time.Since(since) >= r.Delay); err != nil {
+			return err // the next run begins with everything
+		}
+		if found, _ := r.Keeper.News(); !found {
+			since = time.Time{}
+		} else if since.IsZero() {
+			since = time.Now()
+		}
+		if !r.rest(ctx, ch, marked, since) {
+			return nil
+		}
+	}
+}
+
+// rest waits until there may be something to report; false when ctx ended.
+func (r *Reporter) rest(ctx context.Context, changed, marked <-chan struct{}, since time.Time) bool {
+	var late <-chan time.Time
+	if !since.IsZero() {
+		t := time.NewTimer(time.Until(since.Add(r.Delay)))
+		defer t.Stop()
+		late = t.C
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-marked:
+		r.catchUp()
+	case <-late:
+	case <-changed:
+		return retry.Sleep(ctx, coalesce)
+	}
+	return true
+}
+
+func (r *Reporter) connect(c *connection) {
+	r.lock() <- struct{}{}
+	defer r.unlock()
+	r.open = c
+}
+
+// lock is what is filled by who makes a report.
+func (r *Reporter) lock() chan<- struct{} {
+	r.once.Do(func() { r.sends = make(chan struct{}, 1) })
+	return r.sends
+}
+
+func (r *Reporter) unlock() { <-r.sends }
+
+func (r *Reporter) catchUp() {
+	r.lock() <- struct{}{}
+	defer r.unlock()
+	r.open.caughtUp = true
+}
+
+// report sends what is due until nothing is.
+func (r *Reporter) report(ctx context.Context, all bool) error {
+	r.lock() <- struct{}{}
+	defer r.unlock()
+	for out := r.next(all); out != nil; out = r.next(false) {
+		reply, err := r.Servers.SendInventory(ctx, out)
+		if err != nil {
+			return err
+		}
+		r.arrived(out, reply)
+	}
+	return nil
+}
+
+// next takes the report that is due; with all, whatever is new is. The caller holds the lock.
+func (r *Reporter) next(all bool) *wire.InventoryReport {
+	c := r.open
+	at := r.Servers.Seen() // before the entries: they may be newer than it, never older
+	if at.Mark != c.mark {
+		c.full, c.mark = true, at.Mark // another leadership asks anew what there is
+	}
+	// A node that has caught up says so, for by its silence claims end that are newer than what it had seen.
+	silence := c.caughtUp && at.Index > c.reported
+	c.caughtUp = false
+	_, pressing := r.Keeper.News()
+	if hurry := r.hurry.Swap(false); !all && !hurry && !c.full && !silence && !pressing {
+		return nil
+	}
+	entries, unknown, due := r.Keeper.Report(c.full)
+	if !c.full && !due && !silence && len(entries) == 0 {
+		return nil
+	}
+	return &wire.InventoryReport{
+		Full:    c.full,
+		At:      at,
+		Prev:    c.prev,
+		Entries: entries,
+		Unknown: unknown,
+	}
+}
+
+// arrived takes the answer to a report; without one it is not known what became of it. The caller holds the lock.
+func (r *Reporter) arrived(out *wire.InventoryReport, reply *wire.InventoryReply) {
+	c := r.open
+	if c == nil {
+		return // the next connection begins with everything
+	}
+	if reply == nil || reply.Stale {
+		c.full = true
+		if reply != nil {
+			c.prev = reply.Head
+		}
+		return
+	}
+	c.prev = reply.Head
+	c.full, c.reported = false, out.At.Index
+	r.Keeper.Answered(out.Entries, reply)
+}
+
+// Board implements allocs.Inventory: what is new rides with a report of allocs. Another report that is under way is
+// waited for, for a while; what is new then is sent right after it.
+func (r *Reporter) Board() (*wire.InventoryReport, func(*wire.InventoryReply)) {
+	late := time.NewTimer(r.Delay)
+	defer late.Stop()
+	select {
+	case r.lock() <- struct{}{}:
+	case <-late.C:
+		r.hurry.Store(true)
+		return nil, nil
+	}
+	var out *wire.InventoryReport
+	if r.open != nil {
+		out = r.next(true)
+	}
+	if out == nil {
+		r.unlock()
+		return nil, nil
+	}
+	return out, func(reply *wire.InventoryReply) {
+		r.arrived(out, reply)
+		r.unlock()
+		r.Keeper.Nudge() // what came up meanwhile has found a report under way
+	}
+}
+
+// coalesce is how long a burst of steps is gathered into one report; far below what a person notices.
+const coalesce = 2 * time.Millisecond

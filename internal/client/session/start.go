@@ -1,0 +1,84 @@
+package session
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/logkey"
+	"berth/internal/base/retry"
+	"berth/internal/client/localstate"
+	"berth/internal/client/servers"
+	"berth/internal/model/node"
+	"berth/internal/wire"
+)
+
+// refusedPause is how long an agent rests that the servers do not accept: only a person changes that.
+var refusedPause = retry.Backoff{Min: 40 * time.Second, Max: 40 * time.Second}
+
+// pause rests after so many failures in a row; false: ctx ended.
+func pause(ctx context.Context, failures int, err error) bool {
+	if fault.Has(err, fault.Conflict) {
+		return refusedPause.Sleep(ctx, failures)
+	}
+	return servers.Pause.Sleep(ctx, failures)
+}
+
+// start returns what the servers are to know of this agent start. Its epoch is on disk before anybody hears of it.
+func (s *Session) start(info *node.Node) (*wire.AgentStart, error) {
+	if len(s.chain.Tried) == 0 {
+		chain, err := s.store.BeginSession()
+		if err != nil {
+			return nil, fault.Note(err, "record", "the start of this agent")
+		}
+		s.chain = chain
+	}
+	last := len(s.chain.Tried) - 1
+	previous := slices.Clone(s.chain.Tried[:last])
+	if s.chain.Accepted != "" {
+		previous = append(previous, s.chain.Accepted)
+	}
+	out := &wire.AgentStart{Registration: s.begun, At: s.chain.At}
+	out.Previous, out.Next = previous, s.chain.Tried[last]
+	out.Address = info.Name + " (" + info.Address + ")"
+	return out, nil
+}
+
+// accepted notes on disk, and then on the link, that the servers obey this agent start. What it was sent with stays
+// known while the agent runs: a state that lost this acceptance is answered as before.
+func (s *Session) accepted(start *wire.AgentStart, reply *wire.NodeRegisterReply) error {
+	if reply.Session == "" { // servers of an older Berth
+		s.link.Accepted("", 0)
+		return nil
+	}
+	if s.chain.Accepted != start.Next || s.chain.At.Incarnation != reply.At.Incarnation {
+		if err := s.store.AcceptSession(start.Next, reply.At); err != nil {
+			return fault.Note(err, "record", "the start of this agent")
+		}
+		s.chain = localstate.Session{
+			Accepted: start.Next,
+			At:       reply.At,
+			Tried:    append(start.Previous, start.Next),
+		}
+	}
+	s.link.Accepted(start.Next, reply.Silence)
+	return nil
+}
+
+// leaveTimeout bounds how long an agent that ends waits for its servers.
+const leaveTimeout = time.Second
+
+// leave tells the servers, when the agent ends while the node holds nothing, that nothing of this boot is left. That it
+// is not heard costs the next boot a wait.
+func (s *Session) leave(ctx context.Context) {
+	id := s.link.Identity()
+	if id.Session == "" || s.link.Refusal() != nil || s.allocs.Any() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	if _, err := wire.NodeLeave.Call(ctx, s.link.Conn(), &wire.NodeLeaveRequest{NodeIdentity: id}); err != nil {
+		s.log.Debug("the servers did not hear that this agent ends", logkey.Error, err)
+	}
+}

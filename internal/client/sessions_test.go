@@ -1,0 +1,86 @@
+package client_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"berth/internal/model/alloc"
+	"berth/internal/wire"
+)
+
+// TestEachAgentStartFollowsTheOneBefore: also the ones whose registration was never answered, which the servers may
+// have accepted.
+func TestEachAgentStartFollowsTheOneBefore(t *testing.T) {
+	r := newRig(t)
+	first := r.start()
+	<-first.Registered()
+	a, _ := r.servers.started()
+	first.stop()
+	if len(a.Previous) != 0 || a.Next == "" || a.Machine.Boot == "" {
+		t.Fatalf("the first start is %+v", a)
+	}
+	r.servers.change(func() { r.servers.lost = true })
+	_, before := r.servers.started()
+	second := r.start()
+	eventually(t, "it has registered twice", func() bool { _, n := r.servers.started(); return n >= before+2 })
+	b, _ := r.servers.started()
+	second.stop()
+	if b.Next == a.Next || !slices.Equal(b.Previous, []string{a.Next}) || b.At.Mark != "m1" {
+		t.Errorf("the second start is %+v, after %+v", b, a)
+	}
+	r.servers.change(func() { r.servers.lost = false })
+	third := r.start()
+	<-third.Registered()
+	c, n := r.servers.started()
+	slices.Sort(c.Previous)
+	both := []string{a.Next, b.Next}
+	slices.Sort(both)
+	if c.Next == b.Next || !slices.Equal(c.Previous, both) {
+		t.Errorf("the third start is %+v, after %+v", c, b)
+	}
+	r.servers.change(func() { r.servers.again = true })
+	eventually(t, "it registers again", func() bool { _, now := r.servers.started(); return now > n })
+	if again, _ := r.servers.started(); again.Next != c.Next {
+		t.Errorf("another epoch within one agent start: %+v, %+v", c, again)
+	}
+}
+
+// TestARefusedAgentEndsNothingAndWaits: what runs goes on, nothing is asked of the servers but, rarely, to be accepted.
+func TestARefusedAgentEndsNothingAndWaits(t *testing.T) {
+	r := newRig(t)
+	agent := r.start()
+	id := r.servers.place(service(task("web", nil)))
+	eventually(t, "it runs", func() bool { return r.servers.status(id) == alloc.ClientRunning })
+	r.servers.change(func() {
+		r.servers.refusal = wire.RefuseSession(agent.ID(), "another agent is obeyed", "stop this one")
+	})
+	eventually(t, "it knows that it is refused", func() bool { return agent.Refusal() != nil && !agent.Armed() })
+	_, n := r.servers.started()
+	time.Sleep(2 * time.Second) // twice its time to live
+	if _, now := r.servers.started(); now != n {
+		t.Errorf("it asked %d times more", now-n)
+	}
+	if got := r.mock.Alive(); !slices.Equal(got, []string{"web.1"}) {
+		t.Errorf("alive: %v", got)
+	}
+}
+
+// TestAnAgentThatEndsWithNothingSaysSo: and one whose tasks go on does not.
+func TestAnAgentThatEndsWithNothingSaysSo(t *testing.T) {
+	r := newRig(t)
+	left := func() (n int) { r.servers.change(func() { n = r.servers.left }); return n }
+	first := r.start()
+	<-first.Registered()
+	first.stop()
+	if left() != 1 {
+		t.Error("nothing is left of it, and it does not say so")
+	}
+	second := r.start()
+	id := r.servers.place(service(task("web", nil)))
+	eventually(t, "it runs", func() bool { return r.servers.status(id) == alloc.ClientRunning })
+	second.stop()
+	if left() != 1 {
+		t.Error("its task runs, and it says that nothing is left")
+	}
+}

@@ -1,0 +1,94 @@
+package httpapi
+
+import (
+	"strings"
+
+	"berth/api"
+	"berth/internal/base/ids"
+	"berth/internal/httpapi/access"
+	"berth/internal/httpapi/convert"
+	"berth/internal/model/volume"
+	"berth/internal/wire"
+)
+
+// orphanRef names an orphan in full: nothing but its node knows it.
+func orphanRef(r *request) (*wire.AgentRef, error) {
+	id, orphan := r.PathValue("id"), r.PathValue("alloc")
+	if err := wholeID("node", id); err != nil {
+		return nil, err
+	}
+	return &wire.AgentRef{Node: ids.Node(id), Alloc: ids.Alloc(orphan)}, wholeID("allocation", orphan)
+}
+
+// orphanEnd ends what a node keeps though nobody decides about it.
+var orphanEnd = call(wire.AllocEndOrphan, orphanRef, done)
+
+// orphanGet tells what such an alloc is. What the provider gave for the mounts may be secret, and stays between node
+// and servers.
+var orphanGet = call(wire.AllocOrphan, orphanRef, func(r *request, out *wire.Orphan) (any, error) {
+	a, j := out.Bundle.Alloc, out.Bundle.Job
+	if a == nil || j == nil {
+		return nil, missing("orphan not found")
+	}
+	digest, err := wire.DigestOf(j)
+	if err != nil {
+		return nil, err
+	}
+	return convert.Orphan(r.PathValue("id"), digest, out), nil
+})
+
+// orphanAdopt gives orphans of one job to the servers' state.
+var orphanAdopt = write(wire.OrphanAdopt, func(r *request) (*wire.OrphanAdoptRequest, error) {
+	var body api.OrphanAdoptRequest
+	if err := r.read(&body); err != nil {
+		return nil, err
+	}
+	out := &wire.OrphanAdoptRequest{As: ids.Job(body.As), Seen: body.Digest, By: access.Peer(r.Request)}
+	if len(body.Orphans) == 0 || body.Digest == "" {
+		return nil, badRequest("Orphans and the Digest of their job are required")
+	}
+	for _, o := range body.Orphans {
+		if err := wholeID("node", o.NodeID); err != nil {
+			return nil, err
+		}
+		if err := wholeID("allocation", o.AllocID); err != nil {
+			return nil, err
+		}
+		out.Orphans = append(out.Orphans, wire.AgentRef{Node: ids.Node(o.NodeID), Alloc: ids.Alloc(o.AllocID)})
+	}
+	return out, nil
+}, func(out *wire.OrphanAdoptReply) (uint64, any) {
+	return out.Index, &api.OrphanAdoptResponse{
+		JobID:    string(out.Job),
+		EvalID:   string(out.Eval),
+		Warnings: strings.Join(out.Warnings, "\n"),
+	}
+})
+
+// nodeReplace takes the word of a person that a machine is dead.
+var nodeReplace = write(wire.NodeReplace, func(r *request) (*wire.NodeReplaceRequest, error) {
+	var body api.NodeReplaceRequest
+	if err := r.read(&body); err != nil {
+		return nil, err
+	}
+	for _, id := range []string{r.PathValue("id"), body.NewNodeID} {
+		if err := wholeID("node", id); err != nil {
+			return nil, err
+		}
+	}
+	if strings.TrimSpace(body.Reason) == "" {
+		return nil, badRequest("Reason is required")
+	}
+	return &wire.NodeReplaceRequest{
+		Old:    ids.Node(r.PathValue("id")),
+		New:    ids.Node(body.NewNodeID),
+		Reason: body.Reason,
+		By:     access.Peer(r.Request),
+	}, nil
+}, func(out *wire.NodeReplaceReply) (uint64, any) {
+	return out.Index, &api.NodeReplaceResponse{
+		Allocs:      out.Allocs,
+		Claims:      out.Claims,
+		LostVolumes: rows(out.Lost, func(v volume.ID) string { return v.String() }),
+	}
+})

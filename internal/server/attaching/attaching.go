@@ -1,0 +1,140 @@
+// Package attaching owns the reading of what decides over the attachments of a volume, and of what a call about one
+// needs, from a snapshot. The keeper of claims asks it before each call; the command that ends a claim asks it, to note
+// the detach that follows. Only packages of the server import it.
+package attaching
+
+import (
+	"slices"
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/plugin"
+	"berth/internal/model/volume"
+	"berth/internal/server/holders"
+	"berth/internal/server/state"
+	"berth/internal/server/suspension"
+)
+
+// Timeout bounds ControllerPublish and ControllerUnpublish.
+const Timeout = 5 * time.Minute
+
+// HomeOf is the node of a volume whose plugin is node-scoped; a volume that was forgotten by force has kept it.
+func HomeOf(s *state.Snap, id volume.StagingKey) ids.Node {
+	if v := s.VolumeOf(nil, id); v != nil {
+		return v.Status.HomeNode
+	}
+	if t := s.Tombstone(nil, id); t != nil {
+		return t.HomeNode
+	}
+	return ""
+}
+
+// ProviderOf is the provider that has a volume, registered or forgotten by force; empty: it is not noted.
+func ProviderOf(s *state.Snap, w *state.Watch, id volume.StagingKey) string {
+	if v := s.VolumeOf(w, id); v != nil {
+		return v.Status.Provider
+	}
+	if t := s.Tombstone(w, id); t != nil {
+		return t.Provider
+	}
+	return ""
+}
+
+// Facts reads what decides over a volume's attachments.
+func Facts(s *state.Snap, id volume.StagingKey) (volume.AttachFacts, *plugin.Record) {
+	f := volume.AttachFacts{OnNode: map[ids.Node]bool{}}
+	for c := range s.ClaimsOf(nil, id) {
+		f.Claims = append(f.Claims, c)
+	}
+	for a := range s.AttachmentsOf(nil, id) {
+		f.Attachments = append(f.Attachments, a)
+	}
+	for i := range s.InventoriesOf(nil, id) {
+		if !i.Entry.Quiet() {
+			f.OnNode[i.Node] = true
+		}
+	}
+	for _, a := range f.Attachments {
+		if _, found := holders.UnknownMount(s, nil, a.Node, id.Plugin); found {
+			f.OnNode[a.Node] = true
+		}
+	}
+	v := s.VolumeOf(nil, id)
+	if v == nil {
+		f.Known = true // nothing new is attached for a volume that is not there; what is attached goes
+		return f, nil
+	}
+	f.SingleNode = v.Status.AccessMode.SingleNode()
+	rec := s.Plugin(nil, v.Spec.Plugin)
+	if rec != nil {
+		f.Known, f.NeedsAttach = rec.Negotiated, rec.NeedsAttach
+	}
+	return f, rec
+}
+
+// Record returns the record that a step acts on: a copy of the stored one, or a new one with everything that
+// its undo will need. nil: the facts for it are not there yet.
+func Record(s *state.Snap, id volume.StagingKey, rec *plugin.Record, on ids.Node) *volume.Attachment {
+	old := s.Attachment(nil, volume.AttachmentKey{StagingKey: id, Node: on})
+	if old != nil && old.Presence.Exists() {
+		a := *old
+		return &a
+	}
+	v, n := s.VolumeOf(nil, id), s.Node(nil, on)
+	if v == nil || n == nil || rec == nil {
+		return nil
+	}
+	a := &volume.Attachment{
+		Volume:         v.ID,
+		UID:            v.UID,
+		Node:           on,
+		Plugin:         v.Spec.Plugin,
+		ExternalID:     v.Status.ExternalID,
+		AccessMode:     v.Status.AccessMode,
+		AttachmentMode: v.Status.AttachmentMode,
+		MountOptions:   v.Status.MountOptions,
+		VolumeContext:  v.Status.Context,
+		Secrets:        v.Spec.Secrets,
+		ReadOnly:       v.Status.AccessMode.ReaderOnly() && rec.Controller.AttachReadOnly,
+	}
+	for _, i := range n.CSI {
+		if i.Plugin == v.Spec.Plugin && i.Role == plugin.RoleNode && i.StorageNode != "" {
+			a.StorageNode = i.StorageNode
+		}
+	}
+	if a.StorageNode == "" {
+		return nil // the node's plugin has not reported its storage node id; its registration marks the volume again
+	}
+	if old != nil { // detached again after a failure: it counts on
+		a.ModifyIndex = old.ModifyIndex
+		a.LastError = old.LastError
+		a.Tries = old.Tries
+		a.NextTry = old.NextTry
+	}
+	return a
+}
+
+// Ending returns a node's attachment of a volume that is to be undone now and about which nothing is under way, with
+// nothing known against it; nil: there is none.
+func Ending(s *state.Snap, id volume.StagingKey, on ids.Node) *volume.Attachment {
+	a := s.Attachment(nil, volume.AttachmentKey{StagingKey: id, Node: on})
+	if a == nil || a.Presence != volume.Present || a.Detaching || a.LastError != "" {
+		return nil
+	}
+	if s.Plugin(nil, id.Plugin).Foreign(ProviderOf(s, nil, id)) != "" || suspension.Destruction(s, nil, id) != nil {
+		return nil
+	}
+	f, _ := Facts(s, id)
+	steps, _ := volume.NextAttachments(f)
+	if !slices.Contains(steps, volume.AttachStep{Verb: volume.Detach, Node: on}) {
+		return nil
+	}
+	return a
+}
+
+// Converged reports whether nothing is to be done for a volume's attachments, nor waited for.
+func Converged(s *state.Snap, id volume.StagingKey) bool {
+	f, _ := Facts(s, id)
+	steps, wait := volume.NextAttachments(f)
+	return len(steps) == 0 && (wait == "" || len(f.Claims)+len(f.Attachments) == 0)
+}

@@ -1,0 +1,209 @@
+package nodes
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/model/plugin"
+	"berth/internal/model/volume"
+	"berth/internal/server/state"
+	"berth/internal/wire"
+)
+
+// write changes the state in one step.
+func (h *claimed) write(t *testing.T, fn func(tx *state.Tx)) {
+	t.Helper()
+	stamp := h.c.Store.Snapshot().Stamp()
+	stamp.Index++
+	if err := h.c.Store.Write(stamp, func(tx *state.Tx) error { fn(tx); return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// becomes puts a changed copy of the claim.
+func (h *claimed) becomes(s volume.ClaimState) func(*state.Tx) {
+	return func(tx *state.Tx) {
+		c := *h.c.Store.Snapshot().Claim(nil, h.key)
+		c.State, c.Since = s, time.Unix(1, 0)
+		tx.PutClaim(&c)
+	}
+}
+
+// plugin puts a plugin that attaches.
+func (h *claimed) plugin(change func(*plugin.Record)) func(*state.Tx) {
+	return func(tx *state.Tx) {
+		rec := &plugin.Record{ID: "p", Negotiated: true, NodeNegotiated: true, NeedsAttach: true}
+		change(rec)
+		tx.PutPlugin(rec)
+	}
+}
+
+// volume puts a changed copy of the volume.
+func (h *claimed) volume(change func(*volume.Volume)) func(*state.Tx) {
+	return func(tx *state.Tx) {
+		v := *h.c.Store.Snapshot().Volume(nil, h.key.Volume)
+		change(&v)
+		tx.PutVolume(&v)
+	}
+}
+
+// attachment puts one to the alloc's node.
+func (h *claimed) attachment(is volume.Presence, detaching bool) func(*state.Tx) {
+	return func(tx *state.Tx) {
+		tx.PutAttachment(&volume.Attachment{
+			Plugin:         "p",
+			ExternalID:     "x",
+			Node:           h.node,
+			Presence:       is,
+			Detaching:      detaching,
+			Generation:     7,
+			PublishContext: map[string]string{"device": "/dev/x"},
+		})
+	}
+}
+
+// Given an alloc whose volume lacks something, when its node asks for the grant, then the answer says what is waited
+// for, or that it will never come; and once everything is there, the grant holds all that the calls need.
+func TestAGrantWaitsForEverythingItStandsOn(t *testing.T) {
+	for what, c := range map[string]struct {
+		given func(*claimed) []func(*state.Tx)
+		waits string     // the reason; empty: there is none
+		fails fault.Kind // with waits empty
+	}{
+		"all is there": {given: func(h *claimed) []func(*state.Tx) { return nil }},
+		"another holds it": {
+			given: func(h *claimed) []func(*state.Tx) { return []func(*state.Tx){h.becomes(volume.Queued)} },
+			waits: "waiting for the volume to be free",
+		},
+		"it is being released": {
+			given: func(h *claimed) []func(*state.Tx) { return []func(*state.Tx){h.becomes(volume.Releasing)} },
+			fails: fault.Conflict,
+		},
+		"its name is another volume's": {
+			given: func(h *claimed) []func(*state.Tx) {
+				return []func(*state.Tx){h.volume(func(v *volume.Volume) { v.Status.ExternalID = "y" })}
+			},
+			fails: fault.Conflict,
+		},
+		"the node's part of the plugin is not known": {
+			given: func(h *claimed) []func(*state.Tx) {
+				return []func(*state.Tx){h.plugin(func(r *plugin.Record) { r.NodeNegotiated = false })}
+			},
+			waits: `waiting for plugin "p" to be healthy`,
+		},
+		"the plugin serves another provider": {
+			given: func(h *claimed) []func(*state.Tx) {
+				return []func(*state.Tx){
+					h.plugin(func(r *plugin.Record) { r.Provider = "new" }),
+					h.volume(func(v *volume.Volume) { v.Status.Provider = "old" }),
+				}
+			},
+			waits: "provider",
+		},
+		"it is not attached": {
+			given: func(h *claimed) []func(*state.Tx) {
+				return []func(*state.Tx){h.attachment(volume.Absent, false)}
+			},
+			waits: "attach",
+		},
+		"whether it is attached is not known": {
+			given: func(h *claimed) []func(*state.Tx) {
+				return []func(*state.Tx){h.attachment(volume.Uncertain, false)}
+			},
+			waits: "attach",
+		},
+		"it is being detached": {
+			given: func(h *claimed) []func(*state.Tx) {
+				return []func(*state.Tx){h.attachment(volume.Present, true)}
+			},
+			waits: "detach",
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := withClaim(t)
+			h.write(t, h.plugin(func(*plugin.Record) {}))
+			h.write(t, h.attachment(volume.Present, false))
+			h.write(t, h.volume(func(*volume.Volume) {}))
+			for _, change := range c.given(h) {
+				h.write(t, change)
+			}
+			reply, err := h.nodeGrants(t.Context(), &wire.GrantsRequest{NodeIdentity: h.identity(), Alloc: h.alloc})
+			switch {
+			case c.fails != 0:
+				if !fault.Has(err, c.fails) {
+					t.Errorf("%+v, %v", reply, err)
+				}
+			case err != nil:
+				t.Error(err)
+			case c.waits != "":
+				if reply.Ready || len(reply.Grants) > 0 || len(reply.Waiting) != 1 ||
+					!strings.Contains(reply.Waiting[0].Reason, c.waits) {
+					t.Errorf("%+v, want it to wait: %s", reply, c.waits)
+				}
+			case !reply.Ready || len(reply.Grants) != 1:
+				t.Errorf("%+v", reply)
+			case reply.Grants[0].Generation != 7 || reply.Grants[0].PublishContext["device"] != "/dev/x":
+				t.Errorf("it lacks what the attachment answered: %+v", reply.Grants[0])
+			}
+		})
+	}
+}
+
+// Given an alloc that waits and knows for what, when it asks again, then it is answered when that changes, or when its
+// wait is over.
+func TestANewReasonIsAnsweredAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := withClaim(t)
+		h.write(t, h.becomes(volume.Queued))
+		ask := func(seen string) (*wire.GrantsReply, time.Duration) {
+			t.Helper()
+			begun := time.Now()
+			reply, err := h.nodeGrants(t.Context(),
+				&wire.GrantsRequest{NodeIdentity: h.identity(), Alloc: h.alloc, Seen: seen, Wait: time.Minute})
+			if err != nil || reply.Ready {
+				t.Fatalf("%+v, %v", reply, err)
+			}
+			return reply, time.Since(begun)
+		}
+		first, took := ask("")
+		if took != 0 {
+			t.Errorf("the first reason came after %s", took)
+		}
+		if _, took = ask(first.Token); took != time.Minute {
+			t.Errorf("the same reason came again after %s", took)
+		}
+		go func() {
+			time.Sleep(10 * time.Second)
+			h.write(t, func(tx *state.Tx) { tx.PutPlugin(&plugin.Record{ID: "p"}) })
+			h.write(t, h.becomes(volume.Held))
+		}()
+		if next, took := ask(first.Token); took != 10*time.Second || next.Token == first.Token {
+			t.Errorf("another reason came after %s: %+v", took, next)
+		}
+	})
+}
+
+// Given a node with a report, when somebody else reports in its name, or it reports upon another report than the last,
+// then nothing of it is taken.
+func TestAReportIsTakenFromItsNodeAlone(t *testing.T) {
+	h := withClaim(t)
+	now := h.c.Store.Snapshot().Point(nil)
+	h.tellsNothing(t, now)
+	forged := h.identity()
+	forged.Secret = wire.Secrets{Values: map[string]string{secretValue: "guessed"}}
+	reply, err := h.nodeInventory(t.Context(),
+		&wire.InventoryReport{NodeIdentity: forged, Full: true, At: now, Prev: h.prev})
+	if !fault.Has(err, fault.Denied) {
+		t.Errorf("a forged report was answered %+v, %v", reply, err)
+	}
+	for _, prev := range []uint64{0, h.prev - 1, h.prev + 1} {
+		reply, err := h.nodeInventory(t.Context(),
+			&wire.InventoryReport{NodeIdentity: h.identity(), Full: true, At: now, Prev: prev})
+		if err != nil || !reply.Stale || reply.Head != h.prev {
+			t.Errorf("a report upon %d, where the last is %d, was answered %+v, %v", prev, h.prev, reply, err)
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package nodes
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/model/lineage"
+	"berth/internal/model/node"
+	"berth/internal/server/endpoint/serving"
+	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/reports"
+	"berth/internal/server/state"
+	"berth/internal/wire"
+)
+
+// secretValue is the name of the one value in a node's identity.
+const secretValue = "id"
+
+// HashSecret is the form in which the servers know a node's secret.
+func HashSecret(secret string) string {
+	h := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(h[:])
+}
+
+// Authenticate makes sure that a call comes from the node that it names.
+func Authenticate(s *state.Snap, id wire.NodeIdentity) (*node.Node, error) {
+	n := s.Node(nil, id.Node)
+	if n == nil {
+		return nil, &fault.Error{
+			Kind:    fault.NotFound,
+			Subject: fmt.Sprintf("node %q", id.Node),
+			Err:     errNoNode,
+			Hint:    "the node registers first",
+		}
+	}
+	if subtle.ConstantTimeCompare([]byte(HashSecret(id.Secret.Values[secretValue])), []byte(n.SecretHash)) != 1 {
+		return nil, fault.New(fault.Denied, "", fmt.Sprintf("node %q", id.Node),
+			"its secret is not the one it registered with")
+	}
+	return n, nil
+}
+
+var errNoNode = fmt.Errorf("node not found")
+
+func (e *Endpoints) nodeRegister(ctx context.Context, req *wire.NodeRegisterRequest) (*wire.NodeRegisterReply, error) {
+	if req.Info == nil || req.Info.ID != req.Node || !ids.IsUUID(string(req.Node)) {
+		return nil, fault.New(fault.Invalid, "register", fmt.Sprintf("node %q", req.Node),
+			"its id is not a UUID or differs from the caller's")
+	}
+	secret := req.Secret.Values[secretValue]
+	if secret == "" {
+		return nil, fault.New(fault.Denied, "register", fmt.Sprintf("node %q", req.Node), "it brings no secret")
+	}
+	snap := e.cfg.Store.Snapshot()
+	if snap.Node(nil, req.Node) != nil {
+		if _, err := Authenticate(snap, req.NodeIdentity); err != nil {
+			return nil, err
+		}
+	}
+	if err := e.noteEvidence(ctx, snap, req); err != nil {
+		return nil, err
+	}
+	req.Info.SecretHash = HashSecret(secret)
+	if req.Info.Unfollowed = ""; req.Holds && snap.Relate(req.Seen) == lineage.Foreign {
+		req.Info.Unfollowed = node.FollowsOthers
+	}
+	index, err := e.register(ctx, snap, req)
+	if err != nil {
+		return nil, err
+	}
+	snap = e.cfg.Store.Snapshot()
+	m := snap.Meta(nil)
+	if m == nil {
+		return nil, fault.New(fault.Internal, "register", fmt.Sprintf("node %q", req.Node),
+			"the cluster has no identity yet")
+	}
+	reply := &wire.NodeRegisterReply{
+		Index:        index,
+		HeartbeatTTL: e.cfg.Heartbeats.Beat(req.Node),
+		Incarnation:  m.Incarnation,
+		Parents:      m.Parents,
+		ClusterID:    m.ClusterID,
+		At:           snap.Point(nil),
+		Silence:      e.cfg.Heartbeats.Limit(),
+	}
+	if now := snap.Session(nil, req.Node); now != nil {
+		reply.Session = now.Epoch
+	}
+	return reply, nil
+}
+
+func (e *Endpoints) nodeHeartbeat(
+	ctx context.Context, req *wire.NodeHeartbeatRequest,
+) (*wire.NodeHeartbeatReply, error) {
+	snap, n, err := e.obeyed(ctx, req.NodeIdentity)
+	switch {
+	case fault.Has(err, fault.NotFound), fault.Has(err, fault.NotReady): // neither it nor its session is known
+		return &wire.NodeHeartbeatReply{Reregister: true, Index: snap.Index()}, nil
+	case err != nil:
+		return nil, err
+	}
+	return &wire.NodeHeartbeatReply{
+		TTL:        e.cfg.Heartbeats.Beat(req.Node),
+		Reregister: n.Status != node.StatusReady,
+		Index:      n.ModifyIndex,
+	}, nil
+}
+
+func (e *Endpoints) nodeAllocsKnown(
+	ctx context.Context, req *wire.NodeAllocsKnownRequest,
+) (*wire.NodeAllocsKnownReply, error) {
+	if err := e.cfg.Cluster.Confirm(ctx); err != nil {
+		return nil, err
+	}
+	snap, _, err := e.obeyed(ctx, req.NodeIdentity)
+	if err != nil {
+		return nil, err
+	}
+	out := &wire.NodeAllocsKnownReply{At: snap.Point(nil)}
+	for _, r := range req.Allocs {
+		switch a := snap.Alloc(nil, r.Alloc); {
+		case a != nil && a.Node == req.Node:
+		case snap.Relate(r.Received) == lineage.Continues:
+			out.Removed = append(out.Removed, r.Alloc)
+		default:
+			out.Orphans = append(out.Orphans, r.Alloc)
+		}
+	}
+	return out, nil
+}
+
+func (e *Endpoints) nodeUpdate(ctx context.Context, req *wire.NodeUpdateRequest) (*wire.NodeUpdateReply, error) {
+	if _, _, err := e.obeyed(ctx, req.NodeIdentity); err != nil {
+		return nil, err
+	}
+	for _, a := range req.Allocs {
+		if a == nil {
+			return nil, fault.New(fault.Invalid, "update allocs of", fmt.Sprintf("node %q", req.Node),
+				"an alloc is missing")
+		}
+		a.Node = req.Node
+	}
+	update := &fsm.AllocClientUpdate{Allocs: req.Allocs, Seed: ids.New()}
+	out := &wire.NodeUpdateReply{}
+	var err error
+	var inventory *fsm.InventoryApply
+	if req.Inventory != nil {
+		inventory, out.Inventory = e.inventoryOf(req.Node, req.Inventory)
+	}
+	if inventory == nil {
+		_, out.Index, err = e.cfg.Proposer.Propose(ctx, update)
+		return out, err
+	}
+	var done *reports.NodeReported
+	done, out.Index, err = fsm.Propose[*reports.NodeReported](ctx, e.cfg.Proposer,
+		&reports.NodeReport{Allocs: update, Inventory: inventory, Executors: e.executors(inventory)})
+	if err != nil {
+		return nil, err
+	}
+	out.Inventory = done.Inventory
+	out.Inventory.Index = out.Index
+	e.inform(out.Inventory, req.Node, req.Inventory)
+	return out, nil
+}
+
+func (e *Endpoints) nodeGet(ctx context.Context, req *wire.Ref[ids.Node]) (*wire.NodeGetReply, error) {
+	out := &wire.NodeGetReply{}
+	return out, e.cfg.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		if out.Item = s.Node(w, req.ID); out.Item == nil {
+			return s.TableIndex(state.Nodes), nil
+		}
+		if h := s.InventoryHead(nil, req.ID); h != nil {
+			out.Unknown = h.Unknown
+		}
+		index := out.Item.ModifyIndex
+		if now := s.Session(w, req.ID); now != nil {
+			index = max(index, now.ModifyIndex)
+		}
+		out.Item = doubted(s, w, out.Item)
+		return index, nil
+	})
+}
+
+func (e *Endpoints) nodeList(ctx context.Context, req *wire.Query) (*wire.List[*node.Node], error) {
+	out := &wire.List[*node.Node]{}
+	return out, e.cfg.Read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		all := slices.Collect(s.Nodes(w, serving.UUIDPrefix(req.Prefix)))
+		out.Items, out.NextToken = wire.Cut(req.Page, all, wire.KeyOfNode)
+		for i, n := range out.Items {
+			out.Items[i] = doubted(s, w, n)
+		}
+		return max(s.TableIndex(state.Nodes), s.TableIndex(state.Sessions)), nil
+	})
+}
+
+// doubted tells at a node what is in doubt about who acts as it.
+func doubted(s *state.Snap, w *state.Watch, n *node.Node) *node.Node {
+	why := s.Session(w, n.ID).Doubted()
+	if why == "" {
+		return n
+	}
+	out := *n
+	out.StatusDescription = why
+	return &out
+}
+
+func (e *Endpoints) nodeEligibility(
+	ctx context.Context, req *wire.NodeEligibilityRequest,
+) (*wire.NodeEligibilityReply, error) {
+	if req.Eligibility != node.Eligible && req.Eligibility != node.Ineligible {
+		return nil, fault.New(fault.Invalid, "set eligibility of", fmt.Sprintf("node %q", req.Node),
+			fmt.Sprintf("%q is neither %q nor %q", req.Eligibility, node.Eligible, node.Ineligible))
+	}
+	done, index, err := fsm.Propose[*fsm.NodeChanged](ctx, e.cfg.Proposer,
+		&fsm.NodeEligibility{Node: req.Node, Eligibility: req.Eligibility, Seed: ids.New()})
+	if err != nil {
+		return nil, err
+	}
+	out := &wire.NodeEligibilityReply{Index: index, NodeModifyIndex: done.ModifyIndex, Evals: done.Evals}
+	if len(done.Evals) > 0 {
+		out.EvalCreateIndex = index
+	}
+	return out, nil
+}

@@ -1,0 +1,404 @@
+package nodes
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/peer"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/model/lineage"
+	"berth/internal/model/node"
+	"berth/internal/model/volume"
+	"berth/internal/server/controllers"
+	"berth/internal/server/fsm"
+	"berth/internal/testkit/leader"
+	"berth/internal/wire"
+)
+
+// hearing are heartbeats of which a test says whether a node is silent.
+type hearing struct {
+	leader.Alone
+	silent bool
+	beats  int
+}
+
+// Beat implements Heartbeats.
+func (h *hearing) Beat(ids.Node) time.Duration { h.beats++; return time.Second }
+
+// Silence implements Heartbeats.
+func (h *hearing) Silence(ids.Node) (lasts, rest time.Duration) {
+	if h.silent {
+		return time.Minute, 0
+	}
+	return time.Second, 19 * time.Second
+}
+
+// agent is one start of a node's agent.
+type agent struct {
+	h       *claimed
+	who     wire.NodeIdentity
+	start   wire.AgentStart
+	address string
+}
+
+// starts makes an agent start that follows earlier ones on a boot of a machine.
+func (h *claimed) starts(epoch, boot, machine string, previous ...string) *agent {
+	a := &agent{h: h, who: h.identity(), address: "agent of " + epoch}
+	a.start = wire.AgentStart{At: h.c.Store.Snapshot().Point(nil), Registration: node.Registration{
+		Previous: previous,
+		Next:     epoch,
+		Machine:  node.Machine{Boot: boot, Product: machine, ID: machine},
+		Address:  a.address,
+	}}
+	return a
+}
+
+func (a *agent) registers(ctx context.Context) error {
+	start := a.start
+	reply, err := a.h.nodeRegister(ctx, &wire.NodeRegisterRequest{
+		NodeIdentity: a.who,
+		Info:         &node.Node{ID: a.who.Node, Name: "n"},
+		Start:        &start,
+	})
+	if err == nil {
+		a.who.Session = reply.Session
+	}
+	return err
+}
+
+func (a *agent) accepted(t *testing.T) *agent {
+	t.Helper()
+	if err := a.registers(t.Context()); err != nil || a.who.Session != a.start.Next {
+		t.Fatalf("%s is not accepted: session %q, %v", a.address, a.who.Session, err)
+	}
+	return a
+}
+
+// refused holds that the agent is refused by a kind of error that says certain things, and that nothing has changed.
+func (a *agent) refused(t *testing.T, kind fault.Kind, says ...string) {
+	t.Helper()
+	index := a.h.c.Store.Snapshot().Index()
+	err := a.registers(t.Context())
+	if !fault.Has(err, kind) {
+		t.Fatalf("%s: %v, want %s", a.address, err, kind)
+	}
+	for _, text := range says {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%v does not say %q", err, text)
+		}
+	}
+	if now := a.h.c.Store.Snapshot().Index(); now != index {
+		t.Errorf("the refusal of %s wrote %d entries", a.address, now-index)
+	}
+}
+
+func (a *agent) beats(t *testing.T) error {
+	t.Helper()
+	_, err := a.h.nodeHeartbeat(t.Context(), &wire.NodeHeartbeatRequest{NodeIdentity: a.who})
+	return err
+}
+
+func (h *claimed) session() *node.Session { return h.c.Store.Snapshot().Session(nil, h.node) }
+
+// withAgents are endpoints whose heartbeats the test controls.
+func withAgents(t *testing.T) (*claimed, *hearing) {
+	t.Helper()
+	h, ears := withClaim(t), &hearing{}
+	h.cfg.Heartbeats = ears
+	return h, ears
+}
+
+// TestTheSessionsOfANodeAreAChain: of two agents with one identity only the one that follows is obeyed.
+func TestTheSessionsOfANodeAreAChain(t *testing.T) {
+	h, ears := withAgents(t)
+	first := h.starts("a", "boot", "m").accepted(t)
+	first.accepted(t) // the answer was lost, or its description changed
+	begun := h.session()
+	if begun.Epoch != "a" || begun.Address != first.address {
+		t.Fatalf("the session is %+v", begun)
+	}
+	if err := first.beats(t); err != nil {
+		t.Fatal(err)
+	}
+	h.starts("copy", "boot", "m", "never stored").refused(t, fault.Conflict, first.address, "agent of copy",
+		"reboot-confirm")
+	h.starts("copy", "another boot", "m2").refused(t, fault.Conflict, first.address)
+	if now := h.session(); now != begun {
+		t.Errorf("a copy changed the session: %+v", now)
+	}
+
+	second := h.starts("b", "boot", "m", "lost", "a").accepted(t)
+	heard := ears.beats
+	if err := first.beats(t); !wire.SessionRefused(err) || ears.beats != heard {
+		t.Errorf("a heartbeat of the superseded agent: %v, it counts %t", err, ears.beats != heard)
+	}
+	if err := second.beats(t); err != nil {
+		t.Error(err)
+	}
+	first.refused(t, fault.Conflict, second.address)
+	for name, call := range map[string]func() error{
+		"grants": func() error {
+			_, err := h.nodeGrants(t.Context(), &wire.GrantsRequest{NodeIdentity: first.who, Alloc: h.alloc})
+			return err
+		},
+		"report": func() error {
+			_, err := h.nodeInventory(t.Context(), &wire.InventoryReport{NodeIdentity: first.who, Full: true})
+			return err
+		},
+		"update": func() error {
+			_, err := h.nodeUpdate(t.Context(), &wire.NodeUpdateRequest{NodeIdentity: first.who})
+			return err
+		},
+		"known": func() error {
+			_, err := h.nodeAllocsKnown(t.Context(), &wire.NodeAllocsKnownRequest{NodeIdentity: first.who})
+			return err
+		},
+		"leave": func() error {
+			_, err := h.nodeLeave(t.Context(), &wire.NodeLeaveRequest{NodeIdentity: first.who})
+			return err
+		},
+	} {
+		if err := call(); !wire.SessionRefused(err) {
+			t.Errorf("%s of a superseded agent: %v", name, err)
+		}
+	}
+}
+
+// TestAnotherBootWaitsUntilTheFirstIsSilent: a cloned disk is not obeyed beside the living node.
+func TestAnotherBootWaitsUntilTheFirstIsSilent(t *testing.T) {
+	h, ears := withAgents(t)
+	h.starts("a", "boot", "m").accepted(t)
+	clone := h.starts("b", "boot of the clone", "m2", "a")
+	clone.refused(t, fault.NotReady, "agent of a", "19s")
+	clone.start.InProcess = true // it says so, over a network
+	clone.refused(t, fault.NotReady, "agent of a")
+	ears.silent = true
+	clone.accepted(t)
+	if h.session().OtherBoot == nil {
+		t.Error("nothing proves that the first boot is dead, and it is not in doubt")
+	}
+}
+
+// TestARebootOfTheServersOwnNodeIsAcceptedAtOnce: who speaks in the server's process holds its data directory.
+func TestARebootOfTheServersOwnNodeIsAcceptedAtOnce(t *testing.T) {
+	h, _ := withAgents(t)
+	h.starts("a", "boot", "").accepted(t)
+	own := h.starts("b", "next boot", "", "a")
+	own.start.InProcess = true
+	ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: wire.NewPipe().Listener().Addr()})
+	if err := own.registers(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if h.session().OtherBoot != nil {
+		t.Errorf("the machine rebooted, and that is in doubt: %+v", h.session())
+	}
+	remote := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{}})
+	own = h.starts("c", "boot 3", "", "b")
+	own.start.InProcess = true
+	if err := own.registers(remote); !fault.Has(err, fault.NotReady) {
+		t.Errorf("a remote agent that calls itself local: %v", err)
+	}
+}
+
+// TestAnAgentThatLeftWithNothingIsFollowedAtOnce: nothing of its boot is left that could write.
+func TestAnAgentThatLeftWithNothingIsFollowedAtOnce(t *testing.T) {
+	h, _ := withAgents(t)
+	first := h.starts("a", "boot", "m").accepted(t)
+	if _, err := h.nodeLeave(t.Context(), &wire.NodeLeaveRequest{NodeIdentity: first.who}); err != nil {
+		t.Fatal(err)
+	}
+	h.starts("b", "next boot", "m2", "a").accepted(t)
+	if h.session().OtherBoot != nil {
+		t.Error("a boot that left with nothing is in doubt")
+	}
+}
+
+// TestAnOlderBerthsNodeWorksUntilANewerAgentBegins: nothing changes by the upgrade itself.
+func TestAnOlderBerthsNodeWorksUntilANewerAgentBegins(t *testing.T) {
+	h, _ := withAgents(t)
+	old := &wire.NodeRegisterRequest{NodeIdentity: h.identity(), Info: &node.Node{ID: h.node, Name: "n"}}
+	if _, err := h.nodeRegister(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	h.tellsNothing(t, h.c.Store.Snapshot().Point(nil))
+	if h.session() != nil {
+		t.Errorf("an agent without epochs began %+v", h.session())
+	}
+	h.starts("a", "boot", "m").accepted(t)
+	if now := h.session(); now.OtherBoot != nil || now.Doubt(1) != "" {
+		t.Errorf("what the older agent left is in doubt: %+v", now)
+	}
+	if _, err := h.nodeRegister(t.Context(), old); !wire.SessionRefused(err) {
+		t.Errorf("an older agent beside a newer one: %v", err)
+	}
+}
+
+// TestServersThatWereRolledBackBeginTheChainAnew: they cannot know how it went on.
+func TestServersThatWereRolledBackBeginTheChainAnew(t *testing.T) {
+	h, _ := withAgents(t)
+	h.starts("a", "boot", "m").accepted(t)
+	later := h.starts("c", "boot", "m", "b")
+	later.refused(t, fault.Conflict)
+	later.start.At = lineage.Point{Incarnation: later.start.At.Incarnation, Mark: "of a lost leadership", Index: 99}
+	later.accepted(t)
+}
+
+// TestASupersededAgentThatGoesOnMakesTheNodeDuplicated: and no claim of it ends by its word until a person has chosen.
+func TestASupersededAgentThatGoesOnMakesTheNodeDuplicated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, ears := withAgents(t)
+		h.cfg.Controllers = controllers.New()
+		first := h.starts("a", "boot", "m").accepted(t)
+		h.starts("b", "boot", "m", "a").accepted(t)
+		if err := first.beats(t); !wire.SessionRefused(err) || h.session().Duplicated != nil {
+			t.Errorf("a call that was on its way: %v, %+v", err, h.session().Duplicated)
+		}
+		time.Sleep(inFlight)
+		h.starts("copy", "boot", "m", "a").refused(t, fault.Conflict) // it never acted: nothing is in doubt
+		if err := first.beats(t); !wire.SessionRefused(err) || h.session().Duplicated == nil {
+			t.Fatalf("the agent goes on: %v, %+v", err, h.session())
+		}
+		h.confirm(t, false, "two agents")
+		if h.session().Duplicated != nil {
+			t.Error("a person has chosen")
+		}
+		_, err := h.rebootConfirm(t.Context(), &wire.RebootConfirmRequest{Node: h.node, Reason: "again"})
+		if !fault.Has(err, fault.Conflict) {
+			t.Errorf("there is nothing to confirm: %v", err)
+		}
+		ears.silent = true
+		h.confirm(t, true, "")
+		h.starts("replacement", "boot 9", "m9").accepted(t)
+		if now := h.session(); now.OtherBoot != nil || len(now.Confirmed) != 2 || now.Confirmed[0].By != "me" {
+			t.Errorf("after a person's word: %+v", now)
+		}
+	})
+}
+
+func (h *claimed) confirm(t *testing.T, open bool, resolved string) {
+	t.Helper()
+	reply, err := h.rebootConfirm(t.Context(), &wire.RebootConfirmRequest{Node: h.node, Reason: "it burned", By: "me"})
+	if err != nil || reply.Open != open || !strings.Contains(reply.Resolved, resolved) {
+		t.Fatalf("confirmed: %+v, %v", reply, err)
+	}
+}
+
+// TestClaimsOfABootThatMayLiveDoNotEndByTheWordOfAnother: a clone that has no mounts knows nothing of the first's.
+func TestClaimsOfABootThatMayLiveDoNotEndByTheWordOfAnother(t *testing.T) {
+	for machine, doubted := range map[string]bool{"m": false, "m2": true, "": true} {
+		h, ears := withAgents(t)
+		first := h.starts("a", "boot", "m").accepted(t)
+		ask := func(a *agent) (*wire.GrantsReply, error) {
+			return h.nodeGrants(t.Context(), &wire.GrantsRequest{NodeIdentity: a.who, Alloc: h.alloc})
+		}
+		if r, err := ask(first); err != nil || !r.Ready || r.Session != "a" {
+			t.Fatalf("the first agent is granted %+v, %v", r, err)
+		}
+		ears.silent = true
+		other := h.starts("b", "another boot", machine, "a").accepted(t)
+		r, err := ask(other)
+		if err != nil || r.Ready == doubted {
+			t.Fatalf("machine %q is granted %+v, %v", machine, r, err)
+		}
+		h.c.Must(t, &fsm.NodeStatus{Nodes: []ids.Node{h.node}, Status: node.StatusDown}) // its alloc is lost
+		reply, err := h.nodeInventory(t.Context(), &wire.InventoryReport{NodeIdentity: other.who, Full: true,
+			At: h.c.Store.Snapshot().Point(nil)})
+		if err != nil || reply.Stale {
+			t.Fatal(reply, err)
+		}
+		cl := h.c.Store.Snapshot().Claim(nil, h.key)
+		if (cl != nil) != doubted || doubted && cl.State != volume.Releasing {
+			t.Fatalf("machine %q reports nothing: the claim is %+v", machine, cl)
+		}
+		if !doubted {
+			continue
+		}
+		h.confirm(t, true, "not proven dead")
+		if cl := h.c.Store.Snapshot().Claim(nil, h.key); cl != nil {
+			t.Errorf("a person has spoken: the claim is %+v", cl)
+		}
+	}
+}
+
+// TestASessionsSilenceSaysNothingBeforeItsOwnReport: and a report of an older one that was on its way is not taken
+// over.
+func TestASessionsSilenceSaysNothingBeforeItsOwnReport(t *testing.T) {
+	h, _ := withAgents(t)
+	h.starts("a", "boot", "m").accepted(t).reports(t)
+	if head := h.c.Store.Snapshot().InventoryHead(nil, h.node); head == nil || head.FullIndex == 0 {
+		t.Fatalf("reported: %+v", head)
+	}
+	late := h.c.Store.Snapshot().InventoryHead(nil, h.node).ModifyIndex
+	h.starts("b", "boot", "m", "a").accepted(t)
+	if head := h.c.Store.Snapshot().InventoryHead(nil, h.node); head.FullIndex != 0 {
+		t.Errorf("the new session has reported nothing: %+v", head)
+	}
+	done := h.c.Must(t, &fsm.InventoryApply{Node: h.node, Full: true, Prev: late}).(*wire.InventoryReply)
+	if !done.Stale {
+		t.Errorf("a report that was on its way when the next session began: %+v", done)
+	}
+}
+
+func (a *agent) reports(t *testing.T) {
+	t.Helper()
+	if r, err := a.h.nodeInventory(t.Context(), &wire.InventoryReport{NodeIdentity: a.who, Full: true,
+		At: a.h.c.Store.Snapshot().Point(nil)}); err != nil || r.Stale {
+		t.Fatal(r, err)
+	}
+}
+
+// TestTheStreamsOfASupersededSessionEnd: nothing more is pushed to it.
+func TestTheStreamsOfASupersededSessionEnd(t *testing.T) {
+	h, _ := withAgents(t)
+	conn := served(t, h.Endpoints)
+	first := h.starts("a", "boot", "m").accepted(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stream, err := wire.NodeAllocs.Open(ctx, conn, &wire.NodeAllocsRequest{NodeIdentity: first.who})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if set, err := stream.Recv(); err != nil || !set.Full {
+		t.Fatal(set, err)
+	}
+	calls, err := wire.NodeControllerCalls.Open(t.Context(), conn,
+		&wire.ControllerCallsRequest{NodeIdentity: first.who})
+	if err != nil {
+		t.Fatal(err)
+	}
+	connected := func(want bool) {
+		t.Helper()
+		for deadline := time.Now().Add(patience); ; {
+			changed := h.cfg.Controllers.Changed()
+			if h.cfg.Controllers.Connected(h.node) == want {
+				return
+			}
+			select {
+			case <-changed:
+			case <-time.After(time.Until(deadline)):
+				t.Fatalf("controller calls are handed over: %t", !want)
+			}
+		}
+	}
+	connected(true)
+	h.starts("b", "boot", "m", "a").accepted(t)
+	connected(false)
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	if !wire.SessionRefused(err) {
+		t.Errorf("the stream of allocs ended with %v", err)
+	}
+	if err := calls.Send(&wire.ControllerResult{Kind: wire.CallAttach}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := calls.Recv(); !wire.SessionRefused(err) {
+		t.Errorf("the stream of controller calls ended with %v", err)
+	}
+}

@@ -1,0 +1,40 @@
+package serving
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"berth/internal/server/state"
+	"berth/internal/wire"
+)
+
+// Read serves a read, blocking if the query says so: fn fills the reply and returns the index of what it read.
+func (b Base) Read(
+	ctx context.Context, q wire.Query, m *wire.Meta, fn func(*state.Snap, *state.Watch) (uint64, error),
+) error {
+	wait := q.Wait
+	if wait <= 0 || wait > state.DefaultWait {
+		wait = state.DefaultWait
+	}
+	wait += time.Duration(rand.Int64N(int64(wait)/16 + 1)) // clients that began together don't come back together
+	return state.Block(ctx, b.Store, q.MinIndex, wait, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		index, err := fn(s, w)
+		m.Index, m.KnownLeader = max(1, index), b.Cluster.Leading()
+		return m.Index, err
+	})
+}
+
+// UUIDPrefix gives a prefix of hex digits the hyphens of a UUID.
+func UUIDPrefix(p string) string {
+	p = strings.ToLower(strings.ReplaceAll(p, "-", ""))
+	var out strings.Builder
+	for i, r := range p {
+		if i == 8 || i == 12 || i == 16 || i == 20 {
+			out.WriteByte('-')
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
+}

@@ -1,0 +1,4 @@
+package fsm
+
+// Envelope is a command in the log.
+type Envelope = envelope

@@ -1,0 +1,314 @@
+package recovery_test
+
+import (
+	"testing"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/model/lineage"
+	"berth/internal/model/node"
+	model "berth/internal/model/recovery"
+	"berth/internal/model/volume"
+	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/recovery"
+	"berth/internal/server/state"
+	"berth/internal/server/suspension"
+	"berth/internal/testkit/localstate"
+	"berth/internal/wire"
+)
+
+var disk = volume.StagingKey{Plugin: "disk", ExternalID: "vol-1"}
+
+// rig is a state with a leadership, two nodes and a volume.
+type rig struct {
+	t        *testing.T
+	c        *localstate.Cluster
+	ash, oak ids.Node
+	vol      volume.ID
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{t: t, c: localstate.New(t), ash: ids.Node(ids.New()), oak: ids.Node(ids.New())}
+	r.vol = volume.ID{Namespace: ids.DefaultNamespace, ID: "db"}
+	r.c.Must(t, &fsm.LineageMark{Mark: "one"})
+	r.joins(r.ash, "ash")
+	r.joins(r.oak, "oak")
+	r.c.Must(t, &fsm.VolumePut{Volume: r.volume(r.vol, volume.PhaseReady, disk.ExternalID)})
+	return r
+}
+
+func (r *rig) volume(id volume.ID, phase volume.Phase, external string) *volume.Volume {
+	return &volume.Volume{
+		ID:  id,
+		UID: ids.New(),
+		Spec: volume.Spec{
+			Plugin:       disk.Plugin,
+			Capabilities: []volume.Capability{{AccessMode: volume.SingleNodeWriter, AttachmentMode: volume.FileSystem}},
+		},
+		Status: volume.Status{Phase: phase, ExternalID: external, Presence: volume.Present},
+	}
+}
+
+func (r *rig) joins(id ids.Node, name string) {
+	r.t.Helper()
+	r.c.Must(r.t, &fsm.NodeRegister{Node: &node.Node{ID: id, Name: name, SecretHash: "h"}, Seed: ids.New()})
+}
+
+func (r *rig) snap() *state.Snap { return r.c.Store.Snapshot() }
+
+func (r *rig) begin(replaced *recovery.Replaced) *model.Record {
+	r.t.Helper()
+	return r.c.Must(r.t, &recovery.Begin{
+		Incarnation: ids.New(),
+		Mark:        ids.New(),
+		Cause:       "a test",
+		Replaced:    replaced,
+	}).(*model.Record)
+}
+
+// reports sends a whole inventory as of an incarnation; empty: the present one.
+func (r *rig) reports(id ids.Node, incarnation string, entries ...volume.InventoryEntry) {
+	r.t.Helper()
+	cmd := &fsm.InventoryApply{Node: id, Full: true, Incarnation: incarnation, Entries: entries}
+	if incarnation == "" {
+		cmd.Incarnation, cmd.AllocIndex = r.snap().Meta(nil).Incarnation, r.snap().Index()
+	}
+	if h := r.snap().InventoryHead(nil, id); h != nil {
+		cmd.Prev = h.ModifyIndex
+	}
+	if reply := r.c.Must(r.t, cmd).(*wire.InventoryReply); reply.Stale {
+		r.t.Fatal("the report is stale")
+	}
+}
+
+func (r *rig) try(cmd fsm.Command) error {
+	r.t.Helper()
+	_, _, err := r.c.Propose(r.t.Context(), cmd)
+	return err
+}
+
+func (r *rig) deletes() error {
+	r.t.Helper()
+	n := *r.snap().Volume(nil, r.vol)
+	n.Status.Phase, n.Status.Suspended = volume.PhaseDeleting, false
+	return r.try(&fsm.VolumePut{Volume: &n, Seen: n.ModifyIndex})
+}
+
+func (r *rig) waits(want bool, when string) {
+	r.t.Helper()
+	why := suspension.Destruction(r.snap(), nil, disk)
+	if got := why != nil; got != want {
+		r.t.Errorf("%s: suspended %v (%s), want %v", when, got, why, want)
+	}
+	if why != nil && why.Hint == "" {
+		r.t.Errorf("%s: the wait names no way out: %s", when, why)
+	}
+	if r.snap().Recovery(nil).Over(disk) == want && want && len(suspension.Against(r.snap(), nil)) == 0 {
+		r.t.Errorf("%s: over, and suspended", when)
+	}
+}
+
+// Given a state that was put back, when a person begins a recovery, then nothing is deleted before every node of the
+// list has reported in the new incarnation, and a person has said that none is missing.
+func TestARecoveryEndsWhenEverybodyWasHeard(t *testing.T) {
+	r := newRig(t)
+	before := r.snap().Meta(nil).Incarnation
+	r.reports(r.ash, "")
+	r.reports(r.oak, "")
+	rec := r.begin(nil)
+	if m := r.snap().Meta(nil); m.Incarnation != rec.Incarnation || len(m.Parents) != 1 || m.Parents[0] != before {
+		t.Fatalf("the identity is %+v", m)
+	}
+	if len(rec.Nodes) != 2 {
+		t.Fatalf("awaited are %+v", rec.Nodes)
+	}
+	r.waits(true, "begun")
+	if err := r.deletes(); !fault.Has(err, fault.NotReady) {
+		t.Errorf("a deletion: %v", err)
+	}
+	r.reports(r.ash, "")
+	r.reports(r.oak, before) // it has not followed yet: what it holds may change with what it hears
+	r.waits(true, "one has reported")
+	if err := r.try(&recovery.Finish{}); err != nil {
+		t.Fatal(err)
+	}
+	r.waits(true, "a person has said that none is missing, and one has not reported")
+	r.reports(r.oak, "")
+	r.waits(false, "all have reported")
+	if rec := r.snap().Recovery(nil); rec.Ended.IsZero() {
+		t.Error("it has not ended")
+	}
+	if err := r.deletes(); err != nil {
+		t.Errorf("a deletion after it: %v", err)
+	}
+}
+
+// Without the state that was replaced, nobody but a person knows whether a node is missing.
+func TestWithoutTheReplacedStateAPersonFinishes(t *testing.T) {
+	r := newRig(t)
+	r.begin(nil)
+	r.reports(r.ash, "")
+	r.reports(r.oak, "")
+	r.waits(true, "all that are known have reported")
+	r.c.Must(t, &recovery.Finish{Reason: "these are all"})
+	r.waits(false, "a person has said that none is missing")
+}
+
+// A restore by command knows the nodes of the state that it replaces: one that only that one knew is awaited, too, and
+// nobody has to finish it.
+func TestTheNodesOfTheReplacedStateAreAwaited(t *testing.T) {
+	r := newRig(t)
+	late := ids.Node(ids.New())
+	rec := r.begin(&recovery.Replaced{
+		Whole:       true,
+		Incarnation: "replaced",
+		Parents:     []string{"older"},
+		Nodes:       []recovery.Named{{ID: late, Name: "late"}},
+	})
+	if rec.Parent != "replaced" || len(rec.Nodes) != 3 {
+		t.Fatalf("%+v", rec)
+	}
+	if got := r.snap().Relate(lineage.Point{Incarnation: "older", Mark: "unknown", Index: 3}); got != lineage.Forked {
+		t.Errorf("what was seen before the replaced one: %v", got)
+	}
+	r.reports(r.ash, "")
+	r.reports(r.oak, "")
+	r.waits(true, "the node that the snapshot does not know has not reported")
+	r.joins(late, "late")
+	r.reports(late, "")
+	r.waits(false, "all have reported")
+}
+
+// A node that nobody listed and that comes while a recovery goes on is awaited as well.
+func TestWhoComesLateIsAwaited(t *testing.T) {
+	r := newRig(t)
+	r.begin(nil)
+	r.reports(r.ash, "")
+	r.reports(r.oak, "")
+	late := ids.Node(ids.New())
+	r.joins(late, "late")
+	r.c.Must(t, &recovery.Finish{})
+	r.waits(true, "a node has come that has not reported")
+	r.reports(late, "")
+	r.waits(false, "it has reported")
+}
+
+// A dead node is dismissed by a person, for all volumes, or attested for one; one that answers never is.
+func TestAPersonVouchesForADeadNode(t *testing.T) {
+	r := newRig(t)
+	r.begin(nil)
+	r.c.Must(t, &recovery.Finish{})
+	r.reports(r.ash, "")
+	for _, cmd := range []fsm.Command{
+		&recovery.Dismiss{Node: r.oak, Reason: "burnt"},
+		&recovery.Attest{StagingKey: disk, Node: r.oak, Reason: "burnt"},
+	} {
+		if err := r.try(cmd); !fault.Has(err, fault.Conflict) {
+			t.Errorf("%T of a node that answers: %v", cmd, err)
+		}
+	}
+	r.c.Must(t, &fsm.NodeStatus{Nodes: []ids.Node{r.oak}, Status: node.StatusDown, Seed: ids.New()})
+	r.waits(true, "a node is down")
+	r.c.Must(t, &recovery.Attest{StagingKey: disk, Node: r.oak, Reason: "burnt"})
+	r.waits(false, "attested for the volume")
+	other := volume.StagingKey{Plugin: "disk", ExternalID: "another"}
+	if suspension.Calls(r.snap(), nil, other) == nil {
+		t.Error("the word about one volume holds for another")
+	}
+	r.c.Must(t, &recovery.Dismiss{Node: r.oak, Reason: "burnt", By: "user 0"})
+	if suspension.Calls(r.snap(), nil, other) != nil || r.snap().Recovery(nil).Ended.IsZero() {
+		t.Error("the node was dismissed, and is awaited still")
+	}
+	if n := r.snap().Recovery(nil).Node(r.oak); n.Dead == nil || n.Dead.By != "user 0" {
+		t.Errorf("who said so is not kept: %+v", n)
+	}
+}
+
+// What people had asked for before the state was saved waits until they ask again.
+func TestIntentsOfTheRestoredStateAreSuspended(t *testing.T) {
+	r := newRig(t)
+	making := volume.ID{Namespace: ids.DefaultNamespace, ID: "new"}
+	r.c.Must(t, &fsm.VolumePut{Volume: r.volume(making, volume.PhaseCreating, "")})
+	r.reports(r.ash, "")
+	r.reports(r.oak, "")
+	if err := r.deletes(); err != nil {
+		t.Fatal(err)
+	}
+	r.begin(nil)
+	r.c.Must(t, &recovery.Finish{})
+	r.reports(r.ash, "")
+	r.reports(r.oak, "")
+	for _, id := range []volume.ID{r.vol, making} {
+		if v := r.snap().Volume(nil, id); !v.Status.Suspended || volume.NextVolume(v) != volume.StepNone {
+			t.Errorf("%s goes on: %s", id, v.Status.Phase)
+		}
+	}
+	if err := r.deletes(); err != nil {
+		t.Fatal(err)
+	}
+	if v := r.snap().Volume(nil, r.vol); volume.NextVolume(v) != volume.StepDelete {
+		t.Errorf("asked for again, it does not go on: %+v", v.Status)
+	}
+}
+
+// A node that shows that the state is older than the world suspends what destroys, until a person decides: about the
+// state, or about the node.
+func TestEvidenceSuspendsWhatDestroys(t *testing.T) {
+	show := func(r *rig) {
+		r.reports(r.ash, "")
+		r.reports(r.oak, "")
+		r.waits(false, "nothing is shown")
+		now := r.snap().Point(nil)
+		r.c.Must(r.t, &recovery.Evidence{
+			Node: r.ash,
+			Name: "ash",
+			Seen: lineage.Point{Incarnation: now.Incarnation, Mark: "of another history", Index: 7},
+		})
+		r.waits(true, "a node shows another history")
+		if suspension.Calls(r.snap(), nil, disk) != nil {
+			r.t.Error("a volume that nobody holds is not used either")
+		}
+	}
+	t.Run("the node is wrong", func(t *testing.T) {
+		r := newRig(t)
+		show(r)
+		r.c.Must(t, &recovery.Dismiss{Node: r.ash, Reason: "its disk is another's"})
+		r.waits(false, "the node was dismissed")
+	})
+	t.Run("the state is older", func(t *testing.T) {
+		r := newRig(t)
+		show(r)
+		r.begin(nil)
+		r.c.Must(t, &recovery.Finish{})
+		r.reports(r.ash, "")
+		r.reports(r.oak, "")
+		r.waits(false, "the recovery has ended")
+	})
+	t.Run("it held things of another cluster and has ended them", func(t *testing.T) {
+		r := newRig(t)
+		r.c.Must(t, &recovery.Evidence{Node: r.ash, Relation: lineage.Foreign,
+			Seen: lineage.Point{Incarnation: "another", Mark: "m", Index: 7}})
+		r.waits(true, "a node of another state")
+		r.c.Must(t, &recovery.Evidence{Node: r.ash, Withdrawn: true})
+		r.waits(false, "it holds nothing of it any more")
+	})
+}
+
+// What a restored state contains of a history ends with what was saved of it, though the log goes on at higher indexes.
+func TestWhatCameAfterTheSavedStateIsNotPartOfIt(t *testing.T) {
+	r := newRig(t)
+	saved := r.snap().Point(nil)
+	later := saved
+	later.Index += 100 // of the state that was replaced; the log of the new one begins beyond it
+	r.c.Skip(200)
+	r.begin(&recovery.Replaced{Incarnation: saved.Incarnation})
+	if got := r.snap().Relate(saved); got != lineage.Continues {
+		t.Errorf("what was saved: %v", got)
+	}
+	if got := r.snap().Relate(later); got != lineage.Forked {
+		t.Errorf("what came after it: %v", got)
+	}
+	if got := r.snap().Relate(lineage.Point{Incarnation: "never", Mark: "one", Index: 2}); got != lineage.Foreign {
+		t.Errorf("what is no ancestor: %v", got)
+	}
+}

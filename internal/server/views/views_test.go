@@ -1,0 +1,192 @@
+package views
+
+import (
+	"strings"
+	"testing"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/model/plugin"
+	"berth/internal/model/volume"
+	"berth/internal/server/state"
+	"berth/internal/testkit/localstate"
+	"berth/internal/wire"
+)
+
+// house is a state in which plugin "p" runs a controller on one node and its node part on three, and has a volume.
+type house struct {
+	*localstate.Cluster
+	t *testing.T
+}
+
+var data = volume.ID{Namespace: ids.DefaultNamespace, ID: "data"}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	h := &house{Cluster: localstate.New(t), t: t}
+	instance := func(r plugin.Role, is plugin.State) *plugin.Instance {
+		return &plugin.Instance{Plugin: "p", Role: r, State: is}
+	}
+	h.write(func(tx *state.Tx) {
+		tx.PutPlugin(&plugin.Record{
+			ID:         "p",
+			Negotiated: true,
+			Controller: plugin.Capabilities{ControllerService: true},
+		})
+		tx.PutNode(&node.Node{ID: "a", Status: node.StatusReady, CSI: []*plugin.Instance{
+			instance(plugin.RoleController, plugin.Ready), instance(plugin.RoleNode, plugin.Ready),
+		}})
+		tx.PutNode(&node.Node{ID: "b", Status: node.StatusReady, CSI: []*plugin.Instance{
+			instance(plugin.RoleNode, plugin.Ready),
+		}})
+		tx.PutNode(&node.Node{ID: "sick", Status: node.StatusReady, CSI: []*plugin.Instance{
+			instance(plugin.RoleNode, plugin.Failing),
+		}})
+		tx.PutNode(&node.Node{ID: "down", Status: node.StatusDown, CSI: []*plugin.Instance{
+			instance(plugin.RoleNode, plugin.Ready), instance(plugin.RoleController, plugin.Ready),
+		}})
+		for id, stop := range map[ids.Job]bool{"plugin": false, "stopped": true} {
+			tx.PutJob(&job.Job{
+				Namespace: ids.DefaultNamespace,
+				ID:        id,
+				Type:      job.TypeSystem,
+				Stop:      stop,
+				TaskGroups: []*job.TaskGroup{{Name: "g", Count: 1, Tasks: []*job.Task{{
+					Name:            "t",
+					CSIPluginConfig: &job.CSIPluginConfig{ID: "p", Type: job.PluginNode},
+				}}}},
+			})
+			for _, status := range []string{alloc.ClientRunning, alloc.ClientRunning, alloc.ClientComplete} {
+				tx.PutAlloc(&alloc.Alloc{
+					ID:            ids.Alloc(ids.New()),
+					Namespace:     ids.DefaultNamespace,
+					Job:           id,
+					TaskGroup:     "g",
+					DesiredStatus: alloc.DesiredRun,
+					ClientStatus:  status,
+				})
+			}
+		}
+		tx.PutVolume(&volume.Volume{ID: data, UID: "u", Spec: volume.Spec{Plugin: "p"},
+			Status: volume.Status{Phase: volume.PhaseReady, ExternalID: "x"}})
+	})
+	return h
+}
+
+func (h *house) write(fn func(tx *state.Tx)) {
+	h.t.Helper()
+	stamp := h.Store.Snapshot().Stamp()
+	stamp.Index++
+	if err := h.Store.Write(stamp, func(tx *state.Tx) error { fn(tx); return nil }); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) view() *wire.VolumeView {
+	h.t.Helper()
+	s := h.Store.Snapshot()
+	return Of(s, nil).Volume(s.Volume(nil, data))
+}
+
+// Given instances that are ready, not ready, and on a node that is down, and jobs that run the plugin or did, then the
+// plugin is shown with those that work, and with as many as should.
+func TestAPluginIsWhatItsInstancesAre(t *testing.T) {
+	h := newHouse(t)
+	p := Of(h.Store.Snapshot(), nil).Plugin("p")
+	if p.NodesHealthy != 2 || p.ControllersHealthy != 1 || len(p.Instances) != 6 {
+		t.Errorf("%d nodes and %d controllers healthy, %d instances", p.NodesHealthy, p.ControllersHealthy,
+			len(p.Instances))
+	}
+	if p.NodesExpected != 2 || p.ControllersExpected != 0 || p.Volumes != 1 || !p.ControllerRequired {
+		t.Errorf("%+v", p)
+	}
+	if Of(h.Store.Snapshot(), nil).Plugin("none") != nil {
+		t.Error("a plugin of which nothing is known is shown")
+	}
+}
+
+func TestAVolumeSaysWhyItCannotBeGiven(t *testing.T) {
+	for what, c := range map[string]struct {
+		given func(h *house, tx *state.Tx)
+		says  string
+	}{
+		"all is well": {given: func(*house, *state.Tx) {}},
+		"it is being deleted": {
+			given: func(h *house, tx *state.Tx) {
+				v := *h.Store.Snapshot().Volume(nil, data)
+				v.Status.Phase = volume.PhaseDeleting
+				tx.PutVolume(&v)
+			},
+			says: "while it is " + string(volume.PhaseDeleting),
+		},
+		"no node has the plugin": {
+			given: func(h *house, tx *state.Tx) {
+				for _, id := range []ids.Node{"a", "b"} {
+					n := *h.Store.Snapshot().Node(nil, id)
+					n.Status = node.StatusDown
+					tx.PutNode(&n)
+				}
+			},
+			says: "no node runs a healthy instance",
+		},
+		"the controller is away": {
+			given: func(h *house, tx *state.Tx) {
+				n := *h.Store.Snapshot().Node(nil, "a")
+				n.Status = node.StatusDown
+				tx.PutNode(&n)
+			},
+			says: "no controller",
+		},
+	} {
+		h := newHouse(t)
+		h.write(func(tx *state.Tx) { c.given(h, tx) })
+		v := h.view()
+		if v.Schedulable != (c.says == "") || !strings.Contains(v.Unschedulable, c.says) {
+			t.Errorf("%s: schedulable %v: %q", what, v.Schedulable, v.Unschedulable)
+		}
+	}
+}
+
+// Given a volume, when something that refers to it comes or changes, then the view has it, and its index grows. What
+// refers to another one is not shown.
+func TestAViewHasWhatRefersToTheVolume(t *testing.T) {
+	h := newHouse(t)
+	for _, external := range []string{"x", "y"} {
+		before := VolumeIndex(h.Store.Snapshot(), h.view())
+		h.write(func(tx *state.Tx) {
+			tx.PutClaim(&volume.Claim{
+				Volume:     volume.ID{Namespace: ids.DefaultNamespace, ID: ids.Volume("named-" + external)},
+				Alloc:      "w",
+				Node:       "a",
+				Job:        "j",
+				Plugin:     "p",
+				ExternalID: external,
+				State:      volume.Held,
+			})
+		})
+		after := VolumeIndex(h.Store.Snapshot(), h.view())
+		if mine := external == "x"; len(h.view().Claims) != 1 || mine != (after > before) {
+			t.Errorf("with a claim of %q: %d claims, index %d after %d", external, len(h.view().Claims), after, before)
+		}
+	}
+	entry := volume.InventoryEntry{
+		StagingKey: volume.StagingKey{Plugin: "p", ExternalID: "x"},
+		Volume:     data,
+		Staging:    volume.Present,
+	}
+	before := VolumeIndex(h.Store.Snapshot(), h.view())
+	h.write(func(tx *state.Tx) { tx.PutInventoryEntry("a", entry) })
+	if after := VolumeIndex(h.Store.Snapshot(), h.view()); len(h.view().OnNodes) != 1 || after <= before {
+		t.Errorf("with a report: %+v, index %d after %d", h.view().OnNodes, after, before)
+	}
+	if warned := Namesakes(h.Store.Snapshot(), data); len(warned) != 1 {
+		t.Errorf("while a node holds one: %q", warned)
+	}
+	entry.Staging = volume.Absent
+	h.write(func(tx *state.Tx) { tx.PutInventoryEntry("a", entry) })
+	if warned := Namesakes(h.Store.Snapshot(), data); len(warned) != 0 {
+		t.Errorf("when none holds one any more: %q", warned)
+	}
+}

@@ -1,0 +1,101 @@
+package storage
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/conformance/csi/csitest"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/model/volume"
+)
+
+// TestAStartAndItsReleaseTakeFewEntries: what a start and a stop write to the log is counted by name.
+func TestAStartAndItsReleaseTakeFewEntries(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name           string
+		start, release uint64
+		volume         bool
+	}{
+		{name: "no volume", start: 4, release: 3},
+		{name: "volume", start: 6, release: 4, volume: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			c.delay = time.Minute // what nobody waits for is held back for longer than the busiest machine takes
+			p := c.startPlugin(csitest.Fake{})
+			c.member("one", p)
+			c.awaitPlugin(p.ID)
+			c.mustCreate("db", p, volume.SingleNodeWriter)
+			for i := range 20 {
+				id := fmt.Sprintf("web-%d", i)
+				before := c.quiet()
+				c.runJob(id, "db", volume.SingleNodeWriter, func(j *job.Job) {
+					if !test.volume {
+						j.TaskGroups[0].Volumes, j.TaskGroups[0].Tasks[0].VolumeMounts = nil, nil
+					}
+				})
+				c.running(id)
+				started := c.quiet()
+				c.stopJob(id)
+				c.released()
+				eventually(t, "the allocation has ended", func() bool { return c.ended(id) })
+				released := c.quiet()
+				check(t, i, "start", between(before, started), test.start)
+				check(t, i, "release", between(started, released), test.release)
+			}
+			c.atRest(p)
+		})
+	}
+}
+
+func (c *cluster) ended(id string) bool {
+	for a := range c.s.Store().Snapshot().AllocsByJob(nil, ids.DefaultNamespace, ids.Job(id)) {
+		if a.ClientStatus != alloc.ClientComplete {
+			return false
+		}
+	}
+	return true
+}
+
+// quiet waits until nothing is written for a while, and returns what was written until then.
+func (c *cluster) quiet() map[string]uint64 {
+	for {
+		before := c.s.Commands()
+		time.Sleep(200 * time.Millisecond)
+		if after := c.s.Commands(); maps.Equal(before, after) {
+			return after
+		}
+	}
+}
+
+func between(before, after map[string]uint64) map[string]uint64 {
+	out := map[string]uint64{}
+	for name, n := range after {
+		if n > before[name] {
+			out[name] = n - before[name]
+		}
+	}
+	return out
+}
+
+func check(t *testing.T, round int, what string, wrote map[string]uint64, most uint64) {
+	t.Helper()
+	var sum uint64
+	var says []string
+	for _, name := range slices.Sorted(maps.Keys(wrote)) {
+		sum += wrote[name]
+		says = append(says, fmt.Sprintf("%d %s", wrote[name], name))
+	}
+	if sum > most {
+		t.Errorf("round %d: a %s took %d entries, want at most %d: %s", round, what, sum, most,
+			strings.Join(says, ", "))
+	}
+}

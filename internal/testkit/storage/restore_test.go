@@ -1,0 +1,193 @@
+package storage
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/model/volume"
+	"berth/internal/wire"
+)
+
+// save returns the state of the servers as a file.
+func (c *cluster) save() []byte {
+	c.t.Helper()
+	stream, err := wire.StateSave.Open(c.t.Context(), c.conn, &wire.Empty{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var out []byte
+	for {
+		part, err := stream.Recv()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if out = append(out, part.Data...); part.Last {
+			return out
+		}
+	}
+}
+
+// restore replaces the state of the servers.
+func (c *cluster) restore(file []byte) error {
+	c.t.Helper()
+	stream, err := wire.StateRestore.Open(c.t.Context(), c.conn, &wire.RecoveryWord{By: "a test"})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := stream.Send(&wire.StateChunk{Data: file, Last: true}); err != nil {
+		c.t.Fatal(err)
+	}
+	_, err = stream.Recv()
+	return err
+}
+
+// TestServersRestoredToBeforeAClaimDeleteNothingInUse restores the state by command under a running alloc: it runs on,
+// is an orphan, and its volume is neither deleted nor given away; everything else goes on as soon as the node was
+// heard, and nobody has to say that none is missing.
+func TestServersRestoredToBeforeAClaimDeleteNothingInUse(t *testing.T) {
+	t.Parallel()
+	c, p, m := oneNode(t)
+	c.mustCreate("kept", p, volume.SingleNodeWriter)
+	c.runJob("known", "kept", volume.SingleNodeWriter)
+	c.running("known")
+	saved := c.save()
+	c.runJob("a", "db", volume.SingleNodeWriter)
+	a := c.running("a")
+	before, index := c.s.Store().Snapshot().Meta(nil).Incarnation, c.s.Store().Snapshot().Index()
+	alive := m.driver.Alive()
+
+	if err := c.restore(saved); err != nil {
+		t.Fatal(err)
+	}
+	s := c.s.Store().Snapshot()
+	if now := s.Meta(nil); now.Incarnation == before || !slices.Contains(now.Parents, before) || s.Index() <= index {
+		t.Errorf("the state is %+v at %d, it was at %d", now, s.Index(), index)
+	}
+	eventually(t, "the servers hear of the orphan", func() bool { return len(c.orphans(m)) == 1 })
+	if o := c.orphans(m)[0]; o.Alloc != a.ID {
+		t.Errorf("the orphan is %+v", o)
+	}
+	eventually(t, "the node has reported", func() bool {
+		r := c.s.Store().Snapshot().Recovery(nil)
+		return r.Whole && !r.Ended.IsZero()
+	})
+	if err := c.delete("db", 0); !fault.Has(err, fault.Busy) || !strings.Contains(err.Error(), ids.Short(a.ID)) {
+		t.Errorf("the delete of a volume in use: %v", err)
+	}
+	if got := m.driver.Alive(); !slices.Equal(got, alive) || count(p, "DeleteVolume") != 0 {
+		t.Fatalf("alive %v, were %v; %d volumes deleted", got, alive, count(p, "DeleteVolume"))
+	}
+	c.running("known")
+	m.endOrphan(a.ID)
+	eventually(t, "a person ends it", func() bool { return len(c.orphans(m)) == 0 })
+	c.runJob("again", "db", volume.SingleNodeWriter)
+	c.running("again")
+	c.stopJob("again")
+	c.stopJob("known")
+	c.released()
+	for _, id := range []string{"db", "kept"} {
+		if err := c.delete(id, 50*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.away(m) // what was restored is durable
+	c.back(m, "one", "")
+	if r := c.s.Store().Snapshot().Recovery(nil); r == nil || r.Ended.IsZero() {
+		t.Errorf("after a restart the recovery is %+v", r)
+	}
+	c.atRest(p)
+}
+
+// A restore is refused before anything is replaced, where the file is damaged or of another cluster that is in use.
+func TestARestoreThatCannotBeIsRefusedBeforeAnythingIsReplaced(t *testing.T) {
+	t.Parallel()
+	c, p, _ := oneNode(t)
+	saved := c.save()
+	at := c.s.Store().Snapshot().Meta(nil).Incarnation
+	if err := c.restore(saved[:len(saved)-20]); !fault.Has(err, fault.Invalid) {
+		t.Errorf("a file that was cut: %v", err)
+	}
+	other, q, _ := oneNode(t)
+	if err := c.restore(other.save()); !fault.Has(err, fault.Conflict) && !fault.Has(err, fault.Denied) {
+		t.Errorf("the state of another cluster: %v", err)
+	}
+	if c.s.Store().Snapshot().Meta(nil).Incarnation != at || c.s.Store().Snapshot().Volume(nil, volID("db")) == nil {
+		t.Error("something was replaced")
+	}
+	if err := c.delete("db", 50*time.Second); err != nil {
+		t.Error(err)
+	}
+	if err := other.delete("db", 50*time.Second); err != nil {
+		t.Error(err)
+	}
+	c.atRest(p)
+	other.atRest(q)
+}
+
+// TestWhatARestoreBringsBackIsNotBegunAgain: an alloc that ended after the state was saved is not begun by the node
+// that has no record of it. One of a service is replaced, one of a batch job waits for a person: it may have done its
+// work.
+func TestWhatARestoreBringsBackIsNotBegunAgain(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{job.TypeService, job.TypeBatch} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			c, p, m := oneNode(t)
+			c.runJob("a", "db", volume.SingleNodeWriter, func(j *job.Job) { j.Type = kind })
+			a := c.running("a")
+			saved := c.save()
+			c.stopJob("a")
+			c.released()
+			if _, err := wire.SystemGC.Call(t.Context(), c.conn, &wire.Empty{}); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the node has forgotten it", func() bool { return !m.has(a.ID) })
+			if err := c.restore(saved); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "it is lost", func() bool {
+				n := c.s.Store().Snapshot().Alloc(nil, a.ID)
+				return n.ClientStatus == alloc.ClientLost && n.ClientDescription == alloc.LostInRestore
+			})
+			if kind == job.TypeBatch {
+				ask := func(force bool) {
+					t.Helper()
+					if _, err := wire.JobEvaluate.Call(t.Context(), c.conn, &wire.JobEvaluateRequest{
+						Namespace:       ids.DefaultNamespace,
+						Job:             "a",
+						ForceReschedule: force,
+					}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				ask(false)
+				c.recovered()
+				view, err := wire.RecoveryStatus.Call(t.Context(), c.conn, &wire.Query{})
+				if err != nil || len(view.Held) != 1 || view.Held[0].Alloc != a.ID || len(m.driver.Alive()) != 0 {
+					t.Fatalf("%v: held %+v, alive %v", err, view.Held, m.driver.Alive())
+				}
+				ask(true)
+			}
+			if now := c.running("a"); now.ID == a.ID {
+				t.Error("what was restored was begun again")
+			}
+			c.stopJob("a")
+			c.released()
+			c.atRest(p)
+		})
+	}
+}
+
+// recovered waits until every node was heard.
+func (c *cluster) recovered() {
+	c.t.Helper()
+	eventually(c.t, "the recovery ends", func() bool {
+		return !c.s.Store().Snapshot().Recovery(nil).Ended.IsZero()
+	})
+}
