@@ -296,6 +296,41 @@ func TestALaunchThatIsGivenUpLeavesNothing(t *testing.T) {
 	})
 }
 
+// TestALaunchWhoseAnswerNobodyReadIsGivenUp: given an agent that hangs up when the answer is on its way, then the
+// process ends, as nobody has its handle; given one that has read the answer, then it lives.
+func TestALaunchWhoseAnswerNobodyReadIsGivenUp(t *testing.T) {
+	for name, c := range map[string]struct{ reads, lives bool }{
+		"unread": {},
+		"read":   {reads: true, lives: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLauncher(t)
+			socket := start(t, l, ids.New(), "exec sleep 1000", nil).Handle().Socket
+			db := shimproto.Named{Name: "db.1", Task: "db", Attempt: 1}
+			k := speak(t, socket, shimproto.Version)
+			k.say(shimproto.TypeLaunch, launchOf(db, "exec sleep 1000"))
+			until(t, "the answer is there", func() bool { return k.unread() > 0 })
+			if c.reads {
+				k.hear(&shimproto.Launched{})
+			}
+			k.hangUp()
+			if c.lives {
+				later := launchOf(shimproto.Named{Name: "log.1", Task: "log", Attempt: 1}, "exec sleep 1000")
+				ask(t, socket, shimproto.TypeLaunch, later, &shimproto.Launched{}) // takes longer than noticing
+				if typ := ask(t, socket, shimproto.TypeStats, &db, &shimproto.Stats{}); typ != shimproto.TypeDone {
+					t.Errorf("it is asked for its statistics and answers with type %d", typ)
+				}
+				ask(t, socket, shimproto.TypeKill, &shimproto.Kill{Named: db}, &shimproto.Exit{})
+				return
+			}
+			var exit shimproto.Exit
+			if typ := ask(t, socket, shimproto.TypeWait, &db, &exit); typ != shimproto.TypeDone || !exit.Cancelled {
+				t.Errorf("its end is type %d, %+v", typ, exit)
+			}
+		})
+	}
+}
+
 func TestAShimTalksToNoOtherUser(t *testing.T) {
 	l := newLauncher(t)
 	p := start(t, l, ids.New(), "exec sleep 1000", nil)

@@ -86,6 +86,23 @@ func (k *talk) hangUp() {
 	}
 }
 
+// unread is how many bytes have come that were not heard yet.
+func (k *talk) unread() (n int) {
+	k.t.Helper()
+	raw, err := k.Conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	var ioctlErr error
+	if err := raw.Control(func(fd uintptr) { n, ioctlErr = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }); err != nil {
+		k.t.Fatal(err)
+	}
+	if ioctlErr != nil {
+		k.t.Fatal(ioctlErr)
+	}
+	return n
+}
+
 // ask says one thing and returns the type of the answer.
 func ask(t testing.TB, socket string, typ shimproto.Type, m, reply shimproto.Message) shimproto.Type {
 	t.Helper()

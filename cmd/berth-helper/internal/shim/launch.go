@@ -140,7 +140,7 @@ func namespaces(iso *shimproto.Isolate) int {
 }
 
 // answer tells a conversation how the launch went. One that ends before gives the launch up, unless others want it
-// too or one was answered already.
+// too or have its handle.
 func (p *process) answer(hangup <-chan struct{}) (shimproto.Message, error) {
 	p.mu.Lock()
 	p.state.wanting++
@@ -189,12 +189,13 @@ func isClosed(ch <-chan struct{}) bool {
 	}
 }
 
-// lose notes that a conversation which waited for the launch has ended. With the last one the launch is given up.
+// lose notes that a conversation has ended which never learned how the launch went. With the last one the launch is
+// given up, unless the process has ended by itself: then its end is what the next one learns.
 func (p *process) lose() error {
 	p.mu.Lock()
 	p.state.wanting--
 	running := p.state.running
-	given := p.state.wanting == 0 && !p.state.answered
+	given := p.state.wanting == 0 && !isClosed(p.ended)
 	if given {
 		p.cancel()
 	}
