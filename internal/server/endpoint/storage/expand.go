@@ -55,33 +55,19 @@ func (e *Endpoints) awaitExpansion(
 ) (*wire.VolumeWriteReply, error) {
 	wctx, cancel := patience(ctx, wait)
 	defer cancel()
-	size := asked.Spec.CapacityMin
-	refuse := func(text string) (*wire.VolumeWriteReply, error) {
-		return nil, fault.New(fault.Conflict, "expand", `volume "`+asked.ID.String()+`"`,
-			"unable to expand volume: "+text)
-	}
 	for {
 		w := state.NewWatch()
 		s := e.cfg.Store.Snapshot()
 		v := s.Volume(w, asked.ID)
-		switch {
-		case v == nil:
+		if v == nil {
 			return nil, notFound("expand", asked.ID)
-		case v.Status.Phase == volume.PhaseExpanding && v.Spec.CapacityMin == size:
-		case v.Status.Phase == volume.PhaseReady && v.Status.Capacity >= size:
-			outcome := "expanded"
-			if size <= asked.Status.Capacity && v.Status.Capacity == asked.Status.Capacity {
-				outcome = "cancelled"
-			}
+		}
+		switch outcome, refused := expansionEnd(asked, v); {
+		case refused != "":
+			return nil, fault.New(fault.Conflict, "expand", `volume "`+asked.ID.String()+`"`,
+				"unable to expand volume: "+refused)
+		case outcome != "":
 			return &wire.VolumeWriteReply{Index: max(s.Index(), 1), Volume: v, Outcome: outcome}, nil
-		case v.Status.Phase == volume.PhaseReady && v.Status.LastError != "":
-			return refuse(strings.TrimPrefix(v.Status.LastError, volume.ExpansionRefused))
-		case v.Status.Phase == volume.PhaseReady:
-			return refuse("it was cancelled")
-		case v.Status.Phase == volume.PhaseExpanding:
-			return refuse(fmt.Sprintf("another size of %d bytes was asked for meanwhile", v.Spec.CapacityMin))
-		default:
-			return refuse("it is " + string(v.Status.Phase))
 		}
 		if err := ownProvider(s, w, v, "expand"); err != nil {
 			return nil, err
@@ -90,4 +76,26 @@ func (e *Endpoints) awaitExpansion(
 			return e.accepted(ctx, s, v, "expand", wait)
 		}
 	}
+}
+
+// expansionEnd is what came of an expansion that was asked for, or why nothing did; neither: it is under way. The volume
+// may have gone through more than one state since it was looked at last.
+func expansionEnd(asked, v *volume.Volume) (outcome, refused string) {
+	size, phase := asked.Spec.CapacityMin, v.Status.Phase
+	switch {
+	case phase != volume.PhaseReady && phase != volume.PhaseExpanding:
+		return "", "it is " + string(phase)
+	case phase == volume.PhaseExpanding && v.Spec.CapacityMin == size:
+		return "", ""
+	case phase == volume.PhaseReady && v.Status.Capacity >= size:
+		if size <= asked.Status.Capacity && v.Status.Capacity == asked.Status.Capacity {
+			return "cancelled", ""
+		}
+		return "expanded", ""
+	case phase == volume.PhaseExpanding, v.Spec.CapacityMin != size && v.Spec.CapacityMin > asked.Status.Capacity:
+		return "", fmt.Sprintf("another size of %d bytes was asked for meanwhile", v.Spec.CapacityMin)
+	case v.Status.LastError != "":
+		return "", strings.TrimPrefix(v.Status.LastError, volume.ExpansionRefused)
+	}
+	return "", "it was cancelled"
 }
