@@ -34,7 +34,14 @@ func (k *Keeper) work(ctx context.Context, id volume.StagingKey) (reconcile.Resu
 			return reconcile.Done(), err
 		}
 		// Whatever held the lane may have changed everything: decide anew.
-		next, _ := k.due(k.cfg.Store.Snapshot(), id)
+		s = k.cfg.Store.Snapshot()
+		next, _ := k.due(s, id)
+		if next != nil && !next.forget {
+			if why := k.cfg.Dispatch.Queue(s, id, controllers.SubjectOf(next.a), next.executor); why != "" {
+				release()
+				return reconcile.Again(time.Minute, why), nil
+			}
+		}
 		if next != nil {
 			err = k.call(ctx, next)
 		}
@@ -270,7 +277,7 @@ const (
 func callOf(a *volume.Attachment, provider string, secrets wire.Secrets) *wire.ControllerCall {
 	w := &wire.ControllerCall{
 		Kind:       wire.CallAttach,
-		Subject:    a.Volume.String() + "@" + string(a.Node),
+		Subject:    controllers.SubjectOf(a),
 		Generation: a.Generation,
 		Plugin:     a.Plugin,
 		Provider:   provider,

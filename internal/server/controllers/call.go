@@ -33,6 +33,7 @@ func (d *Dispatcher) Do(ctx context.Context, node ids.Node, call *wire.Controlle
 	defer func() { <-slot }()
 	results, leave := d.expect(s, call)
 	defer leave()
+	d.owes(node, s, call)
 	if err := s.hand(call); err != nil {
 		return nil, fault.Wrap(err, fault.Timeout, call.Kind, call.Subject)
 	}

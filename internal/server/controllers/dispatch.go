@@ -36,6 +36,7 @@ type Dispatcher struct {
 	nodes   map[ids.Node]*nodeStream
 	lost    map[ids.Node]time.Time // when the stream of a node ended that has none
 	lanes   map[laneKey]*lane
+	debts   map[laneKey]debt // a volume has one at most; of streams that have ended none counts
 }
 
 // laneKey names a volume as its provider knows it: two names of one volume share a lane.
@@ -57,6 +58,7 @@ type nodeStream struct {
 	credits int
 	slots   map[slotKey]chan struct{}
 	waits   map[callKey]chan *wire.ControllerResult
+	owed    map[callKey]laneKey // handed over and not reported
 	gone    chan struct{}
 	end     sync.Once // closes gone
 }
@@ -79,6 +81,7 @@ func New() *Dispatcher {
 		nodes: map[ids.Node]*nodeStream{},
 		lost:  map[ids.Node]time.Time{},
 		lanes: map[laneKey]*lane{},
+		debts: map[laneKey]debt{},
 	}
 }
 
@@ -104,6 +107,7 @@ func (d *Dispatcher) Serve(
 		credits: cmp.Or(max(credits, 0), defaultCredits),
 		slots:   map[slotKey]chan struct{}{},
 		waits:   map[callKey]chan *wire.ControllerResult{},
+		owed:    map[callKey]laneKey{},
 		gone:    make(chan struct{}),
 	}
 	d.mu.Lock()
@@ -123,9 +127,14 @@ func (d *Dispatcher) Serve(
 		if err := obeyed(); err != nil {
 			return err
 		}
+		key := callKey{r.Kind, r.Subject, r.Generation}
 		d.mu.Lock()
-		ch := s.waits[callKey{r.Kind, r.Subject, r.Generation}]
+		ch := s.waits[key]
+		d.settled(s, key)
 		d.mu.Unlock()
+		if ch == nil {
+			d.changed.Notify() // who waited for it has given up: what waits behind it may go on
+		}
 		if ch != nil {
 			select {
 			case ch <- r:
@@ -147,6 +156,9 @@ func (d *Dispatcher) drop(node ids.Node, s *nodeStream) {
 	if d.nodes[node] == s {
 		delete(d.nodes, node)
 		d.lost[node] = time.Now()
+	}
+	for key := range s.owed {
+		d.settled(s, key)
 	}
 	d.mu.Unlock()
 	s.end.Do(func() { close(s.gone) })

@@ -207,6 +207,9 @@ func (k *Keeper) stepVolume(ctx context.Context, id volume.ID) (reconcile.Result
 		return reconcile.Done(), err
 	}
 	defer release()
+	if why := k.cfg.Dispatch.Queue(k.cfg.Store.Snapshot(), v.Staging(), v.ID.String(), executor); why != "" {
+		return reconcile.Again(time.Minute, why), nil
+	}
 	return reconcile.Done(), k.call(ctx, v.ID, step, executor)
 }
 

@@ -45,6 +45,10 @@ func (k *Keeper) stepSnapshot(ctx context.Context, id string) (reconcile.Result,
 		return reconcile.Done(), err
 	}
 	defer release()
+	subject := controllers.SnapshotSubject(cur)
+	if why := k.cfg.Dispatch.Queue(k.cfg.Store.Snapshot(), source, subject, executor); why != "" {
+		return reconcile.Again(time.Minute, why), nil
+	}
 	return k.callSnapshot(ctx, cur, executor)
 }
 
@@ -112,7 +116,7 @@ const readyPause = 500 * time.Millisecond
 func snapshotCall(sn *volume.Snapshot, secrets wire.Secrets) *wire.ControllerCall {
 	w := &wire.ControllerCall{
 		Kind:       wire.CallSnapshot,
-		Subject:    "snapshot " + sn.ID,
+		Subject:    controllers.SnapshotSubject(sn),
 		Generation: sn.Generation,
 		Plugin:     sn.Plugin,
 		Provider:   sn.Provider,

@@ -33,7 +33,8 @@ import (
 //	claim v1 a1 n1 [state=queued] [mode=single-node-reader-only] [fs=xfs]   an alloc is placed with a claim
 //	stop a1                           its job is asked to stop
 //	end a1                            it ends
-//	answer KIND v1 HOW...             how the provider answers the next calls; hold: not before "finish KIND v1 [HOW]"
+//	answer KIND v1 HOW...             how the provider answers the next calls; hold: not before "finish KIND v1 [HOW]";
+//	                                  deaf: nor when the call is withdrawn
 //	forgets v1, has v1 [n1]           the provider lost it, or has it
 //	left N [max=M]                    the provider has N bytes left, and at most M for a volume
 //	leader lost|back                  the term of leadership ends; a new one begins

@@ -23,6 +23,7 @@ type provider struct {
 	mu      sync.Mutex
 	answers map[string][]string    // by kind and volume
 	held    map[string]chan string // how the call goes on
+	deaf    map[string]bool        // whose call is not ended when it is withdrawn
 	volumes map[string][]string    // by external id: the nodes that it is published to
 	snaps   map[string]bool
 	sizes   map[string]int64                  // by external id, as listed; 0: not known
@@ -35,6 +36,7 @@ func newProvider(w *world) *provider {
 		w:       w,
 		answers: map[string][]string{},
 		held:    map[string]chan string{},
+		deaf:    map[string]bool{},
 		volumes: map[string][]string{},
 		snaps:   map[string]bool{},
 		sizes:   map[string]int64{},
@@ -65,6 +67,9 @@ func (p *provider) serve(
 		if call.Cancel {
 			ends := fmt.Sprintf("%s is to end %s of %s", node, call.Kind, short(call.Subject))
 			p.w.tell(event{volume: name, text: ends})
+			if p.isDeaf(call.Kind + " " + name) {
+				continue
+			}
 			if err := p.finish(call.Kind+" "+name, "unavailable"); err != nil {
 				return err
 			}
@@ -82,7 +87,8 @@ func (p *provider) serve(
 		p.mu.Unlock()
 		p.w.users.Go("call", func() error {
 			how := p.next(call.Kind + " " + name)
-			if how == "hold" {
+			if how == "hold" || how == "deaf" {
+				p.hears(call.Kind+" "+name, how == "hold")
 				if how = p.hold(ctx, call.Kind+" "+name); how == "" {
 					return nil
 				}
@@ -125,6 +131,18 @@ func (p *provider) next(key string) string {
 	}
 	p.answers[key] = queue[1:]
 	return queue[0]
+}
+
+func (p *provider) hears(key string, well bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deaf[key] = !well
+}
+
+func (p *provider) isDeaf(key string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.deaf[key]
 }
 
 // hold waits until the story lets the call go on, and says how. Empty: its stream has ended.
