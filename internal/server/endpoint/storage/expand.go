@@ -78,8 +78,8 @@ func (e *Endpoints) awaitExpansion(
 	}
 }
 
-// expansionEnd is what came of an expansion that was asked for, or why nothing did; neither: it is under way. The volume
-// may have gone through more than one state since it was looked at last.
+// expansionEnd is what came of an expansion that was asked for, or why nothing did; neither: it is under way. The
+// volume may have gone through more than one state since it was looked at last.
 func expansionEnd(asked, v *volume.Volume) (outcome, refused string) {
 	size, phase := asked.Spec.CapacityMin, v.Status.Phase
 	switch {

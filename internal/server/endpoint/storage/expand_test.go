@@ -6,8 +6,8 @@ import (
 	"berth/internal/model/volume"
 )
 
-// Who waits for an expansion may miss what the volume went through meanwhile, and is told the same.
-func TestTheEndOfAnExpansionIsToldFromWhatIsLeftOfIt(t *testing.T) {
+// Who waits for an expansion may miss what the volume went through meanwhile; the answer is the same.
+func TestTheEndOfAnExpansionIsReadFromWhatIsLeftOfIt(t *testing.T) {
 	of := func(phase volume.Phase, wanted, has int64, err string) *volume.Volume {
 		return &volume.Volume{
 			Spec:   volume.Spec{CapacityMin: wanted},
