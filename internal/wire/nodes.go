@@ -18,6 +18,7 @@ var (
 	NodeAllocsKnown     = Unary[NodeAllocsKnownRequest, NodeAllocsKnownReply]("Node.AllocsKnown")
 	NodeUpdate          = Unary[NodeUpdateRequest, NodeUpdateReply]("Node.UpdateAllocs")
 	NodeInventory       = Unary[InventoryReport, InventoryReply]("Node.Inventory")
+	NodeInventoryKnown  = Unary[InventoryDigest, InventoryKnown]("Node.InventoryKnown")
 	NodeGrants          = Unary[GrantsRequest, GrantsReply]("Node.Grants")
 	NodeControllerCalls = Bidi[ControllerCallsRequest, ControllerResult, ControllerCall]("Node.ControllerCalls")
 	NodeList            = Unary[Query, List[*node.Node]]("Node.List")

@@ -111,6 +111,17 @@ func (s *Session) SendInventory(ctx context.Context, r *wire.InventoryReport) (*
 	return wire.NodeInventory.Call(ctx, s.link.Conn(), &out)
 }
 
+// InventoryKnown implements reporter.Servers: it fills in who asks.
+func (s *Session) InventoryKnown(ctx context.Context, d *wire.InventoryDigest) (bool, error) {
+	out := *d
+	out.NodeIdentity = s.link.Identity()
+	reply, err := wire.NodeInventoryKnown.Call(ctx, s.link.Conn(), &out)
+	if err != nil {
+		return false, err
+	}
+	return reply.Known, nil
+}
+
 func (s *Session) isForeign() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

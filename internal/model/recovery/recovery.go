@@ -96,6 +96,15 @@ func (r *Record) Node(id ids.Node) *Node {
 	return nil
 }
 
+// Expects reports whether a node has yet to say what it holds, whoever vouched for it; one that joined after the end of
+// the recovery has nothing to say.
+func (r *Record) Expects(id ids.Node) bool {
+	if n := r.Node(id); n != nil {
+		return n.Reported == 0
+	}
+	return r != nil && r.Ended.IsZero()
+}
+
 func (r *Record) find(id ids.Node) (int, bool) {
 	return slices.BinarySearchFunc(r.Nodes, id, func(n Node, id ids.Node) int {
 		return strings.Compare(string(n.ID), string(id))

@@ -136,10 +136,7 @@ func (c *InventoryApply) head(tx *state.Tx, st Stamp) (newer bool) {
 // heard notes that the node has said, in the incarnation that a restore began, all that it holds.
 func (c *InventoryApply) heard(tx *state.Tx, st Stamp) {
 	r := tx.Recovery(nil)
-	if r == nil || !c.Full || c.Incarnation != r.Incarnation {
-		return
-	}
-	if n := r.Node(c.Node); n != nil && n.Reported > 0 || n == nil && !r.Ended.IsZero() {
+	if !c.Full || !r.Expects(c.Node) || c.Incarnation != r.Incarnation {
 		return
 	}
 	tx.PutRecovery(r.With(c.Node, "", st.Time, func(n *recovery.Node) { n.Reported = st.Index }))

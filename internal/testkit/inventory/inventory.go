@@ -90,6 +90,11 @@ func (s *Servers) SendInventory(ctx context.Context, r *wire.InventoryReport) (*
 	return reply, nil
 }
 
+// InventoryKnown asks for the report: what the servers hold of a node they judge by the replicated state.
+func (s *Servers) InventoryKnown(context.Context, *wire.InventoryDigest) (bool, error) {
+	return false, nil
+}
+
 // Seen is a state that does not move on.
 func (s *Servers) Seen() lineage.Point { return lineage.Point{Incarnation: "i", Mark: "m", Index: 1} }
 

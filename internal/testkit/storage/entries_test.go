@@ -56,6 +56,40 @@ func TestAStartAndItsReleaseTakeFewEntries(t *testing.T) {
 	}
 }
 
+// TestReachingTheServersAgainWritesNothing: given a node with a mounted volume, when its connection breaks and the
+// state goes on, many times over, then not one report of its volumes is written to the log; a volume that comes to it
+// after that is written.
+func TestReachingTheServersAgainWritesNothing(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	p := c.startPlugin(csitest.Fake{})
+	m := c.member("one", p)
+	c.awaitPlugin(p.ID)
+	c.mustCreate("db", p, volume.SingleNodeWriter)
+	c.mustCreate("later", p, volume.SingleNodeWriter)
+	c.runJob("db", "db", volume.SingleNodeWriter)
+	c.running("db")
+	before := c.quiet()
+	for i := range 4 {
+		m.calls.cut()
+		c.mustCreate(fmt.Sprintf("other-%d", i), p, volume.SingleNodeWriter) // the node's call has arrived
+	}
+	wrote := between(before, c.quiet())
+	if n := wrote["inventory-apply"] + wrote["node-report"]; n > 0 {
+		t.Errorf("%d reports of volumes were written: %v", n, wrote)
+	}
+	before = c.quiet()
+	c.runJob("later", "later", volume.SingleNodeWriter)
+	c.running("later")
+	if wrote := between(before, c.quiet()); wrote["inventory-apply"]+wrote["node-report"] == 0 {
+		t.Errorf("a volume that is mounted was not reported: %v", wrote)
+	}
+	c.stopJob("db")
+	c.stopJob("later")
+	c.released()
+	c.atRest(p)
+}
+
 func (c *cluster) ended(id string) bool {
 	for a := range c.s.Store().Snapshot().AllocsByJob(nil, ids.DefaultNamespace, ids.Job(id)) {
 		if a.ClientStatus != alloc.ClientComplete {

@@ -80,9 +80,6 @@ func atLeast(now, disk volume.Presence) volume.Presence {
 // Changed implements reporter.Inventory.
 func (k *Keeper) Changed() <-chan struct{} { return k.changed.C() }
 
-// Nudge implements reporter.Inventory.
-func (k *Keeper) Nudge() { k.changed.Notify() }
-
 // News reports whether there is anything that the servers have not heard of, and whether somebody waits for that.
 func (k *Keeper) News() (found, pressing bool) {
 	k.mu.Lock()
@@ -126,6 +123,24 @@ func (k *Keeper) Report(full bool) (out []volume.InventoryEntry, unknown []volum
 		return cmp.Or(cmp.Compare(a.Plugin, b.Plugin), cmp.Compare(a.ExternalID, b.ExternalID))
 	})
 	return out, unknown, due
+}
+
+// Repeat implements reporter.Inventory.
+func (k *Keeper) Repeat() (out []volume.InventoryEntry, unknown []volume.UnknownMount, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.due {
+		return nil, nil, false
+	}
+	for _, vs := range k.vols {
+		switch quiet := vs.entry.Quiet(); {
+		case vs.record.Named(false, quiet):
+			return nil, nil, false
+		case vs.record.Named(true, quiet):
+			out = append(out, vs.report())
+		}
+	}
+	return out, k.unknown, true
 }
 
 // handOver takes over to whom volumes were given that the node made with another provider.

@@ -1,10 +1,12 @@
 package node
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"berth/internal/base/fault"
 	"berth/internal/client/csimanager/entry"
 	"berth/internal/client/csimanager/reporter"
 	"berth/internal/model/lineage"
@@ -80,5 +82,98 @@ func TestWhatNobodyWaitsForIsHeldBack(t *testing.T) {
 		if last := servers.reports[len(servers.reports)-1]; !last.Full {
 			t.Errorf("after one that did not arrive it says %+v", last)
 		}
+	})
+}
+
+// TestWhatWouldBeRepeatedIsAskedByItsDigest: given a node whose inventory the servers have, when it reaches them again,
+// or catches up with a set of allocs, then it asks by a digest of everything, and reports only what they need: whole
+// where it was cut off, the change when it has news, and whole under another leadership without asking.
+func TestWhatWouldBeRepeatedIsAskedByItsDigest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		vs := madeState(t, "a")
+		k := keeperOf(t, vs)
+		s := &answers{seen: lineage.Point{Incarnation: "i", Index: 7, Mark: "one"}, marked: make(chan struct{})}
+		s.answer = func(*wire.InventoryReport) (*wire.InventoryReply, error) {
+			return &wire.InventoryReply{Head: uint64(10 + len(s.reports))}, nil
+		}
+		answer, refusal := true, error(nil)
+		s.known = func(*wire.InventoryDigest) (bool, error) { return answer, refusal }
+		r := &reporter.Reporter{Keeper: k, Servers: s, Delay: time.Second}
+		var end func()
+		begin := func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- r.Run(ctx) }()
+			end = func() {
+				cancel()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		sent := func(when string, digests, reports int) {
+			t.Helper()
+			synctest.Wait()
+			if len(s.digests) != digests || len(s.reports) != reports {
+				t.Fatalf("%s: %d digests and %d reports, want %d and %d", when, len(s.digests), len(s.reports),
+					digests, reports)
+			}
+		}
+		again := func() { end(); begin() }
+		catchUp := func(at lineage.Point) {
+			old := s.marked
+			s.seen, s.marked = at, make(chan struct{})
+			close(old)
+		}
+
+		begin()
+		sent("at the first connection", 0, 1)
+		again()
+		sent("at the second", 1, 1)
+		whole := s.reports[0]
+		digest, err := wire.InventoryDigestOf(whole.Entries, whole.Unknown)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := s.digests[0]; d.Digest != digest || d.Prev != 11 || d.At != s.seen || !whole.Full {
+			t.Errorf("it asks %+v, the report was %+v with the digest %s", d, whole, digest)
+		}
+		catchUp(lineage.Point{Incarnation: "i", Index: 9, Mark: "one"})
+		sent("after another set of allocs", 2, 1)
+		catchUp(lineage.Point{Incarnation: "i", Index: 9, Mark: "one"})
+		sent("after the same set", 2, 1)
+
+		answer = false
+		again()
+		sent("when they need it", 3, 2)
+		if last := s.reports[1]; !last.Full || len(last.Entries) != 1 || last.Prev != 11 {
+			t.Errorf("it reports %+v", last)
+		}
+		catchUp(lineage.Point{Incarnation: "i", Index: 12, Mark: "one"})
+		sent("when they need its silence", 4, 3)
+		if last := s.reports[2]; last.Full || len(last.Entries) != 0 || last.At.Index != 12 || last.Prev != 12 {
+			t.Errorf("it reports %+v", last)
+		}
+		answer, refusal = true, fault.New(fault.Unsupported, "call", "method", "not known")
+		again()
+		sent("when the servers are older", 5, 4)
+
+		refusal = nil
+		k.mu.Lock()
+		vs.withdraw("a")
+		k.mu.Unlock()
+		again()
+		sent("with news", 5, 5)
+		if last := s.reports[4]; !last.Full || last.Entries[0].Publications[0].Wanted {
+			t.Errorf("it reports %+v", last)
+		}
+		catchUp(lineage.Point{Incarnation: "i", Index: 20, Mark: "two"})
+		sent("under another leadership", 5, 6)
+		if last := s.reports[5]; !last.Full || last.At.Mark != "two" {
+			t.Errorf("it reports %+v", last)
+		}
+		again()
+		sent("under the same", 6, 6)
+		end()
 	})
 }

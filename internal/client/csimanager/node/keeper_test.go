@@ -301,11 +301,21 @@ type answers struct {
 	seen    lineage.Point
 	marked  chan struct{}
 	answer  func(*wire.InventoryReport) (*wire.InventoryReply, error)
+	known   func(*wire.InventoryDigest) (bool, error) // nil: they want every report
 	reports []*wire.InventoryReport
+	digests []wire.InventoryDigest
 }
 
 func (a *answers) Seen() lineage.Point     { return a.seen }
 func (a *answers) Marked() <-chan struct{} { return a.marked }
+
+func (a *answers) InventoryKnown(_ context.Context, d *wire.InventoryDigest) (bool, error) {
+	a.digests = append(a.digests, *d)
+	if a.known == nil {
+		return false, nil
+	}
+	return a.known(d)
+}
 
 func (a *answers) SendInventory(_ context.Context, r *wire.InventoryReport) (*wire.InventoryReply, error) {
 	a.reports = append(a.reports, r)

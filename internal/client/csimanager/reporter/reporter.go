@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"berth/internal/base/fault"
+	"berth/internal/base/lifecycle"
 	"berth/internal/base/retry"
 	"berth/internal/model/lineage"
 	"berth/internal/model/volume"
@@ -18,8 +20,8 @@ import (
 type Inventory interface {
 	// Changed returns a channel that is closed when there may be news.
 	Changed() <-chan struct{}
-	// Nudge closes that channel.
-	Nudge()
+	// Repeat returns everything, as a whole report would say it; not ok: the servers have not heard of all of it.
+	Repeat() (entries []volume.InventoryEntry, unknown []volume.UnknownMount, ok bool)
 	// News reports whether there is anything that the servers have not heard of, and whether somebody waits for that.
 	News() (found, pressing bool)
 	// Report takes what is to be sent, and holds it to be under way until it is answered.
@@ -30,7 +32,8 @@ type Inventory interface {
 
 // Reporter sends the inventory: everything at each connect, then what changed. What the servers wait for goes at once,
 // coalesced while a report is under way; the rest is held back for a while, because a report of allocs may take it
-// along (Board).
+// along (Board). A report that would only repeat what the same leadership has acknowledged goes as a digest, which
+// costs the servers no entry of their log as long as they need no more.
 type Reporter struct {
 	Keeper  Inventory
 	Servers Servers
@@ -40,20 +43,31 @@ type Reporter struct {
 	once  sync.Once
 	sends chan struct{} // full while a report is under way; see lock
 	open  *connection   // nil: there is none
+	last  head
+	board lifecycle.Signal // Board has given the lock back
+}
+
+// head is the newest report that the servers took over from this agent run, and the mark of the leadership under which
+// the first whole one was. The lock guards it. The zero value: there is none.
+type head struct {
+	index uint64
+	mark  string
 }
 
 // connection is what was reported since the servers were reached.
 type connection struct {
-	full           bool // the next report is of everything
-	caughtUp       bool // the node has acted on a whole set of allocs since the last report
-	prev, reported uint64
-	mark           string
+	full     bool // the next report is of everything
+	caughtUp bool // the node has acted on a whole set of allocs since the last report
+	reported uint64
+	mark     string
 }
 
 // Servers are whom a node reports to; the client's session implements it.
 type Servers interface {
 	// SendInventory delivers a report, fills in who reports, and returns the acknowledgement.
 	SendInventory(ctx context.Context, r *wire.InventoryReport) (*wire.InventoryReply, error)
+	// InventoryKnown asks whether the servers need a report that would say nothing new, and fills in who asks.
+	InventoryKnown(ctx context.Context, d *wire.InventoryDigest) (bool, error)
 	// Seen is the newest alloc set that the node has acted on.
 	Seen() lineage.Point
 	// Marked returns a channel that is closed when the servers' leadership changed, or Seen is a whole set of allocs.
@@ -68,6 +82,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 	var since time.Time // of the oldest news that are held back
 	for {
 		ch, marked := r.Keeper.Changed(), r.Servers.Marked()
+		board := r.board.C()
 		if err := r.report(ctx, !since.IsZero() && time.Since(since) >= r.Delay); err != nil {
 			return err // the next run begins with everything
 		}
@@ -76,14 +91,14 @@ func (r *Reporter) Run(ctx context.Context) error {
 		} else if since.IsZero() {
 			since = time.Now()
 		}
-		if !r.rest(ctx, ch, marked, since) {
+		if !r.rest(ctx, ch, marked, board, since) {
 			return nil
 		}
 	}
 }
 
 // rest waits until there may be something to report; false when ctx ended.
-func (r *Reporter) rest(ctx context.Context, changed, marked <-chan struct{}, since time.Time) bool {
+func (r *Reporter) rest(ctx context.Context, changed, marked, board <-chan struct{}, since time.Time) bool {
 	var late <-chan time.Time
 	if !since.IsZero() {
 		t := time.NewTimer(time.Until(since.Add(r.Delay)))
@@ -98,6 +113,7 @@ func (r *Reporter) rest(ctx context.Context, changed, marked <-chan struct{}, si
 	case <-late:
 	case <-changed:
 		return retry.Sleep(ctx, coalesce)
+	case <-board:
 	}
 	return true
 }
@@ -126,6 +142,9 @@ func (r *Reporter) catchUp() {
 func (r *Reporter) report(ctx context.Context, all bool) error {
 	r.lock() <- struct{}{}
 	defer r.unlock()
+	if known, err := r.known(ctx); known || err != nil {
+		return err
+	}
 	for out := r.next(all); out != nil; out = r.next(false) {
 		reply, err := r.Servers.SendInventory(ctx, out)
 		if err != nil {
@@ -136,6 +155,38 @@ func (r *Reporter) report(ctx context.Context, all bool) error {
 	return nil
 }
 
+// known reports that the servers need no report now: one is due, but it would repeat what they have, and by its silence
+// nothing ends. The caller holds the lock.
+func (r *Reporter) known(ctx context.Context) (bool, error) {
+	c := r.open
+	at := r.Servers.Seen() // before the entries, as in a report
+	if r.last.index == 0 || r.last.mark != at.Mark || !c.full && !c.silence(at) {
+		return false, nil
+	}
+	entries, unknown, ok := r.Keeper.Repeat()
+	if !ok {
+		return false, nil
+	}
+	digest, err := wire.InventoryDigestOf(entries, unknown)
+	if err != nil {
+		return false, err
+	}
+	known, err := r.Servers.InventoryKnown(ctx, &wire.InventoryDigest{At: at, Prev: r.last.index, Digest: digest})
+	switch {
+	case fault.Has(err, fault.Unsupported): // the servers are older
+		return false, nil
+	case err != nil || !known:
+		return false, err
+	}
+	c.full, c.caughtUp = false, false
+	c.mark, c.reported = at.Mark, at.Index
+	return true, nil
+}
+
+// silence reports whether the node has to say that it has caught up: by its silence claims end that are newer than what
+// it had seen.
+func (c *connection) silence(at lineage.Point) bool { return c.caughtUp && at.Index > c.reported }
+
 // next takes the report that is due; with all, whatever is new is. The caller holds the lock.
 func (r *Reporter) next(all bool) *wire.InventoryReport {
 	c := r.open
@@ -143,8 +194,7 @@ func (r *Reporter) next(all bool) *wire.InventoryReport {
 	if at.Mark != c.mark {
 		c.full, c.mark = true, at.Mark // another leadership asks anew what there is
 	}
-	// A node that has caught up says so, for by its silence claims end that are newer than what it had seen.
-	silence := c.caughtUp && at.Index > c.reported
+	silence := c.silence(at)
 	c.caughtUp = false
 	_, pressing := r.Keeper.News()
 	if hurry := r.hurry.Swap(false); !all && !hurry && !c.full && !silence && !pressing {
@@ -157,7 +207,7 @@ func (r *Reporter) next(all bool) *wire.InventoryReport {
 	return &wire.InventoryReport{
 		Full:    c.full,
 		At:      at,
-		Prev:    c.prev,
+		Prev:    r.last.index,
 		Entries: entries,
 		Unknown: unknown,
 	}
@@ -172,11 +222,14 @@ func (r *Reporter) arrived(out *wire.InventoryReport, reply *wire.InventoryReply
 	if reply == nil || reply.Stale {
 		c.full = true
 		if reply != nil {
-			c.prev = reply.Head
+			r.last.index = reply.Head
 		}
 		return
 	}
-	c.prev = reply.Head
+	r.last.index = reply.Head
+	if out.Full {
+		r.last.mark = out.At.Mark
+	}
 	c.full, c.reported = false, out.At.Index
 	r.Keeper.Answered(out.Entries, reply)
 }
@@ -203,7 +256,7 @@ func (r *Reporter) Board() (*wire.InventoryReport, func(*wire.InventoryReply)) {
 	return out, func(reply *wire.InventoryReply) {
 		r.arrived(out, reply)
 		r.unlock()
-		r.Keeper.Nudge() // what came up meanwhile has found a report under way
+		r.board.Notify() // what came up meanwhile has found a report under way
 	}
 }
 

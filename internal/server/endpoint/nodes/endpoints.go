@@ -49,6 +49,7 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.cfg.Base, s, wire.NodeAllocsKnown, e.nodeAllocsKnown)
 	serving.Unary(e.cfg.Base, s, wire.NodeUpdate, e.nodeUpdate)
 	serving.Unary(e.cfg.Base, s, wire.NodeInventory, e.nodeInventory)
+	serving.Unary(e.cfg.Base, s, wire.NodeInventoryKnown, e.nodeInventoryKnown)
 	serving.Unary(e.cfg.Base, s, wire.NodeGrants, e.nodeGrants)
 	serving.Unary(e.cfg.Base, s, wire.NodeList, e.nodeList)
 	serving.Unary(e.cfg.Base, s, wire.NodeGet, e.nodeGet)

@@ -51,6 +51,19 @@ func (e *Endpoints) nodeInventory(ctx context.Context, r *wire.InventoryReport) 
 	return reply, nil
 }
 
+// nodeInventoryKnown answers by the state that is there. A server that leads no more and does not know it does no harm:
+// under another leadership the node reports whole.
+func (e *Endpoints) nodeInventoryKnown(
+	ctx context.Context, d *wire.InventoryDigest,
+) (*wire.InventoryKnown, error) {
+	s, _, err := e.obeyed(ctx, d.NodeIdentity)
+	if err != nil {
+		return nil, err
+	}
+	known, err := fsm.InventoryKnown(s, d)
+	return &wire.InventoryKnown{Known: known}, err
+}
+
 // inform adds to the answer what the node cannot know: the claims on it that what it cannot name may belong to, which
 // it compares with the hashes in the paths, and to whom volumes were handed over that another provider made there.
 func (e *Endpoints) inform(reply *wire.InventoryReply, node ids.Node, r *wire.InventoryReport) {
