@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"berth/internal/localcsi/request"
 )
@@ -29,12 +30,20 @@ type Config struct {
 	AttachLimit int64  // how many volumes may be attached (without Attach: staged) at once; 0: no limit
 	Capacity    string // "10GiB": how much all volumes and snapshots may take; empty: what the file system has
 	Version     string // vendor version
+	// FreezeLimit is how long writers of a volume in use may be stopped for a copy of it; 0: DefaultFreezeLimit.
+	FreezeLimit time.Duration
 	Log         *slog.Logger
 
 	capacity int64
 	socket   string
 	step     func(string) // tests only: called between the steps of a change
 }
+
+// DefaultFreezeLimit is what most writers bear without a time-out of their own.
+const DefaultFreezeLimit = 5 * time.Second
+
+// maxFreezeLimit is below the 120 s after which the kernel reports a blocked writer as hung.
+const maxFreezeLimit = time.Minute
 
 // Flags binds the plugin's command line to c.
 func Flags(fs *flag.FlagSet, c *Config) {
@@ -46,6 +55,8 @@ func Flags(fs *flag.FlagSet, c *Config) {
 	fs.Int64Var(&c.AttachLimit, "attach-limit", 0, "how many volumes this node takes at once (0: no limit)")
 	fs.StringVar(&c.Capacity, "capacity", "",
 		"what volumes and snapshots may take together, such as 10GiB (default: the file system's free space)")
+	fs.DurationVar(&c.FreezeLimit, "freeze-limit", DefaultFreezeLimit,
+		"how long writers of a volume in use may be stopped while it is copied, where the file system has no reflinks")
 }
 
 // prepare checks the configuration and fills in what was left out.
@@ -75,6 +86,12 @@ func (c Config) prepare() (Config, error) {
 	}
 	if c.AttachLimit < 0 {
 		return c, fmt.Errorf("attach limit %d: it must not be negative", c.AttachLimit)
+	}
+	if c.FreezeLimit == 0 {
+		c.FreezeLimit = DefaultFreezeLimit
+	}
+	if c.FreezeLimit < 0 || c.FreezeLimit > maxFreezeLimit {
+		return c, fmt.Errorf("freeze limit %s: it must be above 0 and at most %s", c.FreezeLimit, maxFreezeLimit)
 	}
 	if c.Capacity != "" {
 		if c.capacity, err = parseSize(c.Capacity); err != nil {

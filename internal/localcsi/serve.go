@@ -38,6 +38,7 @@ func Run(ctx context.Context, cfg Config) error {
 		Attach:      cfg.Attach,
 		AttachLimit: cfg.AttachLimit,
 		Capacity:    cfg.capacity,
+		FreezeLimit: cfg.FreezeLimit,
 		Log:         cfg.Log,
 		Step:        cfg.step,
 	})

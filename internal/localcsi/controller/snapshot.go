@@ -19,11 +19,11 @@ import (
 	"berth/internal/localcsi/store"
 )
 
-// freezeLimit is how long a file system in use may be kept from writing.
-const freezeLimit = 5 * time.Second
-
 const freezeHint = "stop the writers, or keep the plugin's data directory on a file system with reflinks (xfs, " +
 	"btrfs), where a copy takes no time"
+
+// longerHint is the way out where it is the time that does not suffice.
+const longerHint = freezeHint + "; or have the plugin stop them for longer (--freeze-limit)"
 
 // CreateSnapshot makes an independent copy of a volume at one moment.
 func (p *Server) CreateSnapshot(
@@ -127,10 +127,10 @@ func (p *Server) copyVolume(ctx context.Context, v *store.Volume, dst, src *os.F
 	if err != nil {
 		return false, err
 	}
-	if expect := p.Copier.Expect(takes); expect > freezeLimit {
+	if expect := p.Copier.Expect(takes); expect > p.FreezeLimit {
 		return false, request.Refuse(codes.FailedPrecondition,
 			"volume %s is in use and copying its %s would stop its writers for about %s, more than the %s allowed: %s",
-			p.VolumeID(v.Key), request.Human(takes), expect.Round(time.Second), freezeLimit, freezeHint)
+			p.VolumeID(v.Key), request.Human(takes), expect.Round(time.Second), p.FreezeLimit, longerHint)
 	}
 	return p.copyFrozen(ctx, v, s.Path, dst, src)
 }
@@ -157,7 +157,7 @@ func (p *Server) copyFrozen(
 	if err := os.WriteFile(marker, nil, 0o600); err != nil {
 		return false, err
 	}
-	err = image.WhileFrozen(ctx, mounted, freezeLimit, func(ctx context.Context) error {
+	err = image.WhileFrozen(ctx, mounted, p.FreezeLimit, func(ctx context.Context) error {
 		p.Step("copy: frozen")
 		var err error
 		shared, err = p.Copier.Copy(ctx, dst, src)
@@ -172,7 +172,7 @@ func (p *Server) copyFrozen(
 		err = request.Refuse(codes.FailedPrecondition,
 			"volume %s is in use and its copy was not done within the %s that its writers may be stopped; nothing "+
 				"was kept: %s: %w",
-			p.VolumeID(v.Key), freezeLimit, freezeHint, err)
+			p.VolumeID(v.Key), p.FreezeLimit, longerHint, err)
 	}
 	if errors.Is(err, image.ErrStillFrozen) {
 		return shared, err // the marker stays: the next start tries again

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,11 +20,12 @@ import (
 
 // Settings are what a data directory is opened with.
 type Settings struct {
-	Node        string // id of this node
-	Root        string // the data directory
-	Attach      bool   // controller publish and unpublish are offered
-	AttachLimit int64  // volumes attached (without Attach: staged) at once; 0: no limit
-	Capacity    int64  // bytes for volumes and snapshots together; 0: what the file system has
+	Node        string        // id of this node
+	Root        string        // the data directory
+	Attach      bool          // controller publish and unpublish are offered
+	AttachLimit int64         // volumes attached (without Attach: staged) at once; 0: no limit
+	Capacity    int64         // bytes for volumes and snapshots together; 0: what the file system has
+	FreezeLimit time.Duration // how long the writers of a volume may be stopped for a copy
 	Log         *slog.Logger
 	Step        func(string) // called between the steps of a change; tests kill the process there
 }

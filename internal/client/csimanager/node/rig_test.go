@@ -259,6 +259,18 @@ func (r *rig) kill() {
 // Root implements csitest.Mounter.
 func (r *rig) Root() string { return r.base() }
 
+// Settle implements csitest.Mounter.
+func (r *rig) Settle(ctx context.Context) error {
+	for r.keeper.Dirty() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return nil
+}
+
 // Restart implements csitest.Mounter.
 func (r *rig) Restart(context.Context) error {
 	r.kill()

@@ -30,6 +30,8 @@ type Mounter interface {
 	Mount(ctx context.Context, use Use) (path string, err error)
 	// Unmount takes the alloc's publication away, and the staging with the last. It tries until ctx ends.
 	Unmount(ctx context.Context, use Use) error
+	// Settle returns when all that was done is durable. It tries until ctx ends.
+	Settle(ctx context.Context) error
 	// Restart forgets everything that a SIGKILL would take and comes back with what is durable.
 	Restart(ctx context.Context) error
 	// Root is the directory beneath which all its staging and target paths lie.
@@ -190,6 +192,16 @@ func (x *stage) unmount(alloc string) {
 	}
 }
 
+// settle waits until the orchestrator's side has written down what it did.
+func (x *stage) settle() {
+	x.t.Helper()
+	ctx, cancel := context.WithTimeout(x.t.Context(), x.patience)
+	defer cancel()
+	if err := x.m.Settle(ctx); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
 // restart is a SIGKILL of the orchestrator's side.
 func (x *stage) restart() {
 	x.t.Helper()
@@ -308,6 +320,7 @@ func twoAllocs(x *stage) {
 func quietRestart(x *stage) {
 	path := x.mount("a")
 	x.write(path, "1")
+	x.settle() // a call whose result is not durable may be made again
 	from := time.Now()
 	x.restart()
 	if again := x.mount("a"); again != path {

@@ -61,6 +61,9 @@ func newReference(t testing.TB, p *Plugin) *reference {
 
 func (r *reference) Root() string { return r.root }
 
+// Settle: what it does is durable at once.
+func (r *reference) Settle(context.Context) error { return nil }
+
 func (r *reference) Restart(ctx context.Context) error {
 	if r.client != nil {
 		_ = r.client.Close() // a SIGKILL closes its sockets
