@@ -66,4 +66,14 @@ type VolumePlace struct {
 	LastError  string
 	NextTry    time.Time
 	ExpandedTo int64
+	Holders    []VolumeHolder `json:",omitempty"`
+}
+
+// VolumeHolder is who keeps what a node cannot undo of a volume, as it was when the node looked last.
+type VolumeHolder struct {
+	PID            int    // on the node; 0: no process, but a mount on the node
+	Command        string // the name of the process, without its arguments
+	MountNamespace string // empty: the node's own
+	Alloc          string // whose control group it is in; empty: none
+	How            string // what it keeps it by, for people
 }

@@ -174,6 +174,12 @@ func (f *fake) volume() *api.CSIVolume {
 			Step:      "publish",
 			LastError: "code Aborted: an earlier call goes on",
 			NextTry:   f.now.Add(time.Minute),
+			Holders: []api.VolumeHolder{{
+				PID:            123,
+				Command:        "postgres",
+				MountNamespace: "mnt:[4026532]",
+				How:            "mounted there at /m",
+			}},
 		}},
 		ProvenEnds: []api.VolumeProvenEnd{{
 			Node:   nodeB,

@@ -11,7 +11,9 @@ import (
 	"berth/internal/client/allocs"
 	"berth/internal/client/csimanager"
 	"berth/internal/client/csimanager/controller"
+	"berth/internal/client/csimanager/holding"
 	"berth/internal/client/csimanager/instance"
+	"berth/internal/client/csimanager/killable"
 	"berth/internal/client/csimanager/node"
 	"berth/internal/client/csimanager/reporter"
 	"berth/internal/client/csimanager/unmount"
@@ -44,6 +46,7 @@ func newStorage(c *Client, holdings *allocs.Holdings) (*storage, error) {
 	}
 	supervisor := &taskhooks.CSIPluginSupervisor{DataDir: c.cfg.DataDir, Registry: registry}
 	plugins := instance.New(instance.Config{Registry: registry, Node: c.link.Node(), Tasks: supervisor, Log: log})
+	helpers := &killable.Helpers{Program: helperbin.Open, Path: helperbin.Path}
 	keeper, err := node.New(node.Config{
 		DataDir:   c.cfg.DataDir,
 		Store:     c.store.KV,
@@ -53,7 +56,8 @@ func newStorage(c *Client, holdings *allocs.Holdings) (*storage, error) {
 		Processes: holdings,
 		Armed:     c.armed,
 		Allocs:    holdings,
-		Unmount:   (&unmount.Unmounter{Program: helperbin.Open, Path: helperbin.Path}).Unmount,
+		Unmount:   (&unmount.Unmounter{Helpers: helpers}).Unmount,
+		Holding:   holding.NewSearch(&holding.Finder{Helpers: helpers, Alloc: c.allocOf}, log),
 		Log:       log,
 	})
 	if err != nil {
@@ -68,6 +72,14 @@ func newStorage(c *Client, holdings *allocs.Holdings) (*storage, error) {
 		executor:   controller.New(controller.Config{Plugins: plugins, Node: keeper, Log: log}),
 		grants:     &grants{link: c.link},
 	}, nil
+}
+
+// allocOf is the alloc that has a control group. What a node does not start it has none of.
+func (c *Client) allocOf(cgroup string) ids.Alloc {
+	if c.launcher == nil {
+		return ""
+	}
+	return c.launcher.AllocOf(cgroup)
 }
 
 func (s *storage) allocHooks() []hook.Hook {

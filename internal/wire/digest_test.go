@@ -31,6 +31,7 @@ func anInventory() []volume.InventoryEntry {
 		ExpandedTo: 9,
 		Provider:   "vendor",
 		Undone:     &volume.Undone{Proof: volume.ProofAttested, Reason: "r", By: "b"},
+		Holders:    []volume.Holder{{PID: 7, Command: "c", Namespace: "n", Alloc: "a", How: "h"}},
 	}, {StagingKey: volume.StagingKey{Plugin: "o", ExternalID: "y"}}}
 }
 
@@ -45,7 +46,7 @@ func TestTheDigestOfAnInventory(t *testing.T) {
 		want    string
 	}{
 		{"nothing", nil, nil, "53d23e2f60ec9663ed7803ebc4cf71b82c9d9c5e44537daf0df96d2618e867b7"},
-		{"entries", anInventory(), nil, "15c3489313bb706aa69d57acc558216cc41802ce62fe979ed3ac2b2c35c11554"},
+		{"entries", anInventory(), nil, "0449e37e5b87b63c54748dcb66bc36a5088e3d6f4b413a294ab965ca8bacebea"},
 		{"what has no name", nil, unknown, "7be96883c376c010668700d6660a8c1806838c0849b9f8f63bacffad260ea973"},
 	} {
 		got, err := InventoryDigestOf(c.entries, c.unknown)

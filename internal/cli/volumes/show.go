@@ -134,6 +134,27 @@ func (s *status) places(v *api.CSIVolume) {
 		}
 		s.env.Out.Printf("%s\n", s.env.Out.Red(text))
 	}
+	s.holders(v)
+}
+
+// holders tells who keeps what nodes cannot undo.
+func (s *status) holders(v *api.CSIVolume) {
+	var rows [][]string
+	for _, p := range v.Places {
+		for _, h := range p.Holders {
+			pid := strconv.Itoa(h.PID)
+			if h.PID == 0 {
+				pid = "-"
+			}
+			rows = append(rows, []string{kit.ID(p.Node, s.verbose), pid, kit.Clean(h.Command), h.MountNamespace,
+				kit.ID(h.Alloc, s.verbose), kit.Clean(h.How)})
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	s.env.Out.Section("Held By")
+	s.env.Out.Table([]string{"Node ID", "PID", "Command", "Mount Namespace", "Alloc ID", "How"}, rows)
 }
 
 // provenEnds tells which claims were ended without their nodes' word.

@@ -161,3 +161,13 @@ func (l *Launcher) lock(ctx context.Context, alloc string) (unlock func(), err e
 		return nil, fault.Wrap(ctx.Err(), fault.KindOf(ctx.Err()), "wait for", "the shim of alloc "+ids.Short(alloc))
 	}
 }
+
+// AllocOf is the alloc that a control group of the unified hierarchy belongs to, or to a part of; empty: to none.
+func (l *Launcher) AllocOf(group string) ids.Alloc {
+	rest, ok := strings.CutPrefix(group, "/"+l.cfg.Slice+"/")
+	if !ok {
+		return ""
+	}
+	alloc, _, _ := strings.Cut(rest, "/")
+	return ids.Alloc(alloc)
+}

@@ -183,6 +183,15 @@ func places(v *wire.VolumeView) []api.VolumePlace {
 				p.Paths = append(p.Paths, pub.Path)
 			}
 		}
+		for _, h := range e.Holders {
+			p.Holders = append(p.Holders, api.VolumeHolder{
+				PID:            h.PID,
+				Command:        h.Command,
+				MountNamespace: h.Namespace,
+				Alloc:          string(h.Alloc),
+				How:            h.How,
+			})
+		}
 		out = append(out, p)
 	}
 	return out

@@ -171,6 +171,8 @@ type InventoryEntry struct {
 	Provider string
 	// Undone says how the node came to hold nothing any more, where its plugin's word was not enough; nil: it was.
 	Undone *Undone
+	// Holders are who was found to keep what the node cannot undo, when it looked last.
+	Holders []Holder `cbor:",omitempty"`
 }
 
 // Undone is how a node came to hold nothing of a volume any more other than by its plugin's word.

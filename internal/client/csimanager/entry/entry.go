@@ -60,6 +60,8 @@ type Staging struct {
 	// Own are these mounts in full, deepest first: what the node may unmount itself.
 	Own []Mount
 	By  Run // that made it
+	// Device is the block device that is its own: until nobody has it, the staging is not undone.
+	Device Device
 	// ExpandTo asks for NodeExpandVolume to this size in bytes; ExpandedTo is what was reached.
 	ExpandTo   int64
 	ExpandedTo int64
@@ -150,6 +152,7 @@ func (e *Entry) WakeOnBoot(boot string) bool {
 		return false
 	}
 	e.Boot = boot
+	e.Staging.Device = Device{} // no mount outlives a boot, and its numbers are given again
 	if e.Staging.Presence == volume.Present || e.Staging.Presence == volume.Lost {
 		e.Staging.Presence = volume.Uncertain
 	}
@@ -191,5 +194,6 @@ func (e *Entry) Unstaged() {
 	e.Staging.ExpandedTo = 0
 	e.Staging.Mounts = nil
 	e.Staging.Own = nil
+	e.Staging.Device = Device{}
 	e.Serving = nil
 }

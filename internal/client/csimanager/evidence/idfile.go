@@ -48,6 +48,7 @@ func WriteIDFile(codec kv.Codec, e *entry.Entry, alloc ids.Alloc) error {
 	f.Staging.Mounts = nil
 	f.Staging.Own = nil
 	f.Staging.By = entry.Run{}
+	f.Staging.Device = entry.Device{}
 	f.Staging.ExpandTo = 0
 	f.Staging.ExpandedTo = 0
 	if alloc != "" {

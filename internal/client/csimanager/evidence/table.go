@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +24,7 @@ type Observed struct {
 	ReadOnly bool     // of a publication
 	Mounts   []string // of a staging
 	Own      []entry.Mount
+	Block    entry.Device
 }
 
 // csiDir is the part of the data directory in which the bases of all plugins lie.
@@ -63,6 +65,23 @@ func Mounts(table *hostfs.Table, path string) (out []entry.Mount) {
 	return out
 }
 
+// Block is the block device that a staging has to itself: it is mounted whole at the staging path, and nowhere outside
+// the directory of its plugin. A directory of another file system is none, nor a file system that somebody else has
+// mounted too.
+func Block(table *hostfs.Table, stagingPath string) entry.Device {
+	m, mounted := table.At(stagingPath)
+	if !mounted || m.Root != "/" || strings.HasPrefix(m.Device, "0:") {
+		return entry.Device{}
+	}
+	base := filepath.Dir(filepath.Dir(stagingPath)) + "/"
+	for _, o := range table.Beneath("/") {
+		if o.Device == m.Device && !strings.HasPrefix(o.Path, base) {
+			return entry.Device{}
+		}
+	}
+	return entry.Device{Device: m.Device, Seq: hostfs.DeviceSeq(m.Device)}
+}
+
 // Published checks the target and returns what is mounted there, by which later checks recognise it.
 func Published(e *entry.Entry, alloc ids.Alloc, table *hostfs.Table) (entry.Outcome, Observed, error) {
 	p := e.Pubs[alloc]
@@ -77,7 +96,11 @@ func Published(e *entry.Entry, alloc ids.Alloc, table *hostfs.Table) (entry.Outc
 			fault.New(fault.Unavailable, "publish", entry.Describe(e.Key),
 				"the plugin mounted it read-only although writing was asked for")
 	}
-	return entry.Worked, Observed{Device: dev, ReadOnly: readOnly, Own: Mounts(table, p.HostPath)}, nil
+	o := Observed{Device: dev, ReadOnly: readOnly, Own: Mounts(table, p.HostPath)}
+	if number, ok := strings.CutPrefix(dev, "b"); ok && block && !e.Staging.Skip {
+		o.Block = entry.Device{Device: number, Seq: hostfs.DeviceSeq(number)}
+	}
+	return entry.Worked, o, nil
 }
 
 // Target reads what is at a target: the device number of the file system that is mounted there, or of the block

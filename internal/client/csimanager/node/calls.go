@@ -103,6 +103,9 @@ func (k *Keeper) stage(ctx context.Context, e *entry.Entry, conn *instance.Conne
 	if e.Staging.Skip {
 		return nil
 	}
+	if err := k.cfg.Holding.StageAgain(ctx, e); err != nil {
+		return notSent{err}
+	}
 	if err := hostfs.MakeDir(e.Staging.HostPath); err != nil {
 		return notSent{err}
 	}

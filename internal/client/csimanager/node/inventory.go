@@ -69,6 +69,13 @@ func (vs *volumeState) report() volume.InventoryEntry {
 	return r
 }
 
+// reportOf is the whole report of an entry: with who holds it.
+func (k *Keeper) reportOf(vs *volumeState) volume.InventoryEntry {
+	r := vs.report()
+	r.Holders = k.cfg.Holding.Holders(r.StagingKey)
+	return r
+}
+
 // atLeast is the present state, or uncertain when only the disk says that there is something.
 func atLeast(now, disk volume.Presence) volume.Presence {
 	if now == volume.Absent && disk.Exists() {
@@ -115,7 +122,7 @@ func (k *Keeper) Report(full bool) (out []volume.InventoryEntry, unknown []volum
 	due, k.due = k.due, false
 	for _, vs := range k.vols {
 		if vs.record.Named(full, vs.entry.Quiet()) {
-			out = append(out, vs.report())
+			out = append(out, k.reportOf(vs))
 			vs.on(entry.Reporting)
 		}
 	}
@@ -137,7 +144,7 @@ func (k *Keeper) Repeat() (out []volume.InventoryEntry, unknown []volume.Unknown
 		case vs.record.Named(false, quiet):
 			return nil, nil, false
 		case vs.record.Named(true, quiet):
-			out = append(out, vs.report())
+			out = append(out, k.reportOf(vs))
 		}
 	}
 	return out, k.unknown, true

@@ -16,6 +16,7 @@ import (
 	"berth/internal/base/reconcile"
 	"berth/internal/client/csimanager"
 	"berth/internal/client/csimanager/entry"
+	"berth/internal/client/csimanager/holding"
 	"berth/internal/client/csimanager/instance"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
@@ -37,6 +38,7 @@ type Config struct {
 	Allocs    csimanager.Allocs
 	// Unmount takes away one mount, in a process that can be killed; nil: the node unmounts nothing itself.
 	Unmount  func(ctx context.Context, m entry.Mount) error
+	Holding  *holding.Search
 	Parallel int // volumes of one plugin worked on at once; 0: 16
 	Log      *slog.Logger
 }

@@ -19,6 +19,7 @@ import (
 	"berth/internal/client/csimanager"
 	"berth/internal/client/csimanager/entry"
 	"berth/internal/client/csimanager/evidence"
+	"berth/internal/client/csimanager/holding"
 	"berth/internal/client/csimanager/reporter"
 	"berth/internal/model/lineage"
 	"berth/internal/model/volume"
@@ -70,6 +71,7 @@ func keeperWith(t *testing.T, vs *volumeState, s *scripted, encode func(any) ([]
 			DataDir: dir,
 			Armed:   s,
 			Allocs:  s,
+			Holding: holding.NewSearch(nil, slog.New(slog.DiscardHandler)),
 			Log:     slog.New(slog.DiscardHandler),
 		},
 	}

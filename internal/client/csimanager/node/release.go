@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 
 	"berth/internal/base/fault"
@@ -24,7 +25,7 @@ func (k *Keeper) ReleaseVolume(key volume.StagingKey, reason, by string) error {
 	if vs == nil {
 		return fault.New(fault.NotFound, "release", entry.Describe(key), "this node holds nothing of it")
 	}
-	if why := vs.unreleasable(table); why != "" {
+	if why := cmp.Or(vs.unreleasable(table), k.cfg.Holding.Pinned(key)); why != "" {
 		return fault.New(fault.Conflict, "release", entry.Describe(key), why)
 	}
 	_, ours := evidence.Traces(vs.entry, entry.Step{Verb: entry.Unstage})
@@ -36,6 +37,7 @@ func (k *Keeper) ReleaseVolume(key volume.StagingKey, reason, by string) error {
 	vs.entry.Staging.Presence = volume.Absent
 	vs.entry.Serving, vs.entry.Unanswered = nil, nil
 	vs.entry.Undone = &volume.Undone{Proof: volume.ProofAttested, Reason: reason, By: by}
+	vs.entry.Staging.Device = entry.Device{}
 	delete(vs.retries, entry.Step{Verb: entry.Unstage})
 	vs.lastErr = nil
 	vs.touch()

@@ -17,7 +17,9 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/client/csimanager"
+	"berth/internal/client/csimanager/holding"
 	"berth/internal/client/csimanager/instance"
+	"berth/internal/client/csimanager/killable"
 	"berth/internal/client/csimanager/node"
 	"berth/internal/client/csimanager/reporter"
 	"berth/internal/client/csimanager/unmount"
@@ -44,6 +46,7 @@ type gate struct {
 	live    map[ids.Alloc]bool
 	idle    map[ids.Alloc]bool
 	unknown map[ids.Alloc]bool
+	groups  map[string]ids.Alloc // control groups that are taken for those of allocs
 	changed lifecycle.Signal
 }
 
@@ -56,6 +59,13 @@ func (g *gate) ProcessesGone(a ids.Alloc) (bool, string) {
 }
 func (g *gate) ProcessesIdle(a ids.Alloc) bool { g.mu.Lock(); defer g.mu.Unlock(); return g.idle[a] }
 func (g *gate) known(a ids.Alloc) bool         { g.mu.Lock(); defer g.mu.Unlock(); return !g.unknown[a] }
+
+// allocOf is the alloc of a control group, as the test says.
+func (g *gate) allocOf(cgroup string) ids.Alloc {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.groups[cgroup]
+}
 func (g *gate) set(fn func(*gate)) {
 	g.mu.Lock()
 	fn(g)
@@ -189,6 +199,7 @@ func (r *rig) open() {
 	}
 	r.instances = instance.New(instance.Config{Registry: r.registry, Node: "node-a", Log: r.log,
 		Tasks: &taskhooks.CSIPluginSupervisor{DataDir: r.dir, Registry: r.registry}})
+	helpers := &killable.Helpers{Program: helperbin.Open, Path: helperbin.Path}
 	r.keeper, err = node.New(node.Config{
 		Store:     r.store,
 		Codec:     codec,
@@ -198,7 +209,8 @@ func (r *rig) open() {
 		Processes: r.gate,
 		Armed:     r.gate,
 		Allocs:    r,
-		Unmount:   (&unmount.Unmounter{Program: helperbin.Open, Path: helperbin.Path}).Unmount,
+		Unmount:   (&unmount.Unmounter{Helpers: helpers}).Unmount,
+		Holding:   holding.NewSearch(&holding.Finder{Helpers: helpers, Alloc: r.gate.allocOf}, r.log),
 		Log:       r.log,
 	})
 	if err != nil {

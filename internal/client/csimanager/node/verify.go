@@ -46,6 +46,7 @@ func (k *Keeper) verifyStep(key volume.StagingKey, s entry.Step, err error) (ent
 		return entry.Worked, evidence.Observed{
 			Mounts: evidence.Beneath(table, e.Staging.HostPath),
 			Own:    evidence.Mounts(table, e.Staging.HostPath),
+			Block:  evidence.Block(table, e.Staging.HostPath),
 		}, nil
 	case entry.Publish:
 		return evidence.Published(e, s.Alloc, table)

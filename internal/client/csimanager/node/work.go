@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -39,7 +40,7 @@ func (k *Keeper) work(ctx context.Context, key volume.StagingKey) (reconcile.Res
 		}
 		err = k.step(ctx, key, d, conn)
 		conn.Release()
-		if err != nil && !k.failed(key, d.step, err) {
+		if err != nil && !k.failed(key, d.step, k.heldBy(ctx, key, d.step, err)) {
 			return reconcile.Done(), err
 		}
 		k.changed.Notify()
@@ -199,6 +200,9 @@ func (k *Keeper) step(ctx context.Context, key volume.StagingKey, d decision, co
 	if rest := k.unmountOwn(ctx, key, s, err); rest != nil {
 		err = rest
 	}
+	if s.Verb == entry.Unstage && (err == nil || csi.RetryOf(err) == volume.RetryVerify) {
+		err = cmp.Or(k.cfg.Holding.Absent(ctx, k.snapshot(key)), err)
+	}
 	vs.call.Unlock()
 	return k.finish(key, s, before, err)
 }
@@ -244,6 +248,7 @@ func (k *Keeper) finish(key volume.StagingKey, s entry.Step, before volume.Prese
 	switch {
 	case o == entry.Worked:
 		vs.worked(s, found)
+		k.cfg.Holding.Forget(key)
 		return nil
 	case csi.RetryOf(err) == volume.RetryNever || s.Verb == entry.Expand && csi.RetryOf(err) == volume.RetryOffline:
 		vs.refuse(s, err)
@@ -259,11 +264,15 @@ func (vs *volumeState) worked(s entry.Step, found evidence.Observed) {
 	switch s.Verb {
 	case entry.Stage:
 		e.Staging.Mounts, e.Staging.Own = found.Mounts, found.Own
+		e.Staging.Device = found.Block
 		e.Undone = nil
 	case entry.Publish:
 		p := e.Pubs[s.Alloc]
 		p.Device, p.SeenReadOnly = found.Device, found.ReadOnly
 		p.Own = found.Own
+		if found.Block != (entry.Device{}) {
+			e.Staging.Device = found.Block
+		}
 	case entry.Expand:
 		e.Staging.ExpandedTo = e.Staging.ExpandTo
 	case entry.Unpublish:
@@ -274,6 +283,17 @@ func (vs *volumeState) worked(s entry.Step, found evidence.Observed) {
 		e.Unstaged()
 		vs.dropOver()
 	}
+}
+
+// heldBy adds to the failure of a step who keeps it from its end.
+func (k *Keeper) heldBy(ctx context.Context, key volume.StagingKey, s entry.Step, err error) error {
+	k.mu.Lock()
+	before := 0
+	if vs := k.vols[key]; vs != nil {
+		before = vs.retries[s].failures
+	}
+	k.mu.Unlock()
+	return k.cfg.Holding.HeldBy(ctx, k.snapshot(key), s, before, err)
 }
 
 // restAfterUndo lets a step that had to be undone rest from the end of the undo on. It keeps its count: the success of
