@@ -1,5 +1,7 @@
 package volume
 
+import "slices"
+
 // ClaimFacts are what decides over a releasing claim.
 type ClaimFacts struct {
 	// Inventoried: the node has sent a full inventory, and its reports are as of a set of allocs at or after the
@@ -28,8 +30,9 @@ const (
 )
 
 // NextClaim is the law of a claim's end: a held claim is released when the processes of its alloc are gone; a releasing
-// one ends when its publication is absent and the staging is absent too, or stays for another claim on the node, and
-// nothing on the node can be a mount of it under no name. Wishes play no part: only the node's report, or a proof
+// one ends when its publication is absent and the staging is absent too, or stays for another's use on the node, and
+// nothing on the node can be a mount of it under no name. That other may be an orphan, which has no claim: the node's
+// report of its mount stands in the way of others by itself. Wishes play no part: only the node's report, or a proof
 // outside this flow, ends a claim.
 func NextClaim(c *Claim, f ClaimFacts) ClaimStep {
 	switch c.State {
@@ -38,12 +41,19 @@ func NextClaim(c *Claim, f ClaimFacts) ClaimStep {
 			return ClaimReleases
 		}
 	case Releasing:
-		staged := f.Entry != nil && f.Entry.Staging.Exists() && !f.OthersOnNode
+		staged := f.Entry != nil && f.Entry.Staging.Exists() && !f.OthersOnNode && !f.publishedBeside(c)
 		if f.Inventoried && !f.Unknown && !f.Doubted && !f.publicationOf(c) && !staged {
 			return ClaimEnds
 		}
 	}
 	return ClaimStays
+}
+
+// publishedBeside reports whether the node has the volume published for another alloc than the claim's.
+func (f ClaimFacts) publishedBeside(c *Claim) bool {
+	return f.Entry != nil && slices.ContainsFunc(f.Entry.Publications, func(p InventoryPublication) bool {
+		return p.Alloc != c.Alloc && p.Presence.Exists()
+	})
 }
 
 // publicationOf reports whether the node still has, or wants, the publication of the claim's alloc.

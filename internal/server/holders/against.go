@@ -5,6 +5,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/model/node"
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
 )
@@ -17,7 +18,7 @@ func Against(s *state.Snap, c *volume.Claim) error {
 	}
 	for o := range s.ClaimsOf(nil, c.Staging()) {
 		if o.Alloc != c.Alloc && volume.Excludes(o, c) {
-			return busy(volume.DescribeClaim(o), "stop that job first, or end the orphan")
+			return busy(volume.DescribeClaim(o), endOf(s, o))
 		}
 	}
 	for i := range s.InventoriesOf(nil, c.Staging()) {
@@ -40,6 +41,19 @@ func Against(s *state.Snap, c *volume.Claim) error {
 			"it does so when its agent answers; see: berth node status "+ids.Short(n.ID))
 	}
 	return nil
+}
+
+// endOf is how a claim ends that stands in the way of an orphan's. One of an alloc that a restore brought back, and of
+// which its node has no record, is released by that node's report.
+func endOf(s *state.Snap, o *volume.Claim) string {
+	if o.State != volume.Releasing {
+		return "stop that job first (berth job stop " + string(o.Job) + "), or end the orphan"
+	}
+	if n := s.Node(nil, o.Node); n == nil || n.Status == node.StatusDown {
+		return DeadNode(o.Volume, o.Node)
+	}
+	return fmt.Sprintf("it ends when node %s has reported that it holds nothing of it; follow it with: berth volume "+
+		"status %s", ids.Short(o.Node), o.Volume.ID)
 }
 
 // excludedBy names whom a node holds a volume for in a way that excludes a claim; empty: nobody. What a node mounted

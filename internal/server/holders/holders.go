@@ -38,7 +38,7 @@ func InUse(s *state.Snap, w *state.Watch, op string, v *volume.Volume) error {
 			}
 		}
 		if n := s.Node(w, c.Node); c.State == volume.Releasing && n != nil && n.Status == node.StatusDown {
-			return busy(volume.DescribeClaim(c)+"; the node is down", DeadNode(v, c.Node))
+			return busy(volume.DescribeClaim(c)+"; the node is down", DeadNode(v.ID, c.Node))
 		}
 		return busy(volume.DescribeClaim(c), hint)
 	}
@@ -65,9 +65,9 @@ func InUse(s *state.Snap, w *state.Watch, op string, v *volume.Volume) error {
 }
 
 // DeadNode is the way out when a node is down that has not released a volume.
-func DeadNode(v *volume.Volume, id ids.Node) string {
+func DeadNode(v volume.ID, id ids.Node) string {
 	return fmt.Sprintf("the node releases it when it is back; if it never writes again: berth volume detach "+
-		"-node-is-dead <reason> %s %s", v.ID.ID, ids.Short(id))
+		"-node-is-dead <reason> %s %s", v.ID, ids.Short(id))
 }
 
 // copied says what is being made from a volume.

@@ -73,7 +73,9 @@ func Call(s *state.Snap, k volume.StagingKey, destroys bool) *Reason {
 }
 
 // Claims says why no claim of a volume begins or leaves the queue: what Calls says, or a node has it mounted for an
-// alloc that has no claim of it, so that it may be written to by somebody whom the claims do not show.
+// alloc that has no claim of it, so that it may be written to by somebody whom the claims do not show; or a node without
+// any claim of it still has it staged, as an orphan leaves it that has just ended: what was written may not be on the
+// device yet.
 func Claims(s *state.Snap, w *state.Watch, v *volume.Volume) *Reason {
 	k := v.Staging()
 	if r := Calls(s, w, k); r != nil {
@@ -90,8 +92,24 @@ func Claims(s *state.Snap, w *state.Watch, v *volume.Volume) *Reason {
 				Hint: "see it with: berth node orphans list; end it with: berth node orphans end " + ids.Short(a),
 			}
 		}
+		if i.Entry.Staging.Exists() && !claimedOn(s, w, k, i.Node) {
+			return &Reason{
+				Text: "node " + ids.Short(i.Node) + " has not released it yet: " + i.Entry.Unreleased(),
+				Hint: "the node releases it by itself; follow it with: berth volume status " + string(v.ID.ID),
+			}
+		}
 	}
 	return nil
+}
+
+// claimedOn reports whether anybody on a node has a claim of a volume, in whatever state.
+func claimedOn(s *state.Snap, w *state.Watch, k volume.StagingKey, n ids.Node) bool {
+	for c := range s.ClaimsOf(w, k) {
+		if c.Node == n {
+			return true
+		}
+	}
+	return false
 }
 
 // shared reports a volume that was made for uses that never exclude each other alone.

@@ -49,7 +49,7 @@ func (e *Endpoints) volumeDetach(ctx context.Context, r *wire.VolumeDetachReques
 	if n := s.Node(nil, r.Node); n != nil && n.Status == node.StatusDown {
 		return nil, fault.WithHint(fault.New(fault.Busy, "detach", `volume "`+string(r.Volume.ID)+`"`,
 			"node "+ids.Short(r.Node)+" is down, and has not said that it released the volume"),
-			holders.DeadNode(v, r.Node))
+			holders.DeadNode(v.ID, r.Node))
 	}
 	return &wire.Written{
 		Index:    s.Index(),

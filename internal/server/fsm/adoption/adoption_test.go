@@ -272,6 +272,23 @@ func TestWhatStandsInTheWayOfAnAdoption(t *testing.T) {
 			Node:           w.node,
 		}
 	}
+	claimBy := func(w *world, on ids.Node, st volume.ClaimState) {
+		a := other(w)
+		a.Node = on
+		w.c.Must(t, &fsm.PlanApply{Place: []*alloc.Alloc{a}})
+		w.write(func(tx *state.Tx) {
+			tx.PutClaim(&volume.Claim{
+				Volume:     w.vol,
+				Plugin:     "p",
+				ExternalID: "x",
+				Alloc:      a.ID,
+				Node:       on,
+				Job:        a.Job,
+				AccessMode: volume.SingleNodeWriter,
+				State:      st,
+			})
+		})
+	}
 	another := func(w *world) ids.Node {
 		n := aNode("m")
 		w.c.Must(t, &fsm.NodeRegister{Node: n})
@@ -304,23 +321,15 @@ func TestWhatStandsInTheWayOfAnAdoption(t *testing.T) {
 		"it is used in another way": {func(w *world) {
 			w.cmd.Orphans[0].Volumes[0].AccessMode = volume.MultiNodeMultiWriter
 		}, "its job asks for"},
-		"its node does not say": {func(w *world) { w.cmd.Orphans[0].Volumes = nil }, "does not say how it holds"},
-		"another claim": {func(w *world) {
-			a := other(w)
-			w.c.Must(t, &fsm.PlanApply{Place: []*alloc.Alloc{a}})
-			w.write(func(tx *state.Tx) {
-				tx.PutClaim(&volume.Claim{
-					Volume:     w.vol,
-					Plugin:     "p",
-					ExternalID: "x",
-					Alloc:      a.ID,
-					Node:       a.Node,
-					Job:        a.Job,
-					AccessMode: volume.SingleNodeWriter,
-					State:      volume.Held,
-				})
-			})
-		}, "held by allocation"},
+		"its node does not say":               {func(w *world) { w.cmd.Orphans[0].Volumes = nil }, "does not say how it holds"},
+		"another claim":                       {func(w *world) { claimBy(w, w.node, volume.Held) }, "berth job stop other"},
+		"a claim that a restore brought back": {func(w *world) { claimBy(w, w.node, volume.Releasing) }, "it ends when node"},
+		"such a claim on a node that is down": {func(w *world) {
+			n := another(w)
+			w.reports(n)
+			claimBy(w, n, volume.Releasing)
+			w.c.Must(t, &fsm.NodeStatus{Nodes: []ids.Node{n}, Status: node.StatusDown, Seed: "d"})
+		}, "-node-is-dead"},
 		"a mount for another alloc": {func(w *world) {
 			w.reports(another(w), w.mounted("b", w.before))
 		}, "holds it for allocation"},

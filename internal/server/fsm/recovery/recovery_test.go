@@ -224,6 +224,31 @@ func TestAPersonVouchesForADeadNode(t *testing.T) {
 	}
 }
 
+// Given an orphan that has ended and whose volume is still staged on its node, then nobody gets the volume before the
+// node has unstaged it: what was written may not be on the device yet.
+func TestWhatAnOrphanLeavesStagedIsGivenToNobody(t *testing.T) {
+	r := newRig(t)
+	entry := volume.InventoryEntry{StagingKey: disk, Volume: r.vol, Staging: volume.Present,
+		Publications: []volume.InventoryPublication{{Alloc: "orphan", Presence: volume.Present}}}
+	free := func() bool {
+		return suspension.Claims(r.snap(), nil, r.snap().Volume(nil, r.vol)) == nil
+	}
+	for _, c := range []struct {
+		publication, staging volume.Presence
+		free                 bool
+	}{
+		{volume.Present, volume.Present, false},
+		{volume.Absent, volume.Present, false},
+		{volume.Absent, volume.Uncertain, false},
+		{volume.Absent, volume.Absent, true},
+	} {
+		entry.Staging, entry.Publications[0].Presence = c.staging, c.publication
+		if r.reports(r.ash, "", entry); free() != c.free {
+			t.Errorf("published %s, staged %s: free %v", c.publication, c.staging, free())
+		}
+	}
+}
+
 // What people had asked for before the state was saved waits until they ask again.
 func TestIntentsOfTheRestoredStateAreSuspended(t *testing.T) {
 	r := newRig(t)
