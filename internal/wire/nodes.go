@@ -123,6 +123,15 @@ type AllocSet struct {
 	Restored uint64
 	Bundles  Bundles     // new, or changed by the servers
 	Gone     []ids.Alloc // no longer known; destroy only after NodeAllocsKnown confirmed it by id
+	// Suspended are all allocs of the node with a volume that nothing may be begun with: what runs of them runs on, and
+	// no task of them is started or restarted. In every set, full or not.
+	Suspended []SuspendedAlloc
+}
+
+// SuspendedAlloc is an alloc with a volume that nothing may be begun with, and why, for people.
+type SuspendedAlloc struct {
+	Alloc  ids.Alloc
+	Reason string
 }
 
 // ReceivedAlloc names an alloc with the state under which the node received it, or saw it last.

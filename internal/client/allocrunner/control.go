@@ -138,11 +138,23 @@ func (r *Runner) Keep(reason string, now time.Time) error {
 	return err
 }
 
-// hold tells the tasks whether they are an orphan's.
+// Suspend says why the servers let nothing be begun with a volume of the alloc; empty: they do. It outlives the agent:
+// its next run must not restart what ended meanwhile before it has heard the servers.
+func (r *Runner) Suspend(why string) error {
+	if r.record().Suspended == why {
+		return nil
+	}
+	err := r.update(func(rec *localstate.Alloc) { rec.Suspended = why })
+	r.hold()
+	return err
+}
+
+// hold tells the tasks whether they are an orphan's, and whether a volume of theirs is suspended.
 func (r *Runner) hold() {
-	held := r.Orphan() != nil
+	rec := r.record()
 	for _, n := range r.order {
-		r.tasks[n].Hold(held)
+		r.tasks[n].Hold(rec.Orphan != nil)
+		r.tasks[n].Suspend(rec.Suspended)
 	}
 }
 

@@ -246,7 +246,7 @@ func (a *Allocs) Apply(ctx context.Context, set *wire.AllocSet) error {
 			}
 		}
 	}
-	if err := a.reportLost(ctx, lost); err != nil {
+	if err := errors.Join(a.reportLost(ctx, lost), a.suspend(set.Suspended)); err != nil {
 		return err
 	}
 	if err := allocrunner.Commit(changes, func(records []*localstate.Alloc) error {
@@ -261,6 +261,20 @@ func (a *Allocs) Apply(ctx context.Context, set *wire.AllocSet) error {
 		}
 	}
 	a.missing(set, named)
+	return nil
+}
+
+// suspend lets nothing of allocs be started with whose volumes nothing may be begun, and of all others again.
+func (a *Allocs) suspend(all []wire.SuspendedAlloc) error {
+	why := map[ids.Alloc]string{}
+	for _, s := range all {
+		why[s.Alloc] = s.Reason
+	}
+	for _, r := range a.runners() {
+		if err := r.Suspend(why[r.ID()]); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -49,6 +49,8 @@ type Alloc struct {
 	// Received is the last state of the servers that knew the alloc. Only a state that continues it can say by its
 	// silence that the alloc was removed.
 	Received lineage.Point
+	// Suspended says why the servers let nothing be begun with a volume of it; empty: they do.
+	Suspended string
 	// Orphan says since when and why nobody decides about the alloc: it is kept, and neither started nor restarted.
 	Orphan *Orphan
 }

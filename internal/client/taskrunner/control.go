@@ -21,6 +21,17 @@ func (r *Runner) AllocReady() { r.order(func(o *orders) { o.ready = true }) }
 // Hold says whether the alloc is an orphan: a task that runs is kept, one that does not is never started.
 func (r *Runner) Hold(held bool) { r.order(func(o *orders) { o.held = held }) }
 
+// Suspend says why nothing may be begun with a volume of the alloc: a task that runs is kept, and one that does not
+// waits for its start. Empty: it may.
+func (r *Runner) Suspend(why string) {
+	r.mu.Lock()
+	same := r.orders.suspended == why
+	r.mu.Unlock()
+	if !same {
+		r.order(func(o *orders) { o.suspended = why })
+	}
+}
+
 // Kill orders the task's end. The first order counts.
 func (r *Runner) Kill(k KillOrder) {
 	r.order(func(o *orders) {
@@ -34,7 +45,7 @@ func (r *Runner) Kill(k KillOrder) {
 func (r *Runner) order(fn func(*orders)) {
 	r.mu.Lock()
 	fn(&r.orders)
-	if r.interrupt != nil && (r.orders.kill != nil || r.orders.restart != "" && r.live != nil) {
+	if r.interrupt != nil && r.orders.urgent(r.live) {
 		r.interrupt()
 	}
 	r.mu.Unlock()
@@ -53,13 +64,20 @@ func (r *Runner) Restart(reason string, noDelay bool) error {
 	if running {
 		r.orders.restart, r.orders.noDelay = reason, noDelay
 	}
-	if r.interrupt != nil && r.live != nil {
+	if r.interrupt != nil && r.orders.urgent(r.live) {
 		r.interrupt()
+	}
+	waits := ""
+	if running && r.orders.suspended != "" {
+		waits = "The restart waits, and the task runs on: " + r.orders.suspended
 	}
 	r.mu.Unlock()
 	return r.update(func(rec *localstate.Task) {
 		rec.NotBefore = time.Time{}
 		addEvent(rec, &alloc.TaskEvent{Type: alloc.EventRestartSignal, DisplayMessage: reason, Message: reason})
+		if waits != "" {
+			addEvent(rec, &alloc.TaskEvent{Type: alloc.EventStorageWaiting, DisplayMessage: waits, Message: waits})
+		}
 	})
 }
 

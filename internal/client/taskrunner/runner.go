@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
 	"berth/internal/base/retry"
@@ -93,12 +94,19 @@ type Runner struct {
 
 // orders are what others want of the task.
 type orders struct {
-	due     bool // its turn in the lifecycle has come
-	ready   bool // the hooks of the alloc are done
-	held    bool // the alloc is an orphan
-	kill    *KillOrder
-	restart string // why; empty: not asked
-	noDelay bool   // the restart leaves out the shutdown_delay
+	due   bool // its turn in the lifecycle has come
+	ready bool // the hooks of the alloc are done
+	held  bool // the alloc is an orphan
+	// suspended says why nothing may be begun with a volume of the alloc; empty: it may.
+	suspended string
+	kill      *KillOrder
+	restart   string // why; empty: not asked
+	noDelay   bool   // the restart leaves out the shutdown_delay
+}
+
+// urgent reports an order for which the present step is cut short.
+func (o *orders) urgent(live driver.Task) bool {
+	return o.kill != nil || o.restart != "" && o.suspended == "" && live != nil
 }
 
 // KillOrder ends a task.
@@ -177,6 +185,7 @@ func (r *Runner) facts(now time.Time) alloc.TaskFacts {
 		Over:      r.rec.Over,
 		NotBefore: r.rec.NotBefore,
 		Held:      r.orders.held,
+		Suspended: r.orders.suspended != "",
 	}
 	switch {
 	case r.exit != nil:
@@ -200,6 +209,7 @@ func (r *Runner) await(ctx context.Context) {
 		defer t.Stop()
 		alarm = t.C
 	case alloc.TaskAwait:
+		r.saySuspended(f)
 	default:
 		return // an order arrived meanwhile
 	}
@@ -210,13 +220,24 @@ func (r *Runner) await(ctx context.Context) {
 	}
 }
 
+// saySuspended makes an event of why a task whose turn has come is not started.
+func (r *Runner) saySuspended(f alloc.TaskFacts) {
+	if !f.Suspended || !f.Due {
+		return
+	}
+	r.mu.Lock()
+	why := r.orders.suspended
+	r.mu.Unlock()
+	r.say(alloc.EventStorageWaiting, fault.New(fault.NotReady, "start", r.subject(), why))
+}
+
 // interruptible runs a step that ends early when the task is to be killed.
 func (r *Runner) interruptible(ctx context.Context, step func(context.Context)) {
 	ictx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r.mu.Lock()
 	r.interrupt = cancel
-	if r.orders.kill != nil || r.orders.restart != "" && r.live != nil {
+	if r.orders.urgent(r.live) {
 		cancel()
 	}
 	r.mu.Unlock()

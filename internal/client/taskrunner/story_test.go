@@ -251,6 +251,30 @@ var stories = []struct {
 		})
 		b.after(time.Minute)
 	}},
+	{"a_crash_while_its_volume_is_suspended", job.TypeService, map[string]any{"run_for": "3s", "exit_code": 1},
+		func(b *bench) {
+			b.do("start", b.start)
+			b.do("suspended", func() { b.r.Suspend("the servers' state was restored") })
+			b.after(time.Minute)
+			b.do("it is not any more", func() { b.r.Suspend("") })
+		}},
+	{"a_restart_is_asked_for_while_its_volume_is_suspended", job.TypeService, nil, func(b *bench) {
+		b.do("start", b.start)
+		b.do("suspended", func() { b.r.Suspend("the servers' state was restored") })
+		b.do("restart", func() {
+			if err := b.r.Restart("User requested restart", true); err != nil {
+				b.t.Error(err)
+			}
+		})
+		b.after(time.Minute)
+		b.do("it is not any more", func() { b.r.Suspend("") })
+		b.after(time.Minute)
+	}},
+	{"a_task_whose_volume_is_suspended_is_killed", job.TypeService, nil, func(b *bench) {
+		b.do("start", b.start)
+		b.do("suspended", func() { b.r.Suspend("the servers' state was restored") })
+		b.do("kill", func() { kill(b) })
+	}},
 	{"the_driver_is_not_ready_then_fails_then_starts", job.TypeService, nil, func(b *bench) {
 		answers := []error{notReady("the shim is busy"),
 			fault.New(fault.Unavailable, "start", "it", "no process could be made"), nil}

@@ -29,6 +29,7 @@ type TaskFacts struct {
 	Prepared  bool      // the prestart hooks of this start are done
 	Over      bool      // the restart policy, or a final refusal, ended it
 	Held      bool      // its alloc is an orphan: what runs is kept, nothing is started
+	Suspended bool      // nothing may be begun with a volume of its alloc: what runs is kept, a start waits
 	NotBefore time.Time // no start before
 }
 
@@ -55,14 +56,15 @@ var taskDoNames = [...]string{"rest", "await", "pause", "prepare", "start", "rec
 func (d TaskDo) String() string { return taskDoNames[d] }
 
 // NextTask decides the one step that a task takes now. A process comes before everything else: what is recorded is
-// found again before it is judged, and nothing finishes or starts while one may live.
+// found again before it is judged, and nothing finishes or starts while one may live. While a volume is suspended, a
+// restart that somebody asked for waits as a start does: a process that runs would be given away for none.
 func NextTask(f TaskFacts) TaskDo {
 	switch {
 	case f.Process == ProcessRecorded:
 		return TaskRecover
 	case f.Process == ProcessExited:
 		return TaskCollect
-	case f.Process == ProcessAttached && (f.Kill || f.Restart || f.Dead || f.Over):
+	case f.Process == ProcessAttached && (f.Kill || f.Restart && !f.Suspended || f.Dead || f.Over):
 		return TaskStop
 	case f.Process == ProcessAttached:
 		return TaskWatch
@@ -70,7 +72,7 @@ func NextTask(f TaskFacts) TaskDo {
 		return TaskRest
 	case f.Kill, f.Over, f.Held:
 		return TaskFinish
-	case !f.Due:
+	case !f.Due, f.Suspended:
 		return TaskAwait
 	case f.Now.Before(f.NotBefore):
 		return TaskPause

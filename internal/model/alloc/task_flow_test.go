@@ -35,7 +35,11 @@ func everyTask(fn func(alloc.TaskFacts)) {
 										f.NotBefore = noon.Add(time.Second)
 									}
 									fn(f)
+									f.Suspended = true
+									fn(f)
 									f.Held = true
+									fn(f)
+									f.Suspended = false
 									fn(f)
 								}
 							}
@@ -70,6 +74,10 @@ func TestNextTaskForEveryCombinationOfFacts(t *testing.T) {
 		refuse(f.Held &&
 			(do == alloc.TaskStart || do == alloc.TaskPrepare || do == alloc.TaskPause || do == alloc.TaskAwait),
 			"nothing of an orphan is started")
+		refuse(f.Suspended && (do == alloc.TaskStart || do == alloc.TaskPrepare || do == alloc.TaskPause),
+			"nothing may be begun with its volume")
+		refuse(f.Suspended && do == alloc.TaskStop && !f.Kill && !f.Dead && !f.Over,
+			"a process would be given away for a start that has to wait")
 		refuse(do == alloc.TaskStop && !f.Kill && !f.Restart && !f.Dead && !f.Over, "nobody asked")
 		refuse(f.Kill && (do == alloc.TaskAwait || do == alloc.TaskPause || do == alloc.TaskWatch),
 			"it was ordered to end")

@@ -73,9 +73,9 @@ func Call(s *state.Snap, k volume.StagingKey, destroys bool) *Reason {
 }
 
 // Claims says why no claim of a volume begins or leaves the queue: what Calls says, or a node has it mounted for an
-// alloc that has no claim of it, so that it may be written to by somebody whom the claims do not show; or a node without
-// any claim of it still has it staged, as an orphan leaves it that has just ended: what was written may not be on the
-// device yet.
+// alloc that has no claim of it, so that it may be written to by somebody whom the claims do not show; or a node
+// without any claim of it still has it staged, as an orphan leaves it that has just ended: what was written may not be
+// on the device yet.
 func Claims(s *state.Snap, w *state.Watch, v *volume.Volume) *Reason {
 	k := v.Staging()
 	if r := Calls(s, w, k); r != nil {
@@ -195,6 +195,12 @@ func named(id ids.Node, name string) string {
 		return ids.Short(id)
 	}
 	return name + " (" + ids.Short(id) + ")"
+}
+
+// Any reports whether there is a volume at all for which Calls may have an answer.
+func Any(s *state.Snap, w *state.Watch) bool {
+	Watch(s, w)
+	return !s.Recovery(nil).Over(volume.StagingKey{}) || len(Against(s, nil)) > 0
 }
 
 // Watch lets whoever keeps many volumes be woken by what may change the answers about all of them.

@@ -11,6 +11,7 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/model/volume"
+	"berth/internal/port/driver"
 	"berth/internal/wire"
 )
 
@@ -190,4 +191,65 @@ func (c *cluster) recovered() {
 	eventually(c.t, "the recovery ends", func() bool {
 		return !c.s.Store().Snapshot().Recovery(nil).Ended.IsZero()
 	})
+}
+
+// Given a recovery that waits for a node which is off, when a task with a volume crashes, then it is not started again
+// and says why, also after a restart of its agent, while one without a volume is; when the recovery has ended it goes
+// on in the same allocation.
+func TestATaskWithAVolumeIsNotRestartedDuringARecovery(t *testing.T) {
+	t.Parallel()
+	c, one, other, p := two(t)
+	c.mustCreate("db", p, volume.SingleNodeWriter)
+	restarts := func(j *job.Job) {
+		j.TaskGroups[0].RestartPolicy = &job.RestartPolicy{Attempts: 20, Interval: time.Hour, Mode: job.RestartFail}
+	}
+	c.runJob("a", "db", volume.SingleNodeWriter, on(one), restarts)
+	a := c.running("a")
+	c.runJob("plain", "", "", on(one), restarts, func(j *job.Job) {
+		g := j.TaskGroups[0]
+		g.Volumes, g.Tasks[0].VolumeMounts = nil, nil
+		g.Tasks[0].Name = "u"
+	})
+	plain := c.running("plain")
+	saved := c.save()
+	off := other.client.ID()
+	other.stop()
+	c.down(off)
+	if err := c.restore(saved); err != nil {
+		t.Fatal(err)
+	}
+	says := func(id ids.Alloc, task, text string) func() bool {
+		return func() bool {
+			s := c.s.Store().Snapshot().Alloc(nil, id).TaskStates[task]
+			return s != nil && slices.ContainsFunc(s.Events, func(e *alloc.TaskEvent) bool {
+				return strings.Contains(e.DisplayMessage, text)
+			})
+		}
+	}
+	eventually(t, "the node follows the restored state", func() bool {
+		return one.client.Seen().Incarnation == c.s.Store().Snapshot().Meta(nil).Incarnation
+	})
+	one.driver.Exit("t", driver.ExitResult{ExitCode: 1})
+	one.driver.Exit("u", driver.ExitResult{ExitCode: 1})
+	eventually(t, "the task says what it waits for", says(a.ID, "t", "berth operator recovery status"))
+	eventually(t, "the other is restarted", func() bool { return slices.Contains(one.driver.Alive(), "u.2") })
+	one.stop()
+	one.start("one")
+	eventually(t, "it says so to the servers again", says(a.ID, "t", "berth operator recovery status"))
+	if got := one.driver.Alive(); !slices.Equal(got, []string{"u.2"}) {
+		t.Errorf("during the recovery alive: %v", got)
+	}
+	c.down(off) // the restored state counted it as ready
+	if _, err := wire.RecoveryDismiss.Call(t.Context(), c.conn,
+		&wire.RecoveryWord{Node: off, Reason: "scrapped"}); err != nil {
+		t.Fatal(err)
+	}
+	c.recovered()
+	eventually(t, "it goes on", func() bool { return slices.Contains(one.driver.Alive(), "t.2") })
+	if now := c.running("a"); now.ID != a.ID || c.running("plain").ID != plain.ID {
+		t.Errorf("another allocation: %s, was %s", now.ID, a.ID)
+	}
+	c.stopJob("a")
+	c.stopJob("plain")
+	c.atRest(p)
 }

@@ -2,11 +2,13 @@ package nodes
 
 import (
 	"fmt"
+	"slices"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
 	"berth/internal/server/state"
+	"berth/internal/server/suspension"
 	"berth/internal/wire"
 )
 
@@ -21,6 +23,7 @@ func (e *Endpoints) nodeAllocs(req *wire.NodeAllocsRequest, stream *wire.Stream[
 		return err
 	}
 	sent, sentMark := pushed{}, ""
+	var held []wire.SuspendedAlloc
 	for full := true; ; full = false {
 		snap, w := e.cfg.Store.Snapshot(), state.NewWatch()
 		if _, err := Obeyed(snap, w, req.NodeIdentity); err != nil { // another session has begun
@@ -42,16 +45,39 @@ func (e *Endpoints) nodeAllocs(req *wire.NodeAllocsRequest, stream *wire.Stream[
 		if full {
 			set.Relation = snap.Relate(req.Seen)
 		}
-		if full || at.Mark != sentMark || len(set.Bundles)+len(set.Gone) > 0 {
+		set.Suspended = suspendedOn(snap, w, req.Node)
+		if full || at.Mark != sentMark || len(set.Bundles)+len(set.Gone) > 0 || !slices.Equal(set.Suspended, held) {
 			if err := stream.Send(set); err != nil {
 				return err
 			}
-			sentMark = at.Mark
+			sentMark, held = at.Mark, set.Suspended
 		}
 		if err := w.Wait(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// suspendedOn lists the allocs of a node with a volume that nothing may be begun with.
+func suspendedOn(s *state.Snap, w *state.Watch, node ids.Node) (out []wire.SuspendedAlloc) {
+	if !suspension.Any(s, w) {
+		return nil
+	}
+	for a := range s.AllocsByNode(w, node) {
+		if a.ClientTerminal() {
+			continue
+		}
+		for c := range s.ClaimsByAlloc(w, a.ID) {
+			if why := suspension.Calls(s, w, c.Staging()); why != nil {
+				out = append(out, wire.SuspendedAlloc{
+					Alloc:  a.ID,
+					Reason: fmt.Sprintf("volume %q: %s", c.Volume.ID, why),
+				})
+				break
+			}
+		}
+	}
+	return out
 }
 
 // pushed remembers which state of which alloc a node was sent.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,8 +13,10 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/lineage"
 	"berth/internal/model/node"
+	"berth/internal/model/recovery"
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/fsm"
+	"berth/internal/server/state"
 	"berth/internal/testkit/leader"
 	"berth/internal/testkit/localstate"
 	"berth/internal/wire"
@@ -218,5 +221,29 @@ func TestTheFirstSetSaysHowTheStateStandsToWhatTheNodeSaw(t *testing.T) {
 		if first := follow(t, conn, who, tc.seen)(); !first.Full || first.Relation != tc.want {
 			t.Errorf("the node has seen %s: full %v, %v, want %v", tc.what, first.Full, first.Relation, tc.want)
 		}
+	}
+}
+
+// Given an alloc with a volume on a node that follows, when a recovery begins, then the node hears that nothing may
+// be begun with it, though nothing else changes, and as soon as the recovery has ended that it may.
+func TestANodeHearsWhichAllocsAreSuspended(t *testing.T) {
+	h := withClaim(t)
+	who := wire.NodeIdentity{Node: h.node, Secret: wire.Secrets{Values: map[string]string{secretValue: "s"}}}
+	next := follow(t, served(t, h.Endpoints), who, lineage.Point{})
+	if first := next(); len(first.Suspended) != 0 {
+		t.Fatalf("without a recovery suspended are %+v", first.Suspended)
+	}
+	rec := &recovery.Record{Index: 1, Incarnation: "i", Whole: true, Nodes: []recovery.Node{{ID: "off", Name: "oak"}}}
+	h.write(t, func(tx *state.Tx) { tx.PutRecovery(rec) })
+	set := next()
+	if set.Full || len(set.Suspended) != 1 || set.Suspended[0].Alloc != h.alloc ||
+		!strings.Contains(set.Suspended[0].Reason, `volume "v"`) || !strings.Contains(set.Suspended[0].Reason, "oak") {
+		t.Fatalf("suspended are %+v", set.Suspended)
+	}
+	h.write(t, func(tx *state.Tx) {
+		tx.PutRecovery(rec.With("off", "", time.Unix(9, 0), func(n *recovery.Node) { n.Reported = 5 }))
+	})
+	if set := next(); len(set.Suspended) != 0 {
+		t.Errorf("after the recovery suspended are %+v", set.Suspended)
 	}
 }

@@ -321,9 +321,13 @@ func TestWhatStandsInTheWayOfAnAdoption(t *testing.T) {
 		"it is used in another way": {func(w *world) {
 			w.cmd.Orphans[0].Volumes[0].AccessMode = volume.MultiNodeMultiWriter
 		}, "its job asks for"},
-		"its node does not say":               {func(w *world) { w.cmd.Orphans[0].Volumes = nil }, "does not say how it holds"},
-		"another claim":                       {func(w *world) { claimBy(w, w.node, volume.Held) }, "berth job stop other"},
-		"a claim that a restore brought back": {func(w *world) { claimBy(w, w.node, volume.Releasing) }, "it ends when node"},
+		"its node does not say": {func(w *world) { w.cmd.Orphans[0].Volumes = nil }, "does not say how it holds"},
+		"another claim": {func(w *world) {
+			claimBy(w, w.node, volume.Held)
+		}, "berth job stop other"},
+		"a claim that a restore brought back": {func(w *world) {
+			claimBy(w, w.node, volume.Releasing)
+		}, "it ends when node"},
 		"such a claim on a node that is down": {func(w *world) {
 			n := another(w)
 			w.reports(n)
