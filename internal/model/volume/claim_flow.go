@@ -1,7 +1,5 @@
 package volume
 
-import "slices"
-
 // ClaimFacts are what decides over a releasing claim.
 type ClaimFacts struct {
 	// Inventoried: the node has sent a full inventory, and its reports are as of a set of allocs at or after the
@@ -11,7 +9,8 @@ type ClaimFacts struct {
 	Doubted bool
 	// Entry is what the node knows of the volume; nil: nothing.
 	Entry *InventoryEntry
-	// OthersOnNode: another held or queued claim of the volume is on the same node, so the staging stays.
+	// OthersOnNode: another uses the volume on the same node, so the staging stays: by a held or queued claim, or, as an
+	// orphan does, by a mount alone. What a node reports of such a mount stands in the way of others by itself.
 	OthersOnNode bool
 	// Unknown: something is mounted on the node that may be a volume of the plugin, and nobody can say which.
 	Unknown bool
@@ -31,8 +30,7 @@ const (
 
 // NextClaim is the law of a claim's end: a held claim is released when the processes of its alloc are gone; a releasing
 // one ends when its publication is absent and the staging is absent too, or stays for another's use on the node, and
-// nothing on the node can be a mount of it under no name. That other may be an orphan, which has no claim: the node's
-// report of its mount stands in the way of others by itself. Wishes play no part: only the node's report, or a proof
+// nothing on the node can be a mount of it under no name. Wishes play no part: only the node's report, or a proof
 // outside this flow, ends a claim.
 func NextClaim(c *Claim, f ClaimFacts) ClaimStep {
 	switch c.State {
@@ -41,19 +39,12 @@ func NextClaim(c *Claim, f ClaimFacts) ClaimStep {
 			return ClaimReleases
 		}
 	case Releasing:
-		staged := f.Entry != nil && f.Entry.Staging.Exists() && !f.OthersOnNode && !f.publishedBeside(c)
+		staged := f.Entry != nil && f.Entry.Staging.Exists() && !f.OthersOnNode
 		if f.Inventoried && !f.Unknown && !f.Doubted && !f.publicationOf(c) && !staged {
 			return ClaimEnds
 		}
 	}
 	return ClaimStays
-}
-
-// publishedBeside reports whether the node has the volume published for another alloc than the claim's.
-func (f ClaimFacts) publishedBeside(c *Claim) bool {
-	return f.Entry != nil && slices.ContainsFunc(f.Entry.Publications, func(p InventoryPublication) bool {
-		return p.Alloc != c.Alloc && p.Presence.Exists()
-	})
 }
 
 // publicationOf reports whether the node still has, or wants, the publication of the claim's alloc.

@@ -263,6 +263,8 @@ func Released(s *state.Snap, w *state.Watch, cl *volume.Claim) bool {
 	}
 	if i := s.InventoryEntry(w, cl.Node, cl.Staging()); i != nil {
 		f.Entry = &i.Entry
+		f.OthersOnNode = s.Understands(recoveries) && slices.ContainsFunc(i.Entry.Publications,
+			func(p volume.InventoryPublication) bool { return p.Alloc != cl.Alloc && p.Presence.Exists() })
 	}
 	for o := range s.ClaimsOf(w, cl.Staging()) {
 		if o.Alloc != cl.Alloc && o.Node == cl.Node && o.State != volume.Releasing {

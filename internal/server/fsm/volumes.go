@@ -27,8 +27,7 @@ const identities = 3
 
 // reached tells whether the cluster is at a schema.
 func reached(tx *state.Tx, schema uint64) bool {
-	m := tx.Meta(nil)
-	return m != nil && m.Schema >= schema
+	return tx.Understands(schema)
 }
 
 // VolumePut stores a volume if it is still as the proposer saw it. Seen is the modify index that it read; 0: there was

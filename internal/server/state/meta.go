@@ -33,5 +33,11 @@ var metas = &table[Meta]{
 // Meta returns the record about the cluster, or nil before it was bootstrapped.
 func (s *Snap) Meta(w *Watch) *Meta { return metas.get(s, w, KeyOf("cluster")) }
 
+// Understands reports whether every server of the cluster understands a schema.
+func (s *Snap) Understands(schema uint64) bool {
+	m := s.Meta(nil)
+	return m != nil && m.Schema >= schema
+}
+
 // PutMeta stores the record about the cluster.
 func (tx *Tx) PutMeta(m *Meta) { metas.put(tx, m) }

@@ -92,7 +92,7 @@ func Claims(s *state.Snap, w *state.Watch, v *volume.Volume) *Reason {
 				Hint: "see it with: berth node orphans list; end it with: berth node orphans end " + ids.Short(a),
 			}
 		}
-		if i.Entry.Staging.Exists() && !claimedOn(s, w, k, i.Node) {
+		if s.Understands(lingering) && i.Entry.Staging.Exists() && !claimedOn(s, w, k, i.Node) {
 			return &Reason{
 				Text: "node " + ids.Short(i.Node) + " has not released it yet: " + i.Entry.Unreleased(),
 				Hint: "the node releases it by itself; follow it with: berth volume status " + string(v.ID.ID),
@@ -101,6 +101,9 @@ func Claims(s *state.Snap, w *state.Watch, v *volume.Volume) *Reason {
 	}
 	return nil
 }
+
+// lingering is the schema from which on a staging without a claim counts: older logs are applied as they were.
+const lingering = 5
 
 // claimedOn reports whether anybody on a node has a claim of a volume, in whatever state.
 func claimedOn(s *state.Snap, w *state.Watch, k volume.StagingKey, n ids.Node) bool {

@@ -224,6 +224,44 @@ func TestAPersonVouchesForADeadNode(t *testing.T) {
 	}
 }
 
+// Given a claim that came back with a restore, whose alloc is lost, and an orphan that has the volume on the same node,
+// then the claim ends by the node's report, which names no use of it any more, though the staging stays for the orphan.
+func TestAClaimEndsBesideAnOrphansMount(t *testing.T) {
+	r := newRig(t)
+	cl := &volume.Claim{
+		Volume:     r.vol,
+		Alloc:      "back",
+		Node:       r.ash,
+		AccessMode: volume.SingleNodeWriter,
+		State:      volume.Releasing,
+		Epoch:      volume.Epoch{Incarnation: r.snap().Meta(nil).Incarnation, Index: 1},
+	}
+	cl.Identify(r.snap().Volume(nil, r.vol))
+	if err := r.c.Store.Write(r.snap().Stamp(), func(tx *state.Tx) error { tx.PutClaim(cl); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	entry := volume.InventoryEntry{StagingKey: disk, Volume: r.vol, Staging: volume.Present,
+		Publications: []volume.InventoryPublication{{Alloc: "back", Presence: volume.Uncertain}}}
+	for _, c := range []struct {
+		orphan, own volume.Presence
+		stays       bool
+	}{
+		{volume.Present, volume.Uncertain, true}, // its own may be mounted
+		{volume.Absent, volume.Absent, true},     // the staging may be its own
+		{volume.Present, volume.Absent, false},
+	} {
+		entry.Publications = []volume.InventoryPublication{{Alloc: "back", Presence: c.own},
+			{Alloc: "orphan", Presence: c.orphan}}
+		r.reports(r.ash, "", entry)
+		if got := r.snap().Claim(nil, cl.Key()) != nil; got != c.stays {
+			t.Errorf("published for the orphan %s, for its own %s: stays %v", c.orphan, c.own, got)
+		}
+	}
+	if suspension.Claims(r.snap(), nil, r.snap().Volume(nil, r.vol)) == nil {
+		t.Error("the orphan's volume is given away")
+	}
+}
+
 // Given an orphan that has ended and whose volume is still staged on its node, then nobody gets the volume before the
 // node has unstaged it: what was written may not be on the device yet.
 func TestWhatAnOrphanLeavesStagedIsGivenToNobody(t *testing.T) {
