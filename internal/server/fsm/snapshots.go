@@ -53,14 +53,15 @@ func (c *SnapshotPut) guard(tx *state.Tx, old *volume.Snapshot) error {
 	switch {
 	case deletes:
 		if why := suspension.Destruction(&tx.Snap, nil, k); why != nil {
-			return why.Refuse("delete snapshot", sn.Name)
+			return why.Refuse("delete", `snapshot "`+sn.Name+`"`)
 		}
 	case old == nil, old.Suspended && !sn.Suspended:
 		if why := suspension.Calls(&tx.Snap, nil, k); why != nil {
 			return why.Refuse("create snapshot", sn.Name)
 		}
 	}
-	if old == nil {
+	// One that is deleted and was not known before need not have a source any more.
+	if old == nil && !(deletes && reached(tx, recoveries)) {
 		src := tx.VolumeOf(nil, k)
 		if src == nil || src.Status.Phase == volume.PhaseDeleting {
 			return fault.New(fault.Busy, "create snapshot", sn.Name,
@@ -69,7 +70,7 @@ func (c *SnapshotPut) guard(tx *state.Tx, old *volume.Snapshot) error {
 		return nil
 	}
 	if deletes {
-		if text := holders.OfSnapshot(&tx.Snap, old); text != "" {
+		if text := holders.OfSnapshot(&tx.Snap, sn); text != "" {
 			return fault.WithHint(fault.New(fault.Busy, "delete snapshot", sn.Name, text), "wait until that has ended")
 		}
 	}

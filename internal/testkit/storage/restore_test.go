@@ -8,6 +8,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/conformance/csi/csitest"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/model/volume"
@@ -252,4 +253,77 @@ func TestATaskWithAVolumeIsNotRestartedDuringARecovery(t *testing.T) {
 	c.stopJob("a")
 	c.stopJob("plain")
 	c.atRest(p)
+}
+
+// Given a snapshot of a volume that was cut after the state was saved, and a recovery that waits for a node, then it is
+// listed as the provider has it, but not deleted, with a sentence that says so; when the recovery has ended, a person
+// deletes it by plugin and id. What the provider does not have is not deleted.
+func TestASnapshotThatARestoreForgotIsDeletedByAPerson(t *testing.T) {
+	t.Parallel()
+	c, one, other, p := two(t)
+	c.mustCreate("db", p, volume.SingleNodeWriter)
+	saved := c.save()
+	made, err := wire.SnapshotCreate.Call(t.Context(), c.conn,
+		&wire.SnapshotCreateRequest{Volume: volID("db"), Name: "cut", Wait: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, off := made.Snapshot.ExternalID, other.client.ID()
+	other.stop()
+	c.down(off)
+	if err := c.restore(saved); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the node follows the restored state", func() bool {
+		return one.client.Seen().Incarnation == c.s.Store().Snapshot().Meta(nil).Incarnation
+	})
+	c.awaitPlugin(p.ID)
+	del := func(id string) error {
+		_, err := wire.SnapshotDelete.Call(t.Context(), c.conn,
+			&wire.SnapshotDeleteRequest{Plugin: ids.Plugin(p.ID), SnapshotID: id, Wait: time.Minute})
+		return err
+	}
+	c.lists(p, id)
+	if err := del(id); !fault.Has(err, fault.NotReady) || !strings.Contains(err.Error(), "state was restored") {
+		t.Errorf("deleted during the recovery: %v", err)
+	}
+	c.down(off)
+	if _, err := wire.RecoveryDismiss.Call(t.Context(), c.conn,
+		&wire.RecoveryWord{Node: off, Reason: "scrapped"}); err != nil {
+		t.Fatal(err)
+	}
+	c.recovered()
+	if err := del("no-such-snapshot"); !fault.Has(err, fault.NotFound) {
+		t.Errorf("one that nobody has: %v", err)
+	}
+	if n := count(p, "DeleteSnapshot"); n != 0 {
+		t.Fatalf("the provider was asked %d times to delete", n)
+	}
+	if err := del(id); err != nil {
+		t.Fatal(err)
+	}
+	c.lists(p)
+	if err := del(id); !fault.Has(err, fault.NotFound) {
+		t.Errorf("deleted once more: %v", err)
+	}
+	if err := c.delete("db", 50*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	c.atRest(p)
+}
+
+// lists fails the test unless exactly these snapshots are listed.
+func (c *cluster) lists(p *csitest.Plugin, want ...string) {
+	c.t.Helper()
+	list, err := wire.SnapshotList.Call(c.t.Context(), c.conn, &wire.SnapshotListRequest{Plugin: ids.Plugin(p.ID)})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var got []string
+	for _, sn := range list.Items {
+		got = append(got, sn.ExternalID)
+	}
+	if !slices.Equal(got, want) {
+		c.t.Errorf("listed are %q, want %q", got, want)
+	}
 }

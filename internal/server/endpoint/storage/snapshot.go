@@ -85,8 +85,7 @@ func snapshotID(v *volume.Volume, name string) string {
 		return ids.New()
 	}
 	h := sha256.Sum256([]byte("snapshot\x00" + v.UID + "\x00" + name))
-	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80 // RFC 9562, UUID of version 8
-	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
+	return uuidOf(h)
 }
 
 // snapshotAgain is a request for a snapshot that is there, or being made: it gets that one, with a warning.
@@ -172,7 +171,13 @@ func (e *Endpoints) snapshotDelete(ctx context.Context, r *wire.SnapshotDeleteRe
 	if sn == nil {
 		sn = s.VolumeSnapshot(nil, r.SnapshotID)
 	}
-	if sn == nil || r.Namespace != "" && sn.Namespace != r.Namespace {
+	if sn == nil {
+		var err error
+		if sn, err = e.unknownSnapshot(ctx, s, r); err != nil {
+			return nil, err
+		}
+	}
+	if r.Namespace != "" && sn.Namespace != r.Namespace {
 		return nil, fault.WithHint(
 			fault.New(fault.NotFound, "delete", `snapshot "`+r.SnapshotID+`"`, "snapshot not found"),
 			"list them with: berth volume snapshot list -plugin "+string(r.Plugin))
