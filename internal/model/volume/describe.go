@@ -17,29 +17,20 @@ type Story struct {
 	OnNodes     map[ids.Node]InventoryEntry
 	Unknown     map[ids.Node]UnknownMount // what may be the volume there, for all that its node knows
 	Ending      map[ids.Alloc]bool        // allocs that have ended, or were told to
+	// Suspended says what may not be done with the volume because the servers' state may be older than the world, and
+	// the way out; empty: nothing is suspended. Resume is the command that asks again for what a restore suspended.
+	Suspended, Resume string
 	// Unschedulable says why no alloc can be given the volume now; empty when one can.
 	Unschedulable string
 }
 
 // Describe says in sentences where a volume stands: what it does, what it waits for and since when. It is the one place
 // where state becomes words; command line, API and UI show the same. One story is always given in one order: what is
-// done with the volume, releases before other claims, attachments, nodes by id, then what nobody waits for: what was
-// refused earlier, and what comes with the next use.
+// suspended, what is done with the volume, releases before other claims, attachments, nodes by id, then what nobody
+// waits for: what was refused earlier, and what comes with the next use.
 func Describe(s Story) []string {
-	var out []string
+	out := s.doing()
 	st := s.Volume.Status
-	switch st.Phase {
-	case PhaseCreating:
-		out = append(out, "being created at the provider"+trouble(st.LastError, st.Tries, st.NextTry))
-	case PhaseExpanding:
-		out = append(out,
-			fmt.Sprintf("being expanded to at least %d bytes", st.WantedMin)+s.wish()+
-				trouble(st.LastError, st.Tries, st.NextTry))
-	case PhaseDeleting:
-		out = append(out, "being deleted at the provider"+trouble(st.LastError, st.Tries, st.NextTry))
-	case PhaseConflict, PhaseFailed:
-		out = append(out, string(st.Phase)+": "+st.LastError)
-	}
 	for _, releasing := range []bool{true, false} {
 		for _, c := range s.Claims {
 			if s.releasing(c) == releasing {
@@ -62,8 +53,30 @@ func Describe(s Story) []string {
 	if st.NodeExpandPending {
 		out = append(out, "the file system will be grown on the node when the volume is used next")
 	}
-	if s.Unschedulable != "" {
+	if s.Unschedulable != "" && s.Unschedulable != s.Suspended {
 		out = append(out, s.Unschedulable)
+	}
+	return out
+}
+
+// doing tells what is done with the volume, and what of it waits because the servers' state was restored.
+func (s Story) doing() (out []string) {
+	if s.Suspended != "" {
+		out = append(out, s.Suspended)
+	}
+	switch st := s.Volume.Status; {
+	case st.Suspended:
+		return append(out, fmt.Sprintf("%s: asked for before the servers' state was restored, and suspended for good; "+
+			"ask again with: %s", st.Phase, s.Resume))
+	case st.Phase == PhaseCreating:
+		return append(out, "being created at the provider"+trouble(st.LastError, st.Tries, st.NextTry))
+	case st.Phase == PhaseExpanding:
+		return append(out, fmt.Sprintf("being expanded to at least %d bytes", st.WantedMin)+s.wish()+
+			trouble(st.LastError, st.Tries, st.NextTry))
+	case st.Phase == PhaseDeleting:
+		return append(out, "being deleted at the provider"+trouble(st.LastError, st.Tries, st.NextTry))
+	case st.Phase == PhaseConflict, st.Phase == PhaseFailed:
+		return append(out, string(st.Phase)+": "+st.LastError)
 	}
 	return out
 }

@@ -3,12 +3,14 @@ package views
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
+	"berth/internal/model/recovery"
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
 	"berth/internal/testkit/localstate"
@@ -69,8 +71,14 @@ func newHouse(t *testing.T) *house {
 				})
 			}
 		}
-		tx.PutVolume(&volume.Volume{ID: data, UID: "u", Spec: volume.Spec{Plugin: "p"},
-			Status: volume.Status{Phase: volume.PhaseReady, ExternalID: "x"}})
+		tx.PutVolume(&volume.Volume{
+			ID:  data,
+			UID: "u",
+			Spec: volume.Spec{Plugin: "p", Capabilities: []volume.Capability{
+				{AccessMode: volume.SingleNodeWriter, AttachmentMode: volume.FileSystem},
+			}},
+			Status: volume.Status{Phase: volume.PhaseReady, ExternalID: "x"},
+		})
 	})
 	return h
 }
@@ -145,6 +153,67 @@ func TestAVolumeSaysWhyItCannotBeGiven(t *testing.T) {
 		v := h.view()
 		if v.Schedulable != (c.says == "") || !strings.Contains(v.Unschedulable, c.says) {
 			t.Errorf("%s: schedulable %v: %q", what, v.Schedulable, v.Unschedulable)
+		}
+	}
+}
+
+// Given a volume that may be in use by somebody whom the state does not know, then its sentences say what may not be
+// done with it and what ends that, and its index grows with it.
+func TestAVolumeSaysThatItIsSuspendedAndWhatEndsThat(t *testing.T) {
+	awaited := &recovery.Record{Index: 1, Incarnation: "i", Whole: true, Nodes: []recovery.Node{{ID: "b", Name: "oak"}}}
+	for what, c := range map[string]struct {
+		given func(h *house, tx *state.Tx)
+		says  []string
+		free  bool // it is given to allocs
+	}{
+		"a recovery": {
+			given: func(_ *house, tx *state.Tx) { tx.PutRecovery(awaited) },
+			says:  []string{"nothing is begun with it", "oak", "berth operator recovery status"},
+		},
+		"evidence": {
+			given: func(h *house, tx *state.Tx) {
+				tx.PutEvidence(&recovery.Evidence{Node: "b", Name: "oak", At: h.Store.Snapshot().Point(nil)})
+			},
+			says: []string{"neither deleted", "oak", "berth operator recovery begin", "berth operator recovery dismiss"},
+			free: true,
+		},
+		"an orphan": {
+			given: func(_ *house, tx *state.Tx) {
+				tx.PutInventoryEntry("a", volume.InventoryEntry{
+					StagingKey:   volume.StagingKey{Plugin: "p", ExternalID: "x"},
+					Staging:      volume.Present,
+					Publications: []volume.InventoryPublication{{Alloc: "orphan", Presence: volume.Present}},
+				})
+			},
+			says: []string{"given to nobody", "orphan", "berth node orphans end"},
+		},
+		"a deletion of before the restore": {
+			given: func(h *house, tx *state.Tx) {
+				v := *h.Store.Snapshot().Volume(nil, data)
+				v.Status.Phase, v.Status.Suspended = volume.PhaseDeleting, true
+				tx.PutVolume(&v)
+			},
+			says: []string{"suspended for good", "berth volume delete -namespace default data"},
+		},
+	} {
+		h := newHouse(t)
+		before := VolumeIndex(h.Store.Snapshot(), h.view())
+		h.write(func(tx *state.Tx) { c.given(h, tx) })
+		v := h.view()
+		for _, text := range c.says {
+			if len(v.State) == 0 || !strings.Contains(v.State[0], text) {
+				t.Errorf("%s: %q does not begin with %q", what, v.State, text)
+			}
+		}
+		if v.Schedulable != c.free || VolumeIndex(h.Store.Snapshot(), v) <= before {
+			t.Errorf("%s: schedulable %v, index %d after %d", what, v.Schedulable,
+				VolumeIndex(h.Store.Snapshot(), v), before)
+		}
+		h.write(func(tx *state.Tx) {
+			tx.PutRecovery(awaited.With("b", "", time.Unix(9, 0), func(n *recovery.Node) { n.Reported = 5 }))
+		})
+		if after := h.view().State; what == "a recovery" && len(after) > 0 {
+			t.Errorf("after the recovery: %q", after)
 		}
 	}
 }

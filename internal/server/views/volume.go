@@ -11,6 +11,7 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/server/holders"
 	"berth/internal/server/state"
+	"berth/internal/server/suspension"
 	"berth/internal/wire"
 )
 
@@ -37,7 +38,13 @@ func Of(s *state.Snap, w *state.Watch) *Reader {
 // VolumeIndex is the highest index of everything that a view shows, and of the removal of what it may have shown.
 func VolumeIndex(s *state.Snap, v *wire.VolumeView) uint64 {
 	index := max(s.ReadIndex(state.Volumes, v.Volume.ModifyIndex), s.ReadIndex(state.Claims),
-		s.ReadIndex(state.Attachments), s.ReadIndex(state.Inventories))
+		s.ReadIndex(state.Attachments), s.ReadIndex(state.Inventories), s.ReadIndex(state.Evidences))
+	if r := s.Recovery(nil); r != nil {
+		index = max(index, r.ModifyIndex)
+	}
+	for e := range s.AllEvidence(nil) {
+		index = max(index, e.ModifyIndex)
+	}
 	for i := range s.InventoriesOf(nil, v.Volume.Staging()) {
 		index = max(index, i.ModifyIndex)
 	}
@@ -87,7 +94,11 @@ func (r *Reader) volume(v *volume.Volume, p *wire.PluginView) *wire.VolumeView {
 		out.OnNodes[i.Node] = i.Entry
 	}
 	out.Ended = slices.Collect(s.ProvenEnds(w, v.UID))
+	suspended, free := standstill(s, w, v)
 	out.Unschedulable = unschedulable(v, out.Plugin)
+	if !free {
+		out.Unschedulable = suspended
+	}
 	out.Schedulable = out.Unschedulable == ""
 	unknown := map[ids.Node]volume.UnknownMount{}
 	for _, c := range out.Claims {
@@ -101,14 +112,33 @@ func (r *Reader) volume(v *volume.Volume, p *wire.PluginView) *wire.VolumeView {
 		Attachments:   out.Attachments,
 		OnNodes:       out.OnNodes,
 		Unknown:       unknown,
+		Suspended:     suspended,
 		Unschedulable: out.Unschedulable,
 		Ending:        map[ids.Alloc]bool{},
+	}
+	if v.Status.Suspended {
+		story.Resume = suspendedVolume(v).Resume
 	}
 	for _, a := range out.Allocs {
 		story.Ending[a.ID] = a.Terminal()
 	}
 	out.State = volume.Describe(story)
 	return out
+}
+
+// standstill says what may not be done with a volume because the servers' state may be older than the world, or a node
+// has it for somebody whom the state does not know, and what ends that; free tells whether allocs are given it still.
+func standstill(s *state.Snap, w *state.Watch, v *volume.Volume) (text string, free bool) {
+	if why := suspension.Calls(s, w, v.Staging()); why != nil {
+		return "suspended, nothing is begun with it: " + why.String(), false
+	}
+	if why := suspension.Claims(s, w, v); why != nil {
+		return "given to nobody: " + why.String(), false
+	}
+	if why := suspension.Destruction(s, w, v.Staging()); why != nil {
+		return "neither deleted, detached nor forgotten by force: " + why.String(), true
+	}
+	return "", true
 }
 
 // doubted tells at a claim that is being released why its node's word does not end it.
