@@ -9,8 +9,8 @@ type ClaimFacts struct {
 	Doubted bool
 	// Entry is what the node knows of the volume; nil: nothing.
 	Entry *InventoryEntry
-	// OthersOnNode: another uses the volume on the same node, so the staging stays: by a held or queued claim, or, as an
-	// orphan does, by a mount alone. What a node reports of such a mount stands in the way of others by itself.
+	// OthersOnNode: another uses the volume on the same node, so the staging stays: by a held or queued claim, or by a
+	// mount alone, as an orphan does. What a node reports of such a mount stands in the way of others by itself.
 	OthersOnNode bool
 	// Unknown: something is mounted on the node that may be a volume of the plugin, and nobody can say which.
 	Unknown bool

@@ -160,7 +160,8 @@ func TestAVolumeSaysWhyItCannotBeGiven(t *testing.T) {
 // Given a volume that may be in use by somebody whom the state does not know, then its sentences say what may not be
 // done with it and what ends that, and its index grows with it.
 func TestAVolumeSaysThatItIsSuspendedAndWhatEndsThat(t *testing.T) {
-	awaited := &recovery.Record{Index: 1, Incarnation: "i", Whole: true, Nodes: []recovery.Node{{ID: "b", Name: "oak"}}}
+	oak := recovery.Node{ID: "b", Name: "oak"}
+	awaited := &recovery.Record{Index: 1, Incarnation: "i", Whole: true, Nodes: []recovery.Node{oak}}
 	for what, c := range map[string]struct {
 		given func(h *house, tx *state.Tx)
 		says  []string
