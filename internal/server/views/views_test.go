@@ -175,7 +175,7 @@ func TestAVolumeSaysThatItIsSuspendedAndWhatEndsThat(t *testing.T) {
 			given: func(h *house, tx *state.Tx) {
 				tx.PutEvidence(&recovery.Evidence{Node: "b", Name: "oak", At: h.Store.Snapshot().Point(nil)})
 			},
-			says: []string{"neither deleted", "oak", "berth operator recovery begin", "berth operator recovery dismiss"},
+			says: []string{"neither deleted", "oak", "berth operator recovery begin", "recovery dismiss"},
 			free: true,
 		},
 		"an orphan": {

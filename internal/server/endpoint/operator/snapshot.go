@@ -161,14 +161,17 @@ func (e *Endpoints) load(file []byte) (*state.Store, time.Time, error) {
 	return saved, meta.Time, nil
 }
 
-// replaceable refuses to replace a cluster that lives by the state of another one.
+// replaceable refuses to replace a cluster that lives by the state of another one. What Berth runs for itself is no
+// such life: new servers have it before anybody used them, and the saved state has it, too.
 func replaceable(present, saved *state.Snap) error {
 	m := present.Meta(nil)
 	if m == nil || m.ClusterID == saved.Meta(nil).ClusterID {
 		return nil
 	}
 	for j := range present.Jobs(nil, wire.AllNamespaces, "") {
-		return foreign("it has job " + string(j.ID))
+		if j.Namespace != ids.ReservedNamespace {
+			return foreign("it has job " + string(j.ID))
+		}
 	}
 	for v := range present.Volumes(nil, wire.AllNamespaces, "") {
 		return foreign("it has volume " + v.ID.String())
