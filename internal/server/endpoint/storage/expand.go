@@ -15,13 +15,37 @@ import (
 )
 
 // volumeExpand makes a volume larger. While it is being expanded another size takes the place of the one under way, and
-// the size that it has cancels it.
+// the size that it has cancels it: the last one asked for is the one that counts.
 func (e *Endpoints) volumeExpand(ctx context.Context, r *wire.VolumeExpandRequest) (*wire.VolumeWriteReply, error) {
-	s := e.cfg.Store.Snapshot()
-	old := s.Volume(nil, r.Volume)
-	if old == nil {
-		return nil, notFound("expand", r.Volume)
+	for {
+		s := e.cfg.Store.Snapshot()
+		old := s.Volume(nil, r.Volume)
+		if old == nil {
+			return nil, notFound("expand", r.Volume)
+		}
+		n, err := e.expansion(ctx, s, old, r)
+		if err != nil {
+			return nil, err
+		}
+		if n == nil {
+			return &wire.VolumeWriteReply{Volume: old, Outcome: "unchanged", Index: s.Index()}, nil
+		}
+		_, err = volumes.Put(ctx, e.cfg.Proposer, n, old.ModifyIndex, nil)
+		if now := e.cfg.Store.Snapshot().Volume(nil, r.Volume); fault.Has(err, fault.Conflict) &&
+			now != nil && now.ModifyIndex != old.ModifyIndex {
+			continue // a step of the expansion under way came in between, or another one was asked for
+		}
+		if err != nil {
+			return nil, err
+		}
+		return e.awaitExpansion(ctx, n, r.Wait)
 	}
+}
+
+// expansion is a volume that is to become larger as asked; nil: it is as large already.
+func (e *Endpoints) expansion(
+	ctx context.Context, s *state.Snap, old *volume.Volume, r *wire.VolumeExpandRequest,
+) (*volume.Volume, error) {
 	foreign := s.Plugin(nil, old.Spec.Plugin).Foreign(old.Status.Provider)
 	if err := validate.May(old, validate.Expand, foreign); err != nil {
 		return nil, err
@@ -32,24 +56,19 @@ func (e *Endpoints) volumeExpand(ctx context.Context, r *wire.VolumeExpandReques
 		return nil, fault.New(fault.Conflict, "expand", subject,
 			fmt.Sprintf("%d bytes are less than its %d bytes: volumes cannot shrink", r.Min, cur))
 	case r.Min > 0 && r.Min == cur && old.Status.Phase != volume.PhaseExpanding:
-		return &wire.VolumeWriteReply{Volume: old, Outcome: "unchanged", Index: s.Index()}, nil
+		return nil, nil
 	}
 	n := *old
 	if err := validate.Resize(&n, old, r.Min, r.Max, s.Plugin(nil, old.Spec.Plugin)); err != nil {
 		return nil, fault.Wrap(err, fault.Conflict, "expand", subject)
 	}
 	n.Status.Suspended = false
-	if err := e.withinProvider(ctx, s, old, n.Spec.CapacityMin, "expand"); err != nil {
-		return nil, err
-	}
-	if _, err := volumes.Put(ctx, e.cfg.Proposer, &n, old.ModifyIndex, nil); err != nil {
-		return nil, err
-	}
-	return e.awaitExpansion(ctx, &n, r.Wait)
+	return &n, e.withinProvider(ctx, s, old, n.Spec.CapacityMin, "expand")
 }
 
-// awaitExpansion follows a volume until it has the size that asked has in its spec, until the provider has refused that
-// permanently, or the wait is over. Where no more was asked than it had, that is the end of a cancelled expansion.
+// awaitExpansion follows a volume until it is as large as asked, until the provider has refused that permanently, until
+// less was asked for since, or the wait is over. Who waits for less than was asked for since goes on waiting: the larger
+// size is enough. Where no more was asked than it had, that is the end of a cancelled expansion.
 func (e *Endpoints) awaitExpansion(
 	ctx context.Context, asked *volume.Volume, wait time.Duration,
 ) (*wire.VolumeWriteReply, error) {
@@ -62,7 +81,8 @@ func (e *Endpoints) awaitExpansion(
 		if v == nil {
 			return nil, notFound("expand", asked.ID)
 		}
-		switch outcome, refused := expansionEnd(asked, v); {
+		outcome, refused := expansionEnd(asked, v)
+		switch {
 		case refused != "":
 			return nil, fault.New(fault.Conflict, "expand", `volume "`+asked.ID.String()+`"`,
 				"unable to expand volume: "+refused)
@@ -81,21 +101,21 @@ func (e *Endpoints) awaitExpansion(
 // expansionEnd is what came of an expansion that was asked for, or why nothing did; neither: it is under way. The
 // volume may have gone through more than one state since it was looked at last.
 func expansionEnd(asked, v *volume.Volume) (outcome, refused string) {
-	size, phase := asked.Spec.CapacityMin, v.Status.Phase
+	size, had, latest := asked.Spec.CapacityMin, asked.Status.Capacity, v.Spec.CapacityMin
+	ready, cancels := v.Status.Phase == volume.PhaseReady, size <= had
 	switch {
-	case phase != volume.PhaseReady && phase != volume.PhaseExpanding:
-		return "", "it is " + string(phase)
-	case phase == volume.PhaseExpanding && v.Spec.CapacityMin == size:
-		return "", ""
-	case phase == volume.PhaseReady && v.Status.Capacity >= size:
-		if size <= asked.Status.Capacity && v.Status.Capacity == asked.Status.Capacity {
-			return "cancelled", ""
-		}
+	case !ready && v.Status.Phase != volume.PhaseExpanding:
+		return "", "it is " + string(v.Status.Phase)
+	case cancels && ready && v.Status.Capacity == had:
+		return "cancelled", ""
+	case v.Status.Capacity >= size && (ready || !cancels):
 		return "expanded", ""
-	case phase == volume.PhaseExpanding, v.Spec.CapacityMin != size && v.Spec.CapacityMin > asked.Status.Capacity:
-		return "", fmt.Sprintf("another size of %d bytes was asked for meanwhile", v.Spec.CapacityMin)
-	case v.Status.LastError != "":
+	case latest < size && latest <= had:
+		return "", "it was cancelled"
+	case latest < size, latest > size && cancels:
+		return "", fmt.Sprintf("another size of %d bytes was asked for meanwhile", latest)
+	case ready:
 		return "", strings.TrimPrefix(v.Status.LastError, volume.ExpansionRefused)
 	}
-	return "", "it was cancelled"
+	return "", ""
 }
