@@ -57,6 +57,8 @@ type Node struct {
 	Orphans []*NodeOrphan `json:",omitempty"`
 	// UnknownMounts hold up the release of their plugin's volumes on the node (Berth's own).
 	UnknownMounts []*NodeUnknownMount `json:",omitempty"`
+	// RefusedAgents show the node's identity while another agent acts as it (Berth's own).
+	RefusedAgents []*NodeRefusedAgent `json:",omitempty"`
 	CreateIndex   uint64
 	ModifyIndex   uint64
 }
@@ -94,6 +96,17 @@ type NodeUnknownMount struct {
 	Path   string
 	Device string // major:minor
 	FSType string
+}
+
+// NodeRefusedAgent is an agent that is not obeyed because another one acts as the node: a copied disk or data_dir, or
+// another boot while the one before may still run (Berth's own). It is shown as long as it tries.
+type NodeRefusedAgent struct {
+	Address        string
+	ObeyedAddress  string // of the agent that acts as the node
+	ObeyedSince    time.Time
+	Since, LastTry time.Time
+	Reason         string
+	Hint           string // what to do
 }
 
 // NodeForgetMountRequest says of an unknown mount that it is none of a volume that the cluster knows (Berth's own).

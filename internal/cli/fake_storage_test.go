@@ -83,6 +83,15 @@ func (f *fake) nodeWithOrphans(int) *api.Node {
 	if path := "/d/csi/4f02aa10/p/0a/m"; !slices.Contains(f.requests, "PUT /v1/node/"+nodeB+"/unknown-mount/forget") {
 		n.UnknownMounts = []*api.NodeUnknownMount{{Path: path, Device: "0:51", FSType: "tmpfs"}}
 	}
+	n.RefusedAgents = []*api.NodeRefusedAgent{{
+		Address:       "birch (10.0.0.9)",
+		ObeyedAddress: "birch (10.0.0.2)",
+		ObeyedSince:   f.now.Add(-time.Hour),
+		Since:         f.now.Add(-10 * time.Minute),
+		LastTry:       f.now.Add(-30 * time.Second),
+		Reason:        "it is a copy: it does not follow the agent at birch (10.0.0.2)",
+		Hint:          "stop it and give it an empty data_dir",
+	}}
 	return n
 }
 

@@ -23,7 +23,7 @@ var nodeList = read(wire.NodeList, listBy(), func(r *request, out *wire.List[*no
 })
 
 var nodeGet = read(wire.NodeGet, byID[ids.Node]("node"), func(_ *request, out *wire.NodeGetReply) (any, error) {
-	return shown(out.Item, "node", func(n *node.Node) any { return convert.NodeWith(n, out.Unknown) })
+	return shown(out.Item, "node", func(n *node.Node) any { return convert.NodeWith(n, out) })
 })
 
 var nodeAllocs = read(wire.NodeAllocList, byID[ids.Node]("node"),

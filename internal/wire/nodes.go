@@ -29,11 +29,23 @@ var (
 	NodeEligibility     = Unary[NodeEligibilityRequest, NodeEligibilityReply]("Node.Eligibility")
 )
 
-// NodeGetReply is a node with what is mounted there and nobody can name.
+// NodeGetReply is a node with what is mounted there and nobody can name, and with the agents that are refused because
+// another one acts as the node.
 type NodeGetReply struct {
 	Meta
 	Item    *node.Node
 	Unknown []volume.UnknownMount
+	Refused []RefusedAgent
+}
+
+// RefusedAgent is an agent that shows a node's identity and is not obeyed: Why is copy, superseded or waits.
+type RefusedAgent struct {
+	Address     string
+	Boot        string // of its kernel
+	Why         node.Admission
+	Since, Last time.Time // it was refused first, and last
+	Obeyed      string    // the address of the one that is
+	ObeyedSince time.Time
 }
 
 // NodeIdentity authenticates a node on every call: the id and the secret that only it and (hashed) the servers know.

@@ -117,6 +117,9 @@ func (s *nodeStatus) list(ctx context.Context) error {
 		if n.Orphans > 0 {
 			s.env.Err.Notice(fmt.Sprintf("Node %s: %s", kit.ID(n.ID, s.verbose), keptHere(n.Orphans)))
 		}
+		if n.StatusDescription != "" {
+			s.env.Err.Notice(fmt.Sprintf("Node %s: %s", kit.ID(n.ID, s.verbose), n.StatusDescription))
+		}
 	}
 	return nil
 }
@@ -189,6 +192,7 @@ func (s *nodeStatus) show(ctx context.Context, ref kit.Ref) error {
 	s.head(n, stats)
 	s.orphans(n)
 	s.unknownMounts(n)
+	s.refusedAgents(n)
 	if s.short {
 		return nil
 	}

@@ -6,9 +6,10 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/internal/base/ids"
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
-	"berth/internal/model/volume"
+	"berth/internal/wire"
 )
 
 // Node makes the public form of a node.
@@ -78,15 +79,42 @@ func Node(n *node.Node) *api.Node {
 	return out
 }
 
-// NodeWith makes the public form of a node with what is mounted there and has no name.
-func NodeWith(n *node.Node, unknown []volume.UnknownMount) *api.Node {
+// NodeWith makes the public form of a node with what is mounted there and has no name, and who is refused beside it.
+func NodeWith(n *node.Node, with *wire.NodeGetReply) *api.Node {
 	out := Node(n)
-	for _, u := range unknown {
+	for _, a := range with.Refused {
+		out.RefusedAgents = append(out.RefusedAgents, refusedAgent(n, a))
+	}
+	for _, u := range with.Unknown {
 		out.UnknownMounts = append(out.UnknownMounts, &api.NodeUnknownMount{
 			Path:   u.Path,
 			Device: u.Device,
 			FSType: u.FSType,
 		})
+	}
+	return out
+}
+
+// refusedAgent says in words why an agent is refused, and what to do.
+func refusedAgent(n *node.Node, a wire.RefusedAgent) *api.NodeRefusedAgent {
+	out := &api.NodeRefusedAgent{
+		Address:       a.Address,
+		ObeyedAddress: a.Obeyed,
+		ObeyedSince:   a.ObeyedSince,
+		Since:         a.Since,
+		LastTry:       a.Last,
+		Hint: "stop it and give it an empty data_dir; when " + a.Obeyed + " runs no more: berth node reboot-confirm " +
+			"-reason … " + ids.Short(n.ID),
+	}
+	switch a.Why {
+	case node.AdmitWaits:
+		out.Reason = "it comes from another boot, and the agent at " + a.Obeyed + " may still run"
+		out.Hint = "it is accepted when nothing was heard of " + a.Obeyed + " for a while; if that is the right one, " +
+			"stop this one and give it an empty data_dir"
+	case node.AdmitSuperseded:
+		out.Reason = "a later start of an agent was accepted under this identity, at " + a.Obeyed
+	default:
+		out.Reason = "it is a copy: it does not follow the agent at " + a.Obeyed
 	}
 	return out
 }

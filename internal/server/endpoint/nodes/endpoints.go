@@ -35,8 +35,9 @@ type Config struct {
 
 // Endpoints answer methods.
 type Endpoints struct {
-	cfg   Config
-	begun begun
+	cfg     Config
+	begun   begun
+	refused refusals
 }
 
 // New returns endpoints; Register lets them answer.

@@ -178,6 +178,7 @@ func (e *Endpoints) nodeGet(ctx context.Context, req *wire.Ref[ids.Node]) (*wire
 		if h := s.InventoryHead(nil, req.ID); h != nil {
 			out.Unknown = h.Unknown
 		}
+		out.Refused = e.refused.of(req.ID)
 		index := out.Item.ModifyIndex
 		if now := s.Session(w, req.ID); now != nil {
 			index = max(index, now.ModifyIndex)
@@ -193,7 +194,7 @@ func (e *Endpoints) nodeList(ctx context.Context, req *wire.Query) (*wire.List[*
 		all := slices.Collect(s.Nodes(w, serving.UUIDPrefix(req.Prefix)))
 		out.Items, out.NextToken = wire.Cut(req.Page, all, wire.KeyOfNode)
 		for i, n := range out.Items {
-			out.Items[i] = doubted(s, w, n)
+			out.Items[i] = beside(doubted(s, w, n), len(e.refused.of(n.ID)))
 		}
 		return max(s.TableIndex(state.Nodes), s.TableIndex(state.Sessions)), nil
 	})
@@ -207,6 +208,17 @@ func doubted(s *state.Snap, w *state.Watch, n *node.Node) *node.Node {
 	}
 	out := *n
 	out.StatusDescription = why
+	return &out
+}
+
+// beside tells at a node in a list that others act as it and are refused, if nothing graver is said of it.
+func beside(n *node.Node, others int) *node.Node {
+	if others == 0 || n.StatusDescription != "" {
+		return n
+	}
+	out := *n
+	out.StatusDescription = fmt.Sprintf("agents that are refused under its identity: %d (see them with: berth node "+
+		"status %s)", others, ids.Short(n.ID))
 	return &out
 }
 

@@ -97,6 +97,9 @@ func (e *Endpoints) register(ctx context.Context, s *state.Snap, req *wire.NodeR
 	start.InProcess = start.InProcess && wire.InProcess(ctx) // what comes over a network is not believed
 	_, rest := e.cfg.Heartbeats.Silence(req.Node)
 	admission, err := sessions.Admit(s, req.Node, start, rest == 0)
+	if now := s.Session(nil, req.Node); err != nil && now != nil {
+		e.refused.note(start, now, admission)
+	}
 	switch {
 	case admission == node.AdmitSuperseded:
 		e.seen(ctx, s, req.Node, start.Next, start.Address)
@@ -109,6 +112,7 @@ func (e *Endpoints) register(ctx context.Context, s *state.Snap, req *wire.NodeR
 	index, err := e.propose(ctx, &sessions.Register{Node: cmd, Start: start, Silent: rest == 0})
 	if err == nil && admission != node.AdmitRepeats {
 		e.begun.now(req.Node)
+		e.refused.forget(req.Node)
 		if admission == node.AdmitFollows { // else its stream may be of this very session, which the state forgot
 			e.cfg.Controllers.Drop(req.Node)
 		}

@@ -67,8 +67,8 @@ func (e *Endpoints) expansion(
 }
 
 // awaitExpansion follows a volume until it is as large as asked, until the provider has refused that permanently, until
-// less was asked for since, or the wait is over. Who waits for less than was asked for since goes on waiting: the larger
-// size is enough. Where no more was asked than it had, that is the end of a cancelled expansion.
+// less was asked for since, or the wait is over. Who waits for less than was asked for since goes on waiting: the
+// larger size is enough. Where no more was asked than it had, that is the end of a cancelled expansion.
 func (e *Endpoints) awaitExpansion(
 	ctx context.Context, asked *volume.Volume, wait time.Duration,
 ) (*wire.VolumeWriteReply, error) {
@@ -101,7 +101,8 @@ func (e *Endpoints) awaitExpansion(
 // expansionEnd is what came of an expansion that was asked for, or why nothing did; neither: it is under way. The
 // volume may have gone through more than one state since it was looked at last.
 func expansionEnd(asked, v *volume.Volume) (outcome, refused string) {
-	size, had, latest := asked.Spec.CapacityMin, asked.Status.Capacity, v.Spec.CapacityMin
+	size, had := asked.Spec.CapacityMin, asked.Status.Capacity
+	latest := v.Spec.CapacityMin
 	ready, cancels := v.Status.Phase == volume.PhaseReady, size <= had
 	switch {
 	case !ready && v.Status.Phase != volume.PhaseExpanding:

@@ -53,7 +53,8 @@ func TestTheLastOfTwoExpansionsCounts(t *testing.T) {
 	}
 	v := r.c.Store.Snapshot().Volume(nil, r.vol)
 	if v.Spec.CapacityMin != 3000 || v.Status.WantedMin != 2000 || v.Status.Executor != r.node {
-		t.Errorf("asked for are %d bytes, under way %d at %q", v.Spec.CapacityMin, v.Status.WantedMin, v.Status.Executor)
+		t.Errorf("asked for are %d bytes, under way %d at %q", v.Spec.CapacityMin, v.Status.WantedMin,
+			v.Status.Executor)
 	}
 	r.cfg.Proposer = &between{Proposer: r.c, first: func() {
 		r.change(t, func(_ *state.Tx, v *volume.Volume) { v.Status.Phase = volume.PhaseDeleting })
