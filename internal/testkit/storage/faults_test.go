@@ -2,6 +2,7 @@ package storage
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -52,7 +53,13 @@ func TestALostAnswerOfCreateMakesOneVolume(t *testing.T) {
 // backend lists what the provider has.
 func backend(t *testing.T, p *csitest.Plugin) (out []string) {
 	t.Helper()
-	entries, err := os.ReadDir(p.Dir + "/volumes")
+	return kept(t, p, "volumes")
+}
+
+// kept lists what the plugin keeps of a kind.
+func kept(t *testing.T, p *csitest.Plugin, kind string) (out []string) {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(p.Dir, kind))
 	if err != nil {
 		t.Fatal(err)
 	}
