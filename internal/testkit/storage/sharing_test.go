@@ -10,24 +10,35 @@ import (
 
 func reads(j *job.Job) { j.TaskGroups[0].Volumes["data"].ReadOnly = true }
 
-// TestTwoReadersOfOneNodeShareAVolume: of a volume that is made for the readers of one node, the second one is placed
-// beside the first, and mounts it.
-func TestTwoReadersOfOneNodeShareAVolume(t *testing.T) {
+// TestReadersOfOneNodeShareAVolume: of a volume that is made for the readers of one node, the second one is placed
+// beside the first, and mounts it; so is one that spells the volume's mount flags in another order, twice.
+func TestReadersOfOneNodeShareAVolume(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	p := c.startPlugin(csitest.Fake{})
 	c.member("one", p)
 	c.awaitPlugin(p.ID)
-	c.mustCreate("db", p, volume.SingleNodeReader)
+	spec := specOf(p, volume.SingleNodeReader)
+	spec.MountOptions = &volume.MountOptions{MountFlags: []string{"noatime", "nodev"}}
+	if _, err := c.create("db", spec); err != nil {
+		t.Fatal(err)
+	}
 	for _, id := range []string{"a", "b"} {
 		c.runJob(id, "db", volume.SingleNodeReader, reads)
 		c.running(id)
 	}
-	if staged, published := count(p, "NodeStageVolume"), count(p, "NodePublishVolume"); staged != 1 || published != 2 {
+	c.runJob("c", "db", volume.SingleNodeReader, reads, func(j *job.Job) {
+		j.TaskGroups[0].Count = 2
+		j.TaskGroups[0].Volumes["data"].MountOptions = &job.MountOptions{MountFlags: []string{"nodev", "noatime"}}
+	})
+	eventually(t, "it is published for all four", func() bool { return count(p, "NodePublishVolume") == 4 })
+	c.running("c")
+	if staged, published := count(p, "NodeStageVolume"), count(p, "NodePublishVolume"); staged != 1 || published != 4 {
 		t.Errorf("staged %d times and published %d times", staged, published)
 	}
-	c.stopJob("a")
-	c.stopJob("b")
+	for _, id := range []string{"a", "b", "c"} {
+		c.stopJob(id)
+	}
 	c.atRest(p)
 }
 
