@@ -98,6 +98,10 @@ type NodeUnknownMount struct {
 	FSType string
 }
 
+// NodeAttributeLocalCSI is the attribute of nodes whose agent is to run the bundled storage plugin (Berth's own). The
+// plugin runs with driver raw_exec.
+const NodeAttributeLocalCSI = "storage.local_csi"
+
 // NodeRefusedAgent is an agent that is not obeyed because another one acts as the node: a copied disk or data_dir, or
 // another boot while the one before may still run (Berth's own). It is shown as long as it tries.
 type NodeRefusedAgent struct {

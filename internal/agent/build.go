@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strconv"
 
+	"berth/api"
 	"berth/internal/base/logkey"
 	"berth/internal/client"
 	"berth/internal/client/fingerprint"
@@ -76,6 +77,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 		NodePool:    c.Client.NodePool,
 		NodeClass:   c.Client.NodeClass,
 		Meta:        c.Client.Meta,
+		Attributes:  c.attributes(),
 		Version:     a.version,
 		HostVolumes: c.hostVolumes(),
 		Reserved:    reserved,
@@ -97,6 +99,14 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 		Feed: a.feed,
 		Log:  a.log, // it adds its own component
 	}, err
+}
+
+// attributes are those of the node that only its agent's configuration knows.
+func (c *Config) attributes() map[string]string {
+	if *c.Client.LocalCSI {
+		return map[string]string{api.NodeAttributeLocalCSI: "true"}
+	}
+	return nil
 }
 
 func orDev(set *bool, dev bool) bool {

@@ -11,6 +11,7 @@ import (
 	"berth/internal/base/logkey"
 	"berth/internal/base/retry"
 	"berth/internal/model/job"
+	"berth/internal/port/driver/rawexec"
 	"berth/internal/port/hostfs"
 	"berth/internal/wire"
 )
@@ -23,6 +24,11 @@ const LocalCSI = "local-csi"
 func (a *Agent) bundled(ctx context.Context) error {
 	if !*a.cfg.Client.LocalCSI {
 		return nil
+	}
+	if !orDev(a.cfg.plugin(rawexec.Name).Enabled, a.cfg.dev) {
+		a.log.Warn("local_csi is set, and the bundled storage plugin does not run on this node: it needs the driver "+
+			"raw_exec, which is disabled here", "hint", `add: plugin "raw_exec" { config { enabled = true } }, `+
+			"or take local_csi away")
 	}
 	select {
 	case <-a.client.Registered():
@@ -90,7 +96,7 @@ func (a *Agent) localCSI(exe string) *job.Job {
 			},
 			Tasks: []*job.Task{{
 				Name:   "plugin",
-				Driver: "raw_exec",
+				Driver: rawexec.Name,
 				// An agent of another version brings its own plugin: the job differs, so it is updated.
 				Meta: map[string]string{"berth_version": a.version},
 				Config: map[string]any{"command": exe,

@@ -95,6 +95,17 @@ func (f *fake) nodeWithOrphans(int) *api.Node {
 	return n
 }
 
+// bundled are the nodes that are to run the bundled plugin: one cannot.
+func (f *fake) bundled() []*api.NodeListStub {
+	wants := map[string]string{api.NodeAttributeLocalCSI: "true"}
+	ready := map[string]*api.DriverInfo{"raw_exec": {Detected: true, Healthy: true}}
+	disabled := map[string]*api.DriverInfo{"raw_exec": {HealthDescription: "disabled: its tasks are not isolated"}}
+	return []*api.NodeListStub{
+		{ID: nodeA, Name: "ash", Attributes: wants, Drivers: ready},
+		{ID: nodeB, Name: "birch", Attributes: wants, Drivers: disabled},
+	}
+}
+
 // orphan is the database in full.
 func (f *fake) orphan() *api.Orphan {
 	return &api.Orphan{

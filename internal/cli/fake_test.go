@@ -139,6 +139,8 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 	switch {
 	case path == "jobs":
 		return f.jobs(q.Get("prefix")), nil
+	case path == "nodes" && strings.Contains(r.FormValue("filter"), api.NodeAttributeLocalCSI):
+		return f.bundled(), nil
 	case path == "nodes" && r.FormValue("filter") != "":
 		return nil, &refusal{400, "failed to read filter expression: 1:2: no match found"}
 	case path == "nodes":

@@ -42,8 +42,9 @@ type Config struct {
 	NodePool   string
 	NodeClass  string
 	Meta       map[string]string
-	HTTPAddr   string // where this agent's HTTP API is; empty: reach the node through a server
-	Version    string // of Berth
+	HTTPAddr   string            // where this agent's HTTP API is; empty: reach the node through a server
+	Attributes map[string]string // that the agent adds to those that are found
+	Version    string            // of Berth
 	// Machine is what the servers know this machine and its boot by; nil: the running kernel's. InProcess: the servers
 	// run in this process.
 	Machine   *node.Machine
@@ -258,6 +259,7 @@ func (c *Client) describe(holdings *allocs.Holdings) host.Config {
 		NodeClass:   c.cfg.NodeClass,
 		Meta:        c.cfg.Meta,
 		HTTPAddr:    c.cfg.HTTPAddr,
+		Attributes:  c.cfg.Attributes,
 		HostVolumes: c.cfg.HostVolumes,
 		Fingerprint: look,
 		Reserved:    c.cfg.Reserved,

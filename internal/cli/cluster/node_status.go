@@ -271,6 +271,9 @@ func (s *nodeStatus) plugins(n *api.Node) {
 	}
 	add("controller", n.CSIControllerPlugins)
 	add("node", n.CSINodePlugins)
+	if why := kit.BundledBlocked(n.Attributes, n.Drivers); why != "" && n.CSINodePlugins[kit.BundledPlugin] == nil {
+		rows = append(rows, []string{kit.BundledPlugin, "node", kit.Yes(false), why, ""})
+	}
 	if len(rows) > 0 {
 		s.env.Out.Section("CSI Plugins")
 		s.env.Out.Table([]string{"Plugin ID", "Role", "Healthy", "Description", "Alloc ID"}, rows)

@@ -50,6 +50,11 @@ func ShowPlugin(ctx context.Context, e *kit.Env, id string) error {
 
 func (s *pluginStatus) list(ctx context.Context) error {
 	list, _, err := s.env.Client().Plugins().List(ctx, nil)
+	if err == nil && !s.formats.Wanted() {
+		for _, text := range s.bundledBlocked(ctx) {
+			s.env.Err.Notice(text)
+		}
+	}
 	return s.formats.Show(s.env.Out, list, kit.Doing(err, "list", "plugins", ""), func() {
 		header := []string{"ID", "Provider", "Controllers Healthy/Expected", "Nodes Healthy/Expected"}
 		kit.List(s.env.Out, list, "CSI plugins", header, func(p *api.CSIPluginListStub) []string {
@@ -84,6 +89,11 @@ func (s *pluginStatus) show(ctx context.Context, arg string) error {
 	if s.short {
 		return nil
 	}
+	if p.ID == kit.BundledPlugin {
+		for _, text := range s.bundledBlocked(ctx) {
+			s.env.Err.Notice(text)
+		}
+	}
 	s.instances("Controller", p.Controllers)
 	s.instances("Node", p.Nodes)
 	if s.verbose {
@@ -97,6 +107,24 @@ func (s *pluginStatus) show(ctx context.Context, arg string) error {
 				a.Phase(), kit.When(a.CreateTime, s.verbose)}
 		})
 	return nil
+}
+
+// bundledBlocked says where the bundled plugin cannot run although it is to. What cannot be read is not said: that is
+// not what the command is about.
+func (s *pluginStatus) bundledBlocked(ctx context.Context) (out []string) {
+	list, _, err := s.env.Client().Nodes().List(ctx, &api.QueryOptions{
+		Filter: `Attributes["` + api.NodeAttributeLocalCSI + `"] == "true"`,
+		Params: map[string]string{"os": "true"},
+	})
+	if err != nil {
+		return nil
+	}
+	for _, n := range list {
+		if why := kit.BundledBlocked(n.Attributes, n.Drivers); why != "" {
+			out = append(out, fmt.Sprintf("Node %s: %s", kit.ID(n.ID, s.verbose), why))
+		}
+	}
+	return out
 }
 
 // instances lists where the plugin runs in one role, and what is wrong there.

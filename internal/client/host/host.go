@@ -55,6 +55,7 @@ type Config struct {
 	NodeClass   string
 	Meta        map[string]string
 	HTTPAddr    string
+	Attributes  map[string]string // that the agent adds to those that were found
 	HostVolumes []fingerprint.HostVolume
 	Fingerprint fingerprint.Options
 	Reserved    Reserved
@@ -202,6 +203,7 @@ func (h *Host) describe() *node.Node {
 	if cfg.HTTPAddr != "" {
 		n.Attributes["unique.advertise.address"] = cfg.HTTPAddr
 	}
+	maps.Copy(n.Attributes, cfg.Attributes)
 	reserve(n, cfg.Reserved)
 	return n
 }
