@@ -74,6 +74,11 @@ func (a *App) Run(ctx context.Context, words []string) int {
 	if errors.As(err, &misused) {
 		err = misused.Hint(c.cmd)
 	}
+	if c.cmd.Failure != 0 {
+		if exit := (*kit.Exit)(nil); err != nil && !errors.As(err, &exit) {
+			err = &kit.Exit{Code: c.cmd.Failure, Err: err}
+		}
+	}
 	return finish(ctx, e, err)
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -487,6 +488,9 @@ func (f *fake) evalGet(path string, n int) (any, error) {
 			return []*api.AllocationListStub{f.stub(allocC, "pending", nil)}, nil
 		}
 	}
+	if !strings.HasSuffix(path, "/allocations") {
+		return nil, &refusal{404, "eval not found"}
+	}
 	return []*api.AllocationListStub{}, nil
 }
 
@@ -578,8 +582,15 @@ func (f *fake) put(path string, body []byte) (any, error) {
 	case path == "volumes/snapshot":
 		return &api.CSISnapshotCreateResponse{Snapshots: []*api.CSISnapshot{f.snapshot()}}, nil
 	case path == "search":
-		return &api.SearchResponse{Matches: map[string][]string{"jobs": {"db", "db-backup"}, "volumes": {"db-data"}}},
-			nil
+		var req api.SearchRequest
+		if err := json.Unmarshal(body, &req); err != nil {
+			return nil, &refusal{400, err.Error()}
+		}
+		found := map[string][]string{"jobs": {"db", "db-backup"}, "volumes": {"db-data"}}
+		for context, ids := range found {
+			found[context] = slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, req.Prefix) })
+		}
+		return &api.SearchResponse{Matches: found}, nil
 	case path == "allocation/"+allocA+"/stop":
 		return &api.AllocStopResponse{EvalID: evalA}, nil
 	case strings.HasPrefix(path, "node/"):

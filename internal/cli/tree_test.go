@@ -127,3 +127,14 @@ func TestComplete(t *testing.T) {
 		}
 	}
 }
+
+// Leaves lists every command that does something, without "berth".
+func Leaves() (out []string) {
+	_, root, _ := tree()
+	everyCommand(root, func(c *kit.Command) {
+		if len(c.Verbs()) == 0 {
+			out = append(out, strings.TrimPrefix(c.Path(), "berth "))
+		}
+	})
+	return out
+}

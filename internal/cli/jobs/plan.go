@@ -29,15 +29,13 @@ func newPlan(e *kit.Env) *kit.Command {
 
 Exit codes: 0, no allocation would be started or stopped; 1, some would; 255, no plan could be made.`,
 		Example: "  berth job plan db.hcl",
+		Failure: exitPlanFailed,
 		Run: func(ctx context.Context, args []string) error {
 			changes, err := p.do(ctx, args[0])
-			switch {
-			case err != nil:
-				return &kit.Exit{Code: exitPlanFailed, Err: err}
-			case changes:
+			if err == nil && changes {
 				return &kit.Exit{Code: 1}
 			}
-			return nil
+			return err
 		},
 	}
 	p.source.addTo(cmd)

@@ -21,6 +21,10 @@ type Command struct {
 	JobIDs  *bool  // a flag that makes a job of the first argument; nil: none does
 	Run     func(ctx context.Context, args []string) error
 
+	// Failure is the exit code of its errors, those in how it was called included; 0: ExitError. It is for commands of
+	// which 1 is an answer.
+	Failure int
+
 	Local   bool // it asks no agent
 	Foreign bool // its flags end at its first argument: what follows is for another program
 

@@ -1,0 +1,106 @@
+package cli_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/internal/cli"
+)
+
+const noUUID = "dead0000-0000-4000-8000-00000000dead"
+
+// reading is what a verb that only reads is asked for in vain.
+type reading struct {
+	missing []string // what stands behind the verb, and names something that does not exist
+	most    int      // how many arguments it takes
+	code    int      // where it is not 1
+}
+
+// reads are the verbs that only read.
+var reads = map[string]reading{
+	"agent-info":                {},
+	"alloc checks":              {missing: []string{"dead", noUUID}, most: 1},
+	"alloc fs":                  {missing: []string{"dead", noUUID}, most: 2},
+	"alloc logs":                {missing: []string{"dead", noUUID, "-f dead", "4ff1 nothing"}, most: 2},
+	"alloc status":              {missing: []string{"dead", noUUID, "-json " + noUUID}, most: 1},
+	"completion bash":           {},
+	"completion fish":           {},
+	"completion zsh":            {},
+	"eval list":                 {},
+	"eval status":               {missing: []string{"dead", noUUID, "-json " + noUUID}, most: 1},
+	"fs":                        {missing: []string{"dead", noUUID}, most: 2},
+	"inspect":                   {missing: []string{"nothing"}, most: 1},
+	"job allocs":                {missing: []string{"nothing", "-json nothing"}, most: 1},
+	"job history":               {missing: []string{"nothing", "-version 7 nothing"}, most: 1},
+	"job inspect":               {missing: []string{"nothing", "-version 7 nothing"}, most: 1},
+	"job plan":                  {missing: []string{"testdata/files/nothing.hcl"}, most: 1, code: 255},
+	"job status":                {missing: []string{"nothing", "-json nothing", "-short nothing"}, most: 1},
+	"job validate":              {missing: []string{"testdata/files/nothing.hcl"}, most: 1},
+	"logs":                      {missing: []string{"dead", noUUID}, most: 2},
+	"monitor":                   {missing: []string{"-node-id dead"}},
+	"namespace list":            {},
+	"namespace status":          {missing: []string{"nothing"}, most: 1},
+	"node orphans list":         {missing: []string{"dead", noUUID}, most: 1},
+	"node status":               {missing: []string{"dead", noUUID, "-json " + noUUID}, most: 1},
+	"operator recovery status":  {},
+	"operator snapshot inspect": {missing: []string{"nothing.snap"}, most: 1},
+	"plan":                      {missing: []string{"testdata/files/nothing.hcl"}, most: 1, code: 255},
+	"plugin status":             {missing: []string{"nothing", "-json nothing"}, most: 1},
+	"server members":            {},
+	"status":                    {missing: []string{"nothing", "dead", noUUID}, most: 1},
+	"validate":                  {missing: []string{"testdata/files/nothing.hcl"}, most: 1},
+	"version":                   {},
+	"volume snapshot list":      {missing: []string{"-plugin nothing"}},
+	"volume status":             {missing: []string{"nothing", "-json nothing", "-node dead"}, most: 1},
+}
+
+// changes are the verbs that change something, or run what somebody else says.
+var changes = strings.Split(`acl bootstrap,alloc exec,alloc restart,alloc signal,alloc stop,exec,fmt,job eval,job run,`+
+	`job stop,node eligibility,node orphans adopt,node orphans end,node reboot-confirm,node replace,`+
+	`node unknown-mount forget,operator api,operator recovery begin,operator recovery dismiss,`+
+	`operator recovery finish,operator snapshot restore,operator snapshot save,plugin rebind,run,stop,system gc,`+
+	`volume create,volume delete,volume deregister,volume detach,volume expand,volume init,volume register,`+
+	`volume release,volume snapshot create,volume snapshot delete`, ",")
+
+// TestEveryVerbReadsOrChanges: a new one is put into one of the lists.
+func TestEveryVerbReadsOrChanges(t *testing.T) {
+	all := slices.Concat(slices.Collect(maps.Keys(reads)), changes)
+	slices.Sort(all)
+	have := cli.Leaves()
+	slices.Sort(have)
+	if !slices.Equal(all, have) {
+		t.Errorf("the lists have\n%q, the command line has\n%q", all, have)
+	}
+}
+
+// TestReadingWhatDoesNotExistFails: given a verb that only reads, when it is asked for something that does not exist,
+// for a flag that it does not have, or for more than it takes, then it prints nothing that a script could take for an
+// answer, says in one sentence what is wrong, and exits with 1; "plan" with 255, because 1 is an answer of it.
+func TestReadingWhatDoesNotExistFails(t *testing.T) {
+	for _, verb := range slices.Sorted(maps.Keys(reads)) {
+		r := reads[verb]
+		want := 1
+		if r.code != 0 {
+			want = r.code
+		}
+		fails := func(says string, args ...string) {
+			t.Helper()
+			_, address := serve(t)
+			typed := append(words(verb), args...)
+			got := run(t.Context(), address, "", typed...)
+			if got.code != want || got.stdout != "" || strings.Count(got.stderr, "Error: ") != 1 ||
+				strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, says) {
+				t.Errorf("berth %s: exit code %d, want %d, and a sentence with %q:\n%s%s", strings.Join(typed, " "),
+					got.code, want, says, got.stdout, got.stderr)
+			}
+		}
+		for _, missing := range r.missing {
+			args := words(missing)
+			fails(args[len(args)-1], args...)
+		}
+		fails("-nosuch", "-nosuch")
+		fails("berth "+verb+" -help", slices.Repeat([]string{"x"}, r.most+1)...)
+	}
+}
