@@ -58,6 +58,13 @@ func settled(s *state.Snap, i *state.Inventory) bool {
 	if owner != "" && owner != i.Entry.Provider {
 		return false
 	}
+	attached := i.Entry.Generation > 0
+	if rec := s.Plugin(nil, k.Plugin); rec != nil {
+		attached = attached || rec.NeedsAttach
+	}
+	if attached && s.Attachment(nil, volume.AttachmentKey{StagingKey: k, Node: i.Node}) == nil {
+		return false // the state has lost what the entry was made with
+	}
 	v := s.VolumeOf(nil, k)
 	return v == nil || !v.Status.NodeExpandPending
 }

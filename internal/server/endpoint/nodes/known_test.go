@@ -19,7 +19,6 @@ func (h *claimed) mounted() volume.InventoryEntry {
 		StagingKey:   volume.StagingKey{Plugin: "p", ExternalID: "x"},
 		Volume:       h.key.Volume,
 		Staging:      volume.Present,
-		Generation:   1,
 		Step:         "mounted",
 		Publications: []volume.InventoryPublication{h.publication(h.alloc)},
 	}
@@ -197,6 +196,19 @@ func TestADigestStandsForAReportThatChangesNothing(t *testing.T) {
 		"a volume that was handed over": func(t *testing.T, h *claimed) *wire.InventoryDigest {
 			h.write(t, h.volume(func(v *volume.Volume) { v.Status.Provider = "another" }))
 			return h.asks(t, h.mounted())
+		},
+		"an attachment that the state does not have": func(t *testing.T, h *claimed) *wire.InventoryDigest {
+			e := h.mounted()
+			e.Generation = 7
+			h.write(t, h.attachment(volume.Present, false))
+			h.tells(t, e)
+			if !h.known(t, h.asks(t, e)) {
+				t.Fatal("with its attachment, they want a report that says nothing new")
+			}
+			h.write(t, func(tx *state.Tx) {
+				tx.DeleteAttachment(volume.AttachmentKey{StagingKey: e.StagingKey, Node: h.node})
+			})
+			return h.asks(t, e)
 		},
 		"a volume that is to grow": func(t *testing.T, h *claimed) *wire.InventoryDigest {
 			h.write(t, h.volume(func(v *volume.Volume) { v.Status.NodeExpandPending = true }))
