@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -649,8 +650,8 @@ func TestProgramOfAnEarlierPlugin(t *testing.T) {
 	w.nothingLeft()
 }
 
-// A mount that lives on in another mount namespace keeps the volume in use: it is not reported as released, and
-// nothing is deleted or mounted a second time beneath it.
+// A mount that lives on in another mount namespace keeps the volume in use: it is not reported as released, nothing is
+// deleted, and it is staged again on its very device or not at all: what one side writes, the other sees.
 func TestHeldByAnotherNamespace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits four times for a release that does not come, 20 s")
@@ -678,13 +679,68 @@ func TestHeldByAnotherNamespace(t *testing.T) {
 	_, err = w.ctl.CreateSnapshot(w.ctx(), &csi.CreateSnapshotRequest{Name: "s", SourceVolumeId: id})
 	wantCode(t, err, codes.FailedPrecondition)
 	w.restart()
-	wantCode(t, w.tryStage(id, c), codes.FailedPrecondition)
+	if err := w.tryStage(id, c); err != nil {
+		t.Fatal(err)
+	}
+	staged := w.stagingPath(id)
+	if err := os.WriteFile(filepath.Join(staged, "file"), []byte("both"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	seen, err := exec.Command("nsenter", "--mount=/proc/"+strconv.Itoa(holder.Process.Pid)+"/ns/mnt", "cat",
+		filepath.Join(staged, "file")).CombinedOutput()
+	if err != nil || string(seen) != "both" {
+		t.Errorf("the holder sees %q, %v", seen, err)
+	}
+	_, err = w.node.NodeUnstageVolume(w.ctx(),
+		&csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: staged})
+	wantCode(t, err, codes.FailedPrecondition)
+	wantCode(t, w.tryStage(id, mountCap("ext4", single, "noatime")), codes.FailedPrecondition)
+	if err := w.tryStage(id, c); err != nil {
+		t.Errorf("after another staging was refused: %v", err)
+	}
 	_, err = w.ctl.DeleteVolume(w.ctx(), &csi.DeleteVolumeRequest{VolumeId: id})
 	wantCode(t, err, codes.FailedPrecondition)
 	if err := holder.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = holder.Wait()
+	w.unstage(id)
+	w.remove(id)
+	w.nothingLeft()
+}
+
+// A raw device that somebody has open cannot be released. Staged again, it stays when that one has gone.
+func TestARawDeviceStagedAgainStays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for a release that does not come, 5 s")
+	}
+	if !inOwnProcess(t) {
+		return
+	}
+	w := newWorld(t, "", nil)
+	c := blockCap(single)
+	id := w.create(createReq("db", 64*mib, c))
+	if err := w.tryStage(id, c); err != nil {
+		t.Fatal(err)
+	}
+	devices := w.ourLoops()
+	if len(devices) != 1 {
+		t.Fatalf("bound are %v", devices)
+	}
+	n := devices[0].Number
+	user := must2(os.Open(loop.Path(n)))(t)
+	_, err := w.node.NodeUnstageVolume(w.ctx(),
+		&csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: w.stagingPath(id)})
+	wantCode(t, err, codes.FailedPrecondition)
+	if err := w.tryStage(id, c); err != nil {
+		t.Fatal(err)
+	}
+	if err := user.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, bound, err := loop.Status(n); err != nil || !bound {
+		t.Errorf("the device went with its last user: %v", err)
+	}
 	w.unstage(id)
 	w.remove(id)
 	w.nothingLeft()

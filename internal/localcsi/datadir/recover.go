@@ -120,7 +120,8 @@ func (p *Directory) dropDeadUses() {
 			}
 			delete(u.Targets, path)
 		}
-		if s := u.Staging; s != nil && (!ok || !p.StagedAt(v, *s)) && len(u.Targets) == 0 {
+		// A device that could not be released, because it is mounted in another namespace, may be staged again.
+		if s := u.Staging; s != nil && !(ok && (p.StagedAt(v, *s) || p.Backs(v, s.Loop))) && len(u.Targets) == 0 {
 			u.Staging = nil
 		}
 		if err := p.Usages.Put(key, u); err != nil {

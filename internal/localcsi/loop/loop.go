@@ -161,6 +161,10 @@ func Status(n int) (info Info, ok bool, err error) {
 	if err != nil {
 		return Info{}, false, fmt.Errorf("status of %s: %w", Path(n), err)
 	}
+	return infoOf(n, raw), true, nil
+}
+
+func infoOf(n int, raw *unix.LoopInfo64) Info {
 	label, _, _ := bytes.Cut(raw.File_name[:], []byte{0})
 	return Info{
 		Number:    n,
@@ -170,7 +174,7 @@ func Status(n int) (info Info, ok bool, err error) {
 		Label:     string(label),
 		ReadOnly:  raw.Flags&unix.LO_FLAGS_READ_ONLY != 0,
 		Autoclear: raw.Flags&unix.LO_FLAGS_AUTOCLEAR != 0,
-	}, true, nil
+	}
 }
 
 // Backs reports whether the device is bound to the file that st describes.
@@ -235,6 +239,44 @@ func Clear(n int) error {
 		return fmt.Errorf("release %s: %w", Path(n), err)
 	}
 	return nil
+}
+
+// Keep opens loop device n and lets it stay bound until Clear, though an earlier Clear that found it in use has set it
+// to go with its last user. It returns what the device is bound to; while the file is open that stays so.
+func Keep(n int) (*os.File, Info, error) {
+	f, err := os.OpenFile(Path(n), os.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, Info{}, err
+	}
+	raw, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
+	if err == nil && raw.Flags&unix.LO_FLAGS_AUTOCLEAR != 0 {
+		raw.Flags &^= unix.LO_FLAGS_AUTOCLEAR
+		err = unix.IoctlLoopSetStatus64(int(f.Fd()), raw)
+	}
+	if err != nil {
+		return nil, Info{}, errors.Join(fmt.Errorf("keep %s: %w", Path(n), err), f.Close())
+	}
+	return f, infoOf(n, raw), nil
+}
+
+// Held opens loop device n if it is mounted somewhere, in whichever mount namespace; otherwise the file is nil. While
+// it is open, the device stays bound to what it is bound to.
+func Held(n int) (*os.File, Info, error) {
+	f, err := os.OpenFile(Path(n), os.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0)
+	if err == nil {
+		return nil, Info{}, f.Close()
+	}
+	if !errors.Is(err, unix.EBUSY) {
+		return nil, Info{}, nil // it is gone, or not ours to open
+	}
+	if f, err = os.OpenFile(Path(n), os.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return nil, Info{}, nil
+	}
+	raw, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
+	if err != nil {
+		return nil, Info{}, f.Close() // it went in between
+	}
+	return f, infoOf(n, raw), nil
 }
 
 // Size returns the size of loop device n in bytes.

@@ -55,6 +55,9 @@ func (p *Server) NodeStageVolume(
 	}
 	if done {
 		s = *u.Staging
+		if err := p.keepDevice(v, s); err != nil {
+			return nil, err
+		}
 	} else if err := p.stage(ctx, v, u, &s, opt); err != nil {
 		return nil, err
 	}
@@ -125,6 +128,7 @@ func (p *Server) stage(ctx context.Context, v *store.Volume, u store.Usage, s *s
 	if p.Attach {
 		limit = 0 // it was counted when it was attached
 	}
+	before := u.Staging
 	u.Staging = s
 	fits, err := p.Usages.Stage(v.Key, u, limit)
 	if err != nil {
@@ -135,7 +139,10 @@ func (p *Server) stage(ctx context.Context, v *store.Volume, u store.Usage, s *s
 			"node %q has %d volumes staged, as many as it takes: unstage one first", p.Node, limit)
 	}
 	p.Step("stage: recorded")
-	err = p.bindAndMount(ctx, v, s, opt)
+	again, err := p.mountAgain(v, before, s, opt)
+	if err == nil && !again {
+		err = p.bindAndMount(ctx, v, s, opt)
+	}
 	if err == nil {
 		err = p.Usages.Put(v.Key, u)
 	}
@@ -143,10 +150,66 @@ func (p *Server) stage(ctx context.Context, v *store.Volume, u store.Usage, s *s
 		err = errors.Join(err, p.Release(v, s.Loop))
 	}
 	if err != nil && !p.StagedAt(v, *s) {
-		u.Staging = nil
+		if u.Staging = before; before != nil && !p.Backs(v, before.Loop) {
+			u.Staging = nil
+		}
 		err = errors.Join(err, p.Usages.Put(v.Key, u))
 	}
 	return err
+}
+
+// keepDevice makes sure that a raw device stays which an unfinished unstaging wanted released while somebody had it
+// open.
+func (p *Server) keepDevice(v *store.Volume, s store.Staging) error {
+	if s.FS != "" {
+		return nil // it goes with its last mount, and it is mounted
+	}
+	f, is, err := loop.Keep(s.Loop)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return p.still(v, is)
+}
+
+// still refuses a device that is not bound to the volume's image, or by somebody else.
+func (p *Server) still(v *store.Volume, is loop.Info) error {
+	var st unix.Stat_t
+	if err := unix.Stat(p.Volumes.Image(v.Key), &st); err != nil {
+		return err
+	}
+	if !is.Backs(&st) || is.Label != p.Label(v.Key) {
+		return request.Refuse(codes.Unavailable, "volume %s: %s was released meanwhile; call again",
+			p.VolumeID(v.Key), loop.Path(is.Number))
+	}
+	return nil
+}
+
+// mountAgain mounts what an equal staging before this one had mounted, and what could not be released because it is
+// mounted in another mount namespace: the device is the same, so the kernel shows the one file system that it has. On
+// another device it would be written by two. It reports false when nobody has it mounted.
+func (p *Server) mountAgain(v *store.Volume, before, s *store.Staging, opt mount.Options) (bool, error) {
+	if before == nil || s.FS == "" || before.Loop < 0 || before.Path != s.Path || before.FS != s.FS ||
+		before.Fingerprint != s.Fingerprint || before.ReadOnly != s.ReadOnly || !p.Backs(v, before.Loop) {
+		return false, nil
+	}
+	dev, is, err := loop.Held(before.Loop)
+	if dev == nil {
+		return false, err
+	}
+	defer dev.Close()
+	if err := p.still(v, is); err != nil {
+		return false, err
+	}
+	s.Loop = before.Loop
+	if v.FS == image.XFS {
+		opt.Data = join(opt.Data, "nouuid")
+	}
+	if err := mount.Device(loop.Path(s.Loop), s.Path, v.FS, opt); err != nil {
+		return false, fmt.Errorf("stage volume %s again: %w", p.VolumeID(v.Key), err)
+	}
+	p.Step("stage: mounted again")
+	return true, nil
 }
 
 func (p *Server) bindAndMount(ctx context.Context, v *store.Volume, s *store.Staging, opt mount.Options) error {

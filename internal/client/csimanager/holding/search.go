@@ -33,6 +33,7 @@ type Search struct {
 // found is who keeps what cannot be undone of a volume.
 type found struct {
 	pinned  bool // nothing but the device keeps the staging
+	held    bool // the device, when it was looked at last
 	holders []volume.Holder
 	reason  string // why the step failed after which they were looked for
 	looks   int    // for that reason
@@ -91,6 +92,9 @@ func (s *Search) HeldBy(ctx context.Context, e *entry.Entry, step entry.Step, be
 			d = e.Staging.Device // a publication's is the staging's, rightly
 		}
 		s.look(ctx, e.Key, d, path)
+		if step.Verb == entry.Unstage {
+			s.pin(e)
+		}
 	}
 	if who := volume.HeldBy(s.Holders(e.Key)); who != "" {
 		return fmt.Errorf("%w; %s", err, who)
@@ -122,6 +126,17 @@ func (s *Search) look(ctx context.Context, key volume.StagingKey, d entry.Device
 	f.looks++
 	f.next = time.Now().Add(lookPause.Jittered(f.looks))
 	f.holders = seen.Holders
+	f.held = seen.Held
+}
+
+// pin notes whether nothing but the device of a staging is kept: also where its plugin says itself that it cannot
+// release that.
+func (s *Search) pin(e *entry.Entry) {
+	table, err := hostfs.ReadTable()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.of(e.Key)
+	f.pinned = f.held && err == nil && len(table.Beneath(e.Staging.HostPath)) == 0
 }
 
 // of returns what was found of a volume, new when there is nothing. The caller holds the lock.

@@ -70,6 +70,9 @@ func TestHoldersAreLookedForOnceForEachReasonAndThenLessOften(t *testing.T) {
 			if want > 0 && err.Error() != why+held {
 				t.Errorf("it says %q", err)
 			}
+			if pinned := s.Pinned(key) != ""; pinned != (want > 0) {
+				t.Errorf("after %d failures: pinned %v", before, pinned)
+			}
 		}
 		fails(0, "busy", 0)
 		fails(1, "busy", 1)

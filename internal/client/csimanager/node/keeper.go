@@ -314,10 +314,18 @@ func (k *Keeper) released(key volume.PublicationKey) (bool, string) {
 	if gone && free && (vs.record.Journal == entry.Current || vs.record.Journal == entry.Nothing) {
 		return true, "" // and the disk knows, or never heard of it
 	}
+	if gone && vs.savedWithout(key.Alloc) && k.cfg.Holding.Pinned(key.StagingKey) != "" {
+		return true, "" // the claim stays, but the next alloc on this node need not wait for who holds the device
+	}
 	if vs.lastErr != nil {
 		return false, vs.lastErr.Error()
 	}
 	return false, vs.status
+}
+
+// savedWithout reports whether the disk knows that an alloc has no publication any more. The caller holds the lock.
+func (vs *volumeState) savedWithout(alloc ids.Alloc) bool {
+	return vs.saved == nil || vs.saved.Pubs[alloc] == nil || !vs.saved.Pubs[alloc].Presence.Exists()
 }
 
 // Publications implements csimanager.VolumeMounter.
