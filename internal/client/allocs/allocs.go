@@ -219,8 +219,12 @@ func (a *Allocs) Apply(ctx context.Context, set *wire.AllocSet) error {
 			continue
 		}
 		named[id] = true
-		switch r := a.Runner(id); {
-		case r == nil && b.Alloc.Adopted > 0 && !b.Alloc.Terminal() && a.unknownHere(id):
+		if r := a.Runner(id); r != nil {
+			changes = a.renew(changes, r, b, set.At)
+			continue
+		}
+		switch Begin(b.Alloc, set.Restored, a.here(id)) {
+		case TakesUp:
 			rec, tasks, err := a.takeUp(ctx, b, set.At)
 			if err != nil {
 				return err
@@ -228,15 +232,11 @@ func (a *Allocs) Apply(ctx context.Context, set *wire.AllocSet) error {
 			if rec != nil {
 				fresh, taken[id] = append(fresh, rec), tasks
 			}
-		case r == nil && b.Alloc.CreateIndex < set.Restored && a.wanted(b.Alloc):
+		case NotBegun:
 			lost = append(lost, b.Alloc)
-		case r == nil && a.wanted(b.Alloc):
+		case Begins:
 			fresh = append(fresh, &localstate.Alloc{Bundle: b, Received: set.At})
-		case r == nil:
-		case b.Alloc.AllocModifyIndex != r.Bundle().Alloc.AllocModifyIndex:
-			changes = append(changes, r.Update(b, set.At))
-		default:
-			changes = a.stamp(changes, r, set.At)
+		case Passes:
 		}
 	}
 	if !set.Full {
@@ -278,6 +278,16 @@ func (a *Allocs) suspend(all []wire.SuspendedAlloc) error {
 	return nil
 }
 
+// renew adds what the servers' state says of an alloc that is here.
+func (a *Allocs) renew(
+	changes []allocrunner.Change, r *allocrunner.Runner, b alloc.Bundle, at lineage.Point,
+) []allocrunner.Change {
+	if b.Alloc.AllocModifyIndex != r.Bundle().Alloc.AllocModifyIndex {
+		return append(changes, r.Update(b, at))
+	}
+	return a.stamp(changes, r, at)
+}
+
 // stamp adds that this state of the servers knows an alloc, unless that is written already.
 func (a *Allocs) stamp(changes []allocrunner.Change, r *allocrunner.Runner, at lineage.Point) []allocrunner.Change {
 	orphan := r.Orphan()
@@ -297,13 +307,18 @@ func (a *Allocs) leavingNow(id ids.Alloc) bool {
 	return leaving
 }
 
-// wanted reports whether an alloc that is not here is adopted. One that has ended, or whose record is damaged, is not;
-// one that is to stop is, because its end has to be reported by this node.
-func (a *Allocs) wanted(al *alloc.Alloc) bool {
+// here is what the node has of an alloc without a record.
+func (a *Allocs) here(id ids.Alloc) Here {
+	unknown := a.unknownHere(id)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_, unrecorded := a.unrecorded[al.ID]
-	return !al.ClientTerminal() && a.damaged[al.ID] == nil && !unrecorded && !a.stopping
+	_, unrecorded := a.unrecorded[id]
+	return Here{
+		Unrecorded: unknown,
+		Directory:  unrecorded,
+		Damaged:    a.damaged[id] != nil,
+		Stopping:   a.stopping,
+	}
 }
 
 // begin runs an alloc that came anew, or with the tasks of one that is taken up.

@@ -83,16 +83,16 @@ func (a *Allocs) leave(ctx context.Context, id ids.Alloc) (reconcile.Result, err
 	if err != nil {
 		return reconcile.Done(), err
 	}
-	switch {
-	case slices.Contains(reply.Orphans, id):
+	switch Leave(slices.Contains(reply.Removed, id), slices.Contains(reply.Orphans, id), r.Released()) {
+	case Orphaned:
 		a.dropMark(id)
 		return reconcile.Done(), a.keep(r, unknownReason)
-	case !slices.Contains(reply.Removed, id):
-		a.dropMark(id) // the servers know it
+	case Stays:
+		a.dropMark(id)
 		return reconcile.Done(), nil
-	case !r.Released():
-		// Its runner marks the key again when it has released everything.
+	case Stops: // its runner marks the key again when it has released everything
 		return reconcile.Done(), r.Stop("The servers have removed the allocation", true)
+	case Destroyed:
 	}
 	return reconcile.Done(), a.destroy(id)
 }

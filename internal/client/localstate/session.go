@@ -2,6 +2,7 @@ package localstate
 
 import (
 	"crypto/rand"
+	"slices"
 
 	"berth/internal/model/lineage"
 	"berth/internal/port/kv"
@@ -21,6 +22,32 @@ type Session struct {
 	Tried []string
 }
 
+// Begin returns where the node is after an agent start has made a new epoch: the last of those tried.
+func (c Session) Begin(epoch string) Session {
+	if len(c.Tried) < keptStarts {
+		c.Tried = append(slices.Clone(c.Tried), epoch)
+	}
+	return c
+}
+
+// Start is what the present agent start says of itself: its epoch, and those of which one should be the one that the
+// servers obey. There is none before Begin.
+func (c Session) Start() (previous []string, next string) {
+	last := len(c.Tried) - 1
+	previous = slices.Clone(c.Tried[:last])
+	if c.Accepted != "" {
+		previous = append(previous, c.Accepted)
+	}
+	return previous, c.Tried[last]
+}
+
+// Answered is the chain of an agent that goes on after the servers accepted its start. What it was sent with stays
+// known while the agent runs: a state that lost this acceptance is answered as before.
+func (c Session) Answered(at lineage.Point) Session {
+	previous, next := c.Start()
+	return Session{Accepted: next, At: at, Tried: append(previous, next)}
+}
+
 // BeginSession makes the epoch of this agent start, durably: no server hears of one that the next start would not know.
 // It is the last of those tried.
 func (s *Store) BeginSession() (Session, error) {
@@ -29,9 +56,7 @@ func (s *Store) BeginSession() (Session, error) {
 		if _, err := tx.Get(bucketMeta, keySession, &c); err != nil {
 			return err
 		}
-		if len(c.Tried) < keptStarts {
-			c.Tried = append(c.Tried, rand.Text())
-		}
+		c = c.Begin(rand.Text())
 		return tx.Put(bucketMeta, keySession, c)
 	})
 	return c, err

@@ -2,25 +2,20 @@ package session
 
 import (
 	"context"
-	"slices"
 
 	"berth/internal/client/allocs"
 	"berth/internal/model/lineage"
 	"berth/internal/wire"
 )
 
-// follow decides whether the node follows the state that it was registered in. A node that holds tasks or volumes of
-// another incarnation does not: it keeps them, reports them, and follows when nothing of them is left. One that goes on
-// from the incarnation that the node has seen it follows: a person has restored the servers' state. There is no way
-// back to the one that was left.
+// follow acts on how the node stands to the state that it was registered in.
 func (s *Session) follow(req *wire.NodeRegisterRequest, reply *wire.NodeRegisterReply) {
 	incarnation := reply.Incarnation
 	s.mu.Lock()
 	was := s.foreign
-	differs := s.seen.Incarnation != "" && s.seen.Incarnation != incarnation &&
-		!slices.Contains(reply.Parents, s.seen.Incarnation)
-	s.foreign = differs && req.Holds
-	if differs && !req.Holds {
+	stands := Stand(s.seen, req.Holds, incarnation, reply.Parents)
+	s.foreign = stands == Keeps
+	if stands == FollowsAnew {
 		s.seen = lineage.Point{}
 	}
 	now, before := s.foreign, req.Seen.Incarnation
@@ -36,7 +31,7 @@ func (s *Session) follow(req *wire.NodeRegisterRequest, reply *wire.NodeRegister
 		s.log.Info("nothing of another cluster state is left on this node: it follows its servers", "servers",
 			incarnation)
 		s.gate.Set(false)
-	case differs && !now:
+	case stands == FollowsAnew:
 		s.log.Warn("the servers' state is of another incarnation; this node holds nothing and follows it", "before",
 			before, "now", incarnation)
 	}

@@ -278,25 +278,23 @@ func (s *Session) stream(ctx context.Context) (received bool, err error) {
 	}
 }
 
-// take acts on one set. A set of another incarnation than the registration's starts the session anew; one of a server
-// that lags behind what the node has acted on ends the stream, because another try may find a better one. One that does
-// not continue what the node has seen is followed all the same, but by its absences nothing ends.
+// take acts on one set, or refuses it, which ends the stream.
 func (s *Session) take(ctx context.Context, set *wire.AllocSet) error {
 	s.mu.Lock()
 	seen, incarnation := s.seen, s.incarnation
 	s.mu.Unlock()
-	if set.At.Incarnation != incarnation {
+	switch Receive(incarnation, seen, Set{Full: set.Full, At: set.At, Relation: set.Relation}) {
+	case Elsewhere:
 		return fault.New(fault.Conflict, "receive", "the node's allocations",
 			"they are of another incarnation than the registration")
-	}
-	switch {
-	case set.Full && set.Relation == lineage.Foreign:
+	case Foreign:
 		return fault.New(fault.Conflict, "receive", "the node's allocations",
 			"this node holds what another incarnation placed")
-	case set.Full && set.Relation == lineage.Behind, !set.Full && set.At.Index < seen.Index:
+	case Late:
 		return fault.New(fault.NotReady, "receive", "the node's allocations",
 			fmt.Sprintf("the server is at index %d, this node has seen %d", set.At.Index, seen.Index))
-	case set.Full && set.Relation == lineage.Forked:
+	case Acted:
+	case ActedWary:
 		s.log.Warn("the servers' state does not continue what this node has seen: it was restored or shortened. What "+
 			"it does not know is kept",
 			"seen_index", seen.Index, "seen_mark", seen.Mark, "index", set.At.Index, "mark", set.At.Mark)

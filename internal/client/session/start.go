@@ -2,13 +2,11 @@ package session
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
 	"berth/internal/base/retry"
-	"berth/internal/client/localstate"
 	"berth/internal/client/servers"
 	"berth/internal/model/node"
 	"berth/internal/wire"
@@ -34,19 +32,13 @@ func (s *Session) start(info *node.Node) (*wire.AgentStart, error) {
 		}
 		s.chain = chain
 	}
-	last := len(s.chain.Tried) - 1
-	previous := slices.Clone(s.chain.Tried[:last])
-	if s.chain.Accepted != "" {
-		previous = append(previous, s.chain.Accepted)
-	}
 	out := &wire.AgentStart{Registration: s.begun, At: s.chain.At}
-	out.Previous, out.Next = previous, s.chain.Tried[last]
+	out.Previous, out.Next = s.chain.Start()
 	out.Address = info.Name + " (" + info.Address + ")"
 	return out, nil
 }
 
-// accepted notes on disk, and then on the link, that the servers obey this agent start. What it was sent with stays
-// known while the agent runs: a state that lost this acceptance is answered as before.
+// accepted notes on disk, and then on the link, that the servers obey this agent start.
 func (s *Session) accepted(start *wire.AgentStart, reply *wire.NodeRegisterReply) error {
 	if reply.Session == "" { // servers of an older Berth
 		s.link.Accepted("", 0)
@@ -56,11 +48,7 @@ func (s *Session) accepted(start *wire.AgentStart, reply *wire.NodeRegisterReply
 		if err := s.store.AcceptSession(start.Next, reply.At); err != nil {
 			return fault.Note(err, "record", "the start of this agent")
 		}
-		s.chain = localstate.Session{
-			Accepted: start.Next,
-			At:       reply.At,
-			Tried:    append(start.Previous, start.Next),
-		}
+		s.chain = s.chain.Answered(reply.At)
 	}
 	s.link.Accepted(start.Next, reply.Silence)
 	return nil

@@ -29,6 +29,9 @@ type Mount struct {
 // Table is one reading of the mount table, in mount order.
 type Table struct{ mounts []Mount }
 
+// TableOf is a table of these mounts, in mount order.
+func TableOf(mounts ...Mount) *Table { return &Table{mounts: mounts} }
+
 // ReadTable reads the table of the calling process's mount namespace.
 func ReadTable() (*Table, error) {
 	infos, err := mountinfo.GetMounts(nil)

@@ -188,6 +188,36 @@ func (e *Entry) WantedBeside(me ids.Alloc) bool {
 	return false
 }
 
+// Fitting is how the arguments of a want go with the staging that is there.
+type Fitting uint8
+
+// Fittings.
+const (
+	Fits       Fitting = iota // they are the staging's, or there is none
+	FitsBeside                // its own publication keeps the arguments that it was made with
+	Clashes                   // another alloc uses the volume in another way
+	Remade                    // the staging is undone and made anew
+)
+
+// Fit decides what a want with other arguments than the present staging's means. Another attachment makes the staging
+// lost. Within one attachment a publication keeps the arguments it was made with; another use beside a living one is
+// refused, because the specification forbids it (NodePublishVolume).
+func (e *Entry) Fit(me ids.Alloc, args Args) Fitting {
+	st := &e.Staging
+	own := e.Pubs[me]
+	switch {
+	case !st.Presence.Exists() || st.Guessed || st.Args.Equal(args):
+		return Fits
+	case st.Args.Generation != args.Generation:
+		return Remade
+	case own != nil && own.Presence.Exists():
+		return FitsBeside
+	case e.WantedBeside(me):
+		return Clashes
+	}
+	return Remade
+}
+
 // Unstaged forgets what was true of a staging that is undone. What is to be grown at the next use comes with its grant.
 func (e *Entry) Unstaged() {
 	e.Staging.ExpandTo = 0

@@ -41,8 +41,8 @@ func (f *IDFile) path() string {
 	return f.Staging.HostPath + ".id"
 }
 
-// WriteIDFile writes the id file of a staging, or of an alloc's publication, unless it is there already.
-func WriteIDFile(codec kv.Codec, e *entry.Entry, alloc ids.Alloc) error {
+// NameOf is the content of the id file of a staging, or of an alloc's publication.
+func NameOf(e *entry.Entry, alloc ids.Alloc) IDFile {
 	f := IDFile{Key: e.Key, Volume: e.Volume, Staging: e.Staging, Alloc: alloc}
 	f.Staging.Presence = volume.Uncertain
 	f.Staging.Mounts = nil
@@ -58,6 +58,31 @@ func WriteIDFile(codec kv.Codec, e *entry.Entry, alloc ids.Alloc) error {
 		p.Own = nil
 		f.Pub = &p
 	}
+	return f
+}
+
+// Into adds what an entry lacks of what the file names, and reports whether there was anything. Whether it is there is
+// Uncertain.
+func (f *IDFile) Into(e *entry.Entry) (added bool) {
+	if st := &e.Staging; !st.Presence.Exists() {
+		*st = f.Staging
+		st.Presence, added = volume.Uncertain, true
+	}
+	switch p := e.Pubs[f.Alloc]; {
+	case f.Pub == nil:
+	case p == nil:
+		f.Pub.Presence, added = volume.Uncertain, true
+		e.Pubs[f.Alloc] = f.Pub
+	case !p.Presence.Exists(): // it is wanted already
+		p.HostPath, p.TaskPath = f.Pub.HostPath, f.Pub.TaskPath
+		p.Presence, added = volume.Uncertain, true
+	}
+	return added
+}
+
+// WriteIDFile writes the id file of a staging, or of an alloc's publication, unless it is there already.
+func WriteIDFile(codec kv.Codec, e *entry.Entry, alloc ids.Alloc) error {
+	f := NameOf(e, alloc)
 	data, err := codec.Encode(f)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
 	"berth/internal/client/csimanager/evidence"
-	"berth/internal/model/volume"
 )
 
 // adoptUnrecorded makes entries of the stagings and publications that the store does not know but whose id files are
@@ -42,20 +41,7 @@ func (k *Keeper) adoptUnrecorded() error {
 // adopt adds what the entries lack of a staging or publication that was found. The caller holds the lock.
 func (k *Keeper) adopt(f *evidence.IDFile) (adopted bool) {
 	vs := k.state(f.Key, f.Volume)
-	if st := &vs.entry.Staging; !st.Presence.Exists() {
-		*st = f.Staging
-		st.Presence, adopted = volume.Uncertain, true
-	}
-	switch p := vs.entry.Pubs[f.Alloc]; {
-	case f.Pub == nil:
-	case p == nil:
-		f.Pub.Presence, adopted = volume.Uncertain, true
-		vs.entry.Pubs[f.Alloc] = f.Pub
-	case !p.Presence.Exists(): // it is wanted already
-		p.HostPath, p.TaskPath = f.Pub.HostPath, f.Pub.TaskPath
-		p.Presence, adopted = volume.Uncertain, true
-	}
-	if adopted {
+	if adopted = f.Into(vs.entry); adopted {
 		vs.touch()
 	}
 	return adopted

@@ -135,26 +135,18 @@ func (vs *volumeState) owned(provider string) {
 	}
 }
 
-// adopt decides what a want with other arguments than the present staging's means. Another attachment makes the staging
-// lost. Within one attachment a publication keeps the arguments it was made with; another use beside a living one is
-// refused, because the specification forbids it (NodePublishVolume).
+// adopt acts on what a want with these arguments means beside the present staging.
 func (vs *volumeState) adopt(g csimanager.MountRequest, args entry.Args) error {
-	st := &vs.entry.Staging
-	if !st.Presence.Exists() || st.Guessed || st.Args.Equal(args) {
-		return nil
-	}
-	own := vs.entry.Pubs[g.Key.Alloc]
-	switch {
-	case st.Args.Generation != args.Generation:
-	case own != nil && own.Presence.Exists():
-		return nil
-	case vs.entry.WantedBeside(g.Key.Alloc):
+	switch vs.entry.Fit(g.Key.Alloc, args) {
+	case entry.FitsBeside, entry.Fits:
+	case entry.Clashes:
 		return fault.WithHint(fault.New(fault.Conflict, "mount", entry.Describe(g.Key.StagingKey),
 			"it is in use on this node with another access mode, attachment mode or other mount options"),
 			"use the same modes and mount_options in every job that shares the volume")
+	case entry.Remade:
+		vs.entry.Staging.Presence, vs.unstageIntended = volume.Lost, false
+		vs.touch()
 	}
-	st.Presence, vs.unstageIntended = volume.Lost, false
-	vs.touch()
 	return nil
 }
 
