@@ -127,6 +127,15 @@ func (s *Session) Doubt(began uint64) string {
 	return ""
 }
 
+// Elsewhere reports whether the accepted session is certainly on another machine than a boot that may still write.
+func (s *Session) Elsewhere() bool {
+	if s == nil || s.OtherBoot == nil {
+		return false
+	}
+	was := s.OtherBoot.Machine
+	return !agree(was.Product, s.Machine.Product) || !agree(was.ID, s.Machine.ID)
+}
+
 // Doubted says what people are to know of a node's session; empty: nothing.
 func (s *Session) Doubted() string {
 	if s == nil {

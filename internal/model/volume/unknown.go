@@ -2,6 +2,7 @@ package volume
 
 import (
 	"fmt"
+	"strings"
 
 	"berth/internal/base/ids"
 )
@@ -14,6 +15,14 @@ type UnknownMount struct {
 	Dir    string
 	Device string // major:minor; empty: nothing is mounted, the id file cannot be read
 	FSType string
+}
+
+// StagingTail is where a volume is staged below the directory of its plugin.
+func StagingTail(externalID string) string { return "s/" + ids.Segment(externalID) }
+
+// Stages reports whether it lies where a node stages a volume: its path is made of the hash of the volume's id.
+func (u UnknownMount) Stages(k StagingKey) bool {
+	return u.Of(k.Plugin) && strings.Contains(u.Path+"/", "/"+u.Dir+"/"+StagingTail(k.ExternalID)+"/")
 }
 
 // Of reports whether it may be a volume of a plugin.

@@ -13,6 +13,7 @@ import (
 	"berth/internal/server/holders"
 	"berth/internal/server/state"
 	"berth/internal/server/suspension"
+	"berth/internal/wire"
 )
 
 // Timeout bounds ControllerPublish and ControllerUnpublish.
@@ -76,11 +77,15 @@ func Facts(s *state.Snap, id volume.StagingKey) (volume.AttachFacts, *plugin.Rec
 // its undo will need. nil: the facts for it are not there yet.
 func Record(s *state.Snap, id volume.StagingKey, rec *plugin.Record, on ids.Node) *volume.Attachment {
 	old := s.Attachment(nil, volume.AttachmentKey{StagingKey: id, Node: on})
+	v, n := s.VolumeOf(nil, id), s.Node(nil, on)
 	if old != nil && old.Presence.Exists() {
 		a := *old
+		if a.AccessMode == "" && v != nil { // it was learnt from a node's report, which does not tell the use
+			a.AccessMode, a.AttachmentMode = v.Status.AccessMode, v.Status.AttachmentMode
+			a.MountOptions = v.Status.MountOptions
+		}
 		return &a
 	}
-	v, n := s.VolumeOf(nil, id), s.Node(nil, on)
 	if v == nil || n == nil || rec == nil {
 		return nil
 	}
@@ -112,6 +117,45 @@ func Record(s *state.Snap, id volume.StagingKey, rec *plugin.Record, on ids.Node
 		a.NextTry = old.NextTry
 	}
 	return a
+}
+
+// Missing returns the record of an attachment that the state lacks although a node has, or had, the volume staged by
+// it: the state was put back to before the attachment was made. Without it nobody would detach the volume there, and it
+// would be attached elsewhere besides. A report that is repeated may have it detached once more. nil: nothing is
+// missing, or nothing can be said of it.
+func Missing(s *state.Snap, node ids.Node, e volume.InventoryEntry) *volume.Attachment {
+	rec := s.Plugin(nil, e.Plugin)
+	switch {
+	case e.Quiet() && e.Generation == 0, rec == nil || !rec.NeedsAttach:
+		return nil
+	case s.Session(nil, node).Elsewhere(): // it is another machine than the one that the volume was attached to
+		return nil
+	case s.Attachment(nil, volume.AttachmentKey{StagingKey: e.StagingKey, Node: node}) != nil:
+		return nil
+	}
+	for p := range s.ClaimProofsOf(nil, node) {
+		if p.StagingKey == e.StagingKey {
+			return nil // its claim ended by proof, and the volume was detached by that
+		}
+	}
+	a := Record(s, e.StagingKey, rec, node)
+	if a != nil {
+		a.Presence, a.Generation = volume.Uncertain, e.Generation
+	}
+	return a
+}
+
+// Unnamed lists the volumes that are staged, by the path of the mount, where a node has no record of it.
+func Unnamed(s *state.Snap, unknown []volume.UnknownMount) (out []volume.StagingKey) {
+	if len(unknown) == 0 {
+		return nil
+	}
+	for v := range s.Volumes(nil, wire.AllNamespaces, "") {
+		if slices.ContainsFunc(unknown, func(u volume.UnknownMount) bool { return u.Stages(v.Staging()) }) {
+			out = append(out, v.Staging())
+		}
+	}
+	return out
 }
 
 // Ending returns a node's attachment of a volume that is to be undone now and about which nothing is under way, with

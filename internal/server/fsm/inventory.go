@@ -10,6 +10,7 @@ import (
 	"berth/internal/model/node"
 	"berth/internal/model/recovery"
 	"berth/internal/model/volume"
+	"berth/internal/server/attaching"
 	"berth/internal/server/holders"
 	"berth/internal/server/state"
 	"berth/internal/server/suspension"
@@ -69,6 +70,7 @@ func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 	}
 	for _, e := range c.Entries {
 		touched[e.StagingKey] = true
+		c.noteAttachment(tx, st, e)
 		c.dropProofs(tx, e)
 		if e.Quiet() && !slices.ContainsFunc(e.Publications, func(p volume.InventoryPublication) bool {
 			return p.Wanted
@@ -80,6 +82,9 @@ func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 		tx.PutInventoryEntry(c.Node, e)
 		reply.Void = append(reply.Void, holders.Void(&tx.Snap, c.Node, e)...)
 		tx.ConfirmEpochs(e)
+	}
+	for _, k := range attaching.Unnamed(&tx.Snap, c.Unknown) {
+		c.noteAttachment(tx, st, volume.InventoryEntry{StagingKey: k, Staging: volume.Uncertain})
 	}
 	if c.head(tx, st) || c.Full { // its silence says more than before, or nothing unknown stands against it
 		for _, cl := range collect(tx.ClaimsByNode(nil, c.Node)) {
@@ -136,11 +141,19 @@ func (c *InventoryApply) head(tx *state.Tx, st Stamp) (newer bool) {
 // heard notes that the node has said, in the incarnation that a restore began, all that it holds.
 func (c *InventoryApply) heard(tx *state.Tx, st Stamp) {
 	r := tx.Recovery(nil)
-	if !c.Full || !r.Expects(c.Node) || c.Incarnation != r.Incarnation {
-		return
+	if !c.Full || !r.Expects(c.Node) || c.Incarnation != r.Incarnation || tx.Session(nil, c.Node).Doubted() != "" {
+		return // of one in doubt, it may not be the one that holds what the state does not know
 	}
 	tx.PutRecovery(r.With(c.Node, "", st.Time, func(n *recovery.Node) { n.Reported = st.Index }))
 	PromoteQueued(tx, st)
+}
+
+// noteAttachment takes over an attachment that the state lacks and the node's report tells of.
+func (c *InventoryApply) noteAttachment(tx *state.Tx, st Stamp, e volume.InventoryEntry) {
+	if a := attaching.Missing(&tx.Snap, c.Node, e); a != nil && reached(tx, unknownMounts) {
+		a.Since = st.Time
+		tx.PutAttachment(a)
+	}
 }
 
 // dropProofs forgets the proofs of claims of which a node shows that it holds nothing any more.

@@ -113,9 +113,17 @@ func (tx *Tx) PutInventoryHead(h *InventoryHead) {
 		before = old.Unknown
 	}
 	inventoryHeads.put(tx, h)
-	if !slices.Equal(before, h.Unknown) { // what a node cannot name stands in the way of all that is attached to it
-		for a := range tx.AttachmentsByNode(nil, h.Node) {
-			tx.news = append(tx.news, newsOf(a.Staging())...)
+	if slices.Equal(before, h.Unknown) {
+		return
+	}
+	for a := range tx.AttachmentsByNode(nil, h.Node) { // what a node cannot name stands in the way of all of these
+		tx.news = append(tx.news, newsOf(a.Staging())...)
+	}
+	for v := range volumes.scan(&tx.Snap, nil, "") { // and of whatever is staged there by its path
+		if slices.ContainsFunc(append(slices.Clone(before), h.Unknown...), func(u volume.UnknownMount) bool {
+			return u.Stages(v.Staging())
+		}) {
+			tx.news = append(tx.news, newsOf(v.Staging())...)
 		}
 	}
 }

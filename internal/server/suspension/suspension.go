@@ -10,6 +10,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/model/node"
 	"berth/internal/model/recovery"
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
@@ -48,12 +49,30 @@ func Calls(s *state.Snap, w *state.Watch, k volume.StagingKey) *Reason {
 		if i := s.InventoryEntry(w, e.Node, k); i != nil && unclaimed(s, w, i) != "" {
 			return &Reason{Text: Shows(e) + ", and holds this volume by that", Hint: decide(e)}
 		}
+		// What it does not report, another boot or another agent of it may hold by that history.
+		if why := s.Session(w, e.Node).Doubted(); why != "" {
+			return &Reason{Text: Shows(e) + ", and " + why, Hint: decide(e)}
+		}
+	}
+	return nil
+}
+
+// unnamed says where a volume is mounted although neither a claim nor the node's records name it: where the path of the
+// mount is made of the hash of its id. A node that is down is judged by what is claimed on it.
+func unnamed(s *state.Snap, w *state.Watch, k volume.StagingKey) *Reason {
+	for h := range s.InventoryHeads(w) {
+		for _, u := range h.Unknown {
+			if n := s.Node(w, h.Node); u.Stages(k) && n != nil && n.Status != node.StatusDown {
+				return &Reason{Text: "node " + named(h.Node, n.Name) + " has it mounted and has no record of it",
+					Hint: u.Describe(h.Node)}
+			}
+		}
 	}
 	return nil
 }
 
 // Destruction says why nothing of a provider's volume is deleted, forgotten by force, detached or given away by proof:
-// what Calls says, or any node shows that the state is older than the world.
+// what Calls says, or any node shows that the state is older than the world, or has it mounted without a record.
 func Destruction(s *state.Snap, w *state.Watch, k volume.StagingKey) *Reason {
 	if r := Calls(s, w, k); r != nil {
 		return r
@@ -61,7 +80,7 @@ func Destruction(s *state.Snap, w *state.Watch, k volume.StagingKey) *Reason {
 	for _, e := range Against(s, w) {
 		return &Reason{Text: Shows(e), Hint: decide(e)}
 	}
-	return nil
+	return unnamed(s, w, k)
 }
 
 // Call says why no call is made for a volume now: of those that destroy something, detach included, or of the others.
@@ -99,7 +118,7 @@ func Claims(s *state.Snap, w *state.Watch, v *volume.Volume) *Reason {
 			}
 		}
 	}
-	return nil
+	return unnamed(s, w, k)
 }
 
 // lingering is the schema from which on a staging without a claim counts: older logs are applied as they were.

@@ -67,6 +67,9 @@ func recovering(s *state.Snap, w *state.Watch, n *recovery.Node) wire.RecoveryNo
 	case now == nil || now.Status == node.StatusDown:
 		out.Detail = "it does not answer"
 		out.Exit = `start its agent; or, if it is dead: berth operator recovery dismiss -reason "..." ` + short
+	case s.Session(w, n.ID).Doubted() != "":
+		out.Detail = "its word does not count: " + s.Session(nil, n.ID).Doubted()
+		out.Exit = `when nothing else of it runs: berth node reboot-confirm -reason "..." ` + short
 	case now.Unfollowed != "":
 		out.Detail = now.Unfollowed
 		out.Exit = "end what it keeps: berth node orphans list " + short

@@ -14,9 +14,6 @@ import (
 	"berth/internal/port/kv"
 )
 
-// StagingTail is where a volume is staged below the base directory of its plugin.
-func StagingTail(externalID string) string { return "s/" + ids.Segment(externalID) }
-
 // TargetTail is where a volume is published for an alloc below the base directory of its plugin: the plugin makes and
 // removes it, its parent is ours.
 func TargetTail(externalID string, alloc ids.Alloc) string {

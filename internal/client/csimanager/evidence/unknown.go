@@ -73,7 +73,7 @@ func IDFileOf(place string) string {
 // the claim does not tell of a call's arguments comes with the next permission. It is nil when no mount is the claim's.
 func Named(dataDir string, c *volume.Claim, unknown []volume.UnknownMount) *IDFile {
 	base := filepath.Join(csiDir(dataDir), ids.Segment(string(c.Plugin)))
-	staging := filepath.Join(base, StagingTail(c.ExternalID))
+	staging := filepath.Join(base, volume.StagingTail(c.ExternalID))
 	target := filepath.Join(base, TargetTail(c.ExternalID, c.Alloc))
 	at := func(path string) bool {
 		return slices.ContainsFunc(unknown, func(u volume.UnknownMount) bool {

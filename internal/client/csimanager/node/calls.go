@@ -46,7 +46,7 @@ func (vs *volumeState) prepare(s entry.Step, conn *instance.Connection) error {
 			st.Guessed = false
 			st.Args = argsOf(vs.requests[e.Requester(vs.facts(entry.Facts{}))])
 			st.Skip = !conn.Facts.Stages()
-			tail := evidence.StagingTail(e.Key.ExternalID)
+			tail := volume.StagingTail(e.Key.ExternalID)
 			st.HostPath, st.TaskPath = filepath.Join(conn.Info.HostBase, tail), filepath.Join(conn.Info.TaskBase, tail)
 		}
 	case entry.Publish:
@@ -65,7 +65,7 @@ func (vs *volumeState) prepare(s entry.Step, conn *instance.Connection) error {
 // the instance that is asked. The caller holds the lock.
 func (vs *volumeState) guessPaths(s entry.Step, conn *instance.Connection) {
 	if st := &vs.entry.Staging; st.TaskPath == "" && st.HostPath != "" {
-		st.TaskPath = filepath.Join(conn.Info.TaskBase, evidence.StagingTail(vs.entry.Key.ExternalID))
+		st.TaskPath = filepath.Join(conn.Info.TaskBase, volume.StagingTail(vs.entry.Key.ExternalID))
 		st.Skip = st.Guessed && !conn.Facts.Stages()
 	}
 	if p := vs.entry.Pubs[s.Alloc]; p != nil && p.TaskPath == "" && p.HostPath != "" {

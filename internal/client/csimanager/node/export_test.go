@@ -49,7 +49,7 @@ func (k *Keeper) Acknowledge(entries []volume.InventoryEntry, reply *wire.Invent
 
 // StagingPath and TargetPath are where things lie beneath a plugin's base.
 func StagingPath(base, externalID string) string {
-	return filepath.Join(base, evidence.StagingTail(externalID))
+	return filepath.Join(base, volume.StagingTail(externalID))
 }
 
 func TargetPath(base, externalID string, alloc ids.Alloc) string {

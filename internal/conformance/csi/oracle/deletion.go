@@ -60,12 +60,12 @@ func (d *deletion) judge(w *world, c *call) {
 		}
 	}
 	for p, is := range w.staged {
-		if p.vol == v && is != absent {
+		if p.vol == v && is != absent && !w.fenced[p] {
 			w.violate("I8", c.Entry, "deleted while its staging on %q is %s", p.node, is)
 		}
 	}
 	for s, is := range w.published {
-		if s.vol == v && is != absent {
+		if s.vol == v && is != absent && !w.fenced[s.place] {
 			w.violate("I8", c.Entry, "deleted while its publication at %s on %q is %s", s.target, s.node, is)
 		}
 	}

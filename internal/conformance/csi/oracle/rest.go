@@ -26,9 +26,15 @@ func rest(w *world, r Rest) {
 		left = append(left, fmt.Sprintf("%q attached to %q (%s)", p.id, p.node, is))
 	}
 	for p, is := range w.staged {
+		if w.fenced[p] {
+			continue // it went with the node that cannot write any more
+		}
 		left = append(left, fmt.Sprintf("%q staged on %q (%s)", p.id, p.node, is))
 	}
 	for s, is := range w.published {
+		if w.fenced[s.place] {
+			continue
+		}
 		left = append(left, fmt.Sprintf("%q published at %s on %q (%s)", s.id, s.target, s.node, is))
 	}
 	slices.Sort(left)

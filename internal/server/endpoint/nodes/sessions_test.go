@@ -319,10 +319,30 @@ func TestClaimsOfABootThatMayLiveDoNotEndByTheWordOfAnother(t *testing.T) {
 		if !doubted {
 			continue
 		}
-		h.confirm(t, true, "not proven dead")
+		ears.silent = false // the agent that reported beats
+		h.confirm(t, false, "not proven dead")
 		if cl := h.c.Store.Snapshot().Claim(nil, h.key); cl != nil {
 			t.Errorf("a person has spoken: the claim is %+v", cl)
 		}
+	}
+}
+
+// TestAWordThatOpensTheChainEndsNoClaimByAnEarlierReport: the word is that the accepted agent runs no more. It was a
+// clone, which had nothing; the original, whose tasks live, comes next, and says what it holds.
+func TestAWordThatOpensTheChainEndsNoClaimByAnEarlierReport(t *testing.T) {
+	h, ears := withAgents(t)
+	h.starts("a", "boot", "m").accepted(t)
+	h.c.Must(t, &fsm.NodeStatus{Nodes: []ids.Node{h.node}, Status: node.StatusDown}) // its alloc is lost
+	ears.silent = true
+	h.starts("clone", "another boot", "m2", "a").accepted(t).reports(t)
+	h.starts("b", "boot", "m", "a").refused(t, fault.Conflict, "reboot-confirm")
+	h.confirm(t, true, "not proven dead")
+	if cl := h.c.Store.Snapshot().Claim(nil, h.key); cl == nil {
+		t.Fatal("the clone that is over has ended a claim of the original")
+	}
+	h.starts("b", "boot", "m", "a").accepted(t).reports(t)
+	if cl := h.c.Store.Snapshot().Claim(nil, h.key); cl != nil {
+		t.Errorf("the original holds nothing: the claim is %+v", cl)
 	}
 }
 
@@ -347,8 +367,12 @@ func TestASessionsSilenceSaysNothingBeforeItsOwnReport(t *testing.T) {
 
 func (a *agent) reports(t *testing.T) {
 	t.Helper()
-	if r, err := a.h.nodeInventory(t.Context(), &wire.InventoryReport{NodeIdentity: a.who, Full: true,
-		At: a.h.c.Store.Snapshot().Point(nil)}); err != nil || r.Stale {
+	s := a.h.c.Store.Snapshot()
+	r := &wire.InventoryReport{NodeIdentity: a.who, Full: true, At: s.Point(nil)}
+	if head := s.InventoryHead(nil, a.who.Node); head != nil {
+		r.Prev = head.ModifyIndex
+	}
+	if r, err := a.h.nodeInventory(t.Context(), r); err != nil || r.Stale {
 		t.Fatal(r, err)
 	}
 }

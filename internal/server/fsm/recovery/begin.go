@@ -137,6 +137,7 @@ func (c *Begin) Apply(tx *state.Tx, st state.Stamp) (any, error) {
 	slices.SortFunc(rec.Nodes, func(a, b model.Node) int { return cmp.Compare(a.ID, b.ID) })
 	c.incarnate(tx, st, m, parents)
 	unhear(tx)
+	doubt(tx)
 	suspend(tx)
 	tx.PutRecovery(rec)
 	return rec, nil
@@ -169,6 +170,18 @@ func (c *Begin) incarnate(tx *state.Tx, st state.Stamp, m *state.Meta, parents [
 func unhear(tx *state.Tx) {
 	for _, h := range slices.Collect(tx.InventoryHeads(nil)) {
 		tx.PutInventoryHead(&state.InventoryHead{Node: h.Node})
+	}
+}
+
+// doubt makes attachments uncertain: since the state was saved they may have been undone, or made in another way. What
+// is wanted is attached once more before it is staged.
+func doubt(tx *state.Tx) {
+	for _, a := range slices.Collect(tx.Attachments(nil)) {
+		if a.Presence == volume.Present {
+			n := *a
+			n.Presence = volume.Uncertain
+			tx.PutAttachment(&n)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/lineage"
 	"berth/internal/model/node"
+	"berth/internal/model/recovery"
 	"berth/internal/server/fsm"
 	"berth/internal/server/state"
 	"berth/internal/wire"
@@ -50,15 +51,19 @@ func (c *Register) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 		next := tx.Session(nil, id).Follow(c.Start.Registration, st.Index, st.Time)
 		next.Node = id
 		tx.PutSession(next)
-		// What was reported before is what is known, but the silence of this session says nothing yet; and no report
-		// of an older one follows this head.
-		if head := tx.InventoryHead(nil, id); head != nil {
-			h := *head
-			h.FullIndex = 0
-			tx.PutInventoryHead(&h)
-		}
+		silence(tx, id)
 	}
 	return c.Node.Apply(tx, st)
+}
+
+// silence lets nothing follow from what a node did not report. What it did is what is known; and no report of a session
+// that is over follows this head.
+func silence(tx *state.Tx, id ids.Node) {
+	if head := tx.InventoryHead(nil, id); head != nil {
+		h := *head
+		h.FullIndex = 0
+		tx.PutInventoryHead(&h)
+	}
 }
 
 // Admit judges an agent start by the state. An error says why it is not accepted; NotReady: not yet.
@@ -72,7 +77,8 @@ func Admit(s *state.Snap, id ids.Node, start wire.AgentStart, silent bool) (node
 			fault.New(fault.NotReady, "register", fmt.Sprintf("node %q", id),
 				fmt.Sprintf("it comes from another boot than %s, which was accepted under its identity at %s and may "+
 					"still run", now.Address, now.Since.UTC().Format(time.RFC3339))),
-			"it is accepted when nothing of that was heard for a while")
+			"it is accepted when nothing of that was heard for a while; if one of the two is a copy, stop the agent that "+
+				"is the copy")
 	case node.AdmitCopy:
 		return admission, refuse(id, now, fmt.Sprintf(
 			"this agent at %s does not follow the one at %s, which was accepted under its identity at %s",
@@ -176,11 +182,27 @@ func (c *Confirm) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 			"no session of it is known")
 	}
 	tx.PutSession(now.Confirm(node.Confirmation{Time: st.Time, By: c.By, Reason: c.Reason}, c.Open))
+	if c.Open {
+		// Whoever begins the next session says what the node holds. It may be the one that was refused: what the
+		// session that is over has said, by its silence above all, is no word about that one's volumes.
+		silence(tx, c.Node)
+	} else {
+		vouched(tx, st, c.Node)
+	}
 	tell(tx, st, c.Node, "Nothing else runs as this node, said "+cmp.Or(c.By, "a person")+": "+c.Reason)
 	for _, cl := range slices.Collect(tx.ClaimsByNode(nil, c.Node)) { // what the node has released, it may end now
 		fsm.Settle(tx, st, cl.Staging())
 	}
 	return nil, nil
+}
+
+// vouched notes that a person vouches for who reports for a node: what it has said since a recovery began counts.
+func vouched(tx *state.Tx, st fsm.Stamp, id ids.Node) {
+	r, h := tx.Recovery(nil), tx.InventoryHead(nil, id)
+	if r.Expects(id) && h != nil && h.FullIndex > r.Index && h.AllocIndex >= r.Index {
+		tx.PutRecovery(r.With(id, "", st.Time, func(n *recovery.Node) { n.Reported = st.Index }))
+		fsm.PromoteQueued(tx, st)
+	}
 }
 
 // keptEvents bounds a node's history.
