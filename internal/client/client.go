@@ -171,6 +171,7 @@ func (c *Client) build(ctx context.Context) error {
 		Drivers:         c.drivers,
 		AllocHooks:      c.storage.allocHooks(),
 		TaskHooks:       c.storage.taskHooks(c.host),
+		Volumes:         c.storage.keeper,
 		Inventory:       c.storage.reporter,
 		ReportDelay:     c.cfg.ReportDelay,
 		ConfirmRemovals: c.cfg.ConfirmRemovals,

@@ -30,6 +30,11 @@ import (
 	"berth/internal/wire"
 )
 
+// Volumes says what the node holds of volumes for an alloc; the node keeper of volumes implements it.
+type Volumes interface {
+	HeldBy(ids.Alloc) []wire.HeldVolume
+}
+
 // Config wires Allocs.
 type Config struct {
 	Holdings *Holdings
@@ -43,6 +48,8 @@ type Config struct {
 	// AllocHooks and TaskHooks run in order between those that every alloc has: directories first, templates last.
 	AllocHooks []hook.Hook
 	TaskHooks  []hook.Hook
+	// Volumes are what the node holds for its allocs.
+	Volumes Volumes
 	// Inventory rides with the reports of allocs; nil: the node has none.
 	Inventory Inventory
 	// ReportDelay is how long news that nobody waits for are held back.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +22,7 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/model/lineage"
 	"berth/internal/model/node"
+	"berth/internal/model/volume"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/mock"
 	"berth/internal/port/hostfs"
@@ -40,8 +42,12 @@ func (host) Dial(context.Context) (net.Conn, error) { return nil, errors.New("no
 func TestMain(m *testing.M) { mountns.Main(m.Run) }
 
 // newAllocs makes the allocs of a node that was never used.
-func newAllocs(t *testing.T) *allocs.Allocs {
+func newAllocs(t *testing.T, users ...ids.Alloc) *allocs.Allocs {
 	t.Helper()
+	volumes := held{}
+	for _, id := range users {
+		volumes[id] = true
+	}
 	if os.Geteuid() != 0 {
 		t.Skip("directories of tasks hold mounts: this needs root")
 	}
@@ -80,6 +86,7 @@ func newAllocs(t *testing.T) *allocs.Allocs {
 	}
 	t.Cleanup(func() { _ = link.Close() }) // it was never connected
 	return allocs.New(allocs.Config{
+		Volumes:  volumes,
 		Holdings: allocs.NewHoldings(allocs.NewTable(dir, loaded, log), nil),
 		Store:    store,
 		Link:     link,
@@ -87,6 +94,17 @@ func newAllocs(t *testing.T) *allocs.Allocs {
 		Drivers:  drivers,
 		Log:      log,
 	})
+}
+
+// held are the allocs for which the node holds a volume of plugin "p".
+type held map[ids.Alloc]bool
+
+// HeldBy implements allocs.Volumes.
+func (h held) HeldBy(id ids.Alloc) []wire.HeldVolume {
+	if !h[id] {
+		return nil
+	}
+	return []wire.HeldVolume{{StagingKey: volume.StagingKey{Plugin: "p", ExternalID: "x"}}}
 }
 
 // given is an alloc of one task as the servers send it.
@@ -190,5 +208,46 @@ func TestWhatIsTakenUp(t *testing.T) {
 	}
 	if _, err := a.Find(ended.Alloc.ID); !fault.Has(err, fault.NotFound) {
 		t.Errorf("what was not taken up is found: %v", err)
+	}
+}
+
+// Given an orphan that runs a storage plugin of which an adopted alloc has a volume, then it is not ended before that,
+// or before another instance of the plugin runs here: the volume could not be released.
+func TestAPluginThatAnotherNeedsIsNotEnded(t *testing.T) {
+	user, orphan, other := given(), given(), given()
+	for _, b := range []alloc.Bundle{orphan, other} {
+		b.Job.TaskGroups[0].Tasks[0].CSIPluginConfig = &job.CSIPluginConfig{ID: "p", Type: job.PluginNode}
+	}
+	a := newAllocs(t, user.Alloc.ID)
+	a.Restore(lineage.Point{})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- a.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	apply := func(mark string, all ...alloc.Bundle) {
+		t.Helper()
+		at := lineage.Point{Incarnation: "one", Mark: mark, Index: 1}
+		if err := a.Apply(t.Context(), &wire.AllocSet{At: at, Bundles: all}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply("one", user, orphan)
+	a.KeepAll("their state was emptied")
+	apply("two", user) // the servers know it again
+	err := a.EndOrphan(t.Context(), orphan.Alloc.ID)
+	adopt, stop := "orphans adopt "+ids.Short(orphan.Alloc.ID), "alloc stop "+ids.Short(user.Alloc.ID)
+	for _, way := range []string{adopt, stop} {
+		if f := (*fault.Error)(nil); !errors.As(err, &f) || f.Kind != fault.Conflict || !strings.Contains(f.Hint, way) {
+			t.Errorf("ended while it is needed: %v; it names no %q", err, way)
+		}
+	}
+	apply("two", other)
+	if err := a.EndOrphan(t.Context(), orphan.Alloc.ID); err != nil {
+		t.Errorf("another instance serves the volume: %v", err)
 	}
 }

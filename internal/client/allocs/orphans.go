@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/client/allocrunner"
+	"berth/internal/wire"
 )
 
 // Reasons why nobody decides about an alloc, for people.
@@ -85,15 +87,48 @@ func (a *Allocs) EndOrphan(ctx context.Context, id ids.Alloc) error {
 				"it is no orphan: the servers decide about it"),
 			"stop it with: berth alloc stop "+ids.Short(id))
 	}
-	if r.Bundle().RunsPlugin() {
-		if user := a.orphanWithVolume(); user != "" {
-			return fault.WithHint(fault.New(fault.Conflict, "end", fmt.Sprintf("allocation %q", id),
-				fmt.Sprintf("it runs a storage plugin, and orphan %s still has a volume", ids.Short(user))),
-				"end that one first: berth node orphans end "+ids.Short(user))
-		}
+	if err := a.needed(r); err != nil {
+		return err
 	}
 	a.log.Warn("a person ends an orphan", logkey.Alloc, id, logkey.Job, r.Bundle().Alloc.Job)
 	return r.Stop("A person ended it: the servers do not know it", true)
+}
+
+// needed refuses to end an orphan that runs a storage plugin which others need to release their volumes: orphans, and
+// allocs that the servers decide about, unless another instance of the plugin runs here.
+func (a *Allocs) needed(r *allocrunner.Runner) error {
+	if !r.Bundle().RunsPlugin() {
+		return nil
+	}
+	refuse := func(text, hint string) error {
+		return fault.WithHint(fault.New(fault.Conflict, "end", fmt.Sprintf("allocation %q", r.ID()), text), hint)
+	}
+	if user := a.orphanWithVolume(); user != "" {
+		return refuse(fmt.Sprintf("it runs a storage plugin, and orphan %s still has a volume", ids.Short(user)),
+			"end that one first: berth node orphans end "+ids.Short(user))
+	}
+	for _, p := range r.Bundle().Plugins() {
+		if user := a.userOf(p, r.ID()); user != "" {
+			return refuse(fmt.Sprintf("it runs storage plugin %q, of which allocation %s has a volume, and no other "+
+				"instance of it runs here", p, ids.Short(user)), fmt.Sprintf("adopt it: berth node orphans adopt %s; "+
+				"or stop the other first: berth alloc stop %s", ids.Short(r.ID()), ids.Short(user)))
+		}
+	}
+	return nil
+}
+
+// userOf names an alloc that holds a volume of a plugin while only one alloc runs that here; empty: there is none.
+func (a *Allocs) userOf(p ids.Plugin, instance ids.Alloc) (user ids.Alloc) {
+	for _, r := range a.runners() {
+		switch {
+		case r.ID() == instance || r.Released():
+		case slices.Contains(r.Bundle().Plugins(), p) && !r.Stopping():
+			return ""
+		case slices.ContainsFunc(a.cfg.Volumes.HeldBy(r.ID()), func(v wire.HeldVolume) bool { return v.Plugin == p }):
+			user = r.ID()
+		}
+	}
+	return user
 }
 
 // orphanWithVolume names an orphan that has not released its volumes.

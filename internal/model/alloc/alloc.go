@@ -3,7 +3,6 @@
 package alloc
 
 import (
-	"slices"
 	"time"
 
 	"berth/internal/base/ids"
@@ -267,7 +266,18 @@ func (b Bundle) CSIVolumes() []string {
 }
 
 // RunsPlugin reports whether a task of the alloc is a CSI plugin: others release their volumes through it.
-func (b Bundle) RunsPlugin() bool {
+func (b Bundle) RunsPlugin() bool { return len(b.Plugins()) > 0 }
+
+// Plugins are the CSI plugins that tasks of the alloc are.
+func (b Bundle) Plugins() (out []ids.Plugin) {
 	group := b.Job.Group(b.Alloc.TaskGroup)
-	return group != nil && slices.ContainsFunc(group.Tasks, func(t *job.Task) bool { return t.CSIPluginConfig != nil })
+	if group == nil {
+		return nil
+	}
+	for _, t := range group.Tasks {
+		if t.CSIPluginConfig != nil {
+			out = append(out, ids.Plugin(t.CSIPluginConfig.ID))
+		}
+	}
+	return out
 }
