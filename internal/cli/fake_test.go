@@ -639,6 +639,9 @@ func (f *fake) del(path string, r *http.Request) (any, error) {
 			`volume in use: db-data: held by allocation 4ff1d9c5 of job "db" on node 8f3a11c0 since 1999-12-31T23:00:00Z (stop the job first: berth job stop db)`}
 	case path == "volumes/snapshot" && r.URL.Query().Get("snapshot_id") == "gone":
 		return nil, &refusal{404, "snapshot not found"}
+	case path == "volumes/snapshot" && r.URL.Query().Get("snapshot_id") == "unheard":
+		return nil, &refusal{503, "delete snapshot \"unheard\": the servers' state was restored: node birch " +
+			"(91b2c3d4) has yet to report what it holds (see what to do: berth operator recovery status)"}
 	}
 	return nil, nil
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -214,7 +215,8 @@ func TestWhatIsTakenUp(t *testing.T) {
 // Given an orphan that runs a storage plugin of which an adopted alloc has a volume, then it is not ended before that,
 // or before another instance of the plugin runs here: the volume could not be released.
 func TestAPluginThatAnotherNeedsIsNotEnded(t *testing.T) {
-	user, orphan, other := given(), given(), given()
+	user := given()
+	orphan, other := given(), given()
 	for _, b := range []alloc.Bundle{orphan, other} {
 		b.Job.TaskGroups[0].Tasks[0].CSIPluginConfig = &job.CSIPluginConfig{ID: "p", Type: job.PluginNode}
 	}
@@ -237,6 +239,15 @@ func TestAPluginThatAnotherNeedsIsNotEnded(t *testing.T) {
 		}
 	}
 	apply("one", user, orphan)
+	for _, b := range []alloc.Bundle{user, orphan} { // of an orphan nothing is started
+		deadline := time.Now().Add(time.Minute)
+		for a.Runner(b.Alloc.ID).Report().ClientStatus != alloc.ClientRunning {
+			if time.Now().After(deadline) {
+				t.Fatal("an allocation does not run")
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
 	a.KeepAll("their state was emptied")
 	apply("two", user) // the servers know it again
 	err := a.EndOrphan(t.Context(), orphan.Alloc.ID)
