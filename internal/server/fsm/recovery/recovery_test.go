@@ -287,6 +287,36 @@ func TestWhatAnOrphanLeavesStagedIsGivenToNobody(t *testing.T) {
 	}
 }
 
+// Given a snapshot that the state does not know, of a volume that it does not know either, then a person has it deleted
+// once nothing suspends that; cut is none of such a volume.
+func TestASnapshotOfAnUnknownVolumeIsDeleted(t *testing.T) {
+	r := newRig(t)
+	put := func(phase volume.Phase) error {
+		return r.try(&fsm.SnapshotPut{Snapshot: &volume.Snapshot{
+			ID:               ids.New(),
+			Name:             "cut",
+			ExternalID:       "snap-1",
+			Plugin:           disk.Plugin,
+			SourceExternalID: "of a volume that was made later",
+			Phase:            phase,
+			Presence:         volume.Present,
+		}})
+	}
+	r.begin(nil)
+	r.c.Must(t, &recovery.Finish{})
+	r.reports(r.ash, "")
+	if err := put(volume.PhaseDeleting); !fault.Has(err, fault.NotReady) {
+		t.Errorf("deleted while a node is awaited: %v", err)
+	}
+	r.reports(r.oak, "")
+	if err := put(volume.PhaseDeleting); err != nil {
+		t.Errorf("after the recovery: %v", err)
+	}
+	if err := put(volume.PhaseCreating); !fault.Has(err, fault.Busy) {
+		t.Errorf("cut of a volume that nobody knows: %v", err)
+	}
+}
+
 // What people had asked for before the state was saved waits until they ask again.
 func TestIntentsOfTheRestoredStateAreSuspended(t *testing.T) {
 	r := newRig(t)
