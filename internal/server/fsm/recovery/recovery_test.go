@@ -276,6 +276,7 @@ func TestWhatAnOrphanLeavesStagedIsGivenToNobody(t *testing.T) {
 		free                 bool
 	}{
 		{volume.Present, volume.Present, false},
+		{volume.Present, volume.Absent, false}, // of a plugin that stages nothing
 		{volume.Absent, volume.Present, false},
 		{volume.Absent, volume.Uncertain, false},
 		{volume.Absent, volume.Absent, true},
