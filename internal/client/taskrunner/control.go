@@ -55,30 +55,47 @@ func (r *Runner) order(fn func(*orders)) {
 // Restart asks for a restart that does not count. A task that waits for its restart starts at once; one that is dead
 // can't be restarted. With noDelay the shutdown_delay is left out.
 func (r *Runner) Restart(reason string, noDelay bool) error {
-	r.mu.Lock()
-	if r.dead || r.orders.kill != nil || r.rec.Over {
-		r.mu.Unlock()
-		return fault.New(fault.Conflict, "restart", r.subject(), "it has ended")
-	}
-	running := r.live != nil || r.rec.Handle != nil
-	if running {
-		r.orders.restart, r.orders.noDelay = reason, noDelay
-	}
-	if r.interrupt != nil && r.orders.urgent(r.live) {
-		r.interrupt()
+	was, running, err := r.restartable()
+	if err != nil {
+		return err
 	}
 	waits := ""
-	if running && r.orders.suspended != "" {
-		waits = "The restart waits, and the task runs on: " + r.orders.suspended
+	if why := r.suspended(); running && why != "" {
+		waits = "The restart waits, and the task runs on: " + why
 	}
-	r.mu.Unlock()
-	return r.update(func(rec *localstate.Task) {
+	// It is said before it is done, or the end that it brings would be told first.
+	err = r.update(func(rec *localstate.Task) {
 		rec.NotBefore = time.Time{}
 		addEvent(rec, &alloc.TaskEvent{Type: alloc.EventRestartSignal, DisplayMessage: reason, Message: reason})
 		if waits != "" {
 			addEvent(rec, &alloc.TaskEvent{Type: alloc.EventStorageWaiting, DisplayMessage: waits, Message: waits})
 		}
 	})
+	if running {
+		r.order(func(o *orders) {
+			if !r.dead && o.kill == nil && (was == nil || r.live == was) { // else it has ended meanwhile
+				o.restart, o.noDelay = reason, noDelay
+			}
+		})
+	}
+	return err
+}
+
+// restartable returns the process that a restart would end, as far as it is known already, and whether there is one.
+func (r *Runner) restartable() (live driver.Task, running bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dead || r.orders.kill != nil || r.rec.Over {
+		return nil, false, fault.New(fault.Conflict, "restart", r.subject(), "it has ended")
+	}
+	return r.live, r.live != nil || r.rec.Handle != nil, nil
+}
+
+// suspended is why the task is not restarted now; empty: it is.
+func (r *Runner) suspended() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.orders.suspended
 }
 
 // Revive makes a dead task ready to start again (a restart of all tasks).
