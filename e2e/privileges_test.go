@@ -73,11 +73,13 @@ plugin "exec" {
 	m.start()
 	nodes, _, err := m.api.Nodes().List(t.Context(), nil)
 	must(t, err)
-	node, _, err := m.api.Nodes().Get(t.Context(), nodes[0].ID, nil)
-	must(t, err)
-	if node.Attributes["driver.exec.allow_host_pid"] != "1" || node.Attributes["driver.exec.allow_host_ipc"] != "1" {
-		t.Errorf("the node's attributes don't tell what it allows: %v", node.Attributes)
-	}
+	// The record of before the restart is ready as well.
+	m.eventually("the node's attributes to tell what it allows", func() bool {
+		node, _, err := m.api.Nodes().Get(t.Context(), nodes[0].ID, nil)
+		must(t, err)
+		pid, ipc := node.Attributes["driver.exec.allow_host_pid"], node.Attributes["driver.exec.allow_host_ipc"]
+		return pid == "1" && ipc == "1"
+	})
 	for i, cap := range []string{"setuid", "setgid", "dac_override", "dac_read_search", "sys_ptrace", "sys_admin"} {
 		job := fmt.Sprint("asks", i)
 		m.run(shellJob(job, "exec", "exec sleep 1000", fmt.Sprintf("pid_mode = \"host\"\ncap_add = [%q]", cap)))
