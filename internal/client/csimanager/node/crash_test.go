@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"berth/internal/client/csimanager/entry"
+	"berth/internal/conformance/csi/csitest"
 	"berth/internal/conformance/csi/oracle"
 	"berth/internal/conformance/csi/proxy"
 	"berth/internal/port/csi"
@@ -40,11 +41,24 @@ func (b *breaker) encode(v any) ([]byte, error) {
 
 // TestACrashAtEveryWriteOfTheJournal kills the keeper at each write while two allocs mount and unmount, and lets
 // the next run finish. The oracle judges every order of calls that comes of it.
-func TestACrashAtEveryWriteOfTheJournal(t *testing.T) {
+func TestACrashAtEveryWriteOfTheJournal(t *testing.T) { crashAtEveryWrite(t, startPlugin, false) }
+
+// TestACrashAtEveryWriteWhileTheNodeUnmountsItself: of a plugin that forgets each publication and leaves its mount. It
+// is started anew with the agent: a call whose answer nobody heard holds up the node's own unmounting until then.
+func TestACrashAtEveryWriteWhileTheNodeUnmountsItself(t *testing.T) {
+	if testing.Short() {
+		t.Skip("each of its runs waits for a plugin to be asked twice: not in a short run")
+	}
+	crashAtEveryWrite(t, startForgetful, true)
+}
+
+func crashAtEveryWrite(
+	t *testing.T, start func(testing.TB, ...string) (*csitest.Plugin, csi.Volume), startedAnew bool,
+) {
 	for n := 0; ; n++ {
 		whole := false
 		ok := t.Run(fmt.Sprint(n), func(t *testing.T) {
-			p, v := startPlugin(t)
+			p, v := start(t)
 			r := newRig(t, p)
 			r.kill()
 			ctx, cancel := context.WithCancel(t.Context())
@@ -57,6 +71,9 @@ func TestACrashAtEveryWriteOfTheJournal(t *testing.T) {
 			r.kill()
 			r.codec = codec
 			r.open()
+			if startedAnew {
+				r.startAnew()
+			}
 			if !mountTwice(t.Context(), r, v) {
 				t.Error("the second run did not get through")
 			}
@@ -69,6 +86,55 @@ func TestACrashAtEveryWriteOfTheJournal(t *testing.T) {
 			t.Logf("%d writes in a run with two allocs", n)
 			return
 		}
+	}
+}
+
+// TestACrashAroundTheNodesOwnUnmount: the agent dies in front of the helper's unmounting, or when that is done and
+// nothing has been written since. The next run finishes, and the history says who unmounted.
+func TestACrashAroundTheNodesOwnUnmount(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after it: %v", after), func(t *testing.T) {
+			p, v := startForgetful(t)
+			r := newRig(t, p)
+			r.kill()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			const plenty = 1000
+			b := &breaker{left: plenty, broken: cancel}
+			r.codec.Encode = b.encode
+			r.around = func(
+				ctx context.Context, m entry.Mount, unmount func(context.Context, entry.Mount) error,
+			) error {
+				if after {
+					if err := unmount(ctx, m); err != nil {
+						t.Error(err)
+					}
+				}
+				b.mu.Lock()
+				b.left = 0
+				b.mu.Unlock()
+				cancel()
+				return errCrash
+			}
+			r.open()
+			path := r.mount(v, "a")
+			if err := r.Unmount(ctx, use(v, "a")); err == nil {
+				t.Fatal("it was released without the node's own unmounting")
+			}
+			p.Mark(proxy.CallerCrashed, proxy.Entry{})
+			r.kill()
+			if _, mounted := mustTable(t).At(path); mounted == after {
+				t.Errorf("mounted %v", mounted)
+			}
+			r.codec, r.around = codec, nil
+			r.open()
+			r.unmount(v, "a")
+			r.atRest()
+			key := requestOf(p, use(v, "a")).Key.StagingKey
+			if u := r.servers.Undone(key); u == nil || !strings.Contains(u.Reason, "unmounted by node") {
+				t.Errorf("reported as undone by %+v", u)
+			}
+		})
 	}
 }
 

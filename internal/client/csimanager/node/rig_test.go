@@ -17,6 +17,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/client/csimanager"
+	"berth/internal/client/csimanager/entry"
 	"berth/internal/client/csimanager/holding"
 	"berth/internal/client/csimanager/instance"
 	"berth/internal/client/csimanager/killable"
@@ -94,6 +95,8 @@ type rig struct {
 	instances *instance.Manager
 	end       func()
 	codec     kv.Codec
+	// around is what the test does around the node's own unmounting; nil: nothing.
+	around func(ctx context.Context, m entry.Mount, unmount func(context.Context, entry.Mount) error) error
 }
 
 func newRig(t testing.TB, p *csitest.Plugin) *rig {
@@ -209,7 +212,7 @@ func (r *rig) open() {
 		Processes: r.gate,
 		Armed:     r.gate,
 		Allocs:    r,
-		Unmount:   (&unmount.Unmounter{Helpers: helpers}).Unmount,
+		Unmount:   r.unmountOwn(&unmount.Unmounter{Helpers: helpers}),
 		Holding:   holding.NewSearch(&holding.Finder{Helpers: helpers, Alloc: r.gate.allocOf}, r.log),
 		Log:       r.log,
 	})
@@ -231,6 +234,15 @@ func (r *rig) open() {
 			r.t.Error(err)
 		}
 	}
+}
+
+// unmountOwn is the node's own unmounting, with what the test does around it.
+func (r *rig) unmountOwn(u *unmount.Unmounter) func(context.Context, entry.Mount) error {
+	around := r.around
+	if around == nil {
+		return u.Unmount
+	}
+	return func(ctx context.Context, m entry.Mount) error { return around(ctx, m, u.Unmount) }
 }
 
 // Known implements csimanager.Allocs.

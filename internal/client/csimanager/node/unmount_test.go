@@ -36,6 +36,16 @@ func (r *rig) says(why string) {
 	})
 }
 
+// startAnew says that the plugin's task was started anew.
+func (r *rig) startAnew() {
+	r.t.Helper()
+	info := r.registry.List()[0]
+	info.Attempt++
+	if err := r.registry.Register(info); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 func countOf(calls []string, name string) (n int) {
 	for _, c := range calls {
 		if strings.HasPrefix(c, name) {
@@ -122,11 +132,7 @@ func TestTheNodeDoesNotUnmountBesideALateCall(t *testing.T) {
 	if _, mounted := mustTable(t).At(path); !mounted {
 		t.Error("it is not mounted any more")
 	}
-	info := r.registry.List()[0]
-	info.Attempt++
-	if err := r.registry.Register(info); err != nil {
-		t.Fatal(err)
-	}
+	r.startAnew()
 	<-done
 	r.atRest()
 }
