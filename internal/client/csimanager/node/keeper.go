@@ -53,6 +53,7 @@ type Keeper struct {
 	unknown []volume.UnknownMount
 	broken  []string            // id files that cannot be read
 	damaged []volume.StagingKey // of records that cannot be read: what they were about may be mounted without a name
+	victims []victim            // that are to be reported
 	due     bool                // the servers wait for a report, though no entry may have changed
 }
 

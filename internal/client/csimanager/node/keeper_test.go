@@ -522,6 +522,7 @@ func TestWhatTheMountTableNoLongerShowsIsLost(t *testing.T) {
 			if err := k.verify(); err != nil {
 				t.Fatal(err)
 			}
+			k.reportVictims()
 			if p := vs.entry.Pubs["a"]; p.Presence != c.pub || vs.entry.Staging.Presence != c.st {
 				t.Errorf("the publication is %s, the staging %s", p.Presence, vs.entry.Staging.Presence)
 			}

@@ -53,6 +53,34 @@ func TestALostMountIsRemadeWhenItsTasksRest(t *testing.T) {
 	r.atRest()
 }
 
+// TestAMountLostWithoutAnAgentIsReportedToRestoredAllocs: what went while no agent ran is found at the next start, and
+// reported when there is somebody who restarts the tasks.
+func TestAMountLostWithoutAnAgentIsReportedToRestoredAllocs(t *testing.T) {
+	p, v := startPlugin(t)
+	r := newRig(t, p)
+	path := r.mount(v, "a")
+	r.gate.set(func(g *gate) { g.live["a"] = true })
+	r.stop()
+	p.Mark(proxy.MountsLost, proxy.Entry{})
+	if err := unix.Unmount(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	r.open()
+	select {
+	case got := <-r.lost:
+		if got != "a data" {
+			t.Errorf("reported %q as lost", got)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it is not reported that the mount is gone")
+	}
+	r.gate.set(func(g *gate) { g.idle["a"] = true })
+	r.mount(v, "a")
+	r.gate.set(func(g *gate) { delete(g.live, "a") })
+	r.unmount(v, "a")
+	r.atRest()
+}
+
 // TestAnotherAttachmentMakesTheStagingAnew: what was staged under an older attachment is undone first.
 func TestAnotherAttachmentMakesTheStagingAnew(t *testing.T) {
 	p, v := startPlugin(t)

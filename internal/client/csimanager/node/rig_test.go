@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,6 +86,7 @@ type rig struct {
 	gate    *gate
 	servers *inventory.Servers
 	lost    chan string
+	runs    atomic.Bool // allocs have been restored
 	log     *slog.Logger
 
 	store     *kv.Store
@@ -227,6 +229,7 @@ func (r *rig) open() {
 		delete(parts, "keeper")
 		delete(parts, "reporter")
 	}
+	r.runs.Store(true)
 	go func() { done <- lifecycle.RunAll(ctx, parts) }()
 	r.end = func() {
 		cancel()
@@ -252,7 +255,12 @@ func (r *rig) Known(a ids.Alloc) bool { return r.gate.known(a) }
 func (r *rig) Orphaned(ids.Alloc) bool { return false }
 
 // VolumeLost implements csimanager.Allocs.
-func (r *rig) VolumeLost(a ids.Alloc, alias, _ string) { r.lost <- string(a) + " " + alias }
+func (r *rig) VolumeLost(a ids.Alloc, alias, _ string) {
+	if !r.runs.Load() {
+		r.t.Error("the volume of an alloc that has not been restored yet is reported as lost")
+	}
+	r.lost <- string(a) + " " + alias
+}
 
 // report reports to the servers, over one connection after the other.
 func (r *rig) report(ctx context.Context) error {
@@ -271,6 +279,7 @@ func (r *rig) stop() {
 	if r.end != nil {
 		r.end()
 		r.end = nil
+		r.runs.Store(false)
 		_ = r.store.Close()
 	}
 }

@@ -102,10 +102,29 @@ func (k *Keeper) Verify() {
 		k.cfg.Log.Error("the mount table cannot be read; publications are not verified", logkey.Error, err)
 		return
 	}
+	k.reportVictims()
 	if err := k.lookForUnknown(); err != nil {
 		k.cfg.Log.Error("it is not known whether something is mounted that has no record", logkey.Error, err)
 	}
 	k.markAll()
+}
+
+// victim is an alloc whose volume is gone.
+type victim struct {
+	alloc         ids.Alloc
+	alias, reason string
+}
+
+// reportVictims says whose tasks must be restarted. What was found before Run is reported in it: until then, the node's
+// allocs may not have been restored.
+func (k *Keeper) reportVictims() {
+	k.mu.Lock()
+	victims := k.victims
+	k.victims = nil
+	k.mu.Unlock()
+	for _, v := range victims {
+		k.cfg.Allocs.VolumeLost(v.alloc, v.alias, v.reason)
+	}
 }
 
 // verify finds what is gone, or is something else than what was recorded: it is Lost. A staging cannot be verified on
@@ -115,27 +134,17 @@ func (k *Keeper) verify() error {
 	if err != nil {
 		return err
 	}
-	type victim struct {
-		alloc         ids.Alloc
-		alias, reason string
-	}
-	var victims []victim
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	for key, vs := range k.vols {
 		for _, v := range vs.missing(table) {
 			k.cfg.Log.Warn("a volume is no longer mounted", logkey.Volume, key.ExternalID, logkey.Alloc, v, "reason",
 				vs.status)
 			if p := vs.entry.Pubs[v]; p != nil && p.Wanted {
-				victims = append(victims, victim{v, p.Alias, vs.status})
+				k.victims = append(k.victims, victim{v, p.Alias, vs.status})
+				k.changed.Notify()
 			}
 		}
-	}
-	k.mu.Unlock()
-	if len(victims) > 0 {
-		k.changed.Notify()
-	}
-	for _, v := range victims {
-		k.cfg.Allocs.VolumeLost(v.alloc, v.alias, v.reason)
 	}
 	return nil
 }
