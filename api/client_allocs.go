@@ -169,6 +169,15 @@ func (n Nodes) RebootConfirm(
 	return &out, meta, err
 }
 
+// Readmit makes the token by which one agent that has lost its store takes up a node's identity.
+func (n Nodes) Readmit(
+	ctx context.Context, id string, req *NodeReadmitRequest, o *WriteOptions,
+) (*NodeReadmitResponse, *QueryMeta, error) {
+	var out NodeReadmitResponse
+	meta, err := n.c.do(ctx, newCall(http.MethodPut, "node", id, "readmit").write(o).json(req), &out)
+	return &out, meta, err
+}
+
 // ForgetMount says of an unknown mount of a node that it is none of a volume that the cluster knows: it holds up no
 // release any more. Nothing is unmounted.
 func (n Nodes) ForgetMount(ctx context.Context, node string, req *NodeForgetMountRequest, o *WriteOptions) error {

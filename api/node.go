@@ -75,6 +75,20 @@ type NodeRebootConfirmResponse struct {
 	NextAccepted bool   // the next agent that registers as the node takes its place
 }
 
+// NodeReadmitRequest is a person's permission that an agent which has lost its store takes up the identity of a node
+// (Berth's own).
+type NodeReadmitRequest struct {
+	Reason string // why it is certain that this is the node; it is recorded
+	// TTL is how long the token can be used, in nanoseconds; 0: an hour, the most is a day.
+	TTL time.Duration `json:",omitempty"`
+}
+
+// NodeReadmitResponse hands the token over; nobody keeps it (Berth's own).
+type NodeReadmitResponse struct {
+	Token   string // used once, by "berth node identity keep"
+	Expires time.Time
+}
+
 // NodeOrphan is an allocation that a node keeps although the servers' state does not know it, or although the node has
 // lost its record of it (Berth's own). It is ended by a person alone.
 type NodeOrphan struct {

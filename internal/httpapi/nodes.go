@@ -31,19 +31,25 @@ var nodeAllocs = read(wire.NodeAllocList, byID[ids.Node]("node"),
 		return rows(out.Items, func(b alloc.Bundle) *api.Allocation { return convert.Alloc(b, nil) }), nil
 	})
 
-var nodeEligibility = write(wire.NodeEligibility, func(r *request) (*wire.NodeEligibilityRequest, error) {
+// aboutNode reads the body of a request about one node, which it names in full.
+func aboutNode(r *request, body any) (ids.Node, error) {
 	id := r.PathValue("id")
 	if err := wholeID("node", id); err != nil {
-		return nil, err
+		return "", err
 	}
+	return ids.Node(id), r.read(body)
+}
+
+var nodeEligibility = write(wire.NodeEligibility, func(r *request) (*wire.NodeEligibilityRequest, error) {
 	var body struct{ Eligibility string }
-	if err := r.read(&body); err != nil {
+	id, err := aboutNode(r, &body)
+	if err != nil {
 		return nil, err
 	}
 	if body.Eligibility != node.Eligible && body.Eligibility != node.Ineligible {
 		return nil, badRequest(`Eligibility must be eligible or ineligible, is "` + body.Eligibility + `"`)
 	}
-	return &wire.NodeEligibilityRequest{Node: ids.Node(id), Eligibility: body.Eligibility}, nil
+	return &wire.NodeEligibilityRequest{Node: id, Eligibility: body.Eligibility}, nil
 }, func(out *wire.NodeEligibilityReply) (uint64, any) {
 	return out.Index, struct {
 		EvalIDs         []string
@@ -59,38 +65,38 @@ var nodeEligibility = write(wire.NodeEligibility, func(r *request) (*wire.NodeEl
 })
 
 var nodeRebootConfirm = write(wire.NodeRebootConfirm, func(r *request) (*wire.RebootConfirmRequest, error) {
-	id := r.PathValue("id")
-	if err := wholeID("node", id); err != nil {
-		return nil, err
-	}
 	var body api.NodeRebootConfirmRequest
-	if err := r.read(&body); err != nil {
+	id, err := aboutNode(r, &body)
+	if err != nil {
 		return nil, err
 	}
-	return &wire.RebootConfirmRequest{Node: ids.Node(id), Reason: body.Reason, By: access.Peer(r.Request)}, nil
+	return &wire.RebootConfirmRequest{Node: id, Reason: body.Reason, By: access.Peer(r.Request)}, nil
 }, func(out *wire.RebootConfirmReply) (uint64, any) {
 	return out.Index, &api.NodeRebootConfirmResponse{Resolved: out.Resolved, NextAccepted: out.Open}
 })
 
-// forgetMount takes the word of a person about something that is mounted on a node and has no name.
-var forgetMount = call(wire.AgentForgetMount, func(r *request) (*wire.ForgetMountRequest, error) {
-	id := r.PathValue("id")
-	if err := wholeID("node", id); err != nil {
+var nodeReadmit = write(wire.NodeReadmit, func(r *request) (*wire.ReadmitRequest, error) {
+	var body api.NodeReadmitRequest
+	id, err := aboutNode(r, &body)
+	if err != nil {
 		return nil, err
 	}
+	return &wire.ReadmitRequest{Node: id, Reason: body.Reason, By: access.Peer(r.Request), TTL: body.TTL}, nil
+}, func(out *wire.ReadmitReply) (uint64, any) {
+	return out.Index, &api.NodeReadmitResponse{Token: out.Token.Values[wire.ReadmitToken], Expires: out.Expires}
+})
+
+// forgetMount takes the word of a person about something that is mounted on a node and has no name.
+var forgetMount = call(wire.AgentForgetMount, func(r *request) (*wire.ForgetMountRequest, error) {
 	var body api.NodeForgetMountRequest
-	if err := r.read(&body); err != nil {
+	id, err := aboutNode(r, &body)
+	if err != nil {
 		return nil, err
 	}
 	if body.Path == "" || strings.TrimSpace(body.Reason) == "" {
 		return nil, badRequest("Path and Reason are required")
 	}
-	return &wire.ForgetMountRequest{
-		Node:   ids.Node(id),
-		Path:   body.Path,
-		Reason: body.Reason,
-		By:     access.Peer(r.Request),
-	}, nil
+	return &wire.ForgetMountRequest{Node: id, Path: body.Path, Reason: body.Reason, By: access.Peer(r.Request)}, nil
 }, done)
 
 var namespaceList = read(wire.NamespaceList, (*request).whole,

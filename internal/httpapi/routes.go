@@ -46,6 +46,7 @@ var routes = []route{
 	{method: put, path: "/v1/node/{id}/unknown-mount/forget", handle: forgetMount},
 	{method: put, path: "/v1/orphans/adopt", handle: orphanAdopt},
 	{method: put, path: "/v1/node/{id}/reboot-confirm", handle: nodeRebootConfirm},
+	{method: put, path: "/v1/node/{id}/readmit", handle: nodeReadmit},
 	{method: get, path: "/v1/client/stats", handle: hostStats},
 	{method: get, path: "/v1/node/pools", handle: poolList},
 	{method: get, path: poolPaths + "{pool}", handle: poolGet},

@@ -26,6 +26,7 @@ var (
 	NodeAllocList       = Unary[Ref[ids.Node], AllocListReply]("Node.AllocList")
 	NodeLeave           = Unary[NodeLeaveRequest, Empty]("Node.Leave")
 	NodeRebootConfirm   = Unary[RebootConfirmRequest, RebootConfirmReply]("Node.RebootConfirm")
+	NodeReadmit         = Unary[ReadmitRequest, ReadmitReply]("Node.Readmit")
 	NodeEligibility     = Unary[NodeEligibilityRequest, NodeEligibilityReply]("Node.Eligibility")
 )
 
@@ -66,7 +67,12 @@ type NodeRegisterRequest struct {
 	Holds bool
 	// Start is the agent start that registers; nil from an older Berth.
 	Start *AgentStart
+	// Readmit is the token of a readmission, one value, "token"; without one the agent has none.
+	Readmit Secrets
 }
+
+// ReadmitToken is the name of the value in NodeRegisterRequest.Readmit and ReadmitReply.
+const ReadmitToken = "token"
 
 // AgentStart is one link of the chain of a node's sessions. At is the state that accepted the session before it: only
 // one that continues it knows how the chain went on.
@@ -116,6 +122,21 @@ type RebootConfirmReply struct {
 	Index    uint64
 	Resolved string
 	Open     bool
+}
+
+// ReadmitRequest is a person's permission that an agent which has lost its store takes up the identity of a node.
+type ReadmitRequest struct {
+	Node   ids.Node
+	Reason string
+	By     string        // who says so, as the API knows them
+	TTL    time.Duration // how long the token can be used; 0: an hour
+}
+
+// ReadmitReply hands the token over, one value, "token"; nobody keeps it.
+type ReadmitReply struct {
+	Index   uint64
+	Token   Secrets
+	Expires time.Time
 }
 
 // NodeAllocsRequest opens the stream of a node's allocs. Seen is the highest state that the node acted on.

@@ -26,7 +26,9 @@ type Session struct {
 	// OtherBoot is an earlier boot that may still write; nil: there is none.
 	OtherBoot *OtherBoot
 	// Duplicated: an agent of a superseded session was seen; nil: none was.
-	Duplicated  *Duplicate
+	Duplicated *Duplicate
+	// Readmission lets an agent register that has lost its store; nil: none does. It ends with the session.
+	Readmission *Readmission
 	Confirmed   []Confirmation // newest last, at most 10
 	CreateIndex uint64
 	ModifyIndex uint64
@@ -60,6 +62,21 @@ type Confirmation struct {
 	Time   time.Time
 	By     string
 	Reason string
+}
+
+// Readmission is a person's permission that one agent start which follows nothing takes up a node's identity: the store
+// that knew what it follows was lost. It is shown by a token, and is gone with the session that begins by it.
+type Readmission struct {
+	TokenHash string // the token itself is kept by nobody
+	By        string
+	Reason    string
+	Expires   time.Time
+}
+
+// Readmits reports whether the token of a hash lets an agent register at a time.
+func (s *Session) Readmits(tokenHash string, at time.Time) bool {
+	return s != nil && s.Readmission != nil && tokenHash != "" && s.Readmission.TokenHash == tokenHash &&
+		at.Before(s.Readmission.Expires)
 }
 
 // Registration is what an agent says of its start.

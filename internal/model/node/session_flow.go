@@ -7,6 +7,8 @@ type SessionFacts struct {
 	// Lost: this state does not continue the one that accepted the agent's last session. It cannot know how the chain
 	// went on.
 	Lost bool
+	// Readmitted: the agent shows the token by which a person lets it take up the identity.
+	Readmitted bool
 	// Silent: nothing was heard of the stored session for a full time, by a leader that listened.
 	Silent bool
 }
@@ -27,7 +29,8 @@ const (
 // Admit is the law of a node's chain of sessions. The kernel runs one boot at a time, so within a boot the later start
 // is the right one; another boot is believed when nothing of the stored one is left, or nothing of it is heard. An
 // agent that follows nothing has lost its store: it is believed within the boot and in the server's own process, which
-// holds the lock of the data directory.
+// holds the lock of the data directory, and by the token that a person had made for it, which says no more than the
+// right previous epoch would.
 func Admit(s *Session, r Registration, f SessionFacts) Admission {
 	switch {
 	case s == nil:
@@ -40,7 +43,7 @@ func Admit(s *Session, r Registration, f SessionFacts) Admission {
 		return AdmitFollows
 	case len(r.Previous) == 0 && r.InProcess && s.Machine.Boot == r.Machine.Boot:
 		return AdmitFollows
-	case !f.Lost && !slices.Contains(r.Previous, s.Epoch):
+	case !f.Lost && !f.Readmitted && !slices.Contains(r.Previous, s.Epoch):
 		return AdmitCopy
 	case s.Machine.Boot == r.Machine.Boot, r.InProcess, s.Left, f.Silent:
 		return AdmitFollows

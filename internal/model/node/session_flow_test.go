@@ -8,7 +8,7 @@ import (
 
 // TestAdmitForEveryCombination holds the law of the chain over all that it looks at.
 func TestAdmitForEveryCombination(t *testing.T) {
-	for bits := range 1 << 10 {
+	for bits := range 1 << 11 {
 		is := func(bit int) bool { return bits&(1<<bit) > 0 }
 		s := &Session{
 			Epoch:      "stored",
@@ -18,7 +18,7 @@ func TestAdmitForEveryCombination(t *testing.T) {
 			Open:       is(1),
 		}
 		r := Registration{Next: "new", Machine: Machine{Boot: "one"}, InProcess: is(2)}
-		f := SessionFacts{Lost: is(3), Silent: is(4)}
+		f := SessionFacts{Lost: is(3), Silent: is(4), Readmitted: is(10)}
 		if is(5) {
 			r.Machine.Boot = "two"
 		}
@@ -37,7 +37,7 @@ func TestAdmitForEveryCombination(t *testing.T) {
 		got := Admit(s, r, f)
 		sameBoot := !is(5)
 		storeLost := !is(6) && !is(9) && r.InProcess && sameBoot
-		follows := is(6) || f.Lost || storeLost
+		follows := is(6) || f.Lost || storeLost || f.Readmitted
 		switch {
 		case r.Next == "stored" && sameBoot:
 			check(t, bits, got, AdmitRepeats)
@@ -61,7 +61,7 @@ func TestAdmitForEveryCombination(t *testing.T) {
 func check(t *testing.T, bits int, got, want Admission) {
 	t.Helper()
 	if got != want {
-		t.Errorf("case %010b: it %s, want it %s", bits, got, want)
+		t.Errorf("case %011b: it %s, want it %s", bits, got, want)
 	}
 }
 
@@ -131,5 +131,30 @@ func TestAnUnprovenBootStaysInDoubtUntilAPersonSpeaks(t *testing.T) {
 	}
 	if len(s.Superseded) != keptEpochs {
 		t.Errorf("%d epochs are kept", len(s.Superseded))
+	}
+}
+
+// TestAReadmissionIsOfOneTokenAndEnds: nothing but the very token readmits, in its time, and not beyond the session.
+func TestAReadmissionIsOfOneTokenAndEnds(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := &Session{Epoch: "a", Readmission: &Readmission{TokenHash: "h", Expires: now.Add(time.Hour)}}
+	for name, c := range map[string]struct {
+		s    *Session
+		hash string
+		at   time.Time
+		want bool
+	}{
+		"in time":              {s, "h", now.Add(time.Hour - 1), true},
+		"too late":             {s, "h", now.Add(time.Hour), false},
+		"another token":        {s, "i", now, false},
+		"no token":             {s, "", now, false},
+		"no permission":        {&Session{Epoch: "a"}, "h", now, false},
+		"no token and no hash": {&Session{Readmission: &Readmission{Expires: now.Add(1)}}, "", now, false},
+		"no session":           {nil, "h", now, false},
+		"the session after":    {s.Follow(Registration{Next: "b"}, 1, now), "h", now, false},
+	} {
+		if got := c.s.Readmits(c.hash, c.at); got != c.want {
+			t.Errorf("%s: it readmits: %t", name, got)
+		}
 	}
 }

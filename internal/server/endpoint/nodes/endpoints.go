@@ -57,6 +57,7 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.cfg.Base, s, wire.NodeEligibility, e.nodeEligibility)
 	serving.Unary(e.cfg.Base, s, wire.NodeLeave, e.nodeLeave)
 	serving.Unary(e.cfg.Base, s, wire.NodeRebootConfirm, e.rebootConfirm)
+	serving.Unary(e.cfg.Base, s, wire.NodeReadmit, e.readmit)
 	serving.Stream(e.cfg.Base, s, wire.NodeAllocs, e.nodeAllocs)
 	serving.Stream(e.cfg.Base, s, wire.NodeControllerCalls, e.nodeControllerCalls)
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
@@ -59,7 +60,8 @@ func (e *Endpoints) nodeRegister(ctx context.Context, req *wire.NodeRegisterRequ
 	}
 	snap := e.cfg.Store.Snapshot()
 	if snap.Node(nil, req.Node) != nil {
-		if _, err := Authenticate(snap, req.NodeIdentity); err != nil {
+		_, err := Authenticate(snap, req.NodeIdentity)
+		if err != nil && !snap.Session(nil, req.Node).Readmits(readmission(req), time.Now()) {
 			return nil, err
 		}
 	}

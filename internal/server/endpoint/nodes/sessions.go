@@ -96,7 +96,8 @@ func (e *Endpoints) register(ctx context.Context, s *state.Snap, req *wire.NodeR
 	start := *req.Start
 	start.InProcess = start.InProcess && wire.InProcess(ctx) // what comes over a network is not believed
 	_, rest := e.cfg.Heartbeats.Silence(req.Node)
-	admission, err := sessions.Admit(s, req.Node, start, rest == 0)
+	readmit := readmission(req)
+	admission, err := sessions.Admit(s, req.Node, start, rest == 0, readmit, time.Now())
 	if now := s.Session(nil, req.Node); err != nil && now != nil {
 		e.refused.note(start, now, admission)
 	}
@@ -109,7 +110,7 @@ func (e *Endpoints) register(ctx context.Context, s *state.Snap, req *wire.NodeR
 	case err != nil:
 		return 0, err
 	}
-	index, err := e.propose(ctx, &sessions.Register{Node: cmd, Start: start, Silent: rest == 0})
+	index, err := e.propose(ctx, &sessions.Register{Node: cmd, Start: start, Silent: rest == 0, Readmit: readmit})
 	if err == nil && admission != node.AdmitRepeats {
 		e.begun.now(req.Node)
 		e.refused.forget(req.Node)

@@ -45,6 +45,7 @@ type agent struct {
 	who     wire.NodeIdentity
 	start   wire.AgentStart
 	address string
+	token   string // of a readmission
 }
 
 // starts makes an agent start that follows earlier ones on a boot of a machine.
@@ -65,6 +66,7 @@ func (a *agent) registers(ctx context.Context) error {
 		NodeIdentity: a.who,
 		Info:         &node.Node{ID: a.who.Node, Name: "n"},
 		Start:        &start,
+		Readmit:      wire.Secrets{Values: map[string]string{wire.ReadmitToken: a.token}},
 	})
 	if err == nil {
 		a.who.Session = reply.Session

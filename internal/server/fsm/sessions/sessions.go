@@ -26,6 +26,7 @@ func init() {
 	fsm.Register[Leave]("session-leave", Schema, "server/endpoint/nodes")
 	fsm.Register[Seen]("session-seen", Schema, "server/endpoint/nodes")
 	fsm.Register[Confirm]("session-confirm", Schema, "server/endpoint/nodes")
+	fsm.Register[Readmit]("session-readmit", Schema, "server/endpoint/nodes")
 }
 
 // Register takes over what a node says of itself in a session, and begins that session if it is another than the stored
@@ -35,6 +36,8 @@ type Register struct {
 	Start wire.AgentStart
 	// Silent: the leader heard nothing of the stored session for a full time.
 	Silent bool
+	// Readmit is the hash of the token of a readmission that the agent shows; empty: it shows none.
+	Readmit string
 }
 
 // Releases lets nodes register when the disk is nearly full: what they hold is released by them.
@@ -43,9 +46,12 @@ func (c *Register) Releases() bool { return true }
 // Apply returns a *fsm.NodeChanged.
 func (c *Register) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 	id := c.Node.Node.ID
-	admission, err := Admit(&tx.Snap, id, c.Start, c.Silent)
+	admission, err := Admit(&tx.Snap, id, c.Start, c.Silent, c.Readmit, st.Time)
 	if err != nil {
 		return nil, err
+	}
+	if tx.Session(nil, id).Readmits(c.Readmit, st.Time) {
+		c.readmitted(tx, st)
 	}
 	if admission != node.AdmitRepeats {
 		next := tx.Session(nil, id).Follow(c.Start.Registration, st.Index, st.Time)
@@ -66,11 +72,35 @@ func silence(tx *state.Tx, id ids.Node) {
 	}
 }
 
-// Admit judges an agent start by the state. An error says why it is not accepted; NotReady: not yet.
-func Admit(s *state.Snap, id ids.Node, start wire.AgentStart, silent bool) (node.Admission, error) {
+// readmitted lets the agent that shows the token be the node, whose secret may have been lost with the store.
+func (c *Register) readmitted(tx *state.Tx, st fsm.Stamp) {
+	id := c.Node.Node.ID
+	r := tx.Session(nil, id).Readmission
+	if old := tx.Node(nil, id); old != nil && old.SecretHash != c.Node.Node.SecretHash {
+		n := *old
+		n.SecretHash = c.Node.Node.SecretHash
+		tx.PutNode(&n)
+	}
+	tell(tx, st, id, "An agent without its store takes the node up, as "+cmp.Or(r.By, "a person")+" allowed: "+r.Reason)
+}
+
+// Admit judges an agent start by the state at a time. readmit is the hash of the token that it shows; empty: none. An
+// error says why it is not accepted; NotReady: not yet.
+func Admit(
+	s *state.Snap, id ids.Node, start wire.AgentStart, silent bool, readmit string, at time.Time,
+) (node.Admission, error) {
 	now := s.Session(nil, id)
-	lost := s.Relate(start.At) == lineage.Forked
-	admission := node.Admit(now, start.Registration, node.SessionFacts{Lost: lost, Silent: silent})
+	facts := node.SessionFacts{
+		Lost:       s.Relate(start.At) == lineage.Forked,
+		Readmitted: now.Readmits(readmit, at),
+		Silent:     silent,
+	}
+	admission := node.Admit(now, start.Registration, facts)
+	if now != nil && readmit != "" && !facts.Readmitted && admission != node.AdmitRepeats {
+		return node.AdmitCopy, wire.RefuseSession(id, "its token is unknown, was used, or has expired",
+			"stop this agent, ask for another token with \"berth node readmit\", and give it to \"berth node identity "+
+				"keep\"")
+	}
 	switch admission {
 	case node.AdmitWaits:
 		return admission, fault.WithHint(
@@ -203,6 +233,27 @@ func vouched(tx *state.Tx, st fsm.Stamp, id ids.Node) {
 		tx.PutRecovery(r.With(id, "", st.Time, func(n *recovery.Node) { n.Reported = st.Index }))
 		fsm.PromoteQueued(tx, st)
 	}
+}
+
+// Readmit is a person's permission that an agent start which follows nothing takes up the identity of a node, by the
+// token of a hash. A later one replaces it.
+type Readmit struct {
+	Node ids.Node
+	node.Readmission
+}
+
+// Apply returns nil.
+func (c *Readmit) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
+	now := tx.Session(nil, c.Node)
+	if now == nil {
+		return nil, fault.New(fault.NotFound, "readmit", fmt.Sprintf("node %q", c.Node), "no session of it is known")
+	}
+	n := *now
+	n.Readmission = &c.Readmission
+	tx.PutSession(&n)
+	tell(tx, st, c.Node, "An agent without its store may take the node up until "+
+		c.Expires.UTC().Format(time.RFC3339)+", said "+cmp.Or(c.By, "a person")+": "+c.Reason)
+	return nil, nil
 }
 
 // keptEvents bounds a node's history.
