@@ -34,13 +34,14 @@ func run() int {
 		return sandbox.Main(os.Stdin, os.Stdout)
 	}
 	app := cli.New(cli.Options{
-		Stdin:   os.Stdin,
-		Stdout:  os.Stdout,
-		Stderr:  os.Stderr,
-		Getenv:  os.Getenv,
-		Version: version,
-		Agent:   runAgent,
-		Plugins: map[string]func(context.Context, []string) int{agent.LocalCSI: runLocalCSI},
+		Stdin:      os.Stdin,
+		Stdout:     os.Stdout,
+		Stderr:     os.Stderr,
+		Getenv:     os.Getenv,
+		Version:    version,
+		Agent:      runAgent,
+		Identities: agent.Identities{},
+		Plugins:    map[string]func(context.Context, []string) int{agent.LocalCSI: runLocalCSI},
 	})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

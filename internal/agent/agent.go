@@ -31,7 +31,8 @@ type Agent struct {
 	log     *slog.Logger
 	feed    *logfeed.Feed
 	server  *server.Server
-	client  *client.Client
+	client  *client.Client // nil: the node is refused
+	refused error          // why the node does not start; nil: it does
 	conn    *grpc.ClientConn
 	http    *httpapi.Server
 	begun   time.Time
@@ -76,7 +77,9 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, again <-chan s
 	nodes, nodeCtx := lifecycle.NewGroup(base)
 	surface, surfaceCtx := lifecycle.NewGroup(base)
 	servers.Go("server", func() error { return a.server.Run(serverCtx, server.Listeners{}) })
-	nodes.Go("node", func() error { return a.client.Run(nodeCtx) })
+	if a.client != nil {
+		nodes.Go("node", func() error { return a.client.Run(nodeCtx) })
+	}
 	surface.Go("http", func() error { return a.http.Run(surfaceCtx, entries...) })
 	surface.Go("bundled", func() error { return a.bundled(surfaceCtx) })
 
@@ -88,7 +91,7 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, again <-chan s
 	case <-surface.Done():
 	}
 	var stopErr error
-	if ctx.Err() != nil && a.cfg.dev {
+	if ctx.Err() != nil && a.cfg.dev && a.client != nil {
 		stopErr = a.stopTasks(base, again)
 	}
 	surface.Stop()
@@ -141,15 +144,9 @@ func (a *Agent) Describe() (map[string]any, map[string]map[string]string) {
 		"Version": map[string]any{"Version": a.version},
 	}
 	w := a.server.Counters()
-	accepted := "yes"
-	if err := a.client.Refusal(); err != nil {
-		accepted = err.Error()
-	}
 	stats := map[string]map[string]string{
-		"berth": {"version": a.version, "uptime": time.Since(a.begun).Round(time.Second).String()},
-		"client": {"node_id": string(a.client.ID()), "armed": strconv.FormatBool(a.client.Armed()),
-			"accepted":   accepted,
-			"seen_index": fmt.Sprint(a.client.Seen().Index)},
+		"berth":   {"version": a.version, "uptime": time.Since(a.begun).Round(time.Second).String()},
+		"client":  a.describeNode(),
 		"runtime": runtimeStats(),
 		"raft_log": {"entries": fmt.Sprint(w.Entries), "fsyncs": fmt.Sprint(w.Appends + w.Stable),
 			"bytes": fmt.Sprint(w.Bytes)},
@@ -157,14 +154,39 @@ func (a *Agent) Describe() (map[string]any, map[string]map[string]string) {
 	return config, stats
 }
 
+// describeNode says how the node half stands.
+func (a *Agent) describeNode() map[string]string {
+	if a.client == nil {
+		return map[string]string{"node_id": "", "accepted": a.refused.Error()}
+	}
+	accepted := "yes"
+	if err := a.client.Refusal(); err != nil {
+		accepted = err.Error()
+	}
+	return map[string]string{
+		"node_id":    string(a.client.ID()),
+		"armed":      strconv.FormatBool(a.client.Armed()),
+		"accepted":   accepted,
+		"seen_index": fmt.Sprint(a.client.Seen().Index),
+	}
+}
+
 // NodeID implements httpapi.Self.
-func (a *Agent) NodeID() ids.Node { return a.client.ID() }
+func (a *Agent) NodeID() ids.Node {
+	if a.client == nil {
+		return ""
+	}
+	return a.client.ID()
+}
 
 // Health implements httpapi.Self.
 func (a *Agent) Health(ctx context.Context) map[string]error {
 	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
-	out := map[string]error{"server": a.server.Ready(ctx), "client": nil}
+	out := map[string]error{"server": a.server.Ready(ctx), "client": a.refused}
+	if a.client == nil {
+		return out
+	}
 	select {
 	case <-a.client.Registered():
 	default:

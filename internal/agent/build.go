@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"berth/internal/client"
 	"berth/internal/client/fingerprint"
 	"berth/internal/client/host"
+	"berth/internal/client/identity"
 	"berth/internal/client/shim"
 	"berth/internal/helperbin"
 	"berth/internal/httpapi"
@@ -30,7 +32,14 @@ func (a *Agent) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if a.client, err = client.New(ctx, node); err != nil {
+	a.client, err = client.New(ctx, node)
+	var lost *identity.Lost
+	switch {
+	case errors.As(err, &lost):
+		// The servers do without it: they are asked for the token by which the node comes back.
+		a.client, a.refused = nil, err
+		a.log.Error("the node does not start; this agent runs its servers alone", logkey.Error, err)
+	case err != nil:
 		return err
 	}
 	a.http = httpapi.New(httpapi.Config{
@@ -82,6 +91,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 		HostVolumes: c.hostVolumes(),
 		Reserved:    reserved,
 		Fingerprint: fingerprint.Options{CPUMHz: int64(c.Client.CPUTotal), MemoryMB: int64(c.Client.MemoryTotal)},
+		Volumes:     []string{a.volumes()},
 		Shims:       &shim.Config{Dir: c.shimDir(), Program: helperbin.Open},
 		RawExec:     rawexec.Config{Enabled: orDev(raw.Enabled, c.dev)},
 		Exec: exec.Config{

@@ -19,10 +19,13 @@ import (
 // LocalCSI is the plugin id of the bundled storage plugin, and of its job in the reserved namespace.
 const LocalCSI = "local-csi"
 
+// volumes is where the bundled plugin keeps its volumes.
+func (a *Agent) volumes() string { return a.dir("volumes") }
+
 // bundled registers the jobs that Berth runs for itself. The same job again is unchanged, so that a restart touches
 // nothing.
 func (a *Agent) bundled(ctx context.Context) error {
-	if !*a.cfg.Client.LocalCSI {
+	if !*a.cfg.Client.LocalCSI || a.client == nil {
 		return nil
 	}
 	if !orDev(a.cfg.plugin(rawexec.Name).Enabled, a.cfg.dev) {
@@ -100,7 +103,7 @@ func (a *Agent) localCSI(exe string) *job.Job {
 				// An agent of another version brings its own plugin: the job differs, so it is updated.
 				Meta: map[string]string{"berth_version": a.version},
 				Config: map[string]any{"command": exe,
-					"args": []any{"plugin", LocalCSI, "--data-dir", a.dir("volumes"), "--node-id",
+					"args": []any{"plugin", LocalCSI, "--data-dir", a.volumes(), "--node-id",
 						"${node.unique.id}"}},
 				Resources:     &job.Resources{CPU: 50, MemoryMB: 64},
 				RestartPolicy: restart,

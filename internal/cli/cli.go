@@ -10,6 +10,7 @@ import (
 	"os"
 	"syscall"
 
+	"berth/internal/cli/cluster"
 	"berth/internal/cli/kit"
 )
 
@@ -24,7 +25,9 @@ type Options struct {
 	Agent func(ctx context.Context, args []string) int
 	// Plugins are the bundled plugins by name; each is given the arguments after its name.
 	Plugins map[string]func(ctx context.Context, args []string) int
-	Version string
+	// Identities decides who the node of a data directory is; nil: nobody does.
+	Identities cluster.Identities
+	Version    string
 	// Dial connects to agents; nil means over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/base/fault"
+	"berth/internal/base/redact"
 )
 
 // The cast of the transcripts.
@@ -538,6 +541,8 @@ func (f *fake) put(path string, body []byte) (any, error) {
 			Resolved:     "other boot of node " + nodeA[:8] + " not proven dead",
 			NextAccepted: true,
 		}, nil
+	case path == "node/"+nodeA+"/readmit":
+		return &api.NodeReadmitResponse{Token: nodeA + ".K3ZQ", Expires: f.now.Add(time.Hour)}, nil
 	case path == "jobs":
 		f.job = job.Job.ID
 		out := &api.JobRegisterResponse{
@@ -644,4 +649,26 @@ func (f *fake) del(path string, r *http.Request) (any, error) {
 			"(91b2c3d4) has yet to report what it holds (see what to do: berth operator recovery status)"}
 	}
 	return nil, nil
+}
+
+// identities are the nodes of data directories: one has lost its store.
+type identities struct{}
+
+// Keep implements cluster.Identities.
+func (identities) Keep(_ context.Context, dataDir string, token redact.Secret) (string, error) {
+	node, _, _ := strings.Cut(token.Reveal(), ".")
+	if dataDir != "/lost" {
+		return "", fault.WithHint(fault.New(fault.Conflict, "keep the identity of", dataDir,
+			"its store knows that it is node "+nodeB), "start the agent")
+	}
+	return node, nil
+}
+
+// New implements cluster.Identities.
+func (identities) New(_ context.Context, dataDir string) (string, error) {
+	if dataDir != "/lost" {
+		return "", fault.New(fault.Conflict, "begin another node on", dataDir,
+			"something is mounted at "+dataDir+"/csi/m")
+	}
+	return nodeB, nil
 }

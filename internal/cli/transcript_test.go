@@ -96,7 +96,9 @@ func runOver(
 		Environ: []string{"BERTH_VAR_priority=60"},
 		Version: "9",
 		Dial:    dial,
-		Agent:   func(_ context.Context, args []string) int { fmt.Fprintf(&out, "agent %q\n", args); return 42 },
+
+		Identities: identities{},
+		Agent:      func(_ context.Context, args []string) int { fmt.Fprintf(&out, "agent %q\n", args); return 42 },
 		Plugins: map[string]func(context.Context,
 			[]string) int{"local-csi": func(_ context.Context, args []string) int {
 			fmt.Fprintf(&out, "plugin %q\n", args)

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"path/filepath"
 	"time"
 
 	"berth/internal/base/durable"
@@ -19,6 +18,7 @@ import (
 	"berth/internal/client/drivermanager"
 	"berth/internal/client/fingerprint"
 	"berth/internal/client/host"
+	"berth/internal/client/identity"
 	"berth/internal/client/localstate"
 	"berth/internal/client/remote"
 	"berth/internal/client/servers"
@@ -60,6 +60,8 @@ type Config struct {
 	Shims   *shim.Config
 	Exec    exec.Config
 	RawExec rawexec.Config
+	// Volumes are the directories in which bundled plugins keep volumes: where there are some, somebody was a node.
+	Volumes []string
 	// Drivers are others than these.
 	Drivers []driver.Driver
 	// DriverPeriod and DriverDeadline: see drivermanager.Config.
@@ -102,7 +104,8 @@ type Client struct {
 const defaultReportDelay = time.Second
 
 // New opens the node's local store, which is locked to one agent, restores what it remembers, and builds everything of
-// the node. It starts nothing. ctx bounds only the look at what an earlier run of the agent left running.
+// the node. It starts nothing. Where nothing says which node it is, the error is an *identity.Lost. ctx bounds only the
+// look at what an earlier run of the agent left running.
 func New(ctx context.Context, cfg Config) (*Client, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -112,7 +115,7 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 	if err := durable.MakeDir(cfg.DataDir, 0o711); err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "make directory", cfg.DataDir)
 	}
-	store, err := localstate.Open(filepath.Join(cfg.DataDir, "client"))
+	store, err := localstate.Open(identity.StoreDir(cfg.DataDir))
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +129,8 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 
 // build makes the parts in the order in which they need each other.
 func (c *Client) build(ctx context.Context) error {
-	if err := c.settle(); err != nil {
+	id, err := identity.Establish(ctx, c.store, c.cfg.identity())
+	if err != nil {
 		return err
 	}
 	if c.cfg.Machine == nil {
@@ -147,10 +151,6 @@ func (c *Client) build(ctx context.Context) error {
 	}
 	table := allocs.NewTable(c.cfg.DataDir, loaded, c.log)
 	if err := c.buildDrivers(table); err != nil {
-		return err
-	}
-	id, err := c.identify(ctx)
-	if err != nil {
 		return err
 	}
 	if c.link, err = servers.Connect(c.cfg.Servers, id, c.log); err != nil {
@@ -228,24 +228,13 @@ func (c *Client) buildDrivers(table *allocs.Table) (err error) {
 	return err
 }
 
-// leftoversTimeout bounds the look for tasks of an earlier run when the node's store may have been lost.
-const leftoversTimeout = 10 * time.Second
-
-// identify finds out who this node is. A lost store under living tasks is no reason to become another node.
-func (c *Client) identify(ctx context.Context) (localstate.Identity, error) {
-	alive := false
-	if c.launcher != nil {
-		ctx, cancel := context.WithTimeout(ctx, leftoversTimeout)
-		defer cancel()
-		alive = c.launcher.Live(ctx)
+// identity is where the node's things lie that tell who it is.
+func (c Config) identity() identity.Config {
+	out := identity.Config{DataDir: c.DataDir, Volumes: c.Volumes, Log: c.Log.With(logkey.Component, "client")}
+	if c.Shims != nil {
+		out.Shims, out.Slice = c.Shims.Dir, c.Shims.Slice
 	}
-	id, taken, err := c.store.Identity(alive)
-	if taken {
-		c.log.Warn("the node's store is lost while tasks of it run: it goes on under its old identity, and keeps "+
-			"what it has no record of",
-			logkey.Node, id.Node)
-	}
-	return id, err
+	return out
 }
 
 func (c *Client) describe(holdings *allocs.Holdings) host.Config {

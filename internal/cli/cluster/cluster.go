@@ -7,10 +7,10 @@ import (
 )
 
 // Commands returns the nouns, and the verbs that have none.
-func Commands(e *kit.Env) []*kit.Command {
+func Commands(e *kit.Env, ids Identities) []*kit.Command {
 	return []*kit.Command{
 		kit.Noun("node", "Look at nodes and act on them", newNodeStatus(e), newEligibility(e), newOrphans(e),
-			newNodeReplace(e), newRebootConfirm(e), newUnknownMount(e)),
+			newNodeReplace(e), newRebootConfirm(e), newReadmit(e), newIdentity(e, ids), newUnknownMount(e)),
 		kit.Noun("server", "Look at servers", newMembers(e)),
 		kit.Noun("system", "Chores of the whole cluster", newGC(e)),
 		kit.Noun("namespace", "Look at namespaces", newNamespaceList(e), newNamespaceStatus(e)),

@@ -12,6 +12,7 @@ import (
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
 	"berth/internal/model/plugin"
+	"berth/internal/port/hostfs"
 	"berth/internal/port/kv"
 )
 
@@ -87,3 +88,27 @@ func (s *Registry) List() []Info {
 
 // Changed returns a channel that is closed at the next change. Take it before List.
 func (s *Registry) Changed() <-chan struct{} { return s.changed.C() }
+
+// Reroot has the paths in all records follow a data directory that was moved while no task of it ran. A record that
+// cannot be read stays as it is.
+func Reroot(tx *kv.Tx, from, to string) error {
+	var moved []*Info
+	err := kv.All(tx, bucket,
+		func(_ string, i *Info) error {
+			for _, path := range []*string{&i.Socket, &i.HostBase, &i.TaskBase} {
+				*path = hostfs.Reroot(*path, from, to)
+			}
+			moved = append(moved, i)
+			return nil
+		},
+		func(string, error) error { return nil }) // Open says it
+	if err != nil {
+		return err
+	}
+	for _, i := range moved {
+		if err := tx.Put(bucket, recordKey(i.Key()), *i); err != nil {
+			return err
+		}
+	}
+	return nil
+}

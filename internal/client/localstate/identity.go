@@ -24,53 +24,61 @@ type identity struct {
 	Credential []byte
 }
 
+func (i identity) open() Identity {
+	if i.Node == "" {
+		return Identity{}
+	}
+	return Identity{Node: i.Node, Secret: redact.New(string(i.Credential))}
+}
+
 // copyPath is where the copy of the identity lies: beside the store's directory, so that it outlives that too.
 func (s *Store) copyPath() string { return s.dir + ".identity" }
 
-// Identity returns the node's identity, made at the first call. A copy lies beside the store, so that a node whose
-// store was lost under its running tasks is still the node that the servers know: takeCopy says that such tasks live,
-// and taken that it happened. Without them a lost store means another node.
-func (s *Store) Identity(takeCopy bool) (id Identity, taken bool, err error) {
+// Identity returns who the node is; known is false if the store does not say. The copy beside the store follows it.
+func (s *Store) Identity() (id Identity, known bool, err error) {
 	var stored identity
-	err = s.KV.Update(func(tx *kv.Tx) error {
-		ok, err := tx.Get(bucketMeta, keyIdentity, &stored)
-		if err != nil || ok {
-			return err
-		}
-		if taken, err = s.readCopy(takeCopy, &stored); err != nil {
-			return err
-		}
-		if !taken {
-			stored = identity{Node: ids.Node(ids.New()), Credential: []byte(ids.New())}
-		}
-		return tx.Put(bucketMeta, keyIdentity, stored)
+	err = s.KV.View(func(tx *kv.Tx) error {
+		known, err = tx.Get(bucketMeta, keyIdentity, &stored)
+		return err
 	})
-	if err == nil {
+	if err == nil && known {
 		err = s.writeCopy(stored)
 	}
-	return Identity{Node: stored.Node, Secret: redact.New(string(stored.Credential))}, taken, err
+	return stored.open(), known, err
 }
 
-func (s *Store) readCopy(wanted bool, id *identity) (bool, error) {
-	if !wanted {
-		return false, nil
+// PutIdentity writes down who the node is, in the store and then in the copy. readmit is the token by which the servers
+// are to accept it although it follows none of its sessions; empty: it needs none.
+func (s *Store) PutIdentity(id Identity, readmit redact.Secret) error {
+	stored := identity{Node: id.Node, Credential: []byte(id.Secret.Reveal())}
+	err := s.KV.Update(func(tx *kv.Tx) error {
+		if err := tx.Put(bucketMeta, keyIdentity, stored); err != nil {
+			return err
+		}
+		return tx.Put(bucketMeta, keySession, Session{Readmit: []byte(readmit.Reveal())})
+	})
+	if err != nil {
+		return err
 	}
+	return s.writeCopy(stored)
+}
+
+// IdentityCopy returns what the copy beside the store says; its node is empty if there is none. damaged: there is one,
+// and it says nothing.
+func (s *Store) IdentityCopy() (id Identity, damaged bool, err error) {
 	path := s.copyPath()
 	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Identity{}, false, nil
+	case err != nil:
+		return Identity{}, false, fault.Wrap(err, fault.Internal, "read", path)
 	}
-	if err != nil {
-		return false, fault.Wrap(err, fault.Internal, "read", path)
+	var stored identity
+	if err := Codec.Decode(data, &stored); err != nil || stored.Node == "" || len(stored.Credential) == 0 {
+		return Identity{}, true, nil
 	}
-	if err := Codec.Decode(data, id); err != nil || id.Node == "" || len(id.Credential) == 0 {
-		return false,
-			fault.WithHint(
-				fault.New(fault.Internal, "read", path,
-					"it is damaged, and the node's store is lost, while tasks of the node run"),
-				"restore the store from a copy, or stop what runs, move both files away and start as another node")
-	}
-	return true, nil
+	return stored.open(), false, nil
 }
 
 // writeCopy keeps the copy equal to the store, durably.

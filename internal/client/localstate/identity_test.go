@@ -4,52 +4,43 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"berth/internal/base/fault"
 	"berth/internal/base/ids"
-	"berth/internal/port/kv"
+	"berth/internal/base/redact"
+	"berth/internal/model/lineage"
 )
 
-// identify opens the store beneath dir, asks who the node is and closes it.
-func identify(t *testing.T, dir string, takeCopy bool) (Identity, bool, error) {
+// opened opens the store beneath dir until the test ends, or until the function that it returns is called.
+func opened(t *testing.T, dir string) (*Store, func()) {
 	t.Helper()
 	s, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, taken, err := s.Identity(takeCopy)
-	if cerr := s.Close(); cerr != nil {
-		t.Fatal(cerr)
-	}
-	return id, taken, err
-}
-
-// known is identify where nothing may fail.
-func known(t *testing.T, dir string, takeCopy, wantTaken bool) Identity {
-	t.Helper()
-	id, taken, err := identify(t, dir, takeCopy)
-	if err != nil || taken != wantTaken || !ids.IsUUID(string(id.Node)) || id.Secret.Empty() {
-		t.Fatalf("node %q, secret empty %v, taken %v, %v", id.Node, id.Secret.Empty(), taken, err)
-	}
-	return id
-}
-
-func loseStore(t *testing.T, dir string) {
-	t.Helper()
-	if err := os.Remove(filepath.Join(dir, "client.db")); err != nil {
-		t.Fatal(err)
+	return s, func() {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
 func same(x, y Identity) bool { return x.Node == y.Node && x.Secret.Reveal() == y.Secret.Reveal() }
 
-// Given a node whose store is there, then it stays who it is whatever the copy says, and the copy follows the store.
+// Given a node whose store is there, then it is who the store says whatever the copy says, and the copy follows the
+// store, readable by its owner alone.
 func TestTheCopyOfTheIdentityFollowsTheStore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "client")
 	path := dir + ".identity"
-	first := known(t, dir, false, false)
+	first := Identity{Node: ids.Node(ids.New()), Secret: redact.New("secret")}
+	s, end := opened(t, dir)
+	if id, known, err := s.Identity(); err != nil || known || id.Node != "" {
+		t.Fatalf("an empty store knows %q: %t, %v", id.Node, known, err)
+	}
+	if err := s.PutIdentity(first, redact.Secret{}); err != nil {
+		t.Fatal(err)
+	}
+	end()
 	good, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -63,9 +54,14 @@ func TestTheCopyOfTheIdentityFollowsTheStore(t *testing.T) {
 		if err := spoil(); err != nil {
 			t.Fatal(err)
 		}
-		if got := known(t, dir, true, false); !same(got, first) {
-			t.Errorf("%s: the node is %s, it was %s", name, got.Node, first.Node)
+		s, end := opened(t, dir)
+		if got, known, err := s.Identity(); err != nil || !known || !same(got, first) {
+			t.Errorf("%s: the node is %s, it was %s: %t, %v", name, got.Node, first.Node, known, err)
 		}
+		if got, damaged, err := s.IdentityCopy(); err != nil || damaged || !same(got, first) {
+			t.Errorf("%s: the copy is of %q: %t, %v", name, got.Node, damaged, err)
+		}
+		end()
 		if data, err := os.ReadFile(path); err != nil || string(data) != string(good) {
 			t.Errorf("%s: the copy does not follow the store: %v", name, err)
 		}
@@ -80,79 +76,58 @@ func copyOf(path string, id identity) error {
 	return errors.Join(err, os.WriteFile(path, data, 0o600))
 }
 
-// Given a lost store, when tasks of the node run, then it is the node that it was; without them it is another, and the
-// copy is that one's.
-func TestALostStoreKeepsItsIdentityForTasksThatRun(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "client")
-	first := known(t, dir, false, false)
-	loseStore(t, dir)
-	if got := known(t, dir, true, true); !same(got, first) {
-		t.Fatalf("with tasks the node is %s, it was %s", got.Node, first.Node)
-	}
-	if got := known(t, dir, false, false); !same(got, first) {
-		t.Errorf("what was taken is not in the store: the node is %s", got.Node)
-	}
-
-	loseStore(t, dir)
-	second := known(t, dir, false, false)
-	if second.Node == first.Node || second.Secret.Reveal() == first.Secret.Reveal() {
-		t.Fatal("without tasks the node is the same")
-	}
-	loseStore(t, dir)
-	if got := known(t, dir, true, true); !same(got, second) {
-		t.Errorf("the copy is that of %s, not of %s", got.Node, second.Node)
-	}
-
-	loseStore(t, dir)
-	if err := os.Remove(dir + ".identity"); err != nil {
-		t.Fatal(err)
-	}
-	if got := known(t, dir, true, false); got.Node == second.Node {
-		t.Error("the node is the same with nothing left of it")
-	}
-}
-
-// Given a lost store and a copy that tells nobody, when tasks of the node run, then that is refused with the way out,
-// and neither the copy nor the store is given an identity of its own.
-func TestADamagedCopyOfTheIdentityIsRefused(t *testing.T) {
+// TestACopyThatTellsNobodyIsDamaged: what is there and names no node is not the same as nothing.
+func TestACopyThatTellsNobodyIsDamaged(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
 		"no node":       func(p string) error { return copyOf(p, identity{Credential: []byte("secret")}) },
 		"no credential": func(p string) error { return copyOf(p, identity{Node: "n"}) },
 		"garbage":       func(p string) error { return os.WriteFile(p, []byte("garbage"), 0o600) },
 		"nothing in it": func(p string) error { return os.WriteFile(p, nil, 0o600) },
-		"a directory":   func(p string) error { return os.Mkdir(p, 0o700) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "client")
-			path := dir + ".identity"
-			if err := spoil(path); err != nil {
+			s, end := opened(t, dir)
+			defer end()
+			if id, damaged, err := s.IdentityCopy(); id.Node != "" || damaged || err != nil {
+				t.Fatalf("without a copy: %q, %t, %v", id.Node, damaged, err)
+			}
+			if err := spoil(dir + ".identity"); err != nil {
 				t.Fatal(err)
 			}
-			before, _ := os.ReadFile(path) // a directory has none
-			_, taken, err := identify(t, dir, true)
-			if !fault.Has(err, fault.Internal) || taken || !strings.Contains(err.Error(), path) {
-				t.Fatalf("taken %v, %v", taken, err)
-			}
-			if name != "a directory" && !strings.Contains(err.Error(), "restore the store from a copy") {
-				t.Errorf("no way out: %v", err)
-			}
-			if after, _ := os.ReadFile(path); string(after) != string(before) {
-				t.Error("the copy was written over")
-			}
-			s, err := Open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = s.KV.View(func(tx *kv.Tx) error {
-				var stored identity
-				if ok, err := tx.Get(bucketMeta, keyIdentity, &stored); ok || err != nil {
-					t.Errorf("the store has an identity: %v", err)
-				}
-				return nil
-			})
-			if err := errors.Join(err, s.Close()); err != nil {
-				t.Error(err)
+			if id, damaged, err := s.IdentityCopy(); id.Node != "" || !damaged || err != nil {
+				t.Errorf("the node is %q, damaged %t, %v", id.Node, damaged, err)
 			}
 		})
+	}
+}
+
+// TestATokenIsKeptUntilAStartIsAccepted: each start shows it, and none after the one that was accepted.
+func TestATokenIsKeptUntilAStartIsAccepted(t *testing.T) {
+	s, end := opened(t, filepath.Join(t.TempDir(), "client"))
+	defer end()
+	waits := func(want bool, when string) {
+		t.Helper()
+		if got, err := s.Readmits(); err != nil || got != want {
+			t.Errorf("%s it waits: %t, %v", when, got, err)
+		}
+	}
+	waits(false, "in an empty store")
+	if err := s.PutIdentity(Identity{Node: "n", Secret: redact.New("s")}, redact.New("token")); err != nil {
+		t.Fatal(err)
+	}
+	var c Session
+	for range 2 {
+		var err error
+		if c, err = s.BeginSession(); err != nil || string(c.Readmit) != "token" {
+			t.Fatalf("a start shows %q, %v", c.Readmit, err)
+		}
+	}
+	waits(true, "before it is accepted")
+	if err := s.AcceptSession(c.Tried[1], lineage.Point{}); err != nil {
+		t.Fatal(err)
+	}
+	waits(false, "once it was accepted")
+	if c, err := s.BeginSession(); err != nil || len(c.Readmit) > 0 || c.Accepted == "" {
+		t.Errorf("the next start: %+v, %v", c, err)
 	}
 }

@@ -124,9 +124,20 @@ func (s *Store) Home() (string, error) {
 	return home, err
 }
 
-// PutHome remembers the directory that the store's records are about.
-func (s *Store) PutHome(dir string) error {
-	return s.KV.Update(func(tx *kv.Tx) error { return tx.Put(bucketMeta, keyHome, dir) })
+// PutHome remembers the directory that the store's records are about, unless it is known; moved, if any, has the paths
+// in them follow it in the same step.
+func (s *Store) PutHome(dir string, moved func(*kv.Tx) error) error {
+	if home, err := s.Home(); err != nil || home == dir {
+		return err
+	}
+	return s.KV.Update(func(tx *kv.Tx) error {
+		if moved != nil {
+			if err := moved(tx); err != nil {
+				return err
+			}
+		}
+		return tx.Put(bucketMeta, keyHome, dir)
+	})
 }
 
 // PutSeen remembers a state of the servers together with the allocs that it changed.

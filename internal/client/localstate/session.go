@@ -20,6 +20,20 @@ type Session struct {
 	At       lineage.Point // the servers' state that accepted it
 	// Tried are the epochs of later starts whose registration may have been sent and was not answered, oldest first.
 	Tried []string
+	// Readmit is the token that a person has given to an identity that follows no session; it is shown until a start is
+	// accepted.
+	Readmit []byte `cbor:",omitempty"`
+}
+
+// Readmits reports whether the identity waits for the servers to accept it by a token.
+func (s *Store) Readmits() (waits bool, err error) {
+	err = s.KV.View(func(tx *kv.Tx) error {
+		var c Session
+		_, err := tx.Get(bucketMeta, keySession, &c)
+		waits = len(c.Readmit) > 0
+		return err
+	})
+	return waits, err
 }
 
 // Begin returns where the node is after an agent start has made a new epoch: the last of those tried.

@@ -159,6 +159,9 @@ func (s *Session) register(ctx context.Context) error {
 		Holds:        s.allocs.Any(),
 		Start:        start,
 	}
+	if len(s.chain.Readmit) > 0 {
+		req.Readmit = wire.Secrets{Values: map[string]string{wire.ReadmitToken: string(s.chain.Readmit)}}
+	}
 	reply, err := wire.NodeRegister.Call(cctx, s.link.Conn(), req)
 	if err != nil {
 		return err

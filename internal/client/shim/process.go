@@ -211,11 +211,9 @@ func (l *Launcher) Attach(ctx context.Context, h driver.ProcessHandle) (driver.P
 	if h.Boot != bootID() {
 		return fail(fault.New(fault.NotFound, "", "", "the machine was restarted since it was launched"))
 	}
-	if h.Socket != l.socket(p.alloc) {
-		return fail(
-			fault.New(fault.Invalid, "", "",
-				"its shim's socket "+strconv.Quote(h.Socket)+" is not in "+strconv.Quote(l.cfg.Dir)))
-	}
+	// The data directory may have been moved since, or have another name: its shims are where it is now.
+	h.Socket = l.socket(p.alloc)
+	p.handle = h
 	c, err := dial(ctx, h.Socket)
 	if err != nil && !errors.Is(err, errGone) {
 		return fail(err)

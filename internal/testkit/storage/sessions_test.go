@@ -37,7 +37,8 @@ func (c *cluster) cloneOf(m *member) *member {
 	}
 	store, err := localstate.Open(filepath.Join(clone.dir, "client"))
 	if err == nil {
-		err = errors.Join(store.PutHome(clone.dir), store.Close()) // on its machine the directory has the same name
+		// On its machine the directory has the same name.
+		err = errors.Join(store.PutHome(clone.dir, nil), store.Close())
 	}
 	if err != nil {
 		c.t.Fatal(err)

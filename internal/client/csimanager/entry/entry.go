@@ -227,3 +227,26 @@ func (e *Entry) Unstaged() {
 	e.Staging.Device = Device{}
 	e.Serving = nil
 }
+
+// Reroot has all paths follow where moved says that they are now: those in the plugin's eyes, too, where it sees the
+// host's. What was mounted at the old ones is not there any more.
+func (e *Entry) Reroot(moved func(path string) string) {
+	st := &e.Staging
+	st.HostPath, st.TaskPath = moved(st.HostPath), moved(st.TaskPath)
+	rerootMounts(st.Own, moved)
+	for i, m := range st.Mounts { // "path device"
+		if at := strings.LastIndexByte(m, ' '); at > 0 {
+			st.Mounts[i] = moved(m[:at]) + m[at:]
+		}
+	}
+	for _, p := range e.Pubs {
+		p.HostPath, p.TaskPath = moved(p.HostPath), moved(p.TaskPath)
+		rerootMounts(p.Own, moved)
+	}
+}
+
+func rerootMounts(mounts []Mount, moved func(string) string) {
+	for i := range mounts {
+		mounts[i].Path = moved(mounts[i].Path)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
@@ -110,6 +111,66 @@ func ReadIDFile(codec kv.Codec, name string) (*IDFile, error) {
 	if filepath.Ext(name) == ".tmp" {
 		return nil, fault.Wrap(os.Remove(name), fault.Internal, "remove", name)
 	}
+	f, err := decode(codec, name)
+	if err != nil {
+		return nil, err
+	}
+	if own := f.path(); own != name {
+		return nil, fault.New(fault.Conflict, "read", name, fmt.Sprintf("it names %s: it was copied or moved", own))
+	}
+	return f, nil
+}
+
+// Home is the data directory that the id files beneath one say they lie in; empty: there are none that can be read.
+func Home(codec kv.Codec, dataDir string) (string, error) {
+	names, err := IDFiles(dataDir)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		f, err := decode(codec, name)
+		if err != nil {
+			continue // the keeper says it
+		}
+		if rest, beneath := strings.CutPrefix(name, dataDir); beneath {
+			if home, own := strings.CutSuffix(f.path(), rest); own {
+				return home, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// Reroot has the id files beneath a data directory that was moved name where they are now. One that cannot be read, or
+// says that it lies elsewhere, stays as it is.
+func Reroot(codec kv.Codec, dataDir, from string) error {
+	names, err := IDFiles(dataDir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		f, err := decode(codec, name)
+		if err != nil || hostfs.Reroot(f.path(), from, dataDir) != name {
+			continue // the keeper says it
+		}
+		e := entry.Entry{Staging: f.Staging, Pubs: map[ids.Alloc]*entry.Publication{}}
+		if f.Pub != nil {
+			e.Pubs[f.Alloc] = f.Pub
+		}
+		e.Reroot(func(path string) string { return hostfs.Reroot(path, from, dataDir) })
+		f.Staging = e.Staging
+		data, err := codec.Encode(f)
+		if err != nil {
+			return fault.Wrap(err, fault.Internal, "encode", name)
+		}
+		if err := hostfs.WriteFileSync(name, data, 0o600); err != nil {
+			return fault.Wrap(err, fault.Internal, "write", name)
+		}
+	}
+	return nil
+}
+
+func decode(codec kv.Codec, name string) (*IDFile, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "read", name)
@@ -117,9 +178,6 @@ func ReadIDFile(codec kv.Codec, name string) (*IDFile, error) {
 	f := &IDFile{}
 	if err := codec.Decode(data, f); err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "read", name)
-	}
-	if own := f.path(); own != name {
-		return nil, fault.New(fault.Conflict, "read", name, fmt.Sprintf("it names %s: it was copied or moved", own))
 	}
 	return f, nil
 }
