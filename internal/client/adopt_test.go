@@ -62,7 +62,10 @@ func TestAnAdoptedAllocIsTakenUpWithoutItsRecord(t *testing.T) {
 			if err != nil || o.Bundle.Alloc.ID != id || len(o.Bundle.Job.TaskGroups[0].Tasks) != 2 {
 				t.Fatalf("what it is: %+v, %v", o, err)
 			}
-			if second.Known(id) {
+			r.servers.edit(id, func(a *alloc.Alloc) { a.JobVersion++ })
+			want := r.servers.current()
+			eventually(t, "the node has acted on another set", func() bool { return second.Seen().Index >= want })
+			if second.Known(id) || r.servers.orphan(id) == nil {
 				t.Fatal("it was taken up before a person adopted it")
 			}
 			r.servers.edit(id, func(a *alloc.Alloc) { a.Adopted = 7 })

@@ -29,7 +29,7 @@ func TestAStartAndItsReleaseTakeFewEntries(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t)
-			c.delay = time.Minute // what nobody waits for is held back for longer than the busiest machine takes
+			c.delay = time.Hour // what nobody waits for is held back for longer than any test lasts
 			p := c.startPlugin(csitest.Fake{})
 			c.member("one", p)
 			c.awaitPlugin(p.ID)
@@ -101,11 +101,16 @@ func (c *cluster) ended(id string) bool {
 
 // quiet waits until nothing is written for a while, and returns what was written until then.
 func (c *cluster) quiet() map[string]uint64 {
-	for {
+	c.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; {
 		before := c.s.Commands()
 		time.Sleep(200 * time.Millisecond)
-		if after := c.s.Commands(); maps.Equal(before, after) {
+		after := c.s.Commands()
+		if maps.Equal(before, after) {
 			return after
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("it is still written to: %v", between(before, after))
 		}
 	}
 }
