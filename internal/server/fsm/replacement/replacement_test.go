@@ -20,8 +20,8 @@ import (
 // dead, then all of it is given up in one step, and the volume can be forgotten by force in whatever it was.
 func TestAReplacedNodeHoldsNothing(t *testing.T) {
 	c := localstate.New(t)
-	old, by := ids.Node(ids.New()), ids.Node(ids.New())
-	for _, id := range []ids.Node{old, by} {
+	old, by, idle := ids.Node(ids.New()), ids.Node(ids.New()), ids.Node(ids.New())
+	for _, id := range []ids.Node{old, by, idle} {
 		c.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: id, SecretHash: "h"}, Seed: "r"})
 	}
 	c.Must(t, &fsm.JobRegister{Seed: "j", Job: &job.Job{
@@ -99,6 +99,7 @@ func TestAReplacedNodeHoldsNothing(t *testing.T) {
 		{"nobody", by, "burnt", fault.NotFound},
 		{old, "nobody", "burnt", fault.NotFound},
 		{by, old, "burnt", fault.Conflict},
+		{idle, by, "burnt", fault.Conflict}, // it has nothing, and answers
 	} {
 		if _, err := replace(wrong.old, wrong.by, wrong.reason); !fault.Has(err, wrong.kind) {
 			t.Errorf("%+v: %v", wrong, err)
