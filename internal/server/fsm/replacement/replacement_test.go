@@ -20,7 +20,8 @@ import (
 // dead, then all of it is given up in one step, and the volume can be forgotten by force in whatever it was.
 func TestAReplacedNodeHoldsNothing(t *testing.T) {
 	c := localstate.New(t)
-	old, by, idle := ids.Node(ids.New()), ids.Node(ids.New()), ids.Node(ids.New())
+	old, by := ids.Node(ids.New()), ids.Node(ids.New())
+	idle := ids.Node(ids.New())
 	for _, id := range []ids.Node{old, by, idle} {
 		c.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: id, SecretHash: "h"}, Seed: "r"})
 	}
