@@ -88,7 +88,7 @@ func start(t *testing.T, cfg Config, sm StateMachine) running {
 	l := New(cfg, sm)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- l.Run(ctx) }()
+	go func() { ended <- l.Run(ctx); close(ended) }()
 	var once sync.Once
 	var err error
 	stop := func() error { once.Do(func() { cancel(); err = <-ended }); return err }

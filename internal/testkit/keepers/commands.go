@@ -37,6 +37,7 @@ import (
 //	                                  deaf: nor when the call is withdrawn
 //	forgets v1, has v1 [n1]           the provider lost it, or has it
 //	left N [max=M]                    the provider has N bytes left, and at most M for a volume
+//	keys lost|back                    nobody can open secrets; everybody can again
 //	leader lost|back                  the term of leadership ends; a new one begins
 //	look KIND v1|grant a1|plugin p    what the last such call was made with; what a node receives to mount with;
 //	                                  what is known of a plugin
@@ -88,6 +89,10 @@ func (w *world) command(name string, words []string) error {
 		if w.follow(); first == "back" {
 			w.lead()
 		}
+	case "keys":
+		w.mu.Lock()
+		w.keyless = first == "lost"
+		w.mu.Unlock()
 	case "wait":
 		d, err := time.ParseDuration(first)
 		time.Sleep(d)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/redact"
 	"berth/internal/wire"
@@ -118,12 +119,17 @@ func leaves(path string, v any) []string {
 }
 
 // secrets is a store of secrets that shows for each name that there is something.
-type secrets struct{}
+type secrets struct{ w *world }
 
 // Secrets implements controllers.Secrets.
-func (secrets) Secrets(name string) (wire.Secrets, error) {
-	if name == "" {
+func (s secrets) Secrets(name string) (wire.Secrets, error) {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	switch {
+	case name == "":
 		return wire.Secrets{}, nil
+	case s.w.keyless:
+		return wire.Secrets{}, fault.New(fault.NotFound, "open", "secret", "its key is not here")
 	}
 	return wire.Secrets{Values: map[string]string{"key": name}}, nil
 }

@@ -38,6 +38,7 @@ type world struct {
 	streams  map[ids.Node]func() // ends a node's stream of calls
 
 	mu      sync.Mutex
+	keyless bool // nobody can open secrets
 	events  []event
 	records map[string]string // as they were printed last
 }
@@ -59,7 +60,7 @@ func newWorld(t *testing.T) *world {
 		Cluster:     leader.Alone{},
 		Controllers: w.dispatch,
 		Nodes:       w.provider,
-		Secrets:     secrets{},
+		Secrets:     secrets{w},
 		Log:         slog.New(slog.DiscardHandler),
 	}).Register(methods)
 	conn, err := wire.Connect(pipe.Dial)
@@ -90,7 +91,7 @@ func (w *world) lead() {
 		Store:    w.c.Store,
 		Proposer: w.c,
 		Dispatch: w.dispatch,
-		Secrets:  secrets{},
+		Secrets:  secrets{w},
 		Nodes:    w.provider,
 		Log:      log,
 	})
@@ -98,7 +99,7 @@ func (w *world) lead() {
 		Store:    w.c.Store,
 		Proposer: w.c,
 		Dispatch: w.dispatch,
-		Secrets:  secrets{},
+		Secrets:  secrets{w},
 		Nodes:    w.provider,
 		Log:      log,
 	})
