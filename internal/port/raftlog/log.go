@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,8 @@ type Config struct {
 	// SnapshotThreshold is after how many entries the state is written to a snapshot; TrailingLogs how many of those
 	// are kept in the log all the same.
 	SnapshotThreshold, TrailingLogs uint64
+	// interval is how often Raft looks whether a snapshot is due; 0: 30 s.
+	interval time.Duration
 }
 
 // Defaults of Config.
@@ -203,7 +206,7 @@ func (l *Log) raftConfig(lone bool, notify chan<- bool) *raft.Config {
 	rc.BatchApplyCh = true
 	rc.NotifyCh = notify
 	rc.SnapshotThreshold, rc.TrailingLogs = l.cfg.SnapshotThreshold, l.cfg.TrailingLogs
-	rc.SnapshotInterval = 30 * time.Second
+	rc.SnapshotInterval = cmp.Or(l.cfg.interval, 30*time.Second)
 	if lone {
 		rc.HeartbeatTimeout = loneTimeout
 		rc.ElectionTimeout = loneTimeout

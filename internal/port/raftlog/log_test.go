@@ -192,7 +192,7 @@ func TestASnapshotReplacesTheLog(t *testing.T) {
 // first time whether a snapshot is due, reads at each start what was written since the start before, and not all that
 // was ever written.
 func TestALogThatNeverLivesLongIsShortened(t *testing.T) {
-	cfg := Config{Dir: t.TempDir(), SnapshotThreshold: 10, TrailingLogs: 1}
+	cfg := Config{Dir: t.TempDir(), SnapshotThreshold: 10, TrailingLogs: 1, interval: time.Hour}
 	const each = 19
 	for run := range 6 {
 		sm := &adder{}
