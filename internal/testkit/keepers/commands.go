@@ -89,10 +89,6 @@ func (w *world) command(name string, words []string) error {
 		if w.follow(); first == "back" {
 			w.lead()
 		}
-	case "keys":
-		w.mu.Lock()
-		w.keyless = first == "lost"
-		w.mu.Unlock()
 	case "wait":
 		d, err := time.ParseDuration(first)
 		time.Sleep(d)
@@ -102,7 +98,7 @@ func (w *world) command(name string, words []string) error {
 			return err
 		}
 		return w.look(first, words[1])
-	case "answer", "finish", "forgets", "has", "left":
+	case "answer", "finish", "forgets", "has", "left", "keys":
 		return w.script(name, words)
 	default:
 		return w.ask(name, first, words[1:])
@@ -110,9 +106,15 @@ func (w *world) command(name string, words []string) error {
 	return nil
 }
 
-// script tells the provider what to do.
+// script tells the provider, or the store of secrets, what to do.
 func (w *world) script(name string, words []string) error {
 	p := w.provider
+	if name == "keys" {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.keyless = words[0] == "lost"
+		return nil
+	}
 	if name == "left" {
 		return w.left(words)
 	}
