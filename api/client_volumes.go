@@ -35,6 +35,14 @@ func (v Volumes) Get(ctx context.Context, id string, o *QueryOptions) (*CSIVolum
 	return &out, meta, err
 }
 
+// Usage returns how full a volume is and in which condition, as the nodes that use it measured it last; an addition of
+// Berth.
+func (v Volumes) Usage(ctx context.Context, id string, o *QueryOptions) (*CSIVolumeUsage, *QueryMeta, error) {
+	var out CSIVolumeUsage
+	meta, err := v.c.do(ctx, newCall(http.MethodGet, "volume", "csi", id, "usage").read(o), &out)
+	return &out, meta, err
+}
+
 // Create has the provider make a volume, or changes one that exists.
 func (v Volumes) Create(
 	ctx context.Context, vol *CSIVolume, o *WriteOptions,

@@ -68,6 +68,37 @@ type CSIVolume struct {
 	ModifyTime  int64 // Unix nanoseconds
 }
 
+// CSIVolumeUsage is what the nodes that use a volume have measured of it; an addition of Berth.
+type CSIVolumeUsage struct {
+	// Abnormal says that some plugin calls the volume's condition abnormal, on a node or in the list of the provider.
+	Abnormal bool
+	Nodes    []CSIVolumeNodeUsage
+}
+
+// CSIVolumeNodeUsage is what one node measured last. A null part its plugin does not say.
+type CSIVolumeNodeUsage struct {
+	NodeID      string
+	Allocations []string // that use it there
+	Bytes       *CSIVolumeAmount
+	Inodes      *CSIVolumeAmount
+	Condition   *CSIVolumeCondition
+	Measured    *time.Time // when the plugin answered; null: never yet
+	Error       string     `json:",omitempty"` // why there is no newer answer
+}
+
+// CSIVolumeAmount counts bytes or inodes. Used and Available are 0 where the plugin does not say them.
+type CSIVolumeAmount struct {
+	Total     int64
+	Used      int64
+	Available int64
+}
+
+// CSIVolumeCondition is what a plugin says of a volume's health. It is shown, and decides nothing.
+type CSIVolumeCondition struct {
+	Abnormal bool
+	Message  string
+}
+
 // CSIMountOptions are the file system type and flags of a mount.
 type CSIMountOptions struct {
 	FSType     string   `hcl:"fs_type"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
+	"time"
 
 	"berth/api"
 	"berth/internal/base/logkey"
@@ -69,6 +70,8 @@ func (a *Agent) serverConfig() server.Config {
 			"raft_vsn": "3",
 			"role":     "berth",
 		},
+		VolumeListInterval: orDefault(c.Server.VolumeListInterval),
+
 		Log: a.log.With(logkey.Component, "server"),
 		Dev: c.dev,
 	}
@@ -106,6 +109,8 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 
 		InProcess: true,
 
+		VolumeStatsInterval: orDefault(c.Client.VolumeStatsInterval),
+
 		Feed: a.feed,
 		Log:  a.log, // it adds its own component
 	}, err
@@ -117,6 +122,14 @@ func (c *Config) attributes() map[string]string {
 		return map[string]string{api.NodeAttributeLocalCSI: "true"}
 	}
 	return nil
+}
+
+// orDefault is 0, which stands for a default, where nothing is set.
+func orDefault(set *time.Duration) time.Duration {
+	if set == nil {
+		return 0
+	}
+	return *set
 }
 
 func orDev(set *bool, dev bool) bool {

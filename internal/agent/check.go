@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"berth/api"
 	"berth/internal/base/fault"
@@ -118,6 +119,9 @@ func (c *Config) check() error {
 	if err := c.Client.check(); err != nil {
 		return err
 	}
+	if err := c.checkIntervals(); err != nil {
+		return err
+	}
 	if err := c.checkAPI(); err != nil {
 		return err
 	}
@@ -127,6 +131,30 @@ func (c *Config) check() error {
 		}
 	}
 	return c.checkDataDir()
+}
+
+// Bounds of how often plugins are asked: often enough to be of use, and seldom enough that asking is no load.
+const (
+	minVolumeStats, maxVolumeStats = 5 * time.Second, time.Hour
+	minVolumeList, maxVolumeList   = time.Minute, 24 * time.Hour
+)
+
+func (c *Config) checkIntervals() error {
+	for _, i := range []struct {
+		what     string
+		set      *time.Duration
+		min, max time.Duration
+		usual    string
+	}{
+		{"client volume_stats_interval", c.Client.VolumeStatsInterval, minVolumeStats, maxVolumeStats, "1m"},
+		{"server volume_list_interval", c.Server.VolumeListInterval, minVolumeList, maxVolumeList, "10m"},
+	} {
+		if i.set != nil && (*i.set < i.min || *i.set > i.max) {
+			return bad(i.what, fmt.Sprintf("%s is not between %s and %s", *i.set, i.min, i.max),
+				"leave it out for "+i.usual)
+		}
+	}
+	return nil
 }
 
 // maxDataDir is the longest data_dir whose shims can still be reached: a socket's path has 107 bytes on Linux.

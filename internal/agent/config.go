@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/redact"
@@ -49,6 +50,8 @@ type Ports struct {
 type ServerBlock struct {
 	Enabled         bool `hcl:"enabled"`
 	BootstrapExpect int  `hcl:"bootstrap_expect"`
+	// VolumeListInterval is how often what providers list is held against the records; not set: ten minutes.
+	VolumeListInterval *time.Duration `hcl:"volume_list_interval"`
 }
 
 // ClientBlock configures the node half.
@@ -65,6 +68,8 @@ type ClientBlock struct {
 	MaxPort     int               `hcl:"max_dynamic_port"`
 	// LocalCSI runs the bundled storage plugin as a system job; not set: with -dev only.
 	LocalCSI *bool `hcl:"local_csi"`
+	// VolumeStatsInterval is how often the volumes in use on the node are measured; not set: a minute.
+	VolumeStatsInterval *time.Duration `hcl:"volume_stats_interval"`
 }
 
 // HostVolume is a directory of the node that jobs may mount by name.
@@ -248,6 +253,7 @@ func (c *Config) override(f *Config) {
 	if f.Server != nil {
 		pick(&block(&c.Server).Enabled, f.Server.Enabled)
 		pick(&c.Server.BootstrapExpect, f.Server.BootstrapExpect)
+		pick(&c.Server.VolumeListInterval, f.Server.VolumeListInterval)
 	}
 	if f.ACL != nil {
 		pick(&block(&c.ACL).Enabled, f.ACL.Enabled)
@@ -272,6 +278,7 @@ func (c *ClientBlock) override(f *ClientBlock) {
 	pick(&c.MinPort, f.MinPort)
 	pick(&c.MaxPort, f.MaxPort)
 	pick(&c.LocalCSI, f.LocalCSI)
+	pick(&c.VolumeStatsInterval, f.VolumeStatsInterval)
 	pick(&c.Reserved, f.Reserved)
 	if c.Meta == nil {
 		c.Meta = f.Meta

@@ -188,6 +188,14 @@ func TestRefusals(t *testing.T) {
 			"min_dynamic_port = 40000\n}\n", nil, []string{"40000 to 32000", "20000 to 32000"}},
 		"less than nothing": {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n " +
 			"memory_total_mb = -1\n}\n", nil, []string{"memory_total_mb", "negative"}},
+		"measured for ever": {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n " +
+			"volume_stats_interval = \"0s\"\n}\n", nil, []string{"volume_stats_interval", "0s", "5s", "1h"}},
+		"measured hardly ever": {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n " +
+			"volume_stats_interval = \"61m\"\n}\n", nil, []string{"volume_stats_interval", "1h1m", "leave it out"}},
+		"listed too often": {"data_dir = \"/x\"\nclient { enabled = true }\nserver {\n enabled = true\n " +
+			"volume_list_interval = \"10s\"\n}\n", nil, []string{"volume_list_interval", "10s", "1m0s", "10m"}},
+		"listed hardly ever": {"data_dir = \"/x\"\nclient { enabled = true }\nserver {\n enabled = true\n " +
+			"volume_list_interval = \"25h\"\n}\n", nil, []string{"volume_list_interval", "24h"}},
 		"an argument": {base, []string{"extra"}, []string{`unexpected argument "extra"`}},
 		"a flag":      {base, []string{"-server"}, []string{"-server"}},
 	} {

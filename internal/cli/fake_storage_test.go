@@ -366,3 +366,23 @@ func (f *fake) recovery() *api.RecoveryStatus {
 	}
 	return out
 }
+
+// usage is what two nodes have measured of a volume; one of them does not answer any more.
+func (f *fake) usage() *api.CSIVolumeUsage {
+	before := f.now.Add(-20 * time.Second)
+	return &api.CSIVolumeUsage{Abnormal: true, Nodes: []api.CSIVolumeNodeUsage{
+		{
+			NodeID:      nodeA,
+			Allocations: []string{allocA},
+			Bytes:       &api.CSIVolumeAmount{Total: 3 << 29, Used: 3 << 27, Available: 1 << 30},
+			Inodes:      &api.CSIVolumeAmount{Total: 65536, Used: 655, Available: 64881},
+			Condition:   &api.CSIVolumeCondition{Abnormal: true, Message: "a disk of the mirror is gone"},
+			Measured:    &before,
+		},
+		{
+			NodeID:      nodeB,
+			Allocations: []string{},
+			Error:       "the node did not say it: no connection to node 91b2c3d4",
+		},
+	}}
+}

@@ -202,6 +202,8 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 		return f.volumes(q.Get("prefix")), nil
 	case path == "volume/csi/db-data":
 		return f.volume(), nil
+	case path == "volume/csi/db-data/usage":
+		return f.usage(), nil
 	case path == "plugins":
 		return []*api.CSIPluginListStub{{
 			ID:                  "local-csi",

@@ -78,9 +78,11 @@ type Config struct {
 	// ConfirmRemovals is how long removals of many allocs at once wait until they are confirmed again; 0: 30 s.
 	ConfirmRemovals time.Duration
 	StorageTimeout  time.Duration // see allocrunner.Config
-	MaxKillTimeout  time.Duration
-	Feed            *logfeed.Feed // the agent's log, for those who follow it; nil: nobody can
-	Log             *slog.Logger
+	// VolumeStatsInterval is how often the volumes in use are measured; 0: meter.DefaultPeriod.
+	VolumeStatsInterval time.Duration
+	MaxKillTimeout      time.Duration
+	Feed                *logfeed.Feed // the agent's log, for those who follow it; nil: nobody can
+	Log                 *slog.Logger
 }
 
 // Client is the node half.
@@ -201,6 +203,7 @@ func (c *Client) build(ctx context.Context) error {
 		Host:    c.host,
 		Plugins: c.storage.reads(),
 		Volumes: c.storage.keeper,
+		Usage:   c.storage.meter,
 		Feed:    c.cfg.Feed,
 	})
 	return nil
@@ -275,6 +278,7 @@ func (c *Client) Run(ctx context.Context) error {
 		"plugins":          c.storage.plugins.Run,
 		"inventory":        c.reportInventory,
 		"controller calls": c.makeControllerCalls,
+		"volume usage":     c.storage.meter.Run,
 	}
 	if c.shims != nil {
 		runs["shims"] = c.shims.Run

@@ -14,6 +14,7 @@ import (
 	"berth/internal/client/csimanager/holding"
 	"berth/internal/client/csimanager/instance"
 	"berth/internal/client/csimanager/killable"
+	"berth/internal/client/csimanager/meter"
 	"berth/internal/client/csimanager/node"
 	"berth/internal/client/csimanager/reporter"
 	"berth/internal/client/csimanager/unmount"
@@ -35,6 +36,7 @@ type storage struct {
 	keeper     *node.Keeper
 	reporter   *reporter.Reporter
 	executor   *controller.Executor
+	meter      *meter.Meter
 	grants     *grants
 }
 
@@ -70,7 +72,13 @@ func newStorage(c *Client, holdings *allocs.Holdings) (*storage, error) {
 		keeper:     keeper,
 		reporter:   &reporter.Reporter{Keeper: keeper, Delay: c.cfg.ReportDelay},
 		executor:   controller.New(controller.Config{Plugins: plugins, Node: keeper, Log: log}),
-		grants:     &grants{link: c.link},
+		meter: meter.New(meter.Config{
+			Volumes: keeper,
+			Tasks:   holdings,
+			Period:  c.cfg.VolumeStatsInterval,
+			Log:     log,
+		}),
+		grants: &grants{link: c.link},
 	}, nil
 }
 
@@ -158,6 +166,9 @@ func mountRequest(g *wire.Grant) csimanager.MountRequest {
 
 // Plugins are the plugins that run as jobs on this node: whoever declares one there has it used.
 func (c *Client) Plugins() *dynamicplugins.Registry { return c.storage.registry }
+
+// VolumeUsage is what the node knows of the volumes that its allocs use.
+func (c *Client) VolumeUsage() []meter.Reading { return c.storage.meter.All() }
 
 // reportInventory reports to the servers what the node holds: everything at each connection, then what changed. It
 // waits for the first set of allocs: a report from before it would say nothing about them.

@@ -28,7 +28,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *request) error {
 	if st, err := s.status(r); err == nil { // without servers the agent's own numbers are all there is
 		maps.Copy(stats, st.Stats)
 	}
-	all := gauges.Of(stats)
+	all := append(gauges.Of(stats), s.cfg.Self.Gauges()...)
 	if format != "prometheus" {
 		s.reply(w, r, metricsReply{
 			Timestamp: time.Now().UTC().Format("2006-01-02 15:04:05 +0000 UTC"),

@@ -18,6 +18,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/httpapi"
 	"berth/internal/httpapi/access"
+	"berth/internal/httpapi/gauges"
 	"berth/internal/httpapi/sandbox"
 	"berth/internal/model/alloc"
 	"berth/internal/model/node"
@@ -47,6 +48,14 @@ type self struct {
 func (s *self) Describe() (map[string]any, map[string]map[string]string) {
 	return map[string]any{"Region": "global", "Datacenter": "dc1", "UI": map[string]any{"ShowCLIHints": false}},
 		map[string]map[string]string{"client": {"node_id": string(s.node)}}
+}
+func (s *self) Gauges() []gauges.Gauge {
+	odd, web := map[string]string{"volume": `d"b`, "namespace": "n"}, map[string]string{"volume": "web"}
+	return []gauges.Gauge{
+		{Name: "berth.client.volume.used_bytes", Value: 5, Labels: odd},
+		{Name: "berth.client.volume.age_seconds", Value: 1, Labels: odd},
+		{Name: "berth.client.volume.used_bytes", Value: 7, Labels: web},
+	}
 }
 func (s *self) NodeID() ids.Node                        { return s.node }
 func (s *self) Health(context.Context) map[string]error { return s.health }

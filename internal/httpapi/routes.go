@@ -113,6 +113,7 @@ var routes = []route{
 	{method: get, path: "/v1/volumes/snapshot", handle: snapshotList},
 	{method: del, path: "/v1/volumes/snapshot", handle: snapshotDelete},
 	{method: get, path: "/v1/volume/csi/{id}", handle: volumeGet},
+	{method: get, path: "/v1/volume/csi/{id}/usage", handle: volumeUsage},
 	{method: put, path: "/v1/volume/csi/{id}", handle: volumeRegister},
 	{method: del, path: "/v1/volume/csi/{id}", handle: volumeDeregister},
 	{method: put, path: "/v1/volume/csi/{id}/create", handle: volumeCreate},

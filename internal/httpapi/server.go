@@ -17,6 +17,7 @@ import (
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
 	"berth/internal/httpapi/access"
+	"berth/internal/httpapi/gauges"
 	"berth/internal/wire"
 )
 
@@ -27,6 +28,8 @@ const maxBody = 8 << 20
 type Self interface {
 	// Describe returns the agent's effective configuration (no secrets) and its statistics by group.
 	Describe() (config map[string]any, stats map[string]map[string]string)
+	// Gauges are those of its numbers that carry labels.
+	Gauges() []gauges.Gauge
 	// NodeID is the id of the node in this agent, or empty.
 	NodeID() ids.Node
 	// Health returns what is wrong with the halves that this agent runs; nil errors are healthy, absent halves missing.

@@ -59,7 +59,10 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 			Dispatch: dispatcher,
 			Secrets:  secrets,
 			Nodes:    s.nodes,
-			Log:      s.cfg.Log,
+
+			ListPeriod: s.cfg.VolumeListInterval,
+
+			Log: s.cfg.Log,
 		}),
 	}
 	c.endpoints = endpoint.New(endpoint.Config{

@@ -37,7 +37,9 @@ type Config struct {
 	HeartbeatTTL   time.Duration
 	HeartbeatGrace time.Duration
 	GC             gc.Ages
-	Raft           raftlog.Config // Dir, ID and Log are filled in
+	// VolumeListInterval: see volumes.Config.
+	VolumeListInterval time.Duration
+	Raft               raftlog.Config // Dir, ID and Log are filled in
 }
 
 // Server is the server half.

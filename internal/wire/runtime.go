@@ -29,6 +29,8 @@ var (
 	// AgentForgetMount and AgentReleaseVolume take a person's word about what the node cannot find out.
 	AgentForgetMount   = Unary[ForgetMountRequest, Empty]("Agent.ForgetMount")
 	AgentReleaseVolume = Unary[ReleaseVolumeRequest, Empty]("Agent.ReleaseVolume")
+	// AgentVolumeUsage tells what a node measured last of a volume that is in use there.
+	AgentVolumeUsage = Unary[VolumeUsageRequest, VolumeUsage]("Agent.VolumeUsage")
 	// Controller reads: not durable work, made on a node whose controller instance is ready.
 	AgentListVolumes    = Unary[PluginReadRequest, ProviderList[ExternalVolume]]("Agent.ListVolumes")
 	AgentListSnapshots  = Unary[PluginReadRequest, ProviderList[*volume.Snapshot]]("Agent.ListSnapshots")
@@ -57,6 +59,19 @@ type ReleaseVolumeRequest struct {
 	volume.StagingKey
 	Reason string
 	By     string
+}
+
+// VolumeUsageRequest names a volume on a node.
+type VolumeUsageRequest struct {
+	Node ids.Node
+	volume.StagingKey
+}
+
+// VolumeUsage is what a node measured last of a volume, and the allocs there that use it.
+type VolumeUsage struct {
+	Node   ids.Node
+	Allocs []ids.Alloc
+	volume.Measured
 }
 
 // AllocRestartRequest restarts one task, or all; AllTasks includes those that ended.

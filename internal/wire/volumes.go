@@ -19,6 +19,7 @@ var (
 	VolumeDetach     = Unary[VolumeDetachRequest, Written]("Volume.Detach")
 	VolumeRelease    = Unary[VolumeReleaseRequest, Written]("Volume.Release")
 	VolumeGet        = Unary[Ref[ids.Volume], One[VolumeView]]("Volume.Get")
+	VolumeUsages     = Unary[Ref[ids.Volume], VolumeUsageReply]("Volume.Usage")
 	VolumeList       = Unary[VolumeListRequest, List[*VolumeView]]("Volume.List")
 	VolumeExternal   = Unary[ExternalListRequest, ProviderList[ExternalVolume]]("Volume.External")
 	SnapshotCreate   = Unary[SnapshotCreateRequest, SnapshotReply]("Snapshot.Create")
@@ -101,6 +102,14 @@ type VolumeView struct {
 	State         []string
 	Schedulable   bool
 	Unschedulable string // why not
+}
+
+// VolumeUsageReply is what each node that uses a volume has measured of it. One that does not answer says why in its
+// Error.
+type VolumeUsageReply struct {
+	// Abnormal: the plugin on one of them says so of the volume's condition, or the provider's list does.
+	Abnormal bool
+	Nodes    []VolumeUsage
 }
 
 // VolumeListRequest lists volumes.

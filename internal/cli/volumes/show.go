@@ -22,8 +22,15 @@ func (s *status) show(ctx context.Context, arg string) error {
 	if err != nil {
 		return kit.Doing(err, "read", "volume", ref.ID)
 	}
+	var use *api.CSIVolumeUsage
+	if !s.short || s.formats.Wanted() {
+		if use, _, err = s.env.Client().Volumes().Usage(ctx, ref.ID, ref.Query()); err != nil {
+			s.env.Err.Notice("How full it is, is not known: " + kit.OneSentence(err.Error()))
+			use = nil
+		}
+	}
 	if s.formats.Wanted() {
-		return s.formats.Print(s.env.Out, v)
+		return s.formats.Print(s.env.Out, measured{CSIVolume: v, Usage: use})
 	}
 	s.head(v)
 	if s.short {
@@ -31,6 +38,7 @@ func (s *status) show(ctx context.Context, arg string) error {
 	}
 	s.sentences(v)
 	s.places(v)
+	s.usage(use)
 	s.capabilities(v)
 	s.topologies(v)
 	s.allocations(v)
@@ -155,6 +163,73 @@ func (s *status) holders(v *api.CSIVolume) {
 	}
 	s.env.Out.Section("Held By")
 	s.env.Out.Table([]string{"Node ID", "PID", "Command", "Mount Namespace", "Alloc ID", "How"}, rows)
+}
+
+// measured is a volume with what its nodes have measured of it; null: that is not known.
+type measured struct {
+	*api.CSIVolume
+	Usage *api.CSIVolumeUsage
+}
+
+// usage tells how full the volume is in the eyes of each node that uses it, and in which condition.
+func (s *status) usage(u *api.CSIVolumeUsage) {
+	if u == nil {
+		return
+	}
+	header := []string{"Node ID", "Alloc IDs", "Used", "Available", "Inodes Used", "Condition", "Measured"}
+	kit.Part(s.env.Out, "Usage", u.Nodes, header, func(n api.CSIVolumeNodeUsage) []string {
+		var users []string
+		for _, id := range n.Allocations {
+			users = append(users, kit.ID(id, s.verbose))
+		}
+		when := "never"
+		if n.Measured != nil {
+			when = kit.When(n.Measured.UnixNano(), s.verbose)
+		}
+		return []string{kit.ID(n.NodeID, s.verbose), strings.Join(users, ","), usedOf(n.Bytes, kit.Size),
+			left(n.Bytes), usedOf(n.Inodes, number), condition(n.Condition), when}
+	})
+	for _, n := range u.Nodes {
+		if c := n.Condition; c != nil && c.Abnormal {
+			s.env.Out.Printf("%s\n", s.env.Out.Red(fmt.Sprintf("Abnormal on node %s: %s", kit.ID(n.NodeID, s.verbose),
+				kit.OneSentence(cmp.Or(c.Message, "the plugin gives no reason")))))
+		}
+		if n.Error != "" {
+			s.env.Out.Printf("Not measured on node %s: %s\n", kit.ID(n.NodeID, s.verbose), kit.OneSentence(n.Error))
+		}
+	}
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// usedOf tells an amount; of raw blocks plugins tell the whole alone.
+func usedOf(a *api.CSIVolumeAmount, form func(int64) string) string {
+	switch {
+	case a == nil:
+		return "unknown"
+	case a.Used == 0 && a.Available == 0:
+		return "unknown of " + form(a.Total)
+	case a.Total == 0:
+		return form(a.Used)
+	}
+	return fmt.Sprintf("%s of %s (%d%%)", form(a.Used), form(a.Total), int64(100*float64(a.Used)/float64(a.Total)))
+}
+
+func left(a *api.CSIVolumeAmount) string {
+	if a == nil || a.Used == 0 && a.Available == 0 {
+		return "unknown"
+	}
+	return kit.Size(a.Available)
+}
+
+func condition(c *api.CSIVolumeCondition) string {
+	switch {
+	case c == nil:
+		return "unknown"
+	case c.Abnormal:
+		return "abnormal"
+	}
+	return "normal"
 }
 
 // provenEnds tells which claims were ended without their nodes' word.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"berth/internal/base/fault"
@@ -15,6 +16,7 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/model/lineage"
+	"berth/internal/model/volume"
 )
 
 // Change is what a state of the servers says anew of an alloc. Commit brings it into force.
@@ -246,18 +248,49 @@ func (r *Runner) Signal(ctx context.Context, task, signal string) error {
 // is dead, and they must see what takes its place.
 func (r *Runner) RestartUsers(alias, reason string) error {
 	var errs []error
-	for _, t := range r.Bundle().Job.Group(r.Bundle().Alloc.TaskGroup).Tasks {
+	for _, t := range r.users(alias) {
 		if r.Orphan() != nil {
 			break // nothing of an orphan is started again
 		}
-		uses := slices.ContainsFunc(t.VolumeMounts, func(m *job.VolumeMount) bool { return m.Volume == alias })
-		if runner := r.tasks[t.Name]; uses && runner != nil {
-			if gone, _ := runner.ProcessGone(); !gone {
-				errs = append(errs, runner.Restart(reason, true))
-			}
+		if gone, _ := t.ProcessGone(); !gone {
+			errs = append(errs, t.Restart(reason, true))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// VolumeCondition makes an event, at each task that mounts the group's volume of this alias, of what the volume's
+// plugin says of its health. A task that heard the same last gets none, also after a restart of the agent; that all is
+// well is news only after the opposite.
+func (r *Runner) VolumeCondition(alias string, c volume.Condition) {
+	text := fmt.Sprintf("volume %q is in a normal condition again", alias)
+	if c.Abnormal {
+		text = fmt.Sprintf("the plugin of volume %q calls its condition abnormal: %s", alias,
+			cmp.Or(c.Message, "without a reason"))
+	}
+	for _, t := range r.users(alias) {
+		if t.HeardAbnormal(alias) == c.Abnormal {
+			continue
+		}
+		t.Emit(&alloc.TaskEvent{
+			Type:           alloc.EventVolumeCondition,
+			DisplayMessage: text,
+			Message:        text,
+			Details:        map[string]string{"volume": alias, "abnormal": strconv.FormatBool(c.Abnormal)},
+		})
+	}
+}
+
+// users are the tasks that mount the group's volume of this alias.
+func (r *Runner) users(alias string) []*taskrunner.Runner {
+	var out []*taskrunner.Runner
+	for _, t := range r.Bundle().Job.Group(r.Bundle().Alloc.TaskGroup).Tasks {
+		uses := slices.ContainsFunc(t.VolumeMounts, func(m *job.VolumeMount) bool { return m.Volume == alias })
+		if runner := r.tasks[t.Name]; uses && runner != nil {
+			out = append(out, runner)
+		}
+	}
+	return out
 }
 
 // giveKills hands the orders to end on to the tasks.

@@ -17,6 +17,7 @@ import (
 	"berth/internal/client/allocrunner"
 	"berth/internal/client/localstate"
 	"berth/internal/client/shim"
+	"berth/internal/model/volume"
 	"berth/internal/wire"
 )
 
@@ -151,6 +152,13 @@ func (t *Table) Orphaned(id ids.Alloc) bool {
 	_, unrecorded := t.unrecorded[id]
 	t.mu.Unlock()
 	return unrecorded || r != nil && r.Orphan() != nil && !r.Released()
+}
+
+// VolumeCondition implements meter.Tasks.
+func (t *Table) VolumeCondition(id ids.Alloc, alias string, c volume.Condition) {
+	if r := t.Runner(id); r != nil {
+		r.VolumeCondition(alias, c)
+	}
 }
 
 // VolumeLost implements csimanager.Allocs: exactly the tasks whose volume was found dead are restarted.

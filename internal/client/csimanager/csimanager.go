@@ -82,6 +82,13 @@ type MountInfo struct {
 	ReadOnly bool
 }
 
+// PublishedVolume is a volume that allocs of this node use, with the alias that each has for it.
+type PublishedVolume struct {
+	Key    volume.StagingKey
+	Volume volume.ID
+	Users  map[ids.Alloc]string
+}
+
 // ProcessGate says whether the processes of an alloc are proven gone. Unknown is not gone.
 type ProcessGate interface {
 	// ProcessesGone reports the proof, or in words what is still there.

@@ -5,6 +5,8 @@ package remote
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
@@ -14,6 +16,7 @@ import (
 	"berth/internal/client/allocrunner"
 	"berth/internal/client/allocs"
 	"berth/internal/client/csimanager/controller"
+	"berth/internal/client/csimanager/meter"
 	"berth/internal/client/host"
 	"berth/internal/client/servers"
 	"berth/internal/model/alloc"
@@ -28,6 +31,11 @@ type Volumes interface {
 	ReleaseVolume(key volume.StagingKey, reason, by string) error
 }
 
+// Usage tells how full the volumes in use are; the meter does.
+type Usage interface {
+	Of(volume.StagingKey) (meter.Reading, bool)
+}
+
 // Config wires Methods.
 type Config struct {
 	Link *servers.Link
@@ -38,6 +46,7 @@ type Config struct {
 	Host    *host.Host
 	Plugins controller.Reads
 	Volumes Volumes
+	Usage   Usage
 	Feed    *logfeed.Feed // the agent's log; nil: it keeps none to follow
 }
 
@@ -109,6 +118,7 @@ func (m *Methods) register(s *wire.Server) {
 	wire.AgentForgetMount.Serve(s, m.runForgetMount)
 	wire.AgentReleaseVolume.Serve(s, m.runReleaseVolume)
 	wire.AllocOrphan.Serve(s, m.runOrphan)
+	wire.AgentVolumeUsage.Serve(s, m.runVolumeUsage)
 	m.cfg.Plugins.Register(s)
 }
 
@@ -163,6 +173,20 @@ func (m *Methods) runReleaseVolume(_ context.Context, r *wire.ReleaseVolumeReque
 		return nil, err
 	}
 	return &wire.Empty{}, m.cfg.Volumes.ReleaseVolume(r.StagingKey, r.Reason, r.By)
+}
+
+func (m *Methods) runVolumeUsage(_ context.Context, r *wire.VolumeUsageRequest) (*wire.VolumeUsage, error) {
+	if err := m.forMe(r.Node); err != nil {
+		return nil, err
+	}
+	reading, known := m.cfg.Usage.Of(r.StagingKey)
+	if !known {
+		return nil, fault.New(fault.NotFound, "measure", `volume "`+r.ExternalID+`"`, "it is not in use on this node, "+
+			"or not measured yet")
+	}
+	out := &wire.VolumeUsage{Node: m.cfg.Link.Node(), Measured: reading.Measured}
+	out.Allocs = slices.Sorted(maps.Keys(reading.Volume.Users))
+	return out, nil
 }
 
 func (m *Methods) runOrphan(ctx context.Context, r *wire.AgentRef) (*wire.Orphan, error) {

@@ -293,6 +293,16 @@ func (r *Runner) Emit(e *alloc.TaskEvent) {
 	r.emit(&c)
 }
 
+// HeardAbnormal reports whether the last that the task heard of a volume is that its condition is abnormal.
+func (r *Runner) HeardAbnormal(alias string) (abnormal bool) {
+	for _, e := range slices.Backward(r.State().Events) {
+		if e.Type == alloc.EventVolumeCondition && e.Details["volume"] == alias {
+			return e.Details["abnormal"] == "true"
+		}
+	}
+	return false
+}
+
 // State returns a copy of the task's state.
 func (r *Runner) State() *alloc.TaskState {
 	r.mu.Lock()

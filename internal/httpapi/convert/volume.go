@@ -197,6 +197,38 @@ func places(v *wire.VolumeView) []api.VolumePlace {
 	return out
 }
 
+// VolumeUsage makes the public form of what nodes measured of a volume.
+func VolumeUsage(in *wire.VolumeUsageReply) *api.CSIVolumeUsage {
+	out := &api.CSIVolumeUsage{Abnormal: in.Abnormal, Nodes: []api.CSIVolumeNodeUsage{}}
+	for _, n := range in.Nodes {
+		u := api.CSIVolumeNodeUsage{
+			NodeID:      string(n.Node),
+			Allocations: []string{},
+			Bytes:       amount(n.Bytes),
+			Inodes:      amount(n.Inodes),
+			Error:       n.Error,
+		}
+		for _, id := range n.Allocs {
+			u.Allocations = append(u.Allocations, string(id))
+		}
+		if c := n.Condition; c != nil {
+			u.Condition = &api.CSIVolumeCondition{Abnormal: c.Abnormal, Message: c.Message}
+		}
+		if !n.At.IsZero() {
+			u.Measured = &n.At
+		}
+		out.Nodes = append(out.Nodes, u)
+	}
+	return out
+}
+
+func amount(a *volume.Amount) *api.CSIVolumeAmount {
+	if a == nil {
+		return nil
+	}
+	return &api.CSIVolumeAmount{Total: a.Total, Used: a.Used, Available: a.Available}
+}
+
 // VolumeStub is the line of a volume in lists.
 func VolumeStub(v *wire.VolumeView) *api.CSIVolumeListStub {
 	full := Volume(v)

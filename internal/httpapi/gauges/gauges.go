@@ -1,5 +1,5 @@
 // Package gauges owns how an agent's numbers are shown: as readers of this API's metrics know them, and as Prometheus
-// reads them. Only httpapi imports it.
+// reads them. Only httpapi imports it, and the agent, which has numbers.
 package gauges
 
 import (
@@ -31,14 +31,34 @@ func Of(stats map[string]map[string]string) []Gauge {
 	return out
 }
 
-// Write writes gauges in Prometheus' text format.
+// Write writes gauges in Prometheus' text format, those of a name together.
 func Write(w io.Writer, all []Gauge) error {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b Gauge) int { return strings.Compare(a.Name, b.Name) })
+	last := ""
 	for _, g := range all {
 		name := strings.NewReplacer(".", "_", "-", "_").Replace(g.Name)
-		if _, err := fmt.Fprintf(w, "# TYPE %s gauge\n%s %s\n", name, name,
-			strconv.FormatFloat(g.Value, 'g', -1, 64)); err != nil {
+		head := ""
+		if name != last {
+			head, last = "# TYPE "+name+" gauge\n", name
+		}
+		value := strconv.FormatFloat(g.Value, 'g', -1, 64)
+		if _, err := fmt.Fprintf(w, "%s%s%s %s\n", head, name, labels(g.Labels), value); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// labels writes labels in order; their values are anybody's text.
+func labels(m map[string]string) string {
+	if len(m) == 0 {
+		return ""
+	}
+	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+	parts := make([]string, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, k+`="`+escape.Replace(m[k])+`"`)
+	}
+	return "{" + strings.Join(parts, ",") + "}"
 }

@@ -187,30 +187,32 @@ type TaskEvent struct {
 	Signal         int
 }
 
-// Types of task events, as clients of this API know them; "Storage Waiting" and "Shim Died" are ours.
+// Types of task events, as clients of this API know them; "Storage Waiting", "Volume Condition" and "Shim Died" are
+// ours.
 const (
-	EventReceived       = "Received"
-	EventTaskSetup      = "Task Setup"
-	EventSetupFailure   = "Setup Failure"
-	EventHookFailed     = "Task hook failed"
-	EventDriverFailure  = "Driver Failure"
-	EventDriver         = "Driver"
-	EventStarted        = "Started"
-	EventTerminated     = "Terminated"
-	EventKilling        = "Killing"
-	EventKilled         = "Killed"
-	EventRestarting     = "Restarting"
-	EventNotRestarting  = "Not Restarting"
-	EventSignaling      = "Signaling"
-	EventRestartSignal  = "Restart Signaled"
-	EventLeaderDead     = "Leader Task Dead"
-	EventSiblingFailed  = "Sibling Task Failed"
-	EventMainDead       = "Main Tasks Dead"
-	EventPluginHealthy  = "Plugin became healthy"
-	EventPluginFailing  = "Plugin became unhealthy"
-	EventStorageWaiting = "Storage Waiting"
-	EventShimDied       = "Shim Died"
-	EventRecovered      = "Recovered"
+	EventReceived        = "Received"
+	EventTaskSetup       = "Task Setup"
+	EventSetupFailure    = "Setup Failure"
+	EventHookFailed      = "Task hook failed"
+	EventDriverFailure   = "Driver Failure"
+	EventDriver          = "Driver"
+	EventStarted         = "Started"
+	EventTerminated      = "Terminated"
+	EventKilling         = "Killing"
+	EventKilled          = "Killed"
+	EventRestarting      = "Restarting"
+	EventNotRestarting   = "Not Restarting"
+	EventSignaling       = "Signaling"
+	EventRestartSignal   = "Restart Signaled"
+	EventLeaderDead      = "Leader Task Dead"
+	EventSiblingFailed   = "Sibling Task Failed"
+	EventMainDead        = "Main Tasks Dead"
+	EventPluginHealthy   = "Plugin became healthy"
+	EventPluginFailing   = "Plugin became unhealthy"
+	EventStorageWaiting  = "Storage Waiting"
+	EventVolumeCondition = "Volume Condition"
+	EventShimDied        = "Shim Died"
+	EventRecovered       = "Recovered"
 )
 
 // Metric explains a placement or its failure.

@@ -27,6 +27,7 @@ import (
 	"berth/internal/cli"
 	"berth/internal/httpapi"
 	"berth/internal/httpapi/access"
+	"berth/internal/httpapi/gauges"
 	"berth/internal/testkit/keepers"
 )
 
@@ -150,6 +151,7 @@ func (s *surface) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 type self struct{}
 
 func (self) Describe() (map[string]any, map[string]map[string]string) { return nil, nil }
+func (self) Gauges() []gauges.Gauge                                   { return nil }
 func (self) NodeID() ids.Node                                         { return "" }
 func (self) Health(context.Context) map[string]error                  { return nil }
 

@@ -50,6 +50,8 @@ type UnmountFacts struct {
 	// Unanswered: a call of the volume is unanswered at a run of the plugin that may live: it may unmount later, and by
 	// then it would be another one's mount.
 	Unanswered bool
+	// CutOff: the plugin may still be at a reading of the volume that was cut off moments ago.
+	CutOff bool
 	// Top is the mount that must go first.
 	Top Mount
 }
@@ -83,6 +85,8 @@ func MayUnmount(e *Entry, s Step, f UnmountFacts) (ok bool, why string) {
 		return false, stays + "its processes are not proven gone"
 	case f.Unanswered:
 		return false, stays + "an earlier call is unanswered at a plugin that still runs: restart the plugin"
+	case f.CutOff:
+		return false, stays + "the plugin was asked how full the volume is and may still be at it"
 	case !slices.ContainsFunc(own, f.Top.Is):
 		return false, stays + "it is not what was seen there when it was made"
 	}

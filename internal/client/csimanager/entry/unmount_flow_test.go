@@ -28,9 +28,15 @@ func TestANodeUnmountsItselfOnlyWhatItKnowsAndNobodyUses(t *testing.T) {
 		tops[other] = false
 	}
 	for _, verb := range []Verb{Unpublish, Unstage, Stage, Publish, Expand} {
-		for bits := range 1 << 5 {
+		for bits := range 1 << 6 {
 			for top, ours := range tops {
-				f := UnmountFacts{Answered: bits&1 > 0, Gone: bits&2 > 0, Unanswered: bits&4 > 0, Top: top}
+				f := UnmountFacts{
+					Answered:   bits&1 > 0,
+					Gone:       bits&2 > 0,
+					Unanswered: bits&4 > 0,
+					CutOff:     bits&32 > 0,
+					Top:        top,
+				}
 				if bits&8 > 0 {
 					f.Before = 1
 				}
@@ -42,7 +48,7 @@ func TestANodeUnmountsItselfOnlyWhatItKnowsAndNobodyUses(t *testing.T) {
 				if published {
 					e.Pubs["b"].Presence = volume.Present
 				}
-				want := f.Answered && f.Before > 0 && !f.Unanswered && ours &&
+				want := f.Answered && f.Before > 0 && !f.Unanswered && !f.CutOff && ours &&
 					(verb == Unpublish && f.Gone || verb == Unstage && !published)
 				if ok, why := MayUnmount(e, Step{Verb: verb, Alloc: "a"}, f); ok != want {
 					t.Errorf("%s with %+v: %v (%s), want %v", verb, f, ok, why, want)

@@ -6,7 +6,6 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/client/csimanager/entry"
 	"berth/internal/client/csimanager/instance"
-	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
 )
@@ -43,40 +42,4 @@ func (k *Keeper) WantSize(key volume.StagingKey, bytes int64) error {
 	}
 	k.loop.Mark(key)
 	return nil
-}
-
-// Stats reads the usage of a staged or published volume, between the volume's other calls.
-func (k *Keeper) Stats(ctx context.Context, key volume.StagingKey) (csi.Stats, error) {
-	conn, err := k.cfg.Plugins.Use(key.Plugin, plugin.RoleNode)
-	if err != nil {
-		return csi.Stats{}, err
-	}
-	defer conn.Release()
-	k.mu.Lock()
-	vs := k.vols[key]
-	k.mu.Unlock()
-	if vs == nil {
-		return csi.Stats{}, notPublished(key)
-	}
-	if !vs.call.TryLock() {
-		return csi.Stats{},
-			fault.New(fault.Busy, "measure", entry.Describe(key), "another call of the volume is under way")
-	}
-	defer vs.call.Unlock()
-	e := k.snapshot(key)
-	if e == nil || e.PresentPublication() == "" {
-		return csi.Stats{}, notPublished(key)
-	}
-	if why := plugin.Foreign(key.Plugin, e.Provider, conn.Facts.Name); why != "" {
-		return csi.Stats{}, fault.New(fault.NotReady, "measure", entry.Describe(key), why)
-	}
-	req := csi.StatsRequest{VolumeID: key.ExternalID, VolumePath: e.Pubs[e.PresentPublication()].TaskPath}
-	if !e.Staging.Skip {
-		req.StagingPath = e.Staging.TaskPath
-	}
-	return conn.Client.VolumeStats(ctx, req)
-}
-
-func notPublished(key volume.StagingKey) error {
-	return fault.New(fault.NotFound, "measure", entry.Describe(key), "it is not published on this node")
 }

@@ -67,3 +67,10 @@ func (k *Keeper) Show() (out []string) {
 	}
 	return out
 }
+
+// ReadingsEnded has no reading count any more as one that may go on in its plugin.
+func (k *Keeper) ReadingsEnded() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.readingEnds = 0
+}

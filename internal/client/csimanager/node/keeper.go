@@ -54,7 +54,10 @@ type Keeper struct {
 	broken  []string            // id files that cannot be read
 	damaged []volume.StagingKey // of records that cannot be read: what they were about may be mounted without a name
 	victims []victim            // that are to be reported
-	due     bool                // the servers wait for a report, though no entry may have changed
+	// readingEnds is how long a reading that was cut off may still be at it in its plugin, which does not say that it
+	// has stopped.
+	readingEnds time.Duration
+	due         bool // the servers wait for a report, though no entry may have changed
 }
 
 var _ csimanager.VolumeMounter = (*Keeper)(nil)
@@ -65,7 +68,7 @@ func New(cfg Config) (*Keeper, error) {
 	if cfg.Parallel == 0 {
 		cfg.Parallel = 16
 	}
-	k := &Keeper{cfg: cfg, vols: map[volume.StagingKey]*volumeState{}}
+	k := &Keeper{cfg: cfg, vols: map[volume.StagingKey]*volumeState{}, readingEnds: 30 * time.Second}
 	k.loop = reconcile.New(reconcile.Config{Name: "node volumes", Parallel: cfg.Parallel}, k.work).
 		GroupBy(func(key volume.StagingKey) string { return string(key.Plugin) })
 	if err := k.load(); err != nil {

@@ -154,8 +154,7 @@ func TestCallsOfAVolumeFollowEachOther(t *testing.T) {
 	made := false
 	k.cfg.Codec.Encode = func(any) ([]byte, error) { // of the id file: the call is under way
 		made = true
-		if vs.call.TryLock() {
-			vs.call.Unlock()
+		if begun, _ := vs.call.Read(t.Context(), func(context.Context) error { return nil }); begun {
 			t.Error("another call could be made beside it")
 		}
 		return nil, errDisk

@@ -48,6 +48,37 @@ func madeState(t *testing.T, allocs ...ids.Alloc) *volumeState {
 	return vs
 }
 
+// TestWhatIsPublishedForNobodyIsNotMeasured: a volume is measured by what somebody uses, and is mounted.
+func TestWhatIsPublishedForNobodyIsNotMeasured(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*volumeState)
+		users  int
+	}{
+		"used":                 {func(*volumeState) {}, 2},
+		"left by one":          {func(vs *volumeState) { vs.withdraw("a") }, 1},
+		"lost by one":          {func(vs *volumeState) { vs.entry.Pubs["a"].Presence = volume.Lost }, 1},
+		"uncertain for one":    {func(vs *volumeState) { vs.entry.Pubs["b"].Presence = volume.Uncertain }, 1},
+		"a staging that is so": {func(vs *volumeState) { vs.entry.Staging.Presence = volume.Uncertain }, 0},
+	} {
+		vs := madeState(t, "a", "b")
+		vs.entry.Pubs["a"].TaskPath, vs.entry.Pubs["b"].TaskPath = "/a", "/b"
+		vs.entry.Staging.TaskPath = "/s"
+		c.change(vs)
+		users := vs.users()
+		if len(users) != c.users {
+			t.Errorf("%s: used by %v", name, users)
+		}
+		req, why := vs.measurable("")
+		if (why == "") != (c.users > 0) {
+			t.Errorf("%s: why it is not measured: %q", name, why)
+		}
+		if _, used := users[ids.Alloc(strings.TrimPrefix(req.VolumePath, "/"))]; c.users > 0 && !used ||
+			c.users > 0 && req.StagingPath != "/s" {
+			t.Errorf("%s: measured at %q, %q", name, req.VolumePath, req.StagingPath)
+		}
+	}
+}
+
 // TestAWantIsAcknowledgedUnderItsEpochAlone: what the servers have said of another claim of the alloc, or before it
 // withdrew, says nothing about this one.
 func TestAWantIsAcknowledgedUnderItsEpochAlone(t *testing.T) {

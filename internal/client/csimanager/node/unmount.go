@@ -105,6 +105,7 @@ func (k *Keeper) unmountOwn(ctx context.Context, key volume.StagingKey, s entry.
 		Before:     vs.retries[s].failures,
 		Gone:       gone,
 		Unanswered: len(vs.entry.Unanswered) > 0,
+		CutOff:     vs.call.CutOff(k.readingEnds),
 		Top:        left[0],
 	}
 	may, why := entry.MayUnmount(vs.entry, s, f)

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"sync"
 	"time"
 
 	"berth/internal/base/fault"
@@ -9,6 +8,7 @@ import (
 	"berth/internal/base/retry"
 	"berth/internal/client/csimanager"
 	"berth/internal/client/csimanager/entry"
+	"berth/internal/client/csimanager/slot"
 	"berth/internal/model/volume"
 )
 
@@ -30,7 +30,7 @@ type volumeState struct {
 	flight        flight
 	status        string // what it does or waits for
 	lastErr       error
-	call          sync.Mutex // held during every node call of the volume: one in flight per (plugin, volume, node)
+	call          slot.Slot // one call in flight per (plugin, volume, node)
 }
 
 // flight is the call that is being made.

@@ -194,7 +194,7 @@ func (k *Keeper) step(ctx context.Context, key volume.StagingKey, d decision, co
 			return err
 		}
 	}
-	vs.call.Lock()
+	vs.call.Begin()
 	err := k.stillServed(s, call(ctx), alive)
 	k.answered(key, runOf(conn), err)
 	if rest := k.unmountOwn(ctx, key, s, err); rest != nil {
@@ -203,7 +203,7 @@ func (k *Keeper) step(ctx context.Context, key volume.StagingKey, d decision, co
 	if s.Verb == entry.Unstage && (err == nil || csi.RetryOf(err) == volume.RetryVerify) {
 		err = cmp.Or(k.cfg.Holding.Absent(ctx, k.snapshot(key)), err)
 	}
-	vs.call.Unlock()
+	vs.call.End()
 	return k.finish(key, s, before, err)
 }
 

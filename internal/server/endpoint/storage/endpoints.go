@@ -45,6 +45,7 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.cfg.Base, s, wire.VolumeDetach, e.volumeDetach)
 	serving.Unary(e.cfg.Base, s, wire.VolumeRelease, e.volumeRelease)
 	serving.Unary(e.cfg.Base, s, wire.VolumeGet, e.volumeGet)
+	serving.Unary(e.cfg.Base, s, wire.VolumeUsages, e.volumeUsage)
 	serving.Unary(e.cfg.Base, s, wire.VolumeList, e.volumeList)
 	serving.Unary(e.cfg.Base, s, wire.VolumeExternal, e.volumeExternal)
 	serving.Unary(e.cfg.Base, s, wire.SnapshotCreate, e.snapshotCreate)
