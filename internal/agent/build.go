@@ -71,6 +71,7 @@ func (a *Agent) serverConfig() server.Config {
 			"role":     "berth",
 		},
 		VolumeListInterval: orDefault(c.Server.VolumeListInterval),
+		AlphaGetVolume:     c.Server.AlphaGetVolume,
 
 		Log: a.log.With(logkey.Component, "server"),
 		Dev: c.dev,

@@ -52,6 +52,8 @@ type ServerBlock struct {
 	BootstrapExpect int  `hcl:"bootstrap_expect"`
 	// VolumeListInterval is how often what providers list is held against the records; not set: ten minutes.
 	VolumeListInterval *time.Duration `hcl:"volume_list_interval"`
+	// AlphaGetVolume has plugins that list no volumes asked about each: a call that the specification calls alpha.
+	AlphaGetVolume bool `hcl:"alpha_get_volume"`
 }
 
 // ClientBlock configures the node half.
@@ -254,6 +256,7 @@ func (c *Config) override(f *Config) {
 		pick(&block(&c.Server).Enabled, f.Server.Enabled)
 		pick(&c.Server.BootstrapExpect, f.Server.BootstrapExpect)
 		pick(&c.Server.VolumeListInterval, f.Server.VolumeListInterval)
+		pick(&c.Server.AlphaGetVolume, f.Server.AlphaGetVolume)
 	}
 	if f.ACL != nil {
 		pick(&block(&c.ACL).Enabled, f.ACL.Enabled)

@@ -60,7 +60,8 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 			Secrets:  secrets,
 			Nodes:    s.nodes,
 
-			ListPeriod: s.cfg.VolumeListInterval,
+			ListPeriod:     s.cfg.VolumeListInterval,
+			AlphaGetVolume: s.cfg.AlphaGetVolume,
 
 			Log: s.cfg.Log,
 		}),

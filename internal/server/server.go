@@ -39,6 +39,7 @@ type Config struct {
 	GC             gc.Ages
 	// VolumeListInterval: see volumes.Config.
 	VolumeListInterval time.Duration
+	AlphaGetVolume     bool           // see volumes.Config
 	Raft               raftlog.Config // Dir, ID and Log are filled in
 }
 

@@ -313,6 +313,7 @@ const (
 	CallExpand         = "expand"
 	CallSnapshot       = "snapshot"
 	CallDeleteSnapshot = "delete-snapshot"
+	CallRead           = "read"        // of one volume as its provider has it; alpha
 	CallNodeExpand     = "node-expand" // executed by the node keeper on a node where the volume is staged
 )
 
@@ -402,6 +403,7 @@ type ControllerResult struct {
 	Snapshot       *CreatedSnapshot
 	Capacity       int64
 	NodeExpansion  bool
+	Read           *volume.Listed
 }
 
 // CallError is a failed call with all that decides what comes next.

@@ -40,7 +40,7 @@ const (
 	CapExpand              ControllerCap = 9
 	CapListAttachedNodes   ControllerCap = 10
 	CapVolumeConditionCtrl ControllerCap = 11 // of specification 1.12 and older
-	CapGetVolume           ControllerCap = 12 // alpha, never used
+	CapGetVolume           ControllerCap = 12 // alpha
 	CapSingleNodeModesCtrl ControllerCap = 13 // alpha
 	CapModify              ControllerCap = 14 // shown only
 	CapGetSnapshot         ControllerCap = 15 // alpha, never used

@@ -329,6 +329,7 @@ func TestI12_WhatIsNotAdvertisedIsNeverSent(t *testing.T) {
 			_, err := c.Capacity(ctx, csi.CapacityRequest{})
 			return err
 		},
+		csi.ControllerGetVolume: func() error { _, err := c.GetVolume(ctx, "v"); return err },
 		csi.NodeStageVolume: func() error {
 			return c.Stage(ctx, csi.StageRequest{VolumeID: "v", StagingPath: "/s", Capability: fsWriter})
 		},
@@ -419,6 +420,39 @@ func TestConditionOfOlderPluginsIsRead(t *testing.T) {
 	}
 	if !page.Entries[0].NodesKnown || page.Entries[0].NodeIDs != nil {
 		t.Errorf("attached nodes = %+v", page.Entries[0])
+	}
+}
+
+// TestAVolumeIsReadWithItsCondition: by plugins that offer both, and others are not asked.
+func TestAVolumeIsReadWithItsCondition(t *testing.T) {
+	read := func(condition string, caps ...csi.ControllerCap) (csi.VolumeEntry, csi.Volume, error) {
+		p := csitest.Alone(t, csitest.Options{Fake: csitest.Fake{
+			Mount:      csitest.MountNothing,
+			Controller: append(caps, csi.CapCreateDelete),
+			Condition:  condition,
+		}})
+		c := p.Connect()
+		v := create(t, c, "db")
+		out, err := c.GetVolume(t.Context(), v.ID)
+		if _, err := c.GetVolume(t.Context(), "none"); err == nil {
+			t.Error("a volume that does not exist was read")
+		}
+		return out, v, err
+	}
+	got, v, err := read("two disks have failed", csi.CapGetVolume)
+	ok(t, err)
+	if got.Volume.ID != v.ID || got.NodesKnown || got.Condition == nil || !got.Condition.Abnormal ||
+		got.Condition.Message != "two disks have failed" {
+		t.Errorf("it is read as %+v", got)
+	}
+	for name, caps := range map[string][]csi.ControllerCap{
+		"GET_VOLUME":       {csi.CapVolumeConditionCtrl},
+		"VOLUME_CONDITION": {csi.CapGetVolume},
+	} {
+		_, _, err := read("", caps...)
+		if e, is := csi.AsError(err); !is || e.Sent || e.Code != codes.Unimplemented {
+			t.Errorf("without %s: %v", name, err)
+		}
 	}
 }
 

@@ -35,6 +35,29 @@ func (c *Client) ListVolumes(ctx context.Context, r ListVolumesRequest) (VolumeP
 	return out, nil
 }
 
+// GetVolume reads one volume (alpha), of plugins that tell a condition with it.
+func (c *Client) GetVolume(ctx context.Context, id string) (VolumeEntry, error) {
+	k := c.begin(ControllerGetVolume, "volume", id, nil).controller(CapGetVolume).controller(CapVolumeConditionCtrl)
+	k.id("volume id", id)
+	resp := &pb.ControllerGetVolumeResponse{}
+	if err := k.send(ctx, &pb.ControllerGetVolumeRequest{VolumeId: id}, resp); err != nil {
+		return VolumeEntry{}, err
+	}
+	v, wrong := volumeFrom(resp.GetVolume(), k.inst.TopologyAware())
+	if wrong == "" && v.ID != id {
+		wrong = "another volume, " + quote(v.ID)
+	}
+	if wrong != "" {
+		return VolumeEntry{}, k.defect(wrong)
+	}
+	out := VolumeEntry{Volume: v, NodesKnown: k.inst.Controller.Has(CapListAttachedNodes)}
+	if out.NodesKnown {
+		out.NodeIDs = listPB(resp.GetStatus().GetPublishedNodeIds())
+	}
+	out.Condition = conditionOf(resp.GetStatus())
+	return out, nil
+}
+
 // ListSnapshots reads one page of snapshots.
 func (c *Client) ListSnapshots(ctx context.Context, r ListSnapshotsRequest) (SnapshotPage, error) {
 	k := c.begin(ListSnapshots, "", "", r.Secrets).controller(CapListSnapshots).pageSize(r.MaxEntries).text("token",

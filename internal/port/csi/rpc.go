@@ -5,8 +5,8 @@ import "time"
 // RPC is the name of a call as the specification spells it.
 type RPC string
 
-// The calls of the specification. Those marked alpha or unused are never made; they are listed because the rules of
-// errors cover them, by which the oracle judges any caller.
+// The calls of the specification. Those marked alpha or unused are never made, unless it says that they are enabled;
+// they are listed because the rules of errors cover them, by which the oracle judges any caller.
 const (
 	GetPluginInfo         RPC = "GetPluginInfo"
 	GetPluginCapabilities RPC = "GetPluginCapabilities"
@@ -25,7 +25,7 @@ const (
 	ListSnapshots              RPC = "ListSnapshots"
 	GetSnapshot                RPC = "GetSnapshot" // alpha
 	ControllerExpandVolume     RPC = "ControllerExpandVolume"
-	ControllerGetVolume        RPC = "ControllerGetVolume"    // alpha
+	ControllerGetVolume        RPC = "ControllerGetVolume"    // alpha, made where that is enabled
 	ControllerModifyVolume     RPC = "ControllerModifyVolume" // unused
 
 	GroupControllerGetCapabilities RPC = "GroupControllerGetCapabilities" // unused

@@ -97,8 +97,12 @@ func (k *Keeper) stepList(ctx context.Context, id ids.Plugin) (reconcile.Result,
 		return reconcile.Again(left, "the provider's list is read then"), nil
 	}
 	pause := k.pause()
-	if m := s.Meta(nil); rec.Controller.ListVolumes && m != nil && m.Schema >= observations {
-		doubt, err := k.readLists(ctx, rec)
+	if m := s.Meta(nil); (rec.Controller.ListVolumes || k.cfg.AlphaGetVolume) && m != nil && m.Schema >= observations {
+		read := k.readLists
+		if !rec.Controller.ListVolumes {
+			read = k.readEach
+		}
+		doubt, err := read(ctx, rec)
 		if err != nil && ctx.Err() == nil {
 			k.cfg.Log.Debug("what a provider has is not known", logkey.Plugin, id, logkey.Error, err)
 		}
@@ -139,7 +143,7 @@ func (k *Keeper) readLists(ctx context.Context, rec *plugin.Record) (doubt bool,
 			if rec.Scope == plugin.ScopeNode && v.Status.HomeNode != home || rec.Foreign(v.Status.Provider) != "" {
 				continue
 			}
-			again, err := k.observe(ctx, before, v, listed)
+			again, err := k.observe(ctx, before, v, listed[v.Status.ExternalID])
 			if err != nil {
 				return doubt, err
 			}
@@ -149,9 +153,10 @@ func (k *Keeper) readLists(ctx context.Context, rec *plugin.Record) (doubt bool,
 	return doubt, nil
 }
 
-// observe holds one volume against the list. What has changed since before the list was read is left to the next one.
+// observe holds one volume against what the provider says of it; nil: that it has none. What has changed since before
+// that was read is left to the next time.
 func (k *Keeper) observe(
-	ctx context.Context, before *state.Snap, v *volume.Volume, listed map[string]*volume.Listed,
+	ctx context.Context, before *state.Snap, v *volume.Volume, listed *volume.Listed,
 ) (doubt bool, err error) {
 	now := k.cfg.Store.Snapshot()
 	cur := now.Volume(nil, v.ID)
@@ -165,7 +170,7 @@ func (k *Keeper) observe(
 	for a := range now.AttachmentsOf(nil, v.Staging()) {
 		attachments = append(attachments, a) // one that came meanwhile is known, too
 	}
-	o := volume.Observe(attachments, listed[v.Status.ExternalID])
+	o := volume.Observe(attachments, listed)
 	if !k.lists.twice(v.ID, o) {
 		return true, nil
 	}

@@ -41,6 +41,8 @@ type Config struct {
 	Log      *slog.Logger
 	// ListPeriod is how often what a provider lists is held against the records; 0 is ten minutes.
 	ListPeriod time.Duration
+	// AlphaGetVolume has plugins that list no volumes asked about each (CSI spec, ControllerGetVolume: alpha).
+	AlphaGetVolume bool
 }
 
 // Keeper brings volumes and snapshots to what was asked. Run it on the leader.

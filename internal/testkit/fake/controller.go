@@ -401,6 +401,29 @@ func (p *Plugin) ListVolumes(_ context.Context, r *pb.ListVolumesRequest) (*pb.L
 	return out, err
 }
 
+// ControllerGetVolume tells of one volume what the list tells.
+func (p *Plugin) ControllerGetVolume(
+	_ context.Context, r *pb.ControllerGetVolumeRequest,
+) (*pb.ControllerGetVolumeResponse, error) {
+	if err := firstErr(p.offers(csi.CapGetVolume), need(r.GetVolumeId() != "", "volume id")); err != nil {
+		return nil, err
+	}
+	out := &pb.ControllerGetVolumeResponse{}
+	err := p.store.update(func(st *state) error {
+		v := st.Volumes[r.GetVolumeId()]
+		if v == nil {
+			return status.Errorf(codes.NotFound, "volume %q does not exist", r.GetVolumeId())
+		}
+		out.Volume = p.volumePB(v)
+		out.Status = &pb.ControllerGetVolumeResponse_VolumeStatus{
+			PublishedNodeIds: slices.Sorted(maps.Keys(v.Attached)),
+		}
+		out.Status.ProtoReflect().SetUnknown(p.condition())
+		return nil
+	})
+	return out, err
+}
+
 // GetCapacity tells what is left.
 func (p *Plugin) GetCapacity(context.Context, *pb.GetCapacityRequest) (*pb.GetCapacityResponse, error) {
 	if err := p.offers(csi.CapGetCapacity); err != nil {

@@ -26,6 +26,8 @@ func dispatch(ctx context.Context, conn *instance.Connection, w wire.ControllerC
 			csi.DeleteVolumeRequest{VolumeID: w.Volume.ExternalID, Secrets: w.Secrets.Open()})
 	case w.Kind == wire.CallExpand && w.Volume != nil:
 		return expand(ctx, conn, w, r)
+	case w.Kind == wire.CallRead && w.Volume != nil:
+		return read(ctx, conn, w, r)
 	case w.Kind == wire.CallSnapshot && w.Snapshot != nil:
 		return snapshot(ctx, conn, w, r)
 	case w.Kind == wire.CallDeleteSnapshot && w.Snapshot != nil:
@@ -89,6 +91,18 @@ func expand(ctx context.Context, conn *instance.Connection, w wire.ControllerCal
 		Secrets: w.Secrets.Open()})
 	r.Capacity, r.NodeExpansion = answer.Capacity, answer.NodeExpansionRequired
 	return err
+}
+
+func read(ctx context.Context, conn *instance.Connection, w wire.ControllerCall, r *wire.ControllerResult) error {
+	v, err := conn.Client.GetVolume(ctx, w.Volume.ExternalID)
+	if err != nil {
+		return err
+	}
+	r.Read = &volume.Listed{Nodes: v.NodeIDs, NodesKnown: v.NodesKnown}
+	if c := v.Condition; c != nil {
+		r.Read.Abnormal, r.Read.Message = c.Abnormal, c.Message
+	}
+	return nil
 }
 
 func snapshot(ctx context.Context, conn *instance.Connection, w wire.ControllerCall, r *wire.ControllerResult) error {
