@@ -41,6 +41,11 @@ func read[Req, Rep any, P reply[Rep]](
 	})
 }
 
+// as shows a reply in its public form.
+func as[Rep, Public any](convert func(*Rep) Public) func(*request, *Rep) (any, error) {
+	return func(_ *request, out *Rep) (any, error) { return convert(out), nil }
+}
+
 // write is a call that changes the servers' state.
 func write[Req, Rep any](
 	method wire.Method[Req, Rep], ask func(*request) (*Req, error), show func(*Rep) (index uint64, answer any),

@@ -83,14 +83,8 @@ var (
 	allocGC = call(wire.AgentGC, (*request).allocTarget, done)
 	nodeGC  = call(wire.AgentGC, (*request).nodeTarget, done)
 
-	allocStats = call(wire.AllocStats, (*request).allocTarget,
-		func(_ *request, out *wire.AllocStatsReply) (any, error) {
-			return convert.AllocUsage(out), nil
-		})
-	hostStats = call(wire.AgentHostStats, (*request).nodeTarget,
-		func(_ *request, out *wire.HostStatsReply) (any, error) {
-			return convert.HostStats(out), nil
-		})
+	allocStats = call(wire.AllocStats, (*request).allocTarget, as(convert.AllocUsage))
+	hostStats  = call(wire.AgentHostStats, (*request).nodeTarget, as(convert.HostStats))
 )
 
 // taskChecks answers for service checks, which are not built: none exists.

@@ -71,9 +71,7 @@ var csiVolumes = read(wire.VolumeList, func(r *request) (*wire.VolumeListRequest
 var volumeGet = read(wire.VolumeGet, byName, one("volume", func(v *wire.VolumeView) any { return convert.Volume(v) }))
 
 // volumeUsage asks the nodes, which alone know it.
-var volumeUsage = call(wire.VolumeUsages, byName, func(_ *request, out *wire.VolumeUsageReply) (any, error) {
-	return convert.VolumeUsage(out), nil
-})
+var volumeUsage = call(wire.VolumeUsages, byName, as(convert.VolumeUsage))
 
 var (
 	volumeCreate   = volumeWrite(wire.VolumeCreate)
