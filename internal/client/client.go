@@ -75,6 +75,9 @@ type Config struct {
 	// ReportDelay is how long what is new on the node, and nobody waits for, is held back to share a report with what
 	// follows; 0: a second.
 	ReportDelay time.Duration
+	// ReportPatience is how long what is under way there and goes well is held back, for the report that it has
+	// ended; 0: ten times ReportDelay.
+	ReportPatience time.Duration
 	// ConfirmRemovals is how long removals of many allocs at once wait until they are confirmed again; 0: 30 s.
 	ConfirmRemovals time.Duration
 	StorageTimeout  time.Duration // see allocrunner.Config
@@ -113,6 +116,7 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.ReportDelay = cmp.Or(cfg.ReportDelay, defaultReportDelay)
+	cfg.ReportPatience = cmp.Or(cfg.ReportPatience, 10*cfg.ReportDelay)
 	// Tasks of other users pass through; what must not be read has modes of its own.
 	if err := durable.MakeDir(cfg.DataDir, 0o711); err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "make directory", cfg.DataDir)
@@ -176,6 +180,7 @@ func (c *Client) build(ctx context.Context) error {
 		Volumes:         c.storage.keeper,
 		Inventory:       c.storage.reporter,
 		ReportDelay:     c.cfg.ReportDelay,
+		ReportPatience:  c.cfg.ReportPatience,
 		ConfirmRemovals: c.cfg.ConfirmRemovals,
 		StorageTimeout:  c.cfg.StorageTimeout,
 		MaxKillTimeout:  c.cfg.MaxKillTimeout,

@@ -40,6 +40,24 @@ func TestAPlacedAllocRunsAndItsStatesArePushed(t *testing.T) {
 	}
 }
 
+// TestANodeThatIsToRegisterAgainReportsWhatIsNotNew: what the servers acknowledged they may have given up since.
+func TestANodeThatIsToRegisterAgainReportsWhatIsNotNew(t *testing.T) {
+	r := newRig(t)
+	r.start()
+	id := r.servers.place(service(task("web", nil)))
+	eventually(t, "the servers hear that it runs", func() bool { return r.servers.status(id) == alloc.ClientRunning })
+	r.servers.change(func() { delete(r.servers.reported, id) })
+	for range 2 { // the second is asked for when the first was obeyed
+		r.servers.change(func() { r.servers.again = true })
+		eventually(t, "the node is asked to register", func() bool { return !r.servers.asks() })
+	}
+	other := r.servers.place(service(task("db", nil)))
+	eventually(t, "what is new is reported", func() bool { return r.servers.status(other) == alloc.ClientRunning })
+	if got := r.servers.status(id); got != alloc.ClientRunning {
+		t.Errorf("the servers hear %q of what runs on", got)
+	}
+}
+
 func TestTasksOutliveTheAgentAndAreFoundAgain(t *testing.T) {
 	r := newRig(t)
 	first := r.start()

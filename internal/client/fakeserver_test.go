@@ -360,6 +360,13 @@ func (f *fakeServers) status(id ids.Alloc) string {
 	return ""
 }
 
+// asks reports whether the next heartbeat will ask for a registration.
+func (f *fakeServers) asks() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.again
+}
+
 // times counts registrations.
 func (f *fakeServers) times() int {
 	f.mu.Lock()

@@ -70,8 +70,12 @@ func newStorage(c *Client, holdings *allocs.Holdings) (*storage, error) {
 		supervisor: supervisor,
 		plugins:    plugins,
 		keeper:     keeper,
-		reporter:   &reporter.Reporter{Keeper: keeper, Delay: c.cfg.ReportDelay},
-		executor:   controller.New(controller.Config{Plugins: plugins, Node: keeper, Log: log}),
+		reporter: &reporter.Reporter{
+			Keeper:   keeper,
+			Delay:    c.cfg.ReportDelay,
+			Patience: c.cfg.ReportPatience,
+		},
+		executor: controller.New(controller.Config{Plugins: plugins, Node: keeper, Log: log}),
 		meter: meter.New(meter.Config{
 			Volumes: keeper,
 			Tasks:   holdings,
@@ -125,7 +129,8 @@ func (g *grants) Grants(
 		out.Mounts = append(out.Mounts, mountRequest(&reply.Grants[i]))
 	}
 	for _, w := range reply.Waiting {
-		out.Waiting = append(out.Waiting, csimanager.WaitReason{Volume: w.Volume, Reason: w.Reason})
+		out.Waiting = append(out.Waiting,
+			csimanager.WaitReason{Volume: w.Volume, Reason: w.Reason, UnderWay: w.UnderWay})
 	}
 	return out, nil
 }

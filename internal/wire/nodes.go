@@ -269,6 +269,8 @@ type WaitReason struct {
 	Volume volume.ID
 	Reason string
 	Since  time.Time
+	// UnderWay: it is a controller call that was made, or is about to be, and nothing stands in the way.
+	UnderWay bool
 }
 
 // Grant is all that a node needs to stage and publish one volume for one alloc.

@@ -60,14 +60,12 @@ func (h *CSI) Prerun(ctx context.Context, a *hook.Alloc) error {
 	return nil
 }
 
-// await follows the servers' answer until every grant is there; each new reason becomes an event.
+// await follows the servers' answer until every grant is there; each new reason becomes an event, unless it is a call
+// under way that goes well and has not lasted.
 func (h *CSI) await(ctx context.Context, a *hook.Alloc) ([]csimanager.MountRequest, error) {
 	seen, reported := "", ""
+	begun, wait := time.Now(), time.Duration(0)
 	for {
-		wait := grantWait
-		if seen == "" {
-			wait = 0
-		}
 		reply, err := h.Grants.Grants(ctx, a.Alloc.ID, wait, seen)
 		switch {
 		case err != nil:
@@ -77,8 +75,13 @@ func (h *CSI) await(ctx context.Context, a *hook.Alloc) ([]csimanager.MountReque
 		case reply.Ready:
 			return reply.Mounts, nil
 		}
-		seen = reply.Token
-		if text := sentence(reply.Waiting); text != reported {
+		seen, wait = reply.Token, grantWait
+		text, underWay := sentence(reply.Waiting)
+		if left := progressDelay - time.Since(begun); underWay && left > 0 {
+			wait = min(wait, left)
+			continue
+		}
+		if text != reported {
 			reported = text
 			a.Emit(waiting(text))
 		}
@@ -94,12 +97,15 @@ func waitKind(err error) fault.Kind {
 	return fault.NotReady
 }
 
-func sentence(reasons []csimanager.WaitReason) string {
+// sentence tells the reasons, and whether nothing stands in the way of any.
+func sentence(reasons []csimanager.WaitReason) (text string, underWay bool) {
 	var parts []string
+	underWay = true
 	for _, r := range reasons {
 		parts = append(parts, `volume "`+string(r.Volume.ID)+`": `+r.Reason)
+		underWay = underWay && r.UnderWay
 	}
-	return strings.Join(parts, "; ")
+	return strings.Join(parts, "; "), underWay
 }
 
 func waiting(text string) *alloc.TaskEvent {
@@ -141,13 +147,22 @@ func (h *CSI) mountAll(
 	return maps.Clone(mounts), nil
 }
 
-// eventDelay is how long a mount may take before the wait becomes an event.
-const eventDelay = time.Second
+// How long a mount may take before the wait becomes an event: what stands in its way soon, a call that goes well only
+// when a person would begin to ask.
+const (
+	eventDelay    = time.Second
+	progressDelay = 10 * time.Second
+)
 
-func progress(a *hook.Alloc, id volume.ID) func(string) {
-	begun := time.Now()
-	return func(reason string) {
-		if time.Since(begun) > eventDelay {
+func progress(a *hook.Alloc, id volume.ID) func(string, bool) {
+	begun, reported := time.Now(), ""
+	return func(reason string, underWay bool) {
+		after := eventDelay
+		if underWay {
+			after = progressDelay
+		}
+		if reason != reported && time.Since(begun) > after {
+			reported = reason
 			a.Emit(waiting(`volume "` + string(id.ID) + `": ` + reason))
 		}
 	}

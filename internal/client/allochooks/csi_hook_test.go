@@ -245,22 +245,27 @@ func TestARefusedMountUnwindsTheOthers(t *testing.T) {
 	}
 }
 
-// A mount that takes a moment is nobody's concern; one that takes longer tells what it waits for.
+// A mount that takes a moment is nobody's concern; one that takes longer tells what it waits for, and a call that goes
+// well when it has lasted.
 func TestALongMountTellsWhatItWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, a := &mounter{}, allocWith("db")
 		m.mount = func(_ context.Context, r csimanager.MountRequest) error {
-			r.Progress("staging")
+			r.Progress("staging", true)
 			time.Sleep(3 * time.Second)
-			r.Progress("the plugin is silent")
+			r.Progress("publishing", true)
+			r.Progress("the plugin is silent", false)
+			r.Progress("the plugin is silent", false)
+			time.Sleep(8 * time.Second)
+			r.Progress("publishing", true)
 			return nil
 		}
 		h := &allochooks.CSI{Grants: &servers{answers: []func() (*csimanager.Grants, error){grants("db")}}, Mounter: m}
 		if err := h.Prerun(t.Context(), a.Alloc); err != nil {
 			t.Fatal(err)
 		}
-		if want := []string{alloc.EventStorageWaiting + `: volume "db": the plugin is silent`}; !slices.Equal(a.events,
-			want) {
+		if want := []string{alloc.EventStorageWaiting + `: volume "db": the plugin is silent`,
+			alloc.EventStorageWaiting + `: volume "db": publishing`}; !slices.Equal(a.events, want) {
 			t.Errorf("events %q", a.events)
 		}
 	})

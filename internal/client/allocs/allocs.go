@@ -54,6 +54,8 @@ type Config struct {
 	Inventory Inventory
 	// ReportDelay is how long news that nobody waits for are held back.
 	ReportDelay time.Duration
+	// ReportPatience is how long an alloc is not reported that is on its way and goes well.
+	ReportPatience time.Duration
 	// ConfirmRemovals is how long removals of many allocs at once wait until they are confirmed again; 0: 30 s.
 	ConfirmRemovals time.Duration
 	StorageTimeout  time.Duration // see allocrunner.Config
@@ -201,7 +203,7 @@ func (a *Allocs) AllocChanged(id ids.Alloc) {
 // ReportAll has every alloc reported: a new registration begins with the whole truth.
 func (a *Allocs) ReportAll() {
 	for _, r := range a.runners() {
-		a.reports.mark(r.ID())
+		a.reports.markAnew(r.ID())
 	}
 }
 

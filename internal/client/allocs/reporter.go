@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -27,12 +28,14 @@ type Inventory interface {
 }
 
 // reporter reports to the servers how the allocs are: at once what somebody waits for, and with it all that is new;
-// news for people alone (an event, another description) are held back for a while, so that they share a report.
+// news for people alone (an event, another description) are held back for a while, so that they share a report. What an
+// alloc does on its way is held back for longer: as long as it goes well, where it arrives supersedes it.
 type reporter struct {
 	table     *Table
 	link      *servers.Link
 	inventory Inventory // nil: the node has none
 	delay     time.Duration
+	patience  time.Duration
 	log       *slog.Logger
 	wake      lifecycle.Signal
 
@@ -46,8 +49,19 @@ type reporter struct {
 // news are changes of an alloc that the servers have not heard of.
 type news struct {
 	since    time.Time
-	looked   bool // pressing is of the newest change
-	pressing bool // somebody waits for it
+	standing time.Time // since when it has been more than an alloc on its way; zero: it is not
+	looked   bool      // pressing and standing are of the newest change
+	pressing bool      // somebody waits for it
+	anew     bool      // it is reported though the servers have acknowledged the same
+}
+
+// due is when they are reported at the latest.
+func (n *news) due(delay, patience time.Duration) time.Time {
+	at := n.since.Add(max(delay, patience))
+	if soon := n.standing.Add(delay); !n.standing.IsZero() && soon.Before(at) {
+		at = soon
+	}
+	return at
 }
 
 func newReporter(cfg Config) *reporter {
@@ -56,6 +70,7 @@ func newReporter(cfg Config) *reporter {
 		link:      cfg.Link,
 		inventory: cfg.Inventory,
 		delay:     cfg.ReportDelay,
+		patience:  cfg.ReportPatience,
 		log:       cfg.Log,
 		dirty:     map[ids.Alloc]*news{},
 		reported:  map[ids.Alloc]*alloc.Alloc{},
@@ -66,6 +81,15 @@ func newReporter(cfg Config) *reporter {
 func (p *reporter) mark(id ids.Alloc) {
 	p.mu.Lock()
 	p.soil(id)
+	p.mu.Unlock()
+	p.wake.Notify()
+}
+
+// markAnew says that an alloc is to be reported though nothing of it changed.
+func (p *reporter) markAnew(id ids.Alloc) {
+	p.mu.Lock()
+	p.soil(id)
+	p.dirty[id].anew = true
 	p.mu.Unlock()
 	p.wake.Notify()
 }
@@ -188,21 +212,21 @@ func rest(ctx context.Context, changed <-chan struct{}, pause time.Duration) boo
 // take returns what is to be reported now: everything as soon as something presses or was held back for long enough,
 // what presses first. Else it returns for how long there is nothing to do; 0: until the next change.
 func (p *reporter) take(now time.Time) (batch []ids.Alloc, pause time.Duration) {
-	p.look()
+	dropped := p.look(now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	wasBusy := p.busy
+	wasBusy := p.busy || dropped
 	p.busy = false
-	var oldest time.Time
+	var first time.Time
 	due := p.hurry
 	for id, n := range p.dirty {
 		batch = append(batch, id)
 		due = due || n.pressing
-		if oldest.IsZero() || n.since.Before(oldest) {
-			oldest = n.since
+		if at := n.due(p.delay, p.patience); first.IsZero() || at.Before(first) {
+			first = at
 		}
 	}
-	if left := oldest.Add(p.delay).Sub(now); !due && len(batch) > 0 && left > 0 {
+	if left := first.Sub(now); !due && len(batch) > 0 && left > 0 {
 		batch, pause = nil, left
 	}
 	slices.SortFunc(batch, func(a, b ids.Alloc) int {
@@ -224,9 +248,10 @@ func (p *reporter) take(now time.Time) (batch []ids.Alloc, pause time.Duration) 
 	return batch, pause
 }
 
-// look finds out which of the new changes press. What was looked at is not looked at again: a burst of changes of many
-// allocs costs one look for each.
-func (p *reporter) look() {
+// look finds out which of the new changes press, and which are of an alloc on its way, and drops those that left the
+// alloc as it was reported. What was looked at is not looked at again: a burst of changes of many allocs costs one look
+// for each.
+func (p *reporter) look(now time.Time) (dropped bool) {
 	p.mu.Lock()
 	var fresh []ids.Alloc
 	for id, n := range p.dirty {
@@ -241,13 +266,26 @@ func (p *reporter) look() {
 		if r == nil {
 			continue
 		}
-		now, stopping := r.Report(), r.Stopping()
+		report, stopping := r.Report(), r.Stopping()
 		p.mu.Lock()
-		if n := p.dirty[id]; n != nil && presses(p.reported[id], now, stopping) {
-			n.pressing, n.looked = true, true
+		switch n := p.dirty[id]; {
+		case n == nil:
+		case n.looked && !n.pressing && !n.anew && reflect.DeepEqual(p.reported[id], report):
+			delete(p.dirty, id) // no change came since it was looked at
+			dropped = true
+		default:
+			if presses(p.reported[id], report, stopping) {
+				n.pressing, n.looked = true, true
+			}
+			if onItsWay(report, stopping) {
+				n.standing = time.Time{}
+			} else if n.standing.IsZero() {
+				n.standing = now
+			}
 		}
 		p.mu.Unlock()
 	}
+	return dropped
 }
 
 // presses reports whether somebody waits for what is new of an alloc: the servers for its status and those of its
@@ -274,11 +312,26 @@ func presses(before, now *alloc.Alloc, stopping bool) bool {
 	return false
 }
 
+// onItsWay reports whether an alloc starts or ends and nothing stands in its way: what it did last is no failure, and
+// no wait that has lasted.
+func onItsWay(a *alloc.Alloc, stopping bool) bool {
+	if ended(a) || !stopping && a.ClientStatus != alloc.ClientPending {
+		return false
+	}
+	for _, t := range a.TaskStates {
+		if len(t.Events) > 0 && t.Events[len(t.Events)-1].Obstacle() {
+			return false
+		}
+	}
+	return true
+}
+
 func (p *reporter) giveBack(batch []ids.Alloc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, id := range batch {
 		p.soil(id)
+		p.dirty[id].anew = true // it is not known what the servers have taken over
 	}
 }
 

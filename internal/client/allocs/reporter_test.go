@@ -2,6 +2,7 @@ package allocs
 
 import (
 	"testing"
+	"time"
 
 	"berth/internal/model/alloc"
 )
@@ -46,5 +47,59 @@ func TestWhatPresses(t *testing.T) {
 				t.Errorf("it presses: %v, want %v", got, test.want)
 			}
 		})
+	}
+}
+
+// TestWhoIsOnItsWay: what starts or ends is reported when it arrives, unless what it did last stands in its way.
+func TestWhoIsOnItsWay(t *testing.T) {
+	pending, waiting := alloc.ClientPending, alloc.EventStorageWaiting
+	is := func(status string, events ...string) *alloc.Alloc {
+		s := &alloc.TaskState{}
+		for _, e := range events {
+			s.Events = append(s.Events, &alloc.TaskEvent{Type: e})
+		}
+		return &alloc.Alloc{ClientStatus: status, TaskStates: map[string]*alloc.TaskState{"t": s}}
+	}
+	for name, test := range map[string]struct {
+		now            *alloc.Alloc
+		stopping, want bool
+	}{
+		"it was received":        {is(pending, alloc.EventReceived), false, true},
+		"it waits for storage":   {is(pending, waiting), false, false},
+		"it waits no more":       {is(pending, waiting, alloc.EventTaskSetup), false, true},
+		"its driver failed":      {is(pending, alloc.EventDriverFailure), false, false},
+		"it runs":                {is(alloc.ClientRunning, alloc.EventStarted), false, false},
+		"it is being killed":     {is(alloc.ClientRunning, alloc.EventKilling), true, true},
+		"it cannot release":      {is(alloc.ClientRunning, alloc.EventKilled, alloc.EventHookFailed), true, false},
+		"it stops, never began":  {is(pending), true, true},
+		"it has ended":           {is(alloc.ClientComplete, alloc.EventKilled), true, false},
+		"it has ended by itself": {is(alloc.ClientFailed, alloc.EventTerminated), false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := onItsWay(test.now, test.stopping); got != test.want {
+				t.Errorf("it is on its way: %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestHowLongNewsAreHeldBack: an alloc on its way has time until it arrives; what stands in its way has less, from when
+// it came.
+func TestHowLongNewsAreHeldBack(t *testing.T) {
+	begun := time.Unix(0, 0)
+	at := func(d time.Duration) time.Time { return begun.Add(d) }
+	for name, test := range map[string]struct {
+		standing time.Time
+		want     time.Duration
+	}{
+		"on its way":                    {time.Time{}, 10 * time.Second},
+		"in the way from the beginning": {begun, time.Second},
+		"in the way after a while":      {at(5 * time.Second), 6 * time.Second},
+		"in the way at the very end":    {at(9500 * time.Millisecond), 10 * time.Second},
+	} {
+		n := news{since: begun, standing: test.standing}
+		if got := n.due(time.Second, 10*time.Second); !got.Equal(at(test.want)) {
+			t.Errorf("%s: due after %s, want %s", name, got.Sub(begun), test.want)
+		}
 	}
 }

@@ -54,8 +54,10 @@ type MountRequest struct {
 	Provider string
 	// Received is where the servers' state was when they gave the permission.
 	Received lineage.Point
-	// Progress is called, when not nil, whenever what is waited for changes, with one sentence for people.
-	Progress func(reason string)
+	// Progress is called, when not nil, whenever what is waited for may have changed, and now and then while it lasts,
+	// with one sentence for people. underWay: it is a call that was made, or is about to be, and nothing stands in the
+	// way.
+	Progress func(reason string, underWay bool)
 }
 
 // Grants is what the servers say about the mounts of an alloc: all of them, or what they wait for.
@@ -68,9 +70,21 @@ type Grants struct {
 
 // WaitReason says what a volume of an alloc waits for.
 type WaitReason struct {
-	Volume volume.ID
-	Reason string
+	Volume   volume.ID
+	Reason   string
+	UnderWay bool // a call that was made, or is about to be, and nothing stands in the way
 }
+
+// News says how much it matters that the servers hear of what is new on the node.
+type News uint8
+
+// The kinds of news, in the order of their urgency.
+const (
+	NoNews   News = iota
+	UnderWay      // steps that go well: the report of the alloc that waits for them tells of it
+	Standing      // what stands in the way of a volume, or the end of a use that no alloc reports
+	Pressing      // somebody waits for the report
+)
 
 // MountInfo is a verified publication, handed to task hooks.
 type MountInfo struct {

@@ -215,6 +215,16 @@ const (
 	EventRecovered       = "Recovered"
 )
 
+// Obstacle reports whether the event tells of something that stands in the task's way.
+func (e *TaskEvent) Obstacle() bool {
+	switch e.Type {
+	case EventSetupFailure, EventHookFailed, EventDriverFailure, EventNotRestarting, EventPluginFailing,
+		EventStorageWaiting, EventShimDied:
+		return true
+	}
+	return false
+}
+
 // Metric explains a placement or its failure.
 type Metric struct {
 	NodesEvaluated     int

@@ -94,17 +94,18 @@ func Holders(s *state.Snap, w *state.Watch, queued *volume.Claim) string {
 	return "waiting for the volume to be free"
 }
 
-// Attaching says what an attachment to a node waits for; at is nil when there is none yet.
+// Attaching says what an attachment to a node waits for, and whether that is its own call alone, which has not failed;
+// at is nil when there is none yet.
 func Attaching(
 	s *state.Snap, w *state.Watch, k volume.StagingKey, node ids.Node, at *volume.Attachment,
-) string {
+) (reason string, underWay bool) {
 	if at == nil {
 		for o := range s.AttachmentsOf(w, k) {
 			if o.Node != node {
-				return volume.DescribeAttachment(o)
+				return volume.DescribeAttachment(o), false
 			}
 		}
-		return "waiting for the volume to be attached to the node"
+		return "waiting for the volume to be attached to the node", true
 	}
-	return volume.DescribeAttachment(at)
+	return volume.DescribeAttachment(at), !at.Detaching && at.LastError == ""
 }

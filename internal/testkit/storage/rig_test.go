@@ -47,6 +47,8 @@ type cluster struct {
 	end  func() // of the server
 	// delay is for how long nodes hold back what nobody waits for; 0: as they do.
 	delay time.Duration
+	// patience is for how long they hold back what is under way and goes well; 0: ten times delay.
+	patience time.Duration
 
 	watch *watch
 }
@@ -208,19 +210,22 @@ func (m *member) start(name string) {
 	meta := c.watch.starts(m)
 	var err error
 	m.client, err = client.New(c.t.Context(), client.Config{
-		DataDir:     m.dir,
-		Name:        name,
-		Datacenter:  "dc1",
-		Region:      "global",
-		NodePool:    "default",
-		Meta:        meta,
-		Machine:     m.machine(),
-		InProcess:   !m.remote,
-		Drivers:     []driver.Driver{m.driver},
-		Servers:     m.calls,
-		Reverse:     &line{c: c, pipe: (*server.Server).Reversed},
-		ReportDelay: c.delay,
-		Log:         c.log.With("node", name),
+		DataDir:    m.dir,
+		Name:       name,
+		Datacenter: "dc1",
+		Region:     "global",
+		NodePool:   "default",
+		Meta:       meta,
+		Machine:    m.machine(),
+		InProcess:  !m.remote,
+		Drivers:    []driver.Driver{m.driver},
+		Servers:    m.calls,
+		Reverse:    &line{c: c, pipe: (*server.Server).Reversed},
+
+		ReportDelay:    c.delay,
+		ReportPatience: c.patience,
+
+		Log: c.log.With("node", name),
 	})
 	if err != nil {
 		c.t.Fatal(err)

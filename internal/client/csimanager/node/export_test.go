@@ -63,7 +63,7 @@ func (k *Keeper) Show() (out []string) {
 	for key, vs := range k.vols {
 		out = append(out,
 			fmt.Sprintf("%s: %+v, disk %s, servers %s, %s, %v", entry.Describe(key), *vs.entry, vs.record.Journal,
-				vs.record.Servers, vs.status, vs.lastErr))
+				vs.record.Servers, vs.status.text, vs.lastErr))
 	}
 	return out
 }

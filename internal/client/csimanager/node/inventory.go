@@ -8,6 +8,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
+	"berth/internal/client/csimanager"
 	"berth/internal/client/csimanager/entry"
 	"berth/internal/model/volume"
 	"berth/internal/wire"
@@ -25,7 +26,7 @@ func (vs *volumeState) report() volume.InventoryEntry {
 		ExpandedTo: e.Staging.ExpandedTo,
 		Undone:     e.Undone,
 		Provider:   e.Provider,
-		Step:       vs.status,
+		Step:       vs.status.text,
 	}
 	if vs.lastErr != nil {
 		r.LastError = vs.lastErr.Error()
@@ -87,16 +88,31 @@ func atLeast(now, disk volume.Presence) volume.Presence {
 // Changed implements reporter.Inventory.
 func (k *Keeper) Changed() <-chan struct{} { return k.changed.C() }
 
-// News reports whether there is anything that the servers have not heard of, and whether somebody waits for that.
-func (k *Keeper) News() (found, pressing bool) {
+// News implements reporter.Inventory.
+func (k *Keeper) News() (n csimanager.News) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	found = k.due
-	for _, vs := range k.vols {
-		found = found || vs.record.Named(false, vs.entry.Quiet())
-		pressing = pressing || vs.pressing()
+	if k.due {
+		n = csimanager.UnderWay // with the end of the alloc
 	}
-	return found, pressing
+	for _, vs := range k.vols {
+		n = max(n, vs.news())
+	}
+	return n
+}
+
+// news is the most urgent of what the servers have not heard of a volume. A step that goes well is superseded by the
+// next before a person would read of it, and the last one by the alloc's report that it runs, or has ended.
+func (vs *volumeState) news() csimanager.News {
+	switch {
+	case vs.pressing():
+		return csimanager.Pressing
+	case !vs.record.Named(false, vs.entry.Quiet()):
+		return csimanager.NoNews
+	case vs.status.obstructed || vs.lastErr != nil || vs.servers.abandoned:
+		return csimanager.Standing
+	}
+	return csimanager.UnderWay
 }
 
 // pressing reports whether somebody waits until the servers hear what is new of a volume: an alloc whose want they have
@@ -111,7 +127,7 @@ func (vs *volumeState) pressing() bool {
 			return true
 		}
 	}
-	return vs.reported.Staging == volume.Present && vs.entry.Staging.ExpandedTo > vs.reported.ExpandedTo
+	return vs.servers.entry.Staging == volume.Present && vs.entry.Staging.ExpandedTo > vs.servers.entry.ExpandedTo
 }
 
 // Report takes what is to be sent, and holds it to be under way until the servers acknowledge it.
@@ -203,7 +219,7 @@ func (k *Keeper) acknowledge(entries []volume.InventoryEntry, reply *wire.Invent
 			continue
 		}
 		vs.on(entry.Answered)
-		vs.reported = entries[i]
+		vs.servers.entry = entries[i]
 		for _, p := range entries[i].Publications {
 			own := vs.entry.Pubs[p.Alloc]
 			if own == nil || !own.Wanted || !p.Wanted || own.Epoch != p.Epoch {

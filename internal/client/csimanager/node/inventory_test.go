@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/client/csimanager"
 	"berth/internal/client/csimanager/entry"
 	"berth/internal/client/csimanager/reporter"
 	"berth/internal/model/lineage"
+	"berth/internal/model/volume"
 	"berth/internal/wire"
 )
 
@@ -17,8 +20,8 @@ import (
 const burst = 10 * time.Millisecond
 
 // TestWhatNobodyWaitsForIsHeldBack: a want is reported at once. What is said of a volume beside that waits for a report
-// of allocs, which takes it along; without one it is reported when its time is over. A report that was handed over and
-// did not arrive is made anew.
+// of allocs, which takes it along; without one it is reported when its time is over: soon when it stands in the way. A
+// report that was handed over and did not arrive is made anew.
 func TestWhatNobodyWaitsForIsHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		vs := newVolumeState(&entry.Entry{Key: testKey})
@@ -27,7 +30,7 @@ func TestWhatNobodyWaitsForIsHeldBack(t *testing.T) {
 		servers.answer = func(*wire.InventoryReport) (*wire.InventoryReply, error) {
 			return &wire.InventoryReply{Head: uint64(len(servers.reports))}, nil
 		}
-		r := &reporter.Reporter{Keeper: k, Servers: servers, Delay: time.Second}
+		r := &reporter.Reporter{Keeper: k, Servers: servers, Delay: time.Second, Patience: 10 * time.Second}
 		if out, _ := r.Board(); out != nil {
 			t.Errorf("without a connection %+v was handed over", out)
 		}
@@ -53,7 +56,7 @@ func TestWhatNobodyWaitsForIsHeldBack(t *testing.T) {
 			}
 		})
 		sent(2, "after a want")
-		step(func() { vs.status = "staging"; vs.on(entry.Described) })
+		step(func() { vs.says("staging", false); vs.on(entry.Described) })
 		sent(2, "after a step")
 		out, arrived := r.Board()
 		if out == nil || len(out.Entries) != 1 || out.Entries[0].Step != "staging" || out.Prev != 2 {
@@ -63,10 +66,19 @@ func TestWhatNobodyWaitsForIsHeldBack(t *testing.T) {
 		if again, _ := r.Board(); again != nil {
 			t.Errorf("handed over twice: %+v", again)
 		}
-		step(func() { vs.status = "publishing"; vs.on(entry.Described) })
+		step(func() { vs.says("publishing", false); vs.on(entry.Described) })
 		time.Sleep(r.Delay)
-		sent(3, "when its time is over")
-		step(func() { vs.status = "published"; vs.on(entry.Described) })
+		sent(2, "while a step goes well")
+		step(func() { vs.says("the plugin is silent", true); vs.on(entry.Described) })
+		sent(2, "just when something came in the way")
+		time.Sleep(r.Delay)
+		sent(3, "when something has stood in the way")
+		step(func() { vs.says("publishing", false); vs.on(entry.Described) })
+		time.Sleep(r.Patience - 2*burst)
+		sent(3, "before its time is over")
+		time.Sleep(2 * burst)
+		sent(4, "when its time is over")
+		step(func() { vs.says("published", false); vs.on(entry.Described) })
 		if out, arrived = r.Board(); out == nil {
 			t.Fatal("nothing was handed over")
 		}
@@ -78,7 +90,7 @@ func TestWhatNobodyWaitsForIsHeldBack(t *testing.T) {
 		}
 		arrived(nil)
 		time.Sleep(burst)
-		sent(4, "after one that did not arrive")
+		sent(5, "after one that did not arrive")
 		if last := servers.reports[len(servers.reports)-1]; !last.Full {
 			t.Errorf("after one that did not arrive it says %+v", last)
 		}
@@ -176,4 +188,51 @@ func TestWhatWouldBeRepeatedIsAskedByItsDigest(t *testing.T) {
 		sent("under the same", 6, 6)
 		end()
 	})
+}
+
+// TestWhatIsNewOfAVolumeIsUrgentByWhoWaits: the last report of an orderly use is its alloc's.
+func TestWhatIsNewOfAVolumeIsUrgentByWhoWaits(t *testing.T) {
+	acknowledged := func(vs *volumeState) {
+		vs.acknowledged["a"] = vs.entry.Pubs["a"].Epoch
+		vs.on(entry.Described)
+	}
+	for name, test := range map[string]struct {
+		is   func(k *Keeper, vs *volumeState)
+		want csimanager.News
+	}{
+		"nothing is new": {func(_ *Keeper, vs *volumeState) { vs.on(entry.Reporting); vs.on(entry.Answered) },
+			csimanager.NoNews},
+		"a want": {func(*Keeper, *volumeState) {}, csimanager.Pressing},
+		"a call is under way": {func(_ *Keeper, vs *volumeState) { acknowledged(vs); vs.says("staging", false) },
+			csimanager.UnderWay},
+		"the plugin is silent": {func(_ *Keeper, vs *volumeState) { acknowledged(vs); vs.says("it is silent", true) },
+			csimanager.Standing},
+		"a call failed": {func(_ *Keeper, vs *volumeState) { acknowledged(vs); vs.lastErr = context.Canceled },
+			csimanager.Standing},
+		"its alloc ends the use": {func(k *Keeper, vs *volumeState) {
+			acknowledged(vs)
+			ended, end := context.WithCancel(t.Context())
+			end()
+			if err := k.UnmountVolume(ended, volume.PublicationKey{StagingKey: testKey, Alloc: "a"}); err == nil {
+				t.Error("unmounted by nobody")
+			}
+		}, csimanager.UnderWay},
+		"another ends the use": {func(_ *Keeper, vs *volumeState) { vs.withdraw("a") }, csimanager.Standing},
+		"an alloc that held nothing ends": {func(k *Keeper, vs *volumeState) {
+			vs.on(entry.Reporting)
+			vs.on(entry.Answered)
+			k.Released("b")
+		}, csimanager.UnderWay},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vs := madeState(t, "a")
+			vs.record.Servers = entry.Outdated
+			vs.acknowledged = map[ids.Alloc]volume.Epoch{}
+			k := keeperOf(t, vs)
+			test.is(k, vs)
+			if got := k.News(); got != test.want {
+				t.Errorf("it is news of kind %d, want %d", got, test.want)
+			}
+		})
+	}
 }

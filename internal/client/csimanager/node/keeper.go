@@ -143,10 +143,10 @@ func (k *Keeper) sayUnderWay(id ids.Plugin, wrong error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for key, vs := range k.vols {
-		if key.Plugin != id || vs.flight.verb == "" || vs.status == vs.progress(wrong) {
+		if key.Plugin != id || vs.flight.verb == "" || vs.status.text == vs.progress(wrong) {
 			continue
 		}
-		vs.status = vs.progress(wrong)
+		vs.says(vs.progress(wrong), wrong != nil)
 		vs.on(entry.Described)
 		k.changed.Notify()
 	}
@@ -213,28 +213,32 @@ func (k *Keeper) wants() []volume.PublicationKey {
 	return out
 }
 
+// progressPeriod is how often whoever waits for a mount hears what it waits for, though nothing changes.
+const progressPeriod = 5 * time.Second
+
 // MountVolume implements csimanager.VolumeMounter.
 func (k *Keeper) MountVolume(ctx context.Context, req csimanager.MountRequest) (csimanager.MountInfo, error) {
 	if err := k.want(req); err != nil {
 		return csimanager.MountInfo{}, err
 	}
 	k.loop.Mark(req.Key.StagingKey)
-	said := ""
+	lasts := time.NewTicker(progressPeriod)
+	defer lasts.Stop()
 	for {
 		ch := k.changed.C()
-		info, why, err := k.look(req)
+		info, why, underWay, err := k.look(req)
 		if err != nil || why == "" {
 			return info, err
 		}
-		if why != said && req.Progress != nil {
-			req.Progress(why)
-			said = why
+		if req.Progress != nil {
+			req.Progress(why, underWay)
 		}
 		select {
 		case <-ctx.Done():
 			return csimanager.MountInfo{},
 				fault.Wrap(ctx.Err(), fault.KindOf(ctx.Err()), "mount", entry.Describe(req.Key.StagingKey))
 		case <-ch:
+		case <-lasts.C:
 		}
 	}
 }
@@ -251,20 +255,21 @@ func (k *Keeper) want(g csimanager.MountRequest) error {
 	return nil
 }
 
-// look reports whether a want is fulfilled, what it waits for, or why it never will be.
-func (k *Keeper) look(g csimanager.MountRequest) (info csimanager.MountInfo, why string, err error) {
+// look reports whether a want is fulfilled, what it waits for and whether that goes well, or why it never will be.
+func (k *Keeper) look(g csimanager.MountRequest) (info csimanager.MountInfo, why string, underWay bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	vs := k.vols[g.Key.StagingKey]
 	if vs == nil || vs.entry.Pubs[g.Key.Alloc] == nil || !vs.entry.Pubs[g.Key.Alloc].Wanted {
-		return info, "", fault.New(fault.Canceled, "mount", entry.Describe(g.Key.StagingKey), "the want was withdrawn")
+		return info, "", false,
+			fault.New(fault.Canceled, "mount", entry.Describe(g.Key.StagingKey), "the want was withdrawn")
 	}
 	p := vs.entry.Pubs[g.Key.Alloc]
 	switch {
 	case vs.refused[g.Key.Alloc] != nil:
-		return info, "", vs.refused[g.Key.Alloc]
+		return info, "", false, vs.refused[g.Key.Alloc]
 	case vs.stageRefused != nil && p.Presence != volume.Present:
-		return info, "", vs.stageRefused
+		return info, "", false, vs.stageRefused
 	case p.Presence == volume.Present && vs.entry.Staging.Presence == volume.Present:
 		return csimanager.MountInfo{
 			Alias:    g.Alias,
@@ -273,13 +278,13 @@ func (k *Keeper) look(g csimanager.MountRequest) (info csimanager.MountInfo, why
 			Source:   p.HostPath,
 			Block:    vs.entry.Staging.Args.AttachmentMode == volume.BlockDevice,
 			ReadOnly: g.ReadOnly || p.SeenReadOnly,
-		}, "", nil
+		}, "", false, nil
 	case vs.lastErr != nil:
-		return info, vs.lastErr.Error(), nil
-	case vs.status != "":
-		return info, vs.status, nil
+		return info, vs.lastErr.Error(), false, nil
+	case vs.status.text != "":
+		return info, vs.status.text, !vs.status.obstructed, nil
 	}
-	return info, "mounting the volume", nil
+	return info, "mounting the volume", true, nil
 }
 
 // UnmountVolume implements csimanager.VolumeMounter.
@@ -287,6 +292,7 @@ func (k *Keeper) UnmountVolume(ctx context.Context, key volume.PublicationKey) e
 	k.mu.Lock()
 	if vs := k.vols[key.StagingKey]; vs != nil {
 		vs.withdraw(key.Alloc)
+		vs.servers.abandoned = false // the alloc's end comes next
 	}
 	k.mu.Unlock()
 	k.loop.Mark(key.StagingKey)
@@ -324,7 +330,7 @@ func (k *Keeper) released(key volume.PublicationKey) (bool, string) {
 	if vs.lastErr != nil {
 		return false, vs.lastErr.Error()
 	}
-	return false, vs.status
+	return false, vs.status.text
 }
 
 // savedWithout reports whether the disk knows that an alloc has no publication any more. The caller holds the lock.

@@ -651,8 +651,8 @@ func TestWhatWasReadBeforeAWantWasWithdrawnIsReadAgain(t *testing.T) {
 	if d := k.plan(testKey); d.ok {
 		t.Errorf("%s although a process lives", d.step.Verb)
 	}
-	if want := "waiting for the allocation's processes to end: a process lives"; vs.status != want {
-		t.Errorf("status %q, want %q", vs.status, want)
+	if want := "waiting for the allocation's processes to end: a process lives"; vs.status.text != want {
+		t.Errorf("status %q, want %q", vs.status.text, want)
 	}
 }
 

@@ -40,6 +40,7 @@ func (k *Keeper) ReleaseVolume(key volume.StagingKey, reason, by string) error {
 	vs.entry.Staging.Device = entry.Device{}
 	delete(vs.retries, entry.Step{Verb: entry.Unstage})
 	vs.lastErr = nil
+	vs.servers.abandoned = true
 	vs.touch()
 	k.cfg.Log.Warn("a staging counts as undone because a person said so", logkey.Plugin, key.Plugin, logkey.Volume,
 		key.ExternalID, "reason", reason, "by", by)

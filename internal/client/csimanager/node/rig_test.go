@@ -160,9 +160,15 @@ func (r *rig) declare(healthTimeout time.Duration) {
 	}
 }
 
-// withProgress adds who hears what a request waits for.
+// withProgress adds who hears what a request waits for, of each reason once.
 func withProgress(req csimanager.MountRequest, heard func(string)) csimanager.MountRequest {
-	req.Progress = heard
+	reported := ""
+	req.Progress = func(reason string, _ bool) {
+		if reason != reported {
+			reported = reason
+			heard(reason)
+		}
+	}
 	return req
 }
 

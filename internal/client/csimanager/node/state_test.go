@@ -317,7 +317,7 @@ func TestWhenAMountAndItsReleaseAreDone(t *testing.T) {
 	stagings := map[volume.Presence]bool{volume.Present: true, volume.Uncertain: false, volume.Lost: false}
 	for staging, done := range stagings {
 		vs.entry.Staging.Presence = staging
-		if _, why, err := k.look(grantOf("a")); err != nil || (why == "") != done {
+		if _, why, _, err := k.look(grantOf("a")); err != nil || (why == "") != done {
 			t.Errorf("published from a staging that is %s: %q, %v", staging, why, err)
 		}
 	}

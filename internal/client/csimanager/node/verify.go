@@ -139,9 +139,9 @@ func (k *Keeper) verify() error {
 	for key, vs := range k.vols {
 		for _, v := range vs.missing(table) {
 			k.cfg.Log.Warn("a volume is no longer mounted", logkey.Volume, key.ExternalID, logkey.Alloc, v, "reason",
-				vs.status)
+				vs.status.text)
 			if p := vs.entry.Pubs[v]; p != nil && p.Wanted {
-				k.victims = append(k.victims, victim{v, p.Alias, vs.status})
+				k.victims = append(k.victims, victim{v, p.Alias, vs.status.text})
 				k.changed.Notify()
 			}
 		}
@@ -159,7 +159,7 @@ func (vs *volumeState) missing(table *hostfs.Table) (victims []ids.Alloc) {
 			if !slices.Contains(there, m) {
 				e.Staging.Presence = volume.Lost
 				path, _, _ := strings.Cut(m, " ")
-				vs.status = "the mount of the staging at " + path + " is gone"
+				vs.says("the mount of the staging at "+path+" is gone", true)
 				vs.touch()
 				break
 			}
@@ -173,9 +173,9 @@ func (vs *volumeState) missing(table *hostfs.Table) (victims []ids.Alloc) {
 		dev, _, err := evidence.Target(table, p.HostPath, e.Staging.Args.AttachmentMode == volume.BlockDevice)
 		switch {
 		case err != nil:
-			vs.status = err.Error()
+			vs.says(err.Error(), true)
 		case dev != p.Device:
-			vs.status = fmt.Sprintf("%s shows device %s, recorded is %s", p.HostPath, dev, p.Device)
+			vs.says(fmt.Sprintf("%s shows device %s, recorded is %s", p.HostPath, dev, p.Device), true)
 		case e.Staging.Presence != volume.Lost:
 			continue
 		}

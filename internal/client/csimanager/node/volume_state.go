@@ -21,16 +21,29 @@ type volumeState struct {
 	unstageIntended bool         // the intent to unstage is written, the call not begun
 	requests        map[ids.Alloc]csimanager.MountRequest
 	acknowledged    map[ids.Alloc]volume.Epoch // wants that the servers know of
-	reported        volume.InventoryEntry      // what the servers know of the entry
+	servers         knownTo
 	retries         map[entry.Step]attempts
 
 	refused       map[ids.Alloc]error
 	stageRefused  error
 	expandRefused error
 	flight        flight
-	status        string // what it does or waits for
+	status        status
 	lastErr       error
 	call          slot.Slot // one call in flight per (plugin, volume, node)
+}
+
+// knownTo is what the servers know of an entry.
+type knownTo struct {
+	entry volume.InventoryEntry
+	// abandoned: a use was ended by another than its alloc, so that none reports its end.
+	abandoned bool
+}
+
+// status is what a volume does or waits for.
+type status struct {
+	text       string
+	obstructed bool // it is what stands in the way
 }
 
 // flight is the call that is being made.
@@ -102,6 +115,7 @@ func (vs *volumeState) want(g csimanager.MountRequest) error {
 		p.Alias = g.Alias
 		p.ReadOnly = g.ReadOnly
 		p.Generation = g.Generation
+		vs.servers.abandoned = false
 		vs.touch()
 	}
 	if p.Received.IsZero() && !g.Received.IsZero() {
@@ -150,7 +164,12 @@ func (vs *volumeState) adopt(g csimanager.MountRequest, args entry.Args) error {
 	return nil
 }
 
-// withdraw takes a want back.
+// says notes what the volume does or waits for, and whether that stands in the way.
+func (vs *volumeState) says(text string, obstructed bool) {
+	vs.status = status{text: text, obstructed: obstructed}
+}
+
+// withdraw takes a want back that its alloc does not: nobody is there to say that it is over.
 func (vs *volumeState) withdraw(alloc ids.Alloc) {
 	delete(vs.requests, alloc)
 	delete(vs.refused, alloc)
@@ -158,6 +177,7 @@ func (vs *volumeState) withdraw(alloc ids.Alloc) {
 	vs.stageRefused = nil
 	if p := vs.entry.Pubs[alloc]; p != nil && p.Wanted {
 		p.Wanted = false
+		vs.servers.abandoned = true
 		vs.touch()
 	}
 }

@@ -85,8 +85,8 @@ func (k *Keeper) pick(key volume.StagingKey, f entry.Facts, why string) decision
 	if wait == entry.WaitProcesses && why != "" {
 		status += ": " + why
 	}
-	if vs.status != status || vs.lastErr != nil && wait == entry.WaitNothing {
-		vs.status = status
+	if vs.status.text != status || vs.lastErr != nil && wait == entry.WaitNothing {
+		vs.says(status, wait != entry.WaitNothing && wait != entry.WaitServers)
 		vs.on(entry.Described)
 	}
 	if wait == entry.WaitNothing {
@@ -185,7 +185,8 @@ func (k *Keeper) step(ctx context.Context, key volume.StagingKey, d decision, co
 	}
 	vs.flight.verb = s.Verb
 	vs.asks(runOf(conn), alive)
-	vs.status, vs.lastErr = vs.progress(nil), nil
+	vs.says(vs.progress(nil), false)
+	vs.lastErr = nil
 	call, write := k.callOf(vs, s, conn), vs.record.Journal != entry.Current && !written
 	k.mu.Unlock()
 	if write {
@@ -332,7 +333,8 @@ func (k *Keeper) failed(key volume.StagingKey, s entry.Step, err error) (goOn bo
 	r.err = err
 	r.next = time.Now().Add(pauseAfter(r.failures, err))
 	vs.retries[s] = r
-	vs.lastErr, vs.status = err, ""
+	vs.lastErr = err
+	vs.says("", false)
 	vs.on(entry.Described)
 	log := k.cfg.Log.With(logkey.Plugin, key.Plugin, logkey.Volume, key.ExternalID, logkey.Op, s.Verb, logkey.Attempt,
 		r.failures)
@@ -361,8 +363,9 @@ func pauseAfter(failures int, err error) time.Duration {
 func (k *Keeper) say(key volume.StagingKey, status string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if vs := k.vols[key]; vs != nil && vs.status != status {
-		vs.status, vs.lastErr = status, nil
+	if vs := k.vols[key]; vs != nil && vs.status.text != status {
+		vs.says(status, true)
+		vs.lastErr = nil
 		vs.on(entry.Described)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/retry"
+	"berth/internal/client/csimanager"
 	"berth/internal/model/lineage"
 	"berth/internal/model/volume"
 	"berth/internal/wire"
@@ -22,8 +23,8 @@ type Inventory interface {
 	Changed() <-chan struct{}
 	// Repeat returns everything, as a whole report would say it; not ok: the servers have not heard of all of it.
 	Repeat() (entries []volume.InventoryEntry, unknown []volume.UnknownMount, ok bool)
-	// News reports whether there is anything that the servers have not heard of, and whether somebody waits for that.
-	News() (found, pressing bool)
+	// News is the most urgent of what the servers have not heard of.
+	News() csimanager.News
 	// Report takes what is to be sent, and holds it to be under way until it is answered.
 	Report(full bool) (entries []volume.InventoryEntry, unknown []volume.UnknownMount, due bool)
 	// Answered takes the servers' answer to a report of these entries.
@@ -38,6 +39,8 @@ type Reporter struct {
 	Keeper  Inventory
 	Servers Servers
 	Delay   time.Duration // how long news are held back that the servers do not wait for
+	// Patience is how long what is under way and goes well is held back: the alloc that waits for it reports it.
+	Patience time.Duration
 
 	hurry atomic.Bool // nothing is held back in the next report
 	once  sync.Once
@@ -79,29 +82,50 @@ type Servers interface {
 func (r *Reporter) Run(ctx context.Context) error {
 	r.connect(&connection{full: true})
 	defer r.connect(nil)
-	var since time.Time // of the oldest news that are held back
+	var held heldBack
 	for {
 		ch, marked := r.Keeper.Changed(), r.Servers.Marked()
 		board := r.board.C()
-		if err := r.report(ctx, !since.IsZero() && time.Since(since) >= r.Delay); err != nil {
+		due := held.look(r.Keeper.News(), time.Now(), r.Delay, r.Patience)
+		if err := r.report(ctx, !due.IsZero() && !time.Now().Before(due)); err != nil {
 			return err // the next run begins with everything
 		}
-		if found, _ := r.Keeper.News(); !found {
-			since = time.Time{}
-		} else if since.IsZero() {
-			since = time.Now()
-		}
-		if !r.rest(ctx, ch, marked, board, since) {
+		due = held.look(r.Keeper.News(), time.Now(), r.Delay, r.Patience)
+		if !r.rest(ctx, ch, marked, board, due) {
 			return nil
 		}
 	}
 }
 
+// heldBack is since when there have been news, and since when something has stood in the way, without a break.
+type heldBack struct{ any, standing time.Time }
+
+// look takes over what there is now, and returns when it is reported at the latest; zero: there is nothing.
+func (h *heldBack) look(n csimanager.News, now time.Time, delay, patience time.Duration) (due time.Time) {
+	since := func(at *time.Time, is bool) {
+		if !is {
+			*at = time.Time{}
+		} else if at.IsZero() {
+			*at = now
+		}
+	}
+	since(&h.any, n >= csimanager.UnderWay)
+	since(&h.standing, n >= csimanager.Standing)
+	if h.any.IsZero() {
+		return due
+	}
+	due = h.any.Add(max(delay, patience))
+	if soon := h.standing.Add(delay); !h.standing.IsZero() && soon.Before(due) {
+		due = soon
+	}
+	return due
+}
+
 // rest waits until there may be something to report; false when ctx ended.
-func (r *Reporter) rest(ctx context.Context, changed, marked, board <-chan struct{}, since time.Time) bool {
+func (r *Reporter) rest(ctx context.Context, changed, marked, board <-chan struct{}, due time.Time) bool {
 	var late <-chan time.Time
-	if !since.IsZero() {
-		t := time.NewTimer(time.Until(since.Add(r.Delay)))
+	if !due.IsZero() {
+		t := time.NewTimer(time.Until(due))
 		defer t.Stop()
 		late = t.C
 	}
@@ -196,7 +220,7 @@ func (r *Reporter) next(all bool) *wire.InventoryReport {
 	}
 	silence := c.silence(at)
 	c.caughtUp = false
-	_, pressing := r.Keeper.News()
+	pressing := r.Keeper.News() == csimanager.Pressing
 	if hurry := r.hurry.Swap(false); !all && !hurry && !c.full && !silence && !pressing {
 		return nil
 	}

@@ -241,7 +241,14 @@ func (e *Endpoints) grant(
 	if rec.NeedsAttach {
 		at := s.Attachment(w, volume.AttachmentKey{StagingKey: v.Staging(), Node: a.Node})
 		if at == nil || at.Presence != volume.Present || at.Detaching {
-			return wait(c.Since, views.Attaching(s, w, v.Staging(), a.Node, at))
+			text, underWay := views.Attaching(s, w, v.Staging(), a.Node, at)
+			return nil, &wire.WaitReason{
+				Alias:    r.Name,
+				Volume:   id,
+				Reason:   text,
+				Since:    c.Since,
+				UnderWay: underWay,
+			}, nil
 		}
 		g.Generation, g.PublishContext = at.Generation, at.PublishContext
 	}
