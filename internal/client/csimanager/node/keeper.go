@@ -133,7 +133,9 @@ func (k *Keeper) newConnections(conns map[ids.Plugin]*csi.Client) (found bool) {
 			continue
 		}
 		conns[id], found = plugins[id], true
-		k.retryAll(id)
+		if seen { // else it is the connection that was there all along
+			k.retryAll(id)
+		}
 	}
 	return found
 }
