@@ -1,8 +1,10 @@
 package hostfs_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -40,6 +42,66 @@ func TestTheTableShowsTheTopmostMount(t *testing.T) {
 	if got := tab.Beneath(dir + "x"); len(got) != 0 {
 		t.Fatalf("a path that only shares the beginning counts as beneath: %v", got)
 	}
+}
+
+// TestEveryReadingShowsWhatWasMountedBefore: given a table that is read again only when it changed, when something is
+// mounted, made read-only or unmounted between two readings, then the second shows it; without a change it is the same.
+func TestEveryReadingShowsWhatWasMountedBefore(t *testing.T) {
+	dir := t.TempDir()
+	look := func() (hostfs.Mount, bool) {
+		tab, err := hostfs.ReadTable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tab.At(dir)
+	}
+	for i := range 50 {
+		if m, mounted := look(); mounted {
+			t.Fatalf("round %d: before the mount it shows %+v", i, m)
+		}
+		if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+			t.Fatal(err)
+		}
+		if m, mounted := look(); !mounted || m.ReadOnly {
+			t.Fatalf("round %d: after the mount it shows %+v, %t", i, m, mounted)
+		}
+		if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
+			t.Fatal(err)
+		}
+		if m, mounted := look(); !mounted || !m.ReadOnly {
+			t.Fatalf("round %d: made read-only it shows %+v, %t", i, m, mounted)
+		}
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestManyReadWhileOthersMount: whoever has mounted something sees it in the next reading, whoever else reads.
+func TestManyReadWhileOthersMount(t *testing.T) {
+	var wg sync.WaitGroup
+	for range 4 {
+		dir := t.TempDir()
+		wg.Go(func() {
+			for range 25 {
+				if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+					t.Error(err)
+					return
+				}
+				mounted, err1 := hostfs.ReadTable()
+				err2 := unix.Unmount(dir, 0)
+				unmounted, err3 := hostfs.ReadTable()
+				if err := errors.Join(err1, err2, err3); err != nil {
+					t.Error(err)
+					return
+				}
+				if len(mounted.Beneath(dir)) != 1 || len(unmounted.Beneath(dir)) != 0 {
+					t.Error("a reading is older than what was done before it")
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestRemovalStopsAtAMount(t *testing.T) {

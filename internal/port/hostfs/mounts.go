@@ -3,13 +3,17 @@
 package hostfs
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
 
 	"berth/internal/base/fault"
 )
@@ -26,21 +30,72 @@ type Mount struct {
 	Shared   bool
 }
 
-// Table is one reading of the mount table, in mount order.
-type Table struct{ mounts []Mount }
+// Table is one reading of the mount table, in mount order. It never changes, and is shared.
+type Table struct {
+	mounts []Mount
+	byPath []int // indices of mounts in the order of their paths, those of one path in mount order
+}
 
-// TableOf is a table of these mounts, in mount order.
-func TableOf(mounts ...Mount) *Table { return &Table{mounts: mounts} }
+// ReadTable returns the table of this process's mount namespace. It is read again only when the kernel says that it
+// changed: by each mount and unmount, and when a mount is made read-only or writable, but not when a file system
+// becomes read-only by itself.
+func ReadTable() (*Table, error) { return lastTable.read() }
 
-// ReadTable reads the table of the calling process's mount namespace.
-func ReadTable() (*Table, error) {
-	infos, err := mountinfo.GetMounts(nil)
+// kept is the last reading, with the open file by which the kernel tells whether it is still right.
+type kept struct {
+	mu    sync.Mutex
+	file  *os.File
+	table *Table
+}
+
+var lastTable kept
+
+func (k *kept) read() (*Table, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.file == nil {
+		// It stays open for as long as the process lives. os.Open would let the runtime wait for its events, and they
+		// are reported once to whoever asks first.
+		fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, fault.Wrap(err, fault.Internal, "open", "the mount table")
+		}
+		k.file = os.NewFile(uintptr(fd), "/proc/self/mountinfo")
+	}
+	changed, err := tableChanged(k.file)
+	if err == nil && k.table != nil && !changed {
+		return k.table, nil
+	}
+	k.table = nil
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "ask for changes of", "the mount table")
+	}
+	if _, err := k.file.Seek(0, io.SeekStart); err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "read", "the mount table")
+	}
+	infos, err := mountinfo.GetMountsFromReader(k.file, nil)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "read", "the mount table")
 	}
-	t := &Table{mounts: make([]Mount, 0, len(infos))}
+	k.table = tableOf(infos)
+	return k.table, nil
+}
+
+// tableChanged reports whether the mount table has changed since this was asked last of an open file of it.
+func tableChanged(f *os.File) (bool, error) {
+	fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLPRI}}
+	for {
+		_, err := unix.Poll(fds, 0)
+		if !errors.Is(err, unix.EINTR) {
+			return fds[0].Revents != 0, err
+		}
+	}
+}
+
+func tableOf(infos []*mountinfo.Info) *Table {
+	mounts := make([]Mount, 0, len(infos))
 	for _, i := range infos {
-		t.mounts = append(t.mounts, Mount{
+		mounts = append(mounts, Mount{
 			ID:       i.ID,
 			Path:     i.Mountpoint,
 			Device:   fmt.Sprintf("%d:%d", i.Major, i.Minor),
@@ -51,31 +106,66 @@ func ReadTable() (*Table, error) {
 			Shared:   strings.Contains(i.Optional, "shared:"),
 		})
 	}
-	return t, nil
+	return TableOf(mounts...)
+}
+
+// TableOf is a table of these mounts, in mount order.
+func TableOf(mounts ...Mount) *Table {
+	t := &Table{mounts: mounts}
+	for i := range mounts {
+		t.byPath = append(t.byPath, i)
+	}
+	slices.SortStableFunc(t.byPath, func(a, b int) int { return strings.Compare(t.mounts[a].Path, t.mounts[b].Path) })
+	return t
 }
 
 func hasOption(list, want string) bool { return slices.Contains(strings.Split(list, ","), want) }
 
+// from is where in byPath the paths begin that are not before one.
+func (t *Table) from(path string) int {
+	i, _ := slices.BinarySearchFunc(t.byPath, path, func(i int, p string) int {
+		return strings.Compare(t.mounts[i].Path, p)
+	})
+	return i
+}
+
+// exactly are the mounts at a path, in mount order.
+func (t *Table) exactly(path string) []int {
+	i := t.from(path)
+	j := i
+	for j < len(t.byPath) && t.mounts[t.byPath[j]].Path == path {
+		j++
+	}
+	return t.byPath[i:j]
+}
+
 // At returns the topmost mount whose mount point is exactly path.
 func (t *Table) At(path string) (Mount, bool) {
-	path = filepath.Clean(path)
-	for i := len(t.mounts) - 1; i >= 0; i-- {
-		if t.mounts[i].Path == path {
-			return t.mounts[i], true
-		}
+	here := t.exactly(filepath.Clean(path))
+	if len(here) == 0 {
+		return Mount{}, false
 	}
-	return Mount{}, false
+	return t.mounts[here[len(here)-1]], true
 }
 
 // Beneath returns the mounts at or below path, deepest last mounted first: the order in which they can be undone.
 func (t *Table) Beneath(path string) []Mount {
 	path = filepath.Clean(path)
-	var out []Mount
-	for i := len(t.mounts) - 1; i >= 0; i-- {
-		p := t.mounts[i].Path
-		if p == path || strings.HasPrefix(p, path+"/") || path == "/" {
-			out = append(out, t.mounts[i])
+	prefix := strings.TrimSuffix(path, "/") + "/"
+	var found []int
+	if path != "/" { // it is its own prefix
+		found = slices.Clone(t.exactly(path))
+	}
+	for _, i := range t.byPath[t.from(prefix):] {
+		if !strings.HasPrefix(t.mounts[i].Path, prefix) {
+			break
 		}
+		found = append(found, i)
+	}
+	slices.Sort(found)
+	var out []Mount
+	for _, i := range slices.Backward(found) {
+		out = append(out, t.mounts[i])
 	}
 	return out
 }
