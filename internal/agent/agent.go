@@ -151,6 +151,10 @@ func (a *Agent) Describe() (map[string]any, map[string]map[string]string) {
 		"raft_log": {"entries": fmt.Sprint(w.Entries), "fsyncs": fmt.Sprint(w.Appends + w.Stable),
 			"bytes": fmt.Sprint(w.Bytes)},
 	}
+	stats["raft_commands"] = map[string]string{} // that this server brought into the log, by name
+	for name, n := range a.server.Commands() {
+		stats["raft_commands"][name] = strconv.FormatUint(n, 10)
+	}
 	return config, stats
 }
 

@@ -2,14 +2,17 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -125,18 +128,36 @@ func (a *agent) shims() ([]int, error) {
 	return out, nil
 }
 
+// written is what the Raft log wrote so far.
+type written struct {
+	entries, fsyncs float64
+	commands        map[string]string // by name, how many
+}
+
 // counters reads what the Raft log wrote so far.
-func (a *agent) counters(ctx context.Context) (entries, fsyncs float64, err error) {
+func (a *agent) counters(ctx context.Context) (w written, err error) {
 	self, err := a.api.Cluster().Self(ctx)
 	if err != nil {
-		return 0, 0, err
+		return w, err
 	}
 	stats := self.Stats["raft_log"]
-	if entries, err = strconv.ParseFloat(stats["entries"], 64); err != nil {
-		return 0, 0, err
+	if w.entries, err = strconv.ParseFloat(stats["entries"], 64); err != nil {
+		return w, err
 	}
-	fsyncs, err = strconv.ParseFloat(stats["fsyncs"], 64)
-	return entries, fsyncs, err
+	w.fsyncs, err = strconv.ParseFloat(stats["fsyncs"], 64)
+	w.commands = self.Stats["raft_commands"]
+	return w, err
+}
+
+// since names what was written after an earlier reading.
+func (w written) since(before written) string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(w.commands)) {
+		if n := w.commands[name]; n != before.commands[name] {
+			names = append(names, fmt.Sprintf("%s %s → %s", name, cmp.Or(before.commands[name], "0"), n))
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // describe names the machine.

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -19,16 +21,18 @@ func main() {
 	tasks := flag.Int("tasks", 200, "tasks that are started at once")
 	binary := flag.String("binary", "bin/berth", "the program")
 	out := flag.String("out", "docs/performance.md", "the page to write")
+	only := flag.String("only", "", "measure these parts alone, and write no page: "+
+		"floors, cold, starts, many, within; separated by commas")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *binary, *out, *runs, *tasks); err != nil {
+	if err := run(ctx, *binary, *out, *only, *runs, *tasks); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, binary, out string, runs, tasks int) (err error) {
+func run(ctx context.Context, binary, out, only string, runs, tasks int) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("tasks run in namespaces and cgroups: run it as root")
 	}
@@ -46,11 +50,25 @@ func run(ctx context.Context, binary, out string, runs, tasks int) (err error) {
 		samples: []float64{mebi(info.Size())},
 		bar:     bar{text: "≤ 45 MB", median: 45e6 / (1 << 20)},
 	})
-	for _, measure := range []func(context.Context, *report, string) error{floors, coldStarts, starts(runs),
-		atOnce(tasks)} {
-		if err := measure(ctx, r, binary); err != nil {
+	for _, part := range []struct {
+		name    string
+		measure func(context.Context, *report, string) error
+	}{
+		{"floors", floors},
+		{"cold", coldStarts},
+		{"starts", starts(runs)},
+		{"many", atOnce(tasks)},
+		{"within", within},
+	} {
+		if only != "" && !slices.Contains(strings.Split(only, ","), part.name) {
+			continue
+		}
+		if err := part.measure(ctx, r, binary); err != nil {
 			return err
 		}
+	}
+	if only != "" {
+		return nil // the page is written of a whole run alone
 	}
 	return os.WriteFile(out, []byte(r.page()), 0o644)
 }

@@ -115,6 +115,19 @@ type series struct {
 	started, running, entries, fsyncs []float64
 	released                          []float64
 	releaseEntries, releaseFsyncs     []float64
+	start, release                    largest
+}
+
+// largest is what was written at most.
+type largest struct {
+	entries float64
+	names   string
+}
+
+func (l *largest) look(before, after written) {
+	if n := after.entries - before.entries; n > l.entries {
+		l.entries, l.names = n, after.since(before)
+	}
 }
 
 // starts measures jobs one after another, without and with a volume.
@@ -126,6 +139,9 @@ func starts(runs int) func(context.Context, *report, string) error {
 		}
 		defer func() { err = errors.Join(err, a.stop()) }()
 		if err := until(ctx, "volume", func() error { return a.createVolume(ctx, "db") }); err != nil {
+			return err
+		}
+		if err := a.quiet(ctx); err != nil {
 			return err
 		}
 		for _, volume := range []string{"", "db"} {
@@ -144,6 +160,20 @@ func starts(runs int) func(context.Context, *report, string) error {
 	}
 }
 
+// quiet waits until an agent that has just begun has written what it writes by itself.
+func (a *agent) quiet(ctx context.Context) error {
+	last := -1.0
+	for range 20 {
+		now, err := a.counters(ctx)
+		if err != nil || now.entries == last {
+			return err
+		}
+		last = now.entries
+		time.Sleep(1500 * time.Millisecond) // longer than what is new on a node is held back
+	}
+	return errors.New("an agent that does nothing goes on writing to its log")
+}
+
 func (s *series) tell(r *report, volume bool) {
 	kind := "`exec` task, no volume"
 	start := bar{text: "30 / 100 ms", median: 30, high: 100}
@@ -160,6 +190,7 @@ func (s *series) tell(r *report, volume bool) {
 	r.add(figure{name: kind + ": registered → started", unit: "ms", samples: s.started, bar: start})
 	r.add(figure{name: kind + ": registered → API says running", unit: "ms", samples: s.running, bar: run})
 	r.add(figure{name: kind + ": Raft entries of a start", unit: "", samples: s.entries, bar: entries})
+	r.note(kind+", the start that wrote most", s.start.names)
 	r.add(figure{name: kind + ": fsyncs of the Raft log of a start", unit: "", samples: s.fsyncs})
 	if volume {
 		r.add(figure{
@@ -170,13 +201,14 @@ func (s *series) tell(r *report, volume bool) {
 		})
 	}
 	r.add(figure{name: kind + ": Raft entries from stop to rest", unit: "", samples: s.releaseEntries, bar: released})
+	r.note(kind+", the release that wrote most", s.release.names)
 	r.add(figure{name: kind + ": fsyncs of the Raft log from stop to rest", unit: "", samples: s.releaseFsyncs})
 }
 
 // once runs one job from its registration to its end.
 func (a *agent) once(ctx context.Context, s *series, id, volume string) error {
 	time.Sleep(settled)
-	e0, f0, err := a.counters(ctx)
+	before, err := a.counters(ctx)
 	if err != nil {
 		return err
 	}
@@ -191,15 +223,17 @@ func (a *agent) once(ctx context.Context, s *series, id, volume string) error {
 	s.running = append(s.running, ms(time.Since(begin)))
 	s.started = append(s.started, ms(running.TaskStates["t"].StartedAt.Sub(begin)))
 	time.Sleep(settled)
-	e1, f1, err := a.counters(ctx)
+	started, err := a.counters(ctx)
 	if err != nil {
 		return err
 	}
-	s.entries, s.fsyncs = append(s.entries, e1-e0), append(s.fsyncs, f1-f0)
-	return a.end(ctx, s, id, volume, e1, f1)
+	s.entries, s.fsyncs = append(s.entries, started.entries-before.entries),
+		append(s.fsyncs, started.fsyncs-before.fsyncs)
+	s.start.look(before, started)
+	return a.end(ctx, s, id, volume, started)
 }
 
-func (a *agent) end(ctx context.Context, s *series, id, volume string, e1, f1 float64) error {
+func (a *agent) end(ctx context.Context, s *series, id, volume string, started written) error {
 	if _, _, err := a.api.Jobs().Deregister(ctx, id, api.JobDeregisterOptions{}, nil); err != nil {
 		return err
 	}
@@ -215,9 +249,14 @@ func (a *agent) end(ctx context.Context, s *series, id, volume string, e1, f1 fl
 		s.released = append(s.released, ms(free.Sub(*done.TaskStates["t"].FinishedAt)))
 	}
 	time.Sleep(settled)
-	e2, f2, err := a.counters(ctx)
-	s.releaseEntries, s.releaseFsyncs = append(s.releaseEntries, e2-e1), append(s.releaseFsyncs, f2-f1)
-	return err
+	ended, err := a.counters(ctx)
+	if err != nil {
+		return err
+	}
+	s.releaseEntries, s.releaseFsyncs = append(s.releaseEntries, ended.entries-started.entries),
+		append(s.releaseFsyncs, ended.fsyncs-started.fsyncs)
+	s.release.look(started, ended)
+	return nil
 }
 
 // awaitAlloc waits until the job's alloc has the status.

@@ -19,6 +19,7 @@ type figure struct {
 	name, unit string
 	samples    []float64
 	bar        bar
+	n          int // measurements, if the samples are only the least, the median and the most of them
 }
 
 // report collects figures.
@@ -27,6 +28,13 @@ type report struct {
 	machine string
 	runs    int
 	figures []figure
+	notes   []string
+}
+
+// note adds a line beneath the figures.
+func (r *report) note(what, text string) {
+	r.notes = append(r.notes, "- "+what+": "+text)
+	fmt.Println(r.notes[len(r.notes)-1])
 }
 
 // add notes a figure and shows it at once: a bench takes minutes.
@@ -73,8 +81,8 @@ func (f figure) row() string {
 	if len(f.samples) >= 50 {
 		high = f.write(f.at(0.99))
 	}
-	return fmt.Sprintf("| %s | %d | %s | %s – %s – %s | %s | %s | %s |", f.name, len(f.samples), f.write(f.at(0.5)),
-		f.write(f.at(0)), f.write(f.at(0.5)), f.write(f.at(1)), high, f.bar.text, f.judgement())
+	return fmt.Sprintf("| %s | %d | %s | %s – %s – %s | %s | %s | %s |", f.name, max(f.n, len(f.samples)),
+		f.write(f.at(0.5)), f.write(f.at(0)), f.write(f.at(0.5)), f.write(f.at(1)), high, f.bar.text, f.judgement())
 }
 
 // page is the whole text.
@@ -92,6 +100,10 @@ Machine: %s.
 	for _, f := range r.figures {
 		b.WriteString(f.row() + "\n")
 	}
+	if len(r.notes) > 0 {
+		b.WriteString("\nCommands of the Raft log, as counted before and after:\n\n" +
+			strings.Join(r.notes, "\n") + "\n")
+	}
 	fmt.Fprintf(&b, `
 How to read it. The real program runs as a development agent in a directory of its own; everything is asked over HTTP.
 "Registered" begins when the client sends the request; "started" is the moment that the task's state names; "running" is
@@ -100,7 +112,11 @@ caches. "Processes dead" is the end that the task's state names, "claim free" th
 volume the time of the plugin is part of the figure (the bundled plugin makes a loop device, mounts and unmounts it), but
 the bar is judged as if it took none. Raft entries and fsyncs are counted by the log
 itself; those of a start reach from the registration to %s after "running", those of a release from the stop to %s after
-the end. Memory is the proportional set size of /proc/*/smaps_rollup, the resident one of /proc/*/status.
+the end. Restarts, releases and lists of many are measured
+within their packages, with the parts of the program around them that the client and the server have: a plugin that
+answers at once or as slowly as its row says, an own directory, and HTTP for the lists. A restart ends when each alloc
+that asked has its verified volume; a release begins with the stop of the job, and its ideal is three calls for each
+volume, as many at once as the plugin makes. Memory is the proportional set size of /proc/*/smaps_rollup, the resident one of /proc/*/status.
 `, r.runs, settled, settled)
 	return b.String()
 }

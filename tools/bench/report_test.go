@@ -6,6 +6,22 @@ import (
 	"time"
 )
 
+// Given what go test prints, when it is parsed, then each benchmark has its values by their units, and a row of one
+// that did not run is an error.
+func TestBenchmarksAreReadByTheirUnits(t *testing.T) {
+	measured := parse("goos: linux\nBenchmarkLists/volumes=500/page=0-2   \t 40\t 250172 ns/op\t 44.0 max-ms\t" +
+		" 9.5 min-ms\t 12.25 p50-ms\nPASS\n")
+	w := row{name: "x", benchmark: "Lists/volumes=500/page=0", unit: "ms", metrics: quantiles}
+	f, err := w.figure(measured, 40)
+	if err != nil || f.row() != "| x | 40 | 12.2 ms | 9.50 ms – 12.2 ms – 44 ms | – |  |  |" {
+		t.Errorf("%s, %v", f.row(), err)
+	}
+	w.benchmark = "Lists/volumes=501/page=0"
+	if _, err := w.figure(measured, 40); err == nil {
+		t.Error("a benchmark that did not run has a figure")
+	}
+}
+
 func series100() []float64 {
 	var out []float64
 	for i := range 100 {

@@ -177,6 +177,11 @@ func RemoveEmpty(path string) error {
 	if err != nil {
 		return err
 	}
+	return t.RemoveEmpty(path)
+}
+
+// RemoveEmpty is RemoveEmpty by this reading, for whoever knows that nothing was mounted there since.
+func (t *Table) RemoveEmpty(path string) error {
 	if m := t.Beneath(path); len(m) > 0 {
 		return fault.New(fault.Busy, "remove", path, "something is still mounted at "+m[0].Path)
 	}

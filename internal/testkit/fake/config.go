@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	pb "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
@@ -20,6 +21,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"berth/internal/base/lifecycle"
+	"berth/internal/base/retry"
 	"berth/internal/port/csi"
 )
 
@@ -54,6 +56,10 @@ type Config struct {
 	Defects   map[string]Defect // by RPC name: what is wrong with its answers
 	// name of a secret without which every call that can carry secrets is refused
 	Needs string
+	// by RPC name: how long its calls take
+	Slow map[string]time.Duration
+	// how many slow calls are made at once; the others wait their turn. 0: all
+	AtOnce int
 	// RPCs whose first call in a run fails with an error that repeats the secrets and mount flags
 	Echo []string
 }
@@ -123,6 +129,7 @@ type Plugin struct {
 	busy   map[string]bool // volumes with a call under way
 	probes int
 	echoed map[string]bool // RPCs that have failed with their secrets in the message
+	slots  chan struct{}   // full while AtOnce slow calls are made; nil: without limit
 }
 
 // Serve runs the plugin once on a unix socket until ctx ends; then every call under way is broken off, as a
@@ -144,6 +151,9 @@ func Serve(ctx context.Context, socket string, cfg Config) error {
 		store:  &store{path: filepath.Join(cfg.Dir, "state.json")},
 		busy:   map[string]bool{},
 		echoed: map[string]bool{},
+	}
+	if cfg.AtOnce > 0 {
+		p.slots = make(chan struct{}, cfg.AtOnce)
 	}
 	s := grpc.NewServer(grpc.UnaryInterceptor(p.intercept), grpc.MaxSendMsgSize(64<<20))
 	pb.RegisterIdentityServer(s, p)
@@ -180,11 +190,35 @@ func (p *Plugin) intercept(
 	if err := p.authorize(filepath.Base(info.FullMethod), req); err != nil {
 		return nil, err
 	}
+	if err := p.takeTime(ctx, filepath.Base(info.FullMethod)); err != nil {
+		return nil, err
+	}
 	resp, err := next(ctx, req)
 	if err == nil {
 		p.spoil(filepath.Base(info.FullMethod), resp)
 	}
 	return resp, err
+}
+
+// takeTime lets a slow call take as long as it takes, a limited number of them at once. What the fake does itself comes
+// on top: no call waits for that of another.
+func (p *Plugin) takeTime(ctx context.Context, rpc string) error {
+	takes := p.cfg.Slow[rpc]
+	if takes <= 0 {
+		return nil
+	}
+	if p.slots != nil {
+		select {
+		case p.slots <- struct{}{}:
+			defer func() { <-p.slots }()
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
+		}
+	}
+	if !retry.Sleep(ctx, takes) {
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	return nil
 }
 
 func volumeOf(req any) string {

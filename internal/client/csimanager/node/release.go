@@ -30,7 +30,7 @@ func (k *Keeper) ReleaseVolume(key volume.StagingKey, reason, by string) error {
 	}
 	_, ours := evidence.Traces(vs.entry, entry.Step{Verb: entry.Unstage})
 	for _, path := range ours {
-		if err := hostfs.RemoveEmpty(path); err != nil {
+		if err := table.RemoveEmpty(path); err != nil {
 			k.cfg.Log.Warn("what a plugin left behind is kept", logkey.Path, path, logkey.Error, err)
 		}
 	}

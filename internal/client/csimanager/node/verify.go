@@ -89,7 +89,7 @@ func (k *Keeper) verifyUndone(
 			fault.New(fault.Unavailable, "undo", path, "the plugin answered OK but "+left[0].Path+" is still mounted")
 	}
 	for _, p := range remove {
-		if err := hostfs.RemoveEmpty(p); err != nil {
+		if err := table.RemoveEmpty(p); err != nil {
 			k.cfg.Log.Warn("what a plugin left behind is kept", logkey.Path, p, logkey.Error, err)
 		}
 	}
