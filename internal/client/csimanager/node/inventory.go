@@ -2,11 +2,9 @@ package node
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
-	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/client/csimanager"
 	"berth/internal/client/csimanager/entry"
@@ -21,7 +19,6 @@ func (vs *volumeState) report() volume.InventoryEntry {
 	r := volume.InventoryEntry{
 		StagingKey: e.Key,
 		Volume:     e.Volume,
-		Staging:    e.Staging.Presence,
 		Generation: e.Staging.Args.Generation,
 		ExpandedTo: e.Staging.ExpandedTo,
 		Undone:     e.Undone,
@@ -37,36 +34,7 @@ func (vs *volumeState) report() volume.InventoryEntry {
 			r.NextTry, r.LastError = re.next.UTC(), string(s.Verb)+": "+re.err.Error()
 		}
 	}
-	pubs := map[ids.Alloc]volume.InventoryPublication{}
-	if vs.saved != nil {
-		r.Staging = atLeast(r.Staging, vs.saved.Staging.Presence)
-		for id, p := range vs.saved.Pubs {
-			if p.Presence.Exists() {
-				pubs[id] = volume.InventoryPublication{
-					Alloc:    id,
-					Epoch:    p.Epoch,
-					Presence: volume.Uncertain,
-					Path:     p.HostPath,
-					ReadOnly: p.ReadOnly,
-					Received: p.Received,
-				}
-			}
-		}
-	}
-	for id, p := range e.Pubs {
-		pubs[id] = volume.InventoryPublication{
-			Alloc:    id,
-			Epoch:    p.Epoch,
-			Presence: atLeast(p.Presence, pubs[id].Presence),
-			Wanted:   p.Wanted,
-			Path:     p.HostPath,
-			ReadOnly: p.ReadOnly || p.SeenReadOnly,
-			Received: p.Received,
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(pubs)) {
-		r.Publications = append(r.Publications, pubs[id])
-	}
+	r.Staging, r.Publications = entry.Reported(e, vs.saved)
 	return r
 }
 
@@ -75,14 +43,6 @@ func (k *Keeper) reportOf(vs *volumeState) volume.InventoryEntry {
 	r := vs.report()
 	r.Holders = k.cfg.Holding.Holders(r.StagingKey)
 	return r
-}
-
-// atLeast is the present state, or uncertain when only the disk says that there is something.
-func atLeast(now, disk volume.Presence) volume.Presence {
-	if now == volume.Absent && disk.Exists() {
-		return volume.Uncertain
-	}
-	return now
 }
 
 // Changed implements reporter.Inventory.
