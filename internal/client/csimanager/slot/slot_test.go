@@ -47,7 +47,7 @@ func TestAReadingGivesWay(t *testing.T) {
 			t.Errorf("the reading ended with %v", err)
 		}
 		broken := func(context.Context) error { return errBroken }
-		if begun, err := s.Read(t.Context(), broken); !begun || err != errBroken {
+		if begun, err := s.Read(t.Context(), broken); !begun || !errors.Is(err, errBroken) {
 			t.Errorf("after all that a reading was begun: %v, %v", begun, err)
 		}
 	})
