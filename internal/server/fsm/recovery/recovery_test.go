@@ -87,6 +87,18 @@ func (r *rig) try(cmd fsm.Command) error {
 	return err
 }
 
+// write puts into the state what no command of a test makes.
+func (r *rig) write(fn func(tx *state.Tx)) {
+	r.t.Helper()
+	err := r.c.Store.Write(r.snap().Stamp(), func(tx *state.Tx) error {
+		fn(tx)
+		return nil
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 func (r *rig) deletes() error {
 	r.t.Helper()
 	n := *r.snap().Volume(nil, r.vol)
@@ -288,6 +300,34 @@ func TestWhatAnOrphanLeavesStagedIsGivenToNobody(t *testing.T) {
 	}
 }
 
+// What an orphan has mounted is given to others only where no two uses of the volume exclude each other: one that
+// admits a single writer beside readers is no such volume.
+func TestAVolumeThatMayHaveASingleWriterIsNotGivenBesideAnOrphan(t *testing.T) {
+	for mode, free := range map[volume.AccessMode]bool{
+		volume.SingleNodeWriter:      false,
+		volume.SingleNodeReader:      false,
+		volume.MultiNodeSingleWriter: false,
+		volume.MultiNodeReader:       true,
+		volume.MultiNodeMultiWriter:  true,
+	} {
+		r := newRig(t)
+		r.write(func(tx *state.Tx) {
+			v := *tx.Volume(nil, r.vol)
+			v.Spec.Capabilities = []volume.Capability{
+				{AccessMode: volume.MultiNodeReader, AttachmentMode: volume.FileSystem},
+				{AccessMode: mode, AttachmentMode: volume.FileSystem},
+			}
+			tx.PutVolume(&v)
+		})
+		r.reports(r.ash, "", volume.InventoryEntry{StagingKey: disk, Volume: r.vol, Staging: volume.Present,
+			Publications: []volume.InventoryPublication{{Alloc: "orphan", Presence: volume.Present}}})
+		why := suspension.Claims(r.snap(), nil, r.snap().Volume(nil, r.vol))
+		if (why == nil) != free {
+			t.Errorf("%s beside an orphan: given %v, %s", mode, why == nil, why)
+		}
+	}
+}
+
 // Given a snapshot that the state does not know, of a volume that it does not know either, then a person has it deleted
 // once nothing suspends that; cut is none of such a volume.
 func TestASnapshotOfAnUnknownVolumeIsDeleted(t *testing.T) {
@@ -388,6 +428,48 @@ func TestEvidenceSuspendsWhatDestroys(t *testing.T) {
 	})
 }
 
+// A node that follows the servers and holds nothing any more takes back that it held what another cluster state placed;
+// that it has seen more of this state's own history than the state has stays true.
+func TestWhatANodeHasSeenOfThisHistoryIsNotTakenBack(t *testing.T) {
+	r := newRig(t)
+	seen := r.snap().Point(nil)
+	seen.Mark = "of another history"
+	r.c.Must(t, &recovery.Evidence{Node: r.ash, Seen: seen, Relation: lineage.Forked})
+	r.c.Must(t, &recovery.Evidence{Node: r.ash, Withdrawn: true})
+	r.waits(true, "the node holds nothing, and the state is as old as before")
+}
+
+// A person dismisses what was shown, and nothing that is shown later.
+func TestADismissalHoldsForWhatWasSeenThen(t *testing.T) {
+	r := newRig(t)
+	seen := r.snap().Point(nil)
+	seen.Mark = "of another history"
+	show := func() { r.c.Must(t, &recovery.Evidence{Node: r.ash, Seen: seen, Relation: lineage.Forked}) }
+	show()
+	r.c.Must(t, &recovery.Dismiss{Node: r.ash, Reason: "its disk is another's"})
+	show()
+	r.waits(false, "the node says again what was dismissed")
+	seen.Mark = "of a third history"
+	show()
+	r.waits(true, "the node shows another history than the one that was dismissed")
+}
+
+// Who waits for news of a table at an index of the replaced state gets them: a restored one counts as changed as a
+// whole.
+func TestARestoredStateIsNewsToEverybody(t *testing.T) {
+	r, saved := newRig(t), newRig(t)
+	begin := &recovery.Begin{Incarnation: ids.New(), Mark: ids.New(), Cause: "a test"}
+	rec, err := recovery.Restored(saved.c.Store, r.snap(), 1000, begin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{state.Nodes, state.Volumes, state.Claims, state.Allocs} {
+		if at := saved.snap().TableIndex(table); at != rec.Index || at < 1000 {
+			t.Errorf("table %s counts from %d on, the recovery from %d", table, at, rec.Index)
+		}
+	}
+}
+
 // What a restored state contains of a history ends with what was saved of it, though the log goes on at higher indexes.
 func TestWhatCameAfterTheSavedStateIsNotPartOfIt(t *testing.T) {
 	r := newRig(t)
@@ -405,4 +487,98 @@ func TestWhatCameAfterTheSavedStateIsNotPartOfIt(t *testing.T) {
 	if got := r.snap().Relate(lineage.Point{Incarnation: "never", Mark: "one", Index: 2}); got != lineage.Foreign {
 		t.Errorf("what is no ancestor: %v", got)
 	}
+}
+
+// A node whose record was collected, and that only a claim or an attachment names, may hold the volume still: it is
+// awaited like the others.
+func TestANodeThatOnlyAVolumeNamesIsAwaited(t *testing.T) {
+	r := newRig(t)
+	claims, attached := ids.Node(ids.New()), ids.Node(ids.New())
+	cl := &volume.Claim{Volume: r.vol, Alloc: "a", Node: claims, State: volume.Held}
+	cl.Identify(r.snap().Volume(nil, r.vol))
+	r.write(func(tx *state.Tx) {
+		tx.PutClaim(cl)
+		tx.PutAttachment(&volume.Attachment{
+			Volume:     r.vol,
+			Node:       attached,
+			Plugin:     disk.Plugin,
+			ExternalID: disk.ExternalID,
+			Presence:   volume.Present,
+		})
+	})
+	rec := r.begin(&recovery.Replaced{Whole: true})
+	for _, id := range []ids.Node{claims, attached, r.ash, r.oak} {
+		if rec.Node(id) == nil {
+			t.Errorf("node %s is not awaited: %+v", id, rec.Nodes)
+		}
+	}
+	r.reports(r.ash, "")
+	r.reports(r.oak, "")
+	r.waits(true, "two have not been heard that the state has no record of")
+}
+
+// What a node was silent about before a recovery is no word about what it did since the state was saved: no claim ends
+// by it.
+func TestNoClaimEndsByASilenceFromBeforeARecovery(t *testing.T) {
+	r := newRig(t)
+	cl := &volume.Claim{
+		Volume:     r.vol,
+		Alloc:      "a",
+		Node:       r.ash,
+		AccessMode: volume.SingleNodeWriter,
+		State:      volume.Releasing,
+		Epoch:      volume.Epoch{Incarnation: r.snap().Meta(nil).Incarnation, Index: 1},
+	}
+	cl.Identify(r.snap().Volume(nil, r.vol))
+	r.reports(r.ash, "")
+	if !fsm.Released(r.snap(), nil, cl) {
+		t.Fatal("the node holds nothing of it, and that does not count")
+	}
+	r.begin(nil)
+	if fsm.Released(r.snap(), nil, cl) {
+		t.Error("the report of before ends a claim")
+	}
+	r.reports(r.ash, "")
+	if !fsm.Released(r.snap(), nil, cl) {
+		t.Error("the report since then does not count")
+	}
+}
+
+// A state that may itself be older than the world does not vouch for the list of nodes when another takes its place: a
+// person has to say that none is missing.
+func TestAStateInDoubtDoesNotKnowAllNodes(t *testing.T) {
+	whole := func(r *rig) bool {
+		return recovery.Replacing(r.snap(), r.snap().Meta(nil).ClusterID).Whole
+	}
+	t.Run("nothing is in doubt", func(t *testing.T) {
+		if r := newRig(t); !whole(r) || recovery.Replacing(r.snap(), "another cluster").Whole {
+			t.Error("a state of the same cluster knows its nodes, one of another does not")
+		}
+	})
+	t.Run("a node shows another history", func(t *testing.T) {
+		r := newRig(t)
+		seen := r.snap().Point(nil)
+		seen.Mark = "of another history"
+		r.c.Must(t, &recovery.Evidence{Node: r.ash, Seen: seen, Relation: lineage.Forked})
+		if whole(r) {
+			t.Error("it was put back, and is believed to know all nodes")
+		}
+		r.c.Must(t, &recovery.Dismiss{Node: r.ash, Reason: "its disk is another's"})
+		if !whole(r) {
+			t.Error("the node is wrong, and its word still counts")
+		}
+	})
+	t.Run("a recovery is under way", func(t *testing.T) {
+		r := newRig(t)
+		r.begin(nil)
+		r.reports(r.ash, "")
+		r.reports(r.oak, "")
+		if whole(r) {
+			t.Error("nobody has said that no node is missing")
+		}
+		r.c.Must(t, &recovery.Finish{Reason: "these are all"})
+		if !whole(r) {
+			t.Error("the recovery has ended")
+		}
+	})
 }
