@@ -16,6 +16,7 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/adoption"
+	"berth/internal/server/fsm/recovery"
 	"berth/internal/server/state"
 	"berth/internal/testkit/localstate"
 	"berth/internal/wire"
@@ -379,6 +380,19 @@ func TestWhatStandsInTheWayOfAnAdoption(t *testing.T) {
 				})
 			})
 		}, "being detached"},
+		"a recovery that awaits another node": {func(w *world) {
+			w.c.Must(t, &recovery.Begin{Incarnation: "new", Mark: "m", Replaced: &recovery.Replaced{
+				Nodes: []recovery.Named{{ID: ids.Node(ids.New()), Name: "late"}},
+			}})
+			w.c.Must(t, &fsm.InventoryApply{
+				Node:        w.node,
+				Full:        true,
+				Incarnation: "new",
+				AllocIndex:  w.snap().Index(),
+				Prev:        w.snap().InventoryHead(nil, w.node).ModifyIndex,
+				Entries:     []volume.InventoryEntry{w.mounted(w.alloc(), w.before)},
+			})
+		}, "is suspended"},
 		"a node that follows others": {func(w *world) {
 			n := aNode("n")
 			n.ID, n.Unfollowed = w.node, node.FollowsOthers
