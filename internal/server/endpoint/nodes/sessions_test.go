@@ -221,6 +221,25 @@ func TestAnAgentThatLeftWithNothingIsFollowedAtOnce(t *testing.T) {
 	}
 }
 
+// TestAnAgentThatLeavesWhatTheServersSawMountedIsNotFollowedAtOnce: what it says when it ends does not count against
+// what its node has reported.
+func TestAnAgentThatLeavesWhatTheServersSawMountedIsNotFollowedAtOnce(t *testing.T) {
+	h, _ := withAgents(t)
+	first := h.starts("a", "boot", "m").accepted(t)
+	h.c.Must(t, &fsm.InventoryApply{Node: h.node, Full: true, Entries: []volume.InventoryEntry{{
+		StagingKey: volume.StagingKey{Plugin: "p", ExternalID: "x"},
+		Volume:     h.key.Volume,
+		Staging:    volume.Present,
+	}}})
+	if _, err := h.nodeLeave(t.Context(), &wire.NodeLeaveRequest{NodeIdentity: first.who}); err != nil {
+		t.Fatal(err)
+	}
+	if h.session().Left {
+		t.Error("it has left with nothing, and its node has a volume staged")
+	}
+	h.starts("b", "next boot", "m2", "a").refused(t, fault.NotReady)
+}
+
 // TestAnOlderBerthsNodeWorksUntilANewerAgentBegins: nothing changes by the upgrade itself.
 func TestAnOlderBerthsNodeWorksUntilANewerAgentBegins(t *testing.T) {
 	h, _ := withAgents(t)
