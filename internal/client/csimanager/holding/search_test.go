@@ -3,6 +3,7 @@ package holding
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -133,5 +134,30 @@ func TestADeviceThatIsHeldIsPinned(t *testing.T) {
 	e.Staging.Device = entry.Device{}
 	if err := errors.Join(s.StageAgain(t.Context(), e), s.Absent(t.Context(), e)); err != nil {
 		t.Errorf("what has no device of its own is pinned: %v", err)
+	}
+}
+
+// TestAnAllocAmongManyHoldersIsKept: however many others hold a device, an alloc that does is known, and nothing is
+// staged beside it.
+func TestAnAllocAmongManyHoldersIsKept(t *testing.T) {
+	f := &Finder{Alloc: func(cgroup string) ids.Alloc { return ids.Alloc(cgroup) }}
+	var seen entry.Sighting
+	for i := range 2 * most {
+		group := ""
+		if i == 2*most-1 {
+			group = "a"
+		}
+		line := fmt.Sprintf("holder %d %q %q %q %q", i+1, "sleep", "", group, "a file is open")
+		if err := f.read(&seen, line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen.Holders) != most+1 || seen.Holders[most].Alloc != "a" {
+		t.Fatalf("kept are %+v", seen.Holders)
+	}
+	e, _ := stuck()
+	seen.Held, seen.All = true, true
+	if err := entry.StageAgain(e, seen, nil); err == nil {
+		t.Error("staged beside an alloc that uses it")
 	}
 }
