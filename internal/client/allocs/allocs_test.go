@@ -19,6 +19,7 @@ import (
 	"berth/internal/client/drivermanager"
 	"berth/internal/client/localstate"
 	"berth/internal/client/servers"
+	"berth/internal/client/shim"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/model/lineage"
@@ -43,7 +44,10 @@ func (host) Dial(context.Context) (net.Conn, error) { return nil, errors.New("no
 func TestMain(m *testing.M) { mountns.Main(m.Run) }
 
 // newAllocs makes the allocs of a node that was never used.
-func newAllocs(t *testing.T, users ...ids.Alloc) *allocs.Allocs {
+func newAllocs(t *testing.T, users ...ids.Alloc) *allocs.Allocs { return withShims(t, nil, users...) }
+
+// withShims are allocs whose drivers launch by shims.
+func withShims(t *testing.T, shims *shim.Launcher, users ...ids.Alloc) *allocs.Allocs {
 	t.Helper()
 	volumes := held{}
 	for _, id := range users {
@@ -90,6 +94,7 @@ func newAllocs(t *testing.T, users ...ids.Alloc) *allocs.Allocs {
 		Volumes:  volumes,
 		Holdings: allocs.NewHoldings(allocs.NewTable(dir, loaded, log), nil),
 		Store:    store,
+		Shims:    shims,
 		Link:     link,
 		Host:     host{},
 		Drivers:  drivers,
@@ -260,5 +265,48 @@ func TestAPluginThatAnotherNeedsIsNotEnded(t *testing.T) {
 	apply("two", other)
 	if err := a.EndOrphan(t.Context(), orphan.Alloc.ID); err != nil {
 		t.Errorf("another instance serves the volume: %v", err)
+	}
+}
+
+// Given an alloc of which the record is lost, and a shim that cannot be asked to end what it holds, when a person ends
+// the alloc, then that is refused, and its directory and what speaks of its processes stay.
+func TestAnUnrecordedAllocWhoseProcessesDoNotEndIsKept(t *testing.T) {
+	dir, err := os.MkdirTemp("", "shims") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	shims, err := shim.New(shim.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := withShims(t, shims)
+	id := ids.Alloc(ids.New())
+	path := a.AllocDir(id).Path()
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(dir, string(id)+".sock")
+	if err := os.Symlink(socket, socket); err != nil { // nobody knows whether a shim is behind it
+		t.Fatal(err)
+	}
+	a.Restore(lineage.Point{})
+	if err := a.EndOrphan(t.Context(), id); err == nil {
+		t.Error("ended, and its processes may live")
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("its directory is gone: %v", err)
+	}
+	if gone, _ := a.ProcessesGone(id); gone {
+		t.Error("its processes count as gone")
+	}
+	if err := os.Remove(socket); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.EndOrphan(t.Context(), id); err != nil {
+		t.Errorf("there is no shim: %v", err)
+	}
+	if gone, why := a.ProcessesGone(id); !gone {
+		t.Errorf("ended, and its processes do not count as gone: %s", why)
 	}
 }
