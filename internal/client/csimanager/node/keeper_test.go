@@ -672,3 +672,39 @@ func TestAStepThatWasPickedForAnotherEntryIsNotMade(t *testing.T) {
 		t.Errorf("the publication is %s; unanswered: %v", now, vs.entry.Unanswered)
 	}
 }
+
+// looked is what a look at a device finds.
+type looked struct{ held bool }
+
+func (l *looked) Free(context.Context, entry.Device) (entry.Sighting, error) {
+	return entry.Sighting{Held: l.held}, nil
+}
+
+func (l *looked) Look(context.Context, entry.Device, ...string) (entry.Sighting, error) {
+	return entry.Sighting{Held: l.held, All: true}, nil
+}
+
+// TestAPersonsWordDoesNotReleaseADeviceThatIsHeld: whoever holds it where this node sees no mount may still write.
+func TestAPersonsWordDoesNotReleaseADeviceThatIsHeld(t *testing.T) {
+	vs := newVolumeState(&entry.Entry{Key: testKey, Staging: entry.Staging{
+		Presence: volume.Uncertain,
+		HostPath: filepath.Join(t.TempDir(), "s"),
+		Device:   entry.Device{Device: "7:3", Seq: 9},
+	}})
+	k, device := keeperOf(t, vs), &looked{held: true}
+	k.cfg.Holding = holding.NewSearch(device, slog.New(slog.DiscardHandler))
+	if err := k.cfg.Holding.Absent(t.Context(), vs.entry); err == nil {
+		t.Fatal("the unstaging of a device that is held counts as done")
+	}
+	err := k.ReleaseVolume(testKey, "looked", "me")
+	if !fault.Has(err, fault.Conflict) || vs.entry.Staging.Presence != volume.Uncertain {
+		t.Errorf("held, and by a person's word it is %s: %v", vs.entry.Staging.Presence, err)
+	}
+	device.held = false
+	if err := k.cfg.Holding.Absent(t.Context(), vs.entry); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.ReleaseVolume(testKey, "looked", "me"); err != nil || vs.entry.Staging.Presence != volume.Absent {
+		t.Errorf("free, and by a person's word it is %s: %v", vs.entry.Staging.Presence, err)
+	}
+}
