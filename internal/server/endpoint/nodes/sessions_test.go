@@ -14,9 +14,11 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/lineage"
 	"berth/internal/model/node"
+	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/controllers"
 	"berth/internal/server/fsm"
+	"berth/internal/server/state"
 	"berth/internal/testkit/leader"
 	"berth/internal/wire"
 )
@@ -238,6 +240,39 @@ func TestAnAgentThatLeavesWhatTheServersSawMountedIsNotFollowedAtOnce(t *testing
 		t.Error("it has left with nothing, and its node has a volume staged")
 	}
 	h.starts("b", "next boot", "m2", "a").refused(t, fault.NotReady)
+}
+
+// TestAnotherMachineBringsNoAttachmentBack: what it shows as staged was attached to the machine before it, under that
+// one's name at the provider.
+func TestAnotherMachineBringsNoAttachmentBack(t *testing.T) {
+	for machine, want := range map[string]bool{"m": true, "m2": false} {
+		h, ears := withAgents(t)
+		h.starts("a", "boot", "m").accepted(t)
+		ears.silent = true
+		h.starts("b", "next boot", machine, "a").accepted(t)
+		err := h.c.Store.Write(h.c.Store.Snapshot().Stamp(), func(tx *state.Tx) error {
+			tx.PutPlugin(&plugin.Record{ID: "p", Negotiated: true, NodeNegotiated: true, NeedsAttach: true})
+			n := *tx.Node(nil, h.node)
+			n.CSI = []*plugin.Instance{{Plugin: "p", Role: plugin.RoleNode, Node: h.node, StorageNode: "at-n"}}
+			tx.PutNode(&n)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := volume.StagingKey{Plugin: "p", ExternalID: "x"}
+		report := &fsm.InventoryApply{Node: h.node, Full: true, Entries: []volume.InventoryEntry{
+			{StagingKey: key, Volume: h.key.Volume, Staging: volume.Present, Generation: 7},
+		}}
+		if head := h.c.Store.Snapshot().InventoryHead(nil, h.node); head != nil {
+			report.Prev = head.ModifyIndex
+		}
+		h.c.Must(t, report)
+		got := h.c.Store.Snapshot().Attachment(nil, volume.AttachmentKey{StagingKey: key, Node: h.node})
+		if (got != nil) != want {
+			t.Errorf("a boot on machine %s reports a staging, and the attachment is %+v", machine, got)
+		}
+	}
 }
 
 // TestAnOlderBerthsNodeWorksUntilANewerAgentBegins: nothing changes by the upgrade itself.
