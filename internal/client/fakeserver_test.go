@@ -289,6 +289,12 @@ func (f *fakeServers) update(ctx context.Context, r *wire.NodeUpdateRequest) (*w
 	}
 	for _, a := range r.Allocs {
 		f.reported[a.ID] = a
+		if b, ok := f.allocs[a.ID]; ok && a.ClientStatus == alloc.ClientLost {
+			now := *b.Alloc
+			now.ClientStatus = a.ClientStatus
+			b.Alloc = &now
+			f.allocs[a.ID] = b
+		}
 		if h := f.history[a.ID]; len(h) == 0 || h[len(h)-1] != a.ClientStatus {
 			f.history[a.ID] = append(h, a.ClientStatus)
 		}
@@ -349,6 +355,13 @@ func (f *fakeServers) edit(id ids.Alloc, fn func(*alloc.Alloc)) {
 
 func (f *fakeServers) stop(id ids.Alloc) {
 	f.edit(id, func(a *alloc.Alloc) { a.DesiredStatus = alloc.DesiredStop })
+}
+
+// last is the newest report of an alloc.
+func (f *fakeServers) last(id ids.Alloc) *alloc.Alloc {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reported[id]
 }
 
 func (f *fakeServers) status(id ids.Alloc) string {

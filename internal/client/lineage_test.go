@@ -302,9 +302,13 @@ func TestALostRecordIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "ended by a person, it is no orphan", func() bool { return r.servers.orphan(id) == nil })
-	eventually(t, "and the servers give it anew", func() bool {
-		return second.Known(id) && r.servers.status(id) == alloc.ClientRunning
-	})
+	if got := r.servers.last(id); got == nil || got.ClientStatus != alloc.ClientLost || !got.OutcomeUnknown() {
+		t.Fatalf("the servers heard of its end: %+v", got)
+	}
+	r.run("later") // another set has come
+	if second.Known(id) || r.servers.status(id) != alloc.ClientLost {
+		t.Error("it is run a second time")
+	}
 }
 
 func TestRecordsFromBeforeThereWereMarksAreStampedOnce(t *testing.T) {

@@ -326,6 +326,7 @@ func (a *Allocs) here(id ids.Alloc) Here {
 		Unrecorded: unknown,
 		Directory:  unrecorded,
 		Damaged:    a.damaged[id] != nil,
+		Ended:      a.ended[id],
 		Stopping:   a.stopping,
 	}
 }

@@ -18,6 +18,7 @@ type Here struct {
 	Unrecorded bool // its directory is here, or its shim, and its record is lost
 	Directory  bool // its directory is here, and its record is lost
 	Damaged    bool // its record cannot be read
+	Ended      bool // a person ended it while its record was lost: a set may be older than that
 	Stopping   bool // the node begins nothing any more
 }
 
@@ -28,7 +29,7 @@ func Begin(a *alloc.Alloc, restored uint64, h Here) Beginning {
 	switch {
 	case a.Adopted > 0 && !a.Terminal() && h.Unrecorded:
 		return TakesUp
-	case a.ClientTerminal() || h.Damaged || h.Directory || h.Stopping:
+	case a.ClientTerminal() || h.Damaged || h.Directory || h.Ended || h.Stopping:
 		return Passes
 	case a.CreateIndex < restored:
 		return NotBegun

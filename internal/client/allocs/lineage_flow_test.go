@@ -9,7 +9,7 @@ import (
 
 // TestBeginForEveryCombination: what has ended, or whose record is lost or damaged, is never run a second time.
 func TestBeginForEveryCombination(t *testing.T) {
-	for bits := range 1 << 8 {
+	for bits := range 1 << 9 {
 		is := func(bit int) bool { return bits&(1<<bit) > 0 }
 		a := &alloc.Alloc{CreateIndex: 5, DesiredStatus: alloc.DesiredRun, ClientStatus: alloc.ClientPending}
 		h := allocs.Here{
@@ -17,6 +17,7 @@ func TestBeginForEveryCombination(t *testing.T) {
 			Directory:  is(1),
 			Damaged:    is(2),
 			Stopping:   is(3),
+			Ended:      is(8),
 		}
 		if is(4) {
 			a.Adopted = 9
@@ -35,13 +36,13 @@ func TestBeginForEveryCombination(t *testing.T) {
 		switch {
 		case is(4) && !is(5) && !is(6) && (is(0) || is(1)):
 			want = allocs.TakesUp
-		case is(6) || is(2) || is(1) || is(3):
+		case is(6) || is(2) || is(1) || is(3) || is(8):
 			want = allocs.Passes
 		case is(7):
 			want = allocs.NotBegun
 		}
 		if got := allocs.Begin(a, restored, h); got != want {
-			t.Errorf("case %08b: %d, want %d", bits, got, want)
+			t.Errorf("case %09b: %d, want %d", bits, got, want)
 		}
 	}
 }

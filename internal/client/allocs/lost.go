@@ -3,6 +3,7 @@ package allocs
 import (
 	"context"
 
+	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/client/servers"
 	"berth/internal/model/alloc"
@@ -15,12 +16,20 @@ func (a *Allocs) reportLost(ctx context.Context, lost []*alloc.Alloc) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	req := &wire.NodeUpdateRequest{NodeIdentity: a.cfg.Link.Identity()}
+	all := make([]ids.Alloc, 0, len(lost))
 	for _, l := range lost {
 		a.log.Warn("the servers' state was restored, and this node has no record of an allocation that it brought "+
 			"back: it is not begun", logkey.Alloc, l.ID, logkey.Job, l.Job)
-		req.Allocs = append(req.Allocs,
-			&alloc.Alloc{ID: l.ID, ClientStatus: alloc.ClientLost, ClientDescription: alloc.LostInRestore})
+		all = append(all, l.ID)
+	}
+	return a.sayLost(ctx, alloc.LostInRestore, all...)
+}
+
+// sayLost reports allocs as lost. Those that the servers do not know they pass over.
+func (a *Allocs) sayLost(ctx context.Context, text string, all ...ids.Alloc) error {
+	req := &wire.NodeUpdateRequest{NodeIdentity: a.cfg.Link.Identity()}
+	for _, id := range all {
+		req.Allocs = append(req.Allocs, &alloc.Alloc{ID: id, ClientStatus: alloc.ClientLost, ClientDescription: text})
 	}
 	cctx, cancel := context.WithTimeout(ctx, servers.CallTimeout)
 	defer cancel()

@@ -13,6 +13,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/client/allocrunner"
+	"berth/internal/model/alloc"
 	"berth/internal/wire"
 )
 
@@ -141,7 +142,8 @@ func (a *Allocs) orphanWithVolume() ids.Alloc {
 	return ""
 }
 
-// endUnrecorded ends what may run of an alloc whose record is lost. The servers, should they know it, give it anew.
+// endUnrecorded ends what may run of an alloc whose record is lost. The servers, should they know it, hear that it is
+// lost before nothing is left here that keeps it from being run a second time.
 func (a *Allocs) endUnrecorded(ctx context.Context, id ids.Alloc) error {
 	a.log.Warn("a person ends an allocation whose record is lost", logkey.Alloc, id)
 	ectx, cancel := context.WithTimeout(ctx, unrecordedTimeout)
@@ -149,11 +151,15 @@ func (a *Allocs) endUnrecorded(ctx context.Context, id ids.Alloc) error {
 	if err := a.cfg.Shims.End(ectx, id); err != nil {
 		return err
 	}
+	if err := a.sayLost(ctx, alloc.EndedUnrecorded, id); err != nil {
+		return err
+	}
 	if err := a.AllocDir(id).Destroy(); err != nil {
 		return err
 	}
 	a.mu.Lock()
 	delete(a.unrecorded, id)
+	a.ended[id] = true
 	a.mu.Unlock()
 	a.changed.Notify()
 	a.orphaned.Notify()

@@ -34,7 +34,9 @@ type Table struct {
 	damaged map[ids.Alloc]error
 	// unrecorded holds allocs whose directory is here and whose record is lost.
 	unrecorded map[ids.Alloc]time.Time
-	restored   bool // the runners of restored allocs have been made
+	// ended holds those that a person ended; a set that was made before the servers heard of it still wants them.
+	ended    map[ids.Alloc]bool
+	restored bool // the runners of restored allocs have been made
 }
 
 // NewTable returns the table of what was loaded; the directories of allocs lie in dataDir.
@@ -49,6 +51,7 @@ func NewTable(dataDir string, loaded *localstate.Loaded, log *slog.Logger) *Tabl
 		byID:       map[ids.Alloc]*allocrunner.Runner{},
 		damaged:    loaded.Damaged,
 		unrecorded: map[ids.Alloc]time.Time{},
+		ended:      map[ids.Alloc]bool{},
 	}
 }
 

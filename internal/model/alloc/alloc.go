@@ -77,6 +77,15 @@ type Alloc struct {
 // of it since the state was saved nobody knows. One of a batch job may have ended well, and is not run again by itself.
 const LostInRestore = "Its node has no record of it: it may have ended after the servers' state was saved"
 
+// EndedUnrecorded is the ClientDescription of an alloc that a person ended on a node that had lost its record of it.
+const EndedUnrecorded = "A person ended it on its node, which had lost its record of it: it may have done its work"
+
+// OutcomeUnknown reports an alloc that has ended, and may have done its work for all that is known. One of a batch job
+// is not replaced before a person says so.
+func (a *Alloc) OutcomeUnknown() bool {
+	return a.ClientDescription == LostInRestore || a.ClientDescription == EndedUnrecorded
+}
+
 // StoppedWithAgent is the ClientDescription of an alloc that ended only because its agent did: it has not failed, and
 // its successor need not wait.
 const StoppedWithAgent = "Stopped together with its agent"

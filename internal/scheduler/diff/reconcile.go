@@ -148,7 +148,7 @@ func (in *Input) sort(r *Result) map[int]*slot {
 		foreign := in.Job != nil && a.JobCreateIndex != in.Job.CreateIndex
 		down := !a.ClientTerminal() && in.Down(a.Node)
 		switch {
-		case in.batch() && !foreign && a.ClientDescription == alloc.LostInRestore && !a.ForceReschedule:
+		case in.batch() && !foreign && a.OutcomeUnknown() && !a.ForceReschedule:
 			at(a.Index).done = append(at(a.Index).done, a) // it may be: a person says that it is to run again
 		case a.ServerTerminal():
 			if down {

@@ -124,7 +124,7 @@ func (c *AllocMigrate) Apply(tx *state.Tx, st Stamp) (any, error) {
 // forceReschedule lets a job's failed allocs be replaced without waiting for their delay.
 func forceReschedule(tx *state.Tx, st Stamp, j *job.Job) {
 	for _, a := range collect(tx.AllocsByJob(nil, j.Namespace, j.ID)) {
-		held := a.ClientDescription == alloc.LostInRestore
+		held := a.OutcomeUnknown()
 		failed := a.ClientStatus == alloc.ClientFailed && a.DesiredStatus == alloc.DesiredRun
 		if (failed || held) && a.NextAlloc == "" && !a.ForceReschedule {
 			n := *a

@@ -2,7 +2,6 @@ package views
 
 import (
 	"berth/internal/base/ids"
-	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/model/recovery"
@@ -39,7 +38,7 @@ func Recovery(s *state.Snap, w *state.Watch) *wire.RecoveryView {
 	}
 	for a := range s.Allocs(w, "") {
 		j := s.Job(w, a.Namespace, a.Job)
-		if a.ClientDescription == alloc.LostInRestore && a.NextAlloc == "" && !a.ForceReschedule && !j.Stopped() &&
+		if a.OutcomeUnknown() && a.NextAlloc == "" && !a.ForceReschedule && !j.Stopped() &&
 			j.Type == job.TypeBatch {
 			out.Held = append(out.Held, wire.HeldAlloc{
 				Alloc:     a.ID,
