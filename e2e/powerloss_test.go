@@ -67,8 +67,10 @@ func TestAPowerLossUnderAStatefulJob(t *testing.T) {
 		before := m.t
 		m.t = t
 		defer func() {
-			if m.cmd != nil { // it failed: the next cut has an agent of its own
-				m.kill()
+			if m.cmd != nil { // it failed: the next cut has an agent of its own, and finds no task or mount of this one
+				if err := m.stop(); err != nil {
+					t.Error(err)
+				}
 			}
 			m.t = before
 		}()

@@ -31,8 +31,7 @@ func (e *Endpoints) volumeExpand(ctx context.Context, r *wire.VolumeExpandReques
 			return &wire.VolumeWriteReply{Volume: old, Outcome: "unchanged", Index: s.Index()}, nil
 		}
 		_, err = volumes.Put(ctx, e.cfg.Proposer, n, old.ModifyIndex, nil)
-		if now := e.cfg.Store.Snapshot().Volume(nil, r.Volume); fault.Has(err, fault.Conflict) &&
-			now != nil && now.ModifyIndex != old.ModifyIndex {
+		if e.overtaken(err, old) {
 			continue // a step of the expansion under way came in between, or another one was asked for
 		}
 		if err != nil {

@@ -41,17 +41,47 @@ func (e *Endpoints) volumeDelete(ctx context.Context, r *wire.VolumeDeleteReques
 	if err := e.awaitFree(ctx, r.Volume, r.Wait); err != nil {
 		return nil, err
 	}
-	s = e.cfg.Store.Snapshot()
-	if v = s.Volume(nil, r.Volume); v == nil {
-		return &wire.Written{Index: s.Index()}, nil
+	for {
+		s = e.cfg.Store.Snapshot()
+		if v = s.Volume(nil, r.Volume); v == nil {
+			return &wire.Written{Index: s.Index()}, nil
+		}
+		forgotten, err := e.beginDeletion(ctx, s, v, r)
+		switch {
+		case e.overtaken(err, v):
+			continue // a step of what was under way came in between: its creation, say
+		case err != nil || forgotten != nil:
+			return forgotten, err
+		}
+		return e.awaitGone(ctx, e.deletionOf(r.Volume), r.Wait)
 	}
+}
+
+// overtaken reports whether a write was refused because the volume is no longer as it was read. Who asks for something
+// has read nothing: it is decided anew on what there is now.
+func (e *Endpoints) overtaken(err error, seen *volume.Volume) bool {
+	if !fault.Has(err, fault.Conflict) {
+		return false
+	}
+	now := e.cfg.Store.Snapshot().Volume(nil, seen.ID)
+	return now == nil || now.ModifyIndex != seen.ModifyIndex
+}
+
+// beginDeletion has a volume deleted that is as it was read. One that owns nothing at its provider is forgotten at
+// once, at the index returned.
+func (e *Endpoints) beginDeletion(
+	ctx context.Context, s *state.Snap, v *volume.Volume, r *wire.VolumeDeleteRequest,
+) (forgotten *wire.Written, err error) {
 	foreign := s.Plugin(nil, v.Spec.Plugin).Foreign(v.Status.Provider)
 	if err := validate.May(v, validate.Delete, foreign); err != nil {
 		return nil, err
 	}
 	if v.OwnsNothing() {
 		index, err := volumes.Forget(ctx, e.cfg.Proposer, v)
-		return &wire.Written{Index: index}, err
+		if err != nil {
+			return nil, err
+		}
+		return &wire.Written{Index: index}, nil
 	}
 	if rec := s.Plugin(nil, v.Spec.Plugin); rec != nil && rec.Negotiated && !rec.Controller.CreateDelete {
 		return nil, fault.WithHint(
@@ -59,22 +89,21 @@ func (e *Endpoints) volumeDelete(ctx context.Context, r *wire.VolumeDeleteReques
 				"plugin does not support deleting volumes"), "forget it with: berth volume deregister "+
 				string(r.Volume.ID))
 	}
-	if v.Status.Phase != volume.PhaseDeleting || v.Status.Suspended {
-		n := *v
-		n.Status.Suspended = false
-		secret, err := e.sealSecrets(&n, r.Secrets)
-		if err != nil {
-			return nil, err
-		}
-		n.Status.Phase, n.Status.Since = volume.PhaseDeleting, time.Now().UTC()
-		n.Status.Tries = 0
-		n.Status.NextTry = time.Time{}
-		n.Status.LastError = ""
-		if _, err := volumes.Put(ctx, e.cfg.Proposer, &n, v.ModifyIndex, secret); err != nil {
-			return nil, err
-		}
+	if v.Status.Phase == volume.PhaseDeleting && !v.Status.Suspended {
+		return nil, nil
 	}
-	return e.awaitGone(ctx, e.deletionOf(r.Volume), r.Wait)
+	n := *v
+	n.Status.Suspended = false
+	secret, err := e.sealSecrets(&n, r.Secrets)
+	if err != nil {
+		return nil, err
+	}
+	n.Status.Phase, n.Status.Since = volume.PhaseDeleting, time.Now().UTC()
+	n.Status.Tries = 0
+	n.Status.NextTry = time.Time{}
+	n.Status.LastError = ""
+	_, err = volumes.Put(ctx, e.cfg.Proposer, &n, v.ModifyIndex, secret)
+	return nil, err
 }
 
 // deletionOf is the deletion of a volume.

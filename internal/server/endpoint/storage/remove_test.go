@@ -195,6 +195,23 @@ func TestADeregistrationThatWaitedForgetsWhatThereIsThen(t *testing.T) {
 	})
 }
 
+// Given a volume with a step under way, like a creation that is tried again after a power loss, when that step is
+// stored while the volume is told to go, then the deletion is begun on what there is then, and nobody hears of a
+// conflict.
+func TestADeletionBeginsOnWhatAStepUnderWayHasLeft(t *testing.T) {
+	r := newRig(t)
+	r.cfg.Proposer = &between{Proposer: r.c, first: func() {
+		r.change(t, func(_ *state.Tx, v *volume.Volume) { v.Status.Capacity = 4096 })
+	}}
+	_, err := r.volumeDelete(t.Context(), &wire.VolumeDeleteRequest{Volume: r.vol, Wait: time.Millisecond})
+	if fault.Has(err, fault.Conflict) {
+		t.Error(err)
+	}
+	if v := r.volume(); v == nil || v.Status.Phase != volume.PhaseDeleting || v.Status.Capacity != 4096 {
+		t.Errorf("the deletion was not begun, or took back what was stored: %v, %+v", err, v)
+	}
+}
+
 // A new leadership knows only what was reported since it began.
 func TestAReportToAnEarlierLeadershipIsNone(t *testing.T) {
 	r := newRig(t)
