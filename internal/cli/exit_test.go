@@ -58,7 +58,8 @@ var reads = map[string]reading{
 
 // changes are the verbs that change something, or run what somebody else says.
 var changes = strings.Split(`acl bootstrap,alloc exec,alloc restart,alloc signal,alloc stop,exec,fmt,job eval,job run,`+
-	`job stop,node eligibility,node orphans adopt,node orphans end,node reboot-confirm,node replace,`+
+	`job stop,node eligibility,node identity keep,node identity new,node orphans adopt,node orphans end,node readmit,`+
+	`node reboot-confirm,node replace,`+
 	`node unknown-mount forget,operator api,operator recovery begin,operator recovery dismiss,`+
 	`operator recovery finish,operator snapshot restore,operator snapshot save,plugin rebind,run,stop,system gc,`+
 	`volume create,volume delete,volume deregister,volume detach,volume expand,volume init,volume register,`+

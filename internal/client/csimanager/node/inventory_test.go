@@ -38,8 +38,11 @@ func TestWhatNobodyWaitsForIsHeldBack(t *testing.T) {
 		sent := func(want int, when string) {
 			t.Helper()
 			synctest.Wait()
-			if len(servers.reports) != want {
-				t.Errorf("%s: %d reports, want %d", when, len(servers.reports), want)
+			k.mu.Lock() // as the reporter does before the next one
+			got := len(servers.reports)
+			k.mu.Unlock()
+			if got != want {
+				t.Errorf("%s: %d reports, want %d", when, got, want)
 			}
 		}
 		step := func(fn func()) {
