@@ -10,6 +10,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/conformance/csi/csitest"
 	"berth/internal/model/alloc"
+	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/model/volume"
 	"berth/internal/port/driver"
@@ -160,16 +161,20 @@ func TestWhatARestoreBringsBackIsNotBegunAgain(t *testing.T) {
 			if kind == job.TypeBatch {
 				ask := func(force bool) {
 					t.Helper()
-					if _, err := wire.JobEvaluate.Call(t.Context(), c.conn, &wire.JobEvaluateRequest{
+					out, err := wire.JobEvaluate.Call(t.Context(), c.conn, &wire.JobEvaluateRequest{
 						Namespace:       ids.DefaultNamespace,
 						Job:             "a",
 						ForceReschedule: force,
-					}); err != nil {
+					})
+					if err != nil {
 						t.Fatal(err)
 					}
+					eventually(t, "it is looked at", func() bool {
+						return c.s.Store().Snapshot().Eval(nil, out.Eval).Status == eval.StatusComplete
+					})
 				}
-				ask(false)
 				c.recovered()
+				ask(false)
 				view, err := wire.RecoveryStatus.Call(t.Context(), c.conn, &wire.Query{})
 				if err != nil || len(view.Held) != 1 || view.Held[0].Alloc != a.ID || len(m.driver.Alive()) != 0 {
 					t.Fatalf("%v: held %+v, alive %v", err, view.Held, m.driver.Alive())
