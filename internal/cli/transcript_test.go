@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"berth/internal/cli"
+	"berth/internal/testkit/memnet"
 )
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata")
@@ -35,46 +35,13 @@ type result struct {
 	code           int
 }
 
-// memory is a network within the process, so that in a bubble the clock goes on while everybody waits.
-type memory struct {
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
-}
-
-func (m *memory) Accept() (net.Conn, error) {
-	select {
-	case c := <-m.conns:
-		return c, nil
-	case <-m.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (m *memory) Close() error {
-	m.once.Do(func() { close(m.done) })
-	return nil
-}
-
-func (m *memory) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4646} }
-
-func (m *memory) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	here, there := net.Pipe()
-	select {
-	case m.conns <- there:
-		return here, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 // inMemory runs one command against a cluster of its own.
 func inMemory(ctx context.Context, args ...string) result {
-	m := &memory{conns: make(chan net.Conn), done: make(chan struct{})}
+	m := memnet.Listen()
 	s := &httptest.Server{Listener: m, Config: &http.Server{Handler: newFake()}}
 	s.Start()
 	defer s.Close()
-	return runOver(ctx, m.dial, s.URL, "", args...)
+	return runOver(ctx, m.Dial, s.URL, "", args...)
 }
 
 // run runs one command against an agent.

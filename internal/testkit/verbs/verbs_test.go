@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,6 +27,7 @@ import (
 	"berth/internal/httpapi/access"
 	"berth/internal/httpapi/gauges"
 	"berth/internal/testkit/keepers"
+	"berth/internal/testkit/memnet"
 )
 
 const page = "../../../docs/volume-verbs.md"
@@ -115,39 +114,6 @@ var verbs = []verb{
 		&api.CSIPluginRebindRequest{Provider: "two"}},
 }
 
-// surface is an agent's HTTP surface over a stage, on a network within the process.
-type surface struct {
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
-}
-
-func (s *surface) Accept() (net.Conn, error) {
-	select {
-	case c := <-s.conns:
-		return c, nil
-	case <-s.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (s *surface) Close() error {
-	s.once.Do(func() { close(s.done) })
-	return nil
-}
-
-func (s *surface) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4646} }
-
-func (s *surface) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	here, there := net.Pipe()
-	select {
-	case s.conns <- there:
-		return here, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
 type self struct{}
 
 func (self) Describe() (map[string]any, map[string]map[string]string) { return nil, nil }
@@ -155,8 +121,8 @@ func (self) Gauges() []gauges.Gauge                                   { return n
 func (self) NodeID() ids.Node                                         { return "" }
 func (self) Health(context.Context) map[string]error                  { return nil }
 
-// on plays a story and hands over the surface on which something is asked for then.
-func on(t *testing.T, story string, ask func(t *testing.T, stage *keepers.Stage, s *surface)) {
+// on plays a story and hands over the network on which something is asked for then.
+func on(t *testing.T, story string, ask func(t *testing.T, stage *keepers.Stage, s *memnet.Listener)) {
 	synctest.Test(t, func(t *testing.T) {
 		stage := keepers.NewStage(t)
 		stage.Play(story)
@@ -166,7 +132,7 @@ func on(t *testing.T, story string, ask func(t *testing.T, stage *keepers.Stage,
 			Log:     slog.New(slog.DiscardHandler),
 			Self:    self{},
 		})
-		s := &surface{conns: make(chan net.Conn), done: make(chan struct{})}
+		s := memnet.Listen()
 		web := &httptest.Server{Listener: s, Config: &http.Server{Handler: h.Handler(access.Network{})}}
 		web.Start()
 		defer web.Close()
@@ -177,7 +143,7 @@ func on(t *testing.T, story string, ask func(t *testing.T, stage *keepers.Stage,
 
 // request makes the verb's request as clients do that know nothing of Berth, and returns the status with the text of an
 // error. Such a client waits for the end: what has none within a minute is not answered.
-func (v verb) request(t *testing.T, s *surface) (status, text string) {
+func (v verb) request(t *testing.T, s *memnet.Listener) (status, text string) {
 	t.Helper()
 	var body io.Reader = http.NoBody
 	if v.body != nil {
@@ -191,7 +157,7 @@ func (v verb) request(t *testing.T, s *surface) (status, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &http.Client{Transport: &http.Transport{DialContext: s.dial, DisableKeepAlives: true}}
+	c := &http.Client{Transport: &http.Transport{DialContext: s.Dial, DisableKeepAlives: true}}
 	r, err := c.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +181,7 @@ var files = map[string]string{
 }
 
 // typed runs a command and returns its exit code and what it writes.
-func typed(t *testing.T, s *surface, command []string) (code int, text string) {
+func typed(t *testing.T, s *memnet.Listener, command []string) (code int, text string) {
 	t.Helper()
 	var out bytes.Buffer
 	args := slices.Clone(command)
@@ -235,7 +201,7 @@ func typed(t *testing.T, s *surface, command []string) (code int, text string) {
 			return map[string]string{"BERTH_ADDR": "http://127.0.0.1:4646"}[name]
 		},
 		Version: "1",
-		Dial:    s.dial,
+		Dial:    s.Dial,
 	})
 	code = app.Run(t.Context(), args)
 	return code, out.String()
@@ -265,8 +231,12 @@ func TestWhatMayBeAskedOfAVolume(t *testing.T) {
 		for _, st := range states {
 			var status, refused, said string
 			var code int
-			on(t, st.story, func(t *testing.T, _ *keepers.Stage, s *surface) { status, refused = v.request(t, s) })
-			on(t, st.story, func(t *testing.T, _ *keepers.Stage, s *surface) { code, said = typed(t, s, v.command) })
+			on(t, st.story, func(t *testing.T, _ *keepers.Stage, s *memnet.Listener) {
+				status, refused = v.request(t, s)
+			})
+			on(t, st.story, func(t *testing.T, _ *keepers.Stage, s *memnet.Listener) {
+				code, said = typed(t, s, v.command)
+			})
 			if (status == "200") != (code == 0) {
 				t.Errorf("%s of a volume that is %s: the API answers %s %q, the command ends with %d: %s", v.title,
 					st.name, status, refused, code, said)
@@ -303,7 +273,7 @@ func TestACommandFollowsWhatWasAccepted(t *testing.T) {
 	} {
 		for _, how := range []string{"", "-detach"} {
 			t.Run(c.name+how, func(t *testing.T) {
-				on(t, c.story, func(t *testing.T, stage *keepers.Stage, s *surface) {
+				on(t, c.story, func(t *testing.T, stage *keepers.Stage, s *memnet.Listener) {
 					args := strings.Fields(c.command)
 					if at := slices.Index(args, c.name) + 1; how != "" && c.name != "snapshot" {
 						args = slices.Insert(args, at, how)
