@@ -72,7 +72,6 @@ type Allocs struct {
 	found   []*allocrunner.Runner // what Restore made, for Run
 	started chan *allocrunner.Runner
 	leaving *reconcile.Loop[ids.Alloc] // allocs that may have to be destroyed
-	missed  lifecycle.Signal           // what was left out of the last sets is wanted now
 
 	gone     map[ids.Alloc]time.Time // a set of the servers left it out; it is asked about by id, not before that time
 	stopping bool
@@ -206,9 +205,6 @@ func (a *Allocs) ReportAll() {
 		a.reports.markAnew(r.ID())
 	}
 }
-
-// Missed returns a channel that is closed when something is wanted that was left out of the last sets of the servers.
-func (a *Allocs) Missed() <-chan struct{} { return a.missed.C() }
 
 // Apply acts on a set of the servers: the records are written together with its point, then the runners hear of it.
 // What the set names, and in a change of a set also what it does not say to be gone, this state of the servers knows:

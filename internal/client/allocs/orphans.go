@@ -163,7 +163,6 @@ func (a *Allocs) endUnrecorded(ctx context.Context, id ids.Alloc) error {
 	a.mu.Unlock()
 	a.changed.Notify()
 	a.orphaned.Notify()
-	a.missed.Notify()
 	return nil
 }
 

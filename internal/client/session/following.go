@@ -43,10 +43,8 @@ func (s *Session) follow(req *wire.NodeRegisterRequest, reply *wire.NodeRegister
 	}
 }
 
-// watchOrphans lets a node that holds nothing of another cluster state any more follow its servers, and begins a new
-// stream of allocs when something is wanted that was left out of the last sets.
+// watchOrphans lets a node that holds nothing of another cluster state any more follow its servers.
 func (s *Session) watchOrphans(ctx context.Context) error {
-	missed := s.allocs.Missed()
 	for {
 		changed := s.allocs.Changed()
 		if s.isForeign() && !s.allocs.Any() {
@@ -56,9 +54,6 @@ func (s *Session) watchOrphans(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
-		case <-missed: // kept until it has been heard: another change may come first
-			missed = s.allocs.Missed()
-			s.restart()
 		}
 	}
 }
