@@ -141,8 +141,44 @@ func (n *noticing) Write(data []byte) (int, error) {
 // Given a stream without end, when the person presses Ctrl-C, then following logs has succeeded, and following a job
 // has not: it tells how to go on.
 func TestInterrupt(t *testing.T) {
+	for command, code := range map[string]int{"alloc logs -f -stdout 4ff1 redis": 0, "alloc logs -f 4ff1 redis": 0,
+		"monitor": 0, "job run testdata/files/db.hcl": 1} {
+		began, address, stop := endless()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan result, 1)
+		out := &noticing{line: make(chan struct{})}
+		go func() {
+			var errs bytes.Buffer
+			app := cli.New(cli.Options{Stdout: out, Stderr: &errs, Getenv: func(name string) string {
+				return map[string]string{"BERTH_ADDR": address}[name]
+			}})
+			code := app.Run(ctx, words(command))
+			done <- result{out.String(), errs.String(), code}
+		}()
+		<-began
+		if code == 0 {
+			<-out.line
+		}
+		cancel()
+		got := <-done
+		stop()
+		if got.code != code {
+			t.Errorf("%s: %+v", command, got)
+		}
+		if code == 0 && (!strings.Contains(got.stdout, "line") || strings.Contains(got.stderr, "Error")) {
+			t.Errorf("%s: %+v", command, got)
+		}
+		if code == 1 && !strings.Contains(got.stderr, "berth job status db") {
+			t.Errorf("%s: %+v", command, got)
+		}
+	}
+}
+
+// endless is an agent whose streams, and whose answers to what is waited for, have a line and no end. It tells when
+// such a request has begun.
+func endless() (began chan struct{}, address string, stop func()) {
 	f := newFake()
-	began := make(chan struct{}, 8)
+	began = make(chan struct{}, 8)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		follows := r.URL.Query().Get("follow") == "true" || strings.HasSuffix(r.URL.Path, "/monitor") ||
 			r.URL.Query().Get("index") != ""
@@ -155,39 +191,7 @@ func TestInterrupt(t *testing.T) {
 		began <- struct{}{}
 		<-r.Context().Done()
 	}))
-	defer s.Close()
-	for command, code := range map[string]int{"alloc logs -f -stdout 4ff1 redis": 0, "alloc logs -f 4ff1 redis": 0,
-		"monitor": 0, "job run testdata/files/db.hcl": 1} {
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan result, 1)
-		out := &noticing{line: make(chan struct{})}
-		go func() {
-			var errs bytes.Buffer
-			app := cli.New(cli.Options{Stdout: out, Stderr: &errs, Getenv: func(name string) string {
-				return map[string]string{"BERTH_ADDR": s.URL}[name]
-			}})
-			code := app.Run(ctx, words(command))
-			done <- result{out.String(), errs.String(), code}
-		}()
-		<-began
-		if code == 0 {
-			<-out.line
-		}
-		cancel()
-		got := <-done
-		if got.code != code {
-			t.Errorf("%s: %+v", command, got)
-		}
-		if code == 0 && (!strings.Contains(got.stdout, "line") || strings.Contains(got.stderr, "Error")) {
-			t.Errorf("%s: %+v", command, got)
-		}
-		if code == 1 && !strings.Contains(got.stderr, "berth job status db") {
-			t.Errorf("%s: %+v", command, got)
-		}
-		for len(began) > 0 {
-			<-began
-		}
-	}
+	return began, s.URL, s.Close
 }
 
 // Given a task, when a command is run in it, then input, output and exit code pass through, flags of the command are
