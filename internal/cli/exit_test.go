@@ -105,3 +105,29 @@ func TestReadingWhatDoesNotExistFails(t *testing.T) {
 		fails("berth "+verb+" -help", slices.Repeat([]string{"x"}, r.most+1)...)
 	}
 }
+
+// TestChangingWhatDoesNotExistFailsLikeReadingIt: given a verb that changes something, when it is asked for what does
+// not exist, then nothing is changed, and it exits with 1, as the verbs do that read.
+func TestChangingWhatDoesNotExistFailsLikeReadingIt(t *testing.T) {
+	for _, typed := range []string{
+		"alloc restart dead", "alloc signal dead", "alloc stop dead", "alloc stop " + noUUID, "exec dead ls",
+		"job eval nothing", "job stop nothing", "node eligibility -disable dead", "node orphans adopt -yes dead",
+		"node orphans end -yes dead", "node readmit -reason r -y dead", "node reboot-confirm -reason r -y dead",
+		"node replace -reason r -y dead dead", "operator recovery dismiss -reason r -y dead",
+		"plugin rebind -provider p -y nothing", "volume delete nothing", "volume deregister nothing",
+		"volume deregister -force -reason r -y nothing", "volume detach nothing ash", "volume detach db-data dead",
+		"volume expand -size 1GiB nothing", "volume release -node ash -reason r -y nothing",
+		"volume snapshot create nothing",
+	} {
+		f, address := serve(t)
+		got := run(t.Context(), address, "", words(typed)...)
+		if got.code != 1 || got.stdout != "" || strings.Count(got.stderr, "Error: ") != 1 {
+			t.Errorf("berth %s: exit code %d, want 1:\n%s%s", typed, got.code, got.stdout, got.stderr)
+		}
+		for _, request := range f.requests {
+			if !strings.HasPrefix(request, "GET ") {
+				t.Errorf("berth %s: asked %s", typed, request)
+			}
+		}
+	}
+}

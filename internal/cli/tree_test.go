@@ -52,6 +52,9 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 			if f.Usage == "" {
 				t.Errorf("%s: the flag -%s says nothing", path, f.Name)
 			}
+			if f.Name == "yes" && c.Flags().Letter("yes") != "y" {
+				t.Errorf("%s asks, and takes -yes, but not -y", path)
+			}
 		})
 		out.Reset()
 		help(e.Out, c)

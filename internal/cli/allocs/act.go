@@ -26,7 +26,7 @@ func newStop(e *kit.Env) *kit.Command {
 			f := follow.New(e, verbose, false)
 			out, _, err := f.Client.Allocations().Stop(ctx, a.ID, noDelay, write(a))
 			if err != nil {
-				return kit.Changing(err, "stop", "allocation", kit.ID(a.ID, verbose))
+				return kit.Doing(err, "stop", "allocation", kit.ID(a.ID, verbose))
 			}
 			if detach {
 				e.Out.Printf("%s\n", out.EvalID)
@@ -61,7 +61,7 @@ func newRestart(e *kit.Env) *kit.Command {
 			}
 			err = e.Client().Allocations().Restart(ctx, a.ID, &api.AllocRestartRequest{TaskName: name, AllTasks: all},
 				write(a))
-			return kit.Changing(err, "restart", "allocation", kit.ID(a.ID, false))
+			return kit.Doing(err, "restart", "allocation", kit.ID(a.ID, false))
 		},
 	}
 	t.addTo(cmd, true)
@@ -83,7 +83,7 @@ func newSignal(e *kit.Env) *kit.Command {
 			}
 			err = e.Client().Allocations().Signal(ctx, a.ID, &api.AllocSignalRequest{Task: name, Signal: signal},
 				write(a))
-			return kit.Changing(err, "signal", "allocation", kit.ID(a.ID, false))
+			return kit.Doing(err, "signal", "allocation", kit.ID(a.ID, false))
 		},
 	}
 	t.addTo(cmd, true)

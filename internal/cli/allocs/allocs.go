@@ -60,7 +60,7 @@ func (t *target) find(ctx context.Context, arg string, access kit.Access) (*api.
 	}
 	a, _, err := t.env.Client().Allocations().Get(ctx, ref.ID, ref.Query())
 	if access == kit.Change {
-		return a, kit.Changing(err, "read", "allocation", arg)
+		return a, kit.Doing(err, "read", "allocation", arg)
 	}
 	return a, kit.Doing(err, "read", "allocation", arg)
 }
@@ -87,7 +87,7 @@ func (t *target) ofJob(ctx context.Context, arg string, access kit.Access) (kit.
 		return kit.Ref{ID: list[0].ID, Namespace: list[0].Namespace}, nil
 	}
 	none := kit.Fail(fault.NotFound, `see "berth job status `+job.ID+`"`, "job %q has no such allocation", job.ID)
-	return kit.Ref{}, kit.Missing(access, none)
+	return kit.Ref{}, none
 }
 
 // taskOf chooses the task: the named one, or the only one.

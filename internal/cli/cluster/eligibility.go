@@ -32,7 +32,7 @@ func newEligibility(e *kit.Env) *kit.Command {
 				return err
 			}
 			if _, _, err := e.Client().Nodes().SetEligibility(ctx, ref.ID, enable, nil); err != nil {
-				return kit.Changing(err, "change", "node", ref.ID)
+				return kit.Doing(err, "change", "node", ref.ID)
 			}
 			word := "ineligible"
 			if enable {

@@ -25,7 +25,7 @@ type readmit struct {
 	env     *kit.Env
 	reason  string
 	ttl     time.Duration
-	yes     bool
+	yes     kit.Agreement
 	formats kit.Formats
 }
 
@@ -45,7 +45,7 @@ It is refused while the node is heard.`,
 	}
 	cmd.Flags().StringVar(&r.reason, "reason", "", "why it is certain that this is the node (a `text`); it is recorded")
 	cmd.Flags().DurationVar(&r.ttl, "ttl", time.Hour, "how `long` the token can be used, a day at most")
-	cmd.Flags().BoolVar(&r.yes, "yes", false, "do not ask")
+	r.yes.AddTo(cmd)
 	return r.formats.AddTo(cmd)
 }
 
@@ -63,7 +63,7 @@ func (r *readmit) do(ctx context.Context, arg string) error {
 	}
 	out, _, err := r.env.Client().Nodes().Readmit(ctx, ref.ID,
 		&api.NodeReadmitRequest{Reason: r.reason, TTL: r.ttl}, nil)
-	return r.formats.Show(r.env.Out, out, kit.Changing(err, "readmit", "node", ref.ID), func() {
+	return r.formats.Show(r.env.Out, out, kit.Doing(err, "readmit", "node", ref.ID), func() {
 		r.env.Out.Printf("%s\n", out.Token)
 		r.env.Err.Notice("It can be used once, until " + kit.At(out.Expires) +
 			", with the agent stopped: berth node identity keep -data-dir DIR TOKEN")
@@ -75,7 +75,7 @@ type identity struct {
 	env     *kit.Env
 	ids     Identities
 	dataDir string
-	yes     bool
+	yes     kit.Agreement
 }
 
 func newIdentity(e *kit.Env, ids Identities) *kit.Command {
@@ -95,7 +95,7 @@ func newIdentityVerb(e *kit.Env, ids Identities, verb func(*identity) *kit.Comma
 	cmd := verb(i)
 	cmd.Local = true
 	cmd.Flags().StringVar(&i.dataDir, "data-dir", "", "the agent's data `directory`")
-	cmd.Flags().BoolVar(&i.yes, "yes", false, "do not ask")
+	i.yes.AddTo(cmd)
 	return cmd
 }
 

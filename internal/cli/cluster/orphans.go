@@ -126,9 +126,10 @@ func newOrphansList(e *kit.Env) *kit.Command {
 
 // orphansEnd is "node orphans end".
 type orphansEnd struct {
-	env              *kit.Env
-	all, yes, detach bool
-	node             string
+	env         *kit.Env
+	all, detach bool
+	yes         kit.Agreement
+	node        string
 }
 
 func newOrphansEnd(e *kit.Env) *kit.Command {
@@ -137,9 +138,7 @@ func newOrphansEnd(e *kit.Env) *kit.Command {
 		Use:   "end [flags] [alloc...]",
 		Short: "End orphans: stop their tasks and release their volumes",
 		Long: `Ends orphans, because you say that nobody needs them: their tasks are stopped within their kill timeouts, their volumes are
-unmounted, and what is left of them on the node is removed. Waits until that is over.
-
-Exit code 3: there is no such orphan.`,
+unmounted, and what is left of them on the node is removed. Waits until that is over.`,
 		Example: "  berth node orphans end 4ff1d9c5\n  berth node orphans end -all -yes",
 		Run: func(ctx context.Context, args []string) error {
 			if s.all == (len(args) > 0) {
@@ -149,7 +148,7 @@ Exit code 3: there is no such orphan.`,
 		},
 	}
 	cmd.Flags().BoolVar(&s.all, "all", false, "all of them")
-	cmd.Flags().BoolVar(&s.yes, "yes", false, "do not ask")
+	s.yes.AddTo(cmd)
 	cmd.Flags().BoolVar(&s.detach, "detach", false, "do not wait until it is over")
 	cmd.Flags().StringVar(&s.node, "node", "", "only those of this `node`")
 	return cmd
@@ -194,7 +193,7 @@ func (s *orphansEnd) do(ctx context.Context, args []string) error {
 			begun = nil
 		}
 		if err := c.Nodes().EndOrphan(ctx, l.node.ID, l.orphan.AllocID, nil); err != nil {
-			return kit.Changing(err, "end", "orphan", l.orphan.AllocID)
+			return kit.Doing(err, "end", "orphan", l.orphan.AllocID)
 		}
 		begun = append(begun, l)
 	}
@@ -236,7 +235,7 @@ func pickOrphan(list []located, arg string) (located, error) {
 		return found[0], nil
 	case 0:
 		err := kit.Fail(fault.NotFound, `"berth node orphans list" lists them`, "there is no orphan %q", arg)
-		return located{}, kit.Missing(kit.Change, err)
+		return located{}, err
 	}
 	return located{},
 		kit.Fail(fault.Invalid, "write more of the id", "%q could mean each of %d orphans", arg, len(found))

@@ -15,9 +15,10 @@ import (
 
 // orphansAdopt is "node orphans adopt".
 type orphansAdopt struct {
-	env                  *kit.Env
-	as, node             string
-	yes, detach, volumes bool
+	env             *kit.Env
+	as, node        string
+	detach, volumes bool
+	yes             kit.Agreement
 }
 
 func newOrphansAdopt(e *kit.Env) *kit.Command {
@@ -30,9 +31,7 @@ The job is shown, and is held to what a submitted one is held to; what is missin
 
 It is refused if the servers have another job of that id (unless -as names a new one) or another allocation of that
 name, if somebody else uses a volume of it in a way that excludes it, or if a volume has no record: register it first,
-from the file that -volumes prints. Adopt storage plugins before those who use their volumes.
-
-Exit code 3: there is no such orphan.`,
+from the file that -volumes prints. Adopt storage plugins before those who use their volumes.`,
 		Example: `  berth node orphans adopt 4ff1d9c5
   berth node orphans adopt -as db-old 4ff1d9c5 4f02aa10
   berth node orphans adopt -volumes 4ff1d9c5 > db-data.hcl && berth volume register db-data.hcl`,
@@ -40,7 +39,7 @@ Exit code 3: there is no such orphan.`,
 	}
 	cmd.Flags().StringVar(&s.as, "as", "", "the new `id` of the job")
 	cmd.Flags().BoolVar(&s.volumes, "volumes", false, "print files to register the volumes from, and adopt nothing")
-	cmd.Flags().BoolVar(&s.yes, "yes", false, "do not ask")
+	s.yes.AddTo(cmd)
 	cmd.Flags().BoolVar(&s.detach, "detach", false, "do not wait until the nodes have taken it up")
 	cmd.Flags().StringVar(&s.node, "node", "", "only those of this `node`")
 	return cmd
@@ -90,7 +89,7 @@ func (s *orphansAdopt) adopt(ctx context.Context, c *api.Client, chosen []locate
 	}
 	out, _, err := c.Nodes().AdoptOrphans(ctx, req, nil)
 	if err != nil {
-		return kit.Changing(err, "adopt", "orphan", chosen[0].orphan.AllocID)
+		return kit.Doing(err, "adopt", "orphan", chosen[0].orphan.AllocID)
 	}
 	if out.Warnings != "" {
 		s.env.Err.Printf("Warning: %s\n", out.Warnings)

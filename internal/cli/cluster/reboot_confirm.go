@@ -11,7 +11,7 @@ import (
 type rebootConfirm struct {
 	env     *kit.Env
 	reason  string
-	yes     bool
+	yes     kit.Agreement
 	formats kit.Formats
 }
 
@@ -31,7 +31,7 @@ you say so: two writers destroy a file system. Who said it, when and why stays w
 		Run:     func(ctx context.Context, args []string) error { return r.do(ctx, args[0]) },
 	}
 	cmd.Flags().StringVar(&r.reason, "reason", "", "how you `know`; it is recorded")
-	cmd.Flags().BoolVar(&r.yes, "yes", false, "do not ask")
+	r.yes.AddTo(cmd)
 	return r.formats.AddTo(cmd)
 }
 
@@ -49,7 +49,7 @@ func (r *rebootConfirm) do(ctx context.Context, arg string) error {
 	}
 	out, _, err := r.env.Client().Nodes().RebootConfirm(ctx, ref.ID,
 		&api.NodeRebootConfirmRequest{Reason: r.reason}, nil)
-	return r.formats.Show(r.env.Out, out, kit.Changing(err, "confirm the reboot of", "node", ref.ID), func() {
+	return r.formats.Show(r.env.Out, out, kit.Doing(err, "confirm the reboot of", "node", ref.ID), func() {
 		if out.Resolved != "" {
 			r.env.Out.Printf("Resolved: %s\n", out.Resolved)
 		}

@@ -98,7 +98,7 @@ func showRecovery(e *kit.Env, r *api.RecoveryStatus, verbose bool) {
 
 func newRecoveryBegin(e *kit.Env) *kit.Command {
 	var reason string
-	var yes bool
+	var yes kit.Agreement
 	cmd := &kit.Command{
 		Use:   "begin [flags]",
 		Short: "Say that the servers' state was put back to an older one",
@@ -119,14 +119,13 @@ node that may hold it has reported, and you have said that none is missing: bert
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for those who read it later")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	cmd.Flags().Letters("y=yes")
+	yes.AddTo(cmd)
 	return cmd
 }
 
 func newRecoveryFinish(e *kit.Env) *kit.Command {
 	var reason string
-	var yes bool
+	var yes kit.Agreement
 	cmd := &kit.Command{
 		Use:   "finish [flags]",
 		Short: "Say that no node is missing in the recovery's list",
@@ -146,7 +145,7 @@ state that was replaced could not be read. Nodes of the list that have not repor
 				return err
 			}
 			if err := e.Client().Operator().FinishRecovery(ctx, reason); err != nil {
-				return kit.Changing(err, "finish", "the recovery", "")
+				return kit.Doing(err, "finish", "the recovery", "")
 			}
 			if r, _, err = e.Client().Operator().Recovery(ctx, nil); err != nil {
 				return kit.Doing(err, "read", "the recovery", "")
@@ -160,22 +159,19 @@ state that was replaced could not be read. Nodes of the list that have not repor
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for those who read it later")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	cmd.Flags().Letters("y=yes")
+	yes.AddTo(cmd)
 	return cmd
 }
 
 func newRecoveryDismiss(e *kit.Env) *kit.Command {
 	var reason string
-	var yes bool
+	var yes kit.Agreement
 	cmd := &kit.Command{
 		Use:   "dismiss [flags] <node>",
 		Short: "Say that a node is dead, or that what it has seen is wrong",
 		Long: `Takes your word about one node: a recovery waits for it no longer, because it is dead and cannot write to any volume; or
 it is no evidence against the servers' state, because what it has seen is wrong. A node that answers is not declared
-dead. Who said so and why is kept.
-
-Exit code 3: nothing is known of such a node.`,
+dead. Who said so and why is kept.`,
 		Example: `  berth operator recovery dismiss -reason "its disk was swapped with another cluster's" 8f3a11c0`,
 		Run: func(ctx context.Context, args []string) error {
 			if reason == "" {
@@ -193,12 +189,11 @@ Exit code 3: nothing is known of such a node.`,
 			if err == nil {
 				e.Out.Printf("Node %q is dismissed\n", id)
 			}
-			return kit.Changing(err, "dismiss", "node", id)
+			return kit.Doing(err, "dismiss", "node", id)
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for those who read it later")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	cmd.Flags().Letters("y=yes")
+	yes.AddTo(cmd)
 	return cmd
 }
 
@@ -226,8 +221,8 @@ func nodeOfRecovery(ctx context.Context, e *kit.Env, arg string) (string, error)
 	case 1:
 		return all[0], nil
 	case 0:
-		return "", kit.Missing(kit.Change, kit.Fail(fault.NotFound, `"berth operator recovery status" names them`,
-			"no recovery waits for a node %q, and it shows nothing against the servers' state", arg))
+		return "", kit.Fail(fault.NotFound, `"berth operator recovery status" names them`,
+			"no recovery waits for a node %q, and it shows nothing against the servers' state", arg)
 	}
 	return "", kit.Fail(fault.Invalid, "write more of the id", "%q could mean each of %d nodes", arg, len(all))
 }

@@ -12,7 +12,7 @@ import (
 type nodeReplace struct {
 	env     *kit.Env
 	reason  string
-	yes     bool
+	yes     kit.Agreement
 	formats kit.Formats
 }
 
@@ -32,7 +32,7 @@ It is refused while the node answers.`,
 		Run:     func(ctx context.Context, args []string) error { return r.do(ctx, args[0], args[1]) },
 	}
 	cmd.Flags().StringVar(&r.reason, "reason", "", "why it is certain that the machine is dead (a `text`)")
-	cmd.Flags().BoolVar(&r.yes, "yes", false, "do not ask")
+	r.yes.AddTo(cmd)
 	return r.formats.AddTo(cmd)
 }
 
@@ -54,7 +54,7 @@ func (r *nodeReplace) do(ctx context.Context, old, by string) error {
 	}
 	out, _, err := r.env.Client().Nodes().Replace(ctx, dead.ID,
 		&api.NodeReplaceRequest{NewNodeID: heir.ID, Reason: r.reason}, nil)
-	return r.formats.Show(r.env.Out, out, kit.Changing(err, "replace", "node", dead.ID), func() {
+	return r.formats.Show(r.env.Out, out, kit.Doing(err, "replace", "node", dead.ID), func() {
 		r.env.Out.Printf("Node %q is replaced by %q: %s ended\n", dead.ID, heir.ID,
 			kit.Count(out.Claims, "claim", "claims"))
 		for _, v := range out.LostVolumes {

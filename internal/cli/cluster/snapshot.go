@@ -115,7 +115,7 @@ func inspect(path string) (*savefile.Meta, error) {
 }
 
 func newSnapshotRestore(e *kit.Env) *kit.Command {
-	var yes bool
+	var yes kit.Agreement
 	cmd := &kit.Command{
 		Use:   "restore [flags] <file>",
 		Short: "Replace the state of the servers by a saved one",
@@ -145,7 +145,6 @@ Follow it with: berth operator recovery status`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	cmd.Flags().Letters("y=yes")
+	yes.AddTo(cmd)
 	return cmd
 }

@@ -36,7 +36,7 @@ same plugin is released on the node while it is there. "berth node status" shows
 type forgetMount struct {
 	env    *kit.Env
 	reason string
-	yes    bool
+	yes    kit.Agreement
 }
 
 func newForgetMount(e *kit.Env) *kit.Command {
@@ -58,8 +58,7 @@ written to on this one.`,
 		return f.do(ctx, args[0], args[1])
 	}
 	cmd.Flags().StringVar(&f.reason, "reason", "", "why it is certain that no volume is mounted there; kept")
-	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
-	cmd.Flags().Letters("y=yes")
+	f.yes.AddTo(cmd)
 	return cmd
 }
 
@@ -74,7 +73,7 @@ func (f *forgetMount) do(ctx context.Context, node, path string) error {
 	}
 	req := &api.NodeForgetMountRequest{Path: path, Reason: f.reason}
 	if err := f.env.Client().Nodes().ForgetMount(ctx, ref.ID, req, ref.Write()); err != nil {
-		return kit.Changing(err, "forget", "unknown mount", path)
+		return kit.Doing(err, "forget", "unknown mount", path)
 	}
 	f.env.Out.Printf("What is mounted at %s on node %q holds up no volume any more\n", path, kit.ID(ref.ID, false))
 	return nil

@@ -25,7 +25,7 @@ func newEval(e *kit.Env) *kit.Command {
 					EvalOptions: api.EvalOptions{ForceReschedule: force},
 				}, ref.Write())
 			if err != nil {
-				return kit.Changing(err, "evaluate", "job", ref.ID)
+				return kit.Doing(err, "evaluate", "job", ref.ID)
 			}
 			return followEval(ctx, e, out.EvalID, ref.Namespace, detach, verbose)
 		},

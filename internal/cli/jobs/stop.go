@@ -10,9 +10,10 @@ import (
 
 // stop is "job stop".
 type stop struct {
-	env                                          *kit.Env
-	detach, verbose, yes, purge, noShutdownDelay bool
-	priority                                     int
+	env                                     *kit.Env
+	detach, verbose, purge, noShutdownDelay bool
+	priority                                int
+	yes                                     kit.Agreement
 }
 
 func newStop(e *kit.Env) *kit.Command {
@@ -23,7 +24,7 @@ func newStop(e *kit.Env) *kit.Command {
 		Long: `Stops a job and follows that until its tasks have ended, for which they have their kill timeouts, and its volumes are
 free. Ctrl-C ends the following, not the stop. Storage that is not free ten seconds after the last task has ended is reported
 with exit code 1, with what each volume waits for and how its plugin failed last; it goes on being released. So is a
-volume that a silent node may still have. A job that does not exist is reported with exit code 3.`,
+volume that a silent node may still have.`,
 		Example: "  berth job stop db\n  berth job stop -purge db     # forget it, too",
 		IDs:     "jobs",
 		Run:     func(ctx context.Context, args []string) error { return s.do(ctx, args[0]) },
@@ -31,11 +32,10 @@ volume that a silent node may still have. A job that does not exist is reported 
 	fs := cmd.Flags()
 	fs.BoolVar(&s.detach, "detach", false, "do not follow; print the evaluation's id")
 	fs.BoolVar(&s.verbose, "verbose", false, "whole ids and absolute times")
-	fs.BoolVar(&s.yes, "yes", false, "do not ask")
 	fs.BoolVar(&s.purge, "purge", false, "forget the job as well")
 	fs.BoolVar(&s.noShutdownDelay, "no-shutdown-delay", false, "skip the groups' and tasks' shutdown delays")
 	fs.IntVar(&s.priority, "eval-priority", 0, "`priority` of the evaluation instead of the job's")
-	fs.Letters("y=yes")
+	s.yes.AddTo(cmd)
 	return cmd
 }
 
@@ -44,14 +44,16 @@ func (s *stop) do(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	err = s.env.Confirm(s.yes || ref.ID == arg, "Stop job \""+ref.ID+"\"?", "give the whole id, or -yes")
-	if err != nil {
-		return err
+	if ref.ID != arg {
+		err = s.env.Confirm(s.yes, "Stop job \""+ref.ID+"\"?", "give the whole id, or -yes")
+		if err != nil {
+			return err
+		}
 	}
 	how := api.JobDeregisterOptions{Purge: s.purge, NoShutdownDelay: s.noShutdownDelay, EvalPriority: s.priority}
 	out, _, err := s.env.Client().Jobs().Deregister(ctx, ref.ID, how, ref.Write())
 	if err != nil {
-		return kit.Changing(err, "stop", "job", ref.ID)
+		return kit.Doing(err, "stop", "job", ref.ID)
 	}
 	if out.EvalID == "" {
 		s.env.Out.Printf("Job %q stopped; it had nothing to run\n", ref.ID)

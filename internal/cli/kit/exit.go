@@ -14,7 +14,6 @@ import (
 const (
 	ExitError    = 1
 	ExitUnplaced = 2   // job run: not everything could be placed
-	ExitMissing  = 3   // changing what does not exist
 	ExitUnknown  = 127 // no such command
 )
 
@@ -66,23 +65,6 @@ func Doing(err error, op, kind, name string) error {
 		return fault.Wrap(&worded{text, err}, statusKind(status.Code), op, subject)
 	}
 	return fault.Note(err, op, subject)
-}
-
-// Changing is Doing for a change: that the object does not exist has an exit code of its own.
-func Changing(err error, op, kind, name string) error {
-	if api.IsNotFound(err) {
-		return Missing(Change, Doing(err, op, kind, name))
-	}
-	return Doing(err, op, kind, name)
-}
-
-// Missing is the error that an object does not exist. To read it fails like any other read; to change it has an exit
-// code of its own, so that a script may take what is gone already for done.
-func Missing(access Access, err error) error {
-	if access == Change {
-		return &Exit{Code: ExitMissing, Err: err}
-	}
-	return err
 }
 
 // worded is an error with the words that people read of it.

@@ -183,7 +183,7 @@ func TestWarnings(t *testing.T) {
 func TestConfirmNeedsAPerson(t *testing.T) {
 	e, _ := plain()
 	e.In = strings.NewReader("y\n")
-	if err := e.Confirm(false, "Sure?", "give -yes"); err == nil || !strings.Contains(err.Error(), "give -yes") {
+	if err := e.Confirm(Agreement{}, "Sure?", "give -yes"); err == nil || !strings.Contains(err.Error(), "give -yes") {
 		t.Errorf("%v", err)
 	}
 }

@@ -94,7 +94,7 @@ func (e *Env) choose(c choice, found []candidate) (Ref, error) {
 	}
 	switch {
 	case len(found) == 0:
-		return Ref{}, Missing(c.access, Fail(fault.NotFound, c.hint(near), "there is no %s %q", c.kind, c.arg))
+		return Ref{}, Fail(fault.NotFound, c.hint(near), "there is no %s %q", c.kind, c.arg)
 	case len(found) > 1:
 		rows := make([][]string, len(found))
 		for i, f := range found {

@@ -13,7 +13,7 @@ type pluginRebind struct {
 	env      *kit.Env
 	provider string
 	from     string
-	yes      bool
+	yes      kit.Agreement
 	formats  kit.Formats
 }
 
@@ -33,7 +33,7 @@ has the same data under the same ids, as after a driver was renamed. What it doe
 	}
 	cmd.Flags().StringVar(&r.provider, "provider", "", "the `name` of the provider that is to have the volumes")
 	cmd.Flags().StringVar(&r.from, "from", "", "the `name` of the one that has them, if there are several")
-	cmd.Flags().BoolVar(&r.yes, "yes", false, "do not ask")
+	r.yes.AddTo(cmd)
 	return r.formats.AddTo(cmd)
 }
 
@@ -51,7 +51,7 @@ func (r *pluginRebind) do(ctx context.Context, arg string) error {
 	}
 	out, _, err := r.env.Client().Plugins().Rebind(ctx, ref.ID,
 		&api.CSIPluginRebindRequest{Provider: r.provider, From: r.from}, ref.Write())
-	return r.formats.Show(r.env.Out, out, kit.Changing(err, "rebind", "plugin", ref.ID), func() {
+	return r.formats.Show(r.env.Out, out, kit.Doing(err, "rebind", "plugin", ref.ID), func() {
 		r.env.Out.Printf("Plugin %q: %d volumes and snapshots handed over from provider %q to %q\n", ref.ID, out.Count,
 			out.From, r.provider)
 	})

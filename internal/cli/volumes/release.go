@@ -13,7 +13,7 @@ type release struct {
 	env    *kit.Env
 	node   string
 	reason string
-	yes    bool
+	yes    kit.Agreement
 }
 
 func newRelease(e *kit.Env) *kit.Command {
@@ -41,8 +41,7 @@ word.`,
 	}
 	cmd.Flags().StringVar(&r.node, "node", "", "the `node` on which nothing is left")
 	cmd.Flags().StringVar(&r.reason, "reason", "", "why it is certain; kept")
-	cmd.Flags().BoolVar(&r.yes, "yes", false, "do not ask")
-	cmd.Flags().Letters("y=yes")
+	r.yes.AddTo(cmd)
 	return cmd
 }
 
@@ -60,7 +59,7 @@ func (r *release) do(ctx context.Context, volume string) error {
 		return err
 	}
 	if err := r.env.Client().Volumes().Release(ctx, ref.ID, node.ID, r.reason, ref.Write()); err != nil {
-		return kit.Changing(err, "release", "volume", ref.ID)
+		return kit.Doing(err, "release", "volume", ref.ID)
 	}
 	r.env.Out.Printf("Volume %q is released on node %q\n", ref.ID, kit.ID(node.ID, false))
 	return nil

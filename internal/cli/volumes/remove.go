@@ -2,7 +2,6 @@ package volumes
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -28,9 +27,7 @@ func newDelete(e *kit.Env) *kit.Command {
 		Short: "Have the provider delete a volume, with all that it holds",
 		Long: `Deletes a volume at its provider and forgets it. One that is in use is left alone, and who uses it is shown. -wait waits
 for a release that is under way, and shows what it waits for. A provider that takes its time is followed. Ctrl-C ends the
-following, and not the deletion.
-
-Exit code 3: there is no such volume.`,
+following, and not the deletion.`,
 		Example: "  berth volume delete db-data\n  berth job stop db && berth volume delete -wait 30s db-data",
 		IDs:     "volumes",
 		Run:     func(ctx context.Context, args []string) error { return r.do(ctx, args[0]) },
@@ -69,7 +66,7 @@ func (r *remove) do(ctx context.Context, arg string) error {
 		err = waitErr
 	}
 	if err != nil {
-		return kit.Changing(err, "delete", "volume", ref.ID)
+		return kit.Doing(err, "delete", "volume", ref.ID)
 	}
 	if p.accepted("The deletion of volume \""+ref.ID+"\"", []api.CSIVolumeWriteResult{*out}) {
 		if p.detach {
@@ -112,7 +109,8 @@ func (r *remove) progress(ctx context.Context, c *api.Client, ref kit.Ref) {
 }
 
 func newDeregister(e *kit.Env) *kit.Command {
-	var force, yes bool
+	var force bool
+	var yes kit.Agreement
 	var reason string
 	cmd := &kit.Command{
 		Use:   "deregister [flags] <volume>",
@@ -129,12 +127,14 @@ reason, which is kept: whoever still writes to it is then nobody's concern any m
 			if err != nil {
 				return err
 			}
-			question := "Forget volume \"" + ref.ID + "\" although it may be in use?"
-			if err := e.Confirm(yes || !force, question, "give -yes"); err != nil {
-				return err
+			if force {
+				question := "Forget volume \"" + ref.ID + "\" although it may be in use?"
+				if err := e.Confirm(yes, question, "give -yes"); err != nil {
+					return err
+				}
 			}
 			if err := e.Client().Volumes().Deregister(ctx, ref.ID, force, reason, ref.Write()); err != nil {
-				return kit.Changing(err, "deregister", "volume", ref.ID)
+				return kit.Doing(err, "deregister", "volume", ref.ID)
 			}
 			e.Out.Printf("Volume %q deregistered\n", ref.ID)
 			return nil
@@ -142,8 +142,7 @@ reason, which is kept: whoever still writes to it is then nobody's concern any m
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "even when allocations have it")
 	cmd.Flags().StringVar(&reason, "reason", "", "why it is forced (a `text`); kept")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	cmd.Flags().Letters("y=yes")
+	yes.AddTo(cmd)
 	return cmd
 }
 
@@ -151,7 +150,7 @@ reason, which is kept: whoever still writes to it is then nobody's concern any m
 type detach struct {
 	env  *kit.Env
 	dead string
-	yes  bool
+	yes  kit.Agreement
 }
 
 func newDetach(e *kit.Env) *kit.Command {
@@ -175,8 +174,7 @@ more: it has no power, or is destroyed. The reason is kept. If the word is wrong
 	}
 	cmd.Flags().StringVar(&d.dead, "node-is-dead", "",
 		"your word that the node cannot write any more, with the `reason`; kept")
-	cmd.Flags().BoolVar(&d.yes, "yes", false, "do not ask")
-	cmd.Flags().Letters("y=yes")
+	d.yes.AddTo(cmd)
 	return cmd
 }
 
@@ -186,8 +184,7 @@ func (d *detach) do(ctx context.Context, volume, place string) error {
 		return err
 	}
 	node, err := d.env.Node(ctx, place, kit.Change)
-	var exit *kit.Exit
-	if errors.As(err, &exit) {
+	if fault.Has(err, fault.NotFound) {
 		return err
 	}
 	if err != nil {
@@ -203,7 +200,7 @@ func (d *detach) do(ctx context.Context, volume, place string) error {
 		o.Params = map[string]string{"attest": d.dead}
 	}
 	if err := d.env.Client().Volumes().Detach(ctx, ref.ID, node.ID, o); err != nil {
-		return kit.Changing(err, "detach", "volume", ref.ID)
+		return kit.Doing(err, "detach", "volume", ref.ID)
 	}
 	d.env.Out.Printf("Volume %q is leaving node %q\n", ref.ID, kit.ID(node.ID, false))
 	return nil

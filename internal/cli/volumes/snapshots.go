@@ -185,7 +185,7 @@ func newSnapshotDelete(e *kit.Env) *kit.Command {
 			}
 			err = e.Client().Volumes().DeleteSnapshot(ctx, args[0], args[1], values, nil)
 			if err != nil {
-				return kit.Changing(err, "delete", "snapshot", args[1])
+				return kit.Doing(err, "delete", "snapshot", args[1])
 			}
 			e.Out.Printf("Snapshot %q deleted\n", args[1])
 			return nil

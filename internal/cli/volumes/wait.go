@@ -158,7 +158,7 @@ func (p *patience) snapshot(
 			return nil, p.gaveUp(ctx, limited, err, what, "berth volume snapshot list")
 		}
 		if err != nil || len(out.Results) == 0 || out.Results[0].Outcome != api.CSIVolumeAccepted {
-			return out, kit.Changing(err, "snapshot", "volume", ref.ID)
+			return out, kit.Doing(err, "snapshot", "volume", ref.ID)
 		}
 		if last == "" {
 			p.accepted(what, out.Results)

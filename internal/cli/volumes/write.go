@@ -135,7 +135,7 @@ func expand(ctx context.Context, p *patience, arg, least, most string) error {
 	}
 	out, _, err := e.Client().Volumes().Expand(ctx, ref.ID, req, p.write(ref))
 	if err != nil {
-		return kit.Changing(err, "expand", "volume", ref.ID)
+		return kit.Doing(err, "expand", "volume", ref.ID)
 	}
 	if p.accepted("The expansion of volume \""+ref.ID+"\"", out.Results) {
 		return p.follow(ctx, ref, "expand", "expanded")
