@@ -148,6 +148,18 @@ func processes(dir string) []string {
 	return out
 }
 
+// holders names the processes that have a thread in a group.
+func holders(dir string) []string {
+	pids := processes(dir)
+	for i, pid := range pids {
+		comm, err := os.ReadFile(filepath.Join("/proc", pid, "comm"))
+		if err == nil { // it may have ended
+			pids[i] += " (" + strings.TrimSpace(string(comm)) + ")"
+		}
+	}
+	return pids
+}
+
 // Remove removes the emptied group in every hierarchy.
 func (g *Group) Remove() error {
 	errs := []error{removeTree(g.Dir())}
@@ -180,7 +192,8 @@ func removeTree(dir string) error {
 			return nil
 		}
 		if !errors.Is(err, unix.EBUSY) || wait > time.Second {
-			return fault.Wrap(err, fault.Busy, "remove", "cgroup "+dir)
+			return fault.WithHint(fault.Wrap(err, fault.Busy, "remove", "cgroup "+dir),
+				"still there: "+strings.Join(holders(dir), ", "))
 		}
 		time.Sleep(wait)
 	}

@@ -193,14 +193,15 @@ func (t *Tree) ShimLeaf(slice, alloc string) (string, error) {
 	return dir, t.makeAll(t.V2, filepath.Join(AllocDir(slice, alloc), "shim"))
 }
 
-// ShimJoins makes the v1 groups of an alloc's shim and lists the files of Visit, so that neither the limits of the
-// agent's unit nor its stop reach a shim forked there. A hierarchy in which the agent's own group is not visible is
-// left out.
-func (t *Tree) ShimJoins(slice, alloc string) (join, back []string, err error) {
+// VisitShim makes the v1 groups of an alloc's shim and visits them, so that neither the limits of the agent's unit nor
+// its stop reach a shim forked there. A hierarchy in which the agent's own group is not visible is left out. The way
+// back is read here: of a goroutine that locks its thread only later, it may be where another thread was visiting.
+func (t *Tree) VisitShim(slice, alloc string) (leave func() error, err error) {
 	own, err := os.ReadFile("/proc/thread-self/cgroup")
 	if err != nil {
-		return nil, nil, fault.Wrap(err, fault.Internal, "read", "the agent's cgroups")
+		return nil, fault.Wrap(err, fault.Internal, "read", "the agent's cgroups")
 	}
+	var join, back []string
 	for line := range strings.Lines(string(own)) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(f) != 3 {
@@ -213,11 +214,11 @@ func (t *Tree) ShimJoins(slice, alloc string) (join, back []string, err error) {
 			continue // a new cpuset group is empty and cannot be joined; it limits nobody here
 		}
 		if err := t.makeAll(point, AllocDir(slice, alloc)); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		join, back = append(join, filepath.Join(point, AllocDir(slice, alloc), "tasks")), append(back, home)
 	}
-	return join, back, nil
+	return Visit(join, back)
 }
 
 // Visit moves the calling thread, which its goroutine must have locked, into v1 groups, so that what it forks is born

@@ -16,7 +16,6 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
-	"berth/internal/cgroup"
 	"berth/internal/shimproto"
 )
 
@@ -137,14 +136,15 @@ func (l *Launcher) spawn(
 func (l *Launcher) fork(
 	ctx context.Context, alloc, path string, argv []string, attr *os.ProcAttr,
 ) (proc *os.Process, err error) {
-	join, back, err := l.tree.ShimJoins(l.cfg.Slice, alloc)
-	if err != nil {
-		return nil, err
-	}
 	g, _ := lifecycle.NewGroup(ctx)
 	g.Go("fork shim", func() error {
 		runtime.LockOSThread()
-		leave, err := cgroup.Visit(join, back)
+		if unix.Gettid() == os.Getpid() { // the only thread that the runtime does not throw away: it is held meanwhile
+			defer runtime.UnlockOSThread()
+			proc, err = l.fork(ctx, alloc, path, argv, attr)
+			return err
+		}
+		leave, err := l.tree.VisitShim(l.cfg.Slice, alloc)
 		if err != nil {
 			return err
 		}
