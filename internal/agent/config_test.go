@@ -4,10 +4,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
 	"berth/internal/base/fault"
+	"berth/jobspec/hclfile"
 )
 
 // write makes a file below a fresh directory and returns its path.
@@ -70,6 +72,31 @@ func TestAnAgentInServiceDoesNotRunTheBundledPluginUnasked(t *testing.T) {
 			strings.Replace(base, "client { enabled = true }", "client {\n enabled = true\n local_csi = true\n}",
 				1))); !*cfg.Client.LocalCSI {
 		t.Error("local_csi = true was not heard")
+	}
+}
+
+// Given the example of an agent in service, when it is read, then it runs the bundled plugin, with the driver that the
+// plugin needs, and has no port.
+func TestTheExampleOfAnAgentInServiceIsRead(t *testing.T) {
+	cfg := parse(t, "-config", filepath.Join("..", "..", "examples", "agent.hcl"))
+	if cfg.dev || !cfg.Server.Enabled || !cfg.Client.Enabled || !*cfg.Client.LocalCSI || cfg.portAsked ||
+		!orDev(cfg.plugin("raw_exec").Enabled, false) || cfg.API.Socket != "/run/berth/api.sock" {
+		t.Fatalf("examples/agent.hcl gives %+v", cfg)
+	}
+}
+
+// Given a setting that there is not, and none that is like it, when the file is read, then the error lists those that
+// there are.
+func TestASettingThatThereIsNotIsAnsweredWithThoseThatThereAre(t *testing.T) {
+	path := write(t, t.TempDir(), "a.hcl", "client {\n nonsense = true\n}\n")
+	_, err := Parse([]string{"-dev", "-config", path}, io.Discard)
+	for _, name := range hclfile.SchemaOf(reflect.TypeFor[ClientBlock]()).Names() {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is not in: %v", name, err)
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), "local_csi") {
+		t.Errorf("local_csi is not in: %v", err)
 	}
 }
 

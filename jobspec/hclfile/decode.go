@@ -3,6 +3,8 @@ package hclfile
 import (
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -108,7 +110,12 @@ func (d *Decoder) unknown(rng hcl.Range, name, noun string, s *Schema, sp Specia
 		d.Report.Add(rng, "%s has no %s %q: %s", what, noun, name, way)
 		return
 	}
-	d.Report.Add(rng, "%s has no %s %q%s", what, noun, name, DidYouMean(name, append(s.Names(), sp.Extras...)))
+	names := append(s.Names(), sp.Extras...)
+	way := DidYouMean(name, names)
+	if way == "" && len(names) > 0 {
+		way = "; there are " + strings.Join(slices.Sorted(slices.Values(names)), ", ")
+	}
+	d.Report.Add(rng, "%s has no %s %q%s", what, noun, name, way)
 }
 
 // attribute decodes name = value.

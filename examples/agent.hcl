@@ -1,0 +1,27 @@
+# An agent in service, server and node in one: berth agent -config /etc/berth/agent.hcl
+# Its tasks outlive it, and go on under the next agent with the same data_dir.
+data_dir = "/var/lib/berth"
+
+server {
+  enabled = true
+}
+
+client {
+  enabled   = true
+  local_csi = true # the bundled storage plugin; "berth agent -dev" runs it unasked
+
+  # host_volume "media" { path = "/srv/media" }   # a directory that jobs may mount by name
+}
+
+# The bundled plugin mounts, so it runs with this driver. Whoever may submit jobs can then run anything as root here;
+# without local_csi leave it out.
+plugin "raw_exec" {
+  config {
+    enabled = true
+  }
+}
+
+# The API is on a unix socket, for root. docs/access.md says how to give it a port.
+api {
+  socket = "/run/berth/api.sock"
+}
