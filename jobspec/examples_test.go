@@ -16,7 +16,7 @@ func TestTheExamplesAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clones, restored, jobs := 0, 0, 0
+	var clones, restored, jobs int
 	for _, path := range files {
 		src, err := os.ReadFile(path)
 		if err != nil {

@@ -94,7 +94,7 @@ func tuneMemory() {
 
 func runLocalCSI(ctx context.Context, args []string) int {
 	cfg := localcsi.Config{Version: version, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
-	fs := flag.NewFlagSet("berth plugin "+agent.LocalCSI, flag.ContinueOnError)
+	fs := flag.NewFlagSet("berth plugin local-csi", flag.ContinueOnError)
 	localcsi.Flags(fs, &cfg)
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

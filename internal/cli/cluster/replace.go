@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"berth/api"
 	"berth/internal/cli/kit"
@@ -22,9 +23,9 @@ func newNodeReplace(e *kit.Env) *kit.Command {
 		Use:   "replace [flags] <old> <new>",
 		Short: "Say that a machine is dead and which node does its work",
 		Long: `Takes your word that the machine of a node will not come back: its allocations are lost, its claims end, so that their
-volumes go to other nodes, and volumes that live on it alone can be forgotten with "berth volume deregister -force". Your
-word is kept in the history of each volume. A machine that runs on and writes to a volume that another node got destroys
-its data: make sure that it is off.
+volumes go to other nodes, and volumes that live on it alone can be forgotten with "berth volume deregister -force
+-reason REASON VOLUME". Your word is kept in the history of each volume. A machine that runs on and writes to a volume
+that another node got destroys its data: make sure that it is off.
 
 It is refused while the node answers.`,
 		Example: `  berth node replace -reason "burnt down" 8f3a11c0 91b2c3d4`,
@@ -58,7 +59,9 @@ func (r *nodeReplace) do(ctx context.Context, old, by string) error {
 		r.env.Out.Printf("Node %q is replaced by %q: %s ended\n", dead.ID, heir.ID,
 			kit.Count(out.Claims, "claim", "claims"))
 		for _, v := range out.LostVolumes {
-			r.env.Out.Printf("Volume %q lived on it alone; forget it with: berth volume deregister -force\n", v)
+			namespace, id, _ := strings.Cut(v, "/")
+			r.env.Out.Printf("Volume %q lived on it alone; forget it with: berth volume deregister -force "+
+				"-reason <reason> -namespace %s %s\n", v, namespace, id)
 		}
 	})
 }

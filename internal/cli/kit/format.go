@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"berth/internal/base/sizes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -81,16 +82,7 @@ func Span(d time.Duration) string {
 
 // Size writes bytes with the largest unit of 1024 that fits.
 func Size[T ~int64 | ~uint64](bytes T) string {
-	units := []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
-	if bytes < 1024 {
-		return strconv.FormatInt(int64(bytes), 10) + " B"
-	}
-	value, unit := float64(bytes)/1024, 0
-	for value >= 1024 && unit < len(units)-1 {
-		value, unit = value/1024, unit+1
-	}
-	text := strings.TrimSuffix(strconv.FormatFloat(value, 'f', 1, 64), ".0")
-	return text + " " + units[unit]
+	return sizes.Human(int64(bytes))
 }
 
 // ID is the form of an identifier that people read: 8 characters of a UUID, all of them when verbose.

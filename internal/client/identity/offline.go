@@ -65,10 +65,10 @@ func New(ctx context.Context, cfg Config) (ids.Node, error) {
 			return err
 		case len(held) > 0:
 			return refused(fmt.Sprintf("processes of allocation %s live", held[0].Alloc),
-				"they are of the node that it was: keep that identity (berth node identity keep), or end them first")
+				"they are of the node that it was: keep that identity (\"berth node identity keep\"), or end them first")
 		case len(left.Mounts) > 0:
 			return refused("something is mounted at "+left.Mounts[0],
-				"it may be a volume that is in use: keep the identity (berth node identity keep), or unmount it first")
+				"it may be a volume that is in use: keep the identity (\"berth node identity keep\"), or unmount it first")
 		}
 		for _, dir := range cfg.Volumes {
 			if err := setAside(dir, cmp.Or(string(left.Copy), "lost")); err != nil {

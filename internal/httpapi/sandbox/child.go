@@ -76,7 +76,7 @@ func confine() error {
 		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
 			return fault.WithHint(
 				fault.Wrap(err, fault.Internal, "give up", "the privileges of the evaluation of a job file"),
-				"the agent must be able to become user 65534; or evaluate the file where you are, with berth job run")
+				"the agent must be able to become user 65534; or evaluate the file where you are, with: berth job run FILE")
 		}
 	}
 	// A change of user takes this back, so that it comes last. Without a parent there is no input either.

@@ -33,8 +33,8 @@ const (
 )
 
 // elsewhere is the way out of every bound.
-const elsewhere = "write the file with fewer or smaller loops; or evaluate it where you are, with berth job run, " +
-	"which asks no server"
+const elsewhere = "write the file with fewer or smaller loops; or evaluate it where you are, which asks no server, " +
+	"with: berth job run FILE"
 
 // Parser evaluates job files in children.
 type Parser struct {
@@ -86,7 +86,7 @@ func (p *Parser) Parse(ctx context.Context, req *Request) (json.RawMessage, erro
 func (p *Parser) enter(ctx context.Context) (leave func(), err error) {
 	busy := func(text string) error {
 		return fault.WithHint(fault.New(fault.Busy, "evaluate", "the job file", text),
-			"try again later; or evaluate it where you are, with berth job run")
+			"try again later; or evaluate it where you are, with: berth job run FILE")
 	}
 	select {
 	case p.queue <- struct{}{}:
@@ -157,7 +157,7 @@ func explain(s *os.ProcessState, err error) error {
 		return fault.WithHint(
 			fault.New(fault.Unavailable, "evaluate", "the job file",
 				"its process was ended from outside by "+status.Signal().String()),
-			"the machine may be short of memory; or evaluate it where you are, with berth job run")
+			"the machine may be short of memory; or evaluate it where you are, with: berth job run FILE")
 	case s.ExitCode() > 1: // Go's runtime can't go on: its code is 2, or 66 with the race detector
 		return beyond(fmt.Sprintf("evaluating it takes more than %d MiB of memory", Memory>>20))
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
+	"berth/internal/base/sizes"
 	"berth/internal/localcsi/datadir"
 	"berth/internal/localcsi/image"
 	"berth/internal/localcsi/request"
@@ -155,7 +156,7 @@ func (p *Server) makeEmpty(ctx context.Context, path string, v *store.Volume) er
 	f, err := image.Create(path, v.Size)
 	if errors.Is(err, unix.EFBIG) {
 		return request.Refuse(codes.OutOfRange,
-			"%s is more than a file may have on the file system of the data directory", request.Human(v.Size))
+			"%s is more than a file may have on the file system of the data directory", sizes.Human(v.Size))
 	}
 	if err != nil {
 		return err

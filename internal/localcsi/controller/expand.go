@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
+	"berth/internal/base/sizes"
 	"berth/internal/localcsi/image"
 	"berth/internal/localcsi/request"
 	"berth/internal/localcsi/store"
@@ -46,7 +47,7 @@ func (p *Server) ControllerExpandVolume(
 	if limit > 0 && limit < v.Size {
 		return nil, request.Refuse(codes.OutOfRange,
 			"volume %s has %s already, more than limit_bytes %d: volumes do not shrink", req.GetVolumeId(),
-			request.Human(v.Size), limit)
+			sizes.Human(v.Size), limit)
 	}
 	if required > v.Size {
 		if v, err = p.enlarge(v, required, limit); err != nil {
@@ -81,7 +82,7 @@ func (p *Server) enlarge(v *store.Volume, required, limit int64) (*store.Volume,
 	err = image.Extend(p.Volumes.Image(v.Key), size)
 	if errors.Is(err, unix.EFBIG) {
 		err = request.Refuse(codes.OutOfRange,
-			"%s is more than a file may have on the file system of the data directory", request.Human(size))
+			"%s is more than a file may have on the file system of the data directory", sizes.Human(size))
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.Volumes.Update(v))

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"berth/internal/base/sizes"
 	"berth/internal/localcsi/datadir"
 	"berth/internal/localcsi/image"
 	"berth/internal/localcsi/loop"
@@ -130,7 +131,7 @@ func (p *Server) copyVolume(ctx context.Context, v *store.Volume, dst, src *os.F
 	if expect := p.Copier.Expect(takes); expect > p.FreezeLimit {
 		return false, request.Refuse(codes.FailedPrecondition,
 			"volume %s is in use and copying its %s would stop its writers for about %s, more than the %s allowed: %s",
-			p.VolumeID(v.Key), request.Human(takes), expect.Round(time.Second), p.FreezeLimit, longerHint)
+			p.VolumeID(v.Key), sizes.Human(takes), expect.Round(time.Second), p.FreezeLimit, longerHint)
 	}
 	return p.copyFrozen(ctx, v, s.Path, dst, src)
 }

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
+	"berth/internal/base/sizes"
 	"berth/internal/localcsi/image"
 	"berth/internal/localcsi/request"
 )
@@ -28,7 +29,7 @@ func (p *Directory) Reserve(n int64, what string) (release func(), err error) {
 	if n > free {
 		return nil, request.Refuse(codes.ResourceExhausted,
 			"%s needs %s, node %q has %s left for volumes and snapshots: delete some, or raise the plugin's capacity",
-			what, request.Human(n), p.Node, request.Human(free))
+			what, sizes.Human(n), p.Node, sizes.Human(free))
 	}
 	p.space.pending += n
 	return sync.OnceFunc(func() {

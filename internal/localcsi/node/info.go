@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
+	"berth/internal/base/sizes"
 	"berth/internal/localcsi/datadir"
 	"berth/internal/localcsi/request"
 	"berth/internal/localcsi/store"
@@ -155,10 +156,10 @@ func expandable(req *csi.NodeExpandVolumeRequest, v *store.Volume, s store.Stagi
 	case required > v.Size:
 		return request.Refuse(codes.OutOfRange,
 			"volume %s has %s, less than required_bytes %d: call ControllerExpandVolume first",
-			id, request.Human(v.Size), required)
+			id, sizes.Human(v.Size), required)
 	case limit > 0 && limit < v.Size:
 		return request.Refuse(codes.OutOfRange, "volume %s has %s, more than limit_bytes %d: volumes do not shrink",
-			id, request.Human(v.Size), limit)
+			id, sizes.Human(v.Size), limit)
 	case s.FS != "" && s.ReadOnly:
 		return request.Refuse(codes.FailedPrecondition,
 			"volume %s is staged read-only: its file system grows when it is staged for writing", id)

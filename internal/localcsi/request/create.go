@@ -7,6 +7,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
+	"berth/internal/base/sizes"
 	"berth/internal/localcsi/image"
 	"berth/internal/localcsi/store"
 )
@@ -137,7 +138,7 @@ func (w *Wish) Differs(v *store.Volume) string {
 	same := v.Asked.Required == w.asked.Required && v.Asked.Limit == w.asked.Limit
 	switch {
 	case !same && (v.Size < w.asked.Required || w.asked.Limit > 0 && v.Size > w.asked.Limit):
-		return "its size of " + Human(v.Size) + " is outside the capacity range"
+		return "its size of " + sizes.Human(v.Size) + " is outside the capacity range"
 	case w.Mount && !v.Mount || w.Block && !v.Block:
 		return "it does not have all of the volume capabilities"
 	case w.Mount && w.fsChosen && w.FS != v.FS:
@@ -177,10 +178,10 @@ func (w *Wish) Shape(o *Origin) (*store.Volume, error) {
 	}
 	if o != nil && size < o.Size {
 		return nil, Refuse(codes.OutOfRange, "the source has %s, the capacity range ends below: ask for at least that",
-			Human(o.Size))
+			sizes.Human(o.Size))
 	}
 	if size < least {
-		return nil, Refuse(codes.OutOfRange, "%s is too small: %s", Human(size), tooSmall(w.FS, w.Mount))
+		return nil, Refuse(codes.OutOfRange, "%s is too small: %s", sizes.Human(size), tooSmall(w.FS, w.Mount))
 	}
 	v := &store.Volume{
 		Schema:  store.Schema,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
@@ -54,17 +53,4 @@ func Coded(err error) error {
 func Is(err error, code codes.Code) bool {
 	var r *Refusal
 	return errors.As(err, &r) && r.code == code
-}
-
-// Human writes a size the way people say it.
-func Human(n int64) string {
-	for i, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
-		if f := int64(1) << (40 - 10*i); n >= f {
-			if n%f == 0 {
-				return strconv.FormatInt(n/f, 10) + " " + unit
-			}
-			return strconv.FormatFloat(float64(n)/float64(f), 'f', 1, 64) + " " + unit
-		}
-	}
-	return strconv.FormatInt(n, 10) + " B"
 }

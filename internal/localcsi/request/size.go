@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"berth/internal/base/sizes"
 	"berth/internal/localcsi/image"
 )
 
@@ -23,11 +24,11 @@ func (w *Wish) Least() int64 {
 func tooSmall(fs string, mounted bool) string {
 	switch {
 	case !mounted:
-		return "a block volume has at least " + Human(image.MinBlock)
+		return "a block volume has at least " + sizes.Human(image.MinBlock)
 	case fs == image.XFS:
-		return "mkfs.xfs makes nothing below " + Human(image.MinXFS) + "; ask for more, or for ext4"
+		return "mkfs.xfs makes nothing below " + sizes.Human(image.MinXFS) + "; ask for more, or for ext4"
 	}
-	return "ext4 with a journal needs at least " + Human(image.MinExt4)
+	return "ext4 with a journal needs at least " + sizes.Human(image.MinExt4)
 }
 
 // Range checks a capacity range.

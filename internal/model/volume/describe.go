@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/internal/base/ids"
+	"berth/internal/base/sizes"
 )
 
 // Story is everything about one volume that a description draws on.
@@ -71,7 +72,7 @@ func (s Story) doing() (out []string) {
 	case st.Phase == PhaseCreating:
 		return append(out, "being created at the provider"+trouble(st.LastError, st.Tries, st.NextTry))
 	case st.Phase == PhaseExpanding:
-		return append(out, fmt.Sprintf("being expanded to at least %d bytes", st.WantedMin)+s.wish()+
+		return append(out, "being expanded to at least "+sizes.Human(st.WantedMin)+s.wish()+
 			trouble(st.LastError, st.Tries, st.NextTry))
 	case st.Phase == PhaseDeleting:
 		return append(out, "being deleted at the provider"+trouble(st.LastError, st.Tries, st.NextTry))
@@ -89,7 +90,7 @@ func (s Story) wish() string {
 	case v.Spec.CapacityMin <= v.Status.Capacity:
 		return ", cancelled as soon as it is known how the last call ended"
 	default:
-		return fmt.Sprintf(", then to %d bytes", v.Spec.CapacityMin)
+		return ", then to " + sizes.Human(v.Spec.CapacityMin)
 	}
 }
 

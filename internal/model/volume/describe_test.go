@@ -59,9 +59,9 @@ func TestWhyAReleaseHangsComesFirst(t *testing.T) {
 // TestAnExpansionTellsWhatWasAskedMeanwhile: a wish that waits for the end of a call is shown.
 func TestAnExpansionTellsWhatWasAskedMeanwhile(t *testing.T) {
 	for wish, want := range map[int64]string{
-		4000: "being expanded to at least 4000 bytes",
-		3000: "being expanded to at least 4000 bytes, then to 3000 bytes",
-		1000: "being expanded to at least 4000 bytes, cancelled as soon as it is known how the last call ended",
+		4000: "being expanded to at least 3.9 KiB",
+		3000: "being expanded to at least 3.9 KiB, then to 2.9 KiB",
+		1000: "being expanded to at least 3.9 KiB, cancelled as soon as it is known how the last call ended",
 	} {
 		v := &Volume{Spec: Spec{CapacityMin: wish}, Status: Status{
 			Phase:     PhaseExpanding,

@@ -236,7 +236,8 @@ func (c *CSI) Explain(n *node.Node) (string, string) {
 func (c *CSI) explain(w *Want, n *node.Node) (string, string) {
 	v := w.volume
 	if v == nil {
-		return fmt.Sprintf("volume %q does not exist", w.ID.ID), "berth volume create or berth volume register"
+		return fmt.Sprintf("volume %q does not exist", w.ID.ID),
+			"berth volume create FILE or berth volume register FILE"
 	}
 	ready, known := instance(n, v.Spec.Plugin)
 	switch {

@@ -183,7 +183,7 @@ func usable(v *volume.Volume, r *job.VolumeRequest, id volume.ID) *Refusal {
 	if v == nil {
 		return &Refusal{"missing CSI volume(s) " + string(id.ID),
 			fmt.Sprintf("volume %q does not exist in namespace %q", id.ID, id.Namespace),
-			"berth volume create or berth volume register; the job is placed as soon as the volume is there"}
+			"berth volume create FILE or berth volume register FILE; the job is placed as soon as the volume is there"}
 	}
 	switch v.Status.Phase {
 	case volume.PhaseReady, volume.PhaseExpanding:

@@ -32,7 +32,7 @@ func InUse(s *state.Snap, w *state.Watch, op string, v *volume.Volume) error {
 		}
 		hint := "stop the job first: berth job stop " + string(c.Job)
 		if !holds(s, c) {
-			hint = "its end is under way; wait for it with: berth volume " + op + " -wait 30s " + string(v.ID.ID)
+			hint = "its end is under way; wait for it with: berth volume delete -wait 30s " + string(v.ID.ID)
 			if op != "delete" {
 				hint = "its end is under way; " + follow
 			}

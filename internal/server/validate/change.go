@@ -11,6 +11,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/sizes"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/holders"
@@ -163,17 +164,20 @@ func Resize(n, old *volume.Volume, lo, hi int64, rec *plugin.Record) error {
 	}
 	if hi == 0 {
 		if hi = old.Spec.CapacityMax; hi > 0 && hi < lo {
-			return fmt.Errorf("%d bytes are more than the volume's limit of %d bytes; name a higher one with it "+
-				"(capacity_max)", lo, hi)
+			more, limit := sizes.Differing(lo, hi)
+			return fmt.Errorf("%s are more than the volume's limit of %s; name a higher one with it (capacity_max)",
+				more, limit)
 		}
 	}
 	cur := old.Status.Capacity
 	switch {
 	case hi > 0 && hi < lo:
-		return fmt.Errorf("max requested capacity (%d) less than or equal to min (%d)", hi, lo)
+		most, least := sizes.Differing(hi, lo)
+		return fmt.Errorf("max requested capacity (%s) less than or equal to min (%s)", most, least)
 	case hi > 0 && hi < cur:
-		return fmt.Errorf("max requested capacity (%d) less than or equal to current (%d): volumes cannot shrink", hi,
-			cur)
+		most, has := sizes.Differing(hi, cur)
+		return fmt.Errorf("max requested capacity (%s) less than or equal to current (%s): volumes cannot shrink", most,
+			has)
 	case lo > cur:
 		if err := expandable(old, rec); err != nil {
 			return err

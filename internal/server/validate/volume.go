@@ -6,6 +6,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/sizes"
 	"berth/internal/model/volume"
 	"berth/internal/wire"
 )
@@ -54,7 +55,8 @@ func Volume(r *wire.VolumeWriteRequest, register bool) error {
 	if lo, hi := r.Spec.CapacityMin, r.Spec.CapacityMax; lo < 0 || hi < 0 {
 		add("capacity must not be negative")
 	} else if hi > 0 && hi < lo {
-		add("capacity_max (%d bytes) must be at least capacity_min (%d bytes)", hi, lo)
+		most, least := sizes.Differing(hi, lo)
+		add("capacity_max (%s) must be at least capacity_min (%s)", most, least)
 	}
 	bad = append(bad, checkTopologies(&r.Spec)...)
 	bad = append(bad, checkSizes(r)...)

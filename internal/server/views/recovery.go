@@ -2,6 +2,7 @@ package views
 
 import (
 	"berth/internal/base/ids"
+	"berth/internal/base/sizes"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/model/recovery"
@@ -86,7 +87,8 @@ func suspendedVolume(v *volume.Volume) wire.SuspendedIntent {
 	case volume.PhaseDeleting:
 		out.Resume = "berth volume delete" + at + " " + string(v.ID.ID)
 	case volume.PhaseExpanding:
-		out.Resume = "berth volume expand" + at + " " + string(v.ID.ID)
+		size := sizes.Exact(max(v.Spec.CapacityMin, v.Status.Capacity))
+		out.Resume = "berth volume expand -size " + size + at + " " + string(v.ID.ID)
 	default:
 		out.Resume = "berth volume create" + at + " FILE, or berth volume delete" + at + " " + string(v.ID.ID)
 	}

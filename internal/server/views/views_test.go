@@ -260,3 +260,24 @@ func TestAViewHasWhatRefersToTheVolume(t *testing.T) {
 		t.Errorf("when none holds one any more: %q", warned)
 	}
 }
+
+// Given an expansion that a restore suspended, when it is shown, then the command that asks for it again names the size
+// to the byte: what was asked for last, or what the volume has where that was no more.
+func TestASuspendedExpansionIsAskedForAgainWithItsSize(t *testing.T) {
+	for _, c := range []struct {
+		asked, has int64
+		want       string
+	}{
+		{2 << 30, 1 << 30, "berth volume expand -size 2GiB -namespace default data"},
+		{3001, 2000, "berth volume expand -size 3001 -namespace default data"},
+		{1 << 30, 2 << 30, "berth volume expand -size 2GiB -namespace default data"}, // it was cancelled
+	} {
+		v := &volume.Volume{ID: data}
+		v.Spec.CapacityMin = c.asked
+		v.Status.Capacity = c.has
+		v.Status.Phase, v.Status.Suspended = volume.PhaseExpanding, true
+		if got := suspendedVolume(v).Resume; got != c.want {
+			t.Errorf("%d of %d bytes: %q, want %q", c.asked, c.has, got, c.want)
+		}
+	}
+}

@@ -176,7 +176,7 @@ func Namesakes(s *state.Snap, id volume.ID) []string {
 				fmt.Sprintf(
 					"node %s holds another volume of this name, with the external id %q of plugin %q; if that is the "+
 						"one you mean, "+
-						"delete this one and adopt that with: berth volume register", ids.Short(
+						"delete this one and adopt that with: berth volume register FILE", ids.Short(
 						i.Node), i.Entry.ExternalID, i.Entry.Plugin))
 		}
 	}

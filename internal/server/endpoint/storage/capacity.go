@@ -8,6 +8,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
+	"berth/internal/base/sizes"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
@@ -53,9 +54,9 @@ func (e *Endpoints) withinProvider(
 	if most == 0 || size <= most {
 		return nil
 	}
+	more, can := sizes.Differing(size, most)
 	return fault.New(fault.Conflict, op, `volume "`+v.ID.String()+`"`,
-		fmt.Sprintf("requested capacity of %d bytes is more than the %d bytes that its provider can give it", size,
-			most))
+		fmt.Sprintf("requested capacity of %s is more than the %s that its provider can give it", more, can))
 }
 
 // bound is the size to which a volume can grow; 0: it is not known. A maximum below what is left is one of the

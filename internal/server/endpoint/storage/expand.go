@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/sizes"
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
 	"berth/internal/server/validate"
@@ -52,8 +53,9 @@ func (e *Endpoints) expansion(
 	cur, subject := old.Status.Capacity, `volume "`+r.Volume.String()+`"`
 	switch {
 	case r.Min > 0 && r.Min < cur:
+		less, has := sizes.Differing(r.Min, cur)
 		return nil, fault.New(fault.Conflict, "expand", subject,
-			fmt.Sprintf("%d bytes are less than its %d bytes: volumes cannot shrink", r.Min, cur))
+			fmt.Sprintf("%s are less than its %s: volumes cannot shrink", less, has))
 	case r.Min > 0 && r.Min == cur && old.Status.Phase != volume.PhaseExpanding:
 		return nil, nil
 	}
@@ -113,7 +115,7 @@ func expansionEnd(asked, v *volume.Volume) (outcome, refused string) {
 	case latest < size && latest <= had:
 		return "", "it was cancelled"
 	case latest < size, latest > size && cancels:
-		return "", fmt.Sprintf("another size of %d bytes was asked for meanwhile", latest)
+		return "", "another size of " + sizes.Human(latest) + " was asked for meanwhile"
 	case ready:
 		return "", strings.TrimPrefix(v.Status.LastError, volume.ExpansionRefused)
 	}

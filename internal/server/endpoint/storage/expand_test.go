@@ -89,7 +89,7 @@ func TestTheEndOfAnExpansionIsReadFromWhatIsLeftOfIt(t *testing.T) {
 			Status: volume.Status{Phase: phase, Capacity: has, LastError: err},
 		}
 	}
-	const another = "another size of 3000 bytes was asked for meanwhile"
+	const another = "another size of 2.9 KiB was asked for meanwhile"
 	for what, test := range map[string]struct {
 		asked, now       *volume.Volume
 		outcome, refused string

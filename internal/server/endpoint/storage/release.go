@@ -40,7 +40,8 @@ func (e *Endpoints) volumeRelease(ctx context.Context, r *wire.VolumeReleaseRequ
 	conn, err := e.cfg.Nodes.NodeConn(r.Node)
 	if err != nil {
 		return nil, fault.WithHint(fault.Note(err, "release", subject),
-			"of a node that is dead for certain, claims are ended by: berth volume detach -node-is-dead")
+			"of a node that is dead for certain, claims are ended by: berth volume detach -node-is-dead <reason> "+
+				string(v.ID.ID)+" "+ids.Short(r.Node))
 	}
 	_, err = wire.AgentReleaseVolume.Call(ctx, conn, &wire.ReleaseVolumeRequest{
 		Node:       r.Node,

@@ -85,7 +85,7 @@ func recordOf(tx *state.Tx, a *alloc.Alloc, id volume.ID, held *wire.HeldVolume)
 	}
 	if v := tx.VolumeOf(nil, held.StagingKey); v != nil {
 		return nil, refuse(a.ID, fmt.Sprintf("its volume is registered as %q, the job asks for %q", v.ID, id.ID),
-			fmt.Sprintf("deregister it and register it as %q: berth volume register", id.ID))
+			fmt.Sprintf("deregister it and register it as %q: berth volume register FILE", id.ID))
 	}
 	return nil, refuse(a.ID, fmt.Sprintf("its volume %q (%s) has no record here", id.ID, what),
 		fmt.Sprintf("register it first, with the context that the node has: berth volume register FILE (berth node "+
