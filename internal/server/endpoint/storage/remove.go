@@ -193,24 +193,37 @@ func (e *Endpoints) volumeDeregister(ctx context.Context, r *wire.VolumeDeleteRe
 	if err := e.awaitReports(ctx); err != nil {
 		return nil, err
 	}
-	s = e.cfg.Store.Snapshot()
-	if v = s.Volume(nil, r.Volume); v == nil {
-		return &wire.Written{Index: s.Index()}, nil
+	for {
+		s = e.cfg.Store.Snapshot()
+		if v = s.Volume(nil, r.Volume); v == nil {
+			return &wire.Written{Index: s.Index()}, nil
+		}
+		index, err := e.forget(ctx, v, r)
+		switch {
+		case e.overtaken(err, v):
+			continue // a step of what was under way came in between
+		case err != nil:
+			return nil, err
+		}
+		return &wire.Written{Index: index}, nil
 	}
+}
+
+// forget removes the record of a volume that is as it was read, and tells the index at which it is gone.
+func (e *Endpoints) forget(ctx context.Context, v *volume.Volume, r *wire.VolumeDeleteRequest) (uint64, error) {
 	verb := validate.Deregister
 	if r.Force {
 		verb = validate.Forget
 	}
 	if err := validate.May(v, verb, ""); err != nil {
-		return nil, err
+		return 0, err
 	}
 	if !r.Force {
-		index, err := volumes.Forget(ctx, e.cfg.Proposer, v)
-		return &wire.Written{Index: index}, err
+		return volumes.Forget(ctx, e.cfg.Proposer, v)
 	}
 	index, err := volumes.Abandon(ctx, e.cfg.Proposer, v, r.Reason)
 	if err == nil {
 		e.cfg.Log.Warn("volume forgotten by force", "volume", v.ID.String(), "reason", r.Reason)
 	}
-	return &wire.Written{Index: index}, err
+	return index, err
 }

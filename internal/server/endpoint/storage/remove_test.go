@@ -212,6 +212,32 @@ func TestADeletionBeginsOnWhatAStepUnderWayHasLeft(t *testing.T) {
 	}
 }
 
+// Given a volume about which a step is stored, such as what a look at its provider found, while it is told to be
+// forgotten, then what there is then is forgotten, also by force, and nobody hears of a conflict.
+func TestADeregistrationForgetsWhatAStepUnderWayHasLeft(t *testing.T) {
+	for _, force := range []bool{false, true} {
+		r := newRig(t)
+		r.cfg.Proposer = &between{Proposer: r.c, first: func() {
+			r.change(t, func(_ *state.Tx, v *volume.Volume) { v.Status.Capacity = 4096 })
+		}}
+		if err := r.forget(t, force); err != nil || r.known() {
+			t.Errorf("by force %v: %v, still known: %v", force, err, r.known())
+		}
+	}
+}
+
+// Given a volume of which a step that is stored meanwhile begins an operation at its provider, when it is told to be
+// forgotten, then that is refused: it is decided on what there is then.
+func TestADeregistrationIsRefusedByWhatBeganMeanwhile(t *testing.T) {
+	r := newRig(t)
+	r.cfg.Proposer = &between{Proposer: r.c, first: func() {
+		r.change(t, func(_ *state.Tx, v *volume.Volume) { v.Status.Phase = volume.PhaseExpanding })
+	}}
+	if err := r.forget(t, false); err == nil || !strings.Contains(err.Error(), "being expanded") || !r.known() {
+		t.Errorf("%v, still known: %v", err, r.known())
+	}
+}
+
 // A new leadership knows only what was reported since it began.
 func TestAReportToAnEarlierLeadershipIsNone(t *testing.T) {
 	r := newRig(t)
