@@ -80,7 +80,7 @@ var pureCases = map[string][][2]string{
 	"range":           {{`range(3)`, `[0,1,2]`}},
 	"regex_replace":   {{`regex_replace("a1b2", "[0-9]", "_")`, `"a_b_"`}},
 	"replace":         {{`replace("aXbX", "X", "-")`, `"a-b-"`}},
-	"reverse":         {{`reverse([1,2])`, `[2,1]`}},
+	"reverse":         {{`reverse([1,2])`, `[2,1]`}, {`reverse("añb")`, `"bña"`}},
 	"setintersection": {{`setintersection(["a","b"], ["b"])`, `["b"]`}},
 	"setproduct":      {{`setproduct(["a"], [1,2])`, `[["a",1],["a",2]]`}},
 	"setunion":        {{`setunion(["a"], ["b"])`, `["a","b"]`}},

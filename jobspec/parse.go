@@ -39,12 +39,13 @@ type VarFile struct {
 	Source []byte
 }
 
-// Parse reads a job file: HCL2, or a job in JSON (bare, or as the member "Job") when the first letter is a brace.
+// Parse reads a job file: HCL2, or JSON when the first letter is a brace: a job as servers take it (bare, or as the
+// member "Job"), or HCL's JSON syntax (with the member "job").
 // Unset members stay nil: defaults are the server's. Members that are not built yet are refused by name, unless
 // AnyFeature leaves that to a server. The error is an *Error that lists every problem with its place.
 func Parse(cfg ParseConfig) (*api.Job, error) {
 	r := hclfile.NewReport()
-	if hclfile.IsJSON(cfg.Source) {
+	if hclfile.IsJSON(cfg.Source) && !isHCLJSON(cfg.Source) {
 		job := parseJSONJob(r, &cfg)
 		return job, r.Err()
 	}
@@ -134,7 +135,7 @@ func unsupported(job *api.Job, cfg *ParseConfig) []support.Field {
 }
 
 func decodeJob(r *hclfile.Report, cfg *ParseConfig) (*api.Job, hclfile.Positions) {
-	doc := hclfile.Open(r, cfg.Path, cfg.Source, cfg.MaxSize, nil)
+	doc := open(r, cfg)
 	if doc == nil {
 		return nil, nil
 	}

@@ -1,8 +1,10 @@
 package jobspec
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
+	"time"
 
 	"berth/api"
 	"berth/jobspec/hclfile"
@@ -26,6 +28,7 @@ var jobSpecials = map[reflect.Type]hclfile.Special{
 	reflect.TypeFor[api.NetworkResource](): {Finish: finishNetwork},
 	reflect.TypeFor[api.PeriodicConfig]():  {Finish: finishPeriodic},
 	reflect.TypeFor[api.Task]():            {Finish: finishTask},
+	reflect.TypeFor[api.Template]():        {Finish: finishTemplate},
 	reflect.TypeFor[api.VolumeRequest](): {Finish: finishVolume, Refusal: map[string]string{
 		"config": "write source beside type and read_only: volume \"name\" { type = \"host\"  source = \"…\" }",
 	}},
@@ -143,6 +146,15 @@ func finishTask(d *hclfile.Decoder, v reflect.Value, _ hcl.Range, _ []hclfile.Ex
 		t.Identity = id
 	}
 	t.Identities = named
+}
+
+// finishTemplate fills in the defaults that a template has in the job that clients send already.
+func finishTemplate(_ *hclfile.Decoder, v reflect.Value, _ hcl.Range, _ []hclfile.Extra) {
+	t := v.Addr().Interface().(*api.Template)
+	t.ChangeMode = cmp.Or(t.ChangeMode, new("restart"))
+	t.Splay = cmp.Or(t.Splay, new(5*time.Second))
+	t.Perms = cmp.Or(t.Perms, new("0644"))
+	t.ErrMissingKey = cmp.Or(t.ErrMissingKey, new(false))
 }
 
 // finishVolume checks what only the author's file can place.

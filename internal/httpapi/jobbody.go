@@ -59,7 +59,7 @@ func (s *Server) readJob(r *request, j *api.Job, unknown []string, asked string)
 			`the namespace "berth" holds Berth's own jobs`)
 		return nil, nil, fault.WithHint(denied, "use another namespace")
 	}
-	return out, warnings, nil
+	return out, append(warnings, jobrules.Warnings(j)...), nil
 }
 
 // beyond lists the bounds that a job passes.

@@ -65,7 +65,7 @@ var pureFunctions = map[string]function.Function{
 	"range":           stdlib.RangeFunc,
 	"regex_replace":   guarded(stdlib.RegexReplaceFunc, smallArguments),
 	"replace":         guarded(stdlib.ReplaceFunc, smallReplacement),
-	"reverse":         stdlib.ReverseListFunc,
+	"reverse":         reverseFunc,
 	"rsadecrypt":      rsaDecryptFunc,
 	"setintersection": stdlib.SetIntersectionFunc,
 	"setproduct":      guarded(stdlib.SetProductFunc, smallProduct),

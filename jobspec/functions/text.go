@@ -11,6 +11,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
 	"golang.org/x/crypto/bcrypt"
 )
 
@@ -38,6 +39,23 @@ var base64DecodeFunc = textErrFunc(func(s string) (string, error) {
 		return "", errors.New("the decoded bytes are not UTF-8 text")
 	}
 	return string(raw), nil
+})
+
+// reverseFunc turns a text around by its characters, as other parsers of these files do, or a list.
+var reverseFunc = function.New(&function.Spec{
+	Params: []function.Parameter{{Name: "value", Type: cty.DynamicPseudoType, AllowDynamicType: true}},
+	Type: func(args []cty.Value) (cty.Type, error) {
+		if args[0].Type() == cty.String {
+			return cty.String, nil
+		}
+		return stdlib.ReverseListFunc.ReturnTypeForValues(args)
+	},
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		if args[0].Type() == cty.String {
+			return stdlib.ReverseFunc.Call(args)
+		}
+		return stdlib.ReverseListFunc.Call(args)
+	},
 })
 
 // maxBcryptCost keeps one call within about a second.

@@ -283,8 +283,9 @@ func countLabels(n int) string {
 	return fmt.Sprintf("%d labels", n)
 }
 
-// free decodes a body of which nothing is known: attributes become values, blocks become lists of maps, and labels
-// become maps in between, as task drivers expect it.
+// free decodes a body of which nothing is known: attributes become values, blocks and maps become lists of maps, and
+// labels become maps in between, as task drivers expect it. A block named dynamic is one like any other: it may be the
+// driver's.
 func (d *Decoder) free(b *hclsyntax.Body, sc *Scope) map[string]any {
 	out := map[string]any{}
 	for _, a := range SortedAttrs(b) {
@@ -302,10 +303,10 @@ func (d *Decoder) free(b *hclsyntax.Body, sc *Scope) map[string]any {
 			d.Report.Add(a.Expr.Range(), "%s: %s", name, err)
 			continue
 		}
-		out[name] = plain
+		out[name] = listed(plain)
 	}
 	lists := map[string][]any{}
-	for _, it := range d.Expand(b, sc) {
+	for _, it := range d.literally(b, sc) {
 		if _, clash := out[it.Type]; clash && lists[it.Type] == nil {
 			d.Report.Add(it.Range, "%s is there as an attribute and as a block", it.Type)
 			continue
@@ -318,4 +319,26 @@ func (d *Decoder) free(b *hclsyntax.Body, sc *Scope) map[string]any {
 		out[it.Type] = lists[it.Type]
 	}
 	return out
+}
+
+// listed makes lists of one out of maps, and of those within.
+func listed(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, inner := range v {
+			v[name] = listed(inner)
+		}
+		return []any{v}
+	case []any:
+		for i, inner := range v {
+			if m, ok := inner.(map[string]any); ok {
+				for name, deeper := range m {
+					m[name] = listed(deeper)
+				}
+				continue
+			}
+			v[i] = listed(inner)
+		}
+	}
+	return v
 }

@@ -17,16 +17,32 @@ func (d *Decoder) Expand(b *hclsyntax.Body, sc *Scope) []Item {
 		if !d.count(blk.DefRange()) {
 			return nil
 		}
-		out = append(out, Item{
-			Type:        blk.Type,
-			Labels:      blk.Labels,
-			Body:        blk.Body,
-			Scope:       sc,
-			Range:       blk.DefRange(),
-			labelRanges: blk.LabelRanges,
-		})
+		out = append(out, item(blk, sc))
 	}
 	return out
+}
+
+// literally lists the blocks of a body as they are written.
+func (d *Decoder) literally(b *hclsyntax.Body, sc *Scope) []Item {
+	out := make([]Item, 0, len(b.Blocks))
+	for _, blk := range b.Blocks {
+		if !d.count(blk.DefRange()) {
+			return nil
+		}
+		out = append(out, item(blk, sc))
+	}
+	return out
+}
+
+func item(blk *hclsyntax.Block, sc *Scope) Item {
+	return Item{
+		Type:        blk.Type,
+		Labels:      blk.Labels,
+		Body:        blk.Body,
+		Scope:       sc,
+		Range:       blk.DefRange(),
+		labelRanges: blk.LabelRanges,
+	}
 }
 
 func (d *Decoder) count(rng hcl.Range) bool {

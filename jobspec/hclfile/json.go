@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"reflect"
@@ -37,8 +38,17 @@ func IsJSON(src []byte) bool {
 }
 
 // OpenJSON parses JSON into the same form as HCL, guided by the struct type that it is meant for: members of block
-// fields become blocks, everything else attributes.
+// fields become blocks, everything else attributes. Texts are plain.
 func OpenJSON(r *Report, path string, src []byte, limit int, t reflect.Type) *Source {
+	return openJSON(r, path, src, limit, t, false)
+}
+
+// OpenTemplates parses JSON as OpenJSON does, but texts are templates, as HCL's JSON syntax has it.
+func OpenTemplates(r *Report, path string, src []byte, limit int, t reflect.Type) *Source {
+	return openJSON(r, path, src, limit, t, true)
+}
+
+func openJSON(r *Report, path string, src []byte, limit int, t reflect.Type, templates bool) *Source {
 	if limit <= 0 {
 		limit = MaxSource
 	}
@@ -48,7 +58,13 @@ func OpenJSON(r *Report, path string, src []byte, limit int, t reflect.Type) *So
 	}
 	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
 	r.sources[path] = src
-	p := &jsonParser{report: r, path: path, src: src, dec: json.NewDecoder(bytes.NewReader(src))}
+	p := &jsonParser{
+		report:    r,
+		path:      path,
+		src:       src,
+		dec:       json.NewDecoder(bytes.NewReader(src)),
+		templates: templates,
+	}
 	p.dec.UseNumber()
 	root := p.Value(0)
 	if root != nil {
@@ -65,6 +81,9 @@ func OpenJSON(r *Report, path string, src []byte, limit int, t reflect.Type) *So
 	}
 	doc := &Source{Path: path, Bytes: src, keys: map[int]string{}}
 	doc.Body = p.body(root, t)
+	if r.Failed() {
+		return nil
+	}
 	return doc
 }
 
@@ -73,6 +92,8 @@ type jsonParser struct {
 	path   string
 	src    []byte
 	dec    *json.Decoder
+
+	templates bool // texts are
 }
 
 func (p *jsonParser) at(from, to int) hcl.Range {
@@ -207,6 +228,51 @@ func (n *jsonNode) toValue() cty.Value {
 	return n.scalar
 }
 
+// expr is the node as an expression.
+func (p *jsonParser) expr(n *jsonNode) hclsyntax.Expression {
+	switch {
+	case !p.templates:
+		return &hclsyntax.LiteralValueExpr{Val: n.toValue(), SrcRange: n.rng}
+	case n.object:
+		e := &hclsyntax.ObjectConsExpr{SrcRange: n.rng, OpenRange: n.rng}
+		for _, m := range n.members {
+			e.Items = append(e.Items, hclsyntax.ObjectConsItem{
+				KeyExpr:   &hclsyntax.LiteralValueExpr{Val: cty.StringVal(m.name), SrcRange: m.rng},
+				ValueExpr: p.expr(m.value),
+			})
+		}
+		return e
+	case n.list != nil:
+		e := &hclsyntax.TupleConsExpr{SrcRange: n.rng, OpenRange: n.rng}
+		for _, v := range n.list {
+			e.Exprs = append(e.Exprs, p.expr(v))
+		}
+		return e
+	case !n.scalar.IsNull() && n.scalar.Type() == cty.String:
+		return p.template(n)
+	}
+	return &hclsyntax.LiteralValueExpr{Val: n.scalar, SrcRange: n.rng}
+}
+
+// template parses a text as HCL's JSON syntax has it. Its places are those of the file, unless an escape has moved them.
+func (p *jsonParser) template(n *jsonNode) hclsyntax.Expression {
+	text := []byte(n.scalar.AsString())
+	at, file := n.rng.Start, p.path
+	at.Byte, at.Column = at.Byte+1, at.Column+1 // behind the quote
+	if !bytes.HasPrefix(p.src[at.Byte:], append(text, '"')) {
+		file = fmt.Sprintf("%s:%d:%d", p.path, at.Line, at.Column)
+		at = hcl.InitialPos
+		p.report.AddSource(file, text)
+	}
+	tokens, _ := hclsyntax.LexTemplate(text, file, at) // the parser reports what the lexer finds
+	if !CheckBounds(p.report, tokens) {
+		return &hclsyntax.LiteralValueExpr{Val: n.scalar, SrcRange: n.rng}
+	}
+	e, diags := hclsyntax.ParseTemplate(text, file, at)
+	p.report.Diags(diags)
+	return e
+}
+
 // body makes an HCL body of an object.
 func (p *jsonParser) body(n *jsonNode, t reflect.Type) *hclsyntax.Body {
 	b := &hclsyntax.Body{Attributes: hclsyntax.Attributes{}, SrcRange: n.rng}
@@ -215,7 +281,7 @@ func (p *jsonParser) body(n *jsonNode, t reflect.Type) *hclsyntax.Body {
 		f := s.Fields[m.name]
 		if f == nil || f.Kind != KindBlock || (!m.value.object && m.value.list == nil) {
 			b.Attributes[m.name] = &hclsyntax.Attribute{Name: m.name, NameRange: m.rng, SrcRange: m.rng,
-				Expr: &hclsyntax.LiteralValueExpr{Val: m.value.toValue(), SrcRange: m.value.rng}}
+				Expr: p.expr(m.value)}
 			continue
 		}
 		elem := f.Type

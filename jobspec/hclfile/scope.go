@@ -1,6 +1,7 @@
 package hclfile
 
 import (
+	"slices"
 	"strings"
 
 	"berth/jobspec/functions"
@@ -117,8 +118,26 @@ func (w *rewriter) expr(e hclsyntax.Expression, known map[string]bool, inText bo
 	case *hclsyntax.FunctionCallExpr:
 		return w.call(x, known)
 	default:
+		if inText && w.onNode(e, known) {
+			return w.verbatim(e.Range())
+		}
 		return w.operation(e, known)
 	}
+}
+
+// onNode reports whether an operation needs something that only a node knows, and nothing of this file. In a text it is
+// left as it is written, as other parsers of job files do: a shell may know what it means.
+func (w *rewriter) onNode(e hclsyntax.Expression, known map[string]bool) bool {
+	if w.scope.Literal || w.scope.QuotedOnly {
+		return false
+	}
+	refs := e.Variables()
+	return len(refs) > 0 && !slices.ContainsFunc(refs, func(t hcl.Traversal) bool { return known[t.RootName()] })
+}
+
+// verbatim is the text of an expression, for the node.
+func (w *rewriter) verbatim(rng hcl.Range) hclsyntax.Expression {
+	return &hclsyntax.LiteralValueExpr{Val: cty.StringVal("${" + w.text(rng) + "}"), SrcRange: rng}
 }
 
 // operation copies expressions that compute: they must not depend on what only a node knows.
@@ -211,8 +230,12 @@ func (w *rewriter) noRuntime(e hclsyntax.Expression, known map[string]bool) {
 }
 
 func (w *rewriter) text(rng hcl.Range) string {
-	if rng.CanSliceBytes(w.doc.Bytes) {
-		return string(rng.SliceBytes(w.doc.Bytes))
+	src := w.doc.Bytes
+	if rng.Filename != w.doc.Path {
+		src = w.report.sources[rng.Filename]
+	}
+	if rng.CanSliceBytes(src) {
+		return string(rng.SliceBytes(src))
 	}
 	return "the reference"
 }
@@ -222,6 +245,7 @@ func (w *rewriter) reference(x *hclsyntax.ScopeTraversalExpr, known map[string]b
 	if known[root] {
 		if len(x.Traversal) > 1 {
 			if a, ok := x.Traversal[1].(hcl.TraverseAttr); ok {
+				w.declared(x, root, a.Name)
 				w.cost += w.scope.Sizes[root+"."+a.Name]
 			}
 		}
@@ -236,7 +260,27 @@ func (w *rewriter) reference(x *hclsyntax.ScopeTraversalExpr, known map[string]b
 	case !inText && len(x.Traversal) == 1 && !runtimeName(root):
 		w.report.Add(x.SrcRange, "%s is not a value; put it in quotes if it is a text: %q", text, text)
 	}
-	return &hclsyntax.LiteralValueExpr{Val: cty.StringVal("${" + text + "}"), SrcRange: x.SrcRange}
+	return w.verbatim(x.SrcRange)
+}
+
+// declared reports a variable or local that the file does not have.
+func (w *rewriter) declared(x *hclsyntax.ScopeTraversalExpr, root, name string) {
+	if _, ok := w.scope.Sizes[root+"."+name]; ok {
+		return
+	}
+	var names []string
+	for known := range w.scope.Sizes {
+		if n, ok := strings.CutPrefix(known, root+"."); ok {
+			names = append(names, n)
+		}
+	}
+	switch root {
+	case "var":
+		w.report.Add(x.SrcRange, "the file declares no variable %q%s; declare it with variable %q { … }", name,
+			DidYouMean(name, names), name)
+	case "local":
+		w.report.Add(x.SrcRange, "the file has no local %q%s; write it in a locals block", name, DidYouMean(name, names))
+	}
 }
 
 // runtimeName reports whether a single word is likely meant as a reference: the environment's names are upper case.

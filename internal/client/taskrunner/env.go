@@ -59,7 +59,7 @@ func NewEnv(s EnvSource) Env {
 	set("SECRETS_DIR", s.view(filepath.Join(s.Dir.TaskDir(s.Task.Name), allocdir.Secrets)))
 	e.resources(a.Resources.Tasks[s.Task.Name])
 	for k, v := range mergedMeta(j.Meta, s.Group.Meta, s.Task.Meta) {
-		name := cleanName(k)
+		name := job.EnvName(k)
 		e.Vars["NOMAD_META_"+name] = e.Replace(v)
 		e.Vars["NOMAD_META_"+strings.ToUpper(name)] = e.Replace(v)
 	}
@@ -80,14 +80,14 @@ func (e Env) resources(r alloc.TaskResources) {
 
 func (e Env) ports(ports []alloc.PortMapping, task string) {
 	for _, p := range ports {
-		label := cleanName(p.Label)
+		label := job.EnvName(p.Label)
 		host := strconv.Itoa(p.Value)
 		inside := host
 		if p.To > 0 {
 			inside = strconv.Itoa(p.To)
 		}
 		addr := net.JoinHostPort(p.HostIP, host)
-		for _, suffix := range []string{label, cleanName(task) + "_" + label} {
+		for _, suffix := range []string{label, job.EnvName(task) + "_" + label} {
 			e.Vars["NOMAD_IP_"+suffix] = p.HostIP
 			e.Vars["NOMAD_PORT_"+suffix] = inside
 			e.Vars["NOMAD_ADDR_"+suffix] = addr
@@ -140,10 +140,6 @@ func mergedMeta(maps ...map[string]string) map[string]string {
 	}
 	return out
 }
-
-var unclean = regexp.MustCompile(`[^A-Za-z0-9_]`)
-
-func cleanName(s string) string { return unclean.ReplaceAllString(s, "_") }
 
 // cleanEnv keeps names of variables as users spelled them, except for what no environment can hold.
 func cleanEnv(s string) string { return strings.NewReplacer("=", "_", "\x00", "_").Replace(s) }

@@ -37,7 +37,8 @@ type reply struct {
 // Evaluate evaluates a job file in this process, without any bound, and returns the job that clients would send as
 // JSON. The error is of the file's author. Functions that read files are off.
 func Evaluate(req *Request) (json.RawMessage, error) {
-	cfg := jobspec.ParseConfig{Path: "job.nomad.hcl", Source: []byte(req.Source), Strict: true}
+	// Whoever has a file translated may not want to run it here: what is not built is refused where a job is submitted.
+	cfg := jobspec.ParseConfig{Path: "job.nomad.hcl", Source: []byte(req.Source), Strict: true, AnyFeature: true}
 	if req.Variables != "" {
 		cfg.VarFiles = []jobspec.VarFile{{Path: "variables", Source: []byte(req.Variables)}}
 	}

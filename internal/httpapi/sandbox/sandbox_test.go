@@ -61,6 +61,15 @@ func children(t *testing.T) (out []int) {
 	return out
 }
 
+// Given a file that asks for what is not built, when it is translated, then it is: whoever runs it is told.
+func TestWhatIsNotBuiltIsTranslated(t *testing.T) {
+	src := "job \"a\" {\n periodic {\n cron = \"* * * * *\"\n }\n group \"g\" {\n service {\n name = \"s\"\n }\n }\n}"
+	out, err := Evaluate(&Request{Source: src})
+	if err != nil || !bytes.Contains(out, []byte(`"SpecType":"cron"`)) || !bytes.Contains(out, []byte(`"Name":"s"`)) {
+		t.Errorf("it became %s, %v", out, err)
+	}
+}
+
 func TestTheChildAnswersAsThisProcessWould(t *testing.T) {
 	p := New()
 	for name, req := range map[string]Request{

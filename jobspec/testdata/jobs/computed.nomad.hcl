@@ -62,7 +62,7 @@ job "computed" {
           dynamic "limit" {
             for_each = range(2)
             content {
-              n = limit.value * 10
+              n = "${limit.value}"
             }
           }
         }

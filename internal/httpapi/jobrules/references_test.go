@@ -1,0 +1,47 @@
+package jobrules_test
+
+import (
+	"strings"
+	"testing"
+
+	"berth/api"
+	"berth/internal/httpapi/jobrules"
+)
+
+func TestReferencesThatNoNodeKnowsAreWarnedOf(t *testing.T) {
+	job := func(text string) *api.Job {
+		return &api.Job{TaskGroups: []*api.TaskGroup{{
+			Name: "g",
+			Networks: []*api.NetworkResource{{
+				DynamicPorts:  []api.Port{{Label: "http"}},
+				ReservedPorts: []api.Port{{Label: "db-rw"}},
+			}},
+			Tasks: []*api.Task{
+				{Name: "a", Config: map[string]any{"args": []any{map[string]any{"x": text}}}, Env: map[string]string{
+					"NOMAD_PORT_own": "1"}},
+				{Name: "b-c"},
+			},
+		}}}
+	}
+	for text, want := range map[string]string{
+		"plain":                          "",
+		"${NOMAD_PORT_http}":             "",
+		"${NOMAD_PORT_own}":              "",
+		"${ env[\"NOMAD_IP_db_rw\"] }":   "",
+		"${NOMAD_ADDR_b_c_http}":         "",
+		"${SHELL:-sh} ${x#y}":            "",
+		"${attr.kernel.name}":            "",
+		"${NOMAD_META_port}":             "",
+		"a ${NOMAD_PORT_htpp}":           `${NOMAD_PORT_htpp} names the port "htpp"`,
+		"${NOMAD_HOST_ADDR_a_http}":      `${NOMAD_HOST_ADDR_a_http} names the port "a_http"`,
+		"${env[\"NOMAD_ALLOC_PORT_x\"]}": `${env["NOMAD_ALLOC_PORT_x"]} names the port "x"`,
+		`${NOMAD_X == "a" ? 1 : 2}`:      `${NOMAD_X == "a" ? 1 : 2} stays as it is`,
+	} {
+		got := strings.Join(jobrules.Warnings(job(text)), "; ")
+		whole := strings.HasPrefix(got, `group "g": task "a": config args x: `+want)
+		if known := strings.HasSuffix(got, "which the group does not have; it has db_rw, http"); want != "" && (!whole ||
+			strings.Contains(want, "port") != known) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
