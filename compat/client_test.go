@@ -127,8 +127,23 @@ func cluster(a *agent) {
 	if self.Stats["client"]["node_id"] == "" || self.Member.Name == "" || self.Config["UI"] == nil {
 		a.t.Errorf("the agent says of itself %+v", self)
 	}
+	for group, names := range map[string][]string{
+		"client": {"known_servers", "num_allocations", "heartbeat_ttl", "last_heartbeat"},
+		"nomad":  {"server", "leader", "leader_addr", "bootstrap", "known_regions"},
+	} {
+		for _, name := range names {
+			if v := self.Stats[group][name]; v == "" || v == "never" || v == "false" {
+				a.t.Errorf("the agent says of itself %s.%s = %q", group, name, v)
+			}
+		}
+	}
 	members, err := a.Agent().Members()
 	a.ok(err)
+	for _, tag := range []string{"id", "expect", "bootstrap", "vsn", "rpc_addr", "role"} {
+		if members.Members[0].Tags[tag] == "" {
+			a.t.Errorf("the server has no tag %s: %v", tag, members.Members[0].Tags)
+		}
+	}
 	leader, err := a.Status().Leader()
 	a.ok(err)
 	peers, err := a.Status().Peers()
@@ -441,11 +456,14 @@ func taskLife(a *agent) {
 		return err
 	})
 	a.ok(a.Allocations().RestartAllTasks(alloc, nil))
-	stopped, err := a.Allocations().Stop(alloc, nil)
+	stopped, err := a.Allocations().Stop(alloc, &api.QueryOptions{Params: map[string]string{"reschedule": "true"}})
 	a.ok(err)
 	next := ""
 	a.eventually("a stopped allocation is replaced", func() error {
 		now, _, err := a.Allocations().Info(alloc.ID, nil)
+		if err == nil && (!*now.DesiredTransition.Reschedule || *now.DesiredTransition.Migrate) {
+			a.t.Errorf("it is to be %+v", now.DesiredTransition)
+		}
 		if err == nil && (now.NextAllocation == "" || now.ClientStatus != "complete") {
 			err = fmt.Errorf("%s, next %q", now.ClientStatus, now.NextAllocation)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -167,12 +168,21 @@ func (a *Agent) describeNode() map[string]string {
 	if err := a.client.Refusal(); err != nil {
 		accepted = err.Error()
 	}
-	return map[string]string{
-		"node_id":    string(a.client.ID()),
-		"armed":      strconv.FormatBool(a.client.Armed()),
-		"accepted":   accepted,
-		"seen_index": fmt.Sprint(a.client.Seen().Index),
+	ttl, last := a.client.Heartbeat()
+	out := map[string]string{
+		"node_id":         string(a.client.ID()),
+		"armed":           strconv.FormatBool(a.client.Armed()),
+		"accepted":        accepted,
+		"seen_index":      fmt.Sprint(a.client.Seen().Index),
+		"known_servers":   net.JoinHostPort(a.cfg.BindAddr, strconv.Itoa(a.cfg.Ports.HTTP)),
+		"num_allocations": strconv.Itoa(a.client.Allocs()),
+		"heartbeat_ttl":   ttl.String(),
+		"last_heartbeat":  "never",
 	}
+	if !last.IsZero() {
+		out["last_heartbeat"] = time.Since(last).String()
+	}
+	return out
 }
 
 // NodeID implements httpapi.Self.

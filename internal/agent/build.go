@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -68,7 +69,11 @@ func (a *Agent) serverConfig() server.Config {
 			"build":    a.version,
 			"port":     port,
 			"raft_vsn": "3",
-			"role":     "berth",
+			"role":     "nomad", // by which clients of this API know a server
+			"vsn":      "1",
+			"rpc_addr": c.BindAddr,
+			"expect":   "1",
+			"revision": revision(),
 		},
 		VolumeListInterval: orDefault(c.Server.VolumeListInterval),
 		AlphaGetVolume:     c.Server.AlphaGetVolume,
@@ -76,6 +81,20 @@ func (a *Agent) serverConfig() server.Config {
 		Log: a.log.With(logkey.Component, "server"),
 		Dev: c.dev,
 	}
+}
+
+// revision is the commit that the program was built from; empty: the build does not say.
+func revision() string {
+	info, _ := debug.ReadBuildInfo()
+	if info == nil {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return ""
 }
 
 func (a *Agent) nodeConfig() (client.Config, error) {

@@ -312,6 +312,12 @@ func (c *Client) Armed() bool { return c.armed.Armed() }
 // Seen is the newest state of the servers that the node has acted on.
 func (c *Client) Seen() lineage.Point { return c.session.Seen() }
 
+// Heartbeat is the node's time to live, and when the servers last answered it; zero: they have not yet.
+func (c *Client) Heartbeat() (ttl time.Duration, last time.Time) { return c.session.Heartbeat() }
+
+// Allocs is how many allocs this node has a record of, ended ones that were not collected yet among them.
+func (c *Client) Allocs() int { return c.allocs.Len() }
+
 // Refusal says why the servers do not accept this agent; nil: they do, or were not reached yet.
 func (c *Client) Refusal() error { return c.link.Refusal() }
 

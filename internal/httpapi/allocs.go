@@ -51,8 +51,11 @@ var (
 
 var allocStop = write(wire.AllocStop, func(r *request) (*wire.AllocStopRequest, error) {
 	id := r.PathValue("id")
-	return &wire.AllocStopRequest{Alloc: ids.Alloc(id), NoShutdownDelay: r.flag("no_shutdown_delay")},
-		wholeID("alloc", id)
+	return &wire.AllocStopRequest{
+		Alloc:           ids.Alloc(id),
+		NoShutdownDelay: r.flag("no_shutdown_delay"),
+		Reschedule:      r.flag("reschedule"),
+	}, wholeID("alloc", id)
 }, func(out *wire.JobRegisterReply) (uint64, any) {
 	return out.Index, &api.AllocStopResponse{EvalID: string(out.Eval), Index: out.Index}
 })

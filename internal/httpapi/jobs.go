@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"strconv"
 	"strings"
 
 	"berth/api"
@@ -156,8 +157,12 @@ var jobSubmission = read(wire.JobSubmission, func(r *request) (*wire.JobSubmissi
 	if err != nil {
 		return nil, err
 	}
-	version, err := r.number("version")
-	return &wire.JobSubmissionRequest{Query: q, Job: ids.Job(r.PathValue("id")), Version: uint64(version)}, err
+	version, err := strconv.ParseUint(r.arg("version"), 10, 64)
+	if err != nil {
+		err = badRequest("Unable to parse job submission version parameter: it must be a whole number, is " +
+			strconv.Quote(r.arg("version")))
+	}
+	return &wire.JobSubmissionRequest{Query: q, Job: ids.Job(r.PathValue("id")), Version: version}, err
 }, one("job source", func(sub *job.Submission) any { return &submission{convert.Submission(sub), sub.Version} }))
 
 // submission shows the version even when it is the first, 0, which a request leaves out.

@@ -26,7 +26,8 @@ var nodeGet = read(wire.NodeGet, byID[ids.Node]("node"), func(_ *request, out *w
 	return shown(out.Item, "node", func(n *node.Node) any { return convert.NodeWith(n, out) })
 })
 
-var nodeAllocs = read(wire.NodeAllocList, byID[ids.Node]("node"),
+// nodeAllocs answers for what is no node, too: it has none.
+var nodeAllocs = read(wire.NodeAllocList, byName[ids.Node],
 	func(_ *request, out *wire.AllocListReply) (any, error) {
 		return rows(out.Items, func(b alloc.Bundle) *api.Allocation { return convert.Alloc(b, nil) }), nil
 	})

@@ -139,6 +139,10 @@ func (s *Server) Handler(guard access.Guard) http.Handler {
 
 // serve answers unknown paths as clients expect: 404 without a body; and a known path with another verb with 405.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodHead {
+		http.Error(w, "Invalid method", http.StatusMethodNotAllowed)
+		return
+	}
 	mux := s.muxOf(r.URL.Path)
 	if _, pattern := mux.Handler(r); pattern == "" && strings.HasPrefix(r.URL.Path, "/") {
 		for _, m := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {

@@ -48,8 +48,12 @@ func (r *request) secretsAndWait() (wire.Secrets, time.Duration, error) {
 }
 
 func (s *Server) volumeList(r *request) (any, error) {
-	if r.arg("type") == "csi" {
+	switch r.arg("type") {
+	case "csi":
 		return csiVolumes(s, r)
+	case "", "host":
+	default:
+		return nil, missing("resource not found")
 	}
 	if _, err := r.query(); err != nil {
 		return nil, err

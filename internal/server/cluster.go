@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"time"
 
@@ -54,19 +55,32 @@ func (s *Server) Confirm(ctx context.Context) error {
 // Status describes the servers.
 func (s *Server) Status() *wire.SystemStatusReply {
 	snap := s.store.Snapshot()
+	tags := maps.Clone(s.cfg.Tags)
+	tags["id"] = s.cfg.Name // as the Raft configuration names it
+	tags["bootstrap"] = "1"
 	out := &wire.SystemStatusReply{
 		Members: []wire.Member{{
 			Name:   s.cfg.Name,
 			Addr:   s.cfg.Addr,
 			Port:   s.cfg.Port,
 			Status: "alive",
-			Tags:   s.cfg.Tags,
+			Tags:   tags,
 		}},
-		Stats: map[string]map[string]string{"raft": s.log.Stats(), "commands": s.commandStats()},
 		Index: max(1, snap.Index()),
 	}
 	if s.Leading() {
 		out.Leader = hostPort(s.cfg.Addr, s.cfg.Port)
+	}
+	out.Stats = map[string]map[string]string{
+		"raft":     s.log.Stats(),
+		"commands": s.commandStats(),
+		"nomad": { // clients of this API look for the servers' half by this name
+			"server":        "true",
+			"leader":        strconv.FormatBool(out.Leader != ""),
+			"leader_addr":   out.Leader,
+			"bootstrap":     "true",
+			"known_regions": "1",
+		},
 	}
 	return out
 }

@@ -175,4 +175,5 @@ type AllocListReply struct {
 type AllocStopRequest struct {
 	Alloc           ids.Alloc
 	NoShutdownDelay bool
+	Reschedule      bool // it is shown as rescheduled, not as migrated
 }

@@ -64,6 +64,13 @@ func (t *Table) AllocDir(id ids.Alloc) allocdir.Dir { return allocdir.New(t.dir,
 // Changed implements csimanager.ProcessGate and shim.Records.
 func (t *Table) Changed() <-chan struct{} { return t.changed.C() }
 
+// Len is how many allocs have a runner.
+func (t *Table) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.byID)
+}
+
 // Runner returns the runner of an alloc; nil: there is none.
 func (t *Table) Runner(id ids.Alloc) *allocrunner.Runner {
 	t.mu.Lock()

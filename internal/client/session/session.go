@@ -57,6 +57,7 @@ type Session struct {
 	incarnation string // of the registration
 	foreign     bool   // the servers' state is another than the one whose tasks and volumes this node holds
 	ttl         time.Duration
+	beat        time.Time          // when the servers last answered a registration or a heartbeat; zero: not yet
 	endStream   context.CancelFunc // of the present stream of allocs; nil before the first
 }
 
@@ -170,9 +171,7 @@ func (s *Session) register(ctx context.Context) error {
 	first := s.incarnation == ""
 	other := s.incarnation != reply.Incarnation
 	s.incarnation = reply.Incarnation
-	if reply.HeartbeatTTL > 0 {
-		s.ttl = reply.HeartbeatTTL
-	}
+	s.beats(reply.HeartbeatTTL)
 	s.mu.Unlock()
 	if other {
 		s.gate.Set(false)
@@ -220,9 +219,7 @@ func (s *Session) heartbeats(ctx context.Context) error {
 		failures = 0
 		s.link.Reachable()
 		s.mu.Lock()
-		if reply.TTL > 0 {
-			s.ttl = reply.TTL
-		}
+		s.beats(reply.TTL)
 		s.mu.Unlock()
 		if reply.Reregister {
 			s.due.ask()
@@ -230,6 +227,21 @@ func (s *Session) heartbeats(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// beats notes that the servers have answered, and how long they wait for the next time. s.mu is held.
+func (s *Session) beats(ttl time.Duration) {
+	s.beat = time.Now()
+	if ttl > 0 {
+		s.ttl = ttl
+	}
+}
+
+// Heartbeat is the node's time to live, and when the servers last answered it; zero: they have not yet.
+func (s *Session) Heartbeat() (ttl time.Duration, last time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ttl, s.beat
 }
 
 // watchAllocs follows the set of this node's allocs for as long as the node runs. Without a stream the node is not

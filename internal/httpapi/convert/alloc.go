@@ -133,8 +133,8 @@ func AllocStub(b alloc.Bundle) *api.AllocationListStub {
 
 func transition(a *alloc.Alloc) api.DesiredTransition {
 	return api.DesiredTransition{
-		Migrate:         new(a.Migrate),
-		Reschedule:      new(false),
+		Migrate:         new(a.Migrate && !a.Replace),
+		Reschedule:      new(a.Migrate && a.Replace),
 		ForceReschedule: new(a.ForceReschedule),
 		NoShutdownDelay: new(a.NoShutdownDelay),
 	}

@@ -10,28 +10,21 @@ import (
 )
 
 // Of leaves the items that an expression is true of; an empty one leaves all. full is what it sees of an item. Errors
-// are mistakes of the client.
+// are mistakes of the client: one that cannot be parsed and one that names what the items do not have are told apart by
+// clients, which take the first for that of a server without filters and ask again without one.
 func Of[T any](expr string, items []T, full func(T) any) ([]T, error) {
-	kept, err := filtered(expr, items, full)
-	if err != nil {
-		return nil, fmt.Errorf("failed to create result paginator: failed to read filter expression: %w", err)
-	}
-	return kept, nil
-}
-
-func filtered[T any](expr string, items []T, full func(T) any) ([]T, error) {
 	if expr == "" {
 		return items, nil
 	}
 	ev, err := bexpr.CreateEvaluator(expr)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("failed to create result paginator: failed to read filter expression: %w", err)
 	}
 	var kept []T
 	for _, it := range items {
 		ok, err := ev.Evaluate(value(full(it)))
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("failed to read result page: %w", err)
 		}
 		if ok {
 			kept = append(kept, it)

@@ -45,6 +45,7 @@ type Alloc struct {
 	DesiredStatus      string
 	DesiredDescription string
 	Migrate            bool // a person asked to move it (alloc stop)
+	Replace            bool // with Migrate: and said that it is to be rescheduled
 	ForceReschedule    bool // a person asked to replace it without waiting (job eval -force-reschedule)
 	NoShutdownDelay    bool
 	PreviousAlloc      ids.Alloc

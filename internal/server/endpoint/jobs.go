@@ -72,7 +72,12 @@ func (e *Endpoints) jobEvaluate(ctx context.Context, req *wire.JobEvaluateReques
 }
 
 func (e *Endpoints) allocStop(ctx context.Context, req *wire.AllocStopRequest) (*wire.JobRegisterReply, error) {
-	return e.evaluated(ctx, &fsm.AllocMigrate{Alloc: req.Alloc, NoShutdownDelay: req.NoShutdownDelay, Seed: ids.New()})
+	return e.evaluated(ctx, &fsm.AllocMigrate{
+		Alloc:           req.Alloc,
+		NoShutdownDelay: req.NoShutdownDelay,
+		Reschedule:      req.Reschedule,
+		Seed:            ids.New(),
+	})
 }
 
 func (e *Endpoints) evaluated(ctx context.Context, cmd fsm.Command) (*wire.JobRegisterReply, error) {

@@ -2,9 +2,12 @@ package endpoint
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
+	"berth/internal/base/fault"
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/state"
 	"berth/internal/wire"
@@ -125,7 +128,27 @@ var contexts = []struct {
 	}},
 }
 
+// without lists the kinds that clients search for and of which there can be none yet.
+var without = []string{"deployment", "host_volumes", "node_pools", "quotas", "recommendations", "scaling_policy", "vars"}
+
+// searchable refuses a kind that cannot be searched.
+func searchable(context string) error {
+	var names []string
+	for _, c := range contexts {
+		names = append(names, c.name)
+	}
+	names = append(names, searchAll)
+	if context == "" || slices.Contains(names, context) || slices.Contains(without, context) {
+		return nil
+	}
+	return fault.New(fault.Conflict, "", "",
+		fmt.Sprintf("context must be one of [%s]; got %q", strings.Join(names, " "), context))
+}
+
 func (e *Endpoints) search(_ context.Context, req *wire.SearchRequest) (*wire.SearchReply, error) {
+	if err := searchable(req.Context); err != nil {
+		return nil, err
+	}
 	s := e.cfg.Store.Snapshot()
 	out := &wire.SearchReply{Index: max(1, s.Index()), Matches: map[string][]string{}, Truncations: map[string]bool{}}
 	for _, c := range contexts {

@@ -97,6 +97,7 @@ func waitsForEnd(j *job.Job, a *alloc.Alloc) bool {
 type AllocMigrate struct {
 	Alloc           ids.Alloc
 	NoShutdownDelay bool
+	Reschedule      bool // it is shown as rescheduled, not as migrated
 	Seed            string
 }
 
@@ -109,6 +110,7 @@ func (c *AllocMigrate) Apply(tx *state.Tx, st Stamp) (any, error) {
 	if !old.Terminal() {
 		n := *old
 		n.Migrate, n.NoShutdownDelay = true, old.NoShutdownDelay || c.NoShutdownDelay
+		n.Replace = old.Replace || c.Reschedule
 		n.AllocModifyIndex, n.ModifyTime = st.Index, st.Time.UnixNano()
 		tx.PutAlloc(&n)
 	}
