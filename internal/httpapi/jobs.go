@@ -82,7 +82,7 @@ func (s *Server) jobPlan(r *request) (any, error) {
 	}
 	reply := convert.Plan(out)
 	if body.Diff {
-		reply.Diff = jobdiff.Of(out.Old, m, out.Annotations)
+		reply.Diff = jobdiff.Planned(out.Old, m, out.Annotations)
 	}
 	return reply, nil
 }
@@ -146,7 +146,7 @@ var jobVersions = read(wire.JobVersions, byName, func(r *request, out *wire.JobV
 	for i, j := range out.Versions {
 		reply.Versions = append(reply.Versions, convert.FromJob(j, out.Status, ""))
 		if r.flag("diffs") && i+1 < len(out.Versions) {
-			reply.Diffs = append(reply.Diffs, jobdiff.Of(out.Versions[i+1], j, nil))
+			reply.Diffs = append(reply.Diffs, jobdiff.Of(out.Versions[i+1], j))
 		}
 	}
 	return reply, nil

@@ -2,8 +2,12 @@ package jobs
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"berth/api"
 	"berth/internal/cli/kit"
@@ -83,11 +87,48 @@ func (d *diffPrinter) members(indent string, fields []*api.FieldDiff, objects []
 }
 
 func fieldValue(f *api.FieldDiff) string {
+	old, now := forPeople(f.Name, f.Old), forPeople(f.Name, f.New)
 	switch f.Type {
 	case api.DiffTypeAdded:
-		return fmt.Sprintf("%q", f.New)
+		return fmt.Sprintf("%q", now)
 	case api.DiffTypeEdited:
-		return fmt.Sprintf("%q => %q", f.Old, f.New)
+		return fmt.Sprintf("%q => %q", old, now)
 	}
-	return fmt.Sprintf("%q", f.Old)
+	return fmt.Sprintf("%q", old)
+}
+
+// durations are the members of a job that the API gives in nanoseconds.
+var durations = sync.OnceValue(func() map[string]bool {
+	out := map[string]bool{}
+	collectDurations(reflect.TypeFor[api.Job](), map[reflect.Type]bool{}, out)
+	return out
+})
+
+func collectDurations(t reflect.Type, seen map[reflect.Type]bool, into map[string]bool) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || seen[t] {
+		return
+	}
+	seen[t] = true
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if is := reflect.TypeFor[time.Duration](); f.Type == is || f.Type == reflect.PointerTo(is) {
+			into[f.Name] = true
+		}
+		collectDurations(f.Type, seen, into)
+	}
+}
+
+// forPeople writes a duration with its units.
+func forPeople(name, value string) string {
+	if !durations()[name] {
+		return value
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil {
+		return value
+	}
+	return time.Duration(n).String()
 }

@@ -49,6 +49,27 @@ func stored(change func(*api.Job)) *job.Job {
 	return convert.ToJob(j)
 }
 
+// plannedChange shows values that stay in what is edited, and nothing else that stays.
+const plannedChange = `Edited job
+ Edited group g map[create/destroy update:1]
+  Edited Count: "1" => "3"
+  Edited RestartPolicy
+   Edited Attempts: "9" => "7"
+   None Delay: "15000000000" => "15000000000"
+   None Interval: "1800000000000" => "1800000000000"
+   None Mode: "fail" => "fail"
+  Edited task t [forces create/destroy update]
+   Edited Config
+    None args[0]: "-a" => "-a"
+    Edited args[1]: "b" => "c"
+    None command: "/bin/x" => "/bin/x"
+   Edited RestartPolicy
+    Edited Attempts: "9" => "7"
+    None Delay: "15000000000" => "15000000000"
+    None Interval: "1800000000000" => "1800000000000"
+    None Mode: "fail" => "fail"
+`
+
 // Given two versions of a job, when they are compared, then exactly what differs is shown, down to the value.
 func TestWhatADiffTells(t *testing.T) {
 	for _, c := range []struct {
@@ -64,7 +85,7 @@ func TestWhatADiffTells(t *testing.T) {
 		}, `Edited job
  Edited group g map[]
   Edited Count: "1" => "0"
-  Edited task t [forces create/destroy update]
+  Edited task t []
    Edited Config
     Deleted args[1]: "b" => ""
    Edited Env
@@ -96,17 +117,26 @@ func TestWhatADiffTells(t *testing.T) {
   None task t []
 `},
 	} {
-		if got := shown(jobdiff.Of(stored(nil), stored(c.change), nil)); got != c.want {
+		if got := shown(jobdiff.Of(stored(nil), stored(c.change))); got != c.want {
 			t.Errorf("%s:\n%s\nwant\n%s", c.name, got, c.want)
 		}
 	}
-	added := jobdiff.Of(nil, stored(nil), map[string]wire.GroupChanges{"g": {Place: 1, DestructiveUpdate: 2}})
+	planned := jobdiff.Planned(stored(nil), stored(func(j *api.Job) {
+		j.TaskGroups[0].Count = new(3)
+		j.TaskGroups[0].Tasks[0].Config = map[string]any{"command": "/bin/x", "args": []any{"-a", "c"}}
+		j.TaskGroups[0].RestartPolicy = &api.RestartPolicy{Attempts: new(7)}
+	}), map[string]wire.GroupChanges{"g": {DestructiveUpdate: 1}})
+	if got := shown(planned); got != plannedChange || fmt.Sprint(planned.TaskGroups[0].Fields[0].Annotations) !=
+		"[forces create]" {
+		t.Errorf("a plan:\n%s\nwant\n%s", got, plannedChange)
+	}
+	added := jobdiff.Planned(nil, stored(nil), map[string]wire.GroupChanges{"g": {Place: 1, DestructiveUpdate: 2}})
 	if added.Type != api.DiffTypeAdded || added.TaskGroups[0].Type != api.DiffTypeAdded ||
 		added.TaskGroups[0].Tasks[0].Type != api.DiffTypeAdded ||
 		fmt.Sprint(added.TaskGroups[0].Updates) != "map[create:1 create/destroy update:2]" {
 		t.Errorf("a new job:\n%s", shown(added))
 	}
-	if gone := jobdiff.Of(stored(nil), stored(func(j *api.Job) { j.TaskGroups[0].Name = "h" }),
+	if gone := jobdiff.Planned(stored(nil), stored(func(j *api.Job) { j.TaskGroups[0].Name = "h" }),
 		nil); gone.TaskGroups[0].Type != api.DiffTypeDeleted || gone.TaskGroups[1].Type != api.DiffTypeAdded {
 		t.Errorf("a renamed group:\n%s", shown(gone))
 	}

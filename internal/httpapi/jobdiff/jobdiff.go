@@ -13,9 +13,57 @@ import (
 	"berth/internal/wire"
 )
 
-// Of compares two versions of a job for people: what is added, deleted and edited, down to single values. old nil is a
-// new job. changes, when given, says what each group's update does to its allocs.
-func Of(old, now *job.Job, changes map[string]wire.GroupChanges) *api.JobDiff {
+// Planned compares a job with what it is to become, for people: what is added, deleted and edited, down to single
+// values, beside those that stay in what is edited; what each group's update does to its allocs, and what forces it. old
+// nil is a new job.
+func Planned(old, now *job.Job, changes map[string]wire.GroupChanges) *api.JobDiff {
+	d := differ{planned: true}
+	out := d.jobs(old, now)
+	for _, g := range out.TaskGroups {
+		if c, ok := changes[g.Name]; ok {
+			g.Updates = updates(c)
+		}
+		d.annotate(g)
+	}
+	return out
+}
+
+// Of compares two versions of a job for people: what is added, deleted and edited, down to single values.
+func Of(old, now *job.Job) *api.JobDiff { return differ{}.jobs(old, now) }
+
+// differ compares parts of jobs.
+type differ struct {
+	planned bool // values that stay are shown in what is edited
+}
+
+// annotate says what the differences of a group force.
+func (d differ) annotate(g *api.TaskGroupDiff) {
+	for _, f := range g.Fields {
+		if f.Name != "Count" {
+			continue
+		}
+		old, _ := strconv.Atoi(f.Old) // there is none: 0
+		now, _ := strconv.Atoi(f.New)
+		switch {
+		case now > old:
+			f.Annotations = []string{"forces create"}
+		case now < old:
+			f.Annotations = []string{"forces destroy"}
+		}
+	}
+	for _, t := range g.Tasks {
+		switch t.Type {
+		case api.DiffTypeAdded:
+			t.Annotations = []string{"forces create"}
+		case api.DiffTypeDeleted:
+			t.Annotations = []string{"forces destroy"}
+		case api.DiffTypeEdited:
+			t.Annotations = []string{"forces create/destroy update"}
+		}
+	}
+}
+
+func (d differ) jobs(old, now *job.Job) *api.JobDiff {
 	out := &api.JobDiff{Type: api.DiffTypeNone, ID: string(now.ID)}
 	if old == nil {
 		old = &job.Job{}
@@ -23,13 +71,9 @@ func Of(old, now *job.Job, changes map[string]wire.GroupChanges) *api.JobDiff {
 	}
 	skip := []string{"ID", "Namespace", "Stable", "Version", "SubmitTime", "CreateIndex", "ModifyIndex",
 		"JobModifyIndex", "TaskGroups"}
-	out.Fields, out.Objects = members(reflect.ValueOf(*old), reflect.ValueOf(*now), skip)
+	out.Fields, out.Objects = d.members(reflect.ValueOf(*old), reflect.ValueOf(*now), skip)
 	for _, name := range union(groupNames(old), groupNames(now)) {
-		g := groupDiff(old.Group(name), now.Group(name))
-		if c, ok := changes[name]; ok {
-			g.Updates = updates(c)
-		}
-		out.TaskGroups = append(out.TaskGroups, g)
+		out.TaskGroups = append(out.TaskGroups, d.group(old.Group(name), now.Group(name)))
 	}
 	if out.Type == api.DiffTypeNone &&
 		(len(out.Fields)+len(out.Objects) > 0 || slices.ContainsFunc(out.TaskGroups, func(g *api.TaskGroupDiff) bool {
@@ -87,15 +131,15 @@ func kind(hasOld, hasNew bool) string {
 	return api.DiffTypeNone
 }
 
-func groupDiff(old, now *job.TaskGroup) *api.TaskGroupDiff {
+func (d differ) group(old, now *job.TaskGroup) *api.TaskGroupDiff {
 	out := &api.TaskGroupDiff{
 		Type: kind(old != nil, now != nil),
 		Name: nameOf(old, now, func(g *job.TaskGroup) string { return g.Name }),
 	}
 	o, n := orZero(old), orZero(now)
-	out.Fields, out.Objects = members(reflect.ValueOf(o), reflect.ValueOf(n), []string{"Name", "Tasks"})
+	out.Fields, out.Objects = d.members(reflect.ValueOf(o), reflect.ValueOf(n), []string{"Name", "Tasks"})
 	for _, name := range union(taskNames(old), taskNames(now)) {
-		out.Tasks = append(out.Tasks, taskDiff(o.Task(name), n.Task(name)))
+		out.Tasks = append(out.Tasks, d.task(o.Task(name), n.Task(name)))
 	}
 	if out.Type == api.DiffTypeNone &&
 		(len(out.Fields)+len(out.Objects) > 0 || slices.ContainsFunc(out.Tasks, func(t *api.TaskDiff) bool {
@@ -106,15 +150,14 @@ func groupDiff(old, now *job.TaskGroup) *api.TaskGroupDiff {
 	return out
 }
 
-func taskDiff(old, now *job.Task) *api.TaskDiff {
+func (d differ) task(old, now *job.Task) *api.TaskDiff {
 	out := &api.TaskDiff{
 		Type: kind(old != nil, now != nil),
 		Name: nameOf(old, now, func(t *job.Task) string { return t.Name }),
 	}
-	out.Fields, out.Objects = members(reflect.ValueOf(orZero(old)), reflect.ValueOf(orZero(now)), []string{"Name"})
+	out.Fields, out.Objects = d.members(reflect.ValueOf(orZero(old)), reflect.ValueOf(orZero(now)), []string{"Name"})
 	if out.Type == api.DiffTypeNone && len(out.Fields)+len(out.Objects) > 0 {
 		out.Type = api.DiffTypeEdited
-		out.Annotations = []string{"forces create/destroy update"}
 	}
 	return out
 }
@@ -135,7 +178,7 @@ func nameOf[T any](old, now *T, name func(*T) string) string {
 }
 
 // members compares two structs of one type, member by member.
-func members(old, now reflect.Value, skip []string) (fields []*api.FieldDiff, objects []*api.ObjectDiff) {
+func (d differ) members(old, now reflect.Value, skip []string) (fields []*api.FieldDiff, objects []*api.ObjectDiff) {
 	fields, objects = []*api.FieldDiff{}, []*api.ObjectDiff{}
 	whole := old.IsZero() || now.IsZero() // added or deleted as a whole: there is no other value to show
 	for i := range old.NumField() {
@@ -143,7 +186,7 @@ func members(old, now reflect.Value, skip []string) (fields []*api.FieldDiff, ob
 		if slices.Contains(skip, f.Name) || reflect.DeepEqual(old.Field(i).Interface(), now.Field(i).Interface()) {
 			continue
 		}
-		fs, os := difference(f.Name, old.Field(i), now.Field(i))
+		fs, os := d.difference(f.Name, old.Field(i), now.Field(i))
 		if whole {
 			oneSided(fs, old.IsZero())
 		}
@@ -164,20 +207,20 @@ func oneSided(fields []*api.FieldDiff, added bool) {
 }
 
 // difference compares two values that are not equal.
-func difference(name string, old, now reflect.Value) ([]*api.FieldDiff, []*api.ObjectDiff) {
+func (d differ) difference(name string, old, now reflect.Value) ([]*api.FieldDiff, []*api.ObjectDiff) {
 	switch old.Kind() {
 	case reflect.Pointer, reflect.Struct:
 		if old.Kind() == reflect.Pointer && old.Type().Elem().Kind() != reflect.Struct {
 			return []*api.FieldDiff{field(name, plain(old), plain(now))}, nil
 		}
-		return nil, []*api.ObjectDiff{object(name, old, now)}
+		return nil, []*api.ObjectDiff{d.object(name, old, now)}
 	case reflect.Slice:
 		if e := old.Type().Elem(); e.Kind() == reflect.Pointer || e.Kind() == reflect.Struct {
-			return nil, elements(name, old, now)
+			return nil, d.elements(name, old, now)
 		}
 	case reflect.Map:
 		if e := old.Type().Elem(); e.Kind() == reflect.Pointer {
-			return nil, entries(name, old, now)
+			return nil, d.entries(name, old, now)
 		}
 	default:
 		return []*api.FieldDiff{field(name, plain(old), plain(now))}, nil
@@ -187,7 +230,7 @@ func difference(name string, old, now reflect.Value) ([]*api.FieldDiff, []*api.O
 	flatten("", now.Interface(), flatNew)
 	var fields []*api.FieldDiff
 	for _, k := range union(keys(flatOld), keys(flatNew)) {
-		if o, n := flatOld[k], flatNew[k]; o != n {
+		if o, n := flatOld[k], flatNew[k]; o != n || d.planned {
 			fields = append(fields, field(k, o, n))
 		}
 	}
@@ -222,7 +265,7 @@ func keys(m map[string]string) []string {
 	return out
 }
 
-func object(name string, old, now reflect.Value) *api.ObjectDiff {
+func (d differ) object(name string, old, now reflect.Value) *api.ObjectDiff {
 	out := &api.ObjectDiff{Name: name, Type: api.DiffTypeEdited}
 	o, n := old, now
 	if old.Kind() == reflect.Pointer {
@@ -232,7 +275,11 @@ func object(name string, old, now reflect.Value) *api.ObjectDiff {
 		}
 		o, n = deref(old), deref(now)
 	}
-	out.Fields, out.Objects = members(o, n, nil)
+	out.Fields, out.Objects = d.members(o, n, nil)
+	if d.planned && out.Type == api.DiffTypeEdited {
+		out.Fields = append(out.Fields, staying(o, n)...)
+		byName(out.Fields)
+	}
 	return out
 }
 
@@ -244,7 +291,7 @@ func deref(v reflect.Value) reflect.Value {
 }
 
 // elements compares lists of objects by place: order is meaning in a job.
-func elements(name string, old, now reflect.Value) []*api.ObjectDiff {
+func (d differ) elements(name string, old, now reflect.Value) []*api.ObjectDiff {
 	singular := strings.TrimSuffix(name, "s")
 	var out []*api.ObjectDiff
 	for i := range max(old.Len(), now.Len()) {
@@ -252,11 +299,11 @@ func elements(name string, old, now reflect.Value) []*api.ObjectDiff {
 		if reflect.DeepEqual(o.Interface(), n.Interface()) {
 			continue
 		}
-		d := object(singular, o, n)
+		diff := d.object(singular, o, n)
 		if o.Kind() == reflect.Struct {
-			d.Type = edited(min(old.Len(), i+1)-i, min(now.Len(), i+1)-i)
+			diff.Type = edited(min(old.Len(), i+1)-i, min(now.Len(), i+1)-i)
 		}
-		out = append(out, d)
+		out = append(out, diff)
 	}
 	return out
 }
@@ -269,7 +316,7 @@ func at(list reflect.Value, i int) reflect.Value {
 }
 
 // entries compares maps of objects by key.
-func entries(name string, old, now reflect.Value) []*api.ObjectDiff {
+func (d differ) entries(name string, old, now reflect.Value) []*api.ObjectDiff {
 	var names []string
 	for _, m := range []reflect.Value{old, now} {
 		for _, k := range m.MapKeys() {
@@ -280,7 +327,7 @@ func entries(name string, old, now reflect.Value) []*api.ObjectDiff {
 	for _, k := range union(names, nil) {
 		o, n := entry(old, k), entry(now, k)
 		if !reflect.DeepEqual(o.Interface(), n.Interface()) {
-			out = append(out, object(strings.TrimSuffix(name, "s")+" "+strconv.Quote(k), o, n))
+			out = append(out, d.object(strings.TrimSuffix(name, "s")+" "+strconv.Quote(k), o, n))
 		}
 	}
 	return out
@@ -293,9 +340,35 @@ func entry(m reflect.Value, key string) reflect.Value {
 	return reflect.Zero(m.Type().Elem())
 }
 
+// staying shows the values of a struct that are the same on both sides, and are there.
+func staying(old, now reflect.Value) []*api.FieldDiff {
+	var out []*api.FieldDiff
+	for i := range old.NumField() {
+		o, n := old.Field(i), now.Field(i)
+		switch o.Kind() {
+		case reflect.Struct, reflect.Slice, reflect.Map:
+			continue
+		case reflect.Pointer:
+			if o.Type().Elem().Kind() == reflect.Struct {
+				continue
+			}
+		}
+		if v := plain(o); v != "" && v == plain(n) {
+			out = append(out, field(old.Type().Field(i).Name, v, v))
+		}
+	}
+	return out
+}
+
+func byName(fields []*api.FieldDiff) {
+	slices.SortStableFunc(fields, func(a, b *api.FieldDiff) int { return strings.Compare(a.Name, b.Name) })
+}
+
 func field(name, old, now string) *api.FieldDiff {
 	out := &api.FieldDiff{Type: api.DiffTypeEdited, Name: name, Old: old, New: now}
 	switch {
+	case old == now:
+		out.Type = api.DiffTypeNone
 	case old == "":
 		out.Type = api.DiffTypeAdded
 	case now == "":
