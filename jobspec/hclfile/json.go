@@ -254,7 +254,8 @@ func (p *jsonParser) expr(n *jsonNode) hclsyntax.Expression {
 	return &hclsyntax.LiteralValueExpr{Val: n.scalar, SrcRange: n.rng}
 }
 
-// template parses a text as HCL's JSON syntax has it. Its places are those of the file, unless an escape has moved them.
+// template parses a text as HCL's JSON syntax has it. Its places are those of the file, unless an escape has moved
+// them.
 func (p *jsonParser) template(n *jsonNode) hclsyntax.Expression {
 	text := []byte(n.scalar.AsString())
 	at, file := n.rng.Start, p.path

@@ -279,7 +279,8 @@ func (w *rewriter) declared(x *hclsyntax.ScopeTraversalExpr, root, name string) 
 		w.report.Add(x.SrcRange, "the file declares no variable %q%s; declare it with variable %q { … }", name,
 			DidYouMean(name, names), name)
 	case "local":
-		w.report.Add(x.SrcRange, "the file has no local %q%s; write it in a locals block", name, DidYouMean(name, names))
+		w.report.Add(x.SrcRange, "the file has no local %q%s; write it in a locals block", name,
+			DidYouMean(name, names))
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 )
 
 // Planned compares a job with what it is to become, for people: what is added, deleted and edited, down to single
-// values, beside those that stay in what is edited; what each group's update does to its allocs, and what forces it. old
-// nil is a new job.
+// values, beside those that stay in what is edited; what each group's update does to its allocs, and what forces it.
+// old nil is a new job.
 func Planned(old, now *job.Job, changes map[string]wire.GroupChanges) *api.JobDiff {
 	d := differ{planned: true}
 	out := d.jobs(old, now)

@@ -78,8 +78,8 @@ func (r *referrer) text(where, s string) {
 	for _, m := range reference.FindAllStringSubmatch(s, -1) {
 		name := strings.TrimSpace(m[1])
 		if slices.ContainsFunc(operators, func(op string) bool { return strings.Contains(name, op) }) {
-			r.found = append(r.found, fmt.Sprintf("%s: %s: %s stays as it is: nodes put values in the place of names, and "+
-				"compute nothing; use a template, or let the task decide", r.at, where, m[0]))
+			r.found = append(r.found, fmt.Sprintf("%s: %s: %s stays as it is: nodes put values in the place of "+
+				"names, and compute nothing; use a template, or let the task decide", r.at, where, m[0]))
 			continue
 		}
 		name = strings.Trim(strings.TrimSuffix(strings.TrimPrefix(name, "env["), "]"), `"'`)

@@ -61,7 +61,7 @@ func children(t *testing.T) (out []int) {
 	return out
 }
 
-// Given a file that asks for what is not built, when it is translated, then it is: whoever runs it is told.
+// Given a file that asks for what is not built, when it is translated, then it is: it is refused where a job is run.
 func TestWhatIsNotBuiltIsTranslated(t *testing.T) {
 	src := "job \"a\" {\n periodic {\n cron = \"* * * * *\"\n }\n group \"g\" {\n service {\n name = \"s\"\n }\n }\n}"
 	out, err := Evaluate(&Request{Source: src})

@@ -129,7 +129,8 @@ var contexts = []struct {
 }
 
 // without lists the kinds that clients search for and of which there can be none yet.
-var without = []string{"deployment", "host_volumes", "node_pools", "quotas", "recommendations", "scaling_policy", "vars"}
+var without = []string{"deployment", "host_volumes", "node_pools", "quotas", "recommendations", "scaling_policy",
+	"vars"}
 
 // searchable refuses a kind that cannot be searched.
 func searchable(context string) error {
