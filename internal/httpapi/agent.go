@@ -23,29 +23,13 @@ func (s *Server) agentSelf(r *request) (any, error) {
 			out.Stats[group] = values
 		}
 		if len(st.Members) > 0 {
-			out.Member = *member(st.Members[0])
+			out.Member = *convert.Member(st.Members[0])
 		}
 	}
 	if out.Member.Name == "" {
 		out.Member.Name = "none"
 	}
 	return out, nil
-}
-
-func member(m wire.Member) *api.AgentMember {
-	return &api.AgentMember{
-		Name:        m.Name,
-		Addr:        m.Addr,
-		Port:        m.Port,
-		Tags:        m.Tags,
-		Status:      m.Status,
-		ProtocolMin: 1,
-		ProtocolMax: 5,
-		ProtocolCur: 2,
-		DelegateMin: 2,
-		DelegateMax: 5,
-		DelegateCur: 4,
-	}
 }
 
 func (s *Server) agentMembers(r *request) (any, error) {
@@ -55,7 +39,7 @@ func (s *Server) agentMembers(r *request) (any, error) {
 	}
 	out := &api.ServerMembers{ServerRegion: s.cfg.Region, Members: []*api.AgentMember{}}
 	for _, m := range st.Members {
-		out.Members = append(out.Members, member(m))
+		out.Members = append(out.Members, convert.Member(m))
 		if out.ServerName == "" {
 			out.ServerName, out.ServerDC = m.Name, m.Tags["dc"]
 		}

@@ -56,9 +56,14 @@ type Session struct {
 	seen        lineage.Point
 	incarnation string // of the registration
 	foreign     bool   // the servers' state is another than the one whose tasks and volumes this node holds
-	ttl         time.Duration
-	beat        time.Time          // when the servers last answered a registration or a heartbeat; zero: not yet
+	pulse       pulse
 	endStream   context.CancelFunc // of the present stream of allocs; nil before the first
+}
+
+// pulse is how the servers know that the node lives.
+type pulse struct {
+	ttl  time.Duration // how long they wait for a heartbeat
+	last time.Time     // when they answered a registration or a heartbeat; zero: not yet
 }
 
 // New returns a session that begins with Run.
@@ -71,7 +76,7 @@ func New(cfg Config) *Session {
 		log:    cfg.Log,
 		store:  cfg.Store,
 		seen:   cfg.Seen,
-		ttl:    defaultTTL,
+		pulse:  pulse{ttl: defaultTTL},
 		due:    due{asked: true},
 		begun:  node.Registration{Machine: cfg.Machine, InProcess: cfg.InProcess},
 	}
@@ -192,7 +197,7 @@ func (s *Session) heartbeats(ctx context.Context) error {
 	failures := 0
 	for s.link.AwaitRegistered(ctx) {
 		s.mu.Lock()
-		pause := s.ttl / 2
+		pause := s.pulse.ttl / 2
 		s.mu.Unlock()
 		if failures > 0 {
 			pause = min(pause, servers.Pause.Jittered(failures))
@@ -231,9 +236,9 @@ func (s *Session) heartbeats(ctx context.Context) error {
 
 // beats notes that the servers have answered, and how long they wait for the next time. s.mu is held.
 func (s *Session) beats(ttl time.Duration) {
-	s.beat = time.Now()
+	s.pulse.last = time.Now()
 	if ttl > 0 {
-		s.ttl = ttl
+		s.pulse.ttl = ttl
 	}
 }
 
@@ -241,7 +246,7 @@ func (s *Session) beats(ttl time.Duration) {
 func (s *Session) Heartbeat() (ttl time.Duration, last time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ttl, s.beat
+	return s.pulse.ttl, s.pulse.last
 }
 
 // watchAllocs follows the set of this node's allocs for as long as the node runs. Without a stream the node is not
