@@ -50,8 +50,9 @@ type fakeServers struct {
 	reported    map[ids.Alloc]*alloc.Alloc
 	history     map[ids.Alloc][]string // client states in the order of their reports
 	down        bool
-	deaf        bool // how allocs are is not taken
-	deltas      bool // after the first set of a stream only changes are sent
+	deaf        bool          // how allocs are is not taken
+	deltas      bool          // after the first set of a stream only changes are sent
+	mute        chan struct{} // sets are sent when it is closed; nil: at once
 	// held is waited for before questions about allocs by id are refused; nil: they are answered.
 	held     chan struct{}
 	asked    map[ids.Alloc]int // how often an alloc was asked about by id
@@ -224,6 +225,9 @@ func (f *fakeServers) stream(r *wire.NodeAllocsRequest, s *wire.Stream[wire.Allo
 		if err := f.alive(); err != nil {
 			return err
 		}
+		if !f.speaks(s.Context()) {
+			return nil
+		}
 		if err := s.Send(f.set(r.Seen, first)); err != nil {
 			return err
 		}
@@ -232,6 +236,22 @@ func (f *fakeServers) stream(r *wire.NodeAllocsRequest, s *wire.Stream[wire.Allo
 			return nil
 		case <-changed:
 		}
+	}
+}
+
+// speaks waits until sets are sent; false: ctx has ended.
+func (f *fakeServers) speaks(ctx context.Context) bool {
+	f.mu.Lock()
+	mute := f.mute
+	f.mu.Unlock()
+	if mute == nil {
+		return true
+	}
+	select {
+	case <-mute:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -240,6 +240,26 @@ func TestANodeThatHoldsNothingFollowsAnotherClusterState(t *testing.T) {
 	}
 }
 
+// Given an armed node, when its servers are another incarnation at a later registration, then it undoes nothing before
+// it has heard the whole set of that one, however long that takes.
+func TestANodeIsNotArmedByTheSetsOfAnEarlierIncarnation(t *testing.T) {
+	r := newRig(t)
+	c := r.start()
+	eventually(t, "the node is armed", c.Armed)
+	said := make(chan struct{})
+	r.servers.change(func() { r.servers.mute = said })
+	for range 2 { // when the second has begun, the node has acted on the first
+		before := r.servers.times()
+		r.servers.change(func() { r.servers.incarnation, r.servers.again = "second", true })
+		eventually(t, "it is registered with the second", func() bool { return r.servers.times() > before })
+	}
+	if c.Armed() {
+		t.Error("it is armed by what the first said")
+	}
+	close(said)
+	eventually(t, "the node is armed by the second", c.Armed)
+}
+
 func TestManyRemovalsAreConfirmedTwice(t *testing.T) {
 	r := newRig(t)
 	r.tune = func(c *client.Config) { c.ConfirmRemovals = 400 * time.Millisecond }

@@ -300,4 +300,10 @@ func TestAnAllocWithADamagedRecordIsNeitherStartedNorTakenForGone(t *testing.T) 
 	if !second.Known(id) {
 		t.Error("it is not known any more: its volumes would be released")
 	}
+	if o := second.Orphans(); len(o) != 0 {
+		t.Errorf("what the servers know is shown as an orphan: %+v", o)
+	}
+	if err := second.EndOrphan(t.Context(), id); !fault.Has(err, fault.NotFound) {
+		t.Errorf("a person ends it beside the servers: %v", err)
+	}
 }

@@ -53,6 +53,12 @@ func withShims(t *testing.T, shims *shim.Launcher, users ...ids.Alloc) *allocs.A
 	for _, id := range users {
 		volumes[id] = true
 	}
+	return tuned(t, func(cfg *allocs.Config) { cfg.Volumes, cfg.Shims = volumes, shims })
+}
+
+// tuned are allocs of a node that was never used, with what a test wants otherwise.
+func tuned(t *testing.T, tune func(*allocs.Config)) *allocs.Allocs {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("directories of tasks hold mounts: this needs root")
 	}
@@ -90,16 +96,17 @@ func withShims(t *testing.T, shims *shim.Launcher, users ...ids.Alloc) *allocs.A
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = link.Close() }) // it was never connected
-	return allocs.New(allocs.Config{
-		Volumes:  volumes,
+	cfg := allocs.Config{
+		Volumes:  held{},
 		Holdings: allocs.NewHoldings(allocs.NewTable(dir, loaded, log), nil),
 		Store:    store,
-		Shims:    shims,
 		Link:     link,
 		Host:     host{},
 		Drivers:  drivers,
 		Log:      log,
-	})
+	}
+	tune(&cfg)
+	return allocs.New(cfg)
 }
 
 // held are the allocs for which the node holds a volume of plugin "p".

@@ -225,7 +225,6 @@ func (e *Entry) Unstaged() {
 	e.Staging.Mounts = nil
 	e.Staging.Own = nil
 	e.Staging.Device = Device{}
-	e.Serving = nil
 }
 
 // Reroot has all paths follow where moved says that they are now: those in the plugin's eyes, too, where it sees the

@@ -47,6 +47,7 @@ type gate struct {
 	armed   bool
 	live    map[ids.Alloc]bool
 	idle    map[ids.Alloc]bool
+	rests   map[ids.Alloc]bool // none of its processes lives, and some start again
 	unknown map[ids.Alloc]bool
 	groups  map[string]ids.Alloc // control groups that are taken for those of allocs
 	changed lifecycle.Signal
@@ -57,10 +58,14 @@ func (g *gate) Changed() <-chan struct{} { return g.changed.C() }
 func (g *gate) ProcessesGone(a ids.Alloc) (bool, string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !g.live[a], "a process lives"
+	return !g.live[a] && !g.rests[a], "a process lives"
 }
-func (g *gate) ProcessesIdle(a ids.Alloc) bool { g.mu.Lock(); defer g.mu.Unlock(); return g.idle[a] }
-func (g *gate) known(a ids.Alloc) bool         { g.mu.Lock(); defer g.mu.Unlock(); return !g.unknown[a] }
+func (g *gate) ProcessesIdle(a ids.Alloc) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.idle[a] || g.rests[a]
+}
+func (g *gate) known(a ids.Alloc) bool { g.mu.Lock(); defer g.mu.Unlock(); return !g.unknown[a] }
 
 // allocOf is the alloc of a control group, as the test says.
 func (g *gate) allocOf(cgroup string) ids.Alloc {
@@ -120,6 +125,7 @@ func newRig(t testing.TB, p *csitest.Plugin) *rig {
 			armed:   true,
 			live:    map[ids.Alloc]bool{},
 			idle:    map[ids.Alloc]bool{},
+			rests:   map[ids.Alloc]bool{},
 			unknown: map[ids.Alloc]bool{},
 		},
 		log: slog.New(slog.DiscardHandler),

@@ -1,15 +1,19 @@
 package node_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/client/csimanager/entry"
 	"berth/internal/client/csimanager/node"
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
@@ -26,13 +30,13 @@ func (r *rig) releasing(v csi.Volume, alloc string) (done chan struct{}) {
 // says waits until the servers hear why a release does not end.
 func (r *rig) says(why string) {
 	r.t.Helper()
-	eventually(r.t, "the release says "+why, func() bool {
-		for _, e := range r.servers.Entries() {
-			if strings.Contains(e.LastError+e.Step, why) {
-				return true
-			}
-		}
-		return false
+	eventually(r.t, "the release says "+why, func() bool { return r.heard(why) })
+}
+
+// heard reports whether the servers have heard why something does not go on.
+func (r *rig) heard(why string) bool {
+	return slices.ContainsFunc(r.servers.Entries(), func(e volume.InventoryEntry) bool {
+		return strings.Contains(e.LastError+e.Step, why)
 	})
 }
 
@@ -155,6 +159,73 @@ func TestABusyMountStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-done
+	r.atRest()
+}
+
+// TestWhoUnmountsIsOnDiskBefore: after a crash within it, the history would say that the plugin did.
+func TestWhoUnmountsIsOnDiskBefore(t *testing.T) {
+	p, v := startForgetful(t)
+	r := newRig(t, p)
+	r.stop()
+	unmounted := 0
+	r.around = func(ctx context.Context, m entry.Mount, unmount func(context.Context, entry.Mount) error) error {
+		unmounted++
+		if u := r.recorded().Undone; u == nil || !strings.Contains(u.Reason, "unmounted by node") {
+			t.Errorf("the record says of what is unmounted now: %+v", u)
+		}
+		return unmount(ctx, m)
+	}
+	r.open()
+	r.mount(v, "a")
+	r.unmount(v, "a")
+	if unmounted != 1 {
+		t.Errorf("the node has unmounted %d times", unmounted)
+	}
+	r.atRest()
+}
+
+// recorded is the only record of a volume on disk.
+func (r *rig) recorded() (e entry.Entry) {
+	r.t.Helper()
+	if err := r.store.View(func(tx *kvTx) error {
+		for _, key := range tx.Keys("csi-volumes") {
+			if _, err := tx.Get("csi-volumes", key, &e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		r.t.Error(err)
+	}
+	return e
+}
+
+// TestTheNodeUnmountsNothingUnderAnAllocThatRests: of a publication that is to be made anew under an alloc that goes
+// on, the plugin's word is needed; its processes are not gone for good.
+func TestTheNodeUnmountsNothingUnderAnAllocThatRests(t *testing.T) {
+	p, v := startForgetful(t)
+	r := newRig(t, p)
+	r.stop()
+	var unmounted atomic.Bool
+	r.around = func(ctx context.Context, m entry.Mount, unmount func(context.Context, entry.Mount) error) error {
+		unmounted.Store(true)
+		return unmount(ctx, m)
+	}
+	r.open()
+	r.mount(v, "a")
+	r.gate.set(func(g *gate) { g.rests["a"] = true })
+	anew := requestOf(p, use(v, "a"))
+	anew.Generation++
+	end, _ := r.begin(anew)
+	eventually(t, "the node unmounts, or says why not", func() bool {
+		return unmounted.Load() || r.heard("its processes are not proven gone")
+	})
+	if unmounted.Load() {
+		t.Error("unmounted under an alloc that goes on")
+	}
+	_ = end()
+	r.gate.set(func(g *gate) { delete(g.rests, "a") })
+	r.unmount(v, "a")
 	r.atRest()
 }
 

@@ -50,8 +50,8 @@ type Reporter struct {
 	board lifecycle.Signal // Board has given the lock back
 }
 
-// head is the newest report that the servers took over from this agent run, and the mark of the leadership under which
-// the first whole one was. The lock guards it. The zero value: there is none.
+// head is the newest report that the servers took over from this agent run, and the mark of the leadership that it was
+// made under, which had a whole one before any other. The lock guards it. The zero value: there is none.
 type head struct {
 	index uint64
 	mark  string
@@ -250,10 +250,7 @@ func (r *Reporter) arrived(out *wire.InventoryReport, reply *wire.InventoryReply
 		}
 		return
 	}
-	r.last.index = reply.Head
-	if out.Full {
-		r.last.mark = out.At.Mark
-	}
+	r.last = head{index: reply.Head, mark: out.At.Mark}
 	c.full, c.reported = false, out.At.Index
 	r.Keeper.Answered(out.Entries, reply)
 }

@@ -275,6 +275,31 @@ func TestAnotherMachineBringsNoAttachmentBack(t *testing.T) {
 	}
 }
 
+// Given a claim that ended by proof, by which its volume was detached, when the node shows what is left of it, then the
+// attachment does not come back: it would keep the volume from the node that has it now. Of a volume whose claim is
+// there, the state lacks the attachment that the node shows.
+func TestAMountWhoseClaimEndedByProofBringsNoAttachmentBack(t *testing.T) {
+	for _, proven := range []bool{true, false} {
+		h := withClaim(t)
+		h.write(t, h.plugin(func(*plugin.Record) {}))
+		h.write(t, func(tx *state.Tx) {
+			n := *tx.Node(nil, h.node)
+			n.CSI = []*plugin.Instance{{Plugin: "p", Role: plugin.RoleNode, Node: h.node, StorageNode: "at-n"}}
+			tx.PutNode(&n)
+		})
+		if proven {
+			h.c.Must(t, &fsm.ClaimProof{Claim: h.key, Epoch: h.epoch, Proof: volume.ProofFenced, Reason: "it is cut off"})
+		}
+		e := h.mounted()
+		e.Generation = 7
+		h.tells(t, e)
+		got := h.c.Store.Snapshot().Attachment(nil, volume.AttachmentKey{StagingKey: e.StagingKey, Node: h.node})
+		if (got != nil) == proven {
+			t.Errorf("its claim ended by proof: %v, and the attachment is %+v", proven, got)
+		}
+	}
+}
+
 // TestAnOlderBerthsNodeWorksUntilANewerAgentBegins: nothing changes by the upgrade itself.
 func TestAnOlderBerthsNodeWorksUntilANewerAgentBegins(t *testing.T) {
 	h, _ := withAgents(t)

@@ -71,6 +71,7 @@ func TestAReplacedNodeHoldsNothing(t *testing.T) {
 		State:          volume.Held,
 	}}})
 	epoch := c.Store.Snapshot().Claim(nil, volume.ClaimKey{Volume: v, Alloc: a.ID}).Epoch
+	unclaimed := volume.StagingKey{Plugin: "p", ExternalID: "y"}
 	c.Must(t, &fsm.InventoryApply{Node: old, Full: true, Entries: []volume.InventoryEntry{{
 		StagingKey: k,
 		Volume:     v,
@@ -78,7 +79,7 @@ func TestAReplacedNodeHoldsNothing(t *testing.T) {
 		Publications: []volume.InventoryPublication{
 			{Alloc: a.ID, Epoch: epoch, Presence: volume.Present, Wanted: true},
 		},
-	}}})
+	}, {StagingKey: unclaimed, Staging: volume.Present}}})
 	replace := func(old, by ids.Node, reason string) (*replacement.Replaced, error) {
 		out, _, err := c.Propose(t.Context(),
 			&replacement.NodeReplace{Old: old, New: by, Reason: reason, By: "user 0"})
@@ -126,7 +127,7 @@ func TestAReplacedNodeHoldsNothing(t *testing.T) {
 	}
 	s := c.Store.Snapshot()
 	if len(out.Claims) != 1 || len(out.Lost) != 1 || s.Claim(nil, volume.ClaimKey{Volume: v, Alloc: a.ID}) != nil ||
-		s.InventoryEntry(nil, old, k) != nil || s.Alloc(nil, a.ID).ClientStatus != alloc.ClientLost {
+		s.InventoryEntry(nil, old, k) != nil || s.InventoryEntry(nil, old, unclaimed) != nil || s.Alloc(nil, a.ID).ClientStatus != alloc.ClientLost {
 		t.Errorf("left: %+v, alloc %+v", out, s.Alloc(nil, a.ID))
 	}
 	found := false
