@@ -144,6 +144,49 @@ func TestANameGivenToAnotherVolumeInheritsNothing(t *testing.T) {
 	}
 }
 
+// Given a volume that was forgotten by force, released by its node, and registered once more, which is another identity
+// then, when the node says something of the earlier one, as a store that was rolled back does, then the claim of the
+// later one ends only when the node knows of that one and holds nothing of the provider's volume: what it says is of
+// the one staging that there is of it, whoever had it made.
+func TestAReportOfAnEarlierRegistrationEndsNoClaimOfALater(t *testing.T) {
+	h := lost(t)
+	earlier := h.snap().Tombstone(nil, h.key).UID
+	h.c.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: h.node, Name: "n", SecretHash: "h"}})
+	h.says(t, true, h.epoch.Index, h.mounted(volume.Absent, volume.Absent))
+	v, err := h.registers(t, "db2", h.key.ExternalID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.UID == earlier || h.claim() != nil {
+		t.Fatalf("of the earlier one something is left: %+v, %+v", v, h.claim())
+	}
+	a := anAlloc(h.c, "db", h.node)
+	later := aClaim(v.ID, a, volume.SingleNodeWriter, volume.Held)
+	h.c.Must(t, &fsm.PlanApply{Place: []*alloc.Alloc{a}, Claims: []*volume.Claim{later}})
+	h.c.Must(t, &fsm.AllocClientUpdate{Seed: ids.New(), Allocs: []*alloc.Alloc{
+		{ID: a.ID, Node: h.node, ClientStatus: alloc.ClientComplete}}})
+	claim := func() *volume.Claim { return h.snap().Claim(nil, later.Key()) }
+	if cl := claim(); cl == nil || cl.UID != v.UID || cl.State != volume.Releasing {
+		t.Fatalf("the claim of the later one is %+v", cl)
+	}
+	now := claim().Epoch.Index
+	for what, c := range map[string]struct {
+		at    uint64
+		entry volume.InventoryEntry
+	}{
+		"before it knew of the later one, that it holds nothing": {now - 1, h.mounted(volume.Absent, volume.Absent)},
+		"that the volume is staged":                              {now, h.mounted(volume.Present, volume.Absent)},
+		"that the volume may be staged":                          {now, h.mounted(volume.Uncertain, volume.Absent)},
+	} {
+		if h.says(t, true, c.at, c.entry); claim() == nil {
+			t.Fatalf("a node says of the earlier one %s, and the claim of the later one ends", what)
+		}
+	}
+	if h.says(t, true, now, h.mounted(volume.Absent, volume.Absent)); claim() != nil {
+		t.Error("the node knows of the later one and holds nothing of the volume, the claim stays")
+	}
+}
+
 // By force nothing is forgotten that an alloc can still use: the endpoint's look may be older than the placement.
 func TestForceIsHeldAgainstTheStateInWhichItIsApplied(t *testing.T) {
 	h := claimed(t)

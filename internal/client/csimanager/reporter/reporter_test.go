@@ -88,7 +88,7 @@ func TestAReportThatWasNotTakenOverIsMadeAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(keeper.acknowledged, []uint64{8}) {
-			t.Errorf("taken for the servers' acknowledgement: %v, they have taken over the 8th report", keeper.acknowledged)
+			t.Errorf("taken for an acknowledgement: %v, they have taken over the 8th report", keeper.acknowledged)
 		}
 		if n := len(servers.sent); n != 2 || !servers.sent[1].Full || servers.sent[1].Prev != 7 {
 			t.Errorf("sent: %+v", servers.sent)

@@ -288,7 +288,7 @@ func TestAMountWhoseClaimEndedByProofBringsNoAttachmentBack(t *testing.T) {
 			tx.PutNode(&n)
 		})
 		if proven {
-			h.c.Must(t, &fsm.ClaimProof{Claim: h.key, Epoch: h.epoch, Proof: volume.ProofFenced, Reason: "it is cut off"})
+			h.c.Must(t, &fsm.ClaimProof{Claim: h.key, Epoch: h.epoch, Proof: volume.ProofFenced, Reason: "cut off"})
 		}
 		e := h.mounted()
 		e.Generation = 7

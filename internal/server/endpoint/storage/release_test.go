@@ -20,17 +20,18 @@ func (away) NodeConn(ids.Node) (wire.Conn, error) {
 // Given the word of a person that nothing is left of a volume on a node, when the node has reported that it has it, or
 // wants it, then the node is not even asked; it is when its report leaves that open.
 func TestAWordIsRefusedWhileTheNodesReportShowsTheVolume(t *testing.T) {
-	publication := func(p volume.InventoryPublication) volume.InventoryEntry {
-		return volume.InventoryEntry{Staging: volume.Uncertain, Publications: []volume.InventoryPublication{p}}
+	publication := func(is volume.Presence, wanted bool) volume.InventoryEntry {
+		return volume.InventoryEntry{Staging: volume.Uncertain,
+			Publications: []volume.InventoryPublication{{Presence: is, Wanted: wanted}}}
 	}
 	for what, c := range map[string]struct {
 		entry volume.InventoryEntry
 		kind  fault.Kind // of what the word comes to; Unavailable: the node was asked
 	}{
 		"it is staged":        {volume.InventoryEntry{Staging: volume.Present}, fault.Conflict},
-		"it is published":     {publication(volume.InventoryPublication{Presence: volume.Present}), fault.Conflict},
-		"it is wanted":        {publication(volume.InventoryPublication{Wanted: true}), fault.Conflict},
-		"it may be published": {publication(volume.InventoryPublication{Presence: volume.Uncertain}), fault.Unavailable},
+		"it is published":     {publication(volume.Present, false), fault.Conflict},
+		"it is wanted":        {publication(volume.Absent, true), fault.Conflict},
+		"it may be published": {publication(volume.Uncertain, false), fault.Unavailable},
 		"it may be staged":    {volume.InventoryEntry{Staging: volume.Uncertain}, fault.Unavailable},
 		"it is another's": {volume.InventoryEntry{StagingKey: volume.StagingKey{Plugin: "p", ExternalID: "y"},
 			Staging: volume.Uncertain}, fault.NotFound},

@@ -127,7 +127,8 @@ func TestAReplacedNodeHoldsNothing(t *testing.T) {
 	}
 	s := c.Store.Snapshot()
 	if len(out.Claims) != 1 || len(out.Lost) != 1 || s.Claim(nil, volume.ClaimKey{Volume: v, Alloc: a.ID}) != nil ||
-		s.InventoryEntry(nil, old, k) != nil || s.InventoryEntry(nil, old, unclaimed) != nil || s.Alloc(nil, a.ID).ClientStatus != alloc.ClientLost {
+		s.InventoryEntry(nil, old, k) != nil || s.InventoryEntry(nil, old, unclaimed) != nil ||
+		s.Alloc(nil, a.ID).ClientStatus != alloc.ClientLost {
 		t.Errorf("left: %+v, alloc %+v", out, s.Alloc(nil, a.ID))
 	}
 	found := false
