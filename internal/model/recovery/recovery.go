@@ -79,11 +79,11 @@ func (r *Record) Awaited(k volume.StagingKey) []Node {
 
 // Over reports whether the recovery has ended for a volume; nil is a state that was never restored.
 func (r *Record) Over(k volume.StagingKey) bool {
-	return r == nil || !r.Ended.IsZero() || r.listed() && len(r.Awaited(k)) == 0
+	return r == nil || !r.Ended.IsZero() || r.Listed() && len(r.Awaited(k)) == 0
 }
 
-// listed reports whether it is certain that no node is missing in the list.
-func (r *Record) listed() bool { return r.Whole || r.Finished != nil }
+// Listed reports whether it is certain that no node is missing in the list; nil is a state that was never restored.
+func (r *Record) Listed() bool { return r == nil || r.Whole || r.Finished != nil }
 
 // Node returns what is known of one node, or nil.
 func (r *Record) Node(id ids.Node) *Node {
@@ -148,7 +148,7 @@ func (r *Record) Finish(w Word) *Record {
 }
 
 func (r *Record) settle(now time.Time) {
-	if r.Ended.IsZero() && r.listed() && len(r.Awaited(volume.StagingKey{})) == 0 {
+	if r.Ended.IsZero() && r.Listed() && len(r.Awaited(volume.StagingKey{})) == 0 {
 		r.Ended = now
 	}
 }

@@ -55,15 +55,15 @@ type Named struct {
 }
 
 // Replacing reads what a restore of a cluster's state takes over from the present one. A state that may itself be older
-// than the world does not know all nodes.
+// than the world does not know all nodes; one that was restored does, once the list of its recovery is complete, for
+// whoever came since is in that.
 func Replacing(s *state.Snap, cluster string) *Replaced {
 	m := s.Meta(nil)
 	if m == nil {
 		return nil
 	}
 	out := &Replaced{
-		Whole: m.ClusterID == cluster && s.Recovery(nil).Over(volume.StagingKey{}) &&
-			len(suspension.Against(s, nil)) == 0,
+		Whole:       m.ClusterID == cluster && s.Recovery(nil).Listed() && len(suspension.Against(s, nil)) == 0,
 		Incarnation: m.Incarnation,
 		Parents:     m.Parents,
 	}

@@ -191,6 +191,34 @@ func TestTheNodesOfTheReplacedStateAreAwaited(t *testing.T) {
 	r.waits(false, "all have reported")
 }
 
+// Given a recovery that has not ended, when another snapshot is restored, then the second recovery takes the place of the
+// first, with all the nodes that the first awaited, heard or not, and nobody has to say that none is missing.
+func TestASecondRestoreTakesOverTheListOfTheFirst(t *testing.T) {
+	r, second := newRig(t), newRig(t)
+	late := ids.Node(ids.New())
+	r.begin(&recovery.Replaced{Whole: true, Incarnation: "replaced", Nodes: []recovery.Named{{ID: late, Name: "late"}}})
+	r.reports(r.ash, "")
+	r.waits(true, "the first waits for two nodes")
+	second.begin(recovery.Replacing(r.snap(), r.snap().Meta(nil).ClusterID))
+	rec := second.snap().Recovery(nil)
+	if rec.Parent != r.snap().Meta(nil).Incarnation {
+		t.Errorf("it goes on from %s", rec.Parent)
+	}
+	for _, id := range []ids.Node{r.ash, r.oak, late, second.ash, second.oak} {
+		if n := rec.Node(id); n == nil || n.Reported != 0 {
+			t.Errorf("node %s is not awaited: %+v", id, rec.Nodes)
+		}
+	}
+	for _, id := range []ids.Node{r.ash, r.oak, second.ash, second.oak} {
+		second.joins(id, "")
+		second.reports(id, "")
+	}
+	second.waits(true, "a node that the first awaited has not reported")
+	second.joins(late, "late")
+	second.reports(late, "")
+	second.waits(false, "all have reported")
+}
+
 // A node that nobody listed and that comes while a recovery goes on is awaited as well.
 func TestWhoComesLateIsAwaited(t *testing.T) {
 	r := newRig(t)
@@ -566,6 +594,13 @@ func TestAStateInDoubtDoesNotKnowAllNodes(t *testing.T) {
 		r.c.Must(t, &recovery.Dismiss{Node: r.ash, Reason: "its disk is another's"})
 		if !whole(r) {
 			t.Error("the node is wrong, and its word still counts")
+		}
+	})
+	t.Run("a recovery is under way that knows its list", func(t *testing.T) {
+		r := newRig(t)
+		r.begin(&recovery.Replaced{Whole: true, Incarnation: "replaced"})
+		if !whole(r) {
+			t.Error("its list was complete when it began, and whoever came since is in it")
 		}
 	})
 	t.Run("a recovery is under way", func(t *testing.T) {
