@@ -104,6 +104,9 @@ type NodeHeartbeatReply struct {
 	TTL        time.Duration
 	Reregister bool
 	Index      uint64
+	// Incarnation is that of the servers' state: another one than that of the registration is registered in anew. Empty:
+	// the server does not say.
+	Incarnation string
 }
 
 // NodeLeaveRequest says that the agent ends while its node holds nothing: no process, no mount, no volume.

@@ -103,15 +103,24 @@ func newRecoveryBegin(e *kit.Env) *kit.Command {
 		Use:   "begin [flags]",
 		Short: "Say that the servers' state was put back to an older one",
 		Long: `Begins a new incarnation of the servers' state, because an older copy of it was put back without "berth operator
-snapshot restore". Nodes that followed the state before go on with it. Nothing is done with a volume before every
-node that may hold it has reported, and you have said that none is missing: berth operator recovery finish.`,
+snapshot restore". Nodes that followed the state before go on with it: those that show it are named first. If one of
+them is another cluster's, dismiss it before. Nothing is done with a volume before every node that may hold it has
+reported, and you have said that none is missing: berth operator recovery finish.`,
 		Example: `  berth operator recovery begin -reason "server/ was restored from the backup of Sunday"`,
 		Run: func(ctx context.Context, _ []string) error {
+			r, _, err := e.Client().Operator().Recovery(ctx, nil)
+			if err != nil {
+				return kit.Doing(err, "read", "the recovery", "")
+			}
+			for _, v := range r.Evidence {
+				e.Err.Printf("%s %s: it has seen a later state, and goes on with this one\n",
+					kit.ID(v.NodeID, false), v.Name)
+			}
 			if err := e.Confirm(yes, "Begin a new incarnation of the servers' state?",
 				"say that you mean it with -yes"); err != nil {
 				return err
 			}
-			err := e.Client().Operator().BeginRecovery(ctx, reason)
+			err = e.Client().Operator().BeginRecovery(ctx, reason)
 			if err == nil {
 				e.Out.Printf("The recovery has begun; follow it with: berth operator recovery status\n")
 			}

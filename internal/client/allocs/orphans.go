@@ -27,7 +27,7 @@ const (
 
 // keep makes an alloc an orphan and says so.
 func (a *Allocs) keep(r *allocrunner.Runner, reason string) error {
-	if r.Released() || r.Orphan() != nil {
+	if o := r.Orphan(); r.Released() || o != nil && o.Reason == reason {
 		return nil // nothing of it is left that could be kept, or it is kept already
 	}
 	b := r.Bundle().Alloc

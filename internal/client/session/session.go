@@ -223,13 +223,7 @@ func (s *Session) heartbeats(ctx context.Context) error {
 		}
 		failures = 0
 		s.link.Reachable()
-		s.mu.Lock()
-		s.beats(reply.TTL)
-		s.mu.Unlock()
-		if reply.Reregister {
-			s.due.ask()
-			s.allocs.ReportAll()
-		}
+		s.beaten(reply)
 	}
 	return nil
 }
@@ -247,6 +241,21 @@ func (s *Session) Heartbeat() (ttl time.Duration, last time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pulse.ttl, s.pulse.last
+}
+
+// beaten acts on the answer to a heartbeat.
+func (s *Session) beaten(reply *wire.NodeHeartbeatReply) {
+	s.mu.Lock()
+	s.beats(reply.TTL)
+	// A node that keeps what another state placed has no stream that would end.
+	left := reply.Incarnation != "" && reply.Incarnation != s.incarnation
+	s.mu.Unlock()
+	if reply.Reregister {
+		s.allocs.ReportAll()
+	}
+	if reply.Reregister || left {
+		s.due.ask()
+	}
 }
 
 // watchAllocs follows the set of this node's allocs for as long as the node runs. Without a stream the node is not

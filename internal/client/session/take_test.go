@@ -66,6 +66,26 @@ func registered(t *testing.T, seen lineage.Point) *Session {
 	return s
 }
 
+// Given the answer to a heartbeat, then the node registers anew if it is asked to, or another incarnation has begun: one
+// that keeps what another state placed hears of that by nothing else.
+func TestANodeRegistersInANewIncarnation(t *testing.T) {
+	s := registered(t, lineage.Point{Incarnation: "another", Mark: "m", Index: 10})
+	s.due.take()
+	for _, c := range []struct {
+		reply wire.NodeHeartbeatReply
+		asked bool
+	}{
+		{wire.NodeHeartbeatReply{Incarnation: "one"}, false},
+		{wire.NodeHeartbeatReply{}, false}, // of a server that does not say it
+		{wire.NodeHeartbeatReply{Incarnation: "two"}, true},
+		{wire.NodeHeartbeatReply{Incarnation: "one", Reregister: true}, true},
+	} {
+		if s.beaten(&c.reply); s.due.take() != c.asked {
+			t.Errorf("%+v: asked is not %v", c.reply, c.asked)
+		}
+	}
+}
+
 // Given a set of allocs, then the node acts on it if it is of the state that it registered in and no older than what
 // the node has seen; it is armed by a whole set alone, and what it has acted on it has seen.
 func TestASetIsTakenWhenItGoesOnFromWhatTheNodeHasSeen(t *testing.T) {

@@ -72,7 +72,8 @@ func recovering(s *state.Snap, w *state.Watch, n *recovery.Node) wire.RecoveryNo
 		out.Exit = `when nothing else of it runs: berth node reboot-confirm -reason "..." ` + short
 	case now.Unfollowed != "":
 		out.Detail = now.Unfollowed
-		out.Exit = "end what it keeps: berth node orphans list " + short
+		out.Exit = `if it is to go on with this state: berth operator recovery begin -reason "..."; else end what it ` +
+			"keeps: berth node orphans list " + short
 	default:
 		out.Detail = "it answers and has not told all that it holds yet"
 		out.Exit = "it does so by itself; see: berth node status " + short

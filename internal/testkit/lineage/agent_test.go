@@ -241,7 +241,7 @@ func (a *agent) orphans() (out []node.Orphan) {
 
 func (a *agent) keep(id ids.Alloc, reason string) {
 	rec := a.d.store.allocs[id]
-	if rec.Released || rec.Orphan != nil {
+	if rec.Released || rec.Orphan != nil && rec.Orphan.Reason == reason {
 		return
 	}
 	rec.Orphan = &localstate.Orphan{Reason: reason, Since: a.w.provider.instant()}

@@ -63,6 +63,15 @@ var serversSuffer = []deed{
 	{"cold backup of after the claim", func(s *scene) { s.older = true; s.servers.putBack(s.late) }},
 	{"log cut", func(s *scene) { s.older = true; s.servers.cutTo(s.early) }},
 	{"compaction", func(s *scene) { s.servers.compact() }},
+	{"cold backup of before the claim over a state that a recovery began", func(s *scene) {
+		if _, err := wire.RecoveryBegin.Call(s.ctx(), s.servers.conn,
+			&wire.RecoveryWord{Reason: "it was restored"}); err != nil {
+			s.fails("a recovery can't begin: %v", err)
+		}
+		s.settle()
+		s.older = true
+		s.servers.putBack(s.early)
+	}},
 }
 
 // putStore gives a data directory another store; what lies beside it stays.

@@ -29,6 +29,9 @@ func (m *member) adopt(id ids.Alloc, as ids.Job) error {
 	}
 	_, err = wire.OrphanAdopt.Call(t.Context(), m.c.conn,
 		&wire.OrphanAdoptRequest{Orphans: []wire.AgentRef{ref}, As: as, Seen: seen, By: "a test"})
+	if err == nil {
+		m.c.watch.adopted(id)
+	}
 	return err
 }
 

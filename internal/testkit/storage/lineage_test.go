@@ -13,6 +13,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/conformance/csi/csitest"
 	"berth/internal/model/job"
+	"berth/internal/model/lineage"
 	modelnode "berth/internal/model/node"
 	"berth/internal/model/volume"
 	"berth/internal/port/csi"
@@ -154,6 +155,63 @@ func TestAnOlderCopyOfTheServersNeitherEndsNorDeletesWhatIsInUse(t *testing.T) {
 	if err := c.delete("db", 50*time.Second); err != nil {
 		t.Fatal(err)
 	}
+	c.atRest(p)
+}
+
+// Given servers that were restored from a snapshot, when an older copy of their directory, from before that, is put back,
+// then the node holds what a state placed that this one does not descend from, and keeps it; by a person's word that the
+// state was put back the node goes on with it: what the state knows is the servers' again, in the same process, and what
+// it does not know is an orphan, that can be adopted.
+func TestAnOlderCopyPutBackOverARestoreIsFollowedByAPersonsWord(t *testing.T) {
+	t.Parallel()
+	c, p, m := oneNode(t)
+	c.mustCreate("kept", p, volume.SingleNodeWriter)
+	c.runJob("known", "kept", volume.SingleNodeWriter)
+	known := c.running("known")
+	c.away(m)
+	old := c.copyOf()
+	c.back(m, "one", "")
+	c.runJob("a", "db", volume.SingleNodeWriter)
+	a := c.running("a")
+	if err := c.restore(c.save()); err != nil {
+		t.Fatal(err)
+	}
+	c.recovered()
+	restored := c.s.Store().Snapshot().Meta(nil).Incarnation
+	eventually(t, "the node follows the restored state", func() bool {
+		return m.client.Seen().Incarnation == restored && m.client.Armed()
+	})
+	alive := m.driver.Alive()
+	c.away(m)
+	c.back(m, "one", old)
+
+	eventually(t, "the node keeps all that it holds", func() bool { return len(c.orphans(m)) == 2 })
+	if e := c.s.Store().Snapshot().Evidence(nil, m.client.ID()); e == nil || e.Relation != lineage.Foreign {
+		t.Fatalf("the evidence is %+v", e)
+	}
+	c.recover("server/ was put back")
+	eventually(t, "the node goes on with the state", func() bool {
+		now := c.s.Store().Snapshot()
+		return m.client.Seen().Incarnation == now.Meta(nil).Incarnation && m.client.Armed() &&
+			now.Node(nil, m.client.ID()).Unfollowed == "" && len(c.orphans(m)) == 1
+	})
+	eventually(t, "the reason why nobody decides about the orphan is the one that holds now", func() bool {
+		o := c.orphans(m)[0]
+		return o.Alloc == a.ID && strings.Contains(o.Reason, "nothing shows that they ever removed it")
+	})
+	if now := c.running("known"); now.ID != known.ID || !slices.Equal(m.driver.Alive(), alive) {
+		t.Errorf("alive %v, were %v; job known runs in %s, it did in %s", m.driver.Alive(), alive, now.ID, known.ID)
+	}
+	if err := m.adopt(a.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is no orphan any more", func() bool { return len(c.orphans(m)) == 0 })
+	if now := c.running("a"); now.ID != a.ID || !slices.Equal(m.driver.Alive(), alive) {
+		t.Errorf("alive %v, were %v; job a runs in %s, it did in %s", m.driver.Alive(), alive, now.ID, a.ID)
+	}
+	c.stopJob("a")
+	c.stopJob("known")
+	c.released()
 	c.atRest(p)
 }
 

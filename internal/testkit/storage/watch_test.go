@@ -204,6 +204,13 @@ func (w *watch) endsByHand(id ids.Alloc) {
 	w.byHand[id] = true
 }
 
+// adopted hears that the servers' state knows an alloc from now on.
+func (w *watch) adopted(id ids.Alloc) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.foreign, id)
+}
+
 // asked and took measure work that a hanging plugin must not delay.
 func (w *watch) asked(job, volume string) {
 	w.mu.Lock()

@@ -16,6 +16,8 @@ import (
 	"berth/internal/model/recovery"
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/fsm"
+	fsmrecovery "berth/internal/server/fsm/recovery"
+	"berth/internal/server/fsm/sessions"
 	"berth/internal/server/state"
 	"berth/internal/testkit/leader"
 	"berth/internal/testkit/localstate"
@@ -105,6 +107,73 @@ func TestANodeThatHoldsThingsOfAnotherStateIsNotReady(t *testing.T) {
 	joins(t, e, who, foreign, true)
 	if n := joins(t, e, who, foreign, false); n.Unfollowed != "" || !n.Ready() {
 		t.Errorf("after what it held has ended: unfollowed %q, ready %v", n.Unfollowed, n.Ready())
+	}
+}
+
+// Given a node that held what another state placed, then that is evidence until the node holds nothing any more: not when
+// it says merely that it has seen nothing, for its store may be lost, nor while another boot of it may live, before a
+// person has said that none does.
+func TestForeignEvidenceStandsWhileAnythingOfItMayLive(t *testing.T) {
+	foreign := lineage.Point{Incarnation: "another", Mark: "one", Index: 1}
+	for _, tc := range []struct {
+		what    string
+		seen    lineage.Point
+		holds   bool
+		doubted bool
+		stands  bool
+	}{
+		{"it holds the same", foreign, true, false, true},
+		{"it has seen nothing and holds something", lineage.Point{}, true, false, true},
+		{"it holds nothing", foreign, false, false, false},
+		{"it holds nothing and another boot of it may live", foreign, false, true, true},
+	} {
+		e, c := endpoints(t)
+		mark(t, c, "one")
+		who := someone()
+		joins(t, e, who, foreign, true)
+		err := c.Store.Write(c.Store.Snapshot().Stamp(), func(tx *state.Tx) error {
+			s := &node.Session{Node: who.Node, Epoch: "e"}
+			if tc.doubted {
+				s.OtherBoot = &node.OtherBoot{}
+			}
+			tx.PutSession(s)
+			n := *tx.Node(nil, who.Node)
+			if !tc.holds {
+				n.Unfollowed = ""
+			}
+			tx.PutNode(&n)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := &wire.NodeRegisterRequest{NodeIdentity: who, Info: &node.Node{ID: who.Node}, Seen: tc.seen, Holds: tc.holds}
+		if err := e.noteEvidence(t.Context(), c.Store.Snapshot(), req); err != nil {
+			t.Fatal(err)
+		}
+		if e := c.Store.Snapshot().Evidence(nil, who.Node); (e != nil) != tc.stands {
+			t.Errorf("%s: evidence %+v, want that it stands: %v", tc.what, e, tc.stands)
+		}
+		c.Must(t, &sessions.Confirm{Node: who.Node, Reason: "nothing else of it runs"})
+		if e := c.Store.Snapshot().Evidence(nil, who.Node); (e != nil) != tc.holds {
+			t.Errorf("%s, and a person vouches for it: evidence %+v", tc.what, e)
+		}
+	}
+}
+
+// A node that keeps what another state placed has no stream that would end when a new incarnation begins: the answer to
+// its heartbeats says which one there is.
+func TestAHeartbeatSaysTheIncarnation(t *testing.T) {
+	e, c := endpoints(t)
+	mark(t, c, "one")
+	who := someone()
+	joins(t, e, who, lineage.Point{Incarnation: "another", Mark: "one", Index: 1}, true)
+	for range 2 {
+		reply, err := e.nodeHeartbeat(t.Context(), &wire.NodeHeartbeatRequest{NodeIdentity: who})
+		if want := c.Store.Snapshot().Meta(nil).Incarnation; err != nil || reply.Incarnation != want {
+			t.Errorf("%+v, %v, want incarnation %s", reply, err, want)
+		}
+		c.Must(t, &fsmrecovery.Begin{Incarnation: ids.New(), Mark: ids.New(), Cause: "a test"})
 	}
 }
 

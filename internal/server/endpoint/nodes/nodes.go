@@ -111,6 +111,8 @@ func (e *Endpoints) nodeHeartbeat(
 		TTL:        e.cfg.Heartbeats.Beat(req.Node),
 		Reregister: n.Status != node.StatusReady,
 		Index:      n.ModifyIndex,
+
+		Incarnation: snap.Point(nil).Incarnation,
 	}, nil
 }
 

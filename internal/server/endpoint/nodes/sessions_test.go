@@ -118,6 +118,22 @@ func withAgents(t *testing.T) (*claimed, *hearing) {
 	return h, ears
 }
 
+// Given an agent that another incarnation has accepted since, which this state does not know because it was put back over
+// it, then the agent is no copy: nobody can know here how the chain of its node went on.
+func TestAStateThatDoesNotKnowTheIncarnationBelievesTheNextAgent(t *testing.T) {
+	h, _ := withAgents(t)
+	h.starts("a", "boot", "m").accepted(t)
+	next := h.starts("b", "boot", "m")
+	next.start.Previous = []string{"an epoch of the other incarnation"}
+	now := h.c.Store.Snapshot().Point(nil)
+	for _, at := range []lineage.Point{{}, now} {
+		next.start.At = at
+		next.refused(t, fault.Conflict, "does not follow")
+	}
+	next.start.At = lineage.Point{Incarnation: "of a restore", Mark: "m", Index: 7}
+	next.accepted(t)
+}
+
 // TestTheSessionsOfANodeAreAChain: of two agents with one identity only the one that follows is obeyed.
 func TestTheSessionsOfANodeAreAChain(t *testing.T) {
 	h, ears := withAgents(t)

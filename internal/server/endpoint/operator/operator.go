@@ -3,12 +3,15 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"slices"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/model/lineage"
 	model "berth/internal/model/recovery"
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/fsm"
@@ -59,14 +62,16 @@ func (e *Endpoints) status(ctx context.Context, req *wire.Query) (*wire.Recovery
 }
 
 // begin leaves the present incarnation because a person says that the state is older than the world. Without evidence
-// it is refused unless there is a reason.
+// it is refused unless there is a reason. What nodes have seen and nobody dismissed is believed by that word: they go on
+// with this state, also where it was put back over one that a restore had begun.
 func (e *Endpoints) begin(ctx context.Context, req *wire.RecoveryWord) (*wire.Written, error) {
 	s := e.cfg.Store.Snapshot()
 	cause := req.Reason
-	if cause == "" {
-		for _, ev := range suspension.Against(s, nil) {
-			cause = suspension.Shows(ev)
-			break
+	var seen []string
+	for _, ev := range suspension.Against(s, nil) {
+		cause = cmp.Or(cause, suspension.Shows(ev))
+		if ev.Relation == lineage.Foreign && !slices.Contains(seen, ev.Seen.Incarnation) {
+			seen = append(seen, ev.Seen.Incarnation)
 		}
 	}
 	if cause == "" {
@@ -79,6 +84,7 @@ func (e *Endpoints) begin(ctx context.Context, req *wire.RecoveryWord) (*wire.Wr
 		Mark:        rand.Text(),
 		Cause:       cause,
 		By:          req.By,
+		Seen:        seen,
 		Schema:      fsm.Schema(),
 	})
 	if err != nil {

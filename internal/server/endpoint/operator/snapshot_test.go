@@ -30,6 +30,15 @@ func TestASavedStateReplacesNewServersAlone(t *testing.T) {
 		"a volume": {func(tx *state.Tx) {
 			tx.PutVolume(&volume.Volume{ID: volume.ID{Namespace: ids.DefaultNamespace, ID: "v"}, UID: "u"})
 		}, false},
+		"an attachment of a volume that was forgotten": {func(tx *state.Tx) {
+			tx.PutAttachment(&volume.Attachment{
+				Volume:     volume.ID{Namespace: ids.DefaultNamespace, ID: "v"},
+				Node:       "n",
+				Plugin:     "disk",
+				ExternalID: "vol-1",
+				Presence:   volume.Present,
+			})
+		}, false},
 	} {
 		present := localstate.New(t)
 		err := present.Store.Write(present.Store.Snapshot().Stamp(), func(tx *state.Tx) error {

@@ -172,7 +172,8 @@ func (c *OrphanAdopt) place(tx *state.Tx, st fsm.Stamp, out *Adopted, o *Orphan)
 	}
 	if n.Unfollowed != "" {
 		return refuse(o.Alloc.ID, "its node takes nothing from these servers: "+n.Unfollowed,
-			"end what it holds of the other cluster state; it follows these servers then")
+			"if it is to go on with them: berth operator recovery begin -reason \"...\"; else end what it holds of the "+
+				"other cluster state")
 	}
 	if out.Job.Group(o.Alloc.TaskGroup) == nil {
 		return refuse(o.Alloc.ID, fmt.Sprintf("its job has no group %q", o.Alloc.TaskGroup), endIt(o.Alloc.ID))

@@ -36,7 +36,10 @@ type Begin struct {
 	Cause, By   string
 	// Replaced is the state that was replaced by a restore, read before it was; nil: there was none, or it is lost.
 	Replaced *Replaced
-	Schema   uint64 // that the cluster understands
+	// Seen are the incarnations that nodes have seen and this state has not, which it goes on from by a person's word: it
+	// is an older copy of what they came from. Their nodes follow it; what it does not know of them stays an orphan.
+	Seen   []string
+	Schema uint64 // that the cluster understands
 }
 
 // Replaced is what a restore takes over from the state that it replaces.
@@ -131,6 +134,7 @@ func (c *Begin) Apply(tx *state.Tx, st state.Stamp) (any, error) {
 			nodes[n.ID] = n.Name
 		}
 	}
+	parents = append(parents, c.Seen...)
 	for id, name := range nodes {
 		rec.Nodes = append(rec.Nodes, model.Node{ID: id, Name: name})
 	}

@@ -125,7 +125,8 @@ func (c *Evidence) Apply(tx *state.Tx, st state.Stamp) (any, error) {
 	old := tx.Evidence(nil, c.Node)
 	known := old != nil && old.At.Incarnation == at.Incarnation
 	if c.Withdrawn {
-		if known && old.Relation == lineage.Foreign {
+		// Another boot or agent of the node may still hold what this one has released of its own.
+		if known && old.Relation == lineage.Foreign && tx.Session(nil, c.Node).Doubted() == "" {
 			tx.DeleteEvidence(c.Node)
 			fsm.PromoteQueued(tx, st)
 			return true, nil

@@ -90,8 +90,9 @@ func Admit(
 	s *state.Snap, id ids.Node, start wire.AgentStart, silent bool, readmit string, at time.Time,
 ) (node.Admission, error) {
 	now := s.Session(nil, id)
+	relation := s.Relate(start.At)
 	facts := node.SessionFacts{
-		Lost:       s.Relate(start.At) == lineage.Forked,
+		Lost:       relation == lineage.Forked || relation == lineage.Foreign,
 		Readmitted: now.Readmits(readmit, at),
 		Silent:     silent,
 	}
@@ -226,8 +227,14 @@ func (c *Confirm) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 	return nil, nil
 }
 
-// vouched notes that a person vouches for who reports for a node: what it has said since a recovery began counts.
+// vouched notes that a person vouches for who reports for a node: what it has said since a recovery began counts, and so
+// does that nothing is left of what another cluster state gave to it.
 func vouched(tx *state.Tx, st fsm.Stamp, id ids.Node) {
+	e, n := tx.Evidence(nil, id), tx.Node(nil, id)
+	if e != nil && e.Relation == lineage.Foreign && n != nil && n.Unfollowed == "" {
+		tx.DeleteEvidence(id)
+		fsm.PromoteQueued(tx, st)
+	}
 	r, h := tx.Recovery(nil), tx.InventoryHead(nil, id)
 	if r.Expects(id) && h != nil && h.FullIndex > r.Index && h.AllocIndex >= r.Index {
 		tx.PutRecovery(r.With(id, "", st.Time, func(n *recovery.Node) { n.Reported = st.Index }))
