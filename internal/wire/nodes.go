@@ -104,8 +104,8 @@ type NodeHeartbeatReply struct {
 	TTL        time.Duration
 	Reregister bool
 	Index      uint64
-	// Incarnation is that of the servers' state: another one than that of the registration is registered in anew. Empty:
-	// the server does not say.
+	// Incarnation is that of the servers' state: another one than that of the registration is registered in anew.
+	// Empty: the server does not say.
 	Incarnation string
 }
 

@@ -28,8 +28,8 @@ func (s *Session) follow(req *wire.NodeRegisterRequest, reply *wire.NodeRegister
 			incarnation)
 		s.allocs.KeepAll(allocs.ForeignReason)
 	case was && !now:
-		s.log.Info("this node follows its servers: nothing of another cluster state is left on it, or a person said that "+
-			"theirs goes on from that", "servers", incarnation)
+		s.log.Info("this node follows its servers: nothing of another cluster state is left on it, or a "+
+			"person said that theirs goes on from that", "servers", incarnation)
 		s.gate.Set(false)
 	case stands == FollowsAnew:
 		s.log.Warn("the servers' state is of another incarnation; this node holds nothing and follows it", "before",

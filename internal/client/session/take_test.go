@@ -66,8 +66,8 @@ func registered(t *testing.T, seen lineage.Point) *Session {
 	return s
 }
 
-// Given the answer to a heartbeat, then the node registers anew if it is asked to, or another incarnation has begun: one
-// that keeps what another state placed hears of that by nothing else.
+// Given the answer to a heartbeat, then the node registers anew if it is asked to, or another incarnation has begun:
+// one that keeps what another state placed hears of that by nothing else.
 func TestANodeRegistersInANewIncarnation(t *testing.T) {
 	s := registered(t, lineage.Point{Incarnation: "another", Mark: "m", Index: 10})
 	s.due.take()

@@ -158,10 +158,10 @@ func TestAnOlderCopyOfTheServersNeitherEndsNorDeletesWhatIsInUse(t *testing.T) {
 	c.atRest(p)
 }
 
-// Given servers that were restored from a snapshot, when an older copy of their directory, from before that, is put back,
-// then the node holds what a state placed that this one does not descend from, and keeps it; by a person's word that the
-// state was put back the node goes on with it: what the state knows is the servers' again, in the same process, and what
-// it does not know is an orphan, that can be adopted.
+// Given servers that were restored from a snapshot, when an older copy of their directory, from before that, is put
+// back, then the node holds what a state placed that this one does not descend from, and keeps it; by a person's word
+// that the state was put back the node goes on with it: what the state knows is the servers' again, in the same
+// process, and what it does not know is an orphan, that can be adopted.
 func TestAnOlderCopyPutBackOverARestoreIsFollowedByAPersonsWord(t *testing.T) {
 	t.Parallel()
 	c, p, m := oneNode(t)

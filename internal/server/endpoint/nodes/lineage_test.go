@@ -110,9 +110,9 @@ func TestANodeThatHoldsThingsOfAnotherStateIsNotReady(t *testing.T) {
 	}
 }
 
-// Given a node that held what another state placed, then that is evidence until the node holds nothing any more: not when
-// it says merely that it has seen nothing, for its store may be lost, nor while another boot of it may live, before a
-// person has said that none does.
+// Given a node that held what another state placed, then that is evidence until the node holds nothing any more: not
+// when it says merely that it has seen nothing, for its store may be lost, nor while another boot of it may live,
+// before a person has said that none does.
 func TestForeignEvidenceStandsWhileAnythingOfItMayLive(t *testing.T) {
 	foreign := lineage.Point{Incarnation: "another", Mark: "one", Index: 1}
 	for _, tc := range []struct {
@@ -147,7 +147,12 @@ func TestForeignEvidenceStandsWhileAnythingOfItMayLive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req := &wire.NodeRegisterRequest{NodeIdentity: who, Info: &node.Node{ID: who.Node}, Seen: tc.seen, Holds: tc.holds}
+		req := &wire.NodeRegisterRequest{
+			NodeIdentity: who,
+			Info:         &node.Node{ID: who.Node},
+			Seen:         tc.seen,
+			Holds:        tc.holds,
+		}
 		if err := e.noteEvidence(t.Context(), c.Store.Snapshot(), req); err != nil {
 			t.Fatal(err)
 		}

@@ -118,8 +118,8 @@ func withAgents(t *testing.T) (*claimed, *hearing) {
 	return h, ears
 }
 
-// Given an agent that another incarnation has accepted since, which this state does not know because it was put back over
-// it, then the agent is no copy: nobody can know here how the chain of its node went on.
+// Given an agent that another incarnation has accepted since, which this state does not know because it was put back
+// over it, then the agent is no copy: nobody can know here how the chain of its node went on.
 func TestAStateThatDoesNotKnowTheIncarnationBelievesTheNextAgent(t *testing.T) {
 	h, _ := withAgents(t)
 	h.starts("a", "boot", "m").accepted(t)

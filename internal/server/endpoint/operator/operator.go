@@ -62,8 +62,8 @@ func (e *Endpoints) status(ctx context.Context, req *wire.Query) (*wire.Recovery
 }
 
 // begin leaves the present incarnation because a person says that the state is older than the world. Without evidence
-// it is refused unless there is a reason. What nodes have seen and nobody dismissed is believed by that word: they go on
-// with this state, also where it was put back over one that a restore had begun.
+// it is refused unless there is a reason. What nodes have seen and nobody dismissed is believed by that word: they go
+// on with this state, also where it was put back over one that a restore had begun.
 func (e *Endpoints) begin(ctx context.Context, req *wire.RecoveryWord) (*wire.Written, error) {
 	s := e.cfg.Store.Snapshot()
 	cause := req.Reason

@@ -36,8 +36,8 @@ type Begin struct {
 	Cause, By   string
 	// Replaced is the state that was replaced by a restore, read before it was; nil: there was none, or it is lost.
 	Replaced *Replaced
-	// Seen are the incarnations that nodes have seen and this state has not, which it goes on from by a person's word: it
-	// is an older copy of what they came from. Their nodes follow it; what it does not know of them stays an orphan.
+	// Seen are the incarnations that nodes have seen and this state has not, which it goes on from by a person's word:
+	// it is an older copy of what they came from. Their nodes follow it; what it does not know of them stays an orphan.
 	Seen   []string
 	Schema uint64 // that the cluster understands
 }

@@ -191,12 +191,13 @@ func TestTheNodesOfTheReplacedStateAreAwaited(t *testing.T) {
 	r.waits(false, "all have reported")
 }
 
-// Given a recovery that has not ended, when another snapshot is restored, then the second recovery takes the place of the
-// first, with all the nodes that the first awaited, heard or not, and nobody has to say that none is missing.
+// Given a recovery that has not ended, when another snapshot is restored, then the second recovery takes the place of
+// the first, with all the nodes that the first awaited, heard or not, and nobody has to say that none is missing.
 func TestASecondRestoreTakesOverTheListOfTheFirst(t *testing.T) {
 	r, second := newRig(t), newRig(t)
 	late := ids.Node(ids.New())
-	r.begin(&recovery.Replaced{Whole: true, Incarnation: "replaced", Nodes: []recovery.Named{{ID: late, Name: "late"}}})
+	named := []recovery.Named{{ID: late, Name: "late"}}
+	r.begin(&recovery.Replaced{Whole: true, Incarnation: "replaced", Nodes: named})
 	r.reports(r.ash, "")
 	r.waits(true, "the first waits for two nodes")
 	second.begin(recovery.Replacing(r.snap(), r.snap().Meta(nil).ClusterID))

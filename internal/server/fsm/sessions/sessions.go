@@ -227,8 +227,8 @@ func (c *Confirm) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 	return nil, nil
 }
 
-// vouched notes that a person vouches for who reports for a node: what it has said since a recovery began counts, and so
-// does that nothing is left of what another cluster state gave to it.
+// vouched notes that a person vouches for who reports for a node: what it has said since a recovery began counts, and
+// so does that nothing is left of what another cluster state gave to it.
 func vouched(tx *state.Tx, st fsm.Stamp, id ids.Node) {
 	e, n := tx.Evidence(nil, id), tx.Node(nil, id)
 	if e != nil && e.Relation == lineage.Foreign && n != nil && n.Unfollowed == "" {
