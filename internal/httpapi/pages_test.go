@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 
+	"berth/api"
 	"berth/internal/base/ids"
 	"berth/internal/model/eval"
 	"berth/internal/model/node"
@@ -19,10 +21,14 @@ import (
 // counting is a connection to the servers that counts the items of the list that came last.
 type counting struct {
 	wire.Conn
-	items atomic.Int64
+	items   atomic.Int64
+	earlier atomic.Bool // the servers are of a version that knows no lines
 }
 
 func (c *counting) Invoke(ctx context.Context, method string, req, reply any, opts ...grpc.CallOption) error {
+	if r, ok := req.(*wire.VolumeListRequest); ok && c.earlier.Load() {
+		r.Lines = false
+	}
 	err := c.Conn.Invoke(ctx, method, req, reply, opts...)
 	n := -1
 	switch l := reply.(type) {
@@ -34,8 +40,8 @@ func (c *counting) Invoke(ctx context.Context, method string, req, reply any, op
 		n = len(l.Items)
 	case *wire.List[*node.Node]:
 		n = len(l.Items)
-	case *wire.List[*wire.VolumeView]:
-		n = len(l.Items)
+	case *wire.VolumeLines:
+		n = len(l.Lines) + len(l.Items)
 	case *wire.List[*wire.PluginView]:
 		n = len(l.Items)
 	}
@@ -135,5 +141,18 @@ func (w *world) samePages(path string, args url.Values) {
 			w.t.Errorf("%s %v: servers sent %d at once, %d with a filter, of %d", path, args, most, sent, len(all))
 		}
 		return
+	}
+}
+
+// Given servers of a version that knows no lines, when volumes are listed, then the list is the same.
+func TestAListOfVolumesIsTheSameFromEarlierServers(t *testing.T) {
+	w := newWorld(t)
+	w.crowd()
+	var now, earlier []api.CSIVolumeListStub
+	w.get("/v1/volumes?type=csi", &now)
+	w.servers.earlier.Store(true)
+	w.get("/v1/volumes?type=csi", &earlier)
+	if diff := cmp.Diff(now, earlier); diff != "" || len(now) < 4 || now[0].NodesHealthy == 0 {
+		t.Errorf("%d volumes, the first %+v: %s", len(now), now[0], diff)
 	}
 }

@@ -64,12 +64,13 @@ func (s *Server) volumeList(r *request) (any, error) {
 var csiVolumes = read(wire.VolumeList, func(r *request) (*wire.VolumeListRequest, error) {
 	q, err := r.list()
 	plugin, node := ids.Plugin(r.arg("plugin_id")), ids.Node(r.arg("node_id"))
-	return &wire.VolumeListRequest{Query: q, Plugin: plugin, Node: node}, err
-}, func(r *request, out *wire.List[*wire.VolumeView]) (any, error) {
-	return table[*wire.VolumeView]{
-		key: func(v *wire.VolumeView) string { return wire.KeyOfVolume(v.Volume) },
-		row: func(v *wire.VolumeView) any { return convert.VolumeStub(v) },
-	}.show(r, out.Items, out.NextToken)
+	return &wire.VolumeListRequest{Query: q, Plugin: plugin, Node: node, Lines: true}, err
+}, func(r *request, out *wire.VolumeLines) (any, error) {
+	out.Complete()
+	return table[wire.VolumeLine]{
+		key: func(v wire.VolumeLine) string { return wire.KeyOfVolume(v.ID) },
+		row: func(v wire.VolumeLine) any { return convert.VolumeStub(&v, out.Plugins[v.Plugin]) },
+	}.show(r, out.Lines, out.NextToken)
 })
 
 var volumeGet = read(wire.VolumeGet, byName, one("volume", func(v *wire.VolumeView) any { return convert.Volume(v) }))

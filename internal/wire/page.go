@@ -49,8 +49,14 @@ func pageStart[T any](q Page, items []T, key func(T) string) int {
 // KeyOfJob is a job's place in pages.
 func KeyOfJob(j *job.Job) string { return string(j.Namespace) + "." + string(j.ID) }
 
+// VolumeAt is the volume that a page of a namespace begins with, by its token; false: the token does not say it.
+func VolumeAt(ns ids.Namespace, token string) (volume.ID, bool) {
+	id, ok := strings.CutPrefix(token, string(ns)+".")
+	return volume.ID{Namespace: ns, ID: ids.Volume(id)}, ok && ns != "" && ns != AllNamespaces
+}
+
 // KeyOfVolume is a volume's place in pages.
-func KeyOfVolume(v *volume.Volume) string { return string(v.Namespace) + "." + string(v.ID.ID) }
+func KeyOfVolume(id volume.ID) string { return string(id.Namespace) + "." + string(id.ID) }
 
 // KeyOfAlloc is an alloc's place in pages, which go by creation.
 func KeyOfAlloc(a *alloc.Alloc) string { return fmt.Sprintf("%d.%s", a.CreateIndex, a.ID) }

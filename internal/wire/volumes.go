@@ -20,7 +20,7 @@ var (
 	VolumeRelease    = Unary[VolumeReleaseRequest, Written]("Volume.Release")
 	VolumeGet        = Unary[Ref[ids.Volume], One[VolumeView]]("Volume.Get")
 	VolumeUsages     = Unary[Ref[ids.Volume], VolumeUsageReply]("Volume.Usage")
-	VolumeList       = Unary[VolumeListRequest, List[*VolumeView]]("Volume.List")
+	VolumeList       = Unary[VolumeListRequest, VolumeLines]("Volume.List")
 	VolumeExternal   = Unary[ExternalListRequest, ProviderList[ExternalVolume]]("Volume.External")
 	SnapshotCreate   = Unary[SnapshotCreateRequest, SnapshotReply]("Snapshot.Create")
 	SnapshotDelete   = Unary[SnapshotDeleteRequest, Written]("Snapshot.Delete")
@@ -117,6 +117,79 @@ type VolumeListRequest struct {
 	Query
 	Plugin ids.Plugin
 	Node   ids.Node
+	// Lines: the reply has lines. Agents of earlier versions do not ask for them.
+	Lines bool
+}
+
+// VolumeLines is a page of a list of volumes: lines with the plugins that they name, without instances and allocs. Who
+// does not ask for lines gets the whole views, and so does everybody from servers of earlier versions.
+type VolumeLines struct {
+	Meta
+	Items     []*VolumeView
+	Lines     []VolumeLine
+	Plugins   map[ids.Plugin]*PluginView
+	NextToken string
+}
+
+// Complete makes the lines that servers of an earlier version do not send.
+func (l *VolumeLines) Complete() {
+	if l.Plugins == nil {
+		l.Plugins = map[ids.Plugin]*PluginView{}
+	}
+	for _, v := range l.Items {
+		l.Lines = append(l.Lines, v.Line())
+		l.Plugins[v.Volume.Spec.Plugin] = v.Plugin
+	}
+}
+
+// VolumeLine is what a list shows of a volume.
+type VolumeLine struct {
+	volume.ID
+	Name           string
+	Plugin         ids.Plugin
+	ExternalID     string
+	Provider       string
+	Topologies     []plugin.Topology
+	AccessMode     volume.AccessMode
+	AttachmentMode volume.AttachmentMode
+	Readers        int // claims
+	Writers        int
+	Schedulable    bool
+	CreateIndex    uint64
+	ModifyIndex    uint64
+	CreateTime     int64 // nanoseconds since the epoch
+	ModifyTime     int64
+}
+
+// Line is what a list shows of the volume.
+func (v *VolumeView) Line() VolumeLine {
+	m := v.Volume
+	line := VolumeLine{
+		ID:             m.ID,
+		Name:           m.Spec.Name,
+		Plugin:         m.Spec.Plugin,
+		ExternalID:     m.Status.ExternalID,
+		Provider:       m.Status.Provider,
+		Topologies:     m.Status.Topologies,
+		AccessMode:     m.Status.AccessMode,
+		AttachmentMode: m.Status.AttachmentMode,
+		Schedulable:    v.Schedulable,
+		CreateIndex:    m.CreateIndex,
+		ModifyIndex:    m.ModifyIndex,
+		CreateTime:     m.CreateTime,
+		ModifyTime:     m.ModifyTime,
+	}
+	if p := v.Plugin; p != nil && line.Provider == "" {
+		line.Provider = p.Record.Provider
+	}
+	for _, c := range v.Claims {
+		if c.Reads() {
+			line.Readers++
+		} else {
+			line.Writers++
+		}
+	}
+	return line
 }
 
 // ExternalListRequest asks a plugin for what its provider has.

@@ -133,7 +133,7 @@ func Volume(v *wire.VolumeView) *api.CSIVolume {
 			&api.CSIVolumeCapability{AccessMode: string(c.AccessMode), AttachmentMode: string(c.AttachmentMode)})
 	}
 	for _, c := range v.Claims {
-		if c.ReadOnly || c.AccessMode.ReaderOnly() {
+		if c.Reads() {
 			out.ReadAllocs[string(c.Alloc)] = nil
 		} else {
 			out.WriteAllocs[string(c.Alloc)] = nil
@@ -229,33 +229,33 @@ func amount(a *volume.Amount) *api.CSIVolumeAmount {
 	return &api.CSIVolumeAmount{Total: a.Total, Used: a.Used, Available: a.Available}
 }
 
-// VolumeStub is the line of a volume in lists.
-func VolumeStub(v *wire.VolumeView) *api.CSIVolumeListStub {
-	full := Volume(v)
-	return &api.CSIVolumeListStub{
-		ID:                  full.ID,
-		Namespace:           full.Namespace,
-		Name:                full.Name,
-		ExternalID:          full.ExternalID,
-		Topologies:          full.Topologies,
-		AccessMode:          full.AccessMode,
-		AttachmentMode:      full.AttachmentMode,
-		CurrentReaders:      len(full.ReadAllocs),
-		CurrentWriters:      len(full.WriteAllocs),
-		Schedulable:         full.Schedulable,
-		PluginID:            full.PluginID,
-		Provider:            full.Provider,
-		ControllerRequired:  full.ControllerRequired,
-		ControllersHealthy:  full.ControllersHealthy,
-		ControllersExpected: full.ControllersExpected,
-		NodesHealthy:        full.NodesHealthy,
-		NodesExpected:       full.NodesExpected,
-		ResourceExhausted:   full.ResourceExhausted,
-		CreateIndex:         full.CreateIndex,
-		ModifyIndex:         full.ModifyIndex,
-		CreateTime:          full.CreateTime,
-		ModifyTime:          full.ModifyTime,
+// VolumeStub is the line of a volume in lists; p is its plugin, nil when nobody knows it.
+func VolumeStub(v *wire.VolumeLine, p *wire.PluginView) *api.CSIVolumeListStub {
+	out := &api.CSIVolumeListStub{
+		ID:                string(v.ID.ID),
+		Namespace:         string(v.Namespace),
+		Name:              v.Name,
+		ExternalID:        v.ExternalID,
+		Topologies:        fromTopologies(v.Topologies),
+		AccessMode:        string(v.AccessMode),
+		AttachmentMode:    string(v.AttachmentMode),
+		CurrentReaders:    v.Readers,
+		CurrentWriters:    v.Writers,
+		Schedulable:       v.Schedulable,
+		PluginID:          string(v.Plugin),
+		Provider:          v.Provider,
+		ResourceExhausted: &time.Time{},
+		CreateIndex:       v.CreateIndex,
+		ModifyIndex:       v.ModifyIndex,
+		CreateTime:        v.CreateTime,
+		ModifyTime:        v.ModifyTime,
 	}
+	if p != nil {
+		out.ControllerRequired = p.ControllerRequired
+		out.ControllersHealthy, out.ControllersExpected = p.ControllersHealthy, p.ControllersExpected
+		out.NodesHealthy, out.NodesExpected = p.NodesHealthy, p.NodesExpected
+	}
+	return out
 }
 
 // Plugin makes the public form of a plugin.

@@ -77,6 +77,9 @@ type Claim struct {
 // Key names the claim.
 func (c *Claim) Key() ClaimKey { return ClaimKey{Volume: c.Volume, Alloc: c.Alloc} }
 
+// Reads reports a claim that cannot write.
+func (c *Claim) Reads() bool { return c.ReadOnly || c.AccessMode.ReaderOnly() }
+
 // Staging is the provider's thing that is claimed. It is what counts when it is asked who uses a volume; names of
 // volumes come and go.
 func (c *Claim) Staging() StagingKey { return StagingKey{Plugin: c.Plugin, ExternalID: c.ExternalID} }

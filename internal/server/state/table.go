@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/hashicorp/go-memdb"
 
@@ -73,6 +74,20 @@ func (t *table[T]) get(s *Snap, w *Watch, key Key) *T {
 // scan yields the objects whose primary key begins with prefix, in key order.
 func (t *table[T]) scan(s *Snap, w *Watch, prefix Key) iter.Seq[*T] {
 	return t.iterate(s, w, primary+"_prefix", prefix)
+}
+
+// scanFrom yields those of scan whose key is not below from, without passing by the others. The watch sees all of scan.
+func (t *table[T]) scanFrom(s *Snap, w *Watch, prefix, from Key) iter.Seq[*T] {
+	all, err := s.txn.Get(t.name, primary+"_prefix", prefix)
+	must(err)
+	s.watch(w, all.WatchCh())
+	return func(yield func(*T) bool) {
+		for o := range t.since(s, primary, max(prefix, from)) {
+			if !strings.HasPrefix(string(t.key(o)), string(prefix)) || !yield(o) {
+				return
+			}
+		}
+	}
 }
 
 // find yields the objects that are filed under key in an index, ordered by primary key.

@@ -50,10 +50,16 @@ func (s *Snap) Volume(w *Watch, id volume.ID) *volume.Volume {
 
 // Volumes yields a namespace's volumes (or all) whose id begins with prefix, by namespace and id.
 func (s *Snap) Volumes(w *Watch, ns ids.Namespace, prefix string) iter.Seq[*volume.Volume] {
-	return matching(volumes.scan(s, w, inNamespace(ns, prefix)), prefix, func(v *volume.Volume) string {
-		return string(v.ID.ID)
-	})
+	return matching(volumes.scan(s, w, inNamespace(ns, prefix)), prefix, nameOfVolume)
 }
+
+// VolumesFrom yields those of Volumes that do not come before from, whose namespace it is; the watch sees all of them.
+func (s *Snap) VolumesFrom(w *Watch, from volume.ID, prefix string) iter.Seq[*volume.Volume] {
+	all := inNamespace(from.Namespace, prefix)
+	return matching(volumes.scanFrom(s, w, all, volumeKey(from)), prefix, nameOfVolume)
+}
+
+func nameOfVolume(v *volume.Volume) string { return string(v.ID.ID) }
 
 // VolumesByPlugin yields a plugin's volumes, by namespace and id.
 func (s *Snap) VolumesByPlugin(w *Watch, id ids.Plugin) iter.Seq[*volume.Volume] {

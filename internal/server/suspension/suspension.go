@@ -38,14 +38,31 @@ func (r *Reason) String() string {
 // seeStatus is the way out that names all others.
 const seeStatus = "see what to do: berth operator recovery status"
 
+// Reader answers about many volumes of one snapshot: what is the same for all of them is read once. The watch sees
+// whatever may change an answer that was given.
+type Reader struct {
+	snap     *state.Snap
+	watch    *state.Watch
+	recovery *recovery.Record
+	against  []*recovery.Evidence
+	stray    []*state.InventoryHead // of nodes with mounts under no name
+	looked   bool                   // for them
+}
+
+// Of returns a reader of a snapshot.
+func Of(s *state.Snap, w *state.Watch) *Reader {
+	return &Reader{snap: s, watch: w, recovery: s.Recovery(w), against: Against(s, w)}
+}
+
 // Calls says why no controller call is made for a provider's volume, and nothing is begun with it: the state was
 // restored, and some node that may hold it has not been heard; or a node holds it by a history that this state does not
-// contain. The watch sees whatever may change the answer.
-func Calls(s *state.Snap, w *state.Watch, k volume.StagingKey) *Reason {
-	if r := s.Recovery(w); !r.Over(k) {
-		return &Reason{Text: "the servers' state was restored: " + Missing(r, k), Hint: seeStatus}
+// contain.
+func (r *Reader) Calls(k volume.StagingKey) *Reason {
+	s, w := r.snap, r.watch
+	if !r.recovery.Over(k) {
+		return &Reason{Text: "the servers' state was restored: " + Missing(r.recovery, k), Hint: seeStatus}
 	}
-	for _, e := range Against(s, w) {
+	for _, e := range r.against {
 		if i := s.InventoryEntry(w, e.Node, k); i != nil && unclaimed(s, w, i) != "" {
 			return &Reason{Text: Shows(e) + ", and holds this volume by that", Hint: decide(e)}
 		}
@@ -59,8 +76,9 @@ func Calls(s *state.Snap, w *state.Watch, k volume.StagingKey) *Reason {
 
 // unnamed says where a volume is mounted although neither a claim nor the node's records name it: where the path of the
 // mount is made of the hash of its id. A node that is down is judged by what is claimed on it.
-func unnamed(s *state.Snap, w *state.Watch, k volume.StagingKey) *Reason {
-	for h := range s.InventoryHeads(w) {
+func (r *Reader) unnamed(k volume.StagingKey) *Reason {
+	s, w := r.snap, r.watch
+	for _, h := range r.strays() {
 		for _, u := range h.Unknown {
 			if n := s.Node(w, h.Node); u.Stages(k) && n != nil && n.Status != node.StatusDown {
 				return &Reason{Text: "node " + named(h.Node, n.Name) + " has it mounted and has no record of it",
@@ -71,17 +89,41 @@ func unnamed(s *state.Snap, w *state.Watch, k volume.StagingKey) *Reason {
 	return nil
 }
 
+// strays are the nodes with mounts under no name: few, of however many nodes there are.
+func (r *Reader) strays() []*state.InventoryHead {
+	if !r.looked {
+		for h := range r.snap.InventoryHeads(r.watch) {
+			if len(h.Unknown) > 0 {
+				r.stray = append(r.stray, h)
+			}
+		}
+		r.looked = true
+	}
+	return r.stray
+}
+
 // Destruction says why nothing of a provider's volume is deleted, forgotten by force, detached or given away by proof:
 // what Calls says, or any node shows that the state is older than the world, or has it mounted without a record.
-func Destruction(s *state.Snap, w *state.Watch, k volume.StagingKey) *Reason {
-	if r := Calls(s, w, k); r != nil {
-		return r
+func (r *Reader) Destruction(k volume.StagingKey) *Reason {
+	if why := r.Calls(k); why != nil {
+		return why
 	}
-	for _, e := range Against(s, w) {
+	for _, e := range r.against {
 		return &Reason{Text: Shows(e), Hint: decide(e)}
 	}
-	return unnamed(s, w, k)
+	return r.unnamed(k)
 }
+
+// Calls is what a Reader says of one volume.
+func Calls(s *state.Snap, w *state.Watch, k volume.StagingKey) *Reason { return Of(s, w).Calls(k) }
+
+// Destruction is what a Reader says of one volume.
+func Destruction(s *state.Snap, w *state.Watch, k volume.StagingKey) *Reason {
+	return Of(s, w).Destruction(k)
+}
+
+// Claims is what a Reader says of one volume.
+func Claims(s *state.Snap, w *state.Watch, v *volume.Volume) *Reason { return Of(s, w).Claims(v) }
 
 // Call says why no call is made for a volume now: of those that destroy something, detach included, or of the others.
 func Call(s *state.Snap, k volume.StagingKey, destroys bool) *Reason {
@@ -95,10 +137,11 @@ func Call(s *state.Snap, k volume.StagingKey, destroys bool) *Reason {
 // alloc that has no claim of it, so that it may be written to by somebody whom the claims do not show; or a node
 // without any claim of it still has it staged, as an orphan leaves it that has just ended: what was written may not be
 // on the device yet.
-func Claims(s *state.Snap, w *state.Watch, v *volume.Volume) *Reason {
+func (r *Reader) Claims(v *volume.Volume) *Reason {
+	s, w := r.snap, r.watch
 	k := v.Staging()
-	if r := Calls(s, w, k); r != nil {
-		return r
+	if why := r.Calls(k); why != nil {
+		return why
 	}
 	if shared(v) {
 		return nil
@@ -118,7 +161,7 @@ func Claims(s *state.Snap, w *state.Watch, v *volume.Volume) *Reason {
 			}
 		}
 	}
-	return unnamed(s, w, k)
+	return r.unnamed(k)
 }
 
 // lingering is the schema from which on a staging without a claim counts: older logs are applied as they were.

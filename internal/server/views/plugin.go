@@ -84,8 +84,8 @@ func (r *Reader) Plugin(id ids.Plugin) *wire.PluginView {
 	return out
 }
 
-// pluginLine is a plugin without its instances and their allocs.
-func (r *Reader) pluginLine(id ids.Plugin) *wire.PluginView {
+// PluginLine is a plugin without its instances and their allocs.
+func (r *Reader) PluginLine(id ids.Plugin) *wire.PluginView {
 	out, made := r.lines[id]
 	if made {
 		return out

@@ -23,6 +23,7 @@ type Reader struct {
 	plugins map[ids.Plugin]*wire.PluginView
 	lines   map[ids.Plugin]*wire.PluginView // the same in numbers
 	tasks   map[ids.Plugin][]pluginTask     // nil until the first plugin is viewed
+	pauses  *suspension.Reader
 }
 
 // Of returns a reader of a snapshot.
@@ -32,6 +33,7 @@ func Of(s *state.Snap, w *state.Watch) *Reader {
 		watch:   w,
 		plugins: map[ids.Plugin]*wire.PluginView{},
 		lines:   map[ids.Plugin]*wire.PluginView{},
+		pauses:  suspension.Of(s, w),
 	}
 }
 
@@ -68,10 +70,22 @@ func (r *Reader) Volume(v *volume.Volume) *wire.VolumeView {
 	return r.volume(v, r.Plugin(v.Spec.Plugin))
 }
 
-// VolumeLine is a volume in a list. Its plugin comes in numbers: each line that carried all instances and allocs of it
-// would make the list as long as volumes times nodes.
-func (r *Reader) VolumeLine(v *volume.Volume) *wire.VolumeView {
-	return r.volume(v, r.pluginLine(v.Spec.Plugin))
+// VolumeWithNumbers is what Volume gathers, with the plugin in numbers: lists in which each volume carried all
+// instances and allocs of its plugin would be as long as volumes times nodes.
+func (r *Reader) VolumeWithNumbers(v *volume.Volume) *wire.VolumeView {
+	return r.volume(v, r.PluginLine(v.Spec.Plugin))
+}
+
+// VolumeLine is a volume in a list: it costs the same whatever else there is, and no sentence about it is made.
+func (r *Reader) VolumeLine(v *volume.Volume) wire.VolumeLine {
+	p := r.PluginLine(v.Spec.Plugin)
+	line := wire.VolumeView{
+		Volume:      v,
+		Plugin:      p,
+		Claims:      slices.Collect(r.snap.ClaimsOf(r.watch, v.Staging())),
+		Schedulable: unschedulable(v, p) == "" && r.pauses.Claims(v) == nil,
+	}
+	return line.Line()
 }
 
 func (r *Reader) volume(v *volume.Volume, p *wire.PluginView) *wire.VolumeView {
@@ -94,7 +108,7 @@ func (r *Reader) volume(v *volume.Volume, p *wire.PluginView) *wire.VolumeView {
 		out.OnNodes[i.Node] = i.Entry
 	}
 	out.Ended = slices.Collect(s.ProvenEnds(w, v.UID))
-	suspended, free := standstill(s, w, v)
+	suspended, free := r.standstill(v)
 	out.Unschedulable = unschedulable(v, out.Plugin)
 	if !free {
 		out.Unschedulable = suspended
@@ -128,14 +142,14 @@ func (r *Reader) volume(v *volume.Volume, p *wire.PluginView) *wire.VolumeView {
 
 // standstill says what may not be done with a volume because the servers' state may be older than the world, or a node
 // has it for somebody whom the state does not know, and what ends that; free tells whether allocs are given it still.
-func standstill(s *state.Snap, w *state.Watch, v *volume.Volume) (text string, free bool) {
-	if why := suspension.Calls(s, w, v.Staging()); why != nil {
+func (r *Reader) standstill(v *volume.Volume) (text string, free bool) {
+	if why := r.pauses.Calls(v.Staging()); why != nil {
 		return "suspended, nothing is begun with it: " + why.String(), false
 	}
-	if why := suspension.Claims(s, w, v); why != nil {
+	if why := r.pauses.Claims(v); why != nil {
 		return "given to nobody: " + why.String(), false
 	}
-	if why := suspension.Destruction(s, w, v.Staging()); why != nil {
+	if why := r.pauses.Destruction(v.Staging()); why != nil {
 		return "neither deleted, detached nor forgotten by force: " + why.String(), true
 	}
 	return "", true

@@ -27,24 +27,49 @@ func (e *Endpoints) volumeGet(ctx context.Context, r *wire.Ref[ids.Volume]) (*wi
 	})
 }
 
-func (e *Endpoints) volumeList(ctx context.Context, r *wire.VolumeListRequest) (*wire.List[*wire.VolumeView], error) {
-	out := &wire.List[*wire.VolumeView]{}
+func (e *Endpoints) volumeList(ctx context.Context, r *wire.VolumeListRequest) (*wire.VolumeLines, error) {
+	out := &wire.VolumeLines{}
 	return out, e.cfg.Read(ctx, r.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		var all []*volume.Volume
-		for v := range s.Volumes(w, r.Namespace, r.Prefix) {
-			if r.Plugin != "" && v.Spec.Plugin != r.Plugin || r.Node != "" && !views.OnNode(s, w, v, r.Node) {
-				continue
-			}
-			all = append(all, v)
-		}
-		shown, next := wire.Cut(r.Page, all, wire.KeyOfVolume)
-		out.Items, out.NextToken = make([]*wire.VolumeView, len(shown)), next
+		key := func(v *volume.Volume) string { return wire.KeyOfVolume(v.ID) }
+		shown, next := wire.Cut(r.Page, cutFrom(s, w, r), key)
 		view := views.Of(s, w)
-		for i, v := range shown {
-			out.Items[i] = view.VolumeLine(v)
+		*out = wire.VolumeLines{Meta: out.Meta, NextToken: next}
+		if r.Lines {
+			out.Lines, out.Plugins = make([]wire.VolumeLine, len(shown)), map[ids.Plugin]*wire.PluginView{}
+			for i, v := range shown {
+				out.Lines[i], out.Plugins[v.Spec.Plugin] = view.VolumeLine(v), view.PluginLine(v.Spec.Plugin)
+			}
+		} else {
+			out.Items = make([]*wire.VolumeView, len(shown))
+			for i, v := range shown {
+				out.Items[i] = view.VolumeWithNumbers(v)
+			}
 		}
 		return max(s.TableIndex(state.Volumes), s.TableIndex(state.Claims)), nil
 	})
+}
+
+// cutFrom are the volumes of which a page is cut: from its beginning to what the next page begins with, where the token
+// says where that is; otherwise all.
+func cutFrom(s *state.Snap, w *state.Watch, r *wire.VolumeListRequest) []*volume.Volume {
+	enough, all := 0, s.Volumes(w, r.Namespace, r.Prefix)
+	if r.PerPage > 0 && !r.Reverse {
+		if from, ok := wire.VolumeAt(r.Namespace, r.NextToken); ok {
+			enough, all = r.PerPage+1, s.VolumesFrom(w, from, r.Prefix)
+		} else if r.NextToken == "" {
+			enough = r.PerPage + 1
+		}
+	}
+	var out []*volume.Volume
+	for v := range all {
+		if r.Plugin != "" && v.Spec.Plugin != r.Plugin || r.Node != "" && !views.OnNode(s, w, v, r.Node) {
+			continue
+		}
+		if out = append(out, v); len(out) == enough {
+			break
+		}
+	}
+	return out
 }
 
 // volumeExternal asks a provider for what it has. Node-scoped plugins answer each for its node: the union is returned,
