@@ -76,7 +76,7 @@ func (f *fake) nodeWithOrphans(int) *api.Node {
 		},
 	} {
 		adopted := slices.Contains(f.requests, "PUT /v1/orphans/adopt") && o.AllocID == allocB
-		if !adopted && !slices.Contains(f.requests, "PUT /v1/node/"+nodeB+"/orphan/"+o.AllocID+"/end") {
+		if !adopted && !f.endsOrphan(o.AllocID) {
 			n.Orphans = append(n.Orphans, o)
 		}
 	}
@@ -93,6 +93,20 @@ func (f *fake) nodeWithOrphans(int) *api.Node {
 		Hint:          "stop it and give it an empty data_dir",
 	}}
 	return n
+}
+
+func (f *fake) endsOrphan(id string) bool {
+	return slices.Contains(f.requests, "PUT /v1/node/"+nodeB+"/orphan/"+id+"/end")
+}
+
+// releasing is an allocation that the servers know and whose record its node had lost: a person has ended it.
+func (f *fake) releasing(id string, held bool) *api.Allocation {
+	a := f.holding()
+	a.ID, a.ClientStatus = id, "lost"
+	if !held {
+		a.Storage[0] = api.AllocVolume{Alias: "data", Volume: "db-data", State: "released"}
+	}
+	return a
 }
 
 // bundled are the nodes that are to run the bundled plugin: one cannot.

@@ -192,6 +192,10 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 		return f.holding(), nil
 	case path == "allocation/"+allocA:
 		return f.alloc(), nil
+	case path == "allocation/"+allocB && f.endsOrphan(allocB):
+		return f.releasing(allocB, n < 2), nil
+	case path == "allocation/"+allocC && f.endsOrphan(allocC) && !f.endsOrphan(allocB):
+		return f.releasing(allocC, true), nil
 	case path == "allocation/"+allocC:
 		return f.crashing(), nil
 	case strings.HasPrefix(path, "job/"):

@@ -138,7 +138,9 @@ func newOrphansEnd(e *kit.Env) *kit.Command {
 		Use:   "end [flags] [alloc...]",
 		Short: "End orphans: stop their tasks and release their volumes",
 		Long: `Ends orphans, because you say that nobody needs them: their tasks are stopped within their kill timeouts, their volumes are
-unmounted, and what is left of them on the node is removed. Waits until that is over.`,
+unmounted, and what is left of them on the node is removed. Waits until that is over. A volume that is not free ten
+seconds after the end of an allocation whose record was lost is reported with exit code 1, with what it waits for; it
+goes on being released.`,
 		Example: "  berth node orphans end 4ff1d9c5\n  berth node orphans end -all -yes",
 		Run: func(ctx context.Context, args []string) error {
 			if s.all == (len(args) > 0) {
@@ -215,6 +217,10 @@ func order(last bool) int {
 func (s *orphansEnd) awaitAll(ctx context.Context, c *api.Client, list []located) error {
 	for _, l := range list {
 		if err := awaitGone(ctx, c, l); err != nil {
+			return err
+		}
+		// Of one whose record was lost the servers may know what it has of volumes.
+		if err := follow.New(s.env, false, false).Released(ctx, l.orphan.AllocID); err != nil {
 			return err
 		}
 		s.env.Out.Printf("Allocation %q has ended\n", l.orphan.AllocID)

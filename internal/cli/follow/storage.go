@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"berth/api"
 	"berth/internal/base/fault"
@@ -14,12 +15,17 @@ import (
 // failed, and when the next one comes. It returns one of the volumes; empty: it holds none.
 func (f *Follower) storage(ctx context.Context, a *api.AllocationListStub) (text, held string, err error) {
 	full, _, err := f.Client.Allocations().Get(ctx, a.ID, &api.QueryOptions{Namespace: a.Namespace})
-	if fault.Has(err, fault.NotFound) {
+	if api.IsNotFound(err) {
 		return "", "", nil
 	}
 	if err != nil {
 		return "", "", kit.Doing(err, "read", "allocation", f.id(a.ID))
 	}
+	text, held = unreleased(full)
+	return text, held, nil
+}
+
+func unreleased(full *api.Allocation) (text, held string) {
 	var parts []string
 	for _, v := range full.Storage {
 		if !v.Held {
@@ -34,7 +40,7 @@ func (f *Follower) storage(ctx context.Context, a *api.AllocationListStub) (text
 		}
 		parts = append(parts, text)
 	}
-	return strings.Join(parts, ", and "), held, nil
+	return strings.Join(parts, ", and "), held
 }
 
 // lost is an allocation that has ended because its node is silent: what it held stays with the node.
@@ -61,4 +67,35 @@ func (f *Follower) notFree(ctx context.Context, job string, a *api.AllocationLis
 		why += ": " + text
 	}
 	return kit.Fail(fault.Busy, hint, "the storage of job %q is not free yet: allocation %q %s", job, f.id(a.ID), why)
+}
+
+// Released follows an allocation that has ended until it has released its volumes, for a while: what holds one up then is
+// the error. One that the servers do not know has released them when its node lists it no longer.
+func (f *Follower) Released(ctx context.Context, alloc string) error {
+	var text, held string
+	ended := time.Now()
+	err := Watch(ctx, "", func(o *api.QueryOptions) (bool, *api.QueryMeta, error) {
+		before := held
+		full, meta, err := f.Client.Allocations().Get(ctx, alloc, o)
+		switch {
+		case api.IsNotFound(err):
+			text, held = "", ""
+			return true, meta, nil
+		case err != nil:
+			return false, nil, kit.Doing(err, "follow", "allocation", f.id(alloc))
+		}
+		if text, held = unreleased(full); held != "" && before == "" {
+			f.line("Allocation %q has ended and is releasing what it holds: %s", f.id(alloc), text)
+		}
+		o.WaitTime = max(releasePause-time.Since(ended), time.Millisecond)
+		return held == "" || time.Since(ended) >= releasePause, meta, nil
+	})
+	if err != nil {
+		return f.gaveUp(ctx, err, "berth alloc status "+f.id(alloc))
+	}
+	if held == "" {
+		return nil
+	}
+	return kit.Fail(fault.Busy, "it goes on by itself; follow it with: berth volume status "+held,
+		"allocation %q has ended, and its storage is not free yet: %s", f.id(alloc), text)
 }
