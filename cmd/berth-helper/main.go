@@ -1,6 +1,7 @@
 // Command berth-helper is the small program that berth starts for what must outlive the agent: the shim that holds an
-// alloc's tasks, and the init stage that builds an isolated task's root; and for what may never return: unmounting, and
-// asking who holds a device. It is embedded in berth and not meant to be called by people.
+// alloc's tasks, and the init stage that builds an isolated task's root; and for what may never return: unmounting,
+// asking who holds a device, and whether a file system is alive. It is embedded in berth and not meant to be called by
+// people.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"runtime/debug"
 	"strconv"
 
+	"berth/cmd/berth-helper/internal/alive"
 	"berth/cmd/berth-helper/internal/holders"
 	"berth/cmd/berth-helper/internal/initstage"
 	"berth/cmd/berth-helper/internal/shim"
@@ -18,7 +20,7 @@ import (
 )
 
 const usage = "usage: berth-helper shim ALLOC SLICE SOCKET | init NAME | unmount PATH ID DEVICE ROOT | " +
-	"holders probe|scan DEVICE SEQUENCE PATH... | version\n"
+	"holders probe|scan DEVICE SEQUENCE PATH... | alive PATH read|write | version\n"
 
 // listenFD is where a shim finds its listening socket.
 const listenFD = 3
@@ -45,6 +47,8 @@ func run(args []string) int {
 		err = unmount.Run(args[1:])
 	case role == "holders" && len(args) > holders.MinArgs:
 		err = holders.Run(os.Stdout, args[1:])
+	case role == "alive" && len(args) == 1+alive.Args:
+		err = alive.Run(os.Stdout, args[1:])
 	case role == "version":
 		_, err = os.Stdout.WriteString("berth-helper protocol " + strconv.Itoa(shimproto.Version) + "\n")
 	default:

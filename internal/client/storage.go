@@ -10,6 +10,7 @@ import (
 	"berth/internal/client/allochooks"
 	"berth/internal/client/allocs"
 	"berth/internal/client/csimanager"
+	"berth/internal/client/csimanager/alive"
 	"berth/internal/client/csimanager/controller"
 	"berth/internal/client/csimanager/holding"
 	"berth/internal/client/csimanager/instance"
@@ -59,6 +60,7 @@ func newStorage(c *Client, holdings *allocs.Holdings) (*storage, error) {
 		Armed:     c.armed,
 		Allocs:    holdings,
 		Unmount:   (&unmount.Unmounter{Helpers: helpers}).Unmount,
+		Dead:      (&alive.Prober{Helpers: helpers}).Dead,
 		Holding:   holding.NewSearch(&holding.Finder{Helpers: helpers, Alloc: c.allocOf}, log),
 		Log:       log,
 	})

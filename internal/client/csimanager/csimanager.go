@@ -28,8 +28,11 @@ type VolumeMounter interface {
 	// Released says that an alloc which was given volumes has released them, or never began: that is reported even when
 	// the node never held anything, for the servers' claims wait for the report.
 	Released(alloc ids.Alloc)
-	// Mounted verifies one publication in the mount table right now; a task starts only after it.
-	Mounted(key volume.PublicationKey) error
+	// Mounted verifies one publication in the mount table right now; a task starts only after it. again: a task that
+	// used it has ended, so its file system is asked, too, whether it still takes what a task wants of it. If it does
+	// not, the alloc's tasks that use the volume restart on the volume mounted anew, and until then this is
+	// fault.NotReady.
+	Mounted(ctx context.Context, key volume.PublicationKey, again bool) error
 }
 
 // MountRequest is an alloc's want, with the permission that the servers gave for it: all that is needed to stage and

@@ -31,7 +31,7 @@ func (*Volume) Name() string { return "volumes" }
 
 // Prestart adds a mount, or a device for raw block volumes, for every volume_mount of the task. The mount table is
 // asked each time, because a task must never start on a target that is not mounted.
-func (h *Volume) Prestart(_ context.Context, t *hook.Task) error {
+func (h *Volume) Prestart(ctx context.Context, t *hook.Task) error {
 	if len(t.Task.VolumeMounts) == 0 {
 		return nil
 	}
@@ -45,14 +45,14 @@ func (h *Volume) Prestart(_ context.Context, t *hook.Task) error {
 			return fault.New(fault.Invalid, "mount", `volume "`+vm.Volume+`"`,
 				`group "`+t.Group.Name+`" has no volume of this name`)
 		}
-		if err := h.add(t, vm, req); err != nil {
+		if err := h.add(ctx, t, vm, req); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (h *Volume) add(t *hook.Task, vm *job.VolumeMount, req *job.VolumeRequest) error {
+func (h *Volume) add(ctx context.Context, t *hook.Task, vm *job.VolumeMount, req *job.VolumeRequest) error {
 	target := path.Join("/", t.Interpolate(vm.Destination))
 	readOnly := vm.ReadOnly || req.ReadOnly
 	if req.Type == job.VolumeTypeHost {
@@ -70,7 +70,9 @@ func (h *Volume) add(t *hook.Task, vm *job.VolumeMount, req *job.VolumeRequest) 
 		return fault.New(fault.NotReady, "mount", `volume "`+vm.Volume+`"`,
 			"it is not published for this allocation yet")
 	}
-	if err := h.Mounter.Mounted(info.Key); err != nil {
+	// A process that was found running is not disturbed: what it finds in its volume, it says by its end.
+	again := t.Attempt > 1 && !t.Restored
+	if err := h.Mounter.Mounted(ctx, info.Key, again); err != nil {
 		return err
 	}
 	readOnly = readOnly || info.ReadOnly

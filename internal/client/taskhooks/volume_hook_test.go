@@ -1,6 +1,7 @@
 package taskhooks_test
 
 import (
+	"context"
 	"reflect"
 	"strings"
 	"testing"
@@ -30,10 +31,12 @@ type mountTable struct {
 	csimanager.VolumeMounter
 	missing map[string]bool
 	asked   []string
+	again   bool // was asked for last
 }
 
-func (m *mountTable) Mounted(k volume.PublicationKey) error {
+func (m *mountTable) Mounted(_ context.Context, k volume.PublicationKey, again bool) error {
 	m.asked = append(m.asked, k.ExternalID)
+	m.again = again
 	if m.missing[k.ExternalID] {
 		return fault.New(fault.NotReady, "mount", `volume "`+k.ExternalID+`"`, "its mount is gone")
 	}
@@ -132,6 +135,25 @@ func TestVolumesBecomeMountsAndDevices(t *testing.T) {
 				t.Errorf("the job was edited: %+v", c.vm)
 			}
 		})
+	}
+}
+
+// TestOnlyATaskThatStartsAgainHasItsFileSystemAsked: the first start has just seen it mounted, and a process that was
+// found running is not disturbed.
+func TestOnlyATaskThatStartsAgainHasItsFileSystemAsked(t *testing.T) {
+	for _, c := range []struct {
+		attempt         int
+		restored, asked bool
+	}{{1, false, false}, {2, false, true}, {2, true, false}} {
+		task := usesVolumes(&job.VolumeMount{Volume: "fs", Destination: "/a"})
+		task.Attempt, task.Restored = c.attempt, c.restored
+		m := &mountTable{}
+		if err := (&taskhooks.Volume{Mounter: m}).Prestart(t.Context(), task); err != nil {
+			t.Fatal(err)
+		}
+		if len(m.asked) != 1 || m.again != c.asked {
+			t.Errorf("attempt %d, restored %v: asked %v of %v", c.attempt, c.restored, m.again, m.asked)
+		}
 	}
 }
 

@@ -28,6 +28,9 @@ type Mount struct {
 	FSType   string
 	ReadOnly bool // of the mount or of its file system
 	Shared   bool
+	// Dead is the kernel's own word that the file system takes no writes any more though it was not made read-only;
+	// empty: it says none.
+	Dead string
 }
 
 // Table is one reading of the mount table, in mount order. It never changes, and is shared.
@@ -38,8 +41,11 @@ type Table struct {
 
 // ReadTable returns the table of this process's mount namespace. It is read again only when the kernel says that it
 // changed: by each mount and unmount, and when a mount is made read-only or writable, but not when a file system
-// becomes read-only by itself.
-func ReadTable() (*Table, error) { return lastTable.read() }
+// becomes read-only by itself: that is seen by ReadTableAnew.
+func ReadTable() (*Table, error) { return lastTable.read(false) }
+
+// ReadTableAnew returns the table as it is now, with what no event tells.
+func ReadTableAnew() (*Table, error) { return lastTable.read(true) }
 
 // kept is the last reading, with the open file by which the kernel tells whether it is still right.
 type kept struct {
@@ -50,7 +56,7 @@ type kept struct {
 
 var lastTable kept
 
-func (k *kept) read() (*Table, error) {
+func (k *kept) read(anew bool) (*Table, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.file == nil {
@@ -63,7 +69,7 @@ func (k *kept) read() (*Table, error) {
 		k.file = os.NewFile(uintptr(fd), "/proc/self/mountinfo")
 	}
 	changed, err := tableChanged(k.file)
-	if err == nil && k.table != nil && !changed {
+	if err == nil && k.table != nil && !changed && !anew {
 		return k.table, nil
 	}
 	k.table = nil
@@ -104,6 +110,7 @@ func tableOf(infos []*mountinfo.Info) *Table {
 			FSType:   i.FSType,
 			ReadOnly: hasOption(i.Options, "ro") || hasOption(i.VFSOptions, "ro"),
 			Shared:   strings.Contains(i.Optional, "shared:"),
+			Dead:     dead(i.VFSOptions),
 		})
 	}
 	return TableOf(mounts...)
@@ -117,6 +124,16 @@ func TableOf(mounts ...Mount) *Table {
 	}
 	slices.SortStableFunc(t.byPath, func(a, b int) int { return strings.Compare(t.mounts[a].Path, t.mounts[b].Path) })
 	return t
+}
+
+// dead finds what ext4 adds to the options of a file system that it has given up.
+func dead(options string) string {
+	for _, o := range []string{"emergency_ro", "shutdown"} {
+		if hasOption(options, o) {
+			return o
+		}
+	}
+	return ""
 }
 
 func hasOption(list, want string) bool { return slices.Contains(strings.Split(list, ","), want) }

@@ -60,6 +60,9 @@ type Staging struct {
 	// Own are these mounts in full, deepest first: what the node may unmount itself.
 	Own []Mount
 	By  Run // that made it
+	// Dead says why its file system takes nothing any more; empty: nobody has found that. Who uses it is left alone,
+	// and nothing is published from it; it is undone when nobody does.
+	Dead string
 	// Device is the block device that is its own: until nobody has it, the staging is not undone.
 	Device Device
 	// ExpandTo asks for NodeExpandVolume to this size in bytes; ExpandedTo is what was reached.
@@ -153,6 +156,7 @@ func (e *Entry) WakeOnBoot(boot string) bool {
 	}
 	e.Boot = boot
 	e.Staging.Device = Device{} // no mount outlives a boot, and its numbers are given again
+	e.Staging.Dead = ""
 	if e.Staging.Presence == volume.Present || e.Staging.Presence == volume.Lost {
 		e.Staging.Presence = volume.Uncertain
 	}
@@ -225,6 +229,7 @@ func (e *Entry) Unstaged() {
 	e.Staging.Mounts = nil
 	e.Staging.Own = nil
 	e.Staging.Device = Device{}
+	e.Staging.Dead = ""
 }
 
 // Reroot has all paths follow where moved says that they are now: those in the plugin's eyes, too, where it sees the

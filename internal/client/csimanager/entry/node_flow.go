@@ -63,6 +63,7 @@ const (
 	WaitServers   Wait = "waiting for the servers to acknowledge the request"
 	WaitRefused   Wait = "refused by the plugin"
 	WaitUnknown   Wait = "waiting for a mount of the plugin to go that nothing names (see: berth node status)"
+	WaitDead      Wait = "waiting to mount the volume anew until it is not used any more by "
 	WaitOrphan    Wait = "waiting for an allocation that the servers do not know to end on this node (see: berth " +
 		"node orphans list)"
 )
@@ -74,13 +75,14 @@ const (
 //     before the processes of its alloc are gone;
 //   - the staging is undone when no publication is left and nothing is wanted, or when it is lost; and only when no
 //     mount is left that may be a publication and has no name;
+//   - from a staging whose file system is dead nothing is made; it is lost when no publication of it is left;
 //   - the staging is made before any publication, and a publication is made when wanted and not present;
 //   - nothing is made that the servers have not acknowledged, nor for an orphan, nor while an orphan may use the volume
 //     in a way that excludes it;
 //   - uncertain counts as present for undoing and as absent for making; lost stays lost until it is undone.
 func Next(e *Entry, f Facts) (steps []Step, wait Wait) {
 	steps, wait = undo(e, f)
-	if e.Staging.Presence == volume.Lost {
+	if e.stagingLost() {
 		return steps, wait
 	}
 	made, makeWait := build(e, f)
@@ -91,7 +93,7 @@ func Next(e *Entry, f Facts) (steps []Step, wait Wait) {
 }
 
 func undo(e *Entry, f Facts) (steps []Step, wait Wait) {
-	stagingLost := e.Staging.Presence == volume.Lost
+	stagingLost := e.stagingLost()
 	left := false
 	for _, id := range e.Allocs() {
 		p := e.Pubs[id]
@@ -124,8 +126,11 @@ func undo(e *Entry, f Facts) (steps []Step, wait Wait) {
 }
 
 func build(e *Entry, f Facts) (steps []Step, wait Wait) {
-	if !e.Wanted() {
+	switch {
+	case !e.Wanted():
 		return nil, WaitNothing
+	case e.dead():
+		return nil, e.waitDead()
 	}
 	if e.Staging.Presence != volume.Present {
 		switch {

@@ -88,22 +88,24 @@ func judge(t *testing.T, e *Entry, f Facts) []Step {
 			bad(!f.Armed, "the node is not armed")
 			bad(!p.Presence.Exists(), "it is known to be gone")
 			bad(!f.Gone[s.Alloc] && !(p.Wanted && f.Idle[s.Alloc]), "processes may live")
-			bad(p.Wanted && p.Presence != volume.Lost && e.Staging.Presence != volume.Lost, "it is wanted and well")
+			bad(p.Wanted && p.Presence != volume.Lost && e.Staging.Presence != volume.Lost,
+				"it is wanted and well, or its user's own to give up")
 		case Unstage:
 			bad(!f.Armed, "the node is not armed")
 			bad(e.Published(), "a publication may exist")
 			bad(f.Unknown, "something is mounted that may be a publication")
-			bad(e.Wanted() && e.Staging.Presence != volume.Lost, "it is wanted and well")
+			bad(e.Wanted() && e.Staging.Presence != volume.Lost && e.Staging.Dead == "", "it is wanted and well")
 			bad(!e.Staging.Presence.Exists(), "it is known to be gone")
 		case Stage:
 			bad(!e.Wanted(), "nobody wants it")
 			bad(e.Staging.Presence == volume.Present || e.Staging.Presence == volume.Lost,
 				"it is made, or must be undone first")
+			bad(e.Staging.Dead != "" && e.Staging.Presence != volume.Absent, "what is dead must be undone first")
 			bad(e.Requester(f) == "", "nobody who asked is known to the servers")
 			bad(f.StageRefused, "the plugin refused it")
 		case Publish:
 			bad(!p.Wanted, "nobody wants it")
-			bad(e.Staging.Presence != volume.Present, "the staging is not made")
+			bad(e.Staging.Presence != volume.Present || e.Staging.Dead != "", "the staging is not made, or dead")
 			bad(p.Presence == volume.Present || p.Presence == volume.Lost, "it is made, or must be undone first")
 			bad(f.Orphans[s.Alloc], "nobody decides about it")
 			for Other, o := range e.Pubs {
@@ -124,10 +126,13 @@ func TestNextForEveryStateAndEveryFact(t *testing.T) {
 	for _, staging := range presences {
 		for _, pa := range presences {
 			for _, pb := range presences {
-				for bits := range 16 {
+				for bits := range 32 {
 					wantA, wantB := bits&1 > 0, bits&2 > 0
 					e := entryOf(staging, Publication{Wanted: wantA, Presence: pa},
 						Publication{Wanted: wantB, Presence: pb})
+					if bits&16 > 0 {
+						e.Staging.Dead = "its file system is read-only"
+					}
 					e.Staging.Args.AccessMode = volume.SingleNodeWriter
 					f := factsOf(bits&4 > 0, bits&8 > 0)
 					worlds(func(a world) {

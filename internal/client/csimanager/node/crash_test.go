@@ -294,7 +294,7 @@ func TestAnotherBootStagesAnew(t *testing.T) {
 	r.boot = "boot-2"
 	r.open()
 	key := requestOf(p, use(v, "a")).Key
-	if err := r.keeper.Mounted(key); err == nil {
+	if err := r.keeper.Mounted(r.t.Context(), key, false); err == nil {
 		t.Error("a task would start on a target that is not mounted")
 	}
 	r.mount(v, "a")

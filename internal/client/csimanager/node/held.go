@@ -13,22 +13,9 @@ func (k *Keeper) HeldBy(alloc ids.Alloc) []wire.HeldVolume {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var out []wire.HeldVolume
-	for key, vs := range k.vols {
-		if p := vs.entry.Pubs[alloc]; p != nil && (p.Wanted || p.Presence.Exists()) {
-			args := vs.entry.Staging.Args.Clone()
-			out = append(out, wire.HeldVolume{
-				StagingKey:     key,
-				Volume:         vs.entry.Volume,
-				Alias:          p.Alias,
-				Epoch:          p.Epoch,
-				ReadOnly:       p.ReadOnly,
-				Generation:     args.Generation,
-				AccessMode:     args.AccessMode,
-				AttachmentMode: args.AttachmentMode,
-				MountOptions:   args.MountOptions,
-				VolumeContext:  args.VolumeContext,
-				PublishContext: args.PublishContext,
-			})
+	for _, vs := range k.vols {
+		if held, ok := vs.entry.HeldBy(alloc); ok {
+			out = append(out, held)
 		}
 	}
 	slices.SortFunc(out, func(a, b wire.HeldVolume) int { return cmp.Compare(a.Alias, b.Alias) })

@@ -24,6 +24,7 @@ func (vs *volumeState) report() volume.InventoryEntry {
 		Undone:     e.Undone,
 		Provider:   e.Provider,
 		Step:       vs.status.text,
+		LastError:  e.Staging.Dead,
 	}
 	if vs.lastErr != nil {
 		r.LastError = vs.lastErr.Error()
@@ -69,7 +70,7 @@ func (vs *volumeState) news() csimanager.News {
 		return csimanager.Pressing
 	case !vs.record.Named(false, vs.entry.Quiet()):
 		return csimanager.NoNews
-	case vs.status.obstructed || vs.lastErr != nil || vs.servers.abandoned:
+	case vs.status.obstructed || vs.lastErr != nil || vs.entry.Staging.Dead != "" || vs.servers.abandoned:
 		return csimanager.Standing
 	}
 	return csimanager.UnderWay

@@ -37,7 +37,9 @@ type Config struct {
 	Armed     csimanager.ArmedGate
 	Allocs    csimanager.Allocs
 	// Unmount takes away one mount, in a process that can be killed; nil: the node unmounts nothing itself.
-	Unmount  func(ctx context.Context, m entry.Mount) error
+	Unmount func(ctx context.Context, m entry.Mount) error
+	// Dead says why the file system that an alloc's publication shows is dead; empty: it is not; nil: it is not asked.
+	Dead     func(ctx context.Context, e *entry.Entry, alloc ids.Alloc) (why string, err error)
 	Holding  *holding.Search
 	Parallel int // volumes of one plugin worked on at once; 0: 16
 	Log      *slog.Logger

@@ -465,21 +465,21 @@ func TestMountedAsksTheMountTable(t *testing.T) {
 	vs := mountedState(t)
 	k := keeperOf(t, vs)
 	key, p := grantOf("a").Key, vs.entry.Pubs["a"]
-	if err := k.Mounted(key); err != nil {
+	if err := k.Mounted(t.Context(), key, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, presence := range []volume.Presence{volume.Absent, volume.Uncertain, volume.Lost} {
 		p.Presence = presence
-		if err := k.Mounted(key); !fault.Has(err, fault.NotReady) {
+		if err := k.Mounted(t.Context(), key, false); !fault.Has(err, fault.NotReady) {
 			t.Errorf("a task would start on a publication that is %s: %v", presence, err)
 		}
 	}
 	p.Presence = volume.Present
-	if err := k.Mounted(grantOf("b").Key); !fault.Has(err, fault.NotReady) {
+	if err := k.Mounted(t.Context(), grantOf("b").Key, false); !fault.Has(err, fault.NotReady) {
 		t.Errorf("a task would start on what another alloc has: %v", err)
 	}
 	mounted(t, p.HostPath, 0)
-	if err := k.Mounted(key); !fault.Has(err, fault.NotReady) {
+	if err := k.Mounted(t.Context(), key, false); !fault.Has(err, fault.NotReady) {
 		t.Errorf("a task would start on what somebody mounted over it: %v", err)
 	}
 	for range 2 {
@@ -487,7 +487,7 @@ func TestMountedAsksTheMountTable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := k.Mounted(key); !fault.Has(err, fault.NotReady) {
+	if err := k.Mounted(t.Context(), key, false); !fault.Has(err, fault.NotReady) {
 		t.Errorf("a task would start in the bare directory: %v", err)
 	}
 }

@@ -36,7 +36,7 @@ func TestALostMountIsRemadeWhenItsTasksRest(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("it is not reported that the mount is gone")
 	}
-	if err := r.keeper.Mounted(requestOf(p, use(v, "a")).Key); err == nil {
+	if err := r.keeper.Mounted(r.t.Context(), requestOf(p, use(v, "a")).Key, false); err == nil {
 		t.Error("a task would start on a target that is not mounted")
 	}
 	time.Sleep(100 * time.Millisecond)

@@ -229,7 +229,7 @@ func TestAVoidClaimIsCleanedUp(t *testing.T) {
 	r.keeper.Released("another") // any report will do; this one is a delta without the entry
 	r.mount(v, "b")              // and this one names it
 	eventually(t, "the publication is gone", func() bool {
-		return r.keeper.Mounted(g.Key) != nil && !r.servers.Believe(g.Key)
+		return r.keeper.Mounted(r.t.Context(), g.Key, false) != nil && !r.servers.Believe(g.Key)
 	})
 	r.unmount(v, "b")
 	r.atRest()

@@ -18,6 +18,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/client/csimanager"
+	"berth/internal/client/csimanager/alive"
 	"berth/internal/client/csimanager/entry"
 	"berth/internal/client/csimanager/holding"
 	"berth/internal/client/csimanager/instance"
@@ -227,6 +228,7 @@ func (r *rig) open() {
 		Armed:     r.gate,
 		Allocs:    r,
 		Unmount:   r.unmountOwn(&unmount.Unmounter{Helpers: helpers}),
+		Dead:      (&alive.Prober{Helpers: helpers}).Dead,
 		Holding:   holding.NewSearch(&holding.Finder{Helpers: helpers, Alloc: r.gate.allocOf}, r.log),
 		Log:       r.log,
 	})
@@ -346,7 +348,7 @@ func (r *rig) Mount(ctx context.Context, u csitest.Use) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := r.keeper.Mounted(info.Key); err != nil {
+	if err := r.keeper.Mounted(r.t.Context(), info.Key, false); err != nil {
 		return "", err
 	}
 	if r.world != nil {

@@ -1,10 +1,8 @@
 package node
 
 import (
+	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
@@ -151,48 +149,21 @@ func (k *Keeper) verify() error {
 
 // missing turns what the table does not show any more into Lost and names the allocs that have lost their volume. The
 // caller holds the lock.
-func (vs *volumeState) missing(table *hostfs.Table) (victims []ids.Alloc) {
-	e := vs.entry
-	if e.Staging.Presence == volume.Present && !e.Staging.Skip {
-		there := evidence.Beneath(table, e.Staging.HostPath)
-		for _, m := range e.Staging.Mounts {
-			if !slices.Contains(there, m) {
-				e.Staging.Presence = volume.Lost
-				path, _, _ := strings.Cut(m, " ")
-				vs.says("the mount of the staging at "+path+" is gone", true)
-				vs.touch()
-				break
-			}
-		}
-	}
-	for _, id := range e.Allocs() {
-		p := e.Pubs[id]
-		if p.Presence != volume.Present {
-			continue
-		}
-		dev, _, err := evidence.Target(table, p.HostPath, e.Staging.Args.AttachmentMode == volume.BlockDevice)
-		switch {
-		case err != nil:
-			vs.says(err.Error(), true)
-		case dev != p.Device:
-			vs.says(fmt.Sprintf("%s shows device %s, recorded is %s", p.HostPath, dev, p.Device), true)
-		case e.Staging.Presence != volume.Lost:
-			continue
-		}
-		p.Presence = volume.Lost
-		victims = append(victims, id)
+func (vs *volumeState) missing(table *hostfs.Table) []ids.Alloc {
+	why, victims := evidence.Missing(vs.entry, table)
+	if why != "" {
+		vs.says(why, true)
 		vs.touch()
 	}
 	return victims
 }
 
 // Mounted reports whether the alloc's publication is verified present right now: the gate before a task starts
-// (invariant I17).
-func (k *Keeper) Mounted(key volume.PublicationKey) error {
+// (invariant I17). Before it starts again, its file system is asked, too.
+func (k *Keeper) Mounted(ctx context.Context, key volume.PublicationKey, again bool) error {
 	e := k.snapshot(key.StagingKey)
 	if e == nil || e.Pubs[key.Alloc] == nil || e.Pubs[key.Alloc].Presence != volume.Present {
-		return fault.New(fault.NotReady, "use", entry.Describe(key.StagingKey),
-			"it is not published for this allocation")
+		return k.notPublished(key)
 	}
 	table, err := hostfs.ReadTable()
 	if err != nil {
@@ -203,6 +174,9 @@ func (k *Keeper) Mounted(key volume.PublicationKey) error {
 	if err != nil || dev != p.Device {
 		return fault.New(fault.NotReady, "use", entry.Describe(key.StagingKey),
 			"the target "+p.HostPath+" is not mounted as recorded")
+	}
+	if again {
+		return k.lives(ctx, key)
 	}
 	return nil
 }
