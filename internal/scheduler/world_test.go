@@ -104,7 +104,7 @@ func (w *world) NodeAllocs(id ids.Node) []*alloc.Alloc {
 
 func (w *world) Alloc(id ids.Alloc) *alloc.Alloc    { return w.allocs[id] }
 func (w *world) Volume(id volume.ID) *volume.Volume { return w.volumes[id] }
-func (w *world) Shortage(on ids.Node, k volume.StagingKey) *plugin.Shortage {
+func (w *world) Shortage(on ids.Node, k volume.StagingKey, _ string) *plugin.Shortage {
 	return w.full[plugin.ShortageKey{Node: on, Plugin: k.Plugin}]
 }
 func (w *world) Claims(id volume.ID) []*volume.Claim {

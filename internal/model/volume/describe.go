@@ -23,6 +23,8 @@ type Story struct {
 	Suspended, Resume string
 	// Unschedulable says why no alloc can be given the volume now; empty when one can.
 	Unschedulable string
+	// Refused are the nodes to which the provider permanently refuses to attach it, in sentences with what ends that.
+	Refused []string
 }
 
 // Describe says in sentences where a volume stands: what it does, what it waits for and since when. It is the one place
@@ -42,6 +44,7 @@ func Describe(s Story) []string {
 	for _, a := range s.Attachments {
 		out = append(out, DescribeAttachment(a))
 	}
+	out = append(out, s.Refused...)
 	for _, node := range slices.Sorted(maps.Keys(s.OnNodes)) {
 		if e := s.OnNodes[node]; e.LastError != "" {
 			out = append(out, "on node "+ids.Short(node)+": "+e.LastError+nextTry(e.NextTry))
@@ -141,6 +144,8 @@ func DescribeAttachment(a *Attachment) string {
 		return "being detached from " + where + trouble(a.LastError, a.Tries, a.NextTry)
 	case a.Presence == Present:
 		return "attached to " + where
+	case a.LastError != "" && a.Tries == 0 && a.NextTry.IsZero():
+		return "permanently refused at " + where + ": " + a.LastError
 	}
 	return "being attached to " + where + trouble(a.LastError, a.Tries, a.NextTry)
 }

@@ -1,8 +1,11 @@
 package volume
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Equal tells whether two wishes of mount options are one: the same file system, and the same set of flags. The order
@@ -23,6 +26,19 @@ func (o *MountOptions) Equal(p *MountOptions) bool {
 
 func flagSet(flags []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(flags)))
+}
+
+// Wish names what a claim asks of a plugin: modes and mount options. Equal wishes have one name, from which nothing can
+// be read, because mount flags may be sensitive (CSI spec, MountVolume).
+func Wish(access AccessMode, attachment AttachmentMode, o *MountOptions) string {
+	parts := []string{string(access), string(attachment)}
+	if o != nil {
+		parts = append(append(parts, o.FSType), flagSet(o.MountFlags)...)
+	} else {
+		parts = append(parts, "")
+	}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:8])
 }
 
 // Clone copies the options with their flags.

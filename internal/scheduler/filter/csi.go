@@ -144,10 +144,8 @@ func reachable(from []plugin.Topology, at *plugin.Topology) bool {
 // slots counts the attach slots that the node has left for the plugins of the wanted volumes.
 func (c *CSI) slots(n *node.Node) string {
 	for i := range c.wants {
-		if v := c.wants[i].volume; v != nil {
-			if s := c.ledger.state.Shortage(n.ID, v.Staging()); s != nil {
-				return fullKey(s)
-			}
+		if s := c.shortage(&c.wants[i], n); s != nil {
+			return fullKey(s)
 		}
 	}
 	limited := false
@@ -164,8 +162,22 @@ func (c *CSI) slots(n *node.Node) string {
 	return c.ledger.slotsFor(n, vols)
 }
 
-// fullKey is the key by which metrics count a node that is full.
+// shortage says why a wanted volume cannot be attached to a node, or nil.
+func (c *CSI) shortage(w *Want, n *node.Node) *plugin.Shortage {
+	if w.volume == nil {
+		return nil
+	}
+	r := w.Request
+	use := volume.Wish(volume.AccessMode(r.AccessMode), volume.AttachmentMode(r.AttachmentMode),
+		effectiveOptions(w.volume, r))
+	return c.ledger.state.Shortage(n.ID, w.volume.Staging(), use)
+}
+
+// fullKey is the key by which metrics count a node that is full, or on which a volume is refused.
 func fullKey(s *plugin.Shortage) string {
+	if s.ExternalID != "" {
+		return fmt.Sprintf("CSI plugin %s refuses the volume on client %s", s.Plugin, s.Node)
+	}
 	return fmt.Sprintf("CSI plugin %s has no room for another volume on client %s", s.Plugin, s.Node)
 }
 
@@ -175,7 +187,8 @@ func (l *Ledger) Slots(n *node.Node, claims []*volume.Claim) string {
 	for _, c := range claims {
 		vols = append(vols, c.Volume)
 		if v := l.state.Volume(c.Volume); v != nil {
-			if s := l.state.Shortage(n.ID, v.Staging()); s != nil {
+			use := volume.Wish(c.AccessMode, c.AttachmentMode, c.MountOptions)
+			if s := l.state.Shortage(n.ID, v.Staging(), use); s != nil {
 				return fullKey(s)
 			}
 		}
@@ -222,9 +235,8 @@ func (c *CSI) Explain(n *node.Node) (string, string) {
 		}
 	}
 	for i := range c.wants {
-		if s := c.ledger.state.Shortage(n.ID, c.wants[i].volume.Staging()); s != nil {
-			return fmt.Sprintf("node %s has no room for another volume of plugin %q: %s", ids.Short(n.ID), s.Plugin,
-				s.Reason), "wait until a volume leaves the node, or add nodes"
+		if s := c.shortage(&c.wants[i], n); s != nil {
+			return s.Explain()
 		}
 	}
 	if key := c.slots(n); key != "" {

@@ -156,10 +156,13 @@ func (s *stored) Claims(id volume.ID) []*volume.Claim {
 	}
 	return out
 }
-func (s *stored) Shortage(ids.Node, volume.StagingKey) *plugin.Shortage { return nil }
-func (s *stored) Holdings(ids.Node) []volume.StagingKey                 { return nil }
-func (s *stored) Alloc(id ids.Alloc) *alloc.Alloc                       { return s.allocs[id] }
-func (s *stored) put(m volume.AccessMode) *stored                       { s.volumes["v"] = volumeOf(m); return s }
+func (s *stored) Shortage(ids.Node, volume.StagingKey, string) *plugin.Shortage { return nil }
+func (s *stored) Holdings(ids.Node) []volume.StagingKey                         { return nil }
+func (s *stored) Alloc(id ids.Alloc) *alloc.Alloc                               { return s.allocs[id] }
+func (s *stored) put(m volume.AccessMode) *stored {
+	s.volumes["v"] = volumeOf(m)
+	return s
+}
 func volumeOf(m volume.AccessMode) *volume.Volume {
 	return &volume.Volume{ID: volume.ID{ID: "v"}, Status: volume.Status{Phase: volume.PhaseReady},
 		Spec: volume.Spec{Capabilities: []volume.Capability{{AccessMode: m, AttachmentMode: volume.FileSystem}}}}

@@ -16,8 +16,9 @@ import (
 type Volumes interface {
 	Volume(volume.ID) *volume.Volume
 	Claims(volume.ID) []*volume.Claim
-	// Shortage says that a node has no room for a volume that is not attached there, or nil.
-	Shortage(ids.Node, volume.StagingKey) *plugin.Shortage
+	// Shortage says that a node has no room for a volume that is not attached there, or that it is refused there for
+	// good for a use, or nil.
+	Shortage(on ids.Node, k volume.StagingKey, use string) *plugin.Shortage
 	// Holdings lists the providers' volumes that take an attach slot on a node: those with a claim, an attachment that
 	// is not known to be absent, or an entry in the node's inventory.
 	Holdings(ids.Node) []volume.StagingKey

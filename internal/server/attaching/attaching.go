@@ -4,6 +4,9 @@
 package attaching
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -117,6 +120,33 @@ func Record(s *state.Snap, id volume.StagingKey, rec *plugin.Record, on ids.Node
 		a.NextTry = old.NextTry
 	}
 	return a
+}
+
+// Basis names what a provider's answer to an attach stands on, besides what a claim asks for: context and secrets of
+// the volume as it is registered, the node, and the instances that may be asked. Where it is another one, the question
+// is another, or is put to another. Empty: the volume is not there.
+func Basis(s *state.Snap, w *state.Watch, id volume.StagingKey, on ids.Node) string {
+	v := s.VolumeOf(w, id)
+	if v == nil {
+		return ""
+	}
+	storage, asked := "", []string{}
+	for n := range s.Nodes(w, "") {
+		for _, i := range n.CSI {
+			switch {
+			case i.Plugin != id.Plugin:
+			case i.Role == plugin.RoleController:
+				asked = append(asked, string(i.Alloc)+" "+i.Provider+" "+i.Version)
+			case n.ID == on:
+				storage = i.StorageNode
+			}
+		}
+	}
+	slices.Sort(asked)
+	h := sha256.New()
+	// Plain values can be encoded, and a hash takes all.
+	_ = json.NewEncoder(h).Encode([]any{v.Status.Context, v.Spec.Secrets, storage, asked})
+	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
 // Missing returns the record of an attachment that the state lacks although a node has, or had, the volume staged by

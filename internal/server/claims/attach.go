@@ -79,6 +79,9 @@ func (k *Keeper) due(s *state.Snap, id volume.StagingKey) (*pendingCall, reconci
 			continue // the node's plugin has not reported its storage node id; its registration marks the volume again
 		}
 		detach := step.Verb == volume.Detach
+		if !detach && refused(s, a) {
+			continue // what ends the refusal marks the volume again
+		}
 		// A pause is of the verb that failed: what was refused for an hour is undone at once.
 		if pause := k.rests.Left(a.Key(), a.NextTry); pause > 0 && detach == a.Detaching {
 			if shortest == 0 || pause < shortest {
@@ -112,7 +115,7 @@ func (k *Keeper) call(ctx context.Context, p *pendingCall) error {
 	if p.forget {
 		return k.forget(ctx, a)
 	}
-	before := a.Presence
+	before, basis := a.Presence, attaching.Basis(k.cfg.Store.Snapshot(), nil, a.Staging(), a.Node)
 	if a.Detaching != p.detach {
 		a.Tries = 0
 	}
@@ -145,7 +148,7 @@ func (k *Keeper) call(ctx context.Context, p *pendingCall) error {
 		}
 	}
 	if err != nil {
-		o := outcome{retry: report.Err.Retry, ended: true, presence: volume.Uncertain}
+		o := outcome{retry: report.Err.Retry, ended: true, presence: volume.Uncertain, basis: basis}
 		if !uncertain && !p.detach && !before.Exists() {
 			o.presence = before // this call did nothing, and no earlier one is in doubt
 		}
@@ -221,6 +224,7 @@ type outcome struct {
 	ended    bool            // it is not under way any more
 	unsent   bool            // no plugin heard of it: it does not count
 	presence volume.Presence // of the attachment, for all that is known
+	basis    string          // what the answer stands on
 }
 
 // failed stores the error for people and the time of the next try. Unless nothing can have come of the call, and of any
@@ -234,6 +238,11 @@ func (k *Keeper) failed(ctx context.Context, a *volume.Attachment, cause error, 
 	pause, undo := unsentPause, false
 	if !o.unsent {
 		a.Tries++
+		if o.retry == volume.RetryNever && !a.Detaching && o.basis != "" {
+			k.cfg.Log.Warn("an attachment was permanently refused", logkey.Volume, a.Volume.String(), logkey.Node,
+				a.Node, logkey.Error, cause)
+			return k.refuse(ctx, a, o.basis)
+		}
 		pause, undo = afterFailure(o.retry, a.Tries, a.Volume.String())
 	}
 	if undo && !a.Detaching {

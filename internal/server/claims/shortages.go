@@ -10,6 +10,7 @@ import (
 	"berth/internal/base/retry"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
+	"berth/internal/server/attaching"
 	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/shortages"
 	"berth/internal/server/state"
@@ -36,6 +37,30 @@ func (k *Keeper) exhausted(ctx context.Context, a *volume.Attachment) error {
 		Seed:       ids.New(),
 	})
 	return err
+}
+
+// refuse stores that the provider permanently refuses to attach a volume to a node as it is asked for. The same is not
+// asked again: what waits for it there is placed elsewhere, and the volume is not given to the node for that use until
+// something is another.
+func (k *Keeper) refuse(ctx context.Context, a *volume.Attachment, basis string) error {
+	n := *a
+	n.Tries = 0 // none follows
+	n.NextTry = time.Time{}
+	_, _, err := fsm.Propose[*volume.Attachment](ctx, k.cfg.Proposer, &shortages.AttachRefused{
+		Attachment: &n,
+		Seen:       a.ModifyIndex,
+		Seed:       ids.New(),
+		Basis:      basis,
+		Use:        volume.Wish(a.AccessMode, a.AttachmentMode, a.MountOptions),
+	})
+	return err
+}
+
+// refused tells whether the provider has permanently refused what would be asked of it now.
+func refused(s *state.Snap, a *volume.Attachment) bool {
+	r := s.Shortage(nil, plugin.ShortageKey{Node: a.Node, Plugin: a.Plugin, ExternalID: a.ExternalID})
+	return r != nil && r.Use == volume.Wish(a.AccessMode, a.AttachmentMode, a.MountOptions) &&
+		r.Basis == attaching.Basis(s, nil, a.Staging(), a.Node)
 }
 
 func shortageOf(a *volume.Attachment) plugin.ShortageKey {
@@ -65,6 +90,9 @@ func (k *Keeper) watchShortages(ctx context.Context) error {
 		s := k.cfg.Store.Snapshot()
 		for x := range s.Shortages(w) {
 			s.Node(w, x.Node)
+			if x.ExternalID != "" {
+				attaching.Basis(s, w, volume.StagingKey{Plugin: x.Plugin, ExternalID: x.ExternalID}, x.Node)
+			}
 			k.shortages.Mark(x.ShortageKey)
 		}
 		if err := w.Wait(ctx); err != nil {
@@ -73,7 +101,7 @@ func (k *Keeper) watchShortages(ctx context.Context) error {
 	}
 }
 
-// endShortages ends a shortage when its time is over, and forgets one whose node is gone.
+// endShortages ends a shortage when its time is over, and forgets one whose node is gone, or a refusal whose basis is.
 func (k *Keeper) endShortages(ctx context.Context, key plugin.ShortageKey) (reconcile.Result, error) {
 	snap := k.cfg.Store.Snapshot()
 	s := snap.Shortage(nil, key)
@@ -82,6 +110,12 @@ func (k *Keeper) endShortages(ctx context.Context, key plugin.ShortageKey) (reco
 		return reconcile.Done(), nil
 	case snap.Node(nil, key.Node) == nil:
 		k.endShortage(ctx, s, true)
+	case s.ExternalID != "":
+		id := volume.StagingKey{Plugin: key.Plugin, ExternalID: key.ExternalID}
+		if attaching.Basis(snap, nil, id, key.Node) != s.Basis {
+			k.endShortage(ctx, s, true)
+			k.loop.Mark(id)
+		}
 	case s.Over:
 	default:
 		if left := k.waits.Left(key, s.Until); left > 0 {

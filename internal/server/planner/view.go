@@ -94,13 +94,18 @@ func (r *reader) Claims(id volume.ID) []*volume.Claim {
 	return slices.Collect(r.snap.ClaimsOf(nil, v.Staging()))
 }
 
-// Shortage implements filter.Volumes: what is on the node needs no more room.
-func (r *reader) Shortage(on ids.Node, k volume.StagingKey) *plugin.Shortage {
+// Shortage implements filter.Volumes: what is on the node needs no more room, and what is attached was not refused.
+func (r *reader) Shortage(on ids.Node, k volume.StagingKey, use string) *plugin.Shortage {
+	at := r.snap.Attachment(nil, volume.AttachmentKey{StagingKey: k, Node: on})
+	refusal := r.snap.Shortage(nil, plugin.ShortageKey{Node: on, Plugin: k.Plugin, ExternalID: k.ExternalID})
+	if refusal != nil && refusal.Use == use && (at == nil || at.Presence != volume.Present) {
+		return refusal
+	}
 	s := r.snap.Shortage(nil, plugin.ShortageKey{Node: on, Plugin: k.Plugin})
 	if s == nil || s.Over {
 		return nil
 	}
-	if a := r.snap.Attachment(nil, volume.AttachmentKey{StagingKey: k, Node: on}); a != nil && a.Presence.Exists() {
+	if at != nil && at.Presence.Exists() {
 		return nil
 	}
 	return s

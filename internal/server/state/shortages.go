@@ -21,7 +21,12 @@ var shortages = &table[plugin.Shortage]{
 	modified: func(s *plugin.Shortage) uint64 { return s.ModifyIndex },
 }
 
-func shortageKey(k plugin.ShortageKey) Key { return KeyOf(string(k.Node), string(k.Plugin)) }
+func shortageKey(k plugin.ShortageKey) Key {
+	if k.ExternalID == "" {
+		return KeyOf(string(k.Node), string(k.Plugin))
+	}
+	return KeyOf(string(k.Node), string(k.Plugin), k.ExternalID)
+}
 
 // Shortage returns what is known of a plugin's lack of room on a node, or nil.
 func (s *Snap) Shortage(w *Watch, k plugin.ShortageKey) *plugin.Shortage {

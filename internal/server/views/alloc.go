@@ -5,6 +5,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
+	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
 	"berth/internal/wire"
@@ -94,11 +95,30 @@ func Holders(s *state.Snap, w *state.Watch, queued *volume.Claim) string {
 	return "waiting for the volume to be free"
 }
 
+// Refusal says that a provider has permanently refused to attach a volume to a node, as it is in use now, and what ends
+// that; empty: it has not.
+func Refusal(s *state.Snap, w *state.Watch, k volume.StagingKey, node ids.Node) string {
+	v := s.VolumeOf(w, k)
+	r := s.Shortage(w, plugin.ShortageKey{Node: node, Plugin: k.Plugin, ExternalID: k.ExternalID})
+	if v == nil || r == nil {
+		return ""
+	}
+	st := v.Status
+	if st.AccessMode != "" && r.Use != volume.Wish(st.AccessMode, st.AttachmentMode, st.MountOptions) {
+		return ""
+	}
+	why, hint := r.Explain()
+	return why + "; " + hint
+}
+
 // Attaching says what an attachment to a node waits for, and whether that is its own call alone, which has not failed;
 // at is nil when there is none yet.
 func Attaching(
 	s *state.Snap, w *state.Watch, k volume.StagingKey, node ids.Node, at *volume.Attachment,
 ) (reason string, underWay bool) {
+	if why := Refusal(s, w, k, node); why != "" && (at == nil || at.Presence != volume.Present) {
+		return why, false
+	}
 	if at == nil {
 		for o := range s.AttachmentsOf(w, k) {
 			if o.Node != node {

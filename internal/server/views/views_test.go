@@ -1,6 +1,7 @@
 package views
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -253,6 +254,21 @@ func TestAViewHasWhatRefersToTheVolume(t *testing.T) {
 	}
 	if warned := Namesakes(h.Store.Snapshot(), data); len(warned) != 1 {
 		t.Errorf("while a node holds one: %q", warned)
+	}
+	refusal := plugin.ShortageKey{Node: "a", Plugin: "p", ExternalID: "x"}
+	for _, change := range []func(tx *state.Tx){
+		func(tx *state.Tx) { tx.PutShortage(&plugin.Shortage{ShortageKey: refusal, Reason: "it is too old"}) },
+		func(tx *state.Tx) { tx.DeleteShortage(refusal) },
+	} {
+		before := VolumeIndex(h.Store.Snapshot(), h.view())
+		h.write(change)
+		there := h.Store.Snapshot().Shortage(nil, refusal) != nil
+		says := slices.ContainsFunc(h.view().State, func(text string) bool {
+			return strings.Contains(text, "it is too old") && strings.Contains(text, "asked again when")
+		})
+		if after := VolumeIndex(h.Store.Snapshot(), h.view()); says != there || after <= before {
+			t.Errorf("permanently refused %v: %q, index %d after %d", there, h.view().State, after, before)
+		}
 	}
 	entry.Staging = volume.Absent
 	h.write(func(tx *state.Tx) { tx.PutInventoryEntry("a", entry) })

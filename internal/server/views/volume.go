@@ -40,7 +40,13 @@ func Of(s *state.Snap, w *state.Watch) *Reader {
 // VolumeIndex is the highest index of everything that a view shows, and of the removal of what it may have shown.
 func VolumeIndex(s *state.Snap, v *wire.VolumeView) uint64 {
 	index := max(s.ReadIndex(state.Volumes, v.Volume.ModifyIndex), s.ReadIndex(state.Claims),
-		s.ReadIndex(state.Attachments), s.ReadIndex(state.Inventories), s.ReadIndex(state.Evidences))
+		s.ReadIndex(state.Attachments), s.ReadIndex(state.Inventories), s.ReadIndex(state.Evidences),
+		s.ReadIndex(state.Shortages))
+	for r := range s.Shortages(nil) {
+		if r.ExternalID != "" && r.Plugin == v.Volume.Spec.Plugin && r.ExternalID == v.Volume.Status.ExternalID {
+			index = max(index, r.ModifyIndex)
+		}
+	}
 	if r := s.Recovery(nil); r != nil {
 		index = max(index, r.ModifyIndex)
 	}
@@ -129,6 +135,14 @@ func (r *Reader) volume(v *volume.Volume, p *wire.PluginView) *wire.VolumeView {
 		Suspended:     suspended,
 		Unschedulable: out.Unschedulable,
 		Ending:        map[ids.Alloc]bool{},
+	}
+	for r := range s.Shortages(w) {
+		if r.Plugin != v.Spec.Plugin || r.ExternalID == "" || r.ExternalID != v.Status.ExternalID {
+			continue
+		}
+		if why := Refusal(s, w, v.Staging(), r.Node); why != "" {
+			story.Refused = append(story.Refused, why)
+		}
 	}
 	if v.Status.Suspended {
 		story.Resume = suspendedVolume(v).Resume

@@ -12,6 +12,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
+	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/claims"
 	"berth/internal/server/controllers"
@@ -171,11 +172,8 @@ func (w *world) changes() []string {
 		now["snapshot of "+string(sn.Source)] = string(sn.Phase) + trouble(sn.Executor, sn.LastError, sn.NextTry)
 	}
 	for f := range s.Shortages(nil) {
-		text := fmt.Sprintf("refused %d times", f.Tries) + trouble("", f.Reason, f.Until)
-		if f.Over {
-			text = "another may be tried"
-		}
-		now["no room for "+string(f.Plugin)+" at "+string(f.Node)] = text
+		name, text := shortage(f)
+		now[name] = text
 		for a := range s.AllocsByNode(nil, f.Node) {
 			if a.ServerTerminal() {
 				now["alloc "+string(a.ID)+" is to stop"] = a.DesiredDescription
@@ -213,3 +211,16 @@ func trouble(executor ids.Node, lastError string, next time.Time) string {
 
 // short takes the namespace off a subject.
 func short(subject string) string { return strings.TrimPrefix(subject, "default/") }
+
+// shortage names what a node cannot do for a plugin, and says how that stands.
+func shortage(f *plugin.Shortage) (name, text string) {
+	switch {
+	case f.ExternalID != "":
+		return "permanently refused at " + string(f.Node) + ": " + f.ExternalID, f.Reason
+	case f.Over:
+		text = "another may be tried"
+	default:
+		text = fmt.Sprintf("refused %d times", f.Tries) + trouble("", f.Reason, f.Until)
+	}
+	return "no room for " + string(f.Plugin) + " at " + string(f.Node), text
+}

@@ -3,10 +3,8 @@
 package shortages
 
 import (
-	"fmt"
 	"time"
 
-	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
@@ -24,13 +22,16 @@ func init() {
 	fsm.Register[ShortageEnd]("shortage-end", schema, "server/claims")
 }
 
-// AttachRefused stores that a provider has no room for a volume on a node: the attachment as it is now, that the node
-// is full, and that what waits for the volume there goes elsewhere.
+// AttachRefused stores that a provider has no room for a volume on a node, or permanently refuses to attach it there:
+// the attachment as it is now, that the node is full, or not for this volume, and that what waits for the volume there
+// goes elsewhere.
 type AttachRefused struct {
 	Attachment *volume.Attachment
 	Seen       uint64 // as in fsm.AttachmentPut
 	Until      time.Time
 	Seed       string
+	// Basis and Use are those of a permanent refusal; both empty: the node has no room.
+	Basis, Use string
 }
 
 // Apply returns the stored *volume.Attachment.
@@ -40,8 +41,13 @@ func (c *AttachRefused) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 		return nil, err
 	}
 	k := plugin.ShortageKey{Node: c.Attachment.Node, Plugin: c.Attachment.Plugin}
+	if c.Basis != "" {
+		k.ExternalID = c.Attachment.ExternalID
+	}
 	s := &plugin.Shortage{
 		ShortageKey: k,
+		Basis:       c.Basis,
+		Use:         c.Use,
 		Reason:      c.Attachment.LastError,
 		Since:       st.Time,
 		Until:       c.Until,
@@ -56,7 +62,7 @@ func (c *AttachRefused) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 		}
 	}
 	tx.PutShortage(s)
-	if _, err := c.move(tx).Apply(tx, st); err != nil {
+	if _, err := c.move(tx, s).Apply(tx, st); err != nil {
 		return nil, err
 	}
 	return stored, nil
@@ -64,9 +70,10 @@ func (c *AttachRefused) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 
 // move ends the allocs that wait for the volume on this node, and asks for a look at their jobs. A system job has an
 // alloc on each node: it waits there.
-func (c *AttachRefused) move(tx *state.Tx) *fsm.PlanApply {
+func (c *AttachRefused) move(tx *state.Tx, s *plugin.Shortage) *fsm.PlanApply {
 	a := c.Attachment
 	out := &fsm.PlanApply{}
+	why, _ := s.Explain()
 	for cl := range tx.ClaimsOf(nil, a.Staging()) {
 		waiting := tx.Alloc(nil, cl.Alloc)
 		if cl.Node != a.Node || cl.State != volume.Held || waiting == nil || waiting.Terminal() ||
@@ -77,11 +84,7 @@ func (c *AttachRefused) move(tx *state.Tx) *fsm.PlanApply {
 		if j == nil || j.Type == job.TypeSystem {
 			continue
 		}
-		out.Stop = append(out.Stop, fsm.AllocStop{
-			Alloc: waiting.ID,
-			Description: fmt.Sprintf("node %s has no room for another volume of plugin %q: %s", ids.Short(a.Node),
-				a.Plugin, a.LastError),
-		})
+		out.Stop = append(out.Stop, fsm.AllocStop{Alloc: waiting.ID, Description: why})
 		if !j.Stopped() {
 			out.Evals = append(out.Evals, fsm.NewEval(c.Seed, eval.TriggerAllocStop, j))
 		}

@@ -1,6 +1,7 @@
 package shortages_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -93,6 +94,25 @@ func TestWhoGoesElsewhere(t *testing.T) {
 				t.Error("the node is not known to be full")
 			}
 		})
+	}
+}
+
+// TestAPermanentRefusalIsOfOneVolume: what waits for the volume goes elsewhere, and the node has room for others.
+func TestAPermanentRefusalIsOfOneVolume(t *testing.T) {
+	c := waiting(t, job.TypeService, alloc.ClientPending, "n")
+	r := refusal(0)
+	r.Basis, r.Use = "basis", "use"
+	c.Must(t, r)
+	s := c.Store.Snapshot()
+	if s.Shortage(nil, key) != nil {
+		t.Error("the node counts as full")
+	}
+	of := plugin.ShortageKey{Node: "n", Plugin: "p", ExternalID: "x"}
+	if got := s.Shortage(nil, of); got == nil || got.Basis != "basis" || got.Use != "use" {
+		t.Errorf("the refusal is %+v", got)
+	}
+	if a := s.Alloc(nil, "a"); !a.ServerTerminal() || !strings.Contains(a.DesiredDescription, "permanently refuses") {
+		t.Errorf("what waits is to %s, because %q", a.DesiredStatus, a.DesiredDescription)
 	}
 }
 
