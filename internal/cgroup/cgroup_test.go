@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -191,6 +192,9 @@ func TestARealGroupIsKilledWatchedAndRemoved(t *testing.T) {
 	}
 	if empty, err := g.Empty(); err != nil || empty {
 		t.Errorf("empty %t, %v", empty, err)
+	}
+	if want, got := fmt.Sprintf("%d (sh)", cmd.Process.Pid), holders(g.Dir()); !slices.Contains(got, want) {
+		t.Errorf("the group is held by %v, want %s among them", got, want)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond) // runs out: the group lives on
 	defer cancel()
