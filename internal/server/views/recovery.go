@@ -34,7 +34,7 @@ func Recovery(s *state.Snap, w *state.Watch) *wire.RecoveryView {
 	}
 	for sn := range s.VolumeSnapshots(w) {
 		if sn.Suspended {
-			out.Suspended = append(out.Suspended, suspendedSnapshot(sn))
+			out.Suspended = append(out.Suspended, suspendedSnapshot(s, w, sn))
 		}
 	}
 	for a := range s.Allocs(w, "") {
@@ -96,13 +96,18 @@ func suspendedVolume(v *volume.Volume) wire.SuspendedIntent {
 	return out
 }
 
-func suspendedSnapshot(sn *volume.Snapshot) wire.SuspendedIntent {
-	return wire.SuspendedIntent{
-		Kind:   "snapshot",
-		ID:     sn.ID,
-		Phase:  string(sn.Phase),
-		Resume: "berth volume snapshot delete " + string(sn.Plugin) + " " + sn.ID,
+// suspendedSnapshot names how a snapshot is deleted, and, where it was being made, how the same is asked for again: one
+// without a name of its own is another one each time.
+func suspendedSnapshot(s *state.Snap, w *state.Watch, sn *volume.Snapshot) wire.SuspendedIntent {
+	resume := "berth volume snapshot delete " + string(sn.Plugin) + " " + sn.ID
+	source := s.VolumeOf(w, volume.StagingKey{Plugin: sn.Plugin, ExternalID: sn.SourceExternalID})
+	if source != nil && sn.Phase == volume.PhaseCreating {
+		if name := sn.GivenName(source.UID); name != "" {
+			resume = "berth volume snapshot create -namespace " + string(source.ID.Namespace) + " " +
+				string(source.ID.ID) + " " + name + ", or " + resume
+		}
 	}
+	return wire.SuspendedIntent{Kind: "snapshot", ID: sn.ID, Phase: string(sn.Phase), Resume: resume}
 }
 
 // exits lists what a person can do now, the next step first.

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"maps"
 	"time"
@@ -49,7 +48,7 @@ func (e *Endpoints) snapshotCreate(ctx context.Context, r *wire.SnapshotCreateRe
 	}
 	sn := &volume.Snapshot{
 		ID:               id,
-		Name:             name + "-" + id[:8],
+		Name:             volume.SnapshotName(name, id),
 		Namespace:        r.Volume.Namespace,
 		Plugin:           v.Spec.Plugin,
 		Source:           v.ID.ID,
@@ -84,8 +83,7 @@ func snapshotID(v *volume.Volume, name string) string {
 	if name == "" || v.UID == "" {
 		return ids.New()
 	}
-	h := sha256.Sum256([]byte("snapshot\x00" + v.UID + "\x00" + name))
-	return uuidOf(h)
+	return volume.SnapshotID(v.UID, name)
 }
 
 // snapshotAgain is a request for a snapshot that is there, or being made: it gets that one, with a warning.
@@ -100,6 +98,12 @@ func (e *Endpoints) snapshotAgain(
 	case !maps.Equal(old.Parameters, r.Parameters):
 		return nil, fault.WithHint(fault.New(fault.Conflict, "snapshot", subject,
 			fmt.Sprintf("it has a snapshot of the name %q, with other parameters", r.Name)), "give another name")
+	case old.Suspended: // asked for again
+		n := *old
+		n.Suspended = false
+		if _, err := volumes.PutSnapshot(ctx, e.cfg.Proposer, &n, nil); err != nil {
+			return nil, err
+		}
 	}
 	existed := old.Phase == volume.PhaseReady
 	reply, err := e.awaitSnapshot(ctx, old.ID, r.Wait)

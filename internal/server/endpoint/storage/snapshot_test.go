@@ -49,6 +49,28 @@ func (r *rig) puts(t *testing.T, change func(*volume.Snapshot)) {
 	}
 }
 
+// Given a snapshot that was being cut when the state was saved, which a recovery suspended, when the same is asked for
+// again, then it goes on.
+func TestASuspendedSnapshotIsAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.cuts(t)
+		ask := func() {
+			t.Helper()
+			if _, err := r.snapshotCreate(t.Context(),
+				&wire.SnapshotCreateRequest{Volume: r.vol, Name: "nightly", Wait: time.Second}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ask()
+		r.puts(t, func(sn *volume.Snapshot) { sn.Suspended, sn.Presence = true, volume.Uncertain })
+		ask()
+		if all := r.snapshots(); len(all) != 1 || all[0].Suspended {
+			t.Errorf("asked for again: %d snapshots, the first %+v", len(all), all[0])
+		}
+	})
+}
+
 // TestASnapshotOfANameIsMadeOnce: given requests for a snapshot of a name whose answers were lost, also two at once,
 // when they are repeated, then one snapshot was asked for; when it is there, the repeated request gets it with
 // a warning. Other parameters are refused, another name is another snapshot, and so is every request without a name.

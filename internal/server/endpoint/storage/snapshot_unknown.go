@@ -2,8 +2,6 @@ package storage
 
 import (
 	"context"
-	"crypto/sha256"
-	"fmt"
 	"strings"
 
 	"berth/internal/base/fault"
@@ -84,8 +82,7 @@ const snapshotPage = 500
 // recordOf is the record of a snapshot that a provider lists.
 func (e *Endpoints) recordOf(sn *volume.Snapshot, rec *plugin.Record, on ids.Node) *volume.Snapshot {
 	n := *sn
-	h := sha256.Sum256([]byte("unknown snapshot\x00" + string(rec.ID) + "\x00" + sn.ExternalID))
-	n.ID = uuidOf(h)
+	n.ID = volume.FoundSnapshotID(volume.StagingKey{Plugin: rec.ID, ExternalID: sn.ExternalID})
 	n.Name = sn.ExternalID
 	n.Plugin = rec.ID
 	n.Provider = rec.Provider
@@ -99,9 +96,4 @@ func (e *Endpoints) recordOf(sn *volume.Snapshot, rec *plugin.Record, on ids.Nod
 		n.Source, n.Namespace = src.ID.ID, src.ID.Namespace
 	}
 	return &n
-}
-
-func uuidOf(h [32]byte) string {
-	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80 // RFC 9562, UUID of version 8
-	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
 }

@@ -190,12 +190,17 @@ func doubt(tx *state.Tx) {
 }
 
 // suspend holds what people asked for before: the provider may have given the name, or the id, to something else since.
+// What was being made may be there by now, though its call was not begun when the state was saved: whoever has it
+// deleted has the provider asked for it first.
 func suspend(tx *state.Tx) {
 	for _, v := range slices.Collect(tx.Volumes(nil, "*", "")) {
 		switch v.Status.Phase {
 		case volume.PhaseCreating, volume.PhaseDeleting, volume.PhaseExpanding:
 			n := *v
 			n.Status.Suspended = true
+			if n.Status.Phase == volume.PhaseCreating {
+				n.Status.Presence = max(n.Status.Presence, volume.Uncertain)
+			}
 			tx.PutVolume(&n)
 		}
 	}
@@ -203,6 +208,9 @@ func suspend(tx *state.Tx) {
 		if sn.Phase == volume.PhaseCreating || sn.Phase == volume.PhaseDeleting {
 			n := *sn
 			n.Suspended = true
+			if n.Phase == volume.PhaseCreating {
+				n.Presence = max(n.Presence, volume.Uncertain)
+			}
 			tx.PutVolumeSnapshot(&n)
 		}
 	}

@@ -391,7 +391,13 @@ func TestASnapshotOfAnUnknownVolumeIsDeleted(t *testing.T) {
 func TestIntentsOfTheRestoredStateAreSuspended(t *testing.T) {
 	r := newRig(t)
 	making := volume.ID{Namespace: ids.DefaultNamespace, ID: "new"}
-	r.c.Must(t, &fsm.VolumePut{Volume: r.volume(making, volume.PhaseCreating, "")})
+	unborn := r.volume(making, volume.PhaseCreating, "")
+	unborn.Status.Presence = volume.Absent
+	r.c.Must(t, &fsm.VolumePut{Volume: unborn})
+	r.write(func(tx *state.Tx) {
+		tx.PutVolumeSnapshot(&volume.Snapshot{ID: "cut", Plugin: disk.Plugin, Phase: volume.PhaseCreating,
+			SourceExternalID: "vol-2"})
+	})
 	r.reports(r.ash, "")
 	r.reports(r.oak, "")
 	if err := r.deletes(); err != nil {
@@ -401,6 +407,13 @@ func TestIntentsOfTheRestoredStateAreSuspended(t *testing.T) {
 	r.c.Must(t, &recovery.Finish{})
 	r.reports(r.ash, "")
 	r.reports(r.oak, "")
+	// Its call may have been made after the state was saved.
+	if v := r.snap().Volume(nil, making); v.Status.Presence != volume.Uncertain {
+		t.Errorf("what was being made is %s at its provider", v.Status.Presence)
+	}
+	if sn := r.snap().VolumeSnapshot(nil, "cut"); !sn.Suspended || !sn.MayExist() {
+		t.Errorf("a snapshot that was being cut: %+v", sn)
+	}
 	for _, id := range []volume.ID{r.vol, making} {
 		if v := r.snap().Volume(nil, id); !v.Status.Suspended || volume.NextVolume(v) != volume.StepNone {
 			t.Errorf("%s goes on: %s", id, v.Status.Phase)
