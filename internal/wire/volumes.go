@@ -279,4 +279,6 @@ type PluginView struct {
 	NodesHealthy        int
 	Allocs              []*alloc.Alloc
 	Volumes             int // that refer to it
+	// Orphans says of which instances' allocs nobody decides, and what a person can do.
+	Orphans map[ids.Alloc]string
 }

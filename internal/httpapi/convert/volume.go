@@ -286,7 +286,11 @@ func Plugin(p *wire.PluginView) *api.CSIPlugin {
 			into = out.Controllers
 		}
 		if old := into[string(i.Node)]; old == nil || i.Healthy() {
-			into[string(i.Node)] = CSIInfo(i)
+			info := CSIInfo(i)
+			if text := p.Orphans[i.Alloc]; text != "" {
+				info.HealthDescription += "; " + text
+			}
+			into[string(i.Node)] = info
 		}
 	}
 	for _, a := range p.Allocs {

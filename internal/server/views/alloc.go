@@ -42,6 +42,9 @@ func AllocVolumes(s *state.Snap, w *state.Watch, a *alloc.Alloc) []wire.AllocVol
 				}
 			}
 		}
+		if text := orphaned(s, w, a.Node, a.ID); text != "" && av.Held {
+			av.State += "; " + text
+		}
 		out = append(out, av)
 	}
 	return out

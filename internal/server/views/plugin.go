@@ -136,6 +136,12 @@ func (r *Reader) plugin(id ids.Plugin) *wire.PluginView {
 
 func addInstance(s *state.Snap, w *state.Watch, out *wire.PluginView, n *node.Node, i *plugin.Instance) {
 	out.Instances = append(out.Instances, i)
+	if text := orphaned(s, w, n.ID, i.Alloc); text != "" {
+		if out.Orphans == nil {
+			out.Orphans = map[ids.Alloc]string{}
+		}
+		out.Orphans[i.Alloc] = text
+	}
 	if a := s.Alloc(w, i.Alloc); a != nil && !slices.Contains(out.Allocs, a) {
 		out.Allocs = append(out.Allocs, a)
 	}

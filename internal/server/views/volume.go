@@ -151,6 +151,11 @@ func (r *Reader) volume(v *volume.Volume, p *wire.PluginView) *wire.VolumeView {
 		story.Ending[a.ID] = a.Terminal()
 	}
 	out.State = volume.Describe(story)
+	for _, c := range out.Claims {
+		if text := orphaned(s, w, c.Node, c.Alloc); text != "" {
+			out.State = append(out.State, text)
+		}
+	}
 	return out
 }
 

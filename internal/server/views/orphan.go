@@ -1,0 +1,22 @@
+package views
+
+import (
+	"berth/internal/base/ids"
+	"berth/internal/server/state"
+)
+
+// orphaned says that a node keeps an alloc as an orphan, why, and what a person can do; empty: it does not.
+func orphaned(s *state.Snap, w *state.Watch, on ids.Node, id ids.Alloc) string {
+	n := s.Node(w, on)
+	if n == nil {
+		return ""
+	}
+	for i := range n.Orphans {
+		if o := &n.Orphans[i]; o.Alloc == id {
+			short := ids.Short(id)
+			return "node " + ids.Short(on) + " keeps allocation " + short + " as an orphan: " + o.Reason +
+				" (berth node orphans adopt " + short + ", or berth node orphans end " + short + ")"
+		}
+	}
+	return ""
+}

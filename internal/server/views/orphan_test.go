@@ -1,0 +1,73 @@
+package views
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/model/plugin"
+	"berth/internal/model/volume"
+	"berth/internal/server/state"
+)
+
+// Given an alloc that the servers know and whose record its node has lost, then its volume and the alloc name what a
+// person can do; so does the plugin of which an instance is an orphan. Of what is no orphan nothing is said.
+func TestWhatAnOrphanHoldsUpNamesTheWayOut(t *testing.T) {
+	const known, runs = "4f02aa10-0000-4000-8000-000000000002", "77c0ffee-0000-4000-8000-000000000003"
+	h := newHouse(t)
+	group := &job.TaskGroup{Name: "g", Volumes: map[string]*job.VolumeRequest{"data": {
+		Name:   "data",
+		Type:   job.VolumeTypeCSI,
+		Source: string(data.ID),
+	}}}
+	h.write(func(tx *state.Tx) {
+		tx.PutJob(&job.Job{Namespace: data.Namespace, ID: "db", TaskGroups: []*job.TaskGroup{group}})
+		v := tx.Volume(nil, data)
+		cl := &volume.Claim{Volume: data, Alloc: known, Node: "a", State: volume.Held}
+		cl.Identify(v)
+		tx.PutClaim(cl)
+		j := tx.Job(nil, data.Namespace, "db")
+		tx.PutAlloc(&alloc.Alloc{
+			ID:             known,
+			Namespace:      data.Namespace,
+			Job:            j.ID,
+			JobVersion:     j.Version,
+			JobCreateIndex: j.CreateIndex,
+			TaskGroup:      "g",
+			Node:           "a",
+		})
+	})
+	says := func(want bool) {
+		t.Helper()
+		s := h.Store.Snapshot()
+		found := func(what string, texts []string, id string) {
+			t.Helper()
+			got := slices.ContainsFunc(texts, func(text string) bool {
+				return strings.Contains(text, "berth node orphans adopt "+ids.Short(ids.Alloc(id))) &&
+					strings.Contains(text, "berth node orphans end "+ids.Short(ids.Alloc(id)))
+			})
+			if got != want {
+				t.Errorf("%s names the way out: %v, want %v: %q", what, got, want, texts)
+			}
+		}
+		found("the volume", Of(s, nil).Volume(s.Volume(nil, data)).State, known)
+		var of []string
+		for _, v := range AllocVolumes(s, nil, s.Alloc(nil, known)) {
+			of = append(of, v.State)
+		}
+		found("the alloc", of, known)
+		found("the plugin", []string{Of(s, nil).Plugin("p").Orphans[runs]}, runs)
+	}
+	says(false)
+	h.write(func(tx *state.Tx) {
+		n := *tx.Node(nil, "a")
+		n.CSI = []*plugin.Instance{{Plugin: "p", Role: plugin.RoleNode, State: plugin.Ready, Alloc: runs, Node: "a"}}
+		n.Orphans = []node.Orphan{{Alloc: known, Reason: "its record is lost"}, {Alloc: runs, Reason: "it is unknown"}}
+		tx.PutNode(&n)
+	})
+	says(true)
+}
