@@ -43,13 +43,14 @@ func (v *Volume) Expanded(capacity int64, now time.Time) {
 	v.Expand(now)
 }
 
-// RefuseExpansion gives an expansion up that the provider refused permanently. Another size that was asked for
-// meanwhile is tried.
+// RefuseExpansion gives an expansion up that the provider refused permanently: nothing goes on asking for its size, and
+// the reason is kept. Another size that was asked for meanwhile is tried.
 func (v *Volume) RefuseExpansion(reason string, now time.Time) {
 	if v.rewished() {
 		v.Expand(now)
 		return
 	}
+	v.Spec.CapacityMin = min(v.Spec.CapacityMin, v.Status.Capacity)
 	v.endExpansion(ExpansionRefused + reason)
 }
 

@@ -56,7 +56,7 @@ func (e *Endpoints) expansion(
 		less, has := sizes.Differing(r.Min, cur)
 		return nil, fault.New(fault.Conflict, "expand", subject,
 			fmt.Sprintf("%s are less than its %s: volumes cannot shrink", less, has))
-	case r.Min > 0 && r.Min == cur && old.Status.Phase != volume.PhaseExpanding:
+	case r.Min > 0 && r.Min == cur && old.Status.Phase != volume.PhaseExpanding && old.Spec.CapacityMin <= cur:
 		return nil, nil
 	}
 	n := *old
@@ -105,6 +105,7 @@ func expansionEnd(asked, v *volume.Volume) (outcome, refused string) {
 	size, had := asked.Spec.CapacityMin, asked.Status.Capacity
 	latest := v.Spec.CapacityMin
 	ready, cancels := v.Status.Phase == volume.PhaseReady, size <= had
+	reason, denied := strings.CutPrefix(v.Status.LastError, volume.ExpansionRefused)
 	switch {
 	case !ready && v.Status.Phase != volume.PhaseExpanding:
 		return "", "it is " + string(v.Status.Phase)
@@ -112,12 +113,14 @@ func expansionEnd(asked, v *volume.Volume) (outcome, refused string) {
 		return "cancelled", ""
 	case v.Status.Capacity >= size && (ready || !cancels):
 		return "expanded", ""
+	case ready && denied: // nothing asks for the size any more
+		return "", reason
 	case latest < size && latest <= had:
 		return "", "it was cancelled"
 	case latest < size, latest > size && cancels:
 		return "", "another size of " + sizes.Human(latest) + " was asked for meanwhile"
 	case ready:
-		return "", strings.TrimPrefix(v.Status.LastError, volume.ExpansionRefused)
+		return "", v.Status.LastError
 	}
 	return "", ""
 }

@@ -64,6 +64,22 @@ func TestTheLastOfTwoExpansionsCounts(t *testing.T) {
 	}
 }
 
+// Given a volume that an earlier version left with the size that its provider refused, when it is asked for the size
+// that it has, then nothing asks for more any more.
+func TestASizeThatWasRefusedIsTakenBack(t *testing.T) {
+	r := newRig(t)
+	r.change(t, func(_ *state.Tx, v *volume.Volume) {
+		v.Status.Capacity, v.Spec.CapacityMin = 1000, 3000
+		v.Status.LastError = volume.ExpansionRefused + "no"
+	})
+	if _, err := r.volumeExpand(t.Context(), &wire.VolumeExpandRequest{Volume: r.vol, Min: 1000, Wait: 1}); err != nil {
+		t.Error(err)
+	}
+	if v := r.volume(); v.Spec.CapacityMin != 1000 || v.Status.Phase != volume.PhaseReady {
+		t.Errorf("it asks for %d bytes and is %s", v.Spec.CapacityMin, v.Status.Phase)
+	}
+}
+
 // change changes the volume.
 func (r *rig) change(t *testing.T, fn func(*state.Tx, *volume.Volume)) {
 	t.Helper()
@@ -108,8 +124,8 @@ func TestTheEndOfAnExpansionIsReadFromWhatIsLeftOfIt(t *testing.T) {
 		},
 		"a smaller one refused": {
 			asked:   of("expanding", 4000, 1000, ""),
-			now:     of("ready", 3000, 1000, volume.ExpansionRefused+"no"),
-			refused: another,
+			now:     of("ready", 1000, 1000, volume.ExpansionRefused+"no"),
+			refused: "no",
 		},
 		"a larger one done": {
 			asked:   of("expanding", 2000, 1000, ""),
@@ -124,7 +140,7 @@ func TestTheEndOfAnExpansionIsReadFromWhatIsLeftOfIt(t *testing.T) {
 		},
 		"a larger one refused": {
 			asked:   of("expanding", 2000, 1000, ""),
-			now:     of("ready", 3000, 1000, volume.ExpansionRefused+"no"),
+			now:     of("ready", 1000, 1000, volume.ExpansionRefused+"no"),
 			refused: "no",
 		},
 		"the cancelling under way": {asked: of("expanding", 1000, 1000, ""), now: of("expanding", 1000, 1000, "")},
@@ -151,7 +167,7 @@ func TestTheEndOfAnExpansionIsReadFromWhatIsLeftOfIt(t *testing.T) {
 		"the cancelling": {asked: of("ready", 1000, 1000, ""), now: of("ready", 1000, 1000, ""), outcome: "cancelled"},
 		"refused": {
 			asked:   of("expanding", 4000, 1000, ""),
-			now:     of("ready", 4000, 1000, volume.ExpansionRefused+"no"),
+			now:     of("ready", 1000, 1000, volume.ExpansionRefused+"no"),
 			refused: "no",
 		},
 		"deleted": {
