@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,6 +112,55 @@ func TestANodeThatNeverAnswersLeavesTheEndUnknown(t *testing.T) {
 		if took := time.Since(begun); took != time.Minute+2*grace {
 			t.Errorf("it ended after %s", took)
 		}
+	})
+}
+
+// Given as many calls under way as the node makes at once, then the next is handed over when one of them has ended for
+// the servers, and not when they have merely withdrawn it.
+func TestACallIsHandedOverAgainstAFreeCredit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := connect(t)
+		var handed, withdrawn int
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			for {
+				c, err := l.node.Recv()
+				switch {
+				case err != nil:
+					return
+				case c.Cancel:
+					withdrawn++
+				default:
+					handed++
+				}
+			}
+		}()
+		ctx, cancel := context.WithCancel(t.Context())
+		var calls sync.WaitGroup
+		for i := range defaultCredits + 1 {
+			c := aCall()
+			c.Generation = uint64(i)
+			calls.Go(func() { _, _ = l.Do(ctx, "n", c) })
+		}
+		synctest.Wait()
+		if handed != defaultCredits {
+			t.Errorf("%d calls are handed over to a node that makes %d at once", handed, defaultCredits)
+		}
+		time.Sleep(aCall().Timeout + grace + time.Second)
+		synctest.Wait()
+		if withdrawn != defaultCredits || handed != defaultCredits {
+			t.Errorf("%d are withdrawn and may be under way, %d are handed over", withdrawn, handed)
+		}
+		time.Sleep(grace)
+		synctest.Wait()
+		if handed != defaultCredits+1 {
+			t.Errorf("the others have ended for the servers, %d are handed over", handed)
+		}
+		cancel()
+		calls.Wait()
+		l.cut()
+		<-read
 	})
 }
 

@@ -190,8 +190,9 @@ func burn(t *testing.T, m *member) {
 	}
 }
 
-// Given a node whose agent is started again, then the servers believe the second start after the first, and the world
-// feeds both to the oracle: an older one that was believed after a newer one would break invariant I22.
+// Given a node whose agent is started again, then the servers believe the second start after the first, and act on the
+// result of a call that each has made, and the world feeds all of it to the oracle: an older one that was believed
+// after a newer one would break invariant I22.
 func TestTheWorldSeesWhichAgentStartIsBelieved(t *testing.T) {
 	c := newCluster(t)
 	p := c.startPlugin(csitest.Fake{})
@@ -206,10 +207,24 @@ func TestTheWorldSeesWhichAgentStartIsBelieved(t *testing.T) {
 		}
 	}
 	eventually(t, "the first start is believed", believed(1))
+	c.awaitPlugin(p.ID)
+	c.mustCreate("db", p, volume.SingleNodeWriter)
+	c.runJob("a", "db", volume.SingleNodeWriter)
+	c.running("a")
 	m.stop()
 	m.start("n1")
 	eventually(t, "the second start is believed", believed(2))
+	c.stopJob("a")
 	c.atRest(p)
+	for start, what := range []string{1: "result of " + wire.CallAttach, 2: "result of " + wire.CallDetach} {
+		eventually(t, "the world sees the "+what, func() bool {
+			c.watch.mu.Lock()
+			defer c.watch.mu.Unlock()
+			return what == "" || slices.ContainsFunc(c.watch.acts(), func(o oracle.Obeyed) bool {
+				return o.Node == string(m.client.ID()) && o.Start == uint64(start) && o.What == what
+			})
+		})
+	}
 	c.watch.mu.Lock()
 	defer c.watch.mu.Unlock()
 	if !slices.IsSortedFunc(c.watch.obeyed, func(a, b oracle.Obeyed) int { return cmp.Compare(a.Start, b.Start) }) {

@@ -207,7 +207,7 @@ func (m *member) start(name string) {
 	c := m.c
 	c.t.Helper()
 	m.calls = &line{c: c, pipe: (*server.Server).Calls}
-	meta := c.watch.starts(m)
+	meta, log := c.watch.starts(m)
 	var err error
 	m.client, err = client.New(c.t.Context(), client.Config{
 		DataDir:    m.dir,
@@ -225,7 +225,7 @@ func (m *member) start(name string) {
 		ReportDelay:    c.delay,
 		ReportPatience: c.patience,
 
-		Log: c.log.With("node", name),
+		Log: log.With("node", name),
 	})
 	if err != nil {
 		c.t.Fatal(err)

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,15 +39,18 @@ type watch struct {
 	latest  map[string]oracle.Shown
 	still   string // what was wanted when the quiet time began; empty: it is not quiet
 
-	tasks   []oracle.TaskStart
-	shown   []oracle.Shown
-	works   []oracle.Work
-	ends    []oracle.End
-	obeyed  []oracle.Obeyed
-	strays  []oracle.Stray
-	quiets  []oracle.Quiet
-	given   []oracle.Record
-	secrets []string
+	tasks    []oracle.TaskStart
+	shown    []oracle.Shown
+	works    []oracle.Work
+	ends     []oracle.End
+	obeyed   []oracle.Obeyed
+	results  map[call]result               // of controller calls, as the newest agent start that told of it
+	applied  map[call]bool                 // what is true of an attachment by such a result
+	attached map[string]*volume.Attachment // when the state was looked at last, by what their calls are about
+	strays   []oracle.Stray
+	quiets   []oracle.Quiet
+	given    []oracle.Record
+	secrets  []string
 }
 
 func newWatch() *watch {
@@ -61,6 +65,8 @@ func newWatch() *watch {
 		volume:  map[string]string{},
 		free:    map[string]time.Time{},
 		latest:  map[string]oracle.Shown{},
+		results: map[call]result{},
+		applied: map[call]bool{},
 	}
 }
 
@@ -101,8 +107,8 @@ func (w *watch) joins(m *member) {
 const agentStart = "agent_start"
 
 // starts hears of an agent run: its driver may be another, and so may the boot. What it returns goes into the node's
-// description.
-func (w *watch) starts(m *member) map[string]string {
+// description, and its log, which tells of the calls that it makes.
+func (w *watch) starts(m *member) (map[string]string, *slog.Logger) {
 	m.driver.OnStart = func(cfg *driver.TaskConfig) { w.started(m, cfg) }
 	m.driver.OnStop = func(cfg *driver.TaskConfig) { w.stopped(m, cfg) }
 	w.mu.Lock()
@@ -114,7 +120,8 @@ func (w *watch) starts(m *member) map[string]string {
 	if rebooted {
 		m.p.Mark(proxy.Rebooted, proxy.Entry{Node: m.p.Node})
 	}
-	return map[string]string{agentStart: strconv.FormatUint(number, 10)}
+	log := slog.New(&told{Handler: m.c.log.Handler(), w: w, m: m, start: number})
+	return map[string]string{agentStart: strconv.FormatUint(number, 10)}, log
 }
 
 // stops hears of the end of an agent run. If nothing is under way then, the time is quiet until something is wanted.
@@ -182,6 +189,7 @@ func (w *watch) follow(srv *server.Server) {
 	s := srv.Store().Snapshot()
 	w.mu.Lock()
 	w.server = srv
+	w.attached = nil
 	clear(w.heard)
 	for n := range s.Nodes(nil, "") {
 		w.heard[n.ID] = n.ModifyIndex
@@ -260,6 +268,7 @@ func (w *watch) see(srv *server.Server, s *state.Snap) {
 	defer w.mu.Unlock()
 	if srv == w.server { // one that is starting goes through all that it had heard before
 		w.hear(s, now)
+		w.apply(s)
 	}
 	if w.still != "" {
 		if wanted(s) != w.still {

@@ -73,7 +73,7 @@ func (c *cluster) Facts(p *csitest.Plugin) oracle.Facts {
 			oracle.Text{Where: "the replicated state", Text: texts(s)}),
 		Strays:   oracle.Feed(w.strays...),
 		Ends:     oracle.Feed(w.ends...),
-		Obeyed:   oracle.Feed(w.obeyed...),
+		Obeyed:   oracle.Feed(w.acts()...),
 		Quiet:    oracle.Feed(w.quiets...),
 		Provider: oracle.Feed(p.Provider()...),
 		Records:  oracle.Feed(append(records(s, ids.Plugin(p.ID)), w.given...)...),

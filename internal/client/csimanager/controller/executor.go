@@ -168,7 +168,7 @@ func (s *stream) run(ctx, cctx context.Context, w wire.ControllerCall, j *job) e
 	s.busy[kindKey{string(w.Plugin), w.Undoes()}]--
 	s.mu.Unlock()
 	log := s.x.cfg.Log.With(logkey.Op, w.Kind, logkey.Volume, w.Subject, logkey.Plugin, w.Plugin,
-		logkey.Took, time.Since(began))
+		logkey.Generation, w.Generation, logkey.Took, time.Since(began))
 	if r.Err != nil {
 		log.Warn("controller call did not succeed", logkey.Error, r.Err.Message)
 	} else {
