@@ -52,6 +52,14 @@ func TestACrashAtEveryWriteWhileTheNodeUnmountsItself(t *testing.T) {
 	crashAtEveryWrite(t, startForgetful, true)
 }
 
+// TestACrashAtEveryWriteWhileTheNodeUnmountsAStaging: of a plugin that answers OK to unstagings and does nothing.
+func TestACrashAtEveryWriteWhileTheNodeUnmountsAStaging(t *testing.T) {
+	if testing.Short() {
+		t.Skip("each of its runs waits for a plugin to be asked twice: not in a short run")
+	}
+	crashAtEveryWrite(t, startIdle, true)
+}
+
 func crashAtEveryWrite(
 	t *testing.T, start func(testing.TB, ...string) (*csitest.Plugin, csi.Volume), startedAnew bool,
 ) {
@@ -90,51 +98,66 @@ func crashAtEveryWrite(
 }
 
 // TestACrashAroundTheNodesOwnUnmount: the agent dies in front of the helper's unmounting, or when that is done and
-// nothing has been written since. The next run finishes, and the history says who unmounted.
+// nothing has been written since; of a publication, and of a staging. The next run finishes, and the history says who
+// unmounted.
 func TestACrashAroundTheNodesOwnUnmount(t *testing.T) {
-	for _, after := range []bool{false, true} {
-		t.Run(fmt.Sprintf("after it: %v", after), func(t *testing.T) {
-			p, v := startForgetful(t)
-			r := newRig(t, p)
-			r.kill()
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			const plenty = 1000
-			b := &breaker{left: plenty, broken: cancel}
-			r.codec.Encode = b.encode
-			r.around = func(
-				ctx context.Context, m entry.Mount, unmount func(context.Context, entry.Mount) error,
-			) error {
-				if after {
-					if err := unmount(ctx, m); err != nil {
-						t.Error(err)
-					}
-				}
-				b.mu.Lock()
-				b.left = 0
-				b.mu.Unlock()
-				cancel()
-				return errCrash
+	for what, start := range map[string]func(testing.TB, ...string) (*csitest.Plugin, csi.Volume){
+		"publication": startForgetful, "staging": startIdle} {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, after it: %v", what, after), func(t *testing.T) { crashAroundUnmount(t, start, after) })
+		}
+	}
+}
+
+// startIdle starts a plugin that answers OK to the first unstagings and does nothing, as many as it takes until the
+// node helps itself, and a crash of the node besides.
+func startIdle(t testing.TB, _ ...string) (*csitest.Plugin, csi.Volume) {
+	t.Helper()
+	return startPlugin(t, "(NodeUnstage * ok-without-effect x4)")
+}
+
+func crashAroundUnmount(
+	t *testing.T, start func(testing.TB, ...string) (*csitest.Plugin, csi.Volume), after bool,
+) {
+	p, v := start(t)
+	r := newRig(t, p)
+	r.kill()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	const plenty = 1000
+	b := &breaker{left: plenty, broken: cancel}
+	r.codec.Encode = b.encode
+	var path string
+	r.around = func(ctx context.Context, m entry.Mount, unmount func(context.Context, entry.Mount) error) error {
+		path = m.Path
+		if after {
+			if err := unmount(ctx, m); err != nil {
+				t.Error(err)
 			}
-			r.open()
-			path := r.mount(v, "a")
-			if err := r.Unmount(ctx, use(v, "a")); err == nil {
-				t.Fatal("it was released without the node's own unmounting")
-			}
-			p.Mark(proxy.CallerCrashed, proxy.Entry{})
-			r.kill()
-			if _, mounted := mustTable(t).At(path); mounted == after {
-				t.Errorf("mounted %v", mounted)
-			}
-			r.codec, r.around = codec, nil
-			r.open()
-			r.unmount(v, "a")
-			r.atRest()
-			key := requestOf(p, use(v, "a")).Key.StagingKey
-			if u := r.servers.Undone(key); u == nil || !strings.Contains(u.Reason, "unmounted by node") {
-				t.Errorf("reported as undone by %+v", u)
-			}
-		})
+		}
+		b.mu.Lock()
+		b.left = 0
+		b.mu.Unlock()
+		cancel()
+		return errCrash
+	}
+	r.open()
+	r.mount(v, "a")
+	if err := r.Unmount(ctx, use(v, "a")); err == nil {
+		t.Fatal("it was released without the node's own unmounting")
+	}
+	p.Mark(proxy.CallerCrashed, proxy.Entry{})
+	r.kill()
+	if _, mounted := mustTable(t).At(path); path == "" || mounted == after {
+		t.Errorf("%q is mounted: %v", path, mounted)
+	}
+	r.codec, r.around = codec, nil
+	r.open()
+	r.unmount(v, "a")
+	r.atRest()
+	key := requestOf(p, use(v, "a")).Key.StagingKey
+	if u := r.servers.Undone(key); u == nil || !strings.Contains(u.Reason, "unmounted by node") {
+		t.Errorf("reported as undone by %+v", u)
 	}
 }
 
