@@ -19,15 +19,15 @@ type call struct {
 	generation    uint64
 }
 
-// result is the end of a call, as an agent start has told of it.
+// result is the end of a call, as an agent start has reported it.
 type result struct {
 	at    time.Time
 	m     *member
 	start uint64
 }
 
-// told is the log of one agent start. Its executor writes there how a call has ended, before it reports that.
-type told struct {
+// agentLog is the log of one agent start. Its executor writes there how a call has ended, before it reports that.
+type agentLog struct {
 	slog.Handler
 	w     *watch
 	m     *member
@@ -36,7 +36,7 @@ type told struct {
 }
 
 // WithAttrs implements slog.Handler.
-func (l *told) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (l *agentLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 	n := *l
 	n.Handler = l.Handler.WithAttrs(attrs)
 	for _, a := range attrs {
@@ -53,14 +53,14 @@ func (l *told) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 // WithGroup implements slog.Handler.
-func (l *told) WithGroup(name string) slog.Handler {
+func (l *agentLog) WithGroup(name string) slog.Handler {
 	n := *l
 	n.Handler = l.Handler.WithGroup(name)
 	return &n
 }
 
 // Handle implements slog.Handler.
-func (l *told) Handle(ctx context.Context, r slog.Record) error {
+func (l *agentLog) Handle(ctx context.Context, r slog.Record) error {
 	if l.call.kind == wire.CallAttach || l.call.kind == wire.CallDetach {
 		l.w.mu.Lock()
 		if l.w.results[l.call].start <= l.start {
@@ -104,12 +104,12 @@ func (w *watch) apply(s *state.Snap) {
 }
 
 // acts are what took effect of the agents' words: their registrations, and the results of the calls that they made. A
-// call that several starts have told of counts as the newest one's. The caller holds the lock.
+// call that several starts have reported counts as the newest one's. The caller holds the lock.
 func (w *watch) acts() []oracle.Obeyed {
 	out := append([]oracle.Obeyed{}, w.obeyed...)
 	for c := range w.applied {
-		r, told := w.results[c]
-		if !told {
+		r, reported := w.results[c]
+		if !reported {
 			continue // it came with a state that was followed later, or ended by another word
 		}
 		out = append(out, oracle.Obeyed{

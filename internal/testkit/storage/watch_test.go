@@ -44,7 +44,7 @@ type watch struct {
 	works    []oracle.Work
 	ends     []oracle.End
 	obeyed   []oracle.Obeyed
-	results  map[call]result               // of controller calls, as the newest agent start that told of it
+	results  map[call]result               // of controller calls, as the newest agent start that reported it
 	applied  map[call]bool                 // what is true of an attachment by such a result
 	attached map[string]*volume.Attachment // when the state was looked at last, by what their calls are about
 	strays   []oracle.Stray
@@ -120,7 +120,7 @@ func (w *watch) starts(m *member) (map[string]string, *slog.Logger) {
 	if rebooted {
 		m.p.Mark(proxy.Rebooted, proxy.Entry{Node: m.p.Node})
 	}
-	log := slog.New(&told{Handler: m.c.log.Handler(), w: w, m: m, start: number})
+	log := slog.New(&agentLog{Handler: m.c.log.Handler(), w: w, m: m, start: number})
 	return map[string]string{agentStart: strconv.FormatUint(number, 10)}, log
 }
 

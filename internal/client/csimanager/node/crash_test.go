@@ -104,7 +104,9 @@ func TestACrashAroundTheNodesOwnUnmount(t *testing.T) {
 	for what, start := range map[string]func(testing.TB, ...string) (*csitest.Plugin, csi.Volume){
 		"publication": startForgetful, "staging": startIdle} {
 		for _, after := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, after it: %v", what, after), func(t *testing.T) { crashAroundUnmount(t, start, after) })
+			t.Run(fmt.Sprintf("%s, after it: %v", what, after), func(t *testing.T) {
+				crashAroundUnmount(t, start, after)
+			})
 		}
 	}
 }
