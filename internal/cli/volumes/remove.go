@@ -203,5 +203,19 @@ func (d *detach) do(ctx context.Context, volume, place string) error {
 		return kit.Doing(err, "detach", "volume", ref.ID)
 	}
 	d.env.Out.Printf("Volume %q is leaving node %q\n", ref.ID, kit.ID(node.ID, false))
+	v, _, err := d.env.Client().Volumes().Get(ctx, ref.ID, ref.Query())
+	switch {
+	case api.IsNotFound(err):
+		return nil
+	case err != nil:
+		return kit.Doing(err, "read", "volume", ref.ID)
+	}
+	for _, text := range v.State {
+		d.env.Err.Printf("    %s\n", kit.Clean(text))
+	}
+	if len(v.State) > 0 {
+		d.env.Err.Notice("It goes on by itself as soon as it can; follow it with: berth volume status " + ref.ID +
+			", and its plugin with: berth plugin status " + v.PluginID)
+	}
 	return nil
 }

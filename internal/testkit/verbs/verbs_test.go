@@ -52,6 +52,7 @@ var states = []state{
 	{"being copied", made + "answer snapshot v hold\nsnapshot v wait=1s\nwait 2s"},
 	{"being deleted", made + "answer delete v hold\ndelete v wait=1s\nwait 2s"},
 	{"without its plugin", made + "failing n1\nfailing n2"},
+	{"releasing without its plugin", made + "claim v a1 n1\nreport n1 v\nend a1\nreport n1 v\nfailing n1\nfailing n2"},
 	{"of another provider", "node n1 provider=one\nnode n2 provider=one\ncreate v\nserves n1 two\nserves n2 two"},
 }
 
