@@ -5,7 +5,6 @@ package rawexec
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strconv"
 
@@ -89,12 +88,8 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (driver.Task
 	if err != nil {
 		return fail(err)
 	}
-	path := os.Getenv("PATH")
-	if path == "" {
-		path = defaultPath
-	}
 	spec := launched.Spec(cfg)
-	spec.Argv, spec.Env = argv, launched.Env(cfg.Env, path)
+	spec.Argv, spec.Env = argv, launched.Env(environment(cfg.User, cfg.Env), defaultPath)
 	spec.Dir, spec.Search = cfg.TaskDir, []string{filepath.Join(cfg.TaskDir, "local")}
 	return launched.Start(ctx, d.opt, cfg, spec)
 }
