@@ -105,9 +105,6 @@ func (s *Server) monitor(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// agentServers lists where servers are called.
-func (s *Server) agentServers(r *request) (any, error) { return s.peers(r) }
-
 // license answers as every edition without one does.
 func (s *Server) license(w http.ResponseWriter, _ *request) error {
 	w.WriteHeader(http.StatusNoContent)

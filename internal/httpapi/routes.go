@@ -14,7 +14,7 @@ var routes = []route{
 	{method: get, path: "/v1/agent/members", handle: (*Server).agentMembers},
 	{method: get, path: "/v1/agent/health", handle: (*Server).agentHealth},
 	{method: get, path: "/v1/agent/monitor", stream: (*Server).monitor},
-	{method: get, path: "/v1/agent/servers", handle: (*Server).agentServers},
+	{method: get, path: "/v1/agent/servers", handle: (*Server).peers},
 	{method: get, path: "/v1/metrics", stream: (*Server).metrics},
 	{method: get, path: "/v1/operator/raft/configuration", handle: (*Server).raftConfiguration},
 	{method: get, path: "/v1/operator/snapshot", stream: (*Server).snapshotSave},

@@ -133,18 +133,18 @@ func (s *Server) Handler(guard access.Guard) http.Handler {
 			s.fail(w, r, err)
 			return
 		}
+		begun := time.Now()
 		origins.ServeHTTP(w, r)
+		s.cfg.Log.Debug("request", "method", r.Method, logkey.Path, r.URL.Path, logkey.Took,
+			time.Since(begun))
 	})
 }
 
 // serve answers unknown paths as clients expect: 404 without a body; and a known path with another verb with 405.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodHead {
-		http.Error(w, "Invalid method", http.StatusMethodNotAllowed)
-		return
-	}
 	mux := s.muxOf(r.URL.Path)
-	if _, pattern := mux.Handler(r); pattern == "" && strings.HasPrefix(r.URL.Path, "/") {
+	_, pattern := mux.Handler(r)
+	if (pattern == "" || r.Method == http.MethodHead) && strings.HasPrefix(r.URL.Path, "/") {
 		for _, m := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
 			probe := r.Clone(r.Context())
 			probe.Method = m

@@ -66,9 +66,9 @@ func (r *Runner) Restart(reason string, noDelay bool) error {
 	// It is said before it is done, or the end that it brings would be told first.
 	err = r.update(func(rec *localstate.Task) {
 		rec.NotBefore = time.Time{}
-		addEvent(rec, &alloc.TaskEvent{Type: alloc.EventRestartSignal, DisplayMessage: reason, Message: reason})
+		r.addEvent(rec, &alloc.TaskEvent{Type: alloc.EventRestartSignal, DisplayMessage: reason, Message: reason})
 		if waits != "" {
-			addEvent(rec, &alloc.TaskEvent{Type: alloc.EventStorageWaiting, DisplayMessage: waits, Message: waits})
+			r.addEvent(rec, &alloc.TaskEvent{Type: alloc.EventStorageWaiting, DisplayMessage: waits, Message: waits})
 		}
 	})
 	if running {
@@ -116,7 +116,7 @@ func (r *Runner) Revive(reason string) error {
 		rec.State.State = alloc.TaskPending
 		rec.State.Failed = false
 		rec.State.FinishedAt = time.Time{}
-		addEvent(rec, &alloc.TaskEvent{Type: alloc.EventRestartSignal, DisplayMessage: reason, Message: reason})
+		r.addEvent(rec, &alloc.TaskEvent{Type: alloc.EventRestartSignal, DisplayMessage: reason, Message: reason})
 	})
 }
 

@@ -256,7 +256,7 @@ func (r *Runner) start(ctx context.Context) {
 		rec.State.State = alloc.TaskRunning
 		rec.State.StartedAt = time.Now()
 		rec.State.FinishedAt = time.Time{}
-		addEvent(rec, &alloc.TaskEvent{Type: alloc.EventStarted, DisplayMessage: "Task started by client"})
+		r.addEvent(rec, &alloc.TaskEvent{Type: alloc.EventStarted, DisplayMessage: "Task started by client"})
 	})
 	if err != nil {
 		// A process that the next agent run could not find must not run.

@@ -198,15 +198,15 @@ func (r *Runner) gone(ctx context.Context, res driver.ExitResult, killed bool) {
 		r.prepared = false
 		rec.Handle, rec.Exit = nil, nil
 		if res.Unknown && !killed {
-			addEvent(rec,
+			r.addEvent(rec,
 				&alloc.TaskEvent{
 					Type:           alloc.EventShimDied,
 					DisplayMessage: "The process that held the task died; how the task ended is unknown",
 				})
 		}
-		addEvent(rec, exitEvent(res))
+		r.addEvent(rec, exitEvent(res))
 		if killed {
-			addEvent(rec, &alloc.TaskEvent{Type: alloc.EventKilled, DisplayMessage: "Task successfully killed"})
+			r.addEvent(rec, &alloc.TaskEvent{Type: alloc.EventKilled, DisplayMessage: "Task successfully killed"})
 		}
 	})
 	t, err := r.hookTask()
@@ -253,7 +253,7 @@ func (r *Runner) conclude(e alloc.Ending, ran time.Duration) {
 		if !v.Restart {
 			rec.Over, rec.State.Failed = true, v.Failed
 			if v.Failed || e != alloc.EndedWell {
-				addEvent(rec,
+				r.addEvent(rec,
 					&alloc.TaskEvent{
 						Type:           alloc.EventNotRestarting,
 						DisplayMessage: v.Reason,
@@ -266,7 +266,7 @@ func (r *Runner) conclude(e alloc.Ending, ran time.Duration) {
 		rec.NotBefore = now.Add(v.Delay)
 		rec.State.State, rec.State.LastRestart = alloc.TaskPending, now
 		rec.State.Restarts++
-		addEvent(rec,
+		r.addEvent(rec,
 			&alloc.TaskEvent{
 				Type:           alloc.EventRestarting,
 				DisplayMessage: "Task restarting in " + v.Delay.Round(100*time.Millisecond).String(),
@@ -293,13 +293,13 @@ func (r *Runner) finish(ctx context.Context) {
 				rec.State.Failed = true
 			}
 			if k.Message != "" && !rec.Started {
-				addEvent(rec,
+				r.addEvent(rec,
 					&alloc.TaskEvent{Type: k.Why, DisplayMessage: k.Message, Message: k.Message, FailsTask: k.Fail})
 			}
 		}
 		if r.orders.held && r.orders.kill == nil && !rec.Over {
 			rec.State.Failed = true
-			addEvent(rec,
+			r.addEvent(rec,
 				&alloc.TaskEvent{
 					Type:           alloc.EventNotRestarting,
 					DisplayMessage: alloc.HeldReason,

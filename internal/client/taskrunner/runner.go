@@ -272,15 +272,16 @@ func (r *Runner) changeAndSave(fn func(*localstate.Task)) error {
 // emit adds an event to the history. It is written with the next change of the record: nobody relies on it.
 func (r *Runner) emit(e *alloc.TaskEvent) {
 	r.mu.Lock()
-	addEvent(&r.rec, e)
+	r.addEvent(&r.rec, e)
 	r.mu.Unlock()
 	r.cfg.Owner.TaskChanged()
 }
 
-func addEvent(rec *localstate.Task, e *alloc.TaskEvent) {
+func (r *Runner) addEvent(rec *localstate.Task, e *alloc.TaskEvent) {
 	if e.Time == 0 {
 		e.Time = time.Now().UnixNano()
 	}
+	r.cfg.Log.Debug("task event", logkey.Task, r.cfg.Task, "event", e.Type, "text", e.DisplayMessage)
 	rec.State.Events = append(slices.Clone(rec.State.Events), e)
 	if extra := len(rec.State.Events) - maxEvents; extra > 0 {
 		rec.State.Events = rec.State.Events[extra:]
