@@ -18,6 +18,7 @@ import (
 	"berth/internal/port/driver"
 	"berth/internal/server"
 	"berth/internal/server/state"
+	"berth/internal/server/views"
 )
 
 // watch collects, while a test runs, what the oracle will ask: it belongs to the rig, so that no test has to remember.
@@ -322,7 +323,7 @@ func (w *watch) claim(s *state.Snap, cl *volume.Claim, now time.Time) oracle.Sho
 		State:   string(cl.State),
 		Since:   cl.Since,
 		Passing: cl.State == volume.Releasing,
-		Reason:  cl.Reason,
+		Reason:  waitsFor(s, cl),
 	}
 	v := s.Volume(nil, cl.Volume)
 	if v == nil {
@@ -345,6 +346,21 @@ func (w *watch) claim(s *state.Snap, cl *volume.Claim, now time.Time) oracle.Sho
 	}
 	x.Free = w.free[x.What]
 	return x
+}
+
+// waitsFor is what people are shown that a claim's release waits for, beside for whom it is and since when.
+func waitsFor(s *state.Snap, cl *volume.Claim) string {
+	v := s.VolumeOf(nil, cl.Staging())
+	if v == nil || cl.State != volume.Releasing {
+		return cl.Reason
+	}
+	since := cl.Since.UTC().Format(time.RFC3339)
+	for _, line := range views.Of(s, nil).Volume(v).State {
+		if _, after, found := strings.Cut(line, since); found && strings.Contains(line, ids.Short(cl.Alloc)) {
+			return strings.TrimLeft(after, ":; ")
+		}
+	}
+	return ""
 }
 
 // heldUp reports whether a release cannot end yet: a process lives, an agent does not run, or an orphan is in the way.

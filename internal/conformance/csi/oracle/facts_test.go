@@ -134,6 +134,8 @@ var worlds = []judgement{
 	{"I24 released too late", up + down, Facts{Shown: Feed(releasing("v", 20))}, "I24@fact"},
 	{"I24 waits for nothing it names", up + down + "mark event v", Facts{Shown: Feed(nameless(releasing("v", 20)))},
 		"I24@fact I24@fact"},
+	{"I24 held up, and names nothing", up + down, Facts{Shown: Feed(heldUp(nameless(releasing("v", 20))))}, "I24@fact"},
+	{"I24 held up, and says by what", up + down, Facts{Shown: Feed(heldUp(releasing("v", 20)))}, ""},
 	{"I24 released in time", up + down, Facts{Shown: Feed(releasing("v", 12))}, ""},
 	{"I24 held up by a fault", up + strings.Replace(down, "target=/t OK", "target=/t injected=rule OK", 1),
 		Facts{Shown: Feed(since(releasing("v", 20), 1))}, ""},
@@ -171,5 +173,7 @@ func releasing(volume string, at int) Shown {
 }
 
 func nameless(s Shown) Shown { s.Reason = ""; return s }
+
+func heldUp(s Shown) Shown { s.Free = time.Time{}; return s }
 
 func since(s Shown, sec int) Shown { s.Free = second(sec); return s }

@@ -40,11 +40,11 @@ func (k *waits) shown(w *world, s Shown) {
 	if limit == 0 {
 		limit = defaultRelease
 	}
+	if s.Passing && s.Reason == "" && s.At.Sub(s.Since) > limit { // all the more while something holds it up
+		say("I24", "the %s has been %s for longer than %s and names nothing that it waits for", s.What, s.State, limit)
+	}
 	if !s.Passing || s.Free.IsZero() || s.At.Sub(s.Free) <= limit {
 		return
-	}
-	if s.Reason == "" {
-		say("I24", "the %s has been %s for longer than %s and names nothing that it waits for", s.What, s.State, limit)
 	}
 	if s.Free.After(k.disturbed[s.Volume]) && s.Free.After(k.disturbed[""]) && !w.inFlight(s.Volume) {
 		say("I24", "the %s is still %s %s after nothing held it up any more, without a fault", s.What, s.State,
