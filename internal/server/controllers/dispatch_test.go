@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,7 +121,7 @@ func TestANodeThatNeverAnswersLeavesTheEndUnknown(t *testing.T) {
 func TestACallIsHandedOverAgainstAFreeCredit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := connect(t)
-		var handed, withdrawn int
+		var handed, withdrawn atomic.Int64
 		read := make(chan struct{})
 		go func() {
 			defer close(read)
@@ -130,9 +131,9 @@ func TestACallIsHandedOverAgainstAFreeCredit(t *testing.T) {
 				case err != nil:
 					return
 				case c.Cancel:
-					withdrawn++
+					withdrawn.Add(1)
 				default:
-					handed++
+					handed.Add(1)
 				}
 			}
 		}()
@@ -144,18 +145,18 @@ func TestACallIsHandedOverAgainstAFreeCredit(t *testing.T) {
 			calls.Go(func() { _, _ = l.Do(ctx, "n", c) })
 		}
 		synctest.Wait()
-		if handed != defaultCredits {
-			t.Errorf("%d calls are handed over to a node that makes %d at once", handed, defaultCredits)
+		if n := handed.Load(); n != defaultCredits {
+			t.Errorf("%d calls are handed over to a node that makes %d at once", n, defaultCredits)
 		}
 		time.Sleep(aCall().Timeout + grace + time.Second)
 		synctest.Wait()
-		if withdrawn != defaultCredits || handed != defaultCredits {
-			t.Errorf("%d are withdrawn and may be under way, %d are handed over", withdrawn, handed)
+		if w, h := withdrawn.Load(), handed.Load(); w != defaultCredits || h != defaultCredits {
+			t.Errorf("%d are withdrawn and may be under way, %d are handed over", w, h)
 		}
 		time.Sleep(grace)
 		synctest.Wait()
-		if handed != defaultCredits+1 {
-			t.Errorf("the others have ended for the servers, %d are handed over", handed)
+		if n := handed.Load(); n != defaultCredits+1 {
+			t.Errorf("the others have ended for the servers, %d are handed over", n)
 		}
 		cancel()
 		calls.Wait()

@@ -134,11 +134,23 @@ func on(t *testing.T, story string, ask func(t *testing.T, stage *keepers.Stage,
 			Self:    self{},
 		})
 		s := memnet.Listen()
-		web := &httptest.Server{Listener: s, Config: &http.Server{Handler: h.Handler(access.Network{})}}
+		web := &httptest.Server{Listener: s, Config: &http.Server{Handler: settled(h.Handler(access.Network{}))}}
 		web.Start()
 		defer web.Close()
 		ask(t, stage, s)
 		stage.Play("leader lost")
+	})
+}
+
+// settled serves each request when everybody else has done what can be done: what a command reads after it has written is
+// one thing then.
+func settled(h http.Handler) http.Handler {
+	one := make(chan struct{}, 1) // waits at a time
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		one <- struct{}{}
+		synctest.Wait()
+		<-one
+		h.ServeHTTP(w, r)
 	})
 }
 
