@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"berth/internal/base/bootclock"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logfeed"
@@ -32,8 +33,9 @@ type Agent struct {
 	log     *slog.Logger
 	feed    *logfeed.Feed
 	server  *server.Server
-	client  *client.Client // nil: the node is refused
-	refused error          // why the node does not start; nil: it does
+	clock   *bootclock.Clock // of the node's calls to CSI plugins
+	client  *client.Client   // nil: the node is refused
+	refused error            // why the node does not start; nil: it does
 	conn    *grpc.ClientConn
 	http    *httpapi.Server
 	begun   time.Time
@@ -49,6 +51,7 @@ func Run(ctx context.Context, cfg *Config, version string, again <-chan struct{}
 		cfg:     cfg,
 		log:     log,
 		feed:    feed,
+		clock:   bootclock.New(bootclock.Now),
 		begun:   time.Now(),
 		version: version,
 	}
@@ -79,6 +82,7 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, again <-chan s
 	surface, surfaceCtx := lifecycle.NewGroup(base)
 	servers.Go("server", func() error { return a.server.Run(serverCtx, server.Listeners{}) })
 	if a.client != nil {
+		nodes.Go("boot clock", func() error { return a.clock.Run(nodeCtx) })
 		nodes.Go("node", func() error { return a.client.Run(nodeCtx) })
 	}
 	surface.Go("http", func() error { return a.http.Run(surfaceCtx, entries...) })

@@ -115,6 +115,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 		Reserved:    reserved,
 		Fingerprint: fingerprint.Options{CPUMHz: int64(c.Client.CPUTotal), MemoryMB: int64(c.Client.MemoryTotal)},
 		Volumes:     []string{a.volumes()},
+		Clock:       a.clock,
 		Shims:       &shim.Config{Dir: c.shimDir(), Program: helperbin.Open},
 		RawExec:     rawexec.Config{Enabled: orDev(raw.Enabled, c.dev)},
 		Exec: exec.Config{

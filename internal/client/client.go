@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"berth/internal/base/bootclock"
 	"berth/internal/base/durable"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
@@ -60,6 +61,8 @@ type Config struct {
 	Shims   *shim.Config
 	Exec    exec.Config
 	RawExec rawexec.Config
+	// Clock counts the time of calls to CSI plugins, suspends included: whoever makes it runs it. nil: Go's alone.
+	Clock *bootclock.Clock
 	// Volumes are the directories in which bundled plugins keep volumes: where there are some, somebody was a node.
 	Volumes []string
 	// Drivers are others than these.

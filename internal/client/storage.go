@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"berth/internal/base/bootclock"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
@@ -25,7 +26,6 @@ import (
 	"berth/internal/client/servers"
 	"berth/internal/client/taskhooks"
 	"berth/internal/helperbin"
-	"berth/internal/port/hostfs"
 	"berth/internal/wire"
 )
 
@@ -48,7 +48,13 @@ func newStorage(c *Client, holdings *allocs.Holdings) (*storage, error) {
 		return nil, err
 	}
 	supervisor := &taskhooks.CSIPluginSupervisor{DataDir: c.cfg.DataDir, Registry: registry}
-	plugins := instance.New(instance.Config{Registry: registry, Node: c.link.Node(), Tasks: supervisor, Log: log})
+	plugins := instance.New(instance.Config{
+		Registry: registry,
+		Node:     c.link.Node(),
+		Tasks:    supervisor,
+		Clock:    c.cfg.Clock,
+		Log:      log,
+	})
 	helpers := &killable.Helpers{Program: helperbin.Open, Path: helperbin.Path}
 	keeper, err := node.New(node.Config{
 		DataDir:   c.cfg.DataDir,
@@ -77,7 +83,7 @@ func newStorage(c *Client, holdings *allocs.Holdings) (*storage, error) {
 			Delay:    c.cfg.ReportDelay,
 			Patience: c.cfg.ReportPatience,
 		},
-		executor: controller.New(controller.Config{Plugins: plugins, Node: keeper, Log: log}),
+		executor: controller.New(controller.Config{Plugins: plugins, Node: keeper, Clock: c.cfg.Clock, Log: log}),
 		meter: meter.New(meter.Config{
 			Volumes: keeper,
 			Tasks:   holdings,
@@ -141,13 +147,13 @@ func (g *grants) Grants(
 func (g *grants) ask(
 	ctx context.Context, id ids.Alloc, wait time.Duration, seen string,
 ) (reply *wire.GrantsReply, fresh bool, err error) {
-	begun := hostfs.Boottime() // it goes on in a suspend
+	begun := bootclock.Now() // it goes on in a suspend
 	reply, err = wire.NodeGrants.Call(ctx, g.link.Conn(),
 		&wire.GrantsRequest{NodeIdentity: g.link.Identity(), Alloc: id, Wait: wait, Seen: seen})
 	if err != nil {
 		return nil, false, err
 	}
-	return reply, !reply.Ready || g.link.Fresh(reply.Session, hostfs.Boottime()-begun), nil
+	return reply, !reply.Ready || g.link.Fresh(reply.Session, bootclock.Now()-begun), nil
 }
 
 func mountRequest(g *wire.Grant) csimanager.MountRequest {

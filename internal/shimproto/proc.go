@@ -6,8 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"berth/internal/base/bootclock"
 	"berth/internal/base/fault"
 )
 
@@ -33,13 +32,8 @@ func StartTime(pid int) (uint64, error) {
 	return n, fault.Wrap(err, fault.Internal, "look at", "process "+strconv.Itoa(pid))
 }
 
-// Boottime reads CLOCK_BOOTTIME in nanoseconds: it goes on while the machine is suspended, and no two runs of an
-// agent on one boot of it disagree.
-func Boottime() int64 {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) // fails only for a clock that does not exist
-	return t.Nano()
-}
+// Boottime is bootclock.Now in nanoseconds, as messages carry it.
+func Boottime() int64 { return int64(bootclock.Now()) }
 
 // SplitName reads task and attempt from the name of a process; false when it is not of that form.
 func SplitName(name string) (task string, attempt int, ok bool) {

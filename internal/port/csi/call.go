@@ -2,6 +2,7 @@ package csi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"berth/internal/base/bootclock"
 	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
 	"berth/internal/base/redact"
@@ -134,12 +136,16 @@ func (k *call) send(ctx context.Context, req, resp proto.Message) error {
 	if limit <= 0 {
 		limit = k.rpc.DefaultTimeout()
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := k.c.opts.Clock.WithTimeout(ctx, limit)
 	defer cancel()
 	begun := time.Now()
 	var header metadata.MD
 	err := k.c.conn.Invoke(ctx, k.rpc.FullMethod(), req, resp, grpc.Header(&header))
 	took := slog.Duration(logkey.Took, time.Since(begun))
+	if errors.Is(bootclock.Err(ctx), context.DeadlineExceeded) {
+		// Whatever came, the servers gave the call up before; gRPC knows of no end but by its own clock.
+		err = status.FromContextError(context.DeadlineExceeded).Err()
+	}
 	if err == nil {
 		k.c.opts.Log.LogAttrs(ctx, slog.LevelDebug, "csi call", k.attrs(took)...)
 		return nil
@@ -161,7 +167,7 @@ func (k *call) checkAlive(ctx context.Context) {
 			"wait until the plugin is back")
 	default:
 	}
-	if err := ctx.Err(); err != nil {
+	if err := bootclock.Err(ctx); err != nil {
 		s := status.FromContextError(err)
 		k.refuse(s.Code(), fault.KindOf(err), volume.RetryBackoff, s.Message(), "")
 	}

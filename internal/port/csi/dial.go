@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"berth/internal/base/bootclock"
 	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
 	"berth/internal/port/hostfs"
@@ -46,7 +47,8 @@ type Options struct {
 	Log    *slog.Logger // nil logs nothing
 	// overrides of RPC.DefaultTimeout; a call ends at this or at its context, whichever is first
 	Timeouts  map[RPC]time.Duration
-	MaxAnswer int // bytes of one answer; 0 means DefaultMaxAnswer
+	Clock     *bootclock.Clock // that they are counted by, suspends included; nil: Go's alone
+	MaxAnswer int              // bytes of one answer; 0 means DefaultMaxAnswer
 }
 
 // Client is one connection to one run of a plugin process. It is safe for concurrent use; keeping at most one call

@@ -23,6 +23,7 @@ type plain struct {
 	pb.UnimplementedIdentityServer
 	mu        sync.Mutex
 	authority []string
+	answers   func() // what happens before it answers a probe; nil: nothing
 	slow      chan struct{}
 	entered   chan struct{}
 }
@@ -36,6 +37,9 @@ func (p *plain) Probe(ctx context.Context, _ *pb.ProbeRequest) (*pb.ProbeRespons
 	p.mu.Lock()
 	p.authority = md.Get(":authority")
 	p.mu.Unlock()
+	if p.answers != nil {
+		p.answers()
+	}
 	if p.slow != nil {
 		close(p.entered)
 		<-p.slow

@@ -4,9 +4,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"berth/internal/base/durable"
 	"berth/internal/base/fault"
@@ -22,13 +19,6 @@ func BootID() (string, error) {
 		return "", fault.Wrap(err, fault.Internal, "read", "the boot id")
 	}
 	return strings.TrimSpace(string(b)), nil
-}
-
-// Boottime reads CLOCK_BOOTTIME, which goes on while the machine is suspended.
-func Boottime() time.Duration {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) // fails only for a clock that does not exist
-	return time.Duration(t.Nano())
 }
 
 // MachineIDs returns the SMBIOS product uuid and the machine id, by which a machine is known again after a reboot. Each

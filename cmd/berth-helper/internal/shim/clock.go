@@ -1,59 +1,23 @@
 package shim
 
 import (
-	"encoding/binary"
 	"errors"
 	"os"
+	"time"
 
-	"golang.org/x/sys/unix"
-
-	"berth/internal/base/fault"
 	"berth/internal/shimproto"
 )
-
-// alarm rings at a time of CLOCK_BOOTTIME. The runtime's own timers stand still while the machine is suspended.
-type alarm struct{ file *os.File }
-
-func newAlarm() (*alarm, error) {
-	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
-	if err != nil {
-		return nil, fault.Wrap(err, fault.Internal, "make", "the shim's alarm")
-	}
-	return &alarm{file: os.NewFile(uintptr(fd), "alarm")}, nil
-}
-
-// set makes it ring at a time, at once if that has passed; 0 makes it silent.
-func (a *alarm) set(at int64) {
-	raw, err := a.file.SyscallConn()
-	if err != nil {
-		return // it is closed: the shim ends
-	}
-	spec := &unix.ItimerSpec{Value: unix.NsecToTimespec(at)}
-	_ = raw.Control(func(fd uintptr) { // likewise
-		_ = unix.TimerfdSettime(int(fd), unix.TFD_TIMER_ABSTIME, spec, nil) // a valid time is not refused
-	})
-}
-
-// wait returns when it has rung, or with os.ErrClosed.
-func (a *alarm) wait() error {
-	var rung [8]byte
-	_, err := a.file.Read(rung[:])
-	if err == nil && binary.NativeEndian.Uint64(rung[:]) == 0 {
-		err = errors.New("the alarm rang not at all")
-	}
-	return err
-}
 
 // keepTime ends what has lived past its deadline, whether an agent is there or not.
 func (s *Shim) keepTime() error {
 	for {
-		if err := s.alarm.wait(); err != nil {
+		if err := s.alarm.Wait(); err != nil {
 			if errors.Is(err, os.ErrClosed) {
 				return nil
 			}
 			return err
 		}
-		s.alarm.set(s.due(shimproto.Boottime()))
+		s.alarm.Set(time.Duration(s.due(shimproto.Boottime())))
 	}
 }
 
@@ -81,7 +45,7 @@ func (s *Shim) due(now int64) (next int64) {
 }
 
 // nudge has the deadlines looked at again.
-func (s *Shim) nudge() { s.alarm.set(1) }
+func (s *Shim) nudge() { s.alarm.Set(1) }
 
 // renew takes over a renewal of the lease, and returns the lease as it stands.
 func (s *Shim) renew(m *shimproto.Lease) *shimproto.Lease {

@@ -1,14 +1,12 @@
 package shim
 
 import (
-	"fmt"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/base/bootclock"
 	"berth/internal/base/lifecycle"
 	"berth/internal/shimproto"
 )
@@ -16,11 +14,11 @@ import (
 // quietShim has a clock that nobody reads, and begins nothing: what a process would do next is only noted.
 func quietShim(t *testing.T) *Shim {
 	t.Helper()
-	a, err := newAlarm()
+	a, err := bootclock.NewAlarm()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = a.file.Close() }) // nothing is written to it
+	t.Cleanup(func() { _ = a.Close() }) // nothing is written to it
 	g, _ := lifecycle.NewGroup(t.Context())
 	if err := g.Wait(); err != nil { // from now on it takes no work
 		t.Fatal(err)
@@ -84,27 +82,6 @@ func TestWhoIsPastTheDeadlineIsEndedAndNobodyElse(t *testing.T) {
 	}
 	if at := s.due(30); at != 0 || none.state.tearingDown || !later.state.tearingDown {
 		t.Errorf("in the end the next deadline is %d", at)
-	}
-}
-
-// TestADeadlineGoesOnInASuspend: the clock that a shim waits by is the one that goes on while the machine is
-// suspended, and a deadline is a point of that clock, not a time from now.
-func TestADeadlineGoesOnInASuspend(t *testing.T) {
-	a := quietShim(t).alarm
-	a.set(shimproto.Boottime() + int64(time.Hour))
-	raw, err := a.file.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var info []byte
-	var read error
-	err = raw.Control(func(fd uintptr) { info, read = os.ReadFile(fmt.Sprint("/proc/self/fdinfo/", fd)) })
-	if err != nil || read != nil {
-		t.Fatal(err, read)
-	}
-	boottime, absolute := fmt.Sprintf("clockid: %d\n", unix.CLOCK_BOOTTIME), "settime flags: 01\n"
-	if text := string(info); !strings.Contains(text, boottime) || !strings.Contains(text, absolute) {
-		t.Errorf("the kernel describes the clock as:\n%s", text)
 	}
 }
 

@@ -1,15 +1,14 @@
 package shim
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"berth/internal/base/bootclock"
 	"berth/internal/cgroup"
 	"berth/internal/shimproto"
 )
@@ -146,45 +145,12 @@ func TestEveryAttemptHasOneEnd(t *testing.T) {
 	}
 }
 
-func TestTheAlarmRingsAtItsTimeAndIsSilentWithoutOne(t *testing.T) {
-	a, err := newAlarm()
-	if err != nil {
-		t.Fatal(err)
-	}
-	rang := make(chan error, 1)
-	wait := func() { rang <- a.wait() }
-	go wait()
-	begun := shimproto.Boottime()
-	a.set(begun + int64(time.Hour))
-	a.set(begun + int64(30*time.Millisecond)) // nearer, while somebody waits
-	if err := <-rang; err != nil || shimproto.Boottime()-begun < int64(30*time.Millisecond) {
-		t.Errorf("it rang after %s: %v", time.Duration(shimproto.Boottime()-begun), err)
-	}
-	a.set(1) // long ago
-	if err := a.wait(); err != nil {
-		t.Error(err)
-	}
-	a.set(0)
-	go wait()
-	select {
-	case err := <-rang:
-		t.Errorf("it rang without a time: %v", err)
-	case <-time.After(30 * time.Millisecond):
-	}
-	if err := a.file.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-rang; !errors.Is(err, os.ErrClosed) {
-		t.Errorf("its end: %v", err)
-	}
-}
-
 func TestALeaseOnlyMovesLater(t *testing.T) {
-	a, err := newAlarm()
+	a, err := bootclock.NewAlarm()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.file.Close()
+	defer a.Close()
 	s := &Shim{alarm: a, ledger: ledger{}}
 	now := shimproto.Boottime()
 	in := func(d time.Duration) int64 { return now + int64(d) }

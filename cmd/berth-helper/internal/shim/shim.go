@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/base/bootclock"
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
 	"berth/internal/cgroup"
@@ -27,7 +28,7 @@ type Shim struct {
 	tree     *cgroup.Tree
 	start    uint64
 	listener *os.File
-	alarm    *alarm
+	alarm    *bootclock.Alarm
 	quit     chan struct{}
 	group    *lifecycle.Group
 
@@ -57,7 +58,7 @@ func Run(ctx context.Context, alloc, slice string, listener int) error {
 	if err != nil {
 		return err
 	}
-	bell, err := newAlarm()
+	bell, err := bootclock.NewAlarm()
 	if err != nil {
 		return err
 	}
@@ -88,7 +89,7 @@ func Run(ctx context.Context, alloc, slice string, listener int) error {
 	}
 	s.hangUp()
 	_ = s.listener.Close() // it may be closed already
-	return errors.Join(bell.file.Close(), g.Wait())
+	return errors.Join(bell.Close(), g.Wait())
 }
 
 // finishAnswers waits a moment for conversations that have their answer coming.

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"berth/internal/base/bootclock"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
@@ -36,7 +37,9 @@ type Config struct {
 	Node    NodeExpander
 	// Parallel is how many calls of one kind (attaching or detaching) run at once per plugin; 0: 10.
 	Parallel int
-	Log      *slog.Logger
+	// Clock counts the time of calls as the servers do, suspends included; nil: Go's clock alone.
+	Clock *bootclock.Clock
+	Log   *slog.Logger
 }
 
 // Executor makes controller calls.
@@ -143,7 +146,7 @@ func (s *stream) take(ctx context.Context, w wire.ControllerCall) error {
 	if limit <= 0 {
 		limit = defaultTimeout
 	}
-	cctx, cancel := context.WithTimeout(ctx, limit) // from the beginning of the call on
+	cctx, cancel := s.x.cfg.Clock.WithTimeout(ctx, limit) // from the beginning of the call on
 	j := &job{generation: w.Generation, cancel: cancel}
 	if !s.g.Go(w.Kind, func() error { return s.run(ctx, cctx, w, j) }) {
 		cancel()

@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"berth/internal/base/bootclock"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
@@ -39,6 +41,8 @@ type bench struct {
 	results chan *wire.ControllerResult
 	g       *lifecycle.Group
 	served  chan error // what Serve returned
+	clock   *bootclock.Clock
+	boot    atomic.Int64 // the machine's time since boot, by which clock goes
 
 	mu   sync.Mutex
 	gone bool
@@ -71,6 +75,7 @@ func newBench(t *testing.T) *bench {
 		results: make(chan *wire.ControllerResult, 8),
 		served:  make(chan error, 1),
 	}
+	b.clock = bootclock.New(func() time.Duration { return time.Duration(b.boot.Load()) })
 	var err error
 	if b.facts, err = b.client.Negotiate(t.Context(), csi.RoleController); err != nil {
 		t.Fatal(err)
@@ -119,7 +124,13 @@ func (b *bench) open() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	x := controller.New(controller.Config{Plugins: b, Node: b, Parallel: 1, Log: slog.New(slog.DiscardHandler)})
+	x := controller.New(controller.Config{
+		Plugins:  b,
+		Node:     b,
+		Parallel: 1,
+		Clock:    b.clock,
+		Log:      slog.New(slog.DiscardHandler),
+	})
 	g.Go("executor", func() error {
 		b.served <- x.Serve(ctx, stream)
 		return nil
@@ -377,6 +388,33 @@ var stories = []struct {
 		b.attach("n1", 1)
 		b.report()
 	}},
+	{"machine_is_suspended_under_a_call", func(b *bench) {
+		b.withVolume()
+		b.p.Rules("(ControllerPublish * hang once)")
+		call := b.attachArgs(wire.CallAttach, "n1", 1)
+		call.Timeout = time.Hour
+		b.ask(call)
+		b.begun("ControllerPublishVolume")
+		b.boot.Add(int64(time.Hour))
+		if n := b.clock.Expire(); n != 1 {
+			b.t.Fatalf("%d calls ended with the suspend", n)
+		}
+		b.report()
+		b.ended()
+		b.attach("n1", 1)
+		b.report()
+	}},
+	{"machine_is_suspended_before_a_call", func(b *bench) {
+		b.withVolume()
+		h := b.holdNext()
+		call := b.attachArgs(wire.CallAttach, "n1", 1)
+		call.Timeout = time.Hour
+		b.ask(call)
+		<-h.reached
+		b.boot.Add(int64(time.Hour)) // no alarm has rung yet
+		close(h.released)
+		b.report()
+	}},
 	{"stream_ends_under_a_call", func(b *bench) {
 		b.withVolume()
 		b.p.Rules("(ControllerPublish * hang once)")
@@ -419,6 +457,9 @@ func TestStories(t *testing.T) {
 				if !strings.HasPrefix(call, "CreateVolume") {
 					fmt.Fprintf(&b.out, "plugin %s\n", cutOff.Replace(call))
 				}
+			}
+			if b.boot.Add(int64(24 * time.Hour)); b.clock.Expire() != 0 {
+				t.Error("a call that has ended left its budget behind")
 			}
 			path := filepath.Join("testdata", s.name+".txt")
 			if *update {

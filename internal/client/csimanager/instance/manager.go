@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"berth/internal/base/bootclock"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
@@ -34,6 +35,8 @@ type Config struct {
 	Node     ids.Node
 	// Tasks are the plugins' tasks.
 	Tasks Tasks
+	// Clock counts the time of calls to plugins; nil: Go's alone.
+	Clock *bootclock.Clock
 	Log   *slog.Logger
 }
 

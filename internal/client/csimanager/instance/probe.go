@@ -73,7 +73,11 @@ func (m *Manager) connect(ctx context.Context, key dynamicplugins.Key, info dyna
 	limit := answerWithin(info.HealthTimeout)
 	dial, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	client, err := csi.Dial(dial, info.Socket, csi.Options{Plugin: string(info.Plugin), Log: m.cfg.Log})
+	client, err := csi.Dial(dial, info.Socket, csi.Options{
+		Plugin: string(info.Plugin),
+		Clock:  m.cfg.Clock,
+		Log:    m.cfg.Log,
+	})
 	if err != nil {
 		return nil, silence(dial, err, info, limit)
 	}
