@@ -142,8 +142,8 @@ func on(t *testing.T, story string, ask func(t *testing.T, stage *keepers.Stage,
 	})
 }
 
-// settled serves each request when everybody else has done what can be done: what a command reads after it has written is
-// one thing then.
+// settled serves each request when everybody else has done what can be done: what a command reads after it has written
+// is one thing then.
 func settled(h http.Handler) http.Handler {
 	one := make(chan struct{}, 1) // waits at a time
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
