@@ -5,6 +5,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/client/shim"
+	"berth/internal/model/plugin"
 )
 
 // What tests look at beyond what the agent needs of a node.
@@ -22,3 +23,5 @@ func (c *Client) EndOrphan(ctx context.Context, id ids.Alloc) error {
 func (c *Client) Collect(id ids.Alloc) error { return c.allocs.Collect(id) }
 
 func (c *Client) Orphans() []shim.Held { return c.allocs.ShimOrphans() }
+
+func (c *Client) Instances() []*plugin.Instance { return c.storage.plugins.States() }

@@ -63,6 +63,8 @@ type fakeServers struct {
 	lost     bool              // the answer to a registration gets lost
 	refusal  error             // of all that the node asks, and of its registration
 	reversed chan *grpc.ClientConn
+	calls    chan wire.ControllerCall // that the node is to make
+	made     chan *wire.ControllerResult
 	storage  *inventory.Servers // what the node reports of its volumes
 }
 
@@ -79,6 +81,8 @@ func newFakeServers(t *testing.T) *fakeServers {
 		history:     map[ids.Alloc][]string{},
 		asked:       map[ids.Alloc]int{},
 		reversed:    make(chan *grpc.ClientConn, 4),
+		calls:       make(chan wire.ControllerCall, 1),
+		made:        make(chan *wire.ControllerResult, 1),
 		storage:     inventory.New(),
 	}
 }
@@ -104,8 +108,19 @@ func (f *fakeServers) serve() (calls, reverse servers.Dialer) {
 	})
 	wire.NodeControllerCalls.Serve(s,
 		func(_ *wire.ControllerCallsRequest, s *wire.Stream[wire.ControllerCall, wire.ControllerResult]) error {
-			<-s.Context().Done() // there is nothing to do
-			return nil
+			select {
+			case <-s.Context().Done():
+				return nil
+			case call := <-f.calls:
+				if err := s.Send(&call); err != nil {
+					return err
+				}
+				r, err := s.Recv()
+				if err == nil {
+					f.made <- r
+				}
+				return err
+			}
 		})
 	ctx, cancel := context.WithCancel(context.Background())
 	g, gctx := lifecycle.NewGroup(ctx)
