@@ -99,6 +99,8 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 			`f.hcl:2:3: local.a refers to itself: a → b → a`},
 		{"default with reference", "variable \"a\" {\n  default = local.x\n}\njob \"j\" {\n}",
 			`f.hcl:2:13: local.x is a reference; this file takes plain values only`},
+		{"default that computes", "variable \"a\" {\n  default = \"${attr.x + 1}\"\n}\njob \"j\" {\n}",
+			`f.hcl:2:16: attr.x is a reference; this file takes plain values only`},
 		{"variable twice", "variable \"a\" {\n}\nvariable \"a\" {\n}\njob \"j\" {\n}",
 			`f.hcl:3:1: the variable "a" is declared twice, first on line 1`},
 		{"variable attribute", "variable \"a\" {\n  tipe = string\n}\njob \"j\" {\n}",

@@ -86,7 +86,11 @@ func TestMistakesInHCLsJSONSyntaxAreNamed(t *testing.T) {
 		"variable":  {`"${var.n}",`, `"${var.m}",`, `j.json:5:17: the file declares no variable "m"`},
 		"moved":     {`x${var.n}`, `x${var.m}`, `j.json:3:24:1:10: the file declares no variable "m"`},
 		"template":  {`${local.shell}`, `${local.shell`, `j.json:11:21: unclosed`},
-		"type":      {`"number"`, `7`, `j.json:2:30: the type of a variable must be a text`},
+		"nesting": {`"${local.shell}"`, `"${` + strings.Repeat("(", 5000) + `1` + strings.Repeat(")", 5000) + `}"`,
+			`j.json:11:`},
+		"mixed": {`${local.shell}`, `${var.n + attr.cpu.numcores}`,
+			`j.json:11:31: attr.cpu.numcores is only known on the node`},
+		"type": {`"number"`, `7`, `j.json:2:30: the type of a variable must be a text`},
 	} {
 		src := strings.Replace(inJSON, c.old, c.new, 1)
 		_, err := jobspec.Parse(jobspec.ParseConfig{Path: "j.json", Source: []byte(src), Strict: true})

@@ -196,6 +196,8 @@ func TestVolumeMistakesAreNamedWithTheirPlace(t *testing.T) {
 			`v.hcl:10:5: the topology has no segments`},
 		{"reference", head + capability + "name = var.x",
 			`v.hcl:8:8: var.x is a reference; this file takes plain values only`},
+		{"reference in a text that computes", head + capability + "name = \"${attr.x + 1}\"",
+			`v.hcl:8:11: attr.x is a reference; this file takes plain values only`},
 		{"quoted twice", head + capability + "parameters {\n  \"a/b\" = 1\n  \"a/b\" = 2\n}",
 			`v.hcl:10:3: a/b is given twice in parameters`},
 		{"host distinct", "type = \"host\"\nname = \"v\"\nconstraint {\n  distinct_hosts = true\n}",

@@ -130,6 +130,16 @@ func TestWhatADiffTells(t *testing.T) {
 		"[forces create]" {
 		t.Errorf("a plan:\n%s\nwant\n%s", got, plannedChange)
 	}
+	port := shown(jobdiff.Planned(stored(nil), stored(func(j *api.Job) {
+		j.TaskGroups[0].Networks[0].ReservedPorts[0].Value = 6380
+	}), nil))
+	if !strings.Contains(port, `None Mode: "host" => "host"`) || strings.Contains(port, `"" => ""`) {
+		t.Errorf("what stays is shown if it is there:\n%s", port)
+	}
+	fewer := jobdiff.Planned(stored(func(j *api.Job) { j.TaskGroups[0].Count = new(3) }), stored(nil), nil)
+	if f := fewer.TaskGroups[0].Fields[0]; f.Name != "Count" || fmt.Sprint(f.Annotations) != "[forces destroy]" {
+		t.Errorf("a lower count: %+v", f)
+	}
 	added := jobdiff.Planned(nil, stored(nil), map[string]wire.GroupChanges{"g": {Place: 1, DestructiveUpdate: 2}})
 	if added.Type != api.DiffTypeAdded || added.TaskGroups[0].Type != api.DiffTypeAdded ||
 		added.TaskGroups[0].Tasks[0].Type != api.DiffTypeAdded ||
