@@ -5,6 +5,10 @@ import "time"
 // ExpansionRefused begins the last error of a volume that its provider refused permanently to expand.
 const ExpansionRefused = "last expansion refused: "
 
+// GrowthRefused begins the last error of a node on which the file system stays as small as it is for as long as it is
+// used: the plugin refused to grow it so.
+const GrowthRefused = "the file system is not grown before the volume is staged anew, or its plugin has restarted: "
+
 // Expand begins the expansion that the spec asks for; a volume that is large enough is ready. The arguments of a call
 // that is under way, or whose end is unknown, must not change: call it only where none is (Status.ExpandSettled).
 func (v *Volume) Expand(now time.Time) {

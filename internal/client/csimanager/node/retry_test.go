@@ -1,9 +1,12 @@
 package node
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"berth/internal/base/ids"
+	"berth/internal/client/csimanager"
 	"berth/internal/client/csimanager/entry"
 	"berth/internal/client/csimanager/evidence"
 	"berth/internal/model/volume"
@@ -72,5 +75,81 @@ func TestAnUndoThatNobodyNeededHoldsUpNothing(t *testing.T) {
 	vs.worked(entry.Step{Verb: entry.Unstage}, evidence.Observed{})
 	if _, due, pause := vs.pick([]entry.Step{made}, time.Now()); !due {
 		t.Errorf("it rests for %s", pause)
+	}
+}
+
+// TestAnErrorOfWhatNobodyWantsAnyMoreIsHistory: given an unpublishing that failed and rests, when its alloc may not be
+// undone any more, or wants the volume again, then what is told is what holds now; the failure is told again with its
+// step.
+func TestAnErrorOfWhatNobodyWantsAnyMoreIsHistory(t *testing.T) {
+	vs := madeState(t, "a")
+	k := keeperOf(t, vs)
+	undo := entry.Step{Verb: entry.Unpublish, Alloc: "a"}
+	gone := entry.Facts{Armed: true, Gone: map[ids.Alloc]bool{"a": true}}
+	vs.withdraw("a")
+	k.pick(testKey, gone, "")
+	k.failed(testKey, undo, &csi.Error{Retry: volume.RetryBackoff, Message: "the target is busy"})
+	vs.on(entry.Reporting)
+	told := func(facts entry.Facts, why, step string, failed bool) {
+		t.Helper()
+		k.pick(testKey, facts, why)
+		r := vs.report()
+		if r.Step != step || (r.LastError != "") != failed || r.NextTry.IsZero() == failed {
+			t.Errorf("told is %q, last error %q, next try at %v", r.Step, r.LastError, r.NextTry)
+		}
+	}
+	told(gone, "", "", true)
+	told(entry.Facts{Armed: true}, "its node has not said so", string(entry.WaitProcesses)+": its node has not said so",
+		false)
+	if !vs.record.Named(false, false) {
+		t.Error("the servers are not told")
+	}
+	told(gone, "", "", true)
+	k.say(testKey, "its plugin is not ready")
+	if r := vs.report(); r.Step != "its plugin is not ready" || r.LastError != "" {
+		t.Errorf("without its plugin: %q, last error %q", r.Step, r.LastError)
+	}
+	told(gone, "", "", true)
+	if err := vs.want(grantOf("a")); err != nil {
+		t.Fatal(err)
+	}
+	told(gone, "", "", false)
+}
+
+// TestWhatCannotGrowInUseSaysSo: given a plugin that refuses to grow a volume as it is used, then that is told for as
+// long as the volume is used so, without a next try; another size is tried at once, and so is the next staging.
+func TestWhatCannotGrowInUseSaysSo(t *testing.T) {
+	for name, retry := range map[string]volume.Retry{"in use": volume.RetryOffline, "ever": volume.RetryNever} {
+		vs := madeState(t, "a")
+		k := keeperOf(t, vs)
+		vs.acknowledged["a"] = grantOf("a").Epoch
+		grow := entry.Step{Verb: entry.Expand}
+		facts := entry.Facts{Armed: true, Gone: map[ids.Alloc]bool{"a": true}}
+		refused := func() {
+			t.Helper()
+			if d := k.pick(testKey, facts, ""); !d.ok || d.step != grow {
+				t.Fatalf("%s: it is not grown: %+v", name, d)
+			}
+			no := &csi.Error{Retry: retry, Message: "not while it is mounted"}
+			vs.refuse(grow, no)
+			k.failed(testKey, grow, no)
+			k.pick(testKey, facts, "")
+			r := vs.report()
+			if !strings.HasPrefix(r.LastError, volume.GrowthRefused) || !r.NextTry.IsZero() {
+				t.Errorf("%s: told is %q, next try at %v", name, r.LastError, r.NextTry)
+			}
+			if vs.news() != csimanager.Standing {
+				t.Errorf("%s: the servers hear of it as of %v", name, vs.news())
+			}
+		}
+		for _, size := range []int64{1000, 2000} {
+			if err := k.WantSize(testKey, size); err != nil {
+				t.Fatal(err)
+			}
+			refused()
+		}
+		vs.worked(entry.Step{Verb: entry.Unstage}, evidence.Observed{})
+		vs.entry.Staging.ExpandTo = 2000
+		refused()
 	}
 }

@@ -29,8 +29,9 @@ type volumeState struct {
 	expandRefused error
 	flight        flight
 	status        status
-	lastErr       error
-	call          slot.Slot // one call in flight per (plugin, volume, node)
+	steps         []entry.Step // that the facts asked for when they were read last
+	lastErr       error        // of one of the steps, or the refusal of what is wanted
+	call          slot.Slot    // one call in flight per (plugin, volume, node)
 }
 
 // knownTo is what the servers know of an entry.
@@ -128,7 +129,8 @@ func (vs *volumeState) want(g csimanager.MountRequest) error {
 		vs.touch()
 	}
 	if g.ExpandNode && g.Capacity > vs.entry.Staging.ExpandTo {
-		vs.entry.Staging.ExpandTo, vs.expandRefused = g.Capacity, nil
+		vs.entry.Staging.ExpandTo = g.Capacity
+		vs.growsAnew()
 		vs.touch()
 	}
 	if old, again := vs.requests[g.Key.Alloc]; !again || !argsOf(old).Equal(argsOf(g)) {
@@ -234,9 +236,11 @@ func (vs *volumeState) progress(plugin error) string {
 	return status
 }
 
-// pick returns the first step that is due; without one, how long until the next is.
+// pick returns the first step that is due; without one, how long until the next is, and the last error is that of the
+// step which comes next. Without any step it is the refusal of what is wanted, if there is one.
 func (vs *volumeState) pick(steps []entry.Step, now time.Time) (step entry.Step, ok bool, pause time.Duration) {
 	pause = noRetry
+	last := vs.refusal()
 	for _, s := range steps {
 		r := vs.retries[s]
 		left := r.next.Sub(now)
@@ -245,10 +249,27 @@ func (vs *volumeState) pick(steps []entry.Step, now time.Time) (step entry.Step,
 		}
 		if left < pause {
 			pause = left
-			vs.lastErr = r.err
+			last = r.err
 		}
 	}
+	vs.lastErr = last
 	return entry.Step{}, false, pause
+}
+
+// refusal is the plugin's final no to something that is wanted still; nil: it refused nothing.
+func (vs *volumeState) refusal() error {
+	if !vs.entry.Wanted() {
+		return nil
+	}
+	if vs.stageRefused != nil && vs.entry.Staging.Presence != volume.Present {
+		return vs.stageRefused
+	}
+	for _, id := range vs.entry.Allocs() {
+		if p := vs.entry.Pubs[id]; p.Wanted && p.Presence != volume.Present && vs.refused[id] != nil {
+			return vs.refused[id]
+		}
+	}
+	return nil
 }
 
 func argsOf(g csimanager.MountRequest) entry.Args {

@@ -76,21 +76,20 @@ func (k *Keeper) pick(key volume.StagingKey, f entry.Facts, why string) decision
 		return decision{wait: noRetry}
 	}
 	d := decision{wait: noRetry, at: vs.version()}
-	steps, wait := entry.Next(vs.entry, vs.facts(f))
-	if len(steps) > 0 {
-		d.step, d.ok, d.wait = vs.pick(steps, time.Now())
+	told := vs.told()
+	var wait entry.Wait
+	vs.steps, wait = entry.Next(vs.entry, vs.facts(f))
+	d.step, d.ok, d.wait = vs.pick(vs.steps, time.Now())
+	if d.ok {
 		return d
 	}
 	status := string(wait)
 	if wait == entry.WaitProcesses && why != "" {
 		status += ": " + why
 	}
-	if vs.status.text != status || vs.lastErr != nil && wait == entry.WaitNothing {
-		vs.says(status, wait != entry.WaitNothing && wait != entry.WaitServers)
+	vs.says(status, wait != entry.WaitNothing && wait != entry.WaitServers)
+	if vs.told() != told {
 		vs.on(entry.Described)
-	}
-	if wait == entry.WaitNothing {
-		vs.lastErr = nil
 	}
 	return d
 }
@@ -281,6 +280,7 @@ func (vs *volumeState) worked(s entry.Step, found evidence.Observed) {
 		vs.dropOver()
 	case entry.Unstage:
 		vs.restAfterUndo(entry.Step{Verb: entry.Stage})
+		vs.growsAnew() // what could not grow as it was used is used otherwise
 		e.Unstaged()
 		vs.dropOver()
 	}
@@ -363,9 +363,14 @@ func pauseAfter(failures int, err error) time.Duration {
 func (k *Keeper) say(key volume.StagingKey, status string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if vs := k.vols[key]; vs != nil && vs.status.text != status {
-		vs.says(status, true)
-		vs.lastErr = nil
+	vs := k.vols[key]
+	if vs == nil {
+		return
+	}
+	told := vs.told()
+	vs.says(status, true)
+	vs.lastErr, vs.steps = nil, nil // no step is tried before the plugin is there
+	if vs.told() != told {
 		vs.on(entry.Described)
 	}
 }
