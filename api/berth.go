@@ -65,8 +65,11 @@ type VolumePlace struct {
 	Step       string
 	LastError  string
 	NextTry    time.Time
-	ExpandedTo int64
-	Holders    []VolumeHolder `json:",omitempty"`
+	ExpandedTo int64 // bytes; 0: it was not grown since it was staged
+	// Growth tells whether the file system has taken the volume's new size: empty: it has, or need not; "pending": it
+	// is tried, see LastError; "refused": not before the volume is staged anew, or its plugin has restarted.
+	Growth  string         `json:",omitempty"`
+	Holders []VolumeHolder `json:",omitempty"`
 }
 
 // VolumeHolder is who keeps what a node cannot undo of a volume, as it was when the node looked last.

@@ -135,13 +135,37 @@ func (p *patience) ready(ctx context.Context, ref kit.Ref, op, otherwise string)
 			return true, kit.Fail(fault.Conflict, "", "%s volume %q: %s", op, ref.ID, kit.OneSentence(v.LastError))
 		}
 		made = v
-		return v.Phase == "ready", nil
+		if v.Phase == "ready" {
+			return grown(v)
+		}
+		return false, nil
 	})
 	if err != nil {
 		return err
 	}
 	report(p.env, ref.ID, &api.CSIVolumeRegisterResponse{Volumes: []*api.CSIVolume{made}}, otherwise)
 	return nil
+}
+
+// grown reports whether the nodes that have a volume have grown with it, or why one does not by itself.
+func grown(v *api.CSIVolume) (bool, error) {
+	done := true
+	var refused error
+	for _, p := range v.Places {
+		switch p.Growth {
+		case "":
+		case "refused":
+			refused = kit.Fail(fault.Busy, "the work goes on then; follow it with: berth volume status "+v.ID,
+				"the provider's volume has %s; the file system on node %s follows: %s", kit.Size(v.Capacity),
+				kit.ID(p.Node, false), kit.OneSentence(p.LastError))
+		default:
+			done = false
+		}
+	}
+	if !done {
+		return false, nil
+	}
+	return true, refused
 }
 
 // snapshot asks for a snapshot of a name until it is there: the same request is the same snapshot.

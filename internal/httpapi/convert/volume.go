@@ -177,6 +177,7 @@ func places(v *wire.VolumeView) []api.VolumePlace {
 			LastError:  e.LastError,
 			NextTry:    e.NextTry,
 			ExpandedTo: e.ExpandedTo,
+			Growth:     string(v.Volume.GrowthOn(e)),
 		}
 		for _, pub := range e.Publications {
 			if pub.Presence.Exists() {

@@ -46,7 +46,7 @@ func Describe(s Story) []string {
 	}
 	out = append(out, s.Refused...)
 	for _, node := range slices.Sorted(maps.Keys(s.OnNodes)) {
-		if e := s.OnNodes[node]; e.LastError != "" {
+		if e := s.OnNodes[node]; e.LastError != "" && s.Volume.GrowthOn(e) == Grown {
 			out = append(out, "on node "+ids.Short(node)+": "+e.LastError+nextTry(e.NextTry))
 		}
 	}
@@ -55,10 +55,23 @@ func Describe(s Story) []string {
 		out = append(out, st.LastError)
 	}
 	if st.NodeExpandPending {
-		out = append(out, "the file system will be grown on the node when the volume is used next")
+		out = append(out, s.growing()...)
 	}
 	if s.Unschedulable != "" && s.Unschedulable != s.Suspended {
 		out = append(out, s.Unschedulable)
+	}
+	return out
+}
+
+// growing tells what each node that has the volume has grown to. A node that stages it later gets the size with it.
+func (s Story) growing() (out []string) {
+	for _, node := range slices.Sorted(maps.Keys(s.OnNodes)) {
+		if e := s.OnNodes[node]; e.Staging.Exists() {
+			out = append(out, s.Volume.describeGrowth(ids.Short(node), e))
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, "the file system will be grown on the node when the volume is used next")
 	}
 	return out
 }

@@ -1,6 +1,11 @@
 package volume
 
-import "time"
+import (
+	"strings"
+	"time"
+
+	"berth/internal/base/sizes"
+)
 
 // ExpansionRefused begins the last error of a volume that its provider refused permanently to expand.
 const ExpansionRefused = "last expansion refused: "
@@ -80,4 +85,38 @@ func (v *Volume) endExpansion(text string) {
 	st.Tries = 0
 	st.NextTry = time.Time{}
 	st.LastError = text
+}
+
+// Growth is whether what a node has of a volume has taken the volume's new size.
+type Growth string
+
+// Growths.
+const (
+	Grown         Growth = ""        // or there is nothing to grow
+	GrowthPending Growth = "pending" // the node is asked, or tries it again
+	GrowthAtRest  Growth = "refused" // not before the volume is staged anew there, or its plugin has restarted
+)
+
+// GrowthOn tells whether a node has grown what it has of the volume.
+func (v *Volume) GrowthOn(e InventoryEntry) Growth {
+	switch {
+	case !v.Status.NodeExpandPending || !e.Staging.Exists() || e.ExpandedTo >= v.Status.Capacity:
+		return Grown
+	case strings.HasPrefix(e.LastError, GrowthRefused):
+		return GrowthAtRest
+	}
+	return GrowthPending
+}
+
+// describeGrowth says what the file system on a node has grown to, or what it waits for.
+func (v *Volume) describeGrowth(node string, e InventoryEntry) string {
+	size := sizes.Human(v.Status.Capacity)
+	if v.GrowthOn(e) == Grown {
+		return "the file system on node " + node + " has grown to " + sizes.Human(e.ExpandedTo)
+	}
+	out := "the provider's volume has " + size + "; the file system on node " + node + " follows"
+	if e.LastError == "" {
+		return out + ": the node has not reported yet that it has grown"
+	}
+	return out + ": " + e.LastError + nextTry(e.NextTry)
 }

@@ -68,7 +68,7 @@ func (e *Endpoints) expansion(
 }
 
 // awaitExpansion follows a volume until it is as large as asked, until the provider has refused that permanently, until
-// less was asked for since, or the wait is over. Who waits for less than was asked for since goes on waiting: the
+// less was asked for since, or the wait is over. As large as asked it is when the nodes that have it have followed. Who waits for less than was asked for since goes on waiting: the
 // larger size is enough. Where no more was asked than it had, that is the end of a cancelled expansion.
 func (e *Endpoints) awaitExpansion(
 	ctx context.Context, asked *volume.Volume, wait time.Duration,
@@ -83,20 +83,61 @@ func (e *Endpoints) awaitExpansion(
 			return nil, notFound("expand", asked.ID)
 		}
 		outcome, refused := expansionEnd(asked, v)
+		growth := growthOf(s, w, v)
 		switch {
 		case refused != "":
 			return nil, fault.New(fault.Conflict, "expand", `volume "`+asked.ID.String()+`"`,
 				"unable to expand volume: "+refused)
-		case outcome != "":
+		case outcome == expanded && growth == volume.GrowthAtRest:
+			return e.grows(ctx, s, v, wait)
+		case outcome != "" && (outcome != expanded || growth == volume.Grown):
 			return &wire.VolumeWriteReply{Index: max(s.Index(), 1), Volume: v, Outcome: outcome}, nil
 		}
 		if err := ownProvider(s, w, v, "expand"); err != nil {
 			return nil, err
 		}
-		if w.Wait(wctx) != nil {
-			return e.accepted(ctx, s, v, "expand", wait)
+		if w.Wait(wctx) == nil {
+			continue
+		}
+		if outcome == expanded {
+			return e.grows(ctx, s, v, wait)
+		}
+		return e.accepted(ctx, s, v, "expand", wait)
+	}
+}
+
+// expanded is the outcome of an expansion whose provider has made the volume as large as asked.
+const expanded = "expanded"
+
+// growthOf tells how far the nodes are that have a volume, together: pending while one of them may grow it by itself.
+func growthOf(s *state.Snap, w *state.Watch, v *volume.Volume) volume.Growth {
+	all := volume.Grown
+	for i := range s.InventoriesOf(w, v.Staging()) {
+		switch g := v.GrowthOn(i.Entry); g {
+		case volume.Grown:
+		case volume.GrowthPending:
+			return g
+		case volume.GrowthAtRest:
+			all = g
 		}
 	}
+	return all
+}
+
+// grows is the answer about a volume that its provider has made larger, and whose nodes have not all followed. Who
+// named no time gets what it asked for, which is the provider's to give, and a warning.
+func (e *Endpoints) grows(
+	ctx context.Context, s *state.Snap, v *volume.Volume, wait time.Duration,
+) (*wire.VolumeWriteReply, error) {
+	if wait <= 0 && ctx.Err() == nil {
+		return &wire.VolumeWriteReply{
+			Index:    max(s.Index(), 1),
+			Volume:   v,
+			Outcome:  expanded,
+			Warnings: []string{e.waitsFor(s, v)},
+		}, nil
+	}
+	return e.accepted(ctx, s, v, "expand", wait)
 }
 
 // expansionEnd is what came of an expansion that was asked for, or why nothing did; neither: it is under way. The
@@ -112,7 +153,7 @@ func expansionEnd(asked, v *volume.Volume) (outcome, refused string) {
 	case cancels && ready && v.Status.Capacity == had:
 		return "cancelled", ""
 	case v.Status.Capacity >= size && (ready || !cancels):
-		return "expanded", ""
+		return expanded, ""
 	case ready && denied: // nothing asks for the size any more
 		return "", reason
 	case latest < size && latest <= had:

@@ -2,7 +2,9 @@ package storage
 
 import (
 	"context"
+	"strings"
 	"testing"
+	"time"
 
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
@@ -179,5 +181,49 @@ func TestTheEndOfAnExpansionIsReadFromWhatIsLeftOfIt(t *testing.T) {
 		if outcome, refused := expansionEnd(test.asked, test.now); outcome != test.outcome || refused != test.refused {
 			t.Errorf("%s: %q, %q", what, outcome, refused)
 		}
+	}
+}
+
+// TestAnExpansionEndsWithTheFileSystems: given a volume in use that its provider has made larger, then its expansion goes
+// on until the node has grown what it has of it: before that, or when the plugin refuses to grow it so, the answer says
+// what the provider has, and which node follows, and why. Who named no time hears the provider's end, with a warning.
+func TestAnExpansionEndsWithTheFileSystems(t *testing.T) {
+	const refusal = volume.GrowthRefused + "ext4 cannot grow while it is mounted"
+	for name, c := range map[string]struct {
+		entry   volume.InventoryEntry
+		wait    time.Duration
+		outcome string
+		says    string
+	}{
+		"nothing heard": {volume.InventoryEntry{Staging: volume.Present}, 1, wire.Accepted, "has not reported yet"},
+		"failed": {volume.InventoryEntry{Staging: volume.Present, LastError: "expand: no", NextTry: time.Unix(60, 0)}, 1,
+			wire.Accepted, "follows: expand: no; next try at 1970-01-01T00:01:00Z"},
+		"refused": {volume.InventoryEntry{Staging: volume.Present, LastError: refusal}, time.Hour, wire.Accepted,
+			"follows: " + refusal},
+		"refused, no time": {volume.InventoryEntry{Staging: volume.Present, LastError: refusal}, 0, "expanded",
+			"follows: " + refusal},
+		"grown":      {volume.InventoryEntry{Staging: volume.Present, ExpandedTo: 2000}, time.Hour, "expanded", ""},
+		"not staged": {volume.InventoryEntry{LastError: refusal}, time.Hour, "expanded", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			asked := *r.volume()
+			asked.Spec.CapacityMin, asked.Status.Capacity, asked.Status.Phase = 2000, 1000, volume.PhaseExpanding
+			r.change(t, func(tx *state.Tx, v *volume.Volume) {
+				v.Spec.CapacityMin, v.Status.Capacity, v.Status.NodeExpandPending = 2000, 2000, true
+				c.entry.StagingKey = v.Staging()
+				tx.PutInventoryEntry(r.node, c.entry)
+			})
+			reply, err := r.awaitExpansion(t.Context(), &asked, c.wait)
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := strings.Join(append(reply.Warnings, reply.Waits), "; ")
+			if reply.Outcome != c.outcome || (said == "; " || said == "") != (c.says == "") ||
+				!strings.Contains(said, c.says) ||
+				c.says != "" && !strings.Contains(said, "the provider's volume has 2 KiB; the file system on node") {
+				t.Errorf("%q: %q", reply.Outcome, said)
+			}
+		})
 	}
 }
