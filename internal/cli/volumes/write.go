@@ -104,8 +104,9 @@ func newExpand(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "expand -size=<size> [flags] <volume>",
 		Short: "Make a volume larger, in use or not",
-		Long: "Makes a volume larger, and follows until the nodes that have it have grown its file system. One that its " +
-			"plugin does not grow in use grows when the volume is staged next: that is said, and the exit code is 1.",
+		Long: "Makes a volume larger, and follows until the nodes that have it have grown its file system. One that " +
+			"its plugin does not grow in use grows when the volume is staged next: that is said, and the exit code " +
+			"is 1.",
 		Example: "  berth volume expand -size 2GiB db-data",
 		Run: func(ctx context.Context, args []string) error {
 			return expand(ctx, &p, args[0], least, most)

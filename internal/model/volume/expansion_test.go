@@ -36,7 +36,7 @@ func TestARefusedExpansionIsAskedForNoMore(t *testing.T) {
 	}
 }
 
-// TestEachNodeTellsWhatItHasGrownTo: given a volume that grew while nodes have it, then it is told of each what it has
+// TestEachNodeTellsWhatItHasGrownTo: given a volume that grew while nodes have it, then it is said of each what it has
 // grown to, or why not and when it is tried next; that it grows at its next use only where nobody has it.
 func TestEachNodeTellsWhatItHasGrownTo(t *testing.T) {
 	v := &Volume{Status: Status{Phase: PhaseReady, Capacity: 2048, NodeExpandPending: true}}

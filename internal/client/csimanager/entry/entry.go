@@ -254,3 +254,6 @@ func rerootMounts(mounts []Mount, moved func(string) string) {
 		mounts[i].Path = moved(mounts[i].Path)
 	}
 }
+
+// Ungrown reports whether somebody uses a staging that is to be grown, and has not grown.
+func (e *Entry) Ungrown() bool { return e.Wanted() && e.Staging.ExpandTo > e.Staging.ExpandedTo }

@@ -17,8 +17,6 @@ import (
 	"berth/internal/port/hostfs"
 )
 
-type secretMap = redact.Map
-
 // call is one prepared call: everything that it needs was copied under the lock.
 type call func(ctx context.Context) error
 
@@ -99,7 +97,7 @@ func (n notSent) Unwrap() error { return n.error }
 
 // stage prepares the volume once on this node (CSI spec, NodeStageVolume). The directory is ours, its content the
 // plugin's.
-func (k *Keeper) stage(ctx context.Context, e *entry.Entry, conn *instance.Connection, secrets secretMap) error {
+func (k *Keeper) stage(ctx context.Context, e *entry.Entry, conn *instance.Connection, secrets redact.Map) error {
 	if e.Staging.Skip {
 		return nil
 	}
@@ -139,7 +137,7 @@ func capabilityOf(a entry.Args) csi.VolumeCapability {
 // publish exposes the volume for one alloc (CSI spec, NodePublishVolume). The parent of the target is ours and closed
 // to everybody, so that nothing can be written beneath an unmounted target; the target itself is the plugin's.
 func (k *Keeper) publish(
-	ctx context.Context, e *entry.Entry, alloc ids.Alloc, conn *instance.Connection, secrets secretMap,
+	ctx context.Context, e *entry.Entry, alloc ids.Alloc, conn *instance.Connection, secrets redact.Map,
 ) error {
 	p := e.Pubs[alloc]
 	parent := filepath.Dir(p.HostPath)

@@ -45,18 +45,9 @@ func (k *Keeper) WantSize(key volume.StagingKey, bytes int64) error {
 	return nil
 }
 
-// growsAnew lets an expansion be tried at once, whatever came of the one before: it is asked with other arguments, or of
-// another staging.
+// growsAnew lets an expansion be tried at once, whatever came of the one before: it is asked with other arguments, or
+// of another staging.
 func (vs *volumeState) growsAnew() {
 	vs.expandRefused = nil
 	delete(vs.retries, entry.Step{Verb: entry.Expand})
-}
-
-// ungrown is why the plugin does not grow what is used here before it is staged anew; nil: it has grown, it may grow
-// still, or nobody uses it.
-func (vs *volumeState) ungrown() error {
-	if st := &vs.entry.Staging; !vs.entry.Wanted() || st.ExpandTo <= st.ExpandedTo {
-		return nil
-	}
-	return vs.expandRefused
 }

@@ -9,10 +9,9 @@ import (
 )
 
 // HeldBy tells what this node holds of volumes for an alloc, so that servers that do not know it can take it over.
-func (k *Keeper) HeldBy(alloc ids.Alloc) []wire.HeldVolume {
+func (k *Keeper) HeldBy(alloc ids.Alloc) (out []wire.HeldVolume) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var out []wire.HeldVolume
 	for _, vs := range k.vols {
 		if held, ok := vs.entry.HeldBy(alloc); ok {
 			out = append(out, held)

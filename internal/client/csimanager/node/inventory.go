@@ -16,7 +16,7 @@ import (
 // be gone is still there.
 func (vs *volumeState) report() volume.InventoryEntry {
 	e := vs.entry
-	told := vs.told()
+	shown := vs.shown()
 	r := volume.InventoryEntry{
 		StagingKey: e.Key,
 		Volume:     e.Volume,
@@ -24,36 +24,36 @@ func (vs *volumeState) report() volume.InventoryEntry {
 		ExpandedTo: e.Staging.ExpandedTo,
 		Undone:     e.Undone,
 		Provider:   e.Provider,
-		Step:       told.step,
-		LastError:  cmp.Or(told.lastError, e.Staging.Dead),
-		NextTry:    told.nextTry,
+		Step:       shown.step,
+		LastError:  cmp.Or(shown.lastError, e.Staging.Dead),
+		NextTry:    shown.nextTry,
 	}
 	r.Staging, r.Publications = entry.Reported(e, vs.saved)
 	return r
 }
 
-// told is what people read of a volume on this node.
-type told struct {
+// shown is what people read of a volume on this node.
+type shown struct {
 	step, lastError string
 	nextTry         time.Time
 }
 
-// told tells what the volume does or waits for, and the failure of what is to be done about it. An error belongs to a
+// shown tells what the volume does or waits for, and the failure of what is to be done about it. An error belongs to a
 // step: that of a step which the facts do not ask for any more says nothing about the present.
-func (vs *volumeState) told() told {
-	t := told{step: vs.status.text}
+func (vs *volumeState) shown() shown {
+	t := shown{step: vs.status.text}
 	if vs.lastErr != nil {
 		t.lastError = vs.lastErr.Error()
 	}
-	for _, s := range vs.steps {
+	for _, s := range vs.status.steps {
 		r := vs.retries[s]
 		if r.err != nil && (t.nextTry.IsZero() || r.next.Before(t.nextTry)) &&
 			r.next.Before(time.Now().Add(noRetry/2)) {
 			t.nextTry, t.lastError = r.next.UTC(), string(s.Verb)+": "+r.err.Error()
 		}
 	}
-	if why := vs.ungrown(); t.nextTry.IsZero() && why != nil {
-		t.lastError = volume.GrowthRefused + why.Error()
+	if t.nextTry.IsZero() && vs.expandRefused != nil && vs.entry.Ungrown() {
+		t.lastError = volume.GrowthRefused + vs.expandRefused.Error()
 	}
 	return t
 }
@@ -89,7 +89,8 @@ func (vs *volumeState) news() csimanager.News {
 		return csimanager.Pressing
 	case !vs.record.Named(false, vs.entry.Quiet()):
 		return csimanager.NoNews
-	case vs.status.obstructed || vs.lastErr != nil || vs.ungrown() != nil || vs.entry.Staging.Dead != "" || vs.servers.abandoned:
+	case vs.status.obstructed || vs.lastErr != nil || vs.expandRefused != nil || vs.entry.Staging.Dead != "",
+		vs.servers.abandoned:
 		return csimanager.Standing
 	}
 	return csimanager.UnderWay

@@ -2,7 +2,6 @@ package node
 
 import (
 	"cmp"
-	"fmt"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
@@ -25,7 +24,7 @@ func (k *Keeper) ReleaseVolume(key volume.StagingKey, reason, by string) error {
 	if vs == nil {
 		return fault.New(fault.NotFound, "release", entry.Describe(key), "this node holds nothing of it")
 	}
-	if why := cmp.Or(vs.unreleasable(table), k.cfg.Holding.Pinned(key)); why != "" {
+	if why := cmp.Or(evidence.Against(vs.entry, vs.flight.verb != "", table), k.cfg.Holding.Pinned(key)); why != "" {
 		return fault.New(fault.Conflict, "release", entry.Describe(key), why)
 	}
 	_, ours := evidence.Traces(vs.entry, entry.Step{Verb: entry.Unstage})
@@ -47,25 +46,4 @@ func (k *Keeper) ReleaseVolume(key volume.StagingKey, reason, by string) error {
 	k.changed.Notify()
 	k.loop.Mark(key)
 	return nil
-}
-
-// unreleasable says what stands against the word that nothing is left. The caller holds the lock.
-func (vs *volumeState) unreleasable(table *hostfs.Table) string {
-	st := &vs.entry.Staging
-	switch {
-	case vs.entry.Wanted():
-		return "an allocation on this node wants it"
-	case vs.entry.Published():
-		return "a publication of it is not undone yet; that is tried again by itself"
-	case vs.flight.verb != "":
-		return "a call of it is under way"
-	case st.Presence == volume.Present:
-		return "it is staged, and its unstaging was not tried yet"
-	case !st.Presence.Exists():
-		return "nothing of it is held any more"
-	}
-	if left := table.Beneath(st.HostPath); len(left) > 0 {
-		return fmt.Sprintf("%s is mounted at %s", left[0].FSType, left[0].Path)
-	}
-	return ""
 }

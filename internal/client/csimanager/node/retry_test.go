@@ -79,7 +79,7 @@ func TestAnUndoThatNobodyNeededHoldsUpNothing(t *testing.T) {
 }
 
 // TestAnErrorOfWhatNobodyWantsAnyMoreIsHistory: given an unpublishing that failed and rests, when its alloc may not be
-// undone any more, or wants the volume again, then what is told is what holds now; the failure is told again with its
+// undone any more, or wants the volume again, then what is shown is what holds now; the failure is shown again with its
 // step.
 func TestAnErrorOfWhatNobodyWantsAnyMoreIsHistory(t *testing.T) {
 	vs := madeState(t, "a")
@@ -90,33 +90,32 @@ func TestAnErrorOfWhatNobodyWantsAnyMoreIsHistory(t *testing.T) {
 	k.pick(testKey, gone, "")
 	k.failed(testKey, undo, &csi.Error{Retry: volume.RetryBackoff, Message: "the target is busy"})
 	vs.on(entry.Reporting)
-	told := func(facts entry.Facts, why, step string, failed bool) {
+	shown := func(facts entry.Facts, why, step string, failed bool) {
 		t.Helper()
 		k.pick(testKey, facts, why)
 		r := vs.report()
 		if r.Step != step || (r.LastError != "") != failed || r.NextTry.IsZero() == failed {
-			t.Errorf("told is %q, last error %q, next try at %v", r.Step, r.LastError, r.NextTry)
+			t.Errorf("shown is %q, last error %q, next try at %v", r.Step, r.LastError, r.NextTry)
 		}
 	}
-	told(gone, "", "", true)
-	told(entry.Facts{Armed: true}, "its node has not said so", string(entry.WaitProcesses)+": its node has not said so",
-		false)
+	shown(gone, "", "", true)
+	shown(entry.Facts{Armed: true}, "it runs", string(entry.WaitProcesses)+": it runs", false)
 	if !vs.record.Named(false, false) {
-		t.Error("the servers are not told")
+		t.Error("the servers are not shown")
 	}
-	told(gone, "", "", true)
+	shown(gone, "", "", true)
 	k.say(testKey, "its plugin is not ready")
 	if r := vs.report(); r.Step != "its plugin is not ready" || r.LastError != "" {
 		t.Errorf("without its plugin: %q, last error %q", r.Step, r.LastError)
 	}
-	told(gone, "", "", true)
+	shown(gone, "", "", true)
 	if err := vs.want(grantOf("a")); err != nil {
 		t.Fatal(err)
 	}
-	told(gone, "", "", false)
+	shown(gone, "", "", false)
 }
 
-// TestWhatCannotGrowInUseSaysSo: given a plugin that refuses to grow a volume as it is used, then that is told for as
+// TestWhatCannotGrowInUseSaysSo: given a plugin that refuses to grow a volume as it is used, then that is shown for as
 // long as the volume is used so, without a next try; another size is tried at once, and so is the next staging.
 func TestWhatCannotGrowInUseSaysSo(t *testing.T) {
 	for name, retry := range map[string]volume.Retry{"in use": volume.RetryOffline, "ever": volume.RetryNever} {
@@ -136,7 +135,7 @@ func TestWhatCannotGrowInUseSaysSo(t *testing.T) {
 			k.pick(testKey, facts, "")
 			r := vs.report()
 			if !strings.HasPrefix(r.LastError, volume.GrowthRefused) || !r.NextTry.IsZero() {
-				t.Errorf("%s: told is %q, next try at %v", name, r.LastError, r.NextTry)
+				t.Errorf("%s: shown is %q, next try at %v", name, r.LastError, r.NextTry)
 			}
 			if vs.news() != csimanager.Standing {
 				t.Errorf("%s: the servers hear of it as of %v", name, vs.news())

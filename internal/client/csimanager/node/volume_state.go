@@ -29,9 +29,8 @@ type volumeState struct {
 	expandRefused error
 	flight        flight
 	status        status
-	steps         []entry.Step // that the facts asked for when they were read last
-	lastErr       error        // of one of the steps, or the refusal of what is wanted
-	call          slot.Slot    // one call in flight per (plugin, volume, node)
+	lastErr       error
+	call          slot.Slot // one call in flight per (plugin, volume, node)
 }
 
 // knownTo is what the servers know of an entry.
@@ -44,7 +43,8 @@ type knownTo struct {
 // status is what a volume does or waits for.
 type status struct {
 	text       string
-	obstructed bool // it is what stands in the way
+	obstructed bool         // it is what stands in the way
+	steps      []entry.Step // that the facts asked for when they were read last
 }
 
 // flight is the call that is being made.
@@ -168,7 +168,7 @@ func (vs *volumeState) adopt(g csimanager.MountRequest, args entry.Args) error {
 
 // says notes what the volume does or waits for, and whether that stands in the way.
 func (vs *volumeState) says(text string, obstructed bool) {
-	vs.status = status{text: text, obstructed: obstructed}
+	vs.status.text, vs.status.obstructed = text, obstructed
 }
 
 // withdraw takes a want back that its alloc does not: nobody is there to say that it is over.
@@ -236,11 +236,9 @@ func (vs *volumeState) progress(plugin error) string {
 	return status
 }
 
-// pick returns the first step that is due; without one, how long until the next is, and the last error is that of the
-// step which comes next. Without any step it is the refusal of what is wanted, if there is one.
+// pick returns the first step that is due; without one, how long until the next is.
 func (vs *volumeState) pick(steps []entry.Step, now time.Time) (step entry.Step, ok bool, pause time.Duration) {
 	pause = noRetry
-	last := vs.refusal()
 	for _, s := range steps {
 		r := vs.retries[s]
 		left := r.next.Sub(now)
@@ -249,27 +247,10 @@ func (vs *volumeState) pick(steps []entry.Step, now time.Time) (step entry.Step,
 		}
 		if left < pause {
 			pause = left
-			last = r.err
+			vs.lastErr = r.err
 		}
 	}
-	vs.lastErr = last
 	return entry.Step{}, false, pause
-}
-
-// refusal is the plugin's final no to something that is wanted still; nil: it refused nothing.
-func (vs *volumeState) refusal() error {
-	if !vs.entry.Wanted() {
-		return nil
-	}
-	if vs.stageRefused != nil && vs.entry.Staging.Presence != volume.Present {
-		return vs.stageRefused
-	}
-	for _, id := range vs.entry.Allocs() {
-		if p := vs.entry.Pubs[id]; p.Wanted && p.Presence != volume.Present && vs.refused[id] != nil {
-			return vs.refused[id]
-		}
-	}
-	return nil
 }
 
 func argsOf(g csimanager.MountRequest) entry.Args {

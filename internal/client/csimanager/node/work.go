@@ -76,10 +76,13 @@ func (k *Keeper) pick(key volume.StagingKey, f entry.Facts, why string) decision
 		return decision{wait: noRetry}
 	}
 	d := decision{wait: noRetry, at: vs.version()}
-	told := vs.told()
+	shown := vs.shown()
 	var wait entry.Wait
-	vs.steps, wait = entry.Next(vs.entry, vs.facts(f))
-	d.step, d.ok, d.wait = vs.pick(vs.steps, time.Now())
+	vs.status.steps, wait = entry.Next(vs.entry, vs.facts(f))
+	if wait != entry.WaitRefused {
+		vs.lastErr = nil // an error belongs to a step, which may be none to be made any more
+	}
+	d.step, d.ok, d.wait = vs.pick(vs.status.steps, time.Now())
 	if d.ok {
 		return d
 	}
@@ -88,7 +91,7 @@ func (k *Keeper) pick(key volume.StagingKey, f entry.Facts, why string) decision
 		status += ": " + why
 	}
 	vs.says(status, wait != entry.WaitNothing && wait != entry.WaitServers)
-	if vs.told() != told {
+	if vs.shown() != shown {
 		vs.on(entry.Described)
 	}
 	return d
@@ -360,17 +363,16 @@ func pauseAfter(failures int, err error) time.Duration {
 	return stepPause.Jittered(failures)
 }
 
-func (k *Keeper) say(key volume.StagingKey, status string) {
+func (k *Keeper) say(key volume.StagingKey, why string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	vs := k.vols[key]
 	if vs == nil {
 		return
 	}
-	told := vs.told()
-	vs.says(status, true)
-	vs.lastErr, vs.steps = nil, nil // no step is tried before the plugin is there
-	if vs.told() != told {
+	if vs.status.text != why {
+		vs.lastErr = nil
 		vs.on(entry.Described)
 	}
+	vs.status = status{text: why, obstructed: true} // no step is tried before the plugin is there
 }

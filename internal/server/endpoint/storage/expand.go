@@ -68,8 +68,9 @@ func (e *Endpoints) expansion(
 }
 
 // awaitExpansion follows a volume until it is as large as asked, until the provider has refused that permanently, until
-// less was asked for since, or the wait is over. As large as asked it is when the nodes that have it have followed. Who waits for less than was asked for since goes on waiting: the
-// larger size is enough. Where no more was asked than it had, that is the end of a cancelled expansion.
+// less was asked for since, or the wait is over. As large as asked it is when the nodes that have it have followed. Who
+// waits for less than was asked for since goes on waiting: the larger size is enough. Where no more was asked than it
+// had, that is the end of a cancelled expansion.
 func (e *Endpoints) awaitExpansion(
 	ctx context.Context, asked *volume.Volume, wait time.Duration,
 ) (*wire.VolumeWriteReply, error) {

@@ -184,9 +184,10 @@ func TestTheEndOfAnExpansionIsReadFromWhatIsLeftOfIt(t *testing.T) {
 	}
 }
 
-// TestAnExpansionEndsWithTheFileSystems: given a volume in use that its provider has made larger, then its expansion goes
-// on until the node has grown what it has of it: before that, or when the plugin refuses to grow it so, the answer says
-// what the provider has, and which node follows, and why. Who named no time hears the provider's end, with a warning.
+// TestAnExpansionEndsWithTheFileSystems: given a volume in use that its provider has made larger, then its expansion
+// goes on until the node has grown what it has of it: before that, or when the plugin refuses to grow it so, the answer
+// says what the provider has, and which node follows, and why. Who named no time hears the provider's end, with a
+// warning.
 func TestAnExpansionEndsWithTheFileSystems(t *testing.T) {
 	const refusal = volume.GrowthRefused + "ext4 cannot grow while it is mounted"
 	for name, c := range map[string]struct {
@@ -196,8 +197,11 @@ func TestAnExpansionEndsWithTheFileSystems(t *testing.T) {
 		says    string
 	}{
 		"nothing heard": {volume.InventoryEntry{Staging: volume.Present}, 1, wire.Accepted, "has not reported yet"},
-		"failed": {volume.InventoryEntry{Staging: volume.Present, LastError: "expand: no", NextTry: time.Unix(60, 0)}, 1,
-			wire.Accepted, "follows: expand: no; next try at 1970-01-01T00:01:00Z"},
+		"failed": {volume.InventoryEntry{
+			Staging:   volume.Present,
+			LastError: "expand: no",
+			NextTry:   time.Unix(60, 0),
+		}, 1, wire.Accepted, "follows: expand: no; next try at 1970-01-01T00:01:00Z"},
 		"refused": {volume.InventoryEntry{Staging: volume.Present, LastError: refusal}, time.Hour, wire.Accepted,
 			"follows: " + refusal},
 		"refused, no time": {volume.InventoryEntry{Staging: volume.Present, LastError: refusal}, 0, "expanded",
@@ -208,9 +212,11 @@ func TestAnExpansionEndsWithTheFileSystems(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			asked := *r.volume()
-			asked.Spec.CapacityMin, asked.Status.Capacity, asked.Status.Phase = 2000, 1000, volume.PhaseExpanding
+			asked.Spec.CapacityMin, asked.Status.Capacity = 2000, 1000
+			asked.Status.Phase = volume.PhaseExpanding
 			r.change(t, func(tx *state.Tx, v *volume.Volume) {
-				v.Spec.CapacityMin, v.Status.Capacity, v.Status.NodeExpandPending = 2000, 2000, true
+				v.Spec.CapacityMin, v.Status.Capacity = 2000, 2000
+				v.Status.NodeExpandPending = true
 				c.entry.StagingKey = v.Staging()
 				tx.PutInventoryEntry(r.node, c.entry)
 			})
