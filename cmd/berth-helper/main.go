@@ -39,7 +39,7 @@ func run(args []string) int {
 	case err != nil:
 	case role == "shim" && len(args) == 4:
 		frugal("berth-shim")
-		err = shim.Run(context.Background(), args[1], args[2], listenFD) // the socket's path is for people and for ps
+		err = shim.Run(context.Background(), args[1], args[2], args[3], listenFD)
 	case role == "init":
 		frugal("berth-init")
 		err = initstage.Run()

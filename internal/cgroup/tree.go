@@ -193,6 +193,11 @@ func (t *Tree) ShimLeaf(slice, alloc string) (string, error) {
 	return dir, t.makeAll(t.V2, filepath.Join(AllocDir(slice, alloc), "shim"))
 }
 
+// ShimProcesses lists the pids in the group of an alloc's shim.
+func (t *Tree) ShimProcesses(slice, alloc string) []string {
+	return processes(filepath.Join(t.V2, AllocDir(slice, alloc), "shim"))
+}
+
 // VisitShim makes the v1 groups of an alloc's shim and visits them, so that neither the limits of the agent's unit nor
 // its stop reach a shim forked there. A hierarchy in which the agent's own group is not visible is left out. The way
 // back is read here: of a goroutine that locks its thread only later, it may be where another thread was visiting.

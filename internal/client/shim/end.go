@@ -63,7 +63,7 @@ func (l *Launcher) end(ctx context.Context, alloc string) error {
 		return err
 	}
 	defer unlock()
-	c, err := dial(ctx, l.socket(alloc))
+	c, err := l.reach(ctx, alloc)
 	if errors.Is(err, errGone) {
 		return l.sweep(ctx, alloc)
 	}
@@ -105,7 +105,7 @@ func (l *Launcher) killHeld(ctx context.Context, alloc string, n shimproto.Named
 
 // stop ends one attempt, returns how it ended, and has the shim forget it.
 func (l *Launcher) stop(ctx context.Context, alloc string, m *shimproto.Kill) (*shimproto.Exit, error) {
-	c, err := dial(ctx, l.socket(alloc))
+	c, err := l.reach(ctx, alloc)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (l *Launcher) bye(ctx context.Context, alloc string) error {
 
 // sayBye asks an alloc's shim to end as soon as it holds nothing, and returns it if that is now.
 func (l *Launcher) sayBye(ctx context.Context, alloc string) (ends *shimproto.HelloReply, err error) {
-	c, err := dial(ctx, l.socket(alloc))
+	c, err := l.reach(ctx, alloc)
 	if err != nil {
 		return nil, err
 	}

@@ -105,7 +105,7 @@ func (l *Launcher) look(ctx context.Context, stem string) Held {
 	h := Held{Alloc: ids.Alloc(stem), at: time.Now()}
 	var m shimproto.List
 	from := driver.ProcessHandle{Socket: l.socket(stem), Boot: bootID()}
-	c, err := dial(limited, from.Socket)
+	c, err := l.reach(limited, stem)
 	if err == nil {
 		defer c.close()
 		h.PID = c.hello.PID

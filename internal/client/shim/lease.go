@@ -20,7 +20,7 @@ func Boottime() time.Duration { return time.Duration(shimproto.Boottime()) }
 // no shim; fault.Unsupported: its shim is of a version that knows no leases.
 func (l *Launcher) Lease(ctx context.Context, id ids.Alloc, until time.Duration) error {
 	subject := "the tasks of alloc " + ids.Short(id)
-	c, err := dial(ctx, l.socket(string(id)))
+	c, err := l.reach(ctx, string(id))
 	if err != nil {
 		return fault.Wrap(err, goneKind(err), "give a lease to", subject)
 	}

@@ -214,7 +214,7 @@ func (l *Launcher) Attach(ctx context.Context, h driver.ProcessHandle) (driver.P
 	// The data directory may have been moved since, or have another name: its shims are where it is now.
 	h.Socket = l.socket(p.alloc)
 	p.handle = h
-	c, err := dial(ctx, h.Socket)
+	c, err := l.reach(ctx, p.alloc)
 	if err != nil && !errors.Is(err, errGone) {
 		return fail(err)
 	}

@@ -26,7 +26,7 @@ func (l *Launcher) ensure(ctx context.Context, alloc string) (c *conn, fresh boo
 		return nil, false, err
 	}
 	defer unlock()
-	c, err = dial(ctx, l.socket(alloc))
+	c, err = l.reach(ctx, alloc)
 	if err == nil {
 		return c, false, nil
 	}
@@ -170,7 +170,7 @@ func readComplaint(r *os.File) string {
 	return strings.TrimSpace(string(b))
 }
 
-// reap waits for a shim that this process started and that has ended.
+// reap waits for a shim that this process started and that has ended, or can be reached by nobody: that is killed.
 func (l *Launcher) reap(alloc string) {
 	l.mu.Lock()
 	p := l.children[stem(alloc)]
@@ -179,6 +179,7 @@ func (l *Launcher) reap(alloc string) {
 	if p == nil {
 		return
 	}
+	_ = p.Kill() // fails when it is dead already
 	if _, err := p.Wait(); err != nil {
 		l.cfg.Log.Warn("waiting for a shim failed", logkey.Alloc, alloc, logkey.Error, err)
 	}

@@ -23,14 +23,14 @@ import (
 
 // Shim holds the processes of one alloc.
 type Shim struct {
-	alloc    string
-	slice    string
-	tree     *cgroup.Tree
-	start    uint64
-	listener *os.File
-	alarm    *bootclock.Alarm
-	quit     chan struct{}
-	group    *lifecycle.Group
+	alloc string
+	slice string
+	tree  *cgroup.Tree
+	start uint64
+	door  *door
+	alarm *bootclock.Alarm
+	quit  chan struct{}
+	group *lifecycle.Group
 
 	mu      sync.Mutex
 	ledger  ledger
@@ -49,7 +49,7 @@ const noFiles = 65536
 const farewell = 250 * time.Millisecond
 
 // Run serves the listening socket until the agent said bye and nothing is held any more.
-func Run(ctx context.Context, alloc, slice string, listener int) error {
+func Run(ctx context.Context, alloc, slice, socket string, listener int) error {
 	tree, err := cgroup.Discover()
 	if err != nil {
 		return err
@@ -62,25 +62,26 @@ func Run(ctx context.Context, alloc, slice string, listener int) error {
 	if err != nil {
 		return err
 	}
-	unix.CloseOnExec(listener) // a task that held it would answer for a dead shim
-	if err := unix.SetNonblock(listener, true); err != nil {
+	door, err := newDoor(socket, listener)
+	if err != nil {
 		return err
 	}
 	s := &Shim{
-		alloc:    alloc,
-		slice:    slice,
-		tree:     tree,
-		start:    start,
-		alarm:    bell,
-		listener: os.NewFile(uintptr(listener), "listener"),
-		ledger:   ledger{},
-		conns:    map[*conn]bool{},
-		quit:     make(chan struct{}),
+		alloc:  alloc,
+		slice:  slice,
+		tree:   tree,
+		start:  start,
+		alarm:  bell,
+		door:   door,
+		ledger: ledger{},
+		conns:  map[*conn]bool{},
+		quit:   make(chan struct{}),
 	}
-	settle()
+	calls := settle()
 	g, gctx := lifecycle.NewGroup(ctx)
 	s.group = g
 	g.Go("accept", s.accept)
+	g.Go("door", func() error { return s.answerCalls(gctx, calls) })
 	g.Go("clock", s.keepTime)
 	select {
 	case <-s.quit:
@@ -88,7 +89,7 @@ func Run(ctx context.Context, alloc, slice string, listener int) error {
 	case <-gctx.Done():
 	}
 	s.hangUp()
-	_ = s.listener.Close() // it may be closed already
+	s.door.close()
 	return errors.Join(bell.Close(), g.Wait())
 }
 
@@ -104,33 +105,51 @@ func (s *Shim) finishAnswers() {
 	}
 }
 
-// settle makes the process ignore what is meant for others and sets what tasks inherit.
-func settle() {
+// settle makes the process ignore what is meant for others and sets what tasks inherit. The channel has the calls of
+// agents that do not reach it at its socket.
+func settle() (calls <-chan os.Signal) {
 	// Caught, not ignored: an ignored signal would stay ignored in the tasks.
-	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGPIPE)
+	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGPIPE)
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, unix.SIGHUP)
 	unix.Umask(0o022)
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil {
 		limit.Cur = min(limit.Max, noFiles)
 		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // lowering or raising up to the hard limit cannot fail
 	}
+	return hup
 }
 
+// accept serves whoever comes, until the door is closed for good.
 func (s *Shim) accept() error {
-	raw, err := s.listener.SyscallConn()
+	for {
+		listener := s.door.open()
+		if listener == nil {
+			return nil
+		}
+		if err := s.acceptAt(listener); err != nil {
+			return err
+		}
+	}
+}
+
+// acceptAt serves whoever comes to one listener until it is closed.
+func (s *Shim) acceptAt(listener *os.File) error {
+	raw, err := listener.SyscallConn()
 	if err != nil {
 		return err
 	}
 	for {
 		var fd int
 		var acceptErr error
-		err := raw.Read(func(listener uintptr) bool {
-			fd, _, acceptErr = unix.Accept4(int(listener), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		err := raw.Read(func(socket uintptr) bool {
+			fd, _, acceptErr = unix.Accept4(int(socket), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
 			return !errors.Is(acceptErr, unix.EAGAIN)
 		})
 		switch {
-		case errors.Is(err, os.ErrClosed):
-			return nil
+		case err != nil && s.door.open() != listener:
+			return nil // it was closed; the error of a poll that this ended has no name
 		case err != nil:
 			return err
 		case acceptErr != nil:
@@ -263,7 +282,7 @@ func (s *Shim) leave() bool {
 	s.closing = true
 	// From now on nobody is there. The socket's name stays: by it the agent finds the cgroup, which it alone can
 	// remove.
-	_ = s.listener.Close() // nothing can be done about it
+	s.door.close()
 	close(s.quit)
 	return true
 }
