@@ -60,7 +60,7 @@ test: $(TESTRUN) ## Everything: Debian packages, vet, golangci-lint, architectur
 
 # `go run ./tools/mutants -run NAME -v` makes one and shows which words of a test kill it.
 mutants: helper ## Break the program on purpose, an edit at a time: each must be noticed by the test named in tools/mutants/list
-	@go run ./tools/mutants
+	@go run ./tools/mutants -timeout 3m
 
 e2e: build $(TESTRUN) ## The real binary on the real kernel, and the public Go client against it
 	@$(TESTRUN) -count=1 -timeout 15m ./e2e/...

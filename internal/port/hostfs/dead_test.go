@@ -22,3 +22,18 @@ func TestAFileSystemThatHasGivenUpSaysSo(t *testing.T) {
 		}
 	}
 }
+
+// A reading that is made anew is no earlier one: nothing tells that a file system became read-only by itself.
+func TestATableReadAnewIsAnother(t *testing.T) {
+	first, err := ReadTable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	anew, err := ReadTableAnew()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if anew == first {
+		t.Error("the table that was kept is handed out")
+	}
+}
