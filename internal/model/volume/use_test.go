@@ -33,6 +33,18 @@ func TestMountOptionsAreEqualAsSetsOfFlags(t *testing.T) {
 		if got := c.b.Equal(c.a); got != c.same {
 			t.Errorf("%s, the other way: %t", c.name, got)
 		}
+		one, other := Wish(SingleNodeWriter, FileSystem, c.a), Wish(SingleNodeWriter, FileSystem, c.b)
+		if got := one == other; got != c.same {
+			t.Errorf("%s: wishes of one name: %t", c.name, got)
+		}
+	}
+	names := map[string]bool{
+		Wish(SingleNodeWriter, FileSystem, nil):  true,
+		Wish(SingleNodeWriter, BlockDevice, nil): true,
+		Wish(MultiNodeReader, FileSystem, nil):   true,
+	}
+	if len(names) != 3 {
+		t.Error("wishes of other modes have one name")
 	}
 	given := options("", "b", "a", "b")
 	given.Equal(options("", "a", "b"))

@@ -103,6 +103,61 @@ func TestADeadFileSystemIsMountedAnew(t *testing.T) {
 	r.atRest()
 }
 
+// TestAFileSystemThatGivesNoAnswerIsAskedAgain: given a file system that does not answer, then no task starts on it, and
+// nothing is given up; when it answers, the task starts.
+func TestAFileSystemThatGivesNoAnswerIsAskedAgain(t *testing.T) {
+	p, v := startPlugin(t)
+	r := newRig(t, p)
+	r.mount(v, "a")
+	r.dead = func() (string, error) { return "", errors.New("it took too long and was killed") }
+	if err := r.startsAgain(v, "a"); !fault.Has(err, fault.NotReady) || !strings.Contains(err.Error(), "too long") {
+		t.Errorf("a task would start on a file system that hangs: %v", err)
+	}
+	r.dead = func() (string, error) { return "", nil }
+	if err := r.startsAgain(v, "a"); err != nil {
+		t.Errorf("it answers, and a task does not start: %v", err)
+	}
+	if n := len(r.lost); n != 0 {
+		t.Errorf("%d losses are reported", n)
+	}
+	r.unmount(v, "a")
+	r.atRest()
+}
+
+// TestALateWordOfADeadFileSystemEndsNothing: given an answer about a file system that was unmounted, or mounted anew,
+// while it was asked, then nothing of what is there now is given up.
+func TestALateWordOfADeadFileSystemEndsNothing(t *testing.T) {
+	for name, meanwhile := range map[string]func(r *rig, v csi.Volume){
+		"unmounted": func(r *rig, v csi.Volume) { r.unmount(v, "a") },
+		"mounted anew": func(r *rig, v csi.Volume) {
+			r.unmount(v, "a")
+			r.mount(v, "a")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, v := startPlugin(t)
+			r := newRig(t, p)
+			r.mount(v, "a")
+			r.dead = func() (string, error) {
+				meanwhile(r, v)
+				return "its file system has become read-only", nil
+			}
+			_ = r.startsAgain(v, "a") // whatever is said of what was asked about
+			if n := len(r.lost); n != 0 {
+				t.Errorf("%d losses are reported", n)
+			}
+			r.dead = func() (string, error) { return "", nil }
+			if name != "unmounted" {
+				if err := r.startsAgain(v, "a"); err != nil {
+					t.Errorf("a task does not start on what was mounted anew: %v", err)
+				}
+				r.unmount(v, "a")
+			}
+			r.atRest()
+		})
+	}
+}
+
 // TestADeadFileSystemIsLeftToThoseWhoUseIt: another alloc that reads it still is not disturbed; it is named as what is
 // waited for, and when it has gone the volume is mounted anew.
 func TestADeadFileSystemIsLeftToThoseWhoUseIt(t *testing.T) {

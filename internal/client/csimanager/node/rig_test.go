@@ -103,8 +103,20 @@ type rig struct {
 	instances *instance.Manager
 	end       func()
 	codec     kv.Codec
+	// dead answers whether a file system is dead; nil: it is asked.
+	dead func() (why string, err error)
 	// around is what the test does around the node's own unmounting; nil: nothing.
 	around func(ctx context.Context, m entry.Mount, unmount func(context.Context, entry.Mount) error) error
+}
+
+// prober asks as the client does, unless the test answers by itself.
+func (r *rig) prober(p *alive.Prober) func(context.Context, *entry.Entry, ids.Alloc) (string, error) {
+	return func(ctx context.Context, e *entry.Entry, alloc ids.Alloc) (string, error) {
+		if r.dead != nil {
+			return r.dead()
+		}
+		return p.Dead(ctx, e, alloc)
+	}
 }
 
 func newRig(t testing.TB, p *csitest.Plugin) *rig {
@@ -228,7 +240,7 @@ func (r *rig) open() {
 		Armed:     r.gate,
 		Allocs:    r,
 		Unmount:   r.unmountOwn(&unmount.Unmounter{Helpers: helpers}),
-		Dead:      (&alive.Prober{Helpers: helpers}).Dead,
+		Dead:      r.prober(&alive.Prober{Helpers: helpers}),
 		Holding:   holding.NewSearch(&holding.Finder{Helpers: helpers, Alloc: r.gate.allocOf}, r.log),
 		Log:       r.log,
 	})
