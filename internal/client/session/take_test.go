@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/client/allocs"
@@ -135,5 +136,21 @@ func TestASetIsTakenWhenItGoesOnFromWhatTheNodeHasSeen(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Given answers of the servers, then the node beats by the time to live that they said last; an answer without one leaves
+// it.
+func TestANodeBeatsByTheTimeToLiveThatItWasGiven(t *testing.T) {
+	s := registered(t, lineage.Point{Incarnation: "one", Mark: "m", Index: 10})
+	for _, c := range []struct{ said, want time.Duration }{
+		{3 * time.Second, 3 * time.Second},
+		{0, 3 * time.Second},
+		{time.Second, time.Second},
+	} {
+		s.beaten(&wire.NodeHeartbeatReply{TTL: c.said})
+		if ttl, last := s.Heartbeat(); ttl != c.want || last.IsZero() {
+			t.Errorf("after %s it beats by %s, last at %s", c.said, ttl, last)
+		}
 	}
 }

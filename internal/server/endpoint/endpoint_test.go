@@ -194,6 +194,23 @@ func TestASearchFindsByPrefixAndSaysWhenItLeavesOut(t *testing.T) {
 	}
 }
 
+// Given kinds that clients search for and of which there is nothing yet, then nothing is found; a kind that nobody knows
+// is refused.
+func TestASearchOfWhatThereIsNotYetFindsNothing(t *testing.T) {
+	e, _ := endpoints(t)
+	for _, kind := range []string{"deployment", "host_volumes", "node_pools", "quotas", "recommendations",
+		"scaling_policy", "vars"} {
+		got, err := e.search(t.Context(), &wire.SearchRequest{Namespace: ids.DefaultNamespace, Context: kind})
+		if err != nil || len(got.Matches) != 0 {
+			t.Errorf("%s: %+v, %v", kind, got, err)
+		}
+	}
+	_, err := e.search(t.Context(), &wire.SearchRequest{Namespace: ids.DefaultNamespace, Context: "tapes"})
+	if err == nil || !strings.Contains(err.Error(), `got "tapes"`) {
+		t.Errorf("tapes: %v", err)
+	}
+}
+
 func TestReadsOfNothingAnswerWithAnIndex(t *testing.T) {
 	e, _ := endpoints(t)
 	j, err := e.jobGet(t.Context(), &wire.Ref[ids.Job]{Query: wire.Query{Namespace: ids.DefaultNamespace}, ID: "none"})

@@ -277,6 +277,43 @@ func TestAViewHasWhatRefersToTheVolume(t *testing.T) {
 	}
 }
 
+// Given a permanent refusal, then it is told of the use that the volume is in, or of any while it is in none; and not of
+// a volume that is attached.
+func TestARefusalIsToldOfTheUseThatItIsAbout(t *testing.T) {
+	h := newHouse(t)
+	key := volume.StagingKey{Plugin: "p", ExternalID: "x"}
+	use := volume.Wish(volume.SingleNodeWriter, volume.FileSystem, nil)
+	h.write(func(tx *state.Tx) {
+		tx.PutShortage(&plugin.Shortage{
+			ShortageKey: plugin.ShortageKey{Node: "a", Plugin: "p", ExternalID: "x"},
+			Reason:      "it is too old",
+			Use:         use,
+		})
+	})
+	for _, c := range []struct {
+		mode  volume.AccessMode
+		is    bool
+		other string
+	}{
+		{"", true, "it is in no use"},
+		{volume.SingleNodeWriter, true, "it is in that use"},
+		{volume.MultiNodeReader, false, "it is in another use"},
+	} {
+		h.write(func(tx *state.Tx) {
+			v := *tx.Volume(nil, data)
+			v.Status.AccessMode, v.Status.AttachmentMode = c.mode, volume.FileSystem
+			tx.PutVolume(&v)
+		})
+		if got := Refusal(h.Store.Snapshot(), nil, key, "a"); (got != "") != c.is {
+			t.Errorf("%s: %q", c.other, got)
+		}
+		attached := &volume.Attachment{Volume: data, Node: "a", Plugin: "p", ExternalID: "x", Presence: volume.Present}
+		if why, _ := Attaching(h.Store.Snapshot(), nil, key, "a", attached); strings.Contains(why, "too old") {
+			t.Errorf("%s and attached: %q", c.other, why)
+		}
+	}
+}
+
 // Given an expansion that a restore suspended, when it is shown, then the command that asks for it again names the size
 // to the byte: what was asked for last, or what the volume has where that was no more.
 func TestASuspendedExpansionIsAskedForAgainWithItsSize(t *testing.T) {
