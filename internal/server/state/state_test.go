@@ -294,3 +294,19 @@ func TestAListWakesForWhatIsAddedToIt(t *testing.T) {
 		}
 	})
 }
+
+// Given somebody who has read a later page of the volumes, then a volume that is new on any page wakes them: what stands
+// on theirs may be another.
+func TestWhoReadALaterPageIsWoken(t *testing.T) {
+	s := New()
+	write(t, s, 1, func(tx *Tx) { tx.PutVolume(&volume.Volume{ID: volume.ID{Namespace: "default", ID: "m"}}) })
+	w := NewWatch()
+	for range s.Snapshot().VolumesFrom(w, volume.ID{Namespace: "default", ID: "k"}, "") {
+	}
+	write(t, s, 2, func(tx *Tx) { tx.PutVolume(&volume.Volume{ID: volume.ID{Namespace: "default", ID: "a"}}) })
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := w.Wait(ctx); err != nil {
+		t.Error(err)
+	}
+}

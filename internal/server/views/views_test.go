@@ -1,6 +1,7 @@
 package views
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
+	"berth/internal/model/lineage"
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
 	"berth/internal/model/recovery"
@@ -274,6 +276,30 @@ func TestAViewHasWhatRefersToTheVolume(t *testing.T) {
 	h.write(func(tx *state.Tx) { tx.PutInventoryEntry("a", entry) })
 	if warned := Namesakes(h.Store.Snapshot(), data); len(warned) != 0 {
 		t.Errorf("when none holds one any more: %q", warned)
+	}
+}
+
+// Given somebody who waits for a change of what a view says, then evidence of a node wakes them, and so does a mount
+// without a name, the first of any node.
+func TestWhoWaitsForAViewIsWoken(t *testing.T) {
+	for name, change := range map[string]func(tx *state.Tx){
+		"evidence": func(tx *state.Tx) {
+			tx.PutEvidence(&recovery.Evidence{Node: "a", Relation: lineage.Foreign})
+		},
+		"a mount without a name": func(tx *state.Tx) {
+			tx.PutInventoryHead(&state.InventoryHead{Node: "a", Unknown: []volume.UnknownMount{{Path: "/somewhere"}}})
+		},
+	} {
+		h := newHouse(t)
+		w := state.NewWatch()
+		s := h.Store.Snapshot()
+		Of(s, w).Volume(s.Volume(nil, data))
+		h.write(change)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := w.Wait(ctx); err != nil {
+			t.Errorf("%s wakes nobody: %v", name, err)
+		}
 	}
 }
 
