@@ -260,7 +260,12 @@ func TestAPluginThatAnotherNeedsIsNotEnded(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}
-	a.KeepAll("their state was emptied")
+	for _, reason := range []string{"nobody knows why", "their state was emptied"} { // what holds now is said
+		a.KeepAll(reason)
+		if o := a.Runner(orphan.Alloc.ID).Orphan(); o == nil || o.Reason != reason {
+			t.Errorf("kept because %s: %+v", reason, o)
+		}
+	}
 	apply("two", user) // the servers know it again
 	err := a.EndOrphan(t.Context(), orphan.Alloc.ID)
 	adopt, stop := "orphans adopt "+ids.Short(orphan.Alloc.ID), "alloc stop "+ids.Short(user.Alloc.ID)
