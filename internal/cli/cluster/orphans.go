@@ -186,24 +186,24 @@ func (s *orphansEnd) do(ctx context.Context, args []string) error {
 	c := s.env.Client()
 	// Those that run storage plugins come last: the others release their volumes through them.
 	slices.SortStableFunc(chosen, func(a, b located) int { return order(a.orphan.Plugin) - order(b.orphan.Plugin) })
-	var begun []located
 	for i, l := range chosen {
 		if i > 0 && l.orphan.Plugin && !chosen[i-1].orphan.Plugin {
-			if err := s.awaitAll(ctx, c, begun); err != nil {
+			if err := s.awaitGone(ctx, c, chosen[:i]); err != nil {
 				return err
 			}
-			begun = nil
 		}
 		if err := c.Nodes().EndOrphan(ctx, l.node.ID, l.orphan.AllocID, nil); err != nil {
 			return kit.Doing(err, "end", "orphan", l.orphan.AllocID)
 		}
-		begun = append(begun, l)
 	}
 	if s.detach {
 		s.env.Out.Printf("Ending %s\n", kit.Count(len(chosen), "orphan", "orphans"))
 		return nil
 	}
-	return s.awaitAll(ctx, c, begun)
+	if err := s.awaitGone(ctx, c, chosen); err != nil {
+		return err
+	}
+	return s.released(ctx, chosen)
 }
 
 // order puts those that are true last.
@@ -214,12 +214,20 @@ func order(last bool) int {
 	return 0
 }
 
-func (s *orphansEnd) awaitAll(ctx context.Context, c *api.Client, list []located) error {
+// awaitGone follows the nodes until they list none of the orphans any longer.
+func (s *orphansEnd) awaitGone(ctx context.Context, c *api.Client, list []located) error {
 	for _, l := range list {
 		if err := awaitGone(ctx, c, l); err != nil {
 			return err
 		}
-		// Of one whose record was lost the servers may know what it has of volumes.
+	}
+	return nil
+}
+
+// released follows the volumes of orphans that have gone: of one whose record was lost the servers may know what it has
+// of them. Where the plugin that they are released through was an orphan, too, that is up to its successor.
+func (s *orphansEnd) released(ctx context.Context, list []located) error {
+	for _, l := range list {
 		if err := follow.New(s.env, false, false).Released(ctx, l.orphan.AllocID); err != nil {
 			return err
 		}
