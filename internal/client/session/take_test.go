@@ -139,8 +139,8 @@ func TestASetIsTakenWhenItGoesOnFromWhatTheNodeHasSeen(t *testing.T) {
 	}
 }
 
-// Given answers of the servers, then the node beats by the time to live that they said last; an answer without one leaves
-// it.
+// Given answers of the servers, then the node beats by the time to live that they said last; an answer without one
+// leaves it.
 func TestANodeBeatsByTheTimeToLiveThatItWasGiven(t *testing.T) {
 	s := registered(t, lineage.Point{Incarnation: "one", Mark: "m", Index: 10})
 	for _, c := range []struct{ said, want time.Duration }{

@@ -59,7 +59,8 @@ func TestWhatAnAnswerToAnAttachStandsOn(t *testing.T) {
 		v, n := stored(), here()
 		c.change(v, n)
 		write(v, n)
-		if after := attaching.Basis(s.Store.Snapshot(), nil, key, "n1"); before == "" || (after != before) != c.another {
+		after := attaching.Basis(s.Store.Snapshot(), nil, key, "n1")
+		if before == "" || (after != before) != c.another {
 			t.Errorf("%s changes: from %q to %q", c.what, before, after)
 		}
 	}

@@ -194,8 +194,8 @@ func TestASearchFindsByPrefixAndSaysWhenItLeavesOut(t *testing.T) {
 	}
 }
 
-// Given kinds that clients search for and of which there is nothing yet, then nothing is found; a kind that nobody knows
-// is refused.
+// Given kinds that clients search for and of which there is nothing yet, then nothing is found; a kind that nobody
+// knows is refused.
 func TestASearchOfWhatThereIsNotYetFindsNothing(t *testing.T) {
 	e, _ := endpoints(t)
 	for _, kind := range []string{"deployment", "host_volumes", "node_pools", "quotas", "recommendations",

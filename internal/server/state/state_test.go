@@ -295,16 +295,21 @@ func TestAListWakesForWhatIsAddedToIt(t *testing.T) {
 	})
 }
 
-// Given somebody who has read a later page of the volumes, then a volume that is new on any page wakes them: what stands
-// on theirs may be another.
+// Given somebody who has read a later page of the volumes, then a volume that is new on any page wakes them: what
+// stands on theirs may be another.
 func TestWhoReadALaterPageIsWoken(t *testing.T) {
 	s := New()
-	write(t, s, 1, func(tx *Tx) { tx.PutVolume(&volume.Volume{ID: volume.ID{Namespace: "default", ID: "m"}}) })
+	put := func(index uint64, id ids.Volume) {
+		write(t, s, index, func(tx *Tx) {
+			tx.PutVolume(&volume.Volume{ID: volume.ID{Namespace: "default", ID: id}})
+		})
+	}
+	put(1, "m")
 	w := NewWatch()
 	for range s.Snapshot().VolumesFrom(w, volume.ID{Namespace: "default", ID: "k"}, "") {
 	}
-	write(t, s, 2, func(tx *Tx) { tx.PutVolume(&volume.Volume{ID: volume.ID{Namespace: "default", ID: "a"}}) })
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	put(2, "a")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := w.Wait(ctx); err != nil {
 		t.Error(err)

@@ -295,7 +295,7 @@ func TestWhoWaitsForAViewIsWoken(t *testing.T) {
 		s := h.Store.Snapshot()
 		Of(s, w).Volume(s.Volume(nil, data))
 		h.write(change)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := w.Wait(ctx); err != nil {
 			t.Errorf("%s wakes nobody: %v", name, err)
@@ -303,9 +303,9 @@ func TestWhoWaitsForAViewIsWoken(t *testing.T) {
 	}
 }
 
-// Given a permanent refusal, then it is told of the use that the volume is in, or of any while it is in none; and not of
-// a volume that is attached.
-func TestARefusalIsToldOfTheUseThatItIsAbout(t *testing.T) {
+// Given a permanent refusal, then it is shown for the use that the volume is in, or for any while it is in none; and
+// not for a volume that is attached.
+func TestARefusalIsShownForTheUseThatItIsAbout(t *testing.T) {
 	h := newHouse(t)
 	key := volume.StagingKey{Plugin: "p", ExternalID: "x"}
 	use := volume.Wish(volume.SingleNodeWriter, volume.FileSystem, nil)
@@ -333,7 +333,13 @@ func TestARefusalIsToldOfTheUseThatItIsAbout(t *testing.T) {
 		if got := Refusal(h.Store.Snapshot(), nil, key, "a"); (got != "") != c.is {
 			t.Errorf("%s: %q", c.other, got)
 		}
-		attached := &volume.Attachment{Volume: data, Node: "a", Plugin: "p", ExternalID: "x", Presence: volume.Present}
+		attached := &volume.Attachment{
+			Volume:     data,
+			Node:       "a",
+			Plugin:     "p",
+			ExternalID: "x",
+			Presence:   volume.Present,
+		}
 		if why, _ := Attaching(h.Store.Snapshot(), nil, key, "a", attached); strings.Contains(why, "too old") {
 			t.Errorf("%s and attached: %q", c.other, why)
 		}

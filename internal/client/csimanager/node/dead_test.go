@@ -103,8 +103,8 @@ func TestADeadFileSystemIsMountedAnew(t *testing.T) {
 	r.atRest()
 }
 
-// TestAFileSystemThatGivesNoAnswerIsAskedAgain: given a file system that does not answer, then no task starts on it, and
-// nothing is given up; when it answers, the task starts.
+// TestAFileSystemThatGivesNoAnswerIsAskedAgain: given a file system that does not answer, then no task starts on it,
+// and nothing is given up; when it answers, the task starts.
 func TestAFileSystemThatGivesNoAnswerIsAskedAgain(t *testing.T) {
 	p, v := startPlugin(t)
 	r := newRig(t, p)
