@@ -14,14 +14,12 @@ import (
 // then on nothing is destroyed until a person has decided. What a restore by command left behind is none: its record
 // names it.
 func (e *Endpoints) noteEvidence(ctx context.Context, s *state.Snap, req *wire.NodeRegisterRequest) error {
-	relation := s.Relate(req.Seen)
-	m := s.Meta(nil)
+	relation, against := recovery.Contradicts(s, req.Seen)
 	cmd := &recovery.Evidence{Node: req.Node, Name: req.Info.Name, Seen: req.Seen, Relation: relation}
 	switch {
-	case m == nil:
+	case s.Meta(nil) == nil:
 		return nil
-	case relation == lineage.Forked && req.Seen.Incarnation == m.Incarnation:
-	case relation == lineage.Foreign && req.Holds:
+	case against && (relation != lineage.Foreign || req.Holds):
 	case s.Evidence(nil, req.Node) != nil && !req.Holds:
 		cmd.Withdrawn = true
 	default:

@@ -108,6 +108,14 @@ func (c *Attest) Apply(tx *state.Tx, st state.Stamp) (any, error) {
 // maxEvidence bounds what nodes may show against a state: the first of them stand for all.
 const maxEvidence = 256
 
+// Contradicts tells how a state stands to what a node has seen, and whether that is evidence against the state: the
+// history is another, or this one without its end. What a recovery has taken over is none.
+func Contradicts(s *state.Snap, seen lineage.Point) (lineage.Relation, bool) {
+	relation, m := s.Relate(seen), s.Meta(nil)
+	forked := relation == lineage.Forked && m != nil && seen.Incarnation == m.Incarnation
+	return relation, forked || relation == lineage.Foreign
+}
+
 // Evidence notes that a node has seen a history that this state does not contain, or that it has released all that
 // it held by such a one.
 type Evidence struct {
@@ -124,6 +132,10 @@ func (c *Evidence) Apply(tx *state.Tx, st state.Stamp) (any, error) {
 	at := tx.Point(nil)
 	old := tx.Evidence(nil, c.Node)
 	known := old != nil && old.At.Incarnation == at.Incarnation
+	// A recovery may have begun since the node was read: what it has seen is behind the state by a person's word then.
+	if relation, against := Contradicts(&tx.Snap, c.Seen); !c.Withdrawn && (!against || relation != c.Relation) {
+		return false, nil
+	}
 	if c.Withdrawn {
 		// Another boot or agent of the node may still hold what this one has released of its own.
 		if known && old.Relation == lineage.Foreign && tx.Session(nil, c.Node).Doubted() == "" {

@@ -470,6 +470,33 @@ func TestEvidenceSuspendsWhatDestroys(t *testing.T) {
 	})
 }
 
+// Given evidence that was on its way when a person began the recovery that takes the node's history over, or any, then
+// it stands against nothing: the node would have to end all that it holds to take it back.
+func TestEvidenceThatARecoveryHasOvertakenStandsAgainstNothing(t *testing.T) {
+	for _, of := range []lineage.Relation{lineage.Foreign, lineage.Forked} {
+		t.Run(of.String(), func(t *testing.T) {
+			r := newRig(t)
+			seen := r.snap().Point(nil)
+			seen.Mark = "of another history"
+			if of == lineage.Foreign {
+				seen.Incarnation = "another"
+			}
+			late := &recovery.Evidence{Node: r.ash, Relation: of, Seen: seen}
+			r.c.Must(t, &recovery.Begin{
+				Incarnation: ids.New(),
+				Mark:        ids.New(),
+				Cause:       "a test",
+				Seen:        []string{"another"},
+			})
+			r.c.Must(t, late)
+			r.c.Must(t, &recovery.Finish{})
+			r.reports(r.ash, "")
+			r.reports(r.oak, "")
+			r.waits(false, "what the node has seen is part of the state's past")
+		})
+	}
+}
+
 // A node that follows the servers and holds nothing any more takes back that it held what another cluster state placed;
 // that it has seen more of this state's own history than the state has stays true.
 func TestWhatANodeHasSeenOfThisHistoryIsNotTakenBack(t *testing.T) {
