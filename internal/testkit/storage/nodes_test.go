@@ -191,8 +191,8 @@ func burn(t *testing.T, m *member) {
 }
 
 // Given a node whose agent is started again, then the servers believe the second start after the first, and act on the
-// result of a call that each has made, and the world feeds all of it to the oracle: an older one that was believed
-// after a newer one would break invariant I22.
+// results of the calls that each has made, of every kind, and the world feeds all of it to the oracle: an older one
+// that was believed after a newer one would break invariant I22.
 func TestTheWorldSeesWhichAgentStartIsBelieved(t *testing.T) {
 	c := newCluster(t)
 	p := c.startPlugin(csitest.Fake{})
@@ -209,22 +209,46 @@ func TestTheWorldSeesWhichAgentStartIsBelieved(t *testing.T) {
 	eventually(t, "the first start is believed", believed(1))
 	c.awaitPlugin(p.ID)
 	c.mustCreate("db", p, volume.SingleNodeWriter)
+	made, err := wire.SnapshotCreate.Call(t.Context(), c.conn,
+		&wire.SnapshotCreateRequest{Volume: volID("db"), Name: "cut", Wait: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wire.VolumeExpand.Call(t.Context(), c.conn,
+		&wire.VolumeExpandRequest{Volume: volID("db"), Min: 2 << 20, Wait: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
 	c.runJob("a", "db", volume.SingleNodeWriter)
 	c.running("a")
+	acted := func(start uint64, kinds ...string) {
+		for _, kind := range kinds {
+			eventually(t, "the world sees the result of "+kind, func() bool {
+				c.watch.mu.Lock()
+				defer c.watch.mu.Unlock()
+				return slices.ContainsFunc(c.watch.acts(), func(o oracle.Obeyed) bool {
+					return o.Node == string(m.client.ID()) && o.Start == start && o.What == "result of "+kind
+				})
+			})
+		}
+	}
+	acted(1, wire.CallCreate, wire.CallSnapshot, wire.CallExpand, wire.CallAttach)
 	m.stop()
 	m.start("n1")
 	eventually(t, "the second start is believed", believed(2))
 	c.stopJob("a")
 	c.atRest(p)
-	for start, what := range []string{1: "result of " + wire.CallAttach, 2: "result of " + wire.CallDetach} {
-		eventually(t, "the world sees the "+what, func() bool {
-			c.watch.mu.Lock()
-			defer c.watch.mu.Unlock()
-			return what == "" || slices.ContainsFunc(c.watch.acts(), func(o oracle.Obeyed) bool {
-				return o.Node == string(m.client.ID()) && o.Start == uint64(start) && o.What == what
-			})
-		})
+	if _, err := wire.SnapshotDelete.Call(t.Context(), c.conn, &wire.SnapshotDeleteRequest{
+		Namespace:  ids.DefaultNamespace,
+		Plugin:     ids.Plugin(p.ID),
+		SnapshotID: made.Snapshot.ExternalID,
+		Wait:       time.Minute,
+	}); err != nil {
+		t.Fatal(err)
 	}
+	if err := c.delete("db", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	acted(2, wire.CallDetach, wire.CallDeleteSnapshot, wire.CallDelete)
 	c.watch.mu.Lock()
 	defer c.watch.mu.Unlock()
 	if !slices.IsSortedFunc(c.watch.obeyed, func(a, b oracle.Obeyed) int { return cmp.Compare(a.Start, b.Start) }) {

@@ -40,18 +40,18 @@ type watch struct {
 	latest  map[string]oracle.Shown
 	still   string // what was wanted when the quiet time began; empty: it is not quiet
 
-	tasks    []oracle.TaskStart
-	shown    []oracle.Shown
-	works    []oracle.Work
-	ends     []oracle.End
-	obeyed   []oracle.Obeyed
-	results  map[call]result               // of controller calls, as the newest agent start that reported it
-	applied  map[call]bool                 // what is true of an attachment by such a result
-	attached map[string]*volume.Attachment // when the state was looked at last, by what their calls are about
-	strays   []oracle.Stray
-	quiets   []oracle.Quiet
-	given    []oracle.Record
-	secrets  []string
+	tasks   []oracle.TaskStart
+	shown   []oracle.Shown
+	works   []oracle.Work
+	ends    []oracle.End
+	obeyed  []oracle.Obeyed
+	results map[matter]map[uint64]result // of controller calls by their numbers, as the newest agent start reported it
+	applied map[call]bool                // the calls whose results have taken effect
+	effects effects
+	strays  []oracle.Stray
+	quiets  []oracle.Quiet
+	given   []oracle.Record
+	secrets []string
 }
 
 func newWatch() *watch {
@@ -66,7 +66,7 @@ func newWatch() *watch {
 		volume:  map[string]string{},
 		free:    map[string]time.Time{},
 		latest:  map[string]oracle.Shown{},
-		results: map[call]result{},
+		results: map[matter]map[uint64]result{},
 		applied: map[call]bool{},
 	}
 }
@@ -190,7 +190,7 @@ func (w *watch) follow(srv *server.Server) {
 	s := srv.Store().Snapshot()
 	w.mu.Lock()
 	w.server = srv
-	w.attached = nil
+	w.effects = effects{}
 	clear(w.heard)
 	for n := range s.Nodes(nil, "") {
 		w.heard[n.ID] = n.ModifyIndex

@@ -27,6 +27,14 @@ var manners = []judgement{
 		"caps\nCreateVolume db Unknown\n+600ms\nCreateVolume db InvalidArgument\n+900ms\nCreateVolume db OK", Facts{},
 		""},
 	{"I11 unimplemented again", "caps\nDeleteVolume v Unimplemented\nDeleteVolume v OK", Facts{}, "I11@3"},
+	{"I11 refused detach again, much later",
+		"caps\nControllerPublishVolume v n1 OK\nControllerUnpublishVolume v n1 InvalidArgument\n+300s\n" +
+			"ControllerUnpublishVolume v n1 OK", Facts{}, ""},
+	{"I11 refused detach again, too soon",
+		"caps\nControllerPublishVolume v n1 OK\nControllerUnpublishVolume v n1 InvalidArgument\n+290s\n" +
+			"ControllerUnpublishVolume v n1 OK", Facts{}, "I11@5"},
+	{"I11 refused creation again, much later",
+		"caps\nCreateVolume db InvalidArgument\n+3600s\nCreateVolume db OK", Facts{}, "I11@4"},
 	{"I11 node expansion again",
 		up + "NodeExpandVolume v n1 staging=/s target=/t FailedPrecondition\nNodeExpandVolume v n1 staging=/s " +
 			"target=/t OK", Facts{}, "I11@6"},

@@ -78,6 +78,9 @@ func (r *retries) begin(w *world, c *call) {
 		return
 	}
 	if !last.undone && !last.doubt && forbidden(c.rpc, last.code) {
+		if slices.Contains(undoing, c.rpc) && c.begun.Sub(last.ended) >= insistence {
+			return
+		}
 		w.violate("I11", c.Entry, "%s repeated with the same arguments after %s", c.RPC, last.code)
 		return
 	}
@@ -133,6 +136,13 @@ func (r *retries) spread(w *world, c *call, n int, gap time.Duration) {
 
 // ladder are the calls that an undoing call takes back.
 var ladder = []csi.RPC{csi.ControllerPublishVolume, csi.NodeStageVolume, csi.NodePublishVolume}
+
+// undoing are the controller's calls that take something back. Given up for good, they would leave it at the provider
+// for ever, held by nobody: they are asked again although they were refused, but seldom.
+var undoing = []csi.RPC{csi.ControllerUnpublishVolume, csi.DeleteVolume, csi.DeleteSnapshot}
+
+// insistence is the least pause before a refused undo is asked again.
+const insistence = 5 * time.Minute
 
 // naming are the calls whose answer alone tells the id of what they made.
 var naming = []csi.RPC{csi.CreateVolume, csi.CreateSnapshot}
