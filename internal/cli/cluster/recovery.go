@@ -46,23 +46,7 @@ func showRecovery(e *kit.Env, r *api.RecoveryStatus, verbose bool) {
 		e.Out.Printf("No recovery: nothing shows that the servers' state is older than the world\n")
 		return
 	}
-	pairs := kit.Pairs{{"State", r.State}}
-	if r.Cause != "" {
-		complete := "no: a person has to say so"
-		if r.ListComplete {
-			complete = "yes"
-		}
-		pairs = append(pairs, kit.Pairs{
-			{"Cause", r.Cause},
-			{"Begun", kit.AtPointer(r.Begun)},
-			{"Begun By", r.By},
-			{"Ended", kit.AtPointer(r.Ended)},
-			{"Incarnation", r.Incarnation},
-			{"Goes On From", r.Parent},
-			{"No Node Missing", complete},
-		}...)
-	}
-	e.Out.Pairs(pairs)
+	e.Out.Pairs(kit.Pairs{{"State", r.State}})
 	if len(r.Evidence) > 0 {
 		e.Out.Section("Evidence")
 		kit.List(e.Out, r.Evidence, "evidence", []string{"Node ID", "Name", "Relation", "Seen Index", "Since"},
@@ -70,6 +54,9 @@ func showRecovery(e *kit.Env, r *api.RecoveryStatus, verbose bool) {
 				seen := strconv.FormatUint(v.SeenIndex, 10)
 				return []string{kit.ID(v.NodeID, verbose), v.Name, v.Relation, seen, kit.At(v.Time)}
 			})
+	}
+	if r.Cause != "" {
+		showBegun(e, r)
 	}
 	if len(r.Nodes) > 0 {
 		e.Out.Section("Nodes")
@@ -94,6 +81,28 @@ func showRecovery(e *kit.Env, r *api.RecoveryStatus, verbose bool) {
 			e.Out.Printf("%s\n", kit.Clean(line))
 		}
 	}
+}
+
+// showBegun shows the recovery that was begun last. It may have ended long before what is shown against the state now.
+func showBegun(e *kit.Env, r *api.RecoveryStatus) {
+	title := "Recovery"
+	if r.Ended != nil {
+		title = "The last recovery, which has ended"
+	}
+	complete := "no: a person has to say so"
+	if r.ListComplete {
+		complete = "yes"
+	}
+	e.Out.Section(title)
+	e.Out.Pairs(kit.Pairs{
+		{"Cause", r.Cause},
+		{"Begun", kit.AtPointer(r.Begun)},
+		{"Begun By", r.By},
+		{"Ended", kit.AtPointer(r.Ended)},
+		{"Incarnation", r.Incarnation},
+		{"Goes On From", r.Parent},
+		{"No Node Missing", complete},
+	})
 }
 
 func newRecoveryBegin(e *kit.Env) *kit.Command {

@@ -130,7 +130,7 @@ func expand(ctx context.Context, p *patience, arg, least, most string) error {
 		return err
 	}
 	if req.CapacityMin <= 0 {
-		return kit.Usage("-size is missing: the size that the volume must have at least, such as 2GiB")
+		return kit.Usage("-size is missing, or 0: the size that the volume must have at least, such as 2GiB")
 	}
 	ref, err := e.Volume(ctx, arg, kit.Change)
 	if err != nil {

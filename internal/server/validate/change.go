@@ -165,8 +165,8 @@ func Resize(n, old *volume.Volume, lo, hi int64, rec *plugin.Record) error {
 	if hi == 0 {
 		if hi = old.Spec.CapacityMax; hi > 0 && hi < lo {
 			more, limit := sizes.Differing(lo, hi)
-			return fmt.Errorf("%s are more than the volume's limit of %s; name a higher one with it (capacity_max)",
-				more, limit)
+			return fmt.Errorf("%s are more than the volume's limit of %s; name a higher one with it (capacity_max; on "+
+				"the command line -limit)", more, limit)
 		}
 	}
 	cur := old.Status.Capacity
