@@ -24,6 +24,14 @@ type (
 	Volume    string // as the user spelled it, unique in its namespace
 )
 
+// Typed is how the arguments of a command name what lives in a namespace: the default one goes without saying.
+func Typed[T ~string](ns Namespace, id T) string {
+	if ns == DefaultNamespace || ns == "" {
+		return string(id)
+	}
+	return "-namespace " + string(ns) + " " + string(id)
+}
+
 // DefaultNamespace holds what names no namespace; ReservedNamespace holds Berth's own jobs.
 const (
 	DefaultNamespace  Namespace = "default"

@@ -144,3 +144,11 @@ func TestShortIsWhatPeopleRead(t *testing.T) {
 		t.Errorf("short form of a short id %q", got)
 	}
 }
+
+func TestTyped(t *testing.T) {
+	for ns, want := range map[ids.Namespace]string{"": "db", ids.DefaultNamespace: "db", "prod": "-namespace prod db"} {
+		if got := ids.Typed(ns, ids.Volume("db")); got != want {
+			t.Errorf("in %q: %q, want %q", ns, got, want)
+		}
+	}
+}

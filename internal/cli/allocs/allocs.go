@@ -86,7 +86,7 @@ func (t *target) ofJob(ctx context.Context, arg string, access kit.Access) (kit.
 	if len(list) > 0 {
 		return kit.Ref{ID: list[0].ID, Namespace: list[0].Namespace}, nil
 	}
-	none := kit.Fail(fault.NotFound, `see "berth job status `+job.ID+`"`, "job %q has no such allocation", job.ID)
+	none := kit.Fail(fault.NotFound, `see "berth job status `+job.Typed()+`"`, "job %q has no such allocation", job.ID)
 	return kit.Ref{}, none
 }
 

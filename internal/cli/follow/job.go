@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 	"berth/internal/cli/kit"
 	"berth/internal/cli/rollout"
 )
@@ -25,7 +26,7 @@ type Registered struct {
 func (f *Follower) Job(ctx context.Context, job Registered) error {
 	first, err := f.one(ctx, job.Eval, job.Namespace)
 	if err != nil {
-		return f.gaveUp(ctx, err, "berth job status "+job.ID)
+		return f.gaveUp(ctx, err, "berth job status "+job.Typed())
 	}
 	if len(first.FailedTGAllocs) > 0 && !f.Wait {
 		return &kit.Exit{Code: kit.ExitUnplaced}
@@ -47,7 +48,7 @@ func (f *Follower) Job(ctx context.Context, job Registered) error {
 		return err == nil && now.Index == meta.Index, meta, kit.Doing(err, "follow", "job", job.ID)
 	})
 	if err != nil {
-		return f.gaveUp(ctx, err, "berth job status "+job.ID)
+		return f.gaveUp(ctx, err, "berth job status "+job.Typed())
 	}
 	return f.outcome(ctx, last)
 }
@@ -81,7 +82,8 @@ func overtaken(now *api.Job) error {
 	if kit.Value(now.Stop) {
 		return kit.Fail(fault.Conflict, "", "job %q was stopped before all of it was as wanted", id)
 	}
-	return kit.Fail(fault.Conflict, `see "berth job history `+id+`"`,
+	typed := ids.Typed(ids.Namespace(kit.Value(now.Namespace)), id)
+	return kit.Fail(fault.Conflict, `see "berth job history `+typed+`"`,
 		"job %q was changed again, to version %d, before all of this one was as wanted", id, kit.Value(now.Version))
 }
 

@@ -52,7 +52,7 @@ func (f *Follower) Stopped(ctx context.Context, job kit.Ref, eval string, purged
 		return time.Since(ended) >= releasePause, meta, nil
 	})
 	if err != nil {
-		return f.gaveUp(ctx, err, "berth job status "+job.ID)
+		return f.gaveUp(ctx, err, "berth job status "+job.Typed())
 	}
 	verb := "stopped"
 	if purged {

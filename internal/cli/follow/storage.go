@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 	"berth/internal/cli/kit"
 )
 
@@ -31,7 +32,8 @@ func unreleased(full *api.Allocation) (text, held string) {
 		if !v.Held {
 			continue
 		}
-		held, text = v.Volume, fmt.Sprintf("volume %q: %s", v.Volume, v.State)
+		held = ids.Typed(ids.Namespace(full.Namespace), v.Volume)
+		text = fmt.Sprintf("volume %q: %s", v.Volume, v.State)
 		if v.LastError != "" {
 			text += "; last error: " + kit.OneSentence(v.LastError)
 			if v.NextTry != nil {

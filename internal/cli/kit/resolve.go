@@ -25,6 +25,9 @@ const (
 // Ref names an object in its namespace.
 type Ref struct{ ID, Namespace string }
 
+// Typed is how the arguments of a command name the object.
+func (r Ref) Typed() string { return ids.Typed(ids.Namespace(r.Namespace), r.ID) }
+
 // Query is a read of the object.
 func (r Ref) Query() *api.QueryOptions { return &api.QueryOptions{Namespace: r.Namespace} }
 

@@ -75,7 +75,8 @@ func (r *remove) do(ctx context.Context, arg string) error {
 		err = p.volume(ctx, ref, func(v *api.CSIVolume) (bool, error) {
 			if v != nil && v.LastError != "" {
 				return true, kit.Fail(fault.Conflict,
-					"it stays recorded as deleting and is tried again; follow it with: berth volume status "+ref.ID,
+					"it stays recorded as deleting and is tried again; follow it with: berth volume status "+
+						ref.Typed(),
 					"delete volume %q: %s", ref.ID, kit.OneSentence(v.LastError))
 			}
 			return v == nil, nil
@@ -214,7 +215,7 @@ func (d *detach) do(ctx context.Context, volume, place string) error {
 		d.env.Err.Printf("    %s\n", kit.Clean(text))
 	}
 	if len(v.State) > 0 {
-		d.env.Err.Notice("It goes on by itself as soon as it can; follow it with: berth volume status " + ref.ID +
+		d.env.Err.Notice("It goes on by itself as soon as it can; follow it with: berth volume status " + ref.Typed() +
 			", and its plugin with: berth plugin status " + v.PluginID)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 	"berth/internal/base/retry"
 	"berth/internal/cli/follow"
 	"berth/internal/cli/kit"
@@ -96,7 +97,7 @@ func (p *patience) volume(ctx context.Context, ref kit.Ref, end func(v *api.CSIV
 		last = p.progress(v, last)
 		return false, meta, nil
 	})
-	return p.gaveUp(ctx, limited, err, fmt.Sprintf("volume %q", ref.ID), "berth volume status "+ref.ID)
+	return p.gaveUp(ctx, limited, err, fmt.Sprintf("volume %q", ref.ID), "berth volume status "+ref.Typed())
 }
 
 // progress says where a volume stands, if that is new.
@@ -155,7 +156,8 @@ func grown(v *api.CSIVolume) (bool, error) {
 		switch p.Growth {
 		case "":
 		case "refused":
-			refused = kit.Fail(fault.Busy, "the work goes on then; follow it with: berth volume status "+v.ID,
+			typed := ids.Typed(ids.Namespace(v.Namespace), v.ID)
+			refused = kit.Fail(fault.Busy, "the work goes on then; follow it with: berth volume status "+typed,
 				"the provider's volume has %s; the file system on node %s follows: %s", kit.Size(v.Capacity),
 				kit.ID(p.Node, false), kit.OneSentence(p.LastError))
 		default:

@@ -64,6 +64,9 @@ type ID struct {
 	ID        ids.Volume
 }
 
+// Typed is how the arguments of a command name it.
+func (i ID) Typed() string { return ids.Typed(i.Namespace, i.ID) }
+
 func (i ID) String() string { return string(i.Namespace) + "/" + string(i.ID) }
 
 // Phase of a volume's life.

@@ -191,7 +191,7 @@ func usable(v *volume.Volume, r *job.VolumeRequest, id volume.ID) *Refusal {
 	default:
 		return &Refusal{unschedulable(r.ReadOnly, id.ID),
 			fmt.Sprintf("volume %q is %s%s", id.ID, v.Status.Phase, because(v.Status.LastError)),
-			"berth volume status " + string(id.ID)}
+			"berth volume status " + id.Typed()}
 	}
 	want := volume.Capability{
 		AccessMode:     volume.AccessMode(r.AccessMode),

@@ -284,7 +284,7 @@ func (c *VolumeForget) guard(tx *state.Tx, v *volume.Volume) error {
 		return nil // such a record owns nothing
 	case phase == volume.PhaseCreating, phase == volume.PhaseExpanding:
 		return busy("an operation at the provider is under way: it is "+string(v.Status.Phase),
-			"wait for its end: berth volume status "+string(c.ID.ID))
+			"wait for its end: berth volume status "+c.ID.Typed())
 	case phase == volume.PhaseDeleting: // asked before the provider was
 		for cl := range tx.ClaimsOf(nil, v.Staging()) {
 			return busy(volume.DescribeClaim(cl), "stop its job")

@@ -24,7 +24,7 @@ func Against(s *state.Snap, c *volume.Claim) error {
 	for i := range s.InventoriesOf(nil, c.Staging()) {
 		if who := excludedBy(i, c); who != "" {
 			return busy(fmt.Sprintf("node %s holds it for %s", ids.Short(i.Node), who),
-				"end that use first (see: berth volume status "+string(c.Volume.ID)+", berth node orphans list)")
+				"end that use first (see: berth volume status "+c.Volume.Typed()+", berth node orphans list)")
 		}
 	}
 	for a := range s.AttachmentsOf(nil, c.Staging()) {
@@ -47,7 +47,7 @@ func Against(s *state.Snap, c *volume.Claim) error {
 // which its node has no record, is released by that node's report.
 func endOf(s *state.Snap, o *volume.Claim) string {
 	if o.State != volume.Releasing {
-		return "stop that job first (berth job stop " + string(o.Job) + "), or end the orphan"
+		return "stop that job first (berth job stop " + ids.Typed(o.Volume.Namespace, o.Job) + "), or end the orphan"
 	}
 	if n := s.Node(nil, o.Node); n == nil || n.Status == node.StatusDown {
 		return DeadNode(o.Volume, o.Node)

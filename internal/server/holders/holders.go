@@ -25,14 +25,14 @@ func InUse(s *state.Snap, w *state.Watch, op string, v *volume.Volume) error {
 			fault.New(fault.Busy, op, `volume "`+string(v.ID.ID)+`"`, "volume in use: "+string(v.ID.ID)+": "+text),
 			hint)
 	}
-	follow := "follow it with: berth volume status " + string(v.ID.ID)
+	follow := "follow it with: berth volume status " + v.ID.Typed()
 	for c := range s.ClaimsOf(w, v.Staging()) {
 		if u, found := UnknownMount(s, w, c.Node, c.Plugin); found && c.State == volume.Releasing {
 			return busy(volume.DescribeClaim(c)+"; there: "+u.Describe(c.Node), follow)
 		}
-		hint := "stop the job first: berth job stop " + string(c.Job)
+		hint := "stop the job first: berth job stop " + ids.Typed(c.Volume.Namespace, c.Job)
 		if !holds(s, c) {
-			hint = "its end is under way; wait for it with: berth volume delete -wait 30s " + string(v.ID.ID)
+			hint = "its end is under way; wait for it with: berth volume delete -wait 30s " + v.ID.Typed()
 			if op != "delete" {
 				hint = "its end is under way; " + follow
 			}
@@ -67,7 +67,7 @@ func InUse(s *state.Snap, w *state.Watch, op string, v *volume.Volume) error {
 // DeadNode is the way out when a node is down that has not released a volume.
 func DeadNode(v volume.ID, id ids.Node) string {
 	return fmt.Sprintf("the node releases it when it is back; if it never writes again: berth volume detach "+
-		"-node-is-dead <reason> %s %s", v.ID, ids.Short(id))
+		"-node-is-dead <reason> %s %s", v.Typed(), ids.Short(id))
 }
 
 // copied says what is being made from a volume.

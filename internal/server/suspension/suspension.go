@@ -157,7 +157,7 @@ func (r *Reader) Claims(v *volume.Volume) *Reason {
 		if s.Understands(lingering) && i.Entry.Staging.Exists() && !claimedOn(s, w, k, i.Node) {
 			return &Reason{
 				Text: "node " + ids.Short(i.Node) + " has not released it yet: " + i.Entry.Unreleased(),
-				Hint: "the node releases it by itself; follow it with: berth volume status " + string(v.ID.ID),
+				Hint: "the node releases it by itself; follow it with: berth volume status " + v.ID.Typed(),
 			}
 		}
 	}

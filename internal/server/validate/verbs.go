@@ -58,7 +58,7 @@ func May(v *volume.Volume, verb Verb, foreign string) error {
 
 // standing says what a volume is that is not ready, and how that ends.
 func standing(v *volume.Volume) (kind fault.Kind, why, hint string) {
-	id := string(v.ID.ID)
+	id := v.ID.Typed()
 	follow := "wait for its end: berth volume status " + id
 	switch v.Status.Phase {
 	case volume.PhaseCreating:

@@ -45,8 +45,7 @@ func Recovery(s *state.Snap, w *state.Watch) *wire.RecoveryView {
 				Alloc:     a.ID,
 				Namespace: a.Namespace,
 				Job:       a.Job,
-				Resume: "berth job eval -force-reschedule -namespace " + string(a.Namespace) + " " +
-					string(a.Job),
+				Resume:    "berth job eval -force-reschedule " + ids.Typed(a.Namespace, a.Job),
 			})
 		}
 	}
@@ -83,15 +82,15 @@ func recovering(s *state.Snap, w *state.Watch, n *recovery.Node) wire.RecoveryNo
 
 func suspendedVolume(v *volume.Volume) wire.SuspendedIntent {
 	out := wire.SuspendedIntent{Kind: "volume", ID: v.ID.String(), Phase: string(v.Status.Phase)}
-	at := " -namespace " + string(v.Namespace)
 	switch v.Status.Phase {
 	case volume.PhaseDeleting:
-		out.Resume = "berth volume delete" + at + " " + string(v.ID.ID)
+		out.Resume = "berth volume delete " + v.ID.Typed()
 	case volume.PhaseExpanding:
 		size := sizes.Exact(max(v.Spec.CapacityMin, v.Status.Capacity))
-		out.Resume = "berth volume expand -size " + size + at + " " + string(v.ID.ID)
+		out.Resume = "berth volume expand -size " + size + " " + v.ID.Typed()
 	default:
-		out.Resume = "berth volume create" + at + " FILE, or berth volume delete" + at + " " + string(v.ID.ID)
+		out.Resume = "berth volume create " + ids.Typed(v.Namespace, "FILE") + ", or berth volume delete " +
+			v.ID.Typed()
 	}
 	return out
 }
@@ -103,8 +102,7 @@ func suspendedSnapshot(s *state.Snap, w *state.Watch, sn *volume.Snapshot) wire.
 	source := s.VolumeOf(w, volume.StagingKey{Plugin: sn.Plugin, ExternalID: sn.SourceExternalID})
 	if source != nil && sn.Phase == volume.PhaseCreating {
 		if name := sn.GivenName(source.UID); name != "" {
-			resume = "berth volume snapshot create -namespace " + string(source.ID.Namespace) + " " +
-				string(source.ID.ID) + " " + name + ", or " + resume
+			resume = "berth volume snapshot create " + source.ID.Typed() + " " + name + ", or " + resume
 		}
 	}
 	return wire.SuspendedIntent{Kind: "snapshot", ID: sn.ID, Phase: string(sn.Phase), Resume: resume}

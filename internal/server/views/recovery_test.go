@@ -30,7 +30,7 @@ func TestASuspendedSnapshotIsAskedForAgainByEitherVerb(t *testing.T) {
 		want     string
 	}{
 		{id, "nightly", volume.PhaseCreating,
-			"berth volume snapshot create -namespace default data nightly, or " + deletes + id},
+			"berth volume snapshot create data nightly, or " + deletes + id},
 		{id, "nightly", volume.PhaseDeleting, deletes + id},
 		{other, "data", volume.PhaseCreating, deletes + other},
 	} {

@@ -197,7 +197,7 @@ func TestAVolumeSaysThatItIsSuspendedAndWhatEndsThat(t *testing.T) {
 				v.Status.Phase, v.Status.Suspended = volume.PhaseDeleting, true
 				tx.PutVolume(&v)
 			},
-			says: []string{"suspended for good", "berth volume delete -namespace default data"},
+			says: []string{"suspended for good", "berth volume delete data"},
 		},
 	} {
 		h := newHouse(t)
@@ -353,9 +353,9 @@ func TestASuspendedExpansionIsAskedForAgainWithItsSize(t *testing.T) {
 		asked, has int64
 		want       string
 	}{
-		{2 << 30, 1 << 30, "berth volume expand -size 2GiB -namespace default data"},
-		{3001, 2000, "berth volume expand -size 3001 -namespace default data"},
-		{1 << 30, 2 << 30, "berth volume expand -size 2GiB -namespace default data"}, // it was cancelled
+		{2 << 30, 1 << 30, "berth volume expand -size 2GiB data"},
+		{3001, 2000, "berth volume expand -size 3001 data"},
+		{1 << 30, 2 << 30, "berth volume expand -size 2GiB data"}, // it was cancelled
 	} {
 		v := &volume.Volume{ID: data}
 		v.Spec.CapacityMin = c.asked

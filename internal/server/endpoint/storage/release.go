@@ -41,7 +41,7 @@ func (e *Endpoints) volumeRelease(ctx context.Context, r *wire.VolumeReleaseRequ
 	if err != nil {
 		return nil, fault.WithHint(fault.Note(err, "release", subject),
 			"of a node that is dead for certain, claims are ended by: berth volume detach -node-is-dead <reason> "+
-				string(v.ID.ID)+" "+ids.Short(r.Node))
+				v.ID.Typed()+" "+ids.Short(r.Node))
 	}
 	_, err = wire.AgentReleaseVolume.Call(ctx, conn, &wire.ReleaseVolumeRequest{
 		Node:       r.Node,

@@ -87,7 +87,7 @@ func (e *Endpoints) beginDeletion(
 		return nil, fault.WithHint(
 			fault.New(fault.Conflict, "delete", `volume "`+r.Volume.String()+`"`,
 				"plugin does not support deleting volumes"), "forget it with: berth volume deregister "+
-				string(r.Volume.ID))
+				r.Volume.Typed())
 	}
 	if v.Status.Phase == volume.PhaseDeleting && !v.Status.Suspended {
 		return nil, nil
@@ -110,7 +110,7 @@ func (e *Endpoints) beginDeletion(
 func (e *Endpoints) deletionOf(id volume.ID) deletion {
 	return deletion{
 		subject: `volume "` + id.String() + `"`,
-		follow:  "berth volume status " + string(id.ID),
+		follow:  "berth volume status " + id.Typed(),
 		waits: func(s *state.Snap) string {
 			if v := s.Volume(nil, id); v != nil {
 				return e.waitsFor(s, v)

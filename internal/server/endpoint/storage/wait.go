@@ -40,7 +40,7 @@ func (e *Endpoints) accepted(
 	ctx context.Context, s *state.Snap, v *volume.Volume, op string, wait time.Duration,
 ) (*wire.VolumeWriteReply, error) {
 	waits := e.waitsFor(s, v)
-	subject, follow := `volume "`+v.ID.String()+`"`, "berth volume status "+string(v.ID.ID)
+	subject, follow := `volume "`+v.ID.String()+`"`, "berth volume status "+v.ID.Typed()
 	if err := unfinished(ctx, op, subject, waits, follow, wait); err != nil {
 		return nil, err
 	}

@@ -241,7 +241,7 @@ func ownProvider(s *state.Snap, w *state.Watch, v *volume.Volume, op string) err
 		return nil
 	}
 	return fault.WithHint(fault.New(fault.NotReady, op, `volume "`+v.ID.String()+`"`, why),
-		"the work goes on then; follow it with: berth volume status "+string(v.ID.ID))
+		"the work goes on then; follow it with: berth volume status "+v.ID.Typed())
 }
 
 // joinQuiet keeps the first error's identity; a failure to tidy up is named beside it.
