@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/api"
 	"berth/internal/httpapi/convert"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
@@ -63,5 +64,23 @@ func TestAnAllocCarriesItsHealthAndItsStanding(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), `"DeploymentStatus":null`) ||
 		!strings.Contains(string(out), `"Standing":{"Phase":"running"}`) {
 		t.Errorf("%s %v", out, err)
+	}
+}
+
+// TestAMoveIsShownAsItWasAskedFor: a request to stop an allocation shows as a migration, one to reschedule it as that.
+func TestAMoveIsShownAsItWasAskedFor(t *testing.T) {
+	for _, c := range []struct{ migrate, replace, showsMigrate, showsReschedule bool }{
+		{false, false, false, false},
+		{true, false, true, false},
+		{true, true, false, true},
+	} {
+		a := &alloc.Alloc{ID: "a", Migrate: c.migrate, Replace: c.replace}
+		b := alloc.Bundle{Alloc: a}
+		for name, d := range map[string]api.DesiredTransition{"in a list": convert.AllocStub(b).DesiredTransition,
+			"alone": convert.Alloc(b, nil).DesiredTransition} {
+			if *d.Migrate != c.showsMigrate || *d.Reschedule != c.showsReschedule {
+				t.Errorf("%+v %s: migrate %v, reschedule %v", c, name, *d.Migrate, *d.Reschedule)
+			}
+		}
 	}
 }

@@ -188,6 +188,17 @@ func Unnamed(s *state.Snap, unknown []volume.UnknownMount) (out []volume.Staging
 	return out
 }
 
+// Strays are the volumes that are staged, by the path of a mount, where a node has reported to have no record of it.
+func Strays(s *state.Snap, on ids.Node) map[volume.StagingKey]bool {
+	out := map[volume.StagingKey]bool{}
+	if h := s.InventoryHead(nil, on); h != nil {
+		for _, k := range Unnamed(s, h.Unknown) {
+			out[k] = true
+		}
+	}
+	return out
+}
+
 // Ending returns a node's attachment of a volume that is to be undone now and about which nothing is under way, with
 // nothing known against it; nil: there is none.
 func Ending(s *state.Snap, id volume.StagingKey, on ids.Node) *volume.Attachment {

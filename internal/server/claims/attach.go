@@ -80,7 +80,7 @@ func (k *Keeper) due(s *state.Snap, id volume.StagingKey) (*pendingCall, reconci
 		}
 		detach := step.Verb == volume.Detach
 		if !detach && refused(s, a) {
-			continue // what ends the refusal marks the volume again
+			continue // what the refusal stands on marks the volume again when it changes
 		}
 		// A pause is of the verb that failed: what was refused for an hour is undone at once.
 		if pause := k.rests.Left(a.Key(), a.NextTry); pause > 0 && detach == a.Detaching {

@@ -111,10 +111,10 @@ func (k *Keeper) endShortages(ctx context.Context, key plugin.ShortageKey) (reco
 	case snap.Node(nil, key.Node) == nil:
 		k.endShortage(ctx, s, true)
 	case s.ExternalID != "":
+		// Whoever changes the basis marks the volume, too: it is attached by that.
 		id := volume.StagingKey{Plugin: key.Plugin, ExternalID: key.ExternalID}
 		if attaching.Basis(snap, nil, id, key.Node) != s.Basis {
 			k.endShortage(ctx, s, true)
-			k.loop.Mark(id)
 		}
 	case s.Over:
 	default:

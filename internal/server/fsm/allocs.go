@@ -110,7 +110,7 @@ func (c *AllocMigrate) Apply(tx *state.Tx, st Stamp) (any, error) {
 	if !old.Terminal() {
 		n := *old
 		n.Migrate, n.NoShutdownDelay = true, old.NoShutdownDelay || c.NoShutdownDelay
-		n.Replace = old.Replace || c.Reschedule
+		n.Replace = c.Reschedule // what was asked last is shown
 		n.AllocModifyIndex, n.ModifyTime = st.Index, st.Time.UnixNano()
 		tx.PutAlloc(&n)
 	}

@@ -49,7 +49,7 @@ func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 		return &wire.InventoryReply{Index: st.Index, Head: head.ModifyIndex, Stale: true}, nil
 	}
 	reply := &wire.InventoryReply{Index: st.Index, Head: st.Index}
-	touched := map[volume.StagingKey]bool{}
+	touched := attaching.Strays(&tx.Snap, c.Node) // they may have a name or be gone now
 	if c.Full {
 		for _, p := range collect(tx.ClaimProofsOf(nil, c.Node)) {
 			if !slices.ContainsFunc(c.Entries, func(e volume.InventoryEntry) bool {
@@ -242,11 +242,8 @@ func promote(tx *state.Tx, st Stamp, k volume.StagingKey) {
 		n.State = volume.Held
 		n.Since = st.Time
 		n.Reason = ""
-		if admissible(tx, &n) != nil {
-			continue
-		}
 		v := tx.VolumeOf(nil, k)
-		if v == nil || suspension.Claims(&tx.Snap, nil, v) != nil {
+		if v == nil || admissible(tx, &n) != nil || suspension.Claims(&tx.Snap, nil, v) != nil {
 			continue
 		}
 		tx.PutClaim(&n)

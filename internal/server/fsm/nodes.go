@@ -176,6 +176,7 @@ func (c *NodeStatus) Apply(tx *state.Tx, st Stamp) (any, error) {
 		tx.PutNode(&n)
 		if c.Status == node.StatusDown {
 			out.Evals = append(out.Evals, loseAllocs(tx, st, c.Seed, &n)...)
+			PromoteQueued(tx, st) // what is mounted there without a record is judged by the claims from now on
 		} else if n.Ready() {
 			out.Evals = append(out.Evals, systemEvals(tx, c.Seed, &n)...)
 		}

@@ -14,6 +14,7 @@ import (
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/collection"
 	"berth/internal/wire"
 )
 
@@ -24,11 +25,13 @@ import (
 //	serves n1 b                       another provider serves its plugins
 //	rebind p b                        a person hands the plugin's volumes over
 //	disconnect|connect|down n1        its stream of calls ends, or begins anew; it is found dead
+//	collect n1                        it is forgotten, if nothing names it
 //	failing|bare n1                   its controllers fail; it runs no plugin any more
 //	reconnect n1                      its stream begins anew before the one before has ended
 //	report n1 [v1]                    all that a node holds: nothing, or one volume staged
 //	create|delete|expand|snapshot|delete-snapshot|forget v1 [size=N] [wait=D] [clone=v0]   what a user asks
 //	create v1 [max=N] [secrets=yes] [from=snapshot] [fs=xfs] [in=n1] [required=n1]
+//	register v1 [zone=a]              what the provider has is registered, anew with another context
 //	attest v1 n1                      a person vouches that a node is dead
 //	claim v1 a1 n1 [state=queued] [mode=single-node-reader-only] [fs=xfs]   an alloc is placed with a claim
 //	stop a1                           its job is asked to stop
@@ -62,17 +65,13 @@ func (w *world) command(name string, words []string) error {
 	case "failing":
 		w.changeInstances(ids.Node(first), failing)
 	case "serves":
-		if err := need(words, 2); err != nil {
-			return err
-		}
-		w.changeInstances(ids.Node(first), func(i plugin.Instance) *plugin.Instance {
-			i.Provider, i.Updated = words[1], time.Now()
-			return &i
-		})
+		return w.serves(ids.Node(first), words[1:])
 	case "bare":
 		w.changeInstances(ids.Node(first), gone)
 	case "down":
 		w.c.Must(w.t, &fsm.NodeStatus{Nodes: []ids.Node{ids.Node(first)}, Status: node.StatusDown})
+	case "collect":
+		w.c.Must(w.t, &collection.Collect{Nodes: []ids.Node{ids.Node(first)}})
 	case "report":
 		return w.report(ids.Node(first), words[1:])
 	case "claim":
@@ -103,6 +102,18 @@ func (w *world) command(name string, words []string) error {
 	default:
 		return w.ask(name, first, words[1:])
 	}
+	return nil
+}
+
+// serves has another provider serve the plugins of a node.
+func (w *world) serves(id ids.Node, words []string) error {
+	if err := need(words, 1); err != nil {
+		return err
+	}
+	w.changeInstances(id, func(i plugin.Instance) *plugin.Instance {
+		i.Provider, i.Updated = words[0], time.Now()
+		return &i
+	})
 	return nil
 }
 

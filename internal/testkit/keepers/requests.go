@@ -77,6 +77,10 @@ func (w *world) request(
 	switch name {
 	case "create":
 		return outcomeOf(w, wire.VolumeCreate, creation(id, p, size, limit, wait, words))
+	case "register":
+		r := creation(id, p, size, limit, wait, words)
+		r.ExternalID, r.Context = "x-"+string(id.ID), map[string]string{"zone": option(words, "zone", "")}
+		return outcomeOf(w, wire.VolumeRegister, r)
 	case "expand":
 		return outcomeOf(w, wire.VolumeExpand, &wire.VolumeExpandRequest{Volume: id, Min: size, Max: limit, Wait: wait})
 	case "delete":

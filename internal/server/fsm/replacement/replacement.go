@@ -85,6 +85,7 @@ func (c *NodeReplace) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 	}
 	for _, i := range slices.Collect(tx.InventoryOf(nil, c.Old)) {
 		tx.DeleteInventoryEntry(c.Old, i.Entry.StagingKey) // mounts of a boot that is dead
+		fsm.Settle(tx, st, i.Entry.StagingKey)             // what nobody claims held up who waits for the volume
 	}
 	for v := range tx.Volumes(nil, wire.AllNamespaces, "") {
 		if v.Status.HomeNode == c.Old {

@@ -220,6 +220,7 @@ func (c *Confirm) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 	} else {
 		vouched(tx, st, c.Node)
 	}
+	fsm.PromoteQueued(tx, st) // a node in doubt may hold up volumes that it never had
 	tell(tx, st, c.Node, "Nothing else runs as this node, said "+cmp.Or(c.By, "a person")+": "+c.Reason)
 	for _, cl := range slices.Collect(tx.ClaimsByNode(nil, c.Node)) { // what the node has released, it may end now
 		fsm.Settle(tx, st, cl.Staging())
@@ -233,12 +234,10 @@ func vouched(tx *state.Tx, st fsm.Stamp, id ids.Node) {
 	e, n := tx.Evidence(nil, id), tx.Node(nil, id)
 	if e != nil && e.Relation == lineage.Foreign && n != nil && n.Unfollowed == "" {
 		tx.DeleteEvidence(id)
-		fsm.PromoteQueued(tx, st)
 	}
 	r, h := tx.Recovery(nil), tx.InventoryHead(nil, id)
 	if r.Expects(id) && h != nil && h.FullIndex > r.Index && h.AllocIndex >= r.Index {
 		tx.PutRecovery(r.With(id, "", st.Time, func(n *recovery.Node) { n.Reported = st.Index }))
-		fsm.PromoteQueued(tx, st)
 	}
 }
 
