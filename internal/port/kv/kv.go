@@ -41,11 +41,16 @@ func Open(path string, codec Codec) (*Store, error) {
 			return nil, classify(err, "create store", path)
 		}
 	}
+	// A store of no bytes knows nothing; what follows from that its owner decides.
+	if st, err := os.Stat(path); err == nil && st.Size() > 0 {
+		if err := Check(path); err != nil {
+			return nil, err
+		}
+	}
 	db, err := open(path)
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
-		return nil, fault.WithHint(fault.New(fault.Busy, "open store", path, "another process holds it"),
-			"stop the other agent or use another data_dir")
+		return nil, held(path)
 	case err != nil:
 		return nil, classify(err, "open store", path)
 	}
@@ -54,6 +59,11 @@ func Open(path string, codec Codec) (*Store, error) {
 		return nil, errors.Join(classify(err, "open store", path), db.Close())
 	}
 	return &Store{path: path, codec: codec, db: db}, nil
+}
+
+func held(path string) error {
+	return fault.WithHint(fault.New(fault.Busy, "open store", path, "another process holds it"),
+		"stop the other agent or use another data_dir")
 }
 
 func open(path string) (*bolt.DB, error) {
