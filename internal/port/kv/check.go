@@ -10,6 +10,10 @@ import (
 	"os"
 	"slices"
 	"syscall"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 
 	"berth/internal/base/fault"
 )
@@ -38,6 +42,28 @@ func Check(path string, buckets ...string) error {
 		return fault.Wrap(err, fault.Internal, "check store", path)
 	}
 	return nil
+}
+
+// Read hands the value of a key to use, unless there is none. The store is not changed, and was checked before.
+func Read(path, bucket, key string, use func([]byte) error) (err error) {
+	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: time.Millisecond})
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return held(path)
+	case err != nil:
+		return classify(err, "read store", path)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return db.View(func(tx *bolt.Tx) error {
+		b := tx.Bucket([]byte(bucket))
+		if b == nil {
+			return nil
+		}
+		if v := b.Get([]byte(key)); v != nil {
+			return use(v)
+		}
+		return nil
+	})
 }
 
 // Sizes and marks of the file's form.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -28,6 +29,9 @@ type guard struct {
 	log      *slog.Logger
 	counters *Counters
 	failed   chan<- error
+	damage   *damage
+	lone     bool
+	unheld   int // entries since it was noted how many are on disk
 	stopped  chan struct{}
 	stopOnce sync.Once
 	sick     atomic.Pointer[error] // why nothing more is written
@@ -35,7 +39,7 @@ type guard struct {
 	full     atomic.Bool           // the last new work was refused for want of room
 }
 
-func openGuard(cfg Config, counters *Counters, failed chan<- error) (*guard, error) {
+func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (*guard, error) {
 	if err := makeDir(cfg.Dir); err != nil {
 		return nil, err
 	}
@@ -45,6 +49,8 @@ func openGuard(cfg Config, counters *Counters, failed chan<- error) (*guard, err
 		log:      cfg.Log,
 		counters: counters,
 		failed:   failed,
+		damage:   d,
+		lone:     cfg.Transport == nil,
 		stopped:  make(chan struct{}),
 	}
 	// A new log needs room for its first segment; one that is there has it, and must open on a full disk too, so that
@@ -105,10 +111,20 @@ func (g *guard) healthy(releasing bool) error {
 // StoreLog stores one entry.
 func (g *guard) StoreLog(e *raft.Log) error { return g.StoreLogs([]*raft.Log{e}) }
 
-// StoreLogs stores entries with one write and one fsync.
+// StoreLogs stores entries with one write and one fsync. Those that are proposed here get their checksum; those that
+// come from another server have theirs, and one that does not match it is refused: the leader sends it again.
 func (g *guard) StoreLogs(entries []*raft.Log) error {
 	if p := g.sick.Load(); p != nil {
 		return *p
+	}
+	if err := g.damage.known(); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		seal(e)
+		if err := sound(e); err != nil {
+			return fault.Wrap(err, fault.Internal, "write log", g.dir)
+		}
 	}
 	if err := g.WAL.StoreLogs(entries); err != nil {
 		err = classify(err, "write log", g.dir)
@@ -118,6 +134,56 @@ func (g *guard) StoreLogs(entries []*raft.Log) error {
 		return err
 	}
 	g.counters.append(entries)
+	if g.unheld += len(entries); g.unheld >= heldEvery {
+		g.hold()
+	}
+	return nil
+}
+
+// hold notes that everything that is in the log now is on disk. It may fail: then less is known of it.
+func (g *guard) hold() {
+	g.unheld = 0
+	last, err := g.LastIndex()
+	if err == nil {
+		err = g.WAL.SetUint64(heldKey, last)
+	}
+	if err != nil {
+		g.log.Warn("how far the log reaches could not be noted", logkey.Path, g.dir, logkey.Error, err)
+	}
+}
+
+// DeleteRange drops entries. Whoever drops the last ones knows that they are not missed.
+func (g *guard) DeleteRange(first, last uint64) error {
+	end, err := g.LastIndex()
+	if err == nil && last >= end && first > 0 {
+		err = g.WAL.SetUint64(heldKey, first-1)
+	}
+	if err != nil {
+		return classify(err, "shorten log", g.dir)
+	}
+	return g.WAL.DeleteRange(first, last)
+}
+
+// GetLog reads an entry. One that is damaged ends the server. A lone voter, which reads its entries to apply them, gets
+// one that says nothing in its place: the library ends the whole process otherwise, and nothing is applied any more.
+func (g *guard) GetLog(index uint64, e *raft.Log) error {
+	err := g.WAL.GetLog(index, e)
+	switch {
+	case errors.Is(err, raft.ErrLogNotFound):
+		return err
+	case err != nil:
+		err = damaged(err, "read log", segmentOf(filepath.Join(g.dir, "wal"), index), g.dir)
+	default:
+		err = g.verified(index, e)
+	}
+	if err == nil {
+		return nil
+	}
+	g.damage.report(err)
+	if !g.lone {
+		return err
+	}
+	*e = raft.Log{Index: index, Term: e.Term, Type: raft.LogNoop}
 	return nil
 }
 
@@ -169,6 +235,9 @@ func (g *guard) stop() { g.stopOnce.Do(func() { close(g.stopped) }) }
 
 func (g *guard) close() {
 	g.stop()
+	if g.sick.Load() == nil && g.starved.Load() == nil {
+		g.hold()
+	}
 	if err := g.WAL.Close(); err != nil {
 		g.log.Error("close the log", "error", err)
 	}

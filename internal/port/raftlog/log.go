@@ -99,19 +99,24 @@ type Log struct {
 // New returns a log that does nothing before Run.
 func New(cfg Config, sm StateMachine) *Log {
 	l := &Log{cfg: cfg.withDefaults(), changed: &lifecycle.Signal{}}
-	l.machine = &machine{sm: sm, log: l.cfg.Log}
+	l.machine = &machine{sm: sm, log: l.cfg.Log, damage: newDamage()}
 	return l
 }
 
 // Run opens the log, bootstraps it if it is new, drives the state machine until ctx ends and closes everything. A write
-// to disk that failed in a way that can't be repaired ends it with that error.
+// to disk that failed in a way that can't be repaired ends it with that error, as does a damaged entry.
 func (l *Log) Run(ctx context.Context) error {
+	found, err := Check(l.cfg.Dir)
+	if err != nil {
+		return err
+	}
 	failed := make(chan error, 1)
-	store, err := openGuard(l.cfg, &l.counters, failed)
+	store, err := openGuard(l.cfg, &l.counters, failed, l.machine.damage)
 	if err != nil {
 		return err
 	}
 	defer store.close()
+	l.opened(store, found)
 	notify := make(chan bool, 16)
 	snaps, err := openSnapshots(l.cfg.Dir, newLogger(l.cfg.Log))
 	if err != nil {
@@ -130,6 +135,8 @@ func (l *Log) Run(ctx context.Context) error {
 	var failure error
 	select {
 	case <-ctx.Done():
+	case failure = <-l.machine.damage.found:
+		l.cfg.Log.Error("the log is damaged; this server stops", "error", failure)
 	case failure = <-failed:
 		l.cfg.Log.Error("the log can't be written any more; this server stops", "error", failure)
 	}

@@ -4,21 +4,34 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 
 	"github.com/hashicorp/raft"
+
+	"berth/internal/base/fault"
 )
 
 // machine shows a StateMachine to Raft.
 type machine struct {
-	sm  StateMachine
-	log *slog.Logger
+	sm     StateMachine
+	log    *slog.Logger
+	damage *damage
 }
 
 // Apply is ApplyBatch of one.
 func (m *machine) Apply(l *raft.Log) any { return m.ApplyBatch([]*raft.Log{l})[0] }
 
-// ApplyBatch hands commands on and answers nil for what is Raft's own.
+// ApplyBatch hands commands on and answers nil for what is Raft's own. From the first damaged entry on everything is
+// answered with what is known of it.
 func (m *machine) ApplyBatch(logs []*raft.Log) []any {
+	for _, l := range logs {
+		if err := sound(l); err != nil {
+			m.damage.report(fault.Wrap(err, fault.Internal, "apply", "the log"))
+		}
+	}
+	if err := m.damage.known(); err != nil {
+		return slices.Repeat([]any{err}, len(logs))
+	}
 	entries := make([]Entry, 0, len(logs))
 	for _, l := range logs {
 		if l.Type == raft.LogCommand {
@@ -39,6 +52,9 @@ func (m *machine) ApplyBatch(logs []*raft.Log) []any {
 
 // Snapshot freezes the state.
 func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
+	if err := m.damage.known(); err != nil {
+		return nil, err
+	}
 	write, err := m.sm.Snapshot()
 	if err != nil {
 		return nil, err

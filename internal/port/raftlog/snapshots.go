@@ -1,6 +1,12 @@
 package raftlog
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"hash/crc64"
+	"io"
+	"os"
 	"path/filepath"
 
 	"github.com/hashicorp/go-hclog"
@@ -51,4 +57,35 @@ func (s *snapshotSink) Close() error {
 		return err
 	}
 	return classify(durable.SyncDir(s.dir), "write snapshot", s.dir)
+}
+
+// readSnapshot reads a snapshot as the library left it in dir, and tells up to which entry it reaches, or which file of
+// it is damaged.
+func readSnapshot(dir string) (index uint64, path string, err error) {
+	path = filepath.Join(dir, "meta.json")
+	var meta struct {
+		raft.SnapshotMeta
+		CRC []byte
+	}
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, &meta)
+	}
+	if err != nil {
+		return 0, path, err
+	}
+	path = filepath.Join(dir, "state.bin")
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, path, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	sum := crc64.New(crc64.MakeTable(crc64.ECMA))
+	if _, err := io.Copy(sum, f); err != nil {
+		return 0, path, err
+	}
+	if !bytes.Equal(sum.Sum(nil), meta.CRC) {
+		return 0, path, errors.New("it does not match its checksum")
+	}
+	return meta.Index, path, nil
 }
