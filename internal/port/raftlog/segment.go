@@ -35,8 +35,8 @@ type read struct {
 
 // readSegment reads every frame of a segment, and says what is damaged in it; held is an entry up to which all are
 // known to be on disk. A segment that takes no more must be whole. At the end of the one that does, what was being
-// written when the server ended is dropped by the library, as never acknowledged: what lies before something that is whole was
-// not that.
+// written when the server ended is dropped by the library, as never acknowledged: what lies before something that is
+// whole was not that.
 func readSegment(dir string, info types.SegmentInfo, held uint64) (read, error) {
 	written := held >= info.BaseIndex
 	data, err := os.ReadFile(filepath.Join(dir, segment.FileName(info)))
