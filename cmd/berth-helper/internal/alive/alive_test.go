@@ -1,11 +1,73 @@
 package alive
 
 import (
+	"context"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"berth/internal/testkit/mountns"
 )
+
+func TestMain(m *testing.M) { mountns.Main(m.Run) }
+
+// failing is a file system that answers what a case says.
+type failing struct {
+	fs.Inode
+	figures, sync syscall.Errno
+}
+
+func (f *failing) Statfs(context.Context, *fuse.StatfsOut) syscall.Errno      { return f.figures }
+func (f *failing) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno { return f.sync }
+func (f *failing) Opendir(context.Context) syscall.Errno                      { return 0 }
+func (f *failing) Readdir(context.Context) (fs.DirStream, syscall.Errno) {
+	return fs.NewListDirStream(nil), 0
+}
+
+// TestAWriterIsAskedToWrite: what a file system cannot write down any more is its death to a writer, and not to a
+// reader, who is not asked to write; what it cannot even tell is its death to both.
+func TestAWriterIsAskedToWrite(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	for name, c := range map[string]struct {
+		figures, sync syscall.Errno
+		read, write   string
+	}{
+		"it lives":                     {},
+		"it knows no such call":        {sync: unix.ENOTSUP},
+		"it has become read-only":      {sync: unix.EROFS, write: unix.EROFS.Error()},
+		"it is read-only altogether":   {figures: unix.EROFS, write: unix.EROFS.Error()},
+		"its device fails":             {sync: unix.EIO, write: unix.EIO.Error()},
+		"its server has forgotten it":  {figures: unix.ESTALE, read: unix.ESTALE.Error(), write: unix.ESTALE.Error()},
+		"it denies its figures to all": {figures: unix.EACCES, sync: unix.EIO},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := t.TempDir()
+			server, err := fs.Mount(at, &failing{figures: c.figures, sync: c.sync},
+				&fs.Options{MountOptions: fuse.MountOptions{DirectMountStrict: true}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := server.Unmount(); err != nil {
+					t.Error(err)
+				}
+			})
+			for mode, want := range map[string]string{Read: c.read, Write: c.write} {
+				var said strings.Builder
+				if err := Run(&said, []string{at, mode}); err != nil || said.String() != want {
+					t.Errorf("asked to %s it says %q (%v), not %q", mode, said.String(), err, want)
+				}
+			}
+		})
+	}
+}
 
 // TestWhatLivesAndWhatIsMissingIsNotCalledDead: a word is said of a dead file system alone.
 func TestWhatLivesAndWhatIsMissingIsNotCalledDead(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/conformance/csi/csitest"
 	"berth/internal/conformance/csi/proxy"
+	"berth/internal/model/volume"
 	"berth/internal/port/csi"
 )
 
@@ -120,6 +122,37 @@ func TestAFileSystemThatGivesNoAnswerIsAskedAgain(t *testing.T) {
 	if n := len(r.lost); n != 0 {
 		t.Errorf("%d losses are reported", n)
 	}
+	r.unmount(v, "a")
+	r.atRest()
+}
+
+// TestWhatIsFoundDeadIsLookedAtAtOnce: given a volume whose file system is found dead, then its keeper looks at it:
+// neither the servers nor the mount table have to say anything for it to be undone.
+func TestWhatIsFoundDeadIsLookedAtAtOnce(t *testing.T) {
+	p, v := startPlugin(t)
+	r := newRig(t, p)
+	r.mount(v, "a")
+	r.kill()
+	r.byHand = true
+	r.open()
+	if err := r.startsAgain(v, "a"); err != nil {
+		t.Fatalf("all is well, and a task does not start again: %v", err)
+	}
+	if marked := r.keeper.Marked(); len(marked) > 0 {
+		t.Fatalf("all is well, and %v is looked at", marked)
+	}
+	r.dead = func() (string, error) { return "its file system answers: input/output error", nil }
+	if err := r.startsAgain(v, "a"); !fault.Has(err, fault.NotReady) {
+		t.Errorf("a task would start on a dead file system: %v", err)
+	}
+	want := requestOf(p, use(v, "a")).Key.StagingKey
+	if marked := r.keeper.Marked(); !slices.Equal(marked, []volume.StagingKey{want}) {
+		t.Errorf("%v is looked at, not %v", marked, want)
+	}
+	r.kill()
+	r.byHand = false
+	r.dead = nil
+	r.open()
 	r.unmount(v, "a")
 	r.atRest()
 }

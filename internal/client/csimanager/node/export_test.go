@@ -37,6 +37,14 @@ func (k *Keeper) Pass(ctx context.Context, key volume.StagingKey) error {
 	return err
 }
 
+// Marked lists the volumes that the keeper's loop is to look at.
+func (k *Keeper) Marked() (out []volume.StagingKey) {
+	for _, w := range k.loop.Pending() {
+		out = append(out, w.Key)
+	}
+	return out
+}
+
 // The parts of a report, as the reporter takes them.
 func (k *Keeper) BeginReport(full bool) []volume.InventoryEntry {
 	entries, _, _ := k.Report(full)
