@@ -96,6 +96,11 @@ alone, and commands find it there. It has a port only where the configuration sa
     allowed_hosts = ["nomad.example.com"]   # names of the port beside localhost, as of a proxy
   }
 
+  limits {
+    http_max_conns            = 1024        # connections in all (default: by the limit of open files; 0: no bound)
+    http_max_conns_per_client = 100         # of a user of the socket or an address of the port (default: half of it)
+  }
+
 A -dev agent has an open port on the loopback, and a socket if it is named.
 `, api.DefaultSocket)
 }

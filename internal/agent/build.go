@@ -44,12 +44,17 @@ func (a *Agent) build(ctx context.Context) (err error) {
 	case err != nil:
 		return err
 	}
+	bounds, err := a.cfg.bounds()
+	if err != nil {
+		return err
+	}
 	a.http = httpapi.New(httpapi.Config{
 		Servers: a.conn,
 		Region:  a.cfg.Region,
 		Self:    a,
 		Logs:    a.feed,
 		Parser:  sandbox.New(),
+		Bounds:  bounds,
 		Log:     a.log.With(logkey.Component, "http"),
 	})
 	return nil

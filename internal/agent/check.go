@@ -22,6 +22,7 @@ func (c *Config) defaults() error {
 	block(&c.Server)
 	block(&c.Ports)
 	block(&c.API)
+	block(&c.Limits)
 	if c.dev {
 		c.Server.Enabled, cl.Enabled = true, true
 	} else {
@@ -120,6 +121,9 @@ func (c *Config) check() error {
 		return err
 	}
 	if err := c.checkIntervals(); err != nil {
+		return err
+	}
+	if err := c.checkLimits(); err != nil {
 		return err
 	}
 	if err := c.checkAPI(); err != nil {

@@ -34,6 +34,7 @@ type Config struct {
 	Plugins    []*Plugin    `hcl:"plugin,block"`
 	ACL        *ACLBlock    `hcl:"acl,block"`
 	API        *APIBlock    `hcl:"api,block"`
+	Limits     *LimitsBlock `hcl:"limits,block"`
 
 	dev       bool
 	tempDir   bool          // data_dir was made for this run and goes with it
@@ -263,6 +264,9 @@ func (c *Config) override(f *Config) {
 	}
 	if f.API != nil {
 		block(&c.API).override(f.API)
+	}
+	if f.Limits != nil {
+		block(&c.Limits).override(f.Limits)
 	}
 	if f.Client != nil {
 		block(&c.Client).override(f.Client)

@@ -17,6 +17,7 @@ import (
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
 	"berth/internal/httpapi/access"
+	"berth/internal/httpapi/conns"
 	"berth/internal/httpapi/gauges"
 	"berth/internal/wire"
 )
@@ -49,6 +50,7 @@ type Config struct {
 	Self    Self
 	Logs    LogSource
 	Parser  Parser
+	Bounds  conns.Bounds // of the connections; none without
 	Log     *slog.Logger
 }
 
@@ -61,6 +63,7 @@ type Entry struct {
 // Server answers HTTP.
 type Server struct {
 	cfg     Config
+	gate    *conns.Gate
 	mux     *http.ServeMux
 	poolMux *http.ServeMux // of poolPaths
 }
@@ -74,7 +77,12 @@ func (s *Server) muxOf(path string) *http.ServeMux {
 
 // New builds the route table. It starts nothing.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, mux: http.NewServeMux(), poolMux: http.NewServeMux()}
+	s := &Server{
+		cfg:     cfg,
+		gate:    conns.New(cfg.Bounds, cfg.Log),
+		mux:     http.NewServeMux(),
+		poolMux: http.NewServeMux(),
+	}
 	for _, r := range slices.Concat(routes, absentRoutes()) {
 		mux := s.muxOf(r.path)
 		mux.HandleFunc(r.method+" "+r.path, s.wrap(r))
@@ -93,36 +101,11 @@ func New(cfg Config) *Server {
 func (s *Server) Run(ctx context.Context, entries ...Entry) error {
 	g, gctx := lifecycle.NewGroup(ctx)
 	for _, e := range entries {
-		h := s.server(gctx, e.Guard)
-		name := e.Listener.Addr().String()
-		g.Go("http "+name, func() error {
-			if err := h.Serve(e.Listener); !errors.Is(err, http.ErrServerClosed) {
-				return err
-			}
-			return nil
-		})
-		g.Go("shutdown "+name, func() error {
-			<-gctx.Done()
-			sctx, cancel := context.WithTimeout(context.WithoutCancel(gctx), 500*time.Millisecond)
-			defer cancel()
-			if h.Shutdown(sctx) != nil {
-				return h.Close()
-			}
-			return nil
+		g.Go("http "+e.Listener.Addr().String(), func() error {
+			return s.gate.Serve(gctx, e.Listener, s.Handler(e.Guard))
 		})
 	}
 	return g.Wait()
-}
-
-func (s *Server) server(ctx context.Context, guard access.Guard) *http.Server {
-	return &http.Server{
-		Handler:           s.Handler(guard),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ConnContext:       access.WithPeer,
-	}
 }
 
 // Handler is the whole surface behind a guard, for tests and listeners.
@@ -179,6 +162,7 @@ type route struct {
 // wrap turns a route into a handler.
 func (s *Server) wrap(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, hr *http.Request) {
+		conns.Body(w, hr, conns.BodyPause)
 		hr.Body = http.MaxBytesReader(w, hr.Body, max(r.large, maxBody))
 		w.Header().Set("Vary", "Accept-Encoding")
 		req := &request{Request: hr, server: s, ns: namespaceOf(hr)}

@@ -33,7 +33,14 @@ func (n Network) Admit(r *http.Request) error {
 		return fault.WithHint(fault.New(fault.Denied, "", "", "the host name "+host+" is not this agent's"),
 			`call it by its address on the loopback, or let its configuration name it: api { allowed_hosts = ["…"] }`)
 	}
+	if err := local(r); err != nil {
+		return err
+	}
 	if n.Token.Empty() {
+		if acts(r) {
+			return denied("this request collects garbage, and whoever reaches the port may send it",
+				"send it over the unix socket, or let the configuration have api { token_file = … }")
+		}
 		return nil
 	}
 	shown := tokenOf(r)
@@ -44,6 +51,24 @@ func (n Network) Admit(r *http.Request) error {
 		return denied("the token is not this agent's", "give the one that is in the agent's token_file")
 	}
 	return nil
+}
+
+// local refuses what a page of another site has a browser send. What changes something is refused elsewhere by its
+// origin; a read costs, and its failure tells. The pages for people may be linked to.
+func local(r *http.Request) error {
+	switch from := r.Header.Get("Sec-Fetch-Site"); {
+	case from == "" || from == "none" || from == "same-origin" || !strings.HasPrefix(r.URL.Path, "/v1/"):
+		return nil
+	default:
+		return denied("a page of another site sent this request (Sec-Fetch-Site: "+from+")",
+			"open the address in a window of its own")
+	}
+}
+
+// acts tells the reads that change something: clients of this API have a node collect garbage by GET.
+func acts(r *http.Request) bool {
+	return r.URL.Path == "/v1/client/gc" ||
+		strings.HasPrefix(r.URL.Path, "/v1/client/allocation/") && strings.HasSuffix(r.URL.Path, "/gc")
 }
 
 // denied is a refusal that begins with the words by which clients of this API know it.

@@ -67,6 +67,40 @@ func TestAPortAdmitsItsTokenAndItsNames(t *testing.T) {
 	}
 }
 
+// Given reads that pages of other sites have a browser send, and reads that act, then an open port refuses them, and
+// nothing else.
+func TestAPortRefusesForeignReadsAndReadsThatAct(t *testing.T) {
+	open := access.Network{}
+	guarded := access.Network{Token: redact.New(word)}
+	const gc = "/v1/client/gc"
+	for _, c := range []struct {
+		name  string
+		guard access.Network
+		path  string
+		site  string
+		want  []string
+	}{
+		{"a client", open, "/v1/jobs", "", nil},
+		{"an address that somebody typed", open, "/v1/jobs", "none", nil},
+		{"a page of the agent's own", open, "/v1/jobs", "same-origin", nil},
+		{"an image of another site", open, "/v1/jobs", "cross-site", []string{"Permission denied", "cross-site"}},
+		{"a page of a neighbouring name", open, "/v1/jobs", "same-site", []string{"Permission denied", "same-site"}},
+		{"a link to the pages", open, "/ui/", "cross-site", nil},
+		{"an image with the token", guarded, "/v1/jobs", "cross-site", []string{"cross-site"}},
+		{"collection by whoever reaches it", open, gc, "", []string{"Permission denied", "socket", "token_file"}},
+		{"collection of one", open, "/v1/client/allocation/x/gc", "", []string{"collects garbage"}},
+		{"collection with the token", guarded, gc, "", nil},
+	} {
+		r := httptest.NewRequest(http.MethodGet, c.path, nil)
+		r.Host = "localhost"
+		r.Header.Set("X-Nomad-Token", word)
+		if c.site != "" {
+			r.Header.Set("Sec-Fetch-Site", c.site)
+		}
+		expect(t, c.name, c.guard.Admit(r), fault.Denied, c.want)
+	}
+}
+
 // expect wants an error of a kind with all of these words; no words: no error.
 func expect(t *testing.T, name string, err error, kind fault.Kind, want []string) {
 	t.Helper()

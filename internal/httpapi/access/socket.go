@@ -48,8 +48,19 @@ func Peer(r *http.Request) string {
 	return r.RemoteAddr
 }
 
+// Client names whose connection it is, for bounds: a user of the machine, or an address.
+func Client(c net.Conn) string {
+	if uid, err := peerOf(c); err == nil {
+		return fmt.Sprintf("user %d", uid)
+	}
+	return hostOf(c.RemoteAddr().String())
+}
+
 // peerOf asks the kernel who connected.
 func peerOf(c net.Conn) (int, error) {
+	if w, wraps := c.(interface{ NetConn() net.Conn }); wraps {
+		c = w.NetConn()
+	}
 	uc, ok := c.(*net.UnixConn)
 	if !ok {
 		return 0, errors.New("not a unix socket")

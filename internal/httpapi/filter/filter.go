@@ -3,6 +3,7 @@
 package filter
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -16,9 +17,12 @@ func Of[T any](expr string, items []T, full func(T) any) ([]T, error) {
 	if expr == "" {
 		return items, nil
 	}
+	if err := bounded(expr); err != nil {
+		return nil, unread(err)
+	}
 	ev, err := bexpr.CreateEvaluator(expr)
 	if err != nil {
-		return nil, fmt.Errorf("failed to create result paginator: failed to read filter expression: %w", err)
+		return nil, unread(err)
 	}
 	var kept []T
 	for _, it := range items {
@@ -31,6 +35,48 @@ func Of[T any](expr string, items []T, full func(T) any) ([]T, error) {
 		}
 	}
 	return kept, nil
+}
+
+func unread(err error) error {
+	return fmt.Errorf("failed to create result paginator: failed to read filter expression: %w", err)
+}
+
+// Bounds of an expression, which the parser is not given beyond them: each open parenthesis multiplies its work.
+const (
+	maxBytes = 4096
+	maxDepth = 5 // parentheses within each other
+)
+
+// bounded reports why an expression is not even parsed.
+func bounded(expr string) error {
+	if len(expr) > maxBytes {
+		return fmt.Errorf("it has %d bytes, and may have %d", len(expr), maxBytes)
+	}
+	depth, quote := 0, rune(0)
+	for _, c := range expr {
+		switch {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '`':
+			quote = c
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		}
+		if depth > maxDepth {
+			return fmt.Errorf("it has more than %d parentheses within each other", maxDepth)
+		}
+		if depth < 0 {
+			return errors.New("a parenthesis is closed that was not opened")
+		}
+	}
+	if depth > 0 {
+		return errors.New("a parenthesis is opened and not closed")
+	}
+	return nil
 }
 
 // value gives filters the object instead of a pointer to it.

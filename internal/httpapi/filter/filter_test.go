@@ -23,6 +23,32 @@ func TestMistakesAreReported(t *testing.T) {
 	}
 }
 
+// Given expressions that would take the parser long, then they are refused as what cannot be read, with the bound that
+// they pass; what is within quotes counts as text.
+func TestExpressionsAreBounded(t *testing.T) {
+	nested := func(n int, s string) string { return strings.Repeat("(", n) + s + strings.Repeat(")", n) }
+	for expr, want := range map[string]string{
+		nested(6, "N == 1"): "more than 5 parentheses within each other",
+		"((((":              "opened and not closed",
+		")N == 1(":          "closed that was not opened",
+		"N == 1" + strings.Repeat(" and N == 1", 400): "it has 4406 bytes, and may have 4096",
+	} {
+		_, err := filter.Of(expr, []*thing{{1}}, all)
+		if err == nil || !strings.Contains(err.Error(), "failed to read filter expression: ") ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%.20s…: %v, want %q", expr, err, want)
+		}
+	}
+	for _, expr := range []string{
+		nested(5, "N == 1"), "N == 1" + strings.Repeat(" and (N == 1)", 300), `"((((((" != "))" or N == 1`,
+		"`((((((` != `))` or N == 1",
+	} {
+		if _, err := filter.Of(expr, []*thing{{1}}, all); err != nil && strings.Contains(err.Error(), "parenthes") {
+			t.Errorf("%.20s…: %v", expr, err)
+		}
+	}
+}
+
 func TestWhatTheExpressionIsTrueOfIsLeft(t *testing.T) {
 	for expr, want := range map[string]int{"N == 2": 1, "N != 3": 2, "": 2} {
 		shown, err := filter.Of(expr, []*thing{{1}, {2}}, all)

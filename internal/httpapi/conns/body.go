@@ -1,0 +1,41 @@
+package conns
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// BodyPause is how long a client may send nothing of a body that it announced.
+const BodyPause = 30 * time.Second
+
+// Body bounds how slowly a request's body may come: a client that sends nothing of it for a pause has its connection
+// closed. What comes steadily may take as long as it needs.
+func Body(w http.ResponseWriter, r *http.Request, pause time.Duration) {
+	if r.Body == nil || r.ContentLength == 0 {
+		return
+	}
+	b := &body{ReadCloser: r.Body, control: http.NewResponseController(w), pause: pause}
+	b.until(time.Now().Add(pause)) // what is left of it unread is not waited for without end either
+	r.Body = b
+}
+
+type body struct {
+	io.ReadCloser
+	control *http.ResponseController
+	pause   time.Duration
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	b.until(time.Now().Add(b.pause))
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		b.until(time.Time{}) // the connection may be silent while the answer is made
+	}
+	return n, err
+}
+
+// until sets the deadline. Where a connection has none, as in a test's recorder, nothing waits for a network either.
+func (b *body) until(t time.Time) { _ = b.control.SetReadDeadline(t) }

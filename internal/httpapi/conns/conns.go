@@ -1,0 +1,280 @@
+// Package conns owns how many connections the HTTP API holds, in all and from one client, and what a client that
+// sends slowly may take of them. Only httpapi and the agent, which names the bounds, import it.
+package conns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
+	"berth/internal/httpapi/access"
+)
+
+// Bounds of connections. Zero is none.
+type Bounds struct {
+	Total     int
+	PerClient int // a user of the unix socket, an address of the port
+}
+
+// least and most connections in all that follow from what descriptors there are.
+const (
+	least = 64
+	most  = 4096
+	// kept are the descriptors that the rest of the agent has in any case: stores, drivers, shims, plugins.
+	kept = 512
+)
+
+// Within are the bounds for an agent that may open so many descriptors: at least half of them stay for what it runs.
+// One client has at most half of all connections, so that another always gets through.
+func Within(descriptors uint64) Bounds {
+	total := least
+	if descriptors > 2*kept {
+		total = int(min((descriptors-kept)/2, most))
+	} else {
+		total = max(total, int(descriptors/4))
+	}
+	return Bounds{Total: total, PerClient: total / 2}
+}
+
+// Gate counts the connections of all entries of the API together. When there are too many, an idle one gives way:
+// one of the client's own where it has too many, else the oldest. Without one the newcomer is refused in HTTP's words.
+type Gate struct {
+	bounds    Bounds
+	log       *slog.Logger
+	lingering chan struct{}
+
+	mu     sync.Mutex
+	held   map[*conn]bool
+	of     map[string]int // connections by client
+	warned time.Time
+}
+
+// New returns a gate that has let nobody in.
+func New(b Bounds, log *slog.Logger) *Gate {
+	return &Gate{
+		bounds:    b,
+		log:       log,
+		lingering: make(chan struct{}, maxLingering),
+		held:      map[*conn]bool{},
+		of:        map[string]int{},
+	}
+}
+
+// Serve answers what comes through a listener until ctx ends. Open streams are cut then; requests under way get a short
+// time to end.
+func (g *Gate) Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	work, ctx := lifecycle.NewGroup(ctx)
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       access.WithPeer,
+		ConnState:         g.follow,
+	}
+	work.Go("http "+l.Addr().String(), func() error {
+		if err := srv.Serve(&listener{l, g, work}); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	work.Go("shutdown", func() error {
+		<-ctx.Done()
+		sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 500*time.Millisecond)
+		defer cancel()
+		if srv.Shutdown(sctx) != nil {
+			return srv.Close()
+		}
+		return nil
+	})
+	return work.Wait()
+}
+
+// listener guards one.
+type listener struct {
+	net.Listener
+	gate *Gate
+	work *lifecycle.Group // that refuses
+}
+
+// Accept returns the next connection that is let in. An error is that of the listener: http.Server tries again after
+// one that passes, such as no free descriptor, and says so to nobody.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			l.gate.failed(err)
+			return nil, err
+		}
+		if in := l.gate.enter(c, l.work); in != nil {
+			return in, nil
+		}
+	}
+}
+
+// conn is a connection that was let in.
+type conn struct {
+	net.Conn
+	gate   *Gate
+	client string
+	idle   time.Time // since when; zero: it is at work, or was never used
+}
+
+// NetConn is what it wraps, for who asks the kernel about it.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.gate.leave(c)
+	return c.Conn.Close()
+}
+
+// enter counts a connection; nil: it was refused, and is closed.
+func (g *Gate) enter(nc net.Conn, work *lifecycle.Group) *conn {
+	c := &conn{Conn: nc, gate: g, client: access.Client(nc)}
+	g.mu.Lock()
+	ofClient := g.bounds.PerClient > 0 && g.of[c.client] >= g.bounds.PerClient
+	inAll := g.bounds.Total > 0 && len(g.held) >= g.bounds.Total
+	var spare *conn
+	switch {
+	case ofClient:
+		spare = g.oldestIdle(c.client)
+	case inAll:
+		spare = g.oldestIdle("")
+	}
+	if spare != nil {
+		g.forget(spare)
+	}
+	refused := (ofClient || inAll) && spare == nil
+	if !refused {
+		g.held[c] = true
+		g.of[c.client]++
+	}
+	warn := refused && g.mayWarn()
+	g.mu.Unlock()
+	if spare != nil {
+		_ = spare.Conn.Close() // nobody waits for an answer on it
+	}
+	if !refused {
+		return c
+	}
+	why, status := fmt.Sprintf("this agent has %d connections, as many as it takes", g.bounds.Total),
+		http.StatusServiceUnavailable
+	if ofClient {
+		why = fmt.Sprintf("this client has %d connections, as many as one may have", g.bounds.PerClient)
+		status = http.StatusTooManyRequests
+	}
+	if warn {
+		g.log.Warn("a connection to the HTTP API was refused", "client", c.client, "why", why)
+	}
+	g.refuse(work, nc, status, why+"; close some, or use one for more requests\n")
+	return nil
+}
+
+// lingers is how long, and maxLingering how many connections wait for what a refused client still sends: were they
+// closed at once, the kernel would throw the answer away with the request that nobody read.
+const (
+	lingers      = time.Second
+	maxLingering = 64
+)
+
+// refuse says why and hangs up. Beyond maxLingering it only hangs up.
+func (g *Gate) refuse(work *lifecycle.Group, c net.Conn, status int, why string) {
+	select {
+	case g.lingering <- struct{}{}:
+	default:
+		_ = c.Close()
+		return
+	}
+	if !work.Go("refusal", func() error {
+		defer func() { <-g.lingering }()
+		_ = c.SetDeadline(time.Now().Add(lingers))
+		_, _ = fmt.Fprintf(c, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n"+
+			"Connection: close\r\n\r\n%s", status, http.StatusText(status), len(why), why)
+		if half, can := c.(interface{ CloseWrite() error }); can && half.CloseWrite() == nil {
+			_, _ = io.Copy(io.Discard, io.LimitReader(c, 64<<10))
+		}
+		_ = c.Close()
+		return nil
+	}) {
+		<-g.lingering
+		_ = c.Close()
+	}
+}
+
+// oldestIdle is the connection that has been idle longest, of a client or of all. The caller holds the lock.
+func (g *Gate) oldestIdle(client string) *conn {
+	var oldest *conn
+	for c := range g.held {
+		if !c.idle.IsZero() && (client == "" || c.client == client) && (oldest == nil || c.idle.Before(oldest.idle)) {
+			oldest = c
+		}
+	}
+	return oldest
+}
+
+func (g *Gate) leave(c *conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.forget(c)
+}
+
+// forget takes a connection out, once. The caller holds the lock.
+func (g *Gate) forget(c *conn) {
+	if !g.held[c] {
+		return
+	}
+	delete(g.held, c)
+	if g.of[c.client]--; g.of[c.client] == 0 {
+		delete(g.of, c.client)
+	}
+}
+
+// follow is the hook of an http.Server that says which connections are idle.
+func (g *Gate) follow(nc net.Conn, s http.ConnState) {
+	c, ok := nc.(*conn)
+	if !ok {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.idle = time.Time{}
+	if s == http.StateIdle {
+		c.idle = time.Now()
+	}
+}
+
+// failed reports that a listener could not accept.
+func (g *Gate) failed(err error) {
+	if errors.Is(err, net.ErrClosed) {
+		return // the agent ends
+	}
+	g.mu.Lock()
+	warn := g.mayWarn()
+	g.mu.Unlock()
+	if warn {
+		g.log.Warn("the HTTP API cannot accept a connection; it tries again", logkey.Error, err)
+	}
+}
+
+// warnPause is between two warnings: whoever floods the agent does not flood its log.
+const warnPause = 10 * time.Second
+
+// mayWarn reports whether it is time for a warning. The caller holds the lock.
+func (g *Gate) mayWarn() bool {
+	now := time.Now()
+	if now.Sub(g.warned) < warnPause {
+		return false
+	}
+	g.warned = now
+	return true
+}

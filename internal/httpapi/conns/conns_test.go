@@ -1,0 +1,338 @@
+package conns
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience is how long the tests wait for what must come.
+const patience = 30 * time.Second
+
+// pause is how long the tests' clients may send nothing.
+const pause = 50 * time.Millisecond
+
+// world is an HTTP server behind a gate, on a port and on a unix socket.
+type world struct {
+	t          *testing.T
+	log        *text
+	port, unix net.Addr
+	gate       *Gate
+}
+
+// text is a log that can be read while it is written.
+type text struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (x *text) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.Write(p)
+}
+
+func (x *text) String() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.String()
+}
+
+func serve(t *testing.T, b Bounds, handle http.HandlerFunc) *world {
+	w := &world{t: t, log: &text{}}
+	w.gate = New(b, slog.New(slog.NewTextHandler(w.log, nil)))
+	for _, at := range [][2]string{{"tcp", "127.0.0.1:0"}, {"unix", filepath.Join(t.TempDir(), "s")}} {
+		l, err := net.Listen(at[0], at[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- w.gate.Serve(ctx, l, handle) }()
+		t.Cleanup(func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+		if at[0] == "tcp" {
+			w.port = l.Addr()
+		} else {
+			w.unix = l.Addr()
+		}
+	}
+	return w
+}
+
+// idle reports whether there is an idle connection.
+func (w *world) idle() bool {
+	w.gate.mu.Lock()
+	defer w.gate.mu.Unlock()
+	return w.gate.oldestIdle("") != nil
+}
+
+// eventually waits for what the server does after it has answered, or learns by reading.
+func (w *world) eventually(what string, is func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			w.t.Fatalf("not so: %s", what)
+		}
+	}
+}
+
+func (w *world) held() int {
+	w.gate.mu.Lock()
+	defer w.gate.mu.Unlock()
+	return len(w.gate.held)
+}
+
+// client is one connection.
+type client struct {
+	net.Conn
+	w *world
+	t *testing.T
+	r *bufio.Reader
+}
+
+func (w *world) dial(to net.Addr) *client {
+	w.t.Helper()
+	c, err := net.Dial(to.Network(), to.String())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		w.t.Fatal(err)
+	}
+	return &client{c, w, w.t, bufio.NewReader(c)}
+}
+
+func (c *client) send(text string) {
+	if _, err := io.WriteString(c, text); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// status reads an answer; 0: the connection was closed instead.
+func (c *client) status() (int, string) {
+	r, err := http.ReadResponse(c.r, nil)
+	if err != nil {
+		return 0, ""
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return r.StatusCode, string(body)
+}
+
+func (c *client) ask(want int) {
+	c.t.Helper()
+	c.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	got, body := c.status()
+	if got != want {
+		c.t.Errorf("%d %s, want %d", got, body, want)
+	}
+	c.w.eventually("the connection is idle", c.w.idle)
+}
+
+// get asks on a new connection, as clients do: they send before they read.
+func (w *world) get(to net.Addr) (int, string) {
+	c := w.dial(to)
+	c.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	return c.status()
+}
+
+// busy begins a request whose body does not come, and waits until it is at work.
+func (w *world) busy(to net.Addr, working <-chan bool) *client {
+	c := w.dial(to)
+	c.send("PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n")
+	select {
+	case <-working:
+	case <-time.After(patience):
+		w.t.Fatal("a connection was not let in")
+	}
+	return c
+}
+
+// Given a client that has as many connections as one may have, all at work, then another of its own is refused with the
+// reason, and somebody else's is let in; when one of its own is idle, that makes room.
+func TestOneClientHasItsShare(t *testing.T) {
+	working := make(chan bool)
+	w := serve(t, Bounds{Total: 10, PerClient: 2}, func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			working <- true
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+	})
+	idle := w.dial(w.port)
+	idle.ask(http.StatusOK)
+	first := w.busy(w.port, working) // the idle one stays: there is room for two
+	second := w.busy(w.port, working)
+	if w.held() != 2 {
+		t.Errorf("%d connections, want 2: the idle one gives way", w.held())
+	}
+	got, why := w.get(w.port)
+	if got != http.StatusTooManyRequests || !strings.Contains(why, "2 connections") {
+		t.Errorf("a third connection of a client: %d %s", got, why)
+	}
+	if !strings.Contains(w.log.String(), "client=127.0.0.1") {
+		t.Errorf("the log says %s", w.log)
+	}
+	w.dial(w.unix).ask(http.StatusOK)
+	first.send("12345")
+	second.send("12345")
+	for _, c := range []*client{first, second} {
+		if got, _ := c.status(); got != http.StatusOK {
+			t.Errorf("a connection that was at work got %d", got)
+		}
+	}
+}
+
+// Given as many connections as there may be in all, then a new client gets through where an idle one can make room, and
+// is refused with the reason where all are at work.
+func TestAllClientsTogetherHaveABound(t *testing.T) {
+	working := make(chan bool)
+	w := serve(t, Bounds{Total: 2}, func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			working <- true
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+	})
+	idle := w.dial(w.unix)
+	idle.ask(http.StatusOK)
+	w.busy(w.port, working)
+	w.busy(w.port, working)
+	if w.held() != 2 {
+		t.Errorf("%d connections, want 2: the idle one gives way", w.held())
+	}
+	got, why := w.get(w.unix)
+	if got != http.StatusServiceUnavailable || !strings.Contains(why, "2 connections") {
+		t.Errorf("a third connection: %d %s", got, why)
+	}
+}
+
+// Given as many connections as there may be, when one is closed, then the next is let in.
+func TestAConnectionThatEndedMakesWay(t *testing.T) {
+	working := make(chan bool)
+	w := serve(t, Bounds{Total: 1, PerClient: 1}, func(_ http.ResponseWriter, r *http.Request) {
+		working <- true
+		_, _ = io.Copy(io.Discard, r.Body)
+	})
+	for range 3 {
+		c := w.busy(w.port, working)
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		w.eventually("the connection has ended", func() bool { return w.held() == 0 })
+	}
+}
+
+// Given a request whose body stops coming, then it ends and its connection is closed; one that waits for its answer
+// after its body came may wait.
+func TestABodyThatStopsComingIsNotWaitedFor(t *testing.T) {
+	answered := make(chan error, 1)
+	release := make(chan bool)
+	w := serve(t, Bounds{}, func(w http.ResponseWriter, r *http.Request) {
+		Body(w, r, pause)
+		_, err := io.Copy(io.Discard, r.Body)
+		answered <- err
+		if err == nil {
+			<-release
+			if r.Context().Err() != nil {
+				t.Error("a request that waits for its answer was ended")
+			}
+		}
+	})
+	slow := w.dial(w.port)
+	slow.send("PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n1")
+	if err := <-answered; err == nil {
+		t.Error("a body of one byte of five was read whole")
+	}
+	_, _ = slow.status()
+	if n, err := slow.Read(make([]byte, 1)); err == nil {
+		t.Errorf("%d more bytes came from a connection that should be closed", n)
+	}
+	patient := w.dial(w.port)
+	patient.send("PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n12345")
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	next := w.dial(w.port) // a whole pause of another's goes by
+	next.send("PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n1")
+	if err := <-answered; err == nil {
+		t.Error("a body of one byte of five was read whole")
+	}
+	release <- true
+	if got, _ := patient.status(); got != http.StatusOK {
+		t.Errorf("a request that waited for its answer got %d", got)
+	}
+}
+
+// A handler that does not read what its client does not send ends all the same.
+func TestABodyThatNobodyReadsIsNotWaitedFor(t *testing.T) {
+	w := serve(t, Bounds{}, func(w http.ResponseWriter, r *http.Request) { Body(w, r, pause) })
+	c := w.dial(w.port)
+	c.send("PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n1")
+	if got, _ := c.status(); got != http.StatusOK {
+		t.Errorf("status %d", got)
+	}
+	if n, err := c.Read(make([]byte, 1)); err == nil {
+		t.Errorf("%d more bytes came from a connection that should be closed", n)
+	}
+}
+
+// Given how many files an agent may have open, then connections leave at least half of them, and there are some.
+func TestWithin(t *testing.T) {
+	for descriptors, want := range map[uint64]Bounds{
+		0:       {64, 32},
+		1000:    {250, 125},
+		1024:    {256, 128},
+		4096:    {1792, 896},
+		20000:   {4096, 2048},
+		1 << 40: {4096, 2048},
+	} {
+		if got := Within(descriptors); got != want {
+			t.Errorf("%d descriptors: %+v, want %+v", descriptors, got, want)
+		}
+	}
+}
+
+// Given a listener that cannot accept, then that is said once, and its end is not.
+func TestAnAcceptThatFailsIsSaid(t *testing.T) {
+	log := &text{}
+	g := New(Bounds{}, slog.New(slog.NewTextHandler(log, nil)))
+	l := &listener{Listener: broken{errors.New("too many open files")}, gate: g}
+	for range 3 {
+		if _, err := l.Accept(); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	if n := strings.Count(log.String(), "too many open files"); n != 1 {
+		t.Errorf("said %d times: %s", n, log)
+	}
+	ended := &listener{
+		Listener: broken{net.ErrClosed},
+		gate:     New(Bounds{}, slog.New(slog.NewTextHandler(log, nil))),
+	}
+	if _, err := ended.Accept(); err == nil || strings.Contains(log.String(), net.ErrClosed.Error()) {
+		t.Errorf("%v; the log says %s", err, log)
+	}
+}
+
+type broken struct{ err error }
+
+func (b broken) Accept() (net.Conn, error) { return nil, b.err }
+func (b broken) Close() error              { return nil }
+func (b broken) Addr() net.Addr            { return &net.TCPAddr{} }
