@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,70 +96,6 @@ func (m *machine) bundled() string {
 		}
 	}
 	return ""
-}
-
-// TestALogCutInHalf: given tasks that run, one on a volume, when the servers' log is cut in the middle of what was
-// written, then they run on, the volume is not deleted, and a person says what happened, adopts and ends.
-func TestALogCutInHalf(t *testing.T) {
-	m, db, other := settled(t)
-	m.alarm = olderState
-	m.kill()
-	cut(t, filepath.Join(m.data, "server"))
-	m.start()
-	m.eventually("the tasks to be known as orphans", func() bool {
-		out := m.must("node", "orphans", "list")
-		return strings.Contains(out, "  db  ") && strings.Contains(out, "  plain  ")
-	})
-	m.alive("on servers whose log was cut in half", db, other)
-	m.recovers("evidence")
-	m.alive("after the recovery", db, other)
-	if out, code := m.cli("volume", "status", "data"); code != 0 { // the cut was before its creation
-		if !strings.Contains(out, "no volume") {
-			t.Fatalf("the volume: %d\n%s", code, out)
-		}
-		m.registerFromNode("db")
-	}
-	m.refused("data")
-	m.adopt("db")
-	m.endOrphans()
-	m.alive("adopted", db)
-	m.lives(db, 0)
-	m.stopJob("db")
-	m.free("data")
-	m.remove("data")
-}
-
-// registerFromNode registers the volumes of an orphan as its node has them.
-func (m *machine) registerFromNode(job string) {
-	m.t.Helper()
-	file := filepath.Join(m.root, "found.hcl")
-	all, _, err := m.api.Nodes().List(m.t.Context(), nil)
-	must(m.t, err)
-	node, _, err := m.api.Nodes().Get(m.t.Context(), all[0].ID, nil)
-	must(m.t, err)
-	for _, o := range node.Orphans {
-		if o.JobID == job {
-			text := m.must("node", "orphans", "adopt", "-volumes", o.AllocID)
-			must(m.t, os.WriteFile(file, []byte(text), 0o600))
-		}
-	}
-	m.awaitPlugin("local-csi")
-	m.must("volume", "register", file)
-}
-
-// cut takes away the second half of what the servers' log holds.
-func cut(t *testing.T, server string) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(server, "raft", "wal", "*.wal"))
-	must(t, err)
-	if len(files) != 1 {
-		files, err = filepath.Glob(filepath.Join(server, "*", "*", "*.wal"))
-		t.Fatalf("the log has %d files: %v %v", len(files), files, err)
-	}
-	data, err := os.ReadFile(files[0])
-	must(t, err)
-	used := len(bytes.TrimRight(data, "\x00"))
-	must(t, os.Truncate(files[0], int64(used/2)))
 }
 
 // TestTheBundledPluginAfterARestoreIntoFreshServers: given a database on a volume of the bundled plugin, and an

@@ -77,7 +77,7 @@ func New(cfg Config) *Server {
 	}
 	s.fsm = fsm.New(s.store)
 	rc := cfg.Raft
-	rc.Dir, rc.Log = filepath.Join(cfg.DataDir, "raft"), cfg.Log
+	rc.Dir, rc.Log = s.raftDir(), cfg.Log
 	if rc.ID == "" {
 		rc.ID = cfg.Name
 	}
@@ -124,7 +124,7 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 		return err
 	}
 	defer func() { _ = lock.Unlock() }() // it ends with the process in any case
-	ring, err := keyring.Open(filepath.Join(s.cfg.DataDir, "keyring"))
+	ring, err := s.keyring()
 	if err != nil {
 		return err
 	}
@@ -148,6 +148,17 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 	logs.Stop()
 	return errors.Join(err, logs.Wait())
 }
+
+// keyring opens the servers' key. It is made once, before there is a log.
+func (s *Server) keyring() (*keyring.Keyring, error) {
+	dir := filepath.Join(s.cfg.DataDir, "keyring")
+	if raftlog.Begun(s.raftDir()) {
+		return keyring.Open(dir)
+	}
+	return keyring.Create(dir)
+}
+
+func (s *Server) raftDir() string { return filepath.Join(s.cfg.DataDir, "raft") }
 
 // watchHalt ends the server when its state machine met an entry that it does not understand.
 func (s *Server) watchHalt(ctx context.Context) error {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -433,7 +434,7 @@ func TestSecretsNeverReachTheDiskInClear(t *testing.T) {
 	dir := t.TempDir()
 	const canary = "canary-9f3b77"
 	s := start(t, Config{DataDir: dir, Dev: true})
-	ring, err := keyring.Open(filepath.Join(dir, "keyring"))
+	ring, err := keyring.Create(filepath.Join(dir, "keyring"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -481,5 +482,37 @@ func TestASecondServerOnTheSameDirectoryIsRefused(t *testing.T) {
 	start(t, Config{DataDir: dir, Dev: true})
 	if err := New(Config{DataDir: dir}).Run(t.Context(), Listeners{}); !fault.Has(err, fault.Busy) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Given servers whose state holds what was sealed with their key, when that is gone, then they are refused with its
+// path, and no other is made; put back, they start.
+func TestAMissingKeyIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := start(t, Config{DataDir: dir}).stop(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "keyring", "root.key")
+	key, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // one that starts ends, too
+	defer cancel()
+	err = New(Config{DataDir: dir}).Run(ctx, Listeners{})
+	if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), path) {
+		t.Errorf("without its key it ended with %v", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("another key was made: %v", err)
+	}
+	if err := os.WriteFile(path, key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := start(t, Config{DataDir: dir}).stop(); err != nil {
+		t.Error(err)
 	}
 }

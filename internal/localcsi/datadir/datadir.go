@@ -127,13 +127,19 @@ func (p *Directory) identify() error {
 	path := p.Dir(IdentityFile)
 	var at Identity
 	err := store.ReadJSON(path, &at)
-	if errors.Is(err, os.ErrNotExist) {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		if held, err := p.held(); err != nil || held {
+			return errors.Join(err, p.unidentified(errors.New("it is missing, and there are volumes or snapshots")))
+		}
 		at = Identity{Schema: store.Schema, Node: p.Node, Instance: store.NewKey()[:16]}
-		err = store.WriteJSON(path, at, true)
+		if err := store.WriteJSON(path, at, true); err != nil {
+			return err
+		}
+	case err != nil:
+		return p.unidentified(err)
 	}
 	switch {
-	case err != nil:
-		return err
 	case at.Schema != store.Schema:
 		return fmt.Errorf("its schema is %d, this plugin reads %d", at.Schema, store.Schema)
 	case at.Node != p.Node:
@@ -143,6 +149,25 @@ func (p *Directory) identify() error {
 	}
 	p.instance = at.Instance
 	return nil
+}
+
+// held tells whether there is anything that a missing identity would be of.
+func (p *Directory) held() (bool, error) {
+	for _, name := range []string{VolumesDir, SnapshotsDir} {
+		list, err := os.ReadDir(p.Dir(name))
+		if err != nil || len(list) > 0 {
+			return len(list) > 0, err
+		}
+	}
+	return false, nil
+}
+
+// unidentified is the refusal of a directory that does not say whose it is.
+func (p *Directory) unidentified(err error) error {
+	return fmt.Errorf("%s says whose directory this is: %w; nothing was changed. Restore that file from a copy; or, "+
+		"if it is certain that these are the volumes of node %q, and the machine has been started anew since they were in "+
+		`use, write {"schema":%d,"node":%q,"instance":%q} into it`,
+		p.Dir(IdentityFile), err, p.Node, store.Schema, p.Node, store.NewKey()[:16])
 }
 
 // Label marks the loop devices of a volume.

@@ -19,7 +19,8 @@ import (
 func (p *Directory) recover() error {
 	log := p.Log
 	bad := func(path string, err error) {
-		log.Error("left alone: its record cannot be read", logkey.Path, path, logkey.Error, err)
+		log.Error("left alone: its record cannot be read; restore that file from a copy and restart the plugin",
+			logkey.Path, path, logkey.Error, err)
 	}
 	if err := p.Volumes.Load(bad); err != nil {
 		return err

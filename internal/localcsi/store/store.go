@@ -197,8 +197,8 @@ func (s *Collection[R]) Remove(key string) error {
 	return RemoveFlat(bin)
 }
 
-// Load reads the collection from disk. A record that cannot be read is reported and left alone: one bad volume does not
-// stop the others.
+// Load reads the collection from disk. A record that cannot be read is reported by its path and left alone: one bad
+// volume does not stop the others.
 func (s *Collection[R]) Load(bad func(path string, err error)) error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -212,7 +212,7 @@ func (s *Collection[R]) Load(bad func(path string, err error)) error {
 			err = s.plausible(e.Name(), r)
 		}
 		if err != nil {
-			bad(path, err)
+			bad(filepath.Join(path, metaFile), err)
 			continue
 		}
 		s.remember(r)
@@ -276,6 +276,9 @@ func ReadJSON(path string, v any) error {
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("decode %s: something follows the record", path)
+	}
+	if string(bytes.TrimSpace(text)) == "null" {
+		return fmt.Errorf("decode %s: it holds nothing", path)
 	}
 	return nil
 }

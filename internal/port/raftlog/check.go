@@ -45,6 +45,16 @@ func Check(dir string) (Found, error) {
 	return c.found, err
 }
 
+// Begun tells whether there is, or was, a log in a directory.
+func Begun(dir string) bool {
+	for _, sub := range []string{"wal", "snapshots"} {
+		if list, err := os.ReadDir(filepath.Join(dir, sub)); err == nil && len(list) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // dirCheck is one reading of a log's directory.
 type dirCheck struct {
 	dir, wal string

@@ -35,12 +35,28 @@ type Keyring struct {
 	path string
 }
 
-// Open reads the root key in dir, or makes it: a file that only its owner may read, on disk before it is used.
+// Create is Open, and makes the key where there is none: a file that only its owner may read, on disk before it is
+// used.
+func Create(dir string) (*Keyring, error) {
+	path := filepath.Join(dir, keyFile)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := create(dir, path); err != nil {
+			return nil, fault.Wrap(err, fault.Internal, "make key", path)
+		}
+	}
+	return Open(dir)
+}
+
+// Open reads the root key in dir. One that is missing or damaged is refused: another would open nothing.
 func Open(dir string) (*Keyring, error) {
 	path := filepath.Join(dir, keyFile)
 	root, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		root, err = create(dir, path)
+		return nil, fault.WithHint(
+			fault.New(fault.Invalid, "open key", path, "it is missing, and what is sealed in the servers' state was "+
+				"sealed with it; no other was made, and nothing was started"),
+			"restore the file from a copy; without it no stored secret can be opened. Or, to begin with an empty state, "+
+				"move "+filepath.Dir(dir)+" away: what runs goes on")
 	}
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "open key", path)
@@ -64,19 +80,19 @@ func Open(dir string) (*Keyring, error) {
 }
 
 // create writes a new key beside its place and links it there, so that a crash leaves a whole key or none.
-func create(dir, path string) ([]byte, error) {
+func create(dir, path string) error {
 	if err := durable.MakeDir(dir, 0o700); err != nil {
-		return nil, err
+		return err
 	}
 	root := make([]byte, keySize)
 	_, _ = rand.Read(root) // crypto/rand.Read never fails
 	tmp := path + ".new"
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return err
 	}
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	_, err = f.Write(root)
 	err = errors.Join(err, f.Sync(), f.Close())
@@ -86,7 +102,7 @@ func create(dir, path string) ([]byte, error) {
 	if err == nil {
 		err = errors.Join(os.Remove(tmp), durable.SyncDir(dir))
 	}
-	return root, err
+	return err
 }
 
 // Seal encrypts a set of secrets for the entry of that name: bytes sealed under one name don't open under another.

@@ -13,7 +13,7 @@ import (
 
 func open(t *testing.T, dir string) *keyring.Keyring {
 	t.Helper()
-	k, err := keyring.Open(dir)
+	k, err := keyring.Create(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestTheKeyFileIsGuarded(t *testing.T) {
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := keyring.Open(dir); !fault.Has(err, fault.Denied) {
+	if _, err := keyring.Create(dir); !fault.Has(err, fault.Denied) {
 		t.Errorf("a key that all may read was taken: %v", err)
 	}
 	if err := os.WriteFile(path, []byte("short"), 0o600); err != nil {
@@ -85,7 +85,7 @@ func TestTheKeyFileIsGuarded(t *testing.T) {
 	if err := os.Chmod(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := keyring.Open(dir); !fault.Has(err, fault.Invalid) {
+	if _, err := keyring.Create(dir); !fault.Has(err, fault.Invalid) {
 		t.Errorf("half a key was taken: %v", err)
 	}
 }

@@ -1,0 +1,47 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"berth/internal/localcsi/store"
+)
+
+// Found counts what lies in a data directory and can be read.
+type Found struct{ Volumes, Snapshots int }
+
+// Check reads the records of a data directory, and returns what is damaged, by its path. It changes nothing, and a
+// plugin may serve the directory meanwhile. One that is not there has nothing.
+func Check(root string) (Found, []error) {
+	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
+		return Found{}, nil
+	}
+	p := &Directory{Settings: Settings{Root: root}}
+	var found []error
+	bad := func(path string, err error) { found = append(found, fmt.Errorf("check %s: %w", path, err)) }
+	var at Identity
+	err := store.ReadJSON(p.Dir(IdentityFile), &at)
+	if held, herr := p.held(); errors.Is(err, fs.ErrNotExist) && herr == nil && !held {
+		err = nil
+	}
+	if err != nil {
+		bad(p.Dir(IdentityFile), err)
+	}
+	p.Volumes = store.NewCollection[*store.Volume](p.Dir(VolumesDir), p.Dir(TrashDir))
+	p.Snapshots = store.NewCollection[*store.Snapshot](p.Dir(SnapshotsDir), p.Dir(TrashDir))
+	for _, load := range []func(func(string, error)) error{p.Volumes.Load, p.Snapshots.Load} {
+		if err := load(bad); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			found = append(found, err)
+		}
+	}
+	for _, v := range p.Volumes.All() {
+		image := p.Volumes.Image(v.Key)
+		if st, err := os.Stat(image); err == nil && st.Size() < v.Size {
+			bad(filepath.Clean(image), fmt.Errorf("it is cut off: it has %d bytes, its volume %d", st.Size(), v.Size))
+		}
+	}
+	return Found{Volumes: len(p.Volumes.All()), Snapshots: len(p.Snapshots.All())}, found
+}
