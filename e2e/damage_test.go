@@ -12,8 +12,9 @@ import (
 )
 
 // TestDamagedFilesAreRefusedWhileTasksRun: given tasks that run, one on a volume, and an agent that was killed, when a
-// file of its stores is damaged, then the agent ends with the path, what was not done and what to do, neither by a
-// panic nor by a signal, and the tasks run on; with the file put back, everything goes on as if nothing had been.
+// file of its stores is damaged, then check-data names it, and the agent ends with the path, what was not done and what
+// to do, neither by a panic nor by a signal, and the tasks run on; with the file put back, everything goes on as if
+// nothing had been.
 func TestDamagedFilesAreRefusedWhileTasksRun(t *testing.T) {
 	m, db, other := settled(t)
 	half := func(b []byte) []byte { return b[:len(b)/2] }
@@ -38,7 +39,13 @@ func TestDamagedFilesAreRefusedWhileTasksRun(t *testing.T) {
 		{"key, ten bytes", "server/keyring/root.key", func(b []byte) []byte { return b[:10] }, "restore the file"},
 		{"key, gone", "server/keyring/root.key", nil, "restore the file"},
 	} {
+		if out, code := m.cli("operator", "check-data", m.data); code != 1 || !strings.Contains(out, "uses it") {
+			t.Errorf("beside the agent, check-data: %d\n%s", code, out)
+		}
 		m.kill()
+		if out, code := m.cli("operator", "check-data", m.data); code != 0 || strings.Contains(out, "Damaged") {
+			t.Errorf("%s: before, check-data: %d\n%s", c.what, code, out)
+		}
 		path := one(t, filepath.Join(m.data, c.file))
 		whole, err := os.ReadFile(path)
 		must(t, err)
@@ -46,6 +53,9 @@ func TestDamagedFilesAreRefusedWhileTasksRun(t *testing.T) {
 			must(t, os.Remove(path))
 		} else {
 			must(t, os.WriteFile(path, c.damage(bytes.Clone(whole)), 0o600))
+		}
+		if out, code := m.cli("operator", "check-data", "-json", m.data); code != 2 || !strings.Contains(out, path) {
+			t.Errorf("%s: check-data: %d\n%s", c.what, code, out)
 		}
 		before, err := os.ReadFile(m.logPath())
 		must(t, err)

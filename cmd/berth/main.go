@@ -15,9 +15,11 @@ import (
 	"berth/internal/agent"
 	"berth/internal/base/descriptors"
 	"berth/internal/base/lifecycle"
+	"berth/internal/base/storecheck"
 	"berth/internal/cli"
 	"berth/internal/httpapi/sandbox"
 	"berth/internal/localcsi"
+	"berth/internal/localcsi/datadir"
 )
 
 // version is set by the build; a build from a checkout says so.
@@ -41,11 +43,30 @@ func run() int {
 		Version:    version,
 		Agent:      runAgent,
 		Identities: agent.Identities{},
+		DataDirs:   dataDirs{},
 		Plugins:    map[string]func(context.Context, []string) int{agent.LocalCSI: runLocalCSI},
 	})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return app.Run(ctx, os.Args[1:])
+}
+
+// dataDirs checks data directories: the agent's stores and those of the bundled plugin.
+type dataDirs struct{}
+
+// Check implements cluster.DataDirs.
+func (dataDirs) Check(dir string) (*storecheck.Report, error) {
+	r, volumes, err := agent.CheckData(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := storecheck.Store{Name: "bundled plugin", Path: volumes}
+	found, bad := datadir.Check(volumes)
+	if s.Damage = storecheck.Texts(bad...); found != (datadir.Found{}) || len(bad) > 0 {
+		s.Holds = fmt.Sprintf("%d volumes, %d snapshots", found.Volumes, found.Snapshots)
+	}
+	r.Add(s)
+	return r, nil
 }
 
 // runAgent runs until the first signal; the second one ends the wait for tasks.

@@ -27,7 +27,9 @@ type Options struct {
 	Plugins map[string]func(ctx context.Context, args []string) int
 	// Identities decides who the node of a data directory is; nil: nobody does.
 	Identities cluster.Identities
-	Version    string
+	// DataDirs checks data directories; nil: nobody does.
+	DataDirs cluster.DataDirs
+	Version  string
 	// Dial connects to agents; nil means over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }

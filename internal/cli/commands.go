@@ -25,7 +25,7 @@ func commands(e *kit.Env, o Options) []*kit.Command {
 		newCompletion(e)}
 	list = append(list, jobs.Shortcuts(e)...)
 	list = append(list, allocs.Shortcuts(e)...)
-	list = append(list, cluster.Commands(e, o.Identities)...)
+	list = append(list, cluster.Commands(e, o.Identities, o.DataDirs)...)
 	if o.Agent != nil {
 		list = append(list, &kit.Command{Use: "agent", Short: "Run an agent: a server, a node, or both"})
 	}

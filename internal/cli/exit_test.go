@@ -44,6 +44,7 @@ var reads = map[string]reading{
 	"namespace status":          {missing: []string{"nothing"}, most: 1},
 	"node orphans list":         {missing: []string{"dead", noUUID}, most: 1},
 	"node status":               {missing: []string{"dead", noUUID, "-json " + noUUID}, most: 1},
+	"operator check-data":       {missing: []string{"/nothing"}, most: 1},
 	"operator recovery status":  {},
 	"operator snapshot inspect": {missing: []string{"nothing.snap"}, most: 1},
 	"plan":                      {missing: []string{"testdata/files/nothing.hcl"}, most: 1, code: 255},

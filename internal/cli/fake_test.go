@@ -16,6 +16,7 @@ import (
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/base/redact"
+	"berth/internal/base/storecheck"
 )
 
 // The cast of the transcripts.
@@ -677,4 +678,28 @@ func (identities) New(_ context.Context, dataDir string) (string, error) {
 			"something is mounted at "+dataDir+"/csi/m")
 	}
 	return nodeB, nil
+}
+
+// dataDirs are data directories: one is whole, another one is damaged.
+type dataDirs struct{}
+
+// Check implements cluster.DataDirs.
+func (dataDirs) Check(dir string) (*storecheck.Report, error) {
+	r := &storecheck.Report{DataDir: dir, Whole: true}
+	log := storecheck.Store{
+		Name:  "servers' log",
+		Path:  dir + "/server/raft",
+		Holds: "entries 1 to 900, a snapshot up to 700",
+	}
+	switch dir {
+	case "/hurt":
+		log.Damage = []string{"check log /hurt/server/raft/wal/1.wal: entry 812 is damaged (restore it)"}
+	case "/whole":
+		log.Warnings = []string{"40 bytes after entry 900 are of a write that was cut off"}
+	default:
+		return nil, fault.WithHint(fault.New(fault.NotFound, "check", dir, "it is no directory"), "name another")
+	}
+	r.Add(log)
+	r.Add(storecheck.Store{Name: "node's store", Path: dir + "/client/client.db"})
+	return r, nil
 }

@@ -65,6 +65,7 @@ func runOver(
 		Dial:    dial,
 
 		Identities: identities{},
+		DataDirs:   dataDirs{},
 		Agent:      func(_ context.Context, args []string) int { fmt.Fprintf(&out, "agent %q\n", args); return 42 },
 		Plugins: map[string]func(context.Context,
 			[]string) int{"local-csi": func(_ context.Context, args []string) int {

@@ -7,7 +7,7 @@ import (
 )
 
 // Commands returns the nouns, and the verbs that have none.
-func Commands(e *kit.Env, ids Identities) []*kit.Command {
+func Commands(e *kit.Env, ids Identities, dirs DataDirs) []*kit.Command {
 	return []*kit.Command{
 		kit.Noun("node", "Look at nodes and act on them", newNodeStatus(e), newEligibility(e), newOrphans(e),
 			newNodeReplace(e), newRebootConfirm(e), newReadmit(e), newIdentity(e, ids), newUnknownMount(e)),
@@ -15,7 +15,8 @@ func Commands(e *kit.Env, ids Identities) []*kit.Command {
 		kit.Noun("system", "Chores of the whole cluster", newGC(e)),
 		kit.Noun("namespace", "Look at namespaces", newNamespaceList(e), newNamespaceStatus(e)),
 		kit.Noun("acl", "Access control", newBootstrap(e)),
-		kit.Noun("operator", "Tools for operators", newAPI(e), newRecovery(e), newSnapshot(e)),
+		kit.Noun("operator", "Tools for operators", newAPI(e), newRecovery(e), newSnapshot(e),
+			newCheckData(e, dirs)),
 		newAgentInfo(e),
 		newMonitor(e),
 		newVersion(e),

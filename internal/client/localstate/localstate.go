@@ -4,6 +4,7 @@
 package localstate
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -99,6 +100,16 @@ func Open(dir string) (*Store, error) {
 		return nil, err
 	}
 	return &Store{KV: s, dir: dir}, nil
+}
+
+// Check reads what a store beneath dir remembers, and changes nothing.
+func Check(dir string) (*Loaded, error) {
+	s, err := kv.OpenToRead(filepath.Join(dir, "client.db"), Codec)
+	if err != nil {
+		return nil, err
+	}
+	l, err := (&Store{KV: s, dir: dir}).Load()
+	return l, errors.Join(err, s.Close())
 }
 
 // Close closes the file.

@@ -44,17 +44,29 @@ func Check(path string, buckets ...string) error {
 	return nil
 }
 
-// Read hands the value of a key to use, unless there is none. The store is not changed, and was checked before.
-func Read(path, bucket, key string, use func([]byte) error) (err error) {
+// OpenToRead opens a store that is there, and is whole, for reading alone: nothing of it is changed.
+func OpenToRead(path string, codec Codec) (*Store, error) {
+	if err := Check(path); err != nil {
+		return nil, err
+	}
 	db, err := bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true, Timeout: time.Millisecond})
 	switch {
 	case errors.Is(err, berrors.ErrTimeout):
-		return held(path)
+		return nil, held(path)
 	case err != nil:
-		return classify(err, "read store", path)
+		return nil, classify(err, "read store", path)
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return db.View(func(tx *bolt.Tx) error {
+	return &Store{path: path, codec: codec, db: db}, nil
+}
+
+// Read hands the value of a key to use, unless there is none. The store is not changed.
+func Read(path, bucket, key string, use func([]byte) error) (err error) {
+	s, err := OpenToRead(path, Codec{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.db.View(func(tx *bolt.Tx) error {
 		b := tx.Bucket([]byte(bucket))
 		if b == nil {
 			return nil

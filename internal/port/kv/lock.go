@@ -3,6 +3,7 @@ package kv
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,3 +64,24 @@ func heldBy(path, dir string) error {
 
 // Unlock gives the directory back.
 func (l *DirLock) Unlock() error { return l.file.Close() }
+
+// HoldDir makes sure that no process uses a data directory until release, and changes nothing in it. One that was never
+// used is nobody's.
+func HoldDir(dir string) (release func() error, err error) {
+	path := filepath.Join(dir, lockFile)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return func() error { return nil }, nil
+	}
+	if err != nil {
+		return nil, classify(err, "lock directory", dir)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
+		defer func() { _ = f.Close() }() // nothing was written
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, heldBy(path, dir)
+		}
+		return nil, classify(err, "lock directory", dir)
+	}
+	return f.Close, nil
+}

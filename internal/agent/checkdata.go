@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/storecheck"
+	"berth/internal/client/identity"
+	"berth/internal/client/localstate"
+	"berth/internal/port/kv"
+	"berth/internal/port/raftlog"
+	"berth/internal/server/keyring"
+)
+
+// CheckData reads every store of a data directory that no agent uses, and reports what is damaged. It changes nothing.
+// What the bundled plugin keeps there is its own to check, in the directory that is returned.
+func CheckData(dataDir string) (r *storecheck.Report, volumes string, err error) {
+	c := &Config{DataDir: dataDir}
+	if err := c.resolve(); err != nil {
+		return nil, "", err
+	}
+	if st, err := os.Stat(c.DataDir); err != nil || !st.IsDir() {
+		return nil, "", fault.WithHint(fault.New(fault.NotFound, "check", c.DataDir, "it is no directory"),
+			"name the data_dir of an agent")
+	}
+	release, err := kv.HoldDir(c.DataDir)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	a := &Agent{cfg: c}
+	r = &storecheck.Report{DataDir: c.DataDir, Whole: true}
+	raft := a.dir("server", "raft")
+	r.Add(checkLog(raft))
+	r.Add(checkKey(a.dir("server", "keyring"), raftlog.Begun(raft)))
+	r.Add(checkNode(identity.StoreDir(c.DataDir)))
+	return r, a.volumes(), nil
+}
+
+func checkLog(dir string) storecheck.Store {
+	s := storecheck.Store{Name: "servers' log", Path: dir}
+	if !raftlog.Begun(dir) {
+		return s
+	}
+	found, err := raftlog.Check(dir)
+	s.Damage = storecheck.Texts(err)
+	s.Holds = fmt.Sprintf("entries %d to %d, a snapshot up to %d", found.First, found.Last, found.Snapshot)
+	if found.Snapshot == 0 {
+		s.Holds = fmt.Sprintf("entries %d to %d", found.First, found.Last)
+	}
+	s.Warnings = storecheck.Texts(found.Warnings...)
+	if found.Dropped > 0 {
+		s.Warnings = append(s.Warnings, fmt.Sprintf(
+			"%d bytes after entry %d are of a write that was cut off, and were never acknowledged",
+			found.Dropped, found.Last))
+	}
+	return s
+}
+
+func checkKey(dir string, begun bool) storecheck.Store {
+	s := storecheck.Store{Name: "servers' key", Path: dir}
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && !begun {
+		return s
+	}
+	s.Holds = "the root key"
+	_, err := keyring.Open(dir)
+	s.Damage = storecheck.Texts(err)
+	return s
+}
+
+func checkNode(dir string) storecheck.Store {
+	s := storecheck.Store{Name: "node's store", Path: filepath.Join(dir, "client.db")}
+	if _, err := os.Stat(s.Path); errors.Is(err, fs.ErrNotExist) {
+		return s
+	}
+	loaded, err := localstate.Check(dir)
+	if err != nil {
+		s.Holds, s.Damage = "nothing that can be read", storecheck.Texts(err)
+		return s
+	}
+	s.Holds = fmt.Sprintf("%d allocations", len(loaded.Allocs)+len(loaded.Damaged))
+	for _, err := range loaded.Damaged {
+		s.Damage = append(s.Damage, err.Error())
+	}
+	return s
+}

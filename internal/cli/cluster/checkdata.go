@@ -1,0 +1,63 @@
+package cluster
+
+import (
+	"context"
+
+	"berth/internal/base/storecheck"
+	"berth/internal/cli/kit"
+)
+
+// DataDirs checks data directories that no agent uses.
+type DataDirs interface {
+	Check(dir string) (*storecheck.Report, error)
+}
+
+// exitDamaged is the exit code of a check that found damage.
+const exitDamaged = 2
+
+func newCheckData(e *kit.Env, dirs DataDirs) *kit.Command {
+	var formats kit.Formats
+	cmd := &kit.Command{
+		Use:   "check-data [flags] <directory>",
+		Short: "Read every store of an agent's data directory, and say what is damaged",
+		Long: `Reads the servers' log and key, the node's store and the records of the bundled storage plugin, from the first byte to
+the last, and changes nothing. The agent must not run; what it started may. Exits with 0 if everything is whole, with 2 if
+something is damaged, and with 1 if the directory cannot be read.`,
+		Example: "  berth operator check-data /var/lib/berth",
+		Local:   true,
+		Run: func(_ context.Context, args []string) error {
+			r, err := dirs.Check(args[0])
+			if err := formats.Show(e.Out, r, err, func() { showReport(e, r) }); err != nil {
+				return err
+			}
+			if !r.Whole {
+				return &kit.Exit{Code: exitDamaged}
+			}
+			return nil
+		},
+	}
+	return formats.AddTo(cmd)
+}
+
+func showReport(e *kit.Env, r *storecheck.Report) {
+	kit.List(e.Out, r.Stores, "stores", []string{"Store", "State", "Holds", "Path"}, func(s storecheck.Store) []string {
+		state := "whole"
+		switch {
+		case len(s.Damage) > 0:
+			state = "damaged"
+		case s.Holds == "":
+			state = "not there"
+		case len(s.Warnings) > 0:
+			state = "usable"
+		}
+		return []string{s.Name, state, s.Holds, s.Path}
+	})
+	for _, s := range r.Stores {
+		for _, text := range s.Damage {
+			e.Out.Printf("\nDamaged: %s\n", kit.Clean(text))
+		}
+		for _, text := range s.Warnings {
+			e.Out.Printf("\nWarning: %s\n", kit.Clean(text))
+		}
+	}
+}
