@@ -58,6 +58,9 @@ func Run(ctx context.Context, cfg *Config, version string, again <-chan struct{}
 	if cfg.tempDir {
 		defer a.removeTemp()
 	}
+	if err := takeDataDir(cfg.DataDir, os.Geteuid()); err != nil {
+		return err
+	}
 	lock, err := kv.LockDir(cfg.DataDir)
 	if err != nil {
 		return err

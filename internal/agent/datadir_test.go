@@ -1,0 +1,92 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"berth/internal/base/fault"
+)
+
+// Given a data_dir that another user could change, or has prepared, then it is refused with the path, the reason and
+// the way out, and nothing is written; one that others may only read is closed to them.
+func TestADataDirThatOthersCanChangeIsRefused(t *testing.T) {
+	const nobody = 65534
+	make := func(path string, mode os.FileMode) {
+		t.Helper()
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	give := func(path string) {
+		if err := os.Chown(path, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := func(to, path string) {
+		if err := os.Symlink(to, path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		prepare func(top, dir string)
+		want    []string // nil: it is taken
+	}{
+		"one that is not there":    {func(_, _ string) {}, nil},
+		"the agent's own":          {func(_, dir string) { make(dir, 0o700) }, nil},
+		"one that others may read": {func(_, dir string) { make(dir, 0o755) }, nil},
+		"below a directory like /tmp": {func(top, dir string) {
+			make(top, 0o777|os.ModeSticky)
+			make(dir, 0o700)
+		}, nil},
+		"a file that is not the agent's": {func(_, dir string) { make(dir, 0o700); make(dir+"/notes", 0o777) }, nil},
+		"another user's": {func(_, dir string) { make(dir, 0o700); give(dir) },
+			[]string{"data belongs to user 65534, and the agent runs as user 0", "look who changed it"}},
+		"one that its group may write": {func(_, dir string) { make(dir, 0o770) },
+			[]string{"data can be written by others (mode 0770)", "chmod go-w"}},
+		"one that all may write": {func(_, dir string) { make(dir, 0o702) }, []string{"written by others"}},
+		"below another user's": {func(top, dir string) { make(dir, 0o700); give(top) },
+			[]string{"top belongs to user"}},
+		"below one that all change": {func(top, dir string) { make(dir, 0o700); make(top, 0o777) },
+			[]string{"top can be"}},
+		"where it would be made in one that all change": {func(top, _ string) { make(top, 0o777) },
+			[]string{"top can be"}},
+		"a link in it": {func(top, dir string) { make(dir, 0o700); link(top, dir+"/server") },
+			[]string{"data/server is a symbolic link", "mount that there"}},
+		"another user's part": {func(_, dir string) { make(dir+"/alloc", 0o711); give(dir + "/alloc") },
+			[]string{"data/alloc belongs to user"}},
+		"a part that all may write": {func(_, dir string) { make(dir+"/shim", 0o777) }, []string{"data/shim can be"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			top := filepath.Join(t.TempDir(), "top")
+			dir := filepath.Join(top, "data")
+			make(top, 0o755)
+			c.prepare(top, dir)
+			if c.want == nil {
+				if err := takeDataDir(dir, 0); err != nil {
+					t.Fatal(err)
+				}
+				if st, err := os.Stat(dir); err == nil && st.Mode().Perm() != 0o700 {
+					t.Errorf("its mode is %#o", st.Mode().Perm())
+				}
+				return
+			}
+			ended, end := context.WithCancel(t.Context())
+			end()
+			err := Run(ended, &Config{DataDir: dir}, "", nil)
+			if !fault.Has(err, fault.Denied) {
+				t.Fatalf("%v, want a refusal", err)
+			}
+			for _, w := range append(c.want, "data_dir "+dir) {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("%v lacks %q", err, w)
+				}
+			}
+		})
+	}
+}
