@@ -58,6 +58,7 @@ func run(ctx context.Context, binary, out, only string, runs, tasks int) (err er
 		{"cold", coldStarts},
 		{"starts", starts(runs)},
 		{"many", atOnce(tasks)},
+		{"lists", listed(500)},
 		{"within", within},
 	} {
 		if only != "" && !slices.Contains(strings.Split(only, ","), part.name) {
