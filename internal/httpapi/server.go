@@ -125,6 +125,10 @@ func (s *Server) Handler(guard access.Guard) http.Handler {
 
 // serve answers unknown paths as clients expect: 404 without a body; and a known path with another verb with 405.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if err := legible(r.URL); err != nil {
+		s.fail(w, r, err)
+		return
+	}
 	mux := s.muxOf(r.URL.Path)
 	_, pattern := mux.Handler(r)
 	if (pattern == "" || r.Method == http.MethodHead) && strings.HasPrefix(r.URL.Path, "/") {
