@@ -124,8 +124,9 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 		Shims:       &shim.Config{Dir: c.shimDir(), Program: helperbin.Open},
 		RawExec:     rawexec.Config{Enabled: orDev(raw.Enabled, c.dev)},
 		Exec: exec.Config{
-			AllowCSINode: orDev(isolated.AllowCSINode, c.dev),
-			AllowCaps:    isolated.AllowCaps,
+			AllowCSINode:  orDev(isolated.AllowCSINode, c.dev),
+			AllowCaps:     isolated.AllowCaps,
+			AllowSyscalls: isolated.AllowSyscalls,
 			// Never by -dev alone: with the API open to tasks it would be a way from any task to the node.
 			AllowHostPID: orDev(isolated.AllowHostPID, false),
 			AllowHostIPC: orDev(isolated.AllowHostIPC, false),

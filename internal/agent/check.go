@@ -15,6 +15,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/client/csimanager"
 	"berth/internal/client/host"
+	"berth/internal/port/seccomp"
 )
 
 func (c *Config) defaults() error {
@@ -225,13 +226,18 @@ func (p *Plugin) check() error {
 		return bad(what, "there is no such task driver", "there are exec and raw_exec")
 	case p.Name == "exec" && c.Enabled != nil:
 		return bad(what, "exec has no option enabled: it is on wherever the machine allows it", "leave it out")
-	case p.Name == "raw_exec" &&
-		(c.AllowCSINode != nil || c.AllowCaps != nil || c.AllowHostPID != nil || c.AllowHostIPC != nil):
+	case p.Name == "raw_exec" && c.confines():
 		return bad(what,
-			"raw_exec has no options allow_csi_node, allow_caps, allow_host_pid and allow_host_ipc: its tasks are "+
-				"not confined", "leave them out, or set them for exec")
+			"raw_exec has no options allow_csi_node, allow_caps, allow_syscalls, allow_host_pid and allow_host_ipc: "+
+				"its tasks are not confined", "leave them out, or set them for exec")
 	}
-	return nil
+	return fault.Note(seccomp.Check(p.config().AllowSyscalls), "", what+" allow_syscalls")
+}
+
+// confines reports whether it has options of a driver that confines its tasks.
+func (c *PluginConfig) confines() bool {
+	return c.AllowCSINode != nil || c.AllowCaps != nil || c.AllowSyscalls != nil || c.AllowHostPID != nil ||
+		c.AllowHostIPC != nil
 }
 
 func (p *Plugin) config() PluginConfig {

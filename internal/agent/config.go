@@ -101,8 +101,10 @@ type PluginConfig struct {
 	Enabled      *bool    `hcl:"enabled"`        // raw_exec
 	AllowCSINode *bool    `hcl:"allow_csi_node"` // exec: node-role storage plugins may act on the node
 	AllowCaps    []string `hcl:"allow_caps"`     // exec
-	AllowHostPID *bool    `hcl:"allow_host_pid"` // exec: tasks may share the node's pid namespace
-	AllowHostIPC *bool    `hcl:"allow_host_ipc"` // exec: tasks may share the node's ipc namespace
+	// AllowSyscalls are system calls that tasks of exec may make beyond those that all may.
+	AllowSyscalls []string `hcl:"allow_syscalls"`
+	AllowHostPID  *bool    `hcl:"allow_host_pid"` // exec: tasks may share the node's pid namespace
+	AllowHostIPC  *bool    `hcl:"allow_host_ipc"` // exec: tasks may share the node's ipc namespace
 }
 
 // ACLBlock is refused when it asks for what is not built.

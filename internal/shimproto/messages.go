@@ -131,6 +131,9 @@ type Isolate struct {
 	HostIPC         bool
 	// Cgroups are directories of the process's own cgroup to show below /sys/fs/cgroup; the shim fills them in.
 	Cgroups []Bind
+	// Filter is what the process may call, in the words that seccomp(2) takes: eight bytes each, in the machine's
+	// order. It is made by the agent and needs NoNewPrivileges; empty: no filter.
+	Filter []byte
 }
 
 func (m *Isolate) table(c *codec) {
@@ -146,6 +149,7 @@ func (m *Isolate) table(c *codec) {
 	boolean(c, 10, &m.HostPID)
 	boolean(c, 11, &m.HostIPC)
 	list(c, 12, &m.Cgroups)
+	blob(c, 13, &m.Filter)
 }
 
 // Bind is one mount.

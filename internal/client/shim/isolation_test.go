@@ -91,6 +91,7 @@ func TestAnIsolatedTaskSeesItsOwnRoot(t *testing.T) {
 		{"mknod /tmp/disk b 254 0 2>/dev/null || echo refused", "refused"},
 		{"grep NoNewPrivs /proc/self/status | tr -d '\\t'", "NoNewPrivs:1"},
 		{"grep CapBnd /proc/self/status | cut -f2", bounding()},
+		{"for p in /proc/[0-9]*; do grep -q sleep $p/comm && grep Seccomp: $p/status | tr -d '\\t'; done", "Seccomp:2"},
 		{"ulimit -n", ulimit(t)},
 		{"test -e /sys/fs/cgroup/memory/memory.limit_in_bytes -o -e /sys/fs/cgroup/memory.max && echo shown", "shown"},
 		{"cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max",

@@ -200,6 +200,7 @@ func encodeIsolate(iso *driver.IsolateSpec) (*shimproto.Isolate, error) {
 		Ambient:         ambient,
 		HostDevices:     iso.HostDevices,
 		NoNewPrivileges: iso.NoNewPrivileges,
+		Filter:          iso.Filter,
 	}
 	if out.HostPID, err = isHost("pid_mode", iso.PIDMode); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,10 @@ import (
 var helper string
 
 func TestMain(m *testing.M) {
+	if slices.Contains(os.Args, probeArgument) {
+		probe()
+		return
+	}
 	if os.Getenv("BERTH_TEST_AGENT") != "" {
 		os.Exit(m.Run()) // it is going to be killed: what it made would stay
 	}

@@ -88,6 +88,9 @@ type IsolateSpec struct {
 	HostDevices bool
 	// NoNewPrivileges forbids gaining privileges through exec; set for everything but node-role CSI plugins.
 	NoNewPrivileges bool
+	// Filter is what the process may ask of the kernel, as port/seccomp makes it; it needs NoNewPrivileges. Empty:
+	// everything.
+	Filter []byte
 	// PIDMode and IPCMode "private" (default) or "host".
 	PIDMode, IPCMode string
 }

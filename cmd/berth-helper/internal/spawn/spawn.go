@@ -14,7 +14,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -55,6 +54,7 @@ type Bound struct {
 	Keep            []int // capabilities
 	Ambient         []int
 	NoNewPrivileges bool
+	Filter          []byte // of system calls: shimproto.Isolate.Filter
 }
 
 // Child is a started process.
@@ -202,7 +202,7 @@ func (s *Spec) fork() (*Child, error) {
 	defer closeTTY()
 	err = isolateFiles(append(append(runtimes, uintptr(leaf)), files...))
 	if err == nil {
-		err = s.exec(c, &syscall.ProcAttr{Env: s.Env, Files: files, Sys: s.attributes(leaf)})
+		err = s.exec(c, leaf, files)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.closeMaster())
@@ -210,7 +210,7 @@ func (s *Spec) fork() (*Child, error) {
 	return c, nil
 }
 
-func (s *Spec) exec(c *Child, attr *syscall.ProcAttr) error {
+func (s *Spec) exec(c *Child, leaf int, files []uintptr) error {
 	path, err := s.lookup()
 	if err != nil {
 		return err
@@ -218,35 +218,16 @@ func (s *Spec) exec(c *Child, attr *syscall.ProcAttr) error {
 	if err := s.bound(); err != nil {
 		return err
 	}
-	attr.Dir = s.Dir
-	if c.PID, err = syscall.ForkExec(path, s.Argv, attr); err != nil {
-		return s.explain(path, err)
+	b, err := s.birth(path)
+	if err != nil {
+		return err
+	}
+	var step int
+	c.PID, step, err = b.bear(leaf, s.Clone, files)
+	if err != nil {
+		return s.explain(path, step, err)
 	}
 	return nil
-}
-
-func (s *Spec) attributes(leaf int) *syscall.SysProcAttr {
-	a := &syscall.SysProcAttr{
-		Setsid:      true,
-		UseCgroupFD: true,
-		CgroupFD:    leaf,
-		Cloneflags:  s.Clone,
-		Setctty:     s.TTY != nil,
-	}
-	// A child in another pid namespace dies with that namespace's init, and the runtime's check that the parent is
-	// still there would take the parent that it cannot see for dead.
-	if s.Enter == nil || s.Enter.Flags&unix.CLONE_NEWPID == 0 {
-		a.Pdeathsig = syscall.SIGKILL
-	}
-	if s.User != nil {
-		a.Credential = &syscall.Credential{Uid: s.User.UID, Gid: s.User.GID, Groups: s.User.Groups}
-		if s.Bound != nil && s.User.UID != 0 {
-			for _, c := range s.Bound.Ambient {
-				a.AmbientCaps = append(a.AmbientCaps, uintptr(c))
-			}
-		}
-	}
-	return a
 }
 
 func (s *Spec) enter() error {
@@ -334,10 +315,14 @@ func runnable(path string) string {
 	return ""
 }
 
-// explain says what an errno of execve means.
-func (s *Spec) explain(path string, err error) error {
+// explain says what an errno of a birth means.
+func (s *Spec) explain(path string, step int, err error) error {
 	text, hint := err.Error(), ""
 	switch {
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM):
+		return fault.Wrap(err, fault.Exhausted, "start", "command "+quote(path))
+	case step != stepExec:
+		return fault.Wrap(fault.Note(err, stepNames[step], ""), fault.Internal, "start", "command "+quote(path))
 	case errors.Is(err, unix.ENOENT):
 		text = "its interpreter or loader does not exist in " + s.where()
 		hint = "look at the script's first line, or link the program statically"
@@ -348,8 +333,6 @@ func (s *Spec) explain(path string, err error) error {
 			"check the modes of the file and its directories, and that its mount is not noexec"
 	case errors.Is(err, unix.E2BIG):
 		text = "its arguments and environment are larger than the kernel takes"
-	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM):
-		return fault.Wrap(err, fault.Exhausted, "start", "command "+quote(path))
 	}
 	return s.refuse("command "+quote(path), text, hint)
 }

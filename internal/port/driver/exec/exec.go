@@ -12,6 +12,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/launched"
+	"berth/internal/port/seccomp"
 )
 
 // Name of the driver in a job's task block.
@@ -41,6 +42,8 @@ type Config struct {
 	AllowHostIPC bool
 	// AllowCaps bounds what cap_add may ask for; nil: DefaultCapabilities.
 	AllowCaps []string
+	// AllowSyscalls are system calls that tasks may make beyond the list of port/seccomp, by name.
+	AllowSyscalls []string
 	// DefaultUser is for tasks that name none; empty: the agent's own, with bounded capabilities.
 	DefaultUser string
 	// System replaces DefaultSystem.
@@ -51,6 +54,9 @@ type Config struct {
 type Driver struct {
 	cfg Config
 	opt launched.Options
+	// filter is of system calls; unfiltered is why there is none.
+	filter     []byte
+	unfiltered error
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -65,7 +71,9 @@ func New(cfg Config, l driver.Launcher) *Driver {
 	if cfg.System == nil {
 		cfg.System = DefaultSystem
 	}
-	return &Driver{cfg: cfg, opt: launched.Options{Driver: Name, Launcher: l, DefaultSignal: defaultSignal}}
+	d := &Driver{cfg: cfg, opt: launched.Options{Driver: Name, Launcher: l, DefaultSignal: defaultSignal}}
+	d.filter, d.unfiltered = seccomp.Compile(cfg.AllowSyscalls)
+	return d
 }
 
 // Name implements driver.Driver.
@@ -102,6 +110,9 @@ var schema = driver.Schema{
 
 // Fingerprint implements driver.Driver.
 func (d *Driver) Fingerprint(context.Context) driver.Fingerprint {
+	if d.unfiltered != nil {
+		return driver.Fingerprint{Health: driver.Unhealthy, Description: d.unfiltered.Error()}
+	}
 	f := launched.Look(d.opt.Launcher, Name, true)
 	if f.Health == driver.Healthy {
 		for name, allowed := range map[string]bool{
@@ -131,6 +142,9 @@ func (d *Driver) Recover(ctx context.Context, h driver.TaskHandle) (driver.Task,
 }
 
 func (d *Driver) spec(cfg *driver.TaskConfig) (*driver.LaunchSpec, error) {
+	if d.unfiltered != nil {
+		return nil, d.unfiltered
+	}
 	if err := schema.Check(cfg.Config); err != nil {
 		return nil, err
 	}
@@ -138,7 +152,12 @@ func (d *Driver) spec(cfg *driver.TaskConfig) (*driver.LaunchSpec, error) {
 	if err != nil {
 		return nil, err
 	}
-	iso := &driver.IsolateSpec{System: d.cfg.System, Devices: devices(cfg), NoNewPrivileges: true}
+	iso := &driver.IsolateSpec{
+		System:          d.cfg.System,
+		Devices:         devices(cfg),
+		NoNewPrivileges: true,
+		Filter:          d.filter,
+	}
 	iso.PIDMode, _ = cfg.Config["pid_mode"].(string)
 	iso.IPCMode, _ = cfg.Config["ipc_mode"].(string)
 	if iso.Binds, err = binds(cfg); err != nil {
@@ -175,6 +194,7 @@ func (d *Driver) privileges(cfg *driver.TaskConfig, iso *driver.IsolateSpec) err
 		iso.Capabilities = AllCapabilities
 		iso.HostDevices = true
 		iso.NoNewPrivileges = false
+		iso.Filter = nil
 		return nil
 	}
 	add, err := launched.Strings(cfg.Config, "cap_add")

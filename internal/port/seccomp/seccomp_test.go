@@ -1,0 +1,172 @@
+package seccomp
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/elastic/go-seccomp-bpf/arch"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+
+	"berth/internal/base/fault"
+)
+
+// answers runs a filter over a call as the kernel does.
+func answers(t *testing.T, words []byte, machine uint32, number int, args ...uint64) uint32 {
+	t.Helper()
+	var program []bpf.Instruction
+	for w := range slices.Chunk(words, 8) {
+		program = append(program, bpf.RawInstruction{
+			Op: binary.NativeEndian.Uint16(w),
+			Jt: w[2],
+			Jf: w[3],
+			K:  binary.NativeEndian.Uint32(w[4:]),
+		}.Disassemble())
+	}
+	vm, err := bpf.NewVM(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A packet is read in the network's order, the record of a call in the machine's: the words are turned around.
+	record := make([]byte, offsetArgs+6*8)
+	binary.BigEndian.PutUint32(record[offsetNumber:], uint32(number))
+	binary.BigEndian.PutUint32(record[offsetArch:], machine)
+	for i, a := range args {
+		binary.BigEndian.PutUint32(record[offsetArgs+8*i:], uint32(a))
+		binary.BigEndian.PutUint32(record[offsetArgs+8*i+4:], uint32(a>>32))
+	}
+	got, err := vm.Run(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint32(got)
+}
+
+const (
+	allow = uint32(unix.SECCOMP_RET_ALLOW)
+	eperm = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.EPERM)
+	enosy = uint32(unix.SECCOMP_RET_ERRNO) | uint32(unix.ENOSYS)
+)
+
+func compile(t *testing.T, additional ...string) ([]byte, *arch.Info) {
+	t.Helper()
+	words, err := Compile(additional)
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine, err := arch.GetInfo("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return words, machine
+}
+
+// Every call of the architecture has the answer of its list, whatever its arguments; what is on no list there is not.
+func TestEveryCallHasTheAnswerOfItsList(t *testing.T) {
+	words, machine := compile(t)
+	if n := len(words) / 8; n > 4096 {
+		t.Errorf("it has %d instructions; the kernel takes 4096", n)
+	}
+	for number, name := range machine.SyscallNumbers {
+		if slices.ContainsFunc(conditions, func(c condition) bool { return c.name == name }) {
+			continue
+		}
+		want := enosy
+		switch {
+		case slices.Contains(allowed, name):
+			want = allow
+		case slices.Contains(refused, name):
+			want = eperm
+		}
+		for _, argument := range []uint64{0, ^uint64(0), uint64(machine.SyscallNames["read"])} {
+			if got := answers(t, words, uint32(machine.ID), number, argument, argument, argument); got != want {
+				t.Errorf("%s with %#x: %#x, want %#x", name, argument, got, want)
+			}
+		}
+	}
+	for _, number := range []int{100000, -1, 0x40000000} {
+		if got := answers(t, words, uint32(machine.ID), number); got != enosy {
+			t.Errorf("call %d: %#x", number, got)
+		}
+	}
+	if got := answers(t, words, uint32(arch.I386.ID), machine.SyscallNames["read"]); got != enosy {
+		t.Errorf("a call of another architecture: %#x", got)
+	}
+}
+
+func TestArgumentsDecide(t *testing.T) {
+	words, machine := compile(t)
+	for _, c := range []struct {
+		call string
+		args []uint64
+		want uint32
+	}{
+		{"clone", []uint64{uint64(unix.SIGCHLD)}, allow},
+		{"clone", []uint64{unix.CLONE_VM | unix.CLONE_VFORK | uint64(unix.SIGCHLD)}, allow},
+		{"clone", []uint64{unix.CLONE_NEWUSER}, eperm},
+		{"clone", []uint64{unix.CLONE_NEWNS | unix.CLONE_VM}, eperm},
+		{"clone", []uint64{unix.CLONE_NEWCGROUP}, eperm},
+		{"clone", []uint64{1<<32 | unix.CLONE_NEWUSER}, eperm},
+		{"socket", []uint64{unix.AF_UNIX, unix.SOCK_STREAM, 0}, allow},
+		{"socket", []uint64{unix.AF_INET6, unix.SOCK_DGRAM, 17}, allow},
+		{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_SOCK_DIAG}, allow},
+		{"socket", []uint64{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER}, eperm},
+		{"socket", []uint64{unix.AF_VSOCK, unix.SOCK_STREAM, 0}, eperm},
+		{"socket", []uint64{1<<32 | unix.AF_VSOCK, unix.SOCK_STREAM, 0}, eperm},
+		{"personality", []uint64{0xffffffff}, allow},
+		{"personality", []uint64{0x0008}, allow},
+		{"personality", []uint64{0x0040000}, eperm},
+	} {
+		if got := answers(t, words, uint32(machine.ID), machine.SyscallNames[c.call], c.args...); got != c.want {
+			t.Errorf("%s%#x: %#x, want %#x", c.call, c.args, got, c.want)
+		}
+	}
+}
+
+func TestAnAgentAllowsMore(t *testing.T) {
+	words, machine := compile(t, "ptrace", "clone", "read")
+	for name, want := range map[string]uint32{"ptrace": allow, "clone": allow, "read": allow, "keyctl": eperm,
+		"clone3": enosy} {
+		if got := answers(t, words, uint32(machine.ID), machine.SyscallNames[name], unix.CLONE_NEWUSER); got != want {
+			t.Errorf("%s: %#x, want %#x", name, got, want)
+		}
+	}
+	_, err := Compile([]string{"read", "sys_ptrace"})
+	for _, err := range []error{err, Check([]string{"sys_ptrace"})} {
+		if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), `"sys_ptrace"`) {
+			t.Errorf("an unknown name: %v", err)
+		}
+	}
+	if err := Check([]string{"ptrace"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A name that is misspelt would be passed over, and one on two lists would have the answer of the first.
+func TestTheListsNameEachCallOnce(t *testing.T) {
+	known := map[string]bool{"send": true, "recv": true, "umount": true, "stime": true} // of 32-bit machines
+	for _, a := range []*arch.Info{arch.X86_64, arch.AARCH64, arch.I386} {
+		for name := range a.SyscallNames {
+			known[name] = true
+		}
+	}
+	seen := map[string]bool{}
+	names := slices.Concat(allowed, refused)
+	for _, c := range conditions {
+		names = append(names, c.name)
+	}
+	for _, name := range names {
+		if !known[name] {
+			t.Errorf("no architecture has %s", name)
+		}
+		if seen[name] {
+			t.Errorf("%s stands on the lists twice", name)
+		}
+		seen[name] = true
+	}
+	if seen["clone3"] {
+		t.Error("clone3 has to be on no list: its answer is ENOSYS")
+	}
+}
