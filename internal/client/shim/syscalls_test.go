@@ -1,6 +1,7 @@
 package shim_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -34,7 +35,7 @@ var attempts = []struct {
 	{"setns", func() unix.Errno {
 		fd, err := unix.Open("/proc/self/ns/mnt", unix.O_RDONLY, 0)
 		if err != nil {
-			return err.(unix.Errno)
+			return errno(err)
 		}
 		return raw(unix.SYS_SETNS, uintptr(fd), 0)()
 	}},
@@ -124,7 +125,10 @@ func path(trap uintptr, text string) func() unix.Errno {
 }
 
 func errno(err error) unix.Errno {
-	e, _ := err.(unix.Errno)
+	var e unix.Errno
+	if err != nil && !errors.As(err, &e) {
+		e = unix.EINVAL
+	}
 	return e
 }
 
