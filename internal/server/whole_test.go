@@ -11,6 +11,7 @@ import (
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
+	"berth/internal/port/raftlog"
 	"berth/internal/wire"
 )
 
@@ -232,6 +233,44 @@ func BenchmarkStart(b *testing.B) {
 		if err := <-ended; err != nil {
 			b.Fatal(err)
 		}
+		b.StartTimer()
+	}
+}
+
+// BenchmarkRestart measures from nothing to a server that answers, over a log of 8,192 entries that no snapshot holds.
+func BenchmarkRestart(b *testing.B) {
+	dir := b.TempDir()
+	cfg := Config{DataDir: dir, Dev: true}
+	cfg.Raft.SnapshotThreshold = 1 << 20
+	run := func() (*Server, func()) {
+		s := New(cfg)
+		ctx, cancel := context.WithCancel(b.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx, Listeners{}) }()
+		if err := s.Ready(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		return s, func() {
+			cancel()
+			if err := <-ended; err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	s, stop := run()
+	conn, err := s.Connect()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for s.log.LastIndex() < raftlog.DefaultSnapshotThreshold {
+		do(b, conn, wire.JobRegister, &wire.JobRegisterRequest{Job: wholeJob(ids.Job(ids.New()))})
+	}
+	_ = conn.Close()
+	stop()
+	for b.Loop() {
+		_, stop := run()
+		b.StopTimer()
+		stop()
 		b.StartTimer()
 	}
 }

@@ -35,6 +35,11 @@ type Config struct {
 	// SnapshotThreshold is after how many entries the state is written to a snapshot; TrailingLogs how many of those
 	// are kept in the log all the same.
 	SnapshotThreshold, TrailingLogs uint64
+	// SnapshotBytes and SnapshotAge have the state written as soon as the entries since the last snapshot hold so many
+	// bytes, or the first of them is so old: what a start has to apply is bounded by its size and, of a quiet server,
+	// by its age.
+	SnapshotBytes uint64
+	SnapshotAge   time.Duration
 	// interval is how often Raft looks whether a snapshot is due; 0: 30 s.
 	interval time.Duration
 }
@@ -45,6 +50,9 @@ const (
 	DefaultReserve           = 64 << 20
 	DefaultSnapshotThreshold = 8192
 	DefaultTrailingLogs      = 10240
+	DefaultSnapshotBytes     = 8 << 20
+	DefaultSnapshotAge       = 10 * time.Minute
+	defaultInterval          = 30 * time.Second
 )
 
 // The time-outs of a lone voter: it needs nobody's answer, so waiting longer for one only delays the start.
@@ -67,6 +75,9 @@ func (c Config) withDefaults() Config {
 	if c.TrailingLogs == 0 {
 		c.TrailingLogs = DefaultTrailingLogs
 	}
+	c.SnapshotBytes = cmp.Or(c.SnapshotBytes, DefaultSnapshotBytes)
+	c.SnapshotAge = cmp.Or(c.SnapshotAge, DefaultSnapshotAge)
+	c.interval = cmp.Or(c.interval, defaultInterval)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -122,7 +133,6 @@ func (l *Log) Run(ctx context.Context) error {
 	if err != nil {
 		return classify(err, "open snapshots", l.cfg.Dir)
 	}
-	snapshotted := newest(snaps)
 	r, trans, err := l.open(store, snaps, notify)
 	if err != nil {
 		return err
@@ -131,7 +141,8 @@ func (l *Log) Run(ctx context.Context) error {
 	l.set(r, waiters, store)
 	g, gctx := lifecycle.NewGroup(ctx)
 	g.Go("leadership", func() error { return l.follow(gctx, notify) })
-	g.Go("snapshot", func() error { l.shorten(gctx, r, snapshotted); return nil })
+	short := shortener{log: l, raft: r, snaps: snaps}
+	g.Go("snapshot", func() error { short.run(gctx); return nil })
 	var failure error
 	select {
 	case <-ctx.Done():
@@ -174,38 +185,6 @@ func (l *Log) open(store *guard, snaps raft.SnapshotStore, notify chan<- bool) (
 	return r, trans, nil
 }
 
-// newest is up to which entry there is a snapshot; 0: there is none.
-func newest(snaps raft.SnapshotStore) uint64 {
-	found, err := snaps.List() // the newest first
-	if err != nil || len(found) == 0 {
-		return 0
-	}
-	return found[0].Index
-}
-
-// shorten writes a snapshot once what an earlier run left in the log is applied, if that is as much as a snapshot is
-// written after. Raft itself looks only every half minute whether one is due: a server that never lived so long would
-// read a longer log at each start.
-func (l *Log) shorten(ctx context.Context, r *raft.Raft, snapshotted uint64) {
-	for {
-		lead, changed := l.Leadership()
-		if lead.Leading {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
-	}
-	if l.Barrier(ctx) != nil || r.AppliedIndex()-snapshotted < l.cfg.SnapshotThreshold {
-		return // without leadership the leader's snapshot is as good
-	}
-	if err := l.Snapshot(ctx); err != nil && ctx.Err() == nil {
-		l.cfg.Log.Warn("the log could not be shortened after the start", "error", err)
-	}
-}
-
 func (l *Log) raftConfig(lone bool, notify chan<- bool) *raft.Config {
 	rc := raft.DefaultConfig()
 	rc.LocalID = raft.ServerID(l.cfg.ID)
@@ -213,7 +192,7 @@ func (l *Log) raftConfig(lone bool, notify chan<- bool) *raft.Config {
 	rc.BatchApplyCh = true
 	rc.NotifyCh = notify
 	rc.SnapshotThreshold, rc.TrailingLogs = l.cfg.SnapshotThreshold, l.cfg.TrailingLogs
-	rc.SnapshotInterval = cmp.Or(l.cfg.interval, 30*time.Second)
+	rc.SnapshotInterval = l.cfg.interval
 	if lone {
 		rc.HeartbeatTimeout = loneTimeout
 		rc.ElectionTimeout = loneTimeout

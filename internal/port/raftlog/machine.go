@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 
@@ -16,6 +17,7 @@ type machine struct {
 	sm     StateMachine
 	log    *slog.Logger
 	damage *damage
+	last   atomic.Uint64 // index of the last entry that was applied and not Raft's own
 }
 
 // Apply is ApplyBatch of one.
@@ -39,6 +41,9 @@ func (m *machine) ApplyBatch(logs []*raft.Log) []any {
 		}
 	}
 	results := m.sm.ApplyBatch(entries)
+	if n := len(entries); n > 0 {
+		m.last.Store(entries[n-1].Index)
+	}
 	out := make([]any, len(logs))
 	next := 0
 	for i, l := range logs {
