@@ -149,8 +149,9 @@ func TestNoRoleLeavesADescriptorToATask(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := shimproto.Named{Name: name + ".1", Task: name, Attempt: 1}
+			// It stops where it holds nothing of its own: a program that begins has its libraries open for a moment.
 			h.ask(shimproto.TypeLaunch, &shimproto.Launch{Named: n,
-				Argv: []string{"/bin/sh", "-c", "echo ready; exec sleep 1000"},
+				Argv: []string{"/bin/sh", "-c", "echo ready; kill -STOP $$"},
 				Logs: shimproto.Logs{Dir: h.logs, MaxFiles: 1, MaxBytes: 1 << 20}, Isolate: iso})
 			t.Cleanup(func() {
 				h.ask(shimproto.TypeKill, &shimproto.Kill{Named: n})

@@ -49,6 +49,18 @@ var manners = []judgement{
 	{"I11 hot loop", "caps\nDeleteVolume v Unavailable\n+5ms\nDeleteVolume v OK", Facts{}, "I11@4"},
 	{"I11 hot loop cut short by an event",
 		"caps\nDeleteVolume v Unavailable\nmark event v\n+5ms\nDeleteVolume v OK", Facts{}, ""},
+	{"I11 no capacity, and a volume has left the node", "caps\nControllerPublishVolume w n1 OK\n" +
+		"ControllerPublishVolume v n1 ResourceExhausted\n+5ms\nControllerUnpublishVolume w n1 OK\n+5ms\n" +
+		"ControllerPublishVolume v n1 OK", Facts{}, ""},
+	{"I11 no capacity, and a volume has left another node", "caps\nControllerPublishVolume w n2 OK\n" +
+		"ControllerPublishVolume v n1 ResourceExhausted\n+5ms\nControllerUnpublishVolume w n2 OK\n+5ms\n" +
+		"ControllerPublishVolume v n1 OK", Facts{}, "I11@7"},
+	{"I11 no capacity, and a volume has not left the node", "caps\nControllerPublishVolume w n1 OK\n" +
+		"ControllerPublishVolume v n1 ResourceExhausted\n+5ms\nControllerUnpublishVolume w n1 Unavailable\n+5ms\n" +
+		"ControllerPublishVolume v n1 OK", Facts{}, "I11@7"},
+	{"I11 no answer, and a volume has left the node", "caps\nControllerPublishVolume w n1 OK\n" +
+		"ControllerPublishVolume v n1 Unavailable\n+5ms\nControllerUnpublishVolume w n1 OK\n+5ms\n" +
+		"ControllerPublishVolume v n1 OK", Facts{}, "I11@7"},
 	{"I11 pauses that do not grow", "caps\n" + strings.Repeat("DeleteVolume v Unavailable\n", 8), Facts{},
 		"I11@7 I11@8 I11@9"},
 	{"I11 probing is no retry", "caps\nProbe FailedPrecondition\n+5ms\nProbe FailedPrecondition", Facts{}, ""},

@@ -166,10 +166,13 @@ func (r *retries) end(_ *world, c *call) {
 }
 
 // succeeded ends the failures of a call. Those of another step of the ladder are not over, though it was undone: only
-// what was refused permanently may be asked again.
+// what was refused permanently may be asked again. A volume that leaves a node makes the one place there that others
+// were refused for (CSI spec, ControllerPublishVolume, RESOURCE_EXHAUSTED): that is another question from then on.
 func (r *retries) succeeded(c *call) {
 	for t, last := range r.runs {
 		switch {
+		case freesCapacity(c, t, last.code):
+			delete(r.runs, t)
 		case t.plugin != c.Plugin || t.volume != c.Volume || t.node != c.Node || t.object != c.Object:
 		case t.rpc != c.rpc && slices.Contains(ladder, t.rpc):
 			last.undone = last.undone || c.rpc.Mutating()
@@ -177,6 +180,11 @@ func (r *retries) succeeded(c *call) {
 			delete(r.runs, t)
 		}
 	}
+}
+
+func freesCapacity(c *call, refused try, code string) bool {
+	return c.rpc == csi.ControllerUnpublishVolume && refused.rpc == csi.ControllerPublishVolume &&
+		code == "ResourceExhausted" && refused.plugin == c.Plugin && refused.node == c.Node
 }
 
 func (r *retries) forget(which func(try) bool) {
