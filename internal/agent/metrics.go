@@ -3,13 +3,48 @@ package agent
 import (
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"berth/internal/client/csimanager/meter"
 	"berth/internal/httpapi/gauges"
 )
 
 // Gauges implements httpapi.Self.
 func (a *Agent) Gauges() []gauges.Gauge {
-	return volumeGauges(string(a.client.ID()), a.client.VolumeUsage(), time.Now())
+	out := diskGauges(string(a.NodeID()), a.cfg.DataDir)
+	if a.client != nil {
+		out = append(out, volumeGauges(string(a.client.ID()), a.client.VolumeUsage(), time.Now())...)
+	}
+	return out
+}
+
+// diskGauges are the numbers of the file system that has the agent's data, under its own names and the known ones. One
+// that cannot be asked has none.
+func diskGauges(node, dir string) []gauges.Gauge {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return nil
+	}
+	var out []gauges.Gauge
+	for what, blocks := range map[string]uint64{
+		"size":      fs.Blocks,
+		"used":      fs.Blocks - fs.Bfree,
+		"available": fs.Bavail,
+	} {
+		value := float64(blocks) * float64(fs.Bsize)
+		out = append(out,
+			gauges.Gauge{
+				Name:   "berth.client.data_dir." + what + "_bytes",
+				Value:  value,
+				Labels: map[string]string{"node_id": node},
+			},
+			gauges.Gauge{
+				Name:   "nomad.client.host.disk." + what,
+				Value:  value,
+				Labels: map[string]string{"node_id": node, "disk": dir},
+			})
+	}
+	return out
 }
 
 // volumeGauges are the numbers of the volumes in use on a node. What a plugin does not tell has none.

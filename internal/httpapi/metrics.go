@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -24,11 +23,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *request) error {
 	if format != "" && format != "json" && format != "prometheus" {
 		return badRequest("format must be json or prometheus, is " + strconv.Quote(format))
 	}
-	_, stats := s.cfg.Self.Describe()
-	if st, err := s.status(r); err == nil { // without servers the agent's own numbers are all there is
-		maps.Copy(stats, st.Stats)
-	}
-	all := append(gauges.Of(stats), s.cfg.Self.Gauges()...)
+	all := gauges.Gather(r.Context(), s.cfg.Servers, s.cfg.Self)
 	if format != "prometheus" {
 		s.reply(w, r, metricsReply{
 			Timestamp: time.Now().UTC().Format("2006-01-02 15:04:05 +0000 UTC"),

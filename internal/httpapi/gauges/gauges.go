@@ -40,7 +40,7 @@ func Write(w io.Writer, all []Gauge) error {
 		name := strings.NewReplacer(".", "_", "-", "_").Replace(g.Name)
 		head := ""
 		if name != last {
-			head, last = "# TYPE "+name+" gauge\n", name
+			head, last = "# HELP "+name+" "+help(g.Name)+"\n# TYPE "+name+" gauge\n", name
 		}
 		value := strconv.FormatFloat(g.Value, 'g', -1, 64)
 		if _, err := fmt.Fprintf(w, "%s%s%s %s\n", head, name, labels(g.Labels), value); err != nil {

@@ -126,6 +126,7 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.base, s, wire.SystemSearch, e.search)
 	serving.Unary(e.base, s, wire.NamespaceList, e.namespaceList)
 	serving.Unary(e.base, s, wire.SigningKeys, e.signingKeys)
+	serving.Unary(e.base, s, wire.SystemCounts, e.counts)
 	wire.SystemStatus.Serve(s, func(context.Context, *wire.Empty) (*wire.SystemStatusReply, error) {
 		return e.cfg.Cluster.Status(), nil
 	})

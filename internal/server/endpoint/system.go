@@ -10,6 +10,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/state"
+	"berth/internal/server/views"
 	"berth/internal/wire"
 )
 
@@ -31,6 +32,17 @@ func (e *Endpoints) namespaceList(ctx context.Context, req *wire.Query) (*wire.L
 			}
 		}
 		return s.TableIndex(state.Namespaces), nil
+	})
+}
+
+// counts reads no further than it counts: nobody waits for metrics.
+func (e *Endpoints) counts(ctx context.Context, req *wire.Query) (*wire.CountsReply, error) {
+	out := &wire.CountsReply{}
+	return out, e.base.Read(ctx, *req, &out.Meta, func(s *state.Snap, _ *state.Watch) (uint64, error) {
+		meta := out.Meta
+		*out = *views.Counts(s)
+		out.Meta = meta
+		return s.Index(), nil
 	})
 }
 

@@ -1,0 +1,33 @@
+package gauges
+
+import (
+	"context"
+	"maps"
+
+	"berth/internal/base/ids"
+	"berth/internal/wire"
+)
+
+// Source is an agent with numbers of its own.
+type Source interface {
+	// Describe returns the agent's configuration and its statistics by group.
+	Describe() (config map[string]any, stats map[string]map[string]string)
+	// Gauges are those of its numbers that carry labels.
+	Gauges() []Gauge
+	// NodeID is the id of the node in this agent, or empty.
+	NodeID() ids.Node
+}
+
+// Gather collects the numbers of an agent, and of the servers that it asks. Without them its own are all there is:
+// that they do not answer is what their health says.
+func Gather(ctx context.Context, servers wire.Conn, self Source) []Gauge {
+	_, stats := self.Describe()
+	if st, err := wire.SystemStatus.Call(ctx, servers, &wire.Empty{}); err == nil {
+		maps.Copy(stats, st.Stats)
+	}
+	all := append(Of(stats), self.Gauges()...)
+	if counts, err := wire.SystemCounts.Call(ctx, servers, &wire.Query{}); err == nil {
+		all = append(all, Counted(counts, self.NodeID())...)
+	}
+	return all
+}

@@ -1,0 +1,58 @@
+package gauges
+
+import "strings"
+
+// helps say what a name means; of those that end with a dot, the names that begin with it.
+var helps = []struct{ name, text string }{
+	{"nomad.nomad.job_summary.", "Allocations of a group of a job in this state."},
+	{"nomad.nomad.job_status.", "Jobs of this status."},
+	{"nomad.nomad.blocked_evals.total_blocked", "Evaluations that wait for room for what could not be placed."},
+	{"nomad.client.allocations.", "Allocations on the node in this state."},
+	{"nomad.client.allocated.cpu", "MHz that are given to allocations."},
+	{"nomad.client.allocated.memory", "MiB of memory that are given to allocations."},
+	{"nomad.client.allocated.disk", "MiB of disk that are given to allocations."},
+	{"nomad.client.unallocated.cpu", "MHz that may be given to allocations."},
+	{"nomad.client.unallocated.memory", "MiB of memory that may be given to allocations."},
+	{"nomad.client.unallocated.disk", "MiB of disk that may be given to allocations."},
+	{"nomad.client.host.disk.size", "Bytes of the file system that the data_dir is on."},
+	{"nomad.client.host.disk.used", "Bytes of it that are used."},
+	{"nomad.client.host.disk.available", "Bytes of it that the agent may still use."},
+	{"berth.job.allocs", "Allocations of a group of a job by state."},
+	{"berth.jobs.count", "Jobs by status."},
+	{"berth.evals.count", "Evaluations by status: blocked ones wait for room for what could not be placed."},
+	{"berth.claims.count", "Claims of volumes by state."},
+	{"berth.volumes.count", "Volumes of a plugin by phase."},
+	{"berth.volumes.capacity_bytes", "Capacity of a plugin's volumes by phase."},
+	{"berth.plugins.healthy", "Instances of a storage plugin that are well, by role."},
+	{"berth.plugins.expected", "Instances of a storage plugin that there should be, by role."},
+	{"berth.client.allocs", "Allocations on the node by state."},
+	{"berth.client.orphans", "Allocations on the node of which nobody decides: berth node orphans list."},
+	{"berth.client.allocated.cpu", "MHz that are given to allocations."},
+	{"berth.client.allocated.memory", "MiB of memory that are given to allocations."},
+	{"berth.client.allocated.disk", "MiB of disk that are given to allocations."},
+	{"berth.client.unallocated.cpu", "MHz that may be given to allocations."},
+	{"berth.client.unallocated.memory", "MiB of memory that may be given to allocations."},
+	{"berth.client.unallocated.disk", "MiB of disk that may be given to allocations."},
+	{"berth.client.data_dir.size_bytes", "Bytes of the file system that the data_dir is on."},
+	{"berth.client.data_dir.used_bytes", "Bytes of it that are used."},
+	{"berth.client.data_dir.available_bytes", "Bytes of it that the agent may still use."},
+	{"berth.client.volume.age_seconds", "Seconds since the volume was measured on the node."},
+	{"berth.client.volume.total_bytes", "Bytes of the volume's file system, or of its blocks."},
+	{"berth.client.volume.used_bytes", "Bytes of the volume that are used."},
+	{"berth.client.volume.available_bytes", "Bytes of the volume that are free for its users."},
+	{"berth.client.volume.total_inodes", "Inodes of the volume's file system."},
+	{"berth.client.volume.used_inodes", "Inodes of the volume that are used."},
+	{"berth.client.volume.available_inodes", "Inodes of the volume that are free."},
+	{"berth.client.volume.abnormal", "1: the plugin says that the volume is not well."},
+}
+
+// help is what a name means. Those of statistics are what agent-info shows under them.
+func help(name string) string {
+	for _, h := range helps {
+		if h.name == name || strings.HasSuffix(h.name, ".") && strings.HasPrefix(name, h.name) {
+			return h.text
+		}
+	}
+	group, stat, _ := strings.Cut(strings.TrimPrefix(name, ours), ".")
+	return "The statistic " + stat + " of the group " + group + ", as agent-info shows it."
+}
