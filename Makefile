@@ -53,14 +53,14 @@ test: $(TESTRUN) ## Everything: Debian packages, vet, golangci-lint, architectur
 	@$(MAKE) --no-print-directory build lint
 	@$(TESTRUN) -race -timeout 15m $(PACKAGES)
 	@$(TESTRUN) -count=1 -timeout 15m ./internal/testkit/lineage
-	@go run ./tools/mutants -seed 1 -n 10 -timeout 3m
+	@go run ./tools/mutants -seed 1 -n 10
 	@$(MAKE) --no-print-directory e2e
 	@$(MAKE) --no-print-directory chaos SEED=7 ROUNDS=1000 SETTLE=2m FLAGS='-for 150s -busy 4m'
 	@echo "make test: all is well: vet, golangci-lint, architecture, tests with the race detector, mutants, end to end, compatibility, chaos"
 
 # `go run ./tools/mutants -run NAME -v` makes one and shows which words of a test kill it.
 mutants: helper ## Break the program on purpose, an edit at a time: each must be noticed by the test named in tools/mutants/list
-	@go run ./tools/mutants -timeout 3m
+	@go run ./tools/mutants
 
 e2e: build $(TESTRUN) ## The real binary on the real kernel, and the public Go client against it
 	@$(TESTRUN) -count=1 -timeout 15m ./e2e/...

@@ -43,7 +43,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 0, "with -n: which mutants are picked; 0: those of the day")
 	flag.IntVar(&o.n, "n", 0, "make only so many, picked by the seed; 0: all")
 	flag.StringVar(&o.run, "run", "", "make only mutants whose names match")
-	flag.DurationVar(&o.timeout, "timeout", time.Minute, "of one mutant's tests in one package")
+	flag.DurationVar(&o.timeout, "timeout", 3*time.Minute, "of one mutant's tests in one package: some wait a minute")
 	flag.IntVar(&o.jobs, "jobs", 2, "how many are made at a time")
 	flag.BoolVar(&o.verbose, "v", false, "show what the tests said that killed a mutant")
 	flag.Parse()

@@ -190,16 +190,18 @@ func TestACallWhoseSendingFailedMayHaveBeenMade(t *testing.T) {
 
 // Given volumes of two plugins that have the same id at their providers, then neither waits for the other.
 func TestAnIDIsOnlyItsProvidersOwn(t *testing.T) {
-	d := New()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for _, p := range []ids.Plugin{"p", "q"} {
-		release, err := d.Lane(ctx, p, "x")
-		if err != nil {
-			t.Fatalf("the lane of plugin %s: %v", p, err)
+	synctest.Test(t, func(t *testing.T) {
+		d := New()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for _, p := range []ids.Plugin{"p", "q"} {
+			release, err := d.Lane(ctx, p, "x")
+			if err != nil {
+				t.Fatalf("the lane of plugin %s: %v", p, err)
+			}
+			defer release()
 		}
-		defer release()
-	}
+	})
 }
 
 // listing is a node whose plugin lists volumes, page by page; an empty page is one that cannot be read.
