@@ -16,6 +16,7 @@ import (
 	"berth/cmd/berth-helper/internal/shim"
 	"berth/cmd/berth-helper/internal/unmount"
 	"berth/internal/base/descriptors"
+	"berth/internal/base/privilege"
 	"berth/internal/shimproto"
 )
 
@@ -39,7 +40,10 @@ func run(args []string) int {
 	case err != nil:
 	case role == "shim" && len(args) == 4:
 		frugal("berth-shim")
-		err = shim.Run(context.Background(), args[1], args[2], args[3], listenFD)
+		// It keeps the environment of its tasks, with their secrets.
+		if err = privilege.HideMemory(); err == nil {
+			err = shim.Run(context.Background(), args[1], args[2], args[3], listenFD)
+		}
 	case role == "init":
 		frugal("berth-init")
 		err = initstage.Run()

@@ -15,6 +15,7 @@ import (
 	"berth/internal/agent"
 	"berth/internal/base/descriptors"
 	"berth/internal/base/lifecycle"
+	"berth/internal/base/privilege"
 	"berth/internal/base/storecheck"
 	"berth/internal/cli"
 	"berth/internal/httpapi/sandbox"
@@ -71,6 +72,9 @@ func (dataDirs) Check(dir string) (*storecheck.Report, error) {
 
 // runAgent runs until the first signal; the second one ends the wait for tasks.
 func runAgent(ctx context.Context, args []string) int {
+	if err := privilege.HideMemory(); err != nil {
+		return fail(err)
+	}
 	cfg, err := agent.Parse(args, os.Stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -114,6 +118,9 @@ func tuneMemory() {
 }
 
 func runLocalCSI(ctx context.Context, args []string) int {
+	if err := privilege.HideMemory(); err != nil {
+		return fail(err)
+	}
 	cfg := localcsi.Config{Version: version, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	fs := flag.NewFlagSet("berth plugin local-csi", flag.ContinueOnError)
 	localcsi.Flags(fs, &cfg)

@@ -27,7 +27,11 @@ const asBerth = "BERTH_TEST_MAIN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asBerth) == "1" || len(os.Args) > 1 && os.Args[1] == "plugin" {
-		os.Exit(run())
+		code := run()
+		if os.Getenv(afterwards) != "" {
+			tellDumpable()
+		}
+		os.Exit(code)
 	}
 	mountns.Main(m.Run)
 }

@@ -127,6 +127,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 			AllowCSINode:  orDev(isolated.AllowCSINode, c.dev),
 			AllowCaps:     isolated.AllowCaps,
 			AllowSyscalls: isolated.AllowSyscalls,
+			ShowEtc:       isolated.ShowEtc,
 			// Never by -dev alone: with the API open to tasks it would be a way from any task to the node.
 			AllowHostPID: orDev(isolated.AllowHostPID, false),
 			AllowHostIPC: orDev(isolated.AllowHostIPC, false),

@@ -15,6 +15,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/client/csimanager"
 	"berth/internal/client/host"
+	"berth/internal/port/driver/exec"
 	"berth/internal/port/seccomp"
 )
 
@@ -228,8 +229,11 @@ func (p *Plugin) check() error {
 		return bad(what, "exec has no option enabled: it is on wherever the machine allows it", "leave it out")
 	case p.Name == "raw_exec" && c.confines():
 		return bad(what,
-			"raw_exec has no options allow_csi_node, allow_caps, allow_syscalls, allow_host_pid and allow_host_ipc: "+
-				"its tasks are not confined", "leave them out, or set them for exec")
+			"raw_exec has no options allow_csi_node, allow_caps, allow_syscalls, show_etc, allow_host_pid and "+
+				"allow_host_ipc: its tasks are not confined", "leave them out, or set them for exec")
+	}
+	if err := exec.CheckEtc(p.config().ShowEtc); err != nil {
+		return fault.Note(err, "", what+" show_etc")
 	}
 	return fault.Note(seccomp.Check(p.config().AllowSyscalls), "", what+" allow_syscalls")
 }
@@ -237,7 +241,7 @@ func (p *Plugin) check() error {
 // confines reports whether it has options of a driver that confines its tasks.
 func (c *PluginConfig) confines() bool {
 	return c.AllowCSINode != nil || c.AllowCaps != nil || c.AllowSyscalls != nil || c.AllowHostPID != nil ||
-		c.AllowHostIPC != nil
+		c.AllowHostIPC != nil || c.ShowEtc != nil
 }
 
 func (p *Plugin) config() PluginConfig {

@@ -103,6 +103,7 @@ type PluginConfig struct {
 	AllowCaps    []string `hcl:"allow_caps"`     // exec
 	// AllowSyscalls are system calls that tasks of exec may make beyond those that all may.
 	AllowSyscalls []string `hcl:"allow_syscalls"`
+	ShowEtc       []string `hcl:"show_etc"`       // exec: entries of /etc that tasks see beyond those that all see
 	AllowHostPID  *bool    `hcl:"allow_host_pid"` // exec: tasks may share the node's pid namespace
 	AllowHostIPC  *bool    `hcl:"allow_host_ipc"` // exec: tasks may share the node's ipc namespace
 }

@@ -205,6 +205,8 @@ func TestRefusals(t *testing.T) {
 			[]string{`plugin "exec"`, "allow_syscalls", `"sys_ptrace"`, "man 2 syscalls"}},
 		"another's system calls": {base + "plugin \"raw_exec\" {\n config { allow_syscalls = [\"ptrace\"] }\n}\n", nil,
 			[]string{`plugin "raw_exec"`, "allow_syscalls", "exec"}},
+		"not below /etc": {base + "plugin \"exec\" {\n config { show_etc = [\"../root\"] }\n}\n", nil,
+			[]string{`plugin "exec"`, "show_etc", `"../root"`, "relative to /etc"}},
 		"another's option": {base + "plugin \"raw_exec\" {\n config { allow_caps = [\"net_admin\"] }\n}\n", nil,
 			[]string{`plugin "raw_exec"`, "allow_caps", "exec"}},
 		"exec is always on": {base + "plugin \"exec\" {\n config { enabled = false }\n}\n", nil,

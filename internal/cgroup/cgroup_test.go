@@ -56,6 +56,7 @@ func TestLimitsOnAPureV2NodeAreWrittenSo(t *testing.T) {
 		MemoryMax: 300 << 20,
 		MemoryLow: 100 << 20,
 		Cpuset:    "0-1",
+		PIDs:      4096,
 		Required:  true,
 	}); err != nil {
 		t.Fatal(err)
@@ -69,7 +70,7 @@ func TestLimitsOnAHybridNodeAreWrittenSo(t *testing.T) {
 		V1: map[string]string{"cpu": "/fake/cpu,cpuacct", "cpuacct": "/fake/cpu,cpuacct", "memory": "/fake/memory",
 			"pids": "/fake/pids"}}
 	g := tree.Group("berth.slice", "no uuid", "a task/with spaces.1")
-	if err := g.Create(Limits{CPUShares: 1, MemoryMax: 10 << 20, Required: true}); err != nil {
+	if err := g.Create(Limits{CPUShares: 1, MemoryMax: 10 << 20, PIDs: 50, Required: true}); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "testdata/hybrid.txt", r.log.String())

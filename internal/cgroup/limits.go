@@ -16,6 +16,7 @@ type Limits struct {
 	MemoryMax int64 // bytes; 0: none
 	MemoryLow int64 // bytes that the kernel tries to leave; 0: none
 	Cpuset    string
+	PIDs      int64 // processes and threads; 0: no limit
 	// Required: a limit without a controller on this node is an error; otherwise it is left out.
 	Required bool
 }
@@ -52,7 +53,7 @@ func (g *Group) create(l Limits) error {
 			return err
 		}
 	}
-	for _, point := range g.tree.points([]string{"cpu", "memory"}) {
+	for _, point := range g.tree.points([]string{"cpu", "memory", "pids"}) {
 		if err := g.tree.makeAll(point, g.rel); err != nil {
 			return err
 		}
@@ -148,13 +149,22 @@ func (g *Group) settings(l Limits) ([]setting, error) {
 			v2Value:    l.Cpuset,
 		}))
 	}
+	if l.PIDs > 0 {
+		errs = append(errs, add(setting{
+			controller: "pids",
+			v1:         "pids.max",
+			v1Value:    number(l.PIDs),
+			v2:         "pids.max",
+			v2Value:    number(l.PIDs),
+		}))
+	}
 	return out, errors.Join(errs...)
 }
 
 // enable offers the controllers that are needed to the group's leaves, level by level from the root.
 func (g *Group) enable(settings []setting) error {
 	var wanted []string
-	for _, c := range []string{"cpuset", "cpu", "memory"} {
+	for _, c := range []string{"cpuset", "cpu", "memory", "pids"} {
 		for _, s := range settings {
 			if s.controller == c && g.tree.onV2(c) {
 				wanted = append(wanted, "+"+c)

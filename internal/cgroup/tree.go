@@ -90,7 +90,7 @@ func parse(table string) *Tree {
 // taskControllers, those that limit them.
 var (
 	v1Controllers   = []string{"cpu", "cpuacct", "cpuset", "memory", "pids"}
-	taskControllers = []string{"cpu", "cpuset", "memory"}
+	taskControllers = []string{"cpu", "cpuset", "memory", "pids"}
 )
 
 // systemd's own v1 hierarchy: a shim leaves the agent's unit there, or it would be stopped with it.

@@ -104,6 +104,7 @@ type Limits struct {
 	MemoryMax int64 // bytes; 0: none
 	MemoryLow int64 // bytes that the kernel tries to leave; 0: none
 	Cpuset    string
+	PIDs      int64 // processes and threads; 0: no limit
 	// Required: a limit without a controller on this node is an error; otherwise it is left out.
 	Required bool
 }
@@ -114,6 +115,7 @@ func (m *Limits) table(c *codec) {
 	number(c, 3, &m.MemoryLow)
 	text(c, 4, &m.Cpuset)
 	boolean(c, 5, &m.Required)
+	number(c, 6, &m.PIDs)
 }
 
 // Isolate describes namespaces and root of a process.
@@ -134,6 +136,8 @@ type Isolate struct {
 	// Filter is what the process may call, in the words that seccomp(2) takes: eight bytes each, in the machine's
 	// order. It is made by the agent and needs NoNewPrivileges; empty: no filter.
 	Filter []byte
+	// Etc are the entries of the node's /etc that the process sees, relative to it; empty: all, where System has it.
+	Etc []string
 }
 
 func (m *Isolate) table(c *codec) {
@@ -150,6 +154,7 @@ func (m *Isolate) table(c *codec) {
 	boolean(c, 11, &m.HostIPC)
 	list(c, 12, &m.Cgroups)
 	blob(c, 13, &m.Filter)
+	texts(c, 14, &m.Etc)
 }
 
 // Bind is one mount.

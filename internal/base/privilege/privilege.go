@@ -50,3 +50,10 @@ func DropInheritable() error {
 func ForbidNew() error {
 	return fault.Wrap(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), fault.Internal, "forbid", "new privileges")
 }
+
+// HideMemory keeps what the process has in its memory, secrets among it, from core dumps and from other processes of
+// its user; root's with the capability to trace are not kept off. It is the process's, not the thread's, and ends with
+// execve.
+func HideMemory() error {
+	return fault.Wrap(unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0), fault.Internal, "hide", "the memory of the process")
+}

@@ -80,7 +80,6 @@ func TestAnIsolatedTaskSeesItsOwnRoot(t *testing.T) {
 			"touch: cannot touch '/usr/x': Read-only file system\n" +
 				"touch: cannot touch '/etc/x': Read-only file system",
 		},
-		{"cat /etc/shadow | wc -c", "0"},
 		{"ls /sys/firmware | wc -l", "0"},
 		{"touch /sys/kernel/x 2>&1 | grep -c -e Read-only -e denied", "1"},
 		{"(echo 1 > /proc/sys/vm/swappiness) 2>/dev/null || echo refused", "refused"},
@@ -92,6 +91,13 @@ func TestAnIsolatedTaskSeesItsOwnRoot(t *testing.T) {
 		{"grep NoNewPrivs /proc/self/status | tr -d '\\t'", "NoNewPrivs:1"},
 		{"grep CapBnd /proc/self/status | cut -f2", bounding()},
 		{"for p in /proc/[0-9]*; do grep -q sleep $p/comm && grep Seccomp: $p/status | tr -d '\\t'; done", "Seccomp:2"},
+		{"cut -d: -f3 /proc/self/cgroup | sort -u", "/"},
+		{"cut -d: -f3 /proc/1/cgroup | grep -c -E 'berth|alloc'", "0"},
+		{"cat /sys/fs/cgroup/pids/pids.max 2>/dev/null || cat /sys/fs/cgroup/pids.max",
+			strconv.Itoa(driver.DefaultPIDs)},
+		{"cat /etc/shadow 2>&1 | grep -c 'No such'", "1"},
+		{"grep -c ^root: /etc/passwd; test -s /etc/group && test -s /etc/hosts && test -d /etc/ssl/certs && echo ok",
+			"1\nok"},
 		{"ulimit -n", ulimit(t)},
 		{"test -e /sys/fs/cgroup/memory/memory.limit_in_bytes -o -e /sys/fs/cgroup/memory.max && echo shown", "shown"},
 		{"cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max",
@@ -138,6 +144,50 @@ func ulimit(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return strconv.FormatUint(min(l.Max, 65536), 10)
+}
+
+// A task that asks for no number of processes has one all the same, and who asks for fewer cannot fork for ever.
+func TestATaskThatForksForEverEndsAtItsLimit(t *testing.T) {
+	task, _, sh := isolated(t, exec.Config{}, func(tc *driver.TaskConfig) { tc.Resources.PIDs = 16 })
+	if got := sh("for i in $(seq 40); do sleep 1000 & done"); !strings.Contains(strings.ToLower(got), "fork") {
+		t.Errorf("forty processes: %q", got)
+	}
+	stats, err := task.Stats(short(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stats.PIDs > 16 {
+		t.Errorf("%d processes, the limit is 16", stats.PIDs)
+	}
+}
+
+// What the node renames over a file, as passwd does, or makes later, is not seen by tasks that run.
+func TestWhatTheNodeChangesInItsEtcIsNotUncovered(t *testing.T) {
+	copied := tempDir(t)
+	tool(t, "cp", "-a", "/etc/.", copied)
+	mustMount(t, copied, "/etc", "", unix.MS_BIND)
+	_, _, sh := isolated(t, exec.Config{ShowEtc: []string{"app/shown.conf"}}, nil)
+	for _, name := range []string{"shadow", "passwd", "berth/agent.hcl", "wireguard/wg0.conf", "app/shown.conf",
+		"app/other.conf"} {
+		file := filepath.Join("/etc", name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file+"+", []byte("root:CANARY\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+"+", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := sh("grep -r CANARY /etc 2>/dev/null"); got != "" {
+		t.Errorf("the task reads %s", got)
+	}
+	_, _, sh = isolated(t, exec.Config{ShowEtc: []string{"app/shown.conf"}}, nil)
+	got := sh("grep -rl CANARY /etc 2>/dev/null | sort | tr '\\n' ' '; touch /etc/x 2>/dev/null || echo refused")
+	if got != "/etc/app/shown.conf /etc/passwd refused" {
+		t.Errorf("a task that is started later sees %s", got)
+	}
 }
 
 func TestOrphansOfATaskAreReaped(t *testing.T) {

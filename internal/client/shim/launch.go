@@ -171,7 +171,10 @@ func withHome(env []string, entry *user.User) []string {
 }
 
 func limits(r driver.Resources) shimproto.Limits {
-	l := shimproto.Limits{CPUShares: r.CPUShares, Cpuset: r.CpusetCores}
+	l := shimproto.Limits{CPUShares: r.CPUShares, Cpuset: r.CpusetCores, PIDs: r.PIDs}
+	if l.PIDs <= 0 {
+		l.PIDs = driver.DefaultPIDs
+	}
 	switch {
 	case r.MemoryMaxMB == -1:
 		l.MemoryLow = r.MemoryMB * mib
@@ -201,6 +204,7 @@ func encodeIsolate(iso *driver.IsolateSpec) (*shimproto.Isolate, error) {
 		HostDevices:     iso.HostDevices,
 		NoNewPrivileges: iso.NoNewPrivileges,
 		Filter:          iso.Filter,
+		Etc:             iso.Etc,
 	}
 	if out.HostPID, err = isHost("pid_mode", iso.PIDMode); err != nil {
 		return nil, err

@@ -133,7 +133,11 @@ type Resources struct {
 	MemoryMB    int64
 	MemoryMaxMB int64  // 0: MemoryMB is the hard limit; -1: unlimited
 	CpusetCores string // kernel list format, empty for any
+	PIDs        int64  // processes and threads; 0: DefaultPIDs
 }
+
+// DefaultPIDs is how many processes and threads a task may have that asks for no number.
+const DefaultPIDs = 4096
 
 // LogConfig says how the task's output is kept. Stdout and stderr go to <Dir>/<task>.stdout.N and <task>.stderr.N.
 type LogConfig struct {

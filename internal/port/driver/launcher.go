@@ -75,6 +75,9 @@ type IsolateSpec struct {
 	Root string
 	// System are directories of the distribution shown read-only at the same path (those that exist).
 	System []string
+	// Etc are the entries of the node's /etc, relative to it, that are shown in its place (those that exist), so that
+	// no file is seen because nobody thought of it. Empty: what System says.
+	Etc []string
 	// Binds are mounted in order, after System.
 	Binds    []Mount
 	Devices  []Device

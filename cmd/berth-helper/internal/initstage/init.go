@@ -58,7 +58,7 @@ func build() error {
 	}
 	r := &root{iso: &iso}
 	for _, step := range []func() error{r.collect, r.mountRoot, r.skeleton, r.attachSystem, r.mountDev, r.mountProc,
-		r.mountSys, r.attachBinds, r.pivot} {
+		r.mountSys, r.attachBinds, r.sealEtc, r.pivot} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -150,6 +150,48 @@ func TestARootHoldsWhatItWasGivenAndNothingElseOfTheNode(t *testing.T) {
 	golden(t, "testdata/mounts.txt", mounts(t, pid))
 }
 
+// Entries that are listed are there, links among them lead to what the task has too, and a job's mounts find a place.
+func TestOnlyWhatIsListedOfEtcIsThere(t *testing.T) {
+	root, source := place(t)
+	pid, err := stage(t, &shimproto.Isolate{
+		Root:            root,
+		System:          []string{"/etc", "/usr"},
+		Etc:             []string{"passwd", "ssl/certs", "mtab", "no-such-entry"},
+		Binds:           []shimproto.Bind{{Source: source + "/single", Target: "/etc/app/single", ReadOnly: true}},
+		NoNewPrivileges: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := fmt.Sprintf("/proc/%d/root", pid)
+	var got []string
+	entries, err := os.ReadDir(inside + "/etc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	want := []string{"app", "mtab", "passwd", "ssl"}
+	want = slices.DeleteFunc(want, func(name string) bool { // what the machine has not
+		_, err := os.Lstat("/etc/" + name)
+		return name != "app" && err != nil
+	})
+	if !slices.Equal(got, want) {
+		t.Errorf("/etc has %v, want %v", got, want)
+	}
+	for _, name := range []string{"passwd", "app/single"} {
+		if text, err := os.ReadFile(inside + "/etc/" + name); err != nil || len(text) == 0 {
+			t.Errorf("%s reads %q, %v", name, text, err)
+		}
+	}
+	for _, name := range []string{"new", "passwd", "ssl/certs/new"} {
+		if err := os.WriteFile(inside+"/etc/"+name, nil, 0o644); err == nil {
+			t.Errorf("%s can be written", name)
+		}
+	}
+}
+
 // mounts lists a process's mounts: where, of which kind, and how they are restricted.
 func mounts(t *testing.T, pid int) string {
 	t.Helper()
@@ -233,6 +275,7 @@ func TestWhyNoRootWasBuilt(t *testing.T) {
 			shimproto.Isolate{Devices: []shimproto.Device{{HostPath: "/dev/none", TaskPath: "/dev/none"}}}},
 		{"a file as device",
 			shimproto.Isolate{Devices: []shimproto.Device{{HostPath: source + "/single", TaskPath: "/dev/a"}}}},
+		{"not below /etc", shimproto.Isolate{Etc: []string{"../root"}}},
 		{"no such root", shimproto.Isolate{Root: source + "/none"}},
 		{"a host name that is too long", shimproto.Isolate{Hostname: strings.Repeat("x", 65)}},
 	} {

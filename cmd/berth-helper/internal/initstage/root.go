@@ -16,6 +16,7 @@ type root struct {
 	iso   *shimproto.Isolate
 	fd    int // of its top mount
 	trees []tree
+	links []link // of the task's /etc
 }
 
 // tree is a detached mount that waits to be attached.
@@ -43,6 +44,9 @@ func (r *root) confined() uint64 {
 // private, their clones could not propagate to the node any more.
 func (r *root) collect() error {
 	for _, p := range r.iso.System {
+		if p == etc && len(r.iso.Etc) > 0 {
+			continue
+		}
 		var st unix.Stat_t
 		if err := unix.Lstat(p, &st); err != nil || st.Mode&unix.S_IFMT == unix.S_IFLNK {
 			continue // absent, or a link that the skeleton repeats
@@ -50,6 +54,9 @@ func (r *root) collect() error {
 		if err := r.add(shimproto.Bind{Source: p, Target: p, ReadOnly: true}, true); err != nil {
 			return err
 		}
+	}
+	if err := r.collectEtc(); err != nil {
+		return err
 	}
 	if r.iso.HostDevices {
 		if err := r.add(shimproto.Bind{Source: "/dev", Target: "/dev"}, true); err != nil {
@@ -172,6 +179,9 @@ var hidden = []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshad
 	"/etc/ssl/private"}
 
 func (r *root) attachSystem() error {
+	if err := r.makeEtc(); err != nil {
+		return err
+	}
 	for _, t := range r.trees {
 		if !t.system {
 			continue

@@ -29,7 +29,7 @@ type birth struct {
 	user       *user
 	mortal     bool // it shall not survive the thread that forks it
 	parent     int  // as the child sees it
-	noCores    bool
+	confined   bool // its groups are the root of all that it sees of them, and it writes no core dumps
 	filter     *unix.SockFprog
 
 	signals unix.Sigset_t // the mask that the program starts with
@@ -55,6 +55,7 @@ type cloneArgs struct {
 const (
 	stepFork = iota
 	stepSession
+	stepGroups
 	stepUser
 	stepCapabilities
 	stepDirectory
@@ -67,8 +68,8 @@ const (
 	stepExec
 )
 
-var stepNames = [...]string{"fork", "lead a session", "become the user", "keep the capabilities",
-	"enter the working directory", "end with the shim", "take over the descriptors", "take over the terminal",
+var stepNames = [...]string{"fork", "lead a session", "see its own groups alone", "become the user",
+	"keep the capabilities", "enter the working directory", "end with the shim", "take over the descriptors", "take over the terminal",
 	"limit its core dumps", "unblock signals", "load the filter of system calls", "run"}
 
 // aboveFiles is the lowest number of a file that waits to become one of a child's.
@@ -172,6 +173,12 @@ func (b *birth) child() (step int, errno unix.Errno) {
 	if _, _, errno = unix.RawSyscall(unix.SYS_SETSID, 0, 0, 0); errno != 0 {
 		return stepSession, errno
 	}
+	// It stands in its groups now: a namespace that was made with the others would begin at those of the shim.
+	if b.confined {
+		if _, _, errno = unix.RawSyscall(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP, 0, 0); errno != 0 {
+			return stepGroups, errno
+		}
+	}
 	if b.user != nil {
 		if step, errno = b.user.become(); errno != 0 {
 			return step, errno
@@ -208,7 +215,7 @@ func (b *birth) child() (step int, errno unix.Errno) {
 //go:norace
 //go:nosplit
 func (b *birth) become() (step int, errno unix.Errno) {
-	if b.noCores {
+	if b.confined {
 		var none unix.Rlimit
 		_, _, errno = unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, uintptr(unsafe.Pointer(&none)), 0, 0, 0)
 		if errno != 0 {
@@ -307,7 +314,7 @@ func (s *Spec) birth(path string) (*birth, error) {
 	if s.Bound == nil {
 		return b, nil
 	}
-	b.noCores = s.Bound.NoNewPrivileges
+	b.confined = s.Bound.NoNewPrivileges
 	b.filter, err = program(s.Bound.Filter)
 	if b.user != nil && s.User.UID != 0 {
 		b.user.keep(s.Bound.Ambient)

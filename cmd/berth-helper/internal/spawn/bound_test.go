@@ -49,6 +49,17 @@ func tell() {
 	if err != nil {
 		fmt.Println(err)
 	}
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		fmt.Println(err)
+	}
+	own := "its own"
+	for line := range strings.Lines(string(groups)) {
+		if !strings.HasSuffix(line, ":/\n") {
+			own = "others'"
+		}
+	}
+	fmt.Printf("groups: %s\n", own)
 	fmt.Printf("dies by signal %d\ncores up to %d\nsession keyring %d\n", parentSignal, cores.Max, keyring)
 	for line := range strings.Lines(string(status)) {
 		for _, name := range []string{"CapEff", "CapBnd", "CapAmb", "SigBlk", "NoNewPrivs", "Seccomp"} {
@@ -131,6 +142,7 @@ func TestABoundedChildHasNothingOfItsParents(t *testing.T) {
 	delete(got, "session keyring")
 	want := map[string]string{
 		"dies by signal": "9",
+		"groups":         "its own",
 		"cores up to":    "0",
 		"CapEff":         "0000000000000400",
 		"CapAmb":         "0000000000000400",
@@ -149,7 +161,7 @@ func TestAChildWithPrivilegesKeepsThem(t *testing.T) {
 	n := newNursery(t)
 	unbounded := asked(t, n, Spec{})
 	bounded := asked(t, n, Spec{Bound: &Bound{Keep: []int{unix.CAP_SYS_ADMIN}}})
-	for _, name := range []string{"cores up to", "session keyring", "NoNewPrivs", "Seccomp"} {
+	for _, name := range []string{"groups", "cores up to", "session keyring", "NoNewPrivs", "Seccomp"} {
 		if unbounded[name] != bounded[name] {
 			t.Errorf("%s: %s, and with bounded capabilities %s", name, unbounded[name], bounded[name])
 		}

@@ -44,6 +44,8 @@ type Config struct {
 	AllowCaps []string
 	// AllowSyscalls are system calls that tasks may make beyond the list of port/seccomp, by name.
 	AllowSyscalls []string
+	// ShowEtc are entries of /etc that tasks see beyond DefaultEtc.
+	ShowEtc []string
 	// DefaultUser is for tasks that name none; empty: the agent's own, with bounded capabilities.
 	DefaultUser string
 	// System replaces DefaultSystem.
@@ -156,6 +158,7 @@ func (d *Driver) spec(cfg *driver.TaskConfig) (*driver.LaunchSpec, error) {
 		System:          d.cfg.System,
 		Devices:         devices(cfg),
 		NoNewPrivileges: true,
+		Etc:             etc(d.cfg.ShowEtc),
 		Filter:          d.filter,
 	}
 	iso.PIDMode, _ = cfg.Config["pid_mode"].(string)
@@ -195,6 +198,7 @@ func (d *Driver) privileges(cfg *driver.TaskConfig, iso *driver.IsolateSpec) err
 		iso.HostDevices = true
 		iso.NoNewPrivileges = false
 		iso.Filter = nil
+		iso.Etc = nil
 		return nil
 	}
 	add, err := launched.Strings(cfg.Config, "cap_add")
