@@ -69,8 +69,8 @@ const (
 )
 
 var stepNames = [...]string{"fork", "lead a session", "see its own groups alone", "become the user",
-	"keep the capabilities", "enter the working directory", "end with the shim", "take over the descriptors", "take over the terminal",
-	"limit its core dumps", "unblock signals", "load the filter of system calls", "run"}
+	"keep the capabilities", "enter the working directory", "end with the shim", "take over the descriptors",
+	"take over the terminal", "limit its core dumps", "unblock signals", "load the filter of system calls", "run"}
 
 // aboveFiles is the lowest number of a file that waits to become one of a child's.
 const aboveFiles = 64

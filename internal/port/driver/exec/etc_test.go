@@ -22,7 +22,8 @@ func TestWhatIsShownOfEtc(t *testing.T) {
 		t.Errorf("it shows something twice: %v", shown)
 	}
 	secret := []string{"shadow", "shadow-", "gshadow", "gshadow-", "sudoers", "ssh/ssh_host_ed25519_key",
-		"berth/agent.hcl", "ssl/private/key.pem", "pki/tls/private/key.pem", "wireguard/wg0.conf", "kubernetes/admin.conf", "krb5.keytab"}
+		"berth/agent.hcl", "ssl/private/key.pem", "pki/tls/private/key.pem", "wireguard/wg0.conf",
+		"kubernetes/admin.conf", "krb5.keytab"}
 	for _, pattern := range DefaultEtc {
 		for _, s := range secret {
 			for p := s; p != "."; p = filepath.Dir(p) {
