@@ -101,6 +101,7 @@ type Client struct {
 	drivers  *drivermanager.Manager
 	link     *servers.Link
 	armed    *servers.Gate
+	dirs     *hostfs.Directories // of all that follow directories
 	storage  *storage
 	host     *host.Host
 	allocs   *allocs.Allocs
@@ -129,6 +130,7 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{cfg: cfg, log: cfg.Log.With(logkey.Component, "client"), store: store, armed: &servers.Gate{}}
+	c.dirs = hostfs.NewDirectories(c.log)
 	if err := c.build(ctx); err != nil {
 		c.Close()
 		return nil, err
@@ -213,6 +215,7 @@ func (c *Client) build(ctx context.Context) error {
 		Volumes: c.storage.keeper,
 		Usage:   c.storage.meter,
 		Feed:    c.cfg.Feed,
+		Dirs:    c.dirs,
 	})
 	return nil
 }
@@ -226,8 +229,13 @@ func (c *Client) buildDrivers(table *allocs.Table) (err error) {
 		if c.launcher, err = shim.New(cfg); err != nil {
 			return err
 		}
-		c.shims = shim.NewKeeper(
-			shim.KeeperConfig{Launcher: c.launcher, Records: table, Changed: table.ShimsChanged, Log: c.log})
+		c.shims = shim.NewKeeper(shim.KeeperConfig{
+			Launcher: c.launcher,
+			Records:  table,
+			Dirs:     c.dirs,
+			Changed:  table.ShimsChanged,
+			Log:      c.log,
+		})
 		all = append([]driver.Driver{rawexec.New(c.cfg.RawExec, c.launcher), exec.New(c.cfg.Exec, c.launcher)}, all...)
 	}
 	c.drivers, err = drivermanager.New(drivermanager.Config{
@@ -277,6 +285,7 @@ func (c *Client) Run(ctx context.Context) error {
 	defer c.Close()
 	c.allocs.Restore(c.session.Seen())
 	runs := map[string]func(context.Context) error{
+		"directories":      c.dirs.Run,
 		"drivers":          c.drivers.Run,
 		"host":             c.host.Run,
 		"session":          c.session.Run,

@@ -53,6 +53,7 @@ func newStorage(c *Client, holdings *allocs.Holdings) (*storage, error) {
 		Node:     c.link.Node(),
 		Tasks:    supervisor,
 		Clock:    c.cfg.Clock,
+		Dirs:     c.dirs,
 		Log:      log,
 	})
 	helpers := &killable.Helpers{Program: helperbin.Open, Path: helperbin.Path}

@@ -15,6 +15,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/client/allocdir"
+	"berth/internal/port/hostfs"
 	"berth/internal/wire"
 )
 
@@ -261,11 +262,18 @@ func TestLogsAreFollowedOverRotatedFilesUntilTheTaskIsDone(t *testing.T) {
 	write(t, filepath.Join(d.LogDir(), "web.stderr.0"), "not this")
 	write(t, filepath.Join(d.LogDir(), "web2.stdout.0"), "nor this")
 	done := make(chan struct{})
+	dirs := watcher(t)
 	var f follower
 	ended := make(chan error, 1)
 	go func() {
 		ended <- d.Log(t.Context(), "web", "stdout",
-			allocdir.ReadRequest{Offset: 6, End: true, Follow: true, Done: done}, f.send)
+			allocdir.ReadRequest{
+				Offset: 6,
+				End:    true,
+				Follow: true,
+				Done:   done,
+				Dirs:   dirs,
+			}, f.send)
 	}()
 	f.wait(t, "e ten ")
 	file, err := os.OpenFile(log("10"), os.O_APPEND|os.O_WRONLY, 0)
@@ -295,10 +303,11 @@ func TestAFollowedFileTellsTruncationAndDeletion(t *testing.T) {
 	d := build(t)
 	path := filepath.Join(d.SharedDir(), "data/f")
 	write(t, path, "old")
+	dirs := watcher(t)
 	var f follower
 	ended := make(chan error, 1)
 	go func() {
-		ended <- d.Read(t.Context(), "alloc/data/f", allocdir.ReadRequest{Follow: true}, f.send)
+		ended <- d.Read(t.Context(), "alloc/data/f", allocdir.ReadRequest{Follow: true, Dirs: dirs}, f.send)
 	}()
 	f.wait(t, "old")
 	if err := os.Truncate(path, 0); err != nil {
@@ -331,15 +340,69 @@ func TestAFollowedFileTellsTruncationAndDeletion(t *testing.T) {
 func TestFollowingEndsWithItsContext(t *testing.T) {
 	d := build(t)
 	write(t, filepath.Join(d.SharedDir(), "f"), "x")
+	dirs := watcher(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- d.Read(ctx, "alloc/f", allocdir.ReadRequest{Follow: true}, func(*wire.StreamFrame) error {
+		ended <- d.Read(ctx, "alloc/f", allocdir.ReadRequest{Follow: true, Dirs: dirs}, func(*wire.StreamFrame) error {
 			return nil
 		})
 	}()
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the end: %v", err)
+	}
+}
+
+// watcher runs what tells of changes until the test ends.
+func watcher(t *testing.T) *hostfs.Directories {
+	t.Helper()
+	w := hostfs.NewDirectories(nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// Given two hundred who follow the output of a task, more than the kernel gives a user instances of inotify, when the
+// task writes, then each of them reads it.
+func TestManyFollowOneTask(t *testing.T) {
+	d := build(t)
+	log := filepath.Join(d.LogDir(), "web.stdout.0")
+	write(t, log, "begun ")
+	dirs := watcher(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	followers := make([]follower, 200)
+	ended := make(chan error, len(followers))
+	for i := range followers {
+		go func() {
+			ended <- d.Log(ctx, "web", "stdout", allocdir.ReadRequest{Follow: true, Dirs: dirs}, followers[i].send)
+		}()
+	}
+	for i := range followers {
+		followers[i].wait(t, "begun ")
+	}
+	file, err := os.OpenFile(log, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteString("more"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range followers {
+		followers[i].wait(t, "begun more")
+	}
+	cancel()
+	for range followers {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("a follower ended with %v", err)
+		}
 	}
 }

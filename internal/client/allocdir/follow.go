@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/base/fault"
+	"berth/internal/port/hostfs"
 	"berth/internal/wire"
 )
 
@@ -36,6 +37,8 @@ type ReadRequest struct {
 	Limit  int64 // 0 and below: to the end
 	End    bool  // Offset counts backwards from the end
 	Follow bool
+	// Dirs tells of what is followed.
+	Dirs *hostfs.Directories
 	// Done ends a following read when what was written until then has been delivered; nil: never.
 	Done <-chan struct{}
 }
@@ -63,11 +66,8 @@ func (d Dir) Read(ctx context.Context, path string, r ReadRequest, send func(*wi
 		_, err := t.drain()
 		return err
 	}
-	w, err := watchDir(parentOf(f))
-	if err != nil {
-		return err
-	}
-	defer w.close()
+	w := r.Dirs.Watch(parentOf(f))
+	defer w.Close()
 	for {
 		if full, err := t.drain(); err != nil || full {
 			return err
@@ -75,7 +75,7 @@ func (d Dir) Read(ctx context.Context, path string, r ReadRequest, send func(*wi
 		if gone, err := t.check(); err != nil || gone {
 			return err
 		}
-		if err := w.wait(ctx, r.Done); err != nil {
+		if err := await(ctx, w, r.Done); err != nil {
 			return t.last(err)
 		}
 	}
@@ -170,13 +170,10 @@ func (d Dir) Log(ctx context.Context, task, stream string, r ReadRequest, send f
 			"it is stdout or stderr")
 	}
 	prefix := task + "." + stream + "."
-	var w *watch
+	var w *hostfs.Watch
 	if r.Follow {
-		var err error
-		if w, err = watchDir(d.LogDir()); err != nil {
-			return err
-		}
-		defer w.close()
+		w = r.Dirs.Watch(d.LogDir())
+		defer w.Close()
 	}
 	l := &logTail{dir: d, prefix: prefix, send: send, next: -1}
 	if err := l.begin(r); err != nil {
@@ -187,7 +184,7 @@ func (d Dir) Log(ctx context.Context, task, stream string, r ReadRequest, send f
 		if err := l.drain(); err != nil || !r.Follow || done {
 			return err
 		}
-		switch err := w.wait(ctx, r.Done); {
+		switch err := await(ctx, w, r.Done); {
 		case errors.Is(err, errDone):
 			done = true
 		case err != nil:

@@ -21,6 +21,7 @@ import (
 	"berth/internal/client/servers"
 	"berth/internal/model/alloc"
 	"berth/internal/model/volume"
+	"berth/internal/port/hostfs"
 	"berth/internal/wire"
 )
 
@@ -48,6 +49,8 @@ type Config struct {
 	Volumes Volumes
 	Usage   Usage
 	Feed    *logfeed.Feed // the agent's log; nil: it keeps none to follow
+	// Dirs tells of files that are followed.
+	Dirs *hostfs.Directories
 }
 
 // Methods answers the servers.
@@ -243,7 +246,13 @@ func (m *Methods) runRead(r *wire.FileReadRequest, s *wire.Stream[wire.StreamFra
 		return err
 	}
 	return d.Read(s.Context(), r.Path,
-		allocdir.ReadRequest{Offset: r.Offset, Limit: r.Limit, End: fromEnd, Follow: r.Follow}, s.Send)
+		allocdir.ReadRequest{
+			Offset: r.Offset,
+			Limit:  r.Limit,
+			End:    fromEnd,
+			Follow: r.Follow,
+			Dirs:   m.cfg.Dirs,
+		}, s.Send)
 }
 
 func origin(text string) (fromEnd bool, err error) {
@@ -274,7 +283,7 @@ func (m *Methods) runLogs(r *wire.AllocLogsRequest, s *wire.Stream[wire.StreamFr
 	if !d.Exists() {
 		return fault.New(fault.NotReady, "read log of", fmt.Sprintf("task %q", r.Task), "it has not started yet")
 	}
-	req := allocdir.ReadRequest{Offset: r.Offset, End: fromEnd, Follow: r.Follow}
+	req := allocdir.ReadRequest{Offset: r.Offset, End: fromEnd, Follow: r.Follow, Dirs: m.cfg.Dirs}
 	if !r.Follow {
 		return d.Log(s.Context(), r.Task, r.Type, req, s.Send)
 	}

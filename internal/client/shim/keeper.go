@@ -14,6 +14,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
+	"berth/internal/port/hostfs"
 )
 
 // Standing says what the records of the node make of an alloc.
@@ -40,6 +41,8 @@ type Records interface {
 type KeeperConfig struct {
 	Launcher *Launcher
 	Records  Records
+	// Dirs tells of the sockets' directory; nil: a hostfs.Directories of its own.
+	Dirs *hostfs.Directories
 	// Changed is called when Gone may answer anew, with nothing held; may be nil.
 	Changed func()
 	// Period is how long the keeper rests when nothing happens; 0: DefaultPeriod.
@@ -82,11 +85,21 @@ func NewKeeper(cfg KeeperConfig) *Keeper {
 func (k *Keeper) Run(ctx context.Context) error {
 	g, gctx := lifecycle.NewGroup(ctx)
 	var sockets lifecycle.Signal
+	if k.cfg.Dirs == nil {
+		k.cfg.Dirs = hostfs.NewDirectories(k.cfg.Log)
+		g.Go("directories", func() error { return k.cfg.Dirs.Run(gctx) })
+	}
 	g.Go("watch sockets", func() error {
-		if err := watchDir(gctx, k.cfg.Launcher.cfg.Dir, sockets.Notify); err != nil {
-			k.cfg.Log.Info("the shims' directory is not watched: it is looked at now and then", logkey.Error, err)
+		dir := k.cfg.Dirs.Watch(k.cfg.Launcher.cfg.Dir)
+		defer dir.Close()
+		for {
+			select {
+			case <-gctx.Done():
+				return nil
+			case <-dir.Changed():
+				sockets.Notify()
+			}
 		}
-		return nil
 	})
 	g.Go("compare", func() error {
 		for gctx.Err() == nil {

@@ -18,6 +18,7 @@ import (
 	"berth/internal/client/dynamicplugins"
 	"berth/internal/model/plugin"
 	"berth/internal/port/csi"
+	"berth/internal/port/hostfs"
 )
 
 // Tasks hears how the plugins that run as tasks are; taskhooks.CSIPluginSupervisor implements it.
@@ -37,7 +38,9 @@ type Config struct {
 	Tasks Tasks
 	// Clock counts the time of calls to plugins; nil: Go's alone.
 	Clock *bootclock.Clock
-	Log   *slog.Logger
+	// Dirs tells of what appears where sockets are awaited; nil: a hostfs.Directories of its own.
+	Dirs *hostfs.Directories
+	Log  *slog.Logger
 }
 
 // Manager holds the instances.
@@ -75,18 +78,19 @@ func New(cfg Config) *Manager {
 
 // Run follows the registry until ctx ends; then every connection is closed. The plugins themselves go on running.
 func (m *Manager) Run(ctx context.Context) error {
-	watch, err := newSocketWatch()
-	if err != nil {
-		return err
-	}
 	g, gctx := lifecycle.NewGroup(ctx)
+	if m.cfg.Dirs == nil {
+		m.cfg.Dirs = hostfs.NewDirectories(m.cfg.Log)
+		g.Go("directories", func() error { return m.cfg.Dirs.Run(gctx) })
+	}
+	watch := newSocketWatch(m.cfg.Dirs)
 	m.mu.Lock()
 	m.group = g
 	m.mu.Unlock()
 	g.Go("probe", func() error { return m.loop.Run(gctx) })
 	g.Go("sockets", func() error { return watch.run(gctx, m.markAwaiting) })
 	g.Go("registry", func() error { return m.follow(gctx, watch) })
-	err = g.Wait()
+	err := g.Wait()
 	m.closeAll()
 	return err
 }
@@ -98,6 +102,7 @@ func (m *Manager) follow(ctx context.Context, watch *socketWatch) error {
 		m.sync(m.cfg.Registry.List(), watch)
 		select {
 		case <-ctx.Done():
+			watch.keep(nil)
 			return nil
 		case <-ch:
 		}
@@ -108,9 +113,9 @@ func (m *Manager) sync(infos []dynamicplugins.Info, watch *socketWatch) {
 	m.mu.Lock()
 	defer m.unlock()
 	declared := map[dynamicplugins.Key]bool{}
+	watch.keep(infos)
 	for _, i := range infos {
 		declared[i.Key()] = true
-		watch.add(i.Socket)
 		inst := m.insts[i.Key()]
 		if inst == nil {
 			inst = &instance{state: plugin.Awaiting, reason: awaitingSocket, since: time.Now(), updated: time.Now()}
