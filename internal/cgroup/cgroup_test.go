@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -177,9 +178,11 @@ func TestARealGroupIsKilledWatchedAndRemoved(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if limit, ok := g.value(filepath.Join(tree.V1["memory"], g.rel), "memory.limit_in_bytes",
-		""); tree.V1["memory"] != "" && (!ok || limit != 64<<20) {
-		t.Errorf("memory limit %d", limit)
+	for _, rel := range []string{g.rel, g.leafRel()} {
+		if limit, ok := g.value(filepath.Join(tree.V1["memory"], rel), "memory.limit_in_bytes",
+			""); tree.V1["memory"] != "" && (!ok || limit != 64<<20) {
+			t.Errorf("memory limit of %s: %d", rel, limit)
+		}
 	}
 	leaf, err := os.Open(g.TaskLeaf())
 	if err != nil {
@@ -216,5 +219,59 @@ func TestARealGroupIsKilledWatchedAndRemoved(t *testing.T) {
 	}
 	if err := errors.Join(g.Kill(), g.WaitEmpty(t.Context()), g.Remove()); err != nil {
 		t.Errorf("what is gone is not an error: %v", err)
+	}
+}
+
+// What a task would gain that came to write into its own group.
+func TestATaskThatLiftsItsLimitStaysWithinTheOneAbove(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("cgroups need root")
+	}
+	tree, err := Discover()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slice := fmt.Sprintf("berth-cgroup-above-%d.slice", os.Getpid())
+	g := tree.Group(slice, "alloc", "web.1")
+	if err := g.Create(Limits{PIDs: 8, Required: true}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		errs := []error{g.Kill(), g.WaitEmpty(context.Background()), g.Remove(), tree.RemoveAlloc(slice, "alloc")}
+		if err := errors.Join(errs...); err != nil {
+			t.Error(err)
+		}
+	})
+	own := g.TaskLeaf()
+	if v1 := tree.V1["pids"]; v1 != "" {
+		own = filepath.Join(v1, g.leafRel())
+	}
+	leaf, err := os.Open(g.TaskLeaf())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leaf.Close()
+	cmd := exec.Command("sh", "-c", `echo $$ > "$0/cgroup.procs"; echo max > "$0/pids.max"; cat "$0/pids.max"
+		for i in $(seq 200); do sleep 1000 & done 2>&1; echo forked them all`, own)
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(leaf.Fd())}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd.Stdout, cmd.Stderr = w, w
+	if err := errors.Join(cmd.Start(), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // a shell that cannot fork ends with an error
+	if err := g.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := io.ReadAll(r) // to the end: the last sleep has ended
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(out); !strings.HasPrefix(got, "max\n") || strings.Contains(got, "forked them all") {
+		t.Errorf("with its own limit lifted: %q", got)
 	}
 }

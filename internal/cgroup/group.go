@@ -28,18 +28,21 @@ func (g *Group) Dir() string { return filepath.Join(g.tree.V2, g.rel) }
 // TaskLeaf is the directory that the task's processes are put into.
 func (g *Group) TaskLeaf() string { return filepath.Join(g.Dir(), "task") }
 
+// leafRel is where the leaf of the task's processes lies below the mount points of v1 hierarchies.
+func (g *Group) leafRel() string { return filepath.Join(g.rel, "task") }
+
 // HelperLeaf is the directory that Berth's own processes are put into.
 func (g *Group) HelperLeaf() string { return filepath.Join(g.Dir(), "helper") }
 
 // Joins lists the v1 files of Visit: those of the group, and those that take a thread back to where the shim is.
 func (g *Group) Joins() (join, back []string) {
 	for _, point := range g.tree.points(taskControllers) {
-		dir := filepath.Join(point, g.rel)
+		dir := filepath.Join(point, g.leafRel())
 		if !g.tree.ops.exists(filepath.Join(dir, "tasks")) {
 			continue
 		}
 		join = append(join, filepath.Join(dir, "tasks"))
-		home := filepath.Dir(dir)
+		home := filepath.Join(point, filepath.Dir(g.rel))
 		if point == g.tree.V1["cpuset"] {
 			home = point
 		}
@@ -56,7 +59,7 @@ func (g *Group) Shown() map[string]string {
 	}
 	out := map[string]string{"unified": g.TaskLeaf()}
 	for _, c := range taskControllers {
-		if dir := filepath.Join(g.tree.V1[c], g.rel); g.tree.V1[c] != "" && g.tree.ops.exists(dir) {
+		if dir := filepath.Join(g.tree.V1[c], g.leafRel()); g.tree.V1[c] != "" && g.tree.ops.exists(dir) {
 			out[c] = dir
 		}
 	}
@@ -209,7 +212,7 @@ func (g *Group) OOMKills() int64 {
 	if n, ok := g.value(g.TaskLeaf(), "memory.events", "oom_kill"); ok {
 		return n
 	}
-	n, _ := g.value(filepath.Join(g.tree.V1["memory"], g.rel), "memory.oom_control", "oom_kill")
+	n, _ := g.value(filepath.Join(g.tree.V1["memory"], g.leafRel()), "memory.oom_control", "oom_kill")
 	return n
 }
 

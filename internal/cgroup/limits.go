@@ -54,7 +54,7 @@ func (g *Group) create(l Limits) error {
 		}
 	}
 	for _, point := range g.tree.points([]string{"cpu", "memory", "pids"}) {
-		if err := g.tree.makeAll(point, g.rel); err != nil {
+		if err := g.tree.makeAll(point, g.leafRel()); err != nil {
 			return err
 		}
 	}
@@ -77,7 +77,8 @@ type setting struct {
 	v1, v2     string // file; empty: this version has none
 	v1Value    string
 	v2Value    string
-	optional   bool // the file depends on the kernel's configuration
+	v2Above    string // for the group above, where the init stage counts too; empty: the same
+	optional   bool   // the file depends on the kernel's configuration
 }
 
 // settings turns limits into what is written, in order.
@@ -118,6 +119,7 @@ func (g *Group) settings(l Limits) ([]setting, error) {
 			v1Value:    top,
 			v2:         "memory.max",
 			v2Value:    top,
+			v2Above:    number(l.MemoryMax + helperMemory),
 		}))
 		if g.tree.Has("memory") {
 			out = append(out, setting{
@@ -156,6 +158,7 @@ func (g *Group) settings(l Limits) ([]setting, error) {
 			v1Value:    number(l.PIDs),
 			v2:         "pids.max",
 			v2Value:    number(l.PIDs),
+			v2Above:    number(l.PIDs + helperPIDs),
 		}))
 	}
 	return out, errors.Join(errs...)
@@ -189,25 +192,44 @@ func (g *Group) enable(settings []setting) error {
 	return nil
 }
 
+// Room for the init stage in the group above a task's: the helper program with its threads.
+const (
+	helperMemory = 64 << 20
+	helperPIDs   = 64
+)
+
+// apply writes a limit into the task's leaf, and then above it: a v1 cpuset can only be made as small as those below.
 func (g *Group) apply(s setting) error {
-	path, value := filepath.Join(g.TaskLeaf(), s.v2), s.v2Value
+	leaf := filepath.Join(g.TaskLeaf(), s.v2)
+	value := s.v2Value
+	above := s.v2Above
 	if !g.tree.onV2(s.controller) {
-		path, value = filepath.Join(g.tree.V1[s.controller], g.rel, s.v1), s.v1Value
+		leaf = filepath.Join(g.tree.V1[s.controller], g.leafRel(), s.v1)
+		value = s.v1Value
+		above = ""
 	}
-	if s.optional && !g.tree.ops.exists(path) {
+	if s.optional && !g.tree.ops.exists(leaf) {
 		return nil
 	}
-	return fault.Wrap(g.tree.ops.write(path, value), fault.Invalid, "limit", "the task's "+s.controller)
+	if above == "" {
+		above = value
+	}
+	err := g.tree.ops.write(leaf, value)
+	if err == nil {
+		dir, file := filepath.Split(leaf)
+		err = g.tree.ops.write(filepath.Join(filepath.Dir(filepath.Clean(dir)), file), above)
+	}
+	return fault.Wrap(err, fault.Invalid, "limit", "the task's "+s.controller)
 }
 
 // cpusetParents fills in what a new v1 cpuset group lacks: without CPUs and memory nodes nothing can join it.
 func (g *Group) cpusetParents() error {
 	point := g.tree.V1["cpuset"]
-	if err := g.tree.makeAll(point, g.rel); err != nil {
+	if err := g.tree.makeAll(point, g.leafRel()); err != nil {
 		return err
 	}
 	dir := point
-	for part := range strings.SplitSeq(g.rel, "/") {
+	for part := range strings.SplitSeq(g.leafRel(), "/") {
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			above, err := os.ReadFile(filepath.Join(dir, file))
 			if err != nil {

@@ -3,7 +3,9 @@
 //
 // Every task has a group in the v2 tree, <mount>/<slice>/<alloc>/<name>, with two leaves: "helper" for the init stage,
 // which must not count against the task's limits, and "task". The v2 tree tracks and kills on hybrid nodes too, where
-// it offers no controller; limits then go into groups of the same path in the v1 hierarchies.
+// it offers no controller; limits then go into groups of the same paths in the v1 hierarchies, which have no "helper".
+// Limits are written into the leaf "task" and into the group above it: the task sees its leaf as the root of all, and a
+// task that came to write there could not lift what holds above.
 package cgroup
 
 import (
