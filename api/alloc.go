@@ -102,6 +102,7 @@ type AllocStanding struct {
 	RestartAt *time.Time `json:",omitempty"` // when that task starts again, by its node's clock
 	Attempt   int        `json:",omitempty"` // which of its starts that is
 	Attempts  int        `json:",omitempty"` // how many there are; 0: without an end
+	Orphan    string     `json:",omitempty"` // why nobody decides about it, and what a person can do
 }
 
 // DesiredTransition is what the servers want to be done with an allocation next.

@@ -40,6 +40,9 @@ type CSIPlugin struct {
 	ModifyIndex         uint64
 	CreateTime          int64 // Unix nanoseconds
 	ModifyTime          int64 // Unix nanoseconds
+	// Orphans names the allocations that run it and about which nobody decides, with what a person can do. It is an
+	// addition of Berth.
+	Orphans []string `json:",omitempty"`
 }
 
 // CSIPluginJob names a job that runs a plugin and how many instances it should have.

@@ -102,6 +102,10 @@ type NodeOrphan struct {
 	Processes bool     // a process of it may live
 	Volumes   []string // ids of the volumes that it was given
 	Plugin    bool     // it runs a storage plugin, through which others release their volumes: it is ended after them
+	Plugins   []string // the ids of those, as far as they are known
+	// RecordLost: the node has lost its record of it. A storage plugin that it runs serves nobody then.
+	RecordLost bool
+	Awaits     string // what its end waits for; empty: it does not end
 }
 
 // NodeUnknownMount is mounted where only storage plugins mount, and nothing says which volume it is; or, without a

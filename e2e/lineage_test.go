@@ -74,7 +74,7 @@ func (m *machine) orphans(n int) []*api.NodeOrphan {
 func (m *machine) reported(n int) {
 	m.t.Helper()
 	out, _ := m.cli("node", "status")
-	if want := strconv.Itoa(n) + " allocations run here that the servers do not know"; !strings.Contains(out, want) {
+	if want := strconv.Itoa(n) + " allocations are kept here about which nobody decides"; !strings.Contains(out, want) {
 		m.t.Errorf("node status does not say %q:\n%s", want, out)
 	}
 	if !m.logged("WARN", "kept") {
@@ -235,6 +235,8 @@ func TestALostNodeStoreEndsNothing(t *testing.T) {
 func lostStore(t *testing.T, what string) {
 	m, db, other := settled(t)
 	was := await(m, "the node", m.api.Nodes().List, func(all []*api.NodeListStub) bool { return len(all) == 1 })[0].ID
+	m.run(plain("over"))
+	m.stopJob("over")
 	m.kill()
 	must(t, os.RemoveAll(filepath.Join(m.data, what)))
 	m.start()
@@ -245,6 +247,16 @@ func lostStore(t *testing.T, what string) {
 	}
 	m.refused("data")
 	m.alive("without the node's store", db, other)
+	for _, o := range m.orphans(3) { // what had ended is none
+		if !o.Processes || !o.RecordLost {
+			t.Errorf("an orphan: %+v", o)
+		}
+	}
+	for _, what := range []string{"job status db", "job status plain", "plugin status local-csi"} {
+		if out, code := m.cli(strings.Fields(what)...); code != 0 || !strings.Contains(out, "berth node orphans end") {
+			t.Errorf("%s names no way out: %d\n%s", what, code, out)
+		}
+	}
 
 	m.endOrphans()
 	m.awaitPlugin("local-csi")

@@ -130,6 +130,9 @@ func (f *fake) plot(id string) []scene {
 	case "busy", "silent":
 		first := plain(f.bent(allocA, "running", f.events(4), is("running")))
 		return []scene{first, first}
+	case "kept":
+		first := plain(f.bent(allocB, "running", f.events(4), is("running"), healthy, orphaned))
+		return []scene{first, first}
 	case "roll":
 		return f.roll()
 	case "sums":
@@ -151,6 +154,12 @@ func (f *fake) plot(id string) []scene {
 	}
 	return []scene{plain(f.bent(allocA, "running", f.events(4), is("running"), healthy),
 		f.bent(allocB, "failed", nil, is("failed")))}
+}
+
+// orphaned is an allocation whose record its node has lost.
+func orphaned(a *api.AllocationListStub) {
+	a.Standing.Orphan = "node 8f3a11c0 keeps allocation 4f02aa10 as an orphan: this node has lost its record of it " +
+		"(berth node orphans adopt 4f02aa10, or berth node orphans end 4f02aa10)"
 }
 
 func batch(a *api.AllocationListStub) { a.JobType = "batch" }
@@ -210,6 +219,11 @@ func (f *fake) ending() [][]*api.AllocationListStub {
 	switch f.job {
 	case "busy":
 		return [][]*api.AllocationListStub{{f.bent(allocA, "running", nil, stop, is("releasing"))}}
+	case "kept":
+		return [][]*api.AllocationListStub{
+			{f.bent(allocB, "running", nil, stop, is("stopping"), orphaned)},
+			{f.bent(allocB, "lost", nil, stop, is("lost"))},
+		}
 	case "silent":
 		return [][]*api.AllocationListStub{{f.bent(allocA, "lost", nil, stop, is("lost"))}}
 	case "db":

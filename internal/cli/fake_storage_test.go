@@ -79,6 +79,12 @@ func (f *fake) nodeWithOrphans(int) *api.Node {
 		if !adopted && !f.endsOrphan(o.AllocID) {
 			n.Orphans = append(n.Orphans, o)
 		}
+		if o.AllocID == allocB && f.endsOrphan(allocB) && !f.unmounts {
+			f.unmounts = true // and gone when it is read next
+			o.Processes = false
+			o.Awaits = `volume "db-data" of plugin "local-csi" is to be unmounted: no instance of it runs here`
+			n.Orphans = append(n.Orphans, o)
+		}
 	}
 	if path := "/d/csi/4f02aa10/p/0a/m"; !slices.Contains(f.requests, "PUT /v1/node/"+nodeB+"/unknown-mount/forget") {
 		n.UnknownMounts = []*api.NodeUnknownMount{{Path: path, Device: "0:51", FSType: "tmpfs"}}
@@ -238,6 +244,8 @@ func (f *fake) plugin() *api.CSIPlugin {
 		ControllersExpected: 1,
 		NodesHealthy:        1,
 		NodesExpected:       2,
+		Orphans: []string{"node 91b2c3d4 keeps allocation 77c0ffee as an orphan: this node has lost its record of it " +
+			"(berth node orphans adopt 77c0ffee, or berth node orphans end 77c0ffee)"},
 		Controllers: map[string]*api.CSIInfo{
 			nodeA: {
 				AllocID:           allocA,

@@ -39,6 +39,7 @@ type fake struct {
 	reads    map[string]int // how often a path was read, for stories with several chapters
 	job      string         // the one that was registered or stopped last
 	stopping bool           // it was stopped
+	unmounts bool           // the node was seen unmounting what the database has
 	watched  chan struct{}  // closed when somebody waits for news of the volume
 	watch    sync.Once
 }
@@ -109,6 +110,8 @@ func (f *fake) chapters(path string) int {
 		return 2
 	case ok && id == f.job && !f.stopping:
 		return len(f.plot(id))
+	case path == "node/"+nodeB:
+		return 100
 	case f.stopping && path == "job/"+f.job+"/allocations":
 		return len(f.ending())
 	}

@@ -171,6 +171,7 @@ func (c *Client) build(ctx context.Context) error {
 	if c.storage, err = newStorage(c, holdings); err != nil {
 		return err
 	}
+	holdings.Use(c.storage.keeper)
 	c.host = host.New(c.describe(holdings))
 	c.allocs = allocs.New(allocs.Config{
 		Holdings:        holdings,
@@ -182,7 +183,6 @@ func (c *Client) build(ctx context.Context) error {
 		Drivers:         c.drivers,
 		AllocHooks:      c.storage.allocHooks(),
 		TaskHooks:       c.storage.taskHooks(c.host),
-		Volumes:         c.storage.keeper,
 		Inventory:       c.storage.reporter,
 		ReportDelay:     c.cfg.ReportDelay,
 		ReportPatience:  c.cfg.ReportPatience,

@@ -22,6 +22,8 @@ func (c *Client) EndOrphan(ctx context.Context, id ids.Alloc) error {
 
 func (c *Client) Collect(id ids.Alloc) error { return c.allocs.Collect(id) }
 
+func (c *Client) Holds() bool { return c.allocs.Any() }
+
 func (c *Client) Orphans() []shim.Held { return c.allocs.ShimOrphans() }
 
 func (c *Client) Instances() []*plugin.Instance { return c.storage.plugins.States() }

@@ -65,7 +65,8 @@ type fakeServers struct {
 	reversed chan *grpc.ClientConn
 	calls    chan wire.ControllerCall // that the node is to make
 	made     chan *wire.ControllerResult
-	storage  *inventory.Servers // what the node reports of its volumes
+	storage  *inventory.Servers           // what the node reports of its volumes
+	grants   func(ids.Alloc) []wire.Grant // nil: nobody has a volume
 }
 
 func newFakeServers(t *testing.T) *fakeServers {
@@ -104,7 +105,11 @@ func (f *fakeServers) serve() (calls, reverse servers.Dialer) {
 	wire.NodeUpdate.Serve(s, f.update)
 	wire.NodeInventory.Serve(s, f.storage.SendInventory)
 	wire.NodeGrants.Serve(s, func(_ context.Context, r *wire.GrantsRequest) (*wire.GrantsReply, error) {
-		return &wire.GrantsReply{Ready: true, Session: r.Session}, f.alive() // of no volume: nobody here has one
+		reply := &wire.GrantsReply{Ready: true, Session: r.Session} // of no volume, unless a test has some
+		if f.grants != nil {
+			reply.Grants = f.grants(r.Alloc)
+		}
+		return reply, f.alive()
 	})
 	wire.NodeControllerCalls.Serve(s,
 		func(_ *wire.ControllerCallsRequest, s *wire.Stream[wire.ControllerCall, wire.ControllerResult]) error {

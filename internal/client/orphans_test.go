@@ -207,10 +207,10 @@ func TestAnEndThatTheServersDoNotKnowIsNotCollected(t *testing.T) {
 	eventually(t, "it is collected", func() bool { return c.Collect("") == nil && !c.Known(id) && !exists(dir) })
 }
 
-// Given nothing but the directory of an alloc whose record is lost, when the servers' state is another, then the node
-// says that it holds something, and does not follow.
-func TestANodeWithAnUnrecordedDirectoryDoesNotFollowAnotherClusterState(t *testing.T) {
-	r := newRig(t)
+// Given a process of an alloc whose record is lost, when the servers' state is another, then the node says that it
+// holds something, and does not follow. Given nothing but a directory, then it follows.
+func TestANodeWithAnUnrecordedProcessDoesNotFollowAnotherClusterState(t *testing.T) {
+	r := realRig(t)
 	first := r.start()
 	eventually(t, "the node has seen the servers' state", func() bool { return first.Seen().Incarnation == "one" })
 	first.stop()
@@ -218,6 +218,7 @@ func TestANodeWithAnUnrecordedDirectoryDoesNotFollowAnotherClusterState(t *testi
 	if err := os.MkdirAll(filepath.Join(r.dir, "alloc", string(id)), 0o711); err != nil {
 		t.Fatal(err)
 	}
+	r.launch(id)
 	r.servers.change(func() {
 		r.servers.incarnation = "second"
 		r.servers.mark = "n1"
@@ -232,6 +233,12 @@ func TestANodeWithAnUnrecordedDirectoryDoesNotFollowAnotherClusterState(t *testi
 	if !holds || second.Seen().Incarnation != "one" {
 		t.Errorf("holds %v, follows %q", holds, second.Seen().Incarnation)
 	}
+	if err := r.shims.End(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "nothing but its directory is left: it follows", func() bool {
+		return second.Seen().Incarnation == "second"
+	})
 }
 
 // Given a node that keeps what another state placed, when the servers' state becomes a third one, then it follows that

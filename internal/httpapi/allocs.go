@@ -14,7 +14,7 @@ import (
 
 // allocLines shows a list of allocs as it comes.
 func allocLines(_ *request, out *wire.AllocListReply) (any, error) {
-	return rows(out.Items, convert.AllocStub), nil
+	return rows(out.Items, convert.AllocLine(out)), nil
 }
 
 func evalRow(e *eval.Eval) any { return convert.Eval(e, nil) }
@@ -30,7 +30,7 @@ func wholeID(kind, id string) error {
 var allocList = read(wire.AllocList, listBy(), func(r *request, out *wire.AllocListReply) (any, error) {
 	return table[alloc.Bundle]{
 		key: func(b alloc.Bundle) string { return wire.KeyOfAlloc(b.Alloc) },
-		row: func(b alloc.Bundle) any { return convert.AllocStub(b) },
+		row: func(b alloc.Bundle) any { return convert.AllocLine(out)(b) },
 	}.show(r, out.Items, out.NextToken)
 })
 

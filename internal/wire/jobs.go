@@ -169,6 +169,8 @@ type AllocListReply struct {
 	Meta
 	Items     Bundles
 	NextToken string
+	// Orphans says of which of them nobody decides, and what a person can do. It wakes nobody when it changes.
+	Orphans map[ids.Alloc]string
 }
 
 // AllocStopRequest asks to stop an alloc and to place its replacement.

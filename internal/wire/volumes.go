@@ -279,6 +279,6 @@ type PluginView struct {
 	NodesHealthy        int
 	Allocs              []*alloc.Alloc
 	Volumes             int // that refer to it
-	// Orphans says of which instances' allocs nobody decides, and what a person can do.
+	// Orphans says of which allocs that run it nobody decides, and what a person can do; not each is an instance.
 	Orphans map[ids.Alloc]string
 }

@@ -15,9 +15,9 @@ import (
 // keptHere is the sentence about a node's orphans.
 func keptHere(n int) string {
 	if n == 1 {
-		return `1 allocation runs here that the servers do not know (see "berth node orphans list")`
+		return `1 allocation is kept here about which nobody decides (see "berth node orphans list")`
 	}
-	return fmt.Sprintf(`%d allocations run here that the servers do not know (see "berth node orphans list")`, n)
+	return fmt.Sprintf(`%d allocations are kept here about which nobody decides (see "berth node orphans list")`, n)
 }
 
 // orphans tells what the node keeps though nobody decides about it.
@@ -37,17 +37,21 @@ func (s *nodeStatus) orphans(n *api.Node) {
 var orphanHeader = []string{"Alloc ID", "Job ID", "Task Group", "Volumes", "Since", "Reason"}
 
 func orphanRow(o *api.NodeOrphan, verbose bool) []string {
+	reason := o.Reason
+	if o.Awaits != "" {
+		reason += "; it ends, waiting for: " + kit.OneSentence(o.Awaits)
+	}
 	return []string{kit.ID(o.AllocID, verbose), o.JobID, o.TaskGroup, strings.Join(o.Volumes, ","), kit.At(o.Since),
-		o.Reason}
+		reason}
 }
 
 func newOrphans(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "orphans",
 		Short: "Look at what nodes keep that the servers do not know, adopt it or end it",
-		Long: `An orphan is an allocation that runs on a node although the servers' state does not know it and never removed it: the state
-was emptied, shortened or restored from an older copy, or the node has lost its record. It is kept as it is, neither
-restarted nor ended, until it ends by itself, or a person ends it or gives it to the servers.`,
+		Long: `An orphan is an allocation that runs on a node, or holds mounts there, although the servers' state does not know it and
+never removed it: the state was emptied, shortened or restored from an older copy, or the node has lost its record. It
+is kept as it is, neither restarted nor ended, until it ends by itself, or a person ends it or gives it to the servers.`,
 	}
 	return cmd.Add(newOrphansList(e), newOrphansAdopt(e), newOrphansEnd(e))
 }
@@ -138,9 +142,10 @@ func newOrphansEnd(e *kit.Env) *kit.Command {
 		Use:   "end [flags] [alloc...]",
 		Short: "End orphans: stop their tasks and release their volumes",
 		Long: `Ends orphans, because you say that nobody needs them: their tasks are stopped within their kill timeouts, their volumes are
-unmounted, and what is left of them on the node is removed. Waits until that is over. A volume that is not free ten
-seconds after the end of an allocation whose record was lost is reported with exit code 1, with what it waits for; it
-goes on being released.`,
+unmounted, and what is left of them on the node is removed. Waits until that is over, and says what it waits for; Ctrl-C
+ends the waiting, not the end, and "berth node orphans list" goes on naming what it waits for. A volume that is not free
+ten seconds after the end of an allocation whose record was lost is reported with exit code 1, with what it waits for;
+it goes on being released.`,
 		Example: "  berth node orphans end 4ff1d9c5\n  berth node orphans end -all -yes",
 		Run: func(ctx context.Context, args []string) error {
 			if s.all == (len(args) > 0) {
@@ -184,10 +189,9 @@ func (s *orphansEnd) do(ctx context.Context, args []string) error {
 		return err
 	}
 	c := s.env.Client()
-	// Those that run storage plugins come last: the others release their volumes through them.
-	slices.SortStableFunc(chosen, func(a, b located) int { return order(a.orphan.Plugin) - order(b.orphan.Plugin) })
+	slices.SortStableFunc(chosen, func(a, b located) int { return int(turnOf(a.orphan)) - int(turnOf(b.orphan)) })
 	for i, l := range chosen {
-		if i > 0 && l.orphan.Plugin && !chosen[i-1].orphan.Plugin {
+		if i > 0 && turnOf(l.orphan) == servesOthers && turnOf(chosen[i-1].orphan) != servesOthers {
 			if err := s.awaitGone(ctx, c, chosen[:i]); err != nil {
 				return err
 			}
@@ -206,18 +210,32 @@ func (s *orphansEnd) do(ctx context.Context, args []string) error {
 	return s.released(ctx, chosen)
 }
 
-// order puts those that are true last.
-func order(last bool) int {
-	if last {
-		return 1
+// turn is when an orphan is ended.
+type turn uint8
+
+// Turns. One that runs a storage plugin comes last, when the others have released their volumes through it. A plugin
+// whose node has lost its record serves nobody: what waited for that would wait for ever, for only its end lets the
+// servers run it anew.
+const (
+	usesOthers turn = iota
+	servesNobody
+	servesOthers
+)
+
+func turnOf(o *api.NodeOrphan) turn {
+	switch {
+	case !o.Plugin:
+		return usesOthers
+	case o.RecordLost:
+		return servesNobody
 	}
-	return 0
+	return servesOthers
 }
 
 // awaitGone follows the nodes until they list none of the orphans any longer.
 func (s *orphansEnd) awaitGone(ctx context.Context, c *api.Client, list []located) error {
 	for _, l := range list {
-		if err := awaitGone(ctx, c, l); err != nil {
+		if err := awaitGone(ctx, s.env, c, l); err != nil {
 			return err
 		}
 	}
@@ -255,14 +273,24 @@ func pickOrphan(list []located, arg string) (located, error) {
 		kit.Fail(fault.Invalid, "write more of the id", "%q could mean each of %d orphans", arg, len(found))
 }
 
-// awaitGone follows the node until it lists the orphan no longer.
-func awaitGone(ctx context.Context, c *api.Client, l located) error {
+// awaitGone follows the node until it lists the orphan no longer, and says what that waits for.
+func awaitGone(ctx context.Context, e *kit.Env, c *api.Client, l located) error {
+	said := ""
 	return follow.Watch(ctx, "", func(o *api.QueryOptions) (bool, *api.QueryMeta, error) {
 		n, meta, err := c.Nodes().Get(ctx, l.node.ID, o)
 		if err != nil {
 			return false, nil, kit.Doing(err, "follow", "node", l.node.ID)
 		}
-		still := slices.ContainsFunc(n.Orphans, func(x *api.NodeOrphan) bool { return x.AllocID == l.orphan.AllocID })
-		return !still, meta, nil
+		for _, x := range n.Orphans {
+			if x.AllocID != l.orphan.AllocID {
+				continue
+			}
+			if text := kit.OneSentence(x.Awaits); text != "" && text != said {
+				said = text
+				follow.New(e, false, false).Waits(l.orphan.AllocID, text)
+			}
+			return false, meta, nil
+		}
+		return true, meta, nil
 	})
 }

@@ -99,7 +99,7 @@ func (s *orphansAdopt) adopt(ctx context.Context, c *api.Client, chosen []locate
 		return nil
 	}
 	for _, l := range chosen {
-		if err := awaitGone(ctx, c, l); err != nil {
+		if err := awaitGone(ctx, s.env, c, l); err != nil {
 			return err
 		}
 		s.env.Out.Printf("Allocation %q is adopted as one of job %q\n", l.orphan.AllocID, out.JobID)

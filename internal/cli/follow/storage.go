@@ -71,6 +71,11 @@ func (f *Follower) notFree(ctx context.Context, job string, a *api.AllocationLis
 	return kit.Fail(fault.Busy, hint, "the storage of job %q is not free yet: allocation %q %s", job, f.id(a.ID), why)
 }
 
+// Waits says what the end of an allocation waits for.
+func (f *Follower) Waits(alloc, what string) {
+	f.line("Allocation %q ends and waits for: %s", f.id(alloc), what)
+}
+
 // Released follows an allocation that has ended until it has released its volumes, for a while: what holds one up then
 // is the error. One that the servers do not know has released them when its node lists it no longer.
 func (f *Follower) Released(ctx context.Context, alloc string) error {

@@ -140,6 +140,7 @@ func (s *status) show(ctx context.Context, arg string) error {
 	out.Section("Summary")
 	out.Table(summary(p))
 	r := rollout.Assess(rollout.Picture{Job: p.Job, Allocations: p.Allocations, Evaluations: p.Evaluations}, time.Now())
+	s.orphans(p.Allocations)
 	s.health(r)
 	s.troubles(ctx, r)
 	s.unplaced(r)
@@ -226,6 +227,23 @@ func (s *status) health(r *rollout.Rollout) {
 	}
 }
 
+// orphans names the allocations about which nobody decides: what runs of them is kept until a person does.
+func (s *status) orphans(list []*api.AllocationListStub) {
+	first := true
+	for _, a := range list {
+		if !orphaned(a) {
+			continue
+		}
+		if first {
+			s.env.Out.Section("Orphans")
+			first = false
+		}
+		s.env.Out.Notice(a.Standing.Orphan)
+	}
+}
+
+func orphaned(a *api.AllocationListStub) bool { return a.Standing != nil && a.Standing.Orphan != "" }
+
 // shownTroubles bounds of how many allocations in trouble everything is shown.
 const shownTroubles = 3
 
@@ -249,7 +267,7 @@ func (s *status) troubles(ctx context.Context, r *rollout.Rollout) {
 	now := time.Now()
 	for _, g := range r.Groups {
 		for _, a := range slices.Concat(g.Fresh, g.Leaving) {
-			if text := g.Waiting(a, now); text != "" {
+			if text := g.Waiting(a, now); text != "" && !orphaned(a) {
 				waits = append(waits, fmt.Sprintf("Allocation %q %s", kit.ID(a.ID, s.verbose), text))
 			}
 		}

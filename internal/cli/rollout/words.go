@@ -119,6 +119,8 @@ func in(d time.Duration) string {
 // Waiting says what an allocation waits for before it is as it should be; empty: nothing, or nothing that is known.
 func (g *Group) Waiting(a *api.AllocationListStub, now time.Time) string {
 	switch phase := a.Phase(); {
+	case a.Standing != nil && a.Standing.Orphan != "":
+		return "waits for a person: " + a.Standing.Orphan
 	case phase == api.AllocPhaseStopping:
 		return "is stopping: its tasks have until their kill timeouts"
 	case phase == api.AllocPhaseReleasing && a.Standing.Waits != "":

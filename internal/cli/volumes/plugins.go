@@ -94,6 +94,9 @@ func (s *pluginStatus) show(ctx context.Context, arg string) error {
 			s.env.Err.Notice(text)
 		}
 	}
+	for _, text := range p.Orphans {
+		out.Notice(text)
+	}
 	s.instances("Controller", p.Controllers)
 	s.instances("Node", p.Nodes)
 	if s.verbose {

@@ -30,11 +30,6 @@ import (
 	"berth/internal/wire"
 )
 
-// Volumes says what the node holds of volumes for an alloc; the node keeper of volumes implements it.
-type Volumes interface {
-	HeldBy(ids.Alloc) []wire.HeldVolume
-}
-
 // Config wires Allocs.
 type Config struct {
 	Holdings *Holdings
@@ -48,8 +43,6 @@ type Config struct {
 	// AllocHooks and TaskHooks run in order between those that every alloc has: directories first, templates last.
 	AllocHooks []hook.Hook
 	TaskHooks  []hook.Hook
-	// Volumes are what the node holds for its allocs.
-	Volumes Volumes
 	// Inventory rides with the reports of allocs; nil: the node has none.
 	Inventory Inventory
 	// ReportDelay is how long news that nobody waits for are held back.
@@ -123,6 +116,7 @@ func (a *Allocs) Run(ctx context.Context) error {
 	g, gctx := lifecycle.NewGroup(ctx)
 	g.Go("remove", func() error { return a.leaving.Run(gctx) })
 	g.Go("report", func() error { return a.reports.run(gctx) })
+	g.Go("unrecorded", func() error { return a.watchUnrecorded(gctx) })
 	g.Go("run", func() error {
 		for _, r := range a.found {
 			a.launch(gctx, g, r)
@@ -251,6 +245,7 @@ func (a *Allocs) Apply(ctx context.Context, set *wire.AllocSet) error {
 			}
 		}
 	}
+	a.hear(set)
 	if err := errors.Join(a.reportLost(ctx, lost), a.suspend(set.Suspended)); err != nil {
 		return err
 	}
@@ -365,6 +360,9 @@ func (a *Allocs) destroy(id ids.Alloc) error {
 // Collect removes what is left on the node of an alloc that has ended and whose end the servers know; an empty id means
 // all of them.
 func (a *Allocs) Collect(id ids.Alloc) error {
+	if id != "" && slices.Contains(a.leftovers(), id) {
+		return a.collectUnrecorded(id)
+	}
 	if id != "" {
 		r, err := a.Find(id)
 		if err != nil {
@@ -377,6 +375,9 @@ func (a *Allocs) Collect(id ids.Alloc) error {
 		}
 	}
 	var failed []error
+	if id == "" {
+		failed = append(failed, a.collectUnrecorded(""))
+	}
 	for _, r := range a.runners() {
 		if id != "" && r.ID() != id || !r.Released() || r.Orphan() == nil && !a.reports.acknowledged(r.ID()) {
 			continue

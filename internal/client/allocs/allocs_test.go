@@ -46,14 +46,38 @@ func TestMain(m *testing.M) { mountns.Main(m.Run) }
 // newAllocs makes the allocs of a node that was never used.
 func newAllocs(t *testing.T, users ...ids.Alloc) *allocs.Allocs { return withShims(t, nil, users...) }
 
-// withShims are allocs whose drivers launch by shims.
+// shims launches in a directory of its own.
+func shims(t *testing.T) (l *shim.Launcher, dir string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "shims") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if l, err = shim.New(shim.Config{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	return l, dir
+}
+
+// withShims are allocs whose drivers launch by shims. Nobody has looked at the shims yet.
 func withShims(t *testing.T, shims *shim.Launcher, users ...ids.Alloc) *allocs.Allocs {
 	t.Helper()
 	volumes := held{}
 	for _, id := range users {
 		volumes[id] = true
 	}
-	return tuned(t, func(cfg *allocs.Config) { cfg.Volumes, cfg.Shims = volumes, shims })
+	return tuned(t, func(cfg *allocs.Config) {
+		if cfg.Shims = shims; shims != nil {
+			table := cfg.Holdings.Table
+			cfg.Holdings = allocs.NewHoldings(table, shim.NewKeeper(shim.KeeperConfig{
+				Launcher: shims,
+				Records:  table,
+				Changed:  table.ShimsChanged,
+			}))
+		}
+		cfg.Holdings.Use(volumes)
+	})
 }
 
 // tuned are allocs of a node that was never used, with what a test wants otherwise.
@@ -97,7 +121,6 @@ func tuned(t *testing.T, tune func(*allocs.Config)) *allocs.Allocs {
 	}
 	t.Cleanup(func() { _ = link.Close() }) // it was never connected
 	cfg := allocs.Config{
-		Volumes:  held{},
 		Holdings: allocs.NewHoldings(allocs.NewTable(dir, loaded, log), nil),
 		Store:    store,
 		Link:     link,
@@ -105,6 +128,7 @@ func tuned(t *testing.T, tune func(*allocs.Config)) *allocs.Allocs {
 		Drivers:  drivers,
 		Log:      log,
 	}
+	cfg.Holdings.Use(held{})
 	tune(&cfg)
 	return allocs.New(cfg)
 }
@@ -119,6 +143,22 @@ func (h held) HeldBy(id ids.Alloc) []wire.HeldVolume {
 	}
 	return []wire.HeldVolume{{StagingKey: volume.StagingKey{Plugin: "p", ExternalID: "x"}}}
 }
+
+// Publications implements allocs.Volumes.
+func (h held) Publications(id ids.Alloc) (out []volume.PublicationKey) {
+	for _, v := range h.HeldBy(id) {
+		out = append(out, volume.PublicationKey{StagingKey: v.StagingKey, Alloc: id})
+	}
+	return out
+}
+
+// Free implements allocs.Volumes.
+func (h held) Free(key volume.PublicationKey) (bool, string) {
+	return !h[key.Alloc], "the plugin is away"
+}
+
+// Changed implements allocs.Volumes: nothing does.
+func (held) Changed() <-chan struct{} { return nil }
 
 // given is an alloc of one task as the servers send it.
 func given() alloc.Bundle {
@@ -176,7 +216,7 @@ func TestASetThatComesFirstIsRunOnce(t *testing.T) {
 }
 
 // Given what the servers name, then an alloc that runs is taken up; one that has ended is not, nor one whose directory
-// is here without a record: what may run of it is not proven gone.
+// is here without a record: whether it ran before nobody knows.
 func TestWhatIsTakenUp(t *testing.T) {
 	a := newAllocs(t)
 	lost := given()
@@ -206,7 +246,7 @@ func TestWhatIsTakenUp(t *testing.T) {
 	}{
 		"runs":               {runs, true, false},
 		"has ended":          {ended, false, true},
-		"has no record here": {lost, false, false},
+		"has no record here": {lost, false, true}, // for nothing here launches any
 	} {
 		id := c.bundle.Alloc.ID
 		if taken := a.Runner(id) != nil; taken != c.taken || a.Known(id) != c.taken {
@@ -283,16 +323,8 @@ func TestAPluginThatAnotherNeedsIsNotEnded(t *testing.T) {
 // Given an alloc of which the record is lost, and a shim that cannot be asked to end what it holds, when a person ends
 // the alloc, then that is refused, and its directory and what speaks of its processes stay.
 func TestAnUnrecordedAllocWhoseProcessesDoNotEndIsKept(t *testing.T) {
-	dir, err := os.MkdirTemp("", "shims") // a socket's path is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	shims, err := shim.New(shim.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := withShims(t, shims)
+	launcher, dir := shims(t)
+	a := withShims(t, launcher)
 	id := ids.Alloc(ids.New())
 	path := a.AllocDir(id).Path()
 	if err := os.MkdirAll(path, 0o700); err != nil {

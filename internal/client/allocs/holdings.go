@@ -4,27 +4,43 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"time"
 
 	"berth/internal/base/ids"
 	"berth/internal/client/allocrunner"
 	"berth/internal/client/shim"
 	"berth/internal/model/alloc"
 	"berth/internal/model/node"
+	"berth/internal/model/volume"
 	"berth/internal/wire"
 )
 
 // Holdings is all that the node answers for: what the table says, and what runs in shims that no record knows.
 type Holdings struct {
 	*Table
-	shims *shim.Keeper // nil: no drivers launch anything
+	shims   *shim.Keeper // nil: no drivers launch anything
+	volumes Volumes
+}
+
+// Volumes says what the node holds of volumes for an alloc; the node keeper of volumes implements it.
+type Volumes interface {
+	HeldBy(ids.Alloc) []wire.HeldVolume
+	// Publications lists what is there of an alloc's volumes, or is wanted.
+	Publications(ids.Alloc) []volume.PublicationKey
+	// Free reports that nothing is left of a publication, nor of the staging beneath it unless another uses that, or
+	// what that waits for.
+	Free(volume.PublicationKey) (bool, string)
+	// Changed returns a channel that is closed at the next change of any of these answers.
+	Changed() <-chan struct{}
 }
 
 // NewHoldings returns what a table and the shims of the node hold.
 func NewHoldings(t *Table, shims *shim.Keeper) *Holdings { return &Holdings{Table: t, shims: shims} }
 
-// ProcessesGone implements csimanager.ProcessGate. An alloc that this node has no record of, but a directory, a damaged
-// record or a shim with processes, is not proven gone.
+// Use says what holds volumes for the allocs. It comes before anything is asked about them.
+func (h *Holdings) Use(v Volumes) { h.volumes = v }
+
+// ProcessesGone implements csimanager.ProcessGate. An alloc whose record is damaged is not proven gone. Of one without
+// a record the shims and their cgroups tell: no driver launches anything without them.
 func (h *Holdings) ProcessesGone(id ids.Alloc) (bool, string) {
 	h.mu.Lock()
 	r := h.byID[id]
@@ -38,8 +54,6 @@ func (h *Holdings) ProcessesGone(id ids.Alloc) (bool, string) {
 		return false, "its record is damaged: " + damaged.Error()
 	case restoring:
 		return false, "the agent has just started and has not looked for its tasks yet"
-	case h.AllocDir(id).Exists():
-		return false, "its directory is there, but nothing is known of its tasks"
 	case h.shims != nil:
 		return h.shims.Gone(id)
 	}
@@ -49,9 +63,10 @@ func (h *Holdings) ProcessesGone(id ids.Alloc) (bool, string) {
 // Any reports whether the node has anything that it answers for: tasks, mounts, or what may be some.
 func (h *Holdings) Any() bool {
 	h.mu.Lock()
-	held := len(h.unrecorded)+len(h.damaged) > 0
+	held := len(h.damaged) > 0
 	h.mu.Unlock()
 	held = held || len(h.ShimOrphans()) > 0
+	held = held || slices.ContainsFunc(h.leftovers(), func(id ids.Alloc) bool { return !h.left(id).over() })
 	return held || slices.ContainsFunc(h.runners(), func(r *allocrunner.Runner) bool { return !r.Released() })
 }
 
@@ -73,31 +88,54 @@ func (h *Holdings) Orphans() []node.Orphan {
 		}
 		gone, _ := r.ProcessesGone()
 		n := node.Orphan{Alloc: r.ID(), Reason: o.Reason, Since: o.Since.UTC(), Processes: !gone}
+		if r.Stopped() {
+			n.Awaits = h.awaited(r)
+		}
 		describe(&n, r.Bundle())
 		out = append(out, n)
 	}
-	h.mu.Lock()
-	lost := maps.Clone(h.unrecorded)
-	h.mu.Unlock()
-	bundles := map[ids.Alloc][]byte{}
+	shims := map[ids.Alloc]shim.Held{}
 	for _, held := range h.ShimOrphans() {
-		bundles[held.Alloc] = held.Bundle
-		if _, listed := lost[held.Alloc]; !listed {
-			lost[held.Alloc] = held.Since
+		shims[held.Alloc] = held
+	}
+	all := slices.Collect(maps.Keys(shims))
+	for _, id := range h.leftovers() {
+		if _, listed := shims[id]; !listed && !h.left(id).over() {
+			all = append(all, id)
 		}
 	}
-	for id, since := range lost {
-		out = append(out, lostRecord(id, since, bundles[id]))
+	for _, id := range all {
+		out = append(out, h.lostRecord(id, shims[id]))
 	}
 	slices.SortFunc(out, func(x, y node.Orphan) int { return cmp.Compare(x.Alloc, y.Alloc) })
 	return out
 }
 
-// lostRecord names an alloc whose record is lost by what its shim keeps of it.
-func lostRecord(id ids.Alloc, since time.Time, bundle []byte) node.Orphan {
-	o := node.Orphan{Alloc: id, Reason: unrecordedReason, Since: since.UTC(), Processes: true}
+// awaited says what the end of an orphan that a person ends waits for.
+func (h *Holdings) awaited(r *allocrunner.Runner) string {
+	if gone, why := r.ProcessesGone(); !gone {
+		return why
+	}
+	_, why := h.unreleasedOf(h.volumes.Publications(r.ID()))
+	return cmp.Or(why, "what it used is given back")
+}
+
+// lostRecord names an alloc whose record is lost by what its shim keeps of it, and by what the node holds for it.
+func (h *Holdings) lostRecord(id ids.Alloc, s shim.Held) node.Orphan {
+	l := h.left(id)
+	o := node.Orphan{
+		Alloc:      id,
+		Reason:     unrecordedReason,
+		Since:      cmp.Or(l.since, s.Since).UTC(),
+		Processes:  l.processes != "",
+		Awaits:     l.awaits(),
+		RecordLost: true,
+	}
+	for _, v := range h.volumes.HeldBy(id) {
+		o.Volumes = append(o.Volumes, string(cmp.Or(v.Volume.ID, ids.Volume(v.ExternalID))))
+	}
 	var b alloc.Bundle
-	if len(bundle) == 0 || wire.Decode(bundle, &b) != nil || b.Alloc == nil || b.Job == nil || b.Alloc.ID != id {
+	if len(s.Bundle) == 0 || wire.Decode(s.Bundle, &b) != nil || b.Alloc == nil || b.Job == nil || b.Alloc.ID != id {
 		return o // it is shown by its id
 	}
 	describe(&o, b)
@@ -107,5 +145,6 @@ func lostRecord(id ids.Alloc, since time.Time, bundle []byte) node.Orphan {
 func describe(o *node.Orphan, b alloc.Bundle) {
 	o.Namespace, o.Job = b.Alloc.Namespace, b.Alloc.Job
 	o.Group, o.Name = b.Alloc.TaskGroup, b.Alloc.Name
-	o.Volumes, o.Plugin = b.CSIVolumes(), b.RunsPlugin()
+	o.Volumes = b.CSIVolumes()
+	o.Plugin, o.Plugins = b.RunsPlugin(), b.Plugins()
 }

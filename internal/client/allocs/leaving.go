@@ -8,6 +8,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/reconcile"
 	"berth/internal/client/servers"
+	"berth/internal/model/lineage"
 	"berth/internal/wire"
 )
 
@@ -26,6 +27,11 @@ func (a *Allocs) missing(set *wire.AllocSet, named map[ids.Alloc]bool) {
 		for _, r := range a.runners() {
 			if !named[r.ID()] {
 				out = append(out, r.ID())
+			}
+		}
+		for _, id := range a.leftovers() {
+			if !named[id] {
+				out = append(out, id)
 			}
 		}
 	}
@@ -59,8 +65,7 @@ func (a *Allocs) missing(set *wire.AllocSet, named map[ids.Alloc]bool) {
 func (a *Allocs) leave(ctx context.Context, id ids.Alloc) (reconcile.Result, error) {
 	r := a.Runner(id)
 	if r == nil {
-		a.dropMark(id)
-		return reconcile.Done(), nil
+		return a.leaveUnrecorded(ctx, id)
 	}
 	if r.Orphan() != nil && r.Released() && r.Stopped() {
 		return reconcile.Done(), a.destroy(id) // a person has ended it
@@ -74,16 +79,11 @@ func (a *Allocs) leave(ctx context.Context, id ids.Alloc) (reconcile.Result, err
 	if rest := time.Until(notBefore); rest > 0 {
 		return reconcile.Again(rest, "many allocations would end at once"), nil
 	}
-	cctx, cancel := context.WithTimeout(ctx, servers.CallTimeout)
-	defer cancel()
-	reply, err := wire.NodeAllocsKnown.Call(cctx, a.cfg.Link.Conn(), &wire.NodeAllocsKnownRequest{
-		NodeIdentity: a.cfg.Link.Identity(),
-		Allocs:       []wire.ReceivedAlloc{{Alloc: id, Received: r.Received()}},
-	})
+	removed, orphan, err := a.known(ctx, id, r.Received())
 	if err != nil {
 		return reconcile.Done(), err
 	}
-	switch Leave(slices.Contains(reply.Removed, id), slices.Contains(reply.Orphans, id), r.Released()) {
+	switch Leave(removed, orphan, r.Released()) {
 	case Orphaned:
 		a.dropMark(id)
 		return reconcile.Done(), a.keep(r, unknownReason)
@@ -95,6 +95,20 @@ func (a *Allocs) leave(ctx context.Context, id ids.Alloc) (reconcile.Result, err
 	case Destroyed:
 	}
 	return reconcile.Done(), a.destroy(id)
+}
+
+// known asks the servers what they know of an alloc: that they removed it, or that nothing shows that they did.
+func (a *Allocs) known(ctx context.Context, id ids.Alloc, received lineage.Point) (removed, orphan bool, err error) {
+	cctx, cancel := context.WithTimeout(ctx, servers.CallTimeout)
+	defer cancel()
+	reply, err := wire.NodeAllocsKnown.Call(cctx, a.cfg.Link.Conn(), &wire.NodeAllocsKnownRequest{
+		NodeIdentity: a.cfg.Link.Identity(),
+		Allocs:       []wire.ReceivedAlloc{{Alloc: id, Received: received}},
+	})
+	if err != nil {
+		return false, false, err
+	}
+	return slices.Contains(reply.Removed, id), slices.Contains(reply.Orphans, id), nil
 }
 
 // dropMark forgets that an alloc was left out.

@@ -2,10 +2,7 @@ package allocs
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"time"
 
@@ -13,7 +10,6 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/client/allocrunner"
-	"berth/internal/model/alloc"
 	"berth/internal/wire"
 )
 
@@ -46,31 +42,6 @@ func (a *Allocs) KeepAll(reason string) {
 			a.log.Error("an orphan's record could not be written", logkey.Alloc, r.ID(), logkey.Error, err)
 		}
 	}
-}
-
-// findUnrecorded finds directories of allocs whose records are lost: what they belong to may run, and nothing is
-// started in their place.
-func (a *Allocs) findUnrecorded() error {
-	entries, err := os.ReadDir(a.dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fault.Wrap(err, fault.Internal, "read directory", a.dir)
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, e := range entries {
-		id := ids.Alloc(e.Name())
-		if !e.IsDir() || !ids.IsUUID(e.Name()) || a.loaded.Allocs[id] != nil || a.damaged[id] != nil {
-			continue
-		}
-		since := time.Now().Round(0)
-		if info, err := e.Info(); err == nil {
-			since = info.ModTime()
-		}
-		a.unrecorded[id] = since
-		a.log.Warn("an allocation's directory is here, but its record is lost; it is kept until: berth node orphans "+
-			"end "+ids.Short(id), logkey.Alloc, id)
-	}
-	return nil
 }
 
 // EndOrphan ends an orphan because a person said so: its tasks are stopped within their kill timeouts, its volumes are
@@ -125,7 +96,7 @@ func (a *Allocs) userOf(p ids.Plugin, instance ids.Alloc) (user ids.Alloc) {
 		case r.ID() == instance || r.Released():
 		case slices.Contains(r.Bundle().Plugins(), p) && !r.Stopping():
 			return ""
-		case slices.ContainsFunc(a.cfg.Volumes.HeldBy(r.ID()), func(v wire.HeldVolume) bool { return v.Plugin == p }):
+		case slices.ContainsFunc(a.volumes.HeldBy(r.ID()), func(v wire.HeldVolume) bool { return v.Plugin == p }):
 			user = r.ID()
 		}
 	}
@@ -141,30 +112,3 @@ func (a *Allocs) orphanWithVolume() ids.Alloc {
 	}
 	return ""
 }
-
-// endUnrecorded ends what may run of an alloc whose record is lost. The servers, should they know it, hear that it is
-// lost before nothing is left here that keeps it from being run a second time.
-func (a *Allocs) endUnrecorded(ctx context.Context, id ids.Alloc) error {
-	a.log.Warn("a person ends an allocation whose record is lost", logkey.Alloc, id)
-	ectx, cancel := context.WithTimeout(ctx, unrecordedTimeout)
-	defer cancel()
-	if err := a.cfg.Shims.End(ectx, id); err != nil {
-		return err
-	}
-	if err := a.sayLost(ctx, alloc.EndedUnrecorded, id); err != nil {
-		return err
-	}
-	if err := a.AllocDir(id).Destroy(); err != nil {
-		return err
-	}
-	a.mu.Lock()
-	delete(a.unrecorded, id)
-	a.ended[id] = true
-	a.mu.Unlock()
-	a.changed.Notify()
-	a.orphaned.Notify()
-	return nil
-}
-
-// unrecordedTimeout bounds the end of processes of which nothing else is known.
-const unrecordedTimeout = time.Minute

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -96,18 +94,4 @@ func notReleased(left []*allocrunner.Runner) error {
 		fault.New(fault.Timeout, "stop", "the node's tasks",
 			fmt.Sprintf("allocations %s have not released what they use", strings.Join(names, ", "))),
 		"the next start with the same data_dir goes on with it")
-}
-
-// unrecordedLeft says of which allocs a stopping agent can't know whether what they used was released.
-func (a *Allocs) unrecordedLeft() error {
-	a.mu.Lock()
-	left := slices.Sorted(maps.Keys(a.unrecorded))
-	a.mu.Unlock()
-	if len(left) == 0 {
-		return nil
-	}
-	return fault.WithHint(fault.New(fault.Conflict, "stop", "the node's tasks", fmt.Sprintf(
-		"the records of allocations %v are lost: their processes have ended, but what they had mounted may be there",
-		left)),
-		"start again with the same data_dir and end them with: berth node orphans end -all")
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
@@ -32,8 +31,8 @@ type Table struct {
 	mu      sync.Mutex
 	byID    map[ids.Alloc]*allocrunner.Runner
 	damaged map[ids.Alloc]error
-	// unrecorded holds allocs whose directory is here and whose record is lost.
-	unrecorded map[ids.Alloc]time.Time
+	// unrecorded holds allocs whose record is lost and of which a directory is here, or that a person ends.
+	unrecorded map[ids.Alloc]*leftover
 	// ended holds those that a person ended; a set that was made before the servers heard of it still wants them.
 	ended    map[ids.Alloc]bool
 	restored bool // the runners of restored allocs have been made
@@ -50,7 +49,7 @@ func NewTable(dataDir string, loaded *localstate.Loaded, log *slog.Logger) *Tabl
 		log:        log,
 		byID:       map[ids.Alloc]*allocrunner.Runner{},
 		damaged:    loaded.Damaged,
-		unrecorded: map[ids.Alloc]time.Time{},
+		unrecorded: map[ids.Alloc]*leftover{},
 		ended:      map[ids.Alloc]bool{},
 	}
 }

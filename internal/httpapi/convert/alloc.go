@@ -131,6 +131,15 @@ func AllocStub(b alloc.Bundle) *api.AllocationListStub {
 	}
 }
 
+// AllocLine shows the allocs of a list.
+func AllocLine(list *wire.AllocListReply) func(alloc.Bundle) *api.AllocationListStub {
+	return func(b alloc.Bundle) *api.AllocationListStub {
+		line := AllocStub(b)
+		line.Standing.Orphan = list.Orphans[b.Alloc.ID]
+		return line
+	}
+}
+
 func transition(a *alloc.Alloc) api.DesiredTransition {
 	return api.DesiredTransition{
 		Migrate:         new(a.Migrate && !a.Replace),

@@ -45,17 +45,24 @@ func Node(n *node.Node) *api.Node {
 		out.StatusDescription = n.Unfollowed
 	}
 	for _, o := range n.Orphans {
+		var plugins []string
+		for _, id := range o.Plugins {
+			plugins = append(plugins, string(id))
+		}
 		out.Orphans = append(out.Orphans, &api.NodeOrphan{
-			AllocID:   string(o.Alloc),
-			Namespace: string(o.Namespace),
-			JobID:     string(o.Job),
-			TaskGroup: o.Group,
-			Name:      o.Name,
-			Reason:    o.Reason,
-			Since:     o.Since,
-			Processes: o.Processes,
-			Volumes:   o.Volumes,
-			Plugin:    o.Plugin,
+			AllocID:    string(o.Alloc),
+			Namespace:  string(o.Namespace),
+			JobID:      string(o.Job),
+			TaskGroup:  o.Group,
+			Name:       o.Name,
+			Reason:     o.Reason,
+			Since:      o.Since,
+			Processes:  o.Processes,
+			Volumes:    o.Volumes,
+			Plugin:     o.Plugin,
+			Plugins:    plugins,
+			RecordLost: o.RecordLost,
+			Awaits:     o.Awaits,
 		})
 	}
 	for _, e := range n.Events {

@@ -281,6 +281,9 @@ func Plugin(p *wire.PluginView) *api.CSIPlugin {
 		CreateIndex:         p.Record.CreateIndex,
 		ModifyIndex:         p.Record.ModifyIndex,
 	}
+	for _, id := range slices.Sorted(maps.Keys(p.Orphans)) {
+		out.Orphans = append(out.Orphans, p.Orphans[id])
+	}
 	for _, i := range p.Instances {
 		into := out.Nodes
 		if i.Role == plugin.RoleController {

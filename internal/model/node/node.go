@@ -80,6 +80,12 @@ type Orphan struct {
 	Volumes   []string
 	// Plugin: it runs a storage plugin, through which others release their volumes.
 	Plugin bool
+	// Plugins are the ids of those, as far as they are known.
+	Plugins []ids.Plugin
+	// RecordLost: its node has no record of it, so that a plugin of it serves nobody.
+	RecordLost bool
+	// Awaits says what its end waits for; empty: it does not end.
+	Awaits string
 }
 
 // Driver is what a node says of one task driver.

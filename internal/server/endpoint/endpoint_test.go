@@ -10,9 +10,11 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/server/fsm"
+	"berth/internal/server/state"
 	"berth/internal/testkit/leader"
 	"berth/internal/testkit/localstate"
 	"berth/internal/wire"
@@ -228,6 +230,42 @@ func TestReadsOfNothingAnswerWithAnIndex(t *testing.T) {
 	}
 	if _, err := e.allocStop(t.Context(), &wire.AllocStopRequest{Alloc: "none"}); !fault.Has(err, fault.NotFound) {
 		t.Errorf("stopping an alloc that is not there: %v", err)
+	}
+}
+
+// Given an alloc of a job whose node has lost its record, then the list of the job's allocs says so, and what a person
+// can do; of another alloc it says nothing.
+func TestAllocsOfAJobNameTheirOrphans(t *testing.T) {
+	const kept, other = "4f02aa10-0000-4000-8000-000000000002", "77c0ffee-0000-4000-8000-000000000003"
+	e, c := endpoints(t)
+	stamp := c.Store.Snapshot().Stamp()
+	stamp.Index++
+	err := c.Store.Write(stamp, func(tx *state.Tx) error {
+		tx.PutJob(mounting("exec"))
+		n := nodeWith(nil)
+		n.Orphans = []node.Orphan{{Alloc: kept, Reason: "its record is lost"}}
+		tx.PutNode(n)
+		for _, id := range []ids.Alloc{kept, other} {
+			j := tx.Job(nil, ids.DefaultNamespace, "db")
+			tx.PutAlloc(&alloc.Alloc{
+				ID:             id,
+				Namespace:      j.Namespace,
+				Job:            j.ID,
+				JobCreateIndex: j.CreateIndex,
+				TaskGroup:      "data",
+				Node:           n.ID,
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := e.jobAllocs(t.Context(),
+		&wire.JobAllocsRequest{Query: wire.Query{Namespace: ids.DefaultNamespace}, Job: "db"})
+	if err != nil || len(out.Items) != 2 || len(out.Orphans) != 1 ||
+		!strings.Contains(out.Orphans[kept], "berth node orphans end "+ids.Short(kept)) {
+		t.Errorf("%+v, %v", out, err)
 	}
 }
 

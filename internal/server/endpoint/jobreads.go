@@ -202,9 +202,15 @@ func within(asked, of ids.Namespace) bool {
 func fillAllocs(s *state.Snap, q wire.Query, all []*alloc.Alloc, out *wire.AllocListReply) {
 	state.SortAllocs(all)
 	all, out.NextToken = wire.Cut(q.Page, all, wire.KeyOfAlloc)
-	out.Items = nil
+	out.Items, out.Orphans = nil, nil
 	for _, a := range all {
 		out.Items = append(out.Items, alloc.Bundle{Alloc: a, Job: s.JobOf(nil, a)})
+		if text := views.Orphaned(s, nil, a.Node, a.ID); text != "" {
+			if out.Orphans == nil {
+				out.Orphans = map[ids.Alloc]string{}
+			}
+			out.Orphans[a.ID] = text
+		}
 	}
 }
 

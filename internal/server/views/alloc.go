@@ -42,7 +42,7 @@ func AllocVolumes(s *state.Snap, w *state.Watch, a *alloc.Alloc) []wire.AllocVol
 				}
 			}
 		}
-		if text := orphaned(s, w, a.Node, a.ID); text != "" && av.Held {
+		if text := Orphaned(s, w, a.Node, a.ID); text != "" && av.Held {
 			av.State += "; " + text
 		}
 		out = append(out, av)

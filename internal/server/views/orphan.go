@@ -5,8 +5,8 @@ import (
 	"berth/internal/server/state"
 )
 
-// orphaned says that a node keeps an alloc as an orphan, why, and what a person can do; empty: it does not.
-func orphaned(s *state.Snap, w *state.Watch, on ids.Node, id ids.Alloc) string {
+// Orphaned says that a node keeps an alloc as an orphan, why, and what a person can do; empty: it does not.
+func Orphaned(s *state.Snap, w *state.Watch, on ids.Node, id ids.Alloc) string {
 	n := s.Node(w, on)
 	if n == nil {
 		return ""

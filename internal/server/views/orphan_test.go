@@ -71,3 +71,27 @@ func TestWhatAnOrphanHoldsUpNamesTheWayOut(t *testing.T) {
 	})
 	says(true)
 }
+
+// Given a node that lost its record of an alloc that runs a plugin, so that the plugin is no instance there any more,
+// then the plugin is known, and names the orphan and what a person can do; another plugin does not.
+func TestAPluginWhoseRecordIsLostNamesItsOrphan(t *testing.T) {
+	const runs = "77c0ffee-0000-4000-8000-000000000003"
+	h := newHouse(t)
+	h.write(func(tx *state.Tx) {
+		n := *tx.Node(nil, "a")
+		n.CSI = nil
+		n.Orphans = []node.Orphan{{Alloc: runs, Reason: "its record is lost", Plugins: []ids.Plugin{"lost"}}}
+		tx.PutNode(&n)
+	})
+	r := Of(h.Store.Snapshot(), nil)
+	if !slices.Contains(r.PluginIDs(), "lost") {
+		t.Errorf("the plugins: %v", r.PluginIDs())
+	}
+	p := r.Plugin("lost")
+	if p == nil || !strings.Contains(p.Orphans[runs], "berth node orphans end "+ids.Short(runs)) || p.NodesHealthy > 0 {
+		t.Errorf("the plugin: %+v", p)
+	}
+	if other := r.Plugin("p"); other == nil || len(other.Orphans) > 0 {
+		t.Errorf("another plugin: %+v", other)
+	}
+}

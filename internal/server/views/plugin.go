@@ -21,6 +21,11 @@ func (r *Reader) PluginIDs() []ids.Plugin {
 		for _, i := range n.CSI {
 			set[i.Plugin] = true
 		}
+		for _, o := range n.Orphans {
+			for _, p := range o.Plugins {
+				set[p] = true
+			}
+		}
 	}
 	for v := range s.Volumes(w, wire.AllNamespaces, "") {
 		set[v.Spec.Plugin] = true
@@ -110,6 +115,12 @@ func (r *Reader) plugin(id ids.Plugin) *wire.PluginView {
 				addInstance(s, w, out, n, i)
 			}
 		}
+		for i := range n.Orphans {
+			if o := &n.Orphans[i]; slices.Contains(o.Plugins, id) { // one whose record is lost is no instance
+				known = true
+				addOrphan(s, w, out, n.ID, o.Alloc)
+			}
+		}
 	}
 	for range s.VolumesByPlugin(w, id) {
 		out.Volumes++
@@ -136,12 +147,7 @@ func (r *Reader) plugin(id ids.Plugin) *wire.PluginView {
 
 func addInstance(s *state.Snap, w *state.Watch, out *wire.PluginView, n *node.Node, i *plugin.Instance) {
 	out.Instances = append(out.Instances, i)
-	if text := orphaned(s, w, n.ID, i.Alloc); text != "" {
-		if out.Orphans == nil {
-			out.Orphans = map[ids.Alloc]string{}
-		}
-		out.Orphans[i.Alloc] = text
-	}
+	addOrphan(s, w, out, n.ID, i.Alloc)
 	if a := s.Alloc(w, i.Alloc); a != nil && !slices.Contains(out.Allocs, a) {
 		out.Allocs = append(out.Allocs, a)
 	}
@@ -153,4 +159,16 @@ func addInstance(s *state.Snap, w *state.Watch, out *wire.PluginView, n *node.No
 	} else {
 		out.NodesHealthy++
 	}
+}
+
+// addOrphan notes an alloc of the plugin about which nobody decides.
+func addOrphan(s *state.Snap, w *state.Watch, out *wire.PluginView, on ids.Node, id ids.Alloc) {
+	text := Orphaned(s, w, on, id)
+	if text == "" {
+		return
+	}
+	if out.Orphans == nil {
+		out.Orphans = map[ids.Alloc]string{}
+	}
+	out.Orphans[id] = text
 }

@@ -152,7 +152,7 @@ func (r *Reader) volume(v *volume.Volume, p *wire.PluginView) *wire.VolumeView {
 	}
 	out.State = volume.Describe(story)
 	for _, c := range out.Claims {
-		if text := orphaned(s, w, c.Node, c.Alloc); text != "" {
+		if text := Orphaned(s, w, c.Node, c.Alloc); text != "" {
 			out.State = append(out.State, text)
 		}
 	}

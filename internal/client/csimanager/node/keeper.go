@@ -302,7 +302,7 @@ func (k *Keeper) UnmountVolume(ctx context.Context, key volume.PublicationKey) e
 	k.loop.Mark(key.StagingKey)
 	for {
 		ch := k.changed.C()
-		done, why := k.released(key)
+		done, why := k.Free(key)
 		if done {
 			return nil
 		}
@@ -314,8 +314,8 @@ func (k *Keeper) UnmountVolume(ctx context.Context, key volume.PublicationKey) e
 	}
 }
 
-// released reports that the publication is gone, and the staging too unless somebody else uses it.
-func (k *Keeper) released(key volume.PublicationKey) (bool, string) {
+// Free reports that the publication is gone, and the staging too unless somebody else uses it, or what that waits for.
+func (k *Keeper) Free(key volume.PublicationKey) (bool, string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	vs := k.vols[key.StagingKey]

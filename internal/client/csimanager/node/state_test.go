@@ -348,7 +348,7 @@ func TestWhenAMountAndItsReleaseAreDone(t *testing.T) {
 		if c.other != nil {
 			vs.entry.Pubs["b"] = c.other
 		}
-		if done, why := k.released(grantOf("a").Key); done != c.done {
+		if done, why := k.Free(grantOf("a").Key); done != c.done {
 			t.Errorf("%s: released %v (%s)", c.what, done, why)
 		}
 	}
