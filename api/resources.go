@@ -12,6 +12,8 @@ type Resources struct {
 	NUMA        *NUMAResource      `hcl:"numa,block"`
 	SecretsMB   *int               `hcl:"secrets"`
 	IOPS        *int               `hcl:"iops"`
+	// PIDs is how many processes and threads the task may have; 0: the agent's default.
+	PIDs int `hcl:"pids" json:",omitempty"`
 }
 
 // RequestedDevice asks for devices by vendor, type and name.

@@ -51,7 +51,7 @@ const (
 	whyLeaveOut   = "remove it"
 	whyDisconnect = "allocations of a silent node are replaced by the built-in rules; remove the block"
 	whyIdentity   = "workload identities are not signed yet; remove the block"
-	whyDevices    = "only cpu, memory and memory_max can be asked for"
+	whyDevices    = "only cpu, memory, memory_max and pids can be asked for"
 )
 
 var unsupportedRules = slices.Concat([]rule{

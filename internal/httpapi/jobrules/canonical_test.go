@@ -171,6 +171,8 @@ func TestValidationNamesThePlace(t *testing.T) {
 		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Lifecycle.Hook = "mid" }, "lifecycle hook"},
 		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Resources.MemoryMB = new(1) }, "minimum MemoryMB"},
 		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Resources.MemoryMaxMB = new(12) }, "memory_max"},
+		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Resources.PIDs = -1 }, "pids (-1)"},
+		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Resources.PIDs = 1<<22 + 1 }, "pids (4194305)"},
 		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.LogConfig.MaxFiles = new(500) }, "log storage"},
 		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
 			t.VolumeMounts[0].Volume = new("other")

@@ -150,6 +150,8 @@ func (c *checker) task(at string, j *api.Job, g *api.TaskGroup, t *api.Task) {
 		c.addf("%s: minimum MemoryMB value is 10; got %d", at, *r.MemoryMB)
 	case *r.MemoryMaxMB != 0 && *r.MemoryMaxMB != -1 && *r.MemoryMaxMB < *r.MemoryMB:
 		c.addf("%s: memory_max (%d) must be at least memory (%d), or -1", at, *r.MemoryMaxMB, *r.MemoryMB)
+	case r.PIDs < 0 || r.PIDs > maxPIDs:
+		c.addf("%s: pids (%d) must be between 1 and %d", at, r.PIDs, maxPIDs)
 	}
 	if *t.LogConfig.MaxFiles < 1 || *t.LogConfig.MaxFileSizeMB < 1 {
 		c.addf("%s: logs: max_files and max_file_size must be at least 1", at)
@@ -256,3 +258,6 @@ func shorten(s string) string {
 	}
 	return s
 }
+
+// maxPIDs is the most that the kernel takes (PID_MAX_LIMIT).
+const maxPIDs = 1 << 22

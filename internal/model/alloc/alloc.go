@@ -136,6 +136,7 @@ type TaskResources struct {
 	CPUShares   int64
 	MemoryMB    int64
 	MemoryMaxMB int64
+	PIDs        int64 `cbor:",omitempty"` // 0: the node's default
 }
 
 // Total sums what counts against a node. A prestart task without sidecar shares its capacity with the main tasks; that

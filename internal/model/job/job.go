@@ -139,6 +139,8 @@ type Resources struct {
 	MemoryMB    int
 	MemoryMaxMB int // 0: MemoryMB; -1: unlimited
 	DiskMB      int
+	// PIDs is how many processes and threads the task may have; 0: what a node gives a task that asks for no number.
+	PIDs int `cbor:",omitempty"`
 }
 
 // NetworkResource is a group's network; only host mode is built.

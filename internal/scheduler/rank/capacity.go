@@ -47,6 +47,7 @@ func NewAsk(g *job.TaskGroup) *Ask {
 			CPUShares:   int64(t.Resources.CPU),
 			MemoryMB:    int64(t.Resources.MemoryMB),
 			MemoryMaxMB: int64(t.Resources.MemoryMaxMB),
+			PIDs:        int64(t.Resources.PIDs),
 		}
 		a.cpu += r.CPUShares
 		a.memory += r.MemoryMB

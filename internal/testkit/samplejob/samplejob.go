@@ -53,7 +53,7 @@ func task() *api.Task {
 		KillSignal:      "SIGINT",
 		KillTimeout:     new(9 * time.Second),
 		ShutdownDelay:   time.Second,
-		Resources:       &api.Resources{CPU: new(20), MemoryMB: new(30), MemoryMaxMB: new(40)},
+		Resources:       &api.Resources{CPU: new(20), MemoryMB: new(30), MemoryMaxMB: new(40), PIDs: 50},
 		LogConfig:       &api.LogConfig{MaxFiles: new(2)},
 		Templates:       []*api.Template{{EmbeddedTmpl: new("x"), DestPath: new("local/x"), ChangeMode: new("signal")}},
 		VolumeMounts:    []*api.VolumeMount{{Volume: new("data"), Destination: new("/data"), ReadOnly: new(true)}},
