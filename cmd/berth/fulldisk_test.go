@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -128,5 +129,35 @@ func TestNoRoomToBegin(t *testing.T) {
 		if !strings.Contains(a.logged(), want) {
 			t.Errorf("the refusal lacks %q:\n%s", want, a.logged())
 		}
+	}
+}
+
+// Given an agent that was started while others had filled most of its disk, when they free it, then a job that asks for
+// as much is placed, without another start.
+func TestWhatIsFreedAfterAStartIsOffered(t *testing.T) {
+	needRoot(t)
+	data := mountSmall(t, 512<<20)
+	filler := fill(t, data, 120<<20)
+	a := start(t, "-dev", "-data-dir", data)
+	job := parseJob(t, sleeper("large", "raw_exec"))
+	size := 200
+	job.TaskGroups[0].EphemeralDisk = &api.EphemeralDisk{SizeMB: &size}
+	if _, _, err := a.api.Jobs().Register(t.Context(), &api.JobRegisterRequest{Job: job}, nil); err != nil {
+		t.Fatal(err)
+	}
+	a.until("it waits for the disk", func(ctx context.Context) error {
+		evals, _, err := a.api.Jobs().Evaluations(ctx, "large", nil)
+		if err == nil && !slices.ContainsFunc(evals, func(e *api.Evaluation) bool { return e.Status == "blocked" }) {
+			err = errors.New("no evaluation is blocked")
+		}
+		return err
+	})
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	a.running("large", 1)
+	a.signal(syscall.SIGINT)
+	if err := a.wait(time.Minute); err != nil {
+		t.Error(err)
 	}
 }

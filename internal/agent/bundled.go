@@ -19,6 +19,9 @@ import (
 // LocalCSI is the plugin id of the bundled storage plugin, and of its job in the reserved namespace.
 const LocalCSI = "local-csi"
 
+// registerPause is how long a refused registration of the bundled plugin rests.
+const registerPause = 2 * time.Second
+
 // volumes is where the bundled plugin keeps its volumes.
 func (a *Agent) volumes() string { return a.dir("volumes") }
 
@@ -43,14 +46,21 @@ func (a *Agent) bundled(ctx context.Context) error {
 		a.log.Error("the bundled storage plugin could not be registered", logkey.Error, err)
 		return nil
 	}
+	said := ""
 	for {
 		_, err := wire.JobRegister.Call(ctx, a.conn, &wire.JobRegisterRequest{Job: a.localCSI(exe)})
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return nil
 		case !fault.Has(err, fault.Unavailable) && !fault.Has(err, fault.NotReady):
-			a.log.Error("the bundled storage plugin could not be registered", logkey.Error, err)
-			return nil
+			// A full disk, say: it is tried again for as long as the agent runs, and reported once.
+			if text := err.Error(); text != said {
+				said = text
+				a.log.Error("the bundled storage plugin could not be registered; it is tried again", logkey.Error, err)
+			}
+			if !retry.Sleep(ctx, registerPause) {
+				return nil
+			}
 		}
 		if !retry.Sleep(ctx, 100*time.Millisecond) {
 			return nil

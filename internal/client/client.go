@@ -172,7 +172,7 @@ func (c *Client) build(ctx context.Context) error {
 		return err
 	}
 	holdings.Use(c.storage.keeper)
-	c.host = host.New(c.describe(holdings))
+	c.host = host.New(c.describe(holdings, table.Dir()))
 	c.allocs = allocs.New(allocs.Config{
 		Holdings:        holdings,
 		Store:           c.store,
@@ -256,9 +256,10 @@ func (c Config) identity() identity.Config {
 	return out
 }
 
-func (c *Client) describe(holdings *allocs.Holdings) host.Config {
+func (c *Client) describe(holdings *allocs.Holdings, dirs string) host.Config {
 	look := c.cfg.Fingerprint
 	look.DiskPath, look.Version = c.cfg.DataDir, c.cfg.Version
+	look.Allocs = dirs
 	return host.Config{
 		ID:          c.link.Node(),
 		Secret:      c.link.Secret(),

@@ -32,6 +32,8 @@ type Found struct {
 type Options struct {
 	// DiskPath lies on the file system whose capacity is offered.
 	DiskPath string
+	// Allocs is the directory of the allocs, whose files are not counted as taken from what is offered.
+	Allocs string
 	// Interface or IP pick the address that is offered; both empty: loopback.
 	Interface string
 	IP        string
@@ -126,11 +128,12 @@ func disk(f *Found, o Options) error {
 	}
 	f.set("unique.storage.bytestotal", st.Blocks*uint64(st.Bsize))
 	f.set("unique.storage.volume", o.DiskPath)
-	f.Resources.DiskMB = int64(st.Bavail * uint64(st.Bsize) >> 20)
-	if o.DiskMB > 0 {
-		f.Resources.DiskMB = o.DiskMB
+	if f.Resources.DiskMB = o.DiskMB; o.DiskMB > 0 {
+		return nil
 	}
-	return nil
+	var err error
+	f.Resources.DiskMB, err = (&Disk{}).Look(o.DiskPath, o.Allocs)
+	return err
 }
 
 func kernel(f *Found, _ Options) error {

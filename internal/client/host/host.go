@@ -71,6 +71,8 @@ type Host struct {
 	changed lifecycle.Signal
 	ready   chan struct{} // closed when there is a description worth registering
 
+	disk fingerprint.Disk // only Run looks
+
 	mu      sync.Mutex
 	found   fingerprint.Found
 	current *node.Node
@@ -143,8 +145,23 @@ func (h *Host) Run(ctx context.Context) error {
 		case <-plugins:
 		case <-orphans:
 		case <-tick.C:
+			h.lookAtDisk()
 		}
 	}
+}
+
+// lookAtDisk follows how much of the disk may be asked for: it was freed, or somebody else fills it.
+func (h *Host) lookAtDisk() {
+	look := h.cfg.Fingerprint
+	if look.DiskMB > 0 {
+		return
+	}
+	mb, err := h.disk.Look(look.DiskPath, look.Allocs)
+	if err != nil {
+		h.cfg.Log.Warn("the room on the disk could not be read", logkey.Error, err)
+		return
+	}
+	h.found.Resources.DiskMB = mb
 }
 
 // refresh describes the node anew and tells about it when something differs.

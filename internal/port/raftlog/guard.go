@@ -53,11 +53,11 @@ func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (
 		lone:     cfg.Transport == nil,
 		stopped:  make(chan struct{}),
 	}
-	// A new log needs room for its first segment; one that is there has it, and must open on a full disk too, so that
-	// what is held can be released.
+	// A new log needs room for its first segment, and as much again as it keeps back: with less it would take no work
+	// from the first moment on. One that is there must open on a full disk too, so that what is held can be released.
 	if _, err := os.Stat(walDir(cfg)); errors.Is(err, fs.ErrNotExist) {
-		if err := g.enough(uint64(cfg.SegmentSize)); err != nil {
-			return nil, err
+		if err := g.enough(uint64(cfg.SegmentSize) + cfg.Reserve); err != nil {
+			return nil, fault.WithHint(err, "or give data_dir a larger disk; nothing was begun")
 		}
 	}
 	w, err := openWAL(cfg)
