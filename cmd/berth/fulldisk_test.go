@@ -161,3 +161,21 @@ func TestWhatIsFreedAfterAStartIsOffered(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Given an agent that is started on a full disk, then its servers lead and its node is ready, so that what is held can
+// be released.
+func TestAnAgentStartsOnAFullDisk(t *testing.T) {
+	needRoot(t)
+	data := mountSmall(t, 256<<20)
+	a := start(t, "-dev", "-data-dir", data)
+	a.signal(syscall.SIGINT)
+	if err := a.wait(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, data, 2<<20)
+	a = start(t, "-dev", "-data-dir", data)
+	a.signal(syscall.SIGINT)
+	if err := a.wait(time.Minute); err != nil {
+		t.Error(err)
+	}
+}

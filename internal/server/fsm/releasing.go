@@ -44,3 +44,6 @@ func (c *AllocMigrate) Releases() bool { return true }
 
 // Releases lets plugins be known again after a restart: their volumes are detached through them.
 func (c *PluginLearn) Releases() bool { return true }
+
+// Releases is true: a term begins with it, and without a term nothing is released on a full disk.
+func (c *LineageMark) Releases() bool { return true }
