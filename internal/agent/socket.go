@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/flock"
 )
 
 // socket is the API's unix socket. Its lock file makes sure that one agent alone takes the path from a predecessor that
@@ -180,7 +181,7 @@ var errStale = errors.New("the lock file is gone")
 
 // takeLock locks the file and writes into it who has it.
 func takeLock(f *os.File) error {
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := flock.Try(f, unix.LOCK_EX); err != nil {
 		return err
 	}
 	mine, err := f.Stat()

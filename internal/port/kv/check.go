@@ -16,6 +16,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/flock"
 )
 
 // Check reads every page of a store that nobody writes, and says what in it is damaged; buckets name those that must be
@@ -27,7 +28,7 @@ func Check(path string, buckets ...string) error {
 		return classify(err, "check store", path)
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
+	if err := flock.Try(f, syscall.LOCK_SH); err != nil {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return held(path)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"berth/internal/base/durable"
 	"berth/internal/base/fault"
+	"berth/internal/base/flock"
 )
 
 // DirLock makes sure that one process alone uses a data directory. It ends with the process, however that ends.
@@ -30,7 +31,7 @@ func LockDir(dir string) (*DirLock, error) {
 	if err != nil {
 		return nil, classify(err, "lock directory", dir)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := flock.Try(f, syscall.LOCK_EX); err != nil {
 		defer func() { _ = f.Close() }() // nothing was written
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, heldBy(path, dir)
@@ -76,7 +77,7 @@ func HoldDir(dir string) (release func() error, err error) {
 	if err != nil {
 		return nil, classify(err, "lock directory", dir)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
+	if err := flock.Try(f, syscall.LOCK_SH); err != nil {
 		defer func() { _ = f.Close() }() // nothing was written
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, heldBy(path, dir)
