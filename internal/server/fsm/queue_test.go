@@ -59,6 +59,32 @@ func TestTheSuccessorBeginsWhenTheFirstHasReleased(t *testing.T) {
 	}
 }
 
+// TestAPlanThatCameTooLateForItsQueueHoldsAtOnce: given a plan that queues an alloc behind another, when that has
+// released the volume before the plan is applied, then the claim is held: nothing would ever wake it in the queue.
+func TestAPlanThatCameTooLateForItsQueueHoldsAtOnce(t *testing.T) {
+	h := claimed(t)
+	other := aNode()
+	h.c.Must(t, &fsm.NodeRegister{Node: other})
+	next := anAlloc(h.c, "db", other.ID)
+	h.c.Must(t, &fsm.AllocClientUpdate{Seed: ids.New(), Allocs: []*alloc.Alloc{
+		{ID: h.alloc, Node: h.node, ClientStatus: alloc.ClientComplete}}})
+	h.says(t, true, h.epoch.Index, volume.InventoryEntry{StagingKey: h.key, Volume: h.vol})
+	if h.claim() != nil {
+		t.Fatalf("the first's claim is %+v", h.claim())
+	}
+	h.c.Must(t, &fsm.PlanApply{
+		Place:  []*alloc.Alloc{next},
+		Claims: []*volume.Claim{aClaim(h.vol, next, volume.SingleNodeWriter, volume.Queued)},
+	})
+	cl := h.c.Store.Snapshot().Claim(nil, volume.ClaimKey{Volume: h.vol, Alloc: next.ID})
+	if cl == nil || cl.State != volume.Held || cl.Epoch.Index == 0 {
+		t.Fatalf("the successor's claim is %+v", cl)
+	}
+	if v := h.c.Store.Snapshot().Volume(nil, h.vol); v.Status.AccessMode != volume.SingleNodeWriter {
+		t.Errorf("the successor uses it as %q", v.Status.AccessMode)
+	}
+}
+
 // TestClaimsThatEndTogetherWaitForTheStaging: given two claims of a node, when the one ends, then the other's staging
 // does not hold it; when both are being released, then they wait for the staging to go.
 func TestClaimsThatEndTogetherWaitForTheStaging(t *testing.T) {
