@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -268,6 +269,29 @@ func (f *fake) plugin() *api.CSIPlugin {
 			nodeB: {AllocID: allocB, HealthDescription: "its socket does not answer"}},
 		Allocations: []*api.AllocationListStub{f.stub(allocA, "running", nil)},
 	}
+}
+
+// cut answers who asks for a snapshot: one of the name "late" is made after ten seconds, one of "never" is not.
+func (f *fake) cut(r *http.Request, body []byte) (any, error) {
+	var req api.CSISnapshotCreateRequest
+	if err := json.Unmarshal(body, &req); err != nil {
+		return nil, err
+	}
+	out := &api.CSISnapshotCreateResponse{Snapshots: []*api.CSISnapshot{f.snapshot()}}
+	name := req.Snapshots[0].Name
+	if name != "late" && name != "never" {
+		return out, nil
+	}
+	wait, err := time.ParseDuration(r.URL.Query().Get("wait"))
+	if err != nil {
+		return nil, err
+	}
+	time.Sleep(wait)
+	if name == "late" && time.Since(f.now) >= 10*time.Second {
+		return out, nil
+	}
+	out.Results = []api.CSIVolumeWriteResult{{Outcome: api.CSIVolumeAccepted, Waits: "its plugin does not answer"}}
+	return out, nil
 }
 
 func (f *fake) snapshot() *api.CSISnapshot {

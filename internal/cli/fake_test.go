@@ -83,7 +83,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case http.MethodGet:
 		out, err = f.get(path, r, f.reads[path])
 	case http.MethodPut:
-		out, err = f.put(path, body)
+		out, err = f.put(path, r, body)
 	case http.MethodDelete:
 		out, err = f.del(path, r)
 	}
@@ -532,7 +532,7 @@ func diff() *api.JobDiff {
 	}
 }
 
-func (f *fake) put(path string, body []byte) (any, error) {
+func (f *fake) put(path string, r *http.Request, body []byte) (any, error) {
 	var job struct{ Job struct{ ID string } }
 	_ = json.Unmarshal(body, &job)
 	switch {
@@ -595,7 +595,7 @@ func (f *fake) put(path string, body []byte) (any, error) {
 	case strings.HasSuffix(path, "/evaluate"):
 		return &api.JobRegisterResponse{EvalID: evalA}, nil
 	case path == "volumes/snapshot":
-		return &api.CSISnapshotCreateResponse{Snapshots: []*api.CSISnapshot{f.snapshot()}}, nil
+		return f.cut(r, body)
 	case path == "search":
 		var req api.SearchRequest
 		if err := json.Unmarshal(body, &req); err != nil {

@@ -174,14 +174,16 @@ func grown(v *api.CSIVolume) (bool, error) {
 func (p *patience) snapshot(
 	ctx context.Context, ref kit.Ref, snap *api.CSISnapshot,
 ) (*api.CSISnapshotCreateResponse, error) {
-	limited, cancel := p.limit(ctx)
+	limited, cancel := context.WithTimeout(ctx, max(p.wait, time.Millisecond))
+	defer cancel()
+	asked, cancel := context.WithTimeout(ctx, p.wait+answerWithin) // an answer that is due at the end still counts
 	defer cancel()
 	what := fmt.Sprintf("The snapshot of volume %q", ref.ID)
 	last := ""
 	for {
-		out, _, err := p.env.Client().Volumes().CreateSnapshot(limited, snap, p.write(ref))
-		if limited.Err() != nil {
-			return nil, p.gaveUp(ctx, limited, err, what, "berth volume snapshot list")
+		out, _, err := p.env.Client().Volumes().CreateSnapshot(asked, snap, p.write(ref))
+		if err != nil && asked.Err() != nil {
+			return nil, p.gaveUp(ctx, asked, err, what, "berth volume snapshot list")
 		}
 		if err != nil || len(out.Results) == 0 || out.Results[0].Outcome != api.CSIVolumeAccepted {
 			return out, kit.Doing(err, "snapshot", "volume", ref.ID)
