@@ -32,6 +32,7 @@ func takeClaim(tx *state.Tx, st Stamp, c *volume.Claim) error {
 	c.Since, c.FenceProof = st.Time, volume.ProofNone
 	tx.PutClaim(c)
 	begin(tx, v, c)
+	promote(tx, st, c.Staging()) // what it is to wait for may have ended since the planner looked
 	return nil
 }
 

@@ -64,9 +64,6 @@ func (c *PlanApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 			return nil, err
 		}
 	}
-	for _, claim := range c.Claims {
-		promote(tx, st, claim.Staging()) // what it was to wait for may have ended since the planner looked
-	}
 	if c.Eval != nil {
 		putEvals(tx, []*eval.Eval{c.Eval})
 	}
