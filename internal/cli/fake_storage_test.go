@@ -271,7 +271,8 @@ func (f *fake) plugin() *api.CSIPlugin {
 	}
 }
 
-// cut answers who asks for a snapshot: one of the name "late" is made when it is asked for the third time, one of "never" is not.
+// cut answers who asks for a snapshot: one of the name "late" is made when it is asked for the third time, one of
+// "never" is not.
 func (f *fake) cut(r *http.Request, body []byte) (any, error) {
 	var req api.CSISnapshotCreateRequest
 	if err := json.Unmarshal(body, &req); err != nil {
@@ -287,18 +288,11 @@ func (f *fake) cut(r *http.Request, body []byte) (any, error) {
 		return nil, err
 	}
 	time.Sleep(wait)
-	if name == "late" && f.count("late") == 3 {
+	if f.reads[name]++; name == "late" && f.reads[name] == 3 {
 		return out, nil
 	}
 	out.Results = []api.CSIVolumeWriteResult{{Outcome: api.CSIVolumeAccepted, Waits: "its plugin does not answer"}}
 	return out, nil
-}
-
-func (f *fake) count(what string) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.reads[what]++
-	return f.reads[what]
 }
 
 func (f *fake) snapshot() *api.CSISnapshot {
