@@ -107,7 +107,7 @@ func undo(e *Entry, f Facts) (steps []Step, wait Wait) {
 		switch {
 		case !f.Armed:
 			wait = WaitArmed
-		case !f.Gone[id] && !(p.Wanted && f.Idle[id]):
+		case !f.over(id, p):
 			wait = WaitProcesses
 		default:
 			steps = append(steps, Step{Verb: Unpublish, Alloc: id})
@@ -124,6 +124,22 @@ func undo(e *Entry, f Facts) (steps []Step, wait Wait) {
 	}
 	return append(steps, Step{Verb: Unstage}), wait
 }
+
+// Awaited names an alloc whose processes keep its publication from being undone; empty: none does.
+func Awaited(e *Entry, f Facts) ids.Alloc {
+	lost := e.stagingLost()
+	for _, id := range e.Allocs() {
+		p := e.Pubs[id]
+		stays := p.Wanted && p.Presence != volume.Lost && !lost
+		if p.Presence.Exists() && !stays && !f.over(id, p) {
+			return id
+		}
+	}
+	return ""
+}
+
+// over reports that no process of an alloc uses its publication, nor will before that is made anew.
+func (f Facts) over(id ids.Alloc, p *Publication) bool { return f.Gone[id] || p.Wanted && f.Idle[id] }
 
 func build(e *Entry, f Facts) (steps []Step, wait Wait) {
 	switch {

@@ -87,12 +87,12 @@ func TestAnErrorOfWhatNobodyWantsAnyMoreIsHistory(t *testing.T) {
 	undo := entry.Step{Verb: entry.Unpublish, Alloc: "a"}
 	gone := entry.Facts{Armed: true, Gone: map[ids.Alloc]bool{"a": true}}
 	vs.withdraw("a")
-	k.pick(testKey, gone, "")
+	k.pick(testKey, gone, nil)
 	k.failed(testKey, undo, &csi.Error{Retry: volume.RetryBackoff, Message: "the target is busy"})
 	vs.on(entry.Reporting)
 	shown := func(facts entry.Facts, why, step string, failed bool) {
 		t.Helper()
-		k.pick(testKey, facts, why)
+		k.pick(testKey, facts, map[ids.Alloc]string{"a": why})
 		r := vs.report()
 		if r.Step != step || (r.LastError != "") != failed || r.NextTry.IsZero() == failed {
 			t.Errorf("shown is %q, last error %q, next try at %v", r.Step, r.LastError, r.NextTry)
@@ -115,6 +115,24 @@ func TestAnErrorOfWhatNobodyWantsAnyMoreIsHistory(t *testing.T) {
 	shown(gone, "", "", false)
 }
 
+// TestTheReasonIsThatOfTheAllocWhoseProcessesAreAwaited: given an alloc that nobody wants any more and whose processes
+// live, and another that wants the volume, in whichever order they are asked, then what is shown is why the first is
+// not gone.
+func TestTheReasonIsThatOfTheAllocWhoseProcessesAreAwaited(t *testing.T) {
+	for _, leaves := range []ids.Alloc{"a", "b"} {
+		vs := madeState(t, "a")
+		k := keeperOf(t, vs)
+		b := *vs.entry.Pubs["a"]
+		vs.entry.Pubs["b"] = &b
+		vs.withdraw(leaves)
+		left := map[ids.Alloc]string{"a": "a goes on", "b": "b goes on"}
+		k.pick(testKey, entry.Facts{Armed: true}, left)
+		if got, want := vs.report().Step, string(entry.WaitProcesses)+": "+left[leaves]; got != want {
+			t.Errorf("shown is %q, want %q", got, want)
+		}
+	}
+}
+
 // TestWhatCannotGrowInUseSaysSo: given a plugin that refuses to grow a volume as it is used, then that is shown for as
 // long as the volume is used so, without a next try; another size is tried at once, and so is the next staging.
 func TestWhatCannotGrowInUseSaysSo(t *testing.T) {
@@ -126,13 +144,13 @@ func TestWhatCannotGrowInUseSaysSo(t *testing.T) {
 		facts := entry.Facts{Armed: true, Gone: map[ids.Alloc]bool{"a": true}}
 		refused := func() {
 			t.Helper()
-			if d := k.pick(testKey, facts, ""); !d.ok || d.step != grow {
+			if d := k.pick(testKey, facts, nil); !d.ok || d.step != grow {
 				t.Fatalf("%s: it is not grown: %+v", name, d)
 			}
 			no := &csi.Error{Retry: retry, Message: "not while it is mounted"}
 			vs.refuse(grow, no)
 			k.failed(testKey, grow, no)
-			k.pick(testKey, facts, "")
+			k.pick(testKey, facts, nil)
 			r := vs.report()
 			if !strings.HasPrefix(r.LastError, volume.GrowthRefused) || !r.NextTry.IsZero() {
 				t.Errorf("%s: shown is %q, next try at %v", name, r.LastError, r.NextTry)

@@ -68,7 +68,7 @@ func (k *Keeper) plan(key volume.StagingKey) decision {
 }
 
 // pick picks the step that the facts allow for the entry as it is now.
-func (k *Keeper) pick(key volume.StagingKey, f entry.Facts, why string) decision {
+func (k *Keeper) pick(key volume.StagingKey, f entry.Facts, left map[ids.Alloc]string) decision {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	vs := k.vols[key]
@@ -87,7 +87,7 @@ func (k *Keeper) pick(key volume.StagingKey, f entry.Facts, why string) decision
 		return d
 	}
 	status := string(wait)
-	if wait == entry.WaitProcesses && why != "" {
+	if why := left[entry.Awaited(vs.entry, f)]; wait == entry.WaitProcesses && why != "" {
 		status += ": " + why
 	}
 	vs.says(status, wait != entry.WaitNothing && wait != entry.WaitServers)
@@ -97,8 +97,9 @@ func (k *Keeper) pick(key volume.StagingKey, f entry.Facts, why string) decision
 	return d
 }
 
-// gates asks the gates without holding the lock: they have locks of their own.
-func (k *Keeper) gates(key volume.StagingKey) (f entry.Facts, why string, at version) {
+// gates asks the gates without holding the lock: they have locks of their own. left says of each alloc why its
+// processes are not proven gone.
+func (k *Keeper) gates(key volume.StagingKey) (f entry.Facts, left map[ids.Alloc]string, at version) {
 	k.mu.Lock()
 	var allocs []ids.Alloc
 	vs := k.vols[key]
@@ -115,16 +116,13 @@ func (k *Keeper) gates(key volume.StagingKey) (f entry.Facts, why string, at ver
 		Idle:    map[ids.Alloc]bool{},
 		Orphans: map[ids.Alloc]bool{},
 	}
+	left = map[ids.Alloc]string{}
 	for _, id := range allocs {
-		gone, w := k.cfg.Processes.ProcessesGone(id)
-		f.Gone[id] = gone
+		f.Gone[id], left[id] = k.cfg.Processes.ProcessesGone(id)
 		f.Idle[id] = k.cfg.Processes.ProcessesIdle(id)
 		f.Orphans[id] = k.cfg.Allocs.Orphaned(id)
-		if !gone && w != "" {
-			why = w
-		}
 	}
-	return f, why, at
+	return f, left, at
 }
 
 // settle drops publications that are over, and does with the entry what its record demands.
