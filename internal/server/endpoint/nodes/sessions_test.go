@@ -161,6 +161,15 @@ func TestTheSessionsOfANodeAreAChain(t *testing.T) {
 	if err := second.beats(t); err != nil {
 		t.Error(err)
 	}
+	if err := first.beats(t); err == nil || !strings.Contains(err.Error(), "stop the agent that is the copy") {
+		t.Errorf("a superseded agent is answered %v", err)
+	}
+	// One that has started and has not registered yet is no copy, and nobody is to empty its data_dir.
+	third := h.starts("c", "boot", "m", "b", "a")
+	if err := third.beats(t); !wire.SessionRefused(err) || strings.Contains(err.Error(), "copy") ||
+		!strings.Contains(err.Error(), "it registers by itself") {
+		t.Errorf("an agent that has not registered yet is answered %v", err)
+	}
 	first.refused(t, fault.Conflict, second.address)
 	for name, call := range map[string]func() error{
 		"grants": func() error {

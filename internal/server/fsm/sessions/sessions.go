@@ -130,6 +130,10 @@ func Check(s *state.Snap, w *state.Watch, id wire.NodeIdentity) error {
 		return fault.WithHint(fault.New(fault.NotReady, "act as", fmt.Sprintf("node %q", id.Node),
 			"this state of the servers does not know its session"), "the node registers first")
 	}
+	if !slices.Contains(now.Superseded, id.Session) { // an agent that was started again, and was not accepted yet
+		return wire.RefuseSession(id.Node, "its agent has started and is not accepted yet", "it registers by itself; "+
+			"what comes of that is shown by: berth node status "+ids.Short(id.Node))
+	}
 	return refuse(id.Node, now, superseded(now, "the caller"))
 }
 
