@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
@@ -202,10 +203,7 @@ func (p *Server) mountAgain(v *store.Volume, before, s *store.Staging, opt mount
 		return false, err
 	}
 	s.Loop = before.Loop
-	if v.FS == image.XFS {
-		opt.Data = join(opt.Data, "nouuid")
-	}
-	if err := mount.Device(loop.Path(s.Loop), s.Path, v.FS, opt); err != nil {
+	if err := mount.Device(loop.Path(s.Loop), s.Path, v.FS, ours(v.FS, opt)); err != nil {
 		return false, fmt.Errorf("stage volume %s again: %w", p.VolumeID(v.Key), err)
 	}
 	p.Step("stage: mounted again")
@@ -240,15 +238,26 @@ func (p *Server) bindAndMount(ctx context.Context, v *store.Volume, s *store.Sta
 	if s.FS == "" {
 		return nil
 	}
-	if v.FS == image.XFS {
-		// A clone has the uuid of its source, and both may be mounted here.
-		opt.Data = join(opt.Data, "nouuid")
-	}
-	if err := mount.Device(loop.Path(n), s.Path, v.FS, opt); err != nil {
+	if err := mount.Device(loop.Path(n), s.Path, v.FS, ours(v.FS, opt)); err != nil {
 		return fmt.Errorf("stage volume %s: %w", p.VolumeID(v.Key), err)
 	}
 	p.Step("stage: mounted")
 	return nil
+}
+
+// ours adds the options without which a file system would not keep what it promises here.
+func ours(fs string, opt mount.Options) mount.Options {
+	switch {
+	case fs == image.XFS:
+		opt.Data = join(opt.Data, "nouuid") // a clone has the uuid of its source, and both may be mounted here
+	case fs == image.Ext4 && !opt.ReadOnly() && (!strings.Contains(opt.Data, "data=") ||
+		strings.Contains(opt.Data, "data=ordered")):
+		// When the image cannot grow because its disk is full, ext4 forgets that data was not written, and syncs of
+		// the same file that succeed after that may be lost. So the first such failure ends the file system: what was
+		// synced is found when it is mounted anew.
+		opt.Data = join(opt.Data, "data_err=abort")
+	}
+	return opt
 }
 
 func join(options, more string) string {
