@@ -117,7 +117,7 @@ func TestARecordThatMakesNoSenseIsLeftAlone(t *testing.T) {
 	dir := another("a directory for an image")
 	put(dir, text(dir, ""), func(path string) error { return os.Mkdir(path, 0o700) })
 	left := map[string]bool{}
-	if err := s.Load(func(path string, _ error) { left[filepath.Base(path)] = true }); err != nil {
+	if err := s.Load(func(path string, _ error) { left[filepath.Base(filepath.Dir(path))] = true }); err != nil {
 		t.Fatal(err)
 	}
 	for key, what := range bad {

@@ -249,7 +249,7 @@ func (l listing) Invoke(_ context.Context, method string, _, reply any, _ ...grp
 			out.Items = append(out.Items, wire.ExternalVolume{
 				ExternalID:     id,
 				Capacity:       l.p.sizes[id],
-				PublishedNodes: l.p.volumes[id],
+				PublishedNodes: slices.Clone(l.p.volumes[id]), // the provider goes on
 			})
 		}
 	case *wire.ProviderList[*volume.Snapshot]:

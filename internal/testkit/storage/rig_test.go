@@ -22,6 +22,7 @@ import (
 	"berth/internal/client"
 	"berth/internal/client/csimanager"
 	"berth/internal/client/dynamicplugins"
+	"berth/internal/client/fingerprint"
 	"berth/internal/conformance/csi/csitest"
 	"berth/internal/conformance/csi/oracle"
 	"berth/internal/model/alloc"
@@ -217,10 +218,12 @@ func (m *member) start(name string) {
 		NodePool:   "default",
 		Meta:       meta,
 		Machine:    m.machine(),
-		InProcess:  !m.remote,
-		Drivers:    []driver.Driver{m.driver},
-		Servers:    m.calls,
-		Reverse:    &line{c: c, pipe: (*server.Server).Reversed},
+		// What others do on the machine's disk is no news of the node.
+		Fingerprint: fingerprint.Options{DiskMB: 10_000},
+		InProcess:   !m.remote,
+		Drivers:     []driver.Driver{m.driver},
+		Servers:     m.calls,
+		Reverse:     &line{c: c, pipe: (*server.Server).Reversed},
 
 		ReportDelay:    c.delay,
 		ReportPatience: c.patience,
