@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -147,6 +148,22 @@ func DescribeClaim(c *Claim) string {
 		out += ": " + c.Reason
 	}
 	return out
+}
+
+// DescribeSnapshot says what a snapshot of a volume waits for; empty: it is made, or a person has to ask again.
+func DescribeSnapshot(sn *Snapshot, uid string) string {
+	verb := "made"
+	switch {
+	case sn.Suspended:
+		return ""
+	case sn.Phase == PhaseDeleting:
+		verb = "deleted"
+	case sn.Phase != PhaseCreating:
+		return ""
+	}
+	name := cmp.Or(sn.GivenName(uid), sn.ExternalID, sn.ID)
+	return fmt.Sprintf("its snapshot %q is being %s at the provider%s", name, verb,
+		trouble(sn.LastError, sn.Tries, sn.NextTry))
 }
 
 // DescribeAttachment says where a volume is attached, or what attaching and detaching wait for.

@@ -303,6 +303,49 @@ func TestWhoWaitsForAViewIsWoken(t *testing.T) {
 	}
 }
 
+// Given a snapshot of a volume that is made or deleted, and fails, then the volume says so, with the next try; of one
+// that is made it says nothing. Who waits for news of the volume hears of each.
+func TestAVolumeSaysWhatItsSnapshotsWaitFor(t *testing.T) {
+	h := newHouse(t)
+	h.write(func(tx *state.Tx) {
+		v := *tx.Volume(nil, data)
+		v.UID = "uid"
+		tx.PutVolume(&v)
+	})
+	v := h.Store.Snapshot().Volume(nil, data)
+	id := volume.SnapshotID(v.UID, "nightly")
+	for _, c := range []struct {
+		change volume.Snapshot
+		says   string // empty: nothing
+	}{
+		{volume.Snapshot{Phase: volume.PhaseCreating}, `its snapshot "nightly" is being made at the provider`},
+		{volume.Snapshot{
+			Phase:     volume.PhaseCreating,
+			Tries:     2,
+			LastError: "no capacity",
+			NextTry:   time.Unix(0, 0),
+		}, "try 2 failed: no capacity; next try at 1970-01-01T00:00:00Z"},
+		{volume.Snapshot{Phase: volume.PhaseCreating, Suspended: true}, ""},
+		{volume.Snapshot{Phase: volume.PhaseReady}, ""},
+		{volume.Snapshot{Phase: volume.PhaseDeleting}, `its snapshot "nightly" is being deleted`},
+	} {
+		before := VolumeIndex(h.Store.Snapshot(), h.view())
+		h.write(func(tx *state.Tx) {
+			sn := c.change
+			sn.ID, sn.Name = id, "nightly-"+id[:8]
+			sn.Plugin, sn.SourceExternalID = v.Spec.Plugin, v.Status.ExternalID
+			tx.PutVolumeSnapshot(&sn)
+		})
+		says := strings.Join(h.view().State, "\n")
+		if after := VolumeIndex(h.Store.Snapshot(), h.view()); after <= before {
+			t.Errorf("%+v is no news: index %d, %d before", c.change, after, before)
+		}
+		if !strings.Contains(says, c.says) || c.says == "" && strings.Contains(says, "snapshot") {
+			t.Errorf("%+v: the volume says %q, want %q", c.change, says, c.says)
+		}
+	}
+}
+
 // Given a permanent refusal, then it is shown for the use that the volume is in, or for any while it is in none; and
 // not for a volume that is attached.
 func TestARefusalIsShownForTheUseThatItIsAbout(t *testing.T) {

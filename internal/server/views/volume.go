@@ -41,7 +41,7 @@ func Of(s *state.Snap, w *state.Watch) *Reader {
 func VolumeIndex(s *state.Snap, v *wire.VolumeView) uint64 {
 	index := max(s.ReadIndex(state.Volumes, v.Volume.ModifyIndex), s.ReadIndex(state.Claims),
 		s.ReadIndex(state.Attachments), s.ReadIndex(state.Inventories), s.ReadIndex(state.Evidences),
-		s.ReadIndex(state.Shortages))
+		s.ReadIndex(state.Shortages), s.ReadIndex(state.VolumeSnapshots))
 	for r := range s.Shortages(nil) {
 		if r.ExternalID != "" && r.Plugin == v.Volume.Spec.Plugin && r.ExternalID == v.Volume.Status.ExternalID {
 			index = max(index, r.ModifyIndex)
@@ -55,6 +55,9 @@ func VolumeIndex(s *state.Snap, v *wire.VolumeView) uint64 {
 	}
 	for i := range s.InventoriesOf(nil, v.Volume.Staging()) {
 		index = max(index, i.ModifyIndex)
+	}
+	for sn := range s.VolumeSnapshotsOf(nil, v.Volume.Staging()) {
+		index = max(index, sn.ModifyIndex)
 	}
 	for _, a := range v.Allocs {
 		index = max(index, a.ModifyIndex)
@@ -153,6 +156,11 @@ func (r *Reader) volume(v *volume.Volume, p *wire.PluginView) *wire.VolumeView {
 	out.State = volume.Describe(story)
 	for _, c := range out.Claims {
 		if text := Orphaned(s, w, c.Node, c.Alloc); text != "" {
+			out.State = append(out.State, text)
+		}
+	}
+	for sn := range s.VolumeSnapshotsOf(w, v.Staging()) {
+		if text := volume.DescribeSnapshot(sn, v.UID); text != "" {
 			out.State = append(out.State, text)
 		}
 	}
