@@ -220,8 +220,10 @@ func (a *Allocs) leaveUnrecorded(ctx context.Context, id ids.Alloc) (reconcile.R
 		return reconcile.Done(), nil // its change marks the key again
 	case left.ending:
 		return reconcile.Done(), a.dropUnrecorded(id)
-	case !marked:
-		return reconcile.Done(), nil
+	}
+	// No process can come back for its secrets, however long its directory stays.
+	if err := a.AllocDir(id).DropSecrets(); err != nil || !marked {
+		return reconcile.Done(), err
 	}
 	removed, orphan, err := a.known(ctx, id, received)
 	if err != nil {
