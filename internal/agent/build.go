@@ -122,7 +122,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 		Volumes:     []string{a.volumes()},
 		Clock:       a.clock,
 		Shims:       &shim.Config{Dir: c.shimDir(), Program: helperbin.Open},
-		RawExec:     rawexec.Config{Enabled: orDev(raw.Enabled, c.dev)},
+		RawExec:     rawexec.Config{Enabled: orDev(raw.Enabled, c.dev), DataDir: c.DataDir},
 		Exec: exec.Config{
 			AllowCSINode:  orDev(isolated.AllowCSINode, c.dev),
 			AllowCaps:     isolated.AllowCaps,

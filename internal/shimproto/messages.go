@@ -54,6 +54,8 @@ type Launch struct {
 	Isolate *Isolate
 	// Bundle is kept and returned by List, the newest one: whoever finds the shim learns by it what it runs.
 	Bundle []byte
+	// Reach is for a process without a root of its own, and not in shims of earlier releases, which pass it over.
+	Reach *Reach
 }
 
 func (m *Launch) table(c *codec) {
@@ -69,6 +71,16 @@ func (m *Launch) table(c *codec) {
 	texts(c, 10, &m.Search)
 	number(c, 11, &m.Attempt)
 	blob(c, 12, &m.Bundle)
+	optional(c, 13, &m.Reach)
+}
+
+// Reach says what a process sees of a directory that only root may enter: of all that lies beneath Dir, Own alone.
+// Both are paths as the kernel knows them, without links.
+type Reach struct{ Dir, Own string }
+
+func (m *Reach) table(c *codec) {
+	text(c, 1, &m.Dir)
+	text(c, 2, &m.Own)
 }
 
 // User is a resolved user.

@@ -8,16 +8,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/port/hostfs"
+	"berth/internal/port/users"
 )
 
 // Names within an alloc's directory.
@@ -81,7 +79,8 @@ func (d Dir) Build() error {
 		mode os.FileMode
 	}{
 		{d.path, 0o755},
-		{d.SharedDir(), 0o755},
+		// Any task's user may make something there; what lies there already, nobody else may move away.
+		{d.SharedDir(), 0o777 | os.ModeSticky},
 		{filepath.Join(d.SharedDir(), Data), 0o777},
 		{d.LogDir(), 0o755},
 		{filepath.Join(d.SharedDir(), Tmp), 0o777 | os.ModeSticky},
@@ -95,9 +94,12 @@ func (d Dir) Build() error {
 
 // BuildTask makes a task's own directories and gives them to the user that the task runs as (empty: the agent's own).
 func (d Dir) BuildTask(task, runAs string) error {
-	uid, gid, err := lookup(runAs)
-	if err != nil {
-		return fault.Wrap(err, fault.Invalid, "look up user", strconv.Quote(runAs))
+	var owner *users.User
+	if runAs != "" && os.Geteuid() == 0 {
+		var err error
+		if owner, err = users.Resolve(runAs); err != nil {
+			return err
+		}
 	}
 	root := d.TaskDir(task)
 	for _, dir := range []struct {
@@ -111,11 +113,11 @@ func (d Dir) BuildTask(task, runAs string) error {
 	if err := d.buildSecrets(root); err != nil {
 		return err
 	}
-	if uid < 0 {
+	if owner == nil {
 		return nil
 	}
 	for _, name := range []string{Local, Secrets} {
-		if err := os.Lchown(filepath.Join(root, name), uid, gid); err != nil {
+		if err := os.Lchown(filepath.Join(root, name), int(owner.UID), int(owner.GID)); err != nil {
 			return fault.Wrap(err, fault.Internal, "give to user "+runAs, filepath.Join(root, name))
 		}
 	}
@@ -185,31 +187,4 @@ func classify(err error, op, subject string) error {
 		return fault.Wrap(err, fault.Denied, op, subject)
 	}
 	return fault.Wrap(err, fault.Internal, op, subject)
-}
-
-// lookup resolves "name", "uid" or "uid:gid"; -1 means: leave the owner as it is.
-func lookup(spec string) (uid, gid int, err error) {
-	if spec == "" || os.Geteuid() != 0 {
-		return -1, -1, nil
-	}
-	name, group, hasGroup := strings.Cut(spec, ":")
-	u, err := user.Lookup(name)
-	if err != nil {
-		if u, err = user.LookupId(name); err != nil {
-			if uid, convErr := strconv.Atoi(name); convErr == nil {
-				u, err = &user.User{Uid: name, Gid: strconv.Itoa(uid)}, nil
-			}
-		}
-	}
-	if err != nil {
-		return 0, 0, err
-	}
-	if hasGroup {
-		u.Gid = group
-	}
-	if uid, err = strconv.Atoi(u.Uid); err != nil {
-		return 0, 0, err
-	}
-	gid, err = strconv.Atoi(u.Gid)
-	return uid, gid, err
 }

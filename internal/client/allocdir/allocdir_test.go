@@ -54,7 +54,7 @@ func needRoot(t *testing.T) {
 func TestTheLayoutAndItsModes(t *testing.T) {
 	d := build(t, "web")
 	for path, want := range map[string]os.FileMode{
-		"alloc": 0o755, "alloc/data": 0o777, "alloc/logs": 0o755, "alloc/tmp": 0o777, "web": 0o755, "web/local": 0o755,
+		"alloc": 0o777, "alloc/data": 0o777, "alloc/logs": 0o755, "alloc/tmp": 0o777, "web": 0o755, "web/local": 0o755,
 		"web/secrets": 0o700, "web/tmp": 0o777,
 	} {
 		info, err := os.Stat(filepath.Join(d.Path(), path))

@@ -3,6 +3,7 @@ package shim
 import (
 	"context"
 	"errors"
+	"os"
 	"os/user"
 	"path/filepath"
 	"slices"
@@ -145,6 +146,8 @@ func encode(spec *driver.LaunchSpec) (*shimproto.Launch, error) {
 	m.Limits.Required = spec.Isolate != nil
 	if spec.Isolate != nil {
 		m.Isolate, err = encodeIsolate(spec.Isolate)
+	} else if r := spec.Reach; r != nil && numbers != nil && int(numbers.UID) != os.Geteuid() {
+		m.Reach = &shimproto.Reach{Dir: r.Dir, Own: r.Own}
 	}
 	return m, err
 }

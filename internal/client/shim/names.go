@@ -1,7 +1,6 @@
 package shim
 
 import (
-	"errors"
 	"os"
 	"os/user"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/base/fault"
+	"berth/internal/port/users"
 	"berth/internal/shimproto"
 )
 
@@ -54,8 +54,8 @@ func signalNumber(name string) (int, error) {
 	return int(n), nil
 }
 
-// resolveUser turns "name", "name:group", "uid" or "uid:gid" into numbers, and returns the passwd entry if there is
-// one. An empty user is the agent's own, without its supplementary groups when the process is isolated.
+// resolveUser turns a user into numbers, and returns the passwd entry if there is one. An empty user is the agent's
+// own, without its supplementary groups when the process is isolated.
 func resolveUser(spec string, isolated bool) (*shimproto.User, *user.User, error) {
 	if spec == "" {
 		if !isolated {
@@ -63,80 +63,11 @@ func resolveUser(spec string, isolated bool) (*shimproto.User, *user.User, error
 		}
 		return &shimproto.User{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}, nil, nil
 	}
-	subject := "user " + strconv.Quote(spec)
-	name, group, withGroup := strings.Cut(spec, ":")
-	out := &shimproto.User{}
-	entry, err := lookupUser(name)
-	switch {
-	case err == nil:
-		out, err = fromEntry(entry)
-	case !isNumber(name):
-		err = fault.WithHint(fault.Wrap(err, fault.Invalid, "", subject),
-			"create the user on the node, or give uid:gid in numbers")
-	case !withGroup:
-		err = fault.WithHint(
-			fault.New(fault.Invalid, "", subject,
-				"the node's passwd file has no such number, so its group is not known"), "give uid:gid")
-	default:
-		entry = nil
-		out.UID, err = number(name)
-		err = fault.Wrap(err, fault.Invalid, "", subject)
-	}
+	u, err := users.Resolve(spec)
 	if err != nil {
 		return nil, nil, err
 	}
-	if withGroup {
-		out.Groups = nil
-		if out.GID, err = resolveGroup(group); err != nil {
-			return nil, nil, fault.Wrap(err, fault.Invalid, "", subject)
-		}
-	}
-	return out, entry, nil
-}
-
-func lookupUser(name string) (*user.User, error) {
-	if isNumber(name) {
-		return user.LookupId(name)
-	}
-	return user.Lookup(name)
-}
-
-func fromEntry(u *user.User) (*shimproto.User, error) {
-	uid, err1 := number(u.Uid)
-	gid, err2 := number(u.Gid)
-	groups, err3 := u.GroupIds()
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return nil, fault.Wrap(err, fault.Internal, "look up", "user "+strconv.Quote(u.Username))
-	}
-	out := &shimproto.User{UID: uid, GID: gid}
-	for _, g := range groups {
-		n, err := number(g)
-		if err != nil {
-			return nil, fault.Wrap(err, fault.Internal, "look up", "groups of user "+strconv.Quote(u.Username))
-		}
-		out.Groups = append(out.Groups, n)
-	}
-	return out, nil
-}
-
-func resolveGroup(name string) (uint32, error) {
-	if isNumber(name) {
-		return number(name)
-	}
-	g, err := user.LookupGroup(name)
-	if err != nil {
-		return 0, err
-	}
-	return number(g.Gid)
-}
-
-func isNumber(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == ""
-}
-
-func number(s string) (uint32, error) {
-	n, err := strconv.ParseUint(s, 10, 32)
-	return uint32(n), err
+	return &shimproto.User{UID: u.UID, GID: u.GID, Groups: u.Groups}, u.Entry, nil
 }
 
 // bootID names this boot of the kernel: pids and cgroups of another mean nothing.

@@ -66,7 +66,14 @@ type LaunchSpec struct {
 	Resources Resources
 	// Isolate is nil for a process that shares everything with the node.
 	Isolate *IsolateSpec
+	// Reach is for a process of another user than the agent's that is not isolated; nil: it sees the node's tree as it
+	// is.
+	Reach *Reach
 }
+
+// Reach is what a process sees of a directory that only the agent's user may enter: of all that lies beneath Dir, Own
+// alone, at its path.
+type Reach struct{ Dir, Own string }
 
 // IsolateSpec describes mount, pid, ipc and uts namespaces and the root they see.
 type IsolateSpec struct {

@@ -118,6 +118,7 @@ func (p *process) spec(argv []string) spawn.Spec {
 		Search: p.launch.Search,
 		User:   p.launch.User,
 		Cgroup: p.cgroup.TaskLeaf(),
+		Reach:  p.launch.Reach,
 	}
 	s.Join, s.Back = p.cgroup.Joins()
 	if iso := p.launch.Isolate; iso != nil {

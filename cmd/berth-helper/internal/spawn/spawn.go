@@ -40,7 +40,8 @@ type Spec struct {
 	// Enter are the namespaces of an init stage; Clone are new ones.
 	Enter *Enter
 	Clone uintptr
-	Bound *Bound // nil: the helper's own capabilities
+	Bound *Bound           // nil: the helper's own capabilities
+	Reach *shimproto.Reach // nil: all that its user may enter
 }
 
 // Enter names the namespaces to enter.
@@ -194,6 +195,9 @@ func (s *Spec) fork() (*Child, error) {
 	if err := s.enter(); err != nil {
 		return nil, err
 	}
+	if err := s.reach(); err != nil {
+		return nil, err
+	}
 	c := &Child{done: make(chan struct{})}
 	files, closeTTY, err := s.files(c)
 	if err != nil {
@@ -321,6 +325,9 @@ func (s *Spec) explain(path string, step int, err error) error {
 	switch {
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM):
 		return fault.Wrap(err, fault.Exhausted, "start", "command "+quote(path))
+	case step == stepDirectory && errors.Is(err, unix.EACCES):
+		return s.refuse("working directory "+quote(s.Dir), "the user of the task may not enter it",
+			"let everybody pass through the directories above the agent's data_dir: chmod o+x")
 	case step != stepExec:
 		return fault.Wrap(fault.Note(err, stepNames[step], ""), fault.Internal, "start", "command "+quote(path))
 	case errors.Is(err, unix.ENOENT):

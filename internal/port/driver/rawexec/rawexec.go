@@ -23,6 +23,9 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 type Config struct {
 	// Enabled: whoever may submit a job is root on the node. Off unless the agent's configuration says otherwise.
 	Enabled bool
+	// DataDir is the agent's directory, which nobody else may enter. Of what lies in it, tasks of other users see their
+	// own alloc.
+	DataDir string
 }
 
 // Driver implements driver.Driver.
@@ -91,6 +94,9 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (driver.Task
 	spec := launched.Spec(cfg)
 	spec.Argv, spec.Env = argv, launched.Env(environment(cfg.User, cfg.Env), defaultPath)
 	spec.Dir, spec.Search = cfg.TaskDir, []string{filepath.Join(cfg.TaskDir, "local")}
+	if cfg.User != "" && d.cfg.DataDir != "" {
+		spec.Reach = &driver.Reach{Dir: d.cfg.DataDir, Own: filepath.Dir(cfg.TaskDir)}
+	}
 	return launched.Start(ctx, d.opt, cfg, spec)
 }
 
