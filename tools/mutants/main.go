@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -44,7 +45,7 @@ func main() {
 	flag.IntVar(&o.n, "n", 0, "make only so many, picked by the seed; 0: all")
 	flag.StringVar(&o.run, "run", "", "make only mutants whose names match")
 	flag.DurationVar(&o.timeout, "timeout", 3*time.Minute, "of one mutant's tests in one package: some wait a minute")
-	flag.IntVar(&o.jobs, "jobs", 2, "how many are made at a time")
+	flag.IntVar(&o.jobs, "jobs", runtime.GOMAXPROCS(0)+2, "how many are made at a time: many wait")
 	flag.BoolVar(&o.verbose, "v", false, "show what the tests said that killed a mutant")
 	flag.Parse()
 	if err := o.do(ctx, os.Stdout); err != nil {
@@ -71,7 +72,7 @@ func (o options) do(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	r := &runner{root: root, dir: dir, timeout: o.timeout}
+	r := &runner{root: root, dir: dir, timeout: o.timeout, jobs: o.jobs}
 	start := time.Now()
 	if err := r.unmutated(ctx, list); err != nil {
 		return err
@@ -112,25 +113,10 @@ func (o options) choose(list []mutant, out io.Writer) ([]mutant, error) {
 	return list, nil
 }
 
-// judgeAll works through the list: one worker from its begin, the others from its end, so that each stays in a package
-// for as long as it can.
+// judgeAll works through the list, several at a time.
 func (o options) judgeAll(ctx context.Context, r *runner, list []mutant, out io.Writer) ([]outcome, error) {
 	var mu sync.Mutex
 	var outcomes []outcome
-	left := list
-	take := func(first bool) (m mutant, ok bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		if len(left) == 0 || ctx.Err() != nil {
-			return m, false
-		}
-		if first {
-			m, left = left[0], left[1:]
-		} else {
-			m, left = left[len(left)-1], left[:len(left)-1]
-		}
-		return m, true
-	}
 	tell := func(got outcome) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -141,21 +127,53 @@ func (o options) judgeAll(ctx context.Context, r *runner, list []mutant, out io.
 			fmt.Fprintln(out, tail(got.text))
 		}
 	}
+	q := &queue{left: slices.Clone(list), busy: make([]string, max(1, o.jobs))}
 	workers, gctx := lifecycle.NewGroup(ctx)
-	for w := range max(1, o.jobs) {
+	for w := range q.busy {
 		workers.Go("worker", func() error {
-			for m, ok := take(w == 0); ok; m, ok = take(w == 0) {
+			for {
+				m, ok := q.take(w)
+				if !ok {
+					return nil
+				}
 				got := r.judge(gctx, m)
 				if gctx.Err() != nil {
 					return nil // stopped by a person
 				}
 				tell(got)
 			}
-			return nil
 		})
 	}
 	err := workers.Wait()
 	return outcomes, err
+}
+
+// queue gives mutants to workers so that each stays with the tests of a package for as long as it can: neighbours
+// share what is compiled, and the tests of a package are run one at a time, so that two workers would wait for each
+// other.
+type queue struct {
+	mu   sync.Mutex
+	left []mutant
+	busy []string // by worker: the package whose tests it ran last
+}
+
+// take gives a worker the next mutant: of its package, else of one that nobody is at, else any.
+func (q *queue) take(worker int) (m mutant, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.left) == 0 {
+		q.busy[worker] = ""
+		return m, false
+	}
+	at := slices.IndexFunc(q.left, func(m mutant) bool { return m.tests[0].pkg == q.busy[worker] })
+	if at < 0 {
+		at = slices.IndexFunc(q.left, func(m mutant) bool { return !slices.Contains(q.busy, m.tests[0].pkg) })
+	}
+	at = max(at, 0)
+	m = q.left[at]
+	q.left = slices.Delete(q.left, at, at+1)
+	q.busy[worker] = m.tests[0].pkg
+	return m, true
 }
 
 // summary tells of everything that is not killed, and fails then.

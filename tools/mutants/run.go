@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"berth/internal/base/lifecycle"
 )
 
 // verdict is what came of a mutant.
@@ -41,6 +43,7 @@ type runner struct {
 	root    string
 	dir     string // temporary: overlays and test programs
 	timeout time.Duration
+	jobs    int      // how many packages are tried unmutated at a time
 	run     sync.Map // by package: the lock of its tests, which may not meet themselves
 }
 
@@ -164,15 +167,26 @@ func (r *runner) unmutated(ctx context.Context, list []mutant) error {
 			}
 		}
 	}
+	var mu sync.Mutex
 	var errs []error
+	tries, gctx := lifecycle.NewGroup(ctx)
+	free := make(chan struct{}, max(1, r.jobs))
 	for _, pkg := range sortedKeys(runs) {
 		slices.Sort(runs[pkg])
-		cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-timeout=10m",
-			"-run="+strings.Join(runs[pkg], "|"), pkg)
-		cmd.Dir = r.root
-		if out, err := cmd.CombinedOutput(); err != nil {
-			errs = append(errs, fmt.Errorf("tests of %s fail without any mutant: %w\n%s", pkg, err, tail(string(out))))
-		}
+		tries.Go(pkg, func() error {
+			free <- struct{}{}
+			defer func() { <-free }()
+			cmd := exec.CommandContext(gctx, "go", "test", "-vet=off", "-timeout=10m",
+				"-run="+strings.Join(runs[pkg], "|"), pkg)
+			cmd.Dir = r.root
+			if out, err := cmd.CombinedOutput(); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, fmt.Errorf("tests of %s fail without any mutant: %w\n%s", pkg, err, tail(string(out))))
+			}
+			return nil
+		})
 	}
-	return errors.Join(errs...)
+	err := tries.Wait()
+	return errors.Join(append(errs, err)...)
 }
