@@ -28,6 +28,7 @@ import (
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/mock"
 	"berth/internal/port/hostfs"
+	"berth/internal/testkit/await"
 	"berth/internal/testkit/inventory"
 	"berth/internal/wire"
 )
@@ -509,17 +510,8 @@ func (r *rig) start() *agentRun {
 	return &agentRun{Client: c, stop: stop}
 }
 
-// eventually waits until cond holds.
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for !cond() {
-		if time.Now().After(deadline) {
-			t.Fatalf("never came true: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
+// eventually waits for a condition.
+var eventually = await.Eventually
 
 func service(tasks ...*job.Task) *job.Job {
 	return &job.Job{

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"berth/internal/testkit/await"
 )
 
 // TestTheListsAreFresh: every entry's old text is found once, and its tests are there. Whether they fail by it is shown
@@ -170,6 +172,13 @@ func TestMutantsAreMade(t *testing.T) {
 	write(t, dir, map[string]string{"sum.go": strings.Replace(files["sum.go"], "+", "-", 1)})
 	if err := r.unmutated(t.Context(), list); err == nil {
 		t.Error("a test that fails anyway is not told")
+	}
+}
+
+// TestTheVariableIsTheOneThatTestsRead, or mutants would wait as long as a busy machine may need.
+func TestTheVariableIsTheOneThatTestsRead(t *testing.T) {
+	if patience != await.Variable {
+		t.Errorf("tests read %s", await.Variable)
 	}
 }
 

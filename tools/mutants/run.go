@@ -38,6 +38,13 @@ type outcome struct {
 	took    time.Duration
 }
 
+// A test of a mutant waits only so long for what mostly never comes; without a mutant it comes within seconds. The
+// variable is that of internal/testkit/await.
+const (
+	patience    = "BERTH_TEST_PATIENCE"
+	withMutants = 20 * time.Second
+)
+
 // runner compiles and runs the tests of mutants. The tree is never touched: edits are overlays.
 type runner struct {
 	root    string
@@ -118,6 +125,7 @@ func (r *runner) try(ctx context.Context, program, pkg, run string) (verdict, st
 	defer cancel()
 	cmd := exec.CommandContext(late, program, "-test.run="+run, "-test.count=1", "-test.timeout="+r.timeout.String())
 	cmd.Dir = filepath.Join(r.root, pkg)
+	cmd.Env = append(os.Environ(), patience+"="+withMutants.String())
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	// With all that it started.
@@ -182,7 +190,8 @@ func (r *runner) unmutated(ctx context.Context, list []mutant) error {
 			if out, err := cmd.CombinedOutput(); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
-				errs = append(errs, fmt.Errorf("tests of %s fail without any mutant: %w\n%s", pkg, err, tail(string(out))))
+				errs = append(errs,
+					fmt.Errorf("tests of %s fail without any mutant: %w\n%s", pkg, err, tail(string(out))))
 			}
 			return nil
 		})

@@ -34,6 +34,7 @@ import (
 	"berth/internal/port/driver/mock"
 	"berth/internal/port/hostfs"
 	"berth/internal/server"
+	"berth/internal/testkit/await"
 	"berth/internal/wire"
 )
 
@@ -478,11 +479,5 @@ func count(p *csitest.Plugin, call string) (n int) {
 	return n
 }
 
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
-}
+// eventually waits for a condition.
+var eventually = await.Eventually

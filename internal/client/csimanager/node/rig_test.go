@@ -36,6 +36,7 @@ import (
 	"berth/internal/port/csi"
 	"berth/internal/port/hostfs"
 	"berth/internal/port/kv"
+	"berth/internal/testkit/await"
 	"berth/internal/testkit/inventory"
 	"berth/internal/wire"
 )
@@ -521,11 +522,4 @@ func (r *rig) records() (n int) {
 }
 
 // eventually waits for a condition.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
-}
+var eventually = await.Eventually
