@@ -158,6 +158,7 @@ func (f *fake) volumes(prefix string) []*api.CSIVolumeListStub {
 			ID:             "db-data",
 			Name:           "db-data",
 			Namespace:      "default",
+			ExternalID:     "vol-1",
 			PluginID:       "local-csi",
 			Schedulable:    true,
 			AccessMode:     "single-node-writer",

@@ -1,12 +1,15 @@
 package client_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
@@ -46,9 +49,14 @@ func TestWhatHadEndedIsNoOrphanWhenItsRecordIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.loseStore()
+	secrets := filepath.Join(r.dir, "alloc", string(ended), "sh", "secrets")
+	if err := unix.Mount("tmpfs", secrets, "tmpfs", unix.MS_NODEV|unix.MS_NOSUID, "size=4k"); err != nil {
+		t.Fatal(err)
+	}
 
 	second := r.start()
 	eventually(t, "the node is armed", second.Armed)
+	eventually(t, "the secrets of what has ended are gone", func() bool { return len(mountsBeneath(t, secrets)) == 0 })
 	eventually(t, "what runs is an orphan, and what died", func() bool {
 		return r.servers.orphan(runs) != nil && r.servers.orphan(died) != nil && len(r.servers.orphans()) == 2
 	})
@@ -196,12 +204,20 @@ func TestTheEndOfAnUnrecordedOrphanTakesItsMountsAway(t *testing.T) {
 	if len(mountsBeneath(t, base)) == 0 || !exists(dir) || !second.Holds() {
 		t.Error("it is still an orphan, and nothing is left of it")
 	}
+	socket := csimanager.SocketDir(r.dir, id, "sh") // as if the task had been a plugin
+	if err := errors.Join(os.MkdirAll(socket, 0o700),
+		unix.Mknod(filepath.Join(socket, csimanager.SocketName), unix.S_IFSOCK|0o600, 0)); err != nil {
+		t.Fatal(err)
+	}
 	declare(second, "22222222-2222-2222-2222-222222222222")
 	eventually(t, "it is no orphan", func() bool { return r.servers.orphan(id) == nil })
 	if mounts := mountsBeneath(t, base); len(mounts) > 0 || second.Holds() {
 		t.Errorf("still mounted: %v", mounts)
 	}
 	eventually(t, "its directory goes", func() bool { return !exists(dir) })
+	if exists(socket) {
+		t.Error("the socket of its plugin is left")
+	}
 }
 
 func mountsBeneath(t *testing.T, dir string) (paths []string) {

@@ -236,7 +236,7 @@ func (s *Server) snapshotCreate(r *request) (any, error) {
 			return nil, badRequest("missing snapshot definition")
 		}
 		out, err := wire.SnapshotCreate.Call(r.Context(), s.cfg.Servers,
-			convert.ToSnapshotCreate(sn, r.ns, shared, wait))
+			convert.ToSnapshotCreate(sn, r.ns, shared, wait, r.arg("following") == "true"))
 		if err != nil {
 			return nil, err
 		}

@@ -225,6 +225,8 @@ type SnapshotCreateRequest struct {
 	Parameters map[string]string
 	Secrets    Secrets
 	Wait       time.Duration
+	// Following: the request repeats one that was accepted, to hear what came of it. It begins no try of its own.
+	Following bool
 }
 
 // SnapshotReply is the snapshot.

@@ -1,6 +1,7 @@
 package volumes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -152,7 +153,7 @@ func (s *status) filter(
 	return out, nil
 }
 
-// externals lists what the providers themselves have.
+// externals lists what the providers themselves have, and which volume each of it is.
 func (s *status) externals(ctx context.Context, c *api.Client) error {
 	plugins, _, err := c.Plugins().List(ctx, nil)
 	if err != nil {
@@ -171,6 +172,10 @@ func (s *status) externals(ctx context.Context, c *api.Client) error {
 }
 
 func (s *status) providers(ctx context.Context, c *api.Client, plugin string) error {
+	known, err := registered(ctx, c, plugin)
+	if err != nil {
+		return err
+	}
 	var rows [][]string
 	for o := (&api.QueryOptions{PerPage: 100}); ; {
 		out, meta, err := c.Volumes().ListExternal(ctx, plugin, o)
@@ -188,7 +193,7 @@ func (s *status) providers(ctx context.Context, c *api.Client, plugin string) er
 				size = kit.Size(v.CapacityBytes)
 			}
 			rows = append(rows,
-				[]string{v.ExternalID, size, condition,
+				[]string{v.ExternalID, cmp.Or(known[v.ExternalID], "(not registered)"), size, condition,
 					strings.Join(v.PublishedExternalNodeIDs, ",")})
 		}
 		if meta.NextToken == "" || meta.NextToken == o.NextToken {
@@ -196,7 +201,23 @@ func (s *status) providers(ctx context.Context, c *api.Client, plugin string) er
 		}
 		o.NextToken = meta.NextToken
 	}
-	header := []string{"External ID", "Capacity", "Condition", "Nodes"}
+	header := []string{"External ID", "Volume", "Capacity", "Condition", "Nodes"}
 	kit.List(s.env.Out, rows, "volumes", header, func(row []string) []string { return row })
 	return nil
+}
+
+// registered maps what a plugin's provider has to the volume that it is, in whichever namespace.
+func registered(ctx context.Context, c *api.Client, plugin string) (map[string]string, error) {
+	list, _, err := c.Volumes().List(ctx, &api.QueryOptions{
+		Namespace: "*",
+		Params:    map[string]string{"plugin_id": plugin},
+	})
+	if err != nil {
+		return nil, kit.Doing(err, "list", "volumes", "")
+	}
+	known := map[string]string{}
+	for _, v := range list {
+		known[v.ExternalID] = v.Namespace + "/" + v.ID
+	}
+	return known, nil
 }

@@ -180,8 +180,9 @@ func (p *patience) snapshot(
 	defer cancel()
 	what := fmt.Sprintf("The snapshot of volume %q", ref.ID)
 	last := ""
+	options := p.write(ref)
 	for {
-		out, _, err := p.env.Client().Volumes().CreateSnapshot(asked, snap, p.write(ref))
+		out, _, err := p.env.Client().Volumes().CreateSnapshot(asked, snap, options)
 		if err != nil && asked.Err() != nil {
 			return nil, p.gaveUp(ctx, asked, err, what, "berth volume snapshot list")
 		}
@@ -197,6 +198,7 @@ func (p *patience) snapshot(
 		if p.detach {
 			return nil, nil
 		}
+		options.Params["following"] = "true"
 		if !retry.Sleep(limited, 100*time.Millisecond) { // an agent that does not wait is not asked in a hot loop
 			return nil, p.gaveUp(ctx, limited, limited.Err(), what, "berth volume snapshot list")
 		}

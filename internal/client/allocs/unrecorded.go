@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,11 +16,13 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/base/reconcile"
+	"berth/internal/client/csimanager"
 	"berth/internal/client/csimanager/entry"
 	"berth/internal/client/shim"
 	"berth/internal/model/alloc"
 	"berth/internal/model/lineage"
 	"berth/internal/model/volume"
+	"berth/internal/port/hostfs"
 	"berth/internal/wire"
 )
 
@@ -260,7 +263,7 @@ func (a *Allocs) tell(id ids.Alloc, left remains) {
 
 // dropUnrecorded removes the directory of an alloc whose record is lost.
 func (a *Allocs) dropUnrecorded(id ids.Alloc) error {
-	if err := a.AllocDir(id).Destroy(); err != nil {
+	if err := errors.Join(a.dropSockets(id), a.AllocDir(id).Destroy()); err != nil {
 		return err
 	}
 	a.mu.Lock()
@@ -270,6 +273,29 @@ func (a *Allocs) dropUnrecorded(id ids.Alloc) error {
 	a.changed.Notify()
 	a.orphaned.Notify()
 	return nil
+}
+
+// dropSockets removes the sockets of tasks that were plugins: their hooks are not run without a record. What else lies
+// beside one is kept.
+func (a *Allocs) dropSockets(id ids.Alloc) error {
+	tasks, err := os.ReadDir(a.AllocDir(id).Path())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fault.Wrap(err, fault.Internal, "read directory", a.AllocDir(id).Path())
+	}
+	var failed []error
+	for _, t := range tasks {
+		dir := csimanager.SocketDir(filepath.Dir(a.dir), id, t.Name())
+		err := os.Remove(filepath.Join(dir, csimanager.SocketName))
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			err = hostfs.RemoveEmpty(dir)
+		}
+		if fault.Has(err, fault.Conflict) {
+			a.log.Warn("what a plugin left beside its socket is kept", logkey.Alloc, id, logkey.Error, err)
+			continue
+		}
+		failed = append(failed, fault.Wrap(err, fault.Internal, "remove the socket in", dir))
+	}
+	return errors.Join(failed...)
 }
 
 // endUnrecorded ends what may run of an alloc whose record is lost. The servers, should they know it, hear that it is

@@ -19,6 +19,14 @@ func HostBase(dataDir string, plugin ids.Plugin) string {
 	return filepath.Join(dataDir, "csi", ids.Segment(string(plugin)))
 }
 
+// SocketName is what every plugin's socket is called in its directory (CSI spec, "path ends in .sock").
+const SocketName = "csi.sock"
+
+// SocketDir is the directory of the socket of a task that is a plugin.
+func SocketDir(dataDir string, id ids.Alloc, task string) string {
+	return filepath.Join(dataDir, "csi", "sock", ids.Segment(string(id), task))
+}
+
 // CheckDataDir refuses a data directory whose derived paths would exceed MaxPath and names the longest that works.
 func CheckDataDir(dataDir string) error {
 	limit := MaxPath - len("/csi/") - 24 - pathTail

@@ -23,9 +23,6 @@ import (
 	"berth/internal/port/hostfs"
 )
 
-// socketName is what every plugin's socket is called in its directory (CSI spec, "path ends in .sock").
-const socketName = "csi.sock"
-
 // CSIPluginSupervisor makes a task a CSI plugin: it gives it a socket directory and the base directory of stagings and
 // publications, declares the instance and withdraws it. Probing belongs to csimanager/instance, which calls Health and
 // Timeout. One supervisor serves all tasks of the node.
@@ -203,11 +200,11 @@ type pluginPaths struct{ socketDir, hostSocket, taskSocket, hostBase, taskBase s
 
 func (h *CSIPluginSupervisor) pathsOf(t *hook.Task, cfg *job.CSIPluginConfig) pluginPaths {
 	p := pluginPaths{hostBase: csimanager.HostBase(h.DataDir, ids.Plugin(cfg.ID))}
-	p.socketDir = filepath.Join(h.DataDir, "csi", "sock", ids.Segment(string(t.Alloc.ID), t.Task.Name))
-	p.hostSocket = filepath.Join(p.socketDir, socketName)
+	p.socketDir = csimanager.SocketDir(h.DataDir, t.Alloc.ID, t.Task.Name)
+	p.hostSocket = filepath.Join(p.socketDir, csimanager.SocketName)
 	p.taskSocket, p.taskBase = p.hostSocket, p.hostBase
 	if t.DriverInfo.Capabilities.Mounts == driver.MountAll {
-		p.taskSocket, p.taskBase = filepath.Join(cfg.MountDir, socketName), cfg.StagePublishBaseDir
+		p.taskSocket, p.taskBase = filepath.Join(cfg.MountDir, csimanager.SocketName), cfg.StagePublishBaseDir
 	}
 	return p
 }

@@ -320,7 +320,7 @@ func PluginStub(p *wire.PluginView) *api.CSIPluginListStub {
 
 // ToSnapshotCreate makes the internal request of a public snapshot; its secrets go over those that all share.
 func ToSnapshotCreate(
-	s *api.CSISnapshot, ns ids.Namespace, shared wire.Secrets, wait time.Duration,
+	s *api.CSISnapshot, ns ids.Namespace, shared wire.Secrets, wait time.Duration, following bool,
 ) *wire.SnapshotCreateRequest {
 	secrets := map[string]string{}
 	maps.Copy(secrets, shared.Values)
@@ -331,6 +331,7 @@ func ToSnapshotCreate(
 		Parameters: s.Parameters,
 		Secrets:    wire.Secrets{Values: secrets},
 		Wait:       wait,
+		Following:  following,
 	}
 }
 

@@ -87,12 +87,12 @@ func (s Story) doing() (out []string) {
 		return append(out, fmt.Sprintf("%s: asked for before the servers' state was restored, and suspended for good; "+
 			"ask again with: %s", st.Phase, s.Resume))
 	case st.Phase == PhaseCreating:
-		return append(out, "being created at the provider"+trouble(st.LastError, st.Tries, st.NextTry))
+		return append(out, "being created at the provider"+DescribeTry(st.LastError, st.Tries, st.NextTry))
 	case st.Phase == PhaseExpanding:
 		return append(out, "being expanded to at least "+sizes.Human(st.WantedMin)+s.wish()+
-			trouble(st.LastError, st.Tries, st.NextTry))
+			DescribeTry(st.LastError, st.Tries, st.NextTry))
 	case st.Phase == PhaseDeleting:
-		return append(out, "being deleted at the provider"+trouble(st.LastError, st.Tries, st.NextTry))
+		return append(out, "being deleted at the provider"+DescribeTry(st.LastError, st.Tries, st.NextTry))
 	case st.Phase == PhaseConflict, st.Phase == PhaseFailed:
 		return append(out, string(st.Phase)+": "+st.LastError)
 	}
@@ -163,7 +163,7 @@ func DescribeSnapshot(sn *Snapshot, uid string) string {
 	}
 	name := cmp.Or(sn.GivenName(uid), sn.ExternalID, sn.ID)
 	return fmt.Sprintf("its snapshot %q is being %s at the provider%s", name, verb,
-		trouble(sn.LastError, sn.Tries, sn.NextTry))
+		DescribeTry(sn.LastError, sn.Tries, sn.NextTry))
 }
 
 // DescribeAttachment says where a volume is attached, or what attaching and detaching wait for.
@@ -171,16 +171,17 @@ func DescribeAttachment(a *Attachment) string {
 	where := "node " + ids.Short(a.Node)
 	switch {
 	case a.Detaching:
-		return "being detached from " + where + trouble(a.LastError, a.Tries, a.NextTry)
+		return "being detached from " + where + DescribeTry(a.LastError, a.Tries, a.NextTry)
 	case a.Presence == Present:
 		return "attached to " + where
 	case a.LastError != "" && a.Tries == 0 && a.NextTry.IsZero():
 		return "permanently refused at " + where + ": " + a.LastError
 	}
-	return "being attached to " + where + trouble(a.LastError, a.Tries, a.NextTry)
+	return "being attached to " + where + DescribeTry(a.LastError, a.Tries, a.NextTry)
 }
 
-func trouble(last string, tries int, next time.Time) string {
+// DescribeTry says how the last try failed, and when the next one is; empty: none has failed.
+func DescribeTry(last string, tries int, next time.Time) string {
 	if last == "" {
 		return ""
 	}

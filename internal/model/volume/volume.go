@@ -121,6 +121,14 @@ type Spec struct {
 	Registered bool
 }
 
+// Rests reports that what is asked of the provider for a volume that is being made, or grows, waits for its next try:
+// none is under way.
+func (v *Volume) Rests() bool {
+	st := &v.Status
+	return (st.Phase == PhaseCreating || st.Phase == PhaseExpanding) && st.Executor == "" && st.LastError != "" &&
+		!st.NextTry.IsZero()
+}
+
 // Status is what the provider answered and what the cluster derived from it. User updates never touch it.
 type Status struct {
 	Phase Phase
@@ -188,6 +196,11 @@ type Snapshot struct {
 	Tries                    int
 	NextTry                  time.Time
 	CreateIndex, ModifyIndex uint64
+}
+
+// Rests reports that a snapshot that is being made waits for its next try: none is under way.
+func (s *Snapshot) Rests() bool {
+	return s.Phase == PhaseCreating && s.Executor == "" && s.LastError != "" && !s.NextTry.IsZero()
 }
 
 // MayExist tells whether something of the snapshot may be at the provider. Records from before presence was noted tell

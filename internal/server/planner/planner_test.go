@@ -239,6 +239,25 @@ func TestClaimsAreDecidedAtTheSerialPoint(t *testing.T) {
 	})
 }
 
+// Given a holder that is asked to stop, when a plan comes of a scheduler that believed the volume free, then its claim
+// waits for the holder's end.
+func TestAClaimThatWasPlannedAsHeldIsQueuedBehindWhoIsEnding(t *testing.T) {
+	atBench(t, nil, func(t *testing.T, b *bench) {
+		v := b.volume("v")
+		if r := b.submit(plan(place(b.alloc("a", "n1", 1), claim(v, volume.Held)))); len(r.Rejected) > 0 {
+			t.Fatalf("%+v", r)
+		}
+		b.Must(t, &fsm.PlanApply{Stop: []fsm.AllocStop{{Alloc: "a"}}})
+		if r := b.submit(plan(place(b.alloc("c", "n2", 1), claim(v, volume.Held)))); len(r.Rejected) > 0 {
+			t.Fatalf("%+v", r)
+		}
+		got := b.Store.Snapshot().Claim(nil, volume.ClaimKey{Volume: v, Alloc: "c"})
+		if got == nil || got.State != volume.Queued {
+			t.Errorf("beside the claim of who is ending: %+v", got)
+		}
+	})
+}
+
 // slow is a log that takes a second to write.
 type slow struct{ fsm.Proposer }
 

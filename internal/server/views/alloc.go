@@ -88,12 +88,17 @@ func AllocVolumesIndex(s *state.Snap, w *state.Watch, a *alloc.Alloc) uint64 {
 	return index
 }
 
-// Holders says who keeps a claim in the queue, and since when.
+// Holders says who keeps a claim in the queue, since when, and what a person can do about one that is an orphan.
 func Holders(s *state.Snap, w *state.Watch, queued *volume.Claim) string {
 	for c := range s.ClaimsOf(w, queued.Staging()) {
-		if c.Alloc != queued.Alloc && volume.Excludes(c, queued) {
-			return volume.DescribeClaim(c)
+		if c.Alloc == queued.Alloc || !volume.Excludes(c, queued) {
+			continue
 		}
+		text := volume.DescribeClaim(c)
+		if orphan := Orphaned(s, w, c.Node, c.Alloc); orphan != "" {
+			text += "; " + orphan
+		}
+		return text
 	}
 	return "waiting for the volume to be free"
 }

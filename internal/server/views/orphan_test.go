@@ -15,9 +15,11 @@ import (
 )
 
 // Given an alloc that the servers know and whose record its node has lost, then its volume and the alloc name what a
-// person can do; so does the plugin of which an instance is an orphan. Of what is no orphan nothing is said.
+// person can do, and so does an alloc of another job that waits for the volume; so does the plugin of which an instance
+// is an orphan. Of what is no orphan nothing is said.
 func TestWhatAnOrphanHoldsUpNamesTheWayOut(t *testing.T) {
 	const known, runs = "4f02aa10-0000-4000-8000-000000000002", "77c0ffee-0000-4000-8000-000000000003"
+	const waits = "99c0ffee-0000-4000-8000-000000000004"
 	h := newHouse(t)
 	group := &job.TaskGroup{Name: "g", Volumes: map[string]*job.VolumeRequest{"data": {
 		Name:   "data",
@@ -27,9 +29,12 @@ func TestWhatAnOrphanHoldsUpNamesTheWayOut(t *testing.T) {
 	h.write(func(tx *state.Tx) {
 		tx.PutJob(&job.Job{Namespace: data.Namespace, ID: "db", TaskGroups: []*job.TaskGroup{group}})
 		v := tx.Volume(nil, data)
-		cl := &volume.Claim{Volume: data, Alloc: known, Node: "a", State: volume.Held}
-		cl.Identify(v)
-		tx.PutClaim(cl)
+		for id, is := range map[ids.Alloc]volume.ClaimState{known: volume.Held, waits: volume.Queued} {
+			cl := &volume.Claim{Volume: data, Alloc: id, Node: "a", State: is}
+			cl.AccessMode = volume.SingleNodeWriter
+			cl.Identify(v)
+			tx.PutClaim(cl)
+		}
 		j := tx.Job(nil, data.Namespace, "db")
 		tx.PutAlloc(&alloc.Alloc{
 			ID:             known,
@@ -60,6 +65,8 @@ func TestWhatAnOrphanHoldsUpNamesTheWayOut(t *testing.T) {
 			of = append(of, v.State)
 		}
 		found("the alloc", of, known)
+		queued := s.Claim(nil, volume.ClaimKey{Volume: data, Alloc: waits})
+		found("who waits", []string{Holders(s, nil, queued)}, known)
 		found("the plugin", []string{Of(s, nil).Plugin("p").Orphans[runs]}, runs)
 	}
 	says(false)

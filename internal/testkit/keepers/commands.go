@@ -30,6 +30,7 @@ import (
 //	reconnect n1                      its stream begins anew before the one before has ended
 //	report n1 [v1]                    all that a node holds: nothing, or one volume staged
 //	create|delete|expand|snapshot|delete-snapshot|forget v1 [size=N] [wait=D] [clone=v0]   what a user asks
+//	snapshot v1 [name=s] [following=yes]   the latter asks what came of the same before
 //	create v1 [max=N] [secrets=yes] [from=snapshot] [fs=xfs] [in=n1] [required=n1]
 //	register v1 [zone=a]              what the provider has is registered, anew with another context
 //	attest v1 n1                      a person vouches that a node is dead
@@ -120,6 +121,9 @@ func (w *world) serves(id ids.Node, words []string) error {
 // script tells the provider, or the store of secrets, what to do.
 func (w *world) script(name string, words []string) error {
 	p := w.provider
+	if err := known(name, words); err != nil {
+		return err
+	}
 	if name == "keys" {
 		w.mu.Lock()
 		defer w.mu.Unlock()

@@ -182,6 +182,25 @@ var failures = map[string]wire.CallError{
 	"not-found":   {Kind: uint8(fault.NotFound), Retry: volume.RetryVerify, Message: "not found"},
 }
 
+// answers are the ways in which it does not fail, at once or at all.
+var answers = []string{"ok", "hold", "deaf", "unsent", "empty", "elsewhere", "more", "not-ready"}
+
+// known refuses a way to answer that nothing gives.
+func known(command string, words []string) error {
+	if command != "answer" {
+		return nil
+	}
+	if err := need(words, 3); err != nil {
+		return err
+	}
+	for _, how := range words[2:] {
+		if _, fails := failures[how]; !fails && !slices.Contains(answers, how) {
+			return fmt.Errorf("a provider does not answer by %q", how)
+		}
+	}
+	return nil
+}
+
 func (p *provider) answer(c *wire.ControllerCall, how string) *wire.ControllerResult {
 	r := &wire.ControllerResult{Kind: c.Kind, Subject: c.Subject, Generation: c.Generation}
 	if how == "unsent" {

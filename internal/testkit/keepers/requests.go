@@ -95,7 +95,12 @@ func (w *world) request(
 		return outcomeOf(w, wire.PluginRebind,
 			&wire.PluginRebindRequest{Plugin: ids.Plugin(id.ID), Provider: words[0]})
 	case "snapshot":
-		return outcomeOf(w, wire.SnapshotCreate, &wire.SnapshotCreateRequest{Volume: id, Wait: wait})
+		return outcomeOf(w, wire.SnapshotCreate, &wire.SnapshotCreateRequest{
+			Volume:    id,
+			Name:      option(words, "name", ""),
+			Wait:      wait,
+			Following: option(words, "following", "no") == "yes",
+		})
 	case "delete-snapshot":
 		return outcomeOf(w, wire.SnapshotDelete, &wire.SnapshotDeleteRequest{
 			Namespace:  id.Namespace,

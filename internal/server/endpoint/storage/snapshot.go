@@ -104,6 +104,13 @@ func (e *Endpoints) snapshotAgain(
 		if _, err := volumes.PutSnapshot(ctx, e.cfg.Proposer, &n, nil); err != nil {
 			return nil, err
 		}
+	case !r.Following && old.Rests():
+		n := *old
+		n.NextTry = time.Time{}
+		_, err := volumes.PutSnapshot(ctx, e.cfg.Proposer, &n, nil)
+		if err != nil && !fault.Has(err, fault.Conflict) { // then it is at it already
+			return nil, err
+		}
 	}
 	existed := old.Phase == volume.PhaseReady
 	reply, err := e.awaitSnapshot(ctx, old.ID, r.Wait)
@@ -160,10 +167,7 @@ func (e *Endpoints) snapshotWaits(s *state.Snap, sn *volume.Snapshot) string {
 	if executor == "" {
 		text = why
 	}
-	if sn.LastError != "" {
-		text += fmt.Sprintf("; try %d failed: %s", sn.Tries, sn.LastError)
-	}
-	return text
+	return text + volume.DescribeTry(sn.LastError, sn.Tries, sn.NextTry)
 }
 
 func (e *Endpoints) snapshotDelete(ctx context.Context, r *wire.SnapshotDeleteRequest) (*wire.Written, error) {

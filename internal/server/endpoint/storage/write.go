@@ -169,6 +169,8 @@ func (e *Endpoints) volumeUpdate(
 			return nil, err
 		}
 		old, secret = n, nil
+	} else if err := e.hasten(ctx, old, n, len(changed) == 0); err != nil {
+		return nil, err
 	}
 	expansion := n.Status.Phase == volume.PhaseExpanding && n.Spec.CapacityMin == r.Spec.CapacityMin &&
 		n.Spec.CapacityMin > n.Status.Capacity
@@ -195,6 +197,23 @@ func (e *Endpoints) volumeUpdate(
 		reply.Changed = changed
 	}
 	return reply, err
+}
+
+// hasten begins the next try of what rests after a failed one: a user asks for it again. Where more of the volume is to
+// be written, n is written with that.
+func (e *Endpoints) hasten(ctx context.Context, old, n *volume.Volume, write bool) error {
+	if !old.Rests() {
+		return nil
+	}
+	n.Status.NextTry = time.Time{}
+	if !write {
+		return nil
+	}
+	_, err := volumes.Put(ctx, e.cfg.Proposer, n, old.ModifyIndex, nil)
+	if fault.Has(err, fault.Conflict) { // then it is at it already
+		return nil
+	}
+	return err
 }
 
 func notFound(op string, id volume.ID) error {
