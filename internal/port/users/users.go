@@ -53,6 +53,10 @@ func Resolve(spec string) (*User, error) {
 
 func lookup(name string) (*user.User, error) {
 	if isNumber(name) {
+		// The C library takes as many bits as a number of its kind has: 4294967296 would be root.
+		if _, err := number(name); err != nil {
+			return nil, err
+		}
 		return user.LookupId(name)
 	}
 	return user.Lookup(name)
