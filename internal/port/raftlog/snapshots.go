@@ -42,21 +42,28 @@ func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, mem
 	if err != nil {
 		return nil, err
 	}
-	return &snapshotSink{SnapshotSink: sink, dir: filepath.Join(s.dir, sink.ID())}, nil
+	return &snapshotSink{SnapshotSink: sink, dir: filepath.Join(s.dir, sink.ID()+".tmp")}, nil
 }
 
 // snapshotSink is a snapshot that is being written.
 type snapshotSink struct {
 	raft.SnapshotSink
-	dir string // of it, once it is closed
+	dir    string // of it, until it is closed
+	closed bool
 }
 
-// Close ends the snapshot. Before that has returned the one before and the entries since are still there.
+// Close ends the snapshot. The names of its files, which are there since it was begun, are on disk before it gets its
+// own: a directory that has the name of a snapshot holds a whole one. Before Close has returned the one before and the
+// entries since are still there.
 func (s *snapshotSink) Close() error {
-	if err := s.SnapshotSink.Close(); err != nil {
-		return err
+	if s.closed { // the library closes it a second time
+		return nil
 	}
-	return classify(durable.SyncDir(s.dir), "write snapshot", s.dir)
+	s.closed = true
+	if err := durable.SyncDir(s.dir); err != nil {
+		return errors.Join(classify(err, "write snapshot", s.dir), s.Cancel())
+	}
+	return s.SnapshotSink.Close()
 }
 
 // readSnapshot reads a snapshot as the library left it in dir, and tells up to which entry it reaches, or which file of
