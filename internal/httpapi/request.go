@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"berth/internal/base/ids"
+	"berth/internal/httpapi/packed"
 	"berth/internal/wire"
 )
 
@@ -221,7 +221,7 @@ func (s *Server) reply(w http.ResponseWriter, r *request, v any) {
 	out := io.Writer(w)
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		h.Set("Content-Encoding", "gzip")
-		z := gzip.NewWriter(w)
+		z := packed.To(w)
 		defer z.Close()
 		out = z
 	}

@@ -280,7 +280,6 @@ type PluginView struct {
 	ControllersHealthy  int
 	NodesHealthy        int
 	Allocs              []*alloc.Alloc
-	Volumes             int // that refer to it
 	// Orphans says of which allocs that run it nobody decides, and what a person can do; not each is an instance.
 	Orphans map[ids.Alloc]string
 }

@@ -123,7 +123,8 @@ func (r *Reader) plugin(id ids.Plugin) *wire.PluginView {
 		}
 	}
 	for range s.VolumesByPlugin(w, id) {
-		out.Volumes++
+		known = true // one is enough
+		break
 	}
 	tasks := r.pluginTasks()[id]
 	for _, t := range tasks {
@@ -135,7 +136,7 @@ func (r *Reader) plugin(id ids.Plugin) *wire.PluginView {
 			out.NodesExpected += want
 		}
 	}
-	if !known && out.Volumes == 0 && len(tasks) == 0 {
+	if !known && len(tasks) == 0 {
 		return nil
 	}
 	if out.Record == nil {

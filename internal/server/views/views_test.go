@@ -110,7 +110,7 @@ func TestAPluginIsWhatItsInstancesAre(t *testing.T) {
 		t.Errorf("%d nodes and %d controllers healthy, %d instances", p.NodesHealthy, p.ControllersHealthy,
 			len(p.Instances))
 	}
-	if p.NodesExpected != 2 || p.ControllersExpected != 0 || p.Volumes != 1 || !p.ControllerRequired {
+	if p.NodesExpected != 2 || p.ControllersExpected != 0 || !p.ControllerRequired {
 		t.Errorf("%+v", p)
 	}
 	if Of(h.Store.Snapshot(), nil).Plugin("none") != nil {

@@ -1,0 +1,36 @@
+// Package packed owns how replies are compressed: fast rather than small, as most clients are near, and with writers
+// that are used again, because one takes more memory than most replies. Package httpapi imports it.
+package packed
+
+import (
+	"compress/gzip"
+	"io"
+	"sync"
+)
+
+var idle = sync.Pool{New: func() any {
+	z, err := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed)
+	if err != nil {
+		panic(err) // the level is a constant of the library's
+	}
+	return z
+}}
+
+// Writer compresses what is written to it until it is closed.
+type Writer struct{ z *gzip.Writer }
+
+// To returns a writer that compresses into w.
+func To(w io.Writer) Writer {
+	z := idle.Get().(*gzip.Writer)
+	z.Reset(w)
+	return Writer{z}
+}
+
+// Write implements io.Writer.
+func (w Writer) Write(p []byte) (int, error) { return w.z.Write(p) }
+
+// Close writes what is left; it does not close what is below. The writer must not be used any more.
+func (w Writer) Close() error {
+	defer idle.Put(w.z)
+	return w.z.Close()
+}
