@@ -22,7 +22,9 @@ var helper string
 
 func TestMain(m *testing.M) {
 	if slices.Contains(os.Args, probeArgument) {
-		probe()
+		if err := probe(); err != nil {
+			panic(err)
+		}
 		return
 	}
 	if os.Getenv("BERTH_TEST_AGENT") != "" {

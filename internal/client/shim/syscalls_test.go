@@ -1,16 +1,13 @@
 package shim_test
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 
+	"berth/e2e/hostile"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/exec"
 )
@@ -18,140 +15,8 @@ import (
 // probeArgument makes this program ask the kernel, in a task, for what a task must not have.
 const probeArgument = "probe-system-calls"
 
-// attempts are calls that a program in a task makes, with arguments that the kernel takes if nothing forbids the call.
-var attempts = []struct {
-	name string
-	call func() unix.Errno
-}{
-	{"unshare user", raw(unix.SYS_UNSHARE, unix.CLONE_NEWUSER)},
-	{"unshare mounts", raw(unix.SYS_UNSHARE, unix.CLONE_NEWNS)},
-	{"unshare cgroup", raw(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)},
-	{"clone user", func() unix.Errno { return child(unix.SYS_CLONE, unix.CLONE_NEWUSER|uintptr(unix.SIGCHLD)) }},
-	{"clone network", func() unix.Errno { return child(unix.SYS_CLONE, unix.CLONE_NEWNET|uintptr(unix.SIGCHLD)) }},
-	{"clone", func() unix.Errno { return child(unix.SYS_CLONE, uintptr(unix.SIGCHLD)) }},
-	{"clone3", func() unix.Errno {
-		return child(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&plainClone)), unsafe.Sizeof(plainClone))
-	}},
-	{"setns", func() unix.Errno {
-		fd, err := unix.Open("/proc/self/ns/mnt", unix.O_RDONLY, 0)
-		if err != nil {
-			return errno(err)
-		}
-		return raw(unix.SYS_SETNS, uintptr(fd), 0)()
-	}},
-	{"mount", func() unix.Errno { return errno(unix.Mount("none", "/mnt", "tmpfs", 0, "")) }},
-	{"umount", func() unix.Errno { return errno(unix.Unmount("/proc/keys", 0)) }},
-	{"pivot_root", func() unix.Errno { return errno(unix.PivotRoot("/tmp", "/tmp")) }},
-	{"fsopen", path(unix.SYS_FSOPEN, "tmpfs")},
-	{"open_tree", func() unix.Errno {
-		_, err := unix.OpenTree(unix.AT_FDCWD, "/tmp", unix.OPEN_TREE_CLONE)
-		return errno(err)
-	}},
-	{"move_mount", func() unix.Errno { return errno(unix.MoveMount(unix.AT_FDCWD, "/tmp", unix.AT_FDCWD, "/mnt", 0)) }},
-	{"mount_setattr", func() unix.Errno {
-		return errno(unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}))
-	}},
-	{"keyctl", raw(unix.SYS_KEYCTL, unix.KEYCTL_GET_KEYRING_ID, ^uintptr(3), 1)}, // the user's keyring
-	{"add_key", func() unix.Errno { _, err := unix.AddKey("user", "x", []byte("x"), -3); return errno(err) }},
-	{"request_key", func() unix.Errno { _, err := unix.RequestKey("user", "x", "", 0); return errno(err) }},
-	{"bpf", raw(unix.SYS_BPF, 0, 0, 0)},
-	{"perf_event_open", raw(unix.SYS_PERF_EVENT_OPEN, 0, 0, 0)},
-	{"userfaultfd", raw(unix.SYS_USERFAULTFD, 1)}, // of faults in user mode, which needs no privilege
-	{"io_uring_setup", raw(unix.SYS_IO_URING_SETUP, 1, 0)},
-	{"io_uring_enter", raw(unix.SYS_IO_URING_ENTER, ^uintptr(0))},
-	{"io_uring_register", raw(unix.SYS_IO_URING_REGISTER, ^uintptr(0))},
-	{"ptrace", raw(unix.SYS_PTRACE, unix.PTRACE_ATTACH, 0)},
-	{"process_vm_readv", raw(unix.SYS_PROCESS_VM_READV, uintptr(os.Getpid()), 0, 0, 0, 0, 0)},
-	{"process_vm_writev", raw(unix.SYS_PROCESS_VM_WRITEV, uintptr(os.Getpid()), 0, 0, 0, 0, 0)},
-	{"pidfd_getfd", raw(unix.SYS_PIDFD_GETFD, ^uintptr(0))},
-	{"kcmp", raw(unix.SYS_KCMP, uintptr(os.Getpid()), uintptr(os.Getpid()), 1)},
-	{"open_by_handle_at", raw(unix.SYS_OPEN_BY_HANDLE_AT, ^uintptr(0))},
-	{"fanotify_init", raw(unix.SYS_FANOTIFY_INIT, unix.FAN_REPORT_FID)},
-	{"quotactl", raw(unix.SYS_QUOTACTL, 0)},
-	{"finit_module", raw(unix.SYS_FINIT_MODULE, ^uintptr(0))},
-	{"delete_module", path(unix.SYS_DELETE_MODULE, "x")},
-	{"kexec_load", raw(unix.SYS_KEXEC_LOAD, 0, 0, 0, 0)},
-	{"reboot", raw(unix.SYS_REBOOT, 0)},
-	{"swapoff", path(unix.SYS_SWAPOFF, "/tmp")},
-	{"syslog", raw(unix.SYS_SYSLOG, 10)},
-	{"sethostname", func() unix.Errno { return errno(unix.Sethostname([]byte("x"))) }},
-	{"clock_settime", raw(unix.SYS_CLOCK_SETTIME, 0, 0)},
-	{"migrate_pages", raw(unix.SYS_MIGRATE_PAGES, 0, 0, 0, 0)},
-	{"personality without randomised addresses", raw(unix.SYS_PERSONALITY, 0x0040000)},
-	{"a call that there is not", raw(100000)},
-	{"a call of the other form of this machine", raw(0x40000000 + unix.SYS_GETPID)},
-	{"socket vsock", raw(unix.SYS_SOCKET, unix.AF_VSOCK, unix.SOCK_STREAM, 0)},
-	{"socket vsock with an upper half", raw(unix.SYS_SOCKET, 1<<32|unix.AF_VSOCK, unix.SOCK_STREAM, 0)},
-	{"socket alg", raw(unix.SYS_SOCKET, unix.AF_ALG, unix.SOCK_SEQPACKET, 0)},
-	{"socket netfilter", raw(unix.SYS_SOCKET, unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER)},
-	{"socket route", raw(unix.SYS_SOCKET, unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE)},
-	{"socket unix", raw(unix.SYS_SOCKET, unix.AF_UNIX, unix.SOCK_STREAM, 0)},
-	{"socket inet", raw(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM, 0)},
-}
-
-// plainClone are clone3's arguments for a child as fork makes it.
-var plainClone = [11]uint64{4: uint64(unix.SIGCHLD)}
-
 // probe is the program in the task: it prints what the kernel answers to each attempt.
-func probe() {
-	for _, a := range attempts {
-		answer := "allowed"
-		if e := a.call(); e != 0 {
-			answer = unix.ErrnoName(e)
-		}
-		fmt.Printf("%s: %s\n", a.name, answer)
-	}
-}
-
-func raw(trap uintptr, args ...uintptr) func() unix.Errno {
-	return func() unix.Errno {
-		var a [6]uintptr
-		copy(a[:], args)
-		_, _, e := unix.RawSyscall6(trap, a[0], a[1], a[2], a[3], a[4], a[5])
-		return e
-	}
-}
-
-// path makes a call whose first argument is a text.
-func path(trap uintptr, text string) func() unix.Errno {
-	return func() unix.Errno {
-		p, err := unix.BytePtrFromString(text)
-		if err != nil {
-			return unix.EINVAL
-		}
-		_, _, e := unix.RawSyscall(trap, uintptr(unsafe.Pointer(p)), 0, 0)
-		return e
-	}
-}
-
-func errno(err error) unix.Errno {
-	var e unix.Errno
-	if err != nil && !errors.As(err, &e) {
-		e = unix.EINVAL
-	}
-	return e
-}
-
-// child makes a call that makes a process, which ends at once.
-//
-//go:norace
-//go:nosplit
-func child(trap uintptr, args ...uintptr) unix.Errno {
-	var first, second uintptr
-	if len(args) > 0 {
-		first = args[0]
-	}
-	if len(args) > 1 {
-		second = args[1]
-	}
-	pid, _, e := unix.RawSyscall(trap, first, second, 0)
-	if pid == 0 && e == 0 {
-		for {
-			_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
-		}
-	}
-	return e
-}
+func probe() error { return hostile.Report(hostile.Calls(), os.Stdout) }
 
 // probing starts an isolated task and lets the probe run in it.
 func probing(t *testing.T, cfg exec.Config, user string) map[string]string {
@@ -164,13 +29,10 @@ func probing(t *testing.T, cfg exec.Config, user string) map[string]string {
 		tc.User = user
 		tc.Mounts = []driver.Mount{{Source: self, Target: "/probe", ReadOnly: true}}
 	})
-	got := map[string]string{}
-	for line := range strings.Lines(sh("/probe " + probeArgument)) {
-		name, answer, ok := strings.Cut(strings.TrimSpace(line), ": ")
-		if !ok {
-			t.Fatalf("the probe says %q", line)
-		}
-		got[name] = answer
+	report := sh("/probe " + probeArgument)
+	got, ended := hostile.Answers(report + "\n")
+	if !ended {
+		t.Fatalf("the probe says %q", report)
 	}
 	return got
 }
@@ -179,14 +41,8 @@ func probing(t *testing.T, cfg exec.Config, user string) map[string]string {
 // privileges or arguments.
 func TestWhatATaskMayNotAskOfTheKernel(t *testing.T) {
 	want := map[string]string{}
-	for _, a := range attempts {
-		want[a.name] = "EPERM"
-	}
-	for _, name := range []string{"clone", "socket route", "socket unix", "socket inet"} {
-		want[name] = "allowed"
-	}
-	for _, name := range []string{"clone3", "a call that there is not", "a call of the other form of this machine"} {
-		want[name] = "ENOSYS"
+	for _, a := range hostile.Calls() {
+		want[a.Name] = strings.Join(a.Want, " or ")
 	}
 	for _, user := range []string{"root", "nobody"} {
 		if diff := cmp.Diff(want, probing(t, exec.Config{}, user)); diff != "" {
@@ -200,8 +56,8 @@ func TestAnAgentMayLetItsTasksAskForMore(t *testing.T) {
 	got := probing(t, exec.Config{AllowSyscalls: []string{"unshare", "kcmp"}}, "root")
 	for name, want := range map[string]string{"unshare user": "EINVAL", "kcmp": "allowed", "setns": "EPERM",
 		"clone user": "EPERM"} {
-		if got[name] != want {
-			t.Errorf("%s: %s, want %s", name, got[name], want)
+		if answer := got["system call: "+name]; answer != want {
+			t.Errorf("%s: %s, want %s", name, answer, want)
 		}
 	}
 }

@@ -1,0 +1,68 @@
+package hostile_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"berth/e2e/hostile"
+)
+
+var update = flag.Bool("update", false, "write the list in the page anew")
+
+// page is where people read of the attempts, between the two marks.
+const (
+	page  = "../../docs/security.md"
+	begin = "<!-- attempts: written by go test ./e2e/hostile -update -->\n"
+	end   = "<!-- end of attempts -->\n"
+)
+
+func all() []hostile.Attempt { return append(hostile.Within(hostile.Site{}), hostile.Outside()...) }
+
+func TestThePageListsEveryAttemptWithItsAnswer(t *testing.T) {
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(data), begin)
+	listed, after, closed := strings.Cut(rest, end)
+	if !ok || !closed {
+		t.Fatalf("%s has no list of attempts", page)
+	}
+	var want strings.Builder
+	want.WriteString("\n| attempt | answer |\n|---|---|\n")
+	for _, a := range all() {
+		fmt.Fprintf(&want, "| %s | %s |\n", a.Name, strings.Join(a.Want, ", "))
+	}
+	want.WriteString("\n")
+	if *update {
+		if err := os.WriteFile(page, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want.String(), listed); diff != "" {
+		t.Errorf("%s is not what is tried; write it anew by -update:\n%s", page, diff)
+	}
+}
+
+// An attempt that counts as refused when it succeeds would hold nothing.
+func TestNoAttemptIsMeantToSucceed(t *testing.T) {
+	ordinary := []string{"system call: clone", "system call: socket route", "system call: socket unix",
+		"system call: socket inet"}
+	names := map[string]bool{}
+	for _, a := range all() {
+		if names[a.Name] {
+			t.Errorf("%q stands twice", a.Name)
+		}
+		names[a.Name] = true
+		if len(a.Want) == 0 || slices.Contains(a.Want, hostile.Allowed) != slices.Contains(ordinary, a.Name) {
+			t.Errorf("%q may be answered by %v", a.Name, a.Want)
+		}
+	}
+}

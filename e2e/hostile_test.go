@@ -1,0 +1,251 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"text/tabwriter"
+
+	"berth/api"
+	"berth/e2e/hostile"
+	"berth/jobspec"
+)
+
+// TestAHostileTask: given a task that tries everything to leave its sandbox or to take more than its share, as root and
+// as nobody, then each attempt has the answer that stands in its row, and nothing on the node has suffered.
+func TestAHostileTask(t *testing.T) {
+	m := inService(t)
+	m.inherit()
+	token := filepath.Join(m.root, "token")
+	must(t, os.WriteFile(token, []byte("sesame-of-the-hostile-3c5d\n"), 0o600))
+	m.configure(false, fmt.Sprintf("\nsocket = %q\ntoken_file = %q\n", m.socket(), token),
+		fmt.Sprintf("ports { http = %d }", m.port))
+	m.start()
+	m.buildHostile()
+	m.run(sleeper("victim"))
+	victim := m.running("victim", 1)[0]
+	site := m.site(victim.ID)
+
+	answers := map[string]map[string]string{}
+	users := []string{"root", "nobody"}
+	for _, user := range users {
+		answers[user] = m.attack(site, user)
+		m.alive("the attack as "+user, site.PID, m.cmd.Process.Pid)
+	}
+	all := append(hostile.Within(site), hostile.Outside()...)
+	t.Log("\n" + table(all, users, answers))
+	for _, user := range users {
+		for _, a := range all {
+			if got, made := answers[user][a.Name]; !made || !slices.Contains(a.Want, got) {
+				t.Errorf("as %s, %s: %q, want %s", user, a.Name, got, strings.Join(a.Want, " or "))
+			}
+			delete(answers[user], a.Name)
+		}
+		for name := range answers[user] {
+			t.Errorf("%s is in no list", name)
+		}
+	}
+	m.stopJob("victim")
+}
+
+// buildHostile puts the program where tasks see it, and once more as one that runs as root whoever starts it.
+func (m *machine) buildHostile() {
+	m.t.Helper()
+	program := filepath.Join(m.rig, "program")
+	build := exec.Command("go", "build", "-o", program, "./hostile/program")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		m.t.Fatalf("build the program: %v\n%s", err, out)
+	}
+	m.lend(program, "setuid")
+	must(m.t, os.Chmod(filepath.Join(m.rig, "setuid"), 0o755|os.ModeSetuid))
+}
+
+// site is what the program gets to know. All of it is there: what is not cannot be reached in any case.
+func (m *machine) site(victim string) hostile.Site {
+	m.t.Helper()
+	var data syscall.Stat_t
+	must(m.t, syscall.Stat(m.data, &data))
+	for _, path := range []string{m.socket(), filepath.Join(m.data, "shim"), filepath.Join(m.data, "alloc", victim)} {
+		_, err := os.Stat(path)
+		must(m.t, err)
+	}
+	return hostile.Site{
+		Data:   m.data,
+		Socket: m.socket(),
+		Port:   m.port,
+		Victim: victim,
+		PID:    m.pid(victim, "t", "100000"),
+		Disk:   data.Dev,
+	}
+}
+
+// attack runs the job as a user, and returns the answer to each attempt.
+func (m *machine) attack(site hostile.Site, user string) map[string]string {
+	m.t.Helper()
+	outside := filepath.Join(m.root, "outside")
+	must(m.t, os.MkdirAll(outside, 0o777))
+	must(m.t, os.Chmod(outside, 0o777))
+	text, err := json.Marshal(site)
+	must(m.t, err)
+	source, err := os.ReadFile("hostile/job.nomad.hcl")
+	must(m.t, err)
+	job, err := jobspec.Parse(jobspec.ParseConfig{Path: "job.nomad.hcl", Source: source,
+		Vars: map[string]string{"user": user, "site": string(text), "outside": outside}})
+	must(m.t, err)
+	_, _, err = m.api.Jobs().Register(m.t.Context(), &api.JobRegisterRequest{Job: job}, nil)
+	must(m.t, err)
+
+	out := m.tried(*job.ID)
+	maps.Copy(out, m.asked(*job.ID))
+	out["logs: write more than the job's share"] = m.flooded(*job.ID)
+	for group, name := range map[string]string{
+		"memory":  "memory: take more than the limit",
+		"unnamed": "memory: take more than the limit in files without a name",
+	} {
+		out[name] = "ended otherwise: " + m.ending(*job.ID, group)
+		if strings.Contains(out[name], "OOM Killed") {
+			out[name] = "OOM Killed"
+		}
+	}
+	killer := m.of(*job.ID, "killall", func(a *api.AllocationListStub) bool {
+		return a.ClientStatus != api.AllocClientStatusPending && strings.Contains(m.output(a.ID), hostile.End)
+	})
+	out["processes: kill everybody"] = "its own alone"
+	if killer.ClientStatus != api.AllocClientStatusRunning {
+		out["processes: kill everybody"] = killer.ClientStatus
+	}
+	written := "template: write past the task's directory by a link laid between starts"
+	out[written] = "refused"
+	events := m.ending(*job.ID, "template")
+	if left, err := os.ReadDir(outside); err != nil || len(left) > 0 {
+		out[written] = fmt.Sprint("written: ", left, err)
+	} else if !strings.Contains(events, "local/out") {
+		out[written] = "not tried: " + events
+	}
+	m.stopJob(*job.ID)
+	return out
+}
+
+// of waits for the alloc of a group of the job to be as wanted.
+func (m *machine) of(job, group string, ok func(*api.AllocationListStub) bool) *api.AllocationListStub {
+	m.t.Helper()
+	var found *api.AllocationListStub
+	m.eventually("the tasks of group "+group, func() bool {
+		for _, a := range m.now(job) {
+			if a.TaskGroup == group && ok(a) {
+				found = a
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// ending waits until the task of a group has failed, and returns what its events say.
+func (m *machine) ending(job, group string) string {
+	m.t.Helper()
+	a := m.of(job, group, func(a *api.AllocationListStub) bool { return a.ClientStatus == api.AllocClientStatusFailed })
+	var out []string
+	for _, e := range a.TaskStates["t"].Events {
+		out = append(out, e.DisplayMessage)
+	}
+	return strings.Join(out, "\n")
+}
+
+// tried are the answers that the program has had.
+func (m *machine) tried(job string) map[string]string {
+	m.t.Helper()
+	a := m.of(job, "attempts", func(a *api.AllocationListStub) bool {
+		return a.ClientStatus == api.AllocClientStatusComplete || a.ClientStatus == api.AllocClientStatusFailed
+	})
+	out, ended := hostile.Answers(m.output(a.ID))
+	if !ended {
+		m.t.Fatalf("the program ended early:\n%s", m.output(a.ID))
+	}
+	return out
+}
+
+// asked are the answers of the API to who reads what the task has laid.
+func (m *machine) asked(job string) map[string]string {
+	m.t.Helper()
+	id := m.of(job, "lay", func(a *api.AllocationListStub) bool {
+		return strings.Contains(m.output(a.ID), hostile.End)
+	}).ID
+	read := func(path string) string {
+		r, err := m.api.Allocations().CatFile(m.t.Context(), id, path, nil)
+		if err == nil {
+			text, readErr := io.ReadAll(r)
+			must(m.t, errors.Join(readErr, r.Close()))
+			return fmt.Sprintf("%s: %q", hostile.Allowed, text)
+		}
+		return status(err)
+	}
+	_, err := m.api.Allocations().ListFiles(m.t.Context(), id, "t/local/root", nil)
+	return map[string]string{
+		"API: read a file of the node by a link in the task's directory": read("t/local/shadow"),
+		"API: read the task's secrets by a link":                         read("t/local/secret"),
+		"API: read the task's secrets":                                   read("t/secrets/own"),
+		"API: read the data_dir by dots":                                 read("../../client/client.db"),
+		"API: read a pipe that nobody writes to":                         read("t/local/pipe"),
+		"API: list the node's root by a link":                            status(err),
+	}
+}
+
+// status is the code of a refusal.
+func status(err error) string {
+	if refused, ok := errors.AsType[*api.StatusError](err); ok {
+		return fmt.Sprint(refused.Code)
+	}
+	return fmt.Sprintf("%s (%v)", hostile.Allowed, err)
+}
+
+// flooded says what became of far more output than the job's logs hold.
+func (m *machine) flooded(job string) string {
+	m.t.Helper()
+	const share = 2 << 20 // max_files times max_file_size
+	var dir string
+	m.of(job, "flood", func(a *api.AllocationListStub) bool {
+		dir = filepath.Join(m.data, "alloc", a.ID, "alloc/logs")
+		said, err := os.ReadFile(filepath.Join(dir, "t.stderr.0"))
+		return err == nil && strings.Contains(string(said), hostile.End)
+	})
+	files, err := filepath.Glob(filepath.Join(dir, "t.stdout.*"))
+	must(m.t, err)
+	var kept int64
+	for _, f := range files {
+		info, err := os.Stat(f)
+		must(m.t, err)
+		kept += info.Size()
+	}
+	if kept == 0 || kept > share {
+		return fmt.Sprint("kept ", kept, " bytes")
+	}
+	return "dropped"
+}
+
+// table shows the answers, a row for each attempt.
+func table(all []hostile.Attempt, users []string, answers map[string]map[string]string) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "attempt\tas "+strings.Join(users, "\tas ")) // to memory
+	for _, a := range all {
+		row := a.Name
+		for _, user := range users {
+			row += "\t" + answers[user][a.Name]
+		}
+		_, _ = fmt.Fprintln(w, row)
+	}
+	_ = w.Flush()
+	return b.String()
+}
