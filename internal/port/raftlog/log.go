@@ -141,7 +141,7 @@ func (l *Log) Run(ctx context.Context) error {
 	l.set(r, waiters, store)
 	g, gctx := lifecycle.NewGroup(ctx)
 	g.Go("leadership", func() error { return l.follow(gctx, notify) })
-	short := shortener{log: l, raft: r, snaps: snaps}
+	short := shortener{log: l, snaps: snaps}
 	g.Go("snapshot", func() error { short.run(gctx); return nil })
 	var failure error
 	select {

@@ -14,7 +14,6 @@ import (
 // start, and one that is quiet would keep hours of entries.
 type shortener struct {
 	log   *Log
-	raft  *raft.Raft
 	snaps raft.SnapshotStore
 
 	index uint64    // up to which there is a snapshot
@@ -27,7 +26,8 @@ func (s *shortener) run(ctx context.Context) {
 	if !s.led(ctx) || s.log.Barrier(ctx) != nil {
 		return // without leadership the leader's snapshot is as good
 	}
-	if s.raft.AppliedIndex()-s.index >= s.log.cfg.SnapshotThreshold {
+	// The library counts what it handed over for applied only after the barrier may have returned.
+	if last := s.log.machine.last.Load(); last >= s.index+s.log.cfg.SnapshotThreshold {
 		s.write(ctx)
 	}
 	tick := time.NewTicker(s.log.cfg.interval)
