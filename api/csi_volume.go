@@ -32,6 +32,7 @@ type CSIVolume struct {
 	AccessMode            string                 // of the present claims; reply only
 	AttachmentMode        string                 // of the present claims; reply only
 	MountOptions          *CSIMountOptions       `hcl:"mount_options,block"`
+	Ownership             *CSIVolumeOwnership    `hcl:"ownership,block" json:",omitempty"` // an addition of Berth
 	Secrets               Secrets                `hcl:"secrets,map"`
 	Parameters            map[string]string      `hcl:"parameters,map"`
 	Context               map[string]string      `hcl:"context,map"`
@@ -103,6 +104,16 @@ type CSIVolumeCondition struct {
 type CSIMountOptions struct {
 	FSType     string   `hcl:"fs_type"`
 	MountFlags []string `hcl:"mount_flags"`
+}
+
+// CSIVolumeOwnership is whom a file-system volume belongs to when a task starts on it; an addition of Berth. Without it
+// a volume that nobody has written to yet is given to the user of the first task that uses it.
+type CSIVolumeOwnership struct {
+	UID  *int   `hcl:"uid" json:",omitempty"`  // null: the first task's user
+	GID  *int   `hcl:"gid" json:",omitempty"`  // null: that user's group
+	Mode string `hcl:"mode" json:",omitempty"` // of the volume's root, octal; empty: as it is
+	// Policy is none, root_only (also when empty) or recursive_if_root_differs.
+	Policy string `hcl:"policy"`
 }
 
 // CSIVolumeCapability is one way in which a volume may be used.

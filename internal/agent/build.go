@@ -105,7 +105,9 @@ func revision() string {
 func (a *Agent) nodeConfig() (client.Config, error) {
 	c := a.cfg
 	reserved, err := c.reserved()
-	raw, isolated := c.plugin("raw_exec"), c.plugin("exec")
+	raw, isolated := c.plugin(rawexec.Name).config(), c.plugin(exec.Name).config()
+	rawUsers, rawErr := c.plugin(rawexec.Name).users()
+	execUsers, execErr := c.plugin(exec.Name).users()
 	return client.Config{
 		DataDir:     c.DataDir,
 		Name:        c.Name,
@@ -122,7 +124,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 		Volumes:     []string{a.volumes()},
 		Clock:       a.clock,
 		Shims:       &shim.Config{Dir: c.shimDir(), Program: helperbin.Open},
-		RawExec:     rawexec.Config{Enabled: orDev(raw.Enabled, c.dev), DataDir: c.DataDir},
+		RawExec:     rawexec.Config{Enabled: orDev(raw.Enabled, c.dev), DataDir: c.DataDir, Users: rawUsers},
 		Exec: exec.Config{
 			AllowCSINode:  orDev(isolated.AllowCSINode, c.dev),
 			AllowCaps:     isolated.AllowCaps,
@@ -131,6 +133,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 			// Never by -dev alone: with the API open to tasks it would be a way from any task to the node.
 			AllowHostPID: orDev(isolated.AllowHostPID, false),
 			AllowHostIPC: orDev(isolated.AllowHostIPC, false),
+			Users:        execUsers,
 		},
 		Servers: a.server.Calls(),
 		Reverse: a.server.Reversed(),
@@ -141,7 +144,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 
 		Feed: a.feed,
 		Log:  a.log, // it adds its own component
-	}, err
+	}, errors.Join(err, rawErr, execErr)
 }
 
 // attributes are those of the node that only its agent's configuration knows.

@@ -221,7 +221,7 @@ func (c *ClientBlock) check() error {
 
 // check refuses options that the driver of that name does not have, rather than to ignore them.
 func (p *Plugin) check() error {
-	what := "plugin \"" + p.Name + "\""
+	what := p.what()
 	switch c := p.config(); {
 	case p.Name != "raw_exec" && p.Name != "exec":
 		return bad(what, "there is no such task driver", "there are exec and raw_exec")
@@ -231,6 +231,9 @@ func (p *Plugin) check() error {
 		return bad(what,
 			"raw_exec has no options allow_csi_node, allow_caps, allow_syscalls, show_etc, allow_host_pid and "+
 				"allow_host_ipc: its tasks are not confined", "leave them out, or set them for exec")
+	}
+	if _, err := p.users(); err != nil {
+		return err
 	}
 	if err := exec.CheckEtc(p.config().ShowEtc); err != nil {
 		return fault.Note(err, "", what+" show_etc")
@@ -251,13 +254,14 @@ func (p *Plugin) config() PluginConfig {
 	return *p.Config
 }
 
-func (c *Config) plugin(name string) PluginConfig {
+// plugin is a driver's block, or an empty one.
+func (c *Config) plugin(name string) *Plugin {
 	for _, p := range c.Plugins {
 		if p.Name == name {
-			return p.config()
+			return p
 		}
 	}
-	return PluginConfig{}
+	return &Plugin{Name: name}
 }
 
 func (c *Config) shimDir() string { return filepath.Join(c.DataDir, "shim") }

@@ -106,6 +106,13 @@ type PluginConfig struct {
 	ShowEtc       []string `hcl:"show_etc"`       // exec: entries of /etc that tasks see beyond those that all see
 	AllowHostPID  *bool    `hcl:"allow_host_pid"` // exec: tasks may share the node's pid namespace
 	AllowHostIPC  *bool    `hcl:"allow_host_ipc"` // exec: tasks may share the node's ipc namespace
+
+	// DefaultUser is of tasks that name none; not set: nobody for exec, the agent's own for raw_exec.
+	DefaultUser *string  `hcl:"default_user"`
+	DeniedUsers []string `hcl:"denied_users"` // names or numbers that no task runs as; not set: root for exec
+	// DeniedUIDs and DeniedGIDs are numbers and ranges of them, "0,10-99". Not set: none, and group 0 for exec.
+	DeniedUIDs *string `hcl:"denied_host_uids"`
+	DeniedGIDs *string `hcl:"denied_host_gids"`
 }
 
 // ACLBlock is refused when it asks for what is not built.

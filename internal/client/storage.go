@@ -39,6 +39,7 @@ type storage struct {
 	executor   *controller.Executor
 	meter      *meter.Meter
 	grants     *grants
+	processes  csimanager.ProcessGate
 }
 
 func newStorage(c *Client, holdings *allocs.Holdings) (*storage, error) {
@@ -91,7 +92,8 @@ func newStorage(c *Client, holdings *allocs.Holdings) (*storage, error) {
 			Period:  c.cfg.VolumeStatsInterval,
 			Log:     log,
 		}),
-		grants: &grants{link: c.link},
+		grants:    &grants{link: c.link},
+		processes: holdings,
 	}, nil
 }
 
@@ -104,7 +106,12 @@ func (c *Client) allocOf(cgroup string) ids.Alloc {
 }
 
 func (s *storage) allocHooks() []hook.Hook {
-	return []hook.Hook{&allochooks.CSI{Grants: s.grants, Mounter: s.keeper}}
+	return []hook.Hook{&allochooks.CSI{
+		Grants:    s.grants,
+		Mounter:   s.keeper,
+		Uses:      s.keeper,
+		Processes: s.processes,
+	}}
 }
 
 func (s *storage) taskHooks(h taskhooks.HostVolumes) []hook.Hook {
@@ -173,6 +180,8 @@ func mountRequest(g *wire.Grant) csimanager.MountRequest {
 		Secrets:        g.Secrets.Open(),
 		Capacity:       g.Capacity,
 		ExpandNode:     g.ExpandNode,
+		Ownership:      g.Ownership,
+		Shared:         g.Shared,
 		Provider:       g.Provider,
 		Received:       g.At,
 	}

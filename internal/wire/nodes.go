@@ -294,6 +294,10 @@ type Grant struct {
 	// Capacity is the size the volume should have; ExpandNode asks for NodeExpandVolume after staging.
 	Capacity   int64
 	ExpandNode bool
+	// Ownership is whom the volume shall belong to; nil: its specification does not say. Shared: an alloc of another
+	// node, which was given it before or has begun, may use it.
+	Ownership *volume.Ownership
+	Shared    bool
 	// Provider has the volume; empty: none is noted.
 	Provider string
 	// At is the servers' state that the permission was read from.

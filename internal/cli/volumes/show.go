@@ -73,6 +73,7 @@ func (s *status) head(v *api.CSIVolume) {
 	l.Add("Access Mode", v.AccessMode)
 	l.Add("Attachment Mode", v.AttachmentMode)
 	l.Add("Mount Options", mountOptions(v.MountOptions))
+	l.AddIf("Ownership", ownership(v.Ownership))
 	l.AddIf("Snapshot ID", v.SnapshotID)
 	l.AddIf("Clone ID", v.CloneID)
 	if v.CreateTime > 0 {
@@ -91,6 +92,26 @@ func asked(v *api.CSIVolume) string {
 		text += ", at most " + kit.Size(v.RequestedCapacityMax)
 	}
 	return text
+}
+
+// ownership says whom a volume is given to; what is left out is the first task's.
+func ownership(o *api.CSIVolumeOwnership) string {
+	if o == nil {
+		return ""
+	}
+	parts := []string{o.Policy}
+	for _, n := range []struct {
+		name string
+		id   *int
+	}{{"uid", o.UID}, {"gid", o.GID}} {
+		if n.id != nil {
+			parts = append(parts, n.name+" "+strconv.Itoa(*n.id))
+		}
+	}
+	if o.Mode != "" {
+		parts = append(parts, "mode "+o.Mode)
+	}
+	return strings.Join(parts, ", ")
 }
 
 func mountOptions(o *api.CSIMountOptions) string {

@@ -28,8 +28,12 @@ type Grants interface {
 
 // CSI waits for the claims of an alloc, mounts its volumes, and releases them at the end.
 type CSI struct {
-	Grants  Grants
-	Mounter csimanager.VolumeMounter
+	Grants    Grants
+	Mounter   csimanager.VolumeMounter
+	Uses      Uses
+	Processes csimanager.ProcessGate
+
+	owners owners
 }
 
 var (
@@ -55,6 +59,11 @@ func (h *CSI) Prerun(ctx context.Context, a *hook.Alloc) error {
 	mounts, err := h.mountAll(ctx, a, requests)
 	if err != nil {
 		return err
+	}
+	for _, req := range requests {
+		if err := h.give(ctx, a, req, mounts[req.Alias]); err != nil {
+			return err
+		}
 	}
 	a.Mounts.Set(mounts)
 	return nil
@@ -172,6 +181,7 @@ func progress(a *hook.Alloc, id volume.ID) func(string, bool) {
 func (h *CSI) Postrun(ctx context.Context, a *hook.Alloc) error {
 	g, gctx := lifecycle.NewGroup(ctx)
 	for _, key := range h.Mounter.Publications(a.Alloc.ID) {
+		h.owners.forget(key)
 		g.Go("unmount", func() error { return h.Mounter.UnmountVolume(gctx, key) })
 	}
 	if err := g.Wait(); err != nil {

@@ -147,7 +147,7 @@ func (a *Allocs) make(
 	id := rec.Bundle.Alloc.ID
 	dir := a.AllocDir(id)
 	allocHooks := append([]hook.Hook{&allochooks.Dir{Dir: dir}}, a.cfg.AllocHooks...)
-	taskHooks := append([]hook.Hook{&taskhooks.Dir{Dir: dir}}, a.cfg.TaskHooks...)
+	taskHooks := append([]hook.Hook{&taskhooks.User{}, &taskhooks.Dir{Dir: dir}}, a.cfg.TaskHooks...)
 	taskHooks = append(taskHooks, &taskhooks.Templates{})
 	r, err := allocrunner.New(allocrunner.Config{
 		Record:         rec,

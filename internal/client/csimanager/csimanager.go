@@ -53,6 +53,10 @@ type MountRequest struct {
 	// Capacity is the size the volume should have; ExpandNode asks for NodeExpandVolume after staging.
 	Capacity   int64
 	ExpandNode bool
+	// Ownership is whom the volume shall belong to; nil: a fresh one to the first task's user. Shared: an alloc of
+	// another node may use it, so that its owner stays.
+	Ownership *volume.Ownership
+	Shared    bool
 	// Provider has the volume; empty: the servers do not know.
 	Provider string
 	// Received is where the servers' state was when they gave the permission.

@@ -80,6 +80,7 @@ type Task struct {
 	Job        *job.Job
 	Group      *job.TaskGroup
 	Task       *job.Task
+	User       string // UserOf
 	DriverInfo driver.Info
 	Dir        string // the alloc's directory on the node
 	AllocDir   string // shared directory ("<Dir>/alloc")
@@ -96,6 +97,15 @@ type Task struct {
 	Control Control
 
 	Out Output
+}
+
+// UserOf is the user that a task runs as on this node; empty: the agent's own. A storage plugin that names none serves
+// the node, and is not given the driver's default.
+func UserOf(t *job.Task, info driver.Info) string {
+	if t.User != "" || t.CSIPluginConfig != nil {
+		return t.User
+	}
+	return info.Users.Default
 }
 
 // Control lets a keeper that works for a hook act on a running task.

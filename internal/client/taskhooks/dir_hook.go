@@ -17,5 +17,5 @@ func (*Dir) Name() string { return "task_dir" }
 
 // Prestart makes what is not there and sets owner and mode of what is.
 func (h *Dir) Prestart(_ context.Context, t *hook.Task) error {
-	return h.Dir.BuildTask(t.Task.Name, t.Task.User)
+	return h.Dir.BuildTask(t.Task.Name, t.User)
 }

@@ -3,7 +3,9 @@ package taskhooks
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -18,6 +20,7 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/port/driver"
+	"berth/internal/port/users"
 )
 
 // Change modes of a template.
@@ -110,11 +113,14 @@ func (h *Templates) render(t *hook.Task, i int, tmpl *job.Template) (changed boo
 	if err != nil {
 		return false, fault.Note(err, "render", name)
 	}
-	mode, err := perms(tmpl.Perms)
+	f := file{}
+	if f.mode, err = perms(tmpl.Perms); err == nil {
+		f.uid, f.gid, err = owner(t, tmpl)
+	}
 	if err != nil {
 		return false, fault.Note(err, "render", name)
 	}
-	changed, err = write(root, rel, data, mode, tmpl)
+	changed, err = f.write(root, rel, data)
 	if err != nil {
 		return false, fault.Note(err, "write", name)
 	}
@@ -185,24 +191,48 @@ func outside(rel string) bool {
 	return rel == "." || rel == ".." || strings.HasPrefix(rel, "../") || path.IsAbs(rel)
 }
 
+// owner is whom a rendering belongs to: the task's user, who could not read what perms keep from others, unless the
+// template says otherwise. -1: whoever writes it.
+func owner(t *hook.Task, tmpl *job.Template) (uid, gid int, err error) {
+	uid, gid = -1, -1
+	if t.User != "" && os.Geteuid() == 0 {
+		u, err := users.Resolve(t.User)
+		if err != nil {
+			return 0, 0, err
+		}
+		uid, gid = int(u.UID), int(u.GID)
+	}
+	if tmpl.Uid != nil {
+		uid = *tmpl.Uid
+	}
+	if tmpl.Gid != nil {
+		gid = *tmpl.Gid
+	}
+	return uid, gid, nil
+}
+
+// file is what a rendering becomes.
+type file struct {
+	mode     os.FileMode
+	uid, gid int
+}
+
 // write puts a rendering in its place, beneath its root whatever links a task laid there, and whole or not at all.
-func write(dir, rel string, data []byte, mode os.FileMode, tmpl *job.Template) (changed bool, err error) {
+func (o *file) write(dir, rel string, data []byte) (changed bool, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return false, fault.Wrap(err, fault.Internal, "open", dir)
 	}
 	defer func() { _ = root.Close() }() // opened for paths only
 	if old, err := root.ReadFile(rel); err == nil && bytes.Equal(old, data) {
-		return false, own(root, rel, mode, tmpl)
+		return false, o.own(root, rel)
 	}
-	if parent := path.Dir(rel); parent != "." {
-		if err := root.MkdirAll(parent, 0o755); err != nil {
-			return false, writeFault(err)
-		}
+	if err := o.parents(root, path.Dir(rel)); err != nil {
+		return false, writeFault(err)
 	}
 	tmp := path.Join(path.Dir(rel), ".template-"+ids.Segment(rel))
 	_ = root.Remove(tmp) // left by a crash, if at all; the exclusive create below decides
-	f, err := root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	f, err := root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, o.mode)
 	if err != nil {
 		return false, writeFault(err)
 	}
@@ -211,7 +241,7 @@ func write(dir, rel string, data []byte, mode os.FileMode, tmpl *job.Template) (
 		err = cerr
 	}
 	if err == nil {
-		err = own(root, tmp, mode, tmpl)
+		err = o.own(root, tmp)
 	}
 	if err == nil {
 		err = root.Rename(tmp, rel)
@@ -219,20 +249,30 @@ func write(dir, rel string, data []byte, mode os.FileMode, tmpl *job.Template) (
 	return true, writeFault(err)
 }
 
-func own(root *os.Root, rel string, mode os.FileMode, tmpl *job.Template) error {
-	if tmpl.Uid != nil || tmpl.Gid != nil {
-		uid, gid := -1, -1
-		if tmpl.Uid != nil {
-			uid = *tmpl.Uid
-		}
-		if tmpl.Gid != nil {
-			gid = *tmpl.Gid
-		}
-		if err := root.Lchown(rel, uid, gid); err != nil {
+// parents makes the directories that a rendering lies in; those that are missing become the owner's.
+func (o *file) parents(root *os.Root, dir string) error {
+	if dir == "." {
+		return nil
+	}
+	if _, err := root.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := o.parents(root, path.Dir(dir)); err != nil {
+		return err
+	}
+	if err := root.Mkdir(dir, 0o755); err != nil || o.uid < 0 && o.gid < 0 {
+		return err
+	}
+	return root.Lchown(dir, o.uid, o.gid)
+}
+
+func (o *file) own(root *os.Root, rel string) error {
+	if o.uid >= 0 || o.gid >= 0 {
+		if err := root.Lchown(rel, o.uid, o.gid); err != nil {
 			return writeFault(err)
 		}
 	}
-	return writeFault(root.Chmod(rel, mode.Perm()))
+	return writeFault(root.Chmod(rel, o.mode.Perm()))
 }
 
 func writeFault(err error) error {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"berth/internal/base/fault"
@@ -38,6 +39,41 @@ type templated struct {
 	*hook.Task
 	env     map[string]string
 	control *rememberingControl
+}
+
+// TestARenderingBelongsToTheTasksUser: with the directories made for it, unless the template names another owner; and
+// again when what it holds has not changed.
+func TestARenderingBelongsToTheTasksUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file to others")
+	}
+	three, four := 3, 4
+	x := withTemplates(t, driver.IsolationChroot,
+		&job.Template{EmbeddedTmpl: "a", DestPath: "secrets/key", Perms: "0600"},
+		&job.Template{EmbeddedTmpl: "b", DestPath: "local/conf.d/app/b"},
+		&job.Template{EmbeddedTmpl: "c", DestPath: "local/c", Gid: &four},
+		&job.Template{EmbeddedTmpl: "d", DestPath: "local/d", Uid: &three, Gid: &four})
+	x.User = "4321:8765"
+	for range 2 {
+		if err := (&taskhooks.Templates{}).Prestart(t.Context(), x.Task); err != nil {
+			t.Fatal(err)
+		}
+		for path, want := range map[string][2]uint32{
+			"secrets/key": {4321, 8765}, "local/conf.d": {4321, 8765}, "local/conf.d/app": {4321, 8765},
+			"local/conf.d/app/b": {4321, 8765}, "local/c": {4321, 4}, "local/d": {3, 4}, "local": {0, 0},
+		} {
+			info, err := os.Stat(filepath.Join(x.TaskDir, path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if st := info.Sys().(*syscall.Stat_t); st.Uid != want[0] || st.Gid != want[1] {
+				t.Errorf("%s belongs to %d:%d, want %v", path, st.Uid, st.Gid, want)
+			}
+		}
+		if err := os.Lchown(filepath.Join(x.TaskDir, "local/c"), 0, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func withTemplates(t *testing.T, iso driver.Isolation, tmpls ...*job.Template) *templated {

@@ -128,6 +128,7 @@ func (r *Runner) hookTask() (*hook.Task, error) {
 		Job:        b.Job,
 		Group:      group,
 		Task:       task,
+		User:       hook.UserOf(task, d.Info()),
 		DriverInfo: d.Info(),
 		Dir:        r.cfg.Dir.Path(),
 		AllocDir:   r.cfg.Dir.SharedDir(),
@@ -191,7 +192,7 @@ func (r *Runner) taskConfig() (driver.Driver, *driver.TaskConfig, error) {
 		Group:   group.Name,
 		Task:    task.Name,
 		Attempt: attempt,
-		User:    task.User,
+		User:    hook.UserOf(task, d.Info()),
 		Env:     maps.Clone(env.Vars),
 		Config:  config,
 		Resources: driver.Resources{

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -45,6 +46,14 @@ func ToVolumeWrite(v *api.CSIVolume, ns ids.Namespace) *wire.VolumeWriteRequest 
 	if o := v.MountOptions; o != nil && (o.FSType != "" || len(o.MountFlags) > 0) {
 		out.Spec.MountOptions = &volume.MountOptions{FSType: o.FSType, MountFlags: o.MountFlags}
 	}
+	if o := v.Ownership; o != nil {
+		out.Spec.Ownership = &volume.Ownership{
+			UID:    o.UID,
+			GID:    o.GID,
+			Mode:   o.Mode,
+			Policy: volume.OwnershipPolicy(cmp.Or(o.Policy, string(volume.OwnRoot))),
+		}
+	}
 	if r := v.RequestedTopologies; r != nil {
 		out.Spec.TopologyRequired, out.Spec.TopologyPreferred = toTopologies(r.Required), toTopologies(r.Preferred)
 	}
@@ -81,6 +90,13 @@ func mountOptions(o *volume.MountOptions) *api.CSIMountOptions {
 	return out
 }
 
+func fromOwnership(o *volume.Ownership) *api.CSIVolumeOwnership {
+	if o == nil {
+		return nil
+	}
+	return &api.CSIVolumeOwnership{UID: o.UID, GID: o.GID, Mode: o.Mode, Policy: string(o.Policy)}
+}
+
 // Volume makes the public form of a volume with all that refers to it.
 func Volume(v *wire.VolumeView) *api.CSIVolume {
 	if v == nil {
@@ -96,6 +112,7 @@ func Volume(v *wire.VolumeView) *api.CSIVolume {
 		AccessMode:           string(st.AccessMode),
 		AttachmentMode:       string(st.AttachmentMode),
 		MountOptions:         mountOptions(m.Spec.MountOptions),
+		Ownership:            fromOwnership(m.Spec.Ownership),
 		Parameters:           orEmpty(m.Spec.Parameters),
 		Context:              orEmpty(st.Context),
 		Capacity:             st.Capacity,

@@ -119,6 +119,8 @@ type Spec struct {
 	CloneID    string
 	// Registered: the volume existed before (register); delete still asks the provider, deregister forgets.
 	Registered bool
+	// Ownership of a file-system volume; nil: a fresh one belongs to the first task's user.
+	Ownership *Ownership
 }
 
 // Rests reports that what is asked of the provider for a volume that is being made, or grows, waits for its next try:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/internal/base/ids"
+	"berth/internal/port/users"
 )
 
 // Driver makes tasks of one kind ("exec", "raw_exec"). Implementations are safe for concurrent use and start no
@@ -51,6 +52,8 @@ type Info struct {
 	Version      string
 	Schema       Schema
 	Capabilities Capabilities
+	// Users says as whom its tasks run, by the agent's configuration.
+	Users users.Policy
 }
 
 // MountConfig says what mounts a driver can give a task. The zero value supports all, so that a driver that knows

@@ -123,6 +123,9 @@ func VolumeUpdate(
 		}
 		n.Spec.MountOptions, changed = want.MountOptions, append(changed, "mount_options")
 	}
+	if want.Ownership != nil && !reflect.DeepEqual(want.Ownership, old.Spec.Ownership) {
+		n.Spec.Ownership, changed = want.Ownership, append(changed, "ownership") // the next start goes by it
+	}
 	if len(want.TopologyRequired) > 0 && !reflect.DeepEqual(want.TopologyRequired, old.Spec.TopologyRequired) {
 		refused = append(refused, "volume topology request update was not compatible with existing topology")
 	}

@@ -113,6 +113,9 @@ func checkSizes(r *wire.VolumeWriteRequest) (bad []string) {
 			bad = append(bad, fmt.Sprintf("%s has %d bytes, the limit of storage plugins is %d", f.name, size, maxMap))
 		}
 	}
+	if o := r.Spec.Ownership; o != nil {
+		bad = append(bad, o.Check()...)
+	}
 	if o := r.Spec.MountOptions; o != nil {
 		size := 0
 		for _, flag := range o.MountFlags {

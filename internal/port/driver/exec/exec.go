@@ -13,6 +13,7 @@ import (
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/launched"
 	"berth/internal/port/seccomp"
+	"berth/internal/port/users"
 )
 
 // Name of the driver in a job's task block.
@@ -46,8 +47,8 @@ type Config struct {
 	AllowSyscalls []string
 	// ShowEtc are entries of /etc that tasks see beyond DefaultEtc.
 	ShowEtc []string
-	// DefaultUser is for tasks that name none; empty: the agent's own, with bounded capabilities.
-	DefaultUser string
+	// Users says as whom tasks run. Who is the agent's own user has bounded capabilities.
+	Users users.Policy
 	// System replaces DefaultSystem.
 	System []string
 }
@@ -83,15 +84,21 @@ func (d *Driver) Name() string { return Name }
 
 // Info implements driver.Driver.
 func (d *Driver) Info() driver.Info {
-	return driver.Info{Name: Name, Version: "1", Schema: schema, Capabilities: driver.Capabilities{
-		SendSignals:   true,
-		Exec:          true,
-		FSIsolation:   driver.IsolationChroot,
-		Mounts:        driver.MountAll,
-		SelfFence:     true,
-		Evidence:      driver.EvidenceCgroup,
-		DefaultSignal: defaultSignal,
-	}}
+	return driver.Info{
+		Name:    Name,
+		Version: "1",
+		Schema:  schema,
+		Capabilities: driver.Capabilities{
+			SendSignals:   true,
+			Exec:          true,
+			FSIsolation:   driver.IsolationChroot,
+			Mounts:        driver.MountAll,
+			SelfFence:     true,
+			Evidence:      driver.EvidenceCgroup,
+			DefaultSignal: defaultSignal,
+		},
+		Users: d.cfg.Users,
+	}
 }
 
 var schema = driver.Schema{
@@ -175,9 +182,6 @@ func (d *Driver) spec(cfg *driver.TaskConfig) (*driver.LaunchSpec, error) {
 	spec.Dir = "/"
 	spec.Search = []string{LocalPath}
 	spec.Isolate = iso
-	if spec.User == "" {
-		spec.User = d.cfg.DefaultUser
-	}
 	return spec, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/launched"
+	"berth/internal/port/users"
 )
 
 // Name of the driver in a job's task block.
@@ -26,6 +27,8 @@ type Config struct {
 	// DataDir is the agent's directory, which nobody else may enter. Of what lies in it, tasks of other users see their
 	// own alloc.
 	DataDir string
+	// Users says as whom tasks run.
+	Users users.Policy
 }
 
 // Driver implements driver.Driver.
@@ -48,14 +51,20 @@ func (d *Driver) Name() string { return Name }
 
 // Info implements driver.Driver.
 func (d *Driver) Info() driver.Info {
-	return driver.Info{Name: Name, Version: "1", Schema: schema, Capabilities: driver.Capabilities{
-		SendSignals:   true,
-		Exec:          true,
-		FSIsolation:   driver.IsolationNone,
-		Mounts:        driver.MountNone,
-		Evidence:      driver.EvidenceCgroup,
-		DefaultSignal: defaultSignal,
-	}}
+	return driver.Info{
+		Name:    Name,
+		Version: "1",
+		Schema:  schema,
+		Capabilities: driver.Capabilities{
+			SendSignals:   true,
+			Exec:          true,
+			FSIsolation:   driver.IsolationNone,
+			Mounts:        driver.MountNone,
+			Evidence:      driver.EvidenceCgroup,
+			DefaultSignal: defaultSignal,
+		},
+		Users: d.cfg.Users,
+	}
 }
 
 var schema = driver.Schema{

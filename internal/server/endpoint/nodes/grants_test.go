@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
@@ -205,5 +207,56 @@ func TestAReportIsTakenFromItsNodeAlone(t *testing.T) {
 		if err != nil || !reply.Stale || reply.Head != h.prev {
 			t.Errorf("a report upon %d, where the last is %d, was answered %+v, %v", prev, h.prev, reply, err)
 		}
+	}
+}
+
+// Given a volume that allocs of two nodes may share, when a node asks for the grant, then it learns whom the volume
+// shall belong to, and whether another node's alloc may use it: one that was placed before, or has begun.
+func TestAGrantSaysWhoseAVolumeIsAndWhetherOthersUseIt(t *testing.T) {
+	for what, c := range map[string]struct {
+		state  volume.ClaimState
+		node   ids.Node // of the other claim
+		older  bool
+		status string
+		shared bool
+	}{
+		"an older one":               {volume.Held, "elsewhere", true, alloc.ClientPending, true},
+		"a newer one":                {volume.Held, "elsewhere", false, alloc.ClientPending, false},
+		"a newer one that has begun": {volume.Held, "elsewhere", false, alloc.ClientRunning, true},
+		"one that waits":             {volume.Queued, "elsewhere", true, alloc.ClientPending, false},
+		"one of the same node":       {volume.Held, "", true, alloc.ClientRunning, false},
+		"one that is being released": {volume.Releasing, "elsewhere", false, alloc.ClientComplete, true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := withClaim(t)
+			h.write(t, h.plugin(func(*plugin.Record) {}))
+			h.write(t, h.attachment(volume.Present, false))
+			h.write(t, h.volume(func(v *volume.Volume) {
+				v.Spec.Ownership = &volume.Ownership{Policy: volume.OwnRoot, Mode: "0700"}
+			}))
+			h.write(t, func(tx *state.Tx) {
+				other := *h.c.Store.Snapshot().Claim(nil, h.key)
+				own := *h.c.Store.Snapshot().Alloc(nil, other.Alloc)
+				own.ID, own.ClientStatus = "other", c.status
+				tx.PutAlloc(&own)
+				other.Alloc, other.State = "other", c.state
+				if c.node != "" {
+					other.Node = c.node
+				}
+				other.Epoch.Index++
+				if c.older {
+					other.Epoch.Index -= 2
+				}
+				tx.PutClaim(&other)
+			})
+			reply, err := h.nodeGrants(t.Context(), &wire.GrantsRequest{NodeIdentity: h.identity(), Alloc: h.alloc})
+			if err != nil || len(reply.Grants) != 1 {
+				t.Fatalf("%+v, %v", reply, err)
+			}
+			g := reply.Grants[0]
+			if g.Shared != c.shared || g.Ownership == nil || g.Ownership.Mode != "0700" {
+				t.Errorf("that others use it is %v, want %v; it shall belong to %+v", g.Shared, c.shared, g.Ownership)
+			}
+		})
 	}
 }

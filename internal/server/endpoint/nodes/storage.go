@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -235,6 +236,8 @@ func (e *Endpoints) grant(
 		NeedsStage:     rec.NeedsStage,
 		Capacity:       v.Status.Capacity,
 		ExpandNode:     v.Status.NodeExpandPending && rec.NodeCaps.NodeExpand,
+		Ownership:      v.Spec.Ownership,
+		Shared:         usedElsewhere(s, c),
 		Provider:       v.Status.Provider,
 		At:             s.Point(nil),
 	}
@@ -255,4 +258,20 @@ func (e *Endpoints) grant(
 	secrets, err := e.cfg.Secrets.Secrets(v.Spec.Secrets)
 	g.Secrets = secrets
 	return g, nil, err
+}
+
+// usedElsewhere reports that an alloc of another node may use the volume of a claim: one that was placed before, or has
+// begun. What its node has of the volume, this alloc's does not see.
+func usedElsewhere(s *state.Snap, c *volume.Claim) bool {
+	for o := range s.ClaimsOf(nil, c.Staging()) {
+		if o.Node == c.Node || o.State == volume.Queued {
+			continue
+		}
+		a := s.Alloc(nil, o.Alloc)
+		before := cmp.Or(cmp.Compare(o.Epoch.Index, c.Epoch.Index), cmp.Compare(o.Alloc, c.Alloc)) < 0
+		if before || a == nil || a.ClientStatus != alloc.ClientPending {
+			return true
+		}
+	}
+	return false
 }

@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/internal/base/fault"
+	"berth/internal/port/users"
+)
+
+// TestAsWhomTasksRun: nobody, and never root, for exec; the agent's own for raw_exec; and what the file says.
+func TestAsWhomTasksRun(t *testing.T) {
+	for text, want := range map[string]struct {
+		exec, raw users.Policy
+	}{
+		"": {
+			exec: users.Policy{
+				Default: "nobody", Denied: []string{"root"}, DeniedGIDs: []users.Range{{First: 0, Last: 0}},
+			},
+		},
+		`plugin "exec" {
+  config {
+    default_user = "root"
+    denied_users = []
+  }
+}`: {
+			exec: users.Policy{Default: "root"},
+		},
+		`plugin "exec" {
+  config {
+    denied_host_uids = "0-99"
+    denied_host_gids = "42"
+  }
+}
+plugin "raw_exec" {
+  config {
+    default_user = "nobody"
+    denied_users = ["root"]
+  }
+}`: {
+			exec: users.Policy{
+				Default: "nobody", Denied: []string{"root"}, DeniedUIDs: []users.Range{{First: 0, Last: 99}},
+				DeniedGIDs: []users.Range{{First: 42, Last: 42}},
+			},
+			raw: users.Policy{Default: "nobody", Denied: []string{"root"}},
+		},
+	} {
+		cfg := parse(t, "-config", write(t, t.TempDir(), "a.hcl", base+text))
+		for name, want := range map[string]users.Policy{"exec": want.exec, "raw_exec": want.raw} {
+			got, err := cfg.plugin(name).users()
+			if err != nil || got.Default != want.Default || !slices.Equal(got.Denied, want.Denied) ||
+				!slices.Equal(got.DeniedUIDs, want.DeniedUIDs) || !slices.Equal(got.DeniedGIDs, want.DeniedGIDs) {
+				t.Errorf("%s with %q: %+v, %v", name, text, got, err)
+			}
+		}
+	}
+}
+
+func TestADefaultThatIsDeniedIsRefused(t *testing.T) {
+	for text, says := range map[string][]string{
+		"default_user = \"root\"":                            {"default_user", "denied_users"},
+		"default_user = \"\"":                                {"default_user", "nobody"},
+		"denied_users = [\"nobody\"]":                        {"default_user", "denied_users"},
+		"denied_host_uids = \"99-1\"":                        {"denied_host_uids", "99-1"},
+		"denied_host_gids = \"root\"":                        {"denied_host_gids", "root"},
+		"default_user = \"0:8765\"\ndenied_host_gids = \"\"": {"default_user", "denied_users"},
+	} {
+		path := write(t, t.TempDir(), "a.hcl", base+"plugin \"exec\" {\n config {\n"+text+"\n}\n}\n")
+		_, err := Parse([]string{"-config", path}, io.Discard)
+		if !fault.Has(err, fault.Invalid) && !fault.Has(err, fault.Denied) {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		for _, word := range append(says, `plugin "exec"`) {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%s: it does not say %s: %v", text, word, err)
+			}
+		}
+	}
+}
