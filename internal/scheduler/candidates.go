@@ -12,6 +12,7 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/scheduler/filter"
+	"berth/internal/scheduler/rank"
 )
 
 // maxReasons bounds how many nodes an explanation lists.
@@ -150,7 +151,7 @@ func (t *tally) refuse(n *node.Node, f filter.Filter, key string) {
 }
 
 // exhaust counts a node that has not enough left of a dimension.
-func (t *tally) exhaust(n *node.Node, dimension string) {
+func (t *tally) exhaust(n *node.Node, dimension string, why rank.Shortage) {
 	t.frozen = nil
 	t.exhausted++
 	t.dimension[dimension]++
@@ -159,8 +160,7 @@ func (t *tally) exhaust(n *node.Node, dimension string) {
 	}
 	if len(t.reasons) < maxReasons {
 		t.reasons = append(t.reasons,
-			alloc.NodeReason{Node: n.ID, Name: n.Name, Reason: "not enough left on the node: " + dimension,
-				Hint: "ask for less, stop other jobs there, or add nodes"})
+			alloc.NodeReason{Node: n.ID, Name: n.Name, Reason: why.Reason, Hint: why.Hint})
 	}
 }
 

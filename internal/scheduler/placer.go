@@ -4,7 +4,6 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
-	"berth/internal/model/node"
 	"berth/internal/scheduler/diff"
 	"berth/internal/scheduler/filter"
 	"berth/internal/scheduler/rank"
@@ -242,7 +241,7 @@ func (p *placer) exactly(w diff.Place, id ids.Node) (*rank.Candidate, *tally) {
 		return nil, t
 	}
 	if f, key := p.refusal(e.candidate); key != "" {
-		p.count(t, n, f, key)
+		p.count(t, e.candidate, f, key)
 		if !e.queued && !e.dropped {
 			p.requeue(e.candidate) // another alloc may fit where this one does not
 		}
@@ -290,13 +289,13 @@ func (p *placer) best(w diff.Place) (*rank.Candidate, *tally) {
 			if mine == nil {
 				mine = p.tally.clone()
 			}
-			p.count(mine, c.Capacity.Node, f, key)
+			p.count(mine, c, f, key)
 			aside = append(aside, c)
 		default:
 			p.seen[c.Capacity.Node.ID].dropped = true
-			p.count(p.tally, c.Capacity.Node, f, key)
+			p.count(p.tally, c, f, key)
 			if mine != nil {
-				p.count(mine, c.Capacity.Node, f, key)
+				p.count(mine, c, f, key)
 			}
 		}
 	}
@@ -339,10 +338,10 @@ func (p *placer) refusal(c *rank.Candidate) (filter.Filter, string) {
 	return nil, c.Capacity.Fits(p.ask, p.assuming)
 }
 
-func (p *placer) count(t *tally, n *node.Node, f filter.Filter, key string) {
+func (p *placer) count(t *tally, c *rank.Candidate, f filter.Filter, key string) {
 	if f == nil {
-		t.exhaust(n, key)
+		t.exhaust(c.Capacity.Node, key, c.Capacity.Shortage(p.ask, p.assuming))
 		return
 	}
-	t.refuse(n, f, key)
+	t.refuse(c.Capacity.Node, f, key)
 }

@@ -35,6 +35,9 @@ func Explain(
 	}
 }
 
+// mostLines is how many refusals are shown without -verbose: figures differ from node to node.
+const mostLines = 8
+
 // reasons are the refusals of nodes, with those that say the same in one line.
 func reasons(m *api.AllocationMetric, verbose bool) []string {
 	type refusal struct{ reason, hint string }
@@ -52,7 +55,10 @@ func reasons(m *api.AllocationMetric, verbose bool) []string {
 		nodes[key] = append(nodes[key], name)
 	}
 	var out []string
-	for _, key := range order {
+	for i, key := range order {
+		if rest := len(order) - i; i == mostLines && rest > 1 && !verbose {
+			return append(out, fmt.Sprintf("%d more reasons of other nodes (-verbose lists them)", rest))
+		}
 		text := who(nodes[key]) + ": " + key.reason
 		if key.hint != "" {
 			text += " (" + key.hint + ")"

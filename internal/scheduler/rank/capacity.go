@@ -17,6 +17,9 @@ const (
 	DimensionCPU    = "cpu"
 	DimensionMemory = "memory"
 	DimensionDisk   = "disk"
+
+	portCollision = "network: port collision " // and the label
+	noDynamicPort = "network: no dynamic port left"
 )
 
 // Bounds of dynamic ports on a node that names none.
@@ -68,8 +71,8 @@ func (a *Ask) Resources(ports []alloc.PortMapping) alloc.Resources {
 // Capacity is what a node has left for the plan.
 type Capacity struct {
 	Node              *node.Node
-	cpu, memory, disk int64 // left; may be negative when the node shrank
-	total             [2]int64
+	cpu, memory, disk int64    // left; may be negative when the node shrank
+	total             [3]int64 // before any alloc: processors, memory, disk
 	ports             map[int]holder
 	peers             map[string]int // allocs of the job that is being placed, by group
 }
@@ -77,7 +80,8 @@ type Capacity struct {
 // holder has a port.
 type holder struct {
 	alloc  ids.Alloc // empty: kept back by the node's configuration
-	ending bool      // it will be free when the alloc's processes are gone
+	job    ids.Job
+	ending bool // it will be free when the alloc's processes are gone
 }
 
 // NewCapacity counts the allocs of a node. Allocs that the servers stopped, or that gone reports as stopped by the
@@ -90,7 +94,7 @@ func NewCapacity(
 		memory: n.Resources.MemoryMB - n.Reserved.MemoryMB,
 		disk:   n.Resources.DiskMB - n.Reserved.DiskMB,
 	}
-	r.total = [2]int64{r.cpu, r.memory}
+	r.total = [3]int64{r.cpu, r.memory, r.disk}
 	for _, p := range n.Reserved.ReservedPorts {
 		r.hold(p, holder{})
 	}
@@ -100,7 +104,7 @@ func NewCapacity(
 		}
 		ending := a.ServerTerminal() || gone(a.ID)
 		for _, p := range a.Resources.Ports {
-			r.hold(p.Value, holder{a.ID, ending})
+			r.hold(p.Value, holder{alloc: a.ID, job: a.Job, ending: ending})
 		}
 		if ending {
 			continue
@@ -130,7 +134,8 @@ func (r *Capacity) hold(port int, by holder) {
 func (r *Capacity) setEnding(a *alloc.Alloc, ending bool) {
 	for _, p := range a.Resources.Ports {
 		if h, held := r.ports[p.Value]; held && h.alloc == a.ID {
-			r.ports[p.Value] = holder{a.ID, ending}
+			h.ending = ending
+			r.ports[p.Value] = h
 		}
 	}
 }
@@ -173,11 +178,11 @@ func (r *Capacity) Fits(a *Ask, assumeEnded bool) string {
 	}
 	for _, p := range a.static {
 		if by, held := r.ports[p.Value]; held && !(assumeEnded && by.ending) {
-			return "network: port collision " + p.Label
+			return portCollision + p.Label
 		}
 	}
 	if len(a.dynamic) > 0 && r.dynamicLeft() < len(a.dynamic) {
-		return "network: no dynamic port left"
+		return noDynamicPort
 	}
 	return ""
 }
@@ -277,12 +282,12 @@ func (r *Capacity) PutAlloc(a *alloc.Alloc) string {
 	}
 	for _, p := range a.Resources.Ports {
 		if _, held := r.ports[p.Value]; held {
-			return "network: port collision " + p.Label
+			return portCollision + p.Label
 		}
 	}
 	r.take(cpu, memory, disk)
 	for _, p := range a.Resources.Ports {
-		r.hold(p.Value, holder{alloc: a.ID})
+		r.hold(p.Value, holder{alloc: a.ID, job: a.Job})
 	}
 	return ""
 }
