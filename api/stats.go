@@ -63,6 +63,14 @@ type AllocResourceUsage struct {
 	ResourceUsage *ResourceUsage
 	Tasks         map[string]*TaskResourceUsage
 	Timestamp     int64 // Unix nanoseconds
+	// Disk is nil where the node does not limit what allocations take, or has not measured it yet.
+	Disk *AllocDiskUsage `json:",omitempty"`
+}
+
+// AllocDiskUsage is what an allocation's directory took of its node's disk when it was measured last, in bytes.
+type AllocDiskUsage struct {
+	Used, Limit int64
+	Timestamp   int64 // Unix nanoseconds
 }
 
 // TaskResourceUsage is what one task and its processes use.

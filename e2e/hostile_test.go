@@ -108,13 +108,15 @@ func (m *machine) attack(site hostile.Site, user string) map[string]string {
 	out := m.tried(*job.ID)
 	maps.Copy(out, m.asked(*job.ID))
 	out["logs: write more than the job's share"] = m.flooded(*job.ID)
-	for group, name := range map[string]string{
-		"memory":  "memory: take more than the limit",
-		"unnamed": "memory: take more than the limit in files without a name",
+	for group, end := range map[string]struct{ name, answer, event string }{
+		"memory":  {"memory: take more than the limit", "OOM Killed", "OOM Killed"},
+		"unnamed": {"memory: take more than the limit in files without a name", "OOM Killed", "OOM Killed"},
+		"disk":    {"disk: write more than the group asks for", "stopped", "ephemeral_disk allows 10 MiB"},
+		"inodes":  {"disk: make files without content", "stopped", "ephemeral_disk allows 10 MiB"},
 	} {
-		out[name] = "ended otherwise: " + m.ending(*job.ID, group)
-		if strings.Contains(out[name], "OOM Killed") {
-			out[name] = "OOM Killed"
+		out[end.name] = end.answer
+		if events := m.ending(*job.ID, group); !strings.Contains(events, end.event) {
+			out[end.name] = "ended otherwise: " + events
 		}
 	}
 	killer := m.of(*job.ID, "killall", func(a *api.AllocationListStub) bool {

@@ -41,6 +41,8 @@ var acts = map[string]func() error{
 	"unnamed": unnamed,
 	"lay":     lay,
 	"flood":   flood,
+	"disk":    disk,
+	"inodes":  inodes,
 	"killall": killAll,
 }
 
@@ -231,6 +233,34 @@ func flood() error {
 	}
 	if _, err := fmt.Fprintln(os.Stderr, End); err != nil {
 		return err
+	}
+	return wait()
+}
+
+// disk writes more to the alloc's directory than the job asks for, then waits.
+func disk() error {
+	f, err := os.Create("/local/hostile")
+	if err != nil {
+		return err
+	}
+	for range 64 {
+		if _, err := f.Write(make([]byte, 1<<20)); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	return errors.Join(f.Close(), wait())
+}
+
+// inodes makes files without content, then waits.
+func inodes() error {
+	for i := range 20_000 {
+		f, err := os.Create(fmt.Sprint("/local/", i))
+		if err != nil {
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
 	}
 	return wait()
 }

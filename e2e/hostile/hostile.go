@@ -59,6 +59,8 @@ func Outside() []Attempt {
 		{Name: "logs: write more than the job's share", Want: []string{"dropped"}},
 		{Name: "memory: take more than the limit", Want: []string{"OOM Killed"}},
 		{Name: "memory: take more than the limit in files without a name", Want: []string{"OOM Killed"}},
+		{Name: "disk: write more than the group asks for", Want: []string{"stopped"}},
+		{Name: "disk: make files without content", Want: []string{"stopped"}},
 		{Name: "processes: kill everybody", Want: []string{"its own alone"}},
 	}
 }

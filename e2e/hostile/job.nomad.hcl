@@ -16,7 +16,7 @@ variable "outside" {
 }
 
 locals {
-  alone = ["lay", "flood", "killall", "memory", "unnamed"]
+  alone = ["lay", "flood", "killall", "memory", "unnamed", "disk", "inodes"]
 }
 
 job "hostile" {
@@ -67,6 +67,9 @@ job "hostile" {
       reschedule {
         attempts  = 0
         unlimited = false
+      }
+      ephemeral_disk {
+        size = 10
       }
       volume "rig" {
         type   = "host"

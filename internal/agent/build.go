@@ -140,6 +140,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 
 		InProcess: true,
 
+		UnlimitedDisks:      c.Client.EphemeralDisk != nil && c.Client.EphemeralDisk.Enforce == enforceNone,
 		VolumeStatsInterval: orDefault(c.Client.VolumeStatsInterval),
 
 		Feed: a.feed,

@@ -125,6 +125,9 @@ func (c *Config) check() error {
 	if err := c.checkIntervals(); err != nil {
 		return err
 	}
+	if err := c.Client.EphemeralDisk.check(); err != nil {
+		return err
+	}
 	if err := c.checkLimits(); err != nil {
 		return err
 	}
@@ -161,6 +164,14 @@ func (c *Config) checkIntervals() error {
 		}
 	}
 	return nil
+}
+
+func (d *EphemeralDisk) check() error {
+	if d == nil || d.Enforce == "" || d.Enforce == enforceSweep || d.Enforce == enforceNone {
+		return nil
+	}
+	return bad("client ephemeral_disk enforce", fmt.Sprintf("%q is no way to hold tasks to their disks", d.Enforce),
+		`write "sweep" (the default) or "none"`)
 }
 
 // maxDataDir is the longest data_dir whose shims can still be reached: a socket's path has 107 bytes on Linux.

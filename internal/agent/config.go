@@ -71,9 +71,22 @@ type ClientBlock struct {
 	MaxPort     int               `hcl:"max_dynamic_port"`
 	// LocalCSI runs the bundled storage plugin as a system job; not set: with -dev only.
 	LocalCSI *bool `hcl:"local_csi"`
+	// EphemeralDisk says how tasks are held to the disk that their groups ask for; not set: by measuring.
+	EphemeralDisk *EphemeralDisk `hcl:"ephemeral_disk,block"`
 	// VolumeStatsInterval is how often the volumes in use on the node are measured; not set: a minute.
 	VolumeStatsInterval *time.Duration `hcl:"volume_stats_interval"`
 }
+
+// EphemeralDisk configures how tasks are held to the disk that their groups ask for.
+type EphemeralDisk struct {
+	Enforce string `hcl:"enforce"` // sweep (also when empty), or none
+}
+
+// Ways in which tasks are held to their disks.
+const (
+	enforceSweep = "sweep"
+	enforceNone  = "none"
+)
 
 // HostVolume is a directory of the node that jobs may mount by name.
 type HostVolume struct {
@@ -297,6 +310,7 @@ func (c *ClientBlock) override(f *ClientBlock) {
 	pick(&c.LocalCSI, f.LocalCSI)
 	pick(&c.VolumeStatsInterval, f.VolumeStatsInterval)
 	pick(&c.Reserved, f.Reserved)
+	pick(&c.EphemeralDisk, f.EphemeralDisk)
 	if c.Meta == nil {
 		c.Meta = f.Meta
 	} else {

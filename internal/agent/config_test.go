@@ -229,6 +229,8 @@ func TestRefusals(t *testing.T) {
 			"volume_list_interval = \"10s\"\n}\n", nil, []string{"volume_list_interval", "10s", "1m0s", "10m"}},
 		"listed hardly ever": {"data_dir = \"/x\"\nclient { enabled = true }\nserver {\n enabled = true\n " +
 			"volume_list_interval = \"25h\"\n}\n", nil, []string{"volume_list_interval", "24h"}},
+		"a disk by magic": {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n " +
+			"ephemeral_disk { enforce = \"quota\" }\n}\n", nil, []string{"ephemeral_disk", `"quota"`, `"sweep"`}},
 		"an argument": {base, []string{"extra"}, []string{`unexpected argument "extra"`}},
 		"a flag":      {base, []string{"-server"}, []string{"-server"}},
 	} {

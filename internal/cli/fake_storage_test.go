@@ -362,6 +362,7 @@ func (f *fake) runtime(path string, r *http.Request) (any, error) {
 		return &api.AllocResourceUsage{
 			ResourceUsage: usage,
 			Tasks:         map[string]*api.TaskResourceUsage{"redis": {ResourceUsage: usage}},
+			Disk:          &api.AllocDiskUsage{Used: 120 << 20, Limit: 300 << 20},
 		}, nil
 	}
 	return nil, &refusal{404, ""}

@@ -16,6 +16,7 @@ import (
 	"berth/internal/base/logfeed"
 	"berth/internal/base/logkey"
 	"berth/internal/client/allocs"
+	"berth/internal/client/disks"
 	"berth/internal/client/drivermanager"
 	"berth/internal/client/fingerprint"
 	"berth/internal/client/host"
@@ -84,6 +85,8 @@ type Config struct {
 	// ConfirmRemovals is how long removals of many allocs at once wait until they are confirmed again; 0: 30 s.
 	ConfirmRemovals time.Duration
 	StorageTimeout  time.Duration // see allocrunner.Config
+	// UnlimitedDisks leaves it to the jobs how much of the disk they take.
+	UnlimitedDisks bool
 	// VolumeStatsInterval is how often the volumes in use are measured; 0: meter.DefaultPeriod.
 	VolumeStatsInterval time.Duration
 	MaxKillTimeout      time.Duration
@@ -106,6 +109,7 @@ type Client struct {
 	host     *host.Host
 	allocs   *allocs.Allocs
 	session  *session.Session
+	disks    *disks.Sweep
 	remote   *remote.Methods
 }
 
@@ -191,6 +195,7 @@ func (c *Client) build(ctx context.Context) error {
 		MaxKillTimeout:  c.cfg.MaxKillTimeout,
 		Log:             c.log,
 	})
+	c.disks = disks.New(c.allocs, c.cfg.Log)
 	c.session = session.New(session.Config{
 		Link:   c.link,
 		Gate:   c.armed,
@@ -214,6 +219,7 @@ func (c *Client) build(ctx context.Context) error {
 		Plugins: c.storage.reads(),
 		Volumes: c.storage.keeper,
 		Usage:   c.storage.meter,
+		Disks:   c.disks,
 		Feed:    c.cfg.Feed,
 		Dirs:    c.dirs,
 	})
@@ -297,6 +303,9 @@ func (c *Client) Run(ctx context.Context) error {
 		"inventory":        c.reportInventory,
 		"controller calls": c.makeControllerCalls,
 		"volume usage":     c.storage.meter.Run,
+	}
+	if !c.cfg.UnlimitedDisks {
+		runs["disks"] = c.disks.Run
 	}
 	if c.shims != nil {
 		runs["shims"] = c.shims.Run

@@ -102,6 +102,14 @@ type Usage struct {
 type AllocStatsReply struct {
 	Total Usage
 	Tasks map[string]Usage
+	// Disk is nil where the node does not limit it, or has not measured it yet.
+	Disk *DiskUse
+}
+
+// DiskUse is what an alloc's directory took of the node's disk when it was measured last, in bytes.
+type DiskUse struct {
+	Used, Limit int64
+	At          int64 // nanoseconds since the epoch
 }
 
 // HostStatsReply is the usage of a node.

@@ -305,9 +305,12 @@ func (s *status) resources(a *api.Allocation, name string, usage *api.AllocResou
 	if r.Memory.MemoryMaxMB > 0 && r.Memory.MemoryMaxMB != r.Memory.MemoryMB {
 		memory += " (at most " + kit.Size(r.Memory.MemoryMaxMB<<20) + ")"
 	}
+	disk := kit.Size(a.AllocatedResources.Shared.DiskMB << 20)
+	if usage != nil && usage.Disk != nil {
+		disk = kit.Size(usage.Disk.Used) + "/" + disk + " (shared by the tasks)"
+	}
 	s.env.Out.Printf("%s\n", s.env.Out.Bold("Task Resources:"))
-	s.env.Out.Table([]string{"CPU", "Memory", "Disk"},
-		[][]string{{cpu, memory, kit.Size(a.AllocatedResources.Shared.DiskMB << 20)}})
+	s.env.Out.Table([]string{"CPU", "Memory", "Disk"}, [][]string{{cpu, memory, disk}})
 }
 
 // placement shows the scores of the nodes that were considered.

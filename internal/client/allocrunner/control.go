@@ -281,6 +281,21 @@ func (r *Runner) VolumeCondition(alias string, c volume.Condition) {
 	}
 }
 
+// DiskExceeded ends every task that lives, because the alloc takes more of the disk than it may: what they wrote stays,
+// so that starting one again would end as it did before. Nothing of an orphan is ended but by a person.
+func (r *Runner) DiskExceeded(reason string) {
+	if r.Orphan() != nil {
+		return
+	}
+	for _, n := range r.order {
+		t := r.tasks[n]
+		if gone, _ := t.ProcessGone(); !gone {
+			text := fmt.Sprintf("Task %q is stopped: %s", n, reason)
+			t.Kill(taskrunner.KillOrder{Why: alloc.EventDiskExceeded, Message: text, Fail: true})
+		}
+	}
+}
+
 // users are the tasks that mount the group's volume of this alias.
 func (r *Runner) users(alias string) []*taskrunner.Runner {
 	var out []*taskrunner.Runner

@@ -14,6 +14,7 @@ import (
 	"berth/internal/base/logkey"
 	"berth/internal/client/allocdir"
 	"berth/internal/client/allocrunner"
+	"berth/internal/client/disks"
 	"berth/internal/client/localstate"
 	"berth/internal/client/shim"
 	"berth/internal/model/volume"
@@ -167,6 +168,31 @@ func (t *Table) Orphaned(id ids.Alloc) bool {
 func (t *Table) VolumeCondition(id ids.Alloc, alias string, c volume.Condition) {
 	if r := t.Runner(id); r != nil {
 		r.VolumeCondition(alias, c)
+	}
+}
+
+// Disks implements disks.Allocs.
+func (t *Table) Disks() []disks.Disk {
+	var out []disks.Disk
+	for _, r := range t.runners() {
+		b := r.Bundle()
+		group := b.Job.Group(b.Alloc.TaskGroup)
+		if gone, _ := r.ProcessesGone(); gone || group == nil || group.EphemeralDisk == nil {
+			continue
+		}
+		out = append(out, disks.Disk{
+			Alloc: r.ID(),
+			Dir:   t.AllocDir(r.ID()),
+			Limit: int64(group.EphemeralDisk.SizeMB) << 20,
+		})
+	}
+	return out
+}
+
+// DiskExceeded implements disks.Allocs.
+func (t *Table) DiskExceeded(id ids.Alloc, reason string) {
+	if r := t.Runner(id); r != nil {
+		r.DiskExceeded(reason)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"berth/internal/client/allocs"
 	"berth/internal/client/csimanager/controller"
 	"berth/internal/client/csimanager/meter"
+	"berth/internal/client/disks"
 	"berth/internal/client/host"
 	"berth/internal/client/servers"
 	"berth/internal/model/alloc"
@@ -37,6 +38,11 @@ type Usage interface {
 	Of(volume.StagingKey) (meter.Reading, bool)
 }
 
+// Disks tells what allocs take of the disk; the sweep does.
+type Disks interface {
+	Of(ids.Alloc) (disks.Measured, bool)
+}
+
 // Config wires Methods.
 type Config struct {
 	Link *servers.Link
@@ -48,6 +54,7 @@ type Config struct {
 	Plugins controller.Reads
 	Volumes Volumes
 	Usage   Usage
+	Disks   Disks
 	Feed    *logfeed.Feed // the agent's log; nil: it keeps none to follow
 	// Dirs tells of files that are followed.
 	Dirs *hostfs.Directories

@@ -65,6 +65,11 @@ func (m *Methods) runStats(ctx context.Context, r *wire.AgentRef) (*wire.AllocSt
 		reply.Tasks[name] = use
 		reply.Total = sum(reply.Total, use)
 	}
+	if m.cfg.Disks != nil {
+		if d, measured := m.cfg.Disks.Of(r.Alloc); measured {
+			reply.Disk = &wire.DiskUse{Used: d.Bytes, Limit: d.Limit, At: d.At.UnixNano()}
+		}
+	}
 	if reply.Total.Time == 0 {
 		reply.Total.Time = time.Now().UnixNano()
 	}

@@ -35,6 +35,9 @@ func AllocUsage(in *wire.AllocStatsReply) *api.AllocResourceUsage {
 		Tasks:         map[string]*api.TaskResourceUsage{},
 		Timestamp:     in.Total.Time,
 	}
+	if in.Disk != nil {
+		out.Disk = &api.AllocDiskUsage{Used: in.Disk.Used, Limit: in.Disk.Limit, Timestamp: in.Disk.At}
+	}
 	for name, u := range in.Tasks {
 		pids := map[string]*api.ResourceUsage{}
 		out.Tasks[name] = &api.TaskResourceUsage{ResourceUsage: Usage(u), Timestamp: u.Time, Pids: pids}

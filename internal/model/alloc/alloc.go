@@ -223,6 +223,7 @@ const (
 	EventStorageWaiting  = "Storage Waiting"
 	EventVolumeCondition = "Volume Condition"
 	EventShimDied        = "Shim Died"
+	EventDiskExceeded    = "Disk Resources Exceeded"
 	EventRecovered       = "Recovered"
 )
 

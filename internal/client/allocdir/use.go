@@ -1,0 +1,144 @@
+package allocdir
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Use is what an alloc's directory takes of the node's disk.
+type Use struct {
+	// Bytes that files occupy, not how long they say to be: each at least a block, so that any number of empty ones is
+	// a use as well; one with several names once.
+	Bytes   int64
+	Entries int // files and directories
+	// Places are the directories that hold all that, the largest first: what the tasks share, and each task's own.
+	Places []Place
+}
+
+// Place is a directory of an alloc, relative to its own.
+type Place struct {
+	Name  string
+	Bytes int64
+}
+
+// Use measures what the alloc's directory takes. It passes through no link and onto no other mount: volumes, secrets
+// and what else is mounted below count as nothing. What is made or removed meanwhile may be counted or not.
+func (d Dir) Use(ctx context.Context) (Use, error) {
+	fd, err := unix.Open(d.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return Use{}, nil
+	}
+	if err != nil {
+		return Use{}, classify(err, "measure", d.path)
+	}
+	m := measure{seen: map[uint64]bool{}, places: map[string]int64{}}
+	if err := m.directory(ctx, fd, ".", 0); err != nil {
+		return Use{}, classify(err, "measure", d.path)
+	}
+	for name, n := range m.places {
+		m.use.Places = append(m.use.Places, Place{Name: name, Bytes: n})
+	}
+	slices.SortFunc(m.use.Places, func(a, b Place) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name))
+	})
+	return m.use, nil
+}
+
+type measure struct {
+	use    Use
+	seen   map[uint64]bool // files with several names
+	places map[string]int64
+}
+
+// Names are read in pieces: a task may put any number of them into a directory.
+const namesAtOnce = 1024
+
+const (
+	statUnit   = 512  // of stat's blocks, in bytes
+	leastBytes = 4096 // that a file or a directory counts as
+	mostPlaces = 64   // that are named one by one: tasks may make any number in the directory that they share
+)
+
+// directory measures an open directory, and closes it. Deeper than what can be removed again nothing is counted.
+func (m *measure) directory(ctx context.Context, fd int, path string, depth int) error {
+	f := os.NewFile(uintptr(fd), path)
+	defer func() { _ = f.Close() }() // opened for reading
+	for {
+		names, err := f.Readdirnames(namesAtOnce)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := m.entry(ctx, fd, name, filepath.Join(path, name), depth); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (m *measure) entry(ctx context.Context, parent int, name, path string, depth int) error {
+	fd, err := unix.Openat2(parent, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV})
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EXDEV) {
+		return nil // gone, or mounted there
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }() // it only names the file
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	m.count(path, &st)
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || depth >= maxDepth {
+		return nil
+	}
+	below, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil // removed meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	return m.directory(ctx, below, path, depth+1)
+}
+
+func (m *measure) count(path string, st *unix.Stat_t) {
+	m.use.Entries++
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR && st.Nlink > 1 {
+		if m.seen[st.Ino] {
+			return
+		}
+		m.seen[st.Ino] = true
+	}
+	bytes := max(st.Blocks*statUnit, leastBytes)
+	m.use.Bytes += bytes
+	at := place(path)
+	if _, named := m.places[at]; !named && len(m.places) >= mostPlaces {
+		at = "other directories"
+	}
+	m.places[at] += bytes
+}
+
+// place is the directory that something counts for: "alloc/data" of what tasks share, "web/local" of a task's own.
+func place(path string) string {
+	dir := filepath.Dir(path)
+	for dir != "." && filepath.Dir(filepath.Dir(dir)) != "." {
+		dir = filepath.Dir(dir)
+	}
+	return dir
+}

@@ -1,0 +1,177 @@
+// Package disks owns that allocs take no more of the node's disk than their groups ask for. It measures the directory
+// of each alloc that runs again and again, and has the tasks of one that takes more than its ephemeral_disk ended. What
+// it knows is in memory alone: after a restart of the agent it is measured anew. Only the client's composition and what
+// answers the servers import it.
+package disks
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
+	"berth/internal/base/reconcile"
+	"berth/internal/base/retry"
+	"berth/internal/base/sizes"
+	"berth/internal/client/allocdir"
+)
+
+// Allocs is what is measured; the client's allocs implement it.
+type Allocs interface {
+	// Disks lists the allocs that may have processes.
+	Disks() []Disk
+	// Changed returns a channel that is closed when that list may have changed.
+	Changed() <-chan struct{}
+	// DiskExceeded ends the tasks of an alloc for that reason. To say it again changes nothing.
+	DiskExceeded(id ids.Alloc, reason string)
+}
+
+// Disk is what an alloc may take.
+type Disk struct {
+	Alloc ids.Alloc
+	Dir   allocdir.Dir
+	Limit int64 // bytes
+}
+
+// Measured is what an alloc took when it was measured last.
+type Measured struct {
+	allocdir.Use
+	Limit int64
+	At    time.Time
+}
+
+// Sweep measures.
+type Sweep struct {
+	allocs Allocs
+	log    *slog.Logger
+	loop   *reconcile.Loop[ids.Alloc]
+	mu     sync.Mutex
+	known  map[ids.Alloc]*known
+}
+
+type known struct {
+	disk     Disk
+	last     Measured // its time is zero before the first
+	reported bool     // that it takes too much
+}
+
+// New returns a sweep that measures nothing before Run.
+func New(a Allocs, log *slog.Logger) *Sweep {
+	s := &Sweep{allocs: a, log: log.With(logkey.Component, "disks"), known: map[ids.Alloc]*known{}}
+	s.loop = reconcile.New(reconcile.Config{Name: "disk use", Parallel: 1, Log: s.log}, s.measure)
+	return s
+}
+
+// Run measures until ctx ends.
+func (s *Sweep) Run(ctx context.Context) error {
+	return lifecycle.RunAll(ctx, map[string]func(context.Context) error{"measure": s.loop.Run, "follow": s.follow})
+}
+
+// follow takes up allocs that come and drops those that end.
+func (s *Sweep) follow(ctx context.Context) error {
+	for {
+		changed := s.allocs.Changed()
+		s.take(s.allocs.Disks())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+	}
+}
+
+func (s *Sweep) take(list []Disk) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	there := map[ids.Alloc]bool{}
+	for _, d := range list {
+		there[d.Alloc] = true
+		k := s.known[d.Alloc]
+		if k == nil {
+			k = &known{}
+			s.known[d.Alloc] = k
+			s.loop.Mark(d.Alloc)
+		}
+		k.disk = d
+	}
+	for id := range s.known {
+		if !there[id] {
+			delete(s.known, id)
+			s.loop.Forget(id)
+		}
+	}
+}
+
+// measure measures one alloc and says when it is measured next.
+func (s *Sweep) measure(ctx context.Context, id ids.Alloc) (reconcile.Result, error) {
+	s.mu.Lock()
+	k := s.known[id]
+	if k == nil {
+		s.mu.Unlock()
+		return reconcile.Done(), nil // it has ended
+	}
+	disk := k.disk
+	s.mu.Unlock()
+	use, err := disk.Dir.Use(ctx)
+	if err != nil {
+		return reconcile.Done(), err
+	}
+	s.mu.Lock()
+	k.last = Measured{Use: use, Limit: disk.Limit, At: time.Now().UTC()}
+	reported := k.reported
+	k.reported = use.Bytes > disk.Limit
+	s.mu.Unlock()
+	if use.Bytes > disk.Limit {
+		reason := Reason(use, disk.Limit)
+		if !reported {
+			s.log.Warn("an allocation takes too much of the disk: its tasks are stopped", logkey.Alloc, id,
+				"reason", reason)
+		}
+		s.allocs.DiskExceeded(id, reason)
+	}
+	return reconcile.Again(retry.Backoff{Min: Rest(use.Entries), Max: longest}.Jittered(1), "it is measured then"), nil
+}
+
+// Of tells what an alloc took last; false: it is not measured, or was not yet.
+func (s *Sweep) Of(id ids.Alloc) (Measured, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.known[id]
+	if k == nil || k.last.At.IsZero() {
+		return Measured{}, false
+	}
+	return k.last, true
+}
+
+// An alloc is measured again after shortest, and a second later for each thousand files: looking at them takes some
+// hundredths of that. Even the largest is looked at once in longest.
+const (
+	shortest = 5 * time.Second
+	longest  = 5 * time.Minute
+	perEntry = time.Millisecond
+)
+
+// Rest is how long an alloc with so many files rests between two measurements.
+func Rest(entries int) time.Duration { return min(longest, shortest+time.Duration(entries)*perEntry) }
+
+// namedPlaces is how many directories the reason names.
+const namedPlaces = 3
+
+// Reason says to whoever has to do something about it what is too much, and where it lies.
+func Reason(u allocdir.Use, limit int64) string {
+	used, allowed := sizes.Differing(u.Bytes, limit)
+	text := fmt.Sprintf("the allocation takes %s of the node's disk, ephemeral_disk allows %s", used, allowed)
+	for i, p := range u.Places[:min(namedPlaces, len(u.Places))] {
+		if i == 0 {
+			text += ": "
+		} else {
+			text += ", "
+		}
+		text += sizes.Human(p.Bytes) + " in " + p.Name
+	}
+	return text
+}

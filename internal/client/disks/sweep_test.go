@@ -1,0 +1,154 @@
+package disks_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
+	"berth/internal/client/allocdir"
+	"berth/internal/client/disks"
+)
+
+const (
+	small ids.Alloc = "11111111-2222-4333-8444-555555555555"
+	other ids.Alloc = "22222222-2222-4333-8444-555555555555"
+)
+
+// node has allocs with directories.
+type node struct {
+	t       *testing.T
+	base    string
+	changed lifecycle.Signal
+	mu      sync.Mutex
+	list    []disks.Disk
+	ended   map[ids.Alloc][]string
+}
+
+func (n *node) Disks() []disks.Disk {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.list
+}
+
+func (n *node) Changed() <-chan struct{} { return n.changed.C() }
+
+func (n *node) DiskExceeded(id ids.Alloc, reason string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ended[id] = append(n.ended[id], reason)
+}
+
+func (n *node) reasons(id ids.Alloc) []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ended[id]
+}
+
+// run adds an alloc that may take so many bytes.
+func (n *node) run(id ids.Alloc, limit int64) allocdir.Dir {
+	n.t.Helper()
+	d := allocdir.New(n.base, id)
+	if err := d.Build(); err != nil {
+		n.t.Fatal(err)
+	}
+	n.mu.Lock()
+	n.list = append(n.list, disks.Disk{Alloc: id, Dir: d, Limit: limit})
+	n.mu.Unlock()
+	n.changed.Notify()
+	return d
+}
+
+func (n *node) write(d allocdir.Dir, size int) {
+	n.t.Helper()
+	path := filepath.Join(d.SharedDir(), "data/file")
+	if err := os.WriteFile(path, []byte(strings.Repeat("x", size)), 0o644); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// sweeping runs a sweep in fake time.
+func sweeping(t *testing.T, story func(n *node, s *disks.Sweep)) {
+	base := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{t: t, base: base, ended: map[ids.Alloc][]string{}}
+		s := disks.New(n, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		g, gctx := lifecycle.NewGroup(ctx)
+		g.Go("sweep", func() error { return s.Run(gctx) })
+		story(n, s)
+		cancel()
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// settle lets so much time pass that an alloc with few files is measured.
+func settle() {
+	time.Sleep(10 * time.Second)
+	synctest.Wait()
+}
+
+// Given two allocs, when one takes more than it may, then it alone is ended, with limit, use and place in the reason;
+// as long as it takes what it may, nobody is.
+func TestAnAllocThatTakesTooMuchIsEnded(t *testing.T) {
+	sweeping(t, func(n *node, s *disks.Sweep) {
+		d := n.run(small, 1<<20)
+		n.write(n.run(other, 4<<20), 2<<20)
+		n.write(d, 900<<10)
+		settle()
+		if got, measured := s.Of(small); !measured || got.Limit != 1<<20 || got.Bytes < 900<<10 {
+			t.Errorf("measured %v: %+v", measured, got)
+		}
+		if got := append(n.reasons(small), n.reasons(other)...); len(got) > 0 {
+			t.Fatalf("within the limit: %q", got)
+		}
+		n.write(d, 3<<20)
+		settle()
+		got := n.reasons(small)
+		if len(got) == 0 || len(n.reasons(other)) > 0 {
+			t.Fatalf("ended: %q, and the other %q", got, n.reasons(other))
+		}
+		for _, want := range []string{"3 MiB", "allows 1 MiB", "in alloc/data"} {
+			if !strings.Contains(got[0], want) {
+				t.Errorf("%q does not say %q", got[0], want)
+			}
+		}
+	})
+}
+
+// What has ended is measured no more, and what it took is forgotten.
+func TestAnAllocThatEndedIsForgotten(t *testing.T) {
+	sweeping(t, func(n *node, s *disks.Sweep) {
+		d := n.run(small, 1<<20)
+		settle()
+		n.mu.Lock()
+		n.list = nil
+		n.mu.Unlock()
+		n.changed.Notify()
+		synctest.Wait()
+		n.write(d, 3<<20)
+		settle()
+		if _, known := s.Of(small); known || len(n.reasons(small)) > 0 {
+			t.Errorf("known %v, ended %q", known, n.reasons(small))
+		}
+	})
+}
+
+func TestManyFilesAreMeasuredSeldom(t *testing.T) {
+	for entries, want := range map[int]time.Duration{
+		0: 5 * time.Second, 10_000: 15 * time.Second, 100_000: 105 * time.Second, 10_000_000: 5 * time.Minute,
+	} {
+		if got := disks.Rest(entries); got != want {
+			t.Errorf("%d files rest %s, want %s", entries, got, want)
+		}
+	}
+}
