@@ -80,6 +80,7 @@ func (s *Server) jobPlan(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.observed(wire.Meta{Index: out.Index, KnownLeader: true})
 	reply := convert.Plan(out)
 	if body.Diff {
 		reply.Diff = jobdiff.Planned(out.Old, m, out.Annotations)

@@ -12,9 +12,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/httpapi"
 	"berth/internal/httpapi/access"
@@ -23,6 +25,7 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
+	"berth/internal/model/volume"
 	"berth/internal/testkit/oneserver"
 	"berth/internal/wire"
 )
@@ -364,7 +367,8 @@ func (n *fakeNode) state(b alloc.Bundle) *alloc.Alloc {
 	return out
 }
 
-// control answers controller work: everything succeeds, a volume's external id is made of its name.
+// control answers controller work: everything succeeds but a volume of the name refused; a volume's external id is made
+// of its name.
 func (n *fakeNode) control(stream *wire.Stream[wire.ControllerResult, wire.ControllerCall]) {
 	for {
 		w, err := stream.Recv()
@@ -372,6 +376,18 @@ func (n *fakeNode) control(stream *wire.Stream[wire.ControllerResult, wire.Contr
 			return
 		}
 		out := &wire.ControllerResult{Kind: w.Kind, Subject: w.Subject, Generation: w.Generation}
+		if w.Kind == wire.CallCreate && strings.HasPrefix(w.Create.Name, "refused") {
+			out.Err = &wire.CallError{
+				Kind:    uint8(fault.Invalid),
+				Code:    3,
+				Retry:   volume.RetryNever,
+				Message: `the plugin refuses "refused"`,
+			}
+			if stream.Send(out) != nil {
+				return
+			}
+			continue
+		}
 		switch w.Kind {
 		case wire.CallCreate:
 			out.Created = &wire.CreatedVolume{

@@ -182,7 +182,8 @@ func TestErrorsHaveTheStatusAndTextThatClientsKnow(t *testing.T) {
 			"maybe"},
 		{"PUT", "/v1/job/web/dispatch", map[string]any{}, 501, "not built"},
 		{"PUT", "/v1/node/" + string(w.node.id.Node) + "/drain", map[string]any{}, 501, "not built"},
-		{"GET", "/v1/var/a/b", nil, 501, "not built"},
+		{"GET", "/v1/var/a/b", nil, 404, "variable not found"},
+		{"PUT", "/v1/var/a/b", map[string]any{}, 501, "not built"},
 		{"GET", "/v1/quotas", nil, 501, "Nomad Enterprise only endpoint"},
 	} {
 		a := w.try(c.method, c.path, c.body)

@@ -63,7 +63,7 @@ func TestALogIsFollowedWithHeartbeats(t *testing.T) {
 		t.Errorf("%q with %d heartbeats as %s", text, beats, resp.Header.Get("Content-Type"))
 	}
 	plain := w.must("GET", "/v1/client/fs/logs/"+w.alloc+"?task=t&type=stderr&plain=true", nil)
-	if string(plain.body) != "hello\n" || plain.header.Get("Content-Type") != "text/plain" {
+	if string(plain.body) != "hello\n" || plain.header.Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Errorf("plain: %q as %s", plain.body, plain.header.Get("Content-Type"))
 	}
 }

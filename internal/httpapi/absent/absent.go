@@ -29,5 +29,5 @@ func Answers() (out []Answer) {
 		method, path, _ := strings.Cut(a, " ")
 		out = append(out, Answer{method, path, http.StatusBadRequest, "ACL support disabled"})
 	}
-	return out
+	return append(out, Answer{http.MethodGet, "/v1/var/{path...}", http.StatusNotFound, "variable not found"})
 }

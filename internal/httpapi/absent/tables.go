@@ -73,7 +73,7 @@ var unbuilt = []struct{ methods, path, what string }{
 	{"PUT", "/v1/node/pools",
 		"writing node pools is not built yet: a node names its pool in its agent's configuration"},
 	{"DELETE", "/v1/node/pool/{name}", "writing node pools is not built yet: a pool is there while a node names it"},
-	{"GET PUT DELETE", "/v1/var/{path...}", "variables are not built yet: pass values as job variables"},
+	{"PUT DELETE", "/v1/var/{path...}", "variables are not built yet: pass values as job variables"},
 	{"PUT", "/v1/search/fuzzy", "fuzzy search is not built yet: search by prefix"},
 	{"DELETE", "/v1/service/{name}/{id}", "service discovery is not built yet: no service is registered"},
 }

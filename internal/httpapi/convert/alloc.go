@@ -202,7 +202,7 @@ func allocated(a *alloc.Alloc) *api.AllocatedResources {
 		out.TaskLifecycles[name] = nil
 	}
 	out.Shared.DiskMB = a.Resources.DiskMB
-	net := &api.NetworkResource{Mode: "host"}
+	net := &api.NetworkResource{}
 	for _, p := range a.Resources.Ports {
 		out.Shared.Ports = append(out.Shared.Ports,
 			api.PortMapping{Label: p.Label, Value: p.Value, To: p.To, HostIP: p.HostIP})

@@ -1,6 +1,8 @@
 package convert
 
 import (
+	"time"
+
 	"berth/api"
 	"berth/internal/model/job"
 	"berth/internal/wire"
@@ -10,7 +12,46 @@ import (
 func ToJob(in *api.Job) *job.Job {
 	out := &job.Job{}
 	mirror(out, in)
+	for _, g := range out.TaskGroups {
+		if g.Update != nil && g.Update.HealthCheck == byChecks {
+			g.Update.HealthCheck = byTasks
+		}
+		for _, n := range g.Networks {
+			if n.Mode == "" {
+				n.Mode = onHost
+			}
+		}
+	}
 	return out
+}
+
+// What a job that leaves it unset is kept as, and what clients are used to see there. Without service checks, health by
+// checks is health by task states.
+const (
+	byChecks, byTasks = "checks", "task_states"
+	onHost            = "host"
+)
+
+// asObserved shows the defaults as clients of this API are used to see them.
+func asObserved(g *api.TaskGroup) {
+	if g.Update != nil && g.Update.HealthCheck != nil && *g.Update.HealthCheck == byTasks {
+		g.Update.HealthCheck = new(byChecks)
+	}
+	for _, n := range g.Networks {
+		if n.Mode == onHost {
+			n.Mode = ""
+		}
+	}
+}
+
+// drained is how allocs of every service leave a node that is drained: other ways are refused.
+func drained() *api.MigrateStrategy {
+	return &api.MigrateStrategy{
+		MaxParallel:     new(1),
+		HealthCheck:     new(byChecks),
+		MinHealthyTime:  new(10 * time.Second),
+		HealthyDeadline: new(5 * time.Minute),
+	}
 }
 
 // FromJob makes the public job, status included. The shapes that clients need to be there are: no nil where the API
@@ -34,6 +75,9 @@ func FromJob(in *job.Job, status, description string) *api.Job {
 	}
 	for _, g := range out.TaskGroups {
 		fillGroup(g)
+		if in.Type == api.JobTypeService {
+			g.Migrate = drained()
+		}
 	}
 	return out
 }
@@ -42,6 +86,7 @@ func FromJob(in *job.Job, status, description string) *api.Job {
 func fillGroup(g *api.TaskGroup) {
 	g.PreventRescheduleOnLost = new(false)
 	noDeployment(g.Update)
+	asObserved(g)
 	for name, v := range g.Volumes {
 		v.Name = name
 	}

@@ -219,6 +219,9 @@ func TestAJobSurvivesTheWayOutAndBack(t *testing.T) {
 			for alias, v := range g.Volumes {
 				v.Name = alias // the alias is the key
 			}
+			for _, n := range g.Networks {
+				n.Mode = "host" // there is no other; one that is not named is this one
+			}
 		}
 		got := ToJob(FromJob(want, job.StatusRunning, ""))
 		if d := cmp.Diff(want, got); d != "" {

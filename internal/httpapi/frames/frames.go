@@ -36,7 +36,7 @@ func (f *Writer) Begin() {
 	f.began = true
 	typ := "application/json"
 	if f.plain {
-		typ = "text/plain"
+		typ = "text/plain; charset=utf-8"
 	}
 	f.w.Header().Set("Content-Type", typ)
 	f.w.WriteHeader(http.StatusOK)

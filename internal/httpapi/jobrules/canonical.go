@@ -77,11 +77,6 @@ func canonicalGroup(j *api.Job, g *api.TaskGroup) {
 	g.RestartPolicy = restart(*j.Type, g.RestartPolicy, nil)
 	g.ReschedulePolicy = reschedule(*j.Type, j.Reschedule, g.ReschedulePolicy)
 	g.Update = update(*j.Type, j.Update, g.Update)
-	for _, n := range g.Networks {
-		if n != nil && n.Mode == "" {
-			n.Mode = "host"
-		}
-	}
 	for name, v := range g.Volumes {
 		if v != nil && v.Name == "" {
 			v.Name = name
@@ -246,10 +241,7 @@ func update(jobType string, ofJob, own *api.UpdateStrategy) *api.UpdateStrategy 
 	}
 	set(&out.Stagger, 30*time.Second)
 	set(&out.MaxParallel, 1)
-	set(&out.HealthCheck, "task_states")
-	if *out.HealthCheck == "checks" {
-		*out.HealthCheck = "task_states" // without checks both mean the same
-	}
+	set(&out.HealthCheck, "checks")
 	set(&out.MinHealthyTime, 10*time.Second)
 	set(&out.HealthyDeadline, 5*time.Minute)
 	set(&out.ProgressDeadline, 10*time.Minute)

@@ -51,7 +51,6 @@ func TestDefaultsAreThoseOfTheReference(t *testing.T) {
 		t.Fatalf("the samples are of two jobs: %s and %s", *got.ID, *want.ID)
 	}
 	g, w := got.TaskGroups[0], want.TaskGroups[0]
-	w.Update.HealthCheck = new("task_states") // without service checks, health by checks is health by task states
 	for what, pair := range map[string][2]any{
 		"type": {got.Type, want.Type}, "priority": {got.Priority, want.Priority}, "datacenters": {got.Datacenters,
 			want.Datacenters}, "pool": {got.NodePool, want.NodePool},
