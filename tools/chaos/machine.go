@@ -53,7 +53,8 @@ func newMachine(o options) (*machine, error) {
 	if m.api, err = api.NewClient(api.Config{Address: "unix://" + socket}); err != nil {
 		return nil, err
 	}
-	if err := os.Mkdir(m.rig, 0o755); err != nil {
+	// Tasks acknowledge there as the users that they run as, nobody and root. No umask may take that away.
+	if err := errors.Join(os.Mkdir(m.rig, 0o755), os.Chmod(m.rig, 0o777)); err != nil {
 		return nil, err
 	}
 	text := fmt.Appendf(nil, agentConfig, m.rig, socket)
