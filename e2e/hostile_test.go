@@ -28,7 +28,7 @@ func TestAHostileTask(t *testing.T) {
 	token := filepath.Join(m.root, "token")
 	must(t, os.WriteFile(token, []byte("sesame-of-the-hostile-3c5d\n"), 0o600))
 	m.configure(false, fmt.Sprintf("\nsocket = %q\ntoken_file = %q\n", m.socket(), token),
-		fmt.Sprintf("ports { http = %d }", m.port))
+		fmt.Sprintf("ports { http = %d }\nplugin \"exec\" {\n config {\n  denied_users = []\n }\n}\n", m.port))
 	m.start()
 	m.buildHostile()
 	m.run(sleeper("victim"))
