@@ -2,7 +2,11 @@ package e2e
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,6 +41,7 @@ func TestDamagedFilesAreRefusedWhileTasksRun(t *testing.T) {
 		{"node store, middle", "client/client.db", middle, "nothing was started or stopped"},
 		{"node store, half", "client/client.db", half, "nothing was started or stopped"},
 		{"key, ten bytes", "server/keyring/root.key", func(b []byte) []byte { return b[:10] }, "restore the file"},
+		{"key, another", "server/keyring/root.key", func(b []byte) []byte { b[0] ^= 1; return b }, "restore the file"},
 		{"key, gone", "server/keyring/root.key", nil, "restore the file"},
 	} {
 		if out, code := m.cli("operator", "check-data", m.data); code != 1 || !strings.Contains(out, "uses it") {
@@ -54,8 +59,12 @@ func TestDamagedFilesAreRefusedWhileTasksRun(t *testing.T) {
 		} else {
 			must(t, os.WriteFile(path, c.damage(bytes.Clone(whole)), 0o600))
 		}
+		files := digests(t, m.data)
 		if out, code := m.cli("operator", "check-data", "-json", m.data); code != 2 || !strings.Contains(out, path) {
 			t.Errorf("%s: check-data: %d\n%s", c.what, code, out)
+		}
+		if after := digests(t, m.data); !maps.Equal(after, files) {
+			t.Errorf("%s: check-data changed files: %v, before %v", c.what, after, files)
 		}
 		before, err := os.ReadFile(m.logPath())
 		must(t, err)
@@ -90,6 +99,32 @@ func TestDamagedFilesAreRefusedWhileTasksRun(t *testing.T) {
 	m.stopJob("plain")
 	m.free("data")
 	m.remove("data")
+}
+
+// digests are of all that Berth keeps in a data directory, without what tasks write: of names, modes and contents.
+func digests(t *testing.T, data string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, sub := range []string{"server", "client"} {
+		must(t, filepath.WalkDir(filepath.Join(data, sub), func(path string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := e.Info()
+			if err != nil {
+				return err
+			}
+			var content []byte
+			if info.Mode().IsRegular() {
+				if content, err = os.ReadFile(path); err != nil {
+					return err
+				}
+			}
+			out[path] = fmt.Sprintf("%v %x", info.Mode(), sha256.Sum256(content))
+			return nil
+		}))
+	}
+	return out
 }
 
 // one is the only file that a pattern matches.

@@ -13,6 +13,7 @@ import (
 	"berth/internal/client/localstate"
 	"berth/internal/port/kv"
 	"berth/internal/port/raftlog"
+	"berth/internal/server"
 	"berth/internal/server/keyring"
 )
 
@@ -35,8 +36,12 @@ func CheckData(dataDir string) (r *storecheck.Report, volumes string, err error)
 	a := &Agent{cfg: c}
 	r = &storecheck.Report{DataDir: c.DataDir, Whole: true}
 	raft := a.dir("server", "raft")
-	r.Add(checkLog(raft))
+	log := checkLog(raft)
+	r.Add(log)
 	r.Add(checkKey(a.dir("server", "keyring"), raftlog.Begun(raft)))
+	if log.Holds != "" && len(log.Damage) == 0 {
+		r.Add(checkState(a.dir("server")))
+	}
 	r.Add(checkNode(identity.StoreDir(c.DataDir)))
 	return r, a.volumes(), nil
 }
@@ -58,6 +63,15 @@ func checkLog(dir string) storecheck.Store {
 			"%d bytes after entry %d are of a write that was cut off, and were never acknowledged",
 			found.Dropped, found.Last))
 	}
+	return s
+}
+
+// checkState makes the state of the servers anew from their log, as a start does.
+func checkState(dir string) storecheck.Store {
+	s := storecheck.Store{Name: "servers' state", Path: filepath.Join(dir, "raft")}
+	made, err := server.Replay(dir)
+	s.Damage = storecheck.Texts(append([]error{err}, made.Unopened...)...)
+	s.Holds = fmt.Sprintf("all up to entry %d, %d entries of it sealed", made.Index, made.Sealed)
 	return s
 }
 

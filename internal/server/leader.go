@@ -18,12 +18,15 @@ import (
 // termPause is how long the leader's work of a term rests after it failed.
 const termPause = time.Second
 
-// leaderLoop does the leader's work during each term in which this server leads.
+// leaderLoop does the leader's work during each term in which this server leads. It ends by itself only with the
+// refusal of a key that is not that of the state.
 func (s *Server) leaderLoop(ctx context.Context, c *components) error {
 	for ctx.Err() == nil {
 		lead, changed := s.log.Leadership()
 		if lead.Leading {
-			s.leadTerm(ctx, lead, c)
+			if err := s.leadTerm(ctx, lead, c); err != nil {
+				return err
+			}
 			continue
 		}
 		select {
@@ -34,8 +37,9 @@ func (s *Server) leaderLoop(ctx context.Context, c *components) error {
 	return nil
 }
 
-// leadTerm leads until leadership is lost, or until a component fails: then it begins again after a pause.
-func (s *Server) leadTerm(ctx context.Context, term raftlog.Leadership, c *components) {
+// leadTerm leads until leadership is lost, or until a component fails: then it begins again after a pause. With a key
+// that is not that of the state nothing is led, and nothing written: the error says so, and ends the server.
+func (s *Server) leadTerm(ctx context.Context, term raftlog.Leadership, c *components) error {
 	g, gctx := lifecycle.NewGroup(ctx)
 	g.Go("end of term", func() error {
 		defer g.Stop()
@@ -51,7 +55,14 @@ func (s *Server) leadTerm(ctx context.Context, term raftlog.Leadership, c *compo
 			}
 		}
 	})
-	err := s.establishLeadership(gctx)
+	err := s.log.Barrier(gctx) // from here on the state is up to date
+	if err == nil {
+		if err := c.signing.Keyring.Fits(s.store.Snapshot()); err != nil {
+			g.Stop()
+			return errors.Join(err, g.Wait())
+		}
+		err = s.establishLeadership(gctx)
+	}
 	if err == nil {
 		c.lead(gctx, g)
 		s.setLeading(true, nil)
@@ -63,14 +74,11 @@ func (s *Server) leadTerm(ctx context.Context, term raftlog.Leadership, c *compo
 		s.cfg.Log.Error("the leader's work failed; starting it again", logkey.Error, failed)
 		retry.Sleep(ctx, termPause)
 	}
+	return nil
 }
 
-// establishLeadership brings the state up to date, gives a new cluster its identity and marks the beginning of the
-// term.
+// establishLeadership gives a new cluster its identity and marks the beginning of the term.
 func (s *Server) establishLeadership(ctx context.Context) error {
-	if err := s.log.Barrier(ctx); err != nil {
-		return err
-	}
 	var first []fsm.Command
 	switch m := s.store.Snapshot().Meta(nil); {
 	case m == nil:

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
@@ -27,6 +26,7 @@ const (
 
 // read is what a segment holds.
 type read struct {
+	data    []byte   // of the file
 	offsets []uint32 // of the whole entries, from its first on
 	index   uint64   // where the list of offsets begins; 0: it is not sealed
 	// dropped is how many bytes follow them that were being written when the server ended, and were not acknowledged.
@@ -67,7 +67,7 @@ func readSegment(dir string, info types.SegmentInfo, held uint64) (read, error) 
 	case next <= held && !sealed:
 		return read{}, fmt.Errorf("entry %d is damaged: it can't be read, nor any up to %d", next, held)
 	}
-	w.whole.dropped = w.rest()
+	w.whole.dropped, w.whole.data = w.rest(), data
 	return w.whole, nil
 }
 
@@ -93,8 +93,7 @@ func (w *walk) batches() {
 
 // batch reads from the byte at start what one write has stored; more: it is whole.
 func (w *walk) batch(start int) (end int, more bool) {
-	now := w.whole
-	now.offsets = slices.Clone(now.offsets)
+	now := w.whole // what is appended to its offsets lies behind those that w.whole has
 	for at := max(start, segmentHead); ; {
 		kind, size, ok := w.frame(at)
 		if !ok {

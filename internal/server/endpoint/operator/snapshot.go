@@ -10,7 +10,6 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
-	"berth/internal/base/redact"
 	"berth/internal/base/savefile"
 	model "berth/internal/model/recovery"
 	"berth/internal/model/volume"
@@ -26,9 +25,9 @@ type Restorer interface {
 	Restore(ctx context.Context, prepare func(present *state.Snap, index uint64) (*state.Snap, error)) error
 }
 
-// Secrets opens what a saved state has sealed.
+// Secrets tries what a saved state has sealed: bad is what cannot be opened.
 type Secrets interface {
-	Open(name string, sealed []byte) (redact.Map, error)
+	Unopened(s *state.Snap) (bad []error, all int)
 }
 
 // chunk is how much of a saved state is sent at once.
@@ -150,13 +149,12 @@ func (e *Endpoints) load(file []byte) (*state.Store, time.Time, error) {
 	if s.Meta(nil) == nil {
 		return nil, time.Time{}, fault.New(fault.Invalid, "restore", "the servers' state", "the saved state is empty")
 	}
-	for sealed := range s.Secrets(nil) {
-		if _, err := e.cfg.Secrets.Open(sealed.Name, sealed.Data); err != nil {
-			return nil, time.Time{}, fault.WithHint(
-				fault.New(fault.Denied, "restore", "the servers' state",
-					"the secrets in the saved state were sealed with another key than this server has"),
-				"put the root.key of that cluster into the server's keyring directory, and restart the agent first")
-		}
+	if bad, _ := e.cfg.Secrets.Unopened(s); len(bad) > 0 {
+		return nil, time.Time{}, fault.WithHint(
+			fault.New(fault.Denied, "restore", "the servers' state",
+				"the secrets in the saved state were sealed with another key than this server has"),
+			"end the agent, move its server directory away, put the root.key of that cluster into server/keyring, and "+
+				"start it")
 	}
 	return saved, meta.Time, nil
 }
