@@ -161,6 +161,13 @@ capability {
 	expect("the first", run("third", "asked", "4321:8765"), "4321:5555 2770\nx\nread\n")
 	expect("another user", run("fourth", "asked", "4444:4444"), "4444:5555 2770\nx\nx\nread\n")
 
+	create("grouped", `ownership {
+  gid    = 5555
+  policy = "root_only"
+}`)
+	// 755 became 2775 by the plugin, which has VOLUME_MOUNT_GROUP.
+	expect("a group that the plugin gives", run("fifth", "grouped", "4321:8765"), "4321:5555 2775\nx\nread\n")
+
 	out, code := m.cli("volume", "create", spec("wrong", `ownership {
   mode   = "9"
   policy = "all"
@@ -171,4 +178,5 @@ capability {
 	mustSay(t, "the refusal", out, `policy "all"`, "root_only", `mode "9"`)
 	m.remove("plain")
 	m.remove("asked")
+	m.remove("grouped")
 }

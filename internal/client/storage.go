@@ -182,6 +182,7 @@ func mountRequest(g *wire.Grant) csimanager.MountRequest {
 		ExpandNode:     g.ExpandNode,
 		Ownership:      g.Ownership,
 		Shared:         g.Shared,
+		MountGroup:     g.MountGroup,
 		Provider:       g.Provider,
 		Received:       g.At,
 	}

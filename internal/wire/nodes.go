@@ -298,6 +298,8 @@ type Grant struct {
 	// node, which was given it before or has begun, may use it.
 	Ownership *volume.Ownership
 	Shared    bool
+	// MountGroup is the group that the plugin gives the volume to (CSI spec, volume_mount_group); empty: none.
+	MountGroup string
 	// Provider has the volume; empty: none is noted.
 	Provider string
 	// At is the servers' state that the permission was read from.

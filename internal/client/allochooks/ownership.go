@@ -107,8 +107,8 @@ func (h *CSI) give(ctx context.Context, a *hook.Alloc, req csimanager.MountReque
 			a.Emit(waiting(fmt.Sprintf(`volume "%s": giving its files to %d:%d`, req.Volume.ID, want.UID, want.GID)))
 		})
 	}
-	if err != nil && req.Ownership == nil && fault.Has(err, fault.Denied) {
-		// Nobody asked for it: tasks may do without, and who cannot says so.
+	if err != nil && (req.Ownership == nil || req.MountGroup != "") && fault.Has(err, fault.Denied) {
+		// Nobody asked for it, or the plugin has done it: tasks may do without, and who cannot says so.
 		text := err.Error()
 		a.Emit(&alloc.TaskEvent{Type: alloc.EventStorageWaiting, DisplayMessage: text, Message: text})
 		err = nil
@@ -168,7 +168,10 @@ func wanted(a *hook.Alloc, req csimanager.MountRequest) (want ownership.Want, ok
 	if spec.UID != nil {
 		want.UID = *spec.UID
 	}
-	if spec.GID != nil {
+	switch {
+	case req.MountGroup != "":
+		want.GID = -1
+	case spec.GID != nil:
 		want.GID = *spec.GID
 	}
 	return want, true, nil

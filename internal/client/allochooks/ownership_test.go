@@ -139,6 +139,11 @@ func TestToWhomAFreshVolumeIsGiven(t *testing.T) {
 		"a group of its own": {"4321:8", func(_ *hook.Alloc, r *csimanager.MountRequest, _ *directories, _ *gate) {
 			r.Ownership = &volume.Ownership{Policy: volume.OwnRoot, GID: number(8)}
 		}},
+		"a group that the plugin gives": {"4321:0",
+			func(_ *hook.Alloc, r *csimanager.MountRequest, _ *directories, _ *gate) {
+				r.Ownership = &volume.Ownership{Policy: volume.OwnRoot, GID: number(8)}
+				r.MountGroup = "8"
+			}},
 		"used on another node": {"0:0", func(_ *hook.Alloc, r *csimanager.MountRequest, _ *directories, _ *gate) {
 			r.Ownership = &volume.Ownership{Policy: volume.OwnRoot}
 			r.Shared = true

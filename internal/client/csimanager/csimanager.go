@@ -57,6 +57,8 @@ type MountRequest struct {
 	// another node may use it, so that its owner stays.
 	Ownership *volume.Ownership
 	Shared    bool
+	// MountGroup is the group that the plugin gives the volume to; empty: none, and the node does.
+	MountGroup string
 	// Provider has the volume; empty: the servers do not know.
 	Provider string
 	// Received is where the servers' state was when they gave the permission.

@@ -18,9 +18,14 @@ import (
 
 // Want is whom a volume shall belong to.
 type Want struct {
-	UID, GID int
+	UID, GID int // -1: as it is
 	Mode     int // of its root; -1: as it is
 	Policy   volume.OwnershipPolicy
+}
+
+// has reports that something belongs to whom it shall.
+func (w *Want) has(uid, gid uint32) bool {
+	return (w.UID < 0 || int(uid) == w.UID) && (w.GID < 0 || int(gid) == w.GID)
 }
 
 // lostAndFound is made with file systems of the ext family; it is fsck's, and no content.
@@ -42,7 +47,7 @@ func Give(ctx context.Context, dir string, want Want, begin func()) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return fault.Wrap(err, fault.Internal, "look at", dir)
 	}
-	right := int(st.Uid) == want.UID && int(st.Gid) == want.GID
+	right := want.has(st.Uid, st.Gid)
 	switch {
 	case want.Policy == volume.OwnNothing:
 		return nil
@@ -63,7 +68,7 @@ func Give(ctx context.Context, dir string, want Want, begin func()) error {
 }
 
 func giveRoot(fd int, dir string, st *unix.Stat_t, want Want) error {
-	if int(st.Uid) != want.UID || int(st.Gid) != want.GID {
+	if !want.has(st.Uid, st.Gid) {
 		if err := unix.Fchown(fd, want.UID, want.GID); err != nil {
 			return refused(err, dir, want)
 		}
@@ -152,7 +157,7 @@ func giveOne(dir int, name string, want Want) (isDir bool, err error) {
 	if err != nil || st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
 		return false, err
 	}
-	if int(st.Uid) != want.UID || int(st.Gid) != want.GID {
+	if !want.has(st.Uid, st.Gid) {
 		err = unix.Fchownat(dir, name, want.UID, want.GID, unix.AT_SYMLINK_NOFOLLOW)
 	}
 	if errors.Is(err, unix.ENOENT) {

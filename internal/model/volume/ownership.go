@@ -63,3 +63,12 @@ func (o *Ownership) Perm() (int, error) {
 	}
 	return int(mode), nil
 }
+
+// MountGroup is the group to which a plugin that can gives the volume, when it mounts it; empty: none. A plugin gives
+// no files, so that all of a volume stays the node's to give.
+func (o *Ownership) MountGroup() string {
+	if o == nil || o.GID == nil || o.Policy != OwnRoot {
+		return ""
+	}
+	return strconv.Itoa(*o.GID)
+}

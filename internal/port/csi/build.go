@@ -28,7 +28,11 @@ func capabilityPB(c VolumeCapability) *pb.VolumeCapability {
 		out.AccessType = &pb.VolumeCapability_Block{Block: &pb.VolumeCapability_BlockVolume{}}
 		return out
 	}
-	m := &pb.VolumeCapability_MountVolume{FsType: c.FSType, MountFlags: listPB(c.MountFlags)}
+	m := &pb.VolumeCapability_MountVolume{
+		FsType:           c.FSType,
+		MountFlags:       listPB(c.MountFlags),
+		VolumeMountGroup: c.MountGroup,
+	}
 	out.AccessType = &pb.VolumeCapability_Mount{Mount: m}
 	return out
 }

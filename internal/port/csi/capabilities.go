@@ -55,7 +55,7 @@ const (
 	CapNodeExpand          NodeCap = 3
 	CapVolumeConditionNode NodeCap = 4 // of specification 1.12 and older
 	CapSingleNodeModesNode NodeCap = 5 // alpha
-	CapMountGroup          NodeCap = 6 // shown only
+	CapMountGroup          NodeCap = 6
 	CapGetHealthNode       NodeCap = 7 // alpha, never used
 	CapStorageHealth       NodeCap = 8 // alpha, never used
 )

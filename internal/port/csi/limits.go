@@ -138,13 +138,15 @@ func (k *call) useOf(c VolumeCapability) *call {
 		return k.invalid(
 			fmt.Sprintf("the mount flags have %d bytes, more than the %d that the CSI specification allows", size,
 				maxFlags))
-	case c.AttachmentMode == volume.BlockDevice && (c.FSType != "" || len(c.MountFlags) > 0):
-		return k.invalid("a block device takes no file system type or mount flags")
+	case c.AttachmentMode == volume.BlockDevice && (c.FSType != "" || len(c.MountFlags) > 0 || c.MountGroup != ""):
+		return k.invalid("a block device takes no file system type, mount flags or mount group")
 	case c.AttachmentMode != volume.BlockDevice && c.AttachmentMode != volume.FileSystem:
 		return k.invalid(
 			fmt.Sprintf("the attachment mode %q is unknown; use %s or %s",
 				cut(clean(string(c.AttachmentMode)), maxString), volume.FileSystem, volume.BlockDevice))
 	}
+	k.field(c.MountGroup != "", "the mount group", k.inst.Node.Has(CapMountGroup),
+		"node capability "+CapMountGroup.String())
 	return k.text("file system type", c.FSType, false, maxString)
 }
 

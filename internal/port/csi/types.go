@@ -16,6 +16,7 @@ type VolumeCapability struct {
 	AttachmentMode volume.AttachmentMode
 	FSType         string
 	MountFlags     MountFlags
+	MountGroup     string // a group's number (CSI spec, volume_mount_group); empty: none
 }
 
 // CapabilityOf is the one translation of a use of a volume into the plugin's words. Mount options go with file systems
@@ -30,7 +31,8 @@ func CapabilityOf(c volume.Capability, o *volume.MountOptions) VolumeCapability 
 
 // IsZero reports that no use is named.
 func (c VolumeCapability) IsZero() bool {
-	return c.AccessMode == "" && c.AttachmentMode == "" && c.FSType == "" && len(c.MountFlags) == 0
+	return c.AccessMode == "" && c.AttachmentMode == "" && c.FSType == "" && len(c.MountFlags) == 0 &&
+		c.MountGroup == ""
 }
 
 // CapacityRange bounds a size in bytes; 0 is unset and both 0 is no range at all.

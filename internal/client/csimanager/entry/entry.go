@@ -11,6 +11,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/lineage"
 	"berth/internal/model/volume"
+	"berth/internal/port/csi"
 )
 
 // Entry is what the node knows of one volume: its one staging and its publications. It is the durable record.
@@ -41,6 +42,8 @@ type Args struct {
 	VolumeContext  map[string]string
 	PublishContext map[string]string
 	Generation     uint64 // of the attachment
+	// MountGroup is the group that the plugin gives the volume to; empty: none.
+	MountGroup string
 }
 
 // Staging is the volume prepared once on this node. For plugins that do not stage, Skip is set and Presence follows
@@ -108,6 +111,14 @@ func (e *Entry) Clone() *Entry {
 	return &c
 }
 
+// Capability is the use of the volume in the plugin's words.
+func (a Args) Capability() csi.VolumeCapability {
+	out := csi.CapabilityOf(volume.Capability{AccessMode: a.AccessMode, AttachmentMode: a.AttachmentMode},
+		a.MountOptions)
+	out.MountGroup = a.MountGroup
+	return out
+}
+
 // Clone copies arguments deeply.
 func (a Args) Clone() Args {
 	a.VolumeContext = maps.Clone(a.VolumeContext)
@@ -116,7 +127,8 @@ func (a Args) Clone() Args {
 	return a
 }
 
-// Equal compares arguments by content; the generation counts, because another attachment is another device.
+// Equal compares arguments by content; the generation counts, because another attachment is another device. The group
+// does not: what is staged for one is not staged anew because another was named since.
 func (a Args) Equal(b Args) bool {
 	return a.AccessMode == b.AccessMode && a.AttachmentMode == b.AttachmentMode && a.Generation == b.Generation &&
 		maps.Equal(a.VolumeContext, b.VolumeContext) && maps.Equal(a.PublishContext, b.PublishContext) &&

@@ -114,7 +114,7 @@ func (k *Keeper) stage(ctx context.Context, e *entry.Entry, conn *instance.Conne
 	return conn.Client.Stage(ctx, csi.StageRequest{
 		VolumeID:       e.Key.ExternalID,
 		StagingPath:    e.Staging.TaskPath,
-		Capability:     capabilityOf(a),
+		Capability:     a.Capability(),
 		PublishContext: a.PublishContext,
 		VolumeContext:  a.VolumeContext,
 		Secrets:        secrets,
@@ -127,11 +127,6 @@ func (k *Keeper) unstage(ctx context.Context, e *entry.Entry, conn *instance.Con
 		return nil
 	}
 	return conn.Client.Unstage(ctx, csi.UnstageRequest{VolumeID: e.Key.ExternalID, StagingPath: e.Staging.TaskPath})
-}
-
-func capabilityOf(a entry.Args) csi.VolumeCapability {
-	return csi.CapabilityOf(volume.Capability{AccessMode: a.AccessMode, AttachmentMode: a.AttachmentMode},
-		a.MountOptions)
 }
 
 // publish exposes the volume for one alloc (CSI spec, NodePublishVolume). The parent of the target is ours and closed
@@ -151,7 +146,7 @@ func (k *Keeper) publish(
 	req := csi.PublishRequest{
 		VolumeID:       e.Key.ExternalID,
 		TargetPath:     p.TaskPath,
-		Capability:     capabilityOf(a),
+		Capability:     a.Capability(),
 		ReadOnly:       p.ReadOnly || a.AccessMode.ReaderOnly(),
 		PublishContext: a.PublishContext,
 		VolumeContext:  a.VolumeContext,

@@ -13,7 +13,7 @@ import (
 // expand grows what is on the node (CSI spec, NodeExpandVolume): after staging where the plugin stages, else after the
 // first publication.
 func (k *Keeper) expand(ctx context.Context, e *entry.Entry, conn *instance.Connection) error {
-	req := csi.NodeExpandRequest{VolumeID: e.Key.ExternalID, Capability: capabilityOf(e.Staging.Args),
+	req := csi.NodeExpandRequest{VolumeID: e.Key.ExternalID, Capability: e.Staging.Args.Capability(),
 		Capacity: csi.CapacityRange{Required: e.Staging.ExpandTo}}
 	if pub := e.PresentPublication(); pub != "" {
 		req.VolumePath = e.Pubs[pub].TaskPath

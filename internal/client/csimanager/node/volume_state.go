@@ -261,5 +261,6 @@ func argsOf(g csimanager.MountRequest) entry.Args {
 		VolumeContext:  g.VolumeContext,
 		PublishContext: g.PublishContext,
 		Generation:     g.Generation,
+		MountGroup:     g.MountGroup,
 	}.Clone()
 }

@@ -210,6 +210,44 @@ func TestAReportIsTakenFromItsNodeAlone(t *testing.T) {
 	}
 }
 
+// Given a volume whose root shall belong to a group, when a node asks for the grant, then the plugin is to give it
+// where it can, for a file system alone; where it cannot, and where all files are to be given, the node does.
+func TestAGrantLeavesTheGroupToAPluginThatCanGiveIt(t *testing.T) {
+	gid := 8765
+	for what, c := range map[string]struct {
+		can    bool
+		mode   volume.AttachmentMode
+		policy volume.OwnershipPolicy
+		gid    *int
+		want   string
+	}{
+		"a plugin that can":    {true, volume.FileSystem, volume.OwnRoot, &gid, "8765"},
+		"a plugin that cannot": {false, volume.FileSystem, volume.OwnRoot, &gid, ""},
+		"all files":            {true, volume.FileSystem, volume.OwnAllIfRootDiffers, &gid, ""},
+		"nothing":              {true, volume.FileSystem, volume.OwnNothing, &gid, ""},
+		"no group":             {true, volume.FileSystem, volume.OwnRoot, nil, ""},
+		"a block device":       {true, volume.BlockDevice, volume.OwnRoot, &gid, ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := withClaim(t)
+			h.write(t, h.plugin(func(r *plugin.Record) { r.NodeCaps.VolumeMountGroup = c.can }))
+			h.write(t, h.attachment(volume.Present, false))
+			h.write(t, h.volume(func(v *volume.Volume) {
+				v.Spec.Ownership = &volume.Ownership{Policy: c.policy, GID: c.gid}
+			}))
+			h.write(t, func(tx *state.Tx) {
+				own := *h.c.Store.Snapshot().Claim(nil, h.key)
+				own.AttachmentMode = c.mode
+				tx.PutClaim(&own)
+			})
+			reply, err := h.nodeGrants(t.Context(), &wire.GrantsRequest{NodeIdentity: h.identity(), Alloc: h.alloc})
+			if err != nil || len(reply.Grants) != 1 || reply.Grants[0].MountGroup != c.want {
+				t.Errorf("%+v, %v, want group %q", reply, err, c.want)
+			}
+		})
+	}
+}
+
 // Given a volume that allocs of two nodes may share, when a node asks for the grant, then it learns whom the volume
 // shall belong to, and whether another node's alloc may use it: one that was placed before, or has begun.
 func TestAGrantSaysWhoseAVolumeIsAndWhetherOthersUseIt(t *testing.T) {

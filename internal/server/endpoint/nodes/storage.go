@@ -241,6 +241,9 @@ func (e *Endpoints) grant(
 		Provider:       v.Status.Provider,
 		At:             s.Point(nil),
 	}
+	if c.AttachmentMode == volume.FileSystem && rec.NodeCaps.VolumeMountGroup {
+		g.MountGroup = v.Spec.Ownership.MountGroup()
+	}
 	if rec.NeedsAttach {
 		at := s.Attachment(w, volume.AttachmentKey{StagingKey: v.Staging(), Node: a.Node})
 		if at == nil || at.Presence != volume.Present || at.Detaching {
