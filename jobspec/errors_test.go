@@ -25,6 +25,15 @@ func inGroup(lines string) string {
 func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 	cases := []wrong{
 		{"syntax", "job \"j\" {\n  group \"g\" {\n", "f.hcl:2:13: unclosed configuration block"},
+		{"quote left open", inTask("    driver = \"exec\n    config {\n      command = \"/bin/sleep\"\n    }"),
+			`f.hcl:4:19: a quote on this line is not closed; close it before the line ends, or write a text of several ` +
+				`lines as <<EOF … EOF`},
+		{"quote left open in a list", inTask("    config {\n      args = [\"a, \"b\"]\n    }"),
+			`f.hcl:5:23: a quote on this line is not closed`},
+		{"path without quotes", inTask("    config {\n      command = /bin/sleep\n    }"),
+			`f.hcl:5:17: /bin/sleep is not a value; put it in quotes if it is a text: "/bin/sleep"`},
+		{"path of here without quotes", inTask("    config {\n      args = [./run, 1]\n    }"),
+			`f.hcl:5:15: ./run is not a value; put it in quotes if it is a text: "./run"`},
 		{"typing mistake", inTask("    drivr = \"exec\""),
 			`f.hcl:4:5: task "t" has no attribute "drivr"; did you mean "driver"?`},
 		{"unknown block", inTask("    volume_mounts {\n    }"),

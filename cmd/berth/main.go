@@ -87,6 +87,8 @@ func runAgent(ctx context.Context, args []string) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	impatient := make(chan struct{})
+	hangups, reload := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(hangups, syscall.SIGHUP)
 	g, gctx := lifecycle.NewGroup(context.WithoutCancel(ctx))
 	g.Go("signals", func() error {
 		for range cap(signals) {
@@ -99,7 +101,21 @@ func runAgent(ctx context.Context, args []string) int {
 		close(impatient)
 		return nil
 	})
-	err = agent.Run(ctx, cfg, version, impatient)
+	g.Go("hangups", func() error {
+		for {
+			select {
+			case <-hangups:
+			case <-gctx.Done():
+				return nil
+			}
+			select {
+			case reload <- struct{}{}:
+			case <-gctx.Done():
+				return nil
+			}
+		}
+	})
+	err = agent.Run(ctx, cfg, version, agent.Signals{Again: impatient, Reload: reload})
 	g.Stop()
 	if werr := g.Wait(); err == nil {
 		err = werr

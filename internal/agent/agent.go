@@ -32,6 +32,7 @@ type Agent struct {
 	cfg     *Config
 	log     *slog.Logger
 	feed    *logfeed.Feed
+	level   *slog.LevelVar // of the log
 	server  *server.Server
 	clock   *bootclock.Clock // of the node's calls to CSI plugins
 	client  *client.Client   // nil: the node is refused
@@ -44,13 +45,15 @@ type Agent struct {
 
 // Run runs an agent until ctx ends, then stops it: with -dev its tasks first, otherwise they go on. again is asked
 // again while stopping takes long; the second request ends the wait.
-func Run(ctx context.Context, cfg *Config, version string, again <-chan struct{}) error {
+func Run(ctx context.Context, cfg *Config, version string, asked Signals) error {
 	feed := &logfeed.Feed{}
-	log := feed.Logger(logTo(os.Stderr, logfeed.Level(cfg.LogLevel), cfg.LogJSON))
+	least := level(cfg.LogLevel)
+	log := feed.Logger(logTo(os.Stderr, least, cfg.LogJSON))
 	a := &Agent{
 		cfg:     cfg,
 		log:     log,
 		feed:    feed,
+		level:   least,
 		clock:   bootclock.New(bootclock.Now),
 		begun:   time.Now(),
 		version: version,
@@ -74,11 +77,20 @@ func Run(ctx context.Context, cfg *Config, version string, again <-chan struct{}
 		return errors.Join(err, shut(entries))
 	}
 	defer func() { _ = a.conn.Close() }() // in-process: nobody is at the other end any more
-	return a.run(ctx, entries, again)
+	warnOfUser(log, os.Geteuid())
+	return a.run(ctx, entries, asked)
+}
+
+// warnOfUser says what an agent that is not root cannot do.
+func warnOfUser(log *slog.Logger, uid int) {
+	if uid != 0 {
+		log.Warn("the agent does not run as root: it mounts no volumes and confines no tasks, as its task drivers say "+
+			"below; run it as root", "uid", uid)
+	}
 }
 
 // run starts the halves and the surface, each on the one before, and stops them in the reverse order.
-func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, again <-chan struct{}) error {
+func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, asked Signals) error {
 	base := context.WithoutCancel(ctx)
 	servers, serverCtx := lifecycle.NewGroup(base)
 	nodes, nodeCtx := lifecycle.NewGroup(base)
@@ -89,6 +101,7 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, again <-chan s
 		nodes.Go("node", func() error { return a.client.Run(nodeCtx) })
 	}
 	surface.Go("http", func() error { return a.http.Run(surfaceCtx, entries...) })
+	surface.Go("reload", func() error { return a.reloads(surfaceCtx, asked.Reload) })
 	surface.Go("bundled", func() error { return a.bundled(surfaceCtx) })
 
 	select {
@@ -100,7 +113,7 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, again <-chan s
 	}
 	var stopErr error
 	if ctx.Err() != nil && a.cfg.dev && a.client != nil {
-		stopErr = a.stopTasks(base, again)
+		stopErr = a.stopTasks(base, asked.Again)
 	}
 	surface.Stop()
 	err := surface.Wait()
@@ -143,7 +156,7 @@ func (a *Agent) Describe() (map[string]any, map[string]map[string]string) {
 	c := a.cfg
 	config := map[string]any{
 		"Region": c.Region, "Datacenter": c.Datacenter, "NodeName": c.Name, "DataDir": c.DataDir,
-		"LogLevel": c.LogLevel,
+		"LogLevel": levelName(a.level),
 		"BindAddr": c.BindAddr, "DevMode": c.dev, "Ports": map[string]any{"HTTP": c.Ports.HTTP},
 		"API":    c.describeAPI(),
 		"Server": map[string]any{"Enabled": c.Server.Enabled}, "Client": map[string]any{"Enabled": c.Client.Enabled,

@@ -22,6 +22,7 @@ import (
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/rawexec"
 	"berth/internal/server"
+	"berth/internal/server/gc"
 )
 
 // build makes the halves and the surface, and starts none.
@@ -82,6 +83,12 @@ func (a *Agent) serverConfig() server.Config {
 		},
 		VolumeListInterval: orDefault(c.Server.VolumeListInterval),
 		AlphaGetVolume:     c.Server.AlphaGetVolume,
+		GC: gc.Ages{
+			Evals: orDefault(c.Server.EvalGCThreshold),
+			Jobs:  orDefault(c.Server.JobGCThreshold),
+			Nodes: orDefault(c.Server.NodeGCThreshold),
+			Every: orDefault(c.Server.JobGCInterval),
+		},
 
 		Log: a.log.With(logkey.Component, "server"),
 		Dev: c.dev,

@@ -17,6 +17,7 @@ import (
 	"berth/internal/client/host"
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/seccomp"
+	"berth/internal/server/gc"
 )
 
 func (c *Config) defaults() error {
@@ -116,7 +117,7 @@ func (c *Config) check() error {
 			"use 127.0.0.1 or ::1, with a tunnel or a proxy before it for those who come from elsewhere")
 	case !validPort(c.Ports.HTTP):
 		return bad("ports http", strconv.Itoa(c.Ports.HTTP)+" is not between 1 and 65535", "use 4646")
-	case !slices.Contains([]string{"trace", "debug", "info", "warn", "error"}, c.LogLevel):
+	case !slices.Contains(logLevels, c.LogLevel):
 		return bad("log_level "+c.LogLevel, "it is not known", "use trace, debug, info, warn or error")
 	}
 	if err := c.Client.check(); err != nil {
@@ -146,6 +147,8 @@ func (c *Config) check() error {
 const (
 	minVolumeStats, maxVolumeStats = 5 * time.Second, time.Hour
 	minVolumeList, maxVolumeList   = time.Minute, 24 * time.Hour
+	// Less than a second forgets what a person is about to look at; a year keeps everything in memory.
+	minAge, maxAge = time.Second, 365 * 24 * time.Hour
 )
 
 func (c *Config) checkIntervals() error {
@@ -157,6 +160,10 @@ func (c *Config) checkIntervals() error {
 	}{
 		{"client volume_stats_interval", c.Client.VolumeStatsInterval, minVolumeStats, maxVolumeStats, "1m"},
 		{"server volume_list_interval", c.Server.VolumeListInterval, minVolumeList, maxVolumeList, "10m"},
+		{"server job_gc_interval", c.Server.JobGCInterval, minAge, maxAge, gc.DefaultAges.Every.String()},
+		{"server job_gc_threshold", c.Server.JobGCThreshold, minAge, maxAge, gc.DefaultAges.Jobs.String()},
+		{"server eval_gc_threshold", c.Server.EvalGCThreshold, minAge, maxAge, gc.DefaultAges.Evals.String()},
+		{"server node_gc_threshold", c.Server.NodeGCThreshold, minAge, maxAge, gc.DefaultAges.Nodes.String()},
 	} {
 		if i.set != nil && (*i.set < i.min || *i.set > i.max) {
 			return bad(i.what, fmt.Sprintf("%s is not between %s and %s", *i.set, i.min, i.max),

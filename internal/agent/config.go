@@ -36,6 +36,7 @@ type Config struct {
 	API        *APIBlock    `hcl:"api,block"`
 	Limits     *LimitsBlock `hcl:"limits,block"`
 
+	args      []string // by which it was read
 	dev       bool
 	tempDir   bool          // data_dir was made for this run and goes with it
 	portAsked bool          // somebody named the port of the API or its address
@@ -53,6 +54,11 @@ type ServerBlock struct {
 	BootstrapExpect int  `hcl:"bootstrap_expect"`
 	// VolumeListInterval is how often what providers list is held against the records; not set: ten minutes.
 	VolumeListInterval *time.Duration `hcl:"volume_list_interval"`
+	// How long what is over stays until it is forgotten, and how often that is looked at; not set: gc.DefaultAges.
+	JobGCInterval   *time.Duration `hcl:"job_gc_interval"`
+	JobGCThreshold  *time.Duration `hcl:"job_gc_threshold"`
+	EvalGCThreshold *time.Duration `hcl:"eval_gc_threshold"` // with the allocations that they made
+	NodeGCThreshold *time.Duration `hcl:"node_gc_threshold"`
 	// AlphaGetVolume has plugins that list no volumes asked about each: a call that the specification calls alpha.
 	AlphaGetVolume bool `hcl:"alpha_get_volume"`
 }
@@ -133,9 +139,24 @@ type ACLBlock struct {
 	Enabled bool `hcl:"enabled"`
 }
 
-// Parse reads the command line and the files that it names. Every error says where it stands.
+// Parse reads the command line and the files that it names, and makes a data_dir for this run where none is named.
+// Every error says where it stands.
 func Parse(args []string, stderr io.Writer) (*Config, error) {
-	cfg := &Config{}
+	cfg, err := read(args, stderr)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.DataDir == "" {
+		if err := cfg.makeTemp(); err != nil {
+			return nil, err
+		}
+	}
+	return cfg, nil
+}
+
+// read reads the command line and the files that it names, and changes nothing.
+func read(args []string, stderr io.Writer) (*Config, error) {
+	cfg := &Config{args: args}
 	var files multi
 	var flags Config
 	flags.Ports = &Ports{}
@@ -170,11 +191,6 @@ func Parse(args []string, stderr io.Writer) (*Config, error) {
 	}
 	if err := cfg.check(); err != nil {
 		return nil, err
-	}
-	if cfg.DataDir == "" {
-		if err := cfg.makeTemp(); err != nil {
-			return nil, err
-		}
 	}
 	return cfg, nil
 }
@@ -232,8 +248,15 @@ var refusals = map[reflect.Type]hclfile.Special{
 		"state_dir":    "everything is below data_dir; leave it out",
 	}},
 	reflect.TypeFor[ServerBlock](): {Refusal: map[string]string{
-		"retry_join":  "clusters of several servers are not built yet; leave it out",
-		"server_join": "clusters of several servers are not built yet; leave it out",
+		"acl_token_gc_threshold":        "there are no access control lists yet; leave it out",
+		"batch_eval_gc_threshold":       "evaluations of batch jobs stay as long as others: write eval_gc_threshold",
+		"csi_volume_claim_gc_interval":  "claims end by what nodes report, not by their age; leave it out",
+		"csi_volume_claim_gc_threshold": "claims end by what nodes report, not by their age; leave it out",
+		"deployment_gc_threshold":       "deployments are not built yet; leave it out",
+		"root_key_gc_interval":          "keys are not rotated yet; leave it out",
+		"root_key_gc_threshold":         "keys are not rotated yet; leave it out",
+		"retry_join":                    "clusters of several servers are not built yet; leave it out",
+		"server_join":                   "clusters of several servers are not built yet; leave it out",
 	}},
 }
 
@@ -281,6 +304,10 @@ func (c *Config) override(f *Config) {
 		pick(&c.Server.BootstrapExpect, f.Server.BootstrapExpect)
 		pick(&c.Server.VolumeListInterval, f.Server.VolumeListInterval)
 		pick(&c.Server.AlphaGetVolume, f.Server.AlphaGetVolume)
+		pick(&c.Server.JobGCInterval, f.Server.JobGCInterval)
+		pick(&c.Server.JobGCThreshold, f.Server.JobGCThreshold)
+		pick(&c.Server.EvalGCThreshold, f.Server.EvalGCThreshold)
+		pick(&c.Server.NodeGCThreshold, f.Server.NodeGCThreshold)
 	}
 	if f.ACL != nil {
 		pick(&block(&c.ACL).Enabled, f.ACL.Enabled)

@@ -78,7 +78,7 @@ func TestADataDirThatOthersCanChangeIsRefused(t *testing.T) {
 			}
 			ended, end := context.WithCancel(t.Context())
 			end()
-			err := Run(ended, &Config{DataDir: dir}, "", nil)
+			err := Run(ended, &Config{DataDir: dir}, "", Signals{})
 			if !fault.Has(err, fault.Denied) {
 				t.Fatalf("%v, want a refusal", err)
 			}

@@ -9,7 +9,7 @@ import (
 )
 
 // logTo says how the agent's log is written: for people on a terminal, else for programs.
-func logTo(w *os.File, level slog.Level, json bool) slog.Handler {
+func logTo(w *os.File, level slog.Leveler, json bool) slog.Handler {
 	switch {
 	case json:
 		return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})

@@ -94,6 +94,9 @@ func verb(noun *kit.Command, word string) (*kit.Command, error) {
 		hint = fmt.Sprintf("did you mean %q?", noun.Path()+" "+near)
 	}
 	name := strings.TrimPrefix(noun.Path()+" "+word, "berth ")
+	if way := wayOut(name); way != "" {
+		hint = way
+	}
 	err := kit.Fail(fault.Invalid, "", "there is no command %q", name)
 	return noun, &kit.Exit{Code: kit.ExitUnknown, Err: fault.WithHint(err, hint)}
 }

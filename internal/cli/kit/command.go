@@ -226,7 +226,8 @@ func (s *Strings) Set(value string) error {
 
 func (s *Strings) String() string { return strings.Join(*s, ",") }
 
-// Nearest is the name that was probably meant by a word: it begins so, or differs in two letters at most.
+// Nearest is the name that was probably meant by a word: it begins so, or differs in two letters at most, and in less
+// than half of its own.
 func Nearest(word string, names []string) string {
 	if word == "" {
 		return ""
@@ -238,7 +239,7 @@ func Nearest(word string, names []string) string {
 		if strings.HasPrefix(name, word) {
 			d = 0
 		}
-		if d < least {
+		if d < least && 2*d < len(word) {
 			nearest, least = name, d
 		}
 	}

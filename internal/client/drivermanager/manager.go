@@ -195,7 +195,7 @@ func (m *Manager) record(ctx context.Context, d driver.Driver, f driver.Fingerpr
 		return
 	}
 	level := slog.LevelInfo
-	if old != nil && old.Healthy && !state.Healthy {
+	if !state.Healthy && (state.Detected || old != nil && old.Healthy) {
 		level = slog.LevelWarn
 	}
 	m.cfg.Log.Log(ctx, level, "task driver", logkey.Driver, d.Name(), "health", string(f.Health), "reason",

@@ -102,8 +102,12 @@ func TestEveryDriverIsLoggedWithItsStateAndASilentOneAsSuch(t *testing.T) {
 		if s["absent"] == nil || s["absent"].Detected {
 			t.Errorf("the absent driver: %+v", s["absent"])
 		}
-		for _, want := range []string{"driver=fast health=healthy", "driver=mute health=unhealthy", "did not answer",
-			"driver=absent health=undetected"} {
+		for _, want := range []string{
+			`level=INFO msg="task driver" driver=fast health=healthy`,
+			`level=WARN msg="task driver" driver=mute health=unhealthy`,
+			"did not answer",
+			`level=INFO msg="task driver" driver=absent health=undetected`,
+		} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log lacks %q:\n%s", want, log.String())
 			}

@@ -61,7 +61,7 @@ var unbuilt = []struct{ methods, path, what string }{
 	{"GET PUT", "/v1/agent/schedulers/config",
 		"the scheduler's workers cannot be set: there is one per processor, and each takes jobs of every type"},
 	{"GET", "/v1/agent/host", "facts of the host are not collected: node status -verbose shows the node's attributes"},
-	{"PUT", "/v1/agent/reload", "reloading is not built yet: restart the agent, its tasks go on"},
+	{"PUT", "/v1/agent/reload", "reloading by request is not built yet: send the agent SIGHUP"},
 	{"GET", "/v1/agent/pprof/{profile}",
 		"profiles are not served: SIGQUIT ends an agent with all its goroutines in its log, and its tasks go on"},
 	{"GET", "/v1/agent/keyring/list", "there is no gossip and no gossip key: a server stands alone"},

@@ -1,0 +1,101 @@
+package agent
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+
+	"berth/internal/base/logfeed"
+	"berth/internal/base/logkey"
+)
+
+// Signals are what an agent is asked for while it runs.
+type Signals struct {
+	Again  <-chan struct{} // to stop, although it stops already
+	Reload <-chan struct{} // to read its configuration again
+}
+
+// reloads reads the configuration again whenever it is asked to.
+func (a *Agent) reloads(ctx context.Context, asked <-chan struct{}) error {
+	have := *a.cfg // what holds now; others read the one that the agent began with
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-asked:
+			a.reload(&have)
+		}
+	}
+}
+
+// reload takes over what can change while the agent runs, and names what cannot. With a configuration that is not right
+// the agent goes on with the one that it has.
+func (a *Agent) reload(have *Config) {
+	next, err := read(have.args, io.Discard)
+	if err != nil {
+		a.log.Warn("the configuration is not reloaded: the agent goes on with the one that it has", logkey.Error, err)
+		return
+	}
+	if have.tempDir {
+		next.DataDir = have.DataDir // made for this run: no file names it
+	}
+	changed := differing(have, next)
+	for _, key := range changed {
+		if key == "log_level" {
+			a.level.Set(logfeed.Level(next.LogLevel))
+			a.log.Info("reloaded", "key", key, "value", next.LogLevel)
+			have.LogLevel = next.LogLevel
+			continue
+		}
+		a.log.Warn("not reloaded: it needs a restart of the agent, and tasks go on meanwhile", "key", key)
+	}
+	if len(changed) == 0 {
+		a.log.Info("reloaded the configuration: nothing in it has changed")
+	}
+}
+
+// differing are the settings in which two configurations differ, by their names in a file.
+func differing(have, next *Config) []string {
+	var out []string
+	differ(&out, "", reflect.ValueOf(have).Elem(), reflect.ValueOf(next).Elem())
+	if !have.token.Equal(next.token) && !slices.Contains(out, "api.token_file") {
+		out = append(out, "api.token_file")
+	}
+	return out
+}
+
+func differ(out *[]string, path string, have, next reflect.Value) {
+	for i := range have.NumField() {
+		name, _, _ := strings.Cut(have.Type().Field(i).Tag.Get("hcl"), ",")
+		if name == "" {
+			continue
+		}
+		h, n := have.Field(i), next.Field(i)
+		if h.Kind() == reflect.Pointer && h.Type().Elem().Kind() == reflect.Struct && !h.IsNil() && !n.IsNil() {
+			differ(out, path+name+".", h.Elem(), n.Elem())
+			continue
+		}
+		if !reflect.DeepEqual(h.Interface(), n.Interface()) {
+			*out = append(*out, path+name)
+		}
+	}
+}
+
+// level is a log's least level, which may change while it is written.
+func level(name string) *slog.LevelVar {
+	v := &slog.LevelVar{}
+	v.Set(logfeed.Level(name))
+	return v
+}
+
+// levelName is how the configuration calls the level.
+func levelName(l slog.Leveler) string {
+	i := slices.IndexFunc(logLevels, func(name string) bool { return logfeed.Level(name) == l.Level() })
+	return logLevels[max(i, 0)]
+}
+
+// logLevels are the values of log_level.
+var logLevels = []string{"trace", "debug", "info", "warn", "error"}

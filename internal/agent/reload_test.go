@@ -1,0 +1,129 @@
+package agent
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// reloading is an agent that runs by a file, and its log.
+func reloading(t *testing.T, text string) (path string, a *Agent, log *bytes.Buffer) {
+	path = write(t, t.TempDir(), "a.hcl", text)
+	cfg := parse(t, "-config", path)
+	log = &bytes.Buffer{}
+	a = &Agent{cfg: cfg, level: level(cfg.LogLevel)}
+	a.log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: a.level}))
+	return path, a, log
+}
+
+// Given an agent that runs, when its file changes and it is asked to read it again, then it takes over the level of its
+// log, and names each other setting that has changed as one that waits for a restart.
+func TestAReloadTakesOverWhatItCanAndNamesTheRest(t *testing.T) {
+	path, a, log := reloading(t, base)
+	have := *a.cfg
+	changed := base + `
+log_level  = "debug"
+datacenter = "dc9"
+limits { http_max_conns = 7 }
+server { job_gc_threshold = "9m" }
+client { meta { rack = "r1" } }
+`
+	changed = strings.Replace(changed, "server { enabled = true }\nclient { enabled = true }", "", 1)
+	changed = strings.Replace(changed, "server { job", "server {\n enabled = true\n job", 1)
+	changed = strings.Replace(changed, "client { meta { rack = \"r1\" } }",
+		"client {\n enabled = true\n meta { rack = \"r1\" }\n}", 1)
+	changed = strings.Replace(changed, "\"9m\" }", "\"9m\"\n}", 1)
+	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.reload(&have)
+	if !a.log.Enabled(t.Context(), slog.LevelDebug) || levelName(a.level) != "debug" {
+		t.Errorf("the level of the log is %s", levelName(a.level))
+	}
+	var applied, left []string
+	for line := range strings.Lines(log.String()) {
+		key := strings.Fields(line[strings.Index(line, " key=")+5:])[0]
+		if strings.Contains(line, "level=INFO") {
+			applied = append(applied, key)
+		} else if strings.Contains(line, "level=WARN") && strings.Contains(line, "needs a restart") {
+			left = append(left, key)
+		}
+	}
+	if want := []string{"log_level"}; !slices.Equal(applied, want) {
+		t.Errorf("taken over: %v", applied)
+	}
+	if want := []string{"datacenter", "server.job_gc_threshold", "client.meta", "limits.http_max_conns"}; !slices.Equal(
+		left, want) {
+		t.Errorf("left: %v\n%s", left, log)
+	}
+	log.Reset()
+	a.reload(&have)
+	if strings.Contains(log.String(), "log_level") {
+		t.Errorf("what is taken over already is taken over again: %s", log)
+	}
+}
+
+// Given a file that is not right any more, or one that is as it was, when the agent is asked to read it again, then it
+// says so and goes on as before.
+func TestAReloadOfAWrongFileChangesNothing(t *testing.T) {
+	path, a, log := reloading(t, base)
+	have := *a.cfg
+	a.reload(&have)
+	if !strings.Contains(log.String(), "nothing in it has changed") {
+		t.Errorf("of the same file: %s", log)
+	}
+	if err := os.WriteFile(path, []byte(base+"log_level = \"debug\"\nlog_colour = \"x\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log.Reset()
+	a.reload(&have)
+	if got := log.String(); !strings.Contains(got, "level=WARN") || !strings.Contains(got, "log_colour") ||
+		levelName(a.level) != "info" {
+		t.Errorf("of a wrong file: %s, level %s", got, levelName(a.level))
+	}
+}
+
+// Given an agent without root, when it starts, then a warning says what it cannot do.
+func TestAnAgentThatIsNotRootSaysSo(t *testing.T) {
+	var log bytes.Buffer
+	to := slog.New(slog.NewTextHandler(&log, nil))
+	warnOfUser(to, 0)
+	if log.Len() > 0 {
+		t.Errorf("root: %s", &log)
+	}
+	warnOfUser(to, 1000)
+	if got := log.String(); !strings.Contains(got, "level=WARN") || !strings.Contains(got, "uid=1000") {
+		t.Errorf("another: %s", got)
+	}
+}
+
+// Given ages of garbage collection in a file, when it is read, then the server forgets by them; those that mean nothing
+// here, and those that are no ages, are refused by name with the way out.
+func TestAgesOfGarbageCollectionAreSettings(t *testing.T) {
+	server := func(line string) string {
+		return strings.Replace(base, "server { enabled = true }", "server {\n enabled = true\n"+line+"\n}", 1)
+	}
+	ages := server("job_gc_interval = \"2m\"\njob_gc_threshold = \"3h\"\n" +
+		"eval_gc_threshold = \"4m\"\nnode_gc_threshold = \"5h\"")
+	cfg := parse(t, "-config", write(t, t.TempDir(), "a.hcl", ages))
+	a := &Agent{log: slog.New(slog.DiscardHandler), cfg: cfg}
+	got := a.serverConfig().GC
+	if got.Every != 2*time.Minute || got.Jobs != 3*time.Hour || got.Evals != 4*time.Minute || got.Nodes != 5*time.Hour {
+		t.Errorf("%+v", got)
+	}
+	for line, want := range map[string]string{
+		`deployment_gc_threshold = "1h"`:       "deployments are not built yet",
+		`csi_volume_claim_gc_threshold = "1h"`: "claims end by what nodes report",
+		`batch_eval_gc_threshold = "24h"`:      "write eval_gc_threshold",
+		`job_gc_threshold = "1ms"`:             "leave it out for 4h0m0s",
+	} {
+		path := write(t, t.TempDir(), "a.hcl", server(line))
+		if _, err := Parse([]string{"-config", path}, os.Stderr); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
