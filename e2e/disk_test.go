@@ -27,7 +27,7 @@ head -c 30M /dev/zero > /local/big; exec sleep 1000`
 	m.kill()
 	must(t, os.WriteFile(filepath.Join(m.data, "alloc", a.ID, "alloc/data/go"), nil, 0o644))
 	m.start()
-	mustSay(t, "the end", m.failure("hungry"), `Task "t" is stopped: the allocation takes 3`,
+	mustSay(t, "the end", m.failure("hungry"), `Task "t" is stopped: the allocation takes `,
 		"of the node's disk, ephemeral_disk allows 10 MiB", " in t/local")
 	m.stopJob("hungry")
 }
