@@ -32,6 +32,15 @@ func TestAnUpgradeTouchesNothing(t *testing.T) {
 	m.kill()
 	p.mark("caller-crashed")
 	m.earlier = ""
+	// Tasks that named no user were root under earlier programs, and what they have written is root's.
+	m.append(`
+plugin "exec" {
+  config {
+    default_user = "root"
+    denied_users = []
+  }
+}
+`)
 	m.start()
 	m.awaitPlugin("own")
 	m.lives(pids[0], 0)

@@ -21,6 +21,15 @@ plugin "raw_exec" {
   }
 }
 
+# Tasks of exec that name no user are nobody, and none is root. To let them be:
+#
+# plugin "exec" {
+#   config {
+#     default_user = "root" # of tasks that name none
+#     denied_users = []
+#   }
+# }
+
 # The API is on a unix socket, for root. docs/access.md says how to give it a port.
 api {
   socket = "/run/berth/api.sock"

@@ -12,6 +12,14 @@ capability {
   attachment_mode = "file-system"
 }
 
+# A new volume is given to the user of the first task that writes to it. Where that shall be another, or volumes with
+# files come from elsewhere:
+#
+# ownership {
+#   uid    = 999
+#   policy = "recursive_if_root_differs" # or root_only, or none; docs/STORAGE.md
+# }
+
 mount_options {
   fs_type = "ext4"
 }

@@ -30,7 +30,7 @@ job "redis" {
     }
 
     task "redis" {
-      driver       = "exec"
+      driver       = "exec"    # as nobody; user = "redis" makes it another user of the node
       kill_signal  = "SIGTERM" # Redis saves and ends
       kill_timeout = "20s"
 

@@ -166,6 +166,10 @@ run "$berth" job run "$here/examples/redis.nomad.hcl"
 until_true "redis to answer" answers redis
 redis_port=$(port_of redis)
 redis_pid=$(pid_of "$redis_port")
+redis_user=$(stat -c %U "/proc/$redis_pid")
+[ "$redis_user" = nobody ] || fail "redis runs as $redis_user"
+say "it runs as $redis_user, to whom the new volume was given:"
+run "$berth" alloc exec -job redis sh -c 'id -un; ls -ld /data'
 say "the volume is mounted by the node, and seen by the task as /data:"
 run "$berth" alloc exec -job redis df -h /data
 

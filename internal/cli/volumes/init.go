@@ -34,6 +34,14 @@ mount_options {
   fs_type = "ext4"
 }
 
+# Without this a new volume is given to the user of the first task that writes to it.
+# ownership {
+#   uid    = 999
+#   gid    = 999
+#   mode   = "0750"
+#   policy = "root_only"     # or recursive_if_root_differs, or none
+# }
+
 # parameters {               # of the provider
 #   key = "value"
 # }

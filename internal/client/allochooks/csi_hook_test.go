@@ -107,6 +107,8 @@ func (m *mounter) Publications(ids.Alloc) []volume.PublicationKey {
 	return slices.Clone(m.known)
 }
 
+func (m *mounter) Published() []csimanager.PublishedVolume { return nil }
+
 func (m *mounter) Released(a ids.Alloc) { m.released = append(m.released, a) }
 
 // subject is an alloc whose one task mounts the volumes, with the events that it got.
@@ -152,7 +154,8 @@ func TestEachNewReasonIsOneEventAndThenAllIsMounted(t *testing.T) {
 			waits("3", "being attached", "no plugin"), grants("db", "log")},
 	}
 	m, a := &mounter{}, allocWith("db", "log")
-	if err := (&allochooks.CSI{Grants: srv, Mounter: m}).Prerun(t.Context(), a.Alloc); err != nil {
+	h := &allochooks.CSI{Grants: srv, Mounter: m, Uses: m, Processes: &gate{}}
+	if err := h.Prerun(t.Context(), a.Alloc); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{alloc.EventStorageWaiting + `: volume "db": held by another`,
@@ -174,7 +177,7 @@ func TestAnAllocWithoutVolumesAsksNobody(t *testing.T) {
 	srv := &servers{}
 	m := &mounter{}
 	a := allocWith()
-	h := &allochooks.CSI{Grants: srv, Mounter: m}
+	h := &allochooks.CSI{Grants: srv, Mounter: m, Uses: m, Processes: &gate{}}
 	if err := errors.Join(h.Prerun(t.Context(), a.Alloc), h.Postrun(t.Context(), a.Alloc)); err != nil ||
 		len(srv.seen) > 0 || len(m.released) > 0 {
 		t.Errorf("%v, asked %q, released %q", err, srv.seen, m.released)
@@ -260,7 +263,12 @@ func TestALongMountTellsWhatItWaitsFor(t *testing.T) {
 			r.Progress("publishing", true)
 			return nil
 		}
-		h := &allochooks.CSI{Grants: &servers{answers: []func() (*csimanager.Grants, error){grants("db")}}, Mounter: m}
+		h := &allochooks.CSI{
+			Grants:    &servers{answers: []func() (*csimanager.Grants, error){grants("db")}},
+			Mounter:   m,
+			Uses:      m,
+			Processes: &gate{},
+		}
 		if err := h.Prerun(t.Context(), a.Alloc); err != nil {
 			t.Fatal(err)
 		}

@@ -93,28 +93,36 @@ func (h *CSI) give(ctx context.Context, a *hook.Alloc, req csimanager.MountReque
 	if info.Block || info.ReadOnly || req.ReadOnly || req.AccessMode.ReaderOnly() {
 		return nil
 	}
+	if err := h.owners.enter(ctx, req.Key.StagingKey); err != nil {
+		return err
+	}
+	err := h.giveUnused(ctx, a, req, info)
+	h.owners.leave(req.Key, err == nil)
+	return fault.Note(err, "", `volume "`+string(req.Volume.ID)+`"`)
+}
+
+// giveUnused gives a volume that nobody may use yet. One that is used is not looked at: a process of an earlier run of
+// the agent must not end because its user is not found any more.
+func (h *CSI) giveUnused(
+	ctx context.Context, a *hook.Alloc, req csimanager.MountRequest, info csimanager.MountInfo,
+) error {
+	if req.Shared || h.used(req.Key) {
+		return nil
+	}
 	want, ok, err := wanted(a, req)
 	if err != nil || !ok {
 		return err
 	}
-	if err := h.owners.enter(ctx, req.Key.StagingKey); err != nil {
-		return err
-	}
-	done := false
-	defer func() { h.owners.leave(req.Key, done) }()
-	if !req.Shared && !h.used(req.Key) {
-		err = ownership.Give(ctx, info.Source, want, func() {
-			a.Emit(waiting(fmt.Sprintf(`volume "%s": giving its files to %d:%d`, req.Volume.ID, want.UID, want.GID)))
-		})
-	}
+	err = ownership.Give(ctx, info.Source, want, func() {
+		a.Emit(waiting(fmt.Sprintf(`volume "%s": giving its files to %d:%d`, req.Volume.ID, want.UID, want.GID)))
+	})
 	if err != nil && (req.Ownership == nil || req.MountGroup != "") && fault.Has(err, fault.Denied) {
 		// Nobody asked for it, or the plugin has done it: tasks may do without, and who cannot says so.
 		text := err.Error()
 		a.Emit(&alloc.TaskEvent{Type: alloc.EventStorageWaiting, DisplayMessage: text, Message: text})
-		err = nil
+		return nil
 	}
-	done = err == nil
-	return fault.Note(err, "", `volume "`+string(req.Volume.ID)+`"`)
+	return err
 }
 
 // used reports that a process may use the volume on this node, of another alloc or of this one, which an earlier run of

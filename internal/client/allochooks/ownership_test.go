@@ -153,6 +153,11 @@ func TestToWhomAFreshVolumeIsGiven(t *testing.T) {
 				r.Ownership = &volume.Ownership{Policy: volume.OwnRoot}
 				g.living = []ids.Alloc{"a1"}
 			}},
+		"tasks of an earlier run, whose user is gone": {"0:0",
+			func(a *hook.Alloc, _ *csimanager.MountRequest, _ *directories, g *gate) {
+				a.Group.Tasks[1].User = "no-such-user"
+				g.living = []ids.Alloc{"a1"}
+			}},
 		"tasks of another alloc": {"0:0", func(_ *hook.Alloc, r *csimanager.MountRequest, d *directories, g *gate) {
 			r.Ownership = &volume.Ownership{Policy: volume.OwnRoot}
 			d.users, g.living = append(d.users, "a2"), []ids.Alloc{"a2"}
