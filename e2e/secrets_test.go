@@ -22,14 +22,20 @@ import (
 	"berth/internal/conformance/csi/proxy"
 )
 
-// carelessPlugin runs a plugin that refuses every call without the secret "key", and whose first call of each kind
-// fails with a message that repeats secrets and mount flags.
+// carelessPlugin runs a plugin that refuses every call without the secret "key", whose first call of each kind fails
+// with a message that repeats secrets and mount flags, and whose contexts hold the secrets and must come back as they
+// were.
 func (m *machine) carelessPlugin(id string) *judged {
 	m.t.Helper()
 	p := &judged{m: m, id: id, driver: "raw_exec", scope: "node"}
-	cfg, err := json.Marshal(csitest.Fake{NodeID: "n1", Dir: filepath.Join(m.rig, "backend-"+id), Needs: "key",
+	cfg, err := json.Marshal(csitest.Fake{
+		NodeID:      "n1",
+		Dir:         filepath.Join(m.rig, "backend-"+id),
+		Needs:       "key",
+		EchoContext: true,
 		Echo: []string{"CreateVolume", "ValidateVolumeCapabilities", "ControllerPublishVolume", "NodeStageVolume",
-			"NodePublishVolume", "CreateSnapshot", "DeleteVolume"}})
+			"NodePublishVolume", "CreateSnapshot", "DeleteVolume"},
+	})
 	must(m.t, err)
 	p.argv = []string{p.see("csi-proxy"), "-serve-fake", string(cfg)}
 	return p.begin()
@@ -121,8 +127,9 @@ func (h *hunt) disk() {
 	}))
 }
 
-// TestSecretsAreNowhere: given a volume and snapshots with secrets and a plugin that repeats them in its errors, then
-// they are in no log, file, reply, process or output, and arrive at the plugin even after the agent died.
+// TestSecretsAreNowhere: given a volume and snapshots with secrets and a plugin that repeats them in its errors and in
+// contexts, then they are in no log, file, reply, process or output, and arrive at the plugin even after the agent
+// died.
 func TestSecretsAreNowhere(t *testing.T) {
 	m := newMachine(t, false)
 	p := m.carelessPlugin("careless")
@@ -162,7 +169,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 	try("create", func(ctx context.Context) error {
 		r, _, err := m.api.Volumes().Create(ctx, vol, nil)
 		if err == nil {
-			external = r.Volumes[0].ExternalID
+			external, vol.Context = r.Volumes[0].ExternalID, r.Volumes[0].Context
 		}
 		return err
 	})

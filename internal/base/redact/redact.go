@@ -9,8 +9,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"sort"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Mask is what a secret looks like to everybody who does not call Reveal.
@@ -94,20 +95,76 @@ func (m Map) Reveal() map[string]string {
 	return out
 }
 
-// Scrub replaces every occurrence of the secrets' values in text, longest first, so that a plugin that echoes a
-// secret in its error message does not publish it.
-func (m Map) Scrub(text string) string {
-	values := make([]string, 0, len(m))
-	for _, v := range m {
-		if !v.Empty() {
-			values = append(values, v.Reveal())
+// How values are looked for in what others say. From enough bytes on a value is found wherever it stands. A shorter one
+// is found as a whole word only: "admin" must not make "administrator" unreadable. What has fewer than few bytes is
+// never found: it keeps nothing from anybody who guesses, and "1" or "on" stand in every second sentence.
+const (
+	few    = 4
+	enough = 8
+)
+
+// Find returns where the first value of a secret stands in text, which one, and its length in bytes; at -1: none. Of
+// several at one place it is the longest.
+func (m Map) Find(text string) (at int, name string, length int) {
+	at = -1
+	for n, v := range m {
+		value := v.Reveal()
+		i := find(text, value)
+		better := at < 0 || i < at || i == at && (len(value) > length || len(value) == length && n < name)
+		if i >= 0 && better {
+			at = i
+			name = n
+			length = len(value)
 		}
 	}
-	sort.Slice(values, func(i, j int) bool { return len(values[i]) > len(values[j]) })
-	for _, v := range values {
-		text = strings.ReplaceAll(text, v, Mask)
+	return at, name, length
+}
+
+func find(text, value string) int {
+	if len(value) < few {
+		return -1
 	}
-	return text
+	for from := 0; ; {
+		i := strings.Index(text[from:], value)
+		if i < 0 {
+			return -1
+		}
+		i += from
+		before, _ := utf8.DecodeLastRuneInString(text[:i])
+		after, _ := utf8.DecodeRuneInString(text[i+len(value):])
+		if len(value) >= enough || !inWord(before) && !inWord(after) {
+			return i
+		}
+		from = i + 1
+	}
+}
+
+func inWord(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r)) }
+
+// Holds reports whether text has a value of so many bytes that it is no word of its own by chance. It is for names that
+// nothing may be cut out of.
+func (m Map) Holds(text string) bool {
+	for _, v := range m {
+		if value := v.Reveal(); len(value) >= enough && strings.Contains(text, value) {
+			return true
+		}
+	}
+	return false
+}
+
+// Scrub replaces the secrets' values in text, as Find finds them, so that a plugin that echoes a secret in its error
+// message does not publish it.
+func (m Map) Scrub(text string) string {
+	var b strings.Builder
+	for {
+		at, _, length := m.Find(text)
+		if at < 0 {
+			b.WriteString(text)
+			return b.String()
+		}
+		b.WriteString(text[:at] + Mask)
+		text = text[at+length:]
+	}
 }
 
 // MarshalCBOR refuses: a Secret must not reach a log, a snapshot or a store in this form. What crosses the wire or is

@@ -37,6 +37,7 @@ type call struct {
 
 // begin opens a call on an object: kind is a log key ("volume", "snapshot" …), empty when the call is about the plugin.
 func (c *Client) begin(rpc RPC, kind, id string, secrets redact.Map) *call {
+	c.sent.Remember(secrets)
 	k := &call{c: c, rpc: rpc, secrets: secrets, subject: pluginSubject(c.opts.Plugin)}
 	if kind != "" {
 		k.subject = strconv.Quote(cut(clean(id), maxString)) // the operation names the kind

@@ -41,11 +41,12 @@ func (c *Client) CreateVolume(ctx context.Context, r CreateVolumeRequest) (Volum
 	}
 	v, wrong := volumeFrom(resp.GetVolume(), k.inst.TopologyAware())
 	if wrong == "" {
-		wrong = answeredVolume(r, v)
+		wrong = first(answeredVolume(r, v), k.seeable(v.ID))
 	}
 	if wrong != "" {
 		return Volume{}, k.defect(wrong)
 	}
+	v.Context = k.keep(v.Context)
 	return v, nil
 }
 
@@ -75,7 +76,8 @@ func (c *Client) DeleteVolume(ctx context.Context, r DeleteVolumeRequest) error 
 // ValidateVolume asks whether the volume can be used as described and compares the answer with the question.
 func (c *Client) ValidateVolume(ctx context.Context, r ValidateVolumeRequest) (Validation, error) {
 	k := c.begin(ValidateVolumeCapabilities, "volume", r.VolumeID, r.Secrets).role(RoleController)
-	k.id("volume id", r.VolumeID).stringMap("volume context", r.VolumeContext).stringMap("parameters", r.Parameters)
+	r.VolumeContext = k.handBack("volume context", r.VolumeContext)
+	k.id("volume id", r.VolumeID).stringMap("parameters", r.Parameters)
 	k.secretMap(r.Secrets).capabilities(r.Capabilities...)
 	if len(r.Capabilities) == 0 {
 		k.invalid("no capability is asked")
@@ -104,7 +106,8 @@ func (c *Client) ValidateVolume(ctx context.Context, r ValidateVolumeRequest) (V
 func (c *Client) Attach(ctx context.Context, r AttachRequest) (AttachAnswer, error) {
 	k := c.begin(ControllerPublishVolume, "volume", r.VolumeID, r.Secrets).controller(CapAttach).about("node", r.NodeID)
 	k.id("volume id", r.VolumeID).text("node id", r.NodeID, true, maxNodeID).capabilities(r.Capability)
-	k.stringMap("volume context", r.VolumeContext).secretMap(r.Secrets)
+	r.VolumeContext = k.handBack("volume context", r.VolumeContext)
+	k.secretMap(r.Secrets)
 	k.field(r.ReadOnly, "read-only", k.inst.Controller.Has(CapAttachReadOnly),
 		"controller capability "+CapAttachReadOnly.String())
 	req := &pb.ControllerPublishVolumeRequest{
@@ -122,7 +125,7 @@ func (c *Client) Attach(ctx context.Context, r AttachRequest) (AttachAnswer, err
 	if wrong := mapFault("publish context", resp.GetPublishContext()); wrong != "" {
 		return AttachAnswer{}, k.defect(wrong)
 	}
-	return AttachAnswer{PublishContext: mapPB(resp.GetPublishContext())}, nil
+	return AttachAnswer{PublishContext: k.keep(mapPB(resp.GetPublishContext()))}, nil
 }
 
 // Detach withdraws a volume from a node.

@@ -28,6 +28,7 @@ import (
 	"berth/internal/base/bootclock"
 	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
+	"berth/internal/port/csi/echo"
 	"berth/internal/port/hostfs"
 )
 
@@ -58,6 +59,7 @@ type Client struct {
 	opts Options
 	end  *ending
 	inst atomic.Pointer[Instance]
+	sent echo.Sent
 }
 
 // ending is the one-way news that the connection is gone.

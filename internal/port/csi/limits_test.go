@@ -414,7 +414,7 @@ func FuzzCondition(f *testing.F) {
 		if proto.Unmarshal(raw, m) != nil {
 			return
 		}
-		if c := conditionOf(m); c != nil && len(c.Message) > maxMessage {
+		if c := armed().begin(NodeGetVolumeStats, "", "", nil).condition(m); c != nil && len(c.Message) > maxMessage {
 			t.Errorf("a condition of %d bytes", len(c.Message))
 		}
 	})

@@ -20,12 +20,13 @@ func (c *Client) ListVolumes(ctx context.Context, r ListVolumesRequest) (VolumeP
 	for _, e := range resp.GetEntries() {
 		v, bad := volumeFrom(e.GetVolume(), k.inst.TopologyAware())
 		wrong = first(wrong, bad)
+		v.Context = k.shown(v.Context)
 		one := VolumeEntry{Volume: v, NodesKnown: known}
 		if known {
 			one.NodeIDs = listPB(e.GetStatus().GetPublishedNodeIds())
 		}
 		if k.inst.Controller.Has(CapVolumeConditionCtrl) {
-			one.Condition = conditionOf(e.GetStatus())
+			one.Condition = k.condition(e.GetStatus())
 		}
 		out.Entries = append(out.Entries, one)
 	}
@@ -50,11 +51,12 @@ func (c *Client) GetVolume(ctx context.Context, id string) (VolumeEntry, error) 
 	if wrong != "" {
 		return VolumeEntry{}, k.defect(wrong)
 	}
+	v.Context = k.shown(v.Context)
 	out := VolumeEntry{Volume: v, NodesKnown: k.inst.Controller.Has(CapListAttachedNodes)}
 	if out.NodesKnown {
 		out.NodeIDs = listPB(resp.GetStatus().GetPublishedNodeIds())
 	}
-	out.Condition = conditionOf(resp.GetStatus())
+	out.Condition = k.condition(resp.GetStatus())
 	return out, nil
 }
 
@@ -79,7 +81,7 @@ func (c *Client) ListSnapshots(ctx context.Context, r ListSnapshotsRequest) (Sna
 	out := SnapshotPage{NextToken: resp.GetNextToken()}
 	for _, e := range resp.GetEntries() {
 		s, bad := snapshotFrom(e.GetSnapshot())
-		wrong = first(wrong, bad)
+		wrong = first(wrong, bad, k.seeable(s.ID, s.SourceVolumeID))
 		out.Snapshots = append(out.Snapshots, s)
 	}
 	if wrong != "" {

@@ -10,7 +10,9 @@ import (
 func (c *Client) Stage(ctx context.Context, r StageRequest) error {
 	k := c.begin(NodeStageVolume, "volume", r.VolumeID, r.Secrets).node(CapStage).about("path", r.StagingPath)
 	k.id("volume id", r.VolumeID).path("staging path", r.StagingPath).capabilities(r.Capability)
-	k.stringMap("publish context", r.PublishContext).stringMap("volume context", r.VolumeContext).secretMap(r.Secrets)
+	r.PublishContext = k.handBack("publish context", r.PublishContext)
+	r.VolumeContext = k.handBack("volume context", r.VolumeContext)
+	k.secretMap(r.Secrets)
 	req := &pb.NodeStageVolumeRequest{
 		VolumeId:          r.VolumeID,
 		PublishContext:    mapPB(r.PublishContext),
@@ -34,7 +36,9 @@ func (c *Client) Unstage(ctx context.Context, r UnstageRequest) error {
 func (c *Client) Publish(ctx context.Context, r PublishRequest) error {
 	k := c.begin(NodePublishVolume, "volume", r.VolumeID, r.Secrets).role(RoleNode).about("path", r.TargetPath)
 	k.id("volume id", r.VolumeID).staging(r.StagingPath).path("target path", r.TargetPath).capabilities(r.Capability)
-	k.stringMap("publish context", r.PublishContext).stringMap("volume context", r.VolumeContext).secretMap(r.Secrets)
+	r.PublishContext = k.handBack("publish context", r.PublishContext)
+	r.VolumeContext = k.handBack("volume context", r.VolumeContext)
+	k.secretMap(r.Secrets)
 	req := &pb.NodePublishVolumeRequest{
 		VolumeId:          r.VolumeID,
 		PublishContext:    mapPB(r.PublishContext),
@@ -75,7 +79,7 @@ func (c *Client) VolumeStats(ctx context.Context, r StatsRequest) (Stats, error)
 	}
 	out := Stats{Bytes: bytes, Inodes: inodes}
 	if k.inst.Node.Has(CapVolumeConditionNode) {
-		out.Condition = conditionOf(resp)
+		out.Condition = k.condition(resp)
 	}
 	return out, nil
 }

@@ -25,6 +25,7 @@ func (c *Client) CreateSnapshot(ctx context.Context, r CreateSnapshotRequest) (S
 	if wrong == "" && s.SourceVolumeID != r.SourceVolumeID {
 		wrong = "a snapshot of another volume"
 	}
+	wrong = first(wrong, k.seeable(s.ID))
 	if wrong != "" {
 		return Snapshot{}, k.defect(wrong)
 	}

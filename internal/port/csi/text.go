@@ -1,12 +1,12 @@
 package csi
 
 import (
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"berth/internal/base/redact"
+	"berth/internal/port/csi/echo"
 )
 
 // maxMessage bounds what is kept of a plugin's words, in bytes.
@@ -37,21 +37,8 @@ func (k *call) hide(flags MountFlags) {
 }
 
 // scrub masks what of the call must not be seen in the plugin's words.
-func (k *call) scrub(text string) string { return scrub(k.hidden, scrub(k.secrets, text)) }
-
-// scrub masks the secrets of a call in text, also where the plugin quoted them.
-func scrub(secrets redact.Map, text string) string {
-	if len(secrets) == 0 {
-		return text
-	}
-	all := make(redact.Map, 2*len(secrets))
-	for name, s := range secrets {
-		all[name] = s
-		if q := strconv.Quote(s.Reveal()); q[1:len(q)-1] != s.Reveal() {
-			all[name+"\x00quoted"] = redact.New(q[1 : len(q)-1])
-		}
-	}
-	return all.Scrub(text)
+func (k *call) scrub(text string) string {
+	return k.c.sent.Scrub(echo.Scrub(k.hidden, echo.Scrub(k.secrets, text)))
 }
 
 // clean makes text fit for one line on a terminal: control and invalid characters become spaces.

@@ -62,6 +62,8 @@ type Config struct {
 	AtOnce int
 	// RPCs whose first call in a run fails with an error that repeats the secrets and mount flags
 	Echo []string
+	// contexts hold a login made of the secrets, and calls must hand it back as it was
+	EchoContext bool
 }
 
 // Defect is a way of answering OK outside of the specification.
@@ -193,8 +195,12 @@ func (p *Plugin) intercept(
 	if err := p.takeTime(ctx, filepath.Base(info.FullMethod)); err != nil {
 		return nil, err
 	}
+	if err := p.sameLogin(req); err != nil {
+		return nil, err
+	}
 	resp, err := next(ctx, req)
 	if err == nil {
+		p.tellLogin(req, resp)
 		p.spoil(filepath.Base(info.FullMethod), resp)
 	}
 	return resp, err

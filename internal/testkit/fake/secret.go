@@ -2,6 +2,7 @@ package fake
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	pb "github.com/container-storage-interface/spec/lib/go/csi"
@@ -31,6 +32,58 @@ func (p *Plugin) authorize(rpc string, req any) error {
 	p.echoed[rpc] = true
 	return status.Error(codes.Unavailable,
 		fmt.Sprintf("login with %v and flags %v: the backend is busy", secrets, flagsOf(req)))
+}
+
+// DefectSecretID makes an id out of secrets, where contexts hold them.
+const DefectSecretID Defect = "secret-id"
+
+// login is the member of a context that holds secrets.
+const login = "fake/login"
+
+// loginOf is what a careless plugin writes into contexts.
+func loginOf(req any) string {
+	r, ok := req.(interface{ GetSecrets() map[string]string })
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("${secret:%v} at backend", r.GetSecrets())
+}
+
+// tellLogin puts the secrets into the contexts of an answer.
+func (p *Plugin) tellLogin(req, resp any) {
+	if !p.cfg.EchoContext {
+		return
+	}
+	switch r := resp.(type) {
+	case *pb.CreateVolumeResponse:
+		r.Volume.VolumeContext = maps.Clone(r.Volume.VolumeContext)
+		r.Volume.VolumeContext[login] = loginOf(req)
+		if p.cfg.Defects["CreateVolume"] == DefectSecretID {
+			r.Volume.VolumeId = loginOf(req)
+		}
+	case *pb.ControllerPublishVolumeResponse:
+		r.PublishContext[login] = loginOf(req)
+	}
+}
+
+// sameLogin refuses a call that hands a context back otherwise than it was answered.
+func (p *Plugin) sameLogin(req any) error {
+	if !p.cfg.EchoContext {
+		return nil
+	}
+	var contexts []map[string]string
+	if r, ok := req.(interface{ GetVolumeContext() map[string]string }); ok {
+		contexts = append(contexts, r.GetVolumeContext())
+	}
+	if r, ok := req.(interface{ GetPublishContext() map[string]string }); ok {
+		contexts = append(contexts, r.GetPublishContext())
+	}
+	for _, c := range contexts {
+		if c[login] != loginOf(req) {
+			return status.Errorf(codes.InvalidArgument, "a context came back with the login %q", c[login])
+		}
+	}
+	return nil
 }
 
 // flagsOf are the mount flags of a request that asks for one way of using a volume.

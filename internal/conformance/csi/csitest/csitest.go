@@ -38,6 +38,7 @@ const (
 	DefectLongID   = fake.DefectLongID
 	DefectNegative = fake.DefectNegative
 	DefectMore     = fake.DefectMore
+	DefectSecretID = fake.DefectSecretID
 )
 
 // Defect is a way of answering OK outside of the specification.

@@ -1,18 +1,26 @@
-package csi
+// Package condition owns how the health of a volume is read, which plugins of specification 1.12 and older put into
+// their answers. Only port/csi imports it.
+package condition
 
 import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
-// conditionField is the number of VolumeCondition in NodeGetVolumeStatsResponse and in the VolumeStatus messages of
+// Condition is the health that plugins of specification 1.12 and older answer. It is for display only.
+type Condition struct {
+	Abnormal bool
+	Message  string // as the plugin wrote it
+}
+
+// field is the number of VolumeCondition in NodeGetVolumeStatsResponse and in the VolumeStatus messages of
 // specification 1.12 and older. Version 1.13 dropped it, so it arrives as an unknown field; the plugins that send it
 // are the ones in the field.
-const conditionField = 2
+const field = 2
 
-// conditionOf reads the volume condition out of the unknown fields of a message; nil when there is none or when it
+// Of reads the volume condition out of the unknown fields of a message; nil when there is none or when it
 // cannot be read, for it is display only.
-func conditionOf(m proto.Message) *Condition {
+func Of(m proto.Message) *Condition {
 	if m == nil || !m.ProtoReflect().IsValid() {
 		return nil
 	}
@@ -24,12 +32,12 @@ func conditionOf(m proto.Message) *Condition {
 			return nil
 		}
 		rest = rest[n:]
-		if num == conditionField && kind == protowire.BytesType {
+		if num == field && kind == protowire.BytesType {
 			body, n := protowire.ConsumeBytes(rest)
 			if n < 0 {
 				return nil
 			}
-			if out = decodeCondition(body); out == nil {
+			if out = decode(body); out == nil {
 				return nil
 			}
 			rest = rest[n:]
@@ -43,8 +51,8 @@ func conditionOf(m proto.Message) *Condition {
 	return out
 }
 
-// decodeCondition reads VolumeCondition{bool abnormal = 1; string message = 2}.
-func decodeCondition(b []byte) *Condition {
+// decode reads VolumeCondition{bool abnormal = 1; string message = 2}.
+func decode(b []byte) *Condition {
 	out := &Condition{}
 	for len(b) > 0 {
 		num, kind, n := protowire.ConsumeTag(b)
@@ -64,7 +72,7 @@ func decodeCondition(b []byte) *Condition {
 			if n < 0 {
 				return nil
 			}
-			out.Message, b = cut(clean(string(v)), maxMessage), b[n:]
+			out.Message, b = string(v), b[n:]
 		default:
 			if n = protowire.ConsumeFieldValue(num, kind, b); n < 0 {
 				return nil
