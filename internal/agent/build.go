@@ -147,12 +147,18 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 
 		InProcess: true,
 
-		UnlimitedDisks:      c.Client.EphemeralDisk != nil && c.Client.EphemeralDisk.Enforce == enforceNone,
+		UnlimitedDisks:      c.disksBy(enforceNone),
+		EnclosedDisks:       c.disksBy(enforceImage),
 		VolumeStatsInterval: orDefault(c.Client.VolumeStatsInterval),
 
 		Feed: a.feed,
 		Log:  a.log, // it adds its own component
 	}, errors.Join(err, rawErr, execErr)
+}
+
+// disksBy reports whether tasks are held to their disks in this way.
+func (c *Config) disksBy(way string) bool {
+	return c.Client.EphemeralDisk != nil && c.Client.EphemeralDisk.Enforce == way
 }
 
 // attributes are those of the node that only its agent's configuration knows.

@@ -13,6 +13,7 @@ import (
 
 	"berth/api"
 	"berth/internal/base/fault"
+	"berth/internal/client/allocdir"
 	"berth/internal/client/csimanager"
 	"berth/internal/client/host"
 	"berth/internal/port/driver/exec"
@@ -126,7 +127,7 @@ func (c *Config) check() error {
 	if err := c.checkIntervals(); err != nil {
 		return err
 	}
-	if err := c.Client.EphemeralDisk.check(); err != nil {
+	if err := c.checkDisks(); err != nil {
 		return err
 	}
 	if err := c.checkLimits(); err != nil {
@@ -173,12 +174,23 @@ func (c *Config) checkIntervals() error {
 	return nil
 }
 
-func (d *EphemeralDisk) check() error {
-	if d == nil || d.Enforce == "" || d.Enforce == enforceSweep || d.Enforce == enforceNone {
+func (c *Config) checkDisks() error {
+	const what = "client ephemeral_disk enforce"
+	if c.Client.EphemeralDisk == nil {
 		return nil
 	}
-	return bad("client ephemeral_disk enforce", fmt.Sprintf("%q is no way to hold tasks to their disks", d.Enforce),
-		`write "sweep" (the default) or "none"`)
+	switch e := c.Client.EphemeralDisk.Enforce; e {
+	case "", enforceSweep, enforceNone:
+		return nil
+	case enforceImage:
+		if c.DataDir == "" {
+			return bad(what, "images outlive the agent, and its data_dir does not", "name a data_dir")
+		}
+		return fault.Note(allocdir.CanEnclose(), "configure", what+` = "image"`)
+	default:
+		return bad(what, fmt.Sprintf("%q is no way to hold tasks to their disks", e),
+			`write "sweep" (the default), "image" or "none"`)
+	}
 }
 
 // maxDataDir is the longest data_dir whose shims can still be reached: a socket's path has 107 bytes on Linux.

@@ -87,6 +87,8 @@ type Config struct {
 	StorageTimeout  time.Duration // see allocrunner.Config
 	// UnlimitedDisks leaves it to the jobs how much of the disk they take.
 	UnlimitedDisks bool
+	// EnclosedDisks gives every new alloc a file system of its own, of the size that its group asks for.
+	EnclosedDisks bool
 	// VolumeStatsInterval is how often the volumes in use are measured; 0: meter.DefaultPeriod.
 	VolumeStatsInterval time.Duration
 	MaxKillTimeout      time.Duration
@@ -191,6 +193,7 @@ func (c *Client) build(ctx context.Context) error {
 		ReportDelay:     c.cfg.ReportDelay,
 		ReportPatience:  c.cfg.ReportPatience,
 		ConfirmRemovals: c.cfg.ConfirmRemovals,
+		EnclosedDisks:   c.cfg.EnclosedDisks,
 		StorageTimeout:  c.cfg.StorageTimeout,
 		MaxKillTimeout:  c.cfg.MaxKillTimeout,
 		Log:             c.log,

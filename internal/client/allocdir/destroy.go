@@ -25,6 +25,9 @@ func (d Dir) Destroy() error {
 	if err := d.DropSecrets(); err != nil {
 		return err
 	}
+	if err := d.disclose(); err != nil {
+		return err
+	}
 	base, err := os.Open(filepath.Dir(d.path))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -36,7 +39,7 @@ func (d Dir) Destroy() error {
 	r := remover{}
 	r.entry(int(base.Fd()), filepath.Base(d.path), d.path, 0)
 	if len(r.kept) == 0 && r.err == nil {
-		return nil
+		return d.dropImage()
 	}
 	if r.err != nil {
 		return classify(r.err, "remove", d.path)

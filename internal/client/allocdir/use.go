@@ -20,6 +20,8 @@ type Use struct {
 	Entries int // files and directories
 	// Places are the directories that hold all that, the largest first: what the tasks share, and each task's own.
 	Places []Place
+	// Enclosed: the directory is a file system of its own, which takes no more than it was made for.
+	Enclosed bool
 }
 
 // Place is a directory of an alloc, relative to its own.
@@ -31,6 +33,11 @@ type Place struct {
 // Use measures what the alloc's directory takes. It passes through no link and onto no other mount: volumes, secrets
 // and what else is mounted below count as nothing. What is made or removed meanwhile may be counted or not.
 func (d Dir) Use(ctx context.Context) (Use, error) {
+	if enclosed, err := d.enclosed(); err != nil {
+		return Use{}, err
+	} else if enclosed {
+		return d.filled()
+	}
 	fd, err := unix.Open(d.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return Use{}, nil

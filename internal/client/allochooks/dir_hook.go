@@ -9,7 +9,11 @@ import (
 
 // Dir makes the directories that an alloc's tasks share, and forgets the tasks' secrets when the last task has ended.
 // The directories themselves stay for people to read until the servers forget the alloc.
-type Dir struct{ Dir allocdir.Dir }
+type Dir struct {
+	Dir allocdir.Dir
+	// Enclose gives a new alloc a file system of its own, of the size that its group asks for.
+	Enclose bool
+}
 
 var (
 	_ hook.Prerunner  = (*Dir)(nil)
@@ -19,8 +23,16 @@ var (
 // Name implements hook.Hook.
 func (*Dir) Name() string { return "alloc_dir" }
 
-// Prerun makes the directories; those that are there are left as they are.
-func (h *Dir) Prerun(context.Context, *hook.Alloc) error { return h.Dir.Build() }
+// Prerun makes the directories; those that are there are left as they are. An alloc that has a file system of its own
+// keeps it, also when the agent makes none any more.
+func (h *Dir) Prerun(ctx context.Context, a *hook.Alloc) error {
+	if a.Group != nil && a.Group.EphemeralDisk != nil {
+		if err := h.Dir.Enclose(ctx, int64(a.Group.EphemeralDisk.SizeMB)<<20, h.Enclose); err != nil {
+			return err
+		}
+	}
+	return h.Dir.Build()
+}
 
 // Postrun unmounts the secrets.
 func (h *Dir) Postrun(context.Context, *hook.Alloc) error { return h.Dir.DropSecrets() }

@@ -51,9 +51,11 @@ type Config struct {
 	ReportPatience time.Duration
 	// ConfirmRemovals is how long removals of many allocs at once wait until they are confirmed again; 0: 30 s.
 	ConfirmRemovals time.Duration
-	StorageTimeout  time.Duration // see allocrunner.Config
-	MaxKillTimeout  time.Duration
-	Log             *slog.Logger
+	// EnclosedDisks gives allocs file systems of their own.
+	EnclosedDisks  bool
+	StorageTimeout time.Duration // see allocrunner.Config
+	MaxKillTimeout time.Duration
+	Log            *slog.Logger
 }
 
 // Allocs runs the allocs of the node.
@@ -146,7 +148,7 @@ func (a *Allocs) make(
 ) (*allocrunner.Runner, error) {
 	id := rec.Bundle.Alloc.ID
 	dir := a.AllocDir(id)
-	allocHooks := append([]hook.Hook{&allochooks.Dir{Dir: dir}}, a.cfg.AllocHooks...)
+	allocHooks := append([]hook.Hook{&allochooks.Dir{Dir: dir, Enclose: a.cfg.EnclosedDisks}}, a.cfg.AllocHooks...)
 	taskHooks := append([]hook.Hook{&taskhooks.User{}, &taskhooks.Dir{Dir: dir}}, a.cfg.TaskHooks...)
 	taskHooks = append(taskHooks, &taskhooks.Templates{})
 	r, err := allocrunner.New(allocrunner.Config{

@@ -123,9 +123,10 @@ func (s *Sweep) measure(ctx context.Context, id ids.Alloc) (reconcile.Result, er
 	s.mu.Lock()
 	k.last = Measured{Use: use, Limit: disk.Limit, At: time.Now().UTC()}
 	reported := k.reported
-	k.reported = use.Bytes > disk.Limit
+	exceeded := use.Bytes > disk.Limit && !use.Enclosed
+	k.reported = exceeded
 	s.mu.Unlock()
-	if use.Bytes > disk.Limit {
+	if exceeded {
 		reason := Reason(use, disk.Limit)
 		if !reported {
 			s.log.Warn("an allocation takes too much of the disk: its tasks are stopped", logkey.Alloc, id,

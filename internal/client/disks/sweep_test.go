@@ -15,12 +15,15 @@ import (
 	"berth/internal/base/lifecycle"
 	"berth/internal/client/allocdir"
 	"berth/internal/client/disks"
+	"berth/internal/testkit/mountns"
 )
 
 const (
 	small ids.Alloc = "11111111-2222-4333-8444-555555555555"
 	other ids.Alloc = "22222222-2222-4333-8444-555555555555"
 )
+
+func TestMain(m *testing.M) { mountns.Main(m.Run) }
 
 // node has allocs with directories.
 type node struct {
@@ -75,8 +78,9 @@ func (n *node) write(d allocdir.Dir, size int) {
 }
 
 // sweeping runs a sweep in fake time.
-func sweeping(t *testing.T, story func(n *node, s *disks.Sweep)) {
-	base := t.TempDir()
+func sweeping(t *testing.T, story func(n *node, s *disks.Sweep)) { sweepingIn(t, t.TempDir(), story) }
+
+func sweepingIn(t *testing.T, base string, story func(n *node, s *disks.Sweep)) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &node{t: t, base: base, ended: map[ids.Alloc][]string{}}
 		s := disks.New(n, slog.New(slog.DiscardHandler))
@@ -121,6 +125,30 @@ func TestAnAllocThatTakesTooMuchIsEnded(t *testing.T) {
 			if !strings.Contains(got[0], want) {
 				t.Errorf("%q does not say %q", got[0], want)
 			}
+		}
+	})
+}
+
+// What a file system of its own takes beyond the limit, such as what is reserved for output, is no excess.
+func TestAFileSystemOfItsOwnIsHeldByTheKernel(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount")
+	}
+	base := t.TempDir()
+	d := allocdir.New(base, small)
+	if err := d.Enclose(t.Context(), 10<<20, true); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := d.Destroy(); err != nil {
+			t.Error(err)
+		}
+	}()
+	sweepingIn(t, base, func(n *node, s *disks.Sweep) {
+		n.write(n.run(small, 1<<20), 3<<20)
+		settle()
+		if got, measured := s.Of(small); !measured || got.Bytes < 3<<20 || len(n.reasons(small)) > 0 {
+			t.Errorf("measured %v: %+v, ended %q", measured, got, n.reasons(small))
 		}
 	})
 }
