@@ -14,6 +14,9 @@ import (
 // ours are the names that an agent uses in its data_dir. Whatever else is there is none of its business.
 var ours = []string{"alloc", "client", "client.identity", "csi", "lock", "server", "shim", "volumes"}
 
+// stores are those of them that Berth alone writes, down to the last file.
+var stores = []string{"client", "server", "volumes"}
+
 // takeDataDir makes sure that nobody but the agent's user, and root, can change what is in the data_dir: what is
 // written there is run as root. The path must be free of links; who could replace a directory above could replace it.
 // One that others may only read is closed to them.
@@ -38,6 +41,17 @@ func takeDataDir(dir string, uid int) error {
 	}
 	for _, name := range ours {
 		if err := safe(dir, filepath.Join(dir, name), uid, false); err != nil {
+			return err
+		}
+	}
+	for _, name := range stores {
+		err := filepath.WalkDir(filepath.Join(dir, name), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // what runs on may remove what it made
+				return fault.Wrap(err, fault.Invalid, "use", "data_dir "+dir)
+			}
+			return safe(dir, path, uid, false)
+		})
+		if err != nil {
 			return err
 		}
 	}

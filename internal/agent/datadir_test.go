@@ -58,6 +58,20 @@ func TestADataDirThatOthersCanChangeIsRefused(t *testing.T) {
 			[]string{"top can be"}},
 		"a link in it": {func(top, dir string) { make(dir, 0o700); link(top, dir+"/server") },
 			[]string{"data/server is a symbolic link", "mount that there"}},
+		"a link in a store": {func(top, dir string) { make(dir+"/server/raft", 0o700); link(top, dir+"/server/raft/wal") },
+			[]string{"data/server/raft/wal is a symbolic link", "mount that there"}},
+		"a link for a file": {func(top, dir string) { make(dir+"/client", 0o700); link(top, dir+"/client/client.db") },
+			[]string{"data/client/client.db is a symbolic link"}},
+		"a link for the key": {func(top, dir string) {
+			make(dir+"/server/keyring", 0o700)
+			link(top, dir+"/server/keyring/root.key")
+		}, []string{"data/server/keyring/root.key is a symbolic link"}},
+		"a link of the plugin's": {func(top, dir string) {
+			make(dir+"/volumes/volumes/a", 0o700)
+			link(top, dir+"/volumes/volumes/a/image")
+		}, []string{"volumes/a/image is a symbolic link"}},
+		"another user's file": {func(_, dir string) { make(dir+"/client/x", 0o700); give(dir + "/client/x") },
+			[]string{"client/x belongs to user"}},
 		"another user's part": {func(_, dir string) { make(dir+"/alloc", 0o711); give(dir + "/alloc") },
 			[]string{"data/alloc belongs to user"}},
 		"a part that all may write": {func(_, dir string) { make(dir+"/shim", 0o777) }, []string{"data/shim can be"}},

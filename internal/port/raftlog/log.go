@@ -12,6 +12,8 @@ import (
 
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
+	"github.com/hashicorp/raft-wal/fs"
+	"github.com/hashicorp/raft-wal/segment"
 
 	"berth/internal/base/durable"
 	"berth/internal/base/fault"
@@ -398,9 +400,13 @@ func openWAL(cfg Config) (*wal.WAL, error) {
 	if err := finishRotation(dir); err != nil {
 		return nil, classify(err, "open log", dir)
 	}
-	w, err := wal.Open(dir, wal.WithSegmentSize(cfg.SegmentSize), wal.WithLogger(newLogger(cfg.Log)))
+	w, err := wal.Open(dir, wal.WithSegmentSize(cfg.SegmentSize), wal.WithLogger(newLogger(cfg.Log)),
+		wal.WithSegmentFiler(segment.NewFiler(dir, private{fs.New()})))
 	if err != nil {
 		return nil, classify(fmt.Errorf("open: %w", err), "open log", dir)
+	}
+	if err := closeToOthers(dir); err != nil {
+		return nil, errors.Join(classify(err, "open log", dir), w.Close())
 	}
 	return w, nil
 }

@@ -30,7 +30,10 @@ func openSnapshots(dir string, log hclog.Logger) (*snapshots, error) {
 	if err := makeDir(s.dir); err != nil {
 		return nil, err
 	}
-	var err error
+	err := closeToOthers(s.dir)
+	if err != nil {
+		return nil, err
+	}
 	s.FileSnapshotStore, err = raft.NewFileSnapshotStoreWithLogger(dir, keptSnapshots, log)
 	return s, err
 }
@@ -60,7 +63,7 @@ func (s *snapshotSink) Close() error {
 		return nil
 	}
 	s.closed = true
-	if err := durable.SyncDir(s.dir); err != nil {
+	if err := errors.Join(closeToOthers(s.dir), durable.SyncDir(s.dir)); err != nil {
 		return errors.Join(classify(err, "write snapshot", s.dir), s.Cancel())
 	}
 	return s.SnapshotSink.Close()

@@ -1,0 +1,42 @@
+package raftlog
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	walfs "github.com/hashicorp/raft-wal/fs"
+	"github.com/hashicorp/raft-wal/types"
+)
+
+// private is the library's file system, with segments that their owner alone may use: the library makes them for all to
+// read.
+type private struct{ *walfs.FS }
+
+// Create makes a segment.
+func (p private) Create(dir, name string, size uint64) (types.WritableFile, error) {
+	f, err := p.FS.Create(dir, name, size)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(filepath.Join(dir, name), 0o600); err != nil {
+		_ = f.Close() // nothing was written
+		return nil, err
+	}
+	return f, nil
+}
+
+// closeToOthers takes the rights of others from what lies in a directory: the library gives them, as did versions of
+// Berth before this one.
+func closeToOthers(dir string) error {
+	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.Type()&fs.ModeSymlink != 0 {
+			return err
+		}
+		st, err := e.Info()
+		if err != nil || st.Mode().Perm()&0o077 == 0 {
+			return err
+		}
+		return os.Chmod(path, st.Mode().Perm()&^0o077)
+	})
+}
