@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestWhatBerthKeepsIsItsOwnersAlone: given a data directory that was lived in, by servers, node, key and plugin, with a
-// volume in use, a snapshot of it and one of the state, then others can neither read nor write any file of it, but what
-// belongs to tasks.
+// TestWhatBerthKeepsIsItsOwnersAlone: given a data directory that was lived in, by servers, node, key and plugin,
+// with a volume in use, a snapshot of it and one of the state, then others can neither read nor write any file of it,
+// but what belongs to tasks.
 func TestWhatBerthKeepsIsItsOwnersAlone(t *testing.T) {
 	m, db, _ := settled(t)
 	m.must("volume", "snapshot", "create", "data", "cut")

@@ -179,3 +179,45 @@ func TestAnAgentStartsOnAFullDisk(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Given an agent that is started on a full disk, and whose bundled plugin is new, then its registration is refused and
+// said once; when there is room, it is registered without another start.
+func TestTheBundledPluginIsRegisteredWhenThereIsRoom(t *testing.T) {
+	needRoot(t)
+	data := mountSmall(t, 256<<20)
+	with := serviceConfig(t, data)
+	text, err := os.ReadFile(with)
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := filepath.Join(tempDir(t), "berth.hcl")
+	old := strings.NewReplacer("local_csi = true", "local_csi = false", socketOf(with), socketOf(without))
+	if err := os.WriteFile(without, []byte(old.Replace(string(text))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := start(t, "-config", without)
+	a.signal(syscall.SIGINT)
+	if err := a.wait(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	filler := fill(t, data, 2<<20)
+	a = start(t, "-dev", "-data-dir", data) // which takes what it ran with it
+	const refused = "the bundled storage plugin could not be registered; it is tried again"
+	a.until("the refusal is said", func(context.Context) error {
+		if !strings.Contains(a.logged(), refused) {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	a.until("the bundled plugin is healthy", func(ctx context.Context) error { return pluginHealthy(ctx, a.api) })
+	a.signal(syscall.SIGINT)
+	if err := a.wait(time.Minute); err != nil {
+		t.Error(err)
+	}
+	if n := strings.Count(a.logged(), refused); n != 1 {
+		t.Errorf("the refusal is said %d times", n)
+	}
+}

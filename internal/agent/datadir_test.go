@@ -58,8 +58,10 @@ func TestADataDirThatOthersCanChangeIsRefused(t *testing.T) {
 			[]string{"top can be"}},
 		"a link in it": {func(top, dir string) { make(dir, 0o700); link(top, dir+"/server") },
 			[]string{"data/server is a symbolic link", "mount that there"}},
-		"a link in a store": {func(top, dir string) { make(dir+"/server/raft", 0o700); link(top, dir+"/server/raft/wal") },
-			[]string{"data/server/raft/wal is a symbolic link", "mount that there"}},
+		"a link in a store": {func(top, dir string) {
+			make(dir+"/server/raft", 0o700)
+			link(top, dir+"/server/raft/wal")
+		}, []string{"data/server/raft/wal is a symbolic link", "mount that there"}},
 		"a link for a file": {func(top, dir string) { make(dir+"/client", 0o700); link(top, dir+"/client/client.db") },
 			[]string{"data/client/client.db is a symbolic link"}},
 		"a link for the key": {func(top, dir string) {
