@@ -49,7 +49,7 @@ func (f *Formats) Print(p *Printer, v any) error {
 	if f.json {
 		return JSON(p, plain)
 	}
-	t, err := template.New("-t").Option("missingkey=zero").Funcs(templateFuncs).Parse(f.template)
+	t, err := template.New("-t").Option("missingkey=error").Funcs(templateFuncs).Parse(f.template)
 	if err != nil {
 		return fmt.Errorf("the template is not valid: %w", err)
 	}

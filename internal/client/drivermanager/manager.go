@@ -180,6 +180,13 @@ func (m *Manager) record(ctx context.Context, d driver.Driver, f driver.Fingerpr
 		SelfFence:         caps.SelfFence,
 		UpdateTime:        time.Now(),
 	}
+	if schema := d.Info().Schema; len(schema) > 0 && state.Detected {
+		// By these the servers refuse a job whose tasks have other options, before anything of it is placed.
+		if state.Attributes == nil {
+			state.Attributes = map[string]string{}
+		}
+		state.Attributes[node.DriverOptions(d.Name())] = strings.Join(slices.Sorted(maps.Keys(schema)), ",")
+	}
 	if state.Healthy && state.HealthDescription == "" {
 		state.HealthDescription = "Healthy"
 	}

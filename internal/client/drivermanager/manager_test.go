@@ -92,6 +92,9 @@ func TestEveryDriverIsLoggedWithItsStateAndASilentOneAsSuch(t *testing.T) {
 		if s := m.States(); s["fast"] == nil || !s["fast"].Healthy || s["mute"] != nil {
 			t.Errorf("before the deadline: %v", s)
 		}
+		if list := m.States()["fast"].Attributes["driver.fast.options"]; !strings.Contains(list, ",") {
+			t.Errorf("what the driver takes: %q", list)
+		}
 		<-m.Looked()
 		synctest.Wait()
 		s := m.States()

@@ -14,9 +14,9 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/render"
 	"berth/internal/client/allocdir"
 	"berth/internal/client/hook"
-	"berth/internal/client/taskhooks/render"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/port/driver"

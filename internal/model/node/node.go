@@ -129,3 +129,6 @@ type Event struct {
 	Timestamp   time.Time
 	CreateIndex uint64
 }
+
+// DriverOptions is the attribute of a node that lists, with commas between, what a task's config may say to a driver.
+func DriverOptions(driver string) string { return "driver." + driver + ".options" }

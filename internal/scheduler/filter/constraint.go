@@ -2,6 +2,7 @@ package filter
 
 import (
 	"fmt"
+	"strings"
 
 	"berth/internal/model/job"
 	"berth/internal/model/node"
@@ -15,6 +16,7 @@ type Constraints struct {
 
 type constraintRule struct {
 	key         string
+	operator    string
 	left, right Target
 	test        Test
 	broken      error // the right side does not compile: no node passes
@@ -36,7 +38,12 @@ func (c *Constraints) add(list []*job.Constraint) {
 		if k.Operand == DistinctHosts || k.Operand == DistinctProperty {
 			continue
 		}
-		rule := constraintRule{key: Key(k), left: ParseTarget(k.LTarget), right: ParseTarget(k.RTarget)}
+		rule := constraintRule{
+			key:      Key(k),
+			operator: k.Operand,
+			left:     ParseTarget(k.LTarget),
+			right:    ParseTarget(k.RTarget),
+		}
 		rule.test, rule.broken = NewTest(k.Operand, rule.right)
 		c.rules = append(c.rules, rule)
 	}
@@ -84,12 +91,21 @@ func (c *Constraints) Explain(n *node.Node) (string, string) {
 			return fmt.Sprintf("constraint %q cannot be read: %s", r.key, r.broken), "correct it in the job"
 		}
 		if v, ok := r.left.Value(n, c.region); ok {
-			return fmt.Sprintf("constraint %q does not hold: the node has %q", r.key, v), ""
+			return fmt.Sprintf("constraint %q does not hold: the node has %q", r.key, v), r.hint(v)
 		}
 		return fmt.Sprintf("constraint %q does not hold: the node has no such value", r.key),
 			"berth node status -verbose " + string(n.ID)
 	}
 	return "", ""
+}
+
+// hint explains what surprises people: by the operator version 6.1.0-amd64 is a pre-release, which it leaves out.
+func (r *constraintRule) hint(value string) string {
+	if r.operator != "version" || !strings.Contains(value, "-") {
+		return ""
+	}
+	return `what follows the first - makes it a pre-release, which the operator version leaves out: use the operator ` +
+		`semver, as with ">= 4.0.0"`
 }
 
 // NewConstraints returns the filter; region is what ${node.region} stands for.

@@ -3,7 +3,11 @@ package filter
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+
+	"berth/internal/model/job"
+	"berth/internal/model/node"
 )
 
 // holds reports what an operator says of a version; a condition or a version that cannot be read holds never.
@@ -125,5 +129,19 @@ func BenchmarkVersionOfManyNodes(b *testing.B) {
 	}
 	for b.Loop() {
 		match("1.4.2")
+	}
+}
+
+// Given a kernel's version, which by the operator version is a pre-release, when it refuses the node, then the reason
+// says so and what to write; of a version without one it says nothing.
+func TestAVersionThatIsLeftOutAsAPrereleaseIsExplained(t *testing.T) {
+	c := NewConstraints("global")
+	c.add([]*job.Constraint{{LTarget: "${attr.kernel.version}", Operand: "version", RTarget: ">= 4.0"}})
+	for version, want := range map[string]bool{"6.1.0-amd64": true, "3.9.0": false} {
+		n := &node.Node{ID: "n", Attributes: map[string]string{"kernel.version": version}}
+		_, hint := c.Explain(n)
+		if got := strings.Contains(hint, "pre-release") && strings.Contains(hint, "semver"); got != want {
+			t.Errorf("%s: %q", version, hint)
+		}
 	}
 }

@@ -19,11 +19,17 @@ import (
 	"berth/internal/wire"
 )
 
+// bundled is the plugin that an agent runs where its configuration asks for it.
+const bundled = "local-csi"
+
 // VolumeCreate refuses what the plugin cannot do, before anything is recorded. An unknown plugin is told apart from one
 // that is not healthy right now.
 func VolumeCreate(s *state.Snap, r *wire.VolumeWriteRequest) error {
 	rec, subject := s.Plugin(nil, r.Spec.Plugin), `volume "`+r.Volume.String()+`"`
 	hint := "see which plugins there are with: berth plugin status"
+	if r.Spec.Plugin == bundled {
+		hint = "write client { local_csi = true } in the agent's configuration, and restart the agent: tasks go on"
+	}
 	switch {
 	case rec == nil && !instanceOf(s, r.Spec.Plugin):
 		return fault.WithHint(

@@ -54,8 +54,8 @@ func KeptCounts(j, present *job.Job) error {
 	return fault.WithHint(bounded(&as), "the present version has that count: register without preserving counts")
 }
 
-// Job checks a job against the state: its namespace, and whether the drivers of tasks with volume mounts can mount. It
-// returns what is worth a warning.
+// Job checks a job against the state: its namespace, what its tasks ask of drivers as far as ready nodes know it, and
+// whether the drivers of tasks with volume mounts can mount. It returns what is worth a warning.
 func Job(s *state.Snap, j *job.Job) ([]string, error) {
 	if s.Namespace(nil, j.Namespace) == nil {
 		return nil, &fault.Error{
@@ -67,12 +67,18 @@ func Job(s *state.Snap, j *job.Job) ([]string, error) {
 		}
 	}
 	var warnings []string
+	if w := poolless(s, j); w != "" {
+		warnings = append(warnings, w)
+	}
 	for _, g := range j.TaskGroups {
 		if u := g.Update; u != nil && u.HealthCheck == alloc.ManualHealth && u.MaxParallel > 0 {
 			warnings = append(warnings, fmt.Sprintf("group %q: with health_check = \"manual\" an update stops after "+
 				"max_parallel allocations: nobody can say yet that they are healthy", g.Name))
 		}
 		for _, t := range g.Tasks {
+			if err := runnable(s, j, g, t); err != nil {
+				return nil, err
+			}
 			w, err := mountable(s, j, g, t)
 			if err != nil {
 				return nil, err
@@ -95,8 +101,8 @@ func mountable(s *state.Snap, j *job.Job, g *job.TaskGroup, t *job.Task) (string
 			t.Driver, t.Name, g.Name), nil
 	}
 	if have == 0 {
-		return fmt.Sprintf("no ready node has the driver %q of task %q in group %q; the job waits until one has",
-			t.Driver, t.Name, g.Name), nil
+		return fmt.Sprintf("no ready node has the driver %q of task %q in group %q; the job waits until one has%s",
+			t.Driver, t.Name, g.Name, present(s)), nil
 	}
 	if len(t.VolumeMounts) == 0 || can > 0 {
 		return "", nil
@@ -115,13 +121,9 @@ func mountable(s *state.Snap, j *job.Job, g *job.TaskGroup, t *job.Task) (string
 
 // drivers counts the ready nodes with a healthy driver, and those of them where it can mount.
 func drivers(s *state.Snap, name string) (have, can int) {
-	for n := range s.Nodes(nil, "") {
-		d := n.Drivers[name]
-		if !n.Ready() || d == nil || !d.Detected || !d.Healthy {
-			continue
-		}
+	for n := range readyWith(s, name) {
 		have++
-		if !d.NoMounts {
+		if d := n.Drivers[name]; !d.NoMounts {
 			can++
 		}
 	}

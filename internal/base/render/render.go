@@ -1,5 +1,5 @@
 // Package render owns the text of templates: Go's text/template with a small set of functions that read nothing but the
-// task's environment. Only the template hook imports it.
+// task's environment. The template hook renders by it, and servers check by it what they are given.
 package render
 
 import (
@@ -40,14 +40,16 @@ var builtin = []string{"and", "call", "eq", "ge", "gt", "html", "index", "js", "
 
 // Execute renders a template. What it does not know is an error that names the template and lists what there is.
 func Execute(t Template, v Values) ([]byte, error) {
+	if err := Check(t); err != nil {
+		return nil, err
+	}
 	tpl := template.New(t.Name).Delims(t.Left, t.Right).Funcs(functions(v))
 	if t.MissingIsError {
 		tpl = tpl.Option("missingkey=error")
 	}
 	tpl, err := tpl.Parse(t.Text)
 	if err != nil {
-		return nil, fault.WithHint(fault.Wrap(err, fault.Invalid, "parse", t.Name),
-			"functions: "+strings.Join(Names(), ", "))
+		return nil, fault.Wrap(err, fault.Invalid, "parse", t.Name)
 	}
 	out := &bounded{}
 	if err := tpl.Execute(out, nil); err != nil {

@@ -1,0 +1,113 @@
+package validate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/render"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/server/state"
+)
+
+// signals is the attribute of a node that lists, with commas between, the signals that its tasks can be sent.
+const signals = "os.signals"
+
+// runnable refuses what no try on any node that is known can make right: templates, options of drivers, signals.
+func runnable(s *state.Snap, j *job.Job, g *job.TaskGroup, t *job.Task) error {
+	subject := fmt.Sprintf("job %q: group %q: task %q", j.ID, g.Name, t.Name)
+	for i, tmpl := range t.Templates {
+		err := render.Check(render.Template{
+			Name:  fmt.Sprintf("template %d (%q)", i+1, tmpl.DestPath),
+			Text:  tmpl.EmbeddedTmpl,
+			Left:  tmpl.LeftDelim,
+			Right: tmpl.RightDelim,
+		})
+		if err != nil {
+			return fault.Note(err, "register", subject)
+		}
+	}
+	if known := listed(s, t.Driver, node.DriverOptions(t.Driver)); known != nil {
+		for _, option := range slices.Sorted(maps.Keys(t.Config)) {
+			if !slices.Contains(known, option) {
+				return fault.WithHint(fault.New(fault.Invalid, "register", subject,
+					fmt.Sprintf("config: the driver %q has no option %q", t.Driver, option)),
+					"it knows "+strings.Join(known, ", "))
+			}
+		}
+	}
+	wanted := []string{t.KillSignal}
+	for _, tmpl := range t.Templates {
+		wanted = append(wanted, tmpl.ChangeSignal)
+	}
+	if known := listed(s, t.Driver, signals); known != nil {
+		for _, name := range wanted {
+			if name != "" && !slices.Contains(known, strings.ToUpper(name)) {
+				return fault.WithHint(fault.New(fault.Invalid, "register", subject,
+					fmt.Sprintf("there is no signal %q", name)), "there are "+strings.Join(known, ", "))
+			}
+		}
+	}
+	return nil
+}
+
+// listed is what the ready nodes with a driver have in an attribute that is a list, taken together. Nil: there is no
+// such node, or one that does not say.
+func listed(s *state.Snap, driver, attribute string) []string {
+	var all []string
+	for n := range readyWith(s, driver) {
+		list := n.Attributes[attribute]
+		if list == "" {
+			list = n.Drivers[driver].Attributes[attribute]
+		}
+		if list == "" {
+			return nil
+		}
+		all = append(all, strings.Split(list, ",")...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// readyWith are the ready nodes with a healthy driver.
+func readyWith(s *state.Snap, driver string) func(yield func(*node.Node) bool) {
+	return func(yield func(*node.Node) bool) {
+		for n := range s.Nodes(nil, "") {
+			if d := n.Drivers[driver]; n.Ready() && d != nil && d.Detected && d.Healthy && !yield(n) {
+				return
+			}
+		}
+	}
+}
+
+// present names the drivers that ready nodes have, for those who asked for another.
+func present(s *state.Snap) string {
+	have := map[string]bool{}
+	for n := range s.Nodes(nil, "") {
+		for name, d := range n.Drivers {
+			if n.Ready() && d.Detected && d.Healthy {
+				have[name] = true
+			}
+		}
+	}
+	if len(have) == 0 {
+		return ""
+	}
+	return " (ready nodes have " + strings.Join(slices.Sorted(maps.Keys(have)), " and ") + ")"
+}
+
+// poolless warns of a pool that no node is in.
+func poolless(s *state.Snap, j *job.Job) string {
+	pools := map[string]bool{}
+	for n := range s.Nodes(nil, "") {
+		pools[n.NodePool] = true
+	}
+	if j.NodePool == "" || j.NodePool == "all" || len(pools) == 0 || pools[j.NodePool] {
+		return ""
+	}
+	return fmt.Sprintf("no node is in the pool %q of the job; it waits until one is (nodes are in %s)", j.NodePool,
+		strings.Join(slices.Sorted(maps.Keys(pools)), ", "))
+}

@@ -1,0 +1,79 @@
+package validate
+
+import (
+	"strings"
+	"testing"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/server/fsm"
+	"berth/internal/testkit/localstate"
+)
+
+// Given ready nodes that say what their driver takes, when a job asks for something else, then it is refused before
+// anything is placed, with the task, the word and those that there are; where a node does not say, it is not judged.
+func TestWhatCannotRunIsRefusedAsFarAsReadyNodesKnow(t *testing.T) {
+	healthy := func() map[string]*node.Driver {
+		return map[string]*node.Driver{"exec": {Detected: true, Healthy: true}}
+	}
+	c := localstate.New(t)
+	c.Must(t, &fsm.NodeRegister{Node: &node.Node{
+		ID:         "n",
+		NodePool:   "default",
+		Status:     node.StatusReady,
+		Drivers:    healthy(),
+		Attributes: map[string]string{"driver.exec.options": "args,command", "os.signals": "SIGINT,SIGTERM"},
+	}})
+	for _, k := range []struct {
+		name         string
+		task         job.Task
+		refusal, saw string // saw: a warning
+	}{
+		{"right", job.Task{
+			Driver:     "exec",
+			Config:     map[string]any{"command": "x"},
+			KillSignal: "sigint",
+			Templates:  []*job.Template{{EmbeddedTmpl: `{{ env "A" }}`}},
+		}, "", ""},
+		{"option", job.Task{Driver: "exec", Config: map[string]any{"commnd": "x"}},
+			`task "t": config: the driver "exec" has no option "commnd" (it knows args, command)`, ""},
+		{"signal", job.Task{Driver: "exec", KillSignal: "SIGFOO"},
+			`there is no signal "SIGFOO" (there are SIGINT, SIGTERM)`, ""},
+		{"template's signal",
+			job.Task{Driver: "exec", Templates: []*job.Template{{ChangeSignal: "SIGBAR"}}}, `no signal "SIGBAR"`, ""},
+		{"function", job.Task{Driver: "exec", Templates: []*job.Template{{EmbeddedTmpl: `{{ key "a" }}`}}},
+			`template 1 (""): at 1:3 the function "key" is not built yet`, ""},
+		{"another driver", job.Task{Driver: "execc", Config: map[string]any{"commnd": "x"}}, "",
+			`has the driver "execc" of task "t" in group "g"; the job waits until one has (ready nodes have exec)`},
+	} {
+		k.task.Name = "t"
+		j := &job.Job{Namespace: ids.DefaultNamespace, ID: "j", NodePool: "default", TaskGroups: []*job.TaskGroup{
+			{Name: "g", Tasks: []*job.Task{&k.task}},
+		}}
+		warnings, err := Job(c.Store.Snapshot(), j)
+		got := ""
+		if err != nil {
+			got = err.Error()
+		}
+		if k.refusal == "" && got != "" || !strings.Contains(got, k.refusal) {
+			t.Errorf("%s: %q, want %q", k.name, got, k.refusal)
+		}
+		if got := strings.Join(warnings, "\n"); k.saw == "" && got != "" || !strings.Contains(got, k.saw) {
+			t.Errorf("%s: warned %q, want %q", k.name, got, k.saw)
+		}
+	}
+	pool := &job.Job{Namespace: ids.DefaultNamespace, ID: "j", NodePool: "gpu"}
+	if w, err := Job(c.Store.Snapshot(), pool); err != nil || len(w) != 1 ||
+		!strings.Contains(w[0], `no node is in the pool "gpu" of the job`) || !strings.Contains(w[0], "in default") {
+		t.Errorf("another pool: %q, %v", w, err)
+	}
+	c.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: "silent", Status: node.StatusReady, Drivers: healthy()}})
+	wrong := &job.Task{Name: "t", Driver: "exec", KillSignal: "SIGFOO", Config: map[string]any{"commnd": "x"}}
+	odd := &job.Job{Namespace: ids.DefaultNamespace, ID: "j", TaskGroups: []*job.TaskGroup{
+		{Name: "g", Tasks: []*job.Task{wrong}},
+	}}
+	if _, err := Job(c.Store.Snapshot(), odd); err != nil {
+		t.Errorf("beside a node that does not say what its driver takes: %v", err)
+	}
+}
