@@ -103,13 +103,14 @@ func ValidName(s string) error {
 }
 
 // ValidJob checks a job id: 1 to 128 bytes of printable UTF-8 (nothing that steers a terminal) without space. Slashes
-// are legal (children of periodic and parameterized jobs have them), path dots as whole segments are not.
+// are legal (children of periodic and parameterized jobs have them), and so are backslashes: no job's id becomes the
+// name of a file. Path dots as whole segments are not.
 func ValidJob(s string) error {
 	if err := bounded(s, 128); err != nil {
 		return err
 	}
 	for _, r := range s {
-		if r == ' ' || r == '\\' || !unicode.IsPrint(r) {
+		if r == ' ' || !unicode.IsPrint(r) {
 			return fmt.Errorf("character %q is not allowed", r)
 		}
 	}

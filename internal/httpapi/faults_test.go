@@ -1,0 +1,93 @@
+package httpapi_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"berth/api"
+	"berth/internal/base/fault"
+)
+
+// faults says by which observed reply the status of each kind of fault is known. Where nothing like it was observed the
+// reason stands beside it: what a caller can do nothing about by another request is 500, whose text clients print as it
+// is.
+var faults = map[fault.Kind]struct {
+	sample string
+	like   string
+}{
+	fault.Internal:    {"PUT_deployment_fail_ID.500", "a default: most faults of users are 500 there"},
+	fault.NotFound:    {"GET_namespace_ID.404", "an object that is not there"},
+	fault.Invalid:     {"PUT_job_ID_scale.400", "a request that cannot be done as it is"},
+	fault.Conflict:    {"PUT_jobs.500", "another index than the one that was to be enforced"},
+	fault.Busy:        {"PUT_jobs.500", "not observed: an object in use is as one in another state"},
+	fault.NotReady:    {"PUT_volume_csi_ID_create.500", "not observed: what a plugin cannot do now"},
+	fault.Denied:      {"GET_jobs.403", "a token without the right"},
+	fault.Unavailable: {"PUT_volume_csi_ID_create.500", "not observed: a plugin that cannot be asked"},
+	fault.Timeout:     {"PUT_volume_csi_ID_create.500", "not observed: a plugin that did not answer"},
+	fault.Exhausted:   {"PUT_volume_host_create.500", "no node has room"},
+	fault.Unsupported: {"GET_quotas.501", "an endpoint that is not there in this edition"},
+	fault.Canceled:    {"PUT_volume_csi_ID_create.500", "not observed: nobody is there to read it"},
+}
+
+// Given every kind of fault, then its HTTP status is that of the observed reply that it is like; and every observed
+// fault that this server can have, too, is answered with its status and as plain text.
+func TestFaultsHaveTheObservedStatus(t *testing.T) {
+	for _, k := range fault.Kinds() {
+		row, there := faults[k]
+		if !there {
+			t.Errorf("nobody says what a fault that is %s is like", k)
+			continue
+		}
+		if s := readSample(t, row.sample); s.status() != k.HTTPStatus() {
+			t.Errorf("%s answers %d, what it is like %d: %s", k, k.HTTPStatus(), s.status(), row.like)
+		}
+	}
+	w := newWorld(t)
+	w.addForWrites()
+	asked := 0
+	for _, s := range samples(t) {
+		a := w.replay(s)
+		if s.status() < 400 || a.status != s.status() {
+			continue // no fault; or one of those that testdata/differences.txt gives the reason for
+		}
+		asked++
+		if ct := a.header.Get("Content-Type"); ct != s.Headers["content-type"] || len(a.body) == 0 {
+			t.Errorf("%s is answered as %q: %s", s.name, ct, a.body)
+		}
+	}
+	if asked < 10 {
+		t.Errorf("only %d observed faults were met", asked)
+	}
+}
+
+// Given a job whose id has a backslash and every other odd character that ids may have, when it goes through every
+// route of jobs, percent-encoded, then each finds it.
+func TestOddIDsOfJobsPassThroughEveryRoute(t *testing.T) {
+	r := newRig(t)
+	const id = `job-id/with\troublesome:characters\n?&%41+#字`
+	r.submit(webJob(id))
+	path := "/v1/job/" + url.PathEscape(id)
+	until(r, path+"/summary", func(s *api.JobSummary) bool { return s.JobID == id && s.Summary["g"].Running == 1 })
+	var j api.Job
+	if r.get(path, &j); *j.ID != id || *j.Name != id {
+		t.Errorf("the job is %q, %q", *j.ID, *j.Name)
+	}
+	var stubs []*api.JobListStub
+	if r.get("/v1/jobs?prefix="+url.QueryEscape(id), &stubs); len(stubs) != 1 || stubs[0].ID != id {
+		t.Errorf("the list by prefix: %+v", stubs)
+	}
+	for _, sub := range []string{"/versions", "/allocations", "/evaluations", "/submission?version=0"} {
+		if a := r.must("GET", path+sub, nil); len(a.body) < 10 || !strings.Contains(string(a.body), "characters") &&
+			sub != "/submission?version=0" {
+			t.Errorf("%s: %s", sub, a.body)
+		}
+	}
+	r.must("GET", path+"/deployment", nil)
+	r.must("GET", path+"/deployments", nil)
+	r.must("PUT", path+"/plan", map[string]any{"Job": webJob(id), "Diff": true})
+	r.must("PUT", path, map[string]any{"Job": webJob(id)})
+	r.must("PUT", path+"/evaluate", map[string]any{"JobID": id})
+	r.must("DELETE", path, nil)
+	until(r, path, func(j *api.Job) bool { return *j.Stop })
+}
