@@ -116,8 +116,9 @@ func newDeregister(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "deregister [flags] <volume>",
 		Short: "Forget a volume and leave it with its provider",
-		Long: `Forgets a volume; what it holds stays with the provider. -force does so even when allocations have it, and needs the
-reason, which is kept: whoever still writes to it is then nobody's concern any more.`,
+		Long: `Forgets a volume; what it holds stays with the provider. -force does so also while it is released,
+detached or deleted, and needs the reason, which is kept: what is still done to it is then nobody's concern any
+more. While an allocation has it, or it is made or grows, it is refused.`,
 		Example: "  berth volume deregister db-data",
 		IDs:     "volumes",
 		Run: func(ctx context.Context, args []string) error {

@@ -130,3 +130,42 @@ func TestALiveJobKeepsWhatItCountsOn(t *testing.T) {
 		t.Errorf("%d evaluations, want those of the registration and of the failure", pending)
 	}
 }
+
+// Given an alloc that ended on a node which had no record of it, as the node has said, then it goes when its job has
+// been stopped. One of a job that lives stays: it is what keeps a batch job from being run twice.
+func TestWhatEndedWithoutARecordGoesWithItsJob(t *testing.T) {
+	for _, text := range []string{alloc.EndedUnrecorded, alloc.LostInRestore} {
+		c := localstate.New(t)
+		gc := New(c.Store, c, Ages{}, slog.New(slog.DiscardHandler))
+		a := stopped(t, c, "web")
+		lost := &alloc.Alloc{ID: a, Node: "n", ClientStatus: alloc.ClientLost, ClientDescription: text}
+		c.Must(t, &fsm.AllocClientUpdate{Allocs: []*alloc.Alloc{lost}})
+		c.Must(t, &fsm.JobRegister{
+			Job:  &job.Job{Namespace: ids.DefaultNamespace, ID: "lives", Type: job.TypeBatch},
+			Seed: ids.New(),
+		})
+		j := c.Store.Snapshot().Job(nil, ids.DefaultNamespace, "lives")
+		held := &alloc.Alloc{
+			ID:             ids.Alloc(ids.New()),
+			Namespace:      j.Namespace,
+			Job:            j.ID,
+			JobCreateIndex: j.CreateIndex,
+			JobVersion:     j.Version,
+			Node:           "n",
+		}
+		c.Must(t, &fsm.PlanApply{Place: []*alloc.Alloc{held}})
+		c.Must(t, &fsm.PlanApply{Stop: []fsm.AllocStop{{Alloc: held.ID}}})
+		ended := &alloc.Alloc{ID: held.ID, Node: "n", ClientStatus: alloc.ClientLost, ClientDescription: text}
+		c.Must(t, &fsm.AllocClientUpdate{Allocs: []*alloc.Alloc{ended}})
+		if _, err := gc.Force(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s := c.Store.Snapshot()
+		if s.Alloc(nil, a) != nil || s.Job(nil, ids.DefaultNamespace, "web") != nil {
+			t.Errorf("%s: what is over stayed", text)
+		}
+		if s.Alloc(nil, held.ID) == nil {
+			t.Errorf("%s: what holds a job back is gone", text)
+		}
+	}
+}

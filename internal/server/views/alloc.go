@@ -8,6 +8,7 @@ import (
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
+	"berth/internal/server/suspension"
 	"berth/internal/wire"
 )
 
@@ -99,6 +100,11 @@ func Holders(s *state.Snap, w *state.Watch, queued *volume.Claim) string {
 			text += "; " + orphan
 		}
 		return text
+	}
+	if v := s.VolumeOf(w, queued.Staging()); v != nil {
+		if why := suspension.Claims(s, w, v); why != nil {
+			return why.String()
+		}
 	}
 	return "waiting for the volume to be free"
 }

@@ -102,3 +102,26 @@ func TestAPluginWhoseRecordIsLostNamesItsOrphan(t *testing.T) {
 		t.Errorf("another plugin: %+v", other)
 	}
 }
+
+// Given an orphan of which the servers know nothing, so that it has no claim, then who waits for its volume is given
+// the commands that end that.
+func TestWhoWaitsForAnOrphanWithoutAClaimGetsTheWayOut(t *testing.T) {
+	const orphan, waits = "77c0ffee-0000-4000-8000-000000000003", "99c0ffee-0000-4000-8000-000000000004"
+	h := newHouse(t)
+	h.write(func(tx *state.Tx) {
+		cl := &volume.Claim{Volume: data, Alloc: waits, Node: "a", State: volume.Queued}
+		cl.Identify(tx.Volume(nil, data))
+		tx.PutClaim(cl)
+		tx.PutInventoryEntry("a", volume.InventoryEntry{
+			StagingKey:   cl.Staging(),
+			Staging:      volume.Present,
+			Publications: []volume.InventoryPublication{{Alloc: orphan, Presence: volume.Present}},
+		})
+	})
+	s := h.Store.Snapshot()
+	got := Holders(s, nil, s.Claim(nil, volume.ClaimKey{Volume: data, Alloc: waits}))
+	short := ids.Short(ids.Alloc(orphan))
+	if !strings.Contains(got, "orphans adopt "+short) || !strings.Contains(got, "orphans end "+short) {
+		t.Errorf("it is shown: %s", got)
+	}
+}

@@ -39,7 +39,13 @@ func (e *Endpoints) snapshotCreate(ctx context.Context, r *wire.SnapshotCreateRe
 			fmt.Sprintf("plugin %q does not support snapshots", v.Spec.Plugin))
 	}
 	id := snapshotID(v, r.Name)
-	if old := s.VolumeSnapshot(nil, id); old != nil {
+	switch old := s.VolumeSnapshot(nil, id); {
+	case old == nil:
+	case old.Phase == volume.PhaseFailed && !r.Following: // nobody waited for that answer
+		if err := volumes.ForgetSnapshot(ctx, e.cfg.Proposer, id); err != nil {
+			return nil, err
+		}
+	default:
 		return e.snapshotAgain(ctx, old, r)
 	}
 	name := r.Name

@@ -94,15 +94,22 @@ func AllocOver(s *state.Snap, a *alloc.Alloc) bool {
 		return false
 	}
 	j := s.Job(nil, a.Namespace, a.Job)
-	return j.Stopped() || j.CreateIndex != a.JobCreateIndex || a.ServerTerminal() || a.NextAlloc != ""
+	if j.Stopped() || j.CreateIndex != a.JobCreateIndex || a.NextAlloc != "" {
+		return true
+	}
+	return a.ServerTerminal() && !a.OutcomeUnknown() // which holds its job back until a person says so
 }
 
-// ended reports whether an alloc's processes are gone for certain (or its node is unknown) and no claim names it.
+// ended reports whether no claim names an alloc, and its processes are gone for certain: its node said so, with a
+// record of it or without, or is unknown.
 func ended(s *state.Snap, a *alloc.Alloc) bool {
 	for range s.ClaimsByAlloc(nil, a.ID) {
 		return false
 	}
-	return a.ProcessesGone() || a.ClientStatus == alloc.ClientLost && s.Node(nil, a.Node) == nil
+	if a.ProcessesGone() || a.OutcomeUnknown() {
+		return true
+	}
+	return a.ClientStatus == alloc.ClientLost && s.Node(nil, a.Node) == nil
 }
 
 // JobOver reports whether a job that was stopped, or a batch job that has run, has nothing left that goes on.
