@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"berth/internal/base/fault"
 )
 
@@ -265,10 +267,10 @@ func TestTheLogIsShortenedByAgeAndBytes(t *testing.T) {
 	})
 }
 
-// newestIn is up to which entry there is a snapshot.
+// newestIn is up to which entry there is a snapshot. It may be asked beside a log that writes one.
 func newestIn(t *testing.T, cfg Config) uint64 {
 	t.Helper()
-	snaps, err := openSnapshots(cfg.Dir, newLogger(slog.New(slog.DiscardHandler)))
+	snaps, err := raft.NewFileSnapshotStoreWithLogger(cfg.Dir, keptSnapshots, newLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}
