@@ -66,12 +66,13 @@ func reopen(t *testing.T, cfg Config) (sum uint64, said string, err error) {
 			t.Fatal("neither a leader nor an end")
 		}
 	}
-	if err := l.Barrier(ctx); err != nil {
-		cancel()
-		return 0, out.String(), <-ended
-	}
+	waited := l.Barrier(ctx)
 	cancel()
-	return sm.total(), out.String(), <-ended
+	err = <-ended // from here on nobody writes to out
+	if waited != nil {
+		return 0, out.String(), err
+	}
+	return sm.total(), out.String(), err
 }
 
 func copyDir(t *testing.T, cfg Config) Config {
