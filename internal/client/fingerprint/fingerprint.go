@@ -24,6 +24,7 @@ import (
 type Found struct {
 	Attributes map[string]string
 	Resources  node.Resources
+	Disk       Disk // goes on from the look that Resources is of
 	// Problems names what could not be read; the node goes on without it.
 	Problems []error
 }
@@ -132,7 +133,7 @@ func disk(f *Found, o Options) error {
 		return nil
 	}
 	var err error
-	f.Resources.DiskMB, err = (&Disk{}).Look(o.DiskPath, o.Allocs)
+	f.Resources.DiskMB, err = f.Disk.Look(o.DiskPath, o.Allocs)
 	return err
 }
 

@@ -71,8 +71,6 @@ type Host struct {
 	changed lifecycle.Signal
 	ready   chan struct{} // closed when there is a description worth registering
 
-	disk fingerprint.Disk // only Run looks
-
 	mu      sync.Mutex
 	found   fingerprint.Found
 	current *node.Node
@@ -156,7 +154,7 @@ func (h *Host) lookAtDisk() {
 	if look.DiskMB > 0 {
 		return
 	}
-	mb, err := h.disk.Look(look.DiskPath, look.Allocs)
+	mb, err := h.found.Disk.Look(look.DiskPath, look.Allocs)
 	if err != nil {
 		h.cfg.Log.Warn("the room on the disk could not be read", logkey.Error, err)
 		return

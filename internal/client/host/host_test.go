@@ -1,8 +1,10 @@
 package host
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	"berth/internal/base/fault"
@@ -54,5 +56,39 @@ func TestAHostVolumeIsGivenAsItIsConfigured(t *testing.T) {
 		if path, _, err := h.HostVolume(name); !fault.Has(err, fault.NotReady) {
 			t.Errorf("%s: %s, %v", name, path, err)
 		}
+	}
+}
+
+// Given a node that was described at its start, when its disk changes a little and it looks again for the first time,
+// then that is no news: each news is an entry of the log, and may send a plan back.
+func TestASmallChangeOfTheDiskIsNoNewsAtTheFirstLook(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a small file system needs root")
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	options := fingerprint.Options{DiskPath: dir, Allocs: filepath.Join(dir, "alloc")}
+	h := &Host{cfg: Config{Fingerprint: options}, found: fingerprint.Read(options)}
+	write := func(name string, mib int) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, mib<<20), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h.lookAtDisk()
+	}
+	write("small", 2)
+	if got := h.found.Resources.DiskMB; got != 256 {
+		t.Errorf("beside 2 MiB of others it offers %d MiB: that is an entry", got)
+	}
+	write("large", 100)
+	if got := h.found.Resources.DiskMB; got != 154 {
+		t.Errorf("beside 102 MiB of others it offers %d MiB", got)
 	}
 }
