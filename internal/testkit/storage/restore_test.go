@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/model/volume"
 	"berth/internal/port/driver"
+	"berth/internal/server"
 	"berth/internal/wire"
 )
 
@@ -117,7 +120,15 @@ func TestARestoreThatCannotBeIsRefusedBeforeAnythingIsReplaced(t *testing.T) {
 		t.Errorf("a file that was cut: %v", err)
 	}
 	other, q, _ := oneNode(t)
-	if err := c.restore(other.save()); !fault.Has(err, fault.Conflict) && !fault.Has(err, fault.Denied) {
+	if err := c.restore(other.save()); !fault.Has(err, fault.Denied) {
+		t.Errorf("a state with secrets of another key: %v", err)
+	}
+	dir := t.TempDir() // of a cluster with the same key
+	if out, err := exec.Command("cp", "-a", filepath.Join(c.cfg.DataDir, "keyring"), dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	twin := newClusterWith(t, server.Config{Dev: true, DataDir: dir})
+	if err := c.restore(twin.save()); !fault.Has(err, fault.Conflict) {
 		t.Errorf("the state of another cluster: %v", err)
 	}
 	if c.s.Store().Snapshot().Meta(nil).Incarnation != at || c.s.Store().Snapshot().Volume(nil, volID("db")) == nil {

@@ -71,7 +71,10 @@ func newClusterWith(t testing.TB, cfg server.Config) *cluster {
 		out = io.MultiWriter(out, os.Stderr)
 	}
 	c.log = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	c.cfg.DataDir, c.cfg.Log = t.TempDir(), c.log
+	c.cfg.Log = c.log
+	if c.cfg.DataDir == "" {
+		c.cfg.DataDir = t.TempDir()
+	}
 	c.serve()
 	run(t, "watch", c.look)
 	return c
