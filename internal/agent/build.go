@@ -12,6 +12,7 @@ import (
 	"berth/api"
 	"berth/internal/base/logkey"
 	"berth/internal/client"
+	"berth/internal/client/allocdir"
 	"berth/internal/client/fingerprint"
 	"berth/internal/client/host"
 	"berth/internal/client/identity"
@@ -136,6 +137,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 			AllowCSINode:  orDev(isolated.AllowCSINode, c.dev),
 			AllowCaps:     isolated.AllowCaps,
 			AllowSyscalls: isolated.AllowSyscalls,
+			KeepProjects:  c.enforced() == enforceQuota,
 			ShowEtc:       isolated.ShowEtc,
 			// Never by -dev alone: with the API open to tasks it would be a way from any task to the node.
 			AllowHostPID: orDev(isolated.AllowHostPID, false),
@@ -147,8 +149,8 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 
 		InProcess: true,
 
-		UnlimitedDisks:      c.disksBy(enforceNone),
-		EnclosedDisks:       c.disksBy(enforceImage),
+		UnlimitedDisks:      c.enforced() == enforceNone,
+		Disks:               held[c.enforced()],
 		VolumeStatsInterval: orDefault(c.Client.VolumeStatsInterval),
 
 		Feed: a.feed,
@@ -156,9 +158,15 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 	}, errors.Join(err, rawErr, execErr)
 }
 
-// disksBy reports whether tasks are held to their disks in this way.
-func (c *Config) disksBy(way string) bool {
-	return c.Client.EphemeralDisk != nil && c.Client.EphemeralDisk.Enforce == way
+// held are the ways to hold disks that do more than measure.
+var held = map[string]allocdir.Held{enforceImage: allocdir.Image, enforceQuota: allocdir.Quota}
+
+// enforced is how tasks are held to their disks.
+func (c *Config) enforced() string {
+	if c.Client.EphemeralDisk == nil || c.Client.EphemeralDisk.Enforce == "" {
+		return enforceSweep
+	}
+	return c.Client.EphemeralDisk.Enforce
 }
 
 // attributes are those of the node that only its agent's configuration knows.

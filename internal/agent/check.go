@@ -176,20 +176,22 @@ func (c *Config) checkIntervals() error {
 
 func (c *Config) checkDisks() error {
 	const what = "client ephemeral_disk enforce"
-	if c.Client.EphemeralDisk == nil {
-		return nil
-	}
-	switch e := c.Client.EphemeralDisk.Enforce; e {
-	case "", enforceSweep, enforceNone:
+	switch e := c.enforced(); e {
+	case enforceSweep, enforceNone:
 		return nil
 	case enforceImage:
 		if c.DataDir == "" {
 			return bad(what, "images outlive the agent, and its data_dir does not", "name a data_dir")
 		}
 		return fault.Note(allocdir.CanEnclose(), "configure", what+` = "image"`)
+	case enforceQuota:
+		if c.DataDir == "" {
+			return bad(what, "the kernel counts by directories of data_dir, and there is none", "name a data_dir")
+		}
+		return fault.Note(allocdir.CanQuota(c.DataDir), "configure", what+` = "quota"`)
 	default:
 		return bad(what, fmt.Sprintf("%q is no way to hold tasks to their disks", e),
-			`write "sweep" (the default), "image" or "none"`)
+			`write "sweep" (the default), "image", "quota" or "none"`)
 	}
 }
 

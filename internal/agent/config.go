@@ -85,13 +85,14 @@ type ClientBlock struct {
 
 // EphemeralDisk configures how tasks are held to the disk that their groups ask for.
 type EphemeralDisk struct {
-	Enforce string `hcl:"enforce"` // sweep (also when empty), image, or none
+	Enforce string `hcl:"enforce"` // sweep (also when empty), image, quota, or none
 }
 
 // Ways in which tasks are held to their disks.
 const (
 	enforceSweep = "sweep"
 	enforceImage = "image"
+	enforceQuota = "quota"
 	enforceNone  = "none"
 )
 

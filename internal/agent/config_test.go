@@ -230,7 +230,7 @@ func TestRefusals(t *testing.T) {
 		"listed hardly ever": {"data_dir = \"/x\"\nclient { enabled = true }\nserver {\n enabled = true\n " +
 			"volume_list_interval = \"25h\"\n}\n", nil, []string{"volume_list_interval", "24h"}},
 		"a disk by magic": {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n " +
-			"ephemeral_disk { enforce = \"quota\" }\n}\n", nil, []string{"ephemeral_disk", `"quota"`, `"sweep"`}},
+			"ephemeral_disk { enforce = \"magic\" }\n}\n", nil, []string{"ephemeral_disk", `"magic"`, `"sweep"`}},
 		"an argument": {base, []string{"extra"}, []string{`unexpected argument "extra"`}},
 		"a flag":      {base, []string{"-server"}, []string{"-server"}},
 	} {
@@ -293,5 +293,20 @@ func TestTheDataDirIsWhatTheKernelCallsIt(t *testing.T) {
 	cfg = &Config{DataDir: filepath.Join(dir, "dangling", "x")}
 	if err := cfg.resolve(); err == nil || !strings.Contains(err.Error(), "leads nowhere") {
 		t.Errorf("behind a link to nowhere: %v", err)
+	}
+}
+
+// Disks are held by quotas only where the kernel can: otherwise the agent says what is missing, and does not start.
+func TestQuotasWhereThereAreNone(t *testing.T) {
+	path := write(t, t.TempDir(), "a.hcl", "data_dir = \"/proc/x\"\nserver { enabled = true }\n"+
+		"client {\n enabled = true\n ephemeral_disk { enforce = \"quota\" }\n}\n")
+	_, err := Parse([]string{"-config", path}, io.Discard)
+	if !fault.Has(err, fault.Unsupported) {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"ephemeral_disk", "/proc", "prjquota", `"image"`} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logfeed"
 	"berth/internal/base/logkey"
+	"berth/internal/client/allocdir"
 	"berth/internal/client/allocs"
 	"berth/internal/client/disks"
 	"berth/internal/client/drivermanager"
@@ -87,8 +88,8 @@ type Config struct {
 	StorageTimeout  time.Duration // see allocrunner.Config
 	// UnlimitedDisks leaves it to the jobs how much of the disk they take.
 	UnlimitedDisks bool
-	// EnclosedDisks gives every new alloc a file system of its own, of the size that its group asks for.
-	EnclosedDisks bool
+	// Disks is how new allocs are held to the disk that their groups ask for.
+	Disks allocdir.Held
 	// VolumeStatsInterval is how often the volumes in use are measured; 0: meter.DefaultPeriod.
 	VolumeStatsInterval time.Duration
 	MaxKillTimeout      time.Duration
@@ -193,7 +194,7 @@ func (c *Client) build(ctx context.Context) error {
 		ReportDelay:     c.cfg.ReportDelay,
 		ReportPatience:  c.cfg.ReportPatience,
 		ConfirmRemovals: c.cfg.ConfirmRemovals,
-		EnclosedDisks:   c.cfg.EnclosedDisks,
+		Disks:           c.cfg.Disks,
 		StorageTimeout:  c.cfg.StorageTimeout,
 		MaxKillTimeout:  c.cfg.MaxKillTimeout,
 		Log:             c.log,

@@ -15,6 +15,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/port/hostfs"
+	"berth/internal/port/quota"
 	"berth/internal/port/users"
 )
 
@@ -33,8 +34,9 @@ const secretsSize = 1 << 20
 
 // Dir is the directory of one alloc: <base>/<id>/{alloc/{data,logs,tmp},<task>/{local,secrets,tmp}}.
 type Dir struct {
-	path string
-	id   ids.Alloc
+	path   string
+	id     ids.Alloc
+	kernel quota.Kernel // nil: this machine's
 }
 
 // New names the directory of an alloc beneath base. An id that is not a UUID is hashed.

@@ -28,6 +28,9 @@ func (d Dir) Destroy() error {
 	if err := d.disclose(); err != nil {
 		return err
 	}
+	if err := d.projects().Release(filepath.Base(d.path)); err != nil {
+		return err
+	}
 	base, err := os.Open(filepath.Dir(d.path))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

@@ -38,6 +38,9 @@ func (d Dir) Use(ctx context.Context) (Use, error) {
 	} else if enclosed {
 		return d.filled()
 	}
+	if u, bounded, err := d.projects().Used(filepath.Base(d.path)); err != nil || bounded {
+		return Use{Bytes: u.Bytes}, err
+	}
 	fd, err := unix.Open(d.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return Use{}, nil

@@ -11,8 +11,8 @@ import (
 // The directories themselves stay for people to read until the servers forget the alloc.
 type Dir struct {
 	Dir allocdir.Dir
-	// Enclose gives a new alloc a file system of its own, of the size that its group asks for.
-	Enclose bool
+	// Held is how a new alloc is held to the size that its group asks for.
+	Held allocdir.Held
 }
 
 var (
@@ -23,11 +23,11 @@ var (
 // Name implements hook.Hook.
 func (*Dir) Name() string { return "alloc_dir" }
 
-// Prerun makes the directories; those that are there are left as they are. An alloc that has a file system of its own
-// keeps it, also when the agent makes none any more.
+// Prerun makes the directories; those that are there are left as they are. An alloc keeps its file system or its
+// quota, also when the agent makes none any more.
 func (h *Dir) Prerun(ctx context.Context, a *hook.Alloc) error {
 	if a.Group != nil && a.Group.EphemeralDisk != nil {
-		if err := h.Dir.Enclose(ctx, int64(a.Group.EphemeralDisk.SizeMB)<<20, h.Enclose); err != nil {
+		if err := h.Dir.Hold(ctx, int64(a.Group.EphemeralDisk.SizeMB)<<20, h.Held); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
 	"berth/internal/base/reconcile"
+	"berth/internal/client/allocdir"
 	"berth/internal/client/allochooks"
 	"berth/internal/client/allocrunner"
 	"berth/internal/client/hook"
@@ -51,8 +52,8 @@ type Config struct {
 	ReportPatience time.Duration
 	// ConfirmRemovals is how long removals of many allocs at once wait until they are confirmed again; 0: 30 s.
 	ConfirmRemovals time.Duration
-	// EnclosedDisks gives allocs file systems of their own.
-	EnclosedDisks  bool
+	// Disks is how new allocs are held to their disks.
+	Disks          allocdir.Held
 	StorageTimeout time.Duration // see allocrunner.Config
 	MaxKillTimeout time.Duration
 	Log            *slog.Logger
@@ -148,7 +149,7 @@ func (a *Allocs) make(
 ) (*allocrunner.Runner, error) {
 	id := rec.Bundle.Alloc.ID
 	dir := a.AllocDir(id)
-	allocHooks := append([]hook.Hook{&allochooks.Dir{Dir: dir, Enclose: a.cfg.EnclosedDisks}}, a.cfg.AllocHooks...)
+	allocHooks := append([]hook.Hook{&allochooks.Dir{Dir: dir, Held: a.cfg.Disks}}, a.cfg.AllocHooks...)
 	taskHooks := append([]hook.Hook{&taskhooks.User{}, &taskhooks.Dir{Dir: dir}}, a.cfg.TaskHooks...)
 	taskHooks = append(taskHooks, &taskhooks.Templates{})
 	r, err := allocrunner.New(allocrunner.Config{

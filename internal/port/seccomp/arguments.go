@@ -7,10 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// condition allows a call if one of the matches holds.
+// condition allows a call if one of the matches holds, or refuses it if one does and allows it otherwise.
 type condition struct {
 	name    string
 	matches []match
+	refuses bool
 }
 
 // match holds when all arguments are as they say.
@@ -36,9 +37,9 @@ const (
 // precondition is the part of the filter that looks at arguments, before the part that knows names alone. The library
 // could do both, but goes on from a condition that does not hold with the argument in place of the call's number. Each
 // call with a condition is decided here, whatever its arguments.
-func precondition(machine *arch.Info, additional func(name string) bool) []bpf.Instruction {
+func precondition(machine *arch.Info, of []condition, additional func(name string) bool) []bpf.Instruction {
 	var decisions []bpf.Instruction
-	for _, c := range conditions {
+	for _, c := range of {
 		number, known := machine.SyscallNames[c.name]
 		if known && !additional(c.name) {
 			decision := c.decide()
@@ -57,6 +58,10 @@ func precondition(machine *arch.Info, additional func(name string) bool) []bpf.I
 // decide ends with an answer in any case.
 func (c *condition) decide() []bpf.Instruction {
 	var out []bpf.Instruction
+	matching, otherwise := bpf.Instruction(bpf.RetConstant{Val: uint32(filter.ActionAllow)}), refusal(unix.EPERM)
+	if c.refuses {
+		matching, otherwise = otherwise, matching
+	}
 	for _, m := range c.matches {
 		for i, a := range m {
 			const size = 3 // instructions per argument
@@ -66,9 +71,9 @@ func (c *condition) decide() []bpf.Instruction {
 				bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: a.mask},
 				bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: a.value, SkipTrue: uint8(rest)})
 		}
-		out = append(out, bpf.RetConstant{Val: uint32(filter.ActionAllow)})
+		out = append(out, matching)
 	}
-	return append(out, refusal(unix.EPERM))
+	return append(out, otherwise)
 }
 
 // refusal answers a call with an error.

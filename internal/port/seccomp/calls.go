@@ -75,10 +75,10 @@ const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | un
 
 // conditions are calls that are allowed with some arguments only; with others they are refused.
 var conditions = []condition{
-	{"clone", []match{{{0, namespaces, 0}}}},
+	{name: "clone", matches: []match{{{0, namespaces, 0}}}},
 	// Not to the host of a virtual machine, whose agents listen past all networks; not to the kernel's cipher engine,
 	// nor to its packet filter.
-	{"socket", []match{
+	{name: "socket", matches: []match{
 		{{0, whole, unix.AF_UNIX}},
 		{{0, whole, unix.AF_INET}},
 		{{0, whole, unix.AF_INET6}},
@@ -87,7 +87,7 @@ var conditions = []condition{
 		{{0, whole, unix.AF_NETLINK}, {2, whole, unix.NETLINK_SOCK_DIAG}},
 	}},
 	// Linux, with 32-bit addresses or an older name or both, and the question which it is.
-	{"personality", []match{
+	{name: "personality", matches: []match{
 		{{0, whole, 0}},
 		{{0, whole, 0x0008}},
 		{{0, whole, 0x20000}},
@@ -95,3 +95,11 @@ var conditions = []condition{
 		{{0, whole, 0xffffffff}},
 	}},
 }
+
+// keptProjects refuses what would take a file out of its directory's project, and so out of its quota, which its owner
+// may: FS_IOC_FSSETXATTR, and FS_IOC_SETFLAGS, of which one flag hands the project on. The call that does both by a
+// name of its own, file_setattr, is on no list.
+var keptProjects = condition{name: "ioctl", refuses: true, matches: []match{
+	{{1, whole, 0x401c5820}},
+	{{1, whole, 0x40086602}},
+}}

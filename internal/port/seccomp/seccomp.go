@@ -19,8 +19,9 @@ import (
 // Compile makes the filter for this machine's architecture: the allowed calls, and those that the agent allows in
 // addition, by name. The answer to a call that is refused is EPERM, to clone3 and to what neither list knows ENOSYS:
 // programs then do without it, or in an older way. Calls of another architecture's form (of 32 bits) get ENOSYS too.
-// The words are those of seccomp(2), eight bytes each, in the machine's order. An unknown name is fault.Invalid.
-func Compile(additional []string) ([]byte, error) {
+// The words are those of seccomp(2), eight bytes each, in the machine's order. An unknown name is fault.Invalid. With
+// keepProjects tasks cannot change which project of their disk's quotas a file belongs to.
+func Compile(additional []string, keepProjects bool) ([]byte, error) {
 	machine, err := arch.GetInfo("")
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Unsupported, "make", "the filter of system calls")
@@ -46,7 +47,11 @@ func Compile(additional []string) ([]byte, error) {
 	}
 	// The library knows no number of an error for its default action, which is the last instruction.
 	program[len(program)-1] = refusal(unix.ENOSYS)
-	return words(append(precondition(machine, more), program...))
+	of := conditions
+	if keepProjects {
+		of = append(slices.Clip(of), keptProjects)
+	}
+	return words(append(precondition(machine, of, more), program...))
 }
 
 // words brings a filter into the form in which it is handed over.

@@ -52,7 +52,7 @@ const (
 
 func compile(t *testing.T, additional ...string) ([]byte, *arch.Info) {
 	t.Helper()
-	words, err := Compile(additional)
+	words, err := Compile(additional, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,6 +125,37 @@ func TestArgumentsDecide(t *testing.T) {
 	}
 }
 
+// Whose disk is held to a quota cannot take a file out of its project; all other requests pass, and so do these where
+// there is no quota.
+func TestFilesStayInTheProjectsOfTheirQuotas(t *testing.T) {
+	without, machine := compile(t)
+	with, err := Compile(nil, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := machine.SyscallNames["ioctl"]
+	for request, want := range map[uint64]uint32{
+		0x401c5820:         eperm, // FS_IOC_FSSETXATTR
+		0x40086602:         eperm, // FS_IOC_SETFLAGS
+		1<<32 | 0x401c5820: eperm,
+		0x801c581f:         allow, // FS_IOC_FSGETXATTR
+		unix.TIOCGWINSZ:    allow,
+	} {
+		if got := answers(t, with, uint32(machine.ID), number, 3, request, 0); got != want {
+			t.Errorf("%#x: %#x, want %#x", request, got, want)
+		}
+		if got := answers(t, without, uint32(machine.ID), number, 3, request, 0); got != allow {
+			t.Errorf("%#x without quotas: %#x", request, got)
+		}
+	}
+	if got := answers(t, with, uint32(machine.ID), machine.SyscallNames["socket"], unix.AF_VSOCK); got != eperm {
+		t.Errorf("another condition: %#x", got)
+	}
+	if got := answers(t, with, uint32(machine.ID), 469); got != enosy {
+		t.Errorf("file_setattr: %#x", got)
+	}
+}
+
 func TestAnAgentAllowsMore(t *testing.T) {
 	words, machine := compile(t, "ptrace", "clone", "read")
 	for name, want := range map[string]uint32{"ptrace": allow, "clone": allow, "read": allow, "keyctl": eperm,
@@ -133,7 +164,7 @@ func TestAnAgentAllowsMore(t *testing.T) {
 			t.Errorf("%s: %#x, want %#x", name, got, want)
 		}
 	}
-	_, err := Compile([]string{"read", "sys_ptrace"})
+	_, err := Compile([]string{"read", "sys_ptrace"}, false)
 	for _, err := range []error{err, Check([]string{"sys_ptrace"})} {
 		if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), `"sys_ptrace"`) {
 			t.Errorf("an unknown name: %v", err)

@@ -45,6 +45,8 @@ type Config struct {
 	AllowCaps []string
 	// AllowSyscalls are system calls that tasks may make beyond the list of port/seccomp, by name.
 	AllowSyscalls []string
+	// KeepProjects keeps tasks from taking files out of the quotas that their disks are held to.
+	KeepProjects bool
 	// ShowEtc are entries of /etc that tasks see beyond DefaultEtc.
 	ShowEtc []string
 	// Users says as whom tasks run. Who is the agent's own user has bounded capabilities.
@@ -75,7 +77,7 @@ func New(cfg Config, l driver.Launcher) *Driver {
 		cfg.System = DefaultSystem
 	}
 	d := &Driver{cfg: cfg, opt: launched.Options{Driver: Name, Launcher: l, DefaultSignal: defaultSignal}}
-	d.filter, d.unfiltered = seccomp.Compile(cfg.AllowSyscalls)
+	d.filter, d.unfiltered = seccomp.Compile(cfg.AllowSyscalls, cfg.KeepProjects)
 	return d
 }
 

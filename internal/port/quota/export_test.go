@@ -1,0 +1,4 @@
+package quota
+
+// Machine is this machine's kernel.
+var Machine Kernel = machine{}
