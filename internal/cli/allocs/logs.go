@@ -63,8 +63,8 @@ func newLogs(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "logs [flags] <alloc> [task]",
 		Short: "Print the output of a task",
-		Long: `Prints what a task wrote to its standard output, or with -stderr to its standard error. -f goes on with what it writes
-until Ctrl-C, and without -stdout or -stderr follows both.`,
+		Long: `Prints what a task wrote to its standard output, or with -stderr to its standard error. -f goes on with
+what it writes until Ctrl-C, and without -stdout or -stderr follows both.`,
 		Example: `  berth alloc logs 4ff1d9c5
   berth alloc logs -f -n 20 4ff1d9c5 redis
   berth logs -job -stderr db`,

@@ -34,9 +34,10 @@ func newReadmit(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "readmit [flags] <node>",
 		Short: "Let an agent that has lost its store take up a node",
-		Long: `Makes the token by which one agent start may take up the identity of a node although nothing in its data directory
-proves that it is that node: client.db was lost while no task ran. Give it to "berth node identity keep" on the machine.
-It is used once, and nobody keeps it: who has it can be the node. Who asked for it, when and why stays with the node.
+		Long: `Makes the token by which one agent start may take up the identity of a node although nothing in its data
+directory proves that it is that node: client.db was lost while no task ran. Give it to "berth node identity keep" on
+the machine. It is used once, and nobody keeps it: who has it can be the node. Who asked for it, when and why stays with
+the node.
 
 It is refused while the node is heard.`,
 		Example: `  berth node readmit -reason "its disk was checked, client.db was empty" 8f3a11c0`,
@@ -82,10 +83,10 @@ func newIdentity(e *kit.Env, ids Identities) *kit.Command {
 	return (&kit.Command{
 		Use:   "identity",
 		Short: "Decide who a node is that has lost its store",
-		Long: `A node knows who it is by client.db in its data directory. When that is lost while tasks of it run, they prove that it
-is the same node, and it goes on. When it is lost and no task runs, but things of a node lie in the directory, the agent
-does not start the node: the directory may be a copy, or have been away. Then decide, on the machine, with the agent
-stopped: "keep" goes on as the node that it was, "new" begins as another.`,
+		Long: `A node knows who it is by client.db in its data directory. When that is lost while tasks of it run, they
+prove that it is the same node, and it goes on. When it is lost and no task runs, but things of a node lie in the
+directory, the agent does not start the node: the directory may be a copy, or have been away. Then decide, on the
+machine, with the agent stopped: "keep" goes on as the node that it was, "new" begins as another.`,
 	}).Add(newIdentityVerb(e, ids, keepIdentity), newIdentityVerb(e, ids, anotherIdentity))
 }
 
@@ -103,9 +104,9 @@ func keepIdentity(i *identity) *kit.Command {
 	return &kit.Command{
 		Use:   "keep [flags] <token>",
 		Short: "Go on as the node that it was",
-		Long: `Writes down that the node of a data directory is the one of the token that "berth node readmit" made; - reads the token
-from the standard input. Nothing is ended and nothing is unmounted: what runs and what is mounted is found when the agent
-starts, kept as orphans, and released in the ordinary way.`,
+		Long: `Writes down that the node of a data directory is the one of the token that "berth node readmit" made; -
+reads the token from the standard input. Nothing is ended and nothing is unmounted: what runs and what is mounted is
+found when the agent starts, kept as orphans, and released in the ordinary way.`,
 		Example: "  berth node identity keep -data-dir /var/lib/berth TOKEN",
 		Run:     func(ctx context.Context, args []string) error { return i.keep(ctx, args[0]) },
 	}
@@ -115,10 +116,10 @@ func anotherIdentity(i *identity) *kit.Command {
 	return &kit.Command{
 		Use:   "new [flags]",
 		Short: "Begin as another node",
-		Long: `Makes a new identity for the node of a data directory. It is refused while anything is mounted there or a process of an
-allocation lives. The servers know the old node as before: its claims, and the volumes that live on it alone, stay until
-"berth node replace" says that it is dead. Volumes of the bundled plugin stay on the disk,
-in a directory beside that of the new node's.`,
+		Long: `Makes a new identity for the node of a data directory. It is refused while anything is mounted there or a
+process of an allocation lives. The servers know the old node as before: its claims, and the volumes that live on it
+alone, stay until "berth node replace" says that it is dead. Volumes of the bundled plugin stay on the disk, in a
+directory beside that of the new node's.`,
 		Example: "  berth node identity new -data-dir /var/lib/berth",
 		Run:     func(ctx context.Context, _ []string) error { return i.another(ctx) },
 	}

@@ -49,9 +49,10 @@ func newOrphans(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "orphans",
 		Short: "Look at what nodes keep that the servers do not know, adopt it or end it",
-		Long: `An orphan is an allocation that runs on a node, or holds mounts there, although the servers' state does not know it and
-never removed it: the state was emptied, shortened or restored from an older copy, or the node has lost its record. It
-is kept as it is, neither restarted nor ended, until it ends by itself, or a person ends it or gives it to the servers.`,
+		Long: `An orphan is an allocation that runs on a node, or holds mounts there, although the servers' state does
+not know it and never removed it: the state was emptied, shortened or restored from an older copy, or the node has lost
+its record. It is kept as it is, neither restarted nor ended, until it ends by itself, or a person ends it or gives it
+to the servers.`,
 	}
 	return cmd.Add(newOrphansList(e), newOrphansAdopt(e), newOrphansEnd(e))
 }
@@ -141,11 +142,11 @@ func newOrphansEnd(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "end [flags] [alloc...]",
 		Short: "End orphans: stop their tasks and release their volumes",
-		Long: `Ends orphans, because you say that nobody needs them: their tasks are stopped within their kill timeouts, their volumes are
-unmounted, and what is left of them on the node is removed. Waits until that is over, and says what it waits for; Ctrl-C
-ends the waiting, not the end, and "berth node orphans list" goes on naming what it waits for. A volume that is not free
-ten seconds after the end of an allocation whose record was lost is reported with exit code 1, with what it waits for;
-it goes on being released.`,
+		Long: `Ends orphans, because you say that nobody needs them: their tasks are stopped within their kill timeouts,
+their volumes are unmounted, and what is left of them on the node is removed. Waits until that is over, and says what it
+waits for; Ctrl-C ends the waiting, not the end, and "berth node orphans list" goes on naming what it waits for. A
+volume that is not free ten seconds after the end of an allocation whose record was lost is reported with exit code 1,
+with what it waits for; it goes on being released.`,
 		Example: "  berth node orphans end 4ff1d9c5\n  berth node orphans end -all -yes",
 		Run: func(ctx context.Context, args []string) error {
 			if s.all == (len(args) > 0) {

@@ -26,8 +26,9 @@ func newOrphansAdopt(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "adopt [flags] <alloc...>",
 		Short: "Give orphans of one job to the servers",
-		Long: `Gives orphans to the servers, all of one job at once: what runs goes on, with its volumes, as allocations like any others.
-The job is shown, and is held to what a submitted one is held to; what is missing of its count is placed.
+		Long: `Gives orphans to the servers, all of one job at once: what runs goes on, with its volumes, as allocations
+like any others. The job is shown, and is held to what a submitted one is held to; what is missing of its count is
+placed.
 
 It is refused if the servers have another job of that id (unless -as names a new one) or another allocation of that
 name, if somebody else uses a volume of it in a way that excludes it, or if a volume has no record: register it first,

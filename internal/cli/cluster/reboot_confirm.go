@@ -20,8 +20,9 @@ func newRebootConfirm(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "reboot-confirm [flags] <node>",
 		Short: "Vouch that nothing else runs under a node's identity",
-		Long: `When a node comes back with another boot, and nothing proves that it is the same machine, its volumes may still be written
-by the boot before: they stay claimed, and their allocations wait. So they do while a second agent acts as the node.
+		Long: `When a node comes back with another boot, and nothing proves that it is the same machine, its volumes may
+still be written by the boot before: they stay claimed, and their allocations wait. So they do while a second agent acts
+as the node.
 
 With this command you vouch that nothing runs under the node's identity but the agent that the servers obey now; of one
 that is silent, that it does not run any more either, so that the next agent that registers takes its place. Look before

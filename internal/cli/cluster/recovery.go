@@ -16,9 +16,9 @@ func newRecovery(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "recovery",
 		Short: "Find back to a state of the servers that can be trusted",
-		Long: `After the servers' state was restored, or put back to an older copy, it is older than the world: nodes may hold volumes
-that it believes free. Until every node that may has reported, or a person vouches for it, nothing is done with a
-volume that cannot be taken back. See docs/recovery.md.`,
+		Long: `After the servers' state was restored, or put back to an older copy, it is older than the world: nodes
+may hold volumes that it believes free. Until every node that may has reported, or a person vouches for it, nothing is
+done with a volume that cannot be taken back. See docs/recovery.md.`,
 	}
 	return cmd.Add(newRecoveryStatus(e), newRecoveryBegin(e), newRecoveryFinish(e), newRecoveryDismiss(e))
 }
@@ -111,10 +111,10 @@ func newRecoveryBegin(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "begin [flags]",
 		Short: "Say that the servers' state was put back to an older one",
-		Long: `Begins a new incarnation of the servers' state, because an older copy of it was put back without "berth operator
-snapshot restore". Nodes that followed the state before go on with it: those that show it are named first. If one of
-them is another cluster's, dismiss it before. Nothing is done with a volume before every node that may hold it has
-reported, and you have said that none is missing: berth operator recovery finish.`,
+		Long: `Begins a new incarnation of the servers' state, because an older copy of it was put back without "berth
+operator snapshot restore". Nodes that followed the state before go on with it: those that show it are named first. If
+one of them is another cluster's, dismiss it before. Nothing is done with a volume before every node that may hold it
+has reported, and you have said that none is missing: berth operator recovery finish.`,
 		Example: `  berth operator recovery begin -reason "server/ was restored from the backup of Sunday"`,
 		Run: func(ctx context.Context, _ []string) error {
 			r, _, err := e.Client().Operator().Recovery(ctx, nil)
@@ -147,8 +147,9 @@ func newRecoveryFinish(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "finish [flags]",
 		Short: "Say that no node is missing in the recovery's list",
-		Long: `Shows who has reported, and takes your word that no other node can hold a volume of this cluster. It is needed where the
-state that was replaced could not be read. Nodes of the list that have not reported are awaited all the same.`,
+		Long: `Shows who has reported, and takes your word that no other node can hold a volume of this cluster. It is
+needed where the state that was replaced could not be read. Nodes of the list that have not reported are awaited all the
+same.`,
 		Example: "  berth operator recovery finish",
 		Run: func(ctx context.Context, _ []string) error {
 			r, _, err := e.Client().Operator().Recovery(ctx, nil)
@@ -187,9 +188,9 @@ func newRecoveryDismiss(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "dismiss [flags] <node>",
 		Short: "Say that a node is dead, or that what it has seen is wrong",
-		Long: `Takes your word about one node: a recovery waits for it no longer, because it is dead and cannot write to any volume; or
-it is no evidence against the servers' state, because what it has seen is wrong. A node that answers is not declared
-dead. Who said so and why is kept.`,
+		Long: `Takes your word about one node: a recovery waits for it no longer, because it is dead and cannot write to
+any volume; or it is no evidence against the servers' state, because what it has seen is wrong. A node that answers is
+not declared dead. Who said so and why is kept.`,
 		Example: `  berth operator recovery dismiss -reason "its disk was swapped with another cluster's" 8f3a11c0`,
 		Run: func(ctx context.Context, args []string) error {
 			if reason == "" {

@@ -22,10 +22,10 @@ func newNodeReplace(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "replace [flags] <old> <new>",
 		Short: "Say that a machine is dead and which node does its work",
-		Long: `Takes your word that the machine of a node will not come back: its allocations are lost, its claims end, so that their
-volumes go to other nodes, and volumes that live on it alone can be forgotten with "berth volume deregister -force
--reason REASON VOLUME". Your word is kept in the history of each volume. A machine that runs on and writes to a volume
-that another node got destroys its data: make sure that it is off.
+		Long: `Takes your word that the machine of a node will not come back: its allocations are lost, its claims end,
+so that their volumes go to other nodes, and volumes that live on it alone can be forgotten with "berth volume
+deregister -force -reason REASON VOLUME". Your word is kept in the history of each volume. A machine that runs on and
+writes to a volume that another node got destroys its data: make sure that it is off.
 
 It is refused while the node answers.`,
 		Example: `  berth node replace -reason "burnt down" 8f3a11c0 91b2c3d4`,

@@ -30,8 +30,9 @@ func newSnapshotSave(e *kit.Env) *kit.Command {
 	return &kit.Command{
 		Use:   "save <file>",
 		Short: "Save the state of the servers into a file",
-		Long: `Saves jobs, allocations, volumes and all else that the servers know. Secrets in it are sealed: keep a copy of root.key of
-the server's keyring directory, without which nobody can open them. What is on volumes and nodes is not in it.`,
+		Long: `Saves jobs, allocations, volumes and all else that the servers know. Secrets in it are sealed: keep a
+copy of root.key of the server's keyring directory, without which nobody can open them. What is on volumes and nodes is
+not in it.`,
 		Example: "  berth operator snapshot save sunday.snap",
 		Run: func(ctx context.Context, args []string) error {
 			file, digest, err := e.Client().Operator().SaveSnapshot(ctx)
@@ -119,9 +120,9 @@ func newSnapshotRestore(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "restore [flags] <file>",
 		Short: "Replace the state of the servers by a saved one",
-		Long: `Replaces all that the servers know by what was saved. What runs on nodes runs on; what the saved state does not know is
-kept as an orphan. A recovery begins: nothing is done with a volume before every node that may hold it has reported.
-Follow it with: berth operator recovery status`,
+		Long: `Replaces all that the servers know by what was saved. What runs on nodes runs on; what the saved state
+does not know is kept as an orphan. A recovery begins: nothing is done with a volume before every node that may hold it
+has reported. Follow it with: berth operator recovery status`,
 		Example: "  berth operator snapshot restore sunday.snap",
 		Run: func(ctx context.Context, args []string) error {
 			m, err := inspect(args[0])

@@ -111,8 +111,8 @@ func newAPI(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "api [flags] <path> [body]",
 		Short: "Send any request to the HTTP API",
-		Long: `Sends a request with the address, token, region and namespace of the other commands and prints the reply. The body is
-the second argument, or with - the standard input; with one, the method is PUT unless -X says otherwise.`,
+		Long: `Sends a request with the address, token, region and namespace of the other commands and prints the reply.
+The body is the second argument, or with - the standard input; with one, the method is PUT unless -X says otherwise.`,
 		Example: "  berth operator api /v1/jobs\n  berth operator api -X PUT /v1/system/gc",
 		Run:     func(ctx context.Context, args []string) error { return a.do(ctx, args) },
 	}

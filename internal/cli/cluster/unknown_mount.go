@@ -25,9 +25,9 @@ func newUnknownMount(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "unknown-mount",
 		Short: "Say what nodes cannot find out about something that is mounted",
-		Long: `An unknown mount is one in the directories where a node's storage plugins mount of which neither a record nor a file says
-whose it is: the node's data directory was rolled back, or damaged. It may be a volume that is in use, so no volume of the
-same plugin is released on the node while it is there. "berth node status" shows it with its path.`,
+		Long: `An unknown mount is one in the directories where a node's storage plugins mount of which neither a record
+nor a file says whose it is: the node's data directory was rolled back, or damaged. It may be a volume that is in use,
+so no volume of the same plugin is released on the node while it is there. "berth node status" shows it with its path.`,
 	}
 	return cmd.Add(newForgetMount(e))
 }
@@ -44,9 +44,9 @@ func newForgetMount(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "forget [flags] <node> <path>",
 		Short: "Say that an unknown mount is none of a volume",
-		Long: `Lets volumes be released although something is mounted on the node that nothing names, on your word that it is none of
-them. The mount stays as it is. The reason is kept. If the word is wrong, a volume is given to another node while it is
-written to on this one.`,
+		Long: `Lets volumes be released although something is mounted on the node that nothing names, on your word that
+it is none of them. The mount stays as it is. The reason is kept. If the word is wrong, a volume is given to another
+node while it is written to on this one.`,
 		Example: "  berth node unknown-mount forget -reason \"a test of mine\" 8f3a11c0 " +
 			"/var/lib/berth/csi/4f02aa10/p/0a/m",
 		IDs: "nodes",

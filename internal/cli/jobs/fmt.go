@@ -25,8 +25,9 @@ func newFmt(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "fmt [flags] [path...]",
 		Short: "Give job files the usual form",
-		Long: `Rewrites files with the usual spacing and indentation, and prints the names of those that changed. In directories, by
-default the present one, it takes files that end in .hcl. A file named - is read from the standard input and printed.`,
+		Long: `Rewrites files with the usual spacing and indentation, and prints the names of those that changed. In
+directories, by default the present one, it takes files that end in .hcl. A file named - is read from the standard input
+and printed.`,
 		Example: "  berth fmt\n  berth fmt -check -recursive jobs/",
 		Local:   true,
 		Run: func(ctx context.Context, args []string) error {

@@ -24,10 +24,10 @@ func newRun(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "run [flags] <file>",
 		Short: "Run a job, or change one that runs",
-		Long: `Registers the job that a file describes and follows it to its end: a service or a system job until every allocation is
-healthy, which is when its tasks have run for the group's min_healthy_time (10 s unless the file says otherwise), and
-until those that they replace have ended; a batch job until it has completed. A file named - is read from the standard
-input. Ctrl-C ends the following, not the job.
+		Long: `Registers the job that a file describes and follows it to its end: a service or a system job until every
+allocation is healthy, which is when its tasks have run for the group's min_healthy_time (10 s unless the file says
+otherwise), and until those that they replace have ended; a batch job until it has completed. A file named - is read
+from the standard input. Ctrl-C ends the following, not the job.
 
 Exit codes: 0, all of it is healthy or has completed; 1, something of it is not, with the task, how it ended, the end of
 its standard error and the next try; 2, not everything could be placed (the reasons are shown node by node).`,

@@ -21,10 +21,10 @@ func newStop(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "stop [flags] <job>",
 		Short: "Stop a job",
-		Long: `Stops a job and follows that until its tasks have ended, for which they have their kill timeouts, and its volumes are
-free. Ctrl-C ends the following, not the stop. Storage that is not free ten seconds after the last task has ended is reported
-with exit code 1, with what each volume waits for and how its plugin failed last; it goes on being released. So is a
-volume that a silent node may still have.`,
+		Long: `Stops a job and follows that until its tasks have ended, for which they have their kill timeouts, and its
+volumes are free. Ctrl-C ends the following, not the stop. Storage that is not free ten seconds after the last task has
+ended is reported with exit code 1, with what each volume waits for and how its plugin failed last; it goes on being
+released. So is a volume that a silent node may still have.`,
 		Example: "  berth job stop db\n  berth job stop -purge db     # forget it, too",
 		IDs:     "jobs",
 		Run:     func(ctx context.Context, args []string) error { return s.do(ctx, args[0]) },

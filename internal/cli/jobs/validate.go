@@ -14,8 +14,8 @@ func newValidate(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "validate [flags] <file>",
 		Short: "Check a job file",
-		Long: `Checks a job file here, and has the servers check what only they can know. When no agent can be reached, a warning
-says so and the file is judged by what can be checked here.`,
+		Long: `Checks a job file here, and has the servers check what only they can know. When no agent can be reached,
+a warning says so and the file is judged by what can be checked here.`,
 		Example: "  berth job validate db.hcl",
 		Run:     func(ctx context.Context, args []string) error { return validate(ctx, e, &s, args[0]) },
 	}

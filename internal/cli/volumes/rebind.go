@@ -22,9 +22,10 @@ func newPluginRebind(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "rebind [flags] <plugin>",
 		Short: "Hand a plugin's volumes over to the provider that serves it now",
-		Long: `A volume belongs to the provider that made it. When the same plugin id is served by another one, nothing is done with the
-volume until the first one serves the plugin again, or until it is handed over here: do that only when the new provider
-has the same data under the same ids, as after a driver was renamed. What it does not know it calls deleted.
+		Long: `A volume belongs to the provider that made it. When the same plugin id is served by another one, nothing
+is done with the volume until the first one serves the plugin again, or until it is handed over here: do that only when
+the new provider has the same data under the same ids, as after a driver was renamed. What it does not know it calls
+deleted.
 
 -provider is refused unless every healthy instance of the plugin names it.`,
 		Example: "  berth plugin rebind -provider new.csi.example.com disks",

@@ -21,9 +21,10 @@ func newRelease(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "release [flags] <volume>",
 		Short: "Say that nothing is left of a volume on a node",
-		Long: `When the processes that used a volume are gone and nothing of it is mounted on the node any more, but its plugin keeps
-answering an error to the unstaging, the claim waits: only the plugin knows whether it is done. This takes your word in
-its place. The reason is kept in the history of the volume. If the word is wrong, two nodes write to one volume.
+		Long: `When the processes that used a volume are gone and nothing of it is mounted on the node any more, but its
+plugin keeps answering an error to the unstaging, the claim waits: only the plugin knows whether it is done. This takes
+your word in its place. The reason is kept in the history of the volume. If the word is wrong, two nodes write to one
+volume.
 
 It is refused while the node shows the volume mounted or held. Of a node that is dead, "berth volume detach" takes your
 word.`,

@@ -25,9 +25,9 @@ func newDelete(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "delete [flags] <volume>",
 		Short: "Have the provider delete a volume, with all that it holds",
-		Long: `Deletes a volume at its provider and forgets it. One that is in use is left alone, and who uses it is shown. -wait waits
-for a release that is under way, and shows what it waits for. A provider that takes its time is followed. Ctrl-C ends the
-following, and not the deletion.`,
+		Long: `Deletes a volume at its provider and forgets it. One that is in use is left alone, and who uses it is
+shown. -wait waits for a release that is under way, and shows what it waits for. A provider that takes its time is
+followed. Ctrl-C ends the following, and not the deletion.`,
 		Example: "  berth volume delete db-data\n  berth job stop db && berth volume delete -wait 30s db-data",
 		IDs:     "volumes",
 		Run:     func(ctx context.Context, args []string) error { return r.do(ctx, args[0]) },
@@ -162,8 +162,8 @@ func newDetach(e *kit.Env) *kit.Command {
 		Short: "Have a volume leave a node",
 		Long: `Detaches a volume from a node on which nobody uses it any more. One that is in use is left alone.
 
-A node that went silent may still write, so its claims stay. -node-is-dead ends them on your word that it cannot write any
-more: it has no power, or is destroyed. The reason is kept. If the word is wrong, two nodes write to one volume.`,
+A node that went silent may still write, so its claims stay. -node-is-dead ends them on your word that it cannot write
+any more: it has no power, or is destroyed. The reason is kept. If the word is wrong, two nodes write to one volume.`,
 		Example: "  berth volume detach db-data 8f3a11c0\n  berth volume detach -node-is-dead \"its power supply " +
 			"burned\" db-data 8f3a11c0",
 		IDs: "volumes",

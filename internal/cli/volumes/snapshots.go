@@ -18,8 +18,8 @@ func newSnapshotCreate(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "create [flags] <volume> [name]",
 		Short: "Make a snapshot of a volume",
-		Long: `Makes a snapshot of a volume. A name names one snapshot of the volume: the same command again shows that one, and makes
-no other. Without a name each command makes another snapshot.`,
+		Long: `Makes a snapshot of a volume. A name names one snapshot of the volume: the same command again shows that
+one, and makes no other. Without a name each command makes another snapshot.`,
 		Example: "  berth volume snapshot create db-data before-upgrade",
 		IDs:     "volumes",
 		Run: func(ctx context.Context, args []string) error {

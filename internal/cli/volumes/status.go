@@ -29,8 +29,8 @@ func newStatus(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "status [flags] [volume]",
 		Short: "List volumes, or show one",
-		Long: `Without an argument, lists the volumes. With one, shows who has it and since when, what it waits for, where it is
-staged and mounted, how full it is there, and in which condition its plugin says that it is.`,
+		Long: `Without an argument, lists the volumes. With one, shows who has it and since when, what it waits for,
+where it is staged and mounted, how full it is there, and in which condition its plugin says that it is.`,
 		Example: `  berth volume status
   berth volume status -plugin local-csi -state in-use
   berth volume status db-data`,

@@ -14,9 +14,9 @@ func newCreate(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "create [flags] <file>",
 		Short: "Have the provider make a volume, or change one",
-		Long: `Makes the volume that a file describes. The same file again changes nothing and says so; a changed file changes what
-can be changed and names it; a larger capacity_min expands the volume, in use or not. A provider that takes its time is
-followed. Ctrl-C ends the following, and not the work.`,
+		Long: `Makes the volume that a file describes. The same file again changes nothing and says so; a changed file
+changes what can be changed and names it; a larger capacity_min expands the volume, in use or not. A provider that takes
+its time is followed. Ctrl-C ends the following, and not the work.`,
 		Example: "  berth volume init\n  berth volume create volume.hcl",
 		Run: func(ctx context.Context, args []string) error {
 			vol, err := read(e, args[0])

@@ -31,10 +31,12 @@ type Source struct {
 func (s Source) line(p token.Pos) int { return s.Fset.Position(p).Line }
 
 // Columns finds lines beyond 120 columns. A line may be longer when a word or literal on it could not be narrower on a
-// line of its own, and inside of a raw string.
+// line of its own, and inside of the raw strings of tests, which hold what is read or said by something else. Those of
+// the program are text that people read, here and on their screens.
 func Columns(s Source) []Place {
 	free := map[int]bool{}
 	lines := strings.Split(string(s.Text), "\n")
+	test := strings.HasSuffix(s.Fset.Position(s.File.Pos()).Filename, "_test.go")
 	ast.Inspect(s.File, func(n ast.Node) bool {
 		lit, ok := n.(*ast.BasicLit)
 		if !ok || lit.Kind != token.STRING {
@@ -46,7 +48,7 @@ func Columns(s Source) []Place {
 			return true
 		}
 		for at := first; at <= last; at++ {
-			free[at] = true
+			free[at] = test || long(lines[at-1], columns)
 		}
 		return true
 	})
@@ -65,12 +67,17 @@ func longWord(line string) bool {
 	if !isComment {
 		return false
 	}
+	return long(text, columns-indent(line)-3) || strings.HasPrefix(text, "go:")
+}
+
+// long tells a text with a word of more columns than there are.
+func long(text string, columns int) bool {
 	for word := range strings.FieldsSeq(text) {
-		if indent(line)+3+utf8.RuneCountInString(word) > columns {
+		if utf8.RuneCountInString(word) > columns {
 			return true
 		}
 	}
-	return strings.HasPrefix(text, "go:")
+	return false
 }
 
 func indent(line string) int { return width(line[:len(line)-len(strings.TrimLeft(line, "\t "))]) }
