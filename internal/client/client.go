@@ -179,7 +179,7 @@ func (c *Client) build(ctx context.Context) error {
 		return err
 	}
 	holdings.Use(c.storage.keeper)
-	c.host = host.New(c.describe(holdings, table.Dir()))
+	c.host = host.New(ctx, c.describe(holdings, table.Dir()))
 	c.allocs = allocs.New(allocs.Config{
 		Holdings:        holdings,
 		Store:           c.store,

@@ -1,6 +1,6 @@
 // Package allocdir owns the directories of allocs on a node: how they are laid out, who may enter them, how the agent
 // reads files of tasks without being led out of them, and how they are removed without ever crossing a mount point.
-// Only package client and its runners import it.
+// Only package client, its runners and what looks at the node import it.
 package allocdir
 
 import (

@@ -41,16 +41,9 @@ func (d Dir) Use(ctx context.Context) (Use, error) {
 	if u, bounded, err := d.projects().Used(filepath.Base(d.path)); err != nil || bounded {
 		return Use{Bytes: u.Bytes}, err
 	}
-	fd, err := unix.Open(d.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) {
-		return Use{}, nil
-	}
+	m, err := measured(ctx, d.path)
 	if err != nil {
-		return Use{}, classify(err, "measure", d.path)
-	}
-	m := measure{seen: map[uint64]bool{}, places: map[string]int64{}}
-	if err := m.directory(ctx, fd, ".", 0); err != nil {
-		return Use{}, classify(err, "measure", d.path)
+		return Use{}, err
 	}
 	for name, n := range m.places {
 		m.use.Places = append(m.use.Places, Place{Name: name, Bytes: n})
@@ -61,10 +54,32 @@ func (d Dir) Use(ctx context.Context) (Use, error) {
 	return m.use, nil
 }
 
+// Occupied is how many bytes of the node's disk the directories of all allocs beneath base take, measured as each is.
+// What is mounted there counts as nothing, the images of the allocs' own file systems do. It is what is missing from
+// the disk's free room on their account, so here a file counts as what it occupies, and an empty one as nothing.
+func Occupied(ctx context.Context, base string) (int64, error) {
+	m, err := measured(ctx, base)
+	return m.occupied, err
+}
+
 type measure struct {
-	use    Use
-	seen   map[uint64]bool // files with several names
-	places map[string]int64
+	use      Use
+	occupied int64           // bytes of the disk
+	seen     map[uint64]bool // files with several names
+	places   map[string]int64
+}
+
+// measured measures a directory; one that is not there is empty.
+func measured(ctx context.Context, path string) (*measure, error) {
+	m := &measure{seen: map[uint64]bool{}, places: map[string]int64{}}
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return m, nil
+	}
+	if err == nil {
+		err = m.directory(ctx, fd, ".", 0)
+	}
+	return m, classify(err, "measure", path)
 }
 
 // Names are read in pieces: a task may put any number of them into a directory.
@@ -135,6 +150,7 @@ func (m *measure) count(path string, st *unix.Stat_t) {
 		}
 		m.seen[st.Ino] = true
 	}
+	m.occupied += st.Blocks * statUnit
 	bytes := max(st.Blocks*statUnit, leastBytes)
 	m.use.Bytes += bytes
 	at := place(path)

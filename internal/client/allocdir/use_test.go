@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/base/ids"
 	"berth/internal/client/allocdir"
 )
 
@@ -94,5 +95,48 @@ func TestMeasuringEndsWithItsContextAndWithoutADirectory(t *testing.T) {
 	}
 	if u := used(t, allocdir.New(t.TempDir(), "11111111-2222-4333-8444-555555555555")); u.Bytes != 0 {
 		t.Errorf("nothing takes %d bytes", u.Bytes)
+	}
+}
+
+// Given the directories of two allocs, when all that they occupy is measured, then a file counts once and as what it
+// occupies, what is mounted below counts as nothing, and a file system of an alloc's own counts as its image.
+func TestWhatAllAllocsOccupy(t *testing.T) {
+	d := enclosed(t, 32<<20)
+	base := filepath.Dir(d.Path())
+	occupied := func() int64 {
+		t.Helper()
+		unix.Sync()
+		n, err := allocdir.Occupied(t.Context(), base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := occupied()
+	if before == 0 || before > 32<<20 {
+		t.Errorf("an image of 32 MiB that is empty occupies %d bytes", before)
+	}
+	write(t, filepath.Join(d.SharedDir(), "data/big"), strings.Repeat("x", 8<<20))
+	if grown := occupied() - before; grown < 8<<20 || grown > 12<<20 {
+		t.Errorf("8 MiB in an alloc's own file system occupy %d bytes", grown)
+	}
+	other := allocdir.New(base, ids.Alloc(ids.New()))
+	if err := other.Build(); err != nil {
+		t.Fatal(err)
+	}
+	before = occupied()
+	write(t, filepath.Join(other.SharedDir(), "data/big"), strings.Repeat("x", 1<<20))
+	data := filepath.Join(other.SharedDir(), "data")
+	if err := os.Link(filepath.Join(data, "big"), filepath.Join(data, "again")); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		write(t, filepath.Join(data, strconv.Itoa(i)), "")
+	}
+	if grown := occupied() - before; grown < 1<<20 || grown > 1<<20+64<<10 {
+		t.Errorf("a MiB with two names and a hundred empty files occupy %d bytes", grown)
+	}
+	if n, err := allocdir.Occupied(t.Context(), filepath.Join(base, "absent")); n != 0 || err != nil {
+		t.Errorf("no directory occupies %d bytes: %v", n, err)
 	}
 }

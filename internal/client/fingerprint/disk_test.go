@@ -35,7 +35,7 @@ func TestWhatIsFreedIsOfferedAndAllocsFilesCountOnce(t *testing.T) {
 	var d Disk
 	offers := func(when string, want int64) {
 		t.Helper()
-		if got, err := d.Look(dir, allocs); err != nil || got != want {
+		if got, err := d.Look(t.Context(), dir, allocs); err != nil || got != want {
 			t.Errorf("%s it offers %d MiB, want %d: %v", when, got, want, err)
 		}
 	}
@@ -48,6 +48,11 @@ func TestWhatIsFreedIsOfferedAndAllocsFilesCountOnce(t *testing.T) {
 	offers("with them gone", 256)
 	put(filepath.Join(allocs, "file"), 100)
 	offers("with 100 MiB of an alloc", 256)
+	if err := os.Link(filepath.Join(allocs, "file"), filepath.Join(allocs, "again")); err != nil {
+		t.Fatal(err)
+	}
+	put(filepath.Join(allocs, "more"), leastChange+1)
+	offers("with another name of that and a little more", 256)
 	put(filler, leastChange-1)
 	offers("after a small change", 256)
 }

@@ -5,6 +5,7 @@ package fingerprint
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"net"
@@ -46,14 +47,16 @@ type Options struct {
 // NomadVersion is the version that jobs written for the field constrain on; it says which behaviour this node has.
 const NomadVersion = "2.0.5"
 
-// Read looks at the node once.
-func Read(o Options) Found {
+// Read looks at the node once, no longer than ctx lasts.
+func Read(ctx context.Context, o Options) Found {
 	f := Found{
 		Attributes: map[string]string{"nomad.version": NomadVersion, "berth.version": o.Version,
 			"nomad.service_discovery": "false"},
 	}
-	for _, look := range []func(*Found, Options) error{cpu, memory, disk, kernel, distribution, network} {
-		if err := look(&f, o); err != nil {
+	for _, look := range []func(context.Context, *Found, Options) error{
+		cpu, memory, disk, kernel, distribution, network,
+	} {
+		if err := look(ctx, &f, o); err != nil {
 			f.Problems = append(f.Problems, err)
 		}
 	}
@@ -62,7 +65,7 @@ func Read(o Options) Found {
 
 func (f *Found) set(name string, value any) { f.Attributes[name] = fmt.Sprint(value) }
 
-func cpu(f *Found, o Options) error {
+func cpu(_ context.Context, f *Found, o Options) error {
 	data, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
 		return fault.Wrap(err, fault.Internal, "read", "processors")
@@ -108,7 +111,7 @@ func cpu(f *Found, o Options) error {
 	return nil
 }
 
-func memory(f *Found, o Options) error {
+func memory(_ context.Context, f *Found, o Options) error {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		return fault.Wrap(err, fault.Internal, "read", "memory")
@@ -122,7 +125,7 @@ func memory(f *Found, o Options) error {
 	return nil
 }
 
-func disk(f *Found, o Options) error {
+func disk(ctx context.Context, f *Found, o Options) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(o.DiskPath, &st); err != nil {
 		return fault.Wrap(err, fault.Internal, "read the capacity of", o.DiskPath)
@@ -133,11 +136,11 @@ func disk(f *Found, o Options) error {
 		return nil
 	}
 	var err error
-	f.Resources.DiskMB, err = f.Disk.Look(o.DiskPath, o.Allocs)
+	f.Resources.DiskMB, err = f.Disk.Look(ctx, o.DiskPath, o.Allocs)
 	return err
 }
 
-func kernel(f *Found, _ Options) error {
+func kernel(_ context.Context, f *Found, _ Options) error {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
 		return fault.Wrap(err, fault.Internal, "read", "kernel")
@@ -166,7 +169,7 @@ func cgroups() string {
 	return "1"
 }
 
-func distribution(f *Found, _ Options) error {
+func distribution(_ context.Context, f *Found, _ Options) error {
 	data, err := os.ReadFile("/etc/os-release")
 	if err != nil {
 		return fault.Wrap(err, fault.Internal, "read", "distribution")
@@ -185,7 +188,7 @@ func distribution(f *Found, _ Options) error {
 	return nil
 }
 
-func network(f *Found, o Options) error {
+func network(_ context.Context, f *Found, o Options) error {
 	f.Resources.IP, f.Resources.Device = "127.0.0.1", "lo"
 	switch {
 	case o.IP != "":

@@ -78,8 +78,8 @@ type Host struct {
 }
 
 // New looks at the machine once; Run follows what changes.
-func New(cfg Config) *Host {
-	h := &Host{cfg: cfg, ready: make(chan struct{}), found: fingerprint.Read(cfg.Fingerprint)}
+func New(ctx context.Context, cfg Config) *Host {
+	h := &Host{cfg: cfg, ready: make(chan struct{}), found: fingerprint.Read(ctx, cfg.Fingerprint)}
 	for _, err := range h.found.Problems {
 		cfg.Log.Warn("a part of the node could not be read", logkey.Error, err)
 	}
@@ -143,18 +143,18 @@ func (h *Host) Run(ctx context.Context) error {
 		case <-plugins:
 		case <-orphans:
 		case <-tick.C:
-			h.lookAtDisk()
+			h.lookAtDisk(ctx)
 		}
 	}
 }
 
 // lookAtDisk follows how much of the disk may be asked for: it was freed, or somebody else fills it.
-func (h *Host) lookAtDisk() {
+func (h *Host) lookAtDisk(ctx context.Context) {
 	look := h.cfg.Fingerprint
 	if look.DiskMB > 0 {
 		return
 	}
-	mb, err := h.found.Disk.Look(look.DiskPath, look.Allocs)
+	mb, err := h.found.Disk.Look(ctx, look.DiskPath, look.Allocs)
 	if err != nil {
 		h.cfg.Log.Warn("the room on the disk could not be read", logkey.Error, err)
 		return

@@ -75,13 +75,13 @@ func TestASmallChangeOfTheDiskIsNoNewsAtTheFirstLook(t *testing.T) {
 		}
 	})
 	options := fingerprint.Options{DiskPath: dir, Allocs: filepath.Join(dir, "alloc")}
-	h := &Host{cfg: Config{Fingerprint: options}, found: fingerprint.Read(options)}
+	h := &Host{cfg: Config{Fingerprint: options}, found: fingerprint.Read(t.Context(), options)}
 	write := func(name string, mib int) {
 		t.Helper()
 		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, mib<<20), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		h.lookAtDisk()
+		h.lookAtDisk(t.Context())
 	}
 	write("small", 2)
 	if got := h.found.Resources.DiskMB; got != 256 {
