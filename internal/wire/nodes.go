@@ -383,10 +383,12 @@ type CreateArgs struct {
 	SourceSnapshot string
 }
 
-// VolumeArgs are the arguments of DeleteVolume, ControllerExpandVolume and NodeExpandVolume.
+// VolumeArgs are the arguments of DeleteVolume, ControllerExpandVolume and NodeExpandVolume. HiddenID stands for the
+// external id in a deletion of a volume whose id cannot be kept (volume.Status).
 type VolumeArgs struct {
 	Volume         volume.ID
 	ExternalID     string
+	HiddenID       string
 	Min, Max       int64
 	AccessMode     volume.AccessMode
 	AttachmentMode volume.AttachmentMode
@@ -427,8 +429,10 @@ type CallError struct {
 	Hint      string
 }
 
-// CreatedVolume is what CreateVolume answered.
+// CreatedVolume is what CreateVolume answered. HiddenID comes with an error, and nothing else: the volume was made, and
+// can only be deleted.
 type CreatedVolume struct {
+	HiddenID   string
 	ExternalID string
 	Capacity   int64
 	Context    map[string]string

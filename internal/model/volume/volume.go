@@ -134,13 +134,16 @@ func (v *Volume) Rests() bool {
 // Status is what the provider answered and what the cluster derived from it. User updates never touch it.
 type Status struct {
 	Phase Phase
-	// Misplaced, in phase conflict: the provider made the volume where it was not required. It is this record's, nobody
-	// is given it, and deleting it deletes it at the provider.
+	// Misplaced, in phase conflict: the provider made the volume where it was not required, or under an id that cannot
+	// be kept. It is this record's, nobody is given it, and deleting it deletes it at the provider.
 	Misplaced bool
 	// Suspended: what the phase intends was asked for before the servers' state was restored, and waits until a person
 	// asks for it again. The provider may have given the name or the id to something else since.
-	Suspended       bool
-	ExternalID      string
+	Suspended  bool
+	ExternalID string
+	// HiddenID stands for an external id that holds values of the volume's secrets, with a reference for each. Then
+	// ExternalID is empty: nobody can be given the volume, it can only be deleted.
+	HiddenID        string
 	Context         map[string]string
 	Capacity        int64 // bytes
 	Topologies      []plugin.Topology

@@ -26,7 +26,7 @@ func NextVolume(v *Volume) VolumeStep {
 		return StepExpand
 	case PhaseDeleting:
 		switch {
-		case v.Status.ExternalID != "":
+		case v.Status.ExternalID != "", v.Status.HiddenID != "":
 			return StepDelete
 		case v.Status.Presence.Exists():
 			return StepCreate

@@ -1,10 +1,13 @@
 package csi
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 
 	pb "github.com/container-storage-interface/spec/lib/go/csi"
+
+	"berth/internal/port/csi/echo"
 )
 
 func quote(s string) string { return strconv.Quote(cut(clean(s), maxString)) }
@@ -41,10 +44,14 @@ func (c *Client) CreateVolume(ctx context.Context, r CreateVolumeRequest) (Volum
 	}
 	v, wrong := volumeFrom(resp.GetVolume(), k.inst.TopologyAware())
 	if wrong == "" {
-		wrong = first(answeredVolume(r, v), k.seeable(v.ID))
+		wrong = first(k.seeable(v.ID), answeredVolume(r, v))
 	}
 	if wrong != "" {
-		return Volume{}, k.defect(wrong)
+		e := k.defect(wrong)
+		if k.secrets.Holds(v.ID) {
+			e.HiddenID = echo.HideText(k.secrets, v.ID)
+		}
+		return Volume{}, e
 	}
 	v.Context = k.keep(v.Context)
 	return v, nil
@@ -67,7 +74,10 @@ func answeredVolume(r CreateVolumeRequest, v Volume) string {
 
 // DeleteVolume deletes a volume; what is gone already counts as deleted.
 func (c *Client) DeleteVolume(ctx context.Context, r DeleteVolumeRequest) error {
-	k := c.begin(DeleteVolume, "volume", r.VolumeID, r.Secrets).controller(CapCreateDelete)
+	k := c.begin(DeleteVolume, "volume", cmp.Or(r.VolumeID, r.HiddenID), r.Secrets).controller(CapCreateDelete)
+	if r.HiddenID != "" {
+		r.VolumeID = k.revealed("volume id", r.HiddenID)
+	}
 	k.id("volume id", r.VolumeID).secretMap(r.Secrets)
 	return k.send(ctx, &pb.DeleteVolumeRequest{VolumeId: r.VolumeID, Secrets: secretsPB(r.Secrets)},
 		&pb.DeleteVolumeResponse{})

@@ -20,6 +20,15 @@ func (k *call) handBack(field string, context map[string]string) map[string]stri
 	return out
 }
 
+// revealed is the id that a hidden one stands for.
+func (k *call) revealed(field, hidden string) string {
+	out, missing := echo.RevealText(k.secrets, hidden)
+	if len(missing) > 0 {
+		k.invalid("the " + field + " refers to secrets that the volume no longer has: " + strings.Join(missing, ", "))
+	}
+	return out
+}
+
 // keep is a context of an answer as it may be kept and shown.
 func (k *call) keep(context map[string]string) map[string]string {
 	return echo.Hide(k.secrets, context)
@@ -32,6 +41,15 @@ func (k *call) shown(context map[string]string) map[string]string {
 		context[k.scrub(name)] = k.scrub(value)
 	}
 	return context
+}
+
+// listed is an id of a list, which nobody asked for: of one that holds what some call has sent nothing is shown that
+// could be taken for an id.
+func (k *call) listed(id string) string {
+	if !k.c.sent.Holds(id) {
+		return id
+	}
+	return k.scrub(id)
 }
 
 // seeable refuses ids that nobody may see: nothing can be cut out of an id.

@@ -103,21 +103,45 @@ func TestWhatAPluginRepeatsIsKeptByReference(t *testing.T) {
 }
 
 // Given a plugin that makes ids out of secrets, when it makes a volume, then the id is refused with a sentence that
-// does not show it.
-func TestAnIDMadeOfASecretIsRefused(t *testing.T) {
-	p := csitest.New(t, csitest.Options{
-		Unjudged: "a volume whose id is refused stays at the provider",
-		Fake: csitest.Fake{EchoContext: true,
-			Defects: map[string]csitest.Defect{"CreateVolume": csitest.DefectSecretID}},
-	})
+// does not show it; and by what stands for the id the volume can be deleted, with the same secrets alone.
+func TestAVolumeWhoseIDIsMadeOfASecretCanOnlyBeDeleted(t *testing.T) {
+	p := csitest.Alone(t, csitest.Options{Fake: csitest.Fake{
+		Defects: map[string]csitest.Defect{"CreateVolume": csitest.DefectSecretID},
+	}})
 	c := p.Connect()
-	_, err := c.CreateVolume(t.Context(), csi.CreateVolumeRequest{
+	ctx := t.Context()
+	const secret = "S3CR3T-of-db"
+	secrets := redact.MapOf(map[string]string{"password": secret})
+	_, err := c.CreateVolume(ctx, csi.CreateVolumeRequest{
 		Name:         "db",
 		Capabilities: []csi.VolumeCapability{fsWriter},
-		Secrets:      redact.MapOf(map[string]string{"password": "S3CR3T-of-db"}),
+		Secrets:      secrets,
 	})
-	if csi.CodeOf(err) != codes.Internal || !strings.Contains(err.Error(), "holds the value of a secret") ||
-		strings.Contains(err.Error(), "S3CR3T") {
-		t.Errorf("the id is answered with %v", err)
+	e, refused := csi.AsError(err)
+	if !refused || e.Code != codes.Internal || !strings.Contains(err.Error(), "holds the value of a secret") ||
+		strings.Contains(err.Error(), secret) {
+		t.Fatalf("the id is answered with %v", err)
+	}
+	if !strings.Contains(e.HiddenID, "${secret:password}") || strings.Contains(e.HiddenID, secret) {
+		t.Fatalf("what stands for it is %q", e.HiddenID)
+	}
+	page, err := c.ListVolumes(ctx, csi.ListVolumesRequest{})
+	ok(t, err)
+	if len(page.Entries) != 1 || strings.Contains(fmt.Sprintf("%+v", page), secret) ||
+		!strings.Contains(page.Entries[0].Volume.ID, redact.Mask) {
+		t.Errorf("the list is %+v", page)
+	}
+	err = c.DeleteVolume(ctx, csi.DeleteVolumeRequest{
+		HiddenID: e.HiddenID,
+		Secrets:  redact.MapOf(map[string]string{"user": "somebody"}),
+	})
+	if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), "no longer has: password") {
+		t.Errorf("without the secret it is deleted with %v", err)
+	}
+	ok(t, c.DeleteVolume(ctx, csi.DeleteVolumeRequest{HiddenID: e.HiddenID, Secrets: secrets}))
+	page, err = c.ListVolumes(ctx, csi.ListVolumesRequest{})
+	ok(t, err)
+	if len(page.Entries) != 0 {
+		t.Errorf("the provider still has %+v", page)
 	}
 }

@@ -20,7 +20,7 @@ func (c *Client) ListVolumes(ctx context.Context, r ListVolumesRequest) (VolumeP
 	for _, e := range resp.GetEntries() {
 		v, bad := volumeFrom(e.GetVolume(), k.inst.TopologyAware())
 		wrong = first(wrong, bad)
-		v.Context = k.shown(v.Context)
+		v.ID, v.Context = k.listed(v.ID), k.shown(v.Context)
 		one := VolumeEntry{Volume: v, NodesKnown: known}
 		if known {
 			one.NodeIDs = listPB(e.GetStatus().GetPublishedNodeIds())

@@ -89,6 +89,7 @@ type CreateVolumeRequest struct {
 // DeleteVolumeRequest deletes a volume; deleting what is gone succeeds.
 type DeleteVolumeRequest struct {
 	VolumeID string
+	HiddenID string // of an Error, instead of VolumeID
 	Secrets  redact.Map
 }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/redact"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
@@ -55,6 +57,10 @@ func (v Verifier) Detached(ctx context.Context, a *volume.Attachment, executor, 
 func (v Verifier) Deleted(ctx context.Context, vol *volume.Volume, executor ids.Node) error {
 	src := source{plugin: vol.Spec.Plugin, provider: vol.Status.Provider, home: vol.Status.HomeNode}
 	external := vol.Status.ExternalID
+	if external == "" {
+		return fault.New(fault.Unsupported, "", `volume "`+vol.ID.String()+`"`,
+			"its id at the provider holds a secret, and is not looked for in a list")
+	}
 	if _, err := v.lister(src, func(r *plugin.Record) bool { return r.Controller.ListVolumes }); err != nil {
 		return err
 	}
@@ -154,10 +160,14 @@ func (v Verifier) find(
 		if err != nil {
 			return "", err
 		}
-		if i := slices.IndexFunc(page.Items, func(o wire.ExternalVolume) bool {
-			return o.ExternalID == external
-		}); i >= 0 {
-			found = &page.Items[i]
+		for i, o := range page.Items {
+			switch {
+			case o.ExternalID == external:
+				found = &page.Items[i]
+			case strings.Contains(o.ExternalID, redact.Mask):
+				return "", fault.New(fault.Unsupported, "", "the provider's list",
+					"an id in it holds a secret and is masked: it may be the one that is looked for")
+			}
 		}
 		return page.NextToken, nil
 	})

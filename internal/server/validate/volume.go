@@ -63,6 +63,9 @@ func Volume(r *wire.VolumeWriteRequest, register bool) error {
 	if register && r.ExternalID == "" {
 		add("missing external_id")
 	}
+	if r.Secrets.Open().Holds(r.ExternalID) {
+		add("external_id holds the value of a secret, which everybody could read there")
+	}
 	if !register && r.ExternalID != "" {
 		add("external_id is the provider's to choose; use volume register for a volume that exists")
 	}

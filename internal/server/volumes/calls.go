@@ -25,6 +25,7 @@ func (k *Keeper) callFor(s *state.Snap, v *volume.Volume, step volume.VolumeStep
 	arg := &wire.VolumeArgs{
 		Volume:         v.ID,
 		ExternalID:     v.Status.ExternalID,
+		HiddenID:       v.Status.HiddenID,
 		Min:            v.Status.WantedMin,
 		Max:            v.Status.WantedMax,
 		AccessMode:     v.Status.AccessMode,

@@ -263,7 +263,7 @@ func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep,
 	}
 	v := *cur
 	if step == volume.StepDelete {
-		if err := holders.InUse(s, nil, "delete", cur); err != nil {
+		if err := k.deletable(s, cur); err != nil {
 			return k.failed(ctx, &v, failure{cause: err, before: v.Status.Presence, certain: true, reported: true})
 		}
 	}
@@ -318,7 +318,7 @@ func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep,
 		}
 		err = controllers.Unverified(err, against)
 	}
-	if err != nil {
+	if err != nil && !madeHidden(report) {
 		// What a new volume is to be made from does not come into being by itself.
 		noSource := step == volume.StepCreate && fault.Has(err, fault.NotFound)
 		final := !uncertain && (noSource || permanent(report.Err.Retry, step == volume.StepCreate))
@@ -356,7 +356,7 @@ func (k *Keeper) done(ctx context.Context, v *volume.Volume, step volume.VolumeS
 				"the node reported success without a volume")
 			return k.failed(ctx, v, failure{cause: err, before: v.Status.Presence, reported: true})
 		}
-		k.created(&n, r.Created)
+		k.created(&n, r)
 	case volume.StepDelete:
 		_, err := Forget(ctx, k.cfg.Proposer, v)
 		return err
@@ -367,7 +367,12 @@ func (k *Keeper) done(ctx context.Context, v *volume.Volume, step volume.VolumeS
 	return k.put(ctx, &n)
 }
 
-func (k *Keeper) created(n *volume.Volume, c *wire.CreatedVolume) {
+func (k *Keeper) created(n *volume.Volume, r *wire.ControllerResult) {
+	c := r.Created
+	if madeHidden(r) {
+		k.hidden(n, r)
+		return
+	}
 	n.Status.ExternalID = c.ExternalID
 	n.Status.Capacity = c.Capacity
 	n.Status.Context = c.Context

@@ -166,6 +166,9 @@ func (p *Plugin) newVolume(st *state, r *pb.CreateVolumeRequest) (*volume, error
 		}
 	}
 	v.ID = st.newID("vol")
+	if p.cfg.Defects["CreateVolume"] == DefectSecretID {
+		v.ID += " of " + loginOf(r)
+	}
 	v.FSSize = v.Size
 	v.Context = map[string]string{"fake/name": ids.Segment(v.Name)}
 	dir := p.volumeDir(v.ID)

@@ -34,7 +34,7 @@ func (p *Plugin) authorize(rpc string, req any) error {
 		fmt.Sprintf("login with %v and flags %v: the backend is busy", secrets, flagsOf(req)))
 }
 
-// DefectSecretID makes an id out of secrets, where contexts hold them.
+// DefectSecretID makes ids out of secrets.
 const DefectSecretID Defect = "secret-id"
 
 // login is the member of a context that holds secrets.
@@ -58,9 +58,6 @@ func (p *Plugin) tellLogin(req, resp any) {
 	case *pb.CreateVolumeResponse:
 		r.Volume.VolumeContext = maps.Clone(r.Volume.VolumeContext)
 		r.Volume.VolumeContext[login] = loginOf(req)
-		if p.cfg.Defects["CreateVolume"] == DefectSecretID {
-			r.Volume.VolumeId = loginOf(req)
-		}
 	case *pb.ControllerPublishVolumeResponse:
 		r.PublishContext[login] = loginOf(req)
 	}

@@ -23,7 +23,11 @@ func dispatch(ctx context.Context, conn *instance.Connection, w wire.ControllerC
 		return create(ctx, conn, w, r)
 	case w.Kind == wire.CallDelete && w.Volume != nil:
 		return conn.Client.DeleteVolume(ctx,
-			csi.DeleteVolumeRequest{VolumeID: w.Volume.ExternalID, Secrets: w.Secrets.Open()})
+			csi.DeleteVolumeRequest{
+				VolumeID: w.Volume.ExternalID,
+				HiddenID: w.Volume.HiddenID,
+				Secrets:  w.Secrets.Open(),
+			})
 	case w.Kind == wire.CallExpand && w.Volume != nil:
 		return expand(ctx, conn, w, r)
 	case w.Kind == wire.CallRead && w.Volume != nil:
@@ -72,6 +76,9 @@ func create(ctx context.Context, conn *instance.Connection, w wire.ControllerCal
 		}
 	}
 	v, err := conn.Client.CreateVolume(ctx, req)
+	if e, refused := csi.AsError(err); refused && e.HiddenID != "" {
+		r.Created = &wire.CreatedVolume{HiddenID: e.HiddenID}
+	}
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,13 @@ func (s *Sent) Remember(secrets redact.Map) {
 	}
 }
 
+// Holds reports whether an id has a value that was sent (redact.Map.Holds).
+func (s *Sent) Holds(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.values.Holds(id)
+}
+
 // Scrub masks what was sent in the plugin's words.
 func (s *Sent) Scrub(text string) string {
 	s.mu.Lock()

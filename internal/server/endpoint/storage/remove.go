@@ -92,6 +92,13 @@ func (e *Endpoints) beginDeletion(
 	if v.Status.Phase == volume.PhaseDeleting && !v.Status.Suspended {
 		return nil, nil
 	}
+	if v.Status.HiddenID != "" && e.otherSecrets(v, r.Secrets) {
+		return nil, fault.WithHint(
+			fault.New(fault.Conflict, "delete", `volume "`+r.Volume.String()+`"`,
+				"its id at the provider holds secrets that it was made with: without them it is not known which it is"),
+			"delete it without other secrets; or delete it at the provider, and forget it with: berth volume deregister "+
+				r.Volume.Typed())
+	}
 	n := *v
 	n.Status.Suspended = false
 	secret, err := e.sealSecrets(&n, r.Secrets)
