@@ -1,11 +1,14 @@
 // Package gc owns the forgetting: evaluations, allocs, jobs and nodes that are over are removed from the state when
-// they have been over for a while, or at once when a person asks. What a claim, an attachment or an inventory names
-// stays. Only package server runs it.
+// they have been over for a while, when there are too many of them, or at once when a person asks. What a claim, an
+// attachment or an inventory names stays. Only package server runs it.
 package gc
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"math"
+	"slices"
 	"time"
 
 	"berth/internal/base/ids"
@@ -21,7 +24,24 @@ import (
 type Ages struct {
 	Evals, Jobs, Nodes time.Duration
 	Every              time.Duration // between two rounds
+	Most               Most
 }
+
+// Most is how much of what is over stays, however young: beyond it the oldest goes. So a crowd of short jobs takes no
+// more of the servers' memory in an hour than this. Zero fields take the defaults.
+type Most struct {
+	Jobs   int
+	Allocs int // of jobs that stay, too
+	Evals  int
+	Text   int // bytes of the files that jobs were submitted with
+}
+
+// DefaultMost bounds what is over to some 200 MiB of the servers' memory: a job that has run once takes 22 to 36 KiB
+// with its alloc and its evaluation, besides its file.
+var DefaultMost = Most{Jobs: 4000, Allocs: 10_000, Evals: 20_000, Text: 32 << 20}
+
+// everyCount is how often it is looked whether there is too much.
+const everyCount = 15 * time.Second
 
 // DefaultAges keep an hour of history, and a day of nodes that are gone.
 var DefaultAges = Ages{Evals: time.Hour, Jobs: 4 * time.Hour, Nodes: 24 * time.Hour, Every: 5 * time.Minute}
@@ -51,24 +71,40 @@ func New(store *state.Store, p fsm.Proposer, ages Ages, log *slog.Logger) *Colle
 	if ages.Every <= 0 {
 		ages.Every = DefaultAges.Every
 	}
+	ages.Most = ages.Most.filled()
 	return &Collector{store: store, proposer: p, ages: ages, log: log}
 }
 
-// Run collects by age until ctx ends.
+func (m Most) filled() Most {
+	m.Jobs = cmp.Or(m.Jobs, DefaultMost.Jobs)
+	m.Allocs = cmp.Or(m.Allocs, DefaultMost.Allocs)
+	m.Evals = cmp.Or(m.Evals, DefaultMost.Evals)
+	m.Text = cmp.Or(m.Text, DefaultMost.Text)
+	return m
+}
+
+// Run collects by age and by number until ctx ends.
 func (c *Collector) Run(ctx context.Context) error {
-	tick := time.NewTicker(c.ages.Every)
+	tick, count := time.NewTicker(c.ages.Every), time.NewTicker(everyCount)
 	defer tick.Stop()
+	defer count.Stop()
+	byNumber := Ages{Evals: forever, Jobs: forever, Nodes: forever, Most: c.ages.Most}
 	for {
+		ages := c.ages
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		case <-count.C:
+			ages = byNumber
 		}
-		if _, err := c.collect(ctx, c.ages); err != nil && ctx.Err() == nil {
+		if _, err := c.collect(ctx, ages); err != nil && ctx.Err() == nil {
 			c.log.Warn("collecting what is over failed; trying again at the next round", logkey.Error, err)
 		}
 	}
 }
+
+const forever = time.Duration(math.MaxInt64)
 
 // Force collects everything that is over, however young, and returns the index at which that was done.
 func (c *Collector) Force(ctx context.Context) (uint64, error) {
@@ -95,29 +131,59 @@ func (c *Collector) collect(ctx context.Context, ages Ages) (uint64, error) {
 	}
 }
 
+// candidate is something that is over, and when that was, in nanoseconds since the epoch.
+type candidate[T any] struct {
+	name T
+	at   int64
+	text int // bytes of its files
+}
+
+// excess picks what is older than age, and the oldest of what is beyond the bounds.
+func excess[T any](over []candidate[T], now time.Time, age time.Duration, most, text int) (out []T) {
+	slices.SortStableFunc(over, func(a, b candidate[T]) int { return cmp.Compare(b.at, a.at) })
+	sum := 0
+	for i, c := range over {
+		if sum += c.text; i >= most || sum > text || now.UnixNano()-c.at >= int64(age) {
+			out = append(out, c.name)
+		}
+	}
+	slices.Reverse(out) // the oldest first
+	return out[:min(len(out), maxBatch)]
+}
+
 func find(s *state.Snap, ages Ages, now time.Time) *collection.Collect {
 	cmd := &collection.Collect{}
-	going := map[ids.Alloc]bool{}
-	old := func(nanos int64, age time.Duration) bool { return now.UnixNano()-nanos >= int64(age) }
+	var jobs []candidate[collection.JobName]
 	for j := range s.Jobs(nil, wire.AllNamespaces, "") {
-		if k := (collection.JobName{Namespace: j.Namespace, Job: j.ID}); len(cmd.Jobs) < maxBatch &&
-			old(jobTouched(s, k), ages.Jobs) && collection.JobOver(s, k) {
-			cmd.Jobs = append(cmd.Jobs, k)
+		if k := (collection.JobName{Namespace: j.Namespace, Job: j.ID}); collection.JobOver(s, k) {
+			c := candidate[collection.JobName]{name: k, at: jobTouched(s, k)}
+			for sub := range s.Submissions(nil, k.Namespace, k.Job) {
+				c.text += len(sub.Source) + len(sub.Variables)
+			}
+			jobs = append(jobs, c)
 		}
 	}
+	cmd.Jobs = excess(jobs, now, ages.Jobs, ages.Most.Jobs, ages.Most.Text)
+	var allocs []candidate[ids.Alloc]
 	for a := range s.Allocs(nil, "") {
-		if len(cmd.Allocs) < maxBatch && old(a.ModifyTime, ages.Evals) && collection.AllocOver(s, a) {
-			cmd.Allocs = append(cmd.Allocs, a.ID)
-			going[a.ID] = true
+		if collection.AllocOver(s, a) {
+			allocs = append(allocs, candidate[ids.Alloc]{name: a.ID, at: a.ModifyTime})
 		}
 	}
+	cmd.Allocs = excess(allocs, now, ages.Evals, ages.Most.Allocs, math.MaxInt)
+	going := map[ids.Alloc]bool{}
+	for _, id := range cmd.Allocs {
+		going[id] = true
+	}
+	var evals []candidate[ids.Eval]
 	for e := range s.Evals(nil, "") {
-		if len(cmd.Evals) < maxBatch && e.Terminal() && old(e.ModifyTime, ages.Evals) && !needed(s, e.ID, going) {
-			cmd.Evals = append(cmd.Evals, e.ID)
+		if e.Terminal() && !needed(s, e.ID, going) {
+			evals = append(evals, candidate[ids.Eval]{name: e.ID, at: e.ModifyTime})
 		}
 	}
+	cmd.Evals = excess(evals, now, ages.Evals, ages.Most.Evals, math.MaxInt)
 	for n := range s.Nodes(nil, "") {
-		if n.Status == node.StatusDown && old(n.StatusUpdatedAt*int64(time.Second), ages.Nodes) &&
+		if n.Status == node.StatusDown && now.Unix()-n.StatusUpdatedAt >= int64(ages.Nodes/time.Second) &&
 			collection.NodeOver(s, n.ID) {
 			cmd.Nodes = append(cmd.Nodes, n.ID)
 		}

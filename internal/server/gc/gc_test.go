@@ -74,7 +74,7 @@ func TestYoungHistoryStaysUntilItIsOld(t *testing.T) {
 			Allocs: []*alloc.Alloc{{ID: a, Node: "n", ClientStatus: alloc.ClientComplete}},
 		})
 		collect := func() {
-			if _, err := gc.collect(t.Context(), DefaultAges); err != nil {
+			if _, err := gc.collect(t.Context(), gc.ages); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -91,6 +91,11 @@ func (s *Snap) Submission(w *Watch, ns ids.Namespace, id ids.Job, version uint64
 	return submissions.get(s, w, jobKey(ns, id).with(number(version)))
 }
 
+// Submissions yields the texts of all versions of a job.
+func (s *Snap) Submissions(w *Watch, ns ids.Namespace, id ids.Job) iter.Seq[*job.Submission] {
+	return submissions.scan(s, w, jobKey(ns, id))
+}
+
 // PutJob stores j as the present version. It keeps the create index of the job that it replaces.
 func (tx *Tx) PutJob(j *job.Job) {
 	j.CreateIndex = tx.stamp.Index
@@ -115,7 +120,7 @@ func (tx *Tx) PutSubmission(s *job.Submission) { submissions.put(tx, s) }
 
 // DeleteSubmissions forgets the texts of all versions of a job but those that keep says to keep.
 func (tx *Tx) DeleteSubmissions(ns ids.Namespace, id ids.Job, keep func(version uint64) bool) {
-	for _, s := range slices.Collect(submissions.scan(&tx.Snap, nil, jobKey(ns, id))) {
+	for _, s := range slices.Collect(tx.Submissions(nil, ns, id)) {
 		if !keep(s.Version) {
 			submissions.drop(tx, submissions.key(s))
 		}
