@@ -153,17 +153,7 @@ func (a *Agent) removeTemp() {
 
 // Describe implements httpapi.Self.
 func (a *Agent) Describe() (map[string]any, map[string]map[string]string) {
-	c := a.cfg
-	config := map[string]any{
-		"Region": c.Region, "Datacenter": c.Datacenter, "NodeName": c.Name, "DataDir": c.DataDir,
-		"LogLevel": levelName(a.level),
-		"BindAddr": c.BindAddr, "DevMode": c.dev, "Ports": map[string]any{"HTTP": c.Ports.HTTP},
-		"API":    c.describeAPI(),
-		"Server": map[string]any{"Enabled": c.Server.Enabled}, "Client": map[string]any{"Enabled": c.Client.Enabled,
-			"NodeClass": c.Client.NodeClass, "Meta": c.Client.Meta},
-		"ACL": map[string]any{"Enabled": false}, "UI": map[string]any{"Enabled": false, "ShowCLIHints": false},
-		"Version": map[string]any{"Version": a.version},
-	}
+	config := a.cfg.describe(a.version, levelName(a.level))
 	w := a.server.Counters()
 	stats := map[string]map[string]string{
 		"berth":   {"version": a.version, "uptime": time.Since(a.begun).Round(time.Second).String()},

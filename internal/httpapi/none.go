@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"net/http"
 	"time"
 
 	"berth/api"
@@ -27,9 +28,14 @@ func (s *Server) schedulerConfiguration(r *request) (any, error) {
 // absentRoutes answer for what is not built.
 func absentRoutes() (out []route) {
 	for _, a := range absent.Answers() {
-		err := &statusError{a.Status, a.Text}
-		out = append(out,
-			route{method: a.Method, path: a.Path, handle: func(*Server, *request) (any, error) { return nil, err }})
+		out = append(out, route{method: a.Method, path: a.Path, handle: func(s *Server, r *request) (any, error) {
+			if a.Status == http.StatusNotFound { // one can wait for it to be there
+				if _, err := s.unchanging(r, nil); err != nil {
+					return nil, err
+				}
+			}
+			return nil, &statusError{a.Status, a.Text}
+		}})
 	}
 	return out
 }

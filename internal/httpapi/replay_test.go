@@ -1,6 +1,8 @@
 package httpapi_test
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -61,6 +63,8 @@ func samples(t testing.TB) (out []*sample) {
 // order puts what is read before what is written, and last what ends the job that others look at.
 func (s *sample) order() string {
 	switch {
+	case s.name == "PUT_operator_snapshot.200":
+		return "3" // after it the state is another
 	case s.name == "DELETE_job_ID.200", s.name == "PUT_allocation_ID_stop.200":
 		return "2"
 	case s.read():
@@ -96,14 +100,17 @@ func (w *world) ours(path string) string {
 		}
 	}
 	path = regexp.MustCompile(`/v1/job/(can|par)\b`).ReplaceAllString(path, "/v1/job/web")
+	if strings.HasSuffix(path, "?related=true") {
+		path = "/v1/evaluation/" + w.blocked + "?related=true" // the observed one found no node, too
+	}
 	return strings.ReplaceAll(path, "/v1/namespace/dev", "/v1/namespace/default")
 }
 
 // edited are the requests that are not sent as they were recorded, each with the reason.
 var edited = []struct {
 	sample, reason string
-	path           string                           // instead of the recorded one
-	body           func(t testing.TB, sent any) any // instead of the recorded one
+	path           string             // instead of the recorded one
+	body           func(w *world) any // instead of the recorded one
 }{
 	{sample: "GET_namespace_ID.404", path: "/v1/namespace/nope", reason: "default is there"},
 	{sample: "DELETE_namespace_ID.500", path: "/v1/namespace/nope", reason: "default is there"},
@@ -117,41 +124,51 @@ var edited = []struct {
 	{sample: "GET_client_fs_readat_ID.200", reason: "the node of the test has one file",
 		path: "/v1/client/fs/readat/ALLOC?path=/alloc/data/readme&limit=-1&offset=0"},
 	{sample: "PUT_client_allocation_ID_signal.200", reason: "the node of the test knows one signal",
-		body: func(testing.TB, any) any { return map[string]any{"Task": "", "Signal": "SIGHUP"} }},
+		body: func(*world) any { return map[string]any{"Task": "", "Signal": "SIGHUP"} }},
 	{sample: "GET_volumes_snapshot.500", path: "/v1/volumes/snapshot?per_page=30&plugin_id=plain",
 		reason: "another plugin can take snapshots"},
-	{sample: "PUT_volumes_snapshot.500", reason: "the volume is another", body: func(testing.TB, any) any {
+	{sample: "PUT_volumes_snapshot.500", reason: "the volume is another", body: func(*world) any {
 		return map[string]any{"Snapshots": []any{map[string]any{"SourceVolumeID": "plain", "Name": "s2"}}}
 	}},
 	{sample: "PUT_volume_csi_ID_create.500", path: "/v1/volume/csi/refused/create", reason: "the plugin is another",
 		body: volumeOf("refused", "")},
 	{sample: "PUT_jobs.200", reason: "the recorded job has services", body: jobOf("other")},
-	{sample: "PUT_jobs.500", reason: "the recorded job has services", body: func(testing.TB, any) any {
+	{sample: "PUT_jobs.500", reason: "the recorded job has services", body: func(*world) any {
 		return map[string]any{"Job": webJob("web"), "EnforceIndex": true, "JobModifyIndex": 9999}
 	}},
 	{sample: "PUT_validate_job.200", reason: "the recorded job has services", body: jobOf("other")},
-	{sample: "PUT_job_ID_plan.200", reason: "the recorded job has services", body: func(testing.TB, any) any {
-		return map[string]any{"Job": webJob("web"), "Diff": true}
-	}},
+	{sample: "PUT_job_ID_plan.200", path: "/v1/job/planned/plan", reason: "the recorded job has services, and was new",
+		body: func(*world) any { return map[string]any{"Job": webJob("planned"), "Diff": true} }},
 	{sample: "PUT_volume_csi_ID_create.200", path: "/v1/volume/csi/db2/create", reason: "the plugin is another",
 		body: volumeOf("db2", "")},
 	{sample: "PUT_volume_csi_ID.200", path: "/v1/volume/csi/reg", reason: "the plugin is another",
 		body: volumeOf("reg", "ext-reg")},
-	{sample: "PUT_volumes_snapshot.200", reason: "the volume is another", body: func(testing.TB, any) any {
+	{sample: "PUT_volumes_snapshot.200", reason: "the volume is another", body: func(*world) any {
 		return map[string]any{"Snapshots": []any{map[string]any{"SourceVolumeID": "db", "Name": "s2"}}}
 	}},
-	{sample: "PUT_node_ID_eligibility.200", reason: "the node is another", body: func(testing.TB, any) any {
-		return map[string]any{"Eligibility": "eligible"}
+	{sample: "PUT_node_ID_eligibility.200", reason: "the observed node had been ineligible, and there was a system job",
+		body: eligibleAgain},
+	{sample: "PUT_operator_snapshot.200", reason: "a state is saved in a form of our own", body: func(w *world) any {
+		return w.must("GET", "/v1/operator/snapshot", nil).body
 	}},
 }
 
-func jobOf(id string) func(testing.TB, any) any {
-	return func(testing.TB, any) any { return map[string]any{"Job": webJob(id)} }
+// eligibleAgain is the request for a node that was made ineligible.
+func eligibleAgain(w *world) any {
+	system := webJob("everywhere")
+	system["Type"] = "system"
+	w.submit(system)
+	w.must("PUT", "/v1/node/"+string(w.node.id.Node)+"/eligibility", map[string]any{"Eligibility": "ineligible"})
+	return map[string]any{"Eligibility": "eligible"}
 }
 
-func volumeOf(id, external string) func(testing.TB, any) any {
-	return func(t testing.TB, _ any) any {
-		v := withSecrets(t, volumeSpec(id))
+func jobOf(id string) func(*world) any {
+	return func(*world) any { return map[string]any{"Job": webJob(id)} }
+}
+
+func volumeOf(id, external string) func(*world) any {
+	return func(w *world) any {
+		v := withSecrets(w.t, volumeSpec(id))
 		v["ExternalID"] = external
 		return map[string]any{"Volumes": []any{v}}
 	}
@@ -185,7 +202,7 @@ func (w *world) replay(s *sample) *answer {
 			path = strings.ReplaceAll(e.path, "ALLOC", w.alloc)
 		}
 		if e.body != nil {
-			body = e.body(w.t, s.Sent)
+			body = e.body(w)
 		}
 	}
 	path = regexp.MustCompile(`index=\d+(&wait=\d+ms)?&?`).ReplaceAllString(path, "")
@@ -280,7 +297,8 @@ func (s *sample) differences(a *answer) (out []string) {
 	if a.status != s.status() {
 		return []string{fmt.Sprintf(" status: was %d, is %d", s.status(), a.status)}
 	}
-	for _, h := range []string{"Content-Type", "Vary", "X-Nomad-Index", "X-Nomad-KnownLeader", "X-Nomad-LastContact"} {
+	for _, h := range []string{"Content-Type", "Vary", "Digest", "X-Nomad-Index", "X-Nomad-KnownLeader",
+		"X-Nomad-LastContact"} {
 		was, there := s.Headers[strings.ToLower(h)]
 		is := a.header.Values(h)
 		switch {
@@ -289,6 +307,12 @@ func (s *sample) differences(a *answer) (out []string) {
 		case !there && len(is) > 0:
 			out = append(out, fmt.Sprintf(" header %s: is ours alone", h))
 		case there && strings.HasPrefix(h, "X-"):
+		case there && h == "Digest":
+			sum := sha256.Sum256(a.body)
+			if is[0] != "sha-256="+base64.StdEncoding.EncodeToString(sum[:]) {
+				out = append(out, " header Digest: is not that of the body, in the observed form")
+			}
+		case there && h == "Vary" && slices.Contains(is, was): // recorded is the last of several
 		case there && was != strings.Join(is, ", "):
 			out = append(out, fmt.Sprintf(" header %s: was %s, is %s", h, was, strings.Join(is, ", ")))
 		}

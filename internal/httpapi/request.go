@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/packed"
@@ -25,18 +23,6 @@ type request struct {
 	meta   *wire.Meta
 	chosen *wire.Page // what to cut out of a list of which this layer chooses what is shown; nil: servers cut it
 	next   string     // token of the next page
-}
-
-// legible refuses addresses that name nothing: ids and paths are text, and no file name has a zero byte.
-func legible(u *url.URL) error {
-	text, err := url.QueryUnescape(u.RawQuery)
-	switch text = u.Path + text; {
-	case err != nil:
-		return badRequest("the query of the address cannot be read: " + err.Error())
-	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
-		return badRequest("the address is not UTF-8, or has a zero byte")
-	}
-	return nil
 }
 
 func namespaceOf(r *http.Request) ids.Namespace {

@@ -42,15 +42,16 @@ type rig struct {
 	node    *fakeNode
 }
 
-// self is the agent's half of GET /v1/agent/self.
+// self is the agent's half of GET /v1/agent/self. It shows the observed configuration: what the shipped agent shows is
+// held against it where that is made, in internal/agent.
 type self struct {
 	node   ids.Node
 	health map[string]error
+	config map[string]any
 }
 
 func (s *self) Describe() (map[string]any, map[string]map[string]string) {
-	return map[string]any{"Region": "global", "Datacenter": "dc1", "UI": map[string]any{"ShowCLIHints": false}},
-		map[string]map[string]string{"client": {"node_id": string(s.node)}}
+	return s.config, map[string]map[string]string{"client": {"node_id": string(s.node)}}
 }
 func (s *self) Gauges() []gauges.Gauge {
 	odd, web := map[string]string{"volume": `d"b`, "namespace": "n"}, map[string]string{"volume": "web"}
@@ -94,9 +95,13 @@ func newRig(t testing.TB) *rig {
 		Servers: servers,
 		Region:  "global",
 		Log:     slog.New(slog.DiscardHandler),
-		Self:    &self{node: n.id.Node, health: map[string]error{"server": nil, "client": nil}},
-		Logs:    logs{[]string{"one\n", "two\n"}},
-		Parser:  here{},
+		Self: &self{
+			node:   n.id.Node,
+			health: map[string]error{"server": nil, "client": nil},
+			config: readSample(t, "GET_agent_self.200").Body.(map[string]any)["config"].(map[string]any),
+		},
+		Logs:   logs{[]string{"one\n", "two\n"}},
+		Parser: here{},
 	})
 	web := httptest.NewServer(h.Handler(access.Network{Hosts: []string{"berth.example"}}))
 	t.Cleanup(web.Close)
@@ -347,6 +352,7 @@ func (n *fakeNode) state(b alloc.Bundle) *alloc.Alloc {
 			Type:           alloc.EventStarted,
 			Time:           now.UnixNano(),
 			DisplayMessage: "Task started by client",
+			Details:        map[string]string{"message": "Task started by client"},
 		}},
 	}
 	switch {

@@ -125,8 +125,8 @@ func (s *Server) Handler(guard access.Guard) http.Handler {
 
 // serve answers unknown paths as clients expect: 404 without a body; and a known path with another verb with 405.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	if err := legible(r.URL); err != nil {
-		s.fail(w, r, err)
+	if err := access.Legible(r.URL); err != nil {
+		s.fail(w, r, badRequest(err.Error()))
 		return
 	}
 	mux := s.muxOf(r.URL.Path)
@@ -168,7 +168,7 @@ func (s *Server) wrap(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, hr *http.Request) {
 		conns.Body(w, hr, conns.BodyPause)
 		hr.Body = http.MaxBytesReader(w, hr.Body, max(r.large, maxBody))
-		w.Header().Set("Vary", "Accept-Encoding")
+		w.Header()["Vary"] = access.Vary(r.path)
 		req := &request{Request: hr, server: s, ns: namespaceOf(hr)}
 		if region := req.arg("region"); region != "" && region != "global" && region != s.cfg.Region {
 			s.fail(w, hr, noRegion())

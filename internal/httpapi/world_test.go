@@ -95,6 +95,7 @@ func newWorld(t testing.TB) *world {
 	w.submit(webJob("fails"))
 	huge := webJob("huge")
 	task(huge)["Resources"] = map[string]any{"CPU": 1 << 30, "MemoryMB": 32}
+	huge["Constraints"] = []any{map[string]any{"LTarget": "${attr.kernel.name}", "RTarget": "windows", "Operand": "="}}
 	w.blocked = w.submit(huge).ID
 	return w
 }

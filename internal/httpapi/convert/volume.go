@@ -289,8 +289,6 @@ func Plugin(p *wire.PluginView) *api.CSIPlugin {
 		Controllers:         map[string]*api.CSIInfo{},
 		Nodes:               map[string]*api.CSIInfo{},
 		Allocations:         []*api.AllocationListStub{},
-		ControllerJobs:      map[string]map[string]*api.CSIPluginJob{},
-		NodeJobs:            map[string]map[string]*api.CSIPluginJob{},
 		ControllersHealthy:  p.ControllersHealthy,
 		ControllersExpected: p.ControllersExpected,
 		NodesHealthy:        p.NodesHealthy,
@@ -314,8 +312,30 @@ func Plugin(p *wire.PluginView) *api.CSIPlugin {
 			into[string(i.Node)] = info
 		}
 	}
+	out.ControllerJobs = pluginJobs(p, plugin.RoleController)
+	out.NodeJobs = pluginJobs(p, plugin.RoleNode)
 	for _, a := range p.Allocs {
 		out.Allocations = append(out.Allocations, AllocStub(alloc.Bundle{Alloc: a}))
+	}
+	return out
+}
+
+// pluginJobs are the jobs whose allocs serve a role of a plugin, by namespace and id, with how many do.
+func pluginJobs(p *wire.PluginView, role plugin.Role) map[string]map[string]*api.CSIPluginJob {
+	out := map[string]map[string]*api.CSIPluginJob{}
+	for _, a := range p.Allocs {
+		serves := func(i *plugin.Instance) bool { return i.Role == role && i.Alloc == a.ID }
+		if !slices.ContainsFunc(p.Instances, serves) {
+			continue
+		}
+		ns, id := string(a.Namespace), string(a.Job)
+		if out[ns] == nil {
+			out[ns] = map[string]*api.CSIPluginJob{}
+		}
+		if out[ns][id] == nil {
+			out[ns][id] = &api.CSIPluginJob{Namespace: ns, ID: id}
+		}
+		out[ns][id].Expected++
 	}
 	return out
 }

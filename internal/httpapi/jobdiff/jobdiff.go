@@ -218,6 +218,13 @@ func (d differ) difference(name string, old, now reflect.Value) ([]*api.FieldDif
 		if e := old.Type().Elem(); e.Kind() == reflect.Pointer || e.Kind() == reflect.Struct {
 			return nil, d.elements(name, old, now)
 		}
+		if o, n, differ := textsOf(old, now); differ && name == "Datacenters" { // as observed, of this list alone
+			return nil, []*api.ObjectDiff{{
+				Type:   edited(len(o), len(n)),
+				Name:   name,
+				Fields: d.texts(name, o, n),
+			}}
+		}
 	case reflect.Map:
 		if e := old.Type().Elem(); e.Kind() == reflect.Pointer {
 			return nil, d.entries(name, old, now)
@@ -238,6 +245,42 @@ func (d differ) difference(name string, old, now reflect.Value) ([]*api.FieldDif
 		return prefixed(name, fields), nil
 	}
 	return nil, []*api.ObjectDiff{{Type: edited(old.Len(), now.Len()), Name: name, Fields: fields}}
+}
+
+// textsOf are the values of two lists of texts that differ by more than their order.
+func textsOf(old, now reflect.Value) (o, n []string, differ bool) {
+	if old.Type().Elem().Kind() != reflect.String {
+		return nil, nil, false
+	}
+	all := func(v reflect.Value) (out []string) {
+		for i := range v.Len() {
+			out = append(out, v.Index(i).String())
+		}
+		slices.Sort(out)
+		return slices.Compact(out)
+	}
+	o, n = all(old), all(now)
+	return o, n, !slices.Equal(o, n)
+}
+
+// texts are the values that came and went; each has the list's name.
+func (d differ) texts(name string, old, now []string) (out []*api.FieldDiff) {
+	for _, v := range union(old, now) {
+		switch had, has := slices.Contains(old, v), slices.Contains(now, v); {
+		case !has:
+			out = append(out, &api.FieldDiff{Type: api.DiffTypeDeleted, Name: name, Old: v})
+		case !had:
+			out = append(out, &api.FieldDiff{Type: api.DiffTypeAdded, Name: name, New: v})
+		case d.planned:
+			out = append(out, &api.FieldDiff{
+				Type: api.DiffTypeNone,
+				Name: name,
+				Old:  v,
+				New:  v,
+			})
+		}
+	}
+	return out
 }
 
 func prefixed(name string, fields []*api.FieldDiff) []*api.FieldDiff {

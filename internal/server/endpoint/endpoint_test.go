@@ -200,14 +200,19 @@ func TestASearchFindsByPrefixAndSaysWhenItLeavesOut(t *testing.T) {
 // knows is refused.
 func TestASearchOfWhatThereIsNotYetFindsNothing(t *testing.T) {
 	e, _ := endpoints(t)
-	for _, kind := range []string{"deployment", "host_volumes", "node_pools", "quotas", "recommendations",
-		"scaling_policy", "vars"} {
+	for _, kind := range []string{"deployment", "host_volumes", "quotas", "recommendations", "scaling_policy", "vars"} {
 		got, err := e.search(t.Context(), &wire.SearchRequest{Namespace: ids.DefaultNamespace, Context: kind})
-		if err != nil || len(got.Matches) != 0 {
+		truncated, said := got.Truncations[kind]
+		if err != nil || len(got.Matches) != 1 || len(got.Matches[kind]) != 0 || !said || truncated {
 			t.Errorf("%s: %+v, %v", kind, got, err)
 		}
 	}
-	_, err := e.search(t.Context(), &wire.SearchRequest{Namespace: ids.DefaultNamespace, Context: "tapes"})
+	got, err := e.search(t.Context(), &wire.SearchRequest{Namespace: ids.DefaultNamespace, Context: "node_pools",
+		Prefix: "def"})
+	if err != nil || !slices.Equal(got.Matches["node_pools"], []string{"default"}) {
+		t.Errorf("the pools that begin with def: %+v, %v", got, err)
+	}
+	_, err = e.search(t.Context(), &wire.SearchRequest{Namespace: ids.DefaultNamespace, Context: "tapes"})
 	if err == nil || !strings.Contains(err.Error(), `got "tapes"`) {
 		t.Errorf("tapes: %v", err)
 	}

@@ -1,9 +1,11 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -111,6 +113,19 @@ var contexts = []struct {
 			}
 		}
 	}},
+	{"node_pools", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+		pools := map[string]bool{"all": true, "default": true} // which every cluster has
+		for n := range s.Nodes(nil, "") {
+			pools[cmp.Or(n.NodePool, "default")] = true
+		}
+		return func(yield func(string) bool) {
+			for _, name := range slices.Sorted(maps.Keys(pools)) {
+				if strings.HasPrefix(name, r.Prefix) && !yield(name) {
+					return
+				}
+			}
+		}
+	}},
 	{"nodes", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
 		return func(yield func(string) bool) {
 			for n := range s.Nodes(nil, serving.UUIDPrefix(r.Prefix)) {
@@ -140,9 +155,9 @@ var contexts = []struct {
 	}},
 }
 
-// without lists the kinds that clients search for and of which there can be none yet.
-var without = []string{"deployment", "host_volumes", "node_pools", "quotas", "recommendations", "scaling_policy",
-	"vars"}
+// without lists the kinds that clients search for and of which there can be none yet. A search for every kind names the
+// first three, as it does where there are any; the others it names where it finds one.
+var without = []string{"host_volumes", "scaling_policy", "vars", "deployment", "quotas", "recommendations"}
 
 // searchable refuses a kind that cannot be searched.
 func searchable(context string) error {
@@ -164,8 +179,16 @@ func (e *Endpoints) search(_ context.Context, req *wire.SearchRequest) (*wire.Se
 	}
 	s := e.cfg.Store.Snapshot()
 	out := &wire.SearchReply{Index: max(1, s.Index()), Matches: map[string][]string{}, Truncations: map[string]bool{}}
+	asked := func(context string) bool {
+		return req.Context == "" || req.Context == searchAll || req.Context == context
+	}
+	for i, context := range without {
+		if req.Context == context || asked(context) && i < 3 {
+			out.Matches[context], out.Truncations[context] = nil, false
+		}
+	}
 	for _, c := range contexts {
-		if req.Context != "" && req.Context != searchAll && req.Context != c.name {
+		if !asked(c.name) {
 			continue
 		}
 		found := []string{}

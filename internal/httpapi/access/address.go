@@ -1,0 +1,30 @@
+package access
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+)
+
+// Legible refuses addresses that name nothing: ids and paths are text, and no file name has a zero byte.
+func Legible(u *url.URL) error {
+	text, err := url.QueryUnescape(u.RawQuery)
+	switch text = u.Path + text; {
+	case err != nil:
+		return fmt.Errorf("the query of the address cannot be read: %w", err)
+	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
+		return errors.New("the address is not UTF-8, or has a zero byte")
+	}
+	return nil
+}
+
+// Vary is what of a request an answer of the path depends on, for caches between. Pages of a browser ask for what nodes
+// and variables say: one origin's is not answered with what another one has asked for.
+func Vary(path string) []string {
+	if strings.HasPrefix(path, "/v1/client/") || strings.HasPrefix(path, "/v1/var") {
+		return []string{"Accept-Encoding", "Origin"}
+	}
+	return []string{"Accept-Encoding"}
+}
