@@ -1,11 +1,11 @@
 package scheduler
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
-	"strings"
 
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
@@ -19,88 +19,79 @@ import (
 const maxReasons = 50
 
 // candidates are the nodes that a job may run on as far as the job alone decides: ready, in its pool and datacenters.
+// Nodes are known by their groups; only those that are wanted are looked at, so that their number does not matter.
 type candidates struct {
-	nodes     []*node.Node
+	view      Nodes
+	seed      uint64
+	members   filter.Chain // that a candidate passes, beside being ready
+	groups    []node.GroupSize
+	others    []node.Group // that have no candidate
+	total     int
 	inPool    int
 	available map[string]int // by datacenter
-	reasons   []alloc.NodeReason
-	start     uint64
-	stride    uint64
 }
 
-// newCandidates looks at every node once. The seed decides the order in which Nth yields them, so that the placements
-// of different evaluations begin at different nodes.
+// newCandidates looks at every group once. The seed decides the order in which a walk yields nodes, so that the
+// placements of different evaluations begin at different ones.
 func newCandidates(v Nodes, j *job.Job, seed string) *candidates {
-	c := &candidates{available: map[string]int{}}
+	sum := sha256.Sum256([]byte(seed)) // of which all bits change with each of the seed's
+	c := &candidates{view: v, seed: binary.BigEndian.Uint64(sum[:]), available: map[string]int{}}
 	req := &filter.Request{Job: j}
-	pool := &filter.Pool{}
-	dcs := &filter.Datacenters{}
-	ready := filter.Ready{}
-	members := filter.Prepare(req, pool)
-	rest := filter.Prepare(req, dcs)
-	for _, n := range v.Nodes() {
-		if f, key := members.Check(n); key != "" {
-			c.exclude(f, n)
+	pool := filter.Prepare(req, &filter.Pool{})
+	rest := filter.Prepare(req, &filter.Datacenters{})
+	c.members = slices.Concat(pool, rest)
+	for g := range v.Groups() {
+		like := &node.Node{NodePool: g.Pool, Datacenter: g.Datacenter}
+		if _, outside := pool.Check(like); outside != "" || !g.Ready {
+			c.others = append(c.others, g.Group)
 			continue
 		}
-		if key := ready.Check(n); key != "" {
-			c.exclude(ready, n)
+		c.inPool += g.Nodes
+		if _, outside := rest.Check(like); outside != "" {
+			c.others = append(c.others, g.Group)
 			continue
 		}
-		c.inPool++
-		if f, key := rest.Check(n); key != "" {
-			c.exclude(f, n)
-			continue
-		}
-		c.available[n.Datacenter]++
-		c.nodes = append(c.nodes, n)
+		c.available[g.Datacenter] += g.Nodes
+		c.total += g.Nodes
+		c.groups = append(c.groups, *g)
 	}
-	c.shuffle(seed)
 	return c
-}
-
-func (c *candidates) exclude(f filter.Filter, n *node.Node) {
-	if len(c.reasons) >= maxReasons {
-		return
-	}
-	reason, hint := f.Explain(n)
-	c.reasons = append(c.reasons, alloc.NodeReason{Node: n.ID, Name: n.Name, Reason: reason, Hint: hint})
-}
-
-// shuffle chooses a start and a stride that is coprime with the number of nodes: every node comes once.
-func (c *candidates) shuffle(seed string) {
-	n := uint64(len(c.nodes))
-	if n == 0 {
-		return
-	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(seed)) // a hash never fails
-	sum := h.Sum64()
-	c.start, c.stride = sum%n, (sum>>32)%n|1
-	for gcd(c.stride, n) != 1 {
-		c.stride++
-	}
-}
-
-func gcd(a, b uint64) uint64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // has reports whether a node is a candidate.
 func (c *candidates) has(n *node.Node) bool {
-	i, ok := slices.BinarySearchFunc(c.nodes, n.ID, func(a *node.Node, id ids.Node) int {
-		return strings.Compare(string(a.ID), string(id))
-	})
-	return ok && c.nodes[i].ID == n.ID
+	_, outside := c.members.Check(n)
+	return outside == "" && n.Ready()
 }
 
-// nth is the i-th node in the order of the seed.
-func (c *candidates) nth(i int) *node.Node {
-	n := uint64(len(c.nodes))
-	return c.nodes[(c.start+uint64(i)*c.stride)%n]
+// all yields every candidate, group by group.
+func (c *candidates) all(yield func(*node.Node) bool) {
+	for _, g := range c.groups {
+		for n := range c.view.Of(g.Group, "") {
+			if !yield(n) {
+				return
+			}
+		}
+	}
+}
+
+// reasons says of nodes that are no candidates why not, of so many at most.
+func (c *candidates) reasons(most int) []alloc.NodeReason {
+	var out []alloc.NodeReason
+	for _, g := range c.others {
+		for n := range c.view.Of(g, "") {
+			if len(out) >= most {
+				return out
+			}
+			var f filter.Filter = filter.Ready{}
+			if outside, key := c.members.Check(n); key != "" && (n.Ready() || outside.Check(n) == filter.PoolKey) {
+				f = outside
+			}
+			reason, hint := f.Explain(n)
+			out = append(out, alloc.NodeReason{Node: n.ID, Name: n.Name, Reason: reason, Hint: hint})
+		}
+	}
+	return out
 }
 
 // tally counts why nodes were refused.
@@ -181,8 +172,8 @@ func (t *tally) bound(n *node.Node) {
 // refuseAll counts a refusal that holds on every candidate.
 func (t *tally) refuseAll(r *filter.Refusal) {
 	t.frozen = nil
-	t.filtered += len(t.nodes.nodes)
-	t.constraint[r.Key] += max(len(t.nodes.nodes), 1)
+	t.filtered += t.nodes.total
+	t.constraint[r.Key] += max(t.nodes.total, 1)
 	t.reasons = append([]alloc.NodeReason{{Name: everyNode, Reason: r.Reason, Hint: r.Hint}}, t.reasons...)
 	t.reasons = t.reasons[:min(len(t.reasons), maxReasons)]
 }
@@ -217,8 +208,7 @@ func frozenCounts(m map[string]int) map[string]int {
 // failure returns the counts with the reasons node by node, those that were no candidates at all included.
 func (t *tally) failure() *alloc.Metric {
 	m := t.metric()
-	m.Reasons = append(append([]alloc.NodeReason{}, t.reasons...), t.nodes.reasons...)
-	m.Reasons = m.Reasons[:min(len(m.Reasons), maxReasons)]
+	m.Reasons = append(slices.Clip(t.reasons), t.nodes.reasons(maxReasons-len(t.reasons))...)
 	return &m
 }
 

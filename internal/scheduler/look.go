@@ -49,9 +49,11 @@ func (p *placer) check(n *node.Node) (filter.Filter, string) {
 // pull looks at more nodes until some are queued; false: there are no more.
 func (p *placer) pull(wanted int) bool {
 	found := false
-	for wanted > 0 && p.next < len(p.run.nodes.nodes) {
-		n := p.run.nodes.nth(p.next)
-		p.next++
+	for wanted > 0 {
+		n := p.walk.take()
+		if n == nil {
+			break
+		}
 		if p.seen[n.ID] != nil {
 			continue
 		}

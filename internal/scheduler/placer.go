@@ -31,7 +31,7 @@ type placer struct {
 	spread   *rank.Spread
 	queue    *rank.Queue
 	seen     map[ids.Node]*entry
-	next     int // of the candidates in the order of the seed
+	walk     *walk
 	sample   int
 	tally    *tally
 	lives    map[int]int // how many allocs each index had, so that every one of them has an id of its own
@@ -45,7 +45,13 @@ type entry struct {
 }
 
 func newPlacer(r *run, g *groupRun) *placer {
-	p := &placer{run: r, group: g.group, seen: map[ids.Node]*entry{}, tally: newTally(r.nodes)}
+	p := &placer{
+		run:   r,
+		group: g.group,
+		walk:  r.nodes.walk(),
+		seen:  map[ids.Node]*entry{},
+		tally: newTally(r.nodes),
+	}
 	req := &filter.Request{Job: r.job, Group: g.group}
 	p.static = filter.Prepare(req, filter.Static(r.job.Region)...)
 	if csi := filter.NewCSI(r.ledger); csi.Prepare(req) {

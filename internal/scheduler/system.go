@@ -25,7 +25,7 @@ func (r *run) systemInput(in diff.Input, g *groupRun) diff.SystemInput {
 		return outside == "" && (unwanted == "" || a.JobVersion == r.job.Version)
 	}}
 	t := newTally(r.nodes)
-	for _, n := range r.nodes.nodes {
+	for n := range r.nodes.all {
 		t.evaluated++
 		if f, key := static.Check(n); key != "" {
 			t.refuse(n, f, key)

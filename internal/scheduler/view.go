@@ -5,6 +5,8 @@
 package scheduler
 
 import (
+	"iter"
+
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
@@ -30,8 +32,10 @@ type Jobs interface {
 
 // Nodes reads nodes and what runs on them.
 type Nodes interface {
-	// Nodes lists all nodes ordered by id.
-	Nodes() []*node.Node
+	// Groups yields the groups that have nodes, in an order that follows from their names.
+	Groups() iter.Seq[*node.GroupSize]
+	// Of yields the nodes of a group whose id is not below from, by id.
+	Of(group node.Group, from ids.Node) iter.Seq[*node.Node]
 	Node(ids.Node) *node.Node
 	NodeAllocs(ids.Node) []*alloc.Alloc
 }

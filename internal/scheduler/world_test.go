@@ -3,6 +3,8 @@ package scheduler
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -90,6 +92,47 @@ func (w *world) Nodes() []*node.Node {
 		slices.SortFunc(w.sorted, func(a, b *node.Node) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	return w.sorted
+}
+
+func (w *world) Groups() iter.Seq[*node.GroupSize] {
+	sizes := map[node.Group]int{}
+	for _, n := range w.nodes {
+		sizes[n.Group()]++
+	}
+	groups := slices.SortedFunc(maps.Keys(sizes), func(a, b node.Group) int {
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Datacenter, b.Datacenter), order(a.Ready, b.Ready))
+	})
+	return func(yield func(*node.GroupSize) bool) {
+		for _, g := range groups {
+			if !yield(&node.GroupSize{Group: g, Nodes: sizes[g]}) {
+				return
+			}
+		}
+	}
+}
+
+func order(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+func (w *world) Of(g node.Group, from ids.Node) iter.Seq[*node.Node] {
+	return func(yield func(*node.Node) bool) {
+		sorted := w.Nodes()
+		at, _ := slices.BinarySearchFunc(sorted, from, func(n *node.Node, id ids.Node) int {
+			return cmp.Compare(n.ID, id)
+		})
+		for _, n := range sorted[at:] {
+			if n.Group() == g && !yield(n) {
+				return
+			}
+		}
+	}
 }
 
 func (w *world) Node(id ids.Node) *node.Node { return w.nodes[id] }

@@ -16,15 +16,10 @@ func (Ready) Prepare(*Request) bool { return true }
 
 // Check implements Filter.
 func (Ready) Check(n *node.Node) string {
-	switch {
-	case n.Status != node.StatusReady:
-		return "node not ready"
-	case n.SchedulingEligibility != node.Eligible:
-		return "node not eligible"
-	case n.Unfollowed != "":
-		return "node follows another cluster state"
+	if n.Ready() {
+		return ""
 	}
-	return ""
+	return "node not ready"
 }
 
 // Explain implements Filter.
@@ -38,34 +33,30 @@ func (Ready) Explain(n *node.Node) (string, string) {
 	return "the node is not eligible for new allocs", "berth node eligibility -enable " + string(n.ID)
 }
 
+// PoolKey is what Pool answers with for a node of another pool.
+const PoolKey = "node pool"
+
 // Pool passes the nodes of the job's pool. A node without a pool is in "default"; the pool "all" holds every node.
 type Pool struct{ want string }
 
 // Prepare implements Filter.
 func (p *Pool) Prepare(r *Request) bool {
-	p.want = poolOf(r.Job.NodePool)
+	p.want = node.PoolOf(r.Job.NodePool)
 	return p.want != "all"
 }
 
 // Check implements Filter.
 func (p *Pool) Check(n *node.Node) string {
-	if poolOf(n.NodePool) == p.want {
+	if node.PoolOf(n.NodePool) == p.want {
 		return ""
 	}
-	return "node pool"
+	return PoolKey
 }
 
 // Explain implements Filter.
 func (p *Pool) Explain(n *node.Node) (string, string) {
-	return fmt.Sprintf("the node is in pool %q, the job asks for %q", poolOf(n.NodePool), p.want),
+	return fmt.Sprintf("the node is in pool %q, the job asks for %q", node.PoolOf(n.NodePool), p.want),
 		"change node_pool in the job or the node's configuration"
-}
-
-func poolOf(s string) string {
-	if s == "" {
-		return "default"
-	}
-	return s
 }
 
 // Datacenters passes the nodes whose datacenter matches one of the job's globs.

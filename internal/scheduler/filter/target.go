@@ -68,7 +68,7 @@ func (t Target) Value(n *node.Node, region string) (string, bool) {
 	case nodeClass:
 		return n.NodeClass, n.NodeClass != ""
 	case nodePool:
-		return poolOf(n.NodePool), true
+		return node.PoolOf(n.NodePool), true
 	case nodeAttribute:
 		v, ok := n.Attributes[t.key]
 		return v, ok

@@ -82,14 +82,13 @@ func (x sharing) play(t *testing.T) {
 	if x.same {
 		on = here.ID
 	}
-	var views planner.Views
 	ask := &job.VolumeRequest{
 		Type:           job.VolumeTypeCSI,
 		AccessMode:     string(x.mode),
 		AttachmentMode: string(volume.FileSystem),
 		ReadOnly:       x.asks,
 	}
-	admitted := filter.NewLedger(views.Of(c.Store.Snapshot()).Volumes).Admit(ask, v, on)
+	admitted := filter.NewLedger(planner.ViewOf(c.Store.Snapshot()).Volumes).Admit(ask, v, on)
 	switch err := use(on, volume.Held, x.asks); {
 	case admitted.State == volume.Held && err != nil:
 		t.Errorf("the scheduler gives it, the state refuses: %v", err)

@@ -28,7 +28,6 @@ type Planner struct {
 	store    *state.Store
 	proposer fsm.Proposer
 	log      *slog.Logger
-	views    *Views
 	queue    chan *submission
 
 	mu       sync.Mutex
@@ -70,11 +69,10 @@ type Rejection struct {
 }
 
 // New returns a planner that commits nothing before Run.
-func New(store *state.Store, p fsm.Proposer, views *Views, log *slog.Logger) *Planner {
+func New(store *state.Store, p fsm.Proposer, log *slog.Logger) *Planner {
 	return &Planner{
 		store:    store,
 		proposer: p,
-		views:    views,
 		log:      log,
 		queue:    make(chan *submission),
 		inFlight: map[ids.Alloc]*pending{},

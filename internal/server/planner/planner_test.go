@@ -2,7 +2,6 @@ package planner
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/scheduler"
 	"berth/internal/server/fsm"
-	"berth/internal/server/fsm/collection"
 	"berth/internal/testkit/localstate"
 )
 
@@ -38,7 +36,7 @@ func atBench(t *testing.T, log func(fsm.Proposer) fsm.Proposer, story func(t *te
 		if log != nil {
 			b.log = log(b.Cluster)
 		}
-		b.p = New(b.Store, b.log, &Views{}, slog.New(slog.DiscardHandler))
+		b.p = New(b.Store, b.log, slog.New(slog.DiscardHandler))
 		for _, id := range []ids.Node{"n1", "n2"} {
 			b.Must(t, &fsm.NodeRegister{Seed: ids.New(), Node: &node.Node{
 				ID:         id,
@@ -323,26 +321,4 @@ func TestAPlanThatIsOvertakenInTheLogIsRejectedWhole(t *testing.T) {
 			t.Errorf("the refused plan takes room still: %+v", r)
 		}
 	})
-}
-
-func TestTheListOfNodesIsAsNewAsTheSnapshot(t *testing.T) {
-	c := localstate.New(t)
-	views := &Views{}
-	for i := range 3 {
-		c.Must(t, &fsm.NodeRegister{
-			Seed: ids.New(),
-			Node: &node.Node{ID: ids.Node(fmt.Sprint("n", i)), SecretHash: "h"},
-		})
-		old := c.Store.Snapshot()
-		if got := len(views.Of(old).Nodes.Nodes()); got != i+1 {
-			t.Fatalf("%d nodes, want %d", got, i+1)
-		}
-		c.Must(t, &fsm.NodeRegister{Seed: ids.New(), Node: &node.Node{ID: "x", SecretHash: "h", Name: fmt.Sprint(i)}})
-		views.Of(c.Store.Snapshot()).Nodes.Nodes()
-		if got := len(views.Of(old).Nodes.Nodes()); got != i+1 {
-			t.Fatalf("an old snapshot shows %d nodes, want %d", got, i+1)
-		}
-		c.Must(t, &fsm.NodeStatus{Nodes: []ids.Node{"x"}, Status: node.StatusDown, Seed: ids.New()})
-		c.Must(t, &collection.Collect{Nodes: []ids.Node{"x"}})
-	}
 }

@@ -38,7 +38,7 @@ type check struct {
 func (p *Planner) verify(plan *scheduler.Plan) *result {
 	flights := p.flights()
 	snap := p.store.Snapshot()
-	c := &check{plan: plan, view: p.views.Of(snap), flights: flights, out: map[ids.Alloc]string{}}
+	c := &check{plan: plan, view: ViewOf(snap), flights: flights, out: map[ids.Alloc]string{}}
 	for id := range flights {
 		if c.view.Volumes.Alloc(id) != nil {
 			delete(c.flights, id) // applied meanwhile

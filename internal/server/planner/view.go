@@ -1,8 +1,8 @@
 package planner
 
 import (
+	"iter"
 	"slices"
-	"sync"
 
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
@@ -16,38 +16,14 @@ import (
 	"berth/internal/server/suspension"
 )
 
-// Views shows snapshots of the state to the scheduler. The list of nodes is kept as long as it does not change.
-type Views struct {
-	mu    sync.Mutex
-	index uint64
-	nodes []*node.Node
-}
-
-// Of returns the scheduler's view of a snapshot.
-func (v *Views) Of(s *state.Snap) scheduler.View {
-	r := &reader{snap: s, views: v}
+// ViewOf shows a snapshot of the state to the scheduler.
+func ViewOf(s *state.Snap) scheduler.View {
+	r := &reader{snap: s}
 	return scheduler.View{Jobs: r, Nodes: r, Volumes: r}
 }
 
-func (v *Views) list(s *state.Snap) []*node.Node {
-	index := s.TableIndex(state.Nodes)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.nodes == nil || v.index != index {
-		nodes := slices.Collect(s.Nodes(nil, ""))
-		if index < v.index {
-			return nodes // of an older snapshot: not worth keeping
-		}
-		v.index, v.nodes = index, nodes
-	}
-	return v.nodes
-}
-
 // reader reads one snapshot.
-type reader struct {
-	snap  *state.Snap
-	views *Views
-}
+type reader struct{ snap *state.Snap }
 
 func (r *reader) Job(ns ids.Namespace, id ids.Job) *job.Job { return r.snap.Job(nil, ns, id) }
 
@@ -63,7 +39,10 @@ func (r *reader) JobEvals(ns ids.Namespace, id ids.Job) []*eval.Eval {
 	return slices.Collect(r.snap.EvalsByJob(nil, ns, id))
 }
 
-func (r *reader) Nodes() []*node.Node             { return r.views.list(r.snap) }
+func (r *reader) Groups() iter.Seq[*node.GroupSize] { return r.snap.NodeGroups() }
+
+func (r *reader) Of(g node.Group, from ids.Node) iter.Seq[*node.Node] { return r.snap.NodesOf(g, from) }
+
 func (r *reader) Node(id ids.Node) *node.Node     { return r.snap.Node(nil, id) }
 func (r *reader) Alloc(id ids.Alloc) *alloc.Alloc { return r.snap.Alloc(nil, id) }
 

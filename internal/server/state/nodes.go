@@ -10,9 +10,13 @@ import (
 // Nodes names the table of nodes.
 const Nodes = "nodes"
 
+// byGroup files nodes by pool, datacenter and whether they take new allocs.
+const byGroup = "group"
+
 var nodes = &table[node.Node]{
-	name: Nodes,
-	key:  func(n *node.Node) Key { return KeyOf(n.ID) },
+	name:    Nodes,
+	key:     func(n *node.Node) Key { return KeyOf(n.ID) },
+	indexes: []index[node.Node]{one(byGroup, func(n *node.Node) Key { return groupKey(n.Group()) })},
 	stamp: func(now, old *node.Node, index uint64) {
 		now.CreateIndex, now.ModifyIndex = index, index
 		if old != nil {
@@ -20,6 +24,21 @@ var nodes = &table[node.Node]{
 		}
 	},
 	modified: func(n *node.Node) uint64 { return n.ModifyIndex },
+}
+
+// nodeGroups counts the nodes of each group, so that nobody has to. It follows from the table of nodes, and is in no
+// snapshot.
+var nodeGroups = &table[node.GroupSize]{
+	name: "node-groups",
+	key:  func(g *node.GroupSize) Key { return groupKey(g.Group) },
+}
+
+func groupKey(g node.Group) Key {
+	ready := "no"
+	if g.Ready {
+		ready = "yes"
+	}
+	return KeyOf(g.Pool).with(g.Datacenter).with(ready)
 }
 
 // Node returns a node, or nil.
@@ -30,11 +49,50 @@ func (s *Snap) Nodes(w *Watch, prefix string) iter.Seq[*node.Node] {
 	return nodes.scan(s, w, Key(prefix))
 }
 
+// NodeGroups yields the groups that have nodes, by pool and datacenter.
+func (s *Snap) NodeGroups() iter.Seq[*node.GroupSize] { return nodeGroups.scan(s, nil, "") }
+
+// NodesOf yields the nodes of a group whose id is not below from, by id.
+func (s *Snap) NodesOf(g node.Group, from ids.Node) iter.Seq[*node.Node] {
+	return func(yield func(*node.Node) bool) {
+		for n := range nodes.since(s, byGroup, groupKey(g).with(string(from))) {
+			if n.Group() != g || !yield(n) {
+				return
+			}
+		}
+	}
+}
+
 // PutNode stores a node.
-func (tx *Tx) PutNode(n *node.Node) { nodes.put(tx, n) }
+func (tx *Tx) PutNode(n *node.Node) {
+	old := tx.Node(nil, n.ID)
+	nodes.put(tx, n)
+	if old == nil || old.Group() != n.Group() {
+		tx.regroup(old, -1)
+		tx.regroup(n, 1)
+	}
+}
 
 // DeleteNode forgets a node, and which agent start of it was the newest.
 func (tx *Tx) DeleteNode(id ids.Node) bool {
+	tx.regroup(tx.Node(nil, id), -1)
 	sessions.drop(tx, KeyOf(id))
 	return nodes.drop(tx, KeyOf(id))
+}
+
+// regroup counts a node (nil: none) in or out of its group.
+func (s *Snap) regroup(n *node.Node, by int) {
+	if n == nil {
+		return
+	}
+	next := &node.GroupSize{Group: n.Group(), Nodes: by}
+	old := nodeGroups.get(s, nil, groupKey(next.Group))
+	if old != nil {
+		next.Nodes += old.Nodes
+	}
+	if next.Nodes == 0 {
+		must(s.txn.Delete(nodeGroups.name, old))
+		return
+	}
+	must(s.txn.Insert(nodeGroups.name, next))
 }

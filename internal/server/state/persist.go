@@ -125,8 +125,12 @@ func load(gen *generation, r io.Reader) error {
 			if rec.Count != count+1 {
 				return fmt.Errorf("it holds %d objects and promises %d", count, rec.Count-1)
 			}
-			if err := identify(&Snap{txn: txn, gen: gen}); err != nil {
+			s := &Snap{txn: txn, gen: gen}
+			if err := identify(s); err != nil {
 				return err
+			}
+			for n := range s.Nodes(nil, "") {
+				s.regroup(n, 1)
 			}
 			txn.Commit()
 			return nil

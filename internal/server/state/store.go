@@ -40,6 +40,7 @@ func newGeneration() *generation {
 	for _, t := range tables {
 		schema.Tables[t.title()] = t.schema()
 	}
+	schema.Tables[nodeGroups.name] = nodeGroups.schema()
 	db, err := memdb.NewMemDB(schema)
 	must(err)
 	return &generation{db: db, abandoned: make(chan struct{})}

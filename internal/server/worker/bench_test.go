@@ -19,10 +19,10 @@ import (
 
 func benchNodes(b *testing.B, c *localstate.Cluster, n int) {
 	for i := range n {
-		id := ids.Node(fmt.Sprintf("node-%05d", i))
+		id := ids.Node(ids.New())
 		c.Must(b, &fsm.NodeRegister{Seed: ids.New(), Node: &node.Node{
 			ID:         id,
-			Name:       string(id),
+			Name:       fmt.Sprintf("node-%05d", i),
 			Datacenter: "dc1",
 			SecretHash: "h",
 			Drivers:    map[string]*node.Driver{"exec": {Detected: true, Healthy: true}},

@@ -11,6 +11,7 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/scheduler"
 	"berth/internal/server/fsm"
+	"berth/internal/server/planner"
 	"berth/internal/wire"
 )
 
@@ -25,7 +26,7 @@ func (s *Scheduling) DryRun(ctx context.Context, req *wire.JobPlanRequest) (*wir
 	if err != nil {
 		return nil, err
 	}
-	view := s.views.Of(snap)
+	view := planner.ViewOf(snap)
 	view.Jobs = &asIf{Jobs: view.Jobs, job: now}
 	e := &eval.Eval{
 		ID:             ids.Eval(ids.New()),

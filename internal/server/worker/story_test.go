@@ -17,6 +17,7 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/scheduler"
 	"berth/internal/server/fsm"
+	"berth/internal/server/planner"
 	"berth/internal/wire"
 )
 
@@ -455,7 +456,7 @@ func TestThePlannerRejectsWhatTheStateNoLongerAllows(t *testing.T) {
 		stale := h.Store.Snapshot()
 		e := h.register(service("later", 20)) // looked at by the workers too: they take all the capacity
 		h.settle()
-		view := h.s.views.Of(stale)
+		view := planner.ViewOf(stale)
 		view.Jobs = &asIf{Jobs: view.Jobs, job: h.Store.Snapshot().Job(nil, ids.DefaultNamespace, "later")}
 		mine := *e
 		mine.ID = ids.Eval(ids.New())

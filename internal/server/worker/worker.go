@@ -32,7 +32,6 @@ type Scheduling struct {
 	store    *state.Store
 	proposer fsm.Proposer
 	log      *slog.Logger
-	views    *planner.Views
 	broker   *broker.Broker
 	planner  *planner.Planner
 	workers  int
@@ -40,15 +39,13 @@ type Scheduling struct {
 
 // New returns the scheduling of a server with n workers. It does nothing before Run.
 func New(store *state.Store, p fsm.Proposer, n int, log *slog.Logger) *Scheduling {
-	views := &planner.Views{}
 	return &Scheduling{
 		store:    store,
 		proposer: p,
 		log:      log,
-		views:    views,
 		workers:  max(n, 1),
 		broker:   broker.New(store, log),
-		planner:  planner.New(store, p, views, log),
+		planner:  planner.New(store, p, log),
 	}
 }
 
@@ -106,7 +103,7 @@ func (s *Scheduling) process(ctx context.Context, e *eval.Eval) error {
 			return nil
 		}
 		began := time.Now()
-		plan, why := scheduler.Schedule(s.views.Of(snap), now, began)
+		plan, why := scheduler.Schedule(planner.ViewOf(snap), now, began)
 		if unchanged(now, &plan) {
 			s.broker.Block(e.ID, snap.Index(), why.Storage)
 			return nil
