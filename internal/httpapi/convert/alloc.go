@@ -207,7 +207,12 @@ func allocated(a *alloc.Alloc) *api.AllocatedResources {
 		out.Shared.Ports = append(out.Shared.Ports,
 			api.PortMapping{Label: p.Label, Value: p.Value, To: p.To, HostIP: p.HostIP})
 		net.IP = p.HostIP
-		net.DynamicPorts = append(net.DynamicPorts, api.Port{Label: p.Label, Value: p.Value, To: p.To})
+		net.DynamicPorts = append(net.DynamicPorts, api.Port{
+			Label:       p.Label,
+			Value:       p.Value,
+			To:          p.To,
+			HostNetwork: defaultNetwork,
+		})
 	}
 	if len(a.Resources.Ports) > 0 {
 		out.Shared.Networks = []*api.NetworkResource{net}

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"time"
 
 	"berth/api"
@@ -20,6 +21,13 @@ func ToJob(in *api.Job) *job.Job {
 			if n.Mode == "" {
 				n.Mode = onHost
 			}
+			for _, ports := range [][]job.Port{n.ReservedPorts, n.DynamicPorts} {
+				for i := range ports {
+					if ports[i].HostNetwork == defaultNetwork {
+						ports[i].HostNetwork = ""
+					}
+				}
+			}
 		}
 	}
 	return out
@@ -30,6 +38,7 @@ func ToJob(in *api.Job) *job.Job {
 const (
 	byChecks, byTasks = "checks", "task_states"
 	onHost            = "host"
+	defaultNetwork    = "default"
 )
 
 // asObserved shows the defaults as clients of this API are used to see them.
@@ -40,6 +49,11 @@ func asObserved(g *api.TaskGroup) {
 	for _, n := range g.Networks {
 		if n.Mode == onHost {
 			n.Mode = ""
+		}
+		for _, ports := range [][]api.Port{n.ReservedPorts, n.DynamicPorts} {
+			for i := range ports {
+				ports[i].HostNetwork = cmp.Or(ports[i].HostNetwork, defaultNetwork)
+			}
 		}
 	}
 }
@@ -69,9 +83,7 @@ func FromJob(in *job.Job, status, description string) *api.Job {
 	out.NomadTokenID = new("")
 	out.DispatchIdempotencyToken = new("")
 	if len(in.TaskGroups) > 0 && in.TaskGroups[0].Update != nil {
-		out.Update = &api.UpdateStrategy{}
-		mirror(out.Update, in.TaskGroups[0].Update)
-		noDeployment(out.Update)
+		out.Update = shownUpdate(in.TaskGroups[0].Update)
 	}
 	for _, g := range out.TaskGroups {
 		fillGroup(g)
@@ -79,6 +91,19 @@ func FromJob(in *job.Job, status, description string) *api.Job {
 			g.Migrate = drained()
 		}
 	}
+	return out
+}
+
+// shownUpdate is the job's own update, as clients are used to see it when every group has its own: of how allocs are
+// held to be healthy it says nothing (jobrules.Canonicalize knows it again).
+func shownUpdate(first *job.UpdateStrategy) *api.UpdateStrategy {
+	out := &api.UpdateStrategy{}
+	mirror(out, first)
+	out.HealthCheck = new("")
+	out.MinHealthyTime = new(time.Duration(0))
+	out.HealthyDeadline = new(time.Duration(0))
+	out.ProgressDeadline = new(time.Duration(0))
+	noDeployment(out)
 	return out
 }
 

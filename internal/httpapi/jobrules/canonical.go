@@ -231,6 +231,10 @@ func update(jobType string, ofJob, own *api.UpdateStrategy) *api.UpdateStrategy 
 	if own != nil {
 		out = *own
 	}
+	if ofJob != nil && ofJob.HealthCheck != nil && *ofJob.HealthCheck == "" {
+		// A job that was shown and comes back: no author writes that, and each group has what holds for it.
+		ofJob = &api.UpdateStrategy{Stagger: ofJob.Stagger, MaxParallel: ofJob.MaxParallel}
+	}
 	if ofJob != nil {
 		inherit(&out.Stagger, ofJob.Stagger)
 		inherit(&out.MaxParallel, ofJob.MaxParallel)

@@ -24,7 +24,8 @@ func shell() *Helpers {
 // TestAHelperThatTakesTooLongIsKilled: its end is not known to be a success.
 func TestAHelperThatTakesTooLongIsKilled(t *testing.T) {
 	h := shell()
-	if _, err := h.Run(t.Context(), "a thing", time.Nanosecond, "-c", "sleep 1000"); !fault.Has(err, fault.Timeout) {
+	_, err := h.Run(t.Context(), "a thing", time.Nanosecond, "-c", "exec sleep 1000") // a child would keep the pipes
+	if !fault.Has(err, fault.Timeout) {
 		t.Errorf("%v", err)
 	}
 	if len(h.stuck) > 0 {
