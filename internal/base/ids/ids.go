@@ -24,12 +24,28 @@ type (
 	Volume    string // as the user spelled it, unique in its namespace
 )
 
-// Typed is how the arguments of a command name what lives in a namespace: the default one goes without saying.
+// Typed is how the arguments of a command name what lives in a namespace: the default one goes without saying. Who
+// pastes it into a shell runs that command and nothing that the id's author thought of.
 func Typed[T ~string](ns Namespace, id T) string {
-	if ns == DefaultNamespace || ns == "" {
-		return string(id)
+	text := quoted(string(id))
+	if strings.HasPrefix(string(id), "-") {
+		text = "-- " + text // it is no flag
 	}
-	return "-namespace " + string(ns) + " " + string(id)
+	if ns == DefaultNamespace || ns == "" {
+		return text
+	}
+	return "-namespace " + quoted(string(ns)) + " " + text
+}
+
+// quoted is a word of a shell (POSIX.1-2017, Shell Command Language, 2.2.2).
+func quoted(word string) string {
+	const plain = "%+,-./:=@_"
+	if word != "" && strings.IndexFunc(word, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(plain, r)
+	}) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // DefaultNamespace holds what names no namespace; ReservedNamespace holds Berth's own jobs.

@@ -2,6 +2,7 @@ package ids_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -150,5 +151,25 @@ func TestTyped(t *testing.T) {
 		if got := ids.Typed(ns, ids.Volume("db")); got != want {
 			t.Errorf("in %q: %q, want %q", ns, got, want)
 		}
+	}
+}
+
+// Given ids of every kind, when a sentence names a command that is about one, then a shell reads the id from it, as one
+// word and nothing else.
+func TestACommandInASentenceIsWhatAShellReads(t *testing.T) {
+	for _, id := range []string{"db", "db[0]", "a/b", `back\slash`, `quo"te'$(id)` + "`id`", "a=b&c;d|e", "*?{}~!#<>",
+		"-dash", "ünïcode/…", "per%2Fcent"} {
+		text := ids.Typed(ids.Namespace("other"), id)
+		out, err := exec.Command("/bin/sh", "-c", "printf '%s\\n' "+text).Output()
+		want := "-namespace\nother\n" + id + "\n"
+		if strings.HasPrefix(id, "-") {
+			want = "-namespace\nother\n--\n" + id + "\n"
+		}
+		if err != nil || string(out) != want {
+			t.Errorf("%q is typed as %s, which is read as %q: %v", id, text, out, err)
+		}
+	}
+	if got := ids.Typed(ids.DefaultNamespace, "db"); got != "db" {
+		t.Errorf("an ordinary id is typed as %s", got)
 	}
 }
