@@ -16,7 +16,7 @@ import (
 
 // constraintShortcuts are the attributes that set operator and value at once.
 var constraintShortcuts = []string{"regexp", "version", "semver", "set_contains", "set_contains_any",
-	"set_contains_all", "distinct_hosts", "distinct_property"}
+	"set_contains_all", "distinct_hosts", "distinct_property", "is_set", "is_not_set"}
 
 // affinityShortcuts are those of an affinity.
 var affinityShortcuts = []string{"regexp", "version", "semver", "set_contains", "set_contains_any", "set_contains_all"}
@@ -64,6 +64,13 @@ func shortcut(d *hclfile.Decoder, left, operand, right *string, at hcl.Range, ex
 				return
 			}
 			*right = fmt.Sprint(on.True())
+		case "is_set", "is_not_set":
+			on, err := convert.Convert(e.Value, cty.Bool)
+			if err != nil || on.IsNull() || on.False() {
+				d.Report.Add(e.Range, "%s must be true, not %s; for the opposite write is_set or is_not_set", e.Name,
+					hclfile.Describe(e.Value))
+				return
+			}
 		case "distinct_property":
 			text, err := hclfile.ToText(e.Value)
 			if err != nil {

@@ -100,8 +100,7 @@ var evalAllocs = read(wire.EvalAllocs, byID[ids.Eval]("eval"), allocLines)
 
 // deployments answers truthfully that there are none: they are not built yet.
 func (s *Server) deployments(r *request) (any, error) {
-	r.written(1)
-	return []*api.Deployment{}, nil
+	return s.unchanging(r, []*api.Deployment{})
 }
 
-func (s *Server) deployment(*request) (any, error) { return nil, missing("deployment not found") }
+func (s *Server) deployment(r *request) (any, error) { return s.never(r, "deployment not found") }

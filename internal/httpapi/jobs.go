@@ -81,7 +81,7 @@ func (s *Server) jobPlan(r *request) (any, error) {
 		return nil, err
 	}
 	r.observed(wire.Meta{Index: out.Index, KnownLeader: true})
-	reply := convert.Plan(out)
+	reply := convert.Plan(out, m)
 	if body.Diff {
 		reply.Diff = jobdiff.Planned(out.Old, m, out.Annotations)
 	}

@@ -29,15 +29,21 @@ func (s *Server) schedulerConfiguration(r *request) (any, error) {
 func absentRoutes() (out []route) {
 	for _, a := range absent.Answers() {
 		out = append(out, route{method: a.Method, path: a.Path, handle: func(s *Server, r *request) (any, error) {
-			if a.Status == http.StatusNotFound { // one can wait for it to be there
-				if _, err := s.unchanging(r, nil); err != nil {
-					return nil, err
-				}
+			if a.Status == http.StatusNotFound {
+				return s.never(r, a.Text)
 			}
 			return nil, &statusError{a.Status, a.Text}
 		}})
 	}
 	return out
+}
+
+// never answers a read of what cannot be there yet. One can wait for it as for anything else.
+func (s *Server) never(r *request, text string) (any, error) {
+	if _, err := s.unchanging(r, nil); err != nil {
+		return nil, err
+	}
+	return nil, missing(text)
 }
 
 // unchanging answers a read of something that does not change: it has index 1, and who waits for a higher one waits.

@@ -134,10 +134,10 @@ func (r *request) page() (wire.Page, error) {
 		return page, nil
 	}
 	n, err := strconv.Atoi(v)
-	if err != nil || n < 0 {
-		return page, badRequest(fmt.Sprintf("per_page must be a whole number that is not negative, is %q", v))
+	if err != nil {
+		return page, badRequest(fmt.Sprintf("per_page must be a whole number, is %q", v))
 	}
-	page.PerPage = n
+	page.PerPage = max(n, 0) // a negative one asks for all, as clients know it
 	return page, nil
 }
 

@@ -312,9 +312,8 @@ var pluginRebind = write(wire.PluginRebind, func(r *request) (*wire.PluginRebind
 })
 
 // hostVolume answers for dynamic host volumes, which are not built: none exists.
-func (s *Server) hostVolume(*request) (any, error) { return nil, missing("volume not found") }
+func (s *Server) hostVolume(r *request) (any, error) { return s.never(r, "volume not found") }
 
 func (s *Server) volumeClaims(r *request) (any, error) {
-	r.written(1)
-	return []any{}, nil
+	return s.unchanging(r, []any{})
 }

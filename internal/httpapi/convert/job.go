@@ -58,8 +58,8 @@ func asObserved(g *api.TaskGroup) {
 	}
 }
 
-// drained is how allocs of every service leave a node that is drained: other ways are refused.
-func drained() *api.MigrateStrategy {
+// Drained is how allocs of every service leave a node that is drained: other ways are refused.
+func Drained() *api.MigrateStrategy {
 	return &api.MigrateStrategy{
 		MaxParallel:     new(1),
 		HealthCheck:     new(byChecks),
@@ -88,7 +88,7 @@ func FromJob(in *job.Job, status, description string) *api.Job {
 	for _, g := range out.TaskGroups {
 		fillGroup(g)
 		if in.Type == api.JobTypeService {
-			g.Migrate = drained()
+			g.Migrate = Drained()
 		}
 	}
 	return out
@@ -173,8 +173,8 @@ func JobStub(v *wire.JobView, withMeta bool) *api.JobListStub {
 	return out
 }
 
-// Plan makes the public form of what a registration would do.
-func Plan(p *wire.JobPlanReply) *api.JobPlanResponse {
+// Plan makes the public form of what a registration of a job would do.
+func Plan(p *wire.JobPlanReply, j *job.Job) *api.JobPlanResponse {
 	out := &api.JobPlanResponse{
 		JobModifyIndex: p.JobModifyIndex,
 		FailedTGAllocs: Metrics(p.FailedTGAllocs),
@@ -185,6 +185,18 @@ func Plan(p *wire.JobPlanReply) *api.JobPlanResponse {
 	for g, c := range p.Annotations {
 		out.Annotations.DesiredTGUpdates[g] = &api.DesiredUpdates{}
 		mirror(out.Annotations.DesiredTGUpdates[g], c)
+	}
+	if len(p.FailedTGAllocs) > 0 { // what has no place would wait for it
+		out.CreatedEvals = []*api.Evaluation{{
+			Namespace:         string(j.Namespace),
+			Priority:          j.Priority,
+			Type:              j.Type,
+			TriggeredBy:       "queued-allocs",
+			JobID:             string(j.ID),
+			Status:            "blocked",
+			StatusDescription: "created to place remaining allocations",
+			FailedTGAllocs:    out.FailedTGAllocs,
+		}}
 	}
 	return out
 }

@@ -13,6 +13,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
+	"berth/internal/httpapi/convert"
 	"berth/internal/httpapi/jobrules"
 	"berth/jobspec"
 )
@@ -47,7 +48,16 @@ func Evaluate(req *Request) (json.RawMessage, error) {
 		return nil, fault.Wrap(err, fault.Invalid, "", "")
 	}
 	if req.Canonicalize {
+		pool, places := j.NodePool, j.Datacenters
 		jobrules.Canonicalize(j, req.Region, req.Namespace)
+		if j.Datacenters = places; pool == nil { // clients leave both to the servers
+			j.NodePool = new("")
+		}
+		for _, g := range j.TaskGroups {
+			if *j.Type == api.JobTypeService && g.Migrate == nil {
+				g.Migrate = convert.Drained()
+			}
+		}
 	}
 	return encode(j)
 }
