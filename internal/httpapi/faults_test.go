@@ -31,7 +31,8 @@ var faults = map[fault.Kind]struct {
 }
 
 // Given every kind of fault, then its HTTP status is that of the observed reply that it is like; and every observed
-// fault that this server can have, too, is answered with its status and as plain text.
+// fault that this server can have, too, is answered with its status, as plain text, and in the observed words, but for
+// those that testdata/differences.txt gives the reason for.
 func TestFaultsHaveTheObservedStatus(t *testing.T) {
 	for _, k := range fault.Kinds() {
 		row, there := faults[k]
@@ -45,7 +46,7 @@ func TestFaultsHaveTheObservedStatus(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.addForWrites()
-	asked := 0
+	asked, reasons := 0, readDifferences(t)
 	for _, s := range samples(t) {
 		a := w.replay(s)
 		if s.status() < 400 || a.status != s.status() {
@@ -54,6 +55,11 @@ func TestFaultsHaveTheObservedStatus(t *testing.T) {
 		asked++
 		if ct := a.header.Get("Content-Type"); ct != s.Headers["content-type"] || len(a.body) == 0 {
 			t.Errorf("%s is answered as %q: %s", s.name, ct, a.body)
+		}
+		for _, d := range s.differences(a) {
+			if strings.HasPrefix(d, " text") && reasons[s.name+d] == "" {
+				t.Errorf("%s was %q, is %q", s.name, s.Body, a.body)
+			}
 		}
 	}
 	if asked < 10 {

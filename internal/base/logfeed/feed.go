@@ -5,9 +5,11 @@ package logfeed
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
+	"time"
 )
 
 // Feed hands the records of a log to whoever follows it. The zero value has no log yet: Logger gives it one.
@@ -84,7 +86,7 @@ func (f *Feed) hand(ctx context.Context, r slog.Record, with func(slog.Handler) 
 			continue
 		}
 		var b bytes.Buffer
-		if with(to.handler(&b)).Handle(ctx, r) != nil {
+		if to.write(ctx, &b, r, with) != nil {
 			continue
 		}
 		select {
@@ -94,12 +96,31 @@ func (f *Feed) hand(ctx context.Context, r slog.Record, with func(slog.Handler) 
 	}
 }
 
-func (f *follower) handler(w io.Writer) slog.Handler {
+// write makes a line of a record: an object of JSON, or time, level in brackets and message, as people and programs
+// read that follow logs of the field, with the attributes behind them.
+func (f *follower) write(
+	ctx context.Context, w io.Writer, r slog.Record, with func(slog.Handler) slog.Handler,
+) error {
 	o := &slog.HandlerOptions{Level: f.level}
 	if f.json {
-		return slog.NewJSONHandler(w, o)
+		return with(slog.NewJSONHandler(w, o)).Handle(ctx, r)
 	}
-	return slog.NewTextHandler(w, o)
+	if _, err := fmt.Fprintf(w, "%s [%s] %s: ", r.Time.UTC().Format("2006-01-02T15:04:05.000Z"), r.Level,
+		r.Message); err != nil {
+		return err
+	}
+	r.Time, r.Message = time.Time{}, ""
+	o.ReplaceAttr = withoutHead
+	return with(slog.NewTextHandler(w, o)).Handle(ctx, r)
+}
+
+// withoutHead drops what stands at the begin of the line already.
+func withoutHead(groups []string, a slog.Attr) slog.Attr {
+	_, level := a.Value.Any().(slog.Level)
+	if len(groups) == 0 && (level && a.Key == slog.LevelKey || a.Key == slog.MessageKey && a.Value.String() == "") {
+		return slog.Attr{}
+	}
+	return a
 }
 
 // Follow calls each with every line from a level on, until ctx ends or each fails.

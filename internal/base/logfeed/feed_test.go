@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"strings"
 	"testing"
 	"testing/synctest"
 )
@@ -35,8 +34,10 @@ func TestFollowersChooseTheirOwnLevelAndForm(t *testing.T) {
 		part.Debug("small", "n", 1)
 		part.Warn("large", "n", 2)
 		synctest.Wait()
-		if !strings.Contains(text, "component=x g.n=1") || !strings.Contains(text, "component=x g.n=2") {
-			t.Errorf("the follower at debug got %q", text)
+		const head = "2000-01-01T00:00:00.000Z "
+		want := head + "[DEBUG] small: component=x g.n=1\n" + head + "[WARN] large: component=x g.n=2\n"
+		if text != want {
+			t.Errorf("the follower at debug got %q, want %q", text, want)
 		}
 		var line struct {
 			Msg       string
