@@ -527,6 +527,33 @@ func TestARestartOfTheAgentFindsTheTaskAndCountsNothing(t *testing.T) {
 	})
 }
 
+// Given a running task, when the agent starts again and its servers and plugins are not back yet, then the task is not
+// said to wait for its storage; but one that has crashed, and cannot be started without it, is.
+func TestARunningTaskDoesNotWaitForStorage(t *testing.T) {
+	story(t, func(t *testing.T) {
+		b := newBench(t, tsk("db", nil))
+		volumes := b.scripted("volumes")
+		b.start()
+		b.status(alloc.ClientRunning)
+		b.end()
+		volumes.pre = func(_ context.Context, a *hook.Alloc) error {
+			return fault.New(fault.NotReady, "ask", "the servers", "they are not back")
+		}
+		b.start()
+		b.after(time.Minute)
+		b.status(alloc.ClientRunning)
+		if got := b.events("db", alloc.EventStorageWaiting); len(got) != 0 {
+			t.Errorf("of a task that runs: %q", got)
+		}
+		b.mock.Exit("db", driver.ExitResult{ExitCode: 1})
+		b.after(2 * time.Minute)
+		if got := b.events("db", alloc.EventStorageWaiting); len(got) != 1 {
+			t.Errorf("of a task that cannot be started: %q", got)
+		}
+		b.end()
+	})
+}
+
 func TestADeadShimIsReportedAndTheTaskRestartsByPolicy(t *testing.T) {
 	story(t, func(t *testing.T) {
 		b := newBench(t, tsk("db", nil))

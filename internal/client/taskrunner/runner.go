@@ -90,6 +90,8 @@ type Runner struct {
 	// interrupt ends what the present step waits for, so that an order is heard.
 	interrupt context.CancelFunc
 	said      string // the last reason for waiting that became an event
+	// unsaid is what storage the hooks of the alloc wait for while the task runs.
+	unsaid *alloc.TaskEvent
 }
 
 // orders are what others want of the task.
@@ -210,6 +212,7 @@ func (r *Runner) await(ctx context.Context) {
 		alarm = t.C
 	case alloc.TaskAwait:
 		r.saySuspended(f)
+		r.sayUnsaid(f)
 	default:
 		return // an order arrived meanwhile
 	}
@@ -229,6 +232,20 @@ func (r *Runner) saySuspended(f alloc.TaskFacts) {
 	why := r.orders.suspended
 	r.mu.Unlock()
 	r.say(alloc.EventStorageWaiting, fault.New(fault.NotReady, "start", r.subject(), why))
+}
+
+// sayUnsaid makes an event of what the hooks of the alloc wait for, once a task that ran meanwhile has to be started.
+func (r *Runner) sayUnsaid(f alloc.TaskFacts) {
+	r.mu.Lock()
+	e := r.unsaid
+	due := e != nil && f.Process == alloc.ProcessNone && !f.Over && !f.Dead && !f.Kill && !r.orders.ready
+	if due {
+		r.unsaid = nil
+	}
+	r.mu.Unlock()
+	if due {
+		r.emit(e)
+	}
 }
 
 // interruptible runs a step that ends early when the task is to be killed.
@@ -288,9 +305,22 @@ func (r *Runner) addEvent(rec *localstate.Task, e *alloc.TaskEvent) {
 	}
 }
 
-// Emit adds an event to the task's history.
+// Emit adds an event to the task's history. What storage is waited for it keeps to itself while the task runs or has
+// ended, since what the agent asks for anew after its own restart keeps neither waiting, until the task has to start.
 func (r *Runner) Emit(e *alloc.TaskEvent) {
 	c := *e
+	if e.Type == alloc.EventStorageWaiting {
+		r.mu.Lock()
+		waits := !r.dead && !r.rec.Over && r.live == nil && r.rec.Handle == nil
+		r.unsaid = nil
+		if !waits {
+			r.unsaid = &c
+		}
+		r.mu.Unlock()
+		if !waits {
+			return
+		}
+	}
 	r.emit(&c)
 }
 
