@@ -36,7 +36,7 @@ func listed(jobs int) func(context.Context, *report, string) error {
 			return err
 		}
 		for i := range jobs {
-			job := sleeper(fmt.Sprintf("job-%03d", i), 1, "")
+			job := sleeper(fmt.Sprintf("job-%03d", i), 1, isolated(""))
 			if _, _, err := a.api.Jobs().Register(ctx, &api.JobRegisterRequest{Job: job}, nil); err != nil {
 				return err
 			}

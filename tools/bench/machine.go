@@ -30,7 +30,10 @@ type agent struct {
 }
 
 // start runs the program; it does not wait for anything.
-func start(binary string) (*agent, error) {
+func start(binary string) (*agent, error) { return startWith(binary, "") }
+
+// startWith runs the program with a configuration file.
+func startWith(binary, config string) (*agent, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -46,7 +49,12 @@ func start(binary string) (*agent, error) {
 	if a.dir, err = os.MkdirTemp("", "berth-bench-"); err != nil {
 		return nil, err
 	}
-	a.cmd = exec.Command(binary, "agent", "-dev", "-http-port", strconv.Itoa(port), "-data-dir",
+	file := filepath.Join(a.dir, "agent.hcl")
+	// Tasks of users other than the agent's pass through the directory.
+	if err := errors.Join(os.Chmod(a.dir, 0o711), os.WriteFile(file, []byte(config), 0o600)); err != nil {
+		return nil, err
+	}
+	a.cmd = exec.Command(binary, "agent", "-dev", "-config", file, "-http-port", strconv.Itoa(port), "-data-dir",
 		filepath.Join(a.dir, "d"))
 	a.cmd.Stdout, a.cmd.Stderr = &a.log, &a.log
 	return a, a.cmd.Start()
@@ -60,7 +68,23 @@ func (a *agent) stop() error {
 	if err := a.cmd.Wait(); err != nil {
 		return fmt.Errorf("the agent ended badly: %w\n%s", err, a.log.String())
 	}
-	return os.RemoveAll(a.dir)
+	return errors.Join(a.unmount(), os.RemoveAll(a.dir))
+}
+
+// unmount takes away what stays mounted in the directory of an agent that has ended: disks of allocs that it would find
+// again.
+func (a *agent) unmount() error {
+	table, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for line := range strings.Lines(string(table)) {
+		if fields := strings.Fields(line); len(fields) > 1 && strings.HasPrefix(fields[1], a.dir+"/") {
+			errs = append(errs, syscall.Unmount(fields[1], 0))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // until tries until fn succeeds.

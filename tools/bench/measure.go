@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"berth/api"
@@ -79,16 +80,47 @@ func (a *agent) createVolume(ctx context.Context, id string) error {
 	return err
 }
 
-// sleeper is a job of isolated tasks that do nothing, on a volume if one is named.
-func sleeper(id string, count int, volume string) *api.Job {
+// kind is a way in which a task is started.
+type kind struct {
+	name   string
+	driver string
+	user   string
+	volume string
+	disk   int    // MiB that its group asks for, besides the logs
+	config string // of the agent
+}
+
+// isolated is how most tasks are started, on a volume if one is named.
+func isolated(volume string) kind { return kind{driver: "exec", volume: volume, disk: 10} }
+
+// others are ways beside it, each with an agent that is configured for it.
+var others = []kind{
+	{
+		name:   "`raw_exec` task as nobody",
+		driver: "raw_exec",
+		user:   "nobody",
+		disk:   10,
+		config: "plugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}\n",
+	},
+	{
+		name:   "`exec` task whose disk of 300 MiB is an image",
+		driver: "exec",
+		disk:   300,
+		config: "client {\n  ephemeral_disk {\n    enforce = \"image\"\n  }\n}\n",
+	},
+}
+
+// sleeper is a job of tasks that do nothing.
+func sleeper(id string, count int, k kind) *api.Job {
 	logs := 1
 	size := 1
 	cpu := 5
 	mem := 10
-	disk := 10
+	disk := k.disk
 	t := &api.Task{
 		Name:      "t",
-		Driver:    "exec",
+		Driver:    k.driver,
+		User:      k.user,
 		Config:    map[string]any{"command": "/bin/sleep", "args": []any{"100000"}},
 		Resources: &api.Resources{CPU: &cpu, MemoryMB: &mem},
 		LogConfig: &api.LogConfig{MaxFiles: &logs, MaxFileSizeMB: &size},
@@ -100,10 +132,10 @@ func sleeper(id string, count int, volume string) *api.Job {
 		EphemeralDisk: &api.EphemeralDisk{SizeMB: &disk},
 		Tasks:         []*api.Task{t},
 	}
-	if volume != "" {
+	if k.volume != "" {
 		alias, where := "data", "/data"
 		g.Volumes = map[string]*api.VolumeRequest{
-			alias: {Type: "csi", Source: volume, AccessMode: "single-node-writer", AttachmentMode: "file-system"},
+			alias: {Type: "csi", Source: k.volume, AccessMode: "single-node-writer", AttachmentMode: "file-system"},
 		}
 		t.VolumeMounts = []*api.VolumeMount{{Volume: &alias, Destination: &where}}
 	}
@@ -150,14 +182,49 @@ func starts(runs int) func(context.Context, *report, string) error {
 				if i == 3 {
 					*s = series{} // the first ones warm the caches
 				}
-				if err := a.once(ctx, s, fmt.Sprintf("job%s-%d", volume, i), volume); err != nil {
+				if err := a.once(ctx, s, fmt.Sprintf("job%s-%d", volume, i), isolated(volume)); err != nil {
 					return err
 				}
 			}
 			s.tell(r, volume != "")
 		}
+		for _, k := range others {
+			if err := k.measure(ctx, r, binary, runs); err != nil {
+				return err
+			}
+		}
 		return nil
 	}
+}
+
+// measure starts tasks of one kind, one after another, with an agent of their own.
+func (k kind) measure(ctx context.Context, r *report, binary string, runs int) (err error) {
+	a, err := startWith(binary, k.config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.stop()) }()
+	if err := until(ctx, "node ready", func() error { return a.nodeReady(ctx) }); err != nil {
+		return err
+	}
+	if err := a.quiet(ctx); err != nil {
+		return err
+	}
+	s := &series{}
+	for i := range runs + 3 {
+		if i == 3 {
+			*s = series{} // the first ones warm the caches
+		}
+		if err := a.once(ctx, s, fmt.Sprintf("job-%d", i), k); err != nil {
+			return err
+		}
+	}
+	if err := a.collect(ctx); err != nil {
+		return err
+	}
+	r.add(figure{name: k.name + ": registered → started", unit: "ms", samples: s.started})
+	r.add(figure{name: k.name + ": registered → API says running", unit: "ms", samples: s.running})
+	return nil
 }
 
 // quiet waits until an agent that has just begun has written what it writes by itself.
@@ -205,15 +272,30 @@ func (s *series) tell(r *report, volume bool) {
 	r.add(figure{name: kind + ": fsyncs of the Raft log from stop to rest", unit: "", samples: s.releaseFsyncs})
 }
 
+// collect has what is over forgotten, and waits until the node has removed it: the disks of allocs stay mounted until
+// then.
+func (a *agent) collect(ctx context.Context) error {
+	if err := a.api.Cluster().CollectGarbage(ctx); err != nil {
+		return err
+	}
+	return until(ctx, "no directory of an alloc", func() error {
+		left, err := filepath.Glob(filepath.Join(a.dir, "d/alloc/*-*"))
+		if err == nil && len(left) > 1 { // the bundled plugin's stays
+			err = fmt.Errorf("%d are left", len(left))
+		}
+		return err
+	})
+}
+
 // once runs one job from its registration to its end.
-func (a *agent) once(ctx context.Context, s *series, id, volume string) error {
+func (a *agent) once(ctx context.Context, s *series, id string, k kind) error {
 	time.Sleep(settled)
 	before, err := a.counters(ctx)
 	if err != nil {
 		return err
 	}
 	begin := time.Now()
-	if _, _, err := a.api.Jobs().Register(ctx, &api.JobRegisterRequest{Job: sleeper(id, 1, volume)}, nil); err != nil {
+	if _, _, err := a.api.Jobs().Register(ctx, &api.JobRegisterRequest{Job: sleeper(id, 1, k)}, nil); err != nil {
 		return err
 	}
 	running, err := a.awaitAlloc(ctx, id, api.AllocClientStatusRunning)
@@ -230,7 +312,7 @@ func (a *agent) once(ctx context.Context, s *series, id, volume string) error {
 	s.entries, s.fsyncs = append(s.entries, started.entries-before.entries),
 		append(s.fsyncs, started.fsyncs-before.fsyncs)
 	s.start.look(before, started)
-	return a.end(ctx, s, id, volume, started)
+	return a.end(ctx, s, id, k.volume, started)
 }
 
 func (a *agent) end(ctx context.Context, s *series, id, volume string, started written) error {
@@ -308,7 +390,7 @@ func atOnce(tasks int) func(context.Context, *report, string) error {
 			return err
 		}
 		begin := time.Now()
-		if _, _, err := a.api.Jobs().Register(ctx, &api.JobRegisterRequest{Job: sleeper("many", tasks, "")},
+		if _, _, err := a.api.Jobs().Register(ctx, &api.JobRegisterRequest{Job: sleeper("many", tasks, isolated(""))},
 			nil); err != nil {
 			return err
 		}

@@ -110,12 +110,13 @@ How to read it. The real program runs as a development agent in a directory of i
 the first answer that says so to a blocking query. Jobs run one after another, %d of each kind after three that warm the
 caches. "Processes dead" is the end that the task's state names, "claim free" the first answer without a writer. With a
 volume the time of the plugin is part of the figure (the bundled plugin makes a loop device, mounts and unmounts it),
-but the bar is judged as if it took none. Raft entries and fsyncs are counted by the log itself; those of a start reach
-from the registration to %s after "running", those of a release from the stop to %s after the end. Restarts, releases
-and lists of many are measured within their packages, with the parts of the program around them that the client and the
-server have: a plugin that answers at once or as slowly as its row says, an own directory, and HTTP for the lists. A
-restart ends when each alloc that asked has its verified volume; a release begins with the stop of the job, and its
-ideal is three calls for each volume, as many at once as the plugin makes. Memory is the proportional set size of
+but the bar is judged as if it took none. Tasks of other drivers and with other disks have an agent each, configured for
+them; no bar was set for them. Raft entries and fsyncs are counted by the log itself; those of a start reach from the
+registration to %s after "running", those of a release from the stop to %s after the end. Restarts, releases and lists
+of many are measured within their packages, with the parts of the program around them that the client and the server
+have: a plugin that answers at once or as slowly as its row says, an own directory, and HTTP for the lists. A restart
+ends when each alloc that asked has its verified volume; a release begins with the stop of the job, and its ideal is
+three calls for each volume, as many at once as the plugin makes. Memory is the proportional set size of
 /proc/*/smaps_rollup, the resident one of /proc/*/status.
 `, r.runs, settled, settled)
 	return b.String()
