@@ -140,6 +140,7 @@ func runLocalCSI(ctx context.Context, args []string) int {
 	cfg := localcsi.Config{Version: version, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}
 	fs := flag.NewFlagSet("berth plugin local-csi", flag.ContinueOnError)
 	localcsi.Flags(fs, &cfg)
+	fs.Usage = func() { localcsi.Usage(fs) }
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0

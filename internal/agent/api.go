@@ -2,7 +2,6 @@ package agent
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -77,32 +76,6 @@ func (c *Config) checkAPI() error {
 // servesPort tells whether the API has a port: for trying out, or with somebody's word on who may use it.
 func (c *Config) servesPort() bool {
 	return c.dev || c.API.TokenFile != "" || c.API.unsafeOpen()
-}
-
-// usage is what "berth agent -h" says.
-func usage(fs *flag.FlagSet) {
-	out := fs.Output()
-	// Nobody can be told that a help cannot be written.
-	_, _ = fmt.Fprint(out, "Usage: berth agent [flags]\n\nRuns an agent: a server and a node in one process.\n\n")
-	fs.PrintDefaults()
-	_, _ = fmt.Fprintf(out, `
-The HTTP API of an agent in service is on the unix socket %s, for root and the agent's user
-alone, and commands find it there. It has a port only where the configuration says who may use that:
-
-  api {
-    socket        = "%[1]s"
-    token_file    = "/etc/berth/token"      # the port, for clients that show this token (BERTH_TOKEN)
-    unsafe_open   = false                   # or the port, for every user and task that reaches it
-    allowed_hosts = ["nomad.example.com"]   # names of the port beside localhost, as of a proxy
-  }
-
-  limits {
-    http_max_conns            = 1024        # connections in all (default: by the limit of open files; 0: no bound)
-    http_max_conns_per_client = 100         # of a user of the socket or an address of the port (default: half of it)
-  }
-
-A -dev agent has an open port on the loopback, and a socket if it is named.
-`, api.DefaultSocket)
 }
 
 // listen opens every way to the API that the configuration asks for, and says in the log where it is.

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"errors"
+	"flag"
 	"io"
 	"os"
 	"path/filepath"
@@ -47,6 +49,23 @@ data_dir = "/var/lib/berth-of-a-test"
 server { enabled = true }
 client { enabled = true }
 `
+
+func TestTheHelpOfAnAgentHasExamplesAndEveryFlagInAGroup(t *testing.T) {
+	var out strings.Builder
+	if _, err := Parse([]string{"-h"}, &out); !errors.Is(err, flag.ErrHelp) {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Examples:\n  berth agent -dev", "-data-dir <directory>\n", "-config <path>\n",
+		"-dev\n", "-node <name>\n", "-dc <datacenter>\n", "-region <region>\n", "-bind <address>\n",
+		"-http-port <port>\n", "-log-level <level>\n", "-log-json\n", "local_csi = true"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the help lacks %q", want)
+		}
+	}
+	if n := strings.Count(out.String(), "\n  -"); n != 10 {
+		t.Errorf("%d flags are described", n)
+	}
+}
 
 func TestDevNeedsNoFile(t *testing.T) {
 	cfg := parse(t, "-dev")

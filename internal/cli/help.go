@@ -1,10 +1,9 @@
 package cli
 
 import (
-	"flag"
-	"slices"
 	"strings"
 
+	"berth/internal/base/flaghelp"
 	"berth/internal/cli/kit"
 )
 
@@ -39,34 +38,9 @@ func help(p *kit.Printer, cmd *kit.Command) {
 		p.Printf("\n%s\n%s\n", p.Bold("Examples:"), cmd.Example)
 	}
 	if cmd == cmd.Root() {
-		flags(p, "General flags:", cmd.Flags())
+		p.Printf("%s", flaghelp.Text(p.Bold("General flags:"), cmd.Flags().FlagSet, cmd.Flags().Letter))
 		return
 	}
-	flags(p, "Flags:", cmd.Flags())
+	p.Printf("%s", flaghelp.Text(p.Bold("Flags:"), cmd.Flags().FlagSet, cmd.Flags().Letter))
 	p.Printf("\nFlags of every command, such as -address and -namespace: see \"berth -help\"\n")
-}
-
-// noDefaults are defaults that go without saying.
-var noDefaults = []string{"", "false", "0", "0s", "-1"}
-
-func flags(p *kit.Printer, title string, set *kit.Flags) {
-	first := true
-	set.VisitAll(func(f *flag.Flag) {
-		if first {
-			p.Printf("\n%s\n", p.Bold(title))
-			first = false
-		}
-		name, usage := flag.UnquoteUsage(f)
-		line := "-" + f.Name
-		if letter := set.Letter(f.Name); letter != "" {
-			line = "-" + letter + ", " + line
-		}
-		if name != "" {
-			line += " <" + name + ">"
-		}
-		if !slices.Contains(noDefaults, f.DefValue) {
-			usage += " (default " + f.DefValue + ")"
-		}
-		p.Printf("  %s\n        %s\n", line, usage)
-	})
 }

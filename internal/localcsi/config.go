@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/internal/base/flaghelp"
 	"berth/internal/localcsi/request"
 )
 
@@ -47,16 +48,29 @@ const maxFreezeLimit = time.Minute
 
 // Flags binds the plugin's command line to c.
 func Flags(fs *flag.FlagSet, c *Config) {
-	fs.StringVar(&c.Endpoint, "endpoint", "", "socket to serve on, as unix:///path/csi.sock (default: $CSI_ENDPOINT)")
-	fs.StringVar(&c.DataDir, "data-dir", "", "directory for volumes and snapshots; best on a file system with reflinks")
+	fs.StringVar(&c.Endpoint, "endpoint", "", "`socket` to serve on, as unix:///path/csi.sock (default: $CSI_ENDPOINT)")
+	fs.StringVar(&c.DataDir, "data-dir", "", "`directory` for volumes and snapshots; best on a file system with reflinks")
 	fs.StringVar(&c.NodeID, "node-id", "",
-		"id of this node in volume ids and topology; cannot change once the data directory is in use")
+		"`id` of this node in volume ids and topology; cannot change once the data directory is in use")
 	fs.BoolVar(&c.Attach, "attach", false, "offer controller publish and unpublish")
-	fs.Int64Var(&c.AttachLimit, "attach-limit", 0, "how many volumes this node takes at once (0: no limit)")
+	fs.Int64Var(&c.AttachLimit, "attach-limit", 0, "how `many` volumes this node takes at once (0: no limit)")
 	fs.StringVar(&c.Capacity, "capacity", "",
-		"what volumes and snapshots may take together, such as 10GiB (default: the file system's free space)")
+		"`size` that volumes and snapshots may take together, such as 10GiB (default: the file system's free space)")
 	fs.DurationVar(&c.FreezeLimit, "freeze-limit", DefaultFreezeLimit,
-		"how long writers of a volume in use may be stopped while it is copied, where the file system has no reflinks")
+		"how `long` writers of a volume in use may be stopped while it is copied, where the file system has no reflinks")
+}
+
+// Usage is what the plugin says of its command line.
+func Usage(fs *flag.FlagSet) {
+	// Nobody can be told that a help cannot be written.
+	_, _ = fmt.Fprint(fs.Output(), `Usage: berth plugin local-csi [flags]
+
+Serves the bundled CSI plugin: volumes are images in a directory of this node. Agents run it by themselves where
+client { local_csi = true } says so; by hand it serves other orchestrators, and tries.
+
+Examples:
+  berth plugin local-csi -endpoint unix:///run/csi.sock -data-dir /var/lib/volumes -node-id $(hostname)
+`, flaghelp.Text("Flags:", fs, nil))
 }
 
 // prepare checks the configuration and fills in what was left out.

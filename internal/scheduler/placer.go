@@ -53,7 +53,7 @@ func newPlacer(r *run, g *groupRun) *placer {
 		tally: newTally(r.nodes),
 	}
 	req := &filter.Request{Job: r.job, Group: g.group}
-	p.static = filter.Prepare(req, filter.Static(r.job.Region)...)
+	p.static = filter.Prepare(req, append(filter.Static(r.job.Region), filter.NewUnfit(g.allocs))...)
 	if csi := filter.NewCSI(r.ledger); csi.Prepare(req) {
 		p.csi = csi
 	}

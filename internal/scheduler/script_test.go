@@ -142,7 +142,8 @@ func (s *script) command(verb string, a arguments) []string {
 		return []string{"no blocked evaluation"}
 	case "evals":
 		return s.evals(ids.Job(a.plain[0]))
-	case "running", "healthy", "unhealthy", "complete", "failed", "gone", "migrate", "force":
+	case "running", "healthy", "unhealthy", "complete", "failed", "gone", "migrate", "force",
+		"unfit":
 		for _, name := range a.plain {
 			s.report(verb, name)
 		}
@@ -343,6 +344,17 @@ func (s *script) report(verb, name string) {
 		if g := s.w.jobs[a.Job].Group(a.TaskGroup); verb == "failed" && alloc.Judged(a, g) {
 			s.w.change(a.ID, func(a *alloc.Alloc) { a.Health = &alloc.Health{Reason: `task "t" exited with code 3`} })
 		}
+		s.w.release(a.ID)
+	case "unfit":
+		s.w.end(a.ID, alloc.ClientFailed)
+		s.w.change(a.ID, func(a *alloc.Alloc) {
+			a.TaskStates = map[string]*alloc.TaskState{"t": {State: alloc.TaskDead, Failed: true,
+				Events: []*alloc.TaskEvent{{
+					Type:           alloc.EventDriverFailure,
+					DisplayMessage: `command "/no": not found`,
+					Details:        map[string]string{alloc.DetailUnfit: "true"},
+				}}}}
+		})
 		s.w.release(a.ID)
 	case "gone":
 		s.w.released(a.ID)

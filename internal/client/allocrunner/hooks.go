@@ -162,7 +162,8 @@ func (r *Runner) say(err error) {
 	}
 }
 
-// emit adds an event to every task; one that tells what is waited for becomes the alloc's description.
+// emit adds an event to every task; one that tells what is waited for becomes the alloc's description, and is no event
+// of a task that runs or has ended: that one waits for nothing, as after a restart of the agent.
 func (r *Runner) emit(e *alloc.TaskEvent) {
 	if e.Type == alloc.EventStorageWaiting {
 		r.mu.Lock()
@@ -170,7 +171,9 @@ func (r *Runner) emit(e *alloc.TaskEvent) {
 		r.mu.Unlock()
 	}
 	for _, n := range r.order {
-		r.tasks[n].Emit(e)
+		if t := r.tasks[n]; e.Type != alloc.EventStorageWaiting || t.View().State == alloc.TaskPending {
+			t.Emit(e)
+		}
 	}
 }
 

@@ -389,6 +389,70 @@ func TestWaitingForStorageIsNeitherFailureNorRestart(t *testing.T) {
 	})
 }
 
+// Given a task that runs, when its agent starts again and the servers cannot say yet what they know of its volumes, then
+// nothing says that it waits for storage: it has what it needs.
+func TestATaskThatRunsIsNotSaidToWaitForStorage(t *testing.T) {
+	story(t, func(t *testing.T) {
+		b := newBench(t, tsk("db", nil))
+		asked := 0
+		b.scripted("volumes").pre = func(context.Context, *hook.Alloc) error {
+			if asked++; asked < 2 || asked > 5 {
+				return nil
+			}
+			return fault.New(fault.NotReady, "wait for", `volume "db"`, "the node registers first")
+		}
+		b.start()
+		b.status(alloc.ClientRunning)
+		b.end()
+		b.start()
+		b.after(time.Minute)
+		b.status(alloc.ClientRunning)
+		if asked < 6 {
+			t.Fatalf("the hook was asked %d times: nothing was waited for", asked)
+		}
+		if got := b.events("db", alloc.EventStorageWaiting); len(got) != 0 {
+			t.Errorf("it is said to wait: %q", got)
+		}
+		b.end()
+	})
+}
+
+// Given a start that its node refuses for what the task asks for, then the servers are told that the node is unfit; one
+// that failed for another reason, or of a task that has run, says nothing of the kind.
+func TestWhatANodeWillNeverStartIsToldAsSuch(t *testing.T) {
+	for name, c := range map[string]struct {
+		starts int
+		err    error
+		unfit  bool
+	}{
+		"a command that does not exist": {0, fault.New(fault.Invalid, "", "command", "not found"), true},
+		"a user that is denied":         {0, fault.New(fault.Denied, "", "user", "denied"), true},
+		"a file that is gone for now":   {0, fault.New(fault.NotFound, "", "cgroup", "not found"), false},
+		"a node without memory":         {0, fault.New(fault.Exhausted, "", "fork", "no memory"), false},
+		"a command that it has removed": {1, fault.New(fault.Invalid, "", "command", "not found"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T) {
+				b := newBench(t, tsk("db", map[string]any{"run_for": "1s", "exit_code": 3}))
+				begun := 0
+				b.mock.Fail = func(*driver.TaskConfig) error {
+					if begun++; begun > c.starts {
+						return c.err
+					}
+					return nil
+				}
+				b.start()
+				b.after(5 * time.Minute)
+				b.status(alloc.ClientFailed)
+				if got := b.r.Report().Unfit(); (got != "") != c.unfit {
+					t.Errorf("the servers read %q", got)
+				}
+				b.end()
+			})
+		})
+	}
+}
+
 func TestStorageThatNeverComesFailsTheAllocAfterAnHourWithTheReason(t *testing.T) {
 	story(t, func(t *testing.T) {
 		b := newBench(t, tsk("db", nil))

@@ -303,8 +303,22 @@ func (r *Runner) refuse(event string, err error) {
 		ending = alloc.StartRefused
 	}
 	text := err.Error()
-	r.emit(&alloc.TaskEvent{Type: event, DisplayMessage: text, Message: text, FailsTask: ending == alloc.StartRefused})
+	e := &alloc.TaskEvent{Type: event, DisplayMessage: text, Message: text, FailsTask: ending == alloc.StartRefused}
+	if unfit(err) && !r.View().Started {
+		e.Details = map[string]string{alloc.DetailUnfit: "true"}
+	}
+	r.emit(e)
 	r.conclude(ending, 0)
+}
+
+// unfit reports errors that lie in what the task asks for, and not in what its node happens to lack at the moment: the
+// next alloc of the same version would meet the same on this node.
+func unfit(err error) bool {
+	switch fault.KindOf(err) {
+	case fault.Invalid, fault.Unsupported, fault.Denied:
+		return true
+	}
+	return false
 }
 
 // final reports errors that trying again can't mend.

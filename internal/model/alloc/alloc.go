@@ -227,6 +227,26 @@ const (
 	EventRecovered       = "Recovered"
 )
 
+// DetailUnfit is the detail, "true", of an event that tells of a start which this node refuses however often it is
+// tried.
+const DetailUnfit = "unfit"
+
+// Unfit says of an alloc that failed why its node will never start it, in words that name the task; empty: it may, or
+// has once.
+func (a *Alloc) Unfit() string {
+	if a.ClientStatus != ClientFailed {
+		return ""
+	}
+	for _, name := range taskOrder(a, nil) {
+		for _, e := range a.TaskStates[name].Events {
+			if e.Details[DetailUnfit] == "true" {
+				return endWords(name, e, nil)
+			}
+		}
+	}
+	return ""
+}
+
 // Obstacle reports whether the event tells of something that stands in the task's way.
 func (e *TaskEvent) Obstacle() bool {
 	switch e.Type {

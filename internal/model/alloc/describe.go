@@ -173,14 +173,14 @@ func memoryLimit(t *job.Task) string {
 	if t == nil || t.Resources == nil {
 		return ""
 	}
-	limit := t.Resources.MemoryMB
+	limit, what := t.Resources.MemoryMB, "memory"
 	switch {
 	case t.Resources.MemoryMaxMB < 0:
 		return ""
 	case t.Resources.MemoryMaxMB > 0:
-		limit = t.Resources.MemoryMaxMB
+		limit, what = t.Resources.MemoryMaxMB, "memory_max"
 	}
-	return fmt.Sprintf(" (its limit is %d MiB)", limit)
+	return fmt.Sprintf(" (its limit is %d MiB; %s in its resources raises it)", limit, what)
 }
 
 // restart adds when a task starts again, and which attempt that is.

@@ -63,7 +63,7 @@ func TestTroubleNamesTheTaskItsEndAndTheNextStart(t *testing.T) {
 		"":                                  with(),
 		`task "main" exited with code 3`:    ended(exited(3)),
 		`task "main" was ended by signal 9`: ended(&alloc.TaskEvent{Type: alloc.EventTerminated, Signal: 9}),
-		`task "main" ran out of memory (its limit is 32 MiB)`: ended(
+		`task "main" ran out of memory (its limit is 32 MiB; memory in its resources raises it)`: ended(
 			&alloc.TaskEvent{Type: alloc.EventTerminated, Signal: 9, Details: map[string]string{"oom_killed": "true"}}),
 		`task "main" ended; how is not known`: ended(
 			&alloc.TaskEvent{Type: alloc.EventTerminated, DisplayMessage: "Exit Code: unknown"}),

@@ -28,9 +28,11 @@ func Resolve(spec string) (*User, error) {
 	switch {
 	case err == nil:
 		out, err = fromEntry(entry)
-	case !isNumber(name):
-		err = fault.WithHint(fault.Wrap(err, fault.Invalid, "", subject),
+	case errors.As(err, new(user.UnknownUserError)):
+		err = fault.WithHint(fault.New(fault.Invalid, "", subject, "the node does not know it"),
 			"create the user on the node, or give uid:gid in numbers")
+	case !isNumber(name):
+		err = fault.Wrap(err, fault.Invalid, "", subject)
 	case !withGroup:
 		err = fault.WithHint(
 			fault.New(fault.Invalid, "", subject,

@@ -347,6 +347,9 @@ func (in *Input) retry(index int, a *alloc.Alloc, r *Result) {
 	case !ok:
 		r.Changes.Ignore++
 		r.Spent = append(r.Spent, a)
+	case a.Unfit() != "" && !in.stopFirst() && !moved(a):
+		// Its node is not asked again, so that there is nothing to wait for: another one takes it, or none does.
+		in.place(r, Place{Index: index, Previous: a, Failed: true, Ends: why})
 	case !at.After(in.Now.Add(dueSoon)):
 		in.place(r, Place{
 			Index:    index,

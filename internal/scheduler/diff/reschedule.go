@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"slices"
 	"time"
 
 	"berth/internal/model/alloc"
@@ -87,6 +88,13 @@ func saturatingAdd(a, b time.Duration) time.Duration {
 		return s
 	}
 	return 1<<63 - 1
+}
+
+// moved reports an alloc that failed on another node than all of those before it: from then on pauses are kept, or a
+// group that no node can start would hurry through all of them.
+func moved(a *alloc.Alloc) bool {
+	return len(a.Reschedule) > 0 &&
+		!slices.ContainsFunc(a.Reschedule, func(e alloc.RescheduleEvent) bool { return e.PrevNode == a.Node })
 }
 
 // History returns the events that the successor of a failed alloc carries.

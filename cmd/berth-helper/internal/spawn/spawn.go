@@ -269,7 +269,7 @@ func (s *Spec) lookup() (string, error) {
 	if strings.Contains(name, "/") {
 		full := join(s.Dir, name)
 		if reason := runnable(full); reason != "" {
-			return "", s.refuse("command "+quote(name), reason+" in "+s.where(), "")
+			return "", s.refuse("command "+quote(name), reason+" in "+s.where(), s.hint(reason))
 		}
 		return full, nil
 	}
@@ -291,7 +291,7 @@ func (s *Spec) lookup() (string, error) {
 		}
 	}
 	if found != "" {
-		return "", s.refuse("command "+quote(name), found, "")
+		return "", s.refuse("command "+quote(name), found, s.hint(notExecutable))
 	}
 	looked := "looked in " + strings.Join(dirs, ", ")
 	if len(dirs) == 0 {
@@ -301,7 +301,24 @@ func (s *Spec) lookup() (string, error) {
 		"give the command's whole path, or set PATH in the task's env")
 }
 
-const notFound = "not found"
+// Reasons why a file cannot be run.
+const (
+	notFound      = "not found"
+	notExecutable = "is not executable"
+)
+
+// hint is the way out of a reason.
+func (s *Spec) hint(reason string) string {
+	switch {
+	case reason == notExecutable:
+		return "make it executable: chmod +x"
+	case reason == notFound && s.Enter != nil:
+		return "a task sees the node's programs below /usr, /bin and /sbin, and its own in /local, /alloc and its volumes"
+	case reason == notFound:
+		return "install it on the node, or name another"
+	}
+	return ""
+}
 
 func runnable(path string) string {
 	var st unix.Stat_t
@@ -314,7 +331,7 @@ func runnable(path string) string {
 	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
 		return "is a directory"
 	case st.Mode&0o111 == 0:
-		return "is not executable"
+		return notExecutable
 	}
 	return ""
 }
