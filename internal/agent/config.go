@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/internal/agent/help"
 	"berth/internal/base/fault"
 	"berth/internal/base/redact"
 	"berth/jobspec/hclfile"
@@ -165,7 +166,8 @@ func read(args []string, stderr io.Writer) (*Config, error) {
 	fs := flag.NewFlagSet("berth agent", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.BoolVar(&cfg.dev, "dev", false, "run a server and a node to try out: open on the loopback, tasks end with it")
-	fs.Var(&files, "config", "`path` of a configuration file, or directory of *.hcl and *.json files; may be given several times")
+	fs.Var(&files, "config",
+		"`path` of a configuration file, or directory of *.hcl and *.json files; may be given several times")
 	fs.StringVar(&flags.DataDir, "data-dir", "", "`directory` for all state (default with -dev: a temporary one)")
 	fs.StringVar(&flags.BindAddr, "bind", "", "`address` of the port of the HTTP API (default 127.0.0.1)")
 	fs.StringVar(&flags.Name, "node", "", "`name` of this agent (default: the host's name)")
@@ -174,7 +176,7 @@ func read(args []string, stderr io.Writer) (*Config, error) {
 	fs.StringVar(&flags.LogLevel, "log-level", "", "`level`: trace, debug, info, warn or error (default info)")
 	fs.BoolVar(&flags.LogJSON, "log-json", false, "write the log as JSON")
 	fs.IntVar(&flags.Ports.HTTP, "http-port", 0, "`port` of the HTTP API (default 4646); see below for who has one")
-	fs.Usage = func() { usage(fs) }
+	fs.Usage = func() { help.Write(fs) }
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}

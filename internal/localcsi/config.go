@@ -49,7 +49,8 @@ const maxFreezeLimit = time.Minute
 // Flags binds the plugin's command line to c.
 func Flags(fs *flag.FlagSet, c *Config) {
 	fs.StringVar(&c.Endpoint, "endpoint", "", "`socket` to serve on, as unix:///path/csi.sock (default: $CSI_ENDPOINT)")
-	fs.StringVar(&c.DataDir, "data-dir", "", "`directory` for volumes and snapshots; best on a file system with reflinks")
+	fs.StringVar(&c.DataDir, "data-dir", "",
+		"`directory` for volumes and snapshots; best on a file system with reflinks")
 	fs.StringVar(&c.NodeID, "node-id", "",
 		"`id` of this node in volume ids and topology; cannot change once the data directory is in use")
 	fs.BoolVar(&c.Attach, "attach", false, "offer controller publish and unpublish")

@@ -18,7 +18,8 @@ func TestFlagsAreDescribedInOneForm(t *testing.T) {
 	if got := flaghelp.Text("Flags:", fs, letters); got != want {
 		t.Errorf("all:\n%s", got)
 	}
-	if got, want := flaghelp.Text("Of files:", fs, nil, "file"), "\nOf files:\n  -file <path>\n        a path\n"; got != want {
+	want = "\nOf files:\n  -file <path>\n        a path\n"
+	if got := flaghelp.Text("Of files:", fs, nil, "file"); got != want {
 		t.Errorf("one group:\n%s", got)
 	}
 	if got := flaghelp.Text("None:", flag.NewFlagSet("y", flag.ContinueOnError), nil); got != "" {

@@ -162,8 +162,7 @@ func (r *Runner) say(err error) {
 	}
 }
 
-// emit adds an event to every task; one that tells what is waited for becomes the alloc's description, and is no event
-// of a task that runs or has ended: that one waits for nothing, as after a restart of the agent.
+// emit adds an event to every task; one that tells what is waited for becomes the alloc's description.
 func (r *Runner) emit(e *alloc.TaskEvent) {
 	if e.Type == alloc.EventStorageWaiting {
 		r.mu.Lock()
@@ -171,9 +170,7 @@ func (r *Runner) emit(e *alloc.TaskEvent) {
 		r.mu.Unlock()
 	}
 	for _, n := range r.order {
-		if t := r.tasks[n]; e.Type != alloc.EventStorageWaiting || t.View().State == alloc.TaskPending {
-			t.Emit(e)
-		}
+		r.tasks[n].Emit(e)
 	}
 }
 

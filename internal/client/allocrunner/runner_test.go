@@ -389,37 +389,9 @@ func TestWaitingForStorageIsNeitherFailureNorRestart(t *testing.T) {
 	})
 }
 
-// Given a task that runs, when its agent starts again and the servers cannot say yet what they know of its volumes, then
-// nothing says that it waits for storage: it has what it needs.
-func TestATaskThatRunsIsNotSaidToWaitForStorage(t *testing.T) {
-	story(t, func(t *testing.T) {
-		b := newBench(t, tsk("db", nil))
-		asked := 0
-		b.scripted("volumes").pre = func(context.Context, *hook.Alloc) error {
-			if asked++; asked < 2 || asked > 5 {
-				return nil
-			}
-			return fault.New(fault.NotReady, "wait for", `volume "db"`, "the node registers first")
-		}
-		b.start()
-		b.status(alloc.ClientRunning)
-		b.end()
-		b.start()
-		b.after(time.Minute)
-		b.status(alloc.ClientRunning)
-		if asked < 6 {
-			t.Fatalf("the hook was asked %d times: nothing was waited for", asked)
-		}
-		if got := b.events("db", alloc.EventStorageWaiting); len(got) != 0 {
-			t.Errorf("it is said to wait: %q", got)
-		}
-		b.end()
-	})
-}
-
-// Given a start that its node refuses for what the task asks for, then the servers are told that the node is unfit; one
-// that failed for another reason, or of a task that has run, says nothing of the kind.
-func TestWhatANodeWillNeverStartIsToldAsSuch(t *testing.T) {
+// Given a start that its node refuses for what the task asks for, then that is reported as permanent; a
+// start that failed for another reason, or of a task that has run, is not.
+func TestWhatANodeWillNeverStartIsReportedAsUnfit(t *testing.T) {
 	for name, c := range map[string]struct {
 		starts int
 		err    error

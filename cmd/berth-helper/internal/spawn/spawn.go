@@ -279,7 +279,7 @@ func (s *Spec) lookup() (string, error) {
 			dirs = append(dirs, strings.Split(list, ":")...)
 		}
 	}
-	found := ""
+	found, why := "", ""
 	for _, d := range dirs {
 		full := join(s.Dir, d) + "/" + name
 		reason := runnable(full)
@@ -287,11 +287,11 @@ func (s *Spec) lookup() (string, error) {
 			return full, nil
 		}
 		if reason != notFound {
-			found = full + " " + reason
+			found, why = full+" "+reason, reason
 		}
 	}
 	if found != "" {
-		return "", s.refuse("command "+quote(name), found, s.hint(notExecutable))
+		return "", s.refuse("command "+quote(name), found, s.hint(why))
 	}
 	looked := "looked in " + strings.Join(dirs, ", ")
 	if len(dirs) == 0 {
@@ -313,7 +313,7 @@ func (s *Spec) hint(reason string) string {
 	case reason == notExecutable:
 		return "make it executable: chmod +x"
 	case reason == notFound && s.Enter != nil:
-		return "a task sees the node's programs below /usr, /bin and /sbin, and its own in /local, /alloc and its volumes"
+		return "tasks see the node's programs below /usr, /bin and /sbin, and what is in /local, /alloc and volumes"
 	case reason == notFound:
 		return "install it on the node, or name another"
 	}

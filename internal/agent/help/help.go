@@ -1,4 +1,5 @@
-package agent
+// Package help owns what "berth agent -h" says. Only the agent imports it.
+package help
 
 import (
 	"flag"
@@ -8,8 +9,8 @@ import (
 	"berth/internal/base/flaghelp"
 )
 
-// usage is what "berth agent -h" says.
-func usage(fs *flag.FlagSet) {
+// Write writes the help with the flags of the set, where the set writes.
+func Write(fs *flag.FlagSet) {
 	// Nobody can be told that a help cannot be written.
 	_, _ = fmt.Fprint(fs.Output(), `Usage: berth agent [flags]
 
