@@ -400,6 +400,7 @@ type SnapshotArgs struct {
 	Name       string
 	SourceID   string // external id of the volume
 	SnapshotID string // external id of the snapshot
+	HiddenID   string // instead of it, of one whose id cannot be kept
 	Parameters map[string]string
 }
 
@@ -439,8 +440,9 @@ type CreatedVolume struct {
 	Topologies []map[string]string
 }
 
-// CreatedSnapshot is what CreateSnapshot answered.
+// CreatedSnapshot is what CreateSnapshot answered. HiddenID comes with an error, and nothing else, as in CreatedVolume.
 type CreatedSnapshot struct {
+	HiddenID   string
 	ExternalID string
 	SourceID   string
 	Size       int64

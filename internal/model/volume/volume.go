@@ -180,6 +180,7 @@ type Status struct {
 type Snapshot struct {
 	ID                       string // our record id: a UUID until the provider named it
 	ExternalID               string
+	HiddenID                 string // as in Status of a volume: it is deleted at once
 	Name                     string
 	Namespace                ids.Namespace
 	Plugin                   ids.Plugin
@@ -207,6 +208,9 @@ type Snapshot struct {
 func (s *Snapshot) Rests() bool {
 	return s.Phase == PhaseCreating && s.Executor == "" && s.LastError != "" && !s.NextTry.IsZero()
 }
+
+// IDKnown tells whether the provider has said by which id it can be deleted.
+func (s *Snapshot) IDKnown() bool { return s.ExternalID != "" || s.HiddenID != "" }
 
 // MayExist tells whether something of the snapshot may be at the provider. Records from before presence was noted tell
 // it by who was given the call.

@@ -6,8 +6,6 @@ import (
 	"strconv"
 
 	pb "github.com/container-storage-interface/spec/lib/go/csi"
-
-	"berth/internal/port/csi/echo"
 )
 
 func quote(s string) string { return strconv.Quote(cut(clean(s), maxString)) }
@@ -47,11 +45,7 @@ func (c *Client) CreateVolume(ctx context.Context, r CreateVolumeRequest) (Volum
 		wrong = first(k.seeable(v.ID), answeredVolume(r, v))
 	}
 	if wrong != "" {
-		e := k.defect(wrong)
-		if k.secrets.Holds(v.ID) {
-			e.HiddenID = echo.HideText(k.secrets, v.ID)
-		}
-		return Volume{}, e
+		return Volume{}, k.defectOf(v.ID, wrong)
 	}
 	v.Context = k.keep(v.Context)
 	return v, nil
@@ -75,9 +69,7 @@ func answeredVolume(r CreateVolumeRequest, v Volume) string {
 // DeleteVolume deletes a volume; what is gone already counts as deleted.
 func (c *Client) DeleteVolume(ctx context.Context, r DeleteVolumeRequest) error {
 	k := c.begin(DeleteVolume, "volume", cmp.Or(r.VolumeID, r.HiddenID), r.Secrets).controller(CapCreateDelete)
-	if r.HiddenID != "" {
-		r.VolumeID = k.revealed("volume id", r.HiddenID)
-	}
+	r.VolumeID = k.revealed("volume id", r.VolumeID, r.HiddenID)
 	k.id("volume id", r.VolumeID).secretMap(r.Secrets)
 	return k.send(ctx, &pb.DeleteVolumeRequest{VolumeId: r.VolumeID, Secrets: secretsPB(r.Secrets)},
 		&pb.DeleteVolumeResponse{})

@@ -20,8 +20,11 @@ func (k *call) handBack(field string, context map[string]string) map[string]stri
 	return out
 }
 
-// revealed is the id that a hidden one stands for.
-func (k *call) revealed(field, hidden string) string {
+// revealed is an id, or what a hidden one stands for.
+func (k *call) revealed(field, id, hidden string) string {
+	if hidden == "" {
+		return id
+	}
 	out, missing := echo.RevealText(k.secrets, hidden)
 	if len(missing) > 0 {
 		k.invalid("the " + field + " refers to secrets that the volume no longer has: " + strings.Join(missing, ", "))
@@ -43,23 +46,21 @@ func (k *call) shown(context map[string]string) map[string]string {
 	return context
 }
 
-// listed is an id of a list, which nobody asked for: of one that holds what some call has sent nothing is shown that
-// could be taken for an id.
-func (k *call) listed(id string) string {
-	if !k.c.sent.Holds(id) {
-		return id
-	}
-	return k.scrub(id)
-}
-
-// seeable refuses ids that nobody may see: nothing can be cut out of an id.
-func (k *call) seeable(ids ...string) string {
-	for _, id := range ids {
-		if k.secrets.Holds(id) {
-			return "an id that holds the value of a secret, so that it can be neither kept nor shown"
-		}
+// seeable refuses an id that nobody may see: nothing can be cut out of an id.
+func (k *call) seeable(id string) string {
+	if k.secrets.Holds(id) {
+		return "an id that holds the value of a secret, so that it can be neither kept nor shown"
 	}
 	return ""
+}
+
+// defectOf is the defect of an answer that names what was made; one that nobody may see can be deleted all the same.
+func (k *call) defectOf(id, text string) *Error {
+	e := k.defect(text)
+	if k.secrets.Holds(id) {
+		e.HiddenID = echo.HideText(k.secrets, id)
+	}
+	return e
 }
 
 // condition is a volume's as it may be shown.

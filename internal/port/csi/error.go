@@ -38,8 +38,8 @@ type Error struct {
 	Finality Finality
 	Retry    volume.Retry
 	Sent     bool // false: refused or failed on this side before anything reached the plugin
-	// HiddenID stands for the id of the volume that was made, which can be neither kept nor shown, with a reference for
-	// each secret in it: with the same secrets DeleteVolume takes it.
+	// HiddenID stands for the id of the volume or snapshot that was made, which can be neither kept nor shown, with a
+	// reference for each secret in it: with the same secrets its deletion takes it.
 	HiddenID string
 
 	fault *fault.Error

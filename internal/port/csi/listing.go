@@ -20,7 +20,7 @@ func (c *Client) ListVolumes(ctx context.Context, r ListVolumesRequest) (VolumeP
 	for _, e := range resp.GetEntries() {
 		v, bad := volumeFrom(e.GetVolume(), k.inst.TopologyAware())
 		wrong = first(wrong, bad)
-		v.ID, v.Context = k.listed(v.ID), k.shown(v.Context)
+		v.ID, v.Context = k.c.sent.Listed(v.ID), k.shown(v.Context)
 		one := VolumeEntry{Volume: v, NodesKnown: known}
 		if known {
 			one.NodeIDs = listPB(e.GetStatus().GetPublishedNodeIds())
@@ -81,7 +81,8 @@ func (c *Client) ListSnapshots(ctx context.Context, r ListSnapshotsRequest) (Sna
 	out := SnapshotPage{NextToken: resp.GetNextToken()}
 	for _, e := range resp.GetEntries() {
 		s, bad := snapshotFrom(e.GetSnapshot())
-		wrong = first(wrong, bad, k.seeable(s.ID, s.SourceVolumeID))
+		wrong = first(wrong, bad)
+		s.ID, s.SourceVolumeID = k.c.sent.Listed(s.ID), k.c.sent.Listed(s.SourceVolumeID)
 		out.Snapshots = append(out.Snapshots, s)
 	}
 	if wrong != "" {

@@ -1,6 +1,7 @@
 package csi
 
 import (
+	"cmp"
 	"context"
 
 	pb "github.com/container-storage-interface/spec/lib/go/csi"
@@ -27,14 +28,15 @@ func (c *Client) CreateSnapshot(ctx context.Context, r CreateSnapshotRequest) (S
 	}
 	wrong = first(wrong, k.seeable(s.ID))
 	if wrong != "" {
-		return Snapshot{}, k.defect(wrong)
+		return Snapshot{}, k.defectOf(s.ID, wrong)
 	}
 	return s, nil
 }
 
 // DeleteSnapshot deletes a snapshot; what is gone already counts as deleted.
 func (c *Client) DeleteSnapshot(ctx context.Context, r DeleteSnapshotRequest) error {
-	k := c.begin(DeleteSnapshot, "snapshot", r.SnapshotID, r.Secrets).controller(CapSnapshot)
+	k := c.begin(DeleteSnapshot, "snapshot", cmp.Or(r.SnapshotID, r.HiddenID), r.Secrets).controller(CapSnapshot)
+	r.SnapshotID = k.revealed("snapshot id", r.SnapshotID, r.HiddenID)
 	k.id("snapshot id", r.SnapshotID).secretMap(r.Secrets)
 	return k.send(ctx, &pb.DeleteSnapshotRequest{SnapshotId: r.SnapshotID, Secrets: secretsPB(r.Secrets)},
 		&pb.DeleteSnapshotResponse{})

@@ -166,6 +166,7 @@ type CreateSnapshotRequest struct {
 // DeleteSnapshotRequest deletes a snapshot; deleting what is gone succeeds.
 type DeleteSnapshotRequest struct {
 	SnapshotID string
+	HiddenID   string // of an Error, instead of SnapshotID
 	Secrets    redact.Map
 }
 

@@ -75,6 +75,10 @@ func (v Verifier) Deleted(ctx context.Context, vol *volume.Volume, executor ids.
 func (v Verifier) SnapshotDeleted(
 	ctx context.Context, sn *volume.Snapshot, executor ids.Node, secrets wire.Secrets,
 ) error {
+	if sn.ExternalID == "" {
+		return fault.New(fault.Unsupported, "", "snapshot "+sn.Name,
+			"its id at the provider holds a secret, and is not looked for in a list")
+	}
 	src := source{plugin: sn.Plugin, provider: sn.Provider, home: sn.HomeNode}
 	if _, err := v.lister(src, func(r *plugin.Record) bool {
 		return r.Controller.ListSnapshots
@@ -100,15 +104,24 @@ func (v Verifier) SnapshotDeleted(
 		if err != nil {
 			return "", err
 		}
-		found = found || slices.ContainsFunc(page.Items, func(o *volume.Snapshot) bool {
-			return o.ExternalID == sn.ExternalID
-		})
+		for _, o := range page.Items {
+			if strings.Contains(o.ExternalID, redact.Mask) {
+				return "", maskedID()
+			}
+			found = found || o.ExternalID == sn.ExternalID
+		}
 		return page.NextToken, nil
 	})
 	if err == nil && found {
 		err = fault.New(fault.Busy, "", `snapshot "`+sn.ExternalID+`"`, "the provider still lists it")
 	}
 	return err
+}
+
+// maskedID says why a list proves nothing.
+func maskedID() error {
+	return fault.New(fault.Unsupported, "", "the provider's list",
+		"an id in it holds a secret and is masked: it may be the one that is looked for")
 }
 
 // source is whose list decides: the provider that has the object, and its node where each keeps its own.
@@ -165,8 +178,7 @@ func (v Verifier) find(
 			case o.ExternalID == external:
 				found = &page.Items[i]
 			case strings.Contains(o.ExternalID, redact.Mask):
-				return "", fault.New(fault.Unsupported, "", "the provider's list",
-					"an id in it holds a secret and is masked: it may be the one that is looked for")
+				return "", maskedID()
 			}
 		}
 		return page.NextToken, nil

@@ -1,8 +1,10 @@
 package volumes
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
@@ -62,4 +64,20 @@ func (k *Keeper) deletable(s *state.Snap, v *volume.Volume) error {
 			"something is left of a volume with its id that was forgotten by force")
 	}
 	return holders.InUse(s, nil, "delete", &shown)
+}
+
+// hiddenSnapshot notes that the provider has cut a snapshot under an id that can be neither kept nor shown: nobody
+// could name it, so it is deleted at once, with the secrets that it was cut with.
+func (k *Keeper) hiddenSnapshot(ctx context.Context, sn *volume.Snapshot, id string, cause error) error {
+	n := *sn
+	n.HiddenID = id
+	n.Presence = volume.Present
+	n.Phase = volume.PhaseDeleting
+	n.LastError = cause.Error()
+	n.Executor = ""
+	n.Tries = 0
+	n.NextTry = time.Time{}
+	k.cfg.Log.Warn("a snapshot was cut under an id that cannot be kept: it is deleted", logkey.Volume,
+		string(sn.Source), logkey.Plugin, sn.Plugin, logkey.Error, cause)
+	return k.putSnapshot(ctx, &n)
 }

@@ -90,6 +90,9 @@ func (k *Keeper) callSnapshot(ctx context.Context, cur *volume.Snapshot, executo
 			})
 	}
 	uncertain, err := controllers.Failure(report)
+	if made := report.Snapshot; w.Kind == wire.CallSnapshot && made != nil && made.HiddenID != "" {
+		return reconcile.Done(), k.hiddenSnapshot(ctx, &sn, made.HiddenID, err)
+	}
 	if w.Kind == wire.CallDeleteSnapshot && controllers.NeedsVerification(report) {
 		against := k.verifier.SnapshotDeleted(ctx, &sn, executor, secrets)
 		if against == nil {
@@ -126,10 +129,11 @@ func snapshotCall(sn *volume.Snapshot, secrets wire.Secrets) *wire.ControllerCal
 			Name:       sn.Name,
 			SourceID:   sn.SourceExternalID,
 			SnapshotID: sn.ExternalID,
+			HiddenID:   sn.HiddenID,
 			Parameters: sn.Parameters,
 		},
 	}
-	if sn.Phase == volume.PhaseDeleting && sn.ExternalID != "" {
+	if sn.Phase == volume.PhaseDeleting && sn.IDKnown() {
 		w.Kind = wire.CallDeleteSnapshot
 	}
 	return w
@@ -138,7 +142,7 @@ func snapshotCall(sn *volume.Snapshot, secrets wire.Secrets) *wire.ControllerCal
 func (k *Keeper) snapshotDone(
 	ctx context.Context, sn *volume.Snapshot, r *wire.ControllerResult,
 ) (reconcile.Result, error) {
-	if sn.Phase == volume.PhaseDeleting && sn.ExternalID != "" {
+	if sn.Phase == volume.PhaseDeleting && sn.IDKnown() {
 		return reconcile.Done(), ForgetSnapshot(ctx, k.cfg.Proposer, sn.ID)
 	}
 	if r.Snapshot == nil {

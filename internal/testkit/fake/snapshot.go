@@ -31,9 +31,13 @@ func (p *Plugin) snapshotPB(s *snapshot) *pb.Snapshot {
 }
 
 // cutSnapshot copies the volume as it is now.
-func (p *Plugin) cutSnapshot(st *state, v *volume, name string) (*snapshot, error) {
+func (p *Plugin) cutSnapshot(st *state, v *volume, name, login string) (*snapshot, error) {
+	id := st.newID("snap")
+	if p.cfg.Defects["CreateSnapshot"] == DefectSecretID {
+		id += " of " + login
+	}
 	s := &snapshot{
-		ID:        st.newID("snap"),
+		ID:        id,
 		Name:      name,
 		Volume:    v.ID,
 		Size:      v.Size,
@@ -69,7 +73,7 @@ func (p *Plugin) CreateSnapshot(_ context.Context, r *pb.CreateSnapshotRequest) 
 		if v == nil {
 			return status.Errorf(codes.NotFound, "volume %q does not exist", r.GetSourceVolumeId())
 		}
-		s, err := p.cutSnapshot(st, v, r.GetName())
+		s, err := p.cutSnapshot(st, v, r.GetName(), loginOf(r))
 		if err != nil {
 			return err
 		}

@@ -41,6 +41,34 @@ func hidden(t *testing.T, secrets ...string) (*cluster, *csitest.Plugin) {
 	return c, p
 }
 
+// Given a plugin that makes ids of snapshots out of secrets, when one is cut, then whoever asked for it gets an error,
+// nothing shows the secret, and the provider has none.
+func TestASnapshotWhoseIDHoldsASecretIsDeletedAtOnce(t *testing.T) {
+	t.Parallel()
+	c, _, p := one(t, csitest.Fake{Defects: map[string]csitest.Defect{"CreateSnapshot": csitest.DefectSecretID}})
+	p.Tell(func(f *oracle.Facts) { f.Secrets = oracle.Feed(secretOfID) })
+	c.mustCreate("db", p, volume.SingleNodeWriter)
+	_, err := wire.SnapshotCreate.Call(t.Context(), c.conn, &wire.SnapshotCreateRequest{
+		Volume:  volID("db"),
+		Name:    "cut",
+		Secrets: wire.Secrets{Values: map[string]string{"password": secretOfID}},
+		Wait:    time.Minute,
+	})
+	if err == nil || strings.Contains(err.Error(), secretOfID) {
+		t.Fatalf("the snapshot is answered with %v", err)
+	}
+	eventually(t, "it is deleted", func() bool {
+		for range c.s.Store().Snapshot().VolumeSnapshots(nil) {
+			return false
+		}
+		return true
+	})
+	if n := len(kept(t, p, "snapshots")); n != 0 || count(p, "DeleteSnapshot") != 1 {
+		t.Errorf("the provider has %d snapshots, after the calls %v", n, p.Calls())
+	}
+	c.atRest(p)
+}
+
 func (c *cluster) remove(name string, secrets map[string]string, wait time.Duration) error {
 	_, err := wire.VolumeDelete.Call(c.t.Context(), c.conn,
 		&wire.VolumeDeleteRequest{Volume: volID(name), Secrets: wire.Secrets{Values: secrets}, Wait: wait})

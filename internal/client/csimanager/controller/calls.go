@@ -36,7 +36,11 @@ func dispatch(ctx context.Context, conn *instance.Connection, w wire.ControllerC
 		return snapshot(ctx, conn, w, r)
 	case w.Kind == wire.CallDeleteSnapshot && w.Snapshot != nil:
 		return conn.Client.DeleteSnapshot(ctx,
-			csi.DeleteSnapshotRequest{SnapshotID: w.Snapshot.SnapshotID, Secrets: w.Secrets.Open()})
+			csi.DeleteSnapshotRequest{
+				SnapshotID: w.Snapshot.SnapshotID,
+				HiddenID:   w.Snapshot.HiddenID,
+				Secrets:    w.Secrets.Open(),
+			})
 	}
 	return fault.New(fault.Invalid, w.Kind, w.Subject,
 		"this agent does not know the call, or it came without arguments")
@@ -116,6 +120,9 @@ func snapshot(ctx context.Context, conn *instance.Connection, w wire.ControllerC
 	s := w.Snapshot
 	snap, err := conn.Client.CreateSnapshot(ctx, csi.CreateSnapshotRequest{Name: s.Name, SourceVolumeID: s.SourceID,
 		Parameters: s.Parameters, Secrets: w.Secrets.Open()})
+	if e, refused := csi.AsError(err); refused && e.HiddenID != "" {
+		r.Snapshot = &wire.CreatedSnapshot{HiddenID: e.HiddenID}
+	}
 	if err != nil {
 		return err
 	}

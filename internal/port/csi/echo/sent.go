@@ -40,11 +40,15 @@ func (s *Sent) Remember(secrets redact.Map) {
 	}
 }
 
-// Holds reports whether an id has a value that was sent (redact.Map.Holds).
-func (s *Sent) Holds(id string) bool {
+// Listed is an id of a list, which nobody asked for. One that holds what some call has sent is masked, so that it is no
+// id any more (redact.Map.Holds).
+func (s *Sent) Listed(id string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.values.Holds(id)
+	if !s.values.Holds(id) {
+		return id
+	}
+	return s.values.Scrub(id)
 }
 
 // Scrub masks what was sent in the plugin's words.

@@ -144,6 +144,9 @@ func (e *Endpoints) awaitSnapshot(ctx context.Context, id string, wait time.Dura
 			err := volumes.ForgetSnapshot(ctx, e.cfg.Proposer, id)
 			return nil, joinQuiet(fault.New(fault.Conflict, "snapshot", `volume "`+string(sn.Source)+`"`, sn.LastError),
 				err)
+		case sn.HiddenID != "":
+			return nil, fault.New(fault.Conflict, "snapshot", `volume "`+string(sn.Source)+`"`,
+				sn.LastError+"; it is deleted at the provider")
 		case sn.Phase == volume.PhaseReady:
 			return &wire.SnapshotReply{Index: max(s.Index(), 1), Snapshot: sn, Outcome: "created"}, nil
 		}
