@@ -12,7 +12,7 @@ import (
 	"berth/internal/client/identity"
 	"berth/internal/client/localstate"
 	"berth/internal/port/kv"
-	"berth/internal/port/raftlog"
+	"berth/internal/port/raftlog/files"
 	"berth/internal/server"
 	"berth/internal/server/keyring"
 )
@@ -38,7 +38,7 @@ func CheckData(dataDir string) (r *storecheck.Report, volumes string, err error)
 	raft := a.dir("server", "raft")
 	log := checkLog(raft)
 	r.Add(log)
-	r.Add(checkKey(a.dir("server", "keyring"), raftlog.Begun(raft)))
+	r.Add(checkKey(a.dir("server", "keyring"), files.Begun(raft)))
 	if log.Holds != "" && len(log.Damage) == 0 {
 		r.Add(checkState(a.dir("server")))
 	}
@@ -48,10 +48,10 @@ func CheckData(dataDir string) (r *storecheck.Report, volumes string, err error)
 
 func checkLog(dir string) storecheck.Store {
 	s := storecheck.Store{Name: "servers' log", Path: dir}
-	if !raftlog.Begun(dir) {
+	if !files.Begun(dir) {
 		return s
 	}
-	found, err := raftlog.Check(dir)
+	found, err := files.Check(dir)
 	s.Damage = storecheck.Texts(err)
 	s.Holds = fmt.Sprintf("entries %d to %d, a snapshot up to %d", found.First, found.Last, found.Snapshot)
 	if found.Snapshot == 0 {

@@ -17,6 +17,7 @@ import (
 	"berth/internal/base/lifecycle"
 	"berth/internal/port/kv"
 	"berth/internal/port/raftlog"
+	"berth/internal/port/raftlog/files"
 	"berth/internal/server/fsm"
 	"berth/internal/server/gc"
 	"berth/internal/server/keyring"
@@ -152,7 +153,7 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 // keyring opens the servers' key. It is made once, before there is a log.
 func (s *Server) keyring() (*keyring.Keyring, error) {
 	dir := filepath.Join(s.cfg.DataDir, "keyring")
-	if raftlog.Begun(s.raftDir()) {
+	if files.Begun(s.raftDir()) {
 		return keyring.Open(dir)
 	}
 	return keyring.Create(dir)

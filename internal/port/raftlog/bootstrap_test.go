@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/port/raftlog/files"
 )
 
 // Given a log whose entries are gone, when it is opened, then that ends with words: neither is it begun anew, nor does
@@ -69,11 +70,11 @@ func TestAStartThatWasCutOffIsMadeGood(t *testing.T) {
 // keepTerm makes a log without entries that has reached a term.
 func keepTerm(t *testing.T, dir string, term uint64) {
 	t.Helper()
-	w, err := openWAL(Config{Dir: dir, SegmentSize: 1 << 20}.withDefaults())
+	w, err := files.OpenWAL(Config{Dir: dir, SegmentSize: 1 << 20}.withDefaults().files())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(w.SetUint64(currentTerm, term), w.Close()); err != nil {
+	if err := errors.Join(w.SetUint64(files.CurrentTerm, term), w.Close()); err != nil {
 		t.Fatal(err)
 	}
 }

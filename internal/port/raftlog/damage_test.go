@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/internal/base/fault"
+	"berth/internal/port/raftlog/files"
 )
 
 const damagedEntries = 400
@@ -138,6 +139,11 @@ func cleared(from, to int) func([]byte) []byte {
 	return func(b []byte) []byte { clear(b[from:min(to, len(b))]); return b }
 }
 
+// otherIndex has a snapshot say that its configuration is of another entry.
+func otherIndex(b []byte) []byte {
+	return bytes.Replace(b, []byte(`"ConfigurationIndex":1`), []byte(`"ConfigurationIndex":0`), 1)
+}
+
 func halfUsed(b []byte) []byte  { return b[:used(b)/2] }
 func zerosUsed(b []byte) []byte { clear(b[used(b)/2:]); return b }
 
@@ -197,6 +203,7 @@ func TestADamagedLogIsRecoveredOrRefused(t *testing.T) {
 		"state of the newest":     {onFile(states+"$", zeros), "state.bin", "it does not match its checksum"},
 		"no state of the newest":  {gone(states + "$"), "state.bin", "no such file"},
 		"meta of the newest":      {onFile("snapshots/*/meta.json$", half), "meta.json", "unexpected"},
+		"a digit of its meta":     {onFile("snapshots/*/meta.json$", otherIndex), "meta.json", "its checksum"},
 		"state of the older":      {onFile(states, zeros), "", "state.bin"},
 		"no older snapshot":       {gone("snapshots/*"), "", ""},
 	} {
@@ -265,7 +272,7 @@ func tree(t *testing.T, dir string) string {
 
 func sumText(data []byte) []byte {
 	e := raft.Log{Data: data}
-	return binary.BigEndian.AppendUint32(nil, sumOf(&e))
+	return binary.BigEndian.AppendUint32(nil, files.SumOf(&e))
 }
 
 // Given a log whose older snapshot is all that is left, and which holds the entries since, when it is opened, then
@@ -295,7 +302,7 @@ func TestAnOlderSnapshotAndTheLogReplaceADamagedOne(t *testing.T) {
 // reported, and the log goes on.
 func TestAWriteThatWasCutOffIsDroppedAndReported(t *testing.T) {
 	cfg := writtenLog(t, Config{})
-	w, err := openWAL(cfg.withDefaults())
+	w, err := files.OpenWAL(cfg.withDefaults().files())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +347,7 @@ func TestDamageBeforeWhatIsWholeIsNoEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			killed := copyDir(t, Config{Dir: g.dir})
 			edit(t, one(t, killed.Dir, "wal/*.wal", false), damage)
-			if _, err := Check(killed.Dir); err == nil || !strings.Contains(err.Error(), "entry 12") {
+			if _, err := files.Check(killed.Dir); err == nil || !strings.Contains(err.Error(), "entry 12") {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -17,6 +17,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
+	"berth/internal/port/raftlog/files"
 )
 
 // guard stands between Raft and its disk. A log write that failed is not tried again: after a failed fsync the kernel
@@ -30,8 +31,8 @@ type guard struct {
 	counters *Counters
 	failed   chan<- error
 	damage   *damage
-	lone     bool
-	unheld   int // entries since it was noted how many are on disk
+	votes    *files.Votes // nil on a lone voter, who needs none
+	unheld   int          // entries since it was noted how many are on disk
 	stopped  chan struct{}
 	stopOnce sync.Once
 	sick     atomic.Pointer[error] // why nothing more is written
@@ -40,7 +41,7 @@ type guard struct {
 }
 
 func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (*guard, error) {
-	if err := makeDir(cfg.Dir); err != nil {
+	if err := files.MakeDir(cfg.Dir); err != nil {
 		return nil, err
 	}
 	g := &guard{
@@ -50,21 +51,26 @@ func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (
 		counters: counters,
 		failed:   failed,
 		damage:   d,
-		lone:     cfg.Transport == nil,
 		stopped:  make(chan struct{}),
 	}
 	// A new log needs room for its first segment, and as much again as it keeps back: with less it would take no work
 	// from the first moment on. One that is there must open on a full disk too, so that what is held can be released.
-	if _, err := os.Stat(walDir(cfg)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(files.WALDir(cfg.Dir)); errors.Is(err, fs.ErrNotExist) {
 		if err := g.enough(uint64(cfg.SegmentSize) + cfg.Reserve); err != nil {
 			return nil, fault.WithHint(err, "or give data_dir a larger disk; nothing was begun")
 		}
 	}
-	w, err := openWAL(cfg)
+	w, err := files.OpenWAL(cfg.files())
 	if err != nil {
 		return nil, err
 	}
 	g.WAL = w
+	if cfg.Transport != nil {
+		g.votes = &files.Votes{Dir: cfg.Dir}
+		if err := g.votes.Agree(w, cfg.Log); err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+	}
 	return g, nil
 }
 
@@ -72,7 +78,7 @@ func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (
 func (g *guard) enough(n uint64) error {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(g.dir, &st); err != nil {
-		return classify(err, "look for room at", g.dir)
+		return files.Classify(err, "look for room at", g.dir)
 	}
 	if free := st.Bavail * uint64(st.Bsize); free < n {
 		return &fault.Error{
@@ -121,20 +127,20 @@ func (g *guard) StoreLogs(entries []*raft.Log) error {
 		return err
 	}
 	for _, e := range entries {
-		seal(e)
-		if err := sound(e); err != nil {
+		files.Seal(e)
+		if err := files.Sound(e); err != nil {
 			return fault.Wrap(err, fault.Internal, "write log", g.dir)
 		}
 	}
 	if err := g.WAL.StoreLogs(entries); err != nil {
-		err = classify(err, "write log", g.dir)
+		err = files.Classify(err, "write log", g.dir)
 		if g.sick.CompareAndSwap(nil, &err) {
 			g.failed <- err
 		}
 		return err
 	}
 	g.counters.append(entries)
-	if g.unheld += len(entries); g.unheld >= heldEvery {
+	if g.unheld += len(entries); g.unheld >= files.HeldEvery {
 		g.hold()
 	}
 	return nil
@@ -145,7 +151,7 @@ func (g *guard) hold() {
 	g.unheld = 0
 	last, err := g.LastIndex()
 	if err == nil {
-		err = g.WAL.SetUint64(heldKey, last)
+		err = g.WAL.SetUint64(files.HeldKey, last)
 	}
 	if err != nil {
 		g.log.Warn("how far the log reaches could not be noted", logkey.Path, g.dir, logkey.Error, err)
@@ -154,25 +160,29 @@ func (g *guard) hold() {
 
 // DeleteRange drops entries. Whoever drops the last ones knows that they are not missed.
 func (g *guard) DeleteRange(first, last uint64) error {
+	if err := g.damage.known(); err != nil {
+		return err
+	}
 	end, err := g.LastIndex()
 	if err == nil && last >= end && first > 0 {
-		err = g.WAL.SetUint64(heldKey, first-1)
+		err = g.WAL.SetUint64(files.HeldKey, first-1)
 	}
 	if err != nil {
-		return classify(err, "shorten log", g.dir)
+		return files.Classify(err, "shorten log", g.dir)
 	}
 	return g.WAL.DeleteRange(first, last)
 }
 
-// GetLog reads an entry. One that is damaged ends the server. A lone voter, which reads its entries to apply them, gets
-// one that says nothing in its place: the library ends the whole process otherwise, and nothing is applied any more.
+// GetLog reads an entry. One that is damaged ends the server. The library, which would end the whole process if it
+// could not apply an entry, gets one that says nothing in its place: nothing is applied, stored or dropped any more,
+// and no server would take that entry, whose checksum no entry has.
 func (g *guard) GetLog(index uint64, e *raft.Log) error {
 	err := g.WAL.GetLog(index, e)
 	switch {
 	case errors.Is(err, raft.ErrLogNotFound):
 		return err
 	case err != nil:
-		err = damaged(err, "read log", segmentOf(filepath.Join(g.dir, "wal"), index), g.dir)
+		err = files.Damaged(err, "read log", files.SegmentOf(filepath.Join(g.dir, "wal"), index), g.dir)
 	default:
 		err = g.verified(index, e)
 	}
@@ -180,21 +190,18 @@ func (g *guard) GetLog(index uint64, e *raft.Log) error {
 		return nil
 	}
 	g.damage.report(err)
-	if !g.lone {
-		return err
-	}
-	*e = raft.Log{Index: index, Term: e.Term, Type: raft.LogNoop}
+	*e = files.Nothing(index)
 	return nil
 }
 
 // Set stores a value of Raft's own.
 func (g *guard) Set(key, val []byte) error {
-	return g.stable(func() error { return g.WAL.Set(key, val) })
+	return g.stable(func() error { return g.votes.Follow(g.WAL, g.WAL.Set(key, val)) })
 }
 
 // SetUint64 stores a number of Raft's own.
 func (g *guard) SetUint64(key []byte, val uint64) error {
-	return g.stable(func() error { return g.WAL.SetUint64(key, val) })
+	return g.stable(func() error { return g.votes.Follow(g.WAL, g.WAL.SetUint64(key, val)) })
 }
 
 // retryStable is the pause between tries of a stable write on a full disk.
@@ -211,7 +218,7 @@ func (g *guard) stable(write func() error) error {
 			g.counters.stable.Add(1)
 			return nil
 		}
-		err = classify(err, "write term or vote to", g.dir)
+		err = files.Classify(err, "write term or vote to", g.dir)
 		if !fault.Has(err, fault.Exhausted) {
 			if g.sick.CompareAndSwap(nil, &err) {
 				g.failed <- err
@@ -241,24 +248,4 @@ func (g *guard) close() {
 	if err := g.WAL.Close(); err != nil {
 		g.log.Error("close the log", "error", err)
 	}
-}
-
-// classify gives an error of the file system its kind and names the path.
-func classify(err error, op, path string) error {
-	var f *fault.Error
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &f):
-		return err
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return &fault.Error{
-			Kind:    fault.Exhausted,
-			Op:      op,
-			Subject: path,
-			Err:     err,
-			Hint:    "free some room on that file system",
-		}
-	}
-	return fault.Wrap(err, fault.Internal, op, path)
 }

@@ -4,24 +4,24 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
-	wal "github.com/hashicorp/raft-wal"
-	"github.com/hashicorp/raft-wal/fs"
-	"github.com/hashicorp/raft-wal/segment"
 
-	"berth/internal/base/durable"
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
+	"berth/internal/port/raftlog/files"
 )
 
 // Transport carries Raft between servers.
 type Transport = raft.Transport
+
+// Voter is a server that counts for a majority.
+type Voter struct {
+	ID, Address string
+}
 
 // Config says where the log lives and who keeps it. Zero numbers take the defaults.
 type Config struct {
@@ -30,6 +30,11 @@ type Config struct {
 	Log *slog.Logger
 	// Transport connects the servers; nil: one server alone.
 	Transport Transport
+	// Voters are the first members of a cluster that is begun, the same on each of them; none: the log has its members,
+	// or is given them by a leader. Never name them to a server that was a member and has lost its log.
+	Voters []Voter
+	// Peers are the other servers, asked for what this one's log has lost.
+	Peers []Peer
 	// SegmentSize of the write-ahead log, in bytes, allocated in advance.
 	SegmentSize int
 	// Reserve is how much of the disk must stay free for work that only releases; with less, new work is refused.
@@ -103,6 +108,8 @@ type Log struct {
 	raft    *raft.Raft        // nil unless it runs
 	waiters *lifecycle.Group  // each waits for the end of one proposal
 	store   *guard            // nil unless it runs
+	snaps   *files.Snapshots  // nil unless it runs
+	wound   *files.Wound      // nil unless it waits for other servers to mend it
 	leads   bool              // so says Raft
 	paused  bool              // by Pause
 	term    Leadership        // guarded by mu
@@ -112,15 +119,18 @@ type Log struct {
 // New returns a log that does nothing before Run.
 func New(cfg Config, sm StateMachine) *Log {
 	l := &Log{cfg: cfg.withDefaults(), changed: &lifecycle.Signal{}}
-	l.machine = &machine{sm: sm, log: l.cfg.Log, damage: newDamage()}
+	l.machine = &machine{sm: sm, dir: l.cfg.Dir, log: l.cfg.Log, damage: newDamage()}
 	return l
 }
 
 // Run opens the log, bootstraps it if it is new, drives the state machine until ctx ends and closes everything. A write
 // to disk that failed in a way that can't be repaired ends it with that error, as does a damaged entry.
 func (l *Log) Run(ctx context.Context) error {
-	found, err := Check(l.cfg.Dir)
-	if err != nil {
+	found, err := l.check(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
 		return err
 	}
 	failed := make(chan error, 1)
@@ -131,17 +141,18 @@ func (l *Log) Run(ctx context.Context) error {
 	defer store.close()
 	l.opened(store, found)
 	notify := make(chan bool, 16)
-	snaps, err := openSnapshots(l.cfg.Dir, newLogger(l.cfg.Log))
+	snaps, err := files.OpenSnapshots(l.cfg.Dir, files.NewLogger(l.cfg.Log))
 	if err != nil {
-		return classify(err, "open snapshots", l.cfg.Dir)
+		return files.Classify(err, "open snapshots", l.cfg.Dir)
 	}
-	r, trans, err := l.open(store, snaps, notify)
+	g, gctx := lifecycle.NewGroup(ctx)
+	r, trans, err := l.open(gctx, g, store, snaps, notify)
 	if err != nil {
-		return err
+		g.Stop()
+		return errors.Join(err, g.Wait())
 	}
 	waiters, _ := lifecycle.NewGroup(ctx)
-	l.set(r, waiters, store)
-	g, gctx := lifecycle.NewGroup(ctx)
+	l.set(r, waiters, store, snaps)
 	g.Go("leadership", func() error { return l.follow(gctx, notify) })
 	short := shortener{log: l, snaps: snaps}
 	g.Go("snapshot", func() error { short.run(gctx); return nil })
@@ -166,23 +177,34 @@ func (l *Log) Run(ctx context.Context) error {
 }
 
 // open starts Raft over the opened store.
-func (l *Log) open(store *guard, snaps raft.SnapshotStore, notify chan<- bool) (*raft.Raft, Transport, error) {
+func (l *Log) open(ctx context.Context, g *lifecycle.Group, store *guard, snaps *files.Snapshots,
+	notify chan<- bool) (*raft.Raft, Transport, error) {
 	trans := l.cfg.Transport
 	lone := trans == nil
 	if lone {
 		_, trans = raft.NewInmemTransport(raft.ServerAddress(l.cfg.ID))
+	} else {
+		var c *checked
+		c, trans = newChecked(trans, l.cfg.Log, store)
+		g.Go("arrivals", func() error { c.run(ctx); return nil })
 	}
 	rc := l.raftConfig(lone, notify)
-	rc.Logger = newLogger(l.cfg.Log)
+	rc.Logger = files.NewLogger(l.cfg.Log)
+	var first []raft.Server
 	if lone {
-		self := raft.Server{ID: rc.LocalID, Address: trans.LocalAddr()}
-		if err := l.bootstrap(store, snaps, self); err != nil {
-			return nil, nil, classify(err, "bootstrap log", l.cfg.Dir)
+		first = []raft.Server{{ID: rc.LocalID, Address: trans.LocalAddr()}}
+	}
+	for _, v := range l.cfg.Voters {
+		first = append(first, raft.Server{ID: raft.ServerID(v.ID), Address: raft.ServerAddress(v.Address)})
+	}
+	if len(first) > 0 {
+		if err := l.bootstrap(store, snaps, first); err != nil {
+			return nil, nil, files.Classify(err, "bootstrap log", l.cfg.Dir)
 		}
 	}
 	r, err := raft.NewRaft(rc, l.machine, store, store, snaps, trans)
 	if err != nil {
-		return nil, nil, classify(err, "start log", l.cfg.Dir)
+		return nil, nil, files.Classify(err, "start log", l.cfg.Dir)
 	}
 	return r, trans, nil
 }
@@ -228,15 +250,16 @@ func (l *Log) lead(leading bool) {
 	l.changed.Notify()
 }
 
-func (l *Log) set(r *raft.Raft, waiters *lifecycle.Group, store *guard) {
+func (l *Log) set(r *raft.Raft, waiters *lifecycle.Group, store *guard, snaps *files.Snapshots) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.snaps = snaps
 	l.raft = r
 	l.waiters = waiters
 	l.store = store
 }
 
-func (l *Log) unset() { l.set(nil, nil, nil) }
+func (l *Log) unset() { l.set(nil, nil, nil, nil) }
 
 func (l *Log) running() (*raft.Raft, *lifecycle.Group, *guard, error) {
 	l.mu.Lock()
@@ -317,7 +340,7 @@ func (l *Log) failed(err error, store *guard) error {
 	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrAbortedByRestore):
 		return fault.Wrap(err, fault.Timeout, "propose", "entry; whether it is applied is not known")
 	}
-	return classify(err, "write log", l.cfg.Dir)
+	return files.Classify(err, "write log", l.cfg.Dir)
 }
 
 // Barrier waits until everything that was committed before is applied here.
@@ -383,30 +406,6 @@ func (l *Log) Stats() map[string]string {
 // Counters tells what was written so far, for benchmarks.
 func (l *Log) Counters() *Counters { return &l.counters }
 
-func makeDir(dir string) error {
-	if err := durable.MakeDir(dir, 0o700); err != nil {
-		return classify(err, "make directory", dir)
-	}
-	return nil
-}
-
-func walDir(cfg Config) string { return filepath.Join(cfg.Dir, "wal") }
-
-func openWAL(cfg Config) (*wal.WAL, error) {
-	dir := walDir(cfg)
-	if err := makeDir(dir); err != nil {
-		return nil, err
-	}
-	if err := finishRotation(dir); err != nil {
-		return nil, classify(err, "open log", dir)
-	}
-	w, err := wal.Open(dir, wal.WithSegmentSize(cfg.SegmentSize), wal.WithLogger(newLogger(cfg.Log)),
-		wal.WithSegmentFiler(segment.NewFiler(dir, private{fs.New()})))
-	if err != nil {
-		return nil, classify(fmt.Errorf("open: %w", err), "open log", dir)
-	}
-	if err := closeToOthers(dir); err != nil {
-		return nil, errors.Join(classify(err, "open log", dir), w.Close())
-	}
-	return w, nil
+func (c Config) files() files.Options {
+	return files.Options{Dir: c.Dir, SegmentSize: c.SegmentSize, Log: c.Log}
 }

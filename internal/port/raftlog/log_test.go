@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/internal/base/fault"
+	"berth/internal/port/raftlog/files"
 )
 
 // adder is a state machine that sums numbers and refuses zero.
@@ -270,7 +271,8 @@ func TestTheLogIsShortenedByAgeAndBytes(t *testing.T) {
 // newestIn is up to which entry there is a snapshot. It may be asked beside a log that writes one.
 func newestIn(t *testing.T, cfg Config) uint64 {
 	t.Helper()
-	snaps, err := raft.NewFileSnapshotStoreWithLogger(cfg.Dir, keptSnapshots, newLogger(slog.New(slog.DiscardHandler)))
+	quiet := files.NewLogger(slog.New(slog.DiscardHandler))
+	snaps, err := raft.NewFileSnapshotStoreWithLogger(cfg.Dir, files.KeptSnapshots, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,17 +4,19 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 
-	"berth/internal/base/fault"
+	"berth/internal/port/raftlog/files"
 )
 
 // machine shows a StateMachine to Raft.
 type machine struct {
 	sm     StateMachine
+	dir    string // of the log, for people
 	log    *slog.Logger
 	damage *damage
 	last   atomic.Uint64 // index of the last entry that was applied and not Raft's own
@@ -27,8 +29,8 @@ func (m *machine) Apply(l *raft.Log) any { return m.ApplyBatch([]*raft.Log{l})[0
 // answered with what is known of it.
 func (m *machine) ApplyBatch(logs []*raft.Log) []any {
 	for _, l := range logs {
-		if err := sound(l); err != nil {
-			m.damage.report(fault.Wrap(err, fault.Internal, "apply", "the log"))
+		if err := files.Sound(l); err != nil {
+			m.damage.report(files.Damaged(err, "apply", files.SegmentOf(filepath.Join(m.dir, "wal"), l.Index), m.dir))
 		}
 	}
 	if err := m.damage.known(); err != nil {

@@ -8,6 +8,8 @@ import (
 	wal "github.com/hashicorp/raft-wal"
 
 	"github.com/hashicorp/raft"
+
+	"berth/internal/port/raftlog/files"
 )
 
 // TestACrashBetweenSealingASegmentAndNotingItIsMended: given a log whose last segment was sealed, and whose list of
@@ -15,14 +17,14 @@ import (
 func TestACrashBetweenSealingASegmentAndNotingItIsMended(t *testing.T) {
 	const size = 4 << 10
 	cfg := Config{Dir: t.TempDir(), SegmentSize: size}
-	w, err := openWAL(cfg)
+	w, err := files.OpenWAL(cfg.files())
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := filepath.Join(walDir(cfg), metaFile)
+	list := filepath.Join(files.WALDir(cfg.Dir), files.MetaFile)
 	var before []byte
 	segments := func() int {
-		found, err := filepath.Glob(filepath.Join(walDir(cfg), "*.wal"))
+		found, err := filepath.Glob(filepath.Join(files.WALDir(cfg.Dir), "*.wal"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +48,7 @@ func TestACrashBetweenSealingASegmentAndNotingItIsMended(t *testing.T) {
 	if err := os.WriteFile(list, before, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	found, err := filepath.Glob(filepath.Join(walDir(cfg), "*.wal"))
+	found, err := filepath.Glob(filepath.Join(files.WALDir(cfg.Dir), "*.wal"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +56,7 @@ func TestACrashBetweenSealingASegmentAndNotingItIsMended(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // once mended it stays so
-		if w, err = openWAL(cfg); err != nil {
+		if w, err = files.OpenWAL(cfg.files()); err != nil {
 			t.Fatal(err)
 		}
 		for i := uint64(1); i <= last; i++ {

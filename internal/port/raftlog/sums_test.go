@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/internal/base/fault"
+	"berth/internal/port/raftlog/files"
 )
 
 func openedGuard(t *testing.T, cfg Config) *guard {
@@ -34,7 +35,7 @@ func TestAnEntryCarriesItsChecksum(t *testing.T) {
 		t.Fatal(err)
 	}
 	var e raft.Log
-	if err := g.GetLog(1, &e); err != nil || len(e.Extensions) != sumSize {
+	if err := g.GetLog(1, &e); err != nil || len(e.Extensions) != files.SumSize {
 		t.Fatalf("read %+v, %v", e, err)
 	}
 	for name, change := range map[string]func(*raft.Log){
@@ -47,7 +48,7 @@ func TestAnEntryCarriesItsChecksum(t *testing.T) {
 	} {
 		other := e
 		change(&other)
-		if sound(&other) == nil {
+		if files.Sound(&other) == nil {
 			t.Errorf("another %s was not noticed", name)
 		}
 	}
@@ -58,7 +59,7 @@ func TestAnEntryCarriesItsChecksum(t *testing.T) {
 func TestAnEntryThatWasDamagedOnItsWayIsRefused(t *testing.T) {
 	g := openedGuard(t, smallLog(t))
 	sent := raft.Log{Index: 1, Term: 1, Data: []byte("data")}
-	seal(&sent)
+	files.Seal(&sent)
 	arrived := sent
 	arrived.Data = []byte("date")
 	if err := g.StoreLog(&arrived); !fault.Has(err, fault.Internal) {
@@ -78,11 +79,11 @@ func TestAnEntryThatWasDamagedOnItsWayIsRefused(t *testing.T) {
 func TestEntriesWithoutAChecksumAreRead(t *testing.T) {
 	cfg := smallLog(t)
 	cfg.ID = "one"
-	w, err := openWAL(cfg)
+	w, err := files.OpenWAL(cfg.files())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.SetUint64(currentTerm, firstTerm); err != nil {
+	if err := w.SetUint64(files.CurrentTerm, firstTerm); err != nil {
 		t.Fatal(err)
 	}
 	self := raft.Configuration{Servers: []raft.Server{{ID: "one", Address: "one"}}}
@@ -150,7 +151,7 @@ func TestADamagedEntryIsNotApplied(t *testing.T) {
 	sm := &adder{}
 	m := &machine{sm: sm, damage: newDamage()}
 	e := raft.Log{Index: 1, Term: 1, Data: number(5)}
-	seal(&e)
+	files.Seal(&e)
 	if got := m.Apply(&e); got != uint64(5) {
 		t.Fatalf("a sound one answered %v", got)
 	}

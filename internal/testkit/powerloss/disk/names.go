@@ -74,6 +74,22 @@ const (
 	exchange  = 2
 )
 
+// exchange has two names change places, at once.
+func (fs *FS) exchange(from *Node, name string, to *Node, newName string) {
+	n, there := from.names[name], to.names[newName]
+	fs.apply("exchange of "+fs.path(n)+" and "+newName, change{{from, name, there}, {to, newName, n}})
+	for _, moved := range []struct {
+		n        *Node
+		from, to *Node
+	}{{n, from, to}, {there, to, from}} {
+		if moved.n.Dir() {
+			moved.from.Links--
+			moved.to.Links++
+		}
+		moved.n.parent = moved.to
+	}
+}
+
 // Rename moves a name.
 func (fs *FS) Rename(from *Node, name string, to *Node, newName string, flags uint32) syscall.Errno {
 	n, there := from.names[name], to.names[newName]
@@ -82,9 +98,12 @@ func (fs *FS) Rename(from *Node, name string, to *Node, newName string, flags ui
 		return syscall.ENOENT
 	case flags&noReplace != 0 && there != nil:
 		return syscall.EEXIST
-	case flags&exchange != 0:
-		return syscall.EINVAL // nobody needs it
+	case flags&exchange != 0 && there == nil:
+		return syscall.ENOENT
 	case there == n:
+		return 0
+	case flags&exchange != 0:
+		fs.exchange(from, name, to, newName)
 		return 0
 	case there != nil && there.Dir() && !n.Dir():
 		return syscall.EISDIR

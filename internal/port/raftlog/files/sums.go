@@ -1,11 +1,10 @@
-package raftlog
+package files
 
 import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"path/filepath"
-	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 
@@ -16,15 +15,17 @@ import (
 // in the entry's extensions, which the library keeps and sends with it: their first byte is the checksum's form, the
 // next four are the sum. What holds an entry must hold it as it was proposed, so it is checked when the entry arrives
 // from another server, is read, and is applied. Entries of before there were checksums have no extensions, and count as
-// sound.
+// Sound.
 const (
 	sumForm = 1
-	sumSize = 5
+	SumSize = 5    // bytes
+	noForm  = 0xff // that no entry has
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func sumOf(e *raft.Log) uint32 {
+// SumOf is the checksum of an entry.
+func SumOf(e *raft.Log) uint32 {
 	var head [17]byte
 	binary.BigEndian.PutUint64(head[:], e.Index)
 	binary.BigEndian.PutUint64(head[8:], e.Term)
@@ -32,50 +33,33 @@ func sumOf(e *raft.Log) uint32 {
 	return crc32.Update(crc32.Checksum(head[:], castagnoli), castagnoli, e.Data)
 }
 
-// seal gives an entry that is being proposed its checksum.
-func seal(e *raft.Log) {
+// Seal gives an entry that is being proposed its checksum.
+func Seal(e *raft.Log) {
 	if len(e.Extensions) == 0 {
-		e.Extensions = binary.BigEndian.AppendUint32([]byte{sumForm}, sumOf(e))
+		e.Extensions = binary.BigEndian.AppendUint32([]byte{sumForm}, SumOf(e))
 	}
 }
 
-// sound tells what is wrong with an entry, if its checksum does.
-func sound(e *raft.Log) error {
+// Nothing is an entry that says nothing, and that no server takes.
+func Nothing(index uint64) raft.Log {
+	return raft.Log{Index: index, Type: raft.LogNoop, Extensions: []byte{noForm}}
+}
+
+// Sound tells what is wrong with an entry, if its checksum does.
+func Sound(e *raft.Log) error {
 	switch ext := e.Extensions; {
 	case len(ext) == 0:
 		return nil
-	case len(ext) != sumSize || ext[0] != sumForm:
+	case len(ext) != SumSize || ext[0] != sumForm:
 		return fmt.Errorf("entry %d is damaged: its checksum has a form that is not known", e.Index)
-	case binary.BigEndian.Uint32(ext[1:]) != sumOf(e):
+	case binary.BigEndian.Uint32(ext[1:]) != SumOf(e):
 		return fmt.Errorf("entry %d is damaged: it does not match its checksum", e.Index)
 	}
 	return nil
 }
 
-// damage is what became known of the log's being damaged while it runs. From the first on nothing is applied, stored or
-// written to a snapshot: it might stand on what is not there.
-type damage struct {
-	err   atomic.Pointer[error]
-	found chan error // one at most
-}
-
-func newDamage() *damage { return &damage{found: make(chan error, 1)} }
-
-func (d *damage) report(err error) {
-	if d.err.CompareAndSwap(nil, &err) {
-		d.found <- err
-	}
-}
-
-func (d *damage) known() error {
-	if p := d.err.Load(); p != nil {
-		return *p
-	}
-	return nil
-}
-
-// damaged is the refusal of a file of the log in dir; what it says of the file is err.
-func damaged(err error, op, path, dir string) error {
+// Damaged is the refusal of a file of the log in dir; what it says of the file is err.
+func Damaged(err error, op, path, dir string) error {
 	return fault.WithHint(fault.Wrap(err, fault.Internal, op, path),
 		fmt.Sprintf("nothing was changed, and what runs on the nodes goes on; restore %s from a backup, or move it "+
 			"away, start with an empty state, and put a saved one back with \"berth operator snapshot restore FILE\"",

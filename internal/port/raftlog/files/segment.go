@@ -1,4 +1,4 @@
-package raftlog
+package files
 
 import (
 	"encoding/binary"
@@ -19,7 +19,7 @@ import (
 // length or checksum) and padded to a multiple of 8. What is stored in one go ends with a frame that holds the checksum
 // of everything since the one before.
 const (
-	segmentHead  = 32
+	SegmentHead  = 32
 	frameHead    = 8
 	segmentMagic = 0x58eb6b0d
 )
@@ -93,11 +93,22 @@ func (w *walk) batches() {
 
 // batch reads from the byte at start what one write has stored; more: it is whole.
 func (w *walk) batch(start int) (end int, more bool) {
-	now := w.whole // what is appended to its offsets lies behind those that w.whole has
-	for at := max(start, segmentHead); ; {
+	now, end, ok := w.framed(start)
+	if !ok {
+		return 0, false
+	}
+	w.bad = w.stored(start, now)
+	w.whole = now
+	return end, true
+}
+
+// framed reads the frames of one write from the byte at start on; ok: they match their checksum.
+func (w *walk) framed(start int) (now read, end int, ok bool) {
+	now = w.whole // what is appended to its offsets lies behind those that w.whole has
+	for at := max(start, SegmentHead); ; {
 		kind, size, ok := w.frame(at)
 		if !ok {
-			return 0, false
+			return read{}, 0, false
 		}
 		switch kind {
 		case segment.FrameEntry:
@@ -106,11 +117,9 @@ func (w *walk) batch(start int) (end int, more bool) {
 			now.index = uint64(at) + frameHead
 		case segment.FrameCommit:
 			if binary.LittleEndian.Uint32(w.data[at+4:]) != crc32.Checksum(w.data[start:at], castagnoli) {
-				return 0, false
+				return read{}, 0, false
 			}
-			w.bad = w.stored(start, now)
-			w.whole = now
-			return at + frameHead, true
+			return now, at + frameHead, true
 		}
 		at += (frameHead + size + frameHead - 1) &^ (frameHead - 1)
 	}
@@ -147,7 +156,7 @@ func (w *walk) stored(start int, now read) error {
 		if e.Index != want {
 			return fmt.Errorf("entry %d is damaged: it says that it is entry %d", want, e.Index)
 		}
-		if err := sound(&e); err != nil {
+		if err := Sound(&e); err != nil {
 			return err
 		}
 	}
@@ -158,7 +167,7 @@ func (w *walk) stored(start int, now read) error {
 }
 
 func (w *walk) head() bool {
-	h := w.data[:segmentHead]
+	h := w.data[:SegmentHead]
 	return binary.LittleEndian.Uint64(h) == segmentMagic && binary.LittleEndian.Uint64(h[8:]) == w.info.BaseIndex &&
 		binary.LittleEndian.Uint64(h[16:]) == w.info.ID && binary.LittleEndian.Uint64(h[24:]) == w.info.Codec
 }
@@ -178,7 +187,7 @@ func listed(list []byte, offsets []uint32) bool {
 // follows tells whether, beyond where reading ended, something whole follows the end of an earlier write. It was stored
 // when that write had been acknowledged; so what lies between is damaged, and was not cut off.
 func (w *walk) follows() bool {
-	for at := max(w.end, segmentHead) + frameHead; at+frameHead <= len(w.data); at += frameHead {
+	for at := max(w.end, SegmentHead) + frameHead; at+frameHead <= len(w.data); at += frameHead {
 		if kind, _, ok := w.frame(at - frameHead); !ok || kind != segment.FrameCommit {
 			continue
 		}

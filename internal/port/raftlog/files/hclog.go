@@ -1,4 +1,4 @@
-package raftlog
+package files
 
 import (
 	"fmt"
@@ -20,7 +20,8 @@ type logger struct {
 	args []any
 }
 
-func newLogger(to *slog.Logger) hclog.Logger { return logger{to: to, name: "raft"} }
+// NewLogger shows a slog.Logger to the library.
+func NewLogger(to *slog.Logger) hclog.Logger { return logger{to: to, name: "raft"} }
 
 // Log tells at a level.
 func (l logger) Log(level hclog.Level, msg string, args ...any) {

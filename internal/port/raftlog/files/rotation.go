@@ -1,4 +1,4 @@
-package raftlog
+package files
 
 import (
 	"errors"
@@ -14,26 +14,26 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 )
 
-// metaFile is where the library keeps the list of segments.
-const metaFile = "wal-meta.db"
+// MetaFile is where the library keeps the list of segments.
+const MetaFile = "wal-meta.db"
 
 // finishRotation ends a rotation of segments that a crash cut off. The library seals the last segment with the append
 // that fills it, and notes that in its list of segments a moment later, together with the segment that follows. Between
 // the two it lets itself be opened again and refuses every append from then on ("segment is sealed"). The entries are
 // whole; what is made here is the note, as the library would have made it.
 func finishRotation(dir string) (err error) {
-	if _, err := os.Stat(filepath.Join(dir, metaFile)); errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, MetaFile)); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	meta := &metadb.BoltMetaDB{}
 	defer func() {
 		if cerr := meta.Close(); err == nil && cerr != nil {
-			err = fmt.Errorf("close %s: %w", metaFile, cerr)
+			err = fmt.Errorf("close %s: %w", MetaFile, cerr)
 		}
 	}()
 	list, err := meta.Load(dir)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", metaFile, err)
+		return fmt.Errorf("read %s: %w", MetaFile, err)
 	}
 	if len(list.Segments) == 0 {
 		return nil
@@ -59,7 +59,7 @@ func finishRotation(dir string) (err error) {
 	})
 	list.NextSegmentID++
 	if err := meta.CommitState(list); err != nil {
-		return fmt.Errorf("write %s: %w", metaFile, err)
+		return fmt.Errorf("write %s: %w", MetaFile, err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package raftlog
+package files
 
 import (
 	"io/fs"

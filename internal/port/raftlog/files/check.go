@@ -1,4 +1,7 @@
-package raftlog
+// Package files owns what lies in the directory of a log: the segments, their list and the checksums in them, the copy
+// of the vote, and the snapshots. It reads what is damaged as far as that goes, says what is missing, and replaces a
+// log by a mended one. Package raftlog alone writes by it.
+package files
 
 import (
 	"encoding/binary"
@@ -11,7 +14,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/raft"
 	"github.com/hashicorp/raft-wal/metadb"
 	"github.com/hashicorp/raft-wal/segment"
 	"github.com/hashicorp/raft-wal/types"
@@ -20,11 +22,12 @@ import (
 	"berth/internal/port/kv"
 )
 
-// heldKey is where the log notes an entry up to which all were on disk: at its start, at its end, and in between every
-// heldEvery entries. If one up to it is missing, it was lost, and not cut off as it was written.
-var heldKey = []byte("BerthHeld")
+// HeldKey is where the log notes an entry up to which all were on disk: at its start, at its end, and in between every
+// HeldEvery entries. If one up to it is missing, it was lost, and not cut off as it was written.
+var HeldKey = []byte("BerthHeld")
 
-const heldEvery = 256
+// HeldEvery is after how many entries that is noted anew.
+const HeldEvery = 256
 
 // Found is what lies in the directory of a log, and can be relied on.
 type Found struct {
@@ -33,12 +36,15 @@ type Found struct {
 	Snapshot    uint64 // up to which entry the newest whole snapshot reaches; 0: there is none
 	// Dropped is how many bytes at the end are of a write that was cut off, and so was never acknowledged.
 	Dropped int
+	// Unmade: the last segment's file is not what it is when its first entry is stored. Either none was, or all are
+	// lost.
+	Unmade bool
 	// Warnings name what is damaged and not needed, because something older replaces it.
 	Warnings []error
 }
 
 // Check reads everything in the directory of a log that nobody uses, and refuses, by the path of the file, what is
-// damaged and cannot be done without. It changes nothing.
+// Damaged and cannot be done without. It changes nothing.
 func Check(dir string) (Found, error) {
 	c := dirCheck{dir: dir, wal: filepath.Join(dir, "wal")}
 	err := c.all()
@@ -60,6 +66,8 @@ type dirCheck struct {
 	dir, wal string
 	found    Found
 	held     uint64
+	vote     Vote     // that the library's store has
+	unread   []string // directories of snapshots that are damaged
 }
 
 func (c *dirCheck) all() error {
@@ -92,14 +100,14 @@ func (c *dirCheck) all() error {
 	return nil
 }
 
-func (c *dirCheck) bad(path string, err error) error { return damaged(err, "check log", path, c.dir) }
+func (c *dirCheck) bad(path string, err error) error { return Damaged(err, "check log", path, c.dir) }
 
 // snapshots reads every snapshot, and returns those that are damaged.
 func (c *dirCheck) snapshots() (broken []error, err error) {
 	dir := filepath.Join(c.dir, "snapshots")
 	list, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, classify(err, "check log", dir)
+		return nil, Classify(err, "check log", dir)
 	}
 	for _, e := range list {
 		if !e.IsDir() || strings.HasSuffix(e.Name(), ".tmp") {
@@ -108,6 +116,7 @@ func (c *dirCheck) snapshots() (broken []error, err error) {
 		index, path, err := readSnapshot(filepath.Join(dir, e.Name()))
 		if err != nil {
 			broken = append(broken, c.bad(path, err))
+			c.unread = append(c.unread, filepath.Join(dir, e.Name()))
 			continue
 		}
 		c.found.Snapshot = max(c.found.Snapshot, index)
@@ -121,7 +130,7 @@ func (c *dirCheck) segments() (begun bool, err error) {
 	if err != nil {
 		return false, fault.Wrap(err, fault.Internal, "check log", c.wal)
 	}
-	meta := filepath.Join(c.wal, metaFile)
+	meta := filepath.Join(c.wal, MetaFile)
 	if _, err := os.Stat(meta); errors.Is(err, fs.ErrNotExist) {
 		if len(files) > 0 {
 			return false, c.bad(meta, errors.New("it is missing: nothing says which of the segments beside it count"))
@@ -135,20 +144,11 @@ func (c *dirCheck) segments() (begun bool, err error) {
 	if err != nil {
 		return false, c.bad(meta, err)
 	}
-	for _, f := range files {
-		var base, id uint64
-		if _, err := fmt.Sscanf(filepath.Base(f), "%020d-%016x.wal", &base, &id); err != nil {
-			return false, c.bad(f, errors.New("its name is not that of a segment"))
-		}
-		if id >= list.NextSegmentID {
-			return false, c.bad(meta, fmt.Errorf("it is older than the segment %s beside it", filepath.Base(f)))
-		}
+	if err := c.names(meta, list); err != nil {
+		return false, err
 	}
-	for i, info := range list.Segments {
+	for _, info := range list.Segments {
 		path := filepath.Join(c.wal, segment.FileName(info))
-		if i > 0 && info.BaseIndex != list.Segments[i-1].MaxIndex+1 {
-			return false, c.bad(meta, fmt.Errorf("the entries before %d are missing in its list", info.BaseIndex))
-		}
 		r, err := readSegment(c.wal, info, c.held)
 		if err != nil {
 			return false, c.bad(path, err)
@@ -158,12 +158,36 @@ func (c *dirCheck) segments() (begun bool, err error) {
 	return true, nil
 }
 
+// names holds the list of segments, which meta has, against itself and against the files beside it.
+func (c *dirCheck) names(meta string, list types.PersistentState) error {
+	files, err := filepath.Glob(filepath.Join(c.wal, "*.wal"))
+	if err != nil {
+		return fault.Wrap(err, fault.Internal, "check log", c.wal)
+	}
+	for _, f := range files {
+		var base, id uint64
+		if _, err := fmt.Sscanf(filepath.Base(f), "%020d-%016x.wal", &base, &id); err != nil {
+			return c.bad(f, errors.New("its name is not that of a segment"))
+		}
+		if id >= list.NextSegmentID {
+			return c.bad(meta, fmt.Errorf("it is older than the segment %s beside it", filepath.Base(f)))
+		}
+	}
+	for i, info := range list.Segments {
+		if i > 0 && info.BaseIndex != list.Segments[i-1].MaxIndex+1 {
+			return c.bad(meta, fmt.Errorf("the entries before %d are missing in its list", info.BaseIndex))
+		}
+	}
+	return nil
+}
+
 func (c *dirCheck) add(info types.SegmentInfo, r read) {
 	last := info.BaseIndex + uint64(len(r.offsets)) - 1
 	if !info.SealTime.IsZero() {
 		last = info.MaxIndex
 	} else {
 		c.found.Dropped = r.dropped
+		c.found.Unmade = len(r.data) < int(info.SizeLimit) && info.BaseIndex > 1
 	}
 	if len(r.offsets) == 0 || last < info.MinIndex {
 		return
@@ -178,35 +202,27 @@ func (c *dirCheck) list(meta string) (out types.PersistentState, err error) {
 	err = kv.Read(meta, metadb.MetaBucket, metadb.MetaKey, func(data []byte) error {
 		return json.Unmarshal(data, &out)
 	})
-	for key, to := range map[string]*uint64{string(currentTerm): &c.found.Term, string(heldKey): &c.held} {
+	for key, to := range map[string]*uint64{string(CurrentTerm): &c.found.Term, string(HeldKey): &c.held} {
 		if err == nil {
-			err = kv.Read(meta, metadb.StableBucket, key, func(data []byte) error {
-				if len(data) != 8 {
-					return fmt.Errorf("%s has %d bytes", key, len(data))
-				}
-				*to = binary.LittleEndian.Uint64(data) // as the library writes it
-				return nil
-			})
+			err = fault.Note(kv.Read(meta, metadb.StableBucket, key, number64(to)), "read", key)
 		}
 	}
 	return out, err
 }
 
-// opened says at the start of a server what was found in its log, and notes that all of it is relied on from here on.
-func (l *Log) opened(store *guard, f Found) {
-	for _, w := range f.Warnings {
-		l.cfg.Log.Warn("something in the log's directory is damaged; it is not needed, because something older "+
-			"replaces it", "error", w)
+// number64 decodes a number as the library writes it.
+func number64(to *uint64) func([]byte) error {
+	return func(data []byte) error {
+		if len(data) != 8 {
+			return fmt.Errorf("it has %d bytes in place of 8", len(data))
+		}
+		*to = binary.LittleEndian.Uint64(data)
+		return nil
 	}
-	if f.Dropped > 0 {
-		l.cfg.Log.Warn("the end of the log was being written when the server ended; it was never acknowledged, and is "+
-			"dropped", "path", walDir(l.cfg), "bytes", f.Dropped, "last_entry", f.Last)
-	}
-	store.hold()
 }
 
-// segmentOf is the file that has an entry, for people.
-func segmentOf(dir string, index uint64) string {
+// SegmentOf is the file that has an entry, for people.
+func SegmentOf(dir string, index uint64) string {
 	files, err := filepath.Glob(filepath.Join(dir, "*.wal"))
 	if err != nil {
 		return dir
@@ -220,16 +236,4 @@ func segmentOf(dir string, index uint64) string {
 		}
 	}
 	return out
-}
-
-// verified is an entry that was read, if it is sound.
-func (g *guard) verified(index uint64, e *raft.Log) error {
-	err := sound(e)
-	if err == nil && e.Index != index {
-		err = fmt.Errorf("entry %d is damaged: it says that it is entry %d", index, e.Index)
-	}
-	if err == nil {
-		return nil
-	}
-	return damaged(err, "read log", segmentOf(filepath.Join(g.dir, "wal"), index), g.dir)
 }

@@ -1,13 +1,17 @@
-package raftlog
+package files
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"hash/crc64"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -15,31 +19,33 @@ import (
 	"berth/internal/base/durable"
 )
 
-const keptSnapshots = 2
+// KeptSnapshots is how many snapshots stay.
+const KeptSnapshots = 2
 
-// snapshots are the library's, with names that survive a power failure. The library syncs the files of a snapshot and
+// Snapshots are the library's, with names that survive a power failure. The library syncs the files of a snapshot and
 // the directory that the snapshot is moved into, but not the one that the files are in, nor that of all snapshots; and
 // it drops the entries that a snapshot holds as soon as it is closed.
-type snapshots struct {
+type Snapshots struct {
 	*raft.FileSnapshotStore
 	dir string
 }
 
-func openSnapshots(dir string, log hclog.Logger) (*snapshots, error) {
-	s := &snapshots{dir: filepath.Join(dir, "snapshots")} // where the library has them
-	if err := makeDir(s.dir); err != nil {
+// OpenSnapshots opens those of the log in a directory.
+func OpenSnapshots(dir string, log hclog.Logger) (*Snapshots, error) {
+	s := &Snapshots{dir: filepath.Join(dir, "snapshots")} // where the library has them
+	if err := MakeDir(s.dir); err != nil {
 		return nil, err
 	}
 	err := closeToOthers(s.dir)
 	if err != nil {
 		return nil, err
 	}
-	s.FileSnapshotStore, err = raft.NewFileSnapshotStoreWithLogger(dir, keptSnapshots, log)
+	s.FileSnapshotStore, err = raft.NewFileSnapshotStoreWithLogger(dir, KeptSnapshots, log)
 	return s, err
 }
 
 // Create begins a snapshot.
-func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, members raft.Configuration,
+func (s *Snapshots) Create(version raft.SnapshotVersion, index, term uint64, members raft.Configuration,
 	membersIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
 	sink, err := s.FileSnapshotStore.Create(version, index, term, members, membersIndex, trans)
 	if err != nil {
@@ -64,15 +70,48 @@ func (s *snapshotSink) Close() error {
 	}
 	s.closed = true
 	if err := errors.Join(closeToOthers(s.dir), durable.SyncDir(s.dir)); err != nil {
-		return errors.Join(classify(err, "write snapshot", s.dir), s.Cancel())
+		return errors.Join(Classify(err, "write snapshot", s.dir), s.Cancel())
 	}
-	return s.SnapshotSink.Close()
+	if err := s.SnapshotSink.Close(); err != nil {
+		return err
+	}
+	return sealMeta(strings.TrimSuffix(s.dir, ".tmp"))
+}
+
+// metaSum is the file beside a snapshot's meta.json that has its checksum: the library has one of the state alone.
+// Snapshots of versions before have none.
+const metaSum = "meta.crc32c"
+
+func sealMeta(dir string) error {
+	data, err := os.ReadFile(filepath.Join(dir, metaFileOfSnapshot))
+	if err == nil {
+		err = durable.WriteFile(filepath.Join(dir, metaSum), sumOfMeta(data), 0o600)
+	}
+	return Classify(err, "write snapshot", dir)
+}
+
+const metaFileOfSnapshot = "meta.json"
+
+func sumOfMeta(meta []byte) []byte {
+	return fmt.Appendf(nil, "%08x\n", crc32.Checksum(meta, castagnoli))
+}
+
+// soundMeta holds what a snapshot is said to be against its checksum.
+func soundMeta(dir string, meta []byte) error {
+	want, err := os.ReadFile(filepath.Join(dir, metaSum))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !bytes.Equal(want, sumOfMeta(meta)) {
+		err = errors.New("it does not match its checksum")
+	}
+	return err
 }
 
 // readSnapshot reads a snapshot as the library left it in dir, and tells up to which entry it reaches, or which file of
 // it is damaged.
 func readSnapshot(dir string) (index uint64, path string, err error) {
-	path = filepath.Join(dir, "meta.json")
+	path = filepath.Join(dir, metaFileOfSnapshot)
 	var meta struct {
 		raft.SnapshotMeta
 		CRC []byte
@@ -80,6 +119,9 @@ func readSnapshot(dir string) (index uint64, path string, err error) {
 	data, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(data, &meta)
+	}
+	if err == nil {
+		err = soundMeta(dir, data)
 	}
 	if err != nil {
 		return 0, path, err

@@ -1,0 +1,58 @@
+package raftlog
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+
+	"berth/internal/port/raftlog/files"
+)
+
+// damage is what became known of the log's being damaged while it runs. From the first on nothing is applied, stored or
+// written to a snapshot: it might stand on what is not there.
+type damage struct {
+	err   atomic.Pointer[error]
+	found chan error // one at most
+}
+
+func newDamage() *damage { return &damage{found: make(chan error, 1)} }
+
+func (d *damage) report(err error) {
+	if d.err.CompareAndSwap(nil, &err) {
+		d.found <- err
+	}
+}
+
+func (d *damage) known() error {
+	if p := d.err.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// opened says at the start of a server what was found in its log, and notes that all of it is relied on from here on.
+func (l *Log) opened(store *guard, f files.Found) {
+	for _, w := range f.Warnings {
+		l.cfg.Log.Warn("something in the log's directory is damaged; it is not needed, because something older "+
+			"replaces it", "error", w)
+	}
+	if f.Dropped > 0 {
+		l.cfg.Log.Warn("the end of the log was being written when the server ended; it was never acknowledged, and is "+
+			"dropped", "path", files.WALDir(l.cfg.Dir), "bytes", f.Dropped, "last_entry", f.Last)
+	}
+	store.hold()
+}
+
+// verified is an entry that was read, if it is sound.
+func (g *guard) verified(index uint64, e *raft.Log) error {
+	err := files.Sound(e)
+	if err == nil && e.Index != index {
+		err = fmt.Errorf("entry %d is damaged: it says that it is entry %d", index, e.Index)
+	}
+	if err == nil {
+		return nil
+	}
+	return files.Damaged(err, "read log", files.SegmentOf(filepath.Join(g.dir, "wal"), index), g.dir)
+}
