@@ -122,3 +122,13 @@ func (a Operator) RestoreSnapshot(ctx context.Context, file io.Reader) error {
 	}
 	return resp.Body.Close()
 }
+
+// NodeStore returns a copy of what the node of the agent that is asked remembers, which the caller closes; an addition
+// of Berth. A copy that was cut off ends with io.ErrUnexpectedEOF.
+func (a Operator) NodeStore(ctx context.Context) (io.ReadCloser, error) {
+	resp, err := a.c.send(ctx, newCall(http.MethodGet, "operator", "node-store"))
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}

@@ -202,6 +202,14 @@ func sweep(root string) error {
 			return err
 		}
 	}
+	if err := unmountAll(root); err != nil {
+		return err
+	}
+	return os.RemoveAll(root)
+}
+
+// unmountAll takes away the mounts beneath a directory, and the loop devices on files of it.
+func unmountAll(root string) error {
 	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(root))
 	if err != nil {
 		return err
@@ -222,5 +230,5 @@ func sweep(root string) error {
 			return fmt.Errorf("free %s: %w", dev, err)
 		}
 	}
-	return os.RemoveAll(root)
+	return nil
 }

@@ -29,6 +29,11 @@ func lastingWriter() string {
 		script: `trap 'exit 0' TERM INT; echo started >> /data/log; sync /data/log /data
 			while :; do date +%s%N > /data/tick.0; sleep 0.1 & wait $!; done`,
 	}
+	return again(w)
+}
+
+// again is the job of a writer that is started again when its process has ended.
+func again(w writer) string {
 	return strings.NewReplacer(`attempts = 0
       mode     = "fail"`, `attempts = 10
       delay    = "1s"

@@ -9,10 +9,12 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"syscall"
 
 	"berth/internal/agent"
+	form "berth/internal/base/backup"
 	"berth/internal/base/descriptors"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/privilege"
@@ -21,6 +23,7 @@ import (
 	"berth/internal/httpapi/sandbox"
 	"berth/internal/localcsi"
 	"berth/internal/localcsi/datadir"
+	"berth/internal/port/kv"
 )
 
 // version is set by the build; a build from a checkout says so.
@@ -68,6 +71,42 @@ func (dataDirs) Check(dir string) (*storecheck.Report, error) {
 	}
 	r.Add(s)
 	return r, nil
+}
+
+// Parts implements backup.DataDirs.
+func (dataDirs) Parts(dir string) (*form.Parts, error) {
+	p, err := agent.Parts(dir)
+	if err != nil {
+		return nil, err
+	}
+	p.Images, p.Damaged = datadir.List(filepath.Join(dir, agent.VolumesDir))
+	for i := range p.Images {
+		one := &p.Images[i]
+		one.Record = filepath.Join(agent.VolumesDir, one.Record)
+		one.Data = filepath.Join(agent.VolumesDir, one.Data)
+	}
+	if len(p.Images) > 0 {
+		p.Files = append(p.Files, filepath.Join(agent.VolumesDir, datadir.IdentityFile))
+	}
+	return p, nil
+}
+
+// Snapshot implements backup.DataDirs.
+func (dataDirs) Snapshot(p *form.Parts, id string) (form.Image, error) {
+	one, err := datadir.SnapshotIn(id, p.NodeID)
+	one.Data = filepath.Join(agent.VolumesDir, one.Data)
+	one.Record = filepath.Join(agent.VolumesDir, one.Record)
+	return one, err
+}
+
+// Restore implements backup.DataDirs.
+func (dataDirs) Restore(ctx context.Context, from, dir string, progress form.Progress) (m *form.Manifest, err error) {
+	lock, err := kv.LockDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	return form.Restore(ctx, from, dir, progress, nil)
 }
 
 // runAgent runs until the first signal; the second one ends the wait for tasks.

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"berth/internal/base/backup"
 	"berth/internal/base/bootclock"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
@@ -69,6 +70,9 @@ func Run(ctx context.Context, cfg *Config, version string, asked Signals) error 
 		return err
 	}
 	defer func() { _ = lock.Unlock() }() // it ends with the process in any case
+	if err := backup.Unfinished(cfg.DataDir); err != nil {
+		return err
+	}
 	entries, err := a.listen()
 	if err != nil {
 		return err
@@ -220,6 +224,14 @@ func (a *Agent) Health(ctx context.Context) map[string]error {
 		out["client"] = err
 	}
 	return out
+}
+
+// CopyStore implements httpapi.NodeStore.
+func (a *Agent) CopyStore() (copied *os.File, size int64, err error) {
+	if a.client == nil {
+		return nil, 0, a.refused
+	}
+	return a.client.CopyStore()
 }
 
 func (a *Agent) dir(path ...string) string {

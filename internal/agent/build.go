@@ -58,6 +58,8 @@ func (a *Agent) build(ctx context.Context) (err error) {
 		Parser:  sandbox.New(),
 		Bounds:  bounds,
 		Log:     a.log.With(logkey.Component, "http"),
+
+		NodeStore: a,
 	})
 	return nil
 }

@@ -22,8 +22,10 @@ const LocalCSI = "local-csi"
 // registerPause is how long a refused registration of the bundled plugin rests.
 const registerPause = 2 * time.Second
 
-// volumes is where the bundled plugin keeps its volumes.
-func (a *Agent) volumes() string { return a.dir("volumes") }
+// VolumesDir is where the bundled plugin keeps its volumes, beneath the data_dir.
+const VolumesDir = "volumes"
+
+func (a *Agent) volumes() string { return a.dir(VolumesDir) }
 
 // bundled registers the jobs that Berth runs for itself. The same job again is unchanged, so that a restart touches
 // nothing.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"os"
 	"time"
 
 	"berth/internal/base/bootclock"
@@ -328,6 +329,9 @@ func (c *Client) Close() {
 		c.log.Error("closing the local store failed", logkey.Error, err)
 	}
 }
+
+// CopyStore returns what the node remembers, at one moment, in a file without a name that the caller closes.
+func (c *Client) CopyStore() (copied *os.File, size int64, err error) { return c.store.KV.Copy() }
 
 // ID of the node.
 func (c *Client) ID() ids.Node { return c.link.Node() }

@@ -19,6 +19,7 @@ var routes = []route{
 	{method: get, path: "/v1/operator/raft/configuration", handle: (*Server).raftConfiguration},
 	{method: get, path: "/v1/operator/snapshot", stream: (*Server).snapshotSave},
 	{method: put, path: "/v1/operator/snapshot", stream: (*Server).snapshotRestore, large: maxSaved},
+	{method: get, path: "/v1/operator/node-store", stream: (*Server).nodeStore},
 	{method: get, path: "/v1/operator/recovery", handle: recoveryStatus},
 	{method: put, path: "/v1/operator/recovery/begin", handle: recoveryBegin},
 	{method: put, path: "/v1/operator/recovery/finish", handle: recoveryFinish},

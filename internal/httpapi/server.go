@@ -52,6 +52,8 @@ type Config struct {
 	Parser  Parser
 	Bounds  conns.Bounds // of the connections; none without
 	Log     *slog.Logger
+	// NodeStore is that of the agent's node; nil: it has none.
+	NodeStore NodeStore
 }
 
 // Entry is a way to the API: where it listens, and who may use it there.

@@ -4,11 +4,14 @@ import (
 	"context"
 
 	"berth/internal/base/storecheck"
+	"berth/internal/cli/backup"
 	"berth/internal/cli/kit"
 )
 
-// DataDirs checks data directories that no agent uses.
+// DataDirs knows the data directories of agents.
 type DataDirs interface {
+	backup.DataDirs
+	// Check reads every store of one that no agent uses.
 	Check(dir string) (*storecheck.Report, error)
 }
 

@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"berth/internal/cli/backup"
 	"berth/internal/cli/kit"
 )
 
@@ -16,7 +17,7 @@ func Commands(e *kit.Env, ids Identities, dirs DataDirs) []*kit.Command {
 		kit.Noun("namespace", "Look at namespaces", newNamespaceList(e), newNamespaceStatus(e)),
 		kit.Noun("acl", "Access control", newBootstrap(e)),
 		kit.Noun("operator", "Tools for operators", newAPI(e), newRecovery(e), newSnapshot(e),
-			newCheckData(e, dirs)),
+			newCheckData(e, dirs), backup.Noun(e, dirs)),
 		newAgentInfo(e),
 		newMonitor(e),
 		newVersion(e),

@@ -81,6 +81,12 @@ func (s *Store) IdentityCopy() (id Identity, damaged bool, err error) {
 	return stored.open(), false, nil
 }
 
+// NodeBeside returns whose store lies beneath dir, by the copy of its identity beside it; empty: it does not say.
+func NodeBeside(dir string) (ids.Node, error) {
+	id, _, err := (&Store{dir: dir}).IdentityCopy()
+	return id.Node, err
+}
+
 // writeCopy keeps the copy equal to the store, durably.
 func (s *Store) writeCopy(id identity) error {
 	path := s.copyPath()

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/base/sparse"
 )
 
 const chunk = 4 << 20
@@ -159,25 +161,14 @@ func copySparse(ctx context.Context, dst, src *os.File) (copied int64, err error
 	if err := dst.Truncate(st.Size()); err != nil {
 		return 0, err
 	}
-	for off := int64(0); off < st.Size(); {
-		begin, err := unix.Seek(int(src.Fd()), off, unix.SEEK_DATA)
-		if errors.Is(err, unix.ENXIO) {
-			return copied, nil
+	err = sparse.Data(src, func(from, to int64) error {
+		if err := copyRange(ctx, dst, src, from, to); err != nil {
+			return fmt.Errorf("copy %s: %w", src.Name(), err)
 		}
-		if err != nil {
-			return copied, fmt.Errorf("look for data in %s: %w", src.Name(), err)
-		}
-		end, err := unix.Seek(int(src.Fd()), begin, unix.SEEK_HOLE)
-		if err != nil {
-			return copied, fmt.Errorf("look for holes in %s: %w", src.Name(), err)
-		}
-		if err := copyRange(ctx, dst, src, begin, end); err != nil {
-			return copied, fmt.Errorf("copy %s: %w", src.Name(), err)
-		}
-		copied += end - begin
-		off = end
-	}
-	return copied, nil
+		copied += to - from
+		return nil
+	})
+	return copied, err
 }
 
 func copyRange(ctx context.Context, dst, src *os.File, from, to int64) error {

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	metaFile = "meta.json"
-
+	// MetaFile is the name of the record in its directory.
+	MetaFile = "meta.json"
 	// ImageFile is the name of the image in a record's directory.
 	ImageFile = "image"
 	// Schema is the number of the records' form.
@@ -156,7 +156,7 @@ func (s *Collection[R]) remember(r R) {
 // Add moves the directory made, which holds a synced image, into the collection under the record's key.
 func (s *Collection[R]) Add(made string, r R) error {
 	key, _ := r.Identity()
-	if err := WriteJSON(filepath.Join(made, metaFile), r, true); err != nil {
+	if err := WriteJSON(filepath.Join(made, MetaFile), r, true); err != nil {
 		return err
 	}
 	if err := os.Rename(made, filepath.Join(s.dir, key)); err != nil {
@@ -172,7 +172,7 @@ func (s *Collection[R]) Add(made string, r R) error {
 // Update replaces the record on disk and in memory.
 func (s *Collection[R]) Update(r R) error {
 	key, _ := r.Identity()
-	if err := WriteJSON(filepath.Join(s.dir, key, metaFile), r, true); err != nil {
+	if err := WriteJSON(filepath.Join(s.dir, key, MetaFile), r, true); err != nil {
 		return err
 	}
 	s.remember(r)
@@ -207,12 +207,12 @@ func (s *Collection[R]) Load(bad func(path string, err error)) error {
 	for _, e := range entries {
 		path := filepath.Join(s.dir, e.Name())
 		var r R
-		err := ReadJSON(filepath.Join(path, metaFile), &r)
+		err := ReadJSON(filepath.Join(path, MetaFile), &r)
 		if err == nil {
 			err = s.plausible(e.Name(), r)
 		}
 		if err != nil {
-			bad(filepath.Join(path, metaFile), err)
+			bad(filepath.Join(path, MetaFile), err)
 			continue
 		}
 		s.remember(r)

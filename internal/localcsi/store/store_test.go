@@ -90,7 +90,7 @@ func TestARecordThatMakesNoSenseIsLeftAlone(t *testing.T) {
 	put := func(dir, text string, image func(string) error) {
 		t.Helper()
 		path := s.path("volumes", dir)
-		if err := errors.Join(os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, metaFile), []byte(text), 0o600),
+		if err := errors.Join(os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, MetaFile), []byte(text), 0o600),
 			image(filepath.Join(path, ImageFile))); err != nil {
 			t.Fatal(err)
 		}

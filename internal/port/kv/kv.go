@@ -6,6 +6,7 @@ package kv
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -125,6 +126,34 @@ func (s *Store) Update(fn func(*Tx) error) error {
 // View runs fn on a consistent state.
 func (s *Store) View(fn func(*Tx) error) error {
 	return s.db.View(func(tx *bolt.Tx) error { return fn(&Tx{tx: tx, codec: s.codec}) })
+}
+
+// Copy returns the store as it is at one moment, whole, in a file that has no name and that the caller closes, and how
+// many bytes it has. It is written by the time that Copy returns, so that a slow reader of the copy keeps no writer of
+// the store waiting.
+func (s *Store) Copy() (copied *os.File, size int64, err error) {
+	path := s.path + ".copy"
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, classify(err, "copy store", s.path)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, 0, classify(err, "copy store", s.path)
+	}
+	err = os.Remove(path)
+	if err == nil {
+		err = s.db.View(func(tx *bolt.Tx) (err error) {
+			size, err = tx.WriteTo(f)
+			return err
+		})
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(classify(err, "copy store", s.path), f.Close())
+	}
+	return f, size, nil
 }
 
 func classify(err error, op, path string) error {

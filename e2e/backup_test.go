@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"berth/api"
+)
+
+// counting writes one line after the other, each on disk before its number is acknowledged.
+const counting = `n=$(cat /data/lines 2>/dev/null | wc -l)
+while :; do
+  n=$((n + 1)); echo $n >> /data/lines; sync /data/lines; echo $n > /data/acked.new; mv /data/acked.new /data/acked
+  sleep 0.02
+done`
+
+// acknowledged waits until a counting task has acknowledged more than a number of lines, and returns how many.
+func (m *machine) acknowledged(pid, more int) (n int) {
+	m.t.Helper()
+	m.eventually("the task to write lines", func() bool {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/root/data/acked", pid))
+		if err == nil {
+			n, err = strconv.Atoi(strings.TrimSpace(string(data)))
+		}
+		return err == nil && n > more
+	})
+	return n
+}
+
+// lines fails the test unless the lines of a counting task are there, in order and without a gap, up to a number.
+func (m *machine) lines(pid, least int) {
+	m.t.Helper()
+	all := strings.Fields(m.seen(pid, "/data/lines"))
+	if len(all) < least {
+		m.t.Fatalf("of %d acknowledged lines %d are there", least, len(all))
+	}
+	for i, line := range all {
+		if line != strconv.Itoa(i+1) {
+			m.t.Fatalf("line %d is %q", i+1, line)
+		}
+	}
+}
+
+// guide plays the commands of a section of a page, with the paths of this machine; one that runs an agent starts it.
+func (m *machine) guide(page, section string) {
+	m.t.Helper()
+	text, err := os.ReadFile(filepath.Join("../docs", page))
+	must(m.t, err)
+	_, part, found := strings.Cut(string(text), "\n## "+section+"\n")
+	if !found {
+		m.t.Fatalf("%s has no section %q", page, section)
+	}
+	part, _, _ = strings.Cut(part, "\n## ")
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(part, -1)
+	if len(blocks) == 0 {
+		m.t.Fatalf("section %q has no commands", section)
+	}
+	paths := strings.NewReplacer("/var/lib/berth", m.data, "/mnt/backup", m.backups(), "/etc/berth", m.root)
+	for _, block := range blocks {
+		for line := range strings.Lines(block[1]) {
+			if strings.HasPrefix(line, "berth agent ") {
+				m.start()
+				continue
+			}
+			m.shell(paths.Replace(line))
+		}
+	}
+}
+
+func (m *machine) backups() string { return filepath.Join(m.root, "backup") }
+
+// shell runs a line as a person types it, and returns what it says.
+func (m *machine) shell(line string) string {
+	m.t.Helper()
+	cmd := exec.Command("/bin/sh", "-c", line)
+	cmd.Env = append(os.Environ(), "BERTH_ADDR=unix://"+m.socket(),
+		"PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		m.t.Fatalf("%s: %v\n%s\n%s", line, err, out, m.tail())
+	}
+	return string(out)
+}
+
+// lost loses the machine: everything ends, and its disk is gone.
+func (m *machine) lost() {
+	m.t.Helper()
+	m.dies()
+	must(m.t, unmountAll(m.root))
+	must(m.t, os.RemoveAll(m.data))
+}
+
+// backedUp is a machine that will be lost.
+func backedUp(t *testing.T) *machine {
+	t.Helper()
+	m := newMachine(t, true)
+	m.alarm = olderState
+	must(t, os.Mkdir(m.backups(), 0o700))
+	return m
+}
+
+// counter is a job that writes lines on a volume, and goes on after its process has ended.
+func counter(volume string) string {
+	return again(writer{id: "count-" + volume, volume: volume, script: counting})
+}
+
+// counting is the process of such a job.
+func (m *machine) counting(volume string) int {
+	m.t.Helper()
+	m.eventually("the task on volume "+volume+" to run", func() bool { return m.runs("count-" + volume) })
+	return m.pid(m.running("count-"+volume, 1)[0].ID, "write", "/bin/sh")
+}
+
+// TestTheGuideBringsALostMachineBack: given a machine whose tasks write lines, when the commands of docs/backup.md are
+// played, and between saving and putting back the machine loses everything, then the tasks run again, and every line
+// that was acknowledged before the backup began is there.
+func TestTheGuideBringsALostMachineBack(t *testing.T) {
+	m := backedUp(t)
+	written := map[string]int{}
+	for _, id := range []string{"a", "b"} {
+		m.create(id, "local-csi")
+		m.run(counter(id))
+	}
+	m.run(plain("plain"))
+	for _, id := range []string{"a", "b"} {
+		written[id] = m.acknowledged(m.counting(id), 20)
+	}
+	m.running("plain", 1)
+	m.guide("backup.md", "Save")
+	for _, id := range []string{"a", "b"} { // they write on
+		m.acknowledged(m.counting(id), written[id])
+	}
+	if left, _, err := m.api.Volumes().ListSnapshots(t.Context(), "local-csi", nil, nil); err != nil ||
+		len(left.Snapshots) > 0 {
+		t.Errorf("the backup has left snapshots: %+v, %v", left, err)
+	}
+	m.lost()
+	m.guide("backup.md", "Put back")
+	m.healed()
+	for _, id := range []string{"a", "b"} {
+		pid := m.counting(id)
+		m.acknowledged(pid, written[id])
+		m.lines(pid, written[id])
+	}
+	m.running("plain", 1)
+	for _, id := range []string{"count-a", "count-b", "plain"} {
+		m.stopJob(id)
+	}
+	m.remove("a")
+	m.remove("b")
+}
+
+// runs reports whether a process of a job's task runs.
+func (m *machine) runs(job string) bool {
+	m.t.Helper()
+	all, _, err := m.api.Jobs().Allocations(m.t.Context(), job, true, nil)
+	must(m.t, err)
+	for _, a := range all {
+		if a.ClientStatus == api.AllocClientStatusRunning && len(processesOfTask(a.ID, "write", "/bin/sh")) > 0 {
+			return true
+		}
+	}
+	return false
+}
