@@ -100,7 +100,6 @@ func (m *machine) lost() {
 func backedUp(t *testing.T) *machine {
 	t.Helper()
 	m := newMachine(t, true)
-	m.alarm = olderState
 	must(t, os.Mkdir(m.backups(), 0o700))
 	return m
 }

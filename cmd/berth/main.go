@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"berth/internal/agent"
+	agentdir "berth/internal/agent/datadir"
 	form "berth/internal/base/backup"
 	"berth/internal/base/descriptors"
 	"berth/internal/base/lifecycle"
@@ -73,12 +74,13 @@ func (dataDirs) Check(dir string) (*storecheck.Report, error) {
 	return r, nil
 }
 
-// Parts implements backup.DataDirs.
-func (dataDirs) Parts(dir string) (*form.Parts, error) {
-	p, err := agent.Parts(dir)
+// Sources implements backup.DataDirs.
+func (dataDirs) Sources(dir string) (*form.Sources, error) {
+	p, err := agentdir.Sources(dir)
 	if err != nil {
 		return nil, err
 	}
+	p.Plugin = agent.LocalCSI
 	p.Images, p.Damaged = datadir.List(filepath.Join(dir, agent.VolumesDir))
 	for i := range p.Images {
 		one := &p.Images[i]
@@ -92,7 +94,7 @@ func (dataDirs) Parts(dir string) (*form.Parts, error) {
 }
 
 // Snapshot implements backup.DataDirs.
-func (dataDirs) Snapshot(p *form.Parts, id string) (form.Image, error) {
+func (dataDirs) Snapshot(p *form.Sources, id string) (form.Image, error) {
 	one, err := datadir.SnapshotIn(id, p.NodeID)
 	one.Data = filepath.Join(agent.VolumesDir, one.Data)
 	one.Record = filepath.Join(agent.VolumesDir, one.Record)

@@ -13,7 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"berth/internal/base/backup"
+	"berth/internal/agent/datadir"
 	"berth/internal/base/bootclock"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
@@ -21,7 +21,6 @@ import (
 	"berth/internal/base/logkey"
 	"berth/internal/client"
 	"berth/internal/httpapi"
-	"berth/internal/port/kv"
 	"berth/internal/server"
 )
 
@@ -62,17 +61,14 @@ func Run(ctx context.Context, cfg *Config, version string, asked Signals) error 
 	if cfg.tempDir {
 		defer a.removeTemp()
 	}
-	if err := takeDataDir(cfg.DataDir, os.Geteuid()); err != nil {
+	if err := datadir.Take(cfg.DataDir, os.Geteuid()); err != nil {
 		return err
 	}
-	lock, err := kv.LockDir(cfg.DataDir)
+	lock, err := datadir.Lock(cfg.DataDir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = lock.Unlock() }() // it ends with the process in any case
-	if err := backup.Unfinished(cfg.DataDir); err != nil {
-		return err
-	}
 	entries, err := a.listen()
 	if err != nil {
 		return err
@@ -100,6 +96,10 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, asked Signals)
 	nodes, nodeCtx := lifecycle.NewGroup(base)
 	surface, surfaceCtx := lifecycle.NewGroup(base)
 	servers.Go("server", func() error { return a.server.Run(serverCtx, server.Listeners{}) })
+	if going, err := a.takeUp(ctx, serverCtx); !going {
+		servers.Stop()
+		return errors.Join(err, servers.Wait(), shut(entries))
+	}
 	if a.client != nil {
 		nodes.Go("boot clock", func() error { return a.clock.Run(nodeCtx) })
 		nodes.Go("node", func() error { return a.client.Run(nodeCtx) })
@@ -125,6 +125,23 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, asked Signals)
 	err = errors.Join(err, nodes.Wait())
 	servers.Stop()
 	return errors.Join(err, servers.Wait(), stopErr)
+}
+
+// takeUp has the servers take up a state that was put back beside them. going: the node may start; it may not where the
+// state could not be taken up, or the agent is to stop, or its servers have ended.
+func (a *Agent) takeUp(ctx, servers context.Context) (going bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(servers, cancel)()
+	taken, err := datadir.TakeUp(ctx, a.cfg.DataDir, a.conn)
+	if taken {
+		a.log.Warn("the servers have the state of a backup; nothing is done with a volume before its recovery has "+
+			"ended", "hint", "berth operator recovery status")
+	}
+	if ctx.Err() != nil {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // stopTasks ends the tasks of a -dev agent within their kill timeouts.
@@ -224,14 +241,6 @@ func (a *Agent) Health(ctx context.Context) map[string]error {
 		out["client"] = err
 	}
 	return out
-}
-
-// CopyStore implements httpapi.NodeStore.
-func (a *Agent) CopyStore() (copied *os.File, size int64, err error) {
-	if a.client == nil {
-		return nil, 0, a.refused
-	}
-	return a.client.CopyStore()
 }
 
 func (a *Agent) dir(path ...string) string {

@@ -19,6 +19,7 @@ import (
 	"berth/internal/client/shim"
 	"berth/internal/helperbin"
 	"berth/internal/httpapi"
+	"berth/internal/httpapi/nodestore"
 	"berth/internal/httpapi/sandbox"
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/rawexec"
@@ -59,9 +60,17 @@ func (a *Agent) build(ctx context.Context) (err error) {
 		Bounds:  bounds,
 		Log:     a.log.With(logkey.Component, "http"),
 
-		NodeStore: a,
+		NodeStore: a.node(),
 	})
 	return nil
+}
+
+// node is the agent's, if one runs.
+func (a *Agent) node() nodestore.Source {
+	if a.client == nil {
+		return nil
+	}
+	return a.client
 }
 
 func (a *Agent) serverConfig() server.Config {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/agent/datadir"
 	"berth/internal/base/fault"
 )
 
@@ -84,7 +85,7 @@ func TestADataDirThatOthersCanChangeIsRefused(t *testing.T) {
 			make(top, 0o755)
 			c.prepare(top, dir)
 			if c.want == nil {
-				if err := takeDataDir(dir, 0); err != nil {
+				if err := datadir.Take(dir, 0); err != nil {
 					t.Fatal(err)
 				}
 				if st, err := os.Stat(dir); err == nil && st.Mode().Perm() != 0o700 {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/base/backup"
 	"berth/internal/base/fault"
 	"berth/internal/base/redact"
 	"berth/internal/base/storecheck"
@@ -681,6 +682,25 @@ func (identities) New(_ context.Context, dataDir string) (string, error) {
 			"something is mounted at "+dataDir+"/csi/m")
 	}
 	return nodeB, nil
+}
+
+// Sources implements cluster.DataDirs: one directory is in use, without volumes.
+func (dataDirs) Sources(dir string) (*backup.Sources, error) {
+	if dir != "/in-use" {
+		return nil, fault.WithHint(fault.New(fault.NotFound, "back up", dir, "no agent uses it"), "go there")
+	}
+	return &backup.Sources{NodeID: nodeA, Store: "client/client.db", Plugin: "local-csi"}, nil
+}
+
+// Snapshot implements cluster.DataDirs.
+func (dataDirs) Snapshot(_ *backup.Sources, id string) (backup.Image, error) {
+	return backup.Image{}, fault.New(fault.NotFound, "find", id, "there is none")
+}
+
+// Restore implements cluster.DataDirs.
+func (dataDirs) Restore(ctx context.Context, from, dir string, _ backup.Progress) (*backup.Manifest, error) {
+	m, err := backup.Restore(ctx, from, dir, nil, nil)
+	return m, err
 }
 
 // dataDirs are data directories: one is whole, another one is damaged.

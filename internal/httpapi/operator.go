@@ -14,6 +14,7 @@ import (
 	"berth/internal/base/savefile"
 	"berth/internal/httpapi/access"
 	"berth/internal/httpapi/convert"
+	"berth/internal/httpapi/nodestore"
 	"berth/internal/wire"
 )
 
@@ -69,6 +70,10 @@ func (s *Server) snapshotSave(w http.ResponseWriter, r *request) error {
 	h.Set("Digest", "sha-256="+base64.StdEncoding.EncodeToString(sum[:]))
 	_, _ = w.Write(file.Bytes()) // nobody is there to read it if that fails
 	return nil
+}
+
+func (s *Server) nodeStore(w http.ResponseWriter, _ *request) error {
+	return nodestore.Send(w, s.cfg.NodeStore)
 }
 
 // restoreChunk is how much of a file is sent on at once.

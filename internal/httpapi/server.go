@@ -19,6 +19,7 @@ import (
 	"berth/internal/httpapi/access"
 	"berth/internal/httpapi/conns"
 	"berth/internal/httpapi/gauges"
+	"berth/internal/httpapi/nodestore"
 	"berth/internal/wire"
 )
 
@@ -52,8 +53,8 @@ type Config struct {
 	Parser  Parser
 	Bounds  conns.Bounds // of the connections; none without
 	Log     *slog.Logger
-	// NodeStore is that of the agent's node; nil: it has none.
-	NodeStore NodeStore
+
+	NodeStore nodestore.Source // nil: no node runs in the agent
 }
 
 // Entry is a way to the API: where it listens, and who may use it there.

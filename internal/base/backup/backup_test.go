@@ -45,6 +45,7 @@ func newPlace(t *testing.T) *place {
 	copy(image[imageSize-3:], "end")
 	p.file("image", image)
 	p.file("key", []byte("root key"))
+	p.file("state", []byte("state"))
 	return p
 }
 
@@ -56,7 +57,7 @@ func (p *place) file(name string, data []byte) {
 }
 
 // contents are what is put back, by its place.
-var contents = map[string]string{"server/key": "key", "volumes/v/image": "image"}
+var contents = map[string]string{"server/key": "key", "volumes/v/image": "image", backup.WaitingState: "state"}
 
 // save writes a backup of the place.
 func (p *place) save(step func(string)) error {
@@ -130,8 +131,8 @@ func (p *place) back() {
 	}
 }
 
-// Given files with holes and without, when they are backed up and put back, then they are as they were, holes are holes,
-// and nobody else may read them.
+// Given files with holes and without, when they are backed up and put back, then they are as they were, holes are
+// holes, and nobody else may read them.
 func TestWhatIsPutBackIsWhatWasSaved(t *testing.T) {
 	p := newPlace(t)
 	p.mustSave()
@@ -211,12 +212,12 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 	}
 }
 
-// dying, in the environment, makes this program one that dies: what it does, in front of which step, and where.
-const dying = "BERTH_TEST_DYING"
+// crashing, in the environment, makes this program one that dies: what it does, in front of which step, and where.
+const crashing = "BERTH_TEST_DYING"
 
 // TestMain does what a test has asked for, or runs the tests.
 func TestMain(m *testing.M) {
-	order := strings.Split(os.Getenv(dying), "|")
+	order := strings.Split(os.Getenv(crashing), "|")
 	if len(order) != 4 {
 		os.Exit(m.Run())
 	}
@@ -250,7 +251,7 @@ const died = 9
 func (p *place) before(n int, what string) (at string, done bool) {
 	p.t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%d|%s|%s", dying, what, n, p.dest, p.into))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s|%d|%s|%s", crashing, what, n, p.dest, p.into))
 	out, err := cmd.CombinedOutput()
 	if code := cmd.ProcessState.ExitCode(); err != nil && code != died {
 		p.t.Fatalf("%s, step %d: %v\n%s", what, n, err, out)
@@ -314,13 +315,13 @@ func TestARestoreThatDiedAnywhereIsFinished(t *testing.T) {
 		}
 		p.back()
 	}
-	if len(steps) != 4 {
+	if len(steps) != 5 {
 		t.Errorf("the steps are %v", steps)
 	}
 }
 
-// Given names that are taken and directories that hold something, when a backup is written or put back there, then it is
-// refused and nothing of it is touched.
+// Given names that are taken and directories that hold something, when a backup is written or put back there, then it
+// is refused and nothing of it is touched.
 func TestWhatIsThereIsNotTouched(t *testing.T) {
 	p := newPlace(t)
 	foreign := filepath.Join(p.dest+".tmp", "mine")
@@ -380,13 +381,13 @@ func TestTwoBackupsUnderOneName(t *testing.T) {
 
 // Given less room than a backup takes, when it begins, then it is refused with both figures; and one that does not come
 // to its end leaves nothing.
-func TestABackupWithoutRoomIsRefusedWithFigures(t *testing.T) {
+func TestABackupThatDoesNotFitIsRefusedWithFigures(t *testing.T) {
 	p := newPlace(t)
 	w, err := backup.Begin(p.dest, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = w.Room(1 << 60)
+	err = w.Fits(1 << 60)
 	if !fault.Has(err, fault.Exhausted) || !strings.Contains(err.Error(), "1 EiB") ||
 		!strings.Contains(err.Error(), " left") {
 		t.Errorf("too little room: %v", err)

@@ -33,6 +33,8 @@ const (
 	SumsFile = "SHA256SUMS"
 	// StateFile is the servers' state, as "operator snapshot save" writes it.
 	StateFile = "servers.snap"
+	// WaitingState is where that is put in a data directory: the agent gives it to its servers before its node starts.
+	WaitingState = "server/restore.snap"
 	// DataDir holds what is put back into a data directory.
 	DataDir = "data"
 )

@@ -113,7 +113,10 @@ func put(
 	}
 	for _, f := range m.Files {
 		rel, ok := strings.CutPrefix(f.Path, DataDir+"/")
-		if !ok {
+		switch {
+		case f.Path == StateFile:
+			rel = WaitingState
+		case !ok:
 			continue
 		}
 		step("write " + rel)
@@ -138,7 +141,7 @@ func (m *Manifest) fits(dir, dataDir string) error {
 		}
 		need += n
 	}
-	return room(dataDir, dataDir, need)
+	return fitsInto(dataDir, dataDir, need)
 }
 
 // empty removes what an interrupted call put back.

@@ -156,10 +156,10 @@ func takeTmp(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// Room refuses, with figures, to begin what the file system of the backup cannot hold.
-func (w *Writer) Room(need int64) error { return room(w.tmp, "backup "+w.dest, need) }
+// Fits refuses, with figures, to begin what the file system of the backup cannot hold.
+func (w *Writer) Fits(need int64) error { return fitsInto(w.tmp, "backup "+w.dest, need) }
 
-func room(dir, what string, need int64) error {
+func fitsInto(dir, what string, need int64) error {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return fault.Wrap(err, fault.Internal, "measure the room of", dir)

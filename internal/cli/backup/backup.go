@@ -1,5 +1,5 @@
-// Package backup owns the commands that back up a machine's data directory while its agent runs, look at what was saved,
-// and put it back. Package cluster adds them to its noun.
+// Package backup owns the commands that back up a machine's data directory while its agent runs, look at what was
+// saved, and put it back. Package cluster adds them to its noun.
 package backup
 
 import (
@@ -13,10 +13,10 @@ import (
 
 // DataDirs knows what lies in data directories.
 type DataDirs interface {
-	// Parts lists what is to be saved of one that an agent of this machine uses.
-	Parts(dir string) (*form.Parts, error)
+	// Sources lists what is to be saved of one that an agent of this machine uses.
+	Sources(dir string) (*form.Sources, error)
 	// Snapshot says where a snapshot of the bundled plugin lies.
-	Snapshot(parts *form.Parts, id string) (form.Image, error)
+	Snapshot(sources *form.Sources, id string) (form.Image, error)
 	// Restore puts a backup back into an empty one that no agent uses.
 	Restore(ctx context.Context, from, dir string, progress form.Progress) (*form.Manifest, error)
 }
@@ -70,7 +70,7 @@ const shownEvery = 64 << 20
 
 func (m *meter) read(path string, n int64) {
 	if path != m.path {
-		m.path, m.bytes, m.shown = path, 0, 0
+		*m = meter{env: m.env, what: m.what, path: path}
 	}
 	m.bytes += n
 	if m.bytes-m.shown >= shownEvery && m.env.Err.Terminal() {

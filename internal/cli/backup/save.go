@@ -32,7 +32,7 @@ type save struct {
 	formats kit.Formats
 
 	dataDir string
-	parts   *form.Parts
+	sources *form.Sources
 	out     *form.Writer
 }
 
@@ -41,10 +41,10 @@ func newSave(e *kit.Env, dirs DataDirs) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "save [flags] <directory>",
 		Short: "Save the servers' state, the key, the node's store and the volumes of this machine",
-		Long: `Saves what a machine needs to come back after its disk is lost, while its tasks run: the servers' state and
-the key of its secrets, what the node remembers, and the volumes and snapshots of the bundled storage plugin, each as of
-one moment. Run it on the machine of the agent, as the agent's user. The directory must not exist; it appears when all is
-on disk. Who can read it can be the node and open all secrets.
+		Long: `Saves what a machine needs to come back after its disk is lost, while its tasks run: the servers' state
+and the key of its secrets, what the node remembers, and the volumes and snapshots of the bundled storage plugin, each
+as of one moment. Run it on the machine of the agent, as the agent's user. The directory must not exist; it appears when
+all is on disk. Who can read it can be the node and open all secrets.
 
 Volumes of other plugins are not in it: it names each one. So are the directories of allocations, with their logs.
 
@@ -63,12 +63,12 @@ func (s *save) do(ctx context.Context, dest string) (err error) {
 		return kit.Doing(err, "ask", "the agent", "")
 	}
 	s.dataDir, _ = agent.Config["DataDir"].(string) // one that says none is refused for it
-	if s.parts, err = s.dirs.Parts(s.dataDir); err != nil {
+	if s.sources, err = s.dirs.Sources(s.dataDir); err != nil {
 		return err
 	}
-	if node := agent.Stats["client"]["node_id"]; node != s.parts.NodeID {
+	if node := agent.Stats["client"]["node_id"]; node != s.sources.NodeID {
 		return kit.Fail(fault.Conflict, "run the command on the machine of the agent",
-			"the agent is that of node %q, and %s on this machine that of node %q", node, s.dataDir, s.parts.NodeID)
+			"the agent is that of node %q, and %s on this machine that of node %q", node, s.dataDir, s.sources.NodeID)
 	}
 	if form.Beneath(dest, s.dataDir) {
 		return kit.Fail(fault.Invalid, "choose a place on another disk",
@@ -90,13 +90,14 @@ func (s *save) do(ctx context.Context, dest string) (err error) {
 	if s.out.Replaced {
 		s.env.Err.Notice("Removed what an interrupted backup had left beside " + kit.Clean(dest))
 	}
-	if err := s.out.Room(s.takes(volumes)); err != nil {
+	if err := s.out.Fits(s.takes(volumes)); err != nil {
 		return err
 	}
 	show := &meter{env: s.env, what: "Copying"}
 	s.out.Progress = show.read
 	m := &s.out.Manifest
-	m.Program, m.NodeID, m.DataDir = cmp.Or(agent.Stats["berth"]["version"], s.env.Version), s.parts.NodeID, s.dataDir
+	m.Program = cmp.Or(agent.Stats["berth"]["version"], s.env.Version)
+	m.NodeID, m.DataDir = s.sources.NodeID, s.dataDir
 	err = s.all(ctx)
 	show.end()
 	if err != nil {
@@ -134,10 +135,10 @@ const spare = 4 << 20
 // takes is about how much room the backup takes.
 func (s *save) takes(volumes []*api.CSIVolumeListStub) int64 {
 	n := int64(spare)
-	for _, one := range s.parts.Images {
+	for _, one := range s.sources.Images {
 		n += one.Takes
 	}
-	if st, err := os.Stat(filepath.Join(s.dataDir, s.parts.Store)); err == nil {
+	if st, err := os.Stat(filepath.Join(s.dataDir, s.sources.Store)); err == nil {
 		n += st.Size()
 	}
 	return n + int64(len(volumes))*4096
@@ -172,19 +173,20 @@ func (s *save) state(ctx context.Context) error {
 		return err
 	}
 	m := &s.out.Manifest
-	m.ClusterID, m.Incarnation, m.Index, m.Schema = meta.ClusterID, meta.Incarnation, meta.Index, meta.Schema
+	m.ClusterID, m.Incarnation = meta.ClusterID, meta.Incarnation
+	m.Index, m.Schema = meta.Index, meta.Schema
 	return s.out.Add(form.StateFile, bytes.NewReader(data))
 }
 
 // files saves the small files.
 func (s *save) files(context.Context) error {
-	for _, f := range s.parts.Files {
+	for _, f := range s.sources.Files {
 		if err := s.out.AddFile(inData(f), filepath.Join(s.dataDir, f)); err != nil {
 			return err
 		}
 	}
 	key := false
-	for _, f := range s.parts.Files {
+	for _, f := range s.sources.Files {
 		key = key || strings.HasSuffix(f, "/root.key")
 	}
 	if !key {
@@ -206,5 +208,5 @@ func (s *save) store(ctx context.Context) error {
 	if err != nil {
 		return kit.Doing(err, "save", "the node's store", "")
 	}
-	return errors.Join(s.out.Add(inData(s.parts.Store), copied), copied.Close())
+	return errors.Join(s.out.Add(inData(s.sources.Store), copied), copied.Close())
 }

@@ -42,7 +42,7 @@ func (s *save) registered(ctx context.Context) ([]*api.CSIVolumeListStub, error)
 // volumes saves those that the bundled plugin keeps on this machine, and names all others. They are listed after the
 // servers' state was saved.
 func (s *save) volumes(ctx context.Context) (err error) {
-	if s.parts, err = s.dirs.Parts(s.dataDir); err != nil {
+	if s.sources, err = s.dirs.Sources(s.dataDir); err != nil {
 		return err
 	}
 	list, err := s.registered(ctx)
@@ -51,7 +51,7 @@ func (s *save) volumes(ctx context.Context) (err error) {
 	}
 	s.leftovers(ctx)
 	here := map[string]form.Image{}
-	for _, one := range s.parts.Images {
+	for _, one := range s.sources.Images {
 		if !one.Snapshot {
 			here[one.ID] = one
 		}
@@ -61,7 +61,7 @@ func (s *save) volumes(ctx context.Context) (err error) {
 	for _, stub := range list {
 		v := form.Volume{Namespace: stub.Namespace, ID: stub.ID, Plugin: stub.PluginID, ExternalID: stub.ExternalID}
 		one, ours := here[v.ExternalID]
-		switch ours = ours && v.Plugin == s.parts.Plugin; {
+		switch ours = ours && v.Plugin == s.sources.Plugin; {
 		case known[v.ExternalID] && ours:
 			v.Why = "it is the same as another volume of this list"
 		case ours:
@@ -76,12 +76,12 @@ func (s *save) volumes(ctx context.Context) (err error) {
 	}
 	for id := range here {
 		if !known[id] {
-			m.Volumes = append(m.Volumes, form.Volume{Plugin: s.parts.Plugin, ExternalID: id, Lost: true,
+			m.Volumes = append(m.Volumes, form.Volume{Plugin: s.sources.Plugin, ExternalID: id, Lost: true,
 				Why: "no volume is registered with it; register or delete it, and back up again"})
 		}
 	}
-	for _, err := range s.parts.Damaged {
-		m.Volumes = append(m.Volumes, form.Volume{Plugin: s.parts.Plugin, ExternalID: "unknown", Lost: true,
+	for _, err := range s.sources.Damaged {
+		m.Volumes = append(m.Volumes, form.Volume{Plugin: s.sources.Plugin, ExternalID: "unknown", Lost: true,
 			Why: "its record cannot be read: " + err.Error()})
 	}
 	return nil
@@ -92,9 +92,9 @@ func (s *save) elsewhere(v *form.Volume) {
 	switch {
 	case v.ExternalID == "":
 		v.Why = "it was being created; nothing is on it yet"
-	case v.Plugin != s.parts.Plugin:
+	case v.Plugin != s.sources.Plugin:
 		v.Why = fmt.Sprintf("plugin %s keeps it: save it by the means of its provider", v.Plugin)
-	case strings.HasSuffix(v.ExternalID, "@"+s.parts.NodeID):
+	case strings.HasSuffix(v.ExternalID, "@"+s.sources.NodeID):
 		v.Why, v.Lost = "its image is not on this machine, though it should be", true
 	default:
 		v.Why = "it lies on another machine: run the backup there, too"
@@ -170,7 +170,7 @@ func (s *save) cut(ctx context.Context, v *form.Volume) (id string, err error) {
 
 // take copies what a snapshot holds to where the volume lies.
 func (s *save) take(ctx context.Context, record []byte, snapshot string, one form.Image) error {
-	from, err := s.dirs.Snapshot(s.parts, snapshot)
+	from, err := s.dirs.Snapshot(s.sources, snapshot)
 	if err != nil {
 		return err
 	}
@@ -184,29 +184,29 @@ func (s *save) take(ctx context.Context, record []byte, snapshot string, one for
 func (s *save) drop(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteWithin)
 	defer cancel()
-	err := s.env.Client().Volumes().DeleteSnapshot(ctx, s.parts.Plugin, id, nil, nil)
+	err := s.env.Client().Volumes().DeleteSnapshot(ctx, s.sources.Plugin, id, nil, nil)
 	if err != nil {
 		s.env.Err.Notice(fmt.Sprintf("Snapshot %s of this backup was not deleted (%s): the next backup deletes it, or "+
-			"\"berth volume snapshot delete %[3]s %[1]s\"", id, kit.OneSentence(err.Error()), s.parts.Plugin))
+			"\"berth volume snapshot delete %[3]s %[1]s\"", id, kit.OneSentence(err.Error()), s.sources.Plugin))
 	}
 }
 
 // leftovers deletes what backups that were interrupted have left with the plugin.
 func (s *save) leftovers(ctx context.Context) {
 	var kept []form.Image
-	for _, one := range s.parts.Images {
+	for _, one := range s.sources.Images {
 		if one.Snapshot && strings.HasPrefix(one.Name, prefix) {
 			s.drop(ctx, one.ID)
 			continue
 		}
 		kept = append(kept, one)
 	}
-	s.parts.Images = kept
+	s.sources.Images = kept
 }
 
 // snapshots saves those that people have made.
 func (s *save) snapshots(ctx context.Context) error {
-	for _, one := range s.parts.Images {
+	for _, one := range s.sources.Images {
 		if !one.Snapshot {
 			continue
 		}

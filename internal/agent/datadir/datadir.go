@@ -1,4 +1,6 @@
-package agent
+// Package datadir owns the directory of an agent: that nobody else can change what is in it, that one agent uses it and
+// no unfinished one is used, and what of it goes into a backup. The agent and the program import it.
+package datadir
 
 import (
 	"errors"
@@ -8,7 +10,9 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"berth/internal/base/backup"
 	"berth/internal/base/fault"
+	"berth/internal/port/kv"
 )
 
 // ours are the names that an agent uses in its data_dir. Whatever else is there is none of its business.
@@ -17,10 +21,10 @@ var ours = []string{"alloc", "client", "client.identity", "csi", "lock", "server
 // stores are those of them that Berth alone writes, down to the last file.
 var stores = []string{"client", "server", "volumes"}
 
-// takeDataDir makes sure that nobody but the agent's user, and root, can change what is in the data_dir: what is
+// Take makes sure that nobody but the agent's user, and root, can change what is in the data_dir: what is
 // written there is run as root. The path must be free of links; who could replace a directory above could replace it.
 // One that others may only read is closed to them.
-func takeDataDir(dir string, uid int) error {
+func Take(dir string, uid int) error {
 	for at := filepath.Dir(dir); ; at = filepath.Dir(at) {
 		if err := safe(dir, at, uid, true); err != nil {
 			return err
@@ -59,6 +63,18 @@ func takeDataDir(dir string, uid int) error {
 		return nil
 	}
 	return fault.Wrap(os.Chmod(dir, 0o700), fault.Denied, "close", "data_dir "+dir+" to others")
+}
+
+// Lock takes the data_dir for one agent, unless a backup was put back into it in part only.
+func Lock(dir string) (*kv.DirLock, error) {
+	lock, err := kv.LockDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := backup.Unfinished(dir); err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	return lock, nil
 }
 
 // safe refuses a path that others can change. above: it is a directory over the data_dir, which may belong to root, and

@@ -1,7 +1,7 @@
 package backup
 
-// Parts are what of a data directory in use goes into a backup. Paths in it are beneath the data directory.
-type Parts struct {
+// Sources are what of a data directory in use goes into a backup. Paths in it are beneath the data directory.
+type Sources struct {
 	// NodeID is whose directory it is.
 	NodeID string
 	// Files are small, and replaced in one step by whoever changes them.

@@ -1,4 +1,4 @@
-package agent
+package datadir
 
 import (
 	"errors"
@@ -13,9 +13,9 @@ import (
 	"berth/internal/port/kv"
 )
 
-// Parts says what of a data directory that an agent uses on this machine goes into a backup, without what the bundled
+// Sources says what of a data directory that an agent uses on this machine goes into a backup, without what the bundled
 // plugin keeps. A directory that no agent uses is refused: it is not the one that the caller has heard of.
-func Parts(dataDir string) (*backup.Parts, error) {
+func Sources(dataDir string) (*backup.Sources, error) {
 	release, err := kv.HoldDir(dataDir)
 	if err == nil {
 		err = fault.WithHint(fault.New(fault.NotFound, "back up", dataDir, "no agent uses it on this machine"),
@@ -29,7 +29,7 @@ func Parts(dataDir string) (*backup.Parts, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &backup.Parts{NodeID: string(node), Plugin: LocalCSI}
+	p := &backup.Sources{NodeID: string(node)}
 	if p.Store, err = filepath.Rel(dataDir, filepath.Join(identity.StoreDir(dataDir), "client.db")); err != nil {
 		return nil, err
 	}
