@@ -167,3 +167,116 @@ func (m *machine) runs(job string) bool {
 	}
 	return false
 }
+
+// savedState has the state of the servers saved, as a person may have done at another time than the rest of a backup.
+func (m *machine) savedState(name string) string {
+	m.t.Helper()
+	file := filepath.Join(m.backups(), name)
+	m.must("operator", "snapshot", "save", file)
+	return file
+}
+
+// bringBack puts a backup back on a machine that was lost, with another state of the servers than its own, and ends the
+// recovery.
+func (m *machine) bringBack(backup, state string) {
+	m.t.Helper()
+	m.must("operator", "backup", "restore", "-data-dir", m.data, backup)
+	data, err := os.ReadFile(state)
+	must(m.t, err)
+	must(m.t, os.WriteFile(filepath.Join(m.data, "server", "restore.snap"), data, 0o600))
+	m.start()
+	m.must("operator", "recovery", "finish", "-yes")
+	m.healed()
+	m.awaitPlugin("local-csi")
+}
+
+// TestVolumesMadeAndDeletedDuringABackup: given a state of the servers that is older than the rest of the backup, as
+// where a volume was made and another one deleted after it was saved, when the machine is lost and put back, then what
+// both know goes on; the new volume has its data and can be registered; the deleted one is given to nobody.
+func TestVolumesMadeAndDeletedDuringABackup(t *testing.T) {
+	m := backedUp(t)
+	m.create("a", "local-csi")
+	m.create("gone", "local-csi")
+	m.run(counter("a"))
+	m.acknowledged(m.counting("a"), 5)
+	state := m.savedState("earlier.snap")
+	m.remove("gone")
+	late := m.create("late", "local-csi")
+	m.run(counter("late"))
+	written := map[string]int{
+		"a":    m.acknowledged(m.counting("a"), 10),
+		"late": m.acknowledged(m.counting("late"), 10),
+	}
+	backup := filepath.Join(m.backups(), "monday")
+	m.must("operator", "backup", "save", backup)
+	m.lost()
+	m.bringBack(backup, state)
+	m.lines(m.counting("a"), written["a"])
+	m.endOrphans()
+	register := &api.CSIVolume{ID: "late", Name: "late", PluginID: "local-csi", ExternalID: late.ExternalID}
+	register.RequestedCapabilities = append(register.RequestedCapabilities,
+		capability("single-node-writer", "file-system"))
+	m.eventually("the late volume to be registered", func() bool {
+		_, _, err := m.api.Volumes().Register(t.Context(), register, nil)
+		return err == nil
+	})
+	m.run(counter("late"))
+	m.lines(m.counting("late"), written["late"])
+	m.run(counter("gone"))
+	m.waits("gone", "gone")
+	for _, id := range []string{"a", "late", "gone"} {
+		m.stopJob("count-" + id)
+		m.remove(id)
+	}
+}
+
+// TestANodeStoreThatIsOlderThanTheState: given a state of the servers that is newer than the rest of the backup, when
+// the machine is lost and put back, then what both know goes on; a volume that the backup does not have is given to
+// nobody, and none is made in its place.
+func TestANodeStoreThatIsOlderThanTheState(t *testing.T) {
+	m := backedUp(t)
+	m.create("a", "local-csi")
+	m.run(counter("a"))
+	written := m.acknowledged(m.counting("a"), 10)
+	backup := filepath.Join(m.backups(), "monday")
+	m.must("operator", "backup", "save", backup)
+	m.create("late", "local-csi")
+	m.run(counter("late"))
+	m.acknowledged(m.counting("late"), 10)
+	state := m.savedState("later.snap")
+	m.lost()
+	m.bringBack(backup, state)
+	m.lines(m.counting("a"), written)
+	m.waits("late", "late")
+	for _, id := range []string{"a", "late"} {
+		m.stopJob("count-" + id)
+		m.remove(id)
+	}
+}
+
+func events(s *api.TaskState) []*api.TaskEvent {
+	if s == nil { // nothing was begun yet
+		return nil
+	}
+	return s.Events
+}
+
+// waits fails the test unless the task of a counting job waits for its volume, and never starts.
+func (m *machine) waits(volume, says string) {
+	m.t.Helper()
+	m.eventually("the task to wait for volume "+volume, func() bool {
+		all, _, err := m.api.Jobs().Allocations(m.t.Context(), "count-"+volume, true, nil)
+		must(m.t, err)
+		for _, a := range all {
+			for _, e := range events(a.TaskStates["write"]) {
+				if e.Type == "Storage Waiting" && strings.Contains(e.DisplayMessage+e.Message, says) {
+					return true
+				}
+			}
+		}
+		return false
+	})
+	if m.runs("count-" + volume) {
+		m.t.Errorf("a task runs on volume %s, which is nowhere", volume)
+	}
+}

@@ -1,0 +1,112 @@
+package datadir_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"berth/internal/agent/datadir"
+	"berth/internal/base/backup"
+	"berth/internal/base/fault"
+	"berth/internal/testkit/oneserver"
+	"berth/internal/wire"
+)
+
+// saved is the state of a server as a file.
+func saved(t *testing.T, conn wire.Conn) (file []byte) {
+	t.Helper()
+	stream, err := wire.StateSave.Open(t.Context(), conn, &wire.Empty{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		c, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if file = append(file, c.Data...); c.Last {
+			return file
+		}
+	}
+}
+
+// incarnation is that of a server's state.
+func incarnation(t *testing.T, conn wire.Conn) string {
+	t.Helper()
+	out, err := wire.RecoveryStatus.Call(t.Context(), conn, &wire.Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Record == nil {
+		return "" // it was never restored
+	}
+	return fmt.Sprint(out.Record.Incarnation)
+}
+
+// Given a state that waits beside the servers, when an agent starts, then they take it up, which begins an incarnation,
+// and it waits no more; one that is damaged is refused by its path, and stays.
+func TestAWaitingStateIsTakenUpOnce(t *testing.T) {
+	_, conn := oneserver.Start(t)
+	dir := t.TempDir()
+	waiting := filepath.Join(dir, backup.WaitingState)
+	if err := os.Mkdir(filepath.Dir(waiting), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := saved(t, conn)
+	was := incarnation(t, conn)
+	if taken, err := datadir.TakeUp(t.Context(), dir, conn); taken || err != nil {
+		t.Errorf("without one: %v, %v", taken, err)
+	}
+	if err := os.WriteFile(waiting, file[:len(file)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := datadir.TakeUp(t.Context(), dir, conn)
+	if taken || !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), waiting) {
+		t.Errorf("one that is cut off: %v, %v", taken, err)
+	}
+	if now := incarnation(t, conn); now != was {
+		t.Errorf("by a state that is cut off the incarnation %s became %s", was, now)
+	}
+	if err := os.WriteFile(waiting, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if taken, err := datadir.TakeUp(t.Context(), dir, conn); !taken || err != nil {
+		t.Fatalf("one that is whole: %v, %v", taken, err)
+	}
+	now := incarnation(t, conn)
+	if now == was {
+		t.Errorf("no incarnation began: %s", now)
+	}
+	if taken, err := datadir.TakeUp(t.Context(), dir, conn); taken || err != nil {
+		t.Errorf("once more: %v, %v", taken, err)
+	}
+	if again := incarnation(t, conn); again != now {
+		t.Errorf("it was taken up twice")
+	}
+}
+
+// Given a data directory into which a backup was put back in part, when an agent takes it, then it is refused with the
+// command that finishes it, and is nobody's.
+func TestAHalfRestoredDirectoryIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "restoring"), []byte("/mnt/monday\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := datadir.Lock(dir)
+	way := "backup restore -data-dir " + dir + " /mnt/monday"
+	if !fault.Has(err, fault.Conflict) || !strings.Contains(err.Error(), way) {
+		t.Errorf("it says %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "restoring")); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := datadir.Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+}
