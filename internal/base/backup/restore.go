@@ -170,19 +170,22 @@ func (f *File) put(ctx context.Context, dir, to string, progress Progress) error
 	}
 	defer func() { _ = src.Close() }() // it was only read
 	return fillFile(to, func(dst *os.File) error {
-		sum, err := "", error(nil)
-		if f.Sparse {
-			sum, err = sparse.Copy(ctx, dst, src, progress.of(f.Path))
-		} else {
-			h := sha256.New()
-			_, err = io.Copy(io.MultiWriter(dst, h), src)
-			sum = hex.EncodeToString(h.Sum(nil))
-		}
+		sum, err := f.copy(ctx, dst, src, progress)
 		if err != nil {
 			return err
 		}
 		return f.match(sum)
 	})
+}
+
+// copy fills a file with what src holds, and returns the checksum of what was read.
+func (f *File) copy(ctx context.Context, dst, src *os.File, progress Progress) (string, error) {
+	if f.Sparse {
+		return sparse.Copy(ctx, dst, src, progress.of(f.Path))
+	}
+	h := sha256.New()
+	_, err := io.Copy(io.MultiWriter(dst, h), src)
+	return hex.EncodeToString(h.Sum(nil)), err
 }
 
 // Beneath tells whether a path lies in a directory, or is it. Links are followed as far as the path exists.
