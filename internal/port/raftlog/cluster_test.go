@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,6 +85,7 @@ type member struct {
 
 	// While it runs.
 	log    *Log
+	heard  atomic.Pointer[Log] // by the others
 	sm     *journal
 	trans  *raft.InmemTransport
 	cancel context.CancelFunc
@@ -96,7 +98,7 @@ type cluster struct {
 	members []*member
 	acked   []uint64
 	next    uint64
-	damages *bool // whether an entry was damaged on its way; nil: none is
+	damages *atomic.Bool // whether an entry was damaged on its way; nil: none is
 }
 
 // peer reaches a member of a cluster as another one does.
@@ -105,18 +107,19 @@ type peer struct{ *member }
 func (p peer) Name() string { return p.name }
 
 func (p peer) Entries(ctx context.Context, from uint64) (Piece, error) {
-	if p.log == nil {
+	log := p.heard.Load()
+	if log == nil {
 		return Piece{}, fault.New(fault.Unavailable, "ask", p.name, "it does not run")
 	}
-	piece, err := p.log.Entries(ctx, from)
-	return piece, err
+	return log.Entries(ctx, from)
 }
 
 func (p peer) Snapshot(ctx context.Context) (*raft.SnapshotMeta, io.ReadCloser, error) {
-	if p.log == nil {
+	log := p.heard.Load()
+	if log == nil {
 		return nil, nil, fault.New(fault.Unavailable, "ask", p.name, "it does not run")
 	}
-	return p.log.OpenSnapshot(ctx)
+	return log.OpenSnapshot(ctx)
 }
 
 // newCluster makes a cluster and starts it; it is stopped with the test.
@@ -174,6 +177,7 @@ func (c *cluster) start(m *member) {
 	}
 	m.sm = &journal{}
 	m.log = New(cfg, m.sm)
+	m.heard.Store(m.log)
 	m.runs++
 	ctx, cancel := context.WithCancel(c.t.Context())
 	m.cancel, m.ended = cancel, make(chan error, 1)
@@ -187,6 +191,7 @@ func (c *cluster) stop(m *member) {
 		return
 	}
 	trans := m.trans
+	m.heard.Store(nil)
 	m.log, m.trans = nil, nil // from here on nobody hears of it
 	trans.DisconnectAll()
 	for _, other := range c.members {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -256,7 +257,7 @@ func TestADamagedLeaderSendsNothing(t *testing.T) {
 // damaging is a transport that changes a byte of an entry on its way, once.
 type damaging struct {
 	*raft.InmemTransport
-	done *bool
+	done *atomic.Bool
 }
 
 func (d damaging) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
@@ -266,10 +267,9 @@ func (d damaging) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft
 func (d damaging) AppendEntries(id raft.ServerID, to raft.ServerAddress, req *raft.AppendEntriesRequest,
 	resp *raft.AppendEntriesResponse) error {
 	for i, e := range req.Entries {
-		if *d.done || e.Type != raft.LogCommand {
+		if e.Type != raft.LogCommand || !d.done.CompareAndSwap(false, true) {
 			continue
 		}
-		*d.done = true
 		changed := *req
 		changed.Entries = slices.Clone(req.Entries)
 		other := *e
@@ -286,7 +286,7 @@ func (d damaging) AppendEntries(id raft.ServerID, to raft.ServerAddress, req *ra
 func TestAFollowerRefusesADamagedEntryByItsIndexAndLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
-		c.damages = new(bool)
+		c.damages = &atomic.Bool{}
 		for _, m := range c.members {
 			c.stop(m)
 			c.start(m)
