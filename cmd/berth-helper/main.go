@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"berth/cmd/berth-helper/internal/holders"
 	"berth/cmd/berth-helper/internal/initstage"
 	"berth/cmd/berth-helper/internal/shim"
+	"berth/cmd/berth-helper/internal/spawn"
 	"berth/cmd/berth-helper/internal/unmount"
 	"berth/internal/base/descriptors"
 	"berth/internal/base/privilege"
@@ -21,7 +23,7 @@ import (
 )
 
 const usage = "usage: berth-helper shim ALLOC SLICE SOCKET | init NAME | unmount PATH ID DEVICE ROOT | " +
-	"holders probe|scan DEVICE SEQUENCE PATH... | alive PATH read|write | version\n"
+	"holders probe|scan DEVICE SEQUENCE PATH... | alive PATH read|write | users FIRST PATH... | version\n"
 
 // listenFD is where a shim finds its listening socket.
 const listenFD = 3
@@ -53,6 +55,8 @@ func run(args []string) int {
 		err = holders.Run(os.Stdout, args[1:])
 	case role == "alive" && len(args) == 1+alive.Args:
 		err = alive.Run(os.Stdout, args[1:])
+	case role == "users" && len(args) > 2:
+		err = probeUsers(args[1], args[2:])
 	case role == "version":
 		_, err = os.Stdout.WriteString("berth-helper protocol " + strconv.Itoa(shimproto.Version) + "\n")
 	default:
@@ -64,6 +68,20 @@ func run(args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// probeUsers tries whether tasks can have user namespaces: whether paths of the node can be shown in one whose first
+// user has this number.
+func probeUsers(first string, paths []string) error {
+	id, err := strconv.ParseUint(first, 10, 32)
+	if err != nil {
+		return err
+	}
+	users, err := spawn.UserNamespace(uint32(id))
+	if err != nil {
+		return err
+	}
+	return errors.Join(initstage.Probe(users, paths), users.Close())
 }
 
 // frugal keeps the heap of a process small that lives as long as its tasks: there is one per alloc. The name is for ps;

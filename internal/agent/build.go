@@ -127,6 +127,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 	raw, isolated := c.plugin(rawexec.Name).config(), c.plugin(exec.Name).config()
 	rawUsers, rawErr := c.plugin(rawexec.Name).users()
 	execUsers, execErr := c.plugin(exec.Name).users()
+	ids, idsErr := c.plugin(exec.Name).ids()
 	return client.Config{
 		DataDir:     c.DataDir,
 		Name:        c.Name,
@@ -154,6 +155,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 			AllowHostPID: orDev(isolated.AllowHostPID, false),
 			AllowHostIPC: orDev(isolated.AllowHostIPC, false),
 			Users:        execUsers,
+			IDs:          ids,
 		},
 		Servers: a.server.Calls(),
 		Reverse: a.server.Reversed(),
@@ -166,7 +168,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 
 		Feed: a.feed,
 		Log:  a.log, // it adds its own component
-	}, errors.Join(err, rawErr, execErr)
+	}, errors.Join(err, rawErr, execErr, idsErr)
 }
 
 // held are the ways to hold disks that do more than measure.

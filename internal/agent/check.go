@@ -261,10 +261,13 @@ func (p *Plugin) check() error {
 		return bad(what, "exec has no option enabled: it is on wherever the machine allows it", "leave it out")
 	case p.Name == "raw_exec" && c.confines():
 		return bad(what,
-			"raw_exec has no options allow_csi_node, allow_caps, allow_syscalls, show_etc, allow_host_pid and "+
-				"allow_host_ipc: its tasks are not confined", "leave them out, or set them for exec")
+			"raw_exec has no options allow_csi_node, allow_caps, allow_syscalls, show_etc, allow_host_pid, "+
+				"allow_host_ipc and user_namespaces: its tasks are not confined", "leave them out, or set them for exec")
 	}
 	if _, err := p.users(); err != nil {
+		return err
+	}
+	if _, err := p.ids(); err != nil {
 		return err
 	}
 	if err := exec.CheckEtc(p.config().ShowEtc); err != nil {
@@ -276,7 +279,7 @@ func (p *Plugin) check() error {
 // confines reports whether it has options of a driver that confines its tasks.
 func (c *PluginConfig) confines() bool {
 	return c.AllowCSINode != nil || c.AllowCaps != nil || c.AllowSyscalls != nil || c.AllowHostPID != nil ||
-		c.AllowHostIPC != nil || c.ShowEtc != nil
+		c.AllowHostIPC != nil || c.ShowEtc != nil || c.UserNamespaces != nil
 }
 
 func (p *Plugin) config() PluginConfig {

@@ -125,9 +125,11 @@ type PluginConfig struct {
 	AllowCaps    []string `hcl:"allow_caps"`     // exec
 	// AllowSyscalls are system calls that tasks of exec may make beyond those that all may.
 	AllowSyscalls []string `hcl:"allow_syscalls"`
-	ShowEtc       []string `hcl:"show_etc"`       // exec: entries of /etc that tasks see beyond those that all see
-	AllowHostPID  *bool    `hcl:"allow_host_pid"` // exec: tasks may share the node's pid namespace
-	AllowHostIPC  *bool    `hcl:"allow_host_ipc"` // exec: tasks may share the node's ipc namespace
+	// UserNamespaces are numbers of the node for the users of exec's tasks, "1000000-1999999"; not set: none.
+	UserNamespaces *string  `hcl:"user_namespaces"`
+	ShowEtc        []string `hcl:"show_etc"`       // exec: entries of /etc that tasks see beyond those that all see
+	AllowHostPID   *bool    `hcl:"allow_host_pid"` // exec: tasks may share the node's pid namespace
+	AllowHostIPC   *bool    `hcl:"allow_host_ipc"` // exec: tasks may share the node's ipc namespace
 
 	// DefaultUser is of tasks that name none; not set: nobody for exec, the agent's own for raw_exec.
 	DefaultUser *string  `hcl:"default_user"`

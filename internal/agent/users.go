@@ -1,7 +1,10 @@
 package agent
 
 import (
+	"math"
+
 	"berth/internal/base/fault"
+	"berth/internal/port/driver"
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/users"
 )
@@ -49,6 +52,33 @@ func (p *Plugin) checkDefaultUser(u *users.Policy) error {
 			"take it out of denied_users, denied_host_uids and denied_host_gids: denied_users = [] lets tasks be root")
 	}
 	return nil
+}
+
+// ids are the numbers of which allocs get their own, in user namespaces; nil: their tasks share the node's users.
+func (p *Plugin) ids() (*driver.IDRange, error) {
+	text := p.config().UserNamespaces
+	if text == nil {
+		return nil, nil
+	}
+	what := p.what() + " user_namespaces"
+	ranges, err := users.ParseRanges(*text)
+	if err != nil {
+		return nil, fault.Note(err, "configure", what)
+	}
+	const hint = `give one range of numbers that nobody else on the node has, such as "1000000-1999999"`
+	if len(ranges) != 1 {
+		return nil, bad(what, "it is not one range", hint)
+	}
+	out := driver.IDRange{First: ranges[0].First, Last: ranges[0].Last}
+	switch {
+	case out.First < driver.IDsPerAlloc:
+		return nil, bad(what, "its range has numbers below 65,536, which are users of the node", hint)
+	case out.Last == math.MaxUint32:
+		return nil, bad(what, "its range has number 4,294,967,295, which stands for nobody at all", hint)
+	case out.Allocs() == 0:
+		return nil, bad(what, "its range is too short: each alloc takes 65,536 numbers", hint)
+	}
+	return &out, nil
 }
 
 func (p *Plugin) what() string { return "plugin \"" + p.Name + "\"" }

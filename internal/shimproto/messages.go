@@ -150,7 +150,14 @@ type Isolate struct {
 	Filter []byte
 	// Etc are the entries of the node's /etc that the process sees, relative to it; empty: all, where System has it.
 	Etc []string
+	// FirstID is the first of the IDs numbers of the node that users and groups 0, 1 … of the process are, in a user
+	// namespace of its own; what is mounted from the node keeps its numbers. 0: the node's user namespace. Shims of
+	// earlier releases pass it over.
+	FirstID uint32
 }
+
+// IDs is how many users, and groups, a user namespace has: as many as POSIX demands, so that nobody (65534) is one.
+const IDs = 1 << 16
 
 func (m *Isolate) table(c *codec) {
 	text(c, 1, &m.Root)
@@ -167,6 +174,7 @@ func (m *Isolate) table(c *codec) {
 	list(c, 12, &m.Cgroups)
 	blob(c, 13, &m.Filter)
 	texts(c, 14, &m.Etc)
+	number(c, 15, &m.FirstID)
 }
 
 // Bind is one mount.

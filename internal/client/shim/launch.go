@@ -81,6 +81,9 @@ func (l *Launcher) launch(
 		err = l.endEarlier(ctx, spec)
 	}
 	var launched shimproto.Launched
+	if err == nil && spec.Isolate != nil && spec.Isolate.IDs != nil {
+		m.Isolate.FirstID, err = l.takeIDs(spec.AllocID, *spec.Isolate.IDs)
+	}
 	if err == nil {
 		err = c.ask(ctx, shimproto.TypeLaunch, m, &launched)
 	}
@@ -98,6 +101,7 @@ func (l *Launcher) launch(
 	var over *endedError
 	switch {
 	case err == nil:
+		l.checkUsers(spec, m, launched.PID)
 		return p, false, nil
 	case !errors.As(err, &over):
 		return nil, errors.Is(err, errGone) || fault.Has(err, fault.Unavailable), err
@@ -145,6 +149,11 @@ func encode(spec *driver.LaunchSpec) (*shimproto.Launch, error) {
 	}
 	m.Limits.Required = spec.Isolate != nil
 	if spec.Isolate != nil {
+		if spec.Isolate.IDs != nil {
+			if err := fits(numbers); err != nil {
+				return nil, err
+			}
+		}
 		m.Isolate, err = encodeIsolate(spec.Isolate)
 	} else if r := spec.Reach; r != nil && numbers != nil && int(numbers.UID) != os.Geteuid() {
 		m.Reach = &shimproto.Reach{Dir: r.Dir, Own: r.Own}

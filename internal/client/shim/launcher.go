@@ -53,6 +53,10 @@ type Launcher struct {
 	mu       sync.Mutex
 	locks    map[string]*allocLock
 	children map[string]*os.Process // shims that this process started, by alloc
+
+	ids     sync.Mutex      // while an alloc gets numbers of users
+	probed  *driver.IDRange // with which user namespaces were tried, well
+	probing sync.Mutex      // while they are
 }
 
 var (

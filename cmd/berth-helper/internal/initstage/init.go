@@ -20,6 +20,7 @@ import (
 const (
 	specFD   = 3
 	reportFD = 4
+	usersFD  = 5 // of the task's user namespace, where it has one of its own
 )
 
 // Run builds the root and never returns when that succeeded.
@@ -56,7 +57,13 @@ func build() error {
 			return fault.Wrap(err, fault.Invalid, "set hostname", iso.Hostname)
 		}
 	}
-	r := &root{iso: &iso}
+	r := &root{iso: &iso, users: -1}
+	if iso.FirstID != 0 {
+		r.users = usersFD
+		if err := actAs(iso.FirstID); err != nil {
+			return err
+		}
+	}
 	for _, step := range []func() error{r.collect, r.mountRoot, r.skeleton, r.attachSystem, r.mountDev, r.mountProc,
 		r.mountSys, r.attachBinds, r.sealEtc, r.pivot} {
 		if err := step(); err != nil {

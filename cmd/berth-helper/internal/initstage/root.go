@@ -17,6 +17,7 @@ type root struct {
 	fd    int // of its top mount
 	trees []tree
 	links []link // of the task's /etc
+	users int    // the task's user namespace; -1: the node's
 }
 
 // tree is a detached mount that waits to be attached.
@@ -76,15 +77,18 @@ func (r *root) collect() error {
 			return err
 		}
 	}
-	for _, b := range r.iso.Cgroups {
-		if err := r.add(b, false); err != nil {
+	for _, b := range r.iso.Cgroups { // their numbers stay the node's: the task reads them, as everybody may
+		if err := r.addTree(b, false, false); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *root) add(b shimproto.Bind, system bool) error {
+func (r *root) add(b shimproto.Bind, system bool) error { return r.addTree(b, system, r.users >= 0) }
+
+// addTree clones a tree; its numbers of users and groups are shifted for the task's user namespace where asked for.
+func (r *root) addTree(b shimproto.Bind, system, shift bool) error {
 	propagation, ok := propagations[b.Propagation]
 	if !ok {
 		return fault.New(fault.Invalid, "mount", quote(b.Source), "propagation "+quote(b.Propagation)+" is not known")
@@ -92,6 +96,11 @@ func (r *root) add(b shimproto.Bind, system bool) error {
 	fd, dir, err := clone(b.Source)
 	if err != nil {
 		return err
+	}
+	if shift {
+		if fd, err = r.shift(fd, &b); err != nil {
+			return err
+		}
 	}
 	attrs := r.confined()
 	if b.ReadOnly {

@@ -2,6 +2,7 @@ package initstage
 
 import (
 	"errors"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -55,7 +56,8 @@ func (r *root) mountDev() error {
 	}
 	quiet := unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC
 	return errors.Join(
-		r.mountFresh("/dev/pts", "devpts", quiet, "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"),
+		r.mountFresh("/dev/pts", "devpts", quiet, "newinstance", "ptmxmode=0666", "mode=0620",
+			"gid="+strconv.FormatUint(uint64(r.iso.FirstID)+5, 10)),
 		r.mountFresh("/dev/shm", "tmpfs", quiet|unix.MOUNT_ATTR_NODEV, "mode=1777", "size=64m"),
 		r.mountFresh("/dev/mqueue", "mqueue", quiet|unix.MOUNT_ATTR_NODEV),
 	)

@@ -34,11 +34,18 @@ func (p *process) startInit() error {
 		return errors.Join(err, specW.Close())
 	}
 	defer reportR.Close()
+	files := []*os.File{null, null, null, specR, reportW}
+	if iso.FirstID != 0 {
+		if p.users, err = spawn.UserNamespace(iso.FirstID); err != nil {
+			return errors.Join(err, reportW.Close(), specW.Close())
+		}
+		files = append(files, p.users)
+	}
 	p.init, err = spawn.Start(p.shim.group, spawn.Spec{
 		Path:   "/proc/self/exe",
 		Argv:   []string{"berth-init", "init", p.launch.Name},
 		Env:    []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"},
-		Files:  []*os.File{null, null, null, specR, reportW},
+		Files:  files,
 		Cgroup: p.cgroup.HelperLeaf(),
 		Clone:  uintptr(namespaces(&iso)),
 	})

@@ -122,7 +122,12 @@ func (p *process) spec(argv []string) spawn.Spec {
 	}
 	s.Join, s.Back = p.cgroup.Joins()
 	if iso := p.launch.Isolate; iso != nil {
-		s.Enter = &spawn.Enter{PidFD: int(p.init.PidFD.Fd()), Flags: namespaces(iso)}
+		s.Enter = &spawn.Enter{
+			PidFD:   int(p.init.PidFD.Fd()),
+			Flags:   namespaces(iso),
+			Users:   p.users,
+			FirstID: iso.FirstID,
+		}
 		s.Bound = &spawn.Bound{
 			Keep:            iso.Capabilities,
 			Ambient:         iso.Ambient,

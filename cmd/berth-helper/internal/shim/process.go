@@ -2,6 +2,7 @@ package shim
 
 import (
 	"context"
+	"os"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ type process struct {
 	logs   []*tasklog.Stream
 	logged []chan struct{}
 	init   *spawn.Child // of an isolated process
+	users  *os.File     // its user namespace; nil: the node's
 	main   *spawn.Child
 
 	started   chan struct{} // closed when the start is over, well or not
@@ -283,6 +285,9 @@ func (p *process) destroy() error {
 			<-c.Done()
 			c.Close()
 		}
+	}
+	if p.users != nil {
+		_ = p.users.Close() // nothing was written, and it may be closed already
 	}
 	for i, done := range p.logged {
 		select {

@@ -26,6 +26,7 @@ type birth struct {
 	dir        *byte
 	files      []int // above all numbers that they get
 	terminal   bool  // the first file becomes the controlling terminal
+	users      *mapped
 	user       *user
 	mortal     bool // it shall not survive the thread that forks it
 	parent     int  // as the child sees it
@@ -56,6 +57,7 @@ const (
 	stepFork = iota
 	stepSession
 	stepGroups
+	stepUsers
 	stepUser
 	stepCapabilities
 	stepDirectory
@@ -68,7 +70,8 @@ const (
 	stepExec
 )
 
-var stepNames = [...]string{"fork", "lead a session", "see its own groups alone", "become the user",
+var stepNames = [...]string{"fork", "lead a session", "see its own groups alone", "enter its user namespace",
+	"become the user",
 	"keep the capabilities", "enter the working directory", "end with the shim", "take over the descriptors",
 	"take over the terminal", "limit its core dumps", "unblock signals", "load the filter of system calls", "run"}
 
@@ -177,6 +180,12 @@ func (b *birth) child() (step int, errno unix.Errno) {
 	if b.confined {
 		if _, _, errno = unix.RawSyscall(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP, 0, 0); errno != 0 {
 			return stepGroups, errno
+		}
+	}
+	// After all that only root of the node may do, and before anything by which it becomes somebody of that namespace.
+	if b.users != nil {
+		if errno = b.users.enter(); errno != 0 {
+			return stepUsers, errno
 		}
 	}
 	if b.user != nil {
@@ -311,8 +320,8 @@ func (s *Spec) birth(path string) (*birth, error) {
 			head:   unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3},
 		}
 	}
-	if s.Bound == nil {
-		return b, nil
+	if b.users, err = s.users(); err != nil || s.Bound == nil {
+		return b, err
 	}
 	b.confined = s.Bound.NoNewPrivileges
 	b.filter, err = program(s.Bound.Filter)

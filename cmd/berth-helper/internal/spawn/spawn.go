@@ -48,6 +48,9 @@ type Spec struct {
 type Enter struct {
 	PidFD int
 	Flags int
+	// Users is a user namespace (UserNamespace), FirstID its first user as the node counts; nil: the node's.
+	Users   *os.File
+	FirstID uint32
 }
 
 // Bound is the limit of a child's privileges.
@@ -204,7 +207,14 @@ func (s *Spec) fork() (*Child, error) {
 		return nil, err
 	}
 	defer closeTTY()
-	err = isolateFiles(append(append(runtimes, uintptr(leaf)), files...))
+	keep := append(append(runtimes, uintptr(leaf)), files...)
+	if s.Enter != nil && s.Enter.Users != nil {
+		keep = append(keep, s.Enter.Users.Fd())
+	}
+	err = s.own(files)
+	if err == nil {
+		err = isolateFiles(keep)
+	}
 	if err == nil {
 		err = s.exec(c, leaf, files)
 	}

@@ -51,6 +51,9 @@ type Config struct {
 	ShowEtc []string
 	// Users says as whom tasks run. Who is the agent's own user has bounded capabilities.
 	Users users.Policy
+	// IDs are numbers of the node that nobody else has: tasks have user namespaces, with users of their own from them;
+	// nil: they share the node's.
+	IDs *driver.IDRange
 	// System replaces DefaultSystem.
 	System []string
 }
@@ -125,10 +128,16 @@ func (d *Driver) Fingerprint(context.Context) driver.Fingerprint {
 		return driver.Fingerprint{Health: driver.Unhealthy, Description: d.unfiltered.Error()}
 	}
 	f := launched.Look(d.opt.Launcher, Name, true)
+	if c, ok := d.opt.Launcher.(driver.IDChecker); ok && d.cfg.IDs != nil && f.Health == driver.Healthy {
+		if err := c.CheckIDs(*d.cfg.IDs, d.cfg.System); err != nil {
+			return driver.Fingerprint{Health: driver.Unhealthy, Description: err.Error()}
+		}
+	}
 	if f.Health == driver.Healthy {
 		for name, allowed := range map[string]bool{
 			attributeHostPID: d.cfg.AllowHostPID,
 			attributeHostIPC: d.cfg.AllowHostIPC,
+			attributeUsers:   d.cfg.IDs != nil,
 		} {
 			if allowed {
 				f.Attributes[name] = "1"
@@ -220,6 +229,12 @@ func (d *Driver) privileges(cfg *driver.TaskConfig, iso *driver.IsolateSpec) err
 			return err
 		}
 		drop = append(drop, reaching...)
+	}
+	if d.cfg.IDs != nil && !shares {
+		if err := ownUsers(add, iso.Binds); err != nil {
+			return err
+		}
+		iso.IDs = d.cfg.IDs
 	}
 	iso.Capabilities, iso.Ambient, err = capabilities(d.cfg.AllowCaps, add, drop)
 	return err

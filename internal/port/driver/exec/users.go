@@ -1,0 +1,42 @@
+package exec
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/internal/base/fault"
+	"berth/internal/port/driver"
+)
+
+// attributeUsers is of nodes whose tasks have user namespaces.
+const attributeUsers = "driver.exec.user_namespaces"
+
+// meaningful are the capabilities that mean something within a user namespace that owns no other: the network, the
+// clock, devices and mounts are the node's. The rest of what a task may have is kept off it, or means nothing.
+var meaningful = []string{"audit_write", "chown", "dac_override", "fowner", "fsetid", "kill", "lease", "setfcap",
+	"setgid", "setpcap", "setuid", "sys_chroot", "sys_nice", "sys_ptrace", "sys_resource"}
+
+// ownUsers refuses what a task with users of its own cannot have, rather than to start it without.
+func ownUsers(add []string, binds []driver.Mount) error {
+	for _, c := range plain(add) {
+		if c != all && slices.Contains(AllCapabilities, c) && !slices.Contains(meaningful, c) {
+			return fault.WithHint(
+				fault.New(fault.Unsupported, "", "config.cap_add",
+					"capability "+strconv.Quote(c)+" means nothing on this node: its tasks have user namespaces"),
+				"leave it out, or have the task run on another node: a constraint on ${attr."+attributeUsers+
+					"} with the operator is_not_set finds one; here cap_add takes "+strings.Join(meaningful, ", "))
+		}
+	}
+	for _, m := range binds {
+		if m.Propagation != "" && m.Propagation != "private" {
+			return fault.WithHint(
+				fault.New(fault.Unsupported, "", "mount "+strconv.Quote(m.Target),
+					"propagation "+strconv.Quote(m.Propagation)+
+						" is not for tasks with user namespaces: what the node mounts later has other numbers of users"),
+				"leave propagation_mode out, or have the task run on another node: a constraint on ${attr."+
+					attributeUsers+"} with the operator is_not_set finds one")
+		}
+	}
+	return nil
+}
