@@ -20,8 +20,9 @@ import (
 	"berth/jobspec"
 )
 
-// TestAHostileTask: given a task that tries everything to leave its sandbox or to take more than its share, as root and
-// as nobody, then each attempt has the answer that stands in its row, and nothing on the node has suffered.
+// TestAHostileTask: given a task that tries everything to leave its sandbox or to take more than its share, as root, as
+// nobody, and as root of a user namespace of its own, then each attempt has the answer that stands in its row, and
+// nothing on the node has suffered.
 func TestAHostileTask(t *testing.T) {
 	m := inService(t)
 	m.inherit()
@@ -41,6 +42,15 @@ func TestAHostileTask(t *testing.T) {
 		answers[user] = m.attack(site, user)
 		m.alive("the attack as "+user, site.PID, m.cmd.Process.Pid)
 	}
+	const mapped = "0" // root, by another name: its job is another one
+	users = append(users, mapped)
+	must(t, m.stop())
+	m.configure(false, fmt.Sprintf("\nsocket = %q\ntoken_file = %q\n", m.socket(), token), fmt.Sprintf(
+		"ports { http = %d }\nplugin \"exec\" {\n config {\n  denied_users = []\n  user_namespaces = %q\n }\n}\n", m.port,
+		"2000000-4000000"))
+	m.start()
+	answers[mapped] = m.attack(site, mapped)
+	m.alive("the attack as root of a user namespace", site.PID, m.cmd.Process.Pid)
 	all := append(hostile.Within(site), hostile.Outside()...)
 	t.Log("\n" + table(all, users, answers))
 	for _, user := range users {

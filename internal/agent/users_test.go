@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/internal/base/fault"
+	"berth/internal/port/driver"
 	"berth/internal/port/users"
 )
 
@@ -78,5 +79,48 @@ func TestADefaultThatIsDeniedIsRefused(t *testing.T) {
 				t.Errorf("%s: it does not say %s: %v", text, word, err)
 			}
 		}
+	}
+}
+
+// TestNumbersForUserNamespaces: one range that is none of the node's users', and long enough; all else is refused at
+// the agent's start.
+func TestNumbersForUserNamespaces(t *testing.T) {
+	parse := func(driver, text string) (*Config, error) {
+		path := write(t, t.TempDir(), "a.hcl", base+"plugin \""+driver+"\" {\n config {\n"+text+"\n}\n}\n")
+		return Parse([]string{"-config", path}, io.Discard)
+	}
+	cfg, err := parse("exec", `user_namespaces = "1000000-1999999"`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := cfg.plugin("exec").ids()
+	if err != nil || got == nil || *got != (driver.IDRange{First: 1000000, Last: 1999999}) || got.Allocs() != 15 {
+		t.Errorf("the range: %+v, %v", got, err)
+	}
+	cfg, err = parse("exec", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := cfg.plugin("exec").ids(); got != nil || err != nil {
+		t.Errorf("without the option: %+v, %v", got, err)
+	}
+	for text, says := range map[string]string{
+		`""`:                        "one range",
+		`"1000000-1999999,3000000"`: "one range",
+		`"65535-1999999"`:           "below 65,536",
+		`"1000000-1065534"`:         "too short",
+		`"1000000-4294967295"`:      "4,294,967,295",
+		`"1999999-1000000"`:         "1999999-1000000",
+		`"many"`:                    "many",
+	} {
+		_, err := parse("exec", "user_namespaces = "+text)
+		if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), says) ||
+			!strings.Contains(err.Error(), `plugin "exec" user_namespaces`) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	_, err = parse("raw_exec", `user_namespaces = "1000000-1999999"`)
+	if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), "user_namespaces") {
+		t.Errorf("for raw_exec: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -99,6 +100,15 @@ func TestRootOfATaskIsNobodyOfTheNode(t *testing.T) {
 			t.Errorf("no %q in the task's status, %v:\n%s", want, err, status)
 		}
 	}
+	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	var owner uint32
+	if err := ioctl(ns, unix.NS_GET_OWNER_UID, &owner); err != nil || owner != firstID {
+		t.Errorf("what the task's users have of the kernel is counted to user %d of the node, %v", owner, err)
+	}
 	for _, c := range []struct{ command, want string }{
 		{"id -u; id -g", "0\n0"},
 		{"readlink /proc/self/ns/user; for p in /proc/[0-9]*; do grep -q sleep $p/comm && readlink $p/ns/user; done | uniq",
@@ -146,6 +156,13 @@ func TestRootOfATaskIsNobodyOfTheNode(t *testing.T) {
 	}); err != nil || strings.Join(strings.Fields(out.String()), " ") != "0 /dev/pts/0" {
 		t.Errorf("the terminal of a command: %q, %v", out.String(), err)
 	}
+}
+
+func ioctl(f *os.File, request uintptr, out *uint32) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), request, uintptr(unsafe.Pointer(out))); errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 func link(t *testing.T, p string) string {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"berth/cmd/berth-helper/internal/spawn"
 	"berth/internal/base/fault"
 	"berth/internal/shimproto"
 )
@@ -53,6 +54,14 @@ func stage(t *testing.T, iso *shimproto.Isolate) (pid int, err error) {
 	cmd.Env = append(os.Environ(), roleEnv+"=1")
 	cmd.Stderr = os.Stderr
 	cmd.ExtraFiles = []*os.File{specR, reportW}
+	if iso.FirstID != 0 {
+		users, err := spawn.UserNamespace(iso.FirstID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer users.Close()
+		cmd.ExtraFiles = append(cmd.ExtraFiles, users)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC,
 	}

@@ -1,6 +1,7 @@
 package initstage
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -155,6 +156,14 @@ var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\13
 // Probe tries whether trees of the node can be shown in a user namespace of the users from first on. Nothing is mounted.
 func Probe(users *os.File, trees []string) error {
 	r := &root{iso: &shimproto.Isolate{}, users: int(users.Fd())}
+	secrets, err := fresh("tmpfs", 0)
+	if err == nil {
+		err = errors.Join(shiftTree(secrets, r.users, true), unix.Close(secrets))
+	}
+	if err != nil {
+		return fault.WithHint(fault.Wrap(err, fault.Unsupported, "show", "a new tmpfs in a user namespace"),
+			"Linux 6.3 or later is needed: secrets of tasks lie on such file systems")
+	}
 	for _, p := range trees {
 		real, err := filepath.EvalSymlinks(p)
 		if err != nil {

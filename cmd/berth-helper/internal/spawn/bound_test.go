@@ -59,10 +59,14 @@ func tell() {
 			own = "others'"
 		}
 	}
-	fmt.Printf("groups: %s\n", own)
+	users, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		fmt.Println(err)
+	}
+	fmt.Printf("groups: %s\nusers: %s\n", own, strings.Join(strings.Fields(string(users)), " "))
 	fmt.Printf("dies by signal %d\ncores up to %d\nsession keyring %d\n", parentSignal, cores.Max, keyring)
 	for line := range strings.Lines(string(status)) {
-		for _, name := range []string{"CapEff", "CapBnd", "CapAmb", "SigBlk", "NoNewPrivs", "Seccomp"} {
+		for _, name := range []string{"Uid", "Gid", "CapEff", "CapBnd", "CapAmb", "SigBlk", "NoNewPrivs", "Seccomp"} {
 			if strings.HasPrefix(line, name+":") {
 				fmt.Print(line)
 			}
@@ -143,6 +147,9 @@ func TestABoundedChildHasNothingOfItsParents(t *testing.T) {
 	want := map[string]string{
 		"dies by signal": "9",
 		"groups":         "its own",
+		"users":          "0 0 4294967295",
+		"Uid":            "65534\t65534\t65534\t65534",
+		"Gid":            "65534\t65534\t65534\t65534",
 		"cores up to":    "0",
 		"CapEff":         "0000000000000400",
 		"CapAmb":         "0000000000000400",

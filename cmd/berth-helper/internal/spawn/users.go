@@ -14,7 +14,7 @@ import (
 )
 
 // UserNamespace makes a user namespace whose first shimproto.IDs users and groups are those of the node from first on,
-// and returns what holds it. It belongs to the node's, so that root of the node has all power in it; nobody is in it.
+// and returns what holds it. Root of the node has all power in it; nobody is in it.
 //
 // A process with several threads can neither enter one nor make one for itself, so a child is born in it, and ended
 // once the namespace is held.
@@ -38,25 +38,58 @@ func userNamespace(first uint32) (*os.File, error) {
 	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, &before); err != nil {
 		return nil, err
 	}
-	pid, errno := forkHolder(&cloneArgs{
-		flags:      unix.CLONE_NEWUSER | unix.CLONE_CLEAR_SIGHAND,
-		exitSignal: uint64(unix.SIGCHLD),
-	}, os.Getpid())
+	var pid int
+	errno := effective(first)
+	if errno == 0 {
+		pid, errno = forkHolder(&cloneArgs{
+			flags:      unix.CLONE_NEWUSER | unix.CLONE_CLEAR_SIGHAND,
+			exitSignal: uint64(unix.SIGCHLD),
+		}, os.Getpid())
+		if back := effective(0); back != 0 {
+			runtime.LockOSThread() // for good: nothing else may run on the thread, which ends with its goroutine
+			errno = max(errno, back)
+		}
+	}
 	err := unix.PthreadSigmask(unix.SIG_SETMASK, &before, nil)
-	if errno != 0 {
+	if pid == 0 {
 		return nil, errors.Join(errno, err)
 	}
 	var f *os.File
+	if errno != 0 {
+		err = errors.Join(errno, err)
+	}
 	if err == nil {
 		f, err = hold(pid, first)
 	}
 	_ = unix.Kill(pid, unix.SIGKILL) // it was not waited for, and so is nobody else
 	for {
 		_, waitErr := unix.Wait4(pid, nil, 0, nil)
-		if !errors.Is(waitErr, unix.EINTR) {
-			return f, errors.Join(err, waitErr)
+		if errors.Is(waitErr, unix.EINTR) {
+			continue
 		}
+		if waitErr != nil && f != nil {
+			err = errors.Join(err, f.Close())
+		}
+		return f, errors.Join(err, waitErr)
 	}
+}
+
+// effective makes the thread another user's, but for what it may do: whoever makes a user namespace owns it, and to its
+// owner the kernel counts what all users of the namespace have of it (watches of files, queues, signals). To count it to
+// root would be to let one task use up what the node has.
+func effective(uid uint32) unix.Errno {
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); errno != 0 {
+		return errno
+	}
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	err := unix.Capget(&head, &sets[0])
+	if err == nil {
+		sets[0].Effective, sets[1].Effective = sets[0].Permitted, sets[1].Permitted
+		err = unix.Capset(&head, &sets[0])
+	}
+	errno, _ := errors.AsType[unix.Errno](err)
+	return errno
 }
 
 // hold writes the maps of a process's user namespace, and opens it.
