@@ -46,8 +46,8 @@ func TestAHostileTask(t *testing.T) {
 	users = append(users, mapped)
 	must(t, m.stop())
 	m.configure(false, fmt.Sprintf("\nsocket = %q\ntoken_file = %q\n", m.socket(), token), fmt.Sprintf(
-		"ports { http = %d }\nplugin \"exec\" {\n config {\n  denied_users = []\n  user_namespaces = %q\n }\n}\n", m.port,
-		"2000000-4000000"))
+		"ports { http = %d }\nplugin \"exec\" {\n config {\n  denied_users = []\n"+
+			"  user_namespaces = \"2000000-4000000\"\n }\n}\n", m.port))
 	m.start()
 	answers[mapped] = m.attack(site, mapped)
 	m.alive("the attack as root of a user namespace", site.PID, m.cmd.Process.Pid)

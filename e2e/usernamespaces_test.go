@@ -54,7 +54,8 @@ func foreign(t *testing.T, dir string) (out []string) {
 // TestTasksHaveUsersOfTheirOwn: given an agent with user namespaces, when root writes to a volume, then its files are
 // what they would be without, so that the next alloc reads and changes them, by another user namespace or none, and a
 // volume's ownership is as asked; templates, secrets, output, files by the API and commands beside the task are as
-// ever. A task goes on over a killed agent with the numbers it has, which no other alloc gets; constraints see the node.
+// ever. A task goes on over a killed agent with the numbers it has, which no other alloc gets; constraints see the
+// node.
 func TestTasksHaveUsersOfTheirOwn(t *testing.T) {
 	m := prepare(t, true)
 	m.append(ownUsers)
@@ -80,8 +81,10 @@ ownership {
 	m.mustCLI("volume", "create", spec)
 	// each reads what those before it wrote, and adds to it
 	const writes = `umask 077; echo who $(id -u) of $(stat -c %u:%g:%a /data); cat /data/d/* 2>/dev/null
-mkdir -p /data/d && echo line-$RUN > /data/d/$RUN && chown 77:78 /data/d/$RUN && stat -c %u:%g /data/d/* | sort | uniq -c
-cat /secrets/key; echo; echo x > /alloc/data/x && echo x > /local/x && echo x > /secrets/x; echo read; exec sleep 100000`
+mkdir -p /data/d && echo line-$RUN > /data/d/$RUN && chown 77:78 /data/d/$RUN
+stat -c %u:%g /data/d/* | sort | uniq -c
+cat /secrets/key; echo; echo x > /alloc/data/x && echo x > /local/x && echo x > /secrets/x
+echo read; exec sleep 100000`
 	onVolume := func(id string) string {
 		hcl := writer{id: id, volume: "data", script: strings.ReplaceAll(writes, "$RUN", id)}.hcl()
 		return strings.Replace(hcl, "driver  ", `user = "root"

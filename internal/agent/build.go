@@ -124,10 +124,10 @@ func revision() string {
 func (a *Agent) nodeConfig() (client.Config, error) {
 	c := a.cfg
 	reserved, err := c.reserved()
-	raw, isolated := c.plugin(rawexec.Name).config(), c.plugin(exec.Name).config()
-	rawUsers, rawErr := c.plugin(rawexec.Name).users()
-	execUsers, execErr := c.plugin(exec.Name).users()
-	ids, idsErr := c.plugin(exec.Name).ids()
+	raw, isolated := c.plugin(rawexec.Name).Options(), c.plugin(exec.Name).Options()
+	rawUsers, rawErr := c.plugin(rawexec.Name).Users()
+	execUsers, execErr := c.plugin(exec.Name).Users()
+	ids, idsErr := c.plugin(exec.Name).IDs()
 	return client.Config{
 		DataDir:     c.DataDir,
 		Name:        c.Name,

@@ -33,7 +33,7 @@ func (a *Agent) bundled(ctx context.Context) error {
 	if !*a.cfg.Client.LocalCSI || a.client == nil {
 		return nil
 	}
-	if !orDev(a.cfg.plugin(rawexec.Name).config().Enabled, a.cfg.dev) {
+	if !orDev(a.cfg.plugin(rawexec.Name).Options().Enabled, a.cfg.dev) {
 		a.log.Warn("local_csi is set, and the bundled storage plugin does not run on this node: it needs the driver "+
 			"raw_exec, which is disabled here", "hint", `add: plugin "raw_exec" { config { enabled = true } }, `+
 			"or take local_csi away")

@@ -12,12 +12,11 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/agent/plugins"
 	"berth/internal/base/fault"
 	"berth/internal/client/allocdir"
 	"berth/internal/client/csimanager"
 	"berth/internal/client/host"
-	"berth/internal/port/driver/exec"
-	"berth/internal/port/seccomp"
 	"berth/internal/server/gc"
 )
 
@@ -137,7 +136,7 @@ func (c *Config) check() error {
 		return err
 	}
 	for _, p := range c.Plugins {
-		if err := p.check(); err != nil {
+		if err := p.Check(); err != nil {
 			return err
 		}
 	}
@@ -251,52 +250,14 @@ func (c *ClientBlock) check() error {
 	return nil
 }
 
-// check refuses options that the driver of that name does not have, rather than to ignore them.
-func (p *Plugin) check() error {
-	what := p.what()
-	switch c := p.config(); {
-	case p.Name != "raw_exec" && p.Name != "exec":
-		return bad(what, "there is no such task driver", "there are exec and raw_exec")
-	case p.Name == "exec" && c.Enabled != nil:
-		return bad(what, "exec has no option enabled: it is on wherever the machine allows it", "leave it out")
-	case p.Name == "raw_exec" && c.confines():
-		return bad(what,
-			"raw_exec has no options allow_csi_node, allow_caps, allow_syscalls, show_etc, allow_host_pid, "+
-				"allow_host_ipc and user_namespaces: its tasks are not confined", "leave them out, or set them for exec")
-	}
-	if _, err := p.users(); err != nil {
-		return err
-	}
-	if _, err := p.ids(); err != nil {
-		return err
-	}
-	if err := exec.CheckEtc(p.config().ShowEtc); err != nil {
-		return fault.Note(err, "", what+" show_etc")
-	}
-	return fault.Note(seccomp.Check(p.config().AllowSyscalls), "", what+" allow_syscalls")
-}
-
-// confines reports whether it has options of a driver that confines its tasks.
-func (c *PluginConfig) confines() bool {
-	return c.AllowCSINode != nil || c.AllowCaps != nil || c.AllowSyscalls != nil || c.AllowHostPID != nil ||
-		c.AllowHostIPC != nil || c.ShowEtc != nil || c.UserNamespaces != nil
-}
-
-func (p *Plugin) config() PluginConfig {
-	if p.Config == nil {
-		return PluginConfig{}
-	}
-	return *p.Config
-}
-
 // plugin is a driver's block, or an empty one.
-func (c *Config) plugin(name string) *Plugin {
+func (c *Config) plugin(name string) *plugins.Plugin {
 	for _, p := range c.Plugins {
 		if p.Name == name {
 			return p
 		}
 	}
-	return &Plugin{Name: name}
+	return &plugins.Plugin{Name: name}
 }
 
 func (c *Config) shimDir() string { return filepath.Join(c.DataDir, "shim") }

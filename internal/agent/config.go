@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"berth/internal/agent/help"
+	"berth/internal/agent/plugins"
 	"berth/internal/base/fault"
 	"berth/internal/base/redact"
 	"berth/jobspec/hclfile"
@@ -22,20 +23,20 @@ import (
 
 // Config is what an agent is started with: files first, then flags.
 type Config struct {
-	DataDir    string       `hcl:"data_dir"`
-	BindAddr   string       `hcl:"bind_addr"`
-	Name       string       `hcl:"name"`
-	Datacenter string       `hcl:"datacenter"`
-	Region     string       `hcl:"region"`
-	LogLevel   string       `hcl:"log_level"`
-	LogJSON    bool         `hcl:"log_json"`
-	Ports      *Ports       `hcl:"ports,block"`
-	Server     *ServerBlock `hcl:"server,block"`
-	Client     *ClientBlock `hcl:"client,block"`
-	Plugins    []*Plugin    `hcl:"plugin,block"`
-	ACL        *ACLBlock    `hcl:"acl,block"`
-	API        *APIBlock    `hcl:"api,block"`
-	Limits     *LimitsBlock `hcl:"limits,block"`
+	DataDir    string            `hcl:"data_dir"`
+	BindAddr   string            `hcl:"bind_addr"`
+	Name       string            `hcl:"name"`
+	Datacenter string            `hcl:"datacenter"`
+	Region     string            `hcl:"region"`
+	LogLevel   string            `hcl:"log_level"`
+	LogJSON    bool              `hcl:"log_json"`
+	Ports      *Ports            `hcl:"ports,block"`
+	Server     *ServerBlock      `hcl:"server,block"`
+	Client     *ClientBlock      `hcl:"client,block"`
+	Plugins    []*plugins.Plugin `hcl:"plugin,block"`
+	ACL        *ACLBlock         `hcl:"acl,block"`
+	API        *APIBlock         `hcl:"api,block"`
+	Limits     *LimitsBlock      `hcl:"limits,block"`
 
 	args      []string // by which it was read
 	dev       bool
@@ -110,33 +111,6 @@ type Reserved struct {
 	MemoryMB int    `hcl:"memory"`
 	DiskMB   int    `hcl:"disk"`
 	Ports    string `hcl:"reserved_ports"`
-}
-
-// Plugin configures a task driver.
-type Plugin struct {
-	Name   string        `hcl:"name,label"`
-	Config *PluginConfig `hcl:"config,block"`
-}
-
-// PluginConfig holds the options of the built-in drivers.
-type PluginConfig struct {
-	Enabled      *bool    `hcl:"enabled"`        // raw_exec
-	AllowCSINode *bool    `hcl:"allow_csi_node"` // exec: node-role storage plugins may act on the node
-	AllowCaps    []string `hcl:"allow_caps"`     // exec
-	// AllowSyscalls are system calls that tasks of exec may make beyond those that all may.
-	AllowSyscalls []string `hcl:"allow_syscalls"`
-	// UserNamespaces are numbers of the node for the users of exec's tasks, "1000000-1999999"; not set: none.
-	UserNamespaces *string  `hcl:"user_namespaces"`
-	ShowEtc        []string `hcl:"show_etc"`       // exec: entries of /etc that tasks see beyond those that all see
-	AllowHostPID   *bool    `hcl:"allow_host_pid"` // exec: tasks may share the node's pid namespace
-	AllowHostIPC   *bool    `hcl:"allow_host_ipc"` // exec: tasks may share the node's ipc namespace
-
-	// DefaultUser is of tasks that name none; not set: nobody for exec, the agent's own for raw_exec.
-	DefaultUser *string  `hcl:"default_user"`
-	DeniedUsers []string `hcl:"denied_users"` // names or numbers that no task runs as; not set: root for exec
-	// DeniedUIDs and DeniedGIDs are numbers and ranges of them, "0,10-99". Not set: none, and group 0 for exec.
-	DeniedUIDs *string `hcl:"denied_host_uids"`
-	DeniedGIDs *string `hcl:"denied_host_gids"`
 }
 
 // ACLBlock is refused when it asks for what is not built.
@@ -328,7 +302,7 @@ func (c *Config) override(f *Config) {
 		block(&c.Client).override(f.Client)
 	}
 	for _, p := range f.Plugins {
-		c.Plugins = replace(c.Plugins, p, func(q *Plugin) bool { return q.Name == p.Name })
+		c.Plugins = replace(c.Plugins, p, func(q *plugins.Plugin) bool { return q.Name == p.Name })
 	}
 }
 

@@ -99,7 +99,7 @@ func TestAnAgentInServiceDoesNotRunTheBundledPluginUnasked(t *testing.T) {
 func TestTheExampleOfAnAgentInServiceIsRead(t *testing.T) {
 	cfg := parse(t, "-config", filepath.Join("..", "..", "examples", "agent.hcl"))
 	if cfg.dev || !cfg.Server.Enabled || !cfg.Client.Enabled || !*cfg.Client.LocalCSI || cfg.portAsked ||
-		!orDev(cfg.plugin("raw_exec").config().Enabled, false) || cfg.API.Socket != "/run/berth/api.sock" {
+		!orDev(cfg.plugin("raw_exec").Options().Enabled, false) || cfg.API.Socket != "/run/berth/api.sock" {
 		t.Fatalf("examples/agent.hcl gives %+v", cfg)
 	}
 }
@@ -176,7 +176,7 @@ plugin "raw_exec" {
 		{"a level in capitals", cfg.LogLevel, "debug"},
 		{"a host volume", *cfg.Client.HostVolumes[0], HostVolume{Name: "media", Path: "/srv/media", ReadOnly: true}},
 		{"reserved processor", cfg.Client.Reserved.CPU, 100},
-		{"a plugin of the same name", *cfg.plugin("raw_exec").config().Enabled, false},
+		{"a plugin of the same name", *cfg.plugin("raw_exec").Options().Enabled, false},
 		{"one plugin", len(cfg.Plugins), 1},
 	} {
 		if c.got != c.want {

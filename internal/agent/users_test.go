@@ -50,7 +50,7 @@ plugin "raw_exec" {
 	} {
 		cfg := parse(t, "-config", write(t, t.TempDir(), "a.hcl", base+text))
 		for name, want := range map[string]users.Policy{"exec": want.exec, "raw_exec": want.raw} {
-			got, err := cfg.plugin(name).users()
+			got, err := cfg.plugin(name).Users()
 			if err != nil || got.Default != want.Default || !slices.Equal(got.Denied, want.Denied) ||
 				!slices.Equal(got.DeniedUIDs, want.DeniedUIDs) || !slices.Equal(got.DeniedGIDs, want.DeniedGIDs) {
 				t.Errorf("%s with %q: %+v, %v", name, text, got, err)
@@ -93,7 +93,7 @@ func TestNumbersForUserNamespaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := cfg.plugin("exec").ids()
+	got, err := cfg.plugin("exec").IDs()
 	if err != nil || got == nil || *got != (driver.IDRange{First: 1000000, Last: 1999999}) || got.Allocs() != 15 {
 		t.Errorf("the range: %+v, %v", got, err)
 	}
@@ -101,7 +101,7 @@ func TestNumbersForUserNamespaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := cfg.plugin("exec").ids(); got != nil || err != nil {
+	if got, err := cfg.plugin("exec").IDs(); got != nil || err != nil {
 		t.Errorf("without the option: %+v, %v", got, err)
 	}
 	for text, says := range map[string]string{

@@ -82,7 +82,7 @@ func (l *Launcher) launch(
 	}
 	var launched shimproto.Launched
 	if err == nil && spec.Isolate != nil && spec.Isolate.IDs != nil {
-		m.Isolate.FirstID, err = l.takeIDs(spec.AllocID, *spec.Isolate.IDs)
+		m.Isolate.FirstID, err = l.users.Take(spec.AllocID, stem(spec.AllocID), *spec.Isolate.IDs)
 	}
 	if err == nil {
 		err = c.ask(ctx, shimproto.TypeLaunch, m, &launched)

@@ -17,6 +17,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/cgroup"
+	"berth/internal/client/shim/numbers"
 	"berth/internal/port/driver"
 )
 
@@ -54,9 +55,9 @@ type Launcher struct {
 	locks    map[string]*allocLock
 	children map[string]*os.Process // shims that this process started, by alloc
 
-	ids     sync.Mutex      // while an alloc gets numbers of users
+	users   *numbers.Book
+	probing sync.Mutex
 	probed  *driver.IDRange // with which user namespaces were tried, well
-	probing sync.Mutex      // while they are
 }
 
 var (
@@ -95,7 +96,9 @@ func New(cfg Config) (*Launcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Launcher{cfg: cfg, tree: tree, locks: map[string]*allocLock{}, children: map[string]*os.Process{}}, nil
+	l := &Launcher{cfg: cfg, tree: tree, locks: map[string]*allocLock{}, children: map[string]*os.Process{}}
+	l.users = numbers.New(cfg.Dir, living{l})
+	return l, nil
 }
 
 // Check implements driver.Checker.

@@ -198,7 +198,7 @@ func (l *Launcher) sweep(ctx context.Context, alloc string) error {
 	if err := l.tree.RemoveAlloc(l.cfg.Slice, alloc); err != nil {
 		return err
 	}
-	if err := l.dropIDs(alloc); err != nil {
+	if err := l.users.Drop(stem(alloc)); err != nil {
 		return err
 	}
 	if err := os.Remove(l.socket(alloc)); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -111,12 +111,15 @@ func TestRootOfATaskIsNobodyOfTheNode(t *testing.T) {
 	}
 	for _, c := range []struct{ command, want string }{
 		{"id -u; id -g", "0\n0"},
-		{"readlink /proc/self/ns/user; for p in /proc/[0-9]*; do grep -q sleep $p/comm && readlink $p/ns/user; done | uniq",
+		{"readlink /proc/self/ns/user; " +
+			"for p in /proc/[0-9]*; do grep -q sleep $p/comm && readlink $p/ns/user; done | uniq",
 			strings.Repeat(link(t, fmt.Sprintf("/proc/%d/ns/user", pid))+"\n", 2)},
-		{"grep CapBnd /proc/self/status | cut -f2; grep CapEff /proc/self/status | cut -f2", bounding() + "\n" + bounding()},
-		{"cat /volume/of-root /volume/of-nobody /local/made/here/of-root /local/made/here/of-nobody", "keptkeptkeptkept"},
-		{"stat -c %u /volume/of-root /volume/of-nobody /usr/bin /etc/passwd / /dev /dev/null /run /alloc | tr '\\n' ' '",
-			"0 65534 0 0 0 0 0 0 0"},
+		{"grep CapBnd /proc/self/status | cut -f2; grep CapEff /proc/self/status | cut -f2",
+			bounding() + "\n" + bounding()},
+		{"cat /volume/of-root /volume/of-nobody /local/made/here/of-root /local/made/here/of-nobody",
+			"keptkeptkeptkept"},
+		{"stat -c %u /volume/of-root /volume/of-nobody /usr/bin /etc/passwd / /dev /dev/null /run /alloc | " +
+			"tr '\\n' ' '", "0 65534 0 0 0 0 0 0 0"},
 		{"cd /volume && echo a > a && mkdir d && echo b > d/b && chown 1234:4321 a && cat of-nobody", "kept"},
 		{"cd /local/made/here && echo a > a && mkdir d && chown 65534:65534 d && echo ok", "ok"},
 		{"echo a > /local/a && echo b > /secrets/b && echo c > /alloc/data/c && echo d > /tmp/d && echo ok", "ok"},
@@ -223,7 +226,8 @@ func TestAllocsNeverShareTheirUsers(t *testing.T) {
 			t.Errorf("what is left: %v, %v", left, err)
 		}
 	})
-	a, b, c := ids.Alloc(ids.New()), ids.Alloc(ids.New()), ids.Alloc(ids.New())
+	a, b := ids.Alloc(ids.New()), ids.Alloc(ids.New())
+	c := ids.Alloc(ids.New())
 	_, first, err := start(ownUsers(2), a, "web")
 	if err != nil || first != firstID {
 		t.Fatal(first, err)
@@ -252,8 +256,8 @@ func TestAllocsNeverShareTheirUsers(t *testing.T) {
 }
 
 // Given a task with a user namespace and a mount of a file system that cannot show other numbers of users, or a
-// part of it, when it is started, then that is refused for good, names mount, place and file system and a way out, and
-// nothing was written.
+// part of it, when it is started, then that is refused as permanent, names mount, place and file system and a way out,
+// and nothing was written.
 func TestAFileSystemThatCannotShowOtherUsersIsRefused(t *testing.T) {
 	base := tempDir(t)
 	var dirs []string
@@ -300,13 +304,14 @@ func TestAFileSystemThatCannotShowOtherUsersIsRefused(t *testing.T) {
 }
 
 // Given an agent whose tasks have user namespaces, then it offers that to constraints, having tried it, and is
-// unhealthy by a sentence where it does not work; a job that asks for what means nothing there is refused for good.
+// unhealthy by a sentence where it does not work; a job that asks for what means nothing there is refused likewise.
 func TestWhatUserNamespacesCannotHaveIsRefused(t *testing.T) {
 	f := exec.New(ownUsers(1), newLauncher(t)).Fingerprint(short(t))
 	if f.Health != driver.Healthy || f.Attributes["driver.exec.user_namespaces"] != "1" {
 		t.Errorf("the node: %+v", f)
 	}
-	if f := exec.New(exec.Config{}, newLauncher(t)).Fingerprint(short(t)); f.Attributes["driver.exec.user_namespaces"] != "" {
+	f = exec.New(exec.Config{}, newLauncher(t)).Fingerprint(short(t))
+	if f.Attributes["driver.exec.user_namespaces"] != "" {
 		t.Errorf("a node without: %+v", f)
 	}
 	impossible := ownUsers(1)
@@ -357,7 +362,8 @@ func TestWhoActsOnTheNodeHasItsUsers(t *testing.T) {
 			t.Fatal(what, err)
 		}
 		handle := task.Handle()
-		if got, want := link(t, fmt.Sprintf("/proc/%d/ns/user", handle.PID)), link(t, "/proc/self/ns/user"); got != want {
+		got := link(t, fmt.Sprintf("/proc/%d/ns/user", handle.PID))
+		if want := link(t, "/proc/self/ns/user"); got != want {
 			t.Errorf("%s: in %s, the node's is %s", what, got, want)
 		}
 		if err := task.Stop(short(t), "", 0); err != nil {

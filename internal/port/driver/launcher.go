@@ -103,12 +103,12 @@ type IsolateSpec struct {
 	Filter []byte
 	// PIDMode and IPCMode "private" (default) or "host".
 	PIDMode, IPCMode string
-	// IDs are numbers of the node of which the launcher takes the alloc's own, for a user namespace in which the process
-	// has users and groups of its own; nil: the node's. What is mounted from the node keeps the numbers that it has.
+	// IDs are numbers of the node of which the launcher takes the alloc's own, for a user namespace in which the
+	// process has users and groups of its own; nil: the node's. What is mounted from the node keeps its numbers.
 	IDs *IDRange
 }
 
-// IDRange are numbers of users and of groups, the last one included. Each alloc gets IDsPerAlloc of them, from First on.
+// IDRange are numbers of users and of groups, the last one included. Each alloc gets IDsPerAlloc of them.
 type IDRange struct{ First, Last uint32 }
 
 // IDsPerAlloc is how many users, and as many groups, the tasks of an alloc have in their user namespaces.
@@ -121,7 +121,7 @@ func (r IDRange) Allocs() int { return int((int64(r.Last) - int64(r.First) + 1) 
 type IDChecker interface {
 	// CheckIDs returns nil if directories of the node, and what the launcher knows of, can be shown in a user namespace
 	// with numbers of this range.
-	CheckIDs(r IDRange, trees []string) error
+	CheckIDs(ctx context.Context, r IDRange, trees []string) error
 }
 
 // Checker is offered by a Launcher that can say beforehand why it could not launch on this node: drivers ask it for

@@ -63,7 +63,8 @@ func shiftTree(tree, users int, whole bool) error {
 	if whole {
 		flags |= unix.AT_RECURSIVE
 	}
-	return unix.MountSetattr(tree, "", flags, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(users)})
+	a := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(users)}
+	return unix.MountSetattr(tree, "", flags, a)
 }
 
 // device makes a device's node on a file system of its own, and returns it as a tree.
@@ -153,7 +154,7 @@ func (r *root) culprit(source string) (place, kind string) {
 // unescape undoes how the kernel writes what would end a field of the mount table.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// Probe tries whether trees of the node can be shown in a user namespace of the users from first on. Nothing is mounted.
+// Probe tries whether trees of the node can be shown in a user namespace. Nothing is mounted.
 func Probe(users *os.File, trees []string) error {
 	r := &root{iso: &shimproto.Isolate{}, users: int(users.Fd())}
 	secrets, err := fresh("tmpfs", 0)

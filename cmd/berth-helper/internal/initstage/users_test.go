@@ -25,8 +25,9 @@ func ownerOf(t *testing.T, path string) string {
 	return fmt.Sprintf("%d:%d", st.Uid, st.Gid)
 }
 
-// Given a root that is built for a user namespace, then what is mounted from the node belongs in it to the same users of
-// the namespace; what is made for the root is its root's; and what had to be made on the node's disk is the node's root's.
+// Given a root that is built for a user namespace, then what is mounted from the node belongs in it to the same users
+// of the namespace; what is made for the root is its root's; and what had to be made on the node's disk is the node's
+// root's.
 func TestWhatIsShownBelongsToUsersOfTheNamespace(t *testing.T) {
 	root, source := place(t)
 	if err := errors.Join(os.Chown(filepath.Join(source, "data/file"), 1234, 65534), os.Chmod(source, 0o700),

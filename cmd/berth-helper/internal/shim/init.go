@@ -12,6 +12,12 @@ import (
 	"berth/internal/shimproto"
 )
 
+// initStage holds the namespaces of an isolated process.
+type initStage struct {
+	child *spawn.Child
+	users *os.File // the user namespace, which is nobody's; nil: the node's
+}
+
 // startInit starts the init stage, which builds the task's root in its own mount namespace and then holds the
 // namespaces. It is their first process: it reaps orphans, and when it dies the kernel kills all others.
 func (p *process) startInit() error {
@@ -36,12 +42,12 @@ func (p *process) startInit() error {
 	defer reportR.Close()
 	files := []*os.File{null, null, null, specR, reportW}
 	if iso.FirstID != 0 {
-		if p.users, err = spawn.UserNamespace(iso.FirstID); err != nil {
+		if p.init.users, err = spawn.UserNamespace(iso.FirstID); err != nil {
 			return errors.Join(err, reportW.Close(), specW.Close())
 		}
-		files = append(files, p.users)
+		files = append(files, p.init.users)
 	}
-	p.init, err = spawn.Start(p.shim.group, spawn.Spec{
+	p.init.child, err = spawn.Start(p.shim.group, spawn.Spec{
 		Path:   "/proc/self/exe",
 		Argv:   []string{"berth-init", "init", p.launch.Name},
 		Env:    []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"},

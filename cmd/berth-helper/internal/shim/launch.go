@@ -123,9 +123,9 @@ func (p *process) spec(argv []string) spawn.Spec {
 	s.Join, s.Back = p.cgroup.Joins()
 	if iso := p.launch.Isolate; iso != nil {
 		s.Enter = &spawn.Enter{
-			PidFD:   int(p.init.PidFD.Fd()),
+			PidFD:   int(p.init.child.PidFD.Fd()),
 			Flags:   namespaces(iso),
-			Users:   p.users,
+			Users:   p.init.users,
 			FirstID: iso.FirstID,
 		}
 		s.Bound = &spawn.Bound{

@@ -2,7 +2,6 @@ package shim
 
 import (
 	"context"
-	"os"
 	"sync"
 	"time"
 
@@ -22,8 +21,7 @@ type process struct {
 	cgroup *cgroup.Group
 	logs   []*tasklog.Stream
 	logged []chan struct{}
-	init   *spawn.Child // of an isolated process
-	users  *os.File     // its user namespace; nil: the node's
+	init   initStage // of an isolated process
 	main   *spawn.Child
 
 	started   chan struct{} // closed when the start is over, well or not
@@ -96,8 +94,8 @@ func (p *process) watch() error {
 	// A task that lived on after the kernel had killed a child of it did not end for that.
 	exit.OOM = (exit.Code != 0 || exit.Signal != 0) && p.cgroup.OOMKills() > 0
 	exit.LogLost, _ = p.lost()
-	if p.init != nil {
-		_ = p.init.Signal(unix.SIGKILL) // with the main process ends its pid namespace; destroy makes sure
+	if p.init.child != nil {
+		_ = p.init.child.Signal(unix.SIGKILL) // with the main process ends its pid namespace; destroy makes sure
 	}
 	p.mu.Lock()
 	exit.Cancelled = p.state.cancelled
@@ -280,14 +278,14 @@ func (p *process) destroy() error {
 	if p.main != nil { // the exit is read from the group that is removed below, and sent before the process is gone
 		<-p.reported
 	}
-	for _, c := range []*spawn.Child{p.main, p.init} {
+	for _, c := range []*spawn.Child{p.main, p.init.child} {
 		if c != nil {
 			<-c.Done()
 			c.Close()
 		}
 	}
-	if p.users != nil {
-		_ = p.users.Close() // nothing was written, and it may be closed already
+	if p.init.users != nil {
+		_ = p.init.users.Close() // nothing was written, and it may be closed already
 	}
 	for i, done := range p.logged {
 		select {

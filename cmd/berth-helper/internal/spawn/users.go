@@ -75,8 +75,8 @@ func userNamespace(first uint32) (*os.File, error) {
 }
 
 // effective makes the thread another user's, but for what it may do: whoever makes a user namespace owns it, and to its
-// owner the kernel counts what all users of the namespace have of it (watches of files, queues, signals). To count it to
-// root would be to let one task use up what the node has.
+// owner the kernel counts what all users of the namespace have of it (watches of files, queues, signals). To count it
+// to root would be to let one task use up what the node has.
 func effective(uid uint32) unix.Errno {
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); errno != 0 {
 		return errno

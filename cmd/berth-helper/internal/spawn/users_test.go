@@ -67,7 +67,8 @@ func TestAChildHasUsersOfItsOwn(t *testing.T) {
 		}
 		got := asked(t, n, spec)
 		for field, want := range map[string]string{"users": "0 1048576 65536", "Gid": c.want["Uid"],
-			"CapBnd": "0000000000000081", "groups": "its own", "NoNewPrivs": "1", "Seccomp": "2", "dies by signal": "9"} {
+			"CapBnd": "0000000000000081", "groups": "its own", "NoNewPrivs": "1", "Seccomp": "2",
+			"dies by signal": "9"} {
 			c.want[field] = want
 		}
 		for field, want := range c.want {

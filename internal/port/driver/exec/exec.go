@@ -123,13 +123,13 @@ var schema = driver.Schema{
 }
 
 // Fingerprint implements driver.Driver.
-func (d *Driver) Fingerprint(context.Context) driver.Fingerprint {
+func (d *Driver) Fingerprint(ctx context.Context) driver.Fingerprint {
 	if d.unfiltered != nil {
 		return driver.Fingerprint{Health: driver.Unhealthy, Description: d.unfiltered.Error()}
 	}
 	f := launched.Look(d.opt.Launcher, Name, true)
 	if c, ok := d.opt.Launcher.(driver.IDChecker); ok && d.cfg.IDs != nil && f.Health == driver.Healthy {
-		if err := c.CheckIDs(*d.cfg.IDs, d.cfg.System); err != nil {
+		if err := c.CheckIDs(ctx, *d.cfg.IDs, d.cfg.System); err != nil {
 			return driver.Fingerprint{Health: driver.Unhealthy, Description: err.Error()}
 		}
 	}

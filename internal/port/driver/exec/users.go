@@ -1,16 +1,43 @@
 package exec
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"berth/internal/base/fault"
 	"berth/internal/port/driver"
+	"berth/internal/port/users"
 )
 
 // attributeUsers is of nodes whose tasks have user namespaces.
 const attributeUsers = "driver.exec.user_namespaces"
+
+// ParseIDs reads Config.IDs: one range of numbers that are no users of the node. fault.Invalid: it is none.
+func ParseIDs(text string) (*driver.IDRange, error) {
+	ranges, err := users.ParseRanges(text)
+	if err != nil {
+		return nil, err
+	}
+	bad := func(what string) error {
+		return fault.WithHint(fault.New(fault.Invalid, "", strconv.Quote(text), what),
+			`give one range of numbers that nobody else on the node has, such as "1000000-1999999"`)
+	}
+	if len(ranges) != 1 {
+		return nil, bad("it is not one range")
+	}
+	out := driver.IDRange{First: ranges[0].First, Last: ranges[0].Last}
+	switch {
+	case out.First < driver.IDsPerAlloc:
+		return nil, bad("it has numbers below 65,536, which are users of the node")
+	case out.Last == math.MaxUint32:
+		return nil, bad("it has number 4,294,967,295, which stands for nobody at all")
+	case out.Allocs() == 0:
+		return nil, bad("it is too short: each alloc takes 65,536 numbers")
+	}
+	return &out, nil
+}
 
 // meaningful are the capabilities that mean something within a user namespace that owns no other: the network, the
 // clock, devices and mounts are the node's. The rest of what a task may have is kept off it, or means nothing.
@@ -32,8 +59,8 @@ func ownUsers(add []string, binds []driver.Mount) error {
 		if m.Propagation != "" && m.Propagation != "private" {
 			return fault.WithHint(
 				fault.New(fault.Unsupported, "", "mount "+strconv.Quote(m.Target),
-					"propagation "+strconv.Quote(m.Propagation)+
-						" is not for tasks with user namespaces: what the node mounts later has other numbers of users"),
+					"propagation "+strconv.Quote(m.Propagation)+" is not for tasks with user namespaces: what the "+
+						"node mounts later has other numbers of users"),
 				"leave propagation_mode out, or have the task run on another node: a constraint on ${attr."+
 					attributeUsers+"} with the operator is_not_set finds one")
 		}

@@ -1,0 +1,138 @@
+// Package plugins owns the blocks of an agent's configuration that are named after task drivers. The agent imports it.
+package plugins
+
+import (
+	"berth/internal/base/fault"
+	"berth/internal/port/driver"
+	"berth/internal/port/driver/exec"
+	"berth/internal/port/seccomp"
+	"berth/internal/port/users"
+)
+
+// Plugin configures a task driver.
+type Plugin struct {
+	Name   string   `hcl:"name,label"`
+	Config *Options `hcl:"config,block"`
+}
+
+// Options holds the options of the built-in drivers.
+type Options struct {
+	Enabled      *bool    `hcl:"enabled"`        // raw_exec
+	AllowCSINode *bool    `hcl:"allow_csi_node"` // exec: node-role storage plugins may act on the node
+	AllowCaps    []string `hcl:"allow_caps"`     // exec
+	// AllowSyscalls are system calls that tasks of exec may make beyond those that all may.
+	AllowSyscalls []string `hcl:"allow_syscalls"`
+	// UserNamespaces are numbers of the node for the users of exec's tasks, "1000000-1999999"; not set: none.
+	UserNamespaces *string  `hcl:"user_namespaces"`
+	ShowEtc        []string `hcl:"show_etc"`       // exec: entries of /etc that tasks see beyond those that all see
+	AllowHostPID   *bool    `hcl:"allow_host_pid"` // exec: tasks may share the node's pid namespace
+	AllowHostIPC   *bool    `hcl:"allow_host_ipc"` // exec: tasks may share the node's ipc namespace
+
+	// DefaultUser is of tasks that name none; not set: nobody for exec, the agent's own for raw_exec.
+	DefaultUser *string  `hcl:"default_user"`
+	DeniedUsers []string `hcl:"denied_users"` // names or numbers that no task runs as; not set: root for exec
+	// DeniedUIDs and DeniedGIDs are numbers and ranges of them, "0,10-99". Not set: none, and group 0 for exec.
+	DeniedUIDs *string `hcl:"denied_host_uids"`
+	DeniedGIDs *string `hcl:"denied_host_gids"`
+}
+
+// Check refuses options that the driver of that name does not have, rather than to ignore them.
+func (p *Plugin) Check() error {
+	what := p.what()
+	switch c := p.Options(); {
+	case p.Name != "raw_exec" && p.Name != "exec":
+		return bad(what, "there is no such task driver", "there are exec and raw_exec")
+	case p.Name == "exec" && c.Enabled != nil:
+		return bad(what, "exec has no option enabled: it is on wherever the machine allows it", "leave it out")
+	case p.Name == "raw_exec" && c.confines():
+		return bad(what,
+			"raw_exec has no options allow_csi_node, allow_caps, allow_syscalls, show_etc, allow_host_pid, allow_host_ipc "+
+				"and user_namespaces: its tasks are not confined", "leave them out, or set them for exec")
+	}
+	if _, err := p.Users(); err != nil {
+		return err
+	}
+	if _, err := p.IDs(); err != nil {
+		return err
+	}
+	if err := exec.CheckEtc(p.Options().ShowEtc); err != nil {
+		return fault.Note(err, "", what+" show_etc")
+	}
+	return fault.Note(seccomp.Check(p.Options().AllowSyscalls), "", what+" allow_syscalls")
+}
+
+// confines reports whether it has options of a driver that confines its tasks.
+func (c *Options) confines() bool {
+	return c.AllowCSINode != nil || c.AllowCaps != nil || c.AllowSyscalls != nil || c.AllowHostPID != nil ||
+		c.AllowHostIPC != nil || c.ShowEtc != nil || c.UserNamespaces != nil
+}
+
+// Options are those that the block sets; the rest is nil.
+func (p *Plugin) Options() Options {
+	if p.Config == nil {
+		return Options{}
+	}
+	return *p.Config
+}
+
+// Users is as whom the tasks of a driver run. Tasks of exec are nobody unless their job says otherwise, and never root;
+// those of raw_exec are what the agent is: who may submit them is root anyway.
+func (p *Plugin) Users() (users.Policy, error) {
+	c := p.Options()
+	var out users.Policy
+	gids := ""
+	if p.Name == exec.Name {
+		out, gids = users.Policy{Default: "nobody", Denied: []string{"root"}}, "0"
+	}
+	if c.DefaultUser != nil {
+		out.Default = *c.DefaultUser
+	}
+	if c.DeniedUsers != nil {
+		out.Denied = c.DeniedUsers
+	}
+	if c.DeniedGIDs != nil {
+		gids = *c.DeniedGIDs
+	} else if c.DeniedUsers != nil && len(c.DeniedUsers) == 0 {
+		gids = "" // whoever lets tasks be root lets them be in its group
+	}
+	var err error
+	if out.DeniedGIDs, err = users.ParseRanges(gids); err != nil {
+		return out, fault.Note(err, "configure", p.what()+" denied_host_gids")
+	}
+	if c.DeniedUIDs != nil {
+		if out.DeniedUIDs, err = users.ParseRanges(*c.DeniedUIDs); err != nil {
+			return out, fault.Note(err, "configure", p.what()+" denied_host_uids")
+		}
+	}
+	return out, p.checkDefaultUser(&out)
+}
+
+// checkDefaultUser refuses a default that would have every task refused that names no user. One that the node does not
+// know is said by the tasks that would need it: others run.
+func (p *Plugin) checkDefaultUser(u *users.Policy) error {
+	if p.Name == exec.Name && u.Default == "" {
+		return bad(p.what()+" default_user", "it is empty", `leave it out for nobody, or name the user, such as "root"`)
+	}
+	if err := u.Check(u.Default); fault.Has(err, fault.Denied) {
+		return fault.WithHint(fault.Note(err, "configure", p.what()+" default_user"),
+			"take it out of denied_users, denied_host_uids and denied_host_gids: denied_users = [] lets tasks be root")
+	}
+	return nil
+}
+
+// IDs are the numbers of which allocs get their own, in user namespaces; nil: their tasks share the node's users.
+func (p *Plugin) IDs() (*driver.IDRange, error) {
+	text := p.Options().UserNamespaces
+	if text == nil {
+		return nil, nil
+	}
+	r, err := exec.ParseIDs(*text)
+	return r, fault.Note(err, "configure", p.what()+" user_namespaces")
+}
+
+func (p *Plugin) what() string { return "plugin \"" + p.Name + "\"" }
+
+// bad refuses a setting, with the reason and the way out.
+func bad(what, why, hint string) error {
+	return fault.WithHint(fault.New(fault.Invalid, "configure", what, why), hint)
+}
