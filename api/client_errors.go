@@ -54,7 +54,14 @@ func (e *UnreachableError) Error() string {
 		return fmt.Sprintf("permission denied: the socket %s admits its owner and root; use sudo, or give the agent "+
 			"a port with api { token_file = … } and name that with -address and -token", e.socket)
 	}
-	return fmt.Sprintf("the agent at %s cannot be reached: %s", e.Address, e.Err)
+	text := fmt.Sprintf("the agent at %s cannot be reached: %s", e.Address, e.Err)
+	switch {
+	case errors.Is(e.Err, http.ErrSchemeMismatch):
+		return text + "; it speaks no TLS: write http:// in its address"
+	case errors.Is(e.Err, io.EOF):
+		return text + "; what listens there may be no agent: name one with -address or BERTH_ADDR"
+	}
+	return text
 }
 
 // Unwrap returns the cause.

@@ -3,8 +3,11 @@ package e2e
 import (
 	"bufio"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +20,7 @@ type mistake struct {
 	name, file string
 	command    []string
 	exit       int
+	runs       bool // the job is there afterwards
 	want       []string
 }
 
@@ -29,24 +33,54 @@ func TestMistakesAreAnsweredWithTheThingThePlaceAndTheWayOut(t *testing.T) {
 		group: fmt.Sprintf("network {\n port \"db\" {\n static = %d\n }\n}", port)}
 	m.run(holder.hcl())
 	m.running("holder", 1)
-	for _, c := range mistakes(t) {
-		t.Run(c.name, func(t *testing.T) {
+	speaks := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(speaks.Close)
+	hangsUp := httptest.NewServer(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	t.Cleanup(hangsUp.Close)
+	places := strings.NewReplacer("PORT_HELD", strconv.Itoa(port), "HTTP_ADDR", speaks.Listener.Addr().String(),
+		"HANGS_UP", hangsUp.Listener.Addr().String())
+	all := mistakes(t, "testdata/mistakes.txt")
+	if len(all) < 30 {
+		t.Fatalf("only %d mistakes", len(all))
+	}
+	for job := range m.errs(all, places) {
+		m.stopJob(job)
+	}
+	m.stopJob("holder")
+}
+
+// TestMistakesWithVolumesAreAnswered plays testdata/mistakes-volumes.txt, where the bundled plugin has a volume "v".
+func TestMistakesWithVolumesAreAnswered(t *testing.T) {
+	m := newMachine(t, true)
+	m.create("v", "local-csi")
+	for job := range m.errs(mistakes(t, "testdata/mistakes-volumes.txt"), strings.NewReplacer()) {
+		m.stopJob(job)
+	}
+	m.remove("v")
+}
+
+// errs makes the mistakes, with what stands for places replaced, and returns the jobs that are there afterwards.
+func (m *machine) errs(all []*mistake, places *strings.Replacer) map[string]bool {
+	jobs := map[string]bool{}
+	for _, c := range all {
+		m.t.Run(c.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "j.hcl")
-			text := strings.ReplaceAll(c.file, "PORT_HELD", strconv.Itoa(port))
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, []byte(places.Replace(c.file)), 0o600))
 			for i, word := range c.command {
-				if word == "FILE" {
+				if c.command[i] = places.Replace(word); word == "FILE" {
 					c.command[i] = file
 				}
+			}
+			if job := id.FindStringSubmatch(c.file); job != nil && c.runs {
+				jobs[job[1]] = true
 			}
 			out, exit := m.cli(c.command...)
 			if exit != c.exit {
 				t.Errorf("exit code %d, want %d", exit, c.exit)
 			}
 			for _, want := range c.want {
-				if want = strings.ReplaceAll(want, "PORT_HELD", strconv.Itoa(port)); !strings.Contains(out, want) {
+				if want = places.Replace(want); !strings.Contains(out, want) {
 					t.Errorf("the answer lacks %q", want)
 				}
 			}
@@ -55,12 +89,15 @@ func TestMistakesAreAnsweredWithTheThingThePlaceAndTheWayOut(t *testing.T) {
 			}
 		})
 	}
-	m.stopJob("holder")
+	return jobs
 }
 
-// mistakes reads the table: "== name", "$ command", "exit code", the file's lines behind ":", and what is wanted.
-func mistakes(t *testing.T) (out []*mistake) {
-	f, err := os.Open("testdata/mistakes.txt")
+// id finds the job of a file.
+var id = regexp.MustCompile(`^job "([^"]+)"`)
+
+// mistakes reads a table: "== name", "$ command", "exit code", the file's lines behind ":", and what is wanted.
+func mistakes(t *testing.T, table string) (out []*mistake) {
+	f, err := os.Open(table)
 	must(t, err)
 	defer func() { must(t, f.Close()) }()
 	var c *mistake
@@ -73,6 +110,7 @@ func mistakes(t *testing.T) (out []*mistake) {
 			out = append(out, c)
 		case "$":
 			c.command = strings.Fields(rest)[1:]
+			c.runs = strings.HasPrefix(rest, "berth job run ") && !strings.Contains(c.name, "refused")
 		case "exit":
 			c.exit, err = strconv.Atoi(rest)
 			must(t, err)
@@ -81,11 +119,8 @@ func mistakes(t *testing.T) (out []*mistake) {
 		case ">":
 			c.want = append(c.want, rest)
 		default:
-			t.Fatalf("testdata/mistakes.txt: %q", s.Text())
+			t.Fatalf("%s: %q", table, s.Text())
 		}
-	}
-	if len(out) < 15 {
-		t.Fatalf("only %d mistakes", len(out))
 	}
 	return out
 }

@@ -14,8 +14,12 @@ func Orphaned(s *state.Snap, w *state.Watch, on ids.Node, id ids.Alloc) string {
 	for i := range n.Orphans {
 		if o := &n.Orphans[i]; o.Alloc == id {
 			short := ids.Short(id)
+			adopt := "berth node orphans adopt " + short
+			if j := s.Job(w, o.Namespace, o.Job); j != nil && j.Stop { // its own id would be refused
+				adopt = "berth node orphans adopt -as NEWID " + short
+			}
 			return "node " + ids.Short(on) + " keeps allocation " + short + " as an orphan: " + o.Reason +
-				" (berth node orphans adopt " + short + ", or berth node orphans end " + short + ")"
+				" (" + adopt + ", or berth node orphans end " + short + ")"
 		}
 	}
 	return ""

@@ -125,3 +125,25 @@ func TestWhoWaitsForAnOrphanWithoutAClaimGetsTheWayOut(t *testing.T) {
 		t.Errorf("it is shown: %s", got)
 	}
 }
+
+// Given the orphan of a job, then it is offered for adoption under its own id; but not while its job is stopped, since
+// that is refused: then another id is asked for.
+func TestAnOrphanOfAStoppedJobIsOfferedUnderAnotherId(t *testing.T) {
+	const id = "4f02aa10-0000-4000-8000-000000000009"
+	h := newHouse(t)
+	for stopped, want := range map[bool]string{
+		false: "berth node orphans adopt " + ids.Short(ids.Alloc(id)),
+		true:  "berth node orphans adopt -as NEWID " + ids.Short(ids.Alloc(id)),
+	} {
+		h.write(func(tx *state.Tx) {
+			tx.PutJob(&job.Job{Namespace: data.Namespace, ID: "left", Stop: stopped})
+			tx.PutNode(&node.Node{
+				ID:      "left",
+				Orphans: []node.Orphan{{Alloc: id, Namespace: data.Namespace, Job: "left", Reason: "no record"}},
+			})
+		})
+		if got := Orphaned(h.Store.Snapshot(), nil, "left", id); !strings.Contains(got, want) {
+			t.Errorf("stopped %v: %q lacks %q", stopped, got, want)
+		}
+	}
+}

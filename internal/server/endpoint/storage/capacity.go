@@ -55,8 +55,10 @@ func (e *Endpoints) withinProvider(
 		return nil
 	}
 	more, can := sizes.Differing(size, most)
-	return fault.New(fault.Conflict, op, `volume "`+v.ID.String()+`"`,
-		fmt.Sprintf("requested capacity of %s is more than the %s that its provider can give it", more, can))
+	return fault.WithHint(
+		fault.New(fault.Conflict, op, `volume "`+v.ID.String()+`"`,
+			fmt.Sprintf("requested capacity of %s is more than the %s that its provider can give it", more, can)),
+		"ask for that at most, or make room at the provider")
 }
 
 // bound is the size to which a volume can grow; 0: it is not known. A maximum below what is left is one of the

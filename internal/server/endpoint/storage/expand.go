@@ -54,8 +54,10 @@ func (e *Endpoints) expansion(
 	switch {
 	case r.Min > 0 && r.Min < cur:
 		less, has := sizes.Differing(r.Min, cur)
-		return nil, fault.New(fault.Conflict, "expand", subject,
-			fmt.Sprintf("%s are less than its %s: volumes cannot shrink", less, has))
+		return nil, fault.WithHint(
+			fault.New(fault.Conflict, "expand", subject,
+				fmt.Sprintf("%s are less than its %s: volumes cannot shrink", less, has)),
+			"create a smaller one, and have a task copy the data")
 	case r.Min > 0 && r.Min == cur && old.Status.Phase != volume.PhaseExpanding && old.Spec.CapacityMin <= cur:
 		return nil, nil
 	}
