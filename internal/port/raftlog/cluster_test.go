@@ -98,7 +98,9 @@ type cluster struct {
 	members []*member
 	acked   []uint64
 	next    uint64
-	damages *atomic.Bool // whether an entry was damaged on its way; nil: none is
+	// strangers: those that are started know of no others.
+	strangers bool
+	damages   *atomic.Bool // whether an entry was damaged on its way; nil: none is
 }
 
 // peer reaches a member of a cluster as another one does.
@@ -154,7 +156,7 @@ func (c *cluster) config(m *member) Config {
 	}
 	for _, other := range c.members {
 		cfg.Voters = append(cfg.Voters, Voter{ID: other.name, Address: other.name})
-		if other != m {
+		if other != m && !c.strangers {
 			cfg.Peers = append(cfg.Peers, peer{other})
 		}
 	}

@@ -107,6 +107,9 @@ func (l *Log) mended(ctx context.Context, w *files.Wound) error {
 	if w.From == 0 {
 		return w.Rebuild(l.cfg.files(), reach(ctx, w, l.cfg))
 	}
+	if len(l.cfg.Peers) == 0 {
+		return errors.New("no other server is known that could be asked")
+	}
 	var why []error
 	for _, p := range l.cfg.Peers {
 		entries, err := by(ctx, w, l.cfg, p)

@@ -138,6 +138,41 @@ func TestALostEndIsNotVotedFor(t *testing.T) {
 	})
 }
 
+// Given a server whose log lost its end, or something in the middle, and that knows of no other server, when it starts,
+// then it stays out and says so: it does not go on with what is left.
+func TestWithoutOthersADamagedServerStaysOut(t *testing.T) {
+	for name, damage := range map[string]func([]byte) []byte{"the end": flip(50), "the middle": flip(20)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				c.propose(50)
+				time.Sleep(5 * time.Second)
+				m := c.follower()
+				for _, other := range c.members {
+					c.kill(other)
+				}
+				edit(t, one(t, m.dir, "wal/*.wal", true), damage)
+				c.strangers = true
+				c.start(m)
+				time.Sleep(time.Minute)
+				if got := m.log.LastIndex(); got != 0 {
+					t.Errorf("it runs, with entries up to %d", got)
+				}
+				said := m.said.String()
+				select {
+				case err := <-m.ended:
+					m.ended <- err
+					said += err.Error()
+				default:
+				}
+				if !strings.Contains(said, "no other server is known") {
+					t.Errorf("it does not say why:\n%s", said)
+				}
+			})
+		})
+	}
+}
+
 // flipSomething changes one byte somewhere in what a server keeps.
 func flipSomething(t *testing.T, r *rand.Rand, dir string) (path string, at int) {
 	t.Helper()

@@ -97,6 +97,10 @@ func (c *dirCheck) all() error {
 			max(f.Last, f.Snapshot), c.held))
 	}
 	f.Warnings = append(f.Warnings, broken...)
+	votes := Votes{Dir: c.dir}
+	if _, err := votes.read(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.Warnings = append(f.Warnings, c.bad(votes.path(), err))
+	}
 	return nil
 }
 
