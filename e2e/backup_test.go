@@ -280,3 +280,41 @@ func (m *machine) waits(volume, says string) {
 		m.t.Errorf("a task runs on volume %s, which is nowhere", volume)
 	}
 }
+
+// TestABackupNamesWhatItLacks: given a volume of another plugin, a snapshot that a person has made, and one that an
+// interrupted backup has left, when the machine is backed up, then the first is named as missing, the second is in the
+// backup, and the third is gone; a name below the data_dir is refused, and nothing is left of that.
+func TestABackupNamesWhatItLacks(t *testing.T) {
+	m := newMachine(t, true)
+	must(t, os.Mkdir(m.backups(), 0o700))
+	p := m.localPlugin("own", "raw_exec")
+	m.create("elsewhere", "own")
+	m.create("a", "local-csi")
+	m.must("volume", "snapshot", "create", "a", "keep")
+	m.must("volume", "snapshot", "create", "a", "berth-backup-left")
+	m.cliRefuses([]string{"operator", "backup", "save", filepath.Join(m.data, "monday")}, "lies beneath", "another disk")
+	backup := filepath.Join(m.backups(), "monday")
+	out := m.must("operator", "backup", "save", backup)
+	m.says(out, "Not in the backup: volume default/elsewhere: plugin own keeps it", "directories of allocations")
+	m.cliRefuses([]string{"operator", "backup", "save", backup}, "there already")
+	out = m.must("operator", "backup", "inspect", "-json", backup)
+	if n := strings.Count(out, "/volumes/snapshots/"); n != 2 { // its record and its image
+		t.Errorf("of one snapshot %d files are in the backup:\n%s", n, out)
+	}
+	list, _, err := m.api.Volumes().ListSnapshots(t.Context(), "local-csi", nil, nil)
+	must(t, err)
+	if len(list.Snapshots) != 1 {
+		t.Errorf("%d snapshots are left of the one that a person has made", len(list.Snapshots))
+	}
+	image := one(t, filepath.Join(backup, "data/volumes/volumes/*/image"))
+	must(t, os.Truncate(image, 4096))
+	if out, code := m.cli("operator", "backup", "inspect", backup); code != 2 || !strings.Contains(out, image) {
+		t.Errorf("of a backup whose image is cut off it says, with code %d:\n%s", code, out)
+	}
+	for _, s := range list.Snapshots {
+		m.must("volume", "snapshot", "delete", "local-csi", s.ID)
+	}
+	p.atRest("elsewhere")
+	m.remove("elsewhere")
+	m.remove("a")
+}
