@@ -292,7 +292,8 @@ func TestABackupNamesWhatItLacks(t *testing.T) {
 	m.create("a", "local-csi")
 	m.must("volume", "snapshot", "create", "a", "keep")
 	m.must("volume", "snapshot", "create", "a", "berth-backup-left")
-	m.cliRefuses([]string{"operator", "backup", "save", filepath.Join(m.data, "monday")}, "lies beneath", "another disk")
+	below := []string{"operator", "backup", "save", filepath.Join(m.data, "monday")}
+	m.cliRefuses(below, "lies beneath", "another disk")
 	backup := filepath.Join(m.backups(), "monday")
 	out := m.must("operator", "backup", "save", backup)
 	m.says(out, "Not in the backup: volume default/elsewhere: plugin own keeps it", "directories of allocations")
