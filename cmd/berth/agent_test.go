@@ -293,7 +293,7 @@ func TestMonitorStreamsTheLog(t *testing.T) {
 	}
 	a.runJob(sleeper("seen", "raw_exec"), 1)
 	text := ""
-	for !strings.Contains(text, "level=DEBUG") {
+	for !strings.Contains(text, " [DEBUG] ") {
 		f, err := frames.Next()
 		if err != nil {
 			t.Fatalf("after %q: %v", text, err)

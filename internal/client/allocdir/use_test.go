@@ -140,3 +140,23 @@ func TestWhatAllAllocsOccupy(t *testing.T) {
 		t.Errorf("no directory occupies %d bytes: %v", n, err)
 	}
 }
+
+// It is measured again and again: no file may stay open.
+func TestMeasuringLeavesNoFileOpen(t *testing.T) {
+	d := build(t, "web")
+	for i := range 300 {
+		write(t, filepath.Join(d.SharedDir(), "data", strconv.Itoa(i)), "x")
+	}
+	open := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	before := open()
+	used(t, d)
+	if after := open(); after > before+100 {
+		t.Errorf("%d files were open, and are %d", before, after)
+	}
+}

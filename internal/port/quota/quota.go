@@ -87,7 +87,7 @@ func (p Projects) Bound(name string, bytes int64) error {
 		return fault.Wrap(err, fault.Internal, "read the project of", path)
 	}
 	project := has.project()
-	if project == 0 {
+	if !ours(project) { // none, or one that is inherited: whose it is, its limit is no business of ours
 		if names, err := dir.Readdirnames(1); err == nil && len(names) > 0 {
 			return fault.New(fault.Invalid, "bound", path, "it is not empty: what is in it would not be counted")
 		}

@@ -105,6 +105,32 @@ func TestEachDirectoryHasAProjectOfItsOwn(t *testing.T) {
 	}
 }
 
+// Given directories in a project that a person made for more than them, then its limit stays, and each has one of its
+// own.
+func TestAProjectOfOthersIsLeftAlone(t *testing.T) {
+	p, k := directories(t, "a", "b")
+	k.Limits[42] = projects.Counts{Bytes: 100 << 30, Files: 1 << 20}
+	for _, n := range []string{"a", "b"} {
+		path := filepath.Join(p.Base, n)
+		k.Give(t, path, 42)
+		if _, bounded, err := p.Used(n); bounded || err != nil {
+			t.Errorf("%s counts as bounded: %v, %v", n, bounded, err)
+		}
+		if err := p.Release(n); err != nil {
+			t.Error(err)
+		}
+		if err := p.Bound(n, 1<<20); err != nil {
+			t.Fatal(err)
+		}
+		if id := k.Of(t, path); id < quota.First {
+			t.Errorf("%s has project %d", n, id)
+		}
+	}
+	if k.Limits[42].Bytes != 100<<30 || k.Of(t, filepath.Join(p.Base, "a")) == k.Of(t, filepath.Join(p.Base, "b")) {
+		t.Errorf("limits %v", k.Limits)
+	}
+}
+
 // A project without a limit would take everything: given a crash between the calls, then there is none, and the project
 // is taken again.
 func TestTheLimitComesBeforeTheProject(t *testing.T) {

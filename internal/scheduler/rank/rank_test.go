@@ -195,3 +195,53 @@ func TestAnAffinityWeighsBothWays(t *testing.T) {
 		}
 	}
 }
+
+// The planner holds each dimension: what one plan took, the next does not get.
+func TestWhatAPlanTookIsGone(t *testing.T) {
+	n := small()
+	n.Resources.DiskMB = 1000
+	give := func(id ids.Alloc, cpu, memory, disk int64, port int) *alloc.Alloc {
+		return &alloc.Alloc{ID: id, Resources: alloc.Resources{
+			Tasks:  map[string]alloc.TaskResources{"t": {CPUShares: cpu, MemoryMB: memory}},
+			DiskMB: disk,
+			Ports:  []alloc.PortMapping{{Label: "p", Value: port}},
+		}}
+	}
+	for want, second := range map[string]*alloc.Alloc{
+		DimensionCPU:        give("b", 500, 1, 1, 2),
+		DimensionMemory:     give("b", 1, 500, 1, 2),
+		DimensionDisk:       give("b", 1, 1, 500, 2),
+		portCollision + "p": give("b", 1, 1, 1, 1),
+		"":                  give("b", 100, 100, 100, 2),
+	} {
+		r := capacity(n)
+		if got := r.PutAlloc(give("a", 600, 600, 600, 1)); got != "" {
+			t.Fatalf("the first: %q", got)
+		}
+		if got := r.PutAlloc(second); got != want {
+			t.Errorf("the second: %q, want %q", got, want)
+		}
+	}
+}
+
+// Ports outside the dynamic ones take nothing of them, and an alloc's own static port is not given to it twice.
+func TestFewDynamicPortsAreCountedAndGivenOnce(t *testing.T) {
+	var others []alloc.PortMapping
+	for i := range 50 {
+		others = append(others, alloc.PortMapping{Label: "x", Value: 1000 + i})
+	}
+	r := capacity(small(), &alloc.Alloc{ID: "other", Resources: alloc.Resources{Ports: others}})
+	ask := NewAsk(group(10, job.Port{Label: "fixed", Value: 100}, job.Port{Label: "a"}, job.Port{Label: "b"}))
+	if got := r.Fits(ask, false); got != "" {
+		t.Fatalf("three of four are free: %q", got)
+	}
+	for i := range 50 {
+		values := map[int]bool{}
+		for _, p := range r.Ports(ask, ids.Alloc(fmt.Sprint("alloc ", i))) {
+			if values[p.Value] || p.Value < 100 || p.Value > 103 || p.Value == 101 {
+				t.Errorf("port %d is given to %q", p.Value, p.Label)
+			}
+			values[p.Value] = true
+		}
+	}
+}

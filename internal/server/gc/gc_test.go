@@ -12,6 +12,8 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/collection"
+	"berth/internal/server/state"
 	"berth/internal/testkit/localstate"
 )
 
@@ -166,6 +168,50 @@ func TestWhatEndedWithoutARecordGoesWithItsJob(t *testing.T) {
 		}
 		if s.Alloc(nil, held.ID) == nil {
 			t.Errorf("%s: what holds a job back is gone", text)
+		}
+	}
+}
+
+// What stays keeps the evaluation that made it, and a job is as old as the last that happened to what is of it.
+func TestWhatHistoryIsNeededAndHowOldItIs(t *testing.T) {
+	c := localstate.New(t)
+	at := time.Now().Add(-time.Hour).UnixNano()
+	err := c.Store.Write(c.Store.Snapshot().Stamp(), func(tx *state.Tx) error {
+		tx.PutJob(&job.Job{Namespace: ids.DefaultNamespace, ID: "web", SubmitTime: at})
+		for i, id := range []ids.Alloc{"old", "new"} {
+			tx.PutAlloc(&alloc.Alloc{
+				ID:         id,
+				Namespace:  ids.DefaultNamespace,
+				Job:        "web",
+				Eval:       "e",
+				ModifyTime: at + int64(i+1),
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.Store.Snapshot()
+	if got := jobTouched(s, collection.JobName{Namespace: ids.DefaultNamespace, Job: "web"}); got != at+2 {
+		t.Errorf("the job was touched %d after it was submitted", got-at)
+	}
+	for name, test := range map[string]struct {
+		eval  ids.Eval
+		going []ids.Alloc
+		want  bool
+	}{
+		"both stay":     {"e", nil, true},
+		"one stays":     {"e", []ids.Alloc{"old"}, true},
+		"both go":       {"e", []ids.Alloc{"old", "new"}, false},
+		"made no alloc": {"another", nil, false},
+	} {
+		going := map[ids.Alloc]bool{}
+		for _, id := range test.going {
+			going[id] = true
+		}
+		if got := needed(s, test.eval, going); got != test.want {
+			t.Errorf("%s: needed %v", name, got)
 		}
 	}
 }

@@ -139,6 +139,16 @@ func (k *Kernel) Of(t testing.TB, path string) uint32 {
 	return binary.NativeEndian.Uint32(record[12:])
 }
 
+// Give gives a directory a project, as a person would.
+func (k *Kernel) Give(t testing.TB, path string, project uint32) {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	k.of[st.Ino] = project
+}
+
 // hexed shows a record in words of four bytes, those that are zero as a dot.
 func hexed(record []byte) string {
 	var out []string

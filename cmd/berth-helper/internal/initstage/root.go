@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"path"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -186,6 +188,15 @@ func (r *root) skeleton() error {
 // hidden are the node's secrets within the distribution's directories.
 var hidden = []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/berth", "/etc/berth.d",
 	"/etc/ssl/private"}
+
+// hides are those of them of which the agent shows nothing by name.
+func (r *root) hides() []string {
+	return slices.DeleteFunc(slices.Clone(hidden), func(p string) bool {
+		return slices.ContainsFunc(r.iso.Etc, func(shown string) bool {
+			return strings.HasPrefix(path.Join(etc, shown)+"/", p+"/")
+		})
+	})
+}
 
 func (r *root) attachSystem() error {
 	if err := r.makeEtc(); err != nil {

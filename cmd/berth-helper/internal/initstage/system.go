@@ -93,7 +93,7 @@ func (r *root) mountProc() error {
 	if !r.iso.NoNewPrivileges {
 		return nil // a storage plugin acts on the node itself
 	}
-	for _, p := range append(hidden, maskedProc...) {
+	for _, p := range append(r.hides(), maskedProc...) {
 		if err := r.mask(p); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package echo_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -75,5 +76,41 @@ func TestASecretThatIsGoneIsNamed(t *testing.T) {
 	_, missing := echo.Reveal(redact.MapOf(map[string]string{"key": "v"}), context)
 	if !slices.Equal(missing, []string{"gone"}) {
 		t.Errorf("missing: %q", missing)
+	}
+}
+
+// A plugin may hand back a value as a name too.
+func TestNamesOfAContextAreHidden(t *testing.T) {
+	secrets := redact.MapOf(map[string]string{"password": "correct-horse"})
+	said := map[string]string{"token/correct-horse": "yes"}
+	hidden := echo.Hide(secrets, said)
+	if !maps.Equal(hidden, map[string]string{"token/${secret:password}": "yes"}) {
+		t.Errorf("%q", hidden)
+	}
+	if back, missing := echo.Reveal(secrets, hidden); !maps.Equal(back, said) || len(missing) > 0 {
+		t.Errorf("it came back as %q, without %q", back, missing)
+	}
+}
+
+// What a plugin says of what it was sent is masked, also where it quotes it; with more secrets than are remembered, one
+// is forgotten for each, not all.
+func TestWhatWasSentIsMasked(t *testing.T) {
+	var sent echo.Sent
+	sent.Remember(redact.MapOf(map[string]string{"password": `a"bcdefgh`}))
+	if got := sent.Scrub(`refused: "a\"bcdefgh" and a"bcdefgh`); strings.Contains(got, "bcdefgh") {
+		t.Errorf("%q", got)
+	}
+	var many echo.Sent
+	for i := range 1000 {
+		many.Remember(redact.MapOf(map[string]string{"password": fmt.Sprintf("secret-%09d", i)}))
+	}
+	masked := 0
+	for i := range 1000 {
+		if !strings.Contains(many.Scrub(fmt.Sprintf("secret-%09d", i)), "secret") {
+			masked++
+		}
+	}
+	if masked < 250 || masked == 1000 {
+		t.Errorf("%d of 1000 are masked", masked)
 	}
 }
