@@ -15,6 +15,7 @@ import (
 const (
 	mostProcesses   = 5_000
 	mostDescriptors = 2_000_000
+	mostTerminals   = 200
 	mostBytes       = 512 << 20
 )
 
@@ -22,6 +23,7 @@ const (
 func excesses() []Attempt {
 	return []Attempt{
 		{"excess: descriptors", []string{"EMFILE"}, descriptors},
+		{"excess: terminals", []string{"ENOSPC"}, terminals},
 		{"excess: fill the task's root", []string{"ENOSPC", "EACCES", "EROFS"}, fill("/hostile")},
 		{"excess: fill /run", []string{"ENOSPC", "EACCES", "EROFS"}, fill("/run/hostile")},
 		{"excess: fill /dev", []string{"ENOSPC", "EACCES", "EROFS"}, fill("/dev/hostile")},
@@ -30,6 +32,24 @@ func excesses() []Attempt {
 		{"excess: a core file", []string{"none"}, core},
 		{"excess: processes", []string{"EAGAIN"}, fork},
 	}
+}
+
+// terminals opens more than a task's share of those that the node has.
+func terminals() string {
+	var held []*os.File
+	defer func() {
+		for _, f := range held {
+			_ = f.Close() // nothing was written
+		}
+	}()
+	for range mostTerminals {
+		f, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+		if err != nil {
+			return answer(err)
+		}
+		held = append(held, f)
+	}
+	return Allowed
 }
 
 // acts are what the program does when it is started for one thing alone.

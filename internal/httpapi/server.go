@@ -115,7 +115,9 @@ func (s *Server) Run(ctx context.Context, entries ...Entry) error {
 func (s *Server) Handler(guard access.Guard) http.Handler {
 	origins := http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.serve))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conns.Body(w, r, conns.BodyPause)
 		if err := guard.Admit(r); err != nil {
+			conns.Refused(w, r)
 			s.fail(w, r, err)
 			return
 		}
@@ -169,7 +171,6 @@ type route struct {
 // wrap turns a route into a handler.
 func (s *Server) wrap(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, hr *http.Request) {
-		conns.Body(w, hr, conns.BodyPause)
 		hr.Body = http.MaxBytesReader(w, hr.Body, max(r.large, maxBody))
 		w.Header()["Vary"] = access.Vary(r.path)
 		req := &request{Request: hr, server: s, ns: namespaceOf(hr)}

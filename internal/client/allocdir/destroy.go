@@ -3,6 +3,7 @@ package allocdir
 import (
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"os"
@@ -16,8 +17,8 @@ import (
 // no other mount, bind mounts of the same file system included.
 const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV
 
-// maxDepth bounds a removal's depth of open directories.
-const maxDepth = 512
+// Deepest is how many directories of an alloc may lie in each other: so many are open at once.
+const Deepest = 512
 
 // Destroy removes the alloc's directory. What is a mount point, or holds one, is kept and named in a fault.Conflict:
 // a volume that somebody left mounted there is never emptied.
@@ -39,7 +40,7 @@ func (d Dir) Destroy() error {
 		return classify(err, "open", filepath.Dir(d.path))
 	}
 	defer func() { _ = base.Close() }() // opened for reading
-	r := remover{}
+	r := remover{top: -1}
 	r.entry(int(base.Fd()), filepath.Base(d.path), d.path, 0)
 	if len(r.kept) == 0 && r.err == nil {
 		return d.dropImage()
@@ -53,8 +54,10 @@ func (d Dir) Destroy() error {
 }
 
 type remover struct {
-	kept []string // mount points
-	err  error    // the first that is none
+	kept   []string // mount points
+	err    error    // the first that is none
+	top    int      // the alloc's directory
+	raised int      // how many trees were moved there, since they were too deep to be held open
 }
 
 func (r *remover) fail(err error, path string) {
@@ -65,9 +68,8 @@ func (r *remover) fail(err error, path string) {
 
 // entry removes one name of an open directory and reports whether it is gone.
 func (r *remover) entry(parent int, name, path string, depth int) bool {
-	if depth > maxDepth {
-		r.fail(unix.ELOOP, path)
-		return false
+	if depth > Deepest {
+		return r.raise(parent, name, path)
 	}
 	fd, err := unix.Openat2(parent, name, &unix.OpenHow{
 		Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: resolve})
@@ -89,16 +91,42 @@ func (r *remover) entry(parent int, name, path string, depth int) bool {
 func (r *remover) directory(parent, fd int, name, path string, depth int) bool {
 	f := os.NewFile(uintptr(fd), path)
 	defer func() { _ = f.Close() }() // opened for reading
-	names, err := f.Readdirnames(-1)
-	if err != nil {
+	if depth == 0 {
+		r.top = fd
+	}
+	for empty := true; ; {
+		before := r.raised
+		names, err := f.Readdirnames(-1)
+		if err != nil {
+			r.fail(err, path)
+			return false
+		}
+		for _, n := range names {
+			empty = r.entry(fd, n, filepath.Join(path, n), depth+1) && empty
+		}
+		if depth > 0 || r.raised == before {
+			return empty && r.unlink(parent, name, path, unix.AT_REMOVEDIR)
+		}
+		if _, err := f.Seek(0, io.SeekStart); err != nil { // for what was moved here meanwhile
+			r.fail(err, path)
+			return false
+		}
+	}
+}
+
+// raise moves what lies too deep into the alloc's directory, where its turn comes.
+func (r *remover) raise(parent int, name, path string) bool {
+	r.raised++
+	err := unix.Renameat(parent, name, r.top, fmt.Sprintf(".deep-%d", r.raised))
+	switch {
+	case err == nil, errors.Is(err, unix.ENOENT):
+		return true
+	case errors.Is(err, unix.EBUSY):
+		r.kept = append(r.kept, path)
+	default:
 		r.fail(err, path)
-		return false
 	}
-	empty := true
-	for _, n := range names {
-		empty = r.entry(fd, n, filepath.Join(path, n), depth+1) && empty
-	}
-	return empty && r.unlink(parent, name, path, unix.AT_REMOVEDIR)
+	return false
 }
 
 func (r *remover) unlink(parent int, name, path string, flags int) bool {

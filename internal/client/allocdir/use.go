@@ -20,6 +20,8 @@ type Use struct {
 	Entries int // files and directories
 	// Places are the directories that hold all that, the largest first: what the tasks share, and each task's own.
 	Places []Place
+	// TooDeep: directories lie in each other deeper than is looked at, so that Bytes is not all of it.
+	TooDeep bool
 	// Enclosed: the directory is a file system of its own, which takes no more than it was made for.
 	Enclosed bool
 }
@@ -91,7 +93,8 @@ const (
 	mostPlaces = 64   // that are named one by one: tasks may make any number in the directory that they share
 )
 
-// directory measures an open directory, and closes it. Deeper than what can be removed again nothing is counted.
+// directory measures an open directory, and closes it. What lies deeper than Deepest is not looked at: that there is
+// anything is more than an alloc may have.
 func (m *measure) directory(ctx context.Context, fd int, path string, depth int) error {
 	f := os.NewFile(uintptr(fd), path)
 	defer func() { _ = f.Close() }() // opened for reading
@@ -129,7 +132,11 @@ func (m *measure) entry(ctx context.Context, parent int, name, path string, dept
 		return err
 	}
 	m.count(path, &st)
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR || depth >= maxDepth {
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return nil
+	}
+	if depth >= Deepest {
+		m.use.TooDeep = true
 		return nil
 	}
 	below, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -160,3 +160,39 @@ func TestMeasuringLeavesNoFileOpen(t *testing.T) {
 		t.Errorf("%d files were open, and are %d", before, after)
 	}
 }
+
+// Given directories in each other deeper than is looked at, with files below, then they are said to be too deep, and
+// removing the alloc's directory leaves nothing.
+func TestWhatLiesTooDeepIsSaidAndRemoved(t *testing.T) {
+	d := build(t, "web")
+	fd, err := unix.Open(filepath.Join(d.TaskDir("web"), "local"), unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3*allocdir.Deepest + 10 {
+		if i == allocdir.Deepest/2 && used(t, d).TooDeep {
+			t.Error("half of it is too deep")
+		}
+		if err := unix.Mkdirat(fd, "d", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		next, err := unix.Openat(fd, "d", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := unix.Openat(next, "file", unix.O_CREAT|unix.O_WRONLY, 0o600)
+		if err := errors.Join(err, unix.Close(file), unix.Close(fd)); err != nil {
+			t.Fatal(err)
+		}
+		fd = next
+	}
+	if err := unix.Close(fd); err != nil {
+		t.Fatal(err)
+	}
+	if !used(t, d).TooDeep {
+		t.Error("it is not said")
+	}
+	if err := d.Destroy(); err != nil || d.Exists() {
+		t.Errorf("it is there: %v, %v", d.Exists(), err)
+	}
+}

@@ -123,7 +123,7 @@ func (s *Sweep) measure(ctx context.Context, id ids.Alloc) (reconcile.Result, er
 	s.mu.Lock()
 	k.last = Measured{Use: use, Limit: disk.Limit, At: time.Now().UTC()}
 	reported := k.reported
-	exceeded := use.Bytes > disk.Limit && !use.Enclosed
+	exceeded := (use.Bytes > disk.Limit || use.TooDeep) && !use.Enclosed
 	k.reported = exceeded
 	s.mu.Unlock()
 	if exceeded {
@@ -164,6 +164,10 @@ const namedPlaces = 3
 
 // Reason says to whoever has to do something about it what is too much, and where it lies.
 func Reason(u allocdir.Use, limit int64) string {
+	if u.TooDeep {
+		return fmt.Sprintf("directories of the allocation lie in each other deeper than %d, where what they take of "+
+			"the node's disk is not measured", allocdir.Deepest)
+	}
 	used, allowed := sizes.Differing(u.Bytes, limit)
 	text := fmt.Sprintf("the allocation takes %s of the node's disk, ephemeral_disk allows %s", used, allowed)
 	for i, p := range u.Places[:min(namedPlaces, len(u.Places))] {

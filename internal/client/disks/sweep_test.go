@@ -129,6 +129,29 @@ func TestAnAllocThatTakesTooMuchIsEnded(t *testing.T) {
 	})
 }
 
+// A task cannot hide what it takes from being measured.
+func TestAnAllocWithDirectoriesTooDeepIsEnded(t *testing.T) {
+	sweeping(t, func(n *node, _ *disks.Sweep) {
+		d := n.run(small, 1<<30)
+		path := filepath.Join(d.SharedDir(), "data")
+		for i := range allocdir.Deepest / 100 * 100 {
+			if i%100 == 0 && i > 0 {
+				if err := os.MkdirAll(path, 0o755); err != nil {
+					n.t.Fatal(err)
+				}
+			}
+			path = filepath.Join(path, "d")
+		}
+		if err := os.MkdirAll(filepath.Join(path, strings.Repeat("d/", 20)), 0o755); err != nil {
+			n.t.Fatal(err)
+		}
+		settle()
+		if got := n.reasons(small); len(got) == 0 || !strings.Contains(got[0], "deeper than 512") {
+			n.t.Errorf("ended: %q", got)
+		}
+	})
+}
+
 // What a file system of its own takes beyond the limit, such as what is reserved for output, is no excess.
 func TestAFileSystemOfItsOwnIsHeldByTheKernel(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -48,12 +48,17 @@ func Peer(r *http.Request) string {
 	return r.RemoteAddr
 }
 
-// Client names whose connection it is, for bounds: a user of the machine, or an address.
+// Client names whose connection it is, for bounds: a user of the machine, or an address. The loopback has addresses for
+// whoever wants several: all of them are one.
 func Client(c net.Conn) string {
 	if uid, err := peerOf(c); err == nil {
 		return fmt.Sprintf("user %d", uid)
 	}
-	return hostOf(c.RemoteAddr().String())
+	host := hostOf(c.RemoteAddr().String())
+	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
+		return "the loopback"
+	}
+	return host
 }
 
 // peerOf asks the kernel who connected.

@@ -10,6 +10,9 @@ import (
 // BodyPause is how long a client may send nothing of a body that it announced.
 const BodyPause = 30 * time.Second
 
+// refusedPause is the same for one whose request was refused before its body was asked for.
+const refusedPause = time.Second
+
 // Body bounds how slowly a request's body may come: a client that sends nothing of it for a pause has its connection
 // closed. What comes steadily may take as long as it needs.
 func Body(w http.ResponseWriter, r *http.Request, pause time.Duration) {
@@ -19,6 +22,15 @@ func Body(w http.ResponseWriter, r *http.Request, pause time.Duration) {
 	b := &body{ReadCloser: r.Body, control: http.NewResponseController(w), pause: pause}
 	b.until(time.Now().Add(pause)) // what is left of it unread is not waited for without end either
 	r.Body = b
+}
+
+// Refused ends the connection of a request that is answered without its body: neither the answer nor the connection
+// waits for what nobody reads.
+func Refused(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		w.Header().Set("Connection", "close")
+		Body(w, r, refusedPause)
+	}
 }
 
 type body struct {

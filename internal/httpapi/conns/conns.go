@@ -44,6 +44,10 @@ func Within(descriptors uint64) Bounds {
 	return Bounds{Total: total, PerClient: total / 2}
 }
 
+// forSocket is the part of all connections that those by a port leave for the unix socket: the agent's own people get
+// through whatever comes from a network.
+const forSocket = 4
+
 // Gate counts the connections of all entries of the API together. When there are too many, an idle one gives way:
 // one of the client's own where it has too many, else the oldest. Without one the newcomer is refused in HTTP's words.
 type Gate struct {
@@ -54,6 +58,7 @@ type Gate struct {
 	mu     sync.Mutex
 	held   map[*conn]bool
 	of     map[string]int // connections by client
+	ports  int            // connections that came by a port
 	warned time.Time
 }
 
@@ -126,6 +131,7 @@ type conn struct {
 	net.Conn
 	gate   *Gate
 	client string
+	port   bool      // it came by a port, not by the unix socket
 	idle   time.Time // since when; zero: it is at work, or was never used
 }
 
@@ -140,16 +146,17 @@ func (c *conn) Close() error {
 
 // enter counts a connection; nil: it was refused, and is closed.
 func (g *Gate) enter(nc net.Conn, work *lifecycle.Group) *conn {
-	c := &conn{Conn: nc, gate: g, client: access.Client(nc)}
+	c := &conn{Conn: nc, gate: g, client: access.Client(nc), port: nc.LocalAddr().Network() != "unix"}
 	g.mu.Lock()
 	ofClient := g.bounds.PerClient > 0 && g.of[c.client] >= g.bounds.PerClient
-	inAll := g.bounds.Total > 0 && len(g.held) >= g.bounds.Total
+	ofPorts := g.bounds.Total > 0 && c.port && g.ports >= g.bounds.Total-g.bounds.Total/forSocket
+	inAll := ofPorts || g.bounds.Total > 0 && len(g.held) >= g.bounds.Total
 	var spare *conn
 	switch {
 	case ofClient:
-		spare = g.oldestIdle(c.client)
+		spare = g.oldestIdle(func(o *conn) bool { return o.client == c.client })
 	case inAll:
-		spare = g.oldestIdle("")
+		spare = g.oldestIdle(func(o *conn) bool { return o.port || !ofPorts })
 	}
 	if spare != nil {
 		g.forget(spare)
@@ -158,6 +165,9 @@ func (g *Gate) enter(nc net.Conn, work *lifecycle.Group) *conn {
 	if !refused {
 		g.held[c] = true
 		g.of[c.client]++
+		if c.port {
+			g.ports++
+		}
 	}
 	warn := refused && g.mayWarn()
 	g.mu.Unlock()
@@ -211,11 +221,11 @@ func (g *Gate) refuse(work *lifecycle.Group, c net.Conn, status int, why string)
 	}
 }
 
-// oldestIdle is the connection that has been idle longest, of a client or of all. The caller holds the lock.
-func (g *Gate) oldestIdle(client string) *conn {
+// oldestIdle is the connection that has been idle longest of those that may give way. The caller holds the lock.
+func (g *Gate) oldestIdle(may func(*conn) bool) *conn {
 	var oldest *conn
 	for c := range g.held {
-		if !c.idle.IsZero() && (client == "" || c.client == client) && (oldest == nil || c.idle.Before(oldest.idle)) {
+		if !c.idle.IsZero() && may(c) && (oldest == nil || c.idle.Before(oldest.idle)) {
 			oldest = c
 		}
 	}
@@ -234,6 +244,9 @@ func (g *Gate) forget(c *conn) {
 		return
 	}
 	delete(g.held, c)
+	if c.port {
+		g.ports--
+	}
 	if g.of[c.client]--; g.of[c.client] == 0 {
 		delete(g.of, c.client)
 	}

@@ -78,7 +78,7 @@ func serve(t *testing.T, b Bounds, handle http.HandlerFunc) *world {
 func (w *world) idle() bool {
 	w.gate.mu.Lock()
 	defer w.gate.mu.Unlock()
-	return w.gate.oldestIdle("") != nil
+	return w.gate.oldestIdle(func(*conn) bool { return true }) != nil
 }
 
 // eventually waits for what the server does after it has answered, or learns by reading.
@@ -187,7 +187,7 @@ func TestOneClientHasItsShare(t *testing.T) {
 	if got != http.StatusTooManyRequests || !strings.Contains(why, "2 connections") {
 		t.Errorf("a third connection of a client: %d %s", got, why)
 	}
-	if !strings.Contains(w.log.String(), "client=127.0.0.1") {
+	if !strings.Contains(w.log.String(), "the loopback") {
 		t.Errorf("the log says %s", w.log)
 	}
 	w.dial(w.unix).ask(http.StatusOK)
@@ -220,6 +220,54 @@ func TestAllClientsTogetherHaveABound(t *testing.T) {
 	got, why := w.get(w.unix)
 	if got != http.StatusServiceUnavailable || !strings.Contains(why, "2 connections") {
 		t.Errorf("a third connection: %d %s", got, why)
+	}
+}
+
+// Given as many connections by a port as ports may have, all at work, and from several addresses of the loopback, then
+// the unix socket has its share still, and what is idle there stays.
+func TestTheUnixSocketHasAShareOfItsOwn(t *testing.T) {
+	working := make(chan bool)
+	w := serve(t, Bounds{Total: 8, PerClient: 7}, func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			working <- true
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+	})
+	idle := w.dial(w.unix)
+	idle.ask(http.StatusOK)
+	for range 6 {
+		w.busy(w.port, working)
+	}
+	if got, why := w.get(w.port); got != http.StatusServiceUnavailable {
+		t.Errorf("a seventh by the port: %d %s", got, why)
+	}
+	idle.ask(http.StatusOK)
+	w.dial(w.unix).ask(http.StatusOK)
+}
+
+// Whoever asks from several addresses of the loopback is one client.
+func TestTheLoopbackIsOneClient(t *testing.T) {
+	working := make(chan bool)
+	w := serve(t, Bounds{Total: 10, PerClient: 2}, func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			working <- true
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+	})
+	w.busy(w.port, working)
+	w.busy(w.port, working)
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	nc, err := d.DialContext(t.Context(), "tcp", w.port.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = nc.Close() }()
+	if _, err := io.WriteString(nc, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(nc), nil)
+	if err != nil || answer.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("from 127.0.0.2: %+v, %v", answer, err)
 	}
 }
 

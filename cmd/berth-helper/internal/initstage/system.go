@@ -56,12 +56,15 @@ func (r *root) mountDev() error {
 	}
 	quiet := unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC
 	return errors.Join(
-		r.mountFresh("/dev/pts", "devpts", quiet, "newinstance", "ptmxmode=0666", "mode=0620",
+		r.mountFresh("/dev/pts", "devpts", quiet, "newinstance", "ptmxmode=0666", "mode=0620", "max="+terminals,
 			"gid="+strconv.FormatUint(uint64(r.iso.FirstID)+5, 10)),
 		r.mountFresh("/dev/shm", "tmpfs", quiet|unix.MOUNT_ATTR_NODEV, "mode=1777", "size=64m"),
 		r.mountFresh("/dev/mqueue", "mqueue", quiet|unix.MOUNT_ATTR_NODEV),
 	)
 }
+
+// terminals bounds those of a task: the node's own number of them is shared by all.
+const terminals = "128"
 
 func (r *root) mountFresh(target, kind string, attrs int, options ...string) error {
 	fd, err := fresh(kind, attrs, options...)
