@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -56,7 +57,7 @@ func terminals() string {
 var acts = map[string]func() error{
 	"chroot":  chroot,
 	"setuid":  func() error { return say(fmt.Sprint(os.Geteuid())) },
-	"abort":   func() error { return unix.Kill(os.Getpid(), unix.SIGABRT) },
+	"abort":   abort,
 	"memory":  func() error { return take(0) },
 	"unnamed": unnamed,
 	"lay":     lay,
@@ -154,6 +155,15 @@ func write(f *os.File) error {
 		}
 	}
 	return nil
+}
+
+// abort ends this process by a signal, which comes when it comes.
+func abort() error {
+	if err := unix.Kill(os.Getpid(), unix.SIGABRT); err != nil {
+		return err
+	}
+	time.Sleep(time.Hour)
+	return errors.New("the signal did not come")
 }
 
 // core has a process of its own ended by a signal that leaves a core file.
