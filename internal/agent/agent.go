@@ -47,8 +47,8 @@ type Agent struct {
 // again while stopping takes long; the second request ends the wait.
 func Run(ctx context.Context, cfg *Config, version string, asked Signals) error {
 	feed := &logfeed.Feed{}
-	least := level(cfg.LogLevel)
-	log := feed.Logger(logTo(os.Stderr, least, cfg.LogJSON))
+	to, least := cfg.logTo(os.Stderr)
+	log := feed.Logger(to)
 	a := &Agent{
 		cfg:     cfg,
 		log:     log,

@@ -98,13 +98,17 @@ func (a *Agent) listen() ([]httpapi.Entry, error) {
 				"choose another port with -http-port or ports { http = … }")
 			return nil, errors.Join(err, shut(entries))
 		}
-		guard := access.Network{Hosts: c.API.AllowedHosts, Token: c.token}
-		entries = append(entries, httpapi.Entry{Listener: l, Guard: guard})
+		entries = append(entries, httpapi.Entry{Listener: l, Guard: c.guard()})
 		where = append(where, "http", "http://"+l.Addr().String())
 	}
 	a.log.Info("berth starts", where...)
 	warnOfPort(a.log, c)
 	return entries, nil
+}
+
+// guard decides who may use the port.
+func (c *Config) guard() access.Network {
+	return access.Network{Hosts: c.API.AllowedHosts, Token: c.token}
 }
 
 // warnOfPort says what its operator may not expect of the port.

@@ -47,11 +47,17 @@ func (a *Agent) build(ctx context.Context) (err error) {
 	case err != nil:
 		return err
 	}
-	bounds, err := a.cfg.bounds()
+	surface, err := a.surfaceConfig()
 	if err != nil {
 		return err
 	}
-	a.http = httpapi.New(httpapi.Config{
+	a.http = httpapi.New(surface)
+	return nil
+}
+
+func (a *Agent) surfaceConfig() (httpapi.Config, error) {
+	bounds, err := a.cfg.bounds()
+	return httpapi.Config{
 		Servers: a.conn,
 		Region:  a.cfg.Region,
 		Self:    a,
@@ -61,8 +67,7 @@ func (a *Agent) build(ctx context.Context) (err error) {
 		Log:     a.log.With(logkey.Component, "http"),
 
 		NodeStore: a.node(),
-	})
-	return nil
+	}, err
 }
 
 // node is the agent's, if one runs.

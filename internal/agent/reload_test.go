@@ -87,6 +87,33 @@ func TestAReloadOfAWrongFileChangesNothing(t *testing.T) {
 	}
 }
 
+// Given an agent with a token, when another is in its file, by the same name or by another, then a reload names that
+// once; the running agent goes on with the token that it has.
+func TestAReloadNamesAnotherToken(t *testing.T) {
+	dir := t.TempDir()
+	first, other := strings.Repeat("first", 8), strings.Repeat("other", 8)
+	token := write(t, dir, "token", first)
+	config := func(token string) string { return base + "api { token_file = \"" + token + "\" }\n" }
+	path, a, log := reloading(t, config(token))
+	have := *a.cfg
+	write(t, dir, "token", other)
+	a.reload(&have)
+	if n := strings.Count(log.String(), "key=api.token_file"); n != 1 {
+		t.Errorf("another token by the same name is named %d times: %s", n, log)
+	}
+	log.Reset()
+	if err := os.WriteFile(path, []byte(config(write(t, dir, "second", other))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.reload(&have)
+	if n := strings.Count(log.String(), "key=api.token_file"); n != 1 {
+		t.Errorf("another token by another name is named %d times: %s", n, log)
+	}
+	if strings.Contains(log.String(), other) || a.cfg.token.Reveal() != first {
+		t.Errorf("the agent took it over, or shows it: %s", log)
+	}
+}
+
 // Given an agent without root, when it starts, then a warning says what it cannot do.
 func TestAnAgentThatIsNotRootSaysSo(t *testing.T) {
 	var log bytes.Buffer

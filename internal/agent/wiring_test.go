@@ -1,0 +1,273 @@
+package agent
+
+import (
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/internal/agent/plugins"
+	"berth/internal/base/redact"
+	"berth/internal/client"
+	"berth/internal/client/allocdir"
+	"berth/internal/httpapi"
+	"berth/internal/httpapi/access"
+	"berth/internal/port/driver/exec"
+	"berth/internal/port/driver/rawexec"
+	"berth/internal/server"
+	"berth/jobspec/hclfile"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/settings.txt")
+
+// wired is what an agent makes of its configuration, as it hands it to its parts.
+type wired struct {
+	Server server.Config
+	Node   client.Config
+	HTTP   httpapi.Config
+	Port   string // empty: there is none
+	Guard  access.Network
+	Socket string
+	Level  string
+	Format string
+}
+
+func wiring(t *testing.T, cfg *Config) wired {
+	t.Helper()
+	a := &Agent{cfg: cfg, log: slog.New(slog.DiscardHandler), version: "1"}
+	a.server = server.New(a.serverConfig())
+	node, err := a.nodeConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	surface, err := a.surfaceConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	log, least := cfg.logTo(null)
+	out := wired{
+		Server: a.serverConfig(),
+		Node:   node,
+		HTTP:   surface,
+		Guard:  cfg.guard(),
+		Socket: cfg.API.Socket,
+		Level:  least.Level().String(),
+		Format: fmt.Sprintf("%T", log),
+	}
+	if cfg.servesPort() {
+		out.Port = cfg.port()
+	}
+	return out
+}
+
+// values are the values of something and of all that it consists of, by their paths. Parts that do something, and hold
+// no settings, are left out.
+func values(out map[string]string, path string, v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Func, reflect.Chan, reflect.Interface:
+	case reflect.Pointer:
+		if !v.IsNil() {
+			values(out, path, v.Elem())
+		}
+	case reflect.Struct:
+		if secret, is := v.Interface().(redact.Secret); is {
+			out[path] = secret.Reveal()
+			return
+		}
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() {
+				values(out, strings.TrimPrefix(path+"."+f.Name, "."), v.Field(i))
+			}
+		}
+	case reflect.Map:
+		for _, k := range v.MapKeys() {
+			values(out, fmt.Sprintf("%s[%v]", path, k), v.MapIndex(k))
+		}
+	case reflect.Slice:
+		if k := v.Type().Elem().Kind(); k == reflect.Struct || k == reflect.Pointer {
+			for i := range v.Len() {
+				values(out, fmt.Sprintf("%s[%d]", path, i), v.Index(i))
+			}
+			return
+		}
+		out[path] = fmt.Sprint(v.Interface())
+	default:
+		out[path] = fmt.Sprint(v.Interface())
+	}
+}
+
+func (w wired) values() map[string]string {
+	out := map[string]string{}
+	values(out, "", reflect.ValueOf(w))
+	return out
+}
+
+// differences are where two agents differ, a line each.
+func differences(before, after wired) []string {
+	old, now := before.values(), after.values()
+	all := maps.Clone(old)
+	maps.Copy(all, now)
+	var out []string
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		if old[path] != now[path] {
+			out = append(out, fmt.Sprintf("%s: %q, was %q", path, now[path], old[path]))
+		}
+	}
+	return out
+}
+
+// named is a base of which nothing depends on the machine.
+const named = base + `
+name = "here"
+limits { http_max_conns = 100 }
+`
+
+// Given an agent, when one setting or flag is changed, then what it hands to its parts differs in what the setting is
+// for, and in nothing else. The file says where each arrives, and has them all.
+func TestEverySettingArrives(t *testing.T) {
+	const path = "testdata/settings.txt"
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file, token := write(t, dir, "base.hcl", named), write(t, dir, "token", strings.Repeat("s3cret", 8)+"\n")
+	before := wiring(t, parse(t, "-config", file))
+	seen := map[string]bool{}
+	var out strings.Builder
+	for i, block := range strings.Split(strings.TrimRight(string(raw), "\n"), "\n\n") {
+		given, want, _ := strings.Cut(block, "\n----\n")
+		args, text := []string{"-config", file}, ""
+		for line := range strings.Lines(given) {
+			if strings.HasPrefix(line, "-") {
+				args = append(args, strings.Fields(line)...)
+			} else {
+				text += strings.ReplaceAll(line, "$TOKEN", token)
+			}
+		}
+		args = append(args, "-config", write(t, dir, fmt.Sprintf("%d.hcl", i), text))
+		arrived := strings.Join(differences(before, wiring(t, parse(t, args...))), "\n")
+		if !*update && arrived != want {
+			t.Errorf("%s\n\narrives as\n%s\n\nwant\n%s", given, arrived, want)
+		}
+		if arrived == "" {
+			t.Errorf("%s\n\narrives nowhere", given)
+		}
+		fmt.Fprintf(&out, "%s\n----\n%s\n\n", given, arrived)
+		maps.Copy(seen, settings(t, text))
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(strings.TrimRight(out.String(), "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range slices.Sorted(maps.Keys(everySetting())) {
+		if reason, is := oneValue[s]; seen[s] == is {
+			t.Errorf("setting %s: in %s: %t; has one value: %t %s", s, path, seen[s], is, reason)
+		}
+	}
+}
+
+// oneValue are settings that can have one value, and why.
+var oneValue = map[string]string{
+	"acl.enabled":                            "what it asks for is not built",
+	"server.bootstrap_expect":                "what it asks for is not built",
+	"server.enabled":                         "both halves run",
+	"client.enabled":                         "both halves run",
+	"client.node_pool":                       "there is one",
+	"plugin.exec.config.enabled":             "it is on",
+	"plugin.raw_exec.config.allow_csi_node":  "its tasks are not confined",
+	"plugin.raw_exec.config.allow_caps":      "its tasks are not confined",
+	"plugin.raw_exec.config.allow_syscalls":  "its tasks are not confined",
+	"plugin.raw_exec.config.user_namespaces": "its tasks are not confined",
+	"plugin.raw_exec.config.show_etc":        "its tasks are not confined",
+	"plugin.raw_exec.config.allow_host_pid":  "its tasks are not confined",
+	"plugin.raw_exec.config.allow_host_ipc":  "its tasks are not confined",
+}
+
+// settings are those that a text sets.
+func settings(t *testing.T, text string) map[string]bool {
+	t.Helper()
+	var c Config
+	report := hclfile.NewReport()
+	hclfile.DecodeInto(report, "a.hcl", []byte(text), &c, refusals)
+	if err := report.Err(); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]bool{}
+	set(out, "", reflect.ValueOf(c), false)
+	return out
+}
+
+// everySetting are all that there are.
+func everySetting() map[string]bool {
+	out := map[string]bool{}
+	set(out, "", reflect.ValueOf(Config{Plugins: []*plugins.Plugin{{Name: exec.Name}, {Name: rawexec.Name}}}), true)
+	return out
+}
+
+// set finds the settings in v that have a value, or all.
+func set(out map[string]bool, path string, v reflect.Value, all bool) {
+	for i := range v.NumField() {
+		name, kind, _ := strings.Cut(v.Type().Field(i).Tag.Get("hcl"), ",")
+		if name == "" || kind == "label" {
+			continue
+		}
+		f, at := v.Field(i), strings.TrimPrefix(path+"."+name, ".")
+		switch {
+		case kind == "block" && f.Kind() == reflect.Slice:
+			if f.Len() == 0 && all {
+				f = reflect.Append(reflect.New(f.Type()).Elem(), reflect.New(f.Type().Elem().Elem()))
+			}
+			for j := range f.Len() {
+				one := at
+				if p, is := f.Index(j).Interface().(*plugins.Plugin); is {
+					one += "." + p.Name
+				}
+				set(out, one, f.Index(j).Elem(), all)
+			}
+		case kind == "block":
+			if f.IsNil() && all {
+				f = reflect.New(f.Type().Elem())
+			}
+			if !f.IsNil() {
+				set(out, at, f.Elem(), all)
+			}
+		case all || !f.IsZero():
+			out[at] = true
+		}
+	}
+}
+
+// Given each way to hold tasks to their disks, then the node holds them so; and tasks cannot take files out of a quota.
+// It is set past the check of what this kernel can do.
+func TestEachWayToHoldDisksArrives(t *testing.T) {
+	for way, want := range map[string]struct {
+		disks     allocdir.Held
+		unlimited bool
+		keep      bool
+	}{
+		enforceSweep: {},
+		enforceNone:  {unlimited: true},
+		enforceImage: {disks: allocdir.Image},
+		enforceQuota: {disks: allocdir.Quota, keep: true},
+	} {
+		cfg := parse(t, "-config", write(t, t.TempDir(), "a.hcl", named))
+		cfg.Client.EphemeralDisk = &EphemeralDisk{Enforce: way}
+		got := wiring(t, cfg).Node
+		if got.Disks != want.disks || got.UnlimitedDisks != want.unlimited || got.Exec.KeepProjects != want.keep {
+			t.Errorf("%s: %v, unlimited %t, files stay in their projects %t", way, got.Disks, got.UnlimitedDisks,
+				got.Exec.KeepProjects)
+		}
+	}
+}
