@@ -190,14 +190,16 @@ func (g *Gate) enter(nc net.Conn, work *lifecycle.Group) *conn {
 	return nil
 }
 
-// lingers is how long, and maxLingering how many connections wait for what a refused client still sends: were they
-// closed at once, the kernel would throw the answer away with the request that nobody read.
+// lingers is how long, and maxLingering how many connections wait for what a refused client sends, before the answer
+// and after it. Whoever is answered before it has asked takes that for a connection that broke: Go's client says so by
+// an error without a reason. And were it closed at once after the answer, the kernel would throw that away with the
+// request that nobody read.
 const (
 	lingers      = time.Second
 	maxLingering = 64
 )
 
-// refuse says why and hangs up. Beyond maxLingering it only hangs up.
+// refuse says why when it is asked, and hangs up. Beyond maxLingering it only hangs up.
 func (g *Gate) refuse(work *lifecycle.Group, c net.Conn, status int, why string) {
 	select {
 	case g.lingering <- struct{}{}:
@@ -207,13 +209,17 @@ func (g *Gate) refuse(work *lifecycle.Group, c net.Conn, status int, why string)
 	}
 	if !work.Go("refusal", func() error {
 		defer func() { <-g.lingering }()
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(lingers))
+		if _, err := c.Read(make([]byte, 1)); err != nil {
+			return nil // nobody asks
+		}
 		_ = c.SetDeadline(time.Now().Add(lingers))
 		_, _ = fmt.Fprintf(c, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n"+
 			"Connection: close\r\n\r\n%s", status, http.StatusText(status), len(why), why)
 		if half, can := c.(interface{ CloseWrite() error }); can && half.CloseWrite() == nil {
 			_, _ = io.Copy(io.Discard, io.LimitReader(c, 64<<10))
 		}
-		_ = c.Close()
 		return nil
 	}) {
 		<-g.lingering

@@ -9,10 +9,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -268,6 +270,156 @@ func TestTheLoopbackIsOneClient(t *testing.T) {
 	answer, err := http.ReadResponse(bufio.NewReader(nc), nil)
 	if err != nil || answer.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("from 127.0.0.2: %+v, %v", answer, err)
+	}
+}
+
+// Given a client that has as many connections as one may have, then each further one is answered so, however many came
+// before it.
+func TestEveryRefusalSaysWhy(t *testing.T) {
+	working := make(chan bool)
+	w := serve(t, Bounds{Total: 10, PerClient: 1}, func(_ http.ResponseWriter, r *http.Request) {
+		working <- true
+		_, _ = io.Copy(io.Discard, r.Body)
+	})
+	w.busy(w.port, working)
+	for i := range 2 * maxLingering {
+		c := w.dial(w.port)
+		c.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		if got, why := c.status(); got != http.StatusTooManyRequests || why == "" {
+			t.Fatalf("refusal %d: %d %q", i, got, why)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Given as many refused clients that linger as may, then the next one is hung up on at once.
+func TestOnlySoManyRefusedClientsLinger(t *testing.T) {
+	working := make(chan bool)
+	w := serve(t, Bounds{Total: 10, PerClient: 1}, func(_ http.ResponseWriter, r *http.Request) {
+		working <- true
+		_, _ = io.Copy(io.Discard, r.Body)
+	})
+	w.busy(w.port, working)
+	for range maxLingering {
+		w.gate.lingering <- struct{}{}
+	}
+	c := w.dial(w.port)
+	if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("it was not hung up on: %v", err)
+	}
+}
+
+// pipes is a listener whose connections are in memory, for bubbles of time.
+type pipes struct {
+	accept chan net.Conn
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.accept:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "in memory", Net: "unix"} }
+
+func (p *pipes) dial() net.Conn {
+	here, there := net.Pipe()
+	p.accept <- there
+	return here
+}
+
+// inMemory plays a story with a server behind a gate, in a bubble of time.
+func inMemory(t *testing.T, b Bounds, handle http.HandlerFunc, story func(t *testing.T, p *pipes)) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pipes{accept: make(chan net.Conn), closed: make(chan struct{})}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- New(b, slog.New(slog.DiscardHandler)).Serve(ctx, p, handle) }()
+		story(t, p)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Given a client that is refused, when it has not asked yet, then nothing is said; when it has, it is answered
+// with the reason. Go's client takes an answer that comes earlier for a broken connection, and can give none.
+func TestARefusalWaitsForTheQuestion(t *testing.T) {
+	inMemory(t, Bounds{Total: 1}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		func(t *testing.T, p *pipes) {
+			const request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+			first := p.dial()
+			defer first.Close()
+			if _, err := io.WriteString(first, request); err != nil {
+				t.Fatal(err)
+			}
+			second := p.dial()
+			defer second.Close()
+			said := make(chan byte, 1)
+			answer := make(chan *http.Response, 1)
+			go func() {
+				r := bufio.NewReader(second)
+				b, _ := r.ReadByte()
+				said <- b
+				_ = r.UnreadByte()
+				a, _ := http.ReadResponse(r, nil)
+				answer <- a
+			}()
+			synctest.Wait()
+			if len(said) > 0 {
+				t.Error("it was answered before it asked")
+			}
+			if _, err := io.WriteString(second, request[:1]); err != nil {
+				t.Fatal(err)
+			}
+			if a := <-answer; a == nil || a.StatusCode != http.StatusServiceUnavailable {
+				t.Errorf("it was answered %+v", a)
+			}
+		})
+}
+
+// Given a client that is refused and asks nothing, then it is hung up on.
+func TestARefusedClientThatAsksNothingIsHungUpOn(t *testing.T) {
+	inMemory(t, Bounds{Total: 1}, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		func(t *testing.T, p *pipes) {
+			first := p.dial()
+			defer first.Close()
+			second := p.dial()
+			defer second.Close()
+			if got, err := io.ReadAll(second); err != nil || len(got) > 0 {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+}
+
+// Given a client that begins a request and does not end its header, or sends nothing at all, then its connection is
+// closed.
+func TestAHeaderThatStopsComingIsNotWaitedFor(t *testing.T) {
+	for _, begun := range []string{"", "GET / HTTP/1.1\r\nHost: local"} {
+		inMemory(t, Bounds{}, func(http.ResponseWriter, *http.Request) { t.Error("a request came") },
+			func(t *testing.T, p *pipes) {
+				c := p.dial()
+				defer c.Close()
+				if _, err := io.WriteString(c, begun); err != nil {
+					t.Fatal(err)
+				}
+				if got, err := io.ReadAll(c); err != nil || len(got) > 0 {
+					t.Errorf("%q, %v", got, err)
+				}
+			})
 	}
 }
 
