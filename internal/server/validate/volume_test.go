@@ -227,6 +227,15 @@ func TestAVolumeOfTheRightForm(t *testing.T) {
 		{false, func(r *wire.VolumeWriteRequest) {
 			r.Secrets.Values = map[string]string{"key": strings.Repeat("s", 4<<10)}
 		}, "secrets has 4099 bytes"},
+		{true, func(r *wire.VolumeWriteRequest) {
+			r.ExternalID, r.Secrets.Values = "s3cret-of-8", map[string]string{"key": "s3cret-of-8"}
+		}, "external_id holds the value of a secret"},
+		{true, func(r *wire.VolumeWriteRequest) {
+			r.ExternalID, r.Secrets.Values = "vol-s3cret-of-8-1", map[string]string{"a": "b", "key": "s3cret-of-8"}
+		}, "external_id holds the value of a secret"},
+		{true, func(r *wire.VolumeWriteRequest) { // by chance
+			r.ExternalID, r.Secrets.Values = "vol-1", map[string]string{"key": "1"}
+		}, ""},
 	} {
 		r := &wire.VolumeWriteRequest{Volume: volumeID, Spec: volume.Spec{
 			Plugin: "p", Capabilities: slices.Clone([]volume.Capability{writer})}}
