@@ -93,8 +93,19 @@ func TestAStoredJobBeyondABoundIsHeld(t *testing.T) {
 	}
 }
 
+// Given a job that waits for a place, and is then asked to be more than one evaluation places, then the rest is placed
+// by the next one; nothing waits beside it.
 func TestOneEvaluationPlacesSoManyAndTheNextGoesOn(t *testing.T) {
 	w := newWorld()
+	const left = 7
+	j := testJob("many", job.MaxPlacements+left)
+	j.TaskGroups = append(j.TaskGroups, testJob("other", 3).TaskGroups[0])
+	j.TaskGroups[1].Name = "h"
+	w.register(j)
+	w.schedule(w.newEval("many", eval.TriggerJobRegister))
+	if open := w.blocked("many"); len(open) != 1 {
+		t.Fatalf("without a node %d evaluations wait", len(open))
+	}
 	for i := range 4 {
 		n := testNode(fmt.Sprintf("n%d", i))
 		n.Resources.CPUShares = 1 << 40
@@ -102,11 +113,6 @@ func TestOneEvaluationPlacesSoManyAndTheNextGoesOn(t *testing.T) {
 		n.Resources.DiskMB = 1 << 40
 		w.putNode(n)
 	}
-	const left = 7
-	j := testJob("many", job.MaxPlacements+left)
-	j.TaskGroups = append(j.TaskGroups, testJob("other", 3).TaskGroups[0])
-	j.TaskGroups[1].Name = "h"
-	w.register(j)
 	first := w.newEval("many", eval.TriggerJobRegister)
 	p, x := w.schedule(first)
 	if len(p.Place) != job.MaxPlacements || x.Later != left+3 || p.Eval.QueuedAllocations["g"] != left ||
@@ -117,6 +123,9 @@ func TestOneEvaluationPlacesSoManyAndTheNextGoesOn(t *testing.T) {
 	if p.Eval.Status != eval.StatusComplete || next == nil || next.Status != eval.StatusPending ||
 		next.PreviousEval != first.ID {
 		t.Fatalf("evaluation %+v, next %+v", p.Eval, next)
+	}
+	if open := w.blocked("many"); len(open) > 0 {
+		t.Errorf("beside the evaluation that goes on at once another one waits: %+v", open[0])
 	}
 	if !strings.Contains(p.Eval.StatusDescription, "the next evaluation places 10 more") {
 		t.Errorf("it says %q", p.Eval.StatusDescription)

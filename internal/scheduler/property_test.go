@@ -179,13 +179,7 @@ func (l *life) evaluate(id ids.Job) {
 		l.t.Fatalf("the same evaluation of the same state made two plans:\n%s", d)
 	}
 	l.w.apply(second)
-	open := 0
-	for _, e := range l.w.JobEvals("", id) {
-		if e.Status == eval.StatusBlocked {
-			open++
-		}
-	}
-	if open > 1 {
+	if open := len(l.w.blocked(id)); open > 1 {
 		l.t.Fatalf("job %s has %d blocked evaluations", id, open)
 	}
 	l.w.check(l.t)

@@ -123,6 +123,9 @@ func (s *script) command(verb string, a arguments) []string {
 		j := *s.w.jobs[ids.Job(a.plain[0])]
 		j.Stop = true
 		s.w.register(&j)
+	case "forget": // an older version of a job, by its number
+		j := s.w.jobs[ids.Job(a.plain[0])]
+		delete(s.w.versions, versionID(j.ID, j.CreateIndex, uint64(a.int("version", 0))))
 	case "purge-job":
 		delete(s.w.jobs, ids.Job(a.plain[0]))
 	case "pass":

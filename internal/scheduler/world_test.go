@@ -335,6 +335,11 @@ func (w *world) live(id ids.Job) []*alloc.Alloc {
 	return out
 }
 
+// blocked are the evaluations of a job that wait.
+func (w *world) blocked(id ids.Job) []*eval.Eval {
+	return slices.DeleteFunc(w.JobEvals("", id), func(e *eval.Eval) bool { return e.Status != eval.StatusBlocked })
+}
+
 // failer is a test, rapid's too.
 type failer interface {
 	Helper()

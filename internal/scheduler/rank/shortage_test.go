@@ -36,6 +36,9 @@ func TestARefusalForLackOfCapacityHasFiguresAndHolders(t *testing.T) {
 	}{
 		{memory(4096), "memory: asks 4,096 MiB, 1,200 of 2,048 free " +
 			"(the node is too small however empty it is: ask for less, or add a larger one)"},
+		{memory(2049), "memory: asks 2,049 MiB, 1,200 of 2,048 free " +
+			"(the node is too small however empty it is: ask for less, or add a larger one)"},
+		{memory(2048), "memory: asks 2,048 MiB, 1,200 of 2,048 free (" + askForLess + ")"},
 		{memory(1201), "memory: asks 1,201 MiB, 1,200 of 2,048 free (" + askForLess + ")"},
 		{group(1001), "cpu: asks 1,001 MHz, 1,000 of 4,000 free (" + askForLess + ")"},
 		{disk, "disk: asks 20,000 MiB, 12,345 of 12,345 free " +
