@@ -28,8 +28,8 @@ func inService(t *testing.T) *machine {
 	return m
 }
 
-// ports lists where a process listens for TCP: its sockets among those of its network namespace.
-func ports(t *testing.T, pid int) (out []string) {
+// opened are the descriptors of a process, as the kernel names them.
+func opened(t *testing.T, pid int) map[string]bool {
 	t.Helper()
 	own := map[string]bool{}
 	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -42,6 +42,28 @@ func ports(t *testing.T, pid int) (out []string) {
 	if len(own) == 0 {
 		t.Fatalf("process %d has no descriptors", pid)
 	}
+	return own
+}
+
+// unnamed lists the unix sockets of a process that have no file: whoever shares its network may send to them.
+func unnamed(t *testing.T, pid int) (out []string) {
+	t.Helper()
+	own := opened(t, pid)
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/unix", pid))
+	must(t, err)
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) > 7 && own["socket:["+f[6]+"]"] && strings.HasPrefix(f[7], "@") {
+			out = append(out, f[7])
+		}
+	}
+	return out
+}
+
+// ports lists where a process listens for TCP: its sockets among those of its network namespace.
+func ports(t *testing.T, pid int) (out []string) {
+	t.Helper()
+	own := opened(t, pid)
 	for _, table := range []string{"tcp", "tcp6"} {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
 		if errors.Is(err, os.ErrNotExist) {
@@ -130,6 +152,9 @@ func TestAnAgentInServiceHasASocketAlone(t *testing.T) {
 	}
 	if open := ports(t, m.cmd.Process.Pid); len(open) > 0 {
 		t.Errorf("the agent listens at %v", open)
+	}
+	if open := unnamed(t, m.cmd.Process.Pid); len(open) > 0 {
+		t.Errorf("the agent has sockets without files: %v", open)
 	}
 	tcp := fmt.Sprintf("127.0.0.1:%d", m.port)
 	if _, err := net.Dial("tcp", tcp); !errors.Is(err, syscall.ECONNREFUSED) {
