@@ -374,6 +374,9 @@ func frame(text string) string {
 
 // recovery is what the servers wait for: a node that is away, and a person's word about one that shows another history.
 func (f *fake) recovery() *api.RecoveryStatus {
+	if f.recovered != nil {
+		return f.recovered
+	}
 	begun := f.now.Add(-time.Hour)
 	out := &api.RecoveryStatus{}
 	out.Evidence = []*api.RecoveryEvidence{{

@@ -43,6 +43,8 @@ type fake struct {
 	unmounts bool           // the node was seen unmounting what the database has
 	watched  chan struct{}  // closed when somebody waits for news of the volume
 	watch    sync.Once
+
+	recovered *api.RecoveryStatus // in place of its own
 }
 
 func newFake() *fake {

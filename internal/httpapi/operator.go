@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -87,15 +86,12 @@ func (s *Server) snapshotRestore(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	for last := false; !last; {
-		part := make([]byte, restoreChunk)
-		n, err := io.ReadFull(r.Body, part)
-		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			last = true
-		case err != nil:
-			return err
+		part, err := io.ReadAll(io.LimitReader(r.Body, restoreChunk))
+		if err != nil { // the upload was cut off: what came is not the whole
+			return unread(err)
 		}
-		if err := stream.Send(&wire.StateChunk{Data: part[:n], Last: last}); err != nil {
+		last = len(part) < restoreChunk
+		if err := stream.Send(&wire.StateChunk{Data: part, Last: last}); err != nil {
 			break // the answer says why
 		}
 	}

@@ -164,17 +164,23 @@ func (r *request) read(v any) error {
 
 func (r *request) body() ([]byte, error) {
 	data, err := io.ReadAll(r.Body)
-	var tooLarge *http.MaxBytesError
 	switch {
-	case errors.As(err, &tooLarge):
-		return nil, &statusError{http.StatusRequestEntityTooLarge,
-			fmt.Sprintf("the request's body is larger than %d MiB", maxBody>>20)}
 	case err != nil:
-		return nil, badRequest("the request's body could not be read: " + err.Error())
+		return nil, unread(err)
 	case len(data) == 0:
 		return nil, badRequest("the request has no body")
 	}
 	return data, nil
+}
+
+// unread refuses a body that did not come to its end.
+func unread(err error) error {
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return &statusError{http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("the request's body is larger than %d MiB", tooLarge.Limit>>20)}
+	}
+	return badRequest("the request's body could not be read: " + err.Error())
 }
 
 // observed keeps the indexes of what was read, for the reply's header.

@@ -1,9 +1,13 @@
 package httpapi_test
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -67,5 +71,61 @@ func TestASavedStateIsSentAndTakenAsObserved(t *testing.T) {
 	}
 	if r.get("/v1/jobs", &after); len(after) != 1 || after[0].ID != "kept" {
 		t.Errorf("after the restore there are %d jobs", len(after))
+	}
+}
+
+// upload sends a file to be restored, in chunks, over a connection of its own; cut: it ends before it says that this
+// was all.
+func (r *rig) upload(file []byte, cut bool) (a *answer, by string) {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = fmt.Fprintf(conn, "PUT /v1/operator/snapshot HTTP/1.1\r\nHost: localhost\r\n"+
+		"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(file), file)
+	if err == nil && !cut {
+		_, err = io.WriteString(conn, "0\r\n\r\n")
+	}
+	if err == nil && cut {
+		err = conn.(*net.TCPConn).CloseWrite()
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return &answer{resp.StatusCode, resp.Header, body}, conn.LocalAddr().String()
+}
+
+// Given a saved state whose upload is cut off, even behind its last byte, then nothing is restored: the person may have
+// changed his mind. One that came whole is restored, and the recovery says by whom.
+func TestAnUploadThatIsCutOffRestoresNothing(t *testing.T) {
+	r := newRig(t)
+	saved := r.must("GET", "/v1/operator/snapshot", nil).body
+	for _, file := range [][]byte{saved, saved[:len(saved)/2]} {
+		if a, _ := r.upload(file, true); a.status != http.StatusBadRequest ||
+			!strings.Contains(string(a.body), "body could not be read") {
+			t.Errorf("%d bytes of %d are answered with %d: %s", len(file), len(saved), a.status, a.body)
+		}
+	}
+	var now api.RecoveryStatus
+	if r.get("/v1/operator/recovery", &now); now.Cause != "" {
+		t.Errorf("a recovery has begun: %+v", now)
+	}
+	a, by := r.upload(saved, false)
+	if a.status != http.StatusOK {
+		t.Fatalf("one that came whole is answered with %d: %s", a.status, a.body)
+	}
+	if r.get("/v1/operator/recovery", &now); now.By != by || !strings.HasPrefix(now.Cause, "restored from") {
+		t.Errorf("it was restored by %q, and the recovery says %q of %q", by, now.Cause, now.By)
 	}
 }

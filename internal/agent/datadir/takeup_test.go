@@ -1,6 +1,7 @@
 package datadir_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -108,5 +109,28 @@ func TestAHalfRestoredDirectoryIsRefused(t *testing.T) {
 	}
 	if err := lock.Unlock(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Given a data directory in which any of the names that an agent uses is a link, or somebody else's, when an agent
+// takes it, then it is refused by that name.
+func TestEveryPartOfADataDirIsLookedAt(t *testing.T) {
+	const nobody = 65534
+	for _, name := range []string{"alloc", "client", "client.identity", "csi", "lock", "server", "shim", "volumes"} {
+		for what, prepare := range map[string]func(path string) error{
+			"is a symbolic link": func(path string) error { return os.Symlink(t.TempDir(), path) },
+			"belongs to user 65534": func(path string) error {
+				return errors.Join(os.Mkdir(path, 0o700), os.Chown(path, nobody, nobody))
+			},
+		} {
+			dir := filepath.Join(t.TempDir(), "data")
+			if err := errors.Join(os.Mkdir(dir, 0o700), prepare(filepath.Join(dir, name))); err != nil {
+				t.Fatal(err)
+			}
+			want := filepath.Join(dir, name) + " " + what
+			if err := datadir.Take(dir, 0); !fault.Has(err, fault.Denied) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s that %s: %v", name, what, err)
+			}
+		}
 	}
 }

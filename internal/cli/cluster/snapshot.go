@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 
+	"berth/internal/base/durable"
 	"berth/internal/base/fault"
 	"berth/internal/base/savefile"
 	"berth/internal/cli/kit"
@@ -61,7 +62,8 @@ not in it.`,
 	}
 }
 
-// writeWhole writes a file that only its owner can read, whole or not at all.
+// writeWhole writes a file that only its owner can read, whole or not at all; once it has returned, the file is there
+// also after a power failure.
 func writeWhole(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
 	if err != nil {
@@ -74,7 +76,7 @@ func writeWhole(path string, data []byte) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	return nil
+	return durable.SyncDir(filepath.Dir(path))
 }
 
 func newSnapshotInspect(e *kit.Env) *kit.Command {

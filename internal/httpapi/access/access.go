@@ -37,8 +37,8 @@ func (n Network) Admit(r *http.Request) error {
 		return err
 	}
 	if n.Token.Empty() {
-		if acts(r) {
-			return denied("this request collects garbage, and whoever reaches the port may send it",
+		if what := reserved(r); what != "" {
+			return denied("this request "+what+", and whoever reaches the port may send it",
 				"send it over the unix socket, or let the configuration have api { token_file = … }")
 		}
 		return nil
@@ -65,10 +65,16 @@ func local(r *http.Request) error {
 	}
 }
 
-// acts tells the reads that change something: clients of this API have a node collect garbage by GET.
-func acts(r *http.Request) bool {
-	return r.URL.Path == "/v1/client/gc" ||
-		strings.HasPrefix(r.URL.Path, "/v1/client/allocation/") && strings.HasSuffix(r.URL.Path, "/gc")
+// reserved says what a read does that not everybody may who reaches an open port; empty: nothing. Clients of this API
+// have a node collect garbage by GET. Who holds the store of a node can be that node.
+func reserved(r *http.Request) string {
+	switch p := r.URL.Path; {
+	case p == "/v1/client/gc", strings.HasPrefix(p, "/v1/client/allocation/") && strings.HasSuffix(p, "/gc"):
+		return "collects garbage"
+	case p == "/v1/operator/node-store":
+		return "hands out the secret of the node"
+	}
+	return ""
 }
 
 // denied is a refusal that begins with the words by which clients of this API know it.

@@ -67,12 +67,12 @@ func TestAPortAdmitsItsTokenAndItsNames(t *testing.T) {
 	}
 }
 
-// Given reads that pages of other sites have a browser send, and reads that act, then an open port refuses them, and
-// nothing else.
+// Given reads that pages of other sites have a browser send, reads that act, and the one that hands out a secret, then
+// an open port refuses them, and nothing else.
 func TestAPortRefusesForeignReadsAndReadsThatAct(t *testing.T) {
 	open := access.Network{}
 	guarded := access.Network{Token: redact.New(word)}
-	const gc = "/v1/client/gc"
+	const gc, store = "/v1/client/gc", "/v1/operator/node-store"
 	for _, c := range []struct {
 		name  string
 		guard access.Network
@@ -90,6 +90,8 @@ func TestAPortRefusesForeignReadsAndReadsThatAct(t *testing.T) {
 		{"collection by whoever reaches it", open, gc, "", []string{"Permission denied", "socket", "token_file"}},
 		{"collection of one", open, "/v1/client/allocation/x/gc", "", []string{"collects garbage"}},
 		{"collection with the token", guarded, gc, "", nil},
+		{"the node's store by whoever reaches it", open, store, "", []string{"secret of the node", "token_file"}},
+		{"the node's store with the token", guarded, store, "", nil},
 	} {
 		r := httptest.NewRequest(http.MethodGet, c.path, nil)
 		r.Host = "localhost"

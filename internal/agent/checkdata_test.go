@@ -1,0 +1,101 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/internal/base/redact"
+	"berth/internal/base/storecheck"
+	"berth/internal/port/raftlog/files"
+	"berth/internal/server"
+	"berth/internal/server/fsm"
+	"berth/internal/server/keyring"
+)
+
+// serversIn has servers run in a data directory while they are given something, and end.
+func serversIn(t *testing.T, dir string, given func(*server.Server)) {
+	t.Helper()
+	cfg := server.Config{DataDir: filepath.Join(dir, "server")}
+	cfg.Raft.SegmentSize, cfg.Raft.Reserve = 1<<20, 1<<20
+	s := server.New(cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx, server.Listeners{}) }()
+	if err := s.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	given(s)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checked is what a check of a data directory finds of one store.
+func checked(t *testing.T, dir, name string) (whole bool, s storecheck.Store) {
+	t.Helper()
+	r, _, err := CheckData(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(r.Stores, func(s storecheck.Store) bool { return s.Name == name })
+	if at < 0 {
+		t.Fatalf("nothing was found of the %s: %+v", name, r)
+	}
+	return r.Whole, r.Stores[at]
+}
+
+// Given servers whose state holds two sealed entries, one of which their key opens, when the directory is checked, then
+// it is not whole, and the other entry is named: nobody would learn of it before he needs it.
+func TestACheckNamesWhatTheKeyDoesNotOpen(t *testing.T) {
+	dir := t.TempDir()
+	serversIn(t, dir, func(*server.Server) {})
+	if whole, s := checked(t, dir, "servers' state"); !whole || !strings.HasSuffix(s.Holds, "1 entries of it sealed") {
+		t.Fatalf("before: %v, %+v", whole, s)
+	}
+	other, err := keyring.Create(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := other.Seal("db", redact.MapOf(map[string]string{"password": "x"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	serversIn(t, dir, func(s *server.Server) {
+		if _, _, err := s.Propose(t.Context(), &fsm.SecretPut{Name: "db", Data: sealed}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	whole, s := checked(t, dir, "servers' state")
+	if whole || len(s.Damage) != 1 || !strings.Contains(s.Damage[0], "db") || !strings.HasSuffix(s.Holds,
+		"2 entries of it sealed") {
+		t.Errorf("whole: %v, %+v", whole, s)
+	}
+}
+
+// Given a log whose copy of the vote is damaged, when the directory is checked, then that is a warning with its path,
+// and the log is whole: a start makes the copy anew.
+func TestACheckWarnsOfWhatIsNotMissed(t *testing.T) {
+	dir := t.TempDir()
+	serversIn(t, dir, func(*server.Server) {})
+	vote := filepath.Join(dir, "server", "raft", files.VoteFile)
+	for _, text := range []string{"", "{", `{"term":7,"vote_term":7,"crc32c":1}`} {
+		if err := os.WriteFile(vote, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		whole, s := checked(t, dir, "servers' log")
+		if !whole || len(s.Damage) > 0 || len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], vote) {
+			t.Errorf("with %q as the copy of the vote: whole: %v, %+v", text, whole, s)
+		}
+	}
+	if err := os.Remove(vote); err != nil {
+		t.Fatal(err)
+	}
+	if whole, s := checked(t, dir, "servers' log"); !whole || len(s.Warnings) > 0 {
+		t.Errorf("without a copy of the vote, as a lone voter is: whole: %v, %+v", whole, s)
+	}
+}
