@@ -257,6 +257,12 @@ func TestTheLogIsShortenedByAgeAndBytes(t *testing.T) {
 		if large <= aged {
 			t.Errorf("the snapshot of more than a MiB is up to %d, the one before %d", large, aged)
 		}
+		apply(0) // what the snapshot holds counts no more, neither by its size nor by its age
+		time.Sleep(9 * time.Minute)
+		if got := newestIn(t, cfg); got != large {
+			t.Errorf("one small entry after the snapshot up to %d there is another one up to %d", large, got)
+		}
+		time.Sleep(2 * time.Minute)
 		kept := one(t, cfg.Dir, "snapshots/*", true)
 		time.Sleep(24 * time.Hour)
 		if got := one(t, cfg.Dir, "snapshots/*", true); got != kept {
