@@ -52,6 +52,14 @@ func checkLog(dir string) storecheck.Store {
 		return s
 	}
 	found, err := files.Check(dir)
+	if err != nil {
+		if w := files.Covered(dir); w != nil {
+			found.First, found.Last = w.Entries()
+			err = fmt.Errorf("the next start drops what is damaged, as the snapshot up to entry %d holds it, too: %w",
+				w.Snapshot, err)
+			found.Warnings, err = append(found.Warnings, err), nil
+		}
+	}
 	s.Damage = storecheck.Texts(err)
 	s.Holds = fmt.Sprintf("entries %d to %d, a snapshot up to %d", found.First, found.Last, found.Snapshot)
 	if found.Snapshot == 0 {

@@ -99,3 +99,49 @@ func TestACheckWarnsOfWhatIsNotMissed(t *testing.T) {
 		t.Errorf("without a copy of the vote, as a lone voter is: whole: %v, %+v", whole, s)
 	}
 }
+
+// Given a log that is damaged where a snapshot holds the same, when the directory is checked, then that is a warning
+// with its path, the state is made all the same, and the servers start; without the snapshot it is damage.
+func TestACheckWarnsOfWhatASnapshotHolds(t *testing.T) {
+	dir := t.TempDir()
+	serversIn(t, dir, func(s *server.Server) {
+		if err := s.Snapshot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	_, was := checked(t, dir, "servers' state")
+	segments, err := filepath.Glob(filepath.Join(dir, "server", "raft", "wal", "*.wal"))
+	if err != nil || len(segments) != 1 {
+		t.Fatal(segments, err)
+	}
+	data, err := os.ReadFile(segments[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[files.SegmentHead+20] ^= 1 // of the first entry
+	if err := os.WriteFile(segments[0], data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	whole, s := checked(t, dir, "servers' log")
+	if !whole || len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], segments[0]) ||
+		!strings.Contains(s.Warnings[0], "the next start drops what is damaged") {
+		t.Errorf("whole: %v, %+v", whole, s)
+	}
+	if _, now := checked(t, dir, "servers' state"); now.Holds != was.Holds || len(now.Damage) > 0 {
+		t.Errorf("of the state it says %+v, and said %+v", now, was)
+	}
+	if err := os.Rename(filepath.Join(dir, "server/raft/snapshots"), filepath.Join(dir, "snapshots")); err != nil {
+		t.Fatal(err)
+	}
+	if whole, s := checked(t, dir, "servers' log"); whole || len(s.Damage) != 1 || !strings.Contains(s.Damage[0],
+		segments[0]) {
+		t.Errorf("without the snapshot: whole: %v, %+v", whole, s)
+	}
+	if err := os.Rename(filepath.Join(dir, "snapshots"), filepath.Join(dir, "server/raft/snapshots")); err != nil {
+		t.Fatal(err)
+	}
+	serversIn(t, dir, func(*server.Server) {})
+	if whole, s := checked(t, dir, "servers' log"); !whole || len(s.Warnings) > 0 {
+		t.Errorf("after a start: whole: %v, %+v", whole, s)
+	}
+}

@@ -119,9 +119,9 @@ func TestALogThatIsThereOpensOnAFullDisk(t *testing.T) {
 	}
 }
 
-// Given a disk on which a first segment and as much as is kept back do not both fit, when a new log is begun there, then
-// that is refused, and nothing was begun; where they fit, it begins.
-func TestANewLogNeedsRoomForItsFirstSegmentAndTheReserve(t *testing.T) {
+// Given a disk on which a first segment and as much as is kept back do not both fit, when a new log is begun there,
+// then that is refused, and nothing was begun; where they fit, it begins.
+func TestANewLogNeedsDiskForItsFirstSegmentAndTheReserve(t *testing.T) {
 	for mib, fits := range map[int]bool{6: false, 12: true} {
 		cfg := Config{Dir: filepath.Join(small(t, mib), "log"), SegmentSize: 4 << 20, Reserve: 4 << 20}
 		g, err := openGuard(cfg.withDefaults(), &Counters{}, make(chan error, 1), newDamage())
@@ -178,8 +178,8 @@ func TestWhatIsDroppedIsNotLost(t *testing.T) {
 	}
 }
 
-// Given a log that a server has opened, and that was damaged at its end after the server was killed, when it is checked,
-// then that is no write that was cut off: what was read at a start was acknowledged, or is from then on.
+// Given a log that a server has opened, and that was damaged at its end after the server was killed, when it is
+// checked, then that is no write that was cut off: what was read at a start was acknowledged, or is from then on.
 func TestWhatWasThereAtAStartIsNoCutOffWrite(t *testing.T) {
 	g := stored(t, 20)
 	killed := copyDir(t, Config{Dir: g.dir})
@@ -195,7 +195,7 @@ func TestWhatWasThereAtAStartIsNoCutOffWrite(t *testing.T) {
 	}
 }
 
-// Given what the disk and the library answer, then callers learn which entry was refused for good, and of which it is
+// Given what the disk and the library answer, then callers learn which entry was refused, and of which it is
 // not known.
 func TestAFailureHasTheKindThatSaysWhatBecameOfTheEntry(t *testing.T) {
 	l := New(Config{Dir: t.TempDir()}, &adder{})

@@ -32,16 +32,19 @@ var mendPause = retry.Backoff{Min: 200 * time.Millisecond, Max: 10 * time.Second
 // sayAgain is after how many rounds a reason that has not changed is said again.
 const sayAgain = 30
 
-// check reads the log and, on a server that has others to ask, mends it. It returns when the log is whole, cannot be
-// mended, or ctx has ended.
+// check reads the log and, on a server that has others to ask, mends it. A lone voter has what its snapshot holds. It
+// returns when the log is whole, cannot be mended, or ctx has ended.
 func (l *Log) check(ctx context.Context) (files.Found, error) {
 	if err := files.DropUnfinished(l.cfg.Dir); err != nil {
 		return files.Found{}, err
 	}
 	found, err := files.Check(l.cfg.Dir)
+	lone := l.cfg.Transport == nil
 	switch {
-	case l.cfg.Transport == nil || err == nil && found.Dropped == 0 && !found.Unmade:
-		return found, err
+	case err == nil && (lone || found.Dropped == 0 && !found.Unmade):
+		return found, nil
+	case lone:
+		return l.dropCovered(found, err)
 	case err != nil && len(l.cfg.Peers) == 0:
 		return found, fault.WithHint(err, "no other server is known that could be asked for what is missing; nothing "+
 			"was changed")
@@ -56,6 +59,21 @@ func (l *Log) check(ctx context.Context) (files.Found, error) {
 	}
 	if err := l.mend(ctx, w); err != nil {
 		return found, err
+	}
+	return files.Check(l.cfg.Dir)
+}
+
+// dropCovered begins the log of a lone voter anew without what is damaged, if that is held by its snapshot, too.
+func (l *Log) dropCovered(found files.Found, damaged error) (files.Found, error) {
+	w := files.Covered(l.cfg.Dir)
+	if w == nil {
+		return found, damaged
+	}
+	first, last := w.Entries()
+	l.cfg.Log.Warn("the log is damaged where it is not needed, as a whole snapshot holds the same; what is damaged is "+
+		"dropped", logkey.Error, damaged, "snapshot", w.Snapshot, "first_entry", first, "last_entry", last)
+	if err := w.Rebuild(l.cfg.files(), w.Head); err != nil {
+		return found, errors.Join(damaged, err)
 	}
 	return files.Check(l.cfg.Dir)
 }

@@ -84,8 +84,8 @@ func TestACrashBetweenSealingASegmentAndNotingItIsMended(t *testing.T) {
 	}
 }
 
-// Given a list of segments that is older than the segments beside it, by one or by more, or that lacks one of them, when
-// the log is checked, then it is refused: what the newer ones hold would be overwritten, or left out.
+// Given a list of segments that is older than the segments beside it, by one or by more, or that lacks one of them,
+// when the log is checked, then it is refused: what the newer ones hold would be overwritten, or left out.
 func TestAListThatLacksASegmentIsRefused(t *testing.T) {
 	cfg := Config{Dir: t.TempDir(), SegmentSize: smallSegment}
 	w, err := files.OpenWAL(cfg.files())
@@ -101,12 +101,15 @@ func TestAListThatLacksASegmentIsRefused(t *testing.T) {
 		t.Fatalf("before: %+v, %v", got, err)
 	}
 	list := func(c Config) string { return filepath.Join(files.WALDir(c.Dir), files.MetaFile) }
+	put := func(old []byte) func(Config) {
+		return func(c Config) { edit(t, list(c), func([]byte) []byte { return old }) }
+	}
 	for name, c := range map[string]struct {
 		damage func(Config)
 		says   string
 	}{
-		"older by one": {func(c Config) { edit(t, list(c), func([]byte) []byte { return second }) }, "it is older than"},
-		"older by two": {func(c Config) { edit(t, list(c), func([]byte) []byte { return first }) }, "it is older than"},
+		"older by one": {put(second), "it is older than"},
+		"older by two": {put(first), "it is older than"},
 		"without the middle": {func(c Config) {
 			relist(t, c, func(s []types.SegmentInfo) []types.SegmentInfo { return slices.Delete(s, 1, 2) })
 		}, "are missing in its list"},

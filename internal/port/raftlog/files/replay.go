@@ -25,7 +25,7 @@ type Replayed interface {
 
 // Replay brings what lies in the directory of a log that nobody uses to a state machine, as a start does: the newest
 // whole snapshot, and the entries since, in order. It returns the index of the last of them, and changes nothing in the
-// directory. What Check refuses cannot be replayed.
+// directory. What Check refuses cannot be replayed, unless it is Covered.
 func Replay(dir string, sm Replayed) (last uint64, err error) {
 	c := dirCheck{dir: dir, wal: filepath.Join(dir, "wal")}
 	if last, err = c.restore(sm); err != nil {
@@ -44,11 +44,26 @@ func Replay(dir string, sm Replayed) (last uint64, err error) {
 		if err == nil {
 			last, err = r.replay(info, last, sm)
 		}
-		if err != nil {
-			return last, c.bad(filepath.Join(c.wal, segment.FileName(info)), err)
+		if err == nil {
+			continue
 		}
+		if w := Covered(dir); w != nil { // which a start does without
+			return w.replay(last, sm), nil
+		}
+		return last, c.bad(filepath.Join(c.wal, segment.FileName(info)), err)
 	}
 	return last, nil
+}
+
+// replay brings the commands that are left after the entry last to the state machine.
+func (w *Wound) replay(last uint64, sm Replayed) uint64 {
+	for _, e := range w.Head {
+		if e.Index > last && e.Type == raft.LogCommand {
+			sm.Apply(e.Index, e.Data)
+		}
+		last = max(last, e.Index)
+	}
+	return last
 }
 
 // restore hands the newest whole snapshot to the state machine, and tells up to which entry it reaches.

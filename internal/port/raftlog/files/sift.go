@@ -69,6 +69,31 @@ func Sift(dir string) (*Wound, error) {
 	return w, nil
 }
 
+// Covered reads what is left of a damaged log whose newest whole snapshot holds everything that is missing, so that a
+// start can do without where no leader asks whether the last of that is the same; nil: it is needed, or nobody can
+// know.
+func Covered(dir string) *Wound {
+	w, err := Sift(dir)
+	if err != nil {
+		return nil
+	}
+	if w.To > 0 && w.To <= w.Snapshot {
+		w.Head, w.From = w.Tail, 0
+	}
+	if w.From > 0 || w.Snapshot == 0 {
+		return nil
+	}
+	return w
+}
+
+// Entries are the first and the last entry before what is missing; 0: none.
+func (w *Wound) Entries() (first, last uint64) {
+	if n := len(w.Head); n > 0 {
+		return w.Head[0].Index, w.Head[n-1].Index
+	}
+	return 0, 0
+}
+
 var errVoteLost = errors.New("neither the log's store nor its copy says any more which term this server has reached, " +
 	"and for whom it has voted: remove this server from the others' configuration, and let it join anew by another id")
 
