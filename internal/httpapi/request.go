@@ -71,10 +71,13 @@ func (r *request) query() (wire.Query, error) {
 		q.Wait = d
 	}
 	if v, ok := r.URL.Query()["stale"]; ok {
+		q.Stale = true
 		if v[0] != "" {
-			if _, err := strconv.ParseBool(v[0]); err != nil {
+			stale, err := strconv.ParseBool(v[0])
+			if err != nil {
 				return q, badRequest(fmt.Sprintf("Failed to parse value of %q (%v) as a bool: %s", "stale", v[0], err))
 			}
+			q.Stale = stale
 		}
 	}
 	return q, nil

@@ -7,50 +7,102 @@ import (
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 	"berth/internal/wire"
 )
 
 // readyWait bounds how long a call waits for a leader.
 const readyWait = 10 * time.Second
 
-// Ready waits until this server leads, its state is up to date and its work has started.
+// Ready waits until calls are answered: this server leads, its state is up to date and its work has started; or another
+// one leads, and is reached.
 func (s *Server) Ready(ctx context.Context) error {
-	if ok, _ := s.leading(); ok {
-		return nil
-	}
+	_, err := s.Route(ctx, false)
+	return err
+}
+
+// Route implements serving.Cluster. A call that another server passed on is passed on no further: servers that disagree
+// about who leads would send it round.
+func (s *Server) Route(ctx context.Context, relayed bool) (wire.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
 	for {
-		changed := s.changed.C()
-		ok, why := s.leading()
-		if ok {
-			return nil
+		changed := s.lead.changed.C()
+		if _, leads := s.lead.now(); leads {
+			return nil, nil
+		}
+		_, why := s.lead.ended()
+		leader, known := s.log.Leader()
+		switch leader {
+		case "", s.log.ID(): // it is being elected, or begins its term
+		default:
+			if relayed {
+				return nil, wire.NotLeading(s.cfg.Name)
+			}
+			conn, err := s.others.conn(ctx, leader, known)
+			if err == nil {
+				return wire.Through(conn, s.log.ID()), nil
+			}
+			why = err
 		}
 		select {
 		case <-ctx.Done():
 			if why == nil {
 				why = ctx.Err()
 			}
-			return fault.WithHint(fault.Wrap(why, fault.Unavailable, "ask", "server "+s.cfg.Name),
-				"it does not lead yet; try again")
+			return nil, fault.WithHint(fault.Wrap(why, fault.Unavailable, "ask", "server "+s.cfg.Name),
+				"no server leads that it can reach; try again")
 		case <-changed:
+		case <-known:
 		}
 	}
 }
 
-// Leading reports whether this server's leader's work runs.
-func (s *Server) Leading() bool {
-	ok, _ := s.leading()
-	return ok
+// To is the way to another server.
+func (s *Server) To(server string) (wire.Conn, error) {
+	c, err := s.others.dialled(server)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Through(c, s.log.ID()), nil
 }
 
-// Confirm makes sure that this server still leads and has applied all that was committed before.
+// Leading reports whether this server's leader's work runs.
+func (s *Server) Leading() bool {
+	_, leads := s.lead.now()
+	return leads
+}
+
+// Confirm makes sure that this server still leads: what it has applied was the newest state when Confirm was called.
 func (s *Server) Confirm(ctx context.Context) error {
-	if err := s.log.VerifyLeader(ctx); err != nil {
+	term, leads := s.lead.now()
+	if !leads {
+		return wire.NotLeading(s.cfg.Name)
+	}
+	if err := s.log.Confirm(ctx, term); err != nil {
 		return err
 	}
-	return s.log.Barrier(ctx)
+	if now, leads := s.lead.now(); !leads || now != term {
+		return wire.NotLeading(s.cfg.Name)
+	}
+	return nil
 }
+
+// Contact implements serving.Cluster.
+func (s *Server) Contact() (age time.Duration, known bool) {
+	if s.Leading() {
+		return 0, true
+	}
+	return s.log.Contact()
+}
+
+// Term implements serving.Cluster.
+func (s *Server) Term(ctx context.Context) (context.Context, context.CancelFunc) {
+	return s.lead.while(ctx, wire.NotLeading(s.cfg.Name))
+}
+
+// Heard implements serving.Cluster.
+func (s *Server) Heard(node ids.Node, from string) { s.nodes.heard(node, from) }
 
 // Status describes the servers.
 func (s *Server) Status() *wire.SystemStatusReply {

@@ -2,13 +2,10 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
-	"berth/internal/base/lifecycle"
 	"berth/internal/wire"
 )
 
@@ -31,6 +28,8 @@ func (n *Nodes) register(s *wire.Server) {
 	forward(n, s, wire.AgentValidateVolume, func(r *wire.ValidateVolumeRequest) (ids.Node, error) {
 		return named(r.Node)
 	})
+	between(n, s, wire.AgentVolumeUsage, func(r *wire.VolumeUsageRequest) ids.Node { return r.Node })
+	between(n, s, wire.AgentReleaseVolume, func(r *wire.ReleaseVolumeRequest) ids.Node { return r.Node })
 	forwardStream(n, s, wire.AllocFileRead, func(r *wire.FileReadRequest) (ids.Node, error) { return ref(r.AgentRef) })
 	forwardStream(n, s, wire.AllocLogs, func(r *wire.AllocLogsRequest) (ids.Node, error) { return ref(r.AgentRef) })
 	forwardStream(n, s, wire.AllocExec, func(r *wire.AllocExecRequest) (ids.Node, error) { return ref(r.AgentRef) })
@@ -62,7 +61,21 @@ func forward[Req, Resp any](n *Nodes, s *wire.Server, m wire.Method[Req, Resp], 
 		if err != nil {
 			return nil, err
 		}
-		conn, err := n.NodeConn(id)
+		conn, err := n.way(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		return m.Call(ctx, conn, req)
+	})
+}
+
+// between is forward for what the leader alone asks a node for, after it has looked into its state.
+func between[Req, Resp any](n *Nodes, s *wire.Server, m wire.Method[Req, Resp], where func(*Req) ids.Node) {
+	m.Serve(s, func(ctx context.Context, req *Req) (*Resp, error) {
+		if len(wire.Relays(ctx)) == 0 {
+			return nil, fault.New(fault.Denied, "forward", m.Name(), "only servers ask nodes for this")
+		}
+		conn, err := n.NodeConn(where(req))
 		if err != nil {
 			return nil, err
 		}
@@ -78,52 +91,24 @@ func forwardStream[Req, In, Out any](
 		if err != nil {
 			return err
 		}
-		conn, err := n.NodeConn(id)
+		conn, err := n.way(caller.Context(), id)
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithCancel(caller.Context())
-		defer cancel()
-		node, err := m.Open(ctx, conn, req)
-		if err != nil {
-			return err
-		}
-		// The pump towards the node ends with the caller's stream, and that ends when this handler returns: it can't be
-		// joined here, so it lives in a group that is told to stop and ends at its next receive.
-		g, _ := lifecycle.NewGroup(ctx)
-		g.Go("towards the node", func() error { return pumpIn(caller, node) })
-		return pumpOut(node, caller)
+		return m.Relay(caller.Context(), conn, req, caller)
 	})
 }
 
-// pumpIn carries the caller's messages until the caller has no more.
-func pumpIn[In, Out any](caller *wire.Stream[Out, In], node *wire.Stream[In, Out]) error {
-	for {
-		m, err := caller.Recv()
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				return node.CloseSend()
-			}
-			return nil // the caller is gone; its context ends the other direction
-		}
-		if node.Send(m) != nil {
-			return nil // the node ended the stream; the other direction tells why
-		}
+// way is the connection on which a call reaches a node. Whoever is asked first and does not have the node asks the
+// leader, which hears of every node and knows the server that has it. A call goes no further than there: a node that is
+// gone from it has moved, and is heard of soon.
+func (n *Nodes) way(ctx context.Context, id ids.Node) (wire.Conn, error) {
+	c, err := n.NodeConn(id)
+	if err == nil || len(wire.Relays(ctx)) > 0 {
+		return c, err
 	}
-}
-
-// pumpOut carries the node's messages until the node ends the stream, and returns how it ended.
-func pumpOut[In, Out any](node *wire.Stream[In, Out], caller *wire.Stream[Out, In]) error {
-	for {
-		m, err := node.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := caller.Send(m); err != nil {
-			return err
-		}
+	if leader, elsewhere := n.cluster.Route(ctx, false); elsewhere == nil && leader != nil {
+		return leader, nil
 	}
+	return nil, err
 }

@@ -41,8 +41,10 @@ func (s *Server) leaderLoop(ctx context.Context, c *components) error {
 // that is not that of the state nothing is led, and nothing written: the error says so, and ends the server.
 func (s *Server) leadTerm(ctx context.Context, term raftlog.Leadership, c *components) error {
 	g, gctx := lifecycle.NewGroup(ctx)
+	s.lead.open()
 	g.Go("end of term", func() error {
 		defer g.Stop()
+		defer s.lead.stop()
 		for {
 			now, changed := s.log.Leadership()
 			if now != term {
@@ -55,22 +57,25 @@ func (s *Server) leadTerm(ctx context.Context, term raftlog.Leadership, c *compo
 			}
 		}
 	})
-	err := s.log.Barrier(gctx) // from here on the state is up to date
+	raftTerm, err := s.log.Establish(gctx) // from here on the state is up to date
 	if err == nil {
 		if err := c.signing.Keyring.Fits(s.store.Snapshot()); err != nil {
 			g.Stop()
-			return errors.Join(err, g.Wait())
+			err = errors.Join(err, g.Wait())
+			s.lead.close(err)
+			return err
 		}
 		err = s.establishLeadership(gctx)
 	}
 	if err == nil {
 		c.lead(gctx, g)
-		s.setLeading(true, nil)
+		s.lead.begin(raftTerm)
 	} else {
 		g.Stop()
 	}
-	s.revokeLeadership(errors.Join(err, g.Wait()))
-	if _, failed := s.leading(); failed != nil && ctx.Err() == nil {
+	failed := errors.Join(err, g.Wait())
+	s.lead.close(failed) // calls that wait for the next leader answer why there is none
+	if failed != nil && ctx.Err() == nil {
 		s.cfg.Log.Error("the leader's work failed; starting it again", logkey.Error, failed)
 		retry.Sleep(ctx, termPause)
 	}
@@ -92,23 +97,6 @@ func (s *Server) establishLeadership(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// revokeLeadership ends a term whose work has ended: calls wait for the next leader, and are told why there is none.
-func (s *Server) revokeLeadership(err error) { s.setLeading(false, err) }
-
-func (s *Server) setLeading(leading bool, err error) {
-	s.mu.Lock()
-	s.isLeader, s.leaderErr = leading, err
-	s.mu.Unlock()
-	s.changed.Notify()
-}
-
-// leading reports whether the leader's work runs on this server, and why it does not if it failed.
-func (s *Server) leading() (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.isLeader, s.leaderErr
 }
 
 // lead runs what works on the leader alone. A component that returns before its time has failed, and ends the others.

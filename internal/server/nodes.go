@@ -21,33 +21,71 @@ import (
 	"berth/internal/wire"
 )
 
-// Nodes holds the connections that nodes dialled for calls in the other direction.
+// Nodes holds the connections that nodes dialled for calls in the other direction, and knows which of the other servers
+// have those of the nodes that are not connected here.
 type Nodes struct {
-	store *state.Store
-	log   *slog.Logger
+	store   *state.Store
+	cluster ways
+	log     *slog.Logger
 
 	mu      sync.Mutex
 	conns   map[ids.Node]*grpc.ClientConn
+	via     map[ids.Node]string // servers by which nodes were heard that are not connected here
 	changed lifecycle.Signal
 }
 
-func newNodes(store *state.Store, log *slog.Logger) *Nodes {
-	return &Nodes{store: store, log: log, conns: map[ids.Node]*grpc.ClientConn{}}
+// ways are those between the servers.
+type ways interface {
+	// Route is serving.Cluster's.
+	Route(ctx context.Context, relayed bool) (wire.Conn, error)
+	// Leading: the calls of every node come to this server.
+	Leading() bool
+	// To is the way to another server, by which calls are passed on.
+	To(server string) (wire.Conn, error)
 }
 
-// NodeConn returns the connection on which a node serves its methods. A node that is not connected is Unavailable.
+func newNodes(store *state.Store, cluster ways, log *slog.Logger) *Nodes {
+	return &Nodes{
+		store:   store,
+		cluster: cluster,
+		log:     log,
+		conns:   map[ids.Node]*grpc.ClientConn{},
+		via:     map[ids.Node]string{},
+	}
+}
+
+// NodeConn returns the connection on which a node serves its methods, or the way to the server that has it. A node that
+// is not connected is Unavailable.
 func (n *Nodes) NodeConn(id ids.Node) (wire.Conn, error) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if c := n.conns[id]; c != nil {
+	c, via := n.conns[id], n.via[id]
+	n.mu.Unlock()
+	switch {
+	case c != nil:
 		return c, nil
-	}
-	if n.store.Snapshot().Node(nil, id) == nil {
+	case via != "" && n.cluster.Leading():
+		return n.cluster.To(via)
+	case n.store.Snapshot().Node(nil, id) == nil:
 		return nil, fault.New(fault.NotFound, "", fmt.Sprintf("node %q", id), "node not found")
 	}
 	return nil, fault.WithHint(
 		fault.New(fault.Unavailable, "reach", fmt.Sprintf("node %q", id), "it is not connected to this server"),
 		"it connects by itself when it is up; look at node status")
+}
+
+// heard notes from which server the calls of a node come; empty: from none, it is connected here.
+func (n *Nodes) heard(id ids.Node, from string) {
+	n.mu.Lock()
+	was := n.via[id]
+	if from == "" {
+		delete(n.via, id)
+	} else {
+		n.via[id] = from
+	}
+	n.mu.Unlock()
+	if was != from {
+		n.changed.Notify()
+	}
 }
 
 // Changed is closed at the next connect or disconnect of any node.

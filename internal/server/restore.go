@@ -15,8 +15,8 @@ func (s *Server) Restore(
 	resume := s.log.Pause()
 	defer resume()
 	for {
-		changed := s.changed.C()
-		if ok, _ := s.leading(); !ok {
+		changed := s.lead.changed.C()
+		if ended, _ := s.lead.ended(); ended {
 			break
 		}
 		select {

@@ -42,6 +42,8 @@ type Config struct {
 	VolumeListInterval time.Duration
 	AlphaGetVolume     bool           // see volumes.Config
 	Raft               raftlog.Config // Dir, ID and Log are filled in
+	// Network reaches the methods of the other servers; nil: there are none.
+	Network Network
 }
 
 // Server is the server half.
@@ -54,11 +56,11 @@ type Server struct {
 
 	calls, reversed *wire.Pipe // in-process transport
 
-	mu        sync.Mutex
-	isLeader  bool  // the leader's work runs
-	leaderErr error // why it does not
-	changed   lifecycle.Signal
-	commands  map[string]uint64 // that were proposed, by their names
+	others *others
+	lead   lead
+
+	mu       sync.Mutex
+	commands map[string]uint64 // that were proposed, by their names
 }
 
 // New returns a server that does nothing before Run.
@@ -83,7 +85,8 @@ func New(cfg Config) *Server {
 		rc.ID = cfg.Name
 	}
 	s.log = raftlog.New(rc, s.fsm)
-	s.nodes = newNodes(s.store, cfg.Log)
+	s.others = &others{network: cfg.Network}
+	s.nodes = newNodes(s.store, s, cfg.Log)
 	return s
 }
 
@@ -145,7 +148,7 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 	g.Go("nodes", func() error { return s.nodes.run(gctx, append(l.Reversed, s.reversed.Listener())...) })
 	g.Go("leader", func() error { return s.leaderLoop(gctx, c) })
 	g.Go("state", func() error { return s.watchHalt(gctx) })
-	err = g.Wait()
+	err = errors.Join(g.Wait(), s.others.close())
 	logs.Stop()
 	return errors.Join(err, logs.Wait())
 }

@@ -57,6 +57,9 @@ type NodeIdentity struct {
 	Session string
 }
 
+// Calling is the node that makes the call.
+func (n NodeIdentity) Calling() ids.Node { return n.Node }
+
 // NodeRegisterRequest says what the node is now: at start and whenever its fingerprint changed (CSI instances
 // included). Seen is the highest state that it acted on. Holds: it has tasks, mounts or records that it answers for, so
 // that it follows no state of another incarnation.

@@ -13,8 +13,13 @@ type Query struct {
 	MinIndex  uint64
 	Wait      time.Duration // 0: the default of 5 minutes
 	Prefix    string        // of the names or ids in a list
+	// Stale: any server may answer, by what it has; the reply says how old that is.
+	Stale bool
 	Page
 }
+
+// AnyServer tells whether any server may answer.
+func (q Query) AnyServer() bool { return q.Stale }
 
 // Page says which part of a list is asked for; the zero value: all of it.
 type Page struct {

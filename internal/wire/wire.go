@@ -54,6 +54,9 @@ func Bidi[Req, In, Out any](name string) StreamMethod[Req, In, Out] {
 	return StreamMethod[Req, In, Out]{path: methodPath(name)}
 }
 
+// Name is the method's "/berth.Noun/Verb".
+func (m StreamMethod[Req, In, Out]) Name() string { return m.path }
+
 // Stream is one side of an open stream: it sends S and receives R. Send and Recv may be used from two goroutines, each
 // from one at a time.
 type Stream[S, R any] struct {

@@ -28,7 +28,9 @@ type Config struct {
 	Dir string // directory of the log and its snapshots; made if missing
 	ID  string // of this server
 	Log *slog.Logger
-	// Transport connects the servers; nil: one server alone.
+	// Network connects the servers; nil: one server alone, or those that Transport connects.
+	Network Network
+	// Transport is what connects them instead.
 	Transport Transport
 	// Voters are the first members of a cluster that is begun, the same on each of them; none: the log has its members,
 	// or is given them by a leader. Never name them to a server that was a member and has lost its log.
@@ -126,6 +128,11 @@ func New(cfg Config, sm StateMachine) *Log {
 // Run opens the log, bootstraps it if it is new, drives the state machine until ctx ends and closes everything. A write
 // to disk that failed in a way that can't be repaired ends it with that error, as does a damaged entry.
 func (l *Log) Run(ctx context.Context) error {
+	if l.cfg.Network != nil {
+		trans := overStreams(l.cfg.ID, l.cfg.Network, l.cfg.Log)
+		defer func() { _ = trans.Close() }() // nothing is sent any more
+		l.cfg.Transport = trans
+	}
 	found, err := l.check(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -153,6 +160,7 @@ func (l *Log) Run(ctx context.Context) error {
 	}
 	waiters, _ := lifecycle.NewGroup(ctx)
 	l.set(r, waiters, store, snaps)
+	l.observe(gctx, g, r)
 	g.Go("leadership", func() error { return l.follow(gctx, notify) })
 	short := shortener{log: l, snaps: snaps}
 	g.Go("snapshot", func() error { short.run(gctx); return nil })
@@ -257,6 +265,7 @@ func (l *Log) set(r *raft.Raft, waiters *lifecycle.Group, store *guard, snaps *f
 	l.raft = r
 	l.waiters = waiters
 	l.store = store
+	l.changed.Notify() // who leads is known from here on, or no more
 }
 
 func (l *Log) unset() { l.set(nil, nil, nil, nil) }
@@ -269,6 +278,9 @@ func (l *Log) running() (*raft.Raft, *lifecycle.Group, *guard, error) {
 	}
 	return l.raft, l.waiters, l.store, nil
 }
+
+// ID is this server's.
+func (l *Log) ID() string { return l.cfg.ID }
 
 // Leadership returns whether this server leads and a channel that is closed when that changes.
 func (l *Log) Leadership() (Leadership, <-chan struct{}) {
@@ -346,11 +358,6 @@ func (l *Log) failed(err error, store *guard) error {
 // Barrier waits until everything that was committed before is applied here.
 func (l *Log) Barrier(ctx context.Context) error {
 	return l.wait(ctx, "wait for log", func(r *raft.Raft) raft.Future { return r.Barrier(0) })
-}
-
-// VerifyLeader makes sure that this server still leads, by asking a majority.
-func (l *Log) VerifyLeader(ctx context.Context) error {
-	return l.wait(ctx, "verify leadership", func(r *raft.Raft) raft.Future { return r.VerifyLeader() })
 }
 
 // Snapshot writes the state to a snapshot now. Nothing new to write is no error.

@@ -152,14 +152,18 @@ func TestAnEntryIsAppliedAndSurvivesReopening(t *testing.T) {
 	}
 	again := &adder{}
 	l = start(t, Config{Dir: dir}, again)
-	if err := l.Barrier(t.Context()); err != nil {
+	term, err := l.Establish(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
 	if got := again.total(); got != 100 {
 		t.Errorf("after reopening the sum is %d", got)
 	}
-	if err := l.VerifyLeader(t.Context()); err != nil {
+	if err := l.Confirm(t.Context(), term); err != nil {
 		t.Error(err)
+	}
+	if err := l.Confirm(t.Context(), term-1); !fault.Has(err, fault.Unavailable) {
+		t.Errorf("a term that is over is confirmed: %v", err)
 	}
 }
 

@@ -24,14 +24,14 @@ type follower struct {
 	ready bool
 }
 
-func (f follower) Ready(context.Context) error {
+func (f follower) Route(context.Context, bool) (wire.Conn, error) {
 	if f.ready {
-		return nil
+		return nil, nil
 	}
-	return fault.New(fault.Unavailable, "ask", "server s1", "no leader")
+	return nil, fault.New(fault.Unavailable, "ask", "server s1", "no leader")
 }
 
-func (follower) Leading() bool { return false }
+func (follower) Contact() (time.Duration, bool) { return 0, false }
 
 // noSecrets is a secret store in which every entry is empty.
 type noSecrets struct{}

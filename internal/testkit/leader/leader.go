@@ -13,14 +13,22 @@ import (
 // Alone is a cluster of one that always leads.
 type Alone struct{}
 
-// Ready implements serving.Cluster.
-func (Alone) Ready(context.Context) error { return nil }
+// Route implements serving.Cluster.
+func (Alone) Route(context.Context, bool) (wire.Conn, error) { return nil, nil }
 
 // Confirm implements serving.Cluster.
 func (Alone) Confirm(context.Context) error { return nil }
 
-// Leading implements serving.Cluster.
-func (Alone) Leading() bool { return true }
+// Contact implements serving.Cluster.
+func (Alone) Contact() (time.Duration, bool) { return 0, true }
+
+// Term implements serving.Cluster.
+func (Alone) Term(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithCancel(ctx)
+}
+
+// Heard implements serving.Cluster.
+func (Alone) Heard(ids.Node, string) {}
 
 // Status implements endpoint.Cluster.
 func (Alone) Status() *wire.SystemStatusReply { return &wire.SystemStatusReply{} }

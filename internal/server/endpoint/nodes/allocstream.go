@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -14,8 +15,9 @@ import (
 
 // nodeAllocs pushes a node's allocs: all of them first, as of an index that the leader confirmed, then what changed as
 // soon as it changes.
-func (e *Endpoints) nodeAllocs(req *wire.NodeAllocsRequest, stream *wire.Stream[wire.AllocSet, wire.Empty]) error {
-	ctx := stream.Context()
+func (e *Endpoints) nodeAllocs(
+	ctx context.Context, req *wire.NodeAllocsRequest, stream *wire.Stream[wire.AllocSet, wire.Empty],
+) error {
 	if err := e.cfg.Cluster.Confirm(ctx); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
+	"berth/internal/testkit/leader"
 	"berth/internal/wire"
 )
 
@@ -296,5 +298,26 @@ func TestAGrantSaysWhoseAVolumeIsAndWhetherOthersUseIt(t *testing.T) {
 				t.Errorf("that others use it is %v, want %v; it shall belong to %+v", g.Shared, c.shared, g.Ownership)
 			}
 		})
+	}
+}
+
+// deposed is a cluster whose server leads no more and has not heard of it.
+type deposed struct{ leader.Alone }
+
+func (deposed) Confirm(context.Context) error { return wire.NotLeading("s1") }
+
+// Given a server that was deposed and does not know it, when a node asks for a grant that its state would give, then
+// none is handed out: the claim may have ended since, and another node may write.
+func TestADeposedLeaderGrantsNothing(t *testing.T) {
+	h := withClaim(t)
+	h.write(t, h.plugin(func(*plugin.Record) {}))
+	h.write(t, h.attachment(volume.Present, false))
+	ask := &wire.GrantsRequest{NodeIdentity: h.identity(), Alloc: h.alloc}
+	if reply, err := h.nodeGrants(t.Context(), ask); err != nil || !reply.Ready {
+		t.Fatalf("%+v, %v", reply, err)
+	}
+	h.cfg.Base.Cluster = deposed{}
+	if _, err := h.nodeGrants(t.Context(), ask); !wire.IsNotLeading(err) {
+		t.Errorf("it answers with %v", err)
 	}
 }

@@ -24,13 +24,13 @@ import (
 )
 
 func (e *Endpoints) nodeControllerCalls(
-	req *wire.ControllerCallsRequest, stream *wire.Stream[wire.ControllerCall, wire.ControllerResult],
+	ctx context.Context, req *wire.ControllerCallsRequest, stream *wire.Stream[wire.ControllerCall, wire.ControllerResult],
 ) error {
-	if _, _, err := e.obeyed(stream.Context(), req.NodeIdentity); err != nil {
+	if _, _, err := e.obeyed(ctx, req.NodeIdentity); err != nil {
 		return err
 	}
 	return e.cfg.Controllers.Serve(req.Node, req.Credits, stream, func() error {
-		_, _, err := e.obeyed(stream.Context(), req.NodeIdentity)
+		_, _, err := e.obeyed(ctx, req.NodeIdentity)
 		return err
 	})
 }
@@ -134,7 +134,11 @@ func (e *Endpoints) nodeGrants(ctx context.Context, req *wire.GrantsRequest) (*w
 			return nil, err
 		}
 		reply, err := e.grantsAt(s, w, req)
-		if err != nil || reply.Ready || reply.Token != req.Seen || req.Wait <= 0 {
+		if err == nil && reply.Ready {
+			// Who has been deposed and does not know it yet may read a claim that has ended by proof since.
+			return reply, e.cfg.Cluster.Confirm(ctx)
+		}
+		if err != nil || reply.Token != req.Seen || req.Wait <= 0 {
 			return reply, err
 		}
 		if w.Wait(wctx) != nil {

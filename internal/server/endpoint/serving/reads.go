@@ -21,7 +21,8 @@ func (b Base) Read(
 	wait += time.Duration(rand.Int64N(int64(wait)/16 + 1)) // clients that began together don't come back together
 	return state.Block(ctx, b.Store, q.MinIndex, wait, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		index, err := fn(s, w)
-		m.Index, m.KnownLeader = max(1, index), b.Cluster.Leading()
+		m.Index = max(1, index)
+		m.LastContact, m.KnownLeader = b.Cluster.Contact()
 		return m.Index, err
 	})
 }

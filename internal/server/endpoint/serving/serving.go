@@ -1,21 +1,31 @@
-// Package serving owns how a method of the servers is answered: behind one check that this server can, and reads as
-// blocking queries. Only the endpoints serve by it.
+// Package serving owns how a method of the servers is answered: by the one that leads, to which the others pass it on,
+// or by any of them where the caller takes what is older; and reads as blocking queries. Only the endpoints serve by it.
 package serving
 
 import (
 	"context"
+	"time"
 
+	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
+	"berth/internal/base/retry"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
 
 // Cluster is what every endpoint asks of the server around it.
 type Cluster interface {
-	// Ready waits until this server leads and its state is up to date, or answers why not.
-	Ready(ctx context.Context) error
-	// Confirm makes sure that this server still leads and has applied all that was committed before.
+	// Route says who answers: this server, which leads and whose state is up to date, with nil, or another one. relayed:
+	// another server took this one for the leader. Where nobody can answer the error says why.
+	Route(ctx context.Context, relayed bool) (wire.Conn, error)
+	// Confirm makes sure that this server still leads: what it has was the newest state when it was called.
 	Confirm(ctx context.Context) error
-	Leading() bool
+	// Contact is how old the state of this server may be, and whether it knows who leads.
+	Contact() (age time.Duration, known bool)
+	// Term is a context that ends with ctx, or with wire.NotLeading as its cause as soon as this server leads no more.
+	Term(ctx context.Context) (context.Context, context.CancelFunc)
+	// Heard notes from which server the calls of a node come, empty for this one.
+	Heard(node ids.Node, from string)
 }
 
 // Base is what every endpoint stands on.
@@ -24,26 +34,133 @@ type Base struct {
 	Cluster Cluster
 }
 
-// Unary adds a handler that is asked only when this server can answer.
+// anyServer are reads, which may say that any server may answer them.
+type anyServer interface{ AnyServer() bool }
+
+// Unary adds a handler that is asked only on the server that can answer.
 func Unary[Req, Resp any](
 	b Base, s *wire.Server, m wire.Method[Req, Resp], h func(context.Context, *Req) (*Resp, error),
 ) {
+	if _, read := any(new(Req)).(anyServer); read {
+		Waiting(b, s, m, h)
+		return
+	}
 	m.Serve(s, func(ctx context.Context, req *Req) (*Resp, error) {
-		if err := b.Cluster.Ready(ctx); err != nil {
-			return nil, err
+		for tries := 1; ; tries++ {
+			leader, err := b.route(ctx, req)
+			if err != nil {
+				return nil, err
+			}
+			if leader == nil {
+				return h(ctx, req)
+			}
+			// What is refused unbegun, because another server leads by now, is passed on again; nothing else is.
+			resp, err := m.Call(ctx, leader, req)
+			if !wire.IsNotLeading(err) || !again.Sleep(ctx, tries) {
+				return resp, err
+			}
 		}
-		return h(ctx, req)
 	})
 }
 
-// Stream adds the handler of a stream behind the same check.
+// Waiting is Unary for a handler that changes nothing and may wait for long: it ends when this server leads no more, and
+// the next leader is asked.
+func Waiting[Req, Resp any](
+	b Base, s *wire.Server, m wire.Method[Req, Resp], h func(context.Context, *Req) (*Resp, error),
+) {
+	here := func(ctx context.Context, req *Req) (*Resp, error) {
+		term, cancel := b.Cluster.Term(ctx)
+		defer cancel()
+		resp, err := h(term, req)
+		if cause := context.Cause(term); wire.IsNotLeading(cause) {
+			return nil, cause // whatever was read may not have been the newest
+		}
+		return resp, err
+	}
+	m.Serve(s, func(ctx context.Context, req *Req) (*Resp, error) {
+		if r, ok := any(req).(anyServer); ok && r.AnyServer() {
+			return h(ctx, req)
+		}
+		for tries := 1; ; tries++ {
+			leader, err := b.route(ctx, req)
+			if err != nil {
+				return nil, err
+			}
+			var resp *Resp
+			if leader == nil {
+				resp, err = here(ctx, req)
+			} else {
+				resp, err = m.Call(ctx, leader, req)
+			}
+			if !wire.IsNotLeading(err) || !again.Sleep(ctx, tries) {
+				return resp, err
+			}
+		}
+	})
+}
+
+// again paces the search for the leader while servers disagree about it.
+var again = retry.Backoff{Min: 20 * time.Millisecond, Max: time.Second}
+
+// Stream adds the handler of a stream behind the same check. One that is refused is not tried again: what came on it is
+// gone.
 func Stream[Req, In, Out any](
 	b Base, s *wire.Server, m wire.StreamMethod[Req, In, Out], h func(*Req, *wire.Stream[Out, In]) error,
 ) {
 	m.Serve(s, func(req *Req, stream *wire.Stream[Out, In]) error {
-		if err := b.Cluster.Ready(stream.Context()); err != nil {
+		leader, err := b.route(stream.Context(), req)
+		if err != nil {
 			return err
 		}
-		return h(req, stream)
+		if leader == nil {
+			return h(req, stream)
+		}
+		return m.Relay(stream.Context(), leader, req, stream)
 	})
+}
+
+// Term is Stream for a handler that goes on as long as this server leads: its context ends with the stream, or then.
+func Term[Req, In, Out any](
+	b Base, s *wire.Server, m wire.StreamMethod[Req, In, Out],
+	h func(context.Context, *Req, *wire.Stream[Out, In]) error,
+) {
+	Stream(b, s, m, func(req *Req, stream *wire.Stream[Out, In]) error {
+		term, cancel := b.Cluster.Term(stream.Context())
+		defer cancel()
+		ended := make(chan error, 1)
+		g, _ := lifecycle.NewGroup(term)
+		g.Go(m.Name(), lifecycle.Isolated(m.Name(), func() error {
+			err := h(term, req, stream)
+			if err == nil {
+				ended <- nil
+			}
+			return err
+		}, func(err error) { ended <- err }))
+		select {
+		case err := <-ended:
+			return err
+		case <-term.Done():
+		}
+		// A handler that receives does not hear of the end of the term. Its receive ends with the stream, which is after
+		// this function has returned: it can't be joined here.
+		if cause := context.Cause(term); wire.IsNotLeading(cause) {
+			return cause
+		}
+		return <-ended
+	})
+}
+
+// route says where a call is served, nil for here, and notes where a node that calls is connected: at the first server
+// that passed the call on, or here.
+func (b Base) route(ctx context.Context, req any) (wire.Conn, error) {
+	relays := wire.Relays(ctx)
+	leader, err := b.Cluster.Route(ctx, len(relays) > 0)
+	if caller, ok := req.(interface{ Calling() ids.Node }); ok && err == nil && leader == nil {
+		from := ""
+		if len(relays) > 0 {
+			from = relays[0]
+		}
+		b.Cluster.Heard(caller.Calling(), from)
+	}
+	return leader, err
 }

@@ -1,0 +1,236 @@
+// Package servers owns several servers of one cluster in one process, joined by a network that a test cuts: in a bubble
+// of testing/synctest their clock is the bubble's. Only tests import it.
+package servers
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"berth/internal/base/lifecycle"
+	"berth/internal/port/raftlog"
+	"berth/internal/server"
+	"berth/internal/testkit/memnet"
+)
+
+// Cluster is servers that know each other.
+type Cluster struct {
+	t       testing.TB
+	Members []*Member
+
+	mu    sync.Mutex
+	cut   map[[2]string]bool // links that carry nothing
+	conns map[net.Conn][2]string
+}
+
+// Member is one of them, whether it runs or not.
+type Member struct {
+	Name string
+	*server.Server
+	Conn *grpc.ClientConn // to its methods, while it runs
+
+	c     *Cluster
+	dir   string
+	group *lifecycle.Group // nil: it does not run
+
+	mu          sync.Mutex
+	calls, raft *memnet.Listener
+}
+
+// Start begins a cluster of so many servers, which end with the test.
+func Start(t testing.TB, count int) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t, cut: map[[2]string]bool{}, conns: map[net.Conn][2]string{}}
+	base := t.TempDir()
+	for i := range count {
+		name := fmt.Sprintf("s%d", i+1)
+		c.Members = append(c.Members, &Member{Name: name, c: c, dir: filepath.Join(base, name)})
+	}
+	t.Cleanup(func() {
+		for _, m := range c.Members {
+			m.Stop()
+		}
+	})
+	c.Members[0].Start()
+	c.shareKey()
+	for _, m := range c.Members[1:] {
+		m.Start()
+	}
+	return c
+}
+
+// shareKey gives all the key that the first has made: what one seals the others open.
+func (c *Cluster) shareKey() {
+	c.t.Helper()
+	key := filepath.Join("keyring", "root.key")
+	var data []byte
+	for err := fs.ErrNotExist; err != nil; time.Sleep(time.Millisecond) {
+		data, err = os.ReadFile(filepath.Join(c.Members[0].dir, key))
+	}
+	for _, m := range c.Members[1:] {
+		to := filepath.Join(m.dir, key)
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			c.t.Fatal(err)
+		}
+		if err := os.WriteFile(to, data, 0o600); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// Start runs the server on what it left.
+func (m *Member) Start() {
+	m.c.t.Helper()
+	cfg := server.Config{
+		DataDir: m.dir,
+		Name:    m.Name,
+		Addr:    m.Name,
+		Port:    4647,
+		Network: m,
+		Raft:    raftlog.Config{Network: streams{m}},
+	}
+	for _, other := range m.c.Members {
+		cfg.Raft.Voters = append(cfg.Raft.Voters, raftlog.Voter{ID: other.Name, Address: other.Name})
+	}
+	m.mu.Lock()
+	m.calls, m.raft = memnet.Listen(), memnet.Listen()
+	m.mu.Unlock()
+	m.Server = server.New(cfg)
+	conn, err := m.Connect()
+	if err != nil {
+		m.c.t.Fatal(err)
+	}
+	m.Conn = conn
+	g, ctx := lifecycle.NewGroup(context.WithoutCancel(m.c.t.Context()))
+	m.group = g
+	run, calls := m.Server, m.calls
+	g.Go(m.Name, func() error { return run.Run(ctx, server.Listeners{Calls: []net.Listener{calls}}) })
+}
+
+// Stop ends the server in order.
+func (m *Member) Stop() {
+	if m.group == nil {
+		return
+	}
+	_ = m.Conn.Close() // nobody calls any more
+	m.group.Stop()
+	if err := m.group.Wait(); err != nil {
+		m.c.t.Errorf("server %s ended with %v", m.Name, err)
+	}
+	m.group = nil
+}
+
+// Runs tells whether the server runs.
+func (m *Member) Runs() bool { return m.group != nil }
+
+// Leader waits until one of the servers that run leads, and its work has begun; nil: none within a minute.
+func (c *Cluster) Leader(but ...*Member) *Member {
+	for range 600 {
+		for _, m := range c.Members {
+			if m.Runs() && !slices.Contains(but, m) && m.Leading() {
+				return m
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return nil
+}
+
+// Follower is one that runs and does not lead.
+func (c *Cluster) Follower() *Member {
+	c.t.Helper()
+	lead := c.Leader()
+	for _, m := range c.Members {
+		if m != lead && m.Runs() {
+			return m
+		}
+	}
+	c.t.Fatal("every server that runs leads")
+	return nil
+}
+
+// Cut ends what goes between a server and all others, and lets nothing through until Heal.
+func (c *Cluster) Cut(m *Member) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, other := range c.Members {
+		if other != m {
+			c.cut[link(m.Name, other.Name)] = true
+		}
+	}
+	for conn, between := range c.conns {
+		if c.cut[between] {
+			_ = conn.Close() // the other end hears of it, too
+			delete(c.conns, conn)
+		}
+	}
+}
+
+// Heal lets everything through again.
+func (c *Cluster) Heal() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.cut)
+}
+
+func link(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
+
+// Dial implements server.Network.
+func (m *Member) Dial(ctx context.Context, to string) (net.Conn, error) {
+	return m.c.dial(ctx, m.Name, to, func(m *Member) *memnet.Listener { return m.calls })
+}
+
+func (c *Cluster) dial(
+	ctx context.Context, from, to string, port func(*Member) *memnet.Listener,
+) (net.Conn, error) {
+	between := link(from, to)
+	c.mu.Lock()
+	cut := c.cut[between]
+	c.mu.Unlock()
+	for _, m := range c.Members {
+		if m.Name != to || cut {
+			continue
+		}
+		m.mu.Lock()
+		l := port(m)
+		m.mu.Unlock()
+		if l == nil {
+			break
+		}
+		conn, err := l.Dial(ctx, "", "")
+		if err != nil {
+			return nil, err
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.conns[conn] = between
+		return conn, nil
+	}
+	return nil, fmt.Errorf("%s does not reach %s", from, to)
+}
+
+// streams is the network of a server's log.
+type streams struct{ *Member }
+
+// Open implements raftlog.Network.
+func (s streams) Open(to string, within time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(s.c.t.Context(), within)
+	defer cancel()
+	return s.c.dial(ctx, s.Name, to, func(m *Member) *memnet.Listener { return m.raft })
+}
+
+// Listener implements raftlog.Network.
+func (s streams) Listener() net.Listener {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.raft
+}
