@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,13 +72,9 @@ func (r *request) query() (wire.Query, error) {
 		q.Wait = d
 	}
 	if v, ok := r.URL.Query()["stale"]; ok {
-		q.Stale = true
-		if v[0] != "" {
-			stale, err := strconv.ParseBool(v[0])
-			if err != nil {
-				return q, badRequest(fmt.Sprintf("Failed to parse value of %q (%v) as a bool: %s", "stale", v[0], err))
-			}
-			q.Stale = stale
+		var err error
+		if q.Stale, err = strconv.ParseBool(cmp.Or(v[0], "true")); err != nil {
+			return q, badRequest(fmt.Sprintf("Failed to parse value of %q (%v) as a bool: %s", "stale", v[0], err))
 		}
 	}
 	return q, nil

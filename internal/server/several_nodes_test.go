@@ -89,8 +89,8 @@ func (a agent) allocs(t *testing.T) (*wire.Stream[wire.Empty, wire.AllocSet], *w
 }
 
 // Given a node that is connected to a server which does not lead, then its allocs reach it, and what it says is heard;
-// when the leader stops, the node hears that its stream has ended, opens it again at the same server, and gets them from
-// the next.
+// when the leader stops, the node hears that its stream has ended, opens it again at the same server, and gets them
+// from the next.
 func TestANodeWorksWithAnyServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := servers.Start(t, 3)
@@ -128,7 +128,8 @@ func TestANodeWorksWithAnyServer(t *testing.T) {
 			set.Bundles[0].Alloc.ClientStatus != alloc.ClientRunning {
 			t.Errorf("the next leader's set: %+v", set)
 		}
-		beat, err := wire.NodeHeartbeat.Call(t.Context(), a.at.Conn, &wire.NodeHeartbeatRequest{NodeIdentity: a.NodeIdentity})
+		beat, err := wire.NodeHeartbeat.Call(t.Context(), a.at.Conn,
+			&wire.NodeHeartbeatRequest{NodeIdentity: a.NodeIdentity})
 		if err != nil || beat.Reregister {
 			t.Errorf("a beat is answered with %+v, %v", beat, err)
 		}

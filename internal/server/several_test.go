@@ -97,8 +97,8 @@ func TestALeaderThatStopsIsReplaced(t *testing.T) {
 	})
 }
 
-// Given a server that is cut off from the others, then it answers what may be old, and says how old and that it knows no
-// leader; whatever must be true it does not answer, even if it led until now, and a read that waited there is not
+// Given a server that is cut off from the others, then it answers what may be old, and says how old and that it knows
+// no leader; whatever must be true it does not answer, even if it led until now, and a read that waited there is not
 // answered from its state either.
 func TestAServerThatIsCutOffSaysSo(t *testing.T) {
 	for name, leads := range map[string]bool{"the leader": true, "a follower": false} {
@@ -130,9 +130,10 @@ func TestAServerThatIsCutOffSaysSo(t *testing.T) {
 					t.Errorf("it lists %d jobs, leader known: %t, heard from it %s ago",
 						len(old.Items), old.KnownLeader, old.LastContact)
 				}
+				write := &wire.JobRegisterRequest{Job: jobOf("x")}
 				for what, err := range map[string]error{
 					"a list":       second(wire.JobList.Call(t.Context(), lone.Conn, &wire.Query{})),
-					"a write":      second(wire.JobRegister.Call(t.Context(), lone.Conn, &wire.JobRegisterRequest{Job: jobOf("x")})),
+					"a write":      second(wire.JobRegister.Call(t.Context(), lone.Conn, write)),
 					"confirmation": lone.Confirm(t.Context()),
 				} {
 					if !fault.Has(err, fault.Unavailable) {

@@ -37,7 +37,8 @@ func (l *lead) open() {
 // begin lets calls be served in a term of Raft, unless it has ended already.
 func (l *lead) begin(term uint64) {
 	l.mu.Lock()
-	l.leads, l.term, l.failed = !l.over, term, nil
+	l.leads, l.term = !l.over, term
+	l.failed = nil
 	l.mu.Unlock()
 	l.changed.Notify()
 }
@@ -46,7 +47,8 @@ func (l *lead) begin(term uint64) {
 func (l *lead) stop() {
 	l.mu.Lock()
 	calls := l.calls
-	l.leads, l.over, l.calls = false, true, nil
+	l.leads, l.over = false, true
+	l.calls = nil
 	l.mu.Unlock()
 	for c := range calls {
 		c.end(c.cause)

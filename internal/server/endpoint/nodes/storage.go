@@ -24,7 +24,8 @@ import (
 )
 
 func (e *Endpoints) nodeControllerCalls(
-	ctx context.Context, req *wire.ControllerCallsRequest, stream *wire.Stream[wire.ControllerCall, wire.ControllerResult],
+	ctx context.Context, req *wire.ControllerCallsRequest,
+	stream *wire.Stream[wire.ControllerCall, wire.ControllerResult],
 ) error {
 	if _, _, err := e.obeyed(ctx, req.NodeIdentity); err != nil {
 		return err

@@ -1,5 +1,6 @@
 // Package serving owns how a method of the servers is answered: by the one that leads, to which the others pass it on,
-// or by any of them where the caller takes what is older; and reads as blocking queries. Only the endpoints serve by it.
+// or by any of them where the caller takes what is older; and reads as blocking queries. Only the endpoints serve by
+// it.
 package serving
 
 import (
@@ -15,8 +16,8 @@ import (
 
 // Cluster is what every endpoint asks of the server around it.
 type Cluster interface {
-	// Route says who answers: this server, which leads and whose state is up to date, with nil, or another one. relayed:
-	// another server took this one for the leader. Where nobody can answer the error says why.
+	// Route says who answers: this server, which leads and whose state is up to date, with nil, or another one.
+	// relayed: another server took this one for the leader. Where nobody can answer the error says why.
 	Route(ctx context.Context, relayed bool) (wire.Conn, error)
 	// Confirm makes sure that this server still leads: what it has was the newest state when it was called.
 	Confirm(ctx context.Context) error
@@ -63,8 +64,8 @@ func Unary[Req, Resp any](
 	})
 }
 
-// Waiting is Unary for a handler that changes nothing and may wait for long: it ends when this server leads no more, and
-// the next leader is asked.
+// Waiting is Unary for a handler that changes nothing and may wait for long: it ends when this server leads no more,
+// and the next leader is asked.
 func Waiting[Req, Resp any](
 	b Base, s *wire.Server, m wire.Method[Req, Resp], h func(context.Context, *Req) (*Resp, error),
 ) {
@@ -141,8 +142,8 @@ func Term[Req, In, Out any](
 			return err
 		case <-term.Done():
 		}
-		// A handler that receives does not hear of the end of the term. Its receive ends with the stream, which is after
-		// this function has returned: it can't be joined here.
+		// A handler that receives does not hear of the end of the term. Its receive ends with the stream, which is
+		// after this function has returned: it can't be joined here.
 		if cause := context.Cause(term); wire.IsNotLeading(cause) {
 			return cause
 		}
