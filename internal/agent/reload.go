@@ -44,7 +44,7 @@ func (a *Agent) reload(have *Config) {
 	}
 	changed := differing(have, next)
 	for _, key := range changed {
-		if key == "log_level" {
+		if reloadable(key) {
 			a.level.Set(logfeed.Level(next.LogLevel))
 			a.log.Info("reloaded", "key", key, "value", next.LogLevel)
 			have.LogLevel = next.LogLevel
@@ -56,6 +56,9 @@ func (a *Agent) reload(have *Config) {
 		a.log.Info("reloaded the configuration: nothing in it has changed")
 	}
 }
+
+// reloadable tells the settings that are taken over while the agent runs, by their names in a file.
+func reloadable(key string) bool { return key == "log_level" }
 
 // differing are the settings in which two configurations differ, by their names in a file.
 func differing(have, next *Config) []string {

@@ -137,13 +137,13 @@ func (d *Decoder) attribute(a *hclsyntax.Attribute, name string, f *Field, sc *S
 		d.Report.Add(a.Expr.Range(), "%s %s", name, err)
 		return
 	}
-	d.At.Put(f.owner(v), f.member(v.Type()), a.NameRange)
+	d.At.Put(f.owner(v), f.Member(v.Type()), a.NameRange)
 }
 
 // block decodes name { … }.
 func (d *Decoder) block(it Item, f *Field, v reflect.Value) {
 	target := v.FieldByIndex(f.index)
-	d.At.Put(f.owner(v), f.member(v.Type()), it.Range)
+	d.At.Put(f.owner(v), f.Member(v.Type()), it.Range)
 	switch f.Kind {
 	case KindBlock:
 		d.nested(it, f, v, target)
@@ -209,7 +209,7 @@ func (d *Decoder) nested(it Item, f *Field, v, target reflect.Value) {
 			target.Set(reflect.Append(target, elem))
 			return
 		}
-		prefix := fmt.Sprintf("%s[%d]", f.member(v.Type()), target.Len())
+		prefix := fmt.Sprintf("%s[%d]", f.Member(v.Type()), target.Len())
 		d.At.move(elem.Interface(), f.owner(v), prefix)
 		target.Set(reflect.Append(target, elem.Elem()))
 	case reflect.Map:

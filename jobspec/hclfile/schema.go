@@ -29,8 +29,8 @@ type Field struct {
 	index []int
 }
 
-// member is the field's name in Go, which is its name in JSON.
-func (f *Field) member(t reflect.Type) string { return t.FieldByIndex(f.index).Name }
+// Member is the field's name in Go, which is its name in JSON.
+func (f *Field) Member(t reflect.Type) string { return t.FieldByIndex(f.index).Name }
 
 // Schema is what can be written for a struct.
 type Schema struct {

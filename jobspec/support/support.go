@@ -31,6 +31,28 @@ func Unsupported(job *api.Job) []Field { return applyRules(job, unsupportedRules
 // worth a warning. Name is the member and Why the advice.
 func Ignored(job *api.Job) []Field { return applyRules(job, ignoredRules) }
 
+// Rule is a member of a job that may not ask for something, or asks in vain.
+type Rule struct {
+	Path   string // in JSON: TaskGroups[].Tasks[].Artifacts
+	Name   string // in words: artifact
+	Why    string
+	Values bool // of some values only: others may be asked for
+}
+
+// NotBuilt lists what Unsupported looks for.
+func NotBuilt() []Rule { return shownRules(unsupportedRules) }
+
+// WithoutEffect lists what Ignored looks for.
+func WithoutEffect() []Rule { return shownRules(ignoredRules) }
+
+func shownRules(rules []rule) []Rule {
+	out := make([]Rule, 0, len(rules))
+	for _, r := range rules {
+		out = append(out, Rule{Path: r.path, Name: r.name, Why: r.why, Values: len(r.accept)+len(r.refuse) > 0})
+	}
+	return out
+}
+
 // rule says which values of one member are not built. A zero value is always fine; accept adds the documented
 // defaults; refuse, when given, names the only values that are not.
 type rule struct {

@@ -1,0 +1,78 @@
+package hclfile
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Entry is a name that a file may have at some place. References and editors are made of them.
+type Entry struct {
+	In   string // the block in which it stands, within those around it: "job/group/task"
+	Name string
+	Type string // text, number, "true or false", duration, size, map, block, "list of …" or "any number of blocks"
+	// Path is the member in Go, and in JSON: "TaskGroups[].Tasks[].Driver". Empty: it is no member of its own.
+	Path string
+}
+
+// Entries lists what may stand in a block that is decoded into the struct type t, and in the blocks within; in names
+// it. Specials are those that the decoder is given.
+func Entries(in string, t reflect.Type, specials map[reflect.Type]Special) []Entry {
+	return entries(nil, in, "", t, specials)
+}
+
+func entries(out []Entry, in, path string, t reflect.Type, specials map[reflect.Type]Special) []Entry {
+	schema := SchemaOf(t)
+	for _, name := range schema.Names() {
+		f := schema.Fields[name]
+		member := strings.TrimPrefix(path+"."+f.Member(t), ".")
+		inner, many := f.Type, false
+		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map {
+			many = many || inner.Kind() != reflect.Pointer
+			inner = inner.Elem()
+		}
+		if f.Kind == KindBlock && many {
+			member += "[]"
+		}
+		out = append(out, Entry{In: in, Name: name, Type: typeOf(f, many), Path: member})
+		if f.Kind == KindBlock {
+			out = entries(out, strings.TrimPrefix(in+"/"+name, "/"), member, inner, specials)
+		}
+	}
+	for _, name := range slices.Sorted(slices.Values(specials[t].Extras)) {
+		out = append(out, Entry{In: in, Name: name, Type: "text"})
+	}
+	return out
+}
+
+// typeOf says in words what is written for a field.
+func typeOf(f *Field, many bool) string {
+	switch {
+	case f.Kind == KindBlock && many:
+		return "any number of blocks"
+	case f.Kind == KindBlock:
+		return "block"
+	case f.Kind == KindMap || f.Kind == KindAny:
+		return "map"
+	case f.Kind == KindBytes:
+		return "size"
+	}
+	return wordOf(f.Type)
+}
+
+func wordOf(t reflect.Type) string {
+	switch {
+	case t.Kind() == reflect.Pointer:
+		return wordOf(t.Elem())
+	case t.Kind() == reflect.Slice:
+		return "list of " + wordOf(t.Elem()) + "s"
+	case t == reflect.TypeFor[time.Duration]():
+		return "duration"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	case t.Kind() == reflect.String:
+		return "text"
+	}
+	return "number"
+}
