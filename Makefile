@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build helper dev demo check lint test mutants e2e chaos crash upgrade bench
+.PHONY: help build helper dev demo check lint test mutants e2e chaos crash upgrade bench man deb
 
 # Programs are static and carry neither symbols nor the builder's paths, so that equal sources give equal bytes.
 GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w'
@@ -87,6 +87,12 @@ POWERLOSS = ./internal/base/durable ./internal/port/kv ./internal/port/raftlog .
 FROM ?= 9ead982
 upgrade: build ## Have this program take over volumes in use from that of commit FROM
 	@scripts/upgrade.sh $(FROM)
+
+man: build ## Write the man pages of all commands into bin/man
+	@go run ./tools/man bin/man bin/berth
+
+deb: build ## Build the Debian package in bin
+	@scripts/deb.sh bin/berth bin
 
 bench: build ## Measure and write docs/performance.md
 	@go run ./tools/bench

@@ -1,5 +1,5 @@
-# An agent in service, server and node in one: berth agent -config /etc/berth/agent.hcl
-# Its tasks outlive it, and go on under the next agent with the same data_dir.
+# An agent in service, server and node in one: berth agent -config /etc/berth.d
+# Its tasks outlive it, and go on under the next agent with the same data_dir. Every setting: docs/reference/agent.md
 data_dir = "/var/lib/berth"
 
 server {

@@ -30,6 +30,7 @@ func (c *Config) defaults() error {
 		c.Server.Enabled, cl.Enabled = true, true
 	} else {
 		fill(&c.API.Socket, api.DefaultSocket)
+		fill(&c.DataDir, usualDataDir(os.Geteuid()))
 	}
 	if cl.LocalCSI == nil {
 		cl.LocalCSI = &c.dev
@@ -51,6 +52,15 @@ func (c *Config) defaults() error {
 		c.Name = name
 	}
 	return c.resolve()
+}
+
+// usualDataDir is where an agent in service keeps its state if its configuration does not say. Only root has a usual
+// place; empty: there is none.
+func usualDataDir(uid int) string {
+	if uid != 0 {
+		return ""
+	}
+	return "/var/lib/berth"
 }
 
 func fill[T comparable](p *T, v T) {

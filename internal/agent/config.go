@@ -144,7 +144,8 @@ func read(args []string, stderr io.Writer) (*Config, error) {
 	fs.BoolVar(&cfg.dev, "dev", false, "run a server and a node to try out: open on the loopback, tasks end with it")
 	fs.Var(&files, "config",
 		"`path` of a configuration file, or directory of *.hcl and *.json files; may be given several times")
-	fs.StringVar(&flags.DataDir, "data-dir", "", "`directory` for all state (default with -dev: a temporary one)")
+	fs.StringVar(&flags.DataDir, "data-dir", "",
+		"`directory` for all state (default of root: /var/lib/berth; with -dev a temporary one)")
 	fs.StringVar(&flags.BindAddr, "bind", "", "`address` of the port of the HTTP API (default 127.0.0.1)")
 	fs.StringVar(&flags.Name, "node", "", "`name` of this agent (default: the host's name)")
 	fs.StringVar(&flags.Datacenter, "dc", "", "`datacenter` (default dc1)")

@@ -119,6 +119,25 @@ func TestASettingThatThereIsNotIsAnsweredWithThoseThatThereAre(t *testing.T) {
 	}
 }
 
+// Given an agent in service whose configuration names no data_dir, then root's is at the usual place, and others are
+// told to name one.
+func TestTheUsualDataDirIsRoots(t *testing.T) {
+	if root, other := usualDataDir(0), usualDataDir(1000); root != "/var/lib/berth" || other != "" {
+		t.Errorf("root's is %q, another user's %q", root, other)
+	}
+	cfg, err := Parse([]string{"-config", write(t, t.TempDir(), "a.hcl", strings.Replace(base,
+		`data_dir = "/var/lib/berth-of-a-test"`, "", 1))}, io.Discard)
+	if os.Geteuid() != 0 {
+		if err == nil || !strings.Contains(err.Error(), "data_dir: it is not set") {
+			t.Errorf("as another user than root: %v", err)
+		}
+		return
+	}
+	if err != nil || cfg.DataDir != "/var/lib/berth" || cfg.tempDir {
+		t.Errorf("as root: %+v, %v", cfg, err)
+	}
+}
+
 func TestAFileBesideDevAddsToIt(t *testing.T) {
 	path := write(t, t.TempDir(), "a.hcl", "client {\n host_volume \"media\" { path = \"/srv\" }\n}\n")
 	cfg := parse(t, "-dev", "-config", path)
@@ -201,8 +220,6 @@ func TestRefusals(t *testing.T) {
 		"a label missing": {base + "plugin { }\n", nil, []string{"a.hcl:5:1", "label"}},
 		"twice in one file": {base + "plugin \"exec\" { }\nplugin \"exec\" { }\n", nil,
 			[]string{"a.hcl", `plugin "exec" is there twice`}},
-		"no data_dir": {"server { enabled = true }\nclient { enabled = true }\n", nil,
-			[]string{"data_dir", "not set", "-dev"}},
 		"the root":     {base, []string{"-data-dir", "/"}, []string{"root of the file system"}},
 		"too long":     {base, []string{"-data-dir", long}, []string{"61 bytes", "at most 60 bytes"}},
 		"neither half": {"data_dir = \"/x\"\n", nil, []string{"neither is enabled", "-dev"}},
