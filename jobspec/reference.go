@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"strings"
 
-	"berth/jobspec/hclfile"
+	"berth/jobspec/listing"
 )
 
 // lifted are the members that a file may have above the place that they are meant for.
@@ -20,8 +20,8 @@ var lifted = strings.NewReplacer(
 )
 
 // JobEntries lists what may stand in a job file, block by block.
-func JobEntries() []hclfile.Entry {
-	all := hclfile.Entries("job", reflect.TypeFor[jobBlock](), jobSpecials)
+func JobEntries() []listing.Entry {
+	all := listing.Of("job", reflect.TypeFor[jobBlock](), jobSpecials)
 	for i := range all {
 		all[i].Path = lifted.Replace("^" + all[i].Path)
 	}
@@ -29,6 +29,6 @@ func JobEntries() []hclfile.Entry {
 }
 
 // VolumeEntries lists what may stand in a volume file of type csi.
-func VolumeEntries() []hclfile.Entry {
-	return hclfile.Entries("", reflect.TypeFor[csiVolumeFile](), volumeSpecials)
+func VolumeEntries() []listing.Entry {
+	return listing.Of("", reflect.TypeFor[csiVolumeFile](), volumeSpecials)
 }

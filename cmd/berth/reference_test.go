@@ -185,11 +185,28 @@ func short(d time.Duration) string {
 // Given the functions of job files, then the page lists them.
 func TestThePageOfJobFilesListsTheFunctions(t *testing.T) {
 	p := reference.Open(t, "reference/job.md")
-	var said []string
-	for line := range strings.Lines(p.Section("Variables, locals, functions").Text) {
-		if strings.HasPrefix(line, "`") && !strings.ContainsAny(line, ".,;={(") {
-			said = append(said, strings.Fields(reference.Plain(line))...)
+	lists := p.Section("Variables, locals, functions").Lists()
+	if len(lists) != 2 {
+		t.Fatalf("the lists are %q", lists)
+	}
+	p.Same("a function", lists[0], functions.Pure())
+	p.Same("a function that reads files", lists[1], functions.File())
+}
+
+// Given all that may stand in a volume file, then the page of volumes has it, and nothing else.
+func TestThePageOfVolumesIsWhole(t *testing.T) {
+	p := reference.Open(t, "reference/storage.md")
+	types := map[string]string{}
+	var known []string
+	for _, e := range jobspec.VolumeEntries() {
+		key := strings.TrimPrefix(strings.ReplaceAll(e.In, "/", ".")+"."+e.Name, ".")
+		known, types[key] = append(known, key), e.Type
+	}
+	rows := p.Section("The volume file").Rows
+	p.Same("an attribute or a block", reference.Column(rows, 0), known)
+	for _, r := range rows {
+		if name := reference.Plain(r[0]); r[1] != types[name] {
+			t.Errorf("%s is of the type %q, the page says %q", name, types[name], r[1])
 		}
 	}
-	p.Same("a function", said, slices.Concat(functions.Pure(), functions.File()))
 }

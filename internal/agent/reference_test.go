@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"berth/internal/testkit/reference"
-	"berth/jobspec/hclfile"
+	"berth/jobspec/listing"
 )
 
 // Given all that may stand in an agent's configuration, then its page has each block with its names, types, defaults,
@@ -18,10 +18,10 @@ func TestThePageOfTheConfigurationIsWhole(t *testing.T) {
 	p := reference.Open(t, "reference/agent.md")
 	cfg := parse(t, "-config", write(t, t.TempDir(), "a.hcl", base))
 	var known, said []string
-	entries := map[string]hclfile.Entry{}
-	for _, e := range hclfile.Entries("agent", reflect.TypeFor[Config](), refusals) {
+	settings := map[string]listing.Entry{}
+	for _, e := range listing.Of("agent", reflect.TypeFor[Config](), refusals) {
 		key := e.In[strings.LastIndex(e.In, "/")+1:] + "." + e.Name
-		known, entries[key] = append(known, key), e
+		known, settings[key] = append(known, key), e
 	}
 	for _, s := range p.Sections() {
 		if s.Head == "Not built" {
@@ -31,7 +31,7 @@ func TestThePageOfTheConfigurationIsWhole(t *testing.T) {
 			name, _, _ := strings.Cut(reference.Plain(row[0]), "](")
 			key := s.Head + "." + strings.Trim(name, "[]")
 			said = append(said, key)
-			e, ok := entries[key]
+			e, ok := settings[key]
 			if len(row) != 5 || !ok {
 				t.Errorf("%s: the row is %q", key, row)
 				continue

@@ -22,7 +22,6 @@ type Section struct {
 	Head string
 	Text string     // its lines that are in no table
 	Rows [][]string // the cells of its tables, without their first lines
-	page *Page
 }
 
 // Open reads a page of the folder docs: "reference/job.md".
@@ -33,13 +32,13 @@ func Open(t testing.TB, name string) *Page {
 		t.Fatal(err)
 	}
 	p := &Page{t: t, name: name}
-	at := &Section{page: p}
+	at := &Section{}
 	inTable := false
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimRight(line, "\n")
 		switch {
 		case strings.HasPrefix(line, "#"):
-			at = &Section{Head: strings.TrimSpace(strings.TrimLeft(line, "#")), page: p}
+			at = &Section{Head: strings.TrimSpace(strings.TrimLeft(line, "#"))}
 			p.sections = append(p.sections, at)
 		case !strings.HasPrefix(line, "|"):
 			inTable = false
@@ -92,6 +91,25 @@ func (p *Page) Section(head string) *Section {
 		p.t.Fatalf("%s has no section %q", p.name, head)
 	}
 	return p.sections[i]
+}
+
+// Lists are the paragraphs that consist of words in the marks of code, each a list.
+func (s *Section) Lists() (out [][]string) {
+	for paragraph := range strings.SplitSeq(s.Text, "\n\n") {
+		var words []string
+		for i, part := range strings.Split(paragraph, "`") {
+			if i%2 == 1 {
+				words = append(words, part)
+			} else if strings.TrimSpace(part) != "" {
+				words = nil
+				break
+			}
+		}
+		if len(words) > 0 {
+			out = append(out, words)
+		}
+	}
+	return out
 }
 
 // Rows are those of all sections.

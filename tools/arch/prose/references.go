@@ -339,7 +339,7 @@ func (r *references) isPlanned(name string) bool {
 
 func (r *references) hasPage(p, name string) bool {
 	name, head, _ := strings.Cut(name, "#")
-	for _, dir := range []string{path.Dir(p), ".", "docs", "docs/adr"} {
+	for _, dir := range []string{path.Dir(p), ".", "docs", "docs/adr", "docs/guides", "docs/reference"} {
 		if at := path.Join(dir, name); r.paths[at] {
 			return head == "" || r.anchors[at][head]
 		}

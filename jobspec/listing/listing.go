@@ -1,13 +1,16 @@
-package hclfile
+// Package listing owns the list of all that may stand in a file of users. References and editors are made of it.
+package listing
 
 import (
 	"reflect"
 	"slices"
 	"strings"
 	"time"
+
+	"berth/jobspec/hclfile"
 )
 
-// Entry is a name that a file may have at some place. References and editors are made of them.
+// Entry is a name that a file may have at some place.
 type Entry struct {
 	In   string // the block in which it stands, within those around it: "job/group/task"
 	Name string
@@ -16,14 +19,16 @@ type Entry struct {
 	Path string
 }
 
-// Entries lists what may stand in a block that is decoded into the struct type t, and in the blocks within; in names
+// Of lists what may stand in a block that is decoded into the struct type t, and in the blocks within; in names
 // it. Specials are those that the decoder is given.
-func Entries(in string, t reflect.Type, specials map[reflect.Type]Special) []Entry {
-	return entries(nil, in, "", t, specials)
+func Of(in string, t reflect.Type, specials map[reflect.Type]hclfile.Special) []Entry {
+	return collect(nil, in, "", t, specials)
 }
 
-func entries(out []Entry, in, path string, t reflect.Type, specials map[reflect.Type]Special) []Entry {
-	schema := SchemaOf(t)
+func collect(
+	out []Entry, in, path string, t reflect.Type, specials map[reflect.Type]hclfile.Special,
+) []Entry {
+	schema := hclfile.SchemaOf(t)
 	for _, name := range schema.Names() {
 		f := schema.Fields[name]
 		member := strings.TrimPrefix(path+"."+f.Member(t), ".")
@@ -32,12 +37,12 @@ func entries(out []Entry, in, path string, t reflect.Type, specials map[reflect.
 			many = many || inner.Kind() != reflect.Pointer
 			inner = inner.Elem()
 		}
-		if f.Kind == KindBlock && many {
+		if f.Kind == hclfile.KindBlock && many {
 			member += "[]"
 		}
 		out = append(out, Entry{In: in, Name: name, Type: typeOf(f, many), Path: member})
-		if f.Kind == KindBlock {
-			out = entries(out, strings.TrimPrefix(in+"/"+name, "/"), member, inner, specials)
+		if f.Kind == hclfile.KindBlock {
+			out = collect(out, strings.TrimPrefix(in+"/"+name, "/"), member, inner, specials)
 		}
 	}
 	for _, name := range slices.Sorted(slices.Values(specials[t].Extras)) {
@@ -47,15 +52,15 @@ func entries(out []Entry, in, path string, t reflect.Type, specials map[reflect.
 }
 
 // typeOf says in words what is written for a field.
-func typeOf(f *Field, many bool) string {
+func typeOf(f *hclfile.Field, many bool) string {
 	switch {
-	case f.Kind == KindBlock && many:
+	case f.Kind == hclfile.KindBlock && many:
 		return "any number of blocks"
-	case f.Kind == KindBlock:
+	case f.Kind == hclfile.KindBlock:
 		return "block"
-	case f.Kind == KindMap || f.Kind == KindAny:
+	case f.Kind == hclfile.KindMap || f.Kind == hclfile.KindAny:
 		return "map"
-	case f.Kind == KindBytes:
+	case f.Kind == hclfile.KindBytes:
 		return "size"
 	}
 	return wordOf(f.Type)
