@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,5 +44,12 @@ func TestARefusalDoesNotWaitForTheBody(t *testing.T) {
 	}
 	if n, err := r.Read(make([]byte, 1)); n > 0 || err != io.EOF {
 		t.Errorf("the connection stays open: %v", err)
+	}
+	// Only with this word the answer is written without a look at the body.
+	rec := httptest.NewRecorder()
+	h.Handler(access.Network{Token: redact.New("secret")}).ServeHTTP(rec,
+		httptest.NewRequest(http.MethodPut, "/v1/jobs", strings.NewReader("{}")))
+	if rec.Code != http.StatusForbidden || rec.Header().Get("Connection") != "close" {
+		t.Errorf("the answer is %d, with %v", rec.Code, rec.Header())
 	}
 }
