@@ -1,0 +1,65 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"berth/internal/agent"
+	"berth/jobspec"
+	"berth/jobspec/hclfile"
+)
+
+// shownHCL is a piece of a file that a page shows.
+var shownHCL = regexp.MustCompile("(?s)```hcl\n(.*?)```")
+
+// Given the pages, then each piece of a job file, of a volume file and of an agent's configuration that they show is
+// one.
+func TestPagesShowFilesThatAreRight(t *testing.T) {
+	pages := os.DirFS("../..")
+	kinds := map[string]int{}
+	err := fs.WalkDir(pages, "docs", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".md") {
+			return err
+		}
+		text, err := fs.ReadFile(pages, path)
+		for _, m := range shownHCL.FindAllStringSubmatch(string(text), -1) {
+			kind, err := readShown(m[1])
+			if err != nil {
+				t.Errorf("%s shows what is no %s: %v\n%s", path, kind, err, m[1])
+			}
+			kinds[kind]++
+		}
+		return err
+	})
+	if err != nil || len(kinds) != 3 {
+		t.Errorf("the pages show %v, %v", kinds, err)
+	}
+}
+
+// readShown reads a piece as what it is a piece of.
+func readShown(text string) (kind string, err error) {
+	volume := "id = \"v\"\ntype = \"csi\"\nplugin_id = \"p\"\ncapability {\n access_mode = \"single-node-writer\"\n " +
+		"attachment_mode = \"file-system\"\n}\n"
+	word, _, _ := strings.Cut(strings.TrimSpace(text), " ")
+	switch word {
+	case "task":
+		text = "job \"j\" {\n group \"g\" {\n" + text + "}\n}\n"
+		fallthrough
+	case "job":
+		_, err = jobspec.Parse(jobspec.ParseConfig{Path: "shown.hcl", Source: []byte(text)})
+		return "job file", err
+	case "id":
+		volume = ""
+		fallthrough
+	case "ownership":
+		_, err = jobspec.ParseVolume("shown.hcl", []byte(volume+text))
+		return "volume file", err
+	}
+	r := hclfile.NewReport()
+	hclfile.DecodeInto(r, "shown.hcl", []byte(text), &agent.Config{}, map[reflect.Type]hclfile.Special{})
+	return "agent's configuration", r.Err()
+}
