@@ -1,6 +1,10 @@
 package server
 
 import (
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -61,6 +65,71 @@ func TestABrokenConnectionTakesNoNewerOneAway(t *testing.T) {
 		t.Error("a connection that broke is lent out")
 	}
 }
+
+// Given a node whose connections are refused and that dials again and again, as after a restore, then the reason is
+// said once; that it is connected ends that; and a refusal after it is said again.
+func TestANodeThatIsRefusedIsReportedOnce(t *testing.T) {
+	var log lines
+	s := start(t, Config{Dev: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	id, info := testNode()
+	call(t, s, wire.NodeRegister, &wire.NodeRegisterRequest{NodeIdentity: id, Info: info})
+	other := id
+	other.Secret = wire.Secrets{Values: map[string]string{"id": "guess"}}
+	refused := func() {
+		raw, err := s.Reversed().Dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := wire.SendHello(raw, other); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, raw) // until it is closed
+	}
+	for range 3 {
+		refused()
+	}
+	const no, yes = "level=WARN msg=\"a node's connection was refused", `level=INFO msg="a node is connected"`
+	if n := log.count(no); n != 1 {
+		t.Errorf("of three refusals %d are reported:\n%s", n, &log)
+	}
+	for range 2 {
+		connected := s.nodes.Changed()
+		leave := greet(t, s, id, func(*wire.Server) {})
+		<-connected
+		disconnected := s.nodes.Changed()
+		leave()
+		<-disconnected
+	}
+	if n := log.count(yes); n != 1 {
+		t.Errorf("of two connections %d are reported:\n%s", n, &log)
+	}
+	refused()
+	if n := log.count(no); n != 2 {
+		t.Errorf("a refusal after the node was connected is not reported:\n%s", &log)
+	}
+}
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu  sync.Mutex
+	out strings.Builder
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(p)
+}
+
+// String returns what was written.
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.String()
+}
+
+func (l *lines) count(text string) int { return strings.Count(l.String(), text) }
 
 // Given a call for an alloc, then it goes to the alloc's node; one that names neither an alloc nor a node is refused.
 func TestACallGoesToTheNodeOfItsAlloc(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"strconv"
 	"sync"
@@ -31,6 +32,7 @@ type Nodes struct {
 	mu      sync.Mutex
 	conns   map[ids.Node]*grpc.ClientConn
 	via     map[ids.Node]string // servers by which nodes were heard that are not connected here
+	refused map[ids.Node]string // why a node's connections are, of nodes that there are; all others have one reason
 	changed lifecycle.Signal
 }
 
@@ -51,6 +53,7 @@ func newNodes(store *state.Store, cluster ways, log *slog.Logger) *Nodes {
 		log:     log,
 		conns:   map[ids.Node]*grpc.ClientConn{},
 		via:     map[ids.Node]string{},
+		refused: map[ids.Node]string{},
 	}
 }
 
@@ -116,9 +119,27 @@ func (n *Nodes) accept(ctx context.Context, g *lifecycle.Group, l net.Listener) 
 		}
 		g.Go("node connection",
 			lifecycle.Isolated("node connection", func() error { return n.hold(ctx, c) }, func(err error) {
-				n.log.Warn("a node's connection was refused", logkey.Error, err)
+				n.refuse("", err)
 			}))
 	}
+}
+
+// refuse says why a connection ends. Its node dials again at once: the same reason again is said at debug.
+func (n *Nodes) refuse(id ids.Node, err error) {
+	s := n.store.Snapshot()
+	gone := func(id ids.Node, _ string) bool { return id != "" && s.Node(nil, id) == nil }
+	if gone(id, "") {
+		id = ""
+	}
+	say, text := n.log.Warn, err.Error()
+	n.mu.Lock()
+	maps.DeleteFunc(n.refused, gone)
+	if n.refused[id] == text {
+		say = n.log.Debug
+	}
+	n.refused[id] = text
+	n.mu.Unlock()
+	say("a node's connection was refused; it dials again", logkey.Error, err)
 }
 
 // admitWait bounds how long a connection may come before its node has registered.
@@ -135,7 +156,8 @@ func (n *Nodes) hold(ctx context.Context, raw net.Conn) error {
 	}
 	defer func() { _ = conn.Close() }() // as above
 	if err := n.authenticate(ctx, id); err != nil {
-		return err
+		n.refuse(id.Node, err)
+		return nil
 	}
 	conn.Connect()
 	for s := conn.GetState(); s != connectivity.Ready; s = conn.GetState() {
@@ -149,9 +171,11 @@ func (n *Nodes) hold(ctx context.Context, raw net.Conn) error {
 	}
 	n.put(id.Node, conn)
 	defer n.take(id.Node, conn)
-	n.log.Debug("node connected", logkey.Node, id.Node)
 	defer n.log.Debug("node disconnected", logkey.Node, id.Node)
-	return n.keep(ctx, id, watched)
+	if err := n.keep(ctx, id, watched); err != nil {
+		n.refuse(id.Node, err)
+	}
+	return nil
 }
 
 // keep waits until the connection breaks, or another agent start of the node is obeyed than the one that greeted.
@@ -191,9 +215,15 @@ func (n *Nodes) authenticate(ctx context.Context, id wire.NodeIdentity) error {
 }
 
 func (n *Nodes) put(id ids.Node, c *grpc.ClientConn) {
+	say := n.log.Debug
 	n.mu.Lock()
 	n.conns[id] = c
+	if n.refused[id] != "" { // this ends what was said of it
+		say = n.log.Info
+		delete(n.refused, id)
+	}
 	n.mu.Unlock()
+	say("a node is connected", logkey.Node, id)
 	n.changed.Notify()
 }
 
