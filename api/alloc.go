@@ -196,6 +196,10 @@ type AllocatedDeviceResource struct {
 	DeviceIDs []string
 }
 
+// FilteredStartRefused is the key of AllocationMetric.ConstraintFiltered for nodes that have refused to start the group
+// for a reason that trying again does not change. They are asked again when the job has changed, or by ForceReschedule.
+const FilteredStartRefused = "start refused"
+
 // AllocationMetric explains a placement, or why there is none.
 type AllocationMetric struct {
 	NodesEvaluated     int

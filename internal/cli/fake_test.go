@@ -451,7 +451,7 @@ func (f *fake) unplaced() *api.Evaluation {
 		CreateIndex:       10,
 		BlockedEval:       evalA,
 		QueuedAllocations: map[string]int{"g": 2},
-		FailedTGAllocs: map[string]*api.AllocationMetric{"g": {Reasons: []api.NodeReason{
+		FailedTGAllocs: map[string]*api.AllocationMetric{"g": {NodesExhausted: 2, Reasons: []api.NodeReason{
 			{
 				Node:   nodeA,
 				Name:   "ash",

@@ -13,6 +13,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/retry"
 	"berth/internal/cli/kit"
+	"berth/internal/cli/rollout"
 )
 
 // Follower tells on the standard output what happens.
@@ -184,8 +185,7 @@ func (f *Follower) one(ctx context.Context, id, ns string) (*api.Evaluation, err
 	f.heading("Evaluation %q is %s, but not everything could be placed", f.id(id), last.Status)
 	Explain(f.Env.Out, "    ", last.FailedTGAllocs, last.QueuedAllocations, f.Verbose)
 	if last.BlockedEval != "" {
-		f.Env.Out.Printf("    Evaluation %q will place the rest as soon as there is capacity for it\n",
-			f.id(last.BlockedEval))
+		f.Env.Out.Printf("    %s\n", rollout.Remainder(f.id(last.BlockedEval), last.FailedTGAllocs))
 	}
 	return last, nil
 }

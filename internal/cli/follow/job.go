@@ -115,6 +115,6 @@ func (f *Follower) outcome(ctx context.Context, r *rollout.Rollout) error {
 func (f *Follower) unplaced(r *rollout.Rollout) {
 	for _, e := range r.Unplaced {
 		Explain(f.Env.Out, "    ", e.FailedTGAllocs, e.QueuedAllocations, f.Verbose)
-		f.Env.Out.Printf("    Evaluation %q will place the rest as soon as there is capacity for it\n", f.id(e.ID))
+		f.Env.Out.Printf("    %s\n", rollout.Remainder(f.id(e.ID), e.FailedTGAllocs))
 	}
 }

@@ -99,7 +99,14 @@ var (
 		TriggeredBy: "max-plan-attempts",
 		WaitUntil:   ptr(noon.Add(2 * time.Second)),
 	}
-	waiting  = &api.Evaluation{ID: "waits", Status: "blocked"}
+	waiting = &api.Evaluation{ID: "waits", Status: "blocked"}
+	nowhere = &api.Evaluation{
+		ID:     "nowhere",
+		Status: "blocked",
+		FailedTGAllocs: map[string]*api.AllocationMetric{"g": {
+			ConstraintFiltered: map[string]int{api.FilteredStartRefused: 1},
+		}},
+	}
 	unplaced = &api.Evaluation{ID: "full", Status: "blocked", FailedTGAllocs: map[string]*api.AllocationMetric{"g": {}}}
 )
 
@@ -152,6 +159,8 @@ func TestTheOutcomeIsWhatIsTrueNow(t *testing.T) {
 			""},
 		"failed, and no place for another": {job(), list(alloc("a", failed), alloc("b", well)), evals(unplaced),
 			rollout.Failed, "its replacement waits for a place"},
+		"failed, and no node starts another": {job(), list(alloc("a", failed), alloc("b", well)), evals(nowhere),
+			rollout.Failed, "its replacement waits for another node or another version of the job"},
 		"one is missing for no reason": {job(), list(alloc("a", well)), evals(), rollout.Short,
 			`job "web" lacks 1 of 2 allocations`},
 		"nothing is wanted": {job(none), nil, evals(), rollout.Done,
@@ -280,5 +289,30 @@ func TestTroubleSaysWhatComesNext(t *testing.T) {
 		}, noon)
 	if len(r.Troubles) != 0 {
 		t.Errorf("%+v", r.Troubles)
+	}
+}
+
+// Given what has no place, then what would give it one is said as it is: capacity, where a node has too little; a node
+// or a version to come, where those that there are refuse to start it; else a change of what is in the way.
+func TestWhatGivesTheRestAPlace(t *testing.T) {
+	full, refused := api.AllocationMetric{NodesExhausted: 1}, nowhere.FailedTGAllocs["g"]
+	other := api.AllocationMetric{ConstraintFiltered: map[string]int{"${attr.kernel.name} = windows": 2}}
+	some := api.AllocationMetric{ConstraintFiltered: map[string]int{api.FilteredStartRefused: 1}, NodesExhausted: 1}
+	for _, c := range []struct {
+		failed map[string]*api.AllocationMetric
+		want   string
+	}{
+		{map[string]*api.AllocationMetric{"g": &full}, "as soon as there is capacity for it"},
+		{map[string]*api.AllocationMetric{"g": refused},
+			"when another node comes or the job changes: no node that is here starts it"},
+		{map[string]*api.AllocationMetric{"g": refused, "h": refused},
+			"when another node comes or the job changes: no node that is here starts it"},
+		{map[string]*api.AllocationMetric{"g": refused, "h": &full}, "as soon as what is in its way has changed"},
+		{map[string]*api.AllocationMetric{"g": &some}, "as soon as there is capacity for it"},
+		{map[string]*api.AllocationMetric{"g": &other}, "as soon as what is in its way has changed"},
+	} {
+		if got := rollout.Remainder("e", c.failed); got != `Evaluation "e" will place the rest `+c.want {
+			t.Errorf("%s; want %s", got, c.want)
+		}
 	}
 }

@@ -88,9 +88,40 @@ func next(a *api.AllocationListStub, s *api.AllocStanding, e evals, now time.Tim
 	case e.open:
 		return "its replacement is being placed", true
 	case len(e.unplaced) > 0:
+		for _, u := range e.unplaced {
+			if startsNowhere(u.FailedTGAllocs[a.TaskGroup]) {
+				return "its replacement waits for another node or another version of the job", true
+			}
+		}
 		return "its replacement waits for a place", true
 	}
 	return "there is no further try", false
+}
+
+// Remainder says when an evaluation places what has no place now.
+func Remainder(evaluation string, failed map[string]*api.AllocationMetric) string {
+	const other = "as soon as what is in its way has changed"
+	when := ""
+	for _, m := range failed {
+		w := other
+		switch {
+		case m == nil:
+		case m.NodesExhausted > 0:
+			w = "as soon as there is capacity for it"
+		case startsNowhere(m):
+			w = "when another node comes or the job changes: no node that is here starts it"
+		}
+		if when != "" && when != w {
+			w = other
+		}
+		when = w
+	}
+	return fmt.Sprintf("Evaluation %q will place the rest %s", evaluation, when)
+}
+
+// startsNowhere reports a group that the nodes that could have it have permanently refused to start.
+func startsNowhere(m *api.AllocationMetric) bool {
+	return m != nil && m.NodesExhausted == 0 && m.ConstraintFiltered[api.FilteredStartRefused] > 0
 }
 
 // Restarts says when a task in trouble starts again, and which attempt that is; empty: it does not.

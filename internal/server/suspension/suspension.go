@@ -151,8 +151,8 @@ func (r *Reader) Claims(v *volume.Volume) *Reason {
 			return &Reason{
 				Text: fmt.Sprintf("node %s has it mounted for allocation %s, which has no claim of it",
 					ids.Short(i.Node), ids.Short(a)),
-				Hint: "see it with: berth node orphans list; keep it with: berth node orphans adopt " + ids.Short(a) +
-					"; end it with: berth node orphans end " + ids.Short(a),
+				Hint: "see it with: berth node orphans list; keep it with: " + Adopt(s, w, i.Node, a) +
+					"; end it with: " + End(a),
 			}
 		}
 		if s.Understands(lingering) && i.Entry.Staging.Exists() && !claimedOn(s, w, k, i.Node) {

@@ -104,7 +104,7 @@ func TestAPluginWhoseRecordIsLostNamesItsOrphan(t *testing.T) {
 }
 
 // Given an orphan of which the servers know nothing, so that it has no claim, then who waits for its volume is given
-// the commands that end that.
+// the commands that end that; where its job is stopped, the one that adopts it under another id.
 func TestWhoWaitsForAnOrphanWithoutAClaimGetsTheWayOut(t *testing.T) {
 	const orphan, waits = "77c0ffee-0000-4000-8000-000000000003", "99c0ffee-0000-4000-8000-000000000004"
 	h := newHouse(t)
@@ -123,6 +123,17 @@ func TestWhoWaitsForAnOrphanWithoutAClaimGetsTheWayOut(t *testing.T) {
 	short := ids.Short(ids.Alloc(orphan))
 	if !strings.Contains(got, "orphans adopt "+short) || !strings.Contains(got, "orphans end "+short) {
 		t.Errorf("it is shown: %s", got)
+	}
+	h.write(func(tx *state.Tx) {
+		tx.PutJob(&job.Job{Namespace: data.Namespace, ID: "left", Stop: true})
+		n := *tx.Node(nil, "a")
+		n.Orphans = []node.Orphan{{Alloc: orphan, Namespace: data.Namespace, Job: "left", Reason: "no record"}}
+		tx.PutNode(&n)
+	})
+	s = h.Store.Snapshot()
+	got = Holders(s, nil, s.Claim(nil, volume.ClaimKey{Volume: data, Alloc: waits}))
+	if !strings.Contains(got, "orphans adopt -as NEWID "+short) || !strings.Contains(got, "orphans end "+short) {
+		t.Errorf("of a stopped job it is shown: %s", got)
 	}
 }
 
