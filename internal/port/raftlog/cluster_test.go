@@ -297,7 +297,14 @@ func (c *cluster) agree() {
 			time.Sleep(100 * time.Millisecond)
 		}
 		if !ok {
-			c.t.Fatalf("%s does not come back; it said:\n%s", m.name, m.said.String())
+			why := "it runs"
+			select {
+			case err := <-m.ended:
+				why = fmt.Sprint("it ended with ", err)
+				m.ended <- err
+			default:
+			}
+			c.t.Fatalf("%s does not come back: %s; it said:\n%s", m.name, why, m.said.String())
 		}
 	}
 	want := c.members[0].sm.all()

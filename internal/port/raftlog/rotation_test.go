@@ -1,18 +1,21 @@
 package raftlog
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/metadb"
 	"github.com/hashicorp/raft-wal/types"
 
+	"berth/internal/port/kv"
 	"berth/internal/port/raftlog/files"
 )
 
@@ -100,6 +103,14 @@ func TestAListThatLacksASegmentIsRefused(t *testing.T) {
 	if got, err := files.Check(cfg.Dir); err != nil || got.Last != last {
 		t.Fatalf("before: %+v, %v", got, err)
 	}
+	type (
+		state   = types.PersistentState
+		segment = types.SegmentInfo
+	)
+	const ends, contradicts = "its list ends before the last segment", "its list contradicts itself"
+	nth := func(n int, change func(*segment)) func(Config) {
+		return relisted(t, func(s *state) { change(&s.Segments[n]) })
+	}
 	list := func(c Config) string { return filepath.Join(files.WALDir(c.Dir), files.MetaFile) }
 	put := func(old []byte) func(Config) {
 		return func(c Config) { edit(t, list(c), func([]byte) []byte { return old }) }
@@ -110,9 +121,21 @@ func TestAListThatLacksASegmentIsRefused(t *testing.T) {
 	}{
 		"older by one": {put(second), "it is older than"},
 		"older by two": {put(first), "it is older than"},
-		"without the middle": {func(c Config) {
-			relist(t, c, func(s []types.SegmentInfo) []types.SegmentInfo { return slices.Delete(s, 1, 2) })
-		}, "are missing in its list"},
+		"without the middle": {relisted(t, func(s *state) { s.Segments = slices.Delete(s.Segments, 1, 2) }),
+			"are missing in its list"},
+		"without any":                      {relisted(t, func(s *state) { s.Segments = nil }), ends},
+		"without the last":                 {relisted(t, func(s *state) { s.Segments = s.Segments[:2] }), ends},
+		"with a later number for the next": {relisted(t, func(s *state) { s.NextSegmentID += 4 }), ends},
+		"with another first entry of a segment": {nth(0, func(i *segment) { i.BaseIndex, i.MinIndex = 2, 2 }),
+			"is not what"},
+		"with another number of a segment":       {nth(1, func(i *segment) { i.ID = 0 }), "is not what"},
+		"with entries dropped in the middle":     {nth(1, func(i *segment) { i.MinIndex++ }), contradicts},
+		"with a first entry before the segment":  {nth(0, func(i *segment) { i.MinIndex = 0 }), contradicts},
+		"with a last segment that takes nothing": {nth(2, func(i *segment) { i.SealTime = time.Now() }), contradicts},
+		"with a last segment that has an end":    {nth(2, func(i *segment) { i.MaxIndex = i.BaseIndex }), contradicts},
+		"with a first segment that takes more":   {nth(0, func(i *segment) { i.SealTime = time.Time{} }), contradicts},
+		"with a code that nobody knows":          {nth(0, func(i *segment) { i.Codec = 9 }), contradicts},
+		"without the size of a segment":          {nth(2, func(i *segment) { i.SizeLimit = 0 }), contradicts},
 	} {
 		damaged := copyDir(t, cfg)
 		c.damage(damaged)
@@ -123,18 +146,97 @@ func TestAListThatLacksASegmentIsRefused(t *testing.T) {
 	}
 }
 
-// relist changes the list of segments.
-func relist(t *testing.T, cfg Config, change func([]types.SegmentInfo) []types.SegmentInfo) {
-	t.Helper()
-	db := &metadb.BoltMetaDB{}
-	state, err := db.Load(files.WALDir(cfg.Dir))
-	if err == nil {
-		state.Segments = change(state.Segments)
-		err = db.CommitState(state)
+// relisted changes the list of segments of a log.
+func relisted(t *testing.T, change func(*types.PersistentState)) func(Config) {
+	return func(cfg Config) {
+		t.Helper()
+		db := &metadb.BoltMetaDB{}
+		state, err := db.Load(files.WALDir(cfg.Dir))
+		if err == nil {
+			change(&state)
+			err = db.CommitState(state)
+		}
+		if err = errors.Join(err, db.Close()); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err = errors.Join(err, db.Close()); err != nil {
+}
+
+// Given a log that was noted to be stored, and one of a server that was killed before it noted anything, when a bit of
+// the list of segments changes, then the log is refused, or opens with every entry that no snapshot holds: pages of the
+// list have no checksum.
+func TestNoBitOfTheListOfSegmentsHidesAnEntry(t *testing.T) {
+	for name, cfg := range map[string]Config{
+		"noted":  writtenLog(t, Config{TrailingLogs: 10000}, 150, 300),
+		"killed": copyDir(t, Config{Dir: stored(t, 20).dir, SegmentSize: 1 << 20}),
+	} {
+		cfg = cfg.withDefaults()
+		was, err := files.Check(cfg.Dir)
+		if err != nil || was.Last == 0 {
+			t.Fatalf("%s: %+v, %v", name, was, err)
+		}
+		list := filepath.Join(files.WALDir(cfg.Dir), files.MetaFile)
+		whole, err := os.ReadFile(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		segments := listOf(t, list)
+		refused := 0
+		for at, b := range whole {
+			if b == 0 {
+				continue
+			}
+			edit(t, list, func(data []byte) []byte { copy(data, whole); data[at] ^= 1 << (at % 8); return data })
+			if _, err := files.Check(cfg.Dir); err != nil {
+				refused++
+				continue
+			}
+			if bytes.Equal(listOf(t, list), segments) {
+				continue // it is where nothing is in use
+			}
+			if first, last := readable(t, cfg); first > was.Snapshot+1 || last != was.Last {
+				t.Errorf("%s: with another byte %d, near %q, it has the entries %d to %d", name, at,
+					whole[max(0, at-24):min(at+24, len(whole))], first, last)
+			}
+		}
+		if refused == 0 {
+			t.Errorf("%s: nothing was refused", name)
+		}
+	}
+}
+
+// listOf is the list of segments as it is stored.
+func listOf(t *testing.T, path string) (list []byte) {
+	t.Helper()
+	err := kv.Read(path, metadb.MetaBucket, metadb.MetaKey, func(data []byte) error {
+		list = bytes.Clone(data)
+		return nil
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
+	return list
+}
+
+// readable are the first and the last entry that the library reads of a log, with all between them.
+func readable(t *testing.T, cfg Config) (first, last uint64) {
+	t.Helper()
+	w, err := files.OpenWAL(copyDir(t, cfg).files())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, ferr := w.FirstIndex()
+	last, lerr := w.LastIndex()
+	for i := first; i <= last && ferr == nil; i++ {
+		var e raft.Log
+		if ferr = w.GetLog(i, &e); ferr == nil {
+			ferr = files.Sound(&e)
+		}
+	}
+	if err := errors.Join(ferr, lerr, w.Close()); err != nil {
+		t.Errorf("of the entries %d to %d not all are read: %v", first, last, err)
+	}
+	return first, last
 }
 
 // awaitRotation returns when no rotation is under way: truncating nothing waits for it.

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/metadb"
 	"github.com/hashicorp/raft-wal/segment"
 	"github.com/hashicorp/raft-wal/types"
@@ -176,11 +177,43 @@ func (c *dirCheck) names(meta string, list types.PersistentState) error {
 		if id >= list.NextSegmentID {
 			return c.bad(meta, fmt.Errorf("it is older than the segment %s beside it", filepath.Base(f)))
 		}
+		for _, info := range list.Segments {
+			if info.ID == id && info.BaseIndex != base {
+				return c.bad(meta, fmt.Errorf("what it says of segment %d is not what %s is", id, filepath.Base(f)))
+			}
+		}
+	}
+	if n := len(list.Segments); n == 0 && list.NextSegmentID > 0 ||
+		n > 0 && list.Segments[n-1].ID+1 != list.NextSegmentID {
+		return c.bad(meta, errors.New("its list ends before the last segment that was made"))
 	}
 	for i, info := range list.Segments {
 		if i > 0 && info.BaseIndex != list.Segments[i-1].MaxIndex+1 {
 			return c.bad(meta, fmt.Errorf("the entries before %d are missing in its list", info.BaseIndex))
 		}
+		if err := orderly(list.Segments, i); err != nil {
+			return c.bad(meta, err)
+		}
+	}
+	return nil
+}
+
+// orderly says what in the list of segments the library never writes. It does not look itself, and pages of its store
+// have no checksum: it would leave out entries, or begin anew.
+func orderly(list []types.SegmentInfo, i int) error {
+	info, tail := list[i], i == len(list)-1
+	ok := info.MinIndex >= info.BaseIndex && info.Codec == wal.CodecBinaryV1 && info.SizeLimit > 0
+	if i > 0 { // only of the first segment entries may have been dropped
+		ok = ok && info.MinIndex == info.BaseIndex && info.ID > list[i-1].ID
+	}
+	if tail { // which alone takes entries
+		ok = ok && info.SealTime.IsZero() && info.MaxIndex == 0 && info.IndexStart == 0
+	} else {
+		ok = ok && !info.SealTime.IsZero() && info.MinIndex <= info.MaxIndex
+	}
+	if !ok {
+		return fmt.Errorf("its list contradicts itself where it speaks of the segment that begins with entry %d",
+			info.BaseIndex)
 	}
 	return nil
 }
