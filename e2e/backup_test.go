@@ -298,6 +298,7 @@ func TestABackupNamesWhatItLacks(t *testing.T) {
 	out := m.must("operator", "backup", "save", backup)
 	m.says(out, "Not in the backup: volume default/elsewhere: plugin own keeps it", "directories of allocations")
 	m.cliRefuses([]string{"operator", "backup", "save", backup}, "there already")
+	m.cliRefuses([]string{"operator", "backup", "restore", "-data-dir", m.data, backup}, "uses it")
 	out = m.must("operator", "backup", "inspect", "-json", backup)
 	if n := strings.Count(out, "/volumes/snapshots/"); n != 2 { // its record and its image
 		t.Errorf("of one snapshot %d files are in the backup:\n%s", n, out)

@@ -5,12 +5,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"berth/internal/agent/datadir"
 	"berth/internal/base/backup"
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/redact"
+	"berth/internal/client/identity"
+	"berth/internal/client/localstate"
 	"berth/internal/testkit/oneserver"
 	"berth/internal/wire"
 )
@@ -132,5 +137,46 @@ func TestEveryPartOfADataDirIsLookedAt(t *testing.T) {
 				t.Errorf("%s that %s: %v", name, what, err)
 			}
 		}
+	}
+}
+
+// Given a data directory that an agent uses, then what of it goes into a backup is listed, as far as it is there; one
+// that no agent uses is refused: it is not the one of which an agent has told.
+func TestABackupIsOfADirectoryInUse(t *testing.T) {
+	dir := t.TempDir()
+	key := filepath.Join("server", "keyring", "root.key")
+	node := ids.Node(ids.New())
+	store, err := localstate.Open(identity.StoreDir(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = store.PutIdentity(localstate.Identity{Node: node, Secret: redact.New("secret")}, redact.Secret{})
+	if err = errors.Join(err, store.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := datadir.Sources(dir); !fault.Has(err, fault.NotFound) ||
+		!strings.Contains(err.Error(), "no agent uses it") {
+		t.Errorf("of one that nobody uses: %v", err)
+	}
+	lock, err := datadir.Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := lock.Unlock(); err != nil {
+			t.Error(err)
+		}
+	}()
+	got, err := datadir.Sources(dir)
+	if err != nil || got.NodeID != string(node) || got.Store != "client/client.db" ||
+		!slices.Equal(got.Files, []string{"client.identity"}) {
+		t.Errorf("of a node alone: %+v, %v", got, err)
+	}
+	err = os.MkdirAll(filepath.Join(dir, filepath.Dir(key)), 0o700)
+	if err = errors.Join(err, os.WriteFile(filepath.Join(dir, key), []byte("key"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := datadir.Sources(dir); err != nil || !slices.Equal(got.Files, []string{"client.identity", key}) {
+		t.Errorf("with a server: %+v, %v", got, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/port/raftlog/files"
 	"berth/internal/testkit/powerloss"
 )
 
@@ -36,6 +37,10 @@ func TestAPowerLossTakesNoEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Each(func(t *testing.T, c powerloss.Cut, dir string) {
+		// What has the name of a snapshot is a whole one, also where the entries since an older one are there.
+		if found, err := files.Check(filepath.Join(dir, "server", "raft")); err != nil || len(found.Warnings) > 0 {
+			t.Errorf("of its files it says %v, %v", found.Warnings, err)
+		}
 		l, sm := run(t, dir)
 		if err := l.Barrier(t.Context()); err != nil {
 			t.Fatal(err)
