@@ -49,7 +49,7 @@ func readShown(text string) (kind string, err error) {
 	case "task":
 		text = "job \"j\" {\n group \"g\" {\n" + text + "}\n}\n"
 		fallthrough
-	case "job":
+	case "job", "variable":
 		_, err = jobspec.Parse(jobspec.ParseConfig{Path: "shown.hcl", Source: []byte(text)})
 		return "job file", err
 	case "id":

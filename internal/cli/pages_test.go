@@ -17,7 +17,7 @@ var (
 	quotedCommand = regexp.MustCompile("`(?:[A-Z_]+=\\S+ )?berth ([^`]+)`")
 	shellBlock    = regexp.MustCompile("(?s)```sh\n(.*?)```")
 	shellComment  = regexp.MustCompile(`\s+#.*$`)
-	shellCommand  = regexp.MustCompile(`(?:^|&& |; |\| |\$\(|sudo )(?:bin/)?berth ([^|;&<>)]+)`)
+	shellCommand  = regexp.MustCompile(`(?:^|&& |; |\| |\$\(|sudo |until )(?:bin/)?berth ([^|;&<>)]+)`)
 	shellText     = regexp.MustCompile(`"[^"]*"|'[^']*'|<\w+>`)
 )
 
