@@ -75,16 +75,6 @@ func (c *Client) CloseIdle() {
 	c.upgrading.CloseIdleConnections()
 }
 
-func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if c.socket != "" {
-		network, address = "unix", c.socket
-	}
-	if c.config.Dial != nil {
-		return c.config.Dial(ctx, network, address)
-	}
-	return c.dialer.DialContext(ctx, network, address)
-}
-
 func parseAddress(address string) (*url.URL, string, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme == "" {
