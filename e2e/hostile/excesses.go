@@ -267,14 +267,19 @@ func flood() error {
 	return wait()
 }
 
-// disk writes more to the alloc's directory than the job asks for, then waits.
+// disk writes more to the alloc's directory than the job asks for, then waits. What a slow disk has not taken yet
+// counts as the task's memory, of which it has less: so each piece is waited for.
 func disk() error {
 	f, err := os.Create("/local/hostile")
 	if err != nil {
 		return err
 	}
 	for range 64 {
-		if _, err := f.Write(make([]byte, 1<<20)); err != nil {
+		_, err := f.Write(make([]byte, 1<<20))
+		if err == nil {
+			err = f.Sync()
+		}
+		if err != nil {
 			return errors.Join(err, f.Close())
 		}
 	}
