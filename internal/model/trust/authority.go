@@ -1,0 +1,138 @@
+package trust
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
+	"net/url"
+	"time"
+
+	"berth/internal/base/fault"
+)
+
+// Lifetime is how long the certificate of a server or a node is good for. It is renewed when RenewAfter of it has
+// passed. RootLifetime is that of the authority.
+const (
+	Lifetime     = 24 * time.Hour
+	RenewAfter   = Lifetime * 2 / 3
+	RootLifetime = 10 * 365 * 24 * time.Hour
+	// skew is how much earlier than its issue a certificate is good: clocks are not equal.
+	skew = 10 * time.Minute
+)
+
+// Authority issues the certificates of a cluster.
+type Authority struct {
+	Root *x509.Certificate
+	key  crypto.Signer
+}
+
+// NewKey makes a key, for an authority or a principal.
+func NewKey() (*ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	return key, fault.Wrap(err, fault.Internal, "make key", "")
+}
+
+// NewAuthority makes the authority of a cluster.
+func NewAuthority(cluster string, now time.Time) (*Authority, error) {
+	if err := (Principal{cluster, Server, "root"}).check(); err != nil {
+		return nil, err
+	}
+	key, err := NewKey()
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber:          serial(),
+		Subject:               pkix.Name{CommonName: "berth " + cluster},
+		URIs:                  []*url.URL{{Scheme: scheme, Host: cluster}},
+		NotBefore:             now.Add(-skew),
+		NotAfter:              now.Add(RootLifetime),
+		IsCA:                  true, // it issues for principals, and vouches for the root after it
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "make authority", cluster)
+	}
+	return OpenAuthority(der, key)
+}
+
+// OpenAuthority is the authority of a root certificate and its key.
+func OpenAuthority(root []byte, key crypto.Signer) (*Authority, error) {
+	c, err := x509.ParseCertificate(root)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Invalid, "open authority", "")
+	}
+	if pub, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool }); !ok || !pub.Equal(c.PublicKey) {
+		return nil, fault.New(fault.Invalid, "open authority", c.Subject.CommonName,
+			"the key is not that of the certificate")
+	}
+	return &Authority{Root: c, key: key}, nil
+}
+
+// Issue makes the certificate of a principal of the authority's cluster for its public key.
+func (a *Authority) Issue(p Principal, public crypto.PublicKey, now time.Time) ([]byte, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	if p.Cluster != clusterOf(a.Root) {
+		return nil, fault.New(fault.Denied, "issue certificate", p.String(), "it belongs to another cluster")
+	}
+	template := &x509.Certificate{
+		SerialNumber:          serial(),
+		Subject:               pkix.Name{CommonName: p.String()},
+		URIs:                  []*url.URL{p.URI()},
+		NotBefore:             now.Add(-skew),
+		NotAfter:              now.Add(Lifetime),
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	if p.Role == Server { // a node serves on connections that it has dialled, and needs no name for that
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageServerAuth)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.Root, public, a.key)
+	return der, fault.Wrap(err, fault.Internal, "issue certificate", p.String())
+}
+
+// CrossSign vouches for the root of the same cluster that follows this one: who trusts this root trusts, by the
+// certificate, what the next one issues.
+func (a *Authority) CrossSign(next *x509.Certificate, now time.Time) ([]byte, error) {
+	if clusterOf(next) != clusterOf(a.Root) || !next.IsCA {
+		return nil, fault.New(fault.Denied, "vouch for", next.Subject.CommonName, "it is no root of this cluster")
+	}
+	template := &x509.Certificate{
+		SerialNumber:          serial(),
+		Subject:               next.Subject,
+		URIs:                  next.URIs,
+		NotBefore:             now.Add(-skew),
+		NotAfter:              a.Root.NotAfter,
+		IsCA:                  true,
+		MaxPathLenZero:        true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign,
+		SubjectKeyId:          next.SubjectKeyId,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.Root, next.PublicKey, a.key)
+	return der, fault.Wrap(err, fault.Internal, "vouch for", next.Subject.CommonName)
+}
+
+// clusterOf is the cluster that a root is of.
+func clusterOf(root *x509.Certificate) string {
+	if len(root.URIs) != 1 || root.URIs[0].Scheme != scheme {
+		return ""
+	}
+	return root.URIs[0].Host
+}
+
+// serial is random, RFC 5280 §4.1.2.2: 20 octets at most, positive.
+func serial() *big.Int {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // crypto/rand.Read never fails
+	return new(big.Int).SetBytes(b[:])
+}

@@ -1,0 +1,261 @@
+package trust
+
+import (
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/x509"
+	"math/big"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+)
+
+var (
+	start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	home  = ids.New()
+	node  = Principal{home, Node, ids.New()}
+	one   = Principal{home, Server, "s1.global"}
+)
+
+func authority(t *testing.T, cluster string) *Authority {
+	t.Helper()
+	a, err := NewAuthority(cluster, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func key(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	k, err := NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func issued(t *testing.T, a *Authority, p Principal) *x509.Certificate {
+	t.Helper()
+	der, err := a.Issue(p, key(t).Public(), start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed(t, der)
+}
+
+func parsed(t *testing.T, der []byte) *x509.Certificate {
+	t.Helper()
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// forged is a certificate that the authority's key signs without the authority's rules.
+func forged(t *testing.T, a *Authority, change func(*x509.Certificate)) *x509.Certificate {
+	t.Helper()
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		URIs:         []*url.URL{node.URI()},
+		NotBefore:    start,
+		NotAfter:     start.Add(Lifetime),
+	}
+	change(c)
+	der, err := x509.CreateCertificate(rand.Reader, c, a.Root, key(t).Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed(t, der)
+}
+
+// TestWhoIsBelieved plays who presents what to whom, and when.
+func TestWhoIsBelieved(t *testing.T) {
+	a, other, twin := authority(t, home), authority(t, ids.New()), authority(t, home)
+	next := authority(t, home)
+	vouched, err := a.CrossSign(next.Root, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, member := issued(t, a, one), issued(t, a, node)
+	own := key(t)
+	der, err := a.Issue(node, own.Public(), start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuing := &Authority{Root: parsed(t, der), key: own}
+	late := start.Add(Lifetime + time.Second)
+	year := start.Add(365 * 24 * time.Hour)
+	known := map[string]KeyID{one.ID: KeyOf(server)}
+	roots := []*x509.Certificate{a.Root}
+	for what, c := range map[string]struct {
+		chain []*x509.Certificate
+		rules Rules
+		want  Peer
+		why   string // of the refusal; empty: there is none
+	}{
+		"a node":          {chain: []*x509.Certificate{member}, want: Peer{node, KeyOf(member), false}},
+		"a server":        {chain: []*x509.Certificate{server}, want: Peer{one, KeyOf(server), false}},
+		"nothing":         {why: "presents no certificate"},
+		"of another root": {chain: []*x509.Certificate{issued(t, twin, node)}, why: "no root that is trusted"},
+		"another cluster's": {chain: []*x509.Certificate{issued(t, other, Principal{clusterOf(other.Root), Node, node.ID})},
+			why: "no root that is trusted"},
+		"another cluster's root, which is trusted, for this cluster": {
+			chain: []*x509.Certificate{forged(t, other, func(*x509.Certificate) {})},
+			rules: Rules{Roots: []*x509.Certificate{a.Root, other.Root}},
+			why:   "no root that is trusted",
+		},
+		"brings its own root": {chain: []*x509.Certificate{issued(t, twin, node), twin.Root}, why: "no root that is trusted"},
+		"of the next root":    {chain: []*x509.Certificate{issued(t, next, node)}, why: "no root that is trusted"},
+		"the root itself":     {chain: []*x509.Certificate{a.Root}, why: "no principal"},
+		"one that issues": {chain: []*x509.Certificate{forged(t, a, func(c *x509.Certificate) {
+			c.IsCA, c.BasicConstraintsValid = true, true
+		})}, why: "issues others"},
+		"a node that issues": {chain: []*x509.Certificate{
+			forged(t, issuing, func(*x509.Certificate) {}), issuing.Root,
+		}, why: "no root that is trusted"},
+		"two names": {chain: []*x509.Certificate{forged(t, a, func(c *x509.Certificate) {
+			c.URIs = append(c.URIs, one.URI())
+		})}, why: "names nobody, or several"},
+		"an address": {chain: []*x509.Certificate{forged(t, a, func(c *x509.Certificate) {
+			c.EmailAddresses = []string{"a@b"}
+		})}, why: "names nobody, or several"},
+		"a role that there is not": {chain: []*x509.Certificate{forged(t, a, func(c *x509.Certificate) {
+			c.URIs[0].Path = "/root/" + node.ID
+		})}, why: "no such role"},
+		"a name with a way in it": {chain: []*x509.Certificate{forged(t, a, func(c *x509.Certificate) {
+			c.URIs[0].Path = "/server/../x"
+		})}, why: "letters"},
+		"an id with a query": {chain: []*x509.Certificate{forged(t, a, func(c *x509.Certificate) {
+			c.URIs[0].RawQuery = "role=server"
+		})}, why: "no principal"},
+
+		"over":    {chain: []*x509.Certificate{member}, rules: Rules{Now: late}, why: "good until"},
+		"not yet": {chain: []*x509.Certificate{member}, rules: Rules{Now: start.Add(-time.Hour)}, why: "one of the clocks"},
+		"a clock that is a little late": {chain: []*x509.Certificate{member}, rules: Rules{Now: start.Add(-time.Minute)},
+			want: Peer{node, KeyOf(member), false}},
+		"over, to be renewed": {chain: []*x509.Certificate{member}, rules: Rules{Now: year, Expired: true},
+			want: Peer{node, KeyOf(member), true}},
+		"not yet, to be renewed": {chain: []*x509.Certificate{member},
+			rules: Rules{Now: start.Add(-time.Hour), Expired: true}, why: "one of the clocks"},
+		"a known server, a year later": {chain: []*x509.Certificate{server}, rules: Rules{Now: year, Known: known},
+			want: Peer{one, KeyOf(server), false}},
+		"a known server with another key, a year later": {chain: []*x509.Certificate{issued(t, a, one)},
+			rules: Rules{Now: year, Known: known}, why: "good until"},
+		"a server that is not known, a year later": {chain: []*x509.Certificate{server},
+			rules: Rules{Now: year, Known: map[string]KeyID{}}, why: "good until"},
+		"a node with a known server's name, a year later": {chain: []*x509.Certificate{member},
+			rules: Rules{Now: year, Known: map[string]KeyID{node.ID: KeyOf(member)}}, why: "good until"},
+
+		"denied": {chain: []*x509.Certificate{member}, rules: Rules{Denied: map[KeyID]bool{KeyOf(member): true}},
+			why: "denied"},
+		"denied, a known server": {chain: []*x509.Certificate{server},
+			rules: Rules{Now: year, Known: known, Denied: map[KeyID]bool{KeyOf(server): true}}, why: "denied"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			if c.rules.Now.IsZero() {
+				c.rules.Now = start.Add(time.Hour)
+			}
+			if c.rules.Roots == nil {
+				c.rules.Roots = roots
+			}
+			got, err := c.rules.Verify(c.chain)
+			switch {
+			case c.why == "" && (err != nil || got != c.want):
+				t.Errorf("%+v, %v, want %+v", got, err, c.want)
+			case c.why != "" && (!fault.Has(err, fault.Denied) || !strings.Contains(err.Error(), c.why)):
+				t.Errorf("%+v, %v, want it refused: %s", got, err, c.why)
+			}
+		})
+	}
+	t.Run("of the next root, which this one vouches for", func(t *testing.T) {
+		leaf := issued(t, next, node)
+		got, err := Rules{Roots: roots, Now: start}.Verify([]*x509.Certificate{leaf, parsed(t, vouched)})
+		if err != nil || got.Principal != node {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+func TestAnAuthorityIssuesForItsClusterAlone(t *testing.T) {
+	a, other := authority(t, home), authority(t, ids.New())
+	for what, p := range map[string]Principal{
+		"another cluster":      {ids.New(), Node, node.ID},
+		"no cluster":           {"", Node, node.ID},
+		"no role":              {home, "", node.ID},
+		"a person":             {home, "person", "ann"},
+		"a node without an id": {home, Node, "n1"},
+		"a server's way":       {home, Server, ".."},
+		"a server's path":      {home, Server, "a/b"},
+		"no name":              {home, Server, ""},
+	} {
+		if _, err := a.Issue(p, key(t).Public(), start); err == nil {
+			t.Errorf("%s: it issues", what)
+		}
+	}
+	if _, err := a.CrossSign(other.Root, start); !fault.Has(err, fault.Denied) {
+		t.Errorf("it vouches for another cluster's root: %v", err)
+	}
+	if _, err := a.CrossSign(issued(t, a, one), start); !fault.Has(err, fault.Denied) {
+		t.Errorf("it vouches for a server: %v", err)
+	}
+	if _, err := OpenAuthority(a.Root.Raw, key(t)); !fault.Has(err, fault.Invalid) {
+		t.Errorf("another key opens it: %v", err)
+	}
+	if again, err := OpenAuthority(a.Root.Raw, a.key); err != nil || KeyOf(again.Root) != KeyOf(a.Root) {
+		t.Errorf("its own does not: %v", err)
+	}
+}
+
+// TestATokenLetsInWhomItIsFor: as often as it says, until it is over; whoever changes a letter has none.
+func TestATokenLetsInWhomItIsFor(t *testing.T) {
+	a := authority(t, home)
+	token := NewJoinToken(a.Root)
+	if token.CA != KeyOf(a.Root) {
+		t.Error("it does not name the cluster's root")
+	}
+	read, err := ParseJoinToken("  " + token.Reveal() + "\n")
+	if err != nil || read.Reveal() != token.Reveal() {
+		t.Fatalf("%v, %v", read, err)
+	}
+	if strings.Contains(err2text(ParseJoinToken(token.Reveal()[:60])), token.Secret.Reveal()) {
+		t.Error("the error repeats the token")
+	}
+	for _, bad := range []string{"", "x", tokenPrefix, token.Reveal() + "a", token.Reveal()[1:], token.Reveal() + "-a",
+		strings.ToUpper(token.Reveal())} {
+		if _, err := ParseJoinToken(bad); !fault.Has(err, fault.Invalid) {
+			t.Errorf("%q is read: %v", bad, err)
+		}
+	}
+	known := func() *Admission {
+		return &Admission{ID: token.ID, Hash: token.Hash(), Role: Node, Uses: 1, Expires: start.Add(time.Hour)}
+	}
+	stranger := NewJoinToken(a.Root)
+	stranger.ID = token.ID
+	for what, c := range map[string]struct {
+		known *Admission
+		token JoinToken
+		role  Role
+		now   time.Time
+		why   string
+	}{
+		"a node":         {known(), token, Node, start, ""},
+		"a server by it": {known(), token, Server, start, "for a node"},
+		"too late":       {known(), token, Node, start.Add(2 * time.Hour), "good until"},
+		"used":           {&Admission{Hash: token.Hash(), Role: Node, Expires: start.Add(1)}, token, Node, start, "been used"},
+		"unknown":        {nil, token, Node, start, "not known"},
+		"guessed":        {known(), stranger, Node, start, "not known"},
+	} {
+		err := c.known.Admits(c.token, c.role, c.now)
+		if c.why == "" && err != nil || c.why != "" && (!fault.Has(err, fault.Denied) || !strings.Contains(err.Error(), c.why)) {
+			t.Errorf("%s: %v, want %q", what, err, c.why)
+		}
+	}
+}
+
+func err2text[T any](_ T, err error) string { return err.Error() }

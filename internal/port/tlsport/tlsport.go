@@ -1,0 +1,231 @@
+// Package tlsport owns the one port of the servers that others reach, and the connections to it: mutual TLS, on which
+// the protocol is agreed by ALPN (RFC 7301), so that calls, the log and the connections that nodes serve on share a
+// port. Whoever takes a connection from it knows who is at the other end.
+package tlsport
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
+	"berth/internal/model/trust"
+)
+
+// Protocols, as ALPN names them.
+const (
+	Calls   = "h2"              // of methods: gRPC runs over HTTP/2
+	Raft    = "berth-raft/1"    // the log's streams between servers
+	Reverse = "berth-reverse/1" // a node dials, and serves
+)
+
+// Credentials are what one end shows, and what it believes. They are asked at each connection: both change while the
+// program runs.
+type Credentials interface {
+	Certificate() (*tls.Certificate, error)
+	// Rules judge who is at the other end of a connection of a protocol.
+	Rules(protocol string) trust.Rules
+}
+
+// Bounds of handshakes.
+const (
+	handshakeTimeout = 10 * time.Second
+	maxHandshakes    = 256 // at once: who only opens connections takes no more than these
+)
+
+// Config says what a port serves.
+type Config struct {
+	Credentials Credentials
+	// Admits says who may open a connection of a protocol; a protocol without an entry is not served.
+	Admits map[string]func(trust.Peer) error
+	Log    *slog.Logger
+}
+
+// Port splits what a listener accepts by protocol.
+type Port struct {
+	cfg       Config
+	raw       net.Listener
+	handshake chan struct{} // a place for each that is under way
+	served    map[string]*listener
+}
+
+// New returns a port that accepts nothing before Run.
+func New(raw net.Listener, cfg Config) *Port {
+	p := &Port{
+		cfg:       cfg,
+		raw:       raw,
+		handshake: make(chan struct{}, maxHandshakes),
+		served:    map[string]*listener{},
+	}
+	for name := range cfg.Admits {
+		p.served[name] = &listener{addr: raw.Addr(), conns: make(chan net.Conn), done: make(chan struct{})}
+	}
+	return p
+}
+
+// Listener yields the connections of a protocol, each a *Conn. It is closed when Run ends.
+func (p *Port) Listener(protocol string) net.Listener { return p.served[protocol] }
+
+// Run accepts until ctx ends.
+func (p *Port) Run(ctx context.Context) error {
+	g, gctx := lifecycle.NewGroup(ctx)
+	g.Go("accept", func() error { return p.accept(gctx, g) })
+	g.Go("close", func() error {
+		<-gctx.Done()
+		_ = p.raw.Close() // Accept returns; nothing else depends on it
+		for _, l := range p.served {
+			_ = l.Close() // it returns nil
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
+func (p *Port) accept(ctx context.Context, g *lifecycle.Group) error {
+	for {
+		select {
+		case p.handshake <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		raw, err := p.raw.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("accept connections on %s: %w", p.raw.Addr(), err)
+		}
+		g.Go("connection", lifecycle.Isolated("connection", func() error {
+			c, l, err := p.greet(ctx, raw)
+			<-p.handshake
+			if err != nil {
+				return errors.Join(err, closed(raw.Close()))
+			}
+			wait, cancel := context.WithTimeout(ctx, handshakeTimeout) // who serves the protocol is busy, or has ended
+			defer cancel()
+			if !l.put(wait, c) {
+				return closed(c.Close())
+			}
+			return nil
+		}, func(err error) {
+			p.cfg.Log.Warn("a connection was refused", "address", raw.RemoteAddr().String(), logkey.Error, err)
+		}))
+	}
+}
+
+// closed leaves out that a connection was closed already.
+func closed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// greet makes the handshake and finds out who is there, and for what.
+func (p *Port) greet(ctx context.Context, raw net.Conn) (*Conn, *listener, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	c := tls.Server(raw, p.config())
+	if err := c.HandshakeContext(ctx); err != nil {
+		return nil, nil, fault.Wrap(err, fault.Denied, "admit", raw.RemoteAddr().String())
+	}
+	state := c.ConnectionState()
+	peer, err := p.judge(state)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &Conn{Conn: c, peer: peer}, p.served[state.NegotiatedProtocol], nil
+}
+
+func (p *Port) config() *tls.Config {
+	var protocols []string
+	for name := range p.served {
+		protocols = append(protocols, name)
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		NextProtos: protocols,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return p.cfg.Credentials.Certificate()
+		},
+		ClientAuth: tls.RequireAnyClientCert, // judged below: dates and names by the cluster's own rules
+		VerifyConnection: func(s tls.ConnectionState) error {
+			_, err := p.judge(s)
+			return err
+		},
+		SessionTicketsDisabled: true, // who was denied since is judged anew
+	}
+}
+
+func (p *Port) judge(s tls.ConnectionState) (trust.Peer, error) {
+	admits := p.cfg.Admits[s.NegotiatedProtocol]
+	if admits == nil {
+		return trust.Peer{}, fault.New(fault.Denied, "admit", "peer", fmt.Sprintf("it asks for protocol %q, which is "+
+			"not served here", s.NegotiatedProtocol))
+	}
+	peer, err := p.cfg.Credentials.Rules(s.NegotiatedProtocol).Verify(s.PeerCertificates)
+	if err != nil {
+		return peer, err
+	}
+	return peer, admits(peer)
+}
+
+// Over makes a connection of a protocol over one that was dialled, to a server: any of the cluster if name is empty.
+func Over(ctx context.Context, raw net.Conn, protocol, name string, cred Credentials) (*Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	var peer trust.Peer
+	c := tls.Client(raw, &tls.Config{
+		MinVersion:         tls.VersionTLS13,
+		NextProtos:         []string{protocol},
+		InsecureSkipVerify: true, // not by host names: judged below, by the cluster's own rules
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return cred.Certificate()
+		},
+		VerifyConnection: func(s tls.ConnectionState) (err error) {
+			peer, err = cred.Rules(protocol).Verify(s.PeerCertificates)
+			switch {
+			case err != nil:
+				return err
+			case s.NegotiatedProtocol != protocol:
+				return fault.New(fault.Unsupported, "connect", peer.String(), "it does not serve "+protocol)
+			case peer.Role != trust.Server || name != "" && peer.ID != name:
+				return fault.New(fault.Denied, "connect", raw.RemoteAddr().String(), "this is "+peer.String())
+			}
+			return nil
+		},
+	})
+	if err := c.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(fault.Wrap(err, fault.Unavailable, "connect", raw.RemoteAddr().String()),
+			closed(raw.Close()))
+	}
+	return &Conn{Conn: c, peer: peer}, nil
+}
+
+// Conn is a connection whose other end is known.
+type Conn struct {
+	*tls.Conn
+	peer trust.Peer
+}
+
+// Peer is who is at the other end.
+func (c *Conn) Peer() trust.Peer { return c.peer }
+
+// Root is the certificate of the cluster's root with a key that a join token names, which a server presents. Whoever
+// joins has nothing else to know the cluster by.
+func Root(chain []*x509.Certificate, key trust.KeyID) (*x509.Certificate, error) {
+	for _, c := range chain {
+		if c.IsCA && trust.KeyOf(c) == key {
+			return c, nil
+		}
+	}
+	return nil, fault.New(fault.Denied, "join", "cluster", "the server presents another root than that of the token: it "+
+		"is of another cluster, or somebody stands between")
+}

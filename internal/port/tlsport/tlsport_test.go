@@ -1,0 +1,196 @@
+package tlsport_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
+	"berth/internal/model/trust"
+	"berth/internal/port/tlsport"
+	"berth/internal/testkit/certificates"
+)
+
+// port serves calls to everybody, and the log to servers; it echoes what it reads.
+func port(t *testing.T, c *certificates.Cluster) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := tlsport.New(l, tlsport.Config{
+		Credentials: c.Server(t, "s1"),
+		Admits: map[string]func(trust.Peer) error{
+			tlsport.Calls: func(trust.Peer) error { return nil },
+			tlsport.Raft: func(p trust.Peer) error {
+				if p.Role != trust.Server {
+					return fault.New(fault.Denied, "admit", p.String(), "the log is the servers'")
+				}
+				return nil
+			},
+		},
+		Log: slog.New(slog.DiscardHandler),
+	})
+	g, ctx := lifecycle.NewGroup(context.WithoutCancel(t.Context()))
+	g.Go("port", func() error { return p.Run(ctx) })
+	for _, protocol := range []string{tlsport.Calls, tlsport.Raft} {
+		g.Go(protocol, func() error {
+			for {
+				c, err := p.Listener(protocol).Accept()
+				if err != nil {
+					return nil // the port has ended
+				}
+				g.Go("echo", func() error {
+					defer c.Close()
+					who := c.(*tlsport.Conn).Peer()
+					_, _ = io.WriteString(c, protocol+" for "+who.String()) // the other end says what came
+					return nil
+				})
+			}
+		})
+	}
+	t.Cleanup(func() {
+		g.Stop()
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
+}
+
+// hear opens a connection and returns what comes.
+func hear(t *testing.T, to, protocol, name string, cred tlsport.Credentials) (string, error) {
+	t.Helper()
+	raw, err := net.Dial("tcp", to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := tlsport.Over(t.Context(), raw, protocol, name, cred)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	text, err := io.ReadAll(c)
+	return string(text), err
+}
+
+// TestAPortKnowsWhoIsThereAndWhatFor plays who dials which protocol with which certificate.
+func TestAPortKnowsWhoIsThereAndWhatFor(t *testing.T) {
+	c, other := certificates.New(t, ids.New()), certificates.New(t, ids.New())
+	node := ids.New()
+	to := port(t, c)
+	for what, d := range map[string]struct {
+		protocol string
+		name     string
+		cred     tlsport.Credentials
+		want     string
+		why      string // the connection fails; empty: it does not
+	}{
+		"a node's calls":         {tlsport.Calls, "", c.Node(t, node), `h2 for node "` + node + `"`, ""},
+		"a server's calls":       {tlsport.Calls, "s1", c.Server(t, "s2"), `h2 for server "s2"`, ""},
+		"a server's log":         {tlsport.Raft, "s1", c.Server(t, "s2"), `berth-raft/1 for server "s2"`, ""},
+		"a node for the log":     {tlsport.Raft, "", c.Node(t, node), "", "bad certificate"},
+		"a protocol without use": {tlsport.Reverse, "", c.Node(t, node), "", "no application protocol"},
+		"another cluster's node": {tlsport.Calls, "", other.Node(t, node), "", "no root that is trusted"},
+		"who believes it and is not believed": {tlsport.Calls, "",
+			certificates.Believing(other.Node(t, node), c), "", "bad certificate"},
+		"one that looks for another server": {tlsport.Calls, "s2", c.Node(t, node), "", `this is server "s1"`},
+	} {
+		t.Run(what, func(t *testing.T) {
+			got, err := hear(t, to, d.protocol, d.name, d.cred)
+			if d.why == "" && (err != nil || got != d.want) {
+				t.Errorf("%q, %v, want %q", got, err, d.want)
+			}
+			if d.why != "" && (err == nil || got != "" || !strings.Contains(err.Error(), d.why)) {
+				t.Errorf("%q, %v, want it to fail: %s", got, err, d.why)
+			}
+		})
+	}
+}
+
+// TestANodeServesNobodyAsAServer: a node's certificate is none that others may take for a server's.
+func TestANodeIsNotTakenForAServer(t *testing.T) {
+	c := certificates.New(t, ids.New())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := c.Node(t, ids.New())
+	p := tlsport.New(l, tlsport.Config{
+		Credentials: node,
+		Admits:      map[string]func(trust.Peer) error{tlsport.Calls: func(trust.Peer) error { return nil }},
+		Log:         slog.New(slog.DiscardHandler),
+	})
+	g, ctx := lifecycle.NewGroup(context.WithoutCancel(t.Context()))
+	g.Go("port", func() error { return p.Run(ctx) })
+	defer func() {
+		g.Stop()
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := hear(t, l.Addr().String(), tlsport.Calls, "", c.Node(t, ids.New())); err == nil ||
+		!strings.Contains(err.Error(), "this is node") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestWhoOnlyOpensConnectionsKeepsNobodyOut: a connection on which nothing is said takes no place from the next.
+func TestWhoOnlyOpensConnectionsKeepsNobodyOut(t *testing.T) {
+	c := certificates.New(t, ids.New())
+	to := port(t, c)
+	for range 50 {
+		silent, err := net.Dial("tcp", to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+	}
+	if got, err := hear(t, to, tlsport.Calls, "", c.Server(t, "s2")); err != nil || got == "" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestTheRootIsFoundByTheTokenAlone: who joins knows the cluster by nothing else.
+func TestTheRootIsFoundByTheTokenAlone(t *testing.T) {
+	c, other := certificates.New(t, ids.New()), certificates.New(t, ids.New())
+	shown, err := c.Server(t, "s1").Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain := parse(t, shown)
+	if root, err := tlsport.Root(chain, trust.NewJoinToken(c.Authority.Root).CA); err != nil ||
+		!root.Equal(c.Authority.Root) {
+		t.Errorf("%v, %v", root, err)
+	}
+	if _, err := tlsport.Root(chain, trust.NewJoinToken(other.Authority.Root).CA); !fault.Has(err, fault.Denied) {
+		t.Errorf("another cluster's token finds one: %v", err)
+	}
+	if _, err := tlsport.Root(chain, trust.KeyOf(chain[0])); !fault.Has(err, fault.Denied) {
+		t.Errorf("a server is taken for the root: %v", err)
+	}
+}
+
+func parse(t *testing.T, c *tls.Certificate) []*x509.Certificate {
+	t.Helper()
+	var out []*x509.Certificate
+	for _, der := range c.Certificate {
+		p, err := x509.ParseCertificate(der)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, p)
+	}
+	return out
+}
