@@ -17,6 +17,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
+	"berth/internal/model/trust"
 	"berth/internal/server/endpoint/nodes"
 	"berth/internal/server/state"
 	"berth/internal/wire"
@@ -155,6 +156,9 @@ func (n *Nodes) hold(ctx context.Context, raw net.Conn) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }() // as above
+	if who, known := wire.At(raw); known && (who.Role != trust.Node || who.ID != string(id.Node)) {
+		return fault.New(fault.Denied, "serve as", fmt.Sprintf("node %q", id.Node), "the caller is "+who.String())
+	}
 	if err := n.authenticate(ctx, id); err != nil {
 		n.refuse(id.Node, err)
 		return nil

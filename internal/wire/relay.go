@@ -10,6 +10,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
+	"berth/internal/model/trust"
 )
 
 // relayedKey is the metadata of a call that one server passes on to another: which one did, once for each that did.
@@ -43,7 +44,11 @@ func (t through) mark(ctx context.Context) context.Context {
 }
 
 // Relays lists the servers that passed on the call that is being served; the first is the one that the caller asked.
+// Only a server is believed that it passes something on.
 func Relays(ctx context.Context) []string {
+	if who, ok := Caller(ctx); !ok || who.Role != trust.Server {
+		return nil
+	}
 	md, _ := metadata.FromIncomingContext(ctx)
 	return append([]string(nil), md.Get(relayedKey)...)
 }

@@ -68,7 +68,12 @@ func (s *Server) Methods() []string {
 
 // Run serves the listeners until ctx ends, then cuts open streams and returns when everything has stopped.
 func (s *Server) Run(ctx context.Context, listeners ...net.Listener) error {
-	gs := grpc.NewServer(grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxSendMsgSize(MaxMessage), grpc.WaitForHandlers(true))
+	gs := grpc.NewServer(
+		grpc.Creds(handed{}),
+		grpc.MaxRecvMsgSize(MaxMessage),
+		grpc.MaxSendMsgSize(MaxMessage),
+		grpc.WaitForHandlers(true),
+	)
 	for _, d := range s.services {
 		gs.RegisterService(d, nil)
 	}

@@ -32,12 +32,8 @@ func SessionRefused(err error) bool {
 	return errors.As(err, &f) && f.Kind == fault.Conflict && f.Op == opSession
 }
 
-// InProcess tells whether a call that is being served came through a Pipe, and was not passed on: the caller runs in
-// this process.
+// InProcess tells whether a call that is being served came through a Pipe: the caller runs in this process.
 func InProcess(ctx context.Context) bool {
-	if len(Relays(ctx)) > 0 {
-		return false
-	}
 	p, ok := peer.FromContext(ctx)
 	return ok && p.Addr != nil && p.Addr.Network() == NewPipe().Listener().Addr().Network()
 }

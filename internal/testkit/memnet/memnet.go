@@ -43,6 +43,8 @@ func (l *Listener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	select {
 	case l.conns <- there:
 		return here, nil
+	case <-l.done:
+		return nil, net.ErrClosed
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,9 +17,14 @@ import (
 
 	"google.golang.org/grpc"
 
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
+	"berth/internal/model/trust"
 	"berth/internal/port/raftlog"
+	"berth/internal/port/tlsport"
 	"berth/internal/server"
+	"berth/internal/testkit/certificates"
 	"berth/internal/testkit/memnet"
 )
 
@@ -26,6 +32,7 @@ import (
 type Cluster struct {
 	t       testing.TB
 	Members []*Member
+	Trust   *certificates.Cluster
 
 	mu    sync.Mutex
 	cut   map[[2]string]bool // links that carry nothing
@@ -40,20 +47,32 @@ type Member struct {
 
 	c     *Cluster
 	dir   string
+	cred  *certificates.Credentials
 	group *lifecycle.Group // nil: it does not run
 
-	mu          sync.Mutex
-	calls, raft *memnet.Listener
+	mu   sync.Mutex
+	raw  *memnet.Listener // beneath its port
+	port *tlsport.Port
 }
 
 // Start begins a cluster of so many servers, which end with the test.
 func Start(t testing.TB, count int) *Cluster {
 	t.Helper()
-	c := &Cluster{t: t, cut: map[[2]string]bool{}, conns: map[net.Conn][2]string{}}
+	c := &Cluster{
+		t:     t,
+		Trust: certificates.New(t, ids.New()),
+		cut:   map[[2]string]bool{},
+		conns: map[net.Conn][2]string{},
+	}
 	base := t.TempDir()
 	for i := range count {
 		name := fmt.Sprintf("s%d", i+1)
-		c.Members = append(c.Members, &Member{Name: name, c: c, dir: filepath.Join(base, name)})
+		c.Members = append(c.Members, &Member{
+			Name: name,
+			c:    c,
+			dir:  filepath.Join(base, name),
+			cred: c.Trust.Server(t, name),
+		})
 	}
 	t.Cleanup(func() {
 		for _, m := range c.Members {
@@ -101,8 +120,18 @@ func (m *Member) Start() {
 	for _, other := range m.c.Members {
 		cfg.Raft.Voters = append(cfg.Raft.Voters, raftlog.Voter{ID: other.Name, Address: other.Name})
 	}
+	raw := memnet.Listen()
+	port := tlsport.New(raw, tlsport.Config{
+		Credentials: m.cred,
+		Admits: map[string]func(trust.Peer) error{
+			tlsport.Calls:   func(trust.Peer) error { return nil },
+			tlsport.Raft:    only(trust.Server),
+			tlsport.Reverse: only(trust.Node),
+		},
+		Log: slog.New(slog.DiscardHandler),
+	})
 	m.mu.Lock()
-	m.calls, m.raft = memnet.Listen(), memnet.Listen()
+	m.raw, m.port = raw, port
 	m.mu.Unlock()
 	m.Server = server.New(cfg)
 	conn, err := m.Connect()
@@ -112,8 +141,24 @@ func (m *Member) Start() {
 	m.Conn = conn
 	g, ctx := lifecycle.NewGroup(context.WithoutCancel(m.c.t.Context()))
 	m.group = g
-	run, calls := m.Server, m.calls
-	g.Go(m.Name, func() error { return run.Run(ctx, server.Listeners{Calls: []net.Listener{calls}}) })
+	run := m.Server
+	g.Go("port of "+m.Name, func() error { return port.Run(ctx) })
+	g.Go(m.Name, func() error {
+		return run.Run(ctx, server.Listeners{
+			Calls:    []net.Listener{port.Listener(tlsport.Calls)},
+			Reversed: []net.Listener{port.Listener(tlsport.Reverse)},
+		})
+	})
+}
+
+// only admits one role.
+func only(role trust.Role) func(trust.Peer) error {
+	return func(p trust.Peer) error {
+		if p.Role != role {
+			return fault.New(fault.Denied, "admit", p.String(), "this is for a "+string(role))
+		}
+		return nil
+	}
 }
 
 // Stop ends the server in order.
@@ -186,11 +231,18 @@ func link(a, b string) [2]string { return [2]string{min(a, b), max(a, b)} }
 
 // Dial implements server.Network.
 func (m *Member) Dial(ctx context.Context, to string) (net.Conn, error) {
-	return m.c.dial(ctx, m.Name, to, func(m *Member) *memnet.Listener { return m.calls })
+	return m.c.dial(ctx, m.Name, to, tlsport.Calls, m.cred)
+}
+
+// Dial connects a node, or whoever shows its certificate, to a server.
+func (c *Cluster) Dial(
+	ctx context.Context, to *Member, protocol string, cred *certificates.Credentials,
+) (net.Conn, error) {
+	return c.dial(ctx, "", to.Name, protocol, cred)
 }
 
 func (c *Cluster) dial(
-	ctx context.Context, from, to string, port func(*Member) *memnet.Listener,
+	ctx context.Context, from, to, protocol string, cred *certificates.Credentials,
 ) (net.Conn, error) {
 	between := link(from, to)
 	c.mu.Lock()
@@ -201,19 +253,19 @@ func (c *Cluster) dial(
 			continue
 		}
 		m.mu.Lock()
-		l := port(m)
+		l := m.raw
 		m.mu.Unlock()
 		if l == nil {
 			break
 		}
-		conn, err := l.Dial(ctx, "", "")
+		raw, err := l.Dial(ctx, "", "")
 		if err != nil {
 			return nil, err
 		}
 		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.conns[conn] = between
-		return conn, nil
+		c.conns[raw] = between
+		c.mu.Unlock()
+		return tlsport.Over(ctx, raw, protocol, to, cred)
 	}
 	return nil, fmt.Errorf("%s does not reach %s", from, to)
 }
@@ -225,12 +277,12 @@ type streams struct{ *Member }
 func (s streams) Open(to string, within time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(s.c.t.Context(), within)
 	defer cancel()
-	return s.c.dial(ctx, s.Name, to, func(m *Member) *memnet.Listener { return m.raft })
+	return s.c.dial(ctx, s.Name, to, tlsport.Raft, s.cred)
 }
 
 // Listener implements raftlog.Network.
 func (s streams) Listener() net.Listener {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.raft
+	return s.port.Listener(tlsport.Raft)
 }

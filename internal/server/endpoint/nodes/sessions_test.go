@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
 	"berth/internal/base/fault"
@@ -233,10 +232,6 @@ func TestARebootOfTheServersOwnNodeIsAcceptedAtOnce(t *testing.T) {
 	own.start.InProcess = true
 	if err := own.registers(remote); !fault.Has(err, fault.NotReady) {
 		t.Errorf("a remote agent that calls itself local: %v", err)
-	}
-	passedOn := metadata.NewIncomingContext(ctx, metadata.Pairs("berth-relayed-by", "s2"))
-	if err := own.registers(passedOn); !fault.Has(err, fault.NotReady) {
-		t.Errorf("an agent that calls itself local, passed on by another server: %v", err)
 	}
 }
 

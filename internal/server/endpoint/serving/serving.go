@@ -5,11 +5,14 @@ package serving
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/retry"
+	"berth/internal/model/trust"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -155,13 +158,29 @@ func Term[Req, In, Out any](
 // that passed the call on, or here.
 func (b Base) route(ctx context.Context, req any) (wire.Conn, error) {
 	relays := wire.Relays(ctx)
+	node, ofNode := req.(interface{ Calling() ids.Node })
+	if ofNode {
+		if err := itself(ctx, node.Calling(), len(relays) > 0); err != nil {
+			return nil, err
+		}
+	}
 	leader, err := b.Cluster.Route(ctx, len(relays) > 0)
-	if caller, ok := req.(interface{ Calling() ids.Node }); ok && err == nil && leader == nil {
+	if ofNode && err == nil && leader == nil {
 		from := ""
 		if len(relays) > 0 {
 			from = relays[0]
 		}
-		b.Cluster.Heard(caller.Calling(), from)
+		b.Cluster.Heard(node.Calling(), from)
 	}
 	return leader, err
+}
+
+// itself makes sure that a node speaks for itself alone. A server that passes its call on has made sure of that.
+func itself(ctx context.Context, node ids.Node, passedOn bool) error {
+	who, known := wire.Caller(ctx)
+	switch {
+	case !known, who.Role == trust.Node && who.ID == string(node), who.Role == trust.Server && passedOn:
+		return nil
+	}
+	return fault.New(fault.Denied, "speak for", fmt.Sprintf("node %q", node), "the caller is "+who.String())
 }
