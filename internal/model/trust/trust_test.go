@@ -76,8 +76,9 @@ func forged(t *testing.T, a *Authority, change func(*x509.Certificate)) *x509.Ce
 
 // TestWhoIsBelieved plays who presents what to whom, and when.
 func TestWhoIsBelieved(t *testing.T) {
-	a, other, twin := authority(t, home), authority(t, ids.New()), authority(t, home)
-	next := authority(t, home)
+	a, twin := authority(t, home), authority(t, home)
+	other, next := authority(t, ids.New()), authority(t, home)
+	stranger := Principal{clusterOf(other.Root), Node, node.ID}
 	vouched, err := a.CrossSign(next.Root, start)
 	if err != nil {
 		t.Fatal(err)
@@ -99,20 +100,20 @@ func TestWhoIsBelieved(t *testing.T) {
 		want  Peer
 		why   string // of the refusal; empty: there is none
 	}{
-		"a node":          {chain: []*x509.Certificate{member}, want: Peer{node, KeyOf(member), false}},
-		"a server":        {chain: []*x509.Certificate{server}, want: Peer{one, KeyOf(server), false}},
-		"nothing":         {why: "presents no certificate"},
-		"of another root": {chain: []*x509.Certificate{issued(t, twin, node)}, why: "no root that is trusted"},
-		"another cluster's": {chain: []*x509.Certificate{issued(t, other, Principal{clusterOf(other.Root), Node, node.ID})},
-			why: "no root that is trusted"},
+		"a node":            {chain: []*x509.Certificate{member}, want: Peer{node, KeyOf(member), false}},
+		"a server":          {chain: []*x509.Certificate{server}, want: Peer{one, KeyOf(server), false}},
+		"nothing":           {why: "presents no certificate"},
+		"of another root":   {chain: []*x509.Certificate{issued(t, twin, node)}, why: "no root that is trusted"},
+		"another cluster's": {chain: []*x509.Certificate{issued(t, other, stranger)}, why: "no root that is trusted"},
 		"another cluster's root, which is trusted, for this cluster": {
 			chain: []*x509.Certificate{forged(t, other, func(*x509.Certificate) {})},
 			rules: Rules{Roots: []*x509.Certificate{a.Root, other.Root}},
 			why:   "no root that is trusted",
 		},
-		"brings its own root": {chain: []*x509.Certificate{issued(t, twin, node), twin.Root}, why: "no root that is trusted"},
-		"of the next root":    {chain: []*x509.Certificate{issued(t, next, node)}, why: "no root that is trusted"},
-		"the root itself":     {chain: []*x509.Certificate{a.Root}, why: "no principal"},
+		"brings its own root": {chain: []*x509.Certificate{issued(t, twin, node), twin.Root},
+			why: "no root that is trusted"},
+		"of the next root": {chain: []*x509.Certificate{issued(t, next, node)}, why: "no root that is trusted"},
+		"the root itself":  {chain: []*x509.Certificate{a.Root}, why: "no principal"},
 		"one that issues": {chain: []*x509.Certificate{forged(t, a, func(c *x509.Certificate) {
 			c.IsCA, c.BasicConstraintsValid = true, true
 		})}, why: "issues others"},
@@ -135,10 +136,11 @@ func TestWhoIsBelieved(t *testing.T) {
 			c.URIs[0].RawQuery = "role=server"
 		})}, why: "no principal"},
 
-		"over":    {chain: []*x509.Certificate{member}, rules: Rules{Now: late}, why: "good until"},
-		"not yet": {chain: []*x509.Certificate{member}, rules: Rules{Now: start.Add(-time.Hour)}, why: "one of the clocks"},
-		"a clock that is a little late": {chain: []*x509.Certificate{member}, rules: Rules{Now: start.Add(-time.Minute)},
-			want: Peer{node, KeyOf(member), false}},
+		"over": {chain: []*x509.Certificate{member}, rules: Rules{Now: late}, why: "good until"},
+		"not yet": {chain: []*x509.Certificate{member}, rules: Rules{Now: start.Add(-time.Hour)},
+			why: "one of the clocks"},
+		"a clock that is a little late": {chain: []*x509.Certificate{member},
+			rules: Rules{Now: start.Add(-time.Minute)}, want: Peer{node, KeyOf(member), false}},
 		"over, to be renewed": {chain: []*x509.Certificate{member}, rules: Rules{Now: year, Expired: true},
 			want: Peer{node, KeyOf(member), true}},
 		"not yet, to be renewed": {chain: []*x509.Certificate{member},
@@ -232,27 +234,38 @@ func TestATokenLetsInWhomItIsFor(t *testing.T) {
 			t.Errorf("%q is read: %v", bad, err)
 		}
 	}
-	known := func() *Admission {
-		return &Admission{ID: token.ID, Hash: token.Hash(), Role: Node, Uses: 1, Expires: start.Add(time.Hour)}
+	known := func(change func(*Admission)) *Admission {
+		a := &Admission{
+			ID:      token.ID,
+			Hash:    token.Hash(),
+			Role:    Node,
+			Uses:    1,
+			Expires: start.Add(time.Hour),
+		}
+		change(a)
+		return a
 	}
 	stranger := NewJoinToken(a.Root)
 	stranger.ID = token.ID
+	as := func(*Admission) {}
 	for what, c := range map[string]struct {
 		known *Admission
 		token JoinToken
 		role  Role
-		now   time.Time
-		why   string
+		why   string // of the refusal; empty: there is none
 	}{
-		"a node":         {known(), token, Node, start, ""},
-		"a server by it": {known(), token, Server, start, "for a node"},
-		"too late":       {known(), token, Node, start.Add(2 * time.Hour), "good until"},
-		"used":           {&Admission{Hash: token.Hash(), Role: Node, Expires: start.Add(1)}, token, Node, start, "been used"},
-		"unknown":        {nil, token, Node, start, "not known"},
-		"guessed":        {known(), stranger, Node, start, "not known"},
+		"a node":         {known(as), token, Node, ""},
+		"a server by it": {known(as), token, Server, "for a node"},
+		"too late":       {known(func(a *Admission) { a.Expires = start.Add(-1) }), token, Node, "good until"},
+		"used":           {known(func(a *Admission) { a.Uses = 0 }), token, Node, "been used"},
+		"unknown":        {nil, token, Node, "not known"},
+		"guessed":        {known(as), stranger, Node, "not known"},
 	} {
-		err := c.known.Admits(c.token, c.role, c.now)
-		if c.why == "" && err != nil || c.why != "" && (!fault.Has(err, fault.Denied) || !strings.Contains(err.Error(), c.why)) {
+		err := c.known.Admits(c.token, c.role, start)
+		if c.why == "" && err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if c.why != "" && (!fault.Has(err, fault.Denied) || !strings.Contains(err.Error(), c.why)) {
 			t.Errorf("%s: %v, want %q", what, err, c.why)
 		}
 	}

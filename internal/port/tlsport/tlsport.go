@@ -226,6 +226,6 @@ func Root(chain []*x509.Certificate, key trust.KeyID) (*x509.Certificate, error)
 			return c, nil
 		}
 	}
-	return nil, fault.New(fault.Denied, "join", "cluster", "the server presents another root than that of the token: it "+
-		"is of another cluster, or somebody stands between")
+	return nil, fault.New(fault.Denied, "join", "cluster", "the server presents another root than that of the token: "+
+		"it is of another cluster, or somebody stands between")
 }
