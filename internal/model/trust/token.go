@@ -51,7 +51,7 @@ func (t JoinToken) Reveal() string {
 func ParseJoinToken(s string) (JoinToken, error) {
 	refuse := func(why string) (JoinToken, error) {
 		return JoinToken{}, fault.WithHint(fault.New(fault.Invalid, "read", "join token", why),
-			"copy the whole line that berth operator join-token has printed")
+			"copy the whole line that was printed when it was made")
 	}
 	rest, ok := strings.CutPrefix(strings.TrimSpace(s), tokenPrefix+"-")
 	if !ok {
@@ -89,7 +89,7 @@ type Admission struct {
 func (a *Admission) Admits(t JoinToken, role Role, now time.Time) error {
 	refuse := func(why string) error {
 		return fault.WithHint(fault.New(fault.Denied, "join with", "token "+t.ID, why),
-			"make a new one: berth operator join-token -role "+string(role))
+			"make a new one for a "+string(role))
 	}
 	switch {
 	case a == nil || subtle.ConstantTimeCompare(a.Hash, t.Hash()) != 1:

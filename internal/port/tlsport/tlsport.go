@@ -73,7 +73,8 @@ func New(raw net.Listener, cfg Config) *Port {
 // Listener yields the connections of a protocol, each a *Conn. It is closed when Run ends.
 func (p *Port) Listener(protocol string) net.Listener { return p.served[protocol] }
 
-// Run accepts until ctx ends.
+// Run accepts until ctx ends. End it after those who serve its listeners: to them a listener that closes is an error
+// for as long as they have not been ended themselves.
 func (p *Port) Run(ctx context.Context) error {
 	g, gctx := lifecycle.NewGroup(ctx)
 	g.Go("accept", func() error { return p.accept(gctx, g) })

@@ -49,6 +49,7 @@ type Member struct {
 	dir   string
 	cred  *certificates.Credentials
 	group *lifecycle.Group // nil: it does not run
+	ports *lifecycle.Group // outlives it
 
 	mu   sync.Mutex
 	raw  *memnet.Listener // beneath its port
@@ -139,10 +140,12 @@ func (m *Member) Start() {
 		m.c.t.Fatal(err)
 	}
 	m.Conn = conn
-	g, ctx := lifecycle.NewGroup(context.WithoutCancel(m.c.t.Context()))
-	m.group = g
+	outer := context.WithoutCancel(m.c.t.Context())
+	g, ctx := lifecycle.NewGroup(outer)
+	ports, portCtx := lifecycle.NewGroup(outer)
+	m.group, m.ports = g, ports
 	run := m.Server
-	g.Go("port of "+m.Name, func() error { return port.Run(ctx) })
+	ports.Go("port of "+m.Name, func() error { return port.Run(portCtx) })
 	g.Go(m.Name, func() error {
 		return run.Run(ctx, server.Listeners{
 			Calls:    []net.Listener{port.Listener(tlsport.Calls)},
@@ -167,11 +170,13 @@ func (m *Member) Stop() {
 		return
 	}
 	_ = m.Conn.Close() // nobody calls any more
-	m.group.Stop()
-	if err := m.group.Wait(); err != nil {
-		m.c.t.Errorf("server %s ended with %v", m.Name, err)
+	for _, g := range []*lifecycle.Group{m.group, m.ports} {
+		g.Stop()
+		if err := g.Wait(); err != nil {
+			m.c.t.Errorf("server %s ended with %v", m.Name, err)
+		}
 	}
-	m.group = nil
+	m.group, m.ports = nil, nil
 }
 
 // Runs tells whether the server runs.
