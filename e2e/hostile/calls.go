@@ -16,11 +16,12 @@ var ordinary = []string{"clone", "socket route", "socket unix", "socket inet"}
 // unknown are calls that programs take another way for.
 var unknown = []string{"clone3", "a call that there is not", "a call of the other form of this machine"}
 
-// Calls are system calls with arguments that the kernel takes if nothing forbids the call. What answers is the filter,
-// before the kernel asks for privileges or arguments, whoever calls.
+// Calls are system calls with arguments for which the kernel has another answer if nothing forbids the call and the
+// caller has the privileges for it. What answers is the filter, before the kernel asks for either, whoever calls.
 func Calls() []Attempt {
-	out := make([]Attempt, 0, len(calls))
-	for _, c := range calls {
+	all := slices.Concat(calls, older)
+	out := make([]Attempt, 0, len(all))
+	for _, c := range all {
 		want := "EPERM"
 		switch {
 		case slices.Contains(ordinary, c.name):
@@ -37,10 +38,15 @@ func Calls() []Attempt {
 	return out
 }
 
-var calls = []struct {
+type call struct {
 	name string
 	call func() unix.Errno
-}{
+}
+
+// wrong is no length, no flags, no descriptor and no address of anything.
+const wrong = ^uintptr(0)
+
+var calls = []call{
 	{"unshare user", raw(unix.SYS_UNSHARE, unix.CLONE_NEWUSER)},
 	{"unshare mounts", raw(unix.SYS_UNSHARE, unix.CLONE_NEWNS)},
 	{"unshare cgroup", raw(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP)},
@@ -58,9 +64,13 @@ var calls = []struct {
 		return raw(unix.SYS_SETNS, uintptr(fd), 0)()
 	}},
 	{"mount", func() unix.Errno { return errno(unix.Mount("none", "/mnt", "tmpfs", 0, "")) }},
-	{"umount", func() unix.Errno { return errno(unix.Unmount("/proc/keys", 0)) }},
+	{"umount2", func() unix.Errno { return errno(unix.Unmount("/proc/keys", 0)) }},
 	{"pivot_root", func() unix.Errno { return errno(unix.PivotRoot("/tmp", "/tmp")) }},
 	{"fsopen", pathCall(unix.SYS_FSOPEN, "tmpfs")},
+	{"fsconfig", raw(unix.SYS_FSCONFIG, wrong)},
+	{"fsmount", raw(unix.SYS_FSMOUNT, wrong)},
+	{"fspick", raw(unix.SYS_FSPICK, wrong)},
+	{"open_tree_attr", raw(unix.SYS_OPEN_TREE_ATTR, wrong)},
 	{"open_tree", func() unix.Errno {
 		_, err := unix.OpenTree(unix.AT_FDCWD, "/tmp", unix.OPEN_TREE_CLONE)
 		return errno(err)
@@ -86,15 +96,27 @@ var calls = []struct {
 	{"open_by_handle_at", raw(unix.SYS_OPEN_BY_HANDLE_AT, ^uintptr(0))},
 	{"fanotify_init", raw(unix.SYS_FANOTIFY_INIT, unix.FAN_REPORT_FID)},
 	{"quotactl", raw(unix.SYS_QUOTACTL, 0)},
+	{"quotactl_fd", raw(unix.SYS_QUOTACTL_FD, wrong)},
+	{"init_module", raw(unix.SYS_INIT_MODULE, 0, 0, 0)},
 	{"finit_module", raw(unix.SYS_FINIT_MODULE, ^uintptr(0))},
 	{"delete_module", pathCall(unix.SYS_DELETE_MODULE, "x")},
-	{"kexec_load", raw(unix.SYS_KEXEC_LOAD, 0, 0, 0, 0)},
-	{"reboot", raw(unix.SYS_REBOOT, 0)},
+	{"kexec_load", raw(unix.SYS_KEXEC_LOAD, 0, 0, 0, wrong)},
+	{"kexec_file_load", raw(unix.SYS_KEXEC_FILE_LOAD, wrong, wrong, 0, 0, wrong)},
+	{"reboot", raw(unix.SYS_REBOOT, 0)}, // without the numbers that it takes
+	{"swapon", raw(unix.SYS_SWAPON, wrong, wrong)},
 	{"swapoff", pathCall(unix.SYS_SWAPOFF, "/tmp")},
+	{"acct", raw(unix.SYS_ACCT, wrong)},
+	{"vhangup", raw(unix.SYS_VHANGUP)}, // of its own terminal, and it has none
 	{"syslog", raw(unix.SYS_SYSLOG, 10)},
 	{"sethostname", func() unix.Errno { return errno(unix.Sethostname([]byte("x"))) }},
+	{"setdomainname", raw(unix.SYS_SETDOMAINNAME, wrong, wrong)},
+	{"settimeofday", raw(unix.SYS_SETTIMEOFDAY, wrong)},
 	{"clock_settime", raw(unix.SYS_CLOCK_SETTIME, 0, 0)},
 	{"migrate_pages", raw(unix.SYS_MIGRATE_PAGES, 0, 0, 0, 0)},
+	{"move_pages", raw(unix.SYS_MOVE_PAGES)},
+	{"lsm_set_self_attr", raw(unix.SYS_LSM_SET_SELF_ATTR)},
+	{"lookup_dcookie", raw(unix.SYS_LOOKUP_DCOOKIE)},
+	{"nfsservctl", raw(unix.SYS_NFSSERVCTL)},
 	{"personality without randomised addresses", raw(unix.SYS_PERSONALITY, 0x0040000)},
 	{"a call that there is not", raw(100000)},
 	{"a call of the other form of this machine", raw(0x40000000 + unix.SYS_GETPID)},

@@ -188,7 +188,8 @@ func TestTheKeeperSeesWhatAppearsLater(t *testing.T) {
 }
 
 // TestTheKeeperLeavesCgroupsOfOthersAlone: given cgroups of allocs without a socket, then only those go whose alloc
-// is on record as ended: the slice is shared with other agents.
+// is on record as ended: the slice is shared with other agents. What runs in the others is not gone, though no shim of
+// this agent holds it: their volumes stay mounted until it is.
 func TestTheKeeperLeavesCgroupsOfOthersAlone(t *testing.T) {
 	ours, theirs := newLauncher(t), newLauncher(t)
 	r := &records{}
@@ -204,6 +205,15 @@ func TestTheKeeperLeavesCgroupsOfOthersAlone(t *testing.T) {
 	until(t, "what is left of the alloc that has ended is killed", func() bool { return zombie(q.Handle().PID) })
 	if _, err := p.Stats(short(t)); err != nil {
 		t.Error(err)
+	}
+	if gone, why := k.Gone(ids.Alloc(foreign)); gone || !strings.Contains(why, "cgroup") {
+		t.Errorf("what another agent runs of the alloc is gone: %t, %q", gone, why)
+	}
+	if err := theirs.End(short(t), ids.Alloc(foreign)); err != nil {
+		t.Fatal(err)
+	}
+	if gone, why := k.Gone(ids.Alloc(foreign)); !gone {
+		t.Errorf("after the end of its processes: %s", why)
 	}
 }
 

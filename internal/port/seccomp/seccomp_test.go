@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
+	"berth/e2e/hostile"
 	"berth/internal/base/fault"
 )
 
@@ -199,5 +200,23 @@ func TestTheListsNameEachCallOnce(t *testing.T) {
 	}
 	if seen["clone3"] {
 		t.Error("clone3 has to be on no list: its answer is ENOSYS")
+	}
+}
+
+// Given the calls that are refused, then a task of the tests makes each that its machine has, so that none can come to
+// be allowed unseen.
+func TestEveryRefusedCallIsTriedInATask(t *testing.T) {
+	machine, err := arch.GetInfo("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range refused {
+		_, known := machine.SyscallNames[name]
+		if known && !slices.ContainsFunc(hostile.Calls(), func(a hostile.Attempt) bool {
+			call := strings.TrimPrefix(a.Name, "system call: ")
+			return call == name || strings.HasPrefix(call, name+" ")
+		}) {
+			t.Errorf("%s is not tried", name)
+		}
 	}
 }
