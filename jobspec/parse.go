@@ -2,8 +2,11 @@ package jobspec
 
 import (
 	"bytes"
+	"fmt"
+	"maps"
 	"path/filepath"
 	"reflect"
+	"slices"
 
 	"berth/api"
 	"berth/jobspec/functions"
@@ -29,6 +32,8 @@ type ParseConfig struct {
 	AllowFileFunctions bool
 	// AnyFeature takes members that are not built yet, for whoever asks a server: it may be newer than this program.
 	AnyFeature bool
+	// AnyName takes two groups, tasks or ports of one name, for whoever only translates: registration refuses them.
+	AnyName bool
 	// MaxSize bounds the document in bytes; 0 means hclfile.MaxSource.
 	MaxSize int
 }
@@ -74,8 +79,8 @@ func parseJSONJob(r *hclfile.Report, cfg *ParseConfig) *api.Job {
 		r.AddFile(cfg.Path, "%s", err)
 		return nil
 	}
-	for _, name := range unknown {
-		r.AddFile(cfg.Path, "a job has no member %s", name)
+	for _, u := range unknown {
+		r.AddFile(cfg.Path, "a job has no member %s", u)
 	}
 	for _, f := range unsupported(job, cfg) {
 		r.AddFile(cfg.Path, "%s (%s)", f, f.Path)
@@ -152,7 +157,11 @@ func decodeJob(r *hclfile.Report, cfg *ParseConfig) (*api.Job, hclfile.Positions
 	if jb == nil || r.Failed() {
 		return nil, nil
 	}
-	return pushDown(d, jb), d.At
+	job := pushDown(d, jb)
+	if !cfg.AnyName {
+		uniqueNames(d, job)
+	}
+	return job, d.At
 }
 
 // findJob decodes the one job block of the file.
@@ -211,7 +220,6 @@ func pushDown(d *hclfile.Decoder, jb *jobBlock) *api.Job {
 			pushVault(task, jb.Vault, jb.Secrets)
 		}
 	}
-	uniqueNames(d, job)
 	return job
 }
 
@@ -222,7 +230,8 @@ func pushVault(task *api.Task, vault *api.Vault, secrets []*api.Secret) {
 	task.Secrets = append(task.Secrets, secrets...)
 }
 
-// uniqueNames refuses two groups, or two tasks of a group, of one name, where the place is still known.
+// uniqueNames refuses two groups, two tasks of a group, or two ports of a network of one name, where the place is still
+// known.
 func uniqueNames(d *hclfile.Decoder, job *api.Job) {
 	groups := map[string]bool{}
 	for _, g := range job.TaskGroups {
@@ -230,12 +239,36 @@ func uniqueNames(d *hclfile.Decoder, job *api.Job) {
 			d.Report.Add(d.At[g][""], "the job has two groups named %q; rename one", g.Name)
 		}
 		groups[g.Name] = true
+		uniquePorts(d, g.Networks)
 		tasks := map[string]bool{}
 		for _, t := range g.Tasks {
 			if tasks[t.Name] {
 				d.Report.Add(d.At[t][""], "the group %q has two tasks named %q; rename one", g.Name, t.Name)
 			}
 			tasks[t.Name] = true
+			if t.Resources != nil {
+				uniquePorts(d, t.Resources.Networks)
+			}
+		}
+	}
+}
+
+func uniquePorts(d *hclfile.Decoder, networks []*api.NetworkResource) {
+	for _, n := range networks {
+		places := map[string][]hcl.Range{} // by label
+		note := func(list string, ports []api.Port) {
+			for i, p := range ports {
+				places[p.Label] = append(places[p.Label], d.At[n][fmt.Sprintf("%s[%d]", list, i)])
+			}
+		}
+		note("ReservedPorts", n.ReservedPorts)
+		note("DynamicPorts", n.DynamicPorts)
+		for _, label := range slices.Sorted(maps.Keys(places)) {
+			all := places[label]
+			slices.SortFunc(all, func(a, b hcl.Range) int { return a.Start.Byte - b.Start.Byte })
+			for _, rng := range all[1:] {
+				d.Report.Add(rng, "the network has two ports with the label %q; rename one", label)
+			}
 		}
 	}
 }

@@ -106,7 +106,6 @@ func shortcut(d *hclfile.Decoder, left, operand, right *string, at hcl.Range, ex
 // finishNetwork sorts ports into static and dynamic ones.
 func finishNetwork(d *hclfile.Decoder, v reflect.Value, at hcl.Range, _ []hclfile.Extra) {
 	n := v.Addr().Interface().(*api.NetworkResource)
-	seen := map[string]bool{}
 	var dynamic []api.Port
 	for i, p := range n.DynamicPorts {
 		from := fmt.Sprintf("DynamicPorts[%d]", i)
@@ -114,10 +113,6 @@ func finishNetwork(d *hclfile.Decoder, v reflect.Value, at hcl.Range, _ []hclfil
 		if rng.Filename == "" {
 			rng = at
 		}
-		if seen[p.Label] {
-			d.Report.Add(rng, "the network has two ports with the label %q; rename one", p.Label)
-		}
-		seen[p.Label] = true
 		if p.Value < 0 || p.Value > 65535 {
 			d.Report.Add(rng, "the port %q has the static number %d, which is not between 1 and 65535", p.Label,
 				p.Value)

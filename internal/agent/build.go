@@ -189,10 +189,17 @@ func (c *Config) enforced() string {
 
 // attributes are those of the node that only its agent's configuration knows.
 func (c *Config) attributes() map[string]string {
-	if *c.Client.LocalCSI {
-		return map[string]string{api.NodeAttributeLocalCSI: "true"}
+	out := map[string]string{}
+	for name, value := range map[string]string{
+		api.NodeAttributeLocalCSI:  map[bool]string{true: "true"}[*c.Client.LocalCSI],
+		"unique.advertise.address": map[bool]string{true: c.port()}[c.servesPort()],
+		"nomad.revision":           revision(),
+	} {
+		if value != "" {
+			out[name] = value
+		}
 	}
-	return nil
+	return out
 }
 
 // orDefault is 0, which stands for a default, where nothing is set.

@@ -98,6 +98,9 @@ func TestAFileIsTranslatedAsObserved(t *testing.T) {
 		"an object of a driver": {file("", "config {\n m = { a = 1 }\n}"), false, `"m":[{"a":1}]`},
 		"a dynamic block of a driver": {file("", "config {\n dynamic \"mount\" {\n  for_each = [\"a\"]\n  content {\n"+
 			"  }\n }\n}"), false, `"dynamic":[`},
+		"one name": {"job \"j\" {\n" + strings.Repeat("group \"g\" {\n network {\n  port \"p\" {}\n  port \"p\" {\n"+
+			"   static = 1\n  }\n }\n"+strings.Repeat(" task \"t\" {\n  driver = \"exec\"\n }\n", 2)+"}\n", 2) + "}\n",
+			false, `{"Label":"p","Value":1,`},
 		"a template": {file("", "template {\n data = \"x\"\n destination = \"x\"\n}"), false,
 			`"ChangeMode":"restart"`},
 		"the pool":       {file("", ""), true, `"Datacenters":null,"NodePool":""`},

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"berth/api"
@@ -16,24 +15,19 @@ import (
 	"berth/jobspec/support"
 )
 
-// readJob refuses what is not known or not built by name, fills in defaults and validates. It returns the internal job
-// with what is worth a warning.
-func (s *Server) readJob(r *request, j *api.Job, unknown []string, asked string) (*job.Job, []string, error) {
+// readJob refuses by name what is not built, fills in defaults and validates. It returns the internal job with what is
+// worth a warning; so are the members that are not known: clients of later versions of this API send such.
+func (s *Server) readJob(r *request, j *api.Job, unknown []jobjson.Unknown, asked string) (*job.Job, []string, error) {
 	if j == nil || j.ID == nil || *j.ID == "" {
 		return nil, nil, badRequest("Job must be specified")
 	}
 	if asked != "" && *j.ID != asked {
 		return nil, nil, badRequest("Job ID does not match")
 	}
-	if len(unknown) > 0 {
-		slices.Sort(unknown)
-		return nil, nil, badRequest("the job has members that are not known: " + strings.Join(unknown, ", ") +
-			"; remove them, nothing is dropped in silence")
-	}
 	if fields := support.Unsupported(j); len(fields) > 0 {
 		return nil, nil, badRequest(strings.Join(rows(fields, support.Field.String), "; "))
 	}
-	var warnings []string
+	warnings := jobjson.Ignored(unknown)
 	for _, f := range support.Ignored(j) {
 		warnings = append(warnings, f.Name+" has no effect: "+f.Why)
 	}
@@ -93,7 +87,7 @@ func (v *validationError) Error() string {
 }
 
 // jobBody reads a request that carries a job and gives the members of the job that are not known.
-func (r *request) jobBody(into any) ([]string, error) {
+func (r *request) jobBody(into any) ([]jobjson.Unknown, error) {
 	data, err := r.body()
 	if err != nil {
 		return nil, err

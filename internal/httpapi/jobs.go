@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -46,7 +47,11 @@ func (s *Server) jobRegister(r *request) (any, error) {
 			Variables:     sub.Variables,
 		}
 	}
-	return write(wire.JobRegister, fixed(req), registered)(s, r)
+	answer, err := write(wire.JobRegister, fixed(req), registered)(s, r)
+	if fault.Has(err, fault.NotFound) { // of a write of a job clients take 404 to say that the job is gone
+		err = &statusError{http.StatusInternalServerError, err.Error()}
+	}
+	return answer, err
 }
 
 // fixed asks what is known already.

@@ -154,7 +154,8 @@ func TestErrorsHaveTheStatusAndTextThatClientsKnow(t *testing.T) {
 		{"PUT", "/v1/jobs", map[string]any{"Job": webJob("../x")}, 500, "job ID"},
 		{"PUT", "/v1/jobs", map[string]any{"Job": webJob("a\x00b")}, 500, "job ID"},
 		{"PUT", "/v1/jobs", map[string]any{"Job": webJob(long)}, 500, "the limit is 128"},
-		{"PUT", "/v1/jobs?namespace=nowhere", map[string]any{"Job": webJob("x")}, 404, "nowhere"},
+		{"PUT", "/v1/jobs?namespace=nowhere", map[string]any{"Job": webJob("x")}, 500,
+			`namespace "nowhere" does not exist`},
 		{"PUT", "/v1/jobs?namespace=berth", map[string]any{"Job": webJob("x")}, 403, "berth"},
 		{"PUT", "/v1/acl/bootstrap", map[string]any{"BootstrapSecret": ""}, 400, "ACL support disabled"},
 		{"GET", "/v1/acl/tokens", nil, 400, "ACL support disabled"},
@@ -199,13 +200,36 @@ func TestErrorsHaveTheStatusAndTextThatClientsKnow(t *testing.T) {
 	}
 }
 
-// Given a job with members that are not known or not built, when it is submitted, then every one is named and nothing
-// is stored.
+// Given a job with members that nobody knows, as clients of later versions send them, when it is checked, planned and
+// registered, then it is taken without them, and a warning names each with what was probably meant.
+func TestMembersThatAreNotKnownAreIgnoredWithAWarning(t *testing.T) {
+	w := newWorld(t)
+	odd := webJob("odd")
+	odd["Prioritty"], odd["Old"] = 70, nil
+	task(odd)["Retries"] = 3
+	for _, path := range []string{"/v1/validate/job", "/v1/job/odd/plan", "/v1/jobs"} {
+		var out struct{ Warnings, Error string }
+		w.must("PUT", path, map[string]any{"Job": odd}).into(t, &out)
+		for _, want := range []string{`the member Prioritty is not known and has no effect; did you mean "Priority"?`,
+			"the member TaskGroups[0].Tasks[0].Retries is not known and has no effect"} {
+			if out.Error != "" || !strings.Contains(out.Warnings, want) {
+				t.Errorf("%s answers without %q: %+v", path, want, out)
+			}
+		}
+		if strings.Contains(out.Warnings, "Old") {
+			t.Errorf("%s warns of a member that carries nothing: %s", path, out.Warnings)
+		}
+	}
+	var there api.Job
+	if w.get("/v1/job/odd", &there); *there.Priority != 50 {
+		t.Errorf("it has priority %d", *there.Priority)
+	}
+}
+
+// Given a job with members that are not built, or nested beyond any use, when it is submitted, then every one is named
+// and nothing is stored.
 func TestMembersOfAJobAreRefusedByName(t *testing.T) {
 	r := newRig(t)
-	odd := webJob("odd")
-	odd["Colour"] = "red"
-	task(odd)["Retries"] = 3
 	deep := webJob("deep")
 	var nest any = "end"
 	for range 200 {
@@ -218,7 +242,7 @@ func TestMembersOfAJobAreRefusedByName(t *testing.T) {
 	for _, c := range []struct {
 		job   map[string]any
 		texts []string
-	}{{odd, []string{"Colour", "TaskGroups[0].Tasks[0].Retries"}}, {deep, []string{"nested more than 100 levels"}},
+	}{{deep, []string{"nested more than 100 levels"}},
 		{unbuilt, []string{"periodic", `group "g": task "t": artifact`}}} {
 		for _, path := range []string{"/v1/jobs", "/v1/job/" + c.job["ID"].(string) + "/plan"} {
 			a := r.try("PUT", path, map[string]any{"Job": c.job})

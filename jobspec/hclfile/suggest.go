@@ -20,16 +20,21 @@ func SortedAttrs(body *hclsyntax.Body) []*hclsyntax.Attribute {
 
 // DidYouMean offers the nearest of some names, or nothing.
 func DidYouMean(name string, names []string) string {
+	if near := NearestName(name, names); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	return ""
+}
+
+// NearestName is the one of some names that was probably meant, or nothing.
+func NearestName(name string, names []string) string {
 	best, at := "", 4
 	for _, n := range slices.Sorted(slices.Values(names)) {
 		if d := distance(name, n); d < at && d < max(len(name), len(n))/2+1 {
 			best, at = n, d
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
+	return best
 }
 
 // distance is the number of letters to change, add or take away to come from a to b.

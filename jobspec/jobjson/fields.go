@@ -43,6 +43,14 @@ func fieldsOf(t reflect.Type) *structFields {
 	return known.(*structFields)
 }
 
+func (s *structFields) names() []string {
+	out := make([]string, len(s.list))
+	for i, f := range s.list {
+		out[i] = f.name
+	}
+	return out
+}
+
 // find gives the field of a member, by its very name or without regard to case.
 func (s *structFields) find(key string) (structField, bool) {
 	if i, ok := s.byName[key]; ok {

@@ -12,15 +12,16 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/jobspec/hclfile"
 )
 
 // maxJSONDepth bounds the nesting of a job in JSON, its free-form parts included.
 const maxJSONDepth = 100
 
 // Decode decodes a job in JSON: the bare job, or an object with the one member "Job". Besides the job it
-// gives the paths of members that no job has and that carry something (null and empty values are forgiven); whoever
+// gives the members that no job has and that carry something (null and empty values are forgiven); whoever
 // accepts the job must refuse or name them. A member that is there twice is an error.
-func Decode(data []byte) (*api.Job, []string, error) {
+func Decode(data []byte) (*api.Job, []Unknown, error) {
 	if !hasMember(data, "Job") {
 		job := new(api.Job)
 		unknown, err := decodeStrict(data, job)
@@ -43,13 +44,13 @@ func Decode(data []byte) (*api.Job, []string, error) {
 // DecodeRequest decodes the body of a request that carries a job in its member "Job", such as a JobRegisterRequest.
 // The job is read as by Decode, in the same reading; of the members beside it, those that nobody knows are
 // ignored, as in every other request.
-func DecodeRequest(data []byte, into any) ([]string, error) {
+func DecodeRequest(data []byte, into any) ([]Unknown, error) {
 	r := newStrictReader(data)
 	r.lenientRoot = true
 	return r.document(into)
 }
 
-func decodeStrict(data []byte, into any) ([]string, error) {
+func decodeStrict(data []byte, into any) ([]Unknown, error) {
 	return newStrictReader(data).document(into)
 }
 
@@ -75,6 +76,39 @@ func hasMember(data []byte, name string) bool {
 	return false
 }
 
+// Unknown is a member that no job has.
+type Unknown struct {
+	Path string // TaskGroups[0].Nam
+	// Near is the member that was probably meant; empty: none is like it, or too many were looked for already.
+	Near string
+}
+
+func (u Unknown) String() string {
+	if u.Near == "" {
+		return u.Path
+	}
+	return fmt.Sprintf("%s; did you mean %q?", u.Path, u.Near)
+}
+
+// maxNamed bounds how many unknown members are compared with those that there are, and named where they are ignored.
+const maxNamed = 100
+
+// Ignored gives a sentence for each unknown member, for whoever takes the job without them.
+func Ignored(unknown []Unknown) []string {
+	var out []string
+	for i, u := range unknown {
+		if i == maxNamed {
+			return append(out, fmt.Sprintf("%d more members that are not known are ignored", len(unknown)-i))
+		}
+		text := "the member " + u.Path + " is not known and has no effect"
+		if u.Near != "" {
+			text += fmt.Sprintf("; did you mean %q?", u.Near)
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
 // strictReader fills a value from JSON in one reading and notes what the value's type does not have. Names match as in
 // encoding/json, without regard to case.
 type strictReader struct {
@@ -82,7 +116,7 @@ type strictReader struct {
 	data        []byte
 	lenientRoot bool   // members of the document itself may be unknown
 	path        []step // where the reading is
-	unknown     []string
+	unknown     []Unknown
 	mismatch    error // the first value that does not fit its type; what is not JSON at all comes before it
 }
 
@@ -98,7 +132,7 @@ func newStrictReader(data []byte) *strictReader {
 	return &strictReader{dec: json.NewDecoder(bytes.NewReader(data)), data: data}
 }
 
-func (r *strictReader) document(into any) ([]string, error) {
+func (r *strictReader) document(into any) ([]Unknown, error) {
 	if err := r.value(reflect.ValueOf(into).Elem()); err != nil {
 		return nil, err
 	}
@@ -334,7 +368,7 @@ func (r *strictReader) member(dst reflect.Value, key string, read map[string]boo
 	}
 	f, known := fieldsOf(dst.Type()).find(key)
 	if !known {
-		return r.unknownMember(s, read)
+		return r.unknownMember(s, fieldsOf(dst.Type()), read)
 	}
 	s.owner, s.field = dst.Type(), f.name
 	if err := r.once(s, f.name, read); err != nil {
@@ -354,7 +388,7 @@ func (r *strictReader) once(s step, name string, read map[string]bool) error {
 }
 
 // unknownMember reads over a member that the struct does not have.
-func (r *strictReader) unknownMember(s step, read map[string]bool) error {
+func (r *strictReader) unknownMember(s step, there *structFields, read map[string]bool) error {
 	if err := r.once(s, s.name, read); err != nil {
 		return err
 	}
@@ -366,7 +400,11 @@ func (r *strictReader) unknownMember(s step, read map[string]bool) error {
 		return nil
 	}
 	r.path = append(r.path, s)
-	r.unknown = append(r.unknown, strings.TrimPrefix(r.names(), "Job."))
+	u := Unknown{Path: strings.TrimPrefix(r.names(), "Job.")}
+	if len(r.unknown) < maxNamed {
+		u.Near = hclfile.NearestName(s.name, there.names())
+	}
+	r.unknown = append(r.unknown, u)
 	r.path = r.path[:len(r.path)-1]
 	return nil
 }

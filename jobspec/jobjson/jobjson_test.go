@@ -19,9 +19,10 @@ func TestStrictDecodingNamesWhatItDoesNotKnow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"Nme", "TaskGroups[0].Tasks[0].Envv", "TaskGroups[0].Volumes.v.Src", "Extra"}
+	want := []Unknown{{"Nme", "Name"}, {"TaskGroups[0].Tasks[0].Envv", "Env"},
+		{"TaskGroups[0].Volumes.v.Src", "Source"}, {"Extra", ""}}
 	if !reflect.DeepEqual(unknown, want) {
-		t.Errorf("unknown: %q, want %q", unknown, want)
+		t.Errorf("unknown: %v, want %v", unknown, want)
 	}
 	if *job.ID != "a" || *job.Name != "n" || job.TaskGroups[0].Tasks[0].Config["anything"] == nil {
 		t.Errorf("the job is not whole: %+v", job)
@@ -80,6 +81,25 @@ func FuzzDecodeRequest(f *testing.F) {
 	})
 }
 
+// Given more unknown members than anybody reads, when they are named, then a hundred are, and the rest is counted.
+func TestUnknownMembersAreNamedWithinABound(t *testing.T) {
+	var src strings.Builder
+	for i := range maxNamed + 20 {
+		fmt.Fprintf(&src, `"Nam%d": 1, `, i)
+	}
+	_, unknown, err := Decode([]byte("{" + src.String() + `"ID": "a"}`))
+	if err != nil || len(unknown) != maxNamed+20 {
+		t.Fatalf("%d unknown, %v", len(unknown), err)
+	}
+	if first, late := unknown[0].Near, unknown[maxNamed].Near; first != "Name" || late != "" {
+		t.Errorf("offered %q, then %q", first, late)
+	}
+	all := Ignored(unknown)
+	if len(all) != maxNamed+1 || all[maxNamed] != "20 more members that are not known are ignored" {
+		t.Errorf("%d sentences, the last: %s", len(all), all[len(all)-1])
+	}
+}
+
 // Given bodies of requests, when they are decoded, then the job's unknown members are named, those beside it are not,
 // and a value of a wrong type is named as encoding/json names it.
 func TestTheBodyOfAJobRequestIsReadStrictlyInItsJob(t *testing.T) {
@@ -89,8 +109,8 @@ func TestTheBodyOfAJobRequestIsReadStrictlyInItsJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"Nme", "TaskGroups[0].Nam"}; !reflect.DeepEqual(unknown, want) {
-		t.Errorf("unknown: %q, want %q", unknown, want)
+	if want := []Unknown{{"Nme", "Name"}, {"TaskGroups[0].Nam", "Name"}}; !reflect.DeepEqual(unknown, want) {
+		t.Errorf("unknown: %v, want %v", unknown, want)
 	}
 	if *body.Job.ID != "a" || !body.EnforceIndex || body.Region != "eu" {
 		t.Errorf("the request is not whole: %+v", body)

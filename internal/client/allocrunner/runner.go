@@ -66,6 +66,8 @@ type Config struct {
 	TaskHooks  []hook.Hook
 	// Processes ends what drivers have left; nil: they leave nothing.
 	Processes Processes
+	// ParentCgroup: see taskrunner.Config.
+	ParentCgroup string
 	// StorageTimeout bounds the wait for storage; 0: DefaultStorageTimeout.
 	StorageTimeout time.Duration
 	MaxKillTimeout time.Duration
@@ -136,6 +138,7 @@ func (r *Runner) newTask(b alloc.Bundle, t *job.Task) *taskrunner.Runner {
 		Owner:          r,
 		Host:           r.cfg.Host,
 		Region:         r.cfg.Region,
+		ParentCgroup:   r.cfg.ParentCgroup,
 		Drivers:        r.cfg.Drivers,
 		Hooks:          r.cfg.TaskHooks,
 		Mounts:         r.mounts,

@@ -164,6 +164,7 @@ func (a *Allocs) make(
 		AllocHooks:     allocHooks,
 		TaskHooks:      taskHooks,
 		Processes:      a.cfg.Shims,
+		ParentCgroup:   a.cfg.Shims.Slice(),
 		StorageTimeout: a.cfg.StorageTimeout,
 		MaxKillTimeout: a.cfg.MaxKillTimeout,
 		Owner:          a,

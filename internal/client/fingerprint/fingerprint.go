@@ -3,8 +3,6 @@
 package fingerprint
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -54,7 +52,9 @@ func Read(ctx context.Context, o Options) Found {
 			"nomad.service_discovery": "false"},
 	}
 	for _, look := range []func(context.Context, *Found, Options) error{
-		cpu, memory, disk, kernel, distribution, network,
+		cpu, memory, disk, kernel, network,
+		func(_ context.Context, f *Found, _ Options) error { return distribution(f, "/etc") },
+		func(_ context.Context, f *Found, _ Options) error { return numa(f, "/sys/devices/system/node") },
 	} {
 		if err := look(ctx, &f, o); err != nil {
 			f.Problems = append(f.Problems, err)
@@ -155,6 +155,9 @@ func kernel(_ context.Context, f *Found, _ Options) error {
 	f.set("unique.hostname", name)
 	f.set("os.signals", signals)
 	f.set("os.cgroups.version", cgroups())
+	if v := landlock(); v > 0 {
+		f.set("kernel.landlock", fmt.Sprint("v", v))
+	}
 	return nil
 }
 
@@ -169,25 +172,6 @@ func cgroups() string {
 		return "2"
 	}
 	return "1"
-}
-
-func distribution(_ context.Context, f *Found, _ Options) error {
-	data, err := os.ReadFile("/etc/os-release")
-	if err != nil {
-		return fault.Wrap(err, fault.Internal, "read", "distribution")
-	}
-	s := bufio.NewScanner(bytes.NewReader(data))
-	for s.Scan() {
-		key, value, _ := strings.Cut(s.Text(), "=")
-		value = strings.Trim(value, `"'`)
-		switch key {
-		case "ID":
-			f.set("os.name", value)
-		case "VERSION_ID":
-			f.set("os.version", value)
-		}
-	}
-	return nil
 }
 
 func network(_ context.Context, f *Found, o Options) error {

@@ -101,6 +101,15 @@ func New(cfg Config) (*Launcher, error) {
 	return l, nil
 }
 
+// Slice is the cgroup under which all allocs lie, as a path segment below the root of the hierarchy; empty if nothing
+// is launched here.
+func (l *Launcher) Slice() string {
+	if l == nil {
+		return ""
+	}
+	return l.cfg.Slice
+}
+
 // Check implements driver.Checker.
 func (l *Launcher) Check(isolated bool) error {
 	if os.Geteuid() != 0 {

@@ -23,7 +23,9 @@ type EnvSource struct {
 	Task   *job.Task
 	Node   *node.Node
 	Region string
-	Dir    allocdir.Dir
+	// ParentCgroup is the cgroup below which the cgroups of all tasks lie; empty: the node has none.
+	ParentCgroup string
+	Dir          allocdir.Dir
 	// Isolation decides how the task sees its directories.
 	Isolation driver.Isolation
 }
@@ -54,6 +56,7 @@ func NewEnv(s EnvSource) Env {
 	set("DC", s.Node.Datacenter)
 	set("REGION", s.Region)
 	set("NAMESPACE", string(a.Namespace))
+	set("PARENT_CGROUP", s.ParentCgroup)
 	set("ALLOC_DIR", s.view(s.Dir.SharedDir()))
 	set("TASK_DIR", s.view(filepath.Join(s.Dir.TaskDir(s.Task.Name), allocdir.Local)))
 	set("SECRETS_DIR", s.view(filepath.Join(s.Dir.TaskDir(s.Task.Name), allocdir.Secrets)))

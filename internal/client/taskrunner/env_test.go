@@ -23,7 +23,10 @@ func source(iso driver.Isolation) taskrunner.EnvSource {
 		Group:     group,
 		Region:    "global",
 		Isolation: iso,
-		Dir:       allocdir.New("/data", "11111111-2222-4333-8444-555555555555"),
+
+		ParentCgroup: "berth.slice",
+
+		Dir: allocdir.New("/data", "11111111-2222-4333-8444-555555555555"),
 		Node: &node.Node{
 			ID:         "n",
 			Name:       "n1",
@@ -55,7 +58,7 @@ func TestTheEnvironmentOfATask(t *testing.T) {
 	env := taskrunner.NewEnv(source(driver.IsolationNone)).Vars
 	for k, want := range map[string]string{
 		"NOMAD_ALLOC_INDEX": "3", "NOMAD_CPU_LIMIT": "500", "NOMAD_MEMORY_LIMIT": "64", "NOMAD_MEMORY_MAX_LIMIT": "128",
-		"NOMAD_DC":        "dc1",
+		"NOMAD_DC": "dc1", "NOMAD_PARENT_CGROUP": "berth.slice",
 		"NOMAD_NAMESPACE": "default", "NOMAD_META_k": "task", "NOMAD_META_K": "task", "NOMAD_META_g": "1",
 		"NOMAD_META_j":    "1",
 		"NOMAD_PORT_http": "23456", "NOMAD_ADDR_http": "127.0.0.1:23456", "NOMAD_HOST_PORT_http": "23456",

@@ -145,13 +145,14 @@ func (r *Runner) hookTask() (*hook.Task, error) {
 
 func (r *Runner) env(b alloc.Bundle, group *job.TaskGroup, task *job.Task, info driver.Info) Env {
 	return NewEnv(EnvSource{
-		Bundle:    b,
-		Group:     group,
-		Task:      task,
-		Node:      r.cfg.Host.Node(),
-		Region:    r.cfg.Region,
-		Dir:       r.cfg.Dir,
-		Isolation: info.Capabilities.FSIsolation,
+		Bundle:       b,
+		Group:        group,
+		Task:         task,
+		Node:         r.cfg.Host.Node(),
+		Region:       r.cfg.Region,
+		ParentCgroup: r.cfg.ParentCgroup,
+		Dir:          r.cfg.Dir,
+		Isolation:    info.Capabilities.FSIsolation,
 	})
 }
 

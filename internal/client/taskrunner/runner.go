@@ -54,15 +54,17 @@ type Host interface {
 
 // Config wires a runner.
 type Config struct {
-	Owner   Owner
-	Bundle  alloc.Bundle
-	Task    string
-	Dir     allocdir.Dir
-	Host    Host
-	Region  string
-	Drivers Drivers
-	Hooks   []hook.Hook
-	Mounts  *hook.Mounts
+	Owner  Owner
+	Bundle alloc.Bundle
+	Task   string
+	Dir    allocdir.Dir
+	Host   Host
+	Region string
+	// ParentCgroup is the cgroup below which those of all tasks lie; empty: none.
+	ParentCgroup string
+	Drivers      Drivers
+	Hooks        []hook.Hook
+	Mounts       *hook.Mounts
 	// Saved is what an earlier agent run wrote; nil for a new task.
 	Saved *localstate.Task
 	// MaxKillTimeout caps the job's kill_timeout; 0: no cap.

@@ -39,7 +39,13 @@ type reply struct {
 // JSON. The error is of the file's author. Functions that read files are off.
 func Evaluate(req *Request) (json.RawMessage, error) {
 	// Whoever has a file translated may not want to run it here: what is not built is refused where a job is submitted.
-	cfg := jobspec.ParseConfig{Path: "job.nomad.hcl", Source: []byte(req.Source), Strict: true, AnyFeature: true}
+	cfg := jobspec.ParseConfig{
+		Path:       "job.nomad.hcl",
+		Source:     []byte(req.Source),
+		Strict:     true,
+		AnyFeature: true,
+		AnyName:    true,
+	}
 	if req.Variables != "" {
 		cfg.VarFiles = []jobspec.VarFile{{Path: "variables", Source: []byte(req.Variables)}}
 	}
