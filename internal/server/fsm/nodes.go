@@ -43,8 +43,7 @@ func (c *NodeRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 		return nil, fault.New(fault.Denied, "register node", string(n.ID),
 			"its secret is not the one it registered with first")
 	}
-	n.Status = node.StatusReady
-	n.StatusDescription = ""
+	n.Status, n.StatusDescription = node.StatusReady, ""
 	n.StatusUpdatedAt = st.Time.Unix()
 	n.SchedulingEligibility, n.Events = node.Eligible, nil
 	if old == nil {
@@ -57,6 +56,7 @@ func (c *NodeRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 			n.StatusUpdatedAt = old.StatusUpdatedAt
 		}
 	}
+	n.KeepOptions(old)
 	same, err := sameNode(old, n)
 	if err != nil {
 		return nil, err
