@@ -110,7 +110,7 @@ func systemEvals(tx *state.Tx, seed string, n *node.Node) []ids.Eval {
 
 func nodeEval(tx *state.Tx, seed string, j *job.Job, n *node.Node) ids.Eval {
 	e := NewEval(seed, eval.TriggerNodeUpdate, j)
-	e.ID = DerivedEval(seed, string(j.Namespace), string(j.ID), string(n.ID))
+	e.ID = ids.Eval(ids.Derived(seed, string(j.Namespace), string(j.ID), string(n.ID)))
 	e.Node, e.NodeModifyIndex = n.ID, tx.Stamp().Index
 	tx.PutEval(e)
 	return e.ID

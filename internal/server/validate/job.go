@@ -67,7 +67,10 @@ func Job(s *state.Snap, j *job.Job) ([]string, error) {
 			Hint:    "namespaces are default and berth",
 		}
 	}
-	var warnings []string
+	warnings, err := provided(s, j)
+	if err != nil {
+		return nil, err
+	}
 	if w := poolless(s, j); w != "" {
 		warnings = append(warnings, w)
 	}
