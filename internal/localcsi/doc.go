@@ -9,5 +9,5 @@
 //
 // Its packages: request reads what was asked, answer says no, store keeps the records, data directory owns the data
 // directory and the node's use of it, controller and node are the two CSI services over a data directory; loop, mount
-// and image are the hands.
+// and image are the hands, and blocktrace knows which blocks of a device are written.
 package localcsi

@@ -86,8 +86,7 @@ func (r *run) conclude() {
 		e.FailedTGAllocs = r.out.Failed
 	}
 	e.Status, e.StatusDescription = eval.StatusComplete, r.describe()
-	failed := len(r.out.Failed) > 0
-	waits := failed || r.out.Leaving || len(r.out.Making) > 0
+	waits := len(r.out.Failed) > 0 || r.out.Leaving
 	switch {
 	case r.out.Later > 0: // whatever failed is tried again there
 		next := r.child("rest", eval.TriggerQueuedAllocs, eval.StatusPending)
@@ -95,14 +94,14 @@ func (r *run) conclude() {
 		e.NextEval = next.ID
 		r.plan.Evals = append(r.plan.Evals, next)
 		r.retire("", "another evaluation goes on at once")
-	case waits && r.eval.Status == eval.StatusBlocked && (!failed || r.eval.TriggeredBy == eval.TriggerQueuedAllocs):
+	case waits && r.eval.Status == eval.StatusBlocked:
 		e.Status, e.TriggeredBy = eval.StatusBlocked, r.blockedTrigger()
 	case waits:
 		b := r.child("blocked", r.blockedTrigger(), eval.StatusBlocked)
 		b.FailedTGAllocs = e.FailedTGAllocs
 		b.QueuedAllocations = e.QueuedAllocations
 		b.StatusDescription = e.StatusDescription
-		if failed {
+		if len(r.out.Failed) > 0 {
 			e.BlockedEval = b.ID
 		} else {
 			e.NextEval = b.ID // nothing failed: whoever follows the evaluation goes on there
@@ -116,13 +115,10 @@ func (r *run) conclude() {
 }
 
 func (r *run) blockedTrigger() string {
-	switch {
-	case len(r.out.Failed) > 0:
+	if len(r.out.Failed) > 0 {
 		return eval.TriggerQueuedAllocs
-	case r.out.Leaving:
-		return eval.TriggerRollingUpdate
 	}
-	return eval.TriggerJobRegister // it goes on when the volumes are there
+	return eval.TriggerRollingUpdate
 }
 
 // retire ends the job's other blocked evaluations.
@@ -157,9 +153,6 @@ func (r *run) describe() string {
 		parts = append(parts,
 			fmt.Sprintf("the next evaluation places %d more: one places at most %d", r.out.Later, job.MaxPlacements))
 	}
-	if n := len(r.out.Making); n > 0 {
-		parts = append(parts, making(r.out.Making))
-	}
 	if r.out.Leaving {
 		parts = append(parts, "successors wait for the end of stopped allocs")
 	}
@@ -180,21 +173,4 @@ func sortedNames(m map[string]*alloc.Metric) []string {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// making names the first few of the volumes that are being made.
-func making(all []ids.Volume) string {
-	const named = 3
-	var names []string
-	for _, id := range all[:min(named, len(all))] {
-		names = append(names, fmt.Sprintf("%q", id))
-	}
-	text := strings.Join(names, ", ")
-	switch more := len(all) - named; {
-	case len(all) == 1:
-		return "volume " + text + " is being made"
-	case more > 0:
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return "volumes " + text + " are being made"
 }

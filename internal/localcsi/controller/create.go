@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
@@ -25,12 +26,34 @@ type Server struct {
 	*datadir.Directory
 }
 
-// origin is what a volume is filled from. Its lock is held until release is called.
+// origin is what a volume is filled from. Its lock is held until unlock is called.
 type origin struct {
 	request.Origin
 	path    string
 	volume  *store.Volume // set when it may be in use
+	what    string        // it is locked for
 	release func()
+	grow    func(takes int64) error // sets capacity aside for a volume that grew meanwhile; nil: enough is
+	asOf    time.Time               // when its writers were stopped for the copy; zero: they were not
+}
+
+func (o *origin) unlock() {
+	if o.release != nil {
+		o.release()
+	}
+	o.release = nil
+}
+
+// grown looks whether more is to be copied than was set aside for.
+func (o *origin) grown() error {
+	if o.grow == nil {
+		return nil
+	}
+	takes, err := image.Allocated(o.path)
+	if err != nil {
+		return err
+	}
+	return o.grow(takes)
 }
 
 // CreateVolume makes a volume, empty or filled from a snapshot or another volume.
@@ -61,7 +84,7 @@ func (p *Server) CreateVolume(ctx context.Context, req *csi.CreateVolumeRequest)
 	}
 	var facts *request.Origin
 	if from != nil {
-		defer from.release()
+		defer from.unlock()
 		if err := w.Adopt(&from.Origin); err != nil {
 			return nil, err
 		}
@@ -71,12 +94,13 @@ func (p *Server) CreateVolume(ctx context.Context, req *csi.CreateVolumeRequest)
 	if err != nil {
 		return nil, err
 	}
-	unreserve, err := p.Reserve(v.Size, "the volume")
+	made := filepath.Join(p.Dir(datadir.MakingDir), v.Key)
+	unreserve, err := p.Reserve(v.Size, "the volume", filepath.Join(made, store.ImageFile))
 	if err != nil {
 		return nil, err
 	}
 	defer unreserve()
-	if err := p.makeVolume(ctx, v, from); err != nil {
+	if err := p.makeVolume(ctx, v, made, from); err != nil {
 		return nil, err
 	}
 	return &csi.CreateVolumeResponse{Volume: p.describe(v)}, nil
@@ -108,12 +132,17 @@ func (p *Server) origin(from *store.Source) (*origin, error) {
 	case from.Volume == "":
 		return nil, request.Refuse(codes.InvalidArgument, "volume_content_source has no id")
 	}
-	v, release, err := p.LockVolume(from.Volume, "clone")
+	return p.lockOrigin(from.Volume, "clone")
+}
+
+func (p *Server) lockOrigin(id, what string) (*origin, error) {
+	v, release, err := p.LockVolume(id, what)
 	if err != nil {
 		return nil, err
 	}
 	return &origin{
 		path:    p.Volumes.Image(v.Key),
+		what:    what,
 		Origin:  request.Origin{Size: v.Size, FS: v.FS, Mount: v.Mount, Block: v.Block},
 		volume:  v,
 		release: release,
@@ -121,8 +150,7 @@ func (p *Server) origin(from *store.Source) (*origin, error) {
 }
 
 // makeVolume builds the volume out of sight and puts it on the collection in one step.
-func (p *Server) makeVolume(ctx context.Context, v *store.Volume, from *origin) (err error) {
-	made := filepath.Join(p.Dir(datadir.MakingDir), v.Key)
+func (p *Server) makeVolume(ctx context.Context, v *store.Volume, made string, from *origin) (err error) {
 	if err := os.Mkdir(made, 0o700); err != nil {
 		return err
 	}
@@ -185,7 +213,7 @@ func (p *Server) fill(ctx context.Context, path string, from *origin) (shared in
 	defer src.Close()
 	var isShared bool
 	if from.volume != nil {
-		isShared, err = p.copyVolume(ctx, from.volume, dst, src)
+		isShared, err = p.copyVolume(ctx, from, dst, src)
 	} else {
 		isShared, err = p.Copier.Copy(ctx, dst, src)
 	}

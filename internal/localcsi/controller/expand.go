@@ -68,7 +68,7 @@ func (p *Server) enlarge(v *store.Volume, required, limit int64) (*store.Volume,
 	if err != nil {
 		return nil, err
 	}
-	unreserve, err := p.Reserve(size-v.Size, "the expansion")
+	unreserve, err := p.Reserve(size-v.Size, "the expansion", "")
 	if err != nil {
 		return nil, err
 	}

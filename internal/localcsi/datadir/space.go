@@ -15,11 +15,16 @@ import (
 // share are counted as if every one of them were written anew: a volume that was made never runs out of blocks below.
 type space struct {
 	mu      sync.Mutex
-	pending int64 // promised to calls that are not done
+	pending map[*reservation]struct{} // promised to calls that are not done
 }
 
-// Reserve sets n bytes aside until release is called, or refuses with RESOURCE_EXHAUSTED.
-func (p *Directory) Reserve(n int64, what string) (release func(), err error) {
+type reservation struct {
+	bytes int64
+	path  string // what is stored there takes from the bytes; may be empty
+}
+
+// Reserve sets n bytes aside for what is made at path until release is called, or refuses with RESOURCE_EXHAUSTED.
+func (p *Directory) Reserve(n int64, what, path string) (release func(), err error) {
 	p.space.mu.Lock()
 	defer p.space.mu.Unlock()
 	free, err := p.free()
@@ -31,12 +36,16 @@ func (p *Directory) Reserve(n int64, what string) (release func(), err error) {
 			"%s needs %s, node %q has %s left for volumes and snapshots: delete some, or raise the plugin's capacity",
 			what, sizes.Human(n), p.Node, sizes.Human(free))
 	}
-	p.space.pending += n
-	return sync.OnceFunc(func() {
+	r := &reservation{bytes: n, path: path}
+	if p.space.pending == nil {
+		p.space.pending = map[*reservation]struct{}{}
+	}
+	p.space.pending[r] = struct{}{}
+	return func() {
 		p.space.mu.Lock()
 		defer p.space.mu.Unlock()
-		p.space.pending -= n
-	}), nil
+		delete(p.space.pending, r)
+	}, nil
 }
 
 // Available reports how large a volume could be made now.
@@ -65,9 +74,16 @@ func (p *Directory) free() (int64, error) {
 		promised += s.Stored
 		below -= s.Shared
 	}
+	for r := range p.space.pending {
+		promised += r.bytes
+		below -= r.bytes
+		if has, err := image.Allocated(r.path); err == nil {
+			below += min(has, r.bytes)
+		}
+	}
 	free := below
 	if p.Capacity > 0 {
 		free = min(free, p.Capacity-promised)
 	}
-	return max(0, free-p.space.pending), nil
+	return max(0, free), nil
 }

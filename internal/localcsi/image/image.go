@@ -171,6 +171,57 @@ func copySparse(ctx context.Context, dst, src *os.File) (copied int64, err error
 	return copied, err
 }
 
+// CopyParts copies stretches of src to where they lie in dst, which has its size; what is a hole in src becomes one. It
+// does not sync dst.
+func CopyParts(ctx context.Context, dst, src *os.File, parts func(func(from, to int64) error) error) error {
+	st, err := src.Stat()
+	if err != nil {
+		return err
+	}
+	return parts(func(from, to int64) error {
+		for to = min(to, st.Size()); from < to; {
+			data, err := unix.Seek(int(src.Fd()), from, unix.SEEK_DATA)
+			if errors.Is(err, unix.ENXIO) {
+				data, err = to, nil
+			}
+			if err != nil {
+				return fmt.Errorf("look for data in %s: %w", src.Name(), err)
+			}
+			if data = min(data, to); data > from {
+				if err := punch(dst, from, data); err != nil {
+					return fmt.Errorf("make a hole in %s: %w", dst.Name(), err)
+				}
+			}
+			hole := to
+			if data < to {
+				if hole, err = unix.Seek(int(src.Fd()), data, unix.SEEK_HOLE); err != nil {
+					return fmt.Errorf("look for holes in %s: %w", src.Name(), err)
+				}
+			}
+			from = min(hole, to)
+			if err := copyRange(ctx, dst, src, data, from); err != nil {
+				return fmt.Errorf("copy %s: %w", src.Name(), err)
+			}
+		}
+		return nil
+	})
+}
+
+// punch makes a part of a file read as zeroes.
+func punch(f *os.File, from, to int64) error {
+	err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, from, to-from)
+	if !errors.Is(err, unix.EOPNOTSUPP) {
+		return err
+	}
+	zeroes := make([]byte, min(to-from, chunk))
+	for ; from < to; from += int64(len(zeroes)) {
+		if _, err := f.WriteAt(zeroes[:min(to-from, int64(len(zeroes)))], from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func copyRange(ctx context.Context, dst, src *os.File, from, to int64) error {
 	inKernel := true
 	for from < to {

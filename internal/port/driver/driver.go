@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"berth/internal/base/ids"
-	"berth/internal/model/taskconfig"
 	"berth/internal/port/users"
 )
 
@@ -51,7 +50,7 @@ type Task interface {
 type Info struct {
 	Name         string
 	Version      string
-	Schema       taskconfig.Schema
+	Schema       Schema
 	Capabilities Capabilities
 	// Users says as whom its tasks run, by the agent's configuration.
 	Users users.Policy
@@ -161,7 +160,7 @@ type TaskConfig struct {
 	Attempt int
 	User    string
 	Env     map[string]string
-	// Config is the task's config block after interpolation, as Schema reads it.
+	// Config is the task's config block after interpolation, checked against Schema.
 	Config    map[string]any
 	Resources Resources
 	Logs      LogConfig

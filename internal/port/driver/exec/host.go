@@ -9,11 +9,8 @@ import (
 	"berth/internal/port/driver"
 )
 
-// The modes of a namespace: the task's own, or shared with the node.
-const (
-	private = "private"
-	host    = "host"
-)
+// host is the mode in which a task shares a namespace of the node.
+const host = "host"
 
 // reaching are the capabilities by which a task among the node's processes, or its shared memory, becomes one of them:
 // any user's (setuid, setgid), a debugger of any (sys_ptrace, checkpoint_restore, perfmon, bpf), or master of what it
