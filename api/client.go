@@ -57,12 +57,14 @@ func NewClient(config Config) (*Client, error) {
 		Protocols:           protocols,
 		DialContext:         c.dial,
 	}
-	c.upgrading = &http.Client{Transport: direct, Timeout: handshakeTime}
+	// No agent points elsewhere. The next request would show the token to whoever it is, and may read instead of write.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	c.upgrading = &http.Client{Transport: direct, Timeout: handshakeTime, CheckRedirect: stay}
 	transport := direct.Clone()
 	if c.socket == "" {
 		transport.Proxy = http.ProxyFromEnvironment
 	}
-	c.http = &http.Client{Transport: transport}
+	c.http = &http.Client{Transport: transport, CheckRedirect: stay}
 	return c, nil
 }
 
@@ -239,7 +241,7 @@ func (c *Client) send(ctx context.Context, r *call) (*http.Response, error) {
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	return nil, statusError(r, resp)
+	return nil, c.refused(r, resp)
 }
 
 // maxReply bounds a reply that is decoded as a whole.
@@ -262,7 +264,11 @@ func (c *Client) do(ctx context.Context, r *call, out any) (*QueryMeta, error) {
 		if ctx.Err() != nil {
 			return meta, fmt.Errorf("the call was given up: %w", ctx.Err())
 		}
-		return meta, fmt.Errorf("the agent's reply to %s %s cannot be read: %w", r.method, r.path, err)
+		err = fmt.Errorf("the agent's reply to %s %s cannot be read: %w", r.method, r.path, err)
+		if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "application/json") {
+			err = fmt.Errorf("%w; it is of type %q and comes from %s%s", err, kind, c.config.Address, noAgent)
+		}
+		return meta, err
 	}
 	return meta, nil
 }

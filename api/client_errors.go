@@ -2,9 +2,11 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -54,14 +56,38 @@ func (e *UnreachableError) Error() string {
 		return fmt.Sprintf("permission denied: the socket %s admits its owner and root; use sudo, or give the agent "+
 			"a port with api { token_file = … } and name that with -address and -token", e.socket)
 	}
-	text := fmt.Sprintf("the agent at %s cannot be reached: %s", e.Address, e.Err)
+	return fmt.Sprintf("the agent at %s cannot be reached: %s%s", e.Address, e.Err, e.wayOut())
+}
+
+// noAgent is the way out where somebody answers who does not speak as an agent does.
+const noAgent = "; what listens there may be no agent: name one with -address or BERTH_ADDR"
+
+func (e *UnreachableError) wayOut() string {
+	var other tls.RecordHeaderError
+	var untrusted *tls.CertificateVerificationError
+	var nowhere *net.DNSError
+	var wire net.Error
 	switch {
-	case errors.Is(e.Err, http.ErrSchemeMismatch):
-		return text + "; it speaks no TLS: write http:// in its address"
-	case errors.Is(e.Err, io.EOF):
-		return text + "; what listens there may be no agent: name one with -address or BERTH_ADDR"
+	case errors.Is(e.Err, http.ErrSchemeMismatch), errors.As(e.Err, &other):
+		return "; it speaks no TLS: write http:// in its address"
+	case errors.Is(e.Err, errSpeaksTLS):
+		return ": write https:// in its address"
+	case errors.As(e.Err, &untrusted):
+		return "; name who has issued it with -ca-cert or BERTH_CACERT, and what it is issued for with -tls-server-name"
+	case byProxy(e.Err):
+		return "; the proxy is that of HTTP_PROXY or HTTPS_PROXY: name the agent's host in NO_PROXY to go past it"
+	case errors.As(e.Err, &nowhere):
+		return "; name another with -address or BERTH_ADDR"
+	case errors.Is(e.Err, io.EOF), !errors.As(e.Err, &wire): // it hung up, or what it says is no HTTP
+		return noAgent
 	}
-	return text
+	return ""
+}
+
+// byProxy reports whether the way to a proxy failed, not that to the agent.
+func byProxy(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "proxyconnect"
 }
 
 // Unwrap returns the cause.
@@ -69,7 +95,7 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // Refused reports whether nobody listens at the address.
 func (e *UnreachableError) Refused() bool {
-	return errors.Is(e.Err, syscall.ECONNREFUSED) || errors.Is(e.Err, os.ErrNotExist)
+	return !byProxy(e.Err) && (errors.Is(e.Err, syscall.ECONNREFUSED) || errors.Is(e.Err, os.ErrNotExist))
 }
 
 // Denied reports whether the address is a socket that this user may not connect to.
@@ -104,11 +130,25 @@ func (c *Client) unreachable(err error) error {
 // maxErrorText bounds what is read of a reply that is an error.
 const maxErrorText = 64 << 10
 
-func statusError(r *call, resp *http.Response) *StatusError {
+// refused makes an error of a reply that is no success: what an agent says, or that no agent says such a thing. A
+// *StatusError of somebody else would answer questions that an agent was asked: whether a volume is there.
+func (c *Client) refused(r *call, resp *http.Response) error {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorText))
 	text := strings.TrimSpace(string(data))
-	if err != nil && text == "" {
+	answered := fmt.Sprintf("it answered %s to %s %s", resp.Status, r.method, r.path)
+	switch {
+	case resp.StatusCode/100 == 3:
+		return c.away(fmt.Errorf("%s and points to %q", answered, resp.Header.Get("Location")))
+	case strings.Contains(text, "HTTP request to an HTTPS server"), // Go's words, and agents are made with it
+		strings.Contains(text, "HTTP request was sent to HTTPS port"): // those of proxies
+		return c.away(errSpeaksTLS)
+	case strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html"), text == "404 page not found":
+		return c.away(errors.New(answered + ", and not as agents do"))
+	case err != nil && text == "":
 		text = fmt.Sprintf("the agent answered %d and broke off", resp.StatusCode)
 	}
 	return &StatusError{Code: resp.StatusCode, Body: text, Method: r.method, Path: r.path}
 }
+
+// errSpeaksTLS is the answer of a server that was asked without.
+var errSpeaksTLS = errors.New("it speaks TLS")

@@ -51,7 +51,7 @@ func (a Allocations) Exec(ctx context.Context, id string, e ExecOptions, o *Quer
 	case resp.StatusCode == http.StatusSwitchingProtocols:
 		return nil, fmt.Errorf("the agent did not open a WebSocket: %w", err)
 	default:
-		return nil, statusError(r, resp)
+		return nil, a.c.refused(r, resp)
 	}
 	conn := websocket.NetConn(ctx, ws, websocket.MessageText)
 	ws.SetReadLimit(maxMessage)

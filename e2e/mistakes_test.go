@@ -3,6 +3,8 @@ package e2e
 import (
 	"bufio"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -38,8 +40,13 @@ func TestMistakesAreAnsweredWithTheThingThePlaceAndTheWayOut(t *testing.T) {
 	hangsUp := httptest.NewServer(
 		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	t.Cleanup(hangsUp.Close)
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
 	places := strings.NewReplacer("PORT_HELD", strconv.Itoa(port), "HTTP_ADDR", speaks.Listener.Addr().String(),
-		"HANGS_UP", hangsUp.Listener.Addr().String())
+		"HANGS_UP", hangsUp.Listener.Addr().String(), "TLS_ADDR", secure.Listener.Addr().String(),
+		"NOBODY", "127.0.0.1:"+strconv.Itoa(freeport.Pick(t)))
 	all := mistakes(t, "testdata/mistakes.txt")
 	if len(all) < 30 {
 		t.Fatalf("only %d mistakes", len(all))

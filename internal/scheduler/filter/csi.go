@@ -20,8 +20,10 @@ const TopologyKey = "did not meet topology requirement"
 // volume is reachable from there, nobody who uses it excludes one more there, and an attach slot is free. What holds on
 // every node (modes, phase, claims where the node does not matter) is answered by Refused.
 type CSI struct {
-	ledger *Ledger
-	wants  []Want
+	ledger  *Ledger
+	group   *job.TaskGroup
+	wants   []Want
+	missing *missing // of all allocs of the group; nil: nobody has asked
 }
 
 // Want is one CSI volume that an alloc needs.
@@ -36,6 +38,7 @@ func NewCSI(l *Ledger) *CSI { return &CSI{ledger: l} }
 
 // Prepare implements Filter; with per_alloc volumes it is called for every index.
 func (c *CSI) Prepare(r *Request) bool {
+	c.group = r.Group
 	c.wants = Wants(r.Job.Namespace, r.Group, r.Index)
 	for i := range c.wants {
 		c.wants[i].volume = c.ledger.state.Volume(c.wants[i].ID)
@@ -52,9 +55,15 @@ func Wants(ns ids.Namespace, g *job.TaskGroup, index int) []Want {
 	return out
 }
 
-// Refused answers what holds on every node: the first volume that cannot be given to one more alloc, or nil.
+// Refused answers what holds on every node: the first volume that cannot be given to one more alloc, or nil. Of those
+// that do not exist it names all.
 func (c *CSI) Refused() *Refusal {
 	for _, w := range c.wants {
+		if w.volume == nil {
+			if refused := c.absent(w.ID); refused != nil {
+				return refused
+			}
+		}
 		if refused := c.ledger.Refused(w.Request, w.ID); refused != nil {
 			return refused
 		}
