@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,14 +30,17 @@ type recorded struct {
 // agent answers every request the same way and remembers the last.
 func agent(t *testing.T, answer http.HandlerFunc) (*api.Client, *recorded) {
 	t.Helper()
+	var mu sync.Mutex // a request whose connection broke is made again while the first is still answered
 	last := &recorded{}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
 		}
+		mu.Lock()
 		*last = recorded{strings.TrimSuffix(r.Method+" "+r.URL.EscapedPath()+"?"+r.URL.Query().Encode(), "?"), r.Header,
 			string(body)}
+		mu.Unlock()
 		answer(w, r)
 	}))
 	t.Cleanup(s.Close)

@@ -131,6 +131,7 @@ type JobPlanResponse struct {
 	NextPeriodicLaunch *time.Time
 	Warnings           string
 	Index              uint64
+	NewVolumes         []string `json:",omitempty"` // ids of those that register would make; an addition of Berth
 }
 
 // PlanAnnotations sums up a plan.

@@ -77,6 +77,18 @@ type VolumeRequest struct {
 	AttachmentMode string           `hcl:"attachment_mode"`
 	MountOptions   *CSIMountOptions `hcl:"mount_options,block"`
 	PerAlloc       bool             `hcl:"per_alloc"`
+	// Create is how the job's registration makes the volume where there is none; an addition of Berth.
+	Create *VolumeCreate `hcl:"create,block" json:",omitempty"`
+}
+
+// VolumeCreate is what a storage plugin is asked for when a job's registration makes a volume: the rest is said by the
+// request that it belongs to. An addition of Berth.
+type VolumeCreate struct {
+	PluginID    string              `hcl:"plugin_id"`
+	CapacityMin int64               `hcl:"capacity_min,bytes"` // 0: the plugin decides
+	CapacityMax int64               `hcl:"capacity_max,bytes"` // 0: no limit
+	Parameters  map[string]string   `hcl:"parameters,map"`
+	Ownership   *CSIVolumeOwnership `hcl:"ownership,block" json:",omitempty"`
 }
 
 // VolumeMount shows a group's volume to a task.

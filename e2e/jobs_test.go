@@ -19,6 +19,7 @@ type writer struct {
 	access     string // access mode; empty: single-node-writer
 	attachment string
 	options    string // content of mount_options
+	create     string // content of create; then each alloc has a volume of its own
 	driver     string
 	script     string // replaces the writing
 	readOnly   bool
@@ -36,6 +37,9 @@ func (w writer) hcl() string {
 	options := ""
 	if w.options != "" {
 		options = "mount_options {\n" + w.options + "\n}"
+	}
+	if w.create != "" {
+		options += "\nper_alloc = true\ncreate {\n" + w.create + "\n}"
 	}
 	script := strings.ReplaceAll(strings.ReplaceAll(or(w.script, writing), "${", "$${"), "%{", "%%{")
 	return fmt.Sprintf(`

@@ -32,6 +32,19 @@ var jobSpecials = map[reflect.Type]hclfile.Special{
 	reflect.TypeFor[api.VolumeRequest](): {Finish: finishVolume, Refusal: map[string]string{
 		"config": "write source beside type and read_only: volume \"name\" { type = \"host\"  source = \"…\" }",
 	}},
+	reflect.TypeFor[api.VolumeCreate](): {Refusal: map[string]string{
+		"access_mode":     "it stands in the volume block itself",
+		"attachment_mode": "it stands in the volume block itself",
+		"mount_options":   "they stand in the volume block itself",
+		"capability":      "the volume is made for access_mode and attachment_mode of the volume block",
+		"capacity":        "write capacity_min and capacity_max",
+		"id":              "it is the source of the volume block",
+		"secrets": "a job file is no place for secrets: everybody who may read the job reads it; make the volume " +
+			"with berth volume create <file>",
+		"snapshot_id":      "make a volume from a snapshot with berth volume create <file>",
+		"clone_id":         "make a clone with berth volume create <file>",
+		"topology_request": "make a volume for a place with berth volume create <file>",
+	}},
 }
 
 func finishConstraint(d *hclfile.Decoder, v reflect.Value, at hcl.Range, extras []hclfile.Extra) {

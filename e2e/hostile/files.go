@@ -47,18 +47,38 @@ func files(s Site) []Attempt {
 	for _, path := range []string{"/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/ssh", "/etc/berth",
 		"/etc/kubernetes", "/etc/wireguard", "/root", "/home", "/boot", "/var/lib", "/var/log", "/run/berth",
 		"/proc/1/root/etc/shadow", "/proc/1/cwd/etc/shadow", "/proc/1/environ", "/proc/1/mem",
-		"/proc/1/map_files", "/proc/kcore", "/proc/kmsg", "/proc/kallsyms", "/proc/keys", "/proc/timer_list",
-		"/sys/firmware", "/sys/kernel/debug", "/sys/kernel/tracing", "/sys/fs/bpf"} {
+		"/proc/1/map_files", "/proc/kmsg"} {
 		out = append(out, Attempt{"file: read " + path, hidden, look(path)})
 	}
-	for _, path := range []string{"/etc/passwd", "/usr/lib/os-release", "/proc/sysrq-trigger",
-		"/sys/kernel/uevent_helper", "/sys/power/state", "/proc/irq/default_smp_affinity",
-		"/sys/kernel/mm/transparent_hugepage/enabled"} {
+	for _, path := range []string{"/etc/passwd", "/usr/lib/os-release"} {
 		out = append(out, Attempt{"file: write " + path, readOnly, func() string { return writable(path) }})
 	}
-	return append(out, Attempt{"file: write any setting of /proc/sys", readOnly, func() string {
-		return anyWritable("/proc/sys")
-	}})
+	return append(out, Kernel()...)
+}
+
+// Masked are files and directories, of kernels of all kinds, through which a task could watch the node: it sees nothing
+// in them.
+var Masked = []string{"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kallsyms", "/proc/kcore",
+	"/proc/key-users", "/proc/keys", "/proc/kpagecgroup", "/proc/kpagecount", "/proc/kpageflags",
+	"/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats",
+	"/sys/devices/virtual/powercap", "/sys/firmware", "/sys/fs/bpf", "/sys/fs/fuse/connections", "/sys/kernel/debug",
+	"/sys/kernel/security", "/sys/kernel/tracing"}
+
+// Sealed are those through which a task could change the node: it may read them.
+var Sealed = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+
+// Kernel are attempts at what the kernel shows of itself.
+func Kernel() []Attempt {
+	var out []Attempt
+	for _, path := range Masked {
+		out = append(out, Attempt{"file: read " + path, hidden, look(path)})
+	}
+	for _, path := range append([]string{"/sys/kernel", "/sys/power"}, Sealed...) {
+		out = append(out, Attempt{"file: write any of " + path, append([]string{empty}, readOnly...), func() string {
+			return anyWritable(path)
+		}})
+	}
+	return out
 }
 
 // look reads of a file or a directory.
@@ -95,8 +115,11 @@ func writable(path string) string {
 
 // anyWritable opens every file below a directory for writing, and names the first that it may write.
 func anyWritable(dir string) string {
-	last := "nothing to write"
+	last := empty
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil && path == dir {
+			return err
+		}
 		if err != nil || entry.Type()&(fs.ModeDir|fs.ModeSymlink) != 0 {
 			return nil // not to be read: not to be written either
 		}

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"slices"
 	"testing"
 
 	"berth/api"
@@ -93,6 +94,9 @@ func newWorld(t testing.TB) *world {
 		return len(l) == 1 && l[0].ClientStatus == "running"
 	})[0].ID
 	w.submit(webJob("fails"))
+	until(w.rig, "/v1/job/fails/evaluations", func(l []*api.Evaluation) bool { // its next try is known
+		return slices.ContainsFunc(l, func(e *api.Evaluation) bool { return e.WaitUntil != nil })
+	})
 	huge := webJob("huge")
 	task(huge)["Resources"] = map[string]any{"CPU": 1 << 30, "MemoryMB": 32}
 	huge["Constraints"] = []any{map[string]any{"LTarget": "${attr.kernel.name}", "RTarget": "windows", "Operand": "="}}

@@ -86,7 +86,8 @@ func (r *run) conclude() {
 		e.FailedTGAllocs = r.out.Failed
 	}
 	e.Status, e.StatusDescription = eval.StatusComplete, r.describe()
-	waits := len(r.out.Failed) > 0 || r.out.Leaving
+	failed := len(r.out.Failed) > 0
+	waits := failed || r.out.Leaving || len(r.out.Making) > 0
 	switch {
 	case r.out.Later > 0: // whatever failed is tried again there
 		next := r.child("rest", eval.TriggerQueuedAllocs, eval.StatusPending)
@@ -94,14 +95,14 @@ func (r *run) conclude() {
 		e.NextEval = next.ID
 		r.plan.Evals = append(r.plan.Evals, next)
 		r.retire("", "another evaluation goes on at once")
-	case waits && r.eval.Status == eval.StatusBlocked:
+	case waits && r.eval.Status == eval.StatusBlocked && (!failed || r.eval.TriggeredBy == eval.TriggerQueuedAllocs):
 		e.Status, e.TriggeredBy = eval.StatusBlocked, r.blockedTrigger()
 	case waits:
 		b := r.child("blocked", r.blockedTrigger(), eval.StatusBlocked)
 		b.FailedTGAllocs = e.FailedTGAllocs
 		b.QueuedAllocations = e.QueuedAllocations
 		b.StatusDescription = e.StatusDescription
-		if len(r.out.Failed) > 0 {
+		if failed {
 			e.BlockedEval = b.ID
 		} else {
 			e.NextEval = b.ID // nothing failed: whoever follows the evaluation goes on there
@@ -115,10 +116,13 @@ func (r *run) conclude() {
 }
 
 func (r *run) blockedTrigger() string {
-	if len(r.out.Failed) > 0 {
+	switch {
+	case len(r.out.Failed) > 0:
 		return eval.TriggerQueuedAllocs
+	case r.out.Leaving:
+		return eval.TriggerRollingUpdate
 	}
-	return eval.TriggerRollingUpdate
+	return eval.TriggerJobRegister // it goes on when the volumes are there
 }
 
 // retire ends the job's other blocked evaluations.
@@ -153,6 +157,9 @@ func (r *run) describe() string {
 		parts = append(parts,
 			fmt.Sprintf("the next evaluation places %d more: one places at most %d", r.out.Later, job.MaxPlacements))
 	}
+	if n := len(r.out.Making); n > 0 {
+		parts = append(parts, making(r.out.Making))
+	}
 	if r.out.Leaving {
 		parts = append(parts, "successors wait for the end of stopped allocs")
 	}
@@ -173,4 +180,21 @@ func sortedNames(m map[string]*alloc.Metric) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// making names the first few of the volumes that are being made.
+func making(all []ids.Volume) string {
+	const named = 3
+	var names []string
+	for _, id := range all[:min(named, len(all))] {
+		names = append(names, fmt.Sprintf("%q", id))
+	}
+	text := strings.Join(names, ", ")
+	switch more := len(all) - named; {
+	case len(all) == 1:
+		return "volume " + text + " is being made"
+	case more > 0:
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return "volumes " + text + " are being made"
 }

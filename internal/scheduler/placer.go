@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"slices"
+
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
@@ -100,6 +102,7 @@ func (p *placer) place(w diff.Place) {
 			p.run.plan.Stop = append(p.run.plan.Stop, newStop(w.Previous, w.Ends, false))
 			return
 		}
+	case p.made():
 	default:
 		p.fail(failed)
 	}
@@ -147,6 +150,21 @@ func (p *placer) find(w diff.Place) (*rank.Candidate, *tally) {
 func (p *placer) leave() {
 	p.run.out.Leaving = true
 	p.run.out.Storage = p.run.out.Storage || p.csi != nil
+}
+
+// made tells whether nothing but volumes that are being made is in the way of an alloc, and notes them.
+func (p *placer) made() bool {
+	if p.csi == nil {
+		return false
+	}
+	making := p.csi.Making()
+	for _, id := range making {
+		if !slices.Contains(p.run.out.Making, id) {
+			p.run.out.Making = append(p.run.out.Making, id)
+		}
+	}
+	p.run.out.Storage = p.run.out.Storage || len(making) > 0
+	return len(making) > 0
 }
 
 func (p *placer) release(a *alloc.Alloc) {

@@ -65,6 +65,8 @@ type Explanation struct {
 	Halted  *alloc.Alloc
 	// Leaving: successors wait for the end of stopped allocs.
 	Leaving bool
+	// Making are volumes that are being made and that nothing else keeps allocs from.
+	Making []ids.Volume
 	// Later is how many placements are left to the evaluation that follows, because one makes only so many.
 	Later int
 }

@@ -67,6 +67,7 @@ type JobPlanReply struct {
 	JobModifyIndex uint64
 	Annotations    map[string]GroupChanges
 	FailedTGAllocs map[string]*alloc.Metric
+	NewVolumes     []ids.Volume // that a registration makes
 	Warnings       []string
 	Index          uint64
 }

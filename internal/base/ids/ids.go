@@ -58,9 +58,25 @@ const (
 func New() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // crypto/rand.Read never fails since Go 1.24
-	b[6] = b[6]&0x0f | 0x40
+	return uuid(4, b[:])
+}
+
+// Derived makes a UUID of a seed and the parts that tell what one command makes apart: who applies the command again
+// makes the same.
+func Derived(seed string, parts ...string) string {
+	h := sha256.New()
+	for _, p := range append([]string{seed}, parts...) {
+		h.Write([]byte(p))
+		h.Write([]byte{0})
+	}
+	return uuid(8, h.Sum(nil)[:16]) // version 8: made by an application's own rule
+}
+
+// uuid marks 16 bytes as a UUID of a version (RFC 9562, section 4) and writes them.
+func uuid(version byte, b []byte) string {
+	b[6] = b[6]&0x0f | version<<4
 	b[8] = b[8]&0x3f | 0x80
-	h := hex.EncodeToString(b[:])
+	h := hex.EncodeToString(b)
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 

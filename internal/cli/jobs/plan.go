@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"berth/api"
 	"berth/internal/cli/follow"
@@ -90,6 +91,10 @@ func (p *plan) dryRun(out *api.JobPlanResponse) {
 	} else {
 		p.env.Out.Printf("- Not everything can be placed:\n")
 		follow.Explain(p.env.Out, "  ", out.FailedTGAllocs, nil, p.verbose)
+	}
+	if n := len(out.NewVolumes); n > 0 {
+		p.env.Out.Printf("- It would make %s: %s\n", kit.Count(n, "volume", "volumes"),
+			strings.Join(out.NewVolumes, ", "))
 	}
 	if out.Annotations != nil && len(out.Annotations.PreemptedAllocs) > 0 {
 		p.env.Out.Printf("- It would displace %s\n",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -183,4 +184,82 @@ func TestADirectoryThatIsInUseIsNotCovered(t *testing.T) {
 	if mounts(t, d) != 0 || len(image(t, d)) > 0 {
 		t.Errorf("mounted %d times, images %v", mounts(t, d), image(t, d))
 	}
+}
+
+// Given an alloc's own file system, then programs of it gain nobody's privileges and devices in it are none.
+func TestAFileSystemOfItsOwnGivesNoPrivileges(t *testing.T) {
+	d := enclosed(t, 10<<20)
+	var st unix.Statfs_t
+	if err := unix.Statfs(d.Path(), &st); err != nil {
+		t.Fatal(err)
+	}
+	if st.Flags&unix.ST_NOSUID == 0 || st.Flags&unix.ST_NODEV == 0 || st.Flags&unix.ST_RDONLY != 0 {
+		t.Errorf("it is mounted with flags %#x", st.Flags)
+	}
+	null := filepath.Join(d.SharedDir(), "null")
+	if err := unix.Mknod(null, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadFile(null); !errors.Is(err, unix.EACCES) {
+		t.Errorf("a device in it is read: %v", err)
+	}
+}
+
+// Given an alloc's own file system that a mount namespace or a program holds by another loop device, when the alloc's
+// directory is to have it again, then it is left alone, with the device and the way to its holder: two mounts of one
+// image destroy it.
+func TestAFileSystemThatIsInUseElsewhereIsNotMountedAgain(t *testing.T) {
+	d := enclosed(t, 10<<20)
+	if err := unix.Unmount(d.Path(), 0); err != nil {
+		t.Fatal(err)
+	}
+	device := strings.TrimSpace(run(t, "losetup", "--find", "--show", image(t, d)[0]))
+	err := d.Enclose(t.Context(), 10<<20, false)
+	if !fault.Has(err, fault.Busy) || !strings.Contains(err.Error(), filepath.Base(device)) ||
+		!strings.Contains(err.Error(), "losetup -j "+image(t, d)[0]) || mounts(t, d) != 0 {
+		t.Errorf("bound to %s: %v, mounted %d times", device, err, mounts(t, d))
+	}
+	run(t, "losetup", "--detach", device)
+	if err := d.Enclose(t.Context(), 10<<20, false); err != nil || mounts(t, d) != 1 {
+		t.Errorf("detached again: %v, mounted %d times", err, mounts(t, d))
+	}
+}
+
+// Given an alloc's own file system with errors, when it is mounted again, then those that can be corrected without
+// losing anything are, and one that has others is not mounted: what it holds is a person's to save.
+func TestAFileSystemWithErrorsIsCorrectedOrLeftAlone(t *testing.T) {
+	for what, c := range map[string]struct {
+		damage  string
+		mounted bool
+	}{
+		"a count is wrong": {"set_super_value free_inodes_count 1", true},
+		"the root is lost": {"clri <2>", false},
+	} {
+		d := enclosed(t, 10<<20)
+		if err := unix.Unmount(d.Path(), 0); err != nil {
+			t.Fatal(err)
+		}
+		for _, request := range []string{c.damage, "set_super_value state 2"} { // 2: it has errors
+			run(t, "debugfs", "-w", "-R", request, image(t, d)[0])
+		}
+		err := d.Enclose(t.Context(), 10<<20, false)
+		if c.mounted && (err != nil || mounts(t, d) != 1) {
+			t.Errorf("%s: %v, mounted %d times", what, err, mounts(t, d))
+		}
+		if !c.mounted && (err == nil || !strings.Contains(err.Error(), d.Path()) || mounts(t, d) != 0) {
+			t.Errorf("%s: %v, mounted %d times", what, err, mounts(t, d))
+		}
+	}
+}
+
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	var complaints strings.Builder
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %v: %v: %s", name, args, err, complaints.String())
+	}
+	return string(out)
 }

@@ -186,6 +186,7 @@ func (m *Manager) record(ctx context.Context, d driver.Driver, f driver.Fingerpr
 			state.Attributes = map[string]string{}
 		}
 		state.Attributes[node.DriverOptions(d.Name())] = strings.Join(slices.Sorted(maps.Keys(schema)), ",")
+		state.Options = schema
 	}
 	if state.Healthy && state.HealthDescription == "" {
 		state.HealthDescription = "Healthy"

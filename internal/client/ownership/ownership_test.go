@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -175,6 +176,71 @@ func TestAWalkThatIsCutOffGoesOn(t *testing.T) {
 	if !m.give(with(volume.OwnAllIfRootDiffers)) || m.owner(m.path("a/b/c/f")) != "4321:8765" ||
 		m.owner(m.dir) != "4321:8765" {
 		t.Errorf("the root belongs to %s, a file below to %s", m.owner(m.dir), m.owner(m.path("a/b/c/f")))
+	}
+}
+
+// Given a volume that belongs to whom it shall already, when it is given with a mode or without, then its root has that
+// mode, or the one it had.
+func TestTheModeOfARootIsGivenWhereItIsAskedFor(t *testing.T) {
+	for _, policy := range []volume.OwnershipPolicy{volume.OwnRoot, volume.OwnAllIfRootDiffers} {
+		for _, owned := range []bool{false, true} {
+			m := mount(t)
+			m.must(os.Chmod(m.dir, 0o751))
+			if owned {
+				m.must(os.Chown(m.dir, app.UID, app.GID))
+			}
+			for _, c := range []struct {
+				want int
+				mode os.FileMode
+			}{{-1, 0o751}, {0o700, 0o700}, {0, 0}, {-1, 0}} {
+				w := with(policy)
+				w.Mode = c.want
+				m.give(w)
+				info, err := os.Stat(m.dir)
+				m.must(err)
+				if info.Mode() != os.ModeDir|c.mode || m.owner(m.dir) != "4321:8765" {
+					t.Errorf("%s, right before: %t, asked for %o: %v of %s", policy, owned, c.want, info.Mode(),
+						m.owner(m.dir))
+				}
+			}
+		}
+	}
+}
+
+// Given a volume on a disk of which nothing is written that nobody asks for, when it was given and the power fails,
+// then everything in it is given, as a root that is right says.
+func TestWhatWasGivenIsOnDiskBeforeTheRoot(t *testing.T) {
+	m := mount(t)
+	disk, copied := filepath.Join(t.TempDir(), "disk"), filepath.Join(t.TempDir(), "copied")
+	m.must(os.WriteFile(disk, nil, 0o600))
+	m.must(os.Truncate(disk, 16<<20))
+	m.run("mkfs.ext4", "-q", disk)
+	attach := func(image, dir string) {
+		m.run("mount", "-o", "loop,commit=300", image, dir)
+		m.Cleanup(func() { m.must(unix.Unmount(dir, 0)) })
+	}
+	attach(disk, m.dir)
+	m.must(os.MkdirAll(m.path("a/b"), 0o755))
+	m.must(os.WriteFile(m.path("a/b/f"), nil, 0o600))
+	m.run("sync", "-f", m.dir)
+
+	m.give(with(volume.OwnAllIfRootDiffers))
+
+	m.run("cp", "--sparse=always", disk, copied)
+	after := filepath.Join(t.TempDir(), "after")
+	m.must(os.Mkdir(after, 0o755))
+	attach(copied, after)
+	for _, name := range []string{"a", "a/b", "a/b/f"} {
+		if got := m.owner(filepath.Join(after, name)); got != "4321:8765" {
+			t.Errorf("%s belongs to %s after the power failed", name, got)
+		}
+	}
+}
+
+func (m *mounted) run(name string, args ...string) {
+	m.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		m.Fatalf("%s %v: %v: %s", name, args, err, out)
 	}
 }
 

@@ -2,10 +2,9 @@ package shim_test
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"berth/e2e/hostile"
 	"berth/internal/port/driver"
@@ -16,7 +15,7 @@ import (
 const probeArgument = "probe-system-calls"
 
 // probe is the program in the task: it prints what the kernel answers to each attempt.
-func probe() error { return hostile.Report(hostile.Calls(), os.Stdout) }
+func probe() error { return hostile.Report(append(hostile.Calls(), hostile.Kernel()...), os.Stdout) }
 
 // probing starts an isolated task with capabilities beyond the default ones and lets the probe run in it.
 func probing(t *testing.T, cfg exec.Config, user string, capabilities ...any) map[string]string {
@@ -39,19 +38,18 @@ func probing(t *testing.T, cfg exec.Config, user string, capabilities ...any) ma
 }
 
 // Given tasks of root, of an ordinary user, and of root with every capability, to whom the kernel itself refuses
-// nothing, when they ask for what no confined task may, then each is answered alike: by the filter.
+// nothing, when they ask for what no confined task may, then each is answered alike: by the filter; and what the kernel
+// tells of the node, and takes for it, is covered.
 func TestWhatATaskMayNotAskOfTheKernel(t *testing.T) {
-	want := map[string]string{}
-	for _, a := range hostile.Calls() {
-		want[a.Name] = strings.Join(a.Want, " or ")
-	}
 	for who, got := range map[string]map[string]string{
 		"root":                  probing(t, exec.Config{}, "root"),
 		"nobody":                probing(t, exec.Config{}, "nobody"),
 		"root that may do more": probing(t, exec.Config{AllowCaps: []string{"all"}}, "root", "all"),
 	} {
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("as %s:\n%s", who, diff)
+		for _, a := range append(hostile.Calls(), hostile.Kernel()...) {
+			if answer := got[a.Name]; !slices.Contains(a.Want, answer) {
+				t.Errorf("as %s, %s: %q, want %s", who, a.Name, answer, strings.Join(a.Want, " or "))
+			}
 		}
 	}
 }

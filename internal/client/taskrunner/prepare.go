@@ -179,11 +179,9 @@ func (r *Runner) taskConfig() (driver.Driver, *driver.TaskConfig, error) {
 	out, attempt := r.out, r.rec.Attempt
 	r.mu.Unlock()
 	env := r.env(b, group, task, d.Info()).With(out.Env)
-	config, _ := env.ReplaceAll(task.Config).(map[string]any) // a map stays a map
-	if config == nil {
-		config = map[string]any{}
-	}
-	if err := d.Info().Schema.Check(config); err != nil {
+	replaced, _ := env.ReplaceAll(task.Config).(map[string]any) // a map stays a map
+	config, err := d.Info().Schema.Read(d.Name(), replaced)
+	if err != nil {
 		return nil, nil, fault.Note(err, "read config of", r.subject())
 	}
 	res := b.Alloc.Resources.Tasks[task.Name]

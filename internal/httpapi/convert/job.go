@@ -182,6 +182,9 @@ func Plan(p *wire.JobPlanReply, j *job.Job) *api.JobPlanResponse {
 		Index:          p.Index,
 		Annotations:    &api.PlanAnnotations{DesiredTGUpdates: map[string]*api.DesiredUpdates{}},
 	}
+	for _, v := range p.NewVolumes {
+		out.NewVolumes = append(out.NewVolumes, string(v))
+	}
 	for g, c := range p.Annotations {
 		out.Annotations.DesiredTGUpdates[g] = &api.DesiredUpdates{}
 		mirror(out.Annotations.DesiredTGUpdates[g], c)

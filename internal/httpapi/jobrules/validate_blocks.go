@@ -171,6 +171,10 @@ func (c *checker) hostVolume(at string, v *api.VolumeRequest) {
 	if v.MountOptions != nil {
 		c.addf("%s: host volumes cannot have mount_options", at)
 	}
+	if v.Create != nil {
+		c.addf("%s: host volumes cannot have a create block: they are directories that the agent's configuration names",
+			at)
+	}
 }
 
 func (c *checker) csiVolume(at string, g *api.TaskGroup, v *api.VolumeRequest) {

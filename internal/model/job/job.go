@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/internal/base/ids"
+	"berth/internal/model/volume"
 )
 
 // Types of jobs.
@@ -205,6 +206,16 @@ type VolumeRequest struct {
 	AccessMode     string
 	AttachmentMode string
 	MountOptions   *MountOptions
+	Create         *VolumeCreate `cbor:",omitempty"` // nil: it is there, or the job waits for it
+}
+
+// VolumeCreate is how the job's registration makes a CSI volume where there is none.
+type VolumeCreate struct {
+	PluginID    ids.Plugin
+	CapacityMin int64 // bytes; 0: the plugin decides
+	CapacityMax int64 // bytes; 0: no limit
+	Parameters  map[string]string
+	Ownership   *volume.Ownership
 }
 
 // SourceFor returns the volume id for the alloc of this index: source, or source[index] with per_alloc.

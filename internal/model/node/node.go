@@ -6,6 +6,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/model/plugin"
+	"berth/internal/model/taskconfig"
 )
 
 // Status of a node, decided by the servers.
@@ -56,6 +57,17 @@ type Node struct {
 	ModifyIndex           uint64
 }
 
+// KeepOptions takes over what the drivers of the node took before; nil: nothing. It is recorded apart from what else a
+// node says of itself, because it is long and seldom changes.
+func (n *Node) KeepOptions(old *Node) {
+	for name, d := range n.Drivers {
+		d.Options = nil
+		if old != nil && old.Drivers[name] != nil {
+			d.Options = old.Drivers[name].Options
+		}
+	}
+}
+
 // FollowsOthers is said of a node that holds tasks of another cluster state than the one it registered with.
 const FollowsOthers = "it holds tasks or volumes of another cluster state and takes none from this one until they " +
 	"have ended"
@@ -98,6 +110,8 @@ type Driver struct {
 	NoMounts   bool
 	SelfFence  bool
 	UpdateTime time.Time
+	// Options are what the config of a task may have; nil: the node does not say.
+	Options taskconfig.Schema `cbor:",omitempty"`
 }
 
 // HostVolume is a directory of the node that its configuration offers.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/internal/base/ids"
+	"berth/internal/model/taskconfig"
 	"berth/internal/port/users"
 )
 
@@ -50,7 +51,7 @@ type Task interface {
 type Info struct {
 	Name         string
 	Version      string
-	Schema       Schema
+	Schema       taskconfig.Schema
 	Capabilities Capabilities
 	// Users says as whom its tasks run, by the agent's configuration.
 	Users users.Policy
@@ -160,7 +161,7 @@ type TaskConfig struct {
 	Attempt int
 	User    string
 	Env     map[string]string
-	// Config is the task's config block after interpolation, checked against Schema.
+	// Config is the task's config block after interpolation, as Schema reads it.
 	Config    map[string]any
 	Resources Resources
 	Logs      LogConfig

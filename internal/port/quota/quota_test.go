@@ -1,6 +1,7 @@
 package quota_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -44,6 +45,7 @@ func TestWhatTheKernelIsAsked(t *testing.T) {
 		}
 		fmt.Fprintf(&k.Log, "# %s\n", what)
 	}
+	k.Flag(t, filepath.Join(p.Base, "b"), 0x80) // a person's: no dumps
 	step("^ is there what it takes?", p.Check())
 	step("^ a: 300 MiB", p.Bound("a", 300<<20))
 	step("^ b: 1 MiB and a byte", p.Bound("b", 1<<20+1))
@@ -102,6 +104,31 @@ func TestEachDirectoryHasAProjectOfItsOwn(t *testing.T) {
 	}
 	if err := p.Release("missing"); err != nil {
 		t.Error(err)
+	}
+}
+
+// Given a directory that is being bounded, then nobody else bounds one beside it meanwhile, in this agent or another:
+// both would find the same project free.
+func TestOneDirectoryIsBoundedAtATime(t *testing.T) {
+	p, k := directories(t, "a")
+	base, err := os.Open(p.Base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = base.Close() }) // opened for reading
+	asked := map[string]bool{}
+	k.Fails = func(call string) error {
+		asked[call] = true
+		if err := unix.Flock(int(base.Fd()), unix.LOCK_SH|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+			t.Errorf("another may bound at %q: %v", call, err)
+		}
+		return nil
+	}
+	if err := p.Bound("a", 1<<20); err != nil || !asked["set attributes"] {
+		t.Errorf("bounded: %v, asked for %v", err, asked)
+	}
+	if err := unix.Flock(int(base.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		t.Errorf("after it nobody may: %v", err)
 	}
 }
 

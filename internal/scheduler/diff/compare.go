@@ -36,7 +36,8 @@ var (
 		reflect.TypeFor[job.TaskGroup](): {"Count", "Constraints", "Affinities", "Spreads", "RestartPolicy",
 			"ReschedulePolicy",
 			"Update", "ShutdownDelay"},
-		reflect.TypeFor[job.Task](): {"Constraints", "Affinities", "RestartPolicy"},
+		reflect.TypeFor[job.Task]():          {"Constraints", "Affinities", "RestartPolicy"},
+		reflect.TypeFor[job.VolumeRequest](): {"Create"},
 	})
 )
 
@@ -101,12 +102,31 @@ func compare(a, b reflect.Value) Change {
 		switch {
 		case t == reflect.TypeFor[job.TaskGroup]() && f.name == "Tasks":
 			out = max(out, compareTasks(va.Interface().([]*job.Task), vb.Interface().([]*job.Task)))
+		case t == reflect.TypeFor[job.TaskGroup]() && f.name == "Volumes":
+			out = max(out, compareVolumes(va.Interface().(volumes), vb.Interface().(volumes)))
 		case equal(va, vb):
 		case inPlace[f]:
 			out = max(out, InPlace)
 		default:
 			out = Destructive
 		}
+	}
+	return out
+}
+
+type volumes = map[string]*job.VolumeRequest
+
+func compareVolumes(a, b volumes) Change {
+	if len(a) != len(b) {
+		return Destructive
+	}
+	out := Same
+	for alias, r := range a { // the worst of all is kept: the order does not show
+		o := b[alias]
+		if o == nil {
+			return Destructive
+		}
+		out = max(out, compare(reflect.ValueOf(r).Elem(), reflect.ValueOf(o).Elem()))
 	}
 	return out
 }

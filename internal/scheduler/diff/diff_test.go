@@ -97,6 +97,7 @@ func TestEveryFieldOfAJobHasItsConsequence(t *testing.T) {
 		"TaskGroup.RestartPolicy": InPlace, "TaskGroup.ReschedulePolicy": InPlace, "TaskGroup.Update": InPlace,
 		"TaskGroup.ShutdownDelay": InPlace,
 		"Task.Constraints":        InPlace, "Task.Affinities": InPlace, "Task.RestartPolicy": InPlace,
+		"VolumeRequest.Create": InPlace,
 	}
 	parts := map[string]func(*job.Job) any{
 		"Job":           func(j *job.Job) any { return j },

@@ -71,6 +71,20 @@ func (c *CSI) Refused() *Refusal {
 	return nil
 }
 
+// Making lists the volumes that are being made, if nothing is known against the others.
+func (c *CSI) Making() []ids.Volume {
+	var out []ids.Volume
+	for _, w := range c.wants {
+		switch {
+		case w.volume != nil && w.volume.Status.Phase == volume.PhaseCreating && w.volume.Status.LastError == "":
+			out = append(out, w.ID.ID)
+		case c.ledger.Refused(w.Request, w.ID) != nil:
+			return nil
+		}
+	}
+	return out
+}
+
 // Home returns the node that one of the volumes cannot leave; empty: none is bound.
 func (c *CSI) Home() ids.Node {
 	for _, w := range c.wants {

@@ -182,11 +182,19 @@ func (l *Ledger) Refused(r *job.VolumeRequest, id volume.ID) *Refusal {
 
 func usable(v *volume.Volume, r *job.VolumeRequest, id volume.ID) *Refusal {
 	if v == nil {
+		way := "berth volume create FILE or berth volume register FILE"
+		if r.Create != nil {
+			way = "run the job again: its registration makes the volume"
+		}
 		return &Refusal{"missing CSI volume(s) " + string(id.ID),
 			fmt.Sprintf("volume %q does not exist in namespace %q", id.ID, id.Namespace),
-			"berth volume create FILE or berth volume register FILE; the job is placed as soon as the volume is there"}
+			way + "; the job is placed as soon as the volume is there"}
 	}
 	switch v.Status.Phase {
+	case volume.PhaseFailed:
+		return &Refusal{unschedulable(r.ReadOnly, id.ID),
+			fmt.Sprintf("volume %q could not be made%s", id.ID, because(v.Status.LastError)),
+			"mend the reason, and run the job again"}
 	case volume.PhaseReady, volume.PhaseExpanding:
 	default:
 		return &Refusal{unschedulable(r.ReadOnly, id.ID),

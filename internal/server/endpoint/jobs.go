@@ -2,11 +2,16 @@ package endpoint
 
 import (
 	"context"
+	"time"
 
 	"berth/internal/base/ids"
 	"berth/internal/model/eval"
+	"berth/internal/model/job"
 	"berth/internal/server/fsm"
+	"berth/internal/server/provision"
+	"berth/internal/server/state"
 	"berth/internal/server/validate"
+	"berth/internal/server/volumes"
 	"berth/internal/wire"
 )
 
@@ -14,7 +19,7 @@ func (e *Endpoints) jobRegister(ctx context.Context, req *wire.JobRegisterReques
 	if err := validate.JobShape(req.Job); err != nil {
 		return nil, err
 	}
-	snap := e.cfg.Store.Snapshot()
+	snap := e.learned(ctx, req.Job)
 	if req.PreserveCounts {
 		if err := validate.KeptCounts(req.Job, snap.Job(nil, req.Job.Namespace, req.Job.ID)); err != nil {
 			return nil, err
@@ -34,6 +39,19 @@ func (e *Endpoints) jobRegister(ctx context.Context, req *wire.JobRegisterReques
 		Seed:           ids.New(),
 	}
 	return e.registered(ctx, cmd, append(append([]string(nil), req.Warnings...), warnings...))
+}
+
+// learned returns a state in which it is known what the plugins can do that are to make volumes for a job.
+func (e *Endpoints) learned(ctx context.Context, j *job.Job) *state.Snap {
+	s := e.cfg.Store.Snapshot()
+	asked := map[ids.Plugin]bool{}
+	for _, v := range provision.Missing(s, j, "", time.Now()) {
+		if p := v.Spec.Plugin; !asked[p] {
+			asked[p] = true
+			s = volumes.Learned(ctx, e.cfg.Store, p)
+		}
+	}
+	return s
 }
 
 func (e *Endpoints) jobDeregister(ctx context.Context, req *wire.JobDeregisterRequest) (*wire.JobRegisterReply, error) {

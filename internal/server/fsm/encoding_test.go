@@ -18,6 +18,7 @@ import (
 	"berth/internal/server/fsm"
 	_ "berth/internal/server/fsm/adoption"
 	_ "berth/internal/server/fsm/collection"
+	_ "berth/internal/server/fsm/driveroptions"
 	_ "berth/internal/server/fsm/recovery"
 	_ "berth/internal/server/fsm/replacement"
 	_ "berth/internal/server/fsm/reports"
@@ -27,6 +28,9 @@ import (
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
+
+// open are the types of maps that are being filled: one of maps like itself ends there.
+var open = map[reflect.Type]bool{}
 
 // fill sets every field it can reach to something that is not zero, always the same.
 func fill(v reflect.Value, n *int) {
@@ -51,6 +55,11 @@ func fill(v reflect.Value, n *int) {
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		fill(v.Index(0), n)
 	case reflect.Map:
+		if open[v.Type()] {
+			return
+		}
+		open[v.Type()] = true
+		defer delete(open, v.Type())
 		key, val := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
 		fill(key, n)
 		fill(val, n)

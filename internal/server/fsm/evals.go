@@ -1,8 +1,6 @@
 package fsm
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 
 	"berth/internal/base/fault"
@@ -66,7 +64,7 @@ func jobNotFound(ns ids.Namespace, id ids.Job) error {
 // the same command makes the same evaluation on every server, and one for each job.
 func NewEval(seed, trigger string, j *job.Job) *eval.Eval {
 	return &eval.Eval{
-		ID:             DerivedEval(seed, string(j.Namespace), string(j.ID)),
+		ID:             ids.Eval(ids.Derived(seed, string(j.Namespace), string(j.ID))),
 		Namespace:      j.Namespace,
 		Priority:       j.Priority,
 		Type:           j.Type,
@@ -84,18 +82,4 @@ func followUp(tx *state.Tx, seed, trigger string, j *job.Job) *eval.Eval {
 	}
 	tx.PutEval(e)
 	return e
-}
-
-// DerivedEval makes a UUID of a seed and the parts that tell evaluations of one command apart.
-func DerivedEval(seed string, parts ...string) ids.Eval {
-	h := sha256.New()
-	for _, p := range append([]string{seed}, parts...) {
-		h.Write([]byte(p))
-		h.Write([]byte{0})
-	}
-	b := h.Sum(nil)[:16]
-	b[6] = b[6]&0x0f | 0x80 // version 8: made by an application's own rule
-	b[8] = b[8]&0x3f | 0x80
-	s := hex.EncodeToString(b)
-	return ids.Eval(s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:])
 }

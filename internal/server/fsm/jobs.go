@@ -8,6 +8,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
+	"berth/internal/server/provision"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -77,6 +78,9 @@ func (c *JobRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 		}
 		present = c.store(tx, st, old)
 	}
+	if err := c.provide(tx, st); err != nil {
+		return nil, err
+	}
 	out.Version, out.JobModifyIndex = present.Version, present.JobModifyIndex
 	out.Eval = NewEval(c.Seed, eval.TriggerJobRegister, present)
 	if c.EvalPriority > 0 {
@@ -84,6 +88,18 @@ func (c *JobRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 	}
 	tx.PutEval(out.Eval)
 	return out, nil
+}
+
+// provide records the volumes that the job says how to make and that are not there. Where one cannot be made nothing is
+// registered.
+func (c *JobRegister) provide(tx *state.Tx, st Stamp) error {
+	for _, v := range provision.Missing(&tx.Snap, c.Job, c.Seed, st.Time) {
+		put := &VolumePut{Volume: v, Seen: modifyIndex(tx.Volume(nil, v.ID))}
+		if _, err := put.Apply(tx, st); err != nil {
+			return fault.Note(err, "register", fmt.Sprintf("job %q", c.Job.ID))
+		}
+	}
+	return nil
 }
 
 func (c *JobRegister) store(tx *state.Tx, st Stamp, old *job.Job) *job.Job {

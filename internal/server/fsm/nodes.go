@@ -43,8 +43,7 @@ func (c *NodeRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 		return nil, fault.New(fault.Denied, "register node", string(n.ID),
 			"its secret is not the one it registered with first")
 	}
-	n.Status = node.StatusReady
-	n.StatusDescription = ""
+	n.Status, n.StatusDescription = node.StatusReady, ""
 	n.StatusUpdatedAt = st.Time.Unix()
 	n.SchedulingEligibility, n.Events = node.Eligible, nil
 	if old == nil {
@@ -57,6 +56,7 @@ func (c *NodeRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 			n.StatusUpdatedAt = old.StatusUpdatedAt
 		}
 	}
+	n.KeepOptions(old)
 	same, err := sameNode(old, n)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func systemEvals(tx *state.Tx, seed string, n *node.Node) []ids.Eval {
 
 func nodeEval(tx *state.Tx, seed string, j *job.Job, n *node.Node) ids.Eval {
 	e := NewEval(seed, eval.TriggerNodeUpdate, j)
-	e.ID = DerivedEval(seed, string(j.Namespace), string(j.ID), string(n.ID))
+	e.ID = ids.Eval(ids.Derived(seed, string(j.Namespace), string(j.ID), string(n.ID)))
 	e.Node, e.NodeModifyIndex = n.ID, tx.Stamp().Index
 	tx.PutEval(e)
 	return e.ID

@@ -12,6 +12,7 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
+	"berth/internal/model/taskconfig"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -66,17 +67,21 @@ func Job(s *state.Snap, j *job.Job) ([]string, error) {
 			Hint:    "namespaces are default and berth",
 		}
 	}
-	var warnings []string
+	warnings, err := provided(s, j)
+	if err != nil {
+		return nil, err
+	}
 	if w := poolless(s, j); w != "" {
 		warnings = append(warnings, w)
 	}
+	f := fleet{s: s, taken: map[string][]taskconfig.Schema{}}
 	for _, g := range j.TaskGroups {
 		if u := g.Update; u != nil && u.HealthCheck == alloc.ManualHealth && u.MaxParallel > 0 {
 			warnings = append(warnings, fmt.Sprintf("group %q: with health_check = \"manual\" an update stops after "+
 				"max_parallel allocations: nobody can say yet that they are healthy", g.Name))
 		}
 		for _, t := range g.Tasks {
-			if err := runnable(s, j, g, t); err != nil {
+			if err := runnable(f, j, g, t); err != nil {
 				return nil, err
 			}
 			w, err := mountable(s, j, g, t)

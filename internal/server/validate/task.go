@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,7 +18,7 @@ import (
 const signals = "os.signals"
 
 // runnable refuses what no try on any node that is known can make right: templates, options of drivers, signals.
-func runnable(s *state.Snap, j *job.Job, g *job.TaskGroup, t *job.Task) error {
+func runnable(f fleet, j *job.Job, g *job.TaskGroup, t *job.Task) error {
 	subject := fmt.Sprintf("job %q: group %q: task %q", j.ID, g.Name, t.Name)
 	for i, tmpl := range t.Templates {
 		err := render.Check(render.Template{
@@ -30,20 +31,14 @@ func runnable(s *state.Snap, j *job.Job, g *job.TaskGroup, t *job.Task) error {
 			return fault.Note(err, "register", subject)
 		}
 	}
-	if known := listed(s, t.Driver, node.DriverOptions(t.Driver)); known != nil {
-		for _, option := range slices.Sorted(maps.Keys(t.Config)) {
-			if !slices.Contains(known, option) {
-				return fault.WithHint(fault.New(fault.Invalid, "register", subject,
-					fmt.Sprintf("config: the driver %q has no option %q", t.Driver, option)),
-					"it knows "+strings.Join(known, ", "))
-			}
-		}
+	if err := f.takes(t.Driver, t.Config); err != nil {
+		return fault.Note(err, "register", subject)
 	}
 	wanted := []string{t.KillSignal}
 	for _, tmpl := range t.Templates {
 		wanted = append(wanted, tmpl.ChangeSignal)
 	}
-	if known := listed(s, t.Driver, signals); known != nil {
+	if known := listed(f.s, t.Driver, signals); known != nil {
 		for _, name := range wanted {
 			if name != "" && !slices.Contains(known, strings.ToUpper(name)) {
 				return fault.WithHint(fault.New(fault.Invalid, "register", subject,
@@ -56,13 +51,10 @@ func runnable(s *state.Snap, j *job.Job, g *job.TaskGroup, t *job.Task) error {
 
 // listed is what the ready nodes with a driver have in an attribute that is a list, taken together. Nil: there is no
 // such node, or one that does not say.
-func listed(s *state.Snap, driver, attribute string) []string {
+func listed(s *state.Snap, driver, name string) []string {
 	var all []string
 	for n := range readyWith(s, driver) {
-		list := n.Attributes[attribute]
-		if list == "" {
-			list = n.Drivers[driver].Attributes[attribute]
-		}
+		list := attribute(n, driver, name)
 		if list == "" {
 			return nil
 		}
@@ -70,6 +62,11 @@ func listed(s *state.Snap, driver, attribute string) []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// attribute is one that a node or a driver of it has.
+func attribute(n *node.Node, driver, name string) string {
+	return cmp.Or(n.Attributes[name], n.Drivers[driver].Attributes[name])
 }
 
 // readyWith are the ready nodes with a healthy driver.

@@ -37,7 +37,7 @@ func TestWhatCannotRunIsRefusedAsFarAsReadyNodesKnow(t *testing.T) {
 			Templates:  []*job.Template{{EmbeddedTmpl: `{{ env "A" }}`}},
 		}, "", ""},
 		{"option", job.Task{Driver: "exec", Config: map[string]any{"commnd": "x"}},
-			`task "t": config: the driver "exec" has no option "commnd" (it knows args, command)`, ""},
+			`task "t": config.commnd: the driver "exec" has no option "commnd" (it knows args, command)`, ""},
 		{"signal", job.Task{Driver: "exec", KillSignal: "SIGFOO"},
 			`there is no signal "SIGFOO" (there are SIGINT, SIGTERM)`, ""},
 		{"template's signal",

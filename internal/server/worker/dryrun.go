@@ -9,9 +9,12 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
+	"berth/internal/model/volume"
 	"berth/internal/scheduler"
+	"berth/internal/scheduler/filter"
 	"berth/internal/server/fsm"
 	"berth/internal/server/planner"
+	"berth/internal/server/provision"
 	"berth/internal/wire"
 )
 
@@ -28,6 +31,8 @@ func (s *Scheduling) DryRun(ctx context.Context, req *wire.JobPlanRequest) (*wir
 	}
 	view := planner.ViewOf(snap)
 	view.Jobs = &asIf{Jobs: view.Jobs, job: now}
+	made := provision.Missing(snap, now, "", time.Now())
+	view.Volumes = asMade(view.Volumes, made)
 	e := &eval.Eval{
 		ID:             ids.Eval(ids.New()),
 		Namespace:      now.Namespace,
@@ -40,6 +45,9 @@ func (s *Scheduling) DryRun(ctx context.Context, req *wire.JobPlanRequest) (*wir
 	}
 	_, why := scheduler.Schedule(view, e, time.Now())
 	reply := &wire.JobPlanReply{Old: old, Annotations: map[string]wire.GroupChanges{}, FailedTGAllocs: why.Failed}
+	for _, v := range made {
+		reply.NewVolumes = append(reply.NewVolumes, v.ID.ID)
+	}
 	for name, c := range why.Changes {
 		reply.Annotations[name] = wire.GroupChanges(c)
 	}
@@ -80,4 +88,26 @@ func (a *asIf) Job(ns ids.Namespace, id ids.Job) *job.Job {
 		return a.job
 	}
 	return a.Jobs.Job(ns, id)
+}
+
+// volumesMade shows the volumes as if those that a registration makes had been made.
+type volumesMade struct {
+	filter.Volumes
+	made map[volume.ID]*volume.Volume
+}
+
+func asMade(v filter.Volumes, made []*volume.Volume) filter.Volumes {
+	out := &volumesMade{Volumes: v, made: map[volume.ID]*volume.Volume{}}
+	for _, m := range made {
+		m.Status.Phase, m.Status.ExternalID = volume.PhaseReady, m.ID.String() // each is another one
+		out.made[m.ID] = m
+	}
+	return out
+}
+
+func (v *volumesMade) Volume(id volume.ID) *volume.Volume {
+	if m := v.made[id]; m != nil {
+		return m
+	}
+	return v.Volumes.Volume(id)
 }

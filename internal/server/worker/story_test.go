@@ -103,7 +103,7 @@ func TestEveryMissingThingThatComesLetsTheJobGoOn(t *testing.T) {
 		}
 		waiting("no node", "does not exist")
 		h.volume("data", volume.PhaseCreating)
-		waiting("a volume in the making", "is creating")
+		waiting("a volume in the making", `volume \"data\" is being made`)
 		h.volume("data", volume.PhaseReady)
 		h.node("n1")
 		waiting("a node without plugin", "does not run on this node")

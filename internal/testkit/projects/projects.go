@@ -142,11 +142,22 @@ func (k *Kernel) Of(t testing.TB, path string) uint32 {
 // Give gives a directory a project, as a person would.
 func (k *Kernel) Give(t testing.TB, path string, project uint32) {
 	t.Helper()
+	k.of[inode(t, path)] = project
+}
+
+// Flag sets flags of a directory, as a person would.
+func (k *Kernel) Flag(t testing.TB, path string, flags uint32) {
+	t.Helper()
+	k.flags[inode(t, path)] = flags
+}
+
+func inode(t testing.TB, path string) uint64 {
+	t.Helper()
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
 		t.Fatal(err)
 	}
-	k.of[st.Ino] = project
+	return st.Ino
 }
 
 // hexed shows a record in words of four bytes, those that are zero as a dot.

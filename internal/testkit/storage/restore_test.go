@@ -331,14 +331,18 @@ func TestASnapshotThatARestoreForgotIsDeletedByAPerson(t *testing.T) {
 // lists fails the test unless exactly these snapshots are listed.
 func (c *cluster) lists(p *csitest.Plugin, want ...string) {
 	c.t.Helper()
-	list, err := wire.SnapshotList.Call(c.t.Context(), c.conn, &wire.SnapshotListRequest{Plugin: ids.Plugin(p.ID)})
-	if err != nil {
-		c.t.Fatal(err)
-	}
 	var got []string
-	for _, sn := range list.Items {
-		got = append(got, sn.ExternalID)
-	}
+	eventually(c.t, "the plugin's node answers", func() bool { // it connects anew after a restore
+		list, err := wire.SnapshotList.Call(c.t.Context(), c.conn, &wire.SnapshotListRequest{Plugin: ids.Plugin(p.ID)})
+		if err != nil {
+			c.t.Log(err)
+			return false
+		}
+		for _, sn := range list.Items {
+			got = append(got, sn.ExternalID)
+		}
+		return true
+	})
 	if !slices.Equal(got, want) {
 		c.t.Errorf("listed are %q, want %q", got, want)
 	}

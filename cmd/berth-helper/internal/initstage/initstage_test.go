@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/cmd/berth-helper/internal/spawn"
+	"berth/e2e/hostile"
 	"berth/internal/base/fault"
 	"berth/internal/shimproto"
 )
@@ -158,6 +159,12 @@ func TestARootHoldsWhatItWasGivenAndNothingElseOfTheNode(t *testing.T) {
 		t.Errorf("its root has %v", names)
 	}
 	golden(t, "testdata/mounts.txt", mounts(t, pid))
+	for _, path := range hostile.Masked { // those that this kernel has
+		text, err := os.ReadFile(inside + path)
+		if names, _ := os.ReadDir(inside + path); len(text)+len(names) > 0 {
+			t.Errorf("%s reads %q, has %v, %v", path, text, names, err)
+		}
+	}
 }
 
 // Entries that are listed are there, links among them lead to what the task has too, and a job's mounts find a place.
@@ -243,7 +250,7 @@ func mounts(t *testing.T, pid int) string {
 func unshared(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -93,6 +93,11 @@ func (r *root) mountProc() error {
 		unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC); err != nil {
 		return err
 	}
+	return r.coverProc()
+}
+
+// coverProc hides what the node keeps to itself, and seals what is for all of it.
+func (r *root) coverProc() error {
 	if !r.iso.NoNewPrivileges {
 		return nil // a storage plugin acts on the node itself
 	}
@@ -117,18 +122,26 @@ func (r *root) mountSys() error {
 	if err := r.mountFresh("/sys", "sysfs", attrs); err != nil {
 		return err
 	}
-	if r.iso.NoNewPrivileges {
-		for _, p := range maskedSys {
-			if err := r.mask(p); err != nil {
-				return err
-			}
-		}
+	if err := r.coverSys(); err != nil {
+		return err
 	}
 	if len(r.iso.Cgroups) == 0 || r.iso.Cgroups[0].Target == "/sys/fs/cgroup" {
 		return nil
 	}
 	return r.mountFresh("/sys/fs/cgroup", "tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC,
 		"mode=0755", "size=64k")
+}
+
+func (r *root) coverSys() error {
+	if !r.iso.NoNewPrivileges {
+		return nil
+	}
+	for _, p := range maskedSys {
+		if err := r.mask(p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mask hides a path, if there is one: a file behind /dev/null, a directory behind an empty read-only one.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"unsafe"
 
@@ -66,7 +67,8 @@ func tell() {
 	fmt.Printf("groups: %s\nusers: %s\n", own, strings.Join(strings.Fields(string(users)), " "))
 	fmt.Printf("dies by signal %d\ncores up to %d\nsession keyring %d\n", parentSignal, cores.Max, keyring)
 	for line := range strings.Lines(string(status)) {
-		for _, name := range []string{"Uid", "Gid", "CapEff", "CapBnd", "CapAmb", "SigBlk", "NoNewPrivs", "Seccomp"} {
+		for _, name := range []string{"Uid", "Gid", "Groups", "CapEff", "CapBnd", "CapAmb", "SigBlk", "NoNewPrivs",
+			"Seccomp"} {
 			if strings.HasPrefix(line, name+":") {
 				fmt.Print(line)
 			}
@@ -150,6 +152,7 @@ func TestABoundedChildHasNothingOfItsParents(t *testing.T) {
 		"users":          "0 0 4294967295",
 		"Uid":            "65534\t65534\t65534\t65534",
 		"Gid":            "65534\t65534\t65534\t65534",
+		"Groups":         "",
 		"cores up to":    "0",
 		"CapEff":         "0000000000000400",
 		"CapAmb":         "0000000000000400",
@@ -160,6 +163,36 @@ func TestABoundedChildHasNothingOfItsParents(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Given a parent that is in groups beside its own, when it has children of other users or of root, bounded or not, then
+// none of them is in these groups.
+func TestAChildIsInNoGroupsOfItsParents(t *testing.T) {
+	n := newNursery(t)
+	before, err := syscall.Getgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Setgroups(before); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := syscall.Setgroups([]int{4, 24}); err != nil {
+		t.Fatal(err)
+	}
+	if got := asked(t, n, Spec{})["Groups"]; got != "4 24" {
+		t.Fatalf("who is not told whose it is is in groups %q", got)
+	}
+	for name, s := range map[string]Spec{
+		"nobody":       {User: &shimproto.User{UID: 65534, GID: 65534}},
+		"root":         {User: &shimproto.User{}},
+		"bounded root": {User: &shimproto.User{}, Bound: &Bound{NoNewPrivileges: true}},
+	} {
+		if got := asked(t, n, s)["Groups"]; got != "" {
+			t.Errorf("%s is in groups %q", name, got)
+		}
 	}
 }
 

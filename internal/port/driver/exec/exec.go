@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"berth/internal/base/fault"
+	"berth/internal/model/taskconfig"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/launched"
 	"berth/internal/port/seccomp"
@@ -106,20 +107,13 @@ func (d *Driver) Info() driver.Info {
 	}
 }
 
-var schema = driver.Schema{
-	"command": {
-		Kind:     driver.KindString,
-		Required: true,
-		Doc:      "program in the task's root: a path, or a name looked for in /local and PATH",
-	},
-	"args":     {Kind: driver.KindStringList, Doc: "arguments"},
-	"pid_mode": {Kind: driver.KindString, Doc: "private (default), or host where the agent allows it"},
-	"ipc_mode": {Kind: driver.KindString, Doc: "private (default), or host where the agent allows it"},
-	"cap_add": {
-		Kind: driver.KindStringList,
-		Doc:  "capabilities to add, as far as the agent allows them; all adds those",
-	},
-	"cap_drop": {Kind: driver.KindStringList, Doc: "capabilities to drop; all drops the default set"},
+var schema = taskconfig.Schema{
+	"command":  {Kind: taskconfig.Text, Required: true}, // in the task's root: a path, or a name in /local and PATH
+	"args":     {Kind: taskconfig.Texts},
+	"pid_mode": {Kind: taskconfig.Text, OneOf: []string{private, host}}, // host: where the agent allows it
+	"ipc_mode": {Kind: taskconfig.Text, OneOf: []string{private, host}},
+	"cap_add":  {Kind: taskconfig.Texts}, // as far as the agent allows them; all adds those
+	"cap_drop": {Kind: taskconfig.Texts}, // all drops the default set
 }
 
 // Fingerprint implements driver.Driver.
@@ -165,10 +159,7 @@ func (d *Driver) spec(cfg *driver.TaskConfig) (*driver.LaunchSpec, error) {
 	if d.unfiltered != nil {
 		return nil, d.unfiltered
 	}
-	if err := schema.Check(cfg.Config); err != nil {
-		return nil, err
-	}
-	argv, err := launched.Command(cfg.Config)
+	config, err := schema.Read(Name, cfg.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -179,16 +170,16 @@ func (d *Driver) spec(cfg *driver.TaskConfig) (*driver.LaunchSpec, error) {
 		Etc:             etc(d.cfg.ShowEtc),
 		Filter:          d.filter,
 	}
-	iso.PIDMode, _ = cfg.Config["pid_mode"].(string)
-	iso.IPCMode, _ = cfg.Config["ipc_mode"].(string)
+	iso.PIDMode, _ = config["pid_mode"].(string)
+	iso.IPCMode, _ = config["ipc_mode"].(string)
 	if iso.Binds, err = binds(cfg); err != nil {
 		return nil, err
 	}
-	if err := d.privileges(cfg, iso); err != nil {
+	if err := d.privileges(cfg, config, iso); err != nil {
 		return nil, err
 	}
 	spec := launched.Spec(cfg)
-	spec.Argv = argv
+	spec.Argv = launched.Command(config)
 	spec.Env = launched.Env(cfg.Env, defaultPath)
 	spec.Dir = "/"
 	spec.Search = []string{LocalPath}
@@ -197,7 +188,7 @@ func (d *Driver) spec(cfg *driver.TaskConfig) (*driver.LaunchSpec, error) {
 }
 
 // privileges bounds what the task may do to the node.
-func (d *Driver) privileges(cfg *driver.TaskConfig, iso *driver.IsolateSpec) error {
+func (d *Driver) privileges(cfg *driver.TaskConfig, config map[string]any, iso *driver.IsolateSpec) error {
 	shares, err := d.hostModes(cfg, iso)
 	if err != nil {
 		return err
@@ -216,14 +207,7 @@ func (d *Driver) privileges(cfg *driver.TaskConfig, iso *driver.IsolateSpec) err
 		iso.Etc = nil
 		return nil
 	}
-	add, err := launched.Strings(cfg.Config, "cap_add")
-	if err != nil {
-		return err
-	}
-	drop, err := launched.Strings(cfg.Config, "cap_drop")
-	if err != nil {
-		return err
-	}
+	add, drop := launched.Texts(config, "cap_add"), launched.Texts(config, "cap_drop")
 	if shares {
 		if err := refuseReaching(add); err != nil {
 			return err

@@ -9,8 +9,11 @@ import (
 	"berth/internal/port/driver"
 )
 
-// host is the mode in which a task shares a namespace of the node.
-const host = "host"
+// The modes of a namespace: the task's own, or shared with the node.
+const (
+	private = "private"
+	host    = "host"
+)
 
 // reaching are the capabilities by which a task among the node's processes, or its shared memory, becomes one of them:
 // any user's (setuid, setgid), a debugger of any (sys_ptrace, checkpoint_restore, perfmon, bpf), or master of what it

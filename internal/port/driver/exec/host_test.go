@@ -2,6 +2,7 @@ package exec
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -78,10 +79,57 @@ func TestATaskThatSharesANamespaceCannotBecomeTheNode(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range []string{"setuid", "setgid", "dac_override", "dac_read_search", "sys_ptrace", "sys_admin"} {
+	for _, c := range []string{"bpf", "checkpoint_restore", "chown", "dac_override", "dac_read_search", "fowner",
+		"ipc_owner", "perfmon", "setgid", "setuid", "sys_admin", "sys_ptrace"} {
 		if !slices.Contains(reaching, c) {
 			t.Errorf("%s is harmless?", c)
 		}
+	}
+}
+
+// Given mounts at paths by which a task would have another root, /proc or /sys than the driver makes, however they are
+// written, when it is started, then it is refused by the path and with a way out; a path that only begins alike is
+// taken.
+func TestNothingIsMountedOverWhatTheDriverMakes(t *testing.T) {
+	at := func(target string) (*driver.IsolateSpec, error) {
+		return privilegesOf(t, Config{}, func(tc *driver.TaskConfig) {
+			tc.Mounts = []driver.Mount{{Source: "/srv", Target: target}}
+		})
+	}
+	for _, target := range []string{"/", "", "data", "/..", "/proc", "/proc/", "/proc/sys/kernel", "//proc/1", "/sys",
+		"/sys/fs/cgroup", "/data/../proc/sys", "/data/../../sys"} {
+		_, err := at(target)
+		if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), strconv.Quote(target)) ||
+			!strings.Contains(err.Error(), "choose an absolute path") {
+			t.Errorf("%q: %v", target, err)
+		}
+	}
+	for target, clean := range map[string]string{
+		"/processes": "/processes", "/system/": "/system", "/a/proc": "/a/proc",
+	} {
+		iso, err := at(target)
+		if err != nil {
+			t.Errorf("%q: %v", target, err)
+		} else if last := iso.Binds[len(iso.Binds)-1]; last.Target != clean || last.Source != "/srv" {
+			t.Errorf("%q: %+v", target, last)
+		}
+	}
+}
+
+// Given devices with a path of their own in the task and without, then each is shown where it shall be.
+func TestADeviceKeepsItsPathUnlessItIsGivenAnother(t *testing.T) {
+	iso, err := privilegesOf(t, Config{}, func(tc *driver.TaskConfig) {
+		tc.Devices = []driver.Device{{HostPath: "/dev/null"}, {HostPath: "/dev/zero", TaskPath: "/dev/nil"}}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []driver.Device{
+		{HostPath: "/dev/null", TaskPath: "/dev/null"},
+		{HostPath: "/dev/zero", TaskPath: "/dev/nil"},
+	}
+	if !slices.Equal(iso.Devices, want) {
+		t.Errorf("they are shown as %+v", iso.Devices)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/model/taskconfig"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/rawexec"
@@ -15,7 +16,7 @@ import (
 // Given the drivers, then their page has the options of each, and what every task of exec sees and may do.
 func TestThePageOfTheDriversIsWhole(t *testing.T) {
 	p := reference.Open(t, "reference/drivers.md")
-	types := map[driver.FieldKind]string{driver.KindString: "text", driver.KindStringList: "list of texts"}
+	types := map[taskconfig.Kind]string{taskconfig.Text: "text", taskconfig.Texts: "list of texts"}
 	for _, d := range []driver.Driver{exec.New(exec.Config{}, nil), rawexec.New(rawexec.Config{}, nil)} {
 		info := d.Info()
 		section := p.Section(d.Name())

@@ -138,31 +138,21 @@ func Env(env map[string]string, path string) []string {
 	return out
 }
 
-// Command reads command and args of a checked config block.
-func Command(cfg map[string]any) ([]string, error) {
-	command, _ := cfg["command"].(string)
-	if command == "" {
-		return nil, fault.New(fault.Invalid, "", "config.command", "it is empty")
-	}
-	args, err := Strings(cfg, "args")
-	return append([]string{command}, args...), err
+// Command takes command and args from a config block as a schema reads it.
+func Command(config map[string]any) []string {
+	command, _ := config["command"].(string) // the schema requires it
+	return append([]string{command}, Texts(config, "args")...)
 }
 
-// Strings reads a list of strings of a checked config block.
-func Strings(cfg map[string]any, name string) ([]string, error) {
-	list, ok := cfg[name].([]any)
-	if !ok && cfg[name] != nil {
-		return nil, fault.New(fault.Invalid, "", "config."+name, "must be a list of strings")
-	}
+// Texts takes a list of texts from a config block as a schema reads it.
+func Texts(config map[string]any, name string) []string {
+	list, _ := config[name].([]any) // the schema says so; nil: it is not set
 	out := make([]string, 0, len(list))
 	for _, v := range list {
-		s, ok := v.(string)
-		if !ok {
-			return nil, fault.New(fault.Invalid, "", "config."+name, "must be a list of strings")
-		}
-		out = append(out, s)
+		text, _ := v.(string) // as above
+		out = append(out, text)
 	}
-	return out, nil
+	return out
 }
 
 // Look makes a driver's fingerprint from what its launcher says.

@@ -12,6 +12,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
+	"berth/internal/model/taskconfig"
 	"berth/internal/port/driver"
 )
 
@@ -74,18 +75,18 @@ func (d *Driver) Name() string { return d.DriverName }
 // Info describes it. Options: run_for (duration, how long a process lives; empty: until stopped), exit_code,
 // exit_signal, oom_killed, start_error, start_error_final, ignore_signals, plus free texts command, args and note.
 func (d *Driver) Info() driver.Info {
-	return driver.Info{Name: d.DriverName, Version: "1.0.0", Capabilities: d.Capabilities, Schema: driver.Schema{
-		"run_for":           {Kind: driver.KindString},
-		"exit_code":         {Kind: driver.KindInt},
-		"exit_signal":       {Kind: driver.KindInt},
-		"oom_killed":        {Kind: driver.KindBool},
-		"start_error":       {Kind: driver.KindString},
-		"start_error_final": {Kind: driver.KindBool},
-		"ignore_signals":    {Kind: driver.KindBool},
-		"stdout":            {Kind: driver.KindString},
-		"command":           {Kind: driver.KindString},
-		"args":              {Kind: driver.KindStringList},
-		"note":              {Kind: driver.KindString},
+	return driver.Info{Name: d.DriverName, Version: "1.0.0", Capabilities: d.Capabilities, Schema: taskconfig.Schema{
+		"run_for":           {Kind: taskconfig.Text},
+		"exit_code":         {Kind: taskconfig.Number},
+		"exit_signal":       {Kind: taskconfig.Number},
+		"oom_killed":        {Kind: taskconfig.Boolean},
+		"start_error":       {Kind: taskconfig.Text},
+		"start_error_final": {Kind: taskconfig.Boolean},
+		"ignore_signals":    {Kind: taskconfig.Boolean},
+		"stdout":            {Kind: taskconfig.Text},
+		"command":           {Kind: taskconfig.Text},
+		"args":              {Kind: taskconfig.Texts},
+		"note":              {Kind: taskconfig.Text},
 	}}
 }
 

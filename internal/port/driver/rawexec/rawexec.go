@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"berth/internal/base/fault"
+	"berth/internal/model/taskconfig"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/launched"
 	"berth/internal/port/users"
@@ -67,13 +68,10 @@ func (d *Driver) Info() driver.Info {
 	}
 }
 
-var schema = driver.Schema{
-	"command": {
-		Kind:     driver.KindString,
-		Required: true,
-		Doc:      "program: a path, relative to the task directory, or a name looked for in local/ and PATH",
-	},
-	"args": {Kind: driver.KindStringList, Doc: "arguments"},
+var schema = taskconfig.Schema{
+	// A path, relative to the task directory, or a name looked for in local/ and PATH.
+	"command": {Kind: taskconfig.Text, Required: true},
+	"args":    {Kind: taskconfig.Texts},
 }
 
 // Fingerprint implements driver.Driver.
@@ -96,12 +94,12 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (driver.Task
 	if err := d.check(cfg); err != nil {
 		return fail(err)
 	}
-	argv, err := launched.Command(cfg.Config)
+	config, err := schema.Read(Name, cfg.Config)
 	if err != nil {
 		return fail(err)
 	}
 	spec := launched.Spec(cfg)
-	spec.Argv, spec.Env = argv, launched.Env(environment(cfg.User, cfg.Env), defaultPath)
+	spec.Argv, spec.Env = launched.Command(config), launched.Env(environment(cfg.User, cfg.Env), defaultPath)
 	spec.Dir, spec.Search = cfg.TaskDir, []string{filepath.Join(cfg.TaskDir, "local")}
 	if cfg.User != "" && d.cfg.DataDir != "" {
 		spec.Reach = &driver.Reach{Dir: d.cfg.DataDir, Own: filepath.Dir(cfg.TaskDir)}
@@ -115,9 +113,6 @@ func (d *Driver) check(cfg *driver.TaskConfig) error {
 	if !d.cfg.Enabled {
 		return fault.WithHint(fault.New(fault.Denied, "", "", "the driver is disabled on this node"),
 			"set enabled = true in the agent's plugin \"raw_exec\" block")
-	}
-	if err := schema.Check(cfg.Config); err != nil {
-		return err
 	}
 	if len(cfg.Mounts) > 0 {
 		return fault.WithHint(fault.New(fault.Unsupported, "", "mount "+strconv.Quote(cfg.Mounts[0].Target),

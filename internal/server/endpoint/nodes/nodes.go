@@ -11,10 +11,12 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/logkey"
 	"berth/internal/model/lineage"
 	"berth/internal/model/node"
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/driveroptions"
 	"berth/internal/server/fsm/reports"
 	"berth/internal/server/state"
 	"berth/internal/wire"
@@ -72,10 +74,13 @@ func (e *Endpoints) nodeRegister(ctx context.Context, req *wire.NodeRegisterRequ
 	if req.Info.Unfollowed = ""; req.Holds && snap.Relate(req.Seen) == lineage.Foreign {
 		req.Info.Unfollowed = node.FollowsOthers
 	}
+	options := &driveroptions.Put{Node: req.Node, Drivers: driveroptions.Of(req.Info)}
+	req.Info.KeepOptions(nil)
 	index, err := e.register(ctx, snap, req)
 	if err != nil {
 		return nil, err
 	}
+	e.putOptions(ctx, options)
 	snap = e.cfg.Store.Snapshot()
 	m := snap.Meta(nil)
 	if m == nil {
@@ -95,6 +100,19 @@ func (e *Endpoints) nodeRegister(ctx context.Context, req *wire.NodeRegisterRequ
 		reply.Session = now.Epoch
 	}
 	return reply, nil
+}
+
+// putOptions records what the drivers of a node take, if it is something else than before. The node is registered
+// without that too: jobs are then checked by what was recorded before, or by names alone.
+func (e *Endpoints) putOptions(ctx context.Context, options *driveroptions.Put) {
+	s := e.cfg.Store.Snapshot()
+	if !s.Understands(driveroptions.Schema) || !options.Changes(s) {
+		return
+	}
+	if _, _, err := e.cfg.Proposer.Propose(ctx, options); err != nil {
+		e.cfg.Log.Warn("what the drivers of a node take cannot be recorded before it registers again", logkey.Node,
+			options.Node, logkey.Error, err)
+	}
 }
 
 func (e *Endpoints) nodeHeartbeat(

@@ -18,7 +18,7 @@ import (
 func (e *Endpoints) pluginRebind(
 	ctx context.Context, r *wire.PluginRebindRequest,
 ) (*wire.PluginRebindReply, error) {
-	s, subject := e.learned(ctx, r.Plugin), `plugin "`+string(r.Plugin)+`"`
+	s, subject := volumes.Learned(ctx, e.cfg.Store, r.Plugin), `plugin "`+string(r.Plugin)+`"`
 	from := r.From
 	if from == "" {
 		others := slices.DeleteFunc(holders.Owners(s, r.Plugin), func(name string) bool {

@@ -9,7 +9,6 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
-	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
 	"berth/internal/server/validate"
@@ -22,7 +21,7 @@ func (e *Endpoints) volumeCreate(ctx context.Context, r *wire.VolumeWriteRequest
 	if err := validate.Volume(r, false); err != nil {
 		return nil, err
 	}
-	s := e.learned(ctx, r.Spec.Plugin)
+	s := volumes.Learned(ctx, e.cfg.Store, r.Spec.Plugin)
 	if old := s.Volume(nil, r.Volume); old != nil && old.Status.Phase != volume.PhaseFailed {
 		return e.volumeUpdate(ctx, s, old, r, validate.Create)
 	}
@@ -39,32 +38,6 @@ func (e *Endpoints) volumeCreate(ctx context.Context, r *wire.VolumeWriteRequest
 		return nil, err
 	}
 	return e.awaitVolume(ctx, r.Volume, r.Wait, "created", views.Namesakes(s, r.Volume))
-}
-
-// learnWait bounds how long a write waits for the servers to hear what a plugin can do.
-const learnWait = 2 * time.Second
-
-// learned returns a state in which it is known what the plugin can do, if that is about to be known: a node reports a
-// healthy instance a moment before the servers record its capabilities, and who saw the report must be able to go on.
-func (e *Endpoints) learned(ctx context.Context, id ids.Plugin) *state.Snap {
-	wctx, cancel := context.WithTimeout(ctx, learnWait)
-	defer cancel()
-	for {
-		w := state.NewWatch()
-		s := e.cfg.Store.Snapshot()
-		if rec := s.Plugin(w, id); rec != nil && rec.Negotiated || !healthyInstance(s, w, id) || w.Wait(wctx) != nil {
-			return s
-		}
-	}
-}
-
-func healthyInstance(s *state.Snap, w *state.Watch, id ids.Plugin) bool {
-	for n := range s.Nodes(w, "") {
-		if slices.ContainsFunc(n.CSI, func(i *plugin.Instance) bool { return i.Plugin == id && i.Healthy() }) {
-			return true
-		}
-	}
-	return false
 }
 
 // storeNew seals the secrets, then commits the record. A record in phase failed gives way.
@@ -103,7 +76,7 @@ func (e *Endpoints) volumeRegister(ctx context.Context, r *wire.VolumeWriteReque
 	if err := validate.Volume(r, true); err != nil {
 		return nil, err
 	}
-	s := e.learned(ctx, r.Spec.Plugin)
+	s := volumes.Learned(ctx, e.cfg.Store, r.Spec.Plugin)
 	rec := s.Plugin(nil, r.Spec.Plugin)
 	if old := s.Volume(nil, r.Volume); old != nil && old.Status.Phase != volume.PhaseFailed {
 		return e.registerAgain(ctx, s, rec, old, r)

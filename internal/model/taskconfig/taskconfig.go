@@ -1,0 +1,219 @@
+// Package taskconfig owns what a driver takes in the config block of a task, and the one answer to whether a block
+// fits: servers ask it when a job is submitted, nodes before a task starts. Drivers describe themselves by it.
+package taskconfig
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/internal/base/fault"
+)
+
+// Kind is the type of a value. It is stored under its name; one that is empty, or that this program does not know,
+// takes every value, because only the node that has it can judge.
+type Kind string
+
+// Kinds of values. A block of a job file arrives as a list of maps.
+const (
+	Text    Kind = "text"
+	Boolean Kind = "boolean"
+	Number  Kind = "number" // whole
+	Texts   Kind = "texts"  // a list of texts
+	Map     Kind = "map"    // names with texts
+	Blocks  Kind = "blocks" // each by Field.Fields
+)
+
+// Field describes one attribute or block.
+type Field struct {
+	Kind     Kind
+	Required bool     `cbor:",omitempty"` // an empty text is none
+	OneOf    []string `cbor:",omitempty"` // of Text: what it can be; empty: everything
+	Fields   Schema   `cbor:",omitempty"` // of Blocks
+}
+
+// Schema describes a driver's config block by the names in it.
+type Schema map[string]Field
+
+// Named is what is known of a driver that says no more than the names of its options.
+func Named(options []string) Schema {
+	s := Schema{}
+	for _, name := range options {
+		s[name] = Field{}
+	}
+	return s
+}
+
+// Equal reports whether two drivers take the same.
+func (s Schema) Equal(other Schema) bool { return reflect.DeepEqual(s, other) }
+
+// Check judges a block as it stands in a job. A text with ${…} is judged where a value is put in its place, unless
+// nothing that it can become would do. The first offence, by name, is fault.Invalid.
+func (s Schema) Check(driver string, cfg map[string]any) error {
+	_, err := reading{driver: driver, submitted: true}.block("config", s, cfg)
+	return err
+}
+
+// Read returns a block whose values were put in place in the one form that drivers read: string, bool, int64, []any of
+// strings, map[string]any of strings, and for blocks []any of map[string]any. Numbers and booleans are taken for the
+// texts that they are written as, and the other way about, as job files of the field have it; what else does not fit
+// is fault.Invalid.
+func (s Schema) Read(driver string, cfg map[string]any) (map[string]any, error) {
+	return reading{driver: driver}.block("config", s, cfg)
+}
+
+type reading struct {
+	driver    string
+	submitted bool // values are still to be put in the place of ${…}
+}
+
+func (r reading) block(path string, s Schema, cfg map[string]any) (map[string]any, error) {
+	out := make(map[string]any, len(cfg))
+	for _, name := range slices.Sorted(maps.Keys(cfg)) {
+		f, known := s[name]
+		if !known {
+			return nil, fault.WithHint(r.refusal(path+"."+name, "the driver %q has no option %q", r.driver, name),
+				"it knows "+strings.Join(slices.Sorted(maps.Keys(s)), ", "))
+		}
+		if cfg[name] == nil {
+			continue
+		}
+		v, err := r.value(path+"."+name, name, f, cfg[name])
+		if err != nil {
+			return nil, err
+		}
+		out[name] = v
+	}
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		if f := s[name]; f.Required && (out[name] == nil || out[name] == "") {
+			return nil, fault.WithHint(r.refusal(path+"."+name, "the driver %q requires it, and it is %s", r.driver,
+				map[bool]string{true: "empty", false: "not set"}[out[name] == ""]), "write "+f.example(name))
+		}
+	}
+	return out, nil
+}
+
+func (r reading) refusal(path, format string, args ...any) error {
+	return fault.New(fault.Invalid, "", path, fmt.Sprintf(format, args...))
+}
+
+// value reads one value; at a refusal it says what was wanted, what there is, and what to write instead.
+func (r reading) value(path, name string, f Field, v any) (any, error) {
+	switch f.Kind {
+	case Map, Blocks:
+		if list, ok := asMaps(v); ok {
+			return r.maps(path, f, list)
+		}
+	case Texts:
+		if list, ok := v.([]any); ok {
+			if out, at := texts(list); at < 0 {
+				return out, nil
+			} else if _, block := asMaps(v); !block {
+				return nil, r.misfit(fmt.Sprintf("%s[%d]", path, at), "a text", describe(list[at]), f.example(name))
+			}
+		}
+	default:
+		if out, ok := r.scalar(f, v); ok {
+			return out, nil
+		}
+	}
+	is := describe(v)
+	if _, text := v.(string); text && len(f.OneOf) > 0 {
+		is = "another text"
+	}
+	return nil, r.misfit(path, f.wanted(), is, f.example(name))
+}
+
+func (r reading) misfit(path, wanted, is, example string) error {
+	err := r.refusal(path, "the driver %q takes %s here, and this is %s", r.driver, wanted, is)
+	return fault.WithHint(err, "write "+example)
+}
+
+// scalar reads a single value.
+func (r reading) scalar(f Field, v any) (any, bool) {
+	text, isText := written(v)
+	later := r.submitted && isText && strings.Contains(text, "${")
+	switch f.Kind {
+	case Text:
+		return text, isText && (len(f.OneOf) == 0 || text == "" || later || slices.Contains(f.OneOf, text))
+	case Boolean:
+		return text == "true", text == "true" || text == "false" || later
+	case Number:
+		n, err := strconv.ParseInt(text, 10, 64)
+		return n, isText && err == nil || later
+	}
+	return v, true
+}
+
+// maps reads a map, or what a block of a job file becomes: a list of maps.
+func (r reading) maps(path string, f Field, list []map[string]any) (any, error) {
+	if f.Kind == Blocks {
+		out := make([]any, 0, len(list))
+		for i, m := range list {
+			b, err := r.block(fmt.Sprintf("%s[%d]", path, i), f.Fields, m)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, b)
+		}
+		return out, nil
+	}
+	out := map[string]any{}
+	for _, m := range list {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			v, err := r.value(path+"."+k, k, Field{Kind: Text}, m[k])
+			if err != nil {
+				return nil, err
+			}
+			out[k] = v
+		}
+	}
+	return out, nil
+}
+
+// texts reads a list, or returns the place of the first value that is not a text; -1: there is none.
+func texts(list []any) (out []any, at int) {
+	out = make([]any, 0, len(list))
+	for i, v := range list {
+		text, ok := written(v)
+		if !ok {
+			return nil, i
+		}
+		out = append(out, text)
+	}
+	return out, -1
+}
+
+// written is a single value as it is written. JSON and CBOR have several forms of a number.
+func written(v any) (string, bool) {
+	switch t := v.(type) {
+	case string:
+		return t, true
+	case float64:
+		return strconv.FormatFloat(t, 'f', -1, 64), true
+	case bool, int, int64, uint64:
+		return fmt.Sprint(t), true
+	}
+	return "", false
+}
+
+func asMaps(v any) ([]map[string]any, bool) {
+	switch t := v.(type) {
+	case map[string]any:
+		return []map[string]any{t}, true
+	case []any:
+		out := make([]map[string]any, 0, len(t))
+		for _, e := range t {
+			m, ok := e.(map[string]any)
+			if !ok {
+				return nil, false
+			}
+			out = append(out, m)
+		}
+		return out, true
+	}
+	return nil, false
+}

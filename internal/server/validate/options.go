@@ -1,0 +1,60 @@
+package validate
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"berth/internal/base/fault"
+	"berth/internal/model/node"
+	"berth/internal/model/taskconfig"
+	"berth/internal/server/state"
+)
+
+// fleet is what the ready nodes of a snapshot take in the config of a task, by driver: what differs, once. A job with a
+// thousand tasks asks each node once for each driver.
+type fleet struct {
+	s     *state.Snap
+	taken map[string][]taskconfig.Schema
+}
+
+// takes refuses a config that no ready node with the driver takes. Where there is none, or one that does not say,
+// nothing is refused.
+func (f fleet) takes(driver string, config map[string]any) error {
+	known, asked := f.taken[driver]
+	if !asked {
+		known = f.schemas(driver)
+		f.taken[driver] = known
+	}
+	var reasons []string
+	for _, s := range known {
+		err := s.Check(driver, config)
+		if err == nil {
+			return nil
+		}
+		reasons = append(reasons, err.Error())
+	}
+	slices.Sort(reasons)
+	if reasons = slices.Compact(reasons); len(reasons) == 0 {
+		return nil
+	}
+	return fault.Wrap(errors.New(strings.Join(reasons, "; and on other nodes: ")), fault.Invalid, "", "")
+}
+
+// schemas are the different ones among the ready nodes with a driver. Nodes of an older Berth name the options alone.
+func (f fleet) schemas(driver string) (all []taskconfig.Schema) {
+	for n := range readyWith(f.s, driver) {
+		s := n.Drivers[driver].Options
+		if len(s) == 0 {
+			list := attribute(n, driver, node.DriverOptions(driver))
+			if list == "" {
+				return nil
+			}
+			s = taskconfig.Named(strings.Split(list, ","))
+		}
+		if !slices.ContainsFunc(all, s.Equal) {
+			all = append(all, s)
+		}
+	}
+	return all
+}

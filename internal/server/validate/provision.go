@@ -1,0 +1,69 @@
+package validate
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/sizes"
+	"berth/internal/model/job"
+	"berth/internal/model/volume"
+	"berth/internal/server/provision"
+	"berth/internal/server/state"
+	"berth/internal/wire"
+)
+
+// provided refuses a job that says how to make a volume which cannot be made so, or which is there as another one. What
+// is there is used as it is: that it is smaller than what the job says is a warning.
+func provided(s *state.Snap, j *job.Job) (warnings []string, err error) {
+	var errs []error
+	var last provision.Wanted
+	for _, w := range provision.Of(j) {
+		warning, err := provisioned(s, w, last)
+		if err != nil {
+			errs = append(errs, fault.Note(err, "register",
+				fmt.Sprintf("job %q: group %q: volume %q", j.ID, w.Group, w.Request.Name)))
+		} else if warning != "" {
+			warnings = append(warnings, warning)
+		}
+		last = w
+	}
+	return warnings, errors.Join(errs...)
+}
+
+func provisioned(s *state.Snap, w, last provision.Wanted) (warning string, err error) {
+	id, spec := w.Volume.ID, w.Volume.Spec
+	subject := fmt.Sprintf("volume %q", id.String())
+	if last.Volume != nil && last.Volume.ID == id {
+		if !reflect.DeepEqual(last.Volume.Spec, spec) {
+			return "", fault.WithHint(fault.New(fault.Invalid, "create", subject,
+				fmt.Sprintf("volume %q of group %q would make it in another way", last.Request.Name, last.Group)),
+				"let one of them say how to make it, or both the same")
+		}
+		return "", nil
+	}
+	req := &wire.VolumeWriteRequest{Volume: id, Spec: spec}
+	if err := Volume(req, false); err != nil {
+		return "", err
+	}
+	old := s.Volume(nil, id)
+	if old == nil || old.Status.Phase == volume.PhaseFailed {
+		return "", VolumeCreate(s, req)
+	}
+	if err := May(old, Create, ""); err != nil {
+		return "", err
+	}
+	if old.Spec.Plugin != spec.Plugin {
+		return "", fault.WithHint(fault.New(fault.Conflict, "create", subject,
+			fmt.Sprintf("it exists, and is plugin %q's; the job would have plugin %q make it", old.Spec.Plugin,
+				spec.Plugin)),
+			"name that plugin, or another source")
+	}
+	if has := old.Status.Capacity; old.Status.Phase == volume.PhaseReady && has > 0 && has < spec.CapacityMin {
+		have, asked := sizes.Differing(has, spec.CapacityMin)
+		return fmt.Sprintf("volume %q has %s, the job would make it with %s or more; to expand it: "+
+			"berth volume expand -size=%d %s", id.ID, have, asked, spec.CapacityMin, id.Typed()), nil
+	}
+	return "", nil
+}
