@@ -154,7 +154,9 @@ func TestSourceRefusals(t *testing.T) {
 	w := newWorld(t, "", nil)
 	c := mountCap("ext4", single)
 	id := w.create(createReq("db", 64*mib, c))
-	_, err := w.ctl.CreateVolume(w.ctx(), fromVolume(createReq("a", 32*mib, c), id))
+	below := fromVolume(createReq("a", 32*mib, c), id)
+	below.CapacityRange.LimitBytes = 48 * mib
+	_, err := w.ctl.CreateVolume(w.ctx(), below)
 	wantCode(t, err, codes.OutOfRange)
 	_, err = w.ctl.CreateVolume(w.ctx(), fromVolume(createReq("a", 64*mib, blockCap(single)), id))
 	wantCode(t, err, codes.InvalidArgument)
@@ -171,6 +173,37 @@ func TestSourceRefusals(t *testing.T) {
 		w.remove(r.GetVolume().GetVolumeId())
 	}
 	w.remove(id)
+	w.nothingLeft()
+}
+
+// TestACopyIsAsLargeAsItsSource: given a volume and its snapshot, when copies are asked for whose capacity range begins
+// below it and does not end there, then each has the size of its source (CSI spec, CreateVolume: required_bytes is "at
+// least"), and the repeated call finds it.
+func TestACopyIsAsLargeAsItsSource(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "", nil)
+	c := mountCap("ext4", single)
+	source := w.create(createReq("db", 64*mib, c))
+	snapshot := w.snap("s", source)
+	limits := map[string]int64{"no limit": 0, "limit above": 128 * mib, "limit at the source": 64 * mib}
+	for name, limit := range limits {
+		for kind, req := range map[string]*csi.CreateVolumeRequest{
+			"clone":    fromVolume(createReq("copy", 16*mib, c), source),
+			"snapshot": fromSnapshot(createReq("copy", 16*mib, c), snapshot),
+		} {
+			req.CapacityRange.LimitBytes = limit
+			v := must2(w.ctl.CreateVolume(w.ctx(), req))(t).GetVolume()
+			if v.GetCapacityBytes() != 64*mib {
+				t.Errorf("%s, %s: the copy has %d bytes", kind, name, v.GetCapacityBytes())
+			}
+			if again := w.create(req); again != v.GetVolumeId() {
+				t.Errorf("%s, %s: the repeated call made %s, the first %s", kind, name, again, v.GetVolumeId())
+			}
+			w.remove(v.GetVolumeId())
+		}
+	}
+	w.dropSnap(snapshot)
+	w.remove(source)
 	w.nothingLeft()
 }
 

@@ -167,20 +167,20 @@ func (w *Wish) Adopt(o *Origin) error {
 
 // Shape decides on the volume's size and makes its record.
 func (w *Wish) Shape(o *Origin) (*store.Volume, error) {
-	least := w.Least()
-	usual := int64(defaultSize)
+	required, limit := w.asked.Required, w.asked.Limit
 	if o != nil {
-		usual = o.Size
+		// A range says from where to where: what holds the source is as good as any other size in it.
+		if limit > 0 && limit < o.Size {
+			return nil, Refuse(codes.OutOfRange,
+				"the source has %s, the capacity range ends below: ask for at least that", sizes.Human(o.Size))
+		}
+		required = max(required, o.Size)
 	}
-	size, err := ChooseSize(w.asked.Required, w.asked.Limit, usual)
+	size, err := ChooseSize(required, limit, defaultSize)
 	if err != nil {
 		return nil, err
 	}
-	if o != nil && size < o.Size {
-		return nil, Refuse(codes.OutOfRange, "the source has %s, the capacity range ends below: ask for at least that",
-			sizes.Human(o.Size))
-	}
-	if size < least {
+	if size < w.Least() {
 		return nil, Refuse(codes.OutOfRange, "%s is too small: %s", sizes.Human(size), tooSmall(w.FS, w.Mount))
 	}
 	v := &store.Volume{
