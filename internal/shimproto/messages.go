@@ -182,6 +182,7 @@ type Bind struct {
 	Source, Target string
 	ReadOnly       bool
 	Propagation    string // "" private, "slave", "shared"
+	Volume         string // as people name it, `volume "data"`; empty: no volume's
 }
 
 func (m *Bind) table(c *codec) {
@@ -189,6 +190,7 @@ func (m *Bind) table(c *codec) {
 	text(c, 2, &m.Target)
 	boolean(c, 3, &m.ReadOnly)
 	text(c, 4, &m.Propagation)
+	text(c, 5, &m.Volume)
 }
 
 // Device is one device node.

@@ -233,8 +233,13 @@ func encodeIsolate(iso *driver.IsolateSpec) (*shimproto.Isolate, error) {
 					"propagation "+strconv.Quote(b.Propagation)+" is not known"),
 				"use private, host-to-task or bidirectional")
 		}
-		out.Binds = append(out.Binds,
-			shimproto.Bind{Source: b.Source, Target: b.Target, ReadOnly: b.ReadOnly, Propagation: propagation})
+		out.Binds = append(out.Binds, shimproto.Bind{
+			Source:      b.Source,
+			Target:      b.Target,
+			ReadOnly:    b.ReadOnly,
+			Propagation: propagation,
+			Volume:      b.Volume,
+		})
 	}
 	for _, d := range iso.Devices {
 		switch d.Permissions {

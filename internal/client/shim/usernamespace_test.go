@@ -285,12 +285,16 @@ func TestAFileSystemThatCannotShowOtherUsersIsRefused(t *testing.T) {
 		}
 	})
 	tc := drivertest.Config(t, tempDir(t), ids.Alloc(ids.New()), "web", "exec touch /data/made /data/part/made")
-	tc.Mounts = append(tc.Mounts, driver.Mount{Source: filepath.Dir(part), Target: "/data"})
+	tc.Mounts = append(tc.Mounts, driver.Mount{
+		Source: filepath.Dir(part),
+		Target: "/data",
+		Volume: `volume "shop"`,
+	})
 	_, err := exec.New(ownUsers(1), newLauncher(t)).Start(short(t), tc)
 	if !fault.Has(err, fault.Unsupported) {
 		t.Fatalf("the start: %v", err)
 	}
-	for _, want := range []string{`"/data"`, part, "overlay", "user namespace"} {
+	for _, want := range []string{`volume "shop" at "/data"`, part, "overlay", "user namespace"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in: %v", want, err)
 		}

@@ -60,8 +60,13 @@ func (h *Volume) add(ctx context.Context, t *hook.Task, vm *job.VolumeMount, req
 		if err != nil {
 			return err
 		}
-		t.Out.Mounts = append(t.Out.Mounts,
-			driver.Mount{Source: dir, Target: target, ReadOnly: readOnly || ro, Propagation: vm.PropagationMode})
+		t.Out.Mounts = append(t.Out.Mounts, driver.Mount{
+			Source:      dir,
+			Target:      target,
+			ReadOnly:    readOnly || ro,
+			Propagation: vm.PropagationMode,
+			Volume:      `host volume "` + req.Source + `"`,
+		})
 		return nil
 	}
 	mounts := t.Mounts.Get()
@@ -81,8 +86,13 @@ func (h *Volume) add(ctx context.Context, t *hook.Task, vm *job.VolumeMount, req
 			driver.Device{HostPath: info.Source, TaskPath: target, Permissions: permissions(readOnly)})
 		return nil
 	}
-	t.Out.Mounts = append(t.Out.Mounts,
-		driver.Mount{Source: info.Source, Target: target, ReadOnly: readOnly, Propagation: vm.PropagationMode})
+	t.Out.Mounts = append(t.Out.Mounts, driver.Mount{
+		Source:      info.Source,
+		Target:      target,
+		ReadOnly:    readOnly,
+		Propagation: vm.PropagationMode,
+		Volume:      `volume "` + string(info.Volume.ID) + `"`,
+	})
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 	"berth/internal/client/csimanager"
 	"berth/internal/client/hook"
 	"berth/internal/client/taskhooks"
@@ -49,6 +50,7 @@ func usesVolumes(mounts ...*job.VolumeMount) *hook.Task {
 	info := func(name string, block, readOnly bool) csimanager.MountInfo {
 		return csimanager.MountInfo{
 			Alias:    name,
+			Volume:   volume.ID{ID: ids.Volume(name)},
 			Key:      volume.PublicationKey{StagingKey: volume.StagingKey{ExternalID: name}},
 			Source:   "/pub/" + name,
 			Block:    block,
@@ -86,19 +88,24 @@ func TestVolumesBecomeMountsAndDevices(t *testing.T) {
 		device *driver.Device
 	}{
 		"csi": {job.VolumeMount{Volume: "fs", Destination: "/data"},
-			&driver.Mount{Source: "/pub/fs", Target: "/data"}, nil},
+			&driver.Mount{Volume: `volume "fs"`, Source: "/pub/fs", Target: "/data"}, nil},
 		"csi, propagated": {job.VolumeMount{Volume: "fs", Destination: "/data", PropagationMode: "host-to-task"},
-			&driver.Mount{Source: "/pub/fs", Target: "/data", Propagation: "host-to-task"}, nil},
+			&driver.Mount{Volume: `volume "fs"`, Source: "/pub/fs", Target: "/data", Propagation: "host-to-task"}, nil},
 		"csi, interpolated": {job.VolumeMount{Volume: "fs", Destination: "${DIR}/../data"},
-			&driver.Mount{Source: "/pub/fs", Target: "/data"}, nil},
+			&driver.Mount{Volume: `volume "fs"`, Source: "/pub/fs", Target: "/data"}, nil},
 		"csi, out of the root": {job.VolumeMount{Volume: "fs", Destination: "../../data"},
-			&driver.Mount{Source: "/pub/fs", Target: "/data"}, nil},
+			&driver.Mount{Volume: `volume "fs"`, Source: "/pub/fs", Target: "/data"}, nil},
 		"csi, mount read-only": {job.VolumeMount{Volume: "fs", Destination: "/d", ReadOnly: true},
-			&driver.Mount{Source: "/pub/fs", Target: "/d", ReadOnly: true}, nil},
+			&driver.Mount{Volume: `volume "fs"`, Source: "/pub/fs", Target: "/d", ReadOnly: true}, nil},
 		"csi, request read-only": {job.VolumeMount{Volume: "fs-asked-ro", Destination: "/d"},
-			&driver.Mount{Source: "/pub/fs-asked-ro", Target: "/d", ReadOnly: true}, nil},
+			&driver.Mount{
+				Volume:   `volume "fs-asked-ro"`,
+				Source:   "/pub/fs-asked-ro",
+				Target:   "/d",
+				ReadOnly: true,
+			}, nil},
 		"csi, claim read-only": {job.VolumeMount{Volume: "fs-reader", Destination: "/d"},
-			&driver.Mount{Source: "/pub/fs-reader", Target: "/d", ReadOnly: true}, nil},
+			&driver.Mount{Volume: `volume "fs-reader"`, Source: "/pub/fs-reader", Target: "/d", ReadOnly: true}, nil},
 		"block": {job.VolumeMount{Volume: "block", Destination: "/dev/x"}, nil,
 			&driver.Device{HostPath: "/pub/block", TaskPath: "/dev/x", Permissions: "rw"}},
 		"block, mount read-only": {job.VolumeMount{Volume: "block", Destination: "/dev/x", ReadOnly: true}, nil,
@@ -106,13 +113,13 @@ func TestVolumesBecomeMountsAndDevices(t *testing.T) {
 		"block, claim read-only": {job.VolumeMount{Volume: "block-reader", Destination: "/dev/x"}, nil,
 			&driver.Device{HostPath: "/pub/block-reader", TaskPath: "/dev/x", Permissions: "r"}},
 		"host": {job.VolumeMount{Volume: "host", Destination: "/d"},
-			&driver.Mount{Source: "/etc/certs", Target: "/d"}, nil},
+			&driver.Mount{Volume: `host volume "certs"`, Source: "/etc/certs", Target: "/d"}, nil},
 		"host, node read-only": {job.VolumeMount{Volume: "host-ro", Destination: "/d"},
-			&driver.Mount{Source: "/etc/ro", Target: "/d", ReadOnly: true}, nil},
+			&driver.Mount{Volume: `host volume "ro-certs"`, Source: "/etc/ro", Target: "/d", ReadOnly: true}, nil},
 		"host, asked read-only": {job.VolumeMount{Volume: "host-asked-ro", Destination: "/d"},
-			&driver.Mount{Source: "/etc/certs", Target: "/d", ReadOnly: true}, nil},
+			&driver.Mount{Volume: `host volume "certs"`, Source: "/etc/certs", Target: "/d", ReadOnly: true}, nil},
 		"host, mount read-only": {job.VolumeMount{Volume: "host", Destination: "/d", ReadOnly: true},
-			&driver.Mount{Source: "/etc/certs", Target: "/d", ReadOnly: true}, nil},
+			&driver.Mount{Volume: `host volume "certs"`, Source: "/etc/certs", Target: "/d", ReadOnly: true}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := c.vm
@@ -169,8 +176,11 @@ func TestAllMountsOfATaskAreMadeInOrder(t *testing.T) {
 		task); err != nil {
 		t.Fatal(err)
 	}
-	want := []driver.Mount{{Source: "/pub/fs", Target: "/a"}, {Source: "/etc/certs", Target: "/c"},
-		{Source: "/pub/fs", Target: "/d", ReadOnly: true}}
+	want := []driver.Mount{
+		{Volume: `volume "fs"`, Source: "/pub/fs", Target: "/a"},
+		{Volume: `host volume "certs"`, Source: "/etc/certs", Target: "/c"},
+		{Volume: `volume "fs"`, Source: "/pub/fs", Target: "/d", ReadOnly: true},
+	}
 	if !reflect.DeepEqual(task.Out.Mounts, want) || len(task.Out.Devices) != 1 {
 		t.Errorf("got %+v", task.Out)
 	}

@@ -24,6 +24,14 @@ func (o *MountOptions) Equal(p *MountOptions) bool {
 	return a.FSType == b.FSType && slices.Equal(flagSet(a.MountFlags), flagSet(b.MountFlags))
 }
 
+// keepOwners are file systems that belong to another machine, which alone knows whose a file is: no kernel shows their
+// files with other numbers of users (an idmapped mount).
+var keepOwners = []string{"9p", "cifs", "nfs", "nfs4", "smb3"}
+
+// KeepsOwners reports whether a volume with these options is sure to show its files with the numbers of users that they
+// have, and with no others. Of most file systems it is not known: a plugin mounts what it likes.
+func (o *MountOptions) KeepsOwners() bool { return o != nil && slices.Contains(keepOwners, o.FSType) }
+
 func flagSet(flags []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(flags)))
 }

@@ -122,6 +122,7 @@ type Mount struct {
 	Target      string // absolute path in the task
 	ReadOnly    bool
 	Propagation string // "private" (default), "host-to-task" or "bidirectional"
+	Volume      string // whose content it is, as people name it: `volume "data"`; empty: no volume's
 }
 
 // Device is a device node to show in the task.

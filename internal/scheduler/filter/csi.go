@@ -17,8 +17,9 @@ import (
 const TopologyKey = "did not meet topology requirement"
 
 // CSI passes nodes on which every CSI volume of the group can be used: the plugin's node instance is healthy, the
-// volume is reachable from there, nobody who uses it excludes one more there, and an attach slot is free. What holds on
-// every node (modes, phase, claims where the node does not matter) is answered by Refused.
+// volume is reachable from there and can be shown to the group's tasks, nobody who uses it excludes one more there, and
+// an attach slot is free. What holds on every node (modes, phase, claims where the node does not matter) is answered by
+// Refused.
 type CSI struct {
 	ledger  *Ledger
 	group   *job.TaskGroup
@@ -132,6 +133,8 @@ func (c *CSI) check(w *Want, n *node.Node) string {
 		return fmt.Sprintf("CSI plugin %s is unhealthy on client %s", p, n.ID)
 	case v.Status.HomeNode != "" && v.Status.HomeNode != n.ID, !reachable(v.Status.Topologies, ready.Topology):
 		return TopologyKey
+	case c.unshown(w, n) != nil:
+		return unshownKey(w, n)
 	}
 	if refused := c.excluded(w, n); refused != nil {
 		return refused.Key
@@ -288,6 +291,9 @@ func (c *CSI) explain(w *Want, n *node.Node) (string, string) {
 		return fmt.Sprintf("volume %q is reachable from %s, the node is at %s", w.ID.ID, places(v.Status.Topologies),
 				place(ready.Topology)),
 			"use a volume that is reachable from this node"
+	}
+	if t := c.unshown(w, n); t != nil {
+		return unshownReason(w, t)
 	}
 	if refused := c.excluded(w, n); refused != nil {
 		return refused.Reason, refused.Hint

@@ -104,8 +104,12 @@ func (r *root) unshifted(b *shimproto.Bind, cause error) error {
 	if at, of := r.culprit(b.Source); of != "" {
 		place, kind = at, "its file system, "+of+","
 	}
+	what := quote(b.Target) + " of the task from " + quote(place)
+	if b.Volume != "" {
+		what = b.Volume + " at " + what
+	}
 	return fault.WithHint(
-		fault.New(fault.Unsupported, "mount", quote(b.Target)+" of the task from "+quote(place),
+		fault.New(fault.Unsupported, "mount", what,
 			kind+" cannot show other numbers of users, as the task's user namespace needs it ("+cause.Error()+")"),
 		"keep it on ext4, xfs, btrfs or tmpfs, or have the task run on a node without user_namespaces: the operator "+
 			"is_not_set on ${attr.driver.exec.user_namespaces} finds one")
