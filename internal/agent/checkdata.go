@@ -60,7 +60,7 @@ func checkLog(dir string) storecheck.Store {
 			found.Warnings, err = append(found.Warnings, err), nil
 		}
 	}
-	s.Damage = storecheck.Texts(err)
+	s.Damage = storecheck.Texts(err, found.NoVote)
 	s.Holds = fmt.Sprintf("entries %d to %d, a snapshot up to %d", found.First, found.Last, found.Snapshot)
 	if found.Snapshot == 0 {
 		s.Holds = fmt.Sprintf("entries %d to %d", found.First, found.Last)

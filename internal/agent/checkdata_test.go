@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,7 +79,7 @@ func TestACheckNamesWhatTheKeyDoesNotOpen(t *testing.T) {
 }
 
 // Given a log whose copy of the vote is damaged, when the directory is checked, then that is a warning with its path,
-// and the log is whole: a start makes the copy anew.
+// and the log is whole: a start makes the copy anew. When the log's store is damaged, too, then both are named.
 func TestACheckWarnsOfWhatIsNotMissed(t *testing.T) {
 	dir := t.TempDir()
 	serversIn(t, dir, func(*server.Server) {})
@@ -92,7 +93,19 @@ func TestACheckWarnsOfWhatIsNotMissed(t *testing.T) {
 			t.Errorf("with %q as the copy of the vote: whole: %v, %+v", text, whole, s)
 		}
 	}
-	if err := os.Remove(vote); err != nil {
+	meta := filepath.Join(filepath.Dir(vote), "wal", files.MetaFile)
+	data, err := os.ReadFile(meta)
+	if err == nil {
+		err = os.Truncate(meta, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, s := checked(t, dir, "servers' log")
+	if whole || len(s.Damage) != 2 || !strings.Contains(s.Damage[1], vote) {
+		t.Errorf("without the vote in the log's store, too: whole: %v, %+v", whole, s)
+	}
+	if err := errors.Join(os.WriteFile(meta, data, 0o600), os.Remove(vote)); err != nil {
 		t.Fatal(err)
 	}
 	if whole, s := checked(t, dir, "servers' log"); !whole || len(s.Warnings) > 0 {

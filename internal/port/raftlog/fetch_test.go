@@ -3,6 +3,7 @@ package raftlog
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"strings"
@@ -185,6 +186,67 @@ func TestAVoteIsKeptTwice(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("it does not say %q: %v", want, err)
 			}
+		}
+	})
+}
+
+// Given a server of several whose vote is damaged in one of its two places, when its log is checked, then that is a
+// warning of the file, and of where a start takes the vote from; damaged in both, it is said that nobody else has it,
+// and not to bring an older one back.
+func TestACheckSaysWhichVoteCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.propose(5)
+		c.agree()
+		m := c.follower()
+		c.kill(m)
+		says := func(path string, parts ...string) {
+			t.Helper()
+			found, err := files.Check(m.dir)
+			if err != nil || found.NoVote != nil || len(found.Warnings) != min(len(parts), 1) {
+				t.Fatalf("%+v, %v", found, err)
+			}
+			for _, part := range append(parts, path) {
+				if part != "" && !strings.Contains(found.Warnings[0].Error(), part) {
+					t.Errorf("it does not say %q: %v", part, found.Warnings[0])
+				}
+			}
+		}
+		says("")
+		vote := one(t, m.dir, files.VoteFile, false)
+		edit(t, vote, flipped(9))
+		says(vote, "makes it anew from "+files.MetaFile)
+		edit(t, vote, flipped(9)) // as it was
+
+		stored := func(key []byte, change int) {
+			t.Helper()
+			w, err := files.OpenWAL(c.config(m).withDefaults().files())
+			if err != nil {
+				t.Fatal(err)
+			}
+			was, err := w.GetUint64(key)
+			if err == nil {
+				err = w.SetUint64(key, was+uint64(change))
+			}
+			if err := errors.Join(err, w.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		meta := one(t, m.dir, "wal/"+files.MetaFile, false)
+		stored([]byte("LastVoteTerm"), 1)
+		says(meta, "the next start takes that of "+files.VoteFile)
+		stored(files.CurrentTerm, 1) // it has gone on, and was cut off before the copy was made
+		says("")
+
+		edit(t, meta, none)
+		if found, err := files.Check(m.dir); err == nil || found.NoVote != nil {
+			t.Errorf("with the copy of the vote: %v, %v", found.NoVote, err)
+		}
+		edit(t, vote, flipped(9))
+		found, err := files.Check(m.dir)
+		if err == nil || found.NoVote == nil || strings.Contains(found.NoVote.Error(), "from a backup") ||
+			!strings.Contains(found.NoVote.Error(), "remove this server") {
+			t.Errorf("with neither: %v, %v", found.NoVote, err)
 		}
 	})
 }

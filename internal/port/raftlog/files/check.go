@@ -42,6 +42,8 @@ type Found struct {
 	Unmade bool
 	// Warnings name what is damaged and not needed, because something older replaces it.
 	Warnings []error
+	// NoVote is set when nothing says any more how this server has voted: others cannot mend that.
+	NoVote error
 }
 
 // Check reads everything in the directory of a log that nobody uses, and refuses, by the path of the file, what is
@@ -49,6 +51,7 @@ type Found struct {
 func Check(dir string) (Found, error) {
 	c := dirCheck{dir: dir, wal: filepath.Join(dir, "wal")}
 	err := c.all()
+	c.votes()
 	return c.found, err
 }
 
@@ -98,11 +101,27 @@ func (c *dirCheck) all() error {
 			max(f.Last, f.Snapshot), c.held))
 	}
 	f.Warnings = append(f.Warnings, broken...)
-	votes := Votes{Dir: c.dir}
-	if _, err := votes.read(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		f.Warnings = append(f.Warnings, c.bad(votes.path(), err))
-	}
 	return nil
+}
+
+// votes holds the copy of the vote against the store's.
+func (c *dirCheck) votes() {
+	copied := Votes{Dir: c.dir}
+	kept, err := copied.read()
+	_, known := c.listed()
+	warn := func(path string, err error) {
+		c.found.Warnings = append(c.found.Warnings, fault.Wrap(err, fault.Internal, "check log", path))
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // a lone voter has none
+	case err != nil && !known:
+		c.found.NoVote = noVote(copied.path(), err)
+	case err != nil:
+		warn(copied.path(), fmt.Errorf("%w; the next start makes it anew from %s", err, MetaFile))
+	case known && kept.Term >= c.vote.Term && !kept.same(c.vote):
+		warn(filepath.Join(c.wal, MetaFile), fmt.Errorf(
+			"its vote is not that by which this server has acted last; the next start takes that of %s", VoteFile))
+	}
 }
 
 func (c *dirCheck) bad(path string, err error) error { return Damaged(err, "check log", path, c.dir) }

@@ -3,6 +3,7 @@ package files
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/hashicorp/raft-wal/segment"
 	"github.com/hashicorp/raft-wal/types"
 
+	"berth/internal/base/fault"
 	"berth/internal/port/kv"
 )
 
@@ -45,7 +47,7 @@ func Sift(dir string) (*Wound, error) {
 	case known:
 		w.Vote = c.vote
 	default:
-		return nil, c.bad(filepath.Join(dir, VoteFile), errors.Join(errVoteLost, err))
+		return nil, noVote(filepath.Join(dir, VoteFile), err)
 	}
 	var sound []*raft.Log
 	lost := !known // the end is
@@ -94,8 +96,13 @@ func (w *Wound) Entries() (first, last uint64) {
 	return 0, 0
 }
 
-var errVoteLost = errors.New("neither the log's store nor its copy says any more which term this server has reached, " +
-	"and for whom it has voted: remove this server from the others' configuration, and let it join anew by another id")
+// noVote is the end of a server of several whose vote is lost. One that is restored from a backup has an older vote,
+// and could give another one in the same term.
+func noVote(path string, err error) error {
+	return fault.WithHint(fault.Wrap(fmt.Errorf("neither the log's store nor this copy of it says any more which term "+
+		"this server has reached, and for whom it has voted: %w", err), fault.Internal, "check log", path),
+		"remove this server from the others' configuration, and let it join anew by another id")
+}
 
 // arrange finds what is missing. What lies below the last entry that the snapshot holds is not needed; that one is, as
 // the leader may ask whether it is the same.
