@@ -20,7 +20,7 @@ var elsewhere = map[string]string{
 	"job periodic":            "periodic jobs are not built yet: start the job from outside",
 	"job promote":             `canaries are not built yet: "berth job status JOB" shows how its update stands`,
 	"job restart":             `restart the tasks of each allocation by "berth alloc restart"`,
-	"job revert":              `"berth job inspect -hcl -version 1 x" prints the older version: run that`,
+	"job revert":              `"berth job inspect -hcl -version 1 x" prints version 1 with its values: run that`,
 	"job scale":               "scaling is not built yet: run the job with another count",
 	"job scaling-events":      "scaling is not built yet: run the job with another count",
 	"job start":               `run the job file again by "berth job run"`,

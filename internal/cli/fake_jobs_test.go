@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"time"
 
 	"berth/api"
@@ -265,4 +266,22 @@ func (f *fake) crashing() *api.Allocation {
 		Reason:  `it was not healthy within 5m0s: task "redis" exited with code 3`,
 	}
 	return a
+}
+
+// submissionOf is what a job was run from: "roll" with a value, "sums" in JSON with one.
+func submissionOf(id string) *api.JobSubmission {
+	text := fmt.Sprintf("job %q {}\n", id)
+	switch id {
+	case "roll":
+		text = "variable \"volume\" {}\nvariable \"size\" {\n  default = 1\n}\n" + text
+		return &api.JobSubmission{
+			Source:        text,
+			VariableFlags: map[string]string{"volume": "old"},
+			Variables:     "size = 3",
+		}
+	case "sums":
+		text = `{"variable": {"volume": {}}, "job": {"sums": {}}}`
+		return &api.JobSubmission{Source: text, VariableFlags: map[string]string{"volume": "old"}}
+	}
+	return &api.JobSubmission{Source: text}
 }

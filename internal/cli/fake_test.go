@@ -330,7 +330,7 @@ func (f *fake) jobGet(path string, n int) (any, error) {
 	case "versions":
 		return &api.JobVersionsResponse{Versions: []*api.Job{f.jobFull(id)}, Diffs: []*api.JobDiff{diff()}}, nil
 	case "submission":
-		return &api.JobSubmission{Source: "job \"db\" {}\n"}, nil
+		return submissionOf(id), nil
 	}
 	return nil, &refusal{404, "job not found"}
 }

@@ -72,10 +72,12 @@ func (s *source) read(name string) (*parsed, error) {
 			return nil, fmt.Errorf("the file of variables cannot be read: %w", err)
 		}
 		cfg.VarFiles = append(cfg.VarFiles, jobspec.VarFile{Path: f, Source: data})
-		sub.Variables += string(data)
 	}
 	job, err := jobspec.Parse(cfg)
 	if err != nil {
+		return nil, Problems(s.env, shown, err)
+	}
+	if sub.Variables, err = jobspec.Values(cfg); err != nil {
 		return nil, Problems(s.env, shown, err)
 	}
 	return &parsed{job, sub, cfg}, nil
