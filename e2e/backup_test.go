@@ -47,7 +47,8 @@ func (m *machine) lines(pid, least int) {
 	}
 }
 
-// guide plays the commands of a section of a page, with the paths of this machine; one that runs an agent starts it.
+// guide plays the commands of a section of a page, with the paths of this machine; one that runs an agent starts it,
+// and one that removes the package stops it.
 func (m *machine) guide(page, section string) {
 	m.t.Helper()
 	text, err := os.ReadFile(filepath.Join("../docs", page))
@@ -66,6 +67,10 @@ func (m *machine) guide(page, section string) {
 		for line := range strings.Lines(block[1]) {
 			if strings.HasPrefix(line, "berth agent ") {
 				m.start()
+				continue
+			}
+			if strings.HasPrefix(line, "apt purge ") {
+				must(m.t, m.stop())
 				continue
 			}
 			m.shell(paths.Replace(line))

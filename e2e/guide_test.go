@@ -40,6 +40,49 @@ func TestTheGuideOfVolumesIsPlayed(t *testing.T) {
 	m.must("volume", "snapshot", "delete", "local-csi", made.Snapshots[0].ID)
 }
 
+// sampled is a machine with an agent in service that has the sample configuration. Its tasks, and the bundled plugin,
+// outlive the agent: the test ends them.
+func sampled(t *testing.T) *machine {
+	t.Helper()
+	m := inService(t)
+	sample, err := os.ReadFile("../examples/agent.hcl")
+	must(t, err)
+	paths := strings.NewReplacer("/var/lib/berth", m.data, "/run/berth/api.sock", m.socket())
+	must(t, os.WriteFile(filepath.Join(m.root, "agent.hcl"), []byte(paths.Replace(string(sample))), 0o600))
+	m.start()
+	m.awaitPlugin("local-csi")
+	return m
+}
+
+// TestTheGuideOfRemoval: given an agent in service whose bundled plugin runs, when the agent alone is stopped and the
+// last command of "Remove" is run, then that lists what is mounted and removes nothing; when all commands are run, then
+// the directory is gone, and no process and no mount is left.
+func TestTheGuideOfRemoval(t *testing.T) {
+	m := sampled(t)
+	text, err := os.ReadFile("../docs/guides/install.md")
+	must(t, err)
+	last := regexp.MustCompile("(?m)^findmnt .*$").FindString(string(text))
+	if last == "" {
+		t.Fatal("the page has no findmnt")
+	}
+	must(t, m.stop())
+	if said := m.shell(strings.ReplaceAll(last, "/var/lib/berth", m.data)); !strings.Contains(said, m.data+"/") {
+		t.Errorf("with the plugin's directories mounted, %q says %q", last, said)
+	}
+	if _, err := os.Stat(filepath.Join(m.data, "volumes")); err != nil {
+		t.Fatalf("a directory that is in use was removed: %v", err)
+	}
+	m.start()
+	m.awaitPlugin("local-csi")
+	if said := m.shell("berth job status"); !strings.Contains(said, "job stop -namespace berth -purge local-csi") {
+		t.Errorf("job status without a job of the user's says %q", said)
+	}
+	m.guide("guides/install.md", "Remove")
+	if _, err := os.Stat(m.data); !os.IsNotExist(err) {
+		t.Errorf("the data directory is left: %v", err)
+	}
+}
+
 // TestTheGuideOfPostgreSQL: given an agent in service with the sample configuration, when the commands of
 // docs/guides/postgresql.md are run, then the rows are there after a kill, a change of the job, and a way back from a
 // mistake.
@@ -47,18 +90,8 @@ func TestTheGuideOfPostgreSQL(t *testing.T) {
 	if _, err := os.Stat("/usr/lib/postgresql/15/bin/initdb"); err != nil {
 		t.Skip("Debian's postgresql-15 is not installed: its guide is not played here")
 	}
-	m := inService(t)
-	defer func() { // only the end of an agent for trying out ends the plugin's job, too
-		must(t, m.stop())
-		m.service = false
-		m.start()
-	}()
-	sample, err := os.ReadFile("../examples/agent.hcl")
-	must(t, err)
-	paths := strings.NewReplacer("/var/lib/berth", m.data, "/run/berth/api.sock", m.socket())
-	must(t, os.WriteFile(filepath.Join(m.root, "agent.hcl"), []byte(paths.Replace(string(sample))), 0o600))
-	m.start()
-	m.awaitPlugin("local-csi")
+	m := sampled(t)
+	defer m.guide("guides/install.md", "Remove")
 	const page = "guides/postgresql.md"
 	m.filesOf(page)
 	rows := "berth alloc exec -job -task postgres pg psql -tA -c 'select count(*) from visits'"

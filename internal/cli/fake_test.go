@@ -148,6 +148,10 @@ func ptr[T any](v T) *T { return &v }
 func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 	q := r.URL.Query()
 	switch {
+	case path == "jobs" && q.Get("namespace") == "empty":
+		return []*api.JobListStub{}, nil
+	case path == "jobs" && q.Get("namespace") == "berth":
+		return []*api.JobListStub{{ID: "local-csi", Namespace: "berth", Status: "running"}}, nil
 	case path == "jobs":
 		return f.jobs(q.Get("prefix")), nil
 	case path == "nodes" && strings.Contains(r.FormValue("filter"), api.NodeAttributeLocalCSI):

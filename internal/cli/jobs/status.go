@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/base/ids"
 	"berth/internal/cli/follow"
 	"berth/internal/cli/kit"
 	"berth/internal/cli/rollout"
@@ -46,6 +47,9 @@ func newStatus(e *kit.Env) *kit.Command {
 
 func (s *status) list(ctx context.Context) error {
 	list, _, err := s.env.Client().Jobs().List(ctx, nil)
+	if err == nil && len(list) == 0 && !s.formats.Wanted() {
+		defer s.own(ctx)
+	}
 	return s.formats.Show(s.env.Out, list, kit.Doing(err, "list", "jobs", ""), func() {
 		header := []string{"ID", "Type", "Priority", "Status", "Submit Date"}
 		all := s.env.AllNamespaces()
@@ -61,6 +65,22 @@ func (s *status) list(ctx context.Context) error {
 			return row
 		})
 	})
+}
+
+// own names, where no job was found, those that Berth runs for itself: they outlive an agent in service as every job
+// does, and who takes a node out of service is to end them, too.
+func (s *status) own(ctx context.Context) {
+	const own = string(ids.ReservedNamespace)
+	list, _, err := s.env.Client().Jobs().List(ctx, &api.QueryOptions{Namespace: own})
+	if err != nil {
+		return // whoever may not read there has nothing to end there
+	}
+	for _, j := range list {
+		if !j.Stop && !s.env.AllNamespaces() {
+			s.env.Err.Notice(fmt.Sprintf("Berth's own job %q is %s in namespace %q; to end it, too: berth job stop "+
+				"-namespace %s -purge %s", j.ID, j.Status, own, own, j.ID))
+		}
+	}
 }
 
 func jobType(kind string, periodic, parameterized bool) string {
