@@ -124,6 +124,10 @@ func (p *Server) origin(from *store.Source) (*origin, error) {
 			release()
 			return nil, err
 		}
+		if err := p.WholeSnapshot(s); err != nil {
+			release()
+			return nil, lost("snapshot "+from.Snapshot, err)
+		}
 		return &origin{
 			path:    p.Snapshots.Image(s.Key),
 			Origin:  request.Origin{Size: s.Size, FS: s.FS, Mount: s.Mount, Block: s.Block},
@@ -140,6 +144,10 @@ func (p *Server) lockOrigin(id, what string) (*origin, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := p.WholeVolume(v); err != nil {
+		release()
+		return nil, lost("volume "+id, err)
+	}
 	return &origin{
 		path:    p.Volumes.Image(v.Key),
 		what:    what,
@@ -147,6 +155,12 @@ func (p *Server) lockOrigin(id, what string) (*origin, error) {
 		volume:  v,
 		release: release,
 	}, nil
+}
+
+// lost refuses work on what has lost its content.
+func lost(what string, why error) error {
+	return request.Refuse(codes.FailedPrecondition,
+		"%s: %w; nothing was written: put the image back from a backup, or delete it", what, why)
 }
 
 // makeVolume builds the volume out of sight and puts it on the collection in one step.

@@ -49,6 +49,9 @@ func (p *Server) ControllerExpandVolume(
 			"volume %s has %s already, more than limit_bytes %d: volumes do not shrink", req.GetVolumeId(),
 			sizes.Human(v.Size), limit)
 	}
+	if err := p.WholeVolume(v); err != nil {
+		return nil, lost("volume "+req.GetVolumeId(), err)
+	}
 	if required > v.Size {
 		if v, err = p.enlarge(v, required, limit); err != nil {
 			return nil, err
@@ -74,7 +77,7 @@ func (p *Server) enlarge(v *store.Volume, required, limit int64) (*store.Volume,
 	}
 	defer unreserve()
 	next := *v
-	next.Size = size
+	next.Size, next.GrownFrom = size, v.Size
 	if err := p.Volumes.Update(&next); err != nil {
 		return nil, err
 	}

@@ -38,9 +38,13 @@ func Check(root string) (Found, []error) {
 		}
 	}
 	for _, v := range p.Volumes.All() {
-		image := p.Volumes.Image(v.Key)
-		if st, err := os.Stat(image); err == nil && st.Size() < v.Size {
-			bad(filepath.Clean(image), fmt.Errorf("it is cut off: it has %d bytes, its volume %d", st.Size(), v.Size))
+		if err := p.WholeVolume(v); err != nil {
+			bad(filepath.Dir(p.Volumes.Image(v.Key)), err)
+		}
+	}
+	for _, s := range p.Snapshots.All() {
+		if err := p.WholeSnapshot(s); err != nil {
+			bad(filepath.Dir(p.Snapshots.Image(s.Key)), err)
 		}
 	}
 	return Found{Volumes: len(p.Volumes.All()), Snapshots: len(p.Snapshots.All())}, found

@@ -47,8 +47,12 @@ func (p *Directory) recover() error {
 	}
 	for _, v := range p.Volumes.All() {
 		// An expansion writes the new size first, so the image may be one step behind.
-		if err := image.Extend(p.Volumes.Image(v.Key), v.Size); err != nil {
-			log.Error("the image is not as large as its volume", logkey.Volume, p.VolumeID(v.Key), logkey.Error, err)
+		err := p.WholeVolume(v)
+		if err == nil {
+			err = image.Extend(p.Volumes.Image(v.Key), v.Size) // an expansion was cut off
+		}
+		if err != nil {
+			log.Error("the image of a volume is damaged", logkey.Volume, p.VolumeID(v.Key), logkey.Error, err)
 		}
 	}
 	return nil

@@ -215,6 +215,11 @@ func (p *Server) bindAndMount(ctx context.Context, v *store.Volume, s *store.Sta
 	if err := p.DropLoops(v); err != nil {
 		return err
 	}
+	if err := p.WholeVolume(v); err != nil {
+		return request.Refuse(codes.FailedPrecondition,
+			"volume %s: %w; nothing was written: put the image back from a backup, or delete the volume",
+			p.VolumeID(v.Key), err)
+	}
 	if s.FS != "" {
 		if err := p.prepareFS(ctx, v, path); err != nil {
 			return err
@@ -267,8 +272,8 @@ func join(options, more string) string {
 	return options + "," + more
 }
 
-// prepareFS makes sure that there is a sound file system of the right kind. Only an image that is empty to the last
-// byte, or whose formatting was cut off, is ever formatted.
+// prepareFS makes sure that there is a sound file system of the right kind. Only an image in which there never was one
+// and that is empty to the last byte, or whose first formatting was cut off, is ever formatted.
 func (p *Server) prepareFS(ctx context.Context, v *store.Volume, path string) error {
 	id := p.VolumeID(v.Key)
 	held, err := p.Hold(v)
@@ -280,7 +285,7 @@ func (p *Server) prepareFS(ctx context.Context, v *store.Volume, path string) er
 	if err != nil {
 		return err
 	}
-	if has.FS == "" || v.Formatting {
+	if !v.Formatted() && (has.FS == "" || v.Formatting) {
 		return p.formatEmpty(ctx, v, held, path)
 	}
 	if has.FS != v.FS {
@@ -298,7 +303,12 @@ func (p *Server) prepareFS(ctx context.Context, v *store.Volume, path string) er
 			"the file system of volume %s has errors that need a person: make a copy of %s and run e2fsck on it: %w",
 			id, path, err)
 	}
-	return nil
+	if v.Formatted() {
+		return nil
+	}
+	next := *v
+	next.FirstMounted = true // whoever made it
+	return p.Volumes.Update(&next)
 }
 
 // growStep is how much smaller than its volume a file system may be: it need not use the last fraction of a group.
@@ -329,7 +339,7 @@ func (p *Server) formatEmpty(ctx context.Context, v *store.Volume, held *os.File
 	}
 	p.Step("stage: formatted")
 	done := *v
-	done.Formatting = false
+	done.Formatting, done.FirstMounted = false, true
 	return p.Volumes.Update(&done)
 }
 

@@ -31,21 +31,37 @@ const (
 
 // Volume is the durable record of a volume. Records are never changed in place: a change makes a copy.
 type Volume struct {
-	Schema     int     `json:"schema"`
-	Key        string  `json:"key"`
-	Name       string  `json:"name"`
-	Size       int64   `json:"size"`
-	FS         string  `json:"fs,omitempty"` // what a mount finds or gets; empty: raw block only
-	Mount      bool    `json:"mount"`        // may be used as a file system
-	Block      bool    `json:"block"`        // may be used as a device
-	Formatting bool    `json:"formatting,omitempty"`
-	Asked      Asked   `json:"asked"`
-	Source     *Source `json:"source,omitempty"`
+	Schema     int    `json:"schema"`
+	Key        string `json:"key"`
+	Name       string `json:"name"`
+	Size       int64  `json:"size"`
+	FS         string `json:"fs,omitempty"` // what a mount finds or gets; empty: raw block only
+	Mount      bool   `json:"mount"`        // may be used as a file system
+	Block      bool   `json:"block"`        // may be used as a device
+	Formatting bool   `json:"formatting,omitempty"`
+	// FirstMounted: the file system of a volume that may be used both ways was made, when it was first mounted.
+	FirstMounted bool `json:"first_mounted,omitempty"`
+	// GrownFrom is the size in bytes before the last expansion, which its image may still have; 0: there was none.
+	GrownFrom int64   `json:"grown_from,omitempty"`
+	Asked     Asked   `json:"asked"`
+	Source    *Source `json:"source,omitempty"`
 	// bytes whose blocks were shared with another image when it was made
 	Shared     int64       `json:"shared,omitempty"`
 	Attachment *Attachment `json:"attachment,omitempty"`
 	Created    time.Time   `json:"created"`
 }
+
+// LeastImage is how many bytes the image has at least.
+func (v *Volume) LeastImage() int64 {
+	if v.GrownFrom > 0 {
+		return v.GrownFrom
+	}
+	return v.Size
+}
+
+// Formatted tells whether a file system was made in the volume: when the volume was made, unless it may be used as a
+// device too.
+func (v *Volume) Formatted() bool { return v.Mount && (!v.Block || v.FirstMounted) }
 
 // Asked is what the call that made the volume asked for, to tell a repetition from a different wish.
 type Asked struct {
