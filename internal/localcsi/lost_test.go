@@ -126,6 +126,10 @@ func TestASnapshotThatLostItsContentMakesNoVolume(t *testing.T) {
 			!strings.Contains(found[0].Error(), images[0]) {
 			t.Errorf("%s: the check found %v", name, found)
 		}
+		list, bad := datadir.List(w.cfg.DataDir)
+		if len(list) != 1 || list[0].ID != id || len(bad) != 1 || !strings.Contains(bad[0].Error(), snap) {
+			t.Errorf("%s: a backup takes %v and leaves %v", name, list, bad)
+		}
 	}
 	if err := os.WriteFile(images[0], good, 0o600); err != nil {
 		t.Fatal(err)

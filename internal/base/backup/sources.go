@@ -12,7 +12,7 @@ type Sources struct {
 	Plugin string
 	// Images are the volumes and snapshots that it keeps.
 	Images []Image
-	// Damaged are records of it that cannot be read.
+	// Damaged are records of it that cannot be read, and snapshots that have lost their content.
 	Damaged []error
 }
 

@@ -82,7 +82,7 @@ func (s *save) volumes(ctx context.Context) (err error) {
 	}
 	for _, err := range s.sources.Damaged {
 		m.Volumes = append(m.Volumes, form.Volume{Plugin: s.sources.Plugin, ExternalID: "unknown", Lost: true,
-			Why: "its record cannot be read: " + err.Error()})
+			Why: "it is damaged: " + err.Error()})
 	}
 	return nil
 }

@@ -12,8 +12,9 @@ import (
 	"berth/internal/localcsi/store"
 )
 
-// List returns the volumes and snapshots in a data directory, their paths beneath it, and what cannot be read. It
-// changes nothing, and a plugin may serve the directory meanwhile. One that is not there has nothing.
+// List returns the volumes and snapshots in a data directory, their paths beneath it, and what is damaged: snapshots
+// that have lost their content are not in the list; of volumes that is said when they are to be copied. It changes
+// nothing, and a plugin may serve the directory meanwhile. One that is not there has nothing.
 func List(root string) (list []backup.Image, bad []error) {
 	var at Identity
 	switch err := store.ReadJSON(filepath.Join(root, IdentityFile), &at); {
@@ -51,6 +52,12 @@ func List(root string) (list []backup.Image, bad []error) {
 		add(backup.Image{ID: p.VolumeID(v.Key), Name: v.Name}, VolumesDir, v.Key)
 	}
 	for _, s := range p.Snapshots.All() {
+		if err := p.WholeSnapshot(s); err != nil {
+			if !gone(err) {
+				bad = append(bad, fmt.Errorf("snapshot %s: %w", p.SnapshotID(s.Key), err))
+			}
+			continue
+		}
 		add(backup.Image{ID: p.SnapshotID(s.Key), Name: s.Name, Snapshot: true}, SnapshotsDir, s.Key)
 	}
 	return list, bad
