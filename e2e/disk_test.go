@@ -46,11 +46,7 @@ head -c 30M /dev/zero > /local/big; exec sleep 1000`
 func TestATaskHasAFileSystemOfItsOwn(t *testing.T) {
 	m := inService(t)
 	m.configure(false, fmt.Sprintf("socket = %q", m.socket()), "plugin \"raw_exec\" {\n config { enabled = true }\n}")
-	config := filepath.Join(m.root, "agent.hcl")
-	text, err := os.ReadFile(config)
-	must(t, err)
-	must(t, os.WriteFile(config, []byte(strings.Replace(string(text), "local_csi =",
-		"ephemeral_disk { enforce = \"image\" }\n  local_csi =", 1)), 0o600))
+	m.encloses()
 	m.start()
 	for _, driver := range []string{"exec", "raw_exec"} {
 		job := "bounded-" + driver
@@ -81,4 +77,41 @@ echo "$why"; echo still here; exec sleep 1000`
 			return os.IsNotExist(err) && len(left) == 0
 		})
 	}
+}
+
+// encloses has the agent give each alloc a file system of its own.
+func (m *machine) encloses() {
+	m.t.Helper()
+	config := filepath.Join(m.root, "agent.hcl")
+	text, err := os.ReadFile(config)
+	must(m.t, err)
+	must(m.t, os.WriteFile(config, []byte(strings.Replace(string(text), "local_csi =",
+		"ephemeral_disk { enforce = \"image\" }\n  local_csi =", 1)), 0o600))
+}
+
+// TestInterruptUnmountsTheDisksOfAllocs: given a -dev agent that gives allocs file systems of their own, with an alloc
+// that has ended and one that runs, when it is interrupted, then no mount and no loop device of them is left, and the
+// next agent with its data_dir shows what they wrote.
+func TestInterruptUnmountsTheDisksOfAllocs(t *testing.T) {
+	m := prepare(t, false)
+	m.encloses()
+	m.start()
+	m.run(hungry("ended", "exec", "echo written; exit 1"))
+	m.failure("ended")
+	all, _, err := m.api.Jobs().Allocations(t.Context(), "ended", true, nil)
+	must(t, err)
+	m.run(hungry("runs", "raw_exec", "exec sleep 1000"))
+	m.running("runs", 1)
+	if got := len(loopDevices(m.root)); got != 2 {
+		t.Errorf("the allocs have %d file systems of their own", got)
+	}
+	must(t, m.stop())
+	if left := leftovers(m); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	m.start()
+	m.eventually("what the ended task wrote to be shown", func() bool {
+		out, code := m.cli("alloc", "logs", all[0].ID)
+		return code == 0 && out == "written\n"
+	})
 }

@@ -63,6 +63,41 @@ func TestInterruptLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestASecondInterruptLeavesNothingThatNobodyFinds: given a -dev agent in a directory of its own with a storage plugin
+// and a task that does not listen, when it is interrupted twice, then it does not wait, and no process and no directory
+// of it is left: no later agent would find them.
+func TestASecondInterruptLeavesNothingThatNobodyFinds(t *testing.T) {
+	m := prepare(t, true)
+	home := filepath.Join(m.root, "t")
+	must(t, os.Mkdir(home, 0o700))
+	m.temp, m.env = true, []string{"TMPDIR=" + home}
+	m.start()
+	made, err := filepath.Glob(filepath.Join(home, "berth-*"))
+	if err != nil || len(made) != 1 {
+		t.Fatalf("data directories: %v, %v", made, err)
+	}
+	m.data = made[0]
+	m.awaitPlugin("local-csi")
+	m.run(strings.Replace(shellJob("deaf", "raw_exec", "trap 'echo heard' TERM INT; while :; do sleep 0.1; done", ""),
+		"driver =", "kill_timeout = \"25s\"\n      driver =", 1))
+	deaf := m.running("deaf", 1)[0]
+	if before := processesOf(m.root); len(before) < 5 { // agent, plugin, task, their shims
+		t.Errorf("the test does not see the processes that it looks for later: %v", before)
+	}
+	must(t, m.cmd.Process.Signal(os.Interrupt))
+	m.eventually("the task to be asked to end", func() bool { return strings.Contains(m.output(deaf.ID), "heard") })
+	if err := m.stop(); err == nil {
+		t.Error("an agent that did not end its tasks in their time reports success")
+	}
+	if left := leftovers(m); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if entries, err := os.ReadDir(home); err != nil || len(entries) > 0 {
+		t.Errorf("the temporary directory was not removed: %v, %v", entries, err)
+	}
+	m.data = filepath.Join(m.root, "d")
+}
+
 // TestSecondAgentOnOneDirectory is refused, in words, and disturbs nothing.
 func TestSecondAgentOnOneDirectory(t *testing.T) {
 	m := newMachine(t, true)

@@ -123,6 +123,9 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, asked Signals)
 	err := surface.Wait()
 	nodes.Stop()
 	err = errors.Join(err, nodes.Wait())
+	if a.cfg.dev && a.client != nil {
+		err = errors.Join(err, a.client.Disclose())
+	}
 	servers.Stop()
 	return errors.Join(err, servers.Wait(), stopErr)
 }
@@ -144,8 +147,13 @@ func (a *Agent) takeUp(ctx, servers context.Context) (going bool, err error) {
 	return err == nil, err
 }
 
-// stopTasks ends the tasks of a -dev agent within their kill timeouts.
+// stopTasks ends the tasks of a -dev agent within their kill timeouts. Those that it does not wait for are left to the
+// next start with its data_dir, or killed if there can be none.
 func (a *Agent) stopTasks(ctx context.Context, again <-chan struct{}) error {
+	fate := "left to the next start"
+	if a.cfg.tempDir {
+		fate = "killed"
+	}
 	sctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
 	g, gctx := lifecycle.NewGroup(sctx)
@@ -153,7 +161,7 @@ func (a *Agent) stopTasks(ctx context.Context, again <-chan struct{}) error {
 	g.Go("impatience", func() error {
 		select {
 		case <-again:
-			a.log.Warn("asked to stop again: tasks that still run are left to the next start")
+			a.log.Warn("asked to stop again: tasks that still run are "+fate, logkey.Path, a.cfg.DataDir)
 			cancel()
 		case <-done:
 		case <-gctx.Done():
@@ -162,6 +170,9 @@ func (a *Agent) stopTasks(ctx context.Context, again <-chan struct{}) error {
 	})
 	err := a.client.Shutdown(gctx, true)
 	close(done)
+	if err != nil && a.cfg.tempDir {
+		err = errors.Join(err, a.client.Kill(ctx))
+	}
 	return errors.Join(err, g.Wait())
 }
 

@@ -362,3 +362,10 @@ func (c *Client) Shutdown(ctx context.Context, stopTasks bool) error {
 	}
 	return c.allocs.StopAll(ctx)
 }
+
+// Kill kills at once what Shutdown left, for an agent whose data_dir goes with it. It comes while Run still runs.
+func (c *Client) Kill(ctx context.Context) error { return c.allocs.KillAll(ctx) }
+
+// Disclose unmounts the file systems of allocs that have ended, for an agent of which nothing is to be left. It comes
+// after Run.
+func (c *Client) Disclose() error { return c.allocs.Disclose() }

@@ -26,7 +26,7 @@ func (d Dir) Destroy() error {
 	if err := d.DropSecrets(); err != nil {
 		return err
 	}
-	if err := d.disclose(); err != nil {
+	if err := d.Disclose(); err != nil {
 		return err
 	}
 	if err := d.projects().Release(filepath.Base(d.path)); err != nil {

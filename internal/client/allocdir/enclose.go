@@ -143,8 +143,8 @@ func (d Dir) check(ctx context.Context) error {
 	return fault.Wrap(err, fault.Internal, "check the file system of", d.path)
 }
 
-// disclose unmounts the alloc's own file system. What it held goes with its image.
-func (d Dir) disclose() error {
+// Disclose unmounts the alloc's own file system, which stays in its image: Enclose mounts it again.
+func (d Dir) Disclose() error {
 	if _, err := os.Lstat(d.image()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

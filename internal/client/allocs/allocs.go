@@ -116,6 +116,7 @@ func (a *Allocs) Restore(seen lineage.Point) {
 // Run runs what was restored and whatever the servers give, each once, and reports how it is. Their first set may have
 // come already: what is in the table by now is not only what was restored.
 func (a *Allocs) Run(ctx context.Context) error {
+	a.show(ctx) // before anything is removed
 	g, gctx := lifecycle.NewGroup(ctx)
 	g.Go("remove", func() error { return a.leaving.Run(gctx) })
 	g.Go("report", func() error { return a.reports.run(gctx) })

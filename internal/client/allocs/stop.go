@@ -9,6 +9,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/logkey"
 	"berth/internal/client/allocrunner"
 )
 
@@ -27,6 +28,45 @@ func (a *Allocs) StopAll(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(err, a.cfg.Shims.EndAll(ctx), a.unrecordedLeft())
+}
+
+// KillAll kills what StopAll left and forgets its secrets, because no later run of the agent finds it. Volumes stay
+// mounted: the plugins that would undo that are killed, too.
+func (a *Allocs) KillAll(ctx context.Context) error {
+	var errs []error
+	for _, r := range a.runners() {
+		errs = append(errs, r.Stop("The agent stops", true)) // so that nothing is started again
+	}
+	errs = append(errs, a.cfg.Shims.EndAll(ctx))
+	for _, r := range a.runners() {
+		errs = append(errs, a.AllocDir(r.ID()).DropSecrets())
+	}
+	return errors.Join(errs...)
+}
+
+// Disclose unmounts the file systems of allocs that have ended. The next run of the agent mounts them again, so that
+// people can read what is in them. It comes after Run.
+func (a *Allocs) Disclose() error {
+	var errs []error
+	for _, r := range a.runners() {
+		if r.Released() {
+			errs = append(errs, a.AllocDir(r.ID()).Disclose())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// show mounts the file systems of allocs that had ended when the agent was started: after a reboot, or the orderly end
+// of a -dev agent, they are not mounted.
+func (a *Allocs) show(ctx context.Context) {
+	for _, r := range a.found {
+		if !r.Released() {
+			continue // its hooks do
+		}
+		if err := a.AllocDir(r.ID()).Enclose(ctx, 0, false); err != nil {
+			a.log.Warn("what an allocation has written can't be shown", logkey.Alloc, r.ID(), logkey.Error, err)
+		}
+	}
 }
 
 // stopRunners ends every alloc and waits for it. Plugins come last, because the others need them to release
