@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 )
@@ -68,4 +70,40 @@ plugin "exec" {
 	m.remove("a")
 	m.remove("b")
 	m.remove("idle")
+}
+
+// TestAnUpgradeBringsItsPlugin: given an agent in service with the bundled plugin, when its program is replaced by
+// another one that names the same version, and the agent restarted, then the plugin runs as the new program; and when
+// the agent is restarted once more, then the plugin goes on.
+func TestAnUpgradeBringsItsPlugin(t *testing.T) {
+	m := prepare(t, true)
+	program, err := os.ReadFile(binary)
+	must(t, err)
+	m.earlier = filepath.Join(m.rig, "berth")
+	must(t, os.WriteFile(m.earlier, program, 0o755))
+	m.start()
+	m.awaitPlugin("local-csi")
+
+	m.kill()
+	must(t, os.WriteFile(m.earlier+".new", append(program, 0), 0o755)) // it does the same, and is another
+	must(t, os.Rename(m.earlier+".new", m.earlier))
+	m.start()
+	plugin := func() (pids []int) {
+		for _, p := range processes(func(p process) bool { return slices.Contains(p.args, m.data+"/volumes") }) {
+			if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.pid)); err == nil && exe == m.earlier {
+				pids = append(pids, p.pid)
+			}
+		}
+		return pids
+	}
+	m.eventually("the plugin to be the new program", func() bool { return len(plugin()) == 1 })
+	m.awaitPlugin("local-csi")
+	before := plugin()
+	m.kill()
+	m.start()
+	m.awaitPlugin("local-csi")
+	m.settle()
+	if now := plugin(); !slices.Equal(now, before) {
+		t.Errorf("the plugin was %v, and after a restart of the same program it is %v", before, now)
+	}
 }

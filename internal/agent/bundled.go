@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
 	"path/filepath"
 	"time"
@@ -43,14 +45,14 @@ func (a *Agent) bundled(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-	exe, err := program()
+	exe, build, err := program()
 	if err != nil {
 		a.log.Error("the bundled storage plugin could not be registered", logkey.Error, err)
 		return nil
 	}
 	said := ""
 	for {
-		_, err := wire.JobRegister.Call(ctx, a.conn, &wire.JobRegisterRequest{Job: a.localCSI(exe)})
+		_, err := wire.JobRegister.Call(ctx, a.conn, &wire.JobRegisterRequest{Job: a.localCSI(exe, build)})
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return nil
@@ -70,22 +72,23 @@ func (a *Agent) bundled(ctx context.Context) error {
 	}
 }
 
-// program is the path of this program. After an upgrade in place it is that of the new one, which is what the plugin
-// shall run from its next start on.
-func program() (string, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return "", fault.Wrap(err, fault.Internal, "find", "berth's own program")
+// program is the path of this program, and the sum of its bytes. After an upgrade in place it is the new one, which is
+// what the plugin shall run.
+func program() (exe, build string, err error) {
+	var bytes []byte
+	if exe, err = os.Executable(); err == nil {
+		bytes, err = os.ReadFile(exe)
 	}
-	if _, err := os.Stat(exe); err != nil {
-		return "", fault.WithHint(fault.Wrap(err, fault.NotFound, "find", "berth's own program"),
+	if err != nil {
+		return "", "", fault.WithHint(fault.Wrap(err, fault.NotFound, "find", "berth's own program"),
 			"put berth back to where it was started from, and restart the agent")
 	}
-	return exe, nil
+	sum := sha256.Sum256(bytes)
+	return exe, hex.EncodeToString(sum[:]), nil
 }
 
 // localCSI is the job of the bundled plugin: a plain process on every node that keeps volumes as image files.
-func (a *Agent) localCSI(exe string) *job.Job {
+func (a *Agent) localCSI(exe, build string) *job.Job {
 	restart := &job.RestartPolicy{Attempts: 1, Interval: time.Minute, Delay: time.Second, Mode: job.RestartDelay}
 	return &job.Job{
 		Region:      a.cfg.Region,
@@ -112,8 +115,8 @@ func (a *Agent) localCSI(exe string) *job.Job {
 			Tasks: []*job.Task{{
 				Name:   "plugin",
 				Driver: rawexec.Name,
-				// An agent of another version brings its own plugin: the job differs, so it is updated.
-				Meta: map[string]string{"berth_version": a.version},
+				// Another program brings its own plugin, whatever version it names: the job differs, so it is updated.
+				Meta: map[string]string{"berth_version": a.version, "berth_build": build},
 				Config: map[string]any{"command": exe,
 					"args": []any{"plugin", LocalCSI, "--data-dir", a.volumes(), "--node-id",
 						"${node.unique.id}"}},
