@@ -100,7 +100,39 @@ func (l *logs) do(ctx context.Context, args []string) error {
 	case l.stderr:
 		return l.stream(ctx, a, task, "stderr", l.env.Out)
 	}
-	return l.stream(ctx, a, task, "stdout", l.env.Out)
+	out := &counted{w: l.env.Out}
+	if err := l.stream(ctx, a, task, "stdout", out); err != nil || out.n > 0 || l.stdout {
+		return err
+	}
+	l.elsewhere(ctx, a, task)
+	return nil
+}
+
+// elsewhere says, where nothing was asked for by name and there is nothing, that there is something beside it: many
+// servers write to their standard error alone.
+func (l *logs) elsewhere(ctx context.Context, a *api.Allocation, task string) {
+	o := api.LogOptions{Task: task, Type: "stderr", Origin: api.OriginEnd, Offset: 1}
+	frames, err := l.env.Client().Allocations().Logs(ctx, a.ID, o, query(a))
+	if err != nil {
+		return // what was asked for was answered
+	}
+	defer frames.Close()
+	if frame, err := frames.NextOrBeat(); err == nil && len(frame.Data) > 0 {
+		l.env.Err.Notice("Task \"" + kit.Clean(task) + "\" wrote nothing to its standard output, but to its standard " +
+			"error: give -stderr")
+	}
+}
+
+// counted knows how much was written.
+type counted struct {
+	w io.Writer
+	n int
+}
+
+func (c *counted) Write(data []byte) (int, error) {
+	n, err := c.w.Write(data)
+	c.n += n
+	return n, err
 }
 
 // both prints output and error each to where it belongs.
