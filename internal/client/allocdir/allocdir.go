@@ -14,6 +14,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/model/job"
 	"berth/internal/port/hostfs"
 	"berth/internal/port/quota"
 	"berth/internal/port/users"
@@ -21,12 +22,12 @@ import (
 
 // Names within an alloc's directory.
 const (
-	Shared  = "alloc"
+	Shared  = job.SharedDir
 	Logs    = "logs"
 	Data    = "data"
-	Tmp     = "tmp"
-	Local   = "local"
-	Secrets = "secrets"
+	Tmp     = job.TmpDir
+	Local   = job.LocalDir
+	Secrets = job.SecretsDir
 )
 
 // secretsSize bounds the file system in memory that holds a task's secrets, in bytes.

@@ -179,6 +179,18 @@ func TestValidationNamesThePlace(t *testing.T) {
 		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
 			t.Templates[0].DestPath = new("../../etc/passwd")
 		}, "leaves the task's directory"},
+		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+			t.Templates[0].DestPath = new("/etc/app.conf")
+		}, `destination "/etc/app.conf" is no file in the task's directories; begin it with local/`},
+		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+			t.VolumeMounts[0].Destination = new("/proc/data")
+		}, `nothing can be mounted at "/proc/data" in a task; choose another path`},
+		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+			t.VolumeMounts = append(t.VolumeMounts, t.VolumeMounts[0])
+		}, "is used twice; each needs a path of its own"},
+		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+			t.CSIPluginConfig.MountDir = "/sys/csi"
+		}, `mount_dir "/sys/csi" is where nothing can be mounted`},
 		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Templates[0].Perms = new("rwx") }, "perms"},
 		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.CSIPluginConfig.Type = "both" }, "csi_plugin type"},
 		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.CSIPluginConfig.ID = "a/b" }, `csi_plugin id "a/b"`},

@@ -10,6 +10,7 @@ import (
 
 	"berth/api"
 	"berth/internal/base/ids"
+	"berth/internal/model/job"
 )
 
 // Validate checks a canonical job against the rules of the jobspec and lists every finding, each naming its place.
@@ -165,6 +166,7 @@ func (c *checker) task(at string, j *api.Job, g *api.TaskGroup, t *api.Task) {
 }
 
 func (c *checker) mounts(at string, g *api.TaskGroup, t *api.Task) {
+	dests := map[string]bool{}
 	for i, vm := range t.VolumeMounts {
 		switch {
 		case vm == nil || vm.Volume == nil || vm.Destination == nil || *vm.Destination == "":
@@ -174,6 +176,14 @@ func (c *checker) mounts(at string, g *api.TaskGroup, t *api.Task) {
 		case !slices.Contains([]string{"", "private", "host-to-task", "bidirectional"}, *vm.PropagationMode):
 			c.addf("%s: volume_mount %q: propagation_mode must be private, host-to-task or bidirectional, is %q", at,
 				*vm.Volume, *vm.PropagationMode)
+		case !strings.Contains(*vm.Destination, "${") && job.Unmountable(*vm.Destination):
+			c.addf("%s: volume_mount %q: nothing can be mounted at %q in a task; choose another path than /, /proc "+
+				"and /sys, such as \"/data\"", at, *vm.Volume, *vm.Destination)
+		case dests[path.Join("/", *vm.Destination)]:
+			c.addf("%s: volume_mount %q: destination %q is used twice; each needs a path of its own", at, *vm.Volume,
+				*vm.Destination)
+		default:
+			dests[path.Join("/", *vm.Destination)] = true
 		}
 	}
 }
@@ -198,6 +208,9 @@ func (c *checker) templates(at string, t *api.Task) {
 			c.addf("%s: destination %q is used twice", here, dest)
 		case slices.Contains(strings.Split(dest, "/"), ".."):
 			c.addf("%s: destination %q leaves the task's directory", here, dest)
+		case (&job.Template{DestPath: dest}).Astray():
+			c.addf("%s: destination %q is no file in the task's directories; begin it with local/, secrets/ or alloc/",
+				here, dest)
 		case !slices.Contains([]string{"restart", "signal", "noop"}, *tm.ChangeMode):
 			c.addf("%s: change_mode must be restart, signal or noop, is %q", here, *tm.ChangeMode)
 		case *tm.ChangeMode == "signal" && *tm.Envvars:
@@ -248,6 +261,8 @@ func badMountDir(dir string) string {
 		return "is the root of the task"
 	case path.Clean(dir) != dir:
 		return fmt.Sprintf("is not clean: it means %q", shorten(path.Clean(dir)))
+	case job.Unmountable(dir):
+		return "is where nothing can be mounted"
 	}
 	return ""
 }

@@ -7,9 +7,9 @@ import (
 	"context"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"berth/internal/base/fault"
+	"berth/internal/model/job"
 	"berth/internal/model/taskconfig"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/launched"
@@ -239,7 +239,7 @@ func binds(cfg *driver.TaskConfig) ([]driver.Mount, error) {
 	}
 	for _, m := range cfg.Mounts {
 		target := filepath.Clean(m.Target)
-		if !filepath.IsAbs(target) || target == "/" || below(target, "/proc") || below(target, "/sys") {
+		if !filepath.IsAbs(target) || job.Unmountable(target) {
 			return nil, fault.WithHint(
 				fault.New(fault.Invalid, "", "mount target "+strconv.Quote(m.Target),
 					"nothing can be mounted there in a task"),
@@ -250,8 +250,6 @@ func binds(cfg *driver.TaskConfig) ([]driver.Mount, error) {
 	}
 	return out, nil
 }
-
-func below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
 func devices(cfg *driver.TaskConfig) []driver.Device {
 	var out []driver.Device
