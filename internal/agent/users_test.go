@@ -2,7 +2,9 @@ package agent
 
 import (
 	"io"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -55,6 +57,27 @@ plugin "raw_exec" {
 				!slices.Equal(got.DeniedUIDs, want.DeniedUIDs) || !slices.Equal(got.DeniedGIDs, want.DeniedGIDs) {
 				t.Errorf("%s with %q: %+v, %v", name, text, got, err)
 			}
+		}
+	}
+}
+
+// Given raw_exec, whose tasks are the agent's user unless they name one, when that user is denied and no other is named
+// for them, then the agent does not start: they would be it for all that.
+func TestTheAgentsOwnUserIsNoWayAroundItsDenial(t *testing.T) {
+	self := strconv.Itoa(os.Geteuid())
+	for text, ok := range map[string]bool{
+		`denied_users = ["` + self + `"]`:                                   false,
+		`denied_host_uids = "` + self + `"`:                                 false,
+		"denied_users = [\"" + self + "\"]\ndefault_user = \"12345:12345\"": true,
+		`denied_users = ["12345"]`:                                          true,
+	} {
+		path := write(t, t.TempDir(), "a.hcl", base+"plugin \"raw_exec\" {\n config {\n"+text+"\n}\n}\n")
+		_, err := Parse([]string{"-config", path}, io.Discard)
+		if ok && err != nil || !ok && !fault.Has(err, fault.Denied) {
+			t.Errorf("%s: %v", text, err)
+		}
+		if !ok && err != nil && !strings.Contains(err.Error(), "name another default_user") {
+			t.Errorf("%s: no way out: %v", text, err)
 		}
 	}
 }

@@ -2,6 +2,10 @@
 package plugins
 
 import (
+	"cmp"
+	"os"
+	"strconv"
+
 	"berth/internal/base/fault"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/exec"
@@ -107,15 +111,18 @@ func (p *Plugin) Users() (users.Policy, error) {
 	return out, p.checkDefaultUser(&out)
 }
 
-// checkDefaultUser refuses a default that would have every task refused that names no user. One that the node does not
+// checkDefaultUser refuses a default that would have every task refused that names no user, and one that is not set
+// where the agent's own is denied: tasks of raw_exec would be it for all that. One that the node does not
 // know is said by the tasks that would need it: others run.
 func (p *Plugin) checkDefaultUser(u *users.Policy) error {
 	if p.Name == exec.Name && u.Default == "" {
 		return bad(p.what()+" default_user", "it is empty", `leave it out for nobody, or name the user, such as "root"`)
 	}
-	if err := u.Check(u.Default); fault.Has(err, fault.Denied) {
+	asked := cmp.Or(u.Default, strconv.Itoa(os.Geteuid()))
+	if err := u.Check(asked); fault.Has(err, fault.Denied) {
 		return fault.WithHint(fault.Note(err, "configure", p.what()+" default_user"),
-			"take it out of denied_users, denied_host_uids and denied_host_gids: denied_users = [] lets tasks be root")
+			"name another default_user; or take it out of denied_users, denied_host_uids and denied_host_gids: "+
+				"denied_users = [] lets tasks be root")
 	}
 	return nil
 }

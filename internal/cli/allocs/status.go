@@ -162,6 +162,9 @@ func trouble(a *api.Allocation) string {
 	if next := rollout.Restarts(a.Standing, time.Now()); next != "" {
 		text += "; " + next
 	}
+	if task := a.TaskStates[a.Standing.Task]; task != nil && task.StartedAt != nil { // it may have said why
+		text += "; see what it wrote with: berth alloc logs -stderr " + kit.ID(a.ID, false) + " " + a.Standing.Task
+	}
 	return text
 }
 

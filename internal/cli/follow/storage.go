@@ -26,6 +26,19 @@ func (f *Follower) storage(ctx context.Context, a *api.AllocationListStub) (text
 	return text, held, nil
 }
 
+// Holds says what an allocation that has ended has not released, why, and where that is followed; empty: it holds no
+// volume.
+func (f *Follower) Holds(ctx context.Context, a *api.AllocationListStub) string {
+	text, held, err := f.storage(ctx, a)
+	switch {
+	case err != nil:
+		return err.Error()
+	case held == "":
+		return ""
+	}
+	return text + "; follow it with: berth volume status " + held
+}
+
 func unreleased(full *api.Allocation) (text, held string) {
 	var parts []string
 	for _, v := range full.Storage {

@@ -287,7 +287,13 @@ func (s *status) troubles(ctx context.Context, r *rollout.Rollout) {
 	now := time.Now()
 	for _, g := range r.Groups {
 		for _, a := range slices.Concat(g.Fresh, g.Leaving) {
-			if text := g.Waiting(a, now); text != "" && !orphaned(a) {
+			text := g.Waiting(a, now)
+			if a.Phase() == api.AllocPhaseReleasing && len(waits) < shownTroubles {
+				if holds := f.Holds(ctx, a); holds != "" {
+					text += ": " + holds
+				}
+			}
+			if text != "" && !orphaned(a) {
 				waits = append(waits, fmt.Sprintf("Allocation %q %s", kit.ID(a.ID, s.verbose), text))
 			}
 		}

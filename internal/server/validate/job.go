@@ -105,6 +105,10 @@ func mountable(s *state.Snap, j *job.Job, g *job.TaskGroup, t *job.Task) (string
 			"the nodes with the driver %q of task %q in group %q take no new allocations; the job waits until one does",
 			t.Driver, t.Name, g.Name), nil
 	}
+	if where, why := unhealthy(s, t.Driver); have == 0 && where != "" {
+		return fmt.Sprintf("the driver %q of task %q in group %q is healthy on no node, on node %s because: %s; the "+
+			"job waits until it is", t.Driver, t.Name, g.Name, where, why), nil
+	}
 	if have == 0 {
 		return fmt.Sprintf("no ready node has the driver %q of task %q in group %q; the job waits until one has%s",
 			t.Driver, t.Name, g.Name, present(s)), nil
@@ -133,6 +137,16 @@ func drivers(s *state.Snap, name string) (have, can int) {
 		}
 	}
 	return have, can
+}
+
+// unhealthy names a ready node that has a driver and cannot use it, and why; empty: there is none.
+func unhealthy(s *state.Snap, name string) (where, why string) {
+	for n := range s.Nodes(nil, "") {
+		if d := n.Drivers[name]; n.Ready() && d != nil && d.Detected && !d.Healthy {
+			return n.Name, d.HealthDescription
+		}
+	}
+	return "", ""
 }
 
 // closed tells whether a node has a healthy driver and takes no new allocs.

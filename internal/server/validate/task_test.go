@@ -15,11 +15,13 @@ import (
 // anything is placed, with the task, the word and those that there are; where a node does not say, it is not judged.
 func TestWhatCannotRunIsRefusedAsFarAsReadyNodesKnow(t *testing.T) {
 	healthy := func() map[string]*node.Driver {
-		return map[string]*node.Driver{"exec": {Detected: true, Healthy: true}}
+		return map[string]*node.Driver{"exec": {Detected: true, Healthy: true},
+			"raw_exec": {Detected: true, HealthDescription: "the agent is not root"}}
 	}
 	c := localstate.New(t)
 	c.Must(t, &fsm.NodeRegister{Node: &node.Node{
 		ID:         "n",
+		Name:       "one",
 		NodePool:   "default",
 		Status:     node.StatusReady,
 		Drivers:    healthy(),
@@ -44,6 +46,8 @@ func TestWhatCannotRunIsRefusedAsFarAsReadyNodesKnow(t *testing.T) {
 			job.Task{Driver: "exec", Templates: []*job.Template{{ChangeSignal: "SIGBAR"}}}, `no signal "SIGBAR"`, ""},
 		{"function", job.Task{Driver: "exec", Templates: []*job.Template{{EmbeddedTmpl: `{{ key "a" }}`}}},
 			`template 1 (""): at 1:3 the function "key" is not built yet`, ""},
+		{"a driver that is not well", job.Task{Driver: "raw_exec"}, "",
+			`"raw_exec" of task "t" in group "g" is healthy on no node, on node one because: the agent is not root; the job`},
 		{"another driver", job.Task{Driver: "execc", Config: map[string]any{"commnd": "x"}}, "",
 			`has the driver "execc" of task "t" in group "g"; the job waits until one has (ready nodes have exec)`},
 	} {

@@ -147,10 +147,10 @@ func (k *Keeper) sayUnderWay(id ids.Plugin, wrong error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for key, vs := range k.vols {
-		if key.Plugin != id || vs.flight.verb == "" || vs.status.text == vs.progress(wrong) {
+		if key.Plugin != id || vs.flight.verb == "" || vs.status.text == vs.progress(id, wrong) {
 			continue
 		}
-		vs.says(vs.progress(wrong), wrong != nil)
+		vs.says(vs.progress(id, wrong), wrong != nil)
 		vs.on(entry.Described)
 		k.changed.Notify()
 	}

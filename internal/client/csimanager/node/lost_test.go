@@ -176,6 +176,10 @@ func TestAPluginThatFallsSilentIsNamedToWhoWaits(t *testing.T) {
 	r.declare(4 * time.Second)
 	heard, done := make(chan string, 100), make(chan error, 1)
 	go func() { done <- r.mountBy(withProgress(requestOf(p, use(v, "a")), func(why string) { heard <- why })) }()
+	goesOn := func(why string) bool {
+		return strings.HasPrefix(why, `stage in progress, plugin "`+p.ID+`" was asked at 2`) &&
+			strings.HasSuffix(why, "Z and has not answered yet; see berth plugin status "+p.ID)
+	}
 	hears := func(ok func(string) bool) {
 		t.Helper()
 		for late := time.After(time.Minute); ; {
@@ -191,16 +195,17 @@ func TestAPluginThatFallsSilentIsNamedToWhoWaits(t *testing.T) {
 			}
 		}
 	}
-	hears(func(why string) bool { return why == "stage in progress" })
+	hears(goesOn)
 	p.Rules("(NodeStage * hold)", "(Probe * hang)")
 	hears(func(why string) bool {
-		return strings.HasPrefix(why, "stage in progress: ") && strings.Contains(why, "the plugin does not answer")
+		return strings.HasPrefix(why, "stage in progress, plugin ") &&
+			strings.Contains(why, "the plugin does not answer")
 	})
 	if e := r.servers.Entries(); len(e) != 1 || e[0].Staging != volume.Uncertain {
 		t.Errorf("the call is under way, and the servers have %+v", e)
 	}
 	p.Rules("(NodeStage * hold)")
-	hears(func(why string) bool { return why == "stage in progress" })
+	hears(goesOn)
 	p.Rules()
 	if err := <-done; err != nil {
 		t.Fatal(err)

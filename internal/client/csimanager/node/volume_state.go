@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"time"
 
 	"berth/internal/base/fault"
@@ -49,8 +50,9 @@ type status struct {
 
 // flight is the call that is being made.
 type flight struct {
-	verb entry.Verb  // empty: none is
-	late []entry.Run // that have not answered a call before this one
+	verb  entry.Verb  // empty: none is
+	since time.Time   // when it began
+	late  []entry.Run // that have not answered a call before this one
 }
 
 // attempts are the failures of one step, and its pause; a new connection to the plugin ends it.
@@ -226,14 +228,15 @@ const (
 	noRetry = 100 * 365 * 24 * time.Hour
 )
 
-// progress describes the call under way. plugin is what is wrong with its plugin: the call goes on, and whoever waits
-// for it is to know why it takes so long.
-func (vs *volumeState) progress(plugin error) string {
-	status := string(vs.flight.verb) + " in progress"
-	if plugin != nil {
-		status += ": " + plugin.Error()
+// progress describes the call under way: whoever waits for it is to know of whom, and since when. wrong is what is
+// wrong with the plugin while the call goes on.
+func (vs *volumeState) progress(of ids.Plugin, wrong error) string {
+	status := fmt.Sprintf("%s in progress, plugin %q was asked at %s and has not answered yet", vs.flight.verb, of,
+		vs.flight.since.UTC().Format(time.RFC3339))
+	if wrong != nil {
+		return status + ": " + wrong.Error()
 	}
-	return status
+	return status + "; see berth plugin status " + string(of)
 }
 
 // pick returns the first step that is due; without one, how long until the next is.

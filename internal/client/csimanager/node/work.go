@@ -183,9 +183,9 @@ func (k *Keeper) step(ctx context.Context, key volume.StagingKey, d decision, co
 	case s.Verb != entry.Expand:
 		vs.touch()
 	}
-	vs.flight.verb = s.Verb
+	vs.flight.verb, vs.flight.since = s.Verb, time.Now()
 	vs.asks(runOf(conn), alive)
-	vs.says(vs.progress(nil), false)
+	vs.says(vs.progress(key.Plugin, nil), false)
 	vs.lastErr = nil
 	call, write := k.callOf(vs, s, conn), vs.record.Journal != entry.Current && !written
 	k.mu.Unlock()
