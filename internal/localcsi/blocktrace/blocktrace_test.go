@@ -152,6 +152,38 @@ func TestAGapIsSeen(t *testing.T) {
 	}
 }
 
+// Given a write of which either the beginning or the end was not recorded, when the trace is asked for the last time,
+// then it names the write all the same.
+func TestAWriteIsRecordedTwice(t *testing.T) {
+	dev, major, minor := device(t)
+	trace := started(t, major, minor)
+	var want []int64
+	for n := range int64(20) {
+		begins := n%2 == 0 // are lost
+		for _, r := range trace.rings {
+			if (r.event.id == trace.begins) == begins {
+				if err := unix.IoctlSetInt(r.fd, unix.PERF_EVENT_IOC_DISABLE, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		write(t, dev, n*n)
+		want = append(want, n*n)
+		for _, r := range trace.rings {
+			if err := unix.IoctlSetInt(r.fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	got, err := trace.TakeLast()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if blocks := list(t, got); !slices.Equal(blocks, want) {
+		t.Errorf("the blocks %v were written, the trace says %v", want, blocks)
+	}
+}
+
 // Given a write that no ring recorded, as on a processor that came later, when the trace is asked for the last time,
 // then the kernel's count shows it.
 func TestAWriteThatWasNotRecordedIsSeen(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// event is where the kernel puts the facts of a finished request in a record of its tracepoint block_rq_complete. Its
-// layout is not fixed: every kernel describes its own (Documentation/trace/events.rst).
+// event is where the kernel puts the facts of a request in a record of one of its tracepoints. The layout is not fixed:
+// every kernel describes its own (Documentation/trace/events.rst).
 type event struct {
 	id                         uint64
 	sector, count, device, ops field
@@ -21,11 +21,10 @@ type event struct {
 
 type field struct{ offset, size int }
 
-const formatFile = "events/block/block_rq_complete/format"
-
-// readFormat asks the kernel for the layout. The file system that says so is mounted for this process alone, at no
-// path.
-func readFormat() (event, error) {
+// readFormat asks the kernel for the layout of a tracepoint of block devices. The file system that says so is mounted
+// for this process alone, at no path.
+func readFormat(tracepoint string) (event, error) {
+	file := "events/block/" + tracepoint + "/format"
 	fs, err := unix.Fsopen("tracefs", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return event{}, fmt.Errorf("open tracefs: %w", err)
@@ -39,13 +38,17 @@ func readFormat() (event, error) {
 		return event{}, fmt.Errorf("mount tracefs: %w", err)
 	}
 	defer unix.Close(root)
-	fd, err := unix.Openat(root, formatFile, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(root, file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return event{}, fmt.Errorf("open %s of tracefs: %w", formatFile, err)
+		return event{}, fmt.Errorf("open %s of tracefs: %w", file, err)
 	}
-	f := os.NewFile(uintptr(fd), formatFile)
+	f := os.NewFile(uintptr(fd), file)
 	defer f.Close()
-	return parseFormat(f)
+	e, err := parseFormat(f)
+	if err != nil {
+		return event{}, fmt.Errorf("%s of tracefs: %w", file, err)
+	}
+	return e, nil
 }
 
 func parseFormat(r io.Reader) (event, error) {
@@ -69,26 +72,23 @@ func parseFormat(r io.Reader) (event, error) {
 	e.device, e.sector = fields["dev"], fields["sector"]
 	e.count, e.ops = fields["nr_sector"], fields["rwbs"]
 	if e.id == 0 || e.device.size != 4 || e.sector.size != 8 || e.count.size != 4 || e.ops.size < 2 {
-		return event{}, fmt.Errorf("%s has a form that is not known: %v", formatFile, fields)
+		return event{}, fmt.Errorf("its form is not known: %v", fields)
 	}
 	return e, nil
 }
 
-// request is one that the kernel has finished.
-type request struct {
-	sector, count uint64 // in units of 512 bytes
-	read          bool
-}
+// request is one to a device, in units of 512 bytes.
+type request struct{ sector, count uint64 }
 
-// parse reads the raw data of a record; ok is false where it is too short for its own layout.
-func (e event) parse(raw []byte) (r request, ok bool) {
+// parse reads the raw data of a record; writes is false where the request reads, or carries nothing.
+func (e event) parse(raw []byte) (r request, writes bool, err error) {
 	if len(raw) < max(e.sector.offset+8, e.count.offset+4, e.ops.offset+e.ops.size) {
-		return request{}, false
+		return request{}, false, errGap
 	}
 	ops, _, _ := bytes.Cut(raw[e.ops.offset:e.ops.offset+e.ops.size], []byte{0})
-	return request{
+	r = request{
 		sector: binary.NativeEndian.Uint64(raw[e.sector.offset:]),
 		count:  uint64(binary.NativeEndian.Uint32(raw[e.count.offset:])),
-		read:   bytes.IndexByte(ops, 'R') >= 0,
-	}, true
+	}
+	return r, r.count > 0 && bytes.IndexByte(ops, 'R') < 0, nil
 }

@@ -11,16 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ringBytes is how much one processor may record between two looks: 4,000 requests.
-const ringBytes = 256 << 10
+// ringBytes is how much one processor may record between two looks: some 1,800 requests.
+const ringBytes = 128 << 10
 
 // margin is more than one record takes. A ring that had less free may have lost one.
 const margin = 4 << 10
 
-// ring holds what one processor records (perf_event_open(2)).
+// ring holds what one processor records of one tracepoint (perf_event_open(2)).
 type ring struct {
-	fd   int
-	page []byte // the kernel's page about the ring, and the ring behind it
+	event event
+	fd    int
+	page  []byte // the kernel's page about the ring, and the ring behind it
 }
 
 func openRing(cpu int, e event, filter string) (*ring, error) {
@@ -36,7 +37,7 @@ func openRing(cpu int, e event, filter string) (*ring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen to requests of processor %d: %w", cpu, err)
 	}
-	r := &ring{fd: fd}
+	r := &ring{event: e, fd: fd}
 	if err := r.begin(filter); err != nil {
 		return nil, errors.Join(fmt.Errorf("listen to requests of processor %d: %w", cpu, err), r.close())
 	}
