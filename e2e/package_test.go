@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -35,8 +37,9 @@ func commandsOf(t *testing.T, above string) (out []string) {
 }
 
 // TestThePackageOfDebian: given the program, when its Debian package is built, then that has the program, the unit, the
-// sample configuration as a file of the administrator's, completions, and a man page of every command that man takes
-// without a warning; it installs beneath a directory, starts nothing, and leaves a changed configuration and all state.
+// sample configuration as a file of the administrator's, completions, the pages of docs, and a man page of every
+// command that man takes without a warning; it installs beneath a directory, starts nothing, and leaves a changed
+// configuration and all state.
 func TestThePackageOfDebian(t *testing.T) {
 	for _, program := range []string{"dpkg-deb", "man"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -84,6 +87,7 @@ func TestThePackageOfDebian(t *testing.T) {
 		}
 	}
 	hasEveryPage(t, root)
+	hasTheDocumentation(t, root)
 	hasAUnit(t, root)
 	config := filepath.Join(root, "etc/berth.d/berth.hcl")
 	must(t, os.WriteFile(config, []byte("# mine\n"), 0o644))
@@ -135,6 +139,43 @@ func hasEveryPage(t *testing.T, root string) {
 		if !strings.Contains(page, part) {
 			t.Errorf("the page of volume create does not have %q:\n%s", part, page)
 		}
+	}
+}
+
+// hasTheDocumentation finds each page and each example, all that one page of them links to, and the directory in which
+// the pages put files, which is root's alone.
+func hasTheDocumentation(t *testing.T, root string) {
+	t.Helper()
+	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+	for _, dir := range []string{"docs", "examples"} {
+		must(t, filepath.WalkDir(filepath.Join("..", dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			there := filepath.Join(root, "usr/share/doc/berth", strings.TrimPrefix(path, "../"))
+			want, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			if have, err := os.ReadFile(there); err != nil || !bytes.Equal(have, want) {
+				t.Errorf("%s is not in the package: %v", path, err)
+			}
+			for _, to := range link.FindAllSubmatch(want, -1) {
+				target := filepath.Join(filepath.Dir(path), string(to[1]))
+				if !strings.HasPrefix(target, "../docs/") && !strings.HasPrefix(target, "../examples/") {
+					continue
+				}
+				if _, err := os.Stat(filepath.Join(filepath.Dir(there), string(to[1]))); err != nil {
+					t.Errorf("%s links to what the package does not have: %v", path, err)
+				}
+			}
+			return nil
+		}))
+	}
+	info, err := os.Stat(filepath.Join(root, "etc/berth"))
+	must(t, err)
+	if info.Mode() != fs.ModeDir|0o700 {
+		t.Errorf("/etc/berth is %s", info.Mode())
 	}
 }
 

@@ -1,5 +1,6 @@
 # An agent in service, server and node in one: berth agent -config /etc/berth.d
-# Its tasks outlive it, and go on under the next agent with the same data_dir. Every setting: docs/reference/agent.md
+# Its tasks outlive it, and go on under the next agent with the same data_dir. Every setting is in
+# docs/reference/agent.md, which the package puts below /usr/share/doc/berth.
 data_dir = "/var/lib/berth"
 
 server {
@@ -30,7 +31,7 @@ plugin "raw_exec" {
 #   }
 # }
 
-# The API is on a unix socket, for root. docs/access.md says how to give it a port.
+# The API is on a unix socket, for root. docs/access.md says how to give it a port, and what a token is.
 api {
   socket = "/run/berth/api.sock"
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the Debian package: deb.sh BERTH DIR writes DIR/berth_VERSION_ARCH.deb from the program BERTH, the unit, the
-# sample configuration, man pages and completions. Equal sources give equal bytes; SOURCE_DATE_EPOCH dates the files.
+# sample configuration, man pages, completions, the pages of docs and the examples. Equal sources give equal bytes; SOURCE_DATE_EPOCH dates the files.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -21,7 +21,10 @@ chmod 755 "$root"
 install -D -m 755 "$berth" "$root/usr/bin/berth"
 install -D -m 644 "$here/packaging/berth.service" "$root/usr/lib/systemd/system/berth.service"
 install -D -m 644 "$here/examples/agent.hcl" "$root/etc/berth.d/berth.hcl"
+install -d -m 700 "$root/etc/berth"
 install -D -m 644 "$here/LICENSE" "$root/usr/share/doc/berth/copyright"
+# Pages and examples lie to each other as in the sources, so that links from one to another hold.
+(cd "$here" && find docs examples -type f -exec install -D -m 644 '{}' "$root/usr/share/doc/berth/{}" ';')
 
 man=$root/usr/share/man/man1
 (cd "$here" && go run ./tools/man "$man" "$berth")

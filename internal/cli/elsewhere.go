@@ -2,6 +2,10 @@ package cli
 
 import "strings"
 
+// writeAJob stands for the commands that write a job file to start from.
+const writeAJob = "write a job file by those in /usr/share/doc/berth/examples (in the sources: examples/), and check " +
+	`it by "berth job validate"`
+
 // elsewhere are the commands that people know from other orchestrators and that there are not here, with the way out.
 // A noun stands for all of its verbs.
 var elsewhere = map[string]string{
@@ -12,11 +16,11 @@ var elsewhere = map[string]string{
 	"deployment":              `deployments are not built yet: "berth job status JOB" shows how its update stands`,
 	"deployments":             `deployments are not built yet: "berth job status JOB" shows how its update stands`,
 	"event":                   `the event stream is not built yet: "berth monitor" follows the log`,
-	"init":                    `write a job file by the examples in examples/, and check it by "berth job validate"`,
+	"init":                    writeAJob,
 	"job action":              `actions are not built yet: run the command by "berth alloc exec"`,
 	"job deployments":         `deployments are not built yet: "berth job status JOB" shows how its update stands`,
 	"job dispatch":            "dispatching is not built yet: run one job per set of parameters, by -var",
-	"job init":                `write a job file by the examples in examples/, and check it by "berth job validate"`,
+	"job init":                writeAJob,
 	"job periodic":            "periodic jobs are not built yet: start the job from outside",
 	"job promote":             `canaries are not built yet: "berth job status JOB" shows how its update stands`,
 	"job restart":             `restart the tasks of each allocation by "berth alloc restart"`,
