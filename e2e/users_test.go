@@ -71,7 +71,7 @@ echo read; exec sleep 1000`
 	as := func(job, user string) string {
 		return strings.Replace(job, "driver = ", fmt.Sprintf("user = %q\n      driver = ", user), 1)
 	}
-	for i, user := range []string{"root", "0:1", "65534:0", "nobody:root"} {
+	for i, user := range []string{"0", "0:1", "65534:0", "nobody:root"} {
 		job := fmt.Sprint("denied", i)
 		m.run(as(shellJob(job, "exec", "exec sleep 1000", ""), user))
 		mustSay(t, "the refusal of user "+user, m.failure(job), fmt.Sprintf("job %q", job), `task "t"`,

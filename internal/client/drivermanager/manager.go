@@ -181,12 +181,15 @@ func (m *Manager) record(ctx context.Context, d driver.Driver, f driver.Fingerpr
 		UpdateTime:        time.Now(),
 	}
 	if schema := d.Info().Schema; len(schema) > 0 && state.Detected {
-		// By these the servers refuse a job whose tasks have other options, before anything of it is placed.
+		// By these the servers refuse a job whose tasks ask for something else, before anything of it is placed.
 		if state.Attributes == nil {
 			state.Attributes = map[string]string{}
 		}
 		state.Attributes[node.DriverOptions(d.Name())] = strings.Join(slices.Sorted(maps.Keys(schema)), ",")
 		state.Options = schema
+		if denied := d.Info().Users.Denied; len(denied) > 0 {
+			state.Attributes[node.DeniedUsers(d.Name())] = strings.Join(denied, ",")
+		}
 	}
 	if state.Healthy && state.HealthDescription == "" {
 		state.HealthDescription = "Healthy"

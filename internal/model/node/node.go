@@ -146,3 +146,7 @@ type Event struct {
 
 // DriverOptions is the attribute of a node that lists, with commas between, what a task's config may say to a driver.
 func DriverOptions(driver string) string { return "driver." + driver + ".options" }
+
+// DeniedUsers is the attribute of a node that lists, with commas between, users as whom a driver lets no task run.
+// There may be others: who a user is, only the node knows.
+func DeniedUsers(driver string) string { return "driver." + driver + ".denied_users" }

@@ -41,6 +41,20 @@ func (f fleet) takes(driver string, config map[string]any) error {
 	return fault.Wrap(errors.New(strings.Join(reasons, "; and on other nodes: ")), fault.Invalid, "", "")
 }
 
+// denies tells whether every ready node with a driver says that no task runs as a user, and that there is one.
+func (f fleet) denies(driver, user string) bool {
+	name, _, _ := strings.Cut(user, ":")
+	asked := false
+	for n := range readyWith(f.s, driver) {
+		denied := strings.Split(attribute(n, driver, node.DeniedUsers(driver)), ",")
+		if name == "" || !slices.Contains(denied, name) {
+			return false
+		}
+		asked = true
+	}
+	return asked
+}
+
 // schemas are the different ones among the ready nodes with a driver. Nodes of an older Berth name the options alone.
 func (f fleet) schemas(driver string) (all []taskconfig.Schema) {
 	for n := range readyWith(f.s, driver) {

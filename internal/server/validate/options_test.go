@@ -89,6 +89,43 @@ func TestAConfigThatNoReadyNodeTakesIsRefused(t *testing.T) {
 	}
 }
 
+// Given ready nodes that say as whom no task runs, when a task names such a user, then it is refused while they all
+// deny it; a storage plugin is not, nor a user who is a number, since only nodes know whose it is.
+func TestAUserWhomEveryReadyNodeDeniesIsRefused(t *testing.T) {
+	c := localstate.New(t)
+	ready := func(id ids.Node, denied string) {
+		c.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: id, Status: node.StatusReady, Drivers: map[string]*node.Driver{
+			"d": {Detected: true, Healthy: true, Attributes: map[string]string{node.DeniedUsers("d"): denied}},
+		}}})
+	}
+	refusal := func(task job.Task) error {
+		task.Name, task.Driver = "t", "d"
+		_, err := Job(c.Store.Snapshot(), &job.Job{Namespace: ids.DefaultNamespace, ID: "j",
+			TaskGroups: []*job.TaskGroup{{Name: "g", Tasks: []*job.Task{&task}}}})
+		return err
+	}
+	if err := refusal(job.Task{User: "root"}); err != nil {
+		t.Errorf("with no node: %v", err)
+	}
+	ready("a", "root,bin")
+	ready("b", "root")
+	for user, denied := range map[string]bool{"root": true, "root:5": true, "bin": false, "0": false, "": false} {
+		err := refusal(job.Task{User: user})
+		says := `register job "j": group "g": task "t": user "` + user + `": no ready node with the driver "d" lets ` +
+			`a task run as it (name another user`
+		if denied != fault.Has(err, fault.Invalid) || denied && !strings.Contains(err.Error(), says) {
+			t.Errorf("user %q: %v", user, err)
+		}
+	}
+	if err := refusal(job.Task{User: "root", CSIPluginConfig: &job.CSIPluginConfig{}}); err != nil {
+		t.Errorf("a storage plugin: %v", err)
+	}
+	ready("c", "")
+	if err := refusal(job.Task{User: "root"}); err != nil {
+		t.Errorf("beside a node that lets tasks be root: %v", err)
+	}
+}
+
 // Given ready nodes with two versions of a driver, then what either takes is taken, and what neither takes is refused
 // by both; a node that says the names of its options alone judges by them, one that says nothing takes everything, and
 // one that is not ready is not asked.

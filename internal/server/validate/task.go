@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"berth/internal/base/fault"
@@ -17,7 +18,8 @@ import (
 // signals is the attribute of a node that lists, with commas between, the signals that its tasks can be sent.
 const signals = "os.signals"
 
-// runnable refuses what no try on any node that is known can make right: templates, options of drivers, signals.
+// runnable refuses what no try on any node that is known can make right: templates, options of drivers, users,
+// signals.
 func runnable(f fleet, j *job.Job, g *job.TaskGroup, t *job.Task) error {
 	subject := fmt.Sprintf("job %q: group %q: task %q", j.ID, g.Name, t.Name)
 	for i, tmpl := range t.Templates {
@@ -33,6 +35,13 @@ func runnable(f fleet, j *job.Job, g *job.TaskGroup, t *job.Task) error {
 	}
 	if err := f.takes(t.Driver, t.Config); err != nil {
 		return fault.Note(err, "register", subject)
+	}
+	// What storage plugins may do on the node is decided otherwise.
+	if t.CSIPluginConfig == nil && f.denies(t.Driver, t.User) {
+		what := fmt.Sprintf("user %q: no ready node with the driver %q lets a task run as it", t.User, t.Driver)
+		return fault.WithHint(fault.New(fault.Invalid, "register", subject, what),
+			"name another user in the task, or leave it out; who runs the agents allows it by denied_users in their "+
+				"plugin "+strconv.Quote(t.Driver)+" block")
 	}
 	wanted := []string{t.KillSignal}
 	for _, tmpl := range t.Templates {

@@ -22,6 +22,7 @@ import (
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/mock"
 	"berth/internal/port/driver/rawexec"
+	"berth/internal/port/users"
 	"berth/internal/testkit/oneserver"
 	"berth/internal/wire"
 )
@@ -59,7 +60,7 @@ func TestWhatIsTakenAtSubmitStarts(t *testing.T) {
 				if err := json.Unmarshal(fmt.Appendf(nil, "{%q: %s}", option, value), &config); err != nil {
 					t.Fatal(err)
 				}
-				refusal := validated(t, conn, d.Name(), config)
+				refusal := validate(t, conn, &job.Task{Name: "t", Driver: d.Name(), Config: config})
 				err := started(t, d, config)
 				if refusal != "" {
 					refused++
@@ -75,6 +76,19 @@ func TestWhatIsTakenAtSubmitStarts(t *testing.T) {
 	}
 	if taken < 100 || refused < 100 {
 		t.Errorf("%d were taken and %d refused: the values are too few", taken, refused)
+	}
+}
+
+// Given a node whose driver denies a user, when a task names it, then validation refuses what the node would.
+func TestADeniedUserIsRefusedAtSubmit(t *testing.T) {
+	policy := users.Policy{Default: "nobody", Denied: []string{"root"}}
+	conn := withNode(t, []driver.Driver{rawexec.New(rawexec.Config{Enabled: true, Users: policy}, launcher{})})
+	for user, denied := range map[string]bool{"root": true, "nobody": false} {
+		task := &job.Task{Name: "t", Driver: rawexec.Name, User: user, Config: map[string]any{"command": "x"}}
+		refusal := validate(t, conn, task)
+		if err := policy.Check(user); (err != nil) != denied || (refusal != "") != denied {
+			t.Errorf("user %q: at submit %q, on the node %v", user, refusal, err)
+		}
 	}
 }
 
@@ -105,10 +119,10 @@ func withNode(t *testing.T, drivers []driver.Driver) wire.Conn {
 	return conn
 }
 
-// validated is what a server says against the config; empty: nothing.
-func validated(t *testing.T, conn wire.Conn, driver string, config map[string]any) string {
+// validate is what a server says against the task; empty: nothing.
+func validate(t *testing.T, conn wire.Conn, task *job.Task) string {
 	t.Helper()
-	group := &job.TaskGroup{Name: "g", Tasks: []*job.Task{{Name: "t", Driver: driver, Config: config}}}
+	group := &job.TaskGroup{Name: "g", Tasks: []*job.Task{task}}
 	reply, err := wire.JobValidate.Call(t.Context(), conn, &wire.JobValidateRequest{Job: &job.Job{
 		Namespace:   ids.DefaultNamespace,
 		ID:          "j",
@@ -117,7 +131,7 @@ func validated(t *testing.T, conn wire.Conn, driver string, config map[string]an
 		TaskGroups:  []*job.TaskGroup{group},
 	}})
 	if err != nil || !reply.DriverConfigValidated {
-		t.Fatalf("%s is not validated: %v", driver, err)
+		t.Fatalf("driver %s is not asked: %v", task.Driver, err)
 	}
 	return strings.Join(reply.Errors, "; ")
 }
