@@ -16,7 +16,10 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/client/ownership"
 	"berth/internal/model/volume"
+	"berth/internal/testkit/mountns"
 )
+
+func TestMain(m *testing.M) { mountns.Main(m.Run) }
 
 // mounted is a file system of its own, with a victim beside it that links in it lead to.
 type mounted struct {

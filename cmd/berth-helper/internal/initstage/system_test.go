@@ -2,9 +2,11 @@ package initstage
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -58,6 +60,54 @@ func TestWhatATaskMustNotSeeOrChangeIsCovered(t *testing.T) {
 				t.Errorf("%s as %s was written: %v", p, kind, err)
 			}
 		}
+	}
+}
+
+// Given a storage plugin, which acts on the node, then its root has the node's devices, each once, its mounts confine
+// nothing, and /proc and /sys are whole.
+func TestTheRootOfWhoActsOnTheNodeConfinesNothing(t *testing.T) {
+	root, source := place(t)
+	pid, err := stage(t, &shimproto.Isolate{
+		Root:        root,
+		System:      []string{"/etc"},
+		HostDevices: true,
+		Devices: []shimproto.Device{
+			{HostPath: "/dev/zero", TaskPath: "/dev/zero"},
+			{HostPath: "/dev/zero", TaskPath: "/data/nil"},
+		},
+		Binds: []shimproto.Bind{{Source: source + "/data", Target: "/data"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := fmt.Sprintf("/proc/%d/root", pid)
+	ours, err := os.ReadDir("/dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	its, err := os.ReadDir(inside + "/dev")
+	if err != nil || len(its) != len(ours) {
+		t.Errorf("it sees %d devices of %d, %v", len(its), len(ours), err)
+	}
+	table := strings.Split(mounts(t, pid), "\n")
+	for _, at := range []string{"/", "/data", "/etc"} {
+		i := slices.IndexFunc(table, func(line string) bool { return strings.HasPrefix(line, at+" ") })
+		if i < 0 || strings.Contains(table[i], "nosuid") || strings.Contains(table[i], "nodev") {
+			t.Errorf("%s is mounted so: %q", at, table[max(i, 0)])
+		}
+	}
+	for at, want := range map[string]bool{
+		"/data/nil": true, "/dev/zero": false, "/proc/keys": false, "/proc/sys": false, "/sys/firmware": false,
+	} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+		if err != nil || strings.Contains(string(text), " "+at+" ") != want {
+			t.Errorf("that %s is a mount is not %t, %v", at, want, err)
+		}
+	}
+	var now, before unix.Stat_t
+	if err := errors.Join(unix.Stat(inside+"/dev/zero", &now), unix.Stat("/dev/zero", &before)); err != nil ||
+		now.Ino != before.Ino || now.Dev != before.Dev {
+		t.Errorf("its /dev/zero is not the node's: %v", err)
 	}
 }
 

@@ -1,8 +1,10 @@
 package exec
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"berth/internal/base/fault"
@@ -20,6 +22,22 @@ func TestWhatIsShownOfEtc(t *testing.T) {
 	}
 	if again := slices.Compact(slices.Clone(shown)); len(again) != len(shown) {
 		t.Errorf("it shows something twice: %v", shown)
+	}
+	entries, err := os.ReadDir("/etc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	byDefault := etc(nil)
+	for _, e := range entries {
+		name := e.Name()
+		if slices.ContainsFunc(byDefault, func(d string) bool { return d == name || strings.HasPrefix(d, name+"/") }) ||
+			strings.ContainsAny(name, `*?[\`) {
+			continue
+		}
+		if got := etc([]string{"[" + name[:1] + "]" + name[1:]}); !slices.Contains(got, name) {
+			t.Errorf("a pattern that %s matches shows %v", name, got)
+		}
+		break
 	}
 	secret := []string{"shadow", "shadow-", "gshadow", "gshadow-", "sudoers", "ssh/ssh_host_ed25519_key",
 		"berth/agent.hcl", "ssl/private/key.pem", "pki/tls/private/key.pem", "wireguard/wg0.conf",
