@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"berth/jobspec"
+	"berth/jobspec/hclfile"
 )
 
 // wrong is a document and the first line of the refusal that it must get.
@@ -24,7 +25,33 @@ func inGroup(lines string) string {
 // names the mistake and the way out.
 func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 	cases := []wrong{
-		{"syntax", "job \"j\" {\n  group \"g\" {\n", "f.hcl:2:13: unclosed configuration block"},
+		{"syntax", "job \"j\" {\n  group \"g\" {\n", "f.hcl:2:13: this block is not closed; write } where it ends"},
+		{"a brace too many", inGroup("  }"), "f.hcl:5:1: there is nothing open that this } could close; take it out"},
+		{"a colon", "job \"j\" {\n  type: \"service\"\n}",
+			"f.hcl:2:3: an argument is set with an equals sign; write type = …"},
+		{"two on a line", inGroup("  task \"t\" { driver = \"exec\" user = \"x\" }"),
+			"f.hcl:3:30: a block on one line has one argument and its }; put each on a line of its own"},
+		{"a block in a line", inGroup("  task \"t\" { config { command = \"x\" } }"),
+			"f.hcl:3:14: a block on one line has one argument and no other block; put each on a line of its own"},
+		{"a comma", "job \"j\" {\n  datacenters = [\"a\" \"b\"]\n}",
+			"f.hcl:2:22: a comma is missing before this, or the bracket that ends the list"},
+		{"a text of lines left open", inTask("    template {\n      data = <<EOF\nhello\n    }"),
+			"f.hcl:5:14: the text of several lines that begins here is not closed; write EOF alone on a line"},
+		{"the second text left open",
+			inTask("    template {\n      data = <<EOF\nEOF\n      destination = <<-X\n    }"),
+			"f.hcl:7:21: the text of several lines that begins here is not closed; write X alone on a line"},
+		{"a reference left open", inTask("    env { A = \"${var.x\" }"),
+			"f.hcl:4:16: a ${ is not closed on this line; write ${ … }, or $${ for the text itself"},
+		{"a reference left open at its end", inTask("    user = \"${attr.x\""), "f.hcl:4:13: a ${ is not closed"},
+		{"an unknown type", "variable \"n\" {\n  type = integer\n}\njob \"j\" {\n}",
+			`f.hcl:2:10: invalid type specification: The keyword "integer" is not a valid type specification; there are ` +
+				"string, number, bool"},
+		{"no text", "\x7fELF\x00", "f.hcl: the document is no text: byte 5 of it is 0"},
+		{"a number with a unit", inTask("    resources {\n      memory = \"512MB\"\n    }"),
+			`f.hcl:5:16: memory must be a whole number, not the text "512MB"; write the number alone, without a unit`},
+		{"a place too high", inTask("    memory = 512"),
+			`f.hcl:4:5: task "t" has no attribute "memory"; it belongs into resources { … }`},
+
 		{"quote left open", inTask("    driver = \"exec\n    config {\n      command = \"/bin/sleep\"\n    }"),
 			`f.hcl:4:19: a quote on this line is not closed; close it before the line ends, or write a text of several ` +
 				`lines as <<EOF … EOF`},
@@ -98,7 +125,8 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 			`f.hcl:4:14: the file declares no variable "drv"; declare it with variable "drv" { … }`},
 		{"unknown local", "locals {\n  port = 1\n}\n" + inTask("    driver = local.prt"),
 			`f.hcl:7:14: the file has no local "prt"; did you mean "port"?`},
-		{"unknown function", inTask("    driver = shout(\"x\")"), `f.hcl:4:14: call to unknown function`},
+		{"unknown function", inTask("    driver = shout(\"x\")"),
+			`f.hcl:4:14: there is no function "shout"; did you mean "sort"?`},
 		{"file on a server", inTask("    driver = file(\"/etc/passwd\")"), `f.hcl:4:14: error in function call`},
 		{"bad iterator", inGroup("  dynamic \"task\" {\n    for_each = 5\n    content {\n    }\n  }"),
 			`f.hcl:4:16: for_each must be a list or a map`},
@@ -193,6 +221,27 @@ func TestWhatIsNotBuiltIsRefusedByNameAndPlace(t *testing.T) {
 	}
 }
 
+// Given a document with characters that the language does not have, when it is parsed, then they are the only findings,
+// one on each line: what is read around them is none.
+func TestStrangeCharactersAreTheOnlyFindings(t *testing.T) {
+	for src, lines := range map[string][]string{
+		"job 'a' {\n  type = 'service'\n}":    {"f.hcl:1:5: ", "f.hcl:2:10: "},
+		"job “a” {\n  type = “service”\n}\n}": {"f.hcl:1:5: ", "f.hcl:2:10: "},
+	} {
+		_, err := jobspec.Parse(jobspec.ParseConfig{Path: "f.hcl", Source: []byte(src)})
+		all := hclfile.Problems(err)
+		if len(all) != len(lines) {
+			t.Errorf("%q: %v", src, err)
+			continue
+		}
+		for i, want := range lines {
+			if got := all[i].String(); !strings.HasPrefix(got, want) {
+				t.Errorf("%q: %s, want %s", src, got, want)
+			}
+		}
+	}
+}
+
 // Given documents that are too large, too deep or too many, when they are parsed, then they are refused in words.
 func TestDocumentsAreBounded(t *testing.T) {
 	cases := []wrong{
@@ -218,13 +267,13 @@ func TestDocumentsAreBounded(t *testing.T) {
 		{"product", "locals {\n a = setproduct(range(1000), range(1000))\n}\njob \"j\" {\n}",
 			"f.hcl:2:6: error in function call"},
 		{"JSON depth", "{\"Job\":{\"Meta\":" + strings.Repeat("[", 20000),
-			"f.hcl: line 1: the document is nested more than 100 levels deep"},
-		{"JSON twice", "{\"Job\":{\"ID\":\"a\",\"ID\":\"b\"}}", "f.hcl: line 1: the member Job.ID is there twice"},
+			"f.hcl:1:1: the document is nested more than 100 levels deep"},
+		{"JSON twice", "{\"Job\":{\"ID\":\"a\",\"ID\":\"b\"}}", "f.hcl:1:1: the member Job.ID is there twice"},
 		{"JSON unknown", "{\"ID\":\"a\",\"TaskGroups\":[{\"Name\":\"g\",\"Volume\":{\"x\":1}}]}",
 			"f.hcl: a job has no member TaskGroups[0].Volume"},
 		{"JSON not built", "{\"ID\":\"a\",\"TaskGroups\":[{\"Name\":\"g\",\"Services\":[{\"Name\":\"x\"}]}]}",
 			`f.hcl: group "g": service is not built yet: `},
-		{"JSON cut", "{\"ID\":\"a\",", "f.hcl: line 1: "},
+		{"JSON cut", "{\"ID\":\"a\",", "f.hcl:1:1: "},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package jobspec
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"berth/jobspec/functions"
 	"berth/jobspec/hclfile"
 	"berth/jobspec/jobjson"
+	"berth/jobspec/near"
 	"berth/jobspec/support"
 
 	"github.com/hashicorp/hcl/v2"
@@ -75,7 +77,13 @@ func parseJSONJob(r *hclfile.Report, cfg *ParseConfig) *api.Job {
 		return nil
 	}
 	job, unknown, err := jobjson.Decode(bytes.TrimPrefix(cfg.Source, []byte("\xef\xbb\xbf")))
-	if err != nil {
+	var placed *jobjson.PlacedError
+	switch {
+	case errors.As(err, &placed):
+		line := hcl.Pos{Line: placed.Line, Column: 1}
+		r.Add(hcl.Range{Filename: cfg.Path, Start: line}, "%s", placed.Text)
+		return nil
+	case err != nil:
 		r.AddFile(cfg.Path, "%s", err)
 		return nil
 	}
@@ -179,7 +187,7 @@ func findJob(d *hclfile.Decoder, sc *hclfile.Scope) *jobBlock {
 			d.Into(it, reflect.ValueOf(found).Elem())
 		default:
 			d.Report.Add(it.Range, "a job file has no block %q%s", it.Type,
-				hclfile.DidYouMean(it.Type, []string{"job", "variable", "variables", "locals"}))
+				near.DidYouMean(it.Type, []string{"job", "variable", "variables", "locals"}))
 		}
 	}
 	if found == nil && !d.Report.Failed() {

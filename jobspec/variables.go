@@ -8,6 +8,7 @@ import (
 
 	"berth/jobspec/functions"
 	"berth/jobspec/hclfile"
+	"berth/jobspec/near"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
@@ -202,7 +203,7 @@ func (in *inputs) assign() {
 	}
 }
 
-func (in *inputs) suggest(name string) string { return hclfile.DidYouMean(name, in.order) }
+func (in *inputs) suggest(name string) string { return near.DidYouMean(name, in.order) }
 
 // setText gives a variable a value that was written as text outside of any file: a plain text where the variable is
 // one, else an HCL expression.

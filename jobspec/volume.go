@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/jobspec/hclfile"
+	"berth/jobspec/near"
 )
 
 // Volume is what a volume file describes: exactly one of CSI and Host is set.
@@ -225,7 +226,7 @@ func mode(d *hclfile.Decoder, owner any, member, name, value string, allowed []s
 		d.Report.Add(rng, "the capability has no %s; there are %s", name, list)
 		return
 	}
-	d.Report.Add(rng, "the %s %q is not known; there are %s%s", name, value, list, hclfile.DidYouMean(value, allowed))
+	d.Report.Add(rng, "the %s %q is not known; there are %s%s", name, value, list, near.DidYouMean(value, allowed))
 }
 
 func capacity(d *hclfile.Decoder, owner any, member string, least, most int64) {

@@ -9,6 +9,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"berth/jobspec/near"
 )
 
 // Extra is an attribute that a type takes beside its fields, such as a constraint's shortcuts.
@@ -111,7 +113,10 @@ func (d *Decoder) unknown(rng hcl.Range, name, noun string, s *Schema, sp Specia
 		return
 	}
 	names := append(s.Names(), sp.Extras...)
-	way := DidYouMean(name, names)
+	way := near.DidYouMean(name, names)
+	if inner := s.inside(name); way == "" && len(inner) > 0 {
+		way = "; it belongs into " + strings.Join(inner, " or ")
+	}
 	if way == "" && len(names) > 0 {
 		way = "; there are " + strings.Join(slices.Sorted(slices.Values(names)), ", ")
 	}

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"berth/jobspec/findings"
 )
 
 // Problem is one thing that is wrong with a document, and where.
@@ -117,63 +118,15 @@ func (r *Report) put(p Problem) {
 	r.problems = append(r.problems, p)
 }
 
-// Summaries by which the HCL library names what is retold here: it gives its findings no other name.
-const (
-	openQuote     = "Invalid multi-line string"
-	openTemplate  = "Unterminated template string"
-	badExpression = "Invalid expression"
-)
-
-// Diags takes over what the HCL library found, the cause first: behind a quote that is not closed everything is read
-// as text, or text as everything, and what is found there is no finding.
+// Diags takes over what the HCL library found.
 func (r *Report) Diags(diags hcl.Diagnostics) {
-	for _, d := range diags {
-		if d.Severity != hcl.DiagError {
+	for _, f := range findings.Of(r.sources, diags) {
+		if f.At == nil {
+			r.put(Problem{Text: f.Text})
 			continue
 		}
-		if d.Subject != nil && (d.Summary == openQuote || d.Summary == openTemplate) {
-			r.Add(*d.Subject, "a quote on this line is not closed; close it before the line ends, or write a text of "+
-				"several lines as <<EOF … EOF")
-			return
-		}
-		if word := r.bare(d); word != "" {
-			r.Add(*d.Subject, "%s is not a value; put it in quotes if it is a text: %q", word, word)
-			continue
-		}
-		text := lowerFirst(strings.TrimSuffix(d.Summary, "."))
-		if d.Detail != "" {
-			text += ": " + strings.TrimSuffix(strings.ReplaceAll(strings.TrimSpace(d.Detail), "\n", " "), ".")
-		}
-		if d.Subject == nil {
-			r.put(Problem{Text: text})
-			continue
-		}
-		r.Add(*d.Subject, "%s", text)
+		r.Add(*f.At, "%s", f.Text)
 	}
-}
-
-// bare is the path that stands where a value should, without its quotes; empty: something else is wrong.
-func (r *Report) bare(d *hcl.Diagnostic) string {
-	if d.Summary != badExpression || d.Subject == nil {
-		return ""
-	}
-	rest := r.sources[d.Subject.Filename]
-	rest = rest[min(d.Subject.Start.Byte, len(rest)):]
-	if len(rest) == 0 || rest[0] != '/' && rest[0] != '.' && rest[0] != '~' {
-		return ""
-	}
-	if end := bytes.IndexAny(rest, " \t\r\n,]}\"#"); end >= 0 {
-		rest = rest[:end]
-	}
-	return strings.ToValidUTF8(string(rest), "?")
-}
-
-func lowerFirst(s string) string {
-	first, n := utf8.DecodeRuneInString(s)
-	if second, _ := utf8.DecodeRuneInString(s[n:]); unicode.IsUpper(second) {
-		return s // an abbreviation
-	}
-	return string(unicode.ToLower(first)) + s[n:]
 }
 
 // snippetWidth is how much of a line is shown.

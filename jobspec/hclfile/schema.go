@@ -90,6 +90,25 @@ func (s *Schema) Names() []string {
 	return out
 }
 
+// inside lists the blocks of which a name is a part; nothing if there are many.
+func (s *Schema) inside(name string) []string {
+	var out []string
+	for _, f := range s.Fields {
+		t := f.Type
+		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+			t = t.Elem()
+		}
+		if f.Kind == KindBlock && t.Kind() == reflect.Struct && SchemaOf(t).Fields[name] != nil {
+			out = append(out, f.Name+" { … }")
+		}
+	}
+	if len(out) > 3 {
+		return nil
+	}
+	slices.Sort(out)
+	return out
+}
+
 // owner gives the struct that directly holds a field: v itself, or an embedded struct.
 func (f *Field) owner(v reflect.Value) reflect.Value {
 	for _, i := range f.index[:len(f.index)-1] {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/jobspec/functions"
+	"berth/jobspec/near"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -277,10 +278,10 @@ func (w *rewriter) declared(x *hclsyntax.ScopeTraversalExpr, root, name string) 
 	switch root {
 	case "var":
 		w.report.Add(x.SrcRange, "the file declares no variable %q%s; declare it with variable %q { … }", name,
-			DidYouMean(name, names), name)
+			near.DidYouMean(name, names), name)
 	case "local":
 		w.report.Add(x.SrcRange, "the file has no local %q%s; write it in a locals block", name,
-			DidYouMean(name, names))
+			near.DidYouMean(name, names))
 	}
 }
 

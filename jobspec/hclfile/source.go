@@ -44,6 +44,10 @@ func Open(r *Report, path string, src []byte, limit int, quoted QuotedNames) *So
 	}
 	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
 	r.sources[path] = src
+	if i := bytes.IndexByte(src, 0); i >= 0 {
+		r.AddFile(path, "the document is no text: byte %d of it is 0; name another file", i+1)
+		return nil
+	}
 	tokens, _ := hclsyntax.LexConfig(src, path, hcl.InitialPos) // the parser reports what the lexer finds
 	if !CheckBounds(r, tokens) {
 		return nil

@@ -1,8 +1,6 @@
 package hclfile
 
 import (
-	"fmt"
-	"slices"
 	"sort"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -16,48 +14,4 @@ func SortedAttrs(body *hclsyntax.Body) []*hclsyntax.Attribute {
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].NameRange.Start.Byte < out[j].NameRange.Start.Byte })
 	return out
-}
-
-// DidYouMean offers the nearest of some names, or nothing.
-func DidYouMean(name string, names []string) string {
-	if near := NearestName(name, names); near != "" {
-		return fmt.Sprintf("; did you mean %q?", near)
-	}
-	return ""
-}
-
-// NearestName is the one of some names that was probably meant, or nothing.
-func NearestName(name string, names []string) string {
-	best, at := "", 4
-	for _, n := range slices.Sorted(slices.Values(names)) {
-		if d := distance(name, n); d < at && d < max(len(name), len(n))/2+1 {
-			best, at = n, d
-		}
-	}
-	return best
-}
-
-// distance is the number of letters to change, add or take away to come from a to b.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return 64
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			above := row[j]
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(row[j]+1, row[j-1]+1, diagonal+cost)
-			diagonal = above
-		}
-	}
-	return row[len(b)]
 }

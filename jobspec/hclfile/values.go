@@ -181,7 +181,11 @@ func ToText(v cty.Value) (string, error) {
 func toInteger(v cty.Value) (*big.Int, error) {
 	n, err := convert.Convert(v, cty.Number)
 	if err != nil || n.IsNull() {
-		return nil, fmt.Errorf("must be a whole number, not %s", Describe(v))
+		way := ""
+		if v.Type() == cty.String && v.IsKnown() && !v.IsNull() && v.AsString() != "" && isDigit(v.AsString()[0]) {
+			way = "; write the number alone, without a unit"
+		}
+		return nil, fmt.Errorf("must be a whole number, not %s%s", Describe(v), way)
 	}
 	i, accuracy := n.AsBigFloat().Int(nil)
 	if i == nil || accuracy != big.Exact {
@@ -189,6 +193,8 @@ func toInteger(v cty.Value) (*big.Int, error) {
 	}
 	return i, nil
 }
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func setInt(dst reflect.Value, n *big.Int) error {
 	if dst.CanInt() {

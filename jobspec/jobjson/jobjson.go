@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"berth/api"
-	"berth/jobspec/hclfile"
+	"berth/jobspec/near"
 )
 
 // maxJSONDepth bounds the nesting of a job in JSON, its free-form parts included.
@@ -145,8 +145,16 @@ func (r *strictReader) document(into any) ([]Unknown, error) {
 	return r.unknown, nil
 }
 
+// PlacedError is what is wrong with a document, and where.
+type PlacedError struct {
+	Line int // from 1
+	Text string
+}
+
+func (e *PlacedError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Text) }
+
 func (r *strictReader) errorf(format string, args ...any) error {
-	return fmt.Errorf("line %d: %s", r.line(r.dec.InputOffset()), fmt.Sprintf(format, args...))
+	return &PlacedError{Line: r.line(r.dec.InputOffset()), Text: fmt.Sprintf(format, args...)}
 }
 
 func (r *strictReader) line(offset int64) int {
@@ -162,7 +170,7 @@ func (r *strictReader) syntax(err error) error {
 	}
 	var syn *json.SyntaxError
 	if errors.As(err, &syn) {
-		return fmt.Errorf("line %d: not valid JSON: %w", r.line(syn.Offset), err)
+		return &PlacedError{Line: r.line(syn.Offset), Text: "not valid JSON: " + err.Error()}
 	}
 	return fmt.Errorf("not valid JSON: %w", err)
 }
@@ -402,7 +410,7 @@ func (r *strictReader) unknownMember(s step, there *structFields, read map[strin
 	r.path = append(r.path, s)
 	u := Unknown{Path: strings.TrimPrefix(r.names(), "Job.")}
 	if len(r.unknown) < maxNamed {
-		u.Near = hclfile.NearestName(s.name, there.names())
+		u.Near = near.Name(s.name, there.names())
 	}
 	r.unknown = append(r.unknown, u)
 	r.path = r.path[:len(r.path)-1]
