@@ -141,7 +141,7 @@ func VolumeUpdate(
 		}
 		n.Status.Context, changed = r.Context, append(changed, "context")
 	}
-	if want.CapacityMin == old.Spec.CapacityMin && want.CapacityMax == old.Spec.CapacityMax {
+	if want.CapacityMin == old.Spec.CapacityMin && want.CapacityMax == old.Spec.CapacityMax || met(old, want) {
 		// what a provider refused is not asked again by the way
 	} else if err := Resize(&n, old, want.CapacityMin, want.CapacityMax, s.Plugin(nil, old.Spec.Plugin)); err != nil {
 		refused = append(refused, err.Error())
@@ -149,15 +149,46 @@ func VolumeUpdate(
 		changed = append(changed, "capacity")
 	}
 	if len(refused) > 0 {
-		return nil, nil,
-			&fault.Error{
-				Kind:    fault.Conflict,
-				Op:      string(verb),
-				Subject: `volume "` + r.Volume.String() + `"`,
-				Err:     fmt.Errorf("%s", strings.Join(refused, ", ")),
-			}
+		return nil, nil, refusal(old, r, verb, refused)
 	}
 	return &n, changed, nil
+}
+
+// refusal says all that may not change, and what to do for a volume of another origin.
+func refusal(old *volume.Volume, r *wire.VolumeWriteRequest, verb Verb, refused []string) error {
+	other := func(have, asked string) bool { return asked != "" && asked != have }
+	err := fault.New(fault.Conflict, string(verb), `volume "`+r.Volume.String()+`"`, strings.Join(refused, ", "))
+	if other(old.Spec.CloneID, r.Spec.CloneID) || other(old.Spec.SnapshotID, r.Spec.SnapshotID) {
+		return fault.WithHint(err, "what a volume was made from stays: give another id, or end this one first with: "+
+			"berth volume delete "+r.Volume.Typed())
+	}
+	return err
+}
+
+// Kept names what a volume has and a request for it does not name any more. Such stays, for there are clients that do
+// not know of all of it: each with the way to be rid of it.
+func Kept(old *volume.Volume, r *wire.VolumeWriteRequest) (warnings []string) {
+	id := old.ID.Typed()
+	anew := fmt.Sprintf("it stays as it is; to be rid of it: berth volume deregister %s, then berth volume register "+
+		"with external_id = %q", id, old.Status.ExternalID)
+	if old.Spec.Secrets != "" && len(r.Secrets.Values) == 0 {
+		warnings = append(warnings, fmt.Sprintf("volume %q has secrets, and none are given: %s", id, anew))
+	}
+	if old.Spec.MountOptions != nil && r.Spec.MountOptions == nil {
+		warnings = append(warnings, fmt.Sprintf("volume %q has mount_options, and none are given: %s", id, anew))
+	}
+	if old.Spec.Ownership != nil && r.Spec.Ownership == nil {
+		warnings = append(warnings, fmt.Sprintf("volume %q has an ownership, and none is given: it stays as it is; "+
+			"to have its files left alone, write ownership { policy = \"none\" }", id))
+	}
+	return warnings
+}
+
+// met reports that a volume is as large as a request asks, and its size is settled: it has grown since by another
+// request, and the file that it was made by is as good as before.
+func met(v *volume.Volume, want volume.Spec) bool {
+	return v.Status.Phase != volume.PhaseExpanding && v.Spec.CapacityMin <= v.Status.Capacity &&
+		want.CapacityMin <= v.Status.Capacity && (want.CapacityMax == 0 || want.CapacityMax == v.Spec.CapacityMax)
 }
 
 // Resize turns another capacity request into an expansion where the volume is smaller than asked. Who names no limit

@@ -89,7 +89,7 @@ func TestWhatOfAVolumeMayChange(t *testing.T) {
 		"its external id": {func(r *wire.VolumeWriteRequest) { r.ExternalID = "y" }, "",
 			"external ID cannot be updated", "external ID cannot be updated"},
 		"its source": {func(r *wire.VolumeWriteRequest) { r.Spec.CloneID = "other" }, "",
-			"clone ID cannot be updated", "clone ID cannot be updated"},
+			"berth volume delete v", "clone ID cannot be updated"},
 		"its parameters": {func(r *wire.VolumeWriteRequest) { r.Spec.Parameters = map[string]string{"kind": "slow"} },
 			"", "parameters cannot be updated", "parameters cannot be updated"},
 		"one more capability": {func(r *wire.VolumeWriteRequest) {
@@ -119,6 +119,47 @@ func TestWhatOfAVolumeMayChange(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestWhatARequestDoesNotNameIsKept: given a volume with secrets, mount options and an ownership, when it is written
+// without them, then each is kept and named with the way to be rid of it; what it does not have is not spoken of.
+func TestWhatARequestDoesNotNameIsKept(t *testing.T) {
+	_, v := stored(t, false, able())
+	v.Spec.MountOptions = nil
+	r := &wire.VolumeWriteRequest{Volume: v.ID, Spec: v.Spec}
+	if kept := Kept(v, r); len(kept) > 0 {
+		t.Errorf("a plain volume keeps %q", kept)
+	}
+	old := *v
+	old.Spec.Secrets, old.Spec.MountOptions = "volume/u", &volume.MountOptions{FSType: "xfs"}
+	old.Spec.Ownership = &volume.Ownership{}
+	kept := strings.Join(Kept(&old, r), "\n")
+	for _, part := range []string{"has secrets", "has mount_options", "volume deregister", "policy = \"none\""} {
+		if !strings.Contains(kept, part) {
+			t.Errorf("%q does not say %q", kept, part)
+		}
+	}
+	r.Spec, r.Secrets.Values = old.Spec, map[string]string{"key": "x"}
+	if kept := Kept(&old, r); len(kept) > 0 {
+		t.Errorf("with all of it named it keeps %q", kept)
+	}
+}
+
+// TestTheFileOfAVolumeThatHasGrown: given a volume that was expanded, when it is written as it was made, then nothing
+// changes; a size that its provider refused may be taken back.
+func TestTheFileOfAVolumeThatHasGrown(t *testing.T) {
+	s, v := stored(t, false, able())
+	r := &wire.VolumeWriteRequest{Volume: v.ID, Spec: v.Spec}
+	grown := *v
+	grown.Spec.CapacityMin, grown.Status.Capacity = 2000, 2000
+	if _, changed, err := VolumeUpdate(s, &grown, r, Create); err != nil || len(changed) > 0 {
+		t.Errorf("it changed %q, %v", changed, err)
+	}
+	grown.Spec.CapacityMin = 3000
+	_, changed, err := VolumeUpdate(s, &grown, r, Create)
+	if err != nil || !slices.Equal(changed, []string{"capacity"}) {
+		t.Errorf("what was refused is kept: it changed %q, %v", changed, err)
 	}
 }
 

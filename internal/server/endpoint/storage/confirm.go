@@ -49,8 +49,11 @@ func (e *Endpoints) registerAgain(
 		return nil, err
 	}
 	reply, err := e.volumeUpdate(ctx, s, old, r, validate.Register)
-	if reply != nil && warning != "" {
-		reply.Warnings = append(reply.Warnings, warning)
+	if reply != nil {
+		reply.Warnings = append(reply.Warnings, validate.Kept(old, r)...)
+		if warning != "" {
+			reply.Warnings = append(reply.Warnings, warning)
+		}
 	}
 	return reply, err
 }

@@ -124,7 +124,8 @@ func (e *Endpoints) snapshotAgain(
 		reply.Outcome = "unchanged"
 		cut := time.Unix(0, old.CreateTime).UTC().Format(time.RFC3339)
 		reply.Warnings = []string{fmt.Sprintf("volume %q has a snapshot of the name %q already, cut at %s: "+
-			"no other was made", r.Volume.ID, r.Name, cut)}
+			"no other was made; give another name, or none, to have one of what it holds now", r.Volume.ID, r.Name,
+			cut)}
 	}
 	return reply, err
 }

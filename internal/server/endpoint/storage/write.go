@@ -23,7 +23,11 @@ func (e *Endpoints) volumeCreate(ctx context.Context, r *wire.VolumeWriteRequest
 	}
 	s := volumes.Learned(ctx, e.cfg.Store, r.Spec.Plugin)
 	if old := s.Volume(nil, r.Volume); old != nil && old.Status.Phase != volume.PhaseFailed {
-		return e.volumeUpdate(ctx, s, old, r, validate.Create)
+		reply, err := e.volumeUpdate(ctx, s, old, r, validate.Create)
+		if reply != nil {
+			reply.Warnings = append(reply.Warnings, validate.Kept(old, r)...)
+		}
+		return reply, err
 	}
 	if err := validate.VolumeCreate(s, r); err != nil {
 		return nil, err
