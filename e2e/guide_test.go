@@ -40,6 +40,65 @@ func TestTheGuideOfVolumesIsPlayed(t *testing.T) {
 	m.must("volume", "snapshot", "delete", "local-csi", made.Snapshots[0].ID)
 }
 
+// TestTheHostVolumeOfThePage: given the host volume that docs/reference/storage.md configures, when a job has the block
+// that stands beside it, then its task reads what the directory holds.
+func TestTheHostVolumeOfThePage(t *testing.T) {
+	text, err := os.ReadFile("../docs/reference/storage.md")
+	must(t, err)
+	_, part, _ := strings.Cut(string(text), "\n## Host volumes\n")
+	part, _, _ = strings.Cut(part, "\n## ")
+	blocks := regexp.MustCompile("(?s)```hcl\n(.*?)```").FindAllStringSubmatch(part, -1)
+	if len(blocks) != 2 {
+		t.Fatalf("the section has %d files, want the agent's and the job's", len(blocks))
+	}
+	m := prepare(t, false)
+	media := filepath.Join(m.root, "media")
+	must(t, os.Mkdir(media, 0o755))
+	must(t, os.WriteFile(filepath.Join(media, "song"), []byte("la la\n"), 0o644))
+	config := filepath.Join(m.root, "agent.hcl")
+	agent, err := os.ReadFile(config)
+	must(t, err)
+	const begin = "client {\n"
+	client := strings.TrimSuffix(strings.TrimSpace(blocks[0][1]), "}")
+	must(t, os.WriteFile(config, []byte(strings.Replace(string(agent), begin,
+		strings.ReplaceAll(client, "/srv/media", media), 1)), 0o600))
+	m.start()
+	m.run(`
+job "player" {
+  type = "batch"
+  group "g" {
+    ephemeral_disk {
+      size = 30
+    }
+` + blocks[1][1] + `
+    task "play" {
+      driver = "exec"
+      config {
+        command = "/bin/cat"
+        args    = ["/media/song"]
+      }
+      volume_mount {
+        volume      = "m"
+        destination = "/media"
+        read_only   = true
+      }
+      resources {
+        memory = 16
+      }
+      logs {
+        max_files     = 1
+        max_file_size = 1
+      }
+    }
+  }
+}`)
+	m.eventually("the song to be heard", func() bool {
+		out, _ := m.cli("alloc", "logs", "-job", "player")
+		return strings.Contains(out, "la la")
+	})
+	m.stopJob("player")
+}
+
 // sampled is a machine with an agent in service that has the sample configuration. Its tasks, and the bundled plugin,
 // outlive the agent: the test ends them.
 func sampled(t *testing.T) *machine {
@@ -104,7 +163,7 @@ func TestTheGuideOfPostgreSQL(t *testing.T) {
 	m.guide(page, "The end")
 	made, _, err := m.api.Volumes().ListSnapshots(t.Context(), "local-csi", nil, nil)
 	must(t, err)
-	for _, s := range made.Snapshots {
-		m.must("volume", "snapshot", "delete", "local-csi", s.ID)
+	if len(made.Snapshots) > 0 {
+		t.Errorf("snapshots are left: %+v", made.Snapshots)
 	}
 }

@@ -1,9 +1,15 @@
 package localcsi
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"berth/internal/base/sizes"
+	"berth/internal/localcsi/image"
+	"berth/internal/localcsi/request"
+	"berth/internal/testkit/reference"
 )
 
 // TestAConfigurationIsRefusedByName: what cannot be served is refused before anything is opened, and says what to set.
@@ -27,6 +33,19 @@ func TestAConfigurationIsRefusedByName(t *testing.T) {
 			t.Errorf("without options: %s, %v", got.FreezeLimit, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%v: it does not say %q", err, want)
+		}
+	}
+}
+
+// TestThePageHasTheParameters: given what CreateVolume takes of parameters and sizes, then the page of volumes has it.
+func TestThePageHasTheParameters(t *testing.T) {
+	text := reference.Open(t, "reference/storage.md").Section("The bundled plugin").Text
+	for _, part := range []string{
+		"`" + request.ParamFS + "`", "`" + image.Ext4 + "`", "`" + image.XFS + "`",
+		strconv.Itoa(request.Granularity) + " bytes", sizes.Human(image.MinExt4), sizes.Human(image.MinXFS),
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the page does not say %q", part)
 		}
 	}
 }
