@@ -206,7 +206,11 @@ func reschedule(jobType string, ofJob, own *api.ReschedulePolicy) *api.Reschedul
 		inherit(&out.Unlimited, ofJob.Unlimited)
 	}
 	if jobType == api.JobTypeBatch {
-		set(&out.Attempts, 1)
+		attempts := 1
+		if out.Unlimited != nil && *out.Unlimited { // what the author wrote leaves the default no meaning
+			attempts = 0
+		}
+		set(&out.Attempts, attempts)
 		set(&out.Interval, 24*time.Hour)
 		set(&out.Delay, 5*time.Second)
 		set(&out.DelayFunction, "constant")

@@ -94,10 +94,38 @@ func (c *checker) reschedule(at string, p *api.ReschedulePolicy) {
 	case *p.Delay < 5*time.Second && (*p.Unlimited || *p.Attempts > 0):
 		c.addf("%s: reschedule delay cannot be less than 5s (got %s)", at, *p.Delay)
 	case *p.Unlimited && *p.Attempts > 0:
-		c.addf("%s: reschedule policy with unlimited attempts and attempts %d is ambiguous", at, *p.Attempts)
+		c.addf("%s: reschedule policy with unlimited attempts and attempts %d is ambiguous; leave one out", at,
+			*p.Attempts)
 	case !*p.Unlimited && *p.Attempts > 0 && *p.Interval < 15*time.Second:
 		c.addf("%s: reschedule interval cannot be less than 15s (got %s)", at, *p.Interval)
+	case !*p.Unlimited && !fits(p):
+		c.addf("%s: reschedule: %d attempts whose delays begin with %s (%s) do not fit into the interval %s; make it "+
+			"longer, or attempts fewer", at, *p.Attempts, *p.Delay, *p.DelayFunction, *p.Interval)
 	}
+}
+
+// fits reports whether the delays of a policy's attempts end within its interval.
+func fits(p *api.ReschedulePolicy) bool {
+	var before time.Duration
+	delay, left := *p.Delay, *p.Interval
+	for n := *p.Attempts; n > 0; n-- {
+		capped := *p.MaxDelay > 0 && delay >= *p.MaxDelay
+		if capped {
+			delay = *p.MaxDelay
+		}
+		if capped || *p.DelayFunction == "constant" { // from here on all are equal
+			return delay <= 0 || time.Duration(n) <= left/delay
+		}
+		if delay < 0 || delay > left { // it has grown beyond all bounds
+			return false
+		}
+		left -= delay
+		if *p.DelayFunction == "exponential" {
+			before = delay
+		}
+		before, delay = delay, before+delay
+	}
+	return true
 }
 
 func (c *checker) update(at string, u *api.UpdateStrategy) {
