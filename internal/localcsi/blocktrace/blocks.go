@@ -31,6 +31,10 @@ func (b *Blocks) Add(from, to int64) {
 	}
 }
 
+func (b *Blocks) addAll(more *Blocks) {
+	_ = more.Each(func(from, to int64) error { b.Add(from, to); return nil }) // which fails nowhere
+}
+
 // Bytes reports how much the blocks hold together.
 func (b *Blocks) Bytes() int64 {
 	n := 0

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"berth/internal/base/lifecycle"
+	"berth/internal/base/retry"
 )
 
 // sectorSize is the unit in which the block layer counts, on every device.
@@ -176,34 +177,53 @@ func (t *Trace) Take() (*Blocks, error) {
 	return out, nil
 }
 
-// TakeLast is Take for a device to which nothing is on its way, as that of a frozen file system. It holds the record
+// settleTries is how often TakeLast looks whether records and count agree, and settlePause what it waits in between. A
+// file system that is frozen writes nothing; what it discards may be on its way for a moment.
+const (
+	settleTries = 30
+	settlePause = 10 * time.Millisecond
+)
+
+// TakeLast is Take for a device to which nothing is written, as that of a frozen file system. It holds the records
 // against the kernel's own count of what was written: an error wraps ErrIncomplete, or ErrReplaced.
-func (t *Trace) TakeLast() (*Blocks, error) {
-	out, err := t.Take()
-	if err != nil {
-		return nil, err
+func (t *Trace) TakeLast(ctx context.Context) (*Blocks, error) {
+	out := &Blocks{}
+	for try := 1; ; try++ {
+		more, err := t.Take()
+		if err != nil {
+			return nil, err
+		}
+		out.addAll(more)
+		err = t.agree(out)
+		if err == nil || !errors.Is(err, ErrIncomplete) || try == settleTries || !retry.Sleep(ctx, settlePause) {
+			return out, err
+		}
 	}
+}
+
+// agree adds to the blocks what began, and is not recorded as finished: as nothing is on its way, it is.
+func (t *Trace) agree(out *Blocks) error {
 	now, err := counted(t.device)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrIncomplete, err)
+		return fmt.Errorf("%w: %w", ErrIncomplete, err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	recorded := t.sectors
 	for req, n := range t.unfinished {
-		if n > 0 { // as nothing is on its way, it is finished
+		if n > 0 {
 			req.addTo(out)
 			recorded += uint64(n) * req.count
 		}
 	}
 	switch {
 	case now.binding != t.began.binding:
-		return nil, ErrReplaced
+		return ErrReplaced
 	case now.sectors-t.began.sectors != recorded:
-		return nil, fmt.Errorf("%w: the kernel counts %d sectors, and recorded %d", ErrIncomplete,
+		return fmt.Errorf("%w: the kernel counts %d sectors, and recorded %d", ErrIncomplete,
 			now.sectors-t.began.sectors, recorded)
 	}
-	return out, nil
+	return nil
 }
 
 // Close ends the trace.

@@ -2,12 +2,14 @@ package blocktrace
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -106,7 +108,7 @@ func TestWhatIsWrittenIsKnown(t *testing.T) {
 			}
 		}
 		slices.Sort(want)
-		got, err := trace.TakeLast()
+		got, err := trace.TakeLast(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +120,7 @@ func TestWhatIsWrittenIsKnown(t *testing.T) {
 	if err := discardRange(dev, discard); err != nil {
 		t.Fatal(err)
 	}
-	got, err := trace.TakeLast()
+	got, err := trace.TakeLast(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,6 +154,36 @@ func TestAGapIsSeen(t *testing.T) {
 	}
 }
 
+// asked is a context that hears when somebody waits for its end.
+type asked struct {
+	context.Context
+	hear func()
+}
+
+func (a asked) Done() <-chan struct{} { a.hear(); return a.Context.Done() }
+
+// Given a discard that the kernel has not counted yet when the trace is asked for the last time, then it waits until
+// records and count agree, and names what was written before and meanwhile.
+func TestWhatIsOnItsWayIsWaitedFor(t *testing.T) {
+	dev, major, minor := device(t)
+	trace := started(t, major, minor)
+	write(t, dev, 7)
+	trace.began.sectors += 8 // as if
+	counts := sync.OnceFunc(func() {
+		write(t, dev, 9)
+		trace.mu.Lock()
+		defer trace.mu.Unlock()
+		trace.began.sectors -= 8
+	})
+	got, err := trace.TakeLast(asked{t.Context(), counts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if blocks := list(t, got); !slices.Equal(blocks, []int64{7, 9}) {
+		t.Errorf("the blocks 7 and 9 were written, the trace says %v", blocks)
+	}
+}
+
 // Given a write of which either the beginning or the end was not recorded, when the trace is asked for the last time,
 // then it names the write all the same.
 func TestAWriteIsRecordedTwice(t *testing.T) {
@@ -175,7 +207,7 @@ func TestAWriteIsRecordedTwice(t *testing.T) {
 			}
 		}
 	}
-	got, err := trace.TakeLast()
+	got, err := trace.TakeLast(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +230,7 @@ func TestAWriteThatWasNotRecordedIsSeen(t *testing.T) {
 	if b, err := trace.Take(); err != nil || b.Bytes() != 0 {
 		t.Fatalf("%d bytes: %v", b.Bytes(), err)
 	}
-	_, err := trace.TakeLast()
+	_, err := trace.TakeLast(t.Context())
 	if !errors.Is(err, ErrIncomplete) || !strings.Contains(err.Error(), "8 sectors, and recorded 0") {
 		t.Errorf("after a write that was not recorded: %v", err)
 	}

@@ -109,7 +109,7 @@ func (p *Server) lastPass(
 	err := p.whileFrozen(ctx, from.volume, mounted, func(ctx context.Context) error {
 		p.Step("copy: frozen")
 		from.asOf = time.Now()
-		blocks, err := trace.TakeLast()
+		blocks, err := trace.TakeLast(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx) // writers may go on, and the kernel's count with them
