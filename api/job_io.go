@@ -76,6 +76,9 @@ type JobRegisterRequest struct {
 	PreserveCounts    bool   `json:",omitempty"`
 	PreserveResources bool   `json:",omitempty"`
 	EvalPriority      int    `json:",omitempty"`
+	// Again has what has completed, and what has failed for good, run once more; an addition of Berth. What runs, runs
+	// on.
+	Again bool `json:",omitempty"`
 	WriteRequest
 }
 

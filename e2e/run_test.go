@@ -251,7 +251,7 @@ func badUpdateOfTwo(m *machine) {
 	m.runsTo(job.hcl(), 0, `Job "roll" runs: 2 allocations, healthy`)
 	job.script = strings.Replace(broken, "sleep 2", "sleep 0.2", 1)
 	words := []string{"update stopped: allocation ", `is not healthy: task "t" exited with code 3`,
-		"there is no further try", "1 allocation goes on with the version before", "cannot open the door"}
+		"there is no further try (", "1 allocation goes on with the version before", "cannot open the door"}
 	m.runsTo(job.hcl(), 1, words...)
 	lives := 0
 	for _, a := range m.now("roll") {
@@ -275,10 +275,16 @@ func badUpdateOfTwo(m *machine) {
 func batchJobs(m *machine) {
 	bad := shell{id: "sums", kind: "batch", script: "echo 2 and 2 is 5 >&2; exit 3"}
 	m.runsTo(bad.hcl(), 1, `task "t" exited with code 3`, "2 and 2 is 5", "there is no further try")
-	m.runsTo(bad.hcl(), 1, `Job "sums" unchanged`, `task "t" exited with code 3`)
+	m.runsTo(bad.hcl(), 1, `Job "sums" unchanged`, `Nothing was run: job "sums" failed before, at `,
+		`task "t" exited with code 3`, `"berth job eval -force-reschedule sums" has it placed anew`)
 	good := shell{id: "table", kind: "batch", count: 2, script: "sleep 1"}
 	m.runsTo(good.hcl(), 0, `Job "table" has completed: 2 allocations`)
-	m.runsTo(good.hcl(), 0, `Job "table" unchanged`, `Job "table" has completed: 2 allocations`)
+	m.runsTo(good.hcl(), 0, `Job "table" unchanged`, `Job "table" has completed: 2 allocations`,
+		`Nothing was run: job "table" had completed before, at `)
+	out, code := m.jobRun(good.hcl(), "-again")
+	if code != 0 || strings.Contains(out, "Nothing was run") || len(m.now("table")) != 4 {
+		m.t.Errorf("run again: exit code %d, %d allocations:\n%s", code, len(m.now("table")), out)
+	}
 	// A try that fails is followed by the next.
 	flag := filepath.Join(m.rig, "flag")
 	again := shell{

@@ -375,6 +375,7 @@ func (f *fake) stub(id, status string, events []*api.TaskEvent) *api.AllocationL
 		ClientStatus:  status,
 		TaskStates:    map[string]*api.TaskState{"redis": state},
 		CreateIndex:   50,
+		ModifyIndex:   60,
 		CreateTime:    f.ago(90 * time.Second),
 		ModifyTime:    f.ago(30 * time.Second),
 	}

@@ -43,6 +43,7 @@ func TestWhatIsSent(t *testing.T) {
 		{"job run -detach -var priority=70 testdata/files/db.hcl", "PUT /v1/jobs", `"Priority":70`},
 		{"job run -detach -var priority=70 testdata/files/db.hcl", "PUT /v1/jobs",
 			`"Format":"hcl2","VariableFlags":{"priority":"70"}`},
+		{"job run -again -detach testdata/files/db.hcl", "PUT /v1/jobs", `"Again":true`},
 		// a value of the environment (BERTH_VAR_priority)
 		{"job run -detach testdata/files/db.hcl", "PUT /v1/jobs", `"Variables":"priority = 60\n"`},
 		{"job plan -diff=false testdata/files/db.hcl", "PUT /v1/job/db/plan", `"Diff":false`},

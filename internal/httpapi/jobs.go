@@ -35,6 +35,7 @@ func (s *Server) jobRegister(r *request) (any, error) {
 		ModifyIndex:    body.JobModifyIndex,
 		Priority:       body.EvalPriority,
 		PreserveCounts: body.PreserveCounts,
+		Again:          body.Again,
 		Warnings:       append(warnings, convert.Overrides(body.PolicyOverride)...),
 	}
 	if sub := body.Submission; sub != nil {

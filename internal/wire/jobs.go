@@ -40,7 +40,9 @@ type JobRegisterRequest struct {
 	Priority     int    // of the evaluation; 0: the job's
 	// PreserveCounts keeps the running job's group counts.
 	PreserveCounts bool
-	Warnings       []string // found while converting; come back with the reply
+	// Again has what has completed, and what has failed for good, run once more.
+	Again    bool     `cbor:",omitempty"`
+	Warnings []string // found while converting; come back with the reply
 }
 
 // JobRegisterReply names the evaluation to follow.

@@ -50,6 +50,9 @@ func (f *Follower) Job(ctx context.Context, job Registered) error {
 	if err != nil {
 		return f.gaveUp(ctx, err, "berth job status "+job.Typed())
 	}
+	if past := last.Past(first.CreateIndex); past != "" {
+		f.Env.Err.Notice(past)
+	}
 	return f.outcome(ctx, last)
 }
 

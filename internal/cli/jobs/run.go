@@ -15,6 +15,7 @@ type run struct {
 	env                                           *kit.Env
 	source                                        source
 	detach, verbose, output, wait, preserveCounts bool
+	again                                         bool
 	checkIndex                                    string
 	priority                                      int
 }
@@ -29,15 +30,20 @@ allocation is healthy, which is when its tasks have run for the group's min_heal
 otherwise), and until those that they replace have ended; a batch job until it has completed. A file named - is read
 from the standard input. Ctrl-C ends the following, not the job.
 
+A file that says what the job says already starts nothing that has completed, or that has failed for good: -again does.
+What still runs is not disturbed, so -again may be run by cron.
+
 Exit codes: 0, all of it is healthy or has completed; 1, something of it is not, with the task, how it ended, the end of
 its standard error and the next try; 2, not everything could be placed (the reasons are shown node by node).`,
 		Example: `  berth job run db.hcl
   berth job run -var version=7.4 -detach db.hcl
+  berth job run -again nightly.hcl         # once more, though nothing in the file has changed
   berth job run -check-index 42 db.hcl     # only if nobody changed it since`,
 		Run: func(ctx context.Context, args []string) error { return r.do(ctx, args[0]) },
 	}
 	fs := cmd.Flags()
 	r.source.addTo(cmd)
+	fs.BoolVar(&r.again, "again", false, "run what has completed, or has failed for good, once more")
 	fs.BoolVar(&r.detach, "detach", false, "do not follow; print the evaluation's id")
 	fs.BoolVar(&r.wait, "wait", false, "when not everything can be placed, go on until it is")
 	fs.BoolVar(&r.verbose, "verbose", false, "whole ids and absolute times")
@@ -59,6 +65,7 @@ func (r *run) do(ctx context.Context, file string) error {
 		Submission:     p.submission,
 		PreserveCounts: r.preserveCounts,
 		EvalPriority:   r.priority,
+		Again:          r.again,
 	}
 	if r.checkIndex != "" {
 		req.EnforceIndex = true

@@ -38,6 +38,7 @@ func alloc(id string, edit ...func(*api.AllocationListStub)) *api.AllocationList
 	a := &api.AllocationListStub{
 		ID:            id,
 		Name:          id,
+		JobID:         "web",
 		TaskGroup:     "g",
 		JobVersion:    2,
 		JobType:       "service",
@@ -145,12 +146,12 @@ func TestTheOutcomeIsWhatIsTrueNow(t *testing.T) {
 		"a replacement comes later": {job(), list(alloc("a", failed, follow("later")), alloc("b", well)),
 			evals(retry), rollout.Failed, `allocation "a": task "t" exited with code 3; it is placed anew in 30s, at `},
 		"no replacement comes": {job(), list(alloc("a", failed), alloc("b", well)), evals(),
-			rollout.Failed, `job "web" failed: allocation "a": task "t" exited with code 3; there is no further try`},
+			rollout.Failed, `job "web" failed: allocation "a": task "t" exited with code 3; there is no further try ("berth job eval -force-reschedule web" has it placed anew)`},
 		"both failed": {job(), list(alloc("a", failed), alloc("b", failed)), evals(),
-			rollout.Failed, "there is no further try; 1 more failed"},
+			rollout.Failed, `-force-reschedule web" has it placed anew); 1 more failed`},
 		"the update stopped": {job(), list(alloc("a", failed), alloc("b", old, well)), evals(),
 			rollout.Failed,
-			`job "web": update stopped: allocation "a" is not healthy: task "t" exited with code 3; there is no further try; 1 allocation goes on with the version before`},
+			`job "web": update stopped: allocation "a" is not healthy: task "t" exited with code 3; there is no further try ("berth job eval -force-reschedule web" has it placed anew); 1 allocation goes on with the version before`},
 		"it runs and is not healthy": {job(), list(alloc("a", bad("too late")), alloc("b", well)), evals(),
 			rollout.Failed, `allocation "a": too late; it still runs ("berth alloc stop a" has it placed anew)`},
 		"a crash that is not decided": {job(), list(alloc("a", phase("restarting")), alloc("b", well)),
@@ -192,7 +193,7 @@ func TestTheOutcomeIsWhatIsTrueNow(t *testing.T) {
 			evals(), rollout.Going, ""},
 		"a batch job failed": {job(batch),
 			list(alloc("a", ofBatch, failed), alloc("b", ofBatch, client("complete"))), evals(), rollout.Failed,
-			`task "t" exited with code 3; there is no further try`},
+			`task "t" exited with code 3; there is no further try ("berth job eval -force-reschedule web" has it placed anew)`},
 		"a batch job tries again": {job(batch),
 			list(alloc("a", ofBatch, failed, follow("later")), alloc("b", ofBatch, client("complete"))), evals(retry),
 			rollout.Going, ""},
@@ -313,6 +314,37 @@ func TestWhatGivesTheRestAPlace(t *testing.T) {
 	} {
 		if got := rollout.Remainder("e", c.failed); got != `Evaluation "e" will place the rest `+c.want {
 			t.Errorf("%s; want %s", got, c.want)
+		}
+	}
+}
+
+// Given a job whose allocations ended before a registration, or after it, when it is asked what came of that, then it
+// is said that nothing was run, or nothing is.
+func TestWhatHadEndedBeforeIsSaid(t *testing.T) {
+	at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	since := func(a *api.AllocationListStub) {
+		a.ModifyIndex = 10
+		a.TaskStates = map[string]*api.TaskState{"t": {FinishedAt: &at}}
+	}
+	past := func(id string) *api.AllocationListStub { return alloc(id, ofBatch, client("complete"), since) }
+	done := []*api.AllocationListStub{past("a"), past("b")}
+	broken := []*api.AllocationListStub{alloc("a", failed, since), alloc("b", well)}
+	for name, c := range map[string]struct {
+		picture rollout.Picture
+		index   uint64
+		want    string
+	}{
+		"completed before": {rollout.Picture{Job: job(batch), Allocations: done}, 11,
+			`Nothing was run: job "web" had completed before, at 2000-01-01T00:00:00Z ` +
+				`("berth job run -again FILE" does)`},
+		"completes now": {rollout.Picture{Job: job(batch), Allocations: done}, 9, ""},
+		"failed before": {rollout.Picture{Job: job(), Allocations: broken}, 11,
+			`Nothing was run: job "web" failed before, at 2000-01-01T00:00:00Z`},
+		"fails now":      {rollout.Picture{Job: job(), Allocations: broken}, 10, ""},
+		"a service runs": {rollout.Picture{Job: job(), Allocations: broken[1:]}, 11, ""},
+	} {
+		if got := rollout.Assess(c.picture, at).Past(c.index); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/base/ids"
 	"berth/internal/cli/kit"
 )
 
@@ -95,7 +96,8 @@ func next(a *api.AllocationListStub, s *api.AllocStanding, e evals, now time.Tim
 		}
 		return "its replacement waits for a place", true
 	}
-	return "there is no further try", false
+	typed := ids.Typed(ids.Namespace(a.Namespace), a.JobID)
+	return `there is no further try ("berth job eval -force-reschedule ` + typed + `" has it placed anew)`, false
 }
 
 // Remainder says when an evaluation places what has no place now.
@@ -244,6 +246,50 @@ func (r *Rollout) Sentence() string {
 			id, kit.Count(well+open, "allocation", "allocations"))
 	}
 	return fmt.Sprintf("Job %q runs: %s, healthy", id, count)
+}
+
+// Past says that what decides how the job stands came before an index, that of a registration, which so has run
+// nothing; empty: it did not, or all of it runs.
+func (r *Rollout) Past(index uint64) string {
+	var decide []*api.AllocationListStub
+	for _, t := range r.Troubles {
+		if r.Outcome == Failed && t.Final {
+			decide = append(decide, t.Alloc)
+		}
+	}
+	for _, g := range r.Groups {
+		if r.Outcome == Done && g.batch {
+			decide = append(decide, g.Fresh...)
+		}
+	}
+	var last time.Time
+	for _, a := range decide {
+		if !ended(a) || a.ModifyIndex >= index {
+			return ""
+		}
+		if at := finished(a); at.After(last) {
+			last = at
+		}
+	}
+	switch {
+	case len(decide) == 0:
+		return ""
+	case r.Outcome == Failed:
+		return fmt.Sprintf("Nothing was run: job %q failed before, at %s", kit.Value(r.job.ID), kit.At(last))
+	}
+	return fmt.Sprintf(`Nothing was run: job %q had completed before, at %s ("berth job run -again FILE" does)`,
+		kit.Value(r.job.ID), kit.At(last))
+}
+
+// finished is when the last task of an allocation ended, by its node's clock.
+func finished(a *api.AllocationListStub) time.Time {
+	var last time.Time
+	for _, t := range a.TaskStates {
+		if t.FinishedAt != nil && t.FinishedAt.After(last) { // the latest, in whatever order
+			last = *t.FinishedAt
+		}
+	}
+	return last
 }
 
 // failure names what failed, how, what comes next, and what that means for the rest.

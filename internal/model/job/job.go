@@ -320,6 +320,18 @@ type SpreadTarget struct {
 	Percent uint8
 }
 
+// AsWritten is the job without what the servers add to it.
+func (j *Job) AsWritten() Job {
+	c := *j
+	c.Stable = false
+	c.Version = 0
+	c.SubmitTime = 0
+	c.CreateIndex = 0
+	c.ModifyIndex = 0
+	c.JobModifyIndex = 0
+	return c
+}
+
 // Submission is the text a job was made from, kept verbatim.
 type Submission struct {
 	Namespace     ids.Namespace

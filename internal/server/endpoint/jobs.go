@@ -35,6 +35,7 @@ func (e *Endpoints) jobRegister(ctx context.Context, req *wire.JobRegisterReques
 		EnforceIndex:   req.EnforceIndex,
 		ModifyIndex:    req.ModifyIndex,
 		PreserveCounts: req.PreserveCounts,
+		Again:          req.Again,
 		EvalPriority:   req.Priority,
 		Seed:           ids.New(),
 	}

@@ -137,6 +137,16 @@ func forceReschedule(tx *state.Tx, st Stamp, j *job.Job) {
 	}
 }
 
+// runAgain lets what a job has completed be placed anew, as after a stop, and what has failed.
+func runAgain(tx *state.Tx, st Stamp, j *job.Job) {
+	for _, a := range collect(tx.AllocsByJob(nil, j.Namespace, j.ID)) {
+		if a.ClientStatus == alloc.ClientComplete && !a.ServerTerminal() {
+			stopAlloc(tx, st, a, AllocStop{Description: "its job was run again"})
+		}
+	}
+	forceReschedule(tx, st, j)
+}
+
 // stopAlloc gives an alloc up from the servers' side.
 func stopAlloc(tx *state.Tx, st Stamp, old *alloc.Alloc, s AllocStop) {
 	n := *old

@@ -36,8 +36,10 @@ type JobRegister struct {
 	ModifyIndex  uint64 // expected, with EnforceIndex
 	// PreserveCounts keeps the present version's group counts.
 	PreserveCounts bool
-	EvalPriority   int // 0: the job's
-	Seed           string
+	// Again has what has completed, and what has failed for good, run once more.
+	Again        bool `cbor:",omitempty"`
+	EvalPriority int  // 0: the job's
+	Seed         string
 }
 
 // JobRegistered is the result of JobRegister and JobDeregister.
@@ -81,6 +83,9 @@ func (c *JobRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 	if err := c.provide(tx, st); err != nil {
 		return nil, err
 	}
+	if c.Again {
+		runAgain(tx, st, present)
+	}
 	out.Version, out.JobModifyIndex = present.Version, present.JobModifyIndex
 	out.Eval = NewEval(c.Seed, eval.TriggerJobRegister, present)
 	if c.EvalPriority > 0 {
@@ -104,8 +109,7 @@ func (c *JobRegister) provide(tx *state.Tx, st Stamp) error {
 
 func (c *JobRegister) store(tx *state.Tx, st Stamp, old *job.Job) *job.Job {
 	j := c.Job
-	j.Stable = false
-	j.Version = 0
+	j.Stable, j.Version = false, 0
 	j.SubmitTime = st.Time.UnixNano()
 	j.JobModifyIndex = st.Index
 	if old != nil {
@@ -148,26 +152,15 @@ func SameSpec(a, b *job.Job) (bool, error) {
 	if a == nil || b == nil {
 		return a == b, nil
 	}
-	x, err := wire.Encode(bare(a))
+	x, err := wire.Encode(a.AsWritten())
 	if err != nil {
 		return false, fault.Wrap(err, fault.Internal, "compare", fmt.Sprintf("job %q", a.ID))
 	}
-	y, err := wire.Encode(bare(b))
+	y, err := wire.Encode(b.AsWritten())
 	if err != nil {
 		return false, fault.Wrap(err, fault.Internal, "compare", fmt.Sprintf("job %q", b.ID))
 	}
 	return bytes.Equal(x, y), nil
-}
-
-func bare(j *job.Job) job.Job {
-	c := *j
-	c.Stable = false
-	c.Version = 0
-	c.SubmitTime = 0
-	c.CreateIndex = 0
-	c.ModifyIndex = 0
-	c.JobModifyIndex = 0
-	return c
 }
 
 // pruneVersions forgets versions of the present job beyond the newest keptVersions that no alloc refers to.

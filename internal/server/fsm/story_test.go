@@ -506,3 +506,34 @@ func TestAMachineThatMetWhatItDoesNotKnowHasNoSnapshot(t *testing.T) {
 		t.Error("a snapshot would hide the entry that was skipped")
 	}
 }
+
+// Given a batch job of which one allocation has completed, one has failed and one runs, when it is registered again
+// unchanged, then nothing is touched; when that is to run it again, then what has ended no longer counts, and what runs
+// does.
+func TestAJobIsRunAgainWhenThatIsAsked(t *testing.T) {
+	c := localstate.New(t)
+	j := aJob("sums")
+	j.Type = job.TypeBatch
+	register(t, c, j)
+	n := aNode()
+	c.Must(t, &fsm.NodeRegister{Node: n})
+	allocs := map[string]ids.Alloc{}
+	for _, status := range []string{alloc.ClientComplete, alloc.ClientFailed, alloc.ClientRunning} {
+		allocs[status] = placed(t, c, "sums", n.ID)
+		c.Must(t, &fsm.AllocClientUpdate{Allocs: []*alloc.Alloc{
+			{ID: allocs[status], Node: n.ID, ClientStatus: status}}})
+	}
+	again := func(asked bool, desired string, forced bool) {
+		t.Helper()
+		c.Must(t, &fsm.JobRegister{Job: j, Again: asked, Seed: ids.New()})
+		s := c.Store.Snapshot()
+		done := s.Alloc(nil, allocs[alloc.ClientComplete])
+		failed := s.Alloc(nil, allocs[alloc.ClientFailed])
+		runs := s.Alloc(nil, allocs[alloc.ClientRunning])
+		if done.DesiredStatus != desired || failed.ForceReschedule != forced || runs.ServerTerminal() {
+			t.Errorf("again %t: %s, %t, %s", asked, done.DesiredStatus, failed.ForceReschedule, runs.DesiredStatus)
+		}
+	}
+	again(false, alloc.DesiredRun, false)
+	again(true, alloc.DesiredStop, true)
+}
