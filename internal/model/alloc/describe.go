@@ -139,6 +139,7 @@ func lastEnd(s *TaskState) *TaskEvent {
 	var last *TaskEvent
 	for _, e := range s.Events {
 		switch {
+		case last != nil && last.Type == EventDiskExceeded && e.Type == EventTerminated: // it was ended for that
 		case slices.Contains(ends, e.Type):
 			last = e
 		case e.FailsTask && last == nil:

@@ -52,11 +52,11 @@ func TestTroubleNamesTheTaskItsEndAndTheNextStart(t *testing.T) {
 	g := healthGroup(tenSeconds)
 	g.RestartPolicy = &job.RestartPolicy{Attempts: 2, Mode: job.RestartFail}
 	g.Tasks[2].Resources = &job.Resources{MemoryMB: 32}
-	ended := func(e *alloc.TaskEvent) *alloc.Alloc {
+	ended := func(events ...*alloc.TaskEvent) *alloc.Alloc {
 		return with(func(a *alloc.Alloc) {
 			a.ClientStatus = alloc.ClientFailed
-			a.TaskStates["main"] = &alloc.TaskState{State: alloc.TaskDead, Failed: true, Events: []*alloc.TaskEvent{e,
-				{Type: alloc.EventNotRestarting, DisplayMessage: "no more", FailsTask: true}}}
+			last := &alloc.TaskEvent{Type: alloc.EventNotRestarting, DisplayMessage: "no more", FailsTask: true}
+			a.TaskStates["main"] = &alloc.TaskState{State: alloc.TaskDead, Failed: true, Events: append(events, last)}
 		})
 	}
 	for text, a := range map[string]*alloc.Alloc{
@@ -65,6 +65,9 @@ func TestTroubleNamesTheTaskItsEndAndTheNextStart(t *testing.T) {
 		`task "main" was ended by signal 9`: ended(&alloc.TaskEvent{Type: alloc.EventTerminated, Signal: 9}),
 		`task "main" ran out of memory (its limit is 32 MiB; memory in its resources raises it)`: ended(
 			&alloc.TaskEvent{Type: alloc.EventTerminated, Signal: 9, Details: map[string]string{"oom_killed": "true"}}),
+		`task "main": it takes 301 MiB`: ended(
+			&alloc.TaskEvent{Type: alloc.EventDiskExceeded, DisplayMessage: "it takes 301 MiB", FailsTask: true},
+			&alloc.TaskEvent{Type: alloc.EventTerminated, Signal: 9}),
 		`task "main" ended; how is not known`: ended(
 			&alloc.TaskEvent{Type: alloc.EventTerminated, DisplayMessage: "Exit Code: unknown"}),
 		`task "main": no such command`: ended(

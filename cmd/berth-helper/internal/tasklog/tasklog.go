@@ -1,13 +1,16 @@
 // Package tasklog owns the log files of a shim's tasks: it carries what a task prints from a pipe into numbered files
-// (<task>.stdout.0, .1, …), starts a new one at the size limit and removes the oldest. A full disk never blocks the
-// task: what cannot be written is dropped, counted, and said in the log as soon as it can be.
+// (<task>.stdout.0, .1, …), starts a new one at the size limit and removes the oldest. The files of both outputs of a
+// task are together no more than it may keep: for that many its disk was counted. A full disk never blocks the task:
+// what cannot be written is dropped, counted, and said in the log as soon as it can be.
 package tasklog
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,8 +35,10 @@ type Stream struct {
 	pipe  *os.File
 	base  string // "<task>.stdout"
 	dir   *os.File
-	files int
-	limit int64
+	files int   // of both outputs together
+	limit int64 // of one file, in bytes
+	other *Stream
+	trim  *sync.Mutex // while files are removed, of either output
 
 	file  *os.File
 	index int
@@ -60,14 +65,7 @@ func Open(task string, cfg shimproto.Logs) (streams []*Stream, ends []*os.File, 
 			CloseAll(streams, ends)
 		}
 	}()
-	for _, kind := range []string{".stdout", ".stderr"} {
-		s := &Stream{base: task + kind, files: cfg.MaxFiles, limit: cfg.MaxBytes}
-		if s.files <= 0 {
-			s.files = defaultFiles
-		}
-		if s.limit <= 0 {
-			s.limit = defaultBytes
-		}
+	for _, s := range pair(task, cfg) {
 		end, err := s.open(cfg.Dir)
 		streams = append(streams, s)
 		if err != nil {
@@ -78,6 +76,25 @@ func Open(task string, cfg shimproto.Logs) (streams []*Stream, ends []*os.File, 
 		ends = append(ends, end)
 	}
 	return streams, ends, nil
+}
+
+// pair makes a task's two streams. Each writes at least one file: of a single one, each has half.
+func pair(task string, cfg shimproto.Logs) []*Stream {
+	files, limit := cfg.MaxFiles, cfg.MaxBytes
+	if files <= 0 {
+		files = defaultFiles
+	}
+	if limit <= 0 {
+		limit = defaultBytes
+	}
+	if files == 1 {
+		files, limit = 2, max(limit/2, 1)
+	}
+	trim := &sync.Mutex{}
+	out := &Stream{base: task + ".stdout", files: files, limit: limit, trim: trim}
+	out.other = &Stream{base: task + ".stderr", files: files, limit: limit, trim: trim}
+	out.other.other = out
+	return []*Stream{out, out.other}
 }
 
 // CloseAll gives back what Open made and nobody runs.
@@ -240,7 +257,6 @@ func (s *Stream) write(b []byte) {
 				s.drop(len(b), err)
 				return
 			}
-			s.removeOld()
 		}
 		n := s.cut(b)
 		if s.file == nil {
@@ -248,6 +264,9 @@ func (s *Stream) write(b []byte) {
 				s.drop(len(b), err)
 				return
 			}
+		}
+		if s.size == 0 {
+			s.removeOld()
 		}
 		s.sayLost()
 		done, err := s.file.Write(b[:n])
@@ -295,18 +314,56 @@ func (s *Stream) sayLost() {
 	}
 }
 
-// removeOld removes the files that are too many.
+// removeOld removes the files that are too many now that the present one is written to: the oldest of the output that
+// has more of them, so that what little the other printed stays.
 func (s *Stream) removeOld() {
-	if _, err := s.dir.Seek(0, io.SeekStart); err != nil {
-		return
-	}
-	names, err := s.dir.Readdirnames(-1)
+	s.trim.Lock()
+	defer s.trim.Unlock()
+	names, err := s.names()
 	if err != nil {
 		return // tried again at the next file
 	}
+	own, others := s.kept(names), s.other.kept(names)
+	if len(others) == 1 && s.empty(others[0]) { // it has printed nothing
+		others = nil
+	}
+	for len(own)+len(others) > s.files {
+		from := &own
+		if len(others) > len(own) {
+			from = &others
+		}
+		if len(*from) < 2 {
+			return
+		}
+		_ = unix.Unlinkat(int(s.dir.Fd()), (*from)[0], 0) // tried again at the next file
+		*from = (*from)[1:]
+	}
+}
+
+func (s *Stream) names() ([]string, error) {
+	if _, err := s.dir.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return s.dir.Readdirnames(-1)
+}
+
+func (s *Stream) empty(name string) bool {
+	var st unix.Stat_t
+	return unix.Fstatat(int(s.dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Size == 0
+}
+
+// kept are those of the names that are files of this stream, oldest first.
+func (s *Stream) kept(names []string) []string {
+	var out []string
 	for _, name := range names {
-		if n, ok := s.number(name); ok && n <= s.index-s.files {
-			_ = unix.Unlinkat(int(s.dir.Fd()), name, 0) // tried again at the next file
+		if _, ok := s.number(name); ok {
+			out = append(out, name)
 		}
 	}
+	slices.SortFunc(out, func(a, b string) int {
+		x, _ := s.number(a)
+		y, _ := s.number(b)
+		return cmp.Compare(x, y)
+	})
+	return out
 }

@@ -121,6 +121,42 @@ web.stdout.3 "six\n"
 `)
 }
 
+// Given a task that prints much on both outputs, and little on one, when it has, then its files are together no more
+// than it may keep, and what little the one printed is there.
+func TestTheFilesOfBothOutputsAreWhatATaskMayKeep(t *testing.T) {
+	play := func(cfg shimproto.Logs, stderr, stdout string) string {
+		t.Helper()
+		cfg.Dir = t.TempDir()
+		streams, ends, err := Open("web", cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range []int{1, 0} { // the errors first
+			if _, err := ends[i].WriteString([]string{stdout, stderr}[i]); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(ends[i].Close(), streams[i].Run()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return files(t, cfg.Dir)
+	}
+	five := "aaaa\nbbbb\ncccc\ndddd\neeee\n"
+	expect(t, play(shimproto.Logs{MaxFiles: 4, MaxBytes: 5}, five, five), `web.stderr.3 "dddd\n"
+web.stderr.4 "eeee\n"
+web.stdout.3 "dddd\n"
+web.stdout.4 "eeee\n"
+`)
+	expect(t, play(shimproto.Logs{MaxFiles: 4, MaxBytes: 5}, "oh\n", five), `web.stderr.0 "oh\n"
+web.stdout.2 "cccc\n"
+web.stdout.3 "dddd\n"
+web.stdout.4 "eeee\n"
+`)
+	expect(t, play(shimproto.Logs{MaxFiles: 1, MaxBytes: 10}, five, five), `web.stderr.4 "eeee\n"
+web.stdout.4 "eeee\n"
+`)
+}
+
 func TestALineLongerThanAFileIsCut(t *testing.T) {
 	p := open(t, shimproto.Logs{MaxFiles: 9, MaxBytes: 10})
 	p.print("short\n0123456789abcdefghijKL\nend\n")
