@@ -76,6 +76,8 @@ type Task struct {
 	Over bool
 	// NotBefore is when it may start again.
 	NotBefore time.Time
+	// OOMKills is how many processes of the present attempt were killed for the memory limit, as far as an event said.
+	OOMKills int64 `cbor:",omitempty"`
 }
 
 // Store is the open file.

@@ -182,6 +182,15 @@ func (p *process) removeDead(ctx context.Context) error {
 	return g.Remove()
 }
 
+// OOMKills implements driver.OOMCounter.
+func (p *process) OOMKills() int64 {
+	g, err := p.group()
+	if err != nil {
+		return 0 // it has ended, or ends
+	}
+	return g.OOMKills()
+}
+
 // Stats implements driver.Inspector.
 func (p *process) Stats(ctx context.Context) (driver.Stats, error) {
 	var m shimproto.Stats

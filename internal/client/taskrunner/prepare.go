@@ -230,6 +230,7 @@ func (r *Runner) start(ctx context.Context) {
 		if !rec.Starting {
 			rec.Attempt++
 			rec.Starting = true
+			rec.OOMKills = 0
 		}
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
+	"berth/internal/base/retry"
 	"berth/internal/client/hook"
 	"berth/internal/client/localstate"
 	"berth/internal/model/alloc"
@@ -59,7 +60,13 @@ func (r *Runner) watch(ctx context.Context) {
 		if err != nil {
 			return // it has ended already: the flow sees that next
 		}
+		g, gctx := lifecycle.NewGroup(ctx)
+		if c, ok := live.(driver.OOMCounter); ok {
+			g.Go("look for kills", func() error { r.lookForKills(gctx, c); return nil })
+		}
 		res, err := live.Wait(ctx)
+		g.Stop()
+		_ = g.Wait() // its child returns no error
 		switch {
 		case err == nil:
 			r.mu.Lock()
@@ -70,6 +77,32 @@ func (r *Runner) watch(ctx context.Context) {
 			pause.Sleep(ctx, steady)
 		}
 	})
+}
+
+// How often it is looked for kills, and how rarely once there were many: a history holds a few events.
+const (
+	killsEvery  = 10 * time.Second
+	killsRarely = 10 * time.Minute
+)
+
+// lookForKills makes an event of processes of a running task that the kernel killed for its memory limit. The task may
+// go on without them, and then nothing else says why they ended.
+func (r *Runner) lookForKills(ctx context.Context, c driver.OOMCounter) {
+	for pause := killsEvery; retry.Sleep(ctx, pause); {
+		kills := c.OOMKills()
+		r.mu.Lock()
+		seen := r.rec.OOMKills
+		r.mu.Unlock()
+		if kills <= seen {
+			continue
+		}
+		pause = min(2*pause, killsRarely)
+		_, _, task := r.current()
+		_ = r.update(func(rec *localstate.Task) { // said by update
+			rec.OOMKills = kills
+			r.addEvent(rec, alloc.OOMEvent(kills, task))
+		})
+	}
 }
 
 // stop ends a running process, because the task is to end or to restart.

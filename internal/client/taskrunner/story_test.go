@@ -251,6 +251,27 @@ var stories = []struct {
 		})
 		b.after(time.Minute)
 	}},
+	{"a_child_is_killed_for_memory", job.TypeService, nil, func(b *bench) {
+		b.job.TaskGroups[0].Tasks[0].Resources = &job.Resources{MemoryMB: 64}
+		b.do("start", b.start)
+		b.after(time.Minute)
+		b.do("a child is killed", func() { b.driver.OOMKill("web") })
+		b.after(10 * time.Second)
+		b.after(time.Hour)
+		b.do("the agent ends", b.end)
+		b.do("the agent starts", b.start)
+		b.after(time.Minute)
+		b.do("two more are killed", func() { b.driver.OOMKill("web"); b.driver.OOMKill("web") })
+		b.after(time.Minute)
+		b.do("restart", func() {
+			if err := b.r.Restart("User requested restart", true); err != nil {
+				b.t.Error(err)
+			}
+		})
+		b.after(time.Minute)
+		b.do("another child is killed", func() { b.driver.OOMKill("web") })
+		b.after(time.Minute)
+	}},
 	{"a_crash_while_its_volume_is_suspended", job.TypeService, map[string]any{"run_for": "3s", "exit_code": 1},
 		func(b *bench) {
 			b.do("start", b.start)

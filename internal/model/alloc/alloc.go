@@ -224,6 +224,7 @@ const (
 	EventVolumeCondition = "Volume Condition"
 	EventShimDied        = "Shim Died"
 	EventDiskExceeded    = "Disk Resources Exceeded"
+	EventOOMKill         = "Process OOM Killed"
 	EventRecovered       = "Recovered"
 )
 

@@ -170,6 +170,20 @@ func endWords(name string, e *TaskEvent, t *job.Task) string {
 	return fmt.Sprintf("%s exited with code %d", who, e.ExitCode)
 }
 
+// OOMEvent says that the kernel killed processes of a task for its memory limit, of which it may live on; kills is how
+// many since it started.
+func OOMEvent(kills int64, t *job.Task) *TaskEvent {
+	text := "A process of the task was killed: the task was at its memory limit"
+	if kills > 1 {
+		text = fmt.Sprintf("%d processes of the task were killed since it started: it was at its memory limit", kills)
+	}
+	return &TaskEvent{
+		Type:           EventOOMKill,
+		DisplayMessage: text + memoryLimit(t),
+		Details:        map[string]string{"oom_kills": fmt.Sprint(kills)},
+	}
+}
+
 func memoryLimit(t *job.Task) string {
 	if t == nil || t.Resources == nil {
 		return ""

@@ -32,6 +32,10 @@ type Process interface {
 	Inspector
 }
 
+// OOMCounter is a Task or a Process that knows how many of its processes the kernel has killed for the memory limit
+// since it started. It asks no other process, so that it may be asked often.
+type OOMCounter interface{ OOMKills() int64 }
+
 // Inspector looks into a running process.
 type Inspector interface {
 	Stats(ctx context.Context) (Stats, error)

@@ -25,6 +25,14 @@ func outOfMemory(b *bench) {
 	if exit := b.wait(b.start(cfg)); !exit.OOMKilled || exit.ExitCode != 1 {
 		b.Errorf("a child was killed, and the exit is %+v", exit)
 	}
+	cfg = b.config(`tail /dev/zero; echo lives; sleep 1000`)
+	cfg.Attempt, cfg.Resources.MemoryMB = 4, 20
+	task = b.start(cfg)
+	b.printed(cfg, "lives")
+	if c, ok := task.(driver.OOMCounter); !ok || c.OOMKills() != 1 {
+		b.Errorf("it lives on after its child was killed, and nothing counts that")
+	}
+	b.stop(task)
 	cfg = b.config(`tail /dev/zero; exit 0`)
 	cfg.Attempt, cfg.Resources.MemoryMB = 3, 20
 	if exit := b.wait(b.start(cfg)); !exit.Successful() {

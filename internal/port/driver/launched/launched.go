@@ -117,6 +117,14 @@ func (t *Task) Signal(ctx context.Context, signal string) error {
 	return t.process.Signal(ctx, signal)
 }
 
+// OOMKills implements driver.OOMCounter.
+func (t *Task) OOMKills() int64 {
+	if c, ok := t.process.(driver.OOMCounter); ok {
+		return c.OOMKills()
+	}
+	return 0
+}
+
 // Stats implements driver.Task.
 func (t *Task) Stats(ctx context.Context) (driver.Stats, error) { return t.process.Stats(ctx) }
 

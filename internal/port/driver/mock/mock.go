@@ -60,6 +60,7 @@ type Proc struct {
 	Signals []string
 	// IgnoreSignals makes a stop need its whole grace.
 	ignore bool
+	kills  int64
 }
 
 // Key names a process: "<task>.<attempt>", for tests with one alloc.
@@ -235,6 +236,17 @@ func (d *Driver) Exit(task string, r driver.ExitResult) {
 	}
 }
 
+// OOMKill kills a child of the living process of a task for the memory limit: the task lives on.
+func (d *Driver) OOMKill(task string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range d.procs {
+		if p.Config.Task == task && p.exit == nil {
+			p.kills++
+		}
+	}
+}
+
 // Lose makes a process vanish together with every memory of it: what a dead shim means.
 func (d *Driver) Lose(task string) {
 	d.mu.Lock()
@@ -365,6 +377,13 @@ func (t *task) Signal(_ context.Context, signal string) error {
 	t.p.Signals = append(t.p.Signals, signal)
 	t.d.note(fmt.Sprintf("signal %s %s", Key(&t.p.Config), signal))
 	return nil
+}
+
+// OOMKills implements driver.OOMCounter.
+func (t *task) OOMKills() int64 {
+	t.d.mu.Lock()
+	defer t.d.mu.Unlock()
+	return t.p.kills
 }
 
 func (t *task) Stats(context.Context) (driver.Stats, error) {
