@@ -126,7 +126,10 @@ func (r *Runner) Signal(ctx context.Context, signal, reason string) error {
 	if err != nil {
 		return err
 	}
-	text := "Task is sent " + signal
+	if err := live.Signal(ctx, signal); err != nil {
+		return err
+	}
+	text := "Task was sent " + signal
 	if reason != "" {
 		text += ": " + reason
 	}
@@ -136,7 +139,7 @@ func (r *Runner) Signal(ctx context.Context, signal, reason string) error {
 		Message:        reason,
 		Details:        map[string]string{"signal": signal},
 	})
-	return live.Signal(ctx, signal)
+	return nil
 }
 
 // Live returns the running process.
