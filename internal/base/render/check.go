@@ -1,7 +1,9 @@
 package render
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"text/template/parse"
@@ -37,8 +39,8 @@ var foreign = map[string]string{
 	"tree":             "Consul",
 }
 
-// Check refuses a template that no rendering can make right: its form is wrong, or it uses a function that there is
-// not. It runs nothing of it.
+// Check refuses a template that no rendering can make right: its form is wrong, or it uses functions that there are
+// not, which it names all at once. It runs nothing of it.
 func Check(t Template) error {
 	tree := parse.New(t.Name)
 	tree.Mode = parse.SkipFuncCheck
@@ -46,24 +48,30 @@ func Check(t Template) error {
 	if _, err := tree.Parse(t.Text, t.Left, t.Right, set); err != nil {
 		return fault.Wrap(err, fault.Invalid, "parse", t.Name)
 	}
-	known := Names()
-	for _, one := range set {
-		for _, id := range identifiers(one.Root) {
-			if slices.Contains(known, id.Ident) || id.Ident == "break" || id.Ident == "continue" {
+	known := append(Names(), "break", "continue")
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		for _, id := range identifiers(set[name].Root) {
+			if slices.Contains(known, id.Ident) {
 				continue
 			}
-			place, _ := one.ErrorContext(id)
-			place = strings.TrimPrefix(place, t.Name+":")
-			if reads, ok := foreign[id.Ident]; ok {
-				return fault.WithHint(fault.New(fault.Invalid, "parse", t.Name, fmt.Sprintf(
-					"at %s the function %q is not built yet: templates read no %s", place, id.Ident, reads)),
-					"hand the value over as env of the task, and write {{ env \"NAME\" }}")
-			}
-			return fault.WithHint(fault.New(fault.Invalid, "parse", t.Name,
-				fmt.Sprintf("at %s there is no function %q", place, id.Ident)), "there are "+strings.Join(known, ", "))
+			known = append(known, id.Ident) // once is enough
+			place, _ := set[name].ErrorContext(id)
+			errs = append(errs, missing(t.Name, strings.TrimPrefix(place, t.Name+":"), id.Ident))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// missing says of a function that there is none.
+func missing(template, place, function string) error {
+	if reads, ok := foreign[function]; ok {
+		return fault.WithHint(fault.New(fault.Invalid, "parse", template, fmt.Sprintf(
+			"at %s the function %q is not built yet: templates read no %s", place, function, reads)),
+			"hand the value over as env of the task, and write {{ env \"NAME\" }}")
+	}
+	return fault.WithHint(fault.New(fault.Invalid, "parse", template,
+		fmt.Sprintf("at %s there is no function %q", place, function)), "there are "+strings.Join(Names(), ", "))
 }
 
 // identifiers are the functions that a node and what is below it call.

@@ -21,6 +21,13 @@ func TestWhatCanNeverBeRenderedIsRefused(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
+	several := `{{ key "a" }}{{ key "b" }}{{ range service "c" }}{{ nope }}{{ end }}`
+	all := Check(Template{Name: "t", Text: several})
+	for _, want := range []string{`1:3 the function "key"`, `the function "service"`, `no function "nope"`} {
+		if all == nil || strings.Count(all.Error(), want) != 1 {
+			t.Errorf("%v, want %q once", all, want)
+		}
+	}
 	if err := Check(Template{Name: "t", Text: "[[ nope ]] {{ nope }}", Left: "[[", Right: "]]"}); err == nil ||
 		strings.Contains(err.Error(), "1:15") {
 		t.Errorf("with delimiters of its own: %v", err)

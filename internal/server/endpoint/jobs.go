@@ -122,8 +122,8 @@ func (e *Endpoints) jobValidate(_ context.Context, req *wire.JobValidateRequest)
 	out.DriverConfigValidated = validate.DriversKnown(snap, req.Job)
 	warnings, err := validate.Job(snap, req.Job)
 	out.Warnings = warnings
-	if err != nil {
-		out.Errors = append(out.Errors, err.Error())
+	for _, one := range validate.Each(err) {
+		out.Errors = append(out.Errors, one.Error())
 	}
 	return out, nil
 }

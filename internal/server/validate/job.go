@@ -58,19 +58,18 @@ func KeptCounts(j, present *job.Job) error {
 // Job checks a job against the state: its namespace, what its tasks ask of drivers as far as ready nodes know it, and
 // whether the drivers of tasks with volume mounts can mount. It returns what is worth a warning.
 func Job(s *state.Snap, j *job.Job) ([]string, error) {
+	var errs []error
 	if s.Namespace(nil, j.Namespace) == nil {
-		return nil, &fault.Error{
+		errs = append(errs, &fault.Error{
 			Kind:    fault.NotFound,
 			Op:      "register",
 			Subject: fmt.Sprintf("job %q", j.ID),
 			Err:     fmt.Errorf("namespace %q does not exist", j.Namespace),
 			Hint:    "namespaces are default and berth",
-		}
+		})
 	}
 	warnings, err := provided(s, j)
-	if err != nil {
-		return nil, err
-	}
+	errs = append(errs, err)
 	if w := poolless(s, j); w != "" {
 		warnings = append(warnings, w)
 	}
@@ -81,20 +80,44 @@ func Job(s *state.Snap, j *job.Job) ([]string, error) {
 				"max_parallel allocations: nobody can say yet that they are healthy", g.Name))
 		}
 		for _, t := range g.Tasks {
-			if err := runnable(f, j, g, t); err != nil {
-				return nil, err
-			}
 			w, err := mountable(s, j, g, t)
-			if err != nil {
-				return nil, err
-			}
+			errs = append(errs, runnable(f, j, g, t), err)
 			if w != "" && !slices.Contains(warnings, w) {
 				warnings = append(warnings, w)
 			}
 		}
 	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
 	return warnings, nil
 }
+
+// Each lists what is in an error that has several.
+func Each(err error) []error {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []error
+		for _, one := range many.Unwrap() {
+			out = append(out, Each(one)...)
+		}
+		return out
+	}
+	if err == nil {
+		return nil
+	}
+	return []error{err}
+}
+
+// foreign are drivers that others have and this system has not, with what to do instead.
+var foreign = map[string]string{
+	"containerd-driver": unpack,
+	"docker":            unpack,
+	"java":              "run java as the command of exec",
+	"podman":            unpack,
+	"qemu":              "run qemu as the command of exec",
+}
+
+const unpack = "unpack its image on a volume or below a host volume, and run its program by exec"
 
 // mountable refuses a task with volume mounts if there are ready nodes with its driver and not one of them can mount. A
 // driver that no node has may come later: that is a warning.
@@ -108,6 +131,10 @@ func mountable(s *state.Snap, j *job.Job, g *job.TaskGroup, t *job.Task) (string
 	if where, why := unhealthy(s, t.Driver); have == 0 && where != "" {
 		return fmt.Sprintf("the driver %q of task %q in group %q is healthy on no node, on node %s because: %s; the "+
 			"job waits until it is", t.Driver, t.Name, g.Name, where, why), nil
+	}
+	if instead := foreign[t.Driver]; have == 0 && instead != "" {
+		return fmt.Sprintf("there is no driver %q for task %q in group %q, so that the job waits for ever: %s%s",
+			t.Driver, t.Name, g.Name, instead, present(s)), nil
 	}
 	if have == 0 {
 		return fmt.Sprintf("no ready node has the driver %q of task %q in group %q; the job waits until one has%s",

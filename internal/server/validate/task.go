@@ -2,6 +2,7 @@ package validate
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,6 +23,7 @@ const signals = "os.signals"
 // signals.
 func runnable(f fleet, j *job.Job, g *job.TaskGroup, t *job.Task) error {
 	subject := fmt.Sprintf("job %q: group %q: task %q", j.ID, g.Name, t.Name)
+	var errs []error
 	for i, tmpl := range t.Templates {
 		err := render.Check(render.Template{
 			Name:  fmt.Sprintf("template %d (%q)", i+1, tmpl.DestPath),
@@ -29,19 +31,19 @@ func runnable(f fleet, j *job.Job, g *job.TaskGroup, t *job.Task) error {
 			Left:  tmpl.LeftDelim,
 			Right: tmpl.RightDelim,
 		})
-		if err != nil {
-			return fault.Note(err, "register", subject)
+		for _, one := range Each(err) {
+			errs = append(errs, fault.Note(one, "register", subject))
 		}
 	}
 	if err := f.takes(t.Driver, t.Config); err != nil {
-		return fault.Note(err, "register", subject)
+		errs = append(errs, fault.Note(err, "register", subject))
 	}
 	// What storage plugins may do on the node is decided otherwise.
 	if t.CSIPluginConfig == nil && f.denies(t.Driver, t.User) {
 		what := fmt.Sprintf("user %q: no ready node with the driver %q lets a task run as it", t.User, t.Driver)
-		return fault.WithHint(fault.New(fault.Invalid, "register", subject, what),
+		errs = append(errs, fault.WithHint(fault.New(fault.Invalid, "register", subject, what),
 			"name another user in the task, or leave it out; who runs the agents allows it by denied_users in their "+
-				"plugin "+strconv.Quote(t.Driver)+" block")
+				"plugin "+strconv.Quote(t.Driver)+" block"))
 	}
 	wanted := []string{t.KillSignal}
 	for _, tmpl := range t.Templates {
@@ -50,12 +52,12 @@ func runnable(f fleet, j *job.Job, g *job.TaskGroup, t *job.Task) error {
 	if known := listed(f.s, t.Driver, signals); known != nil {
 		for _, name := range wanted {
 			if name != "" && !slices.Contains(known, strings.ToUpper(name)) {
-				return fault.WithHint(fault.New(fault.Invalid, "register", subject,
-					fmt.Sprintf("there is no signal %q", name)), "there are "+strings.Join(known, ", "))
+				errs = append(errs, fault.WithHint(fault.New(fault.Invalid, "register", subject,
+					fmt.Sprintf("there is no signal %q", name)), "there are "+strings.Join(known, ", ")))
 			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // listed is what the ready nodes with a driver have in an attribute that is a list, taken together. Nil: there is no

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
@@ -48,6 +49,8 @@ func TestWhatCannotRunIsRefusedAsFarAsReadyNodesKnow(t *testing.T) {
 			`template 1 (""): at 1:3 the function "key" is not built yet`, ""},
 		{"a driver that is not well", job.Task{Driver: "raw_exec"}, "",
 			`"raw_exec" of task "t" in group "g" is healthy on no node, on node one because: the agent is not root; the job`},
+		{"a driver of others", job.Task{Driver: "docker"}, "",
+			`there is no driver "docker" for task "t" in group "g", so that the job waits for ever: unpack its image on a `},
 		{"another driver", job.Task{Driver: "execc", Config: map[string]any{"commnd": "x"}}, "",
 			`has the driver "execc" of task "t" in group "g"; the job waits until one has (ready nodes have exec)`},
 	} {
@@ -66,6 +69,17 @@ func TestWhatCannotRunIsRefusedAsFarAsReadyNodesKnow(t *testing.T) {
 		if got := strings.Join(warnings, "\n"); k.saw == "" && got != "" || !strings.Contains(got, k.saw) {
 			t.Errorf("%s: warned %q, want %q", k.name, got, k.saw)
 		}
+	}
+	bad := &job.Job{Namespace: "prod", ID: "j", TaskGroups: []*job.TaskGroup{{Name: "g", Tasks: []*job.Task{{
+		Name:       "t",
+		Driver:     "exec",
+		KillSignal: "SIGFOO",
+		Config:     map[string]any{"commnd": "x"},
+		Templates:  []*job.Template{{EmbeddedTmpl: `{{ key "a" }}{{ service "a" }}`}},
+	}}}}}
+	_, err := Job(c.Store.Snapshot(), bad)
+	if all := Each(err); len(all) != 5 || !fault.Has(err, fault.NotFound) {
+		t.Errorf("one round names %d of 5: %v", len(all), err)
 	}
 	pool := &job.Job{Namespace: ids.DefaultNamespace, ID: "j", NodePool: "gpu"}
 	if w, err := Job(c.Store.Snapshot(), pool); err != nil || len(w) != 1 ||
