@@ -50,8 +50,8 @@ func (e *UnreachableError) Error() string {
 	switch {
 	case e.Refused():
 		return fmt.Sprintf(
-			"no agent listens at %s; start one with \"berth agent -dev\", or name another with -address or BERTH_ADDR",
-			e.Address)
+			"no agent listens at %s; start it (\"systemctl start berth\" where it is a service, \"berth agent -dev\" to "+
+				"try one), or name another with -address or BERTH_ADDR", e.Address)
 	case e.Denied():
 		return fmt.Sprintf("permission denied: the socket %s admits its owner and root; use sudo, or give the agent "+
 			"a port with api { token_file = … } and name that with -address and -token", e.socket)

@@ -417,7 +417,8 @@ func TestCallsThatCannotSucceed(t *testing.T) {
 		_, err := client(t, api.Config{Address: address}).Cluster().Self(t.Context())
 		var away *api.UnreachableError
 		want := "no agent listens at " + address +
-			`; start one with "berth agent -dev", or name another with -address or BERTH_ADDR`
+			`; start it ("systemctl start berth" where it is a service, "berth agent -dev" to try one), or name ` +
+			`another with -address or BERTH_ADDR`
 		if !errors.As(err, &away) || !away.Refused() || err.Error() != want {
 			t.Errorf("%s: %v", address, err)
 		}

@@ -116,7 +116,7 @@ func TestNoAgent(t *testing.T) {
 		"volume create testdata/files/volume.hcl", "alloc logs 4ff1", "status x", "monitor", "operator api /v1/x"} {
 		got := run(t.Context(), gone.URL, "", words(command)...)
 		if got.code != 1 || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 ||
-			!strings.Contains(got.stderr, `start one with "berth agent -dev"`) {
+			!strings.Contains(got.stderr, `"berth agent -dev" to try one`) {
 			t.Errorf("%s: %+v", command, got)
 		}
 	}

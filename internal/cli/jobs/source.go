@@ -56,8 +56,12 @@ func (s *source) read(name string) (*parsed, error) {
 		AnyFeature:         true,
 	}
 	sub := &api.JobSubmission{Source: string(text), Format: "hcl2", VariableFlags: cfg.Vars}
-	if s.json || strings.HasPrefix(strings.TrimSpace(string(text)), "{") {
+	switch {
+	case strings.HasPrefix(strings.TrimSpace(string(text)), "{"):
 		sub.Format = "json"
+	case s.json:
+		return nil, kit.Fail(fault.Invalid, "leave -json out: files are known by how they begin", "%s is not JSON",
+			shown)
 	}
 	for _, v := range s.vars {
 		key, value, ok := strings.Cut(v, "=")
