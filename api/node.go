@@ -283,6 +283,8 @@ type HostVolumeInfo struct {
 	Path     string
 	ReadOnly bool
 	ID       string
+	// Unhealthy says why no task can have it now; empty when it can. Only Berth has it.
+	Unhealthy string `json:",omitempty"`
 }
 
 // HostNetworkInfo is a named network of a node.

@@ -41,7 +41,8 @@ func TestTheGuideOfVolumesIsPlayed(t *testing.T) {
 }
 
 // TestTheHostVolumeOfThePage: given the host volume that docs/reference/storage.md configures, when a job has the block
-// that stands beside it, then its task reads what the directory holds.
+// that stands beside it, then its task reads what the directory holds; and one whose path is not there is named by a
+// warning and in the node's status.
 func TestTheHostVolumeOfThePage(t *testing.T) {
 	text, err := os.ReadFile("../docs/reference/storage.md")
 	must(t, err)
@@ -61,8 +62,16 @@ func TestTheHostVolumeOfThePage(t *testing.T) {
 	const begin = "client {\n"
 	client := strings.TrimSuffix(strings.TrimSpace(blocks[0][1]), "}")
 	must(t, os.WriteFile(config, []byte(strings.Replace(string(agent), begin,
-		strings.ReplaceAll(client, "/srv/media", media), 1)), 0o600))
+		strings.ReplaceAll(client, "/srv/media", media)+"\nhost_volume \"gone\" { path = \"/no/such\" }\n", 1)), 0o600))
 	m.start()
+	if !m.logged("level=WARN", "a host volume cannot be used", "gone", "/no/such") {
+		t.Error("no warning names the volume whose path is not there")
+	}
+	nodes, _, err := m.api.Nodes().List(t.Context(), nil)
+	must(t, err)
+	if out, _ := m.cli("node", "status", "-verbose", nodes[0].ID); !strings.Contains(out, "gone (unhealthy: ") {
+		t.Errorf("the node's status is %s", out)
+	}
 	m.run(`
 job "player" {
   type = "batch"

@@ -21,7 +21,10 @@ func (f *fake) node() *api.Node {
 		SchedulingEligibility: "eligible",
 		Status:                "ready",
 		Attributes:            map[string]string{"kernel.name": "linux"},
-		HostVolumes:           map[string]*api.HostVolumeInfo{},
+		HostVolumes: map[string]*api.HostVolumeInfo{
+			"media": {Path: "/srv/media"},
+			"music": {Path: "/srv/music", Unhealthy: "stat /srv/music: no such file or directory"},
+		},
 		Drivers: map[string]*api.DriverInfo{"exec": {
 			Detected:          true,
 			Healthy:           true,

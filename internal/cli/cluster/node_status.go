@@ -227,7 +227,7 @@ func (s *nodeStatus) head(n *api.Node, stats *api.HostStats) {
 	if stats != nil {
 		l.Add("Uptime", kit.Span(time.Duration(stats.Uptime)*time.Second))
 	}
-	l.Add("Host Volumes", strings.Join(slices.Sorted(maps.Keys(n.HostVolumes)), ","))
+	l.Add("Host Volumes", hostVolumes(n))
 	l.Add("Driver Status", drivers(n))
 	s.env.Out.Pairs(l)
 	if !s.verbose {
@@ -242,6 +242,17 @@ func (s *nodeStatus) head(n *api.Node, stats *api.HostStats) {
 			}
 			return []string{name, kit.Yes(d.Detected), kit.Yes(d.Healthy), d.HealthDescription, kit.At(d.UpdateTime)}
 		})
+}
+
+func hostVolumes(n *api.Node) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(n.HostVolumes)) {
+		if v := n.HostVolumes[name]; v != nil && v.Unhealthy != "" {
+			name += " (unhealthy: " + kit.Clean(v.Unhealthy) + ")"
+		}
+		parts = append(parts, name)
+	}
+	return strings.Join(parts, ",")
 }
 
 func drivers(n *api.Node) string {

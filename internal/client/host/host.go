@@ -84,6 +84,12 @@ func New(ctx context.Context, cfg Config) *Host {
 		cfg.Log.Warn("a part of the node could not be read", logkey.Error, err)
 	}
 	h.current = h.describe()
+	for _, v := range h.current.HostVolumes {
+		if v.Unhealthy != "" {
+			cfg.Log.Warn("a host volume cannot be used: what needs it waits, or goes elsewhere", "host_volume", v.Name,
+				logkey.Error, v.Unhealthy)
+		}
+	}
 	return h
 }
 

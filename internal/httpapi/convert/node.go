@@ -210,7 +210,7 @@ func drivers(n *node.Node) map[string]*api.DriverInfo {
 func hostVolumes(n *node.Node) map[string]*api.HostVolumeInfo {
 	out := make(map[string]*api.HostVolumeInfo, len(n.HostVolumes))
 	for name, v := range n.HostVolumes {
-		out[name] = &api.HostVolumeInfo{Path: v.Path, ReadOnly: v.ReadOnly}
+		out[name] = &api.HostVolumeInfo{Path: v.Path, ReadOnly: v.ReadOnly, Unhealthy: v.Unhealthy}
 	}
 	return out
 }
