@@ -1,11 +1,8 @@
 package taskhooks
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -13,7 +10,6 @@ import (
 	"strings"
 
 	"berth/internal/base/fault"
-	"berth/internal/base/ids"
 	"berth/internal/base/render"
 	"berth/internal/client/allocdir"
 	"berth/internal/client/hook"
@@ -209,75 +205,4 @@ func owner(t *hook.Task, tmpl *job.Template) (uid, gid int, err error) {
 		gid = *tmpl.Gid
 	}
 	return uid, gid, nil
-}
-
-// file is what a rendering becomes.
-type file struct {
-	mode     os.FileMode
-	uid, gid int
-}
-
-// write puts a rendering in its place, beneath its root whatever links a task laid there, and whole or not at all.
-func (o *file) write(dir, rel string, data []byte) (changed bool, err error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return false, fault.Wrap(err, fault.Internal, "open", dir)
-	}
-	defer func() { _ = root.Close() }() // opened for paths only
-	if old, err := root.ReadFile(rel); err == nil && bytes.Equal(old, data) {
-		return false, o.own(root, rel)
-	}
-	if err := o.parents(root, path.Dir(rel)); err != nil {
-		return false, writeFault(err)
-	}
-	tmp := path.Join(path.Dir(rel), ".template-"+ids.Segment(rel))
-	_ = root.Remove(tmp) // left by a crash, if at all; the exclusive create below decides
-	f, err := root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, o.mode)
-	if err != nil {
-		return false, writeFault(err)
-	}
-	_, err = f.Write(data)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = o.own(root, tmp)
-	}
-	if err == nil {
-		err = root.Rename(tmp, rel)
-	}
-	return true, writeFault(err)
-}
-
-// parents makes the directories that a rendering lies in; those that are missing become the owner's.
-func (o *file) parents(root *os.Root, dir string) error {
-	if dir == "." {
-		return nil
-	}
-	if _, err := root.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := o.parents(root, path.Dir(dir)); err != nil {
-		return err
-	}
-	if err := root.Mkdir(dir, 0o755); err != nil || o.uid < 0 && o.gid < 0 {
-		return err
-	}
-	return root.Lchown(dir, o.uid, o.gid)
-}
-
-func (o *file) own(root *os.Root, rel string) error {
-	if o.uid >= 0 || o.gid >= 0 {
-		if err := root.Lchown(rel, o.uid, o.gid); err != nil {
-			return writeFault(err)
-		}
-	}
-	return writeFault(root.Chmod(rel, o.mode.Perm()))
-}
-
-func writeFault(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fault.Wrap(err, fault.Internal, "", "")
 }
