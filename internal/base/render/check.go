@@ -1,9 +1,12 @@
 package render
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template/parse"
@@ -39,9 +42,42 @@ var foreign = map[string]string{
 	"tree":             "Consul",
 }
 
-// Check refuses a template that no rendering can make right: its form is wrong, or it uses functions that there are
-// not, which it names all at once. It runs nothing of it.
+// Bounds of a template's text. The parser calls itself for each control structure in another, and has no bound of its
+// own: a stack that overflows ends the process, whatever asked for it.
+const (
+	// maxText is in bytes. Templates are configuration: what is larger belongs into an image or a volume.
+	maxText = 1 << 20
+	// maxControls counts control structures and their else, however deep they lie in each other: some megabytes of
+	// stack.
+	maxControls = 10_000
+)
+
+// bounded refuses a text that could overwhelm the parser.
+func bounded(t Template) error {
+	if len(t.Text) > maxText {
+		return fault.WithHint(fault.New(fault.Invalid, "parse", t.Name,
+			fmt.Sprintf("its text has %d bytes, the bound is %d", len(t.Text), maxText)),
+			"bring large files along in an image or a volume")
+	}
+	begin := regexp.MustCompile(regexp.QuoteMeta(cmp.Or(t.Left, "{{")) +
+		`-?[ \t\r\n]*(if|else|range|with|block|define)`)
+	if n := len(begin.FindAllStringIndex(t.Text, maxControls+1)); n > maxControls {
+		return fault.WithHint(fault.New(fault.Invalid, "parse", t.Name,
+			fmt.Sprintf("it has more than %d of if, else, range, with, block and define", maxControls)),
+			"write what repeats once, with range or define")
+	}
+	return nil
+}
+
+// maxMissing is how many functions that there are not are named.
+const maxMissing = 10
+
+// Check refuses a template that no rendering can make right: its form is wrong, it is beyond a bound, or it uses
+// functions that there are not, of which it names the first few at once. It runs nothing of it.
 func Check(t Template) error {
+	if err := bounded(t); err != nil {
+		return err
+	}
 	tree := parse.New(t.Name)
 	tree.Mode = parse.SkipFuncCheck
 	set := map[string]*parse.Tree{}
@@ -51,7 +87,10 @@ func Check(t Template) error {
 	known := append(Names(), "break", "continue")
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(set)) {
-		for _, id := range identifiers(set[name].Root) {
+		for id := range identifiers(set[name].Root) {
+			if len(errs) == maxMissing {
+				return errors.Join(errs...)
+			}
 			if slices.Contains(known, id.Ident) {
 				continue
 			}
@@ -75,41 +114,45 @@ func missing(template, place, function string) error {
 }
 
 // identifiers are the functions that a node and what is below it call.
-func identifiers(n parse.Node) (out []*parse.IdentifierNode) {
-	branch := func(b *parse.BranchNode) {
-		out = append(out, slices.Concat(identifiers(b.Pipe), identifiers(b.List), identifiers(b.ElseList))...)
+func identifiers(n parse.Node) iter.Seq[*parse.IdentifierNode] {
+	return func(yield func(*parse.IdentifierNode) bool) { walk(n, yield) }
+}
+
+// walk yields the identifiers below a node until that is enough, and reports whether it is not.
+func walk(n parse.Node, yield func(*parse.IdentifierNode) bool) bool {
+	branch := func(b *parse.BranchNode) bool {
+		return walk(b.Pipe, yield) && walk(b.List, yield) && walk(b.ElseList, yield)
 	}
 	switch n := n.(type) {
 	case *parse.ListNode:
-		if n != nil {
-			for _, c := range n.Nodes {
-				out = append(out, identifiers(c)...)
-			}
-		}
+		return n == nil || each(n.Nodes, yield)
 	case *parse.PipeNode:
-		if n != nil {
-			for _, c := range n.Cmds {
-				out = append(out, identifiers(c)...)
-			}
-		}
+		return n == nil || each(n.Cmds, yield)
 	case *parse.CommandNode:
-		for _, c := range n.Args {
-			out = append(out, identifiers(c)...)
-		}
+		return each(n.Args, yield)
 	case *parse.ActionNode:
-		out = identifiers(n.Pipe)
+		return walk(n.Pipe, yield)
 	case *parse.TemplateNode:
-		out = identifiers(n.Pipe)
+		return walk(n.Pipe, yield)
 	case *parse.ChainNode:
-		out = identifiers(n.Node)
+		return walk(n.Node, yield)
 	case *parse.IfNode:
-		branch(&n.BranchNode)
+		return branch(&n.BranchNode)
 	case *parse.RangeNode:
-		branch(&n.BranchNode)
+		return branch(&n.BranchNode)
 	case *parse.WithNode:
-		branch(&n.BranchNode)
+		return branch(&n.BranchNode)
 	case *parse.IdentifierNode:
-		out = append(out, n)
+		return yield(n)
 	}
-	return out
+	return true
+}
+
+func each[N parse.Node](nodes []N, yield func(*parse.IdentifierNode) bool) bool {
+	for _, n := range nodes {
+		if !walk(n, yield) {
+			return false
+		}
+	}
+	return true
 }

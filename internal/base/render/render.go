@@ -51,16 +51,16 @@ func Execute(t Template, v Values) ([]byte, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Invalid, "parse", t.Name)
 	}
-	out := &bounded{}
+	out := &output{}
 	if err := tpl.Execute(out, nil); err != nil {
 		return nil, fault.Wrap(err, fault.Invalid, "render", t.Name)
 	}
 	return out.Bytes(), nil
 }
 
-type bounded struct{ bytes.Buffer }
+type output struct{ bytes.Buffer }
 
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *output) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > maxOutput {
 		return 0, fmt.Errorf("it renders more than %d bytes", maxOutput)
 	}
