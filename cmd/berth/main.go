@@ -19,6 +19,7 @@ import (
 	"berth/internal/base/descriptors"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/privilege"
+	"berth/internal/base/render"
 	"berth/internal/base/storecheck"
 	"berth/internal/cli"
 	"berth/internal/httpapi/sandbox"
@@ -37,8 +38,11 @@ func run() int {
 	if err := descriptors.CloseOnExec(); err != nil {
 		return fail(err)
 	}
-	if os.Args[0] == sandbox.Role {
+	switch os.Args[0] {
+	case sandbox.Work.Role:
 		return sandbox.Main(os.Stdin, os.Stdout)
+	case render.Work.Role:
+		return render.Main(os.Stdin, os.Stdout)
 	}
 	app := cli.New(cli.Options{
 		Stdin:      os.Stdin,

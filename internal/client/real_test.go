@@ -15,6 +15,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/render"
 	"berth/internal/client"
 	"berth/internal/client/shim"
 	"berth/internal/model/alloc"
@@ -44,7 +45,11 @@ var helperProgram = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
+// The test's own program is the child that renders templates, too.
 func TestMain(m *testing.M) {
+	if os.Args[0] == render.Work.Role {
+		os.Exit(render.Main(os.Stdin, os.Stdout))
+	}
 	code := m.Run()
 	if helperDir != "" {
 		_ = os.RemoveAll(helperDir) // a directory of this run alone

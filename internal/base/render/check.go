@@ -1,7 +1,6 @@
 package render
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -59,7 +58,7 @@ func bounded(t Template) error {
 			fmt.Sprintf("its text has %d bytes, the bound is %d", len(t.Text), maxText)),
 			"bring large files along in an image or a volume")
 	}
-	begin := regexp.MustCompile(regexp.QuoteMeta(cmp.Or(t.Left, "{{")) +
+	begin := regexp.MustCompile(regexp.QuoteMeta(t.left()) +
 		`-?[ \t\r\n]*(if|else|range|with|block|define)`)
 	if n := len(begin.FindAllStringIndex(t.Text, maxControls+1)); n > maxControls {
 		return fault.WithHint(fault.New(fault.Invalid, "parse", t.Name,

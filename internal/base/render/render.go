@@ -1,10 +1,12 @@
 // Package render owns the text of templates: Go's text/template with a small set of functions that read nothing but the
-// task's environment. The template hook renders by it, and servers check by it what they are given.
+// task's environment. The template hook renders by it, in children (base/confined), and servers check by it what they
+// are given.
 package render
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -26,6 +28,9 @@ type Template struct {
 	MissingIsError bool
 }
 
+// left is the delimiter that begins what is not text.
+func (t Template) left() string { return cmp.Or(t.Left, "{{") }
+
 // Values are what templates may read.
 type Values struct {
 	Env func(name string) string
@@ -38,7 +43,8 @@ const maxOutput = 8 << 20
 var builtin = []string{"and", "call", "eq", "ge", "gt", "html", "index", "js", "le", "len", "lt", "ne", "not", "or",
 	"print", "printf", "println", "slice", "urlquery"}
 
-// Execute renders a template. What it does not know is an error that names the template and lists what there is.
+// Execute renders a template in this process, without any bound but that of its output. What it does not know is an
+// error that names the template and lists what there is.
 func Execute(t Template, v Values) ([]byte, error) {
 	if err := Check(t); err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
 	"berth/internal/base/reconcile"
+	"berth/internal/base/render"
 	"berth/internal/client/allocdir"
 	"berth/internal/client/allochooks"
 	"berth/internal/client/allocrunner"
@@ -68,6 +69,8 @@ type Allocs struct {
 	found   []*allocrunner.Runner // what Restore made, for Run
 	started chan *allocrunner.Runner
 	leaving *reconcile.Loop[ids.Alloc] // allocs that may have to be destroyed
+	// templates renders those of all allocs.
+	templates *taskhooks.Templates
 
 	gone     map[ids.Alloc]time.Time // a set of the servers left it out; it is asked about by id, not before that time
 	stopping bool
@@ -85,6 +88,8 @@ func New(cfg Config) *Allocs {
 		reports:  newReporter(cfg),
 		started:  make(chan *allocrunner.Runner, 1),
 		gone:     map[ids.Alloc]time.Time{},
+
+		templates: &taskhooks.Templates{Renderer: render.NewRenderer()},
 	}
 	a.leaving = reconcile.New(reconcile.Config{Name: "remove allocations", Parallel: 8, Log: cfg.Log}, a.leave)
 	return a
@@ -152,7 +157,7 @@ func (a *Allocs) make(
 	dir := a.AllocDir(id)
 	allocHooks := append([]hook.Hook{&allochooks.Dir{Dir: dir, Held: a.cfg.Disks}}, a.cfg.AllocHooks...)
 	taskHooks := append([]hook.Hook{&taskhooks.User{}, &taskhooks.Dir{Dir: dir}}, a.cfg.TaskHooks...)
-	taskHooks = append(taskHooks, &taskhooks.Templates{})
+	taskHooks = append(taskHooks, a.templates)
 	r, err := allocrunner.New(allocrunner.Config{
 		Record:         rec,
 		Tasks:          tasks,

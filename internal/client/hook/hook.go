@@ -90,6 +90,8 @@ type Task struct {
 	Restored   bool
 	// Interpolate replaces ${…} by the task's environment and the node's attributes.
 	Interpolate func(string) string
+	// Variables are the names that Interpolate replaces, with their values.
+	Variables func() map[string]string
 	// Emit adds an event to this task.
 	Emit func(*alloc.TaskEvent)
 	// Signal, Restart and Kill act on this task from outside the hook's call (a template that changed, a plugin that

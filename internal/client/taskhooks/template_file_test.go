@@ -43,7 +43,7 @@ func TestWhatATaskLaysInPlaceOfItsRenderingIsReplaced(t *testing.T) {
 			if err := errors.Join(os.WriteFile(other, []byte("y"), 0o600), lay(at)); err != nil {
 				t.Fatal(err)
 			}
-			if err := (&taskhooks.Templates{}).Prestart(t.Context(), x.Task); err != nil {
+			if err := (&taskhooks.Templates{Renderer: here{}}).Prestart(t.Context(), x.Task); err != nil {
 				t.Fatal(err)
 			}
 			if st, err := os.Lstat(at); err != nil || st.Mode() != 0o640 {
@@ -67,7 +67,7 @@ func TestADirectoryInPlaceOfARenderingIsLeftAlone(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(x.TaskDir, "local/f/data"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	err := (&taskhooks.Templates{}).Prestart(t.Context(), x.Task)
+	err := (&taskhooks.Templates{Renderer: here{}}).Prestart(t.Context(), x.Task)
 	if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), "a directory lies in its place") {
 		t.Errorf("got %v", err)
 	}

@@ -28,7 +28,12 @@ const (
 
 // Templates renders a task's templates before each start, and again when the servers changed the alloc in place: then a
 // rendering that differs restarts or signals the task, as its change_mode says.
-type Templates struct{}
+type Templates struct{ Renderer Renderer }
+
+// Renderer renders a template with variables. A fault of kind Invalid is of the template's author.
+type Renderer interface {
+	Render(ctx context.Context, t render.Template, vars map[string]string) ([]byte, error)
+}
 
 var (
 	_ hook.Prestarter = (*Templates)(nil)
@@ -39,12 +44,12 @@ var (
 func (*Templates) Name() string { return "template" }
 
 // Prestart renders every template. Those with env contribute variables to the task's environment.
-func (h *Templates) Prestart(_ context.Context, t *hook.Task) error {
+func (h *Templates) Prestart(ctx context.Context, t *hook.Task) error {
 	for i, tmpl := range t.Task.Templates {
 		if t.Restored && !tmpl.Envvars {
 			continue // the process reads the file as it is; rewriting it would be a change that nobody asked for
 		}
-		if _, err := h.render(t, i, tmpl); err != nil {
+		if _, err := h.render(ctx, t, i, tmpl); err != nil {
 			return err
 		}
 	}
@@ -59,7 +64,7 @@ func (h *Templates) Updated(ctx context.Context, t *hook.Task) error {
 		if tmpl.Once {
 			continue
 		}
-		changed, err := h.render(t, i, tmpl)
+		changed, err := h.render(ctx, t, i, tmpl)
 		if err != nil {
 			return err
 		}
@@ -93,15 +98,17 @@ func subject(t *hook.Task, i int, tmpl *job.Template) string {
 }
 
 // render renders one template and reports whether its file differs from before.
-func (h *Templates) render(t *hook.Task, i int, tmpl *job.Template) (changed bool, err error) {
+func (h *Templates) render(
+	ctx context.Context, t *hook.Task, i int, tmpl *job.Template,
+) (changed bool, err error) {
 	name := subject(t, i, tmpl)
-	data, err := render.Execute(render.Template{
+	data, err := h.Renderer.Render(ctx, render.Template{
 		Name:           name,
 		Text:           t.Interpolate(tmpl.EmbeddedTmpl),
 		Left:           tmpl.LeftDelim,
 		Right:          tmpl.RightDelim,
 		MissingIsError: tmpl.ErrMissingKey,
-	}, render.Values{Env: func(k string) string { return envOf(t, k) }})
+	}, t.Variables())
 	if err != nil {
 		return false, err
 	}
@@ -133,15 +140,6 @@ func (h *Templates) render(t *hook.Task, i int, tmpl *job.Template) (changed boo
 		t.Emit(&alloc.TaskEvent{Type: "Template", DisplayMessage: "Rendered " + name})
 	}
 	return changed, nil
-}
-
-// envOf looks a variable up in the task's environment; a reference that stays as it is has no value.
-func envOf(t *hook.Task, name string) string {
-	ref := "${" + name + "}"
-	if v := t.Interpolate(ref); v != ref {
-		return v
-	}
-	return ""
 }
 
 func perms(text string) (os.FileMode, error) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/render"
 	"berth/internal/client/hook"
 	"berth/internal/client/taskhooks"
 	"berth/internal/model/alloc"
@@ -35,6 +36,13 @@ func (c *rememberingControl) Kill(context.Context, string) error {
 	return nil
 }
 
+// here renders in this process, without bounds.
+type here struct{}
+
+func (here) Render(_ context.Context, t render.Template, vars map[string]string) ([]byte, error) {
+	return render.Execute(t, render.Values{Env: func(name string) string { return vars[name] }})
+}
+
 type templated struct {
 	*hook.Task
 	env     map[string]string
@@ -55,7 +63,7 @@ func TestARenderingBelongsToTheTasksUser(t *testing.T) {
 		&job.Template{EmbeddedTmpl: "d", DestPath: "local/d", Uid: &three, Gid: &four})
 	x.User = "4321:8765"
 	for range 2 {
-		if err := (&taskhooks.Templates{}).Prestart(t.Context(), x.Task); err != nil {
+		if err := (&taskhooks.Templates{Renderer: here{}}).Prestart(t.Context(), x.Task); err != nil {
 			t.Fatal(err)
 		}
 		for path, want := range map[string][2]uint32{
@@ -92,6 +100,7 @@ func withTemplates(t *testing.T, iso driver.Isolation, tmpls ...*job.Template) *
 		Out:        hook.Output{Env: map[string]string{}},
 		Attempt:    1,
 	}
+	out.Variables = func() map[string]string { return out.env }
 	out.Interpolate = func(s string) string {
 		for k, v := range out.env {
 			s = strings.ReplaceAll(s, "${"+k+"}", v)
@@ -135,7 +144,7 @@ func TestTemplatesRenderFromTheEnvironment(t *testing.T) {
 		},
 		&job.Template{EmbeddedTmpl: "shared", DestPath: "${NOMAD_ALLOC_DIR}/x"})
 	x.env["NOMAD_ALLOC_DIR"] = "/alloc"
-	if err := (&taskhooks.Templates{}).Prestart(t.Context(), x.Task); err != nil {
+	if err := (&taskhooks.Templates{Renderer: here{}}).Prestart(t.Context(), x.Task); err != nil {
 		t.Fatal(err)
 	}
 	if got := x.read(t, "local/a/b.txt"); got != "Hello WORLD: y a+b hi world" {
@@ -173,7 +182,7 @@ func TestWhatATemplateMayNotDoIsRefusedByName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := withTemplates(t, driver.IsolationChroot, &c.tmpl)
-			err := (&taskhooks.Templates{}).Prestart(t.Context(), x.Task)
+			err := (&taskhooks.Templates{Renderer: here{}}).Prestart(t.Context(), x.Task)
 			if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v", err)
 			}
@@ -187,7 +196,7 @@ func TestALinkThatATaskLaidLeadsNowhere(t *testing.T) {
 	if err := os.Symlink(filepath.Dir(outside), filepath.Join(x.TaskDir, "local/d")); err != nil {
 		t.Fatal(err)
 	}
-	if err := (&taskhooks.Templates{}).Prestart(t.Context(), x.Task); err == nil {
+	if err := (&taskhooks.Templates{Renderer: here{}}).Prestart(t.Context(), x.Task); err == nil {
 		t.Error("written through a link")
 	}
 	if _, err := os.Stat(filepath.Join(filepath.Dir(outside), "f")); !os.IsNotExist(err) {
@@ -196,7 +205,7 @@ func TestALinkThatATaskLaidLeadsNowhere(t *testing.T) {
 }
 
 func TestAChangedRenderingActsAsItsModeSays(t *testing.T) {
-	h := &taskhooks.Templates{}
+	h := &taskhooks.Templates{Renderer: here{}}
 	tmpl := func(mode, signal, dest string) *job.Template {
 		return &job.Template{EmbeddedTmpl: `{{ env "NAME" }}`, DestPath: dest, ChangeMode: mode, ChangeSignal: signal}
 	}

@@ -176,6 +176,13 @@ func (e Env) lookup(name string) (string, bool) {
 	return v, ok
 }
 
+// all are the names that lookup knows, with their values.
+func (e Env) all() map[string]string {
+	out := maps.Clone(e.node)
+	maps.Copy(out, e.Vars)
+	return out
+}
+
 // ReplaceAll replaces in every string of a decoded config block; the block itself is not changed.
 func (e Env) ReplaceAll(v any) any {
 	switch t := v.(type) {

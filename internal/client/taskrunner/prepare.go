@@ -140,6 +140,7 @@ func (r *Runner) hookTask() (*hook.Task, error) {
 		Out:        hook.Output{Env: map[string]string{}},
 	}
 	t.Interpolate = func(s string) string { return env.With(t.Out.Env).Replace(s) }
+	t.Variables = func() map[string]string { return env.With(t.Out.Env).all() }
 	return t, nil
 }
 

@@ -1,6 +1,4 @@
-// Package sandbox owns the evaluation of job files that came over the network. Expressions are a language with loops: a
-// hundred bytes can ask for hours and gigabytes. So each file is evaluated by a process of its own, the same program in
-// another role, which has nothing but its input and its output, is bounded by the kernel, and dies with the request.
+// Package sandbox owns the evaluation of job files that came over the network, in children (base/confined).
 //
 // The agent makes a Parser and hands it to httpapi; cmd/berth runs Main in the child.
 package sandbox
@@ -8,11 +6,11 @@ package sandbox
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
-	"berth/internal/base/lifecycle"
 	"berth/internal/httpapi/convert"
 	"berth/internal/httpapi/jobrules"
 	"berth/jobspec"
@@ -26,13 +24,6 @@ type Request struct {
 	Canonicalize bool
 	Region       string
 	Namespace    ids.Namespace
-}
-
-// reply is what the child answers: one of the three.
-type reply struct {
-	Job     json.RawMessage `json:",omitempty"`
-	Problem string          `json:",omitempty"` // of the file, with its places
-	Fault   string          `json:",omitempty"` // of the child
 }
 
 // Evaluate evaluates a job file in this process, without any bound, and returns the job that clients would send as
@@ -79,18 +70,13 @@ func encode(j *api.Job) (json.RawMessage, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-// answer evaluates a request and tells the author's faults from ours. A panic is ours.
-func answer(req *Request) (out reply) {
-	ours := func(err error) { out = reply{Fault: err.Error()} }
-	run := lifecycle.Isolated("evaluate", func() (err error) {
-		out.Job, err = Evaluate(req)
-		if fault.Has(err, fault.Invalid) {
-			out.Problem, err = err.Error(), nil
+// Main is the child.
+func Main(in io.Reader, out io.Writer) int {
+	return Work.Main(in, out, func(request []byte) ([]byte, error) {
+		req := &Request{}
+		if err := json.Unmarshal(request, req); err != nil {
+			return nil, fault.Wrap(err, fault.Internal, "read", "what to evaluate")
 		}
-		return err
-	}, ours)
-	if err := run(); err != nil {
-		ours(err)
-	}
-	return out
+		return Evaluate(req)
+	})
 }

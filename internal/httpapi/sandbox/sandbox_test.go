@@ -18,7 +18,7 @@ import (
 
 // The test's own program is the child too.
 func TestMain(m *testing.M) {
-	if os.Args[0] == Role {
+	if os.Args[0] == Work.Role {
 		os.Exit(Main(os.Stdin, os.Stdout))
 	}
 	os.Exit(m.Run())
@@ -53,7 +53,7 @@ func children(t *testing.T) (out []int) {
 				t.Fatal(err)
 			}
 			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil &&
-				strings.Trim(string(line), "\x00") == Role {
+				strings.Trim(string(line), "\x00") == Work.Role {
 				out = append(out, pid)
 			}
 		}
@@ -97,7 +97,7 @@ func TestTheChildAnswersAsThisProcessWould(t *testing.T) {
 
 func TestEveryBoundIsNamed(t *testing.T) {
 	short := New()
-	short.wall = 100 * time.Millisecond
+	short.work.Wall = 100 * time.Millisecond
 	for name, c := range map[string]struct {
 		p      *Parser
 		source string
@@ -139,7 +139,7 @@ func TestTheChildHasNothingAndEndsWithItsRequest(t *testing.T) {
 		}
 	}
 	status := statusOf(pid)
-	if status["Name"] != Role || status["NoNewPrivs"] != "1" {
+	if status["Name"] != Work.Role || status["NoNewPrivs"] != "1" {
 		t.Errorf("it is called %q, no new privileges: %q", status["Name"], status["NoNewPrivs"])
 	}
 	for set, want := range map[string]string{"CapInh": "0", "CapAmb": "0", "CapEff": "0", "CapPrm": "0"} {
@@ -253,27 +253,5 @@ func TestSoManyAreEvaluatedAndTheOthersWait(t *testing.T) {
 	}
 	if len(p.queue) != atOnce || len(p.turns) != atOnce {
 		t.Errorf("%d wait or run, %d run", len(p.queue), len(p.turns))
-	}
-}
-
-func TestWhatTheChildSaysIsBounded(t *testing.T) {
-	l := &limited{max: 10}
-	if _, err := l.Write([]byte("12345678")); err != nil || l.over {
-		t.Fatal(err)
-	}
-	if _, err := l.Write([]byte("9ab")); err == nil || !l.over || len(l.data) > 10 {
-		t.Errorf("%q, %v", l.data, err)
-	}
-}
-
-func TestWhatTheChildSays(t *testing.T) {
-	for text, kind := range map[string]fault.Kind{`{"Problem":"p"}`: fault.Invalid, `{"Fault":"f"}`: fault.Internal,
-		`nonsense`: fault.Internal, ``: fault.Internal} {
-		if _, err := (&limited{data: []byte(text)}).reply(); !fault.Has(err, kind) {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-	if job, err := (&limited{data: []byte(`{"Job":{"ID":"a"}}`)}).reply(); err != nil || string(job) != `{"ID":"a"}` {
-		t.Errorf("%s, %v", job, err)
 	}
 }

@@ -1,7 +1,6 @@
-package sandbox
+package confined
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,70 +17,86 @@ import (
 
 	"berth/internal/base/descriptors"
 	"berth/internal/base/fault"
+	"berth/internal/base/lifecycle"
 )
 
-// Role is the name (the zeroth argument) under which the program is the child. No person can type it as a command.
-const Role = "berth-hcl"
-
-// Bounds of one child.
-const (
-	// CPU is the processor time, of all its threads.
-	CPU = 2 * time.Second
-	// Memory is what it may map to be written, and by how much its addresses may grow. A bound of the whole address
-	// space would have to be above the 1.3 GB that Go's runtime reserves, and hardly uses, before main.
-	Memory = 256 << 20
-	// softMemory makes the collector work harder before the bound is met.
-	softMemory = Memory / 2
-	// stack of one goroutine: expressions nest no deeper than the parser's own limit.
-	stack = 64 << 20
-)
+// stack bounds that of one goroutine, in bytes.
+const stack = 64 << 20
 
 // nobody is the user and the group of the child of an agent that runs as root.
 const nobody = 65534
 
-// Main is the child: it bounds itself, reads one request, answers it, and ends. It returns the exit code.
-func Main(in io.Reader, out io.Writer) int {
+// The first byte of what a child answers says what the rest is.
+const (
+	isResult  = '='
+	isProblem = '!' // with what was asked for, in its author's words
+	isFault   = '?' // of the child
+)
+
+// Main is the child: it bounds itself, reads one request, does the work, answers, and ends. It returns the exit code.
+// An error of kind Invalid is the author's problem; any other, and a panic, is ours.
+func (w *Work) Main(in io.Reader, out io.Writer, do func(request []byte) ([]byte, error)) int {
 	runtime.LockOSThread() // never unlocked: the kernel's promise to end us with the agent is the thread's
-	result := reply{}
-	if err := confine(); err != nil {
-		result.Fault = err.Error()
+	var kind byte
+	var answer []byte
+	if err := w.confine(); err != nil {
+		kind, answer = isFault, []byte(err.Error())
 	} else {
-		var req Request
-		if err := json.NewDecoder(in).Decode(&req); err != nil {
+		req, err := io.ReadAll(in)
+		if err != nil {
 			return 1 // the agent is gone
 		}
-		result = answer(&req)
+		kind, answer = perform(do, req)
 	}
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(&result) != nil {
+	if _, err := out.Write([]byte{kind}); err != nil {
 		return 1 // the agent is gone
+	}
+	if _, err := out.Write(answer); err != nil {
+		return 1 // the agent is gone, or wants no more
 	}
 	return 0
 }
 
+// perform does the work and tells the author's faults from ours.
+func perform(do func([]byte) ([]byte, error), req []byte) (kind byte, answer []byte) {
+	kind = isResult
+	ours := func(err error) { kind, answer = isFault, []byte(err.Error()) }
+	run := lifecycle.Isolated("work", func() (err error) {
+		answer, err = do(req)
+		if fault.Has(err, fault.Invalid) {
+			kind, answer = isProblem, []byte(err.Error())
+			return nil
+		}
+		return err
+	}, ours)
+	if err := run(); err != nil {
+		ours(err)
+	}
+	return kind, answer
+}
+
 // confine takes from the process all that evaluating does not need. Nothing from outside was read before. Capabilities
 // were bounded, and new privileges forbidden, by the agent.
-func confine() error {
+func (w *Work) confine() error {
 	runtime.GOMAXPROCS(1)
-	debug.SetMemoryLimit(softMemory)
+	debug.SetMemoryLimit(w.Memory / 2) // the collector works harder before the bound is met
 	debug.SetMaxStack(stack)
-	_ = os.WriteFile("/proc/self/comm", []byte(Role), 0) // for people who read ps
+	_ = os.WriteFile("/proc/self/comm", []byte(w.Role), 0) // for people who read ps
 	// Where memory is short before the bound is met, it is not the agent that goes. Some containers forbid to say so.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
-	if err := errors.Join(closeFiles(), limit()); err != nil {
-		return fault.Wrap(err, fault.Internal, "bound", "the evaluation of a job file")
+	if err := errors.Join(closeFiles(), w.limit()); err != nil {
+		return fault.Wrap(err, fault.Internal, "bound", w.Process)
 	}
 	if os.Geteuid() == 0 {
 		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
 			return fault.WithHint(
-				fault.Wrap(err, fault.Internal, "give up", "the privileges of the evaluation of a job file"),
-				"the agent must be able to become user 65534; or evaluate the file where you are, with: berth job run FILE")
+				fault.Wrap(err, fault.Internal, "give up", "the privileges of "+w.Process),
+				"the agent must be able to become user 65534"+w.Elsewhere)
 		}
 	}
 	// A change of user takes this back, so that it comes last. Without a parent there is no input either.
 	return fault.Wrap(unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0), fault.Internal, "bound",
-		"the life of the evaluation of a job file")
+		"the life of "+w.Process)
 }
 
 // closeFiles closes what packages and the runtime have opened before main, but for the runtime's poller, without which
@@ -109,18 +124,18 @@ func closeFiles() error {
 }
 
 // limit sets what the kernel holds the process to.
-func limit() error {
+func (w *Work) limit() error {
 	space, data, err := mapped()
 	if err != nil {
 		return err
 	}
-	cpu := uint64(CPU / time.Second)
+	memory, cpu := uint64(w.Memory), uint64(w.CPU/time.Second)
 	for _, l := range []struct {
 		resource int
 		max      uint64
 	}{
-		{unix.RLIMIT_AS, space + Memory},
-		{unix.RLIMIT_DATA, max(Memory, data+Memory/2)}, // a build with the race detector begins with more than Memory
+		{unix.RLIMIT_AS, space + memory},
+		{unix.RLIMIT_DATA, max(memory, data+memory/2)}, // a build with the race detector begins with more
 		{unix.RLIMIT_CPU, cpu},
 		{unix.RLIMIT_NOFILE, 0}, // what is open stays; nothing more can be
 		{unix.RLIMIT_FSIZE, 0},

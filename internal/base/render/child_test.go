@@ -1,0 +1,82 @@
+package render
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"berth/internal/base/fault"
+)
+
+// The test's own program is the child too.
+func TestMain(m *testing.M) {
+	if os.Args[0] == Work.Role {
+		os.Exit(Main(os.Stdin, os.Stdout))
+	}
+	os.Exit(m.Run())
+}
+
+// Given templates, when they are rendered in a child, then they become what this process would make of them, byte for
+// byte, and what is wrong with them is said in the same words.
+func TestTheChildRendersAsThisProcessWould(t *testing.T) {
+	r := NewRenderer()
+	vars := map[string]string{"A": "a", "B": "\xff\x00", "attr.os.name": "debian"}
+	for name, tmpl := range map[string]Template{
+		"text":         {Name: "t", Text: "plain } text\xff"},
+		"an action":    {Name: "t", Text: `{{ env "A" }} {{ env "attr.os.name" }} {{ env "none" }}.`},
+		"bytes":        {Name: "t", Text: "\xfe{{ env \"B\" }}{{ \"/w==\" | base64Decode }}"},
+		"delimiters":   {Name: "t", Text: `[[ env "A" ]] {{ kept }}`, Left: "[[", Right: "]]"},
+		"a typo":       {Name: "t", Text: "{{ nope }}"},
+		"missing":      {Name: "t", Text: `{{ mustEnv "none" }}`},
+		"a missed key": {Name: "t", Text: `{{ (parseJSON "{}").x }}`, MissingIsError: true},
+		"nothing":      {Name: "t"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			here, hereErr := Execute(tmpl, Values{Env: func(k string) string { return vars[k] }})
+			there, thereErr := r.Render(t.Context(), tmpl, vars)
+			if string(here) != string(there) {
+				t.Errorf("it renders %q, want %q", there, here)
+			}
+			if (hereErr == nil) != (thereErr == nil) ||
+				hereErr != nil && (hereErr.Error() != thereErr.Error() || !fault.Has(thereErr, fault.Invalid)) {
+				t.Errorf("it says %v, want %v", thereErr, hereErr)
+			}
+		})
+	}
+}
+
+// Given templates that multiply what they are given, or go on for ever, when they are rendered, then a bound ends that,
+// and its author reads which one it was and of which template.
+func TestARenderingIsBounded(t *testing.T) {
+	r := NewRenderer()
+	long := strings.Repeat("a", 200_000)
+	for text, says := range map[string]string{
+		`{{ $x := "x" }}{{ range 40 }}{{ $x = print $x $x }}{{ end }}`:  "more than 256 MiB of memory",
+		`{{ replaceAll "a" "` + long + `" "` + long + `" }}`:            "more than 256 MiB of memory",
+		`{{ range 9000000000000000000 }}{{ end }}`:                      "more than 2s of processor time",
+		`{{ define "x" }}{{ template "x" }}{{ end }}{{ template "x" }}`: "exceeded maximum template depth",
+		`{{ range 9000000 }}` + long + `{{ end }}`:                      "renders more than 8388608 bytes",
+		strings.Repeat("{{if 1}}", 900_000):                             "the bound is 1048576",
+	} {
+		_, err := r.Render(t.Context(), Template{Name: `template 1 ("local/x")`, Text: text}, nil)
+		if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), says) ||
+			!strings.Contains(err.Error(), `template 1 ("local/x")`) {
+			t.Errorf("%.60q: %.300v, want %q", text, err, says)
+		}
+	}
+}
+
+// Given a template that waits for its turn, when its task is stopped, then it waits no longer.
+func TestARenderingEndsWithItsTask(t *testing.T) {
+	r := NewRenderer()
+	for range cap(r.turns) {
+		r.turns <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.Render(ctx, Template{Name: "t", Text: "{{ 1 }}"}, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
