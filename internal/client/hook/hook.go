@@ -88,8 +88,8 @@ type Task struct {
 	Mounts     *Mounts
 	Attempt    int
 	Restored   bool
-	// Interpolate replaces ${…} by the task's environment and the node's attributes.
-	Interpolate func(string) string
+	// Interpolate replaces ${…} by the task's environment and the node's attributes, up to job.MaxExpanded.
+	Interpolate func(string) (string, error)
 	// Variables are the names that Interpolate replaces, with their values.
 	Variables func() map[string]string
 	// Emit adds an event to this task.

@@ -2,6 +2,7 @@ package taskhooks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -102,9 +103,13 @@ func (h *Templates) render(
 	ctx context.Context, t *hook.Task, i int, tmpl *job.Template,
 ) (changed bool, err error) {
 	name := subject(t, i, tmpl)
+	text, err := t.Interpolate(tmpl.EmbeddedTmpl)
+	if err != nil {
+		return false, fault.Note(err, "render", name)
+	}
 	data, err := h.Renderer.Render(ctx, render.Template{
 		Name:           name,
-		Text:           t.Interpolate(tmpl.EmbeddedTmpl),
+		Text:           text,
 		Left:           tmpl.LeftDelim,
 		Right:          tmpl.RightDelim,
 		MissingIsError: tmpl.ErrMissingKey,
@@ -132,9 +137,11 @@ func (h *Templates) render(
 		if err != nil {
 			return false, fault.Note(err, "read variables from", name)
 		}
-		for k, v := range vars {
-			t.Out.Env[k] = v
+		all := job.Env{}
+		if err := errors.Join(all.Copy(t.Out.Env), all.Copy(vars)); err != nil {
+			return false, fault.Note(err, "read variables from", name)
 		}
+		t.Out.Env = all.Vars
 	}
 	if changed && !t.Restored && t.Attempt > 1 {
 		t.Emit(&alloc.TaskEvent{Type: "Template", DisplayMessage: "Rendered " + name})
@@ -155,7 +162,10 @@ func perms(text string) (os.FileMode, error) {
 
 // destination maps where a template is to lie, as the task sees it, to a directory of the node and a path beneath it.
 func destination(t *hook.Task, dest string) (root, rel string, err error) {
-	dest = path.Clean(t.Interpolate(dest))
+	if dest, err = t.Interpolate(dest); err != nil {
+		return "", "", err
+	}
+	dest = path.Clean(dest)
 	if r, err := filepath.Rel(t.TaskDir, dest); err == nil && !outside(r) {
 		return t.TaskDir, r, nil
 	}

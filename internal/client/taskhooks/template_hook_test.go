@@ -101,11 +101,8 @@ func withTemplates(t *testing.T, iso driver.Isolation, tmpls ...*job.Template) *
 		Attempt:    1,
 	}
 	out.Variables = func() map[string]string { return out.env }
-	out.Interpolate = func(s string) string {
-		for k, v := range out.env {
-			s = strings.ReplaceAll(s, "${"+k+"}", v)
-		}
-		return s
+	out.Interpolate = func(s string) (string, error) {
+		return job.Expand(s, func(k string) (string, bool) { return job.Lookup(k, out.env, nil) }, job.MaxExpanded)
 	}
 	for _, d := range []string{"web/local", "web/secrets", "alloc"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {

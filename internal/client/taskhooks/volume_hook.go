@@ -53,7 +53,11 @@ func (h *Volume) Prestart(ctx context.Context, t *hook.Task) error {
 }
 
 func (h *Volume) add(ctx context.Context, t *hook.Task, vm *job.VolumeMount, req *job.VolumeRequest) error {
-	target := path.Join("/", t.Interpolate(vm.Destination))
+	dest, err := t.Interpolate(vm.Destination)
+	if err != nil {
+		return fault.Note(err, "mount", `volume "`+vm.Volume+`"`)
+	}
+	target := path.Join("/", dest)
 	readOnly := vm.ReadOnly || req.ReadOnly
 	if req.Type == job.VolumeTypeHost {
 		dir, ro, err := h.Host.HostVolume(req.Source)

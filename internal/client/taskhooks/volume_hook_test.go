@@ -77,7 +77,7 @@ func usesVolumes(mounts ...*job.VolumeMount) *hook.Task {
 		Group:       g,
 		Task:        &job.Task{Name: "web", Driver: "exec", VolumeMounts: mounts},
 		Mounts:      res,
-		Interpolate: func(s string) string { return strings.ReplaceAll(s, "${DIR}", "srv") },
+		Interpolate: func(s string) (string, error) { return strings.ReplaceAll(s, "${DIR}", "srv"), nil },
 	}
 }
 

@@ -1,14 +1,15 @@
 package taskrunner
 
 import (
+	"fmt"
 	"maps"
 	"net"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"berth/internal/base/fault"
 	"berth/internal/client/allocdir"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
@@ -36,8 +37,9 @@ type Env struct {
 	node map[string]string
 }
 
-// NewEnv builds the environment that does not depend on hooks. Variables of the job win over generated ones.
-func NewEnv(s EnvSource) Env {
+// NewEnv builds the environment that does not depend on hooks. Variables of the job win over generated ones. One that
+// grows beyond what a process can be given is a fault of kind Invalid that names the variable.
+func NewEnv(s EnvSource) (Env, error) {
 	e := Env{Vars: map[string]string{}, node: nodeValues(s.Node, s.Region)}
 	a, j := s.Bundle.Alloc, s.Bundle.Job
 	set := func(name, value string) {
@@ -61,16 +63,36 @@ func NewEnv(s EnvSource) Env {
 	set("TASK_DIR", s.view(filepath.Join(s.Dir.TaskDir(s.Task.Name), allocdir.Local)))
 	set("SECRETS_DIR", s.view(filepath.Join(s.Dir.TaskDir(s.Task.Name), allocdir.Secrets)))
 	e.resources(a.Resources.Tasks[s.Task.Name])
-	for k, v := range mergedMeta(j.Meta, s.Group.Meta, s.Task.Meta) {
-		name := job.EnvName(k)
-		e.Vars["NOMAD_META_"+name] = e.Replace(v)
-		e.Vars["NOMAD_META_"+strings.ToUpper(name)] = e.Replace(v)
-	}
 	e.ports(a.Resources.Ports, s.Task.Name)
-	for _, k := range slices.Sorted(maps.Keys(s.Task.Env)) {
-		e.Vars[cleanEnv(e.Replace(k))] = e.Replace(s.Task.Env[k])
+	return e, e.ofJob(mergedMeta(j.Meta, s.Group.Meta, s.Task.Meta), s.Task.Env)
+}
+
+// ofJob adds what the job says, bounded, since each text may refer to those before it.
+func (e Env) ofJob(meta, env map[string]string) error {
+	var within job.Env
+	if err := within.Copy(e.Vars); err != nil {
+		return err
 	}
-	return e
+	for _, k := range slices.Sorted(maps.Keys(meta)) {
+		name := "NOMAD_META_" + job.EnvName(k)
+		for _, n := range []string{name, strings.ToUpper(name)} {
+			if err := within.Expand(n, meta[k], e.node); err != nil {
+				return err
+			}
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		name, err := job.Expand(k, func(n string) (string, bool) { return job.Lookup(n, within.Vars, e.node) },
+			job.MaxEnvString)
+		if err != nil {
+			return fault.Note(err, "name", fmt.Sprintf("variable %.100q", k))
+		}
+		if err := within.Expand(cleanEnv(name), env[k], e.node); err != nil {
+			return err
+		}
+	}
+	maps.Copy(e.Vars, within.Vars)
+	return nil
 }
 
 func (e Env) resources(r alloc.TaskResources) {
@@ -147,34 +169,11 @@ func mergedMeta(maps ...map[string]string) map[string]string {
 // cleanEnv keeps names of variables as users spelled them, except for what no environment can hold.
 func cleanEnv(s string) string { return strings.NewReplacer("=", "_", "\x00", "_").Replace(s) }
 
-var reference = regexp.MustCompile(`\$\{([^${}]+)\}`)
+// Replace puts values in the place of ${NAME}, ${env["NAME"]}, ${attr.…}, ${meta.…} and ${node.…}, up to
+// job.MaxExpanded. What it does not know stays as it is.
+func (e Env) Replace(s string) (string, error) { return job.Expand(s, e.lookup, job.MaxExpanded) }
 
-// Replace puts values in the place of ${NAME}, ${env["NAME"]}, ${attr.…}, ${meta.…} and ${node.…}. What it does not
-// know stays as it is, because shells have variables too.
-func (e Env) Replace(s string) string {
-	if !strings.Contains(s, "${") {
-		return s
-	}
-	return reference.ReplaceAllStringFunc(s, func(ref string) string {
-		if v, ok := e.lookup(strings.TrimSpace(ref[2 : len(ref)-1])); ok {
-			return v
-		}
-		return ref
-	})
-}
-
-func (e Env) lookup(name string) (string, bool) {
-	if inner, ok := strings.CutPrefix(name, "env["); ok {
-		inner, ok = strings.CutSuffix(inner, "]")
-		v, found := e.Vars[strings.Trim(inner, `"'`)]
-		return v, ok && found
-	}
-	if v, ok := e.Vars[name]; ok {
-		return v, true
-	}
-	v, ok := e.node[name]
-	return v, ok
-}
+func (e Env) lookup(name string) (string, bool) { return job.Lookup(name, e.Vars, e.node) }
 
 // all are the names that lookup knows, with their values.
 func (e Env) all() map[string]string {
@@ -183,21 +182,43 @@ func (e Env) all() map[string]string {
 	return out
 }
 
+// maxConfig bounds what a config block becomes, in bytes: that of the largest job that is taken.
+const maxConfig = 8 << 20
+
 // ReplaceAll replaces in every string of a decoded config block; the block itself is not changed.
-func (e Env) ReplaceAll(v any) any {
+func (e Env) ReplaceAll(config map[string]any) (map[string]any, error) {
+	r := replacer{env: e, left: maxConfig}
+	out, _ := r.replace(config).(map[string]any) // a map stays a map
+	return out, r.err
+}
+
+// replacer replaces within a bound, until an error.
+type replacer struct {
+	env  Env
+	left int
+	err  error
+}
+
+func (r *replacer) replace(v any) any {
 	switch t := v.(type) {
 	case string:
-		return e.Replace(t)
+		if r.err != nil {
+			return ""
+		}
+		var s string
+		s, r.err = job.Expand(t, r.env.lookup, min(r.left, job.MaxExpanded))
+		r.left = max(0, r.left-len(s))
+		return s
 	case []any:
 		out := make([]any, len(t))
 		for i, x := range t {
-			out[i] = e.ReplaceAll(x)
+			out[i] = r.replace(x)
 		}
 		return out
 	case map[string]any:
 		out := make(map[string]any, len(t))
 		for k, x := range t {
-			out[k] = e.ReplaceAll(x)
+			out[k] = r.replace(x)
 		}
 		return out
 	}

@@ -1,8 +1,11 @@
 package taskrunner_test
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 
+	"berth/internal/base/fault"
 	"berth/internal/client/allocdir"
 	"berth/internal/client/taskrunner"
 	"berth/internal/model/alloc"
@@ -54,8 +57,17 @@ func source(iso driver.Isolation) taskrunner.EnvSource {
 	}
 }
 
+func envOf(t *testing.T, s taskrunner.EnvSource) taskrunner.Env {
+	t.Helper()
+	env, err := taskrunner.NewEnv(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env
+}
+
 func TestTheEnvironmentOfATask(t *testing.T) {
-	env := taskrunner.NewEnv(source(driver.IsolationNone)).Vars
+	env := envOf(t, source(driver.IsolationNone)).Vars
 	for k, want := range map[string]string{
 		"NOMAD_ALLOC_INDEX": "3", "NOMAD_CPU_LIMIT": "500", "NOMAD_MEMORY_LIMIT": "64", "NOMAD_MEMORY_MAX_LIMIT": "128",
 		"NOMAD_DC": "dc1", "NOMAD_PARENT_CGROUP": "berth.slice",
@@ -76,7 +88,7 @@ func TestTheEnvironmentOfATask(t *testing.T) {
 }
 
 func TestAnIsolatedTaskSeesItsOwnPaths(t *testing.T) {
-	env := taskrunner.NewEnv(source(driver.IsolationChroot)).Vars
+	env := envOf(t, source(driver.IsolationChroot)).Vars
 	if env["NOMAD_ALLOC_DIR"] != "/alloc" || env["NOMAD_TASK_DIR"] != "/local" ||
 		env["NOMAD_SECRETS_DIR"] != "/secrets" {
 		t.Errorf("%s %s %s", env["NOMAD_ALLOC_DIR"], env["NOMAD_TASK_DIR"], env["NOMAD_SECRETS_DIR"])
@@ -84,7 +96,7 @@ func TestAnIsolatedTaskSeesItsOwnPaths(t *testing.T) {
 }
 
 func TestReferencesAreReplacedAndUnknownOnesStay(t *testing.T) {
-	env := taskrunner.NewEnv(source(driver.IsolationNone)).With(map[string]string{"CSI_ENDPOINT": "unix:///csi.sock"})
+	env := envOf(t, source(driver.IsolationNone)).With(map[string]string{"CSI_ENDPOINT": "unix:///csi.sock"})
 	for text, want := range map[string]string{
 		"${CSI_ENDPOINT}": "unix:///csi.sock", `${env["NOMAD_DC"]}`: "dc1",
 		"${attr.cpu.arch}-${node.unique.name}": "amd64-n1",
@@ -92,16 +104,81 @@ func TestReferencesAreReplacedAndUnknownOnesStay(t *testing.T) {
 		"${node.datacenter}${node.region}":     "dc1global",
 		"plain":                                "plain",
 	} {
-		if got := env.Replace(text); got != want {
-			t.Errorf("%q becomes %q, want %q", text, got, want)
+		if got, err := env.Replace(text); err != nil || got != want {
+			t.Errorf("%q becomes %q, want %q: %v", text, got, want, err)
 		}
 	}
 	config := map[string]any{"a": []any{map[string]any{"b": "${NOMAD_DC}", "n": 3}}}
-	got := env.ReplaceAll(config).(map[string]any)["a"].([]any)[0].(map[string]any)
+	replaced, err := env.ReplaceAll(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := replaced["a"].([]any)[0].(map[string]any)
 	if got["b"] != "dc1" || got["n"] != 3 {
 		t.Errorf("nested: %v", got)
 	}
 	if config["a"].([]any)[0].(map[string]any)["b"] != "${NOMAD_DC}" {
 		t.Error("the job itself was changed")
 	}
+}
+
+// tenfold is an environment of so many variables, each ten times the one before.
+func tenfold(n int) map[string]string {
+	out := map[string]string{"a0": "0123456789"}
+	for i := 1; i < n; i++ {
+		out["a"+strconv.Itoa(i)] = strings.Repeat("${a"+strconv.Itoa(i-1)+"}", 10)
+	}
+	return out
+}
+
+// Given an environment whose variables multiply each other, or that is larger than what a process can be given, when it
+// is made, then it ends at the bound, with the name of the variable that passes it; and so do a config and any other
+// text that refer to it.
+func TestAnEnvironmentIsBounded(t *testing.T) {
+	many := map[string]string{}
+	for i := range 30 {
+		many["m"+strconv.Itoa(10+i)] = strings.Repeat("x", 100_000)
+	}
+	for says, c := range map[string]struct{ env, meta map[string]string }{
+		`set variable "a5": with what ${…} stands for it has more than 131072 bytes`: {env: tenfold(9)},
+		`set variable "B": with its name it has 200003 bytes`: {
+			env: map[string]string{"B": strings.Repeat("x", 200_000)},
+		},
+		`set variable "m30": with those before it the environment has `: {env: many},
+		`set variable "NOMAD_META_M": with its name it has 200014 bytes`: {
+			meta: map[string]string{"M": strings.Repeat("x", 200_000)},
+		},
+		`name variable "z${a4}${a4}": with what ${…} stands for it has more`: {env: longName()},
+	} {
+		s := source(driver.IsolationNone)
+		s.Task.Env, s.Task.Meta = c.env, c.meta
+		if _, err := taskrunner.NewEnv(s); !fault.Has(err, fault.Invalid) || !strings.HasPrefix(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	s := source(driver.IsolationNone)
+	s.Task.Env = tenfold(5)
+	env := envOf(t, s)
+	if _, err := env.Replace(strings.Repeat("${a4}", 20)); !fault.Has(err, fault.Invalid) {
+		t.Errorf("a text: %v", err)
+	}
+	args := make([]any, 1000)
+	for i := range args {
+		args[i] = "${a4}"
+	}
+	if _, err := env.ReplaceAll(map[string]any{"args": args}); !fault.Has(err, fault.Invalid) {
+		t.Errorf("a config: %v", err)
+	}
+	if out, err := env.ReplaceAll(map[string]any{"args": args[:80]}); err != nil ||
+		len(out["args"].([]any)[79].(string)) != 100_000 {
+		t.Errorf("a config within the bound: %v", err)
+	}
+}
+
+func longName() map[string]string {
+	out := tenfold(5)
+	delete(out, "a0")
+	out["a1"] = strings.Repeat("0123456789", 10)
+	out["z${a4}${a4}"] = "x"
+	return out
 }

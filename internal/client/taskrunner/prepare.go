@@ -122,7 +122,10 @@ func (r *Runner) hookTask() (*hook.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	env := r.env(b, group, task, d.Info())
+	env, err := r.env(b, group, task, d.Info())
+	if err != nil {
+		return nil, err
+	}
 	t := &hook.Task{
 		Alloc:      b.Alloc,
 		Job:        b.Job,
@@ -139,12 +142,12 @@ func (r *Runner) hookTask() (*hook.Task, error) {
 		Control:    control{r},
 		Out:        hook.Output{Env: map[string]string{}},
 	}
-	t.Interpolate = func(s string) string { return env.With(t.Out.Env).Replace(s) }
+	t.Interpolate = func(s string) (string, error) { return env.With(t.Out.Env).Replace(s) }
 	t.Variables = func() map[string]string { return env.With(t.Out.Env).all() }
 	return t, nil
 }
 
-func (r *Runner) env(b alloc.Bundle, group *job.TaskGroup, task *job.Task, info driver.Info) Env {
+func (r *Runner) env(b alloc.Bundle, group *job.TaskGroup, task *job.Task, info driver.Info) (Env, error) {
 	return NewEnv(EnvSource{
 		Bundle:       b,
 		Group:        group,
@@ -179,8 +182,15 @@ func (r *Runner) taskConfig() (driver.Driver, *driver.TaskConfig, error) {
 	r.mu.Lock()
 	out, attempt := r.out, r.rec.Attempt
 	r.mu.Unlock()
-	env := r.env(b, group, task, d.Info()).With(out.Env)
-	replaced, _ := env.ReplaceAll(task.Config).(map[string]any) // a map stays a map
+	env, err := r.env(b, group, task, d.Info())
+	if err != nil {
+		return nil, nil, err
+	}
+	env = env.With(out.Env)
+	replaced, err := env.ReplaceAll(task.Config)
+	if err != nil {
+		return nil, nil, fault.Note(err, "read config of", r.subject())
+	}
 	config, err := d.Info().Schema.Read(d.Name(), replaced)
 	if err != nil {
 		return nil, nil, fault.Note(err, "read config of", r.subject())

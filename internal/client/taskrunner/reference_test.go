@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/client/taskrunner"
 	"berth/internal/port/driver"
 	"berth/internal/testkit/reference"
 )
@@ -21,7 +20,7 @@ func TestThePageOfTheEnvironmentIsWhole(t *testing.T) {
 	forms := strings.NewReplacer("my_task", "<task>", "http", "<label>", "META_k", "META_<name>", "META_K",
 		"META_<NAME>")
 	var there []string
-	for _, name := range slices.Sorted(maps.Keys(taskrunner.NewEnv(s).Vars)) {
+	for _, name := range slices.Sorted(maps.Keys(envOf(t, s).Vars)) {
 		there = append(there, forms.Replace(name))
 	}
 	p := reference.Open(t, "reference/env.md")

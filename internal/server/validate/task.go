@@ -19,8 +19,8 @@ import (
 // signals is the attribute of a node that lists, with commas between, the signals that its tasks can be sent.
 const signals = "os.signals"
 
-// runnable refuses what no try on any node that is known can make right: templates, options of drivers, users,
-// signals.
+// runnable refuses what no try on any node that is known can make right: templates, environments, options of drivers,
+// users, signals.
 func runnable(f fleet, j *job.Job, g *job.TaskGroup, t *job.Task) error {
 	subject := fmt.Sprintf("job %q: group %q: task %q", j.ID, g.Name, t.Name)
 	var errs []error
@@ -34,6 +34,9 @@ func runnable(f fleet, j *job.Job, g *job.TaskGroup, t *job.Task) error {
 		for _, one := range Each(err) {
 			errs = append(errs, fault.Note(one, "register", subject))
 		}
+	}
+	if err := t.CheckEnv(); err != nil {
+		errs = append(errs, fault.Note(err, "register", subject))
 	}
 	if err := f.takes(t.Driver, t.Config); err != nil {
 		errs = append(errs, fault.Note(err, "register", subject))

@@ -51,6 +51,9 @@ func TestWhatCannotRunIsRefusedAsFarAsReadyNodesKnow(t *testing.T) {
 			`"raw_exec" of task "t" in group "g" is healthy on no node, on node one because: the agent is not root; the job`},
 		{"a driver of others", job.Task{Driver: "docker"}, "",
 			`there is no driver "docker" for task "t" in group "g", so that the job waits for ever: unpack its image on a `},
+		{"environment", job.Task{Driver: "exec", Env: map[string]string{
+			"A": strings.Repeat("x", 70_000), "B": "${A}${NOMAD_TASK_DIR}", "C": "${A}${env[\"B\"]}",
+		}}, `set variable "C": with what ${…} stands for it has more than 131072 bytes`, ""},
 		{"another driver", job.Task{Driver: "execc", Config: map[string]any{"commnd": "x"}}, "",
 			`has the driver "execc" of task "t" in group "g"; the job waits until one has (ready nodes have exec)`},
 	} {

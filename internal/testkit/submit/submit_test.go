@@ -148,7 +148,10 @@ func started(t *testing.T, d driver.Driver, config map[string]any) error {
 		t.Fatal(err)
 	}
 	env := taskrunner.Env{Vars: map[string]string{"LATER": "now"}}
-	replaced, _ := env.ReplaceAll(received).(map[string]any) // a map stays a map
+	replaced, err := env.ReplaceAll(received)
+	if err != nil {
+		return err
+	}
 	read, err := d.Info().Schema.Read(d.Name(), replaced)
 	if err != nil {
 		return err
