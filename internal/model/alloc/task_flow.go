@@ -135,6 +135,13 @@ const (
 	unlimitedReset = time.Minute
 )
 
+// Each start costs its node a process, directories and reports, whatever the job asks for: within an interval the first
+// few restarts wait as long as the policy says, and those after them at least so long.
+const (
+	QuickRestarts = 5
+	QuickPause    = time.Second
+)
+
 // HeldReason is why a task of an orphan does not start again.
 const HeldReason = "nobody decides about the allocation: it is an orphan, of which nothing is started"
 
@@ -175,7 +182,11 @@ func (f RestartFacts) limited(v RestartResult) RestartResult {
 		v.Memory = RestartMemory{Since: f.Now}
 	}
 	v.Memory.Count++
-	delay := jittered(f.Policy.Delay, f.Jitter)
+	delay := f.Policy.Delay
+	if v.Memory.Count > QuickRestarts {
+		delay = max(delay, QuickPause)
+	}
+	delay = jittered(delay, f.Jitter)
 	if v.Memory.Count <= f.Policy.Attempts {
 		v.Restart = true
 		v.Delay = delay

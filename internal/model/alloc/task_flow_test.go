@@ -241,6 +241,42 @@ func TestPluginsRestartWithoutLimitEverSlower(t *testing.T) {
 	}
 }
 
+// Given a policy of many restarts without a pause, when a task ends again and again, then the first five restarts of an
+// interval are at once, those after them a second apart, and the next interval begins anew; a longer delay stays.
+func TestRestartsWithoutAPauseAreFew(t *testing.T) {
+	facts := alloc.RestartFacts{
+		Now:     noon,
+		Ending:  alloc.EndedBadly,
+		JobType: job.TypeService,
+		Role:    alloc.RoleMain,
+		Policy: &job.RestartPolicy{
+			Attempts: 1 << 30,
+			Interval: 10 * time.Second,
+			Delay:    time.Nanosecond,
+			Mode:     job.RestartFail,
+		},
+	}
+	starts := 0
+	for end := noon.Add(10 * time.Second); facts.Now.Before(end); starts++ {
+		v := alloc.NextRestart(facts)
+		if !v.Restart || starts < 5 && v.Delay > time.Millisecond || starts >= 5 && v.Delay != time.Second {
+			t.Fatalf("restart %d: %+v", starts+1, v)
+		}
+		facts.Now, facts.Memory = facts.Now.Add(v.Delay), v.Memory
+	}
+	if starts != 15 {
+		t.Errorf("%d restarts in ten seconds, want 15", starts)
+	}
+	if v := alloc.NextRestart(facts); v.Memory.Count != 1 || v.Delay > time.Millisecond {
+		t.Errorf("the next interval begins with %+v", v)
+	}
+	facts.Policy.Delay = 3 * time.Second
+	facts.Now, facts.Memory.Count = facts.Memory.Since, 9
+	if v := alloc.NextRestart(facts); v.Delay != 3*time.Second {
+		t.Errorf("a delay of three seconds becomes %s", v.Delay)
+	}
+}
+
 // Given a task of an orphan, when its run ends within the restart policy, then it does not start again; it has failed
 // only when that end was a bad one, and the reason names the orphan.
 func TestATaskOfAnOrphanIsNotStartedAgain(t *testing.T) {

@@ -3,6 +3,7 @@
 package validate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -82,8 +83,10 @@ func Job(s *state.Snap, j *job.Job) ([]string, error) {
 		for _, t := range g.Tasks {
 			w, err := mountable(s, j, g, t)
 			errs = append(errs, runnable(f, j, g, t), err)
-			if w != "" && !slices.Contains(warnings, w) {
-				warnings = append(warnings, w)
+			for _, w := range []string{w, hasty(g, t)} {
+				if w != "" && !slices.Contains(warnings, w) {
+					warnings = append(warnings, w)
+				}
 			}
 		}
 	}
@@ -118,6 +121,16 @@ var foreign = map[string]string{
 }
 
 const unpack = "unpack its image on a volume or below a host volume, and run its program by exec"
+
+// hasty warns of restarts that nodes let wait longer than the policy says.
+func hasty(g *job.TaskGroup, t *job.Task) string {
+	p := cmp.Or(t.RestartPolicy, g.RestartPolicy)
+	if p == nil || p.Delay >= alloc.QuickPause || p.Attempts <= alloc.QuickRestarts {
+		return ""
+	}
+	return fmt.Sprintf("task %q of group %q: restarts after the first %d within %s wait %s each, not %s",
+		t.Name, g.Name, alloc.QuickRestarts, p.Interval, alloc.QuickPause, p.Delay)
+}
 
 // mountable refuses a task with volume mounts if there are ready nodes with its driver and not one of them can mount. A
 // driver that no node has may come later: that is a warning.

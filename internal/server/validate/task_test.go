@@ -3,6 +3,7 @@ package validate
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
@@ -51,6 +52,9 @@ func TestWhatCannotRunIsRefusedAsFarAsReadyNodesKnow(t *testing.T) {
 			`"raw_exec" of task "t" in group "g" is healthy on no node, on node one because: the agent is not root; the job`},
 		{"a driver of others", job.Task{Driver: "docker"}, "",
 			`there is no driver "docker" for task "t" in group "g", so that the job waits for ever: unpack its image on a `},
+		{"restarts", job.Task{Driver: "exec", RestartPolicy: &job.RestartPolicy{
+			Attempts: 9, Interval: time.Minute, Delay: time.Millisecond,
+		}}, "", `task "t" of group "g": restarts after the first 5 within 1m0s wait 1s each, not 1ms`},
 		{"environment", job.Task{Driver: "exec", Env: map[string]string{
 			"A": strings.Repeat("x", 70_000), "B": "${A}${NOMAD_TASK_DIR}", "C": "${A}${env[\"B\"]}",
 		}}, `set variable "C": with what ${…} stands for it has more than 131072 bytes`, ""},
