@@ -94,22 +94,35 @@ func (r *remover) directory(parent, fd int, name, path string, depth int) bool {
 	if depth == 0 {
 		r.top = fd
 	}
-	for empty := true; ; {
+	for {
 		before := r.raised
-		names, err := f.Readdirnames(-1)
-		if err != nil {
-			r.fail(err, path)
-			return false
-		}
-		for _, n := range names {
-			empty = r.entry(fd, n, filepath.Join(path, n), depth+1) && empty
-		}
-		if depth > 0 || r.raised == before {
+		empty, again := r.pass(f, path, depth)
+		if !again && (depth > 0 || r.raised == before) {
 			return empty && r.unlink(parent, name, path, unix.AT_REMOVEDIR)
 		}
 		if _, err := f.Seek(0, io.SeekStart); err != nil { // for what was moved here meanwhile
 			r.fail(err, path)
 			return false
+		}
+	}
+}
+
+// pass removes what a directory lists, and reports whether that is all gone, and whether to look again: a list that is
+// read in parts, while what it names goes, need not be whole.
+func (r *remover) pass(f *os.File, path string, depth int) (empty, again bool) {
+	empty = true
+	for parts := 0; ; parts++ {
+		names, err := f.Readdirnames(namesAtOnce)
+		if err != nil && !errors.Is(err, io.EOF) {
+			r.fail(err, path)
+			return false, false
+		}
+		if len(names) == 0 {
+			return empty, again
+		}
+		for _, n := range names {
+			gone := r.entry(int(f.Fd()), n, filepath.Join(path, n), depth+1)
+			empty, again = empty && gone, again || gone && parts > 0
 		}
 	}
 }

@@ -117,6 +117,9 @@ func (d Dir) Stat(path string) (wire.FileInfo, error) {
 	return describe(info, contentType(f, info)), nil
 }
 
+// maxListed is how many entries of a directory are listed: it may have as many as its disk takes.
+const maxListed = 50_000
+
 // List lists a directory. A secrets directory is named but can't be entered.
 func (d Dir) List(path string) ([]wire.FileInfo, error) {
 	f, info, err := d.open(path)
@@ -127,9 +130,13 @@ func (d Dir) List(path string) ([]wire.FileInfo, error) {
 	if !info.IsDir() {
 		return []wire.FileInfo{describe(info, "")}, nil
 	}
-	entries, err := f.ReadDir(-1)
-	if err != nil {
+	entries, err := f.ReadDir(maxListed + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, classify(err, "list", path)
+	}
+	if len(entries) > maxListed {
+		return nil, fault.WithHint(fault.New(fault.Invalid, "list", fmt.Sprintf("%q of allocation %q", path, d.id),
+			fmt.Sprintf("it has more than %d entries", maxListed)), "list it in the task, with: berth alloc exec")
 	}
 	out := make([]wire.FileInfo, 0, len(entries))
 	for _, e := range entries {
