@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/client"
+	"berth/internal/model/alloc"
 	"berth/internal/port/kv"
 )
 
@@ -68,4 +70,53 @@ func TestACopyOfALivingNodesDirectoryIsRefused(t *testing.T) {
 	if err := lock.Unlock(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestADirectoryInThePlaceOfThatOfLivingTasksIsRefused: given a task that runs, when the agent's directory was moved
+// away and a copy, with its store or without it, put in its place, then no agent starts on that and the task lives;
+// when the directory is back, the agent goes on with it.
+func TestADirectoryInThePlaceOfThatOfLivingTasksIsRefused(t *testing.T) {
+	r := realRig(t)
+	first := r.start()
+	a := r.servers.place(service(shell("web", "raw_exec", "exec sleep 987654")))
+	eventually(t, "it runs", func() bool { return r.servers.status(a) == alloc.ClientRunning })
+	held := r.shims.Look(t.Context(), a)
+	first.stop()
+	away := r.dir + ".away"
+	if err := os.Rename(r.dir, away); err != nil {
+		t.Fatal(err)
+	}
+	for _, lost := range []string{"alloc", "client"} {
+		if out, err := exec.Command("cp", "-a", "--one-file-system", away, r.dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if err := os.RemoveAll(filepath.Join(r.dir, lost)); err != nil {
+			t.Fatal(err)
+		}
+		cfg := client.Config{DataDir: r.dir, Servers: r.calls, Drivers: r.drivers}
+		r.tune(&cfg)
+		c, err := client.New(t.Context(), cfg)
+		if err == nil {
+			c.Close()
+		}
+		for _, text := range []string{"put in the place of another one", string(a), "mv " + away + " " + r.dir} {
+			if !fault.Has(err, fault.Conflict) || !strings.Contains(err.Error(), text) {
+				t.Errorf("without %s: %v, want a refusal that says %q", lost, err, text)
+			}
+		}
+		if err := os.RemoveAll(r.dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Rename(away, r.dir); err != nil {
+		t.Fatal(err)
+	}
+	second := r.start()
+	eventually(t, "the node follows it again", func() bool { return second.Known(a) })
+	if now := r.shims.Look(t.Context(), a); len(held.Tasks) != 1 || len(now.Tasks) != 1 ||
+		now.Tasks[0].PID != held.Tasks[0].PID || now.Tasks[0].Ended {
+		t.Errorf("it was %+v, and is %+v", held.Tasks, now.Tasks)
+	}
+	r.servers.stop(a)
+	eventually(t, "it stops", func() bool { return r.servers.status(a) == alloc.ClientComplete })
 }

@@ -1,16 +1,22 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 	"berth/internal/client/csimanager/evidence"
 	"berth/internal/client/csimanager/node"
 	"berth/internal/client/dynamicplugins"
 	"berth/internal/client/localstate"
+	"berth/internal/client/shim"
+	"berth/internal/client/shim/serving"
 	"berth/internal/port/hostfs"
 	"berth/internal/port/kv"
 )
@@ -25,6 +31,9 @@ func settle(ctx context.Context, store *localstate.Store, cfg Config) error {
 	}
 	if err != nil {
 		return fault.Wrap(err, fault.Internal, "find", cfg.DataDir)
+	}
+	if err := unreplaced(dir, cfg); err != nil {
+		return err
 	}
 	home, err := homeOf(store, dir)
 	if err != nil {
@@ -53,6 +62,54 @@ func settle(ctx context.Context, store *localstate.Store, cfg Config) error {
 		}
 		return dynamicplugins.Reroot(tx, home, dir)
 	})
+}
+
+// unreplaced refuses a directory that lies where tasks that run were started from, while theirs was moved away. It is a
+// copy, or was restored, and knows nothing of what has happened since: their volumes are mounted beneath the other one,
+// so that they would be taken for tasks that have lost them, and be ended.
+func unreplaced(dir string, cfg Config) error {
+	if cfg.Shims == "" {
+		return nil
+	}
+	shims, err := serving.From(cfg.Shims, cmp.Or(cfg.Slice, shim.DefaultSlice))
+	if err != nil || len(shims) == 0 {
+		return err
+	}
+	table, err := hostfs.ReadTable()
+	if err != nil {
+		return err
+	}
+	var mounts []string
+	for _, m := range table.Beneath("/") {
+		mounts = append(mounts, m.Path)
+	}
+	for _, s := range shims {
+		if there := elsewhere(s.Alloc, dir, slices.Concat(s.Open, mounts)); there != "" {
+			return fault.WithHint(
+				fault.New(fault.Conflict, "use data directory", dir,
+					fmt.Sprintf("it was put in the place of another one, which is %s now, and of which "+
+						"allocation %s runs", there, s.Alloc)),
+				fmt.Sprintf("move this one away and that one back, mv %s %s, and start the agent; to go on with this "+
+					"one instead, stop what runs first, by the agent of that one, or restart the machine", there, dir))
+		}
+	}
+	return nil
+}
+
+// elsewhere is the data directory beneath which the paths of an alloc lie; empty: some lie beneath dir, or there are
+// none.
+func elsewhere(id ids.Alloc, dir string, paths []string) (there string) {
+	for _, path := range paths {
+		above, _, found := strings.Cut(path, "/alloc/"+string(id)+"/")
+		switch {
+		case !found:
+		case above == dir || sameDir(above, dir):
+			return ""
+		default:
+			there = above
+		}
+	}
+	return there
 }
 
 // homeOf is the directory that the records in a data directory are about; empty: there are none. A store that was lost

@@ -1,17 +1,14 @@
 package shim
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"berth/internal/base/retry"
+	"berth/internal/client/shim/serving"
 	"berth/internal/shimproto"
 )
 
@@ -27,7 +24,7 @@ func (l *Launcher) reach(ctx context.Context, alloc string) (*conn, error) {
 	if !errors.Is(err, errGone) {
 		return c, err
 	}
-	pid := l.living(alloc, socket)
+	pid := serving.PID(l.tree, l.cfg.Slice, alloc, socket)
 	if pid == 0 {
 		return nil, err
 	}
@@ -47,23 +44,4 @@ func (l *Launcher) reach(ctx context.Context, alloc string) (*conn, error) {
 		}
 	}
 	return nil, err
-}
-
-// living finds the process of an alloc's shim with a socket, in the cgroup that it was started in; 0: there is none.
-func (l *Launcher) living(alloc, socket string) int {
-	for _, text := range l.tree.ShimProcesses(l.cfg.Slice, alloc) {
-		pid, err := strconv.Atoi(text)
-		if err != nil {
-			continue
-		}
-		argv, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err != nil {
-			continue // it has ended
-		}
-		args := bytes.Split(bytes.TrimSuffix(argv, []byte{0}), []byte{0})
-		if len(args) == 5 && string(args[1]) == "shim" && string(args[4]) == socket {
-			return pid
-		}
-	}
-	return 0
 }
