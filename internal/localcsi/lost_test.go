@@ -2,6 +2,7 @@ package localcsi
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"berth/internal/localcsi/datadir"
+	"berth/internal/localcsi/loop"
 )
 
 // empties are ways in which an image loses what it had.
@@ -140,5 +142,69 @@ func TestASnapshotThatLostItsContentMakesNoVolume(t *testing.T) {
 	w.remove(made)
 	w.remove(id)
 	w.dropSnap(snap)
+	w.nothingLeft()
+}
+
+// TestAnImageReplacedWhileInUseIsSaid: given a volume in use whose image was replaced by a file of the same bytes, when
+// it is copied, measured, deleted or unmounted, then that is refused by the names of the image and of the device that
+// alone has what is written now; saved as the refusal says, nothing that was written is lost.
+func TestAnImageReplacedWhileInUseIsSaid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "", nil)
+	mounts := mountCap("ext4", single)
+	id := w.create(createReq("v", 32*mib, mounts))
+	path := w.image(id)
+	at := w.use(id, "a", mounts, false)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(at, "data"), []byte("since"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	device := loop.Path(w.ourLoops()[0].Number)
+	refused := func(what string, err error) {
+		t.Helper()
+		wantCode(t, err, codes.FailedPrecondition)
+		if err != nil && (!strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "dd if="+device+" ")) {
+			t.Errorf("%s: the refusal does not name the image and the device: %v", what, err)
+		}
+	}
+	_, err = w.ctl.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "s", SourceVolumeId: id})
+	refused("snapshot", err)
+	_, err = w.ctl.CreateVolume(t.Context(), fromVolume(createReq("c", 32*mib, mounts), id))
+	refused("cloned", err)
+	_, err = w.ctl.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+	refused("deleted", err)
+	_, err = w.node.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: at})
+	refused("measured", err)
+	_, err = w.node.NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: at})
+	refused("unpublished", err)
+	staged := w.stagingPath(id)
+	_, err = w.node.NodeUnstageVolume(t.Context(),
+		&csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: staged})
+	refused("unstaged", err)
+
+	for _, line := range [][]string{
+		{"sync", "-f", at},
+		{"dd", "if=" + device, "of=" + path + ".saved", "bs=1M", "conv=sparse,fsync"},
+		{"mv", path + ".saved", path},
+		{"umount", at, staged},
+	} {
+		if out, err := exec.Command(line[0], line[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", line, err, out)
+		}
+	}
+	w.unpublish(id, "a")
+	w.unstage(id)
+	at = w.use(id, "a", mounts, false)
+	wantFile(t, filepath.Join(at, "data"), "since")
+	w.release(id, "a")
 	w.nothingLeft()
 }

@@ -144,6 +144,10 @@ func (p *Server) lockOrigin(id, what string) (*origin, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := p.Displaced(v); err != nil {
+		release()
+		return nil, err
+	}
 	if err := p.WholeVolume(v); err != nil {
 		release()
 		return nil, lost("volume "+id, err)

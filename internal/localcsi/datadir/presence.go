@@ -202,6 +202,9 @@ func (p *Directory) Unused(v *store.Volume) error {
 		return request.Refuse(codes.FailedPrecondition, "volume %s is staged at %s: call NodeUnstageVolume first", id,
 			u.Staging.Path)
 	}
+	if err := p.Displaced(v); err != nil {
+		return err
+	}
 	devices, err := loop.Find(p.Volumes.Image(v.Key))
 	if err != nil || len(devices) == 0 {
 		return err

@@ -54,6 +54,9 @@ func (p *Server) at(v *store.Volume, path string) (s store.Staging, err error) {
 		(published || u.Staging.Path == path && p.StagedAt(v, *u.Staging)) {
 		return *u.Staging, nil
 	}
+	if err := p.Displaced(v); err != nil {
+		return s, err
+	}
 	return s, request.Refuse(codes.NotFound, "volume %s is neither staged nor published at %.256q", p.VolumeID(v.Key),
 		path)
 }

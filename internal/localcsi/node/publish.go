@@ -182,9 +182,8 @@ func (p *Server) NodeUnpublishVolume(
 		return done, p.nothingAt(path, err)
 	}
 	defer release()
-	if p.Look(v, path) == datadir.Foreign {
-		return nil, request.Refuse(codes.FailedPrecondition, "what is mounted at %s is not volume %s: it is left alone",
-			path, req.GetVolumeId())
+	if err := p.Foreigner(v, path); err != nil {
+		return nil, err
 	}
 	u := p.Usages.Get(v.Key)
 	if u.Staging != nil && u.Staging.Path == path {

@@ -445,9 +445,8 @@ func (p *Server) NodeUnstageVolume(
 				"volume %s is still published at %s: call NodeUnpublishVolume first", req.GetVolumeId(), at)
 		}
 	}
-	if p.Look(v, path) == datadir.Foreign {
-		return nil, request.Refuse(codes.FailedPrecondition, "what is mounted at %s is not volume %s: it is left alone",
-			path, req.GetVolumeId())
+	if err := p.Foreigner(v, path); err != nil {
+		return nil, err
 	}
 	if err := mount.Unmount(ctx, path); err != nil {
 		return nil, datadir.Busy(err)
