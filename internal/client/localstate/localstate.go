@@ -97,7 +97,8 @@ func Open(dir string) (*Store, error) {
 		if fault.Has(err, fault.Internal) {
 			return nil, fault.WithHint(err,
 				"the store may be damaged; nothing was started or stopped. Tasks that ran go on running. "+
-					"Restore the file from a copy, or stop what runs, move the file away and start with an empty one")
+					"Restore the file from a copy; or, while tasks run, move it away alone and start the agent: it goes on "+
+					"as the same node, and lists what runs as orphans (docs/orphans.md)")
 		}
 		return nil, err
 	}
