@@ -33,6 +33,7 @@ type Store struct {
 	codec Codec
 	db    *bolt.DB
 	sick  atomic.Pointer[error] // a failed write after which nothing more is written
+	aside atomic.Int64          // the size of the file for which space was set aside
 }
 
 // Open opens or creates the file. The file is locked: a second opener gets fault.Busy.
@@ -59,7 +60,11 @@ func Open(path string, codec Codec) (*Store, error) {
 	if err := durable.SyncDir(filepath.Dir(path)); err != nil {
 		return nil, errors.Join(classify(err, "open store", path), db.Close())
 	}
-	return &Store{path: path, codec: codec, db: db}, nil
+	s := &Store{path: path, codec: codec, db: db}
+	if err := s.setAside(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
 }
 
 func held(path string) error {
@@ -112,7 +117,11 @@ func (s *Store) Update(fn func(*Tx) error) error {
 		inner = fn(&Tx{tx: tx, codec: s.codec})
 		return inner
 	})
-	if err == nil || inner != nil {
+	if err == nil {
+		_ = s.setAside() // what was written is written: the next opening says what stands in the way
+		return nil
+	}
+	if inner != nil {
 		return err
 	}
 	err = classify(err, "write store", s.path)

@@ -2,8 +2,10 @@ package kv
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -73,5 +75,44 @@ func TestAFullDiskLosesNothingAndPasses(t *testing.T) {
 		return nil
 	}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestEndsAreWrittenOnAFullDisk: given a store on a disk that others have filled to the last byte, when records are
+// changed and added, then they are written, until what was set aside is used up.
+func TestEndsAreWrittenOnAFullDisk(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a small file system needs root")
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	s := openTest(t, filepath.Join(dir, "kv.db"))
+	if err := put(s, "small", 10); err != nil {
+		t.Fatal(err)
+	}
+	full, err := os.Create(filepath.Join(dir, "full"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = full.Write(make([]byte, 4096))
+	}
+	if !errors.Is(err, syscall.ENOSPC) || full.Close() != nil {
+		t.Fatal(err)
+	}
+	for i := range 64 {
+		if err := put(s, strconv.Itoa(i), 10_000); err != nil {
+			t.Fatalf("record %d: %v", i, err)
+		}
+	}
+	if err := put(s, "large", 16<<20); !fault.Has(err, fault.Exhausted) {
+		t.Errorf("more than was set aside answered %v", err)
 	}
 }
