@@ -112,8 +112,7 @@ func Dial(ctx context.Context, socketPath string, opts Options) (*Client, error)
 
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	var d net.Dialer
-	raw, err := d.DialContext(ctx, "unix", socketPath)
+	raw, err := hostfs.DialSocket(ctx, socketPath)
 	if err != nil {
 		return nil, fault.WithHint(fault.Wrap(err, fault.Unavailable, "connect to", subject),
 			"the plugin is not listening; see the logs of its task")
