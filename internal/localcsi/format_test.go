@@ -1,6 +1,7 @@
 package localcsi
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 )
 
@@ -87,6 +89,32 @@ func TestAnImageThatStayedBehindItsVolumeGrowsAtTheNextStart(t *testing.T) {
 			t.Errorf("of %d bytes: %v, %v, want %d", has, st, err, want)
 		}
 	}
+	w.remove(id)
+	w.nothingLeft()
+}
+
+// TestAFileSystemDoesNotSayWhatTheNodeDoesAboutItsErrors: given a file system that a workload made by the raw device,
+// with a superblock that has the node panic on errors, when it is mounted, then errors make it read-only.
+func TestAFileSystemDoesNotSayWhatTheNodeDoesAboutItsErrors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "", nil)
+	both := []*csi.VolumeCapability{mountCap("ext4", single), blockCap(single)}
+	id := w.create(createReq("both", 64*mib, both...))
+	dev := w.use(id, "a", both[1], false)
+	if out, err := exec.CommandContext(t.Context(), "mkfs.ext4", "-q", "-e", "panic", dev).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	w.unpublish(id, "a")
+	w.unstage(id)
+	var st unix.Stat_t
+	if err := unix.Stat(w.use(id, "b", both[0], false), &st); err != nil {
+		t.Fatal(err)
+	}
+	options, err := os.ReadFile(fmt.Sprintf("/proc/fs/ext4/loop%d/options", unix.Minor(st.Dev)))
+	if err != nil || !strings.Contains(string(options), "errors=remount-ro") {
+		t.Errorf("%v, mounted with %s", err, options)
+	}
+	w.release(id, "b")
 	w.remove(id)
 	w.nothingLeft()
 }

@@ -262,6 +262,11 @@ func ours(fs string, opt mount.Options) mount.Options {
 		// synced is found when it is mounted anew.
 		opt.Data = join(opt.Data, "data_err=abort")
 	}
+	if fs == image.Ext4 && !strings.Contains(opt.Data, "errors=") {
+		// The superblock is the workload's to write where the volume may be used as a device, and could have the node
+		// panic.
+		opt.Data = join(opt.Data, "errors=remount-ro")
+	}
 	return opt
 }
 
