@@ -69,6 +69,9 @@ func Job(s *state.Snap, j *job.Job) ([]string, error) {
 			Hint:    "namespaces are default and berth",
 		})
 	}
+	if err := ownPlugins(s, j); err != nil {
+		return nil, err
+	}
 	warnings, err := provided(s, j)
 	errs = append(errs, err)
 	if w := poolless(s, j); w != "" {
