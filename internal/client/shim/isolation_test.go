@@ -310,10 +310,13 @@ func TestRefusalsOfAnIsolatedTaskNameTheReason(t *testing.T) {
 		"cap_add": {fault.Denied, `"sys_admin"`, func(c *driver.TaskConfig) {
 			c.Config["cap_add"] = []any{"CAP_SYS_ADMIN"}
 		}},
+		"what makes root of nobody": {fault.Denied, `"setuid"`, func(c *driver.TaskConfig) {
+			c.User, c.Config["cap_add"] = "nobody", []any{"net_bind_service", "CAP_SETUID"}
+		}},
 		"unknown cap": {fault.Invalid, `"fly"`, func(c *driver.TaskConfig) {
 			c.Config["cap_drop"] = []any{"fly"}
 		}},
-		"pid_mode": {fault.Invalid, `"shared"`, func(c *driver.TaskConfig) {
+		"pid_mode": {fault.Invalid, "private or host", func(c *driver.TaskConfig) {
 			c.Config["pid_mode"] = "shared"
 		}},
 		"csi node":          {fault.Denied, "allow_csi_node", func(c *driver.TaskConfig) { c.CSIPluginNode = true }},

@@ -21,6 +21,7 @@ import (
 	"berth/internal/model/plugin"
 	"berth/internal/port/driver"
 	"berth/internal/port/hostfs"
+	"berth/internal/port/users"
 )
 
 // CSIPluginSupervisor makes a task a CSI plugin: it gives it a socket directory and the base directory of stagings and
@@ -55,8 +56,13 @@ func (h *CSIPluginSupervisor) Prestart(_ context.Context, t *hook.Task) error {
 		return nil
 	}
 	p := h.pathsOf(t, cfg)
-	if err := p.prepare(t.DriverInfo.Capabilities.Mounts == driver.MountAll && nodeRole(cfg), t.Restored); err != nil {
+	if err := p.prepare(t.DriverInfo.Capabilities.Mounts == driver.MountAll && cfg.NodeRole(), t.Restored); err != nil {
 		return err
+	}
+	if !hook.ServesNode(t.Task, t.DriverInfo) {
+		if err := give(p.socketDir, t.User); err != nil {
+			return err
+		}
 	}
 	if t.Out.Env == nil {
 		t.Out.Env = map[string]string{}
@@ -64,7 +70,7 @@ func (h *CSIPluginSupervisor) Prestart(_ context.Context, t *hook.Task) error {
 	t.Out.RestartWithoutLimit = true
 	if t.DriverInfo.Capabilities.Mounts == driver.MountAll {
 		t.Out.Mounts = append(t.Out.Mounts, driver.Mount{Source: p.socketDir, Target: cfg.MountDir})
-		if nodeRole(cfg) {
+		if cfg.NodeRole() {
 			t.Out.Mounts = append(t.Out.Mounts,
 				driver.Mount{Source: p.hostBase, Target: cfg.StagePublishBaseDir, Propagation: "bidirectional"})
 			t.Out.CSIPluginNode = true
@@ -233,6 +239,18 @@ func (p pluginPaths) prepare(shared, restored bool) error {
 	return shareBase(p.hostBase)
 }
 
+// give lets a task's user make its socket; an empty one is the agent's own.
+func give(dir, user string) error {
+	if user == "" {
+		return nil
+	}
+	u, err := users.Resolve(user)
+	if err != nil {
+		return err
+	}
+	return fault.Wrap(os.Lchown(dir, int(u.UID), int(u.GID)), fault.Internal, "give", dir)
+}
+
 // shareBase makes the base directory a shared mount of its own, so that what the plugin mounts below it in its own
 // mount namespace appears on the node (CSI spec, "Supervised lifecycle management: mount propagation").
 func shareBase(base string) error {
@@ -258,8 +276,6 @@ func removeIfThere(path string) error {
 	}
 	return nil
 }
-
-func nodeRole(cfg *job.CSIPluginConfig) bool { return cfg.Type != job.PluginController }
 
 func rolesOf(cfg *job.CSIPluginConfig) []plugin.Role {
 	switch cfg.Type {

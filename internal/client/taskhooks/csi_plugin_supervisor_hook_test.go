@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -195,7 +196,12 @@ func (s *supervision) declared() dynamicplugins.Info {
 func TestAControllerNeedsNoMountsOfVolumes(t *testing.T) {
 	s := supervise(t)
 	task := s.task("a1", job.PluginController, driver.MountAll)
+	task.User = "4321:8765"
 	s.prestart(task)
+	if u, err := os.Stat(s.socketDir("a1")); err != nil || u.Sys().(*syscall.Stat_t).Uid != 4321 ||
+		u.Sys().(*syscall.Stat_t).Gid != 8765 {
+		t.Errorf("the directory of its socket: %+v, %v", u, err)
+	}
 	if want := []driver.Mount{{Source: s.socketDir("a1"), Target: "/csi"}}; !reflect.DeepEqual(task.Out.Mounts, want) ||
 		task.Out.CSIPluginNode {
 		t.Errorf("got %+v", task.Out)

@@ -10,7 +10,7 @@ import (
 )
 
 // User refuses a task that would run as a user whom the agent's configuration denies, before anything is given to that
-// user. Storage plugins are excepted: what they may do is decided by whether the agent lets them act on the node.
+// user. Storage plugins that serve the node are excepted (hook.ServesNode).
 type User struct{}
 
 var _ hook.Prestarter = (*User)(nil)
@@ -20,7 +20,7 @@ func (*User) Name() string { return "user" }
 
 // Prestart checks the user. A process that was found running keeps the one it has.
 func (*User) Prestart(_ context.Context, t *hook.Task) error {
-	if t.Restored || t.Task.CSIPluginConfig != nil {
+	if t.Restored || hook.ServesNode(t.Task, t.DriverInfo) {
 		return nil
 	}
 	err := t.DriverInfo.Users.Check(t.User)

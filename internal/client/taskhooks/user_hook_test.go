@@ -15,7 +15,9 @@ import (
 // TestATaskOfADeniedUserIsRefusedByName: of job, group, task and user, with the way out. A process that runs, and a
 // storage plugin, are left alone.
 func TestATaskOfADeniedUserIsRefusedByName(t *testing.T) {
-	info := driver.Info{Name: "exec", Users: users.Policy{Default: "nobody", Denied: []string{"root"}}}
+	info := driver.Info{Name: "exec", Users: users.Policy{Default: "nobody", Denied: []string{"root"}},
+		Capabilities: driver.Capabilities{Mounts: driver.MountAll}}
+	controller := &job.CSIPluginConfig{Type: job.PluginController}
 	for name, c := range map[string]struct {
 		task     job.Task
 		restored bool
@@ -27,6 +29,7 @@ func TestATaskOfADeniedUserIsRefusedByName(t *testing.T) {
 		"root by its number": {task: job.Task{Name: "web", User: "0:8765"}, denied: true},
 		"root, that runs":    {task: job.Task{Name: "web", User: "root"}, restored: true},
 		"a plugin":           {task: job.Task{Name: "web", User: "root", CSIPluginConfig: &job.CSIPluginConfig{}}},
+		"a controller alone": {task: job.Task{Name: "web", User: "root", CSIPluginConfig: controller}, denied: true},
 	} {
 		x := &hook.Task{
 			Job:        &job.Job{ID: "shop"},
@@ -49,7 +52,15 @@ func TestATaskOfADeniedUserIsRefusedByName(t *testing.T) {
 }
 
 func TestWhoATaskIs(t *testing.T) {
-	info := driver.Info{Users: users.Policy{Default: "nobody"}}
+	info := driver.Info{Users: users.Policy{Default: "nobody"}, Capabilities: driver.Capabilities{Mounts: driver.MountAll}}
+	controller := job.Task{CSIPluginConfig: &job.CSIPluginConfig{Type: job.PluginController}}
+	if got := hook.UserOf(&controller, info); got != "nobody" {
+		t.Errorf("a controller alone runs as %q", got)
+	}
+	if got := hook.UserOf(&controller, driver.Info{Users: info.Users,
+		Capabilities: driver.Capabilities{Mounts: driver.MountNone}}); got != "" {
+		t.Errorf("a controller alone, on the node's own paths, runs as %q", got)
+	}
 	for want, task := range map[string]job.Task{
 		"nobody": {}, "app": {User: "app"}, "": {CSIPluginConfig: &job.CSIPluginConfig{}},
 		"of-the-plugin": {User: "of-the-plugin", CSIPluginConfig: &job.CSIPluginConfig{}},

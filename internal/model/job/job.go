@@ -258,6 +258,9 @@ type CSIPluginConfig struct {
 	ControllerScope string
 }
 
+// NodeRole tells whether the plugin acts on the node that it runs on.
+func (c *CSIPluginConfig) NodeRole() bool { return c.Type != PluginController }
+
 // UpdateStrategy bounds how an update rolls through a group. MaxParallel 0 replaces all at once.
 type UpdateStrategy struct {
 	Stagger          time.Duration

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"berth/internal/base/fault"
+	"berth/internal/port/users"
 )
 
 // DefaultCapabilities are what root of a task keeps. MKNOD is not among them: without a filter on devices it would give
@@ -24,6 +25,32 @@ var AllCapabilities = []string{"chown", "dac_override", "dac_read_search", "fown
 	"lease", "audit_write", "audit_control", "setfcap", "mac_override", "mac_admin", "syslog", "wake_alarm",
 	"block_suspend", "audit_read",
 	"perfmon", "bpf", "checkpoint_restore"}
+
+// harmless are those that a user other than root cannot become root by, or read what it may not: no program of its own is
+// set-user-id, its processes are in a namespace of pids.
+var harmless = []string{"audit_write", "kill", "net_bind_service", "sys_chroot"}
+
+// refuseRoot refuses what would make root of another user, where nobody has said that tasks may have it.
+func refuseRoot(user string, ambient []string) error {
+	for _, c := range ambient {
+		if !slices.Contains(harmless, c) {
+			return fault.WithHint(
+				fault.New(fault.Denied, "", "config.cap_add",
+					"user "+strconv.Quote(user)+" would be as good as root with capability "+strconv.Quote(c)),
+				"without allow_caps in the agent's plugin \"exec\" block users other than root may have "+
+					strings.Join(harmless, ", ")+"; or have the agent give tasks users of their own (user_namespaces)")
+		}
+	}
+	return nil
+}
+
+func isRoot(user string) bool {
+	if user == "" {
+		return true // the agent's own
+	}
+	u, err := users.Resolve(user)
+	return err == nil && u.UID == 0
+}
 
 const all = "all"
 

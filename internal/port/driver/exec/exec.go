@@ -42,7 +42,8 @@ type Config struct {
 	// do that without the capabilities that would make them the node.
 	AllowHostPID bool
 	AllowHostIPC bool
-	// AllowCaps bounds what cap_add may ask for; nil: DefaultCapabilities.
+	// AllowCaps bounds what cap_add may ask for; nil: DefaultCapabilities, and for users other than root what does not
+	// make root of them.
 	AllowCaps []string
 	// AllowSyscalls are system calls that tasks may make beyond the list of port/seccomp, by name.
 	AllowSyscalls []string
@@ -74,9 +75,6 @@ const defaultSignal = "SIGINT"
 
 // New returns the driver.
 func New(cfg Config, l driver.Launcher) *Driver {
-	if cfg.AllowCaps == nil {
-		cfg.AllowCaps = DefaultCapabilities
-	}
 	if cfg.System == nil {
 		cfg.System = DefaultSystem
 	}
@@ -220,7 +218,14 @@ func (d *Driver) privileges(cfg *driver.TaskConfig, config map[string]any, iso *
 		}
 		iso.IDs = d.cfg.IDs
 	}
-	iso.Capabilities, iso.Ambient, err = capabilities(d.cfg.AllowCaps, add, drop)
+	allow := d.cfg.AllowCaps
+	if allow == nil {
+		allow = DefaultCapabilities
+	}
+	iso.Capabilities, iso.Ambient, err = capabilities(allow, add, drop)
+	if err == nil && d.cfg.AllowCaps == nil && iso.IDs == nil && !isRoot(cfg.User) {
+		err = refuseRoot(cfg.User, iso.Ambient)
+	}
 	return err
 }
 
