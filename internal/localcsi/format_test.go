@@ -101,7 +101,8 @@ func TestAFileSystemDoesNotSayWhatTheNodeDoesAboutItsErrors(t *testing.T) {
 	both := []*csi.VolumeCapability{mountCap("ext4", single), blockCap(single)}
 	id := w.create(createReq("both", 64*mib, both...))
 	dev := w.use(id, "a", both[1], false)
-	if out, err := exec.CommandContext(t.Context(), "mkfs.ext4", "-q", "-e", "panic", dev).CombinedOutput(); err != nil {
+	mkfs := exec.CommandContext(t.Context(), "mkfs.ext4", "-q", "-e", "panic", dev)
+	if out, err := mkfs.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	w.unpublish(id, "a")

@@ -101,8 +101,8 @@ type Task struct {
 	Out Output
 }
 
-// UserOf is the user that a task runs as on this node; empty: the agent's own. A storage plugin that serves the node and
-// names none is not given the driver's default.
+// UserOf is the user that a task runs as on this node; empty: the agent's own. A storage plugin that serves the node
+// and names none is not given the driver's default.
 func UserOf(t *job.Task, info driver.Info) string {
 	if t.User != "" || ServesNode(t, info) {
 		return t.User
@@ -110,9 +110,9 @@ func UserOf(t *job.Task, info driver.Info) string {
 	return info.Users.Default
 }
 
-// ServesNode tells whether a task is a storage plugin that the rules for users of tasks are not for: it acts on the node,
-// which the agent's configuration allows or not, or its driver gives it the node's own paths. One that is nothing but a
-// controller speaks to its provider: it is a task like others.
+// ServesNode tells whether a task is a storage plugin that the rules for users of tasks are not for: it acts on the
+// node, which the agent's configuration allows or not, or its driver gives it the node's own paths. One that is
+// nothing but a controller speaks to its provider: it is a task like others.
 func ServesNode(t *job.Task, info driver.Info) bool {
 	return t.CSIPluginConfig != nil &&
 		(t.CSIPluginConfig.NodeRole() || info.Capabilities.Mounts != driver.MountAll)

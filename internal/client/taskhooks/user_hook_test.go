@@ -52,7 +52,8 @@ func TestATaskOfADeniedUserIsRefusedByName(t *testing.T) {
 }
 
 func TestWhoATaskIs(t *testing.T) {
-	info := driver.Info{Users: users.Policy{Default: "nobody"}, Capabilities: driver.Capabilities{Mounts: driver.MountAll}}
+	info := driver.Info{Users: users.Policy{Default: "nobody"},
+		Capabilities: driver.Capabilities{Mounts: driver.MountAll}}
 	controller := job.Task{CSIPluginConfig: &job.CSIPluginConfig{Type: job.PluginController}}
 	if got := hook.UserOf(&controller, info); got != "nobody" {
 		t.Errorf("a controller alone runs as %q", got)

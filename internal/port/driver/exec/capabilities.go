@@ -26,8 +26,8 @@ var AllCapabilities = []string{"chown", "dac_override", "dac_read_search", "fown
 	"block_suspend", "audit_read",
 	"perfmon", "bpf", "checkpoint_restore"}
 
-// harmless are those that a user other than root cannot become root by, or read what it may not: no program of its own is
-// set-user-id, its processes are in a namespace of pids.
+// harmless are those that a user other than root cannot become root by, or read what it may not: no program of its own
+// is set-user-id, its processes are in a namespace of pids.
 var harmless = []string{"audit_write", "kill", "net_bind_service", "sys_chroot"}
 
 // refuseRoot refuses what would make root of another user, where nobody has said that tasks may have it.
