@@ -108,7 +108,7 @@ func (t table[T]) show(r *request, items []T, next string) (any, error) {
 		if full == nil {
 			full = t.row
 		}
-		visible, err := filter.Of(r.arg("filter"), items, full)
+		visible, err := filter.Of(r.Context(), r.arg("filter"), items, full)
 		if err != nil {
 			return nil, badRequest(err.Error())
 		}

@@ -24,6 +24,9 @@ func (s *Server) readJob(r *request, j *api.Job, unknown []jobjson.Unknown, aske
 	if asked != "" && *j.ID != asked {
 		return nil, nil, badRequest("Job ID does not match")
 	}
+	if errs := jobrules.Nulls(j); len(errs) > 0 {
+		return nil, nil, &validationError{errs, badRequest("")}
+	}
 	if fields := support.Unsupported(j); len(fields) > 0 {
 		return nil, nil, badRequest(strings.Join(rows(fields, support.Field.String), "; "))
 	}

@@ -3,6 +3,7 @@
 package filter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -13,7 +14,7 @@ import (
 // Of leaves the items that an expression is true of; an empty one leaves all. full is what it sees of an item. Errors
 // are mistakes of the client: one that cannot be parsed and one that names what the items do not have are told apart by
 // clients, which take the first for that of a server without filters and ask again without one.
-func Of[T any](expr string, items []T, full func(T) any) ([]T, error) {
+func Of[T any](ctx context.Context, expr string, items []T, full func(T) any) ([]T, error) {
 	if expr == "" {
 		return items, nil
 	}
@@ -26,6 +27,9 @@ func Of[T any](expr string, items []T, full func(T) any) ([]T, error) {
 	}
 	var kept []T
 	for _, it := range items {
+		if err := ctx.Err(); err != nil { // nobody waits for the rest
+			return nil, err
+		}
 		ok, err := ev.Evaluate(value(full(it)))
 		if err != nil {
 			return nil, fmt.Errorf("failed to read result page: %w", err)
@@ -45,6 +49,8 @@ func unread(err error) error {
 const (
 	maxBytes = 4096
 	maxDepth = 5 // parentheses within each other
+	// maxLoops is how many of any and all may be within each other: each multiplies by what it looks through.
+	maxLoops = 2
 )
 
 // bounded reports why an expression is not even parsed.
@@ -52,7 +58,7 @@ func bounded(expr string) error {
 	if len(expr) > maxBytes {
 		return fmt.Errorf("it has %d bytes, and may have %d", len(expr), maxBytes)
 	}
-	depth, quote := 0, rune(0)
+	depth, loops, quote := 0, 0, rune(0)
 	for _, c := range expr {
 		switch {
 		case quote != 0:
@@ -65,6 +71,13 @@ func bounded(expr string) error {
 			depth++
 		case c == ')':
 			depth--
+		case c == '{':
+			loops++
+		case c == '}':
+			loops--
+		}
+		if loops > maxLoops {
+			return fmt.Errorf("it has more than %d of any and all within each other", maxLoops)
 		}
 		if depth > maxDepth {
 			return fmt.Errorf("it has more than %d parentheses within each other", maxDepth)

@@ -71,14 +71,11 @@ func (c *checker) group(j *api.Job, g *api.TaskGroup) {
 	if *j.Type == api.JobTypeSystem {
 		c.system(at, g)
 	}
-	if *j.Type == api.JobTypeBatch && g.Update != nil {
-		c.addf("%s: job type %q does not support update block", at, *j.Type)
-	}
 	c.constraints(at, g.Constraints, false)
 	c.affinities(at, *j.Type, g.Affinities, g.Spreads)
 	c.restart(at, g.RestartPolicy)
 	c.reschedule(at, g.ReschedulePolicy)
-	c.update(at, g.Update)
+	c.update(at, *j.Type, g.Update)
 	if *g.EphemeralDisk.SizeMB < 10 {
 		c.addf("%s: ephemeral_disk size must be at least 10 MB, is %d", at, *g.EphemeralDisk.SizeMB)
 	}

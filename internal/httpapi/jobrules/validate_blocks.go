@@ -88,7 +88,7 @@ func (c *checker) restart(at string, p *api.RestartPolicy) {
 
 func (c *checker) reschedule(at string, p *api.ReschedulePolicy) {
 	switch {
-	case p == nil:
+	case p == nil || p.DelayFunction == nil: // a system job's, of which nothing is filled in, is refused as such
 	case !slices.Contains([]string{"constant", "exponential", "fibonacci"}, *p.DelayFunction):
 		c.addf("%s: reschedule delay_function must be constant, exponential or fibonacci, is %q", at, *p.DelayFunction)
 	case *p.Delay < 5*time.Second && (*p.Unlimited || *p.Attempts > 0):
@@ -128,9 +128,11 @@ func fits(p *api.ReschedulePolicy) bool {
 	return true
 }
 
-func (c *checker) update(at string, u *api.UpdateStrategy) {
+func (c *checker) update(at, jobType string, u *api.UpdateStrategy) {
 	switch {
 	case u == nil:
+	case jobType == api.JobTypeBatch: // of which nothing is filled in
+		c.addf("%s: job type %q does not support update block", at, jobType)
 	case *u.MaxParallel < 0:
 		c.addf("%s: update max_parallel must not be negative", at)
 	case !slices.Contains([]string{"checks", "task_states", "manual"}, *u.HealthCheck):
