@@ -1,6 +1,7 @@
 package seccomp
 
 import (
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -11,7 +12,7 @@ import (
 var allowed = strings.Fields(`
 	access faccessat faccessat2 chdir fchdir getcwd chroot
 	chmod fchmod fchmodat fchmodat2 chown fchown fchownat lchown umask
-	creat open openat openat2 close close_range dup dup2 dup3 fcntl flock ioctl
+	creat open openat openat2 close close_range dup dup2 dup3 fcntl flock
 	read readv pread64 preadv preadv2 write writev pwrite64 pwritev pwritev2 lseek
 	copy_file_range sendfile splice tee vmsplice readahead fadvise64 sync_file_range cachestat
 	truncate ftruncate fallocate fsync fdatasync sync syncfs
@@ -94,12 +95,30 @@ var conditions = []condition{
 		{{0, whole, 0x20008}},
 		{{0, whole, 0xffffffff}},
 	}},
+	// Whoever has a loop device open for writing may take its file away: the node gives the device to another image, and
+	// the task still has it. Nor is anything typed into a terminal that others read.
+	{name: "ioctl", refuses: true, matches: []match{
+		{{1, 0xff00, 0x4c00}}, // LOOP_*
+		{{1, whole, unix.TIOCSTI}},
+		{{1, whole, unix.TIOCLINUX}},
+	}},
 }
 
-// keptProjects refuses what would take a file out of its directory's project, and so out of its quota, which its owner
-// may: FS_IOC_FSSETXATTR, and FS_IOC_SETFLAGS, of which one flag hands the project on. The call that does both by a
-// name of its own, file_setattr, is on no list.
-var keptProjects = condition{name: "ioctl", refuses: true, matches: []match{
+// keptProjects are requests of that would take a file out of its directory's project, and so out of its quota,
+// which its owner may: FS_IOC_FSSETXATTR, and FS_IOC_SETFLAGS, of which one flag hands the project on. The call that
+// does both by a name of its own, file_setattr, is on no list.
+var keptProjects = []match{
 	{{1, whole, 0x401c5820}},
 	{{1, whole, 0x40086602}},
-}}
+}
+
+// conditionsOf are the conditions, with or without those that keep files in their projects.
+func conditionsOf(keepProjects bool) []condition {
+	out := slices.Clone(conditions)
+	for i := range out {
+		if c := &out[i]; keepProjects && c.name == "ioctl" {
+			c.matches = slices.Concat(c.matches, keptProjects)
+		}
+	}
+	return out
+}

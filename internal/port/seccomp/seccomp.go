@@ -47,11 +47,7 @@ func Compile(additional []string, keepProjects bool) ([]byte, error) {
 	}
 	// The library knows no number of an error for its default action, which is the last instruction.
 	program[len(program)-1] = refusal(unix.ENOSYS)
-	of := conditions
-	if keepProjects {
-		of = append(slices.Clip(of), keptProjects)
-	}
-	return words(append(precondition(machine, of, more), program...))
+	return words(append(precondition(machine, conditionsOf(keepProjects), more), program...))
 }
 
 // words brings a filter into the form in which it is handed over.

@@ -141,6 +141,7 @@ func TestFilesStayInTheProjectsOfTheirQuotas(t *testing.T) {
 		1<<32 | 0x401c5820: eperm,
 		0x801c581f:         allow, // FS_IOC_FSGETXATTR
 		unix.TIOCGWINSZ:    allow,
+		unix.BLKGETSIZE64:  allow,
 	} {
 		if got := answers(t, with, uint32(machine.ID), number, 3, request, 0); got != want {
 			t.Errorf("%#x: %#x, want %#x", request, got, want)
@@ -154,6 +155,27 @@ func TestFilesStayInTheProjectsOfTheirQuotas(t *testing.T) {
 	}
 	if got := answers(t, with, uint32(machine.ID), 469); got != enosy {
 		t.Errorf("file_setattr: %#x", got)
+	}
+}
+
+// Whatever a task has open, it does not rebind the node's loop devices, nor type into terminals of others.
+func TestLoopDevicesStayBound(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		words, err := Compile(nil, keep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		machine, err := arch.GetInfo("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, request := range []uint64{unix.LOOP_CLR_FD, unix.LOOP_SET_FD, 0x4c06, unix.LOOP_SET_STATUS64,
+			unix.LOOP_CONFIGURE, unix.LOOP_CTL_REMOVE, 7<<32 | unix.LOOP_CLR_FD, unix.TIOCSTI, unix.TIOCLINUX} {
+			got := answers(t, words, uint32(machine.ID), machine.SyscallNames["ioctl"], 3, request, 0)
+			if got != eperm {
+				t.Errorf("%#x: %#x", request, got)
+			}
+		}
 	}
 }
 
