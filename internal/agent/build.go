@@ -170,6 +170,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 		UnlimitedDisks:      c.enforced() == enforceNone,
 		Disks:               held[c.enforced()],
 		VolumeStatsInterval: orDefault(c.Client.VolumeStatsInterval),
+		MaxKillTimeout:      orDefault(c.Client.MaxKillTimeout),
 
 		Feed: a.feed,
 		Log:  a.log, // it adds its own component

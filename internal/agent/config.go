@@ -83,6 +83,8 @@ type ClientBlock struct {
 	EphemeralDisk *EphemeralDisk `hcl:"ephemeral_disk,block"`
 	// VolumeStatsInterval is how often the volumes in use on the node are measured; not set: a minute.
 	VolumeStatsInterval *time.Duration `hcl:"volume_stats_interval"`
+	// MaxKillTimeout caps kill_timeout of the tasks; not set: it is the jobs' to say.
+	MaxKillTimeout *time.Duration `hcl:"max_kill_timeout"`
 }
 
 // EphemeralDisk configures how tasks are held to the disk that their groups ask for.
@@ -317,6 +319,7 @@ func (c *ClientBlock) override(f *ClientBlock) {
 	pick(&c.MaxPort, f.MaxPort)
 	pick(&c.LocalCSI, f.LocalCSI)
 	pick(&c.VolumeStatsInterval, f.VolumeStatsInterval)
+	pick(&c.MaxKillTimeout, f.MaxKillTimeout)
 	pick(&c.Reserved, f.Reserved)
 	pick(&c.EphemeralDisk, f.EphemeralDisk)
 	if c.Meta == nil {

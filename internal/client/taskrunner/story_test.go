@@ -39,6 +39,7 @@ type bench struct {
 	hook   prestart
 	r      *taskrunner.Runner
 	g      *lifecycle.Group
+	most   time.Duration // that the agent gives a task to end
 	out    strings.Builder
 	calls  int             // of the driver, that are in the transcript
 	heard  map[string]bool // events that are in the transcript
@@ -103,6 +104,8 @@ func (b *bench) start() {
 		Mounts:  new(hook.Mounts),
 		Saved:   b.saved,
 		Log:     slog.New(slog.DiscardHandler),
+
+		MaxKillTimeout: b.most,
 	})
 	g, ctx := lifecycle.NewGroup(b.t.Context())
 	b.g = g
@@ -207,6 +210,12 @@ var stories = []struct {
 		b.hook.answer(fault.New(fault.Invalid, "use", "it", "the job asks for what cannot be"))
 		b.do("start", b.start)
 		b.after(time.Hour)
+	}},
+	{"kill_has_the_time_that_the_agent_gives", job.TypeService, map[string]any{"ignore_signals": true}, func(b *bench) {
+		b.most = 2 * time.Second
+		b.do("start", b.start)
+		b.do("kill", func() { kill(b) })
+		b.after(4 * time.Second)
 	}},
 	{"kill_needs_its_timeout", job.TypeService, map[string]any{"ignore_signals": true}, func(b *bench) {
 		b.do("start", b.start)
