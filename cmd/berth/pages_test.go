@@ -46,7 +46,7 @@ func readShown(text string) (kind string, err error) {
 		"attachment_mode = \"file-system\"\n}\n"
 	word, _, _ := strings.Cut(strings.TrimSpace(text), " ")
 	switch word {
-	case "task":
+	case "task", "volume":
 		text = "job \"j\" {\n group \"g\" {\n" + text + "}\n}\n"
 		fallthrough
 	case "job", "variable":
