@@ -58,7 +58,8 @@ func bounded(expr string) error {
 	if len(expr) > maxBytes {
 		return fmt.Errorf("it has %d bytes, and may have %d", len(expr), maxBytes)
 	}
-	depth, loops, quote := 0, 0, rune(0)
+	depth, loops := 0, 0
+	quote := rune(0)
 	for _, c := range expr {
 		switch {
 		case quote != 0:
