@@ -45,7 +45,8 @@ func (s *Server) readJob(r *request, j *api.Job, unknown []jobjson.Unknown, aske
 	}
 	jobrules.Canonicalize(j, s.cfg.Region, ns)
 	out := convert.ToJob(j)
-	if errs := beyond(out); len(errs) > 0 { // before what takes longer the more there is
+	// Before what takes longer the more there is.
+	if errs := rows(out.Excesses(), func(e *job.Excess) error { return e }); len(errs) > 0 {
 		return nil, nil, &validationError{errs, badRequest("")}
 	}
 	if errs := jobrules.Validate(j); len(errs) > 0 {
@@ -57,15 +58,6 @@ func (s *Server) readJob(r *request, j *api.Job, unknown []jobjson.Unknown, aske
 		return nil, nil, fault.WithHint(denied, "use another namespace")
 	}
 	return out, append(warnings, jobrules.Warnings(j)...), nil
-}
-
-// beyond lists the bounds that a job passes.
-func beyond(j *job.Job) []error {
-	var out []error
-	for _, e := range j.Excesses() {
-		out = append(out, e)
-	}
-	return out
 }
 
 // validationError is a list of findings in the form that clients know.

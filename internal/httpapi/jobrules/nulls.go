@@ -8,8 +8,8 @@ import (
 	"berth/api"
 )
 
-// Nulls lists the elements of a job's lists and maps that are null, by their paths: no rule and no default has a meaning
-// for them.
+// Nulls lists the elements of a job's lists and maps that are null, by their paths: no rule and no default has a
+// meaning for them.
 func Nulls(j *api.Job) []error {
 	var paths []string
 	nulls(reflect.ValueOf(j).Elem(), "", func(path string) { paths = append(paths, path) })

@@ -95,8 +95,8 @@ var conditions = []condition{
 		{{0, whole, 0x20008}},
 		{{0, whole, 0xffffffff}},
 	}},
-	// Whoever has a loop device open for writing may take its file away: the node gives the device to another image, and
-	// the task still has it. Nor is anything typed into a terminal that others read.
+	// Whoever has a loop device open for writing may take its file away: the node gives the device to another image,
+	// and the task still has it. Nor is anything typed into a terminal that others read.
 	{name: "ioctl", refuses: true, matches: []match{
 		{{1, 0xff00, 0x4c00}}, // LOOP_*
 		{{1, whole, unix.TIOCSTI}},
