@@ -51,7 +51,7 @@ func badFiles(t *testing.T, m *machine, good writer) {
 		at    string // the place in the file; empty: it takes the servers to know
 		words []string
 	}{
-		"syntax":        {"job \"x\" {\n  group \"g\" {\n", ":2:13", []string{"closing brace"}},
+		"syntax":        {"job \"x\" {\n  group \"g\" {\n", ":2:13", []string{"not closed"}},
 		"unknown block": {"job \"x\" {\n  grup \"g\" {}\n}\n", ":2:3", []string{"grup", "group"}},
 		"wrong type":    {strings.Replace(good.hcl(), "cpu    = 20", "cpu    = \"many\"", 1), ":", []string{"cpu"}},
 		"unknown mode": {strings.Replace(good.hcl(), "single-node-writer", "single-writer", 1), "",

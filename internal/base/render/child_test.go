@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,16 +53,19 @@ func TestTheChildRendersAsThisProcessWould(t *testing.T) {
 func TestARenderingIsBounded(t *testing.T) {
 	r := NewRenderer()
 	long := strings.Repeat("a", 200_000)
+	const deep = "exceeded maximum template depth|more than 256 MiB of memory"
 	for text, says := range map[string]string{
-		`{{ $x := "x" }}{{ range 40 }}{{ $x = print $x $x }}{{ end }}`:  "more than 256 MiB of memory",
-		`{{ replaceAll "a" "` + long + `" "` + long + `" }}`:            "more than 256 MiB of memory",
-		`{{ range 9000000000000000000 }}{{ end }}`:                      "more than 2s of processor time",
-		`{{ define "x" }}{{ template "x" }}{{ end }}{{ template "x" }}`: "exceeded maximum template depth",
+		`{{ $x := "x" }}{{ range 40 }}{{ $x = print $x $x }}{{ end }}`: "more than 256 MiB of memory",
+		`{{ replaceAll "a" "` + long + `" "` + long + `" }}`:           "more than 256 MiB of memory",
+		`{{ range 9000000000000000000 }}{{ end }}`:                     "more than 2s of processor time",
+		// Of the two bounds that end it the one of memory comes first where the race detector takes of it, too.
+		`{{ define "x" }}{{ template "x" }}{{ end }}{{ template "x" }}`: deep,
 		`{{ range 9000000 }}` + long + `{{ end }}`:                      "renders more than 8388608 bytes",
 		strings.Repeat("{{if 1}}", 900_000):                             "the bound is 1048576",
 	} {
 		_, err := r.Render(t.Context(), Template{Name: `template 1 ("local/x")`, Text: text}, nil)
-		if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), says) ||
+		one := func(s string) bool { return strings.Contains(err.Error(), s) }
+		if !fault.Has(err, fault.Invalid) || !slices.ContainsFunc(strings.Split(says, "|"), one) ||
 			!strings.Contains(err.Error(), `template 1 ("local/x")`) {
 			t.Errorf("%.60q: %.300v, want %q", text, err, says)
 		}

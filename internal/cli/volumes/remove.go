@@ -52,7 +52,6 @@ func (r *remove) do(ctx context.Context, arg string) error {
 		return err
 	}
 	c := r.env.Client()
-	plugin := pluginOf(ctx, c, ref)
 	g, gctx := lifecycle.NewGroup(ctx)
 	if r.wait > 0 {
 		g.Go("progress", func() error {
@@ -87,48 +86,7 @@ func (r *remove) do(ctx context.Context, arg string) error {
 		}
 	}
 	r.env.Out.Printf("Volume %q deleted\n", ref.ID)
-	r.snapshots(ctx, c, plugin, ref)
 	return nil
-}
-
-// pluginOf is the plugin of a volume, empty when that cannot be read.
-func pluginOf(ctx context.Context, c *api.Client, ref kit.Ref) string {
-	list, _, err := c.Volumes().List(ctx, &api.QueryOptions{Prefix: ref.ID, Namespace: ref.Namespace})
-	if err != nil {
-		return "" // the deletion itself will say it
-	}
-	for _, v := range list {
-		if v.ID == ref.ID && v.Namespace == ref.Namespace {
-			return v.PluginID
-		}
-	}
-	return ""
-}
-
-// listing bounds how long a plugin may take to list its snapshots: the volume is deleted in any case.
-const listing = 10 * time.Second
-
-// snapshots names the snapshots of a volume that is gone. They stay, and take the place of what they hold.
-func (r *remove) snapshots(ctx context.Context, c *api.Client, plugin string, ref kit.Ref) {
-	if plugin == "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, listing)
-	defer cancel()
-	list, _, err := c.Volumes().ListSnapshots(ctx, plugin, nil, &api.QueryOptions{PerPage: 100})
-	if err != nil {
-		return // a plugin that lists none may have none
-	}
-	var left []string
-	for _, s := range list.Snapshots {
-		if s.SourceVolumeID == ref.ID {
-			left = append(left, s.ID)
-		}
-	}
-	if len(left) > 0 {
-		r.env.Err.Notice("Its snapshots stay, with all that they hold: " + kit.Clean(strings.Join(left, ", ")) +
-			"; delete each with: berth volume snapshot delete " + plugin + " SNAPSHOT")
-	}
 }
 
 // progress tells what a deletion waits for, each time it is something else. It ends with the deletion.

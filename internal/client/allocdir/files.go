@@ -136,7 +136,8 @@ func (d Dir) List(path string) ([]wire.FileInfo, error) {
 	}
 	if len(entries) > maxListed {
 		return nil, fault.WithHint(fault.New(fault.Invalid, "list", fmt.Sprintf("%q of allocation %q", path, d.id),
-			fmt.Sprintf("it has more than %d entries", maxListed)), "list it in the task, with: berth alloc exec")
+			fmt.Sprintf("it has more than %d entries", maxListed)),
+			"list it in the task: berth alloc exec "+string(d.id)+" ls")
 	}
 	out := make([]wire.FileInfo, 0, len(entries))
 	for _, e := range entries {

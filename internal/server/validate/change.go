@@ -169,8 +169,8 @@ func refusal(old *volume.Volume, r *wire.VolumeWriteRequest, verb Verb, refused 
 // not know of all of it: each with the way to be rid of it.
 func Kept(old *volume.Volume, r *wire.VolumeWriteRequest) (warnings []string) {
 	id := old.ID.Typed()
-	anew := fmt.Sprintf("it stays as it is; to be rid of it: berth volume deregister %s, then berth volume register "+
-		"with external_id = %q", id, old.Status.ExternalID)
+	anew := fmt.Sprintf("it stays as it is; to be rid of it: berth volume deregister %s; then register it anew by a "+
+		"file with external_id = %q", id, old.Status.ExternalID)
 	if old.Spec.Secrets != "" && len(r.Secrets.Values) == 0 {
 		warnings = append(warnings, fmt.Sprintf("volume %q has secrets, and none are given: %s", id, anew))
 	}
