@@ -176,13 +176,15 @@ func processes(match func(process) bool) []process {
 	return out
 }
 
-// pid finds the one process of a task of an alloc that is its program.
+// pid waits for the one process of a task of an alloc that is its program: what has begun may be about to become it.
 func (m *machine) pid(alloc, task string, arg string) int {
 	m.t.Helper()
-	found := processesOfTask(alloc, task, arg)
-	if len(found) == 0 {
-		m.t.Fatalf("task %s of alloc %s has no process with %q in its arguments", task, alloc, arg)
-	}
+	var found []process
+	what := fmt.Sprintf("a process of task %s of alloc %s with %q in its arguments", task, alloc, arg)
+	m.eventually(what, func() bool {
+		found = processesOfTask(alloc, task, arg)
+		return len(found) > 0
+	})
 	return found[0].pid
 }
 
