@@ -61,7 +61,7 @@ func Wants(ns ids.Namespace, g *job.TaskGroup, index int) []Want {
 func (c *CSI) Refused() *Refusal {
 	for _, w := range c.wants {
 		if w.volume == nil {
-			if refused := c.absent(w.ID); refused != nil {
+			if refused := c.absent(w.Request, w.ID); refused != nil {
 				return refused
 			}
 		}
@@ -274,8 +274,7 @@ func (c *CSI) Explain(n *node.Node) (string, string) {
 func (c *CSI) explain(w *Want, n *node.Node) (string, string) {
 	v := w.volume
 	if v == nil {
-		return fmt.Sprintf("volume %q does not exist", w.ID.ID),
-			"berth volume create FILE or berth volume register FILE"
+		return fmt.Sprintf("volume %q does not exist", w.ID.ID), comes(w.Request)
 	}
 	ready, known := instance(n, v.Spec.Plugin)
 	switch {

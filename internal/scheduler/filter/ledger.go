@@ -182,13 +182,9 @@ func (l *Ledger) Refused(r *job.VolumeRequest, id volume.ID) *Refusal {
 
 func usable(v *volume.Volume, r *job.VolumeRequest, id volume.ID) *Refusal {
 	if v == nil {
-		way := "berth volume create FILE or berth volume register FILE"
-		if r.Create != nil {
-			way = "run the job again: its registration makes the volume"
-		}
 		return &Refusal{"missing CSI volume(s) " + string(id.ID),
 			fmt.Sprintf("volume %q does not exist in namespace %q", id.ID, id.Namespace),
-			way + "; the job is placed as soon as the volume is there"}
+			comes(r) + "; the job is placed as soon as the volume is there"}
 	}
 	switch v.Status.Phase {
 	case volume.PhaseFailed:

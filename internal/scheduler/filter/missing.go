@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/internal/base/ids"
+	"berth/internal/model/job"
 	"berth/internal/model/volume"
 )
 
@@ -31,7 +32,7 @@ func (m *missing) String() string {
 
 // absent names all volumes at once that the allocs of the group lack, if they are several: whoever makes them need not
 // come back for each. The key is of the first that this alloc lacks, as clients know it.
-func (c *CSI) absent(first volume.ID) *Refusal {
+func (c *CSI) absent(of *job.VolumeRequest, first volume.ID) *Refusal {
 	if c.missing == nil { // once per group: the state does not change meanwhile
 		c.missing = &missing{}
 		seen := map[ids.Volume]bool{}
@@ -53,5 +54,13 @@ func (c *CSI) absent(first volume.ID) *Refusal {
 	}
 	return &Refusal{"missing CSI volume(s) " + string(first.ID),
 		fmt.Sprintf("volumes %s do not exist in namespace %q", c.missing, first.Namespace),
-		"for each: berth volume create FILE or berth volume register FILE; the job is placed as soon as they are there"}
+		"for each: " + comes(of) + "; the job is placed as soon as they are there"}
+}
+
+// comes is how a volume that is not there comes to be.
+func comes(r *job.VolumeRequest) string {
+	if r.Create != nil {
+		return "run the job again: its registration makes the volume"
+	}
+	return "berth volume create FILE or berth volume register FILE"
 }

@@ -31,15 +31,15 @@ func (c *CSI) unshown(w *Want, n *node.Node) *job.Task {
 // ownUsers is the attribute of nodes on which tasks of a driver have user namespaces.
 func ownUsers(driver string) string { return "driver." + driver + ".user_namespaces" }
 
-// actsOnTheNode reports whether a task may have the node's users all the same: as a storage plugin, or by sharing the
-// node's processes or memory.
+// actsOnTheNode reports whether a task may have the node's users all the same: as a storage plugin of the node, or by
+// sharing the node's processes or memory. A plugin that is a controller alone is a task as others.
 func actsOnTheNode(t *job.Task) bool {
 	for _, mode := range []string{"pid_mode", "ipc_mode"} {
 		if m, set := t.Config[mode]; set && m != "" && m != "private" {
 			return true
 		}
 	}
-	return t.CSIPluginConfig != nil
+	return t.CSIPluginConfig != nil && t.CSIPluginConfig.NodeRole()
 }
 
 func unshownReason(w *Want, t *job.Task) (reason, hint string) {

@@ -45,6 +45,9 @@ func TestAVolumeThatKeepsItsOwnersIsNotTakenToUserNamespaces(t *testing.T) {
 			task(func(t *job.Task) { t.Config["pid_mode"] = "private" }), true},
 		"a storage plugin": {own, nfs, nil,
 			task(func(t *job.Task) { t.CSIPluginConfig = &job.CSIPluginConfig{ID: "p"} }), false},
+		"a controller alone": {own, nfs, nil, task(func(t *job.Task) {
+			t.CSIPluginConfig = &job.CSIPluginConfig{ID: "p", Type: job.PluginController}
+		}), true},
 	} {
 		s := newStored().put(volume.SingleNodeWriter)
 		v := s.volumes["v"]

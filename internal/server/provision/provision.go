@@ -14,6 +14,10 @@ import (
 	"berth/internal/server/state"
 )
 
+// Schema is the number of the cluster from which on the registration of a job makes volumes: a server before it would
+// apply the same command without them.
+const Schema = 6
+
 // Wanted is a volume that a job says how to make.
 type Wanted struct {
 	Group   string

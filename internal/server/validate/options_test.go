@@ -120,6 +120,10 @@ func TestAUserWhomEveryReadyNodeDeniesIsRefused(t *testing.T) {
 	if err := refusal(job.Task{User: "root", CSIPluginConfig: &job.CSIPluginConfig{}}); err != nil {
 		t.Errorf("a storage plugin: %v", err)
 	}
+	alone := job.Task{User: "root", CSIPluginConfig: &job.CSIPluginConfig{Type: job.PluginController}}
+	if err := refusal(alone); !fault.Has(err, fault.Invalid) {
+		t.Errorf("a controller alone, which is a task as others: %v", err)
+	}
 	ready("c", "")
 	if err := refusal(job.Task{User: "root"}); err != nil {
 		t.Errorf("beside a node that lets tasks be root: %v", err)

@@ -19,7 +19,14 @@ import (
 func provided(s *state.Snap, j *job.Job) (warnings []string, err error) {
 	var errs []error
 	var last provision.Wanted
-	for _, w := range provision.Of(j) {
+	wanted := provision.Of(j)
+	if m := s.Meta(nil); len(wanted) > 0 && m != nil && m.Schema < provision.Schema {
+		return nil, fault.WithHint(fault.New(fault.Unsupported, "register",
+			fmt.Sprintf("job %q: group %q: volume %q", j.ID, wanted[0].Group, wanted[0].Request.Name),
+			"it has a create block, and a server of the cluster is older than those"),
+			"upgrade every server first; or make the volume with berth volume create FILE")
+	}
+	for _, w := range wanted {
 		warning, err := provisioned(s, w, last)
 		if err != nil {
 			errs = append(errs, fault.Note(err, "register",

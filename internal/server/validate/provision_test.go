@@ -8,6 +8,7 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
+	"berth/internal/server/provision"
 	"berth/internal/server/state"
 )
 
@@ -90,6 +91,35 @@ func TestEveryVolumeThatCannotBeMadeIsNamed(t *testing.T) {
 	for _, id := range []string{"new[0]", "new[1]"} {
 		judged(t, "two volumes", err, id)
 	}
+}
+
+// TestAClusterWithOlderServersTakesNoVolumesOfJobs: given a cluster in which a server is older than jobs that make
+// volumes, when such a job is registered, then it is refused before one server makes what another does not; jobs
+// without such volumes are taken.
+func TestAClusterWithOlderServersTakesNoVolumesOfJobs(t *testing.T) {
+	at := func(schema uint64) *state.Snap {
+		store := state.New()
+		err := store.Write(state.Stamp{Index: 1}, func(tx *state.Tx) error {
+			tx.PutMeta(&state.Meta{Schema: schema})
+			tx.PutPlugin(able())
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store.Snapshot()
+	}
+	_, err := provided(at(provision.Schema-1), bringing(nil))
+	judged(t, "an older cluster", err, "upgrade every server first")
+	if err != nil && !strings.Contains(err.Error(), `job "db": group "g": volume "data"`) {
+		t.Errorf("the refusal does not say where: %v", err)
+	}
+	plain := bringing(func(r *job.VolumeRequest) { r.Create = nil })
+	if _, err := provided(at(provision.Schema-1), plain); err != nil {
+		t.Errorf("a job without such volumes: %v", err)
+	}
+	_, err = provided(at(provision.Schema), bringing(nil))
+	judged(t, "a cluster of today", err, "")
 }
 
 // changed is a state with one volume that differs from v, and a plugin.

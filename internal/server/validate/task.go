@@ -41,8 +41,8 @@ func runnable(f fleet, j *job.Job, g *job.TaskGroup, t *job.Task) error {
 	if err := f.takes(t.Driver, t.Config); err != nil {
 		errs = append(errs, fault.Note(err, "register", subject))
 	}
-	// What storage plugins may do on the node is decided otherwise.
-	if t.CSIPluginConfig == nil && f.denies(t.Driver, t.User) {
+	// What the node parts of storage plugins may do is decided otherwise.
+	if (t.CSIPluginConfig == nil || !t.CSIPluginConfig.NodeRole()) && f.denies(t.Driver, t.User) {
 		what := fmt.Sprintf("user %q: no ready node with the driver %q lets a task run as it", t.User, t.Driver)
 		errs = append(errs, fault.WithHint(fault.New(fault.Invalid, "register", subject, what),
 			"name another user in the task, or leave it out; who runs the agents allows it by denied_users in their "+
