@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -330,6 +331,39 @@ func TestALinkInATargetDoesNotLeadOutOfTheRoot(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(outside); err != nil || len(entries) > 0 {
 		t.Errorf("outside of the root there is now %v, %v", entries, err)
+	}
+}
+
+// Given a pipe that a task has put where a file's mount target was missing a moment ago, when the target is made, then
+// nobody waits at the pipe: what was found is the target.
+func TestAPipeInPlaceOfATargetHoldsNothingUp(t *testing.T) {
+	dir := t.TempDir()
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Mkfifo(filepath.Join(dir, "pipe"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	made := make(chan error, 2)
+	go func() {
+		r := &root{fd: fd}
+		made <- r.make("", "pipe", true)
+		made <- r.make("", "file", true)
+	}()
+	for _, name := range []string{"pipe", "file"} {
+		select {
+		case err := <-made:
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: it waits", name)
+		}
+	}
+	if st, err := os.Lstat(filepath.Join(dir, "file")); err != nil || st.Mode() != 0o644 {
+		t.Errorf("an empty file: %v, %v", st, err)
 	}
 }
 

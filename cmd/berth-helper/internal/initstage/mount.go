@@ -136,18 +136,16 @@ func (r *root) make(parent, name string, file bool) error {
 		return err
 	}
 	defer unix.Close(fd)
-	if !file {
-		err := unix.Mkdirat(fd, name, 0o755)
-		if errors.Is(err, unix.EEXIST) {
-			return nil // another task of the alloc made it meanwhile
-		}
-		return err
+	if file {
+		// Not by open, which would wait at a pipe that a task has put there.
+		err = unix.Mknodat(fd, name, unix.S_IFREG|0o644, 0)
+	} else {
+		err = unix.Mkdirat(fd, name, 0o755)
 	}
-	f, err := unix.Openat(fd, name, unix.O_CREAT|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
-	if err != nil {
-		return err
+	if errors.Is(err, unix.EEXIST) {
+		return nil // another task of the alloc made it meanwhile
 	}
-	return unix.Close(f)
+	return err
 }
 
 // shared reports whether a path of the task's root lies on a mount that propagates to the node.
