@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -89,8 +90,13 @@ func (m *machine) site(victim string) hostile.Site {
 		_, err := os.Stat(path)
 		must(m.t, err)
 	}
+	peer := fmt.Sprintf("@hostile-%d", os.Getpid())
+	listener, err := net.Listen("unix", peer)
+	must(m.t, err)
+	m.t.Cleanup(func() { must(m.t, listener.Close()) })
 	return hostile.Site{
 		Data:   m.data,
+		Peer:   peer,
 		Socket: m.socket(),
 		Port:   m.port,
 		Victim: victim,

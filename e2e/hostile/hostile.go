@@ -33,6 +33,8 @@ type Site struct {
 	// Data is the agent's data_dir, Socket and Port where its API listens.
 	Data, Socket string
 	Port         int
+	// Peer is a socket without a file at which somebody of the node listens.
+	Peer string
 	// Victim is the id of another alloc of the node, PID a process of it, as the node counts.
 	Victim string
 	PID    int

@@ -169,6 +169,7 @@ func network(s Site) []Attempt {
 		{"network: sockets of shims", []string{"ENOENT"}, look(s.Data + "/shim")},
 		{"network: sockets of storage plugins", []string{"ENOENT"}, look(s.Data + "/csi")},
 		{"network: sockets of Berth without a file", []string{"none"}, abstract(s.Data)},
+		{"network: a socket without a file of somebody else", []string{"EPERM"}, dial(s.Peer)},
 	}
 	return out
 }

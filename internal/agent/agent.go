@@ -19,6 +19,7 @@ import (
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logfeed"
 	"berth/internal/base/logkey"
+	"berth/internal/base/privilege"
 	"berth/internal/client"
 	"berth/internal/httpapi"
 	"berth/internal/server"
@@ -77,15 +78,20 @@ func Run(ctx context.Context, cfg *Config, version string, asked Signals) error 
 		return errors.Join(err, shut(entries))
 	}
 	defer func() { _ = a.conn.Close() }() // in-process: nobody is at the other end any more
-	warnOfUser(log, os.Geteuid())
+	warnOfNode(log, os.Geteuid(), privilege.ScopesSockets())
 	return a.run(ctx, entries, asked)
 }
 
-// warnOfUser says what an agent that is not root cannot do.
-func warnOfUser(log *slog.Logger, uid int) {
+// warnOfNode says what an agent that is not root cannot do, and what this kernel cannot keep tasks from.
+func warnOfNode(log *slog.Logger, uid int, scopes bool) {
 	if uid != 0 {
 		log.Warn("the agent does not run as root: it mounts no volumes and confines no tasks, as its task drivers say "+
 			"below; run it as root", "uid", uid)
+	}
+	if !scopes {
+		log.Warn("tasks of driver exec may hand each other open files, also of other allocations, by sockets without " +
+			"a file: this kernel has no scopes of Landlock; Linux 6.12 and later have, with landlock among the modules of " +
+			"boot option lsm=")
 	}
 }
 

@@ -114,17 +114,20 @@ func TestAReloadNamesAnotherToken(t *testing.T) {
 	}
 }
 
-// Given an agent without root, when it starts, then a warning says what it cannot do.
-func TestAnAgentThatIsNotRootSaysSo(t *testing.T) {
-	var log bytes.Buffer
-	to := slog.New(slog.NewTextHandler(&log, nil))
-	warnOfUser(to, 0)
-	if log.Len() > 0 {
-		t.Errorf("root: %s", &log)
-	}
-	warnOfUser(to, 1000)
-	if got := log.String(); !strings.Contains(got, "level=WARN") || !strings.Contains(got, "uid=1000") {
-		t.Errorf("another: %s", got)
+// Given an agent without root, and one whose kernel cannot keep tasks to their own sockets, when it starts, then a
+// warning says what it cannot do.
+func TestAnAgentSaysWhatItsNodeCannotDo(t *testing.T) {
+	for _, c := range []struct {
+		uid    int
+		scopes bool
+		want   string
+	}{{0, true, ""}, {1000, true, "uid=1000"}, {0, false, "Linux 6.12"}} {
+		var log bytes.Buffer
+		warnOfNode(slog.New(slog.NewTextHandler(&log, nil)), c.uid, c.scopes)
+		if got := log.String(); (c.want == "") != (got == "") || !strings.Contains(got, c.want) ||
+			c.want != "" && !strings.Contains(got, "level=WARN") {
+			t.Errorf("user %d, scopes %v: %q, want %q in a warning", c.uid, c.scopes, got, c.want)
+		}
 	}
 }
 

@@ -3,8 +3,10 @@
 package privilege
 
 import (
+	"errors"
 	"runtime"
 	"slices"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -56,4 +58,38 @@ func ForbidNew() error {
 // execve.
 func HideMemory() error {
 	return fault.Wrap(unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0), fault.Internal, "hide", "the memory of the process")
+}
+
+// Landlock is the version of Landlock's interface that the kernel has (landlock_create_ruleset(2)); 0: none.
+func Landlock() int {
+	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0
+	}
+	return int(version)
+}
+
+// ScopesSockets reports whether the kernel can keep a process to its own sockets without a file: Linux 6.12 and later.
+func ScopesSockets() bool { return Landlock() >= scopes }
+
+// scopes is the version of Landlock that has scopes.
+const scopes = 6
+
+// ScopeSockets lets nothing started from the thread connect to sockets without a file but its own and its children's,
+// where the kernel can do that. New privileges have to be forbidden before.
+func ScopeSockets() error {
+	if !ScopesSockets() {
+		return nil
+	}
+	rules := unix.LandlockRulesetAttr{Scoped: unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET}
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&rules)),
+		unsafe.Sizeof(rules), 0)
+	if errno != 0 {
+		return fault.Wrap(errno, fault.Internal, "bound", "the sockets of a new process")
+	}
+	var err error
+	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
+		err = errno
+	}
+	return fault.Wrap(errors.Join(err, unix.Close(int(fd))), fault.Internal, "bound", "the sockets of a new process")
 }

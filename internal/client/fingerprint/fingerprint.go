@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/privilege"
 	"berth/internal/model/node"
 )
 
@@ -155,7 +156,7 @@ func kernel(_ context.Context, f *Found, _ Options) error {
 	f.set("unique.hostname", name)
 	f.set("os.signals", signals)
 	f.set("os.cgroups.version", cgroups())
-	if v := landlock(); v > 0 {
+	if v := privilege.Landlock(); v > 0 {
 		f.set("kernel.landlock", fmt.Sprint("v", v))
 	}
 	return nil

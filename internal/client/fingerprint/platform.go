@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"berth/internal/base/fault"
 )
 
@@ -60,13 +58,4 @@ func numa(f *Found, dir string) error {
 	}
 	f.set("numa.node.count", len(nodes))
 	return nil
-}
-
-// landlock is the version of Landlock's interface that the kernel has (landlock_create_ruleset(2)); 0: none.
-func landlock() int {
-	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
-	if errno != 0 {
-		return 0
-	}
-	return int(version)
 }

@@ -23,7 +23,10 @@ func (s *Spec) bound() error {
 	if err := freshKeyring(); err != nil {
 		return err
 	}
-	return privilege.ForbidNew()
+	if err := privilege.ForbidNew(); err != nil {
+		return err
+	}
+	return privilege.ScopeSockets()
 }
 
 // freshKeyring gives the thread a session keyring that nobody else has. It is root's, so that many tasks of one user do

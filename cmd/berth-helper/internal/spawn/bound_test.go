@@ -3,8 +3,10 @@ package spawn
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -16,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/privilege"
 	"berth/internal/shimproto"
 )
 
@@ -73,6 +77,9 @@ func tell() {
 				fmt.Print(line)
 			}
 		}
+	}
+	if name := os.Getenv(socketVariable); name != "" {
+		connects(name)
 	}
 }
 
@@ -163,6 +170,63 @@ func TestABoundedChildHasNothingOfItsParents(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Given a socket without a file that somebody else listens at, and one of a child itself, when a child connects to
+// them, then one that is confined reaches its own alone, as root too; a child that acts on the node reaches both.
+func TestAConfinedChildConnectsToItsOwnSocketsAlone(t *testing.T) {
+	if !privilege.ScopesSockets() {
+		t.Skip("this kernel keeps nobody from sockets without a file")
+	}
+	name := "@berth-spawn-test-" + ids.New()
+	l, err := net.Listen("unix", name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	n := newNursery(t)
+	nobody := &shimproto.User{UID: 65534, GID: 65534}
+	confined := &Bound{NoNewPrivileges: true, Filter: allowAll()}
+	for who, c := range map[string]struct {
+		spec Spec
+		want string
+	}{
+		"nobody":                    {Spec{User: nobody, Bound: confined}, "EPERM"},
+		"root":                      {Spec{Bound: confined}, "EPERM"},
+		"one that acts on the node": {Spec{User: nobody, Bound: &Bound{}}, "allowed"},
+	} {
+		c.spec.Env = []string{socketVariable + "=" + name}
+		got := asked(t, n, c.spec)
+		if other, own := got["somebody's socket"], got["its own socket"]; other != c.want || own != "allowed" {
+			t.Errorf("%s: to somebody's socket %q, want %q; to its own %q", who, other, c.want, own)
+		}
+	}
+}
+
+// socketVariable names a socket that a child shall connect to.
+const socketVariable = "SOCKET_OF_SOMEBODY"
+
+// connects tells of a child whether it gets to somebody's socket without a file, and to one of its own.
+func connects(name string) {
+	for whose, name := range map[string]string{"somebody's": name, "its own": name + "-own"} {
+		if whose == "its own" {
+			l, err := net.Listen("unix", name)
+			if err != nil {
+				fmt.Println(err)
+				return
+			}
+			defer l.Close()
+		}
+		answer := "allowed"
+		if c, err := net.Dial("unix", name); errors.Is(err, unix.EPERM) {
+			answer = "EPERM"
+		} else if err != nil {
+			answer = err.Error()
+		} else {
+			_ = c.Close() // it has sent nothing
+		}
+		fmt.Println(whose+" socket:", answer)
 	}
 }
 

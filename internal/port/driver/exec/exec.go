@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/privilege"
 	"berth/internal/model/job"
 	"berth/internal/model/taskconfig"
 	"berth/internal/port/driver"
@@ -130,6 +131,7 @@ func (d *Driver) Fingerprint(ctx context.Context) driver.Fingerprint {
 			attributeHostPID: d.cfg.AllowHostPID,
 			attributeHostIPC: d.cfg.AllowHostIPC,
 			attributeUsers:   d.cfg.IDs != nil,
+			attributeSockets: privilege.ScopesSockets(),
 		} {
 			if allowed {
 				f.Attributes[name] = "1"

@@ -11,6 +11,9 @@ import (
 	"berth/internal/port/users"
 )
 
+// attributeSockets is of nodes whose kernel keeps tasks from sockets without a file that are not their own.
+const attributeSockets = "driver.exec.own_sockets"
+
 // attributeUsers is of nodes whose tasks have user namespaces.
 const attributeUsers = "driver.exec.user_namespaces"
 
