@@ -1,0 +1,73 @@
+package shim_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"berth/internal/port/driver"
+	"berth/internal/port/driver/exec"
+)
+
+// output is what a session has printed so far.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(b)
+}
+
+func (o *output) has(s string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return strings.Contains(o.buf.String(), s)
+}
+
+// Given a session whose command somebody of the same user has stopped, when its client goes away, or its task ends,
+// then the session ends, and so does the command.
+func TestASessionWhoseCommandIsStoppedEnds(t *testing.T) {
+	for _, tty := range []bool{false, true} {
+		for _, end := range []string{"client", "task"} {
+			task, _, sh := isolated(t, exec.Config{}, nil)
+			ctx, leave := context.WithCancel(short(t))
+			out, over := &output{}, make(chan error, 1)
+			go func() {
+				_, err := task.Exec(ctx, driver.ExecRequest{
+					Command: []string{"/bin/sh", "-c", "echo begun; sleep 4711; echo over"},
+					Stdout:  out,
+					TTY:     tty,
+				})
+				over <- err
+			}()
+			until(t, "the command", func() bool { return out.has("begun") })
+			sh(`for p in /proc/[0-9]*; do
+				case "$(tr '\0' ' ' < $p/cmdline)" in
+				"sleep 4711"*|"/bin/sh -c echo begun"*) kill -STOP ${p#/proc/};; esac
+			done`)
+			until(t, "the stop", func() bool { return sh(`cat /proc/[0-9]*/stat | grep -c ' T '`) == "2" })
+			if end == "client" {
+				leave()
+			} else if err := task.Stop(short(t), "", 0); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-over:
+			case <-time.After(time.Minute):
+				t.Fatalf("by the end of the %s (terminal: %v) it does not end", end, tty)
+			}
+			if end == "client" {
+				until(t, "the end of the command", func() bool {
+					return sh(`cat /proc/[0-9]*/cmdline | tr '\0' ' ' | grep -c 'sleep 471[1]'`) == "0"
+				})
+			}
+			leave()
+		}
+	}
+}
