@@ -75,7 +75,7 @@ func unreplaced(dir string, cfg Config) error {
 	if err != nil || len(shims) == 0 {
 		return err
 	}
-	table, err := hostfs.ReadTable()
+	table, err := hostfs.ReadTableAnew()
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func sameDir(a, b string) bool {
 // livesAt says what of a node lives beneath the directory that its records name, or beneath the one that it was moved
 // to; empty: nothing does.
 func livesAt(ctx context.Context, home, dir string, cfg Config) (string, error) {
-	table, err := hostfs.ReadTable()
+	table, err := hostfs.ReadTableAnew()
 	if err != nil {
 		return "", err
 	}

@@ -73,7 +73,7 @@ func nodeOf(h shim.Held) ids.Node {
 // mounted lists what is mounted for volumes and allocs beneath a data directory. The directories themselves may be file
 // systems of their own, and a plugin's base is a mount as long as the machine is up.
 func mounted(dataDir string) (out []string, err error) {
-	table, err := hostfs.ReadTable()
+	table, err := hostfs.ReadTableAnew()
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ type Table struct {
 
 // ReadTable returns the table of this process's mount namespace. It is read again only when the kernel says that it
 // changed: by each mount and unmount, and when a mount is made read-only or writable, but not when a file system
-// becomes read-only by itself: that is seen by ReadTableAnew.
+// becomes read-only by itself, nor when a directory above a mount is renamed: those are seen by ReadTableAnew.
 func ReadTable() (*Table, error) { return lastTable.read(false) }
 
 // ReadTableAnew returns the table as it is now, with what no event tells.
