@@ -66,8 +66,8 @@ type dataDirs struct{}
 // Check implements cluster.DataDirs.
 func (dataDirs) Check(dir string) (*storecheck.Report, error) {
 	r, volumes, err := agent.CheckData(dir)
-	if err != nil {
-		return nil, err
+	if err != nil || volumes == "" {
+		return r, err
 	}
 	s := storecheck.Store{Name: "bundled plugin", Path: volumes}
 	found, bad := datadir.Check(volumes)

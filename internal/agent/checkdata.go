@@ -7,18 +7,19 @@ import (
 	"os"
 	"path/filepath"
 
+	"berth/internal/agent/datadir"
 	"berth/internal/base/fault"
 	"berth/internal/base/storecheck"
 	"berth/internal/client/identity"
 	"berth/internal/client/localstate"
-	"berth/internal/port/kv"
 	"berth/internal/port/raftlog/files"
 	"berth/internal/server"
 	"berth/internal/server/keyring"
 )
 
 // CheckData reads every store of a data directory that no agent uses, and reports what is damaged. It changes nothing.
-// What the bundled plugin keeps there is its own to check, in the directory that is returned.
+// What the bundled plugin keeps there is its own to check, in the directory that is returned. One that a start of this
+// user's would refuse is damaged by that alone, and nothing in it is opened; then the directory returned is empty.
 func CheckData(dataDir string) (r *storecheck.Report, volumes string, err error) {
 	c := &Config{DataDir: dataDir}
 	if err := c.resolve(); err != nil {
@@ -28,13 +29,25 @@ func CheckData(dataDir string) (r *storecheck.Report, volumes string, err error)
 		return nil, "", fault.WithHint(fault.New(fault.NotFound, "check", c.DataDir, "it is no directory"),
 			"name the data_dir of an agent")
 	}
-	release, err := kv.HoldDir(c.DataDir)
+	uid := os.Geteuid()
+	release, refused, err := datadir.Hold(c.DataDir, uid)
 	if err != nil {
 		return nil, "", err
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	a := &Agent{cfg: c}
 	r = &storecheck.Report{DataDir: c.DataDir, Whole: true}
+	if refused != nil {
+		r.Add(storecheck.Store{
+			Name:   "directory",
+			Path:   c.DataDir,
+			Holds:  "not looked at: no agent starts on it",
+			Damage: storecheck.Texts(refused),
+		})
+		return r, "", nil
+	}
+	own := fmt.Sprintf("what user %d alone can change", uid)
+	r.Add(storecheck.Store{Name: "directory", Path: c.DataDir, Holds: own})
 	raft := a.dir("server", "raft")
 	log := checkLog(raft)
 	r.Add(log)
@@ -42,6 +55,7 @@ func CheckData(dataDir string) (r *storecheck.Report, volumes string, err error)
 	if log.Holds != "" && len(log.Damage) == 0 {
 		r.Add(checkState(a.dir("server")))
 	}
+	r.Add(checkWaiting(c.DataDir))
 	r.Add(checkNode(identity.StoreDir(c.DataDir)))
 	return r, a.volumes(), nil
 }
@@ -80,6 +94,16 @@ func checkState(dir string) storecheck.Store {
 	made, err := server.Replay(dir)
 	s.Damage = storecheck.Texts(append([]error{err}, made.Unopened...)...)
 	s.Holds = fmt.Sprintf("all up to entry %d, %d entries of it sealed", made.Index, made.Sealed)
+	return s
+}
+
+// checkWaiting looks at the state of a backup that the servers take up at the next start.
+func checkWaiting(dir string) storecheck.Store {
+	path, there, err := datadir.Waiting(dir)
+	s := storecheck.Store{Name: "waiting state", Path: path, Damage: storecheck.Texts(err)}
+	if there {
+		s.Holds = "the servers' state, of a backup"
+	}
 	return s
 }
 

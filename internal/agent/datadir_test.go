@@ -2,13 +2,17 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"berth/internal/agent/datadir"
+	"berth/internal/base/backup"
 	"berth/internal/base/fault"
+	"berth/internal/testkit/oneserver"
 )
 
 // Given a data_dir that another user could change, or has prepared, then it is refused with the path, the reason and
@@ -85,6 +89,10 @@ func TestADataDirThatOthersCanChangeIsRefused(t *testing.T) {
 			make(top, 0o755)
 			c.prepare(top, dir)
 			if c.want == nil {
+				r, _, err := CheckData(dir)
+				if err == nil && !r.Whole || err != nil && !fault.Has(err, fault.NotFound) {
+					t.Errorf("a check finds %+v, %v", r, err)
+				}
 				if err := datadir.Take(dir, 0); err != nil {
 					t.Fatal(err)
 				}
@@ -99,11 +107,74 @@ func TestADataDirThatOthersCanChangeIsRefused(t *testing.T) {
 			if !fault.Has(err, fault.Denied) {
 				t.Fatalf("%v, want a refusal", err)
 			}
+			sameOfACheck(t, dir, err)
 			for _, w := range append(c.want, "data_dir "+dir) {
 				if !strings.Contains(err.Error(), w) {
 					t.Errorf("%v lacks %q", err, w)
 				}
 			}
 		})
+	}
+}
+
+// sameOfACheck holds that a check of a data_dir says what its start has said, nothing else, and in no other words. One
+// that is not there is not for a check.
+func sameOfACheck(t *testing.T, dir string, refusal error) {
+	t.Helper()
+	before, err := os.Lstat(dir)
+	if err != nil {
+		return
+	}
+	r, volumes, err := CheckData(dir)
+	if err != nil || r.Whole || volumes != "" || len(r.Stores) != 1 ||
+		!slices.Equal(r.Stores[0].Damage, []string{refusal.Error()}) {
+		t.Errorf("a check says %+v, %q, %v; the start said: %v", r, volumes, err, refusal)
+	}
+	if after, err := os.Lstat(dir); err != nil || after.Mode() != before.Mode() {
+		t.Errorf("the check changed it from %v to %v, %v", before.Mode(), after, err)
+	}
+}
+
+// Given a data_dir into which a backup was put back in part, when a check looks at it, then it says what a start says,
+// and how to finish it; of one whose waiting state is damaged it names the file and the way out, as its start does.
+func TestACheckJudgesWhatABackupLeftAsAStartDoes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	waiting := filepath.Join(dir, backup.WaitingState)
+	err := errors.Join(os.MkdirAll(filepath.Dir(waiting), 0o700),
+		os.WriteFile(filepath.Join(dir, "restoring"), []byte("/mnt/monday\n"), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	err = Run(ended, &Config{DataDir: dir}, "", Signals{})
+	way := "backup restore -data-dir " + dir + " /mnt/monday"
+	if !fault.Has(err, fault.Conflict) || !strings.Contains(err.Error(), way) {
+		t.Fatalf("the start says %v", err)
+	}
+	sameOfACheck(t, dir, err)
+	if err := os.Remove(filepath.Join(dir, "restoring")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(waiting, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, conn := oneserver.Start(t)
+	_, err = datadir.TakeUp(t.Context(), dir, conn)
+	if !fault.Has(err, fault.Invalid) {
+		t.Fatalf("the start says %v", err)
+	}
+	whole, s := checked(t, dir, "waiting state")
+	if whole || s.Path != waiting || len(s.Damage) != 1 {
+		t.Fatalf("a check says %v, %+v", whole, s)
+	}
+	for _, want := range []string{
+		"take up " + waiting,
+		"put the backup back into an empty directory",
+		"move that file away",
+	} {
+		if !strings.Contains(s.Damage[0], want) || !strings.Contains(err.Error(), want) {
+			t.Errorf("of %q: a check says %q; the start says: %v", want, s.Damage[0], err)
+		}
 	}
 }

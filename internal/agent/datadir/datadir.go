@@ -1,65 +1,31 @@
 // Package datadir owns the directory of an agent: that nobody else can change what is in it, that one agent uses it and
-// no unfinished one is used, and what of it goes into a backup. The agent and the program import it.
+// no unfinished one is used, and what of it goes into a backup. A start and a check ask the same judgement. The agent
+// and the program import it.
 package datadir
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"syscall"
 
 	"berth/internal/base/backup"
 	"berth/internal/base/fault"
 	"berth/internal/port/kv"
 )
 
-// ours are the names that an agent uses in its data_dir. Whatever else is there is none of its business.
-var ours = []string{"alloc", "client", "client.identity", "csi", "lock", "server", "shim", "volumes"}
-
-// stores are those of them that Berth alone writes, down to the last file.
-var stores = []string{"client", "server", "volumes"}
-
-// Take makes sure that nobody but the agent's user, and root, can change what is in the data_dir: what is
-// written there is run as root. The path must be free of links; who could replace a directory above could replace it.
-// One that others may only read is closed to them.
+// Take makes a data_dir, which may not be there yet, the agent's: it refuses one that Judge refuses, and closes to
+// others one that they may only read.
 func Take(dir string, uid int) error {
-	for at := filepath.Dir(dir); ; at = filepath.Dir(at) {
-		if err := safe(dir, at, uid, true); err != nil {
-			return err
-		}
-		if at == "/" {
-			break
-		}
-	}
-	st, err := os.Lstat(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the agent makes it
-	}
-	if err != nil {
-		return fault.Wrap(err, fault.Invalid, "use", "data_dir "+dir)
-	}
-	if err := safe(dir, dir, uid, false); err != nil {
+	if err := Judge(dir, uid); err != nil {
 		return err
 	}
-	for _, name := range ours {
-		if err := safe(dir, filepath.Join(dir, name), uid, false); err != nil {
-			return err
-		}
-	}
-	for _, name := range stores {
-		err := filepath.WalkDir(filepath.Join(dir, name), func(path string, _ fs.DirEntry, err error) error {
-			if err != nil && !errors.Is(err, fs.ErrNotExist) { // what runs on may remove what it made
-				return fault.Wrap(err, fault.Invalid, "use", "data_dir "+dir)
-			}
-			return safe(dir, path, uid, false)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	if st.Mode().Perm() == 0o700 {
+	st, err := os.Lstat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // the agent makes it
+	case err != nil:
+		return fault.Wrap(err, fault.Invalid, "use", "data_dir "+dir)
+	case st.Mode().Perm() == 0o700:
 		return nil
 	}
 	return fault.Wrap(os.Chmod(dir, 0o700), fault.Denied, "close", "data_dir "+dir+" to others")
@@ -77,31 +43,15 @@ func Lock(dir string) (*kv.DirLock, error) {
 	return lock, nil
 }
 
-// safe refuses a path that others can change. above: it is a directory over the data_dir, which may belong to root, and
-// where others may make things of their own if they cannot replace those of others.
-func safe(dir, path string, uid int, above bool) error {
-	st, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return fault.Wrap(err, fault.Invalid, "use", "data_dir "+dir)
-	case st.Mode()&fs.ModeSymlink != 0:
-		return unsafeDir(dir, path+" is a symbolic link",
-			"put the directory itself there; to have it on another disk, mount that there")
+// Hold keeps agents from a data_dir that none of them uses until release, and changes nothing in it. refused is why
+// Take and Lock of an agent of user uid would refuse it; then nothing of it may be opened.
+func Hold(dir string, uid int) (release func() error, refused, err error) {
+	none := func() error { return nil }
+	if err := Judge(dir, uid); err != nil {
+		return none, err, nil
 	}
-	owner := int(st.Sys().(*syscall.Stat_t).Uid)
-	if owner != uid && (!above || owner != 0) {
-		return unsafeDir(dir, fmt.Sprintf("%s belongs to user %d, and the agent runs as user %d", path, owner, uid),
-			"choose a directory of the agent's own; if it was its own before, look who changed it, and what is in it")
+	if release, err = kv.HoldDir(dir); err != nil {
+		return nil, nil, err
 	}
-	if st.Mode().Perm()&0o022 != 0 && (!above || st.Mode()&fs.ModeSticky == 0) {
-		return unsafeDir(dir, fmt.Sprintf("%s can be written by others (mode %#o)", path, st.Mode().Perm()),
-			"take that right away from them: chmod go-w "+path+"; look what they may have put there before")
-	}
-	return nil
-}
-
-func unsafeDir(dir, why, way string) error {
-	return fault.WithHint(fault.New(fault.Denied, "use", "data_dir "+dir, why), way)
+	return release, backup.Unfinished(dir), nil
 }

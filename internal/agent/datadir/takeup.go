@@ -13,6 +13,7 @@ import (
 	"berth/internal/base/durable"
 	"berth/internal/base/fault"
 	"berth/internal/base/retry"
+	"berth/internal/base/savefile"
 	"berth/internal/wire"
 )
 
@@ -39,13 +40,35 @@ func TakeUp(ctx context.Context, dir string, servers wire.Conn) (taken bool, err
 			err = errors.Join(os.Remove(path), durable.SyncDir(filepath.Dir(path)))
 			return true, fault.Wrap(err, fault.Internal, "remove", path)
 		case !fault.Has(err, fault.Unavailable) && !fault.Has(err, fault.NotReady):
-			return false, fault.WithHint(fault.Wrap(err, fault.KindOf(err), "take up", path),
-				"the state of a backup waits there for the servers; put the backup back into an empty directory, or, to "+
-					"begin with the state that the servers have, move that file away")
+			return false, notTakenUp(err, path)
 		case !retry.Sleep(ctx, askAgain):
 			return false, nil // the agent stops: the node does not start either
 		}
 	}
+}
+
+func notTakenUp(err error, path string) error {
+	return fault.WithHint(fault.Wrap(err, fault.KindOf(err), "take up", path),
+		"the state of a backup waits there for the servers; put the backup back into an empty directory, or, to "+
+			"begin with the state that the servers have, move that file away")
+}
+
+// Waiting looks at the state of a backup that waits beside the servers, and changes nothing. there: one waits; an error
+// is that by which TakeUp would refuse its file.
+func Waiting(dir string) (path string, there bool, err error) {
+	path = filepath.Join(dir, backup.WaitingState)
+	f, err := os.Open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return path, false, nil
+	case err != nil:
+		return path, true, notTakenUp(err, path)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	if _, _, err := savefile.Decode(f); err != nil {
+		return path, true, notTakenUp(err, path)
+	}
+	return path, true, nil
 }
 
 func give(ctx context.Context, path string, servers wire.Conn) error {

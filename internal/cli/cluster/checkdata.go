@@ -23,10 +23,13 @@ func newCheckData(e *kit.Env, dirs DataDirs) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "check-data [flags] <directory>",
 		Short: "Read every store of an agent's data directory, and say what is damaged",
-		Long: `Reads the servers' log and key, the node's store and the records of the bundled storage plugin, from the
-first byte to the last, makes the servers' state anew from them as a start does, opens what is sealed in it, and changes
-nothing. The agent must not run; what it started may. Exits with 0 if everything is whole, with 2 if something is
-damaged, and with 1 if the directory cannot be read.`,
+		Long: `Judges the directory as the start of an agent does: links, rights and owners in it, and whether a backup
+was put back into it in part only. Where a start would refuse it, the reason and the way out are the start's, and
+nothing in it is opened; so run it as the agent's user. Then it reads the servers' log and key, the node's store and the
+records of the bundled storage plugin, from the first byte to the last, makes the servers' state anew from them as a
+start does, opens what is sealed in it, and changes nothing. The agent must not run; what it started may. Exits with 0
+if everything is whole, with 2 if something is damaged or a start would refuse the directory, and with 1 if it cannot be
+read.`,
 		Example: "  berth operator check-data /var/lib/berth",
 		Local:   true,
 		Run: func(_ context.Context, args []string) error {
