@@ -84,6 +84,14 @@ func (j Jobs) Deregister(
 	return &out, meta, err
 }
 
+// Start has a job that was stopped run again as it was; one that is not stopped is only looked at again. An addition of
+// Berth.
+func (j Jobs) Start(ctx context.Context, id string, o *WriteOptions) (*JobRegisterResponse, *QueryMeta, error) {
+	var out JobRegisterResponse
+	meta, err := j.c.do(ctx, newCall(http.MethodPut, "job", id, "start").write(o), &out)
+	return &out, meta, err
+}
+
 // Evaluate asks the scheduler to look at a job again.
 func (j Jobs) Evaluate(
 	ctx context.Context, req *JobEvaluateRequest, o *WriteOptions,

@@ -135,6 +135,10 @@ func TestMethodsAskAndRead(t *testing.T) {
 					&api.WriteOptions{Namespace: "n"})
 				return v, err
 			}, false},
+		{"PUT_job_ID_evaluate", "PUT /v1/job/web/start?namespace=n", func(c *api.Client) (any, error) {
+			v, _, err := c.Jobs().Start(ctx, "web", &api.WriteOptions{Namespace: "n"})
+			return v, err
+		}, false},
 		{"PUT_job_ID_evaluate", "PUT /v1/job/web/evaluate", func(c *api.Client) (any, error) {
 			v, _, err := c.Jobs().Evaluate(ctx, &api.JobEvaluateRequest{JobID: "web"}, nil)
 			return v, err

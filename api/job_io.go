@@ -99,6 +99,7 @@ type JobDeregisterResponse struct {
 	JobModifyIndex  uint64
 	VolumeEvalID    string
 	VolumeEvalIndex uint64
+	Warnings        string `json:",omitempty"` // an addition of Berth
 	QueryMeta
 }
 

@@ -27,7 +27,6 @@ var elsewhere = map[string]string{
 	"job revert":              `"berth job inspect -hcl -version 1 x" prints version 1 with its values: run that`,
 	"job scale":               "scaling is not built yet: run the job with another count",
 	"job scaling-events":      "scaling is not built yet: run the job with another count",
-	"job start":               `run the job file again by "berth job run"`,
 	"job tag":                 `version tags are not built yet: "berth job history" lists the versions`,
 	"keyring":                 "there is one server and no gossip, so there are no keys to manage",
 	"license":                 "no license is needed",

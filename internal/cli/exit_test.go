@@ -59,8 +59,8 @@ var reads = map[string]reading{
 }
 
 // changes are the verbs that change something, or run what somebody else says.
-var changes = strings.Split(`acl bootstrap,alloc exec,alloc restart,alloc signal,alloc stop,exec,fmt,job eval,job run,`+
-	`job stop,node eligibility,node identity keep,node identity new,node orphans adopt,node orphans end,node readmit,`+
+var changes = strings.Split(`acl bootstrap,alloc exec,alloc restart,alloc signal,alloc stop,exec,fmt,`+
+	`job eval,job run,job start,job stop,node eligibility,node identity keep,node identity new,node orphans adopt,node orphans end,node readmit,`+
 	`node reboot-confirm,node replace,`+
 	`node unknown-mount forget,operator api,operator backup restore,operator backup save,operator recovery begin,operator recovery dismiss,`+
 	`operator recovery finish,operator snapshot restore,operator snapshot save,plugin rebind,run,stop,system gc,`+
@@ -113,7 +113,8 @@ func TestReadingWhatDoesNotExistFails(t *testing.T) {
 func TestChangingWhatDoesNotExistFailsLikeReadingIt(t *testing.T) {
 	for _, typed := range []string{
 		"alloc restart dead", "alloc signal dead", "alloc stop dead", "alloc stop " + noUUID, "exec dead ls",
-		"job eval nothing", "job stop nothing", "node eligibility -disable dead", "node orphans adopt -yes dead",
+		"job eval nothing", "job start nothing", "job stop nothing",
+		"node eligibility -disable dead", "node orphans adopt -yes dead",
 		"node orphans end -yes dead", "node readmit -reason r -y dead", "node reboot-confirm -reason r -y dead",
 		"node replace -reason r -y dead dead", "operator recovery dismiss -reason r -y dead",
 		"plugin rebind -provider p -y nothing", "volume delete nothing", "volume deregister nothing",

@@ -600,6 +600,8 @@ func (f *fake) put(path string, r *http.Request, body []byte) (any, error) {
 		return &api.JobValidateResponse{}, nil
 	case strings.HasPrefix(path, "volume/csi/"):
 		return volumePut(path, body)
+	case strings.HasSuffix(path, "/start"):
+		return &api.JobRegisterResponse{EvalID: evalA, JobModifyIndex: 14, Outcome: "updated"}, nil
 	case strings.HasSuffix(path, "/evaluate"):
 		return &api.JobRegisterResponse{EvalID: evalA}, nil
 	case path == "volumes/snapshot":
@@ -656,7 +658,11 @@ func (f *fake) del(path string, r *http.Request) (any, error) {
 	switch {
 	case strings.HasPrefix(path, "job/"):
 		f.job, f.stopping = strings.TrimPrefix(path, "job/"), true
-		return &api.JobDeregisterResponse{EvalID: evalA}, nil
+		out := &api.JobDeregisterResponse{EvalID: evalA}
+		if f.job == "web" {
+			out.Warnings = `plugin "ebs" serves volumes in use: volume "db-data" is held by allocation 4ff1d9c5`
+		}
+		return out, nil
 	case path == "volume/csi/db-data/delete" && !patient(r.URL.Query()):
 		return nil, &refusal{409,
 			`volume in use: db-data: held by allocation 4ff1d9c5 of job "db" on node 8f3a11c0 since 1999-12-31T23:00:00Z (stop the job first: berth job stop db)`}

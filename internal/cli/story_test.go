@@ -49,6 +49,7 @@ func TestWhatIsSent(t *testing.T) {
 		{"job plan -diff=false testdata/files/db.hcl", "PUT /v1/job/db/plan", `"Diff":false`},
 		{"job stop -purge -no-shutdown-delay -detach db",
 			"DELETE /v1/job/db?eval_priority=0&global=false&namespace=default&no_shutdown_delay=true&purge=true", ""},
+		{"job start -detach db", "PUT /v1/job/db/start?namespace=default", ""},
 		{"job eval -force-reschedule -detach db", "PUT /v1/job/db/evaluate?namespace=default",
 			`"ForceReschedule":true`},
 		{"volume expand -size 2GiB -limit 3GiB -wait 5s db-data",

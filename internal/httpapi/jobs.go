@@ -200,8 +200,13 @@ var jobStop = write(wire.JobDeregister, func(r *request) (*wire.JobDeregisterReq
 		EvalID:          string(out.Eval),
 		EvalCreateIndex: out.EvalCreateIndex,
 		JobModifyIndex:  out.JobModifyIndex,
+		Warnings:        convert.WarningText(out.Warnings),
 	}
 })
+
+var jobStart = write(wire.JobStart, func(r *request) (*wire.JobStartRequest, error) {
+	return &wire.JobStartRequest{Namespace: r.ns, Job: ids.Job(r.PathValue("id"))}, nil
+}, registered)
 
 var jobEvaluate = write(wire.JobEvaluate, func(r *request) (*wire.JobEvaluateRequest, error) {
 	var body api.JobEvaluateRequest

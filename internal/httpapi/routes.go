@@ -61,6 +61,7 @@ var routes = []route{
 	{method: put, path: "/v1/job/{id}", handle: (*Server).jobRegister},
 	{method: del, path: "/v1/job/{id}", handle: (*Server).jobDeregister},
 	{method: put, path: "/v1/job/{id}/plan", handle: (*Server).jobPlan},
+	{method: put, path: "/v1/job/{id}/start", handle: jobStart},
 	{method: put, path: "/v1/job/{id}/evaluate", handle: jobEvaluate},
 	{method: get, path: "/v1/job/{id}/allocations", handle: jobAllocs},
 	{method: get, path: "/v1/job/{id}/evaluations", handle: jobEvals},

@@ -15,6 +15,7 @@ var (
 	JobPlan       = Unary[JobPlanRequest, JobPlanReply]("Job.Plan")
 	JobValidate   = Unary[JobValidateRequest, JobValidateReply]("Job.Validate")
 	JobDeregister = Unary[JobDeregisterRequest, JobRegisterReply]("Job.Deregister")
+	JobStart      = Unary[JobStartRequest, JobRegisterReply]("Job.Start")
 	JobEvaluate   = Unary[JobEvaluateRequest, JobRegisterReply]("Job.Evaluate")
 	JobGet        = Unary[Ref[ids.Job], One[JobView]]("Job.Get")
 	JobList       = Unary[Query, List[*JobView]]("Job.List")
@@ -96,6 +97,12 @@ type JobDeregisterRequest struct {
 	Purge           bool
 	NoShutdownDelay bool
 	Priority        int
+}
+
+// JobStartRequest has a job that was stopped run again as it was.
+type JobStartRequest struct {
+	Namespace ids.Namespace
+	Job       ids.Job
 }
 
 // JobEvaluateRequest makes a new evaluation of a job.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"berth/api"
 	"berth/internal/cli/kit"
@@ -42,28 +43,49 @@ const mostLines = 8
 func reasons(m *api.AllocationMetric, verbose bool) []string {
 	type refusal struct{ reason, hint string }
 	var order []refusal
-	nodes := map[refusal][]string{}
+	nodes := map[refusal][]api.NodeReason{}
 	for _, r := range m.Reasons {
 		key := refusal{r.Reason, r.Hint}
 		if nodes[key] == nil {
 			order = append(order, key)
 		}
-		name := r.Name
-		if name == "" || verbose && r.Node != "" {
-			name = kit.ID(r.Node, verbose)
-		}
-		nodes[key] = append(nodes[key], name)
+		nodes[key] = append(nodes[key], r)
 	}
 	var out []string
 	for i, key := range order {
 		if rest := len(order) - i; i == mostLines && rest > 1 && !verbose {
 			return append(out, fmt.Sprintf("%d more reasons of other nodes (-verbose lists them)", rest))
 		}
-		text := who(nodes[key]) + ": " + key.reason
+		text := who(names(nodes[key], verbose)) + ": " + key.reason
 		if key.hint != "" {
 			text += " (" + key.hint + ")"
 		}
 		out = append(out, text)
+	}
+	return out
+}
+
+// names are those of nodes, each once. Nodes of one name, as one that was replaced and its successor, are told apart by
+// their ids.
+func names(list []api.NodeReason, verbose bool) []string {
+	ids := map[string][]string{} // by name
+	for _, r := range list {
+		if !slices.Contains(ids[r.Name], r.Node) {
+			ids[r.Name] = append(ids[r.Name], r.Node)
+		}
+	}
+	var out []string
+	for _, r := range list {
+		name := r.Name
+		switch {
+		case name == "" || verbose && r.Node != "":
+			name = kit.ID(r.Node, verbose)
+		case len(ids[name]) > 1:
+			name += " (" + kit.ID(r.Node, false) + ")"
+		}
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
 	}
 	return out
 }
@@ -76,18 +98,10 @@ func who(names []string) string {
 		return names[0]
 	case len(names) == 1:
 		return "node " + names[0]
+	case len(names) > few:
+		return fmt.Sprintf("nodes %s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 	}
-	text := "nodes "
-	for i, n := range names {
-		if i == few {
-			return fmt.Sprintf("%s and %d more", text, len(names)-few)
-		}
-		if i > 0 {
-			text += ", "
-		}
-		text += n
-	}
-	return text
+	return "nodes " + strings.Join(names, ", ")
 }
 
 // counts are the sums that an agent gives which does not name nodes.

@@ -2,6 +2,7 @@ package follow
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"berth/api"
@@ -21,5 +22,20 @@ func TestFiguresOfManyNodesDoNotFillTheScreen(t *testing.T) {
 	}
 	if len(all) != len(m.Reasons) {
 		t.Errorf("with -verbose %d of %d", len(all), len(m.Reasons))
+	}
+}
+
+// Given a node that is refused twice for the same reason, then it is named once; two nodes of one name, as one that was
+// replaced and its successor, are told apart.
+func TestANodeIsNamedOncePerReason(t *testing.T) {
+	const old, fresh = "91b2c3d4-0000-4000-8000-00000000000b", "8f3a11c0-0000-4000-8000-00000000000a"
+	refused := func(id, name, why string) api.NodeReason { return api.NodeReason{Node: id, Name: name, Reason: why} }
+	m := &api.AllocationMetric{Reasons: []api.NodeReason{
+		refused(old, "op10", "no plugin"), refused(old, "op10", "no plugin"),
+		refused(old, "op10", "no room"), refused(fresh, "op10", "no room"),
+	}}
+	want := []string{"node op10: no plugin", "nodes op10 (91b2c3d4), op10 (8f3a11c0): no room"}
+	if got := reasons(m, false); !slices.Equal(got, want) {
+		t.Errorf("it says %q", got)
 	}
 }

@@ -1,5 +1,5 @@
-// Package jobs owns the commands about jobs and job files: run, plan, validate, status, inspect, stop, allocs, history,
-// eval and fmt. Only the root of the command line imports it.
+// Package jobs owns the commands about jobs and job files: run, plan, validate, status, inspect, stop, start, allocs,
+// history, eval and fmt. Only the root of the command line imports it.
 package jobs
 
 import (
@@ -14,7 +14,7 @@ import (
 // Noun returns "job" with its verbs.
 func Noun(e *kit.Env) *kit.Command {
 	return kit.Noun("job", "Run jobs and look at them", newRun(e), newPlan(e), newValidate(e), newStatus(e),
-		newInspect(e), newStop(e), newAllocs(e), newHistory(e), newEval(e))
+		newInspect(e), newStop(e), newStart(e), newAllocs(e), newHistory(e), newEval(e))
 }
 
 // Shortcuts are the verbs that need no noun. status is left to the root, which searches all kinds.

@@ -55,6 +55,7 @@ func (s *stop) do(ctx context.Context, arg string) error {
 	if err != nil {
 		return kit.Doing(err, "stop", "job", ref.ID)
 	}
+	s.env.Err.Warn(out.Warnings)
 	if out.EvalID == "" {
 		s.env.Out.Printf("Job %q stopped; it had nothing to run\n", ref.ID)
 		return nil

@@ -104,6 +104,7 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.base, s, wire.JobPlan, e.jobPlan)
 	serving.Unary(e.base, s, wire.JobValidate, e.jobValidate)
 	serving.Unary(e.base, s, wire.JobDeregister, e.jobDeregister)
+	serving.Unary(e.base, s, wire.JobStart, e.jobStart)
 	serving.Unary(e.base, s, wire.JobEvaluate, e.jobEvaluate)
 	serving.Unary(e.base, s, wire.JobGet, e.jobGet)
 	serving.Unary(e.base, s, wire.JobList, e.jobList)

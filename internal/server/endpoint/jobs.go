@@ -2,12 +2,15 @@ package endpoint
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/server/fsm"
+	"berth/internal/server/holders"
 	"berth/internal/server/provision"
 	"berth/internal/server/state"
 	"berth/internal/server/validate"
@@ -63,7 +66,30 @@ func (e *Endpoints) jobDeregister(ctx context.Context, req *wire.JobDeregisterRe
 		NoShutdownDelay: req.NoShutdownDelay,
 		EvalPriority:    req.Priority,
 		Seed:            ids.New(),
-	}, nil)
+	}, holders.Deserted(e.cfg.Store.Snapshot(), req.Namespace, req.Job, req.Purge))
+}
+
+// jobStart registers a stopped job once more as it is stored: of Berth's own jobs, too, which nobody may change.
+func (e *Endpoints) jobStart(ctx context.Context, req *wire.JobStartRequest) (*wire.JobRegisterReply, error) {
+	snap := e.cfg.Store.Snapshot()
+	old := snap.Job(nil, req.Namespace, req.Job)
+	if old == nil {
+		way := "it may have been forgotten, as by -purge: run its file again: berth job run FILE"
+		if req.Namespace == ids.ReservedNamespace {
+			way = "it may have been forgotten, as by -purge: an agent with local_csi registers it again when it starts"
+		}
+		return nil, fault.WithHint(
+			fault.New(fault.NotFound, "start", fmt.Sprintf("job %q", req.Job), "there is no such job"), way)
+	}
+	j := *old
+	j.Stop = false
+	again := &wire.JobRegisterRequest{Job: &j, EnforceIndex: true, ModifyIndex: old.JobModifyIndex}
+	for s := range snap.Submissions(nil, req.Namespace, req.Job) {
+		if again.Submission == nil || s.Version > again.Submission.Version {
+			again.Submission = s
+		}
+	}
+	return e.jobRegister(ctx, again)
 }
 
 func (e *Endpoints) registered(
