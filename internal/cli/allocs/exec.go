@@ -33,9 +33,10 @@ func newExec(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "exec [flags] <alloc> <command> [argument...]",
 		Short: "Run a command in a task",
-		Long: `Runs a command where a task runs, with the task's files and environment, and exits with its exit code. On
-a terminal the command gets a terminal, too; then the escape character at the beginning of a line, followed by a dot,
-ends the session.`,
+		Long: `Runs a command where a task runs, with the task's files and environment, and exits with its exit code, as
+a shell does: 127 when the command is not found there, 126 when it cannot be run, 128 and the signal's number when a
+signal killed it; 1 when no session came about. On a terminal the command gets a terminal, too; then the escape
+character at the beginning of a line, followed by a dot, ends the session.`,
 		Example: `  berth alloc exec 4ff1d9c5 redis-cli info
   berth alloc exec -i -t -task redis 4ff1d9c5 /bin/sh`,
 		Foreign: true,

@@ -43,7 +43,8 @@ type Task interface {
 	Signal(ctx context.Context, signal string) error
 	// Stats reads the present resource usage.
 	Stats(ctx context.Context) (Stats, error)
-	// Exec runs a command in the task's environment and isolation, and returns its exit.
+	// Exec runs a command in the task's environment and isolation, and returns its exit. That of a command that cannot
+	// run is a shell's: 127 when it is not found, otherwise 126, with a sentence on its standard error.
 	Exec(ctx context.Context, req ExecRequest) (ExitResult, error)
 }
 

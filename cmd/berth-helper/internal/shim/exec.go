@@ -49,7 +49,11 @@ func (c *conn) exec(payload []byte) (shimproto.Message, error) {
 		return nil, fault.New(fault.Conflict, "exec in", "process "+m.Name, "it has ended")
 	}
 	s := &session{conn: c}
-	if err := s.start(p, &m); err != nil {
+	err = s.start(p, &m)
+	if code, is := spawn.ExitCode(err); is {
+		return nil, hungUp(c.sayUnrunnable(err, code, m.TTY))
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := shimproto.WriteRaw(c, shimproto.TypeDone, nil); err != nil {
@@ -57,6 +61,22 @@ func (c *conn) exec(payload []byte) (shimproto.Message, error) {
 		return nil, hungUp(err)
 	}
 	return nil, s.run()
+}
+
+// sayUnrunnable ends a session whose command cannot run as a shell would: with a sentence on its standard error, which
+// a terminal shows with the output, and with the exit code for that.
+func (c *conn) sayUnrunnable(why error, code int, tty bool) error {
+	stream, end := shimproto.TypeStderr, "\n"
+	if tty {
+		stream, end = shimproto.TypeStdout, "\r\n" // the keyboard's side is raw
+	}
+	if err := shimproto.WriteRaw(c, shimproto.TypeDone, nil); err != nil {
+		return err
+	}
+	if err := shimproto.WriteRaw(c, stream, []byte("berth: "+why.Error()+end)); err != nil {
+		return err
+	}
+	return shimproto.Write(c, shimproto.TypeExit, &shimproto.Exit{Code: code, Ended: time.Now().UnixNano()})
 }
 
 func (s *session) start(p *process, m *shimproto.Exec) error {

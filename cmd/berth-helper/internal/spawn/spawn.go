@@ -279,7 +279,7 @@ func (s *Spec) lookup() (string, error) {
 	if strings.Contains(name, "/") {
 		full := join(s.Dir, name)
 		if reason := runnable(full); reason != "" {
-			return "", s.refuse("command "+quote(name), reason+" in "+s.where(), s.hint(reason))
+			return "", s.refuseCommand(name, reason+" in "+s.where(), s.hint(reason), reason == notFound)
 		}
 		return full, nil
 	}
@@ -301,14 +301,14 @@ func (s *Spec) lookup() (string, error) {
 		}
 	}
 	if found != "" {
-		return "", s.refuse("command "+quote(name), found, s.hint(why))
+		return "", s.refuseCommand(name, found, s.hint(why), false)
 	}
 	looked := "looked in " + strings.Join(dirs, ", ")
 	if len(dirs) == 0 {
 		looked = "the task's env has no PATH"
 	}
-	return "", s.refuse("command "+quote(name), "not found in "+s.where()+": "+looked,
-		"give the command's whole path, or set PATH in the task's env")
+	return "", s.refuseCommand(name, "not found in "+s.where()+": "+looked,
+		"give the command's whole path, or set PATH in the task's env", true)
 }
 
 // Reasons why a file cannot be run.
@@ -368,11 +368,43 @@ func (s *Spec) explain(path string, step int, err error) error {
 	case errors.Is(err, unix.E2BIG):
 		text = "its arguments and environment are larger than the kernel takes"
 	}
-	return s.refuse("command "+quote(path), text, hint)
+	return s.refuseCommand(path, text, hint, false)
 }
 
 func (s *Spec) refuse(subject, text, hint string) error {
 	return &fault.Error{Kind: fault.Invalid, Subject: subject, Err: errors.New(text), Hint: hint}
+}
+
+func (s *Spec) refuseCommand(name, text, hint string, missing bool) error {
+	cause := &unrunnable{text: text, code: exitNotRunnable}
+	if missing {
+		cause.code = exitNotFound
+	}
+	return &fault.Error{Kind: fault.Invalid, Subject: "command " + quote(name), Err: cause, Hint: hint}
+}
+
+// Exit codes by which shells say that a command did not run (POSIX, Shell Command Language, 2.8.2).
+const (
+	exitNotRunnable = 126
+	exitNotFound    = 127
+)
+
+// unrunnable is why a command cannot run, while all around it can.
+type unrunnable struct {
+	text string
+	code int
+}
+
+func (u *unrunnable) Error() string { return u.text }
+
+// ExitCode is the exit code with which a shell would have answered for a command that Start refused. There is none when
+// the error is not the command's: its working directory, its namespaces, the machine.
+func ExitCode(err error) (code int, ok bool) {
+	var u *unrunnable
+	if !errors.As(err, &u) {
+		return 0, false
+	}
+	return u.code, true
 }
 
 func join(dir, path string) string {

@@ -153,6 +153,9 @@ func TestWhyNothingWasStarted(t *testing.T) {
 			continue
 		}
 		fmt.Fprintf(&got, "%s:\n  %s: %s\n", c.name, fault.KindOf(err), strings.ReplaceAll(err.Error(), dir, "DIR"))
+		if code, ok := ExitCode(err); ok {
+			fmt.Fprintf(&got, "  in a session: exit code %d\n", code)
+		}
 	}
 	const file = "testdata/refusals.txt"
 	if *update {

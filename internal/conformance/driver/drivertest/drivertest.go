@@ -79,7 +79,7 @@ var cases = []struct {
 	{"exec with pipes", execPipes},
 	{"exec with a terminal", execTerminal},
 	{"exec that is given up", execGivenUp},
-	{"exec of a command that is not found", execNotFound},
+	{"exec of a command that cannot run", execUnrunnable},
 	{"out of memory", outOfMemory},
 	{"small memory", smallMemory},
 	{"another user", otherUser},

@@ -172,11 +172,52 @@ func execGivenUp(b *bench) {
 	b.eventually("the command was killed", func() bool { return len(running(b, "sleep", m)) == 0 })
 }
 
-func execNotFound(b *bench) {
-	task := b.start(b.config(`exec sleep 1000`))
-	_, err := task.Exec(b.context(), driver.ExecRequest{Command: []string{"no-such-command"}})
-	if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), `command "no-such-command"`) {
-		b.Errorf("exec: %v", err)
+// execUnrunnable: a command that cannot run is answered as a shell answers, with a sentence and 126 or 127; and the
+// next one runs.
+func execUnrunnable(b *bench) {
+	cfg := b.config(`exec sleep 1000`)
+	task := b.start(cfg)
+	var made bytes.Buffer
+	exit, err := task.Exec(b.context(), driver.ExecRequest{
+		Command: []string{"sh", "-c", `{ cd /local || cd "$0"; } 2>/dev/null && echo 'exit 0' >plain &&
+			printf '#!/no/such/interpreter\n' >orphan && chmod +x orphan && printf %s "$PWD"`,
+			filepath.Join(cfg.TaskDir, "local")},
+		Stdout: &made,
+	})
+	if err != nil || !exit.Successful() {
+		b.Fatalf("files to run: %+v, %v", exit, err)
+	}
+	dir := made.String()
+	for _, c := range []struct {
+		command string
+		code    int
+		says    string
+	}{
+		{"no-such-command", 127, `command "no-such-command": not found in `},
+		{"/no/such/command", 127, `command "/no/such/command": not found in `},
+		{dir + "/plain", 126, `/plain": is not executable in `},
+		{dir, 126, `": is a directory in `},
+		{dir + "/orphan", 126, "its interpreter or loader does not exist"},
+	} {
+		for _, tty := range []bool{false, true} {
+			var out, errs bytes.Buffer
+			exit, err := task.Exec(b.context(),
+				driver.ExecRequest{Command: []string{c.command}, TTY: tty, Stdout: &out, Stderr: &errs})
+			if err != nil || exit.ExitCode != c.code || exit.Signal != 0 {
+				b.Errorf("%s: exit %+v, %v, want %d", c.command, exit, err, c.code)
+			}
+			said, quiet := errs.String(), out.String()
+			if tty {
+				said, quiet = quiet, said
+			}
+			if !strings.HasPrefix(said, "berth: command ") || !strings.Contains(said, c.says) || quiet != "" {
+				b.Errorf("%s (terminal %v): says %q and %q", c.command, tty, said, quiet)
+			}
+		}
+	}
+	if exit, err := task.Exec(b.context(), driver.ExecRequest{Command: []string{"true"}}); err != nil ||
+		!exit.Successful() {
+		b.Errorf("a command after those: %+v, %v", exit, err)
 	}
 	if _, err := task.Exec(b.context(), driver.ExecRequest{}); !fault.Has(err, fault.Invalid) {
 		b.Errorf("exec of nothing: %v", err)
