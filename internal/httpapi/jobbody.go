@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -9,6 +8,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/convert"
+	"berth/internal/httpapi/jobfindings"
 	"berth/internal/httpapi/jobrules"
 	"berth/internal/model/job"
 	"berth/jobspec/jobjson"
@@ -25,7 +25,7 @@ func (s *Server) readJob(r *request, j *api.Job, unknown []jobjson.Unknown, aske
 		return nil, nil, badRequest("Job ID does not match")
 	}
 	if errs := jobrules.Nulls(j); len(errs) > 0 {
-		return nil, nil, &validationError{errs, badRequest("")}
+		return nil, nil, &jobfindings.Error{Findings: errs, Status: badRequest("")}
 	}
 	if fields := support.Unsupported(j); len(fields) > 0 {
 		return nil, nil, badRequest(strings.Join(rows(fields, support.Field.String), "; "))
@@ -47,10 +47,10 @@ func (s *Server) readJob(r *request, j *api.Job, unknown []jobjson.Unknown, aske
 	out := convert.ToJob(j)
 	// Before what takes longer the more there is.
 	if errs := rows(out.Excesses(), func(e *job.Excess) error { return e }); len(errs) > 0 {
-		return nil, nil, &validationError{errs, badRequest("")}
+		return nil, nil, &jobfindings.Error{Findings: errs, Status: badRequest("")}
 	}
 	if errs := jobrules.Validate(j); len(errs) > 0 {
-		return nil, nil, &validationError{errs, nil}
+		return nil, nil, jobfindings.Whole(r.Context(), s.cfg.Servers, out, errs)
 	}
 	if out.Namespace == ids.ReservedNamespace {
 		denied := fault.New(fault.Denied, "register", fmt.Sprintf("job %q", out.ID),
@@ -58,27 +58,6 @@ func (s *Server) readJob(r *request, j *api.Job, unknown []jobjson.Unknown, aske
 		return nil, nil, fault.WithHint(denied, "use another namespace")
 	}
 	return out, append(warnings, jobrules.Warnings(j)...), nil
-}
-
-// validationError is a list of findings in the form that clients know.
-type validationError struct {
-	errs   []error
-	status error // nil: the one that clients know for jobs that are not valid
-}
-
-func (v *validationError) Unwrap() error { return v.status }
-
-func (v *validationError) Error() string {
-	if len(v.errs) == 1 {
-		return "1 error occurred:\n\t* " + v.errs[0].Error() + "\n\n"
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d errors occurred:\n", len(v.errs))
-	for _, e := range v.errs {
-		b.WriteString("\t* " + e.Error() + "\n")
-	}
-	b.WriteString("\n")
-	return b.String()
 }
 
 // jobBody reads a request that carries a job and gives the members of the job that are not known.
@@ -92,12 +71,4 @@ func (r *request) jobBody(into any) ([]jobjson.Unknown, error) {
 		return nil, badRequest(err.Error())
 	}
 	return unknown, nil
-}
-
-func findings(err error) []string {
-	var v *validationError
-	if errors.As(err, &v) {
-		return rows(v.errs, error.Error)
-	}
-	return []string{err.Error()}
 }

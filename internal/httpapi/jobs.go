@@ -10,6 +10,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/convert"
 	"berth/internal/httpapi/jobdiff"
+	"berth/internal/httpapi/jobfindings"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/wire"
@@ -103,7 +104,8 @@ func (s *Server) jobValidate(r *request) (any, error) {
 	out := &api.JobValidateResponse{DriverConfigValidated: true}
 	m, warnings, err := s.readJob(r, body.Job, unknown, "")
 	if err != nil {
-		out.ValidationErrors, out.Error = findings(err), err.Error()
+		out.ValidationErrors, warnings = jobfindings.List(err)
+		out.Error, out.Warnings = err.Error(), convert.WarningText(warnings)
 		return out, nil
 	}
 	reply, err := wire.JobValidate.Call(r.Context(), s.cfg.Servers, &wire.JobValidateRequest{Job: m})

@@ -57,7 +57,8 @@ func KeptCounts(j, present *job.Job) error {
 }
 
 // Job checks a job against the state: its namespace, what its tasks ask of drivers as far as ready nodes know it, and
-// whether the drivers of tasks with volume mounts can mount. It returns what is worth a warning.
+// whether the drivers of tasks with volume mounts can mount. It returns what is worth a warning, also of a job that it
+// refuses.
 func Job(s *state.Snap, j *job.Job) ([]string, error) {
 	var errs []error
 	if s.Namespace(nil, j.Namespace) == nil {
@@ -69,11 +70,8 @@ func Job(s *state.Snap, j *job.Job) ([]string, error) {
 			Hint:    "namespaces are default and berth",
 		})
 	}
-	if err := ownPlugins(s, j); err != nil {
-		return nil, err
-	}
 	warnings, err := provided(s, j)
-	errs = append(errs, err)
+	errs = append(errs, ownPlugins(s, j), err)
 	if w := poolless(s, j); w != "" {
 		warnings = append(warnings, w)
 	}
@@ -93,10 +91,7 @@ func Job(s *state.Snap, j *job.Job) ([]string, error) {
 			}
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return warnings, nil
+	return warnings, errors.Join(errs...)
 }
 
 // Each lists what is in an error that has several.
@@ -138,6 +133,9 @@ func hasty(g *job.TaskGroup, t *job.Task) string {
 // mountable refuses a task with volume mounts if there are ready nodes with its driver and not one of them can mount. A
 // driver that no node has may come later: that is a warning.
 func mountable(s *state.Snap, j *job.Job, g *job.TaskGroup, t *job.Task) (string, error) {
+	if t.Driver == "" {
+		return "", nil // refused before
+	}
 	have, can := drivers(s, t.Driver)
 	if have == 0 && closed(s, t.Driver) {
 		return fmt.Sprintf(
