@@ -121,6 +121,7 @@ func (s *Server) Handler(guard access.Guard) http.Handler {
 			s.fail(w, r, err)
 			return
 		}
+		conns.Admitted(r)
 		begun := time.Now()
 		origins.ServeHTTP(w, r)
 		s.cfg.Log.Debug("request", "method", r.Method, logkey.Path, r.URL.Path, logkey.Took,

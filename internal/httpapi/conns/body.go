@@ -24,13 +24,11 @@ func Body(w http.ResponseWriter, r *http.Request, pause time.Duration) {
 	r.Body = b
 }
 
-// Refused ends the connection of a request that is answered without its body: neither the answer nor the connection
-// waits for what nobody reads.
+// Refused ends the connection of a request that is not admitted, with the answer: neither waits for a body that nobody
+// reads, and nobody keeps a connection by requests that are refused.
 func Refused(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength != 0 {
-		w.Header().Set("Connection", "close")
-		Body(w, r, refusedPause)
-	}
+	w.Header().Set("Connection", "close")
+	Body(w, r, refusedPause)
 }
 
 type body struct {

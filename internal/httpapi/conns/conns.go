@@ -48,8 +48,10 @@ func Within(descriptors uint64) Bounds {
 // through whatever comes from a network.
 const forSocket = 4
 
-// Gate counts the connections of all entries of the API together. When there are too many, an idle one gives way:
-// one of the client's own where it has too many, else the oldest. Without one the newcomer is refused in HTTP's words.
+// Gate counts the connections of all entries of the API together. When there are too many, one gives way: of the
+// client's own where it has too many, else of all. First the oldest of those by the port on which no request was
+// admitted yet, so that who may not use the API keeps nobody out who may; then the one that has been idle longest.
+// Without any the newcomer is refused in HTTP's words.
 type Gate struct {
 	bounds    Bounds
 	log       *slog.Logger
@@ -73,18 +75,35 @@ func New(b Bounds, log *slog.Logger) *Gate {
 	}
 }
 
+// introduction is how long a client may take for the header of a request. Who shows no token has no more than that in
+// all: the connection of a request that is not admitted ends with the answer (Refused).
+const introduction = 10 * time.Second
+
+type connKey struct{}
+
+// Admitted notes that a request may use the API: its connection gives way to others only when it is idle.
+func Admitted(r *http.Request) {
+	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+		c.gate.mu.Lock()
+		defer c.gate.mu.Unlock()
+		c.admitted = true
+	}
+}
+
 // Serve answers what comes through a listener until ctx ends. Open streams are cut then; requests under way get a short
 // time to end.
 func (g *Gate) Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	work, ctx := lifecycle.NewGroup(ctx)
 	srv := &http.Server{
 		Handler:           h,
-		ReadHeaderTimeout: 10 * time.Second,
+		ReadHeaderTimeout: introduction,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ConnContext:       access.WithPeer,
-		ConnState:         g.follow,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(access.WithPeer(ctx, c), connKey{}, c)
+		},
+		ConnState: g.follow,
 	}
 	work.Go("http "+l.Addr().String(), func() error {
 		if err := srv.Serve(&listener{l, g, work}); !errors.Is(err, http.ErrServerClosed) {
@@ -132,7 +151,10 @@ type conn struct {
 	gate   *Gate
 	client string
 	port   bool      // it came by a port, not by the unix socket
+	since  time.Time // when it came
 	idle   time.Time // since when; zero: it is at work, or was never used
+	// admitted says that a request on it was. By the unix socket only those come who may: the kernel keeps others out.
+	admitted bool
 }
 
 // NetConn is what it wraps, for who asks the kernel about it.
@@ -146,7 +168,14 @@ func (c *conn) Close() error {
 
 // enter counts a connection; nil: it was refused, and is closed.
 func (g *Gate) enter(nc net.Conn, work *lifecycle.Group) *conn {
-	c := &conn{Conn: nc, gate: g, client: access.Client(nc), port: nc.LocalAddr().Network() != "unix"}
+	c := &conn{
+		Conn:   nc,
+		gate:   g,
+		client: access.Client(nc),
+		port:   nc.LocalAddr().Network() != "unix",
+		since:  time.Now(),
+	}
+	c.admitted = !c.port
 	g.mu.Lock()
 	ofClient := g.bounds.PerClient > 0 && g.of[c.client] >= g.bounds.PerClient
 	ofPorts := g.bounds.Total > 0 && c.port && g.ports >= g.bounds.Total-g.bounds.Total/forSocket
@@ -154,9 +183,9 @@ func (g *Gate) enter(nc net.Conn, work *lifecycle.Group) *conn {
 	var spare *conn
 	switch {
 	case ofClient:
-		spare = g.oldestIdle(func(o *conn) bool { return o.client == c.client })
+		spare = g.spare(func(o *conn) bool { return o.client == c.client })
 	case inAll:
-		spare = g.oldestIdle(func(o *conn) bool { return o.port || !ofPorts })
+		spare = g.spare(func(o *conn) bool { return o.port || !ofPorts })
 	}
 	if spare != nil {
 		g.forget(spare)
@@ -225,6 +254,20 @@ func (g *Gate) refuse(work *lifecycle.Group, c net.Conn, status int, why string)
 		<-g.lingering
 		_ = c.Close()
 	}
+}
+
+// spare is the connection that gives way to another, of those that may; nil: there is none. The caller holds the lock.
+func (g *Gate) spare(may func(*conn) bool) *conn {
+	var oldest *conn
+	for c := range g.held {
+		if !c.admitted && may(c) && (oldest == nil || c.since.Before(oldest.since)) {
+			oldest = c
+		}
+	}
+	if oldest != nil {
+		return oldest
+	}
+	return g.oldestIdle(may)
 }
 
 // oldestIdle is the connection that has been idle longest of those that may give way. The caller holds the lock.

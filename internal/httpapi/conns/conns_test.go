@@ -50,6 +50,19 @@ func (x *text) String() string {
 	return x.b.String()
 }
 
+// guarded admits every request but those that show a wrong token, as the API does.
+func guarded(handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Nomad-Token") == "wrong" {
+			Refused(w, r)
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		Admitted(r)
+		handle(w, r)
+	}
+}
+
 func serve(t *testing.T, b Bounds, handle http.HandlerFunc) *world {
 	w := &world{t: t, log: &text{}}
 	w.gate = New(b, slog.New(slog.NewTextHandler(w.log, nil)))
@@ -60,7 +73,7 @@ func serve(t *testing.T, b Bounds, handle http.HandlerFunc) *world {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
-		go func() { done <- w.gate.Serve(ctx, l, handle) }()
+		go func() { done <- w.gate.Serve(ctx, l, guarded(handle)) }()
 		t.Cleanup(func() {
 			cancel()
 			if err := <-done; err != nil {
@@ -311,6 +324,58 @@ func TestOnlySoManyRefusedClientsLinger(t *testing.T) {
 	}
 }
 
+// Given as many connections as there may be, on which nobody has shown that he may use the API: silent ones, and such
+// as begin a request and do not end it. Then whoever may is served all the same, and keeps the connection: the oldest
+// of the others gives way, one for each.
+func TestWhoMayNotUseTheAPIKeepsNobodyOut(t *testing.T) {
+	working := make(chan bool)
+	for name, b := range map[string]Bounds{"of one client": {Total: 8, PerClient: 4}, "in all": {Total: 5}} {
+		w := serve(t, b, func(_ http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPut {
+				working <- true
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+		})
+		var idlers []*client
+		for i := range 4 {
+			c := w.dial(w.port)
+			if i%2 == 1 {
+				c.send("PUT / HTTP/1.1\r\nHost: localhost\r\nX-Nomad-Token: wr")
+			}
+			w.eventually(name+": it is let in", func() bool { return w.held() == i+1 })
+			idlers = append(idlers, c)
+		}
+		kept := w.busy(w.port, working)
+		if _, err := idlers[0].Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the oldest did not give way: %v", name, err)
+		}
+		for range 2 * len(idlers) {
+			w.dial(w.port)
+		}
+		if got, why := w.get(w.port); got != http.StatusOK {
+			t.Errorf("%s: a client that may was answered %d %s", name, got, why)
+		}
+		kept.send("12345")
+		if got, _ := kept.status(); got != http.StatusOK {
+			t.Errorf("%s: the one at work gave way: %d", name, got)
+		}
+	}
+}
+
+// Given a request that is not admitted, then its connection ends with the answer: requests that are refused keep none.
+func TestARefusedRequestEndsItsConnection(t *testing.T) {
+	w := serve(t, Bounds{}, func(http.ResponseWriter, *http.Request) { t.Error("it was let through") })
+	c := w.dial(w.port)
+	c.send("GET / HTTP/1.1\r\nHost: localhost\r\nX-Nomad-Token: wrong\r\n\r\n")
+	if got, _ := c.status(); got != http.StatusForbidden {
+		t.Errorf("answered %d", got)
+	}
+	if _, err := c.r.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("the connection stays: %v", err)
+	}
+	w.eventually("nothing is held of it", func() bool { return w.held() == 0 })
+}
+
 // pipes is a listener whose connections are in memory, for bubbles of time.
 type pipes struct {
 	accept chan net.Conn
@@ -346,7 +411,7 @@ func inMemory(t *testing.T, b Bounds, handle http.HandlerFunc, story func(t *tes
 		p := &pipes{accept: make(chan net.Conn), closed: make(chan struct{})}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- New(b, slog.New(slog.DiscardHandler)).Serve(ctx, p, handle) }()
+		go func() { done <- New(b, slog.New(slog.DiscardHandler)).Serve(ctx, p, guarded(handle)) }()
 		story(t, p)
 		cancel()
 		if err := <-done; err != nil {
@@ -366,6 +431,7 @@ func TestARefusalWaitsForTheQuestion(t *testing.T) {
 			if _, err := io.WriteString(first, request); err != nil {
 				t.Fatal(err)
 			}
+			synctest.Wait()
 			second := p.dial()
 			defer second.Close()
 			said := make(chan byte, 1)
@@ -397,6 +463,10 @@ func TestARefusedClientThatAsksNothingIsHungUpOn(t *testing.T) {
 		func(t *testing.T, p *pipes) {
 			first := p.dial()
 			defer first.Close()
+			if _, err := io.WriteString(first, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
 			second := p.dial()
 			defer second.Close()
 			if got, err := io.ReadAll(second); err != nil || len(got) > 0 {
