@@ -154,6 +154,8 @@ func (g *Group) Waiting(a *api.AllocationListStub, now time.Time) string {
 	switch phase := a.Phase(); {
 	case a.Standing != nil && a.Standing.Orphan != "":
 		return "waits for a person: " + a.Standing.Orphan
+	case phase == api.AllocPhaseStopping && a.Standing != nil && a.Standing.Waits != "":
+		return "is stopping: " + a.Standing.Waits
 	case phase == api.AllocPhaseStopping:
 		return "is stopping: its tasks have until their kill timeouts"
 	case phase == api.AllocPhaseReleasing && a.Standing.Waits != "":

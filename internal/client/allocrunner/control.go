@@ -32,7 +32,13 @@ func Commit(changes []Change, write func([]*localstate.Alloc) error) error {
 	inOrder := slices.SortedFunc(slices.Values(changes), func(x, y Change) int {
 		return cmp.Compare(x.runner.ID(), y.runner.ID())
 	})
-	if err := commit(inOrder, write); err != nil {
+	err := commit(inOrder, write)
+	for _, c := range changes {
+		if c.news || err == nil {
+			c.runner.hinder(err)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	for _, c := range changes {

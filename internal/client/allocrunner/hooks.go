@@ -54,7 +54,7 @@ func (r *Runner) prerun(ctx context.Context) {
 		if err != nil {
 			rec.Refused = r.refusal(err)
 		}
-		r.waits = ""
+		r.inTheWay.waits = ""
 	}
 	if err == nil && waited < worthWriting {
 		r.mu.Lock()
@@ -110,8 +110,8 @@ func (r *Runner) anyStarted() bool {
 
 // refusal is why the alloc fails. The caller holds the lock.
 func (r *Runner) refusal(err error) string {
-	if fault.Has(err, fault.Timeout) && r.waits != "" {
-		return fmt.Sprintf("waited %s: %s", r.cfg.StorageTimeout, r.waits)
+	if fault.Has(err, fault.Timeout) && r.inTheWay.waits != "" {
+		return fmt.Sprintf("waited %s: %s", r.cfg.StorageTimeout, r.inTheWay.waits)
 	}
 	return err.Error()
 }
@@ -155,7 +155,7 @@ func permanent(err error) bool {
 func (r *Runner) say(err error) {
 	text := err.Error()
 	r.mu.Lock()
-	same := r.waits == text
+	same := r.inTheWay.waits == text
 	r.mu.Unlock()
 	if !same {
 		r.emit(&alloc.TaskEvent{Type: alloc.EventStorageWaiting, DisplayMessage: text, Message: text})
@@ -166,7 +166,7 @@ func (r *Runner) say(err error) {
 func (r *Runner) emit(e *alloc.TaskEvent) {
 	if e.Type == alloc.EventStorageWaiting {
 		r.mu.Lock()
-		r.waits = e.DisplayMessage
+		r.inTheWay.waits = e.DisplayMessage
 		r.mu.Unlock()
 	}
 	for _, n := range r.order {
@@ -212,10 +212,12 @@ func (r *Runner) postrun(ctx context.Context) {
 	for attempt := 0; ; attempt++ {
 		err := r.release()
 		if err == nil {
+			r.hinder(nil)
 			r.TaskChanged()
 			return
 		}
 		r.cfg.Log.Error("an allocation's state could not be written", logkey.Error, err)
+		r.hinder(err)
 		if !pause.Sleep(ctx, attempt+1) {
 			return
 		}
@@ -262,10 +264,31 @@ func (r *Runner) untilDone(ctx context.Context, name string, step func() error) 
 func (r *Runner) sayHandling(err error) {
 	text := err.Error()
 	r.mu.Lock()
-	same := r.handling == text
-	r.handling = text
+	same := r.inTheWay.handling == text
+	r.inTheWay.handling = text
 	r.mu.Unlock()
 	if !same {
 		r.emit(&alloc.TaskEvent{Type: alloc.EventHookFailed, DisplayMessage: text, Message: text})
+	}
+}
+
+// hinder says, in memory alone, why nothing that is to become of the alloc can be written down, or with nil that it can
+// again. Nothing is done that is not written: the next run of the agent would not know it.
+func (r *Runner) hinder(err error) {
+	text := ""
+	if err != nil {
+		text = alloc.NotWritten(err)
+	}
+	r.mu.Lock()
+	same := r.inTheWay.hindered == text
+	r.inTheWay.hindered = text
+	r.mu.Unlock()
+	switch {
+	case same:
+	case text == "":
+		r.emit(&alloc.TaskEvent{Type: alloc.EventWritten, DisplayMessage: "The node can write down again what is to " +
+			"become of the allocation"})
+	default:
+		r.emit(&alloc.TaskEvent{Type: alloc.EventNotWritten, DisplayMessage: text, Message: text})
 	}
 }

@@ -89,11 +89,17 @@ type Runner struct {
 	mu       sync.Mutex
 	rec      localstate.Alloc
 	hooks    hooks
-	waits    string // what the hooks before the first task wait for
+	inTheWay inTheWay
 	stopAt   time.Time
 	force    bool
-	ended    bool   // it is proven that no process is left, and none will be started
+	ended    bool // it is proven that no process is left, and none will be started
+}
+
+// inTheWay is what keeps the alloc from going on, in words; each is empty where nothing does.
+type inTheWay struct {
+	waits    string // what the hooks before the first task wait for
 	handling string // what keeps the hooks after the last task from succeeding
+	hindered string // why nothing of what the servers want of it can be written down
 }
 
 // hooks says what has become of the hooks before the first task.
@@ -324,10 +330,12 @@ func (r *Runner) Report() *alloc.Alloc {
 	switch {
 	case r.rec.Refused != "" && (a.ClientStatus == alloc.ClientFailed || !r.rec.Released):
 		a.ClientDescription = r.rec.Refused
-	case !r.rec.Released && r.handling != "":
-		a.ClientDescription = r.handling
-	case a.ClientStatus == alloc.ClientPending && r.waits != "":
-		a.ClientDescription = r.waits
+	case r.inTheWay.hindered != "":
+		a.ClientDescription = r.inTheWay.hindered
+	case !r.rec.Released && r.inTheWay.handling != "":
+		a.ClientDescription = r.inTheWay.handling
+	case a.ClientStatus == alloc.ClientPending && r.inTheWay.waits != "":
+		a.ClientDescription = r.inTheWay.waits
 	case r.rec.Released && r.rec.Stopped != "":
 		a.ClientDescription = alloc.StoppedWithAgent
 	}

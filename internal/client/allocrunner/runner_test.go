@@ -38,6 +38,8 @@ type memory struct {
 	fail  func(task string, rec *localstate.Task) error
 	// saving is called before an alloc's record is written; nil: nothing is.
 	saving func(*localstate.Alloc)
+	// full is why no alloc's record can be written; nil: it can.
+	full error
 }
 
 func (m *memory) PutAlloc(a *localstate.Alloc) error {
@@ -46,9 +48,18 @@ func (m *memory) PutAlloc(a *localstate.Alloc) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.full != nil {
+		return m.full
+	}
 	c := *a
 	m.alloc = &c
 	return nil
+}
+
+func (m *memory) setFull(why error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.full = why
 }
 
 func (m *memory) PutTask(_ ids.Alloc, task string, t *localstate.Task) error {

@@ -3,6 +3,7 @@ package allocrunner_test
 import (
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -147,6 +148,40 @@ func TestWhatIsToStopIsNotStartedAgain(t *testing.T) {
 		b.status(alloc.ClientComplete)
 		if log := b.mock.Log(); slices.Contains(log, "start db.2") {
 			t.Errorf("the driver received: %v", log)
+		}
+		b.end()
+	})
+}
+
+// Given an alloc whose tasks have ended and whose end cannot be written down, because the disk is full, then it is not
+// said to be complete, and its description and its last event say why; when there is space again it is complete.
+func TestAnEndThatCannotBeWrittenSaysWhy(t *testing.T) {
+	story(t, func(t *testing.T) {
+		b := newBench(t, tsk("db", nil))
+		full := fault.New(fault.Exhausted, "write store", "/data/client.db", "no space left on device")
+		fill := sync.OnceFunc(func() { b.store.setFull(full) })
+		b.store.saving = func(rec *localstate.Alloc) {
+			if rec.Released {
+				fill()
+			}
+		}
+		b.start()
+		b.alive("db.1")
+		b.stop()
+		b.after(time.Minute)
+		report := b.r.Report()
+		events := report.TaskStates["db"].Events
+		last := events[len(events)-1]
+		if report.ClientStatus != alloc.ClientRunning || report.ClientDescription != alloc.NotWritten(full) ||
+			last.Type != alloc.EventNotWritten || last.DisplayMessage != alloc.NotWritten(full) {
+			t.Errorf("it says %s, %q; its last event: %q", report.ClientStatus, report.ClientDescription,
+				last.DisplayMessage)
+		}
+		b.store.setFull(nil)
+		b.after(time.Minute)
+		b.status(alloc.ClientComplete)
+		if got := b.r.Report().ClientDescription; strings.Contains(got, "no space left") {
+			t.Errorf("it still says %q", got)
 		}
 		b.end()
 	})

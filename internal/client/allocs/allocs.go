@@ -212,7 +212,7 @@ func (a *Allocs) ReportAll() {
 
 // Apply acts on a set of the servers: the records are written together with its point, then the runners hear of it.
 // What the set names, and in a change of a set also what it does not say to be gone, this state of the servers knows:
-// it is stamped with the point once in each leadership.
+// it is stamped with the point once in each leadership. What cannot be written down is a *servers.Own.
 func (a *Allocs) Apply(ctx context.Context, set *wire.AllocSet) error {
 	var fresh []*localstate.Alloc
 	var lost []*alloc.Alloc
@@ -256,13 +256,11 @@ func (a *Allocs) Apply(ctx context.Context, set *wire.AllocSet) error {
 		}
 	}
 	a.hear(set)
-	if err := errors.Join(a.reportLost(ctx, lost), a.suspend(set.Suspended)); err != nil {
+	if err := a.reportLost(ctx, lost); err != nil {
 		return err
 	}
-	if err := allocrunner.Commit(changes, func(records []*localstate.Alloc) error {
-		return a.cfg.Store.PutSeen(set.At, append(records, fresh...))
-	}); err != nil {
-		return err
+	if err := a.write(set, changes, fresh); err != nil {
+		return &servers.Own{Err: err}
 	}
 	a.orphaned.Notify()
 	for _, rec := range fresh {
@@ -272,6 +270,16 @@ func (a *Allocs) Apply(ctx context.Context, set *wire.AllocSet) error {
 	}
 	a.missing(set, named)
 	return nil
+}
+
+// write writes a set down, and brings it into force for those that run.
+func (a *Allocs) write(set *wire.AllocSet, changes []allocrunner.Change, fresh []*localstate.Alloc) error {
+	if err := a.suspend(set.Suspended); err != nil {
+		return err
+	}
+	return allocrunner.Commit(changes, func(records []*localstate.Alloc) error {
+		return a.cfg.Store.PutSeen(set.At, append(records, fresh...))
+	})
 }
 
 // suspend lets nothing of allocs be started with whose volumes nothing may be begun, and of all others again.

@@ -180,7 +180,7 @@ func (p *reporter) run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			p.link.Unreachable("report how allocations are", err)
+			p.link.Failed("report how allocations are", err)
 			failures++
 			if !servers.Pause.Sleep(ctx, failures) {
 				return nil

@@ -91,7 +91,7 @@ func (m *Methods) serve(ctx context.Context) {
 			failures = 1
 		}
 		if err != nil {
-			m.cfg.Link.Unreachable("offer a connection to the servers", err)
+			m.cfg.Link.Failed("offer a connection to the servers", err)
 		}
 		servers.Pause.Sleep(ctx, failures)
 	}

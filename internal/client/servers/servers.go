@@ -4,6 +4,7 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"sync"
@@ -42,6 +43,7 @@ type Link struct {
 
 	mu       sync.Mutex
 	silent   bool   // the servers did not answer the last time
+	hindered string // what keeps the node from doing what they ask; empty: nothing
 	epoch    string // of this agent start; empty: it was never accepted
 	accepted bool
 	refusal  error // why the servers obey another agent start; nil: they do not
@@ -148,11 +150,42 @@ func (l *Link) AwaitRegistered(ctx context.Context) bool {
 	}
 }
 
-// Unreachable says once that the servers don't answer; everything that runs goes on.
-func (l *Link) Unreachable(tried string, err error) {
-	if l.setSilent(true) {
+// Own is a failure of the node itself: the servers answered, and it could not do what they ask.
+type Own struct{ Err error }
+
+// Error implements error.
+func (o *Own) Error() string { return o.Err.Error() }
+
+// Unwrap gives the failure itself.
+func (o *Own) Unwrap() error { return o.Err }
+
+// Failed says once that the servers don't answer, or what of the node's own is in the way; what runs goes on.
+func (l *Link) Failed(tried string, err error) {
+	var own *Own
+	switch {
+	case errors.As(err, &own):
+		if l.setHindered(own.Error()) {
+			l.log.Warn("the node cannot do what the servers ask; it is tried again, and what runs goes on",
+				"tried", tried, logkey.Error, own.Err)
+		}
+	case l.setSilent(true):
 		l.log.Warn("the servers can't be reached; what runs goes on", "tried", tried, logkey.Error, err)
 	}
+}
+
+// Done says once that the node does again what the servers ask.
+func (l *Link) Done() {
+	if l.setHindered("") {
+		l.log.Info("the node does again what the servers ask")
+	}
+}
+
+func (l *Link) setHindered(why string) (changed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	changed = l.hindered != why
+	l.hindered = why
+	return changed
 }
 
 // Reachable says once that the servers answer again.

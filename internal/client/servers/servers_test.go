@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"strings"
@@ -37,13 +38,30 @@ func TestSilenceIsLoggedOnceAndItsEndToo(t *testing.T) {
 	l := link(t, slog.New(slog.NewTextHandler(&said, nil)))
 	l.Reachable()
 	for range 3 {
-		l.Unreachable("call", errors.New("no answer"))
+		l.Failed("call", errors.New("no answer"))
 	}
 	l.Reachable()
 	l.Reachable()
-	l.Unreachable("call", errors.New("no answer"))
+	l.Failed("call", errors.New("no answer"))
 	if text := said.String(); strings.Count(text, "can't be reached") != 2 ||
 		strings.Count(text, "answer again") != 1 {
+		t.Errorf("it said:\n%s", text)
+	}
+}
+
+// Given a node that cannot do what its servers ask, then the log says that and why, once, and once that it can again,
+// and never that the servers are silent.
+func TestAFailureOfTheNodesOwnIsNotTheServersSilence(t *testing.T) {
+	var said bytes.Buffer
+	l := link(t, slog.New(slog.NewTextHandler(&said, nil)))
+	for range 3 {
+		l.Failed("follow", fmt.Errorf("take: %w", &Own{Err: errors.New("no space left on device")}))
+	}
+	l.Done()
+	l.Done()
+	text := said.String()
+	if strings.Contains(text, "can't be reached") || strings.Count(text, "no space left on device") != 1 ||
+		strings.Count(text, "does again what the servers ask") != 1 {
 		t.Errorf("it said:\n%s", text)
 	}
 }

@@ -144,7 +144,7 @@ func (s *Session) keepRegistered(ctx context.Context) error {
 			s.link.Refused(err)
 			s.restart()
 		default:
-			s.link.Unreachable("register the node", err)
+			s.link.Failed("register the node", err)
 		}
 		return err
 	})
@@ -156,7 +156,7 @@ func (s *Session) register(ctx context.Context) error {
 	info := s.host.Node()
 	start, err := s.start(info)
 	if err != nil {
-		return err
+		return &servers.Own{Err: err}
 	}
 	req := &wire.NodeRegisterRequest{
 		NodeIdentity: s.link.Identity(),
@@ -184,7 +184,7 @@ func (s *Session) register(ctx context.Context) error {
 	s.follow(req, reply)
 	s.link.Reachable()
 	if err := s.accepted(start, reply); err != nil {
-		return err
+		return &servers.Own{Err: err}
 	}
 	if first {
 		s.allocs.ReportAll()
@@ -217,7 +217,7 @@ func (s *Session) heartbeats(ctx context.Context) error {
 			if wire.SessionRefused(err) {
 				s.due.ask() // the registration says whether it is accepted
 			} else {
-				s.link.Unreachable("send a heartbeat", err)
+				s.link.Failed("send a heartbeat", err)
 			}
 			continue
 		}
@@ -274,7 +274,7 @@ func (s *Session) watchAllocs(ctx context.Context) error {
 			failures = 1
 		}
 		if err != nil {
-			s.link.Unreachable("follow the node's allocations", err)
+			s.link.Failed("follow the node's allocations", err)
 		}
 		if fault.Has(err, fault.NotFound) || fault.Has(err, fault.Conflict) {
 			s.due.ask()
@@ -303,6 +303,7 @@ func (s *Session) stream(ctx context.Context) (received bool, err error) {
 		if err := s.take(ctx, set); err != nil {
 			return received, err
 		}
+		s.link.Done()
 		received = true
 	}
 }

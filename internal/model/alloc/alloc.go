@@ -223,6 +223,8 @@ const (
 	EventStorageWaiting  = "Storage Waiting"
 	EventVolumeCondition = "Volume Condition"
 	EventShimDied        = "Shim Died"
+	EventNotWritten      = "Not Written Down"
+	EventWritten         = "Written Down Again"
 	EventDiskExceeded    = "Disk Resources Exceeded"
 	EventOOMKill         = "Process OOM Killed"
 	EventRecovered       = "Recovered"
@@ -252,7 +254,7 @@ func (a *Alloc) Unfit() string {
 func (e *TaskEvent) Obstacle() bool {
 	switch e.Type {
 	case EventSetupFailure, EventHookFailed, EventDriverFailure, EventNotRestarting, EventPluginFailing,
-		EventStorageWaiting, EventShimDied:
+		EventStorageWaiting, EventShimDied, EventNotWritten:
 		return true
 	}
 	return false

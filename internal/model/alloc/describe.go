@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"berth/internal/model/job"
@@ -34,11 +35,23 @@ type Standing struct {
 	Attempt, Attempts int
 }
 
+// notWritten begins the description of an alloc whose node can write nothing of it down.
+const notWritten = "its node cannot write down what is to become of it: "
+
+// NotWritten describes an alloc whose node does not do what the servers ask, because it cannot write that down.
+func NotWritten(why error) string { return notWritten + why.Error() }
+
 // Describe tells how an alloc stands. The group is that of its version of the job; nil when that is not known.
 func Describe(a *Alloc, g *job.TaskGroup) Standing {
 	s := Standing{Phase: phase(a), Waits: waits(a)}
 	if d := a.ClientDescription; s.Phase == PhaseReleasing && d != releasing && d != neverRanWaits {
 		s.Waits = d
+	}
+	if s.Phase == PhaseStopping { // it needs nothing any more of what it waited for
+		s.Waits = ""
+		if strings.HasPrefix(a.ClientDescription, notWritten) {
+			s.Waits = a.ClientDescription
+		}
 	}
 	for _, name := range taskOrder(a, g) {
 		state := a.TaskStates[name]

@@ -1,6 +1,7 @@
 package alloc_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -31,6 +32,11 @@ func TestAnAllocsPhaseSaysWhatTheClientStatusLeavesOpen(t *testing.T) {
 		"it waits for a volume":  {with(waitsFor("volume db is held")), alloc.PhasePending, "volume db is held"},
 		"between two starts":     {with(crashing(1)), alloc.PhaseRestarting, ""},
 		"it is to stop and runs": {with(stop), alloc.PhaseStopping, ""},
+		"it is to stop and its node's disk is full": {
+			with(stop, func(a *alloc.Alloc) { a.ClientDescription = alloc.NotWritten(errors.New("no space")) }),
+			alloc.PhaseStopping, "its node cannot write down what is to become of it: no space",
+		},
+		"it is to stop and waited for a volume": {with(stop, waitsFor("volume db is held")), alloc.PhaseStopping, ""},
 		"never taken up": {&alloc.Alloc{DesiredStatus: alloc.DesiredStop, ClientStatus: alloc.ClientPending},
 			alloc.PhaseStopping, ""},
 		"its storage is not free": {with(stop, allDead), alloc.PhaseReleasing, "unstage: the device is busy"},
