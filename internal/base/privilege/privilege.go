@@ -77,6 +77,9 @@ const scopes = 6
 
 // ScopeSockets lets nothing started from the thread connect to sockets without a file but its own and its children's,
 // where the kernel can do that. New privileges have to be forbidden before.
+//
+// The scope for signals is not set: a command beside a task has a domain of its own, and may send the task signals. Who
+// has a pid namespace of its own has nobody else to send them to.
 func ScopeSockets() error {
 	if !ScopesSockets() {
 		return nil

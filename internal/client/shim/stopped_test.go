@@ -3,11 +3,14 @@ package shim_test
 import (
 	"bytes"
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"berth/internal/base/privilege"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/exec"
 )
@@ -68,6 +71,39 @@ func TestASessionWhoseCommandIsStoppedEnds(t *testing.T) {
 				})
 			}
 			leave()
+		}
+	}
+}
+
+// Given a task that hears a signal, when a command beside it sends that, then the task gets it. Of what the kernel
+// shows to debuggers the command sees nothing where each is kept to its own sockets, as docs/security.md says.
+func TestASessionSignalsItsTask(t *testing.T) {
+	_, tc, sh := isolated(t, exec.Config{}, func(tc *driver.TaskConfig) {
+		tc.Config["args"] = []any{"-c", `trap 'echo anew >> $GREETING_FILE' HUP; echo ready >> $GREETING_FILE
+			while :; do sleep 0.1; done`}
+		tc.Env["GREETING_FILE"] = "/alloc/data/heard"
+	})
+	heard := filepath.Join(tc.AllocDir, "data/heard")
+	has := func(line string) func() bool {
+		return func() bool {
+			text, err := os.ReadFile(heard)
+			return err == nil && strings.Contains(string(text), line)
+		}
+	}
+	until(t, "the task", has("ready"))
+	const find = `for p in /proc/[0-9]*; do
+		case "$(tr '\0' ' ' < $p/cmdline)" in "/bin/sh -c trap "*) `
+	if got := sh(find + `kill -HUP ${p#/proc/};; esac; done`); got != "" {
+		t.Errorf("the command says %q", got)
+	}
+	until(t, "the signal", has("anew"))
+	if !privilege.ScopesSockets() {
+		return
+	}
+	for _, name := range []string{"environ", "fd/0", "maps", "root/", "ns/mnt"} {
+		got := sh(find + `cat $p/` + name + ` || ls $p/` + name + `;; esac; done`)
+		if !strings.Contains(got, "denied") {
+			t.Errorf("of %s a command reads %q", name, got)
 		}
 	}
 }
