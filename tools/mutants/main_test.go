@@ -175,6 +175,28 @@ func TestMutantsAreMade(t *testing.T) {
 	}
 }
 
+// Given a test that builds a program, then what it builds is the mutant.
+func TestWhatATestBuildsIsTheMutant(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{
+		"go.mod":  "module probe\n",
+		"main.go": "package main\n\nimport \"os\"\n\nfunc main() {\n\tos.Exit(0)\n}\n",
+		"main_test.go": "package main\n\nimport (\n\t\"os/exec\"\n\t\"testing\"\n)\n\n" +
+			"func TestRun(t *testing.T) {\n\tif err := exec.Command(\"go\", \"run\", \".\").Run(); err != nil {\n" +
+			"\t\tt.Error(err)\n\t}\n}\n",
+	})
+	r := &runner{root: dir, dir: t.TempDir(), timeout: time.Minute}
+	m := mutant{
+		file:  "main.go",
+		tests: []test{{pkg: "./", run: "TestRun"}},
+		from:  "\tos.Exit(0)",
+		to:    "\tos.Exit(1)",
+	}
+	if got := r.judge(t.Context(), m); got.verdict != killed {
+		t.Errorf("it came to %s: %s", got.verdict, got.text)
+	}
+}
+
 // TestTheVariableIsTheOneThatTestsRead, or mutants would wait as long as a busy machine may need.
 func TestTheVariableIsTheOneThatTestsRead(t *testing.T) {
 	if patience != await.Variable {

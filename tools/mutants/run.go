@@ -85,7 +85,7 @@ func (r *runner) verdict(ctx context.Context, m mutant) (verdict, string) {
 				return broken, "it does not compile: " + out
 			}
 		}
-		if v, out := r.try(ctx, program, t.pkg, t.run); v != survived {
+		if v, out := r.try(ctx, program, overlay, t); v != survived {
 			return v, out
 		}
 	}
@@ -115,17 +115,19 @@ func (r *runner) compile(ctx context.Context, pkg, program, overlay string) (str
 }
 
 // try runs tests of a compiled package and says what that means for a mutant in it.
-func (r *runner) try(ctx context.Context, program, pkg, run string) (verdict, string) {
-	lock, _ := r.run.LoadOrStore(pkg, &sync.Mutex{})
+func (r *runner) try(ctx context.Context, program, overlay string, t test) (verdict, string) {
+	lock, _ := r.run.LoadOrStore(t.pkg, &sync.Mutex{})
 	mu := lock.(*sync.Mutex)
 	mu.Lock()
 	defer mu.Unlock()
 	// The program ends by itself at its time-out, saying where it hangs.
 	late, cancel := context.WithTimeout(ctx, r.timeout+10*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(late, program, "-test.run="+run, "-test.count=1", "-test.timeout="+r.timeout.String())
-	cmd.Dir = filepath.Join(r.root, pkg)
-	cmd.Env = append(os.Environ(), patience+"="+withMutants.String())
+	cmd := exec.CommandContext(late, program, "-test.run="+t.run, "-test.count=1", "-test.timeout="+r.timeout.String())
+	cmd.Dir = filepath.Join(r.root, t.pkg)
+	// Tests that build a program, as those of shims build the helper, build the mutant.
+	cmd.Env = append(os.Environ(), patience+"="+withMutants.String(),
+		"GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	// With all that it started.
