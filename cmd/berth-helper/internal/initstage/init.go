@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 
@@ -60,7 +61,8 @@ func build() error {
 	r := &root{iso: &iso, users: -1}
 	if iso.FirstID != 0 {
 		r.users = usersFD
-		if err := actAs(iso.FirstID); err != nil {
+		runtime.LockOSThread() // what follows is the thread's
+		if err := actAs(iso.FirstID, iso.FirstID); err != nil {
 			return err
 		}
 	}

@@ -348,7 +348,7 @@ func TestAPipeInPlaceOfATargetHoldsNothingUp(t *testing.T) {
 	}
 	made := make(chan error, 2)
 	go func() {
-		r := &root{fd: fd}
+		r := &root{iso: &shimproto.Isolate{}, fd: fd}
 		made <- r.make("", "pipe", true)
 		made <- r.make("", "file", true)
 	}()

@@ -129,19 +129,26 @@ func (r *root) target(p string, dir bool) (int, error) {
 	return fail(unix.EINVAL)
 }
 
-// make makes one directory or empty file in the task's root.
+// make makes one directory or empty file in the task's root. It belongs to whom the directory belongs that it is made
+// in, which may be one of a volume: nobody finds things of root in what is theirs. A link in its place is not followed.
 func (r *root) make(parent, name string, file bool) error {
 	fd, err := r.inRoot(parent, unix.O_DIRECTORY)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	if file {
-		// Not by open, which would wait at a pipe that a task has put there.
-		err = unix.Mknodat(fd, name, unix.S_IFREG|0o644, 0)
-	} else {
-		err = unix.Mkdirat(fd, name, 0o755)
+	var of unix.Stat_t
+	if err := unix.Fstat(fd, &of); err != nil {
+		return err
 	}
+	// Not given away afterwards: whoever may write there could have put something else in its place meanwhile.
+	err = r.actingAs(of.Uid, of.Gid, func() error {
+		if file {
+			// Not by open, which would wait at a pipe that a task has put there.
+			return unix.Mknodat(fd, name, unix.S_IFREG|0o644, 0)
+		}
+		return unix.Mkdirat(fd, name, 0o755)
+	})
 	if errors.Is(err, unix.EEXIST) {
 		return nil // another task of the alloc made it meanwhile
 	}

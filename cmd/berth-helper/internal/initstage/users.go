@@ -13,14 +13,17 @@ import (
 	"berth/internal/shimproto"
 )
 
-// actAs makes the files that this thread makes from now on belong to a user of the node, without taking from it what
-// root may. In a user namespace whose first user that is they are root's: in file systems that are made for the task,
-// and, since what is mounted from the node is shifted back, there by the node's own numbers. It is never taken back.
-func actAs(id uint32) error {
-	runtime.LockOSThread() // it is the thread's
-	for _, set := range []func(int) (int, error){unix.SetfsgidRetGid, unix.SetfsuidRetUid} {
-		if _, err := set(int(id)); err != nil {
-			return fault.Wrap(err, fault.Internal, "act", "as root of the task")
+// actAs makes the files that this thread makes from now on belong to a user and a group of the node, without taking
+// from it what root may. In a user namespace whose first user that is they are root's: in file systems that are made
+// for the task, and, since what is mounted from the node is shifted back, there by the node's own numbers. The
+// goroutine must be held on its thread.
+func actAs(uid, gid uint32) error {
+	for _, set := range []struct {
+		id  uint32
+		set func(int) (int, error)
+	}{{gid, unix.SetfsgidRetGid}, {uid, unix.SetfsuidRetUid}} {
+		if _, err := set.set(int(set.id)); err != nil {
+			return fault.Wrap(err, fault.Internal, "act", "as an owner of files")
 		}
 	}
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -30,7 +33,22 @@ func actAs(id uint32) error {
 		sets[0].Effective, sets[1].Effective = sets[0].Permitted, sets[1].Permitted
 		err = unix.Capset(&head, &sets[0])
 	}
-	return fault.Wrap(err, fault.Internal, "act", "as root of the task")
+	return fault.Wrap(err, fault.Internal, "act", "as an owner of files")
+}
+
+// actingAs does something as the owner of files, and is root of the task again afterwards. A thread that cannot be so
+// again is thrown away with its goroutine.
+func (r *root) actingAs(uid, gid uint32, do func() error) error {
+	runtime.LockOSThread()
+	err := actAs(uid, gid)
+	if err == nil {
+		err = do()
+	}
+	if back := actAs(r.iso.FirstID, r.iso.FirstID); back != nil {
+		return errors.Join(err, back)
+	}
+	runtime.UnlockOSThread()
+	return err
 }
 
 // shift makes a cloned tree show the node's users 0, 1 … as those of the task's namespace, and takes what the task

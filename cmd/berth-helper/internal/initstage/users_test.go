@@ -26,8 +26,8 @@ func ownerOf(t *testing.T, path string) string {
 }
 
 // Given a root that is built for a user namespace, then what is mounted from the node belongs in it to the same users
-// of the namespace; what is made for the root is its root's; and what had to be made on the node's disk is the node's
-// root's.
+// of the namespace; what is made for the root is its root's; and what had to be made on the node's disk belongs to whom
+// the directory belongs that it is made in.
 func TestWhatIsShownBelongsToUsersOfTheNamespace(t *testing.T) {
 	root, source := place(t)
 	if err := errors.Join(os.Chown(filepath.Join(source, "data/file"), 1234, 65534), os.Chmod(source, 0o700),
@@ -61,15 +61,15 @@ func TestWhatIsShownBelongsToUsersOfTheNamespace(t *testing.T) {
 		"/volume":             of(99, 98),
 		"/volume/data":        of(0, 0),
 		"/volume/data/file":   of(1234, 65534),
-		"/volume/made":        of(0, 0),
-		"/volume/made/single": of(0, 0),
+		"/volume/made":        of(99, 98),
+		"/volume/made/single": of(0, 0), // what is mounted there
 	} {
 		if got := ownerOf(t, fmt.Sprintf("/proc/%d/root%s", pid, path)); got != want {
 			t.Errorf("%s belongs to %s, want %s", path, got, want)
 		}
 	}
 	for _, made := range []string{"made", "made/single"} {
-		if got := ownerOf(t, filepath.Join(source, made)); got != "0:0" {
+		if got := ownerOf(t, filepath.Join(source, made)); got != "99:98" {
 			t.Errorf("on the node %s belongs to %s", made, got)
 		}
 	}
