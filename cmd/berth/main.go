@@ -25,6 +25,7 @@ import (
 	"berth/internal/httpapi/sandbox"
 	"berth/internal/localcsi"
 	"berth/internal/localcsi/datadir"
+	"berth/internal/localcsi/watchdog"
 	"berth/internal/port/kv"
 )
 
@@ -43,6 +44,8 @@ func run() int {
 		return sandbox.Main(os.Stdin, os.Stdout)
 	case render.Work.Role:
 		return render.Main(os.Stdin, os.Stdout)
+	case watchdog.Role:
+		return watchdog.Main()
 	}
 	app := cli.New(cli.Options{
 		Stdin:      os.Stdin,

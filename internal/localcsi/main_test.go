@@ -23,6 +23,7 @@ import (
 	"berth/internal/localcsi/loop"
 	"berth/internal/localcsi/mount"
 	"berth/internal/localcsi/store"
+	"berth/internal/localcsi/watchdog"
 	"berth/internal/testkit/mountns"
 )
 
@@ -188,6 +189,9 @@ func (w *world) ourLoops() (out []loop.Info) {
 }
 
 func TestMain(m *testing.M) {
+	if os.Args[0] == watchdog.Role {
+		os.Exit(watchdog.Main())
+	}
 	if text := os.Getenv(childEnv); text != "" {
 		if err := runChild(text); err != nil {
 			fmt.Fprintln(os.Stderr, err)

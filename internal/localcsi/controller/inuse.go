@@ -120,6 +120,9 @@ func (p *Server) whileFrozen(
 			"volume %s is in use and its copy was not done within the %s that its writers may be stopped; nothing "+
 				"was kept: %s: %w",
 			p.VolumeID(v.Key), p.FreezeLimit, longerHint, err)
+	case errors.Is(err, image.ErrThawed):
+		err = request.Refuse(codes.Aborted, "volume %s: %w, before its copy was done; nothing was kept: call again",
+			p.VolumeID(v.Key), err)
 	}
 	if errors.Is(err, image.ErrStillFrozen) {
 		return err // the marker stays: the next start tries again

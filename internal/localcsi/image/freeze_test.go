@@ -12,10 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/localcsi/image"
+	"berth/internal/localcsi/watchdog"
 	"berth/internal/testkit/mountns"
 )
 
-func TestMain(m *testing.M) { mountns.Main(m.Run) }
+func TestMain(m *testing.M) {
+	if os.Args[0] == watchdog.Role {
+		os.Exit(watchdog.Main())
+	}
+	mountns.Main(m.Run)
+}
 
 // mounted is a file system of its own.
 func mounted(t *testing.T) string {
@@ -91,5 +97,15 @@ func TestWorkThatHangsIsCancelledBeforeTheThaw(t *testing.T) {
 	})
 	if !errors.Is(err, image.ErrTooLong) || frozen(t, dir) {
 		t.Errorf("%v; frozen after it: %t", err, frozen(t, dir))
+	}
+}
+
+// Given a file system that somebody else thaws before the work is done, then the work does not count: what it saw is
+// not of one moment.
+func TestWorkOnAFileSystemThatOthersThawDoesNotCount(t *testing.T) {
+	dir := mounted(t)
+	err := image.WhileFrozen(t.Context(), dir, time.Hour, func(context.Context) error { return image.Thaw(dir) })
+	if !errors.Is(err, image.ErrThawed) {
+		t.Errorf("it ended with %v", err)
 	}
 }
