@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"berth/internal/agent/datadir"
+	"berth/internal/agent/runinfo"
 	"berth/internal/base/bootclock"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
@@ -70,7 +71,10 @@ func Run(ctx context.Context, cfg *Config, version string, asked Signals) error 
 		return err
 	}
 	defer func() { _ = lock.Unlock() }() // it ends with the process in any case
-	entries, err := a.listen()
+	if !cfg.Server.Enabled {
+		return a.runNode(ctx, asked)
+	}
+	entries, err := a.listen(ctx)
 	if err != nil {
 		return err
 	}
@@ -101,7 +105,17 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, asked Signals)
 	servers, serverCtx := lifecycle.NewGroup(base)
 	nodes, nodeCtx := lifecycle.NewGroup(base)
 	surface, surfaceCtx := lifecycle.NewGroup(base)
-	servers.Go("server", func() error { return a.server.Run(serverCtx, server.Listeners{}) })
+	// The port outlives the server that serves what comes to it.
+	ports, portCtx := lifecycle.NewGroup(base)
+	defer ports.Stop()
+	port, err := a.openPort(ctx)
+	if err != nil {
+		return errors.Join(err, shut(entries))
+	}
+	if port != nil {
+		ports.Go("port for nodes", func() error { return port.Run(portCtx) })
+	}
+	servers.Go("server", func() error { return a.server.Run(serverCtx, port.Listeners()) })
 	if going, err := a.takeUp(ctx, serverCtx); !going {
 		servers.Stop()
 		return errors.Join(err, servers.Wait(), shut(entries))
@@ -126,7 +140,7 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, asked Signals)
 		stopErr = a.stopTasks(base, asked.Again)
 	}
 	surface.Stop()
-	err := surface.Wait()
+	err = surface.Wait()
 	nodes.Stop()
 	err = errors.Join(err, nodes.Wait())
 	if a.cfg.dev && a.client != nil {
@@ -196,7 +210,7 @@ func (a *Agent) Describe() (map[string]any, map[string]map[string]string) {
 	stats := map[string]map[string]string{
 		"berth":   {"version": a.version, "uptime": time.Since(a.begun).Round(time.Second).String()},
 		"client":  a.describeNode(),
-		"runtime": runtimeStats(),
+		"runtime": runinfo.Runtime(),
 		"raft_log": {"entries": fmt.Sprint(w.Entries), "fsyncs": fmt.Sprint(w.Appends + w.Stable),
 			"bytes": fmt.Sprint(w.Bytes)},
 	}

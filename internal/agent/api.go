@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 
 	"berth/api"
+	"berth/internal/agent/apisocket"
 	"berth/internal/base/fault"
 	"berth/internal/httpapi"
 	"berth/internal/httpapi/access"
@@ -79,12 +81,12 @@ func (c *Config) servesPort() bool {
 }
 
 // listen opens every way to the API that the configuration asks for, and says in the log where it is.
-func (a *Agent) listen() ([]httpapi.Entry, error) {
+func (a *Agent) listen(ctx context.Context) ([]httpapi.Entry, error) {
 	c := a.cfg
 	var entries []httpapi.Entry
 	where := []any{"version", a.version, "data_dir", c.DataDir, "dev", c.dev}
 	if c.API.Socket != "" {
-		s, err := listenSocket(c.API.Socket)
+		s, err := apisocket.Listen(ctx, c.API.Socket)
 		if err != nil {
 			return nil, err
 		}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -159,19 +158,4 @@ func TestTheHelpSaysWhereTheAPIIs(t *testing.T) {
 			t.Errorf("the help lacks %q:\n%s", w, out.String())
 		}
 	}
-}
-
-// socketPath is short enough for a socket.
-func socketPath(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "bs-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return filepath.Join(dir, "run", "api.sock")
 }

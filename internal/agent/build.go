@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"runtime/debug"
-	"strconv"
 	"time"
 
 	"berth/api"
+	"berth/internal/agent/runinfo"
 	"berth/internal/base/logkey"
 	"berth/internal/client"
 	"berth/internal/client/allocdir"
@@ -37,6 +35,8 @@ func (a *Agent) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	node.Servers, node.Reverse = a.server.Calls(), a.server.Reversed()
+	node.InProcess = true
 	a.client, err = client.New(ctx, node)
 	var lost *identity.Lost
 	switch {
@@ -96,7 +96,7 @@ func (a *Agent) serverConfig() server.Config {
 			"vsn":      "1",
 			"rpc_addr": c.BindAddr,
 			"expect":   "1",
-			"revision": revision(),
+			"revision": runinfo.Revision(),
 		},
 		VolumeListInterval: orDefault(c.Server.VolumeListInterval),
 		AlphaGetVolume:     c.Server.AlphaGetVolume,
@@ -110,20 +110,6 @@ func (a *Agent) serverConfig() server.Config {
 		Log: a.log.With(logkey.Component, "server"),
 		Dev: c.dev,
 	}
-}
-
-// revision is the commit that the program was built from; empty: the build does not say.
-func revision() string {
-	info, _ := debug.ReadBuildInfo()
-	if info == nil {
-		return ""
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value
-		}
-	}
-	return ""
 }
 
 func (a *Agent) nodeConfig() (client.Config, error) {
@@ -162,11 +148,6 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 			Users:        execUsers,
 			IDs:          ids,
 		},
-		Servers: a.server.Calls(),
-		Reverse: a.server.Reversed(),
-
-		InProcess: true,
-
 		UnlimitedDisks:      c.enforced() == enforceNone,
 		Disks:               held[c.enforced()],
 		VolumeStatsInterval: orDefault(c.Client.VolumeStatsInterval),
@@ -194,7 +175,7 @@ func (c *Config) attributes() map[string]string {
 	for name, value := range map[string]string{
 		api.NodeAttributeLocalCSI:  map[bool]string{true: "true"}[*c.Client.LocalCSI],
 		"unique.advertise.address": map[bool]string{true: c.port()}[c.servesPort()],
-		"nomad.revision":           revision(),
+		"nomad.revision":           runinfo.Revision(),
 	} {
 		if value != "" {
 			out[name] = value
@@ -237,17 +218,4 @@ func (c *Config) hostVolumes() []fingerprint.HostVolume {
 		out = append(out, fingerprint.HostVolume{Name: v.Name, Path: v.Path, ReadOnly: v.ReadOnly})
 	}
 	return out
-}
-
-func runtimeStats() map[string]string {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return map[string]string{
-		"goroutines":  strconv.Itoa(runtime.NumGoroutine()),
-		"cpu_count":   strconv.Itoa(runtime.NumCPU()),
-		"version":     runtime.Version(),
-		"arch":        runtime.GOARCH,
-		"kernel.name": runtime.GOOS,
-		"heap_bytes":  strconv.FormatUint(m.HeapAlloc, 10),
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/agent/network"
 	"berth/internal/agent/plugins"
 	"berth/internal/base/fault"
 	"berth/internal/client/allocdir"
@@ -24,12 +25,15 @@ func (c *Config) defaults() error {
 	cl := block(&c.Client)
 	block(&c.Server)
 	block(&c.Ports)
+	block(&c.Addresses)
 	block(&c.API)
 	block(&c.Limits)
 	if c.dev {
 		c.Server.Enabled, cl.Enabled = true, true
 	} else {
-		fill(&c.API.Socket, api.DefaultSocket)
+		if c.Server.Enabled || !cl.Enabled {
+			fill(&c.API.Socket, api.DefaultSocket)
+		}
 		fill(&c.DataDir, usualDataDir(os.Geteuid()))
 	}
 	if cl.LocalCSI == nil {
@@ -41,6 +45,7 @@ func (c *Config) defaults() error {
 	fill(&c.LogLevel, "info")
 	fill(&cl.NodePool, "default")
 	fill(&c.Ports.HTTP, 4646)
+	fill(&c.Ports.RPC, network.DefaultPort)
 	fill(&cl.MinPort, host.DefaultMinDynamicPort)
 	fill(&cl.MaxPort, host.DefaultMaxDynamicPort)
 	c.LogLevel = strings.ToLower(c.LogLevel)
@@ -114,8 +119,8 @@ func (c *Config) check() error {
 	case !c.Server.Enabled && !c.Client.Enabled:
 		return bad("server and client", "neither is enabled",
 			"write server { enabled = true } and client { enabled = true }, or try out with berth agent -dev")
-	case !c.Server.Enabled || !c.Client.Enabled:
-		return bad("server and client", "joining agents over the network is not built yet", "enable both in one agent")
+	case !c.Client.Enabled:
+		return bad("client", "a server without a node is not built yet", "write client { enabled = true }")
 	case c.Server.BootstrapExpect < 0 || c.Server.BootstrapExpect > 1:
 		return bad("server bootstrap_expect", "clusters of several servers are not built yet",
 			"leave it out or write 1")
@@ -130,7 +135,7 @@ func (c *Config) check() error {
 	case !slices.Contains(logLevels, c.LogLevel):
 		return bad("log_level "+c.LogLevel, "it is not known", "use trace, debug, info, warn or error")
 	}
-	if err := c.Client.check(); err != nil {
+	if err := errors.Join(c.Client.check(), c.checkNetwork()); err != nil {
 		return err
 	}
 	if err := c.checkIntervals(); err != nil {

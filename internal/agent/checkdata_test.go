@@ -15,6 +15,7 @@ import (
 	"berth/internal/server"
 	"berth/internal/server/fsm"
 	"berth/internal/server/keyring"
+	"berth/internal/testkit/await"
 )
 
 // serversIn has servers run in a data directory while they are given something, and end.
@@ -29,6 +30,14 @@ func serversIn(t *testing.T, dir string, given func(*server.Server)) {
 	if err := s.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	await.Eventually(t, "the servers have made their own keys", func() bool {
+		now := s.Store().Snapshot()
+		keys := 0
+		for range now.SigningKeys(nil) {
+			keys++
+		}
+		return keys == 1 && now.Authority(nil) != nil
+	})
 	given(s)
 	cancel()
 	if err := <-ended; err != nil {
@@ -50,12 +59,12 @@ func checked(t *testing.T, dir, name string) (whole bool, s storecheck.Store) {
 	return r.Whole, r.Stores[at]
 }
 
-// Given servers whose state holds two sealed entries, one of which their key opens, when the directory is checked, then
-// it is not whole, and the other entry is named: nobody would learn of it before he needs it.
+// Given servers whose state holds three sealed entries, two of which their key opens, when the directory is checked,
+// then it is not whole, and the other entry is named: nobody would learn of it before he needs it.
 func TestACheckNamesWhatTheKeyDoesNotOpen(t *testing.T) {
 	dir := t.TempDir()
 	serversIn(t, dir, func(*server.Server) {})
-	if whole, s := checked(t, dir, "servers' state"); !whole || !strings.HasSuffix(s.Holds, "1 entries of it sealed") {
+	if whole, s := checked(t, dir, "servers' state"); !whole || !strings.HasSuffix(s.Holds, "2 entries of it sealed") {
 		t.Fatalf("before: %v, %+v", whole, s)
 	}
 	other, err := keyring.Create(t.TempDir())
@@ -73,7 +82,7 @@ func TestACheckNamesWhatTheKeyDoesNotOpen(t *testing.T) {
 	})
 	whole, s := checked(t, dir, "servers' state")
 	if whole || len(s.Damage) != 1 || !strings.Contains(s.Damage[0], "db") || !strings.HasSuffix(s.Holds,
-		"2 entries of it sealed") {
+		"3 entries of it sealed") {
 		t.Errorf("whole: %v, %+v", whole, s)
 	}
 }

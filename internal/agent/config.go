@@ -31,6 +31,7 @@ type Config struct {
 	LogLevel   string            `hcl:"log_level"`
 	LogJSON    bool              `hcl:"log_json"`
 	Ports      *Ports            `hcl:"ports,block"`
+	Addresses  *Addresses        `hcl:"addresses,block"`
 	Server     *ServerBlock      `hcl:"server,block"`
 	Client     *ClientBlock      `hcl:"client,block"`
 	Plugins    []*plugins.Plugin `hcl:"plugin,block"`
@@ -48,6 +49,12 @@ type Config struct {
 // Ports on which the agent listens.
 type Ports struct {
 	HTTP int `hcl:"http"`
+	RPC  int `hcl:"rpc"` // of addresses rpc
+}
+
+// Addresses on which the agent listens.
+type Addresses struct {
+	RPC string `hcl:"rpc"` // of the server's TLS port, for nodes on other machines; empty: there is none
 }
 
 // ServerBlock configures the server half.
@@ -77,6 +84,10 @@ type ClientBlock struct {
 	MemoryTotal int               `hcl:"memory_total_mb"`
 	MinPort     int               `hcl:"min_dynamic_port"`
 	MaxPort     int               `hcl:"max_dynamic_port"`
+	// Servers are addresses of servers' TLS ports, for a node whose agent has no server.
+	Servers []string `hcl:"servers"`
+	// JoinTokenFile holds the token by which the node joins; it is read until the node has joined.
+	JoinTokenFile string `hcl:"join_token_file"`
 	// LocalCSI runs the bundled storage plugin as a system job; not set: with -dev only.
 	LocalCSI *bool `hcl:"local_csi"`
 	// EphemeralDisk says how tasks are held to the disk that their groups ask for; not set: by measuring.
@@ -213,7 +224,7 @@ func (c *Config) readPath(path string) error {
 // refusals name settings that people bring along from elsewhere, with the reason why they are not here.
 var refusals = map[reflect.Type]hclfile.Special{
 	reflect.TypeFor[Config](): {Refusal: map[string]string{
-		"advertise":  "agents do not join over the network yet; leave it out",
+		"advertise":  "nodes name the servers themselves, client { servers = [...] }; leave it out",
 		"audit":      "audit logs are not built; leave it out",
 		"autopilot":  "clusters of several servers are not built yet; leave it out",
 		"consul":     "Consul services are not built yet; leave it out",
@@ -226,8 +237,7 @@ var refusals = map[reflect.Type]hclfile.Special{
 	reflect.TypeFor[ClientBlock](): {Refusal: map[string]string{
 		"alloc_dir":    "everything is below data_dir; leave it out",
 		"host_network": "jobs use the node's own network; leave it out",
-		"servers":      "agents do not join over the network yet; leave it out",
-		"server_join":  "agents do not join over the network yet; leave it out",
+		"server_join":  "write the addresses of servers: servers = [...]",
 		"state_dir":    "everything is below data_dir; leave it out",
 	}},
 	reflect.TypeFor[ServerBlock](): {Refusal: map[string]string{
@@ -281,6 +291,10 @@ func (c *Config) override(f *Config) {
 	pick(&c.LogJSON, f.LogJSON)
 	if f.Ports != nil {
 		pick(&block(&c.Ports).HTTP, f.Ports.HTTP)
+		pick(&c.Ports.RPC, f.Ports.RPC)
+	}
+	if f.Addresses != nil {
+		pick(&block(&c.Addresses).RPC, f.Addresses.RPC)
 	}
 	if f.Server != nil {
 		pick(&block(&c.Server).Enabled, f.Server.Enabled)
@@ -318,6 +332,10 @@ func (c *ClientBlock) override(f *ClientBlock) {
 	pick(&c.MinPort, f.MinPort)
 	pick(&c.MaxPort, f.MaxPort)
 	pick(&c.LocalCSI, f.LocalCSI)
+	pick(&c.JoinTokenFile, f.JoinTokenFile)
+	if f.Servers != nil {
+		c.Servers = f.Servers
+	}
 	pick(&c.VolumeStatsInterval, f.VolumeStatsInterval)
 	pick(&c.MaxKillTimeout, f.MaxKillTimeout)
 	pick(&c.Reserved, f.Reserved)

@@ -224,7 +224,27 @@ func TestRefusals(t *testing.T) {
 		"too long":     {base, []string{"-data-dir", long}, []string{"61 bytes", "at most 60 bytes"}},
 		"neither half": {"data_dir = \"/x\"\n", nil, []string{"neither is enabled", "-dev"}},
 		"one half": {"data_dir = \"/x\"\nclient { enabled = true }\n", nil,
-			[]string{"not built yet", "enable both"}},
+			[]string{"client servers", "no server", `servers = ["10.0.0.1:4647"]`}},
+		"a server alone": {"data_dir = \"/x\"\nserver { enabled = true }\n", nil,
+			[]string{"without a node is not built", "client { enabled = true }"}},
+		"servers beside a server": {strings.Replace(base, "client { enabled = true }",
+			"client {\n enabled = true\n servers = [\"10.0.0.1\"]\n}", 1), nil,
+			[]string{"has a server in the agent itself", "server { enabled = false }"}},
+		"no address of a server": {"data_dir = \"/x\"\nclient {\n enabled = true\n servers = [\"a:b:c\"]\n}\n", nil,
+			[]string{`client servers "a:b:c"`, "no address", "10.0.0.1:4647"}},
+		"an API without a server": {"data_dir = \"/x\"\nclient {\n enabled = true\n servers = [\"s\"]\n}\n" +
+			"api { socket = \"/run/x\" }\n", nil, []string{"has no API yet", "ask an agent with a server"}},
+		"a bundled plugin without a server": {"data_dir = \"/x\"\nclient {\n enabled = true\n" +
+			" servers = [\"s\"]\n local_csi = true\n}\n", nil, []string{"local_csi", "beside a server only"}},
+		"a port for nodes without a server": {"data_dir = \"/x\"\nclient {\n enabled = true\n servers = [\"s\"]\n}\n" +
+			"addresses { rpc = \"0.0.0.0\" }\n", nil, []string{"addresses rpc", "listens for no nodes"}},
+		"a port for nodes to try out": {"addresses { rpc = \"0.0.0.0\" }\n", []string{"-dev"},
+			[]string{"addresses rpc", "one machine"}},
+		"a name to listen on": {base + "addresses { rpc = \"here\" }\n", nil,
+			[]string{"addresses rpc here", "no IP address", `"0.0.0.0"`}},
+		"no port for nodes": {base + "ports { rpc = 70000 }\n", nil, []string{"ports rpc", "70000", "4647"}},
+		"a token beside it": {"data_dir = \"/x\"\nclient {\n enabled = true\n servers = [\"s\"]\n" +
+			" join_token_file = \"token\"\n}\n", nil, []string{"join_token_file token", "must be absolute"}},
 		"several servers": {strings.Replace(base, "server { enabled = true }",
 			"server {\n enabled = true\n bootstrap_expect = 3\n}", 1), nil, []string{"bootstrap_expect", "not built",
 			"write 1"}},

@@ -31,6 +31,7 @@ type wired struct {
 	Node   client.Config
 	HTTP   httpapi.Config
 	Port   string // empty: there is none
+	RPC    string // empty: there is none
 	Guard  access.Network
 	Socket string
 	Level  string
@@ -61,6 +62,7 @@ func wiring(t *testing.T, cfg *Config) wired {
 		HTTP:   surface,
 		Guard:  cfg.guard(),
 		Socket: cfg.API.Socket,
+		RPC:    cfg.rpc(),
 		Level:  least.Level().String(),
 		Format: fmt.Sprintf("%T", log),
 	}
@@ -182,8 +184,10 @@ func TestEverySettingArrives(t *testing.T) {
 var oneValue = map[string]string{
 	"acl.enabled":                            "what it asks for is not built",
 	"server.bootstrap_expect":                "what it asks for is not built",
-	"server.enabled":                         "both halves run",
-	"client.enabled":                         "both halves run",
+	"server.enabled":                         "it is said in the base",
+	"client.enabled":                         "a server has a node",
+	"client.servers":                         "an agent with a server has no others: see below",
+	"client.join_token_file":                 "an agent with a server does not join: see below",
 	"client.node_pool":                       "there is one",
 	"plugin.exec.config.enabled":             "it is on",
 	"plugin.raw_exec.config.allow_csi_node":  "its tasks are not confined",
@@ -269,5 +273,27 @@ func TestEachWayToHoldDisksArrives(t *testing.T) {
 			t.Errorf("%s: %v, unlimited %t, files stay in their projects %t", way, got.Disks, got.UnlimitedDisks,
 				got.Exec.KeepProjects)
 		}
+	}
+}
+
+// TestAnAgentWithoutAServerHasItsWays: to the servers that it names, with their ports.
+func TestAnAgentWithoutAServerHasItsWays(t *testing.T) {
+	dir := t.TempDir()
+	cfg := parse(t, "-config", write(t, dir, "n.hcl", `
+data_dir = "/var/lib/n"
+client {
+  enabled         = true
+  servers         = ["10.0.0.1", "s2.example:14647", "fd00::1", "[fd00::2]:4647"]
+  join_token_file = "/etc/berth/join-token"
+}
+`))
+	a := &Agent{cfg: cfg, log: slog.New(slog.DiscardHandler)}
+	got := a.joins()
+	want := []string{"10.0.0.1:4647", "s2.example:14647", "[fd00::1]:4647", "[fd00::2]:4647"}
+	if !slices.Equal(got.Servers, want) || got.TokenFile != "/etc/berth/join-token" || got.Dir != "/var/lib/n/client" {
+		t.Errorf("%+v", got)
+	}
+	if cfg.API.Socket != "" || cfg.servesPort() || cfg.rpc() != "" {
+		t.Errorf("it listens: %q, %t, %q", cfg.API.Socket, cfg.servesPort(), cfg.rpc())
 	}
 }

@@ -46,6 +46,7 @@ var reads = map[string]reading{
 	"node status":               {missing: []string{"dead", noUUID, "-json " + noUUID}, most: 1},
 	"operator backup inspect":   {missing: []string{"/nothing"}, most: 1},
 	"operator check-data":       {missing: []string{"/nothing"}, most: 1},
+	"operator join-token list":  {},
 	"operator recovery status":  {},
 	"operator snapshot inspect": {missing: []string{"nothing.snap"}, most: 1},
 	"plan":                      {missing: []string{"testdata/files/nothing.hcl"}, most: 1, code: 255},
@@ -62,7 +63,8 @@ var reads = map[string]reading{
 var changes = strings.Split(`acl bootstrap,alloc exec,alloc restart,alloc signal,alloc stop,exec,fmt,`+
 	`job eval,job run,job start,job stop,node eligibility,node identity keep,node identity new,node orphans adopt,node orphans end,node readmit,`+
 	`node reboot-confirm,node replace,`+
-	`node unknown-mount forget,operator api,operator backup restore,operator backup save,operator recovery begin,operator recovery dismiss,`+
+	`node unknown-mount forget,operator api,operator backup restore,operator backup save,operator join-token create,`+
+	`operator join-token revoke,operator recovery begin,operator recovery dismiss,`+
 	`operator recovery finish,operator snapshot restore,operator snapshot save,plugin rebind,run,stop,system gc,`+
 	`volume create,volume delete,volume deregister,volume detach,volume expand,volume init,volume register,`+
 	`volume release,volume snapshot create,volume snapshot delete`, ",")

@@ -18,6 +18,7 @@ import (
 type components struct {
 	heartbeats *heartbeat.Timers
 	signing    *keyring.Signing
+	authority  *keyring.Authority
 	collector  *gc.Collector
 	scheduling *worker.Scheduling
 	health     *health.Keeper
@@ -42,6 +43,7 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 			Endless:  s.cfg.Dev,
 		}),
 		signing:    &keyring.Signing{Keyring: ring, Store: s.store, Proposer: s, Log: s.cfg.Log},
+		authority:  &keyring.Authority{Keyring: ring, Store: s.store, Proposer: s, Log: s.cfg.Log},
 		collector:  gc.New(s.store, s, s.cfg.GC, s.cfg.Log),
 		scheduling: worker.New(s.store, s, runtime.NumCPU(), s.cfg.Log),
 		health:     health.New(health.Config{Store: s.store, Proposer: s, Log: s.cfg.Log}),
@@ -78,6 +80,7 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 		Secrets:     secrets,
 		Restorer:    s,
 		Keyring:     ring,
+		Authority:   c.authority,
 		Log:         s.cfg.Log,
 	})
 	return c

@@ -105,6 +105,7 @@ func (c *components) lead(ctx context.Context, g *lifecycle.Group) {
 	for name, run := range map[string]func(context.Context) error{
 		"heartbeats": c.heartbeats.Run,
 		"signing":    c.signing.Run,
+		"authority":  c.authority.Run,
 		"gc":         c.collector.Run,
 		"scheduling": c.scheduling.Run,
 		"health":     c.health.Run,

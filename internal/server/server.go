@@ -18,6 +18,7 @@ import (
 	"berth/internal/port/kv"
 	"berth/internal/port/raftlog"
 	"berth/internal/port/raftlog/files"
+	"berth/internal/port/tlsport"
 	"berth/internal/server/fsm"
 	"berth/internal/server/gc"
 	"berth/internal/server/keyring"
@@ -58,6 +59,7 @@ type Server struct {
 
 	others *others
 	lead   lead
+	shown  shown
 
 	mu       sync.Mutex
 	commands map[string]uint64 // that were proposed, by their names
@@ -99,6 +101,9 @@ func (s *Server) Reversed() *wire.Pipe { return s.reversed }
 // Connect returns an in-process connection to the server's methods. Close it when done.
 func (s *Server) Connect() (*grpc.ClientConn, error) { return wire.Connect(s.calls.Dial) }
 
+// Credentials are what this server shows to nodes and to other servers; it shows nothing before Run.
+func (s *Server) Credentials() tlsport.Credentials { return &s.shown }
+
 // Store is the replicated state, for readers in the same process.
 func (s *Server) Store() *state.Store { return s.store }
 
@@ -119,6 +124,7 @@ func (s *Server) Snapshot(ctx context.Context) error { return s.log.Snapshot(ctx
 type Listeners struct {
 	Calls    []net.Listener // methods
 	Reversed []net.Listener // nodes greet and serve
+	Open     []net.Listener // those who have no certificate ask for one
 }
 
 // Run opens the data directory, serves and leads until ctx ends. When it returns everything has stopped and is closed.
@@ -133,9 +139,12 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 		return err
 	}
 	c := s.components(ring)
+	s.shown.set(&keyring.Credentials{Name: s.cfg.Name, Authority: c.authority})
 	methods := wire.NewServer()
 	c.endpoints.Register(methods)
 	s.nodes.register(methods)
+	open := wire.NewServer()
+	c.endpoints.RegisterOpen(open)
 
 	// The log outlives what stands on it: calls in flight and the leader's work end first.
 	logs, logCtx := lifecycle.NewGroup(context.WithoutCancel(ctx))
@@ -145,6 +154,7 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 		return s.log.Run(logCtx)
 	})
 	g.Go("calls", func() error { return methods.Run(gctx, append(l.Calls, s.calls.Listener())...) })
+	g.Go("joining", func() error { return open.Run(gctx, l.Open...) })
 	g.Go("nodes", func() error { return s.nodes.run(gctx, append(l.Reversed, s.reversed.Listener())...) })
 	g.Go("leader", func() error { return s.leaderLoop(gctx, c) })
 	g.Go("state", func() error { return s.watchHalt(gctx) })

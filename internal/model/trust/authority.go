@@ -36,13 +36,9 @@ func NewKey() (*ecdsa.PrivateKey, error) {
 	return key, fault.Wrap(err, fault.Internal, "make key", "")
 }
 
-// NewAuthority makes the authority of a cluster.
-func NewAuthority(cluster string, now time.Time) (*Authority, error) {
+// NewRoot makes the root certificate of a cluster, signed with its own key.
+func NewRoot(cluster string, key crypto.Signer, now time.Time) ([]byte, error) {
 	if err := (Principal{cluster, Server, "root"}).check(); err != nil {
-		return nil, err
-	}
-	key, err := NewKey()
-	if err != nil {
 		return nil, err
 	}
 	template := &x509.Certificate{
@@ -56,10 +52,7 @@ func NewAuthority(cluster string, now time.Time) (*Authority, error) {
 		KeyUsage:              x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, fault.Wrap(err, fault.Internal, "make authority", cluster)
-	}
-	return OpenAuthority(der, key)
+	return der, fault.Wrap(err, fault.Internal, "make authority", cluster)
 }
 
 // OpenAuthority is the authority of a root certificate and its key.
@@ -80,7 +73,7 @@ func (a *Authority) Issue(p Principal, public crypto.PublicKey, now time.Time) (
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	if p.Cluster != clusterOf(a.Root) {
+	if p.Cluster != ClusterOf(a.Root) {
 		return nil, fault.New(fault.Denied, "issue certificate", p.String(), "it belongs to another cluster")
 	}
 	template := &x509.Certificate{
@@ -103,7 +96,7 @@ func (a *Authority) Issue(p Principal, public crypto.PublicKey, now time.Time) (
 // CrossSign vouches for the root of the same cluster that follows this one: who trusts this root trusts, by the
 // certificate, what the next one issues.
 func (a *Authority) CrossSign(next *x509.Certificate, now time.Time) ([]byte, error) {
-	if clusterOf(next) != clusterOf(a.Root) || !next.IsCA {
+	if ClusterOf(next) != ClusterOf(a.Root) || !next.IsCA {
 		return nil, fault.New(fault.Denied, "vouch for", next.Subject.CommonName, "it is no root of this cluster")
 	}
 	template := &x509.Certificate{
@@ -122,8 +115,8 @@ func (a *Authority) CrossSign(next *x509.Certificate, now time.Time) ([]byte, er
 	return der, fault.Wrap(err, fault.Internal, "vouch for", next.Subject.CommonName)
 }
 
-// clusterOf is the cluster that a root is of.
-func clusterOf(root *x509.Certificate) string {
+// ClusterOf is the cluster that a root is of.
+func ClusterOf(root *x509.Certificate) string {
 	if len(root.URIs) != 1 || root.URIs[0].Scheme != scheme {
 		return ""
 	}

@@ -75,6 +75,13 @@ func (t JoinToken) Hash() []byte {
 	return sum[:]
 }
 
+// Bounds of admissions: an open door that is forgotten closes by itself, and what servers know of tokens stays small.
+const (
+	MaxAdmissions        = 1000
+	MaxAdmissionUses     = 1000
+	MaxAdmissionLifetime = 30 * 24 * time.Hour
+)
+
 // Admission is what servers know of a token: whom it lets in, how often, until when.
 type Admission struct {
 	ID      string
@@ -82,17 +89,38 @@ type Admission struct {
 	Role    Role
 	Uses    int // left
 	Expires time.Time
+	By      string // who asked for it, as the API knows them
+	Created time.Time
+
+	CreateIndex, ModifyIndex uint64
 }
 
-// Admits says whether a token lets one more principal of a role in at a time. A wrong secret and a token that is not
-// known are told apart by nobody: the caller answers for both alike.
-func (a *Admission) Admits(t JoinToken, role Role, now time.Time) error {
+// Check refuses an admission beyond the bounds.
+func (a *Admission) Check(now time.Time) error {
 	refuse := func(why string) error {
-		return fault.WithHint(fault.New(fault.Denied, "join with", "token "+t.ID, why),
-			"make a new one for a "+string(role))
+		return fault.New(fault.Invalid, "make", "join token", why)
 	}
 	switch {
-	case a == nil || subtle.ConstantTimeCompare(a.Hash, t.Hash()) != 1:
+	case a.Role != Node && a.Role != Server:
+		return refuse(fmt.Sprintf("role %q: it is for a %s or a %s", a.Role, Node, Server))
+	case a.Uses < 1 || a.Uses > MaxAdmissionUses:
+		return refuse(fmt.Sprintf("%d uses: it may have from 1 to %d", a.Uses, MaxAdmissionUses))
+	case !a.Expires.After(now) || a.Expires.After(now.Add(MaxAdmissionLifetime)):
+		return refuse(fmt.Sprintf("it would be good for %s: it may be for more than none, and for %s at most",
+			a.Expires.Sub(now), MaxAdmissionLifetime))
+	}
+	return nil
+}
+
+// Admits says whether a token, by the hash of what was shown, lets one more principal of a role in at a time. A wrong
+// secret and a token that is not known are told apart by nobody: the answer is the same.
+func (a *Admission) Admits(id string, hash []byte, role Role, now time.Time) error {
+	refuse := func(why string) error {
+		return fault.WithHint(fault.New(fault.Denied, "join with", "token "+id, why),
+			"make a new one where a server is: berth operator join-token create")
+	}
+	switch {
+	case a == nil || subtle.ConstantTimeCompare(a.Hash, hash) != 1:
 		return refuse("it is not known")
 	case a.Role != role:
 		return refuse(fmt.Sprintf("it is for a %s", a.Role))

@@ -22,6 +22,8 @@ type Role string
 const (
 	Server Role = "server"
 	Node   Role = "node"
+	// Stranger is who has shown no certificate. None names one.
+	Stranger Role = "stranger"
 )
 
 // Principal is who holds a certificate: a server by its name, a node by its id, in one cluster.
@@ -40,7 +42,12 @@ func (p Principal) URI() *url.URL {
 }
 
 // String names the principal for people.
-func (p Principal) String() string { return fmt.Sprintf("%s %q", p.Role, p.ID) }
+func (p Principal) String() string {
+	if p.Role == Stranger {
+		return "somebody without a certificate"
+	}
+	return fmt.Sprintf("%s %q", p.Role, p.ID)
+}
 
 // check refuses what a certificate could not name without doubt.
 func (p Principal) check() error {

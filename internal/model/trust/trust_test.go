@@ -23,7 +23,12 @@ var (
 
 func authority(t *testing.T, cluster string) *Authority {
 	t.Helper()
-	a, err := NewAuthority(cluster, start)
+	k := key(t)
+	root, err := NewRoot(cluster, k, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := OpenAuthority(root, k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +83,7 @@ func forged(t *testing.T, a *Authority, change func(*x509.Certificate)) *x509.Ce
 func TestWhoIsBelieved(t *testing.T) {
 	a, twin := authority(t, home), authority(t, home)
 	other, next := authority(t, ids.New()), authority(t, home)
-	stranger := Principal{clusterOf(other.Root), Node, node.ID}
+	stranger := Principal{ClusterOf(other.Root), Node, node.ID}
 	vouched, err := a.CrossSign(next.Root, start)
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +266,7 @@ func TestATokenLetsInWhomItIsFor(t *testing.T) {
 		"unknown":        {nil, token, Node, "not known"},
 		"guessed":        {known(as), stranger, Node, "not known"},
 	} {
-		err := c.known.Admits(c.token, c.role, start)
+		err := c.known.Admits(c.token.ID, c.token.Hash(), c.role, start)
 		if c.why == "" && err != nil {
 			t.Errorf("%s: %v", what, err)
 		}

@@ -80,13 +80,13 @@ func (r Rules) signed(chain []*x509.Certificate, p Principal) error {
 	}
 	issuers := make([]*x509.Certificate, 0, len(r.Roots)+len(chain))
 	for _, root := range r.Roots {
-		if clusterOf(root) == p.Cluster {
+		if ClusterOf(root) == p.Cluster {
 			issuers = append(issuers, root)
 		}
 	}
 	for _, c := range chain[1:] {
 		for _, root := range r.Roots {
-			if clusterOf(root) == p.Cluster && clusterOf(c) == p.Cluster && c.CheckSignatureFrom(root) == nil {
+			if ClusterOf(root) == p.Cluster && ClusterOf(c) == p.Cluster && c.CheckSignatureFrom(root) == nil {
 				issuers = append(issuers, c)
 				break
 			}

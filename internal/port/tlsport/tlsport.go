@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 
 	"berth/internal/base/fault"
@@ -24,6 +25,7 @@ const (
 	Calls   = "h2"              // of methods: gRPC runs over HTTP/2
 	Raft    = "berth-raft/1"    // the log's streams between servers
 	Reverse = "berth-reverse/1" // a node dials, and serves
+	Join    = "berth-join/1"    // of the methods for those who have no certificate
 )
 
 // Credentials are what one end shows, and what it believes. They are asked at each connection: both change while the
@@ -148,9 +150,11 @@ func (p *Port) greet(ctx context.Context, raw net.Conn) (*Conn, *listener, error
 func (p *Port) config() *tls.Config {
 	var protocols []string
 	for name := range p.served {
-		protocols = append(protocols, name)
+		if name != Join {
+			protocols = append(protocols, name)
+		}
 	}
-	return &tls.Config{
+	mutual := &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		NextProtos: protocols,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -163,6 +167,18 @@ func (p *Port) config() *tls.Config {
 		},
 		SessionTicketsDisabled: true, // who was denied since is judged anew
 	}
+	if p.served[Join] != nil {
+		open := mutual.Clone()
+		open.NextProtos = []string{Join}
+		open.ClientAuth = tls.NoClientCert
+		mutual.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			if slices.Equal(hello.SupportedProtos, open.NextProtos) {
+				return open, nil
+			}
+			return nil, nil // mutual
+		}
+	}
+	return mutual
 }
 
 func (p *Port) judge(s tls.ConnectionState) (trust.Peer, error) {
@@ -170,6 +186,10 @@ func (p *Port) judge(s tls.ConnectionState) (trust.Peer, error) {
 	if admits == nil {
 		return trust.Peer{}, fault.New(fault.Denied, "admit", "peer", fmt.Sprintf("it asks for protocol %q, which is "+
 			"not served here", s.NegotiatedProtocol))
+	}
+	if s.NegotiatedProtocol == Join {
+		peer := trust.Peer{Principal: trust.Principal{Role: trust.Stranger}}
+		return peer, admits(peer)
 	}
 	peer, err := p.cfg.Credentials.Rules(s.NegotiatedProtocol).Verify(s.PeerCertificates)
 	if err != nil {
@@ -180,29 +200,61 @@ func (p *Port) judge(s tls.ConnectionState) (trust.Peer, error) {
 
 // Over makes a connection of a protocol over one that was dialled, to a server: any of the cluster if name is empty.
 func Over(ctx context.Context, raw net.Conn, protocol, name string, cred Credentials) (*Conn, error) {
+	config := &tls.Config{GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return cred.Certificate()
+	}}
+	return dialled(ctx, raw, config, protocol, name, func([]*x509.Certificate) (trust.Rules, error) {
+		return cred.Rules(protocol), nil
+	})
+}
+
+// Enter makes a connection of protocol Join over one that was dialled, to any server of the cluster whose root has one
+// of the keys: a join token names it, and whoever joins has nothing else to know the cluster by. It shows nothing. now
+// is the time to judge the server's certificate by. It returns the root besides.
+func Enter(ctx context.Context, raw net.Conn, now time.Time, roots ...trust.KeyID) (*Conn, *x509.Certificate, error) {
+	var root *x509.Certificate
+	conn, err := dialled(ctx, raw, &tls.Config{}, Join, "", func(chain []*x509.Certificate) (trust.Rules, error) {
+		i := slices.IndexFunc(chain, func(c *x509.Certificate) bool {
+			return c.IsCA && slices.Contains(roots, trust.KeyOf(c))
+		})
+		if i < 0 {
+			return trust.Rules{}, fault.New(fault.Denied, "join", "cluster", "the server presents another root "+
+				"than that of the token: it is of another cluster, or somebody stands between")
+		}
+		root = chain[i]
+		return trust.Rules{Roots: []*x509.Certificate{root}, Now: now}, nil
+	})
+	return conn, root, err
+}
+
+// dialled makes the handshake with a server. rules are those for the certificates that it presents.
+func dialled(
+	ctx context.Context, raw net.Conn, config *tls.Config, protocol, name string,
+	rules func([]*x509.Certificate) (trust.Rules, error),
+) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	var peer trust.Peer
-	c := tls.Client(raw, &tls.Config{
-		MinVersion:         tls.VersionTLS13,
-		NextProtos:         []string{protocol},
-		InsecureSkipVerify: true, // not by host names: judged below, by the cluster's own rules
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return cred.Certificate()
-		},
-		VerifyConnection: func(s tls.ConnectionState) (err error) {
-			peer, err = cred.Rules(protocol).Verify(s.PeerCertificates)
-			switch {
-			case err != nil:
-				return err
-			case s.NegotiatedProtocol != protocol:
-				return fault.New(fault.Unsupported, "connect", peer.String(), "it does not serve "+protocol)
-			case peer.Role != trust.Server || name != "" && peer.ID != name:
-				return fault.New(fault.Denied, "connect", raw.RemoteAddr().String(), "this is "+peer.String())
-			}
-			return nil
-		},
-	})
+	config.MinVersion = tls.VersionTLS13
+	config.NextProtos = []string{protocol}
+	config.InsecureSkipVerify = true // not by host names: judged below, by the cluster's own rules
+	config.VerifyConnection = func(s tls.ConnectionState) error {
+		judge, err := rules(s.PeerCertificates)
+		if err != nil {
+			return err
+		}
+		peer, err = judge.Verify(s.PeerCertificates)
+		switch {
+		case err != nil:
+			return err
+		case s.NegotiatedProtocol != protocol:
+			return fault.New(fault.Unsupported, "connect", peer.String(), "it does not serve "+protocol)
+		case peer.Role != trust.Server || name != "" && peer.ID != name:
+			return fault.New(fault.Denied, "connect", raw.RemoteAddr().String(), "this is "+peer.String())
+		}
+		return nil
+	}
+	c := tls.Client(raw, config)
 	if err := c.HandshakeContext(ctx); err != nil {
 		return nil, errors.Join(fault.Wrap(err, fault.Unavailable, "connect", raw.RemoteAddr().String()),
 			closed(raw.Close()))
@@ -218,15 +270,3 @@ type Conn struct {
 
 // Peer is who is at the other end.
 func (c *Conn) Peer() trust.Peer { return c.peer }
-
-// Root is the certificate of the cluster's root with a key that a join token names, which a server presents. Whoever
-// joins has nothing else to know the cluster by.
-func Root(chain []*x509.Certificate, key trust.KeyID) (*x509.Certificate, error) {
-	for _, c := range chain {
-		if c.IsCA && trust.KeyOf(c) == key {
-			return c, nil
-		}
-	}
-	return nil, fault.New(fault.Denied, "join", "cluster", "the server presents another root than that of the token: "+
-		"it is of another cluster, or somebody stands between")
-}

@@ -36,12 +36,13 @@ func port(t *testing.T, c *certificates.Cluster) string {
 				}
 				return nil
 			},
+			tlsport.Join: func(trust.Peer) error { return nil },
 		},
 		Log: slog.New(slog.DiscardHandler),
 	})
 	g, ctx := lifecycle.NewGroup(context.WithoutCancel(t.Context()))
 	g.Go("port", func() error { return p.Run(ctx) })
-	for _, protocol := range []string{tlsport.Calls, tlsport.Raft} {
+	for _, protocol := range []string{tlsport.Calls, tlsport.Raft, tlsport.Join} {
 		g.Go(protocol, func() error {
 			for {
 				c, err := p.Listener(protocol).Accept()
@@ -162,23 +163,64 @@ func TestWhoOnlyOpensConnectionsKeepsNobodyOut(t *testing.T) {
 	}
 }
 
-// TestTheRootIsFoundByTheTokenAlone: who joins knows the cluster by nothing else.
-func TestTheRootIsFoundByTheTokenAlone(t *testing.T) {
+// TestWhoJoinsKnowsTheClusterByItsTokenAlone: and shows nothing; what it reaches is for strangers alone. With the
+// token of another cluster, or by the key of what is no root, it sends nothing.
+func TestWhoJoinsKnowsTheClusterByItsTokenAlone(t *testing.T) {
 	c, other := certificates.New(t, ids.New()), certificates.New(t, ids.New())
-	shown, err := c.Server(t, "s1").Certificate()
+	to := port(t, c)
+	enter := func(now time.Time, roots ...trust.KeyID) (*tlsport.Conn, *x509.Certificate, error) {
+		raw, err := net.Dial("tcp", to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, root, err := tlsport.Enter(t.Context(), raw, now, roots...)
+		if err == nil {
+			t.Cleanup(func() { _ = conn.Close() })
+		}
+		return conn, root, err
+	}
+	ours, theirs := trust.KeyOf(c.Authority.Root), trust.KeyOf(other.Authority.Root)
+	conn, root, err := enter(time.Now(), theirs, ours)
+	if err != nil || !root.Equal(c.Authority.Root) || conn.Peer().Role != trust.Server {
+		t.Fatalf("%v, %v", root, err)
+	}
+	if got, err := io.ReadAll(conn); err != nil || string(got) != tlsport.Join+" for somebody without a certificate" {
+		t.Errorf("the server takes it for %q (%v)", got, err)
+	}
+	leaf, err := c.Server(t, "s1").Certificate()
 	if err != nil {
 		t.Fatal(err)
 	}
-	chain := parse(t, shown)
-	if root, err := tlsport.Root(chain, trust.NewJoinToken(c.Authority.Root).CA); err != nil ||
-		!root.Equal(c.Authority.Root) {
-		t.Errorf("%v, %v", root, err)
+	chain := parse(t, leaf)
+	for what, roots := range map[string][]trust.KeyID{
+		"another cluster's token": {theirs},
+		"the key of a server":     {trust.KeyOf(chain[0])},
+		"no key":                  nil,
+	} {
+		_, _, err := enter(time.Now(), roots...)
+		if err == nil || !strings.Contains(err.Error(), "another root") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
-	if _, err := tlsport.Root(chain, trust.NewJoinToken(other.Authority.Root).CA); !fault.Has(err, fault.Denied) {
-		t.Errorf("another cluster's token finds one: %v", err)
+	_, _, err = enter(time.Now().Add(2*trust.Lifetime), ours)
+	if err == nil || !strings.Contains(err.Error(), "good until") {
+		t.Errorf("a server whose certificate is over: %v", err)
 	}
-	if _, err := tlsport.Root(chain, trust.KeyOf(chain[0])); !fault.Has(err, fault.Denied) {
-		t.Errorf("a server is taken for the root: %v", err)
+	for _, protocols := range [][]string{{tlsport.Calls}, {tlsport.Join, tlsport.Calls},
+		{tlsport.Calls, tlsport.Join}} {
+		raw, err := net.Dial("tcp", to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bare := tls.Client(raw,
+			&tls.Config{InsecureSkipVerify: true, NextProtos: protocols, MinVersion: tls.VersionTLS13})
+		if err := bare.HandshakeContext(t.Context()); err == nil {
+			_, err = bare.Read(make([]byte, 1))
+			if err == nil {
+				t.Errorf("without a certificate %v is served", protocols)
+			}
+		}
+		_ = bare.Close()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"berth/internal/server/controllers"
+	"berth/internal/server/endpoint/joining"
 	"berth/internal/server/endpoint/nodes"
 	"berth/internal/server/endpoint/operator"
 	"berth/internal/server/endpoint/orphans"
@@ -47,6 +48,7 @@ type Config struct {
 	Secrets     storage.Secrets
 	Restorer    operator.Restorer
 	Keyring     operator.Secrets
+	Authority   joining.Authority
 	Log         *slog.Logger
 }
 
@@ -58,6 +60,7 @@ type Endpoints struct {
 	orphans  *orphans.Endpoints
 	storage  *storage.Endpoints
 	operator *operator.Endpoints
+	joining  *joining.Endpoints
 }
 
 // New returns endpoints; Register lets them answer.
@@ -95,6 +98,12 @@ func New(cfg Config) *Endpoints {
 			Secrets:  cfg.Keyring,
 			Log:      cfg.Log,
 		}),
+		joining: joining.New(joining.Config{
+			Base:      base,
+			Proposer:  cfg.Proposer,
+			Authority: cfg.Authority,
+			Log:       cfg.Log,
+		}),
 	}
 }
 
@@ -123,6 +132,7 @@ func (e *Endpoints) Register(s *wire.Server) {
 	e.orphans.Register(s)
 	e.storage.Register(s)
 	e.operator.Register(s)
+	e.joining.Register(s)
 	serving.Unary(e.base, s, wire.SystemGC, e.systemGC)
 	serving.Unary(e.base, s, wire.SystemSearch, e.search)
 	serving.Unary(e.base, s, wire.NamespaceList, e.namespaceList)
@@ -132,6 +142,9 @@ func (e *Endpoints) Register(s *wire.Server) {
 		return e.cfg.Cluster.Status(), nil
 	})
 }
+
+// RegisterOpen adds to another server what is answered to those who have no certificate.
+func (e *Endpoints) RegisterOpen(s *wire.Server) { e.joining.RegisterOpen(s) }
 
 func (e *Endpoints) jobPlan(ctx context.Context, req *wire.JobPlanRequest) (*wire.JobPlanReply, error) {
 	if err := validate.JobShape(req.Job); err != nil {

@@ -1,6 +1,7 @@
 // Package keyring owns the key that secrets are sealed with. The key lies in a file of the data directory and never in
 // the replicated state; what it sealed lies in the state and is of no use without it: secrets of volumes, and the
-// private part of the key that the cluster signs with. Only package server constructs it.
+// private parts of the key that the cluster signs with and of the authority that issues its certificates. Only package
+// server constructs it.
 package keyring
 
 import (

@@ -16,6 +16,12 @@ func (k *Keyring) Unopened(s *state.Snap) (bad []error, all int) {
 			bad = append(bad, err)
 		}
 	}
+	if a := s.Authority(nil); a != nil {
+		all++
+		if _, err := k.authority(a); err != nil {
+			bad = append(bad, err)
+		}
+	}
 	for e := range s.Secrets(nil) {
 		all++
 		if _, err := k.Open(e.Name, e.Data); err != nil {

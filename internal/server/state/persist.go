@@ -14,7 +14,7 @@ import (
 var tables = []tableDef{
 	rows, metas, namespaces, nodes, jobs, jobVersions, submissions, evals, allocs, volumes, claims, attachments,
 	volumeSnapshots, plugins, inventories, inventoryHeads, secrets, marks, claimProofs, signingKeys,
-	tombstones, provenEnds, shortages, recoveries, evidences, sessions,
+	tombstones, provenEnds, shortages, recoveries, evidences, sessions, authorities, admissions, joined,
 }
 
 // snapshotFormat is the number of the stream's form.

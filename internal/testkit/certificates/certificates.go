@@ -20,7 +20,15 @@ type Cluster struct {
 // New makes a cluster.
 func New(t testing.TB, id string) *Cluster {
 	t.Helper()
-	a, err := trust.NewAuthority(id, time.Now())
+	key, err := trust.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := trust.NewRoot(id, key, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := trust.OpenAuthority(root, key)
 	if err != nil {
 		t.Fatal(err)
 	}

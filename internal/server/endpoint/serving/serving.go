@@ -50,6 +50,9 @@ func Unary[Req, Resp any](
 		return
 	}
 	m.Serve(s, func(ctx context.Context, req *Req) (*Resp, error) {
+		if err := admit(ctx, m.Name(), req); err != nil {
+			return nil, err
+		}
 		for tries := 1; ; tries++ {
 			leader, err := b.route(ctx, req)
 			if err != nil {
@@ -82,6 +85,9 @@ func Waiting[Req, Resp any](
 		return resp, err
 	}
 	m.Serve(s, func(ctx context.Context, req *Req) (*Resp, error) {
+		if err := admit(ctx, m.Name(), req); err != nil {
+			return nil, err
+		}
 		if r, ok := any(req).(anyServer); ok && r.AnyServer() {
 			return h(ctx, req)
 		}
@@ -112,6 +118,9 @@ func Stream[Req, In, Out any](
 	b Base, s *wire.Server, m wire.StreamMethod[Req, In, Out], h func(*Req, *wire.Stream[Out, In]) error,
 ) {
 	m.Serve(s, func(req *Req, stream *wire.Stream[Out, In]) error {
+		if err := admit(stream.Context(), m.Name(), req); err != nil {
+			return err
+		}
 		leader, err := b.route(stream.Context(), req)
 		if err != nil {
 			return err
@@ -154,18 +163,35 @@ func Term[Req, In, Out any](
 	})
 }
 
+// admit makes sure of who calls. A node speaks for itself alone, and calls nothing that is not a node's; a server
+// passes on what it has made sure of itself. What comes from within this process is this program's own: its surfaces
+// judge people.
+func admit(ctx context.Context, method string, req any) error {
+	who, known := wire.Caller(ctx)
+	if !known || len(wire.Relays(ctx)) > 0 { // only a server is believed that it passes something on
+		return nil
+	}
+	if _, anyone := req.(interface{ Anyone() }); anyone {
+		return nil
+	}
+	of, ofNode := req.(interface{ Calling() ids.Node })
+	switch {
+	case !ofNode:
+		return fault.New(fault.Denied, "call", method,
+			"the caller is "+who.String()+": this is for people, by the API of an agent")
+	case who.Role != trust.Node || who.ID != string(of.Calling()):
+		return fault.New(fault.Denied, "speak for", fmt.Sprintf("node %q", of.Calling()),
+			"the caller is "+who.String())
+	}
+	return nil
+}
+
 // route says where a call is served, nil for here, and notes where a node that calls is connected: at the first server
 // that passed the call on, or here.
 func (b Base) route(ctx context.Context, req any) (wire.Conn, error) {
 	relays := wire.Relays(ctx)
-	node, ofNode := req.(interface{ Calling() ids.Node })
-	if ofNode {
-		if err := itself(ctx, node.Calling(), len(relays) > 0); err != nil {
-			return nil, err
-		}
-	}
 	leader, err := b.Cluster.Route(ctx, len(relays) > 0)
-	if ofNode && err == nil && leader == nil {
+	if node, ok := req.(interface{ Calling() ids.Node }); ok && err == nil && leader == nil {
 		from := ""
 		if len(relays) > 0 {
 			from = relays[0]
@@ -173,14 +199,4 @@ func (b Base) route(ctx context.Context, req any) (wire.Conn, error) {
 		b.Cluster.Heard(node.Calling(), from)
 	}
 	return leader, err
-}
-
-// itself makes sure that a node speaks for itself alone. A server that passes its call on has made sure of that.
-func itself(ctx context.Context, node ids.Node, passedOn bool) error {
-	who, known := wire.Caller(ctx)
-	switch {
-	case !known, who.Role == trust.Node && who.ID == string(node), who.Role == trust.Server && passedOn:
-		return nil
-	}
-	return fault.New(fault.Denied, "speak for", fmt.Sprintf("node %q", node), "the caller is "+who.String())
 }

@@ -1,4 +1,6 @@
-package agent
+// Package apisocket owns the unix socket of an agent's API as a file: who may connect, that no other agent has it, and
+// that nobody else's file is removed. Only package agent imports it.
+package apisocket
 
 import (
 	"bytes"
@@ -19,9 +21,9 @@ import (
 	"berth/internal/base/flock"
 )
 
-// socket is the API's unix socket. Its lock file makes sure that one agent alone takes the path from a predecessor that
+// Socket is the API's unix socket. Its lock file makes sure that one agent alone takes the path from a predecessor that
 // died, and its inode that it is never somebody else's socket that is removed.
-type socket struct {
+type Socket struct {
 	net.Listener
 	path string
 	file os.FileInfo
@@ -31,9 +33,9 @@ type socket struct {
 	err  error
 }
 
-// listenSocket makes the socket, for its owner alone. It takes the place of a socket on which nobody answers, and of
+// Listen makes the socket, for its owner alone. It takes the place of a socket on which nobody answers, and of
 // nothing else.
-func listenSocket(path string) (*socket, error) {
+func Listen(ctx context.Context, path string) (*Socket, error) {
 	if err := socketDir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
@@ -41,14 +43,14 @@ func listenSocket(path string) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &socket{path: path, lock: lock}
-	if err := s.listen(); err != nil {
+	s := &Socket{path: path, lock: lock}
+	if err := s.listen(ctx); err != nil {
 		return nil, errors.Join(err, s.unlock())
 	}
 	return s, nil
 }
 
-func (s *socket) listen() error {
+func (s *Socket) listen(ctx context.Context) error {
 	if err := s.replace(); err != nil {
 		return err
 	}
@@ -58,7 +60,7 @@ func (s *socket) listen() error {
 		err := raw.Control(func(fd uintptr) { modeErr = unix.Fchmod(int(fd), 0o600) })
 		return errors.Join(err, modeErr)
 	}}
-	l, err := config.Listen(context.Background(), "unix", s.path) // it does not wait
+	l, err := config.Listen(ctx, "unix", s.path) // it does not wait
 	if err != nil {
 		return serving(fault.Wrap(err, fault.Internal, "", ""), s.path)
 	}
@@ -75,7 +77,7 @@ func (s *socket) listen() error {
 }
 
 // replace removes a socket that a predecessor left, and refuses to remove anything else.
-func (s *socket) replace() error {
+func (s *Socket) replace() error {
 	st, err := os.Lstat(s.path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -104,13 +106,13 @@ func serving(err error, path string) error {
 }
 
 // Close stops listening and removes the socket.
-func (s *socket) Close() error {
+func (s *Socket) Close() error {
 	s.once.Do(func() { s.err = errors.Join(s.remove(), s.Listener.Close(), s.unlock()) })
 	return s.err
 }
 
 // remove removes the socket unless somebody has put another file in its place.
-func (s *socket) remove() error {
+func (s *Socket) remove() error {
 	if st, err := os.Lstat(s.path); err != nil || !os.SameFile(st, s.file) {
 		return nil // it is gone, or a stranger's
 	}
@@ -207,6 +209,6 @@ func heldBy(f *os.File, path string) error {
 }
 
 // unlock gives the path back. The file goes while it is still locked, so that nobody's lock is removed.
-func (s *socket) unlock() error {
+func (s *Socket) unlock() error {
 	return errors.Join(removed(s.lock.Name()), s.lock.Close())
 }

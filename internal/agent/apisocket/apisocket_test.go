@@ -1,4 +1,4 @@
-package agent
+package apisocket
 
 import (
 	"errors"
@@ -29,9 +29,9 @@ func entries(t *testing.T, path string) (out []string) {
 	return out
 }
 
-func mustListen(t *testing.T, path string) *socket {
+func mustListen(t *testing.T, path string) *Socket {
 	t.Helper()
-	s, err := listenSocket(path)
+	s, err := Listen(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func mustListen(t *testing.T, path string) *socket {
 func TestASocketOfItsOwn(t *testing.T) {
 	path := socketPath(t)
 	old := syscall.Umask(0)
-	s, err := listenSocket(path)
+	s, err := Listen(t.Context(), path)
 	syscall.Umask(old)
 	if err != nil {
 		t.Fatal(err)
@@ -85,10 +85,10 @@ func TestOneAgentTakesTheSocketOfADeadOne(t *testing.T) {
 	path := socketPath(t)
 	abandon(t, path)
 	var group sync.WaitGroup
-	won, refused := make(chan *socket, 8), make(chan error, 8)
+	won, refused := make(chan *Socket, 8), make(chan error, 8)
 	for range 8 {
 		group.Go(func() {
-			if s, err := listenSocket(path); err == nil {
+			if s, err := Listen(t.Context(), path); err == nil {
 				won <- s
 			} else {
 				refused <- err
@@ -159,7 +159,7 @@ func TestWhatIsAtThePathIsNotDisturbed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := listenSocket(path)
+			s, err := Listen(t.Context(), path)
 			if err == nil {
 				t.Fatalf("it was replaced: %v", s.Close())
 			}
@@ -204,7 +204,7 @@ func TestADirectoryOfOthersIsRefused(t *testing.T) {
 			if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, c.mode), os.Chown(dir, c.uid, -1)); err != nil {
 				t.Fatal(err)
 			}
-			s, err := listenSocket(path)
+			s, err := Listen(t.Context(), path)
 			if err == nil {
 				if closing := s.Close(); closing != nil || c.want != nil {
 					t.Errorf("taken; closed with %v", closing)
@@ -292,7 +292,7 @@ func TestASocketThatDoesNotAnswerIsNotReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := listenSocket(path)
+	s, err := Listen(t.Context(), path)
 	if err == nil {
 		t.Fatalf("it was replaced: %v", s.Close())
 	}
@@ -332,5 +332,30 @@ func TestALockOnAFileThatIsGoneIsNone(t *testing.T) {
 				t.Errorf("the lock is taken: %v", err)
 			}
 		})
+	}
+}
+
+// socketPath is short enough for a socket.
+func socketPath(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "bs-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return filepath.Join(dir, "run", "api.sock")
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

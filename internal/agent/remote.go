@@ -1,0 +1,97 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strconv"
+
+	"berth/internal/agent/network"
+	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
+	"berth/internal/base/privilege"
+	"berth/internal/client"
+	"berth/internal/client/credentials"
+	"berth/internal/client/identity"
+	"berth/internal/port/tlsport"
+)
+
+// checkNetwork refuses what cannot work of the ways between agents.
+func (c *Config) checkNetwork() error {
+	return network.Ways{
+		Dev:       c.dev,
+		Server:    c.Server.Enabled,
+		API:       c.API.Socket != "" || c.API.TokenFile != "" || c.API.unsafeOpen(),
+		LocalCSI:  *c.Client.LocalCSI,
+		Address:   c.Addresses.RPC,
+		Port:      c.Ports.RPC,
+		Servers:   c.Client.Servers,
+		TokenFile: c.Client.JoinTokenFile,
+	}.Check()
+}
+
+// openPort opens the port for nodes on other machines, if there is to be one.
+func (a *Agent) openPort(ctx context.Context) (*network.Port, error) {
+	addr := a.cfg.rpc()
+	if addr == "" {
+		return nil, nil
+	}
+	port, err := network.Listen(ctx, addr, a.server.Credentials(), a.log.With(logkey.Component, "port"))
+	if err != nil {
+		return nil, err
+	}
+	a.log.Info("nodes on other machines reach this server", "rpc", addr)
+	return port, nil
+}
+
+// rpc is where the server listens for nodes on other machines; empty: nowhere.
+func (c *Config) rpc() string {
+	if c.Addresses.RPC == "" {
+		return ""
+	}
+	return net.JoinHostPort(c.Addresses.RPC, strconv.Itoa(c.Ports.RPC))
+}
+
+// joins is how the node of an agent without a server comes to its servers.
+func (a *Agent) joins() credentials.Config {
+	return credentials.Config{
+		Dir:       identity.StoreDir(a.cfg.DataDir),
+		Servers:   a.cfg.Client.Servers,
+		TokenFile: a.cfg.Client.JoinTokenFile,
+		Log:       a.log.With(logkey.Component, "client"),
+	}
+}
+
+// runNode runs an agent that has a node and no server.
+func (a *Agent) runNode(ctx context.Context, asked Signals) error {
+	cfg, err := a.nodeConfig()
+	if err != nil {
+		return err
+	}
+	cred := credentials.New(a.joins())
+	cfg.Servers, cfg.Reverse = cred.Way(tlsport.Calls), cred.Way(tlsport.Reverse)
+	if a.client, err = client.New(ctx, cfg); err != nil {
+		return err
+	}
+	if err := cred.Open(); err != nil {
+		a.client.Close()
+		return err
+	}
+	warnOfNode(a.log, os.Geteuid(), privilege.ScopesSockets())
+	a.log.Info("berth starts a node; its servers have the API", "version", a.version, "data_dir", a.cfg.DataDir,
+		"servers", a.cfg.Client.Servers)
+	base := context.WithoutCancel(ctx)
+	g, gctx := lifecycle.NewGroup(base)
+	g.Go("boot clock", func() error { return a.clock.Run(gctx) })
+	g.Go("credentials", func() error { return cred.Run(gctx, a.client.ID()) })
+	g.Go("node", func() error { return a.client.Run(gctx) })
+	g.Go("reload", func() error { return a.reloads(gctx, asked.Reload) })
+	select {
+	case <-ctx.Done():
+		a.log.Info("berth stops")
+	case <-g.Done():
+	}
+	g.Stop()
+	return errors.Join(g.Wait())
+}

@@ -1,0 +1,83 @@
+// Package joining owns the commands that let agents on other machines into the cluster. Only package cluster imports
+// it.
+package joining
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"berth/api"
+	"berth/internal/cli/kit"
+)
+
+// Noun is the noun with its verbs.
+func Noun(e *kit.Env) *kit.Command {
+	cmd := &kit.Command{
+		Use:   "join-token",
+		Short: "Let agents on other machines join the cluster",
+		Long: `A join token lets the node of an agent on another machine into this cluster. It carries the hash of the
+cluster's root certificate: who joins with it makes sure, before it sends anything, that it speaks to this cluster.`,
+	}
+	return cmd.Add(newCreate(e), newList(e), newRevoke(e))
+}
+
+func newCreate(e *kit.Env) *kit.Command {
+	req := api.JoinTokenRequest{Role: api.JoinAsNode}
+	var formats kit.Formats
+	cmd := &kit.Command{
+		Use:   "create [flags]",
+		Short: "Make a join token, and print it",
+		Long: `Prints the token alone on a line, so that it goes into a file; it is shown this once. Write it to a file
+that root alone may read, on the machine that is to join, and name the file in the agent's configuration:
+client { servers = ["10.0.0.1:4647"]  join_token_file = "/etc/berth/join-token" }. When the node has joined the file is
+not needed any more.`,
+		Example: `  berth operator join-token create > join-token
+  berth operator join-token create -uses 20 -ttl 24h`,
+		Run: func(ctx context.Context, _ []string) error {
+			t, err := e.Client().Operator().CreateJoinToken(ctx, &req)
+			return formats.Show(e.Out, t, kit.Doing(err, "make", "a join token", ""), func() {
+				e.Out.Printf("%s\n", t.Token)
+				e.Err.Printf("%s can join with it until %s\n", kit.Count(t.Uses, t.Role, t.Role+"s"), kit.At(t.Expires))
+			})
+		},
+	}
+	cmd.Flags().IntVar(&req.Uses, "uses", 1, "how `many` may join with it")
+	cmd.Flags().DurationVar(&req.TTL, "ttl", time.Hour, "how `long` it is good, 720h at most")
+	return formats.AddTo(cmd)
+}
+
+func newList(e *kit.Env) *kit.Command {
+	var formats kit.Formats
+	cmd := &kit.Command{
+		Use:     "list [flags]",
+		Short:   "List the join tokens that there are",
+		Example: "  berth operator join-token list",
+		Run: func(ctx context.Context, _ []string) error {
+			all, _, err := e.Client().Operator().JoinTokens(ctx, nil)
+			return formats.Show(e.Out, all, kit.Doing(err, "list", "the join tokens", ""), func() {
+				kit.List(e.Out, all, "join tokens", []string{"ID", "Role", "Uses Left", "Expires", "Made", "By"},
+					func(t *api.JoinToken) []string {
+						return []string{t.ID, t.Role, strconv.Itoa(t.Uses), kit.At(t.Expires), kit.At(t.Created), t.By}
+					})
+			})
+		},
+	}
+	return formats.AddTo(cmd)
+}
+
+func newRevoke(e *kit.Env) *kit.Command {
+	return &kit.Command{
+		Use:     "revoke <id>",
+		Short:   "Take a join token back: nobody joins with it any more",
+		Long:    "Who has joined with it stays in the cluster.",
+		Example: "  berth operator join-token revoke mfzs3ojvgq2ts",
+		Run: func(ctx context.Context, args []string) error {
+			err := e.Client().Operator().RevokeJoinToken(ctx, args[0])
+			if err == nil {
+				e.Out.Printf("Join token %s is revoked\n", kit.Clean(args[0]))
+			}
+			return kit.Doing(err, "revoke", "join token", args[0])
+		},
+	}
+}

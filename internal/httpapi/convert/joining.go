@@ -1,0 +1,29 @@
+package convert
+
+import (
+	"berth/api"
+	"berth/internal/model/trust"
+	"berth/internal/wire"
+)
+
+// JoinToken is the public form of a join token; secret is what is shown to join, in the answer that made it.
+func JoinToken(a *trust.Admission, secret wire.Secrets) *api.JoinToken {
+	return &api.JoinToken{
+		ID:      a.ID,
+		Role:    string(a.Role),
+		Uses:    a.Uses,
+		Expires: a.Expires,
+		Created: a.Created,
+		By:      a.By,
+		Token:   secret.Token(),
+	}
+}
+
+// JoinTokens is the public form of a list of them.
+func JoinTokens(out *wire.AdmissionsReply) []*api.JoinToken {
+	list := make([]*api.JoinToken, 0, len(out.Admissions))
+	for _, a := range out.Admissions {
+		list = append(list, JoinToken(a, wire.Secrets{}))
+	}
+	return list
+}

@@ -1,0 +1,80 @@
+package trust
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"net/url"
+	"time"
+
+	"berth/internal/base/fault"
+)
+
+// Member is a server or a node that has joined, with the one key that it is believed by.
+type Member struct {
+	Role   Role
+	ID     string
+	Key    KeyID
+	Token  string // by whose admission it came in; empty: it began the cluster
+	Joined time.Time
+
+	CreateIndex, ModifyIndex uint64
+}
+
+// Accepts says whether a key is the member's. Nobody comes in under the name of another one.
+func (m *Member) Accepts(key KeyID) error {
+	if m.Key == key {
+		return nil
+	}
+	return fault.WithHint(
+		fault.New(fault.Conflict, "join as", Principal{Role: m.Role, ID: m.ID}.String(),
+			fmt.Sprintf("it joined on %s with another key", m.Joined.Format(time.RFC3339))),
+		"put its own key back from a copy; or join under another name, with an empty data_dir and a token")
+}
+
+// NewRequest asks for a certificate of a principal: the request is signed with the principal's key, so that it shows
+// who has that key (RFC 2986).
+func NewRequest(p Principal, key crypto.Signer) ([]byte, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
+		Subject: pkix.Name{CommonName: p.String()},
+		URIs:    []*url.URL{p.URI()},
+	}, key)
+	return der, fault.Wrap(err, fault.Internal, "ask for the certificate of", p.String())
+}
+
+// Request is one that was read: whose it is, and by which key it is signed.
+type Request struct {
+	Principal
+	Public crypto.PublicKey
+	Key    KeyID
+}
+
+// ParseRequest reads a request and makes sure of its signature.
+func ParseRequest(der []byte) (Request, error) {
+	refuse := func(why string) (Request, error) {
+		return Request{}, fault.New(fault.Invalid, "read", "certificate request", why)
+	}
+	r, err := x509.ParseCertificateRequest(der)
+	if err != nil {
+		return refuse(err.Error())
+	}
+	if err := r.CheckSignature(); err != nil {
+		return refuse("it is not signed with the key that it names: " + err.Error())
+	}
+	// What names a principal is read in one place, for certificates and for those who ask for one.
+	p, err := Named(&x509.Certificate{
+		Subject:        r.Subject,
+		URIs:           r.URIs,
+		EmailAddresses: r.EmailAddresses,
+		IPAddresses:    r.IPAddresses,
+	})
+	if err != nil {
+		return refuse(err.Error())
+	}
+	return Request{Principal: p, Public: r.PublicKey, Key: keyID(r.RawSubjectPublicKeyInfo)}, nil
+}

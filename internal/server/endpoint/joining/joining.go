@@ -1,0 +1,160 @@
+// Package joining owns the answers to those who come into the cluster, or stay in it with a new certificate, and to the
+// people who let them in. Only package endpoint constructs it.
+package joining
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/model/trust"
+	"berth/internal/server/endpoint/serving"
+	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/joining"
+	"berth/internal/server/state"
+	"berth/internal/wire"
+)
+
+// Authority issues the certificates of the cluster.
+type Authority interface {
+	Open() (*trust.Authority, error)
+}
+
+// Config names what the endpoints stand on.
+type Config struct {
+	serving.Base
+	Proposer  fsm.Proposer
+	Authority Authority
+	Log       *slog.Logger
+}
+
+// Endpoints answer methods.
+type Endpoints struct{ cfg Config }
+
+// New returns endpoints; Register lets them answer.
+func New(cfg Config) *Endpoints { return &Endpoints{cfg: cfg} }
+
+// Register adds the handlers to a server.
+func (e *Endpoints) Register(s *wire.Server) {
+	e.RegisterOpen(s)
+	serving.Unary(e.cfg.Base, s, wire.TrustAdmit, e.admit)
+	serving.Unary(e.cfg.Base, s, wire.TrustAdmissions, e.admissions)
+	serving.Unary(e.cfg.Base, s, wire.TrustRevoke, e.revoke)
+}
+
+// RegisterOpen adds what is answered to those who have no certificate.
+func (e *Endpoints) RegisterOpen(s *wire.Server) {
+	serving.Unary(e.cfg.Base, s, wire.TrustCertify, e.certify)
+}
+
+// certify issues a certificate: to who has joined, by its key; to who has not, by a join token, with which it joins.
+func (e *Endpoints) certify(ctx context.Context, req *wire.CertifyRequest) (*wire.CertifyReply, error) {
+	r, err := trust.ParseRequest(req.Request)
+	if err != nil {
+		return nil, err
+	}
+	if m := e.cfg.Store.Snapshot().Meta(nil); m == nil || m.ClusterID != r.Cluster {
+		return nil, fault.New(fault.Denied, "join as", r.String(), "this is another cluster than "+r.Cluster)
+	}
+	// Before anything is written: who joins and gets no certificate would have used up its token.
+	authority, err := e.cfg.Authority.Open()
+	if err != nil {
+		return nil, err
+	}
+	if err := e.join(ctx, r, req.Token); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	der, err := authority.Issue(r.Principal, r.Public, now)
+	if err != nil {
+		return nil, err
+	}
+	return &wire.CertifyReply{Certificate: der, Roots: [][]byte{authority.Root.Raw}, Now: now}, nil
+}
+
+// join makes sure that who asks is a member.
+func (e *Endpoints) join(ctx context.Context, r trust.Request, secret wire.Secrets) error {
+	if m := e.cfg.Store.Snapshot().Member(nil, r.Role, r.ID); m != nil {
+		return m.Accepts(r.Key)
+	}
+	token, ok, err := secret.OpenToken()
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return fault.WithHint(fault.New(fault.Denied, "certify", r.String(), "it has not joined this cluster"),
+			"make a join token where a server is, berth operator join-token create, and start the agent with it")
+	}
+	m, _, err := fsm.Propose[*trust.Member](ctx, e.cfg.Proposer, &joining.Join{
+		Role:  r.Role,
+		ID:    r.ID,
+		Key:   r.Key,
+		Token: token.ID,
+		Hash:  token.Hash(),
+	})
+	if err != nil {
+		return err
+	}
+	e.cfg.Log.Info("joined the cluster", "role", m.Role, "id", m.ID, "token", m.Token)
+	return nil
+}
+
+// admit makes a join token. The servers know its hash alone: it stands in this answer alone.
+func (e *Endpoints) admit(ctx context.Context, req *wire.AdmitRequest) (*wire.AdmitReply, error) {
+	if req.Role == trust.Server {
+		return nil, fault.New(fault.Unsupported, "make", "join token",
+			"other servers cannot join yet: it may be for a node")
+	}
+	authority, err := e.cfg.Authority.Open()
+	if err != nil {
+		return nil, err
+	}
+	token := trust.NewJoinToken(authority.Root)
+	a, index, err := fsm.Propose[*trust.Admission](ctx, e.cfg.Proposer, &joining.AdmissionPut{
+		Admission: trust.Admission{
+			ID:      token.ID,
+			Hash:    token.Hash(),
+			Role:    req.Role,
+			Uses:    req.Uses,
+			Expires: time.Now().Add(req.Good).UTC(),
+			By:      req.By,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.cfg.Log.Warn("a person made a join token", "token", a.ID, "role", a.Role, "uses", a.Uses, "expires", a.Expires,
+		"by", a.By)
+	return &wire.AdmitReply{Token: wire.SealToken(token), Admission: shown(a), Index: index}, nil
+}
+
+func (e *Endpoints) admissions(ctx context.Context, q *wire.Query) (*wire.AdmissionsReply, error) {
+	out := &wire.AdmissionsReply{}
+	err := e.cfg.Read(ctx, *q, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		out.Admissions = nil
+		for a := range s.Admissions(w) {
+			out.Admissions = append(out.Admissions, shown(a))
+		}
+		return s.TableIndex(state.Admissions), nil
+	})
+	slices.SortStableFunc(out.Admissions, func(a, b *trust.Admission) int { return a.Created.Compare(b.Created) })
+	return out, err
+}
+
+// shown is what people see of a join token.
+func shown(a *trust.Admission) *trust.Admission {
+	out := *a
+	out.Hash = nil
+	return &out
+}
+
+func (e *Endpoints) revoke(ctx context.Context, req *wire.RevokeRequest) (*wire.Written, error) {
+	_, index, err := e.cfg.Proposer.Propose(ctx, &joining.AdmissionDelete{ID: req.ID})
+	if err != nil {
+		return nil, err
+	}
+	e.cfg.Log.Warn("a join token was revoked", "token", req.ID)
+	return &wire.Written{Index: index}, nil
+}

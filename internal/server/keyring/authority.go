@@ -1,0 +1,107 @@
+package keyring
+
+import (
+	"context"
+	"crypto"
+	"crypto/x509"
+	"encoding/base64"
+	"log/slog"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/logkey"
+	"berth/internal/base/redact"
+	"berth/internal/model/trust"
+	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/joining"
+	"berth/internal/server/state"
+)
+
+// authorityName is what the key of the cluster's authority is sealed under.
+const authorityName = "authority"
+
+// Authority issues the certificates of the cluster: its root lies in the replicated state, with the key sealed.
+type Authority struct {
+	Keyring  *Keyring
+	Store    *state.Store
+	Proposer fsm.Proposer
+	Log      *slog.Logger
+}
+
+// Run makes the authority when there is none, and otherwise sees whether this server can use it; then it waits for the
+// end of ctx. Run it on the leader alone.
+func (a *Authority) Run(ctx context.Context) error {
+	s := a.Store.Snapshot()
+	m := s.Meta(nil)
+	switch {
+	case s.Authority(nil) != nil:
+		if _, err := a.Keyring.authority(s.Authority(nil)); err != nil {
+			a.Log.Error("this server cannot issue certificates of the cluster", logkey.Error, err)
+		}
+	case m.Schema < joining.Schema:
+		a.Log.Info("nobody can join before every server is upgraded", "schema", m.Schema, "needs", joining.Schema)
+	default:
+		cmd, err := a.Keyring.newAuthority(m.ClusterID)
+		if err != nil {
+			return err
+		}
+		if _, _, err := a.Proposer.Propose(ctx, cmd); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// Open is the cluster's authority. It is Unavailable while there is none yet.
+func (a *Authority) Open() (*trust.Authority, error) {
+	stored := a.Store.Snapshot().Authority(nil)
+	if stored == nil {
+		return nil, fault.WithHint(fault.New(fault.Unavailable, "open", "the cluster's authority", "there is none yet"),
+			"it is made when a server leads and every server runs this version; try again")
+	}
+	return a.Keyring.authority(stored)
+}
+
+func (k *Keyring) newAuthority(cluster string) (*joining.AuthorityPut, error) {
+	key, err := trust.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	root, err := trust.NewRoot(cluster, key, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "make", "the cluster's authority")
+	}
+	sealed, err := k.Seal(authorityName,
+		redact.MapOf(map[string]string{privatePart: base64.StdEncoding.EncodeToString(der)}))
+	if err != nil {
+		return nil, err
+	}
+	return &joining.AuthorityPut{Root: root, Sealed: sealed}, nil
+}
+
+// authority opens the key, and makes sure that it belongs to the root.
+func (k *Keyring) authority(a *state.Authority) (*trust.Authority, error) {
+	m, err := k.Open(authorityName, a.Sealed)
+	if err != nil {
+		return nil, fault.WithHint(fault.Wrap(err, fault.Internal, "open", "the cluster's authority"),
+			"restore "+k.path+" from a copy")
+	}
+	der, err := base64.StdEncoding.DecodeString(m.Reveal()[privatePart])
+	if err != nil {
+		return nil, fault.New(fault.Internal, "open", "the cluster's authority", "what is sealed in it is no key")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "open", "the cluster's authority")
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, fault.New(fault.Internal, "open", "the cluster's authority", "what is sealed in it signs nothing")
+	}
+	return trust.OpenAuthority(a.Root, signer)
+}
