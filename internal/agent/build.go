@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"berth/api"
@@ -19,6 +20,8 @@ import (
 	"berth/internal/httpapi"
 	"berth/internal/httpapi/nodestore"
 	"berth/internal/httpapi/sandbox"
+	"berth/internal/model/node"
+	"berth/internal/port/driver"
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/rawexec"
 	"berth/internal/server"
@@ -31,13 +34,13 @@ func (a *Agent) build(ctx context.Context) (err error) {
 	if a.conn, err = a.server.Connect(); err != nil {
 		return err
 	}
-	node, err := a.nodeConfig()
+	cfg, err := a.nodeConfig()
 	if err != nil {
 		return err
 	}
-	node.Servers, node.Reverse = a.server.Calls(), a.server.Reversed()
-	node.InProcess = true
-	a.client, err = client.New(ctx, node)
+	cfg.Servers, cfg.Reverse = a.server.Calls(), a.server.Reversed()
+	cfg.InProcess = true
+	a.client, err = client.New(ctx, cfg)
 	var lost *identity.Lost
 	switch {
 	case errors.As(err, &lost):
@@ -152,6 +155,10 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 		Disks:               held[c.enforced()],
 		VolumeStatsInterval: orDefault(c.Client.VolumeStatsInterval),
 		MaxKillTimeout:      orDefault(c.Client.MaxKillTimeout),
+		Caps: driver.Caps{
+			MemoryMaxMB: orNone(c.Client.MaxMemoryMax),
+			PIDs:        orNone(c.Client.MaxPIDs),
+		},
 
 		Feed: a.feed,
 		Log:  a.log, // it adds its own component
@@ -181,10 +188,26 @@ func (c *Config) attributes() map[string]string {
 			out[name] = value
 		}
 	}
+	for name, most := range map[string]*int{
+		node.AttributeMaxMemoryMax: c.Client.MaxMemoryMax,
+		node.AttributeMaxPIDs:      c.Client.MaxPIDs,
+	} {
+		if most != nil {
+			out[name] = strconv.Itoa(*most)
+		}
+	}
 	return out
 }
 
 // orDefault is 0, which stands for a default, where nothing is set.
+// orNone is a cap, or 0 where there is none.
+func orNone(set *int) int64 {
+	if set == nil {
+		return 0
+	}
+	return int64(*set)
+}
+
 func orDefault(set *time.Duration) time.Duration {
 	if set == nil {
 		return 0

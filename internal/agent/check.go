@@ -248,6 +248,9 @@ func (c *ClientBlock) check() error {
 		return bad("client cpu_total_compute and memory_total_mb", "they must not be negative",
 			"leave them out to use what the machine has")
 	}
+	if err := c.checkCaps(); err != nil {
+		return err
+	}
 	if r := c.Reserved; r != nil {
 		if r.CPU < 0 || r.MemoryMB < 0 || r.DiskMB < 0 {
 			return bad("client reserved", "cpu, memory and disk must not be negative",
@@ -261,6 +264,24 @@ func (c *ClientBlock) check() error {
 		if !filepath.IsAbs(v.Path) {
 			return bad("host_volume \""+v.Name+"\"", "its path must be absolute, is \""+v.Path+"\"",
 				"write path = \"/…\"")
+		}
+	}
+	return nil
+}
+
+// checkCaps refuses caps below what a task must have, and above what the kernel takes: those would cap nothing.
+func (c *ClientBlock) checkCaps() error {
+	for _, o := range []struct {
+		what        string
+		set         *int
+		least, most int
+	}{
+		{"client max_memory_max", c.MaxMemoryMax, 10, 1 << 40},
+		{"client max_pids", c.MaxPIDs, 1, 1 << 22}, // PID_MAX_LIMIT
+	} {
+		if o.set != nil && (*o.set < o.least || *o.set > o.most) {
+			return bad(o.what, fmt.Sprintf("%d is not between %d and %d", *o.set, o.least, o.most),
+				"leave it out for no cap")
 		}
 	}
 	return nil

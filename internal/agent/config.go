@@ -96,6 +96,9 @@ type ClientBlock struct {
 	VolumeStatsInterval *time.Duration `hcl:"volume_stats_interval"`
 	// MaxKillTimeout caps kill_timeout of the tasks; not set: it is the jobs' to say.
 	MaxKillTimeout *time.Duration `hcl:"max_kill_timeout"`
+	// MaxMemoryMax (MiB) caps memory_max of the tasks, MaxPIDs pids; not set: it is the jobs' to say.
+	MaxMemoryMax *int `hcl:"max_memory_max"`
+	MaxPIDs      *int `hcl:"max_pids"`
 }
 
 // EphemeralDisk configures how tasks are held to the disk that their groups ask for.
@@ -338,6 +341,8 @@ func (c *ClientBlock) override(f *ClientBlock) {
 	}
 	pick(&c.VolumeStatsInterval, f.VolumeStatsInterval)
 	pick(&c.MaxKillTimeout, f.MaxKillTimeout)
+	pick(&c.MaxMemoryMax, f.MaxMemoryMax)
+	pick(&c.MaxPIDs, f.MaxPIDs)
 	pick(&c.Reserved, f.Reserved)
 	pick(&c.EphemeralDisk, f.EphemeralDisk)
 	if c.Meta == nil {

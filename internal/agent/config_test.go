@@ -277,6 +277,10 @@ func TestRefusals(t *testing.T) {
 			"min_dynamic_port = 40000\n}\n", nil, []string{"40000 to 32000", "20000 to 32000"}},
 		"less than nothing": {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n " +
 			"memory_total_mb = -1\n}\n", nil, []string{"memory_total_mb", "negative"}},
+		"less memory than any": {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n " +
+			"max_memory_max = -1\n}\n", nil, []string{"client max_memory_max", "-1", "10", "no cap"}},
+		"no processes": {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n " +
+			"max_pids = 0\n}\n", nil, []string{"client max_pids", "0 is not between 1 and 4194304", "no cap"}},
 		"measured for ever": {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n " +
 			"volume_stats_interval = \"0s\"\n}\n", nil, []string{"volume_stats_interval", "0s", "5s", "1h"}},
 		"measured hardly ever": {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n " +

@@ -94,6 +94,7 @@ type Config struct {
 	// VolumeStatsInterval is how often the volumes in use are measured; 0: meter.DefaultPeriod.
 	VolumeStatsInterval time.Duration
 	MaxKillTimeout      time.Duration
+	Caps                driver.Caps   // of what jobs ask for; the attributes name them
 	Feed                *logfeed.Feed // the agent's log, for those who follow it; nil: nobody can
 	Log                 *slog.Logger
 }
@@ -198,6 +199,7 @@ func (c *Client) build(ctx context.Context) error {
 		Disks:           c.cfg.Disks,
 		StorageTimeout:  c.cfg.StorageTimeout,
 		MaxKillTimeout:  c.cfg.MaxKillTimeout,
+		Caps:            c.cfg.Caps,
 		Log:             c.log,
 	})
 	c.disks = disks.New(c.allocs, c.cfg.Log)

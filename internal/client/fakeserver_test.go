@@ -376,7 +376,11 @@ func (f *fakeServers) place(j *job.Job) ids.Alloc {
 			Resources:        alloc.Resources{Tasks: map[string]alloc.TaskResources{}},
 		}
 		for _, t := range g.Tasks {
-			a.Resources.Tasks[t.Name] = alloc.TaskResources{CPUShares: 100, MemoryMB: 64}
+			res := alloc.TaskResources{CPUShares: 100, MemoryMB: 64}
+			if t.Resources != nil {
+				res.PIDs = int64(t.Resources.PIDs)
+			}
+			a.Resources.Tasks[t.Name] = res
 		}
 		f.allocs[id] = alloc.Bundle{Alloc: a, Job: j}
 	})

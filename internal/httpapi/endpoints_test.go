@@ -170,7 +170,8 @@ func TestWhatThereCannotBeIsAnEmptyList(t *testing.T) {
 	}
 	var sched api.SchedulerConfigurationResponse
 	if w.get("/v1/operator/scheduler/configuration", &sched); sched.SchedulerConfig == nil ||
-		sched.SchedulerConfig.SchedulerAlgorithm != "binpack" {
+		sched.SchedulerConfig.SchedulerAlgorithm != "binpack" ||
+		!sched.SchedulerConfig.MemoryOversubscriptionEnabled { // memory_max is honoured
 		t.Errorf("the scheduler is %+v", sched)
 	}
 }

@@ -17,11 +17,17 @@ func (s *Server) none(r *request) (any, error) { return s.unchanging(r, []any{})
 
 func (s *Server) noPolicy(*request) (any, error) { return nil, missing("policy not found") }
 
-// schedulerConfiguration describes how the scheduler works; it cannot be changed.
+// schedulerConfiguration describes how the scheduler works; it cannot be changed. Nodes honour memory_max, up to what
+// their operators allow.
 func (s *Server) schedulerConfiguration(r *request) (any, error) {
 	return s.unchanging(r, &api.SchedulerConfigurationResponse{
-		SchedulerConfig: &api.SchedulerConfiguration{SchedulerAlgorithm: "binpack", CreateIndex: 1, ModifyIndex: 1},
-		QueryMeta:       api.QueryMeta{Index: 1, KnownLeader: true},
+		SchedulerConfig: &api.SchedulerConfiguration{
+			SchedulerAlgorithm:            "binpack",
+			MemoryOversubscriptionEnabled: true,
+			CreateIndex:                   1,
+			ModifyIndex:                   1,
+		},
+		QueryMeta: api.QueryMeta{Index: 1, KnownLeader: true},
 	})
 }
 

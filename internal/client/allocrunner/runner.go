@@ -71,6 +71,7 @@ type Config struct {
 	// StorageTimeout bounds the wait for storage; 0: DefaultStorageTimeout.
 	StorageTimeout time.Duration
 	MaxKillTimeout time.Duration
+	Caps           driver.Caps
 	Owner          Owner
 	Log            *slog.Logger
 }
@@ -150,6 +151,7 @@ func (r *Runner) newTask(b alloc.Bundle, t *job.Task) *taskrunner.Runner {
 		Mounts:         r.mounts,
 		Saved:          saved,
 		MaxKillTimeout: r.cfg.MaxKillTimeout,
+		Caps:           r.cfg.Caps,
 		Log:            r.cfg.Log,
 	})
 	return tr

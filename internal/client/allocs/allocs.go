@@ -29,6 +29,7 @@ import (
 	"berth/internal/client/taskrunner"
 	"berth/internal/model/alloc"
 	"berth/internal/model/lineage"
+	"berth/internal/port/driver"
 	"berth/internal/wire"
 )
 
@@ -57,6 +58,7 @@ type Config struct {
 	Disks          allocdir.Held
 	StorageTimeout time.Duration // see allocrunner.Config
 	MaxKillTimeout time.Duration
+	Caps           driver.Caps
 	Log            *slog.Logger
 }
 
@@ -173,6 +175,7 @@ func (a *Allocs) make(
 		ParentCgroup:   a.cfg.Shims.Slice(),
 		StorageTimeout: a.cfg.StorageTimeout,
 		MaxKillTimeout: a.cfg.MaxKillTimeout,
+		Caps:           a.cfg.Caps,
 		Owner:          a,
 		Log:            a.log,
 	})

@@ -26,6 +26,7 @@ type EnvSource struct {
 	Region string
 	// ParentCgroup is the cgroup below which the cgroups of all tasks lie; empty: the node has none.
 	ParentCgroup string
+	Caps         driver.Caps
 	Dir          allocdir.Dir
 	// Isolation decides how the task sees its directories.
 	Isolation driver.Isolation
@@ -62,7 +63,7 @@ func NewEnv(s EnvSource) (Env, error) {
 	set("ALLOC_DIR", s.view(s.Dir.SharedDir()))
 	set("TASK_DIR", s.view(filepath.Join(s.Dir.TaskDir(s.Task.Name), allocdir.Local)))
 	set("SECRETS_DIR", s.view(filepath.Join(s.Dir.TaskDir(s.Task.Name), allocdir.Secrets)))
-	e.resources(a.Resources.Tasks[s.Task.Name])
+	e.resources(a.Resources.Tasks[s.Task.Name], s.Caps)
 	e.ports(a.Resources.Ports, s.Task.Name)
 	return e, e.ofJob(mergedMeta(j.Meta, s.Group.Meta, s.Task.Meta), s.Task.Env)
 }
@@ -95,11 +96,11 @@ func (e Env) ofJob(meta, env map[string]string) error {
 	return nil
 }
 
-func (e Env) resources(r alloc.TaskResources) {
+func (e Env) resources(r alloc.TaskResources, caps driver.Caps) {
 	e.Vars["NOMAD_CPU_LIMIT"] = strconv.FormatInt(r.CPUShares, 10)
 	e.Vars["NOMAD_MEMORY_LIMIT"] = strconv.FormatInt(r.MemoryMB, 10)
-	if r.MemoryMaxMB > 0 {
-		e.Vars["NOMAD_MEMORY_MAX_LIMIT"] = strconv.FormatInt(r.MemoryMaxMB, 10)
+	if most := caps.MemoryMax(r.MemoryMB, r.MemoryMaxMB); most > 0 {
+		e.Vars["NOMAD_MEMORY_MAX_LIMIT"] = strconv.FormatInt(most, 10)
 	}
 }
 

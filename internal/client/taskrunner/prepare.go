@@ -155,6 +155,7 @@ func (r *Runner) env(b alloc.Bundle, group *job.TaskGroup, task *job.Task, info 
 		Node:         r.cfg.Host.Node(),
 		Region:       r.cfg.Region,
 		ParentCgroup: r.cfg.ParentCgroup,
+		Caps:         r.cfg.Caps,
 		Dir:          r.cfg.Dir,
 		Isolation:    info.Capabilities.FSIsolation,
 	})
@@ -195,22 +196,26 @@ func (r *Runner) taskConfig() (driver.Driver, *driver.TaskConfig, error) {
 	if err != nil {
 		return nil, nil, fault.Note(err, "read config of", r.subject())
 	}
-	res := b.Alloc.Resources.Tasks[task.Name]
+	asked := b.Alloc.Resources.Tasks[task.Name]
+	given, err := r.cfg.Caps.Grant(driver.Resources{
+		CPUShares:   asked.CPUShares,
+		MemoryMB:    asked.MemoryMB,
+		MemoryMaxMB: asked.MemoryMaxMB,
+		PIDs:        asked.PIDs,
+	})
+	if err != nil {
+		return nil, nil, fault.Note(err, "start", r.subject())
+	}
 	cfg := &driver.TaskConfig{
-		Alloc:   b.Alloc.ID,
-		Job:     string(b.Job.ID),
-		Group:   group.Name,
-		Task:    task.Name,
-		Attempt: attempt,
-		User:    hook.UserOf(task, d.Info()),
-		Env:     maps.Clone(env.Vars),
-		Config:  config,
-		Resources: driver.Resources{
-			CPUShares:   res.CPUShares,
-			MemoryMB:    res.MemoryMB,
-			MemoryMaxMB: res.MemoryMaxMB,
-			PIDs:        res.PIDs,
-		},
+		Alloc:         b.Alloc.ID,
+		Job:           string(b.Job.ID),
+		Group:         group.Name,
+		Task:          task.Name,
+		Attempt:       attempt,
+		User:          hook.UserOf(task, d.Info()),
+		Env:           maps.Clone(env.Vars),
+		Config:        config,
+		Resources:     given,
 		Logs:          logConfig(task.LogConfig, r.cfg.Dir),
 		AllocDir:      r.cfg.Dir.SharedDir(),
 		TaskDir:       r.cfg.Dir.TaskDir(task.Name),

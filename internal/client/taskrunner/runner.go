@@ -69,6 +69,7 @@ type Config struct {
 	Saved *localstate.Task
 	// MaxKillTimeout caps the job's kill_timeout; 0: no cap.
 	MaxKillTimeout time.Duration
+	Caps           driver.Caps // of what the job asks for
 	Log            *slog.Logger
 }
 

@@ -93,7 +93,7 @@ func (*bench) Node() *node.Node { return &node.Node{ID: "n"} }
 
 // start begins an agent run.
 func (b *bench) start() {
-	b.r = taskrunner.New(taskrunner.Config{
+	b.run(taskrunner.Config{
 		Owner:   b,
 		Host:    b,
 		Bundle:  alloc.Bundle{Job: b.job, Alloc: &alloc.Alloc{ID: allocID, Job: b.job.ID, TaskGroup: "g"}},
@@ -107,6 +107,10 @@ func (b *bench) start() {
 
 		MaxKillTimeout: b.most,
 	})
+}
+
+func (b *bench) run(cfg taskrunner.Config) {
+	b.r = taskrunner.New(cfg)
 	g, ctx := lifecycle.NewGroup(b.t.Context())
 	b.g = g
 	g.Go("task", func() error { return b.r.Run(ctx) })

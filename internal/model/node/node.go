@@ -22,6 +22,12 @@ const (
 	Ineligible = "ineligible"
 )
 
+// Attributes by which a node says what its operator caps of what jobs ask for; without one there is no cap.
+const (
+	AttributeMaxMemoryMax = "resources.max_memory_max" // MiB
+	AttributeMaxPIDs      = "resources.max_pids"
+)
+
 // Node is a machine that runs allocs. Fields above Status are said by the node itself, those below by the servers.
 type Node struct {
 	ID          ids.Node
