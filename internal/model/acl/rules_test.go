@@ -102,6 +102,7 @@ func TestWhatRulesAllowInANamespace(t *testing.T) {
 			[]string{`namespace "*-cd" { policy = "deny" }`, readAB}, ReadJob, "ab-cd", false,
 		},
 		"all namespaces are not a name": {[]string{readAll}, ReadJob, "*", false},
+		"the name twice is another":     {[]string{`namespace "team" { policy = "read" }`}, ReadJob, "teamteam", false},
 		"capitals are other names":      {[]string{readDefault}, ReadJob, "Default", false},
 		"the empty name":                {[]string{readDefault}, ReadJob, "", false},
 		"a rule of another kind": {
