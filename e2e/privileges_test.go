@@ -56,10 +56,11 @@ func mustSay(t *testing.T, what, text string, words ...string) {
 func TestHostNamespacesAreTheAgentsToGive(t *testing.T) {
 	m := newMachine(t, false)
 	for mode, option := range map[string]string{"pid_mode": "allow_host_pid", "ipc_mode": "allow_host_ipc"} {
-		m.run(shellJob(mode, "exec", "exec sleep 1000", mode+` = "host"`))
-		mustSay(t, "the refusal of "+mode, m.failure(mode), mode, option+" = true", `plugin "exec"`)
-		m.stopJob(mode)
+		_, err := m.register(shellJob(mode, "exec", "exec sleep 1000", mode+` = "host"`))
+		mustSay(t, "the refusal of "+mode, fmt.Sprint(err), `task "t"`, mode, option+" = true", `plugin "exec"`)
 	}
+	_, err := m.register(shellJob("caps", "exec", "exec sleep 1000", `cap_add = ["net_admin"]`))
+	mustSay(t, "the refusal of a capability", fmt.Sprint(err), "config.cap_add", `"net_admin"`, "allow_caps")
 	must(t, m.stop())
 	m.append(`
 plugin "exec" {

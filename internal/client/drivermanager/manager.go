@@ -187,8 +187,12 @@ func (m *Manager) record(ctx context.Context, d driver.Driver, f driver.Fingerpr
 		}
 		state.Attributes[node.DriverOptions(d.Name())] = strings.Join(slices.Sorted(maps.Keys(schema)), ",")
 		state.Options = schema
-		if denied := d.Info().Users.Denied; len(denied) > 0 {
-			state.Attributes[node.DeniedUsers(d.Name())] = strings.Join(denied, ",")
+		policy := d.Info().Users
+		if len(policy.Denied) > 0 {
+			state.Attributes[node.DeniedUsers(d.Name())] = strings.Join(policy.Denied, ",")
+		}
+		if uids := policy.UIDs(); uids != "" {
+			state.Attributes[node.DeniedUIDs(d.Name())] = uids
 		}
 	}
 	if state.Healthy && state.HealthDescription == "" {

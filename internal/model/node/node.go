@@ -156,3 +156,19 @@ func DriverOptions(driver string) string { return "driver." + driver + ".options
 // DeniedUsers is the attribute of a node that lists, with commas between, users as whom a driver lets no task run.
 // There may be others: who a user is, only the node knows.
 func DeniedUsers(driver string) string { return "driver." + driver + ".denied_users" }
+
+// DeniedUIDs is the attribute of a node that lists the numbers of users as whom a driver lets no task run, as numbers
+// and ranges with commas between: those of DeniedUsers, as far as the node knows them, are among them.
+func DeniedUIDs(driver string) string { return "driver." + driver + ".denied_uids" }
+
+// Permission is the attribute of a node by which it says what an option of its agent's configuration allows to the
+// tasks of a driver: "1", or a list with commas between; it is named after that option.
+func Permission(driver, option string) string { return "driver." + driver + "." + option }
+
+// Permissions are those that a driver may publish. PermitCaps is there on every node that publishes any.
+const (
+	PermitHostPID = "allow_host_pid"
+	PermitHostIPC = "allow_host_ipc"
+	PermitCSINode = "allow_csi_node"
+	PermitCaps    = "allow_caps"
+)

@@ -84,6 +84,26 @@ func (p *Policy) Check(spec string) error {
 	return nil
 }
 
+// UIDs lists the numbers of the users that are denied, in the form of ParseRanges: also of those that have names, if
+// the node knows them.
+func (p *Policy) UIDs() string {
+	var out []string
+	for _, name := range p.Denied {
+		if u, err := Resolve(name); err == nil { // whom the node does not know, nobody can be
+			out = append(out, strconv.FormatUint(uint64(u.UID), 10))
+		}
+	}
+	for _, r := range p.DeniedUIDs {
+		text := strconv.FormatUint(uint64(r.First), 10)
+		if r.Last != r.First {
+			text += "-" + strconv.FormatUint(uint64(r.Last), 10)
+		}
+		out = append(out, text)
+	}
+	slices.Sort(out)
+	return strings.Join(slices.Compact(out), ",")
+}
+
 func inside(ranges []Range, n uint32) bool {
 	return slices.ContainsFunc(ranges, func(r Range) bool { return r.First <= n && n <= r.Last })
 }

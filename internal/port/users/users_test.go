@@ -35,6 +35,9 @@ func TestWhomNoTaskMayBe(t *testing.T) {
 	}
 	p := users.Policy{Denied: []string{"root", "no-such-user"}, DeniedUIDs: uids,
 		DeniedGIDs: []users.Range{{First: 0, Last: 0}, {First: 42, Last: 42}}}
+	if got := p.UIDs(); got != "0,10-99,4000" {
+		t.Errorf("its numbers are %q", got)
+	}
 	for spec, denied := range map[string]bool{
 		"root": true, "0": true, "0:8765": true, "root:nogroup": true, "00:1": true, "nobody:root": true,
 		"nobody:0": true, "nobody:42": true, "10:1": true, "99:1": true, "4000:1": true,

@@ -3,6 +3,7 @@ package validate
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"berth/internal/base/fault"
@@ -47,12 +48,33 @@ func (f fleet) denies(driver, user string) bool {
 	asked := false
 	for n := range readyWith(f.s, driver) {
 		denied := strings.Split(attribute(n, driver, node.DeniedUsers(driver)), ",")
-		if name == "" || !slices.Contains(denied, name) {
+		if name == "" || !slices.Contains(denied, name) &&
+			!numbered(attribute(n, driver, node.DeniedUIDs(driver)), name) {
 			return false
 		}
 		asked = true
 	}
 	return asked
+}
+
+// numbered tells whether a text is a number that is in a list of numbers and ranges.
+func numbered(list, text string) bool {
+	n, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return false
+	}
+	for part := range strings.SplitSeq(list, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, err := strconv.ParseUint(first, 10, 32)
+		to, bad := strconv.ParseUint(last, 10, 32)
+		if err == nil && bad == nil && from <= n && n <= to {
+			return true
+		}
+	}
+	return false
 }
 
 // schemas are the different ones among the ready nodes with a driver. Nodes of an older Berth name the options alone.

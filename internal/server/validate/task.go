@@ -45,8 +45,11 @@ func runnable(f fleet, j *job.Job, g *job.TaskGroup, t *job.Task) error {
 	if (t.CSIPluginConfig == nil || !t.CSIPluginConfig.NodeRole()) && f.denies(t.Driver, t.User) {
 		what := fmt.Sprintf("user %q: no ready node with the driver %q lets a task run as it", t.User, t.Driver)
 		errs = append(errs, fault.WithHint(fault.New(fault.Invalid, "register", subject, what),
-			"name another user in the task, or leave it out; who runs the agents allows it by denied_users in their "+
-				"plugin "+strconv.Quote(t.Driver)+" block"))
+			"name another user in the task, or leave it out; who runs the agents allows it by denied_users and "+
+				"denied_host_uids in their plugin "+strconv.Quote(t.Driver)+" block"))
+	}
+	for _, err := range f.unpermitted(t) {
+		errs = append(errs, fault.Note(err, "register", subject))
 	}
 	wanted := []string{t.KillSignal}
 	for _, tmpl := range t.Templates {

@@ -4,9 +4,11 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/privilege"
@@ -130,6 +132,7 @@ func (d *Driver) Fingerprint(ctx context.Context) driver.Fingerprint {
 		for name, allowed := range map[string]bool{
 			attributeHostPID: d.cfg.AllowHostPID,
 			attributeHostIPC: d.cfg.AllowHostIPC,
+			attributeCSINode: d.cfg.AllowCSINode,
 			attributeUsers:   d.cfg.IDs != nil,
 			attributeSockets: privilege.ScopesSockets(),
 		} {
@@ -137,6 +140,7 @@ func (d *Driver) Fingerprint(ctx context.Context) driver.Fingerprint {
 				f.Attributes[name] = "1"
 			}
 		}
+		f.Attributes[attributeCaps] = cmp.Or(strings.Join(plain(d.allowedCaps()), ","), "none")
 	}
 	return f
 }
@@ -220,15 +224,19 @@ func (d *Driver) privileges(cfg *driver.TaskConfig, config map[string]any, iso *
 		}
 		iso.IDs = d.cfg.IDs
 	}
-	allow := d.cfg.AllowCaps
-	if allow == nil {
-		allow = DefaultCapabilities
-	}
-	iso.Capabilities, iso.Ambient, err = capabilities(allow, add, drop)
+	iso.Capabilities, iso.Ambient, err = capabilities(d.allowedCaps(), add, drop)
 	if err == nil && d.cfg.AllowCaps == nil && iso.IDs == nil && !isRoot(cfg.User) {
 		err = refuseRoot(cfg.User, iso.Ambient)
 	}
 	return err
+}
+
+// allowedCaps are what a task may have, if nothing else about it speaks against them.
+func (d *Driver) allowedCaps() []string {
+	if d.cfg.AllowCaps == nil {
+		return DefaultCapabilities
+	}
+	return d.cfg.AllowCaps
 }
 
 // binds are the task's own directories and the job's mounts.

@@ -55,10 +55,13 @@ func (d *Driver) hostModes(cfg *driver.TaskConfig, iso *driver.IsolateSpec) (sha
 	return shares && !plugin, nil
 }
 
-// Attributes of nodes that allow what they are named after.
+// Attributes of nodes that allow what they are named after (node.Permission).
 const (
 	attributeHostPID = "driver.exec.allow_host_pid"
 	attributeHostIPC = "driver.exec.allow_host_ipc"
+	attributeCSINode = "driver.exec.allow_csi_node"
+	// attributeCaps lists, with commas between, the capabilities that cap_add may ask for; or it is "none".
+	attributeCaps = "driver.exec.allow_caps"
 )
 
 // refuseReaching names the capabilities that a task of a host mode may not ask for.

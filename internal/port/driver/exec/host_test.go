@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/internal/base/fault"
+	"berth/internal/model/node"
 	"berth/internal/port/driver"
 )
 
@@ -147,7 +148,25 @@ func TestANodePluginKeepsItsPrivilegesInAHostMode(t *testing.T) {
 func TestTheNodeTellsWhatItAllows(t *testing.T) {
 	f := New(Config{AllowHostPID: true}, nil).Fingerprint(t.Context())
 	if f.Attributes[attributeHostPID] != "1" || f.Attributes[attributeHostIPC] != "" ||
-		f.Attributes["driver.exec"] != "1" {
+		f.Attributes[attributeCSINode] != "" || f.Attributes["driver.exec"] != "1" ||
+		f.Attributes[attributeCaps] != strings.Join(DefaultCapabilities, ",") {
 		t.Errorf("attributes %v", f.Attributes)
+	}
+	for want, allow := range map[string][]string{"net_admin,kill": {"CAP_NET_ADMIN", "kill"}, "none": {}} {
+		f = New(Config{AllowCSINode: true, AllowCaps: allow}, nil).Fingerprint(t.Context())
+		if f.Attributes[attributeCSINode] != "1" || f.Attributes[attributeCaps] != want {
+			t.Errorf("attributes %v, want the capabilities %s", f.Attributes, want)
+		}
+	}
+	// By these names the servers judge a job when it is submitted.
+	for option, name := range map[string]string{
+		node.PermitHostPID: attributeHostPID,
+		node.PermitHostIPC: attributeHostIPC,
+		node.PermitCSINode: attributeCSINode,
+		node.PermitCaps:    attributeCaps,
+	} {
+		if node.Permission(Name, option) != name {
+			t.Errorf("%s is %s, and servers look for %s", option, name, node.Permission(Name, option))
+		}
 	}
 }
