@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"berth/internal/agent/help"
+	"berth/internal/agent/places"
 	"berth/internal/agent/plugins"
 	"berth/internal/base/fault"
 	"berth/internal/base/redact"
@@ -176,34 +177,40 @@ func read(args []string, stderr io.Writer) (*Config, error) {
 	if fs.NArg() > 0 {
 		return nil, fault.New(fault.Invalid, "", "berth agent", fmt.Sprintf("unexpected argument %q", fs.Arg(0)))
 	}
+	written := places.Places{}
 	for _, f := range files {
-		if err := cfg.readPath(f); err != nil {
+		if err := cfg.readPath(f, written); err != nil {
 			return nil, err
 		}
 	}
 	cfg.override(&flags)
+	fs.Visit(func(f *flag.Flag) { written.Forget(byFlag[f.Name]) })
 	cfg.portAsked = cfg.BindAddr != "" || cfg.Ports.HTTP != 0
 	if err := cfg.defaults(); err != nil {
-		return nil, err
+		return nil, written.Note(err)
 	}
 	if err := cfg.check(); err != nil {
-		return nil, err
+		return nil, written.Note(err)
 	}
 	return cfg, nil
 }
+
+// byFlag are the settings that flags have the last word on.
+var byFlag = map[string]string{"data-dir": "data_dir", "bind": "bind_addr", "node": "name", "dc": "datacenter",
+	"region": "region", "log-level": "log_level", "log-json": "log_json", "http-port": "ports http"}
 
 type multi []string
 
 func (m *multi) String() string     { return strings.Join(*m, ",") }
 func (m *multi) Set(s string) error { *m = append(*m, s); return nil }
 
-func (c *Config) readPath(path string) error {
+func (c *Config) readPath(path string, written places.Places) error {
 	st, err := os.Stat(path)
 	if err != nil {
 		return fault.Wrap(err, fault.Invalid, "read configuration", path)
 	}
 	if !st.IsDir() {
-		return c.readFile(path)
+		return c.readFile(path, written)
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -213,7 +220,7 @@ func (c *Config) readPath(path string) error {
 	for _, e := range entries {
 		if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".hcl" || ext == ".json") {
 			found = true
-			if err := c.readFile(filepath.Join(path, e.Name())); err != nil {
+			if err := c.readFile(filepath.Join(path, e.Name()), written); err != nil {
 				return err
 			}
 		}
@@ -256,21 +263,22 @@ var refusals = map[reflect.Type]hclfile.Special{
 	}},
 }
 
-// readFile merges a file over what was read before: a value that is set replaces.
-func (c *Config) readFile(path string) error {
+// readFile merges a file over what was read before: a value that is set replaces. It notes where the file has what.
+func (c *Config) readFile(path string, written places.Places) error {
 	src, err := os.ReadFile(path)
 	if err != nil {
 		return fault.Wrap(err, fault.Invalid, "read configuration", path)
 	}
 	var f Config
 	report := hclfile.NewReport()
-	hclfile.DecodeInto(report, path, src, &f, refusals)
+	decoder := hclfile.DecodeInto(report, path, src, &f, refusals)
 	if err := report.Err(); err != nil {
 		return fault.Wrap(err, fault.Invalid, "", "")
 	}
 	if name := f.twice(); name != "" {
 		return fault.New(fault.Invalid, "read configuration", path, name+" is there twice")
 	}
+	written.Read(decoder.At, &f)
 	c.override(&f)
 	return nil
 }
