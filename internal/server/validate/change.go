@@ -177,6 +177,10 @@ func Kept(old *volume.Volume, r *wire.VolumeWriteRequest) (warnings []string) {
 	if old.Spec.MountOptions != nil && r.Spec.MountOptions == nil {
 		warnings = append(warnings, fmt.Sprintf("volume %q has mount_options, and none are given: %s", id, anew))
 	}
+	if len(old.Spec.Parameters) > 0 && len(r.Spec.Parameters) == 0 {
+		warnings = append(warnings, fmt.Sprintf("volume %q has parameters, and none are given: it keeps those that it "+
+			"was made with; to have a volume of others, create one by another id", id))
+	}
 	if old.Spec.Ownership != nil && r.Spec.Ownership == nil {
 		warnings = append(warnings, fmt.Sprintf("volume %q has an ownership, and none is given: it stays as it is; "+
 			"to have its files left alone, write ownership { policy = \"none\" }", id))

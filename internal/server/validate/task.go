@@ -122,6 +122,8 @@ func poolless(s *state.Snap, j *job.Job) string {
 	if j.NodePool == "" || j.NodePool == "all" || len(pools) == 0 || pools[j.NodePool] {
 		return ""
 	}
-	return fmt.Sprintf("no node is in the pool %q of the job; it waits until one is (nodes are in %s)", j.NodePool,
+	return fmt.Sprintf("no node is in the pool %q of the job; it waits until one is (nodes are in %s; write one of "+
+		"these as node_pool, or leave it out for default: agents can be in no other pool yet, so that to choose among "+
+		"nodes a job takes a constraint, on a node_class or meta of their configuration)", j.NodePool,
 		strings.Join(slices.Sorted(maps.Keys(pools)), ", "))
 }

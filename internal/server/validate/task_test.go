@@ -90,7 +90,8 @@ func TestWhatCannotRunIsRefusedAsFarAsReadyNodesKnow(t *testing.T) {
 	}
 	pool := &job.Job{Namespace: ids.DefaultNamespace, ID: "j", NodePool: "gpu"}
 	if w, err := Job(c.Store.Snapshot(), pool); err != nil || len(w) != 1 ||
-		!strings.Contains(w[0], `no node is in the pool "gpu" of the job`) || !strings.Contains(w[0], "in default") {
+		!strings.Contains(w[0], `no node is in the pool "gpu" of the job`) ||
+		!strings.Contains(w[0], "in default; write one") || !strings.Contains(w[0], "constraint") {
 		t.Errorf("another pool: %q, %v", w, err)
 	}
 	c.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: "silent", Status: node.StatusReady, Drivers: healthy()}})

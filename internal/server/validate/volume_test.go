@@ -122,8 +122,9 @@ func TestWhatOfAVolumeMayChange(t *testing.T) {
 	}
 }
 
-// TestWhatARequestDoesNotNameIsKept: given a volume with secrets, mount options and an ownership, when it is written
-// without them, then each is kept and named with the way to be rid of it; what it does not have is not spoken of.
+// TestWhatARequestDoesNotNameIsKept: given a volume with secrets, mount options, parameters and an ownership, when it
+// is written without them, then each is kept and named with the way to be rid of it; what it does not have is not
+// spoken of.
 func TestWhatARequestDoesNotNameIsKept(t *testing.T) {
 	_, v := stored(t, false, able())
 	v.Spec.MountOptions = nil
@@ -131,11 +132,13 @@ func TestWhatARequestDoesNotNameIsKept(t *testing.T) {
 	if kept := Kept(v, r); len(kept) > 0 {
 		t.Errorf("a plain volume keeps %q", kept)
 	}
+	r.Spec.Parameters = nil
 	old := *v
 	old.Spec.Secrets, old.Spec.MountOptions = "volume/u", &volume.MountOptions{FSType: "xfs"}
-	old.Spec.Ownership = &volume.Ownership{}
+	old.Spec.Ownership, old.Spec.Parameters = &volume.Ownership{}, map[string]string{"tier": "fast"}
 	kept := strings.Join(Kept(&old, r), "\n")
-	for _, part := range []string{"has secrets", "has mount_options", "volume deregister", "policy = \"none\""} {
+	for _, part := range []string{"has secrets", "has mount_options", "volume deregister", "policy = \"none\"",
+		"has parameters", "by another id"} {
 		if !strings.Contains(kept, part) {
 			t.Errorf("%q does not say %q", kept, part)
 		}
