@@ -155,3 +155,48 @@ func (m *machine) read(path string) string {
 	must(m.t, err)
 	return string(data)
 }
+
+// TestTheBundledPluginStaysBesideItsServer: given a server whose node runs the bundled plugin, when another node joins
+// that could run it too, then it does not: the plugin's program and directory are those of the server's machine.
+func TestTheBundledPluginStaysBesideItsServer(t *testing.T) {
+	m := prepare(t, true)
+	m.service = true
+	m.append(fmt.Sprintf("addresses {\n  rpc = \"127.0.0.1\"\n}\nports {\n  rpc = %d\n}\n", m.port))
+	m.append("plugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}\n")
+	m.start()
+	m.awaitPlugin("local-csi")
+	n := elsewhere(t, "far", net.JoinHostPort("127.0.0.1", fmt.Sprint(m.port)))
+	m.joinToken(n)
+	n.launch()
+	far := m.ready("far")
+	own := m.localNode(far.ID)
+	m.run(strings.Replace(shellJob("beside", "raw_exec", "exec sleep 100000", ""), "group \"g\" {", `group "g" {
+    constraint {
+      attribute = "${node.unique.name}"
+      value     = "far"
+    }`, 1))
+	m.running("beside", 1) // what the node's arrival brought about has been placed by now
+	all, _, err := m.api.Jobs().Allocations(t.Context(), "local-csi", true, &api.QueryOptions{Namespace: "berth"})
+	must(t, err)
+	if len(all) != 1 || all[0].NodeID != own {
+		t.Errorf("the bundled plugin has %d allocations, of which the first is on node %s; the server's is %s",
+			len(all), all[0].NodeID, own)
+	}
+	m.stopJob("beside")
+	m.mustCLI("job", "stop", "-namespace", "berth", "-detach", "-y", "local-csi")
+	m.eventually("the bundled plugin to have stopped", func() bool { return len(m.shims()) == 0 })
+}
+
+// localNode is the id of the node beside the server, where there is one other.
+func (m *machine) localNode(other string) string {
+	m.t.Helper()
+	all, _, err := m.api.Nodes().List(m.t.Context(), nil)
+	must(m.t, err)
+	for _, n := range all {
+		if n.ID != other {
+			return n.ID
+		}
+	}
+	m.t.Fatal("there is no node beside the server")
+	return ""
+}

@@ -87,7 +87,8 @@ func program() (exe, build string, err error) {
 	return exe, hex.EncodeToString(sum[:]), nil
 }
 
-// localCSI is the job of the bundled plugin: a plain process on every node that keeps volumes as image files.
+// localCSI is the job of the bundled plugin: a plain process that keeps volumes as image files. It is for the node
+// beside this server: on others neither the program nor the directory need be where they are here.
 func (a *Agent) localCSI(exe, build string) *job.Job {
 	restart := &job.RestartPolicy{Attempts: 1, Interval: time.Minute, Delay: time.Second, Mode: job.RestartDelay}
 	return &job.Job{
@@ -99,6 +100,7 @@ func (a *Agent) localCSI(exe, build string) *job.Job {
 		Priority:    100,
 		Datacenters: []string{"*"},
 		NodePool:    "default",
+		Constraints: []*job.Constraint{{LTarget: "${node.unique.id}", RTarget: string(a.client.ID()), Operand: "="}},
 		TaskGroups: []*job.TaskGroup{{
 			Name:          LocalCSI,
 			Count:         1,
