@@ -233,12 +233,14 @@ func (t *Tree) VisitShim(slice, alloc string) (leave func() error, err error) {
 // machine and waits, which takes milliseconds.
 func Visit(join, back []string) (leave func() error, err error) {
 	var home []int
+	thread := strconv.Itoa(unix.Gettid())
 	leave = func() error {
 		var errs []error
 		for _, fd := range home {
-			_, err := unix.Write(fd, []byte("0"))
+			_, err := unix.Write(fd, []byte(thread))
 			errs = append(errs, err, unix.Close(fd))
 		}
+		home = nil
 		return errors.Join(errs...)
 	}
 	for i, path := range join {

@@ -3,6 +3,7 @@ package shim_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,6 +105,47 @@ func TestASessionSignalsItsTask(t *testing.T) {
 		got := sh(find + `cat $p/` + name + ` || ls $p/` + name + `;; esac; done`)
 		if !strings.Contains(got, "denied") {
 			t.Errorf("of %s a command reads %q", name, got)
+		}
+	}
+}
+
+// Given sessions with a terminal and without, of commands that run and that cannot, when they have ended, then the shim
+// has as many files open as before, and nothing is said but what is the command's.
+func TestSessionsLeaveTheirShimNoFiles(t *testing.T) {
+	task, _, _ := isolated(t, exec.Config{}, nil)
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", task.Handle().PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, parent, _ := strings.Cut(string(status), "PPid:")
+	files := fmt.Sprintf("/proc/%s/fd", strings.Fields(parent)[0])
+	opened := func() int {
+		entries, err := os.ReadDir(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	for _, command := range []string{"/bin/true", "/no/such/command"} {
+		for _, tty := range []bool{false, true} {
+			sessions := func() {
+				for range 10 {
+					out := &output{}
+					_, err := task.Exec(short(t), driver.ExecRequest{
+						Command: []string{command},
+						TTY:     tty,
+						Stdout:  out,
+						Stderr:  out,
+					})
+					if err != nil || out.has("bad file descriptor") {
+						t.Errorf("%s (terminal %v): %v, %s", command, tty, err, &out.buf)
+					}
+				}
+			}
+			sessions() // the first one may open what stays
+			before := opened()
+			sessions()
+			until(t, "the files of "+command+" are closed", func() bool { return opened() <= before })
 		}
 	}
 }

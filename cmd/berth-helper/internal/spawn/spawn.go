@@ -65,7 +65,10 @@ type Bound struct {
 type Child struct {
 	PID    int
 	PidFD  *os.File
-	Master *os.File // of the terminal, or nil
+	Master *os.File     // of the terminal, or nil
+	slave  int          // its other end, until the child has it; 0: none
+	leaf   int          // its control group, until the child is in it
+	leave  func() error // takes the child's thread out of that on v1; nil: it did not get there
 	done   chan struct{}
 	status unix.WaitStatus
 	err    error
@@ -139,11 +142,19 @@ func Start(g *lifecycle.Group, s Spec) (*Child, error) {
 	if !ok {
 		return nil, fault.New(fault.Internal, "start", s.Argv[0], "the thread that should start it has ended")
 	}
+	// Not by the child's thread: its descriptors are its own.
+	for _, fd := range []int{r.c.slave, r.c.leaf} {
+		if fd > 0 {
+			_ = unix.Close(fd) // nothing was written to it
+		}
+	}
+	if r.c.leave != nil {
+		_ = r.c.leave() // the thread ends with the child anyway
+	}
 	if r.err != nil {
-		return nil, r.err
+		return nil, errors.Join(r.err, r.c.closeMaster())
 	}
 	defer close(named)
-	// Not by the child's thread: its descriptors are its own.
 	pidfd, err := unix.PidfdOpen(r.c.PID, 0)
 	if err != nil {
 		_ = unix.Kill(r.c.PID, unix.SIGKILL) // it is not waited for yet, and so there
@@ -172,41 +183,38 @@ func (c *Child) wait() {
 	close(c.done)
 }
 
-// fork runs on the child's thread.
+// fork runs on the child's thread, and returns what was opened for the child also when it fails.
 func (s *Spec) fork() (*Child, error) {
+	c := &Child{done: make(chan struct{})}
 	// A child gets s.Files alone, also when some descriptor of the helper was opened without the mark. Nothing can be
 	// put between Go's fork and exec, so the mark is set here, before the namespaces are entered. The mark is not
 	// enough: the kernel opens a script's interpreter before it closes what is marked, and /proc/self/fd leads through
 	// a directory of the node. So isolateFiles leaves this thread nothing to lead through.
 	if err := descriptors.CloseOnExec(); err != nil {
-		return nil, err
+		return c, err
 	}
 	leaf, err := openLeaf(s.Cgroup)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
-	defer unix.Close(leaf)
+	c.leaf = leaf
 	runtimes, err := runtimeFiles() // before the namespaces are entered: the task's /proc does not show this thread
 	if err != nil {
-		return nil, err
+		return c, err
 	}
-	leave, err := cgroup.Visit(s.Join, s.Back)
-	if err != nil {
-		return nil, err
+	if c.leave, err = cgroup.Visit(s.Join, s.Back); err != nil {
+		return c, err
 	}
-	defer func() { _ = leave() }() // the thread ends with the child anyway
 	if err := s.enter(); err != nil {
-		return nil, err
+		return c, err
 	}
 	if err := s.reach(); err != nil {
-		return nil, err
+		return c, err
 	}
-	c := &Child{done: make(chan struct{})}
-	files, closeTTY, err := s.files(c)
+	files, err := s.files(c)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
-	defer closeTTY()
 	keep := append(append(runtimes, uintptr(leaf)), files...)
 	if s.Enter != nil && s.Enter.Users != nil {
 		keep = append(keep, s.Enter.Users.Fd())
@@ -217,11 +225,11 @@ func (s *Spec) fork() (*Child, error) {
 	}
 	if err == nil {
 		err = s.exec(c, leaf, files)
+		if c.slave > 0 {
+			_ = unix.Close(c.slave) // the thread's own: while it is open, nobody sees that the child has hung up
+		}
 	}
-	if err != nil {
-		return nil, errors.Join(err, c.closeMaster())
-	}
-	return c, nil
+	return c, err
 }
 
 func (s *Spec) exec(c *Child, leaf int, files []uintptr) error {

@@ -14,19 +14,19 @@ type Size struct{ Height, Width int }
 
 // files are the child's descriptors. A terminal is opened here, after the namespaces were entered, so that the task
 // finds it below its own /dev/pts.
-func (s *Spec) files(c *Child) (fds []uintptr, closeTTY func(), err error) {
+func (s *Spec) files(c *Child) (fds []uintptr, err error) {
 	if s.TTY == nil {
 		for _, f := range s.Files {
 			fds = append(fds, f.Fd())
 		}
-		return fds, func() {}, nil
+		return fds, nil
 	}
 	master, slave, err := openTerminal(*s.TTY)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	c.Master = master
-	return []uintptr{uintptr(slave), uintptr(slave), uintptr(slave)}, func() { _ = unix.Close(slave) }, nil
+	c.Master, c.slave = master, slave
+	return []uintptr{uintptr(slave), uintptr(slave), uintptr(slave)}, nil
 }
 
 func openTerminal(size Size) (master *os.File, slave int, err error) {
