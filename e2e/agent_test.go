@@ -35,6 +35,9 @@ type machine struct {
 	wrap    func(*exec.Cmd) // what is done to the agent's command before it starts
 	// files are descriptors from 3 on that the agent is started with, besides the standard ones.
 	files []*os.File
+	// window is for how long after it has taken up allocs the agent's end is counted against them: the machine's agents
+	// are killed often.
+	window string
 	// alarm is part of the one error that the agent is expected to log; empty: none.
 	alarm string
 
@@ -76,6 +79,8 @@ func prepare(t *testing.T, bundled bool) *machine {
 		data: filepath.Join(root, "d"),
 		rig:  filepath.Join(root, "r"),
 		port: freeport.Pick(t),
+
+		window: "300ms",
 	}
 	must(t, os.MkdirAll(m.rig, 0o755))
 	m.configure(bundled, fmt.Sprintf("socket = %q", m.socket()), "")
@@ -145,6 +150,10 @@ func (m *machine) program() string { return cmp.Or(m.earlier, binary) }
 
 func (m *machine) args() []string {
 	out := []string{"agent", "-config", filepath.Join(m.root, "agent.hcl"), "-log-level", "debug"}
+	if path := filepath.Join(m.root, "window.hcl"); m.earlier == "" { // an earlier program may not know the setting
+		must(m.t, os.WriteFile(path, fmt.Appendf(nil, "client { crash_window = %q }\n", m.window), 0o600))
+		out = append(out, "-config", path)
+	}
 	if !m.service {
 		out = append(out, "-dev", "-http-port", strconv.Itoa(m.port))
 	}

@@ -159,6 +159,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 			MemoryMaxMB: orNone(c.Client.MaxMemoryMax),
 			PIDs:        orNone(c.Client.MaxPIDs),
 		},
+		CrashWindow: orDefault(c.Client.CrashWindow),
 
 		Feed: a.feed,
 		Log:  a.log, // it adds its own component

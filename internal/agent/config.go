@@ -100,6 +100,8 @@ type ClientBlock struct {
 	// MaxMemoryMax (MiB) caps memory_max of the tasks, MaxPIDs pids; not set: it is the jobs' to say.
 	MaxMemoryMax *int `hcl:"max_memory_max"`
 	MaxPIDs      *int `hcl:"max_pids"`
+	// CrashWindow is how long the agent has to live on after it has taken up an alloc; not set: 30 s.
+	CrashWindow *time.Duration `hcl:"crash_window"`
 }
 
 // EphemeralDisk configures how tasks are held to the disk that their groups ask for.
@@ -351,6 +353,7 @@ func (c *ClientBlock) override(f *ClientBlock) {
 	pick(&c.MaxKillTimeout, f.MaxKillTimeout)
 	pick(&c.MaxMemoryMax, f.MaxMemoryMax)
 	pick(&c.MaxPIDs, f.MaxPIDs)
+	pick(&c.CrashWindow, f.CrashWindow)
 	pick(&c.Reserved, f.Reserved)
 	pick(&c.EphemeralDisk, f.EphemeralDisk)
 	if c.Meta == nil {

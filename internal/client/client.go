@@ -5,6 +5,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -28,6 +29,7 @@ import (
 	"berth/internal/client/servers"
 	"berth/internal/client/session"
 	"berth/internal/client/shim"
+	"berth/internal/client/suspects"
 	"berth/internal/model/lineage"
 	"berth/internal/model/node"
 	"berth/internal/port/driver"
@@ -89,6 +91,8 @@ type Config struct {
 	StorageTimeout  time.Duration // see allocrunner.Config
 	// UnlimitedDisks leaves it to the jobs how much of the disk they take.
 	UnlimitedDisks bool
+	// CrashWindow is how long the agent has to live on after it has begun an alloc; see suspects.Config.
+	CrashWindow time.Duration
 	// Disks is how new allocs are held to the disk that their groups ask for.
 	Disks allocdir.Held
 	// VolumeStatsInterval is how often the volumes in use are measured; 0: meter.DefaultPeriod.
@@ -201,6 +205,14 @@ func (c *Client) build(ctx context.Context) error {
 		MaxKillTimeout:  c.cfg.MaxKillTimeout,
 		Caps:            c.cfg.Caps,
 		Log:             c.log,
+
+		Guard: suspects.New(suspects.Config{
+			Store:  c.store,
+			Left:   loaded.Marks,
+			By:     fmt.Sprintf("%s %s %s", c.cfg.Version, c.cfg.Machine.Boot, c.cfg.CrashWindow),
+			Window: c.cfg.CrashWindow,
+			Log:    c.log,
+		}),
 	})
 	c.disks = disks.New(c.allocs, c.cfg.Log)
 	c.session = session.New(session.Config{

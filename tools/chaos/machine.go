@@ -31,7 +31,8 @@ type machine struct {
 const agentConfig = `
 server { enabled = true }
 client {
-  enabled   = true
+  enabled      = true
+  crash_window = "300ms" # it is killed again and again
   local_csi = true
   host_volume "rig" { path = %q }
 }

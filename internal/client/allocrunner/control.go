@@ -255,7 +255,7 @@ func (r *Runner) Signal(ctx context.Context, task, signal string) error {
 func (r *Runner) RestartUsers(alias, reason string) error {
 	var errs []error
 	for _, t := range r.users(alias) {
-		if r.Orphan() != nil {
+		if r.Orphan() != nil || r.Barred() != "" {
 			break // nothing of an orphan is started again
 		}
 		if gone, _ := t.ProcessGone(); !gone {
@@ -290,7 +290,7 @@ func (r *Runner) VolumeCondition(alias string, c volume.Condition) {
 // DiskExceeded ends every task that lives, because the alloc takes more of the disk than it may: what they wrote stays,
 // so that starting one again would end as it did before. Nothing of an orphan is ended but by a person.
 func (r *Runner) DiskExceeded(reason string) {
-	if r.Orphan() != nil {
+	if r.Orphan() != nil || r.Barred() != "" {
 		return
 	}
 	for _, n := range r.order {

@@ -101,6 +101,7 @@ type inTheWay struct {
 	waits    string // what the hooks before the first task wait for
 	handling string // what keeps the hooks after the last task from succeeding
 	hindered string // why nothing of what the servers want of it can be written down
+	barred   string // why it is not taken up
 }
 
 // hooks says what has become of the hooks before the first task.
@@ -330,6 +331,8 @@ func (r *Runner) Report() *alloc.Alloc {
 	a := &alloc.Alloc{ID: r.ID(), TaskStates: map[string]*alloc.TaskState{}}
 	a.ClientStatus, a.ClientDescription = alloc.ClientState(f, r.rec.Released)
 	switch {
+	case r.inTheWay.barred != "":
+		a.ClientDescription = r.inTheWay.barred
 	case r.rec.Refused != "" && (a.ClientStatus == alloc.ClientFailed || !r.rec.Released):
 		a.ClientDescription = r.rec.Refused
 	case r.inTheWay.hindered != "":
@@ -358,10 +361,13 @@ func (r *Runner) Released() bool {
 // is there.
 func (r *Runner) ProcessesGone() (bool, string) {
 	r.mu.Lock()
-	ended := r.ended || r.rec.Released
+	ended, barred := r.ended || r.rec.Released, r.inTheWay.barred
 	r.mu.Unlock()
-	if ended {
+	switch {
+	case ended:
 		return true, ""
+	case barred != "":
+		return false, barred
 	}
 	for _, n := range r.order {
 		if gone, why := r.tasks[n].ProcessGone(); !gone {
@@ -374,6 +380,9 @@ func (r *Runner) ProcessesGone() (bool, string) {
 // Idle reports that no process of any task lives now. A task starts again only through its hooks, which ask the mount
 // table for its volumes first.
 func (r *Runner) Idle() bool {
+	if r.Barred() != "" {
+		return false
+	}
 	for _, n := range r.order {
 		if gone, _ := r.tasks[n].ProcessGone(); !gone {
 			return false

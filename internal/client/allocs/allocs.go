@@ -25,6 +25,7 @@ import (
 	"berth/internal/client/localstate"
 	"berth/internal/client/servers"
 	"berth/internal/client/shim"
+	"berth/internal/client/suspects"
 	"berth/internal/client/taskhooks"
 	"berth/internal/client/taskrunner"
 	"berth/internal/model/alloc"
@@ -59,7 +60,9 @@ type Config struct {
 	StorageTimeout time.Duration // see allocrunner.Config
 	MaxKillTimeout time.Duration
 	Caps           driver.Caps
-	Log            *slog.Logger
+	// Guard marks what is begun, and says of which allocs runs of the agent have died; nil: nobody does.
+	Guard *suspects.Guard
+	Log   *slog.Logger
 }
 
 // Allocs runs the allocs of the node.
@@ -69,6 +72,7 @@ type Allocs struct {
 	log     *slog.Logger
 	reports *reporter
 	found   []*allocrunner.Runner // what Restore made, for Run
+	suspect []*allocrunner.Runner // those of them of which runs of the agent may have died
 	started chan *allocrunner.Runner
 	leaving *reconcile.Loop[ids.Alloc] // allocs that may have to be destroyed
 	// templates renders those of all allocs.
@@ -82,6 +86,9 @@ type Allocs struct {
 func New(cfg Config) *Allocs {
 	if cfg.ConfirmRemovals <= 0 {
 		cfg.ConfirmRemovals = confirmIn
+	}
+	if cfg.Guard == nil {
+		cfg.Guard = suspects.New(suspects.Config{Window: -1})
 	}
 	a := &Allocs{
 		Holdings: cfg.Holdings,
@@ -103,7 +110,9 @@ func (a *Allocs) Restore(seen lineage.Point) {
 	if err := a.findUnrecorded(); err != nil {
 		a.log.Error("allocations without a record could not be looked for", logkey.Error, err)
 	}
-	for _, id := range slices.Sorted(maps.Keys(a.loaded.Allocs)) {
+	all := slices.Sorted(maps.Keys(a.loaded.Allocs))
+	a.markRestored(all)
+	for _, id := range all {
 		rec := a.loaded.Allocs[id]
 		if rec.Received.IsZero() {
 			rec.Received = seen
@@ -113,7 +122,7 @@ func (a *Allocs) Restore(seen lineage.Point) {
 			a.log.Error("an allocation can't be restored", logkey.Alloc, id, logkey.Error, err)
 			continue
 		}
-		a.found = append(a.found, r)
+		a.sort(r)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -128,10 +137,12 @@ func (a *Allocs) Run(ctx context.Context) error {
 	g.Go("remove", func() error { return a.leaving.Run(gctx) })
 	g.Go("report", func() error { return a.reports.run(gctx) })
 	g.Go("unrecorded", func() error { return a.watchUnrecorded(gctx) })
+	g.Go("guard", func() error { return a.cfg.Guard.Run(gctx) })
 	g.Go("run", func() error {
 		for _, r := range a.found {
 			a.launch(gctx, g, r)
 		}
+		g.Go("suspects", func() error { return a.launchSuspects(gctx, g) })
 		for {
 			select {
 			case <-gctx.Done():
@@ -160,7 +171,7 @@ func (a *Allocs) make(
 	allocHooks := append([]hook.Hook{&allochooks.Dir{Dir: dir, Held: a.cfg.Disks}}, a.cfg.AllocHooks...)
 	taskHooks := append([]hook.Hook{&taskhooks.User{}, &taskhooks.Dir{Dir: dir}}, a.cfg.TaskHooks...)
 	taskHooks = append(taskHooks, a.templates)
-	r, err := allocrunner.New(allocrunner.Config{
+	r, err := newRunner(allocrunner.Config{
 		Record:         rec,
 		Tasks:          tasks,
 		Restored:       restored,
@@ -281,7 +292,9 @@ func (a *Allocs) write(set *wire.AllocSet, changes []allocrunner.Change, fresh [
 		return err
 	}
 	return allocrunner.Commit(changes, func(records []*localstate.Alloc) error {
-		return a.cfg.Store.PutSeen(set.At, append(records, fresh...))
+		return a.cfg.Guard.Begin(idsOf(fresh), func(marks map[ids.Alloc]localstate.Mark) error {
+			return a.cfg.Store.PutBegun(set.At, append(records, fresh...), marks)
+		})
 	})
 }
 
@@ -373,6 +386,7 @@ func (a *Allocs) destroy(id ids.Alloc) error {
 	delete(a.byID, id)
 	delete(a.gone, id)
 	a.mu.Unlock()
+	a.cfg.Guard.Forget(id)
 	a.reports.forget(id)
 	a.changed.Notify()
 	return nil

@@ -112,7 +112,7 @@ func (a *Allocs) stopRunners(ctx context.Context) error {
 func (a *Allocs) unreleased() (users, plugins []*allocrunner.Runner) {
 	for _, r := range a.runners() {
 		switch b := r.Bundle(); {
-		case r.Released():
+		case r.Released() || r.Barred() != "": // it ends with its shim, and its storage stays
 		case b.RunsPlugin():
 			plugins = append(plugins, r)
 		default:

@@ -156,14 +156,16 @@ func (s *Store) PutHome(dir string, moved func(*kv.Tx) error) error {
 
 // PutSeen remembers a state of the servers together with the allocs that it changed.
 func (s *Store) PutSeen(seen lineage.Point, changed []*Alloc) error {
-	return s.KV.Update(func(tx *kv.Tx) error {
-		for _, a := range changed {
-			if err := tx.Put(bucketAllocs, string(a.Bundle.Alloc.ID), a); err != nil {
-				return err
-			}
+	return s.KV.Update(func(tx *kv.Tx) error { return putSeen(tx, seen, changed) })
+}
+
+func putSeen(tx *kv.Tx, seen lineage.Point, changed []*Alloc) error {
+	for _, a := range changed {
+		if err := tx.Put(bucketAllocs, string(a.Bundle.Alloc.ID), a); err != nil {
+			return err
 		}
-		return tx.Put(bucketMeta, keySeen, seen)
-	})
+	}
+	return tx.Put(bucketMeta, keySeen, seen)
 }
 
 // PutAlloc remembers an alloc.
@@ -186,6 +188,9 @@ func (s *Store) Forget(id ids.Alloc) error {
 				}
 			}
 		}
+		if err := tx.Delete(bucketMarks, string(id)); err != nil {
+			return err
+		}
 		return tx.Delete(bucketAllocs, string(id))
 	})
 }
@@ -199,6 +204,8 @@ type Loaded struct {
 	// Damaged holds, by alloc, the records that can't be read. Such an alloc is neither started nor stopped nor
 	// forgotten.
 	Damaged map[ids.Alloc]error
+	// Marks are what the runs of the agent before have left of those that died.
+	Marks map[ids.Alloc]Mark
 }
 
 // Load reads all allocs and tasks.
@@ -208,8 +215,11 @@ func (s *Store) Load() (*Loaded, error) {
 		Tasks:   map[ids.Alloc]map[string]*Task{},
 		Damaged: map[ids.Alloc]error{},
 	}
-	err := s.KV.View(func(tx *kv.Tx) error {
-		err := kv.All(tx, bucketAllocs, func(key string, a *Alloc) error {
+	err := s.KV.View(func(tx *kv.Tx) (err error) {
+		if l.Marks, err = loadMarks(tx); err != nil {
+			return err
+		}
+		err = kv.All(tx, bucketAllocs, func(key string, a *Alloc) error {
 			if a.Bundle.Alloc == nil || a.Bundle.Job == nil || string(a.Bundle.Alloc.ID) != key {
 				return l.damaged(key, fmt.Errorf("record %s is not of this allocation", key))
 			}

@@ -148,10 +148,14 @@ func (m *Methods) target(ref wire.AgentRef) (*allocrunner.Runner, error) {
 	return m.cfg.Allocs.Find(ref.Alloc)
 }
 
-func (m *Methods) runRestart(_ context.Context, r *wire.AllocRestartRequest) (*wire.Empty, error) {
+// runRestart restarts tasks. An alloc that is not taken up is, which lets its tasks be.
+func (m *Methods) runRestart(ctx context.Context, r *wire.AllocRestartRequest) (*wire.Empty, error) {
 	a, err := m.target(r.AgentRef)
 	if err != nil {
 		return nil, err
+	}
+	if taken, err := m.cfg.Allocs.TakeUp(ctx, a.ID()); taken || err != nil {
+		return &wire.Empty{}, err
 	}
 	return &wire.Empty{}, a.Restart(r.Task, r.AllTasks, r.NoShutdownDelay)
 }
@@ -159,6 +163,9 @@ func (m *Methods) runRestart(_ context.Context, r *wire.AllocRestartRequest) (*w
 func (m *Methods) runSignal(ctx context.Context, r *wire.AllocSignalRequest) (*wire.Empty, error) {
 	a, err := m.target(r.AgentRef)
 	if err != nil {
+		return nil, err
+	}
+	if err := a.Usable("signal"); err != nil {
 		return nil, err
 	}
 	return &wire.Empty{}, a.Signal(ctx, r.Task, r.Signal)
@@ -341,6 +348,9 @@ func (m *Methods) runMonitor(r *wire.AgentMonitorRequest, s *wire.Stream[wire.St
 
 func (m *Methods) runExec(r *wire.AllocExecRequest, s *wire.Stream[wire.ExecOutput, wire.ExecInput]) error {
 	a, err := m.target(r.AgentRef)
+	if err == nil {
+		err = a.Usable("exec")
+	}
 	if err != nil {
 		return err
 	}

@@ -225,6 +225,7 @@ const (
 	EventShimDied        = "Shim Died"
 	EventNotWritten      = "Not Written Down"
 	EventWritten         = "Written Down Again"
+	EventNotTakenUp      = "Not Taken Up"
 	EventDiskExceeded    = "Disk Resources Exceeded"
 	EventOOMKill         = "Process OOM Killed"
 	EventRecovered       = "Recovered"
@@ -254,7 +255,7 @@ func (a *Alloc) Unfit() string {
 func (e *TaskEvent) Obstacle() bool {
 	switch e.Type {
 	case EventSetupFailure, EventHookFailed, EventDriverFailure, EventNotRestarting, EventPluginFailing,
-		EventStorageWaiting, EventShimDied, EventNotWritten:
+		EventStorageWaiting, EventShimDied, EventNotWritten, EventNotTakenUp:
 		return true
 	}
 	return false

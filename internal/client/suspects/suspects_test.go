@@ -1,0 +1,208 @@
+package suspects_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
+	"berth/internal/client/localstate"
+	"berth/internal/client/suspects"
+)
+
+// store counts the steps in which marks are written and dropped.
+type store struct {
+	marks map[ids.Alloc]localstate.Mark
+	steps int
+}
+
+// PutMarks implements suspects.Store.
+func (s *store) PutMarks(marks map[ids.Alloc]localstate.Mark) error {
+	s.steps++
+	maps.Copy(s.marks, marks)
+	return nil
+}
+
+// DropMarks implements suspects.Store.
+func (s *store) DropMarks(all []ids.Alloc) error {
+	s.steps++
+	for _, id := range all {
+		delete(s.marks, id)
+	}
+	return nil
+}
+
+func newStore() *store { return &store{marks: map[ids.Alloc]localstate.Mark{}} }
+
+// guard is that of a new run of the agent.
+func (s *store) guard(by string) *suspects.Guard {
+	return suspects.New(suspects.Config{
+		Store: s,
+		Left:  maps.Clone(s.marks),
+		By:    by,
+		Log:   slog.New(slog.DiscardHandler),
+	})
+}
+
+func (s *store) begin(t *testing.T, g *suspects.Guard, all ...ids.Alloc) {
+	t.Helper()
+	if err := g.Begin(all, s.PutMarks); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Given a thousand allocs that are begun one after another, then their marks go when the agent has lived on for the
+// window, not before, and in few steps.
+func TestMarksGoAfterAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		g := s.guard("v1")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- g.Run(ctx) }()
+		for i := range 1000 {
+			s.begin(t, g, ids.Alloc(fmt.Sprint(i)))
+			time.Sleep(time.Millisecond)
+		}
+		begun := s.steps
+		time.Sleep(suspects.DefaultWindow - 2*time.Second)
+		synctest.Wait()
+		if len(s.marks) != 1000 || s.steps != begun {
+			t.Errorf("too early: %d marks are left, after %d steps", len(s.marks), s.steps-begun)
+		}
+		time.Sleep(suspects.DefaultWindow / 2)
+		synctest.Wait()
+		if len(s.marks) != 0 || s.steps-begun > 2 {
+			t.Errorf("%d marks are left, after %d steps", len(s.marks), s.steps-begun)
+		}
+		if !g.Settled(ctx) {
+			t.Error("the guard waits for something")
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// Given marks, when the agent ends in order, then none is left that it has made, and what begins later makes none; when
+// it ends by a panic, they stay.
+func TestAnEndInOrderIsNoCrash(t *testing.T) {
+	for name, c := range map[string]struct {
+		cause error
+		left  int
+	}{
+		"in order":   {nil, 0},
+		"by a panic": {fmt.Errorf("allocs: %w", &lifecycle.PanicError{Value: "x"}), 1},
+	} {
+		s := newStore()
+		s.marks["earlier"] = localstate.Mark{Crashes: 1, By: "v1"}
+		g := s.guard("v1")
+		s.begin(t, g, "a")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(c.cause)
+		if err := g.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, left := s.marks["a"]; left != (c.left > 0) {
+			t.Errorf("%s: the marks are %v", name, s.marks)
+		}
+		if s.marks["earlier"].Crashes != 1 {
+			t.Errorf("%s: what was not begun has lost its mark: %v", name, s.marks)
+		}
+		if s.begin(t, g, "late"); c.left == 0 && s.marks["late"].Crashes != 0 {
+			t.Errorf("%s: one is marked by an agent that has ended: %v", name, s.marks)
+		}
+	}
+}
+
+// Given allocs of which the agent dies again and again, then those beside the guilty one are never barred, and it is
+// after some runs, however many are suspected.
+func TestTheGuiltyOneIsFound(t *testing.T) {
+	for _, n := range []int{1, 2, 8, 9, 200} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore()
+			var all []ids.Alloc
+			for i := range n {
+				all = append(all, ids.Alloc(fmt.Sprintf("%03d", i)))
+			}
+			guilty := all[n/2]
+			runs := 0
+			for ; !s.guard("v1").Barred(guilty) && runs < 10; runs++ {
+				playRun(t, s, all, guilty)
+			}
+			for _, id := range all {
+				if barred := s.guard("v1").Barred(id); barred != (id == guilty) {
+					t.Errorf("of %d, after %d runs, %s is barred: %v, by %v", n, runs, id, barred, s.marks[id])
+				}
+			}
+			if want := 3; n <= 8 && runs != want || runs > 5 {
+				t.Errorf("of %d it was found after %d runs", n, runs)
+			}
+			if s.guard("v2").Crashes(guilty) != 0 {
+				t.Error("another version of the agent does not try it")
+			}
+		})
+	}
+}
+
+// playRun is a run of the agent that dies shortly after the guilty alloc is begun.
+func playRun(t *testing.T, s *store, all []ids.Alloc, guilty ids.Alloc) {
+	t.Helper()
+	g := s.guard("v1")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	done := make(chan error)
+	go func() { done <- g.Run(ctx) }()
+	defer func() {
+		cancel(&lifecycle.PanicError{Value: "killed"})
+		<-done
+	}()
+	var suspected, others []ids.Alloc
+	for _, id := range all {
+		if g.Crashes(id) > 0 {
+			suspected = append(suspected, id)
+		} else {
+			others = append(others, id)
+		}
+	}
+	together, turns := g.Turns(suspected)
+	for _, group := range [][]ids.Alloc{others, together} {
+		s.begin(t, g, group...)
+		if time.Sleep(time.Second); slices.Contains(group, guilty) {
+			return
+		}
+	}
+	for _, group := range turns {
+		g.Settled(ctx)
+		s.begin(t, g, group...)
+		if time.Sleep(20 * time.Second); slices.Contains(group, guilty) {
+			return
+		}
+	}
+}
+
+// Given an alloc that was begun alone, when another begins beside it, then its mark says no more that it was alone.
+func TestWhoIsJoinedIsNotAlone(t *testing.T) {
+	s := newStore()
+	g := s.guard("v1")
+	s.begin(t, g, "a")
+	if m := s.marks["a"]; !m.Alone || m.Crashes != 1 {
+		t.Errorf("begun alone: %+v", m)
+	}
+	s.begin(t, g, "b")
+	if s.marks["a"].Alone || s.marks["b"].Alone {
+		t.Errorf("begun beside each other: %v", s.marks)
+	}
+	if err := g.Forgive("a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, left := s.marks["a"]; left || g.Crashes("a") != 0 {
+		t.Errorf("forgiven: %v", s.marks)
+	}
+}
