@@ -86,7 +86,7 @@ func WriteIDFile(codec kv.Codec, e *entry.Entry, alloc ids.Alloc) error {
 		return err
 	}
 	name := f.path()
-	if old, err := os.ReadFile(name); err == nil && bytes.Equal(old, data) {
+	if old, err := read(name); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
 	return hostfs.WriteFileSync(name, data, 0o600)
@@ -171,9 +171,9 @@ func Reroot(codec kv.Codec, dataDir, from string) error {
 }
 
 func decode(codec kv.Codec, name string) (*IDFile, error) {
-	data, err := os.ReadFile(name)
+	data, err := read(name)
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Internal, "read", name)
+		return nil, err
 	}
 	f := &IDFile{}
 	if err := codec.Decode(data, f); err != nil {
