@@ -56,6 +56,21 @@ func (d Dir) Use(ctx context.Context) (Use, error) {
 	return m.use, nil
 }
 
+// With adds what a directory takes that an alloc writes elsewhere, under the name that people know it by, and returns
+// its bytes: a file system of the alloc's own does not bound them.
+func (u *Use) With(ctx context.Context, dir, name string) (int64, error) {
+	m, err := measured(ctx, dir)
+	if err != nil || m.use.Entries == 0 {
+		return 0, err
+	}
+	u.Bytes += m.use.Bytes
+	u.Entries += m.use.Entries
+	u.TooDeep = u.TooDeep || m.use.TooDeep
+	u.Places = append(u.Places, Place{Name: name, Bytes: m.use.Bytes})
+	slices.SortStableFunc(u.Places, func(a, b Place) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return m.use.Bytes, nil
+}
+
 // Occupied is how many bytes of the node's disk the directories of all allocs beneath base take, measured as each is.
 // What is mounted there counts as nothing, the images of the allocs' own file systems do. It is what is missing from
 // the disk's free room on their account, so here a file counts as what it occupies, and an empty one as nothing.

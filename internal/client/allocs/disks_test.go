@@ -11,6 +11,7 @@ import (
 	"berth/internal/base/lifecycle"
 	"berth/internal/client/allocdir"
 	"berth/internal/client/allocs"
+	"berth/internal/client/csimanager"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/model/lineage"
@@ -117,4 +118,25 @@ func mounted(t *testing.T, d allocdir.Dir) bool {
 	}
 	_, is := table.At(d.Path())
 	return is
+}
+
+// Given an alloc that runs a plugin, then what it writes beside its socket counts for its disk.
+func TestTheSocketDirectoryOfAPluginCounts(t *testing.T) {
+	a := newAllocs(t)
+	a.Restore(lineage.Point{})
+	stop := begin(t, a)
+	defer stop()
+	b := given()
+	group := b.Job.TaskGroups[0]
+	group.EphemeralDisk = &job.EphemeralDisk{SizeMB: 10}
+	group.Tasks[0].CSIPluginConfig = &job.CSIPluginConfig{ID: "p", Type: job.PluginNode}
+	set := &wire.AllocSet{At: lineage.Point{Incarnation: "one", Mark: "m", Index: 1}, Bundles: []alloc.Bundle{b}}
+	if err := a.Apply(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	all := a.Disks()
+	want := csimanager.SocketDir(filepath.Dir(a.Dir()), b.Alloc.ID, "web")
+	if len(all) != 1 || all[0].Beside["web's socket directory"] != want {
+		t.Errorf("measured are %+v, and not %s", all, want)
+	}
 }

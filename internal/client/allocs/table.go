@@ -14,9 +14,11 @@ import (
 	"berth/internal/base/logkey"
 	"berth/internal/client/allocdir"
 	"berth/internal/client/allocrunner"
+	"berth/internal/client/csimanager"
 	"berth/internal/client/disks"
 	"berth/internal/client/localstate"
 	"berth/internal/client/shim"
+	"berth/internal/model/job"
 	"berth/internal/model/volume"
 	"berth/internal/wire"
 )
@@ -184,7 +186,20 @@ func (t *Table) Disks() []disks.Disk {
 			Alloc: r.ID(),
 			Dir:   t.AllocDir(r.ID()),
 			Limit: int64(group.EphemeralDisk.SizeMB) << 20,
+
+			Beside: t.socketDirs(r.ID(), group),
 		})
+	}
+	return out
+}
+
+// socketDirs are the directories of the sockets of an alloc's plugins: they can write there, too.
+func (t *Table) socketDirs(id ids.Alloc, group *job.TaskGroup) map[string]string {
+	out := map[string]string{}
+	for _, task := range group.Tasks {
+		if task.CSIPluginConfig != nil {
+			out[task.Name+"'s socket directory"] = csimanager.SocketDir(filepath.Dir(t.dir), id, task.Name)
+		}
 	}
 	return out
 }

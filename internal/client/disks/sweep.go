@@ -35,6 +35,8 @@ type Disk struct {
 	Alloc ids.Alloc
 	Dir   allocdir.Dir
 	Limit int64 // bytes
+	// Beside are directories outside Dir that its tasks write, by the names that people know them by.
+	Beside map[string]string
 }
 
 // Measured is what an alloc took when it was measured last.
@@ -120,10 +122,18 @@ func (s *Sweep) measure(ctx context.Context, id ids.Alloc) (reconcile.Result, er
 	if err != nil {
 		return reconcile.Done(), err
 	}
+	var beside int64
+	for name, dir := range disk.Beside {
+		more, err := use.With(ctx, dir, name)
+		if err != nil {
+			return reconcile.Done(), err
+		}
+		beside += more
+	}
 	s.mu.Lock()
 	k.last = Measured{Use: use, Limit: disk.Limit, At: time.Now().UTC()}
 	reported := k.reported
-	exceeded := (use.Bytes > disk.Limit || use.TooDeep) && !use.Enclosed
+	exceeded := (use.Bytes > disk.Limit || use.TooDeep) && !use.Enclosed || beside > disk.Limit
 	k.reported = exceeded
 	s.mu.Unlock()
 	if exceeded {

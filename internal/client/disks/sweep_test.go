@@ -129,6 +129,35 @@ func TestAnAllocThatTakesTooMuchIsEnded(t *testing.T) {
 	})
 }
 
+// Given a plugin that writes beside its socket, then that counts, too: with what lies in its alloc's directory, and by
+// itself where the kernel bounds that.
+func TestWhatIsWrittenBesideCounts(t *testing.T) {
+	sweeping(t, func(n *node, s *disks.Sweep) {
+		beside := n.t.TempDir()
+		d := n.run(small, 2<<20)
+		n.mu.Lock()
+		n.list[0].Beside = map[string]string{"web's socket directory": beside, "nothing": filepath.Join(beside, "none")}
+		n.mu.Unlock()
+		n.changed.Notify()
+		n.write(d, 1<<20)
+		settle()
+		if got := n.reasons(small); len(got) > 0 {
+			t.Fatalf("within the limit: %q", got)
+		}
+		if err := os.WriteFile(filepath.Join(beside, "junk"), make([]byte, 1500<<10), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		settle()
+		got := n.reasons(small)
+		if len(got) == 0 || !strings.Contains(got[0], "in web's socket directory") {
+			t.Fatalf("ended: %q", got)
+		}
+		if m, _ := s.Of(small); m.Bytes < 2500<<10 {
+			t.Errorf("measured %+v", m)
+		}
+	})
+}
+
 // A task cannot hide what it takes from being measured.
 func TestAnAllocWithDirectoriesTooDeepIsEnded(t *testing.T) {
 	sweeping(t, func(n *node, _ *disks.Sweep) {
