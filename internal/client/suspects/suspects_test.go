@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,12 +19,22 @@ import (
 
 // store counts the steps in which marks are written and dropped.
 type store struct {
+	mu    sync.Mutex
 	marks map[ids.Alloc]localstate.Mark
 	steps int
 }
 
+// counts are the marks that there are, and the steps in which they came and went.
+func (s *store) counts() (marks, steps int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.marks), s.steps
+}
+
 // PutMarks implements suspects.Store.
 func (s *store) PutMarks(marks map[ids.Alloc]localstate.Mark) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.steps++
 	maps.Copy(s.marks, marks)
 	return nil
@@ -31,6 +42,8 @@ func (s *store) PutMarks(marks map[ids.Alloc]localstate.Mark) error {
 
 // DropMarks implements suspects.Store.
 func (s *store) DropMarks(all []ids.Alloc) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.steps++
 	for _, id := range all {
 		delete(s.marks, id)
@@ -70,16 +83,16 @@ func TestMarksGoAfterAWhile(t *testing.T) {
 			s.begin(t, g, ids.Alloc(fmt.Sprint(i)))
 			time.Sleep(time.Millisecond)
 		}
-		begun := s.steps
+		_, begun := s.counts()
 		time.Sleep(suspects.DefaultWindow - 2*time.Second)
 		synctest.Wait()
-		if len(s.marks) != 1000 || s.steps != begun {
-			t.Errorf("too early: %d marks are left, after %d steps", len(s.marks), s.steps-begun)
+		if marks, steps := s.counts(); marks != 1000 || steps != begun {
+			t.Errorf("too early: %d marks are left, after %d steps", marks, steps-begun)
 		}
 		time.Sleep(suspects.DefaultWindow / 2)
 		synctest.Wait()
-		if len(s.marks) != 0 || s.steps-begun > 2 {
-			t.Errorf("%d marks are left, after %d steps", len(s.marks), s.steps-begun)
+		if marks, steps := s.counts(); marks != 0 || steps-begun > 2 {
+			t.Errorf("%d marks are left, after %d steps", marks, steps-begun)
 		}
 		if !g.Settled(ctx) {
 			t.Error("the guard waits for something")
