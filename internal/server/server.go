@@ -19,6 +19,7 @@ import (
 	"berth/internal/port/raftlog"
 	"berth/internal/port/raftlog/files"
 	"berth/internal/port/tlsport"
+	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/fsm"
 	"berth/internal/server/gc"
 	"berth/internal/server/keyring"
@@ -140,11 +141,7 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 	}
 	c := s.components(ring)
 	s.shown.set(&keyring.Credentials{Name: s.cfg.Name, Authority: c.authority})
-	methods := wire.NewServer()
-	c.endpoints.Register(methods)
-	s.nodes.register(methods)
-	open := wire.NewServer()
-	c.endpoints.RegisterOpen(open)
+	methods, open := s.methods(c)
 
 	// The log outlives what stands on it: calls in flight and the leader's work end first.
 	logs, logCtx := lifecycle.NewGroup(context.WithoutCancel(ctx))
@@ -162,6 +159,25 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 	logs.Stop()
 	return errors.Join(err, logs.Wait())
 }
+
+// methods are all that this server answers, and what of that it answers to those who have no certificate. Who may call
+// what is judged in one place, before any of it.
+func (s *Server) methods(c *components) (all, open *wire.Server) {
+	all, open = wire.NewServer(), wire.NewServer()
+	all.Admit(serving.Admit)
+	open.Admit(serving.Admit)
+	open.Bound(maxOpenMessage, maxOpenCalls)
+	c.endpoints.Register(all)
+	s.nodes.register(all)
+	c.endpoints.RegisterOpen(open)
+	return all, open
+}
+
+// Bounds of those who have no certificate: a request for one is small, and one is asked for at a time.
+const (
+	maxOpenMessage = 16 << 10 // bytes
+	maxOpenCalls   = 4        // at once, of a connection
+)
 
 // keyring opens the servers' key. It is made once, before there is a log.
 func (s *Server) keyring() (*keyring.Keyring, error) {

@@ -14,11 +14,30 @@ import (
 type Server struct {
 	services map[string]*grpc.ServiceDesc
 	mu       map[string]bool
+	admit    func(ctx context.Context, method string, req any) error // nil: everybody may call everything
+	bounds   []grpc.ServerOption
 }
 
 // NewServer returns a server without methods. It starts nothing.
 func NewServer() *Server {
 	return &Server{services: map[string]*grpc.ServiceDesc{}, mu: map[string]bool{}}
+}
+
+// Admit has every call judged by who makes it and what it asks for, before anything else is done with it.
+func (s *Server) Admit(judge func(ctx context.Context, method string, req any) error) {
+	s.admit = judge
+}
+
+// Bound narrows what a caller may send: the bytes of a message, and how many calls a connection may make at once.
+func (s *Server) Bound(message, calls int) {
+	s.bounds = []grpc.ServerOption{grpc.MaxRecvMsgSize(message), grpc.MaxConcurrentStreams(uint32(calls))}
+}
+
+func (s *Server) admitted(ctx context.Context, method string, req any) error {
+	if s.admit == nil {
+		return nil
+	}
+	return s.admit(ctx, method, req)
 }
 
 func methodPath(name string) string {
@@ -68,12 +87,12 @@ func (s *Server) Methods() []string {
 
 // Run serves the listeners until ctx ends, then cuts open streams and returns when everything has stopped.
 func (s *Server) Run(ctx context.Context, listeners ...net.Listener) error {
-	gs := grpc.NewServer(
+	gs := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.Creds(handed{}),
 		grpc.MaxRecvMsgSize(MaxMessage),
 		grpc.MaxSendMsgSize(MaxMessage),
 		grpc.WaitForHandlers(true),
-	)
+	}, s.bounds...)...)
 	for _, d := range s.services {
 		gs.RegisterService(d, nil)
 	}

@@ -42,6 +42,9 @@ func (m Method[Req, Resp]) Serve(s *Server, h func(context.Context, *Req) (*Resp
 		if err := dec(req); err != nil {
 			return nil, err
 		}
+		if err := s.admitted(ctx, m.path, req); err != nil {
+			return nil, err
+		}
 		return h(ctx, req)
 	})
 }
@@ -116,6 +119,9 @@ func (m StreamMethod[Req, In, Out]) Serve(s *Server, h func(*Req, *Stream[Out, I
 	s.stream(m.path, func(ss grpc.ServerStream) error {
 		req := new(Req)
 		if err := ss.RecvMsg(req); err != nil {
+			return err
+		}
+		if err := s.admitted(ss.Context(), m.path, req); err != nil {
 			return err
 		}
 		return h(req, &Stream[Out, In]{raw: ss})

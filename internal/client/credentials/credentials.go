@@ -17,6 +17,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -280,10 +281,14 @@ func (c *Credentials) known() (secret wire.Secrets, roots []trust.KeyID, err err
 	for _, root := range c.roots {
 		roots = append(roots, trust.KeyOf(root))
 	}
-	if len(roots) > 0 {
-		return wire.Secrets{}, roots, nil
-	}
 	t, err := c.token()
+	if len(roots) > 0 {
+		// The key is enough, unless the servers do not know it any more: then a token of this cluster is what helps.
+		if err == nil && slices.Contains(roots, t.CA) {
+			secret = wire.SealToken(t)
+		}
+		return secret, roots, nil
+	}
 	if err != nil {
 		return wire.Secrets{}, nil, fault.WithHint(
 			fault.Wrap(err, fault.Denied, "join", "the cluster"),
@@ -305,6 +310,13 @@ func (c *Credentials) token() (trust.JoinToken, error) {
 		return trust.JoinToken{}, err
 	}
 	defer f.Close()
+	switch info, err := f.Stat(); {
+	case err != nil:
+		return trust.JoinToken{}, err
+	case info.Mode().Perm()&0o077 != 0:
+		return trust.JoinToken{}, fault.New(fault.Denied, "read", c.cfg.TokenFile,
+			fmt.Sprintf("others may use it (mode %04o); chmod 600 it", info.Mode().Perm()))
+	}
 	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile))
 	if err != nil {
 		return trust.JoinToken{}, err

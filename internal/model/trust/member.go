@@ -2,6 +2,8 @@ package trust
 
 import (
 	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -47,6 +49,9 @@ func NewRequest(p Principal, key crypto.Signer) ([]byte, error) {
 	return der, fault.Wrap(err, fault.Internal, "ask for the certificate of", p.String())
 }
 
+// maxRequest bounds a request, in bytes; one has some 300.
+const maxRequest = 4 << 10
+
 // Request is one that was read: whose it is, and by which key it is signed.
 type Request struct {
 	Principal
@@ -59,9 +64,16 @@ func ParseRequest(der []byte) (Request, error) {
 	refuse := func(why string) (Request, error) {
 		return Request{}, fault.New(fault.Invalid, "read", "certificate request", why)
 	}
+	if len(der) > maxRequest {
+		return refuse(fmt.Sprintf("it has %d bytes; the bound is %d", len(der), maxRequest))
+	}
 	r, err := x509.ParseCertificateRequest(der)
 	if err != nil {
 		return refuse(err.Error())
+	}
+	// Before its signature is looked at: how long that takes is for who chooses the key to say.
+	if key, ok := r.PublicKey.(*ecdsa.PublicKey); !ok || key.Curve != elliptic.P256() {
+		return refuse("its key is none of ECDSA on the curve P-256")
 	}
 	if err := r.CheckSignature(); err != nil {
 		return refuse("it is not signed with the key that it names: " + err.Error())

@@ -1,8 +1,12 @@
 package trust
 
 import (
+	"bytes"
+	"crypto"
 	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"math/big"
 	"net/url"
@@ -277,3 +281,41 @@ func TestATokenLetsInWhomItIsFor(t *testing.T) {
 }
 
 func err2text[T any](_ T, err error) string { return err.Error() }
+
+// TestARequestIsJudgedBeforeItCosts: what its sender chose to be large or slow is refused by its looks.
+func TestARequestIsJudgedBeforeItCosts(t *testing.T) {
+	good, err := NewRequest(node, key(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := ParseRequest(good); err != nil || r.Principal != node {
+		t.Errorf("%+v, %v", r, err)
+	}
+	long, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(k crypto.Signer) []byte {
+		der, err := NewRequest(node, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return der
+	}
+	forged := bytes.Clone(good)
+	forged[len(forged)-1] ^= 1
+	for why, der := range map[string][]byte{
+		"bytes; the bound":                 append(bytes.Clone(good), make([]byte, maxRequest)...),
+		"none of ECDSA on the curve":       of(long),
+		"none of ECDSA on the curve P-256": of(other),
+		"not signed with the key":          forged,
+	} {
+		if _, err := ParseRequest(der); !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%v, want %q", err, why)
+		}
+	}
+}

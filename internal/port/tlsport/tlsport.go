@@ -12,11 +12,14 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
+	"berth/internal/base/retry"
+	"berth/internal/base/seldom"
 	"berth/internal/model/trust"
 )
 
@@ -39,7 +42,12 @@ type Credentials interface {
 // Bounds of handshakes.
 const (
 	handshakeTimeout = 10 * time.Second
-	maxHandshakes    = 256 // at once: who only opens connections takes no more than these
+	maxHandshakes    = 256 // at once
+	maxOfAddress     = 32  // of them, of one address
+	// Connections of those who have no certificate are few, and end by themselves.
+	maxOpen     = 64
+	openTimeout = 30 * time.Second
+	acceptPause = 100 * time.Millisecond // after an error: descriptors are short
 )
 
 // Config says what a port serves.
@@ -52,19 +60,22 @@ type Config struct {
 
 // Port splits what a listener accepts by protocol.
 type Port struct {
-	cfg       Config
-	raw       net.Listener
-	handshake chan struct{} // a place for each that is under way
-	served    map[string]*listener
+	cfg     Config
+	raw     net.Listener
+	open    chan struct{} // a place for each connection of who has no certificate
+	refused seldom.Log
+	served  map[string]*listener
+
+	greeted pending
 }
 
 // New returns a port that accepts nothing before Run.
 func New(raw net.Listener, cfg Config) *Port {
 	p := &Port{
-		cfg:       cfg,
-		raw:       raw,
-		handshake: make(chan struct{}, maxHandshakes),
-		served:    map[string]*listener{},
+		cfg:    cfg,
+		raw:    raw,
+		open:   make(chan struct{}, maxOpen),
+		served: map[string]*listener{},
 	}
 	for name := range cfg.Admits {
 		p.served[name] = &listener{addr: raw.Addr(), conns: make(chan net.Conn), done: make(chan struct{})}
@@ -93,23 +104,26 @@ func (p *Port) Run(ctx context.Context) error {
 
 func (p *Port) accept(ctx context.Context, g *lifecycle.Group) error {
 	for {
-		select {
-		case p.handshake <- struct{}{}:
-		case <-ctx.Done():
-			return nil
-		}
 		raw, err := p.raw.Accept()
 		if err != nil {
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return nil
 			}
-			return fmt.Errorf("accept connections on %s: %w", p.raw.Addr(), err)
+			p.say("a connection could not be accepted; it is tried again", p.raw.Addr(), err)
+			retry.Sleep(ctx, acceptPause)
+			continue
 		}
+		done := p.greeted.begin(raw)
 		g.Go("connection", lifecycle.Isolated("connection", func() error {
 			c, l, err := p.greet(ctx, raw)
-			<-p.handshake
+			done()
 			if err != nil {
 				return errors.Join(err, closed(raw.Close()))
+			}
+			if c.peer.Role == trust.Stranger {
+				if err := p.admitOpen(c); err != nil {
+					return errors.Join(err, closed(c.Close()))
+				}
 			}
 			wait, cancel := context.WithTimeout(ctx, handshakeTimeout) // who serves the protocol is busy, or has ended
 			defer cancel()
@@ -118,9 +132,33 @@ func (p *Port) accept(ctx context.Context, g *lifecycle.Group) error {
 			}
 			return nil
 		}, func(err error) {
-			p.cfg.Log.Warn("a connection was refused", "address", raw.RemoteAddr().String(), logkey.Error, err)
+			p.say("a connection was refused", raw.RemoteAddr(), err)
 		}))
 	}
+}
+
+// say logs what others bring about as often as they like.
+func (p *Port) say(what string, addr net.Addr, err error) {
+	if missed, say := p.refused.Say(); say {
+		p.cfg.Log.Warn(what, "address", addr.String(), "not_said_before", missed, logkey.Error, err)
+	}
+}
+
+// admitOpen gives a connection of who has no certificate its place and its end.
+func (p *Port) admitOpen(c *Conn) error {
+	select {
+	case p.open <- struct{}{}:
+	default:
+		return fault.New(fault.Exhausted, "admit", c.RemoteAddr().String(),
+			fmt.Sprintf("%d others are joining", maxOpen))
+	}
+	// No deadline of the connection: who serves it sets its own.
+	end := time.AfterFunc(openTimeout, func() { _ = c.Close() })
+	c.closing = sync.OnceFunc(func() {
+		end.Stop()
+		<-p.open
+	})
+	return nil
 }
 
 // closed leaves out that a connection was closed already.
@@ -265,7 +303,16 @@ func dialled(
 // Conn is a connection whose other end is known.
 type Conn struct {
 	*tls.Conn
-	peer trust.Peer
+	peer    trust.Peer
+	closing func() // nil: nothing is given back
+}
+
+// Close ends the connection.
+func (c *Conn) Close() error {
+	if c.closing != nil {
+		c.closing()
+	}
+	return c.Conn.Close()
 }
 
 // Peer is who is at the other end.

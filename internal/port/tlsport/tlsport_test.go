@@ -19,9 +19,11 @@ import (
 	"berth/internal/testkit/certificates"
 )
 
-// port serves calls to everybody, and the log to servers; it echoes what it reads.
-func port(t *testing.T, c *certificates.Cluster) string {
+// port serves calls to everybody, and the log to servers: it says for whom. holding: those who join keep their
+// connections.
+func port(t *testing.T, c *certificates.Cluster, holding ...bool) string {
 	t.Helper()
+	holds := len(holding) > 0
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -53,6 +55,9 @@ func port(t *testing.T, c *certificates.Cluster) string {
 					defer c.Close()
 					who := c.(*tlsport.Conn).Peer()
 					_, _ = io.WriteString(c, protocol+" for "+who.String()) // the other end says what came
+					if holds && protocol == tlsport.Join {
+						<-ctx.Done()
+					}
 					return nil
 				})
 			}
@@ -160,6 +165,46 @@ func TestWhoOnlyOpensConnectionsKeepsNobodyOut(t *testing.T) {
 	}
 	if got, err := hear(t, to, tlsport.Calls, "", c.Server(t, "s2")); err != nil || got == "" {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestWhoSaysNothingKeepsNobodyOut: connections of one address on which nothing is said, and those of who is to join
+// and does not, are bounded, so that members get in beside them.
+func TestWhoSaysNothingKeepsNobodyOut(t *testing.T) {
+	c := certificates.New(t, ids.New())
+	to := port(t, c, true)
+	dial := func(from string) net.Conn {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		raw, err := d.Dial("tcp", to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = raw.Close() })
+		return raw
+	}
+	for range 300 {
+		dial("127.0.0.2")
+	}
+	if got, err := hear(t, to, tlsport.Calls, "", c.Server(t, "s2")); err != nil || got == "" {
+		t.Errorf("beside 300 silent ones: %q, %v", got, err)
+	}
+	root := trust.KeyOf(c.Authority.Root)
+	in, refused := 0, 0
+	for range 80 {
+		conn, _, err := tlsport.Enter(t.Context(), dial("127.0.0.3"), time.Now(), root)
+		if err == nil {
+			if _, err = conn.Read(make([]byte, 1)); err == nil {
+				in++
+				continue
+			}
+		}
+		refused++
+	}
+	if in != 64 || refused != 16 {
+		t.Errorf("%d of 80 that are to join are in, %d refused", in, refused)
+	}
+	if got, err := hear(t, to, tlsport.Calls, "", c.Server(t, "s2")); err != nil || got == "" {
+		t.Errorf("beside 64 that do not join: %q, %v", got, err)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/logkey"
+	"berth/internal/base/seldom"
 	"berth/internal/model/trust"
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/fsm"
@@ -31,7 +33,10 @@ type Config struct {
 }
 
 // Endpoints answer methods.
-type Endpoints struct{ cfg Config }
+type Endpoints struct {
+	cfg     Config
+	refused seldom.Log // of those who join
+}
 
 // New returns endpoints; Register lets them answer.
 func New(cfg Config) *Endpoints { return &Endpoints{cfg: cfg} }
@@ -86,6 +91,15 @@ func (e *Endpoints) join(ctx context.Context, r trust.Request, secret wire.Secre
 	if !ok {
 		return fault.WithHint(fault.New(fault.Denied, "certify", r.String(), "it has not joined this cluster"),
 			"make a join token where a server is, berth operator join-token create, and start the agent with it")
+	}
+	// What is refused is written nowhere: whoever guesses would write as fast as he guesses.
+	known := e.cfg.Store.Snapshot().Admission(nil, token.ID)
+	if err := known.Admits(token.ID, token.Hash(), r.Role, time.Now()); err != nil {
+		if missed, say := e.refused.Say(); say {
+			e.cfg.Log.Warn("a join was refused", "role", r.Role, "id", r.ID, "not_said_before", missed,
+				logkey.Error, err)
+		}
+		return err
 	}
 	m, _, err := fsm.Propose[*trust.Member](ctx, e.cfg.Proposer, &joining.Join{
 		Role:  r.Role,

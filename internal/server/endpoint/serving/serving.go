@@ -50,9 +50,6 @@ func Unary[Req, Resp any](
 		return
 	}
 	m.Serve(s, func(ctx context.Context, req *Req) (*Resp, error) {
-		if err := admit(ctx, m.Name(), req); err != nil {
-			return nil, err
-		}
 		for tries := 1; ; tries++ {
 			leader, err := b.route(ctx, req)
 			if err != nil {
@@ -85,9 +82,6 @@ func Waiting[Req, Resp any](
 		return resp, err
 	}
 	m.Serve(s, func(ctx context.Context, req *Req) (*Resp, error) {
-		if err := admit(ctx, m.Name(), req); err != nil {
-			return nil, err
-		}
 		if r, ok := any(req).(anyServer); ok && r.AnyServer() {
 			return h(ctx, req)
 		}
@@ -118,9 +112,6 @@ func Stream[Req, In, Out any](
 	b Base, s *wire.Server, m wire.StreamMethod[Req, In, Out], h func(*Req, *wire.Stream[Out, In]) error,
 ) {
 	m.Serve(s, func(req *Req, stream *wire.Stream[Out, In]) error {
-		if err := admit(stream.Context(), m.Name(), req); err != nil {
-			return err
-		}
 		leader, err := b.route(stream.Context(), req)
 		if err != nil {
 			return err
@@ -163,10 +154,10 @@ func Term[Req, In, Out any](
 	})
 }
 
-// admit makes sure of who calls. A node speaks for itself alone, and calls nothing that is not a node's; a server
-// passes on what it has made sure of itself. What comes from within this process is this program's own: its surfaces
-// judge people.
-func admit(ctx context.Context, method string, req any) error {
+// Admit makes sure of who calls; a server of methods judges every call by it (wire.Server.Admit). A node speaks for
+// itself alone, and calls nothing that is not a node's; a server passes on what it has made sure of itself. What comes
+// from within this process is this program's own: its surfaces judge people.
+func Admit(ctx context.Context, method string, req any) error {
 	who, known := wire.Caller(ctx)
 	if !known || len(wire.Relays(ctx)) > 0 { // only a server is believed that it passes something on
 		return nil

@@ -1,7 +1,10 @@
 package recovery
 
 import (
+	"slices"
+
 	model "berth/internal/model/recovery"
+	"berth/internal/model/trust"
 	"berth/internal/server/state"
 )
 
@@ -20,8 +23,37 @@ func Restored(saved *state.Store, present *state.Snap, index uint64, begin *Begi
 			return err
 		}
 		rec = out.(*model.Record)
+		keepTrust(tx, present)
 		tx.TouchAll()
 		return nil
 	})
 	return rec, err
+}
+
+// keepTrust keeps who has joined this cluster since the state was saved, and the join tokens as they are now: one that
+// was revoked or used up lets nobody in again. A state of another cluster knows nobody of this one.
+func keepTrust(tx *state.Tx, present *state.Snap) {
+	now, then := present.Meta(nil), tx.Meta(nil)
+	for _, a := range slices.Collect(tx.Admissions(nil)) {
+		tx.DeleteAdmission(a.ID)
+	}
+	if now == nil || then == nil || now.ClusterID != then.ClusterID {
+		return
+	}
+	for a := range present.Admissions(nil) {
+		kept := *a
+		tx.PutAdmission(&kept)
+	}
+	for _, role := range []trust.Role{trust.Server, trust.Node} {
+		for m := range present.Members(nil, role) {
+			if tx.Member(nil, role, m.ID) == nil {
+				kept := *m
+				tx.PutMember(&kept)
+			}
+		}
+	}
+	if a := present.Authority(nil); a != nil && tx.Authority(nil) == nil {
+		kept := *a
+		tx.PutAuthority(&kept)
+	}
 }
