@@ -37,7 +37,7 @@ func (a *Agent) bundled(ctx context.Context) error {
 	}
 	if !orDev(a.cfg.plugin(rawexec.Name).Options().Enabled, a.cfg.dev) {
 		a.log.Warn("local_csi is set, and the bundled storage plugin does not run on this node: it needs the driver "+
-			"raw_exec, which is disabled here", "hint", `add: plugin "raw_exec" { config { enabled = true } }, `+
+			"raw_exec, which is disabled here", "hint", `write enabled = true into the block config of plugin "raw_exec", `+
 			"or take local_csi away")
 	}
 	select {

@@ -29,9 +29,9 @@ func newCreate(e *kit.Env) *kit.Command {
 		Use:   "create [flags]",
 		Short: "Make a join token, and print it",
 		Long: `Prints the token alone on a line, so that it goes into a file; it is shown this once. Write it to a file
-that root alone may read, on the machine that is to join, and name the file in the agent's configuration:
-client { servers = ["10.0.0.1:4647"]  join_token_file = "/etc/berth/join-token" }. When the node has joined the file is
-not needed any more.`,
+that root alone may read, on the machine that is to join, and name the file there in the block client of the agent's
+configuration: join_token_file = "/etc/berth/join-token", beside servers = ["10.0.0.1:4647"] with the address of this
+server's port for nodes. When the node has joined the file is not needed any more.`,
 		Example: `  berth operator join-token create > join-token
   berth operator join-token create -uses 20 -ttl 24h`,
 		Run: func(ctx context.Context, _ []string) error {
