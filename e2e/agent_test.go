@@ -79,8 +79,6 @@ func prepare(t *testing.T, bundled bool) *machine {
 		data: filepath.Join(root, "d"),
 		rig:  filepath.Join(root, "r"),
 		port: freeport.Pick(t),
-
-		window: "300ms",
 	}
 	must(t, os.MkdirAll(m.rig, 0o755))
 	m.configure(bundled, fmt.Sprintf("socket = %q", m.socket()), "")
@@ -150,7 +148,7 @@ func (m *machine) program() string { return cmp.Or(m.earlier, binary) }
 
 func (m *machine) args() []string {
 	out := []string{"agent", "-config", filepath.Join(m.root, "agent.hcl"), "-log-level", "debug"}
-	if path := filepath.Join(m.root, "window.hcl"); m.earlier == "" { // an earlier program may not know the setting
+	if path := filepath.Join(m.root, "window.hcl"); m.window != "" {
 		must(m.t, os.WriteFile(path, fmt.Appendf(nil, "client { crash_window = %q }\n", m.window), 0o600))
 		out = append(out, "-config", path)
 	}

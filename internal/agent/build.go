@@ -159,7 +159,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 			MemoryMaxMB: orNone(c.Client.MaxMemoryMax),
 			PIDs:        orNone(c.Client.MaxPIDs),
 		},
-		CrashWindow: orDefault(c.Client.CrashWindow),
+		CrashWindow: c.crashWindow(),
 
 		Feed: a.feed,
 		Log:  a.log, // it adds its own component
@@ -198,6 +198,14 @@ func (c *Config) attributes() map[string]string {
 		}
 	}
 	return out
+}
+
+// crashWindow is negative, which is none, where nothing is set: who kills agents would be counted against allocations.
+func (c *Config) crashWindow() time.Duration {
+	if c.Client.CrashWindow == nil {
+		return -1
+	}
+	return *c.Client.CrashWindow
 }
 
 // orDefault is 0, which stands for a default, where nothing is set.

@@ -37,8 +37,8 @@ func (a *Agent) bundled(ctx context.Context) error {
 	}
 	if !orDev(a.cfg.plugin(rawexec.Name).Options().Enabled, a.cfg.dev) {
 		a.log.Warn("local_csi is set, and the bundled storage plugin does not run on this node: it needs the driver "+
-			"raw_exec, which is disabled here", "hint", `write enabled = true into the block config of plugin "raw_exec", `+
-			"or take local_csi away")
+			"raw_exec, which is disabled here", "hint", `write enabled = true into the block config of `+
+			`plugin "raw_exec", or take local_csi away`)
 	}
 	select {
 	case <-a.client.Registered():

@@ -175,7 +175,7 @@ func (c *Config) checkIntervals() error {
 	}{
 		{"client volume_stats_interval", c.Client.VolumeStatsInterval, minVolumeStats, maxVolumeStats, "1m"},
 		{"client max_kill_timeout", c.Client.MaxKillTimeout, minAge, maxAge, "no cap"},
-		{"client crash_window", c.Client.CrashWindow, time.Millisecond, time.Hour, "30s"},
+		{"client crash_window", c.Client.CrashWindow, time.Millisecond, time.Hour, "none"},
 		{"server volume_list_interval", c.Server.VolumeListInterval, minVolumeList, maxVolumeList, "10m"},
 		{"server job_gc_interval", c.Server.JobGCInterval, minAge, maxAge, gc.DefaultAges.Every.String()},
 		{"server job_gc_threshold", c.Server.JobGCThreshold, minAge, maxAge, gc.DefaultAges.Jobs.String()},

@@ -62,7 +62,7 @@ var elsewhere = map[string]string{
 	"service":                 `not built yet: give a task a static port, or read its port by "berth alloc status"`,
 	"setup":                   "Consul and Vault are not built yet, so there is nothing to set up",
 	"system reconcile":        "summaries are counted when they are asked for, so there is nothing to reconcile",
-	"tls":                     "the cluster issues its own certificates for servers and nodes; the API listens on the socket and on the loopback",
+	"tls":                     "the cluster issues certificates; the API listens on the socket and on the loopback",
 	"ui":                      `the web interface is not built yet: "berth status" shows what there is`,
 	"var":                     `variables are not built yet: pass values by -var at "berth job run", or by env`,
 	"volume claim":            `not built yet: "berth volume status" shows who holds a volume`,

@@ -32,7 +32,6 @@ const agentConfig = `
 server { enabled = true }
 client {
   enabled      = true
-  crash_window = "300ms" # it is killed again and again
   local_csi = true
   host_volume "rig" { path = %q }
 }
