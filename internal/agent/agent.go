@@ -100,14 +100,17 @@ func warnOfNode(log *slog.Logger, uid int, scopes bool) {
 }
 
 // run starts the halves and the surface, each on the one before, and stops them in the reverse order.
-func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, asked Signals) error {
+func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, asked Signals) (err error) {
 	base := context.WithoutCancel(ctx)
 	servers, serverCtx := lifecycle.NewGroup(base)
 	nodes, nodeCtx := lifecycle.NewGroup(base)
 	surface, surfaceCtx := lifecycle.NewGroup(base)
 	// The port outlives the server that serves what comes to it.
 	ports, portCtx := lifecycle.NewGroup(base)
-	defer ports.Stop()
+	defer func() {
+		ports.Stop()
+		err = errors.Join(err, ports.Wait())
+	}()
 	port, err := a.openPort(ctx)
 	if err != nil {
 		return errors.Join(err, shut(entries))
@@ -131,6 +134,7 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, asked Signals)
 	select {
 	case <-ctx.Done():
 		a.log.Info("berth stops")
+	case <-ports.Done():
 	case <-servers.Done():
 	case <-nodes.Done():
 	case <-surface.Done():

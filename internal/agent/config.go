@@ -243,7 +243,7 @@ var refusals = map[reflect.Type]hclfile.Special{
 		"consul":     "Consul services are not built yet; leave it out",
 		"plugin_dir": "task drivers of others are not built yet; leave it out",
 		"telemetry":  "metrics are always at /v1/metrics; leave it out",
-		"tls":        "nodes and servers have certificates of the cluster's own, and the port of the API is on the loopback only; leave it out",
+		"tls":        "the cluster issues its own certificates, and the API's port is on the loopback; leave it out",
 		"ui":         "the web interface is not built yet; leave it out",
 		"vault":      "Berth keeps no secrets of applications; leave it out",
 	}},

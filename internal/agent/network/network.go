@@ -96,7 +96,7 @@ func Listen(ctx context.Context, addr string, cred tlsport.Credentials, log *slo
 			"choose another address or port with addresses { rpc = … } and ports { rpc = … }")
 	}
 	any := func(trust.Peer) error { return nil }
-	return &Port{raw: raw, Port: tlsport.New(raw, tlsport.Config{
+	return &Port{Port: tlsport.New(raw, tlsport.Config{
 		Credentials: cred,
 		Admits: map[string]func(trust.Peer) error{
 			tlsport.Calls:   node,
@@ -118,7 +118,6 @@ func node(p trust.Peer) error {
 // Port is an open TLS port.
 type Port struct {
 	*tlsport.Port
-	raw net.Listener
 }
 
 // Listeners are for the server to serve.
@@ -131,12 +130,4 @@ func (p *Port) Listeners() server.Listeners {
 		Reversed: []net.Listener{p.Listener(tlsport.Reverse)},
 		Open:     []net.Listener{p.Listener(tlsport.Join)},
 	}
-}
-
-// Close ends a port that was not run.
-func (p *Port) Close() error {
-	if p == nil {
-		return nil
-	}
-	return p.raw.Close()
 }
