@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -40,14 +41,14 @@ func (a *Agent) bundled(ctx context.Context) error {
 			"raw_exec, which is disabled here", "hint", `write enabled = true into the block config of `+
 			`plugin "raw_exec", or take local_csi away`)
 	}
+	exe, build, err := program() // takes a tenth of a second, while the node registers
+	if err != nil {
+		a.log.Error("the bundled storage plugin could not be registered", logkey.Error, err)
+		return nil
+	}
 	select {
 	case <-a.client.Registered():
 	case <-ctx.Done():
-		return nil
-	}
-	exe, build, err := program()
-	if err != nil {
-		a.log.Error("the bundled storage plugin could not be registered", logkey.Error, err)
 		return nil
 	}
 	said := ""
@@ -75,16 +76,28 @@ func (a *Agent) bundled(ctx context.Context) error {
 // program is the path of this program, and the sum of its bytes. After an upgrade in place it is the new one, which is
 // what the plugin shall run.
 func program() (exe, build string, err error) {
-	var bytes []byte
 	if exe, err = os.Executable(); err == nil {
-		bytes, err = os.ReadFile(exe)
+		build, err = sum(exe)
 	}
 	if err != nil {
 		return "", "", fault.WithHint(fault.Wrap(err, fault.NotFound, "find", "berth's own program"),
 			"put berth back to where it was started from, and restart the agent")
 	}
-	sum := sha256.Sum256(bytes)
-	return exe, hex.EncodeToString(sum[:]), nil
+	return exe, build, nil
+}
+
+// sum reads the file piece by piece: what is held of it at once stays with an agent that then does nothing.
+func sum(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // localCSI is the job of the bundled plugin: a plain process that keeps volumes as image files. It is for the node
