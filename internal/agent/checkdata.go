@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,11 +16,13 @@ import (
 	"berth/internal/port/raftlog/files"
 	"berth/internal/server"
 	"berth/internal/server/keyring"
+	"berth/internal/server/saved"
 )
 
 // CheckData reads every store of a data directory that no agent uses, and reports what is damaged. It changes nothing.
 // What the bundled plugin keeps there is its own to check, in the directory that is returned. One that a start of this
-// user's would refuse is damaged by that alone, and nothing in it is opened; then the directory returned is empty.
+// user's would refuse is damaged by that alone, and nothing in it is opened; then the directory returned is empty. One
+// that no agent has begun to use is NotFound.
 func CheckData(dataDir string) (r *storecheck.Report, volumes string, err error) {
 	c := &Config{DataDir: dataDir}
 	if err := c.resolve(); err != nil {
@@ -35,6 +38,9 @@ func CheckData(dataDir string) (r *storecheck.Report, volumes string, err error)
 		return nil, "", err
 	}
 	defer func() { err = errors.Join(err, release()) }()
+	if err := datadir.Used(c.DataDir); err != nil && refused == nil {
+		return nil, "", err
+	}
 	a := &Agent{cfg: c}
 	r = &storecheck.Report{DataDir: c.DataDir, Whole: true}
 	if refused != nil {
@@ -48,14 +54,15 @@ func CheckData(dataDir string) (r *storecheck.Report, volumes string, err error)
 	}
 	own := fmt.Sprintf("what user %d alone can change", uid)
 	r.Add(storecheck.Store{Name: "directory", Path: c.DataDir, Holds: own})
-	raft := a.dir("server", "raft")
+	raft, keys := a.dir("server", "raft"), a.dir("server", "keyring")
+	begun := files.Begun(raft)
 	log := checkLog(raft)
 	r.Add(log)
-	r.Add(checkKey(a.dir("server", "keyring"), files.Begun(raft)))
+	r.Add(checkKey(keys, begun))
 	if log.Holds != "" && len(log.Damage) == 0 {
 		r.Add(checkState(a.dir("server")))
 	}
-	r.Add(checkWaiting(c.DataDir))
+	r.Add(checkWaiting(c.DataDir, keys, begun))
 	r.Add(checkNode(identity.StoreDir(c.DataDir)))
 	return r, a.volumes(), nil
 }
@@ -97,9 +104,19 @@ func checkState(dir string) storecheck.Store {
 	return s
 }
 
-// checkWaiting looks at the state of a backup that the servers take up at the next start.
-func checkWaiting(dir string) storecheck.Store {
-	path, there, err := datadir.Waiting(dir)
+// checkWaiting looks at the state of a backup that the servers take up at the next start, with the key that they have
+// by then. begun: they have a log, so that a key that is missing is not made anew.
+func checkWaiting(dir, keys string, begun bool) storecheck.Store {
+	path, there, err := datadir.Waiting(dir, func(r io.Reader) error {
+		var opens saved.Secrets // none, if the key is damaged, which is said of the key
+		if !begun && keyring.Missing(keys) {
+			opens = new(keyring.Keyring) // as one that the start makes: it opens nothing
+		} else if key, err := keyring.Open(keys); err == nil {
+			opens = key
+		}
+		_, _, err := saved.Load(r, opens)
+		return err
+	})
 	s := storecheck.Store{Name: "waiting state", Path: path, Damage: storecheck.Texts(err)}
 	if there {
 		s.Holds = "the servers' state, of a backup"
@@ -109,8 +126,8 @@ func checkWaiting(dir string) storecheck.Store {
 
 func checkKey(dir string, begun bool) storecheck.Store {
 	s := storecheck.Store{Name: "servers' key", Path: dir}
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && !begun {
-		return s
+	if !begun && keyring.Missing(dir) {
+		return s // the start makes it
 	}
 	s.Holds = "the root key"
 	_, err := keyring.Open(dir)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -8,10 +9,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/internal/agent/datadir"
 	"berth/internal/base/backup"
 	"berth/internal/base/fault"
+	"berth/internal/base/savefile"
+	"berth/internal/server"
 	"berth/internal/testkit/oneserver"
 )
 
@@ -175,6 +179,88 @@ func TestACheckJudgesWhatABackupLeftAsAStartDoes(t *testing.T) {
 	} {
 		if !strings.Contains(s.Damage[0], want) || !strings.Contains(err.Error(), want) {
 			t.Errorf("of %q: a check says %q; the start says: %v", want, s.Damage[0], err)
+		}
+	}
+}
+
+// Given a state that waits to be taken up, sealed with the key of the servers that it is of, when the directory has
+// another key, or none, then a check says what the start says; with their key it is whole.
+func TestACheckTriesTheKeyAgainstAWaitingState(t *testing.T) {
+	from, dir := t.TempDir(), filepath.Join(t.TempDir(), "data")
+	key := func(dir string) string { return filepath.Join(dir, "server", "keyring", "root.key") }
+	waiting := filepath.Join(dir, backup.WaitingState)
+	file := savedBy(t, from)
+	err := errors.Join(os.MkdirAll(filepath.Dir(key(dir)), 0o700), os.WriteFile(waiting, file, 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, conn := oneserver.Start(t)
+	_, start := datadir.TakeUp(t.Context(), dir, conn)
+	if !fault.Has(start, fault.Denied) {
+		t.Fatalf("the start says %v", start)
+	}
+	for what, prepare := range map[string]func() error{
+		"no key":      func() error { return nil },
+		"another key": func() error { return os.WriteFile(key(dir), make([]byte, 32), 0o600) },
+	} {
+		if err := prepare(); err != nil {
+			t.Fatal(err)
+		}
+		whole, s := checked(t, dir, "waiting state")
+		if whole || s.Path != waiting || !slices.Equal(s.Damage, []string{start.Error()}) {
+			t.Errorf("with %s: whole: %v, %+v; the start says: %v", what, whole, s, start)
+		}
+	}
+	own, err := os.ReadFile(key(from))
+	if err = errors.Join(err, os.WriteFile(key(dir), own, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if whole, s := checked(t, dir, "waiting state"); !whole || s.Holds == "" {
+		t.Errorf("with the key: whole: %v, %+v", whole, s)
+	}
+}
+
+// savedBy is a saved state of servers that run in a data directory for that.
+func savedBy(t *testing.T, dir string) (file []byte) {
+	t.Helper()
+	serversIn(t, dir, func(s *server.Server) {
+		now := s.Store().Snapshot()
+		var data bytes.Buffer
+		err := now.Persist(&data)
+		m := savefile.Meta{Program: "berth", Time: time.Now().UTC(), ClusterID: now.Meta(nil).ClusterID}
+		if err == nil {
+			file, err = savefile.Encode(m, data.Bytes())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	return file
+}
+
+// Given a directory that is no agent's, when it is checked, then it is not called whole, and the way out is named;
+// a start takes an empty one, and does not close to others one that has something of theirs.
+func TestADirectoryThatIsNoDataDirIsNotCalledWhole(t *testing.T) {
+	top := t.TempDir()
+	for name, foreign := range map[string]string{"empty": "", "mkfs": "lost+found", "foreign": "letters"} {
+		dir := filepath.Join(top, name)
+		err := os.Mkdir(dir, 0o755)
+		if foreign != "" {
+			err = errors.Join(err, os.Mkdir(filepath.Join(dir, foreign), 0o755))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, _, err := CheckData(dir)
+		if err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "name the data_dir") {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+		taken := datadir.Take(dir, 0)
+		if (taken == nil) != (name != "foreign") {
+			t.Errorf("%s: a start says %v", name, taken)
+		}
+		if st, err := os.Stat(dir); err != nil || (st.Mode().Perm() == 0o700) != (taken == nil) {
+			t.Errorf("%s: after a start: %v, %v", name, st, err)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"berth/internal/base/backup"
 	"berth/internal/base/fault"
@@ -14,7 +15,7 @@ import (
 )
 
 // Take makes a data_dir, which may not be there yet, the agent's: it refuses one that Judge refuses, and closes to
-// others one that they may only read.
+// others one that they may only read, unless that is no data_dir, and has something of theirs.
 func Take(dir string, uid int) error {
 	if err := Judge(dir, uid); err != nil {
 		return err
@@ -28,7 +29,77 @@ func Take(dir string, uid int) error {
 	case st.Mode().Perm() == 0o700:
 		return nil
 	}
+	switch name, err := foreign(dir); {
+	case err != nil:
+		return err
+	case name != "": // to close it would take that from others
+		return unsafeDir(dir, noDataDir(name),
+			nameIt+"; a new agent takes an empty one, or one that is closed to others: chmod 700 "+dir)
+	}
 	return fault.Wrap(os.Chmod(dir, 0o700), fault.Denied, "close", "data_dir "+dir+" to others")
+}
+
+// signs are what tells a data_dir: whatever an agent does in one, some of them are there from its first steps on, or
+// from those of a restored backup.
+var signs = []string{
+	"lock",
+	"client.identity",
+	"client/client.db",
+	"server/keyring",
+	"server/raft",
+	backup.WaitingState,
+	"shim",
+	"csi",
+	"volumes/place.json",
+}
+
+// Used refuses, as NotFound, a directory that no agent has begun to use: to read nothing in it would call it whole.
+func Used(dir string) error {
+	if used(dir) {
+		return nil
+	}
+	name, err := foreign(dir)
+	why := "it is empty: no agent has begun to use it"
+	switch {
+	case err != nil:
+		return err
+	case name != "":
+		why = noDataDir(name)
+	}
+	return fault.WithHint(fault.New(fault.NotFound, "check", dir, why), nameIt)
+}
+
+// nameIt is the way out for who has named another directory.
+const nameIt = "name the data_dir of an agent, as it stands in its configuration; of root it is /var/lib/berth"
+
+func used(dir string) bool {
+	for _, name := range signs {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// foreign names something in a directory that is no data_dir. lost+found is in every new file system.
+func foreign(dir string) (name string, err error) {
+	if used(dir) {
+		return "", nil
+	}
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return "", fault.Wrap(err, fault.Internal, "read", "data_dir "+dir)
+	}
+	for _, e := range list {
+		if e.Name() != "lost+found" {
+			return e.Name(), nil
+		}
+	}
+	return "", nil
+}
+
+func noDataDir(name string) string {
+	return "it is no data_dir: it has " + name + " in it, and nothing of an agent's"
 }
 
 // Lock takes the data_dir for one agent, unless a backup was put back into it in part only.

@@ -13,7 +13,6 @@ import (
 	"berth/internal/base/durable"
 	"berth/internal/base/fault"
 	"berth/internal/base/retry"
-	"berth/internal/base/savefile"
 	"berth/internal/wire"
 )
 
@@ -53,9 +52,9 @@ func notTakenUp(err error, path string) error {
 			"begin with the state that the servers have, move that file away")
 }
 
-// Waiting looks at the state of a backup that waits beside the servers, and changes nothing. there: one waits; an error
-// is that by which TakeUp would refuse its file.
-func Waiting(dir string) (path string, there bool, err error) {
+// Waiting looks at the state of a backup that waits beside the servers, and changes nothing: read judges it as they do.
+// there: one waits; an error is that by which TakeUp would refuse its file.
+func Waiting(dir string, read func(io.Reader) error) (path string, there bool, err error) {
 	path = filepath.Join(dir, backup.WaitingState)
 	f, err := os.Open(path)
 	switch {
@@ -65,7 +64,7 @@ func Waiting(dir string) (path string, there bool, err error) {
 		return path, true, notTakenUp(err, path)
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	if _, _, err := savefile.Decode(f); err != nil {
+	if err := read(f); err != nil {
 		return path, true, notTakenUp(err, path)
 	}
 	return path, true, nil

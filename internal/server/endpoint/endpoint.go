@@ -14,6 +14,7 @@ import (
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/endpoint/storage"
 	"berth/internal/server/fsm"
+	"berth/internal/server/saved"
 	"berth/internal/server/state"
 	"berth/internal/server/validate"
 	"berth/internal/wire"
@@ -47,7 +48,7 @@ type Config struct {
 	Nodes       controllers.Nodes
 	Secrets     storage.Secrets
 	Restorer    operator.Restorer
-	Keyring     operator.Secrets
+	Keyring     saved.Secrets
 	Authority   joining.Authority
 	Log         *slog.Logger
 }

@@ -39,13 +39,19 @@ type Keyring struct {
 // Create is Open, and makes the key where there is none: a file that only its owner may read, on disk before it is
 // used.
 func Create(dir string) (*Keyring, error) {
-	path := filepath.Join(dir, keyFile)
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+	if Missing(dir) {
+		path := filepath.Join(dir, keyFile)
 		if err := create(dir, path); err != nil {
 			return nil, fault.Wrap(err, fault.Internal, "make key", path)
 		}
 	}
 	return Open(dir)
+}
+
+// Missing reports whether dir holds no root key: then Create makes one, and Open refuses.
+func Missing(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, keyFile))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // Open reads the root key in dir. One that is missing or damaged is refused: another would open nothing.

@@ -16,6 +16,7 @@ import (
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/recovery"
+	"berth/internal/server/saved"
 	"berth/internal/server/state"
 	"berth/internal/server/suspension"
 	"berth/internal/server/views"
@@ -27,7 +28,7 @@ type Config struct {
 	serving.Base
 	Proposer fsm.Proposer
 	Servers  Restorer
-	Secrets  Secrets
+	Secrets  saved.Secrets
 	Log      *slog.Logger
 }
 

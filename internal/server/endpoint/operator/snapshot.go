@@ -15,6 +15,7 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/recovery"
+	"berth/internal/server/saved"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -23,11 +24,6 @@ import (
 // any more, with the index from which on the next one counts.
 type Restorer interface {
 	Restore(ctx context.Context, prepare func(present *state.Snap, index uint64) (*state.Snap, error)) error
-}
-
-// Secrets tries what a saved state has sealed: bad is what cannot be opened.
-type Secrets interface {
-	Unopened(s *state.Snap) (bad []error, all int)
 }
 
 // chunk is how much of a saved state is sent at once.
@@ -104,59 +100,34 @@ func (e *Endpoints) restore(req *wire.RecoveryWord, stream *wire.Stream[wire.Wri
 			break
 		}
 	}
-	saved, at, err := e.load(file.Bytes())
+	store, meta, err := saved.Load(&file, e.cfg.Secrets)
 	if err != nil {
 		return err
 	}
 	var rec *model.Record
 	err = e.cfg.Servers.Restore(stream.Context(), func(present *state.Snap, index uint64) (*state.Snap, error) {
-		if err := replaceable(present, saved.Snapshot()); err != nil {
+		if err := replaceable(present, store.Snapshot()); err != nil {
 			return nil, err
 		}
 		begin := &recovery.Begin{
 			Incarnation: ids.New(),
 			Mark:        rand.Text(),
-			Cause:       "restored from a snapshot of " + at.UTC().Format(time.RFC3339),
+			Cause:       "restored from a snapshot of " + meta.Time.UTC().Format(time.RFC3339),
 			By:          req.By,
-			Replaced:    recovery.Replacing(present, saved.Snapshot().Meta(nil).ClusterID),
+			Replaced:    recovery.Replacing(present, store.Snapshot().Meta(nil).ClusterID),
 			Schema:      fsm.Schema(),
 		}
 		var err error
-		rec, err = recovery.Restored(saved, present, index, begin)
-		return saved.Snapshot(), err
+		rec, err = recovery.Restored(store, present, index, begin)
+		return store.Snapshot(), err
 	})
 	if err != nil {
 		return fault.Note(err, "restore", "the servers' state")
 	}
 	e.cfg.Log.Warn("the servers' state was replaced by a saved one: nothing is done with a volume before every node "+
-		"that may hold it has reported", "saved", at, "by", req.By, "incarnation", rec.Incarnation, "parent",
+		"that may hold it has reported", "saved", meta.Time, "by", req.By, "incarnation", rec.Incarnation, "parent",
 		rec.Parent, "nodes", len(rec.Nodes))
 	return stream.Send(&wire.Written{Index: rec.Index})
-}
-
-// load reads a saved state, and makes sure that this cluster can use it before anything is replaced.
-func (e *Endpoints) load(file []byte) (*state.Store, time.Time, error) {
-	meta, data, err := savefile.Decode(bytes.NewReader(file))
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	saved := state.New()
-	if err := saved.Restore(bytes.NewReader(data)); err != nil {
-		return nil, time.Time{}, fault.WithHint(fault.Wrap(err, fault.Unsupported, "restore", "the servers' state"),
-			"a newer Berth may have saved it; run that version")
-	}
-	s := saved.Snapshot()
-	if s.Meta(nil) == nil {
-		return nil, time.Time{}, fault.New(fault.Invalid, "restore", "the servers' state", "the saved state is empty")
-	}
-	if bad, _ := e.cfg.Secrets.Unopened(s); len(bad) > 0 {
-		return nil, time.Time{}, fault.WithHint(
-			fault.New(fault.Denied, "restore", "the servers' state",
-				"the secrets in the saved state were sealed with another key than this server has"),
-			"end the agent, move its server directory away, put the root.key of that cluster into server/keyring, and "+
-				"start it")
-	}
-	return saved, meta.Time, nil
 }
 
 // replaceable refuses to replace a cluster that lives by the state of another one. What Berth runs for itself is no
