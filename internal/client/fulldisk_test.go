@@ -81,3 +81,40 @@ func TestAStopOnAFullDiskNamesTheDisk(t *testing.T) {
 		t.Errorf("it still says %q", got)
 	}
 }
+
+// Given a node whose disk is full, when the servers place an alloc there, then its description and an event name the
+// file and the reason, and how it stands says what it waits for; when there is space again it runs, and nothing says so
+// any more.
+func TestAPlacementOnAFullDiskNamesTheDisk(t *testing.T) {
+	r := newRig(t)
+	fill := r.small(4 << 20)
+	r.start()
+	first := r.servers.place(service(task("other", nil)))
+	eventually(t, "the node takes work", func() bool { return r.servers.status(first) == alloc.ClientRunning })
+	free := fill(64 << 10)
+	j := service(task("web", nil))
+	j.Constraints = []*job.Constraint{{RTarget: strings.Repeat("x", 512<<10)}} // its record takes more than is left
+	id := r.servers.place(j)
+	store := filepath.Join(r.dir, "client", "client.db")
+	says := func(text string) bool {
+		return strings.Contains(text, "no space left on device") && strings.Contains(text, store) &&
+			strings.Contains(text, "free some room")
+	}
+	eventually(t, "it is reported", func() bool { return r.servers.status(id) == alloc.ClientPending })
+	got := r.servers.report(id)
+	if !says(got.ClientDescription) {
+		t.Errorf("its description is %q", got.ClientDescription)
+	}
+	if s := alloc.Describe(got, j.TaskGroups[0]); !says(s.Waits) {
+		t.Errorf("it stands as %+v", s)
+	}
+	events := got.TaskStates["web"].Events
+	if len(events) != 1 || events[0].Type != alloc.EventNotWritten || !says(events[0].DisplayMessage) {
+		t.Errorf("its events are %+v", events)
+	}
+	free()
+	eventually(t, "it runs", func() bool { return r.servers.status(id) == alloc.ClientRunning })
+	if got := r.servers.report(id).ClientDescription; says(got) {
+		t.Errorf("it still says %q", got)
+	}
+}

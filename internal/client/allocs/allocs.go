@@ -80,6 +80,9 @@ type Allocs struct {
 
 	gone     map[ids.Alloc]time.Time // a set of the servers left it out; it is asked about by id, not before that time
 	stopping bool
+
+	// notWritten is why what was placed here cannot be begun, as was reported; Apply alone uses it.
+	notWritten map[ids.Alloc]string
 }
 
 // New returns what runs nothing before Run.
@@ -274,8 +277,9 @@ func (a *Allocs) Apply(ctx context.Context, set *wire.AllocSet) error {
 		return err
 	}
 	if err := a.write(set, changes, fresh); err != nil {
-		return &servers.Own{Err: err}
+		return &servers.Own{Err: errors.Join(err, a.sayNotWritten(ctx, fresh, err))}
 	}
+	a.notWritten = nil
 	a.orphaned.Notify()
 	for _, rec := range fresh {
 		if err := a.begin(ctx, rec, taken[rec.Bundle.Alloc.ID]); err != nil {

@@ -78,6 +78,8 @@ type Task struct {
 	NotBefore time.Time
 	// OOMKills is how many processes of the present attempt were killed for the memory limit, as far as an event said.
 	OOMKills int64 `cbor:",omitempty"`
+	// MemoryCapMB is the memory limit of the present attempt, if the node's cap made it smaller than the job asks.
+	MemoryCapMB int64 `cbor:",omitempty"`
 }
 
 // Store is the open file.

@@ -107,3 +107,50 @@ func TestATaskGetsWhatTheNodeAllows(t *testing.T) {
 		})
 	}
 }
+
+// Given a node that caps memory_max, when a task that asks for more runs out of memory, or a process of it is killed,
+// then the events name the limit that was in force and who raises it; of one below the cap, its own.
+func TestAKillForMemoryNamesTheLimitInForce(t *testing.T) {
+	for asked, want := range map[int]string{
+		300: "its limit was 100 MiB: the node caps",
+		-1:  "its limit was 100 MiB: the node caps",
+		99:  "its limit is 99 MiB; memory_max in its resources raises it",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, job.TypeService, map[string]any{"run_for": "150s", "exit_code": 1, "oom_killed": true})
+			task := b.job.TaskGroups[0].Tasks[0]
+			task.Resources = &job.Resources{MemoryMB: 64, MemoryMaxMB: asked}
+			a := &alloc.Alloc{ID: allocID, Job: b.job.ID, TaskGroup: "g", ClientStatus: alloc.ClientFailed}
+			a.Resources.Tasks = map[string]alloc.TaskResources{"web": {MemoryMB: 64, MemoryMaxMB: int64(asked)}}
+			b.run(taskrunner.Config{
+				Owner:   b,
+				Host:    b,
+				Bundle:  alloc.Bundle{Job: b.job, Alloc: a},
+				Task:    "web",
+				Dir:     allocdir.New("/nowhere", allocID),
+				Drivers: b,
+				Hooks:   []hook.Hook{&b.hook},
+				Mounts:  new(hook.Mounts),
+				Caps:    driver.Caps{MemoryMaxMB: 100},
+				Log:     slog.New(slog.DiscardHandler),
+			})
+			defer b.end()
+			time.Sleep(time.Minute)
+			b.driver.OOMKill("web")
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			state := b.r.State()
+			last := state.Events[len(state.Events)-1]
+			if last.Type != alloc.EventOOMKill || !strings.Contains(last.DisplayMessage, want) {
+				t.Errorf("asking for %d: %q, want %q", asked, last.DisplayMessage, want)
+			}
+			time.Sleep(31 * time.Second)
+			synctest.Wait()
+			state = b.r.State()
+			a.TaskStates = map[string]*alloc.TaskState{"web": state}
+			if said := alloc.Describe(a, b.job.TaskGroups[0]).Trouble; !strings.Contains(said, want) {
+				t.Errorf("asking for %d, at its end: %q, want %q", asked, said, want)
+			}
+		})
+	}
+}

@@ -270,9 +270,11 @@ func (r *Runner) start(ctx context.Context) {
 		return
 	}
 	h := live.Handle()
+	capped := r.memoryCap(cfg)
 	err = r.update(func(rec *localstate.Task) {
 		r.live, r.restored = live, false
 		rec.Handle = &h
+		rec.MemoryCapMB = capped
 		rec.Starting = false
 		rec.Started = true
 		rec.State.State = alloc.TaskRunning
@@ -292,6 +294,15 @@ func (r *Runner) start(ctx context.Context) {
 		return
 	}
 	r.poststart(ctx)
+}
+
+// memoryCap is the memory limit that a task has by the node's cap and not by its job, or 0.
+func (r *Runner) memoryCap(cfg *driver.TaskConfig) int64 {
+	b, _, task := r.current()
+	if cfg.Resources.MemoryMaxMB == b.Alloc.Resources.Tasks[task.Name].MemoryMaxMB {
+		return 0
+	}
+	return cfg.Resources.MemoryMaxMB
 }
 
 // passAttempt gives up the number of an attempt that was cut off, or that the shim knows a later one of: the next try

@@ -100,7 +100,7 @@ func (r *Runner) lookForKills(ctx context.Context, c driver.OOMCounter) {
 		_, _, task := r.current()
 		_ = r.update(func(rec *localstate.Task) { // said by update
 			rec.OOMKills = kills
-			r.addEvent(rec, alloc.OOMEvent(kills, task))
+			r.addEvent(rec, alloc.OOMEvent(kills, task, rec.MemoryCapMB))
 		})
 	}
 }
@@ -237,7 +237,7 @@ func (r *Runner) gone(ctx context.Context, res driver.ExitResult, killed bool) {
 					DisplayMessage: "The process that held the task died; how the task ended is unknown",
 				})
 		}
-		r.addEvent(rec, exitEvent(res))
+		r.addEvent(rec, exitEvent(res, rec.MemoryCapMB))
 		if killed {
 			r.addEvent(rec, &alloc.TaskEvent{Type: alloc.EventKilled, DisplayMessage: "Task successfully killed"})
 		}
@@ -360,7 +360,7 @@ func (r *Runner) stopHook(ctx context.Context, s hook.Stopper, t *hook.Task) boo
 	return false
 }
 
-func exitEvent(res driver.ExitResult) *alloc.TaskEvent {
+func exitEvent(res driver.ExitResult, memoryCapMB int64) *alloc.TaskEvent {
 	text := fmt.Sprintf("Exit Code: %d", res.ExitCode)
 	switch {
 	case res.Unknown:
@@ -380,6 +380,9 @@ func exitEvent(res driver.ExitResult) *alloc.TaskEvent {
 		Signal:         res.Signal,
 		Details: map[string]string{"exit_code": fmt.Sprint(res.ExitCode), "signal": fmt.Sprint(res.Signal),
 			"oom_killed": fmt.Sprint(res.OOMKilled)},
+	}
+	if res.OOMKilled {
+		alloc.NoteMemoryCap(e, memoryCapMB)
 	}
 	if res.Unknown {
 		delete(e.Details, "exit_code")

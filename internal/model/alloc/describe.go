@@ -97,8 +97,11 @@ func phase(a *Alloc) string {
 func waits(a *Alloc) string {
 	for _, name := range taskOrder(a, nil) {
 		s := a.TaskStates[name]
-		if n := len(s.Events); s.State == TaskPending && n > 0 && s.Events[n-1].Type == EventStorageWaiting {
-			return s.Events[n-1].DisplayMessage
+		if n := len(s.Events); s.State == TaskPending && n > 0 {
+			switch last := s.Events[n-1]; last.Type {
+			case EventStorageWaiting, EventNotWritten:
+				return last.DisplayMessage
+			}
 		}
 	}
 	return ""
@@ -174,7 +177,7 @@ func endWords(name string, e *TaskEvent, t *job.Task) string {
 	}
 	switch {
 	case e.Details["oom_killed"] == "true":
-		return who + " ran out of memory" + memoryLimit(t)
+		return who + " ran out of memory" + memoryLimit(t, e)
 	case e.Signal != 0:
 		return fmt.Sprintf("%s was ended by signal %d", who, e.Signal)
 	case e.Details["exit_code"] == "" && e.ExitCode == 0:
@@ -183,21 +186,36 @@ func endWords(name string, e *TaskEvent, t *job.Task) string {
 	return fmt.Sprintf("%s exited with code %d", who, e.ExitCode)
 }
 
+// detailMemoryCap is the detail of an event that tells of a kill for the memory limit: the limit in MiB, if the node's
+// cap made it smaller than the job asks.
+const detailMemoryCap = "memory_cap_mb"
+
+// NoteMemoryCap notes in an event of a kill that the node's cap was the limit in force; 0: it was the job's.
+func NoteMemoryCap(e *TaskEvent, capMB int64) {
+	if capMB > 0 {
+		e.Details[detailMemoryCap] = strconv.FormatInt(capMB, 10)
+	}
+}
+
 // OOMEvent says that the kernel killed processes of a task for its memory limit, of which it may live on; kills is how
-// many since it started.
-func OOMEvent(kills int64, t *job.Task) *TaskEvent {
+// many since it started, capMB the limit if the node's cap made it, else 0.
+func OOMEvent(kills int64, t *job.Task, capMB int64) *TaskEvent {
 	text := "A process of the task was killed: the task was at its memory limit"
 	if kills > 1 {
 		text = fmt.Sprintf("%d processes of the task were killed since it started: it was at its memory limit", kills)
 	}
-	return &TaskEvent{
-		Type:           EventOOMKill,
-		DisplayMessage: text + memoryLimit(t),
-		Details:        map[string]string{"oom_kills": fmt.Sprint(kills)},
-	}
+	e := &TaskEvent{Type: EventOOMKill, Details: map[string]string{"oom_kills": fmt.Sprint(kills)}}
+	NoteMemoryCap(e, capMB)
+	e.DisplayMessage = text + memoryLimit(t, e)
+	return e
 }
 
-func memoryLimit(t *job.Task) string {
+// memoryLimit names the limit by which an event tells of a kill, and who can raise it.
+func memoryLimit(t *job.Task, e *TaskEvent) string {
+	if mb := e.Details[detailMemoryCap]; mb != "" {
+		return fmt.Sprintf(" (its limit was %s MiB: the node caps what memory_max in its resources asks for; "+
+			"the node's operator raises max_memory_max in the client block)", mb)
+	}
 	if t == nil || t.Resources == nil {
 		return ""
 	}

@@ -71,6 +71,12 @@ func TestTroubleNamesTheTaskItsEndAndTheNextStart(t *testing.T) {
 		`task "main" was ended by signal 9`: ended(&alloc.TaskEvent{Type: alloc.EventTerminated, Signal: 9}),
 		`task "main" ran out of memory (its limit is 32 MiB; memory in its resources raises it)`: ended(
 			&alloc.TaskEvent{Type: alloc.EventTerminated, Signal: 9, Details: map[string]string{"oom_killed": "true"}}),
+		`task "main" ran out of memory (its limit was 16 MiB: the node caps what memory_max in its resources asks for; ` +
+			`the node's operator raises max_memory_max in the client block)`: ended(&alloc.TaskEvent{
+			Type:    alloc.EventTerminated,
+			Signal:  9,
+			Details: map[string]string{"oom_killed": "true", "memory_cap_mb": "16"},
+		}),
 		`task "main": it takes 301 MiB`: ended(
 			&alloc.TaskEvent{Type: alloc.EventDiskExceeded, DisplayMessage: "it takes 301 MiB", FailsTask: true},
 			&alloc.TaskEvent{Type: alloc.EventTerminated, Signal: 9}),
