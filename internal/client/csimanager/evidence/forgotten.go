@@ -2,10 +2,8 @@ package evidence
 
 import (
 	"log/slog"
-	"os"
 	"slices"
 
-	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
 	"berth/internal/model/volume"
 	"berth/internal/port/hostfs"
@@ -51,8 +49,7 @@ func (s Forgotten) Without(found []volume.UnknownMount, table *hostfs.Table) ([]
 // Add writes down what a person says of an unknown mount; an id file that cannot be read is removed.
 func (s Forgotten) Add(u volume.UnknownMount, reason, by string) error {
 	if u.Device == "" {
-		name := IDFileOf(u.Path)
-		return fault.Wrap(os.Remove(name), fault.Internal, "remove", name)
+		return remove(IDFileOf(u.Path))
 	}
 	table, err := hostfs.ReadTable()
 	if err != nil {

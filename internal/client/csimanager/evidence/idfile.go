@@ -3,7 +3,6 @@ package evidence
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -89,7 +88,7 @@ func WriteIDFile(codec kv.Codec, e *entry.Entry, alloc ids.Alloc) error {
 	if old, err := read(name); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
-	return hostfs.WriteFileSync(name, data, 0o600)
+	return write(name, data)
 }
 
 // IDFiles lists the id files of all plugins below a data directory, and those that a crash left half written.
@@ -109,7 +108,7 @@ func IDFiles(dataDir string) ([]string, error) {
 // nil is returned for it.
 func ReadIDFile(codec kv.Codec, name string) (*IDFile, error) {
 	if filepath.Ext(name) == ".tmp" {
-		return nil, fault.Wrap(os.Remove(name), fault.Internal, "remove", name)
+		return nil, remove(name)
 	}
 	f, err := decode(codec, name)
 	if err != nil {
@@ -163,8 +162,8 @@ func Reroot(codec kv.Codec, dataDir, from string) error {
 		if err != nil {
 			return fault.Wrap(err, fault.Internal, "encode", name)
 		}
-		if err := hostfs.WriteFileSync(name, data, 0o600); err != nil {
-			return fault.Wrap(err, fault.Internal, "write", name)
+		if err := write(name, data); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,6 +39,43 @@ func TestWhatIsNoIDFileIsRefused(t *testing.T) {
 		_, err := ReadIDFile(codec, name)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
+// Given a plugin that puts a symbolic link in the place of the directory of id files, when they are read, and those
+// that a crash left are removed, then that is refused by the path, and what lies behind the link is as it was.
+func TestNoDirectoryOfIDFilesIsFollowedElsewhere(t *testing.T) {
+	data, elsewhere := t.TempDir(), t.TempDir()
+	codec := kv.Codec{Encode: wire.Encode, Decode: wire.DecodeStrict}
+	var behind []string
+	for _, name := range []string{"a.id", "a.id.tmp"} {
+		path := filepath.Join(elsewhere, name)
+		behind = append(behind, path)
+		if err := os.WriteFile(path, []byte("theirs"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plugin := filepath.Join(csiDir(data), "plugin")
+	err := errors.Join(os.MkdirAll(plugin, 0o700), os.Symlink(elsewhere, filepath.Join(plugin, "s")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := IDFiles(data)
+	if err != nil || len(names) != 2 {
+		t.Fatalf("%v, %v", names, err)
+	}
+	for _, name := range names {
+		if _, err := ReadIDFile(codec, name); !errors.Is(err, unix.ELOOP) || !strings.Contains(err.Error(), "symbolic") {
+			t.Errorf("%s is read with %v", name, err)
+		}
+		if err := write(name, nil); !errors.Is(err, unix.ELOOP) {
+			t.Errorf("%s is written with %v", name, err)
+		}
+	}
+	for _, path := range behind {
+		if got, err := os.ReadFile(path); string(got) != "theirs" {
+			t.Errorf("%s is %q, %v", path, got, err)
 		}
 	}
 }
