@@ -59,8 +59,8 @@ func open(name string, flags uint64) (*os.File, error) {
 	}
 	err = fault.Wrap(err, fault.Internal, "open", name)
 	if errors.Is(err, unix.ELOOP) {
-		err = fault.WithHint(err, "it, or a directory above it, is a symbolic link, which is none of ours: find out who "+
-			"made it, a storage plugin can write there, and remove it")
+		err = fault.WithHint(err, "it, or a directory above it, is a symbolic link, which is none of ours: find out "+
+			"who made it, a storage plugin can write there, and remove it")
 	}
 	return nil, err
 }
