@@ -166,9 +166,9 @@ func play(t *testing.T, c *servers.Cluster, seed uint64, call func(ctx context.C
 // seeds of the histories that are played each time.
 var seeds = []uint64{1, 2}
 
-// Given three servers whose leader is ended and cut off again and again, when callers at all of them write a job only if
-// it is what they have read, then an order of all their calls explains what each of them heard: no write is lost, none
-// is made over one that its writer has not seen, and no read is older than what was answered before.
+// Given three servers whose leader is ended and cut off again and again, when callers at all of them write a job only
+// if it is what they have read, then an order of all their calls explains what each of them heard: no write is lost,
+// none is made over one that its writer has not seen, and no read is older than what was answered before.
 func TestChecksAndWritesHaveAnOrder(t *testing.T) {
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -207,8 +207,8 @@ func checksAndWrites(t *testing.T, seed uint64) {
 }
 
 // Given three servers whose leader is ended and cut off again and again, when plans take a volume for one writer and
-// proofs end its claims, by whichever server takes itself for the leader, then an order of all of them explains what was
-// answered: nobody takes it whose predecessor has not ended.
+// proofs end its claims, by whichever server takes itself for the leader, then an order of all of them explains what
+// was answered: nobody takes it whose predecessor has not ended.
 func TestClaimsHaveAnOrder(t *testing.T) {
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
