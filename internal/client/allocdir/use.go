@@ -57,18 +57,18 @@ func (d Dir) Use(ctx context.Context) (Use, error) {
 }
 
 // With adds what a directory takes that an alloc writes elsewhere, under the name that people know it by, and returns
-// its bytes: a file system of the alloc's own does not bound them.
-func (u *Use) With(ctx context.Context, dir, name string) (int64, error) {
+// that by itself: a file system of the alloc's own does not bound it.
+func (u *Use) With(ctx context.Context, dir, name string) (Use, error) {
 	m, err := measured(ctx, dir)
 	if err != nil || m.use.Entries == 0 {
-		return 0, err
+		return Use{}, err
 	}
 	u.Bytes += m.use.Bytes
 	u.Entries += m.use.Entries
 	u.TooDeep = u.TooDeep || m.use.TooDeep
 	u.Places = append(u.Places, Place{Name: name, Bytes: m.use.Bytes})
 	slices.SortStableFunc(u.Places, func(a, b Place) int { return cmp.Compare(b.Bytes, a.Bytes) })
-	return m.use.Bytes, nil
+	return m.use, nil
 }
 
 // Occupied is how many bytes of the node's disk the directories of all allocs beneath base take, measured as each is.

@@ -122,18 +122,19 @@ func (s *Sweep) measure(ctx context.Context, id ids.Alloc) (reconcile.Result, er
 	if err != nil {
 		return reconcile.Done(), err
 	}
-	var beside int64
+	var beside allocdir.Use
 	for name, dir := range disk.Beside {
 		more, err := use.With(ctx, dir, name)
 		if err != nil {
 			return reconcile.Done(), err
 		}
-		beside += more
+		beside.Bytes += more.Bytes
+		beside.TooDeep = beside.TooDeep || more.TooDeep
 	}
 	s.mu.Lock()
 	k.last = Measured{Use: use, Limit: disk.Limit, At: time.Now().UTC()}
 	reported := k.reported
-	exceeded := (use.Bytes > disk.Limit || use.TooDeep) && !use.Enclosed || beside > disk.Limit
+	exceeded := !use.Enclosed && exceeds(use, disk.Limit) || exceeds(beside, disk.Limit)
 	k.reported = exceeded
 	s.mu.Unlock()
 	if exceeded {
@@ -146,6 +147,9 @@ func (s *Sweep) measure(ctx context.Context, id ids.Alloc) (reconcile.Result, er
 	}
 	return reconcile.Again(retry.Backoff{Min: Rest(use.Entries), Max: longest}.Jittered(1), "it is measured then"), nil
 }
+
+// exceeds says that something takes too much, or hides how much it takes.
+func exceeds(u allocdir.Use, limit int64) bool { return u.Bytes > limit || u.TooDeep }
 
 // Of tells what an alloc took last; false: it is not measured, or was not yet.
 func (s *Sweep) Of(id ids.Alloc) (Measured, bool) {

@@ -158,6 +158,61 @@ func TestWhatIsWrittenBesideCounts(t *testing.T) {
 	})
 }
 
+// Given an alloc with a file system of its own, which the kernel bounds, then what that holds ends nobody, and what a
+// plugin writes beside its socket does: by its size, and by hiding it.
+func TestAFileSystemOfItsOwnDoesNotBoundWhatIsBeside(t *testing.T) {
+	for what, write := range map[string]func(t *testing.T, beside string){
+		"too much": func(t *testing.T, beside string) {
+			if err := os.WriteFile(filepath.Join(beside, "junk"), make([]byte, 11<<20), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"too deep": deep,
+	} {
+		t.Run(what, func(t *testing.T) {
+			base := t.TempDir()
+			d := allocdir.New(base, small)
+			if err := d.Enclose(t.Context(), 10<<20, true); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := d.Disclose(); err != nil {
+					t.Error(err)
+				}
+			})
+			sweepingIn(t, base, func(n *node, s *disks.Sweep) {
+				beside := n.t.TempDir()
+				n.write(n.run(small, 1<<20), 3<<20) // the group asks for less than the file system has
+				n.mu.Lock()
+				n.list[0].Limit = 10 << 20
+				n.list[0].Beside = map[string]string{"web's socket directory": beside}
+				n.mu.Unlock()
+				n.changed.Notify()
+				settle()
+				if got, _ := s.Of(small); !got.Enclosed || got.Bytes < 3<<20 || len(n.reasons(small)) > 0 {
+					t.Fatalf("measured %+v, ended %q", got, n.reasons(small))
+				}
+				write(t, beside)
+				settle()
+				if len(n.reasons(small)) == 0 {
+					t.Error("what is beside counts for nobody")
+				}
+			})
+		})
+	}
+}
+
+// deep makes directories in each other, deeper than is looked at.
+func deep(t *testing.T, path string) {
+	t.Helper()
+	for range allocdir.Deepest/100 + 1 {
+		path = filepath.Join(path, strings.Repeat("d/", 100))
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A task cannot hide what it takes from being measured.
 func TestAnAllocWithDirectoriesTooDeepIsEnded(t *testing.T) {
 	sweeping(t, func(n *node, _ *disks.Sweep) {
