@@ -64,6 +64,14 @@ func (c *candidates) has(n *node.Node) bool {
 	return outside == "" && n.Ready()
 }
 
+// outside returns the filter that makes a node no candidate.
+func (c *candidates) outside(n *node.Node) filter.Filter {
+	if f, key := c.members.Check(n); key != "" && (n.Ready() || f.Check(n) == filter.PoolKey) {
+		return f
+	}
+	return filter.Ready{}
+}
+
 // all yields every candidate, group by group.
 func (c *candidates) all(yield func(*node.Node) bool) {
 	for _, g := range c.groups {
@@ -83,11 +91,7 @@ func (c *candidates) reasons(most int) []alloc.NodeReason {
 			if len(out) >= most {
 				return out
 			}
-			var f filter.Filter = filter.Ready{}
-			if outside, key := c.members.Check(n); key != "" && (n.Ready() || outside.Check(n) == filter.PoolKey) {
-				f = outside
-			}
-			reason, hint := f.Explain(n)
+			reason, hint := c.outside(n).Explain(n)
 			out = append(out, alloc.NodeReason{Node: n.ID, Name: n.Name, Reason: reason, Hint: hint})
 		}
 	}
@@ -155,18 +159,32 @@ func (t *tally) exhaust(n *node.Node, dimension string, why rank.Shortage) {
 	}
 }
 
-// bound counts the candidates as refused because only one other node would do, which is none.
-func (t *tally) bound(n *node.Node) {
-	reason, hint := "the job's pool and datacenters leave it out", "change the job's node_pool or datacenters"
-	if (filter.Ready{}).Check(n) != "" {
-		reason, hint = (filter.Ready{}).Explain(n)
+// bound counts the candidates as refused because a volume lives on another node, which is none.
+func (t *tally) bound(n *node.Node, id ids.Volume) {
+	reason, hint := livesOn(id, n, t.nodes.outside(n))
+	t.refuseAll(&filter.Refusal{Key: filter.TopologyKey, Reason: reason, Hint: hint})
+}
+
+// keptFrom says of the node on which a volume lives, and which a filter has refused, that no other would do.
+func (t *tally) keptFrom(n *node.Node, id ids.Volume, f filter.Filter) {
+	reason, hint := livesOn(id, n, f)
+	t.reasons = slices.DeleteFunc(t.reasons, func(r alloc.NodeReason) bool { return r.Node == n.ID })
+	t.reasons = slices.Insert(t.reasons, 0, alloc.NodeReason{Node: n.ID, Name: n.Name, Reason: reason, Hint: hint})
+	t.frozen = nil
+}
+
+// livesOn says what is in the way of an alloc on the only node that would do, and the way out.
+func livesOn(id ids.Volume, n *node.Node, f filter.Filter) (reason, hint string) {
+	reason, hint = f.Explain(n)
+	switch f.(type) {
+	case *filter.Constraints, *filter.Pool, *filter.Datacenters:
+		return fmt.Sprintf("volume %q lives on node %s, which the job excludes: %s", id, n.Name, reason),
+			"let the job run on that node, or have it use another volume"
 	}
-	t.refuseAll(
-		&filter.Refusal{
-			Key:    filter.TopologyKey,
-			Reason: fmt.Sprintf("only node %s would do: %s", n.Name, reason),
-			Hint:   hint,
-		})
+	if hint != "" {
+		hint += "; or "
+	}
+	return fmt.Sprintf("volume %q lives on node %s: %s", id, n.Name, reason), hint + "have the job use another volume"
 }
 
 // refuseAll counts a refusal that holds on every candidate.

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"slices"
 
 	"berth/internal/base/ids"
@@ -231,8 +232,8 @@ func (p *placer) choose(w diff.Place) (*rank.Candidate, *tally) {
 		}
 	}
 	if p.csi != nil {
-		if home := p.csi.Home(); home != "" {
-			return p.exactly(w, home)
+		if home, id := p.csi.Home(); home != "" {
+			return p.atHome(w, home, id)
 		}
 	}
 	return p.best(w)
@@ -250,14 +251,35 @@ func (p *placer) attached(w diff.Place) ids.Node {
 	return ""
 }
 
+// atHome tries the node that a volume cannot leave. What keeps the job from it is said of the volume: whoever reads of
+// the node alone seeks another one.
+func (p *placer) atHome(w diff.Place, home ids.Node, id ids.Volume) (*rank.Candidate, *tally) {
+	c, t := p.exactly(w, home)
+	if c != nil {
+		return c, nil
+	}
+	switch n := p.run.view.Nodes.Node(home); {
+	case n == nil:
+		t.refuseAll(&filter.Refusal{
+			Key:    filter.TopologyKey,
+			Reason: fmt.Sprintf("volume %q lives on node %s, which is not known any more", id, ids.Short(home)),
+			Hint:   "bring that node back, or have the job use another volume",
+		})
+	case !p.run.nodes.has(n):
+		t.bound(n, id)
+	default:
+		if f, key := p.static.Check(n); key != "" {
+			t.keptFrom(n, id, f)
+		}
+	}
+	return nil, t
+}
+
 // exactly tries one node.
 func (p *placer) exactly(w diff.Place, id ids.Node) (*rank.Candidate, *tally) {
 	t := p.tally.clone()
 	n := p.run.view.Nodes.Node(id)
 	if n == nil || !p.run.nodes.has(n) {
-		if n != nil {
-			t.bound(n)
-		}
 		return nil, t
 	}
 	e := p.look(n, t)

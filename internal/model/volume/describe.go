@@ -185,6 +185,9 @@ func DescribeTry(last string, tries int, next time.Time) string {
 	if last == "" {
 		return ""
 	}
+	if tries == 0 {
+		return "; not begun: " + last + nextTry(next)
+	}
 	out := fmt.Sprintf("; try %d failed: %s", tries, last)
 	return out + nextTry(next)
 }

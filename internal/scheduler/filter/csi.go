@@ -86,14 +86,14 @@ func (c *CSI) Making() []ids.Volume {
 	return out
 }
 
-// Home returns the node that one of the volumes cannot leave; empty: none is bound.
-func (c *CSI) Home() ids.Node {
+// Home returns the node that one of the volumes cannot leave, and that volume; empty: none is bound.
+func (c *CSI) Home() (ids.Node, ids.Volume) {
 	for _, w := range c.wants {
 		if w.volume != nil && w.volume.Status.HomeNode != "" {
-			return w.volume.Status.HomeNode
+			return w.volume.Status.HomeNode, w.ID.ID
 		}
 	}
-	return ""
+	return "", ""
 }
 
 func instance(n *node.Node, p ids.Plugin) (ready, known *plugin.Instance) {

@@ -1,6 +1,7 @@
 // Package filter owns the question whether a node may run a group: one file per filter, each of which says in the words
 // of the API why it refused and, for people, what would help. It owns the ledger of claims too, which says whether a
-// volume can be given to one more alloc, counting the plan so far. Only the scheduler and the planner import it.
+// volume can be given to one more alloc, counting the plan so far. Only the scheduler and the planner import it, and
+// server/provision, which makes volumes where their jobs may run.
 package filter
 
 import (

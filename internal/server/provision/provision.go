@@ -1,10 +1,12 @@
 // Package provision owns which volumes the registration of a job makes: those that its groups say how to make, and
 // that are not there. It reads, and changes nothing. Nothing is made at any other time: an alloc that is replaced never
-// finds an empty volume in the place of one that was deleted.
+// finds an empty volume in the place of one that was deleted. Where such a volume may be made follows from where its
+// job may run.
 package provision
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -20,7 +22,9 @@ const Schema = 6
 
 // Wanted is a volume that a job says how to make.
 type Wanted struct {
-	Group   string
+	Job     *job.Job
+	Group   *job.TaskGroup
+	Index   int // of the alloc that it is for; 0 where all of the group share it
 	Request *job.VolumeRequest
 	Volume  *volume.Volume // its id, and what would be asked of the plugin
 }
@@ -29,23 +33,42 @@ type Wanted struct {
 // of one volume is listed twice.
 func Of(j *job.Job) []Wanted {
 	var out []Wanted
-	for _, g := range j.TaskGroups {
-		for _, r := range g.CSIVolumes() {
-			if r.Create == nil {
-				continue
-			}
-			count := 1
-			if r.PerAlloc {
-				count = g.Count
-			}
-			for i := range count {
-				id := volume.ID{Namespace: j.Namespace, ID: r.SourceFor(i)}
-				out = append(out, Wanted{g.Name, r, &volume.Volume{ID: id, Spec: spec(r)}})
-			}
-		}
+	for w := range each(j) {
+		w.Volume.Spec = spec(w.Request)
+		out = append(out, w)
 	}
 	slices.SortStableFunc(out, func(a, b Wanted) int { return cmp.Compare(a.Volume.ID.ID, b.Volume.ID.ID) })
 	return out
+}
+
+// each yields the volumes that a job says how to make, without what would be asked of the plugin.
+func each(j *job.Job) iter.Seq[Wanted] {
+	return func(yield func(Wanted) bool) {
+		for _, g := range j.TaskGroups {
+			for _, r := range g.CSIVolumes() {
+				if r.Create == nil {
+					continue
+				}
+				count := 1
+				if r.PerAlloc {
+					count = g.Count
+				}
+				for i := range count {
+					v := &volume.Volume{ID: volume.ID{Namespace: j.Namespace, ID: r.SourceFor(i)}}
+					w := Wanted{
+						Job:     j,
+						Group:   g,
+						Index:   i,
+						Request: r,
+						Volume:  v,
+					}
+					if !yield(w) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // spec is what would be asked of the plugin.

@@ -6,6 +6,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/model/job"
+	"berth/internal/model/node"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/provision"
@@ -139,4 +140,60 @@ func changed(t *testing.T, v *volume.Volume, rec *plugin.Record, how func(*volum
 		t.Fatal(err)
 	}
 	return store.Snapshot()
+}
+
+// TestAVolumeIsNotMadeWhereItsJobMayNotRun: given a plugin whose volumes live on the nodes that made them, when a job
+// brings one that may run on none of these nodes, then it is refused once, by the reason of each node and with the way
+// out; one that may run on a node of them is taken, and so is one whose volumes any node can use.
+func TestAVolumeIsNotMadeWhereItsJobMayNotRun(t *testing.T) {
+	on := func(name string, edit func(*job.VolumeRequest)) *job.Job {
+		j := bringing(edit)
+		j.TaskGroups[0].Constraints = []*job.Constraint{{LTarget: "${node.unique.name}", Operand: "=", RTarget: name}}
+		return j
+	}
+	many := on("c", func(r *job.VolumeRequest) { r.PerAlloc = true })
+	many.TaskGroups[0].Count = 3
+	pool := bringing(nil)
+	pool.NodePool = "gpu"
+	for what, c := range map[string]struct {
+		scope   plugin.Scope
+		there   *volume.Volume
+		job     *job.Job
+		refusal string
+	}{
+		"a node without the plugin": {scope: plugin.ScopeNode, job: on("c", nil),
+			refusal: `node a: constraint "${node.unique.name} = c" does not hold: the node has "a"; node b: `},
+		"each of its allocs": {scope: plugin.ScopeNode, job: many, refusal: "on one on which this job may run"},
+		"another pool":       {scope: plugin.ScopeNode, job: pool, refusal: `the node is in pool "default"`},
+		"a node with it":     {scope: plugin.ScopeNode, job: on("b", nil)},
+		"a plugin for all":   {scope: plugin.ScopeCluster, job: on("c", nil)},
+		"a volume that is made": {scope: plugin.ScopeNode, job: on("c", nil), there: &volume.Volume{ID: volumeID,
+			Spec: volume.Spec{Plugin: "p"}, Status: volume.Status{Phase: volume.PhaseReady, Presence: volume.Present}}},
+	} {
+		store := state.New()
+		err := store.Write(state.Stamp{Index: 1}, func(tx *state.Tx) error {
+			rec := able()
+			rec.Scope = c.scope
+			tx.PutPlugin(rec)
+			for _, name := range []string{"a", "b", "c"} {
+				n := &node.Node{ID: ids.Node(name), Name: name, Status: node.StatusReady}
+				if name != "c" {
+					n.CSI = []*plugin.Instance{{Plugin: "p", Role: plugin.RoleController, State: plugin.Ready}}
+				}
+				tx.PutNode(n)
+			}
+			if c.there != nil {
+				tx.PutVolume(c.there)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = provided(store.Snapshot(), c.job)
+		judged(t, what, err, c.refusal)
+		if n := len(Each(err)); n > 1 {
+			t.Errorf("%s: it is said %d times", what, n)
+		}
+	}
 }

@@ -20,6 +20,7 @@ import (
 	"berth/internal/server/controllers"
 	"berth/internal/server/fsm"
 	"berth/internal/server/holders"
+	"berth/internal/server/provision"
 	"berth/internal/server/state"
 	"berth/internal/server/suspension"
 	"berth/internal/wire"
@@ -128,6 +129,9 @@ func (k *Keeper) watchNodes(ctx context.Context) error {
 		for range s.Nodes(w, "") {
 			break
 		}
+		for range s.Jobs(w, wire.AllNamespaces, "") { // they say where the volumes that they bring may be made
+			break
+		}
 		for p := range s.Plugins(w, "") {
 			if !k.lists.known(p.ID, k.pause()) {
 				k.listing.Mark(p.ID)
@@ -191,7 +195,11 @@ func (k *Keeper) stepVolume(ctx context.Context, id volume.ID) (reconcile.Result
 	if pause := k.rests.Left(id.String(), v.Status.NextTry); pause > 0 {
 		return reconcile.Again(pause, v.Status.LastError), nil
 	}
-	executor, why := k.executor(s, v, step)
+	home, nowhere := k.home(s, v, step)
+	if nowhere != "" {
+		return reconcile.Again(time.Minute, nowhere), k.noteWait(ctx, v, nowhere)
+	}
+	executor, why := k.executor(s, v, home)
 	if foreign := s.Plugin(nil, v.Spec.Plugin).Foreign(v.Status.Provider); foreign != "" {
 		executor, why = "", foreign
 	}
@@ -224,15 +232,33 @@ func (k *Keeper) lane(ctx context.Context, v *volume.Volume) (release func(), er
 	return k.cfg.Dispatch.Lane(ctx, v.Spec.Plugin, v.Status.ExternalID)
 }
 
-// executor picks the node for a call. A creation that was begun stays where it was begun for node-scoped plugins,
-// because only that node can repeat it; a source fixes the node.
-func (k *Keeper) executor(s *state.Snap, v *volume.Volume, step volume.VolumeStep) (ids.Node, string) {
+// home is the node that a volume is bound to; empty: none. A creation that was begun stays where it was begun for
+// node-scoped plugins, because only that node can repeat it; a source fixes the node, and so do jobs that bring the
+// volume. Where those may run on no node that could make it, that is what is waited for.
+func (k *Keeper) home(s *state.Snap, v *volume.Volume, step volume.VolumeStep) (home ids.Node, nowhere string) {
+	if step != volume.StepCreate || v.Status.Presence.Exists() {
+		return v.Status.HomeNode, ""
+	}
+	if home := Place(s, v); home != "" {
+		return home, ""
+	}
+	return provision.Site(s, v, k.cfg.Dispatch.Connected)
+}
+
+// noteWait stores what a volume waits for, for those who ask for it.
+func (k *Keeper) noteWait(ctx context.Context, v *volume.Volume, why string) error {
+	if v.Status.LastError == why {
+		return nil
+	}
+	n := *v
+	n.Status.LastError = why
+	return k.put(ctx, &n)
+}
+
+// executor picks the node for a call of a volume with a home.
+func (k *Keeper) executor(s *state.Snap, v *volume.Volume, home ids.Node) (ids.Node, string) {
 	if why := k.cfg.Dispatch.Busy(s, v.Status.Executor, createTimeout); why != "" {
 		return "", why
-	}
-	home := v.Status.HomeNode
-	if home == "" && step == volume.StepCreate {
-		home = Place(s, v)
 	}
 	return k.cfg.Dispatch.Executor(s, v.Spec.Plugin, home)
 }
@@ -261,7 +287,7 @@ func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep,
 		s.Plugin(nil, cur.Spec.Plugin).Foreign(cur.Status.Provider) != "" {
 		return nil // it has changed while the lane was waited for, and is decided anew
 	}
-	v := *cur
+	v := begun(cur)
 	if step == volume.StepDelete {
 		if err := k.deletable(s, cur); err != nil {
 			return k.failed(ctx, &v, failure{cause: err, before: v.Status.Presence, certain: true, reported: true})
@@ -331,6 +357,15 @@ func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep,
 		})
 	}
 	return k.done(ctx, &v, step, report)
+}
+
+// begun is a volume for which a call is made: what was waited for before the first is over.
+func begun(cur *volume.Volume) volume.Volume {
+	v := *cur
+	if v.Status.Tries == 0 {
+		v.Status.LastError = ""
+	}
+	return v
 }
 
 func (k *Keeper) put(ctx context.Context, v *volume.Volume) error {
