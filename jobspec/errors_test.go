@@ -318,3 +318,26 @@ func TestErrorsShowTheLine(t *testing.T) {
 		t.Errorf("place %d:%d", problems[0].Line, problems[0].Column)
 	}
 }
+
+// Given a job file with a value that cannot be and a block that is not built, when it is parsed by who leaves the
+// latter to a server, then both are named: no server is asked of a file that has findings.
+func TestAFileWithFindingsIsJudgedWhole(t *testing.T) {
+	_, err := jobspec.Parse(jobspec.ParseConfig{Path: "j.hcl", AnyFeature: true, Source: []byte(`job "j" {
+  group "g" {
+    count = "many"
+    network {
+      port "a" { static = 70 }
+      port "a" { static = 71 }
+    }
+    task "t" {
+      driver = "exec"
+      artifact { source = "https://example.com/x" }
+    }
+  }
+}`)})
+	for _, want := range []string{"j.hcl:3", `two ports with the label "a"`, "artifact is not built yet"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+}

@@ -125,11 +125,15 @@ type jobConsul struct {
 // parseJob decodes a job and refuses by name and place what is not built.
 func parseJob(r *hclfile.Report, cfg *ParseConfig) *api.Job {
 	job, at := decodeJob(r, cfg)
-	if job == nil || r.Failed() {
+	if job == nil {
 		return nil
 	}
 	places := at.Paths(job)
-	for _, f := range unsupported(job, cfg) {
+	fields := unsupported(job, cfg)
+	if r.Failed() { // no server will be asked
+		fields = support.Unsupported(job)
+	}
+	for _, f := range fields {
 		rng, ok := hclfile.Nearest(places, f.Path)
 		if !ok {
 			rng = hcl.Range{Filename: cfg.Path}
@@ -162,7 +166,7 @@ func decodeJob(r *hclfile.Report, cfg *ParseConfig) (*api.Job, hclfile.Positions
 		r.Add(a.NameRange, "a job file has no attribute %q at its top; put it inside job \"…\" { … }", a.Name)
 	}
 	jb := findJob(d, sc)
-	if jb == nil || r.Failed() {
+	if jb == nil {
 		return nil, nil
 	}
 	job := pushDown(d, jb)

@@ -15,19 +15,20 @@ func TestOneAnswerHasWhatTheRulesAndWhatTheServersFind(t *testing.T) {
 	j["Priority"], j["NodePool"] = 500, "gpu"
 	group(j)["Volumes"] = map[string]any{
 		"data": map[string]any{"Type": "csi", "Source": "db", "AccessMode": "mine", "AttachmentMode": "file-system",
-			"Create": map[string]any{"PluginID": "nobody"}},
+			"Create": map[string]any{"PluginID": "nobody", "CapacityMin": 20, "CapacityMax": 10}},
 		"odd": map[string]any{"Type": "csi", "Source": "a/b", "AccessMode": "single-node-writer",
 			"AttachmentMode": "file-system", "Create": map[string]any{"PluginID": "nobody"}},
 	}
 	task(j)["Templates"] = []any{map[string]any{"DestPath": "local/x", "EmbeddedTmpl": "{{ nosuch }}"}}
-	task(j)["Resources"] = map[string]any{"CPU": 0, "MemoryMB": 32}
+	task(j)["Resources"] = map[string]any{"CPU": 0, "MemoryMB": 5}
+	task(j)["Artifacts"] = []any{map[string]any{"GetterSource": "https://example.com/x"}}
 	helper := map[string]any{"Name": "helper", "Driver": "docker"}
 	group(j)["Tasks"] = append(group(j)["Tasks"].([]any), helper, map[string]any{"Name": "bare"})
 	wants := []string{
-		"job priority must be between 1 and 100", "minimum CPU value is 1", "CSI volumes must have an access mode",
+		"job priority must be between 1 and 100", "minimum CPU value is 1", "minimum MemoryMB value is 10", "artifact is not built yet", "CSI volumes must have an access mode",
 		`volume "odd": source "a/b"`, `task "bare": missing task driver`,
-		"log storage (300 MB) must be less",          // the rules
-		`"nobody" is not known`, `function "nosuch"`, // the servers
+		"log storage (300 MB) must be less",                                                  // the rules
+		`"nobody" is not known`, "capacity_max (10 B) must be at least", `function "nosuch"`, // the servers
 	}
 	var v api.JobValidateResponse
 	r.must("PUT", "/v1/validate/job", map[string]any{"Job": j}).into(t, &v)
@@ -46,7 +47,7 @@ func TestOneAnswerHasWhatTheRulesAndWhatTheServersFind(t *testing.T) {
 	said := map[string]string{"/v1/validate/job": v.Error}
 	for _, path := range []string{"/v1/jobs", "/v1/job/wrong", "/v1/job/wrong/plan"} {
 		a := r.try("PUT", path, map[string]any{"Job": j})
-		if a.status != 500 || !strings.HasPrefix(string(a.body), "8 errors occurred:") {
+		if a.status != 400 || !strings.HasPrefix(string(a.body), "11 errors occurred:") {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
 		said[path] = string(a.body)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -27,9 +28,7 @@ func (s *Server) readJob(r *request, j *api.Job, unknown []jobjson.Unknown, aske
 	if errs := jobrules.Nulls(j); len(errs) > 0 {
 		return nil, nil, &jobfindings.Error{Findings: errs, Status: badRequest("")}
 	}
-	if fields := support.Unsupported(j); len(fields) > 0 {
-		return nil, nil, badRequest(strings.Join(rows(fields, support.Field.String), "; "))
-	}
+	unbuilt := support.Unsupported(j)
 	warnings := jobjson.Ignored(unknown)
 	for _, f := range support.Ignored(j) {
 		warnings = append(warnings, f.Name+" has no effect: "+f.Why)
@@ -47,10 +46,10 @@ func (s *Server) readJob(r *request, j *api.Job, unknown []jobjson.Unknown, aske
 	out := convert.ToJob(j)
 	// Before what takes longer the more there is.
 	if errs := rows(out.Excesses(), func(e *job.Excess) error { return e }); len(errs) > 0 {
-		return nil, nil, &jobfindings.Error{Findings: errs, Status: badRequest("")}
+		return nil, nil, &jobfindings.Error{Findings: append(notBuilt(unbuilt), errs...), Status: badRequest("")}
 	}
-	if errs := jobrules.Validate(j); len(errs) > 0 {
-		return nil, nil, jobfindings.Whole(r.Context(), s.cfg.Servers, out, errs)
+	if errs := append(notBuilt(unbuilt), jobrules.Validate(j)...); len(errs) > 0 {
+		return nil, nil, s.refused(r, out, unbuilt, errs)
 	}
 	if out.Namespace == ids.ReservedNamespace {
 		denied := fault.New(fault.Denied, "register", fmt.Sprintf("job %q", out.ID),
@@ -58,6 +57,23 @@ func (s *Server) readJob(r *request, j *api.Job, unknown []jobjson.Unknown, aske
 		return nil, nil, fault.WithHint(denied, "use another namespace")
 	}
 	return out, append(warnings, jobrules.Warnings(j)...), nil
+}
+
+// refused is all that is wrong with a job. Where that is only what is not built, it is said in the form that clients
+// know for it.
+func (s *Server) refused(r *request, j *job.Job, unbuilt []support.Field, own []error) error {
+	all := jobfindings.Whole(r.Context(), s.cfg.Servers, j, own)
+	if len(all.Findings) == len(unbuilt) {
+		return badRequest(strings.Join(rows(unbuilt, support.Field.String), "; "))
+	}
+	if len(unbuilt) > 0 {
+		all.Status = badRequest("")
+	}
+	return all
+}
+
+func notBuilt(fields []support.Field) []error {
+	return rows(fields, func(f support.Field) error { return errors.New(f.String()) })
 }
 
 // jobBody reads a request that carries a job and gives the members of the job that are not known.

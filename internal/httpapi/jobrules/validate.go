@@ -140,17 +140,7 @@ func (c *checker) task(at string, j *api.Job, g *api.TaskGroup, t *api.Task) {
 	if l := t.Lifecycle; l != nil && !slices.Contains([]string{"prestart", "poststart", "poststop"}, l.Hook) {
 		c.addf("%s: lifecycle hook must be prestart, poststart or poststop, is %q", at, l.Hook)
 	}
-	r := t.Resources
-	switch {
-	case *r.CPU < 1:
-		c.addf("%s: minimum CPU value is 1; got %d", at, *r.CPU)
-	case *r.MemoryMB < 10:
-		c.addf("%s: minimum MemoryMB value is 10; got %d", at, *r.MemoryMB)
-	case *r.MemoryMaxMB != 0 && *r.MemoryMaxMB != -1 && *r.MemoryMaxMB < *r.MemoryMB:
-		c.addf("%s: memory_max (%d) must be at least memory (%d), or -1", at, *r.MemoryMaxMB, *r.MemoryMB)
-	case r.PIDs < 0 || r.PIDs > maxPIDs:
-		c.addf("%s: pids (%d) must be between 1 and %d", at, r.PIDs, maxPIDs)
-	}
+	c.resources(at, t.Resources)
 	if *t.LogConfig.MaxFiles < 1 || *t.LogConfig.MaxFileSizeMB < 1 {
 		c.addf("%s: logs: max_files and max_file_size must be at least 1", at)
 	}
@@ -160,6 +150,21 @@ func (c *checker) task(at string, j *api.Job, g *api.TaskGroup, t *api.Task) {
 	c.mounts(at, g, t)
 	c.templates(at, t)
 	c.plugin(at, j, t.CSIPluginConfig)
+}
+
+func (c *checker) resources(at string, r *api.Resources) {
+	if *r.CPU < 1 {
+		c.addf("%s: minimum CPU value is 1; got %d", at, *r.CPU)
+	}
+	if *r.MemoryMB < 10 {
+		c.addf("%s: minimum MemoryMB value is 10; got %d", at, *r.MemoryMB)
+	}
+	if *r.MemoryMaxMB != 0 && *r.MemoryMaxMB != -1 && *r.MemoryMaxMB < *r.MemoryMB {
+		c.addf("%s: memory_max (%d) must be at least memory (%d), or -1", at, *r.MemoryMaxMB, *r.MemoryMB)
+	}
+	if r.PIDs < 0 || r.PIDs > maxPIDs {
+		c.addf("%s: pids (%d) must be between 1 and %d", at, r.PIDs, maxPIDs)
+	}
 }
 
 func (c *checker) mounts(at string, g *api.TaskGroup, t *api.Task) {

@@ -29,14 +29,16 @@ func provided(s *state.Snap, j *job.Job) (warnings []string, err error) {
 	}
 	for _, w := range wanted {
 		warning, err := provisioned(s, w, last)
-		if err == nil && !judged[w.Request] {
-			err = siteless(s, &w)
-			judged[w.Request] = err != nil // of all its allocs the same would be said
+		if !judged[w.Request] {
+			less := siteless(s, &w)
+			judged[w.Request] = less != nil // of all its allocs the same would be said
+			err = errors.Join(err, less)
 		}
-		if err != nil {
-			errs = append(errs, fault.Note(err, "register",
+		for _, one := range Each(err) {
+			errs = append(errs, fault.Note(one, "register",
 				fmt.Sprintf("job %q: group %q: volume %q", j.ID, w.Group.Name, w.Request.Name)))
-		} else if warning != "" {
+		}
+		if warning != "" {
 			warnings = append(warnings, warning)
 		}
 		last = w
@@ -74,12 +76,16 @@ func provisioned(s *state.Snap, w, last provision.Wanted) (warning string, err e
 		return "", nil
 	}
 	req := &wire.VolumeWriteRequest{Volume: id, Spec: spec}
-	if err := Volume(req, false); err != nil {
-		return "", err
-	}
+	bad := Volume(req, false)
 	old := s.Volume(nil, id)
 	if old == nil || old.Status.Phase == volume.PhaseFailed {
-		return "", VolumeCreate(s, req)
+		if spec.Plugin == "" {
+			return "", bad
+		}
+		return "", errors.Join(bad, VolumeCreate(s, req))
+	}
+	if bad != nil {
+		return "", bad
 	}
 	if err := May(old, Create, ""); err != nil {
 		return "", err
