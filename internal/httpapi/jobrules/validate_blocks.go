@@ -12,8 +12,8 @@ import (
 )
 
 var operands = []string{"=", "==", "is", "!=", "not", "<", "<=", ">", ">=", "regexp", "version", "semver",
-	"set_contains",
-	"set_contains_all", "set_contains_any", "distinct_hosts", "distinct_property", "is_set", "is_not_set"}
+	"set_contains", "set_contains_all", "set_contains_any", "distinct_hosts",
+	"distinct_property", "is_set", "is_not_set"}
 
 func (c *checker) constraints(at string, list []*api.Constraint, task bool) {
 	for i, k := range list {

@@ -49,7 +49,7 @@ func (e *Endpoints) jobRegister(ctx context.Context, req *wire.JobRegisterReques
 func (e *Endpoints) learned(ctx context.Context, j *job.Job) *state.Snap {
 	s := e.cfg.Store.Snapshot()
 	asked := map[ids.Plugin]bool{}
-	for _, v := range provision.Missing(s, j, "", time.Now()) {
+	for _, v := range provision.Missing(s, j, s.Job(nil, j.Namespace, j.ID), "", time.Now()) {
 		if p := v.Spec.Plugin; !asked[p] {
 			asked[p] = true
 			s = volumes.Learned(ctx, e.cfg.Store, p)

@@ -80,8 +80,11 @@ func (c *JobRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 		}
 		present = c.store(tx, st, old)
 	}
-	if err := c.provide(tx, st); err != nil {
+	if err := c.provide(tx, st, old); err != nil {
 		return nil, err
+	}
+	if old != nil {
+		dropAbandoned(tx, old)
 	}
 	if c.Again {
 		runAgain(tx, st, present)
@@ -97,14 +100,29 @@ func (c *JobRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 
 // provide records the volumes that the job says how to make and that are not there. Where one cannot be made nothing is
 // registered.
-func (c *JobRegister) provide(tx *state.Tx, st Stamp) error {
-	for _, v := range provision.Missing(&tx.Snap, c.Job, c.Seed, st.Time) {
+func (c *JobRegister) provide(tx *state.Tx, st Stamp, before *job.Job) error {
+	if !reached(tx, provision.Corrects) {
+		before = nil
+	}
+	for _, v := range provision.Missing(&tx.Snap, c.Job, before, c.Seed, st.Time) {
 		put := &VolumePut{Volume: v, Seen: modifyIndex(tx.Volume(nil, v.ID))}
 		if _, err := put.Apply(tx, st); err != nil {
 			return fault.Note(err, "register", fmt.Sprintf("job %q", c.Job.ID))
 		}
 	}
 	return nil
+}
+
+// dropAbandoned forgets the volumes that a job asked for in vain, and that none asks for any more.
+func dropAbandoned(tx *state.Tx, before *job.Job) {
+	if !reached(tx, provision.Corrects) {
+		return
+	}
+	for _, v := range provision.Abandoned(&tx.Snap, before) {
+		tx.DeleteVolume(v.ID)
+		tx.DropProvenEnds(v.UID)
+		dropSecret(tx, v.Spec.Secrets, v.Staging())
+	}
 }
 
 func (c *JobRegister) store(tx *state.Tx, st Stamp, old *job.Job) *job.Job {
@@ -215,6 +233,7 @@ func (c *JobDeregister) Apply(tx *state.Tx, st Stamp) (any, error) {
 		pruneVersions(tx, &j)
 		out.Version = j.Version
 	}
+	dropAbandoned(tx, old)
 	if c.NoShutdownDelay {
 		hurry(tx, st, c.Namespace, c.Job)
 	}

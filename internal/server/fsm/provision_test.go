@@ -134,3 +134,72 @@ func TestARegistrationThatIsRefusedMakesNothing(t *testing.T) {
 		t.Errorf("%v; volumes %q", err, volumesOf(c))
 	}
 }
+
+// TestACorrectedJobReplacesWhatWasAskedForInVain: given a volume that a job asks for and of which nothing was made, when
+// the job is registered with other parameters, then those are asked for, under another name; where the provider may have
+// begun, and where a person has asked, it stays as it is.
+func TestACorrectedJobReplacesWhatWasAskedForInVain(t *testing.T) {
+	id := volume.ID{Namespace: ids.DefaultNamespace, ID: "data[0]"}
+	for what, c := range map[string]struct {
+		change   func(*volume.Volume)
+		replaced bool
+	}{
+		"refused for now":      {func(v *volume.Volume) { v.Status.LastError = "permission denied" }, true},
+		"perhaps made":         {func(v *volume.Volume) { v.Status.Presence = volume.Uncertain }, false},
+		"under way":            {func(v *volume.Volume) { v.Status.Executor = "n" }, false},
+		"of a state from back": {func(v *volume.Volume) { v.Status.Suspended = true }, false},
+		"a person's":           {func(v *volume.Volume) { v.Spec.Parameters = map[string]string{"kind": "mine"} }, false},
+	} {
+		cl := localstate.New(t)
+		register(t, cl, bringing(1))
+		before := *cl.Store.Snapshot().Volume(nil, id)
+		c.change(&before)
+		cl.Must(t, &fsm.VolumePut{Volume: &before, Seen: before.ModifyIndex})
+		j := bringing(1)
+		j.TaskGroups[0].Volumes["data"].Create.Parameters = map[string]string{"kind": "slow"}
+		register(t, cl, j)
+		v := cl.Store.Snapshot().Volume(nil, id)
+		if got := v.Spec.Parameters["kind"] == "slow" && v.UID != before.UID; got != c.replaced {
+			t.Errorf("%s: %+v", what, v)
+		}
+	}
+}
+
+// TestWhatNoJobAsksForAnyMoreIsNotLeftBehind: given a volume that its provider refused to make, when its job is stopped,
+// purged or has another in its place, then there is no record of it; one that was made stays, and so does one that
+// another job asks for.
+func TestWhatNoJobAsksForAnyMoreIsNotLeftBehind(t *testing.T) {
+	id := volume.ID{Namespace: ids.DefaultNamespace, ID: "data[0]"}
+	other := bringing(1)
+	other.TaskGroups[0].Volumes["data"].Source = "other"
+	second := bringing(1)
+	second.ID = "second"
+	for what, c := range map[string]struct {
+		phase volume.Phase
+		also  *job.Job
+		end   fsm.Command
+		stays bool
+	}{
+		"stopped": {phase: volume.PhaseFailed, end: &fsm.JobDeregister{Namespace: id.Namespace, Job: "db", Seed: ids.New()}},
+		"purged": {phase: volume.PhaseFailed,
+			end: &fsm.JobDeregister{Namespace: id.Namespace, Job: "db", Purge: true, Seed: ids.New()}},
+		"another in its place": {phase: volume.PhaseFailed, end: &fsm.JobRegister{Job: other, Seed: ids.New()}},
+		"of two jobs": {phase: volume.PhaseFailed, also: second, stays: true,
+			end: &fsm.JobDeregister{Namespace: id.Namespace, Job: "db", Seed: ids.New()}},
+		"one that was made": {phase: volume.PhaseReady, stays: true,
+			end: &fsm.JobDeregister{Namespace: id.Namespace, Job: "db", Purge: true, Seed: ids.New()}},
+	} {
+		cl := localstate.New(t)
+		register(t, cl, bringing(1))
+		if c.also != nil {
+			register(t, cl, c.also)
+		}
+		v := *cl.Store.Snapshot().Volume(nil, id)
+		v.Status.Phase = c.phase
+		cl.Must(t, &fsm.VolumePut{Volume: &v, Seen: v.ModifyIndex})
+		cl.Must(t, c.end)
+		if got := cl.Store.Snapshot().Volume(nil, id) != nil; got != c.stays {
+			t.Errorf("%s: there is a record: %v", what, got)
+		}
+	}
+}

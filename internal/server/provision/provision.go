@@ -7,6 +7,8 @@ package provision
 import (
 	"cmp"
 	"iter"
+	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -19,6 +21,10 @@ import (
 // Schema is the number of the cluster from which on the registration of a job makes volumes: a server before it would
 // apply the same command without them.
 const Schema = 6
+
+// Corrects is the number from which on a registration replaces what its version before asked for in vain, and what no
+// job asks for any more goes.
+const Corrects = 7
 
 // Wanted is a volume that a job says how to make.
 type Wanted struct {
@@ -90,14 +96,78 @@ func spec(r *job.VolumeRequest) volume.Spec {
 	return out
 }
 
+// Unmade tells of a record of which nothing is at the provider and nothing is under way: it can be replaced, or go,
+// and nothing is left. What was under way when the state was restored is not known to be over.
+func Unmade(v *volume.Volume) bool {
+	st := &v.Status
+	return st.Phase == volume.PhaseFailed ||
+		st.Phase == volume.PhaseCreating && !st.Presence.Exists() && st.Executor == "" && !st.Suspended
+}
+
+// anew tells whether a registration records a volume, in place of the record that there is: there is none, its provider
+// refused to make it, or the job's version before asked for it in another way and nothing was made.
+func anew(old *volume.Volume, w *Wanted, before *job.Job) bool {
+	if old == nil || old.Status.Phase == volume.PhaseFailed {
+		return true
+	}
+	return Unmade(old) && !same(&old.Spec, &w.Volume.Spec) && asked(before, old)
+}
+
+// Replaces tells whether a registration of the job replaces the record of a volume that it brings.
+func Replaces(s *state.Snap, w *Wanted) bool {
+	return anew(s.Volume(nil, w.Volume.ID), w, s.Job(nil, w.Job.Namespace, w.Job.ID))
+}
+
+// asked tells whether a record is what a version of a job asks for.
+func asked(j *job.Job, v *volume.Volume) bool {
+	if j == nil {
+		return false
+	}
+	for w := range each(j) {
+		if w.Volume.ID == v.ID && says(w.Request, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// says tells whether a request asks for what a record is of.
+func says(r *job.VolumeRequest, v *volume.Volume) bool {
+	as := spec(r)
+	return same(&as, &v.Spec)
+}
+
+// same holds what is asked of a plugin against what was. A restored state may have nothing where a job has an empty
+// list or map: every server must answer alike.
+func same(a, b *volume.Spec) bool {
+	return a.Plugin == b.Plugin && a.CapacityMin == b.CapacityMin && a.CapacityMax == b.CapacityMax &&
+		a.Name == b.Name && a.Secrets == b.Secrets && a.SnapshotID == b.SnapshotID && a.CloneID == b.CloneID &&
+		slices.Equal(a.Capabilities, b.Capabilities) && a.MountOptions.Equal(b.MountOptions) &&
+		len(a.TopologyRequired)+len(b.TopologyRequired)+len(a.TopologyPreferred)+len(b.TopologyPreferred) == 0 &&
+		maps.Equal(a.Parameters, b.Parameters) && reflect.DeepEqual(a.Ownership, b.Ownership)
+}
+
+// Abandoned lists the volumes that a version of a job asked for, of which nothing was made, and that no job asks for
+// any more.
+func Abandoned(s *state.Snap, before *job.Job) []*volume.Volume {
+	var out []*volume.Volume
+	for w := range each(before) {
+		v := s.Volume(nil, w.Volume.ID)
+		if v != nil && Unmade(v) && says(w.Request, v) && len(bringers(s, v)) == 0 {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
 // Missing lists the volumes that a registration of the job makes, each once, ordered by id: there is no record of it,
-// or its provider refused to make it. They are as they are recorded: their uids follow from the command's seed.
-func Missing(s *state.Snap, j *job.Job, seed string, now time.Time) []*volume.Volume {
+// its provider refused to make it, or the version before it asked in another way and nothing was made. They are as they are recorded: their uids follow from the command's seed.
+func Missing(s *state.Snap, j, before *job.Job, seed string, now time.Time) []*volume.Volume {
 	var out []*volume.Volume
 	for _, w := range Of(j) {
 		v, id := w.Volume, w.Volume.ID
 		old := s.Volume(nil, id)
-		if old != nil && old.Status.Phase != volume.PhaseFailed || len(out) > 0 && out[len(out)-1].ID == id {
+		if !anew(old, &w, before) || len(out) > 0 && out[len(out)-1].ID == id {
 			continue
 		}
 		v.UID = ids.Derived(seed, "volume", string(id.Namespace), string(id.ID))

@@ -31,7 +31,7 @@ func (s *Scheduling) DryRun(ctx context.Context, req *wire.JobPlanRequest) (*wir
 	}
 	view := planner.ViewOf(snap)
 	view.Jobs = &asIf{Jobs: view.Jobs, job: now}
-	made := provision.Missing(snap, now, "", time.Now())
+	made := provision.Missing(snap, now, snap.Job(nil, now.Namespace, now.ID), "", time.Now())
 	view.Volumes = asMade(view.Volumes, made)
 	e := &eval.Eval{
 		ID:             ids.Eval(ids.New()),
