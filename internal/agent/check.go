@@ -107,8 +107,45 @@ func bad(what, why, hint string) error {
 	return fault.WithHint(fault.New(fault.Invalid, "configure", what, why), hint)
 }
 
-// check refuses what cannot work, naming the setting, the reason and the way out.
+// check refuses what cannot work, naming each setting, the reason and the way out. What is on the disk is looked at when
+// the settings are right.
 func (c *Config) check() error {
+	errs := []error{c.checkHalves(), c.checkData(), c.checkAddress()}
+	if !slices.Contains(logLevels, c.LogLevel) {
+		errs = append(errs, bad("log_level "+c.LogLevel, "it is not known", "use trace, debug, info, warn or error"))
+	}
+	errs = append(errs, c.Client.check(), c.checkNetwork(), c.checkIntervals(), c.checkDisks(), c.checkLimits(),
+		c.checkAPI())
+	for _, p := range c.Plugins {
+		errs = append(errs, p.Check())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return c.checkDataDir()
+}
+
+func (c *Config) checkHalves() error {
+	var errs []error
+	switch {
+	case !c.Server.Enabled && !c.Client.Enabled:
+		errs = append(errs, bad("server and client", "neither is enabled",
+			"write server { enabled = true } and client { enabled = true }, or try out with berth agent -dev"))
+	case !c.Client.Enabled:
+		errs = append(errs, bad("client", "a server without a node is not built yet", "write client { enabled = true }"))
+	}
+	if c.Server.BootstrapExpect < 0 || c.Server.BootstrapExpect > 1 {
+		errs = append(errs, bad("server bootstrap_expect", "clusters of several servers are not built yet",
+			"leave it out or write 1"))
+	}
+	if c.ACL != nil && c.ACL.Enabled {
+		errs = append(errs, bad("acl enabled", "access control lists are not built yet",
+			"leave it out; api { token_file = … } guards the port with one token"))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) checkData() error {
 	switch {
 	case c.DataDir == "" && !c.dev:
 		return bad("data_dir", "it is not set",
@@ -116,46 +153,20 @@ func (c *Config) check() error {
 	case filepath.Dir(c.DataDir) == c.DataDir:
 		return bad("data_dir "+c.DataDir, "it is the root of the file system",
 			"use a directory of its own, such as /var/lib/berth")
-	case !c.Server.Enabled && !c.Client.Enabled:
-		return bad("server and client", "neither is enabled",
-			"write server { enabled = true } and client { enabled = true }, or try out with berth agent -dev")
-	case !c.Client.Enabled:
-		return bad("client", "a server without a node is not built yet", "write client { enabled = true }")
-	case c.Server.BootstrapExpect < 0 || c.Server.BootstrapExpect > 1:
-		return bad("server bootstrap_expect", "clusters of several servers are not built yet",
-			"leave it out or write 1")
-	case c.ACL != nil && c.ACL.Enabled:
-		return bad("acl enabled", "access control lists are not built yet",
-			"leave it out; api { token_file = … } guards the port with one token")
-	case !net.ParseIP(c.BindAddr).IsLoopback():
-		return bad("bind_addr "+c.BindAddr, "without encryption the API may listen on the loopback only",
-			"use 127.0.0.1 or ::1, with a tunnel or a proxy before it for those who come from elsewhere")
-	case !validPort(c.Ports.HTTP):
-		return bad("ports http", strconv.Itoa(c.Ports.HTTP)+" is not between 1 and 65535", "use 4646")
-	case !slices.Contains(logLevels, c.LogLevel):
-		return bad("log_level "+c.LogLevel, "it is not known", "use trace, debug, info, warn or error")
 	}
-	if err := errors.Join(c.Client.check(), c.checkNetwork()); err != nil {
-		return err
+	return nil
+}
+
+func (c *Config) checkAddress() error {
+	var errs []error
+	if !net.ParseIP(c.BindAddr).IsLoopback() {
+		errs = append(errs, bad("bind_addr "+c.BindAddr, "without encryption the API may listen on the loopback only",
+			"use 127.0.0.1 or ::1, with a tunnel or a proxy before it for those who come from elsewhere"))
 	}
-	if err := c.checkIntervals(); err != nil {
-		return err
+	if !validPort(c.Ports.HTTP) {
+		errs = append(errs, bad("ports http", strconv.Itoa(c.Ports.HTTP)+" is not between 1 and 65535", "use 4646"))
 	}
-	if err := c.checkDisks(); err != nil {
-		return err
-	}
-	if err := c.checkLimits(); err != nil {
-		return err
-	}
-	if err := c.checkAPI(); err != nil {
-		return err
-	}
-	for _, p := range c.Plugins {
-		if err := p.Check(); err != nil {
-			return err
-		}
-	}
-	return c.checkDataDir()
+	return errors.Join(errs...)
 }
 
 // Bounds of how often plugins are asked: often enough to be of use, and seldom enough that asking is no load.
@@ -167,6 +178,7 @@ const (
 )
 
 func (c *Config) checkIntervals() error {
+	var errs []error
 	for _, i := range []struct {
 		what     string
 		set      *time.Duration
@@ -183,11 +195,11 @@ func (c *Config) checkIntervals() error {
 		{"server node_gc_threshold", c.Server.NodeGCThreshold, minAge, maxAge, gc.DefaultAges.Nodes.String()},
 	} {
 		if i.set != nil && (*i.set < i.min || *i.set > i.max) {
-			return bad(i.what, fmt.Sprintf("%s is not between %s and %s", *i.set, i.min, i.max),
-				"leave it out for "+i.usual)
+			errs = append(errs, bad(i.what, fmt.Sprintf("%s is not between %s and %s", *i.set, i.min, i.max),
+				"leave it out for "+i.usual))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (c *Config) checkDisks() error {
@@ -238,40 +250,40 @@ func (c *Config) makeTemp() error {
 }
 
 func (c *ClientBlock) check() error {
-	switch {
-	case c.NodePool != "default":
-		return bad("client node_pool "+c.NodePool, "there is one pool, default", "leave it out")
-	case !validPort(c.MinPort) || !validPort(c.MaxPort) || c.MinPort > c.MaxPort:
-		return bad("client min_dynamic_port and max_dynamic_port",
+	var errs []error
+	if c.NodePool != "default" {
+		errs = append(errs, bad("client node_pool "+c.NodePool, "there is one pool, default", "leave it out"))
+	}
+	if !validPort(c.MinPort) || !validPort(c.MaxPort) || c.MinPort > c.MaxPort {
+		errs = append(errs, bad("client min_dynamic_port and max_dynamic_port",
 			fmt.Sprintf("%d to %d is no range of ports", c.MinPort, c.MaxPort),
-			fmt.Sprintf("leave them out for %d to %d", host.DefaultMinDynamicPort, host.DefaultMaxDynamicPort))
-	case c.CPUTotal < 0 || c.MemoryTotal < 0:
-		return bad("client cpu_total_compute and memory_total_mb", "they must not be negative",
-			"leave them out to use what the machine has")
+			fmt.Sprintf("leave them out for %d to %d", host.DefaultMinDynamicPort, host.DefaultMaxDynamicPort)))
 	}
-	if err := c.checkCaps(); err != nil {
-		return err
+	if c.CPUTotal < 0 || c.MemoryTotal < 0 {
+		errs = append(errs, bad("client cpu_total_compute and memory_total_mb", "they must not be negative",
+			"leave them out to use what the machine has"))
 	}
+	errs = append(errs, c.checkCaps())
 	if r := c.Reserved; r != nil {
 		if r.CPU < 0 || r.MemoryMB < 0 || r.DiskMB < 0 {
-			return bad("client reserved", "cpu, memory and disk must not be negative",
-				"leave out what shall not be kept back")
+			errs = append(errs, bad("client reserved", "cpu, memory and disk must not be negative",
+				"leave out what shall not be kept back"))
 		}
-		if _, err := reservedPorts(r.Ports); err != nil {
-			return err
-		}
+		_, err := reservedPorts(r.Ports)
+		errs = append(errs, err)
 	}
 	for _, v := range c.HostVolumes {
 		if !filepath.IsAbs(v.Path) {
-			return bad("host_volume \""+v.Name+"\"", "its path must be absolute, is \""+v.Path+"\"",
-				"write path = \"/…\"")
+			errs = append(errs, bad("host_volume \""+v.Name+"\"", "its path must be absolute, is \""+v.Path+"\"",
+				"write path = \"/…\""))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // checkCaps refuses caps below what a task must have, and above what the kernel takes: those would cap nothing.
 func (c *ClientBlock) checkCaps() error {
+	var errs []error
 	for _, o := range []struct {
 		what        string
 		set         *int
@@ -281,11 +293,11 @@ func (c *ClientBlock) checkCaps() error {
 		{"client max_pids", c.MaxPIDs, 1, 1 << 22}, // PID_MAX_LIMIT
 	} {
 		if o.set != nil && (*o.set < o.least || *o.set > o.most) {
-			return bad(o.what, fmt.Sprintf("%d is not between %d and %d", *o.set, o.least, o.most),
-				"leave it out for no cap")
+			errs = append(errs, bad(o.what, fmt.Sprintf("%d is not between %d and %d", *o.set, o.least, o.most),
+				"leave it out for no cap"))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // plugin is a driver's block, or an empty one.

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 
@@ -24,15 +25,16 @@ func (l *LimitsBlock) override(f *LimitsBlock) {
 
 // checkLimits refuses bounds that are none.
 func (c *Config) checkLimits() error {
+	var errs []error
 	for name, n := range map[string]*int{
 		"http_max_conns":            c.Limits.MaxConns,
 		"http_max_conns_per_client": c.Limits.MaxConnsPerClient,
 	} {
 		if n != nil && *n < 0 {
-			return bad("limits "+name, fmt.Sprintf("%d connections are no bound", *n), "write 0 for none")
+			errs = append(errs, bad("limits "+name, fmt.Sprintf("%d connections are no bound", *n), "write 0 for none"))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // bounds are those of connections to the HTTP API.

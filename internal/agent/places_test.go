@@ -68,3 +68,26 @@ func TestAWrongValueIsNamedWithItsPlace(t *testing.T) {
 		})
 	}
 }
+
+// Given a file with several values that cannot be, when an agent reads it, then one answer has all of them, each with
+// its place.
+func TestAllWrongValuesAreNamedAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	file := write(t, dir, "a.hcl", "data_dir = \"/\"\nlog_level = \"loud\"\nports {\n  http = 70000\n}\n"+
+		"server {\n  enabled = true\n  job_gc_interval = \"1ms\"\n  eval_gc_threshold = \"1ms\"\n}\n"+
+		"client {\n  enabled = true\n  max_pids = -1\n  max_memory_max = 1\n  host_volume \"m\" {\n    path = \"srv\"\n"+
+		"  }\n}\n")
+	_, err := Parse([]string{"-config", file}, io.Discard)
+	if !fault.Has(err, fault.Invalid) {
+		t.Fatalf("%v", err)
+	}
+	got := strings.ReplaceAll(err.Error(), dir+"/", "")
+	for _, want := range []string{"a.hcl:1:1: configure data_dir /", "a.hcl:2:1: configure log_level",
+		"a.hcl:4:3: configure ports http", "a.hcl:8:3: configure server job_gc_interval",
+		"a.hcl:9:3: configure server eval_gc_threshold", "a.hcl:13:3: configure client max_pids",
+		"a.hcl:14:3: configure client max_memory_max", "a.hcl:15:3: configure host_volume"} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("%q is not there once:\n%s", want, got)
+		}
+	}
+}

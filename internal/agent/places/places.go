@@ -68,8 +68,16 @@ func label(block reflect.Value) string {
 
 func joined(path, name string) string { return strings.TrimPrefix(path+" "+name, " ") }
 
-// Note puts before an error where that is written which it is about. What no file says stays as it is.
+// Note puts before an error where that is written which it is about, before each of several. What no file says stays as
+// it is.
 func (p Places) Note(err error) error {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []error
+		for _, one := range many.Unwrap() {
+			out = append(out, p.Note(one))
+		}
+		return errors.Join(out...)
+	}
 	var f *fault.Error
 	for at := err; errors.As(at, &f); at = f.Err {
 		if f.Subject == "" {
