@@ -107,8 +107,8 @@ func bad(what, why, hint string) error {
 	return fault.WithHint(fault.New(fault.Invalid, "configure", what, why), hint)
 }
 
-// check refuses what cannot work, naming each setting, the reason and the way out. What is on the disk is looked at when
-// the settings are right.
+// check refuses what cannot work, naming each setting, the reason and the way out. What is on the disk is looked at
+// when the settings are right.
 func (c *Config) check() error {
 	errs := []error{c.checkHalves(), c.checkData(), c.checkAddress()}
 	if !slices.Contains(logLevels, c.LogLevel) {
@@ -132,7 +132,8 @@ func (c *Config) checkHalves() error {
 		errs = append(errs, bad("server and client", "neither is enabled",
 			"write server { enabled = true } and client { enabled = true }, or try out with berth agent -dev"))
 	case !c.Client.Enabled:
-		errs = append(errs, bad("client", "a server without a node is not built yet", "write client { enabled = true }"))
+		errs = append(errs, bad("client", "a server without a node is not built yet",
+			"write client { enabled = true }"))
 	}
 	if c.Server.BootstrapExpect < 0 || c.Server.BootstrapExpect > 1 {
 		errs = append(errs, bad("server bootstrap_expect", "clusters of several servers are not built yet",

@@ -75,7 +75,8 @@ func TestAllWrongValuesAreNamedAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, dir, "a.hcl", "data_dir = \"/\"\nlog_level = \"loud\"\nports {\n  http = 70000\n}\n"+
 		"server {\n  enabled = true\n  job_gc_interval = \"1ms\"\n  eval_gc_threshold = \"1ms\"\n}\n"+
-		"client {\n  enabled = true\n  max_pids = -1\n  max_memory_max = 1\n  host_volume \"m\" {\n    path = \"srv\"\n"+
+		"client {\n  enabled = true\n  max_pids = -1\n  max_memory_max = 1\n"+
+		"  host_volume \"m\" {\n    path = \"srv\"\n"+
 		"  }\n}\n")
 	_, err := Parse([]string{"-config", file}, io.Discard)
 	if !fault.Has(err, fault.Invalid) {

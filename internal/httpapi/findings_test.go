@@ -25,7 +25,8 @@ func TestOneAnswerHasWhatTheRulesAndWhatTheServersFind(t *testing.T) {
 	helper := map[string]any{"Name": "helper", "Driver": "docker"}
 	group(j)["Tasks"] = append(group(j)["Tasks"].([]any), helper, map[string]any{"Name": "bare"})
 	wants := []string{
-		"job priority must be between 1 and 100", "minimum CPU value is 1", "minimum MemoryMB value is 10", "artifact is not built yet", "CSI volumes must have an access mode",
+		"job priority must be between 1 and 100", "minimum CPU value is 1", "minimum MemoryMB value is 10",
+		"artifact is not built yet", "CSI volumes must have an access mode",
 		`volume "odd": source "a/b"`, `task "bare": missing task driver`,
 		"log storage (300 MB) must be less",                                                  // the rules
 		`"nobody" is not known`, "capacity_max (10 B) must be at least", `function "nosuch"`, // the servers

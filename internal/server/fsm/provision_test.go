@@ -135,9 +135,9 @@ func TestARegistrationThatIsRefusedMakesNothing(t *testing.T) {
 	}
 }
 
-// TestACorrectedJobReplacesWhatWasAskedForInVain: given a volume that a job asks for and of which nothing was made, when
-// the job is registered with other parameters, then those are asked for, under another name; where the provider may have
-// begun, and where a person has asked, it stays as it is.
+// TestACorrectedJobReplacesWhatWasAskedForInVain: given a volume that a job asks for and of which nothing was made,
+// when the job is registered with other parameters, then those are asked for, under another name; where the provider may
+// have begun, and where a person has asked, it stays as it is.
 func TestACorrectedJobReplacesWhatWasAskedForInVain(t *testing.T) {
 	id := volume.ID{Namespace: ids.DefaultNamespace, ID: "data[0]"}
 	for what, c := range map[string]struct {
@@ -148,7 +148,7 @@ func TestACorrectedJobReplacesWhatWasAskedForInVain(t *testing.T) {
 		"perhaps made":         {func(v *volume.Volume) { v.Status.Presence = volume.Uncertain }, false},
 		"under way":            {func(v *volume.Volume) { v.Status.Executor = "n" }, false},
 		"of a state from back": {func(v *volume.Volume) { v.Status.Suspended = true }, false},
-		"a person's":           {func(v *volume.Volume) { v.Spec.Parameters = map[string]string{"kind": "mine"} }, false},
+		"a person's":           {func(v *volume.Volume) { v.Spec.Parameters = nil }, false},
 	} {
 		cl := localstate.New(t)
 		register(t, cl, bringing(1))
@@ -166,8 +166,8 @@ func TestACorrectedJobReplacesWhatWasAskedForInVain(t *testing.T) {
 }
 
 // TestWhatNoJobAsksForAnyMoreIsNotLeftBehind: given a volume that its provider refused to make, when its job is stopped,
-// purged or has another in its place, then there is no record of it; one that was made stays, and so does one that
-// another job asks for.
+// purged or has another in its place, then there is no record of it; one that was made stays, and so does one
+// that another job asks for.
 func TestWhatNoJobAsksForAnyMoreIsNotLeftBehind(t *testing.T) {
 	id := volume.ID{Namespace: ids.DefaultNamespace, ID: "data[0]"}
 	other := bringing(1)
@@ -180,7 +180,8 @@ func TestWhatNoJobAsksForAnyMoreIsNotLeftBehind(t *testing.T) {
 		end   fsm.Command
 		stays bool
 	}{
-		"stopped": {phase: volume.PhaseFailed, end: &fsm.JobDeregister{Namespace: id.Namespace, Job: "db", Seed: ids.New()}},
+		"stopped": {phase: volume.PhaseFailed,
+			end: &fsm.JobDeregister{Namespace: id.Namespace, Job: "db", Seed: ids.New()}},
 		"purged": {phase: volume.PhaseFailed,
 			end: &fsm.JobDeregister{Namespace: id.Namespace, Job: "db", Purge: true, Seed: ids.New()}},
 		"another in its place": {phase: volume.PhaseFailed, end: &fsm.JobRegister{Job: other, Seed: ids.New()}},

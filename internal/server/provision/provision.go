@@ -161,7 +161,8 @@ func Abandoned(s *state.Snap, before *job.Job) []*volume.Volume {
 }
 
 // Missing lists the volumes that a registration of the job makes, each once, ordered by id: there is no record of it,
-// its provider refused to make it, or the version before it asked in another way and nothing was made. They are as they are recorded: their uids follow from the command's seed.
+// its provider refused to make it, or the version before it asked in another way and nothing was made. They are
+// as they are recorded: their uids follow from the command's seed.
 func Missing(s *state.Snap, j, before *job.Job, seed string, now time.Time) []*volume.Volume {
 	var out []*volume.Volume
 	for _, w := range Of(j) {
