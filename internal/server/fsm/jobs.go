@@ -83,9 +83,7 @@ func (c *JobRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 	if err := c.provide(tx, st, old); err != nil {
 		return nil, err
 	}
-	if old != nil {
-		dropAbandoned(tx, old)
-	}
+	provision.DropAbandoned(tx, old)
 	if c.Again {
 		runAgain(tx, st, present)
 	}
@@ -101,28 +99,12 @@ func (c *JobRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 // provide records the volumes that the job says how to make and that are not there. Where one cannot be made nothing is
 // registered.
 func (c *JobRegister) provide(tx *state.Tx, st Stamp, before *job.Job) error {
-	if !reached(tx, provision.Corrects) {
-		before = nil
-	}
 	for _, v := range provision.Missing(&tx.Snap, c.Job, before, c.Seed, st.Time) {
-		put := &VolumePut{Volume: v, Seen: modifyIndex(tx.Volume(nil, v.ID))}
-		if _, err := put.Apply(tx, st); err != nil {
+		if _, err := (&VolumePut{Volume: v, Seen: modifyIndex(tx.Volume(nil, v.ID))}).Apply(tx, st); err != nil {
 			return fault.Note(err, "register", fmt.Sprintf("job %q", c.Job.ID))
 		}
 	}
 	return nil
-}
-
-// dropAbandoned forgets the volumes that a job asked for in vain, and that none asks for any more.
-func dropAbandoned(tx *state.Tx, before *job.Job) {
-	if !reached(tx, provision.Corrects) {
-		return
-	}
-	for _, v := range provision.Abandoned(&tx.Snap, before) {
-		tx.DeleteVolume(v.ID)
-		tx.DropProvenEnds(v.UID)
-		dropSecret(tx, v.Spec.Secrets, v.Staging())
-	}
 }
 
 func (c *JobRegister) store(tx *state.Tx, st Stamp, old *job.Job) *job.Job {
@@ -233,7 +215,7 @@ func (c *JobDeregister) Apply(tx *state.Tx, st Stamp) (any, error) {
 		pruneVersions(tx, &j)
 		out.Version = j.Version
 	}
-	dropAbandoned(tx, old)
+	provision.DropAbandoned(tx, old)
 	if c.NoShutdownDelay {
 		hurry(tx, st, c.Namespace, c.Job)
 	}
@@ -254,8 +236,7 @@ func hurry(tx *state.Tx, st Stamp, ns ids.Namespace, id ids.Job) {
 	for _, a := range collect(tx.AllocsByJob(nil, ns, id)) {
 		if !a.ClientTerminal() && !a.NoShutdownDelay {
 			n := *a
-			n.NoShutdownDelay = true
-			n.AllocModifyIndex = st.Index
+			n.NoShutdownDelay, n.AllocModifyIndex = true, st.Index
 			n.ModifyTime = st.Time.UnixNano()
 			tx.PutAlloc(&n)
 		}

@@ -136,8 +136,8 @@ func TestARegistrationThatIsRefusedMakesNothing(t *testing.T) {
 }
 
 // TestACorrectedJobReplacesWhatWasAskedForInVain: given a volume that a job asks for and of which nothing was made,
-// when the job is registered with other parameters, then those are asked for, under another name; where the provider may
-// have begun, and where a person has asked, it stays as it is.
+// when the job is registered with other parameters, then those are asked for, under another name; where the provider
+// may have begun, and where a person has asked, it stays as it is.
 func TestACorrectedJobReplacesWhatWasAskedForInVain(t *testing.T) {
 	id := volume.ID{Namespace: ids.DefaultNamespace, ID: "data[0]"}
 	for what, c := range map[string]struct {
@@ -165,8 +165,8 @@ func TestACorrectedJobReplacesWhatWasAskedForInVain(t *testing.T) {
 	}
 }
 
-// TestWhatNoJobAsksForAnyMoreIsNotLeftBehind: given a volume that its provider refused to make, when its job is stopped,
-// purged or has another in its place, then there is no record of it; one that was made stays, and so does one
+// TestWhatNoJobAsksForAnyMoreIsNotLeftBehind: given a volume that its provider refused to make, when its job is
+// stopped, purged or has another in its place, then there is no record of it; one that was made stays, and so does one
 // that another job asks for.
 func TestWhatNoJobAsksForAnyMoreIsNotLeftBehind(t *testing.T) {
 	id := volume.ID{Namespace: ids.DefaultNamespace, ID: "data[0]"}

@@ -1,5 +1,5 @@
 // Package provision owns which volumes the registration of a job makes: those that its groups say how to make, and
-// that are not there. It reads, and changes nothing. Nothing is made at any other time: an alloc that is replaced never
+// that are not there, and which of them go with it. Nothing is made at any other time: an alloc that is replaced never
 // finds an empty volume in the place of one that was deleted. Where such a volume may be made follows from where its
 // job may run.
 package provision
@@ -113,8 +113,8 @@ func anew(old *volume.Volume, w *Wanted, before *job.Job) bool {
 	return Unmade(old) && !same(&old.Spec, &w.Volume.Spec) && asked(before, old)
 }
 
-// Replaces tells whether a registration of the job replaces the record of a volume that it brings.
-func Replaces(s *state.Snap, w *Wanted) bool {
+// Renews tells whether a registration of the job replaces the record of a volume that it brings.
+func Renews(s *state.Snap, w *Wanted) bool {
 	return anew(s.Volume(nil, w.Volume.ID), w, s.Job(nil, w.Job.Namespace, w.Job.ID))
 }
 
@@ -147,23 +147,28 @@ func same(a, b *volume.Spec) bool {
 		maps.Equal(a.Parameters, b.Parameters) && reflect.DeepEqual(a.Ownership, b.Ownership)
 }
 
-// Abandoned lists the volumes that a version of a job asked for, of which nothing was made, and that no job asks for
-// any more.
-func Abandoned(s *state.Snap, before *job.Job) []*volume.Volume {
-	var out []*volume.Volume
+// DropAbandoned forgets the volumes that a version of a job asked for, of which nothing was made, and that no job asks
+// for any more. Before that version there may have been none.
+func DropAbandoned(tx *state.Tx, before *job.Job) {
+	if before == nil || !tx.Understands(Corrects) {
+		return
+	}
 	for w := range each(before) {
-		v := s.Volume(nil, w.Volume.ID)
-		if v != nil && Unmade(v) && says(w.Request, v) && len(bringers(s, v)) == 0 {
-			out = append(out, v)
+		v := tx.Volume(nil, w.Volume.ID)
+		if v != nil && Unmade(v) && says(w.Request, v) && len(bringers(&tx.Snap, v)) == 0 {
+			tx.DeleteVolume(v.ID)
+			tx.DropProvenEnds(v.UID)
 		}
 	}
-	return out
 }
 
 // Missing lists the volumes that a registration of the job makes, each once, ordered by id: there is no record of it,
 // its provider refused to make it, or the version before it asked in another way and nothing was made. They are
 // as they are recorded: their uids follow from the command's seed.
 func Missing(s *state.Snap, j, before *job.Job, seed string, now time.Time) []*volume.Volume {
+	if !s.Understands(Corrects) {
+		before = nil
+	}
 	var out []*volume.Volume
 	for _, w := range Of(j) {
 		v, id := w.Volume, w.Volume.ID

@@ -78,7 +78,7 @@ func provisioned(s *state.Snap, w, last provision.Wanted) (warning string, err e
 	req := &wire.VolumeWriteRequest{Volume: id, Spec: spec}
 	bad := Volume(req, false)
 	old := s.Volume(nil, id)
-	if old == nil || provision.Replaces(s, &w) {
+	if old == nil || provision.Renews(s, &w) {
 		if spec.Plugin == "" {
 			return "", bad
 		}
