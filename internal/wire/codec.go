@@ -34,6 +34,9 @@ func decOptions(extra cbor.ExtraDecErrorCond) cbor.DecOptions {
 		MaxNestedLevels:   64,
 		MaxArrayElements:  1 << 22,
 		MaxMapPairs:       1 << 20,
+		// Encode writes any string. Were one refused here that is no UTF-8, as names of a task's files may be, it would
+		// keep all that a node reports from the servers, and an alloc's record from the agent's next start.
+		UTF8: cbor.UTF8DecodeInvalid,
 	}
 }
 

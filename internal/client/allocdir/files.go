@@ -149,9 +149,12 @@ func (d Dir) List(path string) ([]wire.FileInfo, error) {
 	return out, nil
 }
 
+// readable is the name of a file as text, which a task may have given it any bytes for.
+func readable(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
+
 func describe(info fs.FileInfo, content string) wire.FileInfo {
 	return wire.FileInfo{
-		Name:        info.Name(),
+		Name:        readable(info.Name()),
 		IsDir:       info.IsDir(),
 		Size:        info.Size(),
 		FileMode:    info.Mode().String(),

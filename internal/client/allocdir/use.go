@@ -115,8 +115,8 @@ func (m *measure) directory(ctx context.Context, fd int, path string, depth int)
 	defer func() { _ = f.Close() }() // opened for reading
 	for {
 		names, err := f.Readdirnames(namesAtOnce)
-		if errors.Is(err, io.EOF) {
-			return nil
+		if errors.Is(err, io.EOF) || errors.Is(err, unix.ENOENT) {
+			return nil // that is all, or it was removed meanwhile
 		}
 		if err != nil {
 			return err
@@ -125,7 +125,7 @@ func (m *measure) directory(ctx context.Context, fd int, path string, depth int)
 			return err
 		}
 		for _, name := range names {
-			if err := m.entry(ctx, fd, name, filepath.Join(path, name), depth); err != nil {
+			if err := m.entry(ctx, fd, name, filepath.Join(path, readable(name)), depth); err != nil {
 				return err
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/client/allocdir"
+	"berth/internal/wire"
 )
 
 func used(t *testing.T, d allocdir.Dir) allocdir.Use {
@@ -194,5 +196,44 @@ func TestWhatLiesTooDeepIsSaidAndRemoved(t *testing.T) {
 	}
 	if err := d.Destroy(); err != nil || d.Exists() {
 		t.Errorf("it is there: %v, %v", d.Exists(), err)
+	}
+}
+
+// A task that makes and removes directories for ever must not keep its disk from being measured.
+func TestADirectoryThatIsRemovedMeanwhileIsNoFailure(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "gone")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := allocdir.MeasureOpened(t.Context(), fd); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a task calls its files is told to people and machines that take nothing but text.
+func TestNamesOfFilesAreTold(t *testing.T) {
+	d := build(t, "web")
+	shared := filepath.Join(d.SharedDir(), "\xff\xfe")
+	if err := os.Mkdir(shared, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(shared, "big"), strings.Repeat("x", 1<<20))
+	const told = "\uFFFD" // one for both bytes
+	if u := used(t, d); len(u.Places) == 0 || u.Places[0].Name != "alloc/"+told {
+		t.Errorf("the places are %+v", u.Places)
+	}
+	files, err := d.List("alloc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(files, func(f wire.FileInfo) bool { return f.Name == told }) {
+		t.Errorf("the files are %+v", files)
 	}
 }
