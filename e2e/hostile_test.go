@@ -129,6 +129,8 @@ func (m *machine) attack(site hostile.Site, user string) map[string]string {
 		"unnamed": {"memory: take more than the limit in files without a name", "OOM Killed", "OOM Killed"},
 		"disk":    {"disk: write more than the group asks for", "stopped", "ephemeral_disk allows 10 MiB"},
 		"inodes":  {"disk: make files without content", "stopped", "ephemeral_disk allows 10 MiB"},
+		"names":   {"disk: write below names that are no text", "stopped", "ephemeral_disk allows 10 MiB"},
+		"gone":    {"disk: have directories gone when they are looked at", "stopped", "ephemeral_disk allows 10 MiB"},
 	} {
 		out[end.name] = end.answer
 		if events := m.ending(*job.ID, group); !strings.Contains(events, end.event) {
@@ -210,6 +212,10 @@ func (m *machine) asked(job string) map[string]string {
 		return status(err)
 	}
 	_, err := m.api.Allocations().ListFiles(m.t.Context(), id, "t/local/root", nil)
+	listed := "listed"
+	if _, err := m.api.Allocations().ListFiles(m.t.Context(), id, "alloc", nil); err != nil {
+		listed = status(err)
+	}
 	return map[string]string{
 		"API: read a file of the node by a link in the task's directory": read("t/local/shadow"),
 		"API: read the task's secrets by a link":                         read("t/local/secret"),
@@ -217,6 +223,7 @@ func (m *machine) asked(job string) map[string]string {
 		"API: read the data_dir by dots":                                 read("../../client/client.db"),
 		"API: read a pipe that nobody writes to":                         read("t/local/pipe"),
 		"API: list the node's root by a link":                            status(err),
+		"API: list a directory whose names are no text":                  listed,
 	}
 }
 

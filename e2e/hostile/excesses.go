@@ -64,6 +64,8 @@ var acts = map[string]func() error{
 	"flood":   flood,
 	"disk":    disk,
 	"inodes":  inodes,
+	"names":   names,
+	"gone":    gone,
 	"killall": killAll,
 }
 
@@ -248,6 +250,7 @@ func lay() error {
 		os.Symlink("../../../../../../../../../../", "/local/root"),
 		unix.Mkfifo("/local/pipe", 0o666),
 		os.WriteFile("/secrets/own", []byte("of the task"), 0o600),
+		os.Mkdir(noText, 0o755),
 		say(End),
 	)
 	if err != nil {
@@ -274,6 +277,10 @@ func disk() error {
 	if err != nil {
 		return err
 	}
+	return grow(f)
+}
+
+func grow(f *os.File) error {
 	for range 64 {
 		_, err := f.Write(make([]byte, 1<<20))
 		if err == nil {
@@ -298,6 +305,34 @@ func inodes() error {
 		}
 	}
 	return wait()
+}
+
+// noText is the name of a file that is no text in any encoding that people use.
+const noText = "/alloc/\xff\xfe"
+
+// names writes too much of the disk where whoever tells of it has no word for the place.
+func names() error {
+	if err := os.Mkdir(noText, 0o755); err != nil {
+		return err
+	}
+	f, err := os.Create(noText + "/\xff")
+	if err != nil {
+		return err
+	}
+	return grow(f)
+}
+
+// gone writes too much of the disk while another process makes and removes directories.
+func gone() error {
+	churn := exec.Command("/bin/sh", "-c", "while :; do mkdir $(seq 500); rmdir $(seq 500); done")
+	if err := os.Mkdir("/local/churn", 0o755); err != nil {
+		return err
+	}
+	churn.Dir = "/local/churn"
+	if err := churn.Start(); err != nil {
+		return err
+	}
+	return disk()
 }
 
 // killAll kills every process that it can, and tells that it lives.

@@ -57,12 +57,15 @@ func Outside() []Attempt {
 		{Name: "API: read the data_dir by dots", Want: []string{"404"}},
 		{Name: "API: read a pipe that nobody writes to", Want: []string{"400"}},
 		{Name: "API: list the node's root by a link", Want: []string{"403"}},
+		{Name: "API: list a directory whose names are no text", Want: []string{"listed"}},
 		{Name: "template: write past the task's directory by a link laid between starts", Want: []string{"refused"}},
 		{Name: "logs: write more than the job's share", Want: []string{"dropped"}},
 		{Name: "memory: take more than the limit", Want: []string{"OOM Killed"}},
 		{Name: "memory: take more than the limit in files without a name", Want: []string{"OOM Killed"}},
 		{Name: "disk: write more than the group asks for", Want: []string{"stopped"}},
 		{Name: "disk: make files without content", Want: []string{"stopped"}},
+		{Name: "disk: write below names that are no text", Want: []string{"stopped"}},
+		{Name: "disk: have directories gone when they are looked at", Want: []string{"stopped"}},
 		{Name: "processes: kill everybody", Want: []string{"its own alone"}},
 	}
 }

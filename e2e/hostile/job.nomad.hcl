@@ -16,7 +16,7 @@ variable "outside" {
 }
 
 locals {
-  alone = ["lay", "flood", "killall", "memory", "unnamed", "disk", "inodes"]
+  alone = ["lay", "flood", "killall", "memory", "unnamed", "disk", "inodes", "names", "gone"]
 }
 
 job "hostile" {

@@ -28,6 +28,13 @@ func TestJobsBeyondABoundAreRefused(t *testing.T) {
 		"constraints": {func(j map[string]any) {
 			j["Constraints"] = constraints
 		}, "number of constraints 10000 exceeds the bound of 1000 constraints of one job"},
+		"a sum of memory below nothing": {func(j map[string]any) {
+			task(j)["Resources"] = map[string]any{"CPU": 1, "MemoryMB": 1 << 62}
+		}, `group "g": task "t": memory 4611686018427387904 exceeds the bound of 1073741824 MiB`},
+		"logs whose size is nothing": {func(j map[string]any) {
+			task(j)["LogConfig"] = map[string]any{"MaxFiles": 1 << 32, "MaxFileSizeMB": 1}
+			group(j)["EphemeralDisk"] = map[string]any{"SizeMB": 1 << 30}
+		}, `group "g": task "t": max_files of logs 4294967296 exceeds the bound of 1048576 files`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := webJob("big")

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/packed"
@@ -169,6 +170,9 @@ func (r *request) body() ([]byte, error) {
 		return nil, unread(err)
 	case len(data) == 0:
 		return nil, badRequest("the request has no body")
+	case !utf8.Valid(data):
+		// What decodes JSON would put U+FFFD in its place: another job than was meant, or another's.
+		return nil, badRequest("the request's body is not UTF-8")
 	}
 	return data, nil
 }

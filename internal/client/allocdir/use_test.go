@@ -217,23 +217,23 @@ func TestADirectoryThatIsRemovedMeanwhileIsNoFailure(t *testing.T) {
 	}
 }
 
-// What a task calls its files is told to people and machines that take nothing but text.
-func TestNamesOfFilesAreTold(t *testing.T) {
+// What a task calls its files is shown to people and machines that take nothing but text.
+func TestNamesOfFilesAreText(t *testing.T) {
 	d := build(t, "web")
 	shared := filepath.Join(d.SharedDir(), "\xff\xfe")
 	if err := os.Mkdir(shared, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(shared, "big"), strings.Repeat("x", 1<<20))
-	const told = "\uFFFD" // one for both bytes
-	if u := used(t, d); len(u.Places) == 0 || u.Places[0].Name != "alloc/"+told {
+	const shown = "\uFFFD" // one for both bytes
+	if u := used(t, d); len(u.Places) == 0 || u.Places[0].Name != "alloc/"+shown {
 		t.Errorf("the places are %+v", u.Places)
 	}
 	files, err := d.List("alloc")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(files, func(f wire.FileInfo) bool { return f.Name == told }) {
+	if !slices.ContainsFunc(files, func(f wire.FileInfo) bool { return f.Name == shown }) {
 		t.Errorf("the files are %+v", files)
 	}
 }

@@ -173,6 +173,13 @@ func TestValidationNamesThePlace(t *testing.T) {
 		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Resources.PIDs = -1 }, "pids (-1)"},
 		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Resources.PIDs = 1<<22 + 1 }, "pids (4194305)"},
 		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.LogConfig.MaxFiles = new(500) }, "log storage"},
+		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.User = "no\x00body" }, "user contains NUL"},
+		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+			t.Env = map[string]string{"A": "\x00"}
+		}, `env "A" contains NUL`},
+		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+			t.Config = map[string]any{"args": []any{"a", map[string]any{"b": "\x00"}}}
+		}, "config.args contains NUL"},
 		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
 			t.VolumeMounts[0].Volume = new("other")
 		}, `names volume "other"`},

@@ -33,6 +33,11 @@ var (
 	MaxVolumes = Bound{200, "volumes of one group"}
 	// MaxPorts: all dynamic ports of a node are 12,000.
 	MaxPorts = Bound{2_000, "ports of one group"}
+	// MaxMHz, MaxMiB and MaxLogFiles are more than machines have, and little enough that no sum of them overflows, nor
+	// what they are in bytes: a sum that did would be less than nothing, and fit any node.
+	MaxMHz      = Bound{1 << 30, "MHz of one task"}
+	MaxMiB      = Bound{1 << 30, "MiB"}
+	MaxLogFiles = Bound{1 << 20, "files of one task's output"}
 )
 
 // MaxPlacements is how many allocs one evaluation places; the next one goes on. It bounds the plan, which is one
@@ -83,9 +88,15 @@ func (j *Job) Excesses() []*Excess {
 		check(g.Name, "number of tasks", len(g.Tasks), MaxTasks)
 		check(g.Name, "number of volumes", len(g.Volumes), MaxVolumes)
 		check(g.Name, "number of ports", ports(g.Networks), MaxPorts)
+		if g.EphemeralDisk != nil {
+			check(g.Name, "size of ephemeral_disk", g.EphemeralDisk.SizeMB, MaxMiB)
+		}
 		for _, t := range g.Tasks {
 			if t != nil {
 				constraints, affinities = constraints+len(t.Constraints), affinities+len(t.Affinities)
+				t.takes(func(what string, n int, b Bound) {
+					check(g.Name, fmt.Sprintf("task %q: %s", t.Name, what), n, b)
+				})
 			}
 		}
 	}
@@ -96,6 +107,19 @@ func (j *Job) Excesses() []*Excess {
 	check("", "number of affinities", affinities, MaxAffinities)
 	check("", "number of spreads and targets", spreads, MaxSpreads)
 	return out
+}
+
+// takes reports each amount that a task asks for.
+func (t *Task) takes(check func(what string, n int, b Bound)) {
+	if r := t.Resources; r != nil {
+		check("cpu", r.CPU, MaxMHz)
+		check("memory", r.MemoryMB, MaxMiB)
+		check("memory_max", r.MemoryMaxMB, MaxMiB)
+	}
+	if l := t.LogConfig; l != nil {
+		check("max_files of logs", l.MaxFiles, MaxLogFiles)
+		check("max_file_size of logs", l.MaxFileSizeMB, MaxMiB)
+	}
 }
 
 func breadth(spreads []*Spread) int {

@@ -54,6 +54,24 @@ func TestEveryBoundNamesPlaceValueAndLimit(t *testing.T) {
 				DynamicPorts:  make([]Port, n-1),
 			}}
 		}, MaxPorts, `group "g": number of ports`},
+		"cpu": {func(j *Job, n int) {
+			j.TaskGroups[0].Tasks[0].Resources = &Resources{CPU: n}
+		}, MaxMHz, `group "g": task "": cpu`},
+		"memory": {func(j *Job, n int) {
+			j.TaskGroups[0].Tasks[0].Resources = &Resources{MemoryMB: n}
+		}, MaxMiB, `group "g": task "": memory`},
+		"memory_max": {func(j *Job, n int) {
+			j.TaskGroups[0].Tasks[0].Resources = &Resources{MemoryMaxMB: n}
+		}, MaxMiB, `group "g": task "": memory_max`},
+		"disk": {func(j *Job, n int) {
+			j.TaskGroups[0].EphemeralDisk = &EphemeralDisk{SizeMB: n}
+		}, MaxMiB, `group "g": size of ephemeral_disk`},
+		"files of logs": {func(j *Job, n int) {
+			j.TaskGroups[0].Tasks[0].LogConfig = &LogConfig{MaxFiles: n}
+		}, MaxLogFiles, `group "g": task "": max_files`},
+		"size of logs": {func(j *Job, n int) {
+			j.TaskGroups[0].Tasks[0].LogConfig = &LogConfig{MaxFileSizeMB: n}
+		}, MaxMiB, `group "g": task "": max_file_size`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			with := func(n int) []*Excess {
