@@ -124,13 +124,14 @@ func (m *machine) attack(site hostile.Site, user string) map[string]string {
 	out := m.tried(*job.ID)
 	maps.Copy(out, m.asked(*job.ID))
 	out["logs: write more than the job's share"] = m.flooded(*job.ID)
+	const allows = "ephemeral_disk allows 10" // MiB, or that in bytes where it is not much more
 	for group, end := range map[string]struct{ name, answer, event string }{
 		"memory":  {"memory: take more than the limit", "OOM Killed", "OOM Killed"},
 		"unnamed": {"memory: take more than the limit in files without a name", "OOM Killed", "OOM Killed"},
-		"disk":    {"disk: write more than the group asks for", "stopped", "ephemeral_disk allows 10 MiB"},
-		"inodes":  {"disk: make files without content", "stopped", "ephemeral_disk allows 10 MiB"},
-		"names":   {"disk: write below names that are no text", "stopped", "ephemeral_disk allows 10 MiB"},
-		"gone":    {"disk: have directories gone when they are looked at", "stopped", "ephemeral_disk allows 10 MiB"},
+		"disk":    {"disk: write more than the group asks for", "stopped", allows},
+		"inodes":  {"disk: make files without content", "stopped", allows},
+		"names":   {"disk: write below names that are no text", "stopped", allows},
+		"gone":    {"disk: have directories gone when they are looked at", "stopped", allows},
 	} {
 		out[end.name] = end.answer
 		if events := m.ending(*job.ID, group); !strings.Contains(events, end.event) {

@@ -3,6 +3,7 @@ package allocdir_test
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -205,6 +206,8 @@ func TestReadingFromEitherEndWithALimit(t *testing.T) {
 		{allocdir.ReadRequest{Offset: 2, End: true}, "89"},
 		{allocdir.ReadRequest{Offset: 200, End: true}, "0123456789"},
 		{allocdir.ReadRequest{Offset: 200}, ""},
+		{allocdir.ReadRequest{Offset: math.MaxInt64, Limit: math.MaxInt64}, ""},
+		{allocdir.ReadRequest{Offset: math.MinInt64, End: true}, "0123456789"},
 	} {
 		var got strings.Builder
 		last := int64(-1)

@@ -85,8 +85,12 @@ func start(size int64, r ReadRequest) int64 {
 	if r.End {
 		return max(0, size-r.Offset)
 	}
-	return max(0, r.Offset)
+	return min(max(0, r.Offset), farthest)
 }
+
+// farthest is where no file has anything. What is added to it does not overflow: to read past the last place that there
+// is would be a failure, and past the end it is none.
+const farthest = 1 << 62
 
 // parentOf names the directory of an open file through the kernel's own view, not through what a task may have renamed.
 func parentOf(f *os.File) string {
