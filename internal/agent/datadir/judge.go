@@ -63,6 +63,9 @@ func safe(dir, path string, uid int, above bool) error {
 	case st.Mode()&fs.ModeSymlink != 0:
 		return unsafeDir(dir, path+" is a symbolic link",
 			"put the directory itself there; to have it on another disk, mount that there")
+	case !above && !st.Mode().IsRegular() && !st.IsDir(): // to open a pipe would wait for whoever writes to it
+		return unsafeDir(dir, path+" is neither a file nor a directory",
+			"look who put it there, and restore the file from a backup")
 	}
 	owner := int(st.Sys().(*syscall.Stat_t).Uid)
 	if owner != uid && (!above || owner != 0) {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"berth/internal/agent/datadir"
@@ -117,22 +118,25 @@ func TestAHalfRestoredDirectoryIsRefused(t *testing.T) {
 	}
 }
 
-// Given a data directory in which any of the names that an agent uses is a link, or somebody else's, when an agent
-// takes it, then it is refused by that name.
+// Given a data directory in which any of the names that an agent uses is a link, a pipe or somebody else's, when an
+// agent takes it, then it is refused by that name, before it is opened.
 func TestEveryPartOfADataDirIsLookedAt(t *testing.T) {
 	const nobody = 65534
-	for _, name := range []string{"alloc", "client", "client.identity", "csi", "lock", "server", "shim", "volumes"} {
+	for _, name := range []string{"alloc", "client", "client.identity", "csi", "lock", "server", "shim", "volumes",
+		"client/client.db", "server/raft/wal/wal-meta.db"} {
 		for what, prepare := range map[string]func(path string) error{
-			"is a symbolic link": func(path string) error { return os.Symlink(t.TempDir(), path) },
+			"is a symbolic link":                func(path string) error { return os.Symlink(t.TempDir(), path) },
+			"is neither a file nor a directory": func(path string) error { return syscall.Mkfifo(path, 0o600) },
 			"belongs to user 65534": func(path string) error {
 				return errors.Join(os.Mkdir(path, 0o700), os.Chown(path, nobody, nobody))
 			},
 		} {
 			dir := filepath.Join(t.TempDir(), "data")
-			if err := errors.Join(os.Mkdir(dir, 0o700), prepare(filepath.Join(dir, name))); err != nil {
+			path := filepath.Join(dir, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), prepare(path)); err != nil {
 				t.Fatal(err)
 			}
-			want := filepath.Join(dir, name) + " " + what
+			want := path + " " + what
 			if err := datadir.Take(dir, 0); !fault.Has(err, fault.Denied) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s that %s: %v", name, what, err)
 			}
