@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"berth/internal/base/fault"
@@ -13,6 +14,9 @@ import (
 
 // ours are the names that an agent uses in its data_dir. Whatever else is there is none of its business.
 var ours = []string{"alloc", "client", "client.identity", "csi", "lock", "server", "shim", "volumes"}
+
+// files are those of them that are no directories.
+var files = []string{"client.identity", "lock"}
 
 // stores are those of them that Berth alone writes, down to the last file.
 var stores = []string{"client", "server", "volumes"}
@@ -33,7 +37,11 @@ func Judge(dir string, uid int) error {
 		return err
 	}
 	for _, name := range ours {
-		if err := safe(dir, filepath.Join(dir, name), uid, false); err != nil {
+		path := filepath.Join(dir, name)
+		if err := safe(dir, path, uid, false); err != nil {
+			return err
+		}
+		if err := ofItsKind(dir, path, slices.Contains(files, name)); err != nil {
 			return err
 		}
 	}
@@ -78,6 +86,24 @@ func safe(dir, path string, uid int, above bool) error {
 	}
 	return nil
 }
+
+// ofItsKind refuses a directory in the place of a file, and a file in that of a directory.
+func ofItsKind(dir, path string, file bool) error {
+	st, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fault.Wrap(err, fault.Invalid, "use", "data_dir "+dir)
+	case st.IsDir() && file:
+		return unsafeDir(dir, path+" is a directory, where a file belongs", wrongKind)
+	case !st.IsDir() && !file:
+		return unsafeDir(dir, path+" is a file, where a directory belongs", wrongKind)
+	}
+	return nil
+}
+
+const wrongKind = "look who put it there, and move it away"
 
 func unsafeDir(dir, why, way string) error {
 	return fault.WithHint(fault.New(fault.Denied, "use", "data_dir "+dir, why), way)

@@ -144,6 +144,29 @@ func TestEveryPartOfADataDirIsLookedAt(t *testing.T) {
 	}
 }
 
+// Given a data directory with a directory in the place of a file, or the other way round, then it is refused by that
+// name.
+func TestEveryPartOfADataDirIsOfItsKind(t *testing.T) {
+	for name, what := range map[string]string{
+		"lock":            "is a directory, where a file belongs",
+		"client.identity": "is a directory, where a file belongs",
+		"server":          "is a file, where a directory belongs",
+	} {
+		dir := filepath.Join(t.TempDir(), "data")
+		path := filepath.Join(dir, name)
+		err := os.MkdirAll(path, 0o700)
+		if name == "server" {
+			err = errors.Join(err, os.Remove(path), os.WriteFile(path, nil, 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := datadir.Take(dir, 0); !fault.Has(err, fault.Denied) || !strings.Contains(err.Error(), path+" "+what) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // Given a data directory that an agent uses, then what of it goes into a backup is listed, as far as it is there; one
 // that no agent uses is refused: it is not the one of which an agent has told.
 func TestABackupIsOfADirectoryInUse(t *testing.T) {

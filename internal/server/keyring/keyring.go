@@ -65,14 +65,14 @@ func Open(dir string) (*Keyring, error) {
 			"restore the file from a copy; without it no stored secret can be opened. Or, to begin with an empty state, "+
 				"move "+filepath.Dir(dir)+" away: what runs goes on")
 	}
+	const restore = "restore the file from a copy; without it no stored secret can be opened"
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Internal, "open key", path)
+		return nil, fault.WithHint(fault.Wrap(err, fault.Internal, "open key", path), restore)
 	}
 	if len(root) != keySize {
 		return nil, fault.WithHint(
 			fault.New(fault.Invalid, "open key", path,
-				fmt.Sprintf("it has %d bytes, a key has %d", len(root), keySize)),
-			"restore the file from a copy; without it no stored secret can be opened")
+				fmt.Sprintf("it has %d bytes, a key has %d", len(root), keySize)), restore)
 	}
 	info, err := os.Stat(path)
 	if err != nil {

@@ -2,8 +2,10 @@ package keyring_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"berth/internal/base/fault"
@@ -87,5 +89,11 @@ func TestTheKeyFileIsGuarded(t *testing.T) {
 	}
 	if _, err := keyring.Create(dir); !fault.Has(err, fault.Invalid) {
 		t.Errorf("half a key was taken: %v", err)
+	}
+	if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keyring.Create(dir); err == nil || !strings.Contains(err.Error(), "restore the file") {
+		t.Errorf("a directory in its place: %v", err)
 	}
 }
