@@ -40,6 +40,18 @@ func one[T any](name string, key func(*T) Key) index[T] {
 	}}
 }
 
+// stamping makes the stamp of a table whose objects have their indexes in two fields.
+func stamping[T any](indexes func(*T) (created, modified *uint64)) func(now, old *T, index uint64) {
+	return func(now, old *T, index uint64) {
+		created, modified := indexes(now)
+		*created, *modified = index, index
+		if old != nil {
+			was, _ := indexes(old)
+			*created = *was
+		}
+	}
+}
+
 // tableDef is what the store needs of a table without knowing its type.
 type tableDef interface {
 	schema() *memdb.TableSchema

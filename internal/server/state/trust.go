@@ -26,38 +26,23 @@ type Authority struct {
 const present = "present"
 
 var authorities = &table[Authority]{
-	name: Authorities,
-	key:  func(*Authority) Key { return KeyOf(present) },
-	stamp: func(now, old *Authority, index uint64) {
-		now.CreateIndex, now.ModifyIndex = index, index
-		if old != nil {
-			now.CreateIndex = old.CreateIndex
-		}
-	},
+	name:     Authorities,
+	key:      func(*Authority) Key { return KeyOf(present) },
+	stamp:    stamping(func(o *Authority) (created, modified *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(a *Authority) uint64 { return a.ModifyIndex },
 }
 
 var admissions = &table[trust.Admission]{
-	name: Admissions,
-	key:  func(a *trust.Admission) Key { return KeyOf(a.ID) },
-	stamp: func(now, old *trust.Admission, index uint64) {
-		now.CreateIndex, now.ModifyIndex = index, index
-		if old != nil {
-			now.CreateIndex = old.CreateIndex
-		}
-	},
+	name:     Admissions,
+	key:      func(a *trust.Admission) Key { return KeyOf(a.ID) },
+	stamp:    stamping(func(o *trust.Admission) (created, modified *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(a *trust.Admission) uint64 { return a.ModifyIndex },
 }
 
 var joined = &table[trust.Member]{
-	name: Members,
-	key:  func(m *trust.Member) Key { return memberKey(m.Role, m.ID) },
-	stamp: func(now, old *trust.Member, index uint64) {
-		now.CreateIndex, now.ModifyIndex = index, index
-		if old != nil {
-			now.CreateIndex = old.CreateIndex
-		}
-	},
+	name:     Members,
+	key:      func(m *trust.Member) Key { return memberKey(m.Role, m.ID) },
+	stamp:    stamping(func(o *trust.Member) (created, modified *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(m *trust.Member) uint64 { return m.ModifyIndex },
 }
 
