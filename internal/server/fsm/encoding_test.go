@@ -16,6 +16,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/server/fsm"
+	_ "berth/internal/server/fsm/acls"
 	_ "berth/internal/server/fsm/adoption"
 	_ "berth/internal/server/fsm/collection"
 	_ "berth/internal/server/fsm/driveroptions"

@@ -98,7 +98,11 @@ func (c *Collector) Run(ctx context.Context) error {
 		case <-count.C:
 			ages = byNumber
 		}
-		if _, err := c.collect(ctx, ages); err != nil && ctx.Err() == nil {
+		err := c.expireTokens(ctx)
+		if _, failed := c.collect(ctx, ages); failed != nil {
+			err = failed
+		}
+		if err != nil && ctx.Err() == nil {
 			c.log.Warn("collecting what is over failed; trying again at the next round", logkey.Error, err)
 		}
 	}
