@@ -1,6 +1,7 @@
 package server
 
 import (
+	"path/filepath"
 	"runtime"
 
 	"berth/internal/server/claims"
@@ -81,6 +82,7 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 		Restorer:    s,
 		Keyring:     ring,
 		Authority:   c.authority,
+		ResetFile:   filepath.Join(s.cfg.DataDir, "acl-bootstrap-reset"),
 		Log:         s.cfg.Log,
 	})
 	return c

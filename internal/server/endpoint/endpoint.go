@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"berth/internal/server/controllers"
+	"berth/internal/server/endpoint/acls"
 	"berth/internal/server/endpoint/joining"
 	"berth/internal/server/endpoint/nodes"
 	"berth/internal/server/endpoint/operator"
@@ -50,6 +51,7 @@ type Config struct {
 	Restorer    operator.Restorer
 	Keyring     saved.Secrets
 	Authority   joining.Authority
+	ResetFile   string // of access control lists
 	Log         *slog.Logger
 }
 
@@ -62,6 +64,7 @@ type Endpoints struct {
 	storage  *storage.Endpoints
 	operator *operator.Endpoints
 	joining  *joining.Endpoints
+	acls     *acls.Endpoints
 }
 
 // New returns endpoints; Register lets them answer.
@@ -105,6 +108,12 @@ func New(cfg Config) *Endpoints {
 			Authority: cfg.Authority,
 			Log:       cfg.Log,
 		}),
+		acls: acls.New(acls.Config{
+			Base:      base,
+			Proposer:  cfg.Proposer,
+			ResetFile: cfg.ResetFile,
+			Log:       cfg.Log,
+		}),
 	}
 }
 
@@ -134,6 +143,7 @@ func (e *Endpoints) Register(s *wire.Server) {
 	e.storage.Register(s)
 	e.operator.Register(s)
 	e.joining.Register(s)
+	e.acls.Register(s)
 	serving.Unary(e.base, s, wire.SystemGC, e.systemGC)
 	serving.Unary(e.base, s, wire.SystemSearch, e.search)
 	serving.Unary(e.base, s, wire.NamespaceList, e.namespaceList)

@@ -142,7 +142,8 @@ func TestATokenLivesAsLongAsItWasMadeFor(t *testing.T) {
 		refused(t, c, what, next, fault.Invalid, "stays as it was made")
 	}
 	next := update(made)
-	next.Name, next.SecretHash, next.Lives = "renamed", put.SecretHash, put.Lives
+	next.Name = "renamed"
+	next.SecretHash, next.Lives = put.SecretHash, put.Lives
 	next.Expires = time.Time{}                   // it need not be said again
 	next.Shortest, next.Longest = 0, time.Minute // configured since
 	got := c.Must(t, next).(*acl.Token)
