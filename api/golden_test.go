@@ -26,7 +26,11 @@ type sample struct {
 var replyTypes = map[string]any{
 	"DELETE_job_ID":                        api.JobDeregisterResponse{},
 	"DELETE_volume_host_ID":                api.GenericResponse{},
+	"GET_acl_policies":                     []api.ACLPolicyListStub{},
+	"GET_acl_policy_ID":                    api.ACLPolicy{},
+	"GET_acl_roles":                        []api.ACLRole{},
 	"GET_acl_token_self":                   api.ACLToken{},
+	"GET_acl_tokens":                       []api.ACLTokenListStub{},
 	"GET_agent_members":                    api.ServerMembers{},
 	"GET_agent_self":                       api.AgentSelf{},
 	"GET_agent_servers":                    []string{},
@@ -66,6 +70,7 @@ var replyTypes = map[string]any{
 	"GET_volumes_external":                 api.CSIVolumeListExternalResponse{},
 	"GET_volumes_snapshot":                 api.CSISnapshotListResponse{},
 	"PUT_acl_bootstrap":                    api.ACLToken{},
+	"PUT_acl_role":                         api.ACLRole{},
 	"PUT_acl_token":                        api.ACLToken{},
 	"PUT_allocation_ID_stop":               api.AllocStopResponse{},
 	"PUT_client_allocation_ID_restart":     api.GenericResponse{},
@@ -98,13 +103,13 @@ var requestTypes = map[string]any{
 	"PUT_client_allocation_ID_signal":  api.AllocSignalRequest{},
 	"PUT_search":                       api.SearchRequest{},
 	"PUT_acl_bootstrap":                api.ACLBootstrapRequest{},
+	"PUT_acl_policy_ID":                api.ACLPolicy{},
+	"PUT_acl_role":                     api.ACLRole{},
+	"PUT_acl_token":                    api.ACLToken{},
 }
 
 // laterReplies are observed replies whose types come with their feature, or that carry no JSON.
 var laterReplies = map[string]string{
-	"GET_acl_policies":                     "comes with access control lists",
-	"GET_acl_policy_ID":                    "comes with access control lists",
-	"GET_acl_tokens":                       "comes with access control lists",
 	"GET_job_ID_scale":                     "comes with scaling",
 	"GET_service_ID":                       "comes with service discovery",
 	"GET_services":                         "comes with service discovery",
@@ -117,8 +122,6 @@ var laterReplies = map[string]string{
 	"PUT_volume_host_create":               "comes with host volumes",
 	"GET_acl_auth-methods":                 "later tier",
 	"GET_acl_binding-rules":                "later tier",
-	"GET_acl_roles":                        "later tier",
-	"PUT_acl_role":                         "later tier",
 	"PUT_acl_token_onetime":                "later tier",
 	"GET_operator_autopilot_configuration": "later tier",
 	"GET_operator_autopilot_health":        "later tier",

@@ -39,6 +39,10 @@ var needed = []string{
 	"DELETE /v1/volume/csi/*", "DELETE /v1/volume/csi/*/delete", "GET /v1/volumes/external", "PUT /v1/volumes/snapshot",
 	"GET /v1/volumes/snapshot", "DELETE /v1/volumes/snapshot",
 	"GET /v1/plugins", "GET /v1/plugin/csi/*",
+	"PUT /v1/acl/bootstrap", "GET /v1/acl/policies", "GET /v1/acl/policy/*", "PUT /v1/acl/policy/*",
+	"DELETE /v1/acl/policy/*", "GET /v1/acl/roles", "PUT /v1/acl/role", "GET /v1/acl/role/*", "PUT /v1/acl/role/*",
+	"DELETE /v1/acl/role/*", "GET /v1/acl/role/name/*", "GET /v1/acl/tokens", "PUT /v1/acl/token",
+	"GET /v1/acl/token/*", "PUT /v1/acl/token/*", "DELETE /v1/acl/token/*",
 }
 
 // Given a running agent, when the public client makes every call that the commands need, then each is answered as the
@@ -50,7 +54,7 @@ func TestThePublicClientDrivesTheAgent(t *testing.T) {
 		tell func(*agent)
 	}{{"cluster", cluster}, {"nodes", nodes}, {"job", jobLife}, {"small truths", smallTruths}, {"task", taskLife},
 		{"logs from the end", logsFromTheEnd}, {"exec driver", execDriver}, {"blocking", blocking}, {"volumes",
-			volumes}, {"refusals", refusals}, {"end", theEnd}} {
+			volumes}, {"refusals", refusals}, {"access lists", accessLists}, {"end", theEnd}} {
 		t.Run(story.name, func(t *testing.T) {
 			one := *a
 			one.t = t

@@ -197,8 +197,6 @@ func refusals(a *agent) {
 	a.refused(err, "404 (alloc not found)")
 	_, _, err = a.Nodes().Info("abc", nil)
 	a.refused(err, "UUID must be 36 characters")
-	_, _, err = a.ACLTokens().Bootstrap(nil)
-	a.refused(err, "400 (ACL support disabled)")
 	_, _, err = a.CSIVolumes().Create(&api.CSIVolume{ID: "x"}, nil)
 	a.refused(err, "validation: ")
 	unknown := spec("x")

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"berth/internal/httpapi/access"
 	"berth/internal/httpapi/filter"
 	"berth/internal/wire"
 )
@@ -74,6 +75,28 @@ func shown[T any](item *T, what string, form func(*T) any) (any, error) {
 // one shows the object that was read.
 func one[T any](what string, form func(*T) any) func(*request, *wire.One[T]) (any, error) {
 	return func(_ *request, out *wire.One[T]) (any, error) { return shown(out.Item, what, form) }
+}
+
+// public gives a form of its own type the one that answers have.
+func public[T, Public any](form func(T) Public) func(T) any { return func(v T) any { return form(v) } }
+
+// listed shows a list whose pages servers cut.
+func listed[T, Public any](key func(T) string, form func(T) Public) func(*request, *wire.List[T]) (any, error) {
+	t := table[T]{key: key, row: public(form)}
+	return func(r *request, out *wire.List[T]) (any, error) { return t.show(r, out.Items, out.NextToken) }
+}
+
+// body has read read what a request brings; form gets the id in the path, too, and who asks.
+func body[Body, Req any](
+	read func(*request, any) error, form func(body *Body, id, by string) (*Req, error),
+) func(*request) (*Req, error) {
+	return func(r *request) (*Req, error) {
+		in := new(Body)
+		if err := read(r, in); err != nil {
+			return nil, err
+		}
+		return form(in, r.PathValue("id"), access.Peer(r.Request))
+	}
 }
 
 // byName reads the name in the path with the parameters of a read.

@@ -111,7 +111,12 @@ var edited = []struct {
 	sample, reason string
 	path           string             // instead of the recorded one
 	body           func(w *world) any // instead of the recorded one
+	token          bool               // it shows one
 }{
+	{sample: "GET_acl_token_self.200", token: true, reason: "what was shown is not recorded"},
+	{sample: "PUT_acl_role.200", reason: "the name is taken", body: func(*world) any {
+		return map[string]any{"Name": "r2", "Policies": []any{map[string]any{"Name": "ro"}}}
+	}},
 	{sample: "GET_namespace_ID.404", path: "/v1/namespace/nope", reason: "default is there"},
 	{sample: "DELETE_namespace_ID.500", path: "/v1/namespace/nope", reason: "default is there"},
 	{sample: "DELETE_volume_csi_ID.200", path: "/v1/volume/csi/idle?force=false", reason: "db is in use"},
@@ -194,6 +199,7 @@ func (w *world) replay(s *sample) *answer {
 	w.t.Helper()
 	method, path, _ := strings.Cut(s.Request, " ")
 	path, body := w.ours(path), s.Sent
+	var header []string
 	for _, e := range edited {
 		if e.sample != s.name {
 			continue
@@ -204,9 +210,12 @@ func (w *world) replay(s *sample) *answer {
 		if e.body != nil {
 			body = e.body(w)
 		}
+		if e.token {
+			header = []string{"X-Nomad-Token", w.secret}
+		}
 	}
 	path = regexp.MustCompile(`index=\d+(&wait=\d+ms)?&?`).ReplaceAllString(path, "")
-	return w.try(method, path, body)
+	return w.try(method, path, body, header...)
 }
 
 // Given every exchange that an unmodified client had with the system that we are compatible with, when we are asked the

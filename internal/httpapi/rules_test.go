@@ -47,7 +47,9 @@ func TestEveryReadHasItsIndex(t *testing.T) {
 		"/v1/allocation/" + w.alloc, "/v1/evaluations", "/v1/evaluation/" + w.eval,
 		"/v1/evaluation/" + w.eval + "/allocations", "/v1/nodes", "/v1/node/" + node, "/v1/node/" + node +
 			"/allocations", "/v1/volumes?type=csi", "/v1/volume/csi/db",
-		"/v1/plugins?type=csi", "/v1/plugin/csi/disk", "/v1/namespaces", "/v1/namespace/default", "/v1/deployments"} {
+		"/v1/plugins?type=csi", "/v1/plugin/csi/disk", "/v1/namespaces", "/v1/namespace/default", "/v1/deployments",
+		"/v1/acl/policies", "/v1/acl/policy/ro", "/v1/acl/roles", "/v1/acl/role/name/r", "/v1/acl/tokens",
+		"/v1/acl/token/" + w.token} {
 		a := w.must("GET", path, nil)
 		var object struct{ ModifyIndex uint64 }
 		_ = json.Unmarshal(a.body, &object) // lists have none
@@ -158,8 +160,18 @@ func TestErrorsHaveTheStatusAndTextThatClientsKnow(t *testing.T) {
 		{"PUT", "/v1/jobs?namespace=nowhere", map[string]any{"Job": webJob("x")}, 500,
 			`namespace "nowhere" does not exist`},
 		{"PUT", "/v1/jobs?namespace=berth", map[string]any{"Job": webJob("x")}, 403, "berth"},
-		{"PUT", "/v1/acl/bootstrap", map[string]any{"BootstrapSecret": ""}, 400, "ACL support disabled"},
-		{"GET", "/v1/acl/tokens", nil, 400, "ACL support disabled"},
+		{"PUT", "/v1/acl/bootstrap", map[string]any{"BootstrapSecret": "short"}, 400, "UUID"},
+		{"GET", "/v1/acl/token/self", nil, 403, "ACL token not found"},
+		{"GET", "/v1/acl/policy/self", nil, 403, "the request shows no token"},
+		{"GET", "/v1/acl/token/none", nil, 404, "ACL token not found"},
+		{"GET", "/v1/acl/policy/none", nil, 404, "ACL policy not found"},
+		{"GET", "/v1/acl/role/name/none", nil, 404, "ACL role not found"},
+		{"DELETE", "/v1/acl/role/none", nil, 404, "ACL role not found"},
+		{"PUT", "/v1/acl/policy/p", map[string]any{"Name": "q"}, 400, `"q" of the body is not "p" of the path`},
+		{"PUT", "/v1/acl/policy/p", map[string]any{"JobACL": map[string]any{"JobID": "j"}}, 501, "leave JobACL out"},
+		{"PUT", "/v1/acl/policy/p", map[string]any{"Rules": "node {\n}\nnamespaces {\n}"}, 400, "p:3"},
+		{"PUT", "/v1/acl/token", map[string]any{"Type": "client"}, 400, "it has neither policies nor roles"},
+		{"PUT", "/v1/acl/token", map[string]any{"ExpirationTTL": "soon"}, 400, "ExpirationTTL"},
 		{"PUT", "/v1/volume/csi/x/create", map[string]any{}, 400, "missing volume definition"},
 		{"PUT", "/v1/volume/csi/x/create",
 			map[string]any{"Volumes": []any{map[string]any{"ID": "x", "PluginID": "disk"}}}, 500, "validation: "},

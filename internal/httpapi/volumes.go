@@ -111,16 +111,12 @@ func volumeWrite(method wire.Method[wire.VolumeWriteRequest, wire.VolumeWriteRep
 			}
 			warnings = append(warnings, out.Warnings...)
 			reply.Volumes = append(reply.Volumes, convert.Volume(&wire.VolumeView{Volume: out.Volume}))
-			reply.Results = append(reply.Results, writeResult(out))
+			reply.Results = append(reply.Results, convert.WriteResult(out))
 			r.written(out.Index)
 		}
 		reply.Warnings = convert.WarningText(warnings)
 		return reply, nil
 	}
-}
-
-func writeResult(out *wire.VolumeWriteReply) api.CSIVolumeWriteResult {
-	return api.CSIVolumeWriteResult{Outcome: out.Outcome, Changed: out.Changed, Waits: out.Waits}
 }
 
 // volumeRequest asks for one volume of a body.
@@ -149,7 +145,7 @@ var volumeExpand = write(wire.VolumeExpand, func(r *request) (*wire.VolumeExpand
 	return out.Index, &api.CSIVolumeCreateResponse{
 		Volumes:  []*api.CSIVolume{convert.Volume(&wire.VolumeView{Volume: out.Volume})},
 		Warnings: convert.WarningText(out.Warnings),
-		Results:  []api.CSIVolumeWriteResult{writeResult(out)},
+		Results:  []api.CSIVolumeWriteResult{convert.WriteResult(out)},
 	}
 })
 
@@ -285,31 +281,11 @@ var pluginList = read(wire.PluginList, func(r *request) (*wire.Query, error) {
 		err = missing("resource not found")
 	}
 	return &q, err
-}, func(r *request, out *wire.List[*wire.PluginView]) (any, error) {
-	return table[*wire.PluginView]{
-		key: func(p *wire.PluginView) string { return wire.KeyOfPlugin(p.Record.ID) },
-		row: func(p *wire.PluginView) any { return convert.PluginStub(p) },
-	}.show(r, out.Items, out.NextToken)
-})
+}, listed(func(p *wire.PluginView) string { return wire.KeyOfPlugin(p.Record.ID) }, convert.PluginStub))
 
-var pluginGet = read(wire.PluginGet, byName, one("plugin", func(p *wire.PluginView) any { return convert.Plugin(p) }))
+var pluginGet = read(wire.PluginGet, byName, one("plugin", public(convert.Plugin)))
 
-var pluginRebind = write(wire.PluginRebind, func(r *request) (*wire.PluginRebindRequest, error) {
-	var body api.CSIPluginRebindRequest
-	if err := r.read(&body); err != nil {
-		return nil, err
-	}
-	if body.Provider == "" {
-		return nil, badRequest("Provider must name the provider that is to have the volumes")
-	}
-	return &wire.PluginRebindRequest{
-		Plugin:   ids.Plugin(r.PathValue("id")),
-		Provider: body.Provider,
-		From:     body.From,
-	}, nil
-}, func(out *wire.PluginRebindReply) (uint64, any) {
-	return out.Index, &api.CSIPluginRebindResponse{From: out.From, Count: out.Count}
-})
+var pluginRebind = write(wire.PluginRebind, body((*request).read, convert.ToRebind), convert.Rebound)
 
 // hostVolume answers for dynamic host volumes, which are not built: none exists.
 func (s *Server) hostVolume(r *request) (any, error) { return s.never(r, "volume not found") }

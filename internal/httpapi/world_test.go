@@ -70,6 +70,8 @@ func (r *rig) createVolume(id string) {
 type world struct {
 	*rig
 	alloc, eval, blocked string
+	token                string // the accessor of one, that expires
+	secret               string // of one that does not
 }
 
 func newWorld(t testing.TB) *world {
@@ -101,5 +103,19 @@ func newWorld(t testing.TB) *world {
 	task(huge)["Resources"] = map[string]any{"CPU": 1 << 30, "MemoryMB": 32}
 	huge["Constraints"] = []any{map[string]any{"LTarget": "${attr.kernel.name}", "RTarget": "windows", "Operand": "="}}
 	w.blocked = w.submit(huge).ID
+	w.accessLists()
 	return w
+}
+
+// accessLists writes a policy, a role, and a token of either type. Nothing is judged by them here.
+func (w *world) accessLists() {
+	w.must("PUT", "/v1/acl/policy/ro", map[string]any{"Name": "ro", "Description": "d",
+		"Rules": "namespace \"default\" {\n  policy = \"read\"\n}\n"})
+	w.must("PUT", "/v1/acl/role", map[string]any{"Name": "r", "Policies": []any{map[string]any{"Name": "ro"}}})
+	var made api.ACLToken
+	w.must("PUT", "/v1/acl/token", map[string]any{"Name": "m", "Type": "management"}).into(w.t, &made)
+	w.secret = made.SecretID
+	w.must("PUT", "/v1/acl/token", map[string]any{"Name": "t", "Type": "client", "Policies": []string{"ro"},
+		"ExpirationTTL": "1h0m0s"}).into(w.t, &made)
+	w.token = made.AccessorID
 }

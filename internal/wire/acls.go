@@ -95,6 +95,9 @@ type ACLTokenView struct {
 	Roles map[string]string // names by id; of a role that is gone there is none
 }
 
+// Key is a token's place in lists.
+func (v *ACLTokenView) Key() string { return v.Token.Accessor }
+
 // ACLSelfRequest asks for the token of a secret.
 type ACLSelfRequest struct {
 	Query

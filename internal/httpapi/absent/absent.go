@@ -25,9 +25,5 @@ func Answers() (out []Answer) {
 		method, path, _ := strings.Cut(e, " ")
 		out = append(out, Answer{method, path, http.StatusNotImplemented, "Nomad Enterprise only endpoint"})
 	}
-	for _, a := range acls {
-		method, path, _ := strings.Cut(a, " ")
-		out = append(out, Answer{method, path, http.StatusBadRequest, "ACL support disabled"})
-	}
 	return append(out, Answer{http.MethodGet, "/v1/var/{path...}", http.StatusNotFound, "variable not found"})
 }

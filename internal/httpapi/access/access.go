@@ -43,7 +43,7 @@ func (n Network) Admit(r *http.Request) error {
 		}
 		return nil
 	}
-	shown := tokenOf(r)
+	shown := Token(r)
 	switch {
 	case shown.Empty():
 		return denied("the request shows no token", "give the agent's token with -token, BERTH_TOKEN or NOMAD_TOKEN")
@@ -97,8 +97,8 @@ func hostOf(host string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 }
 
-// tokenOf is the token that a request shows: its own header first, as clients of this API send it.
-func tokenOf(r *http.Request) redact.Secret {
+// Token is the token that a request shows: its own header first, as clients of this API send it.
+func Token(r *http.Request) redact.Secret {
 	if t := strings.TrimSpace(r.Header.Get("X-Nomad-Token")); t != "" {
 		return redact.New(t)
 	}

@@ -19,6 +19,16 @@ func JoinToken(a *trust.Admission, secret wire.Secrets) *api.JoinToken {
 	}
 }
 
+// ToJoinToken is the internal form of a request for a join token.
+func ToJoinToken(body *api.JoinTokenRequest, _, by string) (*wire.AdmitRequest, error) {
+	return &wire.AdmitRequest{Role: trust.Role(body.Role), Uses: body.Uses, Good: body.TTL, By: by}, nil
+}
+
+// MadeJoinToken is the answer to who asked for one.
+func MadeJoinToken(out *wire.AdmitReply) (uint64, any) {
+	return out.Index, JoinToken(out.Admission, out.Token)
+}
+
 // JoinTokens is the public form of a list of them.
 func JoinTokens(out *wire.AdmissionsReply) []*api.JoinToken {
 	list := make([]*api.JoinToken, 0, len(out.Admissions))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
 	"berth/internal/model/plugin"
@@ -399,4 +400,22 @@ func External(v wire.ExternalVolume) *api.CSIVolumeExternalStub {
 		IsAbnormal:               v.Abnormal,
 		Status:                   v.Status,
 	}
+}
+
+// WriteResult is the public form of what came of a write of a volume.
+func WriteResult(out *wire.VolumeWriteReply) api.CSIVolumeWriteResult {
+	return api.CSIVolumeWriteResult{Outcome: out.Outcome, Changed: out.Changed, Waits: out.Waits}
+}
+
+// ToRebind is the internal form of a request that gives the volumes of a plugin another provider.
+func ToRebind(body *api.CSIPluginRebindRequest, id, _ string) (*wire.PluginRebindRequest, error) {
+	if body.Provider == "" {
+		return nil, fault.New(fault.Invalid, "", "", "Provider must name the provider that is to have the volumes")
+	}
+	return &wire.PluginRebindRequest{Plugin: ids.Plugin(id), Provider: body.Provider, From: body.From}, nil
+}
+
+// Rebound is the answer to it.
+func Rebound(out *wire.PluginRebindReply) (uint64, any) {
+	return out.Index, &api.CSIPluginRebindResponse{From: out.From, Count: out.Count}
 }

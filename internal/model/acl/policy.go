@@ -43,6 +43,12 @@ type Role struct {
 	ModifyIndex uint64
 }
 
+// Key is a policy's place in lists.
+func (p *Policy) Key() string { return p.Name }
+
+// Key is a role's place in lists.
+func (r *Role) Key() string { return r.ID }
+
 var plainName = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
 
 // Validate checks name, description and text. The error has every finding of the text.

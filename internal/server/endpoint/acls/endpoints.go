@@ -92,7 +92,7 @@ func (e *Endpoints) policyList(
 				list = append(list, p)
 			}
 		}
-		out.Items, out.NextToken = wire.Cut(req.Page, list, func(p *acl.Policy) string { return p.Name })
+		out.Items, out.NextToken = wire.Cut(req.Page, list, (*acl.Policy).Key)
 		index := s.TableIndex(state.ACLPolicies)
 		if !req.Secret.Secret().Empty() {
 			index = max(index, s.TableIndex(state.ACLTokens), s.TableIndex(state.ACLRoles))

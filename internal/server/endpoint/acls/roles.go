@@ -19,7 +19,7 @@ func (e *Endpoints) roleList(ctx context.Context, req *wire.Query) (*wire.List[*
 		for r := range s.ACLRoles(w, serving.UUIDPrefix(req.Prefix)) {
 			list = append(list, r)
 		}
-		out.Items, out.NextToken = wire.Cut(req.Page, list, func(r *acl.Role) string { return r.ID })
+		out.Items, out.NextToken = wire.Cut(req.Page, list, (*acl.Role).Key)
 		return s.TableIndex(state.ACLRoles), nil
 	})
 }

@@ -128,8 +128,8 @@ func (e *Endpoints) tokenPut(ctx context.Context, req *wire.ACLTokenPutRequest) 
 	return e.written(t, index, secret), nil
 }
 
-// secretOf says which secret a token has, and whether it is a new one: one without an accessor, or one whose accessor and
-// secret were made elsewhere. Who may do everything has a secret that the servers made.
+// secretOf says which secret a token has, and whether it is a new one: one without an accessor, or one whose accessor
+// and secret were made elsewhere. Who may do everything has a secret that the servers made.
 func (e *Endpoints) secretOf(req *wire.ACLTokenPutRequest, cmd *acls.TokenPut) (redact.Secret, error) {
 	secret := req.Secret.Secret()
 	switch {

@@ -1,0 +1,108 @@
+package convert
+
+import (
+	"fmt"
+	"time"
+
+	"berth/api"
+	"berth/internal/base/fault"
+	"berth/internal/base/redact"
+	"berth/internal/model/acl"
+	"berth/internal/wire"
+)
+
+// SealedSecret takes the secret of a token onto the wire, if there is one.
+func SealedSecret(secret redact.Secret) wire.Secrets {
+	if secret.Empty() {
+		return wire.Secrets{}
+	}
+	return wire.SealSecret(secret)
+}
+
+// sameName makes sure that a body names what the path does. Where one of them names nothing it is the other's word.
+func sameName(what, body, path string) (string, error) {
+	if body != "" && path != "" && body != path {
+		return "", fault.New(fault.Invalid, "", "", fmt.Sprintf("%s %q of the body is not %q of the path", what, body,
+			path))
+	}
+	return max(body, path), nil
+}
+
+// ToACLBootstrap is the internal form of a request for the first token.
+func ToACLBootstrap(body *api.ACLBootstrapRequest, _, by string) (*wire.ACLBootstrapRequest, error) {
+	return &wire.ACLBootstrapRequest{Secret: SealedSecret(redact.New(body.BootstrapSecret)), By: by}, nil
+}
+
+// ToACLPolicy is the internal form of a policy that somebody writes.
+func ToACLPolicy(body *api.ACLPolicy, path, by string) (*wire.ACLPolicyPutRequest, error) {
+	name, err := sameName("the name", body.Name, path)
+	if err != nil {
+		return nil, err
+	}
+	if body.JobACL != nil {
+		return nil, fault.New(fault.Unsupported, "write", fmt.Sprintf("ACL policy %q", name),
+			"policies of workloads are not built yet: leave JobACL out, and give the job a token")
+	}
+	return &wire.ACLPolicyPutRequest{Name: name, Description: body.Description, Rules: body.Rules, By: by}, nil
+}
+
+// ToACLRole is the internal form of a role that somebody writes.
+func ToACLRole(body *api.ACLRole, path, by string) (*wire.ACLRolePutRequest, error) {
+	id, err := sameName("the id", body.ID, path)
+	if err != nil {
+		return nil, err
+	}
+	out := &wire.ACLRolePutRequest{ID: id, Name: body.Name, Description: body.Description, By: by}
+	for _, p := range body.Policies {
+		if p != nil {
+			out.Policies = append(out.Policies, p.Name)
+		}
+	}
+	return out, nil
+}
+
+// ToACLToken is the internal form of a token that somebody writes.
+func ToACLToken(body *api.ACLToken, path, by string) (*wire.ACLTokenPutRequest, error) {
+	accessor, err := sameName("the accessor", body.AccessorID, path)
+	if err != nil {
+		return nil, err
+	}
+	out := &wire.ACLTokenPutRequest{
+		Accessor: accessor,
+		Secret:   SealedSecret(redact.New(body.SecretID)),
+		Name:     body.Name,
+		Type:     acl.TokenType(body.Type),
+		Policies: body.Policies,
+		Global:   body.Global,
+		By:       by,
+	}
+	if body.ExpirationTTL != "" {
+		if out.Lives, err = time.ParseDuration(body.ExpirationTTL); err != nil {
+			return nil, fault.Wrap(err, fault.Invalid, "read", "ExpirationTTL")
+		}
+	}
+	if body.ExpirationTime != nil {
+		out.Expires = *body.ExpirationTime
+	}
+	for _, link := range body.Roles {
+		switch {
+		case link == nil:
+		case link.ID != "":
+			out.Roles = append(out.Roles, link.ID)
+		default:
+			out.RoleNames = append(out.RoleNames, link.Name)
+		}
+	}
+	return out, nil
+}
+
+// WrittenACLRole is the answer to who wrote a role.
+func WrittenACLRole(out *wire.ACLRoleReply) (uint64, any) { return out.Index, ACLRole(out.Role) }
+
+// WrittenACLToken is the answer to who wrote a token, with its secret where the servers said it.
+func WrittenACLToken(out *wire.ACLTokenReply) (uint64, any) {
+	return out.Index, ACLToken(out.Token, out.Secret.Secret())
+}
+
+// ACLTokenOf is the public form of a token for who need not have its secret.
+func ACLTokenOf(v *wire.ACLTokenView) *api.ACLToken { return ACLToken(v, redact.Secret{}) }
