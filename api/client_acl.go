@@ -12,9 +12,9 @@ type ACL struct{ c *Client }
 func (c *Client) ACL() ACL { return ACL{c} }
 
 // Bootstrap makes the first token, which may do everything; secret is what it shall have, empty: the servers make one.
-func (a ACL) Bootstrap(ctx context.Context, secret string) (*ACLToken, error) {
+func (a ACL) Bootstrap(ctx context.Context, secret Credential) (*ACLToken, error) {
 	var out ACLToken
-	body := &ACLBootstrapRequest{BootstrapSecret: secret}
+	body := &ACLBootstrapRequest{BootstrapSecret: secret.Reveal()}
 	_, err := a.c.do(ctx, newCall(http.MethodPut, "acl", "bootstrap").json(body), &out)
 	return &out, err
 }
@@ -23,6 +23,13 @@ func (a ACL) Bootstrap(ctx context.Context, secret string) (*ACLToken, error) {
 func (a ACL) Policies(ctx context.Context, o *QueryOptions) ([]*ACLPolicyListStub, *QueryMeta, error) {
 	var out []*ACLPolicyListStub
 	meta, err := a.c.do(ctx, newCall(http.MethodGet, "acl", "policies").read(o), &out)
+	return out, meta, err
+}
+
+// OwnPolicies lists the policies of the token that the client shows.
+func (a ACL) OwnPolicies(ctx context.Context, o *QueryOptions) ([]*ACLPolicyListStub, *QueryMeta, error) {
+	var out []*ACLPolicyListStub
+	meta, err := a.c.do(ctx, newCall(http.MethodGet, "acl", "policy", "self").read(o), &out)
 	return out, meta, err
 }
 

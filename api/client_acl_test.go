@@ -28,6 +28,10 @@ func TestMethodsOfAccessListsAskAndRead(t *testing.T) {
 			v, _, err := a.Policies(ctx, read)
 			return v[0].Name, err
 		}, "ro"},
+		{"GET_acl_policies.200", "GET /v1/acl/policy/self", func(a api.ACL) (string, error) {
+			v, _, err := a.OwnPolicies(ctx, nil)
+			return v[0].Name, err
+		}, "ro"},
 		{"GET_acl_policy_ID.200", "GET /v1/acl/policy/ro", func(a api.ACL) (string, error) {
 			v, _, err := a.Policy(ctx, "ro", nil)
 			return v.RulesJSON.Namespaces[0].Policy, err

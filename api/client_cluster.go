@@ -83,14 +83,6 @@ func (a Cluster) Namespace(ctx context.Context, name string, o *QueryOptions) (*
 	return &out, meta, err
 }
 
-// BootstrapACL makes the first token; secret may name it or be empty.
-func (a Cluster) BootstrapACL(ctx context.Context, secret Credential) (*ACLToken, error) {
-	var out ACLToken
-	_, err := a.c.do(ctx,
-		newCall(http.MethodPut, "acl", "bootstrap").json(&ACLBootstrapRequest{BootstrapSecret: secret.Reveal()}), &out)
-	return &out, err
-}
-
 // Raw sends any request to a path such as /v1/jobs?prefix=a, and returns the body of the reply, which the caller
 // closes.
 func (c *Client) Raw(

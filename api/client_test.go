@@ -301,7 +301,7 @@ func TestMethodsAskAndRead(t *testing.T) {
 			return v, err
 		}, false},
 		{"PUT_acl_bootstrap", "PUT /v1/acl/bootstrap", func(c *api.Client) (any, error) {
-			return c.Cluster().BootstrapACL(ctx, "s3cret")
+			return c.ACL().Bootstrap(ctx, "s3cret")
 		}, false},
 	} {
 		t.Run(strings.ReplaceAll(c.line, "/", " "), func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/internal/base/fault"
+	"berth/internal/cli/acl"
 	"berth/internal/cli/allocs"
 	"berth/internal/cli/cluster"
 	"berth/internal/cli/jobs"
@@ -21,8 +22,8 @@ func commands(e *kit.Env, o Options) []*kit.Command {
 	for _, name := range slices.Sorted(maps.Keys(o.Plugins)) {
 		plugin.Add(&kit.Command{Use: name, Short: "Run the bundled plugin " + name})
 	}
-	list := []*kit.Command{jobs.Noun(e), allocs.Noun(e), allocs.EvalNoun(e), volumes.Noun(e), plugin, newStatus(e),
-		newCompletion(e)}
+	list := []*kit.Command{jobs.Noun(e), allocs.Noun(e), allocs.EvalNoun(e), volumes.Noun(e), plugin, acl.Noun(e),
+		newStatus(e), newCompletion(e)}
 	list = append(list, jobs.Shortcuts(e)...)
 	list = append(list, allocs.Shortcuts(e)...)
 	list = append(list, cluster.Commands(e, o.Identities, o.DataDirs)...)

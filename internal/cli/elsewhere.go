@@ -9,7 +9,8 @@ const writeAJob = "write a job file by those in /usr/share/doc/berth/examples (i
 // elsewhere are the commands that people know from other orchestrators and that there are not here, with the way out.
 // A noun stands for all of its verbs.
 var elsewhere = map[string]string{
-	"acl":                     "not built yet: api { token_file = … } guards the port with one token",
+	"acl auth-method":         `sign-on is not built yet: make tokens, "berth acl token create"`,
+	"acl binding-rule":        `sign-on is not built yet: make tokens, "berth acl token create"`,
 	"action":                  `actions are not built yet: run the command by "berth alloc exec"`,
 	"alloc pause":             `not built yet: stop the job, or the allocation by "berth alloc stop"`,
 	"config":                  "an agent checks its configuration when it starts, and refuses it with the place",

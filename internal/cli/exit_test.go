@@ -20,6 +20,14 @@ type reading struct {
 
 // reads are the verbs that only read.
 var reads = map[string]reading{
+	"acl policy info":           {missing: []string{"nobody", "-json nobody"}, most: 1},
+	"acl policy list":           {},
+	"acl policy self":           {},
+	"acl role info":             {missing: []string{"nobody", "-by-name nobody"}, most: 1},
+	"acl role list":             {},
+	"acl token info":            {missing: []string{"nobody", "-json nobody"}, most: 1},
+	"acl token list":            {},
+	"acl token self":            {},
 	"agent-info":                {},
 	"alloc checks":              {missing: []string{"dead", noUUID}, most: 1},
 	"alloc fs":                  {missing: []string{"dead", noUUID}, most: 2},
@@ -60,7 +68,8 @@ var reads = map[string]reading{
 }
 
 // changes are the verbs that change something, or run what somebody else says.
-var changes = strings.Split(`acl bootstrap,alloc exec,alloc restart,alloc signal,alloc stop,exec,fmt,`+
+var changes = strings.Split(`acl bootstrap,acl policy apply,acl policy delete,acl role create,acl role delete,`+
+	`acl role update,acl token create,acl token delete,acl token update,alloc exec,alloc restart,alloc signal,alloc stop,exec,fmt,`+
 	`job eval,job run,job start,job stop,node eligibility,node identity keep,node identity new,node orphans adopt,node orphans end,node readmit,`+
 	`node reboot-confirm,node replace,`+
 	`node unknown-mount forget,operator api,operator backup restore,operator backup save,operator join-token create,`+

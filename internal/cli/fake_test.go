@@ -82,12 +82,15 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.reads[path]++
 	var out any
 	var err error
-	switch r.Method {
-	case http.MethodGet:
+	acl, ofACL := strings.CutPrefix(path, "acl/")
+	switch {
+	case ofACL:
+		out, err = f.acl(r.Method, acl, body)
+	case r.Method == http.MethodGet:
 		out, err = f.get(path, r, f.reads[path])
-	case http.MethodPut:
+	case r.Method == http.MethodPut:
 		out, err = f.put(path, r, body)
-	case http.MethodDelete:
+	case r.Method == http.MethodDelete:
 		out, err = f.del(path, r)
 	}
 	if refused, ok := err.(*refusal); ok { //nolint:errorlint // made below
@@ -620,8 +623,6 @@ func (f *fake) put(path string, r *http.Request, body []byte) (any, error) {
 		return &api.AllocStopResponse{EvalID: evalA}, nil
 	case strings.HasPrefix(path, "node/"):
 		return &api.NodeUpdateResponse{}, nil
-	case path == "acl/bootstrap":
-		return nil, &refusal{400, "ACL support disabled"}
 	}
 	return map[string]any{}, nil
 }

@@ -60,43 +60,6 @@ func newNamespaceStatus(e *kit.Env) *kit.Command {
 	})
 }
 
-func newBootstrap(e *kit.Env) *kit.Command {
-	var formats kit.Formats
-	return formats.AddTo(&kit.Command{
-		Use:     "bootstrap [flags] [file]",
-		Short:   "Make the first token",
-		Long:    "Makes the first token, once. A file, or - for the standard input, may give its secret, a UUID.",
-		Example: "  berth acl bootstrap",
-		Run: func(ctx context.Context, args []string) error {
-			secret, err := bootstrapSecret(e, args)
-			if err != nil {
-				return err
-			}
-			t, err := e.Client().Cluster().BootstrapACL(ctx, secret)
-			return formats.Show(e.Out, t, kit.Doing(err, "bootstrap", "access control", ""), func() {
-				e.Out.Pairs(kit.Pairs{
-					{"Accessor ID", t.AccessorID},
-					{"Secret ID", t.SecretID},
-					{"Name", t.Name},
-					{"Type", t.Type},
-					{"Create Time", kit.At(t.CreateTime)},
-				})
-			})
-		},
-	})
-}
-
-func bootstrapSecret(e *kit.Env, args []string) (api.Credential, error) {
-	if len(args) == 0 {
-		return "", nil
-	}
-	text, _, err := e.ReadFile(args[0], "secret", 4096)
-	if err != nil {
-		return "", err
-	}
-	return api.Credential(strings.TrimSpace(string(text))), nil
-}
-
 // apiCall is "operator api".
 type apiCall struct {
 	env     *kit.Env

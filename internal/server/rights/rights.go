@@ -127,7 +127,7 @@ func (c *cache) of(from []*acl.Policy) (*acl.Rules, error) {
 			// It was judged before it was stored, perhaps by an older program. What it denies must not get lost.
 			return nil, fault.WithHint(
 				fault.New(fault.Denied, "read", "ACL policy "+p.Name, findings[0].String()),
-				"write the policy anew, with berth acl policy apply and a management token")
+				"whoever has a management token writes it anew: berth acl policy apply NAME FILE")
 		}
 		docs[i] = doc
 	}
