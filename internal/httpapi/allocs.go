@@ -52,6 +52,7 @@ var (
 var allocStop = write(wire.AllocStop, func(r *request) (*wire.AllocStopRequest, error) {
 	id := r.PathValue("id")
 	return &wire.AllocStopRequest{
+		Namespace:       r.ns,
 		Alloc:           ids.Alloc(id),
 		NoShutdownDelay: r.flag("no_shutdown_delay"),
 		Reschedule:      r.flag("reschedule"),

@@ -6,6 +6,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/server/endpoint/serving"
 	"berth/internal/wire"
 )
 
@@ -57,16 +58,34 @@ func named(id ids.Node) (ids.Node, error) {
 
 func forward[Req, Resp any](n *Nodes, s *wire.Server, m wire.Method[Req, Resp], where func(*Req) (ids.Node, error)) {
 	m.Serve(s, func(ctx context.Context, req *Req) (*Resp, error) {
-		id, err := where(req)
-		if err != nil {
-			return nil, err
-		}
-		conn, err := n.way(ctx, id)
+		conn, err := judged(ctx, n, m.Name(), req, where)
 		if err != nil {
 			return nil, err
 		}
 		return m.Call(ctx, conn, req)
 	})
+}
+
+// judged is the way to the node that a call names, for whom may make it. Before one that the leader passes on, the
+// leader judges: its state is newer than this server's.
+func judged[Req any](
+	ctx context.Context, n *Nodes, method string, req *Req, where func(*Req) (ids.Node, error),
+) (wire.Conn, error) {
+	_, refused := serving.Judge(ctx, n.store, method, req)
+	if refused != nil && (n.cluster.Leading() || len(wire.Relays(ctx)) > 0) {
+		return nil, refused
+	}
+	id, err := where(req)
+	if err == nil {
+		conn, leads, lost := n.way(ctx, id)
+		if leads || refused == nil {
+			return conn, lost
+		}
+	}
+	if refused != nil {
+		return nil, refused
+	}
+	return nil, err
 }
 
 // between is forward for what the leader alone asks a node for, after it has looked into its state.
@@ -87,11 +106,7 @@ func forwardStream[Req, In, Out any](
 	n *Nodes, s *wire.Server, m wire.StreamMethod[Req, In, Out], where func(*Req) (ids.Node, error),
 ) {
 	m.Serve(s, func(req *Req, caller *wire.Stream[Out, In]) error {
-		id, err := where(req)
-		if err != nil {
-			return err
-		}
-		conn, err := n.way(caller.Context(), id)
+		conn, err := judged(caller.Context(), n, m.Name(), req, where)
 		if err != nil {
 			return err
 		}
@@ -100,15 +115,15 @@ func forwardStream[Req, In, Out any](
 }
 
 // way is the connection on which a call reaches a node. Whoever is asked first and does not have the node asks the
-// leader, which hears of every node and knows the server that has it. A call goes no further than there: a node that is
-// gone from it has moved, and is heard of soon.
-func (n *Nodes) way(ctx context.Context, id ids.Node) (wire.Conn, error) {
-	c, err := n.NodeConn(id)
+// leader (leads), which hears of every node and knows the server that has it. A call goes no further than there: a node
+// that is gone from it has moved, and is heard of soon.
+func (n *Nodes) way(ctx context.Context, id ids.Node) (c wire.Conn, leads bool, err error) {
+	c, err = n.NodeConn(id)
 	if err == nil || len(wire.Relays(ctx)) > 0 {
-		return c, err
+		return c, false, err
 	}
 	if leader, elsewhere := n.cluster.Route(ctx, false); elsewhere == nil && leader != nil {
-		return leader, nil
+		return leader, true, nil
 	}
-	return nil, err
+	return nil, false, err
 }

@@ -185,6 +185,7 @@ type AllocListReply struct {
 
 // AllocStopRequest asks to stop an alloc and to place its replacement.
 type AllocStopRequest struct {
+	Namespace       ids.Namespace // that the caller named; the alloc is known by its id
 	Alloc           ids.Alloc
 	NoShutdownDelay bool
 	Reschedule      bool // it is shown as rescheduled, not as migrated

@@ -40,7 +40,12 @@ func (t through) NewStream(
 }
 
 func (t through) mark(ctx context.Context) context.Context {
-	return metadata.NewOutgoingContext(ctx, metadata.MD{relayedKey: append(Relays(ctx), t.by)})
+	person, ofPerson := PersonOf(ctx)
+	ctx = metadata.NewOutgoingContext(ctx, metadata.MD{relayedKey: append(Relays(ctx), t.by)})
+	if ofPerson { // who answers judges it
+		ctx = For(ctx, person)
+	}
+	return ctx
 }
 
 // Relays lists the servers that passed on the call that is being served; the first is the one that the caller asked.

@@ -149,6 +149,7 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.base, s, wire.NamespaceList, e.namespaceList)
 	serving.Unary(e.base, s, wire.SigningKeys, e.signingKeys)
 	serving.Unary(e.base, s, wire.SystemCounts, e.counts)
+	serving.Unary(e.base, s, wire.PersonAllowed, serving.Allowed)
 	wire.SystemStatus.Serve(s, func(context.Context, *wire.Empty) (*wire.SystemStatusReply, error) {
 		return e.cfg.Cluster.Status(), nil
 	})

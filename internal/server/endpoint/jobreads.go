@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"berth/internal/base/ids"
+	"berth/internal/model/acl"
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
@@ -31,7 +32,13 @@ func (e *Endpoints) jobGet(ctx context.Context, req *wire.Ref[ids.Job]) (*wire.O
 func (e *Endpoints) jobList(ctx context.Context, req *wire.Query) (*wire.List[*wire.JobView], error) {
 	out := &wire.List[*wire.JobView]{}
 	return out, e.base.Read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		all := slices.Collect(s.Jobs(w, req.Namespace, req.Prefix))
+		var all []*job.Job
+		sees := serving.Sees(ctx, acl.ListJobs)
+		for j := range s.Jobs(w, req.Namespace, req.Prefix) {
+			if sees(j.Namespace) {
+				all = append(all, j)
+			}
+		}
 		shown, next := wire.Cut(req.Page, all, wire.KeyOfJob)
 		index := s.TableIndex(state.Jobs)
 		out.Items, out.NextToken = make([]*wire.JobView, len(shown)), next
@@ -134,8 +141,9 @@ func (e *Endpoints) evalList(ctx context.Context, req *wire.Query) (*wire.List[*
 	out := &wire.List[*eval.Eval]{}
 	return out, e.base.Read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		var all []*eval.Eval
+		sees := serving.Sees(ctx, acl.ReadJob)
 		for ev := range s.Evals(w, serving.UUIDPrefix(req.Prefix)) {
-			if within(req.Namespace, ev.Namespace) {
+			if within(req.Namespace, ev.Namespace) && sees(ev.Namespace) {
 				all = append(all, ev)
 			}
 		}
@@ -173,8 +181,9 @@ func (e *Endpoints) allocList(ctx context.Context, req *wire.Query) (*wire.Alloc
 	out := &wire.AllocListReply{}
 	return out, e.base.Read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		var all []*alloc.Alloc
+		sees := serving.Sees(ctx, acl.ReadJob)
 		for a := range s.Allocs(w, serving.UUIDPrefix(req.Prefix)) {
-			if within(req.Namespace, a.Namespace) {
+			if within(req.Namespace, a.Namespace) && sees(a.Namespace) {
 				all = append(all, a)
 			}
 		}
@@ -187,6 +196,8 @@ func (e *Endpoints) nodeAllocList(ctx context.Context, req *wire.Ref[ids.Node]) 
 	out := &wire.AllocListReply{}
 	return out, e.base.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		all := slices.Collect(s.AllocsByNode(w, req.ID))
+		sees := serving.Sees(ctx, acl.ReadJob)
+		all = slices.DeleteFunc(all, func(a *alloc.Alloc) bool { return !sees(a.Namespace) })
 		index := s.ReadIndex(state.Allocs, state.ModifiedAllocs(all)...)
 		fillAllocs(s, req.Query, all, out)
 		return index, nil

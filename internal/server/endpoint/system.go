@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"berth/internal/base/fault"
+	"berth/internal/model/acl"
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/state"
 	"berth/internal/server/views"
@@ -29,7 +30,7 @@ func (e *Endpoints) namespaceList(ctx context.Context, req *wire.Query) (*wire.L
 	return out, e.base.Read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		out.Items = nil
 		for n := range s.Namespaces(w) {
-			if strings.HasPrefix(string(n.Name), req.Prefix) {
+			if strings.HasPrefix(string(n.Name), req.Prefix) && serving.SeesNamespace(ctx, n.Name) {
 				out.Items = append(out.Items, *n)
 			}
 		}
@@ -72,82 +73,88 @@ const matchesPerContext = 20
 // searchAll asks for every kind.
 const searchAll = "all"
 
-// contexts lists the kinds that can be searched, with how their ids are found.
+// contexts lists the kinds that can be searched, with how the ids are found of what the caller may see.
 var contexts = []struct {
 	name string
-	find func(*state.Snap, *wire.SearchRequest) iter.Seq[string]
+	find func(context.Context, *state.Snap, *wire.SearchRequest) iter.Seq[string]
 }{
-	{"allocs", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+	{"allocs", func(ctx context.Context, s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+		sees := serving.Sees(ctx, acl.ReadJob)
 		return func(yield func(string) bool) {
 			for a := range s.Allocs(nil, serving.UUIDPrefix(r.Prefix)) {
-				if within(r.Namespace, a.Namespace) && !yield(string(a.ID)) {
+				if within(r.Namespace, a.Namespace) && sees(a.Namespace) && !yield(string(a.ID)) {
 					return
 				}
 			}
 		}
 	}},
-	{"evals", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+	{"evals", func(ctx context.Context, s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+		sees := serving.Sees(ctx, acl.ReadJob)
 		return func(yield func(string) bool) {
 			for e := range s.Evals(nil, serving.UUIDPrefix(r.Prefix)) {
-				if within(r.Namespace, e.Namespace) && !yield(string(e.ID)) {
+				if within(r.Namespace, e.Namespace) && sees(e.Namespace) && !yield(string(e.ID)) {
 					return
 				}
 			}
 		}
 	}},
-	{"jobs", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+	{"jobs", func(ctx context.Context, s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+		sees := serving.Sees(ctx, acl.ListJobs, acl.ReadJob)
 		return func(yield func(string) bool) {
 			for j := range s.Jobs(nil, r.Namespace, r.Prefix) {
-				if !yield(string(j.ID)) {
+				if sees(j.Namespace) && !yield(string(j.ID)) {
 					return
 				}
 			}
 		}
 	}},
-	{"namespaces", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+	{"namespaces", func(ctx context.Context, s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
 		return func(yield func(string) bool) {
 			for n := range s.Namespaces(nil) {
-				if strings.HasPrefix(string(n.Name), r.Prefix) && !yield(string(n.Name)) {
+				if strings.HasPrefix(string(n.Name), r.Prefix) && serving.SeesNamespace(ctx, n.Name) &&
+					!yield(string(n.Name)) {
 					return
 				}
 			}
 		}
 	}},
-	{"node_pools", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+	{"node_pools", func(ctx context.Context, s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
 		pools := map[string]bool{"all": true, "default": true} // which every cluster has
 		for n := range s.Nodes(nil, "") {
 			pools[cmp.Or(n.NodePool, "default")] = true
 		}
 		return func(yield func(string) bool) {
 			for _, name := range slices.Sorted(maps.Keys(pools)) {
-				if strings.HasPrefix(name, r.Prefix) && !yield(name) {
+				sees := serving.SeesOn(ctx, acl.NodePool, name, acl.Read)
+				if strings.HasPrefix(name, r.Prefix) && sees && !yield(name) {
 					return
 				}
 			}
 		}
 	}},
-	{"nodes", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+	{"nodes", func(ctx context.Context, s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
 		return func(yield func(string) bool) {
 			for n := range s.Nodes(nil, serving.UUIDPrefix(r.Prefix)) {
-				if !yield(string(n.ID)) {
+				if !serving.SeesOn(ctx, acl.Node, "", acl.Read) || !yield(string(n.ID)) {
 					return
 				}
 			}
 		}
 	}},
-	{"plugins", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+	{"plugins", func(ctx context.Context, s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
 		return func(yield func(string) bool) {
 			for p := range s.Plugins(nil, r.Prefix) {
-				if !yield(string(p.ID)) {
+				if !serving.SeesOn(ctx, acl.Plugin, "", acl.List, acl.Read) || !yield(string(p.ID)) {
 					return
 				}
 			}
 		}
 	}},
-	{"volumes", func(s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+	{"volumes", func(ctx context.Context, s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+		sees := serving.Sees(ctx, acl.CSIListVolume, acl.CSIReadVolume)
 		return func(yield func(string) bool) {
 			for v := range s.Volumes(nil, r.Namespace, r.Prefix) {
-				if !yield(string(v.ID.ID)) {
+				if sees(v.ID.Namespace) && !yield(string(v.ID.ID)) {
 					return
 				}
 			}
@@ -173,7 +180,7 @@ func searchable(context string) error {
 		fmt.Sprintf("context must be one of [%s]; got %q", strings.Join(names, " "), context))
 }
 
-func (e *Endpoints) search(_ context.Context, req *wire.SearchRequest) (*wire.SearchReply, error) {
+func (e *Endpoints) search(ctx context.Context, req *wire.SearchRequest) (*wire.SearchReply, error) {
 	if err := searchable(req.Context); err != nil {
 		return nil, err
 	}
@@ -193,7 +200,7 @@ func (e *Endpoints) search(_ context.Context, req *wire.SearchRequest) (*wire.Se
 		}
 		found := []string{}
 		out.Truncations[c.name] = false
-		for id := range c.find(s, req) {
+		for id := range c.find(ctx, s, req) {
 			if len(found) == matchesPerContext {
 				out.Truncations[c.name] = true
 				break

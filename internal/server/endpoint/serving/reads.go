@@ -10,7 +10,8 @@ import (
 	"berth/internal/wire"
 )
 
-// Read serves a read, blocking if the query says so: fn fills the reply and returns the index of what it read.
+// Read serves a read, blocking if the query says so: fn fills the reply and returns the index of what it read. Whoever
+// has lost the right to it while it blocked gets that for an answer.
 func (b Base) Read(
 	ctx context.Context, q wire.Query, m *wire.Meta, fn func(*state.Snap, *state.Watch) (uint64, error),
 ) error {
@@ -20,6 +21,9 @@ func (b Base) Read(
 	}
 	wait += time.Duration(rand.Int64N(int64(wait)/16 + 1)) // clients that began together don't come back together
 	return state.Block(ctx, b.Store, q.MinIndex, wait, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		if err := rejudge(ctx, s, w); err != nil {
+			return 0, err
+		}
 		index, err := fn(s, w)
 		m.Index = max(1, index)
 		m.LastContact, m.KnownLeader = b.Cluster.Contact()

@@ -5,14 +5,11 @@ package serving
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/retry"
-	"berth/internal/model/trust"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -56,7 +53,7 @@ func Unary[Req, Resp any](
 				return nil, err
 			}
 			if leader == nil {
-				return h(ctx, req)
+				return answered(ctx, b, m, req, h)
 			}
 			// What is refused unbegun, because another server leads by now, is passed on again; nothing else is.
 			resp, err := m.Call(ctx, leader, req)
@@ -75,7 +72,7 @@ func Waiting[Req, Resp any](
 	here := func(ctx context.Context, req *Req) (*Resp, error) {
 		term, cancel := b.Cluster.Term(ctx)
 		defer cancel()
-		resp, err := h(term, req)
+		resp, err := answered(term, b, m, req, h)
 		if cause := context.Cause(term); wire.IsNotLeading(cause) {
 			return nil, cause // whatever was read may not have been the newest
 		}
@@ -83,7 +80,7 @@ func Waiting[Req, Resp any](
 	}
 	m.Serve(s, func(ctx context.Context, req *Req) (*Resp, error) {
 		if r, ok := any(req).(anyServer); ok && r.AnyServer() {
-			return h(ctx, req)
+			return answered(ctx, b, m, req, h)
 		}
 		for tries := 1; ; tries++ {
 			leader, err := b.route(ctx, req)
@@ -117,6 +114,9 @@ func Stream[Req, In, Out any](
 			return err
 		}
 		if leader == nil {
+			if _, err := Judge(stream.Context(), b.Store, m.Name(), req); err != nil {
+				return err
+			}
 			return h(req, stream)
 		}
 		return m.Relay(stream.Context(), leader, req, stream)
@@ -152,29 +152,6 @@ func Term[Req, In, Out any](
 		}
 		return <-ended
 	})
-}
-
-// Admit makes sure of who calls; a server of methods judges every call by it (wire.Server.Admit). A node speaks for
-// itself alone, and calls nothing that is not a node's; a server passes on what it has made sure of itself. What comes
-// from within this process is this program's own: its surfaces judge people.
-func Admit(ctx context.Context, method string, req any) error {
-	who, known := wire.Caller(ctx)
-	if !known || len(wire.Relays(ctx)) > 0 { // only a server is believed that it passes something on
-		return nil
-	}
-	if _, anyone := req.(interface{ Anyone() }); anyone {
-		return nil
-	}
-	of, ofNode := req.(interface{ Calling() ids.Node })
-	switch {
-	case !ofNode:
-		return fault.New(fault.Denied, "call", method,
-			"the caller is "+who.String()+": this is for people, by the API of an agent")
-	case who.Role != trust.Node || who.ID != string(of.Calling()):
-		return fault.New(fault.Denied, "speak for", fmt.Sprintf("node %q", of.Calling()),
-			"the caller is "+who.String())
-	}
-	return nil
 }
 
 // route says where a call is served, nil for here, and notes where a node that calls is connected: at the first server

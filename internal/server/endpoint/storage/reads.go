@@ -7,8 +7,10 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/model/acl"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
+	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/state"
 	"berth/internal/server/views"
 	"berth/internal/wire"
@@ -23,6 +25,7 @@ func (e *Endpoints) volumeGet(ctx context.Context, r *wire.Ref[ids.Volume]) (*wi
 			return s.ReadIndex(state.Volumes), nil
 		}
 		out.Item = views.Of(s, w).Volume(v)
+		out.Item.Plugin = seen(ctx, out.Item.Plugin)
 		return views.VolumeIndex(s, out.Item), nil
 	})
 }
@@ -31,7 +34,7 @@ func (e *Endpoints) volumeList(ctx context.Context, r *wire.VolumeListRequest) (
 	out := &wire.VolumeLines{}
 	return out, e.cfg.Read(ctx, r.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		key := func(v *volume.Volume) string { return wire.KeyOfVolume(v.ID) }
-		shown, next := wire.Cut(r.Page, cutFrom(s, w, r), key)
+		shown, next := wire.Cut(r.Page, cutFrom(ctx, s, w, r), key)
 		view := views.Of(s, w)
 		*out = wire.VolumeLines{Meta: out.Meta, NextToken: next}
 		if r.Lines {
@@ -49,9 +52,9 @@ func (e *Endpoints) volumeList(ctx context.Context, r *wire.VolumeListRequest) (
 	})
 }
 
-// cutFrom are the volumes of which a page is cut: from its beginning to what the next page begins with, where the token
-// says where that is; otherwise all.
-func cutFrom(s *state.Snap, w *state.Watch, r *wire.VolumeListRequest) []*volume.Volume {
+// cutFrom are the volumes that the caller may see of which a page is cut: from its beginning to what the next page
+// begins with, where the token says where that is; otherwise all.
+func cutFrom(ctx context.Context, s *state.Snap, w *state.Watch, r *wire.VolumeListRequest) []*volume.Volume {
 	enough, all := 0, s.Volumes(w, r.Namespace, r.Prefix)
 	if r.PerPage > 0 && !r.Reverse {
 		if from, ok := wire.VolumeAt(r.Namespace, r.NextToken); ok {
@@ -61,7 +64,11 @@ func cutFrom(s *state.Snap, w *state.Watch, r *wire.VolumeListRequest) []*volume
 		}
 	}
 	var out []*volume.Volume
+	sees := serving.Sees(ctx, acl.CSIListVolume)
 	for v := range all {
+		if !sees(v.ID.Namespace) {
+			continue
+		}
 		if r.Plugin != "" && v.Spec.Plugin != r.Plugin || r.Node != "" && !views.OnNode(s, w, v, r.Node) {
 			continue
 		}
@@ -88,12 +95,38 @@ func (e *Endpoints) volumeExternal(
 		if err != nil {
 			return "", err
 		}
-		out.Items = append(out.Items, page.Items...)
+		s := e.cfg.Store.Snapshot()
+		for _, v := range page.Items {
+			if seesProviders(ctx, s, volume.StagingKey{Plugin: r.Plugin, ExternalID: v.ExternalID}) {
+				out.Items = append(out.Items, v)
+			}
+		}
 		return page.NextToken, nil
 	}
 	var err error
 	out.NextToken, out.Incomplete, err = e.askProvider(r.Plugin, r.NextToken, page)
 	return out, err
+}
+
+// seesProviders says whether the caller may see a provider's volume: one that the cluster knows is of a namespace.
+func seesProviders(ctx context.Context, s *state.Snap, k volume.StagingKey) bool {
+	for v := range s.VolumesByExternalID(nil, k.Plugin, k.ExternalID) {
+		if !serving.SeesOn(ctx, acl.Namespace, string(v.ID.Namespace), acl.CSIListVolume) {
+			return false
+		}
+	}
+	return true
+}
+
+// seesSnapshot is seesProviders for a snapshot, which is of a namespace by itself or by its source.
+func seesSnapshot(ctx context.Context, s *state.Snap, of ids.Plugin, sn *volume.Snapshot) bool {
+	for own := range s.VolumeSnapshotsByExternalID(nil, of, sn.ExternalID) {
+		if !serving.SeesOn(ctx, acl.Namespace, string(own.Namespace), acl.CSIListVolume) {
+			return false
+		}
+	}
+	return sn.SourceExternalID == "" ||
+		seesProviders(ctx, s, volume.StagingKey{Plugin: of, ExternalID: sn.SourceExternalID})
 }
 
 // ask reads one page of a provider's list on a node, from a token of the plugin on.

@@ -238,7 +238,7 @@ func (e *Endpoints) snapshotList(
 	if rec := s.Plugin(nil, r.Plugin); rec != nil && !rec.Controller.ListSnapshots {
 		out := &wire.ProviderList[*volume.Snapshot]{}
 		for sn := range s.VolumeSnapshots(nil) {
-			if sn.Plugin == r.Plugin && sn.ExternalID != "" {
+			if sn.Plugin == r.Plugin && sn.ExternalID != "" && seesSnapshot(ctx, s, r.Plugin, sn) {
 				out.Items = append(out.Items, sn)
 			}
 		}
@@ -257,6 +257,9 @@ func (e *Endpoints) snapshotList(
 			return "", err
 		}
 		for _, sn := range page.Items {
+			if !seesSnapshot(ctx, s, r.Plugin, sn) {
+				continue
+			}
 			for own := range s.VolumeSnapshotsByExternalID(nil, r.Plugin, sn.ExternalID) {
 				sn.ID = own.ID
 				sn.Name = own.Name

@@ -1,0 +1,62 @@
+package permissions
+
+import (
+	"slices"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/acl"
+	"berth/internal/server/state"
+	"berth/internal/wire"
+)
+
+var cluster = slices.Concat(
+	by(everybody, wire.SystemStatus, wire.SigningKeys, wire.TrustCertify),
+	[]entry{
+		asks(wire.PersonAllowed, func(r *wire.PersonAllowedRequest, _ *state.Snap) []need {
+			n := make([]need, len(r.Needs))
+			for i := range r.Needs {
+				n[i].Need = r.Needs[i]
+			}
+			return n
+		}),
+		asks(wire.SystemGC, always[wire.Empty](everything())),
+		// It shows of each kind what the caller may see.
+		asks(wire.SystemSearch, always[wire.SearchRequest](nil)),
+		asks(wire.NamespaceList, always[wire.Query](nil)),
+		// They name jobs of every namespace.
+		asks(wire.SystemCounts, always[wire.Query](of(acl.Agent, acl.Read))),
+
+		opens(wire.StateSave, always[wire.Empty](everything())),
+		opens(wire.StateRestore, always[wire.RecoveryWord](everything())),
+		asks(wire.RecoveryStatus, always[wire.Query](of(acl.Operator, acl.Read))),
+		asks(wire.RecoveryBegin, always[wire.RecoveryWord](of(acl.Operator, acl.Write))),
+		asks(wire.RecoveryFinish, always[wire.RecoveryWord](of(acl.Operator, acl.Write))),
+		asks(wire.RecoveryDismiss, always[wire.RecoveryWord](of(acl.Operator, acl.Write))),
+		// A join token makes a node, which is given what is secret of volumes.
+		asks(wire.TrustAdmit, always[wire.AdmitRequest](everything())),
+		asks(wire.TrustAdmissions, always[wire.Query](of(acl.Operator, acl.Read))),
+		asks(wire.TrustRevoke, always[wire.RevokeRequest](of(acl.Operator, acl.Write))),
+	},
+)
+
+var ofNodes = slices.Concat(
+	by(nodes, wire.NodeRegister, wire.NodeHeartbeat, wire.NodeAllocs, wire.NodeAllocsKnown, wire.NodeUpdate,
+		wire.NodeInventory, wire.NodeInventoryKnown, wire.NodeGrants, wire.NodeControllerCalls, wire.NodeLeave),
+	by(servers, wire.AgentVolumeUsage, wire.AgentReleaseVolume, wire.AgentListVolumes, wire.AgentListSnapshots,
+		wire.AgentCapacity, wire.AgentValidateVolume),
+	[]entry{
+		asks(wire.NodeList, always[wire.Query](of(acl.Node, acl.Read))),
+		asks(wire.NodeGet, always[wire.Ref[ids.Node]](of(acl.Node, acl.Read))),
+		// It lists the allocs that the caller may see.
+		asks(wire.NodeAllocList, always[wire.Ref[ids.Node]](of(acl.Node, acl.Read))),
+		asks(wire.NodeEligibility, always[wire.NodeEligibilityRequest](of(acl.Node, acl.Write))),
+		asks(wire.NodeRebootConfirm, always[wire.RebootConfirmRequest](of(acl.Node, acl.Write))),
+		asks(wire.AgentForgetMount, always[wire.ForgetMountRequest](of(acl.Node, acl.Write))),
+		// Whoever has the token of a readmission can be the node.
+		asks(wire.NodeReadmit, always[wire.ReadmitRequest](everything())),
+		// It ends claims on volumes of every namespace.
+		asks(wire.NodeReplace, always[wire.NodeReplaceRequest](everything())),
+		asks(wire.AgentHostStats, always[wire.AgentRef](of(acl.Node, acl.Read))),
+		opens(wire.AgentMonitor, always[wire.AgentMonitorRequest](of(acl.Agent, acl.Read))),
+	},
+)

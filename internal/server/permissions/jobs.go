@@ -1,0 +1,122 @@
+package permissions
+
+import (
+	"berth/internal/base/ids"
+	"berth/internal/model/acl"
+	"berth/internal/model/job"
+	"berth/internal/server/state"
+	"berth/internal/wire"
+)
+
+var jobs = []entry{
+	asks(wire.JobRegister, func(r *wire.JobRegisterRequest, _ *state.Snap) []need {
+		return submits(r.Job, acl.RegisterJob)
+	}),
+	asks(wire.JobPlan, func(r *wire.JobPlanRequest, _ *state.Snap) []need { return submits(r.Job, acl.PlanJob) }),
+	asks(wire.JobValidate, func(r *wire.JobValidateRequest, _ *state.Snap) []need {
+		if r.Job == nil {
+			return everything()
+		}
+		return in(r.Job.Namespace, acl.ParseJob, acl.ReadJob, acl.PlanJob, acl.RegisterJob)
+	}),
+	asks(wire.JobDeregister, func(r *wire.JobDeregisterRequest, _ *state.Snap) []need {
+		if r.Purge {
+			return append(in(r.Namespace, acl.DeregisterJob), in(r.Namespace, acl.PurgeJob)...)
+		}
+		return in(r.Namespace, acl.DeregisterJob)
+	}),
+	// What it runs is what is stored: it is judged as if it were submitted.
+	asks(wire.JobStart, func(r *wire.JobStartRequest, s *state.Snap) []need {
+		if j := s.Job(nil, r.Namespace, r.Job); j != nil {
+			return submits(j, acl.RegisterJob)
+		}
+		return in(r.Namespace, acl.RegisterJob)
+	}),
+	asks(wire.JobEvaluate, func(r *wire.JobEvaluateRequest, _ *state.Snap) []need {
+		return in(r.Namespace, acl.EvaluateJob)
+	}),
+	asks(wire.JobGet, readsJob),
+	asks(wire.JobVersions, readsJob),
+	asks(wire.JobEvals, readsJob),
+	asks(wire.JobSubmission, func(r *wire.JobSubmissionRequest, _ *state.Snap) []need {
+		return in(r.Namespace, acl.ReadJob)
+	}),
+	asks(wire.JobAllocs, func(r *wire.JobAllocsRequest, _ *state.Snap) []need { return in(r.Namespace, acl.ReadJob) }),
+	asks(wire.JobList, func(r *wire.Query, _ *state.Snap) []need { return listed(r.Namespace, acl.ListJobs) }),
+	asks(wire.EvalList, func(r *wire.Query, _ *state.Snap) []need { return listed(r.Namespace, acl.ReadJob) }),
+	asks(wire.EvalGet, readsEval),
+	asks(wire.EvalAllocs, readsEval),
+}
+
+var allocs = []entry{
+	asks(wire.AllocList, func(r *wire.Query, _ *state.Snap) []need { return listed(r.Namespace, acl.ReadJob) }),
+	asks(wire.AllocGet, func(r *wire.Ref[ids.Alloc], s *state.Snap) []need {
+		return ofAlloc(s, r.ID, r.Namespace, acl.ReadJob)
+	}),
+	asks(wire.AllocStop, func(r *wire.AllocStopRequest, s *state.Snap) []need {
+		return ofAlloc(s, r.Alloc, r.Namespace, acl.AllocLifecycle)
+	}),
+	asks(wire.AllocRestart, func(r *wire.AllocRestartRequest, s *state.Snap) []need {
+		return onNode(s, r.AgentRef, acl.AllocLifecycle)
+	}),
+	asks(wire.AllocSignal, func(r *wire.AllocSignalRequest, s *state.Snap) []need {
+		return onNode(s, r.AgentRef, acl.AllocLifecycle)
+	}),
+	asks(wire.AllocStats, func(r *wire.AgentRef, s *state.Snap) []need { return onNode(s, *r, acl.ReadJob) }),
+	asks(wire.AllocFiles, readsFiles),
+	asks(wire.AllocFileStat, readsFiles),
+	opens(wire.AllocFileRead, func(r *wire.FileReadRequest, s *state.Snap) []need {
+		return onNode(s, r.AgentRef, acl.ReadFS)
+	}),
+	opens(wire.AllocLogs, func(r *wire.AllocLogsRequest, s *state.Snap) []need {
+		return onNode(s, r.AgentRef, acl.ReadLogs, acl.ReadFS)
+	}),
+	opens(wire.AllocExec, func(r *wire.AllocExecRequest, s *state.Snap) []need {
+		n := onNode(s, r.AgentRef, acl.AllocExec)
+		if a := s.Alloc(nil, r.Alloc); a != nil && !confined(s.JobOf(nil, a), a.TaskGroup, r.Task) {
+			n = append(n, onNode(s, r.AgentRef, acl.AllocNodeExec)...)
+		}
+		return n
+	}),
+	asks(wire.AgentGC, func(r *wire.AgentRef, s *state.Snap) []need {
+		if r.Alloc == "" {
+			return of(acl.Node, acl.Write)
+		}
+		return onNode(s, *r, acl.GCAllocation)
+	}),
+	// An orphan is a job of any namespace, with all that its environment says.
+	asks(wire.AllocOrphan, always[wire.AgentRef](everything())),
+	asks(wire.AllocEndOrphan, always[wire.AgentRef](everything())),
+	asks(wire.OrphanAdopt, always[wire.OrphanAdoptRequest](everything())),
+}
+
+func submits(j *job.Job, c acl.Capability) []need {
+	if j == nil {
+		return everything()
+	}
+	return append(in(j.Namespace, c), uses(j)...)
+}
+
+func readsJob(r *wire.Ref[ids.Job], _ *state.Snap) []need { return in(r.Namespace, acl.ReadJob) }
+
+func readsEval(r *wire.Ref[ids.Eval], s *state.Snap) []need {
+	return ofEval(s, r.ID, r.Namespace, acl.ReadJob)
+}
+
+func readsFiles(r *wire.AllocPath, s *state.Snap) []need { return onNode(s, r.AgentRef, acl.ReadFS) }
+
+// unconfined are the drivers whose tasks are the node's own processes: a session in one is a session on the node.
+var unconfined = map[string]bool{"raw_exec": true}
+
+// confined tells whether a session in a task stays in it. Of what is not known it is not.
+func confined(j *job.Job, group, task string) bool {
+	if j == nil {
+		return false
+	}
+	g := j.Group(group)
+	if g == nil {
+		return false
+	}
+	t := g.Task(task)
+	return t != nil && !unconfined[t.Driver]
+}

@@ -1,0 +1,115 @@
+package server
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/redact"
+	"berth/internal/model/trust"
+	"berth/internal/server/keyring"
+	"berth/internal/server/permissions"
+	"berth/internal/wire"
+)
+
+// answeredToAll are the methods that everybody may call: those that tell nothing of what anybody has, and lists over
+// all namespaces, which show what the caller may see.
+var answeredToAll = []string{
+	"Alloc.List", "Eval.List", "Job.List", "Keyring.SigningKeys", "Namespace.List", "Person.Allowed", "System.Search",
+	"System.Status", "Trust.Certify", "Volume.List",
+}
+
+// toAnyToken are those of them that are answered whatever token is shown.
+var toAnyToken = []string{"Keyring.SigningKeys", "System.Status", "Trust.Certify"}
+
+func callEmpty(ctx context.Context, conn wire.Conn, method string) error {
+	_, err := wire.Unary[wire.Empty, wire.Empty](method).Call(ctx, conn, &wire.Empty{})
+	return err
+}
+
+func methodName(path string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(path, "/berth."), "/", ".")
+}
+
+// TestEveryMethodSaysWhatAPersonNeeds: the table has an entry for every method that there is, and no other.
+func TestEveryMethodSaysWhatAPersonNeeds(t *testing.T) {
+	s := New(Config{DataDir: t.TempDir()})
+	ring, err := keyring.Create(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, _ := s.methods(s.components(ring))
+	answered, judged := all.Methods(), permissions.Methods()
+	for _, m := range answered {
+		if !slices.Contains(judged, m) {
+			t.Errorf("nothing says who may call %s", methodName(m))
+		}
+	}
+	for _, m := range judged {
+		if !slices.Contains(answered, m) {
+			t.Errorf("no server answers %s", methodName(m))
+		}
+	}
+}
+
+// TestWhoHasNoRightsGetsNowhere: a call that is marked as a person's is judged, whichever method it is of and whatever
+// is not right with it, before anything else is done for it. Who comes with the certificate of a node is no local user.
+func TestWhoHasNoRightsGetsNowhere(t *testing.T) {
+	byNode := wire.NewPipe()
+	s := New(Config{DataDir: t.TempDir()})
+	s.cfg.Raft.SegmentSize, s.cfg.Raft.Reserve = 1<<20, 1<<20
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	node := trust.Peer{Principal: trust.Principal{Role: trust.Node, ID: ids.New()}}
+	go func() { ended <- s.Run(ctx, Listeners{Calls: []net.Listener{known{byNode.Listener(), node}}}) }()
+	here, err := s.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := wire.Connect(byNode.Dial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_, _ = here.Close(), there.Close() // in-process
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := s.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	local := wire.Person{Local: true, Name: "uid 0"}
+	for _, c := range []struct {
+		what   string
+		conn   wire.Conn
+		person wire.Person
+		open   []string
+	}{
+		{"nobody", here, wire.Person{}, answeredToAll},
+		{"an unknown token", here, wire.Person{Token: redact.New("guess")}, toAnyToken},
+		{"nobody, by a node", there, wire.Person{}, answeredToAll},
+		{"an unknown token, by a node", there, wire.Person{Token: redact.New("guess")}, toAnyToken},
+		{"a local user, by a node", there, local, answeredToAll},
+	} {
+		for _, path := range permissions.Methods() {
+			name := methodName(path)
+			err := callEmpty(wire.For(t.Context(), c.person), c.conn, name)
+			refused := fault.Has(err, fault.Denied) && strings.HasPrefix(err.Error(), "Permission denied")
+			if refused == slices.Contains(c.open, name) {
+				t.Errorf("%s calls %s: %v", c.what, name, err)
+			}
+		}
+	}
+	for _, path := range permissions.Methods() { // what is refused to a local user is refused to everybody
+		err := callEmpty(wire.For(t.Context(), local), here, methodName(path))
+		if fault.Has(err, fault.Denied) != permissions.ForNobody(path) {
+			t.Errorf("a local user calls %s: %v", methodName(path), err)
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package wire
+
+// SaidBy notes whose word it is. Of a person with a token servers know better than the API that passed the word on.
+func (r *VolumeDetachRequest) SaidBy(name string) { r.By = name }
+
+// SaidBy notes whose word it is.
+func (r *VolumeReleaseRequest) SaidBy(name string) { r.By = name }
+
+// SaidBy notes whose word it is.
+func (r *RecoveryWord) SaidBy(name string) { r.By = name }
+
+// SaidBy notes whose word it is.
+func (r *NodeReplaceRequest) SaidBy(name string) { r.By = name }
+
+// SaidBy notes whose word it is.
+func (r *OrphanAdoptRequest) SaidBy(name string) { r.By = name }
+
+// SaidBy notes whose word it is.
+func (r *ForgetMountRequest) SaidBy(name string) { r.By = name }
+
+// SaidBy notes whose word it is.
+func (r *RebootConfirmRequest) SaidBy(name string) { r.By = name }
+
+// SaidBy notes whose word it is.
+func (r *ReadmitRequest) SaidBy(name string) { r.By = name }
+
+// SaidBy notes who asked for it.
+func (r *AdmitRequest) SaidBy(name string) { r.By = name }
