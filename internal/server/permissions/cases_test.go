@@ -1,0 +1,230 @@
+package permissions
+
+import (
+	"strings"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/acl"
+	"berth/internal/model/job"
+	"berth/internal/model/volume"
+	"berth/internal/wire"
+)
+
+// asked is one call of the table in testdata/persons.txt, under the name that it has there.
+type asked struct {
+	what   string
+	method string
+	req    any
+}
+
+func calls[Req, Rep any](m wire.Method[Req, Rep], of string, req *Req) asked {
+	return namedOf(m.Name(), of, req)
+}
+
+func streams[Req, In, Out any](m wire.StreamMethod[Req, In, Out], of string, req *Req) asked {
+	return namedOf(m.Name(), of, req)
+}
+
+func namedOf(path, of string, req any) asked {
+	name := strings.ReplaceAll(strings.TrimPrefix(path, "/berth."), "/", ".")
+	if of != "" {
+		name += " " + of
+	}
+	return asked{what: name, method: path, req: req}
+}
+
+// using is a job in namespace app with one thing that asks for more than the right to run it.
+func using(change func(*job.TaskGroup)) *job.Job {
+	j := jobIn("app", "a", "exec")
+	change(j.TaskGroups[0])
+	return j
+}
+
+func volumeOf(v job.VolumeRequest) *job.Job {
+	return using(func(g *job.TaskGroup) { g.Volumes = map[string]*job.VolumeRequest{"x": &v} })
+}
+
+func cases() []asked {
+	var out []asked
+	for _, some := range [][]asked{ofJobs(), ofAllocs(), ofVolumes(), ofCluster()} {
+		out = append(out, some...)
+	}
+	return out
+}
+
+func ofJobs() []asked {
+	app, all := inside("app"), inside("*")
+	a, star := &wire.Ref[ids.Job]{Query: app, ID: "a"}, &wire.Ref[ids.Job]{Query: all, ID: "a"}
+	csi, host := job.VolumeTypeCSI, job.VolumeTypeHost
+	register := func(of string, j *job.Job) asked {
+		return calls(wire.JobRegister, of, &wire.JobRegisterRequest{Job: j})
+	}
+	return []asked{
+		register("in app", jobIn("app", "a", "exec")),
+		register("in *", jobIn("*", "a", "exec")),
+		register("with a volume", volumeOf(job.VolumeRequest{Type: csi, Source: "v"})),
+		register("that makes a volume", volumeOf(job.VolumeRequest{
+			Type:   csi,
+			Source: "v",
+			Create: &job.VolumeCreate{PluginID: "p"},
+		})),
+		register("with a directory of its node", volumeOf(job.VolumeRequest{Type: host, Source: "h"})),
+		register("with a directory that it reads", volumeOf(job.VolumeRequest{Type: host, Source: "h", ReadOnly: true})),
+		register("that runs a plugin", using(func(g *job.TaskGroup) {
+			g.Tasks[0].CSIPluginConfig = &job.CSIPluginConfig{ID: "p"}
+		})),
+		register("without a job", nil),
+		calls(wire.JobPlan, "in app", &wire.JobPlanRequest{Job: jobIn("app", "a", "exec")}),
+		calls(wire.JobValidate, "in app", &wire.JobValidateRequest{Job: jobIn("app", "a", "exec")}),
+		calls(wire.JobDeregister, "in app", &wire.JobDeregisterRequest{Namespace: "app", Job: "a"}),
+		calls(wire.JobDeregister, "and purge", &wire.JobDeregisterRequest{Namespace: "app", Job: "a", Purge: true}),
+		calls(wire.JobDeregister, "in *", &wire.JobDeregisterRequest{Namespace: "*", Job: "a"}),
+		calls(wire.JobStart, "in app", &wire.JobStartRequest{Namespace: "app", Job: "a"}),
+		calls(wire.JobStart, "that is not there", &wire.JobStartRequest{Namespace: "app", Job: "gone"}),
+		calls(wire.JobEvaluate, "in app", &wire.JobEvaluateRequest{Namespace: "app", Job: "a"}),
+		calls(wire.JobGet, "in app", a),
+		calls(wire.JobGet, "in *", star),
+		calls(wire.JobVersions, "in app", a),
+		calls(wire.JobVersions, "in *", star),
+		calls(wire.JobEvals, "in app", a),
+		calls(wire.JobEvals, "in *", star),
+		calls(wire.JobSubmission, "in app", &wire.JobSubmissionRequest{Query: app, Job: "a"}),
+		calls(wire.JobAllocs, "in app", &wire.JobAllocsRequest{Query: app, Job: "a"}),
+		calls(wire.JobAllocs, "in *", &wire.JobAllocsRequest{Query: all, Job: "a"}),
+		calls(wire.JobList, "in app", &app),
+		calls(wire.JobList, "in *", &all),
+		calls(wire.EvalList, "in app", &app),
+		calls(wire.EvalList, "in *", &all),
+		calls(wire.EvalGet, "of app", &wire.Ref[ids.Eval]{Query: inside("other"), ID: "appa"}),
+		calls(wire.EvalGet, "that is not there", &wire.Ref[ids.Eval]{Query: inside("other"), ID: "gone"}),
+		calls(wire.EvalAllocs, "of app", &wire.Ref[ids.Eval]{Query: inside("other"), ID: "appa"}),
+	}
+}
+
+func ofAllocs() []asked {
+	app, all := inside("app"), inside("*")
+	a := wire.AgentRef{Node: "n", Alloc: "appa"}
+	elsewhere, orphan := wire.AgentRef{Node: "m", Alloc: "appa"}, wire.AgentRef{Node: "n", Alloc: "gone"}
+	return []asked{
+		calls(wire.AllocList, "in app", &app),
+		calls(wire.AllocList, "in *", &all),
+		calls(wire.AllocGet, "of app", &wire.Ref[ids.Alloc]{Query: inside("other"), ID: "appa"}),
+		calls(wire.AllocGet, "that is not there", &wire.Ref[ids.Alloc]{Query: inside("other"), ID: "gone"}),
+		calls(wire.AllocGet, "that is not there, in *", &wire.Ref[ids.Alloc]{Query: all, ID: "gone"}),
+		calls(wire.AllocStop, "of app", &wire.AllocStopRequest{Namespace: "other", Alloc: "appa"}),
+		calls(wire.AllocRestart, "of app", &wire.AllocRestartRequest{AgentRef: a}),
+		calls(wire.AllocRestart, "that nobody knows", &wire.AllocRestartRequest{AgentRef: orphan}),
+		calls(wire.AllocSignal, "of app", &wire.AllocSignalRequest{AgentRef: a}),
+		calls(wire.AllocStats, "of app", &a),
+		calls(wire.AllocStats, "on another node", &elsewhere),
+		calls(wire.AllocFiles, "of app", &wire.AllocPath{AgentRef: a}),
+		calls(wire.AllocFileStat, "of app", &wire.AllocPath{AgentRef: a}),
+		streams(wire.AllocFileRead, "of app", &wire.FileReadRequest{AllocPath: wire.AllocPath{AgentRef: a}}),
+		streams(wire.AllocFileRead, "that nobody knows",
+			&wire.FileReadRequest{AllocPath: wire.AllocPath{AgentRef: orphan}}),
+		streams(wire.AllocLogs, "of app", &wire.AllocLogsRequest{AgentRef: a}),
+		streams(wire.AllocExec, "of app", &wire.AllocExecRequest{AgentRef: a, Task: "t"}),
+		streams(wire.AllocExec, "of app, on the node itself",
+			&wire.AllocExecRequest{AgentRef: wire.AgentRef{Node: "n", Alloc: "appab"}, Task: "t"}),
+		streams(wire.AllocExec, "that nobody knows", &wire.AllocExecRequest{AgentRef: orphan, Task: "t"}),
+		calls(wire.AgentGC, "of app", &a),
+		calls(wire.AgentGC, "of a node", &wire.AgentRef{Node: "n"}),
+		calls(wire.AllocOrphan, "", &orphan),
+		calls(wire.AllocEndOrphan, "", &orphan),
+		calls(wire.OrphanAdopt, "", &wire.OrphanAdoptRequest{Orphans: []wire.AgentRef{orphan}}),
+	}
+}
+
+func ofVolumes() []asked {
+	app, all := inside("app"), inside("*")
+	v := volume.ID{Namespace: "app", ID: "v"}
+	get := func(q wire.Query) *wire.Ref[ids.Volume] { return &wire.Ref[ids.Volume]{Query: q, ID: "v"} }
+	create := func(of string, s volume.Spec) asked {
+		s.Plugin = "p"
+		return calls(wire.VolumeCreate, of, &wire.VolumeWriteRequest{Volume: v, Spec: s})
+	}
+	register := func(of, external string) asked {
+		return calls(wire.VolumeRegister, of,
+			&wire.VolumeWriteRequest{Volume: v, Spec: volume.Spec{Plugin: "p"}, ExternalID: external})
+	}
+	return []asked{
+		create("in app", volume.Spec{}),
+		create("in app, a clone", volume.Spec{CloneID: "v"}),
+		create("in app, of its snapshot", volume.Spec{SnapshotID: "snap of app"}),
+		create("in app, of other's snapshot", volume.Spec{SnapshotID: "snap of other"}),
+		register("in app", "of nobody"),
+		register("in app, the volume of other", "of other"),
+		calls(wire.VolumeExpand, "in app", &wire.VolumeExpandRequest{Volume: v}),
+		calls(wire.VolumeDeregister, "in app", &wire.VolumeDeleteRequest{Volume: v}),
+		calls(wire.VolumeDelete, "in app", &wire.VolumeDeleteRequest{Volume: v}),
+		calls(wire.VolumeDelete, "in *", &wire.VolumeDeleteRequest{Volume: volume.ID{Namespace: "*", ID: "v"}}),
+		calls(wire.VolumeDetach, "in app", &wire.VolumeDetachRequest{Volume: v}),
+		calls(wire.VolumeDetach, "in app, on somebody's word", &wire.VolumeDetachRequest{Volume: v, Attest: "dead"}),
+		calls(wire.VolumeRelease, "in app", &wire.VolumeReleaseRequest{Volume: v}),
+		calls(wire.VolumeGet, "in app", get(app)),
+		calls(wire.VolumeGet, "in *", get(all)),
+		calls(wire.VolumeUsages, "in app", get(app)),
+		calls(wire.VolumeUsages, "in *", get(all)),
+		calls(wire.VolumeList, "in app", &wire.VolumeListRequest{Query: app}),
+		calls(wire.VolumeList, "in *", &wire.VolumeListRequest{Query: all}),
+		calls(wire.VolumeExternal, "", &wire.ExternalListRequest{Plugin: "p"}),
+		calls(wire.SnapshotList, "", &wire.SnapshotListRequest{Plugin: "p"}),
+		calls(wire.SnapshotCreate, "in app", &wire.SnapshotCreateRequest{Volume: v}),
+		calls(wire.SnapshotDelete, "in app", &wire.SnapshotDeleteRequest{Namespace: "app", Plugin: "p", SnapshotID: "x"}),
+		calls(wire.SnapshotDelete, "in no namespace", &wire.SnapshotDeleteRequest{Plugin: "p", SnapshotID: "x"}),
+		calls(wire.PluginGet, "", &wire.Ref[ids.Plugin]{ID: "p"}),
+		calls(wire.PluginList, "", &app),
+		calls(wire.PluginRebind, "", &wire.PluginRebindRequest{Plugin: "p"}),
+	}
+}
+
+func ofCluster() []asked {
+	list, node, word := inside("app"), &wire.Ref[ids.Node]{ID: "n"}, &wire.RecoveryWord{}
+	agent := wire.Need{Kind: acl.Agent, Any: []acl.Capability{acl.Write}}
+	return []asked{
+		calls(wire.SystemStatus, "", &wire.Empty{}),
+		calls(wire.SigningKeys, "", &list),
+		calls(wire.TrustCertify, "", &wire.CertifyRequest{}),
+		calls(wire.PersonAllowed, "nothing", &wire.PersonAllowedRequest{}),
+		calls(wire.PersonAllowed, "to write to the agent", &wire.PersonAllowedRequest{Needs: []wire.Need{agent}}),
+		calls(wire.SystemGC, "", &wire.Empty{}),
+		calls(wire.SystemSearch, "", &wire.SearchRequest{Namespace: "app"}),
+		calls(wire.NamespaceList, "", &list),
+		calls(wire.SystemCounts, "", &list),
+		streams(wire.StateSave, "", &wire.Empty{}),
+		streams(wire.StateRestore, "", word),
+		calls(wire.RecoveryStatus, "", &list),
+		calls(wire.RecoveryBegin, "", word),
+		calls(wire.RecoveryFinish, "", word),
+		calls(wire.RecoveryDismiss, "", word),
+		calls(wire.TrustAdmit, "", &wire.AdmitRequest{}),
+		calls(wire.TrustAdmissions, "", &list),
+		calls(wire.TrustRevoke, "", &wire.RevokeRequest{}),
+		calls(wire.NodeList, "", &list),
+		calls(wire.NodeGet, "", node),
+		calls(wire.NodeAllocList, "", node),
+		calls(wire.NodeEligibility, "", &wire.NodeEligibilityRequest{}),
+		calls(wire.NodeRebootConfirm, "", &wire.RebootConfirmRequest{}),
+		calls(wire.NodeReadmit, "", &wire.ReadmitRequest{}),
+		calls(wire.NodeReplace, "", &wire.NodeReplaceRequest{}),
+		calls(wire.AgentForgetMount, "", &wire.ForgetMountRequest{}),
+		calls(wire.AgentHostStats, "", &wire.AgentRef{Node: "n"}),
+		streams(wire.AgentMonitor, "", &wire.AgentMonitorRequest{Node: "n"}),
+		calls(wire.NodeRegister, "", &wire.NodeRegisterRequest{}),
+		calls(wire.NodeHeartbeat, "", &wire.NodeHeartbeatRequest{}),
+		streams(wire.NodeAllocs, "", &wire.NodeAllocsRequest{}),
+		calls(wire.NodeAllocsKnown, "", &wire.NodeAllocsKnownRequest{}),
+		calls(wire.NodeUpdate, "", &wire.NodeUpdateRequest{}),
+		calls(wire.NodeInventory, "", &wire.InventoryReport{}),
+		calls(wire.NodeInventoryKnown, "", &wire.InventoryDigest{}),
+		calls(wire.NodeGrants, "", &wire.GrantsRequest{}),
+		streams(wire.NodeControllerCalls, "", &wire.ControllerCallsRequest{}),
+		calls(wire.NodeLeave, "", &wire.NodeLeaveRequest{}),
+		calls(wire.AgentVolumeUsage, "", &wire.VolumeUsageRequest{}),
+		calls(wire.AgentReleaseVolume, "", &wire.ReleaseVolumeRequest{}),
+		calls(wire.AgentListVolumes, "", &wire.PluginReadRequest{}),
+		calls(wire.AgentListSnapshots, "", &wire.PluginReadRequest{}),
+		calls(wire.AgentCapacity, "", &wire.CapacityRequest{}),
+		calls(wire.AgentValidateVolume, "", &wire.ValidateVolumeRequest{}),
+	}
+}
