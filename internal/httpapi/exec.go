@@ -62,10 +62,15 @@ func (s *Server) execOver(ctx context.Context, g *lifecycle.Group, ws *websocket
 		return badRequest("command must be a JSON list of strings that is not empty")
 	}
 	if r.flag("ws_handshake") {
-		if _, _, err := ws.Read(ctx); err != nil {
+		_, hello, err := ws.Read(ctx)
+		if err != nil {
+			return err
+		}
+		if ctx, err = r.showing(ctx, hello); err != nil {
 			return err
 		}
 	}
+	r.Request = r.WithContext(ctx)
 	ref, err := r.target(r.arg("task"))
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ const poolPaths = "/v1/node/pool/"
 
 var poolList = read(wire.NodeList, (*request).derived, func(r *request, out *wire.List[*node.Node]) (any, error) {
 	pools := slices.DeleteFunc(convert.NodePools(out.Items), func(p *api.NodePool) bool {
-		return !strings.HasPrefix(p.Name, r.arg("prefix"))
+		return !strings.HasPrefix(p.Name, r.arg("prefix")) || r.server.permit(r, poolNeeds(p.Name)...) != nil
 	})
 	return table[*api.NodePool]{
 		key: func(p *api.NodePool) string { return p.Name },

@@ -41,7 +41,7 @@ func TestThePageOfTheAPIIsWhole(t *testing.T) {
 			if row[2] != waits {
 				t.Errorf("%s %s: the page says %q, it is %q", method, path, row[2], waits)
 			}
-			err := access.Network{}.Admit(httptest.NewRequest(method, "http://localhost"+at, nil))
+			_, err := access.Network{}.Admit(httptest.NewRequest(method, "http://localhost"+at, nil))
 			if closed := strings.Contains(row[3], "Not on an open port"); closed != fault.Has(err, fault.Denied) {
 				t.Errorf("%s %s on an open port: %v, the page says %q", method, path, err, row[3])
 			}

@@ -80,6 +80,7 @@ func (s *Server) muxOf(path string) *http.ServeMux {
 
 // New builds the route table. It starts nothing.
 func New(cfg Config) *Server {
+	cfg.Servers = wire.Marked(cfg.Servers) // none is called but for whom a request is
 	s := &Server{
 		cfg:     cfg,
 		gate:    conns.New(cfg.Bounds, cfg.Log),
@@ -116,12 +117,13 @@ func (s *Server) Handler(guard access.Guard) http.Handler {
 	origins := http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.serve))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conns.Body(w, r, conns.BodyPause)
-		if err := guard.Admit(r); err != nil {
+		admitted, err := s.admit(guard, r)
+		if err != nil {
 			conns.Refused(w, r)
 			s.fail(w, r, err)
 			return
 		}
-		conns.Admitted(r)
+		r = admitted
 		begun := time.Now()
 		origins.ServeHTTP(w, r)
 		s.cfg.Log.Debug("request", "method", r.Method, logkey.Path, r.URL.Path, logkey.Took,
@@ -167,6 +169,8 @@ type route struct {
 	// stream writes the reply itself.
 	stream func(*Server, http.ResponseWriter, *request) error
 	large  int64 // its body may have so many bytes; 0: maxBody
+	// asks is what it needs beside what its calls to the servers need; nil: nothing.
+	asks asks
 }
 
 // wrap turns a route into a handler.
@@ -178,6 +182,12 @@ func (s *Server) wrap(r route) http.HandlerFunc {
 		if region := req.arg("region"); region != "" && region != "global" && region != s.cfg.Region {
 			s.fail(w, hr, noRegion())
 			return
+		}
+		if r.asks != nil {
+			if err := s.permit(req, r.asks(req)...); err != nil {
+				s.fail(w, hr, err)
+				return
+			}
 		}
 		if r.stream != nil {
 			if err := r.stream(s, w, req); err != nil {
@@ -209,6 +219,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return // nobody is there to read it
 	}
 	s.cfg.Log.Debug("request failed", "method", r.Method, logkey.Path, r.URL.Path, "status", status, logkey.Error, err)
+	refusedTo(w, r, err)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(err.Error()))

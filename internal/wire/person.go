@@ -26,6 +26,7 @@ func (*PersonAllowedRequest) AnyServer() bool { return true }
 type PersonAllowedReply struct {
 	Name      string // for the record; never a secret
 	Anonymous bool
+	Powerless bool // no rule gives anything
 }
 
 // Need is what a call needs of the rights of a person: one of the capabilities, with what a kind of rules is about.
@@ -34,6 +35,9 @@ type Need struct {
 	Name string // empty of kinds without names
 	Any  []acl.Capability
 }
+
+// Management is a kind for which there are no rules: only who may do everything has it.
+const Management acl.Kind = "management"
 
 // Person is who a call is made for. A call that names none is the program's own.
 type Person struct {

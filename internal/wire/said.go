@@ -26,3 +26,15 @@ func (r *ReadmitRequest) SaidBy(name string) { r.By = name }
 
 // SaidBy notes who asked for it.
 func (r *AdmitRequest) SaidBy(name string) { r.By = name }
+
+// SaidBy notes who asked for it.
+func (r *ACLPolicyPutRequest) SaidBy(name string) { r.By = name }
+
+// SaidBy notes who asked for it.
+func (r *ACLDeleteRequest) SaidBy(name string) { r.By = name }
+
+// SaidBy notes who asked for it.
+func (r *ACLRolePutRequest) SaidBy(name string) { r.By = name }
+
+// SaidBy notes who asked for it.
+func (r *ACLTokenPutRequest) SaidBy(name string) { r.By = name }

@@ -3,6 +3,7 @@
 package access
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"slices"
@@ -10,47 +11,59 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/redact"
+	"berth/internal/wire"
 )
 
 // Guard decides who may use the API through a listener.
 type Guard interface {
-	// Admit returns nil for a request that may go on. A refusal is fault.Denied; its text is for the client.
-	Admit(r *http.Request) error
+	// Admit says for whom a request is that may go on; what he may do the servers judge. A refusal is fault.Denied; its
+	// text is for the client.
+	Admit(r *http.Request) (wire.Person, error)
 }
 
 // Network guards a port.
 type Network struct {
 	// Hosts are the names by which clients may call, beside localhost and the addresses of the loopback.
 	Hosts []string
-	// Token is what every request must show. Empty: whoever reaches the port may use it.
+	// Token is the agent's own, whose holder may do everything. Without lists every request must show it.
 	Token redact.Secret
+	// Lists: other tokens are those of access control lists, and so is what a request without one may do. With neither
+	// lists nor a token whoever reaches the port may do everything.
+	Lists bool
+	Agent string // its name, for what is recorded
 }
 
 // Admit implements Guard. Names come first: a web page that was lured here learns nothing of tokens.
-func (n Network) Admit(r *http.Request) error {
+func (n Network) Admit(r *http.Request) (wire.Person, error) {
 	host := hostOf(r.Host)
 	if !n.known(host) {
-		return fault.WithHint(fault.New(fault.Denied, "", "", "the host name "+host+" is not this agent's"),
+		return wire.Person{}, fault.WithHint(fault.New(fault.Denied, "", "", "the host name "+host+" is not this agent's"),
 			`call it by its address on the loopback, or let its configuration name it: api { allowed_hosts = ["…"] }`)
 	}
 	if err := local(r); err != nil {
-		return err
-	}
-	if n.Token.Empty() {
-		if what := reserved(r); what != "" {
-			return denied("this request "+what+", and whoever reaches the port may send it",
-				"send it over the unix socket, or let the configuration have api { token_file = … }")
-		}
-		return nil
+		return wire.Person{}, err
 	}
 	shown := Token(r)
-	switch {
-	case shown.Empty():
-		return denied("the request shows no token", "give the agent's token with -token, BERTH_TOKEN or NOMAD_TOKEN")
-	case !shown.Equal(n.Token):
-		return denied("the token is not this agent's", "give the one that is in the agent's token_file")
+	switch own := !n.Token.Empty(); {
+	case own && shown.Equal(n.Token):
+		r.Header.Del("X-Nomad-Token") // it is none of the lists
+		r.Header.Del("Authorization")
+		return wire.Person{Local: true, Name: "the agent's token of " + n.Agent}, nil
+	case n.Lists && len(shown.Reveal()) > maxToken:
+		return wire.Person{}, denied(fmt.Sprintf("the token has more than %d characters", maxToken), "show another one")
+	case n.Lists:
+		return wire.Person{Token: shown}, nil
+	case own && shown.Empty():
+		return wire.Person{}, denied("the request shows no token",
+			"give the agent's token with -token, BERTH_TOKEN or NOMAD_TOKEN")
+	case own:
+		return wire.Person{}, denied("the token is not this agent's", "give the one that is in the agent's token_file")
 	}
-	return nil
+	if what := reserved(r); what != "" {
+		return wire.Person{}, denied("this request "+what+", and whoever reaches the port may send it",
+			"send it over the unix socket, or let the configuration have api { token_file = … }")
+	}
+	return wire.Person{Local: true, Name: "somebody at " + r.RemoteAddr + " of " + n.Agent}, nil
 }
 
 // local refuses what a page of another site has a browser send. What changes something is refused elsewhere by its

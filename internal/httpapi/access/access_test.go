@@ -63,7 +63,8 @@ func TestAPortAdmitsItsTokenAndItsNames(t *testing.T) {
 		for i := 0; i < len(c.header); i += 2 {
 			r.Header.Set(c.header[i], c.header[i+1])
 		}
-		expect(t, c.name, c.guard.Admit(r), fault.Denied, c.want)
+		_, err := c.guard.Admit(r)
+		expect(t, c.name, err, fault.Denied, c.want)
 	}
 }
 
@@ -99,7 +100,8 @@ func TestAPortRefusesForeignReadsAndReadsThatAct(t *testing.T) {
 		if c.site != "" {
 			r.Header.Set("Sec-Fetch-Site", c.site)
 		}
-		expect(t, c.name, c.guard.Admit(r), fault.Denied, c.want)
+		_, err := c.guard.Admit(r)
+		expect(t, c.name, err, fault.Denied, c.want)
 	}
 }
 
@@ -137,7 +139,7 @@ func TestASocketAdmitsItsPeers(t *testing.T) {
 	judge := func(w http.ResponseWriter, r *http.Request) {
 		for _, uid := range []int{os.Geteuid(), os.Geteuid() + 1} {
 			verdict := "admitted\n"
-			if err := (access.Socket{UID: uid}).Admit(r); err != nil {
+			if who, err := (access.Socket{UID: uid}).Admit(r); err != nil || !who.Local {
 				verdict = err.Error() + "\n"
 			}
 			_, _ = io.WriteString(w, verdict) // a verdict that is lost is missed below
@@ -162,7 +164,7 @@ func TestASocketAdmitsItsPeers(t *testing.T) {
 	if err != nil || verdicts[0] != "admitted" || (verdicts[1] == "admitted") != (os.Geteuid() == 0) {
 		t.Errorf("%q, %v", text, err)
 	}
-	stranger := access.Socket{}.Admit(httptest.NewRequest(http.MethodGet, "/", nil))
+	_, stranger := access.Socket{}.Admit(httptest.NewRequest(http.MethodGet, "/", nil))
 	expect(t, "an unknown peer", stranger, fault.Denied, []string{"Permission denied", "whose this connection is"})
 	if err := s.Close(); err != nil {
 		t.Error(err)

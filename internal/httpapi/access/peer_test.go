@@ -15,7 +15,7 @@ import (
 func TestASocketIsForItsUserAndRoot(t *testing.T) {
 	for peer, admitted := range map[int]bool{0: true, 1000: true, 2000: false, 999: false, 65534: false, -1: false} {
 		ctx := context.WithValue(t.Context(), peerKey{}, peer)
-		err := Socket{UID: 1000}.Admit(httptest.NewRequest(http.MethodGet, "/v1/jobs", nil).WithContext(ctx))
+		_, err := Socket{UID: 1000}.Admit(httptest.NewRequest(http.MethodGet, "/v1/jobs", nil).WithContext(ctx))
 		switch {
 		case admitted && err != nil:
 			t.Errorf("user %d: %v", peer, err)

@@ -8,26 +8,29 @@ import (
 	"net/http"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/wire"
 )
 
 // Socket guards a unix socket. The mode of its file keeps others out already; what this adds is that a process which
 // gets past file modes by a capability is asked for its user. Names of hosts mean nothing on a socket, and no browser
 // reaches it.
 type Socket struct {
-	UID int // of the agent; root may always
+	UID   int    // of the agent; root may always
+	Agent string // its name, for what is recorded
 }
 
 // Admit implements Guard.
-func (s Socket) Admit(r *http.Request) error {
+func (s Socket) Admit(r *http.Request) (wire.Person, error) {
 	uid, known := r.Context().Value(peerKey{}).(int)
 	switch {
 	case !known:
-		return denied("the kernel does not tell whose this connection is", "connect anew")
+		return wire.Person{}, denied("the kernel does not tell whose this connection is", "connect anew")
 	case uid != 0 && uid != s.UID:
 		why := fmt.Sprintf("the socket is for root and the agent's user (%d), this is user %d", s.UID, uid)
-		return denied(why, "run the command with sudo")
+		return wire.Person{}, denied(why, "run the command with sudo")
 	}
-	return nil
+	return wire.Person{Local: true, Name: fmt.Sprintf("uid %d on %s", uid, s.Agent)}, nil
 }
 
 type peerKey struct{}

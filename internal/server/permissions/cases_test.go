@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"berth/internal/base/ids"
+	"berth/internal/base/redact"
 	"berth/internal/model/acl"
 	"berth/internal/model/job"
 	"berth/internal/model/volume"
@@ -46,7 +47,7 @@ func volumeOf(v job.VolumeRequest) *job.Job {
 
 func cases() []asked {
 	var out []asked
-	for _, some := range [][]asked{ofJobs(), ofAllocs(), ofVolumes(), ofCluster()} {
+	for _, some := range [][]asked{ofJobs(), ofAllocs(), ofVolumes(), ofCluster(), ofLists()} {
 		out = append(out, some...)
 	}
 	return out
@@ -226,5 +227,29 @@ func ofCluster() []asked {
 		calls(wire.AgentListSnapshots, "", &wire.PluginReadRequest{}),
 		calls(wire.AgentCapacity, "", &wire.CapacityRequest{}),
 		calls(wire.AgentValidateVolume, "", &wire.ValidateVolumeRequest{}),
+	}
+}
+
+func ofLists() []asked {
+	list, ref := inside("app"), &wire.Ref[string]{ID: "x"}
+	secret := wire.SealSecret(redact.New("secret of other"))
+	return []asked{
+		calls(wire.ACLBootstrap, "", &wire.ACLBootstrapRequest{}),
+		calls(wire.ACLPolicyList, "of all", &wire.ACLPolicyListRequest{Query: list}),
+		calls(wire.ACLPolicyList, "of a token", &wire.ACLPolicyListRequest{Query: list, Secret: secret}),
+		calls(wire.ACLPolicyGet, "of all", &wire.ACLPolicyRequest{Ref: *ref}),
+		calls(wire.ACLPolicyGet, "of a token", &wire.ACLPolicyRequest{Ref: *ref, Secret: secret}),
+		calls(wire.ACLPolicyPut, "", &wire.ACLPolicyPutRequest{}),
+		calls(wire.ACLPolicyDelete, "", &wire.ACLDeleteRequest{}),
+		calls(wire.ACLRoleList, "", &list),
+		calls(wire.ACLRoleGet, "", ref),
+		calls(wire.ACLRoleNamed, "", ref),
+		calls(wire.ACLRolePut, "", &wire.ACLRolePutRequest{}),
+		calls(wire.ACLRoleDelete, "", &wire.ACLDeleteRequest{}),
+		calls(wire.ACLTokenList, "", &wire.ACLTokenListRequest{Query: list}),
+		calls(wire.ACLTokenGet, "", ref),
+		calls(wire.ACLTokenSelf, "", &wire.ACLSelfRequest{Secret: secret}),
+		calls(wire.ACLTokenPut, "", &wire.ACLTokenPutRequest{}),
+		calls(wire.ACLTokenDelete, "", &wire.ACLDeleteRequest{}),
 	}
 }

@@ -16,13 +16,10 @@ type need struct {
 	untold bool // the namespace is that of an object which the caller named by its id alone: a refusal does not tell it
 }
 
-// management is a kind for which there are no rules: only management tokens have it.
-const management acl.Kind = "management"
-
 // String says what is needed, for refusals.
 func (n need) String() string {
 	switch {
-	case n.Kind == management:
+	case n.Kind == wire.Management:
 		return "management token"
 	case n.untold:
 		return fmt.Sprintf("%s in the namespace of what is asked for", n.Any[0])
@@ -34,7 +31,7 @@ func (n need) String() string {
 
 // everything is needed where one would do for nothing less.
 func everything() []need {
-	return []need{{Need: wire.Need{Kind: management, Any: []acl.Capability{acl.Write}}}}
+	return []need{{Need: wire.Need{Kind: wire.Management, Any: []acl.Capability{acl.Write}}}}
 }
 
 // of needs one of the capabilities for what has no names.

@@ -104,7 +104,7 @@ func lacks(n need, anonymous bool) error {
 	if anonymous {
 		why = "without a token there is no " + n.String()
 	}
-	if n.Kind == management {
+	if n.Kind == wire.Management {
 		return denied(strings.Replace(why, "does not give", "is no", 1), "show a management token, or ask who has one")
 	}
 	rule := string(n.Kind)

@@ -132,7 +132,11 @@ func Allowed(ctx context.Context, _ *wire.PersonAllowedRequest) (*wire.PersonAll
 	if !is {
 		return &wire.PersonAllowedReply{Name: "the program itself"}, nil
 	}
-	return &wire.PersonAllowedReply{Name: j.caller.Name, Anonymous: j.caller.Anonymous}, nil
+	return &wire.PersonAllowedReply{
+		Name:      j.caller.Name,
+		Anonymous: j.caller.Anonymous,
+		Powerless: j.caller.Rules.Nothing(),
+	}, nil
 }
 
 // answered has a handler answer for whom it may.
