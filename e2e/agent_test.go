@@ -46,6 +46,7 @@ type machine struct {
 }
 
 const agentConfig = `
+acl { enabled = false }
 server { enabled = true }
 client {
   enabled   = true

@@ -17,11 +17,12 @@ import (
 	"berth/internal/httpapi/access"
 )
 
-// APIBlock says where the HTTP API is, and who may use it there. Without it an agent in service has a unix socket and
-// no port, and a -dev agent an open port on the loopback and no socket.
+// APIBlock says where the HTTP API is, and who may use it there. Without it an agent in service has a unix socket, and a
+// port where access control lists say who may do what; and a -dev agent an open port on the loopback and no socket.
 type APIBlock struct {
 	Socket string `hcl:"socket"` // path of the unix socket
-	// TokenFile makes the port: every request to it must show the token that is in the file.
+	// TokenFile makes the port: whoever shows the token that is in the file may do everything there. Without access
+	// control lists every request must show it.
 	TokenFile string `hcl:"token_file"`
 	// UnsafeOpen makes the port for everybody who reaches it.
 	UnsafeOpen *bool `hcl:"unsafe_open"`
@@ -75,10 +76,14 @@ func (c *Config) checkAPI() error {
 	return fault.Note(err, "configure", "api token_file "+p.TokenFile)
 }
 
-// servesPort tells whether the API has a port: for trying out, or with somebody's word on who may use it.
+// servesPort tells whether the API has a port: for trying out, with access control lists, or with somebody's word on
+// who may use it.
 func (c *Config) servesPort() bool {
-	return c.dev || c.API.TokenFile != "" || c.API.unsafeOpen()
+	return c.Server.Enabled && c.lists() || c.dev || c.API.TokenFile != "" || c.API.unsafeOpen()
 }
+
+// lists tells whether requests to the port are judged by access control lists.
+func (c *Config) lists() bool { return *c.ACL.Enabled && !c.API.unsafeOpen() }
 
 // listen opens every way to the API that the configuration asks for, and says in the log where it is.
 func (a *Agent) listen(ctx context.Context) ([]httpapi.Entry, error) {
@@ -90,7 +95,7 @@ func (a *Agent) listen(ctx context.Context) ([]httpapi.Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		entries = append(entries, httpapi.Entry{Listener: s, Guard: access.Socket{UID: os.Geteuid()}})
+		entries = append(entries, httpapi.Entry{Listener: s, Guard: access.Socket{UID: os.Geteuid(), Agent: c.Name}})
 		where = append(where, "socket", c.API.Socket)
 	}
 	if c.servesPort() {
@@ -110,7 +115,7 @@ func (a *Agent) listen(ctx context.Context) ([]httpapi.Entry, error) {
 
 // guard decides who may use the port.
 func (c *Config) guard() access.Network {
-	return access.Network{Hosts: c.API.AllowedHosts, Token: c.token}
+	return access.Network{Hosts: c.API.AllowedHosts, Token: c.token, Lists: c.lists(), Agent: c.Name}
 }
 
 // warnOfPort says what its operator may not expect of the port.
@@ -121,7 +126,7 @@ func warnOfPort(log *slog.Logger, c *Config) {
 			"root on this node; use api { token_file = … } instead", "http", c.port())
 	case !c.servesPort() && (c.portAsked || len(c.API.AllowedHosts) > 0):
 		log.Warn("the port of the HTTP API is configured and not served, because nothing says who may use it; "+
-			"set api { token_file = … }, or leave the port out and use the socket",
+			"set acl { enabled = true } or api { token_file = … }, or leave the port out and use the socket",
 			"http", c.port(), "socket", c.API.Socket)
 	}
 }

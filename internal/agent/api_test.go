@@ -26,6 +26,7 @@ type place struct {
 func TestWhereTheAPIIs(t *testing.T) {
 	dir := t.TempDir()
 	token := write(t, dir, "token", testToken+"\n")
+	judged, base := base, base+"acl { enabled = false }\n"
 	with := func(api string) string { return base + "api { " + api + " }\n" }
 	guarded := `token_file = "` + token + `"`
 	usual := place{socket: api.DefaultSocket}
@@ -35,10 +36,14 @@ func TestWhereTheAPIIs(t *testing.T) {
 		want  place
 		warns []string // of one line; nil: no line
 	}{
-		"in service":     {files: []string{base}, want: usual},
-		"trying out":     {args: []string{"-dev"}, want: place{port: true}},
-		"another socket": {files: []string{with(`socket = "/srv/b.sock"`)}, want: place{socket: "/srv/b.sock"}},
-		"a token":        {files: []string{with(guarded)}, want: place{api.DefaultSocket, true, true}},
+		"in service":    {files: []string{judged}, want: place{socket: api.DefaultSocket, port: true}},
+		"without lists": {files: []string{base}, want: usual},
+		"lists and open": {files: []string{judged + "api { unsafe_open = true }"}, want: place{socket: api.DefaultSocket, port: true},
+			warns: []string{"unsafe_open"}},
+		"lists and a token": {files: []string{judged + "api { " + guarded + " }"}, want: place{api.DefaultSocket, true, true}},
+		"trying out":        {args: []string{"-dev"}, want: place{port: true}},
+		"another socket":    {files: []string{with(`socket = "/srv/b.sock"`)}, want: place{socket: "/srv/b.sock"}},
+		"a token":           {files: []string{with(guarded)}, want: place{api.DefaultSocket, true, true}},
 		"open, then not": {
 			files: []string{with("unsafe_open = true"), "api { unsafe_open = false }"},
 			want:  usual,
@@ -156,6 +161,29 @@ func TestTheHelpSaysWhereTheAPIIs(t *testing.T) {
 	for _, w := range []string{"-http-port", api.DefaultSocket, "token_file", "unsafe_open", "allowed_hosts"} {
 		if !strings.Contains(out.String(), w) {
 			t.Errorf("the help lacks %q:\n%s", w, out.String())
+		}
+	}
+}
+
+// TestListsJudgeInService: they are on where nothing says otherwise, but with -dev, and where the port is open to all.
+func TestListsJudgeInService(t *testing.T) {
+	on, off := "acl { enabled = true }\n", "acl { enabled = false }\n"
+	for _, c := range []struct {
+		text string
+		args []string
+		want bool
+	}{
+		{text: base, want: true},
+		{text: base + off},
+		{text: base + on, want: true},
+		{text: base + "api { unsafe_open = true }\n"},
+		{text: base + on + "api { unsafe_open = true }\n"},
+		{args: []string{"-dev"}},
+		{text: on, args: []string{"-dev"}, want: true},
+	} {
+		cfg := parse(t, append(c.args, "-config", write(t, t.TempDir(), "a.hcl", c.text))...)
+		if got := cfg.guard().Lists; got != c.want || cfg.guard().Agent == "" {
+			t.Errorf("%q %v: %t", c.text, c.args, got)
 		}
 	}
 }

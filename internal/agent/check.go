@@ -27,6 +27,7 @@ func (c *Config) defaults() error {
 	block(&c.Ports)
 	block(&c.Addresses)
 	block(&c.API)
+	block(&c.ACL)
 	block(&c.Limits)
 	if c.dev {
 		c.Server.Enabled, cl.Enabled = true, true
@@ -35,6 +36,10 @@ func (c *Config) defaults() error {
 			fill(&c.API.Socket, api.DefaultSocket)
 		}
 		fill(&c.DataDir, usualDataDir(os.Geteuid()))
+	}
+	if c.ACL.Enabled == nil {
+		on := !c.dev
+		c.ACL.Enabled = &on
 	}
 	if cl.LocalCSI == nil {
 		cl.LocalCSI = &c.dev
@@ -138,10 +143,6 @@ func (c *Config) checkHalves() error {
 	if c.Server.BootstrapExpect < 0 || c.Server.BootstrapExpect > 1 {
 		errs = append(errs, bad("server bootstrap_expect", "clusters of several servers are not built yet",
 			"leave it out or write 1"))
-	}
-	if c.ACL != nil && c.ACL.Enabled {
-		errs = append(errs, bad("acl enabled", "access control lists are not built yet",
-			"leave it out; api { token_file = … } guards the port with one token"))
 	}
 	return errors.Join(errs...)
 }

@@ -133,9 +133,9 @@ type Reserved struct {
 	Ports    string `hcl:"reserved_ports"`
 }
 
-// ACLBlock is refused when it asks for what is not built.
+// ACLBlock says whether requests to the port of the API are judged by access control lists; not set: but with -dev.
 type ACLBlock struct {
-	Enabled bool `hcl:"enabled"`
+	Enabled *bool `hcl:"enabled"`
 }
 
 // Parse reads the command line and the files that it names, and makes a data_dir for this run where none is named.

@@ -248,7 +248,6 @@ func TestRefusals(t *testing.T) {
 		"several servers": {strings.Replace(base, "server { enabled = true }",
 			"server {\n enabled = true\n bootstrap_expect = 3\n}", 1), nil, []string{"bootstrap_expect", "not built",
 			"write 1"}},
-		"tokens": {base + "acl { enabled = true }\n", nil, []string{"acl", "not built", "token_file"}},
 		"all the world": {base, []string{"-bind", "0.0.0.0"},
 			[]string{"bind_addr 0.0.0.0", "loopback", "127.0.0.1"}},
 		"a name to bind":  {base, []string{"-bind", "localhost"}, []string{"bind_addr localhost", "127.0.0.1"}},

@@ -11,7 +11,7 @@ import (
 func (c *Config) describe(version, level string) map[string]any {
 	addr := net.JoinHostPort(c.BindAddr, strconv.Itoa(c.Ports.HTTP))
 	return map[string]any{
-		"ACL":            map[string]any{"Enabled": false},
+		"ACL":            map[string]any{"Enabled": c.lists()},
 		"API":            c.describeAPI(),
 		"Addresses":      map[string]any{"HTTP": c.BindAddr},
 		"AdvertiseAddrs": map[string]any{"HTTP": addr},

@@ -131,6 +131,7 @@ func differences(before, after wired) []string {
 // named is a base of which nothing depends on the machine.
 const named = base + `
 name = "here"
+acl { enabled = false }
 limits { http_max_conns = 100 }
 `
 
@@ -182,7 +183,6 @@ func TestEverySettingArrives(t *testing.T) {
 
 // oneValue are settings that can have one value, and why.
 var oneValue = map[string]string{
-	"acl.enabled":                            "what it asks for is not built",
 	"server.bootstrap_expect":                "what it asks for is not built",
 	"server.enabled":                         "it is said in the base",
 	"client.enabled":                         "a server has a node",

@@ -35,6 +35,7 @@ const canary = "canary-5c1d9e"
 
 // rig is a whole server behind the HTTP surface, with one node that says what the tests want.
 type rig struct {
+	handler *httpapi.Server
 	t       testing.TB
 	url     string
 	conn    wire.Conn
@@ -111,6 +112,7 @@ func newRig(t testing.TB) *rig {
 		conn:    conn,
 		servers: servers,
 		node:    n,
+		handler: h,
 	}
 }
 

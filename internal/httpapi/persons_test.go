@@ -1,0 +1,165 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/api"
+	"berth/internal/base/ids"
+	"berth/internal/base/redact"
+	"berth/internal/httpapi"
+	"berth/internal/httpapi/access"
+)
+
+// policies of those who ask, in the order in which they do. Management comes last: what it asks for is done.
+var policies = []struct{ name, rules string }{
+	{"nobody", ""},
+	{"unknown", ""},
+	{"other", `namespace "other" { policy = "write" }`},
+	{"twins", `
+namespace "defaul" { policy = "write" }
+namespace "default2" { policy = "write" }`},
+	{"reader", `namespace "default" { policy = "read" }`},
+	{"writer", `namespace "default" { policy = "write" }`},
+	{"operator", `
+node { policy = "write" }
+agent { policy = "write" }
+operator { policy = "write" }
+plugin { policy = "read" }`},
+	{"management", ""},
+}
+
+// judged is a rig whose port is guarded by access control lists, with the secrets of the persons.
+func judged(t *testing.T, w *world) (url string, secrets map[string]string) {
+	t.Helper()
+	secrets = map[string]string{"nobody": "", "unknown": ids.New(), "management": w.secret}
+	for _, p := range policies {
+		if p.rules == "" {
+			continue
+		}
+		w.must("PUT", "/v1/acl/policy/"+p.name, map[string]any{"Rules": p.rules})
+		var made api.ACLToken
+		w.must("PUT", "/v1/acl/token", map[string]any{"Type": "client", "Policies": []string{p.name}}).into(t, &made)
+		secrets[p.name] = made.SecretID
+	}
+	guard := access.Network{Lists: true, Agent: "n", Token: redact.New("the agent's own token")}
+	web := httptest.NewServer(w.handler.Handler(guard))
+	t.Cleanup(web.Close)
+	return web.URL, secrets
+}
+
+// ask makes a request with a token, and reads no more than whether it was refused.
+func ask(t *testing.T, method, url, secret string, body any) (status int, text string) {
+	t.Helper()
+	data, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Nomad-Token", secret)
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusForbidden {
+		var said bytes.Buffer
+		_, _ = said.ReadFrom(resp.Body)
+		text = said.String()
+	}
+	return resp.StatusCode, text
+}
+
+// bodyOf is a body that a route takes.
+func bodyOf(route, id string) any {
+	switch _, path, _ := strings.Cut(route, " "); {
+	case strings.HasPrefix(path, "/v1/job"), path == "/v1/validate/job":
+		return map[string]any{"Job": webJob(id), "JobHCL": "job \"a\" {}"}
+	case strings.Contains(path, "/expand"):
+		return map[string]any{"CapacityMin": 1}
+	case strings.HasSuffix(path, "/snapshot"):
+		return map[string]any{"Snapshots": []any{map[string]any{"SourceVolumeID": id}}}
+	case strings.HasPrefix(path, "/v1/volume"):
+		return map[string]any{"Volumes": []any{volumeSpec(id)}}
+	case strings.HasPrefix(path, "/v1/acl/policy"):
+		return map[string]any{"Rules": `node { policy = "read" }`}
+	case strings.HasPrefix(path, "/v1/acl/role"):
+		return map[string]any{"Name": "r", "Policies": []any{map[string]any{"Name": "reader"}}}
+	}
+	return map[string]any{"Eligibility": "eligible", "Path": "/x", "Reason": "r", "Provider": "p", "NodeID": id,
+		"Type": "client", "Policies": []string{"reader"}, "Role": "node", "Replacement": ids.New(), "Digest": "d",
+		"Orphans": []any{map[string]any{"NodeID": ids.New(), "AllocID": ids.New()}}, "Signal": "SIGHUP"}
+}
+
+// TestEveryRouteIsForWhomTheTableSays: of every route, those of testdata/persons.txt get something else than a refusal,
+// and all others are refused in the words that clients know.
+func TestEveryRouteIsForWhomTheTableSays(t *testing.T) {
+	raw, err := os.ReadFile("testdata/persons.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]string{}
+	for line := range strings.Lines(string(raw)) {
+		if route, who, ok := strings.Cut(line, ": "); ok && !strings.HasPrefix(line, "#") {
+			want[route] = strings.Fields(who)
+		}
+	}
+	w := newWorld(t)
+	url, secrets := judged(t, w)
+	name := regexp.MustCompile(`\{[a-z]+\}`)
+	for _, p := range policies {
+		for _, route := range httpapi.Routes() {
+			if want[route] == nil {
+				t.Fatalf("nothing says who may: %s", route)
+			}
+			if p.name == "management" && strings.HasPrefix(route, "PUT /v1/operator/snapshot") {
+				continue // it would end the others
+			}
+			method, path, _ := strings.Cut(route, " ")
+			id := idFor(w, path)
+			at := url + name.ReplaceAllString(path, id) + "?namespace=default&node_id=" + string(w.node.id.Node) +
+				"&node=" + string(w.node.id.Node) + "&type=csi&plugin_id=disk&task=t&follow=false&path=/&reason=r" +
+				"&snapshot_id=x&wait=1ms&version=0"
+			if strings.HasPrefix(path, "/v1/client/") {
+				at = strings.Replace(at, "type=csi", "type=stdout", 1)
+			}
+			status, text := ask(t, method, at, secrets[p.name], bodyOf(route, id))
+			refused := status == http.StatusForbidden
+			if refused == slices.Contains(want[route], p.name) {
+				t.Errorf("%s: %s: %d %s", p.name, route, status, text)
+			}
+			if refused && !strings.HasPrefix(text, "Permission denied") && path != "/v1/acl/policy/self" {
+				t.Errorf("%s: %s: %s", p.name, route, text)
+			}
+		}
+	}
+}
+
+// idFor is the name of what a path is about: an object of namespace default where it makes a difference.
+func idFor(w *world, path string) string {
+	switch {
+	case strings.HasPrefix(path, "/v1/allocation/"), strings.HasPrefix(path, "/v1/client/"):
+		return w.alloc
+	case strings.HasPrefix(path, "/v1/evaluation/"):
+		return w.eval
+	case strings.HasPrefix(path, "/v1/node/{"):
+		return string(w.node.id.Node)
+	case strings.HasPrefix(path, "/v1/namespace/"):
+		return "default"
+	}
+	return ids.New()
+}
