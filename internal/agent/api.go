@@ -17,8 +17,8 @@ import (
 	"berth/internal/httpapi/access"
 )
 
-// APIBlock says where the HTTP API is, and who may use it there. Without it an agent in service has a unix socket, and a
-// port where access control lists say who may do what; and a -dev agent an open port on the loopback and no socket.
+// APIBlock says where the HTTP API is, and who may use it there. Without it an agent in service has a unix socket, and
+// a port where access control lists say who may do what; and a -dev agent an open port on the loopback and no socket.
 type APIBlock struct {
 	Socket string `hcl:"socket"` // path of the unix socket
 	// TokenFile makes the port: whoever shows the token that is in the file may do everything there. Without access

@@ -38,12 +38,18 @@ func TestWhereTheAPIIs(t *testing.T) {
 	}{
 		"in service":    {files: []string{judged}, want: place{socket: api.DefaultSocket, port: true}},
 		"without lists": {files: []string{base}, want: usual},
-		"lists and open": {files: []string{judged + "api { unsafe_open = true }"}, want: place{socket: api.DefaultSocket, port: true},
-			warns: []string{"unsafe_open"}},
-		"lists and a token": {files: []string{judged + "api { " + guarded + " }"}, want: place{api.DefaultSocket, true, true}},
-		"trying out":        {args: []string{"-dev"}, want: place{port: true}},
-		"another socket":    {files: []string{with(`socket = "/srv/b.sock"`)}, want: place{socket: "/srv/b.sock"}},
-		"a token":           {files: []string{with(guarded)}, want: place{api.DefaultSocket, true, true}},
+		"lists and open": {
+			files: []string{judged + "api { unsafe_open = true }"},
+			want:  place{socket: api.DefaultSocket, port: true},
+			warns: []string{"unsafe_open"},
+		},
+		"lists and a token": {
+			files: []string{judged + "api { " + guarded + " }"},
+			want:  place{api.DefaultSocket, true, true},
+		},
+		"trying out":     {args: []string{"-dev"}, want: place{port: true}},
+		"another socket": {files: []string{with(`socket = "/srv/b.sock"`)}, want: place{socket: "/srv/b.sock"}},
+		"a token":        {files: []string{with(guarded)}, want: place{api.DefaultSocket, true, true}},
 		"open, then not": {
 			files: []string{with("unsafe_open = true"), "api { unsafe_open = false }"},
 			want:  usual,

@@ -10,6 +10,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
+	"berth/internal/httpapi/callers"
 	"berth/internal/httpapi/terminal"
 	"berth/internal/wire"
 )
@@ -28,7 +29,7 @@ func (s *Server) exec(w http.ResponseWriter, r *request) error {
 	if err == nil {
 		_ = ws.Close(websocket.StatusNormalClosure, "")
 	} else {
-		_ = ws.Close(closeCode(err), short(err.Error()))
+		_ = ws.Close(closeCode(err), terminal.Short(err.Error()))
 	}
 	_ = ws.CloseNow() // closed already; this is for a peer that did not answer
 	g.Stop()
@@ -48,14 +49,6 @@ func closeCode(err error) websocket.StatusCode {
 	return websocket.StatusInternalError
 }
 
-// short fits a text into a close frame (RFC 6455: 123 bytes).
-func short(s string) string {
-	if len(s) > 120 {
-		return s[:117] + "..."
-	}
-	return s
-}
-
 func (s *Server) execOver(ctx context.Context, g *lifecycle.Group, ws *websocket.Conn, r *request) error {
 	var command []string
 	if err := json.Unmarshal([]byte(r.arg("command")), &command); err != nil || len(command) == 0 {
@@ -66,8 +59,8 @@ func (s *Server) execOver(ctx context.Context, g *lifecycle.Group, ws *websocket
 		if err != nil {
 			return err
 		}
-		if ctx, err = r.showing(ctx, hello); err != nil {
-			return err
+		if ctx, err = callers.Showing(ctx, r.Request, hello); err != nil {
+			return badRequest(err.Error())
 		}
 	}
 	r.Request = r.WithContext(ctx)

@@ -101,7 +101,7 @@ func bodyOf(route, id string) any {
 		return map[string]any{"Name": "r", "Policies": []any{map[string]any{"Name": "reader"}}}
 	}
 	return map[string]any{"Eligibility": "eligible", "Path": "/x", "Reason": "r", "Provider": "p", "NodeID": id,
-		"Type": "client", "Policies": []string{"reader"}, "Role": "node", "Replacement": ids.New(), "Digest": "d",
+		"Type": "client", "Policies": []string{"reader"}, "Role": "node", "NewNodeID": ids.New(), "Digest": "d",
 		"Orphans": []any{map[string]any{"NodeID": ids.New(), "AllocID": ids.New()}}, "Signal": "SIGHUP"}
 }
 

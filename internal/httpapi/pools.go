@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/internal/httpapi/callers"
 	"berth/internal/httpapi/convert"
 	"berth/internal/model/node"
 	"berth/internal/wire"
@@ -16,7 +17,8 @@ const poolPaths = "/v1/node/pool/"
 
 var poolList = read(wire.NodeList, (*request).derived, func(r *request, out *wire.List[*node.Node]) (any, error) {
 	pools := slices.DeleteFunc(convert.NodePools(out.Items), func(p *api.NodePool) bool {
-		return !strings.HasPrefix(p.Name, r.arg("prefix")) || r.server.permit(r, poolNeeds(p.Name)...) != nil
+		return !strings.HasPrefix(p.Name, r.arg("prefix")) ||
+			callers.Permit(r.Context(), r.server.cfg.Servers, callers.PoolNeeds(p.Name)...) != nil
 	})
 	return table[*api.NodePool]{
 		key: func(p *api.NodePool) string { return p.Name },

@@ -27,13 +27,6 @@ type request struct {
 	next   string     // token of the next page
 }
 
-func namespaceOf(r *http.Request) ids.Namespace {
-	if ns := r.URL.Query().Get("namespace"); ns != "" {
-		return ids.Namespace(ns)
-	}
-	return ids.DefaultNamespace
-}
-
 func (r *request) arg(name string) string { return r.URL.Query().Get(name) }
 
 func (r *request) flag(name string) bool {

@@ -1,6 +1,10 @@
 package httpapi
 
-import "net/http"
+import (
+	"net/http"
+
+	"berth/internal/httpapi/callers"
+)
 
 const (
 	get = http.MethodGet
@@ -10,16 +14,21 @@ const (
 
 // routes is the one route table. POST is taken wherever PUT is.
 var routes = []route{
-	{method: get, path: "/v1/agent/self", handle: (*Server).agentSelf, asks: needsAgent},
-	{method: get, path: "/v1/agent/members", handle: (*Server).agentMembers, asks: needsNodes},
+	{method: get, path: "/v1/agent/self", handle: (*Server).agentSelf, asks: callers.Agent},
+	{method: get, path: "/v1/agent/members", handle: (*Server).agentMembers, asks: callers.Nodes},
 	{method: get, path: "/v1/agent/health", handle: (*Server).agentHealth},
-	{method: get, path: "/v1/agent/monitor", stream: (*Server).monitor, asks: needsAgent},
-	{method: get, path: "/v1/agent/servers", handle: (*Server).peers, asks: needsAgent},
-	{method: get, path: "/v1/metrics", stream: (*Server).metrics, asks: needsAgent},
-	{method: get, path: "/v1/operator/raft/configuration", handle: (*Server).raftConfiguration, asks: needsOperator},
+	{method: get, path: "/v1/agent/monitor", stream: (*Server).monitor, asks: callers.Agent},
+	{method: get, path: "/v1/agent/servers", handle: (*Server).peers, asks: callers.Agent},
+	{method: get, path: "/v1/metrics", stream: (*Server).metrics, asks: callers.Agent},
+	{
+		method: get,
+		path:   "/v1/operator/raft/configuration",
+		handle: (*Server).raftConfiguration,
+		asks:   callers.Operator,
+	},
 	{method: get, path: "/v1/operator/snapshot", stream: (*Server).snapshotSave},
 	{method: put, path: "/v1/operator/snapshot", stream: (*Server).snapshotRestore, large: maxSaved},
-	{method: get, path: "/v1/operator/node-store", stream: (*Server).nodeStore, asks: needsAll},
+	{method: get, path: "/v1/operator/node-store", stream: (*Server).nodeStore, asks: callers.All},
 	{method: get, path: "/v1/operator/recovery", handle: recoveryStatus},
 	{method: put, path: "/v1/operator/recovery/begin", handle: recoveryBegin},
 	{method: put, path: "/v1/operator/recovery/finish", handle: recoveryFinish},
@@ -33,10 +42,15 @@ var routes = []route{
 	{method: get, path: "/v1/regions", handle: (*Server).regions},
 	{method: put, path: "/v1/search", handle: search},
 	{method: put, path: "/v1/system/gc", handle: systemGC},
-	{method: put, path: "/v1/system/reconcile/summaries", handle: (*Server).reconciled, asks: needsAll},
-	{method: get, path: "/v1/operator/keyring/keys", handle: keyList, asks: needsOperator},
+	{method: put, path: "/v1/system/reconcile/summaries", handle: (*Server).reconciled, asks: callers.All},
+	{method: get, path: "/v1/operator/keyring/keys", handle: keyList, asks: callers.Operator},
 	{method: get, path: "/.well-known/jwks.json", handle: keySet},
-	{method: get, path: "/v1/operator/scheduler/configuration", handle: (*Server).schedulerConfiguration, asks: needsOperator},
+	{
+		method: get,
+		path:   "/v1/operator/scheduler/configuration",
+		handle: (*Server).schedulerConfiguration,
+		asks:   callers.Operator,
+	},
 	{method: get, path: "/v1/namespaces", handle: namespaceList},
 	{method: get, path: "/v1/namespace/{name}", handle: namespaceGet},
 
@@ -74,13 +88,13 @@ var routes = []route{
 	{method: put, path: "/v1/node/{id}/readmit", handle: nodeReadmit},
 	{method: get, path: "/v1/client/stats", handle: hostStats},
 	{method: get, path: "/v1/node/pools", handle: poolList},
-	{method: get, path: poolPaths + "{pool}", handle: poolGet, asks: needsPool},
-	{method: get, path: poolPaths + "{pool}/nodes", handle: nodeList, asks: needsPool},
-	{method: get, path: poolPaths + "{pool}/jobs", handle: jobList, asks: needsPool},
+	{method: get, path: poolPaths + "{pool}", handle: poolGet, asks: callers.Pool},
+	{method: get, path: poolPaths + "{pool}/nodes", handle: nodeList, asks: callers.Pool},
+	{method: get, path: poolPaths + "{pool}/jobs", handle: jobList, asks: callers.Pool},
 
 	{method: get, path: "/v1/jobs", handle: jobList},
 	{method: put, path: "/v1/jobs", handle: (*Server).jobRegister},
-	{method: put, path: "/v1/jobs/parse", handle: (*Server).jobParse, asks: needsToParse},
+	{method: put, path: "/v1/jobs/parse", handle: (*Server).jobParse, asks: callers.Parse},
 	{method: get, path: "/v1/job/{id}", handle: jobGet},
 	{method: put, path: "/v1/job/{id}", handle: (*Server).jobRegister},
 	{method: del, path: "/v1/job/{id}", handle: (*Server).jobDeregister},
@@ -102,9 +116,9 @@ var routes = []route{
 	{method: get, path: "/v1/evaluations/count", handle: evalCount},
 	{method: get, path: "/v1/evaluation/{id}", handle: evalGet},
 	{method: get, path: "/v1/evaluation/{id}/allocations", handle: evalAllocs},
-	{method: get, path: "/v1/deployments", handle: (*Server).deployments, asks: needsJobs},
-	{method: get, path: "/v1/deployment/{id}", handle: (*Server).deployment, asks: needsJobs},
-	{method: get, path: "/v1/deployment/allocations/{id}", handle: (*Server).deployment, asks: needsJobs},
+	{method: get, path: "/v1/deployments", handle: (*Server).deployments, asks: callers.Jobs},
+	{method: get, path: "/v1/deployment/{id}", handle: (*Server).deployment, asks: callers.Jobs},
+	{method: get, path: "/v1/deployment/allocations/{id}", handle: (*Server).deployment, asks: callers.Jobs},
 	{method: get, path: "/v1/allocations", handle: allocList},
 	{method: get, path: "/v1/allocation/{id}", handle: allocGet},
 	{method: put, path: "/v1/allocation/{id}/stop", handle: allocStop},
@@ -125,16 +139,16 @@ var routes = []route{
 	{method: get, path: "/v1/client/fs/stream/{id}", stream: (*Server).fsStream},
 	{method: get, path: "/v1/client/fs/logs/{id}", stream: (*Server).fsLogs},
 
-	{method: get, path: "/v1/services", handle: (*Server).none, asks: needsJobs},
-	{method: get, path: "/v1/service/{name}", handle: (*Server).none, asks: needsJobs},
-	{method: get, path: "/v1/scaling/policies", handle: (*Server).none, asks: needsScaling},
-	{method: get, path: "/v1/scaling/policy/{id}", handle: (*Server).noPolicy, asks: needsScaling},
+	{method: get, path: "/v1/services", handle: (*Server).none, asks: callers.Jobs},
+	{method: get, path: "/v1/service/{name}", handle: (*Server).none, asks: callers.Jobs},
+	{method: get, path: "/v1/scaling/policies", handle: (*Server).none, asks: callers.Scaling},
+	{method: get, path: "/v1/scaling/policy/{id}", handle: (*Server).noPolicy, asks: callers.Scaling},
 	{method: get, path: "/v1/vars", handle: (*Server).none},
 
-	{method: get, path: "/v1/volumes", handle: (*Server).volumeList, asks: needsToListVolumes},
+	{method: get, path: "/v1/volumes", handle: (*Server).volumeList, asks: callers.VolumeList},
 	{method: put, path: "/v1/volumes", handle: volumeRegister},
 	{method: get, path: "/v1/volumes/external", handle: volumesExternal},
-	{method: get, path: "/v1/volumes/claims", handle: (*Server).volumeClaims, asks: needsVolumes},
+	{method: get, path: "/v1/volumes/claims", handle: (*Server).volumeClaims, asks: callers.Volumes},
 	{method: put, path: "/v1/volumes/snapshot", handle: (*Server).snapshotCreate},
 	{method: get, path: "/v1/volumes/snapshot", handle: snapshotList},
 	{method: del, path: "/v1/volumes/snapshot", handle: snapshotDelete},
@@ -147,7 +161,7 @@ var routes = []route{
 	{method: del, path: "/v1/volume/csi/{id}/delete", handle: volumeDelete},
 	{method: del, path: "/v1/volume/csi/{id}/detach", handle: volumeDetach},
 	{method: put, path: "/v1/volume/csi/{id}/release", handle: volumeRelease},
-	{method: get, path: "/v1/volume/host/{id}", handle: (*Server).hostVolume, asks: needsVolumes},
+	{method: get, path: "/v1/volume/host/{id}", handle: (*Server).hostVolume, asks: callers.Volumes},
 	{method: get, path: "/v1/plugins", handle: pluginList},
 	{method: get, path: "/v1/plugin/csi/{id}", handle: pluginGet},
 	{method: put, path: "/v1/plugin/csi/{id}/rebind", handle: pluginRebind},

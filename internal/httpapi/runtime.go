@@ -19,7 +19,8 @@ func (r *request) target(task string) (wire.AgentRef, error) {
 	if !ids.IsUUID(id) {
 		return wire.AgentRef{}, missing(`Unknown allocation "` + id + `"`)
 	}
-	out, err := wire.AllocGet.Call(r.Context(), r.server.cfg.Servers, &wire.Ref[ids.Alloc]{Query: wire.Query{Namespace: r.ns}, ID: ids.Alloc(id)})
+	ref := &wire.Ref[ids.Alloc]{Query: wire.Query{Namespace: r.ns}, ID: ids.Alloc(id)}
+	out, err := wire.AllocGet.Call(r.Context(), r.server.cfg.Servers, ref)
 	if err != nil {
 		return wire.AgentRef{}, err
 	}

@@ -16,7 +16,9 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
+	"berth/internal/httpapi/absent"
 	"berth/internal/httpapi/access"
+	"berth/internal/httpapi/callers"
 	"berth/internal/httpapi/conns"
 	"berth/internal/httpapi/gauges"
 	"berth/internal/httpapi/nodestore"
@@ -97,7 +99,7 @@ func New(cfg Config) *Server {
 	s.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/ui/", http.StatusTemporaryRedirect)
 	})
-	s.mux.HandleFunc("GET /ui/", s.noUI)
+	s.mux.HandleFunc("GET /ui/", absent.UI)
 	return s
 }
 
@@ -117,7 +119,7 @@ func (s *Server) Handler(guard access.Guard) http.Handler {
 	origins := http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.serve))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conns.Body(w, r, conns.BodyPause)
-		admitted, err := s.admit(guard, r)
+		admitted, err := callers.Admit(guard, s.cfg.Servers, r)
 		if err != nil {
 			conns.Refused(w, r)
 			s.fail(w, r, err)
@@ -154,13 +156,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	mux.ServeHTTP(w, r)
 }
 
-func (s *Server) noUI(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(
-		[]byte("<!doctype html><title>Berth</title><p>This agent serves no web pages. Use the command line: " +
-			"<code>berth status</code>.\n"))
-}
-
 // route is one line of the table.
 type route struct {
 	method, path string
@@ -170,7 +165,7 @@ type route struct {
 	stream func(*Server, http.ResponseWriter, *request) error
 	large  int64 // its body may have so many bytes; 0: maxBody
 	// asks is what it needs beside what its calls to the servers need; nil: nothing.
-	asks asks
+	asks callers.Asks
 }
 
 // wrap turns a route into a handler.
@@ -178,13 +173,13 @@ func (s *Server) wrap(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, hr *http.Request) {
 		hr.Body = http.MaxBytesReader(w, hr.Body, max(r.large, maxBody))
 		w.Header()["Vary"] = access.Vary(r.path)
-		req := &request{Request: hr, server: s, ns: namespaceOf(hr)}
+		req := &request{Request: hr, server: s, ns: callers.Namespace(hr)}
 		if region := req.arg("region"); region != "" && region != "global" && region != s.cfg.Region {
 			s.fail(w, hr, noRegion())
 			return
 		}
 		if r.asks != nil {
-			if err := s.permit(req, r.asks(req)...); err != nil {
+			if err := callers.Permit(hr.Context(), s.cfg.Servers, r.asks(hr, req.ns)...); err != nil {
 				s.fail(w, hr, err)
 				return
 			}
@@ -219,7 +214,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		return // nobody is there to read it
 	}
 	s.cfg.Log.Debug("request failed", "method", r.Method, logkey.Path, r.URL.Path, "status", status, logkey.Error, err)
-	refusedTo(w, r, err)
+	callers.Refused(w, r, err)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(err.Error()))

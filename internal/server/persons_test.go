@@ -19,8 +19,8 @@ import (
 // answeredToAll are the methods that everybody may call: those that tell nothing of what anybody has, and lists over
 // all namespaces, which show what the caller may see.
 var answeredToAll = []string{
-	"ACL.Bootstrap", "Alloc.List", "Eval.List", "Job.List", "Keyring.SigningKeys", "Namespace.List", "Person.Allowed", "System.Search",
-	"System.Status", "Trust.Certify", "Volume.List",
+	"ACL.Bootstrap", "Alloc.List", "Eval.List", "Job.List", "Keyring.SigningKeys", "Namespace.List", "Person.Allowed",
+	"System.Search", "System.Status", "Trust.Certify", "Volume.List",
 }
 
 // toAnyToken are those of them that are answered whatever token is shown.

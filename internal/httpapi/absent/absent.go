@@ -27,3 +27,11 @@ func Answers() (out []Answer) {
 	}
 	return append(out, Answer{http.MethodGet, "/v1/var/{path...}", http.StatusNotFound, "variable not found"})
 }
+
+// UI answers for the pages for people.
+func UI(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(
+		[]byte("<!doctype html><title>Berth</title><p>This agent serves no web pages. Use the command line: " +
+			"<code>berth status</code>.\n"))
+}

@@ -16,8 +16,8 @@ import (
 
 // Guard decides who may use the API through a listener.
 type Guard interface {
-	// Admit says for whom a request is that may go on; what he may do the servers judge. A refusal is fault.Denied; its
-	// text is for the client.
+	// Admit says for whom a request is that may go on; what he may do the servers judge. A refusal is fault.Denied;
+	// its text is for the client.
 	Admit(r *http.Request) (wire.Person, error)
 }
 
@@ -27,17 +27,18 @@ type Network struct {
 	Hosts []string
 	// Token is the agent's own, whose holder may do everything. Without lists every request must show it.
 	Token redact.Secret
-	// Lists: other tokens are those of access control lists, and so is what a request without one may do. With neither
-	// lists nor a token whoever reaches the port may do everything.
+	// Lists: other tokens are judged by access control lists, and requests without one, too. With neither lists nor a
+	// token whoever reaches the port may do everything.
 	Lists bool
 	Agent string // its name, for what is recorded
 }
 
 // Admit implements Guard. Names come first: a web page that was lured here learns nothing of tokens.
 func (n Network) Admit(r *http.Request) (wire.Person, error) {
+	var nobody wire.Person
 	host := hostOf(r.Host)
 	if !n.known(host) {
-		return wire.Person{}, fault.WithHint(fault.New(fault.Denied, "", "", "the host name "+host+" is not this agent's"),
+		return nobody, fault.WithHint(fault.New(fault.Denied, "", "", "the host name "+host+" is not this agent's"),
 			`call it by its address on the loopback, or let its configuration name it: api { allowed_hosts = ["…"] }`)
 	}
 	if err := local(r); err != nil {

@@ -105,3 +105,11 @@ func writeOutput(ctx context.Context, ws *websocket.Conn, stream *wire.Stream[wi
 		}
 	}
 }
+
+// Short fits a text into a close frame (RFC 6455: 123 bytes).
+func Short(s string) string {
+	if len(s) > 120 {
+		return s[:117] + "..."
+	}
+	return s
+}

@@ -12,7 +12,9 @@ var acls = slices.Concat(
 	by(everybody, wire.ACLBootstrap), // it works once
 	by(holders, wire.ACLTokenSelf),
 	[]entry{
-		asks(wire.ACLPolicyList, func(r *wire.ACLPolicyListRequest, _ *state.Snap) []need { return ofSecret(r.Secret) }),
+		asks(wire.ACLPolicyList, func(r *wire.ACLPolicyListRequest, _ *state.Snap) []need {
+			return ofSecret(r.Secret)
+		}),
 		asks(wire.ACLPolicyGet, func(r *wire.ACLPolicyRequest, _ *state.Snap) []need { return ofSecret(r.Secret) }),
 		asks(wire.ACLPolicyPut, always[wire.ACLPolicyPutRequest](everything())),
 		asks(wire.ACLPolicyDelete, always[wire.ACLDeleteRequest](everything())),

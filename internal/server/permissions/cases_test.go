@@ -70,7 +70,8 @@ func ofJobs() []asked {
 			Create: &job.VolumeCreate{PluginID: "p"},
 		})),
 		register("with a directory of its node", volumeOf(job.VolumeRequest{Type: host, Source: "h"})),
-		register("with a directory that it reads", volumeOf(job.VolumeRequest{Type: host, Source: "h", ReadOnly: true})),
+		register("with a directory that it reads",
+			volumeOf(job.VolumeRequest{Type: host, Source: "h", ReadOnly: true})),
 		register("that runs a plugin", using(func(g *job.TaskGroup) {
 			g.Tasks[0].CSIPluginConfig = &job.CSIPluginConfig{ID: "p"}
 		})),
@@ -171,7 +172,8 @@ func ofVolumes() []asked {
 		calls(wire.VolumeExternal, "", &wire.ExternalListRequest{Plugin: "p"}),
 		calls(wire.SnapshotList, "", &wire.SnapshotListRequest{Plugin: "p"}),
 		calls(wire.SnapshotCreate, "in app", &wire.SnapshotCreateRequest{Volume: v}),
-		calls(wire.SnapshotDelete, "in app", &wire.SnapshotDeleteRequest{Namespace: "app", Plugin: "p", SnapshotID: "x"}),
+		calls(wire.SnapshotDelete, "in app",
+			&wire.SnapshotDeleteRequest{Namespace: "app", Plugin: "p", SnapshotID: "x"}),
 		calls(wire.SnapshotDelete, "in no namespace", &wire.SnapshotDeleteRequest{Plugin: "p", SnapshotID: "x"}),
 		calls(wire.PluginGet, "", &wire.Ref[ids.Plugin]{ID: "p"}),
 		calls(wire.PluginList, "", &app),
@@ -180,7 +182,8 @@ func ofVolumes() []asked {
 }
 
 func ofCluster() []asked {
-	list, node, word := inside("app"), &wire.Ref[ids.Node]{ID: "n"}, &wire.RecoveryWord{}
+	list, node := inside("app"), &wire.Ref[ids.Node]{ID: "n"}
+	word := &wire.RecoveryWord{}
 	agent := wire.Need{Kind: acl.Agent, Any: []acl.Capability{acl.Write}}
 	return []asked{
 		calls(wire.SystemStatus, "", &wire.Empty{}),

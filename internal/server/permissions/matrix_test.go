@@ -128,8 +128,8 @@ func jobIn(ns ids.Namespace, id ids.Job, driver string) *job.Job {
 	}}}
 }
 
-// TestEveryPersonMayWhatTheTableSays: for every method and every kind of object testdata/persons.txt names those who may
-// call it. Whom it does not name is refused, in the words that clients know.
+// TestEveryPersonMayWhatTheTableSays: for every method and every kind of object testdata/persons.txt names those who
+// may call it. Whom it does not name is refused, in the words that clients know.
 func TestEveryPersonMayWhatTheTableSays(t *testing.T) {
 	raw, err := os.ReadFile("testdata/persons.txt")
 	if err != nil {
