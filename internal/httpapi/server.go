@@ -139,21 +139,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, badRequest(err.Error()))
 		return
 	}
-	mux := s.muxOf(r.URL.Path)
-	_, pattern := mux.Handler(r)
-	if (pattern == "" || r.Method == http.MethodHead) && strings.HasPrefix(r.URL.Path, "/") {
-		for _, m := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
-			probe := r.Clone(r.Context())
-			probe.Method = m
-			if _, p := mux.Handler(probe); p != "" {
-				http.Error(w, "Invalid method", http.StatusMethodNotAllowed)
-				return
-			}
-		}
-		w.WriteHeader(http.StatusNotFound)
-		return
-	}
-	mux.ServeHTTP(w, r)
+	absent.Serve(s.muxOf(r.URL.Path), w, r)
 }
 
 // route is one line of the table.

@@ -35,3 +35,22 @@ func UI(w http.ResponseWriter, _ *http.Request) {
 		[]byte("<!doctype html><title>Berth</title><p>This agent serves no web pages. Use the command line: " +
 			"<code>berth status</code>.\n"))
 }
+
+// Serve answers by the mux, and what it does not know as clients of this API expect: with 405 where another verb is
+// known, with 404 and no words otherwise.
+func Serve(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
+	_, pattern := mux.Handler(r)
+	if pattern != "" && r.Method != http.MethodHead || !strings.HasPrefix(r.URL.Path, "/") {
+		mux.ServeHTTP(w, r)
+		return
+	}
+	for _, m := range []string{http.MethodGet, http.MethodPut, http.MethodDelete} {
+		probe := r.Clone(r.Context())
+		probe.Method = m
+		if _, p := mux.Handler(probe); p != "" {
+			http.Error(w, "Invalid method", http.StatusMethodNotAllowed)
+			return
+		}
+	}
+	w.WriteHeader(http.StatusNotFound)
+}
