@@ -59,13 +59,16 @@ func (s *Server) leadTerm(ctx context.Context, term raftlog.Leadership, c *compo
 	})
 	raftTerm, err := s.log.Establish(gctx) // from here on the state is up to date
 	if err == nil {
-		if err := c.signing.Keyring.Fits(s.store.Snapshot()); err != nil {
+		if err := c.keys.Keyring.Fits(s.store.Snapshot()); err != nil {
 			g.Stop()
 			err = errors.Join(err, g.Wait())
 			s.lead.close(err)
 			return err
 		}
 		err = s.establishLeadership(gctx)
+	}
+	if err == nil {
+		err = c.keys.Begin(gctx) // before anything is sealed
 	}
 	if err == nil {
 		c.lead(gctx, g)
@@ -104,6 +107,7 @@ func (c *components) lead(ctx context.Context, g *lifecycle.Group) {
 	c.dispatcher.Lead()
 	for name, run := range map[string]func(context.Context) error{
 		"heartbeats": c.heartbeats.Run,
+		"keys":       c.keys.Run,
 		"signing":    c.signing.Run,
 		"authority":  c.authority.Run,
 		"gc":         c.collector.Run,
