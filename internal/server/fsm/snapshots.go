@@ -37,7 +37,7 @@ func (c *SnapshotPut) Apply(tx *state.Tx, _ Stamp) (any, error) {
 			return nil, err
 		}
 	}
-	if err := Sealable(tx, c.Sealed); err != nil {
+	if err := tx.Sealable(c.Sealed); err != nil {
 		return nil, err
 	}
 	if c.Sealed != nil && c.Snapshot.Secrets != "" {

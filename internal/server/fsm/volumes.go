@@ -68,7 +68,7 @@ func (c *VolumePut) Apply(tx *state.Tx, st Stamp) (any, error) {
 			"the provider answered the external id %q, which is registered as volume %s already", v.Status.ExternalID,
 			twin.ID)
 	}
-	if err := Sealable(tx, c.Sealed); err != nil {
+	if err := tx.Sealable(c.Sealed); err != nil {
 		return nil, err
 	}
 	c.revive(tx, old)

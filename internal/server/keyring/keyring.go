@@ -1,4 +1,4 @@
-// Package keyring owns the keys that secrets are sealed with: secrets of volumes, and the private parts of the keys that
+// Package keyring owns the keys that secrets are sealed with: those of volumes, and the private parts of the keys that
 // the cluster signs with and of the authority that issues its certificates. Data keys lie in the replicated state,
 // beside what is sealed with them, each wrapped for every server and for the recovery keys that people keep. What opens
 // the wraps of a server, its root key, lies in a file of its data directory and never in the state. Only package server

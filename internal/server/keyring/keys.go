@@ -29,8 +29,8 @@ type Keys struct {
 // maxResealed bounds what is sealed anew in one command.
 const maxResealed = 256
 
-// Begin makes the first data key, when the cluster has none and every server knows them. Nothing is sealed for the whole
-// cluster before.
+// Begin makes the first data key, when the cluster has none and every server knows them. What is sealed before is sealed
+// with this server's own key.
 func (k *Keys) Begin(ctx context.Context) error {
 	s := k.Store.Snapshot()
 	if m := s.Meta(nil); m == nil || m.Schema < keys.Schema || s.ActiveDataKey(nil) != nil {

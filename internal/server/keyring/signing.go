@@ -11,6 +11,7 @@ import (
 	"berth/internal/base/logkey"
 	"berth/internal/base/redact"
 	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/keys"
 	"berth/internal/server/state"
 )
 
@@ -60,7 +61,7 @@ func (s *Signing) Run(ctx context.Context) error {
 }
 
 // newSigningKey makes a pair. Made beside a data key it has that one's id, and goes with it.
-func newSigningKey(id string, seal func(name string, m redact.Map) ([]byte, error)) (*fsm.SigningKeyPut, error) {
+func newSigningKey(id string, seal func(name string, m redact.Map) ([]byte, error)) (*keys.SigningKeyPut, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "make", "a signing key")
@@ -70,7 +71,7 @@ func newSigningKey(id string, seal func(name string, m redact.Map) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	return &fsm.SigningKeyPut{ID: id, Algorithm: EdDSA, Public: public, Sealed: sealed}, nil
+	return &keys.SigningKeyPut{ID: id, Algorithm: EdDSA, Public: public, Sealed: sealed}, nil
 }
 
 // private opens the private part of a signing key, and makes sure that it belongs to the public one.

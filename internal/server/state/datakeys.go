@@ -3,6 +3,7 @@ package state
 import (
 	"iter"
 
+	"berth/internal/base/fault"
 	"berth/internal/model/datakey"
 )
 
@@ -42,3 +43,17 @@ func (tx *Tx) PutDataKey(k *datakey.Key) { dataKeys.put(tx, k) }
 
 // DeleteDataKey forgets a data key.
 func (tx *Tx) DeleteDataKey(id string) bool { return dataKeys.drop(tx, KeyOf(id)) }
+
+// Sealable refuses bytes that were sealed with a data key that was given up between that and now: nobody could open
+// them once it is gone.
+func (s *Snap) Sealable(sealed []byte) error {
+	id, _, ok := datakey.Split(sealed)
+	if !ok || id == "" {
+		return nil // from before there were data keys
+	}
+	if k := s.DataKey(nil, id); k != nil && k.State != datakey.Deprecated {
+		return nil
+	}
+	return fault.WithHint(fault.New(fault.Conflict, "store", "a secret", "data key "+id+" was given up meanwhile"),
+		"try again: it is sealed with the present one")
+}

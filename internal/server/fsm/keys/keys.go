@@ -27,7 +27,7 @@ type Put struct {
 	// After is the key that was the active one; empty: there was none. Of two that were made at once one holds.
 	After string
 	// Signing is the key that the cluster signs with from then on; nil: it goes on with the one that it has.
-	Signing *fsm.SigningKeyPut
+	Signing *SigningKeyPut
 }
 
 // Apply returns the *datakey.Key.

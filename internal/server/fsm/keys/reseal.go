@@ -63,7 +63,7 @@ func (c *Reseal) Apply(tx *state.Tx, _ fsm.Stamp) (any, error) {
 	done := 0
 	for i := range c.Entries {
 		e := &c.Entries[i]
-		if fsm.Sealable(tx, e.Sealed) == nil && replace(tx, e) {
+		if tx.Sealable(e.Sealed) == nil && replace(tx, e) {
 			done++
 		}
 	}
@@ -117,8 +117,7 @@ func (c *Remove) Apply(tx *state.Tx, _ fsm.Stamp) (any, error) {
 	}
 	if n := Uses(&tx.Snap, c.ID); n > 0 {
 		return nil, fault.WithHint(
-			fault.New(fault.Conflict, "remove", "data key "+c.ID,
-				fmt.Sprintf("%d %s sealed with it", n, map[bool]string{true: "entry is", false: "entries are"}[n == 1])),
+			fault.New(fault.Conflict, "remove", "data key "+c.ID, fmt.Sprintf("entries sealed with it: %d", n)),
 			"seal them with a new key: berth operator root keyring rotate -full")
 	}
 	tx.DeleteDataKey(c.ID)
