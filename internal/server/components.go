@@ -88,6 +88,7 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 		Secrets:     secrets,
 		Restorer:    s,
 		Keyring:     ring,
+		Keys:        c.keys,
 		Authority:   c.authority,
 		Log:         s.cfg.Log,
 	})

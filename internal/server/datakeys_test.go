@@ -100,7 +100,7 @@ func keysOf(t *testing.T, s running) *keyring.Keys {
 // opened are the data keys of a state in clear, by the root key of a server: as they must be opened for ever.
 func opened(t *testing.T, root []byte, s *state.Snap) [][]byte {
 	t.Helper()
-	seed, err := hkdf.Key(sha256.New, root, nil, "berth server hpke", 32)
+	seed, err := hkdf.Key(sha256.New, root, nil, "berth hpke key of a server", 32)
 	if err != nil {
 		t.Fatal(err)
 	}

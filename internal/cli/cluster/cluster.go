@@ -17,7 +17,7 @@ func Commands(e *kit.Env, ids Identities, dirs DataDirs) []*kit.Command {
 		kit.Noun("system", "Chores of the whole cluster", newGC(e)),
 		kit.Noun("namespace", "Look at namespaces", newNamespaceList(e), newNamespaceStatus(e)),
 		kit.Noun("acl", "Access control", newBootstrap(e)),
-		kit.Noun("operator", "Tools for operators", newAPI(e), newRecovery(e), newSnapshot(e), joining.Noun(e),
+		kit.Noun("operator", "Tools for operators", newAPI(e), newRecovery(e), newSnapshot(e), newRoot(e), joining.Noun(e),
 			newCheckData(e, dirs), backup.Noun(e, dirs)),
 		newAgentInfo(e),
 		newMonitor(e),

@@ -48,6 +48,7 @@ type Config struct {
 	Secrets     storage.Secrets
 	Restorer    operator.Restorer
 	Keyring     operator.Secrets
+	Keys        operator.Keys
 	Authority   joining.Authority
 	Log         *slog.Logger
 }
@@ -96,6 +97,7 @@ func New(cfg Config) *Endpoints {
 			Proposer: cfg.Proposer,
 			Servers:  cfg.Restorer,
 			Secrets:  cfg.Keyring,
+			Keys:     cfg.Keys,
 			Log:      cfg.Log,
 		}),
 		joining: joining.New(joining.Config{

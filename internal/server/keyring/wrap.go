@@ -22,7 +22,7 @@ var (
 )
 
 // serverInfo tells the server's own key pair from all else that is derived of its root key.
-const serverInfo = "berth server hpke"
+const serverInfo = "berth hpke key of a server"
 
 // ownKey is the key pair of a server: its root key gives it, so that nothing more need be kept.
 func ownKey(root []byte) (hpke.PrivateKey, error) {
