@@ -19,6 +19,7 @@ import (
 	"berth/internal/client/csimanager"
 	"berth/internal/client/host"
 	"berth/internal/server/gc"
+	"berth/internal/server/keyring"
 )
 
 func (c *Config) defaults() error {
@@ -107,6 +108,16 @@ func bad(what, why, hint string) error {
 	return fault.WithHint(fault.New(fault.Invalid, "configure", what, why), hint)
 }
 
+// checkKeyring reads the recovery keys.
+func (c *Config) checkKeyring() error {
+	if c.Keyring == nil {
+		return nil
+	}
+	var err error
+	c.recovery, err = keyring.ParseRecovery(c.Keyring.Recovery)
+	return fault.Note(err, "configure", "keyring recovery")
+}
+
 // check refuses what cannot work, naming the setting, the reason and the way out.
 func (c *Config) check() error {
 	switch {
@@ -135,7 +146,7 @@ func (c *Config) check() error {
 	case !slices.Contains(logLevels, c.LogLevel):
 		return bad("log_level "+c.LogLevel, "it is not known", "use trace, debug, info, warn or error")
 	}
-	if err := errors.Join(c.Client.check(), c.checkNetwork()); err != nil {
+	if err := errors.Join(c.Client.check(), c.checkNetwork(), c.checkKeyring()); err != nil {
 		return err
 	}
 	if err := c.checkIntervals(); err != nil {

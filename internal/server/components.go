@@ -48,6 +48,8 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 			Store:    s.store,
 			Proposer: s,
 			Name:     s.cfg.Name,
+			Recovery: s.cfg.Recovery,
+			Dev:      s.cfg.Dev,
 			Log:      s.cfg.Log,
 		},
 		signing:    &keyring.Signing{Keyring: ring, Store: s.store, Proposer: s, Log: s.cfg.Log},

@@ -46,7 +46,9 @@ type Keyring struct {
 func Create(dir string) (*Keyring, error) {
 	path := filepath.Join(dir, keyFile)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := create(dir, path); err != nil {
+		root := make([]byte, keySize)
+		_, _ = rand.Read(root) // crypto/rand.Read never fails
+		if err := writeKey(dir, path, root); err != nil {
 			return nil, fault.Wrap(err, fault.Internal, "make key", path)
 		}
 	}
@@ -89,13 +91,11 @@ func Open(dir string) (*Keyring, error) {
 	return &Keyring{root: root, own: own, path: path}, nil
 }
 
-// create writes a new key beside its place and links it there, so that a crash leaves a whole key or none.
-func create(dir, path string) error {
+// writeKey writes a new key beside its place and links it there, so that a crash leaves a whole key or none.
+func writeKey(dir, path string, key []byte) error {
 	if err := durable.MakeDir(dir, 0o700); err != nil {
 		return err
 	}
-	root := make([]byte, keySize)
-	_, _ = rand.Read(root) // crypto/rand.Read never fails
 	tmp := path + ".new"
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -104,7 +104,7 @@ func create(dir, path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(root)
+	_, err = f.Write(key)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = os.Link(tmp, path) // fails if the key is there: it is never replaced

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"os"
 	"slices"
 
 	"berth/internal/base/fault"
@@ -23,6 +24,8 @@ type Keys struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
 	Name     string // of this server
+	Recovery Recovery
+	Dev      bool // nobody keeps a key of what is gone with the process
 	Log      *slog.Logger
 }
 
@@ -36,12 +39,39 @@ func (k *Keys) Begin(ctx context.Context) error {
 	if m := s.Meta(nil); m == nil || m.Schema < keys.Schema || s.ActiveDataKey(nil) != nil {
 		return nil
 	}
-	put, _, err := newDataKey(s, firstID(s), k.recipients(s, nil))
+	put, err := k.first(s)
 	if err != nil {
 		return err
 	}
 	_, _, err = k.Proposer.Propose(ctx, put)
 	return err
+}
+
+// first makes the first data key. Where nobody has said what the recovery keys are, one is made, for people to keep.
+func (k *Keys) first(s *state.Snap) (*keys.Put, error) {
+	to := k.recipients(s, nil)
+	if !k.Recovery.Said && !k.Dev {
+		public, err := k.Keyring.makeRecovery()
+		if err != nil {
+			return nil, err
+		}
+		to = append(to, recoveryRecipient(public))
+	}
+	put, _, err := newDataKey(s, firstID(s), to)
+	return put, err
+}
+
+// remind says where a recovery key lies that nobody has taken to a safe place.
+func (k *Keys) remind() {
+	if path := k.Keyring.recoveryPath(); exists(path) {
+		k.Log.Warn("this file opens every secret of the cluster when all servers are lost: move it to a safe place, "+
+			"off this machine", "file", path)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // firstID is that of the key that the cluster signs with, so that they are one pair in listings, and go together.
@@ -56,6 +86,7 @@ func firstID(s *state.Snap) string {
 
 // Run keeps them so until ctx ends. Run it on the leader alone.
 func (k *Keys) Run(ctx context.Context) error {
+	k.remind()
 	for {
 		s, w := k.Store.Snapshot(), state.NewWatch()
 		next, err := k.next(s, w)
@@ -90,8 +121,7 @@ func (k *Keys) next(s *state.Snap, w *state.Watch) (fsm.Command, error) {
 	}
 	all := k.recipients(s, w)
 	if s.ActiveDataKey(w) == nil {
-		put, _, err := newDataKey(s, firstID(s), all)
-		return put, err
+		return k.first(s)
 	}
 	missing, err := k.Keyring.missing(s, all)
 	if err != nil {
@@ -99,6 +129,9 @@ func (k *Keys) next(s *state.Snap, w *state.Watch) (fsm.Command, error) {
 	}
 	if len(missing.Wraps) > 0 {
 		return missing, nil
+	}
+	if surplus := k.Recovery.surplus(s); surplus != nil {
+		return surplus, nil
 	}
 	if reseal := k.Keyring.reseal(s, w, func(id string) bool { return id == "" }); len(reseal.Entries) > 0 {
 		return reseal, nil
@@ -108,10 +141,10 @@ func (k *Keys) next(s *state.Snap, w *state.Watch) (fsm.Command, error) {
 
 // recipients are who data keys are for, this server among them.
 func (k *Keys) recipients(s *state.Snap, w *state.Watch) []datakey.Recipient {
-	return appendSelf(recipients(s, w), datakey.Recipient{
+	return k.Recovery.apply(appendSelf(recipients(s, w), datakey.Recipient{
 		Holder: datakey.Holder{Kind: datakey.Server, Name: k.Name},
 		Public: k.Keyring.Public(),
-	})
+	}))
 }
 
 // appendSelf puts a server into the place of who has its name: it knows best what its own key is.

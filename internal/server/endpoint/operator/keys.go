@@ -14,6 +14,8 @@ import (
 type Keys interface {
 	Rotate(ctx context.Context, full bool) (*datakey.Key, uint64, error)
 	Remove(ctx context.Context, id string) (uint64, error)
+	// Rewrap makes a saved state one that the present servers can open, as far as they or a recovery key open it.
+	Rewrap(saved *state.Store, present *state.Snap, recovery string) error
 }
 
 func (e *Endpoints) dataKeys(ctx context.Context, q *wire.Query) (*wire.DataKeysReply, error) {

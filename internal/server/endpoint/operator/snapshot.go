@@ -56,6 +56,7 @@ func (e *Endpoints) save(_ *wire.Empty, stream *wire.Stream[wire.StateChunk, wir
 		Index:       s.Index(),
 		Schema:      m.Schema,
 		Counts:      count(s),
+		Holders:     holders(s),
 	}, data.Bytes())
 	if err != nil {
 		return err
@@ -66,6 +67,22 @@ func (e *Endpoints) save(_ *wire.Empty, stream *wire.Stream[wire.StateChunk, wir
 		}
 	}
 	return stream.Send(&wire.StateChunk{Last: true})
+}
+
+// holders are who can open all that is sealed in a state.
+func holders(s *state.Snap) []string {
+	var out []string
+	for i, k := range slices.Collect(s.DataKeys(nil)) {
+		var of []string
+		for _, h := range k.Holders() {
+			of = append(of, h.String())
+		}
+		if i > 0 {
+			of = slices.DeleteFunc(of, func(h string) bool { return !slices.Contains(out, h) })
+		}
+		out = of
+	}
+	return out
 }
 
 func count(s *state.Snap) map[string]int {
@@ -104,7 +121,7 @@ func (e *Endpoints) restore(req *wire.RecoveryWord, stream *wire.Stream[wire.Wri
 			break
 		}
 	}
-	saved, at, err := e.load(file.Bytes())
+	saved, at, err := e.load(file.Bytes(), req.RecoveryKey)
 	if err != nil {
 		return err
 	}
@@ -135,7 +152,7 @@ func (e *Endpoints) restore(req *wire.RecoveryWord, stream *wire.Stream[wire.Wri
 }
 
 // load reads a saved state, and makes sure that this cluster can use it before anything is replaced.
-func (e *Endpoints) load(file []byte) (*state.Store, time.Time, error) {
+func (e *Endpoints) load(file []byte, recovery wire.Secrets) (*state.Store, time.Time, error) {
 	meta, data, err := savefile.Decode(bytes.NewReader(file))
 	if err != nil {
 		return nil, time.Time{}, err
@@ -149,11 +166,14 @@ func (e *Endpoints) load(file []byte) (*state.Store, time.Time, error) {
 	if s.Meta(nil) == nil {
 		return nil, time.Time{}, fault.New(fault.Invalid, "restore", "the servers' state", "the saved state is empty")
 	}
-	if bad, _ := e.cfg.Secrets.Unopened(s); len(bad) > 0 {
+	if err := e.cfg.Keys.Rewrap(saved, e.cfg.Store.Snapshot(), recovery.RecoveryKey()); err != nil {
+		return nil, time.Time{}, err
+	}
+	if bad, _ := e.cfg.Secrets.Unopened(saved.Snapshot()); len(bad) > 0 {
 		return nil, time.Time{}, fault.WithHint(
 			fault.New(fault.Denied, "restore", "the servers' state",
 				"the secrets in the saved state were sealed with another key than this server has"),
-			"end the agent, move its server directory away, put the root.key of that cluster into server/keyring, and "+
+			"give a recovery key of that cluster: berth operator snapshot restore -recovery-key-file FILE; or end the agent, move its server directory away, put the root.key of that cluster into server/keyring, and "+
 				"start it")
 	}
 	return saved, meta.Time, nil
