@@ -335,6 +335,9 @@ func (c *Config) override(f *Config) {
 	if f.API != nil {
 		block(&c.API).override(f.API)
 	}
+	if f.Keyring != nil {
+		block(&c.Keyring).Recovery = f.Keyring.Recovery
+	}
 	if f.Limits != nil {
 		block(&c.Limits).override(f.Limits)
 	}
