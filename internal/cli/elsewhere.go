@@ -44,7 +44,7 @@ var elsewhere = map[string]string{
 	"operator debug":          `collect by hand: "berth agent-info", "berth node status -verbose", "berth monitor"`,
 	"operator gossip":         "there is one server and no gossip",
 	"operator keygen":         "there is one server and no gossip",
-	"operator keyring":        `there is no gossip; the keys of the servers are shown by "berth operator root keyring list"`,
+	"operator keyring":        `there is no gossip: "berth operator root keyring list" shows the keys of the servers`,
 	"operator metrics":        `"berth operator api /v1/metrics?format=prometheus"`,
 	"operator raft":           `there is one server: "berth server members" shows it, "berth agent-info" its log`,
 	"operator scheduler":      "the scheduler has no settings: it packs nodes and displaces nothing",

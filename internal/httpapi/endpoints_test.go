@@ -117,7 +117,8 @@ func TestKeysAreRotatedAndRemoved(t *testing.T) {
 		t.Fatalf("the new key is %+v, %v", next, err)
 	}
 	both, _, err := c.RootKeys(t.Context(), nil)
-	if err != nil || len(both) != 2 || both[0].State != "deprecated" || both[0].Sealed != 0 || both[1].KeyID != next.KeyID {
+	if err != nil || len(both) != 2 || both[0].State != "deprecated" || both[0].Sealed != 0 ||
+		both[1].KeyID != next.KeyID {
 		t.Errorf("the keys are %+v, %v", both, err)
 	}
 	for _, id := range []string{next.KeyID, ids.New()} {

@@ -94,7 +94,13 @@ func keysOf(t *testing.T, s running) *keyring.Keys {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &keyring.Keys{Keyring: ring, Store: s.Store(), Proposer: s, Name: s.cfg.Name, Log: s.cfg.Log}
+	return &keyring.Keys{
+		Keyring:  ring,
+		Store:    s.Store(),
+		Proposer: s,
+		Name:     s.cfg.Name,
+		Log:      s.cfg.Log,
+	}
 }
 
 // opened are the data keys of a state in clear, by the root key of a server: as they must be opened for ever.
@@ -197,18 +203,32 @@ func TestADirectoryFromBeforeDataKeysIsTakenOver(t *testing.T) {
 	}
 }
 
-// Given a server that joins with its public key, then the one that leads wraps the data keys for it without being asked,
-// also those that are made later; one that is taken away has no wraps, and gets none.
+// Given a server that joins with its public key, then the one that leads wraps the data keys for it without being
+// asked, also those that are made later. One that is taken away has no wraps, and gets none; the last that can open a
+// key stays.
 func TestWhoJoinsCanOpenEveryDataKey(t *testing.T) {
 	s := start(t, Config{DataDir: t.TempDir(), Name: "server"})
 	other, err := keyring.Create(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	token := &trust.Admission{ID: "t", Hash: []byte{1}, Role: trust.Server, Uses: 1, Expires: time.Now().Add(time.Hour)}
+	token := &trust.Admission{
+		ID:      "t",
+		Hash:    []byte{1},
+		Role:    trust.Server,
+		Uses:    1,
+		Expires: time.Now().Add(time.Hour),
+	}
 	for _, cmd := range []fsm.Command{
 		&joining.AdmissionPut{Admission: *token},
-		&joining.Join{Role: trust.Server, ID: "s2", Key: "k", Token: "t", Hash: []byte{1}, Seal: other.Public()},
+		&joining.Join{
+			Role:  trust.Server,
+			ID:    "s2",
+			Key:   "k",
+			Token: "t",
+			Hash:  []byte{1},
+			Seal:  other.Public(),
+		},
 	} {
 		if _, _, err := s.Propose(t.Context(), cmd); err != nil {
 			t.Fatal(err)
@@ -231,6 +251,35 @@ func TestWhoJoinsCanOpenEveryDataKey(t *testing.T) {
 	snap := reached(t, s, opens(2))
 	if bad, _ := other.Unopened(snap); len(bad) > 0 {
 		t.Errorf("it does not open %v", bad)
+	}
+	gone, err := keyring.Create(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wraps, err := k.Keyring.WrapFor(snap, "s3", gone.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Propose(t.Context(), wraps); err != nil || gone.Opens(s.Store().Snapshot()) != nil {
+		t.Fatalf("%v, %v", err, gone.Opens(s.Store().Snapshot()))
+	}
+	if _, err := k.Unwrap(t.Context(), "s3"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := k.Rotate(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	for key := range reached(t, s, opens(3)).DataKeys(nil) {
+		if key.For(gone.Public()) != nil {
+			t.Errorf("it can open %s", key.ID)
+		}
+	}
+	last := &keys.Unwrap{Holders: []datakey.Holder{
+		{Kind: datakey.Server, Name: "server"},
+		{Kind: datakey.Server, Name: "s2"},
+	}}
+	if _, _, err := s.Propose(t.Context(), last); err == nil {
+		t.Error("no server can open the keys any more")
 	}
 }
 

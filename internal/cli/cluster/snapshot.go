@@ -98,12 +98,10 @@ func newSnapshotInspect(e *kit.Env) *kit.Command {
 					{"Index", strconv.FormatUint(m.Index, 10)},
 					{"Schema", strconv.FormatUint(m.Schema, 10)},
 					{"Bytes", strconv.Itoa(m.Size)},
+					{"Can Open It", strings.Join(m.Holders, ", ")},
 				}
 				for _, kind := range slices.Sorted(maps.Keys(m.Counts)) {
 					pairs = append(pairs, kit.Pairs{{kind, strconv.Itoa(m.Counts[kind])}}...)
-				}
-				if len(m.Holders) > 0 {
-					pairs = append(pairs, kit.Pairs{{"Can Open It", strings.Join(m.Holders, ", ")}}...)
 				}
 				e.Out.Pairs(pairs)
 			})

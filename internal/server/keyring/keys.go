@@ -32,8 +32,8 @@ type Keys struct {
 // maxResealed bounds what is sealed anew in one command.
 const maxResealed = 256
 
-// Begin makes the first data key, when the cluster has none and every server knows them. What is sealed before is sealed
-// with this server's own key.
+// Begin makes the first data key, when the cluster has none and every server knows them. What was sealed before was
+// sealed with the key of one server.
 func (k *Keys) Begin(ctx context.Context) error {
 	s := k.Store.Snapshot()
 	if m := s.Meta(nil); m == nil || m.Schema < keys.Schema || s.ActiveDataKey(nil) != nil {

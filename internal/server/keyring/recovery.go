@@ -106,7 +106,8 @@ func (k *Keyring) makeRecovery() ([]byte, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		plain := make([]byte, keySize)
 		_, _ = rand.Read(plain) // crypto/rand.Read never fails
-		if err := writeKey(filepath.Dir(path), path, []byte(base64.StdEncoding.EncodeToString(plain)+"\n")); err != nil {
+		text := base64.StdEncoding.EncodeToString(plain) + "\n"
+		if err := writeKey(filepath.Dir(path), path, []byte(text)); err != nil {
 			return nil, fault.Wrap(err, fault.Internal, "make key", path)
 		}
 	}

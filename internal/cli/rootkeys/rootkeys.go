@@ -1,4 +1,6 @@
-package cluster
+// Package rootkeys owns the commands over the keys that the servers seal secrets with. Only package
+// cluster imports it.
+package rootkeys
 
 import (
 	"context"
@@ -10,7 +12,8 @@ import (
 	"berth/internal/cli/kit"
 )
 
-func newRoot(e *kit.Env) *kit.Command {
+// Noun is the noun with its verbs.
+func Noun(e *kit.Env) *kit.Command {
 	return kit.Noun("root", "Tools for the keys that the servers seal secrets with", newKeyring(e))
 }
 
@@ -35,8 +38,8 @@ func newKeyList(e *kit.Env) *kit.Command {
 			return formats.Show(e.Out, all, kit.Doing(err, "list", "the data keys", ""), func() {
 				kit.List(e.Out, all, "data keys", []string{"Key", "State", "Create Time", "Sealed", "Can Open It"},
 					func(k *api.RootKeyMeta) []string {
-						return []string{k.KeyID, k.State, kit.At(time.Unix(0, k.CreateTime)), strconv.Itoa(k.Sealed),
-							strings.Join(k.Holders, ", ")}
+						made, holders := kit.At(time.Unix(0, k.CreateTime)), strings.Join(k.Holders, ", ")
+						return []string{k.KeyID, k.State, made, strconv.Itoa(k.Sealed), holders}
 					})
 			})
 		},
@@ -68,8 +71,8 @@ func newKeyRemove(e *kit.Env) *kit.Command {
 	return &kit.Command{
 		Use:   "remove <id>",
 		Short: "Forget a key that nothing is sealed with any more",
-		Long: `It is refused while anything is sealed with the key. The signing key that was made with it goes, too: what
-that has signed is believed no longer. States that were saved before have the key, and stay readable.`,
+		Long: `It is refused while anything is sealed with the key. The signing key that was made with it goes, too:
+what that has signed is believed no longer. States that were saved before have the key, and stay readable.`,
 		Example: "  berth operator root keyring remove 5c6a4e0c-51e6-4f3c-9c8a-0f4a3ad5c6f1",
 		Run: func(ctx context.Context, args []string) error {
 			err := e.Client().Operator().RemoveRootKey(ctx, args[0])
