@@ -38,8 +38,8 @@ func loaded(t *testing.T, s *state.Snap) *state.Store {
 }
 
 // Given a new cluster that nobody has named recovery keys for, then it makes one and says where; a state of it opens
-// with that key in a cluster that knows none of its servers, and is then one that the present server opens; without the key,
-// and with another, it stays closed.
+// with that key in a cluster that knows none of its servers, and is then one that the present server opens. Without the
+// key, and with another, it stays closed.
 func TestARecoveryKeyOpensAStateElsewhere(t *testing.T) {
 	dir := t.TempDir()
 	before(t, dir)
