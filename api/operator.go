@@ -42,17 +42,6 @@ type RaftServer struct {
 	RaftProtocol string
 }
 
-// RootKeyMeta describes a key of the cluster.
-type RootKeyMeta struct {
-	KeyID       string
-	Algorithm   string
-	State       string
-	CreateTime  int64 // nanoseconds since the epoch
-	PublishTime int64
-	CreateIndex uint64
-	ModifyIndex uint64
-}
-
 // JSONWebKeySet are the public keys by which others check what the cluster has signed (RFC 7517).
 type JSONWebKeySet struct {
 	Keys []JSONWebKey `json:"keys"`

@@ -103,6 +103,7 @@ func (a *Agent) serverConfig() server.Config {
 		},
 		VolumeListInterval: orDefault(c.Server.VolumeListInterval),
 		AlphaGetVolume:     c.Server.AlphaGetVolume,
+		Recovery:           c.recovery,
 		GC: gc.Ages{
 			Evals: orDefault(c.Server.EvalGCThreshold),
 			Jobs:  orDefault(c.Server.JobGCThreshold),

@@ -19,6 +19,7 @@ import (
 	"berth/internal/client/csimanager"
 	"berth/internal/client/host"
 	"berth/internal/server/gc"
+	"berth/internal/server/keyring"
 )
 
 func (c *Config) defaults() error {
@@ -107,6 +108,16 @@ func bad(what, why, hint string) error {
 	return fault.WithHint(fault.New(fault.Invalid, "configure", what, why), hint)
 }
 
+// checkKeyring reads the recovery keys.
+func (c *Config) checkKeyring() error {
+	if c.Keyring == nil {
+		return nil
+	}
+	var err error
+	c.recovery, err = keyring.ParseRecovery(c.Keyring.Recovery)
+	return fault.Note(err, "configure", "keyring recovery")
+}
+
 // check refuses what cannot work, naming each setting, the reason and the way out. What is on the disk is looked at
 // when the settings are right.
 func (c *Config) check() error {
@@ -115,7 +126,7 @@ func (c *Config) check() error {
 		errs = append(errs, bad("log_level "+c.LogLevel, "it is not known", "use trace, debug, info, warn or error"))
 	}
 	errs = append(errs, c.Client.check(), c.checkNetwork(), c.checkIntervals(), c.checkDisks(), c.checkLimits(),
-		c.checkAPI())
+		c.checkAPI(), c.checkKeyring())
 	for _, p := range c.Plugins {
 		errs = append(errs, p.Check())
 	}

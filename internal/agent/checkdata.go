@@ -114,7 +114,7 @@ func checkWaiting(dir, keys string, begun bool) storecheck.Store {
 		} else if key, err := keyring.Open(keys); err == nil {
 			opens = key
 		}
-		_, _, err := saved.Load(r, opens)
+		_, _, err := saved.Load(r, opens, nil)
 		return err
 	})
 	s := storecheck.Store{Name: "waiting state", Path: path, Damage: storecheck.Texts(err)}

@@ -19,6 +19,7 @@ import (
 	"berth/internal/agent/plugins"
 	"berth/internal/base/fault"
 	"berth/internal/base/redact"
+	"berth/internal/server/keyring"
 	"berth/jobspec/hclfile"
 )
 
@@ -39,12 +40,14 @@ type Config struct {
 	ACL        *ACLBlock         `hcl:"acl,block"`
 	API        *APIBlock         `hcl:"api,block"`
 	Limits     *LimitsBlock      `hcl:"limits,block"`
+	Keyring    *KeyringBlock     `hcl:"keyring,block"`
 
 	args      []string // by which it was read
 	dev       bool
 	tempDir   bool          // data_dir was made for this run and goes with it
 	portAsked bool          // somebody named the port of the API or its address
 	token     redact.Secret // of api token_file
+	recovery  keyring.Recovery
 }
 
 // Ports on which the agent listens.
@@ -131,6 +134,12 @@ type Reserved struct {
 	MemoryMB int    `hcl:"memory"`
 	DiskMB   int    `hcl:"disk"`
 	Ports    string `hcl:"reserved_ports"`
+}
+
+// KeyringBlock says who opens the secrets in the servers' state beside the servers.
+type KeyringBlock struct {
+	// Recovery are public keys, X25519 in base64, or the one word none.
+	Recovery []string `hcl:"recovery"`
 }
 
 // ACLBlock is refused when it asks for what is not built.
@@ -325,6 +334,9 @@ func (c *Config) override(f *Config) {
 	}
 	if f.API != nil {
 		block(&c.API).override(f.API)
+	}
+	if f.Keyring != nil {
+		block(&c.Keyring).Recovery = f.Keyring.Recovery
 	}
 	if f.Limits != nil {
 		block(&c.Limits).override(f.Limits)

@@ -35,6 +35,8 @@ var routes = []route{
 	{method: put, path: "/v1/system/gc", handle: systemGC},
 	{method: put, path: "/v1/system/reconcile/summaries", handle: (*Server).reconciled},
 	{method: get, path: "/v1/operator/keyring/keys", handle: keyList},
+	{method: put, path: "/v1/operator/keyring/rotate", handle: keyRotate},
+	{method: del, path: "/v1/operator/keyring/key/{id}", handle: keyRemove},
 	{method: get, path: "/.well-known/jwks.json", handle: keySet},
 	{method: get, path: "/v1/operator/scheduler/configuration", handle: (*Server).schedulerConfiguration},
 	{method: get, path: "/v1/namespaces", handle: namespaceList},

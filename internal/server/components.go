@@ -17,6 +17,7 @@ import (
 // components are what stands on the log: the endpoints are served always, the others run while this server leads.
 type components struct {
 	heartbeats *heartbeat.Timers
+	keys       *keyring.Keys
 	signing    *keyring.Signing
 	authority  *keyring.Authority
 	collector  *gc.Collector
@@ -31,7 +32,7 @@ type components struct {
 // components makes them all. They do nothing before they are run.
 func (s *Server) components(ring *keyring.Keyring) *components {
 	dispatcher := controllers.New()
-	secrets := secretStore{Keyring: ring, store: s.store}
+	secrets := secretStore{keyring: ring, store: s.store}
 	c := &components{
 		dispatcher: dispatcher,
 		heartbeats: heartbeat.New(heartbeat.Config{
@@ -42,6 +43,15 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 			Grace:    s.cfg.HeartbeatGrace,
 			Endless:  s.cfg.Dev,
 		}),
+		keys: &keyring.Keys{
+			Keyring:  ring,
+			Store:    s.store,
+			Proposer: s,
+			Name:     s.cfg.Name,
+			Recovery: s.cfg.Recovery,
+			Dev:      s.cfg.Dev,
+			Log:      s.cfg.Log,
+		},
 		signing:    &keyring.Signing{Keyring: ring, Store: s.store, Proposer: s, Log: s.cfg.Log},
 		authority:  &keyring.Authority{Keyring: ring, Store: s.store, Proposer: s, Log: s.cfg.Log},
 		collector:  gc.New(s.store, s, s.cfg.GC, s.cfg.Log),
@@ -80,6 +90,7 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 		Secrets:     secrets,
 		Restorer:    s,
 		Keyring:     ring,
+		Keys:        c.keys,
 		Authority:   c.authority,
 		Log:         s.cfg.Log,
 	})

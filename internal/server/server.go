@@ -42,8 +42,10 @@ type Config struct {
 	GC             gc.Ages
 	// VolumeListInterval: see volumes.Config.
 	VolumeListInterval time.Duration
-	AlphaGetVolume     bool           // see volumes.Config
-	Raft               raftlog.Config // Dir, ID and Log are filled in
+	AlphaGetVolume     bool // see volumes.Config
+	// Recovery are the keys of people that open what is sealed, beside the servers'.
+	Recovery keyring.Recovery
+	Raft     raftlog.Config // Dir, ID and Log are filled in
 	// Network reaches the methods of the other servers; nil: there are none.
 	Network Network
 }

@@ -6,6 +6,7 @@ import (
 	"berth/internal/cli/backup"
 	"berth/internal/cli/joining"
 	"berth/internal/cli/kit"
+	"berth/internal/cli/rootkeys"
 )
 
 // Commands returns the nouns, and the verbs that have none.
@@ -17,8 +18,8 @@ func Commands(e *kit.Env, ids Identities, dirs DataDirs) []*kit.Command {
 		kit.Noun("system", "Chores of the whole cluster", newGC(e)),
 		kit.Noun("namespace", "Look at namespaces", newNamespaceList(e), newNamespaceStatus(e)),
 		kit.Noun("acl", "Access control", newBootstrap(e)),
-		kit.Noun("operator", "Tools for operators", newAPI(e), newRecovery(e), newSnapshot(e), joining.Noun(e),
-			newCheckData(e, dirs), backup.Noun(e, dirs)),
+		kit.Noun("operator", "Tools for operators", newAPI(e), newRecovery(e), newSnapshot(e),
+			rootkeys.Noun(e), joining.Noun(e), newCheckData(e, dirs), backup.Noun(e, dirs)),
 		newAgentInfo(e),
 		newMonitor(e),
 		newVersion(e),

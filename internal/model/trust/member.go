@@ -21,6 +21,8 @@ type Member struct {
 	Key    KeyID
 	Token  string // by whose admission it came in; empty: it began the cluster
 	Joined time.Time
+	// Seal is the public key that is sealed with what this one alone may open: X25519 (RFC 7748). Servers have one.
+	Seal []byte `cbor:",omitempty"`
 
 	CreateIndex, ModifyIndex uint64
 }

@@ -49,6 +49,7 @@ type Config struct {
 	Secrets     storage.Secrets
 	Restorer    operator.Restorer
 	Keyring     saved.Secrets
+	Keys        operator.Keys
 	Authority   joining.Authority
 	Log         *slog.Logger
 }
@@ -97,6 +98,7 @@ func New(cfg Config) *Endpoints {
 			Proposer: cfg.Proposer,
 			Servers:  cfg.Restorer,
 			Secrets:  cfg.Keyring,
+			Keys:     cfg.Keys,
 			Log:      cfg.Log,
 		}),
 		joining: joining.New(joining.Config{

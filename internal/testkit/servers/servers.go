@@ -107,6 +107,9 @@ func (c *Cluster) shareKey() {
 	}
 }
 
+// Dir is where the server has its data.
+func (m *Member) Dir() string { return m.dir }
+
 // Start runs the server on what it left.
 func (m *Member) Start() {
 	m.c.t.Helper()
