@@ -50,6 +50,8 @@ type Config struct {
 	Keyring     operator.Secrets
 	Keys        operator.Keys
 	Authority   joining.Authority
+	Servers     joining.Servers
+	Wraps       joining.Wraps
 	Log         *slog.Logger
 }
 
@@ -104,6 +106,8 @@ func New(cfg Config) *Endpoints {
 			Base:      base,
 			Proposer:  cfg.Proposer,
 			Authority: cfg.Authority,
+			Servers:   cfg.Servers,
+			Wraps:     cfg.Wraps,
 			Log:       cfg.Log,
 		}),
 	}
