@@ -128,7 +128,7 @@ func (r roster) Progress() (*wire.ProgressReply, error) {
 		Term:    p.LastTerm,
 		Applied: p.Applied,
 		Schema:  fsm.Schema(),
-		Build:   r.cfg.Tags["build"],
+		Tags:    r.cfg.Tags,
 	}
 	if err := r.ring.Opens(r.store.Snapshot()); err != nil {
 		out.Unready = err.Error()
@@ -189,13 +189,14 @@ func unknown(name string) error {
 // progressTimeout bounds how long one server is waited for where all are asked.
 const progressTimeout = 2 * time.Second
 
-// List tells how all servers are; only the one that leads knows.
+// List tells how all servers are, as far as this one knows: the one that leads knows who answers its log.
 func (r roster) List(ctx context.Context) (wire.ServerListReply, error) {
 	out := wire.ServerListReply{Expect: r.cfg.Expect}
 	members, err := r.log.Members()
 	if err != nil {
 		return out, err
 	}
+	leader, _ := r.log.Leader()
 	contacts, since, _ := r.log.Contacts()
 	for m := range r.store.Snapshot().Members(nil, trust.Server) {
 		out.Servers = append(out.Servers, wire.ServerStatus{
@@ -212,7 +213,7 @@ func (r roster) List(ctx context.Context) (wire.ServerListReply, error) {
 		}
 		s := &out.Servers[i]
 		s.Member, s.Voter = true, m.Voter
-		s.Leader = m.ID == r.cfg.Name
+		s.Leader = m.ID == leader
 		s.Stable = since
 		if s.Joined.After(since) {
 			s.Stable = s.Joined
@@ -238,12 +239,12 @@ func (r roster) describe(ctx context.Context, s *wire.ServerStatus, c raftlog.Co
 	asked := time.Now()
 	var p *wire.ProgressReply
 	var err error
-	if s.Leader {
+	if s.Name == r.cfg.Name {
 		p, err = r.Progress()
 	} else {
 		p, err = r.progressOf(ctx, s.Name)
 	}
-	s.Alive = err == nil && (s.Leader || !c.Silent)
+	s.Alive = err == nil && !c.Silent
 	switch {
 	case err != nil:
 		s.Why = err.Error()
@@ -258,10 +259,9 @@ func (r roster) describe(ctx context.Context, s *wire.ServerStatus, c raftlog.Co
 	if p == nil {
 		return
 	}
-	s.Build = p.Build
+	s.Tags = p.Tags
 	s.Last, s.Term = p.Last, p.Term
 	if p.Unready != "" {
 		s.Why = p.Unready
 	}
-	s.Healthy = s.Alive && p.Unready == ""
 }

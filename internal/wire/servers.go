@@ -34,9 +34,9 @@ type ProgressRequest struct{}
 
 // ProgressReply is how far a server is.
 type ProgressReply struct {
-	Last, Term, Applied uint64 // see raftlog.Progress
-	Schema              uint64 // of the commands that it understands
-	Build               string
+	Last, Term, Applied uint64            // see raftlog.Progress
+	Schema              uint64            // of the commands that it understands
+	Tags                map[string]string // by which people know it
 	// Unready is why it must not vote yet; empty: it may.
 	Unready string
 }
@@ -44,20 +44,19 @@ type ProgressReply struct {
 // ServerStatus is how a server is.
 type ServerStatus struct {
 	trust.ServerAt
-	Build    string
+	Tags     map[string]string // none: it does not answer
 	Joined   time.Time
 	Removed  time.Time
 	Member   bool // the log is kept by it
 	Voter    bool
 	Leader   bool
 	Alive    bool   // it answers the one that leads
-	Why      string // it does not, or is not well
+	Why      string // it does not, or is not well; empty: it is
 	Last     uint64
 	Term     uint64
 	Contact  time.Duration // ago, that it answered
 	Stable   time.Time     // since which it is as it is
 	Unlisted bool          // it keeps the log, and is in no list
-	Healthy  bool
 }
 
 // ServerListReply lists the servers.
