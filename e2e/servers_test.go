@@ -42,7 +42,8 @@ func begins(t *testing.T) *machine {
 	t.Helper()
 	m := prepare(t, false)
 	m.service = true
-	m.append("name = \"s1\"\n" + fmt.Sprintf(listens, 11, m.port))
+	m.append("name = \"s1\"\nplugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}\n" +
+		fmt.Sprintf(listens, 11, m.port))
 	return m
 }
 
@@ -85,6 +86,10 @@ func (m *machine) voters(n, silent int) string {
 // quick is a job that asks for nothing, and goes on.
 const quick = `
 job %q {
+  constraint {
+    attribute = "${node.unique.name}"
+    value     = %q
+  }
   group "g" {
     task "t" {
       driver = "exec"
@@ -116,7 +121,7 @@ func TestThreeServers(t *testing.T) {
 	for i := range all {
 		first.ready(strings.TrimSuffix(i, ".global"))
 	}
-	first.localPlugin("p", "exec")
+	first.localPlugin("p", "raw_exec")
 	first.create("data", "p")
 	first.run(writer{id: "w", volume: "data"}.hcl())
 	w := first.running("w", 1)[0]
@@ -127,13 +132,14 @@ func TestThreeServers(t *testing.T) {
 	dead := all[leads]
 	dead.kill()
 	var other *machine
-	for _, m := range all {
+	node := ""
+	for name, m := range all {
 		if m != dead {
-			other = m
+			other, node = m, strings.TrimSuffix(name, ".global")
 			m.voters(3, 1)
 		}
 	}
-	other.run(fmt.Sprintf(quick, "new"))
+	other.run(fmt.Sprintf(quick, "new", node))
 	other.running("new", 1)
 	first.alive("the server that leads was killed", pid)
 	dead.launch()
@@ -158,6 +164,7 @@ func TestThreeServers(t *testing.T) {
 	}
 	first.mustCLI("server", "force-leave", gone)
 	left := all[gone]
+	left.alarm = "it was removed"
 	left.eventually("the server that was removed to say so, and to end", func() bool {
 		return left.logged("level=ERROR", "it was removed")
 	})

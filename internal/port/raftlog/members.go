@@ -125,9 +125,13 @@ func (l *Log) observed(of any) {
 	switch o := of.(type) {
 	case raft.FailedHeartbeatObservation:
 		if c := l.contact[string(o.PeerID)]; !c.Silent {
+			l.cfg.Log.Warn("a server does not answer", "server", string(o.PeerID), "since", o.LastContact)
 			l.contact[string(o.PeerID)] = Contact{Silent: true, Since: o.LastContact}
 		}
 	case raft.ResumedHeartbeatObservation:
+		if l.contact[string(o.PeerID)].Silent {
+			l.cfg.Log.Info("a server answers again", "server", string(o.PeerID))
+		}
 		l.contact[string(o.PeerID)] = Contact{Since: time.Now()}
 	case raft.RaftState: // what it heard belongs to the term that is over
 		l.contact, l.since = nil, time.Now()

@@ -51,7 +51,7 @@ func overStreams(ctx context.Context, id string, n Network, log *slog.Logger) *r
 		Stream:  streams{&accepting{Listener: n.Listener(), id: id}, open},
 		MaxPool: idleStreams,
 		Timeout: streamTimeout,
-		Logger:  files.NewLogger(log),
+		Logger:  files.NewTransportLogger(log),
 	})
 }
 
