@@ -50,6 +50,9 @@ const (
 	// leaderless is how long it hears of no leader before it asks whether it was removed.
 	leaderless     = 15 * time.Second
 	announceBudget = 20 * time.Second
+	// yieldTimeout is how long one that was removed waits until it leads no more, and farewell how long for calls.
+	yieldTimeout = 10 * time.Second
+	farewell     = 500 * time.Millisecond
 )
 
 var again = retry.Backoff{Min: 500 * time.Millisecond, Max: 30 * time.Second}
@@ -68,6 +71,7 @@ func (s *Standing) learn(ctx context.Context) error {
 	for tries := 0; ; {
 		snap, w := s.Store.Snapshot(), state.NewWatch()
 		if m := snap.Member(w, trust.Server, s.Name); m != nil && m.Gone() {
+			s.yield(ctx)
 			return m.Accepts(m.Key)
 		}
 		list, asOf := List(snap, w)
@@ -84,6 +88,25 @@ func (s *Standing) learn(ctx context.Context) error {
 		tries = 0
 		if w.Wait(ctx) != nil {
 			return nil
+		}
+	}
+}
+
+// yield waits until this server, which was removed, leads no more, and calls that are under way are answered: that of the
+// person who removed it may be among them.
+func (s *Standing) yield(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, yieldTimeout)
+	defer cancel()
+	for {
+		leader, changed := s.Leader()
+		if leader != s.Name {
+			retry.Sleep(ctx, farewell)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
 		}
 	}
 }
