@@ -157,6 +157,7 @@ func TestThreeServers(t *testing.T) {
 	}
 	first.stopJob("w")
 	first.stopJob("new")
+	first.stopJob("p")
 	left := len(all)
 	for name, m := range all {
 		if m == first {

@@ -34,7 +34,8 @@ func (s *Server) Route(ctx context.Context, relayed bool) (wire.Conn, error) {
 		}
 		_, why := s.lead.ended()
 		if s.cfg.Own != nil && !s.cfg.begins() && !s.cfg.Own.Joined() {
-			why = fault.New(fault.Unavailable, "ask", "the cluster", "this server has not joined it yet: its log says why")
+			why = fault.New(fault.Unavailable, "ask", "the cluster",
+				"this server has not joined it yet: its log says why")
 		}
 		leader, known := s.log.Leader()
 		switch leader {

@@ -128,6 +128,12 @@ func (s *Server) establishLeadership(ctx context.Context) error {
 	return nil
 }
 
+// raiseSchema lets the newest commands be proposed.
+func (s *Server) raiseSchema(ctx context.Context) error {
+	_, _, err := s.Propose(ctx, &fsm.SchemaRaise{To: fsm.Schema()})
+	return err
+}
+
 // alone reports whether no other server keeps the log.
 func (s *Server) alone() bool {
 	members, err := s.log.Members()

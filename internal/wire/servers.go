@@ -63,5 +63,5 @@ type ServerStatus struct {
 type ServerListReply struct {
 	Meta
 	Servers []ServerStatus
-	Expect  int // servers that the cluster is to have, as the one that leads was told
+	Expect  int // servers that the cluster is to have, as the configuration of the one that leads says
 }

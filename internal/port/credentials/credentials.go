@@ -1,6 +1,6 @@
-// Package credentials owns what a node or a server shows to servers on other machines, and what it believes of them: its
-// key, its certificate, the roots of its cluster and where its servers are, in a file of the data directory. Who has none
-// joins with a token.
+// Package credentials owns what a node or a server shows to servers on other machines, and what it believes of
+// them: its key, its certificate, the roots of its cluster and where its servers are, in a file of the data
+// directory. Who has none joins with a token.
 package credentials
 
 import (
@@ -63,7 +63,6 @@ type Config struct {
 	// TokenFile holds the token to join with. It is read at each try until the node has joined, so that it may come
 	// later, and go then. Empty: the node has joined.
 	TokenFile string
-	Setting   string // that names the token's file, for people
 	// Pause is between tries; zero: Pause. Tries is how many there are until it has joined; 0: no end.
 	Pause retry.Backoff
 	Tries int

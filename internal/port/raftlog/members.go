@@ -152,7 +152,7 @@ func (l *Log) alone(r *raft.Raft) bool {
 			voters = append(voters, s.ID)
 		}
 	}
-	return len(voters) == 1 && string(voters[0]) == l.cfg.ID
+	return len(voters) == 1 && voters[0] == raft.ServerID(l.cfg.ID)
 }
 
 // stand has a server that is the only voter stand for leader at once. The time-outs of one that others can join are

@@ -28,17 +28,18 @@ type Raft interface {
 
 // Keeper has the log kept by the servers of the list. Run it on the leader alone.
 type Keeper struct {
-	Name     string // of this server
-	Store    *state.Store
-	Raft     Raft
-	Proposer fsm.Proposer
+	Name  string // of this server
+	Store *state.Store
+	Raft  Raft
+	// Raise lets the newest commands be proposed.
+	Raise func(ctx context.Context) error
 	// Ask asks another server how far it is.
 	Ask    func(ctx context.Context, server string) (*wire.ProgressReply, error)
 	Expect int // servers that the cluster is to have; 0: not said
 	Log    *slog.Logger
 
 	said string // of what stands in the way
-	told int    // voters, when too few were last spoken of
+	seen int    // voters, when too few were last spoken of
 }
 
 // Bounds of the keeper.
@@ -182,11 +183,11 @@ func (k *Keeper) expected(have []raftlog.Member) {
 			voters++
 		}
 	}
-	if voters < k.Expect && voters != k.told {
+	if voters < k.Expect && voters != k.seen {
 		k.Log.Warn(fmt.Sprintf("the cluster expects %d servers and has %d: it works, and the loss of one may end it",
 			k.Expect, voters), "hint", "berth operator join-token create -role server")
 	}
-	k.told = voters
+	k.seen = voters
 }
 
 // raise lets new commands be proposed once every server understands them.
@@ -211,6 +212,5 @@ func (k *Keeper) raise(ctx context.Context, snap *state.Snap, have []raftlog.Mem
 				"upgrade every server")
 		}
 	}
-	_, _, err = k.Proposer.Propose(ctx, &fsm.SchemaRaise{To: fsm.Schema()})
-	return true, err
+	return true, k.Raise(ctx)
 }

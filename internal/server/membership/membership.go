@@ -1,5 +1,5 @@
-// Package membership owns which servers there are: what each of them knows and says of itself, and, on the one that
-// leads, who keeps the log and who votes. The list is replicated; there is no gossip. Only package server constructs it.
+// Package membership owns which servers there are: what each of them knows and says of itself, and, on the one
+// that leads, who keeps the log and who votes. The list is replicated; there is no gossip. Only package server constructs it.
 package membership
 
 import (
@@ -121,8 +121,8 @@ func (s *Standing) announce(ctx context.Context) error {
 	for tries := 0; ; {
 		snap, w := s.Store.Snapshot(), state.NewWatch()
 		m, meta := snap.Member(w, trust.Server, s.Name), snap.Meta(w)
-		if s.Address == "" || meta == nil || meta.Schema < joining.ServersSchema ||
-			m != nil && (m.Gone() || m.Address == self.Address && m.Key == self.Key && bytes.Equal(m.Seal, s.Seal)) {
+		same := m != nil && m.Address == self.Address && m.Key == self.Key && bytes.Equal(m.Seal, s.Seal)
+		if s.Address == "" || meta == nil || meta.Schema < joining.ServersSchema || same || m != nil && m.Gone() {
 			tries = 0
 			if w.Wait(ctx) != nil {
 				return nil
@@ -135,7 +135,7 @@ func (s *Standing) announce(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil && !fault.Has(err, fault.Unavailable) {
 			s.Log.Warn("the servers do not take down where this one is; it is tried again", logkey.Error, err)
 		}
-		tries++ // also where it was told: the state follows
+		tries++ // also where it was taken down: the state follows
 		if !again.Sleep(ctx, tries) {
 			return nil
 		}

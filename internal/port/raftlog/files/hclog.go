@@ -13,7 +13,8 @@ import (
 )
 
 // logger shows a slog.Logger to the libraries beneath. What they tell as information is detail to us, and what they
-// warn of (an election at the start of a lone server) is information: only their errors keep their level, and only where they are this server's own.
+// warn of (an election at the start of a lone server) is information: only their errors keep their level, and
+// only where they are this server's own.
 type logger struct {
 	to    *slog.Logger
 	name  string
@@ -30,7 +31,7 @@ func NewTransportLogger(to *slog.Logger) hclog.Logger {
 	return logger{to: to, name: "raft", quiet: true}
 }
 
-// ofPeer reports whether a line is about another server: it is told again and again while that one does not answer, and
+// ofPeer reports whether a line is about another server: it comes again and again while that one does not answer, and
 // the log says itself, once, that it does not.
 func ofPeer(args []any) bool {
 	for i := 0; i+1 < len(args); i += 2 {
