@@ -27,6 +27,8 @@ func (c *Config) defaults() error {
 	block(&c.Server)
 	block(&c.Ports)
 	block(&c.Addresses)
+	block(&c.Advertise)
+	block(&c.Server.ServerJoin)
 	block(&c.API)
 	block(&c.Limits)
 	if c.dev {
@@ -146,9 +148,10 @@ func (c *Config) checkHalves() error {
 		errs = append(errs, bad("client", "a server without a node is not built yet",
 			"write client { enabled = true }"))
 	}
-	if c.Server.BootstrapExpect < 0 || c.Server.BootstrapExpect > 1 {
-		errs = append(errs, bad("server bootstrap_expect", "clusters of several servers are not built yet",
-			"leave it out or write 1"))
+	if c.Server.BootstrapExpect < 0 || c.Server.BootstrapExpect > maxServers {
+		errs = append(errs, bad("server bootstrap_expect",
+			fmt.Sprintf("%d is no number of servers", c.Server.BootstrapExpect),
+			"write 3 or 5; more servers make writes slower, and no safer"))
 	}
 	if c.ACL != nil && c.ACL.Enabled {
 		errs = append(errs, bad("acl enabled", "access control lists are not built yet",
@@ -189,6 +192,9 @@ const (
 	minAge, maxAge = time.Second, 365 * 24 * time.Hour
 )
 
+// maxServers is how many servers a cluster can be said to have.
+const maxServers = 9
+
 func (c *Config) checkIntervals() error {
 	var errs []error
 	for _, i := range []struct {
@@ -200,6 +206,8 @@ func (c *Config) checkIntervals() error {
 		{"client volume_stats_interval", c.Client.VolumeStatsInterval, minVolumeStats, maxVolumeStats, "1m"},
 		{"client max_kill_timeout", c.Client.MaxKillTimeout, minAge, maxAge, "no cap"},
 		{"client crash_window", c.Client.CrashWindow, time.Millisecond, time.Hour, "none"},
+		{"server server_join retry_interval", c.Server.ServerJoin.RetryInterval, 100 * time.Millisecond, time.Hour,
+			"half a second and more"},
 		{"server volume_list_interval", c.Server.VolumeListInterval, minVolumeList, maxVolumeList, "10m"},
 		{"server job_gc_interval", c.Server.JobGCInterval, minAge, maxAge, gc.DefaultAges.Every.String()},
 		{"server job_gc_threshold", c.Server.JobGCThreshold, minAge, maxAge, gc.DefaultAges.Jobs.String()},

@@ -10,6 +10,7 @@ import (
 	"berth/internal/server/health"
 	"berth/internal/server/heartbeat"
 	"berth/internal/server/keyring"
+	"berth/internal/server/membership"
 	"berth/internal/server/volumes"
 	"berth/internal/server/worker"
 )
@@ -25,6 +26,7 @@ type components struct {
 	health     *health.Keeper
 	claims     *claims.Keeper
 	volumes    *volumes.Keeper
+	membership *membership.Keeper
 	dispatcher *controllers.Dispatcher
 	endpoints  *endpoint.Endpoints
 }
@@ -52,8 +54,17 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 			Dev:      s.cfg.Dev,
 			Log:      s.cfg.Log,
 		},
-		signing:    &keyring.Signing{Keyring: ring, Store: s.store, Proposer: s, Log: s.cfg.Log},
-		authority:  &keyring.Authority{Keyring: ring, Store: s.store, Proposer: s, Log: s.cfg.Log},
+		signing:   &keyring.Signing{Keyring: ring, Store: s.store, Proposer: s, Log: s.cfg.Log},
+		authority: &keyring.Authority{Keyring: ring, Store: s.store, Proposer: s, Log: s.cfg.Log},
+		membership: &membership.Keeper{
+			Name:   s.cfg.Name,
+			Store:  s.store,
+			Raft:   s.log,
+			Raise:  s.raiseSchema,
+			Ask:    roster{s}.progressOf,
+			Expect: s.cfg.Expect,
+			Log:    s.cfg.Log,
+		},
 		collector:  gc.New(s.store, s, s.cfg.GC, s.cfg.Log),
 		scheduling: worker.New(s.store, s, runtime.NumCPU(), s.cfg.Log),
 		health:     health.New(health.Config{Store: s.store, Proposer: s, Log: s.cfg.Log}),
@@ -92,6 +103,8 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 		Keyring:     ring,
 		Keys:        c.keys,
 		Authority:   c.authority,
+		Servers:     roster{s},
+		Wraps:       ring,
 		Log:         s.cfg.Log,
 	})
 	return c

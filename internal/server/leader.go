@@ -117,7 +117,7 @@ func (s *Server) establishLeadership(ctx context.Context) error {
 	switch m := s.store.Snapshot().Meta(nil); {
 	case m == nil:
 		first = append(first, &fsm.Bootstrap{ClusterID: ids.New(), Incarnation: ids.New(), Schema: fsm.Schema()})
-	case m.Schema < fsm.Schema(): // a lone server is every server
+	case m.Schema < fsm.Schema() && s.alone(): // it is every server; of several all are asked first
 		first = append(first, &fsm.SchemaRaise{To: fsm.Schema()})
 	}
 	for _, cmd := range append(first, &fsm.LineageMark{Mark: rand.Text()}) {
@@ -126,6 +126,18 @@ func (s *Server) establishLeadership(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// raiseSchema lets the newest commands be proposed.
+func (s *Server) raiseSchema(ctx context.Context) error {
+	_, _, err := s.Propose(ctx, &fsm.SchemaRaise{To: fsm.Schema()})
+	return err
+}
+
+// alone reports whether no other server keeps the log.
+func (s *Server) alone() bool {
+	members, err := s.log.Members()
+	return err == nil && len(members) == 1
 }
 
 // lead runs what works on the leader alone. A component that returns before its time has failed, and ends the others.
@@ -140,6 +152,7 @@ func (c *components) lead(ctx context.Context, g *lifecycle.Group) {
 		"scheduling": c.scheduling.Run,
 		"health":     c.health.Run,
 		"claims":     c.claims.Run,
+		"membership": c.membership.Run,
 		"volumes":    c.volumes.Run,
 	} {
 		g.Go(name, func() error {

@@ -51,6 +51,8 @@ type Config struct {
 	Keyring     saved.Secrets
 	Keys        operator.Keys
 	Authority   joining.Authority
+	Servers     joining.Servers
+	Wraps       joining.Wraps
 	Log         *slog.Logger
 }
 
@@ -105,6 +107,8 @@ func New(cfg Config) *Endpoints {
 			Base:      base,
 			Proposer:  cfg.Proposer,
 			Authority: cfg.Authority,
+			Servers:   cfg.Servers,
+			Wraps:     cfg.Wraps,
 			Log:       cfg.Log,
 		}),
 	}

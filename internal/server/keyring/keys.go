@@ -12,6 +12,7 @@ import (
 	"berth/internal/base/logkey"
 	"berth/internal/base/redact"
 	"berth/internal/model/datakey"
+	"berth/internal/model/trust"
 	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/keys"
 	"berth/internal/server/state"
@@ -118,6 +119,9 @@ func (k *Keys) next(s *state.Snap, w *state.Watch) (fsm.Command, error) {
 	m := s.Meta(w)
 	if m == nil || m.Schema < keys.Schema {
 		return nil, nil
+	}
+	if me := s.Member(w, trust.Server, k.Name); me != nil && me.Gone() {
+		return nil, nil // another server leads in a moment
 	}
 	all := k.recipients(s, w)
 	if s.ActiveDataKey(w) == nil {

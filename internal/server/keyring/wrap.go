@@ -134,7 +134,7 @@ func (k *Keyring) Opens(s *state.Snap) error {
 func recipients(s *state.Snap, w *state.Watch) []datakey.Recipient {
 	var out []datakey.Recipient
 	for m := range s.Members(w, trust.Server) {
-		if len(m.Seal) > 0 {
+		if len(m.Seal) > 0 && !m.Gone() {
 			out = append(out, datakey.Recipient{
 				Holder: datakey.Holder{Kind: datakey.Server, Name: m.ID},
 				Public: m.Seal,

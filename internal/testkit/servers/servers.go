@@ -282,9 +282,7 @@ func (c *Cluster) dial(
 type streams struct{ *Member }
 
 // Open implements raftlog.Network.
-func (s streams) Open(to string, within time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(s.c.t.Context(), within)
-	defer cancel()
+func (s streams) Open(ctx context.Context, to string) (net.Conn, error) {
 	return s.c.dial(ctx, s.Name, to, tlsport.Raft, s.cred)
 }
 

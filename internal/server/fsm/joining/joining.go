@@ -98,6 +98,8 @@ type Join struct {
 	// has data keys understands them.
 	Seal  []byte         `cbor:",omitempty"`
 	Wraps []keys.Wrapped `cbor:",omitempty"`
+	// Address is where others reach a server.
+	Address string `cbor:",omitempty"`
 }
 
 // Apply returns the *trust.Member.
@@ -119,6 +121,8 @@ func (c *Join) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 		Seal:   c.Seal,
 		Token:  c.Token,
 		Joined: st.Time,
+
+		Address: c.Address,
 	}
 	tx.PutMember(m)
 	if _, err := (&keys.Wrap{Wraps: c.Wraps}).Apply(tx, st); err != nil {
