@@ -102,9 +102,10 @@ job %q {
 }
 `
 
-// TestThreeServers: given a server, when two others join it by tokens, then all three keep the state. A job with a volume
-// runs; the server that leads is killed, and another one leads: the API of the others answers, the task goes on, a new
-// job runs. The one that was killed comes back by itself. Whoever is removed says so and ends, until one server is left.
+// TestThreeServers: given a server, when two others join it by tokens, then all three keep the state. A job with a
+// volume runs; the server that leads is killed, and another one leads: the API of the others answers, the task goes on,
+// a new job runs. The one that was killed comes back by itself. Whoever is removed says so and ends, until one server
+// is left.
 func TestThreeServers(t *testing.T) {
 	first := begins(t)
 	first.start()

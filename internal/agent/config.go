@@ -70,7 +70,7 @@ type Advertise struct {
 // ServerJoin says how a server comes into a cluster that there is.
 type ServerJoin struct {
 	RetryJoin     []string       `hcl:"retry_join"`     // addresses of TLS ports of its servers
-	RetryInterval *time.Duration `hcl:"retry_interval"` // between tries; not set: from half a second up to half a minute
+	RetryInterval *time.Duration `hcl:"retry_interval"` // between tries; not set: from 0.5 s up to 30 s
 	RetryMax      int            `hcl:"retry_max"`      // tries, after which the agent ends; 0: it goes on
 }
 

@@ -161,7 +161,8 @@ func (r roster) Transfer(ctx context.Context, name string) error {
 	case name != "" && i < 0:
 		return unknown(name)
 	case name != "" && !members[i].Voter:
-		return fault.New(fault.Conflict, "give the leadership to", fmt.Sprintf("server %q", name), "it does not vote yet")
+		return fault.New(fault.Conflict, "give the leadership to", fmt.Sprintf("server %q", name),
+			"it does not vote yet")
 	}
 	return r.log.Transfer(ctx, name)
 }

@@ -1,5 +1,5 @@
-// Package network owns an agent's ways over the network: the TLS port that its server has for nodes and servers elsewhere,
-// and how a node reaches servers elsewhere. Only package agent imports it.
+// Package network owns an agent's ways over the network: the TLS port that its server has for nodes and servers
+// elsewhere, and how a node reaches servers elsewhere. Only package agent imports it.
 package network
 
 import (

@@ -26,8 +26,8 @@ type Member struct {
 	Seal []byte `cbor:",omitempty"`
 	// Address is where others reach a server's TLS port.
 	Address string `cbor:",omitempty"`
-	// Removed is when a server was taken out; zero: it is a member. Its name stays taken, and its key is refused: what it
-	// has of the log may be behind what it has helped to commit.
+	// Removed is when a server was taken out; zero: it is a member. Its name stays taken, and its key is refused: what
+	// it has of the log may be behind what it has helped to commit.
 	Removed time.Time
 
 	CreateIndex, ModifyIndex uint64
@@ -65,8 +65,8 @@ func removed(m *Member) error {
 		Op:      opRemoved,
 		Subject: Principal{Role: m.Role, ID: m.ID}.String(),
 		Err:     fmt.Errorf("it was removed on %s", m.Removed.Format(time.RFC3339)),
-		Hint: "to bring the machine back, give it another name, move the directory server of its data_dir away, and let " +
-			"it join with a token",
+		Hint: "to bring the machine back, give it another name, move the directory server of its data_dir away, and " +
+			"let it join with a token",
 	}
 }
 

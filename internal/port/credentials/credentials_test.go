@@ -148,7 +148,8 @@ func beats(t *testing.T, c *Credentials) error {
 func TestANodeJoinsOnceAndRenewsByItsKey(t *testing.T) {
 	a := serves(t, trust.RenewAfter+time.Hour)
 	dir, node := t.TempDir(), ids.Node(ids.New())
-	cfg := Config{Role: trust.Node, Dir: dir, Servers: []string{"127.0.0.1:1", a.addr}, TokenFile: a.token(t)} // nobody is at the first
+	// Nobody is at the first.
+	cfg := Config{Role: trust.Node, Dir: dir, Servers: []string{"127.0.0.1:1", a.addr}, TokenFile: a.token(t)}
 	c, stop := runs(t, cfg, node)
 	await.Eventually(t, "it has joined and renewed", func() bool { return len(a.seen()) == 2 })
 	await.Eventually(t, "it is believed", func() bool { return beats(t, c) == nil })

@@ -107,7 +107,8 @@ func (c *Credentials) joined(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fault.New(fault.Unavailable, "reach", "the servers", "this "+string(c.cfg.Role)+" has not joined their cluster yet")
+			return fault.New(fault.Unavailable, "reach", "the servers",
+				"this "+string(c.cfg.Role)+" has not joined their cluster yet")
 		case <-changed:
 		}
 	}

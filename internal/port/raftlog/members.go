@@ -34,8 +34,8 @@ func (l *Log) Members() ([]Member, error) {
 	return out, nil
 }
 
-// Add makes a server a member, or one that is a member a voter. Only the one that leads can. A server whose log is behind
-// must not vote yet: while it catches up nothing would be acknowledged where it is needed for a majority.
+// Add makes a server a member, or one that is a member a voter. Only the one that leads can. A server whose log is
+// behind must not vote yet: while it catches up nothing would be acknowledged where it is needed for a majority.
 func (l *Log) Add(ctx context.Context, id string, voter bool) error {
 	return l.wait(ctx, "add server "+id, func(r *raft.Raft) raft.Future {
 		if voter {
@@ -84,8 +84,8 @@ type Contact struct {
 	Since  time.Time
 }
 
-// Contacts are how the other servers answer while this one leads; who is not there has answered since it leads, which is
-// since the time that it returns. The channel is closed when that changes.
+// Contacts are how the other servers answer while this one leads; who is not there has answered since it leads, which
+// is since the time that it returns. The channel is closed when that changes.
 func (l *Log) Contacts() (of map[string]Contact, since time.Time, changed <-chan struct{}) {
 	changed = l.heard.C()
 	l.mu.Lock()
@@ -143,7 +143,7 @@ func (l *Log) observed(of any) {
 // alone reports whether this server is the only voter there is: nobody's answer is to be waited for.
 func (l *Log) alone(r *raft.Raft) bool {
 	f := r.GetConfiguration()
-	if f.Error() != nil {
+	if err := f.Error(); err != nil {
 		return false
 	}
 	var voters []raft.ServerID
@@ -156,8 +156,8 @@ func (l *Log) alone(r *raft.Raft) bool {
 }
 
 // stand has a server that is the only voter stand for leader at once. The time-outs of one that others can join are
-// those of several servers, as the library does not change all of them while it runs: it would wait for the silence of a
-// leader that nobody but itself can be.
+// those of several servers, as the library does not change all of them while it runs: it would wait for the silence of
+// a leader that nobody but itself can be.
 func (c *checked) stand(ctx context.Context) {
 	rpc := raft.RPC{
 		Command:  &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}},

@@ -1,5 +1,6 @@
-// Package membership owns which servers there are: what each of them knows and says of itself, and, on the one
-// that leads, who keeps the log and who votes. The list is replicated; there is no gossip. Only package server constructs it.
+// Package membership owns which servers there are: what each of them knows and says of itself, and, on the one that
+// leads, who keeps the log and who votes. The list is replicated; there is no gossip. Only package server constructs
+// it.
 package membership
 
 import (
@@ -92,8 +93,8 @@ func (s *Standing) learn(ctx context.Context) error {
 	}
 }
 
-// yield waits until this server, which was removed, leads no more, and calls that are under way are answered: that of the
-// person who removed it may be among them.
+// yield waits until this server, which was removed, leads no more, and calls that are under way are answered: that of
+// the person who removed it may be among them.
 func (s *Standing) yield(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, yieldTimeout)
 	defer cancel()

@@ -45,7 +45,8 @@ func (e *Endpoints) announce(ctx context.Context, req *wire.AnnounceRequest) (*w
 	relays := wire.Relays(ctx)
 	leads := len(relays) == 0
 	if !leads && relays[0] != req.Name || leads && req.Name != e.cfg.Servers.Name() {
-		return nil, fault.New(fault.Denied, "speak for", fmt.Sprintf("server %q", req.Name), "the caller is another one")
+		return nil, fault.New(fault.Denied, "speak for", fmt.Sprintf("server %q", req.Name),
+			"the caller is another one")
 	}
 	if old := e.cfg.Store.Snapshot().Member(nil, trust.Server, req.Name); old != nil && old.Gone() {
 		return nil, old.Accepts(req.Key)

@@ -19,8 +19,8 @@ func init() {
 	fsm.Register[ServerRemove]("server-remove", ServersSchema, "server/endpoint/joining")
 }
 
-// ServerPut says where a server is found. The one that began the cluster comes into the list of its servers by it; others
-// are there since they joined.
+// ServerPut says where a server is found. The one that began the cluster comes into the list of its servers by it;
+// others are there since they joined.
 type ServerPut struct {
 	Name    string
 	Key     trust.KeyID
