@@ -78,7 +78,11 @@ func checkWaiting(dir, keys string, begun bool) storecheck.Store {
 	path, there, err := datadir.Waiting(dir, func(r io.Reader) error {
 		var opens saved.Secrets // none, if the key is damaged, which is said of the key
 		if !begun && keyring.Missing(keys) {
-			opens = new(keyring.Keyring) // as one that the start makes: it opens nothing
+			made, err := keyring.Unstored() // as one that the start makes: it opens nothing
+			if err != nil {
+				return err
+			}
+			opens = made
 		} else if key, err := keyring.Open(keys); err == nil {
 			opens = key
 		}

@@ -55,6 +55,14 @@ func Create(dir string) (*Keyring, error) {
 	return Open(dir)
 }
 
+// Unstored is a key that is on no disk: it opens nothing that there is.
+func Unstored() (*Keyring, error) {
+	root := make([]byte, keySize)
+	_, _ = rand.Read(root) // crypto/rand.Read never fails
+	own, err := ownKey(root)
+	return &Keyring{root: root, own: own, path: "a key that is on no disk"}, err
+}
+
 // Missing reports whether dir holds no root key: then Create makes one, and Open refuses.
 func Missing(dir string) bool {
 	_, err := os.Lstat(filepath.Join(dir, keyFile))
