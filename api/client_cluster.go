@@ -48,6 +48,12 @@ func (a Cluster) Peers(ctx context.Context) ([]string, error) {
 	return out, err
 }
 
+// ForceLeave takes a server out of the cluster, for good. A name that no server has is no error.
+func (a Cluster) ForceLeave(ctx context.Context, name string) error {
+	_, err := a.c.do(ctx, newCall(http.MethodPut, "agent", "force-leave").set("node", name), nil)
+	return err
+}
+
 // Regions returns the known regions.
 func (a Cluster) Regions(ctx context.Context) ([]string, error) {
 	var out []string

@@ -6,12 +6,15 @@ import (
 	"time"
 )
 
-// JoinAsNode is the role that a join token lets somebody in with.
-const JoinAsNode = "node"
+// The roles that a join token lets somebody in with.
+const (
+	JoinAsNode   = "node"
+	JoinAsServer = "server"
+)
 
 // JoinTokenRequest asks for a join token (Berth's own, like all that follows).
 type JoinTokenRequest struct {
-	Role string        // JoinAsNode
+	Role string        // JoinAsNode or JoinAsServer
 	Uses int           // how many may join with it: 1 to 1,000
 	TTL  time.Duration // how long it is good: 30 days at most
 }

@@ -1,5 +1,7 @@
 package api
 
+import "time"
+
 // SchedulerConfiguration is what operators may change of the scheduler.
 type SchedulerConfiguration struct {
 	SchedulerAlgorithm            string
@@ -42,15 +44,29 @@ type RaftServer struct {
 	RaftProtocol string
 }
 
-// RootKeyMeta describes a key of the cluster.
-type RootKeyMeta struct {
-	KeyID       string
-	Algorithm   string
-	State       string
-	CreateTime  int64 // nanoseconds since the epoch
-	PublishTime int64
-	CreateIndex uint64
-	ModifyIndex uint64
+// AutopilotHealth is how the servers are.
+type AutopilotHealth struct {
+	Healthy          bool
+	FailureTolerance int // servers that may fail yet before nothing is written any more
+	Leader           string
+	Voters           []string
+	Servers          []*ServerHealth
+}
+
+// ServerHealth is how one server is.
+type ServerHealth struct {
+	ID          string
+	Name        string
+	Address     string
+	SerfStatus  string // as members show it
+	Version     string
+	Leader      bool
+	LastContact string // a duration
+	LastTerm    uint64
+	LastIndex   uint64
+	Healthy     bool
+	Voter       bool
+	StableSince time.Time
 }
 
 // JSONWebKeySet are the public keys by which others check what the cluster has signed (RFC 7517).

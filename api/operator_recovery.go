@@ -111,9 +111,21 @@ func (a Operator) SaveSnapshot(ctx context.Context) (file io.ReadCloser, digest 
 	return resp.Body, resp.Header.Get("Digest"), nil
 }
 
+// RecoveryKeyHeader is the header by which a restore brings a recovery key.
+const RecoveryKeyHeader = "X-Berth-Recovery-Key"
+
 // RestoreSnapshot replaces the servers' state by a saved one, which begins a recovery.
 func (a Operator) RestoreSnapshot(ctx context.Context, file io.Reader) error {
+	return a.RestoreSnapshotWith(ctx, file, "")
+}
+
+// RestoreSnapshotWith is RestoreSnapshot of a state whose secrets the present servers cannot open, but a recovery key
+// can: its private part in base64.
+func (a Operator) RestoreSnapshotWith(ctx context.Context, file io.Reader, recovery Credential) error {
 	call := newCall(http.MethodPut, "operator", "snapshot")
+	if recovery != "" {
+		call.header.Set(RecoveryKeyHeader, recovery.Reveal())
+	}
 	call.body = file
 	call.header.Set("Content-Type", "application/octet-stream")
 	resp, err := a.c.send(ctx, call)

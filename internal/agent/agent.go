@@ -23,6 +23,7 @@ import (
 	"berth/internal/base/privilege"
 	"berth/internal/client"
 	"berth/internal/httpapi"
+	"berth/internal/port/credentials"
 	"berth/internal/server"
 )
 
@@ -36,9 +37,10 @@ type Agent struct {
 	feed    *logfeed.Feed
 	level   *slog.LevelVar // of the log
 	server  *server.Server
-	clock   *bootclock.Clock // of the node's calls to CSI plugins
-	client  *client.Client   // nil: the node is refused
-	refused error            // why the node does not start; nil: it does
+	own     *credentials.Credentials // of the server; nil: others do not reach it
+	clock   *bootclock.Clock         // of the node's calls to CSI plugins
+	client  *client.Client           // nil: the node is refused
+	refused error                    // why the node does not start; nil: it does
 	conn    *grpc.ClientConn
 	http    *httpapi.Server
 	begun   time.Time

@@ -3,7 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
+	"net"
 	"strconv"
 	"time"
 
@@ -30,6 +30,9 @@ import (
 
 // build makes the halves and the surface, and starts none.
 func (a *Agent) build(ctx context.Context) (err error) {
+	if err := a.openOwn(); err != nil {
+		return err
+	}
 	a.server = server.New(a.serverConfig())
 	if a.conn, err = a.server.Connect(); err != nil {
 		return err
@@ -83,10 +86,16 @@ func (a *Agent) node() nodestore.Source {
 
 func (a *Agent) serverConfig() server.Config {
 	c := a.cfg
-	port := fmt.Sprint(c.Ports.HTTP)
+	addr, port := c.BindAddr, strconv.Itoa(c.Ports.HTTP)
+	if host, rpc, err := net.SplitHostPort(c.advertised()); err == nil {
+		addr, port = host, rpc
+	}
 	return server.Config{
 		DataDir: a.dir("server"),
-		Name:    c.Name + "." + c.Region,
+		Name:    c.serverName(),
+		Own:     a.own,
+		Address: c.advertised(),
+		Expect:  c.Server.BootstrapExpect,
 		Addr:    c.BindAddr,
 		Port:    uint16(c.Ports.HTTP),
 		Tags: map[string]string{
@@ -97,12 +106,13 @@ func (a *Agent) serverConfig() server.Config {
 			"raft_vsn": "3",
 			"role":     "nomad", // by which clients of this API know a server
 			"vsn":      "1",
-			"rpc_addr": c.BindAddr,
-			"expect":   "1",
+			"rpc_addr": addr,
+			"expect":   strconv.Itoa(max(1, c.Server.BootstrapExpect)),
 			"revision": runinfo.Revision(),
 		},
 		VolumeListInterval: orDefault(c.Server.VolumeListInterval),
 		AlphaGetVolume:     c.Server.AlphaGetVolume,
+		Recovery:           c.recovery,
 		GC: gc.Ages{
 			Evals: orDefault(c.Server.EvalGCThreshold),
 			Jobs:  orDefault(c.Server.JobGCThreshold),

@@ -19,6 +19,7 @@ import (
 	"berth/internal/client/csimanager"
 	"berth/internal/client/host"
 	"berth/internal/server/gc"
+	"berth/internal/server/keyring"
 )
 
 func (c *Config) defaults() error {
@@ -26,6 +27,8 @@ func (c *Config) defaults() error {
 	block(&c.Server)
 	block(&c.Ports)
 	block(&c.Addresses)
+	block(&c.Advertise)
+	block(&c.Server.ServerJoin)
 	block(&c.API)
 	block(&c.ACL)
 	block(&c.Limits)
@@ -112,6 +115,16 @@ func bad(what, why, hint string) error {
 	return fault.WithHint(fault.New(fault.Invalid, "configure", what, why), hint)
 }
 
+// checkKeyring reads the recovery keys.
+func (c *Config) checkKeyring() error {
+	if c.Keyring == nil {
+		return nil
+	}
+	var err error
+	c.recovery, err = keyring.ParseRecovery(c.Keyring.Recovery)
+	return fault.Note(err, "configure", "keyring recovery")
+}
+
 // check refuses what cannot work, naming each setting, the reason and the way out. What is on the disk is looked at
 // when the settings are right.
 func (c *Config) check() error {
@@ -120,7 +133,7 @@ func (c *Config) check() error {
 		errs = append(errs, bad("log_level "+c.LogLevel, "it is not known", "use trace, debug, info, warn or error"))
 	}
 	errs = append(errs, c.Client.check(), c.checkNetwork(), c.checkIntervals(), c.checkDisks(), c.checkLimits(),
-		c.checkAPI())
+		c.checkAPI(), c.checkKeyring())
 	for _, p := range c.Plugins {
 		errs = append(errs, p.Check())
 	}
@@ -140,9 +153,10 @@ func (c *Config) checkHalves() error {
 		errs = append(errs, bad("client", "a server without a node is not built yet",
 			"write client { enabled = true }"))
 	}
-	if c.Server.BootstrapExpect < 0 || c.Server.BootstrapExpect > 1 {
-		errs = append(errs, bad("server bootstrap_expect", "clusters of several servers are not built yet",
-			"leave it out or write 1"))
+	if c.Server.BootstrapExpect < 0 || c.Server.BootstrapExpect > maxServers {
+		errs = append(errs, bad("server bootstrap_expect",
+			fmt.Sprintf("%d is no number of servers", c.Server.BootstrapExpect),
+			"write 3 or 5; more servers make writes slower, and no safer"))
 	}
 	return errors.Join(errs...)
 }
@@ -179,6 +193,9 @@ const (
 	minAge, maxAge = time.Second, 365 * 24 * time.Hour
 )
 
+// maxServers is how many servers a cluster can be said to have.
+const maxServers = 9
+
 func (c *Config) checkIntervals() error {
 	var errs []error
 	for _, i := range []struct {
@@ -190,6 +207,8 @@ func (c *Config) checkIntervals() error {
 		{"client volume_stats_interval", c.Client.VolumeStatsInterval, minVolumeStats, maxVolumeStats, "1m"},
 		{"client max_kill_timeout", c.Client.MaxKillTimeout, minAge, maxAge, "no cap"},
 		{"client crash_window", c.Client.CrashWindow, time.Millisecond, time.Hour, "none"},
+		{"server server_join retry_interval", c.Server.ServerJoin.RetryInterval, 100 * time.Millisecond, time.Hour,
+			"half a second and more"},
 		{"server volume_list_interval", c.Server.VolumeListInterval, minVolumeList, maxVolumeList, "10m"},
 		{"server job_gc_interval", c.Server.JobGCInterval, minAge, maxAge, gc.DefaultAges.Every.String()},
 		{"server job_gc_threshold", c.Server.JobGCThreshold, minAge, maxAge, gc.DefaultAges.Jobs.String()},

@@ -15,6 +15,7 @@ import (
 	"berth/internal/server"
 	"berth/internal/server/fsm"
 	"berth/internal/server/keyring"
+	"berth/internal/server/state"
 	"berth/internal/testkit/await"
 )
 
@@ -59,19 +60,19 @@ func checked(t *testing.T, dir, name string) (whole bool, s storecheck.Store) {
 	return r.Whole, r.Stores[at]
 }
 
-// Given servers whose state holds three sealed entries, two of which their key opens, when the directory is checked,
+// Given servers whose state holds four sealed entries, three of which their key opens, when the directory is checked,
 // then it is not whole, and the other entry is named: nobody would learn of it before he needs it.
 func TestACheckNamesWhatTheKeyDoesNotOpen(t *testing.T) {
 	dir := t.TempDir()
 	serversIn(t, dir, func(*server.Server) {})
-	if whole, s := checked(t, dir, "servers' state"); !whole || !strings.HasSuffix(s.Holds, "2 entries of it sealed") {
+	if whole, s := checked(t, dir, "servers' state"); !whole || !strings.HasSuffix(s.Holds, "3 entries of it sealed") {
 		t.Fatalf("before: %v, %+v", whole, s)
 	}
 	other, err := keyring.Create(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed, err := other.Seal("db", redact.MapOf(map[string]string{"password": "x"}))
+	sealed, err := other.Seal(state.New().Snapshot(), "db", redact.MapOf(map[string]string{"password": "x"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func TestACheckNamesWhatTheKeyDoesNotOpen(t *testing.T) {
 	})
 	whole, s := checked(t, dir, "servers' state")
 	if whole || len(s.Damage) != 1 || !strings.Contains(s.Damage[0], "db") || !strings.HasSuffix(s.Holds,
-		"3 entries of it sealed") {
+		"4 entries of it sealed") {
 		t.Errorf("whole: %v, %+v", whole, s)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"berth/internal/agent/plugins"
 	"berth/internal/base/fault"
 	"berth/internal/base/redact"
+	"berth/internal/server/keyring"
 	"berth/jobspec/hclfile"
 )
 
@@ -33,18 +34,21 @@ type Config struct {
 	LogJSON    bool              `hcl:"log_json"`
 	Ports      *Ports            `hcl:"ports,block"`
 	Addresses  *Addresses        `hcl:"addresses,block"`
+	Advertise  *Advertise        `hcl:"advertise,block"`
 	Server     *ServerBlock      `hcl:"server,block"`
 	Client     *ClientBlock      `hcl:"client,block"`
 	Plugins    []*plugins.Plugin `hcl:"plugin,block"`
 	ACL        *ACLBlock         `hcl:"acl,block"`
 	API        *APIBlock         `hcl:"api,block"`
 	Limits     *LimitsBlock      `hcl:"limits,block"`
+	Keyring    *KeyringBlock     `hcl:"keyring,block"`
 
 	args      []string // by which it was read
 	dev       bool
 	tempDir   bool          // data_dir was made for this run and goes with it
 	portAsked bool          // somebody named the port of the API or its address
 	token     redact.Secret // of api token_file
+	recovery  keyring.Recovery
 }
 
 // Ports on which the agent listens.
@@ -58,10 +62,27 @@ type Addresses struct {
 	RPC string `hcl:"rpc"` // of the server's TLS port, for nodes on other machines; empty: there is none
 }
 
+// Advertise says where others reach this agent, if it is not where it listens.
+type Advertise struct {
+	RPC string `hcl:"rpc"` // the server's TLS port
+}
+
+// ServerJoin says how a server comes into a cluster that there is.
+type ServerJoin struct {
+	RetryJoin     []string       `hcl:"retry_join"`     // addresses of TLS ports of its servers
+	RetryInterval *time.Duration `hcl:"retry_interval"` // between tries; not set: from 0.5 s up to 30 s
+	RetryMax      int            `hcl:"retry_max"`      // tries, after which the agent ends; 0: it goes on
+}
+
 // ServerBlock configures the server half.
 type ServerBlock struct {
-	Enabled         bool `hcl:"enabled"`
-	BootstrapExpect int  `hcl:"bootstrap_expect"`
+	Enabled bool `hcl:"enabled"`
+	// BootstrapExpect is how many servers the cluster is to have: with fewer it works, and says so.
+	BootstrapExpect int `hcl:"bootstrap_expect"`
+	// ServerJoin: not there, the server begins a cluster, unless it has joined one.
+	ServerJoin *ServerJoin `hcl:"server_join,block"`
+	// JoinTokenFile holds the token by which the server joins; it is read until it has.
+	JoinTokenFile string `hcl:"join_token_file"`
 	// VolumeListInterval is how often what providers list is held against the records; not set: ten minutes.
 	VolumeListInterval *time.Duration `hcl:"volume_list_interval"`
 	// How long what is over stays until it is forgotten, and how often that is looked at; not set: gc.DefaultAges.
@@ -131,6 +152,12 @@ type Reserved struct {
 	MemoryMB int    `hcl:"memory"`
 	DiskMB   int    `hcl:"disk"`
 	Ports    string `hcl:"reserved_ports"`
+}
+
+// KeyringBlock says who opens the secrets in the servers' state beside the servers.
+type KeyringBlock struct {
+	// Recovery are public keys, X25519 in base64, or the one word none.
+	Recovery []string `hcl:"recovery"`
 }
 
 // ACLBlock says whether requests to the port of the API are judged by access control lists; not set: but with -dev.
@@ -237,9 +264,8 @@ func (c *Config) readPath(path string, written places.Places) error {
 // refusals name settings that people bring along from elsewhere, with the reason why they are not here.
 var refusals = map[reflect.Type]hclfile.Special{
 	reflect.TypeFor[Config](): {Refusal: map[string]string{
-		"advertise":  "nodes name the servers themselves, client { servers = [...] }; leave it out",
 		"audit":      "audit logs are not built; leave it out",
-		"autopilot":  "clusters of several servers are not built yet; leave it out",
+		"autopilot":  "servers that fail are not removed by themselves: berth server force-leave does it; leave it out",
 		"consul":     "Consul services are not built yet; leave it out",
 		"plugin_dir": "task drivers of others are not built yet; leave it out",
 		"telemetry":  "metrics are always at /v1/metrics; leave it out",
@@ -261,8 +287,8 @@ var refusals = map[reflect.Type]hclfile.Special{
 		"deployment_gc_threshold":       "deployments are not built yet; leave it out",
 		"root_key_gc_interval":          "keys are not rotated yet; leave it out",
 		"root_key_gc_threshold":         "keys are not rotated yet; leave it out",
-		"retry_join":                    "clusters of several servers are not built yet; leave it out",
-		"server_join":                   "clusters of several servers are not built yet; leave it out",
+		"retry_join":                    "write it as server_join { retry_join = [...] }",
+		"start_join":                    "write it as server_join { retry_join = [...] }",
 	}},
 }
 
@@ -310,9 +336,14 @@ func (c *Config) override(f *Config) {
 	if f.Addresses != nil {
 		pick(&block(&c.Addresses).RPC, f.Addresses.RPC)
 	}
+	if f.Advertise != nil {
+		pick(&block(&c.Advertise).RPC, f.Advertise.RPC)
+	}
 	if f.Server != nil {
 		pick(&block(&c.Server).Enabled, f.Server.Enabled)
 		pick(&c.Server.BootstrapExpect, f.Server.BootstrapExpect)
+		pick(&c.Server.ServerJoin, f.Server.ServerJoin)
+		pick(&c.Server.JoinTokenFile, f.Server.JoinTokenFile)
 		pick(&c.Server.VolumeListInterval, f.Server.VolumeListInterval)
 		pick(&c.Server.AlphaGetVolume, f.Server.AlphaGetVolume)
 		pick(&c.Server.JobGCInterval, f.Server.JobGCInterval)
@@ -325,6 +356,9 @@ func (c *Config) override(f *Config) {
 	}
 	if f.API != nil {
 		block(&c.API).override(f.API)
+	}
+	if f.Keyring != nil {
+		block(&c.Keyring).Recovery = f.Keyring.Recovery
 	}
 	if f.Limits != nil {
 		block(&c.Limits).override(f.Limits)

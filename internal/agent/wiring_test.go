@@ -17,6 +17,7 @@ import (
 	"berth/internal/client/allocdir"
 	"berth/internal/httpapi"
 	"berth/internal/httpapi/access"
+	"berth/internal/port/credentials"
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/rawexec"
 	"berth/internal/server"
@@ -32,6 +33,7 @@ type wired struct {
 	HTTP   httpapi.Config
 	Port   string // empty: there is none
 	RPC    string // empty: there is none
+	Own    *credentials.Config
 	Guard  access.Network
 	Socket string
 	Level  string
@@ -63,6 +65,7 @@ func wiring(t *testing.T, cfg *Config) wired {
 		Guard:  cfg.guard(),
 		Socket: cfg.API.Socket,
 		RPC:    cfg.rpc(),
+		Own:    cfg.own(slog.New(slog.DiscardHandler)),
 		Level:  least.Level().String(),
 		Format: fmt.Sprintf("%T", log),
 	}

@@ -264,6 +264,8 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 		}, nil
 	case path == "operator/recovery":
 		return f.recovery(), nil
+	case path == "operator/keyring/keys":
+		return []*api.RootKeyMeta{rootKey(evalA, "inactive", 3), rootKey(evalB, "active", 1)}, nil
 	case path == "status/leader":
 		return "\"127.0.0.1:4647\"\n", nil
 	case path == "namespaces":
@@ -551,6 +553,8 @@ func (f *fake) put(path string, r *http.Request, body []byte) (any, error) {
 		return struct{}{}, nil
 	case strings.HasPrefix(path, "operator/recovery/"):
 		return struct{}{}, nil
+	case path == "operator/keyring/rotate":
+		return struct{ Key *api.RootKeyMeta }{rootKey(evalB, "active", 4)}, nil
 	case path == "node/"+nodeB+"/replace":
 		return &api.NodeReplaceResponse{Claims: 1, LostVolumes: []string{"default/db-data"}}, nil
 	case path == "orphans/adopt":
@@ -739,4 +743,15 @@ func (dataDirs) Check(dir string) (*storecheck.Report, error) {
 	r.Add(log)
 	r.Add(storecheck.Store{Name: "node's store", Path: dir + "/client/client.db"})
 	return r, nil
+}
+
+func rootKey(id, state string, sealed int) *api.RootKeyMeta {
+	return &api.RootKeyMeta{
+		KeyID:      id,
+		Algorithm:  "aes256-gcm",
+		State:      state,
+		CreateTime: 946684740000000000,
+		Sealed:     sealed,
+		Holders:    []string{"server s1", "recovery 4f3a"},
+	}
 }

@@ -32,21 +32,6 @@ func (s *Server) agentSelf(r *request) (any, error) {
 	return out, nil
 }
 
-func (s *Server) agentMembers(r *request) (any, error) {
-	st, err := s.status(r)
-	if err != nil {
-		return nil, err
-	}
-	out := &api.ServerMembers{ServerRegion: s.cfg.Region, Members: []*api.AgentMember{}}
-	for _, m := range st.Members {
-		out.Members = append(out.Members, convert.Member(m))
-		if out.ServerName == "" {
-			out.ServerName, out.ServerDC = m.Name, m.Tags["dc"]
-		}
-	}
-	return out, nil
-}
-
 // agentHealth is for load balancers: 500 when a half that this agent runs is not well.
 func (s *Server) agentHealth(r *request) (any, error) {
 	out := &api.AgentHealthResponse{}
@@ -109,27 +94,6 @@ func (s *Server) monitor(w http.ResponseWriter, r *request) error {
 func (s *Server) license(w http.ResponseWriter, _ *request) error {
 	w.WriteHeader(http.StatusNoContent)
 	return nil
-}
-
-// raftConfiguration lists the servers as voters: every server is one.
-func (s *Server) raftConfiguration(r *request) (any, error) {
-	st, err := s.status(r)
-	if err != nil {
-		return nil, err
-	}
-	out := &api.RaftConfiguration{Servers: []*api.RaftServer{}, Index: st.Index}
-	for _, m := range st.Members {
-		addr := hostPort(m.Addr, m.Tags["port"])
-		out.Servers = append(out.Servers, &api.RaftServer{
-			ID:           m.Name,
-			Node:         m.Name,
-			Address:      addr,
-			Leader:       addr == st.Leader,
-			Voter:        true,
-			RaftProtocol: "3",
-		})
-	}
-	return out, nil
 }
 
 // reconciled has nothing to do: summaries are counted whenever they are read.

@@ -97,6 +97,44 @@ func TestTheSigningKeyIsPublished(t *testing.T) {
 	}
 }
 
+// Given a cluster with a key, when its keys are rotated in full, then the new one is the active one, is wrapped for the
+// server, and all is sealed with it; the old one is removed, and neither the active one nor one that is not there is.
+func TestKeysAreRotatedAndRemoved(t *testing.T) {
+	r := newRig(t)
+	until(r, "/.well-known/jwks.json", func(s api.JSONWebKeySet) bool { return len(s.Keys) == 1 })
+	client, err := api.NewClient(api.Config{Address: r.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := client.Operator()
+	first, _, err := c.RootKeys(t.Context(), nil)
+	if err != nil || len(first) != 1 || first[0].Algorithm != "aes256-gcm" || first[0].Sealed == 0 {
+		t.Fatalf("the keys are %+v, %v", first, err)
+	}
+	next, err := c.RotateRootKey(t.Context(), true)
+	if err != nil || next.State != "active" || next.Sealed == 0 ||
+		len(next.Holders) == 0 || !strings.HasPrefix(next.Holders[0], "server ") {
+		t.Fatalf("the new key is %+v, %v", next, err)
+	}
+	both, _, err := c.RootKeys(t.Context(), nil)
+	if err != nil || len(both) != 2 || both[0].State != "deprecated" || both[0].Sealed != 0 ||
+		both[1].KeyID != next.KeyID {
+		t.Errorf("the keys are %+v, %v", both, err)
+	}
+	for _, id := range []string{next.KeyID, ids.New()} {
+		if err := c.RemoveRootKey(t.Context(), id); err == nil {
+			t.Errorf("key %s was removed", id)
+		}
+	}
+	if err := c.RemoveRootKey(t.Context(), first[0].KeyID); err != nil {
+		t.Error(err)
+	}
+	set := until(r, "/.well-known/jwks.json", func(s api.JSONWebKeySet) bool { return len(s.Keys) == 1 })
+	if set.Keys[0].KeyID != next.KeyID {
+		t.Errorf("the signing key is %s", set.Keys[0].KeyID)
+	}
+}
+
 // Given nodes in two pools, when pools are read, then those of every cluster are there and those that nodes name, with
 // their nodes and jobs.
 func TestNodePoolsAreThoseThatNodesName(t *testing.T) {

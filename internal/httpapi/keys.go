@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"berth/api"
+	"berth/internal/httpapi/access"
 	"berth/internal/httpapi/convert"
 	"berth/internal/wire"
 )
@@ -10,6 +12,18 @@ var keySet = read(wire.SigningKeys, (*request).whole, func(_ *request, out *wire
 	return convert.KeySet(out.Keys), nil
 })
 
-var keyList = read(wire.SigningKeys, (*request).whole, func(_ *request, out *wire.SigningKeysReply) (any, error) {
-	return convert.Keys(out.Keys), nil
-})
+var (
+	keyList = read(wire.DataKeys, (*request).whole, func(_ *request, out *wire.DataKeysReply) (any, error) {
+		return convert.Keys(out.Keys), nil
+	})
+
+	keyRotate = write(wire.DataKeyRotate, func(r *request) (*wire.RotateRequest, error) {
+		return &wire.RotateRequest{Full: r.flag("full"), By: access.Peer(r.Request)}, nil
+	}, func(out *wire.RotateReply) (uint64, any) {
+		return out.Index, struct{ Key *api.RootKeyMeta }{convert.DataKey(&out.Key)}
+	})
+
+	keyRemove = write(wire.DataKeyRemove, func(r *request) (*wire.DataKeyRequest, error) {
+		return &wire.DataKeyRequest{ID: r.PathValue("id"), By: access.Peer(r.Request)}, nil
+	}, empty)
+)

@@ -161,12 +161,4 @@ func (s *Server) leader(r *request) (any, error) {
 	return out.Leader, nil
 }
 
-func (s *Server) peers(r *request) (any, error) {
-	out, err := s.status(r)
-	if err != nil {
-		return nil, err
-	}
-	return rows(out.Members, func(m wire.Member) string { return hostPort(m.Addr, m.Tags["port"]) }), nil
-}
-
 func (s *Server) regions(*request) (any, error) { return []string{s.cfg.Region}, nil }

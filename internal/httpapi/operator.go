@@ -54,7 +54,11 @@ func (s *Server) nodeStore(w http.ResponseWriter, _ *request) error {
 // snapshotRestore replaces the servers' state by a saved one.
 func (s *Server) snapshotRestore(w http.ResponseWriter, r *request) error {
 	index, err := statefile.Take(r.Context(), r.Body, s.cfg.Servers,
-		&wire.RecoveryWord{By: access.Peer(r.Request), Reason: r.arg("reason")})
+		&wire.RecoveryWord{
+			By:          access.Peer(r.Request),
+			Reason:      r.arg("reason"),
+			RecoveryKey: wire.SealRecoveryKey(r.Header.Get(api.RecoveryKeyHeader)),
+		})
 	var cut *statefile.CutOff
 	switch {
 	case errors.As(err, &cut):

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"maps"
+	"net"
 	"strconv"
 	"time"
 
@@ -32,6 +33,10 @@ func (s *Server) Route(ctx context.Context, relayed bool) (wire.Conn, error) {
 			return nil, nil
 		}
 		_, why := s.lead.ended()
+		if s.cfg.Own != nil && !s.cfg.begins() && !s.cfg.Own.Joined() {
+			why = fault.New(fault.Unavailable, "ask", "the cluster",
+				"this server has not joined it yet: its log says why")
+		}
 		leader, known := s.log.Leader()
 		switch leader {
 		case "", s.log.ID(): // it is being elected, or begins its term
@@ -104,37 +109,65 @@ func (s *Server) Term(ctx context.Context) (context.Context, context.CancelFunc)
 // Heard implements serving.Cluster.
 func (s *Server) Heard(node ids.Node, from string) { s.nodes.heard(node, from) }
 
-// Status describes the servers.
+// Status describes this server, and says where the one is that leads.
 func (s *Server) Status() *wire.SystemStatusReply {
 	snap := s.store.Snapshot()
 	tags := maps.Clone(s.cfg.Tags)
 	tags["id"] = s.cfg.Name // as the Raft configuration names it
-	tags["bootstrap"] = "1"
+	if s.cfg.Own == nil || s.cfg.Own.Founder() {
+		tags["bootstrap"] = "1"
+	}
+	addr, port := s.where()
 	out := &wire.SystemStatusReply{
 		Members: []wire.Member{{
 			Name:   s.cfg.Name,
-			Addr:   s.cfg.Addr,
-			Port:   s.cfg.Port,
+			Addr:   addr,
+			Port:   port,
 			Status: "alive",
 			Tags:   tags,
 		}},
 		Index: max(1, snap.Index()),
 	}
-	if s.Leading() {
-		out.Leader = hostPort(s.cfg.Addr, s.cfg.Port)
+	leads := s.Leading()
+	if leads {
+		out.Leader = hostPort(addr, port)
+	} else if leader, _ := s.log.Leader(); leader != "" && leader != s.log.ID() {
+		out.Leader = s.addressOf(leader)
 	}
 	out.Stats = map[string]map[string]string{
 		"raft":     s.log.Stats(),
 		"commands": s.commandStats(),
 		"nomad": { // clients of this API look for the servers' half by this name
 			"server":        "true",
-			"leader":        strconv.FormatBool(out.Leader != ""),
+			"leader":        strconv.FormatBool(leads),
 			"leader_addr":   out.Leader,
-			"bootstrap":     "true",
+			"bootstrap":     strconv.FormatBool(tags["bootstrap"] == "1"),
 			"known_regions": "1",
 		},
 	}
 	return out
+}
+
+// where is where people see this server: where others reach it, or its API.
+func (s *Server) where() (addr string, port uint16) {
+	host, text, err := net.SplitHostPort(s.cfg.Address)
+	if err != nil {
+		return s.cfg.Addr, s.cfg.Port
+	}
+	n, _ := strconv.ParseUint(text, 10, 16) // it was checked where it was read
+	return host, uint16(n)
+}
+
+// addressOf is where another server is found; empty: it is not known.
+func (s *Server) addressOf(server string) string {
+	if s.cfg.Own != nil {
+		for _, o := range s.cfg.Own.Servers() {
+			if o.Name == server {
+				return o.Address
+			}
+		}
+	}
+	return ""
 }
 
 // commandStats tells what wrote the log since this server started.

@@ -11,6 +11,7 @@ import (
 	"berth/internal/server/health"
 	"berth/internal/server/heartbeat"
 	"berth/internal/server/keyring"
+	"berth/internal/server/membership"
 	"berth/internal/server/volumes"
 	"berth/internal/server/worker"
 )
@@ -18,6 +19,7 @@ import (
 // components are what stands on the log: the endpoints are served always, the others run while this server leads.
 type components struct {
 	heartbeats *heartbeat.Timers
+	keys       *keyring.Keys
 	signing    *keyring.Signing
 	authority  *keyring.Authority
 	collector  *gc.Collector
@@ -25,6 +27,7 @@ type components struct {
 	health     *health.Keeper
 	claims     *claims.Keeper
 	volumes    *volumes.Keeper
+	membership *membership.Keeper
 	dispatcher *controllers.Dispatcher
 	endpoints  *endpoint.Endpoints
 }
@@ -32,7 +35,7 @@ type components struct {
 // components makes them all. They do nothing before they are run.
 func (s *Server) components(ring *keyring.Keyring) *components {
 	dispatcher := controllers.New()
-	secrets := secretStore{Keyring: ring, store: s.store}
+	secrets := secretStore{keyring: ring, store: s.store}
 	c := &components{
 		dispatcher: dispatcher,
 		heartbeats: heartbeat.New(heartbeat.Config{
@@ -43,8 +46,26 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 			Grace:    s.cfg.HeartbeatGrace,
 			Endless:  s.cfg.Dev,
 		}),
-		signing:    &keyring.Signing{Keyring: ring, Store: s.store, Proposer: s, Log: s.cfg.Log},
-		authority:  &keyring.Authority{Keyring: ring, Store: s.store, Proposer: s, Log: s.cfg.Log},
+		keys: &keyring.Keys{
+			Keyring:  ring,
+			Store:    s.store,
+			Proposer: s,
+			Name:     s.cfg.Name,
+			Recovery: s.cfg.Recovery,
+			Dev:      s.cfg.Dev,
+			Log:      s.cfg.Log,
+		},
+		signing:   &keyring.Signing{Keyring: ring, Store: s.store, Proposer: s, Log: s.cfg.Log},
+		authority: &keyring.Authority{Keyring: ring, Store: s.store, Proposer: s, Log: s.cfg.Log},
+		membership: &membership.Keeper{
+			Name:   s.cfg.Name,
+			Store:  s.store,
+			Raft:   s.log,
+			Raise:  s.raiseSchema,
+			Ask:    roster{s}.progressOf,
+			Expect: s.cfg.Expect,
+			Log:    s.cfg.Log,
+		},
 		collector:  gc.New(s.store, s, s.cfg.GC, s.cfg.Log),
 		scheduling: worker.New(s.store, s, runtime.NumCPU(), s.cfg.Log),
 		health:     health.New(health.Config{Store: s.store, Proposer: s, Log: s.cfg.Log}),
@@ -81,8 +102,11 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 		Secrets:     secrets,
 		Restorer:    s,
 		Keyring:     ring,
+		Keys:        c.keys,
 		Authority:   c.authority,
 		ResetFile:   filepath.Join(s.cfg.DataDir, "acl-bootstrap-reset"),
+		Servers:     roster{s},
+		Wraps:       ring,
 		Log:         s.cfg.Log,
 	})
 	return c

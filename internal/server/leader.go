@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -59,13 +60,20 @@ func (s *Server) leadTerm(ctx context.Context, term raftlog.Leadership, c *compo
 	})
 	raftTerm, err := s.log.Establish(gctx) // from here on the state is up to date
 	if err == nil {
-		if err := c.signing.Keyring.Fits(s.store.Snapshot()); err != nil {
+		if alone, why := s.unfit(gctx, c); why != nil {
 			g.Stop()
-			err = errors.Join(err, g.Wait())
-			s.lead.close(err)
-			return err
+			why = errors.Join(why, g.Wait())
+			s.lead.close(why)
+			if alone {
+				return why
+			}
+			retry.Sleep(ctx, termPause) // another one leads, or is asked to once more
+			return nil
 		}
 		err = s.establishLeadership(gctx)
+	}
+	if err == nil {
+		err = c.keys.Begin(gctx) // before anything is sealed
 	}
 	if err == nil {
 		c.lead(gctx, g)
@@ -82,13 +90,34 @@ func (s *Server) leadTerm(ctx context.Context, term raftlog.Leadership, c *compo
 	return nil
 }
 
+// unfit says why this server must not lead: it cannot open what is sealed in the state. Among several it then has
+// another one lead; one that is alone ends.
+func (s *Server) unfit(ctx context.Context, c *components) (alone bool, why error) {
+	snap := s.store.Snapshot()
+	fits, opens := c.keys.Keyring.Fits(snap), c.keys.Keyring.Opens(snap)
+	if fits == nil && opens == nil {
+		return false, nil
+	}
+	others, err := s.log.Yield(ctx)
+	switch {
+	case others:
+		why = cmp.Or(opens, fits)
+		s.cfg.Log.Error("this server cannot open the cluster's data keys, and has another one lead", logkey.Error,
+			errors.Join(why, err))
+		return false, why
+	case err != nil:
+		return false, err
+	}
+	return true, fits // what it does not open is refused one by one, as it is used
+}
+
 // establishLeadership gives a new cluster its identity and marks the beginning of the term.
 func (s *Server) establishLeadership(ctx context.Context) error {
 	var first []fsm.Command
 	switch m := s.store.Snapshot().Meta(nil); {
 	case m == nil:
 		first = append(first, &fsm.Bootstrap{ClusterID: ids.New(), Incarnation: ids.New(), Schema: fsm.Schema()})
-	case m.Schema < fsm.Schema(): // a lone server is every server
+	case m.Schema < fsm.Schema() && s.alone(): // it is every server; of several all are asked first
 		first = append(first, &fsm.SchemaRaise{To: fsm.Schema()})
 	}
 	for _, cmd := range append(first, &fsm.LineageMark{Mark: rand.Text()}) {
@@ -99,17 +128,31 @@ func (s *Server) establishLeadership(ctx context.Context) error {
 	return nil
 }
 
+// raiseSchema lets the newest commands be proposed.
+func (s *Server) raiseSchema(ctx context.Context) error {
+	_, _, err := s.Propose(ctx, &fsm.SchemaRaise{To: fsm.Schema()})
+	return err
+}
+
+// alone reports whether no other server keeps the log.
+func (s *Server) alone() bool {
+	members, err := s.log.Members()
+	return err == nil && len(members) == 1
+}
+
 // lead runs what works on the leader alone. A component that returns before its time has failed, and ends the others.
 func (c *components) lead(ctx context.Context, g *lifecycle.Group) {
 	c.dispatcher.Lead()
 	for name, run := range map[string]func(context.Context) error{
 		"heartbeats": c.heartbeats.Run,
+		"keys":       c.keys.Run,
 		"signing":    c.signing.Run,
 		"authority":  c.authority.Run,
 		"gc":         c.collector.Run,
 		"scheduling": c.scheduling.Run,
 		"health":     c.health.Run,
 		"claims":     c.claims.Run,
+		"membership": c.membership.Run,
 		"volumes":    c.volumes.Run,
 	} {
 		g.Go(name, func() error {

@@ -15,6 +15,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
+	"berth/internal/port/credentials"
 	"berth/internal/port/kv"
 	"berth/internal/port/raftlog"
 	"berth/internal/port/raftlog/files"
@@ -42,9 +43,16 @@ type Config struct {
 	GC             gc.Ages
 	// VolumeListInterval: see volumes.Config.
 	VolumeListInterval time.Duration
-	AlphaGetVolume     bool           // see volumes.Config
-	Raft               raftlog.Config // Dir, ID and Log are filled in
-	// Network reaches the methods of the other servers; nil: there are none.
+	AlphaGetVolume     bool // see volumes.Config
+	// Recovery are the keys of people that open what is sealed, beside the servers'.
+	Recovery keyring.Recovery
+	Raft     raftlog.Config // Dir, ID and Log are filled in
+	// Own is what the server shows on its TLS port, and where it knows the others from; nil: it has no port.
+	Own *credentials.Credentials
+	// Address is where others reach that port, host:port.
+	Address string
+	Expect  int // servers that the cluster is to have; 0: not said
+	// Network reaches the methods of the other servers; nil: it is made of Own.
 	Network Network
 }
 
@@ -59,8 +67,10 @@ type Server struct {
 	calls, reversed *wire.Pipe // in-process transport
 
 	others *others
+	reach  *reach // nil: there are no others
 	lead   lead
 	shown  shown
+	ring   *keyring.Keyring // since Run
 
 	mu       sync.Mutex
 	commands map[string]uint64 // that were proposed, by their names
@@ -86,6 +96,13 @@ func New(cfg Config) *Server {
 	rc.Dir, rc.Log = s.raftDir(), cfg.Log
 	if rc.ID == "" {
 		rc.ID = cfg.Name
+	}
+	if cfg.Own != nil && cfg.Network == nil {
+		s.reach = &reach{Server: s}
+		cfg.Network, rc.Network = s.reach, s.reach
+		if cfg.begins() {
+			rc.Voters = []raftlog.Voter{{ID: rc.ID, Address: rc.ID}}
+		}
 	}
 	s.log = raftlog.New(rc, s.fsm)
 	s.others = &others{network: cfg.Network}
@@ -126,6 +143,7 @@ type Listeners struct {
 	Calls    []net.Listener // methods
 	Reversed []net.Listener // nodes greet and serve
 	Open     []net.Listener // those who have no certificate ask for one
+	Log      net.Listener   // the other servers' logs; nil: there are none
 }
 
 // Run opens the data directory, serves and leads until ctx ends. When it returns everything has stopped and is closed.
@@ -135,12 +153,19 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 		return err
 	}
 	defer func() { _ = lock.Unlock() }() // it ends with the process in any case
+	if s.reach != nil {
+		s.reach.streams = l.Log
+		if err := s.cfg.Own.Begin(files.Begun(s.raftDir())); err != nil {
+			return err
+		}
+	}
 	ring, err := s.keyring()
 	if err != nil {
 		return err
 	}
+	s.ring = ring
 	c := s.components(ring)
-	s.shown.set(&keyring.Credentials{Name: s.cfg.Name, Authority: c.authority})
+	s.shown.set(&keyring.Credentials{Name: s.cfg.Name, Authority: c.authority, Own: s.cfg.Own})
 	methods, open := s.methods(c)
 
 	// The log outlives what stands on it: calls in flight and the leader's work end first.
@@ -148,13 +173,16 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 	g, gctx := lifecycle.NewGroup(ctx)
 	logs.Go("log", func() error {
 		defer g.Stop()
-		return s.log.Run(logCtx)
+		return s.runLog(logCtx, ring.Public())
 	})
 	g.Go("calls", func() error { return methods.Run(gctx, append(l.Calls, s.calls.Listener())...) })
 	g.Go("joining", func() error { return open.Run(gctx, l.Open...) })
 	g.Go("nodes", func() error { return s.nodes.run(gctx, append(l.Reversed, s.reversed.Listener())...) })
 	g.Go("leader", func() error { return s.leaderLoop(gctx, c) })
 	g.Go("state", func() error { return s.watchHalt(gctx) })
+	if s.reach != nil {
+		g.Go("standing", func() error { return s.stand(gctx) })
+	}
 	err = errors.Join(g.Wait(), s.others.close())
 	logs.Stop()
 	return errors.Join(err, logs.Wait())

@@ -438,7 +438,7 @@ func TestSecretsNeverReachTheDiskInClear(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed, err := ring.Seal("db", redact.MapOf(map[string]string{"password": canary}))
+	sealed, err := ring.Seal(s.Store().Snapshot(), "db", redact.MapOf(map[string]string{"password": canary}))
 	if err != nil {
 		t.Fatal(err)
 	}

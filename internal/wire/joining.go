@@ -23,6 +23,8 @@ const tokenPart = "token"
 type CertifyRequest struct {
 	Request []byte // PKCS #10, DER
 	Token   Secrets
+	Address string // of a server: where others reach its TLS port
+	Seal    []byte // of a server: what is sealed for it alone is sealed with this public key
 }
 
 // Anyone says that no certificate is needed to call this.
@@ -33,6 +35,7 @@ type CertifyReply struct {
 	Certificate []byte   // DER
 	Roots       [][]byte // DER, the present one first
 	Now         time.Time
+	Servers     []trust.ServerAt // of the cluster
 }
 
 // AdmitRequest asks for a join token.

@@ -20,7 +20,23 @@ type RecoveryWord struct {
 	Node   ids.Node
 	Reason string
 	By     string // as the API knows them
+	// RecoveryKey opens what is sealed in a state that is restored; empty: the servers open it.
+	RecoveryKey Secrets
 }
+
+// recoveryPart names a recovery key among secrets on the wire.
+const recoveryPart = "recovery key"
+
+// SealRecoveryKey takes the text of a recovery key onto the wire; empty: there is none.
+func SealRecoveryKey(text string) Secrets {
+	if text == "" {
+		return Secrets{}
+	}
+	return Secrets{Values: map[string]string{recoveryPart: text}}
+}
+
+// RecoveryKey is the text of a recovery key; empty: there is none.
+func (s Secrets) RecoveryKey() string { return s.Values[recoveryPart] }
 
 // StateChunk is a part of a saved state; the last one says so.
 type StateChunk struct {

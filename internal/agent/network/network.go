@@ -1,5 +1,5 @@
-// Package network owns an agent's ways over the network: the TLS port that its server has for nodes on other machines,
-// and how a node reaches servers elsewhere. Only package agent imports it.
+// Package network owns an agent's ways over the network: the TLS port that its server has for nodes and servers
+// elsewhere, and how a node reaches servers elsewhere. Only package agent imports it.
 package network
 
 import (
@@ -29,13 +29,95 @@ type Ways struct {
 	Port        int
 	Servers     []string // of a node without a server in its agent
 	TokenFile   string
+	Several
+}
+
+// Several is what a server says of its place among others.
+type Several struct {
+	Name      string
+	Expect    int      // servers
+	Join      []string // addresses of servers of the cluster that it joins; none: it begins one
+	TokenFile string
+	Advertise string // where others reach it; empty: where it listens
+}
+
+// check refuses what cannot work of a server with a TLS port at an address.
+func (s Several) check(server bool, listens string) error {
+	joins := len(s.Join) > 0
+	switch {
+	case !server && (joins || s.TokenFile != "" || s.Expect > 1 || s.Advertise != ""):
+		return refuse("server_join, join_token_file, bootstrap_expect and advertise", "this agent has no server",
+			"leave them out, or write server { enabled = true }")
+	case !server:
+	case joins && listens == "":
+		return refuse("server server_join", "the servers that it joins have to reach this one",
+			`write addresses { rpc = "10.0.0.1" }, with an address of this machine`)
+	case s.Expect > 1 && listens == "":
+		return refuse("server bootstrap_expect "+strconv.Itoa(s.Expect), "other servers have to reach this one",
+			`write addresses { rpc = "10.0.0.1" }, with an address of this machine`)
+	case s.Advertise != "" && listens == "":
+		return refuse("advertise rpc", "nothing listens there", `write addresses { rpc = "10.0.0.1" }, too`)
+	case joins && s.Advertise == "" && net.ParseIP(listens).IsUnspecified():
+		return refuse("addresses rpc "+listens, "other servers are told where this one is, and that is no address",
+			`write advertise { rpc = "10.0.0.1" }, with an address of this machine`)
+	case listens != "" && !trust.IsName(s.Name):
+		return refuse("name "+strconv.Quote(s.Name), "a server is named by letters, digits, dots, hyphens and "+
+			"underscores", "give the agent such a name, and the region")
+	case s.TokenFile != "" && !filepath.IsAbs(s.TokenFile):
+		return refuse("server join_token_file "+s.TokenFile, "its path must be absolute",
+			`write join_token_file = "/etc/berth/join-token"`)
+	case s.TokenFile != "" && !joins:
+		return refuse("server join_token_file", "the server joins nobody",
+			`write server_join { retry_join = ["10.0.0.1:4647"] }, or leave it out`)
+	}
+	if s.Advertise != "" && server {
+		if _, err := address(s.Advertise); err != nil {
+			return refuse("advertise rpc "+strconv.Quote(s.Advertise), err.Error(), `write "10.0.0.1:4647"`)
+		}
+	}
+	for _, j := range s.Join {
+		if _, err := address(j); err != nil {
+			return refuse("server server_join retry_join "+strconv.Quote(j), err.Error(),
+				`write "10.0.0.1:4647", or a name of the DNS`)
+		}
+	}
+	return nil
+}
+
+func refuse(what, why, hint string) error {
+	return fault.WithHint(fault.New(fault.Invalid, "configure", what, why), hint)
+}
+
+// Advertised is where others reach a TLS port that listens at an address; empty: nobody can tell.
+func Advertised(listens string, port int, advertise string) string {
+	switch ip := net.ParseIP(listens); {
+	case listens == "":
+		return ""
+	case advertise != "":
+		out, err := address(advertise)
+		if err == nil && !strings.Contains(strings.TrimSuffix(advertise, "]"), ":") {
+			out = net.JoinHostPort(strings.Trim(advertise, "[]"), strconv.Itoa(port))
+		}
+		return out
+	case ip != nil && ip.IsUnspecified():
+		return ""
+	}
+	return net.JoinHostPort(listens, strconv.Itoa(port))
+}
+
+// Addresses are those of TLS ports, each with its port, once they were checked.
+func Addresses(in []string) []string {
+	var out []string
+	for _, s := range in {
+		if a, err := address(s); err == nil {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 // Check refuses what cannot work, naming the setting, the reason and the way out. The servers have ports then.
 func (w Ways) Check() error {
-	refuse := func(what, why, hint string) error {
-		return fault.WithHint(fault.New(fault.Invalid, "configure", what, why), hint)
-	}
 	switch {
 	case !w.Server && len(w.Servers) == 0:
 		return refuse("client servers", "this agent has no server, and names none",
@@ -69,7 +151,7 @@ func (w Ways) Check() error {
 		}
 		w.Servers[i] = addr
 	}
-	return nil
+	return w.check(w.Server, w.Address)
 }
 
 // address is that of a server's TLS port, with its port.
@@ -88,31 +170,25 @@ func address(s string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// Listen opens the TLS port of a server at an address with its port.
-func Listen(ctx context.Context, addr string, cred tlsport.Credentials, log *slog.Logger) (*Port, error) {
-	raw, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr) // it does not wait
-	if err != nil {
-		return nil, fault.WithHint(fault.Wrap(err, fault.Internal, "listen for nodes on", addr),
-			"choose another address or port with addresses { rpc = … } and ports { rpc = … }")
-	}
-	any := func(trust.Peer) error { return nil }
-	return &Port{Port: tlsport.New(raw, tlsport.Config{
-		Credentials: cred,
-		Admits: map[string]func(trust.Peer) error{
-			tlsport.Calls:   node,
-			tlsport.Reverse: node,
-			tlsport.Join:    any,
-		},
-		Log: log,
-	})}, nil
+// Server is what the port serves.
+type Server interface {
+	Credentials() tlsport.Credentials
+	// Admits says who may open a connection of which protocol.
+	Admits() map[string]func(trust.Peer) error
 }
 
-// node admits nodes: there are no other servers yet.
-func node(p trust.Peer) error {
-	if p.Role != trust.Node {
-		return fault.New(fault.Denied, "admit", p.String(), "this is for nodes")
+// Listen opens the TLS port of a server at an address with its port.
+func Listen(ctx context.Context, addr string, s Server, log *slog.Logger) (*Port, error) {
+	raw, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr) // it does not wait
+	if err != nil {
+		return nil, fault.WithHint(fault.Wrap(err, fault.Internal, "listen for nodes and servers on", addr),
+			"choose another address or port with addresses { rpc = … } and ports { rpc = … }")
 	}
-	return nil
+	return &Port{Port: tlsport.New(raw, tlsport.Config{
+		Credentials: s.Credentials(),
+		Admits:      s.Admits(),
+		Log:         log,
+	})}, nil
 }
 
 // Port is an open TLS port.
@@ -129,5 +205,6 @@ func (p *Port) Listeners() server.Listeners {
 		Calls:    []net.Listener{p.Listener(tlsport.Calls)},
 		Reversed: []net.Listener{p.Listener(tlsport.Reverse)},
 		Open:     []net.Listener{p.Listener(tlsport.Join)},
+		Log:      p.Listener(tlsport.Raft),
 	}
 }

@@ -43,6 +43,8 @@ type Meta struct {
 	Schema      uint64
 	Counts      map[string]int // objects by kind
 	Size        int            // of the state, in bytes
+	// Holders are who can open the secrets in it: servers, and recovery keys that people keep.
+	Holders []string `json:",omitempty"`
 }
 
 // Encode writes a saved state.

@@ -12,7 +12,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
+	"berth/api"
 	"berth/internal/base/durable"
 	"berth/internal/base/fault"
 	"berth/internal/base/savefile"
@@ -32,8 +34,8 @@ func newSnapshotSave(e *kit.Env) *kit.Command {
 		Use:   "save <file>",
 		Short: "Save the state of the servers into a file",
 		Long: `Saves jobs, allocations, volumes and all else that the servers know. Secrets in it are sealed: keep a
-copy of root.key of the server's keyring directory, without which nobody can open them. What is on volumes and nodes is
-not in it.`,
+copy of root.key of the server's keyring directory, or a recovery key, without which nobody can open them; inspect says
+who can. What is on volumes and nodes is not in it.`,
 		Example: "  berth operator snapshot save sunday.snap",
 		Run: func(ctx context.Context, args []string) error {
 			file, digest, err := e.Client().Operator().SaveSnapshot(ctx)
@@ -96,6 +98,7 @@ func newSnapshotInspect(e *kit.Env) *kit.Command {
 					{"Index", strconv.FormatUint(m.Index, 10)},
 					{"Schema", strconv.FormatUint(m.Schema, 10)},
 					{"Bytes", strconv.Itoa(m.Size)},
+					{"Can Open It", strings.Join(m.Holders, ", ")},
 				}
 				for _, kind := range slices.Sorted(maps.Keys(m.Counts)) {
 					pairs = append(pairs, kit.Pairs{{kind, strconv.Itoa(m.Counts[kind])}}...)
@@ -119,6 +122,7 @@ func inspect(path string) (*savefile.Meta, error) {
 
 func newSnapshotRestore(e *kit.Env) *kit.Command {
 	var yes kit.Agreement
+	var keyFile string
 	cmd := &kit.Command{
 		Use:   "restore [flags] <file>",
 		Short: "Replace the state of the servers by a saved one",
@@ -140,7 +144,11 @@ has reported. Follow it with: berth operator recovery status`,
 				return kit.Doing(err, "read", "file", args[0])
 			}
 			defer f.Close()
-			if err := e.Client().Operator().RestoreSnapshot(ctx, f); err != nil {
+			key, err := recoveryKey(keyFile)
+			if err != nil {
+				return err
+			}
+			if err := e.Client().Operator().RestoreSnapshotWith(ctx, f, key); err != nil {
 				return kit.Doing(err, "restore", "the servers' state", "")
 			}
 			e.Out.Printf("Restored the state of %s; follow the recovery with: berth operator recovery status\n",
@@ -148,6 +156,16 @@ has reported. Follow it with: berth operator recovery status`,
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&keyFile, "recovery-key-file", "",
+		"`file` of a recovery key, for a state whose secrets these servers cannot open")
 	yes.AddTo(cmd)
 	return cmd
+}
+
+func recoveryKey(path string) (api.Credential, error) {
+	if path == "" {
+		return "", nil
+	}
+	data, err := os.ReadFile(path)
+	return api.Credential(bytes.TrimSpace(data)), kit.Doing(err, "read", "file", path)
 }

@@ -16,7 +16,7 @@ func Noun(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "join-token",
 		Short: "Let agents on other machines join the cluster",
-		Long: `A join token lets the node of an agent on another machine into this cluster. It carries the hash of the
+		Long: `A join token lets the node or the server of an agent on another machine into this cluster. It carries the hash of the
 cluster's root certificate: who joins with it makes sure, before it sends anything, that it speaks to this cluster.`,
 	}
 	return cmd.Add(newCreate(e), newList(e), newRevoke(e))
@@ -31,9 +31,11 @@ func newCreate(e *kit.Env) *kit.Command {
 		Long: `Prints the token alone on a line, so that it goes into a file; it is shown this once. Write it to a file
 that root alone may read, on the machine that is to join, and name the file there in the block client of the agent's
 configuration: join_token_file = "/etc/berth/join-token", beside servers = ["10.0.0.1:4647"] with the address of this
-server's port for nodes. When the node has joined the file is not needed any more.`,
+server's port for nodes. When the node has joined the file is not needed any more. With -role server it is for a server:
+it is named in the block server then, beside server_join { retry_join = ["10.0.0.1:4647"] }.`,
 		Example: `  berth operator join-token create > join-token
-  berth operator join-token create -uses 20 -ttl 24h`,
+  berth operator join-token create -uses 20 -ttl 24h
+  berth operator join-token create -role server`,
 		Run: func(ctx context.Context, _ []string) error {
 			t, err := e.Client().Operator().CreateJoinToken(ctx, &req)
 			return formats.Show(e.Out, t, kit.Doing(err, "make", "a join token", ""), func() {
@@ -42,6 +44,7 @@ server's port for nodes. When the node has joined the file is not needed any mor
 			})
 		},
 	}
+	cmd.Flags().StringVar(&req.Role, "role", api.JoinAsNode, "`role` of who joins: node or server")
 	cmd.Flags().IntVar(&req.Uses, "uses", 1, "how `many` may join with it")
 	cmd.Flags().DurationVar(&req.TTL, "ttl", time.Hour, "how `long` it is good, 720h at most")
 	return formats.AddTo(cmd)

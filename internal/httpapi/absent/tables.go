@@ -3,8 +3,7 @@ package absent
 // unbuilt are the paths of this API that answer that they are not built yet, with the way out where there is one. A
 // path that is in no table does not exist: 404 without a body.
 var unbuilt = []struct{ methods, path, what string }{
-	{"PUT", "/v1/agent/join", "joining servers is not built yet: a server stands alone"},
-	{"PUT", "/v1/agent/force-leave", "leaving servers are not built yet: a server stands alone"},
+	{"PUT", "/v1/agent/join", "servers join by their configuration: server { server_join { retry_join = [...] } }"},
 	{"GET", "/v1/agent/monitor/export", "exporting logs is not built yet: follow them with agent/monitor"},
 	{"GET", "/v1/event/stream", "the event stream is not built yet: use blocking queries"},
 	{"PUT", "/v1/node/{id}/drain",
@@ -43,15 +42,10 @@ var unbuilt = []struct{ methods, path, what string }{
 		"dynamic host volumes are not built yet: write host_volume in the agent's configuration"},
 	{"DELETE", "/v1/volume/host/{id}", "dynamic host volumes are not built yet"},
 	{"DELETE", "/v1/volumes/claim/{id}", "claims of sticky host volumes are not built yet"},
-	{"DELETE", "/v1/operator/raft/peer", "removing servers is not built yet: a server stands alone"},
-	{"PUT", "/v1/operator/raft/transfer-leadership", "moving the leadership is not built yet: a server stands alone"},
 	{"PUT", "/v1/operator/scheduler/configuration",
 		"configuring the scheduler is not built yet: it packs nodes and displaces nothing"},
-	{"GET PUT", "/v1/operator/autopilot/configuration", "autopilot is not built yet: a server stands alone"},
-	{"GET", "/v1/operator/autopilot/health", "autopilot is not built yet: ask agent/health"},
-	{"PUT", "/v1/operator/keyring/rotate",
-		"rotating keys is not built yet: there is one signing key, and nothing is signed with it"},
-	{"DELETE", "/v1/operator/keyring/key/{id}", "removing keys is not built yet: there is one signing key"},
+	{"GET PUT", "/v1/operator/autopilot/configuration",
+		"servers that fail are not removed by themselves: remove them with agent/force-leave"},
 	{"GET", "/v1/operator/upgrade-check/vault-workload-identity", "Vault is not built yet: no job uses it"},
 	{"GET", "/.well-known/openid-configuration",
 		"workload identities are not built yet: no issuer is configured; the keys are at /.well-known/jwks.json"},

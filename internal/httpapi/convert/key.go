@@ -23,18 +23,28 @@ func KeySet(keys []wire.SigningKey) *api.JSONWebKeySet {
 	return set
 }
 
-// Keys describes signing keys to operators.
-func Keys(keys []wire.SigningKey) []*api.RootKeyMeta {
+// Keys describes data keys to operators.
+func Keys(keys []wire.DataKey) []*api.RootKeyMeta {
 	list := make([]*api.RootKeyMeta, 0, len(keys))
-	for _, k := range keys {
-		list = append(list, &api.RootKeyMeta{
-			KeyID:       k.ID,
-			Algorithm:   k.Algorithm,
-			State:       "active",
-			CreateTime:  k.Created.UnixNano(),
-			CreateIndex: k.CreateIndex,
-			ModifyIndex: k.ModifyIndex,
-		})
+	for i := range keys {
+		list = append(list, DataKey(&keys[i]))
 	}
 	return list
+}
+
+// DataKey describes a data key to operators.
+func DataKey(k *wire.DataKey) *api.RootKeyMeta {
+	out := &api.RootKeyMeta{
+		KeyID:       k.ID,
+		Algorithm:   "aes256-gcm",
+		State:       string(k.State),
+		CreateTime:  k.Created.UnixNano(),
+		CreateIndex: k.CreateIndex,
+		ModifyIndex: k.ModifyIndex,
+		Sealed:      k.Sealed,
+	}
+	for _, h := range k.Holders() {
+		out.Holders = append(out.Holders, h.String())
+	}
+	return out
 }

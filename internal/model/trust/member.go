@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"fmt"
 	"net/url"
 	"time"
@@ -21,19 +22,58 @@ type Member struct {
 	Key    KeyID
 	Token  string // by whose admission it came in; empty: it began the cluster
 	Joined time.Time
+	// Seal is the public key that is sealed with what this one alone may open: X25519 (RFC 7748). Servers have one.
+	Seal []byte `cbor:",omitempty"`
+	// Address is where others reach a server's TLS port.
+	Address string `cbor:",omitempty"`
+	// Removed is when a server was taken out; zero: it is a member. Its name stays taken, and its key is refused: what
+	// it has of the log may be behind what it has helped to commit.
+	Removed time.Time
 
 	CreateIndex, ModifyIndex uint64
 }
 
 // Accepts says whether a key is the member's. Nobody comes in under the name of another one.
 func (m *Member) Accepts(key KeyID) error {
-	if m.Key == key {
+	switch {
+	case m.Gone():
+		return removed(m)
+	case m.Key == key:
 		return nil
 	}
 	return fault.WithHint(
 		fault.New(fault.Conflict, "join as", Principal{Role: m.Role, ID: m.ID}.String(),
 			fmt.Sprintf("it joined on %s with another key", m.Joined.Format(time.RFC3339))),
 		"put its own key back from a copy; or join under another name, with an empty data_dir and a token")
+}
+
+// Gone reports whether the member was removed.
+func (m *Member) Gone() bool { return !m.Removed.IsZero() }
+
+// ServerAt is where a server of a cluster is found, and the key that it is believed by.
+type ServerAt struct {
+	Name, Address string
+	Key           KeyID
+}
+
+// opRemoved is the operation in faults of servers that were removed.
+const opRemoved = "stay in the cluster as"
+
+func removed(m *Member) error {
+	return &fault.Error{ // one error, not two nested: its operation must survive the wire
+		Kind:    fault.Denied,
+		Op:      opRemoved,
+		Subject: Principal{Role: m.Role, ID: m.ID}.String(),
+		Err:     fmt.Errorf("it was removed on %s", m.Removed.Format(time.RFC3339)),
+		Hint: "to bring the machine back, give it another name, move the directory server of its data_dir away, and " +
+			"let it join with a token",
+	}
+}
+
+// IsRemoved tells whether a server was refused because it was removed from the cluster.
+func IsRemoved(err error) bool {
+	var f *fault.Error
+	return errors.As(err, &f) && f.Kind == fault.Denied && f.Op == opRemoved
 }
 
 // NewRequest asks for a certificate of a principal: the request is signed with the principal's key, so that it shows

@@ -4,6 +4,7 @@
 package trust
 
 import (
+	"crypto"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base32"
@@ -54,7 +55,7 @@ func (p Principal) check() error {
 	switch {
 	case !ids.IsUUID(p.Cluster):
 		return fault.New(fault.Invalid, "name", p.String(), fmt.Sprintf("%q is no id of a cluster", p.Cluster))
-	case p.Role == Node && !ids.IsUUID(p.ID), p.Role == Server && !isName(p.ID):
+	case p.Role == Node && !ids.IsUUID(p.ID), p.Role == Server && !IsName(p.ID):
 		return fault.New(fault.Invalid, "name", p.String(), "a node is named by a UUID, a server by letters, digits, "+
 			"dots, hyphens and underscores")
 	case p.Role != Node && p.Role != Server:
@@ -63,7 +64,8 @@ func (p Principal) check() error {
 	return nil
 }
 
-func isName(s string) bool {
+// IsName reports whether a server can be called so.
+func IsName(s string) bool {
 	if s == "" || len(s) > 128 || s == "." || s == ".." {
 		return false
 	}
@@ -106,3 +108,9 @@ func keyID(spki []byte) KeyID {
 
 // encoding is for what people copy: no case, no signs that lines are broken at.
 var encoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// KeyIDOf is the id of a public key.
+func KeyIDOf(public crypto.PublicKey) (KeyID, error) {
+	der, err := x509.MarshalPKIXPublicKey(public)
+	return keyID(der), fault.Wrap(err, fault.Internal, "read", "public key")
+}

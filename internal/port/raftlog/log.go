@@ -116,6 +116,9 @@ type Log struct {
 	paused  bool              // by Pause
 	term    Leadership        // guarded by mu
 	changed *lifecycle.Signal // of term
+	heard   lifecycle.Signal  // of contact
+	contact map[string]Contact
+	since   time.Time // of which it leads, or follows
 }
 
 // New returns a log that does nothing before Run.
@@ -129,7 +132,7 @@ func New(cfg Config, sm StateMachine) *Log {
 // to disk that failed in a way that can't be repaired ends it with that error, as does a damaged entry.
 func (l *Log) Run(ctx context.Context) error {
 	if l.cfg.Network != nil {
-		trans := overStreams(l.cfg.ID, l.cfg.Network, l.cfg.Log)
+		trans := overStreams(ctx, l.cfg.ID, l.cfg.Network, l.cfg.Log)
 		defer func() { _ = trans.Close() }() // nothing is sent any more
 		l.cfg.Transport = trans
 	}
@@ -161,6 +164,7 @@ func (l *Log) Run(ctx context.Context) error {
 	waiters, _ := lifecycle.NewGroup(ctx)
 	l.set(r, waiters, store, snaps)
 	l.observe(gctx, g, r)
+	l.contacts(gctx, g, r)
 	g.Go("leadership", func() error { return l.follow(gctx, notify) })
 	short := shortener{log: l, snaps: snaps}
 	g.Go("snapshot", func() error { short.run(gctx); return nil })
@@ -189,10 +193,10 @@ func (l *Log) open(ctx context.Context, g *lifecycle.Group, store *guard, snaps 
 	notify chan<- bool) (*raft.Raft, Transport, error) {
 	trans := l.cfg.Transport
 	lone := trans == nil
+	var c *checked
 	if lone {
 		_, trans = raft.NewInmemTransport(raft.ServerAddress(l.cfg.ID))
 	} else {
-		var c *checked
 		c, trans = newChecked(trans, l.cfg.Log, store)
 		g.Go("arrivals", func() error { c.run(ctx); return nil })
 	}
@@ -214,6 +218,9 @@ func (l *Log) open(ctx context.Context, g *lifecycle.Group, store *guard, snaps 
 	if err != nil {
 		return nil, nil, files.Classify(err, "start log", l.cfg.Dir)
 	}
+	if c != nil && l.alone(r) {
+		g.Go("stand", func() error { c.stand(ctx); return nil })
+	}
 	return r, trans, nil
 }
 
@@ -223,6 +230,7 @@ func (l *Log) raftConfig(lone bool, notify chan<- bool) *raft.Config {
 	rc.MaxAppendEntries = maxAppend
 	rc.BatchApplyCh = true
 	rc.NotifyCh = notify
+	rc.ShutdownOnRemove = false // who was removed says so, and ends by itself
 	rc.SnapshotThreshold, rc.TrailingLogs = l.cfg.SnapshotThreshold, l.cfg.TrailingLogs
 	rc.SnapshotInterval = l.cfg.interval
 	if lone {

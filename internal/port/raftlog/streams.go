@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -15,8 +16,8 @@ import (
 // Network connects the servers' logs: Raft runs over streams that servers open to each other. A server's address is its
 // id; Network knows where it is found.
 type Network interface {
-	// Open opens a stream to another server, within so long.
-	Open(server string, within time.Duration) (net.Conn, error)
+	// Open opens a stream to another server.
+	Open(ctx context.Context, server string) (net.Conn, error)
 	// Listener yields the streams that other servers opened. It is closed with the log; the next run asks for another.
 	Listener() net.Listener
 }
@@ -30,21 +31,27 @@ const (
 // streams is what the library asks for.
 type streams struct {
 	net.Listener
-	network Network
+	open func(server string, within time.Duration) (net.Conn, error)
 }
 
 // Dial implements raft.StreamLayer.
 func (s streams) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	return s.network.Open(string(to), timeout)
+	return s.open(string(to), timeout)
 }
 
-// overStreams is the transport of a server over a network. It begins to accept at once: make it where it is used.
-func overStreams(id string, n Network, log *slog.Logger) *raft.NetworkTransport {
+// overStreams is the transport of a server over a network, which opens streams until ctx ends. It begins to accept at
+// once: make it where it is used.
+func overStreams(ctx context.Context, id string, n Network, log *slog.Logger) *raft.NetworkTransport {
+	open := func(server string, within time.Duration) (net.Conn, error) {
+		octx, cancel := context.WithTimeout(ctx, within)
+		defer cancel()
+		return n.Open(octx, server)
+	}
 	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream:  streams{&accepting{Listener: n.Listener(), id: id}, n},
+		Stream:  streams{&accepting{Listener: n.Listener(), id: id}, open},
 		MaxPool: idleStreams,
 		Timeout: streamTimeout,
-		Logger:  files.NewLogger(log),
+		Logger:  files.NewTransportLogger(log),
 	})
 }
 

@@ -50,8 +50,11 @@ type Config struct {
 	Secrets     storage.Secrets
 	Restorer    operator.Restorer
 	Keyring     saved.Secrets
+	Keys        operator.Keys
 	Authority   joining.Authority
 	ResetFile   string // of access control lists
+	Servers     joining.Servers
+	Wraps       joining.Wraps
 	Log         *slog.Logger
 }
 
@@ -100,12 +103,15 @@ func New(cfg Config) *Endpoints {
 			Proposer: cfg.Proposer,
 			Servers:  cfg.Restorer,
 			Secrets:  cfg.Keyring,
+			Keys:     cfg.Keys,
 			Log:      cfg.Log,
 		}),
 		joining: joining.New(joining.Config{
 			Base:      base,
 			Proposer:  cfg.Proposer,
 			Authority: cfg.Authority,
+			Servers:   cfg.Servers,
+			Wraps:     cfg.Wraps,
 			Log:       cfg.Log,
 		}),
 		acls: acls.New(acls.Config{

@@ -12,6 +12,9 @@ type SecretPut struct {
 
 // Apply returns nil.
 func (c *SecretPut) Apply(tx *state.Tx, _ Stamp) (any, error) {
+	if err := tx.Sealable(c.Data); err != nil {
+		return nil, err
+	}
 	tx.PutSecret(&state.Sealed{Name: c.Name, Data: c.Data})
 	return nil, nil
 }

@@ -37,6 +37,9 @@ func (c *SnapshotPut) Apply(tx *state.Tx, _ Stamp) (any, error) {
 			return nil, err
 		}
 	}
+	if err := tx.Sealable(c.Sealed); err != nil {
+		return nil, err
+	}
 	if c.Sealed != nil && c.Snapshot.Secrets != "" {
 		tx.PutSecret(&state.Sealed{Name: c.Snapshot.Secrets, Data: c.Sealed})
 	}

@@ -68,6 +68,9 @@ func (c *VolumePut) Apply(tx *state.Tx, st Stamp) (any, error) {
 			"the provider answered the external id %q, which is registered as volume %s already", v.Status.ExternalID,
 			twin.ID)
 	}
+	if err := tx.Sealable(c.Sealed); err != nil {
+		return nil, err
+	}
 	c.revive(tx, old)
 	if old != nil {
 		// The current use is the claims' to write; it may have moved on in between only with the index.

@@ -35,13 +35,13 @@ func (a *Authority) Run(ctx context.Context) error {
 	m := s.Meta(nil)
 	switch {
 	case s.Authority(nil) != nil:
-		if _, err := a.Keyring.authority(s.Authority(nil)); err != nil {
+		if _, err := a.Keyring.authority(s); err != nil {
 			a.Log.Error("this server cannot issue certificates of the cluster", logkey.Error, err)
 		}
 	case m.Schema < joining.Schema:
 		a.Log.Info("nobody can join before every server is upgraded", "schema", m.Schema, "needs", joining.Schema)
 	default:
-		cmd, err := a.Keyring.newAuthority(m.ClusterID)
+		cmd, err := a.Keyring.newAuthority(s)
 		if err != nil {
 			return err
 		}
@@ -55,20 +55,20 @@ func (a *Authority) Run(ctx context.Context) error {
 
 // Open is the cluster's authority. It is Unavailable while there is none yet.
 func (a *Authority) Open() (*trust.Authority, error) {
-	stored := a.Store.Snapshot().Authority(nil)
-	if stored == nil {
+	s := a.Store.Snapshot()
+	if s.Authority(nil) == nil {
 		return nil, fault.WithHint(fault.New(fault.Unavailable, "open", "the cluster's authority", "there is none yet"),
 			"it is made when a server leads and every server runs this version; try again")
 	}
-	return a.Keyring.authority(stored)
+	return a.Keyring.authority(s)
 }
 
-func (k *Keyring) newAuthority(cluster string) (*joining.AuthorityPut, error) {
+func (k *Keyring) newAuthority(s *state.Snap) (*joining.AuthorityPut, error) {
 	key, err := trust.NewKey()
 	if err != nil {
 		return nil, err
 	}
-	root, err := trust.NewRoot(cluster, key, time.Now())
+	root, err := trust.NewRoot(s.Meta(nil).ClusterID, key, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (k *Keyring) newAuthority(cluster string) (*joining.AuthorityPut, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "make", "the cluster's authority")
 	}
-	sealed, err := k.Seal(authorityName,
+	sealed, err := k.Seal(s, authorityName,
 		redact.MapOf(map[string]string{privatePart: base64.StdEncoding.EncodeToString(der)}))
 	if err != nil {
 		return nil, err
@@ -84,9 +84,10 @@ func (k *Keyring) newAuthority(cluster string) (*joining.AuthorityPut, error) {
 	return &joining.AuthorityPut{Root: root, Sealed: sealed}, nil
 }
 
-// authority opens the key, and makes sure that it belongs to the root.
-func (k *Keyring) authority(a *state.Authority) (*trust.Authority, error) {
-	m, err := k.Open(authorityName, a.Sealed)
+// authority opens the key, and makes sure that it belongs to the root. There is one.
+func (k *Keyring) authority(s *state.Snap) (*trust.Authority, error) {
+	a := s.Authority(nil)
+	m, err := k.Open(s, authorityName, a.Sealed)
 	if err != nil {
 		return nil, fault.WithHint(fault.Wrap(err, fault.Internal, "open", "the cluster's authority"),
 			"restore "+k.path+" from a copy")

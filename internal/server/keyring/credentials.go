@@ -9,14 +9,17 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/model/trust"
+	"berth/internal/port/credentials"
 )
 
 // Credentials are what a server shows to nodes and to other servers. Having the cluster's authority it issues its own
-// certificate, whenever that is due: so one that was off for longer than certificates live comes up again. The key
-// lives as long as the process, and is on no disk.
+// certificate, whenever that is due: so one that was off for longer than certificates live comes up again.
 type Credentials struct {
 	Name      string
 	Authority *Authority
+	// Own has the server's key, and what it last showed: without the cluster's state there is no authority. nil: nobody
+	// comes from elsewhere, and the key lives as long as the process.
+	Own *credentials.Credentials
 
 	mu   sync.Mutex
 	key  crypto.Signer
@@ -30,7 +33,11 @@ func (c *Credentials) Certificate() (*tls.Certificate, error) {
 	defer c.mu.Unlock()
 	now := time.Now()
 	if c.leaf == nil || now.After(c.leaf.NotBefore.Add(trust.RenewAfter)) || now.Before(c.leaf.NotBefore) {
-		if err := c.issue(now); err != nil {
+		switch err := c.issue(now); {
+		case err == nil:
+		case c.Own != nil && c.Own.Joined():
+			return c.Own.Certificate() // servers believe it by its key
+		default:
 			return nil, err
 		}
 	}
@@ -43,7 +50,7 @@ func (c *Credentials) issue(now time.Time) error {
 		return err
 	}
 	if c.key == nil {
-		if c.key, err = trust.NewKey(); err != nil {
+		if c.key, err = c.own(); err != nil {
 			return err
 		}
 	}
@@ -56,13 +63,32 @@ func (c *Credentials) issue(now time.Time) error {
 	if err != nil {
 		return fault.Wrap(err, fault.Internal, "read", "the server's certificate")
 	}
+	if c.Own != nil {
+		if err := c.Own.Keep(der, authority.Root); err != nil {
+			return err
+		}
+	}
 	c.leaf, c.root = leaf, authority.Root.Raw
 	return nil
+}
+
+func (c *Credentials) own() (crypto.Signer, error) {
+	if c.Own != nil {
+		return c.Own.Key(), nil
+	}
+	return trust.NewKey()
 }
 
 // Rules implements tlsport.Credentials. Without an authority nobody is believed.
 func (c *Credentials) Rules(string) trust.Rules {
 	rules := trust.Rules{Now: time.Now()}
+	if c.Own != nil { // a server that starts has no state yet
+		rules.Roots = c.Own.Roots()
+		rules.Known = map[string]trust.KeyID{}
+		for _, s := range c.Own.Servers() {
+			rules.Known[s.Name] = s.Key
+		}
+	}
 	if stored := c.Authority.Store.Snapshot().Authority(nil); stored != nil {
 		if root, err := x509.ParseCertificate(stored.Root); err == nil { // else there is no root to believe by
 			rules.Roots = []*x509.Certificate{root}

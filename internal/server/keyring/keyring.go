@@ -1,13 +1,15 @@
-// Package keyring owns the key that secrets are sealed with. The key lies in a file of the data directory and never in
-// the replicated state; what it sealed lies in the state and is of no use without it: secrets of volumes, and the
-// private parts of the key that the cluster signs with and of the authority that issues its certificates. Only package
-// server constructs it.
+// Package keyring owns the keys that secrets are sealed with: those of volumes, and the private parts of the keys that
+// the cluster signs with and of the authority that issues its certificates. Data keys lie in the replicated state,
+// beside what is sealed with them, each wrapped for every server and for the recovery keys that people keep. What opens
+// the wraps of a server, its root key, lies in a file of its data directory and never in the state. Only package server
+// constructs it.
 package keyring
 
 import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
+	"crypto/hpke"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
@@ -15,10 +17,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"berth/internal/base/durable"
 	"berth/internal/base/fault"
 	"berth/internal/base/redact"
+	"berth/internal/model/datakey"
+	"berth/internal/server/state"
 	"berth/internal/wire"
 )
 
@@ -26,14 +31,14 @@ const (
 	keySize  = 32
 	saltSize = 16
 	keyFile  = "root.key"
-	// format is the first byte of everything sealed.
-	format = 1
 )
 
 // Keyring seals and opens sets of secrets.
 type Keyring struct {
-	root []byte
-	path string
+	root   []byte
+	own    hpke.PrivateKey
+	path   string
+	opened sync.Map // data keys, []byte, by their wraps
 }
 
 // Create is Open, and makes the key where there is none: a file that only its owner may read, on disk before it is
@@ -41,11 +46,21 @@ type Keyring struct {
 func Create(dir string) (*Keyring, error) {
 	if Missing(dir) {
 		path := filepath.Join(dir, keyFile)
-		if err := create(dir, path); err != nil {
+		root := make([]byte, keySize)
+		_, _ = rand.Read(root) // crypto/rand.Read never fails
+		if err := writeKey(dir, path, root); err != nil {
 			return nil, fault.Wrap(err, fault.Internal, "make key", path)
 		}
 	}
 	return Open(dir)
+}
+
+// Unstored is a key that is on no disk: it opens nothing that there is.
+func Unstored() (*Keyring, error) {
+	root := make([]byte, keySize)
+	_, _ = rand.Read(root) // crypto/rand.Read never fails
+	own, err := ownKey(root)
+	return &Keyring{root: root, own: own, path: "a key that is on no disk"}, err
 }
 
 // Missing reports whether dir holds no root key: then Create makes one, and Open refuses.
@@ -83,16 +98,18 @@ func Open(dir string) (*Keyring, error) {
 			fault.New(fault.Denied, "open key", path, fmt.Sprintf("others may use it (mode %04o)", info.Mode().Perm())),
 			"chmod 600 "+path)
 	}
-	return &Keyring{root: root, path: path}, nil
+	own, err := ownKey(root)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "open key", path)
+	}
+	return &Keyring{root: root, own: own, path: path}, nil
 }
 
-// create writes a new key beside its place and links it there, so that a crash leaves a whole key or none.
-func create(dir, path string) error {
+// writeKey writes a new key beside its place and links it there, so that a crash leaves a whole key or none.
+func writeKey(dir, path string, key []byte) error {
 	if err := durable.MakeDir(dir, 0o700); err != nil {
 		return err
 	}
-	root := make([]byte, keySize)
-	_, _ = rand.Read(root) // crypto/rand.Read never fails
 	tmp := path + ".new"
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -101,7 +118,7 @@ func create(dir, path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(root)
+	_, err = f.Write(key)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = os.Link(tmp, path) // fails if the key is there: it is never replaced
@@ -112,50 +129,71 @@ func create(dir, path string) error {
 	return err
 }
 
-// Seal encrypts a set of secrets for the entry of that name: bytes sealed under one name don't open under another.
-func (k *Keyring) Seal(name string, m redact.Map) ([]byte, error) {
+// Seal encrypts a set of secrets for the entry of that name, with the data key that is the active one of a state: bytes
+// sealed under one name don't open under another. While a state has no data keys yet, the server's own key seals.
+func (k *Keyring) Seal(s *state.Snap, name string, m redact.Map) ([]byte, error) {
+	active := s.ActiveDataKey(nil)
+	if active == nil {
+		return seal(k.root, datakey.Root(), name, m)
+	}
+	key, err := k.dataKey(s, active.ID)
+	if err != nil {
+		return nil, fault.Note(err, "seal secrets", name)
+	}
+	return seal(key, datakey.Head(active.ID), name, m)
+}
+
+func seal(key, head []byte, name string, m redact.Map) ([]byte, error) {
 	plain, err := wire.Encode(m.Reveal())
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "seal secrets", name)
 	}
-	head := make([]byte, 1+saltSize)
-	head[0] = format
-	_, _ = rand.Read(head[1:])
-	aead, err := k.cipher(name, head[1:])
+	salt := make([]byte, saltSize)
+	_, _ = rand.Read(salt)
+	aead, err := newCipher(key, name, salt)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "seal secrets", name)
 	}
 	// The key is made for this one message, by its salt: a fixed nonce is used once with it.
-	return aead.Seal(head, make([]byte, aead.NonceSize()), plain, []byte(name)), nil
+	return aead.Seal(append(head, salt...), make([]byte, aead.NonceSize()), plain, []byte(name)), nil
 }
 
-// Open decrypts what Seal made under the same name.
-func (k *Keyring) Open(name string, sealed []byte) (redact.Map, error) {
-	broken := func(err error) error {
-		return fault.WithHint(fault.Wrap(err, fault.Internal, "open secrets", name),
-			"they were sealed with another key than "+k.path+"; register them again")
-	}
-	if len(sealed) < 1+saltSize || sealed[0] != format {
-		return nil, broken(errors.New("the stored form is not known"))
-	}
-	salt, body := sealed[1:1+saltSize], sealed[1+saltSize:]
-	aead, err := k.cipher(name, salt)
+// Open decrypts what Seal made under the same name, with the data keys of a state.
+func (k *Keyring) Open(s *state.Snap, name string, sealed []byte) (redact.Map, error) {
+	plain, err := k.open(s, name, sealed)
 	if err != nil {
-		return nil, broken(err)
-	}
-	plain, err := aead.Open(nil, make([]byte, aead.NonceSize()), body, []byte(name))
-	if err != nil {
-		return nil, broken(err)
+		return nil, fault.WithHint(fault.Wrap(err, fault.Internal, "open secrets", name),
+			"they were sealed with another key than "+k.path+" opens; register them again")
 	}
 	var m map[string]string
 	if err := wire.DecodeStrict(plain, &m); err != nil {
-		return nil, broken(err)
+		return nil, fault.Wrap(err, fault.Internal, "open secrets", name)
 	}
 	return redact.MapOf(m), nil
 }
 
-func (k *Keyring) cipher(name string, salt []byte) (cipher.AEAD, error) {
-	key, err := hkdf.Key(sha256.New, k.root, salt, "berth secrets "+name, keySize)
+func (k *Keyring) open(s *state.Snap, name string, sealed []byte) ([]byte, error) {
+	id, rest, ok := datakey.Split(sealed)
+	if !ok || len(rest) < saltSize {
+		return nil, errors.New("the stored form is not known")
+	}
+	key := k.root
+	if id != "" {
+		var err error
+		if key, err = k.dataKey(s, id); err != nil {
+			return nil, err
+		}
+	}
+	aead, err := newCipher(key, name, rest[:saltSize])
+	if err != nil {
+		return nil, err
+	}
+	return aead.Open(nil, make([]byte, aead.NonceSize()), rest[saltSize:], []byte(name))
+}
+
+// newCipher is that of one sealed entry.
+func newCipher(root []byte, name string, salt []byte) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, root, salt, "berth secrets "+name, keySize)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/redact"
 	"berth/internal/server/keyring"
+	"berth/internal/server/state"
 )
 
 func open(t *testing.T, dir string) *keyring.Keyring {
@@ -22,31 +23,34 @@ func open(t *testing.T, dir string) *keyring.Keyring {
 	return k
 }
 
+// bare is a state without data keys: a server's own key seals in it.
+func bare() *state.Snap { return state.New().Snapshot() }
+
 func TestSecretsOpenWithTheSameKeyAndNameOnly(t *testing.T) {
 	dir := t.TempDir()
 	k := open(t, dir)
-	sealed, err := k.Seal("vol", redact.MapOf(map[string]string{"user": "ann", "password": "canary-4711"}))
+	sealed, err := k.Seal(bare(), "vol", redact.MapOf(map[string]string{"user": "ann", "password": "canary-4711"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if bytes.Contains(sealed, []byte("canary")) || bytes.Contains(sealed, []byte("password")) {
 		t.Error("the sealed form shows what it holds")
 	}
-	got, err := open(t, dir).Open("vol", sealed) // another process, later
+	got, err := open(t, dir).Open(bare(), "vol", sealed) // another process, later
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got.Reveal()["password"] != "canary-4711" || got.Reveal()["user"] != "ann" {
 		t.Errorf("got %d values back", len(got))
 	}
-	if _, err := k.Open("other", sealed); !fault.Has(err, fault.Internal) {
+	if _, err := k.Open(bare(), "other", sealed); !fault.Has(err, fault.Internal) {
 		t.Errorf("under another name: %v", err)
 	}
-	if _, err := open(t, t.TempDir()).Open("vol", sealed); !fault.Has(err, fault.Internal) {
+	if _, err := open(t, t.TempDir()).Open(bare(), "vol", sealed); !fault.Has(err, fault.Internal) {
 		t.Errorf("with another key: %v", err)
 	}
 	sealed[len(sealed)-1] ^= 1
-	if _, err := k.Open("vol", sealed); err == nil {
+	if _, err := k.Open(bare(), "vol", sealed); err == nil {
 		t.Error("changed bytes were opened")
 	}
 }
@@ -54,11 +58,11 @@ func TestSecretsOpenWithTheSameKeyAndNameOnly(t *testing.T) {
 func TestSealingTwiceNeverGivesTheSameBytes(t *testing.T) {
 	k := open(t, t.TempDir())
 	m := redact.MapOf(map[string]string{"a": "b"})
-	x, err := k.Seal("n", m)
+	x, err := k.Seal(bare(), "n", m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	y, err := k.Seal("n", m)
+	y, err := k.Seal(bare(), "n", m)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"berth/internal/base/logkey"
 	"berth/internal/base/redact"
 	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/keys"
 	"berth/internal/server/state"
 )
 
@@ -31,14 +32,24 @@ type Signing struct {
 // Run makes the key when there is none, and otherwise sees whether this server can use it; then it waits for the end of
 // ctx. Run it on the leader alone.
 func (s *Signing) Run(ctx context.Context) error {
-	for k := range s.Store.Snapshot().SigningKeys(nil) {
-		if _, err := s.Keyring.private(k); err != nil {
+	snap, any := s.Store.Snapshot(), false
+	for k := range snap.SigningKeys(nil) {
+		any = true
+		if _, err := s.Keyring.private(snap, k); err != nil {
 			s.Log.Error("the cluster's signing key cannot be used by this server", "key", k.ID, logkey.Error, err)
 		}
+	}
+	if any {
 		<-ctx.Done()
 		return nil
 	}
-	cmd, err := s.Keyring.newSigningKey(ids.New())
+	id := ids.New()
+	if active := snap.ActiveDataKey(nil); active != nil {
+		id = active.ID
+	}
+	cmd, err := newSigningKey(id, func(name string, m redact.Map) ([]byte, error) {
+		return s.Keyring.Seal(snap, name, m)
+	})
 	if err != nil {
 		return err
 	}
@@ -49,22 +60,23 @@ func (s *Signing) Run(ctx context.Context) error {
 	return nil
 }
 
-func (k *Keyring) newSigningKey(id string) (*fsm.SigningKeyPut, error) {
+// newSigningKey makes a pair. Made beside a data key it has that one's id, and goes with it.
+func newSigningKey(id string, seal func(name string, m redact.Map) ([]byte, error)) (*keys.SigningKeyPut, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "make", "a signing key")
 	}
-	sealed, err := k.Seal(sealedName(id),
+	sealed, err := seal(sealedName(id),
 		redact.MapOf(map[string]string{privatePart: base64.StdEncoding.EncodeToString(private.Seed())}))
 	if err != nil {
 		return nil, err
 	}
-	return &fsm.SigningKeyPut{ID: id, Algorithm: EdDSA, Public: public, Sealed: sealed}, nil
+	return &keys.SigningKeyPut{ID: id, Algorithm: EdDSA, Public: public, Sealed: sealed}, nil
 }
 
 // private opens the private part of a signing key, and makes sure that it belongs to the public one.
-func (k *Keyring) private(key *state.SigningKey) (ed25519.PrivateKey, error) {
-	m, err := k.Open(sealedName(key.ID), key.Sealed)
+func (k *Keyring) private(s *state.Snap, key *state.SigningKey) (ed25519.PrivateKey, error) {
+	m, err := k.Open(s, sealedName(key.ID), key.Sealed)
 	if err != nil {
 		return nil, fault.WithHint(fault.Wrap(err, fault.Internal, "open", "signing key "+key.ID),
 			"restore "+k.path+" from a copy")

@@ -47,7 +47,7 @@ func lead(t *testing.T, c *localstate.Cluster, k *keyring.Keyring, says string) 
 func TestAClusterHasOneSigningKeyForGood(t *testing.T) {
 	c, k := localstate.New(t), open(t, t.TempDir())
 	first := lead(t, c, k, "")
-	m, err := k.Open("signing key "+first.ID, first.Sealed)
+	m, err := k.Open(c.Store.Snapshot(), "signing key "+first.ID, first.Sealed)
 	if err != nil {
 		t.Fatal(err)
 	}

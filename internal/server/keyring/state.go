@@ -8,23 +8,30 @@ import (
 	"berth/internal/server/state"
 )
 
-// Unopened tries everything that is sealed in a state; it returns what the key does not open, and how many there are.
+// Unopened tries everything that is sealed in a state, and the keys that it is sealed with; it returns what this server
+// does not open, and how many there are.
 func (k *Keyring) Unopened(s *state.Snap) (bad []error, all int) {
-	for key := range s.SigningKeys(nil) {
+	for key := range s.DataKeys(nil) {
 		all++
-		if _, err := k.private(key); err != nil {
+		if _, err := k.dataKey(s, key.ID); err != nil {
 			bad = append(bad, err)
 		}
 	}
-	if a := s.Authority(nil); a != nil {
+	for key := range s.SigningKeys(nil) {
 		all++
-		if _, err := k.authority(a); err != nil {
+		if _, err := k.private(s, key); err != nil {
+			bad = append(bad, err)
+		}
+	}
+	if s.Authority(nil) != nil {
+		all++
+		if _, err := k.authority(s); err != nil {
 			bad = append(bad, err)
 		}
 	}
 	for e := range s.Secrets(nil) {
 		all++
-		if _, err := k.Open(e.Name, e.Data); err != nil {
+		if _, err := k.Open(s, e.Name, e.Data); err != nil {
 			bad = append(bad, err)
 		}
 	}

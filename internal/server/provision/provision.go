@@ -24,7 +24,7 @@ const Schema = 6
 
 // Corrects is the number from which on a registration replaces what its version before asked for in vain, and what no
 // job asks for any more goes.
-const Corrects = 7
+const Corrects = 8
 
 // Wanted is a volume that a job says how to make.
 type Wanted struct {

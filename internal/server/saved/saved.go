@@ -18,8 +18,8 @@ type Secrets interface {
 }
 
 // Load reads a saved state, and makes sure that servers with that key can use it. Without secrets nothing is tried: the
-// key is refused for itself.
-func Load(r io.Reader, secrets Secrets) (*state.Store, savefile.Meta, error) {
+// key is refused for itself. Whoever is to use the state has its data keys wrapped for them before; nil: they are.
+func Load(r io.Reader, secrets Secrets, rewrap func(*state.Store) error) (*state.Store, savefile.Meta, error) {
 	meta, data, err := savefile.Decode(r)
 	if err != nil {
 		return nil, meta, err
@@ -33,14 +33,20 @@ func Load(r io.Reader, secrets Secrets) (*state.Store, savefile.Meta, error) {
 	if s.Meta(nil) == nil {
 		return nil, meta, fault.New(fault.Invalid, "restore", "the servers' state", "the saved state is empty")
 	}
+	if rewrap != nil {
+		if err := rewrap(store); err != nil {
+			return nil, meta, err
+		}
+	}
 	if secrets == nil {
 		return store, meta, nil
 	}
-	if bad, _ := secrets.Unopened(s); len(bad) > 0 {
+	if bad, _ := secrets.Unopened(store.Snapshot()); len(bad) > 0 {
 		return nil, meta, fault.WithHint(
 			fault.New(fault.Denied, "restore", "the servers' state",
 				"the secrets in the saved state were sealed with another key than this server has"),
-			"end the agent, move its server directory away, put the root.key of that cluster into server/keyring, and "+
+			"give a recovery key of that cluster: berth operator snapshot restore -recovery-key-file FILE; or end the "+
+				"agent, move its server directory away, put the root.key of that cluster into server/keyring, and "+
 				"start it")
 	}
 	return store, meta, nil

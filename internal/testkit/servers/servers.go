@@ -107,6 +107,9 @@ func (c *Cluster) shareKey() {
 	}
 }
 
+// Dir is where the server has its data.
+func (m *Member) Dir() string { return m.dir }
+
 // Start runs the server on what it left.
 func (m *Member) Start() {
 	m.c.t.Helper()
@@ -279,9 +282,7 @@ func (c *Cluster) dial(
 type streams struct{ *Member }
 
 // Open implements raftlog.Network.
-func (s streams) Open(to string, within time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(s.c.t.Context(), within)
-	defer cancel()
+func (s streams) Open(ctx context.Context, to string) (net.Conn, error) {
 	return s.c.dial(ctx, s.Name, to, tlsport.Raft, s.cred)
 }
 

@@ -13,15 +13,34 @@ import (
 )
 
 // logger shows a slog.Logger to the libraries beneath. What they tell as information is detail to us, and what they
-// warn of (an election at the start of a lone server) is information: only their errors keep their level.
+// warn of (an election at the start of a lone server) is information: only their errors keep their level, and
+// only where they are this server's own.
 type logger struct {
-	to   *slog.Logger
-	name string
-	args []any
+	to    *slog.Logger
+	name  string
+	args  []any
+	quiet bool // errors are detail, too
 }
 
 // NewLogger shows a slog.Logger to the library.
 func NewLogger(to *slog.Logger) hclog.Logger { return logger{to: to, name: "raft"} }
+
+// NewTransportLogger shows a slog.Logger to what carries Raft between servers: each error of a connection is detail, as
+// another connection follows.
+func NewTransportLogger(to *slog.Logger) hclog.Logger {
+	return logger{to: to, name: "raft", quiet: true}
+}
+
+// ofPeer reports whether a line is about another server: it comes again and again while that one does not answer, and
+// the log says itself, once, that it does not.
+func ofPeer(args []any) bool {
+	for i := 0; i+1 < len(args); i += 2 {
+		if k, ok := args[i].(string); ok && (k == "peer" || k == "target") {
+			return true
+		}
+	}
+	return false
+}
 
 // Log tells at a level.
 func (l logger) Log(level hclog.Level, msg string, args ...any) {
@@ -33,9 +52,9 @@ func (l logger) Log(level hclog.Level, msg string, args ...any) {
 		all = append(all, a)
 	}
 	switch {
-	case level >= hclog.Error:
+	case level >= hclog.Error && !l.quiet && !ofPeer(args):
 		l.to.Error(msg, all...)
-	case level == hclog.Warn:
+	case level == hclog.Warn && !l.quiet:
 		l.to.Info(msg, all...)
 	default:
 		l.to.Debug(msg, all...)

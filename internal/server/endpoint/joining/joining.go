@@ -15,6 +15,7 @@ import (
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/joining"
+	"berth/internal/server/fsm/keys"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -24,11 +25,18 @@ type Authority interface {
 	Open() (*trust.Authority, error)
 }
 
+// Wraps lets a server open the data keys.
+type Wraps interface {
+	WrapFor(s *state.Snap, name string, public []byte) (*keys.Wrap, error)
+}
+
 // Config names what the endpoints stand on.
 type Config struct {
 	serving.Base
 	Proposer  fsm.Proposer
 	Authority Authority
+	Servers   Servers
+	Wraps     Wraps
 	Log       *slog.Logger
 }
 
@@ -47,6 +55,11 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.cfg.Base, s, wire.TrustAdmit, e.admit)
 	serving.Unary(e.cfg.Base, s, wire.TrustAdmissions, e.admissions)
 	serving.Unary(e.cfg.Base, s, wire.TrustRevoke, e.revoke)
+	serving.Unary(e.cfg.Base, s, wire.ServerList, e.list)
+	serving.Unary(e.cfg.Base, s, wire.ServerAnnounce, e.announce)
+	serving.Unary(e.cfg.Base, s, wire.ServerRemove, e.remove)
+	serving.Unary(e.cfg.Base, s, wire.ServerTransfer, e.transfer)
+	wire.ServerProgress.Serve(s, e.progress)
 }
 
 // RegisterOpen adds what is answered to those who have no certificate.
@@ -68,7 +81,7 @@ func (e *Endpoints) certify(ctx context.Context, req *wire.CertifyRequest) (*wir
 	if err != nil {
 		return nil, err
 	}
-	if err := e.join(ctx, r, req.Token); err != nil {
+	if err := e.join(ctx, r, req); err != nil {
 		return nil, err
 	}
 	now := time.Now()
@@ -76,21 +89,30 @@ func (e *Endpoints) certify(ctx context.Context, req *wire.CertifyRequest) (*wir
 	if err != nil {
 		return nil, err
 	}
-	return &wire.CertifyReply{Certificate: der, Roots: [][]byte{authority.Root.Raw}, Now: now}, nil
+	return &wire.CertifyReply{
+		Certificate: der,
+		Roots:       [][]byte{authority.Root.Raw},
+		Now:         now,
+		Servers:     listed(e.cfg.Store.Snapshot()),
+	}, nil
 }
 
 // join makes sure that who asks is a member.
-func (e *Endpoints) join(ctx context.Context, r trust.Request, secret wire.Secrets) error {
+func (e *Endpoints) join(ctx context.Context, r trust.Request, req *wire.CertifyRequest) error {
 	if m := e.cfg.Store.Snapshot().Member(nil, r.Role, r.ID); m != nil {
 		return m.Accepts(r.Key)
 	}
-	token, ok, err := secret.OpenToken()
+	token, ok, err := req.Token.OpenToken()
 	if err != nil {
 		return err
 	}
 	if !ok {
 		return fault.WithHint(fault.New(fault.Denied, "certify", r.String(), "it has not joined this cluster"),
 			"make a join token where a server is, berth operator join-token create, and start the agent with it")
+	}
+	if r.Role == trust.Server && (req.Address == "" || len(req.Seal) == 0) {
+		return fault.WithHint(fault.New(fault.Invalid, "join as", r.String(), "it does not say where it is found"),
+			`write addresses { rpc = "10.0.0.1" } or advertise { rpc = "10.0.0.1:4647" }`)
 	}
 	// What is refused is written nowhere: whoever guesses would write as fast as he guesses.
 	known := e.cfg.Store.Snapshot().Admission(nil, token.ID)
@@ -101,13 +123,22 @@ func (e *Endpoints) join(ctx context.Context, r trust.Request, secret wire.Secre
 		}
 		return err
 	}
-	m, _, err := fsm.Propose[*trust.Member](ctx, e.cfg.Proposer, &joining.Join{
+	cmd := &joining.Join{
 		Role:  r.Role,
 		ID:    r.ID,
 		Key:   r.Key,
 		Token: token.ID,
 		Hash:  token.Hash(),
-	})
+	}
+	if r.Role == trust.Server {
+		wraps, err := e.cfg.Wraps.WrapFor(e.cfg.Store.Snapshot(), r.ID, req.Seal)
+		if err != nil {
+			return err
+		}
+		cmd.Address, cmd.Seal = req.Address, req.Seal
+		cmd.Wraps = wraps.Wraps
+	}
+	m, _, err := fsm.Propose[*trust.Member](ctx, e.cfg.Proposer, cmd)
 	if err != nil {
 		return err
 	}
@@ -117,9 +148,9 @@ func (e *Endpoints) join(ctx context.Context, r trust.Request, secret wire.Secre
 
 // admit makes a join token. The servers know its hash alone: it stands in this answer alone.
 func (e *Endpoints) admit(ctx context.Context, req *wire.AdmitRequest) (*wire.AdmitReply, error) {
-	if req.Role == trust.Server {
-		return nil, fault.New(fault.Unsupported, "make", "join token",
-			"other servers cannot join yet: it may be for a node")
+	if req.Role == trust.Server && len(listed(e.cfg.Store.Snapshot())) == 0 {
+		return nil, fault.WithHint(fault.New(fault.Unsupported, "make", "join token",
+			"no server can be reached by another one"), `let this one listen: addresses { rpc = "10.0.0.1" }`)
 	}
 	authority, err := e.cfg.Authority.Open()
 	if err != nil {

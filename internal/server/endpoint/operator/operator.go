@@ -29,6 +29,7 @@ type Config struct {
 	Proposer fsm.Proposer
 	Servers  Restorer
 	Secrets  saved.Secrets
+	Keys     Keys
 	Log      *slog.Logger
 }
 
@@ -44,6 +45,9 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.cfg.Base, s, wire.RecoveryBegin, e.begin)
 	serving.Unary(e.cfg.Base, s, wire.RecoveryFinish, e.finish)
 	serving.Unary(e.cfg.Base, s, wire.RecoveryDismiss, e.dismiss)
+	serving.Unary(e.cfg.Base, s, wire.DataKeys, e.dataKeys)
+	serving.Unary(e.cfg.Base, s, wire.DataKeyRotate, e.rotate)
+	serving.Unary(e.cfg.Base, s, wire.DataKeyRemove, e.removeKey)
 	serving.Stream(e.cfg.Base, s, wire.StateSave, e.save)
 	serving.Stream(e.cfg.Base, s, wire.StateRestore, e.restore)
 }

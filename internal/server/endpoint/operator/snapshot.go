@@ -52,6 +52,7 @@ func (e *Endpoints) save(_ *wire.Empty, stream *wire.Stream[wire.StateChunk, wir
 		Index:       s.Index(),
 		Schema:      m.Schema,
 		Counts:      count(s),
+		Holders:     holders(s),
 	}, data.Bytes())
 	if err != nil {
 		return err
@@ -62,6 +63,22 @@ func (e *Endpoints) save(_ *wire.Empty, stream *wire.Stream[wire.StateChunk, wir
 		}
 	}
 	return stream.Send(&wire.StateChunk{Last: true})
+}
+
+// holders are who can open all that is sealed in a state.
+func holders(s *state.Snap) []string {
+	var out []string
+	for i, k := range slices.Collect(s.DataKeys(nil)) {
+		var of []string
+		for _, h := range k.Holders() {
+			of = append(of, h.String())
+		}
+		if i > 0 {
+			of = slices.DeleteFunc(of, func(h string) bool { return !slices.Contains(out, h) })
+		}
+		out = of
+	}
+	return out
 }
 
 func count(s *state.Snap) map[string]int {
@@ -100,7 +117,9 @@ func (e *Endpoints) restore(req *wire.RecoveryWord, stream *wire.Stream[wire.Wri
 			break
 		}
 	}
-	store, meta, err := saved.Load(&file, e.cfg.Secrets)
+	store, meta, err := saved.Load(&file, e.cfg.Secrets, func(s *state.Store) error {
+		return e.cfg.Keys.Rewrap(s, e.cfg.Store.Snapshot(), req.RecoveryKey.RecoveryKey())
+	})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/model/trust"
 	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/keys"
 	"berth/internal/server/state"
 )
 
@@ -93,6 +94,12 @@ type Join struct {
 	Key   trust.KeyID
 	Token string // its id
 	Hash  []byte // of what was shown
+	// Seal is a server's, and Wraps are the data keys, sealed for it: who is in can open what is sealed. A cluster that
+	// has data keys understands them.
+	Seal  []byte         `cbor:",omitempty"`
+	Wraps []keys.Wrapped `cbor:",omitempty"`
+	// Address is where others reach a server.
+	Address string `cbor:",omitempty"`
 }
 
 // Apply returns the *trust.Member.
@@ -111,9 +118,15 @@ func (c *Join) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 		Role:   c.Role,
 		ID:     c.ID,
 		Key:    c.Key,
+		Seal:   c.Seal,
 		Token:  c.Token,
 		Joined: st.Time,
+
+		Address: c.Address,
 	}
 	tx.PutMember(m)
+	if _, err := (&keys.Wrap{Wraps: c.Wraps}).Apply(tx, st); err != nil {
+		return nil, err
+	}
 	return m, nil
 }

@@ -31,7 +31,8 @@ func Restored(saved *state.Store, present *state.Snap, index uint64, begin *Begi
 }
 
 // keepTrust keeps who has joined this cluster since the state was saved, and the join tokens as they are now: one that
-// was revoked or used up lets nobody in again. A state of another cluster knows nobody of this one.
+// was revoked or used up lets nobody in again, nor is a server a member again that was removed, or found where it was.
+// A state of another cluster knows nobody of this one.
 func keepTrust(tx *state.Tx, present *state.Snap) {
 	now, then := present.Meta(nil), tx.Meta(nil)
 	for _, a := range slices.Collect(tx.Admissions(nil)) {
@@ -46,10 +47,8 @@ func keepTrust(tx *state.Tx, present *state.Snap) {
 	}
 	for _, role := range []trust.Role{trust.Server, trust.Node} {
 		for m := range present.Members(nil, role) {
-			if tx.Member(nil, role, m.ID) == nil {
-				kept := *m
-				tx.PutMember(&kept)
-			}
+			kept := *m
+			tx.PutMember(&kept)
 		}
 	}
 	if a := present.Authority(nil); a != nil && tx.Authority(nil) == nil {

@@ -38,6 +38,7 @@ func TestARestoredStateKeepsWhoIsTrustedNow(t *testing.T) {
 		saved := begun(t, cluster, func(tx *state.Tx) {
 			tx.PutMember(&trust.Member{Role: trust.Node, ID: "old", Key: "ko"})
 			tx.PutAdmission(&trust.Admission{ID: "revoked"})
+			tx.PutMember(&trust.Member{Role: trust.Server, ID: "gone", Key: "kg"})
 			tx.PutAuthority(&state.Authority{Root: []byte("root")})
 		})
 		id := cluster
@@ -47,6 +48,7 @@ func TestARestoredStateKeepsWhoIsTrustedNow(t *testing.T) {
 		present := begun(t, id, func(tx *state.Tx) {
 			tx.PutMember(&trust.Member{Role: trust.Node, ID: "old", Key: "ko"})
 			tx.PutMember(&trust.Member{Role: trust.Node, ID: "new", Key: "kn"})
+			tx.PutMember(&trust.Member{Role: trust.Server, ID: "gone", Key: "kg", Removed: time.Unix(1, 0)})
 			tx.PutAdmission(&trust.Admission{ID: "made since"})
 		})
 		_, err := recovery.Restored(saved, present.Snapshot(), 9, &recovery.Begin{
@@ -61,6 +63,9 @@ func TestARestoredStateKeepsWhoIsTrustedNow(t *testing.T) {
 		s := saved.Snapshot()
 		if got := s.Member(nil, trust.Node, "new") != nil; got != same {
 			t.Errorf("same cluster: %t: who joined since is in: %t", same, got)
+		}
+		if got := s.Member(nil, trust.Server, "gone").Gone(); got != same {
+			t.Errorf("same cluster: %t: the server that was removed since is gone: %t", same, got)
 		}
 		if got := s.Admission(nil, "made since") != nil; got != same {
 			t.Errorf("same cluster: %t: the token of since is there: %t", same, got)

@@ -1,8 +1,11 @@
-package fsm
+package keys
 
-import "berth/internal/server/state"
+import (
+	"berth/internal/server/fsm"
+	"berth/internal/server/state"
+)
 
-func init() { Register[SigningKeyPut]("signing-key-put", 1, "server/keyring") }
+func init() { fsm.Register[SigningKeyPut]("signing-key-put", 1, "server/keyring") }
 
 // SigningKeyPut gives the cluster the key that it signs with. One that has a key keeps it.
 type SigningKeyPut struct {
@@ -13,7 +16,7 @@ type SigningKeyPut struct {
 }
 
 // Apply returns the *state.SigningKey that holds.
-func (c *SigningKeyPut) Apply(tx *state.Tx, st Stamp) (any, error) {
+func (c *SigningKeyPut) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 	for k := range tx.SigningKeys(nil) {
 		return k, nil
 	}

@@ -122,7 +122,7 @@ func runs(t *testing.T, cfg Config, node ids.Node) (c *Credentials, stop func())
 		t.Fatal(err)
 	}
 	g, ctx := lifecycle.NewGroup(context.WithoutCancel(t.Context()))
-	g.Go("credentials", func() error { return c.Run(ctx, node) })
+	g.Go("credentials", func() error { return c.Run(ctx, Self{ID: string(node)}) })
 	return c, func() {
 		g.Stop()
 		if err := g.Wait(); err != nil {
@@ -148,7 +148,8 @@ func beats(t *testing.T, c *Credentials) error {
 func TestANodeJoinsOnceAndRenewsByItsKey(t *testing.T) {
 	a := serves(t, trust.RenewAfter+time.Hour)
 	dir, node := t.TempDir(), ids.Node(ids.New())
-	cfg := Config{Dir: dir, Servers: []string{"127.0.0.1:1", a.addr}, TokenFile: a.token(t)} // nobody is at the first
+	// Nobody is at the first.
+	cfg := Config{Role: trust.Node, Dir: dir, Servers: []string{"127.0.0.1:1", a.addr}, TokenFile: a.token(t)}
 	c, stop := runs(t, cfg, node)
 	await.Eventually(t, "it has joined and renewed", func() bool { return len(a.seen()) == 2 })
 	await.Eventually(t, "it is believed", func() bool { return beats(t, c) == nil })
@@ -181,7 +182,7 @@ func TestANodeJoinsOnceAndRenewsByItsKey(t *testing.T) {
 // issued is a certificate for the node's key of a moment.
 func issued(t *testing.T, a *authority, c *Credentials, at time.Time) []byte {
 	t.Helper()
-	p := trust.Principal{Cluster: a.ID, Role: trust.Node, ID: string(c.node)}
+	p := trust.Principal{Cluster: a.ID, Role: trust.Node, ID: c.self.ID}
 	der, err := a.Authority.Issue(p, c.key.Public(), at)
 	if err != nil {
 		t.Fatal(err)
@@ -192,11 +193,11 @@ func issued(t *testing.T, a *authority, c *Credentials, at time.Time) []byte {
 // TestATokenOfAnotherClusterIsSentNowhere.
 func TestATokenOfAnotherClusterIsSentNowhere(t *testing.T) {
 	a, other := serves(t), serves(t)
-	c := New(Config{Dir: t.TempDir(), Servers: []string{a.addr}, TokenFile: other.token(t)})
+	c := New(Config{Role: trust.Node, Dir: t.TempDir(), Servers: []string{a.addr}, TokenFile: other.token(t)})
 	if err := c.Open(); err != nil {
 		t.Fatal(err)
 	}
-	c.node = ids.Node(ids.New())
+	c.self = Self{ID: ids.New()}
 	err := c.certify(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "another root") || len(a.seen()) > 0 {
 		t.Errorf("%v, %d requests came", err, len(a.seen()))
@@ -205,7 +206,7 @@ func TestATokenOfAnotherClusterIsSentNowhere(t *testing.T) {
 
 // TestNothingIsShownBeforeTheJoin: what needs a certificate waits for it, and says so when it is given up.
 func TestNothingIsShownBeforeTheJoin(t *testing.T) {
-	c := New(Config{Dir: t.TempDir(), Servers: []string{"127.0.0.1:1"}})
+	c := New(Config{Role: trust.Node, Dir: t.TempDir(), Servers: []string{"127.0.0.1:1"}})
 	if err := c.Open(); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +231,7 @@ func TestWhatIsDamagedIsNotReplaced(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := New(Config{Dir: dir, Servers: []string{"s"}}).Open()
+		err := New(Config{Role: trust.Node, Dir: dir, Servers: []string{"s"}}).Open()
 		if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -244,6 +245,7 @@ func TestWhatIsDamagedIsNotReplaced(t *testing.T) {
 func TestAClockThatWasSetBackLetsNothingLiveAgain(t *testing.T) {
 	a := serves(t)
 	c := New(Config{
+		Role:      trust.Node,
 		Dir:       t.TempDir(),
 		Servers:   []string{a.addr},
 		TokenFile: a.token(t),
@@ -252,7 +254,7 @@ func TestAClockThatWasSetBackLetsNothingLiveAgain(t *testing.T) {
 	if err := c.Open(); err != nil {
 		t.Fatal(err)
 	}
-	c.node = ids.Node(ids.New())
+	c.self = Self{ID: ids.New()}
 	if err := c.certify(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,129 @@
+package cluster
+
+import (
+	"context"
+	"strconv"
+
+	"berth/api"
+	"berth/internal/cli/kit"
+)
+
+func newRaft(e *kit.Env) *kit.Command {
+	cmd := &kit.Command{Use: "raft", Short: "Look at the servers that keep the log, and change them"}
+	return cmd.Add(newListPeers(e), newRemovePeer(e), newTransfer(e))
+}
+
+func newListPeers(e *kit.Env) *kit.Command {
+	var o api.QueryOptions
+	var formats kit.Formats
+	cmd := &kit.Command{
+		Use:     "list-peers [flags]",
+		Short:   "List the servers that keep the log",
+		Example: "  berth operator raft list-peers",
+		Run: func(ctx context.Context, _ []string) error {
+			out, err := e.Client().Operator().RaftConfiguration(ctx, &o)
+			return formats.Show(e.Out, out, kit.Doing(err, "list", "servers", ""), func() {
+				kit.List(e.Out, out.Servers, "servers", []string{"Node", "ID", "Address", "State", "Voter", "RaftProtocol"},
+					func(s *api.RaftServer) []string {
+						state := "follower"
+						if s.Leader {
+							state = "leader"
+						}
+						return []string{s.Node, s.ID, s.Address, state, strconv.FormatBool(s.Voter), s.RaftProtocol}
+					})
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&o.Stale, "stale", false, "as any server knows them, also without a leader")
+	return formats.AddTo(cmd)
+}
+
+// forGood says what removing a server means.
+const forGood = `The server is out for good: it is not asked for a majority any more, is refused by the others, and stops when it
+hears of it. Its name stays taken. To bring the machine back, give the agent another name, move the directory server of
+its data_dir away, and let it join with a token. The node beside it, with its tasks, is not touched.`
+
+func newRemovePeer(e *kit.Env) *kit.Command {
+	var id string
+	cmd := &kit.Command{
+		Use:     "remove-peer -peer-id <id>",
+		Short:   "Take a server out of the cluster, for good",
+		Long:    forGood,
+		Example: "  berth operator raft remove-peer -peer-id db2.global",
+		Run: func(ctx context.Context, _ []string) error {
+			if id == "" {
+				return kit.Usage("name the server: -peer-id ID, as berth operator raft list-peers shows it")
+			}
+			if err := e.Client().Operator().RemovePeer(ctx, id); err != nil {
+				return kit.Doing(err, "remove", "server", id)
+			}
+			e.Out.Printf("Removed server %s\n", kit.Clean(id))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&id, "peer-id", "", "`id` of the server")
+	return cmd
+}
+
+func newTransfer(e *kit.Env) *kit.Command {
+	var id string
+	cmd := &kit.Command{
+		Use:   "transfer-leadership [flags]",
+		Short: "Have another server lead",
+		Long: `Has the server that leads give the leadership to another one: the one that is named, or the one that has most
+of the log. Calls wait for the moment that it takes.`,
+		Example: "  berth operator raft transfer-leadership -peer-id db2.global",
+		Run: func(ctx context.Context, _ []string) error {
+			if err := e.Client().Operator().TransferLeadership(ctx, id); err != nil {
+				return kit.Doing(err, "give the leadership to", "server", id)
+			}
+			e.Out.Printf("Another server leads\n")
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&id, "peer-id", "", "`id` of the server that is to lead")
+	return cmd
+}
+
+func newForceLeave(e *kit.Env) *kit.Command {
+	return &kit.Command{
+		Use:     "force-leave <server>",
+		Short:   "Take a server out of the cluster, for good",
+		Long:    forGood,
+		Example: "  berth server force-leave db2.global",
+		Run: func(ctx context.Context, args []string) error {
+			return kit.Doing(e.Client().Cluster().ForceLeave(ctx, args[0]), "remove", "server", args[0])
+		},
+	}
+}
+
+func newAutopilot(e *kit.Env) *kit.Command {
+	cmd := &kit.Command{Use: "autopilot", Short: "Look at the health of the servers"}
+	return cmd.Add(newHealth(e))
+}
+
+func newHealth(e *kit.Env) *kit.Command {
+	var formats kit.Formats
+	cmd := &kit.Command{
+		Use:   "health [flags]",
+		Short: "Show how the servers are",
+		Long: `Shows each server as the one that leads sees it, and how many may fail yet before nothing is written any more.
+Nobody acts by it: a server that fails stays a member until a person removes it.`,
+		Example: "  berth operator autopilot health",
+		Run: func(ctx context.Context, _ []string) error {
+			out, err := e.Client().Operator().AutopilotHealth(ctx)
+			return formats.Show(e.Out, out, kit.Doing(err, "ask for", "the health of the servers", ""), func() {
+				e.Out.Printf("Healthy: %t\nFailure Tolerance: %d\nLeader: %s\n\n", out.Healthy, out.FailureTolerance,
+					kit.Clean(out.Leader))
+				kit.List(e.Out, out.Servers, "servers", []string{"ID", "Name", "Address", "SerfStatus", "Version", "Leader",
+					"Voter", "Healthy", "LastContact", "LastTerm", "LastIndex", "StableSince"},
+					func(s *api.ServerHealth) []string {
+						return []string{s.ID, s.Name, s.Address, s.SerfStatus, s.Version, strconv.FormatBool(s.Leader),
+							strconv.FormatBool(s.Voter), strconv.FormatBool(s.Healthy), s.LastContact,
+							strconv.FormatUint(s.LastTerm, 10), strconv.FormatUint(s.LastIndex, 10), kit.At(s.StableSince)}
+					})
+			})
+		},
+	}
+	return formats.AddTo(cmd)
+}

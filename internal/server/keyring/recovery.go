@@ -1,0 +1,219 @@
+package keyring
+
+import (
+	"bytes"
+	"crypto/ecdh"
+	"crypto/hpke"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"berth/internal/base/fault"
+	"berth/internal/model/datakey"
+	"berth/internal/server/fsm/keys"
+	"berth/internal/server/state"
+)
+
+// recoveryFile is the recovery key that a server makes where nobody has said what the recovery keys are.
+const recoveryFile = "recovery.key"
+
+// Recovery says which keys of people open the data keys beside the servers. The zero value says nothing: what there is
+// stays, and a new cluster gets a key.
+type Recovery struct {
+	Said bool     // Keys are all that there are, be it none
+	Keys [][]byte // public, X25519
+}
+
+// ParseRecovery reads what a configuration says: public keys in base64, or the one word none.
+func ParseRecovery(said []string) (Recovery, error) {
+	if len(said) == 0 {
+		return Recovery{}, nil
+	}
+	if len(said) == 1 && said[0] == "none" {
+		return Recovery{Said: true}, nil
+	}
+	out := Recovery{Said: true}
+	for _, text := range said {
+		public, err := base64.StdEncoding.DecodeString(text)
+		if err == nil {
+			_, err = ecdh.X25519().NewPublicKey(public)
+		}
+		if err != nil {
+			return Recovery{}, fault.WithHint(
+				fault.New(fault.Invalid, "read", "recovery key "+text, "it is no public key of X25519 in base64"),
+				`write keys of 32 bytes in base64, or recovery = ["none"]`)
+		}
+		out.Keys = append(out.Keys, public)
+	}
+	return out, nil
+}
+
+// recipient is who has a recovery key: named by the beginning of its hash.
+func recoveryRecipient(public []byte) datakey.Recipient {
+	sum := sha256.Sum256(public)
+	return datakey.Recipient{
+		Holder: datakey.Holder{Kind: datakey.Recovery, Name: hex.EncodeToString(sum[:8])},
+		Public: public,
+	}
+}
+
+// apply makes the recovery keys among recipients those that were said.
+func (r Recovery) apply(to []datakey.Recipient) []datakey.Recipient {
+	if !r.Said {
+		return to
+	}
+	to = slices.DeleteFunc(to, func(r datakey.Recipient) bool { return r.Kind == datakey.Recovery })
+	for _, public := range r.Keys {
+		to = append(to, recoveryRecipient(public))
+	}
+	return to
+}
+
+// surplus takes away what is wrapped for recovery keys that are not said any more; nil: nothing is.
+func (r Recovery) surplus(s *state.Snap) *keys.Unwrap {
+	if !r.Said {
+		return nil
+	}
+	out := &keys.Unwrap{}
+	for k := range s.DataKeys(nil) {
+		for i := range k.Wraps {
+			w := &k.Wraps[i]
+			said := slices.ContainsFunc(r.Keys, func(public []byte) bool { return bytes.Equal(public, w.Public) })
+			if w.Kind == datakey.Recovery && !said && !slices.Contains(out.Holders, w.Holder) {
+				out.Holders = append(out.Holders, w.Holder)
+			}
+		}
+	}
+	if len(out.Holders) == 0 {
+		return nil
+	}
+	return out
+}
+
+func (k *Keyring) recoveryPath() string { return filepath.Join(filepath.Dir(k.path), recoveryFile) }
+
+// makeRecovery is the public part of the recovery key in its file, which is made where it is missing: on disk before
+// anything is wrapped for it.
+func (k *Keyring) makeRecovery() ([]byte, error) {
+	path := k.recoveryPath()
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		plain := make([]byte, keySize)
+		_, _ = rand.Read(plain) // crypto/rand.Read never fails
+		text := base64.StdEncoding.EncodeToString(plain) + "\n"
+		if err := writeKey(filepath.Dir(path), path, []byte(text)); err != nil {
+			return nil, fault.Wrap(err, fault.Internal, "make key", path)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "read key", path)
+	}
+	private, err := parseRecoveryKey(string(text))
+	if err != nil {
+		return nil, fault.Note(err, "read key", path)
+	}
+	return private.PublicKey().Bytes(), nil
+}
+
+// parseRecoveryKey reads the private part of a recovery key: 32 bytes in base64.
+func parseRecoveryKey(text string) (hpke.PrivateKey, error) {
+	plain, err := base64.StdEncoding.DecodeString(string(bytes.TrimSpace([]byte(text))))
+	if err == nil && len(plain) != keySize {
+		err = fmt.Errorf("it has %d bytes, a key has %d", len(plain), keySize)
+	}
+	if err != nil {
+		return nil, fault.WithHint(fault.Wrap(err, fault.Invalid, "read", "a recovery key"),
+			"give the file that the first server has made as "+recoveryFile+", or a key of X25519 in base64")
+	}
+	return kem.NewPrivateKey(plain)
+}
+
+// Rewrap makes a saved state one that the present servers can open, before it takes the place of theirs: what any of
+// them, or a recovery key (empty: none), opens of it is wrapped for all of them. Of the same cluster it keeps the data
+// keys that came since, so that nothing that is sealed anywhere is lost. What nobody here opens stays as it is.
+func (k *Keys) Rewrap(saved *state.Store, present *state.Snap, recovery string) error {
+	var other hpke.PrivateKey
+	if recovery != "" {
+		var err error
+		if other, err = parseRecoveryKey(recovery); err != nil {
+			return err
+		}
+	}
+	s := saved.Snapshot()
+	var next []*datakey.Key
+	for key := range s.DataKeys(nil) {
+		plain, err := k.openSaved(s, present, key, other)
+		if err != nil {
+			continue // whoever restores is told what stays closed
+		}
+		now, err := rewrapped(s, key, plain, k.recipients(present, nil))
+		if err != nil {
+			return err
+		}
+		next = append(next, now)
+	}
+	then, now := s.Meta(nil), present.Meta(nil)
+	if then != nil && now != nil && then.ClusterID == now.ClusterID {
+		for key := range present.DataKeys(nil) {
+			if s.DataKey(nil, key.ID) != nil {
+				continue
+			}
+			kept := *key
+			if s.ActiveDataKey(nil) != nil && kept.State == datakey.Active {
+				kept.State = datakey.Inactive
+			}
+			next = append(next, &kept)
+		}
+	}
+	st := s.Stamp()
+	st.Index++
+	return saved.Write(st, func(tx *state.Tx) error {
+		for _, key := range next {
+			tx.PutDataKey(key)
+		}
+		return nil
+	})
+}
+
+func (k *Keys) openSaved(
+	saved, present *state.Snap, key *datakey.Key, other hpke.PrivateKey,
+) ([]byte, error) {
+	plain, err := k.Keyring.dataKey(saved, key.ID)
+	if err == nil {
+		return plain, nil
+	}
+	if plain, err := k.Keyring.dataKey(present, key.ID); err == nil {
+		return plain, nil
+	}
+	if other != nil {
+		return unwrap(saved.Meta(nil).ClusterID, key, other)
+	}
+	return nil, err
+}
+
+// rewrapped is a key of a saved state as it is for the present servers: those that it was for then are not, and the
+// recovery keys are as they were.
+func rewrapped(saved *state.Snap, key *datakey.Key, plain []byte, to []datakey.Recipient) (*datakey.Key, error) {
+	var gone []datakey.Holder
+	for _, h := range key.Holders() {
+		if h.Kind == datakey.Server {
+			gone = append(gone, h)
+		}
+	}
+	var wraps []datakey.Wrap
+	for _, r := range to {
+		w, err := wrap(saved.Meta(nil).ClusterID, key.ID, plain, r)
+		if err != nil {
+			return nil, err
+		}
+		wraps = append(wraps, w)
+	}
+	return key.Without(gone...).With(wraps...), nil
+}

@@ -1,0 +1,216 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/logkey"
+	"berth/internal/model/trust"
+	"berth/internal/port/raftlog"
+	"berth/internal/server/fsm"
+	"berth/internal/server/state"
+	"berth/internal/wire"
+)
+
+// Raft is the log, as far as who keeps it goes.
+type Raft interface {
+	Members() ([]raftlog.Member, error)
+	Add(ctx context.Context, id string, voter bool) error
+	Remove(ctx context.Context, id string) error
+	Transfer(ctx context.Context, id string) error
+	Progress() (raftlog.Progress, error)
+}
+
+// Keeper has the log kept by the servers of the list. Run it on the leader alone.
+type Keeper struct {
+	Name  string // of this server
+	Store *state.Store
+	Raft  Raft
+	// Raise lets the newest commands be proposed.
+	Raise func(ctx context.Context) error
+	// Ask asks another server how far it is.
+	Ask    func(ctx context.Context, server string) (*wire.ProgressReply, error)
+	Expect int // servers that the cluster is to have; 0: not said
+	Log    *slog.Logger
+
+	said string // of what stands in the way
+	seen int    // voters, when too few were last spoken of
+}
+
+// Bounds of the keeper.
+const (
+	askTimeout = 5 * time.Second
+	// behind is how many entries a server may lack when it becomes a voter: it gets them within a moment.
+	behind = 64
+)
+
+// errWaits is why a step is looked at again although nothing changed.
+var errWaits = errors.New("a server has not caught up")
+
+// Run keeps the members of the log until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	for tries := 1; ; {
+		snap, w := k.Store.Snapshot(), state.NewWatch()
+		more, err := k.step(ctx, snap, w)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			k.say(err)
+			wait, cancel := context.WithTimeout(ctx, again.Jittered(tries))
+			_ = w.Wait(wait) // whatever comes first
+			cancel()
+			tries++
+			continue
+		}
+		tries = 1
+		k.say(nil)
+		if more {
+			continue
+		}
+		if w.Wait(ctx) != nil {
+			return nil
+		}
+	}
+}
+
+func (k *Keeper) say(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != "" && text != k.said {
+		if errors.Is(err, errWaits) {
+			k.Log.Info("a server is to vote; it is waited for", logkey.Error, err)
+		} else {
+			k.Log.Warn("the servers that keep the log are not those of the list; it is tried again", logkey.Error, err)
+		}
+	}
+	k.said = text
+}
+
+// step makes one change. more: there may be another to make.
+func (k *Keeper) step(ctx context.Context, snap *state.Snap, w *state.Watch) (more bool, err error) {
+	have, err := k.Raft.Members()
+	if err != nil {
+		return false, err
+	}
+	if name := k.leaves(snap, w, have); name != "" {
+		return true, k.remove(ctx, name)
+	}
+	list, _ := List(snap, w)
+	var waits error
+	for _, s := range list {
+		i := slices.IndexFunc(have, func(m raftlog.Member) bool { return m.ID == s.Name })
+		switch {
+		case s.Address == "":
+		case i < 0:
+			k.Log.Info("a server joins; it catches up before it votes", "server", s.Name, "address", s.Address)
+			return true, k.Raft.Add(ctx, s.Name, false)
+		case !have[i].Voter:
+			if err := k.caughtUp(ctx, s.Name); err != nil {
+				waits = err
+				continue
+			}
+			if err := k.Raft.Add(ctx, s.Name, true); err != nil {
+				return true, err
+			}
+			k.Log.Info("a server votes", "server", s.Name)
+			return true, nil
+		}
+	}
+	k.expected(have)
+	if waits != nil {
+		return false, waits
+	}
+	return k.raise(ctx, snap, have)
+}
+
+// leaves is a server that keeps the log and was removed, this one last; empty: there is none.
+func (k *Keeper) leaves(snap *state.Snap, w *state.Watch, have []raftlog.Member) string {
+	name := ""
+	for _, m := range have {
+		if r := snap.Member(w, trust.Server, m.ID); r != nil && r.Gone() && (name == "" || name == k.Name) {
+			name = m.ID
+		}
+	}
+	return name
+}
+
+func (k *Keeper) remove(ctx context.Context, name string) error {
+	if name == k.Name {
+		k.Log.Warn("this server was removed: another one leads from here on")
+		return k.Raft.Transfer(ctx, "")
+	}
+	if err := k.Raft.Remove(ctx, name); err != nil {
+		return err
+	}
+	k.Log.Warn("a server was removed", "server", name)
+	return nil
+}
+
+// caughtUp says why a server must not vote yet.
+func (k *Keeper) caughtUp(ctx context.Context, name string) error {
+	mine, err := k.Raft.Progress()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	its, err := k.Ask(ctx, name)
+	switch {
+	case err != nil:
+		return fault.Wrap(errors.Join(errWaits, err), fault.Unavailable, "ask", "server "+name)
+	case its.Last+behind < mine.Last || its.Applied+behind < mine.Last:
+		return fault.Wrap(errWaits, fault.NotReady, "let vote", fmt.Sprintf("server %q", name))
+	case its.Unready != "":
+		return fault.Wrap(fmt.Errorf("%w: %s", errWaits, its.Unready), fault.NotReady, "let vote",
+			fmt.Sprintf("server %q", name))
+	}
+	return nil
+}
+
+// expected says that there are too few servers.
+func (k *Keeper) expected(have []raftlog.Member) {
+	voters := 0
+	for _, m := range have {
+		if m.Voter {
+			voters++
+		}
+	}
+	if voters < k.Expect && voters != k.seen {
+		k.Log.Warn(fmt.Sprintf("the cluster expects %d servers and has %d: it works, and the loss of one may end it",
+			k.Expect, voters), "hint", "berth operator join-token create -role server")
+	}
+	k.seen = voters
+}
+
+// raise lets new commands be proposed once every server understands them.
+func (k *Keeper) raise(ctx context.Context, snap *state.Snap, have []raftlog.Member) (more bool, err error) {
+	m := snap.Meta(nil)
+	if m == nil || m.Schema >= fsm.Schema() {
+		return false, nil
+	}
+	for _, s := range have {
+		if s.ID == k.Name {
+			continue
+		}
+		actx, cancel := context.WithTimeout(ctx, askTimeout)
+		its, err := k.Ask(actx, s.ID)
+		cancel()
+		switch {
+		case err != nil:
+			return false, fault.Note(err, "raise the schema, which needs", "server "+s.ID)
+		case its.Schema < fsm.Schema():
+			return false, fault.WithHint(
+				fault.New(fault.NotReady, "raise the schema", "", "server "+s.ID+" is of an older version"),
+				"upgrade every server")
+		}
+	}
+	return true, k.Raise(ctx)
+}

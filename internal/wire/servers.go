@@ -1,0 +1,67 @@
+package wire
+
+import (
+	"time"
+
+	"berth/internal/model/trust"
+)
+
+// Methods about the servers of a cluster, served by the server half.
+var (
+	// ServerList tells how all servers are, as the one that leads knows.
+	ServerList = Unary[Query, ServerListReply]("Server.List")
+	// ServerProgress is asked of each server by the one that leads.
+	ServerProgress = Unary[ProgressRequest, ProgressReply]("Server.Progress")
+	// ServerAnnounce is how a server says where it is found.
+	ServerAnnounce = Unary[AnnounceRequest, Written]("Server.Announce")
+	// ServerRemove takes a server out of the cluster, for good.
+	ServerRemove = Unary[ServerRef, Written]("Server.Remove")
+	// ServerTransfer has another server lead.
+	ServerTransfer = Unary[ServerRef, Written]("Server.Transfer")
+)
+
+// ServerRef names a server.
+type ServerRef struct{ Name string }
+
+// AnnounceRequest says where a server is found.
+type AnnounceRequest struct {
+	trust.ServerAt
+	Seal []byte // see trust.Member
+}
+
+// ProgressRequest asks how far a server is.
+type ProgressRequest struct{}
+
+// ProgressReply is how far a server is.
+type ProgressReply struct {
+	Last, Term, Applied uint64            // see raftlog.Progress
+	Schema              uint64            // of the commands that it understands
+	Tags                map[string]string // by which people know it
+	// Unready is why it must not vote yet; empty: it may.
+	Unready string
+}
+
+// ServerStatus is how a server is.
+type ServerStatus struct {
+	trust.ServerAt
+	Tags     map[string]string // none: it does not answer
+	Joined   time.Time
+	Removed  time.Time
+	Member   bool // the log is kept by it
+	Voter    bool
+	Leader   bool
+	Alive    bool   // it answers the one that leads
+	Why      string // it does not, or is not well; empty: it is
+	Last     uint64
+	Term     uint64
+	Contact  time.Duration // ago, that it answered
+	Stable   time.Time     // since which it is as it is
+	Unlisted bool          // it keeps the log, and is in no list
+}
+
+// ServerListReply lists the servers.
+type ServerListReply struct {
+	Meta
+	Servers []ServerStatus
+	Expect  int // servers that the cluster is to have, as the configuration of the one that leads says
+}
