@@ -11,6 +11,7 @@ import (
 
 var cluster = slices.Concat(
 	by(everybody, wire.SystemStatus, wire.SigningKeys, wire.TrustCertify),
+	by(servers, wire.ServerProgress, wire.ServerAnnounce),
 	[]entry{
 		asks(wire.PersonAllowed, func(r *wire.PersonAllowedRequest, _ *state.Snap) []need {
 			n := make([]need, len(r.Needs))
@@ -36,6 +37,13 @@ var cluster = slices.Concat(
 		asks(wire.TrustAdmit, always[wire.AdmitRequest](everything())),
 		asks(wire.TrustAdmissions, always[wire.Query](of(acl.Operator, acl.Read))),
 		asks(wire.TrustRevoke, always[wire.RevokeRequest](of(acl.Operator, acl.Write))),
+		asks(wire.ServerList, always[wire.Query](of(acl.Node, acl.Read))),
+		asks(wire.ServerRemove, always[wire.ServerRef](of(acl.Operator, acl.Write))),
+		asks(wire.ServerTransfer, always[wire.ServerRef](of(acl.Operator, acl.Write))),
+		asks(wire.DataKeys, always[wire.Query](of(acl.Operator, acl.Read))),
+		// What is sealed with a key that is gone is gone, too.
+		asks(wire.DataKeyRotate, always[wire.RotateRequest](everything())),
+		asks(wire.DataKeyRemove, always[wire.DataKeyRequest](everything())),
 	},
 )
 
