@@ -25,6 +25,7 @@ client {
 api {
   socket = %q
 }
+acl { enabled = false }
 `
 
 // listens is what every agent of several servers on this machine has: an address of its own.

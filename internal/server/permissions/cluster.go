@@ -10,7 +10,9 @@ import (
 )
 
 var cluster = slices.Concat(
-	by(everybody, wire.SystemStatus, wire.SigningKeys, wire.TrustCertify),
+	// Where servers are is shown to everybody, as it is to who asks for /v1/status/peers; the routes that show more of
+	// them say who may see it.
+	by(everybody, wire.SystemStatus, wire.SigningKeys, wire.TrustCertify, wire.ServerList),
 	by(servers, wire.ServerProgress, wire.ServerAnnounce),
 	[]entry{
 		asks(wire.PersonAllowed, func(r *wire.PersonAllowedRequest, _ *state.Snap) []need {
@@ -37,7 +39,6 @@ var cluster = slices.Concat(
 		asks(wire.TrustAdmit, always[wire.AdmitRequest](everything())),
 		asks(wire.TrustAdmissions, always[wire.Query](of(acl.Operator, acl.Read))),
 		asks(wire.TrustRevoke, always[wire.RevokeRequest](of(acl.Operator, acl.Write))),
-		asks(wire.ServerList, always[wire.Query](of(acl.Node, acl.Read))),
 		asks(wire.ServerRemove, always[wire.ServerRef](of(acl.Operator, acl.Write))),
 		asks(wire.ServerTransfer, always[wire.ServerRef](of(acl.Operator, acl.Write))),
 		asks(wire.DataKeys, always[wire.Query](of(acl.Operator, acl.Read))),
