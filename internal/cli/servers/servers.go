@@ -56,13 +56,13 @@ directory server of its data_dir away, and let it join with a token. The node be
 func newRemovePeer(e *kit.Env) *kit.Command {
 	var id string
 	cmd := &kit.Command{
-		Use:     "remove-peer -peer-id <id>",
+		Use:     "remove-peer [flags]",
 		Short:   "Take a server out of the cluster, for good",
 		Long:    forGood,
 		Example: "  berth operator raft remove-peer -peer-id db2.global",
 		Run: func(ctx context.Context, _ []string) error {
 			if id == "" {
-				return kit.Usage("name the server: -peer-id ID, as berth operator raft list-peers shows it")
+				return kit.Usage(`name the server: -peer-id ID, as "berth operator raft list-peers" shows it`)
 			}
 			if err := e.Client().Operator().RemovePeer(ctx, id); err != nil {
 				return kit.Doing(err, "remove", "server", id)
