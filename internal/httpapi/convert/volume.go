@@ -400,3 +400,17 @@ func External(v wire.ExternalVolume) *api.CSIVolumeExternalStub {
 		Status:                   v.Status,
 	}
 }
+
+// VolumeResult says what a write of a volume came to.
+func VolumeResult(out *wire.VolumeWriteReply) api.CSIVolumeWriteResult {
+	return api.CSIVolumeWriteResult{Outcome: out.Outcome, Changed: out.Changed, Waits: out.Waits}
+}
+
+// Expanded answers the expansion of a volume.
+func Expanded(out *wire.VolumeWriteReply) *api.CSIVolumeCreateResponse {
+	return &api.CSIVolumeCreateResponse{
+		Volumes:  []*api.CSIVolume{Volume(&wire.VolumeView{Volume: out.Volume})},
+		Warnings: WarningText(out.Warnings),
+		Results:  []api.CSIVolumeWriteResult{VolumeResult(out)},
+	}
+}
