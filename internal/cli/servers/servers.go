@@ -51,7 +51,8 @@ func peerRow(s *api.RaftServer) []string {
 // forGood says what removing a server means.
 const forGood = `The server is out for good: it is not asked for a majority any more, is refused by the others, and
 stops when it hears of it. Its name stays taken. To bring the machine back, give the agent another name, move the
-directory server of its data_dir away, and let it join with a token. The node beside it, with its tasks, is not touched.`
+directory server of its data_dir away, and let it join with a token. The node beside it, with its tasks, is not
+touched.`
 
 func newRemovePeer(e *kit.Env) *kit.Command {
 	var id string
@@ -80,8 +81,8 @@ func newTransfer(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "transfer-leadership [flags]",
 		Short: "Have another server lead",
-		Long: `Has the server that leads give the leadership to another one: the one that is named, or the one that has most
-of the log. Calls wait for the moment that it takes.`,
+		Long: `Has the server that leads give the leadership to another one: the one that is named, or the one that has
+most of the log. Calls wait for the moment that it takes.`,
 		Example: "  berth operator raft transfer-leadership -peer-id db2.global",
 		Run: func(ctx context.Context, _ []string) error {
 			if err := e.Client().Operator().TransferLeadership(ctx, id); err != nil {
@@ -118,8 +119,8 @@ func newHealth(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "health [flags]",
 		Short: "Show how the servers are",
-		Long: `Shows each server as the one that leads sees it, and how many may fail yet before nothing is written any more.
-Nobody acts by it: a server that fails stays a member until a person removes it.`,
+		Long: `Shows each server as the one that leads sees it, and how many may fail yet before nothing is written any
+more. Nobody acts by it: a server that fails stays a member until a person removes it.`,
 		Example: "  berth operator autopilot health",
 		Run: func(ctx context.Context, _ []string) error {
 			out, err := e.Client().Operator().AutopilotHealth(ctx)

@@ -10,11 +10,15 @@ import (
 	"strconv"
 	"time"
 
+	"berth/internal/base/fault"
 	"berth/internal/wire"
 )
 
 // maxPerPage bounds the pages of providers.
 const maxPerPage = 1 << 20
+
+// known is an error with a text that clients know.
+func known(text string) error { return fault.New(fault.Invalid, "", "", text) }
 
 // Flag is whether a parameter says so; what reads as neither yes nor no does not.
 func Flag(from url.Values, name string) bool {
@@ -41,21 +45,21 @@ func Query(from url.Values) (wire.Query, error) {
 	if v := from.Get("index"); v != "" {
 		n, err := strconv.ParseUint(v, 10, 64)
 		if err != nil {
-			return q, errors.New("Invalid index")
+			return q, known("Invalid index")
 		}
 		q.MinIndex = n
 	}
 	if v := from.Get("wait"); v != "" {
 		d, err := time.ParseDuration(v)
 		if err != nil {
-			return q, errors.New("Invalid wait time")
+			return q, known("Invalid wait time")
 		}
 		q.Wait = d
 	}
 	if v, ok := from["stale"]; ok {
 		var err error
 		if q.Stale, err = strconv.ParseBool(cmp.Or(v[0], "true")); err != nil {
-			return q, fmt.Errorf("Failed to parse value of %q (%v) as a bool: %w", "stale", v[0], err)
+			return q, known(fmt.Sprintf("Failed to parse value of %q (%v) as a bool: %s", "stale", v[0], err))
 		}
 	}
 	return q, nil
@@ -93,7 +97,7 @@ func WaitFor(from url.Values) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(v)
 	if err != nil || d < 0 {
-		return 0, errors.New("Invalid wait time")
+		return 0, known("Invalid wait time")
 	}
 	return d, nil
 }
