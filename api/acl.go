@@ -1,9 +1,6 @@
 package api
 
-import (
-	"encoding/json"
-	"time"
-)
+import "time"
 
 // Types of tokens of access control lists.
 const (
@@ -145,31 +142,4 @@ type ACLRole struct {
 // ACLRolePolicyLink names a policy of a role.
 type ACLRolePolicyLink struct {
 	Name string
-}
-
-// UnmarshalJSON takes a time to live as a text, "1h0m0s", or as a number of nanoseconds.
-func (t *ACLToken) UnmarshalJSON(data []byte) error {
-	type plain ACLToken
-	with := struct {
-		*plain
-		ExpirationTTL json.RawMessage
-	}{plain: (*plain)(t)}
-	if err := json.Unmarshal(data, &with); err != nil {
-		return err
-	}
-	switch raw := with.ExpirationTTL; {
-	case len(raw) == 0, string(raw) == "null":
-		return nil
-	case raw[0] == '"':
-		return json.Unmarshal(raw, &t.ExpirationTTL)
-	}
-	var nanoseconds int64
-	if err := json.Unmarshal(with.ExpirationTTL, &nanoseconds); err != nil {
-		return err
-	}
-	t.ExpirationTTL = ""
-	if nanoseconds != 0 {
-		t.ExpirationTTL = time.Duration(nanoseconds).String()
-	}
-	return nil
 }

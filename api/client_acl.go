@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 )
 
@@ -127,4 +128,31 @@ func (a ACL) PutToken(ctx context.Context, t *ACLToken) (*ACLToken, error) {
 func (a ACL) DeleteToken(ctx context.Context, accessor string) error {
 	_, err := a.c.do(ctx, newCall(http.MethodDelete, "acl", "token", accessor), nil)
 	return err
+}
+
+// UnmarshalJSON takes a time to live as a text, "1h0m0s", or as a number of nanoseconds.
+func (t *ACLToken) UnmarshalJSON(data []byte) error {
+	type plain ACLToken
+	with := struct {
+		*plain
+		ExpirationTTL json.RawMessage
+	}{plain: (*plain)(t)}
+	if err := json.Unmarshal(data, &with); err != nil {
+		return err
+	}
+	switch raw := with.ExpirationTTL; {
+	case len(raw) == 0, string(raw) == "null":
+		return nil
+	case raw[0] == '"':
+		return json.Unmarshal(raw, &t.ExpirationTTL)
+	}
+	var nanoseconds int64
+	if err := json.Unmarshal(with.ExpirationTTL, &nanoseconds); err != nil {
+		return err
+	}
+	t.ExpirationTTL = ""
+	if nanoseconds != 0 {
+		t.ExpirationTTL = time.Duration(nanoseconds).String()
+	}
+	return nil
 }

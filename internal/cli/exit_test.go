@@ -52,9 +52,11 @@ var reads = map[string]reading{
 	"namespace status":           {missing: []string{"nothing"}, most: 1},
 	"node orphans list":          {missing: []string{"dead", noUUID}, most: 1},
 	"node status":                {missing: []string{"dead", noUUID, "-json " + noUUID}, most: 1},
+	"operator autopilot health":  {},
 	"operator backup inspect":    {missing: []string{"/nothing"}, most: 1},
 	"operator check-data":        {missing: []string{"/nothing"}, most: 1},
 	"operator join-token list":   {},
+	"operator raft list-peers":   {},
 	"operator recovery status":   {},
 	"operator root keyring list": {},
 	"operator snapshot inspect":  {missing: []string{"nothing.snap"}, most: 1},
@@ -74,8 +76,10 @@ var changes = strings.Split(`acl bootstrap,acl policy apply,acl policy delete,ac
 	`job eval,job run,job start,job stop,node eligibility,node identity keep,node identity new,node orphans adopt,node orphans end,node readmit,`+
 	`node reboot-confirm,node replace,`+
 	`node unknown-mount forget,operator api,operator backup restore,operator backup save,operator join-token create,`+
-	`operator join-token revoke,operator recovery begin,operator recovery dismiss,`+
-	`operator recovery finish,operator root keyring remove,operator root keyring rotate,operator snapshot restore,operator snapshot save,plugin rebind,run,stop,system gc,`+
+	`operator join-token revoke,operator raft remove-peer,operator raft transfer-leadership,`+
+	`operator recovery begin,operator recovery dismiss,`+
+	`operator recovery finish,operator root keyring remove,operator root keyring rotate,operator snapshot restore,operator snapshot save,plugin rebind,run,`+
+	`server force-leave,stop,system gc,`+
 	`volume create,volume delete,volume deregister,volume detach,volume expand,volume init,volume register,`+
 	`volume release,volume snapshot create,volume snapshot delete`, ",")
 

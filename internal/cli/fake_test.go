@@ -264,6 +264,8 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 		}, nil
 	case path == "operator/recovery":
 		return f.recovery(), nil
+	case path == "operator/raft/configuration", path == "operator/autopilot/health":
+		return f.servers(path), nil
 	case path == "operator/keyring/keys":
 		return []*api.RootKeyMeta{rootKey(evalA, "inactive", 3), rootKey(evalB, "active", 1)}, nil
 	case path == "status/leader":
@@ -553,6 +555,8 @@ func (f *fake) put(path string, r *http.Request, body []byte) (any, error) {
 		return struct{}{}, nil
 	case strings.HasPrefix(path, "operator/recovery/"):
 		return struct{}{}, nil
+	case path == "operator/raft/transfer-leadership", path == "agent/force-leave":
+		return f.changeServers(path, r)
 	case path == "operator/keyring/rotate":
 		return struct{ Key *api.RootKeyMeta }{rootKey(evalB, "active", 4)}, nil
 	case path == "node/"+nodeB+"/replace":
@@ -661,6 +665,8 @@ func volumePut(path string, body []byte) (any, error) {
 
 func (f *fake) del(path string, r *http.Request) (any, error) {
 	switch {
+	case path == "operator/raft/peer":
+		return f.changeServers(path, r)
 	case strings.HasPrefix(path, "job/"):
 		f.job, f.stopping = strings.TrimPrefix(path, "job/"), true
 		out := &api.JobDeregisterResponse{EvalID: evalA}

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"log/slog"
-	"net"
 	"net/http"
 
 	"berth/api"
@@ -11,8 +10,6 @@ import (
 	"berth/internal/httpapi/frames"
 	"berth/internal/wire"
 )
-
-func hostPort(addr, port string) string { return net.JoinHostPort(addr, port) }
 
 func (s *Server) agentSelf(r *request) (any, error) {
 	config, stats := s.cfg.Self.Describe()

@@ -30,25 +30,7 @@ func (s *Server) jobRegister(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	req := &wire.JobRegisterRequest{
-		Job:            m,
-		EnforceIndex:   body.EnforceIndex,
-		ModifyIndex:    body.JobModifyIndex,
-		Priority:       body.EvalPriority,
-		PreserveCounts: body.PreserveCounts,
-		Again:          body.Again,
-		Warnings:       append(warnings, convert.Overrides(body.PolicyOverride)...),
-	}
-	if sub := body.Submission; sub != nil {
-		req.Submission = &job.Submission{
-			Namespace:     m.Namespace,
-			Job:           m.ID,
-			Source:        sub.Source,
-			Format:        sub.Format,
-			VariableFlags: sub.VariableFlags,
-			Variables:     sub.Variables,
-		}
-	}
+	req := convert.ToRegistration(&body, m, warnings)
 	answer, err := write(wire.JobRegister, fixed(req), registered)(s, r)
 	if fault.Has(err, fault.NotFound) { // of a write of a job clients take 404 to say that the job is gone
 		err = &statusError{http.StatusInternalServerError, err.Error()}
@@ -63,13 +45,7 @@ func fixed[Req any](req *Req) func(*request) (*Req, error) {
 
 // registered answers what makes an evaluation of a job.
 func registered(out *wire.JobRegisterReply) (uint64, any) {
-	return out.Index, &api.JobRegisterResponse{
-		EvalID:          string(out.Eval),
-		EvalCreateIndex: out.EvalCreateIndex,
-		JobModifyIndex:  out.JobModifyIndex,
-		Warnings:        convert.WarningText(out.Warnings),
-		Outcome:         out.Outcome,
-	}
+	return out.Index, convert.Registered(out)
 }
 
 func (s *Server) jobPlan(r *request) (any, error) {
@@ -172,13 +148,7 @@ var jobSubmission = read(wire.JobSubmission, func(r *request) (*wire.JobSubmissi
 			strconv.Quote(r.arg("version")))
 	}
 	return &wire.JobSubmissionRequest{Query: q, Job: ids.Job(r.PathValue("id")), Version: version}, err
-}, one("job source", func(sub *job.Submission) any { return &submission{convert.Submission(sub), sub.Version} }))
-
-// submission shows the version even when it is the first, 0, which a request leaves out.
-type submission struct {
-	api.JobSubmission
-	Version uint64
-}
+}, one("job source", func(sub *job.Submission) any { return convert.Submission(sub) }))
 
 func (s *Server) jobDeregister(r *request) (any, error) {
 	answer, err := jobStop(s, r)
@@ -198,12 +168,7 @@ var jobStop = write(wire.JobDeregister, func(r *request) (*wire.JobDeregisterReq
 		Priority:        int(priority),
 	}, err
 }, func(out *wire.JobRegisterReply) (uint64, any) {
-	return out.Index, &api.JobDeregisterResponse{
-		EvalID:          string(out.Eval),
-		EvalCreateIndex: out.EvalCreateIndex,
-		JobModifyIndex:  out.JobModifyIndex,
-		Warnings:        convert.WarningText(out.Warnings),
-	}
+	return out.Index, convert.Stopped(out)
 })
 
 var jobStart = write(wire.JobStart, func(r *request) (*wire.JobStartRequest, error) {

@@ -8,15 +8,6 @@ import (
 	"berth/internal/httpapi/gauges"
 )
 
-// metricsReply is the shape of GET /v1/metrics.
-type metricsReply struct {
-	Timestamp string
-	Gauges    []gauges.Gauge
-	Points    []any
-	Counters  []any
-	Samples   []any
-}
-
 // metrics shows the numbers among the agent's and the servers' statistics.
 func (s *Server) metrics(w http.ResponseWriter, r *request) error {
 	format := r.arg("format")
@@ -25,13 +16,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *request) error {
 	}
 	all := gauges.Gather(r.Context(), s.cfg.Servers, s.cfg.Self)
 	if format != "prometheus" {
-		s.reply(w, r, metricsReply{
-			Timestamp: time.Now().UTC().Format("2006-01-02 15:04:05 +0000 UTC"),
-			Gauges:    all,
-			Points:    []any{},
-			Counters:  []any{},
-			Samples:   []any{},
-		})
+		s.reply(w, r, gauges.Listed(all, time.Now()))
 		return nil
 	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")

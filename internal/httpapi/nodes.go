@@ -52,17 +52,7 @@ var nodeEligibility = write(wire.NodeEligibility, func(r *request) (*wire.NodeEl
 	}
 	return &wire.NodeEligibilityRequest{Node: id, Eligibility: body.Eligibility}, nil
 }, func(out *wire.NodeEligibilityReply) (uint64, any) {
-	return out.Index, struct {
-		EvalIDs         []string
-		EvalCreateIndex uint64
-		NodeModifyIndex uint64
-		Index           uint64
-	}{
-		EvalIDs:         rows(out.Evals, func(e ids.Eval) string { return string(e) }),
-		EvalCreateIndex: out.EvalCreateIndex,
-		NodeModifyIndex: out.NodeModifyIndex,
-		Index:           out.Index,
-	}
+	return out.Index, convert.Eligibility(out)
 })
 
 var nodeRebootConfirm = write(wire.NodeRebootConfirm, func(r *request) (*wire.RebootConfirmRequest, error) {
@@ -105,28 +95,18 @@ var namespaceList = read(wire.NamespaceList, (*request).whole,
 		list := slices.DeleteFunc(out.Items, func(n wire.Namespace) bool {
 			return !strings.HasPrefix(string(n.Name), r.arg("prefix"))
 		})
-		return rows(list, namespace), nil
+		return rows(list, convert.Namespace), nil
 	})
 
 var namespaceGet = read(wire.NamespaceList, (*request).whole,
 	func(r *request, out *wire.List[wire.Namespace]) (any, error) {
 		for _, n := range out.Items {
 			if string(n.Name) == r.PathValue("name") {
-				return namespace(n), nil
+				return convert.Namespace(n), nil
 			}
 		}
 		return nil, missing("Namespace not found")
 	})
-
-func namespace(n wire.Namespace) *api.Namespace {
-	return &api.Namespace{
-		Name:        string(n.Name),
-		Description: n.Description,
-		Meta:        map[string]string{},
-		CreateIndex: n.CreateIndex,
-		ModifyIndex: n.ModifyIndex,
-	}
-}
 
 var search = write(wire.SystemSearch, func(r *request) (*wire.SearchRequest, error) {
 	var body api.SearchRequest

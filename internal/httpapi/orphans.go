@@ -7,7 +7,6 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/access"
 	"berth/internal/httpapi/convert"
-	"berth/internal/model/volume"
 	"berth/internal/wire"
 )
 
@@ -58,11 +57,7 @@ var orphanAdopt = write(wire.OrphanAdopt, func(r *request) (*wire.OrphanAdoptReq
 	}
 	return out, nil
 }, func(out *wire.OrphanAdoptReply) (uint64, any) {
-	return out.Index, &api.OrphanAdoptResponse{
-		JobID:    string(out.Job),
-		EvalID:   string(out.Eval),
-		Warnings: strings.Join(out.Warnings, "\n"),
-	}
+	return out.Index, convert.Adopted(out)
 })
 
 // nodeReplace takes the word of a person that a machine is dead.
@@ -86,9 +81,5 @@ var nodeReplace = write(wire.NodeReplace, func(r *request) (*wire.NodeReplaceReq
 		By:     access.Peer(r.Request),
 	}, nil
 }, func(out *wire.NodeReplaceReply) (uint64, any) {
-	return out.Index, &api.NodeReplaceResponse{
-		Allocs:      out.Allocs,
-		Claims:      out.Claims,
-		LostVolumes: rows(out.Lost, func(v volume.ID) string { return v.String() }),
-	}
+	return out.Index, convert.Replaced(out)
 })

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,11 +8,11 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/packed"
+	"berth/internal/httpapi/params"
 	"berth/internal/wire"
 )
 
@@ -29,49 +28,26 @@ type request struct {
 
 func (r *request) arg(name string) string { return r.URL.Query().Get(name) }
 
-func (r *request) flag(name string) bool {
-	v := r.arg(name)
-	b, err := strconv.ParseBool(v)
-	return err == nil && b
+func (r *request) flag(name string) bool { return params.Flag(r.URL.Query(), name) }
+
+// parsed makes a mistake in the parameters one of who asked.
+func parsed[T any](v T, err error) (T, error) {
+	if err != nil {
+		err = badRequest(err.Error())
+	}
+	return v, err
 }
 
 // number reads a whole number from the query; absent is 0.
 func (r *request) number(name string) (int64, error) {
-	v := r.arg(name)
-	if v == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(v, 10, 64)
-	if err != nil {
-		return 0, badRequest(name + " must be a whole number, is " + strconv.Quote(v))
-	}
-	return n, nil
+	return parsed(params.Number(r.URL.Query(), name))
 }
 
 // query reads the parameters that all reads share.
 func (r *request) query() (wire.Query, error) {
-	q := wire.Query{Namespace: r.ns, Prefix: r.arg("prefix")}
-	if v := r.arg("index"); v != "" {
-		n, err := strconv.ParseUint(v, 10, 64)
-		if err != nil {
-			return q, badRequest("Invalid index")
-		}
-		q.MinIndex = n
-	}
-	if v := r.arg("wait"); v != "" {
-		d, err := time.ParseDuration(v)
-		if err != nil {
-			return q, badRequest("Invalid wait time")
-		}
-		q.Wait = d
-	}
-	if v, ok := r.URL.Query()["stale"]; ok {
-		var err error
-		if q.Stale, err = strconv.ParseBool(cmp.Or(v[0], "true")); err != nil {
-			return q, badRequest(fmt.Sprintf("Failed to parse value of %q (%v) as a bool: %s", "stale", v[0], err))
-		}
-	}
-	return q, nil
+	q, err := parsed(params.Query(r.URL.Query()))
+	q.Namespace = r.ns
+	return q, err
 }
 
 // list is a read of a list. Servers cut its pages, unless this layer chooses among its items: by a filter, which sees
@@ -121,19 +97,7 @@ func (r *request) derived() (*wire.Query, error) {
 }
 
 // page reads which part of a list is asked for.
-func (r *request) page() (wire.Page, error) {
-	page := wire.Page{Reverse: r.flag("reverse"), NextToken: r.arg("next_token")}
-	v := r.arg("per_page")
-	if v == "" {
-		return page, nil
-	}
-	n, err := strconv.Atoi(v)
-	if err != nil {
-		return page, badRequest(fmt.Sprintf("per_page must be a whole number, is %q", v))
-	}
-	page.PerPage = max(n, 0) // a negative one asks for all, as clients know it
-	return page, nil
-}
+func (r *request) page() (wire.Page, error) { return parsed(params.Page(r.URL.Query())) }
 
 // readOptional decodes a JSON body if there is one.
 func (r *request) readOptional(v any) error {

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"net/http"
 	"strconv"
 
@@ -10,6 +9,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/convert"
 	"berth/internal/httpapi/frames"
+	"berth/internal/httpapi/params"
 	"berth/internal/wire"
 )
 
@@ -134,31 +134,24 @@ var (
 
 // fsCat and fsReadAt write the raw bytes of a file.
 func (s *Server) fsCat(w http.ResponseWriter, r *request) error {
-	return s.raw(w, r, 0, 0)
+	return s.raw(w, r, params.Part{})
 }
 
 func (s *Server) fsReadAt(w http.ResponseWriter, r *request) error {
-	offset, err := r.number("offset")
+	part, err := parsed(params.PartOf(r.URL.Query()))
 	if err != nil {
 		return err
 	}
-	limit, err := r.number("limit")
-	if err != nil {
-		return err
-	}
-	if offset < 0 {
-		return badRequest("offset must not be negative")
-	}
-	return s.raw(w, r, offset, max(0, limit)) // clients say -1 for: to the end
+	return s.raw(w, r, part)
 }
 
-func (s *Server) raw(w http.ResponseWriter, r *request, offset, limit int64) error {
+func (s *Server) raw(w http.ResponseWriter, r *request, part params.Part) error {
 	p, err := r.filePath()
 	if err != nil {
 		return err
 	}
 	stream, err := wire.AllocFileRead.Open(r.Context(), s.cfg.Servers,
-		&wire.FileReadRequest{AllocPath: *p, Offset: offset, Limit: limit, Origin: "start"})
+		&wire.FileReadRequest{AllocPath: *p, Offset: part.Offset, Limit: part.Limit, Origin: "start"})
 	if err != nil {
 		return fsError(err)
 	}
@@ -170,27 +163,17 @@ func (s *Server) fsStream(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	offset, origin, err := r.position()
+	at, err := parsed(params.PositionOf(r.URL.Query()))
 	if err != nil {
 		return err
 	}
 	follow := r.arg("follow") == "" || r.flag("follow")
 	stream, err := wire.AllocFileRead.Open(r.Context(), s.cfg.Servers,
-		&wire.FileReadRequest{AllocPath: *p, Offset: offset, Origin: origin, Follow: follow})
+		&wire.FileReadRequest{AllocPath: *p, Offset: at.Offset, Origin: at.Origin, Follow: follow})
 	if err != nil {
 		return fsError(err)
 	}
 	return s.pump(w, r, stream, false)
-}
-
-// position is where a reader begins.
-func (r *request) position() (offset int64, origin string, err error) {
-	origin = cmp.Or(r.arg("origin"), "start")
-	if origin != "start" && origin != "end" {
-		return 0, "", badRequest("origin must be start or end")
-	}
-	offset, err = r.number("offset")
-	return offset, origin, err
 }
 
 func (s *Server) fsLogs(w http.ResponseWriter, r *request) error {
@@ -205,19 +188,19 @@ func (s *Server) fsLogs(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	offset, origin, err := r.position()
+	at, err := parsed(params.PositionOf(r.URL.Query()))
 	if err != nil {
 		return err
 	}
-	if origin == "end" && offset == 0 {
-		origin = "start" // so ask clients that follow a log, and they mean: all that is there, and then what comes
+	if at.Origin == "end" && at.Offset == 0 {
+		at.Origin = "start" // so ask clients that follow a log, and they mean: all that is there, and then what comes
 	}
 	stream, err := wire.AllocLogs.Open(r.Context(), s.cfg.Servers, &wire.AllocLogsRequest{
 		AgentRef: ref,
 		Task:     task,
 		Type:     kind,
-		Offset:   offset,
-		Origin:   origin,
+		Offset:   at.Offset,
+		Origin:   at.Origin,
 		Follow:   r.flag("follow"),
 	})
 	if err != nil {

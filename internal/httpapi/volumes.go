@@ -8,6 +8,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/access"
 	"berth/internal/httpapi/convert"
+	"berth/internal/httpapi/params"
 	"berth/internal/model/volume"
 	"berth/internal/wire"
 )
@@ -17,24 +18,11 @@ func (r *request) volumeID() volume.ID {
 }
 
 // waitFor reads how long the caller wants to wait for the provider.
-func (r *request) waitFor() (time.Duration, error) {
-	v := r.arg("wait")
-	if v == "" {
-		return 0, nil
-	}
-	d, err := time.ParseDuration(v)
-	if err != nil || d < 0 {
-		return 0, badRequest("Invalid wait time")
-	}
-	return d, nil
-}
+func (r *request) waitFor() (time.Duration, error) { return parsed(params.WaitFor(r.URL.Query())) }
 
 func (r *request) headerSecrets() (wire.Secrets, error) {
-	values, err := convert.HeaderSecrets(r.Header.Get("X-Nomad-CSI-Secrets"))
-	if err != nil {
-		return wire.Secrets{}, badRequest(err.Error())
-	}
-	return wire.Secrets{Values: values}, nil
+	values, err := parsed(convert.HeaderSecrets(r.Header.Get("X-Nomad-CSI-Secrets")))
+	return wire.Secrets{Values: values}, err
 }
 
 // secretsAndWait reads what orders to a provider come with.
@@ -111,7 +99,7 @@ func volumeWrite(method wire.Method[wire.VolumeWriteRequest, wire.VolumeWriteRep
 			}
 			warnings = append(warnings, out.Warnings...)
 			reply.Volumes = append(reply.Volumes, convert.Volume(&wire.VolumeView{Volume: out.Volume}))
-			reply.Results = append(reply.Results, convert.WriteResult(out))
+			reply.Results = append(reply.Results, convert.VolumeResult(out))
 			r.written(out.Index)
 		}
 		reply.Warnings = convert.WarningText(warnings)
@@ -142,11 +130,7 @@ var volumeExpand = write(wire.VolumeExpand, func(r *request) (*wire.VolumeExpand
 	return &wire.VolumeExpandRequest{Volume: r.volumeID(), Min: body.CapacityMin, Max: body.CapacityMax, Wait: wait},
 		err
 }, func(out *wire.VolumeWriteReply) (uint64, any) {
-	return out.Index, &api.CSIVolumeCreateResponse{
-		Volumes:  []*api.CSIVolume{convert.Volume(&wire.VolumeView{Volume: out.Volume})},
-		Warnings: convert.WarningText(out.Warnings),
-		Results:  []api.CSIVolumeWriteResult{convert.WriteResult(out)},
-	}
+	return out.Index, convert.Expanded(out)
 })
 
 var volumeDelete = write(wire.VolumeDelete, func(r *request) (*wire.VolumeDeleteRequest, error) {
@@ -191,13 +175,7 @@ var volumeRelease = write(wire.VolumeRelease, func(r *request) (*wire.VolumeRele
 	}, nil
 }, empty)
 
-func (r *request) perPage() (int, error) {
-	n, err := r.number("per_page")
-	if err == nil && (n < 0 || n > 1<<20) {
-		err = badRequest("per_page is out of range")
-	}
-	return int(n), err
-}
+func (r *request) perPage() (int, error) { return parsed(params.PerPage(r.URL.Query())) }
 
 var volumesExternal = call(wire.VolumeExternal, func(r *request) (*wire.ExternalListRequest, error) {
 	n, err := r.perPage()

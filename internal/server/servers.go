@@ -184,7 +184,7 @@ func (r roster) Remove(ctx context.Context, name string) error {
 
 func unknown(name string) error {
 	return fault.WithHint(fault.New(fault.NotFound, "find", fmt.Sprintf("server %q", name),
-		"it is none of those that keep the log"), "berth operator raft list-peers names them")
+		"it is none of those that keep the log"), `"berth operator raft list-peers" names them`)
 }
 
 // progressTimeout bounds how long one server is waited for where all are asked.

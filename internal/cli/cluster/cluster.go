@@ -7,6 +7,7 @@ import (
 	"berth/internal/cli/joining"
 	"berth/internal/cli/kit"
 	"berth/internal/cli/rootkeys"
+	"berth/internal/cli/servers"
 )
 
 // Commands returns the nouns, and the verbs that have none.
@@ -14,11 +15,11 @@ func Commands(e *kit.Env, ids Identities, dirs DataDirs) []*kit.Command {
 	return []*kit.Command{
 		kit.Noun("node", "Look at nodes and act on them", newNodeStatus(e), newEligibility(e), newOrphans(e),
 			newNodeReplace(e), newRebootConfirm(e), newReadmit(e), newIdentity(e, ids), newUnknownMount(e)),
-		kit.Noun("server", "Look at servers, and remove them", newMembers(e), newForceLeave(e)),
+		servers.Noun(e),
 		kit.Noun("system", "Chores of the whole cluster", newGC(e)),
 		kit.Noun("namespace", "Look at namespaces", newNamespaceList(e), newNamespaceStatus(e)),
 		kit.Noun("operator", "Tools for operators", newAPI(e), newRecovery(e), newSnapshot(e), rootkeys.Noun(e),
-			newRaft(e), newAutopilot(e), joining.Noun(e), newCheckData(e, dirs), backup.Noun(e, dirs)),
+			servers.Raft(e), servers.Autopilot(e), joining.Noun(e), newCheckData(e, dirs), backup.Noun(e, dirs)),
 		newAgentInfo(e),
 		newMonitor(e),
 		newVersion(e),

@@ -16,8 +16,9 @@ func Noun(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "join-token",
 		Short: "Let agents on other machines join the cluster",
-		Long: `A join token lets the node or the server of an agent on another machine into this cluster. It carries the hash of the
-cluster's root certificate: who joins with it makes sure, before it sends anything, that it speaks to this cluster.`,
+		Long: `A join token lets the node or the server of an agent on another machine into this cluster. It carries the
+hash of the cluster's root certificate: who joins with it makes sure, before it sends anything, that it speaks to this
+cluster.`,
 	}
 	return cmd.Add(newCreate(e), newList(e), newRevoke(e))
 }

@@ -204,19 +204,6 @@ func Plan(p *wire.JobPlanReply, j *job.Job) *api.JobPlanResponse {
 	return out
 }
 
-// Submission makes the public form of what a job was made of.
-func Submission(s *job.Submission) api.JobSubmission {
-	return api.JobSubmission{
-		Source:         s.Source,
-		Format:         s.Format,
-		VariableFlags:  s.VariableFlags,
-		Variables:      s.Variables,
-		Namespace:      string(s.Namespace),
-		JobID:          string(s.Job),
-		JobModifyIndex: s.ModifyIndex,
-	}
-}
-
 // JobSummary counts a job's allocs.
 func JobSummary(v *wire.JobView) *api.JobSummary {
 	out := &api.JobSummary{

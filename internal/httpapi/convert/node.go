@@ -259,3 +259,36 @@ func CSIInfo(i *plugin.Instance) *api.CSIInfo {
 	}
 	return out
 }
+
+// eligibility is the answer to a change of whether a node is eligible.
+type eligibility struct {
+	EvalIDs         []string
+	EvalCreateIndex uint64
+	NodeModifyIndex uint64
+	Index           uint64
+}
+
+// Eligibility answers a change of whether a node is eligible.
+func Eligibility(out *wire.NodeEligibilityReply) any {
+	a := eligibility{
+		EvalIDs:         make([]string, 0, len(out.Evals)),
+		EvalCreateIndex: out.EvalCreateIndex,
+		NodeModifyIndex: out.NodeModifyIndex,
+		Index:           out.Index,
+	}
+	for _, e := range out.Evals {
+		a.EvalIDs = append(a.EvalIDs, string(e))
+	}
+	return a
+}
+
+// Namespace makes the public form of a namespace.
+func Namespace(n wire.Namespace) *api.Namespace {
+	return &api.Namespace{
+		Name:        string(n.Name),
+		Description: n.Description,
+		Meta:        map[string]string{},
+		CreateIndex: n.CreateIndex,
+		ModifyIndex: n.ModifyIndex,
+	}
+}

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"maps"
+	"strings"
 
 	"berth/api"
 	"berth/internal/model/job"
@@ -43,4 +44,26 @@ func heldVolume(v *wire.HeldVolume) *api.OrphanVolume {
 		out.FSType = v.MountOptions.FSType
 	}
 	return out
+}
+
+// Adopted answers the adoption of orphans.
+func Adopted(out *wire.OrphanAdoptReply) *api.OrphanAdoptResponse {
+	return &api.OrphanAdoptResponse{
+		JobID:    string(out.Job),
+		EvalID:   string(out.Eval),
+		Warnings: strings.Join(out.Warnings, "\n"),
+	}
+}
+
+// Replaced answers the word of a person that a machine is dead.
+func Replaced(out *wire.NodeReplaceReply) *api.NodeReplaceResponse {
+	r := &api.NodeReplaceResponse{
+		Allocs:      out.Allocs,
+		Claims:      out.Claims,
+		LostVolumes: make([]string, 0, len(out.Lost)),
+	}
+	for _, v := range out.Lost {
+		r.LostVolumes = append(r.LostVolumes, v.String())
+	}
+	return r
 }

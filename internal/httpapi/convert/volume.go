@@ -402,11 +402,6 @@ func External(v wire.ExternalVolume) *api.CSIVolumeExternalStub {
 	}
 }
 
-// WriteResult is the public form of what came of a write of a volume.
-func WriteResult(out *wire.VolumeWriteReply) api.CSIVolumeWriteResult {
-	return api.CSIVolumeWriteResult{Outcome: out.Outcome, Changed: out.Changed, Waits: out.Waits}
-}
-
 // ToRebind is the internal form of a request that gives the volumes of a plugin another provider.
 func ToRebind(body *api.CSIPluginRebindRequest, id, _ string) (*wire.PluginRebindRequest, error) {
 	if body.Provider == "" {
@@ -418,4 +413,18 @@ func ToRebind(body *api.CSIPluginRebindRequest, id, _ string) (*wire.PluginRebin
 // Rebound is the answer to it.
 func Rebound(out *wire.PluginRebindReply) (uint64, any) {
 	return out.Index, &api.CSIPluginRebindResponse{From: out.From, Count: out.Count}
+}
+
+// VolumeResult says what a write of a volume came to.
+func VolumeResult(out *wire.VolumeWriteReply) api.CSIVolumeWriteResult {
+	return api.CSIVolumeWriteResult{Outcome: out.Outcome, Changed: out.Changed, Waits: out.Waits}
+}
+
+// Expanded answers the expansion of a volume.
+func Expanded(out *wire.VolumeWriteReply) *api.CSIVolumeCreateResponse {
+	return &api.CSIVolumeCreateResponse{
+		Volumes:  []*api.CSIVolume{Volume(&wire.VolumeView{Volume: out.Volume})},
+		Warnings: WarningText(out.Warnings),
+		Results:  []api.CSIVolumeWriteResult{VolumeResult(out)},
+	}
 }

@@ -45,8 +45,8 @@ func Load(r io.Reader, secrets Secrets, rewrap func(*state.Store) error) (*state
 		return nil, meta, fault.WithHint(
 			fault.New(fault.Denied, "restore", "the servers' state",
 				"the secrets in the saved state were sealed with another key than this server has"),
-			"give a recovery key of that cluster: berth operator snapshot restore -recovery-key-file FILE; or end the "+
-				"agent, move its server directory away, put the root.key of that cluster into server/keyring, and "+
+			"give a recovery key of that cluster: \"berth operator snapshot restore -recovery-key-file KEY FILE\"; or end "+
+				"the agent, move its server directory away, put the root.key of that cluster into server/keyring, and "+
 				"start it")
 	}
 	return store, meta, nil

@@ -11,25 +11,6 @@ import (
 // Inventories names the table of what nodes report of their stagings and publications.
 const Inventories = "inventories"
 
-// Inventory is one entry of a node's inventory as it was last reported.
-type Inventory struct {
-	Node                     ids.Node
-	Entry                    volume.InventoryEntry
-	CreateIndex, ModifyIndex uint64
-}
-
-// InventoryHead says what is known of a node's inventory as a whole.
-type InventoryHead struct {
-	Node ids.Node
-	// AllocIndex is the index of the alloc set at which the last report was taken.
-	AllocIndex uint64
-	// FullIndex is the Raft index of the last full report; 0: none yet, so that nothing can be concluded from silence.
-	FullIndex uint64
-	// Unknown is mounted on the node, and nobody can say which volume it is.
-	Unknown                  []volume.UnknownMount
-	CreateIndex, ModifyIndex uint64
-}
-
 var (
 	inventories = &table[Inventory]{
 		name: Inventories,

@@ -5,13 +5,6 @@ import "iter"
 // Secrets names the table of sealed secrets.
 const Secrets = "secrets"
 
-// Sealed is an entry of the secret store: bytes that only the keyring can open.
-type Sealed struct {
-	Name                     string
-	Data                     []byte
-	CreateIndex, ModifyIndex uint64
-}
-
 var secrets = &table[Sealed]{
 	name: Secrets,
 	key:  func(e *Sealed) Key { return KeyOf(e.Name) },

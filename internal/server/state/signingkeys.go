@@ -2,21 +2,10 @@ package state
 
 import (
 	"iter"
-	"time"
 )
 
 // SigningKeys names the table of the keys that the cluster signs with.
 const SigningKeys = "signing-keys"
-
-// SigningKey is a key pair: the public part in clear, the private one in bytes that only the keyring can open.
-type SigningKey struct {
-	ID                       string
-	Algorithm                string // as JSON Web Keys name it
-	Public                   []byte
-	Sealed                   []byte
-	Created                  time.Time
-	CreateIndex, ModifyIndex uint64
-}
 
 var signingKeys = &table[SigningKey]{
 	name: SigningKeys,

@@ -2,7 +2,6 @@ package state
 
 import (
 	"iter"
-	"time"
 
 	"berth/internal/model/trust"
 )
@@ -13,14 +12,6 @@ const (
 	Admissions  = "admissions"
 	Members     = "members"
 )
-
-// Authority issues the certificates of the cluster: the root in clear, its key in bytes that only the keyring opens.
-type Authority struct {
-	Root                     []byte // DER
-	Sealed                   []byte
-	Created                  time.Time
-	CreateIndex, ModifyIndex uint64
-}
 
 // present is the key of the one authority that there is.
 const present = "present"

@@ -1,4 +1,5 @@
-package cluster
+// Package servers owns the commands about the servers that keep the cluster's log. Only package cluster imports it.
+package servers
 
 import (
 	"context"
@@ -8,7 +9,13 @@ import (
 	"berth/internal/cli/kit"
 )
 
-func newRaft(e *kit.Env) *kit.Command {
+// Noun is the noun with its verbs.
+func Noun(e *kit.Env) *kit.Command {
+	return kit.Noun("server", "Look at servers, and remove them", newMembers(e), newForceLeave(e))
+}
+
+// Raft are the tools for those who keep the log.
+func Raft(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{Use: "raft", Short: "Look at the servers that keep the log, and change them"}
 	return cmd.Add(newListPeers(e), newRemovePeer(e), newTransfer(e))
 }
@@ -23,14 +30,7 @@ func newListPeers(e *kit.Env) *kit.Command {
 		Run: func(ctx context.Context, _ []string) error {
 			out, err := e.Client().Operator().RaftConfiguration(ctx, &o)
 			return formats.Show(e.Out, out, kit.Doing(err, "list", "servers", ""), func() {
-				kit.List(e.Out, out.Servers, "servers", []string{"Node", "ID", "Address", "State", "Voter", "RaftProtocol"},
-					func(s *api.RaftServer) []string {
-						state := "follower"
-						if s.Leader {
-							state = "leader"
-						}
-						return []string{s.Node, s.ID, s.Address, state, strconv.FormatBool(s.Voter), s.RaftProtocol}
-					})
+				kit.List(e.Out, out.Servers, "servers", peerColumns, peerRow)
 			})
 		},
 	}
@@ -38,21 +38,32 @@ func newListPeers(e *kit.Env) *kit.Command {
 	return formats.AddTo(cmd)
 }
 
+var peerColumns = []string{"Node", "ID", "Address", "State", "Voter", "RaftProtocol"}
+
+func peerRow(s *api.RaftServer) []string {
+	state := "follower"
+	if s.Leader {
+		state = "leader"
+	}
+	return []string{s.Node, s.ID, s.Address, state, strconv.FormatBool(s.Voter), s.RaftProtocol}
+}
+
 // forGood says what removing a server means.
-const forGood = `The server is out for good: it is not asked for a majority any more, is refused by the others, and stops when it
-hears of it. Its name stays taken. To bring the machine back, give the agent another name, move the directory server of
-its data_dir away, and let it join with a token. The node beside it, with its tasks, is not touched.`
+const forGood = `The server is out for good: it is not asked for a majority any more, is refused by the others, and
+stops when it hears of it. Its name stays taken. To bring the machine back, give the agent another name, move the
+directory server of its data_dir away, and let it join with a token. The node beside it, with its tasks, is not
+touched.`
 
 func newRemovePeer(e *kit.Env) *kit.Command {
 	var id string
 	cmd := &kit.Command{
-		Use:     "remove-peer -peer-id <id>",
+		Use:     "remove-peer [flags]",
 		Short:   "Take a server out of the cluster, for good",
 		Long:    forGood,
 		Example: "  berth operator raft remove-peer -peer-id db2.global",
 		Run: func(ctx context.Context, _ []string) error {
 			if id == "" {
-				return kit.Usage("name the server: -peer-id ID, as berth operator raft list-peers shows it")
+				return kit.Usage(`name the server: -peer-id ID, as "berth operator raft list-peers" shows it`)
 			}
 			if err := e.Client().Operator().RemovePeer(ctx, id); err != nil {
 				return kit.Doing(err, "remove", "server", id)
@@ -70,8 +81,8 @@ func newTransfer(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "transfer-leadership [flags]",
 		Short: "Have another server lead",
-		Long: `Has the server that leads give the leadership to another one: the one that is named, or the one that has most
-of the log. Calls wait for the moment that it takes.`,
+		Long: `Has the server that leads give the leadership to another one: the one that is named, or the one that has
+most of the log. Calls wait for the moment that it takes.`,
 		Example: "  berth operator raft transfer-leadership -peer-id db2.global",
 		Run: func(ctx context.Context, _ []string) error {
 			if err := e.Client().Operator().TransferLeadership(ctx, id); err != nil {
@@ -97,7 +108,8 @@ func newForceLeave(e *kit.Env) *kit.Command {
 	}
 }
 
-func newAutopilot(e *kit.Env) *kit.Command {
+// Autopilot shows how the servers are.
+func Autopilot(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{Use: "autopilot", Short: "Look at the health of the servers"}
 	return cmd.Add(newHealth(e))
 }
@@ -107,23 +119,26 @@ func newHealth(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "health [flags]",
 		Short: "Show how the servers are",
-		Long: `Shows each server as the one that leads sees it, and how many may fail yet before nothing is written any more.
-Nobody acts by it: a server that fails stays a member until a person removes it.`,
+		Long: `Shows each server as the one that leads sees it, and how many may fail yet before nothing is written any
+more. Nobody acts by it: a server that fails stays a member until a person removes it.`,
 		Example: "  berth operator autopilot health",
 		Run: func(ctx context.Context, _ []string) error {
 			out, err := e.Client().Operator().AutopilotHealth(ctx)
 			return formats.Show(e.Out, out, kit.Doing(err, "ask for", "the health of the servers", ""), func() {
 				e.Out.Printf("Healthy: %t\nFailure Tolerance: %d\nLeader: %s\n\n", out.Healthy, out.FailureTolerance,
 					kit.Clean(out.Leader))
-				kit.List(e.Out, out.Servers, "servers", []string{"ID", "Name", "Address", "SerfStatus", "Version", "Leader",
-					"Voter", "Healthy", "LastContact", "LastTerm", "LastIndex", "StableSince"},
-					func(s *api.ServerHealth) []string {
-						return []string{s.ID, s.Name, s.Address, s.SerfStatus, s.Version, strconv.FormatBool(s.Leader),
-							strconv.FormatBool(s.Voter), strconv.FormatBool(s.Healthy), s.LastContact,
-							strconv.FormatUint(s.LastTerm, 10), strconv.FormatUint(s.LastIndex, 10), kit.At(s.StableSince)}
-					})
+				kit.List(e.Out, out.Servers, "servers", healthColumns, healthRow)
 			})
 		},
 	}
 	return formats.AddTo(cmd)
+}
+
+var healthColumns = []string{"ID", "Name", "Address", "SerfStatus", "Version", "Leader", "Voter", "Healthy",
+	"LastContact", "LastTerm", "LastIndex", "StableSince"}
+
+func healthRow(s *api.ServerHealth) []string {
+	return []string{s.ID, s.Name, s.Address, s.SerfStatus, s.Version, strconv.FormatBool(s.Leader),
+		strconv.FormatBool(s.Voter), strconv.FormatBool(s.Healthy), s.LastContact,
+		strconv.FormatUint(s.LastTerm, 10), strconv.FormatUint(s.LastIndex, 10), kit.At(s.StableSince)}
 }
