@@ -3,12 +3,12 @@ package httpapi
 import (
 	"berth/internal/base/fault"
 	"berth/internal/httpapi/access"
-	"berth/internal/httpapi/convert"
+	"berth/internal/httpapi/convert/lists"
 	"berth/internal/wire"
 )
 
 // shownSecret is the secret of the token that a request shows.
-func (r *request) shownSecret() wire.Secrets { return convert.SealedSecret(access.Token(r.Request)) }
+func (r *request) shownSecret() wire.Secrets { return lists.SealedSecret(access.Token(r.Request)) }
 
 func (r *request) aclPolicies() (*wire.ACLPolicyListRequest, error) {
 	q, err := r.list()
@@ -42,7 +42,7 @@ func (r *request) aclSelf() (*wire.ACLSelfRequest, error) {
 
 // showSelf answers with the secret, too, as clients of this API expect it: whoever asks has it.
 func (r *request) showSelf(out *wire.One[wire.ACLTokenView]) (any, error) {
-	return convert.ACLToken(out.Item, access.Token(r.Request)), nil
+	return lists.ACLToken(out.Item, access.Token(r.Request)), nil
 }
 
 // aclDelete names what is to be deleted.

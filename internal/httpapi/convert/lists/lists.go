@@ -1,8 +1,11 @@
-package convert
+// Package lists owns how the objects of access control lists are shown to clients of this API, and read from them. Only
+// httpapi imports it.
+package lists
 
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"time"
 
 	"berth/api"
 	"berth/internal/base/redact"
@@ -54,7 +57,7 @@ func ACLTokenStub(v *wire.ACLTokenView) *api.ACLTokenListStub {
 		Global:         t.Global,
 		Hash:           hashOf(t.Name, t.Type, t.Policies, t.Roles, t.Global, t.Expires),
 		CreateTime:     t.Created,
-		ExpirationTime: moment(t.Expires),
+		ExpirationTime: expires(t),
 		CreateIndex:    t.CreateIndex,
 		ModifyIndex:    t.ModifyIndex,
 	}
@@ -160,4 +163,12 @@ func capabilities(of []acl.Capability) (out []string) {
 		out = append(out, string(c))
 	}
 	return out
+}
+
+// expires is when a token ends, if it does.
+func expires(t *acl.Token) *time.Time {
+	if t.Expires.IsZero() {
+		return nil
+	}
+	return &t.Expires
 }
