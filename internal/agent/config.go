@@ -265,7 +265,7 @@ func (c *Config) readPath(path string, written places.Places) error {
 var refusals = map[reflect.Type]hclfile.Special{
 	reflect.TypeFor[Config](): {Refusal: map[string]string{
 		"audit":      "audit logs are not built; leave it out",
-		"autopilot":  "servers that fail stay until \"berth server force-leave\" removes them; leave it out",
+		"autopilot":  "servers that fail stay until \"berth server force-leave NAME\" removes them; leave it out",
 		"consul":     "Consul services are not built yet; leave it out",
 		"plugin_dir": "task drivers of others are not built yet; leave it out",
 		"telemetry":  "metrics are always at /v1/metrics; leave it out",

@@ -76,10 +76,10 @@ func (c *Credentials) Begin(there bool) error {
 	switch {
 	case c.file.Begun && !there:
 		return fault.WithHint(
-			fault.New(fault.Conflict, "start", "server", "its log is gone, and "+c.path+" says that it had one: what it "+
-				"has voted and acknowledged is forgotten"),
+			fault.New(fault.Conflict, "start", "server", "its log is gone, and "+c.path+" says that it had one: "+
+				"what it has voted and acknowledged is forgotten"),
 			"put the directory back from a copy; or remove this server where another one is, "+
-				"\"berth server force-leave\", give it another name, move the directory server of "+
+				"\"berth server force-leave NAME\", give it another name, move the directory server of "+
 				"its data_dir away, and let it join with a token")
 	case c.file.Begun || !there:
 		return nil
