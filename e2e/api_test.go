@@ -270,7 +270,7 @@ func TestThePortOfAToken(t *testing.T) {
   socket        = %q
   token_file    = %q
   allowed_hosts = ["berth.example"]
-`, m.socket(), file), fmt.Sprintf("ports { http = %d }", m.port))
+`, m.socket(), file), fmt.Sprintf("ports { http = %d }\nkeyring { recovery = [\"none\"] }", m.port))
 	m.start()
 	if open := ports(t, m.cmd.Process.Pid); len(open) != 1 {
 		t.Errorf("the agent listens at %v", open)
