@@ -16,6 +16,7 @@ import (
 	"berth/internal/base/lifecycle"
 	"berth/internal/model/alloc"
 	"berth/internal/model/volume"
+	"berth/internal/server"
 	"berth/internal/server/fsm"
 	"berth/internal/testkit/servers"
 	"berth/internal/wire"
@@ -120,8 +121,38 @@ func (h *history) judge(t *testing.T, what string) {
 	}
 }
 
+// cast are the servers as callers find them, while they end and begin anew.
+type cast struct {
+	*servers.Cluster
+	mu sync.RWMutex // of who is behind each name
+}
+
+// any is one of them, as it is now.
+func (c *cast) any(draw *rand.Rand) (*server.Server, wire.Conn) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	m := c.Members[draw.IntN(len(c.Members))]
+	return m.Server, m.Conn
+}
+
+// leader is one that takes itself for the leader, rightly or not, if one is found soon.
+func (c *cast) leader(draw *rand.Rand) (*server.Server, wire.Conn) {
+	s, conn := c.any(draw)
+	for tries := 0; tries < 6 && !s.Leading(); tries++ {
+		s, conn = c.any(draw)
+	}
+	return s, conn
+}
+
+// begin has a server run anew.
+func (c *cast) begin(m *servers.Member) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m.Start()
+}
+
 // disturb ends and cuts off whoever leads, again and again, until the rounds are over; then all servers run.
-func disturb(c *servers.Cluster, draw *rand.Rand, rounds int) {
+func disturb(c *cast, draw *rand.Rand, rounds int) {
 	for range rounds {
 		time.Sleep(time.Duration(draw.IntN(3000)) * time.Millisecond)
 		m := c.Leader()
@@ -131,7 +162,7 @@ func disturb(c *servers.Cluster, draw *rand.Rand, rounds int) {
 		if draw.IntN(2) == 0 {
 			m.Stop()
 			time.Sleep(time.Duration(draw.IntN(4000)) * time.Millisecond)
-			m.Start()
+			c.begin(m)
 			continue
 		}
 		c.Cut(m)
@@ -141,7 +172,7 @@ func disturb(c *servers.Cluster, draw *rand.Rand, rounds int) {
 }
 
 // play has callers call, each one call after another with a pause between, until disturb has ended.
-func play(t *testing.T, c *servers.Cluster, seed uint64, call func(ctx context.Context, caller int, draw *rand.Rand)) {
+func play(t *testing.T, c *cast, seed uint64, call func(ctx context.Context, caller int, draw *rand.Rand)) {
 	t.Helper()
 	g, ctx := lifecycle.NewGroup(t.Context())
 	for caller := range 3 {
@@ -178,14 +209,15 @@ func TestChecksAndWritesHaveAnOrder(t *testing.T) {
 }
 
 func checksAndWrites(t *testing.T, seed uint64) {
-	c := servers.Start(t, 3)
+	c := &cast{Cluster: servers.Start(t, 3)}
 	if c.Leader() == nil {
 		t.Fatal("no server leads")
 	}
 	var h history
 	play(t, c, seed, func(ctx context.Context, caller int, draw *rand.Rand) {
-		at, begun := c.Members[draw.IntN(len(c.Members))], time.Now()
-		got, err := wire.JobGet.Call(ctx, at.Conn,
+		_, conn := c.any(draw)
+		begun := time.Now()
+		got, err := wire.JobGet.Call(ctx, conn,
 			&wire.Ref[ids.Job]{Query: wire.Query{Namespace: ids.DefaultNamespace}, ID: "register"})
 		var seen string
 		var index uint64
@@ -198,8 +230,9 @@ func checksAndWrites(t *testing.T, seed uint64) {
 		}
 		mine := jobOf("register")
 		mine.Meta = map[string]string{"value": ids.New()}
+		_, conn = c.any(draw)
 		begun = time.Now()
-		_, err = wire.JobRegister.Call(ctx, c.Members[draw.IntN(len(c.Members))].Conn,
+		_, err = wire.JobRegister.Call(ctx, conn,
 			&wire.JobRegisterRequest{Job: mine, EnforceIndex: true, ModifyIndex: index})
 		h.add(caller, begun, asked{verb: writeVerb, expected: seen, mine: mine.Meta["value"]}, err, "")
 	})
@@ -218,9 +251,9 @@ func TestClaimsHaveAnOrder(t *testing.T) {
 }
 
 func claims(t *testing.T, seed uint64) {
-	c := servers.Start(t, 3)
+	c := &cast{Cluster: servers.Start(t, 3)}
 	lead := c.Leader()
-	a := newAgent(t, c, lead)
+	a := newAgent(t, c.Cluster, lead)
 	if err := a.registers(t.Context(), lead.Conn); err != nil {
 		t.Fatal(err)
 	}
@@ -241,9 +274,9 @@ func claims(t *testing.T, seed uint64) {
 	}
 	var h history
 	play(t, c, seed, func(ctx context.Context, caller int, draw *rand.Rand) {
-		m := leader(c, draw)
+		m, conn := c.leader(draw)
 		beat := &wire.NodeHeartbeatRequest{NodeIdentity: a.NodeIdentity}
-		if _, err := wire.NodeHeartbeat.Call(ctx, m.Conn, beat); err != nil {
+		if _, err := wire.NodeHeartbeat.Call(ctx, conn, beat); err != nil {
 			return // it goes on as soon as somebody leads
 		}
 		claim := &volume.Claim{
@@ -263,7 +296,8 @@ func claims(t *testing.T, seed uint64) {
 		}
 		time.Sleep(time.Duration(draw.IntN(500)) * time.Millisecond)
 		for gone := false; !gone; time.Sleep(100 * time.Millisecond) {
-			gone = ends(t, leader(c, draw), claim, func(begun time.Time, err error) {
+			m, _ := c.leader(draw)
+			gone = ends(t, m, claim, func(begun time.Time, err error) {
 				h.add(caller, begun, asked{verb: endVerb, expected: string(claim.Alloc)}, err, "")
 			})
 		}
@@ -271,17 +305,8 @@ func claims(t *testing.T, seed uint64) {
 	h.judge(t, "claims")
 }
 
-// leader is a server that takes itself for the leader, rightly or not, if one is found soon.
-func leader(c *servers.Cluster, draw *rand.Rand) *servers.Member {
-	m := c.Members[draw.IntN(len(c.Members))]
-	for tries := 0; tries < 6 && !m.Leading(); tries++ {
-		m = c.Members[draw.IntN(len(c.Members))]
-	}
-	return m
-}
-
 // takes commits a placement with its claim, by one server.
-func takes(ctx context.Context, m *servers.Member, claim *volume.Claim) error {
+func takes(ctx context.Context, m *server.Server, claim *volume.Claim) error {
 	j := m.Store().Snapshot().Job(nil, ids.DefaultNamespace, claim.Job)
 	if j == nil {
 		return fault.New(fault.Unavailable, "place", "alloc", "the server has not heard of the job yet")
@@ -306,7 +331,7 @@ func takes(ctx context.Context, m *servers.Member, claim *volume.Claim) error {
 // ends has a claim end by one server: its alloc first, and then by a proof. It notes the proof, the one of both that
 // gives the volume free. It returns whether the claim is gone: whatever was proposed before what is committed now is
 // committed already, or never will be.
-func ends(t *testing.T, m *servers.Member, claim *volume.Claim, note func(begun time.Time, err error)) bool {
+func ends(t *testing.T, m *server.Server, claim *volume.Claim, note func(begun time.Time, err error)) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Second)
 	defer cancel()
 	_, _, err := m.Propose(ctx, &fsm.AllocClientUpdate{Seed: ids.New(), Allocs: []*alloc.Alloc{

@@ -24,6 +24,7 @@ import (
 	"berth/internal/server/fsm"
 	"berth/internal/server/gc"
 	"berth/internal/server/keyring"
+	"berth/internal/server/permissions"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -198,6 +199,11 @@ func (s *Server) methods(c *components) (all, open *wire.Server) {
 	c.endpoints.Register(all)
 	s.nodes.register(all)
 	c.endpoints.RegisterOpen(open)
+	for _, m := range all.Methods() {
+		if !permissions.Known(m) {
+			panic("server: nothing says who may call " + m)
+		}
+	}
 	return all, open
 }
 

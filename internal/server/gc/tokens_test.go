@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,12 +19,12 @@ import (
 // counting counts the commands that pass through it.
 type counting struct {
 	*localstate.Cluster
-	sent int
+	sent atomic.Int64
 }
 
 func (c *counting) Propose(ctx context.Context, cmd fsm.Command) (any, uint64, error) {
 	if _, ok := cmd.(*acls.TokensExpire); ok {
-		c.sent++
+		c.sent.Add(1)
 	}
 	return c.Cluster.Propose(ctx, cmd)
 }
@@ -54,8 +55,8 @@ func TestTokensThatHaveExpiredAreForgotten(t *testing.T) {
 		go func() { ended <- New(c.Store, c, Ages{}, slog.New(slog.DiscardHandler)).Run(t.Context()) }()
 		time.Sleep(time.Minute - time.Second)
 		synctest.Wait()
-		if c.sent != 0 {
-			t.Errorf("%d commands before any token has expired", c.sent)
+		if c.sent.Load() != 0 {
+			t.Errorf("%d commands before any token has expired", c.sent.Load())
 		}
 		time.Sleep(time.Second + everyCount)
 		synctest.Wait()
@@ -63,8 +64,8 @@ func TestTokensThatHaveExpiredAreForgotten(t *testing.T) {
 		for tok := range c.Store.Snapshot().ACLTokens(nil, "") {
 			left += tok.Accessor + " "
 		}
-		if left != "ever long " || c.sent != 2 {
-			t.Errorf("%q are left after %d commands", left[:min(len(left), 100)], c.sent)
+		if left != "ever long " || c.sent.Load() != 2 {
+			t.Errorf("%q are left after %d commands", left[:min(len(left), 100)], c.sent.Load())
 		}
 	})
 }

@@ -3,7 +3,9 @@ package permissions
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -158,7 +160,7 @@ func TestEveryPersonMayWhatTheTableSays(t *testing.T) {
 		}
 		seen[c.method], seen[c.what] = true, true
 	}
-	for _, m := range Methods() {
+	for _, m := range slices.Sorted(maps.Keys(table)) {
 		if !seen[m] {
 			t.Errorf("nobody is asked about %s", m)
 		}
