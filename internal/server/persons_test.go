@@ -21,7 +21,7 @@ import (
 // all namespaces, which show what the caller may see.
 var answeredToAll = []string{
 	"ACL.Bootstrap", "Alloc.List", "Eval.List", "Job.List", "Keyring.SigningKeys", "Namespace.List", "Person.Allowed",
-	"System.Search", "System.Status", "Trust.Certify", "Volume.List",
+	"Server.List", "System.Search", "System.Status", "Trust.Certify", "Volume.List",
 }
 
 // toAnyToken are those of them that are answered whatever token is shown.
