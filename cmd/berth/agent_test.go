@@ -126,6 +126,7 @@ plugin "raw_exec" {
   config { enabled = true }
 }
 api { socket = %q }
+keyring { recovery = ["none"] }
 `, data, socketOf(path))
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"reflect"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"berth/internal/agent"
+	"berth/internal/model/acl"
 	"berth/jobspec"
 	"berth/jobspec/hclfile"
 )
@@ -16,8 +18,8 @@ import (
 // shownHCL is a piece of a file that a page shows.
 var shownHCL = regexp.MustCompile("(?s)```hcl\n(.*?)```")
 
-// Given the pages, then each piece of a job file, of a volume file and of an agent's configuration that they show is
-// one.
+// Given the pages, then each piece of a job file, of a volume file, of a policy and of an agent's configuration that
+// they show is one.
 func TestPagesShowFilesThatAreRight(t *testing.T) {
 	pages := os.DirFS("../..")
 	kinds := map[string]int{}
@@ -35,7 +37,7 @@ func TestPagesShowFilesThatAreRight(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil || len(kinds) != 3 {
+	if err != nil || len(kinds) != 4 {
 		t.Errorf("the pages show %v, %v", kinds, err)
 	}
 }
@@ -58,6 +60,12 @@ func readShown(text string) (kind string, err error) {
 	case "ownership":
 		_, err = jobspec.ParseVolume("shown.hcl", []byte(volume+text))
 		return "volume file", err
+	case "namespace":
+		_, found := acl.Parse("shown.hcl", text)
+		for _, f := range found {
+			err = errors.Join(err, errors.New(f.String()))
+		}
+		return "policy", err
 	}
 	r := hclfile.NewReport()
 	hclfile.DecodeInto(r, "shown.hcl", []byte(text), &agent.Config{}, map[reflect.Type]hclfile.Special{})
