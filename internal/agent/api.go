@@ -9,9 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"berth/api"
 	"berth/internal/agent/apisocket"
+	"berth/internal/agent/apitls"
 	"berth/internal/base/fault"
 	"berth/internal/httpapi"
 	"berth/internal/httpapi/access"
@@ -105,8 +107,12 @@ func (a *Agent) listen(ctx context.Context) ([]httpapi.Entry, error) {
 				"choose another port with -http-port or ports { http = … }")
 			return nil, errors.Join(err, shut(entries))
 		}
+		scheme := "http://"
+		if c.certs != nil {
+			l, scheme = c.certs.Listener(l), "https://"
+		}
 		entries = append(entries, httpapi.Entry{Listener: l, Guard: c.guard()})
-		where = append(where, "http", "http://"+l.Addr().String())
+		where = append(where, "http", scheme+l.Addr().String())
 	}
 	a.log.Info("berth starts", where...)
 	warnOfPort(a.log, c)
@@ -115,11 +121,16 @@ func (a *Agent) listen(ctx context.Context) ([]httpapi.Entry, error) {
 
 // guard decides who may use the port.
 func (c *Config) guard() access.Network {
-	return access.Network{Hosts: c.API.AllowedHosts, Token: c.token, Lists: c.lists(), Agent: c.Name}
+	n := access.Network{Hosts: c.API.AllowedHosts, Token: c.token, Lists: c.lists(), Agent: c.Name}
+	if c.certs != nil {
+		n.Named = c.certs.Named
+	}
+	return n
 }
 
 // warnOfPort says what its operator may not expect of the port.
 func warnOfPort(log *slog.Logger, c *Config) {
+	warnOfEnd(log, c.certs)
 	switch {
 	case c.API.unsafeOpen():
 		log.Warn("api { unsafe_open = true }: every user and every task that reaches the port can run anything as "+
@@ -151,4 +162,16 @@ func shut(entries []httpapi.Entry) error {
 		errs = append(errs, e.Listener.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// soon is how long before its end the certificate of the port is warned of.
+const soon = 7 * 24 * time.Hour
+
+// warnOfEnd says that clients are about to be kept out, or are already.
+func warnOfEnd(log *slog.Logger, certs *apitls.Certificates) {
+	if certs == nil || time.Until(certs.Ends()) > soon {
+		return
+	}
+	log.Warn("the certificate of the API's port ends soon, and clients stay out then: put another one into its file, "+
+		"and send the agent SIGHUP", "ends", certs.Ends())
 }

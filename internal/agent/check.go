@@ -125,6 +125,13 @@ func (c *Config) checkKeyring() error {
 	return fault.Note(err, "configure", "keyring recovery")
 }
 
+// checkTLS reads the certificate of the API's port.
+func (c *Config) checkTLS() error {
+	var err error
+	c.certs, err = c.TLS.Load()
+	return err
+}
+
 // check refuses what cannot work, naming each setting, the reason and the way out. What is on the disk is looked at
 // when the settings are right.
 func (c *Config) check() error {
@@ -133,7 +140,7 @@ func (c *Config) check() error {
 		errs = append(errs, bad("log_level "+c.LogLevel, "it is not known", "use trace, debug, info, warn or error"))
 	}
 	errs = append(errs, c.Client.check(), c.checkNetwork(), c.checkIntervals(), c.checkDisks(), c.checkLimits(),
-		c.checkAPI(), c.checkKeyring())
+		c.checkAPI(), c.checkKeyring(), c.checkTLS())
 	for _, p := range c.Plugins {
 		errs = append(errs, p.Check())
 	}
@@ -175,9 +182,16 @@ func (c *Config) checkData() error {
 
 func (c *Config) checkAddress() error {
 	var errs []error
-	if !net.ParseIP(c.BindAddr).IsLoopback() {
+	switch ip := net.ParseIP(c.BindAddr); {
+	case ip == nil:
+		errs = append(errs, bad("bind_addr "+c.BindAddr, "it is no IP address", "use 127.0.0.1, ::1 or 0.0.0.0"))
+	case ip.IsLoopback():
+	case !c.TLS.On():
 		errs = append(errs, bad("bind_addr "+c.BindAddr, "without encryption the API may listen on the loopback only",
-			"use 127.0.0.1 or ::1, with a tunnel or a proxy before it for those who come from elsewhere"))
+			"use 127.0.0.1 or ::1; or give the port a certificate: tls { http = true, cert_file, key_file }"))
+	case !c.lists() && c.API.TokenFile == "" && !c.TLS.Verifies():
+		errs = append(errs, bad("bind_addr "+c.BindAddr, "whoever reaches the port could run anything on this machine",
+			"set acl { enabled = true }, api { token_file = … } or tls { verify_https_client = true }"))
 	}
 	if !validPort(c.Ports.HTTP) {
 		errs = append(errs, bad("ports http", strconv.Itoa(c.Ports.HTTP)+" is not between 1 and 65535", "use 4646"))

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/internal/agent/apitls"
 	"berth/internal/agent/help"
 	"berth/internal/agent/places"
 	"berth/internal/agent/plugins"
@@ -42,6 +43,7 @@ type Config struct {
 	API        *APIBlock         `hcl:"api,block"`
 	Limits     *LimitsBlock      `hcl:"limits,block"`
 	Keyring    *KeyringBlock     `hcl:"keyring,block"`
+	TLS        *apitls.Block     `hcl:"tls,block"`
 
 	args      []string // by which it was read
 	dev       bool
@@ -49,6 +51,7 @@ type Config struct {
 	portAsked bool          // somebody named the port of the API or its address
 	token     redact.Secret // of api token_file
 	recovery  keyring.Recovery
+	certs     *apitls.Certificates // of the port of the API; nil: it speaks no HTTPS
 }
 
 // Ports on which the agent listens.
@@ -269,10 +272,10 @@ var refusals = map[reflect.Type]hclfile.Special{
 		"consul":     "Consul services are not built yet; leave it out",
 		"plugin_dir": "task drivers of others are not built yet; leave it out",
 		"telemetry":  "metrics are always at /v1/metrics; leave it out",
-		"tls":        "the cluster issues its own certificates, and the API's port is on the loopback; leave it out",
 		"ui":         "the web interface is not built yet; leave it out",
 		"vault":      "Berth keeps no secrets of applications; leave it out",
 	}},
+	reflect.TypeFor[apitls.Block](): {Refusal: apitls.Refusals},
 	reflect.TypeFor[ClientBlock](): {Refusal: map[string]string{
 		"alloc_dir":    "everything is below data_dir; leave it out",
 		"host_network": "jobs use the node's own network; leave it out",
@@ -359,6 +362,9 @@ func (c *Config) override(f *Config) {
 	}
 	if f.Keyring != nil {
 		block(&c.Keyring).Recovery = f.Keyring.Recovery
+	}
+	if f.TLS != nil {
+		block(&c.TLS).Override(f.TLS)
 	}
 	if f.Limits != nil {
 		block(&c.Limits).override(f.Limits)

@@ -250,6 +250,11 @@ func TestRefusals(t *testing.T) {
 			"have to reach this one", "addresses"}},
 		"all the world": {base, []string{"-bind", "0.0.0.0"},
 			[]string{"bind_addr 0.0.0.0", "loopback", "127.0.0.1"}},
+		"all the world, for everybody": {base + "acl { enabled = false }\ntls {\n http = true\n" +
+			" cert_file = \"/c\"\n key_file = \"/k\"\n}\n", []string{"-bind", "0.0.0.0"},
+			[]string{"bind_addr 0.0.0.0", "run anything", "verify_https_client", "cert_file /c: no such file"}},
+		"certificates between agents": {base + "tls {\n http = true\n rpc = true\n}\n", nil,
+			[]string{`"rpc"`, "certificates that the cluster issues"}},
 		"a name to bind":  {base, []string{"-bind", "localhost"}, []string{"bind_addr localhost", "127.0.0.1"}},
 		"a port too high": {base, []string{"-http-port", "70000"}, []string{"70000", "65535"}},
 		"a strange level": {base, []string{"-log-level", "loud"}, []string{"log_level loud", "trace"}},

@@ -30,7 +30,7 @@ func (c *Config) describe(version, level string) map[string]any {
 		"Ports":          map[string]any{"HTTP": c.Ports.HTTP},
 		"Region":         c.Region,
 		"Server":         map[string]any{"Enabled": c.Server.Enabled, "BootstrapExpect": c.Server.BootstrapExpect},
-		"TLSConfig":      map[string]any{"EnableHTTP": false, "EnableRPC": false},
+		"TLSConfig":      map[string]any{"EnableHTTP": c.certs != nil, "EnableRPC": false},
 		"UI":             map[string]any{"Enabled": false, "ShowCLIHints": false},
 		"Version":        map[string]any{"Version": version},
 	}

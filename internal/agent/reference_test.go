@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/agent/apitls"
 	"berth/internal/testkit/reference"
 	"berth/jobspec/listing"
 )
@@ -55,9 +56,10 @@ func TestThePageOfTheConfigurationIsWhole(t *testing.T) {
 		listed = append(listed, reference.Plain(r[0]+"."+r[1]+": "+r[2]))
 	}
 	for typ, in := range map[reflect.Type]string{
-		reflect.TypeFor[Config]():      "agent",
-		reflect.TypeFor[ClientBlock](): "client",
-		reflect.TypeFor[ServerBlock](): "server",
+		reflect.TypeFor[Config]():       "agent",
+		reflect.TypeFor[ClientBlock]():  "client",
+		reflect.TypeFor[ServerBlock]():  "server",
+		reflect.TypeFor[apitls.Block](): "tls",
 	} {
 		for _, name := range slices.Sorted(maps.Keys(refusals[typ].Refusal)) {
 			there = append(there, in+"."+name+": "+refusals[typ].Refusal[name])

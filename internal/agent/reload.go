@@ -44,7 +44,14 @@ func (a *Agent) reload(have *Config) {
 	}
 	changed := differing(have, next)
 	for _, key := range changed {
-		if reloadable(key) {
+		switch {
+		case strings.HasPrefix(key, "tls.") && reloadable(key) && have.certs != nil && next.certs != nil:
+			have.certs.Take(next.certs)
+			have.TLS = have.TLS.With(next.TLS)
+			a.log.Info("reloaded", "key", key, "ends", next.certs.Ends())
+			warnOfEnd(a.log, have.certs)
+			continue
+		case key == "log_level":
 			a.level.Set(logfeed.Level(next.LogLevel))
 			a.log.Info("reloaded", "key", key, "value", next.LogLevel)
 			have.LogLevel = next.LogLevel
@@ -58,7 +65,9 @@ func (a *Agent) reload(have *Config) {
 }
 
 // reloadable tells the settings that are taken over while the agent runs, by their names in a file.
-func reloadable(key string) bool { return key == "log_level" }
+func reloadable(key string) bool {
+	return slices.Contains([]string{"log_level", "tls.cert_file", "tls.key_file", "tls.ca_file"}, key)
+}
 
 // differing are the settings in which two configurations differ, by their names in a file.
 func differing(have, next *Config) []string {
@@ -66,6 +75,10 @@ func differing(have, next *Config) []string {
 	differ(&out, "", reflect.ValueOf(have).Elem(), reflect.ValueOf(next).Elem())
 	if !have.token.Equal(next.token) && !slices.Contains(out, "api.token_file") {
 		out = append(out, "api.token_file")
+	}
+	of := func(key string) bool { return strings.HasPrefix(key, "tls") }
+	if !have.certs.Equal(next.certs) && !slices.ContainsFunc(out, of) {
+		out = append(out, "tls.cert_file")
 	}
 	return out
 }

@@ -2,12 +2,15 @@ package agent
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"berth/internal/testkit/certificates"
 )
 
 // reloading is an agent that runs by a file, and its log.
@@ -155,5 +158,51 @@ func TestAgesOfGarbageCollectionAreSettings(t *testing.T) {
 		if _, err := Parse([]string{"-config", path}, os.Stderr); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", line, err)
 		}
+	}
+}
+
+// Given an agent whose port shows a certificate, when other files are named or stand by the same names, then a reload
+// has the port show them; and files that do not fit together leave it as it was.
+func TestAReloadTakesOverCertificates(t *testing.T) {
+	dir := t.TempDir()
+	o := certificates.NewOffice(t, dir, "ca")
+	const year = 365 * 24 * time.Hour
+	config := func(p certificates.Pair) string {
+		return base + fmt.Sprintf("tls {\n http = true\n cert_file = %q\n key_file = %q\n}\n", p.Cert, p.Key)
+	}
+	first := o.Issue(t, "first", year, "first.example")
+	path, a, log := reloading(t, config(first))
+	have := *a.cfg
+	guard := a.cfg.guard()
+	if guard.Named == nil || !guard.Named("first.example") {
+		t.Fatal("the certificate's name is not the agent's")
+	}
+	o.Issue(t, "first", year, "again.example")
+	a.reload(&have)
+	if !guard.Named("again.example") || guard.Named("first.example") ||
+		strings.Count(log.String(), `msg=reloaded key=tls.cert_file`) != 1 {
+		t.Errorf("another certificate by the same name: %s", log)
+	}
+	log.Reset()
+	second := o.Issue(t, "second", time.Hour, "second.example")
+	if err := os.WriteFile(path, []byte(config(second)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.reload(&have)
+	if !guard.Named("second.example") || !strings.Contains(log.String(), "ends soon") {
+		t.Errorf("another certificate by another name: %s", log)
+	}
+	log.Reset()
+	a.reload(&have)
+	if !strings.Contains(log.String(), "nothing in it has changed") {
+		t.Errorf("what is taken over already is taken over again: %s", log)
+	}
+	wrong := certificates.Pair{Cert: first.Cert, Key: second.Key}
+	if err := os.WriteFile(path, []byte(config(wrong)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.reload(&have)
+	if !guard.Named("second.example") || !strings.Contains(log.String(), "is not reloaded") {
+		t.Errorf("a key of another certificate: %s", log)
 	}
 }

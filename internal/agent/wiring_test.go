@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"crypto/tls"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/internal/agent/plugins"
 	"berth/internal/base/redact"
@@ -21,6 +23,7 @@ import (
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/rawexec"
 	"berth/internal/server"
+	"berth/internal/testkit/certificates"
 	"berth/jobspec/hclfile"
 )
 
@@ -35,9 +38,11 @@ type wired struct {
 	RPC    string // empty: there is none
 	Own    *credentials.Config
 	Guard  access.Network
-	Socket string
-	Level  string
-	Format string
+	// Shows is the certificate of the port, Clients what it asks of clients, Least the least version.
+	Shows, Clients, Least string
+	Socket                string
+	Level                 string
+	Format                string
 }
 
 func wiring(t *testing.T, cfg *Config) wired {
@@ -71,6 +76,11 @@ func wiring(t *testing.T, cfg *Config) wired {
 	}
 	if cfg.servesPort() {
 		out.Port = cfg.port()
+	}
+	if cfg.certs != nil {
+		c := cfg.certs.Config()
+		out.Shows, out.Clients = c.Certificates[0].Leaf.Subject.CommonName, c.ClientAuth.String()
+		out.Least = tls.VersionName(c.MinVersion)
 	}
 	return out
 }
@@ -148,6 +158,8 @@ func TestEverySettingArrives(t *testing.T) {
 	}
 	dir := t.TempDir()
 	file, token := write(t, dir, "base.hcl", named), write(t, dir, "token", strings.Repeat("s3cret", 8)+"\n")
+	office := certificates.NewOffice(t, dir, "clients")
+	crt := office.Issue(t, "api", time.Hour, "api.example")
 	before := wiring(t, parse(t, "-config", file))
 	seen := map[string]bool{}
 	var out strings.Builder
@@ -158,7 +170,8 @@ func TestEverySettingArrives(t *testing.T) {
 			if strings.HasPrefix(line, "-") {
 				args = append(args, strings.Fields(line)...)
 			} else {
-				text += strings.ReplaceAll(line, "$TOKEN", token)
+				text += strings.NewReplacer("$TOKEN", token, "$CERT", crt.Cert, "$KEY", crt.Key, "$CA", office.CA).
+					Replace(line)
 			}
 		}
 		args = append(args, "-config", write(t, dir, fmt.Sprintf("%d.hcl", i), text))

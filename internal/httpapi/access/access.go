@@ -25,6 +25,8 @@ type Guard interface {
 type Network struct {
 	// Hosts are the names by which clients may call, beside localhost and the addresses of the loopback.
 	Hosts []string
+	// Named tells the hosts of the certificate that the port shows; nil: it shows none.
+	Named func(host string) bool
 	// Token is the agent's own, whose holder may do everything. Without lists every request must show it.
 	Token redact.Secret
 	// Lists: other tokens are judged by access control lists, and requests without one, too. With neither lists nor a
@@ -100,6 +102,7 @@ func denied(why, hint string) error {
 // loopback. No browser leaves the name out.
 func (n Network) known(host string) bool {
 	return host == "" || strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback() ||
+		n.Named != nil && n.Named(host) ||
 		slices.ContainsFunc(n.Hosts, func(h string) bool { return strings.EqualFold(hostOf(h), host) })
 }
 

@@ -201,7 +201,7 @@ func (g *Gate) enter(nc net.Conn, work *lifecycle.Group) *conn {
 	warn := refused && g.mayWarn()
 	g.mu.Unlock()
 	if spare != nil {
-		_ = spare.Conn.Close() // nobody waits for an answer on it
+		_ = hangUp(spare.Conn) // nobody waits for an answer on it
 	}
 	if !refused {
 		return c
@@ -217,6 +217,14 @@ func (g *Gate) enter(nc net.Conn, work *lifecycle.Group) *conn {
 	}
 	g.refuse(work, nc, status, why+"; close some, or use one for more requests\n")
 	return nil
+}
+
+// hangUp closes a connection at once: to end one with TLS in good order waits for a client that may not listen.
+func hangUp(c net.Conn) error {
+	if under, wraps := c.(interface{ NetConn() net.Conn }); wraps {
+		c = under.NetConn()
+	}
+	return c.Close()
 }
 
 // lingers is how long, and maxLingering how many connections wait for what a refused client sends, before the answer
