@@ -53,7 +53,8 @@ tls {
 		"that knows no authority":   {append(status, at...), 1, "-ca-cert"},
 		"without a certificate":     {append(status, known...), 1, "certificate"},
 		"of plain HTTP":             {append(status, "-address", m.address(), "-token", token), 1, "https://"},
-		"in a task":                 {append(append([]string{"alloc", "exec"}, shown...), id, "echo", "inside"), 0, "inside\n"},
+		"in a task": {append(append([]string{"alloc", "exec"}, shown...), id, "echo", "inside"), 0,
+			"inside\n"},
 	} {
 		if out, code := m.cli(c.args...); code != c.code || !strings.Contains(out, c.want) {
 			t.Errorf("a command %s: %d %s, want %d %s", name, code, out, c.code, c.want)

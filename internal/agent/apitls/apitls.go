@@ -63,7 +63,8 @@ func set(into *string, from string) {
 // With is b with the files of f, which a port takes over while it is open.
 func (b *Block) With(f *Block) *Block {
 	n := *b
-	n.CertFile, n.KeyFile, n.CAFile = f.CertFile, f.KeyFile, f.CAFile
+	n.CertFile, n.KeyFile = f.CertFile, f.KeyFile
+	n.CAFile = f.CAFile
 	return &n
 }
 

@@ -256,3 +256,20 @@ func TestRootTakesNoTokenOfAnotherUser(t *testing.T) {
 		t.Errorf("for an agent of user 1000: %v", err)
 	}
 }
+
+// Given a port that shows a certificate, then its hosts are the agent's, and others are not.
+func TestTheCertificateNamesTheHosts(t *testing.T) {
+	n := access.Network{Lists: true, Named: func(host string) bool { return host == "berth.example" }}
+	for host, want := range map[string]bool{
+		"berth.example":      true,
+		"berth.example:4646": true,
+		"127.0.0.1:4646":     true,
+		"evil.example":       false,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "https://x/v1/jobs", nil)
+		r.Host = host
+		if _, err := n.Admit(r); (err == nil) != want {
+			t.Errorf("by the name %s: %v", host, err)
+		}
+	}
+}
