@@ -1,6 +1,7 @@
 package conns
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -22,7 +23,8 @@ func (p polite) Close() error {
 	return p.Conn.Close()
 }
 
-// TestWhoGivesWayIsNotWaitedFor: given as many connections as there may be, when one more comes, then the one that gives
+// TestWhoGivesWayIsNotWaitedFor: given as many connections as there may be, when one more comes, then the one that
+// gives
 // way is cut, and not ended in good order: whoever is to be let in would wait for a client that does not listen.
 func TestWhoGivesWayIsNotWaitedFor(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -52,7 +54,7 @@ func TestWhoGivesWayIsNotWaitedFor(t *testing.T) {
 	if _, other := comes(); g.enter(other, work) == nil {
 		t.Fatal("the second is refused")
 	}
-	if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+	if _, err := client.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the first reads %v", err)
 	}
 	select {
