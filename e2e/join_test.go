@@ -20,6 +20,12 @@ client {
   servers         = [%q]
   join_token_file = %q
 }
+api {
+  socket = %q
+}
+ports {
+  http = %d
+}
 plugin "raw_exec" {
   config {
     enabled = true
@@ -32,7 +38,7 @@ func elsewhere(t *testing.T, name, server string) *machine {
 	t.Helper()
 	n := prepare(t, false)
 	n.service = true
-	config := fmt.Appendf(nil, nodeOnly, name, server, n.token())
+	config := fmt.Appendf(nil, nodeOnly, name, server, n.token(), n.socket(), n.port)
 	must(t, os.WriteFile(filepath.Join(n.root, "agent.hcl"), config, 0o600))
 	return n
 }

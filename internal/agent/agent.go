@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -212,14 +212,17 @@ func (a *Agent) removeTemp() {
 // Describe implements httpapi.Self.
 func (a *Agent) Describe() (map[string]any, map[string]map[string]string) {
 	config := a.cfg.describe(a.version, levelName(a.level))
-	w := a.server.Counters()
 	stats := map[string]map[string]string{
 		"berth":   {"version": a.version, "uptime": time.Since(a.begun).Round(time.Second).String()},
 		"client":  a.describeNode(),
 		"runtime": runinfo.Runtime(),
-		"raft_log": {"entries": fmt.Sprint(w.Entries), "fsyncs": fmt.Sprint(w.Appends + w.Stable),
-			"bytes": fmt.Sprint(w.Bytes)},
 	}
+	if a.server == nil {
+		return config, stats
+	}
+	w := a.server.Counters()
+	stats["raft_log"] = map[string]string{"entries": fmt.Sprint(w.Entries), "fsyncs": fmt.Sprint(w.Appends + w.Stable),
+		"bytes": fmt.Sprint(w.Bytes)}
 	stats["raft_commands"] = map[string]string{} // that this server brought into the log, by name
 	for name, n := range a.server.Commands() {
 		stats["raft_commands"][name] = strconv.FormatUint(n, 10)
@@ -242,7 +245,7 @@ func (a *Agent) describeNode() map[string]string {
 		"armed":           strconv.FormatBool(a.client.Armed()),
 		"accepted":        accepted,
 		"seen_index":      fmt.Sprint(a.client.Seen().Index),
-		"known_servers":   net.JoinHostPort(a.cfg.BindAddr, strconv.Itoa(a.cfg.Ports.HTTP)),
+		"known_servers":   strings.Join(a.cfg.knownServers(), ","),
 		"num_allocations": strconv.Itoa(a.client.Allocs()),
 		"heartbeat_ttl":   ttl.String(),
 		"last_heartbeat":  "never",
@@ -265,7 +268,10 @@ func (a *Agent) NodeID() ids.Node {
 func (a *Agent) Health(ctx context.Context) map[string]error {
 	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
-	out := map[string]error{"server": a.server.Ready(ctx), "client": a.refused}
+	out := map[string]error{"client": a.refused}
+	if a.server != nil {
+		out["server"] = a.server.Ready(ctx)
+	}
 	if a.client == nil {
 		return out
 	}

@@ -81,7 +81,7 @@ func (c *Config) checkAPI() error {
 // servesPort tells whether the API has a port: for trying out, with access control lists, or with somebody's word on
 // who may use it.
 func (c *Config) servesPort() bool {
-	return c.Server.Enabled && c.lists() || c.dev || c.API.TokenFile != "" || c.API.unsafeOpen()
+	return c.lists() || c.dev || c.API.TokenFile != "" || c.API.unsafeOpen()
 }
 
 // lists tells whether requests to the port are judged by access control lists.
@@ -97,7 +97,7 @@ func (a *Agent) listen(ctx context.Context) ([]httpapi.Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		entries = append(entries, httpapi.Entry{Listener: s, Guard: access.Socket{UID: os.Geteuid(), Agent: c.Name}})
+		entries = append(entries, httpapi.Entry{Listener: s, Guard: c.socketGuard()})
 		where = append(where, "socket", c.API.Socket)
 	}
 	if c.servesPort() {
@@ -117,6 +117,11 @@ func (a *Agent) listen(ctx context.Context) ([]httpapi.Entry, error) {
 	a.log.Info("berth starts", where...)
 	warnOfPort(a.log, c)
 	return entries, nil
+}
+
+// socketGuard decides who may use the socket. Root of a machine without a server is not the cluster's.
+func (c *Config) socketGuard() access.Socket {
+	return access.Socket{UID: os.Geteuid(), Agent: c.Name, Lists: !c.Server.Enabled}
 }
 
 // guard decides who may use the port.

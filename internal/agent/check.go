@@ -35,9 +35,7 @@ func (c *Config) defaults() error {
 	if c.dev {
 		c.Server.Enabled, cl.Enabled = true, true
 	} else {
-		if c.Server.Enabled || !cl.Enabled {
-			fill(&c.API.Socket, api.DefaultSocket)
-		}
+		fill(&c.API.Socket, api.DefaultSocket)
 		fill(&c.DataDir, usualDataDir(os.Geteuid()))
 	}
 	if c.ACL.Enabled == nil {

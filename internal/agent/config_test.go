@@ -232,8 +232,8 @@ func TestRefusals(t *testing.T) {
 			[]string{"has a server in the agent itself", "server { enabled = false }"}},
 		"no address of a server": {"data_dir = \"/x\"\nclient {\n enabled = true\n servers = [\"a:b:c\"]\n}\n", nil,
 			[]string{`client servers "a:b:c"`, "no address", "10.0.0.1:4647"}},
-		"an API without a server": {"data_dir = \"/x\"\nclient {\n enabled = true\n servers = [\"s\"]\n}\n" +
-			"api { socket = \"/run/x\" }\n", nil, []string{"has no API yet", "ask an agent with a server"}},
+		"an open API without a server": {"data_dir = \"/x\"\nclient {\n enabled = true\n servers = [\"s\"]\n}\n" +
+			"api { unsafe_open = true }\n", nil, []string{"do not take a node's word", "access control lists"}},
 		"a bundled plugin without a server": {"data_dir = \"/x\"\nclient {\n enabled = true\n" +
 			" servers = [\"s\"]\n local_csi = true\n}\n", nil, []string{"local_csi", "beside a server only"}},
 		"a port for nodes without a server": {"data_dir = \"/x\"\nclient {\n enabled = true\n servers = [\"s\"]\n}\n" +

@@ -68,3 +68,11 @@ func (c *ClientBlock) describe() map[string]any {
 	}
 	return out
 }
+
+// knownServers are where the node finds its servers.
+func (c *Config) knownServers() []string {
+	if c.Server.Enabled {
+		return []string{net.JoinHostPort(c.BindAddr, strconv.Itoa(c.Ports.HTTP))}
+	}
+	return c.Client.Servers
+}

@@ -2,25 +2,19 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"strconv"
 
 	"berth/internal/agent/network"
 	"berth/internal/base/durable"
 	"berth/internal/base/fault"
-	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
-	"berth/internal/base/privilege"
 	"berth/internal/base/retry"
-	"berth/internal/client"
 	"berth/internal/client/identity"
 	"berth/internal/model/trust"
 	"berth/internal/port/credentials"
-	"berth/internal/port/tlsport"
 )
 
 // checkNetwork refuses what cannot work of the ways between agents.
@@ -28,7 +22,7 @@ func (c *Config) checkNetwork() error {
 	return network.Ways{
 		Dev:       c.dev,
 		Server:    c.Server.Enabled,
-		API:       c.API.Socket != "" || c.API.TokenFile != "" || c.API.unsafeOpen(),
+		Words:     c.API.TokenFile != "" || c.API.unsafeOpen(),
 		LocalCSI:  *c.Client.LocalCSI,
 		Address:   c.Addresses.RPC,
 		Port:      c.Ports.RPC,
@@ -117,37 +111,4 @@ func (a *Agent) joins() credentials.Config {
 		TokenFile: a.cfg.Client.JoinTokenFile,
 		Log:       a.log.With(logkey.Component, "client"),
 	}
-}
-
-// runNode runs an agent that has a node and no server.
-func (a *Agent) runNode(ctx context.Context, asked Signals) error {
-	cfg, err := a.nodeConfig()
-	if err != nil {
-		return err
-	}
-	cred := credentials.New(a.joins())
-	cfg.Servers, cfg.Reverse = cred.Way(tlsport.Calls), cred.Way(tlsport.Reverse)
-	if a.client, err = client.New(ctx, cfg); err != nil {
-		return err
-	}
-	if err := cred.Open(); err != nil {
-		a.client.Close()
-		return err
-	}
-	warnOfNode(a.log, os.Geteuid(), privilege.ScopesSockets())
-	a.log.Info("berth starts a node; its servers have the API", "version", a.version, "data_dir", a.cfg.DataDir,
-		"servers", a.cfg.Client.Servers)
-	base := context.WithoutCancel(ctx)
-	g, gctx := lifecycle.NewGroup(base)
-	g.Go("boot clock", func() error { return a.clock.Run(gctx) })
-	g.Go("credentials", func() error { return cred.Run(gctx, credentials.Self{ID: string(a.client.ID())}) })
-	g.Go("node", func() error { return a.client.Run(gctx) })
-	g.Go("reload", func() error { return a.reloads(gctx, asked.Reload) })
-	select {
-	case <-ctx.Done():
-		a.log.Info("berth stops")
-	case <-g.Done():
-	}
-	g.Stop()
-	return errors.Join(g.Wait())
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/api"
 	"berth/internal/agent/plugins"
 	"berth/internal/base/redact"
 	"berth/internal/client"
@@ -309,7 +310,10 @@ client {
 	if !slices.Equal(got.Servers, want) || got.TokenFile != "/etc/berth/join-token" || got.Dir != "/var/lib/n/client" {
 		t.Errorf("%+v", got)
 	}
-	if cfg.API.Socket != "" || cfg.servesPort() || cfg.rpc() != "" {
+	if cfg.API.Socket != api.DefaultSocket || !cfg.servesPort() || cfg.rpc() != "" {
 		t.Errorf("it listens: %q, %t, %q", cfg.API.Socket, cfg.servesPort(), cfg.rpc())
+	}
+	if !cfg.socketGuard().Lists || !cfg.guard().Lists || !cfg.guard().Token.Empty() {
+		t.Errorf("somebody of the machine is believed: %+v, %+v", cfg.socketGuard(), cfg.guard())
 	}
 }

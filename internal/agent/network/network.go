@@ -23,7 +23,7 @@ const DefaultPort = 4647
 // Ways are those between agents, as a configuration has them.
 type Ways struct {
 	Dev, Server bool // the agent is one to try out; it has a server
-	API         bool // an API is asked for
+	Words       bool // the API is to believe somebody who shows no token of the cluster
 	LocalCSI    bool
 	Address     string // of the server's TLS port, without it; empty: there is none
 	Port        int
@@ -125,9 +125,10 @@ func (w Ways) Check() error {
 	case w.Server && (len(w.Servers) > 0 || w.TokenFile != ""):
 		return refuse("client servers and join_token_file", "the node of this agent has a server in the agent itself",
 			"leave them out, or write server { enabled = false }")
-	case !w.Server && w.API:
-		return refuse("api", "an agent without a server has no API yet",
-			"leave it out, and ask an agent with a server")
+	case !w.Server && w.Words:
+		return refuse("api token_file and unsafe_open",
+			"this agent has no server, and servers do not take a node's word for who somebody is",
+			"leave them out: on this machine show a token of access control lists")
 	case !w.Server && w.LocalCSI:
 		return refuse("client local_csi", "the bundled storage plugin runs beside a server only, for now",
 			"leave it out on this node, or run a storage plugin as a job")

@@ -52,10 +52,8 @@ func (n Network) Admit(r *http.Request) (wire.Person, error) {
 		r.Header.Del("X-Nomad-Token") // it is none of the lists
 		r.Header.Del("Authorization")
 		return wire.Person{Local: true, Name: "the agent's token of " + n.Agent}, nil
-	case n.Lists && len(shown.Reveal()) > maxToken:
-		return wire.Person{}, denied(fmt.Sprintf("the token has more than %d characters", maxToken), "show another one")
 	case n.Lists:
-		return wire.Person{Token: shown}, nil
+		return shows(shown)
 	case own && shown.Empty():
 		return wire.Person{}, denied("the request shows no token",
 			"give the agent's token with -token, BERTH_TOKEN or NOMAD_TOKEN")
@@ -141,4 +139,12 @@ func CheckHost(host string) error {
 		return refused("it is no name and no address of a host", `write "nomad.example.com", without scheme, port or *`)
 	}
 	return nil
+}
+
+// shows is who shows a token that access control lists judge; empty: he shows none.
+func shows(token redact.Secret) (wire.Person, error) {
+	if len(token.Reveal()) > maxToken {
+		return wire.Person{}, denied(fmt.Sprintf("the token has more than %d characters", maxToken), "show another one")
+	}
+	return wire.Person{Token: token}, nil
 }

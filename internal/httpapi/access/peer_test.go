@@ -27,3 +27,24 @@ func TestASocketIsForItsUserAndRoot(t *testing.T) {
 		}
 	}
 }
+
+// Given the socket of an agent without a server, when its user and root send requests, then they are who their token
+// says, and nobody in particular without one; others are refused as ever.
+func TestASocketOfANodeAloneGivesNoRights(t *testing.T) {
+	guard := Socket{UID: 1000, Lists: true}
+	for shown, refused := range map[string]bool{"": false, "secret": false, strings.Repeat("x", maxToken+1): true} {
+		for _, peer := range []int{0, 1000, 2000} {
+			r := httptest.NewRequest(http.MethodGet, "/v1/jobs", nil)
+			r.Header.Set("X-Nomad-Token", shown)
+			who, err := guard.Admit(r.WithContext(context.WithValue(t.Context(), peerKey{}, peer)))
+			switch {
+			case refused || peer == 2000:
+				if !fault.Has(err, fault.Denied) {
+					t.Errorf("user %d: %v, want a denial", peer, err)
+				}
+			case err != nil || who.Local || who.Token.Reveal() != shown:
+				t.Errorf("user %d, who shows %q, is %+v (%v)", peer, shown, who, err)
+			}
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
+	"time"
 
 	"berth/internal/base/ids"
 	"berth/internal/model/eval"
@@ -12,7 +13,9 @@ import (
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
+	"berth/internal/scheduler"
 	"berth/internal/server/fsm"
+	"berth/internal/server/planner"
 	"berth/internal/testkit/localstate"
 	"berth/internal/wire"
 )
@@ -84,6 +87,28 @@ func BenchmarkPlacing(b *testing.B) {
 				n++
 			}
 			b.ReportMetric(float64(bm.count*max(n, 1))/b.Elapsed().Seconds(), "allocs/s")
+		})
+	}
+}
+
+// BenchmarkOneAmong is the decision where one alloc is placed, job after job: what it costs follows from how many nodes
+// are looked at, and not from how many there are.
+func BenchmarkOneAmong(b *testing.B) {
+	for _, n := range []int{500, 1000, 5000, 10000} {
+		b.Run(fmt.Sprint(n, " nodes"), func(b *testing.B) {
+			c := localstate.New(b)
+			benchNodes(b, c, n)
+			j := service("one", 1)
+			e := c.Must(b, &fsm.JobRegister{Job: j, Seed: ids.New()}).(*fsm.JobRegistered).Eval
+			b.ReportAllocs()
+			for b.Loop() {
+				next := *e
+				next.ID = ids.Eval(ids.New()) // each begins with other nodes
+				p, x := scheduler.Schedule(planner.ViewOf(c.Store.Snapshot()), &next, time.Now())
+				if len(p.Place) != 1 {
+					b.Fatalf("%+v", x.Failed)
+				}
+			}
 		})
 	}
 }
