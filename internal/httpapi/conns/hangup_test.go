@@ -24,8 +24,7 @@ func (p polite) Close() error {
 }
 
 // TestWhoGivesWayIsNotWaitedFor: given as many connections as there may be, when one more comes, then the one that
-// gives
-// way is cut, and not ended in good order: whoever is to be let in would wait for a client that does not listen.
+// gives way is cut, and not ended in good order: whoever is to be let in would wait for a client that does not listen.
 func TestWhoGivesWayIsNotWaitedFor(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
