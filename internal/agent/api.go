@@ -115,7 +115,13 @@ func (a *Agent) listen(ctx context.Context) ([]httpapi.Entry, error) {
 
 // guard decides who may use the port.
 func (c *Config) guard() access.Network {
-	return access.Network{Hosts: c.API.AllowedHosts, Token: c.token, Lists: c.lists(), Agent: c.Name}
+	return access.Network{
+		Hosts:     c.API.AllowedHosts,
+		Token:     c.token,
+		Lists:     c.lists(),
+		Bootstrap: c.ACL.Open(),
+		Agent:     c.Name,
+	}
 }
 
 // warnOfPort says what its operator may not expect of the port.

@@ -40,10 +40,7 @@ func (c *Config) defaults() error {
 		}
 		fill(&c.DataDir, usualDataDir(os.Geteuid()))
 	}
-	if c.ACL.Enabled == nil {
-		on := !c.dev
-		c.ACL.Enabled = &on
-	}
+	c.ACL.Default(!c.dev)
 	if cl.LocalCSI == nil {
 		cl.LocalCSI = &c.dev
 	}
@@ -133,7 +130,7 @@ func (c *Config) check() error {
 		errs = append(errs, bad("log_level "+c.LogLevel, "it is not known", "use trace, debug, info, warn or error"))
 	}
 	errs = append(errs, c.Client.check(), c.checkNetwork(), c.checkIntervals(), c.checkDisks(), c.checkLimits(),
-		c.checkAPI(), c.checkKeyring())
+		c.checkAPI(), c.checkKeyring(), c.ACL.Check(), c.Audit.Check())
 	for _, p := range c.Plugins {
 		errs = append(errs, p.Check())
 	}

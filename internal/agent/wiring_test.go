@@ -17,6 +17,7 @@ import (
 	"berth/internal/client/allocdir"
 	"berth/internal/httpapi"
 	"berth/internal/httpapi/access"
+	"berth/internal/httpapi/audit"
 	"berth/internal/port/credentials"
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/rawexec"
@@ -35,6 +36,7 @@ type wired struct {
 	RPC    string // empty: there is none
 	Own    *credentials.Config
 	Guard  access.Network
+	Audit  audit.Config
 	Socket string
 	Level  string
 	Format string
@@ -63,6 +65,7 @@ func wiring(t *testing.T, cfg *Config) wired {
 		Node:   node,
 		HTTP:   surface,
 		Guard:  cfg.guard(),
+		Audit:  cfg.auditTo(),
 		Socket: cfg.API.Socket,
 		RPC:    cfg.rpc(),
 		Own:    cfg.own(slog.New(slog.DiscardHandler)),

@@ -123,8 +123,8 @@ func TestWhoDidWhatIsRecorded(t *testing.T) {
 		{"GET", "/v1/client/fs/logs/" + w.alloc + theirs + "&task=t&type=stdout", "writer", nil, []string{
 			"received|token|GET /v1/client/fs/logs/{id}|default|" + w.alloc + "|t||",
 			"complete|token|GET /v1/client/fs/logs/{id}|default|" + w.alloc + "|t|OK|"}},
-		{"PUT", "/v1/acl/token" + theirs, "management", map[string]any{"Type": "client", "Policies": []string{"ro"},
-			"AccessorID": w.node.id.Node, "SecretID": w.secrets["unknown"]}, []string{
+		{"PUT", "/v1/acl/token" + theirs, "management", map[string]any{"Type": "client",
+			"Policies": []string{"ro"}, "AccessorID": w.node.id.Node, "SecretID": w.secrets["unknown"]}, []string{
 			"received|token|PUT /v1/acl/token|default||||",
 			"complete|token|PUT /v1/acl/token|default|" + string(w.node.id.Node) + "||OK|"}},
 	} {

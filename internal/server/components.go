@@ -104,6 +104,7 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 		Keyring:     ring,
 		Keys:        c.keys,
 		Authority:   c.authority,
+		TokenLife:   s.cfg.TokenLife,
 		ResetFile:   filepath.Join(s.cfg.DataDir, "acl-bootstrap-reset"),
 		Servers:     roster{s},
 		Wraps:       ring,

@@ -30,7 +30,9 @@ type Network struct {
 	// Lists: other tokens are judged by access control lists, and requests without one, too. With neither lists nor a
 	// token whoever reaches the port may do everything.
 	Lists bool
-	Agent string // its name, for what is recorded
+	// Bootstrap: with lists, whoever reaches the port may make the first token of all.
+	Bootstrap bool
+	Agent     string // its name, for what is recorded
 }
 
 // Admit implements Guard. Names come first: a web page that was lured here learns nothing of tokens.
@@ -52,6 +54,10 @@ func (n Network) Admit(r *http.Request) (wire.Person, error) {
 		return wire.Person{Local: true, Name: "the agent's token of " + n.Agent}, nil
 	case n.Lists && len(shown.Reveal()) > maxToken:
 		return wire.Person{}, denied(fmt.Sprintf("the token has more than %d characters", maxToken), "show another one")
+	case n.Lists && !n.Bootstrap && r.URL.Path == "/v1/acl/bootstrap":
+		return wire.Person{}, denied("the first token is made over the unix socket: the port is also whoever else's is "+
+			"on this machine", "run as root on a server: berth acl bootstrap; or let its configuration have "+
+			"acl { bootstrap_over_http = true }")
 	case n.Lists:
 		return wire.Person{Token: shown}, nil
 	case own && shown.Empty():

@@ -96,7 +96,8 @@ func (l *Log) open() error {
 			return errors.Join(err, f.Close())
 		}
 	}
-	l.file, l.is, l.size, l.torn = f, is, is.Size(), torn
+	l.file, l.is = f, is
+	l.size, l.torn = is.Size(), torn
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 
+	"berth/internal/model/acl"
 	"berth/internal/server/controllers"
 	"berth/internal/server/endpoint/acls"
 	"berth/internal/server/endpoint/joining"
@@ -52,7 +53,8 @@ type Config struct {
 	Keyring     saved.Secrets
 	Keys        operator.Keys
 	Authority   joining.Authority
-	ResetFile   string // of access control lists
+	ResetFile   string   // of access control lists
+	TokenLife   acl.Life // of tokens of access control lists that expire
 	Servers     joining.Servers
 	Wraps       joining.Wraps
 	Log         *slog.Logger
@@ -118,6 +120,7 @@ func New(cfg Config) *Endpoints {
 			Base:      base,
 			Proposer:  cfg.Proposer,
 			ResetFile: cfg.ResetFile,
+			Lifetime:  cfg.TokenLife,
 			Log:       cfg.Log,
 		}),
 	}
