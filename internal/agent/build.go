@@ -115,7 +115,7 @@ func (a *Agent) serverConfig() server.Config {
 		VolumeListInterval: orDefault(c.Server.VolumeListInterval),
 		AlphaGetVolume:     c.Server.AlphaGetVolume,
 		Recovery:           c.recovery,
-		TokenLife:          c.ACL.Life(),
+		TokenLifetime:      c.ACL.Lifetime(),
 		GC: gc.Ages{
 			Evals: orDefault(c.Server.EvalGCThreshold),
 			Jobs:  orDefault(c.Server.JobGCThreshold),

@@ -277,7 +277,7 @@ var refusals = map[reflect.Type]hclfile.Special{
 		"state_dir":    "everything is below data_dir; leave it out",
 	}},
 	reflect.TypeFor[ServerBlock](): {Refusal: map[string]string{
-		"acl_token_gc_threshold":        "tokens that have expired are forgotten at the next job_gc_interval; leave it out",
+		"acl_token_gc_threshold":        "expired tokens are forgotten at the next job_gc_interval; leave it out",
 		"batch_eval_gc_threshold":       "evaluations of batch jobs stay as long as others: write eval_gc_threshold",
 		"csi_volume_claim_gc_interval":  "claims end by what nodes report, not by their age; leave it out",
 		"csi_volume_claim_gc_threshold": "claims end by what nodes report, not by their age; leave it out",

@@ -139,7 +139,7 @@ func TestWhoDidWhatIsRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, secret := range append([]string{canary}, w.secrets["writer"], w.secrets["management"], w.secrets["unknown"]) {
+	for _, secret := range []string{canary, w.secrets["writer"], w.secrets["management"], w.secrets["unknown"]} {
 		if bytes.Contains(raw, []byte(secret)) {
 			t.Errorf("the record has a secret")
 		}

@@ -46,7 +46,7 @@ type Config struct {
 	// VolumeListInterval: see volumes.Config.
 	VolumeListInterval time.Duration
 	AlphaGetVolume     bool     // see volumes.Config
-	TokenLife          acl.Life // of tokens of access control lists that expire; the zero value: acl.DefaultLife
+	TokenLifetime      acl.Life // of tokens of access control lists that expire; the zero value: acl.DefaultLife
 	// Recovery are the keys of people that open what is sealed, beside the servers'.
 	Recovery keyring.Recovery
 	Raft     raftlog.Config // Dir, ID and Log are filled in

@@ -52,8 +52,8 @@ func (b *Block) Default(on bool) {
 // Open tells whether whoever reaches the port may make the first token.
 func (b *Block) Open() bool { return b.BootstrapOverHTTP != nil && *b.BootstrapOverHTTP }
 
-// Life is how long tokens that expire may live.
-func (b *Block) Life() acl.Life {
+// Lifetime is how long tokens that expire may live.
+func (b *Block) Lifetime() acl.Life {
 	out := acl.DefaultLife
 	if b.MinTTL != nil {
 		out.Min = *b.MinTTL
@@ -66,12 +66,12 @@ func (b *Block) Life() acl.Life {
 
 // Check refuses lifetimes that no token could have.
 func (b *Block) Check() error {
-	life := b.Life()
-	if life.Min > 0 && life.Min <= life.Max {
+	span := b.Lifetime()
+	if span.Min > 0 && span.Min <= span.Max {
 		return nil
 	}
 	return fault.WithHint(
 		fault.New(fault.Invalid, "configure", "acl token_min_expiration_ttl and token_max_expiration_ttl",
-			fmt.Sprintf("%s to %s is no span of time", life.Min, life.Max)),
+			fmt.Sprintf("%s to %s is no span of time", span.Min, span.Max)),
 		fmt.Sprintf("leave them out for %s to %s", acl.DefaultLife.Min, acl.DefaultLife.Max))
 }

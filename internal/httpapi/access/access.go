@@ -55,8 +55,8 @@ func (n Network) Admit(r *http.Request) (wire.Person, error) {
 	case n.Lists && len(shown.Reveal()) > maxToken:
 		return wire.Person{}, denied(fmt.Sprintf("the token has more than %d characters", maxToken), "show another one")
 	case n.Lists && !n.Bootstrap && r.URL.Path == "/v1/acl/bootstrap":
-		return wire.Person{}, denied("the first token is made over the unix socket: the port is also whoever else's is "+
-			"on this machine", "run as root on a server: berth acl bootstrap; or let its configuration have "+
+		return wire.Person{}, denied("the first token is made over the unix socket: every program of the machine "+
+			"reaches the port", "run as root on a server: berth acl bootstrap; or let its configuration have "+
 			"acl { bootstrap_over_http = true }")
 	case n.Lists:
 		return wire.Person{Token: shown}, nil

@@ -259,7 +259,7 @@ func TestRootTakesNoTokenOfAnotherUser(t *testing.T) {
 
 // Given access control lists, when somebody at the port asks for the first token, then he is refused with the way out;
 // he is not who shows the agent's own token, nor anybody where the configuration lets the port make it.
-func TestTheFirstTokenIsNotMadeByWhoeverReachesThePort(t *testing.T) {
+func TestTheFirstTokenIsNotMadeOverThePort(t *testing.T) {
 	own := redact.New("the agent's own token")
 	ask := func(n access.Network, token string) error {
 		r := httptest.NewRequest(http.MethodPut, "http://localhost/v1/acl/bootstrap", nil)
