@@ -30,6 +30,7 @@ type agent struct {
 	calls *calls
 	// socket is where the agent has its API beside the port.
 	socket string
+	first  *api.ACLToken // it may do everything
 }
 
 // calls notes what was asked of the agent, by method and path without ids, and which of it was answered well.
@@ -100,7 +101,17 @@ func freePort(t *testing.T) int {
 	return 0
 }
 
-// start runs a development agent until the test ends, and sees to it that nothing is left.
+// settings are those of an agent whose clients show tokens, and that lets the first one be made by its port.
+const settings = `
+api { socket = %q }
+acl {
+  enabled             = true
+  bootstrap_over_http = true
+}
+`
+
+// start runs a development agent until the test ends, and sees to it that nothing is left. Its clients show the first
+// token.
 func start(t *testing.T) *agent {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -113,7 +124,7 @@ func start(t *testing.T) *agent {
 	}
 	var log bytes.Buffer
 	socket, config := filepath.Join(dir, "api.sock"), filepath.Join(t.TempDir(), "agent.hcl")
-	if err := os.WriteFile(config, fmt.Appendf(nil, "api { socket = %q }\n", socket), 0o600); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, settings, socket), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(binary, "agent", "-dev", "-config", config, "-http-port", fmt.Sprint(port), "-data-dir", dir)
@@ -147,6 +158,12 @@ func start(t *testing.T) *agent {
 	if a.plain, err = api.NewClient(&api.Config{Address: address}); err != nil {
 		t.Fatal(err)
 	}
+	a.eventually("the first token is made", func() (err error) {
+		a.first, _, err = a.ACLTokens().BootstrapOpts("", nil)
+		return err
+	})
+	a.SetSecretID(a.first.SecretID)
+	a.plain.SetSecretID(a.first.SecretID)
 	a.eventually("the bundled plugin is healthy", func() error {
 		p, _, err := a.CSIPlugins().Info(plugin, nil)
 		switch {

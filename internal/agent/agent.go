@@ -23,6 +23,7 @@ import (
 	"berth/internal/base/privilege"
 	"berth/internal/client"
 	"berth/internal/httpapi"
+	"berth/internal/httpapi/audit"
 	"berth/internal/port/credentials"
 	"berth/internal/server"
 )
@@ -43,13 +44,14 @@ type Agent struct {
 	refused error                    // why the node does not start; nil: it does
 	conn    *grpc.ClientConn
 	http    *httpapi.Server
+	audit   *audit.Log // nil: there is none
 	begun   time.Time
 	version string
 }
 
 // Run runs an agent until ctx ends, then stops it: with -dev its tasks first, otherwise they go on. again is asked
 // again while stopping takes long; the second request ends the wait.
-func Run(ctx context.Context, cfg *Config, version string, asked Signals) error {
+func Run(ctx context.Context, cfg *Config, version string, asked Signals) (err error) {
 	feed := &logfeed.Feed{}
 	to, least := cfg.logTo(os.Stderr)
 	log := feed.Logger(to)
@@ -76,6 +78,10 @@ func Run(ctx context.Context, cfg *Config, version string, asked Signals) error 
 	if !cfg.Server.Enabled {
 		return a.runNode(ctx, asked)
 	}
+	if err := a.openAudit(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.audit.Close()) }()
 	entries, err := a.listen(ctx)
 	if err != nil {
 		return err
@@ -87,6 +93,16 @@ func Run(ctx context.Context, cfg *Config, version string, asked Signals) error 
 	warnOfNode(log, os.Geteuid(), privilege.ScopesSockets())
 	return a.run(ctx, entries, asked)
 }
+
+// openAudit opens the record of who did what by the API, if there is to be one.
+func (a *Agent) openAudit() (err error) {
+	if to := a.cfg.auditTo(); to.Path != "" {
+		a.audit, err = audit.Open(to, a.log)
+	}
+	return err
+}
+
+func (c *Config) auditTo() audit.Config { return c.Audit.Config(c.dev, c.DataDir) }
 
 // warnOfNode says what an agent that is not root cannot do, and what this kernel cannot keep tasks from.
 func warnOfNode(log *slog.Logger, uid int, scopes bool) {

@@ -126,7 +126,13 @@ func (c *Config) socketGuard() access.Socket {
 
 // guard decides who may use the port.
 func (c *Config) guard() access.Network {
-	n := access.Network{Hosts: c.API.AllowedHosts, Token: c.token, Lists: c.lists(), Agent: c.Name}
+	n := access.Network{
+		Hosts:     c.API.AllowedHosts,
+		Token:     c.token,
+		Lists:     c.lists(),
+		Bootstrap: c.ACL.Open(),
+		Agent:     c.Name,
+	}
 	if c.certs != nil {
 		n.Named = c.certs.Named
 	}

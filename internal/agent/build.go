@@ -73,6 +73,8 @@ func (a *Agent) surfaceConfig() (httpapi.Config, error) {
 		Log:     a.log.With(logkey.Component, "http"),
 
 		NodeStore: a.node(),
+		Audit:     a.audit,
+		ListsOff:  !a.cfg.lists(),
 	}, err
 }
 
@@ -113,6 +115,7 @@ func (a *Agent) serverConfig() server.Config {
 		VolumeListInterval: orDefault(c.Server.VolumeListInterval),
 		AlphaGetVolume:     c.Server.AlphaGetVolume,
 		Recovery:           c.recovery,
+		TokenLifetime:      c.ACL.Lifetime(),
 		GC: gc.Ages{
 			Evals: orDefault(c.Server.EvalGCThreshold),
 			Jobs:  orDefault(c.Server.JobGCThreshold),

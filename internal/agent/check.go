@@ -38,10 +38,7 @@ func (c *Config) defaults() error {
 		fill(&c.API.Socket, api.DefaultSocket)
 		fill(&c.DataDir, usualDataDir(os.Geteuid()))
 	}
-	if c.ACL.Enabled == nil {
-		on := !c.dev
-		c.ACL.Enabled = &on
-	}
+	c.ACL.Default(!c.dev)
 	if cl.LocalCSI == nil {
 		cl.LocalCSI = &c.dev
 	}
@@ -138,7 +135,7 @@ func (c *Config) check() error {
 		errs = append(errs, bad("log_level "+c.LogLevel, "it is not known", "use trace, debug, info, warn or error"))
 	}
 	errs = append(errs, c.Client.check(), c.checkNetwork(), c.checkIntervals(), c.checkDisks(), c.checkLimits(),
-		c.checkAPI(), c.checkKeyring(), c.checkTLS())
+		c.checkAPI(), c.checkKeyring(), c.checkTLS(), c.ACL.Check(), c.Audit.Check())
 	for _, p := range c.Plugins {
 		errs = append(errs, p.Check())
 	}

@@ -14,7 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"berth/internal/agent/accesslists"
 	"berth/internal/agent/apitls"
+	"berth/internal/agent/auditlog"
 	"berth/internal/agent/help"
 	"berth/internal/agent/places"
 	"berth/internal/agent/plugins"
@@ -26,24 +28,25 @@ import (
 
 // Config is what an agent is started with: files first, then flags.
 type Config struct {
-	DataDir    string            `hcl:"data_dir"`
-	BindAddr   string            `hcl:"bind_addr"`
-	Name       string            `hcl:"name"`
-	Datacenter string            `hcl:"datacenter"`
-	Region     string            `hcl:"region"`
-	LogLevel   string            `hcl:"log_level"`
-	LogJSON    bool              `hcl:"log_json"`
-	Ports      *Ports            `hcl:"ports,block"`
-	Addresses  *Addresses        `hcl:"addresses,block"`
-	Advertise  *Advertise        `hcl:"advertise,block"`
-	Server     *ServerBlock      `hcl:"server,block"`
-	Client     *ClientBlock      `hcl:"client,block"`
-	Plugins    []*plugins.Plugin `hcl:"plugin,block"`
-	ACL        *ACLBlock         `hcl:"acl,block"`
-	API        *APIBlock         `hcl:"api,block"`
-	Limits     *LimitsBlock      `hcl:"limits,block"`
-	Keyring    *KeyringBlock     `hcl:"keyring,block"`
-	TLS        *apitls.Block     `hcl:"tls,block"`
+	DataDir    string             `hcl:"data_dir"`
+	BindAddr   string             `hcl:"bind_addr"`
+	Name       string             `hcl:"name"`
+	Datacenter string             `hcl:"datacenter"`
+	Region     string             `hcl:"region"`
+	LogLevel   string             `hcl:"log_level"`
+	LogJSON    bool               `hcl:"log_json"`
+	Ports      *Ports             `hcl:"ports,block"`
+	Addresses  *Addresses         `hcl:"addresses,block"`
+	Advertise  *Advertise         `hcl:"advertise,block"`
+	Server     *ServerBlock       `hcl:"server,block"`
+	Client     *ClientBlock       `hcl:"client,block"`
+	Plugins    []*plugins.Plugin  `hcl:"plugin,block"`
+	ACL        *accesslists.Block `hcl:"acl,block"`
+	Audit      *auditlog.Block    `hcl:"audit,block"`
+	API        *APIBlock          `hcl:"api,block"`
+	Limits     *LimitsBlock       `hcl:"limits,block"`
+	Keyring    *KeyringBlock      `hcl:"keyring,block"`
+	TLS        *apitls.Block      `hcl:"tls,block"`
 
 	args      []string // by which it was read
 	dev       bool
@@ -163,11 +166,6 @@ type KeyringBlock struct {
 	Recovery []string `hcl:"recovery"`
 }
 
-// ACLBlock says whether requests to the port of the API are judged by access control lists; not set: but with -dev.
-type ACLBlock struct {
-	Enabled *bool `hcl:"enabled"`
-}
-
 // Parse reads the command line and the files that it names, and makes a data_dir for this run where none is named.
 // Every error says where it stands.
 func Parse(args []string, stderr io.Writer) (*Config, error) {
@@ -267,7 +265,6 @@ func (c *Config) readPath(path string, written places.Places) error {
 // refusals name settings that people bring along from elsewhere, with the reason why they are not here.
 var refusals = map[reflect.Type]hclfile.Special{
 	reflect.TypeFor[Config](): {Refusal: map[string]string{
-		"audit":      "audit logs are not built; leave it out",
 		"autopilot":  "servers that fail stay until \"berth server force-leave NAME\" removes them; leave it out",
 		"consul":     "Consul services are not built yet; leave it out",
 		"plugin_dir": "task drivers of others are not built yet; leave it out",
@@ -283,7 +280,7 @@ var refusals = map[reflect.Type]hclfile.Special{
 		"state_dir":    "everything is below data_dir; leave it out",
 	}},
 	reflect.TypeFor[ServerBlock](): {Refusal: map[string]string{
-		"acl_token_gc_threshold":        "there are no access control lists yet; leave it out",
+		"acl_token_gc_threshold":        "expired tokens are forgotten at the next job_gc_interval; leave it out",
 		"batch_eval_gc_threshold":       "evaluations of batch jobs stay as long as others: write eval_gc_threshold",
 		"csi_volume_claim_gc_interval":  "claims end by what nodes report, not by their age; leave it out",
 		"csi_volume_claim_gc_threshold": "claims end by what nodes report, not by their age; leave it out",
@@ -293,6 +290,8 @@ var refusals = map[reflect.Type]hclfile.Special{
 		"retry_join":                    "write it as server_join { retry_join = [...] }",
 		"start_join":                    "write it as server_join { retry_join = [...] }",
 	}},
+	reflect.TypeFor[accesslists.Block](): {Refusal: accesslists.Refused},
+	reflect.TypeFor[auditlog.Block]():    {Refusal: auditlog.Refused},
 }
 
 // readFile merges a file over what was read before: a value that is set replaces. It notes where the file has what.
@@ -355,7 +354,10 @@ func (c *Config) override(f *Config) {
 		pick(&c.Server.NodeGCThreshold, f.Server.NodeGCThreshold)
 	}
 	if f.ACL != nil {
-		pick(&block(&c.ACL).Enabled, f.ACL.Enabled)
+		block(&c.ACL).Override(f.ACL)
+	}
+	if f.Audit != nil {
+		block(&c.Audit).Override(f.Audit)
 	}
 	if f.API != nil {
 		block(&c.API).override(f.API)

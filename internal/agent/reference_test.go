@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/agent/accesslists"
 	"berth/internal/agent/apitls"
+	"berth/internal/agent/auditlog"
 	"berth/internal/testkit/reference"
 	"berth/jobspec/listing"
 )
@@ -56,10 +58,12 @@ func TestThePageOfTheConfigurationIsWhole(t *testing.T) {
 		listed = append(listed, reference.Plain(r[0]+"."+r[1]+": "+r[2]))
 	}
 	for typ, in := range map[reflect.Type]string{
-		reflect.TypeFor[Config]():       "agent",
-		reflect.TypeFor[ClientBlock]():  "client",
-		reflect.TypeFor[ServerBlock]():  "server",
-		reflect.TypeFor[apitls.Block](): "tls",
+		reflect.TypeFor[Config]():            "agent",
+		reflect.TypeFor[ClientBlock]():       "client",
+		reflect.TypeFor[ServerBlock]():       "server",
+		reflect.TypeFor[accesslists.Block](): "acl",
+		reflect.TypeFor[auditlog.Block]():    "audit",
+		reflect.TypeFor[apitls.Block]():      "tls",
 	} {
 		for _, name := range slices.Sorted(maps.Keys(refusals[typ].Refusal)) {
 			there = append(there, in+"."+name+": "+refusals[typ].Refusal[name])

@@ -20,6 +20,7 @@ import (
 	"berth/internal/client/allocdir"
 	"berth/internal/httpapi"
 	"berth/internal/httpapi/access"
+	"berth/internal/httpapi/audit"
 	"berth/internal/port/credentials"
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/rawexec"
@@ -41,6 +42,7 @@ type wired struct {
 	Guard  access.Network
 	// Shows is the certificate of the port, Clients what it asks of clients, Least the least version.
 	Shows, Clients, Least string
+	Audit                 audit.Config
 	Socket                string
 	Level                 string
 	Format                string
@@ -69,6 +71,7 @@ func wiring(t *testing.T, cfg *Config) wired {
 		Node:   node,
 		HTTP:   surface,
 		Guard:  cfg.guard(),
+		Audit:  cfg.auditTo(),
 		Socket: cfg.API.Socket,
 		RPC:    cfg.rpc(),
 		Own:    cfg.own(slog.New(slog.DiscardHandler)),

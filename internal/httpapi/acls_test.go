@@ -1,12 +1,16 @@
 package httpapi_test
 
 import (
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"berth/api"
+	"berth/internal/httpapi"
+	"berth/internal/httpapi/access"
 )
 
 // Given tokens, when they are written and read as clients do, then a secret stands in the answer that made it and in
@@ -122,5 +126,32 @@ func TestATokenListsItsOwnPolicies(t *testing.T) {
 	}
 	if a := r.try("GET", "/v1/acl/policy/a", nil, "X-Nomad-Token", made.SecretID); a.status != http.StatusForbidden {
 		t.Errorf("another's policy: %d %s", a.status, a.body)
+	}
+}
+
+// Given an agent without access control lists, then every route of theirs says so in the words that clients know.
+func TestWithoutListsThereIsNothingToWriteIntoThem(t *testing.T) {
+	r := newRig(t)
+	off := httpapi.New(httpapi.Config{
+		Servers:  r.conn,
+		Region:   "global",
+		Log:      slog.New(slog.DiscardHandler),
+		ListsOff: true,
+	})
+	h, seen := off.Handler(access.Network{}), 0
+	for _, route := range httpapi.Routes() {
+		method, path, _ := strings.Cut(route, " ")
+		if !strings.HasPrefix(path, "/v1/acl/") {
+			continue
+		}
+		seen++
+		out := httptest.NewRecorder()
+		h.ServeHTTP(out, httptest.NewRequest(method, "http://localhost"+path, nil))
+		if out.Code != http.StatusBadRequest || out.Body.String() != "ACL support disabled" {
+			t.Errorf("%s: %d %s", route, out.Code, out.Body)
+		}
+	}
+	if seen < 15 {
+		t.Errorf("%d routes", seen)
 	}
 }

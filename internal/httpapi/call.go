@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"berth/internal/httpapi/access"
+	"berth/internal/httpapi/audit"
 	"berth/internal/httpapi/filter"
 	"berth/internal/wire"
 )
@@ -54,6 +55,7 @@ func write[Req, Rep any](
 	return call(method, ask, func(r *request, out *Rep) (any, error) {
 		index, answer := show(out)
 		r.written(index)
+		audit.Of(r.Context()).Made(answer)
 		return answer, nil
 	})
 }

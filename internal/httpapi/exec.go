@@ -10,6 +10,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
+	"berth/internal/httpapi/audit"
 	"berth/internal/httpapi/callers"
 	"berth/internal/httpapi/terminal"
 	"berth/internal/wire"
@@ -29,6 +30,7 @@ func (s *Server) exec(w http.ResponseWriter, r *request) error {
 	if err == nil {
 		_ = ws.Close(websocket.StatusNormalClosure, "")
 	} else {
+		audit.Of(r.Context()).Failed(err, statusOf(err))
 		_ = ws.Close(closeCode(err), terminal.Short(err.Error()))
 	}
 	_ = ws.CloseNow() // closed already; this is for a peer that did not answer
@@ -61,6 +63,9 @@ func (s *Server) execOver(ctx context.Context, g *lifecycle.Group, ws *websocket
 		}
 		if ctx, err = callers.Showing(ctx, r.Request, hello); err != nil {
 			return badRequest(err.Error())
+		}
+		if err := audit.Of(ctx).Shown(callers.Named(ctx, s.cfg.Servers)); err != nil {
+			return err
 		}
 	}
 	r.Request = r.WithContext(ctx)

@@ -8,6 +8,7 @@ import (
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/httpapi/audit"
 	"berth/internal/httpapi/convert"
 	"berth/internal/httpapi/jobdiff"
 	"berth/internal/httpapi/jobfindings"
@@ -30,6 +31,7 @@ func (s *Server) jobRegister(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	audit.Of(r.Context()).About(m.Namespace, string(m.ID))
 	req := convert.ToRegistration(&body, m, warnings)
 	answer, err := write(wire.JobRegister, fixed(req), registered)(s, r)
 	if fault.Has(err, fault.NotFound) { // of a write of a job clients take 404 to say that the job is gone

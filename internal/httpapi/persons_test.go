@@ -51,7 +51,7 @@ func judged(t *testing.T, w *world) (url string, secrets map[string]string) {
 		w.must("PUT", "/v1/acl/token", map[string]any{"Type": "client", "Policies": []string{p.name}}).into(t, &made)
 		secrets[p.name] = made.SecretID
 	}
-	guard := access.Network{Lists: true, Agent: "n", Token: redact.New("the agent's own token")}
+	guard := access.Network{Lists: true, Bootstrap: true, Agent: "n", Token: redact.New("the agent's own token")}
 	web := httptest.NewServer(w.handler.Handler(guard))
 	t.Cleanup(web.Close)
 	return web.URL, secrets

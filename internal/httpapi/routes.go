@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 
+	"berth/internal/httpapi/audit"
 	"berth/internal/httpapi/callers"
 )
 
@@ -45,9 +46,15 @@ var routes = []route{
 		handle: (*Server).autopilotHealth,
 		asks:   callers.Operator,
 	},
-	{method: get, path: "/v1/operator/snapshot", stream: (*Server).snapshotSave},
+	{method: get, path: "/v1/operator/snapshot", stream: (*Server).snapshotSave, records: audit.Recorded},
 	{method: put, path: "/v1/operator/snapshot", stream: (*Server).snapshotRestore, large: maxSaved},
-	{method: get, path: "/v1/operator/node-store", stream: (*Server).nodeStore, asks: callers.All},
+	{
+		method:  get,
+		path:    "/v1/operator/node-store",
+		stream:  (*Server).nodeStore,
+		asks:    callers.All,
+		records: audit.Recorded,
+	},
 	{method: get, path: "/v1/operator/recovery", handle: recoveryStatus},
 	{method: put, path: "/v1/operator/recovery/begin", handle: recoveryBegin},
 	{method: put, path: "/v1/operator/recovery/finish", handle: recoveryFinish},
@@ -59,9 +66,15 @@ var routes = []route{
 	{method: get, path: "/v1/status/leader", handle: (*Server).leader},
 	{method: get, path: "/v1/status/peers", handle: (*Server).peers},
 	{method: get, path: "/v1/regions", handle: (*Server).regions},
-	{method: put, path: "/v1/search", handle: search},
+	{method: put, path: "/v1/search", handle: search, records: audit.Read},
 	{method: put, path: "/v1/system/gc", handle: systemGC},
-	{method: put, path: "/v1/system/reconcile/summaries", handle: (*Server).reconciled, asks: callers.All},
+	{
+		method:  put,
+		path:    "/v1/system/reconcile/summaries",
+		handle:  (*Server).reconciled,
+		asks:    callers.All,
+		records: audit.Read,
+	},
 	{method: get, path: "/v1/operator/keyring/keys", handle: keyList, asks: callers.Operator},
 	{method: put, path: "/v1/operator/keyring/rotate", handle: keyRotate},
 	{method: del, path: "/v1/operator/keyring/key/{id}", handle: keyRemove},
@@ -115,11 +128,17 @@ var routes = []route{
 
 	{method: get, path: "/v1/jobs", handle: jobList},
 	{method: put, path: "/v1/jobs", handle: (*Server).jobRegister},
-	{method: put, path: "/v1/jobs/parse", handle: (*Server).jobParse, asks: callers.Parse},
+	{
+		method:  put,
+		path:    "/v1/jobs/parse",
+		handle:  (*Server).jobParse,
+		asks:    callers.Parse,
+		records: audit.Read,
+	},
 	{method: get, path: "/v1/job/{id}", handle: jobGet},
 	{method: put, path: "/v1/job/{id}", handle: (*Server).jobRegister},
 	{method: del, path: "/v1/job/{id}", handle: (*Server).jobDeregister},
-	{method: put, path: "/v1/job/{id}/plan", handle: (*Server).jobPlan},
+	{method: put, path: "/v1/job/{id}/plan", handle: (*Server).jobPlan, records: audit.Read},
 	{method: put, path: "/v1/job/{id}/start", handle: jobStart},
 	{method: put, path: "/v1/job/{id}/evaluate", handle: jobEvaluate},
 	{method: get, path: "/v1/job/{id}/allocations", handle: jobAllocs},
@@ -131,7 +150,7 @@ var routes = []route{
 	{method: get, path: "/v1/job/{id}/submission", handle: jobSubmission},
 	{method: get, path: "/v1/job/{id}/services", handle: noneOfJob},
 	{method: get, path: "/v1/job/{id}/actions", handle: noneOfJob},
-	{method: put, path: "/v1/validate/job", handle: (*Server).jobValidate},
+	{method: put, path: "/v1/validate/job", handle: (*Server).jobValidate, records: audit.Read},
 
 	{method: get, path: "/v1/evaluations", handle: evalList},
 	{method: get, path: "/v1/evaluations/count", handle: evalCount},
@@ -148,17 +167,17 @@ var routes = []route{
 
 	{method: get, path: "/v1/client/allocation/{id}/stats", handle: allocStats},
 	{method: get, path: "/v1/client/allocation/{id}/checks", handle: (*Server).taskChecks},
-	{method: get, path: "/v1/client/allocation/{id}/gc", handle: allocGC},
-	{method: get, path: "/v1/client/gc", handle: nodeGC},
+	{method: get, path: "/v1/client/allocation/{id}/gc", handle: allocGC, records: audit.Recorded},
+	{method: get, path: "/v1/client/gc", handle: nodeGC, records: audit.Recorded},
 	{method: put, path: "/v1/client/allocation/{id}/restart", handle: allocRestart},
 	{method: put, path: "/v1/client/allocation/{id}/signal", handle: allocSignal},
-	{method: get, path: "/v1/client/allocation/{id}/exec", stream: (*Server).exec},
-	{method: get, path: "/v1/client/fs/ls/{id}", handle: fsList},
-	{method: get, path: "/v1/client/fs/stat/{id}", handle: fsStat},
-	{method: get, path: "/v1/client/fs/cat/{id}", stream: (*Server).fsCat},
-	{method: get, path: "/v1/client/fs/readat/{id}", stream: (*Server).fsReadAt},
-	{method: get, path: "/v1/client/fs/stream/{id}", stream: (*Server).fsStream},
-	{method: get, path: "/v1/client/fs/logs/{id}", stream: (*Server).fsLogs},
+	{method: get, path: "/v1/client/allocation/{id}/exec", stream: (*Server).exec, records: audit.Session},
+	{method: get, path: "/v1/client/fs/ls/{id}", handle: fsList, records: audit.Recorded},
+	{method: get, path: "/v1/client/fs/stat/{id}", handle: fsStat, records: audit.Recorded},
+	{method: get, path: "/v1/client/fs/cat/{id}", stream: (*Server).fsCat, records: audit.Recorded},
+	{method: get, path: "/v1/client/fs/readat/{id}", stream: (*Server).fsReadAt, records: audit.Recorded},
+	{method: get, path: "/v1/client/fs/stream/{id}", stream: (*Server).fsStream, records: audit.Recorded},
+	{method: get, path: "/v1/client/fs/logs/{id}", stream: (*Server).fsLogs, records: audit.Recorded},
 
 	{method: get, path: "/v1/services", handle: (*Server).none, asks: callers.Jobs},
 	{method: get, path: "/v1/service/{name}", handle: (*Server).none, asks: callers.Jobs},

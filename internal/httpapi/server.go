@@ -18,6 +18,7 @@ import (
 	"berth/internal/base/logkey"
 	"berth/internal/httpapi/absent"
 	"berth/internal/httpapi/access"
+	"berth/internal/httpapi/audit"
 	"berth/internal/httpapi/callers"
 	"berth/internal/httpapi/conns"
 	"berth/internal/httpapi/gauges"
@@ -57,6 +58,8 @@ type Config struct {
 	Log     *slog.Logger
 
 	NodeStore nodestore.Source // nil: no node runs in the agent
+	Audit     *audit.Log       // nil: nothing is recorded
+	ListsOff  bool             // no request is judged by access control lists: there is nothing to write into them
 }
 
 // Entry is a way to the API: where it listens, and who may use it there.
@@ -117,7 +120,7 @@ func (s *Server) Run(ctx context.Context, entries ...Entry) error {
 // Handler is the whole surface behind a guard, for tests and listeners.
 func (s *Server) Handler(guard access.Guard) http.Handler {
 	origins := http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.serve))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return s.cfg.Audit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conns.Body(w, r, conns.BodyPause)
 		admitted, err := callers.Admit(guard, s.cfg.Servers, r)
 		if err != nil {
@@ -126,11 +129,12 @@ func (s *Server) Handler(guard access.Guard) http.Handler {
 			return
 		}
 		r = admitted
+		audit.Of(r.Context()).For(callers.Of(r).Record)
 		begun := time.Now()
 		origins.ServeHTTP(w, r)
 		s.cfg.Log.Debug("request", "method", r.Method, logkey.Path, r.URL.Path, logkey.Took,
 			time.Since(begun))
-	})
+	}))
 }
 
 // serve answers unknown paths as clients expect: 404 without a body; and a known path with another verb with 405.
@@ -152,16 +156,26 @@ type route struct {
 	large  int64 // its body may have so many bytes; 0: maxBody
 	// asks is what it needs beside what its calls to the servers need; nil: nothing.
 	asks callers.Asks
+	// records is what the audit log takes it for.
+	records audit.Kind
 }
 
 // wrap turns a route into a handler.
 func (s *Server) wrap(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, hr *http.Request) {
-		hr.Body = http.MaxBytesReader(w, hr.Body, max(r.large, maxBody))
+		hr.Body = http.MaxBytesReader(audit.Under(w), hr.Body, max(r.large, maxBody))
 		w.Header()["Vary"] = access.Vary(r.path)
 		req := &request{Request: hr, server: s, ns: callers.Namespace(hr)}
+		if err := audit.Of(hr.Context()).Begin(hr, r.method+" "+r.path, r.records, req.ns); err != nil {
+			s.fail(w, hr, err)
+			return
+		}
 		if region := req.arg("region"); region != "" && region != "global" && region != s.cfg.Region {
 			s.fail(w, hr, noRegion())
+			return
+		}
+		if s.cfg.ListsOff && strings.HasPrefix(r.path, "/v1/acl/") {
+			s.fail(w, hr, badRequest("ACL support disabled"))
 			return
 		}
 		if r.asks != nil {
@@ -188,15 +202,9 @@ func (s *Server) wrap(r route) http.HandlerFunc {
 
 // fail writes an error as plain text. The kind decides the status, the fault's text is the body.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	var coded *statusError
-	status := fault.KindOf(err).HTTPStatus()
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &coded):
-		status = coded.status
-	case errors.As(err, &tooLarge):
-		status = http.StatusRequestEntityTooLarge
-	case r.Context().Err() != nil:
+	status := statusOf(err)
+	audit.Of(r.Context()).Failed(err, status)
+	if r.Context().Err() != nil {
 		return // nobody is there to read it
 	}
 	s.cfg.Log.Debug("request failed", "method", r.Method, logkey.Path, r.URL.Path, "status", status, logkey.Error, err)
@@ -204,6 +212,19 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(err.Error()))
+}
+
+// statusOf is the status that says what is wrong.
+func statusOf(err error) int {
+	var coded *statusError
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &coded):
+		return coded.status
+	case errors.As(err, &tooLarge):
+		return http.StatusRequestEntityTooLarge
+	}
+	return fault.KindOf(err).HTTPStatus()
 }
 
 // statusError is an error whose status and text clients rely on.

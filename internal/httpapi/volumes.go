@@ -7,6 +7,7 @@ import (
 	"berth/api"
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/access"
+	"berth/internal/httpapi/audit"
 	"berth/internal/httpapi/convert"
 	"berth/internal/httpapi/params"
 	"berth/internal/model/volume"
@@ -115,7 +116,9 @@ func (r *request) volumeRequest(v *api.CSIVolume) (*wire.VolumeWriteRequest, err
 	if asked := r.PathValue("id"); asked != "" && v.ID != asked {
 		return nil, badRequest(`the volume's ID "` + v.ID + `" does not match the path's "` + asked + `"`)
 	}
-	return convert.ToVolumeWrite(v, r.ns), nil
+	req := convert.ToVolumeWrite(v, r.ns)
+	audit.Of(r.Context()).About(req.Volume.Namespace, string(req.Volume.ID))
+	return req, nil
 }
 
 var volumeExpand = write(wire.VolumeExpand, func(r *request) (*wire.VolumeExpandRequest, error) {
@@ -209,6 +212,7 @@ func (s *Server) snapshotCreate(r *request) (any, error) {
 		if sn == nil {
 			return nil, badRequest("missing snapshot definition")
 		}
+		audit.Of(r.Context()).About(r.ns, sn.SourceVolumeID)
 		out, err := wire.SnapshotCreate.Call(r.Context(), s.cfg.Servers,
 			convert.ToSnapshotCreate(sn, r.ns, shared, wait, r.arg("following") == "true"))
 		if err != nil {

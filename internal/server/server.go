@@ -15,6 +15,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
+	"berth/internal/model/acl"
 	"berth/internal/port/credentials"
 	"berth/internal/port/kv"
 	"berth/internal/port/raftlog"
@@ -44,7 +45,8 @@ type Config struct {
 	GC             gc.Ages
 	// VolumeListInterval: see volumes.Config.
 	VolumeListInterval time.Duration
-	AlphaGetVolume     bool // see volumes.Config
+	AlphaGetVolume     bool     // see volumes.Config
+	TokenLifetime      acl.Life // of tokens of access control lists that expire; the zero value: acl.DefaultLife
 	// Recovery are the keys of people that open what is sealed, beside the servers'.
 	Recovery keyring.Recovery
 	Raft     raftlog.Config // Dir, ID and Log are filled in

@@ -13,7 +13,7 @@ import (
 )
 
 // ours are the names that an agent uses in its data_dir. Whatever else is there is none of its business.
-var ours = []string{"alloc", "client", "client.identity", "csi", "lock", "server", "shim", "volumes"}
+var ours = []string{"alloc", "audit", "client", "client.identity", "csi", "lock", "server", "shim", "volumes"}
 
 // files are those of them that are no directories.
 var files = []string{"client.identity", "lock"}

@@ -32,7 +32,9 @@ type Network struct {
 	// Lists: other tokens are judged by access control lists, and requests without one, too. With neither lists nor a
 	// token whoever reaches the port may do everything.
 	Lists bool
-	Agent string // its name, for what is recorded
+	// Bootstrap: with lists, whoever reaches the port may make the first token of all.
+	Bootstrap bool
+	Agent     string // its name, for what is recorded
 }
 
 // Admit implements Guard. Names come first: a web page that was lured here learns nothing of tokens.
@@ -52,6 +54,10 @@ func (n Network) Admit(r *http.Request) (wire.Person, error) {
 		r.Header.Del("X-Nomad-Token") // it is none of the lists
 		r.Header.Del("Authorization")
 		return wire.Person{Local: true, Name: "the agent's token of " + n.Agent}, nil
+	case n.Lists && !n.Bootstrap && r.URL.Path == "/v1/acl/bootstrap":
+		return wire.Person{}, denied("the first token is made over the unix socket: every program of the machine "+
+			"reaches the port", "run as root on a server: berth acl bootstrap; or let its configuration have "+
+			"acl { bootstrap_over_http = true }")
 	case n.Lists:
 		return shows(shown)
 	case own && shown.Empty():

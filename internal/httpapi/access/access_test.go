@@ -273,3 +273,21 @@ func TestTheCertificateNamesTheHosts(t *testing.T) {
 		}
 	}
 }
+
+// Given access control lists, when somebody at the port asks for the first token, then he is refused with the way out;
+// he is not who shows the agent's own token, nor anybody where the configuration lets the port make it.
+func TestTheFirstTokenIsNotMadeOverThePort(t *testing.T) {
+	own := redact.New("the agent's own token")
+	ask := func(n access.Network, token string) error {
+		r := httptest.NewRequest(http.MethodPut, "http://localhost/v1/acl/bootstrap", nil)
+		r.Header.Set("X-Nomad-Token", token)
+		_, err := n.Admit(r)
+		return err
+	}
+	for _, token := range []string{"", "another"} {
+		expect(t, "a stranger", ask(access.Network{Lists: true, Token: own}, token), fault.Denied,
+			[]string{"Permission denied", "unix socket", "berth acl bootstrap", "bootstrap_over_http = true"})
+	}
+	expect(t, "the agent's token", ask(access.Network{Lists: true, Token: own}, own.Reveal()), fault.Denied, nil)
+	expect(t, "an open bootstrap", ask(access.Network{Lists: true, Bootstrap: true}, ""), fault.Denied, nil)
+}

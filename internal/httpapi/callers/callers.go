@@ -42,7 +42,7 @@ func Admit(guard access.Guard, servers wire.Conn, r *http.Request) (*http.Reques
 	ctx := wire.For(r.Context(), person)
 	c := Caller{Person: person, Record: person.Name, Known: person.Local}
 	if !person.Local {
-		c.Record = "an unknown token"
+		c.Record = unknown
 		who, err := wire.PersonAllowed.Call(ctx, servers, &wire.PersonAllowedRequest{})
 		switch {
 		case err == nil && who.Powerless && changes(r):
@@ -58,6 +58,17 @@ func Admit(guard access.Guard, servers wire.Conn, r *http.Request) (*http.Reques
 		conns.Admitted(r)
 	}
 	return r.WithContext(context.WithValue(ctx, callerKey{}, c)), nil
+}
+
+// unknown is who shows a token that the servers do not know, or cannot be asked for.
+const unknown = "an unknown token"
+
+// Named is for whom the calls of a context are, for the record.
+func Named(ctx context.Context, servers wire.Conn) string {
+	if who, err := wire.PersonAllowed.Call(ctx, servers, &wire.PersonAllowedRequest{}); err == nil {
+		return who.Name
+	}
+	return unknown
 }
 
 // changes tells requests that change something. Their bodies are not read of whoever may change nothing at all; but the

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 
+	"berth/internal/model/acl"
 	"berth/internal/server/controllers"
 	"berth/internal/server/endpoint/acls"
 	"berth/internal/server/endpoint/joining"
@@ -39,23 +40,24 @@ type Cluster interface {
 
 // Config names what the endpoints stand on.
 type Config struct {
-	Store       *state.Store
-	Proposer    fsm.Proposer
-	Cluster     Cluster
-	Heartbeats  nodes.Heartbeats
-	Planner     Planner
-	Collector   Collector
-	Controllers *controllers.Dispatcher
-	Nodes       controllers.Nodes
-	Secrets     storage.Secrets
-	Restorer    operator.Restorer
-	Keyring     saved.Secrets
-	Keys        operator.Keys
-	Authority   joining.Authority
-	ResetFile   string // of access control lists
-	Servers     joining.Servers
-	Wraps       joining.Wraps
-	Log         *slog.Logger
+	Store         *state.Store
+	Proposer      fsm.Proposer
+	Cluster       Cluster
+	Heartbeats    nodes.Heartbeats
+	Planner       Planner
+	Collector     Collector
+	Controllers   *controllers.Dispatcher
+	Nodes         controllers.Nodes
+	Secrets       storage.Secrets
+	Restorer      operator.Restorer
+	Keyring       saved.Secrets
+	Keys          operator.Keys
+	Authority     joining.Authority
+	ResetFile     string   // of access control lists
+	TokenLifetime acl.Life // of tokens of access control lists that expire
+	Servers       joining.Servers
+	Wraps         joining.Wraps
+	Log           *slog.Logger
 }
 
 // Endpoints answer methods.
@@ -118,6 +120,7 @@ func New(cfg Config) *Endpoints {
 			Base:      base,
 			Proposer:  cfg.Proposer,
 			ResetFile: cfg.ResetFile,
+			Lifetime:  cfg.TokenLifetime,
 			Log:       cfg.Log,
 		}),
 	}

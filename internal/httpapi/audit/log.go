@@ -1,0 +1,201 @@
+// Package audit owns the record of who did what by the HTTP API: a file of lines, each a JSON object, that is written
+// before what it tells of is done or answered. httpapi keeps it, and the agent opens it.
+package audit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/logkey"
+)
+
+// Config says where the record is, and what is in it.
+type Config struct {
+	Path     string
+	MaxBytes int64 // of one file
+	Files    int   // that were full, and are kept beside the one that is written
+	Reads    bool  // what changes nothing and is answered is recorded, too
+}
+
+// Log is the record. Nil is none: everything is answered, and nothing is written.
+type Log struct {
+	cfg Config
+	say *slog.Logger
+
+	mu   sync.Mutex
+	file *os.File
+	is   os.FileInfo
+	size int64
+	torn bool // the last line was not written whole
+}
+
+// Open opens the record, and makes its file and directory where they are missing. What is there stays.
+func Open(cfg Config, say *slog.Logger) (*Log, error) {
+	l := &Log{cfg: cfg, say: say}
+	if err := os.MkdirAll(filepath.Dir(cfg.Path), 0o700); err != nil {
+		return nil, unwritten(err, cfg.Path)
+	}
+	if err := l.open(); err != nil {
+		return nil, unwritten(err, cfg.Path)
+	}
+	return l, nil
+}
+
+// Close ends the record.
+func (l *Log) Close() error {
+	if l == nil {
+		return nil
+	}
+	return l.file.Close()
+}
+
+// unwritten says that the record cannot be written, and what is to be done.
+func unwritten(err error, path string) error {
+	var at *os.PathError // its text would repeat the path
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	var across *os.LinkError
+	if errors.As(err, &across) {
+		err = across.Err
+	}
+	hint := "make the file writable, or name another one with audit { path = … }"
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		hint = "make room on its disk"
+	}
+	return fault.WithHint(fault.Wrap(err, fault.Internal, "write", "the audit log "+path), hint)
+}
+
+// open opens the file as the kernel knows it: a symbolic link would let others choose what is written.
+func (l *Log) open() error {
+	const flags = os.O_RDWR | os.O_CREATE | os.O_APPEND | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	f, err := os.OpenFile(l.cfg.Path, flags, 0o600)
+	if err != nil {
+		return err
+	}
+	is, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	torn := false
+	if is.Mode().IsRegular() {
+		if err := f.Chmod(0o600); err != nil {
+			return errors.Join(err, f.Close())
+		}
+		if torn, err = unfinished(f, is.Size()); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	l.file, l.is = f, is
+	l.size, l.torn = is.Size(), torn
+	return nil
+}
+
+// unfinished tells that a file ends within a line, as an agent leaves it that died of a full disk.
+func unfinished(f *os.File, size int64) (bool, error) {
+	if size == 0 {
+		return false, nil
+	}
+	var last [1]byte
+	_, err := f.ReadAt(last[:], size-1)
+	return last[0] != '\n', err
+}
+
+// write adds a line. It is with the kernel when write returns: it outlives the agent, and not each loss of power.
+func (l *Log) write(line *Line) error {
+	data, err := json.Marshal(line)
+	if err != nil {
+		return fault.Wrap(err, fault.Internal, "encode", "a line of the audit log")
+	}
+	data = append(data, '\n')
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.ready(int64(len(data))); err != nil {
+		return unwritten(err, l.cfg.Path)
+	}
+	if l.torn {
+		data = append([]byte{'\n'}, data...)
+	}
+	n, err := l.file.Write(data)
+	l.size += int64(n)
+	if err != nil {
+		l.torn = l.torn || n > 0
+		return unwritten(err, l.cfg.Path)
+	}
+	l.torn = false
+	return nil
+}
+
+// ready has the file at the path take so many bytes: anew if it was moved away, and as the next one if it is full.
+func (l *Log) ready(n int64) error {
+	if !l.is.Mode().IsRegular() {
+		return nil
+	}
+	now, err := os.Lstat(l.cfg.Path)
+	switch {
+	case err != nil && !os.IsNotExist(err):
+		return err
+	case err != nil || !os.SameFile(now, l.is):
+	case l.size+n <= l.cfg.MaxBytes || l.size == 0:
+		return nil
+	default:
+		if err := l.shift(); err != nil {
+			return err
+		}
+	}
+	full := l.file
+	if err := l.open(); err != nil {
+		return err
+	}
+	return full.Close()
+}
+
+// shift makes room at the path: audit.log becomes audit.log.1, that audit.log.2, and the oldest goes.
+func (l *Log) shift() error {
+	for i := l.cfg.Files; i > 0; i-- {
+		err := os.Rename(l.numbered(i-1), l.numbered(i))
+		if err != nil && !os.IsNotExist(err) {
+			return err
+		}
+	}
+	if l.cfg.Files == 0 {
+		return os.Remove(l.cfg.Path)
+	}
+	return nil
+}
+
+func (l *Log) numbered(i int) string {
+	if i == 0 {
+		return l.cfg.Path
+	}
+	return l.cfg.Path + "." + strconv.Itoa(i)
+}
+
+// Handler records the requests to a handler.
+func (l *Log) Handler(next http.Handler) http.Handler {
+	if l == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rec := begin(l, r)
+		aw := &writer{ResponseWriter: w, rec: rec}
+		next.ServeHTTP(aw, r.WithContext(with(r.Context(), rec)))
+		aw.finish(r.Context().Err() != nil)
+	})
+}
+
+// lost says in the agent's log what could not be recorded.
+func (l *Log) lost(line *Line, err error) {
+	l.say.Error("a request is not in the audit log", "request", line.Request, "who", line.Who, "what",
+		fmt.Sprint(line.What, " ", line.Object), logkey.Namespace, line.Namespace, logkey.Error, err)
+}
