@@ -159,7 +159,8 @@ func (s *Sweep) measure(ctx context.Context, id ids.Alloc) (reconcile.Result, er
 	if openErr != nil {
 		return reconcile.Done(), openErr // what the directories show was judged
 	}
-	return reconcile.Again(retry.Backoff{Min: Rest(use.Entries + looked/perLook), Max: longest}.Jittered(1), "it is measured then"), nil
+	rest := Rest(use.Entries + looked/perLook)
+	return reconcile.Again(retry.Backoff{Min: rest, Max: longest}.Jittered(1), "it is measured then"), nil
 }
 
 // open adds what the alloc's tasks hold in files that were removed, and says at how many descriptors it looked.
@@ -196,7 +197,8 @@ func (s *Sweep) Of(id ids.Alloc) (Measured, bool) {
 }
 
 // An alloc is measured again after shortest, and a second later for each thousand files: looking at them takes some
-// hundredths of that, and looking at as many of its processes' descriptors an eighth. Even the largest is looked at once in longest.
+// hundredths of that, and looking at as many of its processes' descriptors an eighth.
+// Even the largest is looked at once in longest.
 const (
 	shortest = 5 * time.Second
 	longest  = 5 * time.Minute

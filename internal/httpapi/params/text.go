@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Text refuses a JSON body that is no text. What decodes JSON would put U+FFFD in the place of what is none: another job
-// than was meant, or another's.
+// Text refuses a JSON body that is no text. What decodes JSON would put U+FFFD in the place of what is none: another
+// job than was meant, or another's.
 func Text(body []byte) error {
 	switch {
 	case !utf8.Valid(body):

@@ -106,7 +106,8 @@ func gone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL)
 }
 
-// proc is a file of a thread. It is asked by its own number, since a process's first thread may have ended before others.
+// proc is a file of a thread. It is asked by its own number, since a process's first thread may have ended before
+// others.
 func proc(tid int, name string) string { return filepath.Join("/proc", strconv.Itoa(tid), name) }
 
 func (l *look) process(ctx context.Context, pid int) error {

@@ -167,8 +167,8 @@ func TestWhatIsHeldWithoutAName(t *testing.T) {
 	}
 }
 
-// Given a volume of the same file system, mounted in the alloc's directory, then a file that was removed from the volume
-// does not count, and one that was removed from a mount of the directory does, seen from a process's own mounts.
+// Given a volume of the same file system, mounted in the alloc's directory, then a file that was removed from the
+// volume does not count, and one that was removed from a mount of the directory does, seen from a process's own mounts.
 func TestARemovedFileOfAVolumeIsTheVolumes(t *testing.T) {
 	base := t.TempDir()
 	volume, dir := filepath.Join(base, "volume"), filepath.Join(base, "alloc")
