@@ -135,7 +135,7 @@ func TestAnAllocThatTakesTooMuchIsEnded(t *testing.T) {
 }
 
 // Given an alloc within its limit, when a process of its task writes to a file, removes it and keeps it open, then it
-// is ended, and the reason says whose file it is; what is taken is what was written, as long as the file has its name too.
+// is ended, and the reason says whose file it is; as long as the file has its name, it counts once.
 func TestAFileThatWasRemovedAndIsOpenCounts(t *testing.T) {
 	sweeping(t, func(n *node, s *disks.Sweep) {
 		d := n.run(small, 4<<20)
