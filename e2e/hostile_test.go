@@ -131,6 +131,7 @@ func (m *machine) attack(site hostile.Site, user string) map[string]string {
 		"disk":    {"disk: write more than the group asks for", "stopped", allows},
 		"inodes":  {"disk: make files without content", "stopped", allows},
 		"names":   {"disk: write below names that are no text", "stopped", allows},
+		"open":    {"disk: write to a file that was removed", "stopped", "removed but are open by task"},
 		"gone":    {"disk: have directories gone when they are looked at", "stopped", allows},
 	} {
 		out[end.name] = end.answer

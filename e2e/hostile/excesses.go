@@ -66,6 +66,7 @@ var acts = map[string]func() error{
 	"inodes":  inodes,
 	"names":   names,
 	"gone":    gone,
+	"open":    open,
 	"killall": killAll,
 }
 
@@ -290,7 +291,7 @@ func grow(f *os.File) error {
 			return errors.Join(err, f.Close())
 		}
 	}
-	return errors.Join(f.Close(), wait())
+	return errors.Join(wait(), f.Close())
 }
 
 // inodes makes files without content, then waits.
@@ -333,6 +334,18 @@ func gone() error {
 		return err
 	}
 	return disk()
+}
+
+// open writes too much of the disk where no directory shows it: into a file that is removed, and stays open.
+func open() error {
+	f, err := os.Create("/local/hostile")
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return grow(f)
 }
 
 // killAll kills every process that it can, and tells that it lives.

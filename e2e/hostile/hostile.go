@@ -65,6 +65,7 @@ func Outside() []Attempt {
 		{Name: "disk: write more than the group asks for", Want: []string{"stopped"}},
 		{Name: "disk: make files without content", Want: []string{"stopped"}},
 		{Name: "disk: write below names that are no text", Want: []string{"stopped"}},
+		{Name: "disk: write to a file that was removed", Want: []string{"stopped"}},
 		{Name: "disk: have directories gone when they are looked at", Want: []string{"stopped"}},
 		{Name: "processes: kill everybody", Want: []string{"its own alone"}},
 	}

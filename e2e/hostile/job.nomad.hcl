@@ -16,7 +16,7 @@ variable "outside" {
 }
 
 locals {
-  alone = ["lay", "flood", "killall", "memory", "unnamed", "disk", "inodes", "names", "gone"]
+  alone = ["lay", "flood", "killall", "memory", "unnamed", "disk", "inodes", "names", "gone", "open"]
 }
 
 job "hostile" {

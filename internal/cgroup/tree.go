@@ -174,6 +174,26 @@ func (t *Tree) At(dir string) (*Group, error) {
 	return &Group{tree: t, rel: rel}, nil
 }
 
+// Tasks maps the names of an alloc's processes to their groups; where a name was hashed, the hash.
+func (t *Tree) Tasks(slice, alloc string) (map[string]*Group, error) {
+	dir := AllocDir(slice, alloc)
+	entries, err := os.ReadDir(filepath.Join(t.V2, dir))
+	if gone(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "read", "cgroup "+filepath.Join(t.V2, dir))
+	}
+	out := map[string]*Group{}
+	for _, e := range entries {
+		kind, name, named := strings.Cut(e.Name(), "-")
+		if named && (kind == "task" || kind == "hash") {
+			out[name] = &Group{tree: t, rel: filepath.Join(dir, e.Name())}
+		}
+	}
+	return out, nil
+}
+
 // segment keeps the name of a process readable where it is harmless, and hashes it otherwise. The prefix keeps it apart
 // from the shim's own leaf.
 func segment(name string) string {

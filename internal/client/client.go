@@ -214,7 +214,7 @@ func (c *Client) build(ctx context.Context) error {
 			Log:    c.log,
 		}),
 	})
-	c.disks = disks.New(c.allocs, c.cfg.Log)
+	c.disks = disks.New(c.allocs, c.launcher, c.cfg.Log)
 	c.session = session.New(session.Config{
 		Link:   c.link,
 		Gate:   c.armed,

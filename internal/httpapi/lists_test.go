@@ -124,6 +124,12 @@ func TestPrefixesOfIDs(t *testing.T) {
 			}
 		}
 	}
+	for _, kind := range []string{"allocations", "evaluations", "nodes", "deployments"} {
+		var none []any
+		if w.get("/v1/"+kind+"?prefix=zz", &none); len(none) > 0 {
+			t.Errorf("%s that begin with what is no digit: %v", kind, none)
+		}
+	}
 	var jobs []*api.JobListStub
 	if w.get("/v1/jobs?prefix=we", &jobs); len(jobs) != 1 || jobs[0].JobSummary == nil ||
 		jobs[0].JobSummary.Namespace != "default" || jobs[0].Meta != nil {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/packed"
@@ -127,9 +126,9 @@ func (r *request) body() ([]byte, error) {
 		return nil, unread(err)
 	case len(data) == 0:
 		return nil, badRequest("the request has no body")
-	case !utf8.Valid(data):
-		// What decodes JSON would put U+FFFD in its place: another job than was meant, or another's.
-		return nil, badRequest("the request's body is not UTF-8")
+	}
+	if err := params.Text(data); err != nil {
+		return nil, badRequest(err.Error())
 	}
 	return data, nil
 }

@@ -157,6 +157,8 @@ func TestErrorsHaveTheStatusAndTextThatClientsKnow(t *testing.T) {
 		{"PUT", "/v1/jobs", map[string]any{"Job": webJob("a\x00b")}, 500, "job ID"},
 		{"PUT", "/v1/jobs", map[string]any{"Job": webJob(long)}, 500, "the limit is 128"},
 		{"PUT", "/v1/jobs", "{\"Job\":{\"ID\":\"\xff\"}}", 400, "not UTF-8"},
+		{"PUT", "/v1/jobs", `{"Job":{"ID":"\ud800"}}`, 400, "half of a character"},
+		{"PUT", "/v1/search", `{"Prefix":"\udc00"}`, 400, "half of a character"},
 		{"PUT", "/v1/jobs?namespace=nowhere", map[string]any{"Job": webJob("x")}, 500,
 			`namespace "nowhere" does not exist`},
 		{"PUT", "/v1/jobs?namespace=berth", map[string]any{"Job": webJob("x")}, 403, "berth"},

@@ -172,7 +172,7 @@ func (d Dir) filled() (Use, error) {
 	if err := unix.Statfs(d.path, &st); err != nil {
 		return Use{}, classify(err, "measure", d.path)
 	}
-	return Use{Bytes: int64(st.Blocks-st.Bfree) * st.Bsize, Enclosed: true}, nil
+	return Use{Bytes: int64(st.Blocks-st.Bfree) * st.Bsize, Charged: true, Enclosed: true}, nil
 }
 
 // lookUp finds a program of the system. The search path of whoever started the agent comes last.

@@ -22,6 +22,8 @@ type Use struct {
 	Places []Place
 	// TooDeep: directories lie in each other deeper than is looked at, so that Bytes is not all of it.
 	TooDeep bool
+	// Charged: the kernel counts what is taken, also by files that are open and have no name any more.
+	Charged bool
 	// Enclosed: the directory is a file system of its own, which takes no more than it was made for.
 	Enclosed bool
 }
@@ -41,7 +43,7 @@ func (d Dir) Use(ctx context.Context) (Use, error) {
 		return d.filled()
 	}
 	if u, bounded, err := d.projects().Used(filepath.Base(d.path)); err != nil || bounded {
-		return Use{Bytes: u.Bytes}, err
+		return Use{Bytes: u.Bytes, Charged: bounded}, err
 	}
 	m, err := measured(ctx, d.path)
 	if err != nil {
@@ -63,12 +65,17 @@ func (u *Use) With(ctx context.Context, dir, name string) (Use, error) {
 	if err != nil || m.use.Entries == 0 {
 		return Use{}, err
 	}
-	u.Bytes += m.use.Bytes
 	u.Entries += m.use.Entries
 	u.TooDeep = u.TooDeep || m.use.TooDeep
-	u.Places = append(u.Places, Place{Name: name, Bytes: m.use.Bytes})
-	slices.SortStableFunc(u.Places, func(a, b Place) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	u.Add(Place{Name: name, Bytes: m.use.Bytes})
 	return m.use, nil
+}
+
+// Add adds what is taken in a place that no directory shows.
+func (u *Use) Add(p Place) {
+	u.Bytes += p.Bytes
+	u.Places = append(u.Places, p)
+	slices.SortStableFunc(u.Places, func(a, b Place) int { return cmp.Compare(b.Bytes, a.Bytes) })
 }
 
 // Occupied is how many bytes of the node's disk the directories of all allocs beneath base take, measured as each is.

@@ -8,6 +8,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"berth/internal/base/retry"
 	"berth/internal/base/sizes"
 	"berth/internal/client/allocdir"
+	"berth/internal/client/disks/openfiles"
 )
 
 // Allocs is what is measured; the client's allocs implement it.
@@ -28,6 +31,12 @@ type Allocs interface {
 	Changed() <-chan struct{}
 	// DiskExceeded ends the tasks of an alloc for that reason. To say it again changes nothing.
 	DiskExceeded(id ids.Alloc, reason string)
+}
+
+// Processes tells who could hold files open that were removed; the shims' launcher implements it.
+type Processes interface {
+	// Processes maps the names of an alloc's tasks to their processes.
+	Processes(id ids.Alloc) (map[string][]int, error)
 }
 
 // Disk is what an alloc may take.
@@ -49,6 +58,7 @@ type Measured struct {
 // Sweep measures.
 type Sweep struct {
 	allocs Allocs
+	tasks  Processes
 	log    *slog.Logger
 	loop   *reconcile.Loop[ids.Alloc]
 	mu     sync.Mutex
@@ -62,8 +72,8 @@ type known struct {
 }
 
 // New returns a sweep that measures nothing before Run.
-func New(a Allocs, log *slog.Logger) *Sweep {
-	s := &Sweep{allocs: a, log: log.With(logkey.Component, "disks"), known: map[ids.Alloc]*known{}}
+func New(a Allocs, tasks Processes, log *slog.Logger) *Sweep {
+	s := &Sweep{allocs: a, tasks: tasks, log: log.With(logkey.Component, "disks"), known: map[ids.Alloc]*known{}}
 	s.loop = reconcile.New(reconcile.Config{Name: "disk use", Parallel: 1, Log: s.log}, s.measure)
 	return s
 }
@@ -131,6 +141,7 @@ func (s *Sweep) measure(ctx context.Context, id ids.Alloc) (reconcile.Result, er
 		beside.Bytes += more.Bytes
 		beside.TooDeep = beside.TooDeep || more.TooDeep
 	}
+	looked, openErr := s.open(ctx, disk, &use)
 	s.mu.Lock()
 	k.last = Measured{Use: use, Limit: disk.Limit, At: time.Now().UTC()}
 	reported := k.reported
@@ -145,7 +156,30 @@ func (s *Sweep) measure(ctx context.Context, id ids.Alloc) (reconcile.Result, er
 		}
 		s.allocs.DiskExceeded(id, reason)
 	}
-	return reconcile.Again(retry.Backoff{Min: Rest(use.Entries), Max: longest}.Jittered(1), "it is measured then"), nil
+	if openErr != nil {
+		return reconcile.Done(), openErr // what the directories show was judged
+	}
+	rest := Rest(use.Entries + looked/perLook)
+	return reconcile.Again(retry.Backoff{Min: rest, Max: longest}.Jittered(1), "it is measured then"), nil
+}
+
+// open adds what the alloc's tasks hold in files that were removed, and says at how many descriptors it looked.
+func (s *Sweep) open(ctx context.Context, disk Disk, use *allocdir.Use) (looked int, err error) {
+	if s.tasks == nil || use.Charged {
+		return 0, nil
+	}
+	tasks, err := s.tasks.Processes(disk.Alloc)
+	if err != nil {
+		return 0, err
+	}
+	found, err := openfiles.Look(ctx, disk.Dir.Path(), tasks, openfiles.Most)
+	for _, task := range slices.Sorted(maps.Keys(found.Bytes)) {
+		use.Add(allocdir.Place{
+			Name:  fmt.Sprintf("files that were removed but are open by task %q", task),
+			Bytes: found.Bytes[task],
+		})
+	}
+	return found.Looked, err
 }
 
 // exceeds says that something takes too much, or hides how much it takes.
@@ -163,11 +197,13 @@ func (s *Sweep) Of(id ids.Alloc) (Measured, bool) {
 }
 
 // An alloc is measured again after shortest, and a second later for each thousand files: looking at them takes some
-// hundredths of that. Even the largest is looked at once in longest.
+// hundredths of that, and looking at as many of its processes' descriptors an eighth.
+// Even the largest is looked at once in longest.
 const (
 	shortest = 5 * time.Second
 	longest  = 5 * time.Minute
 	perEntry = time.Millisecond
+	perLook  = 8
 )
 
 // Rest is how long an alloc with so many files rests between two measurements.

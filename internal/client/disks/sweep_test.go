@@ -49,6 +49,11 @@ func (n *node) DiskExceeded(id ids.Alloc, reason string) {
 	n.ended[id] = append(n.ended[id], reason)
 }
 
+// Processes are those of this test.
+func (n *node) Processes(ids.Alloc) (map[string][]int, error) {
+	return map[string][]int{"web": {os.Getpid()}}, nil
+}
+
 func (n *node) reasons(id ids.Alloc) []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -83,7 +88,7 @@ func sweeping(t *testing.T, story func(n *node, s *disks.Sweep)) { sweepingIn(t,
 func sweepingIn(t *testing.T, base string, story func(n *node, s *disks.Sweep)) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &node{t: t, base: base, ended: map[ids.Alloc][]string{}}
-		s := disks.New(n, slog.New(slog.DiscardHandler))
+		s := disks.New(n, n, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		g, gctx := lifecycle.NewGroup(ctx)
 		g.Go("sweep", func() error { return s.Run(gctx) })
@@ -125,6 +130,41 @@ func TestAnAllocThatTakesTooMuchIsEnded(t *testing.T) {
 			if !strings.Contains(got[0], want) {
 				t.Errorf("%q does not say %q", got[0], want)
 			}
+		}
+	})
+}
+
+// Given an alloc within its limit, when a process of its task writes to a file, removes it and keeps it open, then it
+// is ended, and the reason says whose file it is; as long as the file has its name, it counts once.
+func TestAFileThatWasRemovedAndIsOpenCounts(t *testing.T) {
+	sweeping(t, func(n *node, s *disks.Sweep) {
+		d := n.run(small, 4<<20)
+		f, err := os.Create(filepath.Join(d.SharedDir(), "data/file"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = f.Close() }() // it is gone
+		write := func(size int) {
+			if _, err := f.Write(make([]byte, size)); err != nil {
+				t.Fatal(err)
+			}
+			settle()
+		}
+		write(2 << 20)
+		if got, _ := s.Of(small); got.Bytes > 3<<20 || len(n.reasons(small)) > 0 {
+			t.Fatalf("with its name: %+v, ended %q", got, n.reasons(small))
+		}
+		if err := os.Remove(f.Name()); err != nil {
+			t.Fatal(err)
+		}
+		settle()
+		if got, _ := s.Of(small); got.Bytes < 2<<20 || got.Bytes > 3<<20 || len(n.reasons(small)) > 0 {
+			t.Fatalf("without its name: %+v, ended %q", got, n.reasons(small))
+		}
+		write(10 << 20)
+		if got := n.reasons(small); len(got) == 0 ||
+			!strings.Contains(got[0], `12 MiB in files that were removed but are open by task "web"`) {
+			t.Fatalf("ended: %q", got)
 		}
 	})
 }

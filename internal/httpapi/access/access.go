@@ -40,6 +40,10 @@ type Network struct {
 // Admit implements Guard. Names come first: a web page that was lured here learns nothing of tokens.
 func (n Network) Admit(r *http.Request) (wire.Person, error) {
 	var nobody wire.Person
+	if r.Host == "" && r.ProtoAtLeast(1, 1) {
+		return nobody, fault.WithHint(fault.New(fault.Invalid, "", "", "the request names no host"),
+			"send the header Host, such as localhost")
+	}
 	host := hostOf(r.Host)
 	if !n.known(host) {
 		return nobody, fault.WithHint(fault.New(fault.Denied, "", "", "the host name "+host+" is not this agent's"),

@@ -40,7 +40,6 @@ func TestAPortAdmitsItsTokenAndItsNames(t *testing.T) {
 		{"a token that nobody asks for", open, "localhost", []string{shown, "anything"}, nil},
 		{"another address of the loopback", open, "127.9.9.9", nil, nil},
 		{"the loopback of IPv6", open, "[::1]:4646", nil, nil},
-		{"no name", open, "", nil, nil},
 		{"a name that is allowed", open, "Nomad.Example.COM:443", nil, nil},
 		{"an address that is allowed", open, "[fd00::1]:4646", nil, nil},
 		{"a name below one that is allowed", open, "x.nomad.example.com", nil, []string{"x.nomad", "allowed_hosts"}},
@@ -66,6 +65,17 @@ func TestAPortAdmitsItsTokenAndItsNames(t *testing.T) {
 		_, err := c.guard.Admit(r)
 		expect(t, c.name, err, fault.Denied, c.want)
 	}
+}
+
+// Given requests without the name of a host, then those of HTTP/1.0, which has none, pass, and others are wrong.
+func TestAPortIsCalledByAName(t *testing.T) {
+	r := httptest.NewRequest(http.MethodGet, "/v1/jobs", nil)
+	r.Host = ""
+	_, err := access.Network{}.Admit(r)
+	expect(t, "no name", err, fault.Invalid, []string{"names no host", "Host"})
+	r.Proto, r.ProtoMinor = "HTTP/1.0", 0
+	_, err = access.Network{}.Admit(r)
+	expect(t, "no name in HTTP/1.0", err, fault.Invalid, nil)
 }
 
 // Given reads that pages of other sites have a browser send, reads that act, and the one that hands out a secret, then

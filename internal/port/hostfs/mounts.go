@@ -87,6 +87,26 @@ func (k *kept) read(anew bool) (*Table, error) {
 	return k.table, nil
 }
 
+// MountsOf lists the mounts that a process sees, with paths as it sees them. One that is gone sees none.
+func MountsOf(pid int) ([]Mount, error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "open", fmt.Sprintf("the mount table of process %d", pid))
+	}
+	defer func() { _ = f.Close() }() // opened for reading
+	infos, err := mountinfo.GetMountsFromReader(f, nil)
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
+		return nil, nil // it ended meanwhile
+	}
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "read", fmt.Sprintf("the mount table of process %d", pid))
+	}
+	return tableOf(infos).mounts, nil
+}
+
 // tableChanged reports whether the mount table has changed since this was asked last of an open file of it.
 func tableChanged(f *os.File) (bool, error) {
 	fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLPRI}}
@@ -163,6 +183,18 @@ func (t *Table) At(path string) (Mount, bool) {
 		return Mount{}, false
 	}
 	return t.mounts[here[len(here)-1]], true
+}
+
+// Over returns the mount that a path lies on, and where it lies within that file system.
+func (t *Table) Over(path string) (m Mount, within string, ok bool) {
+	for at := filepath.Clean(path); ; at = filepath.Dir(at) {
+		if m, ok = t.At(at); ok {
+			return m, filepath.Join(m.Root, strings.TrimPrefix(path, at)), true
+		}
+		if at == filepath.Dir(at) {
+			return Mount{}, "", false
+		}
+	}
 }
 
 // Beneath returns the mounts at or below path, deepest last mounted first: the order in which they can be undone.
