@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build helper dev demo check lint test mutants e2e chaos crash upgrade bench man deb
+.PHONY: help build helper dev demo check lint test mutants e2e chaos sim crash upgrade bench man deb
 
 # Programs are static and carry neither symbols nor the builder's paths, so that equal sources give equal bytes.
 GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w'
@@ -74,6 +74,11 @@ FLAGS ?=
 chaos: build ## Play rounds of faults on the real program: SEED=, ROUNDS=, SETTLE=
 	@CGO_ENABLED=0 go build -o bin/chaos ./tools/chaos
 	@bin/chaos -seed $(SEED) -rounds $(ROUNDS) -settle $(SETTLE) $(FLAGS)
+
+# Schedules are drawn by seeds that follow one another; ROUNDS of them are played, whatever time they take.
+sim: helper ## Play schedules of faults on several servers and nodes in one bubble of time: SEED=, ROUNDS=
+	@go test -count=1 -timeout 12h -run TestAnyScheduleComesToRest -v ./internal/testkit/lineage \
+		-sim.seed $(SEED) -sim.rounds $(ROUNDS) -sim.for 12h | grep -v -e '^=== ' -e '^ *--- PASS'
 
 crash: build $(TESTRUN) ## Kill agent and plugin in front of every persisted write and mount, and cut the power (long)
 	@$(TESTRUN) -count=1 -timeout 3h -run 'PowerLoss|Survives' $(POWERLOSS) -powerloss-all

@@ -32,7 +32,7 @@ type agent struct {
 }
 
 // newAgent is a node with a certificate of its own and a connection to a server.
-func newAgent(t *testing.T, c *servers.Cluster, at *servers.Member) agent {
+func newAgent(t testing.TB, c *servers.Cluster, at *servers.Member) agent {
 	t.Helper()
 	a := agent{c: c, at: at, NodeIdentity: wire.NodeIdentity{
 		Node:   ids.Node(ids.New()),

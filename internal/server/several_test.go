@@ -39,7 +39,7 @@ func jobOf(id ids.Job) *job.Job {
 	}
 }
 
-func register(t *testing.T, m *servers.Member, id ids.Job) uint64 {
+func register(t testing.TB, m *servers.Member, id ids.Job) uint64 {
 	t.Helper()
 	reply, err := wire.JobRegister.Call(t.Context(), m.Conn, &wire.JobRegisterRequest{Job: jobOf(id)})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
@@ -34,7 +35,8 @@ type agent struct {
 	who    wire.NodeIdentity
 	chain  localstate.Session
 
-	incarnation string // of the registration
+	patience    time.Duration // of the servers, see servers.Link
+	incarnation string        // of the registration
 	foreign     bool
 	armed       bool
 	refusal     error
@@ -72,6 +74,9 @@ func newAgent(m *machine) *agent {
 	a.load()
 	return a
 }
+
+// conn is on what the agent calls the servers.
+func (a *agent) conn() wire.Conn { return a.w.site.reach(a.m) }
 
 func secretOf(id ids.Node) wire.Secrets {
 	return wire.Secrets{Values: map[string]string{"id": "secret of " + string(id)}}
@@ -154,7 +159,7 @@ func (a *agent) register() error {
 		Holds:        a.holds(),
 		Start:        start,
 	}
-	reply, err := wire.NodeRegister.Call(a.w.ctx(), a.w.servers.conn, req)
+	reply, err := wire.NodeRegister.Call(a.w.ctx(), a.conn(), req)
 	if err != nil {
 		return err
 	}
@@ -180,7 +185,7 @@ func (a *agent) register() error {
 		a.d.store.chain = localstate.Session{Accepted: start.Next, At: reply.At}
 		a.chain = a.chain.Answered(reply.At)
 	}
-	a.who.Session = reply.Session
+	a.who.Session, a.patience = reply.Session, reply.Silence
 	return nil
 }
 
@@ -292,7 +297,7 @@ func (a *agent) receive() {
 		}
 	}
 	if len(lost) > 0 {
-		if _, err := wire.NodeUpdate.Call(a.w.ctx(), a.w.servers.conn,
+		if _, err := wire.NodeUpdate.Call(a.w.ctx(), a.conn(),
 			&wire.NodeUpdateRequest{NodeIdentity: a.who, Allocs: lost}); err != nil {
 			return
 		}
@@ -305,9 +310,9 @@ func (a *agent) receive() {
 		}
 	}
 	a.armed = true
-	if known != a.known || a.stream != a.w.servers.conn { // a stream that begins anew is caught up with
+	if known != a.known || a.stream != a.conn() { // a stream that begins anew is caught up with
 		a.known = known
-		a.stream = a.w.servers.conn
+		a.stream = a.conn()
 		a.report.caughtUp = true
 	}
 }
@@ -316,7 +321,7 @@ func (a *agent) receive() {
 func (a *agent) set() (*wire.AllocSet, error) {
 	ctx, cancel := context.WithCancel(a.w.ctx())
 	defer cancel()
-	stream, err := wire.NodeAllocs.Open(ctx, a.w.servers.conn,
+	stream, err := wire.NodeAllocs.Open(ctx, a.conn(),
 		&wire.NodeAllocsRequest{NodeIdentity: a.who, Seen: a.d.store.seen})
 	if err != nil {
 		return nil, err
@@ -336,7 +341,7 @@ func (a *agent) here(id ids.Alloc) allocs.Here {
 // leave asks about an alloc that a set left out, and does what the answer says.
 func (a *agent) leave(id ids.Alloc) {
 	rec := a.d.store.allocs[id]
-	reply, err := wire.NodeAllocsKnown.Call(a.w.ctx(), a.w.servers.conn, &wire.NodeAllocsKnownRequest{
+	reply, err := wire.NodeAllocsKnown.Call(a.w.ctx(), a.conn(), &wire.NodeAllocsKnownRequest{
 		NodeIdentity: a.who,
 		Allocs:       []wire.ReceivedAlloc{{Alloc: id, Received: rec.Received}},
 	})
@@ -459,7 +464,7 @@ func (a *agent) takeCalls() {
 	}
 	a.stop()
 	g, ctx := lifecycle.NewGroup(a.w.ctx())
-	stream, err := wire.NodeControllerCalls.Open(ctx, a.w.servers.conn,
+	stream, err := wire.NodeControllerCalls.Open(ctx, a.conn(),
 		&wire.ControllerCallsRequest{NodeIdentity: a.who, Credits: 10})
 	if err != nil {
 		g.Stop()

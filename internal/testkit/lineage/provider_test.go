@@ -34,6 +34,8 @@ type provider struct {
 	again   []string           // external ids that are given once more
 	volumes map[string]*stored // by external id
 	record  []proxy.Entry
+	// loses reports whether the answer of a call is lost, whose effect was made; nil: of none.
+	loses func(proxy.Entry) bool
 }
 
 // stored is a volume at the provider.
@@ -86,6 +88,9 @@ func (p *provider) call(m *machine, e proxy.Entry, effect func() (any, codes.Cod
 	e.Reached = true
 	p.record = append(p.record, e)
 	answer, code := effect()
+	if p.loses != nil && p.loses(e) {
+		answer, code = nil, codes.DeadlineExceeded
+	}
 	e.Kind = proxy.CallEnds
 	e.Time = p.at()
 	e.Seen = nil
@@ -174,8 +179,16 @@ func (p *provider) control(m *machine, c *wire.ControllerCall) *wire.ControllerR
 		return r
 	}
 	if code := p.call(m, e, effect); code != codes.OK {
-		_, retry, hint := csi.Explain(csi.RPC(e.RPC), code)
-		r.Err = &wire.CallError{Kind: uint8(fault.NotFound), Retry: retry, Message: code.String(), Hint: hint}
+		final, retry, hint := csi.Explain(csi.RPC(e.RPC), code)
+		r.Err = &wire.CallError{
+			Kind:      uint8(fault.FromGRPC(fault.Code(code))),
+			Code:      uint32(code),
+			Uncertain: final == csi.Unknown,
+			Retry:     retry,
+			Message:   code.String(),
+			Hint:      hint,
+		}
+		r.Created, r.PublishContext = nil, nil
 	}
 	return r
 }

@@ -40,8 +40,8 @@ type servers struct {
 	compacted uint64          // the index of that
 	log       []raftlog.Entry // since then
 
-	conn wire.Conn
-	end  func() // of the term
+	conn    wire.Conn
+	endTerm func()
 }
 
 // moment is a place in the servers' history that can be returned to.
@@ -57,6 +57,10 @@ func newServers(t testing.TB, nodes controllers.Nodes) *servers {
 	s.lead()
 	return s
 }
+
+func (s *servers) reach(*machine) wire.Conn { return s.conn }
+
+func (s *servers) end() { s.endTerm() }
 
 func (s *servers) snap() *state.Snap { return s.store.Snapshot() }
 
@@ -138,7 +142,7 @@ func (s *servers) lead() {
 	} {
 		g.Go(name, func() error { return run(ctx) })
 	}
-	s.end = func() {
+	s.endTerm = func() {
 		_ = conn.Close() // in-process
 		g.Stop()
 		if err := g.Wait(); err != nil {

@@ -191,7 +191,8 @@ func (a *agent) up(id ids.Alloc, rec *localstate.Alloc) bool {
 			return false // the volume is on its way
 		}
 	}
-	reply, err := wire.NodeGrants.Call(a.w.ctx(), a.w.servers.conn,
+	begun := time.Now()
+	reply, err := wire.NodeGrants.Call(a.w.ctx(), a.conn(),
 		&wire.GrantsRequest{NodeIdentity: a.who, Alloc: id})
 	switch {
 	case fault.Has(err, fault.Conflict) && !wire.SessionRefused(err), fault.Has(err, fault.NotFound):
@@ -202,6 +203,9 @@ func (a *agent) up(id ids.Alloc, rec *localstate.Alloc) bool {
 		return false
 	case !reply.Ready:
 		a.waits[id] = reply.Waiting[0].Reason
+		return false
+	case reply.Session != a.who.Session, a.patience > 0 && time.Since(begun) > a.patience/2:
+		a.waits[id] = "the servers' permission came late"
 		return false
 	}
 	a.obeyed("request")
@@ -440,7 +444,7 @@ func (a *agent) send(news []*alloc.Alloc) {
 	var err error
 	if len(news) > 0 {
 		var r *wire.NodeUpdateReply
-		r, err = wire.NodeUpdate.Call(a.w.ctx(), a.w.servers.conn,
+		r, err = wire.NodeUpdate.Call(a.w.ctx(), a.conn(),
 			&wire.NodeUpdateRequest{NodeIdentity: a.who, Allocs: news, Inventory: out})
 		if err == nil {
 			reply = r.Inventory
@@ -449,7 +453,7 @@ func (a *agent) send(news []*alloc.Alloc) {
 			}
 		}
 	} else {
-		reply, err = wire.NodeInventory.Call(a.w.ctx(), a.w.servers.conn, out)
+		reply, err = wire.NodeInventory.Call(a.w.ctx(), a.conn(), out)
 	}
 	if err != nil {
 		a.report.full = true

@@ -34,7 +34,8 @@ const (
 // world is everything: servers, machines, a provider; and what the oracle will ask.
 type world struct {
 	t        testing.TB
-	servers  *servers
+	site     site
+	servers  *servers // the site of the stories that change its past; nil: it is another
 	provider *provider
 	machines []*machine
 	starts   uint64
@@ -54,7 +55,24 @@ type world struct {
 	given  []oracle.Record
 }
 
+// site is where the servers are.
+type site interface {
+	// reach is on what a machine's agent calls them; nil: a person does.
+	reach(*machine) wire.Conn
+	// snap is the newest state that any of them has.
+	snap() *state.Snap
+	end()
+}
+
 func newWorld(t testing.TB) *world {
+	w := emptyWorld(t)
+	w.servers = newServers(t, w)
+	w.site = w.servers
+	return w
+}
+
+// emptyWorld is one without servers.
+func emptyWorld(t testing.TB) *world {
 	w := &world{
 		t:       t,
 		byHand:  map[ids.Alloc]bool{},
@@ -64,7 +82,6 @@ func newWorld(t testing.TB) *world {
 	}
 	w.stops = func(text string) { t.Helper(); t.Fatal(text) }
 	w.provider = newProvider(w)
-	w.servers = newServers(t, w)
 	return w
 }
 
@@ -76,7 +93,7 @@ func (w *world) close() {
 			m.agent = nil
 		}
 	}
-	w.servers.end()
+	w.site.end()
 }
 
 func (w *world) ctx() context.Context { return w.t.Context() }
@@ -134,7 +151,7 @@ func (w *world) settle() {
 // digest is all that is, without when it came to be.
 func (w *world) digest() string {
 	var out []string
-	s := w.servers.snap()
+	s := w.site.snap()
 	for v := range s.Volumes(nil, wire.AllNamespaces, "") {
 		out = append(out, fmt.Sprint("volume ", v.ID, " ", v.Status.ExternalID, " ", v.Status.Phase, " ",
 			v.Status.LastError))
@@ -212,7 +229,7 @@ func (w *world) ended(m *machine, id ids.Alloc) {
 
 // follow finds out what the servers' state lacks that is followed now.
 func (w *world) follow() {
-	s := w.servers.snap()
+	s := w.site.snap()
 	w.detachForgotten(s)
 	for _, m := range w.machines {
 		for id := range m.procs {
@@ -275,7 +292,7 @@ func (w *world) witness(e proxy.Entry) *proxy.Observation {
 		}
 		return &proxy.Observation{Living: living}
 	case csi.DeleteVolume:
-		return &proxy.Observation{Holders: holdersOf(w.servers.snap(), e.Volume)}
+		return &proxy.Observation{Holders: holdersOf(w.site.snap(), e.Volume)}
 	}
 	return &proxy.Observation{}
 }
@@ -298,7 +315,7 @@ func holdersOf(s *state.Snap, externalID string) []string {
 
 // look notes what people are shown of claims and attachments.
 func (w *world) look() {
-	s := w.servers.snap()
+	s := w.site.snap()
 	at := w.provider.instant()
 	for c := range s.Claims(nil) {
 		x := oracle.Shown{
@@ -368,7 +385,7 @@ func (w *world) judge(rest bool) {
 // records are the volumes that the servers know, or that a person has taken from them.
 func (w *world) records() []oracle.Record {
 	out := slices.Clone(w.given)
-	for v := range w.servers.snap().Volumes(nil, wire.AllNamespaces, "") {
+	for v := range w.site.snap().Volumes(nil, wire.AllNamespaces, "") {
 		out = append(out, oracle.Record{ID: v.Status.ExternalID, Passing: v.Status.Phase != volume.PhaseReady})
 	}
 	return out
@@ -376,7 +393,7 @@ func (w *world) records() []oracle.Record {
 
 // rest is what is left of volumes.
 func (w *world) rest() (r oracle.Rest) {
-	s := w.servers.snap()
+	s := w.site.snap()
 	for c := range s.Claims(nil) {
 		r.Claims = append(r.Claims, volume.DescribeClaim(c))
 	}
@@ -412,14 +429,14 @@ func spec() volume.Spec {
 func (w *world) create(name string) error {
 	ctx, cancel := context.WithTimeout(w.ctx(), time.Minute)
 	defer cancel()
-	_, err := wire.VolumeCreate.Call(ctx, w.servers.conn,
+	_, err := wire.VolumeCreate.Call(ctx, w.site.reach(nil),
 		&wire.VolumeWriteRequest{Volume: volID(name), Spec: spec(), Wait: 30 * time.Second})
 	return err
 }
 
 // register has the servers know a volume of the provider.
 func (w *world) register(name, externalID string) error {
-	_, err := wire.VolumeRegister.Call(w.ctx(), w.servers.conn,
+	_, err := wire.VolumeRegister.Call(w.ctx(), w.site.reach(nil),
 		&wire.VolumeWriteRequest{Volume: volID(name), Spec: spec(), ExternalID: externalID, Wait: time.Second})
 	return err
 }
@@ -447,7 +464,7 @@ func (w *world) submit(id, vol string) error {
 			LogConfig:    &job.LogConfig{MaxFiles: 1, MaxFileSizeMB: 1},
 		}},
 	}
-	_, err := wire.JobRegister.Call(w.ctx(), w.servers.conn, &wire.JobRegisterRequest{Job: &job.Job{
+	_, err := wire.JobRegister.Call(w.ctx(), w.site.reach(nil), &wire.JobRegisterRequest{Job: &job.Job{
 		Region:      "global",
 		Namespace:   ids.DefaultNamespace,
 		ID:          ids.Job(id),
@@ -505,7 +522,7 @@ func (asked) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOp
 
 // isDown reports whether the servers count a node as down.
 func (w *world) isDown(id ids.Node) bool {
-	n := w.servers.snap().Node(nil, id)
+	n := w.site.snap().Node(nil, id)
 	return n == nil || n.Status == node.StatusDown
 }
 

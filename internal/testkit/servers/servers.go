@@ -35,8 +35,10 @@ type Cluster struct {
 	Trust   *certificates.Cluster
 
 	mu    sync.Mutex
-	cut   map[[2]string]bool // links that carry nothing
-	conns map[net.Conn][2]string
+	cut   map[[2]string]bool       // links that carry nothing
+	held  map[string]chan struct{} // servers that stand still, closed when they go on
+	gone  map[string]bool          // servers that have crashed
+	conns map[*thread][2]string
 }
 
 // Member is one of them, whether it runs or not.
@@ -63,7 +65,9 @@ func Start(t testing.TB, count int) *Cluster {
 		t:     t,
 		Trust: certificates.New(t, ids.New()),
 		cut:   map[[2]string]bool{},
-		conns: map[net.Conn][2]string{},
+		held:  map[string]chan struct{}{},
+		gone:  map[string]bool{},
+		conns: map[*thread][2]string{},
 	}
 	base := t.TempDir()
 	for i := range count {
@@ -113,6 +117,9 @@ func (m *Member) Dir() string { return m.dir }
 // Start runs the server on what it left.
 func (m *Member) Start() {
 	m.c.t.Helper()
+	m.c.mu.Lock()
+	delete(m.c.gone, m.Name)
+	m.c.mu.Unlock()
 	cfg := server.Config{
 		DataDir: m.dir,
 		Name:    m.Name,
@@ -220,12 +227,7 @@ func (c *Cluster) Cut(m *Member) {
 			c.cut[link(m.Name, other.Name)] = true
 		}
 	}
-	for conn, between := range c.conns {
-		if c.cut[between] {
-			_ = conn.Close() // the other end hears of it, too
-			delete(c.conns, conn)
-		}
-	}
+	c.breakCut()
 }
 
 // Heal lets everything through again.
@@ -253,11 +255,8 @@ func (c *Cluster) dial(
 	ctx context.Context, from, to, protocol string, cred *certificates.Credentials,
 ) (net.Conn, error) {
 	between := link(from, to)
-	c.mu.Lock()
-	cut := c.cut[between]
-	c.mu.Unlock()
 	for _, m := range c.Members {
-		if m.Name != to || cut {
+		if m.Name != to || !c.carries(between) {
 			continue
 		}
 		m.mu.Lock()
@@ -270,10 +269,15 @@ func (c *Cluster) dial(
 		if err != nil {
 			return nil, err
 		}
+		conn := &thread{Conn: raw, c: c, between: between, closed: make(chan struct{})}
 		c.mu.Lock()
-		c.conns[raw] = between
+		c.conns[conn] = between
 		c.mu.Unlock()
-		return tlsport.Over(ctx, raw, protocol, to, cred)
+		if !c.carries(between) { // it was cut meanwhile
+			_ = conn.Close() // a pipe in memory
+			break
+		}
+		return tlsport.Over(ctx, conn, protocol, to, cred)
 	}
 	return nil, fmt.Errorf("%s does not reach %s", from, to)
 }
