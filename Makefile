@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build helper dev demo demo-cluster check lint test mutants e2e chaos crash upgrade bench man deb
+.PHONY: help build helper dev demo demo-cluster cluster check lint test mutants e2e chaos crash upgrade bench man deb
 
 # Programs are static and carry neither symbols nor the builder's paths, so that equal sources give equal bytes.
 GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w'
@@ -70,6 +70,9 @@ mutants: helper ## Break the program on purpose, an edit at a time: each must be
 e2e: build $(TESTRUN) ## The real binary on the real kernel, and the public Go client against it
 	@$(TESTRUN) -count=1 -timeout 15m ./e2e/...
 	@cd compat && ../$(TESTRUN) -count=1 -timeout 10m ./...
+
+cluster: build $(TESTRUN) ## Several machines in network namespaces: cables are cut, and the oracle watches
+	@$(TESTRUN) -count=1 -timeout 15m -run TestCluster ./e2e
 
 # Without a seed another one is played each time; a failure prints its own.
 SEED ?= 0
