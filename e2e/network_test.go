@@ -60,7 +60,13 @@ func newCluster(t *testing.T) *cluster {
 		c.machines[0].ready(fmt.Sprintf("s%d", i+1))
 	}
 	first := c.machines[0]
-	c.p = &judged{m: first, id: "shared", driver: "raw_exec", nodes: 3, scope: "cluster"}
+	c.p = &judged{
+		m:      first,
+		id:     "shared",
+		driver: "raw_exec",
+		nodes:  3,
+		scope:  "cluster",
+	}
 	c.p.argv = []string{c.p.see("csi-proxy"), "-serve-fake",
 		fmt.Sprintf(`{"Dir": %q, "NodeID": "${node.unique.name}"}`, c.p.see("backend"))}
 	c.p.begin()
@@ -232,7 +238,7 @@ func (c *cluster) quickly(by, on int, name string) {
 // nobodyLeads wants a machine's agent to answer nothing that may be old: its client asks on until it gives up.
 func (c *cluster) nobodyLeads(i int) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Second) // runs out: nobody leads
 	defer cancel()
 	if jobs, _, err := c.machines[i].api.Jobs().List(ctx, nil); err == nil {
 		c.t.Errorf("s%d is cut off, and lists %d jobs", i+1, len(jobs))

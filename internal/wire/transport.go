@@ -49,9 +49,9 @@ func (p *Pipe) Listener() net.Listener { return p.l }
 // Dial opens a raw connection to the serving end.
 func (p *Pipe) Dial(ctx context.Context) (net.Conn, error) { return p.l.DialContext(ctx) }
 
-// A connection on which somebody waits and nothing arrives for AskAfter is asked for a sign of life, and is over when none
-// comes within AnswerWithin: a machine whose cable is cut, or a process that is frozen, closes nothing, and TCP would
-// wait for a quarter of an hour. gRPC asks no more often than every ten seconds.
+// A connection on which somebody waits and nothing arrives for AskAfter is asked for a sign of life, and is over when
+// none comes within AnswerWithin: a machine whose cable is cut, or a process that is frozen, closes nothing, and TCP
+// would wait for a quarter of an hour. gRPC asks no more often than every ten seconds.
 const (
 	AskAfter     = 10 * time.Second
 	AnswerWithin = 3 * time.Second
