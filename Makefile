@@ -2,7 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build helper dev demo check lint test mutants e2e chaos sim crash upgrade bench man deb
+.PHONY: help build helper dev demo demo-cluster cluster check lint test mutants e2e chaos sim crash upgrade bench man \
+	deb
 
 # Programs are static and carry neither symbols nor the builder's paths, so that equal sources give equal bytes.
 GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w'
@@ -16,7 +17,7 @@ BRIEFLY := | { grep -v 'no test files' || true; }
 LINT := go tool -modfile=tools/lint/go.mod
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: helper ## Build bin/berth
 	@$(GOBUILD) -o bin/berth ./cmd/berth
@@ -32,6 +33,11 @@ dev: build ## Run a server and a client in one process, state in a temporary dir
 demo: build ## Show a database that keeps its data through crashes (one minute)
 	@scripts/install-debian.sh redis-server redis-tools e2fsprogs util-linux procps
 	@scripts/demo.sh
+
+demo-cluster: build ## Show three machines that are one cluster: the one that leads is killed, a database moves (one minute)
+	@scripts/install-debian.sh redis-server redis-tools e2fsprogs util-linux iproute2 procps
+	@CGO_ENABLED=0 go build -o bin/csi-proxy ./internal/conformance/csi/proxy/cmd/csi-proxy
+	@scripts/demo-cluster.sh
 
 check: lint ## Before a commit: vet, golangci-lint, architecture, fast tests (under a minute when warm)
 	@go test -short $(PACKAGES) $(BRIEFLY)
@@ -65,6 +71,9 @@ mutants: helper ## Break the program on purpose, an edit at a time: each must be
 e2e: build $(TESTRUN) ## The real binary on the real kernel, and the public Go client against it
 	@$(TESTRUN) -count=1 -timeout 15m ./e2e/...
 	@cd compat && ../$(TESTRUN) -count=1 -timeout 10m ./...
+
+cluster: build $(TESTRUN) ## Several machines in network namespaces: cables are cut, and the oracle watches
+	@$(TESTRUN) -count=1 -timeout 15m -run TestCluster ./e2e
 
 # Without a seed another one is played each time; a failure prints its own.
 SEED ?= 0

@@ -25,6 +25,7 @@ type judged struct {
 	driver string
 	argv   []string // of the real plugin, as its task sees it
 	scope  string   // of its controller
+	nodes  int      // on which it runs; 0: one
 	faults []string // from the start
 	facts  oracle.Facts
 	// forgotten are volumes at the provider that the test had the servers forget.
@@ -87,7 +88,7 @@ func (p *judged) file(what string) string { return filepath.Join(p.m.rig, p.id+"
 func (p *judged) start() {
 	p.m.t.Helper()
 	p.m.run(p.hcl())
-	p.m.awaitPlugin(p.id)
+	p.m.pluginOn(p.id, max(p.nodes, 1))
 }
 
 func (p *judged) hcl() string {

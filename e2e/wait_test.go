@@ -57,11 +57,17 @@ func (m *machine) eventually(what string, fact func() bool) {
 
 func (m *machine) awaitPlugin(id string) *api.CSIPlugin {
 	m.t.Helper()
+	return m.pluginOn(id, 1)
+}
+
+// pluginOn waits until a plugin can be used on so many nodes.
+func (m *machine) pluginOn(id string, nodes int) *api.CSIPlugin {
+	m.t.Helper()
 	return await(m, "plugin "+id+" to be healthy",
 		func(ctx context.Context, o *api.QueryOptions) (*api.CSIPlugin, *api.QueryMeta, error) {
 			return m.api.Plugins().Get(ctx, id, o)
 		}, func(p *api.CSIPlugin) bool {
-			return p.NodesHealthy == 1 && (!p.ControllerRequired || p.ControllersHealthy >= 1)
+			return p.NodesHealthy == nodes && (!p.ControllerRequired || p.ControllersHealthy >= 1)
 		})
 }
 

@@ -5,38 +5,13 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
-berth=$here/bin/berth
 keys=10000
-
-fail() {
-	printf '\ndemo: %s\n' "$*" >&2
-	exit 1
-}
-[ "$(id -u)" -eq 0 ] || fail "volumes are mounted, so run it as root: sudo make demo"
-[ -x "$berth" ] || fail "there is no bin/berth yet: make build"
-for program in redis-server redis-cli mkfs.ext4 losetup pgrep; do
-	command -v "$program" >/dev/null || fail "$program is missing: scripts/install-debian.sh"
-done
+# shellcheck source=scripts/demo-common.sh
+. "$here/scripts/demo-common.sh"
+needs redis-server redis-cli mkfs.ext4 losetup pgrep
 
 dir=$(mktemp -d /tmp/demo-XXXXXX)
 agent=
-
-# --- telling ---------------------------------------------------------------------------------------------------------
-step=0
-begun=$SECONDS
-bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'
-[ -t 1 ] || bold='' dim='' plain=''
-title() {
-	step=$((step + 1))
-	printf '\n%s%d. %s%s\n' "$bold" "$step" "$*" "$plain"
-}
-say() { printf '   %s\n' "$*"; }
-# run shows a command as one would type it, then runs it.
-run() {
-	local shown="${*//$here\//}"
-	printf '   %s$ %s%s\n' "$dim" "${shown//$dir\//}" "$plain"
-	"$@" </dev/null 2>&1 | sed 's/^/     /'
-}
 
 # --- the agent -------------------------------------------------------------------------------------------------------
 free_port() {
@@ -50,15 +25,6 @@ free_port() {
 port=$(free_port)
 export BERTH_ADDR=http://127.0.0.1:$port
 
-# until_true tries a command until it succeeds, for at most a minute.
-until_true() {
-	local what=$1 end=$((SECONDS + 60))
-	shift
-	until "$@" >/dev/null 2>&1; do
-		[ $SECONDS -lt $end ] || fail "waited 60 s for $what"
-		sleep 0.05
-	done
-}
 plugin_healthy() { [ "$("$berth" plugin status -t '{{.NodesHealthy}} {{.ControllersHealthy}}' local-csi)" = "1 1" ]; }
 start_agent() {
 	# A session of its own: Ctrl-C in the terminal is for this script, which then stops the agent.
@@ -75,8 +41,6 @@ stop_agent() {
 }
 
 # --- what is on the machine because of this demo ----------------------------------------------------------------------
-mounts() { awk -v d="$dir/" 'index($5, d) == 1 { print "mount " $5 }' /proc/self/mountinfo; }
-loops() { losetup --list --noheadings --output NAME,BACK-FILE | awk -v d="$dir/" 'index($2, d) == 1 { print "loop device " $1 " on " $2 }'; }
 # By the directory in its arguments or environment, or by the cgroup of an allocation: redis overwrites its environment.
 processes() {
 	local p pattern
@@ -129,20 +93,6 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 # --- the database ----------------------------------------------------------------------------------------------------
-# Both run a program in the task of a job: with its files, its network and its environment.
-in_redis() { "$berth" alloc exec -job "$1" sh -c "redis-cli -p \$NOMAD_PORT_redis $2"; }
-answers() { [ "$(in_redis "$1" ping </dev/null)" = PONG ]; }
-count() { in_redis "$1" dbsize </dev/null; }
-# spot_check says what a few keys hold; each must hold what was written.
-spot_check() {
-	local n
-	for n in 1 5000 "$keys"; do
-		[ "$(in_redis "$1" "get key:$n" </dev/null)" = "value-$n" ] || fail "key:$n of $1 is wrong"
-	done
-	[ "$(count "$1")" -ge "$keys" ] || fail "$1 has lost keys"
-	say "$1 has $(count "$1") keys; key:1, key:5000 and key:$keys hold what was written"
-}
-volume_free() { [ "$("$berth" volume status -t '{{len .WriteAllocs}}' "$1")" = 0 ]; }
 port_of() { "$berth" alloc exec -job "$1" sh -c 'echo $NOMAD_PORT_redis' </dev/null; }
 pid_of() { pgrep -f "^redis-server 127.0.0.1:$1"; }
 
@@ -174,7 +124,7 @@ say "the volume is mounted by the node, and seen by the task as /data:"
 run "$berth" alloc exec -job redis df -h /data
 
 title "Write $keys keys"
-seq "$keys" | sed 's/.*/SET key:& value-&/' | in_redis redis --pipe | sed 's/^/     /'
+write_keys redis
 spot_check redis
 
 title "Kill the agent with -9, as a crash would"

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
 
 	"berth/internal/base/fault"
 )
@@ -92,6 +93,7 @@ func (s *Server) Run(ctx context.Context, listeners ...net.Listener) error {
 		grpc.MaxRecvMsgSize(MaxMessage),
 		grpc.MaxSendMsgSize(MaxMessage),
 		grpc.WaitForHandlers(true),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: AskAfter / 2}),
 	}, s.bounds...)...)
 	for _, d := range s.services {
 		gs.RegisterService(d, nil)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/test/bufconn"
 
 	"berth/internal/base/lifecycle"
@@ -48,6 +49,14 @@ func (p *Pipe) Listener() net.Listener { return p.l }
 // Dial opens a raw connection to the serving end.
 func (p *Pipe) Dial(ctx context.Context) (net.Conn, error) { return p.l.DialContext(ctx) }
 
+// A connection on which somebody waits and nothing arrives for AskAfter is asked for a sign of life, and is over when
+// none comes within AnswerWithin: a machine whose cable is cut, or a process that is frozen, closes nothing, and TCP
+// would wait for a quarter of an hour. gRPC asks no more often than every ten seconds.
+const (
+	AskAfter     = 10 * time.Second
+	AnswerWithin = 3 * time.Second
+)
+
 // reconnect bounds the pauses between tries to reach the other side: a server that is back is found within seconds.
 var reconnect = backoff.Config{
 	BaseDelay:  100 * time.Millisecond,
@@ -62,6 +71,7 @@ func Connect(dial func(context.Context) (net.Conn, error)) (*grpc.ClientConn, er
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: AskAfter, Timeout: AnswerWithin}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: 5 * time.Second}),
 		grpc.WithDisableServiceConfig())
 }

@@ -58,10 +58,8 @@ func (n Network) Admit(r *http.Request) (wire.Person, error) {
 		r.Header.Del("X-Nomad-Token") // it is none of the lists
 		r.Header.Del("Authorization")
 		return wire.Person{Local: true, Name: "the agent's token of " + n.Agent}, nil
-	case n.Lists && !n.Bootstrap && r.URL.Path == "/v1/acl/bootstrap":
-		return wire.Person{}, denied("the first token is made over the unix socket: every program of the machine "+
-			"reaches the port", "run as root on a server: berth acl bootstrap; or let its configuration have "+
-			"acl { bootstrap_over_http = true }")
+	case n.Lists && !n.Bootstrap && makesFirst(r):
+		return wire.Person{}, first("every program of the machine reaches the port")
 	case n.Lists:
 		return shows(shown)
 	case own && shown.Empty():
@@ -99,6 +97,16 @@ func reserved(r *http.Request) string {
 		return "hands out the secret of the node"
 	}
 	return ""
+}
+
+// makesFirst tells requests for the first token, whose holder may do everything.
+func makesFirst(r *http.Request) bool { return r.URL.Path == "/v1/acl/bootstrap" }
+
+// first refuses who asks for the first token elsewhere than where root of a server does.
+func first(why string) error {
+	return denied("the first token is made over the unix socket of a server: "+why,
+		"run as root on a server: berth acl bootstrap; or let its configuration have "+
+			"acl { bootstrap_over_http = true }")
 }
 
 // denied is a refusal that begins with the words by which clients of this API know it.

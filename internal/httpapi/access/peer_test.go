@@ -48,3 +48,16 @@ func TestASocketOfANodeAloneGivesNoRights(t *testing.T) {
 		}
 	}
 }
+
+// Given an agent without a server, when its root asks for the first token of the cluster, then it is refused.
+func TestRootOfANodeAloneDoesNotMakeTheFirstToken(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPut, "/v1/acl/bootstrap", nil)
+	r = r.WithContext(context.WithValue(t.Context(), peerKey{}, 0))
+	if _, err := (Socket{Lists: true}).Admit(r); !fault.Has(err, fault.Denied) ||
+		!strings.Contains(err.Error(), "berth acl bootstrap") {
+		t.Errorf("by the socket of a node alone: %v", err)
+	}
+	if _, err := (Socket{}).Admit(r); err != nil {
+		t.Errorf("by the socket of a server: %v", err)
+	}
+}

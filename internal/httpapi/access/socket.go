@@ -32,6 +32,8 @@ func (s Socket) Admit(r *http.Request) (wire.Person, error) {
 	case uid != 0 && uid != s.UID:
 		why := fmt.Sprintf("the socket is for root and the agent's user (%d), this is user %d", s.UID, uid)
 		return wire.Person{}, denied(why, "run the command with sudo")
+	case s.Lists && makesFirst(r):
+		return wire.Person{}, first("root of this machine is not the cluster's")
 	case s.Lists:
 		return shows(Token(r))
 	}
