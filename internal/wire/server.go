@@ -92,7 +92,7 @@ func (s *Server) Run(ctx context.Context, listeners ...net.Listener) error {
 		grpc.MaxRecvMsgSize(MaxMessage),
 		grpc.MaxSendMsgSize(MaxMessage),
 		grpc.WaitForHandlers(true),
-	}, s.bounds...)...)
+	}, append(attentive(), s.bounds...)...)...)
 	for _, d := range s.services {
 		gs.RegisterService(d, nil)
 	}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/test/bufconn"
 
 	"berth/internal/base/lifecycle"
@@ -56,14 +57,34 @@ var reconnect = backoff.Config{
 	MaxDelay:   3 * time.Second,
 }
 
-// Connect returns a client connection over connections that dial makes. Close it when done.
+// Bounds of silence on a connection: the other end is asked whether it is there, and given up if it does not answer.
+// Whoever is gone without a word, or stands still, is noticed within seconds.
+const (
+	quiet    = 10 * time.Second // the least that gRPC lets a client wait
+	patience = 5 * time.Second
+)
+
+// Connect returns a client connection over connections that dial makes. While something is called on it, it ends when
+// the other end falls silent. Close it when done.
 func Connect(dial func(context.Context) (net.Conn, error)) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///berth",
+	return connect(dial, grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: quiet, Timeout: patience}))
+}
+
+func connect(dial func(context.Context) (net.Conn, error), more ...grpc.DialOption) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///berth", append(more,
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: 5 * time.Second}),
-		grpc.WithDisableServiceConfig())
+		grpc.WithDisableServiceConfig())...)
+}
+
+// attentive are the options of a server by which it notices clients that fell silent, and lets clients ask it.
+func attentive() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: quiet, Timeout: patience}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: quiet / 2, PermitWithoutStream: true}),
+	}
 }
 
 // OneConn is a listener that yields exactly one connection: how an agent serves on the connection that it dialled, so
