@@ -127,6 +127,7 @@ func (a *Agent) runNode(ctx context.Context, asked Signals) error {
 	}
 	cred := credentials.New(a.joins())
 	cfg.Servers, cfg.Reverse = cred.Way(tlsport.Calls), cred.Way(tlsport.Reverse)
+	cfg.Learn = func(all []trust.ServerAt) error { return cred.Learn(all, 0) }
 	if a.client, err = client.New(ctx, cfg); err != nil {
 		return err
 	}

@@ -32,6 +32,7 @@ import (
 	"berth/internal/client/suspects"
 	"berth/internal/model/lineage"
 	"berth/internal/model/node"
+	"berth/internal/model/trust"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/rawexec"
@@ -79,6 +80,8 @@ type Config struct {
 	// is made).
 	Servers servers.Dialer
 	Reverse servers.Dialer
+	// Learn remembers where the servers are, as they tell; nil: nobody needs to.
+	Learn func([]trust.ServerAt) error
 
 	// ReportDelay is how long what is new on the node, and nobody waits for, is held back to share a report with what
 	// follows; 0: a second.
@@ -225,6 +228,7 @@ func (c *Client) build(ctx context.Context) error {
 
 		Machine:   *c.cfg.Machine,
 		InProcess: c.cfg.InProcess,
+		Learn:     c.cfg.Learn,
 
 		Log: c.log,
 	})

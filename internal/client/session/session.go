@@ -11,13 +11,16 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
 	"berth/internal/base/retry"
+	"berth/internal/base/seldom"
 	"berth/internal/client/allocs"
 	"berth/internal/client/host"
 	"berth/internal/client/localstate"
 	"berth/internal/client/servers"
 	"berth/internal/model/lineage"
 	"berth/internal/model/node"
+	"berth/internal/model/trust"
 	"berth/internal/wire"
 )
 
@@ -35,7 +38,9 @@ type Config struct {
 	// Machine is the one that the agent runs on. InProcess: so do the servers, in the same process.
 	Machine   node.Machine
 	InProcess bool
-	Log       *slog.Logger
+	// Learn remembers where the servers are; nil: the node finds them in another way.
+	Learn func([]trust.ServerAt) error
+	Log   *slog.Logger
 }
 
 // Session is the node's standing with its servers.
@@ -46,6 +51,8 @@ type Session struct {
 	allocs *allocs.Allocs
 	log    *slog.Logger
 	store  *localstate.Store
+	learn  func([]trust.ServerAt) error
+	missed seldom.Log // of what could not be learned
 	due    due
 	marked lifecycle.Signal // another leadership of the servers has begun, or another state is followed
 
@@ -75,6 +82,7 @@ func New(cfg Config) *Session {
 		allocs: cfg.Allocs,
 		log:    cfg.Log,
 		store:  cfg.Store,
+		learn:  cfg.Learn,
 		seen:   cfg.Seen,
 		pulse:  pulse{ttl: defaultTTL},
 		due:    due{asked: true},
@@ -182,6 +190,7 @@ func (s *Session) register(ctx context.Context) error {
 		s.gate.Set(false)
 	}
 	s.follow(req, reply)
+	s.told(reply.Servers)
 	s.link.Reachable()
 	if err := s.accepted(start, reply); err != nil {
 		return &servers.Own{Err: err}
@@ -223,6 +232,7 @@ func (s *Session) heartbeats(ctx context.Context) error {
 		}
 		failures = 0
 		s.link.Reachable()
+		s.told(reply.Servers)
 		s.beaten(reply)
 	}
 	return nil
@@ -241,6 +251,21 @@ func (s *Session) Heartbeat() (ttl time.Duration, last time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pulse.ttl, s.pulse.last
+}
+
+// told remembers where the servers are, so that another one is asked at once when the present one fails.
+func (s *Session) told(all []trust.ServerAt) {
+	if s.learn == nil || len(all) == 0 {
+		return
+	}
+	err := s.learn(all)
+	if err == nil {
+		return
+	}
+	if missed, say := s.missed.Say(); say {
+		s.log.Error("the list of servers could not be written; it is tried again at the next heartbeat",
+			"not_said_before", missed, logkey.Error, err)
+	}
 }
 
 // beaten acts on the answer to a heartbeat.

@@ -23,13 +23,7 @@ import (
 
 // List are the servers of a state, and the index as of which they are.
 func List(s *state.Snap, w *state.Watch) ([]trust.ServerAt, uint64) {
-	var out []trust.ServerAt
-	for m := range s.Members(w, trust.Server) {
-		if !m.Gone() {
-			out = append(out, trust.ServerAt{Name: m.ID, Address: m.Address, Key: m.Key})
-		}
-	}
-	return out, s.TableIndex(state.Members)
+	return trust.Listed(s.Members(w, trust.Server)), s.TableIndex(state.Members)
 }
 
 // Standing is one server's place among the others.
