@@ -180,7 +180,7 @@ func (c *Client) build(ctx context.Context) error {
 	if err := c.buildDrivers(table); err != nil {
 		return err
 	}
-	if c.link, err = servers.Connect(c.cfg.Servers, id, c.log); err != nil {
+	if c.link, err = servers.Connect(c.cfg.Servers, id, c.cfg.Learn, c.log); err != nil {
 		return err
 	}
 	holdings := allocs.NewHoldings(table, c.shims)
@@ -228,7 +228,6 @@ func (c *Client) build(ctx context.Context) error {
 
 		Machine:   *c.cfg.Machine,
 		InProcess: c.cfg.InProcess,
-		Learn:     c.cfg.Learn,
 
 		Log: c.log,
 	})

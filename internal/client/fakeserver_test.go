@@ -63,7 +63,7 @@ type fakeServers struct {
 	starts   []wire.AgentStart // of the registrations, newest last
 	left     int               // agents that said that they end with nothing
 	lost     bool              // the answer to a registration gets lost
-	members  []trust.ServerAt  // that the node is told of
+	members  []trust.ServerAt  // that the node hears of
 	refusal  error             // of all that the node asks, and of its registration
 	reversed chan *grpc.ClientConn
 	calls    chan wire.ControllerCall // that the node is to make
@@ -198,7 +198,7 @@ func (f *fakeServers) register(_ context.Context, r *wire.NodeRegisterRequest) (
 	}, nil
 }
 
-// others are the servers that the node is told of.
+// others are the servers that the node hears of.
 func (f *fakeServers) others() []trust.ServerAt {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 )
 
 // TestANodeLearnsWhereTheServersAre: with its registration, and with the next heartbeat when others have joined. What
-// could not be remembered is told again.
+// could not be remembered comes again.
 func TestANodeLearnsWhereTheServersAre(t *testing.T) {
 	r := newRig(t)
 	one := []trust.ServerAt{{Name: "s1", Address: "10.0.0.1:4647", Key: "k1"}}
@@ -49,6 +49,6 @@ func TestANodeLearnsWhereTheServersAre(t *testing.T) {
 	r.servers.change(func() { r.servers.again = true })
 	eventually(t, "it to register again", func() bool { _, now := r.servers.started(); return now > n })
 	if !knows(two)() {
-		t.Error("it forgot the servers where none were told")
+		t.Error("it forgot the servers where an answer named none")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"berth/internal/wire"
 )
 
-// swallowing is a connection that carries nothing any more once it is told so, and never says that it ended: as though
+// swallowing is a connection that carries nothing any more once lost is set, and never says that it ended: as though
 // the other machine had lost its power.
 type swallowing struct {
 	net.Conn

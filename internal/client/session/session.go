@@ -11,16 +11,13 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
-	"berth/internal/base/logkey"
 	"berth/internal/base/retry"
-	"berth/internal/base/seldom"
 	"berth/internal/client/allocs"
 	"berth/internal/client/host"
 	"berth/internal/client/localstate"
 	"berth/internal/client/servers"
 	"berth/internal/model/lineage"
 	"berth/internal/model/node"
-	"berth/internal/model/trust"
 	"berth/internal/wire"
 )
 
@@ -38,9 +35,7 @@ type Config struct {
 	// Machine is the one that the agent runs on. InProcess: so do the servers, in the same process.
 	Machine   node.Machine
 	InProcess bool
-	// Learn remembers where the servers are; nil: the node finds them in another way.
-	Learn func([]trust.ServerAt) error
-	Log   *slog.Logger
+	Log       *slog.Logger
 }
 
 // Session is the node's standing with its servers.
@@ -51,8 +46,6 @@ type Session struct {
 	allocs *allocs.Allocs
 	log    *slog.Logger
 	store  *localstate.Store
-	learn  func([]trust.ServerAt) error
-	missed seldom.Log // of what could not be learned
 	due    due
 	marked lifecycle.Signal // another leadership of the servers has begun, or another state is followed
 
@@ -82,7 +75,6 @@ func New(cfg Config) *Session {
 		allocs: cfg.Allocs,
 		log:    cfg.Log,
 		store:  cfg.Store,
-		learn:  cfg.Learn,
 		seen:   cfg.Seen,
 		pulse:  pulse{ttl: defaultTTL},
 		due:    due{asked: true},
@@ -190,7 +182,7 @@ func (s *Session) register(ctx context.Context) error {
 		s.gate.Set(false)
 	}
 	s.follow(req, reply)
-	s.told(reply.Servers)
+	s.link.Learn(reply.Servers)
 	s.link.Reachable()
 	if err := s.accepted(start, reply); err != nil {
 		return &servers.Own{Err: err}
@@ -232,7 +224,7 @@ func (s *Session) heartbeats(ctx context.Context) error {
 		}
 		failures = 0
 		s.link.Reachable()
-		s.told(reply.Servers)
+		s.link.Learn(reply.Servers)
 		s.beaten(reply)
 	}
 	return nil
@@ -251,21 +243,6 @@ func (s *Session) Heartbeat() (ttl time.Duration, last time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.pulse.ttl, s.pulse.last
-}
-
-// told remembers where the servers are, so that another one is asked at once when the present one fails.
-func (s *Session) told(all []trust.ServerAt) {
-	if s.learn == nil || len(all) == 0 {
-		return
-	}
-	err := s.learn(all)
-	if err == nil {
-		return
-	}
-	if missed, say := s.missed.Say(); say {
-		s.log.Error("the list of servers could not be written; it is tried again at the next heartbeat",
-			"not_said_before", missed, logkey.Error, err)
-	}
 }
 
 // beaten acts on the answer to a heartbeat.

@@ -9,8 +9,8 @@ import (
 	"berth/internal/base/fault"
 )
 
-// How long the other end of a connection may say nothing at all, down to the kernel: its machine is gone, or the network
-// between drops everything. A wire that is quiet is probed after a while; what was sent has to be acknowledged in time.
+// How long the other end of a connection may say nothing at all, down to the kernel: its machine is gone, or the
+// network between drops everything. A quiet connection is probed; what was sent has to be acknowledged in time.
 const (
 	probeAfter = 5 * time.Second
 	probeEvery = 3 * time.Second
