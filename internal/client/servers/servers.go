@@ -63,7 +63,13 @@ func Connect(
 	if err != nil {
 		return nil, err
 	}
-	return &Link{conn: conn, id: id, learn: learn, log: log, registered: make(chan struct{})}, nil
+	return &Link{
+		conn:       conn,
+		id:         id,
+		learn:      learn,
+		log:        log,
+		registered: make(chan struct{}),
+	}, nil
 }
 
 // Learn remembers where the servers are, so that another one is asked at once when the present one fails.
