@@ -140,6 +140,7 @@ func (s *Standing) announce(ctx context.Context) error {
 // ask finds out whether this server was removed while it was off: the others tell those who have not joined, and them
 // alone.
 func (s *Standing) ask(ctx context.Context) error {
+	self := credentials.Self{ID: s.Name, Address: s.Address, Seal: s.Seal}
 	for {
 		leader, changed := s.Leader()
 		if leader != "" {
@@ -156,7 +157,7 @@ func (s *Standing) ask(ctx context.Context) error {
 		if leader, _ := s.Leader(); leader != "" || !s.others() {
 			continue
 		}
-		if err := s.Own.Ask(ctx); trust.IsRemoved(err) {
+		if err := s.Own.Ask(ctx, self); trust.IsRemoved(err) {
 			return err
 		}
 	}
