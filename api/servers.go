@@ -18,6 +18,12 @@ func (a Operator) RemovePeer(ctx context.Context, id string) error {
 	return err
 }
 
+// RemovePeerAt is RemovePeer by the server's address, as the configuration of the log shows it.
+func (a Operator) RemovePeerAt(ctx context.Context, addr string) error {
+	_, err := a.c.do(ctx, newCall(http.MethodDelete, "operator", "raft", "peer").set("address", addr), nil)
+	return err
+}
+
 // TransferLeadership has another server lead: the one of the id, or any if it is empty.
 func (a Operator) TransferLeadership(ctx context.Context, id string) error {
 	call := newCall(http.MethodPut, "operator", "raft", "transfer-leadership")

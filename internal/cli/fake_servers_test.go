@@ -58,5 +58,8 @@ func (f *fake) changeServers(path string, r *http.Request) (any, error) {
 	if name != "" && name != "oak.global" && !strings.HasPrefix(path, "agent/") {
 		return nil, &refusal{500, `id "` + name + `" was not found in the Raft configuration`}
 	}
+	if addr := r.URL.Query().Get("address"); addr != "" && addr != "10.0.0.2:4647" {
+		return nil, &refusal{500, `address "` + addr + `" was not found in the Raft configuration`}
+	}
 	return nil, nil
 }

@@ -32,6 +32,7 @@ import (
 	"berth/internal/client/suspects"
 	"berth/internal/model/lineage"
 	"berth/internal/model/node"
+	"berth/internal/model/trust"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/rawexec"
@@ -79,6 +80,8 @@ type Config struct {
 	// is made).
 	Servers servers.Dialer
 	Reverse servers.Dialer
+	// Learn remembers where the servers are, as they tell; nil: nobody needs to.
+	Learn func([]trust.ServerAt) error
 
 	// ReportDelay is how long what is new on the node, and nobody waits for, is held back to share a report with what
 	// follows; 0: a second.
@@ -177,7 +180,7 @@ func (c *Client) build(ctx context.Context) error {
 	if err := c.buildDrivers(table); err != nil {
 		return err
 	}
-	if c.link, err = servers.Connect(c.cfg.Servers, id, c.log); err != nil {
+	if c.link, err = servers.Connect(c.cfg.Servers, id, c.cfg.Learn, c.log); err != nil {
 		return err
 	}
 	holdings := allocs.NewHoldings(table, c.shims)

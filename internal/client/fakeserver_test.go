@@ -25,6 +25,7 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/model/lineage"
 	"berth/internal/model/node"
+	"berth/internal/model/trust"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/mock"
 	"berth/internal/port/hostfs"
@@ -62,6 +63,7 @@ type fakeServers struct {
 	starts   []wire.AgentStart // of the registrations, newest last
 	left     int               // agents that said that they end with nothing
 	lost     bool              // the answer to a registration gets lost
+	members  []trust.ServerAt  // that the node hears of
 	refusal  error             // of all that the node asks, and of its registration
 	reversed chan *grpc.ClientConn
 	calls    chan wire.ControllerCall // that the node is to make
@@ -95,7 +97,8 @@ func (f *fakeServers) serve() (calls, reverse servers.Dialer) {
 	s := wire.NewServer()
 	wire.NodeRegister.Serve(s, f.register)
 	wire.NodeHeartbeat.Serve(s, func(context.Context, *wire.NodeHeartbeatRequest) (*wire.NodeHeartbeatReply, error) {
-		return &wire.NodeHeartbeatReply{TTL: time.Second, Reregister: f.takeAgain()}, cmp.Or(f.refused(), f.alive())
+		return &wire.NodeHeartbeatReply{TTL: time.Second, Reregister: f.takeAgain(), Servers: f.others()},
+			cmp.Or(f.refused(), f.alive())
 	})
 	wire.NodeLeave.Serve(s, func(context.Context, *wire.NodeLeaveRequest) (*wire.Empty, error) {
 		f.change(func() { f.left++ })
@@ -191,7 +194,15 @@ func (f *fakeServers) register(_ context.Context, r *wire.NodeRegisterRequest) (
 		Incarnation:  f.incarnation,
 		Session:      r.Start.Next,
 		At:           f.at(),
+		Servers:      f.members,
 	}, nil
+}
+
+// others are the servers that the node hears of.
+func (f *fakeServers) others() []trust.ServerAt {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.members
 }
 
 // refused is what the servers answer to a node of which they obey another agent.

@@ -7,6 +7,7 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/lineage"
 	"berth/internal/model/node"
+	"berth/internal/model/trust"
 	"berth/internal/model/volume"
 )
 
@@ -97,6 +98,8 @@ type NodeRegisterReply struct {
 	Silence time.Duration
 	// Session is the epoch of the accepted agent start; empty: these servers know of none.
 	Session string
+	// Servers are those of the cluster that others reach; none: the server does not say.
+	Servers []trust.ServerAt `cbor:",omitempty"`
 }
 
 // NodeHeartbeatRequest renews the node's time to live.
@@ -110,6 +113,8 @@ type NodeHeartbeatReply struct {
 	// Incarnation is that of the servers' state: another one than that of the registration is registered in anew.
 	// Empty: the server does not say.
 	Incarnation string
+	// Servers are those of the cluster that others reach; none: the server does not say.
+	Servers []trust.ServerAt `cbor:",omitempty"`
 }
 
 // NodeLeaveRequest says that the agent ends while its node holds nothing: no process, no mount, no volume.

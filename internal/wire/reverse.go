@@ -43,7 +43,9 @@ func ReceiveHello(c net.Conn) (NodeIdentity, *grpc.ClientConn, error) {
 		return NodeIdentity{}, nil, err
 	}
 	var used atomic.Bool
-	conn, err := Connect(func(context.Context) (net.Conn, error) {
+	// It is the node, which serves, that asks whether the other end is there: one of an older version takes questions
+	// for an attack, and ends the connection.
+	conn, err := connect(func(context.Context) (net.Conn, error) {
 		if used.Swap(true) {
 			return nil, fault.New(fault.Unavailable, "call node", string(id.Node),
 				"its connection is gone; it will dial a new one")

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/keepalive"
 
 	"berth/internal/base/fault"
 )
@@ -93,8 +92,7 @@ func (s *Server) Run(ctx context.Context, listeners ...net.Listener) error {
 		grpc.MaxRecvMsgSize(MaxMessage),
 		grpc.MaxSendMsgSize(MaxMessage),
 		grpc.WaitForHandlers(true),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: AskAfter / 2}),
-	}, s.bounds...)...)
+	}, append(attentive(), s.bounds...)...)...)
 	for _, d := range s.services {
 		gs.RegisterService(d, nil)
 	}

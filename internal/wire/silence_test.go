@@ -3,65 +3,88 @@ package wire_test
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"berth/internal/base/fault"
-	"berth/internal/base/lifecycle"
 	"berth/internal/wire"
 )
 
-// silent is a connection of which nothing arrives any more once it is cut, and that nobody closes.
-type silent struct {
+// swallowing is a connection that carries nothing any more once lost is set, and never says that it ended: as though
+// the other machine had lost its power.
+type swallowing struct {
 	net.Conn
-	cut chan struct{}
+	lost *atomic.Bool
 }
 
-func (s silent) Write(b []byte) (int, error) {
-	select {
-	case <-s.cut:
-		return len(b), nil
-	default:
-		return s.Conn.Write(b)
+func (c swallowing) Write(p []byte) (int, error) {
+	if c.lost.Load() {
+		return len(p), nil
 	}
+	return c.Conn.Write(p)
 }
 
-// TestACallOnASilentConnectionEnds: given a call that the other side works on, when everything that is sent gets lost,
-// then the call ends by itself, long before its deadline.
-func TestACallOnASilentConnectionEnds(t *testing.T) {
+// TestWhoFallsSilentIsGivenUp: given a call that waits, when the network drops everything without a word, then both
+// ends notice: the call fails, and so does the handler's wait.
+func TestWhoFallsSilentIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		g, gctx := lifecycle.NewGroup(ctx)
+		var lost atomic.Bool
+		entered, ended := make(chan struct{}), make(chan struct{})
 		s := wire.NewServer()
-		called := make(chan struct{})
 		pingMethod.Serve(s, func(ctx context.Context, _ *ping) (*ping, error) {
-			close(called)
+			close(entered)
 			<-ctx.Done()
+			close(ended)
 			return nil, ctx.Err()
 		})
 		pipe := wire.NewPipe()
-		g.Go("serve", func() error { return s.Run(gctx, pipe.Listener()) })
-		cut := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx, silent{pipe.Listener(), &lost}) }()
 		conn, err := wire.Connect(func(ctx context.Context) (net.Conn, error) {
 			c, err := pipe.Dial(ctx)
-			return silent{Conn: c, cut: cut}, err
+			return swallowing{c, &lost}, err
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		g.Go("cut", func() error { <-called; close(cut); return nil })
-		waits, stop := context.WithTimeout(t.Context(), time.Minute)
-		defer stop()
-		if _, err := pingMethod.Call(waits, conn, &ping{}); !fault.Has(err, fault.Unavailable) {
-			t.Errorf("the call ends with %v", err)
+		answer := make(chan error, 1)
+		go func() {
+			long, cancel := context.WithTimeout(ctx, time.Hour)
+			defer cancel()
+			_, err := pingMethod.Call(long, conn, &ping{})
+			answer <- err
+		}()
+		<-entered
+		lost.Store(true)
+		if err := <-answer; !fault.Has(err, fault.Unavailable) {
+			t.Errorf("the call ends with %v, want that the server is not reached", err)
 		}
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Error("the server waits on for a client that is gone")
+		}
+		_ = conn.Close() // what it writes is lost
 		cancel()
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := g.Wait(); err != nil {
+		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// silent is a listener whose connections swallow.
+type silent struct {
+	net.Listener
+	lost *atomic.Bool
+}
+
+func (l silent) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return swallowing{c, l.lost}, nil
 }

@@ -49,14 +49,6 @@ func (p *Pipe) Listener() net.Listener { return p.l }
 // Dial opens a raw connection to the serving end.
 func (p *Pipe) Dial(ctx context.Context) (net.Conn, error) { return p.l.DialContext(ctx) }
 
-// A connection on which somebody waits and nothing arrives for AskAfter is asked for a sign of life, and is over when
-// none comes within AnswerWithin: a machine whose cable is cut, or a process that is frozen, closes nothing, and TCP
-// would wait for a quarter of an hour. gRPC asks no more often than every ten seconds.
-const (
-	AskAfter     = 10 * time.Second
-	AnswerWithin = 3 * time.Second
-)
-
 // reconnect bounds the pauses between tries to reach the other side: a server that is back is found within seconds.
 var reconnect = backoff.Config{
 	BaseDelay:  100 * time.Millisecond,
@@ -65,15 +57,34 @@ var reconnect = backoff.Config{
 	MaxDelay:   3 * time.Second,
 }
 
-// Connect returns a client connection over connections that dial makes. Close it when done.
+// Bounds of silence on a connection: the other end is asked whether it is there, and given up if it does not answer.
+// Whoever is gone without a word, or stands still, is noticed within seconds.
+const (
+	quiet    = 10 * time.Second // the least that gRPC lets a client wait
+	patience = 5 * time.Second
+)
+
+// Connect returns a client connection over connections that dial makes. While something is called on it, it ends when
+// the other end falls silent. Close it when done.
 func Connect(dial func(context.Context) (net.Conn, error)) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///berth",
+	return connect(dial, grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: quiet, Timeout: patience}))
+}
+
+func connect(dial func(context.Context) (net.Conn, error), more ...grpc.DialOption) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///berth", append(more,
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: AskAfter, Timeout: AnswerWithin}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: 5 * time.Second}),
-		grpc.WithDisableServiceConfig())
+		grpc.WithDisableServiceConfig())...)
+}
+
+// attentive are the options of a server by which it notices clients that fell silent, and lets clients ask it.
+func attentive() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: quiet, Timeout: patience}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: quiet / 2, PermitWithoutStream: true}),
+	}
 }
 
 // OneConn is a listener that yields exactly one connection: how an agent serves on the connection that it dialled, so

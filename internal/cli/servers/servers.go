@@ -55,24 +55,30 @@ directory server of its data_dir away, and let it join with a token. The node be
 touched.`
 
 func newRemovePeer(e *kit.Env) *kit.Command {
-	var id string
+	var id, addr string
 	cmd := &kit.Command{
 		Use:     "remove-peer [flags]",
 		Short:   "Take a server out of the cluster, for good",
 		Long:    forGood,
 		Example: "  berth operator raft remove-peer -peer-id db2.global",
 		Run: func(ctx context.Context, _ []string) error {
+			if (id == "") == (addr == "") {
+				return kit.Usage(`name the server: -peer-id ID or -peer-address ADDRESS, as ` +
+					`"berth operator raft list-peers" shows it`)
+			}
+			name, remove := id, e.Client().Operator().RemovePeer
 			if id == "" {
-				return kit.Usage(`name the server: -peer-id ID, as "berth operator raft list-peers" shows it`)
+				name, remove = addr, e.Client().Operator().RemovePeerAt
 			}
-			if err := e.Client().Operator().RemovePeer(ctx, id); err != nil {
-				return kit.Doing(err, "remove", "server", id)
+			if err := remove(ctx, name); err != nil {
+				return kit.Doing(err, "remove", "server", name)
 			}
-			e.Out.Printf("Removed server %s\n", kit.Clean(id))
+			e.Out.Printf("Removed server %s\n", kit.Clean(name))
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&id, "peer-id", "", "`id` of the server")
+	cmd.Flags().StringVar(&addr, "peer-address", "", "its `address`, host:port, in place of the id")
 	return cmd
 }
 

@@ -115,7 +115,7 @@ func tuned(t *testing.T, tune func(*allocs.Config)) *allocs.Allocs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link, err := servers.Connect(host{}, localstate.Identity{Node: "n"}, log)
+	link, err := servers.Connect(host{}, localstate.Identity{Node: "n"}, nil, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func (nobody) Dial(context.Context) (net.Conn, error) { return nil, errors.New("
 
 // Given a call that names a node, then another node refuses it; one that names none is for whoever gets it.
 func TestACallForAnotherNodeIsRefused(t *testing.T) {
-	link, err := servers.Connect(nobody{}, localstate.Identity{Node: "n"}, slog.New(slog.DiscardHandler))
+	link, err := servers.Connect(nobody{}, localstate.Identity{Node: "n"}, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

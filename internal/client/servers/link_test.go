@@ -15,7 +15,7 @@ import (
 // TestARefusalIsSaidOnce: an agent that asks for days says it in one line, and one more when it is over.
 func TestARefusalIsSaidOnce(t *testing.T) {
 	var out bytes.Buffer
-	l, err := Connect(wire.NewPipe(), localstate.Identity{Node: "n"}, slog.New(slog.NewTextHandler(&out, nil)))
+	l, err := Connect(wire.NewPipe(), localstate.Identity{Node: "n"}, nil, slog.New(slog.NewTextHandler(&out, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

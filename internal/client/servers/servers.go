@@ -17,7 +17,9 @@ import (
 	"berth/internal/base/logkey"
 	"berth/internal/base/redact"
 	"berth/internal/base/retry"
+	"berth/internal/base/seldom"
 	"berth/internal/client/localstate"
+	"berth/internal/model/trust"
 	"berth/internal/wire"
 )
 
@@ -40,6 +42,8 @@ type Link struct {
 	registered chan struct{} // closed at the first registration
 	first      sync.Once
 	changed    lifecycle.Signal // the servers accept this agent start, or do so no longer
+	learn      func([]trust.ServerAt) error
+	missed     seldom.Log // of what could not be learned
 
 	mu       sync.Mutex
 	silent   bool   // the servers did not answer the last time
@@ -50,13 +54,37 @@ type Link struct {
 	patience time.Duration
 }
 
-// Connect returns a link that dials when it is first used.
-func Connect(d Dialer, id localstate.Identity, log *slog.Logger) (*Link, error) {
+// Connect returns a link that dials when it is first used. learn remembers where the servers are; nil: the node finds
+// them in another way.
+func Connect(
+	d Dialer, id localstate.Identity, learn func([]trust.ServerAt) error, log *slog.Logger,
+) (*Link, error) {
 	conn, err := wire.Connect(d.Dial)
 	if err != nil {
 		return nil, err
 	}
-	return &Link{conn: conn, id: id, log: log, registered: make(chan struct{})}, nil
+	return &Link{
+		conn:       conn,
+		id:         id,
+		learn:      learn,
+		log:        log,
+		registered: make(chan struct{}),
+	}, nil
+}
+
+// Learn remembers where the servers are, so that another one is asked at once when the present one fails.
+func (l *Link) Learn(all []trust.ServerAt) {
+	if l.learn == nil || len(all) == 0 {
+		return
+	}
+	err := l.learn(all)
+	if err == nil {
+		return
+	}
+	if missed, say := l.missed.Say(); say {
+		l.log.Error("the list of servers could not be written; it is tried again at the next heartbeat",
+			"not_said_before", missed, logkey.Error, err)
+	}
 }
 
 // Close ends the connection.

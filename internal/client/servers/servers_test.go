@@ -24,7 +24,7 @@ func (nobody) Dial(context.Context) (net.Conn, error) { return nil, errors.New("
 
 func link(t *testing.T, log *slog.Logger) *Link {
 	t.Helper()
-	l, err := Connect(nobody{}, localstate.Identity{Node: "n", Secret: redact.New("s")}, log)
+	l, err := Connect(nobody{}, localstate.Identity{Node: "n", Secret: redact.New("s")}, nil, log)
 	if err != nil {
 		t.Fatal(err)
 	}

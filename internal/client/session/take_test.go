@@ -45,7 +45,7 @@ func registered(t *testing.T, seen lineage.Point) *Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link, err := servers.Connect(nobody{}, localstate.Identity{Node: "n"}, log)
+	link, err := servers.Connect(nobody{}, localstate.Identity{Node: "n"}, nil, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"iter"
 	"net/url"
 	"time"
 
@@ -54,6 +55,17 @@ func (m *Member) Gone() bool { return !m.Removed.IsZero() }
 type ServerAt struct {
 	Name, Address string
 	Key           KeyID
+}
+
+// Listed are the members that are servers and were not removed, as others find them.
+func Listed(servers iter.Seq[*Member]) []ServerAt {
+	var out []ServerAt
+	for m := range servers {
+		if m.Role == Server && !m.Gone() {
+			out = append(out, ServerAt{Name: m.ID, Address: m.Address, Key: m.Key})
+		}
+	}
+	return out
 }
 
 // opRemoved is the operation in faults of servers that were removed.

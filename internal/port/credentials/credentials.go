@@ -234,7 +234,11 @@ func (c *Credentials) Join(ctx context.Context, self Self) error {
 }
 
 // Ask asks a server for a certificate once: whether it is a member yet, and which servers there are, it learns by that.
-func (c *Credentials) Ask(ctx context.Context) error { return c.certify(ctx) }
+// A server that has joined before is who it says here: it did not join anew.
+func (c *Credentials) Ask(ctx context.Context, self Self) error {
+	c.are(self)
+	return c.certify(ctx)
+}
 
 func (c *Credentials) are(self Self) {
 	c.mu.Lock()

@@ -32,6 +32,7 @@ type guard struct {
 	failed   chan<- error
 	damage   *damage
 	votes    *files.Votes // nil on a lone voter, who needs none
+	voting   sync.Mutex   // held while the vote is written: heartbeats come beside all else, and may begin a term
 	unheld   int          // entries since it was noted how many are on disk
 	stopped  chan struct{}
 	stopOnce sync.Once
@@ -212,7 +213,9 @@ const retryStable = 200 * time.Millisecond
 // built on a term or a vote that is not on disk.
 func (g *guard) stable(write func() error) error {
 	for {
+		g.voting.Lock()
 		err := write()
+		g.voting.Unlock()
 		if err == nil {
 			g.starved.Store(nil)
 			g.counters.stable.Add(1)

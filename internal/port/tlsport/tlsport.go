@@ -173,6 +173,9 @@ func closed(err error) error {
 func (p *Port) greet(ctx context.Context, raw net.Conn) (*Conn, *listener, error) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
+	if err := attend(raw); err != nil {
+		return nil, nil, err
+	}
 	c := tls.Server(raw, p.config())
 	if err := c.HandshakeContext(ctx); err != nil {
 		return nil, nil, fault.Wrap(err, fault.Denied, "admit", raw.RemoteAddr().String())
@@ -293,7 +296,11 @@ func dialled(
 		return nil
 	}
 	c := tls.Client(raw, config)
-	if err := c.HandshakeContext(ctx); err != nil {
+	err := attend(raw)
+	if err == nil {
+		err = c.HandshakeContext(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(fault.Wrap(err, fault.Unavailable, "connect", raw.RemoteAddr().String()),
 			closed(raw.Close()))
 	}

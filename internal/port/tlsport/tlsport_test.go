@@ -23,11 +23,17 @@ import (
 // connections.
 func port(t *testing.T, c *certificates.Cluster, holding ...bool) string {
 	t.Helper()
-	holds := len(holding) > 0
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	serveOn(t, c, l, len(holding) > 0)
+	return l.Addr().String()
+}
+
+// serveOn is port on a listener.
+func serveOn(t *testing.T, c *certificates.Cluster, l net.Listener, holds bool) {
+	t.Helper()
 	p := tlsport.New(l, tlsport.Config{
 		Credentials: c.Server(t, "s1"),
 		Admits: map[string]func(trust.Peer) error{
@@ -69,7 +75,6 @@ func port(t *testing.T, c *certificates.Cluster, holding ...bool) string {
 			t.Error(err)
 		}
 	})
-	return l.Addr().String()
 }
 
 // hear opens a connection and returns what comes.

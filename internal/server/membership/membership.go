@@ -23,13 +23,7 @@ import (
 
 // List are the servers of a state, and the index as of which they are.
 func List(s *state.Snap, w *state.Watch) ([]trust.ServerAt, uint64) {
-	var out []trust.ServerAt
-	for m := range s.Members(w, trust.Server) {
-		if !m.Gone() {
-			out = append(out, trust.ServerAt{Name: m.ID, Address: m.Address, Key: m.Key})
-		}
-	}
-	return out, s.TableIndex(state.Members)
+	return trust.Listed(s.Members(w, trust.Server)), s.TableIndex(state.Members)
 }
 
 // Standing is one server's place among the others.
@@ -146,6 +140,7 @@ func (s *Standing) announce(ctx context.Context) error {
 // ask finds out whether this server was removed while it was off: the others tell those who have not joined, and them
 // alone.
 func (s *Standing) ask(ctx context.Context) error {
+	self := credentials.Self{ID: s.Name, Address: s.Address, Seal: s.Seal}
 	for {
 		leader, changed := s.Leader()
 		if leader != "" {
@@ -162,7 +157,7 @@ func (s *Standing) ask(ctx context.Context) error {
 		if leader, _ := s.Leader(); leader != "" || !s.others() {
 			continue
 		}
-		if err := s.Own.Ask(ctx); trust.IsRemoved(err) {
+		if err := s.Own.Ask(ctx, self); trust.IsRemoved(err) {
 			return err
 		}
 	}

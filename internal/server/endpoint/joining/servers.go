@@ -89,11 +89,5 @@ func (e *Endpoints) transfer(ctx context.Context, req *wire.ServerRef) (*wire.Wr
 
 // listed are the servers that whoever joins may ask.
 func listed(s *state.Snap) []trust.ServerAt {
-	var out []trust.ServerAt
-	for m := range s.Members(nil, trust.Server) {
-		if !m.Gone() {
-			out = append(out, trust.ServerAt{Name: m.ID, Address: m.Address, Key: m.Key})
-		}
-	}
-	return out
+	return trust.Listed(s.Members(nil, trust.Server))
 }

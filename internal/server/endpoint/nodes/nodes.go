@@ -14,6 +14,7 @@ import (
 	"berth/internal/base/logkey"
 	"berth/internal/model/lineage"
 	"berth/internal/model/node"
+	"berth/internal/model/trust"
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/driveroptions"
@@ -95,6 +96,7 @@ func (e *Endpoints) nodeRegister(ctx context.Context, req *wire.NodeRegisterRequ
 		ClusterID:    m.ClusterID,
 		At:           snap.Point(nil),
 		Silence:      e.cfg.Heartbeats.Limit(),
+		Servers:      trust.Listed(snap.Members(nil, trust.Server)),
 	}
 	if now := snap.Session(nil, req.Node); now != nil {
 		reply.Session = now.Epoch
@@ -131,6 +133,7 @@ func (e *Endpoints) nodeHeartbeat(
 		Index:      n.ModifyIndex,
 
 		Incarnation: snap.Point(nil).Incarnation,
+		Servers:     trust.Listed(snap.Members(nil, trust.Server)),
 	}, nil
 }
 

@@ -44,6 +44,7 @@ func withClaim(t *testing.T) *claimed {
 	h.Endpoints = New(Config{
 		Base:        serving.Base{Store: c.Store, Cluster: leader.Alone{}},
 		Proposer:    c,
+		Heartbeats:  leader.Alone{},
 		Controllers: controllers.New(),
 		Secrets:     noSecrets{},
 		Log:         slog.New(slog.DiscardHandler),
