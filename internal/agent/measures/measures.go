@@ -1,0 +1,80 @@
+// Package measures owns the numbers that an agent shows of its node beside those of its servers: of the disk that has
+// its data, and of the volumes in use. Only package agent imports it.
+package measures
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/client/csimanager/meter"
+	"berth/internal/httpapi/gauges"
+)
+
+// Disk are the numbers of the file system that has the agent's data, under its own names and the known ones. One
+// that cannot be asked has none.
+func Disk(node, dir string) []gauges.Gauge {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return nil
+	}
+	var out []gauges.Gauge
+	for what, blocks := range map[string]uint64{
+		"size":      fs.Blocks,
+		"used":      fs.Blocks - fs.Bfree,
+		"available": fs.Bavail,
+	} {
+		value := float64(blocks) * float64(fs.Bsize)
+		out = append(out,
+			gauges.Gauge{
+				Name:   "berth.client.data_dir." + what + "_bytes",
+				Value:  value,
+				Labels: map[string]string{"node_id": node},
+			},
+			gauges.Gauge{
+				Name:   "nomad.client.host.disk." + what,
+				Value:  value,
+				Labels: map[string]string{"node_id": node, "disk": dir},
+			})
+	}
+	return out
+}
+
+// Volumes are the numbers of the volumes in use on a node. What a plugin does not tell has none.
+func Volumes(node string, readings []meter.Reading, now time.Time) []gauges.Gauge {
+	var out []gauges.Gauge
+	for _, r := range readings {
+		if r.At.IsZero() {
+			continue
+		}
+		add := func(name string, value float64) {
+			out = append(out, gauges.Gauge{Name: "berth.client.volume." + name, Value: value, Labels: map[string]string{
+				"namespace": string(r.Volume.Volume.Namespace),
+				"volume":    string(r.Volume.Volume.ID),
+				"plugin":    string(r.Volume.Key.Plugin),
+				"node_id":   node,
+			}})
+		}
+		add("age_seconds", max(0, now.Sub(r.At).Seconds()))
+		if b := r.Bytes; b != nil {
+			add("total_bytes", float64(b.Total))
+			if b.Used != 0 || b.Available != 0 { // a plugin may know of raw blocks how many there are alone
+				add("used_bytes", float64(b.Used))
+				add("available_bytes", float64(b.Available))
+			}
+		}
+		if i := r.Inodes; i != nil {
+			add("total_inodes", float64(i.Total))
+			add("used_inodes", float64(i.Used))
+			add("available_inodes", float64(i.Available))
+		}
+		if c := r.Condition; c != nil {
+			abnormal := 0.0
+			if c.Abnormal {
+				abnormal = 1
+			}
+			add("abnormal", abnormal)
+		}
+	}
+	return out
+}
