@@ -1,12 +1,17 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"berth/api"
 )
 
 // anotherServer is the configuration of an agent whose server joins.
@@ -176,4 +181,81 @@ func TestThreeServers(t *testing.T) {
 		left--
 		first.voters(left, 0)
 	}
+}
+
+// TestEveryServerHasItsOwnBundledPlugin: given two servers whose nodes run the bundled plugin, then each runs one of its
+// own, no node takes another's, and a volume is made on each; an agent that starts anew disturbs neither.
+func TestEveryServerHasItsOwnBundledPlugin(t *testing.T) {
+	first := begins(t)
+	const raw = "plugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}\n"
+	first.configure(true, fmt.Sprintf("socket = %q", first.socket()),
+		"name = \"s1\"\n"+raw+fmt.Sprintf(listens, 11, first.port))
+	first.start()
+	first.pluginOn("local-csi", 1)
+	second := joins(t, 2, first.rpc(1))
+	second.append(raw)
+	file := filepath.Join(second.root, "agent.hcl")
+	text, err := os.ReadFile(file)
+	must(t, err)
+	text = bytes.Replace(text, []byte("client {\n"), []byte("client {\n  local_csi = true\n"), 1)
+	must(t, os.WriteFile(file, text, 0o600))
+	first.joinToken(second, "-role", "server")
+	second.launch()
+	second.answers()
+	first.voters(2, 0)
+	first.pluginOn("local-csi", 2)
+
+	berth := &api.QueryOptions{Namespace: "berth"}
+	running := func() map[string]string { // allocs by node
+		out := map[string]string{}
+		jobs, _, err := first.api.Jobs().List(t.Context(), berth)
+		must(t, err)
+		for _, j := range jobs {
+			all, _, err := first.api.Jobs().Allocations(t.Context(), j.ID, true, berth)
+			must(t, err)
+			for _, a := range all {
+				out[a.NodeName+" "+j.ID] = a.ID + " " + a.ClientStatus
+			}
+		}
+		return out
+	}
+	before := running()
+	if len(before) != 2 || !strings.HasPrefix(slices.Sorted(maps.Keys(before))[0], "s1 local-csi") ||
+		!strings.HasPrefix(slices.Sorted(maps.Keys(before))[1], "s2 local-csi-") {
+		t.Errorf("the bundled plugins are %v", before)
+	}
+	for i, m := range []*machine{first, second} {
+		m.kill()
+		m.launch()
+		m.answers()
+		first.voters(2, 0)
+		first.pluginOn("local-csi", 2)
+		name := fmt.Sprintf("s%d", i+1)
+		job := writer{id: "on-" + name, volume: "on-" + name, create: "plugin_id = \"local-csi\"\n" +
+			"capacity_min = \"32MiB\"\ncapacity_max = \"64MiB\""}
+		first.run(strings.Replace(job.hcl(), "group \"g\" {", fmt.Sprintf(`group "g" {
+    constraint {
+      attribute = "${node.unique.name}"
+      value     = %q
+    }`, name), 1))
+		if got := first.running(job.id, 1)[0].NodeName; got != name {
+			t.Errorf("%s runs on %s", job.id, got)
+		}
+	}
+	if after := running(); !maps.Equal(before, after) {
+		t.Errorf("the bundled plugins are %v, were %v", after, before)
+	}
+	first.stopJob("on-s1")
+	first.stopJob("on-s2")
+	for key := range before {
+		_, id, _ := strings.Cut(key, " ")
+		first.mustCLI("job", "stop", "-namespace", "berth", "-detach", "-y", id)
+	}
+	for _, m := range []*machine{first, second} {
+		m.eventually("the bundled plugin to have stopped", func() bool { return len(m.shims()) == 0 })
+	}
+	first.mustCLI("server", "force-leave", "s2.global")
+	<-second.done
+	second.cmd = nil
+	first.voters(1, 0)
 }

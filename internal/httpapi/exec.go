@@ -30,7 +30,8 @@ func (s *Server) exec(w http.ResponseWriter, r *request) error {
 	if err == nil {
 		_ = ws.Close(websocket.StatusNormalClosure, "")
 	} else {
-		audit.Of(r.Context()).Failed(err, statusOf(err))
+		status, _ := statusOf(err)
+		audit.Of(r.Context()).Failed(err, status)
 		_ = ws.Close(closeCode(err), terminal.Short(err.Error()))
 	}
 	_ = ws.CloseNow() // closed already; this is for a peer that did not answer

@@ -202,9 +202,9 @@ func (s *Server) wrap(r route) http.HandlerFunc {
 
 // fail writes an error as plain text. The kind decides the status, the fault's text is the body.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	status := statusOf(err)
+	status, ours := statusOf(err)
 	audit.Of(r.Context()).Failed(err, status)
-	if r.Context().Err() != nil {
+	if !ours && r.Context().Err() != nil {
 		return // nobody is there to read it
 	}
 	s.cfg.Log.Debug("request failed", "method", r.Method, logkey.Path, r.URL.Path, "status", status, logkey.Error, err)
@@ -214,17 +214,18 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = w.Write([]byte(err.Error()))
 }
 
-// statusOf is the status that says what is wrong.
-func statusOf(err error) int {
+// statusOf is the status that says what is wrong; ours says that this program found it in the request: whoever sends one
+// may have ended his half of the connection, and waits.
+func statusOf(err error) (status int, ours bool) {
 	var coded *statusError
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &coded):
-		return coded.status
+		return coded.status, true
 	case errors.As(err, &tooLarge):
-		return http.StatusRequestEntityTooLarge
+		return http.StatusRequestEntityTooLarge, true
 	}
-	return fault.KindOf(err).HTTPStatus()
+	return fault.KindOf(err).HTTPStatus(), false
 }
 
 // statusError is an error whose status and text clients rely on.

@@ -1,4 +1,4 @@
-package agent
+package bundled
 
 import (
 	"crypto/sha256"

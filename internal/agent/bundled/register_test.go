@@ -1,0 +1,156 @@
+package bundled
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/wire"
+)
+
+// servers keep jobs and nodes as servers do, as far as the bundled plugin sees.
+type servers struct {
+	mu    sync.Mutex
+	jobs  map[ids.Job]*job.Job
+	nodes map[ids.Node]bool
+	index uint64
+	// before is called before a registration is looked at; nil: nothing is.
+	before func()
+}
+
+const one, two = ids.Node("11111111-aaaa"), ids.Node("22222222-bbbb")
+
+func (s *servers) register(_ context.Context, r *wire.JobRegisterRequest) (*wire.JobRegisterReply, error) {
+	if s.before != nil {
+		s.before()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	has := uint64(0)
+	if old := s.jobs[r.Job.ID]; old != nil {
+		has = old.JobModifyIndex
+	}
+	if r.EnforceIndex && r.ModifyIndex != has {
+		return nil, fault.New(fault.Conflict, "", "", "Enforcing job modify index")
+	}
+	s.index++
+	r.Job.JobModifyIndex = s.index
+	s.jobs[r.Job.ID] = r.Job
+	return &wire.JobRegisterReply{}, nil
+}
+
+// of is a plugin of a node that is registered with the servers.
+func (s *servers) of(t *testing.T, n ids.Node) *Plugin {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	work, ctx := lifecycle.NewGroup(ctx)
+	srv := wire.NewServer()
+	wire.JobRegister.Serve(srv, s.register)
+	wire.JobGet.Serve(srv, func(_ context.Context, r *wire.Ref[ids.Job]) (*wire.One[wire.JobView], error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if j := s.jobs[r.ID]; j != nil && r.Namespace == ids.ReservedNamespace {
+			return &wire.One[wire.JobView]{Item: &wire.JobView{Job: j}}, nil
+		}
+		return &wire.One[wire.JobView]{}, nil
+	})
+	wire.NodeGet.Serve(srv, func(_ context.Context, r *wire.Ref[ids.Node]) (*wire.NodeGetReply, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		reply := &wire.NodeGetReply{}
+		if s.nodes[r.ID] {
+			reply.Item = &node.Node{ID: r.ID}
+		}
+		return reply, nil
+	})
+	pipe := wire.NewPipe()
+	work.Go("serve", func() error { return srv.Run(ctx, pipe.Listener()) })
+	conn, err := wire.Connect(pipe.Dial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		if err := work.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	s.mu.Lock()
+	s.nodes[n] = true
+	s.mu.Unlock()
+	return &Plugin{Servers: conn, Node: n, Dir: "/v", Log: slog.New(slog.DiscardHandler)}
+}
+
+func (s *servers) pinned() map[ids.Job]ids.Node {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[ids.Job]ids.Node{}
+	for id, j := range s.jobs {
+		out[id] = pinnedTo(j)
+	}
+	return out
+}
+
+func run(t *testing.T, p *Plugin) {
+	t.Helper()
+	registered := make(chan struct{})
+	close(registered)
+	if err := p.Run(t.Context(), registered); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newServers() *servers { return &servers{jobs: map[ids.Job]*job.Job{}, nodes: map[ids.Node]bool{}} }
+
+// TestEveryNodeHasItsOwnJob: given nodes beside servers, when their agents start, again and in any order, then each has
+// one job that is its own and stays it; that of a node which is forgotten goes to who asks next.
+func TestEveryNodeHasItsOwnJob(t *testing.T) {
+	s := newServers()
+	first, second := s.of(t, one), s.of(t, two)
+	for _, p := range []*Plugin{first, second, first, second, second, first} {
+		run(t, p)
+	}
+	want := map[ids.Job]ids.Node{"local-csi": one, "local-csi-22222222": two}
+	if got := s.pinned(); !maps.Equal(got, want) {
+		t.Errorf("the jobs are %v, want %v", got, want)
+	}
+	s.mu.Lock()
+	delete(s.nodes, one)
+	s.mu.Unlock()
+	const three = ids.Node("33333333-cccc")
+	run(t, s.of(t, three))
+	run(t, second)
+	want["local-csi"] = three
+	if got := s.pinned(); !maps.Equal(got, want) {
+		t.Errorf("with a node that is forgotten the jobs are %v, want %v", got, want)
+	}
+}
+
+// TestTwoNodesAtOnceDoNotShareAJob: given two agents that start at once, when both have seen that nobody has the first
+// job, then one of them gets it, and the other one another.
+func TestTwoNodesAtOnceDoNotShareAJob(t *testing.T) {
+	s := newServers()
+	first, second := s.of(t, one), s.of(t, two)
+	var begun atomic.Bool
+	s.before = func() {
+		if begun.CompareAndSwap(false, true) {
+			run(t, second)
+		}
+	}
+	run(t, first)
+	if got := slices.Sorted(maps.Values(s.pinned())); !slices.Equal(got, []ids.Node{one, two}) {
+		t.Errorf("the jobs are %v", s.pinned())
+	}
+}
