@@ -183,8 +183,8 @@ func TestThreeServers(t *testing.T) {
 	}
 }
 
-// TestEveryServerHasItsOwnBundledPlugin: given two servers whose nodes run the bundled plugin, then each runs one of its
-// own, no node takes another's, and a volume is made on each; an agent that starts anew disturbs neither.
+// TestEveryServerHasItsOwnBundledPlugin: given two servers whose nodes run the bundled plugin, then each runs one of
+// its own, no node takes another's, and a volume is made on each; an agent that starts anew disturbs neither.
 func TestEveryServerHasItsOwnBundledPlugin(t *testing.T) {
 	first := begins(t)
 	const raw = "plugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}\n"

@@ -214,7 +214,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = w.Write([]byte(err.Error()))
 }
 
-// statusOf is the status that says what is wrong; ours says that this program found it in the request: whoever sends one
+// statusOf is the status that says what is wrong; ours says that this program found it in the request: whoever sends it
 // may have ended his half of the connection, and waits.
 func statusOf(err error) (status int, ours bool) {
 	var coded *statusError
