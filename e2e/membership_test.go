@@ -69,7 +69,9 @@ func TestServersThatComeBack(t *testing.T) {
 	first.kill()
 	second.kill()
 	second.launch()
-	second.eventually("it to find no other", func() bool { return second.logged("level=WARN", "s1.global") })
+	second.eventually("it to stand for leader in vain", func() bool {
+		return second.logged("failed to make requestVote RPC", "s1.global")
+	})
 	select {
 	case err := <-second.done:
 		t.Fatalf("a server that starts alone ends: %v", err)
