@@ -3,6 +3,7 @@ package wire_test
 import (
 	"context"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,11 +13,31 @@ import (
 	"berth/internal/wire"
 )
 
-// swallowing is a connection that carries nothing any more once lost is set, and never says that it ended: as though
-// the other machine had lost its power.
+// swallowing is a connection that carries nothing any more once lost is set, and never says that it ended, not even
+// when the other end closes it: as though the other machine had lost its power.
 type swallowing struct {
 	net.Conn
-	lost *atomic.Bool
+	lost   *atomic.Bool
+	closed chan struct{}
+	once   *sync.Once
+}
+
+func swallows(c net.Conn, lost *atomic.Bool) swallowing {
+	return swallowing{c, lost, make(chan struct{}), &sync.Once{}}
+}
+
+func (c swallowing) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.lost.Load() {
+		<-c.closed
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+func (c swallowing) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
 }
 
 func (c swallowing) Write(p []byte) (int, error) {
@@ -45,7 +66,7 @@ func TestWhoFallsSilentIsGivenUp(t *testing.T) {
 		go func() { done <- s.Run(ctx, silent{pipe.Listener(), &lost}) }()
 		conn, err := wire.Connect(func(ctx context.Context) (net.Conn, error) {
 			c, err := pipe.Dial(ctx)
-			return swallowing{c, &lost}, err
+			return swallows(c, &lost), err
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -86,5 +107,5 @@ func (l silent) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return swallowing{c, l.lost}, nil
+	return swallows(c, l.lost), nil
 }
