@@ -51,6 +51,9 @@ func TestASessionWhoseCommandIsStoppedEnds(t *testing.T) {
 				over <- err
 			}()
 			until(t, "the command", func() bool { return out.has("begun") })
+			until(t, "its child", func() bool { // which is another program by then
+				return strings.Contains(sh(`for p in /proc/[0-9]*; do tr '\0' ' ' < $p/cmdline; echo; done`), "\nsleep 4711")
+			})
 			sh(`for p in /proc/[0-9]*; do
 				case "$(tr '\0' ' ' < $p/cmdline)" in
 				"sleep 4711"*|"/bin/sh -c echo begun"*) kill -STOP ${p#/proc/};; esac
