@@ -68,7 +68,7 @@ func TestWhoCallsMayCallThat(t *testing.T) {
 			}
 			name := strings.ReplaceAll(strings.TrimPrefix(path, "/berth."), "/", ".")
 			// Who may call what waits would wait here.
-			soon, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			soon, cancel := context.WithTimeout(t.Context(), time.Minute)
 			_, err := wire.Unary[wire.Empty, wire.Empty](name).Call(soon, conn, &wire.Empty{})
 			cancel()
 			if !fault.Has(err, fault.Denied) {

@@ -52,7 +52,8 @@ func TestASessionWhoseCommandIsStoppedEnds(t *testing.T) {
 			}()
 			until(t, "the command", func() bool { return out.has("begun") })
 			until(t, "its child", func() bool { // which is another program by then
-				return strings.Contains(sh(`for p in /proc/[0-9]*; do tr '\0' ' ' < $p/cmdline; echo; done`), "\nsleep 4711")
+				all := sh(`for p in /proc/[0-9]*; do tr '\0' ' ' < $p/cmdline; echo; done`)
+				return strings.Contains(all, "\nsleep 4711")
 			})
 			sh(`for p in /proc/[0-9]*; do
 				case "$(tr '\0' ' ' < $p/cmdline)" in
