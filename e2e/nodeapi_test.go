@@ -1,14 +1,17 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"berth/api"
+	"berth/internal/testkit/freeport"
 )
 
 // TestTheAPIOfANodeAlone: given an agent with a node and no server, when commands are run on its machine with a token
@@ -18,7 +21,12 @@ func TestTheAPIOfANodeAlone(t *testing.T) {
 	m := prepare(t, false)
 	m.service = true
 	addr := net.JoinHostPort("127.0.0.1", fmt.Sprint(m.port))
-	m.append(fmt.Sprintf("addresses {\n  rpc = \"127.0.0.1\"\n}\nports {\n  rpc = %d\n}\n", m.port))
+	m.append(fmt.Sprintf("addresses {\n  rpc = \"127.0.0.1\"\n}\nports {\n  rpc  = %d\n  http = %d\n}\n", m.port,
+		freeport.Pick(t)))
+	file := filepath.Join(m.root, "agent.hcl")
+	text, err := os.ReadFile(file)
+	must(t, err)
+	must(t, os.WriteFile(file, bytes.Replace(text, []byte("acl { enabled = false }\n"), nil, 1), 0o600))
 	m.start()
 	n := elsewhere(t, "far", addr)
 	m.joinToken(n)
