@@ -14,6 +14,7 @@ import (
 	"berth/api"
 	"berth/internal/agent/apisocket"
 	"berth/internal/agent/apitls"
+	"berth/internal/agent/overlay"
 	"berth/internal/base/fault"
 	"berth/internal/httpapi"
 	"berth/internal/httpapi/access"
@@ -33,9 +34,9 @@ type APIBlock struct {
 }
 
 func (p *APIBlock) override(f *APIBlock) {
-	pick(&p.Socket, f.Socket)
-	pick(&p.TokenFile, f.TokenFile)
-	pick(&p.UnsafeOpen, f.UnsafeOpen)
+	overlay.Pick(&p.Socket, f.Socket)
+	overlay.Pick(&p.TokenFile, f.TokenFile)
+	overlay.Pick(&p.UnsafeOpen, f.UnsafeOpen)
 	if f.AllowedHosts != nil {
 		p.AllowedHosts = f.AllowedHosts
 	}

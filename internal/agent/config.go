@@ -18,6 +18,7 @@ import (
 	"berth/internal/agent/apitls"
 	"berth/internal/agent/auditlog"
 	"berth/internal/agent/help"
+	"berth/internal/agent/overlay"
 	"berth/internal/agent/places"
 	"berth/internal/agent/plugins"
 	"berth/internal/base/fault"
@@ -314,44 +315,37 @@ func (c *Config) readFile(path string, written places.Places) error {
 	return nil
 }
 
-func pick[T comparable](into *T, from T) {
-	var zero T
-	if from != zero {
-		*into = from
-	}
-}
-
 // override lays f over c, value by value and block by block: what f sets replaces, what it leaves out stays. Blocks
 // with a name replace the one of the same name.
 func (c *Config) override(f *Config) {
-	pick(&c.DataDir, f.DataDir)
-	pick(&c.BindAddr, f.BindAddr)
-	pick(&c.Name, f.Name)
-	pick(&c.Datacenter, f.Datacenter)
-	pick(&c.Region, f.Region)
-	pick(&c.LogLevel, f.LogLevel)
-	pick(&c.LogJSON, f.LogJSON)
+	overlay.Pick(&c.DataDir, f.DataDir)
+	overlay.Pick(&c.BindAddr, f.BindAddr)
+	overlay.Pick(&c.Name, f.Name)
+	overlay.Pick(&c.Datacenter, f.Datacenter)
+	overlay.Pick(&c.Region, f.Region)
+	overlay.Pick(&c.LogLevel, f.LogLevel)
+	overlay.Pick(&c.LogJSON, f.LogJSON)
 	if f.Ports != nil {
-		pick(&block(&c.Ports).HTTP, f.Ports.HTTP)
-		pick(&c.Ports.RPC, f.Ports.RPC)
+		overlay.Pick(&block(&c.Ports).HTTP, f.Ports.HTTP)
+		overlay.Pick(&c.Ports.RPC, f.Ports.RPC)
 	}
 	if f.Addresses != nil {
-		pick(&block(&c.Addresses).RPC, f.Addresses.RPC)
+		overlay.Pick(&block(&c.Addresses).RPC, f.Addresses.RPC)
 	}
 	if f.Advertise != nil {
-		pick(&block(&c.Advertise).RPC, f.Advertise.RPC)
+		overlay.Pick(&block(&c.Advertise).RPC, f.Advertise.RPC)
 	}
 	if f.Server != nil {
-		pick(&block(&c.Server).Enabled, f.Server.Enabled)
-		pick(&c.Server.BootstrapExpect, f.Server.BootstrapExpect)
-		pick(&c.Server.ServerJoin, f.Server.ServerJoin)
-		pick(&c.Server.JoinTokenFile, f.Server.JoinTokenFile)
-		pick(&c.Server.VolumeListInterval, f.Server.VolumeListInterval)
-		pick(&c.Server.AlphaGetVolume, f.Server.AlphaGetVolume)
-		pick(&c.Server.JobGCInterval, f.Server.JobGCInterval)
-		pick(&c.Server.JobGCThreshold, f.Server.JobGCThreshold)
-		pick(&c.Server.EvalGCThreshold, f.Server.EvalGCThreshold)
-		pick(&c.Server.NodeGCThreshold, f.Server.NodeGCThreshold)
+		overlay.Pick(&block(&c.Server).Enabled, f.Server.Enabled)
+		overlay.Pick(&c.Server.BootstrapExpect, f.Server.BootstrapExpect)
+		overlay.Pick(&c.Server.ServerJoin, f.Server.ServerJoin)
+		overlay.Pick(&c.Server.JoinTokenFile, f.Server.JoinTokenFile)
+		overlay.Pick(&c.Server.VolumeListInterval, f.Server.VolumeListInterval)
+		overlay.Pick(&c.Server.AlphaGetVolume, f.Server.AlphaGetVolume)
+		overlay.Pick(&c.Server.JobGCInterval, f.Server.JobGCInterval)
+		overlay.Pick(&c.Server.JobGCThreshold, f.Server.JobGCThreshold)
+		overlay.Pick(&c.Server.EvalGCThreshold, f.Server.EvalGCThreshold)
+		overlay.Pick(&c.Server.NodeGCThreshold, f.Server.NodeGCThreshold)
 	}
 	if f.ACL != nil {
 		block(&c.ACL).Override(f.ACL)
@@ -380,25 +374,25 @@ func (c *Config) override(f *Config) {
 }
 
 func (c *ClientBlock) override(f *ClientBlock) {
-	pick(&c.Enabled, f.Enabled)
-	pick(&c.NodeClass, f.NodeClass)
-	pick(&c.NodePool, f.NodePool)
-	pick(&c.CPUTotal, f.CPUTotal)
-	pick(&c.MemoryTotal, f.MemoryTotal)
-	pick(&c.MinPort, f.MinPort)
-	pick(&c.MaxPort, f.MaxPort)
-	pick(&c.LocalCSI, f.LocalCSI)
-	pick(&c.JoinTokenFile, f.JoinTokenFile)
+	overlay.Pick(&c.Enabled, f.Enabled)
+	overlay.Pick(&c.NodeClass, f.NodeClass)
+	overlay.Pick(&c.NodePool, f.NodePool)
+	overlay.Pick(&c.CPUTotal, f.CPUTotal)
+	overlay.Pick(&c.MemoryTotal, f.MemoryTotal)
+	overlay.Pick(&c.MinPort, f.MinPort)
+	overlay.Pick(&c.MaxPort, f.MaxPort)
+	overlay.Pick(&c.LocalCSI, f.LocalCSI)
+	overlay.Pick(&c.JoinTokenFile, f.JoinTokenFile)
 	if f.Servers != nil {
 		c.Servers = f.Servers
 	}
-	pick(&c.VolumeStatsInterval, f.VolumeStatsInterval)
-	pick(&c.MaxKillTimeout, f.MaxKillTimeout)
-	pick(&c.MaxMemoryMax, f.MaxMemoryMax)
-	pick(&c.MaxPIDs, f.MaxPIDs)
-	pick(&c.CrashWindow, f.CrashWindow)
-	pick(&c.Reserved, f.Reserved)
-	pick(&c.EphemeralDisk, f.EphemeralDisk)
+	overlay.Pick(&c.VolumeStatsInterval, f.VolumeStatsInterval)
+	overlay.Pick(&c.MaxKillTimeout, f.MaxKillTimeout)
+	overlay.Pick(&c.MaxMemoryMax, f.MaxMemoryMax)
+	overlay.Pick(&c.MaxPIDs, f.MaxPIDs)
+	overlay.Pick(&c.CrashWindow, f.CrashWindow)
+	overlay.Pick(&c.Reserved, f.Reserved)
+	overlay.Pick(&c.EphemeralDisk, f.EphemeralDisk)
 	if c.Meta == nil {
 		c.Meta = f.Meta
 	} else {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"berth/internal/agent/overlay"
 	"berth/internal/base/fault"
 	"berth/internal/httpapi/conns"
 )
@@ -19,8 +20,8 @@ type LimitsBlock struct {
 }
 
 func (l *LimitsBlock) override(f *LimitsBlock) {
-	pick(&l.MaxConns, f.MaxConns)
-	pick(&l.MaxConnsPerClient, f.MaxConnsPerClient)
+	overlay.Pick(&l.MaxConns, f.MaxConns)
+	overlay.Pick(&l.MaxConnsPerClient, f.MaxConnsPerClient)
 }
 
 // checkLimits refuses bounds that are none.

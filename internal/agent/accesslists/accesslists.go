@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"berth/internal/agent/overlay"
 	"berth/internal/base/fault"
 	"berth/internal/model/acl"
 )
@@ -30,16 +31,10 @@ var Refused = map[string]string{
 
 // Override lays f over b.
 func (b *Block) Override(f *Block) {
-	pick(&b.Enabled, f.Enabled)
-	pick(&b.BootstrapOverHTTP, f.BootstrapOverHTTP)
-	pick(&b.MinTTL, f.MinTTL)
-	pick(&b.MaxTTL, f.MaxTTL)
-}
-
-func pick[T any](into **T, from *T) {
-	if from != nil {
-		*into = from
-	}
+	overlay.Pick(&b.Enabled, f.Enabled)
+	overlay.Pick(&b.BootstrapOverHTTP, f.BootstrapOverHTTP)
+	overlay.Pick(&b.MinTTL, f.MinTTL)
+	overlay.Pick(&b.MaxTTL, f.MaxTTL)
 }
 
 // Default says whether lists are on where nobody has said it.

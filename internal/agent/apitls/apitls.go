@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"berth/internal/agent/overlay"
 	"berth/internal/base/fault"
 )
 
@@ -42,22 +43,12 @@ const between = "between agents all is encrypted, with certificates that the clu
 
 // Override lays f over b.
 func (b *Block) Override(f *Block) {
-	set(&b.CertFile, f.CertFile)
-	set(&b.KeyFile, f.KeyFile)
-	set(&b.CAFile, f.CAFile)
-	set(&b.MinVersion, f.MinVersion)
-	if f.HTTP != nil {
-		b.HTTP = f.HTTP
-	}
-	if f.VerifyHTTPSClient != nil {
-		b.VerifyHTTPSClient = f.VerifyHTTPSClient
-	}
-}
-
-func set(into *string, from string) {
-	if from != "" {
-		*into = from
-	}
+	overlay.Pick(&b.CertFile, f.CertFile)
+	overlay.Pick(&b.KeyFile, f.KeyFile)
+	overlay.Pick(&b.CAFile, f.CAFile)
+	overlay.Pick(&b.MinVersion, f.MinVersion)
+	overlay.Pick(&b.HTTP, f.HTTP)
+	overlay.Pick(&b.VerifyHTTPSClient, f.VerifyHTTPSClient)
 }
 
 // With is b with the files of f, which a port takes over while it is open.

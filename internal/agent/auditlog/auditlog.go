@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"berth/internal/agent/overlay"
 	"berth/internal/base/fault"
 	"berth/internal/httpapi/audit"
 )
@@ -34,19 +35,11 @@ const (
 
 // Override lays f over b.
 func (b *Block) Override(f *Block) {
-	pick(&b.Enabled, f.Enabled)
-	if f.Path != "" {
-		b.Path = f.Path
-	}
-	pick(&b.RotateBytes, f.RotateBytes)
-	pick(&b.RotateMaxFiles, f.RotateMaxFiles)
-	pick(&b.Reads, f.Reads)
-}
-
-func pick[T any](into **T, from *T) {
-	if from != nil {
-		*into = from
-	}
+	overlay.Pick(&b.Enabled, f.Enabled)
+	overlay.Pick(&b.Path, f.Path)
+	overlay.Pick(&b.RotateBytes, f.RotateBytes)
+	overlay.Pick(&b.RotateMaxFiles, f.RotateMaxFiles)
+	overlay.Pick(&b.Reads, f.Reads)
 }
 
 // On tells whether there is a record.

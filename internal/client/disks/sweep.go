@@ -197,8 +197,8 @@ func (s *Sweep) Of(id ids.Alloc) (Measured, bool) {
 }
 
 // An alloc is measured again after shortest, and a second later for each thousand files: looking at them takes some
-// hundredths of that, and looking at as many of its processes' descriptors an eighth.
-// Even the largest is looked at once in longest.
+// hundredths of that. Eight of its processes' descriptors count as a file. Even the largest is looked at once in
+// longest.
 const (
 	shortest = 5 * time.Second
 	longest  = 5 * time.Minute

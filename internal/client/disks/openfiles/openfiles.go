@@ -21,8 +21,9 @@ import (
 	"berth/internal/port/hostfs"
 )
 
-// Most is how many descriptors, mappings and threads one look takes up: some tenths of a second. Of more than that it
-// sees a part, each time another one: what a task hides among any number of descriptors is found by a later look.
+// Most is how many descriptors, mappings and threads one look takes up, so that it takes a second or so of one
+// processor at the most. Of more than that it sees a part, each time another one: what a task hides among any number of
+// descriptors is found by a later look.
 const Most = 1 << 16
 
 // Found is what is held in files that were removed from a directory.
