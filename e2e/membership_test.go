@@ -8,24 +8,6 @@ import (
 	"testing"
 )
 
-// three is a cluster of three servers, s1 first.
-func three(t *testing.T) []*machine {
-	t.Helper()
-	all := []*machine{begins(t)}
-	first := all[0]
-	first.start()
-	for i := 2; i <= 3; i++ {
-		m := joins(t, i, first.rpc(1))
-		first.joinToken(m, "-role", "server")
-		m.launch()
-		m.answers()
-		first.voters(i, 0)
-		must(t, os.Remove(m.token()))
-		all = append(all, m)
-	}
-	return all
-}
-
 // TestServersThatComeBack: given three servers, when one comes back under its name without what it had, then it is
 // refused, and hears what to do; with what it had it votes again. When one comes back that was removed while it was
 // off, then it says so and ends, and the one that leads goes on. When all were off and one starts alone, then it waits

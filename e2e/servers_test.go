@@ -67,6 +67,24 @@ func (m *machine) rpc(i int) string {
 	return net.JoinHostPort(fmt.Sprintf("127.0.0.%d", 10+i), fmt.Sprint(m.port))
 }
 
+// three is a cluster of three servers, s1 first.
+func three(t *testing.T) []*machine {
+	t.Helper()
+	all := []*machine{begins(t)}
+	first := all[0]
+	first.start()
+	for i := 2; i <= 3; i++ {
+		m := joins(t, i, first.rpc(1))
+		first.joinToken(m, "-role", "server")
+		m.launch()
+		m.answers()
+		first.voters(i, 0)
+		must(t, os.Remove(m.token()))
+		all = append(all, m)
+	}
+	return all
+}
+
 // voters waits until so many servers vote and all answer but so many, as a machine's agent says, and returns which one
 // leads.
 func (m *machine) voters(n, silent int) string {
@@ -113,18 +131,11 @@ job %q {
 // a new job runs. The one that was killed comes back by itself. Whoever is removed says so and ends, until one server
 // is left.
 func TestThreeServers(t *testing.T) {
-	first := begins(t)
-	first.start()
-	all := map[string]*machine{"s1.global": first}
-	for i := 2; i <= 3; i++ {
-		m := joins(t, i, first.rpc(1))
-		first.joinToken(m, "-role", "server")
-		m.launch()
-		m.answers()
-		first.voters(i, 0)
-		must(t, os.Remove(m.token()))
-		all[fmt.Sprintf("s%d.global", i)] = m
+	all := map[string]*machine{}
+	for i, m := range three(t) {
+		all[fmt.Sprintf("s%d.global", i+1)] = m
 	}
+	first := all["s1.global"]
 	for i := range all {
 		first.ready(strings.TrimSuffix(i, ".global"))
 	}

@@ -258,15 +258,7 @@ func (s schedule) play(t *testing.T) (failed string) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newSim(t, s.servers, s.nodes)
 		defer x.close()
-		defer func() {
-			switch b := recover().(type) {
-			case nil:
-			case broken:
-				failed = string(b)
-			default:
-				panic(b)
-			}
-		}()
+		defer caught(&failed)
 		x.stops = func(text string) { panic(broken(text)) }
 		for _, e := range s.events {
 			x.tell("%s", e.text)

@@ -87,20 +87,23 @@ func names(deeds []deed) (out []string) {
 // broken is how a walk stops that has failed.
 type broken string
 
+// caught notes how a walk has failed that stopped. It is deferred.
+func caught(failed *string) {
+	switch b := recover().(type) {
+	case nil:
+	case broken:
+		*failed = string(b)
+	default:
+		panic(b)
+	}
+}
+
 // walk makes one, and says how it failed; empty: it did not.
 func walk(t *testing.T, deeds []deed) (failed string) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t)
 		defer s.close()
-		defer func() {
-			switch b := recover().(type) {
-			case nil:
-			case broken:
-				failed = string(b)
-			default:
-				panic(b)
-			}
-		}()
+		defer caught(&failed)
 		s.stops = func(text string) { panic(broken(text)) }
 		s.befall(deeds)
 	})

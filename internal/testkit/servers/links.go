@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"time"
 
 	"berth/internal/testkit/certificates"
 )
@@ -93,29 +94,68 @@ type thread struct {
 	between [2]string
 	closed  chan struct{}
 	once    sync.Once
+
+	mu          sync.Mutex
+	read, write time.Time // deadlines; zero: there is none
 }
 
-// await waits while the link is held.
-func (t *thread) await() {
+// await waits while the link is held, until a deadline: whoever has set one is not held longer than by a peer that
+// stands still.
+func (t *thread) await(deadline *time.Time) {
+	t.mu.Lock()
+	until := *deadline
+	t.mu.Unlock()
+	var over <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		over = timer.C
+	}
 	for released := t.c.holding(t.between); released != nil; released = t.c.holding(t.between) {
 		select {
 		case <-released:
+		case <-over:
+			return // the pipe says so
 		case <-t.closed:
 			return
 		}
 	}
 }
 
+// SetDeadline implements net.Conn.
+func (t *thread) SetDeadline(at time.Time) error {
+	t.mu.Lock()
+	t.read, t.write = at, at
+	t.mu.Unlock()
+	return t.Conn.SetDeadline(at)
+}
+
+// SetReadDeadline implements net.Conn.
+func (t *thread) SetReadDeadline(at time.Time) error {
+	t.mu.Lock()
+	t.read = at
+	t.mu.Unlock()
+	return t.Conn.SetReadDeadline(at)
+}
+
+// SetWriteDeadline implements net.Conn.
+func (t *thread) SetWriteDeadline(at time.Time) error {
+	t.mu.Lock()
+	t.write = at
+	t.mu.Unlock()
+	return t.Conn.SetWriteDeadline(at)
+}
+
 // Read implements net.Conn.
 func (t *thread) Read(p []byte) (int, error) {
 	n, err := t.Conn.Read(p)
-	t.await()
+	t.await(&t.read)
 	return n, err
 }
 
 // Write implements net.Conn.
 func (t *thread) Write(p []byte) (int, error) {
-	t.await()
+	t.await(&t.write)
 	return t.Conn.Write(p)
 }
 
