@@ -184,10 +184,21 @@ func (m *machine) answers() {
 	}
 }
 
-// kill ends the agent as a crash does. Tasks go on.
+// kill ends the agent as a person's kill -9 does. Tasks go on.
 func (m *machine) kill() {
 	m.t.Helper()
-	must(m.t, m.cmd.Process.Kill())
+	m.die(syscall.SIGKILL)
+}
+
+// crash has the agent die as of a fault of its own.
+func (m *machine) crash() {
+	m.t.Helper()
+	m.die(syscall.SIGSEGV)
+}
+
+func (m *machine) die(of syscall.Signal) {
+	m.t.Helper()
+	must(m.t, m.cmd.Process.Signal(of))
 	<-m.done
 	m.cmd = nil
 	m.api.CloseIdle()

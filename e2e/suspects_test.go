@@ -9,10 +9,10 @@ import (
 	"berth/api"
 )
 
-// TestAKilledAgentLeavesTheAllocThatItDiesOf: given an alloc that the agent has just taken up when it dies, three times
-// in a row, then the next run leaves it as it is, with the reason and the way out, and serves others; its task lives
-// on. A person has it taken up again, and it ends as any other.
-func TestAKilledAgentLeavesTheAllocThatItDiesOf(t *testing.T) {
+// TestACrashingAgentLeavesTheAllocThatItDiesOf: given an alloc that the agent has just taken up when it dies, three
+// times in a row, then the next run leaves it as it is, with the reason and the way out, and serves others; its task
+// lives on. A person has it taken up again, and it ends as any other.
+func TestACrashingAgentLeavesTheAllocThatItDiesOf(t *testing.T) {
 	m := prepare(t, false)
 	m.window, m.alarm = "1h", "an allocation is not taken up"
 	m.start()
@@ -20,7 +20,7 @@ func TestAKilledAgentLeavesTheAllocThatItDiesOf(t *testing.T) {
 	a := m.running("guilty", 1)[0]
 	pid := m.pid(a.ID, "t", "sleep")
 	for n := range 2 {
-		m.kill()
+		m.crash()
 		m.start()
 		m.eventually("it to be taken up once more", func() bool {
 			data, err := os.ReadFile(m.logPath())
@@ -28,7 +28,9 @@ func TestAKilledAgentLeavesTheAllocThatItDiesOf(t *testing.T) {
 			return strings.Count(string(data), "a suspected allocation is taken up") > n
 		})
 	}
-	m.kill()
+	m.crash()
+	m.start()
+	m.kill() // a person's kill neither counts nor pardons
 	m.start()
 	says := func(words ...string) func() bool {
 		return func() bool {
@@ -42,7 +44,7 @@ func TestAKilledAgentLeavesTheAllocThatItDiesOf(t *testing.T) {
 			return code == 0
 		}
 	}
-	m.eventually("the reason to be shown", says("The last 3 runs of the agent died", "Not Taken Up",
+	m.eventually("the reason to be shown", says("The last 3 runs of the agent crashed", "Not Taken Up",
 		"berth alloc restart "+a.ID[:8]))
 	m.run(hungry("other", "raw_exec", "exec sleep 1000"))
 	m.running("other", 1)

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"berth/internal/agent/datadir"
+	"berth/internal/agent/lastrun"
 	"berth/internal/agent/runinfo"
 	"berth/internal/base/bootclock"
 	"berth/internal/base/ids"
@@ -22,9 +23,11 @@ import (
 	"berth/internal/base/logkey"
 	"berth/internal/base/privilege"
 	"berth/internal/client"
+	"berth/internal/client/suspects"
 	"berth/internal/httpapi"
 	"berth/internal/httpapi/audit"
 	"berth/internal/port/credentials"
+	"berth/internal/port/hostfs"
 	"berth/internal/server"
 )
 
@@ -46,6 +49,7 @@ type Agent struct {
 	http    *httpapi.Server
 	audit   *audit.Log // nil: there is none
 	begun   time.Time
+	runs    suspects.Runs // this one of the agent, and how that before it ended
 	version string
 }
 
@@ -75,6 +79,8 @@ func Run(ctx context.Context, cfg *Config, version string, asked Signals) (err e
 		return err
 	}
 	defer func() { _ = lock.Unlock() }() // it ends with the process in any case
+	run := a.record()
+	defer func() { run.End(err) }()
 	if !cfg.Server.Enabled {
 		return a.runNode(ctx, asked)
 	}
@@ -92,6 +98,20 @@ func Run(ctx context.Context, cfg *Config, version string, asked Signals) (err e
 	defer func() { _ = a.conn.Close() }() // in-process: nobody is at the other end any more
 	warnOfNode(log, os.Geteuid(), privilege.ScopesSockets())
 	return a.run(ctx, entries, asked)
+}
+
+// record begins the record of this run, and says how the run before ended.
+func (a *Agent) record() *lastrun.Run {
+	boot, err := hostfs.BootID()
+	if err != nil {
+		a.log.Warn("a crash of before the machine was started is not told from one of now", logkey.Error, err)
+	}
+	run, end := lastrun.Begin(filepath.Join(a.cfg.DataDir, "run"), boot, lastrun.KernelLog, a.log)
+	a.runs = suspects.Runs{Now: run.ID(), Before: end.Run, Crashed: end.Crash != ""}
+	if end.Crash != "" {
+		a.log.Warn("the last run of the agent has crashed", logkey.Error, end.Crash, logkey.Path, end.Report)
+	}
+	return run
 }
 
 // openAudit opens the record of who did what by the API, if there is to be one.

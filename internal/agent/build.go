@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"berth/internal/client/host"
 	"berth/internal/client/identity"
 	"berth/internal/client/shim"
+	"berth/internal/client/suspects"
 	"berth/internal/helperbin"
 	"berth/internal/httpapi"
 	"berth/internal/httpapi/nodestore"
@@ -173,6 +175,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 			PIDs:        orNone(c.Client.MaxPIDs),
 		},
 		CrashWindow: c.crashWindow(),
+		Runs:        a.runs,
 
 		Feed: a.feed,
 		Log:  a.log, // it adds its own component
@@ -213,12 +216,12 @@ func (c *Config) attributes() map[string]string {
 	return out
 }
 
-// crashWindow is negative, which is none, where nothing is set: who kills agents would be counted against allocations.
+// crashWindow is negative, which is none, where it is 0.
 func (c *Config) crashWindow() time.Duration {
 	if c.Client.CrashWindow == nil {
-		return -1
+		return suspects.DefaultWindow
 	}
-	return *c.Client.CrashWindow
+	return cmp.Or(*c.Client.CrashWindow, -1)
 }
 
 // orDefault is 0, which stands for a default, where nothing is set.

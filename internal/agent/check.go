@@ -18,6 +18,7 @@ import (
 	"berth/internal/client/allocdir"
 	"berth/internal/client/csimanager"
 	"berth/internal/client/host"
+	"berth/internal/client/suspects"
 	"berth/internal/server/gc"
 	"berth/internal/server/keyring"
 )
@@ -215,7 +216,7 @@ func (c *Config) checkIntervals() error {
 	}{
 		{"client volume_stats_interval", c.Client.VolumeStatsInterval, minVolumeStats, maxVolumeStats, "1m"},
 		{"client max_kill_timeout", c.Client.MaxKillTimeout, minAge, maxAge, "no cap"},
-		{"client crash_window", c.Client.CrashWindow, time.Millisecond, time.Hour, "none"},
+		{"client crash_window", c.Client.CrashWindow, 0, time.Hour, suspects.DefaultWindow.String()},
 		{"server server_join retry_interval", c.Server.ServerJoin.RetryInterval, 100 * time.Millisecond, time.Hour,
 			"half a second and more"},
 		{"server volume_list_interval", c.Server.VolumeListInterval, minVolumeList, maxVolumeList, "10m"},

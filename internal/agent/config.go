@@ -128,8 +128,8 @@ type ClientBlock struct {
 	// MaxMemoryMax (MiB) caps memory_max of the tasks, MaxPIDs pids; not set: it is the jobs' to say.
 	MaxMemoryMax *int `hcl:"max_memory_max"`
 	MaxPIDs      *int `hcl:"max_pids"`
-	// CrashWindow is how long the agent has to live on after it has taken up an alloc; not set: its ends are not
-	// counted against allocs.
+	// CrashWindow is how long the agent has to live on after it has taken up an alloc, for a crash of its own not to be
+	// counted against that; 0: crashes are counted against nobody.
 	CrashWindow *time.Duration `hcl:"crash_window"`
 }
 

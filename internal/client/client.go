@@ -96,6 +96,8 @@ type Config struct {
 	UnlimitedDisks bool
 	// CrashWindow is how long the agent has to live on after it has begun an alloc; see suspects.Config.
 	CrashWindow time.Duration
+	// Runs are those of the agent: this one, and how the one before ended.
+	Runs suspects.Runs
 	// Disks is how new allocs are held to the disk that their groups ask for.
 	Disks allocdir.Held
 	// VolumeStatsInterval is how often the volumes in use are measured; 0: meter.DefaultPeriod.
@@ -214,6 +216,7 @@ func (c *Client) build(ctx context.Context) error {
 			Left:   loaded.Marks,
 			By:     fmt.Sprintf("%s %s %s", c.cfg.Version, c.cfg.Machine.Boot, c.cfg.CrashWindow),
 			Window: c.cfg.CrashWindow,
+			Runs:   c.cfg.Runs,
 			Log:    c.log,
 		}),
 	})

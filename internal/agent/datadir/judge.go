@@ -13,13 +13,13 @@ import (
 )
 
 // ours are the names that an agent uses in its data_dir. Whatever else is there is none of its business.
-var ours = []string{"alloc", "audit", "client", "client.identity", "csi", "lock", "server", "shim", "volumes"}
+var ours = []string{"alloc", "audit", "client", "client.identity", "csi", "lock", "run", "server", "shim", "volumes"}
 
 // files are those of them that are no directories.
 var files = []string{"client.identity", "lock"}
 
 // stores are those of them that Berth alone writes, down to the last file.
-var stores = []string{"client", "server", "volumes"}
+var stores = []string{"client", "run", "server", "volumes"}
 
 // Judge refuses a data_dir in which somebody other than user uid, and root, can change what is there: what is written
 // there is run as root. The path must be free of links; who could replace a directory above could replace it. It

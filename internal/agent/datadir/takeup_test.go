@@ -122,8 +122,8 @@ func TestAHalfRestoredDirectoryIsRefused(t *testing.T) {
 // agent takes it, then it is refused by that name, before it is opened.
 func TestEveryPartOfADataDirIsLookedAt(t *testing.T) {
 	const nobody = 65534
-	for _, name := range []string{"alloc", "audit", "client", "client.identity", "csi", "lock", "server", "shim",
-		"volumes", "client/client.db", "server/raft/wal/wal-meta.db"} {
+	for _, name := range []string{"alloc", "audit", "client", "client.identity", "csi", "lock", "run",
+		"server", "shim", "volumes", "client/client.db", "server/raft/wal/wal-meta.db"} {
 		for what, prepare := range map[string]func(path string) error{
 			"is a symbolic link":                func(path string) error { return os.Symlink(t.TempDir(), path) },
 			"is neither a file nor a directory": func(path string) error { return syscall.Mkfifo(path, 0o600) },

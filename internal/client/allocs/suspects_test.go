@@ -46,6 +46,7 @@ func (n *guarded) restored() *allocs.Allocs {
 		Store:  n.cfg.Store,
 		Left:   loaded.Marks,
 		By:     n.by,
+		Runs:   suspects.Runs{Now: "now", Before: "now", Crashed: true},
 		Window: time.Hour,
 		Log:    n.cfg.Log,
 	})
@@ -133,7 +134,7 @@ func TestAnAllocOfWhichTheAgentDiesIsNotTakenUp(t *testing.T) {
 		r := a.Runner(id)
 		report := r.Report()
 		wayOut := "berth alloc restart " + ids.Short(id)
-		for _, part := range []string{"last 3 runs of the agent died", wayOut, "another version"} {
+		for _, part := range []string{"last 3 runs of the agent crashed", wayOut, "another version"} {
 			if !strings.Contains(report.ClientDescription, part) {
 				t.Errorf("it does not say %q: %s", part, report.ClientDescription)
 			}

@@ -9,7 +9,7 @@ import (
 const bucketMarks = "client-marks"
 
 // Mark says that a run of the agent has begun an alloc and had not yet lived on for long enough after that. One that is
-// left when the agent starts is a crash of the run before.
+// left when the agent starts may be due to a crash of the run before.
 type Mark struct {
 	// Crashes is how many runs of the agent in a row have ended like that, if the one that wrote this does.
 	Crashes int
@@ -18,6 +18,8 @@ type Mark struct {
 	// By is the version of the agent and the boot of the machine, as suspects.Config has it; what others died of says
 	// nothing.
 	By string
+	// Run is the run of the agent that has begun it.
+	Run string `cbor:",omitempty"`
 }
 
 // PutMarks remembers marks, all in one step.

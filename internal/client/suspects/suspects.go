@@ -1,6 +1,6 @@
 // Package suspects owns which allocs runs of the agent have died of. An alloc is marked in the node's store before it
 // is begun, and the mark goes when the agent has lived on for a while, or ends in order: a mark that is left at a start
-// is a crash. Packages client and client/allocs import it.
+// counts if the agent has crashed. Packages client and client/allocs import it.
 package suspects
 
 import (
@@ -39,11 +39,22 @@ type Store interface {
 	DropMarks([]ids.Alloc) error
 }
 
+// Runs are the run of the agent that this is, and how the one before ended.
+type Runs struct {
+	Now string // ID of this one; empty: it is not recorded, and nothing is marked nor anybody suspected
+	// Before is the ID of the one before; empty: there was none, or it ended in order.
+	Before string
+	// Crashed: that one died of itself, or the kernel ended it for its memory. Whoever ends an agent from outside, as a
+	// person with SIGKILL, accuses no alloc.
+	Crashed bool
+}
+
 // Config says what is guarded, and how.
 type Config struct {
 	Store Store
 	// Left are the marks that were loaded.
 	Left map[ids.Alloc]localstate.Mark
+	Runs Runs
 	// By is the version of the agent, the boot of the machine and the setting: marks of others are worth nothing.
 	By string
 	// Window is how long the agent has to live on after it has begun an alloc; 0: DefaultWindow; negative: nothing is
@@ -70,14 +81,23 @@ func New(cfg Config) *Guard {
 	cfg.Window = cmp.Or(cfg.Window, DefaultWindow)
 	g := &Guard{cfg: cfg, marks: map[ids.Alloc]localstate.Mark{}, begun: map[ids.Alloc]time.Time{}}
 	for id, m := range cfg.Left {
-		if m.By == cfg.By && !g.off() {
+		if m.Run == cfg.Runs.Before && !cfg.Runs.Crashed {
+			m = innocent(m)
+		}
+		if m.By == cfg.By && !g.off() && m.Crashes > 0 {
 			g.marks[id] = m
 		}
 	}
 	return g
 }
 
-func (g *Guard) off() bool { return g.cfg.Window < 0 }
+// innocent is what is left of a mark that was made for a crash that there was not.
+func innocent(m localstate.Mark) localstate.Mark {
+	m.Crashes, m.Alone = m.Crashes-1, false
+	return m
+}
+
+func (g *Guard) off() bool { return g.cfg.Window < 0 || g.cfg.Runs.Now == "" }
 
 // Window is how long the agent has to live on after it has begun an alloc.
 func (g *Guard) Window() time.Duration { return g.cfg.Window }
@@ -136,7 +156,12 @@ func (g *Guard) next(all []ids.Alloc) map[ids.Alloc]localstate.Mark {
 	alone := len(all) == 1 && len(g.begun) == 0
 	for _, id := range all {
 		if g.begun[id].IsZero() {
-			out[id] = localstate.Mark{Crashes: g.marks[id].Crashes + 1, Alone: alone, By: g.cfg.By}
+			out[id] = localstate.Mark{
+				Crashes: g.marks[id].Crashes + 1,
+				Alone:   alone,
+				By:      g.cfg.By,
+				Run:     g.cfg.Runs.Now,
+			}
 		}
 	}
 	for id := range g.begun {
@@ -285,5 +310,5 @@ func (g *Guard) accusation(id ids.Alloc) string {
 	if n := g.Crashes(id); n > 1 {
 		who = fmt.Sprintf("The last %d runs of the agent", n)
 	}
-	return fmt.Sprintf("%s died within %s of taking it up", who, g.cfg.Window)
+	return fmt.Sprintf("%s crashed within %s of taking it up", who, g.cfg.Window)
 }

@@ -53,12 +53,17 @@ func (s *store) DropMarks(all []ids.Alloc) error {
 
 func newStore() *store { return &store{marks: map[ids.Alloc]localstate.Mark{}} }
 
-// guard is that of a new run of the agent.
+// guard is that of a new run of the agent, after a crash of the last.
 func (s *store) guard(by string) *suspects.Guard {
+	return s.after(by, suspects.Runs{Now: "now", Before: "now", Crashed: true})
+}
+
+func (s *store) after(by string, runs suspects.Runs) *suspects.Guard {
 	return suspects.New(suspects.Config{
 		Store: s,
 		Left:  maps.Clone(s.marks),
 		By:    by,
+		Runs:  runs,
 		Log:   slog.New(slog.DiscardHandler),
 	})
 }
@@ -217,5 +222,46 @@ func TestWhoIsJoinedIsNotAlone(t *testing.T) {
 	}
 	if _, left := s.marks["a"]; left || g.Crashes("a") != 0 {
 		t.Errorf("forgiven: %v", s.marks)
+	}
+}
+
+// Given crashes, and runs that somebody ended from outside between them, then only the crashes are counted, and what
+// was barred stays so; a run that is not recorded marks nothing.
+func TestOnlyCrashesAreCounted(t *testing.T) {
+	s := newStore()
+	last := ""
+	run := func(name string, crashed bool) *suspects.Guard {
+		g := s.after("v1", suspects.Runs{Now: name, Before: last, Crashed: crashed})
+		last = name
+		return g
+	}
+	begin := func(g *suspects.Guard, crashes int) {
+		t.Helper()
+		if got := g.Crashes("a"); got != crashes || g.Barred("a") {
+			t.Fatalf("%d crashes, want %d; barred: %v", got, crashes, g.Barred("a"))
+		}
+		s.begin(t, g, "a")
+	}
+	begin(run("1", false), 0)
+	for n := range 5 {
+		begin(run(fmt.Sprintf("1, killed %d", n), false), 0)
+	}
+	begin(run("2", true), 1)
+	begin(run("2, killed", false), 1)
+	begin(run("3", true), 2)
+	begin(run("3, killed", false), 2)
+	for _, next := range []struct {
+		name    string
+		crashed bool
+	}{{"4", true}, {"4, killed", false}, {"5", true}} {
+		if g := run(next.name, next.crashed); !g.Barred("a") {
+			t.Fatalf("run %s: %d crashes, and it is not barred", next.name, g.Crashes("a"))
+		}
+	}
+	s.marks = map[ids.Alloc]localstate.Mark{}
+	g := s.after("v1", suspects.Runs{Before: last})
+	s.begin(t, g, "a")
+	if marks, _ := s.counts(); marks != 0 {
+		t.Errorf("a run that is not recorded has made %d marks", marks)
 	}
 }
