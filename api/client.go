@@ -17,6 +17,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	jsonv2 "github.com/go-json-experiment/json" // half the time of encoding/json for long lists
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
 // Client speaks the HTTP API of one agent. It is made by NewClient and safe for concurrent use.
@@ -56,6 +59,8 @@ func NewClient(config Config) (*Client, error) {
 		MaxIdleConnsPerHost: 8,
 		Protocols:           protocols,
 		DialContext:         c.dial,
+		// On one machine, packing and unpacking takes longer than what it saves.
+		DisableCompression: c.socket != "" || loopback(c.base.Hostname()),
 	}
 	// No agent points elsewhere. The next request would show the token to whoever it is, and may read instead of write.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -244,6 +249,11 @@ func (c *Client) send(ctx context.Context, r *call) (*http.Response, error) {
 	return nil, c.refused(r, resp)
 }
 
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
 // maxReply bounds a reply that is decoded as a whole.
 const maxReply = 256 << 20
 
@@ -260,7 +270,7 @@ func (c *Client) do(ctx context.Context, r *call, out any) (*QueryMeta, error) {
 		_, err := io.Copy(io.Discard, body)
 		return meta, c.unreachable(err)
 	}
-	if err := json.NewDecoder(body).Decode(out); err != nil {
+	if err := jsonv2.UnmarshalRead(body, out, jsonv1.DefaultOptionsV1()); err != nil {
 		if ctx.Err() != nil {
 			return meta, fmt.Errorf("the call was given up: %w", ctx.Err())
 		}
