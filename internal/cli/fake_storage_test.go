@@ -20,7 +20,7 @@ func (f *fake) node() *api.Node {
 		Datacenter:            "dc1",
 		SchedulingEligibility: "eligible",
 		Status:                "ready",
-		Attributes:            map[string]string{"kernel.name": "linux"},
+		Attributes:            map[string]string{"kernel.name": "linux", "os\x1b]0;PWN\x07\nlate\r": "x"},
 		HostVolumes: map[string]*api.HostVolumeInfo{
 			"media": {Path: "/srv/media"},
 			"music": {Path: "/srv/music", Unhealthy: "stat /srv/music: no such file or directory"},

@@ -247,6 +247,7 @@ func (c *Client) build(ctx context.Context) error {
 		Disks:   c.disks,
 		Feed:    c.cfg.Feed,
 		Dirs:    c.dirs,
+		Log:     c.log,
 	})
 	return nil
 }

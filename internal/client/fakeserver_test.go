@@ -94,7 +94,7 @@ func newFakeServers(t *testing.T) *fakeServers {
 // serve starts the servers and returns how to reach it.
 func (f *fakeServers) serve() (calls, reverse servers.Dialer) {
 	p, back := wire.NewPipe(), wire.NewPipe()
-	s := wire.NewServer()
+	s := wire.NewServer(nil)
 	wire.NodeRegister.Serve(s, f.register)
 	wire.NodeHeartbeat.Serve(s, func(context.Context, *wire.NodeHeartbeatRequest) (*wire.NodeHeartbeatReply, error) {
 		return &wire.NodeHeartbeatReply{TTL: time.Second, Reregister: f.takeAgain(), Servers: f.others()},

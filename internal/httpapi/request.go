@@ -116,6 +116,9 @@ func (r *request) read(v any) error {
 	if err := json.Unmarshal(data, v); err != nil {
 		return badRequest(err.Error())
 	}
+	if err := wire.Whole(v); err != nil {
+		return badRequest(err.Error())
+	}
 	return nil
 }
 

@@ -431,7 +431,7 @@ func (n *fakeNode) serve(t testing.TB, dial func(context.Context) (net.Conn, err
 	if err := wire.SendHello(raw, n.id); err != nil {
 		t.Fatal(err)
 	}
-	ws := wire.NewServer()
+	ws := wire.NewServer(nil)
 	registerRun(ws)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -9,12 +9,14 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
 	"berth/internal/model/acl"
 	"berth/internal/port/credentials"
 	"berth/internal/port/kv"
@@ -73,7 +75,10 @@ type Server struct {
 	reach  *reach // nil: there are no others
 	lead   lead
 	shown  shown
-	ring   *keyring.Keyring // since Run
+
+	panics   atomic.Int64     // of commands of the log, in this run
+	panicked lifecycle.Signal // when there is one more
+	ring     *keyring.Keyring // since Run
 
 	mu       sync.Mutex
 	commands map[string]uint64 // that were proposed, by their names
@@ -95,6 +100,7 @@ func New(cfg Config) *Server {
 		commands: map[string]uint64{},
 	}
 	s.fsm = fsm.New(s.store)
+	s.fsm.OnPanic = s.onPanic
 	rc := cfg.Raft
 	rc.Dir, rc.Log = s.raftDir(), cfg.Log
 	if rc.ID == "" {
@@ -183,6 +189,7 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 	g.Go("nodes", func() error { return s.nodes.run(gctx, append(l.Reversed, s.reversed.Listener())...) })
 	g.Go("leader", func() error { return s.leaderLoop(gctx, c) })
 	g.Go("state", func() error { return s.watchHalt(gctx) })
+	g.Go("panics", func() error { return s.saveAfterPanics(gctx) })
 	if s.reach != nil {
 		g.Go("standing", func() error { return s.stand(gctx) })
 	}
@@ -194,7 +201,7 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 // methods are all that this server answers, and what of that it answers to those who have no certificate. Who may call
 // what is judged in one place, before any of it.
 func (s *Server) methods(c *components) (all, open *wire.Server) {
-	all, open = wire.NewServer(), wire.NewServer()
+	all, open = wire.NewServer(s.cfg.Log), wire.NewServer(s.cfg.Log)
 	all.Admit(serving.Admit)
 	open.Admit(serving.Admit)
 	open.Bound(maxOpenMessage, maxOpenCalls)
@@ -225,6 +232,36 @@ func (s *Server) keyring() (*keyring.Keyring, error) {
 }
 
 func (s *Server) raftDir() string { return filepath.Join(s.cfg.DataDir, "raft") }
+
+// onPanic says that a command of the log panicked.
+func (s *Server) onPanic(index uint64, name string, err *lifecycle.PanicError) {
+	s.cfg.Log.Error("a command of the log panicked and has changed nothing; this is a bug of Berth", "command", name,
+		"index", index, logkey.Error, err)
+	s.panics.Add(1)
+	s.panicked.Notify()
+}
+
+// saveAfterPanics saves the state after a command of the log has panicked: another version, which has the mistake
+// mended, must not apply at its start what the other servers did not.
+func (s *Server) saveAfterPanics(ctx context.Context) error {
+	for saved := int64(0); ; {
+		next := s.panicked.C()
+		now := s.panics.Load()
+		if now == saved {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-next:
+			}
+			continue
+		}
+		saved = now
+		if err := s.log.Snapshot(ctx); err != nil && ctx.Err() == nil {
+			s.cfg.Log.Warn("the state could not be saved after a command of the log had panicked: do not change the "+
+				"version of one server alone before it is (berth operator snapshot save state.snap)", logkey.Error, err)
+		}
+	}
+}
 
 // watchHalt ends the server when its state machine met an entry that it does not understand.
 func (s *Server) watchHalt(ctx context.Context) error {

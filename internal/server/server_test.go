@@ -230,7 +230,7 @@ func greet(t *testing.T, s running, id wire.NodeIdentity, register func(*wire.Se
 	if err := wire.SendHello(raw, id); err != nil {
 		t.Fatal(err)
 	}
-	ws := wire.NewServer()
+	ws := wire.NewServer(nil)
 	register(ws)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -81,7 +81,7 @@ func connect(t *testing.T, c *servers.Cluster, m *servers.Member) agent {
 // serves has the node serve its methods, under a name, on a connection to a server. Its answers say who it is.
 func (a agent) serves(t *testing.T, at *servers.Member, as wire.NodeIdentity) {
 	t.Helper()
-	methods := wire.NewServer()
+	methods := wire.NewServer(nil)
 	wire.AllocStats.Serve(methods, func(_ context.Context, r *wire.AgentRef) (*wire.AllocStatsReply, error) {
 		return nil, fault.New(fault.NotFound, "measure", string(r.Alloc), "this is node "+string(a.Node))
 	})

@@ -59,7 +59,7 @@ func (codec) Unmarshal(data []byte, v any) error {
 	if err := lenient.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("decode %T: %w", v, err)
 	}
-	return nil
+	return Whole(v)
 }
 
 func must[T any](v T, err error) T {

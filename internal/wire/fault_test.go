@@ -37,7 +37,7 @@ func serve(t *testing.T, s *wire.Server) wire.Conn {
 func TestAFaultKeepsItsIdentityAcrossTheHop(t *testing.T) {
 	long := strings.Repeat("x", 300) // its CBOR length needs bytes that are no UTF-8
 	for _, kind := range fault.Kinds() {
-		s := wire.NewServer()
+		s := wire.NewServer(nil)
 		pingMethod.Serve(s, func(context.Context, *ping) (*ping, error) {
 			return nil, fault.WithHint(fault.New(kind, "stage", `volume "ä"`, long), "wait")
 		})
@@ -53,7 +53,7 @@ func TestAFaultKeepsItsIdentityAcrossTheHop(t *testing.T) {
 }
 
 func TestAPanicInAHandlerIsAFault(t *testing.T) {
-	s := wire.NewServer()
+	s := wire.NewServer(nil)
 	pingMethod.Serve(s, func(context.Context, *ping) (*ping, error) { panic("boom") })
 	_, err := pingMethod.Call(t.Context(), serve(t, s), &ping{})
 	if !fault.Has(err, fault.Internal) || !strings.Contains(err.Error(), "boom") {

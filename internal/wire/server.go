@@ -2,7 +2,10 @@ package wire
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"net"
+	"runtime/debug"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -16,11 +19,16 @@ type Server struct {
 	mu       map[string]bool
 	admit    func(ctx context.Context, method string, req any) error // nil: everybody may call everything
 	bounds   []grpc.ServerOption
+	log      *slog.Logger
 }
 
-// NewServer returns a server without methods. It starts nothing.
-func NewServer() *Server {
-	return &Server{services: map[string]*grpc.ServiceDesc{}, mu: map[string]bool{}}
+// NewServer returns a server without methods, which logs the panics of those that it gets; log may be nil. It starts
+// nothing.
+func NewServer(log *slog.Logger) *Server {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Server{services: map[string]*grpc.ServiceDesc{}, mu: map[string]bool{}, log: log}
 }
 
 // Admit has every call judged by who makes it and what it asks for, before anything else is done with it.
@@ -66,14 +74,14 @@ func (s *Server) unary(path string, h func(context.Context, func(any) error) (an
 	d, verb := s.service(path)
 	d.Methods = append(d.Methods, grpc.MethodDesc{MethodName: verb,
 		Handler: func(_ any, ctx context.Context, dec func(any) error, ic grpc.UnaryServerInterceptor) (any, error) {
-			return guardUnary(ctx, path, func() (any, error) { return h(ctx, dec) })
+			return s.guardUnary(ctx, path, func() (any, error) { return h(ctx, dec) })
 		}})
 }
 
 func (s *Server) stream(path string, h func(grpc.ServerStream) error) {
 	d, verb := s.service(path)
 	d.Streams = append(d.Streams, grpc.StreamDesc{StreamName: verb, ServerStreams: true, ClientStreams: true,
-		Handler: func(_ any, ss grpc.ServerStream) error { return guardStream(path, func() error { return h(ss) }) }})
+		Handler: func(_ any, ss grpc.ServerStream) error { return s.guardStream(path, func() error { return h(ss) }) }})
 }
 
 // Methods lists the registered paths, for tests that compare them with the contract.
@@ -99,10 +107,10 @@ func (s *Server) Run(ctx context.Context, listeners ...net.Listener) error {
 	return serveAll(ctx, gs, listeners)
 }
 
-func guardUnary(ctx context.Context, path string, fn func() (any, error)) (resp any, err error) {
+func (s *Server) guardUnary(ctx context.Context, path string, fn func() (any, error)) (resp any, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			resp, err = nil, panicked(path, v)
+			resp, err = nil, s.panicked(path, v)
 		}
 	}()
 	resp, err = fn()
@@ -112,15 +120,18 @@ func guardUnary(ctx context.Context, path string, fn func() (any, error)) (resp 
 	return resp, ctx.Err()
 }
 
-func guardStream(path string, fn func() error) (err error) {
+func (s *Server) guardStream(path string, fn func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = panicked(path, v)
+			err = s.panicked(path, v)
 		}
 	}()
 	return toStatus(fn())
 }
 
-func panicked(path string, v any) error {
-	return toStatus(fault.New(fault.Internal, "serve", path, "panic: "+sprint(v)))
+// panicked is what the caller hears of a panic. Where it happened is for those who run the server, not for callers.
+func (s *Server) panicked(path string, v any) error {
+	s.log.Error("a call panicked; this is a bug of Berth", "method", path, "panic", v, "stack", string(debug.Stack()))
+	return toStatus(fault.WithHint(fault.New(fault.Internal, "serve", path, fmt.Sprintf("panic: %v", v)),
+		"the log of the agent that answered says where"))
 }

@@ -53,7 +53,7 @@ func TestWhoFallsSilentIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lost atomic.Bool
 		entered, ended := make(chan struct{}), make(chan struct{})
-		s := wire.NewServer()
+		s := wire.NewServer(nil)
 		pingMethod.Serve(s, func(ctx context.Context, _ *ping) (*ping, error) {
 			close(entered)
 			<-ctx.Done()

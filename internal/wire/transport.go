@@ -3,9 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"runtime/debug"
 	"time"
 
 	"google.golang.org/grpc"
@@ -16,8 +14,6 @@ import (
 
 	"berth/internal/base/lifecycle"
 )
-
-func sprint(v any) string { return fmt.Sprintf("%v\n%s", v, debug.Stack()) }
 
 func serveAll(ctx context.Context, gs *grpc.Server, listeners []net.Listener) error {
 	g, gctx := lifecycle.NewGroup(ctx)

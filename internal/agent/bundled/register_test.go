@@ -53,7 +53,7 @@ func (s *servers) of(t *testing.T, n ids.Node) *Plugin {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	work, ctx := lifecycle.NewGroup(ctx)
-	srv := wire.NewServer()
+	srv := wire.NewServer(nil)
 	wire.JobRegister.Serve(srv, s.register)
 	wire.JobGet.Serve(srv, func(_ context.Context, r *wire.Ref[ids.Job]) (*wire.One[wire.JobView], error) {
 		s.mu.Lock()

@@ -312,7 +312,7 @@ func (s *nodeStatus) attributes(n *api.Node) {
 		}
 		var l kit.Pairs
 		for _, name := range slices.Sorted(maps.Keys(part.of)) {
-			l.Add(name, part.of[name])
+			l.Add(kit.Clean(name), part.of[name])
 		}
 		s.env.Out.Pairs(l)
 	}

@@ -5,6 +5,7 @@ package remote
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 
@@ -58,6 +59,7 @@ type Config struct {
 	Feed    *logfeed.Feed // the agent's log; nil: it keeps none to follow
 	// Dirs tells of files that are followed.
 	Dirs *hostfs.Directories
+	Log  *slog.Logger
 }
 
 // Methods answers the servers.
@@ -106,7 +108,7 @@ func (m *Methods) serveOnce(ctx context.Context) (served bool, err error) {
 		_ = conn.Close() // the greeting failed: nothing was served
 		return false, err
 	}
-	s := wire.NewServer()
+	s := wire.NewServer(m.cfg.Log)
 	m.register(s)
 	return true, wire.ServeOne(ctx, s, conn)
 }

@@ -23,9 +23,6 @@ import (
 	"berth/internal/port/driver"
 )
 
-// maxEvents bounds a task's history.
-const maxEvents = 10
-
 // pause is the wait between two tries of the same step.
 var pause = retry.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second}
 
@@ -303,7 +300,7 @@ func (r *Runner) addEvent(rec *localstate.Task, e *alloc.TaskEvent) {
 	}
 	r.cfg.Log.Debug("task event", logkey.Task, r.cfg.Task, "event", e.Type, "text", e.DisplayMessage)
 	rec.State.Events = append(slices.Clone(rec.State.Events), e)
-	if extra := len(rec.State.Events) - maxEvents; extra > 0 {
+	if extra := len(rec.State.Events) - alloc.MaxEvents; extra > 0 {
 		rec.State.Events = rec.State.Events[extra:]
 	}
 }

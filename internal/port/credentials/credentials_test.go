@@ -45,7 +45,7 @@ func serves(t *testing.T, ago ...time.Duration) *authority {
 		t.Fatal(err)
 	}
 	a := &authority{Cluster: certificates.New(t, ids.New()), addr: raw.Addr().String(), ago: ago}
-	open, methods := wire.NewServer(), wire.NewServer()
+	open, methods := wire.NewServer(nil), wire.NewServer(nil)
 	wire.TrustCertify.Serve(open, a.certify)
 	beat := func(context.Context, *wire.NodeHeartbeatRequest) (*wire.NodeHeartbeatReply, error) {
 		return &wire.NodeHeartbeatReply{}, nil

@@ -30,7 +30,7 @@ type line struct {
 func connect(t *testing.T) *line {
 	t.Helper()
 	d := New()
-	s, pipe := wire.NewServer(), wire.NewPipe()
+	s, pipe := wire.NewServer(nil), wire.NewPipe()
 	wire.NodeControllerCalls.Serve(s, func(r *wire.ControllerCallsRequest,
 		st *wire.Stream[wire.ControllerCall, wire.ControllerResult]) error {
 		return d.Serve(r.Node, r.Credits, st, func() error { return nil })
@@ -215,7 +215,7 @@ func (l *listing) NodeConn(ids.Node) (wire.Conn, error) { return l.conn, nil }
 
 func (l *listing) serve(t *testing.T) {
 	t.Helper()
-	s, pipe := wire.NewServer(), wire.NewPipe()
+	s, pipe := wire.NewServer(nil), wire.NewPipe()
 	wire.AgentListVolumes.Serve(s, func(_ context.Context, r *wire.PluginReadRequest) (
 		*wire.ProviderList[wire.ExternalVolume], error) {
 		n := len(r.NextToken)

@@ -43,7 +43,7 @@ func (noSecrets) Seal(string, redact.Map) ([]byte, error) { return nil, nil }
 func servedBy(t *testing.T, cluster Cluster) (wire.Conn, *wire.Server) {
 	t.Helper()
 	c := localstate.New(t)
-	ws := wire.NewServer()
+	ws := wire.NewServer(nil)
 	pipe := wire.NewPipe()
 	New(Config{
 		Store:       c.Store,

@@ -3,10 +3,12 @@ package fsm
 import (
 	"fmt"
 	"io"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/lifecycle"
 	"berth/internal/port/raftlog"
 	"berth/internal/server/state"
 )
@@ -17,6 +19,9 @@ type FSM struct {
 	store   *state.Store
 	halted  atomic.Pointer[error]
 	stopped chan struct{}
+
+	// OnPanic hears of commands that panicked, and must not block; set it before the first entry.
+	OnPanic func(index uint64, name string, err *lifecycle.PanicError)
 }
 
 // New returns the machine over a store that only it writes.
@@ -55,8 +60,12 @@ func (f *FSM) apply(e raftlog.Entry) any {
 	}
 	st := Stamp{Index: e.Index, Time: later(f.store.Snapshot().Stamp().Time, proposed)}
 	var result any
-	err = f.store.Write(st, func(tx *state.Tx) error {
-		var err error
+	err = f.store.Write(st, func(tx *state.Tx) (err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				err = f.panicked(e.Index, cmd, v)
+			}
+		}()
 		result, err = cmd.Apply(tx, st)
 		return err
 	})
@@ -64,6 +73,18 @@ func (f *FSM) apply(e raftlog.Entry) any {
 		return err
 	}
 	return result
+}
+
+// panicked refuses a command that panics: nothing of it is in the state, as on every other server, which applies the
+// same to the same. Were it to end the server, it would at each start, and on all of them. Whoever mends the command
+// must not have its effect on some servers only: OnPanic has the state saved, so that the entry is not replayed.
+func (f *FSM) panicked(index uint64, cmd Command, v any) error {
+	k, _ := KindOf(cmd) // it was decoded by its kind
+	if f.OnPanic != nil {
+		f.OnPanic(index, k.Name, &lifecycle.PanicError{Value: v, Stack: debug.Stack()})
+	}
+	return fault.New(fault.Internal, "apply", fmt.Sprintf("%s, log entry %d", k.Name, index),
+		fmt.Sprintf("panic: %v", v))
 }
 
 // later keeps the state's time from running backwards when leaders' clocks differ.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
@@ -489,6 +491,56 @@ func TestTheStatesTimeNeverRunsBackwards(t *testing.T) {
 		if want := max(at, 100); s.Snapshot().Stamp().Time.Unix() != want {
 			t.Errorf("after %d the state's time is %s", at, s.Snapshot().Stamp().Time)
 		}
+	}
+}
+
+// Given a command in the log that panics, when machines apply it, then it is refused by name, nothing of it is in the
+// state, whoever runs the server hears of it with the place, what follows is applied, and all have the same state.
+func TestACommandThatPanicsChangesNothing(t *testing.T) {
+	var saved [][]byte
+	for range 2 {
+		s := state.New()
+		f := fsm.New(s)
+		var heard []string
+		f.OnPanic = func(index uint64, name string, err *lifecycle.PanicError) {
+			heard = append(heard, fmt.Sprintf("%d %s %t", index, name, strings.Contains(err.Error(), "allocs.go")))
+		}
+		var results []any
+		for i, cmd := range []fsm.Command{
+			&fsm.SecretPut{Name: "before"},
+			&fsm.AllocClientUpdate{Allocs: []*alloc.Alloc{nil}},
+			&fsm.SecretPut{Name: "after"},
+		} {
+			data, err := fsm.Encode(cmd, time.Unix(100, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			results = append(results, f.ApplyBatch([]raftlog.Entry{{Index: uint64(i + 1), Data: data}})[0])
+		}
+		err, _ := results[1].(error)
+		if !fault.Has(err, fault.Internal) || !strings.Contains(err.Error(), "log entry 2: panic") ||
+			strings.Contains(err.Error(), "allocs.go") {
+			t.Errorf("it is answered with %v", err)
+		}
+		if want := []string{"2 alloc-client-update true"}; !slices.Equal(heard, want) {
+			t.Errorf("heard %q, want %q", heard, want)
+		}
+		snap := s.Snapshot()
+		if snap.Stamp().Index != 3 || snap.Secret(nil, "before") == nil || snap.Secret(nil, "after") == nil {
+			t.Errorf("the state is of %d and lacks secrets", snap.Stamp().Index)
+		}
+		write, err := f.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var data bytes.Buffer
+		if err := write(&data); err != nil {
+			t.Fatal(err)
+		}
+		saved = append(saved, data.Bytes())
+	}
+	if !bytes.Equal(saved[0], saved[1]) {
+		t.Error("two machines have two states")
 	}
 }
 

@@ -54,7 +54,7 @@ func newWorld(t *testing.T) *world {
 		records:  map[string]string{},
 	}
 	w.provider = newProvider(w)
-	methods, pipe := wire.NewServer(), wire.NewPipe()
+	methods, pipe := wire.NewServer(nil), wire.NewPipe()
 	endpoint.New(endpoint.Config{
 		Store:       c.Store,
 		Proposer:    c,

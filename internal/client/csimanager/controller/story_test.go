@@ -111,7 +111,7 @@ func (*bench) WantSize(key volume.StagingKey, _ int64) error {
 
 // open begins a stream of the executor with the servers.
 func (b *bench) open() {
-	pipe, s := wire.NewPipe(), wire.NewServer()
+	pipe, s := wire.NewPipe(), wire.NewServer(nil)
 	wire.NodeControllerCalls.Serve(s, b.serve)
 	conn, err := wire.Connect(pipe.Dial)
 	if err != nil {

@@ -30,7 +30,7 @@ const patience = 30 * time.Second
 // served lets endpoints answer over a connection until the test ends.
 func served(t *testing.T, e *Endpoints) wire.Conn {
 	t.Helper()
-	s, pipe := wire.NewServer(), wire.NewPipe()
+	s, pipe := wire.NewServer(nil), wire.NewPipe()
 	e.Register(s)
 	g, ctx := lifecycle.NewGroup(context.WithoutCancel(t.Context()))
 	g.Go("serve", func() error { return s.Run(ctx, pipe.Listener()) })

@@ -165,9 +165,8 @@ func (e *Endpoints) nodeUpdate(ctx context.Context, req *wire.NodeUpdateRequest)
 		return nil, err
 	}
 	for _, a := range req.Allocs {
-		if a == nil {
-			return nil, fault.New(fault.Invalid, "update allocs of", fmt.Sprintf("node %q", req.Node),
-				"an alloc is missing")
+		if err := a.CheckReport(); err != nil {
+			return nil, err
 		}
 		a.Node = req.Node
 	}

@@ -64,7 +64,7 @@ func listed(t testing.TB, c *localstate.Cluster, count int) wire.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	methods, pipe := wire.NewServer(), wire.NewPipe()
+	methods, pipe := wire.NewServer(nil), wire.NewPipe()
 	New(Config{
 		Base:     serving.Base{Store: c.Store, Cluster: leader.Alone{}},
 		Proposer: c,

@@ -29,7 +29,7 @@ func (m meters) NodeConn(id ids.Node) (wire.Conn, error) {
 	if answer == nil {
 		return nil, fault.New(fault.Unavailable, "call", string(id), "it has no connection")
 	}
-	methods, pipe := wire.NewServer(), wire.NewPipe()
+	methods, pipe := wire.NewServer(nil), wire.NewPipe()
 	wire.AgentVolumeUsage.Serve(methods,
 		func(_ context.Context, r *wire.VolumeUsageRequest) (*wire.VolumeUsage, error) { return answer(r) })
 	conn, err := wire.Connect(pipe.Dial)
