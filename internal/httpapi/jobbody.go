@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"berth/api"
@@ -25,9 +26,6 @@ func (s *Server) readJob(r *request, j *api.Job, unknown []jobjson.Unknown, aske
 	if asked != "" && *j.ID != asked {
 		return nil, nil, badRequest("Job ID does not match")
 	}
-	if errs := jobrules.Nulls(j); len(errs) > 0 {
-		return nil, nil, &jobfindings.Error{Findings: errs, Status: badRequest("")}
-	}
 	unbuilt := support.Unsupported(j)
 	warnings := jobjson.Ignored(unknown)
 	for _, f := range support.Ignored(j) {
@@ -43,33 +41,30 @@ func (s *Server) readJob(r *request, j *api.Job, unknown []jobjson.Unknown, aske
 		return nil, nil, noRegion()
 	}
 	jobrules.Canonicalize(j, s.cfg.Region, ns)
+	errs := jobrules.Validate(j)
+	malformed := jobrules.DropNulls(j)
 	out := convert.ToJob(j)
-	// Before what takes longer the more there is.
-	if errs := rows(out.Excesses(), func(e *job.Excess) error { return e }); len(errs) > 0 {
-		return nil, nil, &jobfindings.Error{Findings: append(notBuilt(unbuilt), errs...), Status: badRequest("")}
-	}
-	if errs := append(notBuilt(unbuilt), jobrules.Validate(j)...); len(errs) > 0 {
-		return nil, nil, s.refused(r, out, unbuilt, errs)
-	}
+	excess := rows(out.Excesses(), func(e *job.Excess) error { return e })
+	errs = slices.Concat(notBuilt(unbuilt), excess, errs)
 	if out.Namespace == ids.ReservedNamespace {
-		denied := fault.New(fault.Denied, "register", fmt.Sprintf("job %q", out.ID),
-			`the namespace "berth" holds Berth's own jobs`)
-		return nil, nil, fault.WithHint(denied, "use another namespace")
+		denied := fault.WithHint(fault.New(fault.Denied, "register", fmt.Sprintf("job %q", out.ID),
+			`the namespace "berth" holds Berth's own jobs`), "use another namespace")
+		if len(errs) == 0 {
+			return nil, nil, denied
+		}
+		errs = append(errs, denied)
+	}
+	if len(errs) > 0 {
+		all := jobfindings.Whole(r.Context(), s.cfg.Servers, out, errs)
+		if len(all.Findings) == len(unbuilt) { // it is said in the form that clients know for it
+			return nil, nil, badRequest(strings.Join(rows(unbuilt, support.Field.String), "; "))
+		}
+		if len(unbuilt)+len(excess) > 0 || malformed {
+			all.Status = badRequest("")
+		}
+		return nil, nil, all
 	}
 	return out, append(warnings, jobrules.Warnings(j)...), nil
-}
-
-// refused is all that is wrong with a job. Where that is only what is not built, it is said in the form that clients
-// know for it.
-func (s *Server) refused(r *request, j *job.Job, unbuilt []support.Field, own []error) error {
-	all := jobfindings.Whole(r.Context(), s.cfg.Servers, j, own)
-	if len(all.Findings) == len(unbuilt) {
-		return badRequest(strings.Join(rows(unbuilt, support.Field.String), "; "))
-	}
-	if len(unbuilt) > 0 {
-		all.Status = badRequest("")
-	}
-	return all
 }
 
 func notBuilt(fields []support.Field) []error {

@@ -26,18 +26,27 @@ func JobShape(j *job.Job) error {
 	case j.Namespace == "" || j.Namespace == wire.AllNamespaces:
 		return fault.New(fault.Invalid, "", fmt.Sprintf("job %q", j.ID), "it names no namespace")
 	}
-	if err := ids.ValidJob(string(j.ID)); err != nil {
-		return fault.Wrap(err, fault.Invalid, "", fmt.Sprintf("job id %q", j.ID))
-	}
-	return bounded(j)
+	err := ids.ValidJob(string(j.ID))
+	return errors.Join(fault.Wrap(err, fault.Invalid, "", fmt.Sprintf("job id %q", j.ID)), bounded(j))
 }
 
 func bounded(j *job.Job) error {
 	var errs []error
 	for _, e := range j.Excesses() {
-		errs = append(errs, e)
+		errs = append(errs, fault.Wrap(e, fault.Invalid, "register", fmt.Sprintf("job %q", j.ID)))
 	}
-	return fault.Wrap(errors.Join(errs...), fault.Invalid, "register", fmt.Sprintf("job %q", j.ID))
+	return errors.Join(errs...)
+}
+
+// Findings lists all that is wrong with a job, its name first. What is beyond a bound is not looked at: who asks cuts
+// the job first, to hear of the rest.
+func Findings(s *state.Snap, j *job.Job) (warnings []string, findings []error) {
+	shape := Each(JobShape(j))
+	if len(shape) > 0 && (j == nil || ids.ValidJob(string(j.ID)) == nil || len(shape) > 1) {
+		return nil, shape
+	}
+	warnings, err := Job(s, j)
+	return warnings, append(shape, Each(err)...)
 }
 
 // KeptCounts refuses a registration that would take over counts beyond a bound, which a version from before it may
