@@ -69,10 +69,14 @@ func Whole(ctx context.Context, servers wire.Conn, j *job.Job, own []error) *Err
 	return out
 }
 
-// judgeable is a copy of a job within its bounds, without what the rules of the surface refuse and servers would refuse again: ways to use
-// a volume that there are not become one that there is, and volumes without a proper name are left out.
+// judgeable is a copy of a job within its bounds, without what the rules of the surface refuse and servers would refuse
+// again: ways to use a volume that there are not become one that there is, volumes without a proper name are left out,
+// and who names no namespace means the usual one.
 func judgeable(j *job.Job) *job.Job {
 	c := j.Within()
+	if c.Namespace == wire.AllNamespaces {
+		c.Namespace = ids.DefaultNamespace
+	}
 	for _, g := range c.TaskGroups {
 		all := g.Volumes
 		g.Volumes = map[string]*job.VolumeRequest{}

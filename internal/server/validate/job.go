@@ -18,16 +18,17 @@ import (
 	"berth/internal/wire"
 )
 
-// JobShape refuses a job without a proper name, and one that passes a bound.
+// JobShape refuses a job without a proper name, first, without a namespace, and one that passes a bound.
 func JobShape(j *job.Job) error {
-	switch {
-	case j == nil:
+	if j == nil {
 		return fault.New(fault.Invalid, "", "", "Job must be specified")
-	case j.Namespace == "" || j.Namespace == wire.AllNamespaces:
-		return fault.New(fault.Invalid, "", fmt.Sprintf("job %q", j.ID), "it names no namespace")
 	}
 	err := ids.ValidJob(string(j.ID))
-	return errors.Join(fault.Wrap(err, fault.Invalid, "", fmt.Sprintf("job id %q", j.ID)), bounded(j))
+	errs := []error{fault.Wrap(err, fault.Invalid, "", fmt.Sprintf("job id %q", j.ID))}
+	if j.Namespace == "" || j.Namespace == wire.AllNamespaces {
+		errs = append(errs, fault.New(fault.Invalid, "", fmt.Sprintf("job %q", j.ID), "it names no namespace"))
+	}
+	return errors.Join(append(errs, bounded(j))...)
 }
 
 func bounded(j *job.Job) error {
@@ -42,7 +43,8 @@ func bounded(j *job.Job) error {
 // the job first, to hear of the rest.
 func Findings(s *state.Snap, j *job.Job) (warnings []string, findings []error) {
 	shape := Each(JobShape(j))
-	if len(shape) > 0 && (j == nil || ids.ValidJob(string(j.ID)) == nil || len(shape) > 1) {
+	judged := len(shape) == 0 || len(shape) == 1 && j != nil && ids.ValidJob(string(j.ID)) != nil
+	if !judged {
 		return nil, shape
 	}
 	warnings, err := Job(s, j)
