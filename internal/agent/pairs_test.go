@@ -131,7 +131,8 @@ var meaningless = map[[2]string]string{
 // TestTwoWrongValuesComeInOneAnswer: given the configuration of an agent with a server, and of one without, and each
 // pair of the values that cannot be, when it is read, then one answer names both.
 func TestTwoWrongValuesComeInOneAnswer(t *testing.T) {
-	dir, true, pairs := t.TempDir(), "true", 0
+	const on = "true"
+	dir, pairs := t.TempDir(), 0
 	if err := os.Symlink("nothing", filepath.Join(dir, "dangling")); err != nil {
 		t.Fatal(err)
 	}
@@ -139,8 +140,8 @@ func TestTwoWrongValuesComeInOneAnswer(t *testing.T) {
 		base lines
 		all  []wrong
 	}{
-		{lines{"data_dir": `"/var/lib/berth-of-a-test"`, "server/enabled": true, "client/enabled": true}, ofServers},
-		{lines{"data_dir": `"/var/lib/berth-of-a-test"`, "client/enabled": true, "client/servers": `["s"]`}, ofNodes},
+		{lines{"data_dir": `"/var/lib/berth-of-a-test"`, "server/enabled": on, "client/enabled": on}, ofServers},
+		{lines{"data_dir": `"/var/lib/berth-of-a-test"`, "client/enabled": on, "client/servers": `["s"]`}, ofNodes},
 	} {
 		said := func(all ...wrong) string {
 			s := maps.Clone(c.base)
@@ -161,7 +162,8 @@ func TestTwoWrongValuesComeInOneAnswer(t *testing.T) {
 				t.Errorf("%v: %q is not said of it alone: %s", a.set, a.says, text)
 			}
 			for _, b := range c.all[i+1:] {
-				if slices.ContainsFunc(slices.Collect(maps.Keys(a.set)), func(at string) bool { return b.set[at] != "" }) {
+				same := func(at string) bool { return b.set[at] != "" }
+				if slices.ContainsFunc(slices.Collect(maps.Keys(a.set)), same) {
 					continue // there is but one value
 				}
 				if pairs++; testing.Short() && pairs%7 > 0 {

@@ -61,7 +61,8 @@ func (b *Block) Check() error {
 	}
 	var errs []error
 	if b.Path != "" && !filepath.IsAbs(b.Path) {
-		errs = append(errs, bad("path "+b.Path, "it must be absolute", "leave it out for audit/audit.log below data_dir"))
+		errs = append(errs,
+			bad("path "+b.Path, "it must be absolute", "leave it out for audit/audit.log below data_dir"))
 	}
 	if b.RotateBytes != nil && *b.RotateBytes < 1<<16 {
 		errs = append(errs,

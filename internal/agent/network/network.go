@@ -128,15 +128,18 @@ func (w Ways) Check() error {
 	r.add(!w.Server && len(w.Servers) == 0, "client servers", "this agent has no server, and names none",
 		`write client { servers = ["10.0.0.1:4647"] }, with the address of a server; or server { enabled = true }`)
 	r.add(w.Server && (len(w.Servers) > 0 || w.TokenFile != ""), "client servers and join_token_file",
-		"the node of this agent has a server in the agent itself", "leave them out, or write server { enabled = false }")
+		"the node of this agent has a server in the agent itself",
+		"leave them out, or write server { enabled = false }")
 	r.add(!w.Server && w.Words, "api token_file and unsafe_open",
 		"this agent has no server, and servers do not take a node's word for who somebody is",
 		"leave them out: on this machine show a token of access control lists")
 	r.add(!w.Server && w.LocalCSI, "client local_csi",
 		"the bundled storage plugin runs beside a server only, for now",
 		"leave it out on this node, or run a storage plugin as a job")
-	r.add(!w.Server && w.Address != "", "addresses rpc", "an agent without a server listens for no nodes", "leave it out")
-	r.add(w.Dev && w.Address != "", "addresses rpc", "an agent to try out is for one machine", "leave -dev out, or this")
+	r.add(!w.Server && w.Address != "", "addresses rpc", "an agent without a server listens for no nodes",
+		"leave it out")
+	r.add(w.Dev && w.Address != "", "addresses rpc", "an agent to try out is for one machine",
+		"leave -dev out, or this")
 	r.add(w.Address != "" && net.ParseIP(w.Address) == nil, "addresses rpc "+w.Address, "it is no IP address",
 		`write rpc = "10.0.0.1", or "0.0.0.0" for all`)
 	r.add(w.Port < 1 || w.Port > 65535, "ports rpc", strconv.Itoa(w.Port)+" is not between 1 and 65535", "use 4647")
