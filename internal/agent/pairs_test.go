@@ -131,7 +131,7 @@ var meaningless = map[[2]string]string{
 // TestTwoWrongValuesComeInOneAnswer: given the configuration of an agent with a server, and of one without, and each
 // pair of the values that cannot be, when it is read, then one answer names both.
 func TestTwoWrongValuesComeInOneAnswer(t *testing.T) {
-	const on = "true"
+	const on, data = "true", `"/var/lib/berth-of-a-test"`
 	dir, pairs := t.TempDir(), 0
 	if err := os.Symlink("nothing", filepath.Join(dir, "dangling")); err != nil {
 		t.Fatal(err)
@@ -140,8 +140,8 @@ func TestTwoWrongValuesComeInOneAnswer(t *testing.T) {
 		base lines
 		all  []wrong
 	}{
-		{lines{"data_dir": `"/var/lib/berth-of-a-test"`, "server/enabled": on, "client/enabled": on}, ofServers},
-		{lines{"data_dir": `"/var/lib/berth-of-a-test"`, "client/enabled": on, "client/servers": `["s"]`}, ofNodes},
+		{lines{"data_dir": data, "server/enabled": on, "client/enabled": on}, ofServers},
+		{lines{"data_dir": data, "client/enabled": on, "client/servers": `["s"]`}, ofNodes},
 	} {
 		said := func(all ...wrong) string {
 			s := maps.Clone(c.base)
