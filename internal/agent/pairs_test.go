@@ -148,7 +148,8 @@ func TestTwoWrongValuesComeInOneAnswer(t *testing.T) {
 			for _, w := range all {
 				maps.Copy(s, w.set)
 			}
-			_, err := Parse([]string{"-config", write(t, dir, "a.hcl", strings.ReplaceAll(s.hcl(), "DIR", dir))}, io.Discard)
+			file := write(t, dir, "a.hcl", strings.ReplaceAll(s.hcl(), "DIR", dir))
+			_, err := Parse([]string{"-config", file}, io.Discard)
 			if err == nil {
 				return ""
 			}
