@@ -26,6 +26,7 @@ type variable struct {
 	defaults *typeexpr.Defaults
 	value    cty.Value // NilVal until one is known
 	from     hcl.Range // where the value was given
+	asked    bool      // somebody gave a value or a type; what is wrong with it has been said
 }
 
 // inputs resolves variables and locals of a document.
@@ -36,6 +37,7 @@ type inputs struct {
 	funcs  *hcl.EvalContext
 	vars   map[string]*variable
 	order  []string
+	lost   bool // a file of values could not be read
 }
 
 // newScope reads the variable, variables and locals blocks and gives back what expressions of the job may use.
@@ -54,7 +56,7 @@ func newScope(r *hclfile.Report, doc *hclfile.Source, cfg *ParseConfig, base *hc
 	for _, name := range in.order {
 		v := in.vars[name]
 		if v.value == cty.NilVal {
-			if !r.Failed() {
+			if !v.asked && !in.lost {
 				r.Add(v.rng,
 					"the variable %q has no value and no default; give one with -var %s=…, a -var-file or NOMAD_VAR_%s",
 					name, name, name)
@@ -134,11 +136,13 @@ func (in *inputs) declareBlock(b *hclsyntax.Block) {
 		typ, defaults, diags := typeexpr.TypeConstraintWithDefaults(a.Expr)
 		in.report.Diags(diags)
 		if diags.HasErrors() {
+			v.asked = true
 			return
 		}
 		v.typ, v.defaults = typ, defaults
 	}
 	if a := b.Body.Attributes["default"]; a != nil {
+		v.asked = true
 		if val, ok := in.constant().Value(in.report, in.doc, a.Expr); ok {
 			in.set(v, val, a.Expr.Range())
 		}
@@ -147,7 +151,7 @@ func (in *inputs) declareBlock(b *hclsyntax.Block) {
 
 func (in *inputs) declareMap(b *hclsyntax.Block) {
 	for _, a := range hclfile.SortedAttrs(b.Body) {
-		v := &variable{name: a.Name, rng: a.NameRange, typ: cty.DynamicPseudoType}
+		v := &variable{name: a.Name, rng: a.NameRange, typ: cty.DynamicPseudoType, asked: true}
 		if !in.add(v) {
 			continue
 		}
@@ -208,6 +212,7 @@ func (in *inputs) suggest(name string) string { return near.DidYouMean(name, in.
 // setText gives a variable a value that was written as text outside of any file: a plain text where the variable is
 // one, else an HCL expression.
 func (in *inputs) setText(v *variable, text, source string) {
+	v.asked = true
 	asText := v.typ == cty.String
 	if v.typ == cty.DynamicPseudoType {
 		asText = v.value == cty.NilVal || v.value.Type() == cty.String
@@ -238,9 +243,10 @@ func (in *inputs) setText(v *variable, text, source string) {
 }
 
 func (in *inputs) assignFile(f VarFile) {
-	src := f.Source
+	src, was := f.Source, in.lost
 	if src == nil {
 		var err error
+		in.lost = true // until it is read
 		if !in.cfg.AllowFileFunctions {
 			in.report.AddFile(f.Path, "variable files cannot be read here")
 			return
@@ -251,7 +257,7 @@ func (in *inputs) assignFile(f VarFile) {
 		}
 	}
 	doc := hclfile.Open(in.report, f.Path, src, hclfile.MaxSource, hclfile.QuotedNames{})
-	if doc == nil {
+	if in.lost = was || doc == nil; doc == nil {
 		return
 	}
 	for _, b := range doc.Body.Blocks {
@@ -265,6 +271,7 @@ func (in *inputs) assignFile(f VarFile) {
 			}
 			continue
 		}
+		v.asked = true
 		if val, ok := in.constant().Value(in.report, doc, a.Expr); ok {
 			in.set(v, val, a.Expr.Range())
 		}

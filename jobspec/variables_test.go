@@ -149,3 +149,28 @@ func problemText(err error) string {
 	}
 	return p[0].String()
 }
+
+// TestEveryVariableWithoutAValueIsNamed: given a file of variables of which several have no value and another has one
+// that does not fit, when it is read, then each is named at once; and none whose value stands in a file that cannot be
+// read.
+func TestEveryVariableWithoutAValueIsNamed(t *testing.T) {
+	source := []byte("variable \"a\" {}\nvariable \"b\" {}\nvariable \"n\" {\n  type = number\n}\njob \"j\" {}\n")
+	_, err := jobspec.Parse(jobspec.ParseConfig{Path: "j.hcl", Source: source, Vars: map[string]string{"n": "many"}})
+	if err == nil {
+		t.Fatal("it is read")
+	}
+	for _, want := range []string{`the variable "a" has no value`, `the variable "b" has no value`,
+		`the value of the variable "n" does not fit`} {
+		if strings.Count(err.Error(), want) != 1 {
+			t.Errorf("%q is not there once: %v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), `"n" has no value`) {
+		t.Errorf("a value that does not fit is none: %v", err)
+	}
+	unread := []jobspec.VarFile{{Path: "v.hcl", Source: []byte("a = (")}}
+	_, err = jobspec.Parse(jobspec.ParseConfig{Path: "j.hcl", Source: source, VarFiles: unread})
+	if err == nil || strings.Contains(err.Error(), "has no value") {
+		t.Errorf("of what a file that cannot be read says: %v", err)
+	}
+}

@@ -50,33 +50,36 @@ const maxSocketPath = 107
 // checkAPI refuses what cannot work, and reads the token.
 func (c *Config) checkAPI() error {
 	p := c.API
+	var errs []error
 	if p.Socket != "" {
-		switch p.Socket = filepath.Clean(p.Socket); {
-		case !filepath.IsAbs(p.Socket):
-			return bad("api socket "+p.Socket, "its path must be absolute", "write socket = \""+api.DefaultSocket+"\"")
-		case len(p.Socket) > maxSocketPath:
+		p.Socket = filepath.Clean(p.Socket)
+		if !filepath.IsAbs(p.Socket) {
+			errs = append(errs, bad("api socket "+p.Socket, "its path must be absolute",
+				"write socket = \""+api.DefaultSocket+"\""))
+		}
+		if len(p.Socket) > maxSocketPath {
 			why := fmt.Sprintf("its path has %d bytes, and the kernel takes %d", len(p.Socket), maxSocketPath)
-			return bad("api socket "+p.Socket, why, "choose a shorter path")
+			errs = append(errs, bad("api socket "+p.Socket, why, "choose a shorter path"))
 		}
 	}
 	for _, h := range p.AllowedHosts {
-		if err := access.CheckHost(h); err != nil {
-			return fault.Note(err, "configure", "api allowed_hosts "+strconv.Quote(h))
-		}
+		errs = append(errs, fault.Note(access.CheckHost(h), "configure", "api allowed_hosts "+strconv.Quote(h)))
 	}
-	switch {
-	case p.TokenFile == "":
-		return nil
-	case p.unsafeOpen():
+	if p.TokenFile == "" {
+		return errors.Join(errs...)
+	}
+	what := "api token_file " + p.TokenFile
+	if p.unsafeOpen() {
 		const why = "they contradict each other: one asks for a token, the other for none"
-		return bad("api token_file and unsafe_open", why, "keep token_file and leave unsafe_open out")
-	case !filepath.IsAbs(p.TokenFile):
-		what := "api token_file " + p.TokenFile
-		return bad(what, "its path must be absolute", "write token_file = \"/etc/berth/token\"")
+		errs = append(errs, bad("api token_file and unsafe_open", why, "keep token_file and leave unsafe_open out"))
+	}
+	if !filepath.IsAbs(p.TokenFile) {
+		errs = append(errs, bad(what, "its path must be absolute", "write token_file = \"/etc/berth/token\""))
+		return errors.Join(errs...)
 	}
 	token, err := access.ReadToken(p.TokenFile, os.Geteuid())
 	c.token = token
-	return fault.Note(err, "configure", "api token_file "+p.TokenFile)
+	return errors.Join(append(errs, fault.Note(err, "configure", what))...)
 }
 
 // servesPort tells whether the API has a port: for trying out, with access control lists, or with somebody's word on

@@ -60,7 +60,8 @@ func (c *Config) defaults() error {
 		}
 		c.Name = name
 	}
-	return c.resolve()
+	c.unresolved = c.resolve()
+	return nil
 }
 
 // usualDataDir is where an agent in service keeps its state if its configuration does not say. Only root has a usual
@@ -131,7 +132,7 @@ func (c *Config) checkTLS() error {
 // check refuses what cannot work, naming each setting, the reason and the way out. What is on the disk is looked at
 // when the settings are right.
 func (c *Config) check() error {
-	errs := []error{c.checkHalves(), c.checkData(), c.checkAddress()}
+	errs := []error{c.unresolved, c.checkHalves(), c.checkData(), c.checkAddress()}
 	if !slices.Contains(logLevels, c.LogLevel) {
 		errs = append(errs, bad("log_level "+c.LogLevel, "it is not known", "use trace, debug, info, warn or error"))
 	}
@@ -348,6 +349,7 @@ func validPort(p int) bool { return p >= 1 && p <= 65535 }
 // reservedPorts reads "22,80,8000-8010".
 func reservedPorts(list string) ([]int, error) {
 	var out []int
+	var errs []error
 	for _, ports := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' }) {
 		lo, hi, span := strings.Cut(ports, "-")
 		if !span {
@@ -356,12 +358,13 @@ func reservedPorts(list string) ([]int, error) {
 		a, err1 := strconv.Atoi(lo)
 		b, err2 := strconv.Atoi(hi)
 		if err1 != nil || err2 != nil || !validPort(a) || !validPort(b) || a > b {
-			return nil, bad("client reserved_ports", fmt.Sprintf("%q is no port and no range of ports", ports),
-				"write them like \"22,80,8000-8010\"")
+			errs = append(errs, bad("client reserved_ports", fmt.Sprintf("%q is no port and no range of ports", ports),
+				"write them like \"22,80,8000-8010\""))
+			continue
 		}
 		for p := a; p <= b; p++ {
 			out = append(out, p)
 		}
 	}
-	return out, nil
+	return out, errors.Join(errs...)
 }

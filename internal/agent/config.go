@@ -49,13 +49,14 @@ type Config struct {
 	Keyring    *KeyringBlock      `hcl:"keyring,block"`
 	TLS        *apitls.Block      `hcl:"tls,block"`
 
-	args      []string // by which it was read
-	dev       bool
-	tempDir   bool          // data_dir was made for this run and goes with it
-	portAsked bool          // somebody named the port of the API or its address
-	token     redact.Secret // of api token_file
-	recovery  keyring.Recovery
-	certs     *apitls.Certificates // of the port of the API; nil: it speaks no HTTPS
+	args       []string // by which it was read
+	unresolved error    // what keeps data_dir from being known by its kernel's path
+	dev        bool
+	tempDir    bool          // data_dir was made for this run and goes with it
+	portAsked  bool          // somebody named the port of the API or its address
+	token      redact.Secret // of api token_file
+	recovery   keyring.Recovery
+	certs      *apitls.Certificates // of the port of the API; nil: it speaks no HTTPS
 }
 
 // Ports on which the agent listens.

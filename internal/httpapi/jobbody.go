@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"berth/api"
@@ -12,6 +13,7 @@ import (
 	"berth/internal/httpapi/jobfindings"
 	"berth/internal/httpapi/jobrules"
 	"berth/internal/model/job"
+	"berth/internal/wire"
 	"berth/jobspec/jobjson"
 	"berth/jobspec/support"
 )
@@ -25,9 +27,6 @@ func (s *Server) readJob(r *request, j *api.Job, unknown []jobjson.Unknown, aske
 	if asked != "" && *j.ID != asked {
 		return nil, nil, badRequest("Job ID does not match")
 	}
-	if errs := jobrules.Nulls(j); len(errs) > 0 {
-		return nil, nil, &jobfindings.Error{Findings: errs, Status: badRequest("")}
-	}
 	unbuilt := support.Unsupported(j)
 	warnings := jobjson.Ignored(unknown)
 	for _, f := range support.Ignored(j) {
@@ -39,37 +38,40 @@ func (s *Server) readJob(r *request, j *api.Job, unknown []jobjson.Unknown, aske
 	} else if j.Namespace != nil && *j.Namespace != "" && ids.Namespace(*j.Namespace) != ns {
 		j.Namespace = nil // the query beats the body
 	}
-	if j.Region != nil && *j.Region != "" && *j.Region != "global" && *j.Region != s.cfg.Region {
-		return nil, nil, noRegion()
-	}
 	jobrules.Canonicalize(j, s.cfg.Region, ns)
+	errs, misplaced := jobrules.Validate(j), s.misplaced(j)
+	malformed := jobrules.DropNulls(j)
 	out := convert.ToJob(j)
-	// Before what takes longer the more there is.
-	if errs := rows(out.Excesses(), func(e *job.Excess) error { return e }); len(errs) > 0 {
-		return nil, nil, &jobfindings.Error{Findings: append(notBuilt(unbuilt), errs...), Status: badRequest("")}
+	excess := rows(out.Excesses(), func(e *job.Excess) error { return e })
+	if errs = slices.Concat(notBuilt(unbuilt), excess, errs, misplaced); len(errs) == 0 {
+		return out, append(warnings, jobrules.Warnings(j)...), nil
 	}
-	if errs := append(notBuilt(unbuilt), jobrules.Validate(j)...); len(errs) > 0 {
-		return nil, nil, s.refused(r, out, unbuilt, errs)
-	}
-	if out.Namespace == ids.ReservedNamespace {
-		denied := fault.New(fault.Denied, "register", fmt.Sprintf("job %q", out.ID),
-			`the namespace "berth" holds Berth's own jobs`)
-		return nil, nil, fault.WithHint(denied, "use another namespace")
-	}
-	return out, append(warnings, jobrules.Warnings(j)...), nil
-}
-
-// refused is all that is wrong with a job. Where that is only what is not built, it is said in the form that clients
-// know for it.
-func (s *Server) refused(r *request, j *job.Job, unbuilt []support.Field, own []error) error {
-	all := jobfindings.Whole(r.Context(), s.cfg.Servers, j, own)
-	if len(all.Findings) == len(unbuilt) {
-		return badRequest(strings.Join(rows(unbuilt, support.Field.String), "; "))
-	}
-	if len(unbuilt) > 0 {
+	all := jobfindings.Whole(r.Context(), s.cfg.Servers, out, errs)
+	switch n := len(all.Findings); {
+	case n == 1 && len(misplaced) == 1:
+		return nil, nil, misplaced[0]
+	case n == len(unbuilt): // it is said in the form that clients know for it
+		return nil, nil, badRequest(strings.Join(rows(unbuilt, support.Field.String), "; "))
+	case len(unbuilt)+len(excess) > 0 || malformed:
 		all.Status = badRequest("")
 	}
-	return all
+	return nil, nil, all
+}
+
+// misplaced refuses where a job is to run: each with the status that clients know for it.
+func (s *Server) misplaced(j *api.Job) (errs []error) {
+	if *j.Region != s.cfg.Region {
+		errs = append(errs, noRegion())
+	}
+	switch ids.Namespace(*j.Namespace) {
+	case wire.AllNamespaces:
+		errs = append(errs, fault.New(fault.Invalid, "", fmt.Sprintf("job %q", *j.ID), "it names no namespace"))
+	case ids.ReservedNamespace:
+		denied := fault.New(fault.Denied, "register", fmt.Sprintf("job %q", *j.ID),
+			`the namespace "berth" holds Berth's own jobs`)
+		errs = append(errs, fault.WithHint(denied, "use another namespace"))
+	}
+	return errs
 }
 
 func notBuilt(fields []support.Field) []error {

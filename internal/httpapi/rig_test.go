@@ -87,10 +87,13 @@ func (here) Parse(_ context.Context, req *sandbox.Request) (json.RawMessage, err
 }
 
 // newRig starts everything and ends it with the test.
-func newRig(t testing.TB) *rig {
+func newRig(t testing.TB) *rig { return newRigWith(t, func(*node.Node) {}) }
+
+// newRigWith starts everything with another node.
+func newRigWith(t testing.TB, change func(*node.Node)) *rig {
 	t.Helper()
 	s, conn := oneserver.Start(t)
-	n := joinNode(t, s.Reversed().Dial, conn)
+	n := joinNode(t, s.Reversed().Dial, conn, change)
 	servers := &counting{Conn: conn}
 	h := httpapi.New(httpapi.Config{
 		Servers: servers,
@@ -290,10 +293,13 @@ func testInfo(id ids.Node) *node.Node {
 }
 
 // joinNode registers the node and lets it live until the test ends.
-func joinNode(t testing.TB, dial func(context.Context) (net.Conn, error), conn wire.Conn) *fakeNode {
+func joinNode(
+	t testing.TB, dial func(context.Context) (net.Conn, error), conn wire.Conn, change func(*node.Node),
+) *fakeNode {
 	t.Helper()
 	id := wire.NodeIdentity{Node: ids.Node(ids.New()), Secret: wire.Secrets{Values: map[string]string{"id": ids.New()}}}
 	n := &fakeNode{id: id, info: testInfo(id.Node), failed: map[ids.Job]bool{"fails": true}}
+	change(n.info)
 	if _, err := wire.NodeRegister.Call(t.Context(), conn,
 		&wire.NodeRegisterRequest{NodeIdentity: id, Info: n.info}); err != nil {
 		t.Fatal(err)

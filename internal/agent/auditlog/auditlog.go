@@ -3,6 +3,7 @@
 package auditlog
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -55,17 +56,23 @@ func (b *Block) Check() error {
 	bad := func(what, why, hint string) error {
 		return fault.WithHint(fault.New(fault.Invalid, "configure", "audit "+what, why), hint)
 	}
-	switch {
-	case b == nil:
-	case b.Path != "" && !filepath.IsAbs(b.Path):
-		return bad("path "+b.Path, "it must be absolute", "leave it out for audit/audit.log below data_dir")
-	case b.RotateBytes != nil && *b.RotateBytes < 1<<16:
-		return bad("rotate_bytes", fmt.Sprintf("%d is less than 65536", *b.RotateBytes), "leave it out for 32 MiB")
-	case b.RotateMaxFiles != nil && (*b.RotateMaxFiles < 0 || *b.RotateMaxFiles > 10000):
-		return bad("rotate_max_files", fmt.Sprintf("%d is not between 0 and 10000", *b.RotateMaxFiles),
-			"leave it out for 10")
+	if b == nil {
+		return nil
 	}
-	return nil
+	var errs []error
+	if b.Path != "" && !filepath.IsAbs(b.Path) {
+		errs = append(errs,
+			bad("path "+b.Path, "it must be absolute", "leave it out for audit/audit.log below data_dir"))
+	}
+	if b.RotateBytes != nil && *b.RotateBytes < 1<<16 {
+		errs = append(errs,
+			bad("rotate_bytes", fmt.Sprintf("%d is less than 65536", *b.RotateBytes), "leave it out for 32 MiB"))
+	}
+	if b.RotateMaxFiles != nil && (*b.RotateMaxFiles < 0 || *b.RotateMaxFiles > 10000) {
+		errs = append(errs, bad("rotate_max_files", fmt.Sprintf("%d is not between 0 and 10000", *b.RotateMaxFiles),
+			"leave it out for 10"))
+	}
+	return errors.Join(errs...)
 }
 
 // Config is what the block says; the zero value says that there is no record.

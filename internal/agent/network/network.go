@@ -41,47 +41,53 @@ type Several struct {
 	Advertise string // where others reach it; empty: where it listens
 }
 
-// check refuses what cannot work of a server with a TLS port at an address.
-func (s Several) check(server bool, listens string) error {
-	joins := len(s.Join) > 0
-	switch {
-	case !server && (joins || s.TokenFile != "" || s.Expect > 1 || s.Advertise != ""):
-		return refuse("server_join, join_token_file, bootstrap_expect and advertise", "this agent has no server",
-			"leave them out, or write server { enabled = true }")
-	case !server:
-	case joins && listens == "":
-		return refuse("server server_join", "the servers that it joins have to reach this one",
-			`write addresses { rpc = "10.0.0.1" }, with an address of this machine`)
-	case s.Expect > 1 && listens == "":
-		return refuse("server bootstrap_expect "+strconv.Itoa(s.Expect), "other servers have to reach this one",
-			`write addresses { rpc = "10.0.0.1" }, with an address of this machine`)
-	case s.Advertise != "" && listens == "":
-		return refuse("advertise rpc", "nothing listens there", `write addresses { rpc = "10.0.0.1" }, too`)
-	case joins && s.Advertise == "" && net.ParseIP(listens).IsUnspecified():
-		return refuse("addresses rpc "+listens, "other servers are told where this one is, and that is no address",
-			`write advertise { rpc = "10.0.0.1" }, with an address of this machine`)
-	case listens != "" && !trust.IsName(s.Name):
-		return refuse("name "+strconv.Quote(s.Name), "a server is named by letters, digits, dots, hyphens and "+
-			"underscores", "give the agent such a name, and the region")
-	case s.TokenFile != "" && !filepath.IsAbs(s.TokenFile):
-		return refuse("server join_token_file "+s.TokenFile, "its path must be absolute",
-			`write join_token_file = "/etc/berth/join-token"`)
-	case s.TokenFile != "" && !joins:
-		return refuse("server join_token_file", "the server joins nobody",
-			`write server_join { retry_join = ["10.0.0.1:4647"] }, or leave it out`)
+// refusals gathers what cannot work, each with the setting, the reason and the way out.
+type refusals []error
+
+func (r *refusals) add(applies bool, what, why, hint string) {
+	if applies {
+		*r = append(*r, refuse(what, why, hint))
 	}
-	if s.Advertise != "" && server {
+}
+
+// check refuses what cannot work of a server with a TLS port at an address.
+func (s Several) check(server bool, listens string) refusals {
+	const listen = `write addresses { rpc = "10.0.0.1" }, with an address of this machine`
+	joins := len(s.Join) > 0
+	var r refusals
+	if !server {
+		r.add(joins || s.TokenFile != "" || s.Expect > 1 || s.Advertise != "",
+			"server_join, join_token_file, bootstrap_expect and advertise", "this agent has no server",
+			"leave them out, or write server { enabled = true }")
+		return r
+	}
+	r.add(joins && listens == "", "server server_join", "the servers that it joins have to reach this one", listen)
+	r.add(s.Expect > 1 && listens == "", "server bootstrap_expect "+strconv.Itoa(s.Expect),
+		"other servers have to reach this one", listen)
+	r.add(s.Advertise != "" && listens == "", "advertise rpc", "nothing listens there",
+		`write addresses { rpc = "10.0.0.1" }, too`)
+	r.add(joins && s.Advertise == "" && net.ParseIP(listens).IsUnspecified(), "addresses rpc "+listens,
+		"other servers are told where this one is, and that is no address",
+		`write advertise { rpc = "10.0.0.1" }, with an address of this machine`)
+	r.add(listens != "" && !trust.IsName(s.Name), "name "+strconv.Quote(s.Name),
+		"a server is named by letters, digits, dots, hyphens and underscores",
+		"give the agent such a name, and the region")
+	r.add(s.TokenFile != "" && !filepath.IsAbs(s.TokenFile), "server join_token_file "+s.TokenFile,
+		"its path must be absolute", `write join_token_file = "/etc/berth/join-token"`)
+	r.add(s.TokenFile != "" && !joins, "server join_token_file", "the server joins nobody",
+		`write server_join { retry_join = ["10.0.0.1:4647"] }, or leave it out`)
+	if s.Advertise != "" {
 		if _, err := address(s.Advertise); err != nil {
-			return refuse("advertise rpc "+strconv.Quote(s.Advertise), err.Error(), `write "10.0.0.1:4647"`)
+			r.add(true, "advertise rpc "+strconv.Quote(s.Advertise), err.Error(), `write "10.0.0.1:4647"`)
 		}
 	}
 	for _, j := range s.Join {
 		if _, err := address(j); err != nil {
-			return refuse("server server_join retry_join "+strconv.Quote(j), err.Error(),
+			r.add(true, "server server_join retry_join "+strconv.Quote(j), err.Error(),
 				`write "10.0.0.1:4647", or a name of the DNS`)
 		}
 	}
-	return nil
+	return r
 }
 
 func refuse(what, why, hint string) error {
@@ -116,43 +122,38 @@ func Addresses(in []string) []string {
 	return out
 }
 
-// Check refuses what cannot work, naming the setting, the reason and the way out. The servers have ports then.
+// Check refuses what cannot work, naming each setting, the reason and the way out. The servers have ports then.
 func (w Ways) Check() error {
-	switch {
-	case !w.Server && len(w.Servers) == 0:
-		return refuse("client servers", "this agent has no server, and names none",
-			`write client { servers = ["10.0.0.1:4647"] }, with the address of a server; or server { enabled = true }`)
-	case w.Server && (len(w.Servers) > 0 || w.TokenFile != ""):
-		return refuse("client servers and join_token_file", "the node of this agent has a server in the agent itself",
-			"leave them out, or write server { enabled = false }")
-	case !w.Server && w.Words:
-		return refuse("api token_file and unsafe_open",
-			"this agent has no server, and servers do not take a node's word for who somebody is",
-			"leave them out: on this machine show a token of access control lists")
-	case !w.Server && w.LocalCSI:
-		return refuse("client local_csi", "the bundled storage plugin runs beside a server only, for now",
-			"leave it out on this node, or run a storage plugin as a job")
-	case !w.Server && w.Address != "":
-		return refuse("addresses rpc", "an agent without a server listens for no nodes", "leave it out")
-	case w.Dev && w.Address != "":
-		return refuse("addresses rpc", "an agent to try out is for one machine", "leave -dev out, or this")
-	case w.Address != "" && net.ParseIP(w.Address) == nil:
-		return refuse("addresses rpc "+w.Address, "it is no IP address", `write rpc = "10.0.0.1", or "0.0.0.0" for all`)
-	case w.Port < 1 || w.Port > 65535:
-		return refuse("ports rpc", strconv.Itoa(w.Port)+" is not between 1 and 65535", "use 4647")
-	case w.TokenFile != "" && !filepath.IsAbs(w.TokenFile):
-		return refuse("client join_token_file "+w.TokenFile, "its path must be absolute",
-			`write join_token_file = "/etc/berth/join-token"`)
-	}
+	var r refusals
+	r.add(!w.Server && len(w.Servers) == 0, "client servers", "this agent has no server, and names none",
+		`write client { servers = ["10.0.0.1:4647"] }, with the address of a server; or server { enabled = true }`)
+	r.add(w.Server && (len(w.Servers) > 0 || w.TokenFile != ""), "client servers and join_token_file",
+		"the node of this agent has a server in the agent itself",
+		"leave them out, or write server { enabled = false }")
+	r.add(!w.Server && w.Words, "api token_file and unsafe_open",
+		"this agent has no server, and servers do not take a node's word for who somebody is",
+		"leave them out: on this machine show a token of access control lists")
+	r.add(!w.Server && w.LocalCSI, "client local_csi",
+		"the bundled storage plugin runs beside a server only, for now",
+		"leave it out on this node, or run a storage plugin as a job")
+	r.add(!w.Server && w.Address != "", "addresses rpc", "an agent without a server listens for no nodes",
+		"leave it out")
+	r.add(w.Dev && w.Address != "", "addresses rpc", "an agent to try out is for one machine",
+		"leave -dev out, or this")
+	r.add(w.Address != "" && net.ParseIP(w.Address) == nil, "addresses rpc "+w.Address, "it is no IP address",
+		`write rpc = "10.0.0.1", or "0.0.0.0" for all`)
+	r.add(w.Port < 1 || w.Port > 65535, "ports rpc", strconv.Itoa(w.Port)+" is not between 1 and 65535", "use 4647")
+	r.add(w.TokenFile != "" && !filepath.IsAbs(w.TokenFile), "client join_token_file "+w.TokenFile,
+		"its path must be absolute", `write join_token_file = "/etc/berth/join-token"`)
 	for i, s := range w.Servers {
 		addr, err := address(s)
 		if err != nil {
-			return refuse("client servers "+strconv.Quote(s), err.Error(),
-				`write "10.0.0.1:4647", or a name of the DNS`)
+			r.add(true, "client servers "+strconv.Quote(s), err.Error(), `write "10.0.0.1:4647", or a name of the DNS`)
+			continue
 		}
 		w.Servers[i] = addr
 	}
-	return w.check(w.Server, w.Address)
+	return errors.Join(append(r, w.check(w.Server, w.Address)...)...)
 }
 
 // address is that of a server's TLS port, with its port.

@@ -3,6 +3,7 @@ package plugins
 
 import (
 	"cmp"
+	"errors"
 	"os"
 	"strconv"
 
@@ -43,26 +44,27 @@ type Options struct {
 // Check refuses options that the driver of that name does not have, rather than to ignore them.
 func (p *Plugin) Check() error {
 	what := p.what()
-	switch c := p.Options(); {
-	case p.Name != "raw_exec" && p.Name != "exec":
+	c := p.Options()
+	if p.Name != "raw_exec" && p.Name != "exec" {
 		return bad(what, "there is no such task driver", "there are exec and raw_exec")
-	case p.Name == "exec" && c.Enabled != nil:
-		return bad(what, "exec has no option enabled: it is on wherever the machine allows it", "leave it out")
-	case p.Name == "raw_exec" && c.confines():
-		return bad(what,
-			"raw_exec has no options allow_csi_node, allow_caps, allow_syscalls, show_etc, allow_host_pid, allow_host_ipc "+
-				"and user_namespaces: its tasks are not confined", "leave them out, or set them for exec")
 	}
-	if _, err := p.Users(); err != nil {
-		return err
+	_, users := p.Users()
+	if p.Name == "raw_exec" {
+		if c.confines() {
+			users = errors.Join(bad(what,
+				"raw_exec has no options allow_csi_node, allow_caps, allow_syscalls, show_etc, allow_host_pid, "+
+					"allow_host_ipc and user_namespaces: its tasks are not confined",
+				"leave them out, or set them for exec"), users)
+		}
+		return users
 	}
-	if _, err := p.IDs(); err != nil {
-		return err
+	var enabled error
+	if c.Enabled != nil {
+		enabled = bad(what, "exec has no option enabled: it is on wherever the machine allows it", "leave it out")
 	}
-	if err := exec.CheckEtc(p.Options().ShowEtc); err != nil {
-		return fault.Note(err, "", what+" show_etc")
-	}
-	return fault.Note(seccomp.Check(p.Options().AllowSyscalls), "", what+" allow_syscalls")
+	_, ids := p.IDs()
+	return errors.Join(enabled, users, ids, fault.Note(exec.CheckEtc(c.ShowEtc), "", what+" show_etc"),
+		fault.Note(seccomp.Check(c.AllowSyscalls), "", what+" allow_syscalls"))
 }
 
 // confines reports whether it has options of a driver that confines its tasks.
@@ -99,16 +101,13 @@ func (p *Plugin) Users() (users.Policy, error) {
 	} else if c.DeniedUsers != nil && len(c.DeniedUsers) == 0 {
 		gids = "" // whoever lets tasks be root lets them be in its group
 	}
-	var err error
-	if out.DeniedGIDs, err = users.ParseRanges(gids); err != nil {
-		return out, fault.Note(err, "configure", p.what()+" denied_host_gids")
-	}
+	var groups, numbers error
+	out.DeniedGIDs, groups = users.ParseRanges(gids)
 	if c.DeniedUIDs != nil {
-		if out.DeniedUIDs, err = users.ParseRanges(*c.DeniedUIDs); err != nil {
-			return out, fault.Note(err, "configure", p.what()+" denied_host_uids")
-		}
+		out.DeniedUIDs, numbers = users.ParseRanges(*c.DeniedUIDs)
 	}
-	return out, p.checkDefaultUser(&out)
+	return out, errors.Join(fault.Note(groups, "configure", p.what()+" denied_host_gids"),
+		fault.Note(numbers, "configure", p.what()+" denied_host_uids"), p.checkDefaultUser(&out))
 }
 
 // checkDefaultUser refuses a default that would have every task refused that names no user, and one that is not set

@@ -54,13 +54,13 @@ func List(err error) (findings, warnings []string) {
 // cannot be asked are one more finding: their answer is still to come.
 func Whole(ctx context.Context, servers wire.Conn, j *job.Job, own []error) *Error {
 	out := &Error{Findings: own}
-	if ids.ValidJob(string(j.ID)) != nil {
-		return out // servers look no further than that
-	}
 	reply, err := wire.JobValidate.Call(ctx, servers, &wire.JobValidateRequest{Job: judgeable(j)})
 	if err != nil {
 		out.Findings = append(out.Findings, fault.Note(err, "ask", "the servers what else is wrong"))
 		return out
+	}
+	if ids.ValidJob(string(j.ID)) != nil { // servers say so first, as the rules have
+		reply.Errors = reply.Errors[min(1, len(reply.Errors)):]
 	}
 	for _, text := range reply.Errors {
 		out.Findings = append(out.Findings, errors.New(text))
@@ -69,22 +69,24 @@ func Whole(ctx context.Context, servers wire.Conn, j *job.Job, own []error) *Err
 	return out
 }
 
-// judgeable is a copy of a job without what the rules of the surface refuse and servers would refuse again: ways to use
-// a volume that there are not become one that there is, and volumes without a proper name are left out.
+// judgeable is a copy of a job within its bounds, without what the rules of the surface refuse and servers would refuse
+// again: ways to use a volume that there are not become one that there is, volumes without a proper name are left out,
+// and who names no namespace means the usual one.
 func judgeable(j *job.Job) *job.Job {
-	c := *j
-	c.TaskGroups = make([]*job.TaskGroup, len(j.TaskGroups))
-	for i, g := range j.TaskGroups {
-		as := *g
-		as.Volumes = map[string]*job.VolumeRequest{}
-		for alias, v := range g.Volumes {
+	c := j.Within()
+	if c.Namespace == wire.AllNamespaces {
+		c.Namespace = ids.DefaultNamespace
+	}
+	for _, g := range c.TaskGroups {
+		all := g.Volumes
+		g.Volumes = map[string]*job.VolumeRequest{}
+		for alias, v := range all {
 			if ids.ValidVolume(v.Source) == nil {
-				as.Volumes[alias] = usable(v)
+				g.Volumes[alias] = usable(v)
 			}
 		}
-		c.TaskGroups[i] = &as
 	}
-	return &c
+	return c
 }
 
 func usable(v *job.VolumeRequest) *job.VolumeRequest {

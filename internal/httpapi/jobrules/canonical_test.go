@@ -127,7 +127,7 @@ func TestValidationNamesThePlace(t *testing.T) {
 		{func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.TaskGroups = nil }, "missing job task groups"},
 		{func(j *api.Job, _ *api.TaskGroup, _ *api.Task) {
 			j.TaskGroups = append(j.TaskGroups, nil)
-		}, "group 1 is null"},
+		}, "TaskGroups[1] is null"},
 		{func(j *api.Job, g *api.TaskGroup, _ *api.Task) {
 			j.TaskGroups = append(j.TaskGroups, g)
 		}, `group "g" is defined twice`},

@@ -2,9 +2,11 @@ package jobrules
 
 import (
 	"fmt"
+	"math"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,9 +15,13 @@ import (
 	"berth/internal/model/job"
 )
 
-// Validate checks a canonical job against the rules of the jobspec and lists every finding, each naming its place.
+// within is an amount that is none of those that are refused for themselves.
+func within(n int, b job.Bound) int { return min(max(n, 0), b.Max) }
+
+// Validate checks a canonical job against the rules of the jobspec and lists every finding, each naming its place: no
+// rule stands behind another one, unless what that one refuses leaves it without a meaning.
 func Validate(j *api.Job) []error {
-	c := &checker{}
+	c := &checker{errs: nulls(j)}
 	if err := ids.ValidJob(*j.ID); err != nil {
 		c.addf("job ID %q: %s", shorten(*j.ID), err)
 	}
@@ -40,9 +46,8 @@ func Validate(j *api.Job) []error {
 		c.addf("job type %q does not support update block", *j.Type)
 	}
 	seen := map[string]bool{}
-	for i, g := range j.TaskGroups {
+	for _, g := range j.TaskGroups {
 		if g == nil {
-			c.addf("group %d is null", i)
 			continue
 		}
 		if seen[g.Name] {
@@ -54,7 +59,10 @@ func Validate(j *api.Job) []error {
 	return c.errs
 }
 
-type checker struct{ errs []error }
+type checker struct {
+	errs     []error
+	patterns int // regular expressions so far
+}
 
 func (c *checker) addf(format string, args ...any) {
 	c.errs = append(c.errs, fmt.Errorf(format, args...))
@@ -70,11 +78,12 @@ func (c *checker) group(j *api.Job, g *api.TaskGroup) {
 	}
 	if *j.Type == api.JobTypeSystem {
 		c.system(at, g)
+	} else { // of a system job's nothing is filled in
+		c.reschedule(at, g.ReschedulePolicy)
 	}
 	c.constraints(at, g.Constraints, false)
 	c.affinities(at, *j.Type, g.Affinities, g.Spreads)
 	c.restart(at, g.RestartPolicy)
-	c.reschedule(at, g.ReschedulePolicy)
 	c.update(at, *j.Type, g.Update)
 	if *g.EphemeralDisk.SizeMB < 10 {
 		c.addf("%s: ephemeral_disk size must be at least 10 MB, is %d", at, *g.EphemeralDisk.SizeMB)
@@ -100,9 +109,8 @@ func (c *checker) tasks(at string, j *api.Job, g *api.TaskGroup) {
 	seen := map[string]bool{}
 	leaders := 0
 	logs := 0
-	for i, t := range g.Tasks {
+	for _, t := range g.Tasks {
 		if t == nil {
-			c.addf("%s: task %d is null", at, i)
 			continue
 		}
 		if seen[t.Name] {
@@ -112,7 +120,9 @@ func (c *checker) tasks(at string, j *api.Job, g *api.TaskGroup) {
 		if t.Leader {
 			leaders++
 		}
-		logs += *t.LogConfig.MaxFiles * *t.LogConfig.MaxFileSizeMB
+		// What is beyond a bound is said of it, and must not make a sum overflow.
+		logs = min(math.MaxInt/2,
+			logs+within(*t.LogConfig.MaxFiles, job.MaxLogFiles)*within(*t.LogConfig.MaxFileSizeMB, job.MaxMiB))
 		c.task(fmt.Sprintf("%s: task %q", at, shorten(t.Name)), j, g, t)
 	}
 	if leaders > 1 {
@@ -171,23 +181,34 @@ func (c *checker) resources(at string, r *api.Resources) {
 func (c *checker) mounts(at string, g *api.TaskGroup, t *api.Task) {
 	dests := map[string]bool{}
 	for i, vm := range t.VolumeMounts {
-		switch {
-		case vm == nil || vm.Volume == nil || vm.Destination == nil || *vm.Destination == "":
-			c.addf("%s: volume_mount %d needs volume and destination", at, i)
-		case g.Volumes[*vm.Volume] == nil:
-			c.addf("%s: volume_mount names volume %q, which the group does not have", at, *vm.Volume)
-		case !slices.Contains([]string{"", "private", "host-to-task", "bidirectional"}, *vm.PropagationMode):
-			c.addf("%s: volume_mount %q: propagation_mode must be private, host-to-task or bidirectional, is %q", at,
-				*vm.Volume, *vm.PropagationMode)
-		case !strings.Contains(*vm.Destination, "${") && job.Unmountable(*vm.Destination):
-			c.addf("%s: volume_mount %q: nothing can be mounted at %q in a task; choose another path than /, /proc "+
-				"and /sys, such as \"/data\"", at, *vm.Volume, *vm.Destination)
-		case dests[path.Join("/", *vm.Destination)]:
-			c.addf("%s: volume_mount %q: destination %q is used twice; each needs a path of its own", at, *vm.Volume,
-				*vm.Destination)
-		default:
-			dests[path.Join("/", *vm.Destination)] = true
+		if vm == nil {
+			continue
 		}
+		if vm.Volume == nil || vm.Destination == nil || *vm.Destination == "" {
+			c.addf("%s: volume_mount %d needs volume and destination", at, i)
+		}
+		volume := fmt.Sprint(i)
+		if vm.Volume != nil {
+			if volume = strconv.Quote(*vm.Volume); g.Volumes[*vm.Volume] == nil {
+				c.addf("%s: volume_mount names volume %s, which the group does not have", at, volume)
+			}
+		}
+		if !slices.Contains([]string{"", "private", "host-to-task", "bidirectional"}, *vm.PropagationMode) {
+			c.addf("%s: volume_mount %s: propagation_mode must be private, host-to-task or bidirectional, is %q", at,
+				volume, *vm.PropagationMode)
+		}
+		if vm.Destination == nil || *vm.Destination == "" {
+			continue
+		}
+		dest := path.Join("/", *vm.Destination)
+		if !strings.Contains(*vm.Destination, "${") && job.Unmountable(*vm.Destination) {
+			c.addf("%s: volume_mount %s: nothing can be mounted at %q in a task; choose another path than /, /proc "+
+				"and /sys, such as \"/data\"", at, volume, *vm.Destination)
+		} else if dests[dest] {
+			c.addf("%s: volume_mount %s: destination %q is used twice; each needs a path of its own", at, volume,
+				*vm.Destination)
+		}
+		dests[dest] = true
 	}
 }
 
@@ -196,32 +217,41 @@ var perms = regexp.MustCompile(`^0?[0-7]{3,4}$`)
 func (c *checker) templates(at string, t *api.Task) {
 	dests := map[string]bool{}
 	for i, tm := range t.Templates {
-		here := fmt.Sprintf("%s: template %d", at, i+1)
 		if tm == nil {
-			c.addf("%s is null", here)
 			continue
 		}
-		dest := *tm.DestPath
-		switch {
-		case *tm.EmbeddedTmpl == "":
+		here := fmt.Sprintf("%s: template %d", at, i+1)
+		if *tm.EmbeddedTmpl == "" {
 			c.addf("%s: write the text as data", here)
-		case dest == "":
+		}
+		if dest := *tm.DestPath; dest == "" {
 			c.addf("%s: missing destination", here)
-		case dests[dest]:
-			c.addf("%s: destination %q is used twice", here, dest)
-		case slices.Contains(strings.Split(dest, "/"), ".."):
-			c.addf("%s: destination %q leaves the task's directory", here, dest)
-		case (&job.Template{DestPath: dest}).Astray():
-			c.addf("%s: destination %q is no file in the task's directories; begin it with local/, secrets/ or alloc/",
-				here, dest)
-		case !slices.Contains([]string{"restart", "signal", "noop"}, *tm.ChangeMode):
+		} else {
+			if dests[dest] {
+				c.addf("%s: destination %q is used twice", here, dest)
+			}
+			dests[dest] = true
+			c.destination(here, dest)
+		}
+		if !slices.Contains([]string{"restart", "signal", "noop"}, *tm.ChangeMode) {
 			c.addf("%s: change_mode must be restart, signal or noop, is %q", here, *tm.ChangeMode)
-		case *tm.ChangeMode == "signal" && *tm.Envvars:
+		}
+		if *tm.ChangeMode == "signal" && *tm.Envvars {
 			c.addf("%s: environment templates can't be updated by a signal; use restart or noop", here)
-		case !perms.MatchString(*tm.Perms):
+		}
+		if !perms.MatchString(*tm.Perms) {
 			c.addf("%s: perms must be octal, are %q", here, *tm.Perms)
 		}
-		dests[dest] = true
+	}
+}
+
+// destination refuses a file that is not the task's own.
+func (c *checker) destination(at, dest string) {
+	if slices.Contains(strings.Split(dest, "/"), "..") {
+		c.addf("%s: destination %q leaves the task's directory", at, dest)
+	} else if (&job.Template{DestPath: dest}).Astray() {
+		c.addf("%s: destination %q is no file in the task's directories; begin it with local/, secrets/ or alloc/", at,
+			dest)
 	}
 }
 

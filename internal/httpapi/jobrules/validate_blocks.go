@@ -2,6 +2,7 @@ package jobrules
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,34 +10,51 @@ import (
 
 	"berth/api"
 	"berth/internal/base/ids"
+	"berth/internal/model/job"
 )
 
 var operands = []string{"=", "==", "is", "!=", "not", "<", "<=", ">", ">=", "regexp", "version", "semver",
 	"set_contains", "set_contains_all", "set_contains_any", "distinct_hosts",
 	"distinct_property", "is_set", "is_not_set"}
 
+// constraints are judged by each rule, so that one answer has all that is wrong with one.
 func (c *checker) constraints(at string, list []*api.Constraint, task bool) {
 	for i, k := range list {
-		here := fmt.Sprintf("%s: constraint %d", at, i+1)
-		switch {
-		case k == nil:
-			c.addf("%s is null", here)
-		case !slices.Contains(operands, k.Operand):
-			c.addf("%s: unknown operator %q", here, k.Operand)
-		case task && strings.HasPrefix(k.Operand, "distinct_"):
-			c.addf("%s: %s is not allowed at task level", here, k.Operand)
-		case k.Operand == "distinct_hosts":
-		case k.LTarget == "":
-			c.addf("%s: no attribute", here)
-		case strings.HasPrefix(k.LTarget, "$") && !strings.HasPrefix(k.LTarget, "${"):
-			c.addf("%s: attribute %q must be written ${…}", here, k.LTarget)
-		case k.RTarget == "" && k.Operand != "distinct_property" && !strings.HasPrefix(k.Operand, "is_"):
-			c.addf("%s: operator %q requires a value", here, k.Operand)
-		case k.Operand == "regexp":
-			if _, err := regexp.Compile(k.RTarget); err != nil {
-				c.addf("%s: regular expression failed to compile: %w", here, err)
-			}
+		if k == nil {
+			continue
 		}
+		here := fmt.Sprintf("%s: constraint %d", at, i+1)
+		known := slices.Contains(operands, k.Operand)
+		if !known {
+			c.addf("%s: unknown operator %q", here, k.Operand)
+		}
+		if task && known && strings.HasPrefix(k.Operand, "distinct_") {
+			c.addf("%s: %s is not allowed at task level", here, k.Operand)
+		}
+		if k.Operand == "distinct_hosts" {
+			continue
+		}
+		if k.LTarget == "" {
+			c.addf("%s: no attribute", here)
+		} else if strings.HasPrefix(k.LTarget, "$") && !strings.HasPrefix(k.LTarget, "${") {
+			c.addf("%s: attribute %q must be written ${…}", here, k.LTarget)
+		}
+		if known && k.RTarget == "" && k.Operand != "distinct_property" && !strings.HasPrefix(k.Operand, "is_") {
+			c.addf("%s: operator %q requires a value", here, k.Operand)
+		}
+		if k.Operand == "regexp" {
+			c.pattern(here, k.RTarget)
+		}
+	}
+}
+
+// pattern judges a regular expression. Some are large for their length: no more are read than a job may have.
+func (c *checker) pattern(at, text string) {
+	if c.patterns++; c.patterns > job.MaxConstraints.Max {
+		return
+	}
+	if _, err := regexp.Compile(text); err != nil {
+		c.addf("%s: regular expression failed to compile: %w", at, err)
 	}
 }
 
@@ -45,18 +63,23 @@ func (c *checker) affinities(at, jobType string, affinities []*api.Affinity, spr
 		c.addf("%s: system jobs may not have affinity or spread blocks", at)
 	}
 	for i, a := range affinities {
-		if a == nil || a.LTarget == "" || *a.Weight == 0 || *a.Weight < -100 || *a.Weight > 100 {
+		if a != nil && (a.LTarget == "" || *a.Weight == 0 || *a.Weight < -100 || *a.Weight > 100) {
 			c.addf("%s: affinity %d needs an attribute and a weight from -100 to 100 that is not 0", at, i+1)
 		}
 	}
 	for i, s := range spreads {
-		here := fmt.Sprintf("%s: spread %d", at, i+1)
-		if s == nil || s.Attribute == "" || *s.Weight < 1 || *s.Weight > 100 {
-			c.addf("%s needs an attribute and a weight from 1 to 100", here)
+		if s == nil {
 			continue
+		}
+		here := fmt.Sprintf("%s: spread %d", at, i+1)
+		if s.Attribute == "" || *s.Weight < 1 || *s.Weight > 100 {
+			c.addf("%s needs an attribute and a weight from 1 to 100", here)
 		}
 		sum, seen := 0, map[string]bool{}
 		for _, t := range s.SpreadTarget {
+			if t == nil {
+				continue
+			}
 			sum += int(t.Percent)
 			if seen[t.Value] {
 				c.addf("%s: target %q is there twice", here, t.Value)
@@ -70,35 +93,46 @@ func (c *checker) affinities(at, jobType string, affinities []*api.Affinity, spr
 }
 
 func (c *checker) restart(at string, p *api.RestartPolicy) {
-	switch {
-	case p == nil:
-	case *p.Mode != "delay" && *p.Mode != "fail":
+	if p == nil {
+		return
+	}
+	if *p.Mode != "delay" && *p.Mode != "fail" {
 		c.addf("%s: restart mode must be delay or fail, is %q", at, *p.Mode)
-	case *p.Attempts < 0 || *p.Delay < 0:
+	}
+	if *p.Attempts < 0 || *p.Delay < 0 {
 		c.addf("%s: restart attempts and delay must not be negative", at)
-	case *p.Attempts == 0 && *p.Mode != "fail":
+	}
+	if *p.Attempts == 0 && *p.Mode == "delay" {
 		c.addf("%s: restart policy %q with %d attempts is ambiguous; use mode \"fail\"", at, *p.Mode, *p.Attempts)
-	case *p.Interval < 5*time.Second:
+	}
+	if *p.Interval < 5*time.Second {
 		c.addf("%s: restart interval can not be less than 5s (got %s)", at, *p.Interval)
-	case time.Duration(*p.Attempts)**p.Delay > *p.Interval:
+	}
+	if *p.Delay > 0 && time.Duration(*p.Attempts) > *p.Interval / *p.Delay {
 		c.addf("%s: can't restart %d times in an interval of %s with a delay of %s", at, *p.Attempts, *p.Interval,
 			*p.Delay)
 	}
 }
 
 func (c *checker) reschedule(at string, p *api.ReschedulePolicy) {
-	switch {
-	case p == nil || p.DelayFunction == nil: // a system job's, of which nothing is filled in, is refused as such
-	case !slices.Contains([]string{"constant", "exponential", "fibonacci"}, *p.DelayFunction):
+	if p == nil {
+		return
+	}
+	known := slices.Contains([]string{"constant", "exponential", "fibonacci"}, *p.DelayFunction)
+	if !known {
 		c.addf("%s: reschedule delay_function must be constant, exponential or fibonacci, is %q", at, *p.DelayFunction)
-	case *p.Delay < 5*time.Second && (*p.Unlimited || *p.Attempts > 0):
+	}
+	if *p.Delay < 5*time.Second && (*p.Unlimited || *p.Attempts > 0) {
 		c.addf("%s: reschedule delay cannot be less than 5s (got %s)", at, *p.Delay)
-	case *p.Unlimited && *p.Attempts > 0:
+	}
+	if *p.Unlimited && *p.Attempts > 0 {
 		c.addf("%s: reschedule policy with unlimited attempts and attempts %d is ambiguous; leave one out", at,
 			*p.Attempts)
-	case !*p.Unlimited && *p.Attempts > 0 && *p.Interval < 15*time.Second:
+	}
+	if !*p.Unlimited && *p.Attempts > 0 && *p.Interval < 15*time.Second {
 		c.addf("%s: reschedule interval cannot be less than 15s (got %s)", at, *p.Interval)
-	case !*p.Unlimited && !fits(p):
+	}
+	if known && !*p.Unlimited && *p.Delay > 0 && !fits(p) {
 		c.addf("%s: reschedule: %d attempts whose delays begin with %s (%s) do not fit into the interval %s; make it "+
 			"longer, or attempts fewer", at, *p.Attempts, *p.Delay, *p.DelayFunction, *p.Interval)
 	}
@@ -129,20 +163,27 @@ func fits(p *api.ReschedulePolicy) bool {
 }
 
 func (c *checker) update(at, jobType string, u *api.UpdateStrategy) {
-	switch {
-	case u == nil:
-	case jobType == api.JobTypeBatch: // of which nothing is filled in
+	if u == nil {
+		return
+	}
+	if jobType == api.JobTypeBatch { // of which nothing is filled in
 		c.addf("%s: job type %q does not support update block", at, jobType)
-	case *u.MaxParallel < 0:
+		return
+	}
+	if *u.MaxParallel < 0 {
 		c.addf("%s: update max_parallel must not be negative", at)
-	case !slices.Contains([]string{"checks", "task_states", "manual"}, *u.HealthCheck):
+	}
+	if !slices.Contains([]string{"checks", "task_states", "manual"}, *u.HealthCheck) {
 		c.addf("%s: update health_check must be checks, task_states or manual, is %q", at, *u.HealthCheck)
-	case *u.MinHealthyTime < 0 || *u.HealthyDeadline <= 0:
+	}
+	if *u.MinHealthyTime < 0 || *u.HealthyDeadline <= 0 {
 		c.addf("%s: update min_healthy_time must not be negative and healthy_deadline must be positive", at)
-	case *u.MinHealthyTime >= *u.HealthyDeadline:
+	}
+	if *u.HealthyDeadline > 0 && *u.MinHealthyTime >= *u.HealthyDeadline {
 		c.addf("%s: update min_healthy_time (%s) must be less than healthy_deadline (%s)", at, *u.MinHealthyTime,
 			*u.HealthyDeadline)
-	case *u.ProgressDeadline != 0 && *u.HealthyDeadline >= *u.ProgressDeadline:
+	}
+	if *u.ProgressDeadline != 0 && *u.HealthyDeadline >= *u.ProgressDeadline {
 		c.addf("%s: update healthy_deadline (%s) must be less than progress_deadline (%s)", at, *u.HealthyDeadline,
 			*u.ProgressDeadline)
 	}
@@ -155,7 +196,6 @@ func (c *checker) networks(at string, list []*api.NetworkResource) {
 	labels, static := map[string]bool{}, map[int]string{}
 	for _, n := range list {
 		if n == nil {
-			c.addf("%s: a network is null", at)
 			continue
 		}
 		for _, p := range slices.Concat(n.ReservedPorts, n.DynamicPorts) {
@@ -180,18 +220,21 @@ var csiModes = []string{"single-node-reader-only", "single-node-writer", "multi-
 	"multi-node-single-writer", "multi-node-multi-writer"}
 
 func (c *checker) volumes(at string, g *api.TaskGroup) {
-	for alias, v := range g.Volumes {
+	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
+		v := g.Volumes[alias]
+		if v == nil {
+			continue
+		}
 		here := fmt.Sprintf("%s: volume %q", at, shorten(alias))
-		switch {
-		case v == nil:
-			c.addf("%s is null", here)
-		case v.Source == "":
+		if v.Source == "" {
 			c.addf("%s: missing source", here)
-		case v.Type == "host":
+		}
+		switch v.Type {
+		case "host":
 			c.hostVolume(here, v)
-		case v.Type == "csi":
+		case "csi":
 			c.csiVolume(here, g, v)
-		default:
+		default: // which other rules hold follows from the type
 			c.addf("%s: type must be csi or host, is %q", here, v.Type)
 		}
 	}
@@ -208,7 +251,7 @@ func (c *checker) hostVolume(at string, v *api.VolumeRequest) {
 }
 
 func (c *checker) csiVolume(at string, g *api.TaskGroup, v *api.VolumeRequest) {
-	if err := ids.ValidVolume(v.Source); err != nil {
+	if err := ids.ValidVolume(v.Source); err != nil && v.Source != "" {
 		c.addf("%s: source %q: %s", at, shorten(v.Source), err)
 	}
 	if !slices.Contains(csiModes, v.AccessMode) {

@@ -2,6 +2,7 @@ package job
 
 import (
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +14,49 @@ func fill[T any](n int) []*T {
 		out[i] = new(T)
 	}
 	return out
+}
+
+// large is a job with n of something.
+func large(change func(j *Job, n int), n int) *Job {
+	j := &Job{TaskGroups: []*TaskGroup{{Name: "g", Tasks: fill[Task](1)}, {Name: "h"}}}
+	change(j, n)
+	return j
+}
+
+// cut is what is judged of such a job. That it is judged leaves the job as it is.
+func cut(change func(j *Job, n int), n int) *Job {
+	j := large(change, n)
+	out := j.Within()
+	if len(j.Excesses()) == 0 {
+		panic("the job itself was changed")
+	}
+	return out
+}
+
+// TestWithinItsBoundsAJobIsItself: a job that passes no bound is judged as it is.
+func TestWithinItsBoundsAJobIsItself(t *testing.T) {
+	j := &Job{
+		ID:          "j",
+		Datacenters: []string{"*"},
+		Constraints: fill[Constraint](2),
+		Spreads:     []*Spread{{SpreadTarget: fill[SpreadTarget](3)}},
+		TaskGroups: []*TaskGroup{{
+			Name:          "g",
+			Count:         -1,
+			Affinities:    fill[Affinity](1),
+			Networks:      []*NetworkResource{{ReservedPorts: make([]Port, 1), DynamicPorts: make([]Port, 2)}},
+			Volumes:       map[string]*VolumeRequest{"v": {Source: "s"}},
+			EphemeralDisk: &EphemeralDisk{SizeMB: 7},
+			Tasks: []*Task{{
+				Constraints: fill[Constraint](1),
+				Resources:   &Resources{CPU: 1, MemoryMB: 2, MemoryMaxMB: -1},
+				LogConfig:   &LogConfig{MaxFiles: 3, MaxFileSizeMB: 4},
+			}},
+		}},
+	}
+	if got := j.Within(); !reflect.DeepEqual(got, j) {
+		t.Errorf("it becomes %+v", got)
+	}
 }
 
 func TestEveryBoundNamesPlaceValueAndLimit(t *testing.T) {
@@ -75,9 +119,7 @@ func TestEveryBoundNamesPlaceValueAndLimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			with := func(n int) []*Excess {
-				j := &Job{TaskGroups: []*TaskGroup{{Name: "g", Tasks: fill[Task](1)}, {Name: "h"}}}
-				c.change(j, n)
-				return j.Excesses()
+				return large(c.change, n).Excesses()
 			}
 			if got := with(c.bound.Max); len(got) > 0 {
 				t.Errorf("at the bound: %v", got)
@@ -85,6 +127,9 @@ func TestEveryBoundNamesPlaceValueAndLimit(t *testing.T) {
 			got := with(c.bound.Max + 1)
 			if len(got) != 1 || got[0].Bound != c.bound {
 				t.Fatalf("beyond the bound: %v", got)
+			}
+			if over := cut(c.change, c.bound.Max+1).Excesses(); len(over) > 0 {
+				t.Errorf("what is within the bounds is beyond: %v", over)
 			}
 			for _, word := range []string{c.word, strconv.Itoa(c.bound.Max), strconv.Itoa(c.bound.Max + 1),
 				c.bound.Of} {

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -125,13 +126,21 @@ func tooLarge(name, text string) error {
 		"hand large texts over as files, by a template")
 }
 
-// CheckEnv refuses an environment that no process could be given, whatever the node contributes to it.
+// CheckEnv refuses an environment that no process could be given, whatever the node contributes to it: each of its
+// variables by name.
 func (t *Task) CheckEnv() error {
 	var e Env
+	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(t.Env)) {
 		if err := e.Expand(name, t.Env[name], nil); err != nil {
-			return err
+			errs = append(errs, err)
+		}
+		if e.size > MaxEnv || len(errs) == maxNamed { // of all that follow the same would be said
+			break
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
+
+// maxNamed is how many variables are named that no process could be given.
+const maxNamed = 20

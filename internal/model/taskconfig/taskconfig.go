@@ -3,6 +3,7 @@
 package taskconfig
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -51,10 +52,11 @@ func Named(options []string) Schema {
 func (s Schema) Equal(other Schema) bool { return reflect.DeepEqual(s, other) }
 
 // Check judges a block as it stands in a job. A text with ${…} is judged where a value is put in its place, unless
-// nothing that it can become would do. The first offence, by name, is fault.Invalid.
+// nothing that it can become would do. Each offence, by name, is fault.Invalid.
 func (s Schema) Check(driver string, cfg map[string]any) error {
-	_, err := reading{driver: driver, submitted: true}.block("config", s, cfg)
-	return err
+	r := reading{driver: driver, submitted: true}
+	r.block("config", s, cfg)
+	return errors.Join(r.offences...)
 }
 
 // Read returns a block whose values were put in place in the one form that drivers read: string, bool, int64, []any of
@@ -62,46 +64,59 @@ func (s Schema) Check(driver string, cfg map[string]any) error {
 // texts that they are written as, and the other way about, as job files of the field have it; what else does not fit
 // is fault.Invalid.
 func (s Schema) Read(driver string, cfg map[string]any) (map[string]any, error) {
-	return reading{driver: driver}.block("config", s, cfg)
+	r := reading{driver: driver}
+	out := r.block("config", s, cfg)
+	if len(r.offences) > 0 {
+		return nil, r.offences[0]
+	}
+	return out, nil
 }
 
 type reading struct {
 	driver    string
 	submitted bool // values are still to be put in the place of ${…}
+	offences  []error
 }
 
-func (r reading) block(path string, s Schema, cfg map[string]any) (map[string]any, error) {
+// maxOffences is how many offences of a block are named.
+const maxOffences = 20
+
+func (r *reading) block(path string, s Schema, cfg map[string]any) map[string]any {
 	out := make(map[string]any, len(cfg))
+	refused := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(cfg)) {
 		f, known := s[name]
 		if !known {
-			return nil, fault.WithHint(r.refusal(path+"."+name, "the driver %q has no option %q", r.driver, name),
-				"it knows "+strings.Join(slices.Sorted(maps.Keys(s)), ", "))
+			r.refuse(path+"."+name, "it knows "+strings.Join(slices.Sorted(maps.Keys(s)), ", "),
+				"the driver %q has no option %q", r.driver, name)
+			continue
 		}
 		if cfg[name] == nil {
 			continue
 		}
-		v, err := r.value(path+"."+name, name, f, cfg[name])
-		if err != nil {
-			return nil, err
-		}
-		out[name] = v
+		before := len(r.offences)
+		out[name] = r.value(path+"."+name, name, f, cfg[name])
+		refused[name] = len(r.offences) > before
 	}
 	for _, name := range slices.Sorted(maps.Keys(s)) {
-		if f := s[name]; f.Required && (out[name] == nil || out[name] == "") {
-			return nil, fault.WithHint(r.refusal(path+"."+name, "the driver %q requires it, and it is %s", r.driver,
-				map[bool]string{true: "empty", false: "not set"}[out[name] == ""]), "write "+f.example(name))
+		if f := s[name]; f.Required && !refused[name] && (out[name] == nil || out[name] == "") {
+			r.refuse(path+"."+name, "write "+f.example(name), "the driver %q requires it, and it is %s", r.driver,
+				map[bool]string{true: "empty", false: "not set"}[out[name] == ""])
 		}
 	}
-	return out, nil
+	return out
 }
 
-func (r reading) refusal(path, format string, args ...any) error {
-	return fault.New(fault.Invalid, "", path, fmt.Sprintf(format, args...))
+// refuse notes an offence with its way out.
+func (r *reading) refuse(path, hint, format string, args ...any) {
+	if len(r.offences) < maxOffences {
+		err := fault.New(fault.Invalid, "", path, fmt.Sprintf(format, args...))
+		r.offences = append(r.offences, fault.WithHint(err, hint))
+	}
 }
 
-// value reads one value; at a refusal it says what was wanted, what there is, and what to write instead.
-func (r reading) value(path, name string, f Field, v any) (any, error) {
+// value reads one value; at a refusal it notes what was wanted, what there is, and what to write instead.
+func (r *reading) value(path, name string, f Field, v any) any {
 	switch f.Kind {
 	case Map, Blocks:
 		if list, ok := asMaps(v); ok {
@@ -110,30 +125,31 @@ func (r reading) value(path, name string, f Field, v any) (any, error) {
 	case Texts:
 		if list, ok := v.([]any); ok {
 			if out, at := texts(list); at < 0 {
-				return out, nil
+				return out
 			} else if _, block := asMaps(v); !block {
-				return nil, r.misfit(fmt.Sprintf("%s[%d]", path, at), "a text", describe(list[at]), f.example(name))
+				r.misfit(fmt.Sprintf("%s[%d]", path, at), "a text", describe(list[at]), f.example(name))
+				return nil
 			}
 		}
 	default:
 		if out, ok := r.scalar(f, v); ok {
-			return out, nil
+			return out
 		}
 	}
 	is := describe(v)
 	if _, text := v.(string); text && len(f.OneOf) > 0 {
 		is = "another text"
 	}
-	return nil, r.misfit(path, f.wanted(), is, f.example(name))
+	r.misfit(path, f.wanted(), is, f.example(name))
+	return nil
 }
 
-func (r reading) misfit(path, wanted, is, example string) error {
-	err := r.refusal(path, "the driver %q takes %s here, and this is %s", r.driver, wanted, is)
-	return fault.WithHint(err, "write "+example)
+func (r *reading) misfit(path, wanted, is, example string) {
+	r.refuse(path, "write "+example, "the driver %q takes %s here, and this is %s", r.driver, wanted, is)
 }
 
 // scalar reads a single value.
-func (r reading) scalar(f Field, v any) (any, bool) {
+func (r *reading) scalar(f Field, v any) (any, bool) {
 	text, isText := written(v)
 	later := r.submitted && isText && strings.Contains(text, "${")
 	switch f.Kind {
@@ -149,29 +165,21 @@ func (r reading) scalar(f Field, v any) (any, bool) {
 }
 
 // maps reads a map, or what a block of a job file becomes: a list of maps.
-func (r reading) maps(path string, f Field, list []map[string]any) (any, error) {
+func (r *reading) maps(path string, f Field, list []map[string]any) any {
 	if f.Kind == Blocks {
 		out := make([]any, 0, len(list))
 		for i, m := range list {
-			b, err := r.block(fmt.Sprintf("%s[%d]", path, i), f.Fields, m)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, b)
+			out = append(out, r.block(fmt.Sprintf("%s[%d]", path, i), f.Fields, m))
 		}
-		return out, nil
+		return out
 	}
 	out := map[string]any{}
 	for _, m := range list {
 		for _, k := range slices.Sorted(maps.Keys(m)) {
-			v, err := r.value(path+"."+k, k, Field{Kind: Text}, m[k])
-			if err != nil {
-				return nil, err
-			}
-			out[k] = v
+			out[k] = r.value(path+"."+k, k, Field{Kind: Text}, m[k])
 		}
 	}
-	return out, nil
+	return out
 }
 
 // texts reads a list, or returns the place of the first value that is not a text; -1: there is none.

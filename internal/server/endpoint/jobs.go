@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -23,13 +24,12 @@ func (e *Endpoints) jobRegister(ctx context.Context, req *wire.JobRegisterReques
 		return nil, err
 	}
 	snap := e.learned(ctx, req.Job)
+	var kept error
 	if req.PreserveCounts {
-		if err := validate.KeptCounts(req.Job, snap.Job(nil, req.Job.Namespace, req.Job.ID)); err != nil {
-			return nil, err
-		}
+		kept = validate.KeptCounts(req.Job, snap.Job(nil, req.Job.Namespace, req.Job.ID))
 	}
 	warnings, err := validate.Job(snap, req.Job)
-	if err != nil {
+	if err = errors.Join(kept, err); err != nil {
 		return nil, err
 	}
 	cmd := &fsm.JobRegister{
@@ -140,15 +140,11 @@ func (e *Endpoints) evaluated(ctx context.Context, cmd fsm.Command) (*wire.JobRe
 
 func (e *Endpoints) jobValidate(_ context.Context, req *wire.JobValidateRequest) (*wire.JobValidateReply, error) {
 	out := &wire.JobValidateReply{}
-	if err := validate.JobShape(req.Job); err != nil {
-		out.Errors = append(out.Errors, err.Error())
-		return out, nil
-	}
 	snap := e.cfg.Store.Snapshot()
-	out.DriverConfigValidated = validate.DriversKnown(snap, req.Job)
-	warnings, err := validate.Job(snap, req.Job)
+	out.DriverConfigValidated = req.Job != nil && validate.DriversKnown(snap, req.Job)
+	warnings, findings := validate.Findings(snap, req.Job)
 	out.Warnings = warnings
-	for _, one := range validate.Each(err) {
+	for _, one := range findings {
 		out.Errors = append(out.Errors, one.Error())
 	}
 	return out, nil

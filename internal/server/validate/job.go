@@ -18,26 +18,37 @@ import (
 	"berth/internal/wire"
 )
 
-// JobShape refuses a job without a proper name, and one that passes a bound.
+// JobShape refuses a job without a proper name, first, without a namespace, and one that passes a bound.
 func JobShape(j *job.Job) error {
-	switch {
-	case j == nil:
+	if j == nil {
 		return fault.New(fault.Invalid, "", "", "Job must be specified")
-	case j.Namespace == "" || j.Namespace == wire.AllNamespaces:
-		return fault.New(fault.Invalid, "", fmt.Sprintf("job %q", j.ID), "it names no namespace")
 	}
-	if err := ids.ValidJob(string(j.ID)); err != nil {
-		return fault.Wrap(err, fault.Invalid, "", fmt.Sprintf("job id %q", j.ID))
+	err := ids.ValidJob(string(j.ID))
+	errs := []error{fault.Wrap(err, fault.Invalid, "", fmt.Sprintf("job id %q", j.ID))}
+	if j.Namespace == "" || j.Namespace == wire.AllNamespaces {
+		errs = append(errs, fault.New(fault.Invalid, "", fmt.Sprintf("job %q", j.ID), "it names no namespace"))
 	}
-	return bounded(j)
+	return errors.Join(append(errs, bounded(j))...)
 }
 
 func bounded(j *job.Job) error {
 	var errs []error
 	for _, e := range j.Excesses() {
-		errs = append(errs, e)
+		errs = append(errs, fault.Wrap(e, fault.Invalid, "register", fmt.Sprintf("job %q", j.ID)))
 	}
-	return fault.Wrap(errors.Join(errs...), fault.Invalid, "register", fmt.Sprintf("job %q", j.ID))
+	return errors.Join(errs...)
+}
+
+// Findings lists all that is wrong with a job, its name first. What is beyond a bound is not looked at: who asks cuts
+// the job first, to hear of the rest.
+func Findings(s *state.Snap, j *job.Job) (warnings []string, findings []error) {
+	shape := Each(JobShape(j))
+	judged := len(shape) == 0 || len(shape) == 1 && j != nil && ids.ValidJob(string(j.ID)) != nil
+	if !judged {
+		return nil, shape
+	}
+	warnings, err := Job(s, j)
+	return warnings, append(shape, Each(err)...)
 }
 
 // KeptCounts refuses a registration that would take over counts beyond a bound, which a version from before it may

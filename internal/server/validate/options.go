@@ -19,27 +19,33 @@ type fleet struct {
 	taken map[string][]taskconfig.Schema
 }
 
-// takes refuses a config that no ready node with the driver takes. Where there is none, or one that does not say,
-// nothing is refused.
-func (f fleet) takes(driver string, config map[string]any) error {
+// takes lists what keeps every ready node with the driver from taking a config. Where there is none, or one that does
+// not say, nothing is refused.
+func (f fleet) takes(driver string, config map[string]any) []error {
 	known, asked := f.taken[driver]
 	if !asked {
 		known = f.schemas(driver)
 		f.taken[driver] = known
 	}
+	var errs []error
 	var reasons []string
 	for _, s := range known {
 		err := s.Check(driver, config)
 		if err == nil {
 			return nil
 		}
-		reasons = append(reasons, err.Error())
+		errs = Each(err)
+		var texts []string
+		for _, one := range errs {
+			texts = append(texts, one.Error())
+		}
+		reasons = append(reasons, strings.Join(texts, "; "))
 	}
 	slices.Sort(reasons)
-	if reasons = slices.Compact(reasons); len(reasons) == 0 {
-		return nil
+	if reasons = slices.Compact(reasons); len(reasons) < 2 {
+		return errs
 	}
-	return fault.Wrap(errors.New(strings.Join(reasons, "; and on other nodes: ")), fault.Invalid, "", "")
+	return []error{fault.Wrap(errors.New(strings.Join(reasons, "; and on other nodes: ")), fault.Invalid, "", "")}
 }
 
 // denies tells whether every ready node with a driver says that no task runs as a user, and that there is one.

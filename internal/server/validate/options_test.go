@@ -146,7 +146,8 @@ func TestWhatOneReadyNodeTakesIsTaken(t *testing.T) {
 	}
 	const mixed = `"command": "a", "args": ["b"], "pids": 1`
 	_, refusal := submit(t, c, mixed)
-	const both = `config.args: the driver "d" has no option "args" (it knows command, pids); and on other nodes: ` +
+	const both = `config.args: the driver "d" has no option "args" (it knows command, pids); config.command: the ` +
+		`driver "d" takes a list of texts here, and this is a text (write command = ["…", "…"]); and on other nodes: ` +
 		`config.pids: the driver "d" has no option "pids"`
 	if strings.Count(refusal, both) != 1 {
 		t.Errorf("%s: %q, want once %q", mixed, refusal, both)

@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"errors"
 	"fmt"
 
 	"berth/internal/base/fault"
@@ -13,6 +14,7 @@ import (
 // ownPlugins refuses a job whose storage plugin is another namespace's. Every controller of a plugin may be asked to
 // make and delete its volumes, and gets their secrets: who runs one more has what is the others'.
 func ownPlugins(s *state.Snap, j *job.Job) error {
+	var errs []error
 	for _, g := range j.TaskGroups {
 		for _, t := range g.Tasks {
 			if t.CSIPluginConfig == nil {
@@ -20,13 +22,13 @@ func ownPlugins(s *state.Snap, j *job.Job) error {
 			}
 			id := ids.Plugin(t.CSIPluginConfig.ID)
 			if owner := owned(s, j.Namespace, id); owner != "" {
-				return fault.WithHint(fault.New(fault.Conflict, "register",
+				errs = append(errs, fault.WithHint(fault.New(fault.Conflict, "register",
 					fmt.Sprintf("job %q: group %q: task %q", j.ID, g.Name, t.Name),
-					fmt.Sprintf("the plugin id %q is %s", id, owner)), "give the plugin another id")
+					fmt.Sprintf("the plugin id %q is %s", id, owner)), "give the plugin another id"))
 			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // owned says whose a plugin id is that a namespace may not have; empty: nobody else's.

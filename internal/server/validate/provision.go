@@ -84,17 +84,15 @@ func provisioned(s *state.Snap, w, last provision.Wanted) (warning string, err e
 		}
 		return "", errors.Join(bad, VolumeCreate(s, req))
 	}
-	if bad != nil {
-		return "", bad
-	}
-	if err := May(old, Create, ""); err != nil {
-		return "", err
-	}
-	if old.Spec.Plugin != spec.Plugin {
-		return "", fault.WithHint(fault.New(fault.Conflict, "create", subject,
+	errs := []error{bad, May(old, Create, "")}
+	if old.Spec.Plugin != spec.Plugin && spec.Plugin != "" {
+		errs = append(errs, fault.WithHint(fault.New(fault.Conflict, "create", subject,
 			fmt.Sprintf("it exists, and is plugin %q's; the job would have plugin %q make it", old.Spec.Plugin,
 				spec.Plugin)),
-			"name that plugin, or another source")
+			"name that plugin, or another source"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return "", err
 	}
 	if has := old.Status.Capacity; old.Status.Phase == volume.PhaseReady && has > 0 && has < spec.CapacityMin {
 		have, asked := sizes.Differing(has, spec.CapacityMin)

@@ -35,11 +35,8 @@ func runnable(f fleet, j *job.Job, g *job.TaskGroup, t *job.Task) error {
 			errs = append(errs, fault.Note(one, "register", subject))
 		}
 	}
-	if err := t.CheckEnv(); err != nil {
-		errs = append(errs, fault.Note(err, "register", subject))
-	}
-	if err := f.takes(t.Driver, t.Config); err != nil {
-		errs = append(errs, fault.Note(err, "register", subject))
+	for _, one := range slices.Concat(Each(t.CheckEnv()), f.takes(t.Driver, t.Config), f.unpermitted(t)) {
+		errs = append(errs, fault.Note(one, "register", subject))
 	}
 	// What the node parts of storage plugins may do is decided otherwise.
 	if (t.CSIPluginConfig == nil || !t.CSIPluginConfig.NodeRole()) && f.denies(t.Driver, t.User) {
@@ -47,9 +44,6 @@ func runnable(f fleet, j *job.Job, g *job.TaskGroup, t *job.Task) error {
 		errs = append(errs, fault.WithHint(fault.New(fault.Invalid, "register", subject, what),
 			"name another user in the task, or leave it out; who runs the agents allows it by denied_users and "+
 				"denied_host_uids in their plugin "+strconv.Quote(t.Driver)+" block"))
-	}
-	for _, err := range f.unpermitted(t) {
-		errs = append(errs, fault.Note(err, "register", subject))
 	}
 	wanted := []string{t.KillSignal}
 	for _, tmpl := range t.Templates {

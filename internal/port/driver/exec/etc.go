@@ -25,14 +25,17 @@ const etcDir = "/etc"
 
 // CheckEtc refuses names that are not below /etc, or that no pattern has the form of.
 func CheckEtc(names []string) error {
+	var bad []string
 	for _, n := range names {
 		if _, err := filepath.Match(n, ""); err != nil || !filepath.IsLocal(n) || filepath.Clean(n) == "." {
-			return fault.WithHint(
-				fault.New(fault.Invalid, "", strconv.Quote(n), "it names nothing below /etc"),
-				"write it relative to /etc, as \"ImageMagick-6\" or \"ssl/private/app.pem\"")
+			bad = append(bad, strconv.Quote(n))
 		}
 	}
-	return nil
+	if len(bad) == 0 {
+		return nil
+	}
+	return fault.WithHint(fault.New(fault.Invalid, "", strings.Join(bad, ", "), "it names nothing below /etc"),
+		"write it relative to /etc, as \"ImageMagick-6\" or \"ssl/private/app.pem\"")
 }
 
 // etc lists what a task sees of /etc: no path beside another that contains it.
