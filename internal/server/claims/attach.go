@@ -154,6 +154,9 @@ func (k *Keeper) call(ctx context.Context, p *pendingCall) error {
 		}
 		return k.failed(ctx, a, err, o)
 	}
+	if a.LastError != "" {
+		k.cfg.Log.Info("an attachment succeeds again", logkey.Volume, a.Volume.String(), logkey.Node, a.Node)
+	}
 	if p.detach {
 		return k.detached(ctx, a)
 	}
@@ -230,6 +233,10 @@ type outcome struct {
 // failed stores the error for people and the time of the next try. Unless nothing can have come of the call, and of any
 // before it, the attachment stays uncertain, which counts as attached.
 func (k *Keeper) failed(ctx context.Context, a *volume.Attachment, cause error, o outcome) error {
+	say := k.cfg.Log.Warn
+	if a.LastError == cause.Error() { // of the try before, which said so
+		say = k.cfg.Log.Debug
+	}
 	a.LastError = cause.Error()
 	a.Presence = o.presence
 	if o.ended {
@@ -251,7 +258,7 @@ func (k *Keeper) failed(ctx context.Context, a *volume.Attachment, cause error, 
 		a.Presence = volume.Uncertain
 	}
 	a.NextTry = k.rests.For(a.Key(), pause)
-	k.cfg.Log.Warn("an attachment did not succeed", logkey.Volume, a.Volume.String(), logkey.Node, a.Node,
+	say("an attachment did not succeed", logkey.Volume, a.Volume.String(), logkey.Node, a.Node,
 		logkey.Attempt, a.Tries, logkey.NextTry, a.NextTry, logkey.Error, cause)
 	if o.retry == volume.RetryOtherPlace && !a.Detaching {
 		return k.exhausted(ctx, a)
