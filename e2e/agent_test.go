@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,9 +140,24 @@ func (m *machine) launch() {
 	if m.wrap != nil {
 		m.wrap(m.cmd)
 	}
-	must(m.t, m.cmd.Start())
 	m.done = make(chan error, 1)
-	go func(cmd *exec.Cmd, done chan<- error) { done <- cmd.Wait() }(m.cmd, m.done)
+	must(m.t, attended(m.cmd, m.done))
+}
+
+// attended starts an agent that ends as by a person's word, with its tasks, when the test's program ends without a word:
+// by its time-out, or killed. Its end goes to done.
+func attended(cmd *exec.Cmd, done chan<- error) error {
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGINT
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // it is the end of the thread that the kernel tells of; this one goes with the agent
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			done <- cmd.Wait()
+		}
+	}()
+	return <-started
 }
 
 // program is what the agent, and the bundled plugin where it runs as a job of the test, are.
