@@ -144,8 +144,8 @@ func (m *machine) launch() {
 	must(m.t, attended(m.cmd, m.done))
 }
 
-// attended starts an agent that ends as by a person's word, with its tasks, when the test's program ends without a word:
-// by its time-out, or killed. Its end goes to done.
+// attended starts an agent that ends as by a person's word, with its tasks, when the test's program ends without a
+// word: by its time-out, or killed. Its end goes to done.
 func attended(cmd *exec.Cmd, done chan<- error) error {
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGINT
 	started := make(chan error, 1)

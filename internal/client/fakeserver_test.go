@@ -188,7 +188,8 @@ func (f *fakeServers) register(_ context.Context, r *wire.NodeRegisterRequest) (
 	case f.lost:
 		return nil, fault.New(fault.Unavailable, "answer", "server", "its answer was lost")
 	}
-	f.node, f.holds, f.unknown = r.Info, r.Holds, false
+	f.node, f.holds = r.Info, r.Holds
+	f.unknown = false
 	return &wire.NodeRegisterReply{
 		Index:        f.index,
 		HeartbeatTTL: time.Second,

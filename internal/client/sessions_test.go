@@ -66,8 +66,8 @@ func TestARefusedAgentEndsNothingAndWaits(t *testing.T) {
 	}
 }
 
-// Given servers whose state was restored and does not know the node's session, when the node follows its allocs, then it
-// registers by that answer, and waits for no heartbeat to be told.
+// Given servers whose state was restored and does not know the node's session, when the node follows its allocs, then
+// it registers by that answer, and waits for no heartbeat to be told.
 func TestANodeWhoseSessionIsUnknownRegistersAtOnce(t *testing.T) {
 	r := newRig(t)
 	agent := r.start()

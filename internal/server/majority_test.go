@@ -59,8 +59,8 @@ func TestAServerWithoutAMajoritySaysOnceWhoIsMissing(t *testing.T) {
 	})
 }
 
-// Given a server that was cut off from its majority just now, so that its lease is over, or a while ago, then a read that
-// must be true ends within five seconds by an error that names those who are missing.
+// Given a server that was cut off from its majority just now, so that its lease is over, or a while ago, then a read
+// that must be true ends within five seconds by an error that names those who are missing.
 func TestAReadWithoutAMajorityEndsSoon(t *testing.T) {
 	for name, leads := range map[string]bool{"the leader": true, "a follower": false} {
 		t.Run(name, func(t *testing.T) {

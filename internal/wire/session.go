@@ -32,8 +32,8 @@ func SessionRefused(err error) bool {
 	return errors.As(err, &f) && f.Kind == fault.Conflict && f.Op == opSession
 }
 
-// UnknownSession is the answer to a node that the servers' state knows, and no agent start of it: the state was restored,
-// or is older than the node's registration.
+// UnknownSession is the answer to a node that the servers' state knows, and no agent start of it: the state was
+// restored, or is older than the node's registration.
 func UnknownSession(id ids.Node) error {
 	return &fault.Error{ // one error, as above
 		Kind:    fault.NotReady,

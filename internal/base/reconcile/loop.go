@@ -264,12 +264,12 @@ func (l *Loop[K]) settle(ctx context.Context, e *entry[K], res Result, failure e
 	switch {
 	case pause > 0:
 		level := slog.LevelWarn
-		if before != nil && before.Error() == failure.Error() {
+		if text := failure.Error(); text == before {
 			level = slog.LevelDebug
 		}
 		l.cfg.Log.LogAttrs(ctx, level, "try again", append(about, slog.Duration(logkey.NextTry, pause),
 			slog.Any(logkey.Error, failure))...)
-	case before != nil && failure == nil:
+	case before != "" && failure == nil:
 		l.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "it succeeds again", about...)
 	}
 	l.wake.Notify()
@@ -277,20 +277,23 @@ func (l *Loop[K]) settle(ctx context.Context, e *entry[K], res Result, failure e
 
 // file does settle's work under the lock and returns how the pass before failed, and the pause after a failure. A
 // failure while the loop ends says nothing about the key.
-func (l *Loop[K]) file(e *entry[K], res Result, failure error, ending bool) (before error, pause time.Duration) {
+func (l *Loop[K]) file(e *entry[K], res Result, failure error, ending bool) (before string, pause time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.release(e)
 	e.state = resting
 	if e.forgotten {
 		delete(l.entries, e.key)
-		return nil, 0
+		return "", 0
 	}
 	if failure != nil && ending {
 		l.makeDue(e)
-		return nil, 0
+		return "", 0
 	}
-	before, e.err, e.why = e.err, failure, res.why
+	if e.err != nil {
+		before = e.err.Error()
+	}
+	e.err, e.why = failure, res.why
 	if failure != nil {
 		e.attempts++
 		pause = l.cfg.pause(e.attempts)

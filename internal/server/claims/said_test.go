@@ -13,7 +13,8 @@ import (
 func TestARepeatedFailureOfAnAttachmentIsSaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := keepers.NewStage(t)
-		s.Play("node n1\ncreate v1\nanswer attach v1 unavailable unavailable unavailable unavailable ok\nclaim v1 a1 n1")
+		s.Play("node n1\ncreate v1\n" +
+			"answer attach v1 unavailable unavailable unavailable unavailable ok\nclaim v1 a1 n1")
 		got := s.Play("wait 1h")
 		if !strings.Contains(got, "attachment v1 at n1: present") {
 			t.Fatalf("it is not attached after its failures: %s", got)

@@ -86,7 +86,8 @@ func (w *Watch) pause() time.Duration {
 func (w *Watch) over(leader string) {
 	w.mu.Lock()
 	since := w.since
-	w.since, w.voters, w.missing = time.Time{}, nil, nil
+	w.since = time.Time{}
+	w.voters, w.missing = nil, nil
 	w.mu.Unlock()
 	if w.said != "" {
 		w.Log.Info("a server leads again", "server", leader, "leaderless_since", stamp(since))

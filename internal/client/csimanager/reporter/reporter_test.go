@@ -101,7 +101,9 @@ func TestAReportThatWasNotTakenOverIsMadeAnew(t *testing.T) {
 type eager struct{ inventory }
 
 // Report implements reporter.Inventory.
-func (*eager) Report(bool) ([]volume.InventoryEntry, []volume.UnknownMount, bool) { return mounted, nil, false }
+func (*eager) Report(bool) ([]volume.InventoryEntry, []volume.UnknownMount, bool) {
+	return mounted, nil, false
+}
 
 // slow are servers that take their time.
 type slow struct{ behind }

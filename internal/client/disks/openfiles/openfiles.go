@@ -22,10 +22,10 @@ import (
 )
 
 // Most is how many descriptors, mappings and threads one look takes up, so that it takes a tenth of a second of one
-// processor. Measured (BenchmarkAFullLook, two processors of a virtual machine): 5 to 8 µs for each descriptor of a file
-// that has a name, 40 µs for one of a file that was removed, which is asked more and counts as dear others. Of more than
-// Most a look sees a part, each time another one: what a task hides among any number of descriptors is found by a later
-// look.
+// processor. Measured (BenchmarkAFullLook, two processors of a virtual machine): 5 to 8 us for each descriptor of a
+// file that has a name, 40 us for one of a file that was removed, which is asked more and counts as dear others. Of
+// more than Most a look sees a part, each time another one: what a task hides among any number of descriptors is found
+// by a later look.
 const (
 	Most = 1 << 14
 	dear = 8

@@ -257,8 +257,8 @@ func TestRemovedFilesCountForMore(t *testing.T) {
 	}
 }
 
-// BenchmarkAFullLook looks at as many descriptors as one look takes up, at best and at worst: none is of a removed file,
-// or each is of one in the directory. It reports the processor's time, which other load does not change much.
+// BenchmarkAFullLook looks at as many descriptors as one look takes up, at best and at worst: none is of a removed
+// file, or each is of one in the directory. It reports the processor's time, which other load does not change much.
 func BenchmarkAFullLook(b *testing.B) {
 	for _, how := range []string{"full", "full of removed"} {
 		b.Run(how, func(b *testing.B) {
