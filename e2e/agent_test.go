@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -145,19 +145,28 @@ func (m *machine) launch() {
 }
 
 // attended starts an agent that ends as by a person's word, with its tasks, when the test's program ends without a
-// word: by its time-out, or killed. Its end goes to done.
+// word: by its time-out, or killed. Its end goes to done. A signal by the kernel at the end of the parent would come
+// once for each of its threads, and a second word has an agent leave its tasks.
 func attended(cmd *exec.Cmd, done chan<- error) error {
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGINT
-	started := make(chan error, 1)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	watcher := exec.Command("/bin/sh", "-c", `read -r _; kill -s INT "$0"`, strconv.Itoa(cmd.Process.Pid))
+	watcher.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	_, err := watcher.StdinPipe() // it is closed with this program
+	if err == nil {
+		err = watcher.Start()
+	}
+	if err != nil {
+		return errors.Join(err, cmd.Process.Kill(), cmd.Wait())
+	}
 	go func() {
-		runtime.LockOSThread() // it is the end of the thread that the kernel tells of; this one goes with the agent
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			done <- cmd.Wait()
-		}
+		ended := cmd.Wait()
+		_ = watcher.Process.Kill() // it has nobody to watch any more
+		_ = watcher.Wait()         // it was killed
+		done <- ended
 	}()
-	return <-started
+	return nil
 }
 
 // program is what the agent, and the bundled plugin where it runs as a job of the test, are.

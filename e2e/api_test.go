@@ -407,7 +407,6 @@ func TestTheUsualSocket(t *testing.T) {
 	defer log.Close()
 	m.cmd = exec.Command("unshare", within...)
 	m.cmd.Stdout, m.cmd.Stderr = log, log
-	m.cmd.SysProcAttr = &syscall.SysProcAttr{}
 	m.done = make(chan error, 1)
 	must(t, attended(m.cmd, m.done))
 	berth := func(user string, args ...string) (string, bool) {
