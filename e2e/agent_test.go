@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -139,9 +140,33 @@ func (m *machine) launch() {
 	if m.wrap != nil {
 		m.wrap(m.cmd)
 	}
-	must(m.t, m.cmd.Start())
 	m.done = make(chan error, 1)
-	go func(cmd *exec.Cmd, done chan<- error) { done <- cmd.Wait() }(m.cmd, m.done)
+	must(m.t, attended(m.cmd, m.done))
+}
+
+// attended starts an agent that ends as by a person's word, with its tasks, when the test's program ends without a
+// word: by its time-out, or killed. Its end goes to done. A signal by the kernel at the end of the parent would come
+// once for each of its threads, and a second word has an agent leave its tasks.
+func attended(cmd *exec.Cmd, done chan<- error) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	watcher := exec.Command("/bin/sh", "-c", `read -r _; kill -s INT "$0"`, strconv.Itoa(cmd.Process.Pid))
+	watcher.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	_, err := watcher.StdinPipe() // it is closed with this program
+	if err == nil {
+		err = watcher.Start()
+	}
+	if err != nil {
+		return errors.Join(err, cmd.Process.Kill(), cmd.Wait())
+	}
+	go func() {
+		ended := cmd.Wait()
+		_ = watcher.Process.Kill() // it has nobody to watch any more
+		_ = watcher.Wait()         // it was killed
+		done <- ended
+	}()
+	return nil
 }
 
 // program is what the agent, and the bundled plugin where it runs as a job of the test, are.

@@ -407,9 +407,8 @@ func TestTheUsualSocket(t *testing.T) {
 	defer log.Close()
 	m.cmd = exec.Command("unshare", within...)
 	m.cmd.Stdout, m.cmd.Stderr = log, log
-	must(t, m.cmd.Start())
 	m.done = make(chan error, 1)
-	go func(cmd *exec.Cmd, done chan<- error) { done <- cmd.Wait() }(m.cmd, m.done)
+	must(t, attended(m.cmd, m.done))
 	berth := func(user string, args ...string) (string, bool) {
 		enter := []string{"-t", strconv.Itoa(m.cmd.Process.Pid), "-m", "-n", "--"}
 		become := []string{"setpriv", "--reuid", user, "--regid", user, "--clear-groups", lent}

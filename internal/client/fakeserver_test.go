@@ -65,6 +65,7 @@ type fakeServers struct {
 	lost     bool              // the answer to a registration gets lost
 	members  []trust.ServerAt  // that the node hears of
 	refusal  error             // of all that the node asks, and of its registration
+	unknown  bool              // the node's session is, until it registers; its heartbeats are answered all the same
 	reversed chan *grpc.ClientConn
 	calls    chan wire.ControllerCall // that the node is to make
 	made     chan *wire.ControllerResult
@@ -188,6 +189,7 @@ func (f *fakeServers) register(_ context.Context, r *wire.NodeRegisterRequest) (
 		return nil, fault.New(fault.Unavailable, "answer", "server", "its answer was lost")
 	}
 	f.node, f.holds = r.Info, r.Holds
+	f.unknown = false
 	return &wire.NodeRegisterReply{
 		Index:        f.index,
 		HeartbeatTTL: time.Second,
@@ -254,7 +256,7 @@ func (f *fakeServers) fork(mark string) {
 func (f *fakeServers) stream(r *wire.NodeAllocsRequest, s *wire.Stream[wire.AllocSet, wire.Empty]) error {
 	for first := true; ; first = false {
 		changed := f.changed.C()
-		if err := f.alive(); err != nil {
+		if err := cmp.Or(f.alive(), f.unknownTo(r.Node)); err != nil {
 			return err
 		}
 		if !f.speaks(s.Context()) {
@@ -269,6 +271,15 @@ func (f *fakeServers) stream(r *wire.NodeAllocsRequest, s *wire.Stream[wire.Allo
 		case <-changed:
 		}
 	}
+}
+
+func (f *fakeServers) unknownTo(id ids.Node) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.unknown {
+		return wire.UnknownSession(id)
+	}
+	return nil
 }
 
 // speaks waits until sets are sent; false: ctx has ended.

@@ -66,6 +66,18 @@ func TestARefusedAgentEndsNothingAndWaits(t *testing.T) {
 	}
 }
 
+// Given servers whose state was restored and does not know the node's session, when the node follows its allocs, then
+// it registers by that answer, and waits for no heartbeat to be told.
+func TestANodeWhoseSessionIsUnknownRegistersAtOnce(t *testing.T) {
+	r := newRig(t)
+	agent := r.start()
+	eventually(t, "the node is armed", agent.Armed)
+	_, n := r.servers.started()
+	r.servers.change(func() { r.servers.unknown = true })
+	eventually(t, "it registers again", func() bool { _, now := r.servers.started(); return now > n })
+	eventually(t, "the node is armed again", agent.Armed)
+}
+
 // TestAnAgentThatEndsWithNothingSaysSo: and one whose tasks go on does not.
 func TestAnAgentThatEndsWithNothingSaysSo(t *testing.T) {
 	r := newRig(t)

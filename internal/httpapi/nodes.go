@@ -136,7 +136,11 @@ func (s *Server) leader(r *request) (any, error) {
 		return nil, err
 	}
 	if out.Leader == "" {
-		return nil, fault.New(fault.Unavailable, "", "", "No cluster leader")
+		text := "No cluster leader" // which clients of this API look for
+		if out.Leaderless != "" {
+			text += ": " + out.Leaderless
+		}
+		return nil, fault.New(fault.Unavailable, "", "", text)
 	}
 	return out.Leader, nil
 }

@@ -16,7 +16,8 @@ func (s *Server) servers(r *request) (*wire.SystemStatusReply, []wire.ServerStat
 	if err != nil {
 		return nil, nil, err
 	}
-	out, err := wire.ServerList.Call(r.Context(), s.cfg.Servers, &wire.Query{Stale: r.flag("stale")})
+	stale := r.flag("stale") || st.Leaderless != ""
+	out, err := wire.ServerList.Call(r.Context(), s.cfg.Servers, &wire.Query{Stale: stale})
 	if fault.Has(err, fault.Unavailable) {
 		out, err = wire.ServerList.Call(r.Context(), s.cfg.Servers, &wire.Query{Stale: true})
 	}

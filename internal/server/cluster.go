@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"net"
 	"strconv"
@@ -12,8 +14,13 @@ import (
 	"berth/internal/wire"
 )
 
-// readyWait bounds how long a call waits for a leader.
-const readyWait = 10 * time.Second
+// How long a call waits.
+const (
+	// leaderWait is for a leader: an election takes less.
+	leaderWait = 5 * time.Second
+	// readyWait is for this server where it is on the way itself: it reads its log, or begins its term.
+	readyWait = 10 * time.Second
+)
 
 // Ready waits until calls are answered: this server leads, its state is up to date and its work has started; or another
 // one leads, and is reached.
@@ -27,7 +34,9 @@ func (s *Server) Ready(ctx context.Context) error {
 func (s *Server) Route(ctx context.Context, relayed bool) (wire.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
-	for {
+	patience := time.NewTimer(leaderWait)
+	defer patience.Stop()
+	for late := false; ; {
 		changed := s.lead.changed.C()
 		if _, leads := s.lead.now(); leads {
 			return nil, nil
@@ -50,18 +59,35 @@ func (s *Server) Route(ctx context.Context, relayed bool) (wire.Conn, error) {
 			}
 			why = err
 		}
+		if ctx.Err() != nil || late && !s.begins(leader) {
+			return nil, s.leaderless(ctx, why)
+		}
 		select {
 		case <-ctx.Done():
-			if why == nil {
-				why = ctx.Err()
-			}
-			return nil, fault.WithHint(fault.Wrap(why, fault.Unavailable, "ask", "server "+s.cfg.Name),
-				"no server leads that it can reach; try again")
+		case <-patience.C:
+			late = true
 		case <-changed:
 		case <-known:
 		}
 	}
 }
+
+// begins reports whether this server is to answer itself as soon as it has read its log, or begun its term.
+func (s *Server) begins(leader string) bool {
+	_, err := s.log.Progress()
+	return err != nil || leader == s.log.ID()
+}
+
+// leaderless is why no server answers.
+func (s *Server) leaderless(ctx context.Context, why error) error {
+	if none := s.missed.Why(); none != nil && why == nil {
+		return none
+	}
+	return fault.WithHint(fault.Wrap(cmp.Or(why, ctx.Err(), errNoLeader), fault.Unavailable, "ask",
+		"server "+s.cfg.Name), "no server leads that it can reach; try again")
+}
+
+var errNoLeader = errors.New("it knows of no leader")
 
 // To is the way to another server.
 func (s *Server) To(server string) (wire.Conn, error) {
@@ -112,7 +138,8 @@ func (s *Server) Heard(node ids.Node, from string) { s.nodes.heard(node, from) }
 // Status describes this server, and says where the one is that leads.
 func (s *Server) Status() *wire.SystemStatusReply {
 	snap := s.store.Snapshot()
-	tags := maps.Clone(s.cfg.Tags)
+	tags := map[string]string{}
+	maps.Copy(tags, s.cfg.Tags)
 	tags["id"] = s.cfg.Name // as the Raft configuration names it
 	if s.cfg.Own == nil || s.cfg.Own.Founder() {
 		tags["bootstrap"] = "1"
@@ -133,6 +160,9 @@ func (s *Server) Status() *wire.SystemStatusReply {
 		out.Leader = hostPort(addr, port)
 	} else if leader, _ := s.log.Leader(); leader != "" && leader != s.log.ID() {
 		out.Leader = s.addressOf(leader)
+	}
+	if err := s.missed.Why(); err != nil {
+		out.Leaderless = err.Error()
 	}
 	out.Stats = map[string]map[string]string{
 		"raft":     s.log.Stats(),

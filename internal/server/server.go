@@ -27,6 +27,7 @@ import (
 	"berth/internal/server/fsm"
 	"berth/internal/server/gc"
 	"berth/internal/server/keyring"
+	"berth/internal/server/majority"
 	"berth/internal/server/permissions"
 	"berth/internal/server/state"
 	"berth/internal/wire"
@@ -73,12 +74,14 @@ type Server struct {
 
 	others *others
 	reach  *reach // nil: there are no others
+	missed *majority.Watch
 	lead   lead
 	shown  shown
 
+	ring *keyring.Keyring // since Run
+
 	panics   atomic.Int64     // of commands of the log, in this run
 	panicked lifecycle.Signal // when there is one more
-	ring     *keyring.Keyring // since Run
 
 	mu       sync.Mutex
 	commands map[string]uint64 // that were proposed, by their names
@@ -116,6 +119,16 @@ func New(cfg Config) *Server {
 	s.log = raftlog.New(rc, s.fsm)
 	s.others = &others{network: cfg.Network}
 	s.nodes = newNodes(s.store, s, cfg.Log)
+	s.missed = &majority.Watch{
+		Name:   rc.ID,
+		Leader: s.log.Leader,
+		Voters: s.log.Voters,
+		Ask: func(ctx context.Context, server string) error {
+			_, err := roster{s}.progressOf(ctx, server)
+			return err
+		},
+		Log: cfg.Log,
+	}
 	return s
 }
 
@@ -190,6 +203,7 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 	g.Go("leader", func() error { return s.leaderLoop(gctx, c) })
 	g.Go("state", func() error { return s.watchHalt(gctx) })
 	g.Go("panics", func() error { return s.saveAfterPanics(gctx) })
+	g.Go("majority", func() error { return s.missed.Run(gctx) })
 	if s.reach != nil {
 		g.Go("standing", func() error { return s.stand(gctx) })
 	}

@@ -17,10 +17,12 @@ var (
 
 // SystemStatusReply describes the servers.
 type SystemStatusReply struct {
-	Leader  string // address, empty when unknown
-	Members []Member
-	Stats   map[string]map[string]string
-	Index   uint64
+	Leader string // address, empty when unknown
+	// Leaderless says since when no server leads, and which are missing; empty: one does, or may do any moment.
+	Leaderless string
+	Members    []Member
+	Stats      map[string]map[string]string
+	Index      uint64
 }
 
 // Member is a server.

@@ -28,7 +28,7 @@ type Config struct {
 	Parallel int           // how many keys are worked on at once, in each group
 	MinPause time.Duration // pause after the first failure; doubles with each further one
 	MaxPause time.Duration // where the doubling stops
-	Log      *slog.Logger  // receives every failure; nil: it shows in Pending alone
+	Log      *slog.Logger  // receives each failure with another reason, and its end; nil: it shows in Pending alone
 }
 
 func (c Config) withDefaults() Config {
@@ -257,30 +257,41 @@ func (l *Loop[K]) pass(ctx context.Context, e *entry[K]) {
 	l.settle(ctx, e, res, failure)
 }
 
-// settle files the key by what its pass came to.
+// settle files the key by what its pass came to, and says a failure once for its reason, and once that it is over.
 func (l *Loop[K]) settle(ctx context.Context, e *entry[K], res Result, failure error) {
-	if pause := l.file(e, res, failure, ctx.Err() != nil); pause > 0 {
-		l.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "try again", slog.String(logkey.Loop, l.cfg.Name),
-			slog.Any("key", e.key),
-			slog.Duration(logkey.NextTry, pause), slog.Any(logkey.Error, failure))
+	before, pause := l.file(e, res, failure, ctx.Err() != nil)
+	about := []slog.Attr{slog.String(logkey.Loop, l.cfg.Name), slog.Any("key", e.key)}
+	switch {
+	case pause > 0:
+		level := slog.LevelWarn
+		if text := failure.Error(); text == before {
+			level = slog.LevelDebug
+		}
+		l.cfg.Log.LogAttrs(ctx, level, "try again", append(about, slog.Duration(logkey.NextTry, pause),
+			slog.Any(logkey.Error, failure))...)
+	case before != "" && failure == nil:
+		l.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "it succeeds again", about...)
 	}
 	l.wake.Notify()
 }
 
-// file does settle's work under the lock and returns the pause after a failure. A failure while the loop ends says
-// nothing about the key.
-func (l *Loop[K]) file(e *entry[K], res Result, failure error, ending bool) (pause time.Duration) {
+// file does settle's work under the lock and returns how the pass before failed, and the pause after a failure. A
+// failure while the loop ends says nothing about the key.
+func (l *Loop[K]) file(e *entry[K], res Result, failure error, ending bool) (before string, pause time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.release(e)
 	e.state = resting
 	if e.forgotten {
 		delete(l.entries, e.key)
-		return 0
+		return "", 0
 	}
 	if failure != nil && ending {
 		l.makeDue(e)
-		return 0
+		return "", 0
+	}
+	if e.err != nil {
+		before = e.err.Error()
 	}
 	e.err, e.why = failure, res.why
 	if failure != nil {
@@ -290,7 +301,7 @@ func (l *Loop[K]) file(e *entry[K], res Result, failure error, ending bool) (pau
 			pause = min(pause, l.cfg.MinPause)
 		}
 		l.makeTimed(e, pause)
-		return pause
+		return before, pause
 	}
 	e.attempts = 0
 	switch {
@@ -301,7 +312,7 @@ func (l *Loop[K]) file(e *entry[K], res Result, failure error, ending bool) (pau
 	default:
 		delete(l.entries, e.key)
 	}
-	return 0
+	return before, 0
 }
 
 func (l *Loop[K]) begin() bool {

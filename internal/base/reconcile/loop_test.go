@@ -360,6 +360,38 @@ func TestAPanicIsAFailureOfItsKeyAlone(t *testing.T) {
 	})
 }
 
+// Given a key that fails again and again, then each reason is said once, and once that it is over.
+func TestARepeatedFailureIsSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		b := turn(t, reconcile.Config{Log: slog.New(slog.NewTextHandler(&log, nil))},
+			func(_ context.Context, _ string, pass int) (reconcile.Result, error) {
+				switch {
+				case pass <= 4:
+					return reconcile.Done(), errBroken
+				case pass <= 6:
+					return reconcile.Done(), errors.New("the volume is gone")
+				}
+				return reconcile.Done(), nil
+			})
+		b.loop.Mark("bad")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		for text, want := range map[string]int{
+			`msg="try again"`:         2,
+			errBroken.Error():         1,
+			"the volume is gone":      1,
+			`msg="it succeeds again"`: 1,
+			"level=WARN":              2,
+			"level=INFO":              1,
+		} {
+			if n := strings.Count(log.String(), text); n != want {
+				t.Errorf("%d lines say %q, want %d:\n%s", n, text, want, log.String())
+			}
+		}
+	})
+}
+
 func TestForgetDropsAKeyInEveryState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := turn(t, reconcile.Config{Parallel: 1},

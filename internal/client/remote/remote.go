@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
@@ -85,11 +86,12 @@ func (m *Methods) serve(ctx context.Context) {
 		return
 	}
 	for failures := 1; m.cfg.Link.AwaitRegistered(ctx); failures++ {
-		served, err := m.serveOnce(ctx)
+		begun := time.Now()
+		err := m.serveOnce(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		if served {
+		if time.Since(begun) > servers.Pause.Max { // one that ends sooner may have been refused
 			failures = 1
 		}
 		if err != nil {
@@ -99,18 +101,18 @@ func (m *Methods) serve(ctx context.Context) {
 	}
 }
 
-func (m *Methods) serveOnce(ctx context.Context) (served bool, err error) {
+func (m *Methods) serveOnce(ctx context.Context) error {
 	conn, err := m.cfg.Reverse.Dial(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if err := wire.SendHello(conn, m.cfg.Link.Identity()); err != nil {
 		_ = conn.Close() // the greeting failed: nothing was served
-		return false, err
+		return err
 	}
 	s := wire.NewServer(m.cfg.Log)
 	m.register(s)
-	return true, wire.ServeOne(ctx, s, conn)
+	return wire.ServeOne(ctx, s, conn)
 }
 
 // register registers the methods that servers call on a node.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"berth/internal/base/fault"
@@ -36,6 +37,41 @@ func TestACallForAnotherNodeIsRefused(t *testing.T) {
 	if err := m.forMe("another"); !fault.Has(err, fault.Invalid) {
 		t.Errorf("a call for another node: %v", err)
 	}
+}
+
+// refusing takes greetings and ends each connection at once, as a server does that does not know the node's session.
+type refusing struct{ dials int }
+
+// Dial implements servers.Dialer.
+func (r *refusing) Dial(context.Context) (net.Conn, error) {
+	r.dials++
+	here, there := net.Pipe()
+	go func() {
+		_, _ = there.Read(make([]byte, 8192)) // the greeting is one write
+		_ = there.Close()
+	}()
+	return here, nil
+}
+
+// Given a server that refuses the node's connections, then the node dials less and less often.
+func TestARefusedConnectionIsNotDialledInAHurry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		link, err := servers.Connect(nobody{}, localstate.Identity{Node: "n"}, nil, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer link.Close()
+		link.Accepted("epoch", 0)
+		server := &refusing{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := New(Config{Link: link, Reverse: server}).Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if server.dials < 10 || server.dials > 25 {
+			t.Errorf("it dials %d times in a minute", server.dials)
+		}
+	})
 }
 
 func TestAnOriginThatDoesNotExistIsRefused(t *testing.T) {

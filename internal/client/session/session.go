@@ -215,7 +215,7 @@ func (s *Session) heartbeats(ctx context.Context) error {
 		}
 		if err != nil {
 			failures++
-			if wire.SessionRefused(err) {
+			if registersFirst(err) {
 				s.due.ask() // the registration says whether it is accepted
 			} else {
 				s.link.Failed("send a heartbeat", err)
@@ -229,6 +229,10 @@ func (s *Session) heartbeats(ctx context.Context) error {
 	}
 	return nil
 }
+
+// registersFirst tells whether the servers obey this agent start only when it has registered (again): their state was
+// restored, or another start of the node registered meanwhile.
+func registersFirst(err error) bool { return wire.SessionRefused(err) || wire.SessionUnknown(err) }
 
 // beats notes that the servers have answered, and how long they wait for the next time. s.mu is held.
 func (s *Session) beats(ttl time.Duration) {
@@ -278,7 +282,7 @@ func (s *Session) watchAllocs(ctx context.Context) error {
 		if err != nil {
 			s.link.Failed("follow the node's allocations", err)
 		}
-		if fault.Has(err, fault.NotFound) || fault.Has(err, fault.Conflict) {
+		if registersFirst(err) || fault.Has(err, fault.NotFound) || fault.Has(err, fault.Conflict) {
 			s.due.ask()
 		}
 		servers.Pause.Sleep(ctx, failures)

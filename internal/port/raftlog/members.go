@@ -34,6 +34,17 @@ func (l *Log) Members() ([]Member, error) {
 	return out, nil
 }
 
+// Voters are the members that vote, by their ids.
+func (l *Log) Voters() (out []string, err error) {
+	members, err := l.Members()
+	for _, m := range members {
+		if m.Voter {
+			out = append(out, m.ID)
+		}
+	}
+	return out, err
+}
+
 // Add makes a server a member, or one that is a member a voter. Only the one that leads can. A server whose log is
 // behind must not vote yet: while it catches up nothing would be acknowledged where it is needed for a majority.
 func (l *Log) Add(ctx context.Context, id string, voter bool) error {

@@ -154,6 +154,7 @@ func (k *Keeper) call(ctx context.Context, p *pendingCall) error {
 		}
 		return k.failed(ctx, a, err, o)
 	}
+	k.succeeds(a)
 	if p.detach {
 		return k.detached(ctx, a)
 	}
@@ -168,6 +169,13 @@ func (k *Keeper) call(ctx context.Context, p *pendingCall) error {
 		k.relieve(ctx, a)
 	}
 	return err
+}
+
+// succeeds says that what failed before does so no more.
+func (k *Keeper) succeeds(a *volume.Attachment) {
+	if a.LastError != "" {
+		k.cfg.Log.Info("an attachment succeeds again", logkey.Volume, a.Volume.String(), logkey.Node, a.Node)
+	}
 }
 
 // intend commits that the call may have been made, unless the stored attachment says so already: the command that ended
@@ -230,7 +238,10 @@ type outcome struct {
 // failed stores the error for people and the time of the next try. Unless nothing can have come of the call, and of any
 // before it, the attachment stays uncertain, which counts as attached.
 func (k *Keeper) failed(ctx context.Context, a *volume.Attachment, cause error, o outcome) error {
-	a.LastError = cause.Error()
+	say, before := k.cfg.Log.Warn, a.LastError
+	if a.LastError = cause.Error(); a.LastError == before { // the try before said so
+		say = k.cfg.Log.Debug
+	}
 	a.Presence = o.presence
 	if o.ended {
 		a.Executor = ""
@@ -251,7 +262,7 @@ func (k *Keeper) failed(ctx context.Context, a *volume.Attachment, cause error, 
 		a.Presence = volume.Uncertain
 	}
 	a.NextTry = k.rests.For(a.Key(), pause)
-	k.cfg.Log.Warn("an attachment did not succeed", logkey.Volume, a.Volume.String(), logkey.Node, a.Node,
+	say("an attachment did not succeed", logkey.Volume, a.Volume.String(), logkey.Node, a.Node,
 		logkey.Attempt, a.Tries, logkey.NextTry, a.NextTry, logkey.Error, cause)
 	if o.retry == volume.RetryOtherPlace && !a.Detaching {
 		return k.exhausted(ctx, a)

@@ -19,8 +19,7 @@ type FSM struct {
 	store   *state.Store
 	halted  atomic.Pointer[error]
 	stopped chan struct{}
-
-	// OnPanic hears of commands that panicked, and must not block; set it before the first entry.
+	// OnPanic hears of commands that panicked. It must not block.
 	OnPanic func(index uint64, name string, err *lifecycle.PanicError)
 }
 

@@ -20,6 +20,13 @@ func (s *Stage) Conn() wire.Conn { return s.w.conn }
 // Play runs commands, one a line, as a transcript does, and returns what came of them.
 func (s *Stage) Play(commands string) string { return s.w.play(strings.TrimSpace(commands)) }
 
+// Said returns what the keepers have logged for people, at level INFO and above.
+func (s *Stage) Said() string {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	return s.w.said.String()
+}
+
 // Readable takes random ids and times out of a text.
 func Readable(s string) string { return readable(s) }
 

@@ -39,7 +39,8 @@ type world struct {
 	streams  map[ids.Node]func() // ends a node's stream of calls
 
 	mu      sync.Mutex
-	keyless bool // nobody can open secrets
+	keyless bool            // nobody can open secrets
+	said    strings.Builder // the keepers' log
 	events  []event
 	records map[string]string // as they were printed last
 }
@@ -87,7 +88,7 @@ func newWorld(t *testing.T) *world {
 // lead begins a term: its mark, and the keepers of production.
 func (w *world) lead() {
 	w.c.Must(w.t, &fsm.LineageMark{Mark: ids.New()})
-	log := slog.New(slog.DiscardHandler)
+	log := slog.New(slog.NewTextHandler(said{w}, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	ck := claims.New(claims.Config{
 		Store:    w.c.Store,
 		Proposer: w.c,
@@ -113,6 +114,16 @@ func (w *world) lead() {
 			w.t.Errorf("a keeper ended with %v", err)
 		}
 	}
+}
+
+// said takes what the keepers log for people.
+type said struct{ w *world }
+
+// Write implements io.Writer.
+func (s said) Write(p []byte) (int, error) {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	return s.w.said.Write(p)
 }
 
 // follow ends the term.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -54,6 +55,7 @@ type Member struct {
 	ports *lifecycle.Group // outlives it
 
 	mu   sync.Mutex
+	said strings.Builder  // its log
 	raw  *memnet.Listener // beneath its port
 	port *tlsport.Port
 }
@@ -114,6 +116,23 @@ func (c *Cluster) shareKey() {
 // Dir is where the server has its data.
 func (m *Member) Dir() string { return m.dir }
 
+// Said is what the server has logged for people, at level INFO and above.
+func (m *Member) Said() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.said.String()
+}
+
+// said takes a server's log.
+type said struct{ m *Member }
+
+// Write implements io.Writer.
+func (s said) Write(p []byte) (int, error) {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	return s.m.said.Write(p)
+}
+
 // Start runs the server on what it left.
 func (m *Member) Start() {
 	m.c.t.Helper()
@@ -126,6 +145,7 @@ func (m *Member) Start() {
 		Addr:    m.Name,
 		Port:    4647,
 		Network: m,
+		Log:     slog.New(slog.NewTextHandler(said{m}, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Raft:    raftlog.Config{Network: streams{m}},
 	}
 	for _, other := range m.c.Members {

@@ -255,10 +255,14 @@ func (r *Reporter) arrived(out *wire.InventoryReport, reply *wire.InventoryReply
 	r.Keeper.Answered(out.Entries, reply)
 }
 
+// boarding is how long a report of allocs waits for one of volumes that is under way: far longer than servers take that
+// are well, so that what is new shares an entry of their log.
+const boarding = time.Second
+
 // Board implements allocs.Inventory: what is new rides with a report of allocs. Another report that is under way is
 // waited for, for a while; what is new then is sent right after it.
 func (r *Reporter) Board() (*wire.InventoryReport, func(*wire.InventoryReply)) {
-	late := time.NewTimer(r.Delay)
+	late := time.NewTimer(boarding)
 	defer late.Stop()
 	select {
 	case r.lock() <- struct{}{}:

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"berth/internal/client/csimanager"
 	"berth/internal/client/csimanager/reporter"
@@ -92,6 +93,50 @@ func TestAReportThatWasNotTakenOverIsMadeAnew(t *testing.T) {
 		}
 		if n := len(servers.sent); n != 2 || !servers.sent[1].Full || servers.sent[1].Prev != 7 {
 			t.Errorf("sent: %+v", servers.sent)
+		}
+	})
+}
+
+// eager is an inventory that always has something new.
+type eager struct{ inventory }
+
+// Report implements reporter.Inventory.
+func (*eager) Report(bool) ([]volume.InventoryEntry, []volume.UnknownMount, bool) {
+	return mounted, nil, false
+}
+
+// slow are servers that take their time.
+type slow struct{ behind }
+
+// SendInventory implements reporter.Servers.
+func (s *slow) SendInventory(ctx context.Context, r *wire.InventoryReport) (*wire.InventoryReply, error) {
+	time.Sleep(100 * time.Millisecond)
+	return s.behind.SendInventory(ctx, r)
+}
+
+// Given a report of volumes that is under way, and takes longer than news are held back, when allocs are reported, then
+// what is new rides with them after it, and is not sent a second time alone.
+func TestAReportOfAllocsWaitsForTheOneThatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := &slow{}
+		r := &reporter.Reporter{Keeper: &eager{}, Servers: servers, Delay: time.Millisecond, Patience: time.Hour}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- r.Run(ctx) }()
+		synctest.Wait() // the first report is under way
+		out, arrived := r.Board()
+		if out == nil {
+			t.Error("what is new is left behind by the report of allocs")
+		} else {
+			arrived(&wire.InventoryReply{Index: 2, Head: 2})
+		}
+		time.Sleep(time.Minute)
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if n := len(servers.sent); n != 1 {
+			t.Errorf("%d reports went alone, want the first one", n)
 		}
 	})
 }

@@ -65,10 +65,20 @@ func hold(how, dir string) error {
 	case "thread":
 		return alone(f)
 	case "many":
-		for range 5000 {
-			if _, err := unix.Dup(0); err != nil {
-				return err
-			}
+		if err := copies(0, 5000); err != nil {
+			return err
+		}
+	case "hundred":
+		if err := copies(int(f.Fd()), 100); err != nil {
+			return err
+		}
+	case "full": // as many as fit below usual limits
+		if err := copies(0, 1<<14); err != nil {
+			return err
+		}
+	case "full of removed":
+		if err := copies(int(f.Fd()), 1<<14); err != nil {
+			return err
 		}
 	case "chroot":
 		if err := os.Remove(f.Name()); err != nil {
@@ -77,6 +87,16 @@ func hold(how, dir string) error {
 		return unix.Chroot("/proc")
 	}
 	return os.Remove(f.Name())
+}
+
+// copies opens a descriptor so many times more.
+func copies(fd, count int) error {
+	for range count {
+		if _, err := unix.Dup(fd); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mapped leaves the file open by a mapping alone.
@@ -106,7 +126,7 @@ func alone(f *os.File) error {
 }
 
 // holder starts a process that holds a file of the directory, and returns its number.
-func holder(t *testing.T, how, dir string) int {
+func holder(t testing.TB, how, dir string) int {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", dir)
 	cmd.Env = append(os.Environ(), actor+"="+how)
@@ -134,7 +154,7 @@ func holder(t *testing.T, how, dir string) int {
 	return cmd.Process.Pid
 }
 
-func look(t *testing.T, dir string, most int, pids ...int) openfiles.Found {
+func look(t testing.TB, dir string, most int, pids ...int) openfiles.Found {
 	t.Helper()
 	found, err := openfiles.Look(t.Context(), dir, map[string][]int{"web": pids}, most)
 	if err != nil {
@@ -220,5 +240,47 @@ func TestALookIsBounded(t *testing.T) {
 func TestNobodyHoldsNothing(t *testing.T) {
 	if got := look(t, t.TempDir(), openfiles.Most, 1<<22+1); len(got.Bytes) > 0 {
 		t.Errorf("held: %v", got.Bytes)
+	}
+}
+
+// Given a process that has a removed file open by a hundred descriptors, then each costs a look as much as eight of
+// files that have names: so much longer it takes.
+func TestRemovedFilesCountForMore(t *testing.T) {
+	dir := t.TempDir()
+	got := look(t, dir, openfiles.Most, holder(t, "hundred", dir))
+	if got.Bytes["web"] != size || got.Looked < 8*100 || got.Looked > 8*200 {
+		t.Errorf("a hundred of a removed file: %+v", got)
+	}
+	plain := look(t, dir, openfiles.Most, holder(t, "many", dir))
+	if plain.Bytes["web"] != size || plain.Looked < 5000 || plain.Looked > 5800 {
+		t.Errorf("five thousand of a file with a name: %+v", plain)
+	}
+}
+
+// BenchmarkAFullLook looks at as many descriptors as one look takes up, at best and at worst: none is of a removed
+// file, or each is of one in the directory. It reports the processor's time, which other load does not change much.
+func BenchmarkAFullLook(b *testing.B) {
+	for _, how := range []string{"full", "full of removed"} {
+		b.Run(how, func(b *testing.B) {
+			dir := b.TempDir()
+			var pids []int
+			for range openfiles.Most>>14 + 1 {
+				pids = append(pids, holder(b, how, dir))
+			}
+			var before, after unix.Rusage
+			if err := unix.Getrusage(unix.RUSAGE_SELF, &before); err != nil {
+				b.Fatal(err)
+			}
+			looked := 0 // it begins anywhere in a table that is too large, so it is not always Most
+			for b.Loop() {
+				looked += look(b, dir, openfiles.Most, pids...).Looked
+			}
+			if err := unix.Getrusage(unix.RUSAGE_SELF, &after); err != nil {
+				b.Fatal(err)
+			}
+			spent := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()
+			b.ReportMetric(float64(spent)/1e6*float64(openfiles.Most)/float64(looked), "cpu-ms/Most")
+			b.ReportMetric(float64(spent)/1e3/float64(looked), "cpu-µs/each")
+		})
 	}
 }

@@ -42,6 +42,21 @@ func ofPeer(args []any) bool {
 	return false
 }
 
+// repeated are what the library warns of again and again while a server has no majority: package majority says that
+// once, with those that are missing, and the log that a server does not answer.
+var repeated = map[string]bool{
+	"heartbeat timeout reached, starting election":               true,
+	"Election timeout reached, restarting election":              true,
+	"failed to contact":                                          true,
+	"failed to contact quorum of nodes, stepping down":           true,
+	"rejecting vote request since we have a leader":              true,
+	"rejecting pre-vote request since we have a leader":          true,
+	"rejecting vote request since our last term is greater":      true,
+	"rejecting pre-vote request since our last term is greater":  true,
+	"rejecting vote request since our last index is greater":     true,
+	"rejecting pre-vote request since our last index is greater": true,
+}
+
 // Log tells at a level.
 func (l logger) Log(level hclog.Level, msg string, args ...any) {
 	all := append([]any{logkey.Library, l.name}, l.args...)
@@ -54,7 +69,7 @@ func (l logger) Log(level hclog.Level, msg string, args ...any) {
 	switch {
 	case level >= hclog.Error && !l.quiet && !ofPeer(args):
 		l.to.Error(msg, all...)
-	case level == hclog.Warn && !l.quiet:
+	case level == hclog.Warn && !l.quiet && !repeated[msg]:
 		l.to.Info(msg, all...)
 	default:
 		l.to.Debug(msg, all...)

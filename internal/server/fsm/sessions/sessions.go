@@ -127,8 +127,7 @@ func Check(s *state.Snap, w *state.Watch, id wire.NodeIdentity) error {
 	case now == nil && id.Session == "", now != nil && now.Epoch == id.Session:
 		return nil
 	case now == nil:
-		return fault.WithHint(fault.New(fault.NotReady, "act as", fmt.Sprintf("node %q", id.Node),
-			"this state of the servers does not know its session"), "the node registers first")
+		return wire.UnknownSession(id.Node)
 	}
 	if !slices.Contains(now.Superseded, id.Session) { // an agent that was started again, and was not accepted yet
 		return wire.RefuseSession(id.Node, "its agent has started and is not accepted yet", "it registers by itself; "+
