@@ -9,14 +9,12 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
-	"berth/internal/base/logkey"
 	"berth/internal/model/acl"
 	"berth/internal/port/credentials"
 	"berth/internal/port/kv"
@@ -78,10 +76,8 @@ type Server struct {
 	lead   lead
 	shown  shown
 
-	ring *keyring.Keyring // since Run
-
-	panics   atomic.Int64     // of commands of the log, in this run
-	panicked lifecycle.Signal // when there is one more
+	ring   *keyring.Keyring // since Run
+	panics panics
 
 	mu       sync.Mutex
 	commands map[string]uint64 // that were proposed, by their names
@@ -103,7 +99,8 @@ func New(cfg Config) *Server {
 		commands: map[string]uint64{},
 	}
 	s.fsm = fsm.New(s.store)
-	s.fsm.OnPanic = s.onPanic
+	s.panics.log = cfg.Log
+	s.fsm.OnPanic = s.panics.heard
 	rc := cfg.Raft
 	rc.Dir, rc.Log = s.raftDir(), cfg.Log
 	if rc.ID == "" {
@@ -202,7 +199,7 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 	g.Go("nodes", func() error { return s.nodes.run(gctx, append(l.Reversed, s.reversed.Listener())...) })
 	g.Go("leader", func() error { return s.leaderLoop(gctx, c) })
 	g.Go("state", func() error { return s.watchHalt(gctx) })
-	g.Go("panics", func() error { return s.saveAfterPanics(gctx) })
+	g.Go("panics", func() error { return s.panics.run(gctx, s.log.Snapshot) })
 	g.Go("majority", func() error { return s.missed.Run(gctx) })
 	if s.reach != nil {
 		g.Go("standing", func() error { return s.stand(gctx) })
@@ -246,36 +243,6 @@ func (s *Server) keyring() (*keyring.Keyring, error) {
 }
 
 func (s *Server) raftDir() string { return filepath.Join(s.cfg.DataDir, "raft") }
-
-// onPanic says that a command of the log panicked.
-func (s *Server) onPanic(index uint64, name string, err *lifecycle.PanicError) {
-	s.cfg.Log.Error("a command of the log panicked and has changed nothing; this is a bug of Berth", "command", name,
-		"index", index, logkey.Error, err)
-	s.panics.Add(1)
-	s.panicked.Notify()
-}
-
-// saveAfterPanics saves the state after a command of the log has panicked: another version, which has the mistake
-// mended, must not apply at its start what the other servers did not.
-func (s *Server) saveAfterPanics(ctx context.Context) error {
-	for saved := int64(0); ; {
-		next := s.panicked.C()
-		now := s.panics.Load()
-		if now == saved {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-next:
-			}
-			continue
-		}
-		saved = now
-		if err := s.log.Snapshot(ctx); err != nil && ctx.Err() == nil {
-			s.cfg.Log.Warn("the state could not be saved after a command of the log had panicked: do not change the "+
-				"version of one server alone before it is (berth operator snapshot save state.snap)", logkey.Error, err)
-		}
-	}
-}
 
 // watchHalt ends the server when its state machine met an entry that it does not understand.
 func (s *Server) watchHalt(ctx context.Context) error {

@@ -82,8 +82,7 @@ func (f *FSM) panicked(index uint64, cmd Command, v any) error {
 	if f.OnPanic != nil {
 		f.OnPanic(index, k.Name, &lifecycle.PanicError{Value: v, Stack: debug.Stack()})
 	}
-	return fault.New(fault.Internal, "apply", fmt.Sprintf("%s, log entry %d", k.Name, index),
-		fmt.Sprintf("panic: %v", v))
+	return fault.New(fault.Internal, "apply", fmt.Sprintf("log entry %d, %s", index, k.Name), fmt.Sprint("panic: ", v))
 }
 
 // later keeps the state's time from running backwards when leaders' clocks differ.

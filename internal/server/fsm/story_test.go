@@ -518,7 +518,8 @@ func TestACommandThatPanicsChangesNothing(t *testing.T) {
 			results = append(results, f.ApplyBatch([]raftlog.Entry{{Index: uint64(i + 1), Data: data}})[0])
 		}
 		err, _ := results[1].(error)
-		if !fault.Has(err, fault.Internal) || !strings.Contains(err.Error(), "log entry 2: panic") ||
+		if !fault.Has(err, fault.Internal) ||
+			!strings.Contains(err.Error(), "log entry 2, alloc-client-update: panic") ||
 			strings.Contains(err.Error(), "allocs.go") {
 			t.Errorf("it is answered with %v", err)
 		}
