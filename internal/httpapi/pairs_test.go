@@ -8,6 +8,7 @@ import (
 	"berth/api"
 	"berth/internal/model/node"
 	"berth/internal/model/taskconfig"
+	"berth/internal/testkit/race"
 )
 
 // answered is what is said of a job with mistakes.
@@ -61,7 +62,7 @@ func TestTwoMistakesComeInOneAnswer(t *testing.T) {
 			if a.excludes(b) {
 				continue
 			}
-			if pairs++; testing.Short() && pairs%7 > 0 {
+			if pairs++; pairs%race.Stride() > 0 {
 				continue
 			}
 			said, _ := answered(t, r, a, b)
@@ -75,7 +76,7 @@ func TestTwoMistakesComeInOneAnswer(t *testing.T) {
 		}
 	}
 	for _, e := range excuses {
-		if !excused[e] && !testing.Short() {
+		if !excused[e] && race.Stride() == 1 {
 			t.Errorf("%q hides %q no more: strike it from the list", e.one, e.other)
 		}
 	}
