@@ -79,6 +79,12 @@ func (s *Session) Readmits(tokenHash string, at time.Time) bool {
 		at.Before(s.Readmission.Expires)
 }
 
+// Readmitting reports whether a person lets somebody take up the node's identity anew at a time, whose token is looked at
+// when he registers.
+func (s *Session) Readmitting(at time.Time) bool {
+	return s != nil && s.Readmission != nil && at.Before(s.Readmission.Expires)
+}
+
 // Registration is what an agent says of its start.
 type Registration struct {
 	// Previous are the epochs of which one should be the stored one: the last that was accepted, and those of later
