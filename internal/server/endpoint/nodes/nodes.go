@@ -74,6 +74,7 @@ func (e *Endpoints) nodeRegister(ctx context.Context, req *wire.NodeRegisterRequ
 	}
 	e.putOptions(ctx, options)
 	snap = e.cfg.Store.Snapshot()
+	e.unplaced.say(e.cfg.Log, snap, req.Info)
 	m := snap.Meta(nil)
 	if m == nil {
 		return nil, fault.New(fault.Internal, "register", fmt.Sprintf("node %q", req.Node),
