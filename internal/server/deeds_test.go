@@ -119,7 +119,8 @@ func TestWhatPersonsDoByNodesIsRecordedWhereItComesIn(t *testing.T) {
 	kept.fail = fault.Wrap(errors.New("no space left on device"), fault.Internal, "write", "the record")
 	put.Name = "unrecorded"
 	_, err = wire.ACLPolicyPut.Call(manager, node, put)
-	if err == nil || !strings.Contains(err.Error(), "no space left") || s.Store().Snapshot().ACLPolicy(nil, put.Name) != nil {
+	if err == nil || !strings.Contains(err.Error(), "no space left") ||
+		s.Store().Snapshot().ACLPolicy(nil, put.Name) != nil {
 		t.Errorf("what cannot be recorded is done: %v", err)
 	}
 }

@@ -15,9 +15,10 @@ import (
 type Server struct {
 	services map[string]*grpc.ServiceDesc
 	mu       map[string]bool
-	admit    func(ctx context.Context, method string, req any) error                              // nil: everybody may call everything
-	record   func(ctx context.Context, method string, req any) (end func(error) error, err error) // nil: nothing is
-	bounds   []grpc.ServerOption
+	// admit and record are nil where everybody may call everything, and nothing is recorded.
+	admit  func(ctx context.Context, method string, req any) error
+	record func(ctx context.Context, method string, req any) (end func(error) error, err error)
+	bounds []grpc.ServerOption
 }
 
 // NewServer returns a server without methods. It starts nothing.
@@ -30,8 +31,8 @@ func (s *Server) Admit(judge func(ctx context.Context, method string, req any) e
 	s.admit = judge
 }
 
-// Record has every call that was admitted written down before it is made: where that fails it is not made. end, if there
-// is one, is told how it ended; its error takes the place of a success.
+// Record has every call that was admitted written down before it is made: where that fails it is not made. end, if
+// there is one, is told how it ended; its error takes the place of a success.
 func (s *Server) Record(record func(ctx context.Context, method string, req any) (end func(error) error, err error)) {
 	s.record = record
 }

@@ -9,8 +9,8 @@ import (
 	"berth/internal/base/ids"
 )
 
-// Deed is a call to the servers that did not come by the HTTP surface of this agent: another one passed it on, which may
-// keep a record or none.
+// Deed is a call to the servers that did not come by the HTTP surface of this agent: another one passed it on, which
+// may keep a record or none.
 type Deed struct {
 	Who       string // as far as it is known where the call came in
 	From      string // who passed it on
@@ -20,7 +20,7 @@ type Deed struct {
 }
 
 // Deed writes that a call is about to be made. The error says that it cannot be recorded, and so must not be made; end
-// writes how it ended, and its error says that the caller must not be told of success.
+// writes how it ended, and its error says that the caller must not hear of a success.
 func (l *Log) Deed(d Deed) (end func(error) error, err error) {
 	rec := &Record{
 		log:   l,

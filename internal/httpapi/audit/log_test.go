@@ -144,8 +144,8 @@ func TestAnEndThatCannotBeWrittenIsNoSuccess(t *testing.T) {
 	}
 }
 
-// Given a call that another agent passed on, then it is recorded before it is made and when it has ended, with who makes
-// it and by whom; where the record cannot be written, it is not made, and its success is not told.
+// Given a call that another agent passed on, then it is recorded before it is made and when it has ended, with who
+// makes it and by whom; where the record cannot be written, it is not made, and its success is not told.
 func TestACallThatIsPassedOnIsRecorded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l := opened(t, Config{Path: path, MaxBytes: 1 << 20})

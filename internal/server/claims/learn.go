@@ -96,8 +96,8 @@ func refersTo(s *state.Snap, w *state.Watch, id ids.Plugin) bool {
 	return false
 }
 
-// learned brings the plugins' records up to what their healthy instances report: per role the one that was placed last,
-// on a node that is down only where no other says anything.
+// learned brings the plugins' records up to what their healthy instances report: per role the one that was placed
+// last, on a node that is down only where no other says anything.
 func learned(s *state.Snap, w *state.Watch) []*plugin.Record {
 	type role struct {
 		id   ids.Plugin

@@ -1,11 +1,11 @@
-// Package instances owns the question whose word about a storage plugin counts. A node reports the instances of plugins
-// that run on it; one counts while it runs in an allocation that the servers have placed on that very node, of a job
-// whose task is that plugin in that role, and whose end the node has not reported. Whatever else a node says is left
-// out: an instance is asked to make and to delete volumes, is handed their secrets, and says what the plugin is.
+// Package instances owns the question whose word about a storage plugin counts. A node reports the instances of
+// plugins that run on it; one counts while it runs in an allocation that the servers have placed on that very node, of
+// a job whose task is that plugin in that role, and whose end the node has not reported. Whatever else a node says is
+// left out: an instance is asked to make and to delete volumes, is handed their secrets, and says what the plugin is.
 //
 // It is read from the state whenever it is asked, for allocs are placed and end after a node has registered. Whoever
-// reads node.Node.CSI otherwise shows what the node says, and decides nothing by it. Only packages of the server import
-// it.
+// reads node.Node.CSI otherwise shows what the node says, and decides nothing by it. Only packages of the server
+// import it.
 package instances
 
 import (
@@ -69,8 +69,8 @@ func Why(s *state.Snap, w *state.Watch, on ids.Node, i *plugin.Instance) string 
 }
 
 // OnOrUnknown are those of allocs that the servers do not know, before those that count: what they had placed may be
-// more than a state tells that was restored. They are asked about what the node itself has, where that makes the servers
-// more careful.
+// more than a state tells that was restored. They are asked about what the node itself has, where that makes the
+// servers more careful.
 func OnOrUnknown(s *state.Snap, n *node.Node) []*plugin.Instance {
 	if n == nil {
 		return nil

@@ -35,7 +35,13 @@ func newWorld() *world {
 			DesiredStatus: alloc.DesiredRun,
 			ClientStatus:  alloc.ClientRunning,
 		},
-		instance: &plugin.Instance{Plugin: "p", Role: plugin.RoleController, Alloc: "a", Node: "n", State: plugin.Ready},
+		instance: &plugin.Instance{
+			Plugin: "p",
+			Role:   plugin.RoleController,
+			Alloc:  "a",
+			Node:   "n",
+			State:  plugin.Ready,
+		},
 	}
 }
 

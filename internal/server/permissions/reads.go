@@ -6,8 +6,8 @@ import (
 	"berth/internal/wire"
 )
 
-// quiet are methods that change nothing and show nothing of what is in tasks, beside those that any server may answer by
-// what it has.
+// quiet are methods that change nothing and show nothing of what is in tasks, beside those that any server may answer
+// by what it has.
 var quiet = methodNames(wire.JobPlan, wire.JobValidate, wire.AllocStats, wire.AllocOrphan, wire.AgentHostStats,
 	wire.AgentMonitor, wire.SystemStatus)
 

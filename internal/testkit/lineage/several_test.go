@@ -72,11 +72,9 @@ func (s *several) end() {
 
 // placePlugin implements site. Where no server can do it now, the agent's next registration has it tried again.
 func (s *several) placePlugin(a *agent) {
-	ctx, cancel := context.WithTimeout(s.w.t.Context(), time.Second)
-	defer cancel()
 	for _, m := range s.Members {
 		if m.Runs() && m.Leading() {
-			if err := pluginjobs.Try(ctx, m, m.Store().Snapshot, a.d.node, a.info.CSI); err != nil {
+			if err := pluginjobs.Try(s.w.t.Context(), m, m.Store().Snapshot, a.d.node, a.info.CSI); err != nil {
 				s.w.t.Logf("the plugin of node %s is not placed: %v", a.d.node, err)
 			}
 			return

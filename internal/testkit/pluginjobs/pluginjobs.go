@@ -1,6 +1,6 @@
-// Package pluginjobs has the plugins that nodes of tests report run as the servers demand it: each instance in an alloc
-// that is placed on its node, of a job that is that plugin. Job and alloc are at rest, so that no scheduler and no agent
-// does anything about them. Only tests import it.
+// Package pluginjobs owns the jobs in which the plugins of nodes run that tests make up, as the servers demand it: each
+// instance in an alloc that is placed on its node, of a job that is that plugin. Job and alloc are at rest, so that no
+// scheduler and no agent does anything about them. Only tests import it.
 package pluginjobs
 
 import (

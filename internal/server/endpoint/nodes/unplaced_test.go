@@ -12,8 +12,8 @@ import (
 	"berth/internal/server/state"
 )
 
-// TestWhatIsNotPlacedIsSaidOnce: given a node that reports plugins which the servers have not placed there, then that is
-// said once, with the node and the first of the plugins, and again when it is another.
+// TestWhatIsNotPlacedIsSaidOnce: given a node that reports plugins which the servers have not placed there, then that
+// is said once, with the node and the first of the plugins, and again when it is another.
 func TestWhatIsNotPlacedIsSaidOnce(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))

@@ -28,8 +28,8 @@ type Deed struct {
 // error takes the place of a success.
 type Recorder func(Deed) (end func(error) error, err error)
 
-// Recorded has calls recorded by the server where they come in (wire.Server.Record). What comes from within this process
-// the surface of its own agent has recorded, and what a server passes on that server.
+// Recorded has calls recorded by the server where they come in (wire.Server.Record). What comes from within this
+// process the surface of its own agent has recorded, and what a server passes on that server.
 func Recorded(store *state.Store, record Recorder) func(context.Context, string, any) (func(error) error, error) {
 	return func(ctx context.Context, method string, req any) (func(error) error, error) {
 		who, known := wire.Caller(ctx)
@@ -52,7 +52,9 @@ func methodName(path string) string {
 }
 
 // naming are the fields by which requests say what they are about. None holds a secret.
-var naming = []string{"Job", "Alloc", "Volume", "Snapshot", "Node", "Plugin", "Accessor", "ID", "Name", "Address", "Task"}
+var naming = []string{
+	"Job", "Alloc", "Volume", "Snapshot", "Node", "Plugin", "Accessor", "ID", "Name", "Address", "Task",
+}
 
 // subject is what a request is about, as far as its fields say.
 func subject(req any) (ns ids.Namespace, object string) {
