@@ -23,6 +23,11 @@ type Volumes interface {
 	// Holdings lists the providers' volumes that take an attach slot on a node: those with a claim, an attachment that
 	// is not known to be absent, or an entry in the node's inventory.
 	Holdings(ids.Node) []volume.StagingKey
+	Running
+}
+
+// Running is what the state knows of those who use storage, and of those who serve it.
+type Running interface {
 	Alloc(ids.Alloc) *alloc.Alloc
 	// Instances are the plugins' instances on a node whose word counts.
 	Instances(*node.Node) []*plugin.Instance
