@@ -20,6 +20,7 @@ import (
 	"berth/internal/client/suspects"
 	"berth/internal/helperbin"
 	"berth/internal/httpapi"
+	"berth/internal/httpapi/audit"
 	"berth/internal/httpapi/nodestore"
 	"berth/internal/httpapi/sandbox"
 	"berth/internal/model/node"
@@ -27,6 +28,7 @@ import (
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/rawexec"
 	"berth/internal/server"
+	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/gc"
 )
 
@@ -125,8 +127,26 @@ func (a *Agent) serverConfig() server.Config {
 			Every: orDefault(c.Server.JobGCInterval),
 		},
 
+		Record: recorder(a.audit),
+
 		Log: a.log.With(logkey.Component, "server"),
 		Dev: c.dev,
+	}
+}
+
+// recorder writes into the audit log what comes by the connections of other agents; nil: there is none.
+func recorder(log *audit.Log) serving.Recorder {
+	if log == nil {
+		return nil
+	}
+	return func(d serving.Deed) (func(error) error, error) {
+		return log.Deed(audit.Deed{
+			Who:       d.Who,
+			From:      d.From,
+			What:      d.Method,
+			Namespace: d.Namespace,
+			Object:    d.Object,
+		})
 	}
 }
 

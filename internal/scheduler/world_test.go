@@ -145,8 +145,9 @@ func (w *world) NodeAllocs(id ids.Node) []*alloc.Alloc {
 	return out
 }
 
-func (w *world) Alloc(id ids.Alloc) *alloc.Alloc    { return w.allocs[id] }
-func (w *world) Volume(id volume.ID) *volume.Volume { return w.volumes[id] }
+func (w *world) Alloc(id ids.Alloc) *alloc.Alloc           { return w.allocs[id] }
+func (w *world) Instances(n *node.Node) []*plugin.Instance { return n.CSI }
+func (w *world) Volume(id volume.ID) *volume.Volume        { return w.volumes[id] }
 func (w *world) Shortage(on ids.Node, k volume.StagingKey, _ string) *plugin.Shortage {
 	return w.full[plugin.ShortageKey{Node: on, Plugin: k.Plugin}]
 }

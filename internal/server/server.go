@@ -58,6 +58,8 @@ type Config struct {
 	Expect  int // servers that the cluster is to have; 0: not said
 	// Network reaches the methods of the other servers; nil: it is made of Own.
 	Network Network
+	// Record writes down what persons do by the connections of other agents; nil: nothing is.
+	Record serving.Recorder
 }
 
 // Server is the server half.
@@ -215,6 +217,9 @@ func (s *Server) methods(c *components) (all, open *wire.Server) {
 	all, open = wire.NewServer(s.cfg.Log), wire.NewServer(s.cfg.Log)
 	all.Admit(serving.Admit)
 	open.Admit(serving.Admit)
+	if s.cfg.Record != nil {
+		all.Record(serving.Recorded(s.store, s.cfg.Record))
+	}
 	open.Bound(maxOpenMessage, maxOpenCalls)
 	c.endpoints.Register(all)
 	s.nodes.register(all)

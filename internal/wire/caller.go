@@ -24,6 +24,15 @@ func Caller(ctx context.Context) (who trust.Peer, ok bool) {
 	return c.peer, ok
 }
 
+// CallerAddr is from where the call came that is being served; empty: it is not known.
+func CallerAddr(ctx context.Context) string {
+	p, _ := peer.FromContext(ctx)
+	if p == nil || p.Addr == nil {
+		return ""
+	}
+	return p.Addr.String()
+}
+
 // At is who is at the other end of a connection, if the connection makes sure of it.
 func At(c net.Conn) (who trust.Peer, ok bool) {
 	a, ok := c.(authenticated)

@@ -1,6 +1,9 @@
 package wire
 
 import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
 	"time"
 
 	"berth/internal/base/ids"
@@ -56,6 +59,23 @@ type NodeIdentity struct {
 	Secret Secrets // one value, "id"
 	// Session is the epoch of the agent start that calls; empty before it was accepted, and in an older Berth.
 	Session string
+}
+
+// secretValue is the name of the one value in a node's identity.
+const secretValue = "id"
+
+// HashNodeSecret is the form in which the servers know a node's secret.
+func HashNodeSecret(secret string) string {
+	h := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(h[:])
+}
+
+// Shown is the secret that the caller shows; empty: none.
+func (n NodeIdentity) Shown() string { return n.Secret.Values[secretValue] }
+
+// Proves reports whether the secret that is shown is the one of a hash.
+func (n NodeIdentity) Proves(hash string) bool {
+	return subtle.ConstantTimeCompare([]byte(HashNodeSecret(n.Shown())), []byte(hash)) == 1
 }
 
 // Calling is the node that makes the call.

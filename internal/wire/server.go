@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -17,9 +18,11 @@ import (
 type Server struct {
 	services map[string]*grpc.ServiceDesc
 	mu       map[string]bool
-	admit    func(ctx context.Context, method string, req any) error // nil: everybody may call everything
-	bounds   []grpc.ServerOption
-	log      *slog.Logger
+	// admit and record are nil where everybody may call everything, and nothing is recorded.
+	admit  func(ctx context.Context, method string, req any) error
+	record func(ctx context.Context, method string, req any) (end func(error) error, err error)
+	bounds []grpc.ServerOption
+	log    *slog.Logger
 }
 
 // NewServer returns a server without methods, which logs the panics of those that it gets; log may be nil. It starts
@@ -35,6 +38,36 @@ func NewServer(log *slog.Logger) *Server {
 func (s *Server) Admit(judge func(ctx context.Context, method string, req any) error) {
 	s.admit = judge
 }
+
+// Record has every call that was admitted written down before it is made: where that fails it is not made. end, if
+// there is one, is told how it ended; its error takes the place of a success.
+func (s *Server) Record(record func(ctx context.Context, method string, req any) (end func(error) error, err error)) {
+	s.record = record
+}
+
+// recorded makes a call within its record.
+func (s *Server) recorded(ctx context.Context, method string, req any, call func() error) (err error) {
+	if s.record == nil {
+		return call()
+	}
+	end, err := s.record(ctx, method, req)
+	if err != nil || end == nil {
+		if err == nil {
+			err = call()
+		}
+		return err
+	}
+	err = errUnended // of a call that panics
+	defer func() {
+		if failed := end(err); failed != nil && err == nil {
+			err = failed
+		}
+	}()
+	err = call()
+	return err
+}
+
+var errUnended = errors.New("it did not come to its end")
 
 // Bound narrows what a caller may send: the bytes of a message, and how many calls a connection may make at once.
 func (s *Server) Bound(message, calls int) {

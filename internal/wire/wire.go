@@ -45,7 +45,15 @@ func (m Method[Req, Resp]) Serve(s *Server, h func(context.Context, *Req) (*Resp
 		if err := s.admitted(ctx, m.path, req); err != nil {
 			return nil, err
 		}
-		return h(ctx, req)
+		var resp *Resp
+		err := s.recorded(ctx, m.path, req, func() (err error) {
+			resp, err = h(ctx, req)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		return resp, nil
 	})
 }
 
@@ -124,7 +132,7 @@ func (m StreamMethod[Req, In, Out]) Serve(s *Server, h func(*Req, *Stream[Out, I
 		if err := s.admitted(ss.Context(), m.path, req); err != nil {
 			return err
 		}
-		return h(req, &Stream[Out, In]{raw: ss})
+		return s.recorded(ss.Context(), m.path, req, func() error { return h(req, &Stream[Out, In]{raw: ss}) })
 	})
 }
 

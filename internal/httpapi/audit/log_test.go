@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 )
 
@@ -140,5 +141,48 @@ func TestAnEndThatCannotBeWrittenIsNoSuccess(t *testing.T) {
 	if said := out.Body.String(); out.Code != http.StatusInternalServerError || strings.Contains(said, "done\n") ||
 		!strings.Contains(said, "ended with status 200") || out.Header().Get("Content-Encoding") != "" {
 		t.Errorf("%d %s", out.Code, said)
+	}
+}
+
+// Given a call that another agent passed on, then it is recorded before it is made and when it has ended, with who
+// makes it and by whom; where the record cannot be written, it is not made, and its success is not told.
+func TestACallThatIsPassedOnIsRecorded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	l := opened(t, Config{Path: path, MaxBytes: 1 << 20})
+	deed := Deed{Who: "token 1", From: "node n at 10.0.0.2:1", What: "ACL.PolicyPut", Object: "dev"}
+	for _, failed := range []error{nil, fault.New(fault.Denied, "", "Permission denied", "it is no management token")} {
+		end, err := l.Deed(deed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := end(failed); err != nil {
+			t.Error(err)
+		}
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
+	if len(lines) != 4 {
+		t.Fatalf("%d lines: %s", len(lines), raw)
+	}
+	for i, want := range []string{`"stage":"received"`, `"status":200`, `"stage":"received"`, `"status":403`} {
+		if !strings.Contains(lines[i], want) || !strings.Contains(lines[i], `"from":"node n at 10.0.0.2:1"`) ||
+			!strings.Contains(lines[i], `"who":"token 1"`) || !strings.Contains(lines[i], `"object":"dev"`) {
+			t.Errorf("line %d is %s", i, lines[i])
+		}
+	}
+	end, err := l.Deed(deed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := opened(t, Config{Path: "/dev/full"})
+	l.file, l.is = full.file, full.is
+	if err := end(nil); err == nil || !strings.Contains(err.Error(), "ended with status 200") {
+		t.Errorf("an end that cannot be written: %v", err)
+	}
+	if _, err := l.Deed(deed); err == nil {
+		t.Error("what cannot be recorded may be done")
 	}
 }

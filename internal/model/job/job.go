@@ -261,6 +261,9 @@ type CSIPluginConfig struct {
 // NodeRole tells whether the plugin acts on the node that it runs on.
 func (c *CSIPluginConfig) NodeRole() bool { return c.Type != PluginController }
 
+// ControllerRole tells whether the plugin makes, attaches and deletes volumes.
+func (c *CSIPluginConfig) ControllerRole() bool { return c.Type != PluginNode }
+
 // UpdateStrategy bounds how an update rolls through a group. MaxParallel 0 replaces all at once.
 type UpdateStrategy struct {
 	Stagger          time.Duration

@@ -64,8 +64,8 @@ type Confirmation struct {
 	Reason string
 }
 
-// Readmission is a person's permission that one agent start which follows nothing takes up a node's identity: the store
-// that knew what it follows was lost. It is shown by a token, and is gone with the session that begins by it.
+// Readmission is a person's permission that one agent start which follows nothing takes up a node's identity: the
+// store that knew what it follows was lost. It is shown by a token, and is gone with the session that begins by it.
 type Readmission struct {
 	TokenHash string // the token itself is kept by nobody
 	By        string
@@ -77,6 +77,12 @@ type Readmission struct {
 func (s *Session) Readmits(tokenHash string, at time.Time) bool {
 	return s != nil && s.Readmission != nil && tokenHash != "" && s.Readmission.TokenHash == tokenHash &&
 		at.Before(s.Readmission.Expires)
+}
+
+// Readmitting reports whether a person lets somebody take up the node's identity anew at a time, whose token is looked
+// at when he registers.
+func (s *Session) Readmitting(at time.Time) bool {
+	return s != nil && s.Readmission != nil && at.Before(s.Readmission.Expires)
 }
 
 // Registration is what an agent says of its start.

@@ -96,8 +96,8 @@ func (c *CSI) Home() (ids.Node, ids.Volume) {
 	return "", ""
 }
 
-func instance(n *node.Node, p ids.Plugin) (ready, known *plugin.Instance) {
-	for _, i := range n.CSI {
+func (l *Ledger) instance(n *node.Node, p ids.Plugin) (ready, known *plugin.Instance) {
+	for _, i := range l.state.Instances(n) {
 		if i.Plugin != p || i.Role != plugin.RoleNode {
 			continue
 		}
@@ -125,7 +125,7 @@ func (c *CSI) check(w *Want, n *node.Node) string {
 		return "missing CSI volume(s) " + string(w.ID.ID)
 	}
 	p := v.Spec.Plugin
-	ready, known := instance(n, p)
+	ready, known := c.ledger.instance(n, p)
 	switch {
 	case known == nil:
 		return fmt.Sprintf("CSI plugin %s is missing from client %s", p, n.ID)
@@ -175,7 +175,7 @@ func (c *CSI) slots(n *node.Node) string {
 		}
 	}
 	limited := false
-	for _, i := range n.CSI {
+	for _, i := range c.ledger.state.Instances(n) {
 		limited = limited || i.MaxVolumes > 0
 	}
 	if !limited {
@@ -230,7 +230,7 @@ func (l *Ledger) slotsFor(n *node.Node, vols []volume.ID) string {
 		if v == nil {
 			continue
 		}
-		ready, _ := instance(n, v.Spec.Plugin)
+		ready, _ := l.instance(n, v.Spec.Plugin)
 		if ready == nil {
 			return fmt.Sprintf("CSI plugin %s is unhealthy on client %s", v.Spec.Plugin, n.ID)
 		}
@@ -276,7 +276,7 @@ func (c *CSI) explain(w *Want, n *node.Node) (string, string) {
 	if v == nil {
 		return fmt.Sprintf("volume %q does not exist", w.ID.ID), comes(w.Request)
 	}
-	ready, known := instance(n, v.Spec.Plugin)
+	ready, known := c.ledger.instance(n, v.Spec.Plugin)
 	switch {
 	case known == nil:
 		return fmt.Sprintf("CSI plugin %q, which serves volume %q, does not run on this node", v.Spec.Plugin, w.ID.ID),

@@ -159,6 +159,7 @@ func (s *stored) Claims(id volume.ID) []*volume.Claim {
 func (s *stored) Shortage(ids.Node, volume.StagingKey, string) *plugin.Shortage { return nil }
 func (s *stored) Holdings(ids.Node) []volume.StagingKey                         { return nil }
 func (s *stored) Alloc(id ids.Alloc) *alloc.Alloc                               { return s.allocs[id] }
+func (s *stored) Instances(n *node.Node) []*plugin.Instance                     { return n.CSI }
 func (s *stored) put(m volume.AccessMode) *stored {
 	s.volumes["v"] = volumeOf(m)
 	return s

@@ -8,6 +8,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
+	"berth/internal/model/node"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 )
@@ -22,7 +23,14 @@ type Volumes interface {
 	// Holdings lists the providers' volumes that take an attach slot on a node: those with a claim, an attachment that
 	// is not known to be absent, or an entry in the node's inventory.
 	Holdings(ids.Node) []volume.StagingKey
+	Running
+}
+
+// Running is what the state knows of those who use storage, and of those who serve it.
+type Running interface {
 	Alloc(ids.Alloc) *alloc.Alloc
+	// Instances are the plugins' instances on a node whose word counts.
+	Instances(*node.Node) []*plugin.Instance
 }
 
 // Ledger is the claims of the state plus those of the plan so far. It is the one place that decides whether a volume

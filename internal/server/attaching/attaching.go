@@ -14,6 +14,7 @@ import (
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/holders"
+	"berth/internal/server/instances"
 	"berth/internal/server/state"
 	"berth/internal/server/suspension"
 	"berth/internal/wire"
@@ -79,6 +80,13 @@ func Facts(s *state.Snap, id volume.StagingKey) (volume.AttachFacts, *plugin.Rec
 // Record returns the record that a step acts on: a copy of the stored one, or a new one with everything that
 // its undo will need. nil: the facts for it are not there yet.
 func Record(s *state.Snap, id volume.StagingKey, rec *plugin.Record, on ids.Node) *volume.Attachment {
+	return record(s, id, rec, on, instances.On(s, nil, s.Node(nil, on)))
+}
+
+// record is Record, by those instances of the node that are believed.
+func record(
+	s *state.Snap, id volume.StagingKey, rec *plugin.Record, on ids.Node, believed []*plugin.Instance,
+) *volume.Attachment {
 	old := s.Attachment(nil, volume.AttachmentKey{StagingKey: id, Node: on})
 	v, n := s.VolumeOf(nil, id), s.Node(nil, on)
 	if old != nil && old.Presence.Exists() {
@@ -105,7 +113,7 @@ func Record(s *state.Snap, id volume.StagingKey, rec *plugin.Record, on ids.Node
 		Secrets:        v.Spec.Secrets,
 		ReadOnly:       v.Status.AccessMode.ReaderOnly() && rec.Controller.AttachReadOnly,
 	}
-	for _, i := range n.CSI {
+	for _, i := range believed {
 		if i.Plugin == v.Spec.Plugin && i.Role == plugin.RoleNode && i.StorageNode != "" {
 			a.StorageNode = i.StorageNode
 		}
@@ -131,15 +139,12 @@ func Basis(s *state.Snap, w *state.Watch, id volume.StagingKey, on ids.Node) str
 		return ""
 	}
 	storage, asked := "", []string{}
-	for n := range s.Nodes(w, "") {
-		for _, i := range n.CSI {
-			switch {
-			case i.Plugin != id.Plugin:
-			case i.Role == plugin.RoleController:
-				asked = append(asked, string(i.Alloc)+" "+i.Provider+" "+i.Version)
-			case n.ID == on:
-				storage = i.StorageNode
-			}
+	for n, i := range instances.Of(s, w, id.Plugin) {
+		switch {
+		case i.Role == plugin.RoleController:
+			asked = append(asked, string(i.Alloc)+" "+i.Provider+" "+i.Version)
+		case n.ID == on:
+			storage = i.StorageNode
 		}
 	}
 	slices.Sort(asked)
@@ -168,7 +173,7 @@ func Missing(s *state.Snap, node ids.Node, e volume.InventoryEntry) *volume.Atta
 			return nil // its claim ended by proof, and the volume was detached by that
 		}
 	}
-	a := Record(s, e.StagingKey, rec, node)
+	a := record(s, e.StagingKey, rec, node, instances.OnOrUnknown(s, s.Node(nil, node)))
 	if a != nil {
 		a.Presence, a.Generation = volume.Uncertain, e.Generation
 	}

@@ -10,6 +10,7 @@ import (
 	"berth/internal/server/attaching"
 	"berth/internal/server/state"
 	"berth/internal/testkit/localstate"
+	"berth/internal/testkit/pluginjobs"
 )
 
 // Given a volume that was refused, then the question is another one when anything changes that the answer stands on,
@@ -47,7 +48,7 @@ func TestWhatAnAnswerToAnAttachStandsOn(t *testing.T) {
 		write := func(v *volume.Volume, n *node.Node) {
 			err := s.Store.Write(s.Store.Snapshot().Stamp(), func(tx *state.Tx) error {
 				tx.PutVolume(v)
-				tx.PutNode(n)
+				pluginjobs.Put(tx, n)
 				return nil
 			})
 			if err != nil {

@@ -9,8 +9,10 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
+	"berth/internal/model/node"
 	"berth/internal/model/plugin"
 	"berth/internal/server/fsm"
+	"berth/internal/server/instances"
 	"berth/internal/server/state"
 )
 
@@ -54,7 +56,7 @@ func (k *Keeper) forgetPlugins(
 	now, pause := time.Now(), time.Hour
 	run := map[ids.Plugin]bool{}
 	for n := range s.Nodes(nil, "") {
-		for _, i := range n.CSI {
+		for _, i := range instances.On(s, nil, n) {
 			run[i.Plugin] = true
 		}
 	}
@@ -94,18 +96,19 @@ func refersTo(s *state.Snap, w *state.Watch, id ids.Plugin) bool {
 	return false
 }
 
-// learned brings the plugins' records up to what their healthy instances report: per role the one that did so last.
+// learned brings the plugins' records up to what their healthy instances report: per role the one that was placed
+// last, on a node that is down only where no other says anything.
 func learned(s *state.Snap, w *state.Watch) []*plugin.Record {
 	type role struct {
 		id   ids.Plugin
 		role plugin.Role
 	}
-	newest := map[role]*plugin.Instance{}
+	newest, ranks := map[role]*plugin.Instance{}, map[role]rank{}
 	for n := range s.Nodes(w, "") {
-		for _, i := range n.CSI {
-			key := role{i.Plugin, i.Role}
-			if i.Healthy() && (newest[key] == nil || i.Updated.After(newest[key].Updated)) {
-				newest[key] = i
+		for _, i := range instances.On(s, w, n) {
+			key, now := role{i.Plugin, i.Role}, rankOf(s, n, i)
+			if i.Healthy() && (newest[key] == nil || ranks[key].before(now)) {
+				newest[key], ranks[key] = i, now
 			}
 		}
 	}
@@ -125,6 +128,24 @@ func learned(s *state.Snap, w *state.Watch) []*plugin.Record {
 		learn(r, newest[key])
 	}
 	return slices.SortedFunc(maps.Values(records), func(a, b *plugin.Record) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// rank orders instances of a plugin by whose word is the newer one, as the servers know it: no node's clock decides.
+type rank struct {
+	up     bool
+	placed uint64
+	alloc  ids.Alloc
+}
+
+func rankOf(s *state.Snap, n *node.Node, i *plugin.Instance) rank {
+	return rank{up: n.Status != node.StatusDown, placed: instances.Placed(s, i), alloc: i.Alloc}
+}
+
+func (r rank) before(o rank) bool {
+	if r.up != o.up {
+		return o.up
+	}
+	return cmp.Or(cmp.Compare(r.placed, o.placed), cmp.Compare(r.alloc, o.alloc)) < 0
 }
 
 func learn(r *plugin.Record, i *plugin.Instance) {

@@ -7,6 +7,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
+	"berth/internal/server/instances"
 	"berth/internal/server/state"
 )
 
@@ -14,19 +15,15 @@ import (
 // first connected node with a ready controller instance. Without one it says what is waited for.
 func (d *Dispatcher) Executor(s *state.Snap, id ids.Plugin, home ids.Node) (executor ids.Node, why string) {
 	why = `no controller of plugin "` + string(id) + `" is ready`
-	for n := range s.Nodes(nil, "") {
-		for _, i := range n.CSI {
-			if i.Plugin != id || i.Role != plugin.RoleController || !i.Healthy() {
-				continue
-			}
-			switch {
-			case i.Scope == plugin.ScopeNode && home != "" && home != n.ID:
-				why = "the volume lives on node " + ids.Short(home) + ", whose controller is not ready"
-			case !d.Connected(n.ID):
-				why = notConnected(n.ID)
-			default:
-				return n.ID, ""
-			}
+	for n, i := range instances.Of(s, nil, id) {
+		switch {
+		case i.Role != plugin.RoleController || !i.Healthy():
+		case i.Scope == plugin.ScopeNode && home != "" && home != n.ID:
+			why = "the volume lives on node " + ids.Short(home) + ", whose controller is not ready"
+		case !d.Connected(n.ID):
+			why = notConnected(n.ID)
+		default:
+			return n.ID, ""
 		}
 	}
 	return "", why
@@ -79,7 +76,7 @@ func (d *Dispatcher) SameExecutor(
 
 func runsController(s *state.Snap, id ids.Node, p ids.Plugin) bool {
 	n := s.Node(nil, id)
-	return n != nil && slices.ContainsFunc(n.CSI, func(i *plugin.Instance) bool {
+	return n != nil && slices.ContainsFunc(instances.On(s, nil, n), func(i *plugin.Instance) bool {
 		return i.Plugin == p && i.Role == plugin.RoleController && i.Healthy()
 	})
 }

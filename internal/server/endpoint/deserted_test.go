@@ -44,7 +44,16 @@ func using(t *testing.T, c *localstate.Cluster, p ids.Plugin, of *job.Job, volum
 	c.Must(t, &fsm.NodeRegister{Node: n})
 	runs := ids.Alloc(ids.New())
 	err := c.Store.Write(c.Store.Snapshot().Stamp(), func(tx *state.Tx) error {
-		tx.PutAlloc(&alloc.Alloc{ID: runs, Namespace: of.Namespace, Job: of.ID, Node: n.ID})
+		j := tx.Job(nil, of.Namespace, of.ID)
+		tx.PutAlloc(&alloc.Alloc{
+			ID:             runs,
+			Namespace:      of.Namespace,
+			Job:            of.ID,
+			JobVersion:     j.Version,
+			JobCreateIndex: j.CreateIndex,
+			TaskGroup:      "g",
+			Node:           n.ID,
+		})
 		was := *tx.Node(nil, n.ID)
 		was.CSI = []*plugin.Instance{
 			{Plugin: p, Role: plugin.RoleNode, Alloc: runs, Node: n.ID},

@@ -8,6 +8,7 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
+	"berth/internal/server/instances"
 	"berth/internal/server/state"
 )
 
@@ -44,15 +45,12 @@ func Deserted(s *state.Snap, ns ids.Namespace, id ids.Job, purge bool) []string 
 func deserted(s *state.Snap, j *job.Job, p ids.Plugin, of string) []string {
 	controller := false
 	nodes := map[ids.Node]bool{} // with another job's
-	for n := range s.Nodes(nil, "") {
-		for _, i := range n.CSI {
-			a := s.Alloc(nil, i.Alloc)
-			if i.Plugin != p || a == nil || a.Namespace == j.Namespace && a.Job == j.ID {
-				continue
-			}
-			controller = controller || i.Role == plugin.RoleController
-			nodes[n.ID] = nodes[n.ID] || i.Role == plugin.RoleNode
+	for n, i := range instances.Of(s, nil, p) {
+		if a := s.Alloc(nil, i.Alloc); a.Namespace == j.Namespace && a.Job == j.ID {
+			continue
 		}
+		controller = controller || i.Role == plugin.RoleController
+		nodes[n.ID] = nodes[n.ID] || i.Role == plugin.RoleNode
 	}
 	var out []string
 	for c := range s.Claims(nil) {

@@ -8,6 +8,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/server/instances"
 	"berth/internal/server/state"
 )
 
@@ -18,11 +19,9 @@ func Serves(s *state.Snap, id ids.Plugin, provider string) error {
 			"run the provider that the volumes are to have, then look at: berth plugin status "+string(id))
 	}
 	names := map[string]bool{}
-	for n := range s.Nodes(nil, "") {
-		for _, i := range n.CSI {
-			if i.Plugin == id && i.Healthy() {
-				names[i.Provider] = true
-			}
+	for _, i := range instances.Of(s, nil, id) {
+		if i.Healthy() {
+			names[i.Provider] = true
 		}
 	}
 	rec := s.Plugin(nil, id)

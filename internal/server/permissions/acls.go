@@ -9,7 +9,7 @@ import (
 
 // acls: whoever writes them can give himself everything. What somebody has, he may look at.
 var acls = slices.Concat(
-	by(everybody, wire.ACLBootstrap), // it works once
+	by(atServers, wire.ACLBootstrap), // it works once
 	by(holders, wire.ACLTokenSelf),
 	[]entry{
 		asks(wire.ACLPolicyList, func(r *wire.ACLPolicyListRequest, _ *state.Snap) []need {

@@ -21,9 +21,10 @@ type who uint8
 const (
 	rightful who = iota // who has what it needs
 	everybody
-	holders // whoever has a token that is good
-	nodes   // no person: a node, with its own identity
-	servers // no person: a server that has judged for whom it asks
+	atServers // everybody who comes by the surface of a server's own agent, which has its own guard
+	holders   // whoever has a token that is good
+	nodes     // no person: a node, with its own identity
+	servers   // no person: a server that has judged for whom it asks
 )
 
 // entry is what a method asks for.
@@ -56,7 +57,7 @@ func Judge(
 	}
 	holder, rules, err := rights.Of(s, w, p.Token, now)
 	switch {
-	case e.who == everybody && err != nil:
+	case (e.who == everybody || e.who == atServers) && err != nil:
 		return &Caller{Anonymous: true}, nil // whom it knows does not matter
 	case fault.Has(err, fault.Denied):
 		return nil, denied("ACL token not found", "it may have expired; ask whoever gave it for another one")
@@ -82,6 +83,9 @@ func ForNobody(method string) bool {
 	e, known := table[method]
 	return !known || e.who == nodes || e.who == servers
 }
+
+// AtServers tells methods that persons call by the surface of a server's own agent alone.
+func AtServers(method string) bool { return table[method].who == atServers }
 
 // Known tells whether the table says who may call a method.
 func Known(method string) bool {

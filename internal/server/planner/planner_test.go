@@ -18,6 +18,7 @@ import (
 	"berth/internal/scheduler"
 	"berth/internal/server/fsm"
 	"berth/internal/testkit/localstate"
+	"berth/internal/testkit/pluginjobs"
 )
 
 // bench is a planner over a state, in a bubble with its own time.
@@ -38,7 +39,7 @@ func atBench(t *testing.T, log func(fsm.Proposer) fsm.Proposer, story func(t *te
 		}
 		b.p = New(b.Store, b.log, slog.New(slog.DiscardHandler))
 		for _, id := range []ids.Node{"n1", "n2"} {
-			b.Must(t, &fsm.NodeRegister{Seed: ids.New(), Node: &node.Node{
+			n := &node.Node{
 				ID:         id,
 				Name:       string(id),
 				SecretHash: "h",
@@ -49,7 +50,10 @@ func atBench(t *testing.T, log func(fsm.Proposer) fsm.Proposer, story func(t *te
 					State:      plugin.Ready,
 					MaxVolumes: 2,
 				}},
-			}})
+			}
+			pluginjobs.Name(n)
+			b.Must(t, &fsm.NodeRegister{Seed: ids.New(), Node: n})
+			pluginjobs.Place(t, b.Cluster, b.Store.Snapshot, id, n.CSI)
 		}
 		b.Must(t, &fsm.JobRegister{
 			Seed: ids.New(),

@@ -12,6 +12,7 @@ import (
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/scheduler"
+	"berth/internal/server/instances"
 	"berth/internal/server/state"
 	"berth/internal/server/suspension"
 )
@@ -89,6 +90,9 @@ func (r *reader) Shortage(on ids.Node, k volume.StagingKey, use string) *plugin.
 	}
 	return s
 }
+
+// Instances implements filter.Volumes.
+func (r *reader) Instances(n *node.Node) []*plugin.Instance { return instances.On(r.snap, nil, n) }
 
 // Holdings lists what takes attach slots on a node: claims, attachments, and what the node itself knows of.
 func (r *reader) Holdings(id ids.Node) []volume.StagingKey {

@@ -10,6 +10,7 @@ import (
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/scheduler/filter"
+	"berth/internal/server/instances"
 	"berth/internal/server/state"
 )
 
@@ -99,7 +100,7 @@ func makers(s *state.Snap, p ids.Plugin) func(yield func(*node.Node, bool) bool)
 	return func(yield func(*node.Node, bool) bool) {
 		for n := range s.Nodes(nil, "") {
 			has, healthy := false, false
-			for _, i := range n.CSI {
+			for _, i := range instances.On(s, nil, n) {
 				if i.Plugin == p && i.Role == plugin.RoleController {
 					has, healthy = true, healthy || i.Healthy()
 				}

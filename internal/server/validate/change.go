@@ -15,12 +15,13 @@ import (
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/holders"
+	"berth/internal/server/instances"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
 
 // bundled is the plugin that an agent runs where its configuration asks for it.
-const bundled = "local-csi"
+const bundled = instances.Bundled
 
 // VolumeCreate refuses what the plugin cannot do, before anything is recorded. An unknown plugin is told apart from one
 // that is not healthy right now.
@@ -84,10 +85,8 @@ func source(s *state.Snap, r *wire.VolumeWriteRequest, rec *plugin.Record) error
 }
 
 func instanceOf(s *state.Snap, id ids.Plugin) bool {
-	for n := range s.Nodes(nil, "") {
-		if slices.ContainsFunc(n.CSI, func(i *plugin.Instance) bool { return i.Plugin == id }) {
-			return true
-		}
+	for range instances.Of(s, nil, id) {
+		return true
 	}
 	return false
 }

@@ -11,6 +11,7 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/server/provision"
 	"berth/internal/server/state"
+	"berth/internal/testkit/pluginjobs"
 )
 
 // bringing is a job whose group g says of each volume how plugin p makes it.
@@ -180,7 +181,7 @@ func TestAVolumeIsNotMadeWhereItsJobMayNotRun(t *testing.T) {
 				if name != "c" {
 					n.CSI = []*plugin.Instance{{Plugin: "p", Role: plugin.RoleController, State: plugin.Ready}}
 				}
-				tx.PutNode(n)
+				pluginjobs.Put(tx, n)
 			}
 			if c.there != nil {
 				tx.PutVolume(c.there)

@@ -12,6 +12,7 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
 	"berth/internal/testkit/localstate"
+	"berth/internal/testkit/pluginjobs"
 	"berth/internal/wire"
 )
 
@@ -48,7 +49,7 @@ func stored(t *testing.T, used bool, rec *plugin.Record) (*state.Snap, *volume.V
 		if rec != nil {
 			tx.PutPlugin(rec)
 		}
-		tx.PutNode(&node.Node{ID: "n", CSI: []*plugin.Instance{{Plugin: "joins"}}})
+		pluginjobs.Put(tx, &node.Node{ID: "n", CSI: []*plugin.Instance{{Plugin: "joins", Role: plugin.RoleNode}}})
 		return nil
 	})
 	if err != nil {

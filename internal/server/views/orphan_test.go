@@ -73,7 +73,10 @@ func TestWhatAnOrphanHoldsUpNamesTheWayOut(t *testing.T) {
 	h.write(func(tx *state.Tx) {
 		n := *tx.Node(nil, "a")
 		n.CSI = []*plugin.Instance{{Plugin: "p", Role: plugin.RoleNode, State: plugin.Ready, Alloc: runs, Node: "a"}}
-		n.Orphans = []node.Orphan{{Alloc: known, Reason: "its record is lost"}, {Alloc: runs, Reason: "it is unknown"}}
+		n.Orphans = []node.Orphan{
+			{Alloc: known, Reason: "its record is lost"},
+			{Alloc: runs, Reason: "it is unknown", Plugins: []ids.Plugin{"p"}},
+		}
 		tx.PutNode(&n)
 	})
 	says(true)

@@ -8,6 +8,7 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
+	"berth/internal/server/instances"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -18,7 +19,7 @@ func (r *Reader) PluginIDs() []ids.Plugin {
 	s, w := r.snap, r.watch
 	set := map[ids.Plugin]bool{}
 	for n := range s.Nodes(w, "") {
-		for _, i := range n.CSI {
+		for _, i := range instances.On(s, w, n) {
 			set[i.Plugin] = true
 		}
 		for _, o := range n.Orphans {
@@ -109,7 +110,7 @@ func (r *Reader) plugin(id ids.Plugin) *wire.PluginView {
 	out := &wire.PluginView{Record: s.Plugin(w, id)}
 	known := out.Record != nil
 	for n := range s.Nodes(w, "") {
-		for _, i := range n.CSI {
+		for _, i := range instances.On(s, w, n) {
 			if i.Plugin == id {
 				known = true
 				addInstance(s, w, out, n, i)

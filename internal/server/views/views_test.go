@@ -17,6 +17,7 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
 	"berth/internal/testkit/localstate"
+	"berth/internal/testkit/pluginjobs"
 	"berth/internal/wire"
 )
 
@@ -40,16 +41,16 @@ func newHouse(t *testing.T) *house {
 			Negotiated: true,
 			Controller: plugin.Capabilities{ControllerService: true},
 		})
-		tx.PutNode(&node.Node{ID: "a", Status: node.StatusReady, CSI: []*plugin.Instance{
+		pluginjobs.Put(tx, &node.Node{ID: "a", Status: node.StatusReady, CSI: []*plugin.Instance{
 			instance(plugin.RoleController, plugin.Ready), instance(plugin.RoleNode, plugin.Ready),
 		}})
-		tx.PutNode(&node.Node{ID: "b", Status: node.StatusReady, CSI: []*plugin.Instance{
+		pluginjobs.Put(tx, &node.Node{ID: "b", Status: node.StatusReady, CSI: []*plugin.Instance{
 			instance(plugin.RoleNode, plugin.Ready),
 		}})
-		tx.PutNode(&node.Node{ID: "sick", Status: node.StatusReady, CSI: []*plugin.Instance{
+		pluginjobs.Put(tx, &node.Node{ID: "sick", Status: node.StatusReady, CSI: []*plugin.Instance{
 			instance(plugin.RoleNode, plugin.Failing),
 		}})
-		tx.PutNode(&node.Node{ID: "down", Status: node.StatusDown, CSI: []*plugin.Instance{
+		pluginjobs.Put(tx, &node.Node{ID: "down", Status: node.StatusDown, CSI: []*plugin.Instance{
 			instance(plugin.RoleNode, plugin.Ready), instance(plugin.RoleController, plugin.Ready),
 		}})
 		for id, stop := range map[ids.Job]bool{"plugin": false, "stopped": true} {

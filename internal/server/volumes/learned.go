@@ -2,11 +2,10 @@ package volumes
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"berth/internal/base/ids"
-	"berth/internal/model/plugin"
+	"berth/internal/server/instances"
 	"berth/internal/server/state"
 )
 
@@ -28,8 +27,8 @@ func Learned(ctx context.Context, store *state.Store, id ids.Plugin) *state.Snap
 }
 
 func healthyInstance(s *state.Snap, w *state.Watch, id ids.Plugin) bool {
-	for n := range s.Nodes(w, "") {
-		if slices.ContainsFunc(n.CSI, func(i *plugin.Instance) bool { return i.Plugin == id && i.Healthy() }) {
+	for _, i := range instances.Of(s, w, id) {
+		if i.Healthy() {
 			return true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/holders"
+	"berth/internal/server/instances"
 	"berth/internal/server/state"
 )
 
@@ -19,11 +20,9 @@ func Place(s *state.Snap, v *volume.Volume) ids.Node {
 		return n
 	}
 	for _, want := range [][]plugin.Topology{v.Spec.TopologyPreferred, v.Spec.TopologyRequired} {
-		for n := range s.Nodes(nil, "") {
-			for _, i := range n.CSI {
-				if i.Plugin == v.Spec.Plugin && i.Healthy() && i.Topology != nil && within(want, *i.Topology) {
-					return n.ID
-				}
+		for n, i := range instances.Of(s, nil, v.Spec.Plugin) {
+			if i.Healthy() && i.Topology != nil && within(want, *i.Topology) {
+				return n.ID
 			}
 		}
 	}

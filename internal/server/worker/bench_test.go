@@ -17,13 +17,14 @@ import (
 	"berth/internal/server/fsm"
 	"berth/internal/server/planner"
 	"berth/internal/testkit/localstate"
+	"berth/internal/testkit/pluginjobs"
 	"berth/internal/wire"
 )
 
 func benchNodes(b *testing.B, c *localstate.Cluster, n int) {
 	for i := range n {
 		id := ids.Node(ids.New())
-		c.Must(b, &fsm.NodeRegister{Seed: ids.New(), Node: &node.Node{
+		n := &node.Node{
 			ID:         id,
 			Name:       fmt.Sprintf("node-%05d", i),
 			Datacenter: "dc1",
@@ -31,7 +32,10 @@ func benchNodes(b *testing.B, c *localstate.Cluster, n int) {
 			Drivers:    map[string]*node.Driver{"exec": {Detected: true, Healthy: true}},
 			Resources:  node.Resources{CPUShares: 1000000, MemoryMB: 1000000, DiskMB: 1000000, IP: "127.0.0.1"},
 			CSI:        []*plugin.Instance{{Plugin: "p", Role: plugin.RoleNode, Node: id, State: plugin.Ready}},
-		}})
+		}
+		pluginjobs.Name(n)
+		c.Must(b, &fsm.NodeRegister{Seed: ids.New(), Node: n})
+		pluginjobs.Place(b, c, c.Store.Snapshot, id, n.CSI)
 	}
 }
 

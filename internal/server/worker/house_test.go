@@ -20,6 +20,7 @@ import (
 	"berth/internal/server/fsm"
 	"berth/internal/server/state"
 	"berth/internal/testkit/localstate"
+	"berth/internal/testkit/pluginjobs"
 )
 
 // house is a cluster whose evaluations are scheduled. Everything happens in a bubble with its own time: settle waits
@@ -76,7 +77,9 @@ func (h *house) node(name string, edit ...func(*node.Node)) ids.Node {
 	for _, e := range edit {
 		e(n)
 	}
+	pluginjobs.Name(n)
 	h.Must(h.t, &fsm.NodeRegister{Node: n, Seed: ids.New()})
+	pluginjobs.Place(h.t, h, h.Store.Snapshot, n.ID, n.CSI)
 	return n.ID
 }
 

@@ -9,6 +9,7 @@ import (
 	"berth/internal/model/plugin"
 	"berth/internal/server/endpoint/nodes"
 	"berth/internal/server/fsm"
+	"berth/internal/testkit/pluginjobs"
 	"berth/internal/wire"
 )
 
@@ -54,12 +55,15 @@ func (w *world) join(id ids.Node, words []string) error {
 	if caps.ControllerService {
 		instances = append(instances, instance(plugin.RoleController))
 	}
-	w.c.Must(w.t, &fsm.NodeRegister{Node: &node.Node{
+	n := &node.Node{
 		ID:         id,
 		Name:       string(id),
 		SecretHash: nodes.HashSecret(secretOf(id)),
 		CSI:        instances,
-	}})
+	}
+	pluginjobs.Name(n)
+	w.c.Must(w.t, &fsm.NodeRegister{Node: n})
+	pluginjobs.Place(w.t, w.c, w.c.Store.Snapshot, id, instances)
 	if err := w.report(id, nil); err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"berth/internal/server/volumes"
 	"berth/internal/testkit/leader"
 	"berth/internal/testkit/localstate"
+	"berth/internal/testkit/pluginjobs"
 	"berth/internal/wire"
 )
 
@@ -186,7 +187,7 @@ func (w *world) changes() []string {
 		name, text := shortage(f)
 		now[name] = text
 		for a := range s.AllocsByNode(nil, f.Node) {
-			if a.ServerTerminal() {
+			if a.ServerTerminal() && !pluginjobs.Is(a) {
 				now["alloc "+string(a.ID)+" is to stop"] = a.DesiredDescription
 			}
 		}

@@ -22,6 +22,7 @@ import (
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
+	"berth/internal/testkit/pluginjobs"
 	"berth/internal/wire"
 )
 
@@ -100,7 +101,7 @@ func (a *agent) describe() node.Node {
 	}
 	byNode := instance(plugin.RoleNode)
 	byNode.StorageNode = a.m.name
-	return node.Node{
+	n := node.Node{
 		ID:         a.d.node,
 		Name:       a.m.name,
 		Datacenter: "dc1",
@@ -110,6 +111,8 @@ func (a *agent) describe() node.Node {
 		CSI:        []*plugin.Instance{instance(plugin.RoleController), byNode},
 		Resources:  node.Resources{CPUShares: 4000, MemoryMB: 4000, DiskMB: 10000},
 	}
+	pluginjobs.Name(&n)
+	return n
 }
 
 // stop ends the agent's calls.
@@ -164,6 +167,7 @@ func (a *agent) register() error {
 		return err
 	}
 	a.obeyed("registration")
+	a.w.placePlugin(a)
 	if a.incarnation != reply.Incarnation {
 		a.incarnation, a.armed = reply.Incarnation, false
 		a.report.full = true

@@ -23,6 +23,7 @@ import (
 	"berth/internal/server/volumes"
 	"berth/internal/server/worker"
 	"berth/internal/testkit/leader"
+	"berth/internal/testkit/pluginjobs"
 	"berth/internal/wire"
 )
 
@@ -196,6 +197,11 @@ func (s *servers) cutTo(at moment) {
 	s.index = at.index
 	s.restore()
 	s.lead()
+}
+
+// placePlugin implements site.
+func (s *servers) placePlugin(a *agent) {
+	pluginjobs.Place(s.t, s, s.store.Snapshot, a.d.node, a.info.CSI)
 }
 
 // compact saves the state in the place of the log, and starts the server on it.

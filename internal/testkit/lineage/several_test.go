@@ -17,6 +17,7 @@ import (
 	"berth/internal/port/tlsport"
 	"berth/internal/server/state"
 	"berth/internal/testkit/certificates"
+	"berth/internal/testkit/pluginjobs"
 	kit "berth/internal/testkit/servers"
 	"berth/internal/wire"
 )
@@ -66,6 +67,18 @@ func (s *several) end() {
 	s.Release()
 	for _, x := range s.ways {
 		_ = x.conn.Close() // a pipe in memory
+	}
+}
+
+// placePlugin implements site. Where no server can do it now, the agent's next registration has it tried again.
+func (s *several) placePlugin(a *agent) {
+	for _, m := range s.Members {
+		if m.Runs() && m.Leading() {
+			if err := pluginjobs.Try(s.w.t.Context(), m, m.Store().Snapshot, a.d.node, a.info.CSI); err != nil {
+				s.w.t.Logf("the plugin of node %s is not placed: %v", a.d.node, err)
+			}
+			return
+		}
 	}
 }
 

@@ -62,7 +62,11 @@ type site interface {
 	// snap is the newest state that any of them has.
 	snap() *state.Snap
 	end()
+	// placePlugin places the allocs of the plugin on an agent's node, if they are not there.
+	placePlugin(*agent)
 }
+
+func (w *world) placePlugin(a *agent) { w.site.placePlugin(a) }
 
 func newWorld(t testing.TB) *world {
 	w := emptyWorld(t)

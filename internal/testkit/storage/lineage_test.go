@@ -226,6 +226,7 @@ func TestEmptiedServersNeitherEndNorDeleteWhatIsInUse(t *testing.T) {
 	c.back(m, "one", t.TempDir())
 
 	eventually(t, "the servers hear of the orphan", func() bool { return len(c.orphans(m)) == 1 })
+	m.placePlugin("plugin-one") // as its job is run again
 	c.awaitPlugin(p.ID)
 	spec := specOf(p, volume.SingleNodeWriter)
 	if made, err := c.create("db", specOf(p, volume.SingleNodeWriter)); err != nil || len(made.Warnings) != 1 ||

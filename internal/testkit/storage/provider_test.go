@@ -17,6 +17,7 @@ import (
 // serveBy has another plugin process serve the member's plugin id.
 func (m *member) serveBy(p *csitest.Plugin, was, now ids.Alloc) {
 	m.c.t.Helper()
+	m.placePlugin(now)
 	base := csimanager.HostBase(m.dir, ids.Plugin(m.p.ID))
 	for _, role := range []plugin.Role{plugin.RoleController, plugin.RoleNode} {
 		if err := m.client.Plugins().Deregister(role, ids.Plugin(m.p.ID), was); err != nil {

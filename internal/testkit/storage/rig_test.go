@@ -35,6 +35,7 @@ import (
 	"berth/internal/port/hostfs"
 	"berth/internal/server"
 	"berth/internal/testkit/await"
+	"berth/internal/testkit/pluginjobs"
 	"berth/internal/wire"
 )
 
@@ -188,6 +189,7 @@ func (c *cluster) member(name string, p *csitest.Plugin) *member {
 	case <-time.After(time.Minute):
 		c.t.Fatal("the node is not accepted")
 	}
+	m.placePlugin(ids.Alloc("plugin-" + name))
 	return m
 }
 
@@ -253,6 +255,14 @@ func (m *member) start(name string) {
 		}
 	}
 	m.end = run(c.t, name, m.client.Run)
+}
+
+// placePlugin has the servers place the alloc of the plugin on the node, if they know of none.
+func (m *member) placePlugin(id ids.Alloc) {
+	m.c.t.Helper()
+	s := m.c.live.Load()
+	pluginjobs.Place(m.c.t, s, s.Store().Snapshot, m.client.ID(),
+		[]*plugin.Instance{{Plugin: ids.Plugin(m.p.ID), Alloc: id}})
 }
 
 // machine is what a node shows of the machine that it runs on.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/base/seldom"
 	"berth/internal/model/trust"
@@ -102,6 +103,9 @@ func (e *Endpoints) join(ctx context.Context, r trust.Request, req *wire.Certify
 	if m := e.cfg.Store.Snapshot().Member(nil, r.Role, r.ID); m != nil {
 		return m.Accepts(r.Key)
 	}
+	if err := e.notTaken(r); err != nil {
+		return err
+	}
 	token, ok, err := req.Token.OpenToken()
 	if err != nil {
 		return err
@@ -144,6 +148,19 @@ func (e *Endpoints) join(ctx context.Context, r trust.Request, req *wire.Certify
 	}
 	e.cfg.Log.Info("joined the cluster", "role", m.Role, "id", m.ID, "token", m.Token)
 	return nil
+}
+
+// notTaken refuses the id of a node that never joined, since it runs in a server's own agent: nothing but the id, which
+// everybody sees, would tell who asks from that node. A person who readmits it vouches for who comes.
+func (e *Endpoints) notTaken(r trust.Request) error {
+	s, id := e.cfg.Store.Snapshot(), ids.Node(r.ID)
+	if r.Role != trust.Node || s.Node(nil, id) == nil || s.Session(nil, id).Readmitting(time.Now()) {
+		return nil
+	}
+	return fault.WithHint(fault.New(fault.Denied, "join as", r.String(),
+		"it is the node of an agent that has a server, and no other agent may have its id"),
+		"start this agent with a data_dir of its own, so that it has an id of its own; if that node moves here, let it "+
+			"in with: berth node readmit "+ids.Short(id))
 }
 
 // admit makes a join token. The servers know its hash alone: it stands in this answer alone.

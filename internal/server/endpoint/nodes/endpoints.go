@@ -35,9 +35,10 @@ type Config struct {
 
 // Endpoints answer methods.
 type Endpoints struct {
-	cfg     Config
-	begun   begun
-	refused refusals
+	cfg      Config
+	begun    begun
+	refused  refusals
+	unplaced unplaced
 }
 
 // New returns endpoints; Register lets them answer.

@@ -17,6 +17,9 @@ import (
 	"berth/internal/wire"
 )
 
+// secretValue is the name of the one value in a node's identity.
+const secretValue = "id"
+
 // write changes the state in one step.
 func (h *claimed) write(t *testing.T, fn func(tx *state.Tx)) {
 	t.Helper()

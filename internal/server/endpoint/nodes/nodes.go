@@ -2,9 +2,6 @@ package nodes
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"time"
@@ -23,14 +20,8 @@ import (
 	"berth/internal/wire"
 )
 
-// secretValue is the name of the one value in a node's identity.
-const secretValue = "id"
-
 // HashSecret is the form in which the servers know a node's secret.
-func HashSecret(secret string) string {
-	h := sha256.Sum256([]byte(secret))
-	return hex.EncodeToString(h[:])
-}
+func HashSecret(secret string) string { return wire.HashNodeSecret(secret) }
 
 // Authenticate makes sure that a call comes from the node that it names.
 func Authenticate(s *state.Snap, id wire.NodeIdentity) (*node.Node, error) {
@@ -43,7 +34,7 @@ func Authenticate(s *state.Snap, id wire.NodeIdentity) (*node.Node, error) {
 			Hint:    "the node registers first",
 		}
 	}
-	if subtle.ConstantTimeCompare([]byte(HashSecret(id.Secret.Values[secretValue])), []byte(n.SecretHash)) != 1 {
+	if !id.Proves(n.SecretHash) {
 		return nil, fault.New(fault.Denied, "", fmt.Sprintf("node %q", id.Node),
 			"its secret is not the one it registered with")
 	}
@@ -57,7 +48,7 @@ func (e *Endpoints) nodeRegister(ctx context.Context, req *wire.NodeRegisterRequ
 		return nil, fault.New(fault.Invalid, "register", fmt.Sprintf("node %q", req.Node),
 			"its id is not a UUID or differs from the caller's")
 	}
-	secret := req.Secret.Values[secretValue]
+	secret := req.Shown()
 	if secret == "" {
 		return nil, fault.New(fault.Denied, "register", fmt.Sprintf("node %q", req.Node), "it brings no secret")
 	}
@@ -83,6 +74,7 @@ func (e *Endpoints) nodeRegister(ctx context.Context, req *wire.NodeRegisterRequ
 	}
 	e.putOptions(ctx, options)
 	snap = e.cfg.Store.Snapshot()
+	e.unplaced.say(e.cfg.Log, snap, req.Info)
 	m := snap.Meta(nil)
 	if m == nil {
 		return nil, fault.New(fault.Internal, "register", fmt.Sprintf("node %q", req.Node),

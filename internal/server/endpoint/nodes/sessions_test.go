@@ -20,6 +20,7 @@ import (
 	"berth/internal/server/fsm"
 	"berth/internal/server/state"
 	"berth/internal/testkit/leader"
+	"berth/internal/testkit/pluginjobs"
 	"berth/internal/wire"
 )
 
@@ -279,7 +280,7 @@ func TestAnotherMachineBringsNoAttachmentBack(t *testing.T) {
 			tx.PutPlugin(&plugin.Record{ID: "p", Negotiated: true, NodeNegotiated: true, NeedsAttach: true})
 			n := *tx.Node(nil, h.node)
 			n.CSI = []*plugin.Instance{{Plugin: "p", Role: plugin.RoleNode, Node: h.node, StorageNode: "at-n"}}
-			tx.PutNode(&n)
+			pluginjobs.Put(tx, &n)
 			return nil
 		})
 		if err != nil {
@@ -310,7 +311,7 @@ func TestAMountWhoseClaimEndedByProofBringsNoAttachmentBack(t *testing.T) {
 		h.write(t, func(tx *state.Tx) {
 			n := *tx.Node(nil, h.node)
 			n.CSI = []*plugin.Instance{{Plugin: "p", Role: plugin.RoleNode, Node: h.node, StorageNode: "at-n"}}
-			tx.PutNode(&n)
+			pluginjobs.Put(tx, &n)
 		})
 		if proven {
 			h.c.Must(t, &fsm.ClaimProof{Claim: h.key, Epoch: h.epoch, Proof: volume.ProofFenced, Reason: "cut off"})

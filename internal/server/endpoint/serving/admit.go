@@ -28,6 +28,11 @@ func Admit(ctx context.Context, method string, req any) error {
 		switch {
 		case permissions.ForNobody(method):
 			return fault.New(fault.Denied, "", "Permission denied", "this is not for people: "+method)
+		case known && permissions.AtServers(method):
+			return fault.WithHint(
+				fault.New(fault.Denied, "", "Permission denied", method+" is answered by a server's own agent alone, "+
+					"and the caller is "+who.String()),
+				"run it as root on a server")
 		case !known || wire.FromNode(ctx):
 			return nil
 		}

@@ -159,7 +159,7 @@ func Term[Req, In, Out any](
 func (b Base) route(ctx context.Context, req any) (wire.Conn, error) {
 	relays := wire.Relays(ctx)
 	leader, err := b.Cluster.Route(ctx, len(relays) > 0)
-	if node, ok := req.(interface{ Calling() ids.Node }); ok && err == nil && leader == nil {
+	if node, ok := req.(calling); ok && err == nil && leader == nil && b.itself(node) {
 		from := ""
 		if len(relays) > 0 {
 			from = relays[0]
@@ -167,4 +167,17 @@ func (b Base) route(ctx context.Context, req any) (wire.Conn, error) {
 		b.Cluster.Heard(node.Calling(), from)
 	}
 	return leader, err
+}
+
+// calling is a request of a node.
+type calling interface {
+	Calling() ids.Node
+	Proves(hash string) bool
+}
+
+// itself reports whether a call is of the node that it names, or of one that is not known yet. Where a node is reached
+// is not moved by who has its certificate without its secret.
+func (b Base) itself(req calling) bool {
+	n := b.Store.Snapshot().Node(nil, req.Calling())
+	return n == nil || req.Proves(n.SecretHash)
 }

@@ -11,6 +11,7 @@ import (
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/endpoint/serving"
+	"berth/internal/server/instances"
 	"berth/internal/server/state"
 	"berth/internal/server/views"
 	"berth/internal/wire"
@@ -184,7 +185,7 @@ func (e *Endpoints) askNodes(nodes []ids.Node, token string, page ask) (next str
 func controllerNodes(s *state.Snap, id ids.Plugin) []ids.Node {
 	var out []ids.Node
 	for n := range s.Nodes(nil, "") {
-		if slices.ContainsFunc(n.CSI, func(i *plugin.Instance) bool {
+		if slices.ContainsFunc(instances.On(s, nil, n), func(i *plugin.Instance) bool {
 			return i.Plugin == id && i.Role == plugin.RoleController
 		}) {
 			out = append(out, n.ID)

@@ -12,7 +12,6 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
-	"berth/internal/model/alloc"
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
@@ -20,6 +19,7 @@ import (
 	"berth/internal/server/state"
 	"berth/internal/testkit/leader"
 	"berth/internal/testkit/localstate"
+	"berth/internal/testkit/pluginjobs"
 	"berth/internal/wire"
 )
 
@@ -30,8 +30,6 @@ func listed(t testing.TB, c *localstate.Cluster, count int) wire.Conn {
 		tx.PutPlugin(&plugin.Record{ID: "p", Negotiated: true, NodeNegotiated: true})
 		for i := range 20 {
 			id := ids.Node(fmt.Sprintf("node-%02d", i))
-			run := &alloc.Alloc{ID: ids.Alloc("plugin-" + string(id)), Namespace: "default", Job: "plugin", Node: id}
-			tx.PutAlloc(run)
 			n := &node.Node{ID: id, Name: string(id), Status: node.StatusReady}
 			for _, role := range []plugin.Role{plugin.RoleController, plugin.RoleNode} {
 				n.CSI = append(n.CSI, &plugin.Instance{
@@ -39,10 +37,9 @@ func listed(t testing.TB, c *localstate.Cluster, count int) wire.Conn {
 					Role:   role,
 					Node:   id,
 					State:  plugin.Ready,
-					Alloc:  run.ID,
 				})
 			}
-			tx.PutNode(n)
+			pluginjobs.Put(tx, n)
 		}
 		for i := range count {
 			v := &volume.Volume{

@@ -19,6 +19,7 @@ import (
 	"berth/internal/server/fsm/recovery"
 	"berth/internal/server/state"
 	"berth/internal/testkit/localstate"
+	"berth/internal/testkit/pluginjobs"
 	"berth/internal/wire"
 )
 
@@ -78,7 +79,9 @@ func newWorld(t *testing.T, mode volume.AccessMode) *world {
 		key:    volume.StagingKey{Plugin: "p", ExternalID: "x"},
 		before: volume.Epoch{Incarnation: "older", Index: 501},
 	}
+	pluginjobs.Name(n)
 	w.c.Must(t, &fsm.NodeRegister{Node: n})
+	pluginjobs.Place(t, w.c, w.c.Store.Snapshot, n.ID, n.CSI)
 	w.write(func(tx *state.Tx) {
 		tx.PutPlugin(&plugin.Record{ID: "p", Negotiated: true, NodeNegotiated: true, NeedsAttach: true})
 		tx.PutVolume(&volume.Volume{

@@ -7,11 +7,11 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
-	"berth/internal/model/node"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/fsm"
 	"berth/internal/server/holders"
+	"berth/internal/server/instances"
 	"berth/internal/server/state"
 	"berth/internal/server/suspension"
 	"berth/internal/wire"
@@ -134,7 +134,7 @@ func attach(tx *state.Tx, st fsm.Stamp, v *volume.Volume, c *volume.Claim, held 
 				"wait until that has ended")
 		}
 	}
-	at := storageNode(tx.Node(nil, c.Node), v.Spec.Plugin)
+	at := storageNode(&tx.Snap, c.Node, v.Spec.Plugin)
 	if at == "" {
 		return fault.WithHint(fault.New(fault.NotReady, "adopt", fmt.Sprintf("allocation %q", c.Alloc),
 			fmt.Sprintf("plugin %q has not said yet how the provider calls its node", v.Spec.Plugin)),
@@ -161,11 +161,8 @@ func attach(tx *state.Tx, st fsm.Stamp, v *volume.Volume, c *volume.Claim, held 
 	return nil
 }
 
-func storageNode(n *node.Node, id ids.Plugin) string {
-	if n == nil {
-		return ""
-	}
-	for _, i := range n.CSI {
+func storageNode(s *state.Snap, on ids.Node, id ids.Plugin) string {
+	for _, i := range instances.On(s, nil, s.Node(nil, on)) {
 		if i.Plugin == id && i.Role == plugin.RoleNode && i.StorageNode != "" {
 			return i.StorageNode
 		}

@@ -1,0 +1,120 @@
+package instances_test
+
+import (
+	"strings"
+	"testing"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/model/plugin"
+	"berth/internal/server/instances"
+	"berth/internal/server/state"
+)
+
+// world is a state with a job that runs a plugin, an alloc of it on node "n", and what that node reports.
+type world struct {
+	job      *job.Job
+	alloc    *alloc.Alloc
+	instance *plugin.Instance
+}
+
+func newWorld() *world {
+	return &world{
+		job: &job.Job{Namespace: "default", ID: "storage", TaskGroups: []*job.TaskGroup{{Name: "g", Tasks: []*job.Task{
+			{Name: "beside"},
+			{Name: "t", CSIPluginConfig: &job.CSIPluginConfig{ID: "p", Type: job.PluginMonolith}},
+		}}}},
+		alloc: &alloc.Alloc{
+			ID:            "a",
+			Namespace:     "default",
+			Job:           "storage",
+			TaskGroup:     "g",
+			Node:          "n",
+			DesiredStatus: alloc.DesiredRun,
+			ClientStatus:  alloc.ClientRunning,
+		},
+		instance: &plugin.Instance{
+			Plugin: "p",
+			Role:   plugin.RoleController,
+			Alloc:  "a",
+			Node:   "n",
+			State:  plugin.Ready,
+		},
+	}
+}
+
+// bundled has the world run the bundled plugin in a namespace.
+func bundled(ns ids.Namespace) func(w *world) {
+	return func(w *world) {
+		w.job.Namespace, w.alloc.Namespace = ns, ns
+		w.job.TaskGroups[0].Tasks[1].CSIPluginConfig.ID = string(instances.Bundled)
+		w.instance.Plugin = instances.Bundled
+	}
+}
+
+func (w *world) plays(role string) { w.job.TaskGroups[0].Tasks[1].CSIPluginConfig.Type = role }
+
+// TestAnInstanceCountsWhereTheServersPlacedIt: what a node says of a plugin counts for an alloc that the servers placed
+// on it, of a job that is that plugin in that role, until the node has said that it ended; nothing else does.
+func TestAnInstanceCountsWhereTheServersPlacedIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		given func(w *world)
+		why   string // empty: it counts
+	}{
+		"a controller of a monolith": {func(*world) {}, ""},
+		"a node part of a monolith":  {func(w *world) { w.instance.Role = plugin.RoleNode }, ""},
+		"a controller":               {func(w *world) { w.plays(job.PluginController) }, ""},
+		"one whose alloc is to stop": {func(w *world) { w.alloc.DesiredStatus = alloc.DesiredStop }, ""},
+		"one whose alloc is lost":    {func(w *world) { w.alloc.ClientStatus = alloc.ClientLost }, ""},
+		"the bundled one":            {bundled(ids.ReservedNamespace), ""},
+
+		"no alloc":           {func(w *world) { w.instance.Alloc = "" }, "do not know"},
+		"an unknown alloc":   {func(w *world) { w.instance.Alloc = "b" }, "do not know"},
+		"another's alloc":    {func(w *world) { w.alloc.Node = "m" }, "placed on node m"},
+		"one that is over":   {func(w *world) { w.alloc.ClientStatus = alloc.ClientComplete }, "has ended"},
+		"one that failed":    {func(w *world) { w.alloc.ClientStatus = alloc.ClientFailed }, "has ended"},
+		"another plugin":     {func(w *world) { w.instance.Plugin = "q" }, "does not run it"},
+		"an unknown role":    {func(w *world) { w.instance.Role = "provider" }, "does not run it"},
+		"another group":      {func(w *world) { w.alloc.TaskGroup = "h" }, "does not run it"},
+		"another version":    {func(w *world) { w.alloc.JobVersion = 7 }, "does not run it"},
+		"no controller":      {func(w *world) { w.plays(job.PluginNode) }, "does not run it"},
+		"a user's local-csi": {bundled(ids.DefaultNamespace), "not Berth's own"},
+		"no node part": {func(w *world) {
+			w.plays(job.PluginController)
+			w.instance.Role = plugin.RoleNode
+		}, "does not run it"},
+	} {
+		w := newWorld()
+		c.given(w)
+		n := &node.Node{ID: "n", CSI: []*plugin.Instance{
+			{Plugin: "false", Role: plugin.RoleController, Alloc: "forged", State: plugin.Ready}, w.instance,
+		}}
+		store := state.New()
+		if err := store.Write(state.Stamp{Index: 1}, func(tx *state.Tx) error {
+			tx.PutJob(w.job)
+			w.alloc.JobCreateIndex = 1
+			tx.PutAlloc(w.alloc)
+			tx.PutNode(n)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		s := store.Snapshot()
+		why := instances.Why(s, nil, "n", w.instance)
+		if why != c.why && (c.why == "" || !strings.Contains(why, c.why)) {
+			t.Errorf("%s: %q", name, why)
+		}
+		count := 0
+		for on, i := range instances.Of(s, nil, w.instance.Plugin) {
+			if on.ID != "n" || i != w.instance {
+				t.Errorf("%s: %+v of node %q", name, i, on.ID)
+			}
+			count++
+		}
+		if on := instances.On(s, nil, n); len(on) != count || (count == 1) != (c.why == "") {
+			t.Errorf("%s: %d count, of the node %d", name, count, len(on))
+		}
+	}
+}
