@@ -135,7 +135,7 @@ func offline(
 		return fault.WithHint(fault.New(fault.Conflict, what, cfg.DataDir,
 			fmt.Sprintf("its store knows that it is node %s", id.Node)), "start the agent")
 	}
-	left, err := look(ctx, store, cfg)
+	left, err := look(ctx, cfg)
 	if err != nil {
 		return err
 	}
