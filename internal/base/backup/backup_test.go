@@ -325,7 +325,7 @@ func TestARestoreThatDiedAnywhereIsFinished(t *testing.T) {
 // Given a directory without room for a backup, when it is put back there, then the message says what is so: agents
 // refuse the directory once it is marked, and if even the mark has no room, nothing is left in it; with room the same
 // command finishes it.
-func TestARestoreWithoutRoomSaysWhatIsSo(t *testing.T) {
+func TestARestoreOnAFullDiskSaysWhatIsSo(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("a small file system is mounted, which takes root")
 	}

@@ -176,7 +176,7 @@ func TestNotesOfUse(t *testing.T) {
 
 // Given notes on a disk that is full, when one is to say less, then it does, and what is on the disk is that of before:
 // the mount table does not agree with it; a note that is to say more is refused, and once there is room, written.
-func TestAReleaseNeedsNoRoom(t *testing.T) {
+func TestAReleaseWorksOnAFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("a small file system is mounted, which takes root")
 	}

@@ -75,7 +75,7 @@ func TestAWriterIsAskedToWrite(t *testing.T) {
 
 // Given a file system on an image whose disk is full, when the write of a line has failed under its writer's fsync, and
 // the disk has room again, then the file system is dead to a writer: it shows the line, and its disk does not have it.
-func TestAWriteThatFailedIsTheDeathOfItsFileSystem(t *testing.T) {
+func TestAFileSystemIsDeadAfterAWriteThatFailed(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting needs root")
 	}
