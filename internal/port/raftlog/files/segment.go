@@ -68,7 +68,8 @@ func readSegment(dir string, info types.SegmentInfo, held uint64) (read, error) 
 	case next <= held && !sealed:
 		return read{}, fmt.Errorf("entry %d is damaged: it can't be read, nor any up to %d", next, held)
 	}
-	w.whole.dropped, w.whole.data, w.whole.end = w.rest(), data, w.end
+	w.whole.dropped, w.whole.end = w.rest(), w.end
+	w.whole.data = data
 	return w.whole, nil
 }
 
