@@ -21,6 +21,7 @@ import (
 	"berth/internal/base/privilege"
 	"berth/internal/base/render"
 	"berth/internal/base/storecheck"
+	"berth/internal/base/volumestore"
 	"berth/internal/cli"
 	"berth/internal/httpapi/sandbox"
 	"berth/internal/localcsi"
@@ -73,7 +74,7 @@ func (dataDirs) Check(dir string) (*storecheck.Report, error) {
 		return r, err
 	}
 	s := storecheck.Store{Name: "bundled plugin", Path: volumes}
-	found, bad := datadir.Check(volumes)
+	found, bad := datadir.Check(volumes, volumestore.Copy(volumes))
 	if s.Damage = storecheck.Texts(bad...); found != (datadir.Found{}) || len(bad) > 0 {
 		s.Holds = fmt.Sprintf("%d volumes, %d snapshots", found.Volumes, found.Snapshots)
 	}
@@ -88,7 +89,8 @@ func (dataDirs) Sources(dir string) (*form.Sources, error) {
 		return nil, err
 	}
 	p.Plugin = agent.LocalCSI
-	p.Images, p.Damaged = datadir.List(filepath.Join(dir, agent.VolumesDir))
+	volumes := filepath.Join(dir, agent.VolumesDir)
+	p.Images, p.Damaged = datadir.List(volumes, volumestore.Copy(volumes))
 	for i := range p.Images {
 		one := &p.Images[i]
 		one.Record = filepath.Join(agent.VolumesDir, one.Record)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -33,7 +34,7 @@ func CheckData(dataDir string) (r *storecheck.Report, volumes string, err error)
 	if err := datadir.Used(c.DataDir); err != nil && refused == nil {
 		return nil, "", err
 	}
-	a := &Agent{cfg: c}
+	node := c.identity()
 	r = &storecheck.Report{DataDir: c.DataDir, Whole: true}
 	if refused != nil {
 		r.Add(storecheck.Store{
@@ -46,6 +47,6 @@ func CheckData(dataDir string) (r *storecheck.Report, volumes string, err error)
 	}
 	own := fmt.Sprintf("what user %d alone can change", uid)
 	r.Add(storecheck.Store{Name: "directory", Path: c.DataDir, Holds: own})
-	stores.Check(r, c.DataDir)
-	return r, a.volumes(), nil
+	stores.Check(context.Background(), r, node)
+	return r, node.Volumes[0], nil
 }

@@ -168,3 +168,42 @@ func TestACheckWarnsOfWhatASnapshotHolds(t *testing.T) {
 		t.Errorf("after a start: whole: %v, %+v", whole, s)
 	}
 }
+
+// Given a data directory whose node's store was deleted, whose audit log is none, or in which a file that names a mount
+// was emptied, when it is checked, then it is not whole, and what the start would say is said, by its path.
+func TestACheckSaysWhatAStartWouldRefuse(t *testing.T) {
+	for name, c := range map[string]struct {
+		path, says string
+		hurt       func(path string) error
+	}{
+		"node's store": {"client/client.db", "berth node identity keep", func(path string) error {
+			return os.WriteFile(filepath.Join(filepath.Dir(filepath.Dir(path)), "client.identity"), []byte("x"), 0o600)
+		}},
+		"audit log": {"audit/audit.log", "audit { path", func(path string) error {
+			return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.Symlink("/dev/null", path))
+		}},
+		"names of mounts": {"csi/plugin/s/x.id", "csi/plugin/s/x.id", func(path string) error {
+			return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, err := filepath.EvalSymlinks(t.TempDir())
+			if err == nil {
+				err = errors.Join(os.MkdirAll(filepath.Join(dir, "server", "raft"), 0o700))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if whole, s := checked(t, dir, name); !whole {
+				t.Fatalf("before: %+v", s)
+			}
+			if err := c.hurt(filepath.Join(dir, c.path)); err != nil {
+				t.Fatal(err)
+			}
+			whole, s := checked(t, dir, name)
+			if whole || len(s.Damage) != 1 || !strings.Contains(s.Damage[0], c.says) {
+				t.Errorf("the check says %v, %+v", whole, s)
+			}
+		})
+	}
+}

@@ -239,14 +239,25 @@ func savedBy(t *testing.T, dir string) (file []byte) {
 }
 
 // Given a directory that is no agent's, when it is checked, then it is not called whole, and the way out is named;
-// a start takes an empty one, and does not close to others one that has something of theirs.
+// a start takes an empty one, in which empty file systems may be mounted for parts of it and the lock may lie that a
+// restore has left, and does not close to others one that has something of theirs.
 func TestADirectoryThatIsNoDataDirIsNotCalledWhole(t *testing.T) {
 	top := t.TempDir()
-	for name, foreign := range map[string]string{"empty": "", "mkfs": "lost+found", "foreign": "letters"} {
+	for name, has := range map[string]string{
+		"empty":   "",
+		"mkfs":    "lost+found",
+		"mounted": "volumes/lost+found",
+		"locked":  "lock",
+		"foreign": "letters",
+		"theirs":  "volumes/letters",
+	} {
+		foreign := name == "foreign" || name == "theirs"
 		dir := filepath.Join(top, name)
 		err := os.Mkdir(dir, 0o755)
-		if foreign != "" {
-			err = errors.Join(err, os.Mkdir(filepath.Join(dir, foreign), 0o755))
+		if has == "lock" {
+			err = errors.Join(err, os.WriteFile(filepath.Join(dir, has), nil, 0o600))
+		} else {
+			err = errors.Join(err, os.MkdirAll(filepath.Join(dir, has), 0o755))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -256,7 +267,7 @@ func TestADirectoryThatIsNoDataDirIsNotCalledWhole(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 		taken := datadir.Take(dir, 0)
-		if (taken == nil) != (name != "foreign") {
+		if (taken == nil) == foreign {
 			t.Errorf("%s: a start says %v", name, taken)
 		}
 		if st, err := os.Stat(dir); err != nil || (st.Mode().Perm() == 0o700) != (taken == nil) {

@@ -37,11 +37,15 @@ func offline(dataDir string) (identity.Config, error) {
 	if err := c.resolve(); err != nil {
 		return identity.Config{}, err
 	}
+	return c.identity(), nil
+}
+
+func (c *Config) identity() identity.Config {
 	a := &Agent{cfg: c}
 	return identity.Config{
 		DataDir: c.DataDir,
 		Shims:   c.shimDir(),
 		Volumes: []string{a.volumes()},
 		Log:     slog.New(slog.DiscardHandler),
-	}, nil
+	}
 }

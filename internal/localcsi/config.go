@@ -26,6 +26,7 @@ const (
 type Config struct {
 	Endpoint    string // unix:///path/csi.sock; empty: the environment's CSI_ENDPOINT
 	DataDir     string // volumes and snapshots live here
+	Identity    string // the file outside of DataDir with the copy of its identity; empty: there is none
 	NodeID      string // how this node is called in ids and topology; fixed for the life of DataDir
 	Attach      bool   // offer ControllerPublishVolume and ControllerUnpublishVolume
 	AttachLimit int64  // how many volumes may be attached (without Attach: staged) at once; 0: no limit
@@ -53,6 +54,9 @@ func Flags(fs *flag.FlagSet, c *Config) {
 		"`directory` for volumes and snapshots; best on a file system with reflinks")
 	fs.StringVar(&c.NodeID, "node-id", "",
 		"`id` of this node in volume ids and topology; cannot change once the data directory is in use")
+	fs.StringVar(&c.Identity, "identity-copy", "",
+		"`file` outside of the data directory that remembers which one it is: an empty one in its place, as while its "+
+			"disk is not mounted, is refused (default: none)")
 	fs.BoolVar(&c.Attach, "attach", false, "offer controller publish and unpublish")
 	fs.Int64Var(&c.AttachLimit, "attach-limit", 0, "how `many` volumes this node takes at once (0: no limit)")
 	fs.StringVar(&c.Capacity, "capacity", "",

@@ -52,7 +52,7 @@ func TestADamagedRecordIsLeftAloneOrRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, found := datadir.Check(w.cfg.DataDir)
+			_, found := datadir.Check(w.cfg.DataDir, w.cfg.Identity)
 			if len(found) != 1 || !strings.Contains(found[0].Error(), c.path) {
 				t.Errorf("the check found %v", found)
 			}
@@ -90,7 +90,8 @@ func TestADamagedRecordIsLeftAloneOrRefused(t *testing.T) {
 			w.stop()
 		})
 	}
-	if found, bad := datadir.Check(w.cfg.DataDir); len(bad) > 0 || found != (datadir.Found{Volumes: 2, Snapshots: 1}) {
+	found, bad := datadir.Check(w.cfg.DataDir, w.cfg.Identity)
+	if len(bad) > 0 || found != (datadir.Found{Volumes: 2, Snapshots: 1}) {
 		t.Errorf("of a whole directory the check found %+v, %v", found, bad)
 	}
 	w.cfg.Log = testLog()

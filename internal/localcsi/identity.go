@@ -2,20 +2,16 @@ package localcsi
 
 import (
 	"context"
-	"os"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/wrapperspb"
-
-	"berth/internal/localcsi/request"
 )
 
 // identity is the CSI identity service.
 type identity struct {
 	csi.UnimplementedIdentityServer
 	version string
-	volumes string // the directory without which nothing works
+	there   func() error // refuses what is not the directory without which nothing works
 }
 
 // GetPluginInfo reports who this is.
@@ -44,8 +40,8 @@ func (p *identity) GetPluginCapabilities(
 
 // Probe says that the plugin is ready; it serves only after it has brought its directory in order.
 func (p *identity) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
-	if _, err := os.Stat(p.volumes); err != nil {
-		return nil, request.Refuse(codes.FailedPrecondition, "the data directory is not usable: %w", err)
+	if err := p.there(); err != nil {
+		return nil, err
 	}
 	return &csi.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
 }

@@ -57,7 +57,7 @@ func TestAnImageThatLostItsContentIsGivenToNobody(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.stop()
-				if _, found := datadir.Check(w.cfg.DataDir); len(found) != 1 ||
+				if _, found := datadir.Check(w.cfg.DataDir, w.cfg.Identity); len(found) != 1 ||
 					!strings.Contains(found[0].Error(), path) {
 					t.Errorf("the check found %v", found)
 				}
@@ -124,11 +124,11 @@ func TestASnapshotThatLostItsContentMakesNoVolume(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), images[0]) || !strings.Contains(err.Error(), snap) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, found := datadir.Check(w.cfg.DataDir); len(found) != 1 ||
+		if _, found := datadir.Check(w.cfg.DataDir, w.cfg.Identity); len(found) != 1 ||
 			!strings.Contains(found[0].Error(), images[0]) {
 			t.Errorf("%s: the check found %v", name, found)
 		}
-		list, bad := datadir.List(w.cfg.DataDir)
+		list, bad := datadir.List(w.cfg.DataDir, w.cfg.Identity)
 		if len(list) != 1 || list[0].ID != id || len(bad) != 1 || !strings.Contains(bad[0].Error(), snap) {
 			t.Errorf("%s: a backup takes %v and leaves %v", name, list, bad)
 		}

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"berth/internal/base/volumestore"
 	"berth/internal/localcsi/datadir"
 	"berth/internal/localcsi/loop"
 	"berth/internal/localcsi/mount"
@@ -169,7 +170,7 @@ func (w *world) sweep() (found []string) {
 func isStore(path string) bool { return filepath.Base(path) == "store" }
 
 func (w *world) ourLoops() (out []loop.Info) {
-	var at datadir.Identity
+	var at volumestore.Identity
 	if err := store.ReadJSON(filepath.Join(w.cfg.DataDir, datadir.IdentityFile), &at); err != nil {
 		if errors.Is(err, os.ErrNotExist) {
 			return nil

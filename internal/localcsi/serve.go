@@ -35,6 +35,7 @@ func Run(ctx context.Context, cfg Config) error {
 	d, lock, err := datadir.Open(datadir.Settings{
 		Node:        cfg.NodeID,
 		Root:        cfg.DataDir,
+		Identity:    cfg.Identity,
 		Attach:      cfg.Attach,
 		AttachLimit: cfg.AttachLimit,
 		Capacity:    cfg.capacity,
@@ -62,7 +63,7 @@ func serve(ctx context.Context, cfg Config, d *datadir.Directory, ln *listener) 
 	calls, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	srv := grpc.NewServer(grpc.WaitForHandlers(true), grpc.UnaryInterceptor(intercept(calls, cfg.Log)))
-	csi.RegisterIdentityServer(srv, &identity{version: cfg.Version, volumes: d.Dir(datadir.VolumesDir)})
+	csi.RegisterIdentityServer(srv, &identity{version: cfg.Version, there: d.There})
 	csi.RegisterControllerServer(srv, &controller.Server{Directory: d})
 	csi.RegisterNodeServer(srv, &node.Server{Directory: d})
 

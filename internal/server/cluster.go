@@ -55,7 +55,7 @@ func (s *Server) Route(ctx context.Context, relayed bool) (wire.Conn, error) {
 			}
 			conn, err := s.others.conn(ctx, leader, known)
 			if err == nil {
-				return wire.Through(conn, s.log.ID()), nil
+				return wire.Through(conn, s.log.ID(), leader), nil
 			}
 			why = err
 		}
@@ -95,7 +95,7 @@ func (s *Server) To(server string) (wire.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wire.Through(c, s.log.ID()), nil
+	return wire.Through(c, s.log.ID(), server), nil
 }
 
 // Leading reports whether this server's leader's work runs.

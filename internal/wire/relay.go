@@ -3,10 +3,16 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
@@ -19,25 +25,64 @@ const relayedKey = "berth-relayed-by"
 // opLead is the operation in faults of servers that do not lead.
 const opLead = "lead"
 
-// Through is a connection to a server by which another one, named by, passes calls on.
-func Through(c Conn, by string) Conn { return through{c, by} }
+// Through is a connection to the server to, by which another one, named by, passes calls on.
+func Through(c Conn, by, to string) Conn { return through{c, by, to} }
 
 type through struct {
 	Conn
-	by string
+	by, to string
 }
 
 // Invoke implements Conn.
 func (t through) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	return t.Conn.Invoke(t.mark(ctx), method, args, reply, opts...)
+	var reached peer.Peer
+	opts = append(slices.Clone(opts), grpc.Peer(&reached))
+	err := t.Conn.Invoke(t.mark(ctx), method, args, reply, opts...)
+	return t.silent(err, reached.Addr != nil)
 }
+
+// silent names the server whose connection broke under a call, in whose place gRPC answers with words of its own. sent:
+// the call may have reached it.
+func (t through) silent(err error, sent bool) error {
+	if status.Code(err) != codes.Unavailable || answered(err) {
+		return err
+	}
+	hint := "nothing was asked of it yet; try again: within seconds another server leads, if a majority runs"
+	if sent {
+		hint = "if this was to change something, it may have been done or not: look before you ask again; within " +
+			"seconds another server leads, if a majority runs"
+	}
+	return toStatus(&fault.Error{
+		Kind:    fault.Unavailable,
+		Op:      "ask",
+		Subject: "server " + t.to,
+		Err:     fmt.Errorf("it does not answer: %s", status.Convert(err).Message()),
+		Hint:    hint,
+	})
+}
+
+// answered tells whether an error is the answer of a server, and not that of gRPC.
+func answered(err error) bool { return strings.HasPrefix(status.Convert(err).Message(), faultPrefix) }
 
 // NewStream implements Conn.
 func (t through) NewStream(
 	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
-	return t.Conn.NewStream(t.mark(ctx), desc, method, opts...)
+	s, err := t.Conn.NewStream(t.mark(ctx), desc, method, opts...)
+	if err != nil {
+		return nil, t.silent(err, false)
+	}
+	return silentStream{s, t}, nil
 }
+
+// silentStream names the server whose connection broke under a stream.
+type silentStream struct {
+	grpc.ClientStream
+	to through
+}
+
+// RecvMsg implements grpc.ClientStream.
+func (s silentStream) RecvMsg(m any) error { return s.to.silent(s.ClientStream.RecvMsg(m), true) }
 
 func (t through) mark(ctx context.Context) context.Context {
 	person, ofPerson := PersonOf(ctx)

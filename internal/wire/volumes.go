@@ -183,9 +183,11 @@ func (v *VolumeView) Line() VolumeLine {
 		line.Provider = p.Record.Provider
 	}
 	for _, c := range v.Claims {
-		if c.Reads() {
+		switch {
+		case c.State == volume.Queued: // it waits for its turn
+		case c.Reads():
 			line.Readers++
-		} else {
+		default:
 			line.Writers++
 		}
 	}

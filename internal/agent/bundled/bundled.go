@@ -17,6 +17,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/base/retry"
+	"berth/internal/base/volumestore"
 	"berth/internal/model/job"
 	"berth/internal/port/driver/rawexec"
 	"berth/internal/wire"
@@ -48,6 +49,10 @@ func (p *Plugin) Run(ctx context.Context, registered <-chan struct{}) error {
 	if err != nil {
 		p.Log.Error("the bundled storage plugin could not be registered", logkey.Error, err)
 		return nil
+	}
+	// The plugin refuses it, too, and serves once it is the right one: its log is not the first that a person reads.
+	if err := volumestore.Judge(p.Dir, volumestore.Copy(p.Dir)); err != nil {
+		p.Log.Error("the bundled storage plugin does not serve", logkey.Error, err)
 	}
 	select {
 	case <-registered:
@@ -204,7 +209,8 @@ func (p *Plugin) job(id ids.Job, exe, build string) *job.Job {
 				// Another program brings its own plugin, whatever version it names: the job differs, so it is updated.
 				Meta: map[string]string{"berth_version": p.Version, "berth_build": build},
 				Config: map[string]any{"command": exe,
-					"args": []any{"plugin", PluginID, "--data-dir", p.Dir, "--node-id", nodeID}},
+					"args": []any{"plugin", PluginID, "--data-dir", p.Dir, "--node-id", nodeID,
+						"--identity-copy", volumestore.Copy(p.Dir)}},
 				Resources:     &job.Resources{CPU: 50, MemoryMB: 64},
 				RestartPolicy: restart,
 				KillTimeout:   5 * time.Second,

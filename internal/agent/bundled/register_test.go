@@ -1,10 +1,13 @@
 package bundled
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,6 +15,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
+	"berth/internal/base/volumestore"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/wire"
@@ -113,6 +117,30 @@ func run(t *testing.T, p *Plugin) {
 }
 
 func newServers() *servers { return &servers{jobs: map[ids.Job]*job.Job{}, nodes: map[ids.Node]bool{}} }
+
+// Given the copy of the identity of a directory that is not there, when an agent starts, then its log says so at ERROR
+// and what to mount, and the job of the plugin names the copy.
+func TestADirectoryThatIsNotThereIsSaidByTheAgent(t *testing.T) {
+	s := newServers()
+	p := s.of(t, one)
+	var said bytes.Buffer
+	p.Dir, p.Log = filepath.Join(t.TempDir(), "volumes"), slog.New(slog.NewTextHandler(&said, nil))
+	run(t, p)
+	if said.Len() > 0 {
+		t.Errorf("of a new one it says:\n%s", said.String())
+	}
+	if err := volumestore.Keep(volumestore.Copy(p.Dir), volumestore.Identity{Instance: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	run(t, p)
+	if !strings.Contains(said.String(), "level=ERROR") || !strings.Contains(said.String(), "mount it on "+p.Dir) {
+		t.Errorf("it says:\n%s", said.String())
+	}
+	args, _ := s.jobs[PluginID].TaskGroups[0].Tasks[0].Config["args"].([]any)
+	if i := slices.Index(args, any("--identity-copy")); i < 0 || args[i+1] != volumestore.Copy(p.Dir) {
+		t.Errorf("the plugin is started with %q", args)
+	}
+}
 
 // TestEveryNodeHasItsOwnJob: given nodes beside servers, when their agents start, again and in any order, then each has
 // one job that is its own and stays it; that of a node which is forgotten goes to who asks next.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"berth/internal/base/backup"
 	"berth/internal/base/fault"
@@ -40,9 +41,8 @@ func Take(dir string, uid int) error {
 }
 
 // signs are what tells a data_dir: whatever an agent does in one, some of them are there from its first steps on, or
-// from those of a restored backup.
+// from those of a restored backup. The lock alone is none: who looks or puts a backup back takes it, too.
 var signs = []string{
-	"lock",
 	"client.identity",
 	"client/client.db",
 	"server/keyring",
@@ -81,7 +81,8 @@ func used(dir string) bool {
 	return false
 }
 
-// foreign names something in a directory that is no data_dir. lost+found is in every new file system.
+// foreign names something in a directory that is no data_dir. lost+found is in every new file system; of the
+// directories that an agent uses, any may be an empty file system of its own before the first start.
 func foreign(dir string) (name string, err error) {
 	if used(dir) {
 		return "", nil
@@ -91,11 +92,27 @@ func foreign(dir string) (name string, err error) {
 		return "", fault.Wrap(err, fault.Internal, "read", "data_dir "+dir)
 	}
 	for _, e := range list {
-		if e.Name() != "lost+found" {
+		switch empty, err := prepared(dir, e); {
+		case err != nil:
+			return "", fault.Wrap(err, fault.Internal, "read", "data_dir "+dir)
+		case !empty && e.Name() != lostFound && e.Name() != "lock":
 			return e.Name(), nil
 		}
 	}
 	return "", nil
+}
+
+// lostFound is where a check of a file system puts what it finds.
+const lostFound = "lost+found"
+
+// prepared tells whether an entry of a directory is one of those that an agent uses, and has nothing in it.
+func prepared(dir string, e fs.DirEntry) (bool, error) {
+	if !e.IsDir() || !slices.Contains(ours, e.Name()) {
+		return false, nil
+	}
+	list, err := os.ReadDir(filepath.Join(dir, e.Name()))
+	rest := slices.DeleteFunc(list, func(e fs.DirEntry) bool { return e.Name() == lostFound })
+	return len(rest) == 0, err
 }
 
 func noDataDir(name string) string {

@@ -13,10 +13,13 @@ import (
 )
 
 // ours are the names that an agent uses in its data_dir. Whatever else is there is none of its business.
-var ours = []string{"alloc", "audit", "client", "client.identity", "csi", "lock", "run", "server", "shim", "volumes"}
+var ours = []string{
+	"alloc", "audit", "client", "client.identity", "csi", "lock", "run", "server", "shim", "volumes",
+	"volumes.identity",
+}
 
 // files are those of them that are no directories.
-var files = []string{"client.identity", "lock"}
+var files = []string{"client.identity", "lock", "volumes.identity"}
 
 // stores are those of them that Berth alone writes, down to the last file.
 var stores = []string{"client", "run", "server", "volumes"}

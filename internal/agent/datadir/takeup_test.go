@@ -122,8 +122,8 @@ func TestAHalfRestoredDirectoryIsRefused(t *testing.T) {
 // agent takes it, then it is refused by that name, before it is opened.
 func TestEveryPartOfADataDirIsLookedAt(t *testing.T) {
 	const nobody = 65534
-	for _, name := range []string{"alloc", "audit", "client", "client.identity", "csi", "lock", "run",
-		"server", "shim", "volumes", "client/client.db", "server/raft/wal/wal-meta.db"} {
+	for _, name := range []string{"alloc", "audit", "client", "client.identity", "csi", "lock", "run", "server", "shim",
+		"volumes", "volumes.identity", "client/client.db", "server/raft/wal/wal-meta.db"} {
 		for what, prepare := range map[string]func(path string) error{
 			"is a symbolic link":                func(path string) error { return os.Symlink(t.TempDir(), path) },
 			"is neither a file nor a directory": func(path string) error { return syscall.Mkfifo(path, 0o600) },
@@ -148,9 +148,10 @@ func TestEveryPartOfADataDirIsLookedAt(t *testing.T) {
 // name.
 func TestEveryPartOfADataDirIsOfItsKind(t *testing.T) {
 	for name, what := range map[string]string{
-		"lock":            "is a directory, where a file belongs",
-		"client.identity": "is a directory, where a file belongs",
-		"server":          "is a file, where a directory belongs",
+		"lock":             "is a directory, where a file belongs",
+		"client.identity":  "is a directory, where a file belongs",
+		"volumes.identity": "is a directory, where a file belongs",
+		"server":           "is a file, where a directory belongs",
 	} {
 		dir := filepath.Join(t.TempDir(), "data")
 		path := filepath.Join(dir, name)

@@ -3,6 +3,7 @@
 package stores
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,18 +11,22 @@ import (
 	"os"
 	"path/filepath"
 
+	"berth/internal/agent/auditlog"
 	"berth/internal/agent/datadir"
 	"berth/internal/base/storecheck"
+	"berth/internal/client/csimanager/evidence"
 	"berth/internal/client/identity"
 	"berth/internal/client/localstate"
+	"berth/internal/httpapi/audit"
 	"berth/internal/port/raftlog/files"
 	"berth/internal/server"
 	"berth/internal/server/keyring"
 	"berth/internal/server/saved"
 )
 
-// Check reads every store in a data directory, and adds what it finds to a report.
-func Check(r *storecheck.Report, dataDir string) {
+// Check reads every store in the data directory of a node, and adds what it finds to a report.
+func Check(ctx context.Context, r *storecheck.Report, node identity.Config) {
+	dataDir := node.DataDir
 	servers := filepath.Join(dataDir, "server")
 	raft, keys := filepath.Join(servers, "raft"), filepath.Join(servers, "keyring")
 	begun := files.Begun(raft)
@@ -32,7 +37,9 @@ func Check(r *storecheck.Report, dataDir string) {
 		r.Add(checkState(servers))
 	}
 	r.Add(checkWaiting(dataDir, keys, begun))
-	r.Add(checkNode(identity.StoreDir(dataDir)))
+	r.Add(checkNode(ctx, node))
+	r.Add(checkMounts(dataDir))
+	r.Add(checkAudit((*auditlog.Block)(nil).Config(false, dataDir)))
 }
 
 func checkLog(dir string) storecheck.Store {
@@ -107,9 +114,17 @@ func checkKey(dir string, begun bool) storecheck.Store {
 	return s
 }
 
-func checkNode(dir string) storecheck.Store {
+// checkNode reads the node's store; of one that is not there it says what a start makes of that.
+func checkNode(ctx context.Context, cfg identity.Config) storecheck.Store {
+	dir := identity.StoreDir(cfg.DataDir)
 	s := storecheck.Store{Name: "node's store", Path: filepath.Join(dir, "client.db")}
 	if _, err := os.Stat(s.Path); errors.Is(err, fs.ErrNotExist) {
+		taken, err := identity.Judge(ctx, cfg)
+		s.Damage = storecheck.Texts(err)
+		if taken {
+			s.Warnings = []string{"it is lost: the next start goes on as the node whose tasks run, and has no record " +
+				"of them"}
+		}
 		return s
 	}
 	loaded, err := localstate.Check(dir)
@@ -120,6 +135,28 @@ func checkNode(dir string) storecheck.Store {
 	s.Holds = fmt.Sprintf("%d allocations", len(loaded.Allocs)+len(loaded.Damaged))
 	for _, err := range loaded.Damaged {
 		s.Damage = append(s.Damage, err.Error())
+	}
+	return s
+}
+
+// checkMounts reads the files that name mounted volumes, by which a node finds them that has no record of them.
+func checkMounts(dataDir string) storecheck.Store {
+	s := storecheck.Store{Name: "names of mounts", Path: filepath.Join(dataDir, "csi")}
+	n, bad, err := evidence.CheckIDFiles(localstate.Codec, dataDir)
+	s.Damage = storecheck.Texts(append(bad, err)...)
+	if n > 0 {
+		s.Holds = fmt.Sprintf("%d files", n)
+	}
+	return s
+}
+
+// checkAudit looks whether an agent could go on with the audit log that it keeps where no other place is configured.
+func checkAudit(cfg audit.Config) storecheck.Store {
+	s := storecheck.Store{Name: "audit log", Path: cfg.Path}
+	there, err := audit.Check(cfg)
+	s.Damage = storecheck.Texts(err)
+	if there {
+		s.Holds = "lines of who did what"
 	}
 	return s
 }

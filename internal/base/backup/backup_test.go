@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"berth/internal/base/backup"
 	"berth/internal/base/fault"
 )
@@ -317,6 +319,58 @@ func TestARestoreThatDiedAnywhereIsFinished(t *testing.T) {
 	}
 	if len(steps) != 5 {
 		t.Errorf("the steps are %v", steps)
+	}
+}
+
+// Given a directory without room for a backup, when it is put back there, then the message says what is so: agents
+// refuse the directory once it is marked, and if even the mark has no room, nothing is left in it; with room the same
+// command finishes it.
+func TestARestoreOnAFullDiskSaysWhatIsSo(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("a small file system is mounted, which takes root")
+	}
+	for name, c := range map[string]struct {
+		filled bool
+		says   string
+	}{
+		"no room for all of it": {says: "no agent starts on"},
+		"no room for the mark":  {filled: true, says: "nothing of the backup is there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			p.mustSave()
+			if err := unix.Mount("tmpfs", p.into, "tmpfs", 0, "size=16k,mode=700"); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := unix.Unmount(p.into, 0); err != nil {
+					t.Error(err)
+				}
+			})
+			filler := filepath.Join(p.into, "lost+found")
+			if c.filled {
+				if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+					t.Fatal(err)
+				}
+			}
+			if err := p.restore(nil); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("it does not say %q: %v", c.says, err)
+			}
+			if err := backup.Unfinished(p.into); (err == nil) != c.filled {
+				t.Errorf("an agent says %v", err)
+			}
+			if left, err := os.ReadDir(p.into); err != nil || len(left) != 1 {
+				t.Errorf("it left %v: %v", left, err)
+			}
+			grown := unix.Mount("", p.into, "", unix.MS_REMOUNT, "size=64m,mode=700")
+			if err := errors.Join(grown, os.RemoveAll(filler)); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.restore(nil); err != nil {
+				t.Fatal(err)
+			}
+			p.back()
+		})
 	}
 }
 

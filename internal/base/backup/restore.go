@@ -64,7 +64,10 @@ func Restore(
 		return m, err
 	}
 	if err := put(ctx, m, dir, dataDir, again, progress, step); err != nil {
-		hint := fmt.Sprintf("mend that, and run the command again: no agent starts on %s before", dataDir)
+		hint := "mend that, and run the command again: nothing of the backup is there yet"
+		if Unfinished(dataDir) != nil {
+			hint = fmt.Sprintf("mend that, and run the command again: no agent starts on %s before", dataDir)
+		}
 		return m, fault.WithHint(fault.Wrap(err, fault.Internal, "put back", "backup "+dir), hint)
 	}
 	return m, nil
@@ -97,19 +100,17 @@ func put(
 	if step == nil {
 		step = func(string) {}
 	}
-	if !again { // else what is there takes a part of the room
-		if err := m.fits(dir, dataDir); err != nil {
-			return err
-		}
-	}
 	step("mark directory")
 	if err := durable.WriteFile(filepath.Join(dataDir, restoring), []byte(dir+"\n"), 0o600); err != nil {
-		return err
+		return errors.Join(err, notRemoved(filepath.Join(dataDir, restoring+".tmp")))
 	}
-	if again {
-		if err := errors.Join(empty(dataDir, step), m.fits(dir, dataDir)); err != nil {
+	if again { // what is there takes a part of the room
+		if err := empty(dataDir, step); err != nil {
 			return err
 		}
+	}
+	if err := m.fits(dir, dataDir); err != nil {
+		return err
 	}
 	for _, f := range m.Files {
 		rel, ok := strings.CutPrefix(f.Path, DataDir+"/")
@@ -129,6 +130,14 @@ func put(
 		return err
 	}
 	return durable.SyncDir(dataDir)
+}
+
+// notRemoved removes a file that may not be there.
+func notRemoved(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // fits refuses, with figures, what a data directory has no room for.

@@ -48,21 +48,37 @@ func Establish(ctx context.Context, store *localstate.Store, cfg Config) (locals
 	if err != nil || known {
 		return id, err
 	}
-	left, err := look(ctx, store, cfg)
-	if err != nil {
+	verdict, left, err := judge(ctx, cfg)
+	switch {
+	case err != nil:
 		return localstate.Identity{}, err
-	}
-	switch verdict, why := left.Decide(); verdict {
-	case Begins:
+	case verdict == Begins:
 		id = fresh(ids.Node(ids.New()))
-	case Taken:
+	default:
 		id = left.identity
 		cfg.Log.Warn("the node's store is lost while tasks of it run: it goes on under its old identity, and keeps "+
 			"what it has no record of", logkey.Node, id.Node)
-	default:
-		return localstate.Identity{}, refuse(cfg, left, why)
 	}
 	return id, store.PutIdentity(id, redact.Secret{})
+}
+
+// Judge says what a start makes of a data directory in which the node's store is not there, and changes nothing: the
+// error is that by which it refuses. taken: the node goes on as the one whose tasks run.
+func Judge(ctx context.Context, cfg Config) (taken bool, err error) {
+	verdict, _, err := judge(ctx, cfg)
+	return verdict == Taken, err
+}
+
+func judge(ctx context.Context, cfg Config) (Verdict, *found, error) {
+	left, err := look(ctx, cfg)
+	if err != nil {
+		return Refused, nil, err
+	}
+	verdict, why := left.Decide()
+	if verdict == Refused {
+		return verdict, nil, refuse(cfg, left, why)
+	}
+	return verdict, left, nil
 }
 
 func fresh(node ids.Node) localstate.Identity {

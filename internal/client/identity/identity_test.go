@@ -212,6 +212,7 @@ func TestNewIsAnotherNode(t *testing.T) {
 	}
 	p.lose("client", "client.db")
 	kept := p.make("volumes", "volumes")
+	must(t, os.WriteFile(p.path("volumes.identity"), nil, 0o600))
 	now, err := identity.New(t.Context(), p.cfg)
 	must(t, err)
 	if now == was.Node {
@@ -219,6 +220,12 @@ func TestNewIsAnotherNode(t *testing.T) {
 	}
 	if _, err := os.Stat(kept); err == nil {
 		t.Error("the new node's plugin finds volumes that carry the name of the old one")
+	}
+	if _, err := os.Stat(p.path("volumes.identity")); err == nil {
+		t.Error("the new node's plugin waits for the volumes of the old one")
+	}
+	if _, err := os.Stat(p.path("volumes.of-" + string(was.Node) + ".identity")); err != nil {
+		t.Errorf("the identity of the old node's volumes is gone: %v", err)
 	}
 	if _, err := os.Stat(p.path("volumes.of-"+string(was.Node), "volumes")); err != nil {
 		t.Errorf("the volumes of the old node are gone: %v", err)

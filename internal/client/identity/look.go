@@ -24,10 +24,10 @@ type found struct {
 }
 
 // look finds what lies beneath a data directory.
-func look(ctx context.Context, store *localstate.Store, cfg Config) (*found, error) {
+func look(ctx context.Context, cfg Config) (*found, error) {
 	l := &found{Leftovers: Leftovers{Living: map[ids.Alloc]ids.Node{}}}
 	var err error
-	if l.identity, l.Damaged, err = store.IdentityCopy(); err != nil {
+	if l.identity, l.Damaged, err = localstate.IdentityBeside(StoreDir(cfg.DataDir)); err != nil {
 		return nil, err
 	}
 	l.Copy = l.identity.Node

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/redact"
+	"berth/internal/base/volumestore"
 	"berth/internal/client/localstate"
 	"berth/internal/port/kv"
 )
@@ -80,12 +82,17 @@ func New(ctx context.Context, cfg Config) (ids.Node, error) {
 	return id.Node, err
 }
 
-// setAside gives a directory that is not empty a name that says whose it was.
+// setAside gives a directory that is not empty, and the copy of its identity, names that say whose they were.
 func setAside(dir, whose string) error {
-	if n, err := entries(dir); err != nil || n == 0 {
-		return err
-	}
 	aside := dir + ".of-" + whose
+	// The copy first: without it the rest can be done again.
+	err := os.Rename(volumestore.Copy(dir), volumestore.Copy(aside))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fault.Wrap(err, fault.Internal, "set aside", volumestore.Copy(dir))
+	}
+	if n, err := entries(dir); err != nil || n == 0 {
+		return errors.Join(err, durable.SyncDir(filepath.Dir(dir)))
+	}
 	if n, err := entries(aside); err != nil || n > 0 {
 		return errors.Join(err, fault.New(fault.Conflict, "set aside", dir, aside+" is there already"))
 	}
@@ -128,7 +135,7 @@ func offline(
 		return fault.WithHint(fault.New(fault.Conflict, what, cfg.DataDir,
 			fmt.Sprintf("its store knows that it is node %s", id.Node)), "start the agent")
 	}
-	left, err := look(ctx, store, cfg)
+	left, err := look(ctx, cfg)
 	if err != nil {
 		return err
 	}

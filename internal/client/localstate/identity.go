@@ -81,9 +81,14 @@ func (s *Store) IdentityCopy() (id Identity, damaged bool, err error) {
 	return stored.open(), false, nil
 }
 
+// IdentityBeside is IdentityCopy of the store beneath dir, which need not be there.
+func IdentityBeside(dir string) (id Identity, damaged bool, err error) {
+	return (&Store{dir: dir}).IdentityCopy()
+}
+
 // NodeBeside returns whose store lies beneath dir, by the copy of its identity beside it; empty: it does not say.
 func NodeBeside(dir string) (ids.Node, error) {
-	id, _, err := (&Store{dir: dir}).IdentityCopy()
+	id, _, err := IdentityBeside(dir)
 	return id.Node, err
 }
 

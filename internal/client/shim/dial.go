@@ -3,6 +3,7 @@ package shim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -29,6 +30,7 @@ const helloLimit = 20 * time.Second
 type conn struct {
 	net.Conn
 	hello shimproto.HelloReply
+	pid   int // of the shim
 	stop  func() bool
 }
 
@@ -68,9 +70,18 @@ func (c *conn) greet() error {
 		return err
 	}
 	if err := c.receive(shimproto.TypeHelloReply, &c.hello); err != nil {
-		return err
+		return c.unanswered(err)
 	}
 	return c.SetReadDeadline(time.Time{})
+}
+
+// unanswered names the shim that has kept a greeting waiting, and what a person can do.
+func (c *conn) unanswered(err error) error {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	return fault.WithHint(fmt.Errorf("the shim, process %d, has not answered for %s: %w", c.pid, helloLimit, err),
+		fmt.Sprintf("if it was stopped (state T in /proc/%d/status), have it go on: kill -CONT %d", c.pid, c.pid))
 }
 
 // peerIsMine refuses a socket that another user put there.
@@ -87,6 +98,7 @@ func (c *conn) peerIsMine() error {
 	if err := errors.Join(err, credErr); err != nil {
 		return err
 	}
+	c.pid = int(cred.Pid)
 	if int(cred.Uid) != os.Geteuid() {
 		return fault.New(fault.Denied, "", "", "the socket belongs to another user")
 	}

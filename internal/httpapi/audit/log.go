@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -51,6 +52,25 @@ func Open(cfg Config, say *slog.Logger) (*Log, error) {
 	return l, nil
 }
 
+// Check tells whether there is a record, and refuses one that Open would refuse. It changes nothing.
+func Check(cfg Config) (there bool, err error) {
+	f, err := os.OpenFile(cfg.Path, flags, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return true, unwritten(err, cfg.Path)
+	}
+	is, err := f.Stat()
+	if err == nil && is.Mode().IsRegular() {
+		err = f.Chmod(is.Mode().Perm()) // as it is: whose it is not may not
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return true, unwritten(err, cfg.Path)
+	}
+	return true, nil
+}
+
 // Close ends the record.
 func (l *Log) Close() error {
 	if l == nil {
@@ -76,10 +96,11 @@ func unwritten(err error, path string) error {
 	return fault.WithHint(fault.Wrap(err, fault.Internal, "write", "the audit log "+path), hint)
 }
 
-// open opens the file as the kernel knows it: a symbolic link would let others choose what is written.
+// flags open the file as the kernel knows it: a symbolic link would let others choose what is written.
+const flags = os.O_RDWR | os.O_APPEND | unix.O_NOFOLLOW | unix.O_CLOEXEC
+
 func (l *Log) open() error {
-	const flags = os.O_RDWR | os.O_CREATE | os.O_APPEND | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	f, err := os.OpenFile(l.cfg.Path, flags, 0o600)
+	f, err := os.OpenFile(l.cfg.Path, flags|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}

@@ -65,6 +65,9 @@ func (p *Server) CreateVolume(ctx context.Context, req *csi.CreateVolumeRequest)
 	if err := p.Reachable(req.GetAccessibilityRequirements(), "create volume"); err != nil {
 		return nil, err
 	}
+	if err := p.There(); err != nil {
+		return nil, err
+	}
 	release, err := p.Locks.Take("volume name "+w.Name, "create volume")
 	if err != nil {
 		return nil, err

@@ -25,6 +25,9 @@ func (p *Server) DeleteVolume(_ context.Context, req *csi.DeleteVolumeRequest) (
 	case request.Malformed:
 		return &csi.DeleteVolumeResponse{}, nil
 	}
+	if err := p.There(); err != nil {
+		return nil, err
+	}
 	release, err := p.Locks.Take(key, "delete of volume "+id)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"berth/internal/base/volumestore"
 	"berth/internal/localcsi/store"
 )
 
@@ -14,17 +15,21 @@ import (
 type Found struct{ Volumes, Snapshots int }
 
 // Check reads the records of a data directory, and returns what is damaged, by its path. It changes nothing, and a
-// plugin may serve the directory meanwhile. One that is not there has nothing.
-func Check(root string) (Found, []error) {
+// plugin may serve the directory meanwhile. One that is not there has nothing; one in the place of that of which
+// identity is the copy is damaged by that alone.
+func Check(root, identity string) (Found, []error) {
+	if err := volumestore.Judge(root, identity); err != nil {
+		return Found{}, []error{err}
+	}
 	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
 		return Found{}, nil
 	}
 	p := &Directory{Settings: Settings{Root: root}}
 	var found []error
 	bad := func(path string, err error) { found = append(found, fmt.Errorf("check %s: %w", path, err)) }
-	var at Identity
+	var at volumestore.Identity
 	err := store.ReadJSON(p.Dir(IdentityFile), &at)
-	if held, herr := p.held(); errors.Is(err, fs.ErrNotExist) && herr == nil && !held {
+	if held, herr := volumestore.Held(root); errors.Is(err, fs.ErrNotExist) && herr == nil && !held {
 		err = nil
 	}
 	if err != nil {

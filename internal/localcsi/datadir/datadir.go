@@ -12,9 +12,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
 
 	"berth/internal/base/durable"
+	"berth/internal/base/logkey"
+	"berth/internal/base/volumestore"
 	"berth/internal/localcsi/image"
+	"berth/internal/localcsi/request"
 	"berth/internal/localcsi/store"
 )
 
@@ -22,6 +26,7 @@ import (
 type Settings struct {
 	Node        string        // id of this node
 	Root        string        // the data directory
+	Identity    string        // the file with the copy of its identity, outside of it; empty: there is none
 	Attach      bool          // controller publish and unpublish are offered
 	AttachLimit int64         // volumes attached (without Attach: staged) at once; 0: no limit
 	Capacity    int64         // bytes for volumes and snapshots together; 0: what the file system has
@@ -43,29 +48,26 @@ type Directory struct {
 	space    space
 }
 
-// Identity is the identity of a data directory.
-type Identity struct {
-	Schema   int    `json:"schema"`
-	Node     string `json:"node"`
-	Instance string `json:"instance"`
-}
-
 // Dir returns the path of one of the directories beneath the root.
 func (p *Directory) Dir(name string) string { return filepath.Join(p.Root, name) }
 
 // Directories and files beneath the data directory.
 const (
-	IdentityFile = "place.json"
-	VolumesDir   = "volumes"
-	SnapshotsDir = "snapshots"
+	IdentityFile = volumestore.IdentityFile
+	VolumesDir   = volumestore.VolumesDir
+	SnapshotsDir = volumestore.SnapshotsDir
 	MakingDir    = "making" // half-made volumes and snapshots
 	TrashDir     = "trash"  // what was deleted and is not emptied out yet
 	UsageDir     = "usage"
 	FrozenDir    = "frozen" // a marker per volume while its file system is frozen
 )
 
-// Open takes possession of the data directory and brings it in order. The returned file holds the lock.
+// Open takes possession of the data directory and brings it in order. The returned file holds the lock. One in the
+// place of that of which there is a copy of the identity is refused, and nothing is made in it.
 func Open(set Settings) (*Directory, *os.File, error) {
+	if err := volumestore.Judge(set.Root, set.Identity); err != nil {
+		return nil, nil, err
+	}
 	if err := durable.MakeDir(set.Root, 0o700); err != nil {
 		return nil, nil, err
 	}
@@ -125,14 +127,14 @@ func openLocked(set Settings) (*Directory, error) {
 // identify reads whose directory this is, or makes it ours when it is new.
 func (p *Directory) identify() error {
 	path := p.Dir(IdentityFile)
-	var at Identity
+	var at volumestore.Identity
 	err := store.ReadJSON(path, &at)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		if held, err := p.held(); err != nil || held {
+		if held, err := volumestore.Held(p.Root); err != nil || held {
 			return errors.Join(err, p.unidentified(errors.New("it is missing, and there are volumes or snapshots")))
 		}
-		at = Identity{Schema: store.Schema, Node: p.Node, Instance: store.NewKey()[:16]}
+		at = volumestore.Identity{Schema: store.Schema, Node: p.Node, Instance: store.NewKey()[:16]}
 		if err := store.WriteJSON(path, at, true); err != nil {
 			return err
 		}
@@ -148,18 +150,25 @@ func (p *Directory) identify() error {
 			at.Node, at.Node)
 	}
 	p.instance = at.Instance
+	if err := volumestore.Keep(p.Identity, at); err != nil { // a full disk ends nobody's volumes
+		p.Log.Warn("while this is so, the loss of the data directory is not told from a new one; the next start tries "+
+			"again", logkey.Error, err)
+	}
 	return nil
 }
 
-// held tells whether there is anything that a missing identity would be of.
-func (p *Directory) held() (bool, error) {
-	for _, name := range []string{VolumesDir, SnapshotsDir} {
-		list, err := os.ReadDir(p.Dir(name))
-		if err != nil || len(list) > 0 {
-			return len(list) > 0, err
-		}
+// There refuses what would be answered or done for another data directory than the one that was opened, as when its
+// disk was unmounted meanwhile.
+func (p *Directory) There() error {
+	switch now, err := volumestore.Instance(p.Root); {
+	case err != nil:
+		return request.Refuse(codes.FailedPrecondition, "the data directory is not there any more: %w; if its disk "+
+			"was unmounted, mount it on %s again", err, p.Root)
+	case now != p.instance:
+		return request.Refuse(codes.FailedPrecondition, "another data directory lies at %s, instance %s of it and not "+
+			"%s: undo what was mounted or put there", p.Root, now, p.instance)
 	}
-	return false, nil
+	return nil
 }
 
 // unidentified is the refusal of a directory that does not say whose it is.

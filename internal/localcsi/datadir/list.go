@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"berth/internal/base/backup"
+	"berth/internal/base/volumestore"
 	"berth/internal/localcsi/image"
 	"berth/internal/localcsi/request"
 	"berth/internal/localcsi/store"
@@ -14,9 +15,13 @@ import (
 
 // List returns the volumes and snapshots in a data directory, their paths beneath it, and what is damaged: snapshots
 // that have lost their content are not in the list; of volumes that is said when they are to be copied. It changes
-// nothing, and a plugin may serve the directory meanwhile. One that is not there has nothing.
-func List(root string) (list []backup.Image, bad []error) {
-	var at Identity
+// nothing, and a plugin may serve the directory meanwhile. One that is not there has nothing, unless identity is the
+// copy of what was there.
+func List(root, identity string) (list []backup.Image, bad []error) {
+	if err := volumestore.Judge(root, identity); err != nil {
+		return nil, []error{err}
+	}
+	var at volumestore.Identity
 	switch err := store.ReadJSON(filepath.Join(root, IdentityFile), &at); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil

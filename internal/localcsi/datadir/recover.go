@@ -129,7 +129,7 @@ func (p *Directory) dropDeadUses() {
 		if s := u.Staging; s != nil && !(ok && (p.StagedAt(v, *s) || p.Backs(v, s.Loop))) && len(u.Targets) == 0 {
 			u.Staging = nil
 		}
-		if err := p.Usages.Put(key, u); err != nil {
+		if err := p.Usages.Release(key, u); err != nil {
 			log.Warn("a note of earlier use is out of date", logkey.Error, err)
 		}
 	}

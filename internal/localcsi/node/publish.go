@@ -130,7 +130,7 @@ func (p *Server) publish(ctx context.Context, v *store.Volume, u store.Usage, pa
 		return errors.Join(err, clear)
 	}
 	delete(u.Targets, path)
-	return errors.Join(err, p.Usages.Put(v.Key, u))
+	return errors.Join(err, p.Usages.Release(v.Key, u))
 }
 
 func (p *Server) bind(ctx context.Context, v *store.Volume, u store.Usage, path string) error {
@@ -200,7 +200,7 @@ func (p *Server) NodeUnpublishVolume(
 		}
 	}
 	delete(u.Targets, path)
-	return done, p.Usages.Put(v.Key, u)
+	return done, p.Usages.Release(v.Key, u)
 }
 
 // makeTarget makes the directory or, for a device, the file at which something is to be mounted.

@@ -149,7 +149,7 @@ func (p *Server) stage(ctx context.Context, v *store.Volume, u store.Usage, s *s
 		if u.Staging = before; before != nil && !p.Backs(v, before.Loop) {
 			u.Staging = nil
 		}
-		err = errors.Join(err, p.Usages.Put(v.Key, u))
+		err = errors.Join(err, p.Usages.Release(v.Key, u))
 	}
 	return err
 }

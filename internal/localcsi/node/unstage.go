@@ -52,7 +52,7 @@ func (p *Server) NodeUnstageVolume(
 	p.Step("unstage: released")
 	u.Staging = nil
 	clear(u.Targets)
-	return done, p.Usages.Put(v.Key, u)
+	return done, p.Usages.Release(v.Key, u)
 }
 
 // nothingAt turns "no such volume" into success where there is nothing to undo: err stays when something is mounted.

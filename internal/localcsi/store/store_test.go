@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"berth/internal/base/durable"
 	"berth/internal/testkit/powerloss"
 )
@@ -169,5 +171,49 @@ func TestNotesOfUse(t *testing.T) {
 		if got := again.Get(key); (got.Staging != nil) != kept {
 			t.Errorf("after %s: %+v", boot, got)
 		}
+	}
+}
+
+// Given notes on a disk that is full, when one is to say less, then it does, and what is on the disk is that of before:
+// the mount table does not agree with it; a note that is to say more is refused, and once there is room, written.
+func TestAReleaseWorksOnAFullDisk(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("a small file system is mounted, which takes root")
+	}
+	dir, key := t.TempDir(), NewKey()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"))
+	t.Cleanup(func() { must(unix.Unmount(dir, 0)) })
+	s := NewUsages(dir, "boot-1")
+	must(s.Put(key, Usage{Targets: map[string]Target{"/a": {}, "/b": {}}}))
+	filler := filepath.Join(dir, "filler")
+	if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	less := s.Get(key)
+	delete(less.Targets, "/b")
+	must(s.Release(key, less))
+	if now := s.Get(key); len(now.Targets) != 1 {
+		t.Errorf("the note is %+v", now)
+	}
+	more := s.Get(key)
+	more.Targets["/c"] = Target{}
+	if err := s.Put(key, more); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("a note that says more: %v", err)
+	}
+	if now := s.Get(key); len(now.Targets) != 1 {
+		t.Errorf("after a refusal the note is %+v", now)
+	}
+	must(os.Remove(filler))
+	must(s.Release(key, more))
+	var kept Usage
+	must(ReadJSON(filepath.Join(dir, key+".json"), &kept))
+	if _, there := kept.Targets["/c"]; !there || len(kept.Targets) != 2 {
+		t.Errorf("with room it is written as %+v", kept)
 	}
 }

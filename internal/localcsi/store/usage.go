@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // Usage says what was asked of this node for one volume since it booted. It is a note beside the mount table, which
@@ -103,21 +105,46 @@ func (s *Usages) Put(key string, u Usage) error {
 	return s.put(key, u)
 }
 
+// Release replaces the note of a volume by one that says less. It needs no room and no writable disk: where there is
+// none, the file stays as it was, and the mount table does not agree with it any more.
+func (s *Usages) Release(key string, u Usage) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.put(key, u)
+	for _, full := range []error{unix.ENOSPC, unix.EDQUOT, unix.EROFS} {
+		if errors.Is(err, full) {
+			s.keep(key, u)
+			return nil
+		}
+	}
+	return err
+}
+
+// keep has a note count.
+func (s *Usages) keep(key string, u Usage) {
+	if u.empty() {
+		delete(s.notes, key)
+		return
+	}
+	u = u.clone()
+	u.Boot = s.boot
+	s.notes[key] = u
+}
+
 func (s *Usages) put(key string, u Usage) error {
 	path := filepath.Join(s.dir, key+".json")
 	if u.empty() {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		delete(s.notes, key)
+		s.keep(key, u)
 		return nil
 	}
-	u = u.clone()
 	u.Boot = s.boot
 	if err := WriteJSON(path, u, false); err != nil {
 		return err
 	}
-	s.notes[key] = u
+	s.keep(key, u)
 	return nil
 }
 

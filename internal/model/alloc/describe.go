@@ -48,7 +48,7 @@ func Describe(a *Alloc, g *job.TaskGroup) Standing {
 		s.Waits = d
 	}
 	if s.Phase == PhaseStopping { // it needs nothing any more of what it waited for
-		s.Waits = ""
+		s.Waits = unstopped(a)
 		if strings.HasPrefix(a.ClientDescription, notWritten) {
 			s.Waits = a.ClientDescription
 		}
@@ -102,6 +102,18 @@ func waits(a *Alloc) string {
 			case EventStorageWaiting, EventNotWritten:
 				return last.DisplayMessage
 			}
+		}
+	}
+	return ""
+}
+
+// unstopped is why a task that was asked to end runs on; empty: nothing is known.
+func unstopped(a *Alloc) string {
+	for _, name := range taskOrder(a, nil) {
+		s := a.TaskStates[name]
+		asked := slices.ContainsFunc(s.Events, func(e *TaskEvent) bool { return e.Type == EventKilling })
+		if n := len(s.Events); asked && s.State == TaskRunning && s.Events[n-1].Type == EventDriver {
+			return s.Events[n-1].DisplayMessage
 		}
 	}
 	return ""

@@ -21,6 +21,12 @@ func TestAnAllocsPhaseSaysWhatTheClientStatusLeavesOpen(t *testing.T) {
 		_, a.ClientDescription = alloc.ClientState(
 			alloc.AllocFacts{Tasks: []alloc.TaskView{view("main", alloc.RoleMain, stages[4])}}, false)
 	}
+	killed := func(then, text string) func(*alloc.Alloc) {
+		return func(a *alloc.Alloc) {
+			a.TaskStates["main"].Events = []*alloc.TaskEvent{{Type: alloc.EventDriver, DisplayMessage: "watch"},
+				{Type: alloc.EventKilling}, {Type: then, DisplayMessage: text}}
+		}
+	}
 	client := func(s string) func(*alloc.Alloc) { return func(a *alloc.Alloc) { a.ClientStatus = s } }
 	for name, c := range map[string]struct {
 		a            *alloc.Alloc
@@ -37,6 +43,13 @@ func TestAnAllocsPhaseSaysWhatTheClientStatusLeavesOpen(t *testing.T) {
 			alloc.PhaseStopping, "its node cannot write down what is to become of it: no space",
 		},
 		"it is to stop and waited for a volume": {with(stop, waitsFor("volume db is held")), alloc.PhaseStopping, ""},
+		"it is to stop and its shim does not answer": {
+			with(stop, killed(alloc.EventDriver, "its shim has not answered")),
+			alloc.PhaseStopping, "its shim has not answered",
+		},
+		"it is to stop and the driver said something before": {
+			with(stop, killed(alloc.EventTerminated, "")), alloc.PhaseStopping, "",
+		},
 		"never taken up": {&alloc.Alloc{DesiredStatus: alloc.DesiredStop, ClientStatus: alloc.ClientPending},
 			alloc.PhaseStopping, ""},
 		"its storage is not free": {with(stop, allDead), alloc.PhaseReleasing, "unstage: the device is busy"},

@@ -38,11 +38,17 @@ func (l *Log) opened(store *guard, f files.Found) {
 		l.cfg.Log.Warn("something in the log's directory is damaged; it is not needed, because something older "+
 			"replaces it", "error", w)
 	}
-	if f.Dropped > 0 {
-		l.cfg.Log.Warn("the end of the log was being written when the server ended; it was never acknowledged, and is "+
-			"dropped", "path", files.WALDir(l.cfg.Dir), "bytes", f.Dropped, "last_entry", f.Last)
-	}
 	store.hold()
+}
+
+// dropEnd drops, and says, what was being written when the server ended.
+func (l *Log) dropEnd(f files.Found) error {
+	if f.Dropped == 0 {
+		return nil
+	}
+	l.cfg.Log.Warn("the end of the log was being written when the server ended; it was never acknowledged, and is "+
+		"dropped", "path", files.WALDir(l.cfg.Dir), "bytes", f.Dropped, "last_entry", f.Last)
+	return f.ClearDropped()
 }
 
 // verified is an entry that was read, if it is sound.

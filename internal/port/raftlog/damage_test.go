@@ -327,6 +327,22 @@ func TestAWriteThatWasCutOffIsDroppedAndReported(t *testing.T) {
 	}
 }
 
+// Given a byte that changed where nothing is written yet, when the log is opened, then that is said, once: the next
+// start finds nothing any more.
+func TestWhatWasDroppedIsSaidOnce(t *testing.T) {
+	cfg := writtenLog(t, Config{})
+	edit(t, one(t, cfg.Dir, "wal/*.wal", true), func(b []byte) []byte { b[len(b)-3] ^= 0x40; return b })
+	for _, want := range []bool{true, false} {
+		sum, said, err := reopen(t, cfg)
+		if err != nil || sum != damagedEntries*(damagedEntries+1)/2 {
+			t.Errorf("the sum is %d: %v", sum, err)
+		}
+		if strings.Contains(said, "never acknowledged") != want {
+			t.Errorf("it was to be said: %v; it says:\n%s", want, said)
+		}
+	}
+}
+
 // Given a log of a server that was killed, so that nothing says how far it was acknowledged, when an entry in the
 // middle is damaged, then that is not taken for the end of the log.
 func TestDamageBeforeWhatIsWholeIsNoEnd(t *testing.T) {

@@ -137,6 +137,9 @@ func (l *Log) Run(ctx context.Context) error {
 		l.cfg.Transport = trans
 	}
 	found, err := l.check(ctx)
+	if err == nil && ctx.Err() == nil {
+		err = l.dropEnd(found)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil

@@ -4,6 +4,7 @@ package alive
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"golang.org/x/sys/unix"
@@ -20,7 +21,7 @@ const (
 
 // deaths are the errors that say that a file system is gone, whatever it is asked: the device fails or the file system
 // was shut down, its process has ended (FUSE), its server has forgotten it (NFS).
-var deaths = []error{unix.EIO, unix.ESHUTDOWN, unix.ENOTCONN, unix.ESTALE}
+var deaths = []error{unix.EIO, unix.ESHUTDOWN, unix.ENOTCONN, unix.ESTALE, errUnwritten}
 
 // Run asks the file system that is mounted at a path for its figures, and, in the mode Write, to write down what it has
 // of the directory there. It writes to out why the file system is dead, and nothing when it is not: what else is
@@ -52,7 +53,24 @@ func ask(path string, write bool) error {
 	if err := unix.Fstat(fd, &st); err != nil || !write {
 		return err
 	}
-	return unix.Fsync(fd)
+	if err := unix.Fsync(fd); err != nil {
+		return err
+	}
+	return unwritten(unix.Syncfs(fd))
+}
+
+// errUnwritten says that a file system shows what its disk does not have.
+var errUnwritten = errors.New("what was written to it is not on its disk")
+
+// unwritten is what the end of a syncfs says of the writes before it. It fails, once, after a write that failed in the
+// background or under somebody's fsync: until the file system is mounted anew, the kernel shows what was written then.
+func unwritten(err error) error {
+	for _, no := range []error{unix.EIO, unix.ENOSPC, unix.EDQUOT} {
+		if errors.Is(err, no) {
+			return fmt.Errorf("%w: %w", errUnwritten, err)
+		}
+	}
+	return err
 }
 
 func dead(err error, write bool) bool {

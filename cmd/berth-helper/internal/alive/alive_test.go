@@ -2,10 +2,14 @@ package alive
 
 import (
 	"context"
+	"errors"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -66,6 +70,73 @@ func TestAWriterIsAskedToWrite(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Given a file system on an image whose disk is full, when the write of a line has failed under its writer's fsync, and
+// the disk has room again, then the file system is dead to a writer: it shows the line, and its disk does not have it.
+func TestAFileSystemIsDeadAfterAWriteThatFailed(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	top := t.TempDir()
+	disk, at := filepath.Join(top, "disk"), filepath.Join(top, "at")
+	must(errors.Join(os.Mkdir(disk, 0o700), os.Mkdir(at, 0o700)))
+	must(unix.Mount("tmpfs", disk, "tmpfs", 0, "size=20m"))
+	t.Cleanup(func() {
+		if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	image, err := os.OpenFile(filepath.Join(disk, "image"), os.O_RDWR|os.O_CREATE, 0o600)
+	must(err)
+	defer image.Close()
+	const size, block = 16 << 20, 4096
+	must(image.Truncate(size))
+	run := func(name string, args ...string) {
+		t.Helper()
+		if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", name, err, out)
+		}
+	}
+	run("mkfs.ext4", "-q", "-b", "4096", image.Name())
+	run("mount", "-o", "loop", image.Name(), at)
+	t.Cleanup(func() { run("umount", at) })
+	log, err := os.OpenFile(filepath.Join(at, "log"), os.O_RDWR|os.O_CREATE, 0o600)
+	must(err)
+	defer log.Close()
+	write := func(line string) error {
+		_, err := log.WriteAt(append([]byte(line), make([]byte, block-len(line))...), 0)
+		return errors.Join(err, log.Sync())
+	}
+	must(write("before"))
+	var of int32 // the block of the file; before the call, which of them
+	if _, _, no := unix.Syscall(unix.SYS_IOCTL, log.Fd(), 1 /* FIBMAP */, uintptr(unsafe.Pointer(&of))); no != 0 {
+		t.Fatal(no)
+	}
+	// All of the image has its room, but that one block.
+	must(unix.Fallocate(int(image.Fd()), 0, 0, size))
+	must(unix.Fallocate(int(image.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(of)*block, block))
+	ballast := filepath.Join(disk, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, size), 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	if err := write("lost"); err == nil {
+		t.Fatal("a write for which there is no room succeeds")
+	}
+	must(os.Remove(ballast))
+	for mode, want := range map[string]string{Read: "", Write: errUnwritten.Error()} {
+		var said strings.Builder
+		err := Run(&said, []string{at, mode})
+		if err != nil || !strings.HasPrefix(said.String(), want) || want == "" && said.Len() > 0 {
+			t.Errorf("asked to %s it says %q (%v), not %q", mode, said.String(), err, want)
+		}
 	}
 }
 

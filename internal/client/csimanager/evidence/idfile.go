@@ -120,6 +120,22 @@ func ReadIDFile(codec kv.Codec, name string) (*IDFile, error) {
 	return f, nil
 }
 
+// CheckIDFiles reads all id files beneath a data directory, and returns how many there are and what cannot be read. It
+// changes nothing. One that was copied or moved says nothing of the place where it lies, and is no damage.
+func CheckIDFiles(codec kv.Codec, dataDir string) (n int, bad []error, err error) {
+	names, err := IDFiles(dataDir)
+	for _, name := range names {
+		if filepath.Ext(name) == ".tmp" {
+			continue // a write that was cut off: the next start removes it
+		}
+		if _, err := decode(codec, name); err != nil {
+			bad = append(bad, err)
+		}
+		n++
+	}
+	return n, bad, err
+}
+
 // Home is the data directory that the id files beneath one say they lie in; empty: there are none that can be read.
 func Home(codec kv.Codec, dataDir string) (string, error) {
 	names, err := IDFiles(dataDir)

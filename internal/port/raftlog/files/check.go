@@ -37,6 +37,8 @@ type Found struct {
 	Snapshot    uint64 // up to which entry the newest whole snapshot reaches; 0: there is none
 	// Dropped is how many bytes at the end are of a write that was cut off, and so was never acknowledged.
 	Dropped int
+	tail    string // the file that they are in
+	from    int64  // where they begin
 	// Unmade: the last segment's file is not what it is when its first entry is stored. Either none was, or all are
 	// lost.
 	Unmade bool
@@ -53,6 +55,25 @@ func Check(dir string) (Found, error) {
 	err := c.all()
 	c.votes()
 	return c.found, err
+}
+
+// ClearDropped makes zeros of what is of a write that was cut off, as all is that was never written: what lies there
+// longer than the next write would be found again at each start.
+func (f *Found) ClearDropped() (err error) {
+	from := max(f.from, SegmentHead)
+	n := f.from + int64(f.Dropped) - from
+	if n <= 0 {
+		return nil
+	}
+	file, err := os.OpenFile(f.tail, os.O_WRONLY, 0)
+	if err != nil {
+		return Classify(err, "clear the end of", f.tail)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if _, err := file.WriteAt(make([]byte, n), from); err != nil {
+		return Classify(err, "clear the end of", f.tail)
+	}
+	return Classify(file.Sync(), "clear the end of", f.tail)
 }
 
 // Begun tells whether there is, or was, a log in a directory.
@@ -242,7 +263,8 @@ func (c *dirCheck) add(info types.SegmentInfo, r read) {
 	if !info.SealTime.IsZero() {
 		last = info.MaxIndex
 	} else {
-		c.found.Dropped = r.dropped
+		c.found.Dropped, c.found.from = r.dropped, int64(r.end)
+		c.found.tail = filepath.Join(c.wal, segment.FileName(info))
 		c.found.Unmade = len(r.data) < int(info.SizeLimit) && info.BaseIndex > 1
 	}
 	if len(r.offsets) == 0 || last < info.MinIndex {

@@ -31,6 +31,7 @@ type read struct {
 	index   uint64   // where the list of offsets begins; 0: it is not sealed
 	// dropped is how many bytes follow them that were being written when the server ended, and were not acknowledged.
 	dropped int
+	end     int // of what is whole
 }
 
 // readSegment reads every frame of a segment, and says what is damaged in it; held is an entry up to which all are
@@ -67,7 +68,8 @@ func readSegment(dir string, info types.SegmentInfo, held uint64) (read, error) 
 	case next <= held && !sealed:
 		return read{}, fmt.Errorf("entry %d is damaged: it can't be read, nor any up to %d", next, held)
 	}
-	w.whole.dropped, w.whole.data = w.rest(), data
+	w.whole.dropped, w.whole.end = w.rest(), w.end
+	w.whole.data = data
 	return w.whole, nil
 }
 

@@ -12,11 +12,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
 	"berth/internal/base/durable"
+	"berth/internal/base/fault"
 )
 
 // KeptSnapshots is how many snapshots stay.
@@ -40,8 +42,27 @@ func OpenSnapshots(dir string, log hclog.Logger) (*Snapshots, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := takesFiles(s.dir); err != nil {
+		return nil, err
+	}
 	s.FileSnapshotStore, err = raft.NewFileSnapshotStoreWithLogger(dir, KeptSnapshots, log)
 	return s, err
+}
+
+// takesFiles tries what the library tries, too, which does not say what is missing: a file system can have no room for
+// the name of a file while it has for data.
+func takesFiles(dir string) error {
+	path := filepath.Join(dir, "permTest") // of the library
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err == nil {
+		err = errors.Join(f.Close(), os.Remove(path))
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fault.WithHint(fault.Wrap(err, fault.Exhausted, "make a file in", dir),
+			"the agent cannot start without a new file: look whether the file system has inodes left (df -i) and room "+
+				"(df), and remove files from it")
+	}
+	return Classify(err, "make a file in", dir)
 }
 
 // Create begins a snapshot.
