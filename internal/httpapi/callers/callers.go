@@ -116,6 +116,21 @@ func needsIn(any ...acl.Capability) Asks {
 	}
 }
 
+// somewhere is one of the capabilities in some namespace: the body says in which.
+func somewhere(any ...acl.Capability) Asks {
+	return func(*http.Request, ids.Namespace) []wire.Need {
+		return []wire.Need{{Kind: acl.Namespace, Any: any, Somewhere: true}}
+	}
+}
+
+// What those who send routes a long body need in any case.
+var (
+	Registers = somewhere(acl.RegisterJob)
+	Plans     = somewhere(acl.PlanJob)
+	Validates = somewhere(acl.ParseJob, acl.ReadJob, acl.PlanJob, acl.RegisterJob)
+	Writes    = somewhere(acl.CSIWriteVolume)
+)
+
 // What routes need.
 var (
 	All      = needs(wire.Management, acl.Write)

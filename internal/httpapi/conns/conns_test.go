@@ -550,6 +550,43 @@ func TestABodyThatStopsComingIsNotWaitedFor(t *testing.T) {
 	}
 }
 
+// Given a body of which a byte comes now and then, then it ends as if none came: it is no least rate. One that comes as
+// fast as that may take longer than a pause, and what its reader does meanwhile is not counted.
+func TestABodyThatTricklesIsNotWaitedFor(t *testing.T) {
+	ended := make(chan error, 1)
+	sent := 0
+	w := serve(t, Bounds{}, func(w http.ResponseWriter, r *http.Request) {
+		Body(w, r, pause)
+		if r.URL.Path == "/late" {
+			time.Sleep(2 * pause)
+		}
+		_, err := io.Copy(io.Discard, r.Body)
+		ended <- err
+	})
+	slow := w.dial(w.port)
+	slow.send("PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500000\r\n\r\n")
+	for answered := false; !answered; time.Sleep(pause / 10) {
+		select {
+		case err := <-ended:
+			answered = true
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("it ended by %v", err)
+			}
+		default:
+			_, _ = slow.Write([]byte("x")) // it may have ended meanwhile
+			sent++
+		}
+		if sent > 1000 {
+			t.Fatal("it does not end")
+		}
+	}
+	whole := w.dial(w.port)
+	whole.send("PUT /late HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500000\r\n\r\n" + strings.Repeat("x", 500000))
+	if err := <-ended; err != nil {
+		t.Errorf("one that came at once, and was read late: %v", err)
+	}
+}
+
 // A handler that does not read what its client does not send ends all the same.
 func TestABodyThatNobodyReadsIsNotWaitedFor(t *testing.T) {
 	w := serve(t, Bounds{}, func(w http.ResponseWriter, r *http.Request) { Body(w, r, pause) })
