@@ -133,7 +133,8 @@ func (s *Server) Handler(guard access.Guard) http.Handler {
 			return
 		}
 		r = admitted
-		audit.Of(r.Context()).For(callers.Of(r).Record)
+		caller := callers.Of(r)
+		audit.Of(r.Context()).For(caller.Record, caller.Known)
 		begun := time.Now()
 		origins.ServeHTTP(w, r)
 		s.cfg.Log.Debug("request", "method", r.Method, logkey.Path, r.URL.Path, logkey.Took,

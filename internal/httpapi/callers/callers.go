@@ -63,12 +63,12 @@ func Admit(guard access.Guard, servers wire.Conn, r *http.Request) (*http.Reques
 // unknown is who shows a token that the servers do not know, or cannot be asked for.
 const unknown = "an unknown token"
 
-// Named is for whom the calls of a context are, for the record.
-func Named(ctx context.Context, servers wire.Conn) string {
+// Named is for whom the calls of a context are, for the record, and whether the servers know him.
+func Named(ctx context.Context, servers wire.Conn) (name string, known bool) {
 	if who, err := wire.PersonAllowed.Call(ctx, servers, &wire.PersonAllowedRequest{}); err == nil {
-		return who.Name
+		return who.Name, !who.Anonymous
 	}
-	return unknown
+	return unknown, false
 }
 
 // changes tells requests that change something. Their bodies are not read of whoever may change nothing at all; but the
