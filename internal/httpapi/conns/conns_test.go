@@ -550,40 +550,57 @@ func TestABodyThatStopsComingIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// Given a body of which a byte comes now and then, then it ends as if none came: it is no least rate. One that comes as
-// fast as that may take longer than a pause, and what its reader does meanwhile is not counted.
-func TestABodyThatTricklesIsNotWaitedFor(t *testing.T) {
-	ended := make(chan error, 1)
-	sent := 0
-	w := serve(t, Bounds{}, func(w http.ResponseWriter, r *http.Request) {
-		Body(w, r, pause)
-		if r.URL.Path == "/late" {
-			time.Sleep(2 * pause)
-		}
-		_, err := io.Copy(io.Discard, r.Body)
-		ended <- err
-	})
-	slow := w.dial(w.port)
-	slow.send("PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500000\r\n\r\n")
-	for answered := false; !answered; time.Sleep(pause / 10) {
-		select {
-		case err := <-ended:
-			answered = true
-			if !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("it ended by %v", err)
-			}
-		default:
-			_, _ = slow.Write([]byte("x")) // it may have ended meanwhile
-			sent++
-		}
-		if sent > 1000 {
-			t.Fatal("it does not end")
-		}
+// sender is a body of which a piece comes now and then, on a connection that has a deadline.
+type sender struct {
+	http.ResponseWriter
+	piece, left int
+	every       time.Duration
+	deadline    time.Time
+}
+
+func (s *sender) SetReadDeadline(t time.Time) error {
+	s.deadline = t
+	return nil
+}
+
+func (s *sender) Read(p []byte) (int, error) {
+	if s.left == 0 {
+		return 0, io.EOF
 	}
-	whole := w.dial(w.port)
-	whole.send("PUT /late HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500000\r\n\r\n" + strings.Repeat("x", 500000))
-	if err := <-ended; err != nil {
-		t.Errorf("one that came at once, and was read late: %v", err)
+	time.Sleep(s.every)
+	if !s.deadline.IsZero() && time.Now().After(s.deadline) {
+		return 0, os.ErrDeadlineExceeded
+	}
+	n := min(s.piece, s.left, len(p))
+	s.left -= n
+	return n, nil
+}
+
+func (*sender) Close() error { return nil }
+
+// Given a body of which a byte comes each second, then it ends as if none came. One that comes at the least rate may
+// take longer than a pause, and what its reader does meanwhile is not counted.
+func TestABodyThatTricklesIsNotWaitedFor(t *testing.T) {
+	read := func(s *sender, after time.Duration) (err error) {
+		synctest.Test(t, func(*testing.T) {
+			r := &http.Request{Body: s, ContentLength: -1}
+			Body(s, r, BodyPause)
+			for begun := time.Now(); err == nil; time.Sleep(after) {
+				if _, err = r.Body.Read(make([]byte, leastRate)); time.Since(begun) > 4*BodyPause && after == 0 {
+					err = errors.New("it is waited for")
+				}
+			}
+		})
+		return err
+	}
+	if err := read(&sender{piece: 1, left: 1 << 20, every: time.Second}, 0); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a byte a second: %v", err)
+	}
+	if err := read(&sender{piece: leastRate, left: 100 * leastRate, every: time.Second}, 0); err != io.EOF {
+		t.Errorf("the least rate: %v", err)
+	}
+	if err := read(&sender{piece: 100, left: 1000}, time.Minute); err != io.EOF {
+		t.Errorf("one that came at once, and is read late: %v", err)
 	}
 }
 
