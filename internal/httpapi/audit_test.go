@@ -234,7 +234,8 @@ func TestASessionIsRecordedFromItsBeginningToItsEnd(t *testing.T) {
 		return said()
 	}
 	const route = "|GET /v1/client/allocation/{id}/exec|default|"
-	want := []string{"strangers: received|anonymous" + route + w.alloc + "|t||", "received|token" + route + w.alloc + "|t||",
+	want := []string{"strangers: received|anonymous" + route + w.alloc + "|t||",
+		"received|token" + route + w.alloc + "|t||",
 		"complete|token" + route + w.alloc + "|t|Switching Protocols|"}
 	if got := ends("management"); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the session:\n%s", strings.Join(got, "\n"))
