@@ -179,10 +179,10 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 		defer g.Stop()
 		return s.runLog(logCtx, ring.Public())
 	})
-	gate := inflight.New(inflight.Default, s.cfg.Log)
+	limiter := inflight.New(inflight.Default, s.cfg.Log)
 	calls := []net.Listener{s.calls.Listener()}
 	for _, at := range l.Calls {
-		calls = append(calls, gate.Guard(at))
+		calls = append(calls, limiter.Guard(at))
 	}
 	g.Go("calls", func() error { return methods.Run(gctx, calls...) })
 	g.Go("joining", func() error { return open.Run(gctx, l.Open...) })

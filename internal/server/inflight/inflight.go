@@ -30,8 +30,8 @@ type Bounds struct {
 // Default leaves room for all people who ask by the node's agent, which has at most 4096 connections of theirs.
 var Default = Bounds{Bytes: 256 << 20, Message: wire.MaxRequest, Calls: 6 << 10, Conns: 32}
 
-// Gate counts what nodes have. Servers are not counted: they pass on what they have judged.
-type Gate struct {
+// Limiter counts what nodes have. Servers are not counted: they pass on what they have judged.
+type Limiter struct {
 	bounds  Bounds
 	log     *slog.Logger
 	refused seldom.Log
@@ -47,15 +47,17 @@ type node struct {
 	conns int
 }
 
-// New returns a gate that has let nobody in.
-func New(b Bounds, log *slog.Logger) *Gate { return &Gate{bounds: b, log: log, of: map[string]*node{}} }
+// New returns a limiter that has let nobody in.
+func New(b Bounds, log *slog.Logger) *Limiter {
+	return &Limiter{bounds: b, log: log, of: map[string]*node{}}
+}
 
 // Guard bounds the connections of a listener.
-func (g *Gate) Guard(l net.Listener) net.Listener { return &listener{l, g} }
+func (l *Limiter) Guard(at net.Listener) net.Listener { return &listener{at, l} }
 
 type listener struct {
 	net.Listener
-	gate *Gate
+	limiter *Limiter
 }
 
 // Accept returns the next connection that is let in.
@@ -69,7 +71,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if !known || who.Role != trust.Node {
 			return c, nil
 		}
-		if in := l.gate.enter(c, who); in != nil {
+		if in := l.limiter.enter(c, who); in != nil {
 			return in, nil
 		}
 		_ = c.Close() // the node dials anew
@@ -77,22 +79,22 @@ func (l *listener) Accept() (net.Conn, error) {
 }
 
 // enter counts a connection; nil: it is refused.
-func (g *Gate) enter(nc net.Conn, who trust.Peer) *conn {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	n := g.of[who.ID]
+func (l *Limiter) enter(nc net.Conn, who trust.Peer) *conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.of[who.ID]
 	if n == nil {
 		n = &node{}
-		g.of[who.ID] = n
+		l.of[who.ID] = n
 	}
-	if n.conns >= g.bounds.Conns {
-		_ = g.tooMuch(who, fmt.Sprintf("%d connections", n.conns))
+	if n.conns >= l.bounds.Conns {
+		_ = l.tooMuch(who, fmt.Sprintf("%d connections", n.conns))
 		return nil
 	}
 	n.conns++
 	return &conn{
 		Conn:    nc,
-		gate:    g,
+		limiter: l,
 		who:     who,
 		node:    n,
 		calls:   map[uint32]int{},
@@ -101,10 +103,10 @@ func (g *Gate) enter(nc net.Conn, who trust.Peer) *conn {
 }
 
 // tooMuch says what a node has too much of, in the log, too.
-func (g *Gate) tooMuch(who trust.Peer, what string) error {
+func (l *Limiter) tooMuch(who trust.Peer, what string) error {
 	err := fault.New(fault.Exhausted, "serve", who.String(), "it has "+what+" at once, and may have no more")
-	if missed, say := g.refused.Say(); say {
-		g.log.Warn("a connection of a node was ended", logkey.Node, who.ID, "not_said_before", missed,
+	if missed, say := l.refused.Say(); say {
+		l.log.Warn("a connection of a node was ended", logkey.Node, who.ID, "not_said_before", missed,
 			logkey.Error, err)
 	}
 	return err
@@ -114,10 +116,10 @@ func (g *Gate) tooMuch(who trust.Peer, what string) error {
 // of them: gRPC puts a message together before anybody is asked about it.
 type conn struct {
 	net.Conn
-	gate *Gate
-	who  trust.Peer
+	limiter *Limiter
+	who     trust.Peer
 
-	// The gate's lock is over these.
+	// The limiter's lock is over these.
 	node    *node
 	calls   map[uint32]int // what has arrived, in bytes, by the stream of each call that is not answered
 	newest  uint32         // of the streams
@@ -131,45 +133,45 @@ func (c *conn) Peer() trust.Peer { return c.who }
 // Read implements net.Conn. Who has too much on its way is hung up on: that ends its calls.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.gate.mu.Lock()
-	defer c.gate.mu.Unlock()
+	c.limiter.mu.Lock()
+	defer c.limiter.mu.Unlock()
 	if c.node == nil {
 		return n, err
 	}
 	c.reading.feed(p[:n], c.comes)
-	b := c.gate.bounds
+	b := c.limiter.bounds
 	switch {
 	case c.node.bytes > b.Bytes:
-		return 0, c.gate.tooMuch(c.who, fmt.Sprintf("%d MiB of calls that are not answered", c.node.bytes>>20))
+		return 0, c.limiter.tooMuch(c.who, fmt.Sprintf("%d MiB of calls that are not answered", c.node.bytes>>20))
 	case c.node.calls > b.Calls:
-		return 0, c.gate.tooMuch(c.who, fmt.Sprintf("%d calls", c.node.calls))
+		return 0, c.limiter.tooMuch(c.who, fmt.Sprintf("%d calls", c.node.calls))
 	}
 	return n, err
 }
 
 // Write implements net.Conn.
 func (c *conn) Write(p []byte) (int, error) {
-	c.gate.mu.Lock()
+	c.limiter.mu.Lock()
 	if c.node != nil {
 		c.writing.feed(p, c.goes)
 	}
-	c.gate.mu.Unlock()
+	c.limiter.mu.Unlock()
 	return c.Conn.Write(p)
 }
 
 // Close implements net.Conn.
 func (c *conn) Close() error {
-	c.gate.mu.Lock()
+	c.limiter.mu.Lock()
 	if c.node != nil {
 		for stream := range c.calls {
 			c.ended(stream)
 		}
 		if c.node.conns--; c.node.conns == 0 {
-			delete(c.gate.of, c.who.ID)
+			delete(c.limiter.of, c.who.ID)
 		}
 		c.node = nil
 	}
-	c.gate.mu.Unlock()
+	c.limiter.mu.Unlock()
 	return c.Conn.Close()
 }
 
@@ -183,7 +185,7 @@ func (c *conn) comes(f *frames, n int) {
 			c.node.calls++
 		}
 		if had, open := c.calls[f.stream]; open {
-			c.calls[f.stream] = min(had+n, c.gate.bounds.Message)
+			c.calls[f.stream] = min(had+n, c.limiter.bounds.Message)
 			c.node.bytes += c.calls[f.stream] - had
 		}
 	case http2.FrameRSTStream:

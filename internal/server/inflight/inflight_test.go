@@ -45,10 +45,10 @@ type knownConn struct {
 
 func (c knownConn) Peer() trust.Peer { return trust.Peer{Principal: c.who} }
 
-// world is a server behind a gate, with a way to it for each caller.
+// world is a server behind a limiter, with a way to it for each caller.
 type world struct {
 	t       *testing.T
-	gate    *Gate
+	limiter *Limiter
 	ways    map[string]*wire.Pipe
 	held    chan string   // calls of hold that have come
 	release chan struct{} // closed: they are answered
@@ -58,7 +58,7 @@ type world struct {
 func newWorld(t *testing.T, b Bounds) *world {
 	w := &world{
 		t:       t,
-		gate:    New(b, slog.New(slog.DiscardHandler)),
+		limiter: New(b, slog.New(slog.DiscardHandler)),
 		ways:    map[string]*wire.Pipe{},
 		held:    make(chan string, 100),
 		release: make(chan struct{}),
@@ -78,7 +78,7 @@ func newWorld(t *testing.T, b Bounds) *world {
 		role, id, _ := strings.Cut(name, " ")
 		w.ways[name] = wire.NewPipe()
 		who := trust.Principal{Role: trust.Role(role), ID: id}
-		listeners = append(listeners, w.gate.Guard(known{w.ways[name].Listener(), who}))
+		listeners = append(listeners, w.limiter.Guard(known{w.ways[name].Listener(), who}))
 	}
 	g, ctx := lifecycle.NewGroup(context.WithoutCancel(t.Context()))
 	g.Go("serve", func() error { return s.Run(ctx, listeners...) })
@@ -159,8 +159,8 @@ func TestWhatANodeHasOnItsWayIsBounded(t *testing.T) {
 			t.Errorf("%s: a call when there is room again: %v", name, err)
 		}
 		w.stop()
-		if len(w.gate.of) != 0 {
-			t.Errorf("%s: what is left when all have gone: %v", name, w.gate.of)
+		if len(w.limiter.of) != 0 {
+			t.Errorf("%s: what is left when all have gone: %v", name, w.limiter.of)
 		}
 	}
 }
@@ -186,9 +186,9 @@ func TestWhatIsAnsweredIsNotOnItsWay(t *testing.T) {
 	if _, err := echo.Call(t.Context(), c, &text{}); err != nil { // it comes behind the last that was given up
 		t.Fatal(err)
 	}
-	w.gate.mu.Lock()
-	defer w.gate.mu.Unlock()
-	if n := w.gate.of["one"]; n.bytes != 0 || n.calls != 0 || n.conns != 1 {
+	w.limiter.mu.Lock()
+	defer w.limiter.mu.Unlock()
+	if n := w.limiter.of["one"]; n.bytes != 0 || n.calls != 0 || n.conns != 1 {
 		t.Errorf("what is left: %+v", n)
 	}
 }
@@ -214,7 +214,7 @@ func TestConnectionsOfANodeAreBounded(t *testing.T) {
 	}
 }
 
-// Given frames that pass by in pieces of any size, then each is told of with all its bytes.
+// Given frames that pass by in pieces of any size, then each is seen with all its bytes.
 func TestFramesAreFollowedInAnyPieces(t *testing.T) {
 	var sent bytes.Buffer
 	sent.WriteString(http2.ClientPreface)
@@ -231,19 +231,19 @@ func TestFramesAreFollowedInAnyPieces(t *testing.T) {
 	}
 	const want = "SETTINGS 0: 0 bytes, DATA 3: 300 bytes, DATA 5: 0 bytes, RST_STREAM 7: 4 bytes"
 	for size := 1; size < sent.Len(); size++ {
-		var told []string
+		var seen []string
 		f := frames{skip: len(http2.ClientPreface)}
 		total := 0
 		for rest := sent.Bytes(); len(rest) > 0; rest = rest[min(size, len(rest)):] {
 			f.feed(rest[:min(size, len(rest))], func(f *frames, n int) {
 				if n == 0 {
-					told, total = append(told, ""), 0
+					seen, total = append(seen, ""), 0
 				}
 				total += n
-				told[len(told)-1] = fmt.Sprintf("%s %d: %d bytes", f.kind, f.stream, total)
+				seen[len(seen)-1] = fmt.Sprintf("%s %d: %d bytes", f.kind, f.stream, total)
 			})
 		}
-		if got := strings.Join(told, ", "); got != want {
+		if got := strings.Join(seen, ", "); got != want {
 			t.Fatalf("in pieces of %d bytes: %s", size, got)
 		}
 	}

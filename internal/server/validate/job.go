@@ -18,7 +18,8 @@ import (
 	"berth/internal/wire"
 )
 
-// JobShape refuses a job without a proper name, and one that passes a bound.
+// JobShape refuses a job without a proper name, one that is misshapen, and one that passes a bound: that an agent has
+// judged it by the rules of job files, servers do not believe.
 func JobShape(j *job.Job) error {
 	switch {
 	case j == nil:
@@ -29,7 +30,10 @@ func JobShape(j *job.Job) error {
 	if err := ids.ValidJob(string(j.ID)); err != nil {
 		return fault.Wrap(err, fault.Invalid, "", fmt.Sprintf("job id %q", j.ID))
 	}
-	return bounded(j)
+	if err := bounded(j); err != nil {
+		return err
+	}
+	return fault.Wrap(errors.Join(j.Misshapen()...), fault.Invalid, "register", fmt.Sprintf("job %q", j.ID))
 }
 
 func bounded(j *job.Job) error {
