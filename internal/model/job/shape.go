@@ -14,7 +14,7 @@ import (
 const MaxPIDs = 1 << 22
 
 // Misshapen lists what no job may have, wherever it comes from: elements that are nothing, names that are none, and
-// amounts below nothing, which would free on a node what others have. The bounds of most are those of Excesses. What the
+// amounts below nothing, which would free on a node what others have. The bounds of most are in Excesses. What the
 // rules of job files ask beyond that is judged where those are read. It stands any job.
 func (j *Job) Misshapen() []error {
 	var errs []error
