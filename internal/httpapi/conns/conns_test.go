@@ -596,10 +596,10 @@ func TestABodyThatTricklesIsNotWaitedFor(t *testing.T) {
 	if err := read(&sender{piece: 1, left: 1 << 20, every: time.Second}, 0); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a byte a second: %v", err)
 	}
-	if err := read(&sender{piece: leastRate, left: 100 * leastRate, every: time.Second}, 0); err != io.EOF {
+	if err := read(&sender{piece: leastRate, left: 100 * leastRate, every: time.Second}, 0); !errors.Is(err, io.EOF) {
 		t.Errorf("the least rate: %v", err)
 	}
-	if err := read(&sender{piece: 100, left: 1000}, time.Minute); err != io.EOF {
+	if err := read(&sender{piece: 100, left: 1000}, time.Minute); !errors.Is(err, io.EOF) {
 		t.Errorf("one that came at once, and is read late: %v", err)
 	}
 }
