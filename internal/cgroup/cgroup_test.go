@@ -183,6 +183,10 @@ func TestARealGroupIsKilledWatchedAndRemoved(t *testing.T) {
 			""); tree.V1["memory"] != "" && (!ok || limit != 64<<20) {
 			t.Errorf("memory limit of %s: %d", rel, limit)
 		}
+		tcp := filepath.Join(tree.V1["memory"], rel)
+		if limit, ok := g.value(tcp, tcpLimit, ""); ok && tree.V1["memory"] != "" && limit != 64<<20 {
+			t.Errorf("limit of TCP buffers of %s: %d", rel, limit)
+		}
 	}
 	leaf, err := os.Open(g.TaskLeaf())
 	if err != nil {

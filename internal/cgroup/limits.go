@@ -71,6 +71,8 @@ func (g *Group) create(l Limits) error {
 	return nil
 }
 
+const tcpLimit = "memory.kmem.tcp.limit_in_bytes"
+
 // setting is one limit, spelled for both versions.
 type setting struct {
 	controller string
@@ -122,7 +124,13 @@ func (g *Group) settings(l Limits) ([]setting, error) {
 			v2Above:    number(l.MemoryMax + helperMemory),
 		}))
 		if g.tree.Has("memory") {
+			// The first version counts the buffers of TCP apart, and those of UDP not at all.
 			out = append(out, setting{
+				controller: "memory",
+				v1:         tcpLimit,
+				v1Value:    top,
+				optional:   true,
+			}, setting{
 				controller: "memory",
 				v1:         "memory.memsw.limit_in_bytes",
 				v1Value:    top,
@@ -200,13 +208,18 @@ const (
 
 // apply writes a limit into the task's leaf, and then above it: a v1 cpuset can only be made as small as those below.
 func (g *Group) apply(s setting) error {
+	file := s.v2
 	leaf := filepath.Join(g.TaskLeaf(), s.v2)
 	value := s.v2Value
 	above := s.v2Above
 	if !g.tree.onV2(s.controller) {
+		file = s.v1
 		leaf = filepath.Join(g.tree.V1[s.controller], g.leafRel(), s.v1)
 		value = s.v1Value
 		above = ""
+	}
+	if file == "" {
+		return nil
 	}
 	if s.optional && !g.tree.ops.exists(leaf) {
 		return nil

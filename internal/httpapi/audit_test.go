@@ -89,6 +89,67 @@ func lines(t *testing.T, path string) (out []string) {
 	return out
 }
 
+// since gives what a record says more than it does now, first that of strangers.
+func since(t *testing.T, path string) func() []string {
+	t.Helper()
+	files := [2]string{audit.Strangers(path), path}
+	var before [2]int
+	for i, f := range files {
+		before[i] = len(lines(t, f))
+	}
+	return func() (out []string) {
+		for i, f := range files {
+			for _, line := range lines(t, f)[before[i]:] {
+				if i == 0 {
+					line = "strangers: " + line
+				}
+				out = append(out, line)
+			}
+		}
+		return out
+	}
+}
+
+// Given callers whom nobody knows, when they are refused as often as they like, then what was done stays in the record,
+// and no line of theirs is long, whatever they write into it; what they are let do is in the record, too.
+func TestStrangersDoNotEndTheRecord(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	w := newAudited(t, audit.Config{Path: path, MaxBytes: 4 << 10, Files: 1})
+	ask(t, "PUT", w.at+"/v1/jobs", w.secrets["writer"], map[string]any{"Job": webJob("done")})
+	want := lines(t, path)
+	for i := range 40 {
+		who := []string{"nobody", "unknown"}[i%2]
+		ask(t, "DELETE", w.at+"/v1/job/"+strings.Repeat("%01", 600), w.secrets[who], nil)
+		shown := "/v1/client/fs/cat/" + w.alloc + "?path=x&task=" + strings.Repeat("%3C", 600)
+		ask(t, "GET", w.at+shown, w.secrets[who], nil)
+	}
+	if got := lines(t, path); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("the record says\n%s\nand not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if _, err := os.Stat(path + ".1"); !os.IsNotExist(err) {
+		t.Errorf("the record was shifted: %v", err)
+	}
+	for _, f := range []string{audit.Strangers(path), audit.Strangers(path) + ".1"} {
+		raw, err := os.ReadFile(f)
+		if err != nil || len(raw) == 0 || len(raw) > 4<<10 {
+			t.Errorf("%s has %d bytes: %v", f, len(raw), err)
+		}
+		for line := range strings.Lines(string(raw)) {
+			if len(line) > 1500 {
+				t.Errorf("a line of %d bytes: %s", len(line), line)
+			}
+		}
+	}
+	w.must("PUT", "/v1/acl/policy/anonymous", map[string]any{"Rules": `namespace "default" { policy = "write" }`})
+	said := since(t, path)
+	ask(t, "PUT", w.at+"/v1/jobs", "", map[string]any{"Job": webJob("theirs")})
+	got := said()
+	if len(got) != 2 || got[0] != "strangers: received|anonymous|PUT /v1/jobs|default||||" ||
+		got[1] != "complete|anonymous|PUT /v1/jobs|default|theirs||OK|" {
+		t.Errorf("what a stranger was let do:\n%s", strings.Join(got, "\n"))
+	}
+}
+
 // Given requests that change something, that show what tasks have, that read and that are refused, then what has to be
 // is recorded, with who, what and how it ended; and no secret that a client sends is in the record.
 func TestWhoDidWhatIsRecorded(t *testing.T) {
@@ -113,9 +174,9 @@ func TestWhoDidWhatIsRecorded(t *testing.T) {
 			"received|token|PUT /v1/jobs|default||||",
 			"complete|token|PUT /v1/jobs|default|one||Forbidden|Permission denied"}},
 		{"DELETE", "/v1/job/one" + theirs, "nobody", nil, []string{
-			"complete||DELETE /v1/job/one||||Forbidden|Permission denied"}},
+			"strangers: complete||DELETE /v1/job/one||||Forbidden|Permission denied"}},
 		{"DELETE", "/v1/job/one" + theirs, "unknown", nil, []string{
-			"complete||DELETE /v1/job/one||||Forbidden|Permission denied"}},
+			"strangers: complete||DELETE /v1/job/one||||Forbidden|Permission denied"}},
 		{"PUT", "/v1/jobs" + theirs, "writer", map[string]any{"Job": canary}, []string{
 			"received|token|PUT /v1/jobs|default||||",
 			"complete|token|PUT /v1/jobs|default|||Bad Request|"}},
@@ -128,9 +189,9 @@ func TestWhoDidWhatIsRecorded(t *testing.T) {
 			"received|token|PUT /v1/acl/token|default||||",
 			"complete|token|PUT /v1/acl/token|default|" + string(w.node.id.Node) + "||OK|"}},
 	} {
-		before := len(lines(t, path))
+		said := since(t, path)
 		ask(t, c.method, w.at+c.path, w.secrets[c.who], c.body)
-		if got := lines(t, path)[before:]; strings.Join(got, "\n") != strings.Join(c.want, "\n") {
+		if got := said(); strings.Join(got, "\n") != strings.Join(c.want, "\n") {
 			t.Errorf("%s %s of %s:\n%s\nwant\n%s", c.method, c.path, c.who, strings.Join(got, "\n"),
 				strings.Join(c.want, "\n"))
 		}
@@ -152,7 +213,7 @@ func TestASessionIsRecordedFromItsBeginningToItsEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	w := newAudited(t, audit.Config{Path: path, MaxBytes: 1 << 20, Files: 1})
 	ends := func(who string) []string {
-		before := len(lines(t, path))
+		said := since(t, path)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		u := strings.Replace(w.at, "http", "ws", 1) + "/v1/client/allocation/" + w.alloc +
@@ -170,10 +231,11 @@ func TestASessionIsRecordedFromItsBeginningToItsEnd(t *testing.T) {
 			_, _, err = c.Read(ctx)
 		}
 		<-w.ended // the client does not see it
-		return lines(t, path)[before:]
+		return said()
 	}
 	const route = "|GET /v1/client/allocation/{id}/exec|default|"
-	want := []string{"received|anonymous" + route + w.alloc + "|t||", "received|token" + route + w.alloc + "|t||",
+	want := []string{"strangers: received|anonymous" + route + w.alloc + "|t||",
+		"received|token" + route + w.alloc + "|t||",
 		"complete|token" + route + w.alloc + "|t|Switching Protocols|"}
 	if got := ends("management"); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("the session:\n%s", strings.Join(got, "\n"))

@@ -40,7 +40,7 @@ func (s *Server) readJob(r *request, j *api.Job, unknown []jobjson.Unknown, aske
 	}
 	jobrules.Canonicalize(j, s.cfg.Region, ns)
 	errs, misplaced := jobrules.Validate(j), s.misplaced(j)
-	malformed := jobrules.DropNulls(j)
+	malformed := job.DropNulls(j)
 	out := convert.ToJob(j)
 	excess := rows(out.Excesses(), func(e *job.Excess) error { return e })
 	if errs = slices.Concat(notBuilt(unbuilt), excess, errs, misplaced); len(errs) == 0 {

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/httpapi/bodies"
 	"berth/internal/httpapi/packed"
 	"berth/internal/httpapi/params"
 	"berth/internal/wire"
@@ -123,7 +126,7 @@ func (r *request) read(v any) error {
 }
 
 func (r *request) body() ([]byte, error) {
-	data, err := io.ReadAll(r.Body)
+	data, err := bodies.Read(r.Context(), r.Body, r.ContentLength)
 	switch {
 	case err != nil:
 		return nil, unread(err)
@@ -139,11 +142,30 @@ func (r *request) body() ([]byte, error) {
 // unread refuses a body that did not come to its end.
 func unread(err error) error {
 	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	var tooMany *bodies.TooMany
+	var judged *fault.Error
+	switch {
+	case errors.As(err, &tooLarge):
 		return &statusError{http.StatusRequestEntityTooLarge,
-			fmt.Sprintf("the request's body is larger than %d MiB", tooLarge.Limit>>20)}
+			fmt.Sprintf("the request's body is larger than %s", size(tooLarge.Limit))}
+	case errors.As(err, &tooMany) && tooMany.OfAClient:
+		return &statusError{http.StatusTooManyRequests, err.Error()}
+	case errors.As(err, &tooMany):
+		return &statusError{http.StatusServiceUnavailable, err.Error()}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &statusError{http.StatusRequestTimeout, "the request's body came too slowly; send it by a faster way"}
+	case errors.As(err, &judged):
+		return err
 	}
 	return badRequest("the request's body could not be read: " + err.Error())
+}
+
+// size says a number of bytes.
+func size(n int64) string {
+	if n < 1<<20 {
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
 }
 
 // observed keeps the indexes of what was read, for the reply's header.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"berth/internal/httpapi/audit"
+	"berth/internal/httpapi/bodies"
 	"berth/internal/httpapi/callers"
 )
 
@@ -47,7 +48,13 @@ var routes = []route{
 		asks:   callers.Operator,
 	},
 	{method: get, path: "/v1/operator/snapshot", stream: (*Server).snapshotSave, records: audit.Recorded},
-	{method: put, path: "/v1/operator/snapshot", stream: (*Server).snapshotRestore, large: maxSaved},
+	{
+		method: put,
+		path:   "/v1/operator/snapshot",
+		stream: (*Server).snapshotRestore,
+		most:   maxSaved,
+		asks:   callers.All, // the servers judge it when a part of it is there
+	},
 	{
 		method:  get,
 		path:    "/v1/operator/node-store",
@@ -88,23 +95,24 @@ var routes = []route{
 	{method: get, path: "/v1/namespaces", handle: namespaceList},
 	{method: get, path: "/v1/namespace/{name}", handle: namespaceGet},
 
-	{method: put, path: "/v1/acl/bootstrap", handle: aclBootstrap},
+	// Its body is read of whoever sends it.
+	{method: put, path: "/v1/acl/bootstrap", handle: aclBootstrap, most: bodies.Small},
 	{method: get, path: "/v1/acl/policies", handle: aclPolicyList},
 	{method: get, path: "/v1/acl/policy/self", handle: aclPolicySelf},
 	{method: get, path: "/v1/acl/policy/{id}", handle: aclPolicyGet},
-	{method: put, path: "/v1/acl/policy/{id}", handle: aclPolicyPut},
+	{method: put, path: "/v1/acl/policy/{id}", handle: aclPolicyPut, long: callers.All},
 	{method: del, path: "/v1/acl/policy/{id}", handle: aclPolicyDelete},
 	{method: get, path: "/v1/acl/roles", handle: aclRoleList},
-	{method: put, path: "/v1/acl/role", handle: aclRolePut},
+	{method: put, path: "/v1/acl/role", handle: aclRolePut, long: callers.All},
 	{method: get, path: "/v1/acl/role/{id}", handle: aclRoleGet},
-	{method: put, path: "/v1/acl/role/{id}", handle: aclRolePut},
+	{method: put, path: "/v1/acl/role/{id}", handle: aclRolePut, long: callers.All},
 	{method: del, path: "/v1/acl/role/{id}", handle: aclRoleDelete},
 	{method: get, path: "/v1/acl/role/name/{id}", handle: aclRoleNamed},
 	{method: get, path: "/v1/acl/tokens", handle: aclTokenList},
-	{method: put, path: "/v1/acl/token", handle: aclTokenPut},
+	{method: put, path: "/v1/acl/token", handle: aclTokenPut, long: callers.All},
 	{method: get, path: "/v1/acl/token/self", handle: aclTokenSelf},
 	{method: get, path: "/v1/acl/token/{id}", handle: aclTokenGet},
-	{method: put, path: "/v1/acl/token/{id}", handle: aclTokenPut},
+	{method: put, path: "/v1/acl/token/{id}", handle: aclTokenPut, long: callers.All},
 	{method: del, path: "/v1/acl/token/{id}", handle: aclTokenDelete},
 	{method: get, path: "/v1/acl/auth-methods", handle: (*Server).none},
 	{method: get, path: "/v1/acl/binding-rules", handle: (*Server).none},
@@ -117,7 +125,7 @@ var routes = []route{
 	{method: get, path: "/v1/node/{id}/orphan/{alloc}", handle: orphanGet},
 	{method: put, path: "/v1/node/{id}/orphan/{alloc}/end", handle: orphanEnd},
 	{method: put, path: "/v1/node/{id}/unknown-mount/forget", handle: forgetMount},
-	{method: put, path: "/v1/orphans/adopt", handle: orphanAdopt},
+	{method: put, path: "/v1/orphans/adopt", handle: orphanAdopt, long: callers.All},
 	{method: put, path: "/v1/node/{id}/reboot-confirm", handle: nodeRebootConfirm},
 	{method: put, path: "/v1/node/{id}/readmit", handle: nodeReadmit},
 	{method: get, path: "/v1/client/stats", handle: hostStats},
@@ -127,7 +135,7 @@ var routes = []route{
 	{method: get, path: poolPaths + "{pool}/jobs", handle: jobList, asks: callers.Pool},
 
 	{method: get, path: "/v1/jobs", handle: jobList},
-	{method: put, path: "/v1/jobs", handle: (*Server).jobRegister},
+	{method: put, path: "/v1/jobs", handle: (*Server).jobRegister, long: callers.Registers},
 	{
 		method:  put,
 		path:    "/v1/jobs/parse",
@@ -136,9 +144,15 @@ var routes = []route{
 		records: audit.Read,
 	},
 	{method: get, path: "/v1/job/{id}", handle: jobGet},
-	{method: put, path: "/v1/job/{id}", handle: (*Server).jobRegister},
+	{method: put, path: "/v1/job/{id}", handle: (*Server).jobRegister, long: callers.Registers},
 	{method: del, path: "/v1/job/{id}", handle: (*Server).jobDeregister},
-	{method: put, path: "/v1/job/{id}/plan", handle: (*Server).jobPlan, records: audit.Read},
+	{
+		method:  put,
+		path:    "/v1/job/{id}/plan",
+		handle:  (*Server).jobPlan,
+		long:    callers.Plans,
+		records: audit.Read,
+	},
 	{method: put, path: "/v1/job/{id}/start", handle: jobStart},
 	{method: put, path: "/v1/job/{id}/evaluate", handle: jobEvaluate},
 	{method: get, path: "/v1/job/{id}/allocations", handle: jobAllocs},
@@ -150,7 +164,13 @@ var routes = []route{
 	{method: get, path: "/v1/job/{id}/submission", handle: jobSubmission},
 	{method: get, path: "/v1/job/{id}/services", handle: noneOfJob},
 	{method: get, path: "/v1/job/{id}/actions", handle: noneOfJob},
-	{method: put, path: "/v1/validate/job", handle: (*Server).jobValidate, records: audit.Read},
+	{
+		method:  put,
+		path:    "/v1/validate/job",
+		handle:  (*Server).jobValidate,
+		long:    callers.Validates,
+		records: audit.Read,
+	},
 
 	{method: get, path: "/v1/evaluations", handle: evalList},
 	{method: get, path: "/v1/evaluations/count", handle: evalCount},
@@ -186,18 +206,18 @@ var routes = []route{
 	{method: get, path: "/v1/vars", handle: (*Server).none},
 
 	{method: get, path: "/v1/volumes", handle: (*Server).volumeList, asks: callers.VolumeList},
-	{method: put, path: "/v1/volumes", handle: volumeRegister},
+	{method: put, path: "/v1/volumes", handle: volumeRegister, long: callers.Writes},
 	{method: get, path: "/v1/volumes/external", handle: volumesExternal},
 	{method: get, path: "/v1/volumes/claims", handle: (*Server).volumeClaims, asks: callers.Volumes},
-	{method: put, path: "/v1/volumes/snapshot", handle: (*Server).snapshotCreate},
+	{method: put, path: "/v1/volumes/snapshot", handle: (*Server).snapshotCreate, long: callers.Writes},
 	{method: get, path: "/v1/volumes/snapshot", handle: snapshotList},
 	{method: del, path: "/v1/volumes/snapshot", handle: snapshotDelete},
 	{method: get, path: "/v1/volume/csi/{id}", handle: volumeGet},
 	{method: get, path: "/v1/volume/csi/{id}/usage", handle: volumeUsage},
-	{method: put, path: "/v1/volume/csi/{id}", handle: volumeRegister},
+	{method: put, path: "/v1/volume/csi/{id}", handle: volumeRegister, long: callers.Writes},
 	{method: del, path: "/v1/volume/csi/{id}", handle: volumeDeregister},
-	{method: put, path: "/v1/volume/csi/{id}/create", handle: volumeCreate},
-	{method: put, path: "/v1/volume/csi/{id}/expand", handle: volumeExpand},
+	{method: put, path: "/v1/volume/csi/{id}/create", handle: volumeCreate, long: callers.Writes},
+	{method: put, path: "/v1/volume/csi/{id}/expand", handle: volumeExpand, long: callers.Writes},
 	{method: del, path: "/v1/volume/csi/{id}/delete", handle: volumeDelete},
 	{method: del, path: "/v1/volume/csi/{id}/detach", handle: volumeDetach},
 	{method: put, path: "/v1/volume/csi/{id}/release", handle: volumeRelease},

@@ -3,6 +3,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"berth/internal/httpapi/absent"
 	"berth/internal/httpapi/access"
 	"berth/internal/httpapi/audit"
+	"berth/internal/httpapi/bodies"
 	"berth/internal/httpapi/callers"
 	"berth/internal/httpapi/conns"
 	"berth/internal/httpapi/gauges"
@@ -74,6 +76,7 @@ type Entry struct {
 type Server struct {
 	cfg     Config
 	gate    *conns.Gate
+	bodies  *bodies.Store
 	mux     *http.ServeMux
 	poolMux *http.ServeMux // of poolPaths
 }
@@ -91,6 +94,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg:     cfg,
 		gate:    conns.New(cfg.Bounds, cfg.Log),
+		bodies:  bodies.New(),
 		mux:     http.NewServeMux(),
 		poolMux: http.NewServeMux(),
 	}
@@ -131,7 +135,8 @@ func (s *Server) Handler(guard access.Guard) http.Handler {
 			return
 		}
 		r = admitted
-		audit.Of(r.Context()).For(callers.Of(r).Record)
+		caller := callers.Of(r)
+		audit.Of(r.Context()).For(caller.Record, caller.Known)
 		begun := time.Now()
 		origins.ServeHTTP(w, r)
 		s.cfg.Log.Debug("request", "method", r.Method, logkey.Path, r.URL.Path, logkey.Took,
@@ -155,7 +160,9 @@ type route struct {
 	handle handler
 	// stream writes the reply itself.
 	stream func(*Server, http.ResponseWriter, *request) error
-	large  int64 // its body may have so many bytes; 0: maxBody
+	most   int64 // its body may have so many bytes; 0: maxBody
+	// long is what who sends it a body that is not small needs in any case; nil: nothing.
+	long callers.Asks
 	// asks is what it needs beside what its calls to the servers need; nil: nothing.
 	asks callers.Asks
 	// records is what the audit log takes it for.
@@ -176,8 +183,11 @@ func (s *Server) handle(r route, req *request) (v any, err error) {
 
 func (s *Server) wrap(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, hr *http.Request) {
-		hr.Body = http.MaxBytesReader(audit.Under(w), hr.Body, max(r.large, maxBody))
+		hr.Body = http.MaxBytesReader(audit.Under(w), hr.Body, cmp.Or(r.most, maxBody))
 		w.Header()["Vary"] = access.Vary(r.path)
+		ctx, release := s.bodies.With(hr.Context(), conns.Client(hr), func() error { return s.permit(hr, r.long) })
+		defer release()
+		hr = hr.WithContext(ctx)
 		req := &request{Request: hr, server: s, ns: callers.Namespace(hr)}
 		if err := audit.Of(hr.Context()).Begin(hr, r.method+" "+r.path, r.records, req.ns); err != nil {
 			s.fail(w, hr, err)
@@ -191,11 +201,9 @@ func (s *Server) wrap(r route) http.HandlerFunc {
 			s.fail(w, hr, badRequest("ACL support disabled"))
 			return
 		}
-		if r.asks != nil {
-			if err := callers.Permit(hr.Context(), s.cfg.Servers, r.asks(hr, req.ns)...); err != nil {
-				s.fail(w, hr, err)
-				return
-			}
+		if err := s.permit(hr, r.asks); err != nil {
+			s.fail(w, hr, err)
+			return
 		}
 		if r.stream != nil {
 			if err := r.stream(s, w, req); err != nil {
@@ -211,6 +219,14 @@ func (s *Server) wrap(r route) http.HandlerFunc {
 		}
 		s.reply(w, req, v)
 	}
+}
+
+// permit asks whether whom a request is for has what it needs.
+func (s *Server) permit(r *http.Request, asks callers.Asks) error {
+	if asks == nil {
+		return nil
+	}
+	return callers.Permit(r.Context(), s.cfg.Servers, asks(r, callers.Namespace(r))...)
 }
 
 // fail writes an error as plain text. The kind decides the status, the fault's text is the body.

@@ -24,6 +24,7 @@ import (
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/fsm"
 	"berth/internal/server/gc"
+	"berth/internal/server/inflight"
 	"berth/internal/server/keyring"
 	"berth/internal/server/majority"
 	"berth/internal/server/permissions"
@@ -196,7 +197,12 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 		defer g.Stop()
 		return s.runLog(logCtx, ring.Public())
 	})
-	g.Go("calls", func() error { return methods.Run(gctx, append(l.Calls, s.calls.Listener())...) })
+	limiter := inflight.New(inflight.Default, s.cfg.Log)
+	calls := []net.Listener{s.calls.Listener()}
+	for _, at := range l.Calls {
+		calls = append(calls, limiter.Guard(at))
+	}
+	g.Go("calls", func() error { return methods.Run(gctx, calls...) })
 	g.Go("joining", func() error { return open.Run(gctx, l.Open...) })
 	g.Go("nodes", func() error { return s.nodes.run(gctx, append(l.Reversed, s.reversed.Listener())...) })
 	g.Go("leader", func() error { return s.leaderLoop(gctx, c) })
@@ -216,6 +222,7 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 func (s *Server) methods(c *components) (all, open *wire.Server) {
 	all, open = wire.NewServer(s.cfg.Log), wire.NewServer(s.cfg.Log)
 	all.Admit(serving.Admit)
+	all.Bound(wire.MaxRequest, inflight.Default.Calls)
 	open.Admit(serving.Admit)
 	if s.cfg.Record != nil {
 		all.Record(serving.Recorded(s.store, s.cfg.Record))

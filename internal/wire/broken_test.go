@@ -29,7 +29,7 @@ func TestABrokenConnectionNamesTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := wire.NewServer()
+	s := wire.NewServer(nil)
 	pingMethod.Serve(s, func(ctx context.Context, p *ping) (*ping, error) {
 		if p.Text == "refuse" {
 			return nil, fault.New(fault.Unavailable, "ping", "me", "I rest")

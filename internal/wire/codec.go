@@ -11,6 +11,10 @@ const codecName = "cbor"
 // MaxMessage bounds one message in either direction, in bytes.
 const MaxMessage = 64 << 20
 
+// MaxRequest bounds one that a server takes, in bytes: none is larger than a job, whose 8 MiB grow by what it leaves
+// out.
+const MaxRequest = 32 << 20
+
 // lenient is the RPC mode: a newer peer's unknown fields are skipped. The Raft log, snapshots and the local store
 // use Strict instead.
 var (

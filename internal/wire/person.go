@@ -34,6 +34,8 @@ type Need struct {
 	Kind acl.Kind
 	Name string // empty of kinds without names
 	Any  []acl.Capability
+	// Somewhere: for any name will do. Who is refused has no use for the call at all, and who is not may have none.
+	Somewhere bool
 }
 
 // Management is a kind for which there are no rules: only who may do everything has it.

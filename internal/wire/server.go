@@ -74,6 +74,9 @@ func (s *Server) Bound(message, calls int) {
 	s.bounds = []grpc.ServerOption{grpc.MaxRecvMsgSize(message), grpc.MaxConcurrentStreams(uint32(calls))}
 }
 
+// maxHeader bounds the header of a call, in bytes: it names the method, the person and those who passed it on.
+const maxHeader = 64 << 10
+
 func (s *Server) admitted(ctx context.Context, method string, req any) error {
 	if s.admit == nil {
 		return nil
@@ -132,6 +135,7 @@ func (s *Server) Run(ctx context.Context, listeners ...net.Listener) error {
 		grpc.Creds(handed{}),
 		grpc.MaxRecvMsgSize(MaxMessage),
 		grpc.MaxSendMsgSize(MaxMessage),
+		grpc.MaxHeaderListSize(maxHeader),
 		grpc.WaitForHandlers(true),
 	}, append(attentive(), s.bounds...)...)...)
 	for _, d := range s.services {

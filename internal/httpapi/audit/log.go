@@ -1,5 +1,6 @@
 // Package audit owns the record of who did what by the HTTP API: a file of lines, each a JSON object, that is written
-// before what it tells of is done or answered. httpapi keeps it, and the agent opens it.
+// before what it tells of is done or answered. What is refused to callers whom nobody knows has a file of its own:
+// however much they ask for, the record of what was done stays. httpapi keeps it, and the agent opens it.
 package audit
 
 import (
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -32,6 +34,8 @@ type Config struct {
 type Log struct {
 	cfg Config
 	say *slog.Logger
+	// strangers has what is refused to them; nil: the record is no file, and keeps nothing that they could end.
+	strangers *Log
 
 	mu   sync.Mutex
 	file *os.File
@@ -40,8 +44,28 @@ type Log struct {
 	torn bool // the last line was not written whole
 }
 
-// Open opens the record, and makes its file and directory where they are missing. What is there stays.
+// Open opens the record, and makes its files and directory where they are missing. What is there stays.
 func Open(cfg Config, say *slog.Logger) (*Log, error) {
+	l, err := begun(cfg, say)
+	if err != nil || !l.is.Mode().IsRegular() {
+		return l, err
+	}
+	cfg.Path = Strangers(cfg.Path)
+	cfg.Files = min(cfg.Files, 1)
+	if l.strangers, err = begun(cfg, say); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// Strangers is where that is which is refused to callers whom nobody knows, beside a record: audit.log has
+// audit.strangers.log.
+func Strangers(path string) string {
+	ext := filepath.Ext(path)
+	return strings.TrimSuffix(path, ext) + ".strangers" + ext
+}
+
+func begun(cfg Config, say *slog.Logger) (*Log, error) {
 	l := &Log{cfg: cfg, say: say}
 	if err := os.MkdirAll(filepath.Dir(cfg.Path), 0o700); err != nil {
 		return nil, unwritten(err, cfg.Path)
@@ -76,7 +100,15 @@ func (l *Log) Close() error {
 	if l == nil {
 		return nil
 	}
-	return l.file.Close()
+	return errors.Join(l.strangers.Close(), l.file.Close())
+}
+
+// ofStrangers is the file of what is refused to them.
+func (l *Log) ofStrangers() *Log {
+	if l.strangers == nil {
+		return l
+	}
+	return l.strangers
 }
 
 // unwritten says that the record cannot be written, and what is to be done.

@@ -1,10 +1,12 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"berth/api"
 	"berth/internal/base/fault"
@@ -42,7 +44,8 @@ type Record struct {
 	begun    time.Time
 	always   bool // recorded however it ends
 	session  bool // it ends with its handler, not with its header
-	failed   int  // the status that says how a session failed
+	known    bool // for whom it is
+	failed   int  // the status that says how it failed
 	complete bool
 }
 
@@ -58,14 +61,28 @@ func Of(ctx context.Context) *Record {
 	return rec
 }
 
-// maxText bounds what a client writes of a line, in bytes.
+// maxText bounds what a client writes of a line, in bytes as they stand there.
 const maxText = 512
 
 func clipped(s string) string {
-	if len(s) <= maxText {
-		return s
+	n := 0
+	for i, c := range s {
+		if n += written(c); n > maxText {
+			return strings.ToValidUTF8(s[:i], "") + "…"
+		}
 	}
-	return strings.ToValidUTF8(s[:maxText], "") + "…"
+	return s
+}
+
+// written is how many bytes a character takes in a JSON text.
+func written(c rune) int {
+	switch {
+	case c < ' ', strings.ContainsRune("<>&\u007f\u2028\u2029", c), c == utf8.RuneError:
+		return len(`\u0000`)
+	case c == '"', c == '\\':
+		return 2
+	}
+	return utf8.RuneLen(c)
 }
 
 func begin(l *Log, r *http.Request) *Record {
@@ -81,10 +98,11 @@ func begin(l *Log, r *http.Request) *Record {
 	}
 }
 
-// For notes for whom the request is.
-func (rec *Record) For(who string) {
+// For notes for whom the request is, and whether that is known.
+func (rec *Record) For(who string, known bool) {
 	if rec != nil {
 		rec.line.Who = who
+		rec.known = known
 	}
 }
 
@@ -148,11 +166,11 @@ func (rec *Record) Begin(r *http.Request, route string, kind Kind, ns ids.Namesp
 }
 
 // Shown notes whose session it is, where its first message says so.
-func (rec *Record) Shown(who string) error {
+func (rec *Record) Shown(who string, known bool) error {
 	if rec == nil {
 		return nil
 	}
-	rec.line.Who = who
+	rec.For(who, known)
 	return rec.received()
 }
 
@@ -183,7 +201,17 @@ func named(r *http.Request) string {
 
 func (rec *Record) write(stage string) error {
 	rec.line.Time, rec.line.Stage = time.Now().UTC(), stage
-	return rec.log.write(&rec.line)
+	return rec.place().write(&rec.line)
+}
+
+// place is the file that a line goes to. What was done stands in the record, whoever asked for it: only what is not, or
+// not yet, of callers whom nobody knows has a file of its own.
+func (rec *Record) place() *Log {
+	failed := cmp.Or(rec.line.Status, rec.failed) >= http.StatusBadRequest
+	if !rec.known && (failed || rec.line.Stage == Received) {
+		return rec.log.ofStrangers()
+	}
+	return rec.log
 }
 
 // end writes how the request ends, if that is to be recorded.

@@ -63,12 +63,12 @@ func Admit(guard access.Guard, servers wire.Conn, r *http.Request) (*http.Reques
 // unknown is who shows a token that the servers do not know, or cannot be asked for.
 const unknown = "an unknown token"
 
-// Named is for whom the calls of a context are, for the record.
-func Named(ctx context.Context, servers wire.Conn) string {
+// Named is for whom the calls of a context are, for the record, and whether the servers know him.
+func Named(ctx context.Context, servers wire.Conn) (name string, known bool) {
 	if who, err := wire.PersonAllowed.Call(ctx, servers, &wire.PersonAllowedRequest{}); err == nil {
-		return who.Name
+		return who.Name, !who.Anonymous
 	}
-	return unknown
+	return unknown, false
 }
 
 // changes tells requests that change something. Their bodies are not read of whoever may change nothing at all; but the
@@ -115,6 +115,21 @@ func needsIn(any ...acl.Capability) Asks {
 		return []wire.Need{{Kind: acl.Namespace, Name: string(ns), Any: any}}
 	}
 }
+
+// somewhere is one of the capabilities in some namespace: the body says in which.
+func somewhere(any ...acl.Capability) Asks {
+	return func(*http.Request, ids.Namespace) []wire.Need {
+		return []wire.Need{{Kind: acl.Namespace, Any: any, Somewhere: true}}
+	}
+}
+
+// What those who send routes a long body need in any case.
+var (
+	Registers = somewhere(acl.RegisterJob)
+	Plans     = somewhere(acl.PlanJob)
+	Validates = somewhere(acl.ParseJob, acl.ReadJob, acl.PlanJob, acl.RegisterJob)
+	Writes    = somewhere(acl.CSIWriteVolume)
+)
 
 // What routes need.
 var (

@@ -90,6 +90,14 @@ func Admitted(r *http.Request) {
 	}
 }
 
+// Client is whose connection a request came by, as the bounds count it.
+func Client(r *http.Request) string {
+	if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+		return c.client
+	}
+	return r.RemoteAddr
+}
+
 // Serve answers what comes through a listener until ctx ends. Open streams are cut then; requests under way get a short
 // time to end.
 func (g *Gate) Serve(ctx context.Context, l net.Listener, h http.Handler) error {

@@ -550,6 +550,60 @@ func TestABodyThatStopsComingIsNotWaitedFor(t *testing.T) {
 	}
 }
 
+// sender is a body of which a piece comes now and then, on a connection that has a deadline.
+type sender struct {
+	http.ResponseWriter
+	piece, left int
+	every       time.Duration
+	deadline    time.Time
+}
+
+func (s *sender) SetReadDeadline(t time.Time) error {
+	s.deadline = t
+	return nil
+}
+
+func (s *sender) Read(p []byte) (int, error) {
+	if s.left == 0 {
+		return 0, io.EOF
+	}
+	time.Sleep(s.every)
+	if !s.deadline.IsZero() && time.Now().After(s.deadline) {
+		return 0, os.ErrDeadlineExceeded
+	}
+	n := min(s.piece, s.left, len(p))
+	s.left -= n
+	return n, nil
+}
+
+func (*sender) Close() error { return nil }
+
+// Given a body of which a byte comes each second, then it ends as if none came. One that comes at the least rate may
+// take longer than a pause, and what its reader does meanwhile is not counted.
+func TestABodyThatTricklesIsNotWaitedFor(t *testing.T) {
+	read := func(s *sender, after time.Duration) (err error) {
+		synctest.Test(t, func(*testing.T) {
+			r := &http.Request{Body: s, ContentLength: -1}
+			Body(s, r, BodyPause)
+			for begun := time.Now(); err == nil; time.Sleep(after) {
+				if _, err = r.Body.Read(make([]byte, leastRate)); time.Since(begun) > 4*BodyPause && after == 0 {
+					err = errors.New("it is waited for")
+				}
+			}
+		})
+		return err
+	}
+	if err := read(&sender{piece: 1, left: 1 << 20, every: time.Second}, 0); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a byte a second: %v", err)
+	}
+	if err := read(&sender{piece: leastRate, left: 100 * leastRate, every: time.Second}, 0); !errors.Is(err, io.EOF) {
+		t.Errorf("the least rate: %v", err)
+	}
+	if err := read(&sender{piece: 100, left: 1000}, time.Minute); !errors.Is(err, io.EOF) {
+		t.Errorf("one that came at once, and is read late: %v", err)
+	}
+}
+
 // A handler that does not read what its client does not send ends all the same.
 func TestABodyThatNobodyReadsIsNotWaitedFor(t *testing.T) {
 	w := serve(t, Bounds{}, func(w http.ResponseWriter, r *http.Request) { Body(w, r, pause) })

@@ -138,9 +138,6 @@ func (c *checker) task(at string, j *api.Job, g *api.TaskGroup, t *api.Task) {
 	if err := ids.ValidTask(t.Name); err != nil {
 		c.addf("%s: name: %s", at, err)
 	}
-	if t.Name == "alloc" {
-		c.addf("%s: the name is reserved for the shared directory", at)
-	}
 	if t.Driver == "" {
 		c.addf("%s: missing task driver", at)
 	}
@@ -173,8 +170,8 @@ func (c *checker) resources(at string, r *api.Resources) {
 	if *r.MemoryMaxMB != 0 && *r.MemoryMaxMB != -1 && *r.MemoryMaxMB < *r.MemoryMB {
 		c.addf("%s: memory_max (%d) must be at least memory (%d), or -1", at, *r.MemoryMaxMB, *r.MemoryMB)
 	}
-	if r.PIDs < 0 || r.PIDs > maxPIDs {
-		c.addf("%s: pids (%d) must be between 1 and %d", at, r.PIDs, maxPIDs)
+	if r.PIDs < 0 || r.PIDs > job.MaxPIDs {
+		c.addf("%s: pids (%d) must be between 1 and %d", at, r.PIDs, job.MaxPIDs)
 	}
 }
 
@@ -306,6 +303,3 @@ func shorten(s string) string {
 	}
 	return s
 }
-
-// maxPIDs is the most that the kernel takes (PID_MAX_LIMIT).
-const maxPIDs = 1 << 22

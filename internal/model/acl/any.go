@@ -9,3 +9,14 @@ func (r *Rules) Sees(namespace string) bool {
 
 // Nothing reports whether no rule gives anything.
 func (r *Rules) Nothing() bool { return r == nil || !r.management && len(r.scopes) == 0 }
+
+// AllowsSomewhere reports whether there may be a name with which a kind of rules allows one of the capabilities. That
+// another rule, of a closer pattern, takes it away again plays no part.
+func (r *Rules) AllowsSomewhere(kind Kind, any ...Capability) bool {
+	if r == nil || r.management {
+		return r != nil
+	}
+	return slices.ContainsFunc(r.scopes[kind], func(s scope) bool {
+		return slices.ContainsFunc(any, s.allows)
+	})
+}

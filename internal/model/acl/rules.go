@@ -18,6 +18,11 @@ type scope struct {
 	gives   map[Capability]bool
 }
 
+// allows tells that it gives a capability, or one of which it is a part.
+func (s scope) allows(c Capability) bool {
+	return s.gives[c] || s.gives[SubmitJob] && slices.Contains(partsOfSubmit, c)
+}
+
 // Management are the rules of a management token: everything.
 func Management() *Rules { return &Rules{management: true} }
 
@@ -74,7 +79,7 @@ func (r *Rules) AllowsOn(kind Kind, name string, c Capability) bool {
 			gives = false
 			denied = false
 		}
-		gives = gives || s.gives[c] || s.gives[SubmitJob] && slices.Contains(partsOfSubmit, c)
+		gives = gives || s.allows(c)
 		denied = denied || s.gives[Deny]
 	}
 	return gives && !denied

@@ -292,6 +292,11 @@ func TestAJobBeyondABoundIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+	for _, j := range []*job.Job{sized(-5), {ID: "j", Namespace: "default", TaskGroups: []*job.TaskGroup{nil}}} {
+		if _, err := e.jobRegister(t.Context(), &wire.JobRegisterRequest{Job: j}); !fault.Has(err, fault.Invalid) {
+			t.Errorf("a misshapen job is registered: %v", err)
+		}
+	}
 	_, err := e.jobRegister(t.Context(), &wire.JobRegisterRequest{Job: sized(2_000_000_000)})
 	refused("register", err)
 	e.cfg.Planner = noPlanner{}

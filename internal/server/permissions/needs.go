@@ -2,6 +2,7 @@ package permissions
 
 import (
 	"fmt"
+	"slices"
 
 	"berth/internal/base/ids"
 	"berth/internal/model/acl"
@@ -16,6 +17,14 @@ type need struct {
 	untold bool // the namespace is that of an object which the caller named by its id alone: a refusal does not tell it
 }
 
+// met tells that rules give what is needed.
+func (n need) met(r *acl.Rules) bool {
+	if n.Somewhere {
+		return r.AllowsSomewhere(n.Kind, n.Any...)
+	}
+	return slices.ContainsFunc(n.Any, func(c acl.Capability) bool { return r.AllowsOn(n.Kind, n.Name, c) })
+}
+
 // String says what is needed, for refusals.
 func (n need) String() string {
 	switch {
@@ -23,6 +32,8 @@ func (n need) String() string {
 		return "management token"
 	case n.untold:
 		return fmt.Sprintf("%s in the namespace of what is asked for", n.Any[0])
+	case n.Somewhere:
+		return fmt.Sprintf("%s in any %s", n.Any[0], n.Kind)
 	case n.Name == "":
 		return fmt.Sprintf("%s of %s", n.Any[0], n.Kind)
 	}

@@ -4,7 +4,6 @@ package permissions
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -71,7 +70,7 @@ func Judge(
 		return v, nil
 	}
 	for _, n := range e.needs(req, s) {
-		if !slices.ContainsFunc(n.Any, func(c acl.Capability) bool { return rules.AllowsOn(n.Kind, n.Name, c) }) {
+		if !n.met(rules) {
 			return nil, lacks(n, v.Anonymous)
 		}
 	}
@@ -108,6 +107,9 @@ func lacks(n need, anonymous bool) error {
 		return denied(strings.Replace(why, "does not give", "is no", 1), "show a management token, or ask who has one")
 	}
 	rule := string(n.Kind)
+	if n.Somewhere {
+		rule += " \"NAME\""
+	}
 	if n.Name != "" {
 		rule += fmt.Sprintf(" %q", n.Name)
 	}

@@ -18,7 +18,8 @@ import (
 	"berth/internal/wire"
 )
 
-// JobShape refuses a job without a proper name, first, without a namespace, and one that passes a bound.
+// JobShape refuses a job without a proper name, first, without a namespace, one that is misshapen, and one that passes a
+// bound: that an agent has judged it by the rules of job files, servers do not believe.
 func JobShape(j *job.Job) error {
 	if j == nil {
 		return fault.New(fault.Invalid, "", "", "Job must be specified")
@@ -28,7 +29,13 @@ func JobShape(j *job.Job) error {
 	if j.Namespace == "" || j.Namespace == wire.AllNamespaces {
 		errs = append(errs, fault.New(fault.Invalid, "", fmt.Sprintf("job %q", j.ID), "it names no namespace"))
 	}
-	return errors.Join(append(errs, bounded(j))...)
+	for _, e := range j.Misshapen() {
+		errs = append(errs, fault.Wrap(e, fault.Invalid, "register", fmt.Sprintf("job %q", j.ID)))
+	}
+	if len(job.Nulls(j)) == 0 {
+		errs = append(errs, bounded(j))
+	}
+	return errors.Join(errs...)
 }
 
 func bounded(j *job.Job) error {
