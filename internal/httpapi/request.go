@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"strconv"
@@ -194,20 +193,9 @@ func (s *Server) reply(w http.ResponseWriter, r *request, v any) {
 	if _, ok := v.(noReply); ok {
 		return
 	}
-	h.Set("Content-Type", "application/json")
-	out := io.Writer(w)
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		h.Set("Content-Encoding", "gzip")
-		z := packed.To(w)
-		defer z.Close()
-		out = z
-	}
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	if _, pretty := r.URL.Query()["pretty"]; pretty {
-		enc.SetIndent("", "    ")
-	}
-	if err := enc.Encode(v); err != nil && r.Context().Err() == nil {
+	_, pretty := r.URL.Query()["pretty"]
+	zip := strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
+	if err := packed.JSON(w, v, zip, pretty); err != nil && r.Context().Err() == nil {
 		s.cfg.Log.Error("a reply could not be encoded", "path", r.URL.Path, "error", err)
 	}
 }

@@ -6,11 +6,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -170,17 +168,6 @@ type route struct {
 }
 
 // wrap turns a route into a handler.
-func (s *Server) handle(r route, req *request) (v any, err error) {
-	defer func() {
-		if p := recover(); p != nil && p != http.ErrAbortHandler {
-			s.cfg.Log.Error("a request panicked; this is a bug of Berth", "method", r.method, logkey.Path, r.path,
-				"panic", p, "stack", string(debug.Stack()))
-			err = fault.New(fault.Internal, "answer", r.method+" "+r.path, fmt.Sprintf("panic: %v", p))
-		}
-	}()
-	return r.handle(s, req)
-}
-
 func (s *Server) wrap(r route) http.HandlerFunc {
 	return func(w http.ResponseWriter, hr *http.Request) {
 		hr.Body = http.MaxBytesReader(audit.Under(w), hr.Body, cmp.Or(r.most, maxBody))
@@ -211,7 +198,7 @@ func (s *Server) wrap(r route) http.HandlerFunc {
 			}
 			return
 		}
-		v, err := s.handle(r, req)
+		v, err := callers.Guard(s.cfg.Log, r.method, r.path, func() (any, error) { return r.handle(s, req) })
 		if err != nil {
 			req.indexes(w.Header())
 			s.fail(w, hr, err)

@@ -18,8 +18,8 @@ import (
 	"berth/internal/wire"
 )
 
-// JobShape refuses a job without a proper name, first, without a namespace, one that is misshapen, and one that passes a
-// bound: that an agent has judged it by the rules of job files, servers do not believe.
+// JobShape refuses a job without a proper name, first, without a namespace, one that is misshapen, and one that passes
+// a bound: that an agent has judged it by the rules of job files, servers do not believe.
 func JobShape(j *job.Job) error {
 	if j == nil {
 		return fault.New(fault.Invalid, "", "", "Job must be specified")
