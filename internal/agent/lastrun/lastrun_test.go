@@ -60,7 +60,7 @@ func live(dir, end string) {
 	}
 }
 
-func deeper(n int) int { return deeper(n+1) + n }
+func deeper(n int) int { return deeper(n+1) + n } //nolint:staticcheck // it is to have no end
 
 // lives runs an agent until it ends; wrap may put it somewhere before it begins.
 func lives(t *testing.T, dir, end string, wrap ...string) {
