@@ -118,3 +118,39 @@ func TestAnInstanceCountsWhereTheServersPlacedIt(t *testing.T) {
 		}
 	}
 }
+
+// Given a node that follows the servers of before, whose state is lost, then what runs there as a plugin counts while
+// nothing that these servers placed is it in that role; of a node that follows them it never does.
+func TestAnOrphanCountsWhereNothingPlacedIsThePlugin(t *testing.T) {
+	for name, c := range map[string]struct {
+		unfollowed string
+		placed     bool
+		counts     bool
+	}{
+		"an orphan":                 {node.FollowsOthers, false, true},
+		"beside a placed one":       {node.FollowsOthers, true, false},
+		"of a node of this cluster": {"", false, false},
+	} {
+		w := newWorld()
+		orphan := &plugin.Instance{Plugin: "p", Role: plugin.RoleController, Alloc: "orphan", State: plugin.Ready}
+		other := &node.Node{ID: "m", Unfollowed: c.unfollowed, CSI: []*plugin.Instance{orphan}}
+		n := &node.Node{ID: "n"}
+		if c.placed {
+			n.CSI = []*plugin.Instance{w.instance}
+		}
+		store := state.New()
+		if err := store.Write(state.Stamp{Index: 1}, func(tx *state.Tx) error {
+			tx.PutJob(w.job)
+			w.alloc.JobCreateIndex = 1
+			tx.PutAlloc(w.alloc)
+			tx.PutNode(n)
+			tx.PutNode(other)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if on := instances.On(store.Snapshot(), nil, other); (len(on) == 1) != c.counts {
+			t.Errorf("%s: %d count", name, len(on))
+		}
+	}
+}
