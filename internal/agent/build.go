@@ -142,6 +142,7 @@ func recorder(log *audit.Log) serving.Recorder {
 	return func(d serving.Deed) (func(error) error, error) {
 		return log.Deed(audit.Deed{
 			Who:       d.Who,
+			Known:     d.Known,
 			From:      d.From,
 			What:      d.Method,
 			Namespace: d.Namespace,

@@ -13,6 +13,7 @@ import (
 // may keep a record or none.
 type Deed struct {
 	Who       string // as far as it is known where the call came in
+	Known     bool   // whether it is: what strangers are refused has a file of its own
 	From      string // who passed it on
 	What      string // the method
 	Namespace ids.Namespace
@@ -34,6 +35,7 @@ func (l *Log) Deed(d Deed) (end func(error) error, err error) {
 			Object:    clipped(d.Object),
 		},
 		always: true,
+		known:  d.Known,
 	}
 	if err := rec.received(); err != nil {
 		return nil, err

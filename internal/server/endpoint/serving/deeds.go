@@ -18,6 +18,7 @@ import (
 // tasks.
 type Deed struct {
 	Who       string // by the state of this server; empty: it does not know the token
+	Known     bool   // there is a token, and it knows it
 	From      string // the agent, and its address
 	Method    string
 	Namespace ids.Namespace
@@ -39,7 +40,7 @@ func Recorded(store *state.Store, record Recorder) func(context.Context, string,
 		}
 		d := Deed{From: who.String() + " at " + wire.CallerAddr(ctx), Method: methodName(method)}
 		if holder, _, err := rights.Of(store.Snapshot(), nil, person.Token, time.Now()); err == nil {
-			d.Who = holder.String()
+			d.Who, d.Known = holder.String(), !holder.Anonymous()
 		}
 		d.Namespace, d.Object = subject(req)
 		return record(d)
