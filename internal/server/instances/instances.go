@@ -2,7 +2,7 @@
 // plugins that run on it; one counts while it runs in an allocation that the servers have placed on that very node, of
 // a job whose task is that plugin in that role, and whose end the node has not reported. Whatever else a node says is
 // left out: an instance is asked to make and to delete volumes, is handed their secrets, and says what the plugin is.
-// Orphans are the exception, of nodes that follow servers of before, while nothing placed is the plugin.
+// Orphans are the exception after a loss or a restore of the state, while nothing placed is the plugin.
 //
 // It is read from the state whenever it is asked, for allocs are placed and end after a node has registered. Whoever
 // reads node.Node.CSI otherwise shows what the node says, and decides nothing by it. Only packages of the server
@@ -59,10 +59,13 @@ func Why(s *state.Snap, w *state.Watch, on ids.Node, i *plugin.Instance) string 
 	return whyUnplaced(s, w, on, i)
 }
 
-// alone reports an instance in an orphan of a node that follows other servers, as after all that these knew was lost,
-// while nothing that they placed is the plugin in that role: its volumes are known by it, or by nothing.
+// alone reports an instance in an orphan, of a node that follows other servers, as after all that these knew was lost,
+// or under a state that was restored, while nothing that they placed is the plugin in that role: its volumes are known
+// by it, or by nothing.
 func alone(s *state.Snap, w *state.Watch, on ids.Node, i *plugin.Instance) bool {
-	if n := s.Node(w, on); n == nil || n.Unfollowed == "" {
+	m := s.Meta(w)
+	restored := m != nil && len(m.Parents) > 0
+	if n := s.Node(w, on); n == nil || n.Unfollowed == "" && !restored {
 		return false
 	}
 	for n := range s.Nodes(w, "") {

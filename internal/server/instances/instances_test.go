@@ -124,12 +124,15 @@ func TestAnInstanceCountsWhereTheServersPlacedIt(t *testing.T) {
 func TestAnOrphanCountsWhereNothingPlacedIsThePlugin(t *testing.T) {
 	for name, c := range map[string]struct {
 		unfollowed string
+		restored   bool
 		placed     bool
 		counts     bool
 	}{
-		"an orphan":                 {node.FollowsOthers, false, true},
-		"beside a placed one":       {node.FollowsOthers, true, false},
-		"of a node of this cluster": {"", false, false},
+		"an orphan":                      {node.FollowsOthers, false, false, true},
+		"beside a placed one":            {node.FollowsOthers, false, true, false},
+		"of a node of this cluster":      {"", false, false, false},
+		"after a restore":                {"", true, false, true},
+		"beside one placed by a restore": {"", true, true, false},
 	} {
 		w := newWorld()
 		orphan := &plugin.Instance{Plugin: "p", Role: plugin.RoleController, Alloc: "orphan", State: plugin.Ready}
@@ -145,6 +148,11 @@ func TestAnOrphanCountsWhereNothingPlacedIsThePlugin(t *testing.T) {
 			tx.PutAlloc(w.alloc)
 			tx.PutNode(n)
 			tx.PutNode(other)
+			m := &state.Meta{ClusterID: "c", Incarnation: "now"}
+			if c.restored {
+				m.Parents = []string{"before"}
+			}
+			tx.PutMeta(m)
 			return nil
 		}); err != nil {
 			t.Fatal(err)
