@@ -299,7 +299,7 @@ var ofItsVolumes = []*mistake{
 var ofTheTask = []*mistake{
 	{"groups/tasks", "missing tasks", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Tasks = nil }},
 	{"groups/tasks/name", `task "../t": name`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Name = "../t" }},
-	{"groups/tasks/name", "the name is reserved", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Name = "alloc" }},
+	{"groups/tasks/name", "is taken by the", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Name = "alloc" }},
 	{"groups/tasks/driver", "missing task driver", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Driver = "" }},
 	{"groups/tasks/kill_timeout", "kill_timeout and shutdown_delay", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
 		t.KillTimeout = new(-time.Second)

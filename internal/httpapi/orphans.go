@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"strings"
 
 	"berth/api"
@@ -46,7 +47,10 @@ var orphanAdopt = write(wire.OrphanAdopt, func(r *request) (*wire.OrphanAdoptReq
 	if len(body.Orphans) == 0 || body.Digest == "" {
 		return nil, badRequest("Orphans and the Digest of their job are required")
 	}
-	for _, o := range body.Orphans {
+	for i, o := range body.Orphans {
+		if o == nil {
+			return nil, badRequest(fmt.Sprintf("Orphans[%d] is null", i))
+		}
 		if err := wholeID("node", o.NodeID); err != nil {
 			return nil, err
 		}

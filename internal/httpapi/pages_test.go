@@ -67,6 +67,7 @@ func (w *world) crowd() {
 			&wire.NodeRegisterRequest{NodeIdentity: id, Info: info}); err != nil {
 			w.t.Fatal(err)
 		}
+		w.place(id.Node, info.CSI)
 	}
 	for _, id := range []string{"da", "dc", "e", "f"} {
 		w.createVolume(id)

@@ -265,6 +265,7 @@ func (w *world) addForWrites() {
 		&wire.NodeRegisterRequest{NodeIdentity: w.node.id, Info: w.node.info}); err != nil {
 		w.t.Fatal(err)
 	}
+	w.place(w.node.id.Node, w.node.info.CSI)
 	until(w.rig, "/v1/plugin/csi/plain", func(p *api.CSIPlugin) bool { return p.ControllersHealthy == 1 })
 	v := withSecrets(w.t, volumeSpec("plain"))
 	v["PluginID"] = "plain"

@@ -118,9 +118,6 @@ func (r *request) read(v any) error {
 	if err := json.Unmarshal(data, v); err != nil {
 		return badRequest(err.Error())
 	}
-	if err := wire.Whole(v); err != nil {
-		return badRequest(err.Error())
-	}
 	return nil
 }
 

@@ -27,6 +27,7 @@ import (
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/testkit/oneserver"
+	"berth/internal/testkit/pluginjobs"
 	"berth/internal/wire"
 )
 
@@ -39,7 +40,8 @@ type rig struct {
 	t       testing.TB
 	url     string
 	conn    wire.Conn
-	servers *counting // conn, as the HTTP surface uses it
+	place   func(ids.Node, []*plugin.Instance) // of plugins that a node has: their word counts in placed allocs alone
+	servers *counting                          // conn, as the HTTP surface uses it
 	node    *fakeNode
 }
 
@@ -94,6 +96,8 @@ func newRigWith(t testing.TB, change func(*node.Node)) *rig {
 	t.Helper()
 	s, conn := oneserver.Start(t)
 	n := joinNode(t, s.Reversed().Dial, conn, change)
+	place := func(on ids.Node, all []*plugin.Instance) { pluginjobs.Place(t, s, s.Store().Snapshot, on, all) }
+	place(n.id.Node, n.info.CSI)
 	servers := &counting{Conn: conn}
 	h := httpapi.New(httpapi.Config{
 		Servers: servers,
@@ -113,6 +117,7 @@ func newRigWith(t testing.TB, change func(*node.Node)) *rig {
 		t:       t,
 		url:     web.URL,
 		conn:    conn,
+		place:   place,
 		servers: servers,
 		node:    n,
 		handler: h,

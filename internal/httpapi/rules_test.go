@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/model/node"
 )
 
 // Given a server with nothing in it but a node, when every list is read, then the index is at least 1, lists are [] and
 // never null, and what clients must find is there.
 func TestAnEmptyClusterAnswersWithEmptyListsAndAnIndex(t *testing.T) {
-	r := newRig(t)
+	r := newRigWith(t, func(n *node.Node) { n.CSI = nil }) // a plugin runs in an allocation
 	for _, path := range []string{"/v1/jobs", "/v1/allocations", "/v1/evaluations", "/v1/volumes?type=csi",
 		"/v1/volumes?type=host", "/v1/volumes", "/v1/deployments",
 		"/v1/job/none/allocations", "/v1/job/none/evaluations", "/v1/job/none/deployments", "/v1/volumes/claims",

@@ -149,7 +149,13 @@ func TestAnEndThatCannotBeWrittenIsNoSuccess(t *testing.T) {
 func TestACallThatIsPassedOnIsRecorded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l := opened(t, Config{Path: path, MaxBytes: 1 << 20})
-	deed := Deed{Who: "token 1", Known: true, From: "node n at 10.0.0.2:1", What: "ACL.PolicyPut", Object: "dev"}
+	deed := Deed{
+		Who:    "token 1",
+		Known:  true,
+		From:   "node n at 10.0.0.2:1",
+		What:   "ACL.PolicyPut",
+		Object: "dev",
+	}
 	for _, failed := range []error{nil, fault.New(fault.Denied, "", "Permission denied", "it is no management token")} {
 		end, err := l.Deed(deed)
 		if err != nil {

@@ -54,7 +54,8 @@ func List(err error) (findings, warnings []string) {
 // cannot be asked are one more finding: their answer is still to come.
 func Whole(ctx context.Context, servers wire.Conn, j *job.Job, own []error) *Error {
 	out := &Error{Findings: own}
-	reply, err := wire.JobValidate.Call(ctx, servers, &wire.JobValidateRequest{Job: judgeable(j)})
+	asked := judgeable(j)
+	reply, err := wire.JobValidate.Call(ctx, servers, &wire.JobValidateRequest{Job: asked})
 	if err != nil {
 		out.Findings = append(out.Findings, fault.Note(err, "ask", "the servers what else is wrong"))
 		return out
@@ -62,8 +63,14 @@ func Whole(ctx context.Context, servers wire.Conn, j *job.Job, own []error) *Err
 	if ids.ValidJob(string(j.ID)) != nil { // servers say so first, as the rules have
 		reply.Errors = reply.Errors[min(1, len(reply.Errors)):]
 	}
+	known := map[string]bool{} // what the rules say in words of their own, as they ask more
+	for _, e := range asked.Misshapen() {
+		known[fmt.Sprintf("register job %q: %s", j.ID, e)] = true
+	}
 	for _, text := range reply.Errors {
-		out.Findings = append(out.Findings, errors.New(text))
+		if !known[text] {
+			out.Findings = append(out.Findings, errors.New(text))
+		}
 	}
 	out.Warnings = reply.Warnings
 	return out

@@ -26,7 +26,7 @@ func JobShape(j *job.Job) error {
 	}
 	err := ids.ValidJob(string(j.ID))
 	errs := []error{fault.Wrap(err, fault.Invalid, "", fmt.Sprintf("job id %q", j.ID))}
-	if j.Namespace == "" || j.Namespace == wire.AllNamespaces {
+	if unnamed(j.Namespace) {
 		errs = append(errs, fault.New(fault.Invalid, "", fmt.Sprintf("job %q", j.ID), "it names no namespace"))
 	}
 	for _, e := range j.Misshapen() {
@@ -37,6 +37,8 @@ func JobShape(j *job.Job) error {
 	}
 	return errors.Join(errs...)
 }
+
+func unnamed(ns ids.Namespace) bool { return ns == "" || ns == wire.AllNamespaces }
 
 func bounded(j *job.Job) error {
 	var errs []error
@@ -50,8 +52,7 @@ func bounded(j *job.Job) error {
 // the job first, to hear of the rest.
 func Findings(s *state.Snap, j *job.Job) (warnings []string, findings []error) {
 	shape := Each(JobShape(j))
-	judged := len(shape) == 0 || len(shape) == 1 && j != nil && ids.ValidJob(string(j.ID)) != nil
-	if !judged {
+	if j == nil || unnamed(j.Namespace) || len(job.Nulls(j)) > 0 || len(j.Excesses()) > 0 {
 		return nil, shape
 	}
 	warnings, err := Job(s, j)

@@ -37,7 +37,7 @@ func Put(tx *state.Tx, n *node.Node) {
 	Name(n)
 	tx.PutNode(n)
 	for _, i := range n.CSI {
-		j := tx.Job(nil, ids.DefaultNamespace, jobOf(i.Plugin).ID)
+		j := tx.Job(nil, ids.ReservedNamespace, jobOf(i.Plugin).ID)
 		if j == nil {
 			j = jobOf(i.Plugin)
 			tx.PutJob(j)
@@ -85,7 +85,7 @@ const groupName = "plugin"
 func jobOf(p ids.Plugin) *job.Job {
 	return &job.Job{
 		Region:      "global",
-		Namespace:   ids.DefaultNamespace,
+		Namespace:   ids.ReservedNamespace,
 		ID:          "plugin-" + ids.Job(p),
 		Name:        "plugin-" + string(p),
 		Type:        job.TypeService,
