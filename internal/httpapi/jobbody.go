@@ -63,13 +63,12 @@ func (s *Server) misplaced(j *api.Job) (errs []error) {
 	if *j.Region != s.cfg.Region {
 		errs = append(errs, noRegion())
 	}
-	switch ids.Namespace(*j.Namespace) {
-	case wire.AllNamespaces:
+	ns := ids.Namespace(*j.Namespace)
+	if ns == wire.AllNamespaces {
 		errs = append(errs, fault.New(fault.Invalid, "", fmt.Sprintf("job %q", *j.ID), "it names no namespace"))
-	case ids.ReservedNamespace:
-		denied := fault.New(fault.Denied, "register", fmt.Sprintf("job %q", *j.ID),
-			`the namespace "berth" holds Berth's own jobs`)
-		errs = append(errs, fault.WithHint(denied, "use another namespace"))
+	}
+	if err := (&job.Job{ID: ids.Job(*j.ID), Namespace: ns}).Reserved(); err != nil {
+		errs = append(errs, err)
 	}
 	return errs
 }

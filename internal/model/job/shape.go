@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 )
 
@@ -57,6 +58,16 @@ func (j *Job) Misshapen() []error {
 		}
 	}
 	return errs
+}
+
+// Reserved refuses, as Denied, a job of the namespace that holds Berth's own.
+func (j *Job) Reserved() error {
+	if j.Namespace != ids.ReservedNamespace {
+		return nil
+	}
+	denied := fault.New(fault.Denied, "register", fmt.Sprintf("job %q", j.ID),
+		fmt.Sprintf("the namespace %q holds Berth's own jobs", j.Namespace))
+	return fault.WithHint(denied, "use another namespace")
 }
 
 const maxPort = 1<<16 - 1

@@ -128,7 +128,7 @@ func New(cfg Config) *Endpoints {
 
 // Register adds the handlers to a server.
 func (e *Endpoints) Register(s *wire.Server) {
-	serving.Unary(e.base, s, wire.JobRegister, e.jobRegister)
+	serving.Unary(e.base, s, wire.JobRegister, e.jobSubmitted)
 	serving.Unary(e.base, s, wire.JobPlan, e.jobPlan)
 	serving.Unary(e.base, s, wire.JobValidate, e.jobValidate)
 	serving.Unary(e.base, s, wire.JobDeregister, e.jobDeregister)

@@ -19,6 +19,19 @@ import (
 	"berth/internal/wire"
 )
 
+// jobSubmitted registers a job for whoever sends it. Agents alone register Berth's own jobs: what the bundled plugin is
+// stands in them.
+func (e *Endpoints) jobSubmitted(
+	ctx context.Context, req *wire.JobRegisterRequest,
+) (*wire.JobRegisterReply, error) {
+	if _, is := wire.PersonOf(ctx); is && req.Job != nil {
+		if err := req.Job.Reserved(); err != nil {
+			return nil, err
+		}
+	}
+	return e.jobRegister(ctx, req)
+}
+
 func (e *Endpoints) jobRegister(ctx context.Context, req *wire.JobRegisterRequest) (*wire.JobRegisterReply, error) {
 	if err := validate.JobShape(req.Job); err != nil {
 		return nil, err
