@@ -14,6 +14,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logfeed"
+	"berth/internal/base/retry"
 	"berth/internal/client/allocdir"
 	"berth/internal/client/allocrunner"
 	"berth/internal/client/allocs"
@@ -86,7 +87,7 @@ func (m *Methods) serve(ctx context.Context) {
 		return
 	}
 	for failures := 1; m.cfg.Link.AwaitRegistered(ctx); failures++ {
-		begun := time.Now()
+		begun, accepted := time.Now(), m.cfg.Link.Changed()
 		err := m.serveOnce(ctx)
 		if ctx.Err() != nil {
 			return
@@ -97,7 +98,8 @@ func (m *Methods) serve(ctx context.Context) {
 		if err != nil {
 			m.cfg.Link.Failed("offer a connection to the servers", err)
 		}
-		servers.Pause.Sleep(ctx, failures)
+		// Servers that did not know the node's session know it once they accept it anew.
+		retry.SleepOr(ctx, servers.Pause.Jittered(failures), accepted)
 	}
 }
 

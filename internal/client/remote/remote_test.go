@@ -74,6 +74,35 @@ func TestARefusedConnectionIsNotDialledInAHurry(t *testing.T) {
 	})
 }
 
+// Given a server that has refused the node's connections for a while, when it accepts the node anew, then the node dials
+// at once.
+func TestAConnectionIsOfferedAtOnceToServersThatAcceptTheNodeAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		link, err := servers.Connect(nobody{}, localstate.Identity{Node: "n"}, nil, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer link.Close()
+		link.Accepted("epoch", 0)
+		server := &refusing{}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- New(Config{Link: link, Reverse: server}).Run(ctx) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		before := server.dials
+		link.Accepted("next", 0)
+		synctest.Wait()
+		if server.dials != before+1 {
+			t.Errorf("%d dials at that moment, want 1", server.dials-before)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAnOriginThatDoesNotExistIsRefused(t *testing.T) {
 	for text, want := range map[string]bool{"": false, "start": false, "end": true} {
 		if fromEnd, err := origin(text); err != nil || fromEnd != want {

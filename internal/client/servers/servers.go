@@ -160,6 +160,10 @@ func (l *Link) Fresh(epoch string, took time.Duration) bool {
 	return epoch == l.epoch && (l.patience <= 0 || took <= l.patience/2)
 }
 
+// Changed is closed when the servers accept this agent start anew, or do not any more. Take it before what they are
+// asked, or a change is missed.
+func (l *Link) Changed() <-chan struct{} { return l.changed.C() }
+
 // AwaitRegistered waits until the servers accept this agent start; false when ctx ended before.
 func (l *Link) AwaitRegistered(ctx context.Context) bool {
 	for {
