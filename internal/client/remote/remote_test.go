@@ -74,8 +74,8 @@ func TestARefusedConnectionIsNotDialledInAHurry(t *testing.T) {
 	})
 }
 
-// Given a server that has refused the node's connections for a while, when it accepts the node anew, then the node dials
-// at once.
+// Given a server that has refused the node's connections for a while, when it accepts the node anew, then the node
+// dials at once.
 func TestAConnectionIsOfferedAtOnceToServersThatAcceptTheNodeAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		link, err := servers.Connect(nobody{}, localstate.Identity{Node: "n"}, nil, slog.New(slog.DiscardHandler))
