@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
@@ -34,6 +36,41 @@ type knownConn struct {
 
 // Peer tells who is at the other end.
 func (c knownConn) Peer() trust.Peer { return c.who }
+
+// serves runs a server until the test ends, and returns the connection of its own agent and those of others.
+func serves(t *testing.T, cfg Config, others ...trust.Principal) (s *Server, here wire.Conn, there []wire.Conn) {
+	t.Helper()
+	cfg.DataDir = t.TempDir()
+	cfg.Raft.SegmentSize, cfg.Raft.Reserve = 1<<20, 1<<20
+	s = New(cfg)
+	connected := func(c *grpc.ClientConn, err error) wire.Conn {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() }) // in-process
+		return c
+	}
+	g, ctx := lifecycle.NewGroup(context.WithoutCancel(t.Context()))
+	t.Cleanup(func() {
+		g.Stop()
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	var calls []net.Listener
+	for _, who := range others {
+		pipe := wire.NewPipe()
+		calls = append(calls, known{pipe.Listener(), trust.Peer{Principal: who}})
+		there = append(there, connected(wire.Connect(pipe.Dial)))
+	}
+	g.Go("server", func() error { return s.Run(ctx, Listeners{Calls: calls}) })
+	here = connected(s.Connect())
+	if err := s.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s, here, there
+}
 
 // TestWhoCallsMayCallThat: of all methods that a server answers, those that go on to nodes and those that are made
 // later among them, a caller from another machine gets to none but those that say that anybody does: a node to none

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"net"
 	"strings"
 	"testing"
 
@@ -11,7 +10,6 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
-	"berth/internal/base/lifecycle"
 	"berth/internal/base/redact"
 	"berth/internal/model/trust"
 	"berth/internal/server/endpoint/serving"
@@ -45,40 +43,10 @@ func (d *deeds) record(deed serving.Deed) (func(error) error, error) {
 // server passes on is by that one, and reads are not.
 func TestWhatPersonsDoByNodesIsRecordedWhereItComesIn(t *testing.T) {
 	kept := &deeds{}
-	s := New(Config{DataDir: t.TempDir(), Record: kept.record})
-	s.cfg.Raft.SegmentSize, s.cfg.Raft.Reserve = 1<<20, 1<<20
-	byNode, byServer := wire.NewPipe(), wire.NewPipe()
 	id := ids.New()
-	g, ctx := lifecycle.NewGroup(context.WithoutCancel(t.Context()))
-	g.Go("server", func() error {
-		return s.Run(ctx, Listeners{Calls: []net.Listener{
-			known{byNode.Listener(), trust.Peer{Principal: trust.Principal{Role: trust.Node, ID: id}}},
-			known{byServer.Listener(), trust.Peer{Principal: trust.Principal{Role: trust.Server, ID: "s2"}}},
-		}})
-	})
-	here, err := s.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	connected := func(p *wire.Pipe) wire.Conn {
-		c, err := wire.Connect(p.Dial)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() }) // in-process
-		return c
-	}
-	node, server := connected(byNode), connected(byServer)
-	defer func() {
-		_ = here.Close() // in-process
-		g.Stop()
-		if err := g.Wait(); err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := s.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	s, here, there := serves(t, Config{Record: kept.record},
+		trust.Principal{Role: trust.Node, ID: id}, trust.Principal{Role: trust.Server, ID: "s2"})
+	node, server := there[0], there[1]
 	local := wire.For(t.Context(), wire.Person{Local: true, Name: "uid 0"})
 	first, err := wire.ACLBootstrap.Call(local, here, &wire.ACLBootstrapRequest{})
 	if err != nil {

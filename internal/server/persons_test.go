@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -71,31 +70,8 @@ func TestEveryMethodSaysWhatAPersonNeeds(t *testing.T) {
 // TestWhoHasNoRightsGetsNowhere: a call that is marked as a person's is judged, whichever method it is of and whatever
 // is not right with it, before anything else is done for it. Who comes with the certificate of a node is no local user.
 func TestWhoHasNoRightsGetsNowhere(t *testing.T) {
-	byNode := wire.NewPipe()
-	s := New(Config{DataDir: t.TempDir()})
-	s.cfg.Raft.SegmentSize, s.cfg.Raft.Reserve = 1<<20, 1<<20
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	node := trust.Peer{Principal: trust.Principal{Role: trust.Node, ID: ids.New()}}
-	go func() { ended <- s.Run(ctx, Listeners{Calls: []net.Listener{known{byNode.Listener(), node}}}) }()
-	here, err := s.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	there, err := wire.Connect(byNode.Dial)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_, _ = here.Close(), there.Close() // in-process
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := s.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, here, byOthers := serves(t, Config{}, trust.Principal{Role: trust.Node, ID: ids.New()})
+	there := byOthers[0]
 	local := wire.Person{Local: true, Name: "uid 0"}
 	for _, c := range []struct {
 		what   string

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"net"
 	"strings"
 	"testing"
 
@@ -16,31 +15,7 @@ import (
 // Given a person with every right, and a call that did not come by an HTTP surface which judges it first, when a job is
 // registered in the namespace of Berth's own, then it is refused; an agent registers one.
 func TestNobodyRegistersBerthsOwnJobs(t *testing.T) {
-	byNode := wire.NewPipe()
-	s := New(Config{DataDir: t.TempDir()})
-	s.cfg.Raft.SegmentSize, s.cfg.Raft.Reserve = 1<<20, 1<<20
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	node := trust.Peer{Principal: trust.Principal{Role: trust.Node, ID: ids.New()}}
-	go func() { ended <- s.Run(ctx, Listeners{Calls: []net.Listener{known{byNode.Listener(), node}}}) }()
-	here, err := s.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	there, err := wire.Connect(byNode.Dial)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_, _ = here.Close(), there.Close() // in-process
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := s.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, here, there := serves(t, Config{}, trust.Principal{Role: trust.Node, ID: ids.New()})
 	local := wire.For(t.Context(), wire.Person{Local: true, Name: "uid 0"})
 	first, err := wire.ACLBootstrap.Call(local, here, &wire.ACLBootstrapRequest{})
 	if err != nil {
@@ -63,7 +38,7 @@ func TestNobodyRegistersBerthsOwnJobs(t *testing.T) {
 	}{
 		"root of the server's machine": {local, here},
 		"a manager":                    {manager, here},
-		"a manager, by a node":         {manager, there},
+		"a manager, by a node":         {manager, there[0]},
 	} {
 		_, err := wire.JobRegister.Call(c.ctx, c.conn, req)
 		if !fault.Has(err, fault.Denied) || !strings.Contains(err.Error(), "holds Berth's own jobs") {
