@@ -34,12 +34,20 @@ func (l *Listener) Close() error {
 	return nil
 }
 
-// Addr implements net.Listener. Nobody listens there.
-func (l *Listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4646} }
+// place is where everything of this network seems to be. Nobody listens there.
+var place net.Addr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4646}
+
+// Addr implements net.Listener.
+func (l *Listener) Addr() net.Addr { return place }
 
 // Dial reaches the listener, whatever the address.
 func (l *Listener) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	here, there := net.Pipe()
+	return l.DialHeld(ctx, nil)
+}
+
+// DialHeld reaches the listener by a connection on which nothing arrives while hold says so, as Pipe has it.
+func (l *Listener) DialHeld(ctx context.Context, hold func() <-chan struct{}) (net.Conn, error) {
+	here, there := Pipe(hold)
 	select {
 	case l.conns <- there:
 		return here, nil

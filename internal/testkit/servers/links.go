@@ -3,8 +3,6 @@ package servers
 import (
 	"context"
 	"net"
-	"sync"
-	"time"
 
 	"berth/internal/testkit/certificates"
 )
@@ -90,73 +88,7 @@ func (c *Cluster) holding(between [2]string) <-chan struct{} {
 // thread is one connection of a link, at the end of who made it.
 type thread struct {
 	net.Conn
-	c       *Cluster
-	between [2]string
-	closed  chan struct{}
-	once    sync.Once
-
-	mu          sync.Mutex
-	read, write time.Time // deadlines; zero: there is none
-}
-
-// await waits while the link is held, until a deadline: whoever has set one is not held longer than by a peer that
-// stands still.
-func (t *thread) await(deadline *time.Time) {
-	t.mu.Lock()
-	until := *deadline
-	t.mu.Unlock()
-	var over <-chan time.Time
-	if !until.IsZero() {
-		timer := time.NewTimer(time.Until(until))
-		defer timer.Stop()
-		over = timer.C
-	}
-	for released := t.c.holding(t.between); released != nil; released = t.c.holding(t.between) {
-		select {
-		case <-released:
-		case <-over:
-			return // the pipe says so
-		case <-t.closed:
-			return
-		}
-	}
-}
-
-// SetDeadline implements net.Conn.
-func (t *thread) SetDeadline(at time.Time) error {
-	t.mu.Lock()
-	t.read, t.write = at, at
-	t.mu.Unlock()
-	return t.Conn.SetDeadline(at)
-}
-
-// SetReadDeadline implements net.Conn.
-func (t *thread) SetReadDeadline(at time.Time) error {
-	t.mu.Lock()
-	t.read = at
-	t.mu.Unlock()
-	return t.Conn.SetReadDeadline(at)
-}
-
-// SetWriteDeadline implements net.Conn.
-func (t *thread) SetWriteDeadline(at time.Time) error {
-	t.mu.Lock()
-	t.write = at
-	t.mu.Unlock()
-	return t.Conn.SetWriteDeadline(at)
-}
-
-// Read implements net.Conn.
-func (t *thread) Read(p []byte) (int, error) {
-	n, err := t.Conn.Read(p)
-	t.await(&t.read)
-	return n, err
-}
-
-// Write implements net.Conn.
-func (t *thread) Write(p []byte) (int, error) {
-	t.await(&t.write)
-	return t.Conn.Write(p)
+	c *Cluster
 }
 
 // Close implements net.Conn.
@@ -168,10 +100,5 @@ func (t *thread) Close() error {
 	return nil
 }
 
-// shut ends the connection, which is a pipe in memory, and whoever waits for it.
-func (t *thread) shut() {
-	t.once.Do(func() {
-		close(t.closed)
-		_ = t.Conn.Close() // a pipe in memory
-	})
-}
+// shut ends the connection, and whoever waits for it.
+func (t *thread) shut() { _ = t.Conn.Close() } // a pipe in memory

@@ -285,11 +285,11 @@ func (c *Cluster) dial(
 		if l == nil {
 			break
 		}
-		raw, err := l.Dial(ctx, "", "")
+		raw, err := l.DialHeld(ctx, func() <-chan struct{} { return c.holding(between) })
 		if err != nil {
 			return nil, err
 		}
-		conn := &thread{Conn: raw, c: c, between: between, closed: make(chan struct{})}
+		conn := &thread{Conn: raw, c: c}
 		c.mu.Lock()
 		c.conns[conn] = between
 		c.mu.Unlock()
