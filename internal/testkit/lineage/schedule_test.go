@@ -18,7 +18,7 @@ import (
 var (
 	simSeed   = flag.Uint64("sim.seed", 1, "of the first schedule; the next has the next one")
 	simRounds = flag.Int("sim.rounds", 200, "how many schedules are played, if the time suffices")
-	simFor    = flag.Duration("sim.for", 90*time.Second, "after which no further schedule is begun")
+	simFor    = flag.Duration("sim.for", 150*time.Second, "after which no further schedule is begun")
 	simEvents = flag.Int("sim.events", 16, "how much happens in each")
 )
 

@@ -97,25 +97,34 @@ func (d *direction) look(p []byte, held <-chan struct{}) (n int, done bool, err 
 }
 
 func (d *direction) push(p []byte) (n int, err error) {
+	for done := false; !done; {
+		var more int
+		more, done, err = d.put(p[n:], d.hold()) // as in pop
+		n += more
+	}
+	return n, err
+}
+
+// put writes what there is room for, or waits until that may be otherwise. While the connection is held, nobody hears
+// that the reader has closed, and what is written to it is gone.
+func (d *direction) put(p []byte, held <-chan struct{}) (n int, done bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for {
-		switch {
-		case d.ended, d.over:
-			return n, io.ErrClosedPipe
-		case d.write.passed():
-			return n, os.ErrDeadlineExceeded
-		}
-		if room := min(buffered-len(d.data), len(p)); room > 0 {
-			d.data = append(d.data, p[:room]...)
-			p, n = p[room:], n+room
-			d.change()
-		}
-		if len(p) == 0 {
-			return n, nil
-		}
-		d.wait(d.write, nil)
+	switch {
+	case d.ended, d.over && held == nil:
+		return 0, true, io.ErrClosedPipe
+	case d.write.passed():
+		return 0, true, os.ErrDeadlineExceeded
+	case d.over:
+		return len(p), true, nil
 	}
+	if n = min(buffered-len(d.data), len(p)); n > 0 || len(p) == 0 {
+		d.data = append(d.data, p[:n]...)
+		d.change()
+		return n, n == len(p), nil
+	}
+	d.wait(d.write, held)
+	return 0, false, nil
 }
 
 func (d *direction) set(which *deadline, at time.Time) {

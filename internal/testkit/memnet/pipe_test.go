@@ -1,6 +1,7 @@
 package memnet
 
 import (
+	"io"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -47,6 +48,41 @@ func TestWhatIsHeldArrivesLater(t *testing.T) {
 		time.AfterFunc(time.Minute, func() { close(held) })
 		if n, err := b.Read(p); err != nil || string(p[:n]) != "goodbye" {
 			t.Fatalf("read %q, %v after the hold", p[:n], err)
+		}
+	})
+}
+
+// Given a connection that is held, when the other end closes, then nobody hears of it, whether he reads or writes,
+// until the hold ends.
+func TestAnEndInAHoldIsHeardAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		held := make(chan struct{})
+		a, b := Pipe(func() <-chan struct{} { return held })
+		_ = b.Close() // in memory
+		for range 3 {
+			if _, err := a.Write(make([]byte, buffered)); err != nil {
+				t.Fatalf("who closed was heard in a hold: %v", err)
+			}
+		}
+		read := make(chan error, 1)
+		go func() {
+			_, err := a.Read(make([]byte, 1))
+			read <- err
+		}()
+		synctest.Wait()
+		select {
+		case err := <-read:
+			t.Fatalf("who closed was heard in a hold: %v", err)
+		default:
+		}
+		open := held
+		held = nil
+		close(open)
+		if err := <-read; err != io.EOF {
+			t.Fatalf("after the hold: %v", err)
+		}
+		if _, err := a.Write([]byte("x")); err == nil {
+			t.Fatal("a write to an end that is closed succeeded after the hold")
 		}
 	})
 }
