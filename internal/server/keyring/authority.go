@@ -63,6 +63,23 @@ func (a *Authority) Open() (*trust.Authority, error) {
 	return a.Keyring.authority(s)
 }
 
+// soon is how long Await waits.
+const soon = 10 * time.Second
+
+// Await is Open for a person, who asks as soon as a server has started: an authority that is about to be made is waited
+// for.
+func (a *Authority) Await(ctx context.Context) (*trust.Authority, error) {
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	for {
+		s, w := a.Store.Snapshot(), state.NewWatch()
+		m := s.Meta(w)
+		if s.Authority(w) != nil || m != nil && m.Schema < joining.Schema || w.Wait(ctx) != nil {
+			return a.Open()
+		}
+	}
+}
+
 func (k *Keyring) newAuthority(s *state.Snap) (*joining.AuthorityPut, error) {
 	key, err := trust.NewKey()
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 // Authority issues the certificates of the cluster.
 type Authority interface {
 	Open() (*trust.Authority, error)
+	Await(ctx context.Context) (*trust.Authority, error)
 }
 
 // Wraps lets a server open the data keys.
@@ -169,7 +170,7 @@ func (e *Endpoints) admit(ctx context.Context, req *wire.AdmitRequest) (*wire.Ad
 		return nil, fault.WithHint(fault.New(fault.Unsupported, "make", "join token",
 			"no server can be reached by another one"), `let this one listen: addresses { rpc = "10.0.0.1" }`)
 	}
-	authority, err := e.cfg.Authority.Open()
+	authority, err := e.cfg.Authority.Await(ctx)
 	if err != nil {
 		return nil, err
 	}
