@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/httpapi"
@@ -113,7 +114,7 @@ func newRigWith(t testing.TB, change func(*node.Node)) *rig {
 	})
 	web := httptest.NewServer(h.Handler(access.Network{Hosts: []string{"berth.example"}}))
 	t.Cleanup(web.Close)
-	return &rig{
+	r := &rig{
 		t:       t,
 		url:     web.URL,
 		conn:    conn,
@@ -122,6 +123,12 @@ func newRigWith(t testing.TB, change func(*node.Node)) *rig {
 		node:    n,
 		handler: h,
 	}
+	if len(n.info.CSI) > 0 {
+		until(r, "/v1/plugins?type=csi", func(l []*api.CSIPluginListStub) bool {
+			return len(l) > 0 && l[0].ControllersHealthy > 0
+		})
+	}
+	return r
 }
 
 // answer is a reply as a client sees it.

@@ -34,16 +34,26 @@ func furnish(t *testing.T, store *state.Store) {
 		tx.PutNode(&node.Node{ID: sharedNode, Name: "n1", Status: node.StatusReady, NodePool: "default"})
 		for _, ns := range owned {
 			j := &job.Job{
-				Namespace: ns, ID: "job-" + ids.Job(ns), Name: "job-" + string(ns), Type: job.TypeService, NodePool: "default",
+				Namespace:  ns,
+				ID:         "job-" + ids.Job(ns),
+				Name:       "job-" + string(ns),
+				Type:       job.TypeService,
+				NodePool:   "default",
 				TaskGroups: []*job.TaskGroup{{Name: "g", Count: 1, Tasks: []*job.Task{{Name: "t", Driver: "exec"}}}},
 			}
 			tx.PutNamespace(&wire.Namespace{Name: ns})
 			tx.PutJob(j)
 			tx.PutEval(&eval.Eval{ID: ids.Eval(idOf("e", ns)), Namespace: ns, Job: j.ID, Status: eval.StatusComplete})
 			tx.PutAlloc(&alloc.Alloc{
-				ID: ids.Alloc(idOf("a", ns)), Namespace: ns, Job: j.ID, TaskGroup: "g", Node: sharedNode,
-				Name: string(j.ID) + ".g[0]", Eval: ids.Eval(idOf("e", ns)),
-				DesiredStatus: alloc.DesiredRun, ClientStatus: alloc.ClientRunning,
+				ID:            ids.Alloc(idOf("a", ns)),
+				Namespace:     ns,
+				Name:          string(j.ID) + ".g[0]",
+				Eval:          ids.Eval(idOf("e", ns)),
+				Node:          sharedNode,
+				Job:           j.ID,
+				TaskGroup:     "g",
+				DesiredStatus: alloc.DesiredRun,
+				ClientStatus:  alloc.ClientRunning,
 			})
 			tx.PutVolume(&volume.Volume{
 				ID:     volume.ID{Namespace: ns, ID: "volume-" + ids.Volume(ns)},
@@ -225,6 +235,9 @@ func TestListsShowWhatTheirReaderMaySee(t *testing.T) {
 			return in
 		}
 	}
+	in := func(ns, rule string) string { return `namespace "` + ns + `" { ` + rule + " }\n" }
+	reads := `policy = "read"`
+	may := func(c acl.Capability) string { return in("ops", `capabilities = ["`+string(c)+`"]`) }
 	for what, c := range map[string]struct {
 		person wire.Person
 		sees   func(showing) []ids.Namespace
@@ -232,15 +245,13 @@ func TestListsShowWhatTheirReaderMaySee(t *testing.T) {
 		"management":      {manager, sees("", owned...)},
 		"local root":      {wire.Person{Local: true}, sees("", owned...)},
 		"without a token": {wire.Person{}, sees("")},
-		"reads app":       {person("reader", `namespace "app" { policy = "read" }`), sees("", "app")},
-		"reads ap*":       {person("star", `namespace "ap*" { policy = "read" }`), sees("", "app", "apps")},
-		"apps is taken": {person("less", `namespace "ap*" { policy = "read" }
-namespace "apps" { policy = "deny" }`), sees("", "app")},
-		"elsewhere":        {person("elsewhere", `namespace "other" { policy = "write" }`), sees("")},
-		"lists jobs alone": {person("jobs", `namespace "ops" { capabilities = ["list-jobs"] }`), sees(acl.ListJobs, "ops")},
-		"reads jobs alone": {person("tasks", `namespace "ops" { capabilities = ["read-job"] }`), sees(acl.ReadJob, "ops")},
-		"lists volumes alone": {person("volumes", `namespace "ops" { capabilities = ["csi-list-volume"] }`),
-			sees(acl.CSIListVolume, "ops")},
+		"reads app":       {person("reader", in("app", reads)), sees("", "app")},
+		"reads ap*":       {person("star", in("ap*", reads)), sees("", "app", "apps")},
+		"apps is denied":  {person("less", in("ap*", reads)+in("apps", `policy = "deny"`)), sees("", "app")},
+		"elsewhere":       {person("elsewhere", in("other", `policy = "write"`)), sees("")},
+		"lists jobs":      {person("jobs", may(acl.ListJobs)), sees(acl.ListJobs, "ops")},
+		"reads jobs":      {person("tasks", may(acl.ReadJob)), sees(acl.ReadJob, "ops")},
+		"lists volumes":   {person("volumes", may(acl.CSIListVolume)), sees(acl.CSIListVolume, "ops")},
 	} {
 		for name, l := range showings() {
 			got, err := l.list(wire.For(t.Context(), c.person), here)
