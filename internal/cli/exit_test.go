@@ -128,6 +128,7 @@ func TestReadingWhatDoesNotExistFails(t *testing.T) {
 // not exist, then nothing is changed, and it exits with 1, as the verbs do that read.
 func TestChangingWhatDoesNotExistFailsLikeReadingIt(t *testing.T) {
 	for _, typed := range []string{
+		"server force-leave nothing",
 		"alloc restart dead", "alloc signal dead", "alloc stop dead", "alloc stop " + noUUID, "exec dead ls",
 		"job eval nothing", "job start nothing", "job stop nothing",
 		"node eligibility -disable dead", "node orphans adopt -yes dead",

@@ -3,8 +3,10 @@ package httpapi
 import (
 	"log/slog"
 	"net/http"
+	"strconv"
 
 	"berth/api"
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/convert"
 	"berth/internal/httpapi/frames"
@@ -75,6 +77,9 @@ func (s *Server) monitor(w http.ResponseWriter, r *request) error {
 		}
 		return s.pump(w, r, stream, r.flag("plain"))
 	}
+	if err := s.isServer(r, r.arg("server_id")); err != nil {
+		return err
+	}
 	f := frames.NewWriter(w, r.flag("plain"))
 	f.Begin()
 	if err := http.NewResponseController(w).Flush(); err != nil {
@@ -85,6 +90,20 @@ func (s *Server) monitor(w http.ResponseWriter, r *request) error {
 		return f.Write(&api.StreamFrame{Data: line})
 	})
 	return nil
+}
+
+// isServer refuses the name of another server than this agent's, whose log is not here. Empty names none.
+func (s *Server) isServer(r *request, name string) error {
+	if name == "" {
+		return nil
+	}
+	st, err := s.status(r)
+	if err != nil || len(st.Members) > 0 && st.Members[0].Name == name {
+		return err
+	}
+	return fault.WithHint(fault.New(fault.NotFound, "read", "the log of server "+strconv.Quote(name),
+		"it is not the server of this agent"),
+		"ask the agent of that server with -address, or the node beside it with -node-id")
 }
 
 // license answers as every edition without one does.

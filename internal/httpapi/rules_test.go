@@ -195,6 +195,7 @@ func TestErrorsHaveTheStatusAndTextThatClientsKnow(t *testing.T) {
 		{"PUT", "/v1/client/allocation/" + none + "/restart", map[string]any{}, 404, "Unknown allocation"},
 		{"GET", "/v1/agent/monitor?log_level=loud", nil, 400, "Unknown log level: loud"},
 		{"GET", "/v1/agent/monitor?node_id=" + none, nil, 404, "node not found"},
+		{"GET", "/v1/agent/monitor?server_id=elsewhere", nil, 404, "it is not the server of this agent"},
 		{"PUT", "/v1/node/" + string(w.node.id.Node) + "/eligibility", map[string]any{"Eligibility": "maybe"}, 400,
 			"maybe"},
 		{"PUT", "/v1/job/web/dispatch", map[string]any{}, 501, "not built"},

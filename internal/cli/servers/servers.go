@@ -3,9 +3,11 @@ package servers
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"berth/api"
+	"berth/internal/base/fault"
 	"berth/internal/cli/kit"
 )
 
@@ -109,6 +111,14 @@ func newForceLeave(e *kit.Env) *kit.Command {
 		Long:    forGood,
 		Example: "  berth server force-leave db2.global",
 		Run: func(ctx context.Context, args []string) error {
+			members, err := e.Client().Cluster().Members(ctx)
+			if err != nil {
+				return kit.Doing(err, "remove", "server", args[0])
+			}
+			if !slices.ContainsFunc(members.Members, func(m *api.AgentMember) bool { return m.Name == args[0] }) {
+				return kit.Fail(fault.NotFound, "see their names with: berth server members",
+					"remove server %q: no server has this name", kit.Clean(args[0]))
+			}
 			return kit.Doing(e.Client().Cluster().ForceLeave(ctx, args[0]), "remove", "server", args[0])
 		},
 	}
