@@ -128,7 +128,7 @@ func (f *fake) plot(id string) []scene {
 			plain(f.bent(allocC, "failed", failure, is("failed"), trouble(text), unhealthy(text)))}
 	case "loop":
 		return f.loop()
-	case "busy", "silent":
+	case "busy", "silent", "away":
 		first := plain(f.bent(allocA, "running", f.events(4), is("running")))
 		return []scene{first, first}
 	case "kept":
@@ -227,6 +227,9 @@ func (f *fake) ending() [][]*api.AllocationListStub {
 		}
 	case "silent":
 		return [][]*api.AllocationListStub{{f.bent(allocA, "lost", nil, stop, is("lost"))}}
+	case "away":
+		there := func(a *api.AllocationListStub) { a.NodeID = nodeB }
+		return [][]*api.AllocationListStub{{f.bent(allocB, "lost", nil, stop, there, is("lost"))}}
 	case "db":
 	default:
 		return [][]*api.AllocationListStub{{}}

@@ -72,7 +72,7 @@ func (f *Follower) notFree(ctx context.Context, job string, a *api.AllocationLis
 	hint := fmt.Sprintf("it goes on by itself; follow it with: berth alloc status %s", f.id(a.ID))
 	if lost(a) {
 		if held == "" {
-			return nil
+			return f.mayRun(ctx, a)
 		}
 		why = fmt.Sprintf("was on node %s, which is silent", kit.ID(a.NodeID, f.Verbose))
 		hint = fmt.Sprintf("the node releases it when it is back; if it never writes again: berth volume detach "+
@@ -82,6 +82,22 @@ func (f *Follower) notFree(ctx context.Context, job string, a *api.AllocationLis
 		why += ": " + text
 	}
 	return kit.Fail(fault.Busy, hint, "the storage of job %q is not free yet: allocation %q %s", job, f.id(a.ID), why)
+}
+
+// mayRun warns of a lost allocation that holds nothing: as long as its node is silent, nobody knows whether it runs.
+func (f *Follower) mayRun(ctx context.Context, a *api.AllocationListStub) error {
+	n, _, err := f.Client.Nodes().Get(ctx, a.NodeID, nil)
+	switch {
+	case api.IsNotFound(err):
+		return nil // it was forgotten, by a person or with time
+	case err != nil:
+		return kit.Doing(err, "read", "node", kit.ID(a.NodeID, f.Verbose))
+	case n.Status == api.NodeStatusReady:
+		return nil
+	}
+	f.Env.Err.Warn(fmt.Sprintf("allocation %q was on node %s, which is silent: its tasks may run on there, until the "+
+		"node is back and ends them", f.id(a.ID), kit.ID(a.NodeID, f.Verbose)))
+	return nil
 }
 
 // Waits says what the end of an allocation waits for.
