@@ -96,9 +96,15 @@ func golden(t *testing.T, file, got string) {
 func TestALimitWithoutAControllerIsRefusedOnlyWhenRequired(t *testing.T) {
 	tree := &Tree{V2: "/fake", V1: map[string]string{}, ops: &recorder{}}
 	g := tree.Group("s", "a", "b")
-	err := g.Create(Limits{MemoryMax: 1, Required: true})
-	if !fault.Has(err, fault.Unsupported) || !strings.Contains(err.Error(), "memory") {
-		t.Errorf("required: %v", err)
+	for controller, l := range map[string]Limits{
+		"memory": {MemoryMax: 1, Required: true},
+		"cpu":    {CPUShares: 5, Required: true},
+		"cpuset": {Cpuset: "0", Required: true},
+		"pids":   {PIDs: 5, Required: true},
+	} {
+		if err := g.Create(l); !fault.Has(err, fault.Unsupported) || !strings.Contains(err.Error(), "task's "+controller+":") {
+			t.Errorf("%s, required: %v", controller, err)
+		}
 	}
 	if err := g.Create(Limits{MemoryMax: 1, CPUShares: 5, Cpuset: "0"}); err != nil {
 		t.Errorf("not required: %v", err)

@@ -4,8 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -37,6 +39,34 @@ func TestAPlacedAllocRunsAndItsStatesArePushed(t *testing.T) {
 		alloc.EventTerminated, alloc.EventKilled}
 	if got := r.servers.events(id, "web"); !slices.Equal(got, want) {
 		t.Errorf("events %v, want %v", got, want)
+	}
+}
+
+// TestALongFailureDoesNotKeepANodeFromReporting: what a task fails by can be longer than what servers take, as a job's
+// command can; they hear of it, with its beginning and its end, and of the other allocs.
+func TestALongFailureDoesNotKeepANodeFromReporting(t *testing.T) {
+	r := newRig(t)
+	r.start()
+	long := "command " + strings.Repeat("ü", alloc.MaxReportedText) + " is not there"
+	id := r.servers.place(service(task("web", map[string]any{"start_error": long, "start_error_final": true})))
+	other := r.servers.place(service(task("db", nil)))
+	eventually(t, "the servers hear that it has failed", func() bool {
+		return r.servers.status(id) == alloc.ClientFailed
+	})
+	eventually(t, "the servers hear that another runs", func() bool {
+		return r.servers.status(other) == alloc.ClientRunning
+	})
+	found := false
+	for _, e := range r.servers.last(id).TaskStates["web"].Events {
+		if strings.Contains(e.DisplayMessage, "command üü") {
+			found = true
+			if !strings.HasSuffix(e.DisplayMessage, "is not there") || !utf8.ValidString(e.DisplayMessage) {
+				t.Errorf("it ends with %q", e.DisplayMessage[len(e.DisplayMessage)-20:])
+			}
+		}
+	}
+	if !found {
+		t.Error("no event tells of it")
 	}
 }
 

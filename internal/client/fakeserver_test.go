@@ -351,6 +351,11 @@ func (f *fakeServers) update(ctx context.Context, r *wire.NodeUpdateRequest) (*w
 		return nil, fault.New(fault.Unavailable, "tell", "server", "it does not listen")
 	}
 	for _, a := range r.Allocs {
+		if err := a.CheckReport(); err != nil {
+			return nil, err // the whole call, as servers do
+		}
+	}
+	for _, a := range r.Allocs {
 		f.reported[a.ID] = a
 		if b, ok := f.allocs[a.ID]; ok && a.ClientStatus == alloc.ClientLost {
 			now := *b.Alloc

@@ -158,6 +158,45 @@ func TestTheKernelsKillIsKnown(t *testing.T) {
 	}
 }
 
+// Given a kernel's log that says of which process it has ended one, when that is not the run before, as another of its
+// number before it began or of its number with another name, then that run is not said to have died.
+func TestTheKernelsKillIsOfTheRunBefore(t *testing.T) {
+	comm, err := os.ReadFile("/proc/self/comm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := strings.TrimSpace(string(comm))
+	kernel := func(entry string) lastrun.Kernel {
+		path := filepath.Join(t.TempDir(), "kmsg")
+		if err := os.WriteFile(path, []byte(entry), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return lastrun.Kernel(path)
+	}
+	for name, c := range map[string]struct {
+		entry   uint64
+		command string
+		pid     int
+		crash   bool
+	}{
+		"it":                           {43, own, os.Getpid(), true},
+		"another before it, in time":   {41, own, os.Getpid(), false},
+		"another just before it began": {42, own, os.Getpid(), false},
+		"another command":              {43, own + "x", os.Getpid(), false},
+		"another process":              {43, own, os.Getpid() + 1, false},
+	} {
+		dir := filepath.Join(t.TempDir(), "run")
+		if run, _ := lastrun.Begin(dir, thisBoot, kernel("6,42,1,-;last\n"), slog.New(slog.DiscardHandler)); run.ID() == "" {
+			t.Fatal("the run is not recorded")
+		}
+		got := before(dir, thisBoot, kernel(fmt.Sprintf("6,%d,1,-;oom-kill:mems_allowed=0,task=%s,pid=%d,uid=0\n", c.entry,
+			c.command, c.pid)))
+		if got.Run == "" || (got.Crash != "") != c.crash {
+			t.Errorf("%s: the next run hears of %+v", name, got)
+		}
+	}
+}
+
 // memoryCgroup makes a cgroup with so much memory, in bytes.
 func memoryCgroup(t *testing.T, limit int) string {
 	t.Helper()

@@ -3,6 +3,8 @@ package backup_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -211,6 +213,86 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 				t.Errorf("was put back all the same: %v, %v", left, err)
 			}
 		})
+	}
+}
+
+// Given a directory with a manifest that no backup has, though its checksum is right, as one that somebody else has made,
+// then it is refused, and nothing is read or written beside the backup and the data directory.
+func TestAManifestThatNoBackupHasIsRefused(t *testing.T) {
+	file := func(path string) func(*backup.Manifest) {
+		return func(m *backup.Manifest) {
+			f := m.Files[1]
+			f.Path = path
+			m.Files = append(m.Files, f)
+		}
+	}
+	for what, c := range map[string]struct {
+		edit func(*backup.Manifest)
+		says string
+	}{
+		"a file above":          {file("data/../../beside"), "beside"},
+		"a file above the data": {file("data/../beside"), "beside"},
+		"a file elsewhere":      {file("/beside"), "beside"},
+		"a file beside":         {file("../beside"), "beside"},
+		"a file twice":          {file("data/server/key"), "twice"},
+		"a file by another way": {file("data//server/key"), "server/key"},
+		"a later form":          {func(m *backup.Manifest) { m.Format++ }, "its form is"},
+		"an earlier form":       {func(m *backup.Manifest) { m.Format-- }, "its form is"},
+	} {
+		p := newPlace(t)
+		p.mustSave()
+		m, err := backup.Read(p.dest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.edit(m)
+		text, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums := fmt.Sprintf("%x  %s\n", sha256.Sum256(text), backup.ManifestFile)
+		key, err := os.ReadFile(filepath.Join(p.from, "key"))
+		for name, data := range map[string][]byte{
+			backup.ManifestFile: text, backup.SumsFile: []byte(sums), "beside": key, "../beside": key} {
+			err = errors.Join(err, os.WriteFile(filepath.Join(p.dest, name), data, 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = p.restore(nil)
+		if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if left, err := os.ReadDir(p.into); err != nil || len(left) > 0 {
+			t.Errorf("%s: was put back all the same: %v, %v", what, left, err)
+		}
+	}
+}
+
+// Given a backup that is whole when it is checked, when a file of it changes before it is copied, then the command fails
+// by that file, and agents refuse the directory.
+func TestABackupThatChangesWhileItIsPutBack(t *testing.T) {
+	for _, name := range []string{"server/key", "volumes/v/image"} {
+		p := newPlace(t)
+		p.mustSave()
+		err := p.restore(func(step string) {
+			if step != "write "+name {
+				return
+			}
+			f, err := os.OpenFile(filepath.Join(p.dest, backup.DataDir, name), os.O_WRONLY, 0)
+			if err == nil {
+				_, err = f.WriteAt([]byte("X"), 1)
+			}
+			if err := errors.Join(err, f.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if backup.Unfinished(p.into) == nil {
+			t.Errorf("%s: an agent would start", name)
+		}
 	}
 }
 

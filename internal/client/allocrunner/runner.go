@@ -347,6 +347,7 @@ func (r *Runner) Report() *alloc.Alloc {
 	for _, n := range r.order {
 		a.TaskStates[n] = r.tasks[n].State()
 	}
+	a.Bound()
 	return a
 }
 

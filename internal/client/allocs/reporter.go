@@ -17,7 +17,8 @@ import (
 	"berth/internal/wire"
 )
 
-// reportBatch bounds how many allocs one call carries.
+// reportBatch bounds how many allocs one call carries, and their tasks: with those of the last alloc, and events of each
+// that are as long as they may be (alloc.Bound), they fit into a message.
 const reportBatch = 500
 
 // Inventory is what the node holds of volumes. What is new of it goes with the reports of allocs: that an alloc has
@@ -335,13 +336,25 @@ func (p *reporter) giveBack(batch []ids.Alloc) {
 	}
 }
 
-func (p *reporter) send(ctx context.Context, batch []ids.Alloc) error {
-	req := &wire.NodeUpdateRequest{NodeIdentity: p.link.Identity()}
-	for _, id := range batch {
+// reports are those of a batch that go into one call; the others are given back.
+func (p *reporter) reports(batch []ids.Alloc) (all []*alloc.Alloc) {
+	tasks := 0
+	for i, id := range batch {
+		if tasks >= reportBatch {
+			p.giveBack(batch[i:])
+			break
+		}
 		if r := p.table.Runner(id); r != nil {
-			req.Allocs = append(req.Allocs, r.Report())
+			report := r.Report()
+			tasks += len(report.TaskStates)
+			all = append(all, report)
 		}
 	}
+	return all
+}
+
+func (p *reporter) send(ctx context.Context, batch []ids.Alloc) error {
+	req := &wire.NodeUpdateRequest{NodeIdentity: p.link.Identity(), Allocs: p.reports(batch)}
 	if len(req.Allocs) == 0 {
 		return nil
 	}

@@ -1,10 +1,16 @@
 package allocs
 
 import (
+	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
+	"berth/internal/base/ids"
+	"berth/internal/client/allocrunner"
+	"berth/internal/client/localstate"
 	"berth/internal/model/alloc"
+	"berth/internal/model/job"
 )
 
 // TestWhatPresses: news that somebody waits for are reported at once, the others are held back for a while; of what is
@@ -101,5 +107,36 @@ func TestHowLongNewsAreHeldBack(t *testing.T) {
 		if got := n.due(time.Second, 10*time.Second); !got.Equal(at(test.want)) {
 			t.Errorf("%s: due after %s, want %s", name, got.Sub(begun), test.want)
 		}
+	}
+}
+
+// TestReportsOfManyTasksGoInParts: what has come together of more tasks than a message has room for, whatever they say,
+// is not sent in one, and what is left of it is still to be sent.
+func TestReportsOfManyTasksGoInParts(t *testing.T) {
+	table := NewTable(t.TempDir(), &localstate.Loaded{}, slog.New(slog.DiscardHandler))
+	p := newReporter(Config{Holdings: NewHoldings(table, nil)})
+	g := &job.TaskGroup{Name: "g"}
+	for i := range job.MaxTasks.Max {
+		g.Tasks = append(g.Tasks, &job.Task{Name: fmt.Sprint("t", i)})
+	}
+	j := &job.Job{ID: "web", TaskGroups: []*job.TaskGroup{g}}
+	batch := []ids.Alloc{"gone", "a", "b", "c", "d", "e"}
+	for _, id := range batch[1:] {
+		bundle := alloc.Bundle{Job: j, Alloc: &alloc.Alloc{ID: id, Job: j.ID, TaskGroup: "g"}}
+		r, err := newRunner(allocrunner.Config{
+			Record: &localstate.Alloc{Bundle: bundle},
+			Log:    slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		table.byID[id] = r
+	}
+	sent := p.reports(batch)
+	if n := len(sent); n != 3 || sent[0].ID != "a" || len(sent[0].TaskStates) != job.MaxTasks.Max {
+		t.Errorf("%d go at once", n)
+	}
+	if p.idle() || p.dirty["d"] == nil || p.dirty["e"] == nil || len(p.dirty) != 2 {
+		t.Errorf("left are %v", p.dirty)
 	}
 }

@@ -2,6 +2,7 @@ package suspects_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -22,6 +23,7 @@ type store struct {
 	mu    sync.Mutex
 	marks map[ids.Alloc]localstate.Mark
 	steps int
+	err   error // of every step
 }
 
 // counts are the marks that there are, and the steps in which they came and went.
@@ -36,6 +38,9 @@ func (s *store) PutMarks(marks map[ids.Alloc]localstate.Mark) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.steps++
+	if s.err != nil {
+		return s.err
+	}
 	maps.Copy(s.marks, marks)
 	return nil
 }
@@ -45,6 +50,9 @@ func (s *store) DropMarks(all []ids.Alloc) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.steps++
+	if s.err != nil {
+		return s.err
+	}
 	for _, id := range all {
 		delete(s.marks, id)
 	}
@@ -101,6 +109,58 @@ func TestMarksGoAfterAWhile(t *testing.T) {
 		}
 		if !g.Settled(ctx) {
 			t.Error("the guard waits for something")
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// fails has every step of the store fail from now on, or no longer.
+func (s *store) fails(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+// Given a store that writes nothing, as on a full disk, then who begins an alloc hears of that, and the alloc counts as
+// one that was not begun.
+func TestWhatCannotBeMarkedIsNotBegun(t *testing.T) {
+	s := newStore()
+	s.begin(t, s.guard("v1"), "a") // and the agent dies of it
+	g := s.guard("v1")
+	full := errors.New("the disk is full")
+	s.fails(full)
+	if err := g.Begin([]ids.Alloc{"a", "b"}, s.PutMarks); !errors.Is(err, full) {
+		t.Errorf("it says %v", err)
+	}
+	if g.Crashes("a") != 1 || !g.Suspect("a") || g.Crashes("b") != 0 {
+		t.Errorf("of a died %d runs, of b %d", g.Crashes("a"), g.Crashes("b"))
+	}
+}
+
+// Given marks that the store cannot drop when the agent has lived on, then whoever asks for that hears of it, they count
+// on, and they go within seconds of when it can.
+func TestMarksThatCannotBeDroppedGoLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		g := s.guard("v1")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- g.Run(ctx) }()
+		s.begin(t, g, "a")
+		full := errors.New("the disk is full")
+		s.fails(full)
+		time.Sleep(2 * suspects.DefaultWindow)
+		if err := g.Forgive("a"); !errors.Is(err, full) || g.Crashes("a") != 1 {
+			t.Errorf("%v; %d runs died of it", err, g.Crashes("a"))
+		}
+		s.fails(nil)
+		time.Sleep(suspects.DefaultWindow)
+		synctest.Wait()
+		if marks, _ := s.counts(); marks != 0 || g.Crashes("a") != 0 {
+			t.Errorf("%d marks are left, of %d crashes", marks, g.Crashes("a"))
 		}
 		cancel()
 		if err := <-done; err != nil {

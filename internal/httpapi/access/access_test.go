@@ -301,3 +301,20 @@ func TestTheFirstTokenIsNotMadeOverThePort(t *testing.T) {
 	expect(t, "the agent's token", ask(access.Network{Lists: true, Token: own}, own.Reveal()), fault.Denied, nil)
 	expect(t, "an open bootstrap", ask(access.Network{Lists: true, Bootstrap: true}, ""), fault.Denied, nil)
 }
+
+// Given the agent's own token, however it is shown, then nobody whom the request is handed on to sees it.
+func TestTheAgentsTokenGoesNoFurther(t *testing.T) {
+	own := "the agent's own token"
+	n := access.Network{Lists: true, Token: redact.New(own)}
+	for name, value := range map[string]string{"X-Nomad-Token": own, "Authorization": "Bearer " + own} {
+		r := httptest.NewRequest(http.MethodGet, "http://localhost/v1/jobs", nil)
+		r.Header.Set(name, value)
+		who, err := n.Admit(r)
+		if err != nil || !who.Local || !who.Token.Empty() {
+			t.Errorf("%s: %+v, %v", name, who, err)
+		}
+		if left := access.Token(r); !left.Empty() || r.Header.Get(name) != "" {
+			t.Errorf("%s: the request still shows it", name)
+		}
+	}
+}

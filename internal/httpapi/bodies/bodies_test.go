@@ -36,6 +36,22 @@ func TestABodyIsReadWhole(t *testing.T) {
 	}
 }
 
+// Given bodies that end before they are whole, as net/http says it of a connection that broke, then they are not read as
+// far as they came.
+func TestABodyThatWasCutOffIsNone(t *testing.T) {
+	s := New()
+	for _, arrived := range []int{0, 1, Small, 3 * Small} {
+		for _, broken := range []error{io.ErrUnexpectedEOF, errors.New("connection reset")} {
+			ctx, release := s.With(context.Background(), "a", may)
+			body := io.MultiReader(bytes.NewReader(make([]byte, arrived)), iotest.ErrReader(broken))
+			if got, err := Read(ctx, body, 8<<20); !errors.Is(err, broken) || len(got) > 0 {
+				t.Errorf("after %d bytes: %d are read, %v", arrived, len(got), err)
+			}
+			release()
+		}
+	}
+}
+
 // Given bodies that were announced, then what counts of them is at most twice what has arrived.
 func TestWhatWasOnlyAnnouncedTakesNothing(t *testing.T) {
 	s := New()

@@ -31,10 +31,12 @@ func TestExpressionsAreBounded(t *testing.T) {
 	nested := func(n int, s string) string { return strings.Repeat("(", n) + s + strings.Repeat(")", n) }
 	loops := strings.Repeat("any L as v { ", 3) + "v == 1" + strings.Repeat(" } ", 3)
 	for expr, want := range map[string]string{
-		nested(6, "N == 1"): "more than 5 parentheses within each other",
-		"((((":              "opened and not closed",
-		")N == 1(":          "closed that was not opened",
-		loops:               "more than 2 of any and all",
+		nested(6, "N == 1"):                      "more than 5 parentheses within each other",
+		"((((":                                   "opened and not closed",
+		")N == 1(":                               "closed that was not opened",
+		"N == `\"` or " + nested(6, "N == `\"`"): "more than 5 parentheses within each other",
+		"N == \"`\" or " + nested(6, "N == \"`\""): "more than 5 parentheses within each other",
+		loops: "more than 2 of any and all",
 		"N == 1" + strings.Repeat(" and N == 1", 400): "it has 4406 bytes, and may have 4096",
 	} {
 		_, err := filter.Of(t.Context(), expr, []*thing{{1}}, all)

@@ -2,13 +2,14 @@ package alloc
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"berth/internal/base/fault"
 )
 
-// Bounds of what a node reports of an alloc. Agents keep to them by far; they are for nodes that are not Berth's.
+// Bounds of what a node reports of an alloc. Agents keep to them (Bound); they are for nodes that are not Berth's.
 const (
 	// MaxEvents is how many events a task has; older ones are dropped.
 	MaxEvents = 10
@@ -16,6 +17,9 @@ const (
 	MaxReportedText = 64 << 10
 	// maxReported bounds a list: of tasks, of details of an event.
 	maxReported = 1000
+	// maxSaid bounds each text that an agent sends, in bytes: as much as a person reads, and so little that the reports
+	// of many allocs fit into one message, whatever their tasks fail by.
+	maxSaid = 2 << 10
 )
 
 // statuses are those that there are; of an alloc of which nothing is left a node says that it is lost.
@@ -48,15 +52,56 @@ func (s *TaskState) tooMuch(name string) string {
 		return fmt.Sprintf("it has %d events, at most %d are kept", len(s.Events), MaxEvents)
 	}
 	for _, e := range s.Events {
-		size := max(len(e.Type), len(e.Message), len(e.DisplayMessage))
-		for k, v := range e.Details {
-			size = max(size, len(k), len(v))
-		}
-		if size > MaxReportedText || len(e.Details) > maxReported {
+		if e.longest() > MaxReportedText || len(e.Details) > maxReported {
 			return "an event is too long"
 		}
 	}
 	return ""
+}
+
+// longest is how long the longest text of an event is, in bytes.
+func (e *TaskEvent) longest() int {
+	size := max(len(e.Type), len(e.Message), len(e.DisplayMessage))
+	for k, v := range e.Details {
+		size = max(size, len(k), len(v))
+	}
+	return size
+}
+
+// Bound brings what an agent is about to report within what servers take, which else refuse it with all that is
+// reported beside it: of texts that are too long, as the error that names a job's command can be, the middle is left
+// out, and of events the oldest are. Events are others' too, and stay as they are.
+func (a *Alloc) Bound() {
+	a.ClientDescription = abridged(a.ClientDescription)
+	for _, s := range a.TaskStates {
+		s.Events = slices.Clone(s.Events[max(0, len(s.Events)-MaxEvents):])
+		for i, e := range s.Events {
+			if e.longest() > maxSaid {
+				s.Events[i] = e.abridged()
+			}
+		}
+	}
+}
+
+func (e *TaskEvent) abridged() *TaskEvent {
+	out := *e
+	out.Message, out.DisplayMessage = abridged(e.Message), abridged(e.DisplayMessage)
+	out.Details = maps.Clone(e.Details)
+	for k, v := range out.Details {
+		out.Details[k] = abridged(v)
+	}
+	return &out
+}
+
+// abridged leaves out the middle of a text that is too long: what was tried stands at the beginning of an error, and
+// what was in the way at its end.
+func abridged(s string) string {
+	const left = " […] "
+	if len(s) <= maxSaid {
+		return s
+	}
+	half := (maxSaid - len(left)) / 2
+	return strings.ToValidUTF8(s[:half], "") + left + strings.ToValidUTF8(s[len(s)-half:], "")
 }
 
 // cut is enough of a text for a message.

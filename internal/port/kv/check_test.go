@@ -1,6 +1,7 @@
 package kv_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -161,5 +162,72 @@ func TestAMissingBucketIsDamage(t *testing.T) {
 	}
 	if err := kv.Check(path, "many", "stable"); !fault.Has(err, fault.Internal) {
 		t.Errorf("without a bucket that was asked for: %v", err)
+	}
+}
+
+// Given a store in which a single number of the structure is another, so that nothing but the structure shows it, then
+// it is refused for that: were it written to, what it holds would be lost.
+func TestDamageOfTheStructureIsFound(t *testing.T) {
+	const page, header, element = 4096, 16, 16
+	order := binary.NativeEndian
+	whole, err := os.ReadFile(written(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := whole[header:]
+	if other := whole[page+header:]; order.Uint64(other[48:]) > order.Uint64(newest[48:]) {
+		newest = other
+	}
+	root, free := order.Uint64(newest[16:]), order.Uint64(newest[32:])
+	// pages yields those of a kind with at least two records, in use or not.
+	pages := func(b []byte, kind uint16) (out [][]byte) {
+		for at := 2 * page; at < len(b); at += page {
+			p := b[at : at+page]
+			if order.Uint64(p) == uint64(at/page) && order.Uint16(p[8:]) == kind && order.Uint16(p[10:]) >= 2 {
+				out = append(out, p)
+			}
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		damage func(b []byte)
+		says   string
+	}{
+		"a page in use is called free": {func(b []byte) {
+			order.PutUint64(b[free*page+header:], root)
+		}, fmt.Sprintf("it calls page %d free, which is not", root)},
+		"a page is called free twice": {func(b []byte) {
+			list := b[free*page+header:]
+			copy(list[8:16], list[:8])
+		}, "free, which is not"},
+		"two records lead to one page": {func(b []byte) {
+			for _, p := range pages(b, 1) {
+				copy(p[header+element+8:header+2*element], p[header+8:header+element])
+			}
+		}, "it is used twice"},
+		"two records have one key": {func(b []byte) {
+			for _, p := range pages(b, 2) { // the place of a leaf's key is counted from its record
+				first, second := p[header:header+element], p[header+element:header+2*element]
+				copy(second, first)
+				order.PutUint32(second[4:], order.Uint32(first[4:])-element)
+			}
+		}, "record 1 is out of order"},
+		"both descriptions are older or newer than they were": {func(b []byte) {
+			b[header+48]++
+			b[page+header+48]++
+		}, "neither of its first two pages is whole"},
+	} {
+		path := filepath.Join(t.TempDir(), "kv.db")
+		damaged := append([]byte(nil), whole...)
+		c.damage(damaged)
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range []error{kv.Check(path), everything(t, path)} {
+			if !fault.Has(err, fault.Internal) || !strings.Contains(err.Error(), path) ||
+				!strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
 	}
 }

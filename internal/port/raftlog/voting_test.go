@@ -1,7 +1,10 @@
 package raftlog
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -33,4 +36,82 @@ func TestTermAndVoteAreWrittenOneAfterAnother(t *testing.T) {
 			t.Fatalf("in term %d the copy was %s (%v)", term, text, err)
 		}
 	}
+}
+
+// Given what a server's store and the copy beside it say of its term and its vote, as after a crash between the two or a
+// damage of one, then after a start both say the same, and nothing by which the server may have acted is forgotten: it
+// would vote twice in a term.
+func TestNoVoteIsForgottenAtAStart(t *testing.T) {
+	type vote struct {
+		term, voteTerm uint64
+		candidate      string
+	}
+	for name, c := range map[string]struct {
+		store, copied vote
+		damage        func(string) string // of the copy
+		want          vote
+	}{
+		"they agree":                    {vote{5, 5, "b"}, vote{5, 5, "b"}, nil, vote{5, 5, "b"}},
+		"the store is behind":           {vote{4, 3, "a"}, vote{5, 5, "b"}, nil, vote{5, 5, "b"}},
+		"the store has lost its vote":   {vote{5, 3, "a"}, vote{5, 5, "b"}, nil, vote{5, 5, "b"}},
+		"the store has another vote":    {vote{5, 5, "a"}, vote{5, 5, "b"}, nil, vote{5, 5, "b"}},
+		"the copy is behind":            {vote{6, 6, "c"}, vote{5, 5, "b"}, nil, vote{6, 6, "c"}},
+		"the copy's term is damaged":    {vote{5, 5, "b"}, vote{5, 5, "b"}, edited(`"term":5`, `"term":7`), vote{5, 5, "b"}},
+		"the copy's vote is damaged":    {vote{5, 5, "b"}, vote{5, 5, "b"}, edited(`"Yg=="`, `"Yw=="`), vote{5, 5, "b"}},
+		"the term of the vote is":       {vote{5, 5, "b"}, vote{5, 5, "b"}, edited(`_term":5`, `_term":4`), vote{5, 5, "b"}},
+		"the copy is cut off":           {vote{5, 5, "b"}, vote{5, 5, "b"}, func(s string) string { return s[:9] }, vote{5, 5, "b"}},
+		"the copy is empty":             {vote{5, 5, "b"}, vote{5, 5, "b"}, func(string) string { return "" }, vote{5, 5, "b"}},
+		"there was no vote and no copy": {vote{}, vote{}, nil, vote{}},
+	} {
+		dir := t.TempDir()
+		g := openedGuard(t, Config{Dir: dir})
+		set := func(v vote) {
+			t.Helper()
+			if err := errors.Join(g.WAL.SetUint64(files.CurrentTerm, v.term),
+				g.WAL.SetUint64([]byte("LastVoteTerm"), v.voteTerm),
+				g.WAL.Set([]byte("LastVoteCand"), []byte(v.candidate))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		votes := &files.Votes{Dir: dir}
+		path := filepath.Join(dir, files.VoteFile)
+		set(c.copied)
+		if err := votes.Follow(g.WAL, nil); err != nil {
+			t.Fatal(err)
+		}
+		if c.damage != nil {
+			text, err := os.ReadFile(path)
+			damaged := c.damage(string(text))
+			if err := errors.Join(err, os.WriteFile(path, []byte(damaged), 0o600)); err != nil || damaged == string(text) {
+				t.Fatalf("%s: %v, %s", name, err, text)
+			}
+		}
+		set(c.store)
+		if err := votes.Agree(g.WAL, g.log); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var got vote
+		candidate, err := g.WAL.Get([]byte("LastVoteCand"))
+		got.candidate = string(candidate)
+		var failed [2]error
+		got.term, failed[0] = g.WAL.GetUint64(files.CurrentTerm)
+		got.voteTerm, failed[1] = g.WAL.GetUint64([]byte("LastVoteTerm"))
+		if err := errors.Join(err, failed[0], failed[1]); err != nil || got != c.want {
+			t.Errorf("%s: the store says %+v, %v; want %+v", name, got, err, c.want)
+		}
+		kept, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := votes.Follow(g.WAL, nil); err != nil {
+			t.Fatal(err)
+		}
+		if now, err := os.ReadFile(path); err != nil || string(now) != string(kept) {
+			t.Errorf("%s: the copy was %s, of what is %s (%v)", name, kept, now, err)
+		}
+	}
+}
+
+func edited(from, to string) func(string) string {
+	return func(s string) string { return strings.Replace(s, from, to, 1) }
 }

@@ -3,7 +3,9 @@ package inflight
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -211,6 +213,50 @@ func TestConnectionsOfANodeAreBounded(t *testing.T) {
 	}
 	if _, err := echo.Call(t.Context(), w.dial("node two"), &text{}); err != nil {
 		t.Errorf("another node: %v", err)
+	}
+}
+
+// reading is a connection by which something comes.
+type reading struct {
+	net.Conn
+	from io.Reader
+}
+
+func (r reading) Read(p []byte) (int, error) { return r.from.Read(p) }
+func (r reading) Close() error               { return nil }
+
+// Given a node that sends a call whose header goes on and on, and one that sends data of a call without an end, then
+// both come to the bound, and their connections are ended; what belongs to no call is not of one.
+func TestAllThatComesOfACallCounts(t *testing.T) {
+	piece := bytes.Repeat([]byte("x"), 16*kib)
+	for name, c := range map[string]struct {
+		each  func(fr *http2.Framer) error
+		ended bool
+	}{
+		"header":   {func(fr *http2.Framer) error { return fr.WriteContinuation(1, false, piece) }, true},
+		"data":     {func(fr *http2.Framer) error { return fr.WriteData(1, false, piece) }, true},
+		"no call":  {func(fr *http2.Framer) error { return fr.WriteData(3, false, piece) }, false},
+		"settings": {func(fr *http2.Framer) error { return fr.WriteSettings() }, false},
+	} {
+		var sent bytes.Buffer
+		sent.WriteString(http2.ClientPreface)
+		fr := http2.NewFramer(&sent, nil)
+		err := fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: piece})
+		for range 20 {
+			err = errors.Join(err, c.each(fr))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := New(Bounds{Bytes: 200 * kib, Message: 1 << 20, Calls: 10, Conns: 1}, slog.New(slog.DiscardHandler))
+		who := trust.Peer{Principal: trust.Principal{Role: trust.Node, ID: "one"}}
+		in := l.enter(reading{from: &sent}, who)
+		if _, err = io.Copy(io.Discard, in); (err != nil) != c.ended {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := in.Close(); err != nil || len(l.of) != 0 {
+			t.Errorf("%s: left are %v, %v", name, l.of, err)
+		}
 	}
 }
 

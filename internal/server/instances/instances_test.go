@@ -1,6 +1,7 @@
 package instances_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -126,13 +127,15 @@ func TestAnOrphanCountsWhereNothingPlacedIsThePlugin(t *testing.T) {
 		unfollowed string
 		restored   bool
 		placed     bool
+		role       plugin.Role // of what is placed; empty: the orphan's
 		counts     bool
 	}{
-		"an orphan":                      {node.FollowsOthers, false, false, true},
-		"beside a placed one":            {node.FollowsOthers, false, true, false},
-		"of a node of this cluster":      {"", false, false, false},
-		"after a restore":                {"", true, false, true},
-		"beside one placed by a restore": {"", true, true, false},
+		"an orphan":                      {node.FollowsOthers, false, false, "", true},
+		"beside a placed one":            {node.FollowsOthers, false, true, "", false},
+		"beside one of another role":     {node.FollowsOthers, false, true, plugin.RoleNode, true},
+		"of a node of this cluster":      {"", false, false, "", false},
+		"after a restore":                {"", true, false, "", true},
+		"beside one placed by a restore": {"", true, true, "", false},
 	} {
 		w := newWorld()
 		orphan := &plugin.Instance{Plugin: "p", Role: plugin.RoleController, Alloc: "orphan", State: plugin.Ready}
@@ -141,6 +144,7 @@ func TestAnOrphanCountsWhereNothingPlacedIsThePlugin(t *testing.T) {
 		if c.placed {
 			n.CSI = []*plugin.Instance{w.instance}
 		}
+		w.instance.Role = cmp.Or(c.role, plugin.RoleController)
 		store := state.New()
 		if err := store.Write(state.Stamp{Index: 1}, func(tx *state.Tx) error {
 			tx.PutJob(w.job)
@@ -159,6 +163,65 @@ func TestAnOrphanCountsWhereNothingPlacedIsThePlugin(t *testing.T) {
 		}
 		if on := instances.On(store.Snapshot(), nil, other); (len(on) == 1) != c.counts {
 			t.Errorf("%s: %d count", name, len(on))
+		}
+	}
+}
+
+// Given a node with an instance in an alloc that the servers know, one in an alloc of theirs on another node, and one
+// in an alloc that they do not know, then those that may be more than a restored state tells are the last, which is
+// first, and the one that counts.
+func TestWhatTheServersDoNotKnowIsAskedToo(t *testing.T) {
+	w := newWorld()
+	unknown := &plugin.Instance{Plugin: "p", Role: plugin.RoleController, Alloc: "unknown", State: plugin.Ready}
+	foreign := &plugin.Instance{Plugin: "p", Role: plugin.RoleController, Alloc: "b", State: plugin.Ready}
+	other := *w.alloc
+	other.ID, other.Node = "b", "m"
+	n := &node.Node{ID: "n", CSI: []*plugin.Instance{foreign, w.instance, unknown}}
+	store := state.New()
+	if err := store.Write(state.Stamp{Index: 1}, func(tx *state.Tx) error {
+		tx.PutJob(w.job)
+		w.alloc.JobCreateIndex, other.JobCreateIndex = 1, 1
+		tx.PutAlloc(w.alloc)
+		tx.PutAlloc(&other)
+		tx.PutNode(n)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s := store.Snapshot()
+	if got := instances.OnOrUnknown(s, n); len(got) != 2 || got[0] != unknown || got[1] != w.instance {
+		t.Errorf("asked are %+v", got)
+	}
+	if got := instances.On(s, nil, n); len(got) != 1 || got[0] != w.instance {
+		t.Errorf("those that count are %+v", got)
+	}
+	if instances.On(s, nil, nil) != nil || instances.OnOrUnknown(s, nil) != nil {
+		t.Error("no node has instances")
+	}
+}
+
+// Given an alloc that was placed, one that was adopted after it, and none, then the order in which the servers placed
+// them is that of their own log: an orphan stands where it was adopted, whenever others had made it.
+func TestWhatWasAdoptedWasPlacedThen(t *testing.T) {
+	w := newWorld()
+	store := state.New()
+	for i, id := range []ids.Alloc{"a", "b", "c"} {
+		if err := store.Write(state.Stamp{Index: uint64(10 * (i + 1))}, func(tx *state.Tx) error {
+			a := *w.alloc
+			a.ID = id
+			if id == "a" {
+				a.Adopted = 25
+			}
+			tx.PutAlloc(&a)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := store.Snapshot()
+	for id, want := range map[ids.Alloc]uint64{"a": 25, "b": 20, "c": 30, "none": 0} {
+		if got := instances.Placed(s, &plugin.Instance{Alloc: id}); got != want {
+			t.Errorf("%s was placed at %d, want %d", id, got, want)
 		}
 	}
 }
