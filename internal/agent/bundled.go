@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -38,7 +39,7 @@ func (a *Agent) bundled() func(context.Context) error {
 		Log:     a.log,
 	}
 	p.Begin()
-	return func(ctx context.Context) error { return p.Run(ctx, a.client.Registered()) }
+	return func(ctx context.Context) error { return errors.Join(p.Run(ctx, a.client.Registered()), p.Watch(ctx)) }
 }
 
 // removeTree removes a directory that this run made. It stops at mounts: what is mounted below belongs to somebody.

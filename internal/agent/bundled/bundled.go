@@ -44,6 +44,7 @@ type Plugin struct {
 
 	asks     bool // nothing on this machine tells whether Dir is a new one: the servers do
 	answered bool
+	short    bool // it was said that volumes cannot be written full
 }
 
 // Begin comes before the node runs. Where nobody has begun the directory of volumes, it keeps the plugin, which may be
