@@ -139,6 +139,9 @@ func (m *machine) attack(site hostile.Site, user string) map[string]string {
 			out[end.name] = "ended otherwise: " + events
 		}
 	}
+	for group, name := range map[string]string{"tcp": "TCP", "udp": "UDP"} {
+		out["memory: take more than the limit in buffers of "+name] = m.buffered(*job.ID, group)
+	}
 	killer := m.of(*job.ID, "killall", func(a *api.AllocationListStub) bool {
 		return a.ClientStatus != api.AllocClientStatusPending && strings.Contains(m.output(a.ID), hostile.End)
 	})
@@ -235,6 +238,20 @@ func status(err error) string {
 		return fmt.Sprint(refused.Code)
 	}
 	return fmt.Sprintf("%s (%v)", hostile.Allowed, err)
+}
+
+// buffered says what became of far more data in buffers of sockets than the task's memory.
+func (m *machine) buffered(job, group string) string {
+	m.t.Helper()
+	a := m.of(job, group, func(a *api.AllocationListStub) bool {
+		return a.ClientStatus == api.AllocClientStatusComplete || a.ClientStatus == api.AllocClientStatusFailed
+	})
+	said := strings.TrimSpace(m.output(a.ID))
+	m.t.Logf("%s: %s", group, said)
+	if strings.HasPrefix(said, hostile.Bounded+" at ") {
+		return hostile.Bounded
+	}
+	return said
 }
 
 // flooded says what became of far more output than the job's logs hold.

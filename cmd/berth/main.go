@@ -15,6 +15,7 @@ import (
 
 	"berth/internal/agent"
 	agentdir "berth/internal/agent/datadir"
+	"berth/internal/agent/lostvolumes"
 	form "berth/internal/base/backup"
 	"berth/internal/base/descriptors"
 	"berth/internal/base/lifecycle"
@@ -80,6 +81,11 @@ func (dataDirs) Check(dir string) (*storecheck.Report, error) {
 	}
 	r.Add(s)
 	return r, nil
+}
+
+// ForgetVolumes implements cluster.DataDirs.
+func (dataDirs) ForgetVolumes(dir string, agree func(refused error, known []string) error) error {
+	return lostvolumes.Forget(dir, filepath.Join(dir, agent.VolumesDir), agree)
 }
 
 // Sources implements backup.DataDirs.

@@ -58,6 +58,8 @@ var acts = map[string]func() error{
 	"chroot":  chroot,
 	"setuid":  func() error { return say(fmt.Sprint(os.Geteuid())) },
 	"abort":   abort,
+	"tcp":     tcpBuffers,
+	"udp":     udpBuffers,
 	"memory":  func() error { return take(0) },
 	"unnamed": unnamed,
 	"lay":     lay,

@@ -17,6 +17,9 @@ import (
 // Allowed is the answer to an attempt that nothing stood against.
 const Allowed = "allowed"
 
+// Bounded is how the answer to an attempt begins that came to an end at the task's limit.
+const Bounded = "bounded"
+
 // Attempt is one thing that a task tries.
 type Attempt struct {
 	// Name is unique, and says what is tried.
@@ -62,6 +65,8 @@ func Outside() []Attempt {
 		{Name: "logs: write more than the job's share", Want: []string{"dropped"}},
 		{Name: "memory: take more than the limit", Want: []string{"OOM Killed"}},
 		{Name: "memory: take more than the limit in files without a name", Want: []string{"OOM Killed"}},
+		{Name: "memory: take more than the limit in buffers of TCP", Want: []string{Bounded}},
+		{Name: "memory: take more than the limit in buffers of UDP", Want: []string{Bounded}},
 		{Name: "disk: write more than the group asks for", Want: []string{"stopped"}},
 		{Name: "disk: make files without content", Want: []string{"stopped"}},
 		{Name: "disk: write below names that are no text", Want: []string{"stopped"}},

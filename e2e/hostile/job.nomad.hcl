@@ -16,7 +16,8 @@ variable "outside" {
 }
 
 locals {
-  alone = ["lay", "flood", "killall", "memory", "unnamed", "disk", "inodes", "names", "gone", "open"]
+  alone = ["lay", "flood", "killall", "memory", "unnamed", "disk", "inodes", "names", "gone", "open",
+    "tcp", "udp"]
 }
 
 job "hostile" {

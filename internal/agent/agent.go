@@ -161,13 +161,14 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, asked Signals)
 		servers.Stop()
 		return errors.Join(err, servers.Wait(), shut(entries))
 	}
+	bundled := a.bundled()
 	if a.client != nil {
 		nodes.Go("boot clock", func() error { return a.clock.Run(nodeCtx) })
 		nodes.Go("node", func() error { return a.client.Run(nodeCtx) })
 	}
 	surface.Go("http", func() error { return a.http.Run(surfaceCtx, entries...) })
 	surface.Go("reload", func() error { return a.reloads(surfaceCtx, asked.Reload) })
-	surface.Go("bundled", func() error { return a.bundled(surfaceCtx) })
+	surface.Go("bundled", func() error { return bundled(surfaceCtx) })
 
 	select {
 	case <-ctx.Done():

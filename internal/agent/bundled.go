@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -19,10 +20,10 @@ const VolumesDir = "volumes"
 
 func (a *Agent) volumes() string { return a.dir(VolumesDir) }
 
-// bundled registers the job of the bundled storage plugin, where it is asked for.
-func (a *Agent) bundled(ctx context.Context) error {
+// bundled is what registers the job of the bundled storage plugin, where it is asked for. It comes before the node.
+func (a *Agent) bundled() func(context.Context) error {
 	if !*a.cfg.Client.LocalCSI || a.client == nil {
-		return nil
+		return func(context.Context) error { return nil }
 	}
 	if !orDev(a.cfg.plugin(rawexec.Name).Options().Enabled, a.cfg.dev) {
 		a.log.Warn("local_csi is set, and the bundled storage plugin does not run on this node: it needs the driver "+
@@ -37,7 +38,8 @@ func (a *Agent) bundled(ctx context.Context) error {
 		Dir:     a.volumes(),
 		Log:     a.log,
 	}
-	return p.Run(ctx, a.client.Registered())
+	p.Begin()
+	return func(ctx context.Context) error { return errors.Join(p.Run(ctx, a.client.Registered()), p.Watch(ctx)) }
 }
 
 // removeTree removes a directory that this run made. It stops at mounts: what is mounted below belongs to somebody.

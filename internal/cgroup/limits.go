@@ -124,7 +124,7 @@ func (g *Group) settings(l Limits) ([]setting, error) {
 			v2Above:    number(l.MemoryMax + helperMemory),
 		}))
 		if g.tree.Has("memory") {
-			// The first version counts the buffers of TCP apart, and those of UDP not at all.
+			// The first version counts the buffers of TCP, and with this limit those of UDP, apart.
 			out = append(out, setting{
 				controller: "memory",
 				v1:         tcpLimit,

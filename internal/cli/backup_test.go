@@ -180,6 +180,11 @@ func (s *saving) Check(string) (*storecheck.Report, error) {
 	return nil, errors.New("nothing is checked")
 }
 
+// ForgetVolumes implements cluster.DataDirs.
+func (s *saving) ForgetVolumes(string, func(error, []string) error) error {
+	return errors.New("nothing is given up")
+}
+
 // Sources implements backup.DataDirs.
 func (s *saving) Sources(dir string) (*backup.Sources, error) {
 	if dir != s.dataDir {

@@ -751,6 +751,16 @@ func (dataDirs) Check(dir string) (*storecheck.Report, error) {
 	return r, nil
 }
 
+// ForgetVolumes implements cluster.DataDirs: the disk of one is away.
+func (dataDirs) ForgetVolumes(dir string, agree func(refused error, known []string) error) error {
+	if dir != "/away" {
+		return fault.WithHint(fault.New(fault.Conflict, "give up the volumes of", dir, "its store is not missing"),
+			"start the agent")
+	}
+	return agree(fault.WithHint(fault.New(fault.Conflict, "serve volumes from", "/away/volumes", "it is empty, and "+
+		"this node's volumes are in instance 3f0c"), "mount it on /away/volumes"), []string{"app/db", "default/files"})
+}
+
 func rootKey(id, state string, sealed int) *api.RootKeyMeta {
 	return &api.RootKeyMeta{
 		KeyID:      id,

@@ -48,7 +48,11 @@ func newStorage(c *Client, holdings *allocs.Holdings) (*storage, error) {
 	if err != nil {
 		return nil, err
 	}
-	supervisor := &taskhooks.CSIPluginSupervisor{DataDir: c.cfg.DataDir, Registry: registry}
+	supervisor := &taskhooks.CSIPluginSupervisor{
+		DataDir:  c.cfg.DataDir,
+		Registry: registry,
+		Own:      func(t *hook.Task) bool { return t.Alloc.Namespace == ids.ReservedNamespace },
+	}
 	plugins := instance.New(instance.Config{
 		Registry: registry,
 		Node:     c.link.Node(),

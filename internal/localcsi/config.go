@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"berth/internal/base/flaghelp"
+	"berth/internal/base/volumestore"
 	"berth/internal/localcsi/request"
 )
 
@@ -56,7 +57,7 @@ func Flags(fs *flag.FlagSet, c *Config) {
 		"`id` of this node in volume ids and topology; cannot change once the data directory is in use")
 	fs.StringVar(&c.Identity, "identity-copy", "",
 		"`file` outside of the data directory that remembers which one it is: an empty one in its place, as while its "+
-			"disk is not mounted, is refused (default: none)")
+			"disk is not mounted, is refused (default: the data directory's name and .identity, if there is such a file)")
 	fs.BoolVar(&c.Attach, "attach", false, "offer controller publish and unpublish")
 	fs.Int64Var(&c.AttachLimit, "attach-limit", 0, "how `many` volumes this node takes at once (0: no limit)")
 	fs.StringVar(&c.Capacity, "capacity", "",
@@ -100,6 +101,11 @@ func (c Config) prepare() (Config, error) {
 		return c, fmt.Errorf("data directory %q: give --data-dir an absolute path below /", c.DataDir)
 	}
 	c.DataDir = filepath.Clean(c.DataDir)
+	if beside := volumestore.Copy(c.DataDir); c.Identity == "" {
+		if _, err := os.Lstat(beside); err == nil { // started as an earlier version did, or by hand
+			c.Identity = beside
+		}
+	}
 	if err := request.NodeID(c.NodeID); err != nil {
 		return c, fmt.Errorf("node id %q: %w (set --node-id)", c.NodeID, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 
 	"berth/internal/localcsi/datadir"
@@ -336,6 +337,37 @@ func TestCapacity(t *testing.T) {
 	if available() != gib {
 		t.Fatalf("the capacity did not come back: %d", available())
 	}
+}
+
+// TestCapacityIsPromisedInFull: given a file system of 100 MiB and no other bound, when sparse volumes are made on it,
+// then it is promised in full to each, so that another one or a growth is refused with what is left and the way out,
+// although hardly anything is written; what something else has taken is not promised.
+func TestCapacityIsPromisedInFull(t *testing.T) {
+	needRoot(t)
+	disk := filepath.Join(t.TempDir(), "disk")
+	must(t, 0, os.Mkdir(disk, 0o700))
+	must(t, 0, unix.Mount("tmpfs", disk, "tmpfs", 0, "size=100m"))
+	t.Cleanup(func() { must(t, 0, unix.Unmount(disk, unix.MNT_DETACH)) }) // the plugin ends after this
+	w := newWorld(t, filepath.Join(disk, "data"), nil)
+	c := mountCap("ext4", single)
+	id := w.create(createReq("a", 60*mib, c))
+	refused := func(err error) {
+		t.Helper()
+		text := wantCode(t, err, codes.ResourceExhausted)
+		if !strings.Contains(text, "free space in the file system of "+w.cfg.DataDir) {
+			t.Error(text)
+		}
+	}
+	_, err := w.ctl.CreateVolume(w.ctx(), createReq("b", 60*mib, c))
+	refused(err)
+	_, err = w.ctl.ControllerExpandVolume(w.ctx(), &csi.ControllerExpandVolumeRequest{VolumeId: id,
+		CapacityRange: &csi.CapacityRange{RequiredBytes: 120 * mib}})
+	refused(err)
+	must(t, 0, os.WriteFile(filepath.Join(disk, "ballast"), make([]byte, 30*mib), 0o600))
+	_, err = w.ctl.CreateVolume(w.ctx(), createReq("c", 20*mib, c))
+	refused(err)
+	w.remove(id)
+	w.remove(w.create(createReq("c", 20*mib, c)))
 }
 
 // With attaching on, nothing is staged that is not attached, and nothing is detached that is staged.

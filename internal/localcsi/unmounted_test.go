@@ -2,6 +2,7 @@ package localcsi
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"berth/internal/base/volumestore"
 	"berth/internal/localcsi/datadir"
 )
 
@@ -88,6 +90,69 @@ func TestAnEmptyDirectoryInThePlaceOfADiskIsNotServed(t *testing.T) {
 	}
 	w.stop()
 	if err := unix.Unmount(aside, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Given a plugin of a version that had no copy of the identity, with a volume on a disk of its own, when that disk is not
+// mounted at the first start of this version, which the old command line has made, then the plugin neither serves nor
+// makes anything there before the servers have answered its agent, nor when they know the volume; with the disk it
+// serves, and its identity is kept from then on.
+func TestTheFirstStartAfterAnUpgradeBeginsNoOtherStore(t *testing.T) {
+	w := onItsDisk(t)
+	w.stop()
+	copied := w.cfg.Identity
+	if err := os.Remove(copied); err != nil {
+		t.Fatal(err)
+	}
+	w.cfg.Identity = ""
+	w.start()
+	id := w.create(createReq("kept", 16*mib, mountCap("ext4", single)))
+	w.stop()
+	dir, disk := w.cfg.DataDir, filepath.Join(w.base, "disk")
+	if err := errors.Join(os.Mkdir(disk, 0o700), unix.Mount(dir, disk, "", unix.MS_BIND, ""),
+		unix.Unmount(dir, 0)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(disk, unix.MNT_DETACH) })
+	refused := func(says string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // one that serves ends, too
+		defer cancel()
+		if err := Run(ctx, w.cfg); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("the start does not say %q: %v", says, err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("the refused start made %v: %v", left, err)
+		}
+	}
+	if asks, err := volumestore.Ask(dir); err != nil || !asks {
+		t.Fatal(asks, err)
+	}
+	refused("the servers have not yet told")
+	if found, bad := datadir.Check(dir, copied); len(bad) > 0 || found.Volumes > 0 {
+		t.Errorf("the check says %v, %v", found, bad)
+	}
+	if err := volumestore.Answer(dir, []string{"default/kept"}); err != nil {
+		t.Fatal(err)
+	}
+	refused("default/kept")
+	if _, bad := datadir.Check(dir, copied); len(bad) != 1 || !strings.Contains(bad[0].Error(), "default/kept") {
+		t.Errorf("the check says %v", bad)
+	}
+	if err := unix.Mount(disk, dir, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	w.start()
+	if got := w.volumes(); len(got) != 1 || got[0] != id {
+		t.Errorf("with the disk it has %q", got)
+	}
+	w.stop()
+	if err := unix.Unmount(dir, 0); err != nil {
+		t.Fatal(err)
+	}
+	refused("this node's volumes are in instance")
+	if err := unix.Mount(disk, dir, "", unix.MS_BIND, ""); err != nil {
 		t.Fatal(err)
 	}
 }

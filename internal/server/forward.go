@@ -115,15 +115,20 @@ func forwardStream[Req, In, Out any](
 }
 
 // way is the connection on which a call reaches a node. Whoever is asked first and does not have the node asks the
-// leader (leads), which hears of every node and knows the server that has it. A call goes no further than there: a node
-// that is gone from it has moved, and is heard of soon.
+// leader (leads), which hears of every node and knows the server that has it. A call goes no further than there, and
+// waits there for a node that is about to connect anew: one that is gone from it has moved, and is heard of soon.
 func (n *Nodes) way(ctx context.Context, id ids.Node) (c wire.Conn, leads bool, err error) {
 	c, err = n.NodeConn(id)
-	if err == nil || len(wire.Relays(ctx)) > 0 {
+	switch {
+	case err == nil:
+		return c, false, nil
+	case len(wire.Relays(ctx)) > 0:
+		c, err = n.Await(ctx, id)
 		return c, false, err
 	}
 	if leader, elsewhere := n.cluster.Route(ctx, false); elsewhere == nil && leader != nil {
 		return leader, true, nil
 	}
-	return nil, false, err
+	c, err = n.Await(ctx, id)
+	return c, false, err
 }

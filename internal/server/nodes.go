@@ -32,9 +32,11 @@ type Nodes struct {
 
 	mu      sync.Mutex
 	conns   map[ids.Node]*grpc.ClientConn
-	via     map[ids.Node]string // servers by which nodes were heard that are not connected here
-	refused map[ids.Node]string // why a node's connections are, of nodes that there are; all others have one reason
+	via     map[ids.Node]string    // servers by which nodes were heard that are not connected here
+	refused map[ids.Node]string    // why a node's connections are, of nodes that there are; all others have one reason
+	lost    map[ids.Node]time.Time // when the last connection ended of nodes that have none
 	changed lifecycle.Signal
+	began   time.Time
 }
 
 // ways are those between the servers.
@@ -55,6 +57,8 @@ func newNodes(store *state.Store, cluster ways, log *slog.Logger) *Nodes {
 		conns:   map[ids.Node]*grpc.ClientConn{},
 		via:     map[ids.Node]string{},
 		refused: map[ids.Node]string{},
+		lost:    map[ids.Node]time.Time{},
+		began:   time.Now(),
 	}
 }
 
@@ -222,6 +226,7 @@ func (n *Nodes) put(id ids.Node, c *grpc.ClientConn) {
 	say := n.log.Debug
 	n.mu.Lock()
 	n.conns[id] = c
+	delete(n.lost, id)
 	if n.refused[id] != "" { // this ends what was said of it
 		say = n.log.Info
 		delete(n.refused, id)
@@ -235,6 +240,8 @@ func (n *Nodes) take(id ids.Node, c *grpc.ClientConn) {
 	n.mu.Lock()
 	if n.conns[id] == c { // not replaced by a newer one
 		delete(n.conns, id)
+		maps.DeleteFunc(n.lost, func(_ ids.Node, at time.Time) bool { return time.Since(at) > rejoinWithin })
+		n.lost[id] = time.Now()
 	}
 	n.mu.Unlock()
 	n.changed.Notify()

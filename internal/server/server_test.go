@@ -314,6 +314,53 @@ func TestCallsAreForwardedToTheNodeThatTheyName(t *testing.T) {
 	}
 }
 
+// Given a node whose connection has just ended, as when its agent is started again, when it is called, then the call
+// waits and reaches it when it connects anew; one that has been away for longer is said to be so at once.
+func TestACallWaitsForANodeThatConnectsAnew(t *testing.T) {
+	s := start(t, Config{Dev: true})
+	id, info := testNode()
+	call(t, s, wire.NodeRegister, &wire.NodeRegisterRequest{NodeIdentity: id, Info: info})
+	connect := func() (leave func()) {
+		connected := s.nodes.Changed()
+		leave = greet(t, s, id, func(ws *wire.Server) {
+			wire.AllocStats.Serve(ws, func(context.Context, *wire.AgentRef) (*wire.AllocStatsReply, error) {
+				return &wire.AllocStatsReply{Total: wire.Usage{MemoryRSS: 42}}, nil
+			})
+		})
+		<-connected
+		return leave
+	}
+	part := func(leave func()) {
+		disconnected := s.nodes.Changed()
+		leave()
+		<-disconnected
+	}
+	part(connect())
+	answered := make(chan error, 1)
+	ask := func() error {
+		_, err := wire.AllocStats.Call(t.Context(), s.conn, &wire.AgentRef{Node: id.Node, Alloc: "a1"})
+		return err
+	}
+	go func() { answered <- ask() }()
+	select {
+	case err := <-answered:
+		t.Fatalf("it did not wait: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	leave := connect()
+	if err := <-answered; err != nil {
+		t.Errorf("with the node: %v", err)
+	}
+	part(leave)
+	s.nodes.mu.Lock()
+	s.nodes.lost[id.Node] = time.Now().Add(-rejoinWithin)
+	s.nodes.mu.Unlock()
+	begun := time.Now()
+	if err := ask(); !fault.Has(err, fault.Unavailable) || time.Since(begun) > rejoinWait/2 {
+		t.Errorf("of one that is away: %v after %s", err, time.Since(begun))
+	}
+}
+
 func TestAConnectionOfAStrangerIsNotLentOut(t *testing.T) {
 	s := start(t, Config{Dev: true})
 	id, info := testNode()

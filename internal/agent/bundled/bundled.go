@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -40,6 +41,20 @@ type Plugin struct {
 	Version string // of this program
 	Dir     string // where the plugin keeps its volumes
 	Log     *slog.Logger
+
+	asks     bool // nothing on this machine tells whether Dir is a new one: the servers do
+	answered bool
+	short    bool // it was said that volumes cannot be written full
+}
+
+// Begin comes before the node runs. Where nobody has begun the directory of volumes, it keeps the plugin, which may be
+// on this node already, from doing so before Run has asked the servers whether the node has volumes.
+func (p *Plugin) Begin() {
+	var err error
+	if p.asks, err = volumestore.Ask(p.Dir); err != nil {
+		p.Log.Warn("an empty directory of the bundled storage plugin is not told from one whose disk is not mounted",
+			logkey.Error, err)
+	}
 }
 
 // Run registers the plugin's job once the node is, and ends then. The same job again is unchanged, so that a restart
@@ -51,8 +66,8 @@ func (p *Plugin) Run(ctx context.Context, registered <-chan struct{}) error {
 		return nil
 	}
 	// The plugin refuses it, too, and serves once it is the right one: its log is not the first that a person reads.
-	if err := volumestore.Judge(p.Dir, volumestore.Copy(p.Dir)); err != nil {
-		p.Log.Error("the bundled storage plugin does not serve", logkey.Error, err)
+	if !p.asks {
+		p.judge()
 	}
 	select {
 	case <-registered:
@@ -61,7 +76,10 @@ func (p *Plugin) Run(ctx context.Context, registered <-chan struct{}) error {
 	}
 	said, raced := "", false
 	for {
-		err := p.register(ctx, exe, build)
+		err := p.answer(ctx)
+		if err == nil {
+			err = p.register(ctx, exe, build)
+		}
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return nil
@@ -82,6 +100,59 @@ func (p *Plugin) Run(ctx context.Context, registered <-chan struct{}) error {
 			return nil
 		}
 	}
+}
+
+func (p *Plugin) judge() {
+	if err := volumestore.Judge(p.Dir, volumestore.Copy(p.Dir)); err != nil {
+		p.Log.Error("the bundled storage plugin does not serve", logkey.Error, err)
+	}
+}
+
+// answer decides, once, by the volumes that the servers know of this node, whether a directory that nobody has begun is
+// a new one. One that was begun and holds nothing, while the servers know volumes, is said.
+func (p *Plugin) answer(ctx context.Context) error {
+	if held, err := volumestore.Held(p.Dir); p.answered || held || err != nil {
+		return err
+	}
+	volumes, err := p.volumes(ctx)
+	if err != nil {
+		return err
+	}
+	if p.asks {
+		if err := volumestore.Answer(p.Dir, volumes); err != nil {
+			return err
+		}
+		p.judge()
+	} else if len(volumes) > 0 && volumestore.Judge(p.Dir, volumestore.Copy(p.Dir)) == nil {
+		p.Log.Error("the store of the bundled storage plugin has no volume, and the servers know some of this node: "+
+			"who has one deleted there is told that it is gone", "volumes", volumestore.Names(volumes), logkey.Path, p.Dir,
+			"hint", "if they are on a disk that is not mounted, stop the agent, move the store away with "+
+				volumestore.Copy(p.Dir)+", and mount the disk")
+	}
+	p.answered = true
+	return nil
+}
+
+// volumes are those that the servers know of this node, by their namespaces and ids.
+func (p *Plugin) volumes(ctx context.Context) (out []string, err error) {
+	q := &wire.VolumeListRequest{Plugin: PluginID, Lines: true}
+	q.Namespace = wire.AllNamespaces
+	got, err := wire.VolumeList.Call(ctx, p.Servers, q)
+	if err != nil {
+		return nil, err
+	}
+	got.Complete()
+	for _, v := range got.Lines {
+		if OfNode(v.ExternalID, p.Node) {
+			out = append(out, v.ID.String())
+		}
+	}
+	return out, nil
+}
+
+// OfNode tells whether a volume lies on a node, by the id that the bundled plugin gave it.
+func OfNode(external string, node ids.Node) bool {
+	return strings.HasSuffix(external, "@"+string(node))
 }
 
 // register registers the job of the bundled plugin on this node, and takes no other node's: each node with a

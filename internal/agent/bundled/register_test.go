@@ -3,8 +3,10 @@ package bundled
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +20,7 @@ import (
 	"berth/internal/base/volumestore"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
+	"berth/internal/model/volume"
 	"berth/internal/wire"
 )
 
@@ -27,6 +30,8 @@ type servers struct {
 	jobs  map[ids.Job]*job.Job
 	nodes map[ids.Node]bool
 	index uint64
+	// volumes are the external ids of those that the servers know, by their ids.
+	volumes map[ids.Volume]string
 	// before is called before a registration is looked at; nil: nothing is.
 	before func()
 }
@@ -66,6 +71,18 @@ func (s *servers) of(t *testing.T, n ids.Node) *Plugin {
 			return &wire.One[wire.JobView]{Item: &wire.JobView{Job: j}}, nil
 		}
 		return &wire.One[wire.JobView]{}, nil
+	})
+	wire.VolumeList.Serve(srv, func(_ context.Context, r *wire.VolumeListRequest) (*wire.VolumeLines, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		out := &wire.VolumeLines{}
+		for id, external := range s.volumes {
+			if r.Plugin == PluginID && r.Lines && r.Namespace == wire.AllNamespaces {
+				out.Lines = append(out.Lines,
+					wire.VolumeLine{ID: volume.ID{Namespace: "default", ID: id}, Plugin: PluginID, ExternalID: external})
+			}
+		}
+		return out, nil
 	})
 	wire.NodeGet.Serve(srv, func(_ context.Context, r *wire.Ref[ids.Node]) (*wire.NodeGetReply, error) {
 		s.mu.Lock()
@@ -139,6 +156,55 @@ func TestADirectoryThatIsNotThereIsSaidByTheAgent(t *testing.T) {
 	args, _ := s.jobs[PluginID].TaskGroups[0].Tasks[0].Config["args"].([]any)
 	if i := slices.Index(args, any("--identity-copy")); i < 0 || args[i+1] != volumestore.Copy(p.Dir) {
 		t.Errorf("the plugin is started with %q", args)
+	}
+}
+
+// Given servers that know volumes of a node and of another one, and a directory of volumes that nobody has begun, as
+// after an upgrade with its disk away, when the agent starts, then no plugin begins it, and the log names the volumes of
+// this node and what to mount; a store that was begun there and has none is said; with none known it may be begun.
+func TestADirectoryThatNobodyHasBegunIsNotTheStoreOfKnownVolumes(t *testing.T) {
+	s := newServers()
+	p := s.of(t, one)
+	var said bytes.Buffer
+	p.Dir, p.Log = filepath.Join(t.TempDir(), "volumes"), slog.New(slog.NewTextHandler(&said, nil))
+	start := func() error {
+		t.Helper()
+		again := *p
+		again.asks, again.answered = false, false
+		said.Reset()
+		again.Begin()
+		before := volumestore.Judge(p.Dir, volumestore.Copy(p.Dir))
+		run(t, &again)
+		return before
+	}
+	s.volumes = map[ids.Volume]string{"kept": "vol-a@" + string(one), "other": "vol-b@" + string(two), "made": ""}
+	if err := start(); !fault.Has(err, fault.NotReady) {
+		t.Errorf("before the servers have answered: %v", err)
+	}
+	text := said.String()
+	for _, want := range []string{"level=ERROR", "volumes of this node: default/kept;", "mount it on " + p.Dir} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it does not say %q:\n%s", want, text)
+		}
+	}
+	if err := volumestore.Judge(p.Dir, volumestore.Copy(p.Dir)); !fault.Has(err, fault.Conflict) {
+		t.Errorf("after they have: %v", err)
+	}
+	delete(s.volumes, "kept")
+	if err := start(); !fault.Has(err, fault.Conflict) || said.Len() > 0 {
+		t.Errorf("of a new one: %v, and it says:\n%s", err, said.String())
+	}
+	if err := volumestore.Judge(p.Dir, volumestore.Copy(p.Dir)); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(os.Mkdir(p.Dir, 0o700), os.WriteFile(filepath.Join(p.Dir, volumestore.IdentityFile),
+		[]byte(`{"schema":1,"node":"n","instance":"a"}`), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s.volumes["kept"] = "vol-a@" + string(one)
+	if err := start(); err != nil || !strings.Contains(said.String(), "has no volume") ||
+		!strings.Contains(said.String(), "default/kept") {
+		t.Errorf("of one that was begun: %v, and it says:\n%s", err, said.String())
 	}
 }
 

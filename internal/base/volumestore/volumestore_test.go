@@ -78,10 +78,73 @@ func TestACopyIsWrittenOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if id, err := read(Copy(dir)); err != nil || id != (Identity{Schema: 1, Node: "n", Instance: "a"}) {
-		t.Errorf("the copy is %+v: %v", id, err)
+	if o, err := read(Copy(dir)); err != nil || o.Identity != (Identity{Schema: 1, Node: "n", Instance: "a"}) {
+		t.Errorf("the copy is %+v: %v", o, err)
 	}
 	if err := Keep("", Identity{Instance: "a"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// Given a directory that nobody has begun, of which nothing outside of it tells, when an agent asks, then no plugin
+// begins it before the servers have answered, and then only if they know no volume of the node; as long as they know
+// some, each start asks again, the right one passes, and who gives them up has it begun.
+func TestADirectoryThatNobodyHasBegunIsDecidedByTheServers(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "volumes")
+	ask := func(want bool) {
+		t.Helper()
+		if asks, err := Ask(dir); err != nil || asks != want {
+			t.Fatalf("it asks: %t, %v", asks, err)
+		}
+	}
+	refused := func(says string) {
+		t.Helper()
+		if err := Judge(dir, Copy(dir)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Fatalf("it does not say %q: %v", says, err)
+		}
+	}
+	answer := func(volumes ...string) {
+		t.Helper()
+		if err := Answer(dir, volumes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	passes := func() {
+		t.Helper()
+		if err := Judge(dir, Copy(dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask(true)
+	refused("the servers have not yet told")
+	answer()
+	passes()
+	ask(true)
+	answer("default/a", "default/b")
+	refused("the servers know volumes of this node: default/a, default/b")
+	refused("mount it on " + dir)
+	refused("berth operator forget-volumes " + filepath.Dir(dir))
+	ask(true)
+	refused("default/a") // until they answer anew
+	write(t, filepath.Join(dir, VolumesDir, "x", "meta.json"), "{}")
+	passes()
+	ask(false)
+	if err := os.RemoveAll(filepath.Join(dir, VolumesDir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Forget(dir); err != nil {
+		t.Fatal(err)
+	}
+	ask(false)
+	answer("default/a")
+	passes()
+	if err := Keep(Copy(dir), Identity{Instance: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	ask(false)
+	answer("default/a")
+	refused("it is empty, and this node's volumes are in instance a")
+	if got := Names(strings.Split("abcdefghijk", "")); got != "a, b, c, d, e, f, g, h and 3 more" {
+		t.Errorf("a sentence names %s", got)
 	}
 }

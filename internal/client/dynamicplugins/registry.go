@@ -52,7 +52,7 @@ func (s *Registry) Register(i Info) error {
 	old, ok := s.infos[i.Key()]
 	s.mu.Unlock()
 	if ok {
-		i.Declared = old.Declared
+		i.Declared, i.Ended = old.Declared, old.Ended
 	}
 	if err := s.kv.Update(func(tx *kv.Tx) error { return tx.Put(bucket, recordKey(i.Key()), i) }); err != nil {
 		return err
@@ -75,6 +75,19 @@ func (s *Registry) Deregister(role plugin.Role, id ids.Plugin, alloc ids.Alloc) 
 	s.mu.Unlock()
 	s.changed.Notify()
 	return nil
+}
+
+// Ended notes of all roles of a task how its last process ended; empty: after it had served.
+func (s *Registry) Ended(alloc ids.Alloc, task, how string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, i := range s.infos {
+		if i.Alloc == alloc && i.Task == task && i.Ended != how {
+			i.Ended = how
+			s.infos[k] = i
+			s.changed.Notify()
+		}
+	}
 }
 
 // List returns all, ordered by key.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/client/allocdir"
 	"berth/internal/client/csimanager"
 	"berth/internal/client/dynamicplugins"
 	"berth/internal/client/hook"
@@ -22,6 +24,7 @@ import (
 	"berth/internal/port/driver"
 	"berth/internal/port/hostfs"
 	"berth/internal/port/users"
+	"berth/internal/wire"
 )
 
 // CSIPluginSupervisor makes a task a CSI plugin: it gives it a socket directory and the base directory of stagings and
@@ -30,6 +33,9 @@ import (
 type CSIPluginSupervisor struct {
 	DataDir  string
 	Registry *dynamicplugins.Registry
+	// Own tells whether the plugin of a task is Berth's own: what it says before it serves holds no secrets, so that all
+	// may read it. What others say stays in their tasks' logs.
+	Own func(*hook.Task) bool
 
 	mu    sync.Mutex
 	tasks map[ids.Alloc]supervised
@@ -38,10 +44,12 @@ type CSIPluginSupervisor struct {
 type supervised struct {
 	emit    func(*alloc.TaskEvent)
 	control hook.Control
+	served  bool // this process was ready, or maybe: an agent before has seen it start
 }
 
 var (
 	_ hook.Prestarter = (*CSIPluginSupervisor)(nil)
+	_ hook.Exiter     = (*CSIPluginSupervisor)(nil)
 	_ hook.Stopper    = (*CSIPluginSupervisor)(nil)
 )
 
@@ -81,7 +89,7 @@ func (h *CSIPluginSupervisor) Prestart(_ context.Context, t *hook.Task) error {
 	if h.tasks == nil {
 		h.tasks = map[ids.Alloc]supervised{}
 	}
-	h.tasks[t.Alloc.ID] = supervised{emit: t.Emit, control: t.Control}
+	h.tasks[t.Alloc.ID] = supervised{emit: t.Emit, control: t.Control, served: t.Restored}
 	h.mu.Unlock()
 	return h.declare(t, cfg, p)
 }
@@ -110,6 +118,52 @@ func (h *CSIPluginSupervisor) declare(t *hook.Task, cfg *job.CSIPluginConfig, p 
 		}
 	}
 	return nil
+}
+
+// Exited has the instance say why, when its process ended before it served.
+func (h *CSIPluginSupervisor) Exited(ctx context.Context, t *hook.Task) error {
+	if t.Task.CSIPluginConfig == nil {
+		return nil
+	}
+	h.mu.Lock()
+	served := h.tasks[t.Alloc.ID].served
+	h.mu.Unlock()
+	how, err := "", error(nil)
+	if !served {
+		how = "berth alloc logs -stderr " + ids.Short(t.Alloc.ID) + " " + t.Task.Name + " says why"
+		if h.Own != nil && h.Own(t) {
+			how, err = h.lastWords(ctx, t, how)
+		}
+	}
+	h.Registry.Ended(t.Alloc.ID, t.Task.Name, how)
+	return err
+}
+
+// maxWords bounds what of a plugin's last line is told, in bytes.
+const maxWords = 1024
+
+// lastWords is the last line that a task has written to its standard error; otherwise, if there is none.
+func (h *CSIPluginSupervisor) lastWords(ctx context.Context, t *hook.Task, otherwise string) (string, error) {
+	var end []byte
+	dir := allocdir.New(filepath.Dir(t.Dir), t.Alloc.ID)
+	// Each line has a bound, so that what is before the last one is cut away.
+	err := dir.Log(ctx, t.Task.Name, "stderr", allocdir.ReadRequest{Offset: 2 * maxWords, End: true},
+		func(f *wire.StreamFrame) error {
+			end = append(end, f.Data...)
+			return nil
+		})
+	text := strings.TrimSpace(strings.ToValidUTF8(string(end), ""))
+	text = text[strings.LastIndexByte(text, '\n')+1:]
+	if len(text) > maxWords {
+		text = strings.ToValidUTF8(text[:maxWords], "") + " …"
+	}
+	if text == "" {
+		text = otherwise
+	}
+	if fault.Has(err, fault.NotFound) { // nothing was written
+		err = nil
+	}
+	return text, err
 }
 
 // Stop withdraws the instance and removes what was made for it. Entries of its volumes stay with the node keeper.
@@ -169,6 +223,10 @@ func (h *CSIPluginSupervisor) releaseBase(id ids.Plugin, base string) error {
 func (h *CSIPluginSupervisor) Health(i dynamicplugins.Info, healthy bool, reason string) {
 	h.mu.Lock()
 	s, ok := h.tasks[i.Alloc]
+	if ok && healthy {
+		s.served = true
+		h.tasks[i.Alloc] = s
+	}
 	h.mu.Unlock()
 	if !ok {
 		return

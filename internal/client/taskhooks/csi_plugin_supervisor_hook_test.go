@@ -18,6 +18,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/client/allocdir"
 	"berth/internal/client/csimanager"
 	"berth/internal/client/dynamicplugins"
 	"berth/internal/client/hook"
@@ -367,4 +368,64 @@ func TestAFileBesideAPluginsSocketNeverStopsItsEnd(t *testing.T) {
 	if got := strings.Join(s.events, "\n"); !strings.Contains(got, "core.4711") {
 		t.Errorf("events: %s", got)
 	}
+}
+
+// Given a plugin's task whose process ends before it served, then the registry says why: of Berth's own plugin by the
+// last line of its standard error, cut to a bound, and of another one by the command that shows it; what ended after it
+// had served, or may have, says nothing, and the next start keeps what is known.
+func TestAPluginThatEndsBeforeItServesSaysWhy(t *testing.T) {
+	s := supervise(t)
+	s.Own = func(t *hook.Task) bool { return t.Alloc.Namespace == ids.ReservedNamespace }
+	own := s.task("own", job.PluginMonolith, driver.MountNone)
+	own.Alloc.Namespace = ids.ReservedNamespace
+	dir := allocdir.New(filepath.Join(s.DataDir, "alloc"), own.Alloc.ID)
+	own.Dir = dir.Path()
+	says := func(task *hook.Task, want string) {
+		t.Helper()
+		if err := s.Exited(t.Context(), task); err != nil {
+			t.Fatal(err)
+		}
+		roles := 0
+		for _, i := range s.Registry.List() {
+			if i.Alloc == task.Alloc.ID {
+				roles++
+				if i.Ended != want {
+					t.Errorf("role %s of %s says %q, want %q", i.Role, i.Alloc, i.Ended, want)
+				}
+			}
+		}
+		if roles == 0 {
+			t.Error("nothing is declared")
+		}
+	}
+	s.prestart(own)
+	says(own, "berth alloc logs -stderr own plugin says why") // it wrote nothing
+	if err := os.MkdirAll(dir.LogDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir.LogDir(), "plugin.stderr.0"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("level=INFO msg=x\nError: mount it on /v\n\n")
+	says(own, "Error: mount it on /v")
+	s.prestart(own)
+	says(own, "Error: mount it on /v")
+	write("one\n" + strings.Repeat("x", 5000) + "\n")
+	says(own, strings.Repeat("x", 1024)+" …")
+	s.prestart(own)
+	s.Health(s.Registry.List()[0], true, "")
+	says(own, "")
+	own.Restored = true
+	s.prestart(own)
+	says(own, "")
+	s.stop(own)
+
+	other := s.task("other", job.PluginNode, driver.MountNone)
+	other.Dir = own.Dir
+	s.prestart(other)
+	says(other, "berth alloc logs -stderr other plugin says why")
+	s.stop(other)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/volumestore"
 	"berth/internal/localcsi/store"
 )
@@ -18,7 +19,10 @@ type Found struct{ Volumes, Snapshots int }
 // plugin may serve the directory meanwhile. One that is not there has nothing; one in the place of that of which
 // identity is the copy is damaged by that alone.
 func Check(root, identity string) (Found, []error) {
-	if err := volumestore.Judge(root, identity); err != nil {
+	switch err := volumestore.Judge(root, identity); {
+	case fault.Has(err, fault.NotReady): // the next start asks
+		return Found{}, nil
+	case err != nil:
 		return Found{}, []error{err}
 	}
 	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {

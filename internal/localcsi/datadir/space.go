@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"math"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -27,14 +28,18 @@ type reservation struct {
 func (p *Directory) Reserve(n int64, what, path string) (release func(), err error) {
 	p.space.mu.Lock()
 	defer p.space.mu.Unlock()
-	free, err := p.free()
+	below, capacity, err := p.left()
 	if err != nil {
 		return nil, err
 	}
-	if n > free {
+	if free := max(0, min(below, capacity)); n > free {
+		way := "raise the plugin's capacity"
+		if below <= capacity {
+			way = "free space in the file system of " + p.Root + ", which holds no more than it has promised in full"
+		}
 		return nil, request.Refuse(codes.ResourceExhausted,
-			"%s needs %s, node %q has %s left for volumes and snapshots: delete some, or raise the plugin's capacity",
-			what, sizes.Human(n), p.Node, sizes.Human(free))
+			"%s needs %s, node %q has %s left for volumes and snapshots: delete some, or %s",
+			what, sizes.Human(n), p.Node, sizes.Human(free), way)
 	}
 	r := &reservation{bytes: n, path: path}
 	if p.space.pending == nil {
@@ -52,16 +57,18 @@ func (p *Directory) Reserve(n int64, what, path string) (release func(), err err
 func (p *Directory) Available() (int64, error) {
 	p.space.mu.Lock()
 	defer p.space.mu.Unlock()
-	return p.free()
+	below, capacity, err := p.left()
+	return max(0, min(below, capacity)), err
 }
 
-// free is called with space.mu held.
-func (p *Directory) free() (int64, error) {
+// left is what is not promised yet of the file system, and of the plugin's capacity; below 0: something else has taken
+// what was promised. It is called with space.mu held.
+func (p *Directory) left() (below, capacity int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(p.Root, &st); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	below := int64(st.Bavail) * st.Bsize
+	below = int64(st.Bavail) * st.Bsize
 	promised := int64(0)
 	for _, v := range p.Volumes.All() {
 		promised += v.Size
@@ -81,9 +88,9 @@ func (p *Directory) free() (int64, error) {
 			below += min(has, r.bytes)
 		}
 	}
-	free := below
+	capacity = math.MaxInt64
 	if p.Capacity > 0 {
-		free = min(free, p.Capacity-promised)
+		capacity = p.Capacity - promised
 	}
-	return max(0, free), nil
+	return below, capacity, nil
 }

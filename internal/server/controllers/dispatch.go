@@ -26,6 +26,8 @@ type Secrets interface {
 type Nodes interface {
 	// NodeConn returns a node's connection, or fault.Unavailable.
 	NodeConn(ids.Node) (wire.Conn, error)
+	// Await waits a moment for one that is about to connect anew.
+	Await(context.Context, ids.Node) (wire.Conn, error)
 }
 
 // Dispatcher hands controller calls to connected nodes.

@@ -213,6 +213,8 @@ type listing struct {
 // NodeConn implements Nodes.
 func (l *listing) NodeConn(ids.Node) (wire.Conn, error) { return l.conn, nil }
 
+func (l *listing) Await(context.Context, ids.Node) (wire.Conn, error) { return l.conn, nil }
+
 func (l *listing) serve(t *testing.T) {
 	t.Helper()
 	s, pipe := wire.NewServer(nil), wire.NewPipe()

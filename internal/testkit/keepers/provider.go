@@ -255,6 +255,8 @@ func (p *provider) answer(c *wire.ControllerCall, how string) *wire.ControllerRe
 // NodeConn implements controllers.Nodes: the connection answers what the provider lists.
 func (p *provider) NodeConn(ids.Node) (wire.Conn, error) { return listing{p}, nil }
 
+func (p *provider) Await(context.Context, ids.Node) (wire.Conn, error) { return listing{p}, nil }
+
 // listing is a connection on which the provider's lists are read.
 type listing struct{ p *provider }
 

@@ -492,6 +492,9 @@ func (w *world) NodeConn(id ids.Node) (wire.Conn, error) {
 	return nil, fault.New(fault.Unavailable, "reach", fmt.Sprintf("node %q", id), "it is not connected")
 }
 
+// Await implements controllers.Nodes.
+func (w *world) Await(_ context.Context, id ids.Node) (wire.Conn, error) { return w.NodeConn(id) }
+
 // asked is a connection to a node.
 type asked struct{ a *agent }
 

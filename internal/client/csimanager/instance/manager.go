@@ -118,7 +118,7 @@ func (m *Manager) sync(infos []dynamicplugins.Info, watch *socketWatch) {
 		declared[i.Key()] = true
 		inst := m.insts[i.Key()]
 		if inst == nil {
-			inst = &instance{state: plugin.Awaiting, reason: awaitingSocket, since: time.Now(), updated: time.Now()}
+			inst = &instance{state: plugin.Awaiting, reason: awaiting(i), since: time.Now(), updated: time.Now()}
 			m.insts[i.Key()] = inst
 		}
 		inst.info = i
@@ -134,6 +134,14 @@ func (m *Manager) sync(infos []dynamicplugins.Info, watch *socketWatch) {
 }
 
 const awaitingSocket = "waiting for the plugin's socket"
+
+// awaiting is why an instance without a socket is not ready, for people.
+func awaiting(i dynamicplugins.Info) string {
+	if i.Ended == "" {
+		return awaitingSocket
+	}
+	return awaitingSocket + "; its last process ended before it served: " + i.Ended
+}
 
 // unlock frees the lock and then reports to Health what happened under it: Health may write to disk.
 func (m *Manager) unlock() {

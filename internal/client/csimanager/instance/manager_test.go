@@ -331,3 +331,28 @@ func TestAnInstanceDeclaredAgainWhileItDrainsComesBack(t *testing.T) {
 	lease.Release()
 	r.await("a", plugin.Ready)
 }
+
+// Given a plugin that waits for its socket, when its process has ended before it served, then what is said of the
+// instance, and to who wants to use it, names how; and no more when it serves.
+func TestWhoWaitsForAPluginIsToldHowItEnded(t *testing.T) {
+	r := newRig(t)
+	i := r.declare(socketIn(t), "a", 0)
+	r.await("a", plugin.Awaiting)
+	r.registry.Ended(i.Alloc, i.Task, "Error: mount it on /v")
+	const want = "waiting for the plugin's socket; its last process ended before it served: Error: mount it on /v"
+	for deadline := time.Now().Add(time.Minute); r.m.States()[0].Reason != want; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it says %q", r.m.States()[0].Reason)
+		}
+	}
+	if _, err := r.m.Use("fake", plugin.RoleNode); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("who wants to use it hears: %v", err)
+	}
+	i.Declared = i.Declared.Add(time.Second)
+	if err := r.registry.Register(i); err != nil { // the next start
+		t.Fatal(err)
+	}
+	if got := r.registry.List()[0].Ended; got != "Error: mount it on /v" {
+		t.Errorf("after the next start: %q", got)
+	}
+}

@@ -33,7 +33,7 @@ func (m *Manager) work(ctx context.Context, key dynamicplugins.Key) (reconcile.R
 
 	if client == nil {
 		if _, err := os.Lstat(info.Socket); err != nil {
-			m.set(key, plugin.Awaiting, awaitingSocket)
+			m.set(key, plugin.Awaiting, awaiting(info))
 			return m.untilTimeout(ctx, key, "its socket did not appear"), nil
 		}
 		var err error
@@ -58,7 +58,7 @@ func (m *Manager) drain(key dynamicplugins.Key, inst *instance) reconcile.Result
 			m.insts[key] = &instance{
 				info:    i,
 				state:   plugin.Awaiting,
-				reason:  awaitingSocket,
+				reason:  awaiting(i),
 				since:   time.Now(),
 				updated: time.Now(),
 			}

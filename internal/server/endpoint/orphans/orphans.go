@@ -104,7 +104,7 @@ func renamed(j *job.Job, as ids.Job) *job.Job {
 
 // read asks a node what an orphan is.
 func (e *Endpoints) read(ctx context.Context, ref wire.AgentRef, seen string) (*wire.Orphan, error) {
-	conn, err := e.cfg.Nodes.NodeConn(ref.Node)
+	conn, err := e.cfg.Nodes.Await(ctx, ref.Node)
 	if err != nil {
 		return nil, err
 	}

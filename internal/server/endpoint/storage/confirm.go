@@ -80,7 +80,7 @@ func (e *Endpoints) confirmVolume(
 	if rec.Scope == plugin.ScopeNode {
 		v.Status.HomeNode = executor
 	}
-	conn, err := e.cfg.Nodes.NodeConn(executor)
+	conn, err := e.cfg.Nodes.Await(ctx, executor)
 	if err != nil {
 		return "", err
 	}

@@ -37,7 +37,7 @@ func (e *Endpoints) volumeRelease(ctx context.Context, r *wire.VolumeReleaseRequ
 			return nil, shown("its publication for allocation "+ids.Short(p.Alloc), p.Presence)
 		}
 	}
-	conn, err := e.cfg.Nodes.NodeConn(r.Node)
+	conn, err := e.cfg.Nodes.Await(ctx, r.Node)
 	if err != nil {
 		return nil, fault.WithHint(fault.Note(err, "release", subject),
 			"of a node that is dead for certain, claims are ended by: berth volume detach -node-is-dead <reason> "+

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"context"
 	"testing"
 
 	"berth/internal/base/fault"
@@ -16,6 +17,9 @@ type away struct{}
 func (away) NodeConn(ids.Node) (wire.Conn, error) {
 	return nil, fault.New(fault.Unavailable, "reach", "the node", "it is away")
 }
+
+// Await implements controllers.Nodes.
+func (a away) Await(_ context.Context, id ids.Node) (wire.Conn, error) { return a.NodeConn(id) }
 
 // Given the word of a person that nothing is left of a volume on a node, when the node has reported that it has it, or
 // wants it, then the node is not even asked; it is when its report leaves that open.

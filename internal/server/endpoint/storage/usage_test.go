@@ -24,6 +24,8 @@ type meters struct {
 	answers map[ids.Node]func(*wire.VolumeUsageRequest) (*wire.VolumeUsage, error)
 }
 
+func (m meters) Await(_ context.Context, id ids.Node) (wire.Conn, error) { return m.NodeConn(id) }
+
 func (m meters) NodeConn(id ids.Node) (wire.Conn, error) {
 	answer := m.answers[id]
 	if answer == nil {
