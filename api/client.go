@@ -32,6 +32,10 @@ type Client struct {
 	socket    string // of a unix address
 }
 
+// decoding reads replies as encoding/json does, but for what is not JSON: that is found on the way, not by a pass over
+// the whole reply before the first field.
+var decoding = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsonv1.ReportErrorsWithLegacySemantics(false))
+
 // handshakeTime bounds the opening of a WebSocket.
 const handshakeTime = 30 * time.Second
 
@@ -270,7 +274,7 @@ func (c *Client) do(ctx context.Context, r *call, out any) (*QueryMeta, error) {
 		_, err := io.Copy(io.Discard, body)
 		return meta, c.unreachable(err)
 	}
-	if err := jsonv2.UnmarshalRead(body, out, jsonv1.DefaultOptionsV1()); err != nil {
+	if err := jsonv2.UnmarshalRead(body, out, decoding); err != nil {
 		if ctx.Err() != nil {
 			return meta, fmt.Errorf("the call was given up: %w", ctx.Err())
 		}

@@ -532,3 +532,26 @@ func TestConfigFromEnv(t *testing.T) {
 		t.Errorf("empty environment: %+v %v", empty, err)
 	}
 }
+
+// Given a list of which the beginning has come, when a field of that has the wrong type, then the call fails at once: a
+// reply is read as it comes, and is not kept as a whole before its first field is decoded.
+func TestAReplyIsReadAsItComes(t *testing.T) {
+	failed := make(chan struct{})
+	c, _ := agent(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if _, err := io.WriteString(w, `[{"ID":"a"},{"ID":7},`); err != nil {
+			t.Error(err)
+		}
+		w.(http.Flusher).Flush()
+		select {
+		case <-failed:
+		case <-time.After(10 * time.Second):
+			t.Error("the call waits for the rest of the reply")
+		}
+	})
+	_, _, err := c.Volumes().List(t.Context(), nil)
+	close(failed)
+	if err == nil || !strings.Contains(err.Error(), "the agent's reply to GET /v1/volumes cannot be read") {
+		t.Errorf("a list of misshapen volumes: %v", err)
+	}
+}

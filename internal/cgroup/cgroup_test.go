@@ -102,7 +102,8 @@ func TestALimitWithoutAControllerIsRefusedOnlyWhenRequired(t *testing.T) {
 		"cpuset": {Cpuset: "0", Required: true},
 		"pids":   {PIDs: 5, Required: true},
 	} {
-		if err := g.Create(l); !fault.Has(err, fault.Unsupported) || !strings.Contains(err.Error(), "task's "+controller+":") {
+		err := g.Create(l)
+		if !fault.Has(err, fault.Unsupported) || !strings.Contains(err.Error(), "task's "+controller+":") {
 			t.Errorf("%s, required: %v", controller, err)
 		}
 	}

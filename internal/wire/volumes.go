@@ -142,23 +142,23 @@ func (l *VolumeLines) Complete() {
 	}
 }
 
-// VolumeLine is what a list shows of a volume.
+// VolumeLine is what a list shows of a volume. What is zero is left out on the wire: lists are long.
 type VolumeLine struct {
 	volume.ID
-	Name           string
-	Plugin         ids.Plugin
-	ExternalID     string
-	Provider       string
-	Topologies     []plugin.Topology
-	AccessMode     volume.AccessMode
-	AttachmentMode volume.AttachmentMode
-	Readers        int // claims
-	Writers        int
-	Schedulable    bool
+	Name           string                `cbor:",omitempty"`
+	Plugin         ids.Plugin            `cbor:",omitempty"`
+	ExternalID     string                `cbor:",omitempty"`
+	Provider       string                `cbor:",omitempty"`
+	Topologies     []plugin.Topology     `cbor:",omitempty"`
+	AccessMode     volume.AccessMode     `cbor:",omitempty"`
+	AttachmentMode volume.AttachmentMode `cbor:",omitempty"`
+	Readers        int                   `cbor:",omitempty"` // claims
+	Writers        int                   `cbor:",omitempty"`
+	Schedulable    bool                  `cbor:",omitempty"`
 	CreateIndex    uint64
 	ModifyIndex    uint64
-	CreateTime     int64 // nanoseconds since the epoch
-	ModifyTime     int64
+	CreateTime     int64 `cbor:",omitempty"` // nanoseconds since the epoch
+	ModifyTime     int64 `cbor:",omitempty"`
 }
 
 // Line is what a list shows of the volume.

@@ -186,11 +186,12 @@ func TestTheKernelsKillIsOfTheRunBefore(t *testing.T) {
 		"another process":              {43, own, os.Getpid() + 1, false},
 	} {
 		dir := filepath.Join(t.TempDir(), "run")
-		if run, _ := lastrun.Begin(dir, thisBoot, kernel("6,42,1,-;last\n"), slog.New(slog.DiscardHandler)); run.ID() == "" {
+		last := kernel("6,42,1,-;last\n")
+		if run, _ := lastrun.Begin(dir, thisBoot, last, slog.New(slog.DiscardHandler)); run.ID() == "" {
 			t.Fatal("the run is not recorded")
 		}
-		got := before(dir, thisBoot, kernel(fmt.Sprintf("6,%d,1,-;oom-kill:mems_allowed=0,task=%s,pid=%d,uid=0\n", c.entry,
-			c.command, c.pid)))
+		got := before(dir, thisBoot, kernel(fmt.Sprintf("6,%d,1,-;oom-kill:mems_allowed=0,task=%s,pid=%d,uid=0\n",
+			c.entry, c.command, c.pid)))
 		if got.Run == "" || (got.Crash != "") != c.crash {
 			t.Errorf("%s: the next run hears of %+v", name, got)
 		}

@@ -216,8 +216,8 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 	}
 }
 
-// Given a directory with a manifest that no backup has, though its checksum is right, as one that somebody else has made,
-// then it is refused, and nothing is read or written beside the backup and the data directory.
+// Given a directory with a manifest that no backup has, though its checksum is right, as one that somebody else has
+// made, then it is refused, and nothing is read or written beside the backup and the data directory.
 func TestAManifestThatNoBackupHasIsRefused(t *testing.T) {
 	file := func(path string) func(*backup.Manifest) {
 		return func(m *backup.Manifest) {
@@ -269,8 +269,8 @@ func TestAManifestThatNoBackupHasIsRefused(t *testing.T) {
 	}
 }
 
-// Given a backup that is whole when it is checked, when a file of it changes before it is copied, then the command fails
-// by that file, and agents refuse the directory.
+// Given a backup that is whole when it is checked, when a file of it changes before it is copied, then the command
+// fails by that file, and agents refuse the directory.
 func TestABackupThatChangesWhileItIsPutBack(t *testing.T) {
 	for _, name := range []string{"server/key", "volumes/v/image"} {
 		p := newPlace(t)

@@ -97,8 +97,8 @@ func (all members) pack(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// Given a file that was packed anew, so that its own checksums are right, when what it holds is not what was saved, or is
-// of another form, then it is refused.
+// Given a file that was packed anew, so that its own checksums are right, when what it holds is not what was saved, or
+// is of another form, then it is refused.
 func TestWhatWasPackedAnewIsHeldAgainstItsSums(t *testing.T) {
 	saved, err := Encode(Meta{ClusterID: "c"}, []byte("the state of the servers"))
 	if err != nil {
@@ -126,7 +126,8 @@ func TestWhatWasPackedAnewIsHeldAgainstItsSums(t *testing.T) {
 	for form, refused := range map[int]bool{Format - 1: true, Format: false, Format + 1: true} {
 		all := unpack(t, saved)
 		old := all[0].data
-		all[0].data = bytes.Replace(old, fmt.Appendf(nil, `"Format": %d`, Format), fmt.Appendf(nil, `"Format": %d`, form), 1)
+		is, other := fmt.Appendf(nil, `"Format": %d`, Format), fmt.Appendf(nil, `"Format": %d`, form)
+		all[0].data = bytes.Replace(old, is, other, 1)
 		all[2].data = bytes.Replace(all[2].data, []byte(sum(old)), []byte(sum(all[0].data)), 1)
 		_, _, err := Decode(bytes.NewReader(all.pack(t)))
 		if (err != nil) != refused || refused && !strings.Contains(err.Error(), fmt.Sprintf("its form is %d", form)) {

@@ -76,9 +76,6 @@ func (a *Allocs) sayLost(ctx context.Context, text string, all ...ids.Alloc) err
 
 // report tells the servers of allocs that nothing here runs for.
 func (a *Allocs) report(ctx context.Context, reports []*alloc.Alloc) error {
-	for _, r := range reports {
-		r.Bound()
-	}
 	cctx, cancel := context.WithTimeout(ctx, servers.CallTimeout)
 	defer cancel()
 	_, err := wire.NodeUpdate.Call(cctx, a.cfg.Link.Conn(), &wire.NodeUpdateRequest{

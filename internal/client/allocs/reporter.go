@@ -17,8 +17,8 @@ import (
 	"berth/internal/wire"
 )
 
-// reportBatch bounds how many allocs one call carries, and their tasks: with those of the last alloc, and events of each
-// that are as long as they may be (alloc.Bound), they fit into a message.
+// reportBatch bounds how many allocs one call carries, and their tasks: with those of the last alloc, and events of
+// each that are as long as they may be (alloc.Bound), they fit into a message.
 const reportBatch = 500
 
 // Inventory is what the node holds of volumes. What is new of it goes with the reports of allocs: that an alloc has
@@ -110,12 +110,7 @@ func (p *reporter) acknowledged(id ids.Alloc) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	last := p.reported[id]
-	return last != nil && ended(last)
-}
-
-// ended reports whether a report says that an alloc is complete or failed.
-func ended(a *alloc.Alloc) bool {
-	return a.ClientStatus == alloc.ClientComplete || a.ClientStatus == alloc.ClientFailed
+	return last != nil && last.ProcessesGone()
 }
 
 func (p *reporter) forget(id ids.Alloc) {
@@ -296,7 +291,7 @@ func presses(before, now *alloc.Alloc, stopping bool) bool {
 		before = &alloc.Alloc{ClientStatus: alloc.ClientPending}
 	}
 	if now.ClientStatus != before.ClientStatus {
-		return !stopping || ended(now)
+		return !stopping || now.ProcessesGone()
 	}
 	if stopping {
 		return false
@@ -316,7 +311,7 @@ func presses(before, now *alloc.Alloc, stopping bool) bool {
 // onItsWay reports whether an alloc starts or ends and nothing stands in its way: what it did last is no failure, and
 // no wait that has lasted.
 func onItsWay(a *alloc.Alloc, stopping bool) bool {
-	if ended(a) || !stopping && a.ClientStatus != alloc.ClientPending {
+	if a.ProcessesGone() || !stopping && a.ClientStatus != alloc.ClientPending {
 		return false
 	}
 	for _, t := range a.TaskStates {
@@ -345,9 +340,8 @@ func (p *reporter) reports(batch []ids.Alloc) (all []*alloc.Alloc) {
 			break
 		}
 		if r := p.table.Runner(id); r != nil {
-			report := r.Report()
-			tasks += len(report.TaskStates)
-			all = append(all, report)
+			all = append(all, r.Report())
+			tasks += len(all[len(all)-1].TaskStates)
 		}
 	}
 	return all
@@ -375,7 +369,7 @@ func (p *reporter) send(ctx context.Context, batch []ids.Alloc) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, a := range req.Allocs {
-		if ended(a) && (p.reported[a.ID] == nil || !ended(p.reported[a.ID])) {
+		if a.ProcessesGone() && (p.reported[a.ID] == nil || !p.reported[a.ID].ProcessesGone()) {
 			p.log.Debug("the end of an allocation is acknowledged", logkey.Alloc, a.ID)
 		}
 		p.reported[a.ID] = a

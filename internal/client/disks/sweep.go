@@ -67,6 +67,7 @@ type Sweep struct {
 
 type known struct {
 	disk     Disk
+	since    time.Time
 	last     Measured // its time is zero before the first
 	reported bool     // that it takes too much
 }
@@ -104,7 +105,7 @@ func (s *Sweep) take(list []Disk) {
 		there[d.Alloc] = true
 		k := s.known[d.Alloc]
 		if k == nil {
-			k = &known{}
+			k = &known{since: time.Now()}
 			s.known[d.Alloc] = k
 			s.loop.Mark(d.Alloc)
 		}
@@ -126,8 +127,11 @@ func (s *Sweep) measure(ctx context.Context, id ids.Alloc) (reconcile.Result, er
 		s.mu.Unlock()
 		return reconcile.Done(), nil // it has ended
 	}
-	disk := k.disk
+	disk, wait := k.disk, first-time.Since(k.since)
 	s.mu.Unlock()
+	if wait > 0 {
+		return reconcile.Again(wait, "its tasks start"), nil
+	}
 	use, err := disk.Dir.Use(ctx)
 	if err != nil {
 		return reconcile.Done(), err
@@ -195,6 +199,10 @@ func (s *Sweep) Of(id ids.Alloc) (Measured, bool) {
 	}
 	return k.last, true
 }
+
+// first is how long an alloc that comes is left alone. Its tasks start then, and what measures would take their
+// processor; there is nothing yet to measure. It is less than an alloc rests between two measurements.
+const first = 2 * time.Second
 
 // An alloc is measured again after shortest, and a second later for each thousand files: looking at them takes some
 // hundredths of that. Eight of its processes' descriptors count as a file. Even the largest is looked at once in

@@ -106,6 +106,24 @@ func settle() {
 	synctest.Wait()
 }
 
+// Given an alloc that comes with too much on its disk, then it is left alone while its tasks start, and ended before an
+// alloc that rests would be measured again.
+func TestAnAllocIsLeftAloneWhileItsTasksStart(t *testing.T) {
+	sweeping(t, func(n *node, s *disks.Sweep) {
+		n.write(n.run(small, 1<<20), 3<<20)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got, measured := s.Of(small); measured {
+			t.Errorf("measured while its tasks start: %+v", got)
+		}
+		time.Sleep(disks.Rest(0) - time.Second)
+		synctest.Wait()
+		if got := n.reasons(small); len(got) != 1 {
+			t.Errorf("ended: %q", got)
+		}
+	})
+}
+
 // Given two allocs, when one takes more than it may, then it alone is ended, with limit, use and place in the reason;
 // as long as it takes what it may, nobody is.
 func TestAnAllocThatTakesTooMuchIsEnded(t *testing.T) {

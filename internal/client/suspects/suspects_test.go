@@ -140,8 +140,8 @@ func TestWhatCannotBeMarkedIsNotBegun(t *testing.T) {
 	}
 }
 
-// Given marks that the store cannot drop when the agent has lived on, then whoever asks for that hears of it, they count
-// on, and they go within seconds of when it can.
+// Given marks that the store cannot drop when the agent has lived on, then whoever asks for that hears of it, they
+// count on, and they go within seconds of when it can.
 func TestMarksThatCannotBeDroppedGoLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()

@@ -36,8 +36,8 @@ func TestABodyIsReadWhole(t *testing.T) {
 	}
 }
 
-// Given bodies that end before they are whole, as net/http says it of a connection that broke, then they are not read as
-// far as they came.
+// Given bodies that end before they are whole, as net/http says it of a connection that broke, then they are not read
+// as far as they came.
 func TestABodyThatWasCutOffIsNone(t *testing.T) {
 	s := New()
 	for _, arrived := range []int{0, 1, Small, 3 * Small} {

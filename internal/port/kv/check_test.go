@@ -168,7 +168,8 @@ func TestAMissingBucketIsDamage(t *testing.T) {
 // Given a store in which a single number of the structure is another, so that nothing but the structure shows it, then
 // it is refused for that: were it written to, what it holds would be lost.
 func TestDamageOfTheStructureIsFound(t *testing.T) {
-	const page, header, element = 4096, 16, 16
+	const page = 4096
+	const header, element = 16, 16
 	order := binary.NativeEndian
 	whole, err := os.ReadFile(written(t))
 	if err != nil {

@@ -38,29 +38,30 @@ func TestTermAndVoteAreWrittenOneAfterAnother(t *testing.T) {
 	}
 }
 
-// Given what a server's store and the copy beside it say of its term and its vote, as after a crash between the two or a
-// damage of one, then after a start both say the same, and nothing by which the server may have acted is forgotten: it
-// would vote twice in a term.
+// Given what a server's store and the copy beside it say of its term and its vote, as after a crash between the two or
+// a damage of one, then after a start both say the same, and nothing by which the server may have acted is forgotten:
+// it would vote twice in a term.
 func TestNoVoteIsForgottenAtAStart(t *testing.T) {
 	type vote struct {
 		term, voteTerm uint64
 		candidate      string
 	}
+	five := vote{5, 5, "b"}
 	for name, c := range map[string]struct {
 		store, copied vote
 		damage        func(string) string // of the copy
 		want          vote
 	}{
-		"they agree":                    {vote{5, 5, "b"}, vote{5, 5, "b"}, nil, vote{5, 5, "b"}},
-		"the store is behind":           {vote{4, 3, "a"}, vote{5, 5, "b"}, nil, vote{5, 5, "b"}},
-		"the store has lost its vote":   {vote{5, 3, "a"}, vote{5, 5, "b"}, nil, vote{5, 5, "b"}},
-		"the store has another vote":    {vote{5, 5, "a"}, vote{5, 5, "b"}, nil, vote{5, 5, "b"}},
-		"the copy is behind":            {vote{6, 6, "c"}, vote{5, 5, "b"}, nil, vote{6, 6, "c"}},
-		"the copy's term is damaged":    {vote{5, 5, "b"}, vote{5, 5, "b"}, edited(`"term":5`, `"term":7`), vote{5, 5, "b"}},
-		"the copy's vote is damaged":    {vote{5, 5, "b"}, vote{5, 5, "b"}, edited(`"Yg=="`, `"Yw=="`), vote{5, 5, "b"}},
-		"the term of the vote is":       {vote{5, 5, "b"}, vote{5, 5, "b"}, edited(`_term":5`, `_term":4`), vote{5, 5, "b"}},
-		"the copy is cut off":           {vote{5, 5, "b"}, vote{5, 5, "b"}, func(s string) string { return s[:9] }, vote{5, 5, "b"}},
-		"the copy is empty":             {vote{5, 5, "b"}, vote{5, 5, "b"}, func(string) string { return "" }, vote{5, 5, "b"}},
+		"they agree":                    {five, five, nil, five},
+		"the store is behind":           {vote{4, 3, "a"}, five, nil, five},
+		"the store has lost its vote":   {vote{5, 3, "a"}, five, nil, five},
+		"the store has another vote":    {vote{5, 5, "a"}, five, nil, five},
+		"the copy is behind":            {vote{6, 6, "c"}, five, nil, vote{6, 6, "c"}},
+		"the copy's term is damaged":    {five, five, edited(`"term":5`, `"term":7`), five},
+		"the copy's vote is damaged":    {five, five, edited(`"Yg=="`, `"Yw=="`), five},
+		"the term of the vote is":       {five, five, edited(`_term":5`, `_term":4`), five},
+		"the copy is cut off":           {five, five, func(s string) string { return s[:9] }, five},
+		"the copy is empty":             {five, five, func(string) string { return "" }, five},
 		"there was no vote and no copy": {vote{}, vote{}, nil, vote{}},
 	} {
 		dir := t.TempDir()
@@ -82,7 +83,8 @@ func TestNoVoteIsForgottenAtAStart(t *testing.T) {
 		if c.damage != nil {
 			text, err := os.ReadFile(path)
 			damaged := c.damage(string(text))
-			if err := errors.Join(err, os.WriteFile(path, []byte(damaged), 0o600)); err != nil || damaged == string(text) {
+			err = errors.Join(err, os.WriteFile(path, []byte(damaged), 0o600))
+			if err != nil || damaged == string(text) {
 				t.Fatalf("%s: %v, %s", name, err, text)
 			}
 		}

@@ -123,7 +123,14 @@ func TestAServerThatIsGoneGetsNoKey(t *testing.T) {
 	}})
 	for _, name := range []string{"s2", "s3"} {
 		own[name] = created(t).Public()
-		c.Must(t, &joining.Join{Role: trust.Server, ID: name, Key: trust.KeyID(name), Token: "t", Hash: []byte{1}, Seal: own[name]})
+		c.Must(t, &joining.Join{
+			Role:  trust.Server,
+			ID:    name,
+			Key:   trust.KeyID(name),
+			Token: "t",
+			Hash:  []byte{1},
+			Seal:  own[name],
+		})
 	}
 	holders := func() (names []string) {
 		t.Helper()

@@ -38,10 +38,11 @@ func file(t *testing.T, s *state.Snap) []byte {
 	return out
 }
 
-// Given a saved state with a sealed secret, then servers with the key that sealed it take it; those with another do not,
-// though a part of it may open, and hear of the ways out; nor is anything taken that is no state.
+// Given a saved state with sealed secrets, then servers with the key that sealed them take it; those with another do
+// not, though a part of it may open, and hear of the ways out; nor is anything taken that is no state.
 func TestWhichSavedStatesAreTaken(t *testing.T) {
-	own, other, c := created(t), created(t), localstate.New(t)
+	own, other := created(t), created(t)
+	c := localstate.New(t)
 	put := func(name string, k *keyring.Keyring) {
 		t.Helper()
 		data, err := k.Seal(c.Store.Snapshot(), name, redact.MapOf(map[string]string{"password": name}))

@@ -289,38 +289,40 @@ func TestAVolumeOfTheRightForm(t *testing.T) {
 	}
 }
 
-// TestWhatStoragePluginsMustTake: what a plugin need not take, by the limits of its protocol, is refused at submit, where
-// it is named, and not again and again by the plugin; what is at a limit is taken.
+// TestWhatStoragePluginsMustTake: what a plugin need not take, by the limits of its protocol, is refused at submit,
+// where it is named, and not again and again by the plugin; what is at a limit is taken.
 func TestWhatStoragePluginsMustTake(t *testing.T) {
 	long := strings.Repeat("x", maxString)
 	full := map[string]string{long: strings.Repeat("y", maxMap-maxString)}
 	more := map[string]string{long: strings.Repeat("y", maxMap-maxString), "z": ""}
-	secret := func(m map[string]string) func(*wire.VolumeWriteRequest) {
-		return func(r *wire.VolumeWriteRequest) { r.Secrets.Values = m }
+	type request = wire.VolumeWriteRequest
+	secret := func(m map[string]string) func(*request) {
+		return func(r *request) { r.Secrets.Values = m }
 	}
 	for what, c := range map[string]struct {
-		edit func(*wire.VolumeWriteRequest)
+		edit func(*request)
 		want string
 	}{
-		"at the limits": {func(r *wire.VolumeWriteRequest) {
-			r.Spec.Name, r.Spec.Parameters, r.Secrets.Values = long, full, full
+		"at the limits": {func(r *request) {
+			r.Spec.Name, r.Spec.Parameters = long, full
+			r.Secrets.Values = full
 			r.Spec.MountOptions = &volume.MountOptions{FSType: long, MountFlags: []string{strings.Repeat("f", maxMap)}}
 		}, ""},
-		"a long name":      {func(r *wire.VolumeWriteRequest) { r.Spec.Name = long + "x" }, "name has 129 bytes"},
-		"a long snapshot":  {func(r *wire.VolumeWriteRequest) { r.Spec.SnapshotID = long + "x" }, "snapshot_id has 129 bytes"},
-		"a long clone":     {func(r *wire.VolumeWriteRequest) { r.Spec.CloneID = long + "x" }, "clone_id has 129 bytes"},
-		"parameters":       {func(r *wire.VolumeWriteRequest) { r.Spec.Parameters = more }, "parameters has 4097 bytes"},
-		"context":          {func(r *wire.VolumeWriteRequest) { r.Context = more }, "context has 4097 bytes"},
+		"a long name":      {func(r *request) { r.Spec.Name = long + "x" }, "name has 129 bytes"},
+		"a long snapshot":  {func(r *request) { r.Spec.SnapshotID = long + "x" }, "snapshot_id has 129 bytes"},
+		"a long clone":     {func(r *request) { r.Spec.CloneID = long + "x" }, "clone_id has 129 bytes"},
+		"parameters":       {func(r *request) { r.Spec.Parameters = more }, "parameters has 4097 bytes"},
+		"context":          {func(r *request) { r.Context = more }, "context has 4097 bytes"},
 		"secrets":          {secret(more), "secrets has 4097 bytes"},
 		"a long key":       {secret(map[string]string{long + "x": ""}), "a key of secrets has 129 bytes"},
 		"no key":           {secret(map[string]string{"": "x"}), "a key of secrets has 0 bytes"},
-		"NUL":              {func(r *wire.VolumeWriteRequest) { r.Spec.Name = "a\x00b" }, "name contains a control character"},
-		"an escape":        {func(r *wire.VolumeWriteRequest) { r.Spec.CloneID = "\x1b[2J" }, "clone_id contains a control"},
-		"the last of them": {func(r *wire.VolumeWriteRequest) { r.Spec.SnapshotID = "a\x7f" }, "snapshot_id contains a control"},
-		"mount flags": {func(r *wire.VolumeWriteRequest) {
+		"NUL":              {func(r *request) { r.Spec.Name = "a\x00b" }, "name contains a control character"},
+		"an escape":        {func(r *request) { r.Spec.CloneID = "\x1b[2J" }, "clone_id contains a control"},
+		"the last of them": {func(r *request) { r.Spec.SnapshotID = "a\x7f" }, "snapshot_id contains a control"},
+		"mount flags": {func(r *request) {
 			r.Spec.MountOptions = &volume.MountOptions{MountFlags: []string{strings.Repeat("f", maxMap), "f"}}
 		}, "mount_options are larger"},
-		"a file system": {func(r *wire.VolumeWriteRequest) {
+		"a file system": {func(r *request) {
 			r.Spec.MountOptions = &volume.MountOptions{FSType: long + "x"}
 		}, "mount_options are larger"},
 	} {

@@ -60,8 +60,8 @@ func TestNoTaskStartsWithoutItsFilter(t *testing.T) {
 	}
 }
 
-// Given an agent whose tasks have users of their own, then what they cannot have with them is refused, and not left out:
-// capabilities that mean nothing there, and mounts of the node that come later, whose users would be the node's.
+// Given an agent whose tasks have users of their own, then what they cannot have with them is refused, and not left
+// out: capabilities that mean nothing there, and mounts of the node that come later, whose users would be the node's.
 func TestWhatTasksWithUsersOfTheirOwnCannotHave(t *testing.T) {
 	cfg := Config{IDs: &driver.IDRange{First: 1 << 20, Last: 1<<21 - 1}, AllowCaps: []string{all}}
 	adds := func(c string) func(*driver.TaskConfig) {
@@ -87,7 +87,8 @@ func TestWhatTasksWithUsersOfTheirOwnCannotHave(t *testing.T) {
 		"a mount by which what goes": {mounts("shared"), true},
 	} {
 		iso, err := privilegesOf(t, cfg, c.change)
-		if fault.Has(err, fault.Unsupported) != c.refused || err == nil && iso.IDs != cfg.IDs || err != nil && !c.refused {
+		if fault.Has(err, fault.Unsupported) != c.refused || err == nil && iso.IDs != cfg.IDs ||
+			err != nil && !c.refused {
 			t.Errorf("%s: %+v, %v", name, iso, err)
 		}
 	}
