@@ -50,7 +50,7 @@ func (d *direction) change() {
 	d.changed = make(chan struct{})
 }
 
-// wait lets go of the lock, and takes it again after a change, at the deadline, or when also is closed.
+// wait gives the lock up, and takes it again after a change, at the deadline, or when also is closed.
 func (d *direction) wait(until deadline, also <-chan struct{}) {
 	changed := d.changed
 	d.mu.Unlock()
