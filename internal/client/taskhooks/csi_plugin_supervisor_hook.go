@@ -129,7 +129,7 @@ func (h *CSIPluginSupervisor) Exited(ctx context.Context, t *hook.Task) error {
 	h.mu.Unlock()
 	how, err := "", error(nil)
 	if !served {
-		how = "berth alloc logs -stderr " + ids.Short(t.Alloc.ID) + " " + t.Task.Name + " says why"
+		how = "to see why: berth alloc logs -stderr " + ids.Short(t.Alloc.ID) + " " + t.Task.Name
 		if h.Own != nil && h.Own(t) {
 			how, err = h.lastWords(ctx, t, how)
 		}

@@ -399,7 +399,7 @@ func TestAPluginThatEndsBeforeItServesSaysWhy(t *testing.T) {
 		}
 	}
 	s.prestart(own)
-	says(own, "berth alloc logs -stderr own plugin says why") // it wrote nothing
+	says(own, "to see why: berth alloc logs -stderr own plugin") // it wrote nothing
 	if err := os.MkdirAll(dir.LogDir(), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -426,6 +426,6 @@ func TestAPluginThatEndsBeforeItServesSaysWhy(t *testing.T) {
 	other := s.task("other", job.PluginNode, driver.MountNone)
 	other.Dir = own.Dir
 	s.prestart(other)
-	says(other, "berth alloc logs -stderr other plugin says why")
+	says(other, "to see why: berth alloc logs -stderr other plugin")
 	s.stop(other)
 }
