@@ -424,7 +424,12 @@ func TestAPluginThatEndsBeforeItServesSaysWhy(t *testing.T) {
 	s.stop(own)
 
 	other := s.task("other", job.PluginNode, driver.MountNone)
-	other.Dir = own.Dir
+	dir = allocdir.New(filepath.Join(s.DataDir, "alloc"), other.Alloc.ID)
+	other.Dir = dir.Path()
+	if err := os.MkdirAll(dir.LogDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write("Error: the password is sesame\n")
 	s.prestart(other)
 	says(other, "to see why: berth alloc logs -stderr other plugin")
 	s.stop(other)
