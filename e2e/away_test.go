@@ -37,11 +37,13 @@ func TestVolumesWhoseDiskIsAwayAreKeptOrGivenUp(t *testing.T) {
 		m.launch()
 		m.answers()
 		m.eventually("the refusal", func() bool {
-			return m.logged("level=ERROR", "default/data", "mount it on "+volumes, "berth operator forget-volumes "+m.data)
+			return m.logged("level=ERROR", "default/data", "mount it on "+volumes,
+				"berth operator forget-volumes "+m.data)
 		})
 		m.eventually("the plugin's status to say why", func() bool {
 			out, _ := m.cli("plugin", "status", "local-csi")
-			return strings.Contains(out, "ended before it served: Error:") && strings.Contains(out, "mount it on "+volumes)
+			return strings.Contains(out, "ended before it served: Error:") &&
+				strings.Contains(out, "mount it on "+volumes)
 		})
 		m.cliRefuses(give, "uses it")
 		m.dies()

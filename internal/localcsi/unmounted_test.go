@@ -94,9 +94,9 @@ func TestAnEmptyDirectoryInThePlaceOfADiskIsNotServed(t *testing.T) {
 	}
 }
 
-// Given a plugin of a version that had no copy of the identity, with a volume on a disk of its own, when that disk is not
-// mounted at the first start of this version, which the old command line has made, then the plugin neither serves nor
-// makes anything there before the servers have answered its agent, nor when they know the volume; with the disk it
+// Given a plugin of a version that had no copy of the identity, with a volume on a disk of its own, when that disk is
+// not mounted at the first start of this version, which the old command line has made, then the plugin neither serves
+// nor makes anything there before the servers have answered its agent, nor when they know the volume; with the disk it
 // serves, and its identity is kept from then on.
 func TestTheFirstStartAfterAnUpgradeBeginsNoOtherStore(t *testing.T) {
 	w := onItsDisk(t)

@@ -125,8 +125,9 @@ func (p *Plugin) answer(ctx context.Context) error {
 		p.judge()
 	} else if len(volumes) > 0 && volumestore.Judge(p.Dir, volumestore.Copy(p.Dir)) == nil {
 		p.Log.Error("the store of the bundled storage plugin has no volume, and the servers know some of this node: "+
-			"who has one deleted there is told that it is gone", "volumes", volumestore.Names(volumes), logkey.Path, p.Dir,
-			"hint", "if they are on a disk that is not mounted, stop the agent, move the store away with "+
+			"to delete one succeeds there, whatever lies elsewhere",
+			"volumes", volumestore.Names(volumes), logkey.Path, p.Dir, "hint",
+			"if they are on a disk that is not mounted, stop the agent, move the store away with "+
 				volumestore.Copy(p.Dir)+", and mount the disk")
 	}
 	p.answered = true

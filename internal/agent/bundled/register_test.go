@@ -57,6 +57,20 @@ func (s *servers) register(_ context.Context, r *wire.JobRegisterRequest) (*wire
 	return &wire.JobRegisterReply{}, nil
 }
 
+func (s *servers) list(_ context.Context, r *wire.VolumeListRequest) (*wire.VolumeLines, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := &wire.VolumeLines{}
+	for id, external := range s.volumes {
+		if r.Plugin == PluginID && r.Lines && r.Namespace == wire.AllNamespaces {
+			line := wire.VolumeLine{ID: volume.ID{Namespace: "default", ID: id}, Plugin: PluginID}
+			line.ExternalID = external
+			out.Lines = append(out.Lines, line)
+		}
+	}
+	return out, nil
+}
+
 // of is a plugin of a node that is registered with the servers.
 func (s *servers) of(t *testing.T, n ids.Node) *Plugin {
 	t.Helper()
@@ -72,18 +86,7 @@ func (s *servers) of(t *testing.T, n ids.Node) *Plugin {
 		}
 		return &wire.One[wire.JobView]{}, nil
 	})
-	wire.VolumeList.Serve(srv, func(_ context.Context, r *wire.VolumeListRequest) (*wire.VolumeLines, error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		out := &wire.VolumeLines{}
-		for id, external := range s.volumes {
-			if r.Plugin == PluginID && r.Lines && r.Namespace == wire.AllNamespaces {
-				out.Lines = append(out.Lines,
-					wire.VolumeLine{ID: volume.ID{Namespace: "default", ID: id}, Plugin: PluginID, ExternalID: external})
-			}
-		}
-		return out, nil
-	})
+	wire.VolumeList.Serve(srv, s.list)
 	wire.NodeGet.Serve(srv, func(_ context.Context, r *wire.Ref[ids.Node]) (*wire.NodeGetReply, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -160,8 +163,8 @@ func TestADirectoryThatIsNotThereIsSaidByTheAgent(t *testing.T) {
 }
 
 // Given servers that know volumes of a node and of another one, and a directory of volumes that nobody has begun, as
-// after an upgrade with its disk away, when the agent starts, then no plugin begins it, and the log names the volumes of
-// this node and what to mount; a store that was begun there and has none is said; with none known it may be begun.
+// after an upgrade with its disk away, when the agent starts, then no plugin begins it, and the log names the volumes
+// of this node and what to mount; a store that was begun there and has none is said; with none known it may be begun.
 func TestADirectoryThatNobodyHasBegunIsNotTheStoreOfKnownVolumes(t *testing.T) {
 	s := newServers()
 	p := s.of(t, one)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -538,5 +539,61 @@ func TestABackupThatDoesNotFitIsRefusedWithFigures(t *testing.T) {
 	}
 	if left, err := filepath.Glob(p.dest + "*"); err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// Given a data directory with a disk mounted on volumes, when a backup is put back into it, then the images go to the
+// disk if that is empty; and what lies on it stays as it is, and is named, also where an earlier call was interrupted:
+// it may be the node's own volumes.
+func TestADiskThatIsMountedIsFilledAndNeverEmptied(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	p := newPlace(t)
+	p.mustSave()
+	volumes := filepath.Join(p.into, "volumes")
+	err := errors.Join(os.MkdirAll(volumes, 0o700), unix.Mount("tmpfs", volumes, "tmpfs", 0, "size=64m"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(volumes, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Mkdir(filepath.Join(volumes, "lost+found"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.restore(nil); err != nil {
+		t.Fatal(err)
+	}
+	held := func() (names []string) {
+		t.Helper()
+		entries, err := os.ReadDir(volumes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	before := held()
+	if len(before) < 2 {
+		t.Fatalf("on the disk lies %v", before)
+	}
+	for _, interrupted := range []bool{false, true} {
+		if interrupted {
+			if err := os.WriteFile(filepath.Join(p.into, "restoring"), []byte("/b\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := p.restore(nil)
+		if !fault.Has(err, fault.Conflict) || !strings.Contains(err.Error(), volumes+" is a file system of its own") {
+			t.Errorf("interrupted: %t: %v", interrupted, err)
+		}
+		if now := held(); !slices.Equal(now, before) {
+			t.Errorf("interrupted: %t: on the disk lies %v, was %v", interrupted, now, before)
+		}
 	}
 }

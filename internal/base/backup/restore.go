@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,11 +60,11 @@ func Restore(
 		return m, fault.WithHint(fault.New(fault.Invalid, "put back", "backup "+dir, "it lies beneath "+dataDir),
 			"move the backup to another place")
 	}
-	again, err := vacant(dataDir)
+	into, err := vacant(dataDir)
 	if err != nil {
 		return m, err
 	}
-	if err := put(ctx, m, dir, dataDir, again, progress, step); err != nil {
+	if err := put(ctx, m, dir, into, progress, step); err != nil {
 		hint := "mend that, and run the command again: nothing of the backup is there yet"
 		if Unfinished(dataDir) != nil {
 			hint = fmt.Sprintf("mend that, and run the command again: no agent starts on %s before", dataDir)
@@ -73,30 +74,42 @@ func Restore(
 	return m, nil
 }
 
+// target is a data directory that a backup can be put back into.
+type target struct {
+	dir     string
+	again   bool     // a call was interrupted, and what it put back lies there
+	mounted []string // directories in it on which a file system is mounted that is empty, as for volumes
+}
+
 // vacant refuses a data directory in which anything lies that is not of a call that was interrupted.
-func vacant(dataDir string) (again bool, err error) {
+func vacant(dataDir string) (into target, err error) {
+	into.dir = dataDir
 	entries, err := os.ReadDir(dataDir)
 	if err != nil {
-		return false, fault.Wrap(err, fault.Invalid, "use", "data_dir "+dataDir)
+		return into, fault.Wrap(err, fault.Invalid, "use", "data_dir "+dataDir)
+	}
+	if into.mounted, err = mountsIn(dataDir); err != nil {
+		return into, err
 	}
 	var names []string
 	for _, e := range entries {
-		again = again || e.Name() == restoring
-		if !slices.Contains(ignored, e.Name()) {
+		into.again = into.again || e.Name() == restoring
+		if !slices.Contains(ignored, e.Name()) && !slices.Contains(into.mounted, e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
-	if again || len(names) == 0 {
-		return again, nil
+	if into.again || len(names) == 0 {
+		return into, nil
 	}
-	return false, fault.WithHint(
+	return into, fault.WithHint(
 		fault.New(fault.Conflict, "put a backup back into", dataDir, "it holds "+strings.Join(names, ", ")),
 		"name an empty directory, or move what is there away: nothing of it is overwritten")
 }
 
 func put(
-	ctx context.Context, m *Manifest, dir, dataDir string, again bool, progress Progress, step func(string),
+	ctx context.Context, m *Manifest, dir string, into target, progress Progress, step func(string),
 ) error {
+	dataDir := into.dir
 	if step == nil {
 		step = func(string) {}
 	}
@@ -104,20 +117,17 @@ func put(
 	if err := durable.WriteFile(filepath.Join(dataDir, restoring), []byte(dir+"\n"), 0o600); err != nil {
 		return errors.Join(err, notRemoved(filepath.Join(dataDir, restoring+".tmp")))
 	}
-	if again { // what is there takes a part of the room
-		if err := empty(dataDir, step); err != nil {
+	if into.again { // what is there takes a part of the room
+		if err := into.empty(step); err != nil {
 			return err
 		}
 	}
-	if err := m.fits(dir, dataDir); err != nil {
+	if err := m.fits(dir, into); err != nil {
 		return err
 	}
 	for _, f := range m.Files {
-		rel, ok := strings.CutPrefix(f.Path, DataDir+"/")
-		switch {
-		case f.Path == StateFile:
-			rel = WaitingState
-		case !ok:
+		rel := f.back()
+		if rel == "" {
 			continue
 		}
 		step("write " + rel)
@@ -140,31 +150,48 @@ func notRemoved(path string) error {
 	return nil
 }
 
-// fits refuses, with figures, what a data directory has no room for.
-func (m *Manifest) fits(dir, dataDir string) error {
-	var need int64
+// back is where a file of the backup is put back beneath a data directory; empty: it is not.
+func (f *File) back() string {
+	if f.Path == StateFile {
+		return WaitingState
+	}
+	rel, ok := strings.CutPrefix(f.Path, DataDir+"/")
+	if !ok {
+		return ""
+	}
+	return rel
+}
+
+// fits refuses, with figures, what a data directory has no room for, or one of its mounted directories.
+func (m *Manifest) fits(dir string, into target) error {
+	need := map[string]int64{}
 	for _, f := range m.Files {
 		n, err := Allocated(filepath.Join(dir, f.Path))
 		if err != nil {
 			return err
 		}
-		need += n
+		need[partOf(f.back(), into.mounted)] += n
 	}
-	return fitsInto(dataDir, dataDir, need)
+	for _, part := range slices.Sorted(maps.Keys(need)) {
+		if err := fitsInto(filepath.Join(into.dir, part), filepath.Join(into.dir, part), need[part]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// empty removes what an interrupted call put back.
-func empty(dataDir string, step func(string)) error {
-	entries, err := os.ReadDir(dataDir)
+// empty removes what an interrupted call put back. What is mounted holds nothing of it.
+func (t target) empty(step func(string)) error {
+	entries, err := os.ReadDir(t.dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if slices.Contains(ignored, e.Name()) {
+		if slices.Contains(ignored, e.Name()) || slices.Contains(t.mounted, e.Name()) {
 			continue
 		}
 		step("remove " + e.Name())
-		if err := os.RemoveAll(filepath.Join(dataDir, e.Name())); err != nil {
+		if err := os.RemoveAll(filepath.Join(t.dir, e.Name())); err != nil {
 			return err
 		}
 	}

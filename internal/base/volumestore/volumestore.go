@@ -27,8 +27,8 @@ type Identity struct {
 // outside is what is known of a directory outside of it: its identity, or why there is none.
 type outside struct {
 	Identity
-	// Undecided: it is asked whether the node has volumes. Volumes are those that it has, in a directory of which nothing
-	// else is known. Lost: a person says that they are.
+	// Undecided: it is asked whether the node has volumes. Volumes are those that it has, in a directory of which
+	// nothing else is known. Lost: a person says that they are.
 	Undecided bool     `json:"undecided,omitempty"`
 	Volumes   []string `json:"volumes,omitempty"`
 	Lost      bool     `json:"lost,omitempty"`
@@ -108,11 +108,12 @@ func (o outside) refuse(dir string) error {
 func another(dir, copied, why string) error {
 	lost := "remove " + copied
 	if copied == Copy(dir) {
-		lost = fmt.Sprintf("stop the agent, and give them up, which ends what %s remembers: berth operator forget-volumes %s",
-			copied, filepath.Dir(dir))
+		lost = fmt.Sprintf("stop the agent, and give them up, which ends what %s remembers: "+
+			"berth operator forget-volumes %s", copied, filepath.Dir(dir))
 	}
 	return fault.WithHint(fault.New(fault.Conflict, "serve volumes from", dir, why+"; nothing was changed"),
-		fmt.Sprintf("if they are on a disk that is not mounted, mount it on %s; if they are lost for good, %s", dir, lost))
+		fmt.Sprintf("if they are on a disk that is not mounted, mount it on %s; if they are lost for good, %s",
+			dir, lost))
 }
 
 // maxNames is how many volumes a sentence names.

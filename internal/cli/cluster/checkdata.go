@@ -13,8 +13,8 @@ type DataDirs interface {
 	backup.DataDirs
 	// Check reads every store of one that no agent uses.
 	Check(dir string) (*storecheck.Report, error)
-	// ForgetVolumes gives up the volumes of one that no agent uses and whose store of volumes a start would refuse. agree
-	// is asked before anything is changed: why it is refused, and which volumes of its node the servers know.
+	// ForgetVolumes gives up the volumes of one that no agent uses and whose store of volumes a start would refuse.
+	// agree is asked before anything is changed: why it is refused, and which volumes of its node the servers know.
 	ForgetVolumes(dir string, agree func(refused error, known []string) error) error
 }
 

@@ -1,12 +1,12 @@
 package taskhooks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +24,6 @@ import (
 	"berth/internal/port/driver"
 	"berth/internal/port/hostfs"
 	"berth/internal/port/users"
-	"berth/internal/wire"
 )
 
 // CSIPluginSupervisor makes a task a CSI plugin: it gives it a socket directory and the base directory of stagings and
@@ -33,8 +32,8 @@ import (
 type CSIPluginSupervisor struct {
 	DataDir  string
 	Registry *dynamicplugins.Registry
-	// Own tells whether the plugin of a task is Berth's own: what it says before it serves holds no secrets, so that all
-	// may read it. What others say stays in their tasks' logs.
+	// Own reports whether the plugin of a task is Berth's own: what it says before it serves holds no secrets, so that
+	// all may read it. What others say stays in their tasks' logs.
 	Own func(*hook.Task) bool
 
 	mu    sync.Mutex
@@ -130,7 +129,7 @@ func (h *CSIPluginSupervisor) Exited(ctx context.Context, t *hook.Task) error {
 	h.mu.Unlock()
 	how, err := "", error(nil)
 	if !served {
-		how = "berth alloc logs -stderr " + ids.Short(t.Alloc.ID) + " " + t.Task.Name + " says why"
+		how = "to see why: berth alloc logs -stderr " + ids.Short(t.Alloc.ID) + " " + t.Task.Name
 		if h.Own != nil && h.Own(t) {
 			how, err = h.lastWords(ctx, t, how)
 		}
@@ -139,31 +138,17 @@ func (h *CSIPluginSupervisor) Exited(ctx context.Context, t *hook.Task) error {
 	return err
 }
 
-// maxWords bounds what of a plugin's last line is told, in bytes.
+// maxWords bounds what is shown of a plugin's last line, in bytes.
 const maxWords = 1024
 
 // lastWords is the last line that a task has written to its standard error; otherwise, if there is none.
 func (h *CSIPluginSupervisor) lastWords(ctx context.Context, t *hook.Task, otherwise string) (string, error) {
-	var end []byte
 	dir := allocdir.New(filepath.Dir(t.Dir), t.Alloc.ID)
-	// Each line has a bound, so that what is before the last one is cut away.
-	err := dir.Log(ctx, t.Task.Name, "stderr", allocdir.ReadRequest{Offset: 2 * maxWords, End: true},
-		func(f *wire.StreamFrame) error {
-			end = append(end, f.Data...)
-			return nil
-		})
-	text := strings.TrimSpace(strings.ToValidUTF8(string(end), ""))
-	text = text[strings.LastIndexByte(text, '\n')+1:]
-	if len(text) > maxWords {
-		text = strings.ToValidUTF8(text[:maxWords], "") + " …"
-	}
-	if text == "" {
-		text = otherwise
-	}
+	line, err := dir.LastLine(ctx, t.Task.Name, "stderr", maxWords)
 	if fault.Has(err, fault.NotFound) { // nothing was written
 		err = nil
 	}
-	return text, err
+	return cmp.Or(line, otherwise), err
 }
 
 // Stop withdraws the instance and removes what was made for it. Entries of its volumes stay with the node keeper.

@@ -399,7 +399,7 @@ func TestAPluginThatEndsBeforeItServesSaysWhy(t *testing.T) {
 		}
 	}
 	s.prestart(own)
-	says(own, "berth alloc logs -stderr own plugin says why") // it wrote nothing
+	says(own, "to see why: berth alloc logs -stderr own plugin") // it wrote nothing
 	if err := os.MkdirAll(dir.LogDir(), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -414,7 +414,7 @@ func TestAPluginThatEndsBeforeItServesSaysWhy(t *testing.T) {
 	s.prestart(own)
 	says(own, "Error: mount it on /v")
 	write("one\n" + strings.Repeat("x", 5000) + "\n")
-	says(own, strings.Repeat("x", 1024)+" …")
+	says(own, strings.Repeat("x", 1024))
 	s.prestart(own)
 	s.Health(s.Registry.List()[0], true, "")
 	says(own, "")
@@ -424,8 +424,13 @@ func TestAPluginThatEndsBeforeItServesSaysWhy(t *testing.T) {
 	s.stop(own)
 
 	other := s.task("other", job.PluginNode, driver.MountNone)
-	other.Dir = own.Dir
+	dir = allocdir.New(filepath.Join(s.DataDir, "alloc"), other.Alloc.ID)
+	other.Dir = dir.Path()
+	if err := os.MkdirAll(dir.LogDir(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write("Error: the password is sesame\n")
 	s.prestart(other)
-	says(other, "berth alloc logs -stderr other plugin says why")
+	says(other, "to see why: berth alloc logs -stderr other plugin")
 	s.stop(other)
 }

@@ -334,7 +334,7 @@ func TestAnInstanceDeclaredAgainWhileItDrainsComesBack(t *testing.T) {
 
 // Given a plugin that waits for its socket, when its process has ended before it served, then what is said of the
 // instance, and to who wants to use it, names how; and no more when it serves.
-func TestWhoWaitsForAPluginIsToldHowItEnded(t *testing.T) {
+func TestWhoWaitsForAPluginHearsHowItEnded(t *testing.T) {
 	r := newRig(t)
 	i := r.declare(socketIn(t), "a", 0)
 	r.await("a", plugin.Awaiting)

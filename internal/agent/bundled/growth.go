@@ -16,20 +16,20 @@ import (
 	"berth/internal/base/volumestore"
 )
 
-// roomEvery is how often it is looked whether volumes can be written full.
-const roomEvery = time.Minute
+// growthEvery is how often it is looked whether volumes can be written full.
+const growthEvery = time.Minute
 
 // Watch warns, until ctx ends, when the file system beneath the volumes has less free than they may still be written
 // with. The plugin promises each its whole size when it makes it, so that others have taken the space since.
 func (p *Plugin) Watch(ctx context.Context) error {
-	for ok := true; ok; ok = retry.Sleep(ctx, roomEvery) {
+	for ok := true; ok; ok = retry.Sleep(ctx, growthEvery) {
 		p.look()
 	}
 	return nil
 }
 
 func (p *Plugin) look() {
-	left, grows, err := room(p.Dir)
+	left, grows, err := growth(p.Dir)
 	switch {
 	case err != nil:
 		p.Log.Debug("whether volumes can be written full is not known", logkey.Error, err)
@@ -47,9 +47,9 @@ func (p *Plugin) look() {
 	}
 }
 
-// room is how many bytes the file system beneath a directory of volumes has free, and by how many bytes their images may
-// still grow. What images share with snapshots is not counted: it may grow by more.
-func room(dir string) (left, grows int64, err error) {
+// growth is how many bytes the file system beneath a directory of volumes has free, and by how many bytes their images
+// may still grow. What images share with snapshots is not counted: they may grow by more.
+func growth(dir string) (left, grows int64, err error) {
 	images, err := filepath.Glob(filepath.Join(dir, volumestore.VolumesDir, "*", "image"))
 	if err != nil || len(images) == 0 {
 		return 0, 0, err
