@@ -6,7 +6,8 @@ import (
 	"berth/jobspec"
 )
 
-// Given the volume file that "volume init" writes, then "berth fmt -check" finds nothing to change in it, and it is one.
+// Given the volume file that "volume init" writes, then "berth fmt -check" finds nothing to change in it, and it is a
+// volume file.
 func TestTheSampleHasTheUsualForm(t *testing.T) {
 	out, err := jobspec.Format("volume.hcl", []byte(sample))
 	if err != nil {
