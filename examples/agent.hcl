@@ -31,7 +31,8 @@ plugin "raw_exec" {
 #   }
 # }
 
-# The API is on a unix socket, for root. docs/access.md says how to give it a port, and what a token is.
+# The API is on a unix socket, for root, and on 127.0.0.1:4646, for requests with a token of the access control lists:
+# docs/access.md says what a token is, and how to have no port.
 api {
   socket = "/run/berth/api.sock"
 }

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"strings"
-
 	"berth/internal/base/flaghelp"
 	"berth/internal/cli/kit"
 )
@@ -14,16 +12,11 @@ at the socket /run/berth/api.sock of an agent in service, or else at http://127.
 
 // help writes what a command is for, and how it is called.
 func help(p *kit.Printer, cmd *kit.Command) {
-	_, args, _ := strings.Cut(cmd.Use, " ")
 	about := cmd.Long
 	if about == "" {
 		about = cmd.Short + "."
 	}
-	if len(cmd.Verbs()) > 0 {
-		args = "<command> [flags] [arguments]"
-	}
-	use := strings.TrimSpace(cmd.Path() + " " + args)
-	p.Printf("Usage: %s\n\n%s\n", strings.TrimSuffix(use, " [flags]"), about)
+	p.Printf("Usage: %s\n\n%s\n", cmd.Synopsis(), about)
 	width := 0
 	for _, c := range cmd.Verbs() {
 		width = max(width, len(c.Name()))

@@ -157,7 +157,7 @@ func (r roster) Transfer(ctx context.Context, name string) error {
 	i := slices.IndexFunc(members, func(m raftlog.Member) bool { return m.ID == name })
 	switch {
 	case name == "" && len(members) < 2:
-		return fault.New(fault.Conflict, "give away", "the leadership", "there is no other server")
+		return fault.New(fault.Conflict, "give the leadership to", "another server", "there is none")
 	case name != "" && i < 0:
 		return unknown(name)
 	case name != "" && !members[i].Voter:

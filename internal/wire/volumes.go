@@ -166,7 +166,7 @@ func (v *VolumeView) Line() VolumeLine {
 	m := v.Volume
 	line := VolumeLine{
 		ID:             m.ID,
-		Name:           m.Spec.Name,
+		Name:           m.Name(),
 		Plugin:         m.Spec.Plugin,
 		ExternalID:     m.Status.ExternalID,
 		Provider:       m.Status.Provider,

@@ -49,7 +49,8 @@ A file says where tasks and volumes are kept, which halves run, and what jobs fi
   }
 
 The HTTP API of an agent in service is on the unix socket %s, for root and the agent's user
-alone, and commands find it there. It has a port only where the configuration says who may use that:
+alone, and commands find it there. Its port, 127.0.0.1:4646, is for requests with a token of the access control lists;
+without lists, acl { enabled = false }, there is a port only where the configuration says who may use that:
 
   api {
     socket        = "%[1]s"

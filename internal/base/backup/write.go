@@ -70,7 +70,12 @@ func Begin(dest string, step func(string)) (w *Writer, err error) {
 		return nil, err
 	}
 	w.Step("make directory")
-	if err := os.Mkdir(w.tmp, 0o700); err != nil {
+	switch err := os.Mkdir(w.tmp, 0o700); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fault.WithHint(fault.New(fault.NotFound, "write", "backup "+dest,
+			"the directory "+filepath.Dir(dest)+" is not there"),
+			"mount the disk that it is to be on, or make it: mkdir -p "+filepath.Dir(dest))
+	case err != nil:
 		return nil, fault.Wrap(err, fault.Invalid, "write", "backup "+dest)
 	}
 	if w.lock, err = takeTmp(w.tmp); err != nil {

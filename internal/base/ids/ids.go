@@ -143,7 +143,7 @@ func ValidJob(s string) error {
 	}
 	for _, r := range s {
 		if r == ' ' || !unicode.IsPrint(r) {
-			return fmt.Errorf("character %q is not allowed", r)
+			return fmt.Errorf("character %q is not allowed: it has printable characters, and no space", r)
 		}
 	}
 	for seg := range strings.SplitSeq(s, "/") {

@@ -50,7 +50,7 @@ acl-bootstrap-reset in the folder server of the data_dir of the server that lead
 				}
 			}
 			t, err := e.Client().ACL().Bootstrap(ctx, api.Credential(secret))
-			return formats.Show(e.Out, t, kit.Doing(err, "bootstrap", "access control lists", ""), func() {
+			return formats.Show(e.Out, t, doing(err, "bootstrap", "access control lists", ""), func() {
 				showToken(e.Out, t)
 			})
 		},
@@ -63,7 +63,7 @@ acl-bootstrap-reset in the folder server of the data_dir of the server that lead
 func findings(e *kit.Env, err error, name string) error {
 	var status *api.StatusError
 	if !errors.As(err, &status) || !strings.Contains(status.Body, "\n") {
-		return kit.Doing(err, "write", "ACL policy", name)
+		return doing(err, "write", "ACL policy", name)
 	}
 	for line := range strings.Lines(status.Body) {
 		e.Err.Printf("%s\n", kit.Clean(strings.TrimSpace(line)))
@@ -76,5 +76,32 @@ func deleted(e *kit.Env, err error, kind, name string) error {
 	if err == nil {
 		e.Out.Printf("%s %q is deleted\n", kind, kit.Clean(name))
 	}
-	return kit.Doing(err, "delete", kind, name)
+	return doing(err, "delete", kind, name)
+}
+
+// What the API answers in words that its clients know, and what a person can do about it.
+const (
+	listsOff     = "ACL support disabled"
+	listsOffHint = `the agent judges nobody: it runs with "berth agent -dev", or its configuration has ` +
+		"acl { enabled = false }"
+	madeBefore     = "ACL bootstrap already done "
+	madeBeforeHint = `make others with "berth acl token create" and a token that may do everything, or as root over ` +
+		`the socket; where there is none, see "berth acl bootstrap -help"`
+)
+
+// doing says what was tried when an error came, with the way out.
+func doing(err error, op, kind, name string) error {
+	var status *api.StatusError
+	hint := ""
+	switch {
+	case !errors.As(err, &status):
+	case strings.HasPrefix(status.Body, listsOff):
+		hint = listsOffHint
+	case strings.HasPrefix(status.Body, madeBefore):
+		hint = madeBeforeHint
+	}
+	if err = kit.Doing(err, op, kind, name); hint != "" {
+		return fault.WithHint(err, hint)
+	}
+	return err
 }

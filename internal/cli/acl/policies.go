@@ -54,7 +54,7 @@ func listPolicies(
 	formats := &kit.Formats{}
 	return formats, func(ctx context.Context, _ []string) error {
 		list, _, err := read(ctx, nil)
-		return formats.Show(e.Out, list, kit.Doing(err, "list", "the ACL policies", ""), func() {
+		return formats.Show(e.Out, list, doing(err, "list", "the ACL policies", ""), func() {
 			kit.List(e.Out, list, "ACL policies", []string{"Name", "Description"},
 				func(p *api.ACLPolicyListStub) []string { return []string{p.Name, p.Description} })
 		})
@@ -96,7 +96,7 @@ func newPolicyInfo(e *kit.Env) *kit.Command {
 		Example: "  berth acl policy info readers",
 		Run: func(ctx context.Context, args []string) error {
 			p, _, err := e.Client().ACL().Policy(ctx, args[0], nil)
-			return formats.Show(e.Out, p, kit.Doing(err, "read", "ACL policy", args[0]), func() {
+			return formats.Show(e.Out, p, doing(err, "read", "ACL policy", args[0]), func() {
 				e.Out.Pairs(kit.Pairs{
 					{"Name", p.Name},
 					{"Description", p.Description},

@@ -68,7 +68,7 @@ func newRoleCreate(e *kit.Env) *kit.Command {
 				Description: f.description,
 				Policies:    policyLinks(f.policies),
 			})
-			return formats.Show(e.Out, r, kit.Doing(err, "make", "ACL role", f.name), func() { showRole(e.Out, r) })
+			return formats.Show(e.Out, r, doing(err, "make", "ACL role", f.name), func() { showRole(e.Out, r) })
 		},
 	}
 	f.addTo(cmd)
@@ -85,7 +85,7 @@ func newRoleUpdate(e *kit.Env) *kit.Command {
 		Run: func(ctx context.Context, args []string) error {
 			r, _, err := e.Client().ACL().Role(ctx, args[0], nil)
 			if err != nil {
-				return kit.Doing(err, "update", "ACL role", args[0])
+				return doing(err, "update", "ACL role", args[0])
 			}
 			if f.name != "" {
 				r.Name = f.name
@@ -97,7 +97,7 @@ func newRoleUpdate(e *kit.Env) *kit.Command {
 				r.Policies = policyLinks(f.policies)
 			}
 			r, err = e.Client().ACL().PutRole(ctx, r)
-			return formats.Show(e.Out, r, kit.Doing(err, "update", "ACL role", args[0]), func() { showRole(e.Out, r) })
+			return formats.Show(e.Out, r, doing(err, "update", "ACL role", args[0]), func() { showRole(e.Out, r) })
 		},
 	}
 	f.addTo(cmd)
@@ -112,7 +112,7 @@ func newRoleList(e *kit.Env) *kit.Command {
 		Example: "  berth acl role list",
 		Run: func(ctx context.Context, _ []string) error {
 			list, _, err := e.Client().ACL().Roles(ctx, nil)
-			return formats.Show(e.Out, list, kit.Doing(err, "list", "the ACL roles", ""), func() {
+			return formats.Show(e.Out, list, doing(err, "list", "the ACL roles", ""), func() {
 				kit.List(e.Out, list, "ACL roles", []string{"ID", "Name", "Description", "Policies"},
 					func(r *api.ACLRole) []string {
 						return []string{r.ID, r.Name, r.Description, policyNames(r.Policies)}
@@ -136,7 +136,7 @@ func newRoleInfo(e *kit.Env) *kit.Command {
 				read = e.Client().ACL().RoleNamed
 			}
 			r, _, err := read(ctx, args[0], nil)
-			return formats.Show(e.Out, r, kit.Doing(err, "read", "ACL role", args[0]), func() { showRole(e.Out, r) })
+			return formats.Show(e.Out, r, doing(err, "read", "ACL role", args[0]), func() { showRole(e.Out, r) })
 		},
 	}
 	cmd.Flags().BoolVar(&byName, "by-name", false, "the argument is its name")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/base/fault"
 	"berth/internal/cli/kit"
 )
 
@@ -95,11 +96,11 @@ to nobody again. Policies and roles must be there.`,
 				req.ExpirationTTL = ttl.String()
 			}
 			t, err := e.Client().ACL().PutToken(ctx, req)
-			return formats.Show(e.Out, t, kit.Doing(err, "make", "ACL token", f.name), func() { showToken(e.Out, t) })
+			return formats.Show(e.Out, t, doing(err, "make", "ACL token", f.name), func() { showToken(e.Out, t) })
 		},
 	}
 	f.addTo(cmd, api.ACLClientToken)
-	cmd.Flags().DurationVar(&ttl, "ttl", 0, "how `long` it is good, 1m to 24h; without it, for ever")
+	cmd.Flags().DurationVar(&ttl, "ttl", 0, "the `duration` for which it is good, 1m to 24h; without it, for ever")
 	return formats.AddTo(cmd)
 }
 
@@ -117,7 +118,7 @@ policies and roles, for it may do everything.`,
 	cmd.Run = func(ctx context.Context, args []string) error {
 		t, _, err := e.Client().ACL().Token(ctx, args[0], nil)
 		if err != nil {
-			return kit.Doing(err, "update", "ACL token", args[0])
+			return doing(err, "update", "ACL token", args[0])
 		}
 		if f.name != "" {
 			t.Name = f.name
@@ -138,7 +139,7 @@ policies and roles, for it may do everything.`,
 			t.Global = f.global
 		}
 		t, err = e.Client().ACL().PutToken(ctx, t)
-		return formats.Show(e.Out, t, kit.Doing(err, "update", "ACL token", args[0]), func() { showToken(e.Out, t) })
+		return formats.Show(e.Out, t, doing(err, "update", "ACL token", args[0]), func() { showToken(e.Out, t) })
 	}
 	return formats.AddTo(cmd)
 }
@@ -152,7 +153,7 @@ func newTokenList(e *kit.Env) *kit.Command {
 		Run: func(ctx context.Context, _ []string) error {
 			list, _, err := e.Client().ACL().Tokens(ctx, nil)
 			now := time.Now()
-			return formats.Show(e.Out, list, kit.Doing(err, "list", "the ACL tokens", ""), func() {
+			return formats.Show(e.Out, list, doing(err, "list", "the ACL tokens", ""), func() {
 				kit.List(e.Out, list, "ACL tokens", []string{"Name", "Type", "Global", "Accessor ID", "Expired"},
 					func(t *api.ACLTokenListStub) []string {
 						over := t.ExpirationTime != nil && !now.Before(*t.ExpirationTime)
@@ -172,7 +173,7 @@ func newTokenInfo(e *kit.Env) *kit.Command {
 		Example: "  berth acl token info 8ebfe6b7-2801-41ba-9c10-0f4a887cb813",
 		Run: func(ctx context.Context, args []string) error {
 			t, _, err := e.Client().ACL().Token(ctx, args[0], nil)
-			return formats.Show(e.Out, t, kit.Doing(err, "read", "ACL token", args[0]), func() { showToken(e.Out, t) })
+			return formats.Show(e.Out, t, doing(err, "read", "ACL token", args[0]), func() { showToken(e.Out, t) })
 		},
 	})
 }
@@ -185,7 +186,11 @@ func newTokenSelf(e *kit.Env) *kit.Command {
 		Example: "  berth acl token self",
 		Run: func(ctx context.Context, _ []string) error {
 			t, _, err := e.Client().ACL().Self(ctx, nil)
-			return formats.Show(e.Out, t, kit.Doing(err, "read", "the ACL token that is shown", ""), func() {
+			if !e.ShowsToken() && fault.Has(doing(err, "read", "the ACL token that is shown", ""), fault.Denied) {
+				return kit.Fail(fault.Denied, "show one with -token, BERTH_TOKEN or NOMAD_TOKEN",
+					"no token is shown: what you may do comes from the socket, as root, or the policy anonymous")
+			}
+			return formats.Show(e.Out, t, doing(err, "read", "the ACL token that is shown", ""), func() {
 				t.SecretID = "" // whoever asks has it, and others may look at the screen
 				showToken(e.Out, t)
 			})

@@ -342,4 +342,5 @@ func (s *status) placement(m *api.AllocationMetric) {
 	s.env.Out.Table(append(append([]string{"Node"}, names...), "final score"), rows)
 }
 
-func score(f float64) string { return strings.TrimSuffix(strconv.FormatFloat(f, 'g', 3, 64), ".0") }
+// The sum with 0 makes 0 of what is less than nothing by its sign alone.
+func score(f float64) string { return strings.TrimSuffix(strconv.FormatFloat(f+0, 'g', 3, 64), ".0") }

@@ -45,7 +45,7 @@ It is refused while the node is heard.`,
 		Run:     func(ctx context.Context, args []string) error { return r.do(ctx, args[0]) },
 	}
 	cmd.Flags().StringVar(&r.reason, "reason", "", "why it is certain that this is the node (a `text`); it is recorded")
-	cmd.Flags().DurationVar(&r.ttl, "ttl", time.Hour, "how `long` the token can be used, a day at most")
+	cmd.Flags().DurationVar(&r.ttl, "ttl", time.Hour, "the `duration` for which the token can be used, a day at most")
 	r.yes.AddTo(cmd)
 	return r.formats.AddTo(cmd)
 }

@@ -31,7 +31,7 @@ you say so: two writers destroy a file system. Who said it, when and why stays w
 		IDs:     "nodes",
 		Run:     func(ctx context.Context, args []string) error { return r.do(ctx, args[0]) },
 	}
-	cmd.Flags().StringVar(&r.reason, "reason", "", "how you `know`; it is recorded")
+	cmd.Flags().StringVar(&r.reason, "reason", "", "the `reason` for which you are certain; it is recorded")
 	r.yes.AddTo(cmd)
 	return r.formats.AddTo(cmd)
 }

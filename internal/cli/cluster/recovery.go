@@ -136,7 +136,7 @@ has reported, and you have said that none is missing: berth operator recovery fi
 			return kit.Doing(err, "begin", "a recovery", "")
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for those who read it later")
+	cmd.Flags().StringVar(&reason, "reason", "", "the `reason`, for those who read it later")
 	yes.AddTo(cmd)
 	return cmd
 }
@@ -155,6 +155,10 @@ same.`,
 			r, _, err := e.Client().Operator().Recovery(ctx, nil)
 			if err != nil {
 				return kit.Doing(err, "read", "the recovery", "")
+			}
+			if r.Cause == "" || r.Ended != nil {
+				return kit.Fail(fault.NotFound, "see berth operator recovery status",
+					"finish the recovery: none is under way")
 			}
 			for _, n := range r.Nodes {
 				e.Err.Printf("%s %s: %s\n", kit.ID(n.ID, false), n.Name, n.State)
@@ -177,7 +181,7 @@ same.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for those who read it later")
+	cmd.Flags().StringVar(&reason, "reason", "", "the `reason`, for those who read it later")
 	yes.AddTo(cmd)
 	return cmd
 }
@@ -211,7 +215,7 @@ not declared dead. Who said so and why is kept.`,
 			return kit.Doing(err, "dismiss", "node", id)
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "`why`, for those who read it later")
+	cmd.Flags().StringVar(&reason, "reason", "", "the `reason`, for those who read it later")
 	yes.AddTo(cmd)
 	return cmd
 }

@@ -34,7 +34,7 @@ that root alone may read, on the machine that is to join, and name the file ther
 configuration: join_token_file = "/etc/berth/join-token", beside servers = ["10.0.0.1:4647"] with the address of this
 server's port for nodes. When the node has joined the file is not needed any more. With -role server it is for a server:
 it is named in the block server then, beside server_join { retry_join = ["10.0.0.1:4647"] }.`,
-		Example: `  berth operator join-token create > join-token
+		Example: `  ( umask 077 && berth operator join-token create > join-token )
   berth operator join-token create -uses 20 -ttl 24h
   berth operator join-token create -role server`,
 		Run: func(ctx context.Context, _ []string) error {
@@ -46,8 +46,8 @@ it is named in the block server then, beside server_join { retry_join = ["10.0.0
 		},
 	}
 	cmd.Flags().StringVar(&req.Role, "role", api.JoinAsNode, "`role` of who joins: node or server")
-	cmd.Flags().IntVar(&req.Uses, "uses", 1, "how `many` may join with it")
-	cmd.Flags().DurationVar(&req.TTL, "ttl", time.Hour, "how `long` it is good, 720h at most")
+	cmd.Flags().IntVar(&req.Uses, "uses", 1, "the `count` of those who may join with it")
+	cmd.Flags().DurationVar(&req.TTL, "ttl", time.Hour, "the `duration` for which it is good, 720h at most")
 	return formats.AddTo(cmd)
 }
 

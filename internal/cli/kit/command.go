@@ -76,6 +76,21 @@ func (c *Command) Path() string {
 	return c.parent.Path() + " " + c.Name()
 }
 
+// Synopsis is how the command is called. That there are flags it knows from the flags.
+func (c *Command) Synopsis() string {
+	if len(c.sub) > 0 {
+		return c.Path() + " <command> [flags] [arguments]"
+	}
+	args := strings.Fields(c.Use)[1:]
+	args = slices.DeleteFunc(args, func(arg string) bool { return arg == "[flags]" })
+	some := false
+	c.Flags().VisitAll(func(*flag.Flag) { some = true })
+	if some {
+		args = slices.Insert(args, 0, "[flags]")
+	}
+	return strings.Join(append([]string{c.Path()}, args...), " ")
+}
+
 // Flags are the command's own flags, to add to.
 func (c *Command) Flags() *Flags {
 	if c.flags == nil {

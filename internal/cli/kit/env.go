@@ -29,8 +29,9 @@ type Env struct {
 	Version string
 	Dial    func(ctx context.Context, network, address string) (net.Conn, error) // nil: over the network
 
-	general general
-	client  *api.Client
+	general    general
+	client     *api.Client
+	showsToken bool
 }
 
 // general are the flags that every command has.
@@ -82,6 +83,9 @@ func (e *Env) AddGeneralFlags(root *Command) {
 // Client is the client of the agent that flags and environment name.
 func (e *Env) Client() *api.Client { return e.client }
 
+// ShowsToken reports whether requests show a token.
+func (e *Env) ShowsToken() bool { return e.showsToken }
+
 // Connect makes the client, before the first command that needs it; flags win over the environment.
 func (e *Env) Connect() error {
 	config, err := api.ConfigFromEnv(e.Getenv)
@@ -101,6 +105,7 @@ func (e *Env) Connect() error {
 	if !g.token.value.Empty() {
 		config.Token = api.Credential(g.token.value.Reveal())
 	}
+	e.showsToken = config.Token != ""
 	config.Dial = e.Dial
 	e.findAgent(&config)
 	e.client, err = api.NewClient(config)

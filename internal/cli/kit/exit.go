@@ -59,7 +59,7 @@ func Doing(err error, op, kind, name string) error {
 	var status *api.StatusError
 	if errors.As(err, &status) {
 		text := OneSentence(status.Error())
-		if strings.HasPrefix(text, op+" "+kind+" ") {
+		if rest, ok := strings.CutPrefix(text, op+" "+kind); ok && rest != "" && strings.Contains(" :", rest[:1]) {
 			return &worded{text, err} // the agent has it already
 		}
 		return fault.Wrap(&worded{text, err}, statusKind(status.Code), op, subject)

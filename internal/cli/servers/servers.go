@@ -94,6 +94,9 @@ most of the log. Calls wait for the moment that it takes.`,
 		Example: "  berth operator raft transfer-leadership -peer-id db2.global",
 		Run: func(ctx context.Context, _ []string) error {
 			if err := e.Client().Operator().TransferLeadership(ctx, id); err != nil {
+				if id == "" {
+					return kit.Doing(err, "give the leadership to", "another server", "")
+				}
 				return kit.Doing(err, "give the leadership to", "server", id)
 			}
 			e.Out.Printf("Another server leads\n")

@@ -15,10 +15,10 @@ import (
 // sample is a volume file to start from.
 const sample = `# A volume. Make it with: berth volume create volume.hcl
 
-id        = "db-data"        # how jobs and commands name it
-name      = "db-data"        # what the provider calls it
+id        = "db-data" # how jobs and commands name it
+name      = "db-data" # what the provider calls it
 type      = "csi"
-plugin_id = "local-csi"      # "berth plugin status" lists what there is
+plugin_id = "local-csi" # "berth plugin status" lists what there is
 
 # The provider makes it at least this large, and at most that. Raise capacity_min and create again to expand it.
 capacity_min = "1GiB"

@@ -130,7 +130,7 @@ more. While an allocation has it, or it is made or grows, it is refused.`,
 				return err
 			}
 			if force {
-				question := "Forget volume \"" + ref.ID + "\" although it may be in use?"
+				question := "Forget volume \"" + ref.ID + "\" although something is still done to it?"
 				if err := e.Confirm(yes, question, "give -yes"); err != nil {
 					return err
 				}
@@ -142,7 +142,8 @@ more. While an allocation has it, or it is made or grows, it is refused.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "even when allocations have it")
+	cmd.Flags().BoolVar(&force, "force", false,
+		"also while it is released, detached or deleted; not while an allocation has it")
 	cmd.Flags().StringVar(&reason, "reason", "", "why it is forced (a `text`); kept")
 	yes.AddTo(cmd)
 	return cmd

@@ -50,6 +50,9 @@ func (d Dir) Use(ctx context.Context) (Use, error) {
 		return Use{}, err
 	}
 	for name, n := range m.places {
+		if name == "." {
+			name = "the directory of the allocation itself"
+		}
 		m.use.Places = append(m.use.Places, Place{Name: name, Bytes: n})
 	}
 	slices.SortFunc(m.use.Places, func(a, b Place) int {

@@ -204,8 +204,8 @@ func (m *Methods) runVolumeUsage(_ context.Context, r *wire.VolumeUsageRequest) 
 	}
 	reading, known := m.cfg.Usage.Of(r.StagingKey)
 	if !known {
-		return nil, fault.New(fault.NotFound, "measure", `volume "`+r.ExternalID+`"`, "it is not in use on this node, "+
-			"or not measured yet")
+		return nil, fault.New(fault.NotFound, "measure", `volume "`+r.ExternalID+`"`,
+			"no task of this node has it, or none has for long: its plugin is asked within a minute of the first use")
 	}
 	out := &wire.VolumeUsage{Node: m.cfg.Link.Node(), Measured: reading.Measured}
 	out.Allocs = slices.Sorted(maps.Keys(reading.Volume.Users))

@@ -106,7 +106,7 @@ func Volume(v *wire.VolumeView) *api.CSIVolume {
 	m, st := v.Volume, v.Volume.Status
 	out := &api.CSIVolume{
 		ID:                   string(m.ID.ID),
-		Name:                 m.Spec.Name,
+		Name:                 m.Name(),
 		ExternalID:           st.ExternalID,
 		Namespace:            string(m.Namespace),
 		Topologies:           fromTopologies(st.Topologies),

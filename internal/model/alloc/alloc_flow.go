@@ -237,6 +237,9 @@ func ClientState(f AllocFacts, released bool) (status, description string) {
 	case dead < len(f.Tasks) && (running > 0 || started && f.ending() != ""):
 		return ClientRunning, "Tasks are running"
 	case dead < len(f.Tasks):
+		if started {
+			return ClientPending, "No task is running"
+		}
 		return ClientPending, "No tasks have started"
 	case !released && started:
 		return ClientRunning, releasing

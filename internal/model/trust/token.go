@@ -117,7 +117,7 @@ func (a *Admission) Check(now time.Time) error {
 func (a *Admission) Admits(id string, hash []byte, role Role, now time.Time) error {
 	refuse := func(why string) error {
 		return fault.WithHint(fault.New(fault.Denied, "join with", "token "+id, why),
-			"make a new one where a server is: berth operator join-token create")
+			"make a new one where a server is: "+role.Create())
 	}
 	switch {
 	case a == nil || subtle.ConstantTimeCompare(a.Hash, hash) != 1:
@@ -130,4 +130,12 @@ func (a *Admission) Admits(id string, hash []byte, role Role, now time.Time) err
 		return refuse("it has been used")
 	}
 	return nil
+}
+
+// Create is the command that makes a token for who joins in this role.
+func (r Role) Create() string {
+	if r == Server {
+		return "berth operator join-token create -role server"
+	}
+	return "berth operator join-token create"
 }

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"cmp"
 	"time"
 
 	"berth/internal/base/ids"
@@ -101,6 +102,9 @@ type Volume struct {
 func (v *Volume) Staging() StagingKey {
 	return StagingKey{Plugin: v.Spec.Plugin, ExternalID: v.Status.ExternalID}
 }
+
+// Name is what people read; of one that nobody named, the id.
+func (v *Volume) Name() string { return cmp.Or(v.Spec.Name, string(v.ID.ID)) }
 
 // Spec is what the user asked for. Only user commands write it.
 type Spec struct {

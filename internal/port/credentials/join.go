@@ -74,20 +74,14 @@ func (c *Credentials) known() (secret wire.Secrets, roots []trust.KeyID, err err
 	if err != nil {
 		return wire.Secrets{}, nil, fault.WithHint(
 			fault.Wrap(err, fault.Denied, "join", "the cluster"),
-			"make a token where a server is, "+create[c.cfg.Role]+", and write it to a file that is named here: "+
+			"make a token where a server is, "+c.cfg.Role.Create()+", and write it to a file that is named here: "+
 				blocks[c.cfg.Role]+` { join_token_file = "/etc/berth/join-token" }`)
 	}
 	return wire.SealToken(t), []trust.KeyID{t.CA}, nil
 }
 
-// What people read of how each joins.
-var (
-	create = map[trust.Role]string{
-		trust.Node:   "berth operator join-token create",
-		trust.Server: "berth operator join-token create -role server",
-	}
-	blocks = map[trust.Role]string{trust.Node: "client", trust.Server: "server"}
-)
+// blocks are those of the configuration in which each is told how it joins.
+var blocks = map[trust.Role]string{trust.Node: "client", trust.Server: "server"}
 
 // maxTokenFile bounds what is read of a token's file, in bytes.
 const maxTokenFile = 4096

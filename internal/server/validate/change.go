@@ -1,7 +1,6 @@
 package validate
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -105,7 +104,7 @@ func VolumeUpdate(
 				fmt.Sprintf("volume %s cannot be updated (it is %q, %q was asked for)", name, have, asked))
 		}
 	}
-	fixed("name", cmp.Or(old.Spec.Name, string(old.ID.ID)), want.Name) // who names none has the id sent
+	fixed("name", old.Name(), want.Name) // who names none has the id sent
 	fixed("external ID", old.Status.ExternalID, r.ExternalID)
 	fixed("plugin ID", string(old.Spec.Plugin), string(want.Plugin))
 	fixed("clone ID", old.Spec.CloneID, want.CloneID)

@@ -266,10 +266,7 @@ func (k *Keeper) executor(s *state.Snap, v *volume.Volume, home ids.Node) (ids.N
 // ProviderName is the name sent to the plugin: unique per cluster and registration, so that two clusters on one
 // backend, or two namespaces, never meet, and a lost answer is replayed under the same name.
 func ProviderName(clusterID string, v *volume.Volume) string {
-	name := v.Spec.Name
-	if name == "" {
-		name = string(v.ID.ID)
-	}
+	name := v.Name()
 	h := sha256.Sum256([]byte(clusterID + "\x00" + v.UID))
 	tail := "-" + hex.EncodeToString(h[:4])
 	if len(name) > 128-len(tail) {

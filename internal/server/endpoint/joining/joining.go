@@ -113,7 +113,7 @@ func (e *Endpoints) join(ctx context.Context, r trust.Request, req *wire.Certify
 	}
 	if !ok {
 		return fault.WithHint(fault.New(fault.Denied, "certify", r.String(), "it has not joined this cluster"),
-			"make a join token where a server is, berth operator join-token create, and start the agent with it")
+			"make a join token where a server is, "+r.Role.Create()+", and start the agent with it")
 	}
 	if r.Role == trust.Server && (req.Address == "" || len(req.Seal) == 0) {
 		return fault.WithHint(fault.New(fault.Invalid, "join as", r.String(), "it does not say where it is found"),
