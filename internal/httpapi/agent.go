@@ -1,15 +1,12 @@
 package httpapi
 
 import (
-	"log/slog"
 	"net/http"
-	"strconv"
 
 	"berth/api"
-	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/httpapi/agentlog"
 	"berth/internal/httpapi/convert"
-	"berth/internal/httpapi/frames"
 	"berth/internal/wire"
 )
 
@@ -55,12 +52,9 @@ func (s *Server) agentHealth(r *request) (any, error) {
 	return out, nil
 }
 
-var levels = map[string]slog.Level{"": slog.LevelInfo, "trace": slog.LevelDebug - 4, "debug": slog.LevelDebug,
-	"info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
-
 // monitor streams an agent's log: this one's, or a node's by way of the servers.
 func (s *Server) monitor(w http.ResponseWriter, r *request) error {
-	level, ok := levels[r.arg("log_level")]
+	level, ok := agentlog.Level(r.arg("log_level"))
 	if !ok {
 		return badRequest("Unknown log level: " + r.arg("log_level"))
 	}
@@ -77,33 +71,18 @@ func (s *Server) monitor(w http.ResponseWriter, r *request) error {
 		}
 		return s.pump(w, r, stream, r.flag("plain"))
 	}
-	if err := s.isServer(r, r.arg("server_id")); err != nil {
-		return err
+	if name := r.arg("server_id"); name != "" {
+		st, err := s.status(r)
+		if err != nil {
+			return err
+		}
+		if err := agentlog.OfServer(name, st); err != nil {
+			return err
+		}
 	}
-	f := frames.NewWriter(w, r.flag("plain"))
-	f.Begin()
-	if err := http.NewResponseController(w).Flush(); err != nil {
-		return nil // the client is gone
-	}
-	// The reply has begun: an end can be told to nobody, and comes when the client goes.
-	_ = s.cfg.Logs.Follow(r.Context(), level, r.flag("log_json"), func(line []byte) error {
-		return f.Write(&api.StreamFrame{Data: line})
+	return agentlog.Stream(w, r.flag("plain"), func(each func([]byte) error) error {
+		return s.cfg.Logs.Follow(r.Context(), level, r.flag("log_json"), each)
 	})
-	return nil
-}
-
-// isServer refuses the name of another server than this agent's, whose log is not here. Empty names none.
-func (s *Server) isServer(r *request, name string) error {
-	if name == "" {
-		return nil
-	}
-	st, err := s.status(r)
-	if err != nil || len(st.Members) > 0 && st.Members[0].Name == name {
-		return err
-	}
-	return fault.WithHint(fault.New(fault.NotFound, "read", "the log of server "+strconv.Quote(name),
-		"it is not the server of this agent"),
-		"ask the agent of that server with -address, or the node beside it with -node-id")
 }
 
 // license answers as every edition without one does.

@@ -12,9 +12,9 @@ func newForgetVolumes(e *kit.Env, dirs DataDirs) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "forget-volumes [flags] <directory>",
 		Short: "Give up the volumes of a node's bundled storage plugin, when their disk is lost",
-		Long: `Where the volumes of a node are on a disk that is not mounted, its bundled storage plugin serves none, and
-begins no other store in their place. When the disk is lost for good, this gives them up: what is at their
-place, which is nothing as a rule, begins to be the node's store at the next start of the agent. It is refused
+		Long: `Where the volumes of a node are on a disk that is not mounted, its bundled storage plugin serves none,
+and begins no other store in their place. When the disk is lost for good, this gives them up: what is at their place,
+which is nothing as a rule, begins to be the node's store at the next start of the agent. It is refused
 while the agent runs, and where no start would refuse the directory; it says which volumes are given up, and
 changes nothing but volumes.identity in the data directory. The servers know the volumes as before, until each
 is deleted.`,
