@@ -75,7 +75,8 @@ var changes = strings.Split(`acl bootstrap,acl policy apply,acl policy delete,ac
 	`acl role update,acl token create,acl token delete,acl token update,alloc exec,alloc restart,alloc signal,alloc stop,exec,fmt,`+
 	`job eval,job run,job start,job stop,node eligibility,node identity keep,node identity new,node orphans adopt,node orphans end,node readmit,`+
 	`node reboot-confirm,node replace,`+
-	`node unknown-mount forget,operator api,operator backup restore,operator backup save,operator join-token create,`+
+	`node unknown-mount forget,operator api,operator backup restore,operator backup save,operator forget-volumes,`+
+	`operator join-token create,`+
 	`operator join-token revoke,operator raft remove-peer,operator raft transfer-leadership,`+
 	`operator recovery begin,operator recovery dismiss,`+
 	`operator recovery finish,operator root keyring remove,operator root keyring rotate,operator snapshot restore,operator snapshot save,plugin rebind,run,`+
