@@ -9,6 +9,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/client/csimanager/entry"
+	"berth/internal/client/csimanager/evidence"
 	"berth/internal/client/csimanager/killable"
 	"berth/internal/port/hostfs"
 )
@@ -27,7 +28,7 @@ func (p *Prober) Dead(ctx context.Context, e *entry.Entry, alloc ids.Alloc) (why
 	if err != nil {
 		return "", err
 	}
-	if why := shown(table, path, writes); why != "" {
+	if why := evidence.Dead(e, alloc, table); why != "" {
 		return why, nil
 	}
 	mode := "read"
@@ -39,19 +40,4 @@ func (p *Prober) Dead(ctx context.Context, e *entry.Entry, alloc ids.Alloc) (why
 		word = "its file system answers: " + word
 	}
 	return word, err
-}
-
-// shown says why a file system is dead by what the mount table shows. Read-only is death to a writer: what the volume
-// was published for was to write.
-func shown(table *hostfs.Table, path string, writes bool) string {
-	m, mounted := table.At(path)
-	switch {
-	case !mounted || !writes && m.Dead != "shutdown":
-		return ""
-	case m.Dead != "":
-		return "its file system has given up (" + m.Dead + ")"
-	case m.ReadOnly:
-		return "its file system has become read-only"
-	}
-	return ""
 }

@@ -159,7 +159,7 @@ func (vs *volumeState) missing(table *hostfs.Table) []ids.Alloc {
 }
 
 // Mounted reports whether the alloc's publication is verified present right now: the gate before a task starts
-// (invariant I17). Before it starts again, its file system is asked, too.
+// (invariant I17), on a file system that lives by that table. Before it starts again, that is asked itself, too.
 func (k *Keeper) Mounted(ctx context.Context, key volume.PublicationKey, again bool) error {
 	e := k.snapshot(key.StagingKey)
 	if e == nil || e.Pubs[key.Alloc] == nil || e.Pubs[key.Alloc].Presence != volume.Present {
@@ -178,7 +178,7 @@ func (k *Keeper) Mounted(ctx context.Context, key volume.PublicationKey, again b
 	if again {
 		return k.lives(ctx, key)
 	}
-	return nil
+	return k.shownAlive(key)
 }
 
 func (k *Keeper) snapshot(key volume.StagingKey) *entry.Entry {
