@@ -137,10 +137,12 @@ func TestAStopOnAFullDiskIsRecorded(t *testing.T) {
 			t.Fatalf("the disk is not full: %v, %v", err, cerr)
 		}
 	}
-	_, _, err := a.api.Jobs().Register(t.Context(),
-		&api.JobRegisterRequest{Job: parseJob(t, sleeper("new", "raw_exec"))}, nil)
-	if err == nil || !strings.Contains(err.Error(), "stopping jobs and releasing volumes still work") {
-		t.Errorf("new work on a full disk: %v", err)
+	for range 30 { // so that the record has filled the block that it was in
+		_, _, err := a.api.Jobs().Register(t.Context(),
+			&api.JobRegisterRequest{Job: parseJob(t, sleeper("new", "raw_exec"))}, nil)
+		if err == nil || !strings.Contains(err.Error(), "stopping jobs and releasing volumes still work") {
+			t.Fatalf("new work on a full disk: %v", err)
+		}
 	}
 	if _, _, err := a.api.Jobs().Deregister(t.Context(), "goes", api.JobDeregisterOptions{}, nil); err != nil {
 		t.Errorf("a stop on a full disk: %v", err)
@@ -156,7 +158,12 @@ func TestAStopOnAFullDiskIsRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a.signal(syscall.SIGTERM)
+	a.signal(syscall.SIGINT)
+	if err := a.wait(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	a = start(t, "-dev", "-data-dir", data) // which takes what it ran with it
+	a.signal(syscall.SIGINT)
 	if err := a.wait(time.Minute); err != nil {
 		t.Error(err)
 	}

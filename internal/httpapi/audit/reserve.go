@@ -10,8 +10,9 @@ import (
 	"berth/internal/base/logkey"
 )
 
-// reserve is how much of its disk a record has for itself beyond what is written, if there was as much once: what cannot
-// be recorded is not done, and on a full disk what is done are mostly stops and releases, which give something back.
+// reserve is how much of its disk a record has for itself beyond what is written, if there was as much once: what
+// cannot be recorded is not done, and what is done on a full disk are mostly stops and releases, which give something
+// back.
 const reserve = 4 << 20
 
 // setAside keeps the reserve of the file that is written, before n bytes more. Where the disk has not as much, or its
@@ -36,8 +37,8 @@ func (l *Log) setAside(n int64) error {
 	return nil
 }
 
-// makeNext makes the file that is written when this one is full, with its reserve. Where the disk has no space for that,
-// this one goes on, into its own reserve.
+// makeNext makes the file that is written when this one is full, with its reserve. Where the disk has no space for
+// that, this one goes on, into its own reserve.
 func (l *Log) makeNext() (made bool, err error) {
 	path := l.cfg.Path + ".next"
 	f, err := os.OpenFile(path, flags|os.O_CREATE, 0o600)

@@ -1,6 +1,6 @@
 // Package meter owns what the plugins of this node say of the volumes that are published here: how full each is, and
-// in which condition, which for a file system that is dead the node says itself. It asks again and again, and keeps the last answers in memory alone: they are shown, and decide
-// nothing. Only the client's composition imports it.
+// in which condition, which for a file system that is dead the node says itself. It asks again and again, and keeps the
+// last answers in memory alone: they are shown, and decide nothing. Only the client's composition imports it.
 package meter
 
 import (

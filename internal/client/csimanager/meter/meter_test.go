@@ -295,8 +295,8 @@ func TestAChangedConditionIsNewsOnce(t *testing.T) {
 	})
 }
 
-// TestAVolumeWithADeadFileSystemIsAbnormal: whatever its plugin says, and though it is not offered that anything is said;
-// its users hear of it within a quarter of a minute, and that it is well again not before the plugin was asked.
+// TestAVolumeWithADeadFileSystemIsAbnormal: whatever its plugin says, and though it offers to say nothing; its users
+// hear of it within a quarter of a minute, and that it is well again not before the plugin was asked.
 func TestAVolumeWithADeadFileSystemIsAbnormal(t *testing.T) {
 	unsupported := func(context.Context, volume.StagingKey) (csi.Stats, error) {
 		return csi.Stats{}, fault.New(fault.Unsupported, "measure", "a volume", "the plugin does not offer it")

@@ -335,8 +335,8 @@ func TestAFileSystemWithoutItsProcessIsDead(t *testing.T) {
 	r.atRest()
 }
 
-// TestADeadFileSystemIsSaidWhileItIsUsed: given volumes in use, when the file system of one becomes read-only, then that
-// one is said to be dead, with the way out, and nothing is given up; but no task starts on it for the first time.
+// TestADeadFileSystemIsSaidWhileItIsUsed: given a volume in use, when its file system becomes read-only, then it is said
+// to be dead, with the way out, and nothing is given up; but no task starts on it for the first time.
 func TestADeadFileSystemIsSaidWhileItIsUsed(t *testing.T) {
 	p, v := startPlugin(t)
 	at := served(t, p, v)
