@@ -221,8 +221,8 @@ func TestAnOwnerThatTheNodeDoesNotKnowIsRefused(t *testing.T) {
 	}
 }
 
-// TestAVolumeThatDiesWhileItIsGivenIsWaitedFor: given a file system that takes no owner because it is dead, then no task
-// starts on it without its owner: the alloc waits until it is mounted anew.
+// TestAVolumeThatDiesWhileItIsGivenIsWaitedFor: given a file system that takes no owner because it is dead, then no
+// task starts on it without its owner: the alloc waits until it is mounted anew.
 func TestAVolumeThatDiesWhileItIsGivenIsWaitedFor(t *testing.T) {
 	needRoot(t)
 	m := &directories{dir: t.TempDir()}

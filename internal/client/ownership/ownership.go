@@ -74,7 +74,7 @@ func Give(ctx context.Context, dir string, want Want, begin func()) error {
 	return written(fd, dir)
 }
 
-// written waits until whom a directory belongs to is on its disk. Where the file system has nothing to be told so, as
+// written waits until whom a directory belongs to is on its disk. Where the file system cannot be asked for that, as
 // some in user space, what it has taken is all that can be known.
 func written(fd int, dir string) error {
 	err := unix.Fsync(fd)

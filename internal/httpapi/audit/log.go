@@ -153,7 +153,8 @@ func (l *Log) open() error {
 		}
 	}
 	l.file, l.is = f, is
-	l.size, l.aside, l.torn = is.Size(), 0, torn
+	l.size, l.torn = is.Size(), torn
+	l.aside = 0
 	return l.setAside(0)
 }
 

@@ -30,8 +30,8 @@ func (l *Log) setAside(n int64) error {
 		l.aside, l.bare = upTo, false
 	case !l.bare && l.size+n > l.aside-l.reserve/4:
 		l.bare = true
-		l.say.Warn("the audit log has little or no space set aside for it: when its disk is full, changes are refused, "+
-			"also stops and releases", logkey.Path, l.cfg.Path, logkey.Error, lacks, "hint",
+		l.say.Warn("the audit log has little or no space set aside for it: when its disk is full, changes are "+
+			"refused, also stops and releases", logkey.Path, l.cfg.Path, logkey.Error, lacks, "hint",
 			"make room on its disk, or name a file with audit { path = … } where there is")
 	}
 	return nil

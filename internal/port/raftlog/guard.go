@@ -57,9 +57,9 @@ func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (
 	// A new log needs room for its first segment, and as much again as it keeps back: with less it would take no work
 	// from the first moment on. One that is there must open on a full disk too, so that what is held can be released.
 	if _, err := os.Stat(files.WALDir(cfg.Dir)); errors.Is(err, fs.ErrNotExist) {
-		hint := fmt.Sprintf("free some there, or give data_dir a larger disk; a new log takes %d MiB for its first segment "+
-			"and leaves %d MiB free, so that jobs can be stopped and volumes released when the disk is full; nothing was "+
-			"begun", cfg.SegmentSize>>20, cfg.Reserve>>20)
+		hint := fmt.Sprintf("free some there, or give data_dir a larger disk; a new log takes %d MiB for its first "+
+			"segment and leaves %d MiB free, so that jobs can be stopped and volumes released when the disk is full; "+
+			"nothing was begun", cfg.SegmentSize>>20, cfg.Reserve>>20)
 		if err := g.enough(uint64(cfg.SegmentSize)+cfg.Reserve, hint); err != nil {
 			return nil, err
 		}

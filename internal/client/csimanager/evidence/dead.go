@@ -1,6 +1,8 @@
 package evidence
 
 import (
+	"context"
+
 	"berth/internal/base/ids"
 	"berth/internal/client/csimanager/entry"
 	"berth/internal/port/hostfs"
@@ -23,4 +25,13 @@ func Dead(e *entry.Entry, alloc ids.Alloc, table *hostfs.Table) string {
 		return "its file system has become read-only"
 	}
 	return ""
+}
+
+// Shown is Dead by the mount table as it is now: no event says that a file system became read-only by itself.
+func Shown(_ context.Context, e *entry.Entry, alloc ids.Alloc) (why string, err error) {
+	table, err := hostfs.ReadTableAnew()
+	if err != nil {
+		return "", err
+	}
+	return Dead(e, alloc, table), nil
 }

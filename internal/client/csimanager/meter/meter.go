@@ -41,8 +41,6 @@ type Volumes interface {
 	Published() []csimanager.PublishedVolume
 	// Measure asks the plugin. Busy: another call of the volume had the right of way.
 	Measure(ctx context.Context, key volume.StagingKey) (csi.Stats, error)
-	// Dead says of which of them the file system is dead, why, and what is to be done.
-	Dead() (map[volume.StagingKey]string, error)
 }
 
 // Tasks hears of conditions; the client's allocs implement it.
@@ -56,8 +54,10 @@ type Tasks interface {
 type Config struct {
 	Volumes Volumes
 	Tasks   Tasks
-	Period  time.Duration // 0: DefaultPeriod
-	Log     *slog.Logger
+	// Dead says of which volumes in use the file system is dead, why, and what is to be done.
+	Dead   func() (map[volume.StagingKey]string, error)
+	Period time.Duration // 0: DefaultPeriod
+	Log    *slog.Logger
 }
 
 // Meter measures.
@@ -98,7 +98,7 @@ func (m *Meter) Run(ctx context.Context) error {
 func (m *Meter) look(ctx context.Context) error {
 	for retry.Sleep(ctx, jittered(min(m.cfg.Period, DefaultPeriod)/4)) {
 		m.follow(m.cfg.Volumes.Published())
-		dead, err := m.cfg.Volumes.Dead()
+		dead, err := m.cfg.Dead()
 		if err != nil {
 			m.cfg.Log.Error("it is not known whether the file systems of volumes live", logkey.Error, err)
 			continue

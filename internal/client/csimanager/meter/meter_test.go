@@ -114,7 +114,7 @@ func metering(t *testing.T, story func(t *testing.T, b *bench)) {
 			now:     map[ids.Plugin]int{},
 			most:    map[ids.Plugin]int{},
 		}
-		b.Meter = meter.New(meter.Config{Volumes: b, Tasks: b, Log: slog.New(slog.DiscardHandler)})
+		b.Meter = meter.New(meter.Config{Volumes: b, Tasks: b, Dead: b.Dead, Log: slog.New(slog.DiscardHandler)})
 		g, ctx := lifecycle.NewGroup(t.Context())
 		g.Go("meter", func() error { return b.Run(ctx) })
 		story(t, b)

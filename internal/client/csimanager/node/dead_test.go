@@ -16,6 +16,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/client/csimanager/alive"
 	"berth/internal/conformance/csi/csitest"
 	"berth/internal/conformance/csi/proxy"
 	"berth/internal/model/volume"
@@ -335,8 +336,8 @@ func TestAFileSystemWithoutItsProcessIsDead(t *testing.T) {
 	r.atRest()
 }
 
-// TestADeadFileSystemIsSaidWhileItIsUsed: given a volume in use, when its file system becomes read-only, then it is said
-// to be dead, with the way out, and nothing is given up; but no task starts on it for the first time.
+// TestADeadFileSystemIsSaidWhileItIsUsed: given a volume in use, when its file system becomes read-only, then it is
+// said to be dead, with the way out, and nothing is given up; but no task starts on it for the first time.
 func TestADeadFileSystemIsSaidWhileItIsUsed(t *testing.T) {
 	p, v := startPlugin(t)
 	at := served(t, p, v)
@@ -344,7 +345,7 @@ func TestADeadFileSystemIsSaidWhileItIsUsed(t *testing.T) {
 	key := requestOf(p, use(v, "a")).Key
 	dead := func() map[volume.StagingKey]string {
 		t.Helper()
-		out, err := r.keeper.Dead()
+		out, err := alive.Deaths(r.keeper)
 		if err != nil {
 			t.Fatal(err)
 		}
