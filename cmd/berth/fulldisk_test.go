@@ -123,6 +123,52 @@ func TestAFullDiskStopsNewWorkOnly(t *testing.T) {
 	}
 }
 
+// Given an agent in service, with its audit log beside its other state, when their disk is full to the last byte, then
+// new work is refused and a job is stopped, which is recorded.
+func TestAStopOnAFullDiskIsRecorded(t *testing.T) {
+	needRoot(t)
+	data := mountSmall(t, 256<<20)
+	a := start(t, "-config", serviceConfig(t, data))
+	a.runJob(sleeper("goes", "raw_exec"), 1)
+	filler := fill(t, data, 0)
+	if f, err := os.OpenFile(filepath.Join(data, "more"), os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+		_, err = f.Write(make([]byte, 1<<20)) // what was freed since
+		if cerr := f.Close(); cerr != nil || !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("the disk is not full: %v, %v", err, cerr)
+		}
+	}
+	for range 30 { // so that the record has filled the block that it was in
+		_, _, err := a.api.Jobs().Register(t.Context(),
+			&api.JobRegisterRequest{Job: parseJob(t, sleeper("new", "raw_exec"))}, nil)
+		if err == nil || !strings.Contains(err.Error(), "stopping jobs and releasing volumes still work") {
+			t.Fatalf("new work on a full disk: %v", err)
+		}
+	}
+	if _, _, err := a.api.Jobs().Deregister(t.Context(), "goes", api.JobDeregisterOptions{}, nil); err != nil {
+		t.Errorf("a stop on a full disk: %v", err)
+	} else {
+		a.running("goes", 0)
+	}
+	record, err := os.ReadFile(filepath.Join(data, "audit", "audit.log"))
+	if n := strings.Count(string(record), `"what":"DELETE /v1/job`); err != nil || n != 2 {
+		t.Errorf("the stop has %d lines of the record (%v):\n%s", n, err, record)
+	}
+	for _, path := range []string{filler, filepath.Join(data, "more")} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	a.signal(syscall.SIGINT)
+	if err := a.wait(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	a = start(t, "-dev", "-data-dir", data) // which takes what it ran with it
+	a.signal(syscall.SIGINT)
+	if err := a.wait(time.Minute); err != nil {
+		t.Error(err)
+	}
+}
+
 func refusals(log string) int { return strings.Count(log, "level=ERROR msg=\"new work is refused") }
 
 func TestNoRoomToBegin(t *testing.T) {

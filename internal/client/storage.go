@@ -26,6 +26,7 @@ import (
 	"berth/internal/client/servers"
 	"berth/internal/client/taskhooks"
 	"berth/internal/helperbin"
+	"berth/internal/model/volume"
 	"berth/internal/wire"
 )
 
@@ -92,6 +93,7 @@ func newStorage(c *Client, holdings *allocs.Holdings) (*storage, error) {
 		executor: controller.New(controller.Config{Plugins: plugins, Node: keeper, Clock: c.cfg.Clock, Log: log}),
 		meter: meter.New(meter.Config{
 			Volumes: keeper,
+			Dead:    func() (map[volume.StagingKey]string, error) { return alive.Deaths(keeper) },
 			Tasks:   holdings,
 			Period:  c.cfg.VolumeStatsInterval,
 			Log:     log,

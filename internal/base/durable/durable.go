@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // MakeDir makes a directory with its parents, and has them survive. One that is there already is synced in its parent
@@ -59,4 +61,17 @@ func WriteFile(path string, data []byte, mode os.FileMode) error {
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
+}
+
+// SetAside gives a file the blocks for its first n bytes, however long it is, so that as much is written to it when the
+// disk is full. lacks says why it has only those that it had: the disk has no more, or the file system sets none aside.
+// Then it may be tried again.
+func SetAside(f *os.File, n int64) (lacks, err error) {
+	err = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, n)
+	for _, l := range []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG, unix.EOPNOTSUPP, unix.EINTR} {
+		if errors.Is(err, l) {
+			return err, nil
+		}
+	}
+	return nil, err
 }

@@ -69,6 +69,7 @@ type mounter struct {
 	csimanager.VolumeMounter
 	mount   func(context.Context, csimanager.MountRequest) error
 	unmount func(volume.PublicationKey) error
+	dead    error // why no task may start on what is mounted
 
 	mu       sync.Mutex
 	known    []volume.PublicationKey
@@ -87,6 +88,8 @@ func (m *mounter) MountVolume(ctx context.Context, r csimanager.MountRequest) (c
 	}
 	return csimanager.MountInfo{Alias: r.Alias, Key: r.Key, Source: "/mnt/" + r.Alias}, nil
 }
+
+func (m *mounter) Mounted(context.Context, volume.PublicationKey, bool) error { return m.dead }
 
 func (m *mounter) UnmountVolume(_ context.Context, k volume.PublicationKey) error {
 	if m.unmount != nil {

@@ -116,6 +116,12 @@ func (h *CSI) giveUnused(
 	err = ownership.Give(ctx, info.Source, want, func() {
 		a.Emit(waiting(fmt.Sprintf(`volume "%s": giving its files to %d:%d`, req.Volume.ID, want.UID, want.GID)))
 	})
+	if err != nil {
+		// It may be that nothing can be given because the file system is dead: then it is mounted anew, and given then.
+		if dead := h.Mounter.Mounted(ctx, req.Key, true); dead != nil {
+			return dead
+		}
+	}
 	if err != nil && (req.Ownership == nil || req.MountGroup != "") && fault.Has(err, fault.Denied) {
 		// Nobody asked for it, or the plugin has done it: tasks may do without, and who cannot says so.
 		text := err.Error()

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/client/allochooks"
@@ -216,5 +218,32 @@ func TestAnOwnerThatTheNodeDoesNotKnowIsRefused(t *testing.T) {
 		Uses: m, Processes: &gate{}}).Prerun(t.Context(), a.Alloc)
 	if !fault.Has(err, fault.Invalid) {
 		t.Errorf("it says %v", err)
+	}
+}
+
+// TestAVolumeThatDiesWhileItIsGivenIsWaitedFor: given a file system that takes no owner because it is dead, then no
+// task starts on it without its owner: the alloc waits until it is mounted anew.
+func TestAVolumeThatDiesWhileItIsGivenIsWaitedFor(t *testing.T) {
+	needRoot(t)
+	m := &directories{dir: t.TempDir()}
+	if err := unix.Mount("tmpfs", m.dir, "tmpfs", unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(m.dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	m.mounter.dead = fault.New(fault.NotReady, "use", "db", "its file system has become read-only")
+	h := &allochooks.CSI{Mounter: m, Uses: m, Processes: &gate{}}
+	a := allocWith("db")
+	a.Group.Tasks[1].User = "4321:8765"
+	h.Grants = &servers{answers: []func() (*csimanager.Grants, error){grants("db"), grants("db")}}
+	if err := h.Prerun(t.Context(), a.Alloc); !fault.Has(err, fault.NotReady) {
+		t.Errorf("on a dead file system: %v", err)
+	}
+	m.mounter.dead = nil // one that is read-only and lives, as nobody asked for an owner
+	if err := h.Prerun(t.Context(), a.Alloc); err != nil {
+		t.Errorf("on one that lives: %v", err)
 	}
 }

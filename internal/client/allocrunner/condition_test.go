@@ -43,6 +43,9 @@ func TestAnAbnormalConditionIsAnEventOfItsUsers(t *testing.T) {
 		b.r.VolumeCondition("data", volume.Condition{})
 		b.r.VolumeCondition("data", volume.Condition{})
 		is("well again", abnormal, `volume "data" is in a normal condition again`)
+		b.r.VolumeCondition("data", volume.Condition{Abnormal: true, Message: "it is read-only", Seen: true})
+		is("dead", abnormal, `volume "data" is in a normal condition again`,
+			`the storage of volume "data" is dead: it is read-only`)
 		b.end()
 	})
 }

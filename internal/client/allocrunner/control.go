@@ -265,12 +265,15 @@ func (r *Runner) RestartUsers(alias, reason string) error {
 	return errors.Join(errs...)
 }
 
-// VolumeCondition makes an event, at each task that mounts the group's volume of this alias, of what the volume's
-// plugin says of its health. A task that heard the same last gets none, also after a restart of the agent; that all is
-// well is news only after the opposite.
+// VolumeCondition makes an event, at each task that mounts the group's volume of this alias, of the volume's condition,
+// by the word of its plugin or as the node sees it. A task that heard the same last gets none, also after a restart of
+// the agent; that all is well is news only after the opposite.
 func (r *Runner) VolumeCondition(alias string, c volume.Condition) {
 	text := fmt.Sprintf("volume %q is in a normal condition again", alias)
-	if c.Abnormal {
+	switch {
+	case c.Abnormal && c.Seen:
+		text = fmt.Sprintf("the storage of volume %q is dead: %s", alias, c.Message)
+	case c.Abnormal:
 		text = fmt.Sprintf("the plugin of volume %q calls its condition abnormal: %s", alias,
 			cmp.Or(c.Message, "without a reason"))
 	}

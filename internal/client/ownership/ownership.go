@@ -32,7 +32,8 @@ func (w *Want) has(uid, gid uint32) bool {
 const lostAndFound = "lost+found"
 
 // Give gives what is mounted at dir to an owner, as far as the policy says. It may be cut off at any moment and called
-// again: the root is given last, after all else is on disk, so that a root that is right says that the rest is.
+// again: the root is given last, after all else is on disk, so that a root that is right says that the rest is. It
+// returns when the root is on disk too: what starts then finds it right on every mount that follows.
 // begin is called before a walk through all files begins.
 //
 // Nothing is done through a symbolic link, and nothing in another file system that is mounted in the volume.
@@ -52,7 +53,10 @@ func Give(ctx context.Context, dir string, want Want, begin func()) error {
 	case want.Policy == volume.OwnNothing:
 		return nil
 	case want.Policy == volume.OwnFresh:
-		if right || st.Uid != 0 || st.Gid != 0 {
+		if right {
+			return written(fd, dir) // by an earlier try, perhaps, that could not have it written
+		}
+		if st.Uid != 0 || st.Gid != 0 {
 			return nil
 		}
 		if empty, err := untouched(root); err != nil || !empty {
@@ -64,7 +68,22 @@ func Give(ctx context.Context, dir string, want Want, begin func()) error {
 			return err
 		}
 	}
-	return giveRoot(fd, dir, &st, want)
+	if err := giveRoot(fd, dir, &st, want); err != nil {
+		return err
+	}
+	return written(fd, dir)
+}
+
+// written waits until whom a directory belongs to is on its disk. Where the file system cannot be asked for that, as
+// some in user space, what it has taken is all that can be known.
+func written(fd int, dir string) error {
+	err := unix.Fsync(fd)
+	for _, none := range []error{unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP} {
+		if errors.Is(err, none) {
+			return nil
+		}
+	}
+	return fault.Wrap(err, fault.Internal, "write out the owner of", dir)
 }
 
 func giveRoot(fd int, dir string, st *unix.Stat_t, want Want) error {

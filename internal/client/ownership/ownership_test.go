@@ -211,31 +211,66 @@ func TestTheModeOfARootIsGivenWhereItIsAskedFor(t *testing.T) {
 }
 
 // Given a volume on a disk of which nothing is written that nobody asks for, when it was given and the power fails,
-// then everything in it is given, as a root that is right says.
+// then everything in it is given, as a root that is right says, and so is the root.
 func TestWhatWasGivenIsOnDiskBeforeTheRoot(t *testing.T) {
-	m := mount(t)
-	disk, copied := filepath.Join(t.TempDir(), "disk"), filepath.Join(t.TempDir(), "copied")
-	m.must(os.WriteFile(disk, nil, 0o600))
-	m.must(os.Truncate(disk, 16<<20))
-	m.run("mkfs.ext4", "-q", disk)
-	attach := func(image, dir string) {
-		m.run("mount", "-o", "loop,commit=300", image, dir)
-		m.Cleanup(func() { m.must(unix.Unmount(dir, 0)) })
+	d := lasting(t)
+	d.must(os.MkdirAll(d.path("a/b"), 0o755))
+	d.must(os.WriteFile(d.path("a/b/f"), nil, 0o600))
+	d.run("sync", "-f", d.dir)
+	d.give(with(volume.OwnAllIfRootDiffers))
+	d.afterLoss(".", "a", "a/b", "a/b/f")
+}
+
+// Given a file system that was made just now, when it was given to its first user and the power fails, then its root is
+// that user's: nobody gives it again to a task that has started.
+func TestARootThatWasGivenIsOnDisk(t *testing.T) {
+	for _, policy := range []volume.OwnershipPolicy{volume.OwnFresh, volume.OwnRoot} {
+		t.Run(string(policy), func(t *testing.T) {
+			d := lasting(t)
+			d.give(with(policy))
+			d.afterLoss(".")
+		})
 	}
-	attach(disk, m.dir)
-	m.must(os.MkdirAll(m.path("a/b"), 0o755))
-	m.must(os.WriteFile(m.path("a/b/f"), nil, 0o600))
-	m.run("sync", "-f", m.dir)
+	t.Run("by an earlier try", func(t *testing.T) {
+		d := lasting(t)
+		d.must(os.Chown(d.dir, app.UID, app.GID))
+		d.give(with(volume.OwnFresh))
+		d.afterLoss(".")
+	})
+}
 
-	m.give(with(volume.OwnAllIfRootDiffers))
+// onDisk is a file system on a disk, which writes nothing by itself for a long time.
+type onDisk struct {
+	*mounted
+	disk string
+}
 
-	m.run("cp", "--sparse=always", disk, copied)
-	after := filepath.Join(t.TempDir(), "after")
-	m.must(os.Mkdir(after, 0o755))
-	attach(copied, after)
-	for _, name := range []string{"a", "a/b", "a/b/f"} {
-		if got := m.owner(filepath.Join(after, name)); got != "4321:8765" {
-			t.Errorf("%s belongs to %s after the power failed", name, got)
+func lasting(t *testing.T) *onDisk {
+	t.Helper()
+	d := &onDisk{mounted: mount(t), disk: filepath.Join(t.TempDir(), "disk")}
+	d.must(os.WriteFile(d.disk, nil, 0o600))
+	d.must(os.Truncate(d.disk, 16<<20))
+	d.run("mkfs.ext4", "-q", d.disk)
+	d.attach(d.disk, d.dir)
+	return d
+}
+
+func (d *onDisk) attach(image, dir string) {
+	d.Helper()
+	d.run("mount", "-o", "loop,commit=300", image, dir)
+	d.Cleanup(func() { d.must(unix.Unmount(dir, 0)) })
+}
+
+// afterLoss mounts what the disk has at this moment, and says what of it does not belong to whom it was given.
+func (d *onDisk) afterLoss(names ...string) {
+	d.Helper()
+	copied, after := filepath.Join(d.TempDir(), "copied"), filepath.Join(d.TempDir(), "after")
+	d.run("cp", "--sparse=always", d.disk, copied)
+	d.must(os.Mkdir(after, 0o755))
+	d.attach(copied, after)
+	for _, name := range names {
+		if got := d.owner(filepath.Join(after, name)); got != "4321:8765" {
+			d.Errorf("%s belongs to %s after the power failed", name, got)
 		}
 	}
 }

@@ -36,23 +36,26 @@ type Log struct {
 	say *slog.Logger
 	// strangers has what is refused to them; nil: the record is no file, and keeps nothing that they could end.
 	strangers *Log
+	reserve   int64 // of its disk, beyond what is written; 0: none, as of what strangers are refused
 
-	mu   sync.Mutex
-	file *os.File
-	is   os.FileInfo
-	size int64
-	torn bool // the last line was not written whole
+	mu    sync.Mutex
+	file  *os.File
+	is    os.FileInfo
+	size  int64
+	aside int64 // how far the file has the blocks for what is written
+	torn  bool  // the last line was not written whole
+	bare  bool  // it was said that there is no reserve
 }
 
 // Open opens the record, and makes its files and directory where they are missing. What is there stays.
 func Open(cfg Config, say *slog.Logger) (*Log, error) {
-	l, err := begun(cfg, say)
+	l, err := begun(cfg, say, min(reserve, cfg.MaxBytes))
 	if err != nil || !l.is.Mode().IsRegular() {
 		return l, err
 	}
 	cfg.Path = Strangers(cfg.Path)
 	cfg.Files = min(cfg.Files, 1)
-	if l.strangers, err = begun(cfg, say); err != nil {
+	if l.strangers, err = begun(cfg, say, 0); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -65,8 +68,8 @@ func Strangers(path string) string {
 	return strings.TrimSuffix(path, ext) + ".strangers" + ext
 }
 
-func begun(cfg Config, say *slog.Logger) (*Log, error) {
-	l := &Log{cfg: cfg, say: say}
+func begun(cfg Config, say *slog.Logger, reserve int64) (*Log, error) {
+	l := &Log{cfg: cfg, say: say, reserve: reserve}
 	if err := os.MkdirAll(filepath.Dir(cfg.Path), 0o700); err != nil {
 		return nil, unwritten(err, cfg.Path)
 	}
@@ -151,7 +154,8 @@ func (l *Log) open() error {
 	}
 	l.file, l.is = f, is
 	l.size, l.torn = is.Size(), torn
-	return nil
+	l.aside = 0
+	return l.setAside(0)
 }
 
 // unfinished tells that a file ends within a line, as an agent leaves it that died of a full disk.
@@ -179,6 +183,9 @@ func (l *Log) write(line *Line) error {
 	if l.torn {
 		data = append([]byte{'\n'}, data...)
 	}
+	if err := l.setAside(int64(len(data))); err != nil {
+		return unwritten(err, l.cfg.Path)
+	}
 	n, err := l.file.Write(data)
 	l.size += int64(n)
 	if err != nil {
@@ -202,7 +209,14 @@ func (l *Log) ready(n int64) error {
 	case l.size+n <= l.cfg.MaxBytes || l.size == 0:
 		return nil
 	default:
+		if made, err := l.makeNext(); err != nil || !made {
+			return err
+		}
 		if err := l.shift(); err != nil {
+			return err
+		}
+		// What was set aside for this one is the next one's now.
+		if err := errors.Join(l.file.Truncate(l.size), os.Rename(l.cfg.Path+".next", l.cfg.Path)); err != nil {
 			return err
 		}
 	}

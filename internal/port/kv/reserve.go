@@ -5,8 +5,7 @@ import (
 	"os"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
+	"berth/internal/base/durable"
 	"berth/internal/base/fault"
 )
 
@@ -25,13 +24,9 @@ func (s *Store) setAside() error {
 	if err != nil {
 		return fault.Wrap(err, fault.Internal, "set space aside for", s.path)
 	}
-	err = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size+reserve)
-	switch {
-	case err == nil:
+	lacks, err := durable.SetAside(f, size+reserve)
+	if lacks == nil && err == nil {
 		s.aside.Store(size)
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EFBIG),
-		errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINTR):
-		err = nil // it is tried again with the next write
-	}
+	} // else it is tried again with the next write
 	return fault.Wrap(errors.Join(err, f.Close()), fault.Internal, "set space aside for", s.path)
 }

@@ -57,8 +57,11 @@ func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (
 	// A new log needs room for its first segment, and as much again as it keeps back: with less it would take no work
 	// from the first moment on. One that is there must open on a full disk too, so that what is held can be released.
 	if _, err := os.Stat(files.WALDir(cfg.Dir)); errors.Is(err, fs.ErrNotExist) {
-		if err := g.enough(uint64(cfg.SegmentSize) + cfg.Reserve); err != nil {
-			return nil, fault.WithHint(err, "or give data_dir a larger disk; nothing was begun")
+		hint := fmt.Sprintf("free some there, or give data_dir a larger disk; a new log takes %d MiB for its first "+
+			"segment and leaves %d MiB free, so that jobs can be stopped and volumes released when the disk is full; "+
+			"nothing was begun", cfg.SegmentSize>>20, cfg.Reserve>>20)
+		if err := g.enough(uint64(cfg.SegmentSize)+cfg.Reserve, hint); err != nil {
+			return nil, err
 		}
 	}
 	w, err := files.OpenWAL(cfg.files())
@@ -75,8 +78,8 @@ func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (
 	return g, nil
 }
 
-// enough refuses when less than n bytes are free on the log's file system.
-func (g *guard) enough(n uint64) error {
+// enough refuses when less than n bytes are free on the log's file system, with a way out.
+func (g *guard) enough(n uint64, hint string) error {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(g.dir, &st); err != nil {
 		return files.Classify(err, "look for room at", g.dir)
@@ -88,7 +91,7 @@ func (g *guard) enough(n uint64) error {
 			Subject: g.dir,
 			Err: fmt.Errorf("%d MiB are free on its file system, %d MiB are needed: %w", free>>20, n>>20,
 				syscall.ENOSPC),
-			Hint: "free some room there; stopping jobs and releasing volumes still work",
+			Hint: hint,
 		}
 	}
 	return nil
@@ -105,7 +108,7 @@ func (g *guard) healthy(releasing bool) error {
 	if releasing {
 		return nil
 	}
-	err := g.enough(g.reserve)
+	err := g.enough(g.reserve, "free some room there; stopping jobs and releasing volumes still work")
 	switch full := err != nil; {
 	case full && g.full.CompareAndSwap(false, true):
 		g.log.Error("new work is refused; what runs goes on, and releasing still works", logkey.Error, err)

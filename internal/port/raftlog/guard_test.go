@@ -138,6 +138,10 @@ func TestANewLogNeedsDiskForItsFirstSegmentAndTheReserve(t *testing.T) {
 		if !fault.Has(err, fault.Exhausted) || !strings.Contains(err.Error(), "8 MiB are needed") {
 			t.Errorf("with %d MiB: %v", mib, err)
 		}
+		if text := err.Error(); !strings.Contains(text, "4 MiB for its first segment and leaves 4 MiB free") ||
+			strings.Contains(text, "still work") {
+			t.Errorf("with %d MiB it is not said what needs it: %v", mib, err)
+		}
 		if files.Begun(cfg.Dir) {
 			t.Error("something was begun")
 		}

@@ -8,8 +8,11 @@ import (
 	"time"
 
 	"berth/internal/base/ids"
+	"berth/internal/client/csimanager"
 	"berth/internal/client/csimanager/entry"
+	"berth/internal/client/csimanager/evidence"
 	"berth/internal/client/csimanager/killable"
+	"berth/internal/model/volume"
 	"berth/internal/port/hostfs"
 )
 
@@ -27,7 +30,7 @@ func (p *Prober) Dead(ctx context.Context, e *entry.Entry, alloc ids.Alloc) (why
 	if err != nil {
 		return "", err
 	}
-	if why := shown(table, path, writes); why != "" {
+	if why := evidence.Dead(e, alloc, table); why != "" {
 		return why, nil
 	}
 	mode := "read"
@@ -41,17 +44,34 @@ func (p *Prober) Dead(ctx context.Context, e *entry.Entry, alloc ids.Alloc) (why
 	return word, err
 }
 
-// shown says why a file system is dead by what the mount table shows. Read-only is death to a writer: what the volume
-// was published for was to write.
-func shown(table *hostfs.Table, path string, writes bool) string {
-	m, mounted := table.At(path)
-	switch {
-	case !mounted || !writes && m.Dead != "shutdown":
-		return ""
-	case m.Dead != "":
-		return "its file system has given up (" + m.Dead + ")"
-	case m.ReadOnly:
-		return "its file system has become read-only"
+// Volumes are those that allocs of this node use; the node keeper implements it.
+type Volumes interface {
+	Published() []csimanager.PublishedVolume
+	Snapshot(key volume.StagingKey) *entry.Entry
+}
+
+// wayOut is what is to be done about a file system that is dead.
+const wayOut = ": what is written to it fails, and what was not synced is lost; when the disk beneath it is well and " +
+	"has space again, restart the allocations that use it (berth alloc restart): it is staged anew before their tasks start"
+
+// Deaths says of the volumes in use whose file systems are dead why, and what is to be done. It asks the mount table
+// alone, so that it may be asked often. Nothing is given up for it: who only reads goes on until it starts again.
+func Deaths(volumes Volumes) (map[volume.StagingKey]string, error) {
+	table, err := hostfs.ReadTableAnew() // no event says that a file system became read-only by itself
+	if err != nil {
+		return nil, err
 	}
-	return ""
+	out := map[volume.StagingKey]string{}
+	for _, v := range volumes.Published() {
+		e := volumes.Snapshot(v.Key)
+		for id := range v.Users {
+			if e == nil {
+				break
+			}
+			if why := evidence.Dead(e, id, table); why != "" {
+				out[v.Key] = why + wayOut
+			}
+		}
+	}
+	return out, nil
 }

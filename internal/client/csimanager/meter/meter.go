@@ -1,6 +1,6 @@
 // Package meter owns what the plugins of this node say of the volumes that are published here: how full each is, and
-// in which condition. It asks again and again, and keeps the last answers in memory alone: they are shown, and decide
-// nothing. Only the client's composition imports it.
+// in which condition, which for a file system that is dead the node says itself. It asks again and again, and keeps the
+// last answers in memory alone: they are shown, and decide nothing. Only the client's composition imports it.
 package meter
 
 import (
@@ -45,7 +45,7 @@ type Volumes interface {
 
 // Tasks hears of conditions; the client's allocs implement it.
 type Tasks interface {
-	// VolumeCondition tells the tasks that use an alloc's volume what the plugin says of it. To say the same again
+	// VolumeCondition tells the tasks that use an alloc's volume in which condition it is. To say the same again
 	// changes nothing.
 	VolumeCondition(alloc ids.Alloc, alias string, c volume.Condition)
 }
@@ -54,8 +54,10 @@ type Tasks interface {
 type Config struct {
 	Volumes Volumes
 	Tasks   Tasks
-	Period  time.Duration // 0: DefaultPeriod
-	Log     *slog.Logger
+	// Dead says of which volumes in use the file system is dead, why, and what is to be done.
+	Dead   func() (map[volume.StagingKey]string, error)
+	Period time.Duration // 0: DefaultPeriod
+	Log    *slog.Logger
 }
 
 // Meter measures.
@@ -70,6 +72,8 @@ type Meter struct {
 type reading struct {
 	of       csimanager.PublishedVolume
 	last     volume.Measured
+	dead     string             // why its file system is; empty: the mount table shows nothing of that
+	answered bool               // the plugin has, or is known to say nothing
 	failures int                // in a row
 	heard    map[ids.Alloc]bool // abnormal or not, as each alloc heard last
 }
@@ -90,15 +94,43 @@ func (m *Meter) Run(ctx context.Context) error {
 	return lifecycle.RunAll(ctx, map[string]func(context.Context) error{"measure": m.loop.Run, "look": m.look})
 }
 
-// look takes up what was published, and drops what is not any more.
+// look takes up what was published, and drops what is not any more. It finds the file systems that have died.
 func (m *Meter) look(ctx context.Context) error {
-	for retry.Sleep(ctx, jittered(m.cfg.Period/4)) {
+	for retry.Sleep(ctx, jittered(min(m.cfg.Period, DefaultPeriod)/4)) {
 		m.follow(m.cfg.Volumes.Published())
+		dead, err := m.cfg.Dead()
+		if err != nil {
+			m.cfg.Log.Error("it is not known whether the file systems of volumes live", logkey.Error, err)
+			continue
+		}
+		m.tell(m.find(dead))
 	}
 	return nil
 }
 
 func jittered(d time.Duration) time.Duration { return retry.Backoff{Min: d, Max: d}.Jittered(1) }
+
+// find notes which file systems are dead, and returns which allocs have not heard of it.
+func (m *Meter) find(dead map[volume.StagingKey]string) map[ids.Alloc]news {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := map[ids.Alloc]news{}
+	for key, r := range m.readings {
+		if dead[key] != "" && r.dead == "" {
+			m.cfg.Log.Warn("the file system of a volume in use is dead", logkey.Plugin, key.Plugin, logkey.Volume,
+				key.ExternalID, "reason", dead[key])
+		}
+		r.dead = dead[key]
+		maps.Copy(out, r.unheard())
+	}
+	return out
+}
+
+func (m *Meter) tell(unheard map[ids.Alloc]news) {
+	for id, n := range unheard {
+		m.cfg.Tasks.VolumeCondition(id, n.alias, n.condition)
+	}
+}
 
 func (m *Meter) follow(list []csimanager.PublishedVolume) {
 	m.mu.Lock()
@@ -131,10 +163,8 @@ func (m *Meter) measure(ctx context.Context, key volume.StagingKey) (reconcile.R
 	if ctx.Err() != nil {
 		return reconcile.Done(), ctx.Err()
 	}
-	next, tell := m.take(key, out, err)
-	for id, n := range tell {
-		m.cfg.Tasks.VolumeCondition(id, n.alias, n.condition)
-	}
+	next, unheard := m.take(key, out, err)
+	m.tell(unheard)
 	return reconcile.Again(next, "it is measured then"), nil
 }
 
@@ -157,7 +187,8 @@ func (m *Meter) take(key volume.StagingKey, out csi.Stats, err error) (rest time
 		return min(rest, busyPause), nil
 	case fault.Has(err, fault.Unsupported):
 		r.last, r.failures = volume.Measured{}, 0 // an earlier instance of the plugin may have offered it
-		return rest, nil
+		r.answered = true
+		return rest, r.unheard()
 	case fault.Has(err, fault.NotReady):
 		r.last.Error = err.Error()
 		return rest, nil
@@ -169,22 +200,46 @@ func (m *Meter) take(key volume.StagingKey, out csi.Stats, err error) (rest time
 		}
 		return retry.Backoff{Min: m.cfg.Period, Max: max(m.cfg.Period, longestRest)}.Jittered(r.failures), nil
 	}
-	r.failures = 0
+	r.failures, r.answered = 0, true
 	r.last = volume.Measured{Bytes: amount(out.Bytes), Inodes: amount(out.Inodes), At: time.Now().UTC()}
-	if out.Condition == nil {
-		return rest, nil
+	if out.Condition != nil {
+		r.last.Condition = &volume.Condition{Abnormal: out.Condition.Abnormal, Message: out.Condition.Message}
 	}
-	r.last.Condition = &volume.Condition{Abnormal: out.Condition.Abnormal, Message: out.Condition.Message}
 	return rest, r.unheard()
+}
+
+// condition is the volume's: dead if its file system is, else what its plugin says. A plugin that says nothing of it
+// leaves it normal, as far as the node sees; nil: it is not known yet.
+func (r *reading) condition() *volume.Condition {
+	switch {
+	case r.dead != "":
+		return &volume.Condition{Abnormal: true, Message: r.dead, Seen: true}
+	case r.last.Condition == nil && r.answered:
+		return &volume.Condition{Seen: true}
+	}
+	return r.last.Condition
+}
+
+// measured is what is shown of the volume: that it is well only when its plugin says so.
+func (r *reading) measured() volume.Measured {
+	out := r.last
+	if r.dead != "" {
+		out.Condition = r.condition()
+	}
+	return out
 }
 
 // unheard picks the allocs that have not heard of the condition, and counts them as such that have.
 func (r *reading) unheard() map[ids.Alloc]news {
 	out := map[ids.Alloc]news{}
+	c := r.condition()
+	if c == nil {
+		return out
+	}
 	for id, alias := range r.of.Users {
-		if was, any := r.heard[id]; !any || was != r.last.Condition.Abnormal {
-			r.heard[id] = r.last.Condition.Abnormal
-			out[id] = news{alias: alias, condition: *r.last.Condition}
+		if was, any := r.heard[id]; !any || was != c.Abnormal {
+			r.heard[id] = c.Abnormal
+			out[id] = news{alias: alias, condition: *c}
 		}
 	}
 	return out
@@ -211,7 +266,7 @@ func (m *Meter) Of(key volume.StagingKey) (Reading, bool) {
 	if r == nil {
 		return Reading{}, false
 	}
-	return Reading{Volume: r.of, Measured: r.last}, true
+	return Reading{Volume: r.of, Measured: r.measured()}, true
 }
 
 // All tells what is known of every published volume, in the order of their names.
@@ -220,7 +275,7 @@ func (m *Meter) All() []Reading {
 	defer m.mu.Unlock()
 	out := make([]Reading, 0, len(m.readings))
 	for _, r := range m.readings {
-		out = append(out, Reading{Volume: r.of, Measured: r.last})
+		out = append(out, Reading{Volume: r.of, Measured: r.measured()})
 	}
 	slices.SortFunc(out, func(a, b Reading) int {
 		return strings.Compare(a.Volume.Volume.String(), b.Volume.Volume.String())

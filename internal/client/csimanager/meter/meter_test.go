@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +33,13 @@ type bench struct {
 	now     map[ids.Plugin]int // questions under way
 	most    map[ids.Plugin]int
 	heard   []string
+	dead    map[volume.StagingKey]string
+}
+
+func (b *bench) Dead() (map[volume.StagingKey]string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.dead), nil
 }
 
 func (b *bench) Published() (out []csimanager.PublishedVolume) {
@@ -106,7 +114,7 @@ func metering(t *testing.T, story func(t *testing.T, b *bench)) {
 			now:     map[ids.Plugin]int{},
 			most:    map[ids.Plugin]int{},
 		}
-		b.Meter = meter.New(meter.Config{Volumes: b, Tasks: b, Log: slog.New(slog.DiscardHandler)})
+		b.Meter = meter.New(meter.Config{Volumes: b, Tasks: b, Dead: b.Dead, Log: slog.New(slog.DiscardHandler)})
 		g, ctx := lifecycle.NewGroup(t.Context())
 		g.Go("meter", func() error { return b.Run(ctx) })
 		story(t, b)
@@ -285,4 +293,65 @@ func TestAChangedConditionIsNewsOnce(t *testing.T) {
 		says(false)
 		is("with a user that came back", "b data false")
 	})
+}
+
+// TestAVolumeWithADeadFileSystemIsAbnormal: whatever its plugin says, and though it offers to say nothing; its users
+// hear of it within a quarter of a minute, and that it is well again not before the plugin was asked.
+func TestAVolumeWithADeadFileSystemIsAbnormal(t *testing.T) {
+	unsupported := func(context.Context, volume.StagingKey) (csi.Stats, error) {
+		return csi.Stats{}, fault.New(fault.Unsupported, "measure", "a volume", "the plugin does not offer it")
+	}
+	well := func(context.Context, volume.StagingKey) (csi.Stats, error) {
+		return csi.Stats{Condition: &csi.Condition{Message: "all disks are well"}}, nil
+	}
+	failing := func(context.Context, volume.StagingKey) (csi.Stats, error) {
+		return csi.Stats{}, fault.New(fault.Internal, "measure", "a volume", "input/output error")
+	}
+	for name, c := range map[string]struct {
+		answer func(context.Context, volume.StagingKey) (csi.Stats, error)
+		before string // what it is when the mount table shows nothing
+		asked  bool   // the plugin answers, so that it is known when all is well
+	}{
+		"says nothing of it":   {full, "<nil>", true},
+		"measures nothing":     {unsupported, "<nil>", true},
+		"calls it well":        {well, "&{false all disks are well false}", true},
+		"fails from the first": {failing, "<nil>", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			metering(t, func(t *testing.T, b *bench) {
+				key := keyOf("p", "v")
+				b.set(func() { b.answer = c.answer })
+				b.publish(key, "a")
+				is := func(when, want string) {
+					t.Helper()
+					r, _ := b.Of(key)
+					got := "<nil>"
+					if r.Condition != nil {
+						got = fmt.Sprint(r.Condition)
+					}
+					if got != want {
+						t.Errorf("%s it is %s, want %s", when, got, want)
+					}
+				}
+				time.Sleep(2 * time.Minute)
+				is("before,", c.before)
+				b.news()
+				b.set(func() { b.dead = map[volume.StagingKey]string{key: "it has become read-only"} })
+				time.Sleep(20 * time.Second)
+				is("dead,", "&{true it has become read-only true}")
+				if got := b.news(); !slices.Equal(got, []string{"a data true it has become read-only"}) {
+					t.Errorf("its user hears %q", got)
+				}
+				if all := b.All(); len(all) != 1 || all[0].Condition == nil || !all[0].Condition.Abnormal {
+					t.Errorf("in the list it is %+v", all)
+				}
+				b.set(func() { b.dead = nil })
+				time.Sleep(2 * time.Minute)
+				is("mounted anew,", c.before)
+				if heard := strings.Join(b.news(), "; "); strings.HasPrefix(heard, "a data false") != c.asked {
+					t.Errorf("its user hears %q", heard)
+				}
+			})
+		})
+	}
 }

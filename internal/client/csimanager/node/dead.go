@@ -6,20 +6,25 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
 	"berth/internal/client/csimanager/entry"
+	"berth/internal/client/csimanager/evidence"
 	"berth/internal/model/volume"
 )
 
 // lives asks whether the file system of a publication still takes what its alloc wants of it. One that does not is
-// given up. What gives no answer is asked again.
-func (k *Keeper) lives(ctx context.Context, key volume.PublicationKey) error {
+// given up. What gives no answer is asked again. Before a first start the mount table alone is asked.
+func (k *Keeper) lives(ctx context.Context, key volume.PublicationKey, again bool) error {
 	k.mu.Lock()
 	at := k.vols[key.StagingKey].version()
 	k.mu.Unlock()
-	e := k.snapshot(key.StagingKey)
-	if k.cfg.Dead == nil || e == nil || !e.Shows(key.Alloc) {
+	e := k.Snapshot(key.StagingKey)
+	ask := k.cfg.Dead
+	if !again {
+		ask = evidence.Shown
+	}
+	if ask == nil || e == nil || !e.Shows(key.Alloc) {
 		return nil
 	}
-	why, err := k.cfg.Dead(ctx, e, key.Alloc)
+	why, err := ask(ctx, e, key.Alloc)
 	switch {
 	case err != nil:
 		return fault.Wrap(err, fault.NotReady, "use", entry.Describe(key.StagingKey))
@@ -53,7 +58,7 @@ func (k *Keeper) giveUp(key volume.PublicationKey, at version, why string) {
 // notPublished is why an alloc cannot use a volume now.
 func (k *Keeper) notPublished(key volume.PublicationKey) error {
 	why := "it is not published for this allocation"
-	if e := k.snapshot(key.StagingKey); e != nil && e.Staging.Dead != "" {
+	if e := k.Snapshot(key.StagingKey); e != nil && e.Staging.Dead != "" {
 		why = e.Staging.Dead + "; it is to be mounted anew"
 	}
 	return fault.New(fault.NotReady, "use", entry.Describe(key.StagingKey), why)

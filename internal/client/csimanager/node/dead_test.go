@@ -16,6 +16,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/client/csimanager/alive"
 	"berth/internal/conformance/csi/csitest"
 	"berth/internal/conformance/csi/proxy"
 	"berth/internal/model/volume"
@@ -330,6 +331,51 @@ func TestAFileSystemWithoutItsProcessIsDead(t *testing.T) {
 		if err := unix.Unmount(m.Path, 0); err != nil {
 			t.Error(err)
 		}
+	}
+	r.unmount(v, "a")
+	r.atRest()
+}
+
+// TestADeadFileSystemIsSaidWhileItIsUsed: given a volume in use, when its file system becomes read-only, then it is
+// said to be dead, with the way out, and nothing is given up; but no task starts on it for the first time.
+func TestADeadFileSystemIsSaidWhileItIsUsed(t *testing.T) {
+	p, v := startPlugin(t)
+	at := served(t, p, v)
+	r := newRig(t, p)
+	key := requestOf(p, use(v, "a")).Key
+	dead := func() map[volume.StagingKey]string {
+		t.Helper()
+		out, err := alive.Deaths(r.keeper)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	r.mount(v, "a")
+	if got := dead(); len(got) > 0 {
+		t.Errorf("all is well, and it says %q", got)
+	}
+	if err := r.keeper.Mounted(t.Context(), key, false); err != nil {
+		t.Errorf("all is well, and no task starts: %v", err)
+	}
+	readOnly(t, at, true)
+	got := dead()
+	if why := got[key.StagingKey]; len(got) != 1 || !strings.Contains(why, "its file system has become read-only") ||
+		!strings.Contains(why, "berth alloc restart") {
+		t.Errorf("it is said to be dead: %q", got)
+	}
+	if list := r.keeper.Published(); len(list) != 1 {
+		t.Errorf("it was given up while it is used: %+v", list)
+	}
+	if err := r.keeper.Mounted(t.Context(), key, false); !fault.Has(err, fault.NotReady) ||
+		!strings.Contains(err.Error(), "it is to be mounted anew") {
+		t.Errorf("a first task starts on it: %v", err)
+	}
+	r.hearsOfLoss("a")
+	readOnly(t, at, false)
+	r.mount(v, "a")
+	if got := dead(); len(got) > 0 {
+		t.Errorf("it is mounted anew, and it says %q", got)
 	}
 	r.unmount(v, "a")
 	r.atRest()

@@ -25,7 +25,7 @@ type living struct{ unanswered, serving []entry.Run }
 // alive asks which of the runs that an entry names may have a process. A run is over when its alloc's processes are
 // proven gone, or when its task was started anew.
 func (k *Keeper) alive(key volume.StagingKey, conn *instance.Connection) (out living) {
-	e := k.snapshot(key)
+	e := k.Snapshot(key)
 	if e == nil {
 		return out
 	}
@@ -81,7 +81,7 @@ func (k *Keeper) unmountOwn(ctx context.Context, key volume.StagingKey, s entry.
 		return nil
 	}
 	table, terr := hostfs.ReadTable()
-	e := k.snapshot(key)
+	e := k.Snapshot(key)
 	if terr != nil || e == nil || e.PresenceOf(s) == nil {
 		return terr
 	}

@@ -28,7 +28,7 @@ func (k *Keeper) verifyStep(key volume.StagingKey, s entry.Step, err error) (ent
 		}
 		return entry.Unknown, evidence.Observed{}, err
 	}
-	e := k.snapshot(key)
+	e := k.Snapshot(key)
 	if e == nil {
 		return entry.Unknown, evidence.Observed{}, err
 	}
@@ -57,7 +57,7 @@ func (k *Keeper) verifyStep(key volume.StagingKey, s entry.Step, err error) (ent
 // at the next start that nobody has made. It reports whether nothing is there: a mount proves that the call did
 // something, whatever the plugin said.
 func (k *Keeper) removeUnmade(key volume.StagingKey, s entry.Step) (nothing bool) {
-	e := k.snapshot(key)
+	e := k.Snapshot(key)
 	if e == nil || e.PresenceOf(s) == nil {
 		return true
 	}
@@ -159,9 +159,9 @@ func (vs *volumeState) missing(table *hostfs.Table) []ids.Alloc {
 }
 
 // Mounted reports whether the alloc's publication is verified present right now: the gate before a task starts
-// (invariant I17). Before it starts again, its file system is asked, too.
+// (invariant I17), on a file system that lives by that table. Before it starts again, that is asked itself, too.
 func (k *Keeper) Mounted(ctx context.Context, key volume.PublicationKey, again bool) error {
-	e := k.snapshot(key.StagingKey)
+	e := k.Snapshot(key.StagingKey)
 	if e == nil || e.Pubs[key.Alloc] == nil || e.Pubs[key.Alloc].Presence != volume.Present {
 		return k.notPublished(key)
 	}
@@ -175,13 +175,11 @@ func (k *Keeper) Mounted(ctx context.Context, key volume.PublicationKey, again b
 		return fault.New(fault.NotReady, "use", entry.Describe(key.StagingKey),
 			"the target "+p.HostPath+" is not mounted as recorded")
 	}
-	if again {
-		return k.lives(ctx, key)
-	}
-	return nil
+	return k.lives(ctx, key, again)
 }
 
-func (k *Keeper) snapshot(key volume.StagingKey) *entry.Entry {
+// Snapshot is a copy of what is recorded of a volume; nil: nothing is.
+func (k *Keeper) Snapshot(key volume.StagingKey) *entry.Entry {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	vs := k.vols[key]

@@ -202,7 +202,7 @@ func (k *Keeper) step(ctx context.Context, key volume.StagingKey, d decision, co
 		err = rest
 	}
 	if s.Verb == entry.Unstage && (err == nil || csi.RetryOf(err) == volume.RetryVerify) {
-		err = cmp.Or(k.cfg.Holding.Absent(ctx, k.snapshot(key)), err)
+		err = cmp.Or(k.cfg.Holding.Absent(ctx, k.Snapshot(key)), err)
 	}
 	vs.call.End()
 	return k.finish(key, s, before, err)
@@ -295,7 +295,7 @@ func (k *Keeper) heldBy(ctx context.Context, key volume.StagingKey, s entry.Step
 		before = vs.retries[s].failures
 	}
 	k.mu.Unlock()
-	return k.cfg.Holding.HeldBy(ctx, k.snapshot(key), s, before, err)
+	return k.cfg.Holding.HeldBy(ctx, k.Snapshot(key), s, before, err)
 }
 
 // restAfterUndo lets a step that had to be undone rest from the end of the undo on. It keeps its count: the success of

@@ -1,13 +1,22 @@
-package alive
+package evidence_test
 
 import (
 	"testing"
 
+	"berth/internal/base/ids"
+	"berth/internal/client/csimanager/entry"
+	"berth/internal/client/csimanager/evidence"
+	"berth/internal/model/volume"
 	"berth/internal/port/hostfs"
 )
 
 // TestWhatTheTableShowsOfADeadFileSystem: who only reads goes on reading what is read-only.
 func TestWhatTheTableShowsOfADeadFileSystem(t *testing.T) {
+	e := &entry.Entry{Pubs: map[ids.Alloc]*entry.Publication{
+		"writes": {HostPath: "/m", Presence: volume.Present},
+		"reads":  {HostPath: "/m", Presence: volume.Present, ReadOnly: true},
+		"gone":   {HostPath: "/m", Presence: volume.Absent},
+	}}
 	for _, c := range []struct {
 		m           hostfs.Mount
 		read, write string
@@ -20,11 +29,14 @@ func TestWhatTheTableShowsOfADeadFileSystem(t *testing.T) {
 		{hostfs.Mount{Path: "/elsewhere", ReadOnly: true}, "", ""},
 	} {
 		table := hostfs.TableOf(c.m)
-		if got := shown(table, "/m", false); got != c.read {
+		if got := evidence.Dead(e, "reads", table); got != c.read {
 			t.Errorf("%+v, to a reader: %q", c.m, got)
 		}
-		if got := shown(table, "/m", true); got != c.write {
+		if got := evidence.Dead(e, "writes", table); got != c.write {
 			t.Errorf("%+v, to a writer: %q", c.m, got)
+		}
+		if got := evidence.Dead(e, "gone", table); got != "" {
+			t.Errorf("%+v, to one to whom it is not published: %q", c.m, got)
 		}
 	}
 }
