@@ -1,8 +1,10 @@
 package memnet
 
 import (
+	"errors"
 	"io"
 	"net"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,7 +41,7 @@ func TestWhatIsHeldArrivesLater(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := make([]byte, 16)
-		if n, err := b.Read(p); n > 0 || !err.(net.Error).Timeout() {
+		if n, err := b.Read(p); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("read %q, %v of what is held", p[:n], err)
 		}
 		if err := b.SetReadDeadline(time.Time{}); err != nil {
@@ -78,7 +80,7 @@ func TestAnEndInAHoldIsHeardAfterIt(t *testing.T) {
 		open := held
 		held = nil
 		close(open)
-		if err := <-read; err != io.EOF {
+		if err := <-read; !errors.Is(err, io.EOF) {
 			t.Fatalf("after the hold: %v", err)
 		}
 		if _, err := a.Write([]byte("x")); err == nil {
