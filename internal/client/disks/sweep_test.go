@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,7 +39,7 @@ type node struct {
 func (n *node) Disks() []disks.Disk {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.list
+	return slices.Clone(n.list)
 }
 
 func (n *node) Changed() <-chan struct{} { return n.changed.C() }

@@ -52,7 +52,8 @@ type Volumes interface {
 
 // wayOut is what is to be done about a file system that is dead.
 const wayOut = ": what is written to it fails, and what was not synced is lost; when the disk beneath it is well and " +
-	"has space again, restart the allocations that use it (berth alloc restart): it is staged anew before their tasks start"
+	"has space again, restart the allocations that use it (berth alloc restart ALLOC): it is staged anew " +
+	"before their tasks start"
 
 // Deaths says of the volumes in use whose file systems are dead why, and what is to be done. It asks the mount table
 // alone, so that it may be asked often. Nothing is given up for it: who only reads goes on until it starts again.
