@@ -2,12 +2,12 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 
 	"berth/internal/agent/bundled"
 	"berth/internal/base/fault"
+	"berth/internal/base/lifecycle"
 	"berth/internal/port/driver/rawexec"
 	"berth/internal/port/hostfs"
 )
@@ -20,7 +20,8 @@ const VolumesDir = "volumes"
 
 func (a *Agent) volumes() string { return a.dir(VolumesDir) }
 
-// bundled is what registers the job of the bundled storage plugin, where it is asked for. It comes before the node.
+// bundled prepares what an agent does for the bundled storage plugin, where that is asked for, and returns it: its job
+// is registered, and the growth of its volumes watched. Call it before the node runs.
 func (a *Agent) bundled() func(context.Context) error {
 	if !*a.cfg.Client.LocalCSI || a.client == nil {
 		return func(context.Context) error { return nil }
@@ -39,7 +40,12 @@ func (a *Agent) bundled() func(context.Context) error {
 		Log:     a.log,
 	}
 	p.Begin()
-	return func(ctx context.Context) error { return errors.Join(p.Run(ctx, a.client.Registered()), p.Watch(ctx)) }
+	return func(ctx context.Context) error {
+		return lifecycle.RunAll(ctx, map[string]func(context.Context) error{
+			"register": func(ctx context.Context) error { return p.Run(ctx, a.client.Registered()) },
+			"growth":   p.Watch,
+		})
+	}
 }
 
 // removeTree removes a directory that this run made. It stops at mounts: what is mounted below belongs to somebody.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -144,16 +143,11 @@ func (p *Plugin) volumes(ctx context.Context) (out []string, err error) {
 	}
 	got.Complete()
 	for _, v := range got.Lines {
-		if OfNode(v.ExternalID, p.Node) {
+		if volumestore.OfNode(v.ExternalID, string(p.Node)) {
 			out = append(out, v.ID.String())
 		}
 	}
 	return out, nil
-}
-
-// OfNode tells whether a volume lies on a node, by the id that the bundled plugin gave it.
-func OfNode(external string, node ids.Node) bool {
-	return strings.HasSuffix(external, "@"+string(node))
 }
 
 // register registers the job of the bundled plugin on this node, and takes no other node's: each node with a

@@ -72,7 +72,7 @@ func volumesOf(dataDir string) (out []string, err error) {
 		return nil, err
 	}
 	for v := range made.State.VolumesByPlugin(nil, bundled.PluginID) {
-		if bundled.OfNode(v.Status.ExternalID, who.Node) {
+		if volumestore.OfNode(v.Status.ExternalID, string(who.Node)) {
 			out = append(out, v.ID.String())
 		}
 	}

@@ -44,6 +44,9 @@ const (
 // Copy is where an agent has the copy of the identity of a directory: beside it, on its own disk.
 func Copy(dir string) string { return dir + ".identity" }
 
+// OfNode tells whether a volume lies on a node, by the external id that the plugin gave it: that ends with its node's.
+func OfNode(external, node string) bool { return strings.HasSuffix(external, "@"+node) }
+
 // Held tells whether anything lies in a directory that an identity would be of.
 func Held(dir string) (bool, error) {
 	for _, name := range []string{VolumesDir, SnapshotsDir} {

@@ -17,6 +17,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/retry"
+	"berth/internal/base/volumestore"
 	"berth/internal/cli/kit"
 )
 
@@ -94,7 +95,7 @@ func (s *save) elsewhere(v *form.Volume) {
 		v.Why = "it was being created; nothing is on it yet"
 	case v.Plugin != s.sources.Plugin:
 		v.Why = fmt.Sprintf("plugin %s keeps it: save it by the means of its provider", v.Plugin)
-	case strings.HasSuffix(v.ExternalID, "@"+s.sources.NodeID):
+	case volumestore.OfNode(v.ExternalID, s.sources.NodeID):
 		v.Why, v.Lost = "its image is not on this machine, though it should be", true
 	default:
 		v.Why = "it lies on another machine: run the backup there, too"
