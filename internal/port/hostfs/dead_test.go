@@ -2,6 +2,7 @@ package hostfs
 
 import (
 	"testing"
+	"time"
 
 	"github.com/moby/sys/mountinfo"
 )
@@ -35,5 +36,25 @@ func TestATableReadAnewIsAnother(t *testing.T) {
 	}
 	if anew == first {
 		t.Error("the table that was kept is handed out")
+	}
+}
+
+// A reading is shared with whoever asks within its age, and with nobody after it, nor after a mount.
+func TestATableIsSharedWithinItsAge(t *testing.T) {
+	first, err := ReadTableAnew()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for age, shared := range map[time.Duration]bool{time.Hour: true, time.Nanosecond: false} {
+		got, err := ReadTableWithin(age)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (got == first) != shared {
+			t.Errorf("within %v: the same table is handed out: %v", age, got == first)
+		}
+		if first, err = ReadTableAnew(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

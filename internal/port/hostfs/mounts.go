@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
@@ -42,21 +44,26 @@ type Table struct {
 // ReadTable returns the table of this process's mount namespace. It is read again only when the kernel says that it
 // changed: by each mount and unmount, and when a mount is made read-only or writable, but not when a file system
 // becomes read-only by itself, nor when a directory above a mount is renamed: those are seen by ReadTableAnew.
-func ReadTable() (*Table, error) { return lastTable.read(false) }
+func ReadTable() (*Table, error) { return lastTable.read(math.MaxInt64) }
 
 // ReadTableAnew returns the table as it is now, with what no event tells.
-func ReadTableAnew() (*Table, error) { return lastTable.read(true) }
+func ReadTableAnew() (*Table, error) { return lastTable.read(0) }
+
+// ReadTableWithin returns the table with what no event tells as it was at most so long ago. A table of thousands of
+// mounts takes milliseconds to read: who asks for each of many volumes shares a reading with the others.
+func ReadTableWithin(age time.Duration) (*Table, error) { return lastTable.read(age) }
 
 // kept is the last reading, with the open file by which the kernel tells whether it is still right.
 type kept struct {
 	mu    sync.Mutex
 	file  *os.File
 	table *Table
+	at    time.Time // when it began
 }
 
 var lastTable kept
 
-func (k *kept) read(anew bool) (*Table, error) {
+func (k *kept) read(age time.Duration) (*Table, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.file == nil {
@@ -69,13 +76,14 @@ func (k *kept) read(anew bool) (*Table, error) {
 		k.file = os.NewFile(uintptr(fd), "/proc/self/mountinfo")
 	}
 	changed, err := tableChanged(k.file)
-	if err == nil && k.table != nil && !changed && !anew {
+	if err == nil && k.table != nil && !changed && time.Since(k.at) < age {
 		return k.table, nil
 	}
 	k.table = nil
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "ask for changes of", "the mount table")
 	}
+	k.at = time.Now()
 	if _, err := k.file.Seek(0, io.SeekStart); err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "read", "the mount table")
 	}

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"context"
+	"time"
 
 	"berth/internal/base/ids"
 	"berth/internal/client/csimanager/entry"
@@ -27,9 +28,14 @@ func Dead(e *entry.Entry, alloc ids.Alloc, table *hostfs.Table) string {
 	return ""
 }
 
-// Shown is Dead by the mount table as it is now: no event says that a file system became read-only by itself.
+// recent is how old a reading of the mount table may be by which an alloc starts for the first time. What dies within
+// it is as what dies right after the start: the next look at all volumes in use shows it.
+const recent = time.Second
+
+// Shown is Dead by a recent reading of the mount table: no event says that a file system became read-only by itself,
+// and a node that starts many allocs at once must not read a table of thousands of mounts for each.
 func Shown(_ context.Context, e *entry.Entry, alloc ids.Alloc) (why string, err error) {
-	table, err := hostfs.ReadTableAnew()
+	table, err := hostfs.ReadTableWithin(recent)
 	if err != nil {
 		return "", err
 	}
