@@ -223,7 +223,7 @@ func (t *Tree) ShimProcesses(slice, alloc string) []string {
 // VisitShim makes the v1 groups of an alloc's shim and visits them, so that neither the limits of the agent's unit nor
 // its stop reach a shim forked there. A hierarchy in which the agent's own group is not visible is left out. The way
 // back is read here: of a goroutine that locks its thread only later, it may be where another thread was visiting.
-func (t *Tree) VisitShim(slice, alloc string) (leave func() error, err error) {
+func (t *Tree) VisitShim(slice, alloc string) (*Visit, error) {
 	own, err := os.ReadFile("/proc/thread-self/cgroup")
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "read", "the agent's cgroups")
@@ -245,35 +245,62 @@ func (t *Tree) VisitShim(slice, alloc string) (leave func() error, err error) {
 		}
 		join, back = append(join, filepath.Join(point, AllocDir(slice, alloc), "tasks")), append(back, home)
 	}
-	return Visit(join, back)
+	v, err := Begin(join, back)
+	if err != nil {
+		return nil, errors.Join(err, v.End())
+	}
+	return v, nil
 }
 
-// Visit moves the calling thread, which its goroutine must have locked, into v1 groups, so that what it forks is born
-// there, and returns the way back. A single thread moves at once; to move a process the kernel stops every fork of the
-// machine and waits, which takes milliseconds.
-func Visit(join, back []string) (leave func() error, err error) {
-	var home []int
-	thread := strconv.Itoa(unix.Gettid())
-	leave = func() error {
-		var errs []error
-		for _, fd := range home {
-			_, err := unix.Write(fd, []byte(thread))
-			errs = append(errs, err, unix.Close(fd))
-		}
-		home = nil
-		return errors.Join(errs...)
-	}
+// Visit is the stay of a thread, which its goroutine has locked, in v1 groups, so that what it forks is born there.
+type Visit struct{ home []int }
+
+// self is written for the thread that writes. By a number, the same thread's too, the kernel stops every fork of the
+// machine until a grace period is over, which takes ten milliseconds; and so it does to move a process.
+const self = "0"
+
+// Begin moves the calling thread into v1 groups. What was begun is returned also with an error.
+func Begin(join, back []string) (*Visit, error) {
+	v := &Visit{}
 	for i, path := range join {
 		fd, err := unix.Open(back[i], unix.O_WRONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return nil, errors.Join(fault.Wrap(err, fault.Internal, "open", back[i]), leave())
+			return v, fault.Wrap(err, fault.Internal, "open", back[i])
 		}
-		home = append(home, fd)
-		if err := (kernel{}).write(path, "0"); err != nil {
-			return nil, errors.Join(fault.Wrap(err, fault.Internal, "join", "cgroup "+path), leave())
+		v.home = append(v.home, fd)
+		if err := (kernel{}).write(path, self); err != nil {
+			return v, fault.Wrap(err, fault.Internal, "join", "cgroup "+path)
 		}
 	}
-	return leave, nil
+	return v, nil
+}
+
+// Files are the descriptors of the way back: a thread that takes a table of its own must keep them.
+func (v *Visit) Files() []uintptr {
+	var out []uintptr
+	for _, fd := range v.home {
+		out = append(out, uintptr(fd))
+	}
+	return out
+}
+
+// End takes the calling thread, which must be the one that began, back, and closes what is open of the way.
+func (v *Visit) End() error {
+	var errs []error
+	for _, fd := range v.home {
+		_, err := unix.Write(fd, []byte(self))
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, v.Close())...)
+}
+
+// Close closes the way back, for a thread that does not go it: in the table of whoever calls.
+func (v *Visit) Close() error {
+	var errs []error
+	for _, fd := range v.home {
+		errs = append(errs, unix.Close(fd))
+	}
+	return errors.Join(errs...)
 }
 
 // RemoveAlloc removes what is left of an alloc's groups when no process is in them. Others may be using the slice, so

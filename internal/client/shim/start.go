@@ -144,12 +144,12 @@ func (l *Launcher) fork(
 			proc, err = l.fork(ctx, alloc, path, argv, attr)
 			return err
 		}
-		leave, err := l.tree.VisitShim(l.cfg.Slice, alloc)
+		visit, err := l.tree.VisitShim(l.cfg.Slice, alloc)
 		if err != nil {
 			return err
 		}
 		proc, err = os.StartProcess(path, argv, attr)
-		if leaveErr := leave(); leaveErr != nil {
+		if leaveErr := visit.End(); leaveErr != nil {
 			l.cfg.Log.Warn("a thread did not find back from a shim's cgroups and ends", logkey.Alloc, alloc,
 				logkey.Error, leaveErr)
 			return err

@@ -3,6 +3,7 @@ package shim_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -114,16 +115,46 @@ func TestASessionSignalsItsTask(t *testing.T) {
 	}
 }
 
-// Given sessions with a terminal and without, of commands that run and that cannot, when they have ended, then the shim
-// has as many files open as before, and nothing is said but what is the command's.
-func TestSessionsLeaveTheirShimNoFiles(t *testing.T) {
-	task, _, _ := isolated(t, exec.Config{}, nil)
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", task.Handle().PID))
+// shimOf is the process id of the shim that holds a task.
+func shimOf(t *testing.T, task int) string {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", task))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, parent, _ := strings.Cut(string(status), "PPid:")
-	files := fmt.Sprintf("/proc/%s/fd", strings.Fields(parent)[0])
+	return strings.Fields(parent)[0]
+}
+
+// TestNoThreadOfAShimStaysInItsTasksGroups: the thread that waits for a task is where the shim's others are, in each
+// hierarchy.
+func TestNoThreadOfAShimStaysInItsTasksGroups(t *testing.T) {
+	task, _, _ := isolated(t, exec.Config{}, nil)
+	shim := shimOf(t, task.Handle().PID)
+	home, err := os.ReadFile(fmt.Sprintf("/proc/%s/cgroup", shim))
+	if err != nil {
+		t.Fatal(err)
+	}
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%s/task/*/cgroup", shim))
+	if err != nil || len(threads) < 2 {
+		t.Fatalf("threads of the shim: %v, %v", threads, err)
+	}
+	for _, thread := range threads {
+		groups, err := os.ReadFile(thread)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // a thread that has ended
+		}
+		if err != nil || string(groups) != string(home) {
+			t.Errorf("%s: %v\n%snot those of the shim:\n%s", thread, err, groups, home)
+		}
+	}
+}
+
+// Given sessions with a terminal and without, of commands that run and that cannot, when they have ended, then the shim
+// has as many files open as before, and nothing is said but what is the command's.
+func TestSessionsLeaveTheirShimNoFiles(t *testing.T) {
+	task, _, _ := isolated(t, exec.Config{}, nil)
+	files := fmt.Sprintf("/proc/%s/fd", shimOf(t, task.Handle().PID))
 	opened := func() int {
 		entries, err := os.ReadDir(files)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -65,10 +66,10 @@ type Bound struct {
 type Child struct {
 	PID    int
 	PidFD  *os.File
-	Master *os.File     // of the terminal, or nil
-	slave  int          // its other end, until the child has it; 0: none
-	leaf   int          // its control group, until the child is in it
-	leave  func() error // takes the child's thread out of that on v1; nil: it did not get there
+	Master *os.File      // of the terminal, or nil
+	slave  int           // its other end, until the child has it; 0: none
+	leaf   int           // its control group, until the child is in it
+	visit  *cgroup.Visit // of the child's thread in its groups on v1; nil: it did not get there
 	done   chan struct{}
 	status unix.WaitStatus
 	err    error
@@ -148,8 +149,8 @@ func Start(g *lifecycle.Group, s Spec) (*Child, error) {
 			_ = unix.Close(fd) // nothing was written to it
 		}
 	}
-	if r.c.leave != nil {
-		_ = r.c.leave() // the thread ends with the child anyway
+	if r.c.visit != nil {
+		_ = r.c.visit.Close() // nothing was written by this table
 	}
 	if r.err != nil {
 		return nil, errors.Join(r.err, r.c.closeMaster())
@@ -202,7 +203,7 @@ func (s *Spec) fork() (*Child, error) {
 	if err != nil {
 		return c, err
 	}
-	if c.leave, err = cgroup.Visit(s.Join, s.Back); err != nil {
+	if c.visit, err = cgroup.Begin(s.Join, s.Back); err != nil {
 		return c, err
 	}
 	if err := s.enter(); err != nil {
@@ -215,7 +216,7 @@ func (s *Spec) fork() (*Child, error) {
 	if err != nil {
 		return c, err
 	}
-	keep := append(append(runtimes, uintptr(leaf)), files...)
+	keep := slices.Concat(runtimes, []uintptr{uintptr(leaf)}, c.visit.Files(), files)
 	if s.Enter != nil && s.Enter.Users != nil {
 		keep = append(keep, s.Enter.Users.Fd())
 	}
@@ -225,6 +226,7 @@ func (s *Spec) fork() (*Child, error) {
 	}
 	if err == nil {
 		err = s.exec(c, leaf, files)
+		_ = c.visit.End() // the thread ends with the child anyway
 		if c.slave > 0 {
 			_ = unix.Close(c.slave) // the thread's own: while it is open, nobody sees that the child has hung up
 		}
