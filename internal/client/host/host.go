@@ -84,13 +84,26 @@ func New(ctx context.Context, cfg Config) *Host {
 		cfg.Log.Warn("a part of the node could not be read", logkey.Error, err)
 	}
 	h.current = h.describe()
-	for _, v := range h.current.HostVolumes {
-		if v.Unhealthy != "" {
-			cfg.Log.Warn("a host volume cannot be used: what needs it waits, or goes elsewhere", "host_volume", v.Name,
+	h.sayVolumes(nil)
+	return h
+}
+
+// sayVolumes says which host volumes cannot be used any more, and which can again, since an earlier description.
+func (h *Host) sayVolumes(before *node.Node) {
+	for name, v := range h.current.HostVolumes {
+		was := ""
+		if before != nil && before.HostVolumes[name] != nil {
+			was = before.HostVolumes[name].Unhealthy
+		}
+		switch {
+		case v.Unhealthy == was:
+		case v.Unhealthy != "":
+			h.cfg.Log.Warn("a host volume cannot be used: what needs it waits, or goes elsewhere", "host_volume", name,
 				logkey.Error, v.Unhealthy)
+		default:
+			h.cfg.Log.Info("a host volume can be used again", "host_volume", name)
 		}
 	}
-	return h
 }
 
 // Changed returns a channel that is closed at the next change of the description.
@@ -179,7 +192,9 @@ func (h *Host) refresh() {
 	h.mu.Lock()
 	same := bytes.Equal(data, h.encoded)
 	if !same {
+		before := h.current
 		h.current, h.encoded = n, data
+		h.sayVolumes(before)
 	}
 	h.mu.Unlock()
 	if !same {

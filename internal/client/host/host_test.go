@@ -1,9 +1,12 @@
 package host
 
 import (
+	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -56,6 +59,34 @@ func TestAHostVolumeIsGivenAsItIsConfigured(t *testing.T) {
 		if path, _, err := h.HostVolume(name); !fault.Has(err, fault.NotReady) {
 			t.Errorf("%s: %s, %v", name, path, err)
 		}
+	}
+}
+
+// Given host volumes, when one cannot be used any more, or can again, then the agent's log says it once, with why.
+func TestAHostVolumeThatGoesAwayIsSaid(t *testing.T) {
+	var said bytes.Buffer
+	described := func(unhealthy string) *node.Node {
+		return &node.Node{HostVolumes: map[string]*node.HostVolume{
+			"data": {Name: "data", Unhealthy: unhealthy}, "other": {Name: "other"},
+		}}
+	}
+	h := &Host{cfg: Config{Log: slog.New(slog.NewTextHandler(&said, nil))}}
+	var before *node.Node
+	for i, now := range []struct{ unhealthy, want string }{
+		{"", ""},
+		{"no such directory", `level=WARN`},
+		{"no such directory", ""},
+		{"", `level=INFO msg="a host volume can be used again" host_volume=data`},
+	} {
+		said.Reset()
+		h.current = described(now.unhealthy)
+		h.sayVolumes(before)
+		got := said.String()
+		if now.want == "" && got != "" || !strings.Contains(got, now.want) || !strings.Contains(got, now.unhealthy) &&
+			now.want != "" || strings.Contains(got, "other") {
+			t.Errorf("%d: said %q, not %q", i, got, now.want)
+		}
+		before = h.current
 	}
 }
 
