@@ -22,6 +22,39 @@ func TestBenchmarksAreReadByTheirUnits(t *testing.T) {
 	}
 }
 
+// Given a benchmark that says its 99th percentile, in another unit than its row, then the row shows it and the bar is
+// judged by it; where more is better, the bar is the least that is kept.
+func TestARowSaysWhatIsBetter(t *testing.T) {
+	measured := parse("BenchmarkX-2 1 3000000 ns/op 1 min-ms 2 p50-ms 9 max-ms 4.5 p99-ms 800 a-second\nPASS\n")
+	w := row{
+		name:      "x",
+		benchmark: "X",
+		unit:      "ms",
+		metrics:   quantiles,
+		p99:       "p99-ms",
+		n:         1000,
+		bar:       bar{text: "2 / 5 ms", median: 2, high: 5},
+	}
+	f, err := w.figure(measured, 1)
+	if err != nil || f.row() != "| x | 1000 | 2 ms | 1 ms – 2 ms – 9 ms | 4.50 ms | 2 / 5 ms | kept |" {
+		t.Errorf("%s, %v", f.row(), err)
+	}
+	f.bar.high = 4
+	if f.judgement() != "**missed**" {
+		t.Errorf("a percentile of 4.5 ms is %s by a bar of 4 ms", f.judgement())
+	}
+	w = row{benchmark: "X", unit: "ms", metrics: []string{"ns/op"}, scale: 1e-6}
+	if f, err := w.figure(measured, 1); err != nil || f.at(0.5) != 3 {
+		t.Errorf("%s, %v", f.row(), err)
+	}
+	for least, want := range map[float64]string{800: "kept", 801: "**missed**"} {
+		w = row{benchmark: "X", unit: "/s", metrics: []string{"a-second"}, bar: bar{text: "much", least: least}}
+		if f, err := w.figure(measured, 1); err != nil || f.judgement() != want {
+			t.Errorf("800 a second by a bar of %v is %s, %v", least, f.judgement(), err)
+		}
+	}
+}
+
 func series100() []float64 {
 	var out []float64
 	for i := range 100 {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,7 +17,10 @@ import (
 type row struct {
 	name, benchmark string
 	unit            string
-	metrics         []string // least, median and most of the measurements; one: there is one measurement
+	metrics         []string // least, median and most of the measurements; one: there is one measurement, or their mean
+	p99             string   // the metric that is the 99th percentile; empty: none
+	scale           float64  // by which the metrics become the unit; 0: they have it
+	n               int      // measurements, if each run of the benchmark has many
 	bar             bar
 }
 
@@ -27,68 +32,6 @@ type suite struct {
 }
 
 var quantiles = []string{"min-ms", "p50-ms", "max-ms"}
-
-// suites are measured in this order. Their bars are those of docs/performance.md.
-var suites = []suite{
-	{pkg: "./internal/client/csimanager/node", run: "BenchmarkRestart", times: 10, rows: []row{
-		{
-			name:      "Restart under 250 published volumes: each alloc has its volume again",
-			benchmark: "Restart/volumes=250",
-			unit:      "ms",
-			metrics:   quantiles,
-		},
-		{
-			name:      "Restart under 1,000 published volumes",
-			benchmark: "Restart/volumes=1000",
-			unit:      "ms",
-			metrics:   quantiles,
-			bar:       bar{text: "≤ 1 s, no call that changes anything", median: 1000, high: 1000},
-		},
-	}},
-	{pkg: "./internal/server", run: "BenchmarkRestart", times: 10, rows: []row{{
-		name:      "Restart of a server over 8,192 entries that no snapshot holds: it leads",
-		benchmark: "Restart",
-		unit:      "ms",
-		metrics:   quantiles,
-		bar:       bar{text: "≤ 2 s", median: 2000, high: 2000},
-	}}},
-	{pkg: "./internal/testkit/storage", run: "BenchmarkRelease", times: 1, rows: []row{{
-		name:      "Release of 300 volumes, 200 ms a call, 10 at once: over the ideal of 18 s",
-		benchmark: "Release",
-		unit:      "times",
-		metrics:   []string{"x-ideal"},
-		bar:       bar{text: "≤ 1.5 times", median: 1.5},
-	}}},
-	{pkg: "./internal/testkit/verbs", run: "BenchmarkLists", times: 40, rows: []row{
-		{
-			name:      "List of 500 volumes",
-			benchmark: "Lists/volumes=500/page=0",
-			unit:      "ms",
-			metrics:   quantiles,
-			bar:       bar{text: "≤ 3 ms (4.6 and 18 elsewhere; 169 here once)", median: 3},
-		},
-		{
-			name:      "List of 10,000 volumes, whole",
-			benchmark: "Lists/volumes=10000/page=0",
-			unit:      "ms",
-			metrics:   quantiles,
-			bar:       bar{text: "≤ 60 ms: linear", median: 60},
-		},
-		{
-			name:      "List of 10,000 volumes, 500 at a time",
-			benchmark: "Lists/volumes=10000/page=500",
-			unit:      "ms",
-			metrics:   quantiles,
-			bar:       bar{text: "≤ 90 ms: by the page", median: 90},
-		},
-		{
-			name:      "List of 500 allocations",
-			benchmark: "Lists/allocs=500/page=0",
-			unit:      "ms",
-			metrics:   quantiles,
-		},
-	}},
-}
 
 // within runs the benchmarks of packages, each in a process of its own.
 func within(ctx context.Context, r *report, _ string) error {
@@ -113,13 +56,21 @@ func within(ctx context.Context, r *report, _ string) error {
 }
 
 func (w row) figure(measured map[string]map[string]float64, times int) (figure, error) {
-	f := figure{name: w.name, unit: w.unit, bar: w.bar, n: times}
-	for _, m := range w.metrics {
+	f := figure{name: w.name, unit: w.unit, bar: w.bar, n: cmp.Or(w.n, times)}
+	metrics := w.metrics
+	if w.p99 != "" {
+		metrics = append(slices.Clone(metrics), w.p99)
+	}
+	for _, m := range metrics {
 		v, ok := measured[w.benchmark][m]
 		if !ok || math.IsNaN(v) {
 			return f, errors.New("the benchmark " + w.benchmark + " does not say " + m)
 		}
-		f.samples = append(f.samples, v)
+		f.samples = append(f.samples, v*cmp.Or(w.scale, 1))
+	}
+	if w.p99 != "" {
+		f.p99 = f.samples[len(w.metrics)]
+		f.samples = f.samples[:len(w.metrics)]
 	}
 	return f, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"testing"
 	"time"
 
@@ -114,6 +115,24 @@ func BenchmarkOneAmong(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkMemoryOfNodes is what the heap of a server grows by with each thousand of nodes that have registered.
+func BenchmarkMemoryOfNodes(b *testing.B) {
+	const n = 5000
+	heap := func() float64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc) / (1 << 20)
+	}
+	for b.Loop() {
+		c := localstate.New(b)
+		before := heap()
+		benchNodes(b, c, n)
+		b.ReportMetric((heap()-before)*1000/n, "MiB/1000-nodes")
+		runtime.KeepAlive(c)
 	}
 }
 

@@ -1,0 +1,153 @@
+package main
+
+import "fmt"
+
+// suites are measured in this order. Their bars are those of docs/performance.md.
+var suites = []suite{
+	{pkg: "./internal/client/csimanager/node", run: "BenchmarkRestart", times: 10, rows: []row{
+		{
+			name:      "Restart under 250 published volumes: each alloc has its volume again",
+			benchmark: "Restart/volumes=250",
+			unit:      "ms",
+			metrics:   quantiles,
+		},
+		{
+			name:      "Restart under 1,000 published volumes",
+			benchmark: "Restart/volumes=1000",
+			unit:      "ms",
+			metrics:   quantiles,
+			bar:       bar{text: "≤ 1 s, no call that changes anything", median: 1000, high: 1000},
+		},
+	}},
+	{pkg: "./internal/server", run: "BenchmarkRestart", times: 10, rows: []row{{
+		name:      "Restart of a server over 8,192 entries that no snapshot holds: it leads",
+		benchmark: "Restart",
+		unit:      "ms",
+		metrics:   quantiles,
+		bar:       bar{text: "≤ 2 s", median: 2000, high: 2000},
+	}}},
+	{pkg: "./internal/testkit/storage", run: "BenchmarkRelease", times: 1, rows: []row{{
+		name:      "Release of 300 volumes, 200 ms a call, 10 at once: over the ideal of 18 s",
+		benchmark: "Release",
+		unit:      "times",
+		metrics:   []string{"x-ideal"},
+		bar:       bar{text: "≤ 1.5 times", median: 1.5},
+	}}},
+	{pkg: "./internal/testkit/verbs", run: "BenchmarkLists", times: 40, rows: []row{
+		{
+			name:      "List of 500 volumes",
+			benchmark: "Lists/volumes=500/page=0",
+			unit:      "ms",
+			metrics:   quantiles,
+			bar:       bar{text: "≤ 3 ms (4.6 and 18 elsewhere; 169 here once)", median: 3},
+		},
+		{
+			name:      "List of 10,000 volumes, whole",
+			benchmark: "Lists/volumes=10000/page=0",
+			unit:      "ms",
+			metrics:   quantiles,
+			bar:       bar{text: "≤ 60 ms: linear", median: 60},
+		},
+		{
+			name:      "List of 10,000 volumes, 500 at a time",
+			benchmark: "Lists/volumes=10000/page=500",
+			unit:      "ms",
+			metrics:   quantiles,
+			bar:       bar{text: "≤ 90 ms: by the page", median: 90},
+		},
+		{
+			name:      "List of 500 allocations",
+			benchmark: "Lists/allocs=500/page=0",
+			unit:      "ms",
+			metrics:   quantiles,
+		},
+	}},
+	{pkg: "./internal/server", run: "BenchmarkSeveralClaims", times: 1, rows: []row{
+		{
+			name:      "Three servers: a placement with its claim is committed, one caller",
+			benchmark: "SeveralClaims/callers=1",
+			unit:      "ms",
+			metrics:   quantiles,
+			p99:       "p99-ms",
+			n:         1000,
+			bar:       bar{text: "1 / 5 ms", median: 1, high: 5},
+		},
+		{
+			name:      "Three servers: claims a second, 512 callers",
+			benchmark: "SeveralClaims/callers=512",
+			unit:      "/s",
+			metrics:   []string{"a-second"},
+			n:         10_000,
+			bar:       bar{text: "≥ 10,000/s", least: 10_000},
+		},
+	}},
+	{pkg: "./internal/server", run: "BenchmarkSeveralForwarded", times: 1, rows: []row{{
+		name:      "Three servers: a job is registered by way of one that does not lead",
+		benchmark: "SeveralForwarded",
+		unit:      "ms",
+		metrics:   quantiles,
+		p99:       "p99-ms",
+		n:         500,
+		bar:       bar{text: "1 / 5 ms", median: 1, high: 5},
+	}}},
+	{pkg: "./internal/server", run: "BenchmarkSeveralFailover", times: 10, rows: []row{{
+		name:      "Three servers: the leader crashes → another one has committed a claim",
+		benchmark: "SeveralFailover",
+		unit:      "ms",
+		metrics:   quantiles,
+		bar:       bar{text: "≤ 3 s", median: 3000, high: 3000},
+	}}},
+	{pkg: "./internal/server/worker", run: "BenchmarkOneAmong", times: 2000, rows: []row{
+		among("5,000", "OneAmong/5000_nodes"),
+		among("10,000", "OneAmong/10000_nodes"),
+	}},
+	{pkg: "./internal/server/worker", run: "BenchmarkDryRun5000", times: 5, rows: []row{
+		scheduled("Dry run of 5,000 allocs", "DryRun5000", 500),
+	}},
+	{pkg: "./internal/server/worker", run: "BenchmarkMemoryOfNodes", times: 1, rows: []row{{
+		name:      "Memory of a state per 1,000 nodes",
+		benchmark: "MemoryOfNodes",
+		unit:      "MiB",
+		metrics:   []string{"MiB/1000-nodes"},
+	}}},
+	{pkg: "./internal/scheduler", run: "BenchmarkOneNode.000", times: 10, rows: []row{
+		scheduled("Scheduling 1,000 allocs on one node", "OneNode1000", 150),
+		scheduled("Scheduling 2,000 allocs on one node", "OneNode2000", 300),
+	}},
+	{pkg: "./internal/scheduler", run: "Benchmark(10000Nodes1200|500NodesSpread300)", times: 10, rows: []row{
+		scheduled("Scheduling 1,200 allocs on 10,000 nodes", "10000Nodes1200", 50),
+		scheduled("Scheduling 300 allocs with spread on 500 nodes", "500NodesSpread300", 20),
+	}},
+	{pkg: "./internal/scheduler", run: "Benchmark5000NodesVolumes", times: 10, rows: []row{{
+		name:      "Scheduling 5,000 allocs with volumes on 5,000 nodes, each",
+		benchmark: "5000NodesVolumes",
+		unit:      "ms",
+		metrics:   []string{"ns/alloc"},
+		scale:     1e-6,
+		bar:       bar{text: "≤ 0.2 ms: 5,000/s", median: 0.2},
+	}}},
+}
+
+// among is the decision for one alloc among so many nodes.
+func among(nodes, benchmark string) row {
+	return row{
+		name:      "Scheduling one alloc among " + nodes + " nodes",
+		benchmark: benchmark,
+		unit:      "ms",
+		metrics:   []string{"ns/op"},
+		scale:     1e-6,
+		bar:       bar{text: "≤ 0.3 ms, flat", median: 0.3},
+	}
+}
+
+// scheduled is a decision that takes so many milliseconds at the most.
+func scheduled(name, benchmark string, most float64) row {
+	return row{
+		name:      name,
+		benchmark: benchmark,
+		unit:      "ms",
+		metrics:   []string{"ns/op"},
+		scale:     1e-6,
+		bar:       bar{text: fmt.Sprintf("≤ %g ms", most), median: most},
+	}
+}
