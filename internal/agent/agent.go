@@ -21,7 +21,6 @@ import (
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logfeed"
 	"berth/internal/base/logkey"
-	"berth/internal/base/privilege"
 	"berth/internal/client"
 	"berth/internal/client/suspects"
 	"berth/internal/httpapi"
@@ -43,8 +42,8 @@ type Agent struct {
 	server  *server.Server
 	own     *credentials.Credentials // of the server; nil: others do not reach it
 	clock   *bootclock.Clock         // of the node's calls to CSI plugins
-	client  *client.Client           // nil: the node is refused
-	refused error                    // why the node does not start; nil: it does
+	client  *client.Client           // nil: the node is refused, or there is none
+	refused error                    // why the node does not start; nil: it does, or there is to be none
 	conn    *grpc.ClientConn
 	http    *httpapi.Server
 	audit   *audit.Log // nil: there is none
@@ -96,7 +95,6 @@ func Run(ctx context.Context, cfg *Config, version string, asked Signals) (err e
 		return errors.Join(err, shut(entries))
 	}
 	defer func() { _ = a.conn.Close() }() // in-process: nobody is at the other end any more
-	warnOfNode(log, os.Geteuid(), privilege.ScopesSockets())
 	return a.run(ctx, entries, asked)
 }
 
@@ -251,8 +249,10 @@ func (a *Agent) Describe() (map[string]any, map[string]map[string]string) {
 	config := a.cfg.describe(a.version, levelName(a.level))
 	stats := map[string]map[string]string{
 		"berth":   {"version": a.version, "uptime": time.Since(a.begun).Round(time.Second).String()},
-		"client":  a.describeNode(),
 		"runtime": runinfo.Runtime(),
+	}
+	if a.cfg.Client.Enabled {
+		stats["client"] = a.describeNode()
 	}
 	if a.server == nil {
 		return config, stats
@@ -305,13 +305,17 @@ func (a *Agent) NodeID() ids.Node {
 func (a *Agent) Health(ctx context.Context) map[string]error {
 	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
-	out := map[string]error{"client": a.refused}
+	out := map[string]error{}
 	if a.server != nil {
 		out["server"] = a.server.Ready(ctx)
+	}
+	if a.refused != nil {
+		out["client"] = a.refused
 	}
 	if a.client == nil {
 		return out
 	}
+	out["client"] = nil
 	select {
 	case <-a.client.Registered():
 	default:

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"strconv"
 	"time"
 
 	"berth/api"
 	"berth/internal/agent/runinfo"
 	"berth/internal/base/logkey"
+	"berth/internal/base/privilege"
 	"berth/internal/client"
 	"berth/internal/client/allocdir"
 	"berth/internal/client/fingerprint"
@@ -41,20 +43,7 @@ func (a *Agent) build(ctx context.Context) (err error) {
 	if a.conn, err = a.server.Connect(); err != nil {
 		return err
 	}
-	cfg, err := a.nodeConfig()
-	if err != nil {
-		return err
-	}
-	cfg.Servers, cfg.Reverse = a.server.Calls(), a.server.Reversed()
-	cfg.InProcess = true
-	a.client, err = client.New(ctx, cfg)
-	var lost *identity.Lost
-	switch {
-	case errors.As(err, &lost):
-		// The servers do without it: they are asked for the token by which the node comes back.
-		a.client, a.refused = nil, err
-		a.log.Error("the node does not start; this agent runs its servers alone", logkey.Error, err)
-	case err != nil:
+	if err := a.buildOwnNode(ctx); err != nil {
 		return err
 	}
 	surface, err := a.surfaceConfig()
@@ -63,6 +52,34 @@ func (a *Agent) build(ctx context.Context) (err error) {
 	}
 	a.http = httpapi.New(surface)
 	return nil
+}
+
+// buildOwnNode makes the node beside the server, if there is to be one.
+func (a *Agent) buildOwnNode(ctx context.Context) error {
+	if !a.cfg.Client.Enabled {
+		a.log.Info("this agent has a server and no node")
+		if _, err := os.Stat(a.dir("client", "client.db")); err == nil {
+			a.log.Warn("this machine was a node: what runs here is watched by nobody, and its volumes stay claimed",
+				"hint", "write client { enabled = true }, stop its jobs, and take it out again")
+		}
+		return nil
+	}
+	warnOfNode(a.log, os.Geteuid(), privilege.ScopesSockets())
+	cfg, err := a.nodeConfig()
+	if err != nil {
+		return err
+	}
+	cfg.Servers, cfg.Reverse = a.server.Calls(), a.server.Reversed()
+	cfg.InProcess = true
+	a.client, err = client.New(ctx, cfg)
+	var lost *identity.Lost
+	if errors.As(err, &lost) {
+		// The servers do without it: they are asked for the token by which the node comes back.
+		a.client, a.refused = nil, err
+		a.log.Error("the node does not start; this agent runs its servers alone", logkey.Error, err)
+		return nil
+	}
+	return err
 }
 
 func (a *Agent) surfaceConfig() (httpapi.Config, error) {

@@ -149,13 +149,9 @@ func (c *Config) check() error {
 
 func (c *Config) checkHalves() error {
 	var errs []error
-	switch {
-	case !c.Server.Enabled && !c.Client.Enabled:
+	if !c.Server.Enabled && !c.Client.Enabled {
 		errs = append(errs, bad("server and client", "neither is enabled",
 			"write server { enabled = true } and client { enabled = true }, or try out with berth agent -dev"))
-	case !c.Client.Enabled:
-		errs = append(errs, bad("client", "a server without a node is not built yet",
-			"write client { enabled = true }"))
 	}
 	if c.Server.BootstrapExpect < 0 || c.Server.BootstrapExpect > maxServers {
 		errs = append(errs, bad("server bootstrap_expect",

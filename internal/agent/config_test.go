@@ -225,8 +225,9 @@ func TestRefusals(t *testing.T) {
 		"neither half": {"data_dir = \"/x\"\n", nil, []string{"neither is enabled", "-dev"}},
 		"one half": {"data_dir = \"/x\"\nclient { enabled = true }\n", nil,
 			[]string{"client servers", "no server", `servers = ["10.0.0.1:4647"]`}},
-		"a server alone": {"data_dir = \"/x\"\nserver { enabled = true }\n", nil,
-			[]string{"without a node is not built", "client { enabled = true }"}},
+		"a bundled plugin without a node": {"data_dir = \"/x\"\nserver { enabled = true }\n" +
+			"client { local_csi = true }\n", nil,
+			[]string{"client local_csi", "this agent has no node", "client { enabled = true }"}},
 		"servers beside a server": {strings.Replace(base, "client { enabled = true }",
 			"client {\n enabled = true\n servers = [\"10.0.0.1\"]\n}", 1), nil,
 			[]string{"has a server in the agent itself", "server { enabled = false }"}},

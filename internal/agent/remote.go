@@ -24,6 +24,7 @@ func (c *Config) checkNetwork() error {
 		Server:    c.Server.Enabled,
 		Words:     c.API.TokenFile != "" || c.API.unsafeOpen(),
 		LocalCSI:  *c.Client.LocalCSI,
+		Node:      c.Client.Enabled,
 		Address:   c.Addresses.RPC,
 		Port:      c.Ports.RPC,
 		Servers:   c.Client.Servers,

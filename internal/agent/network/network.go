@@ -24,6 +24,7 @@ const DefaultPort = 4647
 type Ways struct {
 	Dev, Server bool // the agent is one to try out; it has a server
 	Words       bool // the API is to believe somebody who shows no token of the cluster
+	Node        bool
 	LocalCSI    bool
 	Address     string // of the server's TLS port, without it; empty: there is none
 	Port        int
@@ -136,6 +137,9 @@ func (w Ways) Check() error {
 	r.add(!w.Server && w.LocalCSI, "client local_csi",
 		"the bundled storage plugin runs beside a server only, for now",
 		"leave it out on this node, or run a storage plugin as a job")
+	r.add(!w.Node && w.LocalCSI, "client local_csi",
+		"this agent has no node, and the bundled storage plugin runs on one",
+		"leave it out, or write client { enabled = true }")
 	r.add(!w.Server && w.Address != "", "addresses rpc", "an agent without a server listens for no nodes",
 		"leave it out")
 	r.add(w.Dev && w.Address != "", "addresses rpc", "an agent to try out is for one machine",

@@ -2,7 +2,7 @@ package backup
 
 // Sources are what of a data directory in use goes into a backup. Paths in it are beneath the data directory.
 type Sources struct {
-	// NodeID is whose directory it is.
+	// NodeID is whose directory it is; empty: a server's that has no node beside it.
 	NodeID string
 	// Files are small, and replaced in one step by whoever changes them.
 	Files []string

@@ -202,8 +202,11 @@ func inData(file string) string { return path.Join(form.DataDir, filepath.ToSlas
 
 func (s *save) gap(text string) { s.out.Manifest.Gaps = append(s.out.Manifest.Gaps, text) }
 
-// store saves what the node remembers.
+// store saves what the node remembers, where there is one beside the server.
 func (s *save) store(ctx context.Context) error {
+	if s.sources.NodeID == "" {
+		return nil
+	}
 	copied, err := s.env.Client().Operator().NodeStore(ctx)
 	if err != nil {
 		return kit.Doing(err, "save", "the node's store", "")
