@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -142,6 +143,9 @@ func (m *machine) attack(site hostile.Site, user string) map[string]string {
 	for group, name := range map[string]string{"tcp": "TCP", "udp": "UDP"} {
 		out["memory: take more than the limit in buffers of "+name] = m.buffered(*job.ID, group)
 	}
+	out["API: read through a directory that is exchanged for a link to the node's, over and over"] = m.swapped(*job.ID)
+	out["session: look at its process from its birth on, for what is the node's"] = m.peeked(*job.ID)
+	out["session: put something else where terminals are opened"] = m.terminal(*job.ID)
 	killer := m.of(*job.ID, "killall", func(a *api.AllocationListStub) bool {
 		return a.ClientStatus != api.AllocClientStatusPending && strings.Contains(m.output(a.ID), hostile.End)
 	})
@@ -230,6 +234,77 @@ func (m *machine) asked(job string) map[string]string {
 		"API: list the node's root by a link":                            status(err),
 		"API: list a directory whose names are no text":                  listed,
 	}
+}
+
+// laid waits until the program of a group has laid what it lays, and returns the allocation.
+func (m *machine) laid(job, group string) string {
+	m.t.Helper()
+	return m.of(job, group, func(a *api.AllocationListStub) bool {
+		return strings.Contains(m.output(a.ID), hostile.End)
+	}).ID
+}
+
+// swapped says what the API reads below a name that is a directory of the task's one moment, and a link the next.
+func (m *machine) swapped(job string) string {
+	m.t.Helper()
+	id := m.laid(job, "swap")
+	read, refused := 0, 0
+	for read < 100 || refused < 100 {
+		r, err := m.api.Allocations().CatFile(m.t.Context(), id, hostile.Swapped, nil)
+		if code := status(err); err != nil && code != "403" && code != "404" {
+			return fmt.Sprintf("answered %s: %v", code, err)
+		}
+		if err != nil {
+			refused++
+			continue
+		}
+		text, err := io.ReadAll(r)
+		must(m.t, errors.Join(err, r.Close()))
+		if string(text) != hostile.Own {
+			return fmt.Sprintf("%s: %q", hostile.Allowed, text)
+		}
+		read++
+	}
+	return "its own alone"
+}
+
+// peeked says what a task has found in the processes of many sessions.
+func (m *machine) peeked(job string) string {
+	m.t.Helper()
+	const sessions, least = 30, 3
+	id := m.laid(job, "peek")
+	for range sessions {
+		if out, code := m.cli("alloc", "exec", "-i=false", "-t=false", id, "/bin/true"); code != 0 {
+			m.t.Fatalf("a session ends with %d: %s", code, out)
+		}
+	}
+	stop := []string{"alloc", "exec", "-i=false", "-t=false", id, "/bin/sh", "-c", ": > /alloc/data/stop"}
+	if out, code := m.cli(stop...); code != 0 {
+		m.t.Fatalf("a session ends with %d: %s", code, out)
+	}
+	m.of(job, "peek", func(a *api.AllocationListStub) bool { return a.ClientStatus == api.AllocClientStatusComplete })
+	ways, seen, _ := strings.Cut(m.output(id), hostile.Seen)
+	if n, err := strconv.Atoi(strings.TrimSpace(seen)); err != nil || n < least {
+		return fmt.Sprintf("not tried: it has seen %q", seen)
+	}
+	if ways = strings.TrimSpace(strings.Replace(ways, hostile.End, "", 1)); ways != "" {
+		return ways
+	}
+	return "nothing"
+}
+
+// terminal says where a session is whose task would have put something else in the place of its terminals.
+func (m *machine) terminal(job string) string {
+	m.t.Helper()
+	id := m.laid(job, "ptmx")
+	out, code := m.cli("alloc", "exec", "-i=false", "-t=true", id, "/bin/sh", "-c", "tty; ls -l /alloc/data/terminal")
+	if code != 0 && strings.Contains(out, "open a terminal in the task: ") {
+		return "refused"
+	}
+	if code != 0 || !strings.HasPrefix(out, "/dev/pts/") || !strings.Contains(out, " 0 ") {
+		return fmt.Sprintf("%d: %q", code, out)
+	}
+	return "the task's terminal"
 }
 
 // status is the code of a refusal.

@@ -70,6 +70,9 @@ var acts = map[string]func() error{
 	"gone":    gone,
 	"open":    open,
 	"killall": killAll,
+	"swap":    swap,
+	"peek":    peek,
+	"ptmx":    ptmx,
 }
 
 func say(text string) error {

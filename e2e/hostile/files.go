@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,8 @@ var readOnly = []string{"EROFS", "EACCES", "EPERM", "ENOENT"}
 func files(s Site) []Attempt {
 	out := []Attempt{
 		{"file: what the task's first process has open", hidden, openedBy("1")},
+		{"file: write over the program of the task's first process", append(slices.Clone(hidden), "ETXTBSY", "EROFS"),
+			func() string { return writable("/proc/1/exe") }},
 		{"file: the agent's data_dir", []string{"ENOENT"}, look(s.Data)},
 		{"file: secrets of another alloc by its path", []string{"ENOENT"}, look(s.Data + "/alloc/" + s.Victim)},
 		{"file: another alloc by dots from its own", []string{"ENOENT"}, look("/alloc/../../" + s.Victim)},

@@ -60,6 +60,15 @@ func Outside() []Attempt {
 		{Name: "API: read the data_dir by dots", Want: []string{"404"}},
 		{Name: "API: read a pipe that nobody writes to", Want: []string{"400"}},
 		{Name: "API: list the node's root by a link", Want: []string{"403"}},
+		{
+			Name: "API: read through a directory that is exchanged for a link to the node's, over and over",
+			Want: []string{"its own alone"},
+		},
+		{Name: "session: look at its process from its birth on, for what is the node's", Want: []string{"nothing"}},
+		{
+			Name: "session: put something else where terminals are opened",
+			Want: []string{"the task's terminal", "refused"},
+		},
 		{Name: "API: list a directory whose names are no text", Want: []string{"listed"}},
 		{Name: "template: write past the task's directory by a link laid between starts", Want: []string{"refused"}},
 		{Name: "logs: write more than the job's share", Want: []string{"dropped"}},

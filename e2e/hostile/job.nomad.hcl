@@ -17,7 +17,7 @@ variable "outside" {
 
 locals {
   alone = ["lay", "flood", "killall", "memory", "unnamed", "disk", "inodes", "names", "gone", "open",
-    "tcp", "udp"]
+    "tcp", "udp", "swap", "peek", "ptmx"]
 }
 
 job "hostile" {

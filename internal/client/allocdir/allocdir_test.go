@@ -149,7 +149,7 @@ func TestFilesAreReadOnlyFromInsideAndNeverSecrets(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "passwd")
 	write(t, outside, "root")
 	for name, target := range map[string]string{"out": outside, "up": "../../../../../../../../etc/passwd",
-		"in": "page.html", "sneaky": "../secrets", "proc": "/proc/self/root/etc/passwd"} {
+		"in": "page.html", "sneaky": "../secrets", "proc": "/proc/self/root/etc/passwd", "loop": "loop"} {
 		if err := os.Symlink(target, filepath.Join(local, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +175,8 @@ func TestFilesAreReadOnlyFromInsideAndNeverSecrets(t *testing.T) {
 		"web/local/out": fault.Denied, "web/local/up": fault.Denied, "web/local/proc": fault.Denied,
 		"web/secrets/token":      fault.Denied,
 		"web/local/sneaky/token": fault.Denied, "web/local/none": fault.NotFound, "web/local/pipe": fault.Invalid,
-		"web/local": fault.Invalid,
+		"web/local": fault.Invalid, "web/local/page.html/below": fault.NotFound, "web/local/loop": fault.Invalid,
+		"web/local/" + strings.Repeat("n", 300): fault.Invalid,
 	} {
 		if got, err := read(path); !fault.Has(err, kind) {
 			t.Errorf("%s: %q, error %v, want one of kind %s", path, got, err, kind)

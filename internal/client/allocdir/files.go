@@ -46,8 +46,11 @@ func (d Dir) open(path string) (*os.File, fs.FileInfo, error) {
 
 func (d Dir) refused(err error, path string) error {
 	subject := fmt.Sprintf("%q of allocation %q", path, d.id)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
 		return fault.Wrap(err, fault.NotFound, "open", subject)
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENAMETOOLONG):
+		return fault.Wrap(err, fault.Invalid, "open", subject)
 	}
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) && !errors.As(pathErr.Err, new(unix.Errno)) {
