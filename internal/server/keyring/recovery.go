@@ -136,8 +136,7 @@ func parseRecoveryKey(text string) (hpke.PrivateKey, error) {
 }
 
 // Rewrap makes a saved state one that the present servers can open, before it takes the place of theirs: what any of
-// them, or a recovery key (empty: none), opens of it is wrapped for all of them. Of the same cluster it keeps the data
-// keys that came since, so that nothing that is sealed anywhere is lost. What nobody here opens stays as it is.
+// them, or a recovery key (empty: none), opens of it is wrapped for all of them. What nobody here opens stays as it is.
 func (k *Keys) Rewrap(saved *state.Store, present *state.Snap, recovery string) error {
 	var other hpke.PrivateKey
 	if recovery != "" {
@@ -158,19 +157,6 @@ func (k *Keys) Rewrap(saved *state.Store, present *state.Snap, recovery string) 
 			return err
 		}
 		next = append(next, now)
-	}
-	then, now := s.Meta(nil), present.Meta(nil)
-	if then != nil && now != nil && then.ClusterID == now.ClusterID {
-		for key := range present.DataKeys(nil) {
-			if s.DataKey(nil, key.ID) != nil {
-				continue
-			}
-			kept := *key
-			if s.ActiveDataKey(nil) != nil && kept.State == datakey.Active {
-				kept.State = datakey.Inactive
-			}
-			next = append(next, &kept)
-		}
 	}
 	st := s.Stamp()
 	st.Index++
