@@ -161,7 +161,12 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 		return f.bundled(), nil
 	case path == "node/denials":
 		return []*api.NodeDenial{{
-			NodeID: nodeA, Name: "ash", Key: "mfzs3ojvgq2ts", Since: f.now, By: "ann", Reason: "it was stolen",
+			NodeID: nodeA,
+			Name:   "ash",
+			Key:    "mfzs3ojvgq2ts",
+			Since:  f.now,
+			By:     "ann",
+			Reason: "it was stolen",
 		}}, nil
 	case path == "nodes" && r.FormValue("filter") != "":
 		return nil, &refusal{400, "failed to read filter expression: 1:2: no match found"}

@@ -117,8 +117,8 @@ func keeps(t *testing.T, all []*machine) {
 }
 
 // TestAClusterThatWasOffForLongStarts: given three servers and a node, whose certificates have all been over for a day
-// when they start again, then the servers find each other by their keys and one leads; the node, which is let in nowhere
-// else before, gets a certificate by its key, and is connected.
+// when they start again, then the servers find each other by their keys and one leads; the node, which is let in
+// nowhere before, gets a certificate by its key, and is connected.
 func TestAClusterThatWasOffForLongStarts(t *testing.T) {
 	first := begins(t, "s1")
 	await.Eventually(t, "the first server to say where it is found", func() bool {
@@ -161,8 +161,8 @@ func TestAClusterThatWasOffForLongStarts(t *testing.T) {
 	}
 }
 
-// TestARecoveryKeyRestoresAClusterElsewhere: given a saved state of servers that are lost, then a new cluster refuses it
-// with the way out, and with another key, and is as it was; with the recovery key it takes it, opens all that is sealed
+// TestARecoveryKeyRestoresAClusterElsewhere: given a saved state of servers that are lost, then a new cluster refuses
+// it without a key, and with another one, and is as it was; with the recovery key it takes it, opens all that is sealed
 // in it, also after it was started again, and lets in the nodes that had joined, by their keys.
 func TestARecoveryKeyRestoresAClusterElsewhere(t *testing.T) {
 	lost := begins(t, "s1")
@@ -220,11 +220,11 @@ func (m *machine) save() []byte {
 	}
 	var out bytes.Buffer
 	for {
-		part, err := stream.Recv()
+		chunk, err := stream.Recv()
 		if err != nil {
 			m.t.Fatal(err)
 		}
-		if out.Write(part.Data); part.Last {
+		if out.Write(chunk.Data); chunk.Last {
 			return out.Bytes()
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // closes waits until the other end has closed a connection.
 func closes(t *testing.T, c net.Conn) {
 	t.Helper()
-	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	for {

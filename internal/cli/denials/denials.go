@@ -1,4 +1,5 @@
-// Package denials owns the commands by which a person lets a node in no more, or again. Only package cluster imports it.
+// Package denials owns the commands by which a person lets a node in no more, or again. Only package cluster imports
+// it.
 package denials
 
 import (
@@ -51,8 +52,8 @@ func newAllow(e *kit.Env) *kit.Command {
 	return w.flags(&kit.Command{
 		Use:   "allow [flags] <node>",
 		Short: "Let a node in again that is denied",
-		Long: `Takes a denial back: the node is let in again, by the key that it has. Its agent asks by itself, within half
-a minute. A node whose record was collected meanwhile is named by its whole id, as "berth node denials" shows it.`,
+		Long: `Takes a denial back: the node is let in again, by the key that it has. Its agent asks by itself, within
+half a minute. A node whose record was collected meanwhile is named by its whole id, as "berth node denials" shows it.`,
 		Example: `  berth node allow -reason "the machine was found, and checked" 8f3a11c0`,
 		IDs:     "nodes",
 		Run: func(ctx context.Context, args []string) error {

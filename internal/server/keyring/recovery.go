@@ -52,7 +52,8 @@ func RecoveryOf(said any) (Recovery, error) {
 			text, ok := one.(string)
 			if !ok {
 				return Recovery{}, fault.WithHint(
-					fault.New(fault.Invalid, "read", fmt.Sprintf("recovery key %v", one), "it is no text"), recoveryHint)
+					fault.New(fault.Invalid, "read", fmt.Sprintf("recovery key %v", one), "it is no text"),
+					recoveryHint)
 			}
 			words = append(words, text)
 		}

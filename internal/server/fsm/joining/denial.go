@@ -110,8 +110,9 @@ func node(tx *state.Tx, id ids.Node) (*trust.Member, error) {
 	}
 	if tx.Node(nil, id) != nil {
 		return nil, fault.WithHint(
-			fault.New(fault.Conflict, "find", fmt.Sprintf("node %q", id), "it has no certificate: it runs in the agent "+
-				"of a server"), "remove that server: berth server force-leave NAME")
+			fault.New(fault.Conflict, "find", fmt.Sprintf("node %q", id),
+				"it has no certificate: it runs in the agent of a server"),
+			"remove that server: berth server force-leave NAME")
 	}
 	return nil, fault.New(fault.NotFound, "find", fmt.Sprintf("node %q", id), "no node of that id has joined")
 }

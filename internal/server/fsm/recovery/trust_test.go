@@ -81,7 +81,7 @@ func TestARestoredStateKeepsWhoIsTrustedNow(t *testing.T) {
 }
 
 // TestARestoredStateKeepsWhoIsDeniedInEither: who was denied since the state was saved is out, and so is who was denied
-// then; of both, the later word's reason is told.
+// then; of both, the later reason stays.
 func TestARestoredStateKeepsWhoIsDeniedInEither(t *testing.T) {
 	cluster := ids.New()
 	now, then := &trust.Denial{Reason: "now"}, &trust.Denial{Reason: "then"}
