@@ -118,7 +118,7 @@ func (c *Config) checkKeyring() error {
 		return nil
 	}
 	var err error
-	c.recovery, err = keyring.ParseRecovery(c.Keyring.Recovery)
+	c.recovery, err = keyring.RecoveryOf(c.Keyring.Recovery)
 	return fault.Note(err, "configure", "keyring recovery")
 }
 

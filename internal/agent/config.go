@@ -164,8 +164,8 @@ type Reserved struct {
 
 // KeyringBlock says who opens the secrets in the servers' state beside the servers.
 type KeyringBlock struct {
-	// Recovery are public keys, X25519 in base64, or the one word none.
-	Recovery []string `hcl:"recovery"`
+	// Recovery is a list of public keys, X25519 in base64, or the word none.
+	Recovery any `hcl:"recovery"`
 }
 
 // Parse reads the command line and the files that it names, and makes a data_dir for this run where none is named.

@@ -51,6 +51,7 @@ var reads = map[string]reading{
 	"namespace list":             {},
 	"namespace status":           {missing: []string{"nothing"}, most: 1},
 	"node orphans list":          {missing: []string{"dead", noUUID}, most: 1},
+	"node denials":               {},
 	"node status":                {missing: []string{"dead", noUUID, "-json " + noUUID}, most: 1},
 	"operator autopilot health":  {},
 	"operator backup inspect":    {missing: []string{"/nothing"}, most: 1},
@@ -73,7 +74,7 @@ var reads = map[string]reading{
 // changes are the verbs that change something, or run what somebody else says.
 var changes = strings.Split(`acl bootstrap,acl policy apply,acl policy delete,acl role create,acl role delete,`+
 	`acl role update,acl token create,acl token delete,acl token update,alloc exec,alloc restart,alloc signal,alloc stop,exec,fmt,`+
-	`job eval,job run,job start,job stop,node eligibility,node identity keep,node identity new,node orphans adopt,node orphans end,node readmit,`+
+	`job eval,job run,job start,job stop,node allow,node deny,node eligibility,node identity keep,node identity new,node orphans adopt,node orphans end,node readmit,`+
 	`node reboot-confirm,node replace,`+
 	`node unknown-mount forget,operator api,operator backup restore,operator backup save,operator forget-volumes,`+
 	`operator join-token create,`+
@@ -132,6 +133,7 @@ func TestChangingWhatDoesNotExistFailsLikeReadingIt(t *testing.T) {
 		"server force-leave nothing",
 		"alloc restart dead", "alloc signal dead", "alloc stop dead", "alloc stop " + noUUID, "exec dead ls",
 		"job eval nothing", "job start nothing", "job stop nothing",
+		"node allow -reason r -y dead", "node deny -reason r -y dead",
 		"node eligibility -disable dead", "node orphans adopt -yes dead",
 		"node orphans end -yes dead", "node readmit -reason r -y dead", "node reboot-confirm -reason r -y dead",
 		"node replace -reason r -y dead dead", "operator recovery dismiss -reason r -y dead",

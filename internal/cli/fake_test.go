@@ -159,6 +159,15 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 		return f.jobs(q.Get("prefix")), nil
 	case path == "nodes" && strings.Contains(r.FormValue("filter"), api.NodeAttributeLocalCSI):
 		return f.bundled(), nil
+	case path == "node/denials":
+		return []*api.NodeDenial{{
+			NodeID: nodeA,
+			Name:   "ash",
+			Key:    "mfzs3ojvgq2ts",
+			Since:  f.now,
+			By:     "ann",
+			Reason: "it was stolen",
+		}}, nil
 	case path == "nodes" && r.FormValue("filter") != "":
 		return nil, &refusal{400, "failed to read filter expression: 1:2: no match found"}
 	case path == "nodes":
@@ -570,6 +579,8 @@ func (f *fake) put(path string, r *http.Request, body []byte) (any, error) {
 			Resolved:     "other boot of node " + nodeA[:8] + " not proven dead",
 			NextAccepted: true,
 		}, nil
+	case path == "node/"+nodeA+"/deny", path == "node/"+nodeA+"/allow":
+		return struct{}{}, nil
 	case path == "node/"+nodeA+"/readmit":
 		return &api.NodeReadmitResponse{Token: nodeA + ".K3ZQ", Expires: f.now.Add(time.Hour)}, nil
 	case path == "jobs":

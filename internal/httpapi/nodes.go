@@ -33,61 +33,54 @@ var nodeAllocs = read(wire.NodeAllocList, byName[ids.Node],
 	})
 
 // aboutNode reads the body of a request about one node, which it names in full.
-func aboutNode(r *request, body any) (ids.Node, error) {
-	id := r.PathValue("id")
-	if err := wholeID("node", id); err != nil {
-		return "", err
+func aboutNode(r *request, body any) error {
+	if err := wholeID("node", r.PathValue("id")); err != nil {
+		return err
 	}
-	return ids.Node(id), r.read(body)
+	return r.read(body)
 }
 
 var nodeEligibility = write(wire.NodeEligibility, func(r *request) (*wire.NodeEligibilityRequest, error) {
 	var body struct{ Eligibility string }
-	id, err := aboutNode(r, &body)
-	if err != nil {
+	if err := aboutNode(r, &body); err != nil {
 		return nil, err
 	}
 	if body.Eligibility != node.Eligible && body.Eligibility != node.Ineligible {
 		return nil, badRequest(`Eligibility must be eligible or ineligible, is "` + body.Eligibility + `"`)
 	}
-	return &wire.NodeEligibilityRequest{Node: id, Eligibility: body.Eligibility}, nil
+	return &wire.NodeEligibilityRequest{Node: ids.Node(r.PathValue("id")), Eligibility: body.Eligibility}, nil
 }, func(out *wire.NodeEligibilityReply) (uint64, any) {
 	return out.Index, convert.Eligibility(out)
 })
 
-var nodeRebootConfirm = write(wire.NodeRebootConfirm, func(r *request) (*wire.RebootConfirmRequest, error) {
-	var body api.NodeRebootConfirmRequest
-	id, err := aboutNode(r, &body)
-	if err != nil {
-		return nil, err
-	}
-	return &wire.RebootConfirmRequest{Node: id, Reason: body.Reason, By: access.Peer(r.Request)}, nil
-}, func(out *wire.RebootConfirmReply) (uint64, any) {
-	return out.Index, &api.NodeRebootConfirmResponse{Resolved: out.Resolved, NextAccepted: out.Open}
-})
+var nodeRebootConfirm = write(wire.NodeRebootConfirm, body(aboutNode, convert.ToRebootConfirm),
+	func(out *wire.RebootConfirmReply) (uint64, any) {
+		return out.Index, &api.NodeRebootConfirmResponse{Resolved: out.Resolved, NextAccepted: out.Open}
+	})
 
-var nodeReadmit = write(wire.NodeReadmit, func(r *request) (*wire.ReadmitRequest, error) {
-	var body api.NodeReadmitRequest
-	id, err := aboutNode(r, &body)
-	if err != nil {
-		return nil, err
-	}
-	return &wire.ReadmitRequest{Node: id, Reason: body.Reason, By: access.Peer(r.Request), TTL: body.TTL}, nil
-}, func(out *wire.ReadmitReply) (uint64, any) {
-	return out.Index, &api.NodeReadmitResponse{Token: out.Token.Values[wire.ReadmitToken], Expires: out.Expires}
-})
+var nodeReadmit = write(wire.NodeReadmit, body(aboutNode, convert.ToReadmit),
+	func(out *wire.ReadmitReply) (uint64, any) {
+		return out.Index, &api.NodeReadmitResponse{Token: out.Token.Values[wire.ReadmitToken], Expires: out.Expires}
+	})
+
+var (
+	nodeDeny    = write(wire.NodeDeny, body(aboutNode, convert.ToDenial), empty)
+	nodeAllow   = write(wire.NodeAllow, body(aboutNode, convert.ToDenial), empty)
+	nodeDenials = read(wire.NodeDenials, (*request).whole, as(convert.Denials))
+)
 
 // forgetMount takes the word of a person about something that is mounted on a node and has no name.
 var forgetMount = call(wire.AgentForgetMount, func(r *request) (*wire.ForgetMountRequest, error) {
 	var body api.NodeForgetMountRequest
-	id, err := aboutNode(r, &body)
-	if err != nil {
+	if err := aboutNode(r, &body); err != nil {
 		return nil, err
 	}
 	if body.Path == "" || strings.TrimSpace(body.Reason) == "" {
 		return nil, badRequest("Path and Reason are required")
 	}
-	return &wire.ForgetMountRequest{Node: id, Path: body.Path, Reason: body.Reason, By: access.Peer(r.Request)}, nil
+	return &wire.ForgetMountRequest{
+		Node: ids.Node(r.PathValue("id")), Path: body.Path, Reason: body.Reason, By: access.Peer(r.Request),
+	}, nil
 }, done)
 
 var namespaceList = read(wire.NamespaceList, (*request).whole,

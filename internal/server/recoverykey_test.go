@@ -10,7 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/base/ids"
+	"berth/internal/base/redact"
 	"berth/internal/model/datakey"
+	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/recovery"
 	"berth/internal/server/keyring"
 	"berth/internal/server/state"
 )
@@ -95,11 +99,14 @@ func TestARecoveryKeyOpensAStateElsewhere(t *testing.T) {
 }
 
 // Given a saved state of the same cluster, when keys were rotated since, then what takes its place has the new ones,
-// too.
+// too, and what was sealed before and since opens.
 func TestAStateThatIsPutBackKeepsTheKeysThatCameSince(t *testing.T) {
 	s := start(t, Config{DataDir: t.TempDir(), Name: "server"})
 	k := keysOf(t, s)
-	snap := s.Store().Snapshot()
+	snap := reached(t, s, func(s *state.Snap, w *state.Watch) bool {
+		active := s.ActiveDataKey(w)
+		return s.Authority(w) != nil && active != nil && s.SigningKey(w, active.ID) != nil
+	})
 	old := snap.ActiveDataKey(nil).ID
 	since, _, err := k.Rotate(t.Context(), true)
 	if err != nil {
@@ -109,7 +116,30 @@ func TestAStateThatIsPutBackKeepsTheKeysThatCameSince(t *testing.T) {
 	if err := k.Rewrap(saved, s.Store().Snapshot(), ""); err != nil {
 		t.Fatal(err)
 	}
+	sealed, err := k.Keyring.Seal(s.Store().Snapshot(), "since", redact.MapOf(map[string]string{"a": "b"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := recovery.Restored(saved, s.Store().Snapshot(), 0, &recovery.Begin{
+		Incarnation: ids.New(),
+		Mark:        "m",
+		Cause:       "a restore",
+		Schema:      fsm.Schema(),
+	}); err != nil {
+		t.Fatal(err)
+	}
 	now := saved.Snapshot()
+	if m, err := k.Keyring.Open(now, "since", sealed); err != nil || m.Reveal()["a"] != "b" {
+		t.Errorf("what was sealed since the state was saved: %v", err)
+	}
+	if bad, all := k.Keyring.Unopened(now); len(bad) > 0 || all != 5 {
+		t.Errorf("of %d it does not open %v", all, bad)
+	}
+	for _, id := range []string{old, since.ID} {
+		if now.SigningKey(nil, id) == nil {
+			t.Errorf("what was signed with key %s is believed no more", id)
+		}
+	}
 	if kept := now.DataKey(nil, since.ID); kept == nil || kept.State != datakey.Inactive ||
 		now.ActiveDataKey(nil).ID != old {
 		t.Errorf("the key that came since is %+v", kept)

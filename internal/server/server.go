@@ -21,6 +21,7 @@ import (
 	"berth/internal/port/raftlog"
 	"berth/internal/port/raftlog/files"
 	"berth/internal/port/tlsport"
+	"berth/internal/server/denied"
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/fsm"
 	"berth/internal/server/gc"
@@ -198,13 +199,19 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 		return s.runLog(logCtx, ring.Public())
 	})
 	limiter := inflight.New(inflight.Default, s.cfg.Log)
+	ends := &denied.Connections{Store: s.store, Log: s.cfg.Log}
 	calls := []net.Listener{s.calls.Listener()}
 	for _, at := range l.Calls {
-		calls = append(calls, limiter.Guard(at))
+		calls = append(calls, limiter.Guard(ends.Guard(at)))
 	}
 	g.Go("calls", func() error { return methods.Run(gctx, calls...) })
 	g.Go("joining", func() error { return open.Run(gctx, l.Open...) })
-	g.Go("nodes", func() error { return s.nodes.run(gctx, append(l.Reversed, s.reversed.Listener())...) })
+	reversed := []net.Listener{s.reversed.Listener()}
+	for _, at := range l.Reversed {
+		reversed = append(reversed, ends.Guard(at))
+	}
+	g.Go("nodes", func() error { return s.nodes.run(gctx, reversed...) })
+	g.Go("denied", func() error { return ends.Run(gctx) })
 	g.Go("leader", func() error { return s.leaderLoop(gctx, c) })
 	g.Go("state", func() error { return s.watchHalt(gctx) })
 	g.Go("panics", func() error { return s.panics.run(gctx, s.log.Snapshot) })

@@ -38,3 +38,6 @@ func (r *ACLRolePutRequest) SaidBy(name string) { r.By = name }
 
 // SaidBy notes who asked for it.
 func (r *ACLTokenPutRequest) SaidBy(name string) { r.By = name }
+
+// SaidBy notes whose word it is.
+func (r *DenialRequest) SaidBy(name string) { r.By = name }

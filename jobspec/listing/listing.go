@@ -14,7 +14,9 @@ import (
 type Entry struct {
 	In   string // the block in which it stands, within those around it: "job/group/task"
 	Name string
-	Type string // text, number, "true or false", duration, size, map, block, "list of …" or "any number of blocks"
+	// Type is text, "text or list of texts", number, "true or false", duration, size, map, block, "list of …" or "any
+	// number of blocks".
+	Type string
 	// Path is the member in Go, and in JSON: "TaskGroups[].Tasks[].Driver". Empty: it is no member of its own.
 	Path string
 }
@@ -72,6 +74,8 @@ func wordOf(t reflect.Type) string {
 		return wordOf(t.Elem())
 	case t.Kind() == reflect.Slice:
 		return "list of " + wordOf(t.Elem()) + "s"
+	case t.Kind() == reflect.Interface: // what takes it says which texts
+		return "text or list of texts"
 	case t == reflect.TypeFor[time.Duration]():
 		return "duration"
 	case t.Kind() == reflect.Bool:

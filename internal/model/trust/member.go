@@ -30,6 +30,9 @@ type Member struct {
 	// Removed is when a server was taken out; zero: it is a member. Its name stays taken, and its key is refused: what
 	// it has of the log may be behind what it has helped to commit.
 	Removed time.Time
+	// Denied is why a node gets no certificate any more; nil: it does. Its id stays taken, and its key is refused under
+	// every id.
+	Denied *Denial `cbor:",omitempty"`
 
 	CreateIndex, ModifyIndex uint64
 }
@@ -39,6 +42,8 @@ func (m *Member) Accepts(key KeyID) error {
 	switch {
 	case m.Gone():
 		return removed(m)
+	case m.Denied != nil:
+		return m.Denied.refuse(m.ID)
 	case m.Key == key:
 		return nil
 	}

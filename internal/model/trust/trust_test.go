@@ -163,10 +163,10 @@ func TestWhoIsBelieved(t *testing.T) {
 		"a node with a known server's name, a year later": {chain: []*x509.Certificate{member},
 			rules: Rules{Now: year, Known: map[string]KeyID{node.ID: KeyOf(member)}}, why: "good until"},
 
-		"denied": {chain: []*x509.Certificate{member}, rules: Rules{Denied: map[KeyID]bool{KeyOf(member): true}},
+		"denied": {chain: []*x509.Certificate{member}, rules: Rules{Denied: hasKey(KeyOf(member))},
 			why: "denied"},
 		"denied, a known server": {chain: []*x509.Certificate{server},
-			rules: Rules{Now: year, Known: known, Denied: map[KeyID]bool{KeyOf(server): true}}, why: "denied"},
+			rules: Rules{Now: year, Known: known, Denied: hasKey(KeyOf(server))}, why: "denied"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			if c.rules.Now.IsZero() {
@@ -279,6 +279,8 @@ func TestATokenLetsInWhomItIsFor(t *testing.T) {
 		}
 	}
 }
+
+func hasKey(k KeyID) func(Peer) bool { return func(p Peer) bool { return p.Key == k } }
 
 func err2text[T any](_ T, err error) string { return err.Error() }
 

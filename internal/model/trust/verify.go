@@ -20,8 +20,8 @@ type Rules struct {
 	Known map[string]KeyID // by name
 	// Expired lets a certificate pass that is over: for the renewal of it alone.
 	Expired bool
-	// Denied keys are refused, whoever they were issued to.
-	Denied map[KeyID]bool
+	// Denied says who is refused whatever is shown; nil: nobody is.
+	Denied func(Peer) bool
 }
 
 // Peer is who is at the other end of a connection.
@@ -42,8 +42,8 @@ func (r Rules) Verify(chain []*x509.Certificate) (Peer, error) {
 		return Peer{}, err
 	}
 	peer := Peer{Principal: p, Key: KeyOf(leaf)}
-	if r.Denied[peer.Key] {
-		return Peer{}, fault.New(fault.Denied, "verify", p.String(), "its key is denied")
+	if r.Denied != nil && r.Denied(peer) {
+		return Peer{}, fault.New(fault.Denied, "verify", p.String(), "it is denied")
 	}
 	if err := r.signed(chain, p); err != nil {
 		return Peer{}, err

@@ -10,6 +10,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/model/trust"
 	"berth/internal/port/credentials"
+	"berth/internal/server/fsm/joining"
 )
 
 // Credentials are what a server shows to nodes and to other servers. Having the cluster's authority it issues its own
@@ -94,5 +95,6 @@ func (c *Credentials) Rules(string) trust.Rules {
 			rules.Roots = []*x509.Certificate{root}
 		}
 	}
+	rules.Denied = func(who trust.Peer) bool { return joining.Refuses(c.Authority.Store.Snapshot(), who) }
 	return rules
 }

@@ -31,12 +31,46 @@ type Recovery struct {
 	Keys [][]byte // public, X25519
 }
 
-// ParseRecovery reads what a configuration says: public keys in base64, or the one word none.
+// noRecovery is the word for that there is no recovery key.
+const noRecovery = "none"
+
+// RecoveryOf reads the value of a configuration: a list for ParseRecovery, or the word none without one; nil: nothing
+// is said.
+func RecoveryOf(said any) (Recovery, error) {
+	switch said := said.(type) {
+	case nil:
+		return Recovery{}, nil
+	case string:
+		if said == noRecovery {
+			return Recovery{Said: true}, nil
+		}
+		return Recovery{}, fault.WithHint(
+			fault.New(fault.Invalid, "read", fmt.Sprintf("recovery keys %q", said), "it is no list"), recoveryHint)
+	case []any:
+		words := make([]string, 0, len(said))
+		for _, one := range said {
+			text, ok := one.(string)
+			if !ok {
+				return Recovery{}, fault.WithHint(
+					fault.New(fault.Invalid, "read", fmt.Sprintf("recovery key %v", one), "it is no text"),
+					recoveryHint)
+			}
+			words = append(words, text)
+		}
+		return ParseRecovery(words)
+	}
+	return Recovery{}, fault.WithHint(
+		fault.New(fault.Invalid, "read", fmt.Sprintf("recovery keys %v", said), "it is no list"), recoveryHint)
+}
+
+const recoveryHint = `write a list of public keys, 32 bytes each in base64, or recovery = "none"`
+
+// ParseRecovery reads a list: public keys in base64, or the one word none.
 func ParseRecovery(said []string) (Recovery, error) {
 	if len(said) == 0 {
 		return Recovery{}, nil
 	}
-	if len(said) == 1 && said[0] == "none" {
+	if len(said) == 1 && said[0] == noRecovery {
 		return Recovery{Said: true}, nil
 	}
 	out := Recovery{Said: true}
@@ -48,7 +82,7 @@ func ParseRecovery(said []string) (Recovery, error) {
 		if err != nil {
 			return Recovery{}, fault.WithHint(
 				fault.New(fault.Invalid, "read", "recovery key "+text, "it is no public key of X25519 in base64"),
-				`write keys of 32 bytes in base64, or recovery = ["none"]`)
+				recoveryHint)
 		}
 		out.Keys = append(out.Keys, public)
 	}
@@ -136,8 +170,7 @@ func parseRecoveryKey(text string) (hpke.PrivateKey, error) {
 }
 
 // Rewrap makes a saved state one that the present servers can open, before it takes the place of theirs: what any of
-// them, or a recovery key (empty: none), opens of it is wrapped for all of them. Of the same cluster it keeps the data
-// keys that came since, so that nothing that is sealed anywhere is lost. What nobody here opens stays as it is.
+// them, or a recovery key (empty: none), opens of it is wrapped for all of them. What nobody here opens stays as it is.
 func (k *Keys) Rewrap(saved *state.Store, present *state.Snap, recovery string) error {
 	var other hpke.PrivateKey
 	if recovery != "" {
@@ -158,19 +191,6 @@ func (k *Keys) Rewrap(saved *state.Store, present *state.Snap, recovery string) 
 			return err
 		}
 		next = append(next, now)
-	}
-	then, now := s.Meta(nil), present.Meta(nil)
-	if then != nil && now != nil && then.ClusterID == now.ClusterID {
-		for key := range present.DataKeys(nil) {
-			if s.DataKey(nil, key.ID) != nil {
-				continue
-			}
-			kept := *key
-			if s.ActiveDataKey(nil) != nil && kept.State == datakey.Active {
-				kept.State = datakey.Inactive
-			}
-			next = append(next, &kept)
-		}
 	}
 	st := s.Stamp()
 	st.Index++

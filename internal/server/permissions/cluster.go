@@ -63,6 +63,10 @@ var ofNodes = slices.Concat(
 		asks(wire.AgentForgetMount, always[wire.ForgetMountRequest](of(acl.Node, acl.Write))),
 		// Whoever has the token of a readmission can be the node.
 		asks(wire.NodeReadmit, always[wire.ReadmitRequest](everything())),
+		asks(wire.NodeDeny, always[wire.DenialRequest](of(acl.Operator, acl.Write))),
+		// It makes a node, as a join token does.
+		asks(wire.NodeAllow, always[wire.DenialRequest](everything())),
+		asks(wire.NodeDenials, always[wire.Query](of(acl.Operator, acl.Read))),
 		// It ends claims on volumes of every namespace.
 		asks(wire.NodeReplace, always[wire.NodeReplaceRequest](everything())),
 		asks(wire.AgentHostStats, always[wire.AgentRef](of(acl.Node, acl.Read))),

@@ -13,6 +13,9 @@ const (
 	Members     = "members"
 )
 
+// deniedKeys files members that are denied by their keys.
+const deniedKeys = "denied"
+
 // present is the key of the one authority that there is.
 const present = "present"
 
@@ -31,8 +34,14 @@ var admissions = &table[trust.Admission]{
 }
 
 var joined = &table[trust.Member]{
-	name:     Members,
-	key:      func(m *trust.Member) Key { return memberKey(m.Role, m.ID) },
+	name: Members,
+	key:  func(m *trust.Member) Key { return memberKey(m.Role, m.ID) },
+	indexes: []index[trust.Member]{one(deniedKeys, func(m *trust.Member) Key {
+		if m.Denied == nil {
+			return ""
+		}
+		return KeyOf(string(m.Key))
+	})},
 	stamp:    stamping(func(o *trust.Member) (created, modified *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(m *trust.Member) uint64 { return m.ModifyIndex },
 }
@@ -71,3 +80,11 @@ func (s *Snap) Members(w *Watch, role trust.Role) iter.Seq[*trust.Member] {
 
 // PutMember stores one that has joined.
 func (tx *Tx) PutMember(m *trust.Member) { joined.put(tx, m) }
+
+// Denied yields the members that are denied, of one key or, if that is empty, all.
+func (s *Snap) Denied(w *Watch, key trust.KeyID) iter.Seq[*trust.Member] {
+	if key == "" {
+		return joined.find(s, w, deniedKeys, "")
+	}
+	return joined.find(s, w, deniedKeys, KeyOf(string(key)))
+}

@@ -57,6 +57,9 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.cfg.Base, s, wire.TrustAdmit, e.admit)
 	serving.Unary(e.cfg.Base, s, wire.TrustAdmissions, e.admissions)
 	serving.Unary(e.cfg.Base, s, wire.TrustRevoke, e.revoke)
+	serving.Unary(e.cfg.Base, s, wire.NodeDeny, e.deny)
+	serving.Unary(e.cfg.Base, s, wire.NodeAllow, e.allow)
+	serving.Unary(e.cfg.Base, s, wire.NodeDenials, e.denials)
 	serving.Unary(e.cfg.Base, s, wire.ServerList, e.list)
 	serving.Unary(e.cfg.Base, s, wire.ServerAnnounce, e.announce)
 	serving.Unary(e.cfg.Base, s, wire.ServerRemove, e.remove)
@@ -101,8 +104,12 @@ func (e *Endpoints) certify(ctx context.Context, req *wire.CertifyRequest) (*wir
 
 // join makes sure that who asks is a member.
 func (e *Endpoints) join(ctx context.Context, r trust.Request, req *wire.CertifyRequest) error {
-	if m := e.cfg.Store.Snapshot().Member(nil, r.Role, r.ID); m != nil {
-		return m.Accepts(r.Key)
+	switch m, err := joining.Known(e.cfg.Store.Snapshot(), r.Role, r.ID, r.Key); {
+	case err != nil:
+		return err
+	case m != nil: // it may have been denied since: the log says whether it was
+		_, _, err := e.cfg.Proposer.Propose(ctx, &joining.Join{Role: r.Role, ID: r.ID, Key: r.Key})
+		return err
 	}
 	if err := e.notTaken(r); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/driveroptions"
+	"berth/internal/server/fsm/joining"
 	"berth/internal/server/fsm/reports"
 	"berth/internal/server/state"
 	"berth/internal/wire"
@@ -53,6 +54,9 @@ func (e *Endpoints) nodeRegister(ctx context.Context, req *wire.NodeRegisterRequ
 		return nil, fault.New(fault.Denied, "register", fmt.Sprintf("node %q", req.Node), "it brings no secret")
 	}
 	snap := e.cfg.Store.Snapshot()
+	if err := joining.Denied(snap, nil, req.Node); err != nil {
+		return nil, err
+	}
 	if snap.Node(nil, req.Node) != nil {
 		_, err := Authenticate(snap, req.NodeIdentity)
 		if err != nil && !snap.Session(nil, req.Node).Readmits(readmission(req), time.Now()) {

@@ -12,6 +12,7 @@ import (
 	"berth/internal/base/logkey"
 	"berth/internal/model/node"
 	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/joining"
 	"berth/internal/server/fsm/sessions"
 	"berth/internal/server/state"
 	"berth/internal/wire"
@@ -47,6 +48,9 @@ func (b *begun) justNow(id ids.Node) bool {
 func Obeyed(s *state.Snap, w *state.Watch, id wire.NodeIdentity) (*node.Node, error) {
 	n, err := Authenticate(s, id)
 	if err != nil {
+		return nil, err
+	}
+	if err := joining.Denied(s, w, id.Node); err != nil {
 		return nil, err
 	}
 	return n, sessions.Check(s, w, id)

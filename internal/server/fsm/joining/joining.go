@@ -87,7 +87,8 @@ func (c *AdmissionDelete) Apply(tx *state.Tx, _ fsm.Stamp) (any, error) {
 func (c *AdmissionDelete) Releases() bool { return true }
 
 // Join takes a server or node in by a join token. One that has joined stays in by its key, without a token: so a join
-// whose answer was lost is repeated, and certificates are renewed.
+// whose answer was lost is repeated, and certificates are renewed. No certificate is issued without it: whoever was
+// denied before gets none.
 type Join struct {
 	Role  trust.Role
 	ID    string
@@ -104,8 +105,8 @@ type Join struct {
 
 // Apply returns the *trust.Member.
 func (c *Join) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
-	if m := tx.Member(nil, c.Role, c.ID); m != nil {
-		return m, m.Accepts(c.Key)
+	if m, err := Known(&tx.Snap, c.Role, c.ID, c.Key); m != nil || err != nil {
+		return m, err
 	}
 	known := tx.Admission(nil, c.Token)
 	if err := known.Admits(c.Token, c.Hash, c.Role, st.Time); err != nil {

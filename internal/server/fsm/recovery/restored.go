@@ -3,8 +3,10 @@ package recovery
 import (
 	"slices"
 
+	"berth/internal/model/lineage"
 	model "berth/internal/model/recovery"
 	"berth/internal/model/trust"
+	"berth/internal/server/fsm/keys"
 	"berth/internal/server/state"
 )
 
@@ -18,12 +20,16 @@ func Restored(saved *state.Store, present *state.Snap, index uint64, begin *Begi
 	st.Index = max(index, present.Index()+1, saved.Snapshot().Index()+1)
 	var rec *model.Record
 	err := saved.Write(st, func(tx *state.Tx) error {
+		then := tx.Point(nil)
 		out, err := begin.Apply(tx, st)
 		if err != nil {
 			return err
 		}
 		rec = out.(*model.Record)
 		keepTrust(tx, present)
+		if present.Relate(then) == lineage.Continues {
+			revoke(tx, present)
+		}
 		tx.TouchAll()
 		return nil
 	})
@@ -32,7 +38,8 @@ func Restored(saved *state.Store, present *state.Snap, index uint64, begin *Begi
 
 // keepTrust keeps who has joined this cluster since the state was saved, and the join tokens as they are now: one that
 // was revoked or used up lets nobody in again, nor is a server a member again that was removed, or found where it was.
-// A state of another cluster knows nobody of this one.
+// Who is denied in either state is, and the keys that secrets are sealed with and that the cluster signs with are those
+// of both. A state of another cluster knows nobody of this one.
 func keepTrust(tx *state.Tx, present *state.Snap) {
 	now, then := present.Meta(nil), tx.Meta(nil)
 	for _, a := range slices.Collect(tx.Admissions(nil)) {
@@ -48,11 +55,25 @@ func keepTrust(tx *state.Tx, present *state.Snap) {
 	for _, role := range []trust.Role{trust.Server, trust.Node} {
 		for m := range present.Members(nil, role) {
 			kept := *m
+			if was := tx.Member(nil, role, m.ID); was != nil && kept.Denied == nil {
+				kept.Denied = was.Denied
+			}
 			tx.PutMember(&kept)
 		}
 	}
 	if a := present.Authority(nil); a != nil && tx.Authority(nil) == nil {
 		kept := *a
 		tx.PutAuthority(&kept)
+	}
+	keys.Unite(tx, present)
+}
+
+// revoke takes out the tokens of access control lists that the present state has no more, although it had them when the
+// other one was saved: they were deleted, or have expired.
+func revoke(tx *state.Tx, present *state.Snap) {
+	for _, t := range slices.Collect(tx.ACLTokens(nil, "")) {
+		if present.ACLToken(nil, t.Accessor) == nil {
+			tx.DeleteACLToken(t.Accessor)
+		}
 	}
 }

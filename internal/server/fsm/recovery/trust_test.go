@@ -1,10 +1,14 @@
 package recovery_test
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
 	"berth/internal/base/ids"
+	"berth/internal/model/acl"
+	"berth/internal/model/datakey"
+	"berth/internal/model/lineage"
 	"berth/internal/model/trust"
 	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/joining"
@@ -73,5 +77,128 @@ func TestARestoredStateKeepsWhoIsTrustedNow(t *testing.T) {
 		if s.Admission(nil, "revoked") != nil || s.Member(nil, trust.Node, "old") == nil {
 			t.Errorf("same cluster: %t: a revoked token is back, or a member is gone", same)
 		}
+	}
+}
+
+// TestARestoredStateKeepsWhoIsDeniedInEither: who was denied since the state was saved is out, and so is who was denied
+// then; of both, the later reason stays.
+func TestARestoredStateKeepsWhoIsDeniedInEither(t *testing.T) {
+	cluster := ids.New()
+	now, then := &trust.Denial{Reason: "now"}, &trust.Denial{Reason: "then"}
+	members := func(denied map[string]*trust.Denial) func(*state.Tx) {
+		return func(tx *state.Tx) {
+			for _, id := range []string{"both", "since", "then", "never"} {
+				tx.PutMember(&trust.Member{Role: trust.Node, ID: id, Key: trust.KeyID("k-" + id), Denied: denied[id]})
+			}
+		}
+	}
+	saved := begun(t, cluster, members(map[string]*trust.Denial{"both": then, "then": then}))
+	present := begun(t, cluster, members(map[string]*trust.Denial{"both": now, "since": now}))
+	restored(t, saved, present)
+	for id, want := range map[string]string{"both": "now", "since": "now", "then": "then", "never": ""} {
+		got := ""
+		if d := saved.Snapshot().Member(nil, trust.Node, id).Denied; d != nil {
+			got = d.Reason
+		}
+		refused := joining.Refuses(saved.Snapshot(), trust.Peer{Key: trust.KeyID("k-" + id)})
+		if got != want || refused != (want != "") {
+			t.Errorf("%s: %q, refused: %t", id, got, refused)
+		}
+	}
+}
+
+// TestARestoredStateUnitesKeys: data keys, signing keys and the authority of the living cluster are there beside those
+// that were saved; into a state of another cluster none comes.
+func TestARestoredStateUnitesKeys(t *testing.T) {
+	cluster := ids.New()
+	for _, same := range []bool{true, false} {
+		saved := begun(t, cluster, func(tx *state.Tx) {
+			tx.PutDataKey(&datakey.Key{ID: "old", State: datakey.Active})
+			tx.PutSigningKey(&state.SigningKey{ID: "old"})
+		})
+		id := cluster
+		if !same {
+			id = ids.New()
+		}
+		present := begun(t, id, func(tx *state.Tx) {
+			tx.PutDataKey(&datakey.Key{ID: "new", State: datakey.Active})
+			tx.PutSigningKey(&state.SigningKey{ID: "new"})
+			tx.PutAuthority(&state.Authority{Root: []byte("root")})
+		})
+		restored(t, saved, present)
+		s := saved.Snapshot()
+		if k := s.DataKey(nil, "new"); (k != nil) != same || k != nil && k.State != datakey.Inactive {
+			t.Errorf("same cluster: %t: the data key that came since is %+v", same, k)
+		}
+		if got := s.SigningKey(nil, "new") != nil; got != same {
+			t.Errorf("same cluster: %t: the signing key that came since is there: %t", same, got)
+		}
+		if got := s.Authority(nil) != nil; got != same {
+			t.Errorf("same cluster: %t: the authority that came since is there: %t", same, got)
+		}
+		if s.ActiveDataKey(nil).ID != "old" || s.SigningKey(nil, "old") == nil {
+			t.Errorf("same cluster: %t: a key that was saved is gone", same)
+		}
+	}
+}
+
+// TestARestoreBringsNoTokenBack: given a token that was deleted since the state was saved, then it lets nobody in after
+// the restore; one of a state that does not follow the saved one was not deleted, and stays.
+func TestARestoreBringsNoTokenBack(t *testing.T) {
+	for _, follows := range []bool{true, false} {
+		saved := begun(t, ids.New(), func(tx *state.Tx) {
+			tx.PutACLToken(&acl.Token{Accessor: "kept"})
+			tx.PutACLToken(&acl.Token{Accessor: "deleted"})
+			mark(tx, "m1")
+		})
+		var data bytes.Buffer
+		if err := saved.Snapshot().Persist(&data); err != nil {
+			t.Fatal(err)
+		}
+		present := state.New()
+		if err := present.Restore(&data); err != nil {
+			t.Fatal(err)
+		}
+		if err := present.Write(state.Stamp{Index: 5, Time: time.Now()}, func(tx *state.Tx) error {
+			tx.DeleteACLToken("deleted")
+			if !follows {
+				m := *tx.Meta(nil)
+				m.Incarnation = ids.New()
+				tx.PutMeta(&m)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		restored(t, saved, present)
+		s := saved.Snapshot()
+		if back := s.ACLToken(nil, "deleted") != nil; back == follows {
+			t.Errorf("follows: %t: the token that was deleted is there: %t", follows, back)
+		}
+		if s.ACLToken(nil, "kept") == nil {
+			t.Errorf("follows: %t: a token is gone", follows)
+		}
+	}
+}
+
+// mark has a leadership begin in a state.
+func mark(tx *state.Tx, id string) {
+	tx.PutLineageMark(&lineage.Mark{ID: id, Index: 1})
+	m := *tx.Meta(nil)
+	m.Mark = id
+	tx.PutMeta(&m)
+}
+
+// restored has a saved state take the place of the present one.
+func restored(t *testing.T, saved, present *state.Store) {
+	t.Helper()
+	_, err := recovery.Restored(saved, present.Snapshot(), 9, &recovery.Begin{
+		Incarnation: ids.New(),
+		Mark:        "m",
+		Cause:       "a restore",
+		Schema:      joining.Schema,
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -81,7 +81,7 @@ func (c *Register) readmitted(tx *state.Tx, st fsm.Stamp) {
 		n.SecretHash = c.Node.Node.SecretHash
 		tx.PutNode(&n)
 	}
-	tell(tx, st, id, "An agent without its store takes the node up, as "+cmp.Or(r.By, "a person")+" allowed: "+r.Reason)
+	Tell(tx, st, id, "An agent without its store takes the node up, as "+cmp.Or(r.By, "a person")+" allowed: "+r.Reason)
 }
 
 // Admit judges an agent start by the state at a time. readmit is the hash of the token that it shows; empty: none. An
@@ -192,7 +192,7 @@ func (c *Seen) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 	n := *now
 	n.Duplicated = &node.Duplicate{Epoch: c.Session, Address: c.Address, Since: st.Time}
 	tx.PutSession(&n)
-	tell(tx, st, c.Node, "Another agent acts as this node")
+	Tell(tx, st, c.Node, "Another agent acts as this node")
 	return true, nil
 }
 
@@ -224,7 +224,7 @@ func (c *Confirm) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 		vouched(tx, st, c.Node)
 	}
 	fsm.PromoteQueued(tx, st) // a node in doubt may hold up volumes that it never had
-	tell(tx, st, c.Node, "Nothing else runs as this node, said "+cmp.Or(c.By, "a person")+": "+c.Reason)
+	Tell(tx, st, c.Node, "Nothing else runs as this node, said "+cmp.Or(c.By, "a person")+": "+c.Reason)
 	for _, cl := range slices.Collect(tx.ClaimsByNode(nil, c.Node)) { // what the node has released, it may end now
 		fsm.Settle(tx, st, cl.Staging())
 	}
@@ -260,7 +260,7 @@ func (c *Readmit) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 	n := *now
 	n.Readmission = &c.Readmission
 	tx.PutSession(&n)
-	tell(tx, st, c.Node, "An agent without its store may take the node up until "+
+	Tell(tx, st, c.Node, "An agent without its store may take the node up until "+
 		c.Expires.UTC().Format(time.RFC3339)+", said "+cmp.Or(c.By, "a person")+": "+c.Reason)
 	return nil, nil
 }
@@ -268,8 +268,8 @@ func (c *Readmit) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 // keptEvents bounds a node's history.
 const keptEvents = 10
 
-// tell adds to the history of a node.
-func tell(tx *state.Tx, st fsm.Stamp, id ids.Node, text string) {
+// Tell adds to the history of a node.
+func Tell(tx *state.Tx, st fsm.Stamp, id ids.Node, text string) {
 	old := tx.Node(nil, id)
 	if old == nil {
 		return
