@@ -82,7 +82,8 @@ func list(t *testing.T, c *servers.Cluster) {
 }
 
 // Given four servers of which three are to be, when one that is no more answers has been silent for a minute, then it
-// is taken off, and of the three that are left none is, however long it is silent; nor is one where somebody has said so.
+// is taken off, and of the three that are left none is, however long it is silent; nor is one where somebody has said
+// so.
 func TestADeadServerIsTakenOffWhereOthersTookItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := servers.Start(t, 4)

@@ -17,8 +17,8 @@ const (
 	handoverTimeout = 3 * time.Second
 )
 
-// stopInOrder ends what the server does when ctx ends. If it leads, it has another one lead first, and serves until that
-// is so: else the others would wait for its silence, and elect.
+// stopInOrder ends what the server does when ctx ends. If it leads, it has another one lead first, and serves until
+// that is so: else the others would wait for its silence, and elect.
 func (s *Server) stopInOrder(ctx, running context.Context, g *lifecycle.Group) error {
 	defer g.Stop()
 	select {

@@ -59,8 +59,10 @@ func TestADeadServerGoesWhereOthersHaveTakenItsPlace(t *testing.T) {
 			"2 others have been well", 10 * time.Second},
 		{"the longest silent first", 3, nil,
 			voters("well 1h", "silent 2m", "well 1h", "silent 3m", "well 1h"), "s4", "", 0},
-		{"two as long, by name", 3, nil, voters("well 1h", "silent 2m", "well 1h", "silent 2m", "well 1h"), "s2", "", 0},
-		{"those that are well are no majority", 1, nil, voters("well 1h", "silent 9m"), "", "1 others", 10 * time.Second},
+		{"two as long, by name", 3, nil,
+			voters("well 1h", "silent 2m", "well 1h", "silent 2m", "well 1h"), "s2", "", 0},
+		{"those that are well are no majority", 1, nil, voters("well 1h", "silent 9m"), "", "1 others",
+			10 * time.Second},
 		{"nor half of four", 2, nil, voters("well 1h", "silent 9m", "well 1h", "silent 9m"), "", "2 others",
 			10 * time.Second},
 	} {

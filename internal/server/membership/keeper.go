@@ -117,7 +117,9 @@ func (k *Keeper) say(err error) {
 }
 
 // step makes one change. more: there may be another to make; look: when to look again, if nothing changes before.
-func (k *Keeper) step(ctx context.Context, snap *state.Snap, w *state.Watch) (more bool, look time.Duration, err error) {
+func (k *Keeper) step(
+	ctx context.Context, snap *state.Snap, w *state.Watch,
+) (more bool, look time.Duration, err error) {
 	have, err := k.Raft.Members()
 	if err != nil {
 		return false, 0, err

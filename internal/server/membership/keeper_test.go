@@ -17,7 +17,7 @@ import (
 	"berth/internal/wire"
 )
 
-// group is a log that is kept by whom it is told.
+// group is a log that is kept by whoever is added.
 type group struct {
 	mu      sync.Mutex
 	members []raftlog.Member
