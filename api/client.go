@@ -158,6 +158,7 @@ type call struct {
 	query  url.Values
 	header http.Header
 	body   io.Reader
+	also   int // a status whose reply is decoded, too, if it is JSON
 	err    error
 }
 
@@ -246,7 +247,8 @@ func (c *Client) send(ctx context.Context, r *call) (*http.Response, error) {
 	if err != nil {
 		return nil, c.unreachable(err)
 	}
-	if resp.StatusCode/100 == 2 {
+	kind := resp.Header.Get("Content-Type")
+	if resp.StatusCode/100 == 2 || resp.StatusCode == r.also && strings.HasPrefix(kind, "application/json") {
 		return resp, nil
 	}
 	defer resp.Body.Close()

@@ -44,6 +44,21 @@ type RaftServer struct {
 	RaftProtocol string
 }
 
+// AutopilotConfiguration is how the servers keep themselves. Durations are texts like "200ms".
+type AutopilotConfiguration struct {
+	CleanupDeadServers      bool
+	LastContactThreshold    string
+	MaxTrailingLogs         uint64
+	MinQuorum               uint64
+	ServerStabilizationTime string
+	// Those below are false: Berth has nothing of them.
+	EnableRedundancyZones   bool
+	DisableUpgradeMigration bool
+	EnableCustomUpgrades    bool
+	CreateIndex             uint64
+	ModifyIndex             uint64
+}
+
 // AutopilotHealth is how the servers are.
 type AutopilotHealth struct {
 	Healthy          bool

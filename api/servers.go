@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strconv"
 )
 
 // RaftConfiguration returns the servers that keep the log.
@@ -34,9 +35,28 @@ func (a Operator) TransferLeadership(ctx context.Context, id string) error {
 	return err
 }
 
-// AutopilotHealth returns how the servers are.
+// AutopilotConfiguration returns how the servers keep themselves.
+func (a Operator) AutopilotConfiguration(ctx context.Context, o *QueryOptions) (*AutopilotConfiguration, error) {
+	var out AutopilotConfiguration
+	_, err := a.c.do(ctx, newCall(http.MethodGet, "operator", "autopilot", "configuration").read(o), &out)
+	return &out, err
+}
+
+// SetAutopilotConfiguration says how the servers keep themselves, where nobody said something else since the one of
+// ModifyIndex was read. It is false where somebody did: nothing has changed then.
+func (a Operator) SetAutopilotConfiguration(ctx context.Context, c *AutopilotConfiguration) (bool, error) {
+	var holds bool
+	call := newCall(http.MethodPut, "operator", "autopilot", "configuration").
+		set("cas", strconv.FormatUint(c.ModifyIndex, 10)).json(c)
+	_, err := a.c.do(ctx, call, &holds)
+	return holds, err
+}
+
+// AutopilotHealth returns how the servers are, also where they are not all well.
 func (a Operator) AutopilotHealth(ctx context.Context) (*AutopilotHealth, error) {
 	var out AutopilotHealth
-	_, err := a.c.do(ctx, newCall(http.MethodGet, "operator", "autopilot", "health"), &out)
+	call := newCall(http.MethodGet, "operator", "autopilot", "health")
+	call.also = http.StatusTooManyRequests
+	_, err := a.c.do(ctx, call, &out)
 	return &out, err
 }

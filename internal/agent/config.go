@@ -267,7 +267,7 @@ func (c *Config) readPath(path string, written places.Places) error {
 // refusals name settings that people bring along from elsewhere, with the reason why they are not here.
 var refusals = map[reflect.Type]hclfile.Special{
 	reflect.TypeFor[Config](): {Refusal: map[string]string{
-		"autopilot":  "servers that fail stay until \"berth server force-leave NAME\" removes them; leave it out",
+		"autopilot":  "the servers keep it: berth operator autopilot set-config -min-quorum 3; leave it out",
 		"consul":     "Consul services are not built yet; leave it out",
 		"plugin_dir": "task drivers of others are not built yet; leave it out",
 		"telemetry":  "metrics are always at /v1/metrics; leave it out",

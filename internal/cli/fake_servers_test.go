@@ -1,6 +1,8 @@
 package cli_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -62,4 +64,35 @@ func (f *fake) changeServers(path string, r *http.Request) (any, error) {
 		return nil, &refusal{500, `address "` + addr + `" was not found in the Raft configuration`}
 	}
 	return nil, nil
+}
+
+// autopilot is how the servers keep themselves.
+func (f *fake) autopilot() *api.AutopilotConfiguration {
+	return &api.AutopilotConfiguration{
+		CleanupDeadServers:      true,
+		LastContactThreshold:    "200ms",
+		MaxTrailingLogs:         250,
+		ServerStabilizationTime: "10s",
+		ModifyIndex:             7,
+	}
+}
+
+// setAutopilot takes what is written where the last was seen.
+func (f *fake) setAutopilot(body []byte, r *http.Request) (any, error) {
+	var in api.AutopilotConfiguration
+	if err := json.Unmarshal(body, &in); err != nil {
+		return nil, &refusal{400, err.Error()}
+	}
+	if r.URL.Query().Get("cas") != "7" {
+		return nil, &refusal{400, "the index is not that which was read"}
+	}
+	if in.MinQuorum == 9 {
+		return false, nil // somebody was faster
+	}
+	want := *f.autopilot()
+	want.MinQuorum = 3
+	if in != want {
+		return nil, &refusal{400, fmt.Sprintf("%+v was written", in)}
+	}
+	return true, nil
 }

@@ -275,6 +275,8 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 		return f.recovery(), nil
 	case path == "operator/raft/configuration", path == "operator/autopilot/health":
 		return f.servers(path), nil
+	case path == "operator/autopilot/configuration":
+		return f.autopilot(), nil
 	case path == "operator/keyring/keys":
 		return []*api.RootKeyMeta{rootKey(evalA, "inactive", 3), rootKey(evalB, "active", 1)}, nil
 	case path == "status/leader":
@@ -566,6 +568,8 @@ func (f *fake) put(path string, r *http.Request, body []byte) (any, error) {
 		return struct{}{}, nil
 	case path == "operator/raft/transfer-leadership", path == "agent/force-leave":
 		return f.changeServers(path, r)
+	case path == "operator/autopilot/configuration":
+		return f.setAutopilot(body, r)
 	case path == "operator/keyring/rotate":
 		return struct{ Key *api.RootKeyMeta }{rootKey(evalB, "active", 4)}, nil
 	case path == "node/"+nodeB+"/replace":

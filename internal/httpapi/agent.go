@@ -7,6 +7,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/agentlog"
 	"berth/internal/httpapi/convert"
+	"berth/internal/httpapi/convert/operator"
 	"berth/internal/wire"
 )
 
@@ -30,22 +31,7 @@ func (s *Server) agentSelf(r *request) (any, error) {
 
 // agentHealth is for load balancers: 500 when a half that this agent runs is not well.
 func (s *Server) agentHealth(r *request) (any, error) {
-	out := &api.AgentHealthResponse{}
-	well := true
-	for half, err := range s.cfg.Self.Health(r.Context()) {
-		if want := r.arg("type"); want != "" && want != half {
-			continue
-		}
-		h := &api.AgentHealth{Ok: err == nil, Message: "ok"}
-		if err != nil {
-			h.Message, well = err.Error(), false
-		}
-		if half == "server" {
-			out.Server = h
-		} else {
-			out.Client = h
-		}
-	}
+	out, well := operator.Health(s.cfg.Self.Health(r.Context()), r.arg("type"))
 	if !well {
 		return nil, &statusError{http.StatusInternalServerError, convert.HealthText(out)}
 	}

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"time"
 
-	"berth/api"
 	"berth/internal/httpapi/absent"
+	"berth/internal/httpapi/convert/operator"
 	"berth/internal/wire"
 )
 
@@ -17,18 +17,9 @@ func (s *Server) none(r *request) (any, error) { return s.unchanging(r, []any{})
 
 func (s *Server) noPolicy(*request) (any, error) { return nil, missing("policy not found") }
 
-// schedulerConfiguration describes how the scheduler works; it cannot be changed. Nodes honour memory_max, up to what
-// their operators allow.
+// schedulerConfiguration describes how the scheduler works.
 func (s *Server) schedulerConfiguration(r *request) (any, error) {
-	return s.unchanging(r, &api.SchedulerConfigurationResponse{
-		SchedulerConfig: &api.SchedulerConfiguration{
-			SchedulerAlgorithm:            "binpack",
-			MemoryOversubscriptionEnabled: true,
-			CreateIndex:                   1,
-			ModifyIndex:                   1,
-		},
-		QueryMeta: api.QueryMeta{Index: 1, KnownLeader: true},
-	})
+	return s.unchanging(r, operator.Scheduler())
 }
 
 // absentRoutes answer for what is not built.

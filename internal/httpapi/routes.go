@@ -41,10 +41,17 @@ var routes = []route{
 		handle: (*Server).raftTransfer,
 		asks:   callers.Operator,
 	},
+	{method: get, path: "/v1/operator/autopilot/configuration", handle: autopilotGet},
+	{
+		method: put,
+		path:   "/v1/operator/autopilot/configuration",
+		handle: autopilotPut,
+		asks:   callers.Operator,
+	},
 	{
 		method: get,
 		path:   "/v1/operator/autopilot/health",
-		handle: (*Server).autopilotHealth,
+		stream: (*Server).autopilotHealth,
 		asks:   callers.Operator,
 	},
 	{method: get, path: "/v1/operator/snapshot", stream: (*Server).snapshotSave, records: audit.Recorded},

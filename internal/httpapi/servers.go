@@ -118,12 +118,3 @@ func (s *Server) raftTransfer(r *request) (any, error) {
 	_, err := wire.ServerTransfer.Call(r.Context(), s.cfg.Servers, &wire.ServerRef{Name: name})
 	return noReply{}, err
 }
-
-// autopilotHealth says whether each server is well, and how many may fail. Nobody acts by it.
-func (s *Server) autopilotHealth(r *request) (any, error) {
-	_, all, err := s.servers(r)
-	if err != nil {
-		return nil, err
-	}
-	return convert.AutopilotHealth(all), nil
-}

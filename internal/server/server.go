@@ -193,7 +193,8 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 
 	// The log outlives what stands on it: calls in flight and the leader's work end first.
 	logs, logCtx := lifecycle.NewGroup(context.WithoutCancel(ctx))
-	g, gctx := lifecycle.NewGroup(ctx)
+	g, gctx := lifecycle.NewGroup(context.WithoutCancel(ctx))
+	g.Go("order", func() error { return s.stopInOrder(ctx, gctx, g) })
 	logs.Go("log", func() error {
 		defer g.Stop()
 		return s.runLog(logCtx, ring.Public())

@@ -230,7 +230,25 @@ func (r roster) List(ctx context.Context) (wire.ServerListReply, error) {
 			g.Go("ask "+s.Name, func() error { r.describe(gctx, s, contacts[s.Name]); return nil })
 		}
 	}
-	return out, g.Wait()
+	err = g.Wait()
+	r.judge(out.Servers)
+	return out, err
+}
+
+// judge says of the servers that answer whether they are well, by what operators say of it.
+func (r roster) judge(all []wire.ServerStatus) {
+	by, newest := r.store.Snapshot().Autopilot(nil), uint64(0)
+	for i := range all {
+		if all[i].Leader {
+			newest = all[i].Last
+		}
+	}
+	for i := range all {
+		s := &all[i]
+		if s.Alive && s.Why == "" && !s.Leader {
+			s.Why = by.Unwell(s.Contact, newest-min(newest, s.Last))
+		}
+	}
 }
 
 // describe says of a server that keeps the log how it is.

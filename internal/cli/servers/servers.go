@@ -127,10 +127,10 @@ func newForceLeave(e *kit.Env) *kit.Command {
 	}
 }
 
-// Autopilot shows how the servers are.
+// Autopilot shows how the servers are, and says how they keep themselves.
 func Autopilot(e *kit.Env) *kit.Command {
-	cmd := &kit.Command{Use: "autopilot", Short: "Look at the health of the servers"}
-	return cmd.Add(newHealth(e))
+	cmd := &kit.Command{Use: "autopilot", Short: "Look at the health of the servers, and say how they keep themselves"}
+	return cmd.Add(newHealth(e), newGetConfig(e), newSetConfig(e))
 }
 
 func newHealth(e *kit.Env) *kit.Command {
@@ -139,7 +139,8 @@ func newHealth(e *kit.Env) *kit.Command {
 		Use:   "health [flags]",
 		Short: "Show how the servers are",
 		Long: `Shows each server as the one that leads sees it, and how many may fail yet before nothing is written any
-more. Nobody acts by it: a server that fails stays a member until a person removes it.`,
+more. One is well that answers within the threshold and lacks few entries of the log, as "berth operator autopilot
+get-config" shows them.`,
 		Example: "  berth operator autopilot health",
 		Run: func(ctx context.Context, _ []string) error {
 			out, err := e.Client().Operator().AutopilotHealth(ctx)

@@ -44,8 +44,6 @@ var unbuilt = []struct{ methods, path, what string }{
 	{"DELETE", "/v1/volumes/claim/{id}", "claims of sticky host volumes are not built yet"},
 	{"PUT", "/v1/operator/scheduler/configuration",
 		"configuring the scheduler is not built yet: it packs nodes and displaces nothing"},
-	{"GET PUT", "/v1/operator/autopilot/configuration",
-		"servers that fail are not removed by themselves: remove them with agent/force-leave"},
 	{"GET", "/v1/operator/upgrade-check/vault-workload-identity", "Vault is not built yet: no job uses it"},
 	{"GET", "/.well-known/openid-configuration",
 		"workload identities are not built yet: no issuer is configured; the keys are at /.well-known/jwks.json"},

@@ -130,15 +130,17 @@ func (l *Log) contacts(ctx context.Context, g *lifecycle.Group, r *raft.Raft) {
 
 func (l *Log) observed(of any) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.contact == nil {
 		l.contact = map[string]Contact{}
 	}
 	switch o := of.(type) {
 	case raft.FailedHeartbeatObservation:
-		if c := l.contact[string(o.PeerID)]; !c.Silent {
-			l.cfg.Log.Warn("a server does not answer", "server", string(o.PeerID), "since", o.LastContact)
-			l.contact[string(o.PeerID)] = Contact{Silent: true, Since: o.LastContact}
+		if l.contact[string(o.PeerID)].Silent {
+			return // each beat fails: that is no news
 		}
+		l.cfg.Log.Warn("a server does not answer", "server", string(o.PeerID), "since", o.LastContact)
+		l.contact[string(o.PeerID)] = Contact{Silent: true, Since: o.LastContact}
 	case raft.ResumedHeartbeatObservation:
 		if l.contact[string(o.PeerID)].Silent {
 			l.cfg.Log.Info("a server answers again", "server", string(o.PeerID))
@@ -147,7 +149,6 @@ func (l *Log) observed(of any) {
 	case raft.RaftState: // what it heard belongs to the term that is over
 		l.contact, l.since = nil, time.Now()
 	}
-	l.mu.Unlock()
 	l.heard.Notify()
 }
 

@@ -18,6 +18,7 @@ import (
 	"berth/internal/server/fsm"
 	_ "berth/internal/server/fsm/acls"
 	_ "berth/internal/server/fsm/adoption"
+	_ "berth/internal/server/fsm/autopilot"
 	_ "berth/internal/server/fsm/collection"
 	_ "berth/internal/server/fsm/driveroptions"
 	_ "berth/internal/server/fsm/joining"

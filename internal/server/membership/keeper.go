@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
+	model "berth/internal/model/autopilot"
 	"berth/internal/model/trust"
 	"berth/internal/port/raftlog"
 	"berth/internal/server/fsm"
@@ -34,12 +36,17 @@ type Keeper struct {
 	// Raise lets the newest commands be proposed.
 	Raise func(ctx context.Context) error
 	// Ask asks another server how far it is.
-	Ask    func(ctx context.Context, server string) (*wire.ProgressReply, error)
-	Expect int // servers that the cluster is to have; 0: not said
-	Log    *slog.Logger
+	Ask func(ctx context.Context, server string) (*wire.ProgressReply, error)
+	// Contacts are whether the others answer: see raftlog.Log.
+	Contacts func() (of map[string]raftlog.Contact, since time.Time, changed <-chan struct{})
+	Proposer fsm.Proposer
+	Expect   int // servers that the cluster is to have; 0: not said
+	Log      *slog.Logger
 
-	said string // of what stands in the way
-	seen int    // voters, when too few were last spoken of
+	said   string               // of what stands in the way
+	kept   string               // why a silent server was last not taken off
+	seen   int                  // voters, when too few were last spoken of
+	steady map[string]time.Time // since when one that does not vote yet is well, and others, if they were not
 }
 
 // Bounds of the keeper.
@@ -47,36 +54,51 @@ const (
 	askTimeout = 5 * time.Second
 	// behind is how many entries a server may lack when it becomes a voter: it gets them within a moment.
 	behind = 64
+	// often is how often one that does not vote yet is asked.
+	often = 2 * time.Second
 )
 
 // errWaits is why a step is looked at again although nothing changed.
-var errWaits = errors.New("a server has not caught up")
+var errWaits = errors.New("a server does not vote yet")
 
 // Run keeps the members of the log until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
+	k.steady = nil // it is of this term
 	for tries := 1; ; {
 		snap, w := k.Store.Snapshot(), state.NewWatch()
-		more, err := k.step(ctx, snap, w)
+		_, _, changed := k.Contacts()
+		w.Add(changed)
+		more, look, err := k.step(ctx, snap, w)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
 			k.say(err)
-			wait, cancel := context.WithTimeout(ctx, again.Jittered(tries))
-			_ = w.Wait(wait) // whatever comes first
-			cancel()
+			pause := again.Jittered(tries)
+			if errors.Is(err, errWaits) {
+				pause = min(pause, often)
+			}
+			wait(ctx, w, pause)
 			tries++
 			continue
 		}
 		tries = 1
 		k.say(nil)
-		if more {
-			continue
-		}
-		if w.Wait(ctx) != nil {
+		switch {
+		case more:
+		case look > 0:
+			wait(ctx, w, look)
+		case w.Wait(ctx) != nil:
 			return nil
 		}
 	}
+}
+
+// wait waits for what comes first.
+func wait(ctx context.Context, w *state.Watch, most time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	_ = w.Wait(ctx) // either is looked at
 }
 
 func (k *Keeper) say(err error) {
@@ -94,41 +116,78 @@ func (k *Keeper) say(err error) {
 	k.said = text
 }
 
-// step makes one change. more: there may be another to make.
-func (k *Keeper) step(ctx context.Context, snap *state.Snap, w *state.Watch) (more bool, err error) {
+// step makes one change. more: there may be another to make; look: when to look again, if nothing changes before.
+func (k *Keeper) step(
+	ctx context.Context, snap *state.Snap, w *state.Watch,
+) (more bool, look time.Duration, err error) {
 	have, err := k.Raft.Members()
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
 	if name := k.leaves(snap, w, have); name != "" {
-		return true, k.remove(ctx, name)
+		return true, 0, k.remove(ctx, name)
 	}
+	by := snap.Autopilot(w)
+	waits, more, err := k.take(ctx, snap, w, by, have)
+	if more || err != nil {
+		return more, 0, err
+	}
+	if more, look, err = k.dead(ctx, snap, by, have); more || err != nil {
+		return more, 0, err
+	}
+	k.expected(have)
+	if waits != nil {
+		return false, 0, waits
+	}
+	more, err = k.raise(ctx, snap, have)
+	return more, look, err
+}
+
+// take makes servers of the list members, and voters once they have been well for long enough. waits: why one is not
+// yet.
+func (k *Keeper) take(
+	ctx context.Context, snap *state.Snap, w *state.Watch, by *model.Config, have []raftlog.Member,
+) (waits error, more bool, err error) {
 	list, _ := List(snap, w)
-	var waits error
 	for _, s := range list {
 		i := slices.IndexFunc(have, func(m raftlog.Member) bool { return m.ID == s.Name })
 		switch {
 		case s.Address == "":
 		case i < 0:
 			k.Log.Info("a server joins; it catches up before it votes", "server", s.Name, "address", s.Address)
-			return true, k.Raft.Add(ctx, s.Name, false)
+			return nil, true, k.Raft.Add(ctx, s.Name, false)
 		case !have[i].Voter:
-			if err := k.caughtUp(ctx, s.Name); err != nil {
+			if err := k.ready(ctx, by, s.Name); err != nil {
 				waits = err
 				continue
 			}
 			if err := k.Raft.Add(ctx, s.Name, true); err != nil {
-				return true, err
+				return nil, true, err
 			}
+			k.restart(s.Name) // as one that votes
 			k.Log.Info("a server votes", "server", s.Name)
-			return true, nil
+			return nil, true, nil
 		}
 	}
-	k.expected(have)
-	if waits != nil {
-		return false, waits
+	return waits, false, nil
+}
+
+// ready says why a server must not vote yet: it has not caught up, or has not for long enough.
+func (k *Keeper) ready(ctx context.Context, by *model.Config, name string) error {
+	contacts, _, _ := k.Contacts()
+	err := k.caughtUp(ctx, name)
+	if err != nil || contacts[name].Silent {
+		delete(k.steady, name)
+		return cmp.Or(err, errWaits)
 	}
-	return k.raise(ctx, snap, have)
+	if k.steady[name].IsZero() {
+		k.restart(name)
+	}
+	if time.Since(latest(k.steady[name], contacts[name].Since)) < by.Stabilization {
+		return fault.Wrap(fmt.Errorf("%w: it is to be well for %s", errWaits, by.Stabilization), fault.NotReady,
+			"let vote", fmt.Sprintf("server %q", name))
+	}
+	return nil
 }
 
 // leaves is a server that keeps the log and was removed, this one last; empty: there is none.

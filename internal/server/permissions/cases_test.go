@@ -209,6 +209,8 @@ func ofCluster() []asked {
 		calls(wire.ServerTransfer, "", &wire.ServerRef{}),
 		calls(wire.ServerProgress, "", &wire.ProgressRequest{}),
 		calls(wire.ServerAnnounce, "", &wire.AnnounceRequest{}),
+		calls(wire.AutopilotGet, "", &list),
+		calls(wire.AutopilotPut, "", &wire.AutopilotPutRequest{}),
 		calls(wire.DataKeys, "", &list),
 		calls(wire.DataKeyRotate, "", &wire.RotateRequest{}),
 		calls(wire.DataKeyRemove, "", &wire.DataKeyRequest{}),

@@ -41,6 +41,8 @@ var cluster = slices.Concat(
 		asks(wire.TrustRevoke, always[wire.RevokeRequest](of(acl.Operator, acl.Write))),
 		asks(wire.ServerRemove, always[wire.ServerRef](of(acl.Operator, acl.Write))),
 		asks(wire.ServerTransfer, always[wire.ServerRef](of(acl.Operator, acl.Write))),
+		asks(wire.AutopilotGet, always[wire.Query](of(acl.Operator, acl.Read))),
+		asks(wire.AutopilotPut, always[wire.AutopilotPutRequest](of(acl.Operator, acl.Write))),
 		asks(wire.DataKeys, always[wire.Query](of(acl.Operator, acl.Read))),
 		// What is sealed with a key that is gone is gone, too.
 		asks(wire.DataKeyRotate, always[wire.RotateRequest](everything())),

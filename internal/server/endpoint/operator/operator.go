@@ -48,6 +48,8 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.cfg.Base, s, wire.DataKeys, e.dataKeys)
 	serving.Unary(e.cfg.Base, s, wire.DataKeyRotate, e.rotate)
 	serving.Unary(e.cfg.Base, s, wire.DataKeyRemove, e.removeKey)
+	serving.Unary(e.cfg.Base, s, wire.AutopilotGet, e.autopilot)
+	serving.Unary(e.cfg.Base, s, wire.AutopilotPut, e.setAutopilot)
 	serving.Stream(e.cfg.Base, s, wire.StateSave, e.save)
 	serving.Stream(e.cfg.Base, s, wire.StateRestore, e.restore)
 }
