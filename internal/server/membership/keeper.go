@@ -143,8 +143,8 @@ func (k *Keeper) step(
 	return more, look, err
 }
 
-// take makes servers of the list members, and voters once they have been well for long enough. waits: why one is not
-// yet.
+// take makes servers of the list members, and voters once they have been well for long enough; at once, where fewer
+// vote than there are to be. waits: why one is not yet.
 func (k *Keeper) take(
 	ctx context.Context, snap *state.Snap, w *state.Watch, by *model.Config, have []raftlog.Member,
 ) (waits error, more bool, err error) {
@@ -157,7 +157,11 @@ func (k *Keeper) take(
 			k.Log.Info("a server joins; it catches up before it votes", "server", s.Name, "address", s.Address)
 			return nil, true, k.Raft.Add(ctx, s.Name, false)
 		case !have[i].Voter:
-			if err := k.ready(ctx, by, s.Name); err != nil {
+			steady := by.Stabilization
+			if voting(have) < k.Expect {
+				steady = 0 // the cluster is being built: each that votes makes it safer
+			}
+			if err := k.ready(ctx, steady, s.Name); err != nil {
 				waits = err
 				continue
 			}
@@ -173,7 +177,7 @@ func (k *Keeper) take(
 }
 
 // ready says why a server must not vote yet: it has not caught up, or has not for long enough.
-func (k *Keeper) ready(ctx context.Context, by *model.Config, name string) error {
+func (k *Keeper) ready(ctx context.Context, steady time.Duration, name string) error {
 	contacts, _, _ := k.Contacts()
 	err := k.caughtUp(ctx, name)
 	if err != nil || contacts[name].Silent {
@@ -183,8 +187,8 @@ func (k *Keeper) ready(ctx context.Context, by *model.Config, name string) error
 	if k.steady[name].IsZero() {
 		k.restart(name)
 	}
-	if time.Since(latest(k.steady[name], contacts[name].Since)) < by.Stabilization {
-		return fault.Wrap(fmt.Errorf("%w: it is to be well for %s", errWaits, by.Stabilization), fault.NotReady,
+	if time.Since(latest(k.steady[name], contacts[name].Since)) < steady {
+		return fault.Wrap(fmt.Errorf("%w: it is to be well for %s", errWaits, steady), fault.NotReady,
 			"let vote", fmt.Sprintf("server %q", name))
 	}
 	return nil
@@ -236,17 +240,22 @@ func (k *Keeper) caughtUp(ctx context.Context, name string) error {
 
 // expected says that there are too few servers.
 func (k *Keeper) expected(have []raftlog.Member) {
-	voters := 0
+	now := voting(have)
+	if now < k.Expect && now != k.seen {
+		k.Log.Warn(fmt.Sprintf("the cluster expects %d servers and has %d: it works, and the loss of one may end it",
+			k.Expect, now), "hint", "berth operator join-token create -role server")
+	}
+	k.seen = now
+}
+
+// voting is how many of the log's members vote.
+func voting(have []raftlog.Member) (n int) {
 	for _, m := range have {
 		if m.Voter {
-			voters++
+			n++
 		}
 	}
-	if voters < k.Expect && voters != k.seen {
-		k.Log.Warn(fmt.Sprintf("the cluster expects %d servers and has %d: it works, and the loss of one may end it",
-			k.Expect, voters), "hint", "berth operator join-token create -role server")
-	}
-	k.seen = voters
+	return n
 }
 
 // raise lets new commands be proposed once every server understands them.

@@ -56,7 +56,16 @@ func (g *group) contacts() (_ map[string]raftlog.Contact, since time.Time, _ <-c
 // Given a server that joins, then it votes when it has been well for as long as operators say, and that time begins
 // anew where it was not well in between.
 func TestANewServerVotesOnceItHasBeenWellForLongEnough(t *testing.T) {
-	for what, ill := range map[string]time.Duration{"it is well": 0, "it is not for six seconds": 6 * time.Second} {
+	for what, c := range map[string]struct {
+		expect     int
+		ill, least time.Duration
+	}{
+		"it is well":                          {1, 0, 10 * time.Second},
+		"it is not for six seconds":           {1, 6 * time.Second, 21 * time.Second},
+		"fewer vote than there are to be":     {2, 0, 0},
+		"they do, and it is not all the time": {2, 6 * time.Second, 0},
+	} {
+		expect, ill, least := c.expect, c.ill, c.least
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := localstate.New(t)
@@ -67,6 +76,7 @@ func TestANewServerVotesOnceItHasBeenWellForLongEnough(t *testing.T) {
 				begun := time.Now()
 				k := &Keeper{
 					Name:     "s1",
+					Expect:   expect,
 					Store:    c.Store,
 					Raft:     g,
 					Raise:    func(context.Context) error { return nil },
@@ -86,10 +96,6 @@ func TestANewServerVotesOnceItHasBeenWellForLongEnough(t *testing.T) {
 				run.Stop()
 				if err := run.Wait(); err != nil {
 					t.Error(err)
-				}
-				least := 10 * time.Second
-				if ill > 0 {
-					least += 5*time.Second + ill
 				}
 				if after := g.votes.Sub(begun); after < least || after > least+5*time.Second {
 					t.Errorf("it votes after %s, want %s", after, least)
