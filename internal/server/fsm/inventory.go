@@ -12,6 +12,7 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/server/attaching"
 	"berth/internal/server/holders"
+	"berth/internal/server/mounts"
 	"berth/internal/server/state"
 	"berth/internal/server/suspension"
 	"berth/internal/wire"
@@ -70,6 +71,7 @@ func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 	}
 	for _, e := range c.Entries {
 		touched[e.StagingKey] = true
+		mounts.Remember(tx, c.Node, e.StagingKey)
 		c.noteAttachment(tx, st, e)
 		c.dropProofs(tx, e)
 		if e.Quiet() && !slices.ContainsFunc(e.Publications, func(p volume.InventoryPublication) bool {
@@ -84,6 +86,7 @@ func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 		tx.ConfirmEpochs(e)
 	}
 	for _, k := range attaching.Unnamed(&tx.Snap, c.Unknown) {
+		mounts.Remember(tx, c.Node, k)
 		c.noteAttachment(tx, st, volume.InventoryEntry{StagingKey: k, Staging: volume.Uncertain})
 	}
 	if c.head(tx, st) || c.Full { // its silence says more than before, or nothing unknown stands against it
@@ -292,7 +295,7 @@ func noteExpansion(tx *state.Tx, k volume.StagingKey) {
 		return
 	}
 	grown := false
-	for i := range tx.InventoriesOf(nil, k) {
+	for i := range mounts.Of(&tx.Snap, nil, k) {
 		if !i.Entry.Staging.Exists() {
 			continue
 		}
