@@ -55,6 +55,13 @@ var nodeEligibility = write(wire.NodeEligibility, func(r *request) (*wire.NodeEl
 	return out.Index, convert.Eligibility(out)
 })
 
+var nodePurge = write(wire.NodePurge, func(r *request) (*wire.NodePurgeRequest, error) {
+	id := r.PathValue("id")
+	return &wire.NodePurgeRequest{Node: ids.Node(id)}, wholeID("node", id)
+}, func(out *wire.NodeEligibilityReply) (uint64, any) {
+	return out.Index, convert.Eligibility(out)
+})
+
 var nodeRebootConfirm = write(wire.NodeRebootConfirm, func(r *request) (*wire.RebootConfirmRequest, error) {
 	var body api.NodeRebootConfirmRequest
 	id, err := aboutNode(r, &body)

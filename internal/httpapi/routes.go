@@ -128,6 +128,7 @@ var routes = []route{
 	{method: put, path: "/v1/orphans/adopt", handle: orphanAdopt, long: callers.All},
 	{method: put, path: "/v1/node/{id}/reboot-confirm", handle: nodeRebootConfirm},
 	{method: put, path: "/v1/node/{id}/readmit", handle: nodeReadmit},
+	{method: put, path: "/v1/node/{id}/purge", handle: nodePurge},
 	{method: get, path: "/v1/client/stats", handle: hostStats},
 	{method: get, path: "/v1/node/pools", handle: poolList},
 	{method: get, path: poolPaths + "{pool}", handle: poolGet, asks: callers.Pool},

@@ -71,7 +71,6 @@ func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 	}
 	for _, e := range c.Entries {
 		touched[e.StagingKey] = true
-		mounts.Remember(tx, c.Node, e.StagingKey)
 		c.noteAttachment(tx, st, e)
 		c.dropProofs(tx, e)
 		if e.Quiet() && !slices.ContainsFunc(e.Publications, func(p volume.InventoryPublication) bool {
@@ -86,7 +85,6 @@ func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 		tx.ConfirmEpochs(e)
 	}
 	for _, k := range attaching.Unnamed(&tx.Snap, c.Unknown) {
-		mounts.Remember(tx, c.Node, k)
 		c.noteAttachment(tx, st, volume.InventoryEntry{StagingKey: k, Staging: volume.Uncertain})
 	}
 	if c.head(tx, st) || c.Full { // its silence says more than before, or nothing unknown stands against it
@@ -151,8 +149,9 @@ func (c *InventoryApply) heard(tx *state.Tx, st Stamp) {
 	PromoteQueued(tx, st)
 }
 
-// noteAttachment takes over an attachment that the state lacks and the node's report tells of.
+// noteAttachment takes over an attachment that the state lacks and the node's report tells of, where it is believed.
 func (c *InventoryApply) noteAttachment(tx *state.Tx, st Stamp, e volume.InventoryEntry) {
+	mounts.Remember(tx, c.Node, e.StagingKey)
 	if a := attaching.Missing(&tx.Snap, c.Node, e); a != nil && reached(tx, unknownMounts) {
 		a.Since = st.Time
 		tx.PutAttachment(a)

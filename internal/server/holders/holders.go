@@ -142,8 +142,8 @@ func UnknownMount(s *state.Snap, w *state.Watch, n ids.Node, p ids.Plugin) (volu
 }
 
 // Unreported returns a node that may hold anything, for all that this leadership knows: it is not down, and has not
-// sent its whole inventory since the leadership began. What the state says of it may be older than what it did. A node
-// that is known only since then has done nothing by an older state of these servers; one that has by others' is evidence.
+// sent its whole inventory since the leadership began. What the state says of it may be older than what it did. A
+// newcomer has done nothing by an older state of these servers; one that has by others' is evidence.
 func Unreported(s *state.Snap, w *state.Watch) *node.Node {
 	began := s.MarkIndex()
 	for n := range s.Nodes(w, "") {

@@ -1,10 +1,10 @@
 package mounts
 
 // Facts decide whether a node is believed that says to have a volume mounted. None of the first five can be brought
-// about by the node's own word without a person seeing it: what a captured node can bring about buys it nothing. That is
-// why doubts about its session are none of them.
+// about by the node's own word without a person seeing it: what a captured node can bring about buys it nothing. So
+// doubts about its session are none of them.
 type Facts struct {
-	// Given: a claim of the volume on the node was recorded while this state knew the volume, or it was believed before.
+	// Given: a claim of the volume on the node was recorded, or the node was believed before.
 	Given bool
 	// Unremembered: the volume is older than the memory of who was given it, or is none of this state's.
 	Unremembered bool
@@ -21,24 +21,24 @@ type Facts struct {
 	Unattached bool
 }
 
-// Verdict is whether a node is believed, and if not, what speaks against it.
-type Verdict int
+// Result is whether a node is believed, and if not, what speaks against it.
+type Result int
 
-// The verdicts.
+// The results.
 const (
-	Believed Verdict = iota
-	AtHome           // not believed: the volume lives on another node
-	Apart            // not believed: the volume is not attached to the node
+	Believed Result = iota
+	AtHome          // not believed: the volume lives on another node
+	Apart           // not believed: the volume is not attached to the node
 )
 
-// String is the verdict's name.
-func (v Verdict) String() string {
+// String is the result's name.
+func (v Result) String() string {
 	return [...]string{"believed", "not believed: lives elsewhere", "not believed: not attached there"}[v]
 }
 
 // Decide judges a node's word that it has a volume mounted. It is believed wherever the state may lack what led to it,
 // and wherever the volume could be mounted without the servers' doing. What is left is what an honest node cannot have.
-func Decide(f Facts) Verdict {
+func Decide(f Facts) Result {
 	switch {
 	case f.Given, f.Unremembered, f.Older, f.Vouched, f.Together:
 		return Believed

@@ -29,7 +29,7 @@ func Of(s *state.Snap, w *state.Watch, k volume.StagingKey) iter.Seq[*state.Inve
 }
 
 // Judge reads the facts about a volume and a node that says to have it mounted, and decides.
-func Judge(s *state.Snap, w *state.Watch, k volume.StagingKey, on ids.Node) Verdict {
+func Judge(s *state.Snap, w *state.Watch, k volume.StagingKey, on ids.Node) Result {
 	v, m := s.VolumeOf(w, k), s.Meta(w)
 	if v == nil || m == nil || m.NodesSince == 0 || v.CreateIndex <= m.NodesSince {
 		return Decide(Facts{Unremembered: true})
@@ -83,9 +83,9 @@ func Remember(tx *state.Tx, on ids.Node, k volume.StagingKey) {
 	}
 }
 
-// Told says in words for people what a node says of a volume and is not believed in; empty: it is believed, or says
+// Disbelieved says in words for people what a node says of a volume and is not believed in; empty: it is believed, or says
 // nothing. what is what it says.
-func Told(s *state.Snap, w *state.Watch, v *volume.Volume, on ids.Node, what string) string {
+func Disbelieved(s *state.Snap, w *state.Watch, v *volume.Volume, on ids.Node, what string) string {
 	why := ""
 	switch Judge(s, w, v.Staging(), on) {
 	case Believed:
@@ -95,7 +95,7 @@ func Told(s *state.Snap, w *state.Watch, v *volume.Volume, on ids.Node, what str
 	case Apart:
 		why = "the volume was never attached there"
 	}
-	return fmt.Sprintf("node %s says that %s; it was never given the volume, and %s: that holds up nobody. The node is "+
-		"wrong, or somebody else speaks for it: look at it, end what is mounted there, or stop its agent for good and "+
-		"forget the node with berth node purge %s", ids.Short(on), what, why, ids.Short(on))
+	return fmt.Sprintf("node %s says that %s; it was never given the volume, and %s: that holds up nobody. The node "+
+		"is wrong, or somebody else speaks for it: look at it, end what is mounted there, or stop its agent for good; "+
+		"when it is down, berth system gc forgets it", ids.Short(on), what, why)
 }

@@ -109,7 +109,8 @@ func (w *world) reports(entries ...volume.InventoryEntry) {
 
 func (w *world) says(cmd *fsm.InventoryApply) {
 	w.Helper()
-	cmd.Node, cmd.Full, cmd.AllocIndex = w.captured, true, w.snap().Index()
+	cmd.Node, cmd.Full = w.captured, true
+	cmd.AllocIndex = w.snap().Index()
 	cmd.Incarnation = w.snap().Meta(nil).Incarnation
 	if h := w.snap().InventoryHead(nil, w.captured); h != nil {
 		cmd.Prev = h.ModifyIndex
@@ -151,8 +152,14 @@ func (w *world) holdsUp() string {
 	for a := range s.AttachmentsOf(nil, w.key) {
 		out = append(out, "an attachment to "+string(a.Node))
 	}
-	c := &volume.Claim{Volume: w.vol, Plugin: "p", ExternalID: "x", Alloc: "a", Node: "other",
-		AccessMode: volume.SingleNodeWriter}
+	c := &volume.Claim{
+		Volume:     w.vol,
+		Plugin:     "p",
+		ExternalID: "x",
+		Alloc:      "a",
+		Node:       "other",
+		AccessMode: volume.SingleNodeWriter,
+	}
 	if err := holders.Against(s, c); err != nil {
 		out = append(out, "adoption: "+err.Error())
 	}
@@ -195,7 +202,7 @@ func TestACapturedNodeHoldsUpNoVolumeOfOthersByItsWord(t *testing.T) {
 				}
 				view := views.Of(w.snap(), nil).Volume(w.snap().Volume(nil, w.vol))
 				if text := strings.Join(view.State, "\n"); !strings.Contains(text, "node "+ids.Short(w.captured)+
-					" says that") || !strings.Contains(text, "berth node purge "+ids.Short(w.captured)) {
+					" says that") || !strings.Contains(text, "berth system gc") {
 					t.Errorf("what it says is not shown: %s", text)
 				}
 				w.Must(t, &fsm.NodeStatus{Nodes: []ids.Node{w.captured}, Status: node.StatusDown})
@@ -216,7 +223,13 @@ func TestAnHonestNodeIsBelieved(t *testing.T) {
 			w.registers(same)
 			w.write(func(tx *state.Tx) {
 				tx.PutAlloc(&alloc.Alloc{ID: "a", Namespace: "default", Job: "j", Node: w.captured})
-				tx.PutClaim(&volume.Claim{Volume: w.vol, Plugin: "p", ExternalID: "x", Alloc: "a", Node: w.captured})
+				tx.PutClaim(&volume.Claim{
+					Volume:     w.vol,
+					Plugin:     "p",
+					ExternalID: "x",
+					Alloc:      "a",
+					Node:       w.captured,
+				})
 			})
 			w.write(func(tx *state.Tx) { tx.DeleteClaim(volume.ClaimKey{Volume: w.vol, Alloc: "a"}) })
 		},

@@ -15,8 +15,8 @@ const VolumeNodes = "volume_nodes"
 const RemembersNodes = 9
 
 // VolumeNode says that a node was given a provider's volume, or was believed to have it: a claim of it on the node was
-// recorded, or the node reported it before this state knew the volume, or while the state might be older than the world.
-// It stays for as long as the volume, or what a forgotten one left.
+// recorded, or the node reported it before this state knew the volume, or while the state might be older than the
+// world. It stays for as long as the volume, or what a forgotten one left.
 type VolumeNode struct {
 	volume.StagingKey
 	Node  ids.Node

@@ -174,7 +174,7 @@ func (r *Reader) volume(v *volume.Volume, p *wire.PluginView) *wire.VolumeView {
 func (r *Reader) disbelieved(v *volume.Volume) []string {
 	var out []string
 	say := func(on ids.Node, what string) {
-		if text := mounts.Told(r.snap, r.watch, v, on, what); text != "" && len(out) < saidOf {
+		if text := mounts.Disbelieved(r.snap, r.watch, v, on, what); text != "" && len(out) < saidOf {
 			out = append(out, text)
 		}
 	}
