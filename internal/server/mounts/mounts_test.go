@@ -308,6 +308,27 @@ func TestWhatWasBelievedInARecoveryIsBelievedAfterIt(t *testing.T) {
 	}
 }
 
+// TestWhatWasNotBelievedIsWhenTheStateIsOlder: a recovery that ended without the node, which was said to be dead, makes
+// its earlier word count.
+func TestWhatWasNotBelievedIsWhenTheStateIsOlder(t *testing.T) {
+	w := newWorld(t)
+	w.registers(func(*volume.Volume) {})
+	w.reports(w.mounted())
+	if got := w.holdsUp(); got != "" {
+		t.Fatalf("it holds up %s", got)
+	}
+	w.write(func(tx *state.Tx) {
+		tx.PutRecovery(&model.Record{
+			Whole: true,
+			Ended: time.Now(),
+			Nodes: []model.Node{{ID: w.captured, Dead: &model.Word{}}},
+		})
+	})
+	if got := w.holdsUp(); !strings.Contains(got, "claims: ") {
+		t.Errorf("it holds up only: %q", got)
+	}
+}
+
 // TestTheMemoryOfNodesGoesWithTheVolume: and not before, where something of it is left.
 func TestTheMemoryOfNodesGoesWithTheVolume(t *testing.T) {
 	w := newWorld(t)
