@@ -51,16 +51,13 @@ var nodeEligibility = write(wire.NodeEligibility, func(r *request) (*wire.NodeEl
 		return nil, badRequest(`Eligibility must be eligible or ineligible, is "` + body.Eligibility + `"`)
 	}
 	return &wire.NodeEligibilityRequest{Node: id, Eligibility: body.Eligibility}, nil
-}, func(out *wire.NodeEligibilityReply) (uint64, any) {
-	return out.Index, convert.Eligibility(out)
-})
+}, changedNode)
 
-var nodePurge = write(wire.NodePurge, func(r *request) (*wire.NodePurgeRequest, error) {
-	id := r.PathValue("id")
-	return &wire.NodePurgeRequest{Node: ids.Node(id)}, wholeID("node", id)
-}, func(out *wire.NodeEligibilityReply) (uint64, any) {
+func changedNode(out *wire.NodeEligibilityReply) (uint64, any) {
 	return out.Index, convert.Eligibility(out)
-})
+}
+
+var nodePurge = write(wire.NodePurge, byName[ids.Node], changedNode)
 
 var nodeRebootConfirm = write(wire.NodeRebootConfirm, func(r *request) (*wire.RebootConfirmRequest, error) {
 	var body api.NodeRebootConfirmRequest

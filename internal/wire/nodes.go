@@ -31,7 +31,7 @@ var (
 	NodeLeave           = Unary[NodeLeaveRequest, Empty]("Node.Leave")
 	NodeRebootConfirm   = Unary[RebootConfirmRequest, RebootConfirmReply]("Node.RebootConfirm")
 	NodeReadmit         = Unary[ReadmitRequest, ReadmitReply]("Node.Readmit")
-	NodePurge           = Unary[NodePurgeRequest, NodeEligibilityReply]("Node.Purge")
+	NodePurge           = Unary[Ref[ids.Node], NodeEligibilityReply]("Node.Purge")
 	NodeEligibility     = Unary[NodeEligibilityRequest, NodeEligibilityReply]("Node.Eligibility")
 )
 
@@ -484,9 +484,6 @@ type NodeEligibilityRequest struct {
 	Node        ids.Node
 	Eligibility string
 }
-
-// NodePurgeRequest has a node forgotten that is down.
-type NodePurgeRequest struct{ Node ids.Node }
 
 // NodeEligibilityReply names the evaluations that it caused.
 type NodeEligibilityReply struct {

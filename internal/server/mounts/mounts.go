@@ -83,7 +83,7 @@ func Remember(tx *state.Tx, on ids.Node, k volume.StagingKey) {
 	}
 }
 
-// Disbelieved says in words for people what a node says of a volume and is not believed in; empty: it is believed, or says
+// Disbelieved says for people what a node says of a volume and is not believed in; empty: it is believed, or says
 // nothing. what is what it says.
 func Disbelieved(s *state.Snap, w *state.Watch, v *volume.Volume, on ids.Node, what string) string {
 	why := ""

@@ -18,8 +18,8 @@ import (
 	"berth/internal/wire"
 )
 
-// TestANodeIsPurgedWhenItHoldsNothing: given a node with an alloc, then it is forgotten when it is down and nothing of a
-// volume is left there, and not before; its alloc is lost and looked at, and the chain of its agent starts stays.
+// TestANodeIsPurgedWhenItHoldsNothing: given a node with an alloc, then it is forgotten when it is down and nothing of
+// a volume is left there, and not before; its alloc is lost and looked at, and the chain of its agent starts stays.
 func TestANodeIsPurgedWhenItHoldsNothing(t *testing.T) {
 	c := localstate.New(t)
 	const id ids.Node = "n"
@@ -38,7 +38,8 @@ func TestANodeIsPurgedWhenItHoldsNothing(t *testing.T) {
 	write := func(fn func(tx *state.Tx)) {
 		t.Helper()
 		c.Must(t, &fsm.LineageMark{Mark: ids.New()})
-		if err := c.Store.Write(c.Store.Snapshot().Stamp(), func(tx *state.Tx) error { fn(tx); return nil }); err != nil {
+		at := c.Store.Snapshot().Stamp()
+		if err := c.Store.Write(at, func(tx *state.Tx) error { fn(tx); return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,7 +57,13 @@ func TestANodeIsPurgedWhenItHoldsNothing(t *testing.T) {
 			DesiredStatus:  alloc.DesiredRun,
 			ClientStatus:   alloc.ClientRunning,
 		})
-		tx.PutClaim(&volume.Claim{Volume: vol, Plugin: "p", ExternalID: "x", Alloc: "a", Node: id})
+		tx.PutClaim(&volume.Claim{
+			Volume:     vol,
+			Plugin:     "p",
+			ExternalID: "x",
+			Alloc:      "a",
+			Node:       id,
+		})
 		tx.PutAttachment(&volume.Attachment{Volume: vol, Plugin: "p", ExternalID: "x", Node: id})
 		tx.PutInventoryEntry(id, volume.InventoryEntry{StagingKey: key, Staging: volume.Present})
 	})
