@@ -12,6 +12,7 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/server/attaching"
 	"berth/internal/server/holders"
+	"berth/internal/server/mounts"
 	"berth/internal/server/state"
 	"berth/internal/server/suspension"
 	"berth/internal/wire"
@@ -148,8 +149,9 @@ func (c *InventoryApply) heard(tx *state.Tx, st Stamp) {
 	PromoteQueued(tx, st)
 }
 
-// noteAttachment takes over an attachment that the state lacks and the node's report tells of.
+// noteAttachment takes over an attachment that the state lacks and the node's report tells of, where it is believed.
 func (c *InventoryApply) noteAttachment(tx *state.Tx, st Stamp, e volume.InventoryEntry) {
+	mounts.Remember(tx, c.Node, e.StagingKey)
 	if a := attaching.Missing(&tx.Snap, c.Node, e); a != nil && reached(tx, unknownMounts) {
 		a.Since = st.Time
 		tx.PutAttachment(a)
@@ -292,7 +294,7 @@ func noteExpansion(tx *state.Tx, k volume.StagingKey) {
 		return
 	}
 	grown := false
-	for i := range tx.InventoriesOf(nil, k) {
+	for i := range mounts.Of(&tx.Snap, nil, k) {
 		if !i.Entry.Staging.Exists() {
 			continue
 		}
