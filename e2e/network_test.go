@@ -213,7 +213,6 @@ func (c *cluster) lead(i int) {
 // first node by its id.
 func (c *cluster) executor() int {
 	c.t.Helper()
-	c.m().pluginOn(c.p.id, len(c.machines))
 	all, _, err := c.m().api.Nodes().List(c.t.Context(), nil)
 	must(c.t, err)
 	first := slices.MinFunc(all, func(a, b *api.NodeListStub) int { return cmp.Compare(a.ID, b.ID) })
@@ -224,6 +223,18 @@ func (c *cluster) executor() int {
 	}
 	c.t.Fatalf("no machine is node %s", first.Name)
 	return 0
+}
+
+// executes waits until a machine makes the controller calls: it takes the calls of a new leader a moment after that
+// began to lead, and until then another one makes them.
+func (c *cluster) executes(i int) {
+	c.t.Helper()
+	c.m().eventually(name(i)+" to make the calls", func() bool {
+		from := len(c.p.entries())
+		c.m().create("probe", c.p.id)
+		c.m().remove("probe")
+		return c.p.begun("CreateVolume", from).Proxy == c.p.on(name(i))
+	})
 }
 
 // other is a machine that is none of these.
