@@ -114,7 +114,8 @@ func (c *cluster) diesDuring(s storageStep, own bool, pids []int) {
 	if asked != nil {
 		doneOrNot(c.t, <-asked)
 	}
-	c.settled(s, id, caller)
+	c.m().eventually(s.rpc+" to succeed", func() bool { return c.p.completed(s.rpc, begin.Volume) > 0 })
+	c.settled(s, id)
 	if n := c.p.completed(s.rpc, begin.Volume); n != 1 {
 		c.t.Errorf("%s of %s took effect %d times", s.rpc, id, n)
 	}
@@ -134,7 +135,7 @@ func (c *cluster) diesDuring(s storageStep, own bool, pids []int) {
 }
 
 // settled waits until a step has come to its end.
-func (c *cluster) settled(s storageStep, id string, i int) {
+func (c *cluster) settled(s storageStep, id string) {
 	c.t.Helper()
 	switch s.name {
 	case "create":
@@ -144,11 +145,6 @@ func (c *cluster) settled(s storageStep, id string, i int) {
 	case "release", "detach":
 		c.m().ended(id)
 		c.m().free(id)
-		c.m().eventually("the detachment", func() bool {
-			v, _, err := c.m().api.Volumes().Get(c.t.Context(), id, nil)
-			must(c.t, err)
-			return len(v.Places) == 0
-		})
 	case "delete":
 		c.m().eventually("the volume to be gone", func() bool {
 			_, _, err := c.m().api.Volumes().Get(c.t.Context(), id, nil)
