@@ -108,7 +108,9 @@ func (c *cluster) diesDuring(s storageStep, own bool, pids []int) {
 		dead.answers()
 		c.whole(leader)
 	}
-	if own {
+	// A new leader deletes nothing before each node that is not down has reported what it holds.
+	early := own || s.name == "delete"
+	if early {
 		revive()
 	}
 	if asked != nil {
@@ -119,7 +121,7 @@ func (c *cluster) diesDuring(s storageStep, own bool, pids []int) {
 	if n := c.p.completed(s.rpc, begin.Volume); n != 1 {
 		c.t.Errorf("%s of %s took effect %d times", s.rpc, id, n)
 	}
-	if !own {
+	if !early {
 		revive()
 	}
 	if s.name != "delete" {

@@ -154,8 +154,8 @@ func TestClusterIsRestored(t *testing.T) {
 		c.burns(i)
 	}
 
-	c.speak(3)
 	c.begins()
+	c.speak(3)
 	c.m().ready(name(3))
 	c.m().mustCLI("operator", "snapshot", "restore", "-yes", "-recovery-key-file", key, saved)
 	for i := 4; i <= 5; i++ {
