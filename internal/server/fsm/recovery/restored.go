@@ -32,11 +32,16 @@ func Restored(saved *state.Store, present *state.Snap, index uint64, begin *Begi
 
 // keepTrust keeps who has joined this cluster since the state was saved, and the join tokens as they are now: one that
 // was revoked or used up lets nobody in again, nor is a server a member again that was removed, or found where it was.
-// A state of another cluster knows nobody of this one.
+// A state of another cluster knows nobody of this one but the servers that take it up, which others find by it: whoever
+// joins would refuse one that is not in the list.
 func keepTrust(tx *state.Tx, present *state.Snap) {
 	now, then := present.Meta(nil), tx.Meta(nil)
 	for _, a := range slices.Collect(tx.Admissions(nil)) {
 		tx.DeleteAdmission(a.ID)
+	}
+	for m := range present.Members(nil, trust.Server) {
+		kept := *m
+		tx.PutMember(&kept)
 	}
 	if now == nil || then == nil || now.ClusterID != then.ClusterID {
 		return
@@ -45,11 +50,9 @@ func keepTrust(tx *state.Tx, present *state.Snap) {
 		kept := *a
 		tx.PutAdmission(&kept)
 	}
-	for _, role := range []trust.Role{trust.Server, trust.Node} {
-		for m := range present.Members(nil, role) {
-			kept := *m
-			tx.PutMember(&kept)
-		}
+	for m := range present.Members(nil, trust.Node) {
+		kept := *m
+		tx.PutMember(&kept)
 	}
 	if a := present.Authority(nil); a != nil && tx.Authority(nil) == nil {
 		kept := *a
