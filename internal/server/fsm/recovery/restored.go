@@ -39,11 +39,13 @@ func keepTrust(tx *state.Tx, present *state.Snap) {
 	for _, a := range slices.Collect(tx.Admissions(nil)) {
 		tx.DeleteAdmission(a.ID)
 	}
+	same := now != nil && then != nil && now.ClusterID == then.ClusterID
 	for m := range present.Members(nil, trust.Server) {
-		kept := *m
-		tx.PutMember(&kept)
+		if kept := *m; same || !m.Gone() {
+			tx.PutMember(&kept)
+		}
 	}
-	if now == nil || then == nil || now.ClusterID != then.ClusterID {
+	if !same {
 		return
 	}
 	for a := range present.Admissions(nil) {
