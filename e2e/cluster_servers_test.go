@@ -181,6 +181,9 @@ func TestClusterIsRestored(t *testing.T) {
 	}
 	c.m().mustCLI("operator", "recovery", "finish", "-yes")
 	c.m().healed()
+	for i, node := range dead { // that they are dead ends their claims, too
+		c.m().mustCLI("node", "replace", "-yes", "-reason", "its machine is lost", node, c.m().ready(name(i+3)).ID)
+	}
 	for _, id := range []string{"a", "b"} {
 		pid := c.m().counting(id)
 		c.m().acknowledged(pid, written[id])
