@@ -76,8 +76,8 @@ e2e: build $(TESTRUN) ## The real binary on the real kernel, and the public Go c
 	wait $$first && exit $$second
 	@cd compat && ../$(TESTRUN) -count=1 -timeout 10m ./...
 
-cluster: build $(TESTRUN) ## Several machines in network namespaces: cables are cut, and the oracle watches
-	@$(TESTRUN) -count=1 -timeout 15m -run TestCluster ./e2e
+cluster: build $(TESTRUN) ## Several machines in network namespaces: cables are cut, leaders die and freeze, machines are lost, and the oracle watches
+	@$(TESTRUN) -count=1 -timeout 15m -run TestCluster ./e2e -cluster
 
 # Without a seed another one is played each time; a failure prints its own.
 SEED ?= 0

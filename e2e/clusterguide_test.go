@@ -24,7 +24,7 @@ func newGuided(t *testing.T, machines int) *guided {
 	g.ip(g.bridge, "link", "add", "bridge", "type", "bridge")
 	g.ip(g.bridge, "link", "set", "bridge", "up")
 	for range machines {
-		g.add()
+		g.add("")
 	}
 	return g
 }

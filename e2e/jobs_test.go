@@ -121,9 +121,8 @@ func capability(access, attachment string) *api.CSIVolumeCapability {
 	return &api.CSIVolumeCapability{AccessMode: access, AttachmentMode: attachment}
 }
 
-// create has a volume of 32 MiB made for the access modes given; none: single-node-writer.
-func (m *machine) create(id, plugin string, access ...string) *api.CSIVolume {
-	m.t.Helper()
+// volumeOf is a volume of 32 MiB for the access modes given; none: single-node-writer.
+func volumeOf(id, plugin string, access ...string) *api.CSIVolume {
 	v := &api.CSIVolume{
 		ID:                   id,
 		Name:                 id,
@@ -137,7 +136,13 @@ func (m *machine) create(id, plugin string, access ...string) *api.CSIVolume {
 	for _, mode := range access {
 		v.RequestedCapabilities = append(v.RequestedCapabilities, capability(mode, "file-system"))
 	}
-	r, _, err := m.api.Volumes().Create(m.t.Context(), v, nil)
+	return v
+}
+
+// create has a volume of 32 MiB made for the access modes given; none: single-node-writer.
+func (m *machine) create(id, plugin string, access ...string) *api.CSIVolume {
+	m.t.Helper()
+	r, _, err := m.api.Volumes().Create(m.t.Context(), volumeOf(id, plugin, access...), nil)
 	must(m.t, err)
 	if len(r.Volumes) != 1 || r.Volumes[0].ExternalID == "" {
 		m.t.Fatalf("created %+v", r)

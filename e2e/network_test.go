@@ -1,17 +1,22 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"berth/api"
 )
 
 // cluster are machines whose agents have a server and a node each, and a network of their own, connected by a bridge.
@@ -20,7 +25,18 @@ type cluster struct {
 	bridge   int // process that holds the network namespace of the bridge
 	machines []*machine
 	networks []int // of each machine
+	at       int   // the machine whose agent the test speaks with
 	p        *judged
+}
+
+var playLong = flag.Bool("cluster", false, "play the long tests of clusters, too")
+
+// long leaves a test out where nobody asked for the long ones.
+func long(t *testing.T) {
+	t.Helper()
+	if !*playLong {
+		t.Skip("it takes long: make cluster plays it")
+	}
 }
 
 // networked is the configuration of a machine of a cluster; %s is what only those have that join.
@@ -50,14 +66,13 @@ func newCluster(t *testing.T) *cluster {
 	c.ip(c.bridge, "link", "add", "bridge", "type", "bridge")
 	c.ip(c.bridge, "link", "set", "bridge", "up")
 	for i := range 3 {
-		m := c.add()
-		if i > 0 {
-			c.machines[0].joinToken(m, "-role", "server")
+		if i == 0 {
+			c.begins()
+		} else {
+			c.joins(c.add(address(0)))
 		}
-		m.launch()
-		m.answers()
-		c.machines[0].voters(i+1, 0)
-		c.machines[0].ready(fmt.Sprintf("s%d", i+1))
+		c.m().voters(i+1, 0)
+		c.m().ready(name(i))
 	}
 	first := c.machines[0]
 	c.p = &judged{
@@ -106,8 +121,35 @@ func (c *cluster) ip(network int, args ...string) {
 	}
 }
 
-// add prepares one more machine.
-func (c *cluster) add() *machine {
+// m is the machine whose agent the test speaks with.
+func (c *cluster) m() *machine { return c.machines[c.at] }
+
+// speak has the test, and what feeds the oracle, speak with the agent of a machine from now on.
+func (c *cluster) speak(i int) {
+	c.at = i
+	c.p.asked.Store(c.machines[i])
+}
+
+// begins starts a machine whose server begins a cluster.
+func (c *cluster) begins() {
+	c.t.Helper()
+	m := c.add("")
+	m.launch()
+	m.answers()
+}
+
+// joins starts a machine whose server joins with a token.
+func (c *cluster) joins(m *machine) {
+	c.t.Helper()
+	c.m().joinToken(m, "-role", "server")
+	m.launch()
+	m.answers()
+}
+
+func name(i int) string { return fmt.Sprintf("s%d", i+1) }
+
+// add prepares one more machine, whose server joins where another one is; empty: it begins a cluster.
+func (c *cluster) add(join string) *machine {
 	c.t.Helper()
 	i := len(c.machines)
 	network := namespace(c.t)
@@ -126,10 +168,9 @@ func (c *cluster) add() *machine {
 		cmd.Args = inNetwork(network, append([]string{cmd.Path}, cmd.Args[1:]...)...)
 		cmd.Path = nsenter
 	}
-	join := ""
-	if i > 0 {
+	if join != "" {
 		join = fmt.Sprintf("server_join { retry_join = [%q] }\n  join_token_file = %q",
-			net.JoinHostPort(address(0), "4647"), m.token())
+			net.JoinHostPort(join, "4647"), m.token())
 	}
 	must(c.t, os.WriteFile(filepath.Join(m.root, "agent.hcl"),
 		fmt.Appendf(nil, networked, i+1, address(i), join, m.socket()), 0o600))
@@ -150,12 +191,50 @@ func (c *cluster) leads(silent ...int) int {
 	c.t.Helper()
 	leader := c.machines[c.other(silent...)].voters(3, len(silent))
 	for i := range c.machines {
-		if leader == fmt.Sprintf("s%d.global", i+1) {
+		if leader == name(i)+".global" {
 			return i
 		}
 	}
 	c.t.Fatalf("%q leads", leader)
 	return 0
+}
+
+// lead has the server of a machine lead.
+func (c *cluster) lead(i int) {
+	c.t.Helper()
+	if c.leads() == i {
+		return
+	}
+	c.m().mustCLI("operator", "raft", "transfer-leadership", "-peer-id", name(i)+".global")
+	c.m().eventually(name(i)+" to lead", func() bool { return c.leads() == i })
+}
+
+// executor is the machine that makes the controller calls of volumes that all reach, where all are well: that of the
+// first node by its id.
+func (c *cluster) executor() int {
+	c.t.Helper()
+	all, _, err := c.m().api.Nodes().List(c.t.Context(), nil)
+	must(c.t, err)
+	first := slices.MinFunc(all, func(a, b *api.NodeListStub) int { return cmp.Compare(a.ID, b.ID) })
+	for i := range c.machines {
+		if first.Name == name(i) {
+			return i
+		}
+	}
+	c.t.Fatalf("no machine is node %s", first.Name)
+	return 0
+}
+
+// executes waits until a machine makes the controller calls: it takes the calls of a new leader a moment after that
+// began to lead, and until then another one makes them.
+func (c *cluster) executes(i int) {
+	c.t.Helper()
+	c.m().eventually(name(i)+" to make the calls", func() bool {
+		from := len(c.p.entries())
+		c.m().create("probe", c.p.id)
+		c.m().remove("probe")
+		return c.p.begun("CreateVolume", from).Proxy == c.p.on(name(i))
+	})
 }
 
 // other is a machine that is none of these.
@@ -176,15 +255,25 @@ next:
 // use runs a job on a machine that writes to a volume of its own, and returns its process.
 func (c *cluster) use(i int, name string) int {
 	c.t.Helper()
-	m := c.machines[0]
-	m.create(name, "shared")
-	m.run(strings.Replace(writer{id: name, volume: name}.hcl(), "group \"g\" {", fmt.Sprintf(`group "g" {
+	c.m().create(name, "shared")
+	c.m().run(on(i, writer{id: name, volume: name}.hcl()))
+	return c.writes(name)
+}
+
+// on has a job run on a machine.
+func on(i int, hcl string) string {
+	return strings.Replace(hcl, "group \"g\" {", fmt.Sprintf(`group "g" {
     constraint {
       attribute = "${node.unique.name}"
-      value     = "s%d"
-    }`, i+1), 1))
-	pid := m.pid(m.running(name, 1)[0].ID, "write", "/data/tick")
-	m.lives(pid, 0)
+      value     = %q
+    }`, name(i)), 1)
+}
+
+// writes waits until the task of a job writes to its volume, and returns its process.
+func (c *cluster) writes(job string) int {
+	c.t.Helper()
+	pid := c.m().pid(c.m().running(job, 1)[0].ID, "write", "/data/tick")
+	c.m().lives(pid, 0)
 	return pid
 }
 
@@ -192,9 +281,9 @@ func (c *cluster) use(i int, name string) int {
 func (c *cluster) untouched(when string, pids ...int) {
 	c.t.Helper()
 	for _, pid := range pids {
-		c.machines[0].alive(when, pid)
-		c.machines[0].lives(pid, 0)
-		if got := c.machines[0].seen(pid, "/data/log"); got != "started\n" {
+		c.m().alive(when, pid)
+		c.m().lives(pid, 0)
+		if got := c.m().seen(pid, "/data/log"); got != "started\n" {
 			c.t.Errorf("%s: the task has noted %q", when, got)
 		}
 	}
@@ -203,7 +292,7 @@ func (c *cluster) untouched(when string, pids ...int) {
 // over stops the jobs, deletes their volumes and wants nothing of them on any machine.
 func (c *cluster) over(names ...string) {
 	c.t.Helper()
-	m := c.machines[0]
+	m := c.m()
 	for _, name := range names {
 		m.stopJob(name)
 		m.free(name)
@@ -223,16 +312,16 @@ func (c *cluster) whole(i int) {
 	c.t.Helper()
 	c.leads()
 	c.machines[i].voters(3, 0)
-	c.machines[c.other(i)].ready(fmt.Sprintf("s%d", i+1))
+	c.machines[c.other(i)].ready(name(i))
 }
 
 // quickly runs a job without a volume on a machine, by way of another, and stops it: the cluster does its work.
-func (c *cluster) quickly(by, on int, name string) {
+func (c *cluster) quickly(by, on int, job string) {
 	c.t.Helper()
 	m := c.machines[by]
-	m.run(fmt.Sprintf(quick, name, fmt.Sprintf("s%d", on+1)))
-	m.running(name, 1)
-	m.stopJob(name)
+	m.run(fmt.Sprintf(quick, job, name(on)))
+	m.running(job, 1)
+	m.stopJob(job)
 }
 
 // nobodyLeads wants a machine's agent to answer nothing that may be old: its client asks on until it gives up.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 // judged is a storage plugin that runs as a job, behind the proxy whose record the oracle judges when the test ends.
 type judged struct {
 	m      *machine
+	asked  atomic.Pointer[machine] // whose agent is asked for claims and records; nil: that of m
 	id     string
 	driver string
 	argv   []string // of the real plugin, as its task sees it
@@ -92,10 +94,12 @@ func (p *judged) start() {
 }
 
 func (p *judged) hcl() string {
-	args := append(
-		[]string{"-plugin", p.id, "-record", p.see(p.id + ".record"), "-rules", p.see(p.id + ".rules"),
-			"-witness", p.see(p.id + ".witness"), "--"},
-		p.argv...)
+	args := []string{"-plugin", p.id, "-record", p.see(p.id + ".record"), "-rules", p.see(p.id + ".rules"),
+		"-witness", p.see(p.id + ".witness")}
+	if p.nodes > 1 {
+		args = append(args, "-name", p.on("${node.unique.name}"))
+	}
+	args = append(append(args, "--"), p.argv...)
 	var quoted []string
 	for _, a := range args {
 		quoted = append(quoted, strconv.Quote(a))
@@ -132,6 +136,9 @@ job %q {
   }
 }`, p.id, volume, p.driver, p.see("csi-proxy"), strings.Join(quoted, ", "), p.id, p.scope, mount)
 }
+
+// on is the name of the proxy of a node in the record, where there are several.
+func (p *judged) on(node string) string { return p.id + "@" + node }
 
 // rules replaces the faults that the proxy makes.
 func (p *judged) rules(rules ...string) {
@@ -177,7 +184,14 @@ func (p *judged) count(name string) int {
 // mark adds a fact to the record.
 func (p *judged) mark(what proxy.Mark) {
 	p.m.t.Helper()
-	must(p.m.t, proxy.AppendMark(p.file("record"), proxy.Entry{Mark: what, Plugin: p.id}))
+	p.note(proxy.Entry{Mark: what})
+}
+
+// note adds a fact with more to it.
+func (p *judged) note(e proxy.Entry) {
+	p.m.t.Helper()
+	e.Plugin = p.id
+	must(p.m.t, proxy.AppendMark(p.file("record"), e))
 }
 
 // pluginPID is the process of the plugin's present run.

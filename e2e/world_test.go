@@ -62,10 +62,19 @@ func (p *judged) holders(externalID string) []string {
 	return nil
 }
 
+// agent is the machine whose agent is asked.
+func (p *judged) agent() *machine {
+	if m := p.asked.Load(); m != nil {
+		return m
+	}
+	return p.m
+}
+
 func (p *judged) askHolders(externalID string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.m.t.Context()), 30*time.Second)
 	defer cancel()
-	all, _, err := p.m.api.Volumes().List(ctx, nil)
+	volumes := p.agent().api.Volumes()
+	all, _, err := volumes.List(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +87,7 @@ func (p *judged) askHolders(externalID string) ([]string, error) {
 		if registered++; registered > 1 {
 			out = append(out, "registration "+stub.ID)
 		}
-		v, _, err := p.m.api.Volumes().Get(ctx, stub.ID, nil)
+		v, _, err := volumes.Get(ctx, stub.ID, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -116,18 +125,19 @@ func (p *judged) world() oracle.Facts {
 // records are the volumes and snapshots that the API shows, where an agent runs that can be asked.
 func (p *judged) records() (out oracle.Fed[oracle.Record]) {
 	p.m.t.Helper()
-	if p.m.cmd == nil {
+	m := p.agent()
+	if m.cmd == nil {
 		return oracle.None[oracle.Record]("no agent runs any more that could be asked")
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.m.t.Context()), 30*time.Second)
 	defer cancel()
 	out = oracle.Feed(p.forgotten...)
-	all, _, err := p.m.api.Volumes().List(ctx, nil)
+	all, _, err := m.api.Volumes().List(ctx, nil)
 	must(p.m.t, err)
 	for _, v := range all {
 		out.Add(oracle.Record{ID: v.ExternalID, Name: v.Name})
 	}
-	cuts, _, err := p.m.api.Volumes().ListSnapshots(ctx, p.id, nil, nil)
+	cuts, _, err := m.api.Volumes().ListSnapshots(ctx, p.id, nil, nil)
 	if err != nil {
 		return out // a plugin that has none cannot list them
 	}

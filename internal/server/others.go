@@ -26,6 +26,7 @@ type others struct {
 	mu     sync.Mutex
 	closed bool
 	conns  map[string]*grpc.ClientConn
+	lines  map[string]*line
 }
 
 // conn returns the connection to a server once it is there. It gives up when ctx ends, or as soon as given is closed.
@@ -68,7 +69,7 @@ func (o *others) dialled(id string) (*grpc.ClientConn, error) {
 	if o.closed || o.network == nil {
 		return nil, fault.New(fault.Unavailable, "reach", "server "+id, "this server reaches no others")
 	}
-	c, err := wire.Connect(func(ctx context.Context) (net.Conn, error) { return o.network.Dial(ctx, id) })
+	c, err := wire.Connect(func(ctx context.Context) (net.Conn, error) { return o.dial(ctx, id) })
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Unavailable, "reach", "server "+id)
 	}

@@ -217,6 +217,7 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 	g.Go("state", func() error { return s.watchHalt(gctx) })
 	g.Go("panics", func() error { return s.panics.run(gctx, s.log.Snapshot) })
 	g.Go("majority", func() error { return s.missed.Run(gctx) })
+	g.Go("former leader", func() error { return s.watchFormer(gctx) })
 	if s.reach != nil {
 		g.Go("standing", func() error { return s.stand(gctx) })
 	}

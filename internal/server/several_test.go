@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,6 +94,41 @@ func TestALeaderThatStopsIsReplaced(t *testing.T) {
 		first.Start()
 		if n := len(listed(t, first, false).Items); n != 3 {
 			t.Errorf("the server that is back lists %d jobs", n)
+		}
+	})
+}
+
+// Given three servers, when the one that leads stands still, then what was asked by way of another is not kept waiting
+// for it once a new one leads: a write hears that it may have been done, a read that waits ends, and both are answered
+// when they are asked again.
+func TestALeaderThatStandsStillKeepsNobodyWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := servers.Start(t, 3)
+		first, by := c.Leader(), c.Follower()
+		register(t, by, "before")
+		at := listed(t, by, false).Index
+		c.Hold(first)
+		frozen := time.Now()
+		errs := make(chan error, 2)
+		go func() {
+			errs <- second(wire.JobRegister.Call(t.Context(), by.Conn, &wire.JobRegisterRequest{Job: jobOf("lost")}))
+		}()
+		go func() {
+			errs <- second(wire.JobList.Call(t.Context(), by.Conn,
+				&wire.Query{Namespace: wire.AllNamespaces, MinIndex: at, Wait: time.Minute}))
+		}()
+		for range 2 {
+			if err := <-errs; !fault.Has(err, fault.Unavailable) || !strings.Contains(err.Error(), "is silent") {
+				t.Errorf("what waits for a leader that stands still ends with %v", err)
+			}
+		}
+		register(t, by, "after")
+		if took := time.Since(frozen); took > 8*time.Second {
+			t.Errorf("it took %s until a write was done", took)
+		}
+		c.Release()
+		if n := len(listed(t, first, false).Items); n != 2 {
+			t.Errorf("the server that stood still lists %d jobs", n)
 		}
 	})
 }

@@ -136,3 +136,14 @@ func Contents(dir string) (out []Thing, err error) {
 	})
 	return out, err
 }
+
+// Burn forgets what was staged and published on a node of the backend in a directory, whose machine is lost.
+func Burn(dir, node string) error {
+	return (&store{path: filepath.Join(dir, "state.json")}).update(func(st *state) error {
+		for _, v := range st.Volumes {
+			delete(v.Staged, node)
+			delete(v.Published, node)
+		}
+		return nil
+	})
+}

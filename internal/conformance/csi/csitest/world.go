@@ -57,16 +57,31 @@ func (alone) Facts(*Plugin) oracle.Facts {
 }
 
 // Provider is everything that the fake's backend has.
-func (p *Plugin) Provider() (out []oracle.Thing) {
+func (p *Plugin) Provider() []oracle.Thing {
 	p.t.Helper()
-	things, err := fake.Contents(p.Dir)
+	return Provider(p.t, p.Dir)
+}
+
+// Provider is everything that the backend of fakes in a directory has.
+func Provider(t testing.TB, dir string) (out []oracle.Thing) {
+	t.Helper()
+	things, err := fake.Contents(dir)
 	if err != nil {
-		p.t.Error(err)
+		t.Error(err)
 	}
 	for _, v := range things {
 		out = append(out, oracle.Thing{ID: v.ID, Name: v.Name})
 	}
 	return out
+}
+
+// Burn has the backend of fakes in a directory forget what was staged and published on a node whose machine is lost:
+// it can't use anything any more.
+func Burn(t testing.TB, dir, node string) {
+	t.Helper()
+	if err := fake.Burn(dir, node); err != nil {
+		t.Error(err)
+	}
 }
 
 // keepsake is a file that the proxy puts on every volume of the fake before it is staged or published: nobody but the

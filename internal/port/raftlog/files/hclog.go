@@ -1,13 +1,16 @@
 package files
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
 
 	"berth/internal/base/logkey"
 )
@@ -57,6 +60,15 @@ var repeated = map[string]bool{
 	"rejecting pre-vote request since our last index is greater": true,
 }
 
+// compacted reports whether a line is about an entry that is no longer in the log: whoever needs it gets a snapshot, as
+// every other server does after a restore.
+func compacted(args []any) bool {
+	return slices.ContainsFunc(args, func(a any) bool {
+		err, ok := a.(error)
+		return ok && errors.Is(err, raft.ErrLogNotFound)
+	})
+}
+
 // Log tells at a level.
 func (l logger) Log(level hclog.Level, msg string, args ...any) {
 	all := append([]any{logkey.Library, l.name}, l.args...)
@@ -67,7 +79,7 @@ func (l logger) Log(level hclog.Level, msg string, args ...any) {
 		all = append(all, a)
 	}
 	switch {
-	case level >= hclog.Error && !l.quiet && !ofPeer(args):
+	case level >= hclog.Error && !l.quiet && !ofPeer(args) && !compacted(args):
 		l.to.Error(msg, all...)
 	case level == hclog.Warn && !l.quiet && !repeated[msg]:
 		l.to.Info(msg, all...)

@@ -39,13 +39,19 @@ func Restored(saved *state.Store, present *state.Snap, index uint64, begin *Begi
 // keepTrust keeps who has joined this cluster since the state was saved, and the join tokens as they are now: one that
 // was revoked or used up lets nobody in again, nor is a server a member again that was removed, or found where it was.
 // Who is denied in either state is, and the keys that secrets are sealed with and that the cluster signs with are those
-// of both. A state of another cluster knows nobody of this one.
+// of both. A state of another cluster knows nobody of this one but the servers that take it up, which others find by
+// it: whoever joins would refuse one that is not in the list.
 func keepTrust(tx *state.Tx, present *state.Snap) {
 	now, then := present.Meta(nil), tx.Meta(nil)
 	for _, a := range slices.Collect(tx.Admissions(nil)) {
 		tx.DeleteAdmission(a.ID)
 	}
 	if now == nil || then == nil || now.ClusterID != then.ClusterID {
+		for m := range present.Members(nil, trust.Server) {
+			if kept := *m; !m.Gone() {
+				tx.PutMember(&kept)
+			}
+		}
 		return
 	}
 	for a := range present.Admissions(nil) {

@@ -35,7 +35,7 @@ func begun(t *testing.T, cluster string, change func(tx *state.Tx)) *state.Store
 }
 
 // TestARestoredStateKeepsWhoIsTrustedNow: who has joined since it was saved stays in, and join tokens are those of now:
-// one that was revoked lets nobody in again. Into another cluster nobody of this one is taken over.
+// one that was revoked lets nobody in again. Into another cluster nobody is taken over but the servers that take it up.
 func TestARestoredStateKeepsWhoIsTrustedNow(t *testing.T) {
 	cluster := ids.New()
 	for _, same := range []bool{true, false} {
@@ -43,6 +43,7 @@ func TestARestoredStateKeepsWhoIsTrustedNow(t *testing.T) {
 			tx.PutMember(&trust.Member{Role: trust.Node, ID: "old", Key: "ko"})
 			tx.PutAdmission(&trust.Admission{ID: "revoked"})
 			tx.PutMember(&trust.Member{Role: trust.Server, ID: "gone", Key: "kg"})
+			tx.PutMember(&trust.Member{Role: trust.Server, ID: "leads", Key: "of the lost machine"})
 			tx.PutAuthority(&state.Authority{Root: []byte("root")})
 		})
 		id := cluster
@@ -53,6 +54,7 @@ func TestARestoredStateKeepsWhoIsTrustedNow(t *testing.T) {
 			tx.PutMember(&trust.Member{Role: trust.Node, ID: "old", Key: "ko"})
 			tx.PutMember(&trust.Member{Role: trust.Node, ID: "new", Key: "kn"})
 			tx.PutMember(&trust.Member{Role: trust.Server, ID: "gone", Key: "kg", Removed: time.Unix(1, 0)})
+			tx.PutMember(&trust.Member{Role: trust.Server, ID: "leads", Key: "kl", Address: "10.0.0.1:4647"})
 			tx.PutAdmission(&trust.Admission{ID: "made since"})
 		})
 		_, err := recovery.Restored(saved, present.Snapshot(), 9, &recovery.Begin{
@@ -70,6 +72,9 @@ func TestARestoredStateKeepsWhoIsTrustedNow(t *testing.T) {
 		}
 		if got := s.Member(nil, trust.Server, "gone").Gone(); got != same {
 			t.Errorf("same cluster: %t: the server that was removed since is gone: %t", same, got)
+		}
+		if got := s.Member(nil, trust.Server, "leads"); got.Key != "kl" || got.Address == "" {
+			t.Errorf("same cluster: %t: the server that takes up the state is listed as %+v", same, got)
 		}
 		if got := s.Admission(nil, "made since") != nil; got != same {
 			t.Errorf("same cluster: %t: the token of since is there: %t", same, got)
