@@ -19,7 +19,11 @@ type storageStep struct {
 
 // storageSteps are those of a volume's whole way.
 var storageSteps = []storageStep{
-	{name: "create", rpc: "CreateVolume", begin: func(c *cluster, id string, _ int) chan error { return c.creates(id) }},
+	{
+		name:  "create",
+		rpc:   "CreateVolume",
+		begin: func(c *cluster, id string, _ int) chan error { return c.creates(id) },
+	},
 	{name: "attach", rpc: "ControllerPublishVolume", made: true, begin: (*cluster).starts},
 	{name: "publish", rpc: "NodePublishVolume", made: true, begin: (*cluster).starts},
 	{name: "release", rpc: "NodeUnpublishVolume", made: true, used: true, begin: (*cluster).stops},

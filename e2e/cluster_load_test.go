@@ -65,7 +65,8 @@ func (l *load) work(ctx context.Context) error {
 // asks asks one agent after the other until one has acknowledged; false: the load ends.
 func (l *load) asks(ctx context.Context, what func(context.Context, api.Jobs) error) bool {
 	for ; ctx.Err() == nil; l.asked++ {
-		try, cancel := context.WithTimeout(ctx, 2*time.Second) // it runs out where an agent is away: then the next is asked
+		// It runs out where an agent is away: then the next is asked.
+		try, cancel := context.WithTimeout(ctx, 2*time.Second)
 		err := what(try, l.c.machines[l.asked%len(l.c.machines)].api.Jobs())
 		cancel()
 		if err == nil {

@@ -20,3 +20,16 @@ type ProvenEnd struct {
 	Time   time.Time
 	Index  uint64
 }
+
+// ClaimProof says that a claim ended by other evidence than its node's word. It stays until that node reported that it
+// has nothing of the claim any more: what the node still holds under this epoch is void.
+type ClaimProof struct {
+	Node ids.Node
+	PublicationKey
+	Volume ID
+	Epoch  Epoch
+	Proof  Proof
+	Reason string
+	Time   time.Time
+	Index  uint64
+}

@@ -217,7 +217,7 @@ func TestAProofStaysUntilTheNodeHoldsNothingOfTheClaim(t *testing.T) {
 		Proof:  volume.ProofFenced,
 		Reason: "it burnt",
 	})
-	proofs := func() (out []*state.ClaimProof) {
+	proofs := func() (out []*volume.ClaimProof) {
 		for p := range h.c.Store.Snapshot().ClaimProofsOf(nil, h.node) {
 			out = append(out, p)
 		}

@@ -168,7 +168,7 @@ func TestANodeThatSomethingNamesIsNotForgotten(t *testing.T) {
 	write(func(tx *state.Tx) {
 		tx.DeleteClaim(cl.Key())
 		tx.PutInventoryEntry(h.node, volume.InventoryEntry{StagingKey: h.key, Volume: h.vol})
-		tx.PutClaimProof(&state.ClaimProof{Node: h.node, Epoch: h.epoch})
+		tx.PutClaimProof(&volume.ClaimProof{Node: h.node, Epoch: h.epoch})
 	})
 	collect("nothing names it", 1)
 	s := h.c.Store.Snapshot()

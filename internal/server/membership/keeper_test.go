@@ -65,7 +65,8 @@ func TestANewServerVotesOnceItHasBeenWellForLongEnough(t *testing.T) {
 		"fewer vote than there are to be":     {2, 0, 0},
 		"they do, and it is not all the time": {2, 6 * time.Second, 0},
 	} {
-		expect, ill, least := c.expect, c.ill, c.least
+		expect, ill := c.expect, c.ill
+		least := c.least
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := localstate.New(t)

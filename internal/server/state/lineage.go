@@ -63,13 +63,8 @@ func (tx *Tx) PutLineageMark(m *lineage.Mark) { marks.put(tx, m) }
 
 // TrimLineageMarks forgets the oldest marks beyond a number of them.
 func (tx *Tx) TrimLineageMarks(keep int) {
-	var old []*lineage.Mark
-	count := 0
-	for m := range marks.since(&tx.Snap, byIndex, "") {
-		old = append(old, m)
-		count++
-	}
-	for i := 0; i < count-keep; i++ {
-		marks.drop(tx, KeyOf(old[i].ID))
+	old := slices.Collect(marks.since(&tx.Snap, byIndex, ""))
+	for _, m := range old[:max(0, len(old)-keep)] {
+		marks.drop(tx, KeyOf(m.ID))
 	}
 }

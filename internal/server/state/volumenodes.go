@@ -14,31 +14,22 @@ const VolumeNodes = "volume_nodes"
 // RemembersNodes is the schema from which on it is kept which nodes were given a volume.
 const RemembersNodes = 9
 
-// VolumeNode says that a node was given a provider's volume, or was believed to have it: a claim of it on the node was
-// recorded, or the node reported it before this state knew the volume, or while the state might be older than the
-// world. It stays for as long as the volume, or what a forgotten one left.
-type VolumeNode struct {
-	volume.StagingKey
-	Node  ids.Node
-	Index uint64 // of the first time
-}
-
-var volumeNodes = &table[VolumeNode]{
+var volumeNodes = &table[volume.Given]{
 	name:     VolumeNodes,
-	key:      func(n *VolumeNode) Key { return volumeNodeKey(n.StagingKey, n.Node) },
-	stamp:    func(now, _ *VolumeNode, index uint64) { now.Index = index },
-	modified: func(n *VolumeNode) uint64 { return n.Index },
+	key:      func(n *volume.Given) Key { return volumeNodeKey(n.StagingKey, n.Node) },
+	stamp:    func(now, _ *volume.Given, index uint64) { now.Index = index },
+	modified: func(n *volume.Given) uint64 { return n.Index },
 }
 
 func volumeNodeKey(k volume.StagingKey, on ids.Node) Key { return stagingKey(k).with(string(on)) }
 
 // VolumeNode returns that a node was given a volume, or nil: it was not, for all that this state remembers.
-func (s *Snap) VolumeNode(w *Watch, k volume.StagingKey, on ids.Node) *VolumeNode {
+func (s *Snap) VolumeNode(w *Watch, k volume.StagingKey, on ids.Node) *volume.Given {
 	return volumeNodes.get(s, w, volumeNodeKey(k, on))
 }
 
 // VolumeNodesOf yields the nodes that were given a volume, by node.
-func (s *Snap) VolumeNodesOf(w *Watch, k volume.StagingKey) iter.Seq[*VolumeNode] {
+func (s *Snap) VolumeNodesOf(w *Watch, k volume.StagingKey) iter.Seq[*volume.Given] {
 	return volumeNodes.scan(s, w, stagingKey(k))
 }
 
@@ -47,7 +38,7 @@ func (tx *Tx) RememberNode(k volume.StagingKey, on ids.Node) {
 	if k.ExternalID == "" || !tx.Understands(RemembersNodes) || tx.VolumeNode(nil, k, on) != nil {
 		return
 	}
-	volumeNodes.put(tx, &VolumeNode{StagingKey: k, Node: on})
+	volumeNodes.put(tx, &volume.Given{StagingKey: k, Node: on})
 }
 
 // rememberReports notes which nodes reported a volume before this state knew it.

@@ -364,7 +364,7 @@ func TestWhatStandsInTheWayOfAnAdoption(t *testing.T) {
 		}, "is deleting"},
 		"a claim that was ended by proof": {func(w *world) {
 			w.write(func(tx *state.Tx) {
-				tx.PutClaimProof(&state.ClaimProof{
+				tx.PutClaimProof(&volume.ClaimProof{
 					Node:           w.node,
 					PublicationKey: volume.PublicationKey{StagingKey: w.key, Alloc: w.alloc()},
 					Epoch:          w.before,
