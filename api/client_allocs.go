@@ -160,13 +160,6 @@ func (n Nodes) SetEligibility(
 	return &out, meta, err
 }
 
-// Purge has a node forgotten that is down and holds no volume.
-func (n Nodes) Purge(ctx context.Context, id string, o *WriteOptions) (*NodeUpdateResponse, *QueryMeta, error) {
-	var out NodeUpdateResponse
-	meta, err := n.c.do(ctx, newCall(http.MethodPut, "node", id, "purge").write(o), &out)
-	return &out, meta, err
-}
-
 // RebootConfirm vouches that nothing runs under a node's identity but the agent that the servers obey.
 func (n Nodes) RebootConfirm(
 	ctx context.Context, id string, req *NodeRebootConfirmRequest, o *WriteOptions,

@@ -226,10 +226,6 @@ func TestMethodsAskAndRead(t *testing.T) {
 			v, _, err := c.Nodes().SetEligibility(ctx, "x", false, nil)
 			return v, err
 		}, false},
-		{"PUT_node_ID_eligibility", "PUT /v1/node/x/purge", func(c *api.Client) (any, error) {
-			v, _, err := c.Nodes().Purge(ctx, "x", nil)
-			return v, err
-		}, false},
 		{"GET_client_stats", "GET /v1/client/stats?node_id=x", func(c *api.Client) (any, error) {
 			return c.Nodes().Stats(ctx, "x", nil)
 		}, false},

@@ -49,13 +49,9 @@ var nodeEligibility = write(wire.NodeEligibility, func(r *request) (*wire.NodeEl
 		return nil, badRequest(`Eligibility must be eligible or ineligible, is "` + body.Eligibility + `"`)
 	}
 	return &wire.NodeEligibilityRequest{Node: ids.Node(r.PathValue("id")), Eligibility: body.Eligibility}, nil
-}, changedNode)
-
-func changedNode(out *wire.NodeEligibilityReply) (uint64, any) {
+}, func(out *wire.NodeEligibilityReply) (uint64, any) {
 	return out.Index, convert.Eligibility(out)
-}
-
-var nodePurge = write(wire.NodePurge, byName[ids.Node], changedNode)
+})
 
 var nodeRebootConfirm = write(wire.NodeRebootConfirm, body(aboutNode, convert.ToRebootConfirm),
 	func(out *wire.RebootConfirmReply) (uint64, any) {

@@ -138,7 +138,6 @@ var routes = []route{
 	{method: put, path: "/v1/node/{id}/deny", handle: nodeDeny},
 	{method: put, path: "/v1/node/{id}/allow", handle: nodeAllow},
 	{method: get, path: "/v1/node/denials", handle: nodeDenials},
-	{method: put, path: "/v1/node/{id}/purge", handle: nodePurge},
 	{method: get, path: "/v1/client/stats", handle: hostStats},
 	{method: get, path: "/v1/node/pools", handle: poolList},
 	{method: get, path: poolPaths + "{pool}", handle: poolGet, asks: callers.Pool},

@@ -31,7 +31,6 @@ var (
 	NodeLeave           = Unary[NodeLeaveRequest, Empty]("Node.Leave")
 	NodeRebootConfirm   = Unary[RebootConfirmRequest, RebootConfirmReply]("Node.RebootConfirm")
 	NodeReadmit         = Unary[ReadmitRequest, ReadmitReply]("Node.Readmit")
-	NodePurge           = Unary[Ref[ids.Node], NodeEligibilityReply]("Node.Purge")
 	NodeEligibility     = Unary[NodeEligibilityRequest, NodeEligibilityReply]("Node.Eligibility")
 )
 

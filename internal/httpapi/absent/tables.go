@@ -8,6 +8,8 @@ var unbuilt = []struct{ methods, path, what string }{
 	{"GET", "/v1/event/stream", "the event stream is not built yet: use blocking queries"},
 	{"PUT", "/v1/node/{id}/drain",
 		"draining is not built yet: make the node ineligible and stop its allocations one by one"},
+	{"PUT", "/v1/node/{id}/purge",
+		"purging nodes is not built yet: nodes that are down are forgotten by garbage collection"},
 	{"PUT", "/v1/node/{id}/evaluate", "evaluating a node is not built yet: evaluate its jobs"},
 	{"PUT", "/v1/job/{id}/revert", "reverting is not built yet: submit the older version again"},
 	{"PUT", "/v1/job/{id}/stable", "stable versions are not built yet"},

@@ -29,20 +29,9 @@ type Session struct {
 	Duplicated *Duplicate
 	// Readmission lets an agent register that has lost its store; nil: none does. It ends with the session.
 	Readmission *Readmission
-	Standing    Standing
 	Confirmed   []Confirmation // newest last, at most 10
 	CreateIndex uint64
 	ModifyIndex uint64
-}
-
-// Standing is what is known of a session beside what it follows.
-type Standing struct {
-	// Vouched: an agent start of the chain followed none that the state had, by a person's word.
-	Vouched bool
-	// InProcess: the agent runs in the process of a server, with its data beside that one's.
-	InProcess bool
-	// Purged is when the node was purged; zero: it is known.
-	Purged time.Time
 }
 
 // Machine tells one machine, and one boot of it, from another.
@@ -120,13 +109,10 @@ func (s *Session) Follow(r Registration, at uint64, now time.Time) *Session {
 		Machine: r.Machine,
 		Address: r.Address,
 		Since:   now,
-
-		Standing: Standing{InProcess: r.InProcess},
 	}
 	if s == nil {
 		return n
 	}
-	n.Standing.Vouched = s.Standing.Vouched || (s.Open || s.Readmission != nil) && !slices.Contains(r.Previous, s.Epoch)
 	n.OtherBoot, n.Duplicated = s.OtherBoot, s.Duplicated
 	n.Confirmed = s.Confirmed
 	n.Superseded = append(slices.Clone(s.Superseded), s.Epoch)

@@ -15,7 +15,6 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/server/holders"
 	"berth/internal/server/instances"
-	"berth/internal/server/mounts"
 	"berth/internal/server/state"
 	"berth/internal/server/suspension"
 	"berth/internal/wire"
@@ -167,8 +166,6 @@ func Missing(s *state.Snap, node ids.Node, e volume.InventoryEntry) *volume.Atta
 	case s.Session(nil, node).Elsewhere(): // it is another machine than the one that the volume was attached to
 		return nil
 	case s.Attachment(nil, volume.AttachmentKey{StagingKey: e.StagingKey, Node: node}) != nil:
-		return nil
-	case mounts.Judge(s, nil, e.StagingKey, node) != mounts.Believed:
 		return nil
 	}
 	for p := range s.ClaimProofsOf(nil, node) {

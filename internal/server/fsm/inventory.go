@@ -12,7 +12,6 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/server/attaching"
 	"berth/internal/server/holders"
-	"berth/internal/server/mounts"
 	"berth/internal/server/state"
 	"berth/internal/server/suspension"
 	"berth/internal/wire"
@@ -149,9 +148,8 @@ func (c *InventoryApply) heard(tx *state.Tx, st Stamp) {
 	PromoteQueued(tx, st)
 }
 
-// noteAttachment takes over an attachment that the state lacks and the node's report tells of, where it is believed.
+// noteAttachment takes over an attachment that the state lacks and the node's report tells of.
 func (c *InventoryApply) noteAttachment(tx *state.Tx, st Stamp, e volume.InventoryEntry) {
-	mounts.Remember(tx, c.Node, e.StagingKey)
 	if a := attaching.Missing(&tx.Snap, c.Node, e); a != nil && reached(tx, unknownMounts) {
 		a.Since = st.Time
 		tx.PutAttachment(a)
@@ -294,7 +292,7 @@ func noteExpansion(tx *state.Tx, k volume.StagingKey) {
 		return
 	}
 	grown := false
-	for i := range mounts.Of(&tx.Snap, nil, k) {
+	for i := range tx.InventoriesOf(nil, k) {
 		if !i.Entry.Staging.Exists() {
 			continue
 		}

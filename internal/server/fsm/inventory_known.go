@@ -54,11 +54,14 @@ func settled(s *state.Snap, i *state.Inventory) bool {
 	if len(holders.Void(s, i.Node, i.Entry)) > 0 || s.Tombstone(nil, k) != nil {
 		return false
 	}
-	if owner := attaching.ProviderOf(s, nil, k); owner != "" && owner != i.Entry.Provider {
+	owner := attaching.ProviderOf(s, nil, k)
+	if owner != "" && owner != i.Entry.Provider {
 		return false
 	}
-	rec := s.Plugin(nil, k.Plugin)
-	attached := i.Entry.Generation > 0 || rec != nil && rec.NeedsAttach
+	attached := i.Entry.Generation > 0
+	if rec := s.Plugin(nil, k.Plugin); rec != nil {
+		attached = attached || rec.NeedsAttach
+	}
 	if attached && s.Attachment(nil, volume.AttachmentKey{StagingKey: k, Node: i.Node}) == nil {
 		return false // the state has lost what the entry was made with
 	}

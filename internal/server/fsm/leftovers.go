@@ -39,7 +39,7 @@ func buryIfDone(tx *state.Tx, k volume.StagingKey) {
 	if t == nil || holders.Left(&tx.Snap, k) {
 		return
 	}
-	tx.Bury(k)
+	tx.DeleteTombstone(k)
 	tx.DropProvenEnds(t.UID)
 	dropSecret(tx, t.Secrets, k)
 }

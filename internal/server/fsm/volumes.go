@@ -252,6 +252,7 @@ func (c *VolumeForget) Apply(tx *state.Tx, st Stamp) (any, error) {
 				fmt.Sprintf("it is still attached to node %s", a.Node))
 		}
 	}
+	tx.DeleteVolume(c.ID)
 	if k := v.Staging(); k.ExternalID != "" && v.Status.Phase != volume.PhaseConflict && holders.Left(&tx.Snap, k) {
 		tx.PutTombstone(&volume.Tombstone{
 			StagingKey: k,
@@ -266,7 +267,6 @@ func (c *VolumeForget) Apply(tx *state.Tx, st Stamp) (any, error) {
 	} else {
 		tx.DropProvenEnds(v.UID) // no registration takes the identity over
 	}
-	tx.DeleteVolume(c.ID)
 	dropSecret(tx, v.Spec.Secrets, v.Staging())
 	return nil, nil
 }

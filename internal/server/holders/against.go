@@ -7,7 +7,6 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/node"
 	"berth/internal/model/volume"
-	"berth/internal/server/mounts"
 	"berth/internal/server/state"
 )
 
@@ -22,7 +21,7 @@ func Against(s *state.Snap, c *volume.Claim) error {
 			return busy(volume.DescribeClaim(o), endOf(s, o))
 		}
 	}
-	for i := range mounts.Of(s, nil, c.Staging()) {
+	for i := range s.InventoriesOf(nil, c.Staging()) {
 		if who := excludedBy(i, c); who != "" {
 			return busy(fmt.Sprintf("node %s holds it for %s", ids.Short(i.Node), who),
 				"end that use first (see: berth volume status "+c.Volume.Typed()+", berth node orphans list)")

@@ -12,7 +12,6 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/node"
 	"berth/internal/model/volume"
-	"berth/internal/server/mounts"
 	"berth/internal/server/state"
 	"berth/internal/server/suspension"
 )
@@ -43,7 +42,7 @@ func InUse(s *state.Snap, w *state.Watch, op string, v *volume.Volume) error {
 		}
 		return busy(volume.DescribeClaim(c), hint)
 	}
-	for i := range mounts.Of(s, w, v.Staging()) {
+	for i := range s.InventoriesOf(w, v.Staging()) {
 		if text, hint := OnNode(s, i); text != "" {
 			return busy(text, cmp.Or(hint, follow))
 		}
@@ -142,12 +141,11 @@ func UnknownMount(s *state.Snap, w *state.Watch, n ids.Node, p ids.Plugin) (volu
 }
 
 // Unreported returns a node that may hold anything, for all that this leadership knows: it is not down, and has not
-// sent its whole inventory since the leadership began. What the state says of it may be older than what it did. A
-// newcomer has done nothing by an older state of these servers; one that has by others' is evidence.
+// sent its whole inventory since the leadership began. What the state says of it may be older than what it did.
 func Unreported(s *state.Snap, w *state.Watch) *node.Node {
 	began := s.MarkIndex()
 	for n := range s.Nodes(w, "") {
-		if n.Status == node.StatusDown || mounts.Newcomer(s, w, n, began) {
+		if n.Status == node.StatusDown {
 			continue
 		}
 		if h := s.InventoryHead(w, n.ID); h == nil || h.FullIndex < began {
@@ -196,7 +194,7 @@ func Left(s *state.Snap, k volume.StagingKey) bool {
 	for range s.AttachmentsOf(nil, k) {
 		return true
 	}
-	for i := range mounts.Of(s, nil, k) {
+	for i := range s.InventoriesOf(nil, k) {
 		if !i.Entry.Quiet() {
 			return true
 		}

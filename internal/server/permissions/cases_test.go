@@ -218,7 +218,6 @@ func ofCluster() []asked {
 		calls(wire.NodeGet, "", node),
 		calls(wire.NodeAllocList, "", node),
 		calls(wire.NodeEligibility, "", &wire.NodeEligibilityRequest{}),
-		calls(wire.NodePurge, "", node),
 		calls(wire.NodeRebootConfirm, "", &wire.RebootConfirmRequest{}),
 		calls(wire.NodeReadmit, "", &wire.ReadmitRequest{}),
 		calls(wire.NodeDeny, "", &wire.DenialRequest{}),

@@ -61,7 +61,6 @@ var ofNodes = slices.Concat(
 		// It lists the allocs that the caller may see.
 		asks(wire.NodeAllocList, always[wire.Ref[ids.Node]](of(acl.Node, acl.Read))),
 		asks(wire.NodeEligibility, always[wire.NodeEligibilityRequest](of(acl.Node, acl.Write))),
-		asks(wire.NodePurge, always[wire.Ref[ids.Node]](of(acl.Node, acl.Write))),
 		asks(wire.NodeRebootConfirm, always[wire.RebootConfirmRequest](of(acl.Node, acl.Write))),
 		asks(wire.AgentForgetMount, always[wire.ForgetMountRequest](of(acl.Node, acl.Write))),
 		// Whoever has the token of a readmission can be the node.

@@ -52,11 +52,8 @@ func (s *Snap) ClaimsByNode(w *Watch, id ids.Node) iter.Seq[*volume.Claim] {
 	return claims.find(s, w, byNode, KeyOf(id))
 }
 
-// PutClaim stores a claim. That its node was given the volume is remembered for as long as there is the volume.
-func (tx *Tx) PutClaim(c *volume.Claim) {
-	claims.put(tx, c)
-	tx.RememberNode(c.Staging(), c.Node)
-}
+// PutClaim stores a claim.
+func (tx *Tx) PutClaim(c *volume.Claim) { claims.put(tx, c) }
 
 // DeleteClaim ends a claim's record.
 func (tx *Tx) DeleteClaim(k volume.ClaimKey) bool { return claims.drop(tx, claimKey(k)) }

@@ -25,9 +25,4 @@ func (s *Snap) Understands(schema uint64) bool {
 }
 
 // PutMeta stores the record about the cluster.
-func (tx *Tx) PutMeta(m *Meta) {
-	if m.NodesSince == 0 && m.Schema >= RemembersNodes {
-		m.NodesSince = tx.stamp.Index
-	}
-	metas.put(tx, m)
-}
+func (tx *Tx) PutMeta(m *Meta) { metas.put(tx, m) }

@@ -19,8 +19,6 @@ type Meta struct {
 	Parents []string
 	// Schema bounds what may be proposed: the lowest number that every server understands.
 	Schema uint64
-	// NodesSince is the index from which on it is remembered which nodes were given a volume; 0: it is not.
-	NodesSince uint64
 	// Mark is the id of the newest lineage mark.
 	Mark                     string
 	CreateIndex, ModifyIndex uint64

@@ -1,8 +1,6 @@
 package state
 
 import (
-	"iter"
-
 	"berth/internal/base/ids"
 	"berth/internal/model/node"
 )
@@ -30,21 +28,6 @@ func (s *Snap) Session(w *Watch, id ids.Node) *node.Session {
 	}
 	return out
 }
-
-// Sessions yields the newest agent starts of this incarnation, by node.
-func (s *Snap) Sessions(w *Watch) iter.Seq[*node.Session] {
-	m := s.Meta(nil)
-	return func(yield func(*node.Session) bool) {
-		for out := range sessions.scan(s, w, "") {
-			if m != nil && out.Incarnation == m.Incarnation && !yield(out) {
-				return
-			}
-		}
-	}
-}
-
-// DeleteSession forgets the agent starts of a node.
-func (tx *Tx) DeleteSession(id ids.Node) { sessions.drop(tx, KeyOf(id)) }
 
 // PutSession stores the newest agent start of a node.
 func (tx *Tx) PutSession(s *node.Session) {

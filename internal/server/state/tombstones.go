@@ -28,11 +28,5 @@ func (s *Snap) Tombstones(w *Watch) iter.Seq[*volume.Tombstone] { return tombsto
 // PutTombstone stores what stays of a volume.
 func (tx *Tx) PutTombstone(t *volume.Tombstone) { tombstones.put(tx, t) }
 
-// DeleteTombstone drops what stays of a volume that is registered again.
+// DeleteTombstone forgets a volume for good.
 func (tx *Tx) DeleteTombstone(k volume.StagingKey) bool { return tombstones.drop(tx, stagingKey(k)) }
-
-// Bury forgets a volume for good.
-func (tx *Tx) Bury(k volume.StagingKey) {
-	tx.DeleteTombstone(k)
-	tx.forgetNodes(k)
-}

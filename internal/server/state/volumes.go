@@ -88,18 +88,8 @@ func (tx *Tx) PutVolume(v *volume.Volume) {
 		v.CreateTime = nanos(tx.stamp.Time)
 	}
 	v.ModifyTime = nanos(tx.stamp.Time)
-	if old := tx.Volume(nil, v.ID); old == nil || old.Staging() != v.Staging() {
-		tx.rememberReports(v.Staging())
-	}
 	volumes.put(tx, v)
 }
 
-// DeleteVolume forgets a volume. What stays of it is stored before.
-func (tx *Tx) DeleteVolume(id volume.ID) bool {
-	old := tx.Volume(nil, id)
-	found := volumes.drop(tx, volumeKey(id))
-	if old != nil {
-		tx.forgetNodes(old.Staging())
-	}
-	return found
-}
+// DeleteVolume forgets a volume.
+func (tx *Tx) DeleteVolume(id volume.ID) bool { return volumes.drop(tx, volumeKey(id)) }

@@ -13,7 +13,6 @@ import (
 	"berth/internal/model/node"
 	"berth/internal/model/recovery"
 	"berth/internal/model/volume"
-	"berth/internal/server/mounts"
 	"berth/internal/server/state"
 )
 
@@ -79,10 +78,9 @@ func (r *Reader) Calls(k volume.StagingKey) *Reason {
 // mount is made of the hash of its id. A node that is down is judged by what is claimed on it.
 func (r *Reader) unnamed(k volume.StagingKey) *Reason {
 	s, w := r.snap, r.watch
-	for _, h := range r.Strays() {
+	for _, h := range r.strays() {
 		for _, u := range h.Unknown {
-			if n := s.Node(w, h.Node); u.Stages(k) && n != nil && n.Status != node.StatusDown &&
-				mounts.Judge(s, w, k, h.Node) == mounts.Believed {
+			if n := s.Node(w, h.Node); u.Stages(k) && n != nil && n.Status != node.StatusDown {
 				return &Reason{Text: "node " + named(h.Node, n.Name) + " has it mounted and has no record of it",
 					Hint: u.Describe(h.Node)}
 			}
@@ -91,8 +89,8 @@ func (r *Reader) unnamed(k volume.StagingKey) *Reason {
 	return nil
 }
 
-// Strays are the nodes with mounts under no name: few, of however many nodes there are.
-func (r *Reader) Strays() []*state.InventoryHead {
+// strays are the nodes with mounts under no name: few, of however many nodes there are.
+func (r *Reader) strays() []*state.InventoryHead {
 	if !r.looked {
 		for h := range r.snap.InventoryHeads(r.watch) {
 			if len(h.Unknown) > 0 {
@@ -148,7 +146,7 @@ func (r *Reader) Claims(v *volume.Volume) *Reason {
 	if shared(v) {
 		return nil
 	}
-	for i := range mounts.Of(s, w, k) {
+	for i := range s.InventoriesOf(w, k) {
 		if a := unclaimed(s, w, i); a != "" {
 			return &Reason{
 				Text: fmt.Sprintf("node %s has it mounted for allocation %s, which has no claim of it",

@@ -10,7 +10,6 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/volume"
 	"berth/internal/server/holders"
-	"berth/internal/server/mounts"
 	"berth/internal/server/state"
 	"berth/internal/server/suspension"
 	"berth/internal/wire"
@@ -114,8 +113,7 @@ func (r *Reader) volume(v *volume.Volume, p *wire.PluginView) *wire.VolumeView {
 	for a := range s.AttachmentsOf(w, v.Staging()) {
 		out.Attachments = append(out.Attachments, a)
 	}
-	said := r.disbelieved(v)
-	for i := range mounts.Of(s, w, v.Staging()) {
+	for i := range s.InventoriesOf(w, v.Staging()) {
 		out.OnNodes[i.Node] = i.Entry
 	}
 	out.Ended = slices.Collect(s.ProvenEnds(w, v.UID))
@@ -161,7 +159,6 @@ func (r *Reader) volume(v *volume.Volume, p *wire.PluginView) *wire.VolumeView {
 			out.State = append(out.State, text)
 		}
 	}
-	out.State = append(out.State, said...)
 	for sn := range s.VolumeSnapshotsOf(w, v.Staging()) {
 		if text := volume.DescribeSnapshot(sn, v.UID); text != "" {
 			out.State = append(out.State, text)
@@ -169,30 +166,6 @@ func (r *Reader) volume(v *volume.Volume, p *wire.PluginView) *wire.VolumeView {
 	}
 	return out
 }
-
-// disbelieved says what nodes report of a volume that they cannot have, at most saidOf of them.
-func (r *Reader) disbelieved(v *volume.Volume) []string {
-	var out []string
-	say := func(on ids.Node, what string) {
-		if text := mounts.Disbelieved(r.snap, r.watch, v, on, what); text != "" && len(out) < saidOf {
-			out = append(out, text)
-		}
-	}
-	for i := range r.snap.InventoriesOf(r.watch, v.Staging()) {
-		if !i.Entry.Quiet() {
-			say(i.Node, "it has the volume")
-		}
-	}
-	for _, h := range r.pauses.Strays() {
-		if slices.ContainsFunc(h.Unknown, func(u volume.UnknownMount) bool { return u.Stages(v.Staging()) }) {
-			say(h.Node, "something is mounted where it would stage the volume")
-		}
-	}
-	return out
-}
-
-// saidOf bounds the nodes of which a volume shows what they say and are not believed in.
-const saidOf = 5
 
 // standstill says what may not be done with a volume because the servers' state may be older than the world, or a node
 // has it for somebody whom the state does not know, and what ends that; free tells whether allocs are given it still.

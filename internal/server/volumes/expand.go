@@ -11,7 +11,6 @@ import (
 	"berth/internal/base/reconcile"
 	"berth/internal/model/volume"
 	"berth/internal/server/controllers"
-	"berth/internal/server/mounts"
 	"berth/internal/server/state"
 	"berth/internal/server/suspension"
 	"berth/internal/wire"
@@ -93,7 +92,7 @@ func (k *Keeper) expandOnNodes(ctx context.Context, s *state.Snap, v *volume.Vol
 		return reconcile.Again(time.Minute, why.String())
 	}
 	var again time.Duration
-	for i := range mounts.Of(s, nil, v.Staging()) {
+	for i := range s.InventoriesOf(nil, v.Staging()) {
 		key := growKey{v.ID, i.Node}
 		if !i.Entry.Staging.Exists() || !k.cfg.Dispatch.Connected(i.Node) {
 			k.grows.forget(key)

@@ -9,7 +9,6 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/sizes"
 	"berth/internal/model/volume"
-	"berth/internal/server/mounts"
 	"berth/internal/server/state"
 	"berth/internal/server/validate"
 	"berth/internal/server/volumes"
@@ -116,7 +115,7 @@ const expanded = "expanded"
 // growthOf tells how far the nodes are that have a volume, together: pending while one of them may grow it by itself.
 func growthOf(s *state.Snap, w *state.Watch, v *volume.Volume) volume.Growth {
 	all := volume.Grown
-	for i := range mounts.Of(s, w, v.Staging()) {
+	for i := range s.InventoriesOf(w, v.Staging()) {
 		switch g := v.GrowthOn(i.Entry); g {
 		case volume.Grown:
 		case volume.GrowthPending:

@@ -8,7 +8,6 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/model/volume"
-	"berth/internal/server/mounts"
 	"berth/internal/wire"
 )
 
@@ -29,7 +28,7 @@ func (e *Endpoints) volumeUsage(ctx context.Context, r *wire.Ref[ids.Volume]) (*
 		return nil, notFound("measure", id)
 	}
 	var nodes []ids.Node
-	for i := range mounts.Of(s, nil, v.Staging()) {
+	for i := range s.InventoriesOf(nil, v.Staging()) {
 		for _, p := range i.Entry.Publications {
 			if p.Presence == volume.Present {
 				nodes = append(nodes, i.Node)

@@ -10,7 +10,6 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/server/fsm"
-	"berth/internal/server/mounts"
 	"berth/internal/server/state"
 )
 
@@ -148,7 +147,7 @@ func NodeOver(s *state.Snap, id ids.Node) bool {
 		return false
 	}
 	for i := range s.InventoryOf(nil, id) {
-		if !i.Entry.Quiet() && mounts.Judge(s, nil, i.Entry.StagingKey, id) == mounts.Believed {
+		if !i.Entry.Quiet() {
 			return false
 		}
 	}

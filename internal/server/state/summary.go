@@ -1,15 +1,14 @@
-package views
+package state
 
 import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
-	"berth/internal/server/state"
 	"berth/internal/wire"
 )
 
-// Job derives what people see of a job from its allocs and evaluations, and the index of that view.
-func Job(s *state.Snap, w *state.Watch, j *job.Job) (*wire.JobView, uint64) {
+// JobView derives what people see of a job from its allocs and evaluations, and the index of that view.
+func (s *Snap) JobView(w *Watch, j *job.Job) (*wire.JobView, uint64) {
 	v := &wire.JobView{
 		Job:           j,
 		Summary:       map[string]wire.GroupSummary{},
@@ -20,7 +19,7 @@ func Job(s *state.Snap, w *state.Watch, j *job.Job) (*wire.JobView, uint64) {
 		v.Summary[g.Name] = wire.GroupSummary{}
 	}
 	live, any := false, false
-	index := max(s.ReadIndex(state.Allocs, j.ModifyIndex), s.ReadIndex(state.Evals))
+	index := max(s.ReadIndex(Allocs, j.ModifyIndex), s.ReadIndex(Evals))
 	for a := range s.AllocsByJob(w, j.Namespace, j.ID) {
 		index = max(index, a.ModifyIndex)
 		if a.JobCreateIndex != j.CreateIndex {
@@ -29,7 +28,7 @@ func Job(s *state.Snap, w *state.Watch, j *job.Job) (*wire.JobView, uint64) {
 		any = true
 		live = live || !a.ClientTerminal()
 		v.SummaryModify = max(v.SummaryModify, a.ModifyIndex)
-		countStatus(v.Summary, a)
+		count(v.Summary, a)
 	}
 	pending, newest := false, (*eval.Eval)(nil)
 	for e := range s.EvalsByJob(w, j.Namespace, j.ID) {
@@ -40,12 +39,12 @@ func Job(s *state.Snap, w *state.Watch, j *job.Job) (*wire.JobView, uint64) {
 			newest = e
 		}
 	}
-	countQueued(v, newest)
-	v.Status, v.StatusDescription = statusOf(j, live, pending, any)
+	queue(v, newest)
+	v.Status, v.StatusDescription = status(j, live, pending, any)
 	return v, index
 }
 
-func countStatus(out map[string]wire.GroupSummary, a *alloc.Alloc) {
+func count(out map[string]wire.GroupSummary, a *alloc.Alloc) {
 	g := out[a.TaskGroup]
 	switch a.ClientStatus {
 	case alloc.ClientPending:
@@ -64,7 +63,7 @@ func countStatus(out map[string]wire.GroupSummary, a *alloc.Alloc) {
 	out[a.TaskGroup] = g
 }
 
-func countQueued(v *wire.JobView, e *eval.Eval) {
+func queue(v *wire.JobView, e *eval.Eval) {
 	if e == nil || v.Job.Stop {
 		return
 	}
@@ -77,7 +76,7 @@ func countQueued(v *wire.JobView, e *eval.Eval) {
 	}
 }
 
-func statusOf(j *job.Job, live, pending, any bool) (string, string) {
+func status(j *job.Job, live, pending, any bool) (string, string) {
 	switch {
 	case live:
 		return job.StatusRunning, ""
