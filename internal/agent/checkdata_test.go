@@ -207,3 +207,29 @@ func TestACheckSaysWhatAStartWouldRefuse(t *testing.T) {
 		})
 	}
 }
+
+// Given a recovery key that was emptied, or became another one, when the directory is checked, then it is not whole, and
+// the key is named: it would be tried when all servers are lost.
+func TestACheckTriesTheRecoveryKey(t *testing.T) {
+	dir := t.TempDir()
+	serversIn(t, dir, func(*server.Server) {})
+	if whole, s := checked(t, dir, "recovery key"); !whole || s.Holds == "" {
+		t.Fatalf("before: %v, %+v", whole, s)
+	}
+	path := filepath.Join(dir, "server", "keyring", "recovery.key")
+	for _, text := range []string{"", strings.Repeat("A", 43) + "="} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if whole, s := checked(t, dir, "recovery key"); whole || len(s.Damage) != 1 ||
+			!strings.Contains(s.Damage[0], path) {
+			t.Errorf("with %q: whole: %v, %+v", text, whole, s)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if whole, s := checked(t, dir, "recovery key"); !whole || s.Holds != "" {
+		t.Errorf("moved away: %v, %+v", whole, s)
+	}
+}

@@ -22,6 +22,7 @@ import (
 	"berth/internal/server"
 	"berth/internal/server/keyring"
 	"berth/internal/server/saved"
+	"berth/internal/server/state"
 )
 
 // Check reads every store in the data directory of a node, and adds what it finds to a report.
@@ -33,9 +34,13 @@ func Check(ctx context.Context, r *storecheck.Report, node identity.Config) {
 	log := checkLog(raft)
 	r.Add(log)
 	r.Add(checkKey(keys, begun))
+	var known *state.Snap // none: a log that is damaged says nothing of keys
 	if log.Holds != "" && len(log.Damage) == 0 {
-		r.Add(checkState(servers))
+		s, made := checkState(servers)
+		r.Add(s)
+		known = made
 	}
+	r.Add(checkRecovery(keys, known))
 	r.Add(checkWaiting(dataDir, keys, begun))
 	r.Add(checkNode(ctx, node))
 	r.Add(checkMounts(dataDir))
@@ -71,11 +76,21 @@ func checkLog(dir string) storecheck.Store {
 }
 
 // checkState makes the state of the servers anew from their log, as a start does.
-func checkState(dir string) storecheck.Store {
+func checkState(dir string) (storecheck.Store, *state.Snap) {
 	s := storecheck.Store{Name: "servers' state", Path: filepath.Join(dir, "raft")}
 	made, err := server.Replay(dir)
 	s.Damage = storecheck.Texts(append([]error{err}, made.Unopened...)...)
 	s.Holds = fmt.Sprintf("all up to entry %d, %d entries of it sealed", made.Index, made.Sealed)
+	return s, made.State
+}
+
+// checkRecovery tries the recovery key that was not moved away against the data keys of the servers' state.
+func checkRecovery(dir string, known *state.Snap) storecheck.Store {
+	s := storecheck.Store{Name: "recovery key", Path: dir}
+	there, err := keyring.CheckRecovery(dir, known)
+	if s.Damage = storecheck.Texts(err); there {
+		s.Holds = "what opens the data keys without a server"
+	}
 	return s
 }
 
