@@ -144,14 +144,25 @@ func checkNode(ctx context.Context, cfg identity.Config) storecheck.Store {
 	}
 	loaded, err := localstate.Check(dir)
 	if err != nil {
-		s.Holds, s.Damage = "nothing that can be read", storecheck.Texts(err)
+		s.Holds, s.Damage = "nothing that can be read", storecheck.Texts(err, copyDamaged(dir, ""))
 		return s
 	}
+	// Beside a store that is whole the copy is not missed.
+	s.Warnings = storecheck.Texts(copyDamaged(dir, "; the next start writes it anew from the store"))
 	s.Holds = fmt.Sprintf("%d allocations", len(loaded.Allocs)+len(loaded.Damaged))
 	for _, err := range loaded.Damaged {
 		s.Damage = append(s.Damage, err.Error())
 	}
 	return s
+}
+
+// copyDamaged says that the copy of the node's identity beside its store is damaged, and what becomes of that.
+func copyDamaged(dir, then string) error {
+	_, damaged, err := localstate.IdentityBeside(dir)
+	if damaged {
+		err = fmt.Errorf("%s, the copy of the node's identity, is damaged%s", localstate.IdentityPath(dir), then)
+	}
+	return err
 }
 
 // checkMounts reads the files that name mounted volumes, by which a node finds them that has no record of them.
@@ -165,7 +176,8 @@ func checkMounts(dataDir string) storecheck.Store {
 	return s
 }
 
-// checkAudit looks whether an agent could go on with the audit log that it keeps where no other place is configured.
+// checkAudit looks whether an agent could go on with the audit log that it keeps where no other place is configured,
+// and reads its lines. Those that are damaged keep no agent from it.
 func checkAudit(cfg audit.Config) storecheck.Store {
 	s := storecheck.Store{Name: "audit log", Path: cfg.Path}
 	there, err := audit.Check(cfg)
@@ -173,5 +185,6 @@ func checkAudit(cfg audit.Config) storecheck.Store {
 	if there {
 		s.Holds = "lines of who did what"
 	}
+	s.Warnings = storecheck.Texts(audit.Damaged(cfg)...)
 	return s
 }
