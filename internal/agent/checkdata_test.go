@@ -209,8 +209,8 @@ func TestACheckSaysWhatAStartWouldRefuse(t *testing.T) {
 	}
 }
 
-// Given a recovery key that was emptied, or became another one, when the directory is checked, then it is not whole, and
-// the key is named: it would be tried when all servers are lost.
+// Given a recovery key that was emptied, or became another one, when the directory is checked, then it is not whole,
+// and the key is named: it would be tried when all servers are lost.
 func TestACheckTriesTheRecoveryKey(t *testing.T) {
 	dir := t.TempDir()
 	serversIn(t, dir, func(*server.Server) {})
@@ -235,8 +235,8 @@ func TestACheckTriesTheRecoveryKey(t *testing.T) {
 	}
 }
 
-// Given an audit log or a copy of the node's identity that was damaged, when the directory is checked, then it is whole,
-// as a start goes on, and both are named; beside a store that is damaged, too, the copy is damage.
+// Given an audit log or a copy of the node's identity that was damaged, when the directory is checked, then it is
+// whole, as a start goes on, and both are named; beside a store that is damaged, too, the copy is damage.
 func TestACheckNamesWhatAStartMends(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "audit"), 0o700); err != nil {
@@ -258,7 +258,8 @@ func TestACheckNamesWhatAStartMends(t *testing.T) {
 		if err := os.WriteFile(path, []byte("\x07\xff\x00"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if whole, s := checked(t, dir, name); !whole || len(s.Warnings) != 1 || !strings.HasPrefix(s.Warnings[0], path) {
+		if whole, s := checked(t, dir, name); !whole || len(s.Warnings) != 1 ||
+			!strings.HasPrefix(s.Warnings[0], path) {
 			t.Errorf("with a damaged %s: %v, %+v", path, whole, s)
 		}
 	}

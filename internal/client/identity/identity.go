@@ -52,8 +52,8 @@ func Establish(ctx context.Context, store *localstate.Store, cfg Config) (locals
 	if known {
 		other := beside.Node != "" && (beside.Node != id.Node || beside.Secret.Reveal() != id.Secret.Reveal())
 		if damaged || other || copyErr != nil {
-			cfg.Log.Warn("the copy of the node's identity was damaged or of another node: it is written anew, from the "+
-				"node's store", logkey.Path, localstate.IdentityPath(StoreDir(cfg.DataDir)), logkey.Node, id.Node)
+			cfg.Log.Warn("the copy of the node's identity was damaged or of another node: it is written anew, from "+
+				"the node's store", logkey.Path, localstate.IdentityPath(StoreDir(cfg.DataDir)), logkey.Node, id.Node)
 		}
 		return id, nil
 	}

@@ -128,7 +128,11 @@ func TestACopyOfTheIdentityThatIsDamagedIsSaid(t *testing.T) {
 	other, err := os.ReadFile(another.path("client.identity"))
 	must(t, err)
 	for name, text := range map[string][]byte{
-		"whole": good, "empty": {}, "half": good[:len(good)/2], "random": []byte("\x07\xff\x00"), "of another node": other,
+		"whole":           good,
+		"empty":           {},
+		"half":            good[:len(good)/2],
+		"random":          []byte("\x07\xff\x00"),
+		"of another node": other,
 	} {
 		must(t, os.WriteFile(path, text, 0o600))
 		var said bytes.Buffer

@@ -72,7 +72,7 @@ func readable(path string) error {
 		named = append(named, "…")
 	}
 	return fmt.Errorf("%s: lines that tell of nothing: %d (%s); they are damaged, or were cut off when an agent died: "+
-		"what they told of is not known, and the others are whole", path, bad, strings.Join(named, ", "))
+		"what they reported is not known, and the others are whole", path, bad, strings.Join(named, ", "))
 }
 
 // line is the next line without its end. One that is longer than any is read to its end: bufio.ErrBufferFull; one that

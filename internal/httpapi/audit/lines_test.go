@@ -14,7 +14,7 @@ import (
 // Given files of a record in which lines were damaged or cut off, when they are read, then each file is named with the
 // numbers of those lines and how many they are; of whole ones, and of those that are not there, nothing is said.
 func TestLinesThatTellOfNothingAreNamed(t *testing.T) {
-	const good = `{"time":"2026-01-02T03:04:05Z","stage":"received","request":"r","who":"w","from":"f","what":"GET /v1/x"}` +
+	const good = `{"time":"2026-01-02T03:04:05Z","stage":"received","request":"r","who":"w","what":"GET /v1/x"}` +
 		"\n"
 	long := `{"x":"` + strings.Repeat("x", 200<<10) + `"}` + "\n"
 	for name, c := range map[string]struct {

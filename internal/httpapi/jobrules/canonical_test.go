@@ -178,9 +178,9 @@ func TestValidationNamesThePlace(t *testing.T) {
 			t.LogConfig.MaxFiles = new(500)
 			g.Tasks = append(g.Tasks, &api.Task{Name: "small", LogConfig: &api.LogConfig{MaxFiles: new(1)}})
 			jobrules.Canonicalize(&api.Job{ID: new("x"), TaskGroups: []*api.TaskGroup{g}}, "global", "default")
-		}, `group "g": log storage (5010 MB) must be less than requested disk capacity (300 MB): task "t" keeps 5000 MB, ` +
-			`task "small" 10 MB; raise the size of ephemeral_disk above 5010, or lower max_files or max_file_size in logs ` +
-			`of a task`},
+		}, `group "g": log storage (5010 MB) must be less than requested disk capacity (300 MB): task "t" keeps ` +
+			`5000 MB, task "small" 10 MB; raise the size of ephemeral_disk above 5010, or lower max_files or ` +
+			`max_file_size in logs of a task`},
 		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.User = "no\x00body" }, "user contains NUL"},
 		{func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Meta["a\x00"] = "b" }, `job: meta "a\x00" contains NUL`},
 		{func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Meta["k"] = "\x00" }, `job: meta "k" contains NUL`},
@@ -254,8 +254,9 @@ func TestValidationNamesThePlace(t *testing.T) {
 // start of its task; what any node may know is not.
 func TestAUserIsANameOrANumber(t *testing.T) {
 	for user, wrong := range map[string]string{
-		"": "", "nobody": "", "_apt": "", "Ann.Lee-2": "", "host$": "", "ann@example.org": "", `CORP\ann`: "", "ünal": "",
-		"0": "", "1000:1000": "", "app:staff": "", "4294967294": "",
+		"": "", "nobody": "", "_apt": "", "Ann.Lee-2": "", "host$": "", "ann@example.org": "", `CORP\ann`: "",
+		"ünal": "",
+		"0":    "", "1000:1000": "", "app:staff": "", "4294967294": "",
 		strings.Repeat("u", 256): "",
 		"../x":                   `character '/' is not allowed`,
 		"a b":                    `character ' ' is not allowed`,

@@ -28,7 +28,10 @@ func TestARecoveryKeyIsSaidToBeWhatItIs(t *testing.T) {
 		"as it was made": {func(was string) string { return was }, []string{good, "move it to a safe place"}},
 		"empty":          {func(string) string { return "" }, []string{bad, "it has 0 bytes"}},
 		"half":           {func(was string) string { return was[:20] }, []string{bad, "a key has 32"}},
-		"another one":    {func(string) string { return other }, []string{bad, "which does not open", "recovery keys are"}},
+		"another one": {
+			func(string) string { return other },
+			[]string{bad, "which does not open", "recovery keys are"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -41,7 +44,11 @@ func TestARecoveryKeyIsSaidToBeWhatItIs(t *testing.T) {
 				cl := localstate.New(t)
 				var said bytes.Buffer
 				k := &keyring.Keys{
-					Keyring: ring, Store: cl.Store, Proposer: cl, Name: "s1", Log: slog.New(slog.NewTextHandler(&said, nil)),
+					Keyring:  ring,
+					Store:    cl.Store,
+					Proposer: cl,
+					Name:     "s1",
+					Log:      slog.New(slog.NewTextHandler(&said, nil)),
 				}
 				if err := k.Begin(t.Context()); err != nil {
 					t.Fatal(err)
