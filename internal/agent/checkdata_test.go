@@ -11,6 +11,7 @@ import (
 
 	"berth/internal/base/redact"
 	"berth/internal/base/storecheck"
+	"berth/internal/client/localstate"
 	"berth/internal/port/raftlog/files"
 	"berth/internal/server"
 	"berth/internal/server/fsm"
@@ -205,5 +206,68 @@ func TestACheckSaysWhatAStartWouldRefuse(t *testing.T) {
 				t.Errorf("the check says %v, %+v", whole, s)
 			}
 		})
+	}
+}
+
+// Given a recovery key that was emptied, or became another one, when the directory is checked, then it is not whole,
+// and the key is named: it would be tried when all servers are lost.
+func TestACheckTriesTheRecoveryKey(t *testing.T) {
+	dir := t.TempDir()
+	serversIn(t, dir, func(*server.Server) {})
+	if whole, s := checked(t, dir, "recovery key"); !whole || s.Holds == "" {
+		t.Fatalf("before: %v, %+v", whole, s)
+	}
+	path := filepath.Join(dir, "server", "keyring", "recovery.key")
+	for _, text := range []string{"", strings.Repeat("A", 43) + "="} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if whole, s := checked(t, dir, "recovery key"); whole || len(s.Damage) != 1 ||
+			!strings.Contains(s.Damage[0], path) {
+			t.Errorf("with %q: whole: %v, %+v", text, whole, s)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if whole, s := checked(t, dir, "recovery key"); !whole || s.Holds != "" {
+		t.Errorf("moved away: %v, %+v", whole, s)
+	}
+}
+
+// Given an audit log or a copy of the node's identity that was damaged, when the directory is checked, then it is
+// whole, as a start goes on, and both are named; beside a store that is damaged, too, the copy is damage.
+func TestACheckNamesWhatAStartMends(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "audit"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	store, err := localstate.Open(filepath.Join(dir, "client"))
+	if err == nil {
+		err = errors.Join(store.PutIdentity(localstate.Identity{Node: "n", Secret: redact.New("s")}, redact.Secret{}),
+			store.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range map[string]string{"node's store": "client.identity", "audit log": "audit/audit.log"} {
+		path = filepath.Join(dir, path)
+		if whole, s := checked(t, dir, name); !whole || len(s.Warnings) > 0 {
+			t.Errorf("before: %v, %+v", whole, s)
+		}
+		if err := os.WriteFile(path, []byte("\x07\xff\x00"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if whole, s := checked(t, dir, name); !whole || len(s.Warnings) != 1 ||
+			!strings.HasPrefix(s.Warnings[0], path) {
+			t.Errorf("with a damaged %s: %v, %+v", path, whole, s)
+		}
+	}
+	if err := os.Truncate(filepath.Join(dir, "client", "client.db"), 5000); err != nil {
+		t.Fatal(err)
+	}
+	if whole, s := checked(t, dir, "node's store"); whole || len(s.Damage) != 2 ||
+		!strings.Contains(s.Damage[1], "client.identity") {
+		t.Errorf("with a damaged store, too: %v, %+v", whole, s)
 	}
 }

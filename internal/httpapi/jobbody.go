@@ -52,7 +52,7 @@ func (s *Server) readJob(r *request, j *api.Job, unknown []jobjson.Unknown, aske
 		return nil, nil, misplaced[0]
 	case n == len(unbuilt): // it is said in the form that clients know for it
 		return nil, nil, badRequest(strings.Join(rows(unbuilt, support.Field.String), "; "))
-	case len(unbuilt)+len(excess) > 0 || malformed:
+	case len(unbuilt)+len(excess) > 0 || malformed || strings.ContainsRune(*j.ID, 0):
 		all.Status = badRequest("")
 	}
 	return nil, nil, all

@@ -344,6 +344,11 @@ var ofTheTask = []*mistake{
 	}},
 	{"groups/tasks/user", "user contains NUL",
 		func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.User = "no\x00body" }},
+	{"groups/tasks/user", `user "../x": character '/' is not allowed`,
+		func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.User = "../x" }},
+	{"groups/tasks/meta", `meta "a" contains NUL`, func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.Meta = map[string]string{"a": "\x00"}
+	}},
 	{"groups/tasks/other user", `user "games": no ready node`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
 		g.Tasks[1].User = "games"
 	}},

@@ -106,6 +106,9 @@ var search = write(wire.SystemSearch, func(r *request) (*wire.SearchRequest, err
 	if err := r.read(&body); err != nil {
 		return nil, err
 	}
+	if strings.ContainsRune(body.Prefix+body.Namespace, 0) {
+		return nil, badRequest("the prefix or the namespace has a zero byte")
+	}
 	ns := r.ns
 	if body.Namespace != "" && r.arg("namespace") == "" {
 		ns = ids.Namespace(body.Namespace)

@@ -144,7 +144,7 @@ func (s *Server) Handler(guard access.Guard) http.Handler {
 
 // serve answers unknown paths as clients expect: 404 without a body; and a known path with another verb with 405.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	if err := access.Legible(r.URL); err != nil {
+	if err := access.Legible(r); err != nil {
 		s.fail(w, r, badRequest(err.Error()))
 		return
 	}

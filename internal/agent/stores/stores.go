@@ -22,6 +22,7 @@ import (
 	"berth/internal/server"
 	"berth/internal/server/keyring"
 	"berth/internal/server/saved"
+	"berth/internal/server/state"
 )
 
 // Check reads every store in the data directory of a node, and adds what it finds to a report.
@@ -33,9 +34,13 @@ func Check(ctx context.Context, r *storecheck.Report, node identity.Config) {
 	log := checkLog(raft)
 	r.Add(log)
 	r.Add(checkKey(keys, begun))
+	var known *state.Snap // none: a log that is damaged says nothing of keys
 	if log.Holds != "" && len(log.Damage) == 0 {
-		r.Add(checkState(servers))
+		s, made := checkState(servers)
+		r.Add(s)
+		known = made
 	}
+	r.Add(checkRecovery(keys, known))
 	r.Add(checkWaiting(dataDir, keys, begun))
 	r.Add(checkNode(ctx, node))
 	r.Add(checkMounts(dataDir))
@@ -71,11 +76,21 @@ func checkLog(dir string) storecheck.Store {
 }
 
 // checkState makes the state of the servers anew from their log, as a start does.
-func checkState(dir string) storecheck.Store {
+func checkState(dir string) (storecheck.Store, *state.Snap) {
 	s := storecheck.Store{Name: "servers' state", Path: filepath.Join(dir, "raft")}
 	made, err := server.Replay(dir)
 	s.Damage = storecheck.Texts(append([]error{err}, made.Unopened...)...)
 	s.Holds = fmt.Sprintf("all up to entry %d, %d entries of it sealed", made.Index, made.Sealed)
+	return s, made.State
+}
+
+// checkRecovery tries the recovery key that was not moved away against the data keys of the servers' state.
+func checkRecovery(dir string, known *state.Snap) storecheck.Store {
+	s := storecheck.Store{Name: "recovery key", Path: dir}
+	there, err := keyring.CheckRecovery(dir, known)
+	if s.Damage = storecheck.Texts(err); there {
+		s.Holds = "what opens the data keys without a server"
+	}
 	return s
 }
 
@@ -129,14 +144,25 @@ func checkNode(ctx context.Context, cfg identity.Config) storecheck.Store {
 	}
 	loaded, err := localstate.Check(dir)
 	if err != nil {
-		s.Holds, s.Damage = "nothing that can be read", storecheck.Texts(err)
+		s.Holds, s.Damage = "nothing that can be read", storecheck.Texts(err, copyDamaged(dir, ""))
 		return s
 	}
+	// Beside a store that is whole the copy is not missed.
+	s.Warnings = storecheck.Texts(copyDamaged(dir, "; the next start writes it anew from the store"))
 	s.Holds = fmt.Sprintf("%d allocations", len(loaded.Allocs)+len(loaded.Damaged))
 	for _, err := range loaded.Damaged {
 		s.Damage = append(s.Damage, err.Error())
 	}
 	return s
+}
+
+// copyDamaged says that the copy of the node's identity beside its store is damaged, and what becomes of that.
+func copyDamaged(dir, then string) error {
+	_, damaged, err := localstate.IdentityBeside(dir)
+	if damaged {
+		err = fmt.Errorf("%s, the copy of the node's identity, is damaged%s", localstate.IdentityPath(dir), then)
+	}
+	return err
 }
 
 // checkMounts reads the files that name mounted volumes, by which a node finds them that has no record of them.
@@ -150,7 +176,8 @@ func checkMounts(dataDir string) storecheck.Store {
 	return s
 }
 
-// checkAudit looks whether an agent could go on with the audit log that it keeps where no other place is configured.
+// checkAudit looks whether an agent could go on with the audit log that it keeps where no other place is configured,
+// and reads its lines. Those that are damaged keep no agent from it.
 func checkAudit(cfg audit.Config) storecheck.Store {
 	s := storecheck.Store{Name: "audit log", Path: cfg.Path}
 	there, err := audit.Check(cfg)
@@ -158,5 +185,6 @@ func checkAudit(cfg audit.Config) storecheck.Store {
 	if there {
 		s.Holds = "lines of who did what"
 	}
+	s.Warnings = storecheck.Texts(audit.Damaged(cfg)...)
 	return s
 }

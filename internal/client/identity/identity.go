@@ -44,9 +44,18 @@ func Establish(ctx context.Context, store *localstate.Store, cfg Config) (locals
 	if err := settle(ctx, store, cfg); err != nil {
 		return localstate.Identity{}, err
 	}
+	beside, damaged, copyErr := store.IdentityCopy() // as it is before the store writes it anew
 	id, known, err := store.Identity()
-	if err != nil || known {
+	if err != nil {
 		return id, err
+	}
+	if known {
+		other := beside.Node != "" && (beside.Node != id.Node || beside.Secret.Reveal() != id.Secret.Reveal())
+		if damaged || other || copyErr != nil {
+			cfg.Log.Warn("the copy of the node's identity was damaged or of another node: it is written anew, from "+
+				"the node's store", logkey.Path, localstate.IdentityPath(StoreDir(cfg.DataDir)), logkey.Node, id.Node)
+		}
+		return id, nil
 	}
 	verdict, left, err := judge(ctx, cfg)
 	switch {

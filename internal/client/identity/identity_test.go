@@ -115,6 +115,41 @@ func (p *place) lose(parts ...string) {
 	must(p.t, os.RemoveAll(p.path(parts...)))
 }
 
+// Given a copy of the identity that was damaged, or is of another node, beside a whole store, when the agent starts,
+// then the node is who it was, and the copy is whole again, which is said by its path; of a whole one nothing is said.
+func TestACopyOfTheIdentityThatIsDamagedIsSaid(t *testing.T) {
+	p := newPlace(t)
+	was := p.is("")
+	path := p.path("client.identity")
+	good, err := os.ReadFile(path)
+	must(t, err)
+	another := newPlace(t)
+	another.is("")
+	other, err := os.ReadFile(another.path("client.identity"))
+	must(t, err)
+	for name, text := range map[string][]byte{
+		"whole":           good,
+		"empty":           {},
+		"half":            good[:len(good)/2],
+		"random":          []byte("\x07\xff\x00"),
+		"of another node": other,
+	} {
+		must(t, os.WriteFile(path, text, 0o600))
+		var said bytes.Buffer
+		p.cfg.Log = slog.New(slog.NewTextHandler(&said, nil))
+		p.is(was.Node)
+		now, err := os.ReadFile(path)
+		must(t, err)
+		if !bytes.Equal(now, good) {
+			t.Errorf("%s: it is not written anew", name)
+		}
+		warned := strings.Contains(said.String(), "level=WARN") && strings.Contains(said.String(), path)
+		if warned == (name == "whole") {
+			t.Errorf("%s: it says %q", name, &said)
+		}
+	}
+}
+
 // Given a store that was emptied or deleted and no task that runs, then the start is refused as long as anything of the
 // node is left, and a directory in which nothing is left is that of a new node.
 func TestALostStoreWithoutTasksIsRefused(t *testing.T) {

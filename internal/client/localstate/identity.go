@@ -32,7 +32,10 @@ func (i identity) open() Identity {
 }
 
 // copyPath is where the copy of the identity lies: beside the store's directory, so that it outlives that too.
-func (s *Store) copyPath() string { return s.dir + ".identity" }
+func (s *Store) copyPath() string { return IdentityPath(s.dir) }
+
+// IdentityPath is where the copy of the identity lies of the store beneath dir.
+func IdentityPath(dir string) string { return dir + ".identity" }
 
 // Identity returns who the node is; known is false if the store does not say. The copy beside the store follows it.
 func (s *Store) Identity() (id Identity, known bool, err error) {

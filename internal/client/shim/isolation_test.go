@@ -128,6 +128,37 @@ func TestAnIsolatedTaskSeesItsOwnRoot(t *testing.T) {
 	}
 }
 
+// Given a task, then its mount table names the directory of its alloc on the node, which nothing hides; neither that
+// path, nor any above it, nor a device that is named there leads anywhere from it, and of other allocs it names none.
+func TestWhatItsMountsNameATaskCannotReach(t *testing.T) {
+	own := tempDir(t)
+	base := filepath.Join(own, "alloc-of-the-task") // beside which others would lie
+	for _, dir := range []string{base, filepath.Join(own, "another")} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _, sh := isolated(t, exec.Config{}, func(tc *driver.TaskConfig) {
+		*tc = *drivertest.Config(t, base, ids.Alloc(ids.New()), "web", "exec sleep 1000")
+	})
+	named := "awk '{ print $4 }' /proc/self/mountinfo | grep " + filepath.Base(base)
+	if got := sh(named + " | wc -l"); got == "0" {
+		t.Fatal("the mounts do not name the alloc's directory any more: then docs/security.md need not say so")
+	}
+	devices := "awk '{ for (i = 1; $i != \"-\"; i++); print $(i+2) }' /proc/self/mountinfo | grep ^/dev/ | sort -u"
+	for command, want := range map[string]string{
+		"for p in $(" + named + "); do test -e $p && echo $p; done":                "",
+		"for p in " + base + " " + own + "; do test -e $p && echo $p; done":        "",
+		"for d in $(" + devices + "); do test -e $d && echo $d; done":              "",
+		"grep -c another /proc/self/mountinfo":                                     "0",
+		"for p in /proc/1/root /proc/1/cwd; do ls $p" + own + " 2>/dev/null; done": "",
+	} {
+		if got := sh(command); got != want {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+}
+
 // bounding is the mask of the default capabilities.
 func bounding() string {
 	var mask uint64

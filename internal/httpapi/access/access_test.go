@@ -318,3 +318,23 @@ func TestTheAgentsTokenGoesNoFurther(t *testing.T) {
 		}
 	}
 }
+
+// Given a request whose address or header of the namespace is no text, then it is refused; others are not.
+func TestWhatIsNoTextIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		path, namespace string
+		fine            bool
+	}{
+		{"/v1/jobs?prefix=%C3%BC", "", true},
+		{"/v1/jobs", "ünal", true},
+		{"/v1/jobs?prefix=%ff", "", false},
+		{"/v1/job/a%00", "", false},
+		{"/v1/jobs", "a\xff", false},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", c.path, nil)
+		r.Header.Set("X-Nomad-Namespace", c.namespace)
+		if err := access.Legible(r); (err == nil) != c.fine {
+			t.Errorf("%s of namespace %q: %v", c.path, c.namespace, err)
+		}
+	}
+}

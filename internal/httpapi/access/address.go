@@ -3,19 +3,25 @@ package access
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"unicode/utf8"
 )
 
-// Legible refuses addresses that name nothing: ids and paths are text, and no file name has a zero byte.
-func Legible(u *url.URL) error {
-	text, err := url.QueryUnescape(u.RawQuery)
-	switch text = u.Path + text; {
+// namespaceHeader is sent by some clients beside the query, which is what counts.
+const namespaceHeader = "X-Nomad-Namespace"
+
+// Legible refuses requests that name nothing: ids and paths are text, and no file name has a zero byte.
+func Legible(r *http.Request) error {
+	text, err := url.QueryUnescape(r.URL.RawQuery)
+	switch text = r.URL.Path + text; {
 	case err != nil:
 		return fmt.Errorf("the query of the address cannot be read: %w", err)
 	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
 		return errors.New("the address is not UTF-8, or has a zero byte")
+	case !utf8.ValidString(r.Header.Get(namespaceHeader)):
+		return errors.New("the header " + namespaceHeader + " is not UTF-8")
 	}
 	return nil
 }

@@ -2,6 +2,8 @@ package jobrules_test
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -172,8 +174,40 @@ func TestValidationNamesThePlace(t *testing.T) {
 		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Resources.MemoryMaxMB = new(12) }, "memory_max"},
 		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Resources.PIDs = -1 }, "pids (-1)"},
 		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Resources.PIDs = 1<<22 + 1 }, "pids (4194305)"},
-		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.LogConfig.MaxFiles = new(500) }, "log storage"},
+		{func(_ *api.Job, g *api.TaskGroup, t *api.Task) {
+			t.LogConfig.MaxFiles = new(500)
+			g.Tasks = append(g.Tasks, &api.Task{Name: "small", LogConfig: &api.LogConfig{MaxFiles: new(1)}})
+			jobrules.Canonicalize(&api.Job{ID: new("x"), TaskGroups: []*api.TaskGroup{g}}, "global", "default")
+		}, `group "g": log storage (5010 MB) must be less than requested disk capacity (300 MB): task "t" keeps ` +
+			`5000 MB, task "small" 10 MB; raise the size of ephemeral_disk above 5010, or lower max_files or ` +
+			`max_file_size in logs of a task`},
 		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.User = "no\x00body" }, "user contains NUL"},
+		{func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Meta["a\x00"] = "b" }, `job: meta "a\x00" contains NUL`},
+		{func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Meta["k"] = "\x00" }, `job: meta "k" contains NUL`},
+		{func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+			g.Meta = map[string]string{"a": "b\x00"}
+		}, `group "g": meta "a" contains NUL`},
+		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+			t.Meta = map[string]string{"a": "b\x00"}
+		}, `task "t": meta "a" contains NUL`},
+		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+			t.Templates[0].DestPath = new("local/a\x00")
+		}, "template 1: destination contains NUL"},
+		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+			t.Templates[0].EmbeddedTmpl, t.Templates[0].Envvars = new("A=\x00"), new(true)
+		}, "template 1: data, of which variables are made, contains NUL"},
+		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+			t.VolumeMounts[0].Destination = new("/a\x00")
+		}, "volume_mount 0: destination contains NUL"},
+		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+			t.CSIPluginConfig.StagePublishBaseDir = "/a\x00"
+		}, "csi_plugin stage_publish_base_dir contains NUL"},
+		{func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+			g.Volumes["data"].MountOptions.MountFlags = []string{"no\x00atime"}
+		}, `volume "data": mount_options contains NUL`},
+		{func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+			g.Volumes["h"] = &api.VolumeRequest{Type: "host", Source: "a\x00"}
+		}, `volume "h": source contains NUL`},
 		{func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
 			t.Env = map[string]string{"A": "\x00"}
 		}, `env "A" contains NUL`},
@@ -212,6 +246,43 @@ func TestValidationNamesThePlace(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("want %q among %v", c.text, errs)
+		}
+	}
+}
+
+// Given what is neither the name of a user nor a number, then it is refused when the job is submitted, not at each
+// start of its task; what any node may know is not.
+func TestAUserIsANameOrANumber(t *testing.T) {
+	for user, wrong := range map[string]string{
+		"": "", "nobody": "", "_apt": "", "Ann.Lee-2": "", "host$": "", "ann@example.org": "", `CORP\ann`: "",
+		"ünal": "",
+		"0":    "", "1000:1000": "", "app:staff": "", "4294967294": "",
+		strings.Repeat("u", 256): "",
+		"../x":                   `character '/' is not allowed`,
+		"a b":                    `character ' ' is not allowed`,
+		"a\nb":                   `character '\n' is not allowed`,
+		"${meta.user}":           `character '{' is not allowed`,
+		"a,b":                    `character ',' is not allowed`,
+		"a:b:c":                  `character ':' is not allowed`,
+		"-r":                     `"-r" is no name`,
+		"..":                     `".." is no name`,
+		"app:..":                 `".." is no name`,
+		"app:":                   "a part of it is empty",
+		":app":                   "a part of it is empty",
+		"4294967295":             "the largest is 4294967294",
+		"0:99999999999":          "there is no number 99999999999",
+		strings.Repeat("u", 257): "names have up to 256",
+	} {
+		j := samplejob.New()
+		jobrules.Canonicalize(j, "global", "default")
+		j.TaskGroups[0].Tasks[0].User = user
+		said := fmt.Sprint(errors.Join(jobrules.Validate(j)...))
+		if wrong == "" && said != "<nil>" {
+			t.Errorf("%q: %s", user, said)
+		}
+		if wrong != "" && !(strings.HasPrefix(said, `group "g": task "t": user "`) && strings.Contains(said, wrong) &&
+			strings.Contains(said, "write a name of the node's users, a number")) {
+			t.Errorf("%q: %q does not say %q", user, said, wrong)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package jobrules
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path"
@@ -37,6 +38,7 @@ func Validate(j *api.Job) []error {
 	if slices.Contains(j.Datacenters, "") {
 		c.addf("job datacenter must be non-empty string")
 	}
+	c.pairs("job", "meta", j.Meta)
 	c.constraints("job", j.Constraints, false)
 	c.affinities("job", *j.Type, j.Affinities, j.Spreads)
 	if len(j.TaskGroups) == 0 {
@@ -81,6 +83,7 @@ func (c *checker) group(j *api.Job, g *api.TaskGroup) {
 	} else { // of a system job's nothing is filled in
 		c.reschedule(at, g.ReschedulePolicy)
 	}
+	c.pairs(at, "meta", g.Meta)
 	c.constraints(at, g.Constraints, false)
 	c.affinities(at, *j.Type, g.Affinities, g.Spreads)
 	c.restart(at, g.RestartPolicy)
@@ -108,7 +111,7 @@ func (c *checker) tasks(at string, j *api.Job, g *api.TaskGroup) {
 	}
 	seen := map[string]bool{}
 	leaders := 0
-	logs := 0
+	var logs logSizes
 	for _, t := range g.Tasks {
 		if t == nil {
 			continue
@@ -120,18 +123,49 @@ func (c *checker) tasks(at string, j *api.Job, g *api.TaskGroup) {
 		if t.Leader {
 			leaders++
 		}
-		// What is beyond a bound is said of it, and must not make a sum overflow.
-		logs = min(math.MaxInt/2,
-			logs+within(*t.LogConfig.MaxFiles, job.MaxLogFiles)*within(*t.LogConfig.MaxFileSizeMB, job.MaxMiB))
+		logs.add(t)
 		c.task(fmt.Sprintf("%s: task %q", at, shorten(t.Name)), j, g, t)
 	}
 	if leaders > 1 {
 		c.addf("%s: only one task may be marked as leader", at)
 	}
-	if logs >= *g.EphemeralDisk.SizeMB {
-		c.addf("%s: log storage (%d MB) must be less than requested disk capacity (%d MB)", at, logs,
-			*g.EphemeralDisk.SizeMB)
+	if logs.sum >= *g.EphemeralDisk.SizeMB {
+		c.addf("%s: log storage (%d MB) must be less than requested disk capacity (%d MB): %s; raise the size of "+
+			"ephemeral_disk above %d, or lower max_files or max_file_size in logs of a task", at, logs.sum,
+			*g.EphemeralDisk.SizeMB, &logs, logs.sum)
 	}
+}
+
+// logSizes is how much is kept of what the tasks of a group write, in MB.
+type logSizes struct {
+	sum   int
+	tasks []string
+	more  int // tasks beyond those that are named
+}
+
+// maxLogsNamed bounds a sentence.
+const maxLogsNamed = 8
+
+// add counts a task. What is beyond a bound is said of it, and must not make a sum overflow.
+func (l *logSizes) add(t *api.Task) {
+	mb := within(*t.LogConfig.MaxFiles, job.MaxLogFiles) * within(*t.LogConfig.MaxFileSizeMB, job.MaxMiB)
+	l.sum = min(math.MaxInt/2, l.sum+mb)
+	switch {
+	case len(l.tasks) == maxLogsNamed:
+		l.more++
+	case len(l.tasks) == 0:
+		l.tasks = append(l.tasks, fmt.Sprintf("task %q keeps %d MB", shorten(t.Name), mb))
+	default:
+		l.tasks = append(l.tasks, fmt.Sprintf("task %q %d MB", shorten(t.Name), mb))
+	}
+}
+
+func (l *logSizes) String() string {
+	said := strings.Join(l.tasks, ", ")
+	if l.more > 0 {
+		said += fmt.Sprintf(" and %d more", l.more)
+	}
+	return cmp.Or(said, "no task keeps any")
 }
 
 func (c *checker) task(at string, j *api.Job, g *api.TaskGroup, t *api.Task) {

@@ -229,6 +229,9 @@ func (c *checker) volumes(at string, g *api.TaskGroup) {
 		if v.Source == "" {
 			c.addf("%s: missing source", here)
 		}
+		if o := v.MountOptions; o != nil {
+			c.zero(here, "mount_options", slices.Concat(o.MountFlags, []string{o.FSType})...)
+		}
 		switch v.Type {
 		case "host":
 			c.hostVolume(here, v)
@@ -241,6 +244,7 @@ func (c *checker) volumes(at string, g *api.TaskGroup) {
 }
 
 func (c *checker) hostVolume(at string, v *api.VolumeRequest) {
+	c.zero(at, "source", v.Source)
 	if v.MountOptions != nil {
 		c.addf("%s: host volumes cannot have mount_options", at)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"berth/internal/base/fault"
@@ -62,9 +63,14 @@ func (k *Keys) first(s *state.Snap) (*keys.Put, error) {
 	return put, err
 }
 
-// remind says where a recovery key lies that nobody has taken to a safe place.
-func (k *Keys) remind() {
-	if path := k.Keyring.recoveryPath(); exists(path) {
+// remind says where a recovery key lies that nobody has taken to a safe place, and of one that is none what it is.
+func (k *Keys) remind(s *state.Snap) {
+	path := k.Keyring.recoveryPath()
+	switch there, err := CheckRecovery(filepath.Dir(path), s); {
+	case err != nil:
+		k.Log.Warn("the recovery key in this file does not open the secrets of the cluster", "file", path,
+			logkey.Error, err)
+	case there:
 		k.Log.Warn("this file opens every secret of the cluster when all servers are lost: move it to a safe place, "+
 			"off this machine", "file", path)
 	}
@@ -87,7 +93,7 @@ func firstID(s *state.Snap) string {
 
 // Run keeps them so until ctx ends. Run it on the leader alone.
 func (k *Keys) Run(ctx context.Context) error {
-	k.remind()
+	reminded := false
 	for {
 		s, w := k.Store.Snapshot(), state.NewWatch()
 		next, err := k.next(s, w)
@@ -99,6 +105,10 @@ func (k *Keys) Run(ctx context.Context) error {
 				return ended(ctx, err)
 			}
 			continue
+		}
+		if !reminded && s.ActiveDataKey(nil) != nil {
+			k.remind(s)
+			reminded = true
 		}
 		if w.Wait(ctx) != nil {
 			return nil

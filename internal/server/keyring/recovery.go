@@ -2,6 +2,7 @@ package keyring
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ecdh"
 	"crypto/hpke"
 	"crypto/rand"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"berth/internal/base/fault"
 	"berth/internal/model/datakey"
@@ -154,6 +156,50 @@ func (k *Keyring) makeRecovery() ([]byte, error) {
 		return nil, fault.Note(err, "read key", path)
 	}
 	return private.PublicKey().Bytes(), nil
+}
+
+// CheckRecovery says why the recovery key that lies in dir does not open the data keys of a state. Without a state, or
+// without data keys in it, the file is read alone. there: it has not been moved to a safe place.
+func CheckRecovery(dir string, s *state.Snap) (there bool, err error) {
+	path := filepath.Join(dir, recoveryFile)
+	if !exists(path) {
+		return false, nil
+	}
+	return true, fault.WithHint(recovers(path, s), "nobody can open the cluster's secrets with it; put the copy back "+
+		`that was kept of it, or name another key in keyring { recovery = ["…"] } of every server's configuration, for `+
+		"which all data keys are wrapped then, and delete this file")
+}
+
+func recovers(path string, s *state.Snap) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fault.Wrap(err, fault.Internal, "read recovery key", path)
+	}
+	private, err := parseRecoveryKey(string(text))
+	if err != nil {
+		return fault.Note(err, "read recovery key", path)
+	}
+	if s == nil {
+		return nil
+	}
+	var closed []string
+	var is []datakey.Holder
+	for key := range s.DataKeys(nil) {
+		if _, err := unwrap(s.Meta(nil).ClusterID, key, private); err != nil {
+			closed = append(closed, key.ID)
+		}
+		for _, h := range key.Holders() {
+			if h.Kind == datakey.Recovery && !slices.Contains(is, h) {
+				is = append(is, h)
+			}
+		}
+	}
+	if len(closed) == 0 {
+		return nil
+	}
+	own := recoveryRecipient(private.PublicKey().Bytes()).String()
+	return fault.New(fault.Invalid, "open", "data keys", fmt.Sprintf("%s is the key %s, which does not open %s; "+
+		"the cluster's recovery keys are: %s", path, own, strings.Join(closed, ", "), cmp.Or(datakey.Join(is), "none")))
 }
 
 // parseRecoveryKey reads the private part of a recovery key: 32 bytes in base64.
