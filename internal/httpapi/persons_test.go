@@ -51,10 +51,25 @@ func judged(t *testing.T, w *world) (url string, secrets map[string]string) {
 		w.must("PUT", "/v1/acl/token", map[string]any{"Type": "client", "Policies": []string{p.name}}).into(t, &made)
 		secrets[p.name] = made.SecretID
 	}
-	guard := access.Network{Lists: true, Bootstrap: true, Agent: "n", Token: redact.New("the agent's own token")}
-	web := httptest.NewServer(w.handler.Handler(guard))
-	t.Cleanup(web.Close)
-	return web.URL, secrets
+	return w.guarded().url, secrets
+}
+
+// guarded is the same rig by way of a port that access control lists guard.
+func (r *rig) guarded() *rig {
+	return r.by(r.handler.Handler(
+		access.Network{Lists: true, Bootstrap: true, Agent: "n", Token: redact.New("the agent's own token")}))
+}
+
+// listsOff is the same rig as an agent shows it that has no access control lists.
+func (r *rig) listsOff() *rig { return r.by(r.handler.ListsOff().Handler(access.Network{})) }
+
+// by is the same rig by another way in.
+func (r *rig) by(way http.Handler) *rig {
+	web := httptest.NewServer(way)
+	r.t.Cleanup(web.Close)
+	other := *r
+	other.url = web.URL
+	return &other
 }
 
 // ask makes a request with a token, and reads no more than whether it was refused.

@@ -129,6 +129,7 @@ func (s *Server) Handler(guard access.Guard) http.Handler {
 		admitted, err := callers.Admit(guard, s.cfg.Servers, r)
 		if err != nil {
 			conns.Refused(w, r)
+			w.Header()["Vary"] = access.Vary(r.URL.Path)
 			s.fail(w, r, err)
 			return
 		}
