@@ -90,7 +90,7 @@ var elsewhere = map[string]string{
 	"setup":                    "Consul and Vault are not built yet, so there is nothing to set up",
 	"start":                    `"berth job start JOB" runs a job again that was stopped`,
 	"system reconcile":         "summaries are counted when they are asked for, so there is nothing to reconcile",
-	"tls":                      "agents' certificates are the cluster's; HTTPS takes files of your own: tls { http = true … }",
+	"tls":                      "agents' certificates are the cluster's; HTTPS takes yours: tls { http = true … }",
 	"top":                      `"berth alloc status -stats ID" and "berth node status -stats" show what is used`,
 	"ui":                       `the web interface is not built yet: "berth status" shows what there is`,
 	"var":                      `variables are not built yet: pass values by -var at "berth job run", or by env`,
