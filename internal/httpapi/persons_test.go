@@ -135,7 +135,6 @@ func TestEveryRouteIsForWhomTheTableSays(t *testing.T) {
 	}
 	w := newWorld(t)
 	url, secrets := judged(t, w)
-	name := regexp.MustCompile(`\{[a-z]+\}`)
 	for _, p := range policies {
 		for _, route := range httpapi.Routes() {
 			if want[route] == nil {
@@ -146,13 +145,7 @@ func TestEveryRouteIsForWhomTheTableSays(t *testing.T) {
 			}
 			method, path, _ := strings.Cut(route, " ")
 			id := idFor(w, path)
-			at := url + name.ReplaceAllString(path, id) + "?namespace=default&node_id=" + string(w.node.id.Node) +
-				"&node=" + string(w.node.id.Node) + "&type=csi&plugin_id=disk&task=t&follow=false&path=/&reason=r" +
-				"&snapshot_id=x&wait=1ms&version=0"
-			if strings.HasPrefix(path, "/v1/client/") {
-				at = strings.Replace(at, "type=csi", "type=stdout", 1)
-			}
-			status, text := ask(t, method, at, secrets[p.name], bodyOf(route, id))
+			status, text := ask(t, method, url+w.asked(path, id), secrets[p.name], bodyOf(route, id))
 			refused := status == http.StatusForbidden
 			if refused == slices.Contains(want[route], p.name) {
 				t.Errorf("%s: %s: %d %s", p.name, route, status, text)
@@ -162,6 +155,56 @@ func TestEveryRouteIsForWhomTheTableSays(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestNoReadChangesTheState: after every GET there is, asked by one who may do everything, the state of the servers has
+// the index that it had before. By two of them clients of this API have a node collect garbage. A change of the world's
+// own may fall beside a read, and does not so five times.
+func TestNoReadChangesTheState(t *testing.T) {
+	collect := []string{"/v1/client/gc", "/v1/client/allocation/{id}/gc"}
+	w := newWorld(t)
+	url, secrets := judged(t, w)
+	reads, skipped := 0, 0
+	for _, route := range httpapi.Routes() {
+		path, is := strings.CutPrefix(route, "GET ")
+		switch {
+		case !is:
+			continue
+		case slices.Contains(collect, path):
+			skipped++
+			continue
+		}
+		reads++
+		still := false
+		for range 5 {
+			before := w.index()
+			status, _ := ask(t, http.MethodGet, url+w.asked(path, idFor(w, path)), secrets["management"], nil)
+			if status == http.StatusForbidden {
+				t.Errorf("%s was refused", route)
+			}
+			if still = w.index() == before; still {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if !still {
+			t.Errorf("%s changes the state of the servers", route)
+		}
+	}
+	if reads < 80 || skipped != len(collect) {
+		t.Errorf("%d reads were asked, and %d collect garbage", reads, skipped)
+	}
+}
+
+// asked is a path of the table with a name in it, and with what any route may ask for.
+func (w *world) asked(path, id string) string {
+	at := regexp.MustCompile(`\{[a-z]+\}`).ReplaceAllString(path, id) +
+		"?namespace=default&node_id=" + string(w.node.id.Node) + "&node=" + string(w.node.id.Node) +
+		"&type=csi&plugin_id=disk&task=t&follow=false&path=/&reason=r&snapshot_id=x&wait=1ms&version=0"
+	if strings.HasPrefix(path, "/v1/client/") {
+		at = strings.Replace(at, "type=csi", "type=stdout", 1)
+	}
+	return at
 }
 
 // idFor is the name of what a path is about: an object of namespace default where it makes a difference.
