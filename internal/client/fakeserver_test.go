@@ -540,7 +540,8 @@ func (r *rig) start() *agentRun {
 		Drivers:    r.drivers,
 		Servers:    r.calls,
 		Reverse:    r.reverse,
-		Log:        slog.New(slog.NewTextHandler(io.MultiWriter(r.t.Output(), &r.lines), &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Log: slog.New(slog.NewTextHandler(io.MultiWriter(r.t.Output(), &r.lines),
+			&slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if r.tune != nil {
 		r.tune(&cfg)

@@ -257,8 +257,8 @@ func TestRecordedRequestsAreAnsweredAsObserved(t *testing.T) {
 	}
 }
 
-// TestWhatAReasonCallsNotBuiltIsNot: a reason that says so names what is refused with these words: a path of the API, or
-// an attribute of a job by the reference. What has been built since takes its reasons with it.
+// TestWhatAReasonCallsNotBuiltIsNot: a reason that says so names what is refused with these words: a path of the API,
+// or an attribute of a job by the reference. What has been built since takes its reasons with it.
 func TestWhatAReasonCallsNotBuiltIsNot(t *testing.T) {
 	reference, err := os.ReadFile("../../docs/reference/job.md")
 	if err != nil {
@@ -278,7 +278,8 @@ func TestWhatAReasonCallsNotBuiltIsNot(t *testing.T) {
 		}
 		named++
 		at := func(a absent.Answer) bool {
-			return strings.Contains(a.Text, what[1]+" is not built") || strings.Contains(a.Text, what[1]+" are not built")
+			return strings.Contains(a.Text, what[1]+" is not built") ||
+				strings.Contains(a.Text, what[1]+" are not built")
 		}
 		if what[1] == "what is asked for" {
 			at = func(a absent.Answer) bool { return strings.HasSuffix(line, "is 501") }

@@ -58,8 +58,8 @@ type Gate struct {
 	log       *slog.Logger
 	lingering chan struct{}
 
-	// Refused is how often this agent was asked for too much. The requests that it refuses are counted by their answers,
-	// the connections by the gate.
+	// Refused is how often this agent was asked for too much. Requests that it refuses are counted by their answers,
+	// connections by the gate.
 	Refused Refusals
 
 	mu     sync.Mutex

@@ -19,8 +19,13 @@ type Written struct {
 
 // Read returns the present figures.
 func (c *Counters) Read() Written {
-	return Written{Appends: c.appends.Load(), Entries: c.entries.Load(), Bytes: c.bytes.Load(),
-		Stable: c.stable.Load(), Full: c.full.Load()}
+	return Written{
+		Appends: c.appends.Load(),
+		Entries: c.entries.Load(),
+		Bytes:   c.bytes.Load(),
+		Stable:  c.stable.Load(),
+		Full:    c.full.Load(),
+	}
 }
 
 func (c *Counters) append(entries []*raft.Log) {
