@@ -92,8 +92,8 @@ func TestNodesHaveTheAttributesThatWereObserved(t *testing.T) {
 	}
 }
 
-// TestEventsHaveTheDetailsThatWereObserved: details of a task's events have the observed names. The names of what was not
-// observed are held by the stories of tasks.
+// TestEventsHaveTheDetailsThatWereObserved: details of a task's events have the observed names. The names of what was
+// not observed are held by the stories of tasks.
 func TestEventsHaveTheDetailsThatWereObserved(t *testing.T) {
 	want := map[string][]string{}
 	recorded(t, func(o map[string]any) {
@@ -129,7 +129,7 @@ func TestWhatBecomesOfAnAllocIsInTheLogOfDebugging(t *testing.T) {
 	eventually(t, "the servers hear that it runs", func() bool { return r.servers.status(id) == alloc.ClientRunning })
 	r.servers.stop(id)
 	eventually(t, "the log has its end", func() bool {
-		return strings.Contains(r.lines.String(), "status="+alloc.ClientComplete)
+		return strings.Contains(r.lines.String(), "is="+alloc.ClientComplete)
 	})
 	has := func(texts ...string) bool {
 		for line := range strings.Lines(r.lines.String()) {
@@ -149,7 +149,7 @@ func TestWhatBecomesOfAnAllocIsInTheLogOfDebugging(t *testing.T) {
 		}
 	}
 	for _, status := range []string{alloc.ClientRunning, alloc.ClientComplete} {
-		if !has("level=DEBUG", `msg="allocation acknowledged"`, string(id), "status="+status) {
+		if !has("level=DEBUG", `msg="allocation acknowledged"`, string(id), "is="+status) {
 			t.Errorf("the log has no line of %s", status)
 		}
 	}

@@ -371,7 +371,7 @@ func (p *reporter) send(ctx context.Context, batch []ids.Alloc) error {
 	for _, a := range req.Allocs {
 		was := p.reported[a.ID]
 		if was == nil || was.ClientStatus != a.ClientStatus || was.ProcessesGone() != a.ProcessesGone() {
-			p.log.Debug("allocation acknowledged", logkey.Alloc, a.ID, "status", a.ClientStatus, "over", a.ProcessesGone())
+			p.log.Debug("allocation acknowledged", logkey.Alloc, a.ID, "is", a.ClientStatus, "over", a.ProcessesGone())
 		}
 		p.reported[a.ID] = a
 	}
