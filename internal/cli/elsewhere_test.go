@@ -79,9 +79,9 @@ func TestWhatEndsThingsIsSuggestedForItsOwnMisspellingsAlone(t *testing.T) {
 	}
 }
 
-// TestEveryCommandOfOthersIsOneOfOursOrHasAWayOut: testdata/others.txt lists what people have in their fingers.
+// TestEveryCommandOfOthersIsOneOfOursOrHasAWayOut: testdata/others.list lists what people have in their fingers.
 func TestEveryCommandOfOthersIsOneOfOursOrHasAWayOut(t *testing.T) {
-	list, err := os.ReadFile("testdata/others.txt")
+	list, err := os.ReadFile("testdata/others.list")
 	if err != nil {
 		t.Fatal(err)
 	}
