@@ -61,7 +61,7 @@ func TestWhatEndsThingsIsSuggestedForItsOwnMisspellingsAlone(t *testing.T) {
 		"volume register1":     "volume register",
 		"volume reregister":    "",
 		"operator raft remove": "operator raft remove-peer",
-		"job strat":            "job start",
+		"job strart":           "job start",
 		"alloc sto":            "alloc stop",
 		"system gb":            "",
 		"plugin find":          "",
@@ -107,7 +107,6 @@ func TestEveryCommandOfOthersIsOneOfOursOrHasAWayOut(t *testing.T) {
 					if wayOut(strings.Join(words[:i+1], " ")) == "" {
 						t.Errorf("berth %s: %v", strings.Join(words, " "), err)
 					}
-					at = nil
 					break
 				}
 				at = next
