@@ -3,7 +3,10 @@ package hostile_test
 import (
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -64,5 +67,39 @@ func TestNoAttemptIsMeantToSucceed(t *testing.T) {
 		if len(a.Want) == 0 || slices.Contains(a.Want, hostile.Allowed) != slices.Contains(ordinary, a.Name) {
 			t.Errorf("%q may be answered by %v", a.Name, a.Want)
 		}
+	}
+}
+
+// TestEveryTestOfThePageIsThere: a row whose test was renamed or removed is a promise that nothing holds.
+func TestEveryTestOfThePageIsThere(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	for _, dir := range []string{"api", "cmd", "e2e", "internal", "jobspec"} {
+		err := filepath.WalkDir(filepath.Join("../..", dir), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			source, err := os.ReadFile(path)
+			for _, m := range declared.FindAllStringSubmatch(string(source), -1) {
+				there[m[1]] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(string(text), -1)
+	for _, m := range named {
+		if !there[m[1]] {
+			t.Errorf("%s names %s, and there is no such test", page, m[1])
+		}
+	}
+	if len(named) < 100 {
+		t.Errorf("only %d tests are named", len(named))
 	}
 }

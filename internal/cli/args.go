@@ -90,7 +90,7 @@ func verb(noun *kit.Command, word string) (*kit.Command, error) {
 		names = append(names, c.Name())
 	}
 	hint := fmt.Sprintf("%q lists the commands", noun.Path()+" -help")
-	if near := kit.Nearest(word, names); near != "" {
+	if near := suggested(word, names); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", noun.Path()+" "+near)
 	}
 	name := strings.TrimPrefix(noun.Path()+" "+word, "berth ")

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"context"
 	"errors"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,4 +36,93 @@ func TestNothingUnlikeAWordIsSuggested(t *testing.T) {
 			t.Errorf("berth %s: %v", word, err)
 		}
 	}
+}
+
+// TestWhatEndsThingsIsSuggestedForItsOwnMisspellingsAlone: a command that ends, undoes or makes anew is no guess for
+// another word; every command that asks before it acts is one of those.
+func TestWhatEndsThingsIsSuggestedForItsOwnMisspellingsAlone(t *testing.T) {
+	_, root, _ := tree()
+	everyCommand(root, func(c *kit.Command) {
+		if c.Flags().Lookup("yes") != nil && !slices.Contains(endings, c.Name()) {
+			t.Errorf("%s asks before it acts, and is suggested like any other", c.Path())
+		}
+	})
+	for typed, want := range map[string]string{
+		"node identity ne":     "node identity new",
+		"node identity knew":   "",
+		"node identity renews": "",
+		"topp":                 "",
+		"stob":                 "stop",
+		"sto":                  "stop",
+		"volume attached":      "",
+		"volume reattach":      "",
+		"volume detatch":       "volume detach",
+		"volume undelete":      "",
+		"volume register1":     "volume register",
+		"volume reregister":    "",
+		"operator raft remove": "operator raft remove-peer",
+		"job strart":           "job start",
+		"alloc sto":            "alloc stop",
+		"system gb":            "",
+		"plugin find":          "",
+		"jop":                  "job",
+	} {
+		_, err := read(root, strings.Fields(typed))
+		if err == nil {
+			t.Errorf("berth %s is a command", typed)
+			continue
+		}
+		_, text, _ := strings.Cut(err.Error(), `did you mean "berth `)
+		if got, _, _ := strings.Cut(text, `"`); got != want {
+			t.Errorf("berth %s: %q is suggested, not %q", typed, got, want)
+		}
+	}
+}
+
+// TestEveryCommandOfOthersIsOneOfOursOrHasAWayOut: testdata/others.list lists what people have in their fingers.
+func TestEveryCommandOfOthersIsOneOfOursOrHasAWayOut(t *testing.T) {
+	list, err := os.ReadFile("testdata/others.list")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, root, _ := tree()
+	root.Add(&kit.Command{Use: "agent", Run: func(context.Context, []string) error { return nil }})
+	count := 0
+	for line := range strings.Lines(string(list)) {
+		noun, verbs, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if noun == "" || strings.HasPrefix(noun, "#") {
+			continue
+		}
+		all := strings.Fields(verbs)
+		if len(all) == 0 {
+			all = []string{""}
+		}
+		for _, verb := range all {
+			count++
+			words := strings.Fields(noun + " " + verb)
+			at := root
+			for i, word := range words {
+				next, err := step(at, word)
+				if next == nil {
+					if wayOut(strings.Join(words[:i+1], " ")) == "" {
+						t.Errorf("berth %s: %v", strings.Join(words, " "), err)
+					}
+					break
+				}
+				at = next
+			}
+		}
+	}
+	if count < 180 {
+		t.Errorf("the list has %d commands", count)
+	}
+}
+
+// step is the command that a word names beneath another; nil: none.
+func step(at *kit.Command, word string) (*kit.Command, error) {
+	next, err := verb(at, word)
+	if err != nil {
+		return nil, err
+	}
+	return next, nil
 }

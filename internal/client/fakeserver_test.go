@@ -3,11 +3,13 @@ package client_test
 import (
 	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"maps"
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -489,6 +491,7 @@ type rig struct {
 	// shims looks at what real processes are started in; nil without realRig.
 	shims *shim.Launcher
 	tune  func(*client.Config)
+	lines logLines // of the agent
 }
 
 func newRig(t *testing.T) *rig {
@@ -508,6 +511,24 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// logLines keeps what was logged.
+type logLines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logLines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *logLines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 // start begins an agent run on the rig's data directory.
 func (r *rig) start() *agentRun {
 	r.t.Helper()
@@ -519,7 +540,8 @@ func (r *rig) start() *agentRun {
 		Drivers:    r.drivers,
 		Servers:    r.calls,
 		Reverse:    r.reverse,
-		Log:        slog.New(slog.NewTextHandler(r.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Log: slog.New(slog.NewTextHandler(io.MultiWriter(r.t.Output(), &r.lines),
+			&slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if r.tune != nil {
 		r.tune(&cfg)

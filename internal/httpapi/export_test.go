@@ -7,3 +7,10 @@ func Routes() (out []string) {
 	}
 	return out
 }
+
+// ListsOff is the same surface of an agent without access control lists.
+func (s *Server) ListsOff() *Server {
+	cfg := s.cfg
+	cfg.ListsOff = true
+	return New(cfg)
+}

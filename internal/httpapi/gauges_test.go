@@ -1,8 +1,15 @@
 package httpapi_test
 
 import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
+
+	"berth/internal/httpapi/access"
+	"berth/internal/httpapi/bodies"
 )
 
 // TestGaugesOfANameStandTogether: with their labels, in the form that Prometheus reads; in the other form each is one
@@ -76,6 +83,26 @@ func TestWhatThereIsIsCounted(t *testing.T) {
 			}
 		} else if !strings.Contains(line, name) {
 			t.Errorf("a line stands under the help of %s: %s", name, line)
+		}
+	}
+}
+
+// TestWhatWasRefusedIsCounted: by both families of names, requests by their answers, and entries by the log's word.
+func TestWhatWasRefusedIsCounted(t *testing.T) {
+	r := newRig(t)
+	h := r.handler.Handler(access.Network{})
+	for _, ends := range []error{&bodies.TooMany{MiB: 64, OfAClient: true}, &bodies.TooMany{MiB: 64, OfAClient: true},
+		&bodies.TooMany{MiB: 128}, errors.New("it broke")} {
+		h.ServeHTTP(httptest.NewRecorder(),
+			httptest.NewRequest(http.MethodPut, "http://localhost/v1/jobs", iotest.ErrReader(ends)))
+	}
+	text := string(r.must("GET", "/v1/metrics?format=prometheus", nil).body)
+	for _, want := range []string{`http_requests_refused{status="429"} 2`, `http_requests_refused{status="503"} 1`,
+		"raft_refused_disk_full 0"} {
+		for _, family := range []string{"berth_", "nomad_"} {
+			if !strings.Contains(text, "\n"+family+want+"\n") {
+				t.Errorf("no line %s%s", family, want)
+			}
 		}
 	}
 }

@@ -14,7 +14,8 @@ func (s *Server) metrics(w http.ResponseWriter, r *request) error {
 	if format != "" && format != "json" && format != "prometheus" {
 		return badRequest("format must be json or prometheus, is " + strconv.Quote(format))
 	}
-	all := gauges.Gather(r.Context(), s.cfg.Servers, s.cfg.Self)
+	all := append(gauges.Gather(r.Context(), s.cfg.Servers, s.cfg.Self),
+		gauges.Refused(s.gate.Refused.TooMany.Load(), s.gate.Refused.Unavailable.Load())...)
 	if format != "prometheus" {
 		s.reply(w, r, gauges.Listed(all, time.Now()))
 		return nil

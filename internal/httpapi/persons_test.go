@@ -51,10 +51,25 @@ func judged(t *testing.T, w *world) (url string, secrets map[string]string) {
 		w.must("PUT", "/v1/acl/token", map[string]any{"Type": "client", "Policies": []string{p.name}}).into(t, &made)
 		secrets[p.name] = made.SecretID
 	}
-	guard := access.Network{Lists: true, Bootstrap: true, Agent: "n", Token: redact.New("the agent's own token")}
-	web := httptest.NewServer(w.handler.Handler(guard))
-	t.Cleanup(web.Close)
-	return web.URL, secrets
+	return w.guarded().url, secrets
+}
+
+// guarded is the same rig by way of a port that access control lists guard.
+func (r *rig) guarded() *rig {
+	return r.by(r.handler.Handler(
+		access.Network{Lists: true, Bootstrap: true, Agent: "n", Token: redact.New("the agent's own token")}))
+}
+
+// listsOff is the same rig as an agent shows it that has no access control lists.
+func (r *rig) listsOff() *rig { return r.by(r.handler.ListsOff().Handler(access.Network{})) }
+
+// by is the same rig by another way in.
+func (r *rig) by(way http.Handler) *rig {
+	web := httptest.NewServer(way)
+	r.t.Cleanup(web.Close)
+	other := *r
+	other.url = web.URL
+	return &other
 }
 
 // ask makes a request with a token, and reads no more than whether it was refused.
@@ -120,7 +135,6 @@ func TestEveryRouteIsForWhomTheTableSays(t *testing.T) {
 	}
 	w := newWorld(t)
 	url, secrets := judged(t, w)
-	name := regexp.MustCompile(`\{[a-z]+\}`)
 	for _, p := range policies {
 		for _, route := range httpapi.Routes() {
 			if want[route] == nil {
@@ -131,13 +145,7 @@ func TestEveryRouteIsForWhomTheTableSays(t *testing.T) {
 			}
 			method, path, _ := strings.Cut(route, " ")
 			id := idFor(w, path)
-			at := url + name.ReplaceAllString(path, id) + "?namespace=default&node_id=" + string(w.node.id.Node) +
-				"&node=" + string(w.node.id.Node) + "&type=csi&plugin_id=disk&task=t&follow=false&path=/&reason=r" +
-				"&snapshot_id=x&wait=1ms&version=0"
-			if strings.HasPrefix(path, "/v1/client/") {
-				at = strings.Replace(at, "type=csi", "type=stdout", 1)
-			}
-			status, text := ask(t, method, at, secrets[p.name], bodyOf(route, id))
+			status, text := ask(t, method, url+w.asked(path, id), secrets[p.name], bodyOf(route, id))
 			refused := status == http.StatusForbidden
 			if refused == slices.Contains(want[route], p.name) {
 				t.Errorf("%s: %s: %d %s", p.name, route, status, text)
@@ -147,6 +155,55 @@ func TestEveryRouteIsForWhomTheTableSays(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestNoReadChangesTheState: after every GET there is, asked by one who may do everything, the state of the servers has
+// the index that it had before, though there is something to collect. By two of them clients of this API have a node
+// collect garbage.
+func TestNoReadChangesTheState(t *testing.T) {
+	collect := []string{"/v1/client/gc", "/v1/client/allocation/{id}/gc"}
+	w := newWorld(t)
+	url, secrets := judged(t, w)
+	for _, id := range []string{"fails", "huge"} { // they would be tried again
+		w.must("DELETE", "/v1/job/"+id, nil)
+	}
+	for last := uint64(0); last != w.index(); time.Sleep(500 * time.Millisecond) {
+		last = w.index()
+	}
+	reads, skipped := 0, 0
+	for _, route := range httpapi.Routes() {
+		path, is := strings.CutPrefix(route, "GET ")
+		switch {
+		case !is:
+			continue
+		case slices.Contains(collect, path):
+			skipped++
+			continue
+		}
+		reads++
+		before := w.index()
+		status, _ := ask(t, http.MethodGet, url+w.asked(path, idFor(w, path)), secrets["management"], nil)
+		if status == http.StatusForbidden {
+			t.Errorf("%s was refused", route)
+		}
+		if after := w.index(); after != before {
+			t.Errorf("%s changes the state of the servers: it was at %d, and is at %d", route, before, after)
+		}
+	}
+	if reads < 80 || skipped != len(collect) {
+		t.Errorf("%d reads were asked, and %d collect garbage", reads, skipped)
+	}
+}
+
+// asked is a path of the table with a name in it, and with what any route may ask for.
+func (w *world) asked(path, id string) string {
+	at := regexp.MustCompile(`\{[a-z]+\}`).ReplaceAllString(path, id) +
+		"?namespace=default&node_id=" + string(w.node.id.Node) + "&node=" + string(w.node.id.Node) +
+		"&type=csi&plugin_id=disk&task=t&follow=false&path=/&reason=r&snapshot_id=x&wait=1ms&version=0"
+	if strings.HasPrefix(path, "/v1/client/") {
+		at = strings.Replace(at, "type=csi", "type=stdout", 1)
+	}
+	return at
 }
 
 // idFor is the name of what a path is about: an object of namespace default where it makes a difference.

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"berth/api"
+	"berth/internal/httpapi/absent"
 	"berth/internal/model/plugin"
 	"berth/internal/wire"
 )
@@ -215,6 +216,12 @@ func (w *world) replay(s *sample) *answer {
 		}
 	}
 	path = regexp.MustCompile(`index=\d+(&wait=\d+ms)?&?`).ReplaceAllString(path, "")
+	switch {
+	case s.status() == http.StatusForbidden: // recorded with access control lists, and without a token
+		return w.guarded().try(method, path, body, header...)
+	case s.name == "GET_acl_tokens.400": // recorded where they are off
+		return w.listsOff().try(method, path, body, header...)
+	}
 	return w.try(method, path, body, header...)
 }
 
@@ -247,6 +254,43 @@ func TestRecordedRequestsAreAnsweredAsObserved(t *testing.T) {
 		if !got[d] {
 			t.Errorf("no difference for a reason: %s (%s)", d, want[d])
 		}
+	}
+}
+
+// TestWhatAReasonCallsNotBuiltIsNot: a reason that says so names what is refused with these words: a path of the API,
+// or an attribute of a job by the reference. What has been built since takes its reasons with it.
+func TestWhatAReasonCallsNotBuiltIsNot(t *testing.T) {
+	reference, err := os.ReadFile("../../docs/reference/job.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, attributes, _ := strings.Cut(string(reference), "## Not built")
+	attributes, _, _ = strings.Cut(attributes, "## Without effect")
+	says := regexp.MustCompile(`^(.+?) (?:is|are) not built`)
+	named := 0
+	for line, reason := range readDifferences(t) {
+		what := says.FindStringSubmatch(reason)
+		if what == nil {
+			if strings.Contains(reason, "not built") || strings.Contains(reason, " yet") {
+				t.Errorf("%s: say what it is that is not built, so that it can be looked up: %s", line, reason)
+			}
+			continue
+		}
+		named++
+		at := func(a absent.Answer) bool {
+			return strings.Contains(a.Text, what[1]+" is not built") ||
+				strings.Contains(a.Text, what[1]+" are not built")
+		}
+		if what[1] == "what is asked for" {
+			at = func(a absent.Answer) bool { return strings.HasSuffix(line, "is 501") }
+		}
+		if !slices.ContainsFunc(absent.Answers(), at) &&
+			!strings.Contains(attributes, "\n| `"+strings.TrimPrefix(what[1], "the attribute ")+"` |") {
+			t.Errorf("%s: nothing refuses %q as not built: %s", line, what[1], reason)
+		}
+	}
+	if named < 30 {
+		t.Errorf("%d differences are of what is not built", named)
 	}
 }
 

@@ -43,6 +43,7 @@ type rig struct {
 	conn    wire.Conn
 	place   func(ids.Node, []*plugin.Instance) // of plugins that a node has: their word counts in placed allocs alone
 	servers *counting                          // conn, as the HTTP surface uses it
+	index   func() uint64                      // of the servers' state
 	node    *fakeNode
 }
 
@@ -120,6 +121,7 @@ func newRigWith(t testing.TB, change func(*node.Node)) *rig {
 		conn:    conn,
 		place:   place,
 		servers: servers,
+		index:   func() uint64 { return s.Store().Snapshot().Index() },
 		node:    n,
 		handler: h,
 	}

@@ -129,6 +129,7 @@ func (s *Server) Handler(guard access.Guard) http.Handler {
 		admitted, err := callers.Admit(guard, s.cfg.Servers, r)
 		if err != nil {
 			conns.Refused(w, r)
+			w.Header()["Vary"] = access.Vary(r.URL.Path)
 			s.fail(w, r, err)
 			return
 		}
@@ -220,6 +221,7 @@ func (s *Server) permit(r *http.Request, asks callers.Asks) error {
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status, ours := statusOf(err)
 	audit.Of(r.Context()).Failed(err, status)
+	s.gate.Refused.Count(status)
 	if !ours && r.Context().Err() != nil {
 		return // nobody is there to read it
 	}

@@ -250,7 +250,7 @@ func Nearest(word string, names []string) string {
 	word = strings.ToLower(word)
 	nearest, least := "", 3
 	for _, name := range names {
-		d := edits(word, name)
+		d := Edits(word, name)
 		if strings.HasPrefix(name, word) {
 			d = 0
 		}
@@ -261,8 +261,8 @@ func Nearest(word string, names []string) string {
 	return nearest
 }
 
-// edits counts the letters to insert, remove or change on the way from one word to another.
-func edits(a, b string) int {
+// Edits counts the letters to insert, remove or change on the way from one word to another.
+func Edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -369,8 +369,9 @@ func (p *reporter) send(ctx context.Context, batch []ids.Alloc) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, a := range req.Allocs {
-		if a.ProcessesGone() && (p.reported[a.ID] == nil || !p.reported[a.ID].ProcessesGone()) {
-			p.log.Debug("the end of an allocation is acknowledged", logkey.Alloc, a.ID)
+		was := p.reported[a.ID]
+		if was == nil || was.ClientStatus != a.ClientStatus || was.ProcessesGone() != a.ProcessesGone() {
+			p.log.Debug("allocation acknowledged", logkey.Alloc, a.ID, "is", a.ClientStatus, "over", a.ProcessesGone())
 		}
 		p.reported[a.ID] = a
 	}

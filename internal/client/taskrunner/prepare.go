@@ -18,7 +18,9 @@ import (
 // prepare runs the prestart hooks of a coming start. A hook that is not ready keeps the task pending, with an event.
 func (r *Runner) prepare(ctx context.Context) {
 	if !r.hasStarted() {
-		r.emit(&alloc.TaskEvent{Type: alloc.EventTaskSetup, DisplayMessage: "Building Task Directory"})
+		const text = "Building Task Directory"
+		r.emit(&alloc.TaskEvent{Type: alloc.EventTaskSetup, DisplayMessage: text, Message: text,
+			Details: map[string]string{"message": text}})
 	}
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		err := r.prestart(ctx, false)

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -137,8 +138,9 @@ func (b *bench) do(what string, step func()) {
 	for _, e := range s.Events {
 		key := fmt.Sprint(e.Time, e.Type, e.DisplayMessage)
 		if !b.heard[key] {
-			fmt.Fprintf(&b.out, "  event  %s: %s\n", e.Type,
-				random.ReplaceAllString(e.DisplayMessage, "restarting in a while"))
+			fmt.Fprintf(&b.out, "  event  %s: %s %v\n", e.Type,
+				random.ReplaceAllString(e.DisplayMessage, "restarting in a while"),
+				slices.Sorted(maps.Keys(e.Details)))
 		}
 		b.heard[key] = true
 	}

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"berth/internal/base/lifecycle"
@@ -57,11 +58,28 @@ type Gate struct {
 	log       *slog.Logger
 	lingering chan struct{}
 
+	// Refused is how often this agent was asked for too much. Requests that it refuses are counted by their answers,
+	// connections by the gate.
+	Refused Refusals
+
 	mu     sync.Mutex
 	held   map[*conn]bool
 	of     map[string]int // connections by client
 	ports  int            // connections that came by a port
 	warned time.Time
+}
+
+// Refusals counts what was answered with 429, because a client asks for too much, and with 503, because all do.
+type Refusals struct{ TooMany, Unavailable atomic.Uint64 }
+
+// Count counts an answer, if it is one of these.
+func (r *Refusals) Count(status int) {
+	switch status {
+	case http.StatusTooManyRequests:
+		r.TooMany.Add(1)
+	case http.StatusServiceUnavailable:
+		r.Unavailable.Add(1)
+	}
 }
 
 // New returns a gate that has let nobody in.
@@ -223,6 +241,7 @@ func (g *Gate) enter(nc net.Conn, work *lifecycle.Group) *conn {
 	if warn {
 		g.log.Warn("a connection to the HTTP API was refused", "client", c.client, "why", why)
 	}
+	g.Refused.Count(status)
 	g.refuse(work, nc, status, why+"; close some, or use one for more requests\n")
 	return nil
 }

@@ -202,6 +202,9 @@ func TestOneClientHasItsShare(t *testing.T) {
 	if got != http.StatusTooManyRequests || !strings.Contains(why, "2 connections") {
 		t.Errorf("a third connection of a client: %d %s", got, why)
 	}
+	if many, all := w.gate.Refused.TooMany.Load(), w.gate.Refused.Unavailable.Load(); many != 1 || all != 0 {
+		t.Errorf("%d and %d refusals were counted, not 1 and 0", many, all)
+	}
 	if !strings.Contains(w.log.String(), "the loopback") {
 		t.Errorf("the log says %s", w.log)
 	}
@@ -255,6 +258,9 @@ func TestTheUnixSocketHasAShareOfItsOwn(t *testing.T) {
 	}
 	if got, why := w.get(w.port); got != http.StatusServiceUnavailable {
 		t.Errorf("a seventh by the port: %d %s", got, why)
+	}
+	if many, all := w.gate.Refused.TooMany.Load(), w.gate.Refused.Unavailable.Load(); many != 0 || all != 1 {
+		t.Errorf("%d and %d refusals were counted, not 0 and 1", many, all)
 	}
 	idle.ask(http.StatusOK)
 	w.dial(w.unix).ask(http.StatusOK)

@@ -26,8 +26,29 @@ func Gather(ctx context.Context, servers wire.Conn, self Source) []Gauge {
 		maps.Copy(stats, st.Stats)
 	}
 	all := append(Of(stats), self.Gauges()...)
+	for _, g := range all {
+		if g.Name == ours+writesRefused {
+			all = append(all, Gauge{Name: known + writesRefused, Value: g.Value, Labels: g.Labels})
+		}
+	}
 	if counts, err := wire.SystemCounts.Call(ctx, servers, &wire.Query{}); err == nil {
 		all = append(all, Counted(counts, self.NodeID())...)
 	}
 	return all
+}
+
+// Names of what was refused, in both families.
+const (
+	writesRefused   = "raft.refused_disk_full"
+	requestsRefused = "http.requests_refused"
+)
+
+// Refused lists the requests and connections that were answered with 429 and with 503.
+func Refused(tooMany, unavailable uint64) []Gauge {
+	var out list
+	for _, family := range []string{known, ours} {
+		out.add(family+requestsRefused, int(tooMany), map[string]string{"status": "429"})
+		out.add(family+requestsRefused, int(unavailable), map[string]string{"status": "503"})
+	}
+	return out
 }

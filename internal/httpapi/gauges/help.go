@@ -2,6 +2,11 @@ package gauges
 
 import "strings"
 
+const (
+	requestsHelp = "Requests that were refused since the agent started: 429, a client asks for too much; 503, all do."
+	writesHelp   = "Entries that were not taken since the agent started, for want of room on the disk."
+)
+
 // helps say what a name means; of those that end with a dot, the names that begin with it.
 var helps = []struct{ name, text string }{
 	{"nomad.nomad.job_summary.", "Allocations of a group of a job in this state."},
@@ -17,6 +22,8 @@ var helps = []struct{ name, text string }{
 	{"nomad.client.host.disk.size", "Bytes of the file system that the data_dir is on."},
 	{"nomad.client.host.disk.used", "Bytes of it that are used."},
 	{"nomad.client.host.disk.available", "Bytes of it that the agent may still use."},
+	{"nomad.http.requests_refused", requestsHelp},
+	{"nomad.raft.refused_disk_full", writesHelp},
 	{"berth.job.allocs", "Allocations of a group of a job by state."},
 	{"berth.jobs.count", "Jobs by status."},
 	{"berth.evals.count", "Evaluations by status: blocked ones wait for room for what could not be placed."},
@@ -52,6 +59,8 @@ var helps = []struct{ name, text string }{
 	{"berth.raft_log.entries", "Entries that were written to the log since the agent started."},
 	{"berth.raft_log.bytes", "Bytes of them."},
 	{"berth.raft_log.fsyncs", "Times that the log waited for the disk since the agent started."},
+	{"berth.http.requests_refused", requestsHelp},
+	{"berth.raft.refused_disk_full", writesHelp},
 	{"berth.raft.applied_index", "Index of the last entry that the state has."},
 	{"berth.raft.commit_index", "Index of the last entry that is certain."},
 	{"berth.raft.fsm_pending", "Entries that are certain and wait to be applied."},

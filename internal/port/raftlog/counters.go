@@ -9,17 +9,23 @@ import (
 
 // Counters count what the log wrote. Each append is one fsync; each stable write is a transaction of its own.
 type Counters struct {
-	appends, entries, bytes, stable atomic.Uint64
+	appends, entries, bytes, stable, full atomic.Uint64
 }
 
-// Written is a reading of Counters.
+// Written is a reading of Counters. Full is what was not written for want of room on the disk.
 type Written struct {
-	Appends, Entries, Bytes, Stable uint64
+	Appends, Entries, Bytes, Stable, Full uint64
 }
 
 // Read returns the present figures.
 func (c *Counters) Read() Written {
-	return Written{Appends: c.appends.Load(), Entries: c.entries.Load(), Bytes: c.bytes.Load(), Stable: c.stable.Load()}
+	return Written{
+		Appends: c.appends.Load(),
+		Entries: c.entries.Load(),
+		Bytes:   c.bytes.Load(),
+		Stable:  c.stable.Load(),
+		Full:    c.full.Load(),
+	}
 }
 
 func (c *Counters) append(entries []*raft.Log) {
@@ -33,5 +39,5 @@ func (c *Counters) append(entries []*raft.Log) {
 func (w Written) stats() map[string]string {
 	n := func(v uint64) string { return strconv.FormatUint(v, 10) }
 	return map[string]string{"wal_appends": n(w.Appends), "wal_entries": n(w.Entries), "wal_bytes": n(w.Bytes),
-		"wal_stable_writes": n(w.Stable)}
+		"wal_stable_writes": n(w.Stable), "refused_disk_full": n(w.Full)}
 }

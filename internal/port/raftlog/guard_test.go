@@ -107,6 +107,9 @@ func TestALogThatIsThereOpensOnAFullDisk(t *testing.T) {
 	if _, _, err := l.ApplyReleasing(t.Context(), number(1)); err != nil {
 		t.Errorf("releasing: %v", err)
 	}
+	if n := l.Stats()["refused_disk_full"]; n != "1" {
+		t.Errorf("%q entries were counted as refused, not 1", n)
+	}
 	if sm.total() != 6 {
 		t.Errorf("the sum is %d", sm.total())
 	}

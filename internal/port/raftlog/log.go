@@ -319,6 +319,9 @@ func (l *Log) apply(ctx context.Context, data []byte, releasing bool) (any, uint
 		return nil, 0, err
 	}
 	if err := store.healthy(releasing); err != nil {
+		if fault.Has(err, fault.Exhausted) {
+			l.counters.full.Add(1)
+		}
 		return nil, 0, err
 	}
 	type end struct {
