@@ -107,9 +107,9 @@ func wayOut(path string) string { return elsewhere[strings.TrimPrefix(path, "ber
 
 // endings are the verbs that end, undo or replace what there is. They are suggested for what can hardly be meant
 // otherwise: who follows a suggestion does not look twice.
-var endings = strings.Fields(`adopt allow begin delete deny deregister detach dismiss end expand finish force-leave forget
-	forget-volumes gc keep new readmit reboot-confirm rebind release remove remove-peer replace restart restore revoke
-	rotate signal stop transfer-leadership update`)
+var endings = strings.Fields(`adopt allow begin delete deny deregister detach dismiss end expand finish force-
+	leave forget forget-volumes gc keep new readmit rebind reboot-confirm release remove remove-peer replace restart
+	restore revoke rotate signal stop transfer-leadership update`)
 
 // suggested is the command that was probably meant by a word; empty: none is near enough.
 func suggested(word string, names []string) string {
