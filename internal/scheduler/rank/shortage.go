@@ -13,12 +13,10 @@ const askForLess = "ask for less, stop other jobs there, or add nodes"
 // Shortage says in words why Fits refused: how much is asked for and how much is free, or who holds a port.
 func (r *Capacity) Shortage(a *Ask, assumeEnded bool) Shortage {
 	switch r.Fits(a, assumeEnded) {
-	case DimensionCPU:
-		return amounts("cpu", "MHz", a.cpu, r.cpu, r.total[0])
-	case DimensionMemory:
-		return amounts("memory", "MiB", a.memory, r.memory, r.total[1])
-	case DimensionDisk:
-		return amounts("disk", "MiB", a.disk, r.disk, r.total[2])
+	case DimensionCPU, DimensionMemory, DimensionDisk:
+		return join(amounts("cpu", "MHz", a.cpu, r.cpu, r.total[0]),
+			amounts("memory", "MiB", a.memory, r.memory, r.total[1]),
+			amounts("disk", "MiB", a.disk, r.disk, r.total[2]))
 	case noDynamicPort:
 		low, high := r.dynamicRange()
 		return Shortage{fmt.Sprintf("ports: asks %d dynamic ones, %d of the ports %d to %d are free",
@@ -58,12 +56,34 @@ func (h holder) hint() string {
 	return "ask for another port, leave static out, or stop that job"
 }
 
-// amounts compares what is asked for with what is free. A node that could never hold it says so.
+// join says all that is short at once, and the way out of the worst.
+func join(all ...Shortage) (out Shortage) {
+	for _, s := range all {
+		switch {
+		case s.Reason == "":
+		case out.Reason == "":
+			out = s
+		default:
+			out.Reason += "; " + s.Reason
+			if s.Hint == tooSmall {
+				out.Hint = s.Hint
+			}
+		}
+	}
+	return out
+}
+
+const tooSmall = "the node is too small however empty it is: ask for less, or add a larger one"
+
+// amounts compares what is asked for with what is free; empty: it is there. A node that could never hold it says so.
 func amounts(what, unit string, asked, free, total int64) Shortage {
+	if asked <= free {
+		return Shortage{}
+	}
 	s := Shortage{fmt.Sprintf("%s: asks %s %s, %s of %s free", what, grouped(asked), unit, grouped(max(free, 0)),
 		grouped(total)), askForLess}
 	if asked > total {
-		s.Hint = "the node is too small however empty it is: ask for less, or add a larger one"
+		s.Hint = tooSmall
 	}
 	return s
 }

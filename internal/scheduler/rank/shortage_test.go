@@ -28,6 +28,11 @@ func TestARefusalForLackOfCapacityHasFiguresAndHolders(t *testing.T) {
 		g.Tasks[0].Resources.MemoryMB = mb
 		return g
 	}
+	both := func(cpu, mb int) *job.TaskGroup {
+		g := group(cpu)
+		g.Tasks[0].Resources.MemoryMB = mb
+		return g
+	}
 	disk := group(1)
 	disk.EphemeralDisk = &job.EphemeralDisk{SizeMB: 20000}
 	for _, c := range []struct {
@@ -41,6 +46,10 @@ func TestARefusalForLackOfCapacityHasFiguresAndHolders(t *testing.T) {
 		{memory(2048), "memory: asks 2,048 MiB, 1,200 of 2,048 free (" + askForLess + ")"},
 		{memory(1201), "memory: asks 1,201 MiB, 1,200 of 2,048 free (" + askForLess + ")"},
 		{group(1001), "cpu: asks 1,001 MHz, 1,000 of 4,000 free (" + askForLess + ")"},
+		{both(1001, 1201), "cpu: asks 1,001 MHz, 1,000 of 4,000 free; memory: asks 1,201 MiB, 1,200 of 2,048 free (" +
+			askForLess + ")"},
+		{both(1001, 2049), "cpu: asks 1,001 MHz, 1,000 of 4,000 free; memory: asks 2,049 MiB, 1,200 of 2,048 free " +
+			"(the node is too small however empty it is: ask for less, or add a larger one)"},
 		{disk, "disk: asks 20,000 MiB, 12,345 of 12,345 free " +
 			"(the node is too small however empty it is: ask for less, or add a larger one)"},
 		{group(1, job.Port{Label: "db", Value: 4755}),
