@@ -23,6 +23,7 @@ import (
 	"berth/internal/client/dynamicplugins"
 	"berth/internal/client/hook"
 	"berth/internal/client/localstate"
+	"berth/internal/client/remote"
 	"berth/internal/client/servers"
 	"berth/internal/client/taskhooks"
 	"berth/internal/helperbin"
@@ -196,6 +197,9 @@ func mountRequest(g *wire.Grant) csimanager.MountRequest {
 
 // Plugins are the plugins that run as jobs on this node: whoever declares one there has it used.
 func (c *Client) Plugins() *dynamicplugins.Registry { return c.storage.registry }
+
+// TasksUse is what the node's running tasks use.
+func (c *Client) TasksUse(ctx context.Context) []remote.TaskUse { return c.remote.TasksUse(ctx) }
 
 // VolumeUsage is what the node knows of the volumes that its allocs use.
 func (c *Client) VolumeUsage() []meter.Reading { return c.storage.meter.All() }

@@ -58,7 +58,7 @@ type self struct {
 func (s *self) Describe() (map[string]any, map[string]map[string]string) {
 	return s.config, map[string]map[string]string{"client": {"node_id": string(s.node)}}
 }
-func (s *self) Gauges() []gauges.Gauge {
+func (s *self) Gauges(context.Context) []gauges.Gauge {
 	odd, web := map[string]string{"volume": `d"b`, "namespace": "n"}, map[string]string{"volume": "web"}
 	return []gauges.Gauge{
 		{Name: "berth.client.volume.used_bytes", Value: 5, Labels: odd},

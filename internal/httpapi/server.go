@@ -36,7 +36,7 @@ type Self interface {
 	// Describe returns the agent's effective configuration (no secrets) and its statistics by group.
 	Describe() (config map[string]any, stats map[string]map[string]string)
 	// Gauges are those of its numbers that carry labels.
-	Gauges() []gauges.Gauge
+	Gauges(ctx context.Context) []gauges.Gauge
 	// NodeID is the id of the node in this agent, or empty.
 	NodeID() ids.Node
 	// Health returns what is wrong with the halves that this agent runs; nil errors are healthy, absent halves missing.

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/client/csimanager/meter"
+	"berth/internal/client/remote"
 	"berth/internal/httpapi/gauges"
 )
 
@@ -74,6 +75,37 @@ func Volumes(node string, readings []meter.Reading, now time.Time) []gauges.Gaug
 				abnormal = 1
 			}
 			add("abnormal", abnormal)
+		}
+	}
+	return out
+}
+
+// Tasks are the numbers of the tasks that run on a node, under the agent's own names and the known ones.
+func Tasks(node string, all []remote.TaskUse) []gauges.Gauge {
+	var out []gauges.Gauge
+	for _, t := range all {
+		labels := map[string]string{
+			"namespace":  string(t.Alloc.Namespace),
+			"job":        string(t.Alloc.Job),
+			"task_group": t.Alloc.TaskGroup,
+			"alloc_id":   string(t.Alloc.ID),
+			"task":       t.Task,
+			"node_id":    node,
+		}
+		for name, value := range map[string]float64{
+			"berth.client.task.memory_bytes":         float64(t.MemoryUsage),
+			"berth.client.task.memory_rss_bytes":     float64(t.MemoryRSS),
+			"berth.client.task.memory_max_bytes":     float64(t.MemoryMax),
+			"berth.client.task.cpu_seconds":          float64(t.CPUNanos) / 1e9,
+			"berth.client.task.throttled_seconds":    float64(t.ThrottledNanos) / 1e9,
+			"berth.client.task.processes":            float64(t.PIDs),
+			"nomad.client.allocs.memory.usage":       float64(t.MemoryUsage),
+			"nomad.client.allocs.memory.rss":         float64(t.MemoryRSS),
+			"nomad.client.allocs.memory.cache":       float64(t.MemoryCache),
+			"nomad.client.allocs.memory.max_usage":   float64(t.MemoryMax),
+			"nomad.client.allocs.cpu.throttled_time": float64(t.ThrottledNanos),
+		} {
+			out = append(out, gauges.Gauge{Name: name, Value: value, Labels: labels})
 		}
 	}
 	return out

@@ -222,7 +222,7 @@ func (a *Allocs) AllocChanged(id ids.Alloc) {
 
 // ReportAll has every alloc reported: a new registration begins with the whole truth.
 func (a *Allocs) ReportAll() {
-	for _, r := range a.runners() {
+	for _, r := range a.Runners() {
 		a.reports.markAnew(r.ID())
 	}
 }
@@ -266,7 +266,7 @@ func (a *Allocs) Apply(ctx context.Context, set *wire.AllocSet) error {
 		}
 	}
 	if !set.Full {
-		for _, r := range a.runners() {
+		for _, r := range a.Runners() {
 			if !named[r.ID()] && r.Orphan() == nil && !a.leavingNow(r.ID()) && !slices.Contains(set.Gone, r.ID()) {
 				changes = a.stamp(changes, r, set.At)
 			}
@@ -308,7 +308,7 @@ func (a *Allocs) suspend(all []wire.SuspendedAlloc) error {
 	for _, s := range all {
 		why[s.Alloc] = s.Reason
 	}
-	for _, r := range a.runners() {
+	for _, r := range a.Runners() {
 		if err := r.Suspend(why[r.ID()]); err != nil {
 			return err
 		}
@@ -417,7 +417,7 @@ func (a *Allocs) Collect(id ids.Alloc) error {
 	if id == "" {
 		failed = append(failed, a.collectUnrecorded(""))
 	}
-	for _, r := range a.runners() {
+	for _, r := range a.Runners() {
 		if id != "" && r.ID() != id || !r.Released() || r.Orphan() == nil && !a.reports.acknowledged(r.ID()) {
 			continue
 		}

@@ -67,7 +67,7 @@ func (h *Holdings) Any() bool {
 	h.mu.Unlock()
 	held = held || len(h.ShimOrphans()) > 0
 	held = held || slices.ContainsFunc(h.leftovers(), func(id ids.Alloc) bool { return !h.left(id).over() })
-	return held || slices.ContainsFunc(h.runners(), func(r *allocrunner.Runner) bool { return !r.Released() })
+	return held || slices.ContainsFunc(h.Runners(), func(r *allocrunner.Runner) bool { return !r.Released() })
 }
 
 // OrphansChanged returns a channel that is closed when the orphans may have changed.
@@ -81,7 +81,7 @@ func (h *Holdings) ShimOrphans() []shim.Held {
 // Orphans lists what nobody decides about, for the node's description.
 func (h *Holdings) Orphans() []node.Orphan {
 	var out []node.Orphan
-	for _, r := range h.runners() {
+	for _, r := range h.Runners() {
 		o := r.Orphan()
 		if o == nil || r.Released() {
 			continue

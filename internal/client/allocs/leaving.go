@@ -24,7 +24,7 @@ const (
 func (a *Allocs) missing(set *wire.AllocSet, named map[ids.Alloc]bool) {
 	out := slices.Clone(set.Gone)
 	if set.Full {
-		for _, r := range a.runners() {
+		for _, r := range a.Runners() {
 			if !named[r.ID()] {
 				out = append(out, r.ID())
 			}

@@ -38,7 +38,7 @@ func (a *Allocs) keep(r *allocrunner.Runner, reason string) error {
 
 // KeepAll makes every alloc that has not ended an orphan.
 func (a *Allocs) KeepAll(reason string) {
-	for _, r := range a.runners() {
+	for _, r := range a.Runners() {
 		if err := a.keep(r, reason); err != nil {
 			a.log.Error("an orphan's record could not be written", logkey.Alloc, r.ID(), logkey.Error, err)
 		}
@@ -92,7 +92,7 @@ func (a *Allocs) needed(r *allocrunner.Runner) error {
 
 // userOf names an alloc that holds a volume of a plugin while only one alloc runs that here; empty: there is none.
 func (a *Allocs) userOf(p ids.Plugin, instance ids.Alloc) (user ids.Alloc) {
-	for _, r := range a.runners() {
+	for _, r := range a.Runners() {
 		switch {
 		case r.ID() == instance || r.Released():
 		case slices.Contains(r.Bundle().Plugins(), p) && !r.Stopping():
@@ -106,7 +106,7 @@ func (a *Allocs) userOf(p ids.Plugin, instance ids.Alloc) (user ids.Alloc) {
 
 // orphanWithVolume names an orphan that has not released its volumes.
 func (a *Allocs) orphanWithVolume() ids.Alloc {
-	for _, r := range a.runners() {
+	for _, r := range a.Runners() {
 		if r.Orphan() != nil && !r.Released() && len(r.Bundle().CSIVolumes()) > 0 {
 			return r.ID()
 		}

@@ -152,7 +152,7 @@ func (p *reporter) drain(ctx context.Context) {
 }
 
 func (p *reporter) endsReported() bool {
-	for _, r := range p.table.runners() {
+	for _, r := range p.table.Runners() {
 		if r.Released() && !p.acknowledged(r.ID()) {
 			return false
 		}

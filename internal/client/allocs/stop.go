@@ -34,11 +34,11 @@ func (a *Allocs) StopAll(ctx context.Context) error {
 // mounted: the plugins that would undo that are killed, too.
 func (a *Allocs) KillAll(ctx context.Context) error {
 	var errs []error
-	for _, r := range a.runners() {
+	for _, r := range a.Runners() {
 		errs = append(errs, r.Stop("The agent stops", true)) // so that nothing is started again
 	}
 	errs = append(errs, a.cfg.Shims.EndAll(ctx))
-	for _, r := range a.runners() {
+	for _, r := range a.Runners() {
 		errs = append(errs, a.AllocDir(r.ID()).DropSecrets())
 	}
 	return errors.Join(errs...)
@@ -48,7 +48,7 @@ func (a *Allocs) KillAll(ctx context.Context) error {
 // people can read what is in them. It comes after Run.
 func (a *Allocs) Disclose() error {
 	var errs []error
-	for _, r := range a.runners() {
+	for _, r := range a.Runners() {
 		if r.Released() {
 			errs = append(errs, a.AllocDir(r.ID()).Disclose())
 		}
@@ -110,7 +110,7 @@ func (a *Allocs) stopRunners(ctx context.Context) error {
 
 // unreleased returns the allocs that are not released: those that use the node's storage plugins, and the plugins.
 func (a *Allocs) unreleased() (users, plugins []*allocrunner.Runner) {
-	for _, r := range a.runners() {
+	for _, r := range a.Runners() {
 		switch b := r.Bundle(); {
 		case r.Released() || r.Barred() != "": // it ends with its shim, and its storage stays
 		case b.RunsPlugin():

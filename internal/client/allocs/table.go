@@ -93,8 +93,8 @@ func notHere(id ids.Alloc, op string) error {
 	return fault.New(fault.NotFound, op, "allocation \""+string(id)+"\"", "it is not on this node")
 }
 
-// runners lists all, ordered by id.
-func (t *Table) runners() []*allocrunner.Runner {
+// Runners lists all, ordered by id.
+func (t *Table) Runners() []*allocrunner.Runner {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := slices.Collect(maps.Values(t.byID))
@@ -176,7 +176,7 @@ func (t *Table) VolumeCondition(id ids.Alloc, alias string, c volume.Condition) 
 // Disks implements disks.Allocs.
 func (t *Table) Disks() []disks.Disk {
 	var out []disks.Disk
-	for _, r := range t.runners() {
+	for _, r := range t.Runners() {
 		b := r.Bundle()
 		group := b.Job.Group(b.Alloc.TaskGroup)
 		if gone, _ := r.ProcessesGone(); gone || group == nil || group.EphemeralDisk == nil {

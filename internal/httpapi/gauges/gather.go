@@ -13,7 +13,7 @@ type Source interface {
 	// Describe returns the agent's configuration and its statistics by group.
 	Describe() (config map[string]any, stats map[string]map[string]string)
 	// Gauges are those of its numbers that carry labels.
-	Gauges() []Gauge
+	Gauges(ctx context.Context) []Gauge
 	// NodeID is the id of the node in this agent, or empty.
 	NodeID() ids.Node
 }
@@ -25,7 +25,7 @@ func Gather(ctx context.Context, servers wire.Conn, self Source) []Gauge {
 	if st, err := wire.SystemStatus.Call(ctx, servers, &wire.Empty{}); err == nil {
 		maps.Copy(stats, st.Stats)
 	}
-	all := append(Of(stats), self.Gauges()...)
+	all := append(Of(stats), self.Gauges(ctx)...)
 	for _, g := range all {
 		if g.Name == ours+writesRefused {
 			all = append(all, Gauge{Name: known + writesRefused, Value: g.Value, Labels: g.Labels})

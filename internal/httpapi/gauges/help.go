@@ -4,6 +4,9 @@ import "strings"
 
 const (
 	requestsHelp = "Requests that were refused since the agent started: 429, a client asks for too much; 503, all do."
+	memoryHelp   = "Bytes of memory that the task's limit counts."
+	rssHelp      = "Bytes of memory of the task's processes."
+	mostHelp     = "Bytes of memory that the task has used at the most."
 	writesHelp   = "Entries that were not taken since the agent started, for want of room on the disk."
 )
 
@@ -51,6 +54,17 @@ var helps = []struct{ name, text string }{
 	{"berth.client.volume.used_inodes", "Inodes of the volume that are used."},
 	{"berth.client.volume.available_inodes", "Inodes of the volume that are free."},
 	{"berth.client.volume.abnormal", "1: the plugin says that the volume is not well."},
+	{"berth.client.task.memory_bytes", memoryHelp},
+	{"berth.client.task.memory_rss_bytes", rssHelp},
+	{"berth.client.task.memory_max_bytes", mostHelp},
+	{"berth.client.task.cpu_seconds", "Seconds of processors that the task has used since it started."},
+	{"berth.client.task.throttled_seconds", "Seconds that the task has waited for its share of processors."},
+	{"berth.client.task.processes", "Processes and threads of the task."},
+	{"nomad.client.allocs.memory.usage", memoryHelp},
+	{"nomad.client.allocs.memory.rss", rssHelp},
+	{"nomad.client.allocs.memory.cache", "Bytes of files that the task keeps in memory."},
+	{"nomad.client.allocs.memory.max_usage", mostHelp},
+	{"nomad.client.allocs.cpu.throttled_time", "Nanoseconds that the task has waited for its share of processors."},
 	{"berth.client.num_allocations", "Allocations that the node has, those that have ended included."},
 	{"berth.client.seen_index", "Index of the servers' state that the node's allocations are as of."},
 	{"berth.nomad.known_regions", "Regions that the servers know: there is one."},

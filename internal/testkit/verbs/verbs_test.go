@@ -118,7 +118,7 @@ var verbs = []verb{
 type self struct{}
 
 func (self) Describe() (map[string]any, map[string]map[string]string) { return nil, nil }
-func (self) Gauges() []gauges.Gauge                                   { return nil }
+func (self) Gauges(context.Context) []gauges.Gauge                    { return nil }
 func (self) NodeID() ids.Node                                         { return "" }
 func (self) Health(context.Context) map[string]error                  { return nil }
 
