@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"berth/internal/base/fault"
@@ -115,7 +116,7 @@ func (r *Runner) stop(ctx context.Context) {
 	noDelay := r.orders.noDelay
 	r.mu.Unlock()
 	grace := r.killTimeout(task)
-	if kill != nil {
+	if kill != nil && !r.saidToEnd(kill.Why) {
 		r.emit(killEvent(*kill, task, grace))
 	}
 	g, gctx := lifecycle.NewGroup(ctx)
@@ -391,6 +392,18 @@ func exitEvent(res driver.ExitResult, memoryCapMB int64) *alloc.TaskEvent {
 		e.Time = res.Ended.UnixNano()
 	}
 	return e
+}
+
+// saidToEnd reports whether an earlier run of the agent has said that it ends the process: its time began then.
+func (r *Runner) saidToEnd(why string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range slices.Backward(r.rec.State.Events) {
+		if e.Type == why || e.Type == alloc.EventStarted {
+			return e.Type == why
+		}
+	}
+	return false
 }
 
 func killEvent(k KillOrder, task *job.Task, grace time.Duration) *alloc.TaskEvent {

@@ -243,6 +243,14 @@ var stories = []struct {
 		b.do("the agent starts", b.start)
 		b.do("kill", func() { kill(b) })
 	}},
+	{"the_agent_restarts_while_a_task_ends", job.TypeService, map[string]any{"ignore_signals": true}, func(b *bench) {
+		b.do("start", b.start)
+		b.do("kill", func() { kill(b) })
+		b.do("the agent ends", b.end)
+		b.do("the agent starts", b.start)
+		b.do("kill", func() { kill(b) })
+		b.after(time.Minute)
+	}},
 	{"after_a_restart_the_driver_is_not_ready", job.TypeService, nil, func(b *bench) {
 		b.do("start", b.start)
 		b.do("the agent ends", b.end)
