@@ -155,6 +155,8 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 		return []*api.JobListStub{}, nil
 	case path == "jobs" && q.Get("namespace") == "berth":
 		return []*api.JobListStub{{ID: "local-csi", Namespace: "berth", Status: "running"}}, nil
+	case path == "jobs" && q.Get("filter") == "Status==running":
+		return slices.DeleteFunc(f.jobs(""), func(j *api.JobListStub) bool { return j.Status != "running" }), nil
 	case path == "jobs":
 		return f.jobs(q.Get("prefix")), nil
 	case path == "nodes" && strings.Contains(r.FormValue("filter"), api.NodeAttributeLocalCSI):

@@ -18,6 +18,7 @@ import (
 type status struct {
 	env                              *kit.Env
 	short, evals, allAllocs, verbose bool
+	page                             kit.Page
 	formats                          kit.Formats
 }
 
@@ -28,8 +29,9 @@ func newStatus(e *kit.Env) *kit.Command {
 		Short: "List jobs, or show one",
 		Long: "Without an argument, lists the jobs. With one, shows how the job stands: its groups, its " +
 			"allocations, and what has no place.",
-		Example: "  berth job status\n  berth job status -verbose db",
-		IDs:     "jobs",
+		Example: "  berth job status\n  berth job status -filter 'Status == \"running\"'\n" +
+			"  berth job status -verbose db",
+		IDs: "jobs",
 		Run: func(ctx context.Context, args []string) error {
 			if len(args) == 0 {
 				return s.list(ctx)
@@ -37,6 +39,7 @@ func newStatus(e *kit.Env) *kit.Command {
 			return s.show(ctx, args[0])
 		},
 	}
+	s.page.AddTo(cmd)
 	fs := cmd.Flags()
 	fs.BoolVar(&s.short, "short", false, "only the head")
 	fs.BoolVar(&s.evals, "evals", false, "evaluations, too")
@@ -46,11 +49,12 @@ func newStatus(e *kit.Env) *kit.Command {
 }
 
 func (s *status) list(ctx context.Context) error {
-	list, _, err := s.env.Client().Jobs().List(ctx, nil)
-	if err == nil && len(list) == 0 && !s.formats.Wanted() {
+	o := s.page.Query()
+	list, meta, err := s.env.Client().Jobs().List(ctx, o)
+	if err == nil && len(list) == 0 && o.Filter == "" && o.NextToken == "" && !s.formats.Wanted() {
 		defer s.own(ctx)
 	}
-	return s.formats.Show(s.env.Out, list, kit.Doing(err, "list", "jobs", ""), func() {
+	return s.formats.Show(s.env.Out, list, s.page.Doing(err, "jobs"), func() {
 		header := []string{"ID", "Type", "Priority", "Status", "Submit Date"}
 		all := s.env.AllNamespaces()
 		if all {
@@ -64,6 +68,7 @@ func (s *status) list(ctx context.Context) error {
 			}
 			return row
 		})
+		s.page.More(s.env, meta)
 	})
 }
 
