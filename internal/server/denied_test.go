@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,14 +80,14 @@ func TestADeniedNodeIsOut(t *testing.T) {
 	}
 	out := func(when string) {
 		t.Helper()
-		if err := n.asks(t.Context()); !trust.IsDenied(err) {
+		if err := n.asks(t.Context()); !isDenied(err) {
 			t.Errorf("%s: it gets a certificate: %v", when, err)
 		}
 		if err := n.registers(t); err == nil {
 			t.Errorf("%s: it is connected", when)
 		}
 		again := m.node(n.dir, ids.Node(ids.New()), file)
-		if err := again.asks(t.Context()); !trust.IsDenied(err) {
+		if err := again.asks(t.Context()); !isDenied(err) {
 			t.Errorf("%s: its key joins under another id: %v", when, err)
 		}
 		if err := other.registers(t); err != nil {
@@ -130,4 +131,9 @@ func TestANodeBesideAServerIsNotDenied(t *testing.T) {
 	if !fault.Has(err, fault.Conflict) {
 		t.Errorf("%v", err)
 	}
+}
+
+// isDenied reports the refusal of a node because it is denied.
+func isDenied(err error) bool {
+	return fault.Has(err, fault.Denied) && strings.Contains(err.Error(), "it is denied since ")
 }

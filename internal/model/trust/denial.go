@@ -2,7 +2,6 @@ package trust
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"time"
 
@@ -17,23 +16,14 @@ type Denial struct {
 	Name   string // of the node, then
 }
 
-// opDenied is the operation in faults of nodes that are denied.
-const opDenied = "let in"
-
 // refuse is why the node of an id is not let in.
 func (d *Denial) refuse(id string) error {
-	return &fault.Error{ // one error, not two nested: its operation must survive the wire
+	return &fault.Error{
 		Kind:    fault.Denied,
-		Op:      opDenied,
+		Op:      "let in",
 		Subject: Principal{Role: Node, ID: id}.String(),
 		Err: fmt.Errorf("it is denied since %s, said %s: %s", d.Since.UTC().Format(time.RFC3339),
 			cmp.Or(d.By, "a person"), d.Reason),
 		Hint: "let it in again where a server is: berth node allow -reason … " + id,
 	}
-}
-
-// IsDenied tells whether a node was refused because it is denied.
-func IsDenied(err error) bool {
-	var f *fault.Error
-	return errors.As(err, &f) && f.Kind == fault.Denied && f.Op == opDenied
 }

@@ -1,6 +1,7 @@
 package joining_test
 
 import (
+	"strings"
 	"testing"
 
 	"berth/internal/base/fault"
@@ -23,7 +24,7 @@ func TestARenewalKnowsWhoWasDenied(t *testing.T) {
 	if !deny.Releases() {
 		t.Error("with a disk that is nearly full nobody is denied")
 	}
-	denied := func(err error) bool { return trust.IsDenied(err) }
+	denied := func(err error) bool { return isDenied(err) }
 	fine := func(err error) bool { return err == nil }
 	unknown := func(err error) bool { return fault.Has(err, fault.NotFound) }
 	for _, step := range []struct {
@@ -57,14 +58,19 @@ func TestARenewalKnowsWhoWasDenied(t *testing.T) {
 		}
 		s := c.Store.Snapshot()
 		who := trust.Peer{Principal: trust.Principal{Role: trust.Node, ID: cmd.ID}, Key: cmd.Key}
-		if got := joining.Refuses(s, who); got != trust.IsDenied(err) {
+		if got := joining.Refuses(s, who); got != isDenied(err) {
 			t.Errorf("%s: its certificate is refused: %t", step.what, got)
 		}
-		if cmd.ID == "a" && (joining.Denied(s, nil, ids.Node("a")) != nil) != trust.IsDenied(err) {
+		if cmd.ID == "a" && (joining.Denied(s, nil, ids.Node("a")) != nil) != isDenied(err) {
 			t.Errorf("%s: its calls are not judged as its certificate is", step.what)
 		}
 	}
 	if c.Store.Snapshot().Member(nil, trust.Node, "d") != nil {
 		t.Error("a denied key has joined")
 	}
+}
+
+// isDenied reports the refusal of a node because it is denied.
+func isDenied(err error) bool {
+	return fault.Has(err, fault.Denied) && strings.Contains(err.Error(), "it is denied since ")
 }
