@@ -83,6 +83,10 @@ func (s *Server) leadTerm(ctx context.Context, term raftlog.Leadership, c *compo
 	}
 	failed := errors.Join(err, g.Wait())
 	s.lead.close(failed) // calls that wait for the next leader answer why there is none
+	if now, _ := s.log.Leadership(); now != term { // what was under way has an end that nobody here knows
+		s.cfg.Log.Debug("the leader's work has ended with its leadership", logkey.Error, failed)
+		return nil
+	}
 	if failed != nil && ctx.Err() == nil {
 		s.cfg.Log.Error("the leader's work failed; starting it again", logkey.Error, failed)
 		retry.Sleep(ctx, termPause)
