@@ -82,8 +82,9 @@ func (s *Server) leadTerm(ctx context.Context, term raftlog.Leadership, c *compo
 		g.Stop()
 	}
 	failed := errors.Join(err, g.Wait())
-	s.lead.close(failed)                           // calls that wait for the next leader answer why there is none
-	if now, _ := s.log.Leadership(); now != term { // what was under way has an end that nobody here knows
+	s.lead.close(failed) // calls that wait for the next leader answer why there is none
+	// What was under way when another one took over has an end that nobody here knows: that is no failure.
+	if now, _ := s.log.Leadership(); now != term {
 		s.cfg.Log.Debug("the leader's work has ended with its leadership", logkey.Error, failed)
 		return nil
 	}

@@ -102,7 +102,8 @@ func refuse(cfg Config, left *found, why string) error {
 	return fault.WithHint(
 		fault.Wrap(&Lost{Reason: why}, fault.Conflict, "start a node on", cfg.DataDir),
 		fmt.Sprintf("restore %s from a copy, or decide: to go on as the node that it was, ask the servers for a token "+
-			"with \"berth node readmit -reason … %s\", stop this agent, and give it to \"berth node identity keep -data-dir %s TOKEN\"; "+
+			"with \"berth node readmit -reason … %s\", stop this agent, and give it to "+
+			"\"berth node identity keep -data-dir %s TOKEN\"; "+
 			"to begin as another node, stop this agent and run \"berth node identity new -data-dir %s\"",
 			filepath.Join(StoreDir(cfg.DataDir), "client.db"), node, cfg.DataDir, cfg.DataDir))
 }
