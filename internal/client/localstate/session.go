@@ -67,6 +67,7 @@ func (c Session) Answered(at lineage.Point) Session {
 func (s *Store) BeginSession() (Session, error) {
 	var c Session
 	err := s.KV.Update(func(tx *kv.Tx) error {
+		c = Session{}
 		if _, err := tx.Get(bucketMeta, keySession, &c); err != nil {
 			return err
 		}

@@ -27,11 +27,13 @@ type Codec struct {
 	Decode func([]byte, any) error
 }
 
-// Store is one open file. It is safe for concurrent use; transactions that write are serialised.
+// Store is one open file. It is safe for concurrent use; transactions that write are serialised, and those that wait
+// for each other are committed together.
 type Store struct {
 	path  string
 	codec Codec
 	db    *bolt.DB
+	queue queue
 	sick  atomic.Pointer[error] // a failed write after which nothing more is written
 	aside atomic.Int64          // the size of the file for which space was set aside
 }
@@ -103,33 +105,6 @@ func (s *Store) Size() int64 {
 		return 0
 	}
 	return st.Size()
-}
-
-// Update runs fn in one durable transaction. When it returns an error nothing was changed. A full disk is
-// fault.Exhausted, a failed write or fsync fault.Internal; both name the file. After a failed write or fsync the store
-// writes nothing more: the kernel may have dropped the pages, and a later fsync that succeeds would prove nothing.
-func (s *Store) Update(fn func(*Tx) error) error {
-	if p := s.sick.Load(); p != nil {
-		return *p
-	}
-	var inner error
-	err := s.db.Update(func(tx *bolt.Tx) error {
-		inner = fn(&Tx{tx: tx, codec: s.codec})
-		return inner
-	})
-	if err == nil {
-		_ = s.setAside() // what was written is written: the next opening says what stands in the way
-		return nil
-	}
-	if inner != nil {
-		return err
-	}
-	err = classify(err, "write store", s.path)
-	if !fault.Has(err, fault.Exhausted) {
-		sick := fault.WithHint(err, "nothing more is written there; check the disk and restart the agent")
-		s.sick.CompareAndSwap(nil, &sick)
-	}
-	return err
 }
 
 // View runs fn on a consistent state.
