@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -137,6 +138,37 @@ func TestTheMountTableTellsVersions(t *testing.T) {
 		"memory": "/sys/fs/cgroup/memory", "name=systemd": "/sys/fs/cgroup/systemd"}
 	if diff := cmp.Diff(want, tree.V1); diff != "" || tree.V2 != "/sys/fs/cg roup/unified" {
 		t.Errorf("v2 at %q, v1: %s", tree.V2, diff)
+	}
+}
+
+// What a shim is told is what it would have found: nothing of the mount table is read again, and no mount of another
+// kind is handed on.
+func TestWhatIsToldIsWhatIsFound(t *testing.T) {
+	found, err := Discover()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, table, _ := strings.Cut(found.Setting(), "=")
+	for line := range strings.Lines(table) {
+		if !strings.Contains(line, " - cgroup") {
+			t.Errorf("this is handed on: %s", line)
+		}
+	}
+	t.Setenv(name, table)
+	told, err := Told()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(told, found) {
+		t.Errorf("told %+v, found %+v", told, found)
+	}
+	elsewhere := t.TempDir()
+	if err := os.WriteFile(filepath.Join(elsewhere, "cgroup.controllers"), []byte("cpu"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(name, "29 28 0:26 / "+elsewhere+" rw - cgroup2 cgroup2 rw")
+	if told, err = Told(); err != nil || told.V2 != elsewhere {
+		t.Errorf("the mount table was asked, not what was told: %+v, %v", told, err)
 	}
 }
 

@@ -28,6 +28,7 @@ type Tree struct {
 	V2          string            // mount point of the v2 tree
 	Controllers []string          // that the v2 tree offers
 	V1          map[string]string // controller to the mount point of its v1 hierarchy
+	table       string            // the mount table's lines about the hierarchies
 	ops         ops
 }
 
@@ -38,13 +39,32 @@ type ops interface {
 	exists(path string) bool
 }
 
+// variable is the environment variable by which whoever knows the hierarchies tells a program that it starts.
+const variable = "BERTH_CGROUP_MOUNTS"
+
+// Setting is an environment variable for a program that calls Told.
+func (t *Tree) Setting() string { return variable + "=" + t.table }
+
+// Told is Discover without reading the mount table, where whoever started this program gave it a Setting: on a node with
+// many allocs that table is long, and the shim of each would read it while its tasks wait.
+func Told() (*Tree, error) {
+	if table := os.Getenv(variable); table != "" {
+		return offers(parse(table))
+	}
+	return Discover()
+}
+
 // Discover looks for the node's hierarchies.
 func Discover() (*Tree, error) {
 	table, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "read", "the mount table")
 	}
-	t := parse(string(table))
+	return offers(parse(string(table)))
+}
+
+// offers completes a tree by what its v2 hierarchy offers.
+func offers(t *Tree) (*Tree, error) {
 	if t.V2 == "" {
 		return nil, &fault.Error{
 			Kind:    fault.Unsupported,
@@ -70,6 +90,9 @@ func parse(table string) *Tree {
 		fields, tail := strings.Fields(left), strings.Fields(right)
 		if !ok || len(fields) < 5 || len(tail) < 3 {
 			continue
+		}
+		if tail[0] == "cgroup" || tail[0] == "cgroup2" {
+			t.table += line
 		}
 		point := unescape(fields[4])
 		switch tail[0] {

@@ -120,8 +120,9 @@ func (l *Launcher) spawn(
 	proc, err = l.fork(ctx, alloc, fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), program.Fd()),
 		[]string{"berth-shim", "shim", alloc, l.cfg.Slice, l.socket(alloc)},
 		&os.ProcAttr{
-			Dir:   "/",
-			Env:   []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0,updatemaxprocs=0", "GOTRACEBACK=single"},
+			Dir: "/",
+			Env: []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0,updatemaxprocs=0", "GOTRACEBACK=single",
+				l.tree.Setting()},
 			Files: []*os.File{null, null, stderr, listener},
 			Sys:   &unix.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: int(group.Fd())},
 		})
