@@ -84,7 +84,9 @@ func (s *Sweep) Run(ctx context.Context) error {
 	return lifecycle.RunAll(ctx, map[string]func(context.Context) error{"measure": s.loop.Run, "follow": s.follow})
 }
 
-// follow takes up allocs that come and drops those that end.
+// follow takes up allocs that come and drops those that end, those of half a second together: to list all of them for
+// each that changes would cost the square of their number when many start, while each is left alone for longer than
+// that.
 func (s *Sweep) follow(ctx context.Context) error {
 	for {
 		changed := s.allocs.Changed()
@@ -93,6 +95,11 @@ func (s *Sweep) follow(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(first / 4):
 		}
 	}
 }

@@ -39,10 +39,22 @@ type Keeper struct {
 	cfg  Config
 	loop *reconcile.Loop[round]
 	// What follows belongs to the passes of the loop, of which there is one at a time.
-	open  map[ids.Alloc]alloc.HealthMemory // whose health is not decided, or may change by time
-	seen  uint64                           // up to which index changed allocs were looked for
-	begun time.Time                        // from which grains are counted
+	open  map[ids.Alloc]*opened // whose health is not decided, or may change by time
+	seen  uint64                // up to which index changed allocs were looked for
+	begun time.Time             // from which grains are counted
 }
+
+// opened is what is kept of an alloc from one pass to the next.
+type opened struct {
+	memory alloc.HealthMemory
+	// What follows spares the passes that other allocs cause the question: while nothing of it is news, the answer is
+	// the same.
+	news  bool      // it changed since it was judged, or what was decided was not recorded
+	until time.Time // when its answer may change by time; zero: not
+}
+
+// rests says that the answer about the alloc is still the last one.
+func (o *opened) rests(now time.Time) bool { return !o.news && (o.until.IsZero() || o.until.After(now)) }
 
 // round is the one key of the loop: allocs are decided together.
 type round struct{}
@@ -56,7 +68,7 @@ func New(cfg Config) *Keeper {
 
 // Run decides until ctx ends. What an earlier leader had observed is not known: every wait begins anew.
 func (k *Keeper) Run(ctx context.Context) error {
-	k.open = map[ids.Alloc]alloc.HealthMemory{}
+	k.open = map[ids.Alloc]*opened{}
 	k.seen = 0
 	k.begun = time.Now()
 	return lifecycle.RunAll(ctx, map[string]func(context.Context) error{"decide": k.loop.Run, "watch": k.watch})
@@ -93,31 +105,39 @@ func (k *Keeper) pass(ctx context.Context, _ round) (reconcile.Result, error) {
 // learn opens the allocs that changed since the last pass. Those that are not to be judged are closed by that.
 func (k *Keeper) learn(snap *state.Snap) {
 	if snap.Index() < k.seen { // the state was replaced by an older one
-		k.seen, k.open = 0, map[ids.Alloc]alloc.HealthMemory{}
+		k.seen, k.open = 0, map[ids.Alloc]*opened{}
 	}
 	for a := range snap.AllocsSince(k.seen + 1) {
-		if _, known := k.open[a.ID]; !known {
-			k.open[a.ID] = alloc.HealthMemory{}
+		if k.open[a.ID] == nil {
+			k.open[a.ID] = &opened{}
 		}
+		k.open[a.ID].news = true
 	}
 	k.seen = snap.Index()
 }
 
-// judge asks the flow about every open alloc; next is when the first of them is to be looked at again.
+// judge asks the flow about every open alloc of which the answer may be another than in the last pass; next is when the
+// first of all is to be looked at again.
 func (k *Keeper) judge(snap *state.Snap, now time.Time) (decisions []fsm.HealthDecision, next time.Time) {
 	groups := map[groupKey]*job.TaskGroup{}
-	for id, memory := range k.open { // in any order: the decisions are sorted
+	for id, o := range k.open { // in any order: the decisions are sorted
 		a := snap.Alloc(nil, id)
 		if a == nil {
 			delete(k.open, id)
 			continue
 		}
-		v := alloc.NextHealth(alloc.HealthFacts{Now: now, Alloc: a, Group: groupOf(snap, groups, a), Memory: memory})
+		if o.rests(now) {
+			next = sooner(next, o.until)
+			continue
+		}
+		v := alloc.NextHealth(alloc.HealthFacts{Now: now, Alloc: a, Group: groupOf(snap, groups, a), Memory: o.memory})
+		o.news = false
 		switch v.Do {
 		case alloc.HealthRest:
 			delete(k.open, id)
 			continue
 		case alloc.HealthGood, alloc.HealthBad:
+			o.news = true // until it is recorded, which changes the alloc
 			decisions = append(decisions, fsm.HealthDecision{
 				Alloc:   id,
 				Seen:    a.ModifyIndex,
@@ -125,13 +145,19 @@ func (k *Keeper) judge(snap *state.Snap, now time.Time) (decisions []fsm.HealthD
 				Reason:  v.Reason,
 			})
 		}
-		k.open[id] = v.Memory
-		if !v.Until.IsZero() && (next.IsZero() || v.Until.Before(next)) {
-			next = v.Until
-		}
+		o.memory, o.until = v.Memory, v.Until
+		next = sooner(next, v.Until)
 	}
 	slices.SortFunc(decisions, func(a, b fsm.HealthDecision) int { return cmp.Compare(a.Alloc, b.Alloc) })
 	return decisions, next
+}
+
+// sooner is the earlier of two times; a zero time is none.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 type groupKey struct {
