@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"syscall"
 
 	"berth/internal/agent"
@@ -138,7 +137,6 @@ func runAgent(ctx context.Context, args []string) int {
 	case err != nil:
 		return fail(err)
 	}
-	tuneMemory()
 	// Asked for before the first comes, so that the second is not lost however soon it follows.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -180,13 +178,6 @@ func runAgent(ctx context.Context, args []string) int {
 		return fail(err)
 	}
 	return 0
-}
-
-// tuneMemory trades a little processor time for a small idle agent.
-func tuneMemory() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
-	}
 }
 
 func runLocalCSI(ctx context.Context, args []string) int {
