@@ -54,7 +54,9 @@ type opened struct {
 }
 
 // rests says that the answer about the alloc is still the last one.
-func (o *opened) rests(now time.Time) bool { return !o.news && (o.until.IsZero() || o.until.After(now)) }
+func (o *opened) rests(now time.Time) bool {
+	return !o.news && (o.until.IsZero() || o.until.After(now))
+}
 
 // round is the one key of the loop: allocs are decided together.
 type round struct{}
