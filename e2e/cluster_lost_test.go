@@ -63,9 +63,6 @@ func TestClusterIsRestored(t *testing.T) {
 	for i := 3; i < 6; i++ {
 		now = append(now, c.m().ready(name(i)).ID)
 	}
-	for i := range old {
-		c.down(old[i])
-	}
 	calls := len(c.p.calls())
 	status := c.m().mustCLI("operator", "recovery", "status")
 	for _, id := range old {
@@ -73,6 +70,9 @@ func TestClusterIsRestored(t *testing.T) {
 		if strings.Contains(line, "answers") || line == "" {
 			t.Errorf("of a node that is dead it says %q in:\n%s", line, status)
 		}
+	}
+	for i := range old {
+		c.down(old[i])
 	}
 	if got := c.p.calls()[calls:]; len(got) > 0 {
 		t.Errorf("nobody has said that the old machines are dead, and %q was called", got)

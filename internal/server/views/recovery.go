@@ -63,7 +63,7 @@ func recovering(s *state.Snap, w *state.Watch, n *recovery.Node) wire.RecoveryNo
 		out.State = nodeReported
 	case n.Dead != nil:
 		out.State, out.Detail = nodeDead, n.Dead.Reason
-	case now == nil || now.Status == node.StatusDown:
+	case now == nil || now.Status == node.StatusDown || s.Session(w, n.ID) == nil: // of this incarnation: it never came
 		out.Detail = "it does not answer"
 		out.Exit = `start its agent; or, if it is dead: berth operator recovery dismiss -reason "..." ` + short
 	case s.Session(w, n.ID).Doubted() != "":

@@ -1,8 +1,12 @@
 package views
 
 import (
+	"strings"
 	"testing"
 
+	"berth/internal/base/ids"
+	"berth/internal/model/node"
+	"berth/internal/model/recovery"
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
 	"berth/internal/testkit/localstate"
@@ -45,5 +49,33 @@ func TestASuspendedSnapshotIsAskedForAgainByEitherVerb(t *testing.T) {
 		if got := suspendedSnapshot(c.Store.Snapshot(), nil, sn).Resume; got != tc.want {
 			t.Errorf("%s %s: %q, want %q", tc.phase, tc.name, got, tc.want)
 		}
+	}
+}
+
+// Given a node that the restored state shows as it was, ready, when it has not come back yet, then it is not said to
+// answer; once it has registered it is.
+func TestANodeThatHasNotComeBackIsNotSaidToAnswer(t *testing.T) {
+	c := localstate.New(t)
+	awaited := recovery.Node{ID: ids.Node(ids.New())}
+	write := func(fn func(tx *state.Tx)) {
+		t.Helper()
+		if err := c.Store.Write(c.Store.Snapshot().Stamp(), func(tx *state.Tx) error {
+			fn(tx)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(func(tx *state.Tx) {
+		tx.PutMeta(&state.Meta{ClusterID: "c", Incarnation: "after"})
+		tx.PutNode(&node.Node{ID: awaited.ID, Status: node.StatusReady})
+	})
+	if got := recovering(c.Store.Snapshot(), nil, &awaited); got.Detail != "it does not answer" ||
+		!strings.Contains(got.Exit, "dismiss") {
+		t.Errorf("before it came back: %q, %q", got.Detail, got.Exit)
+	}
+	write(func(tx *state.Tx) { tx.PutSession(&node.Session{Node: awaited.ID, Epoch: "e"}) })
+	if got := recovering(c.Store.Snapshot(), nil, &awaited); !strings.HasPrefix(got.Detail, "it answers") {
+		t.Errorf("after it came back: %q", got.Detail)
 	}
 }
