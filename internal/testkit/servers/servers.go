@@ -34,6 +34,7 @@ type Cluster struct {
 	t       testing.TB
 	Members []*Member
 	Trust   *certificates.Cluster
+	raft    raftlog.Config // of each, but for its network and the voters
 
 	mu    sync.Mutex
 	cut   map[[2]string]bool       // links that carry nothing
@@ -63,8 +64,15 @@ type Member struct {
 // Start begins a cluster of so many servers, which end with the test.
 func Start(t testing.TB, count int) *Cluster {
 	t.Helper()
+	return StartWith(t, count, raftlog.Config{})
+}
+
+// StartWith is Start with a log that is set up like this.
+func StartWith(t testing.TB, count int, raft raftlog.Config) *Cluster {
+	t.Helper()
 	c := &Cluster{
 		t:     t,
+		raft:  raft,
 		Trust: certificates.New(t, ids.New()),
 		cut:   map[[2]string]bool{},
 		held:  map[string]chan struct{}{},
@@ -146,8 +154,9 @@ func (m *Member) Start() {
 		Port:    4647,
 		Network: m,
 		Log:     slog.New(slog.NewTextHandler(said{m}, &slog.HandlerOptions{Level: slog.LevelInfo})),
-		Raft:    raftlog.Config{Network: streams{m}},
+		Raft:    m.c.raft,
 	}
+	cfg.Raft.Network = streams{m}
 	for _, other := range m.c.Members {
 		cfg.Raft.Voters = append(cfg.Raft.Voters, raftlog.Voter{ID: other.Name, Address: other.Name})
 	}
