@@ -141,9 +141,9 @@ func TestTheMountTableTellsVersions(t *testing.T) {
 	}
 }
 
-// What a shim is told is what it would have found: nothing of the mount table is read again, and no mount of another
+// What a shim is given is what it would have found: nothing of the mount table is read again, and no mount of another
 // kind is handed on.
-func TestWhatIsToldIsWhatIsFound(t *testing.T) {
+func TestWhatIsGivenIsWhatIsFound(t *testing.T) {
 	found, err := Discover()
 	if err != nil {
 		t.Fatal(err)
@@ -155,20 +155,20 @@ func TestWhatIsToldIsWhatIsFound(t *testing.T) {
 		}
 	}
 	t.Setenv(name, table)
-	told, err := Told()
+	given, err := Given()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(told, found) {
-		t.Errorf("told %+v, found %+v", told, found)
+	if !reflect.DeepEqual(given, found) {
+		t.Errorf("given %+v, found %+v", given, found)
 	}
 	elsewhere := t.TempDir()
 	if err := os.WriteFile(filepath.Join(elsewhere, "cgroup.controllers"), []byte("cpu"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(name, "29 28 0:26 / "+elsewhere+" rw - cgroup2 cgroup2 rw")
-	if told, err = Told(); err != nil || told.V2 != elsewhere {
-		t.Errorf("the mount table was asked, not what was told: %+v, %v", told, err)
+	if given, err = Given(); err != nil || given.V2 != elsewhere {
+		t.Errorf("the mount table was asked, not what was given: %+v, %v", given, err)
 	}
 }
 

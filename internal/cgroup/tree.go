@@ -39,15 +39,16 @@ type ops interface {
 	exists(path string) bool
 }
 
-// variable is the environment variable by which whoever knows the hierarchies tells a program that it starts.
+// variable is the environment variable by which whoever knows the hierarchies describes them to a program that it
+// starts.
 const variable = "BERTH_CGROUP_MOUNTS"
 
-// Setting is an environment variable for a program that calls Told.
+// Setting is an environment variable for a program that calls Given.
 func (t *Tree) Setting() string { return variable + "=" + t.table }
 
-// Told is Discover without reading the mount table, where whoever started this program gave it a Setting: on a node with
-// many allocs that table is long, and the shim of each would read it while its tasks wait.
-func Told() (*Tree, error) {
+// Given is Discover without reading the mount table, where whoever started this program gave it a Setting: on a node
+// with many allocs that table is long, and the shim of each would read it while its tasks wait.
+func Given() (*Tree, error) {
 	if table := os.Getenv(variable); table != "" {
 		return offers(parse(table))
 	}

@@ -73,8 +73,8 @@ func TestAServerThatFellBehindCatchesUpBySnapshot(t *testing.T) {
 }
 
 // Given a leader that is cut off from the other servers, and nodes that reach it all the same, when another one leads,
-// then the former one gives out no permission to mount, tells no node what to run, and has no controller call made: what
-// it had open ends, and what is opened anew is refused, so that the nodes go to the one that leads.
+// then the former one gives out no permission to mount, tells no node what to run, and has no controller call made:
+// what it had open ends, and what is opened anew is refused, so that the nodes go to the one that leads.
 func TestAFormerLeaderGivesNothingOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := servers.Start(t, 3)

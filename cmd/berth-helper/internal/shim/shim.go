@@ -50,7 +50,7 @@ const farewell = 250 * time.Millisecond
 
 // Run serves the listening socket until the agent said bye and nothing is held any more.
 func Run(ctx context.Context, alloc, slice, socket string, listener int) error {
-	tree, err := cgroup.Told()
+	tree, err := cgroup.Given()
 	if err != nil {
 		return err
 	}
