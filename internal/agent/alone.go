@@ -28,6 +28,7 @@ func (a *Agent) runNode(ctx context.Context, asked Signals) error {
 	defer func() { _ = a.conn.Close() }() // nothing is asked on it any more
 	warnOfNode(a.log, os.Geteuid(), privilege.ScopesSockets())
 	a.log.Info("this agent has a node and no server", "servers", a.cfg.Client.Servers)
+	a.started = true
 	base := context.WithoutCancel(ctx)
 	nodes, nodeCtx := lifecycle.NewGroup(base)
 	surface, surfaceCtx := lifecycle.NewGroup(base)
