@@ -164,7 +164,7 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, asked Signals)
 		nodes.Go("node", func() error { return a.client.Run(nodeCtx) })
 	}
 	surface.Go("http", func() error { return a.http.Run(surfaceCtx, entries...) })
-	surface.Go("reload", func() error { return a.reloads(surfaceCtx, asked.Reload) })
+	surface.Go("reload", func() error { return a.rereads(surfaceCtx, asked.Reload) })
 	surface.Go("bundled", func() error { return bundled(surfaceCtx) })
 
 	select {

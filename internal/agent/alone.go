@@ -36,7 +36,7 @@ func (a *Agent) runNode(ctx context.Context, asked Signals) error {
 	nodes.Go("credentials", func() error { return cred.Run(nodeCtx, credentials.Self{ID: string(a.client.ID())}) })
 	nodes.Go("node", func() error { return a.client.Run(nodeCtx) })
 	surface.Go("http", func() error { return a.http.Run(surfaceCtx, entries...) })
-	surface.Go("reload", func() error { return a.reloads(surfaceCtx, asked.Reload) })
+	surface.Go("reload", func() error { return a.rereads(surfaceCtx, asked.Reload) })
 	select {
 	case <-ctx.Done():
 		a.log.Info("berth stops")

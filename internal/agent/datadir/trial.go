@@ -43,7 +43,7 @@ func Try(dir string, uid int) (*Trial, error) {
 		case name == lockName:
 		case missing(path):
 			t.gone = append(t.gone, path)
-		case err == nil && !slices.ContainsFunc(list, ofSomebody):
+		case err == nil && !slices.ContainsFunc(list, notOfFileSystem):
 			t.empty = append(t.empty, path)
 		}
 	}
@@ -71,7 +71,7 @@ func (t *Trial) End(refused bool) error {
 	for _, path := range t.empty {
 		list, err := os.ReadDir(path)
 		errs = append(errs, err)
-		for _, e := range slices.DeleteFunc(list, func(e fs.DirEntry) bool { return !ofSomebody(e) }) {
+		for _, e := range slices.DeleteFunc(list, func(e fs.DirEntry) bool { return !notOfFileSystem(e) }) {
 			errs = append(errs, Remove(filepath.Join(path, e.Name())))
 		}
 	}
@@ -87,8 +87,8 @@ func (t *Trial) End(refused bool) error {
 	return fault.Wrap(errors.Join(errs...), fault.Internal, "take back the start in", "data_dir "+t.dir)
 }
 
-// ofSomebody tells what is in a directory and not of its file system.
-func ofSomebody(e fs.DirEntry) bool { return e.Name() != lostFound }
+// notOfFileSystem tells what is in a directory and not of its file system.
+func notOfFileSystem(e fs.DirEntry) bool { return e.Name() != lostFound }
 
 // Remove removes what this run made. It stops at mounts: what is mounted below belongs to somebody.
 func Remove(path string) error {
