@@ -138,9 +138,9 @@ func (m *machine) flood(port, socket int) (end func()) {
 	}
 }
 
-// TestAFloodOfConnectionsLeavesDescriptorsForTasks: given an agent that may open a thousand files, when more connections
-// than that hold on to its API, then it starts tasks as before and its drivers stay healthy. One user of the socket has
-// an eighth of the descriptors: this test, who is the same, keeps a part of that for its own calls.
+// TestAFloodOfConnectionsLeavesDescriptorsForTasks: given an agent that may open a thousand files, when more
+// connections than that hold on to its API, then it starts tasks as before and its drivers stay healthy. One user of
+// the socket has an eighth of the descriptors: this test, who is the same, keeps a part of that for its own calls.
 func TestAFloodOfConnectionsLeavesDescriptorsForTasks(t *testing.T) {
 	m := prepare(t, false)
 	m.wrap = func(cmd *exec.Cmd) { // Go raises the soft limit to the hard one: that is the one to set

@@ -136,9 +136,9 @@ func TestWhatWasPackedAnewIsHeldAgainstItsSums(t *testing.T) {
 	}
 }
 
-// Given a state that is larger than a file holds, when it is saved, then nothing is written, and the member, its size and
-// the bound are named; the largest one is saved. A file that says such a size of itself is refused in the same words,
-// before any of it is read.
+// Given a state that is larger than a file holds, when it is saved, then nothing is written, and the member, its size
+// and the bound are named; the largest one is saved. A file that says such a size of itself is refused in the same
+// words, before any of it is read.
 func TestWhatIsBeyondTheBoundIsNamed(t *testing.T) {
 	if data, err := encode(Meta{}, make([]byte, 100), 100); err != nil || len(data) == 0 {
 		t.Errorf("as large as a file holds: %v", err)

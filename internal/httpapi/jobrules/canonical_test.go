@@ -287,8 +287,8 @@ func TestAUserIsANameOrANumber(t *testing.T) {
 	}
 }
 
-// The socket's directory is mounted at mount_dir in the task, and what is staged at stage_publish_base_dir: where nothing
-// can be mounted is refused when the job is submitted, not when its task starts.
+// The socket's directory is mounted at mount_dir in the task, and what is staged at stage_publish_base_dir: where
+// nothing can be mounted is refused when the job is submitted, not when its task starts.
 func TestAMountDirThatCannotBeMountedAtIsRefused(t *testing.T) {
 	for dir, wrong := range map[string]string{
 		"/csi":         "",

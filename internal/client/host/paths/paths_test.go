@@ -18,30 +18,30 @@ import (
 
 func TestMain(m *testing.M) { mountns.Main(m.Run) }
 
-// hung is a file system that says nothing until it is let go.
+// hung is a file system that says nothing until it is released.
 type hung struct {
 	fs.Inode
-	letGo <-chan struct{}
+	released <-chan struct{}
 }
 
 func (h *hung) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
-	<-h.letGo
+	<-h.released
 	out.Mode = 0o755
 	return 0
 }
 
 // Given a path on a file system that never answers beside others that do, when all are looked at, then the others are
-// told as they are, the silent one by its path and since when, in the same words as long as it lasts; when it answers,
-// it can be used.
+// reported as they are, the silent one by its path and since when, in the same words as long as it lasts; when it
+// answers, it can be used.
 func TestAPathThatDoesNotAnswerHoldsUpNobody(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting needs root")
 	}
-	letGo := make(chan struct{})
-	release := sync.OnceFunc(func() { close(letGo) })
+	released := make(chan struct{})
+	release := sync.OnceFunc(func() { close(released) })
 	at, well := t.TempDir(), t.TempDir()
 	options := &fs.Options{MountOptions: fuse.MountOptions{DirectMountStrict: true}}
-	server, err := fs.Mount(at, &hung{letGo: letGo}, options)
+	server, err := fs.Mount(at, &hung{released: released}, options)
 	if err != nil {
 		t.Fatal(err)
 	}
