@@ -153,7 +153,8 @@ Machine: %s.
 	fmt.Fprintf(&b, `
 How to read it. `+"`make bench`"+` fails when a bar is missed, and lists the rows; `+
 		"`go run ./tools/bench -judge`"+` says of this
-page the same, and measures nothing. The real program runs as a development agent in a directory of its own; everything is asked over HTTP.
+page the same, and measures nothing. The real program runs as a development agent in a directory of its own; everything
+is asked over HTTP.
 "Registered" begins when the client sends the request; "started" is the moment that the task's state names; "running" is
 the first answer that says so to a blocking query. Jobs run one after another, %d of each kind after three that warm the
 caches. "Processes dead" is the end that the task's state names, "claim free" the first answer without a writer. With a
