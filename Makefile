@@ -112,5 +112,5 @@ man: build ## Write the man pages of all commands into bin/man
 deb: build ## Build the Debian package in bin
 	@scripts/deb.sh bin/berth bin
 
-bench: build ## Measure and write docs/performance.md
+bench: build ## Measure and write docs/performance.md; fails when a bar is missed, and lists which
 	@go run ./tools/bench

@@ -1,11 +1,17 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -92,5 +98,79 @@ func TestNoDescriptorOfTheAgentReachesATask(t *testing.T) {
 			t.Errorf("a session in a task of %s has descriptors %v (exit code %d):\n%s", driver, got, code, out)
 		}
 		m.stopJob(driver)
+	}
+}
+
+// flood keeps so many connections at the API's port, and so many at its socket, each of which asks for what does not
+// come and asks anew when it is sent away, until the returned function ends them. It has begun when the agent has
+// refused some.
+func (m *machine) flood(port, socket int) (end func()) {
+	m.t.Helper()
+	ctx, cancel := context.WithCancel(m.t.Context())
+	var work sync.WaitGroup
+	for i := range port + socket {
+		network, address := "unix", m.socket()
+		if i < port {
+			network, address = "tcp", fmt.Sprintf("127.0.0.1:%d", m.port)
+		}
+		work.Go(func() {
+			for ctx.Err() == nil {
+				c, err := net.Dial(network, address)
+				if err != nil {
+					continue // nobody takes it: the next try is what a flood is
+				}
+				hangUp := context.AfterFunc(ctx, func() { _ = c.Close() })
+				_, err = io.WriteString(c, "GET /v1/jobs?index=1000000&wait=5m HTTP/1.1\r\nHost: localhost\r\n\r\n")
+				if err == nil {
+					_, _ = io.Copy(io.Discard, c) // until the agent, or the end, closes it
+				}
+				hangUp()
+				_ = c.Close()
+			}
+		})
+	}
+	m.eventually("the agent to refuse connections", func() bool {
+		return m.logged("a connection to the HTTP API was refused")
+	})
+	return func() {
+		cancel()
+		work.Wait()
+	}
+}
+
+// TestAFloodOfConnectionsLeavesDescriptorsForTasks: given an agent that may open a thousand files, when more
+// connections than that hold on to its API, then it starts tasks as before and its drivers stay healthy. One user of
+// the socket has an eighth of the descriptors: this test, who is the same, keeps a part of that for its own calls.
+func TestAFloodOfConnectionsLeavesDescriptorsForTasks(t *testing.T) {
+	m := prepare(t, false)
+	m.wrap = func(cmd *exec.Cmd) { // Go raises the soft limit to the hard one: that is the one to set
+		cmd.Args = append([]string{"/bin/sh", "-c", `ulimit -n 1000 && exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+		cmd.Path = "/bin/sh"
+	}
+	m.start()
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", m.cmd.Process.Pid))
+	must(t, err)
+	if !regexp.MustCompile(`Max open files +1000 +1000 `).Match(limits) {
+		t.Fatalf("the agent has other limits:\n%s", limits)
+	}
+	end := m.flood(1200, 80)
+	defer end()
+	const each = 8
+	for _, driver := range []string{"exec", "raw_exec"} {
+		hcl := shellJob(driver, driver, "exec sleep 1000", "")
+		m.run(strings.Replace(hcl, `group "g" {`, fmt.Sprintf("group \"g\" {\n count = %d", each), 1))
+		m.running(driver, each)
+	}
+	all, _, err := m.api.Nodes().List(t.Context(), nil)
+	must(t, err)
+	n, _, err := m.api.Nodes().Get(t.Context(), all[0].ID, nil)
+	must(t, err)
+	for _, driver := range []string{"exec", "raw_exec"} {
+		if d := n.Drivers[driver]; d == nil || !d.Healthy {
+			t.Errorf("the driver %s is %+v", driver, d)
+		}
+	}
+	if m.logged("too many open files") {
+		t.Error("the agent had no descriptors left")
 	}
 }

@@ -169,6 +169,80 @@ func TestAStopOnAFullDiskIsRecorded(t *testing.T) {
 	}
 }
 
+// Given an agent in service, with its audit log beside its other state, and a job that has a volume, when their disk is
+// full to the last byte, then the release of the volume goes its way when the job is stopped; what people say of its
+// release and its detaching is answered for what it is, and recorded.
+func TestReleasesAndDetachesOnAFullDiskAreRecorded(t *testing.T) {
+	needRoot(t)
+	data := mountSmall(t, 256<<20)
+	a := start(t, "-config", serviceConfig(t, data))
+	a.until("the plugin is healthy", func(ctx context.Context) error { return pluginHealthy(ctx, a.api) })
+	v := &api.CSIVolume{
+		ID:                   "v",
+		Name:                 "v",
+		PluginID:             "local-csi",
+		RequestedCapacityMin: 16 << 20,
+		RequestedCapacityMax: 32 << 20,
+		RequestedCapabilities: []*api.CSIVolumeCapability{{
+			AccessMode:     "single-node-writer",
+			AttachmentMode: "file-system",
+		}},
+	}
+	if _, _, err := a.api.Volumes().Create(t.Context(), v, nil); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(sleeper("goes", "exec"), "    task ", `    volume "v" {
+      type            = "csi"
+      source          = "v"
+      access_mode     = "single-node-writer"
+      attachment_mode = "file-system"
+    }
+    task `, 1)
+	text = strings.Replace(text, "      logs {", "      volume_mount {\n        volume      = \"v\"\n        "+
+		"destination = \"/v\"\n      }\n      logs {", 1)
+	node := a.runJob(text, 1)[0].NodeID
+	filler := fill(t, data, 0)
+	volumes := a.api.Volumes()
+	if err := volumes.Release(t.Context(), "v", node, "a try", nil); err == nil ||
+		!strings.Contains(err.Error(), "release") || strings.Contains(err.Error(), "audit") {
+		t.Errorf("a release of what is in use, on a full disk: %v", err)
+	}
+	if err := volumes.Detach(t.Context(), "v", node, nil); err == nil || strings.Contains(err.Error(), "audit") {
+		t.Errorf("a detach of what is in use, on a full disk: %v", err)
+	}
+	if _, _, err := a.api.Jobs().Deregister(t.Context(), "goes", api.JobDeregisterOptions{}, nil); err != nil {
+		t.Errorf("a stop on a full disk: %v", err)
+	}
+	a.until("the volume is free", func(ctx context.Context) error {
+		got, _, err := volumes.Get(ctx, "v", nil)
+		if err == nil && len(got.WriteAllocs) > 0 {
+			err = fmt.Errorf("%d allocations have it", len(got.WriteAllocs))
+		}
+		return err
+	})
+	if err := volumes.Deregister(t.Context(), "v", true, "it is a try", nil); err != nil {
+		t.Errorf("a volume is forgotten on a full disk: %v", err)
+	}
+	record, err := os.ReadFile(filepath.Join(data, "audit", "audit.log"))
+	for _, what := range []string{`/release`, `/detach`, `"what":"DELETE /v1/job`, `"what":"DELETE /v1/volume/csi/`} {
+		if n := strings.Count(string(record), what); err != nil || n < 2 {
+			t.Errorf("%s has %d lines of the record (%v):\n%s", what, n, err, record)
+		}
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	a.signal(syscall.SIGINT)
+	if err := a.wait(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	a = start(t, "-dev", "-data-dir", data) // which takes what it ran with it
+	a.signal(syscall.SIGINT)
+	if err := a.wait(time.Minute); err != nil {
+		t.Error(err)
+	}
+}
+
 func refusals(log string) int { return strings.Count(log, "level=ERROR msg=\"new work is refused") }
 
 func TestNoRoomToBegin(t *testing.T) {

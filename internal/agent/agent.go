@@ -48,6 +48,7 @@ type Agent struct {
 	http    *httpapi.Server
 	audit   *audit.Log // nil: there is none
 	begun   time.Time
+	started bool          // the halves run
 	runs    suspects.Runs // this one of the agent, and how that before it ended
 	version string
 }
@@ -70,14 +71,11 @@ func Run(ctx context.Context, cfg *Config, version string, asked Signals) (err e
 	if cfg.tempDir {
 		defer a.removeTemp()
 	}
-	if err := datadir.Take(cfg.DataDir, os.Geteuid()); err != nil {
-		return err
-	}
-	lock, err := datadir.Lock(cfg.DataDir)
+	trial, err := datadir.Try(cfg.DataDir, os.Geteuid())
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.Unlock() }() // it ends with the process in any case
+	defer func() { err = errors.Join(err, trial.End(err != nil && !a.started)) }()
 	run := a.record()
 	defer func() { run.End(err) }()
 	if !cfg.Server.Enabled {
@@ -154,6 +152,7 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, asked Signals)
 	if port != nil {
 		ports.Go("port for nodes", func() error { return port.Run(portCtx) })
 	}
+	a.started = true
 	servers.Go("server", func() error { return a.server.Run(serverCtx, port.Listeners()) })
 	if going, err := a.takeUp(ctx, serverCtx); !going {
 		servers.Stop()
@@ -165,7 +164,7 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, asked Signals)
 		nodes.Go("node", func() error { return a.client.Run(nodeCtx) })
 	}
 	surface.Go("http", func() error { return a.http.Run(surfaceCtx, entries...) })
-	surface.Go("reload", func() error { return a.reloads(surfaceCtx, asked.Reload) })
+	surface.Go("reload", func() error { return a.rereads(surfaceCtx, asked.Reload) })
 	surface.Go("bundled", func() error { return bundled(surfaceCtx) })
 
 	select {
@@ -239,7 +238,7 @@ func (a *Agent) stopTasks(ctx context.Context, again <-chan struct{}) error {
 
 // removeTemp removes the temporary data directory. Whatever is still mounted below it keeps it, and is named.
 func (a *Agent) removeTemp() {
-	if err := removeTree(a.cfg.DataDir); err != nil {
+	if err := datadir.Remove(a.cfg.DataDir); err != nil {
 		a.log.Warn("the temporary data_dir could not be removed", logkey.Path, a.cfg.DataDir, logkey.Error, err)
 	}
 }

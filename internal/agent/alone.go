@@ -28,6 +28,7 @@ func (a *Agent) runNode(ctx context.Context, asked Signals) error {
 	defer func() { _ = a.conn.Close() }() // nothing is asked on it any more
 	warnOfNode(a.log, os.Geteuid(), privilege.ScopesSockets())
 	a.log.Info("this agent has a node and no server", "servers", a.cfg.Client.Servers)
+	a.started = true
 	base := context.WithoutCancel(ctx)
 	nodes, nodeCtx := lifecycle.NewGroup(base)
 	surface, surfaceCtx := lifecycle.NewGroup(base)
@@ -35,7 +36,7 @@ func (a *Agent) runNode(ctx context.Context, asked Signals) error {
 	nodes.Go("credentials", func() error { return cred.Run(nodeCtx, credentials.Self{ID: string(a.client.ID())}) })
 	nodes.Go("node", func() error { return a.client.Run(nodeCtx) })
 	surface.Go("http", func() error { return a.http.Run(surfaceCtx, entries...) })
-	surface.Go("reload", func() error { return a.reloads(surfaceCtx, asked.Reload) })
+	surface.Go("reload", func() error { return a.rereads(surfaceCtx, asked.Reload) })
 	select {
 	case <-ctx.Done():
 		a.log.Info("berth stops")

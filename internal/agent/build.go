@@ -137,17 +137,22 @@ func (a *Agent) serverConfig() server.Config {
 		AlphaGetVolume:     c.Server.AlphaGetVolume,
 		Recovery:           c.recovery,
 		TokenLifetime:      c.ACL.Lifetime(),
-		GC: gc.Ages{
-			Evals: orDefault(c.Server.EvalGCThreshold),
-			Jobs:  orDefault(c.Server.JobGCThreshold),
-			Nodes: orDefault(c.Server.NodeGCThreshold),
-			Every: orDefault(c.Server.JobGCInterval),
-		},
+		GC:                 c.Server.ages(),
 
 		Record: recorder(a.audit),
 
 		Log: a.log.With(logkey.Component, "server"),
 		Dev: c.dev,
+	}
+}
+
+// ages are those by which what is over is forgotten.
+func (s *ServerBlock) ages() gc.Ages {
+	return gc.Ages{
+		Evals: orDefault(s.EvalGCThreshold),
+		Jobs:  orDefault(s.JobGCThreshold),
+		Nodes: orDefault(s.NodeGCThreshold),
+		Every: orDefault(s.JobGCInterval),
 	}
 }
 

@@ -2,14 +2,10 @@ package agent
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 
 	"berth/internal/agent/bundled"
-	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
 	"berth/internal/port/driver/rawexec"
-	"berth/internal/port/hostfs"
 )
 
 // LocalCSI is the id of the bundled storage plugin.
@@ -46,19 +42,4 @@ func (a *Agent) bundled() func(context.Context) error {
 			"growth":   p.Watch,
 		})
 	}
-}
-
-// removeTree removes a directory that this run made. It stops at mounts: what is mounted below belongs to somebody.
-func removeTree(dir string) error {
-	table, err := hostfs.ReadTable()
-	if err != nil {
-		return err
-	}
-	if left := table.Beneath(dir); len(left) > 0 {
-		return fault.New(fault.Busy, "remove", dir, left[0].Path+" is still mounted")
-	}
-	if dir == "/" || filepath.Dir(dir) == "/" {
-		return fault.New(fault.Invalid, "remove", dir, "it is no temporary directory")
-	}
-	return os.RemoveAll(dir)
 }

@@ -18,8 +18,8 @@ type Signals struct {
 	Reload <-chan struct{} // to read its configuration again
 }
 
-// reloads reads the configuration again whenever it is asked to.
-func (a *Agent) reloads(ctx context.Context, asked <-chan struct{}) error {
+// rereads reads the configuration again whenever it is asked to.
+func (a *Agent) rereads(ctx context.Context, asked <-chan struct{}) error {
 	have := *a.cfg // what holds now; others read the one that the agent began with
 	for {
 		select {
@@ -44,30 +44,73 @@ func (a *Agent) reload(have *Config) {
 	}
 	changed := differing(have, next)
 	for _, key := range changed {
-		switch {
-		case strings.HasPrefix(key, "tls.") && reloadable(key) && have.certs != nil && next.certs != nil:
-			have.certs.Take(next.certs)
-			have.TLS = have.TLS.With(next.TLS)
-			a.log.Info("reloaded", "key", key, "ends", next.certs.Ends())
-			warnOfEnd(a.log, have.certs)
-			continue
-		case key == "log_level":
-			a.level.Set(logfeed.Level(next.LogLevel))
-			a.log.Info("reloaded", "key", key, "value", next.LogLevel)
-			have.LogLevel = next.LogLevel
-			continue
+		if take := reloads[key]; take == nil || !take(a, have, next, key) {
+			a.log.Warn("not reloaded: it needs a restart of the agent, and tasks go on meanwhile", "key", key)
 		}
-		a.log.Warn("not reloaded: it needs a restart of the agent, and tasks go on meanwhile", "key", key)
 	}
 	if len(changed) == 0 {
 		a.log.Info("reloaded the configuration: nothing in it has changed")
 	}
 }
 
-// reloadable tells the settings that are taken over while the agent runs, by their names in a file.
-func reloadable(key string) bool {
-	return slices.Contains([]string{"log_level", "tls.cert_file", "tls.key_file", "tls.ca_file"}, key)
+// reloads are the settings that are taken over while the agent runs, by their names in a file. Each says in the log
+// what holds now, or false where it cannot be taken over in this agent.
+var reloads = map[string]func(a *Agent, have, next *Config, key string) bool{
+	"log_level": func(a *Agent, have, next *Config, key string) bool {
+		a.level.Set(logfeed.Level(next.LogLevel))
+		a.log.Info("reloaded", "key", key, "value", next.LogLevel)
+		have.LogLevel = next.LogLevel
+		return true
+	},
+	"tls.cert_file":                    (*Agent).reloadCertificates,
+	"tls.key_file":                     (*Agent).reloadCertificates,
+	"tls.ca_file":                      (*Agent).reloadCertificates,
+	"server.job_gc_interval":           (*Agent).reloadAges,
+	"server.job_gc_threshold":          (*Agent).reloadAges,
+	"server.eval_gc_threshold":         (*Agent).reloadAges,
+	"server.node_gc_threshold":         (*Agent).reloadAges,
+	"limits.http_max_conns":            (*Agent).reloadBounds,
+	"limits.http_max_conns_per_client": (*Agent).reloadBounds,
 }
+
+func (a *Agent) reloadCertificates(have, next *Config, key string) bool {
+	if have.certs == nil || next.certs == nil {
+		return false
+	}
+	have.certs.Take(next.certs)
+	have.TLS = have.TLS.With(next.TLS)
+	a.log.Info("reloaded", "key", key, "ends", next.certs.Ends())
+	warnOfEnd(a.log, have.certs)
+	return true
+}
+
+func (a *Agent) reloadAges(have, next *Config, key string) bool {
+	if a.server == nil {
+		return false
+	}
+	now := *have.Server
+	now.JobGCInterval, now.JobGCThreshold = next.Server.JobGCInterval, next.Server.JobGCThreshold
+	now.EvalGCThreshold, now.NodeGCThreshold = next.Server.EvalGCThreshold, next.Server.NodeGCThreshold
+	have.Server = &now
+	ages := a.server.Forget(now.ages())
+	a.log.Info("reloaded", "key", key, "jobs", ages.Jobs, "evals", ages.Evals, "nodes", ages.Nodes, "every", ages.Every)
+	return true
+}
+
+func (a *Agent) reloadBounds(have, next *Config, key string) bool {
+	b, err := next.bounds()
+	if err != nil {
+		a.log.Warn("the bounds of connections stay as they are", "key", key, logkey.Error, err)
+		return true
+	}
+	have.Limits = next.Limits
+	a.http.Bound(b)
+	a.log.Info("reloaded", "key", key, "in_all", b.Total, "per_client", b.PerClient)
+	return true
+}
+
+// reloadable tells the settings that are taken over while the agent runs, by their names in a file.
+func reloadable(key string) bool { return reloads[key] != nil }
 
 // differing are the settings in which two configurations differ, by their names in a file.
 func differing(have, next *Config) []string {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/httpapi"
+	"berth/internal/server"
 	"berth/internal/testkit/certificates"
 )
 
@@ -20,18 +22,25 @@ func reloading(t *testing.T, text string) (path string, a *Agent, log *bytes.Buf
 	log = &bytes.Buffer{}
 	a = &Agent{cfg: cfg, level: level(cfg.LogLevel)}
 	a.log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: a.level}))
+	a.server = server.New(a.serverConfig())
+	surface, err := a.surfaceConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.http = httpapi.New(surface)
 	return path, a, log
 }
 
 // Given an agent that runs, when its file changes and it is asked to read it again, then it takes over the level of its
-// log, and names each other setting that has changed as one that waits for a restart.
+// log, the ages of what is over and the bounds of connections, and names each other setting that has changed as one
+// that waits for a restart.
 func TestAReloadTakesOverWhatItCanAndNamesTheRest(t *testing.T) {
 	path, a, log := reloading(t, base)
 	have := *a.cfg
 	changed := base + `
 log_level  = "debug"
 datacenter = "dc9"
-limits { http_max_conns = 7 }
+limits { http_max_conns = 70 }
 server { job_gc_threshold = "9m" }
 client { meta { rack = "r1" } }
 `
@@ -56,17 +65,24 @@ client { meta { rack = "r1" } }
 			left = append(left, key)
 		}
 	}
-	if want := []string{"log_level"}; !slices.Equal(applied, want) {
+	want := []string{"log_level", "server.job_gc_threshold", "limits.http_max_conns"}
+	if !slices.Equal(applied, want) {
 		t.Errorf("taken over: %v", applied)
 	}
-	if want := []string{"datacenter", "server.job_gc_threshold", "client.meta", "limits.http_max_conns"}; !slices.Equal(
-		left, want) {
+	if want := []string{"datacenter", "client.meta"}; !slices.Equal(left, want) {
 		t.Errorf("left: %v\n%s", left, log)
+	}
+	for _, now := range []string{"jobs=9m0s evals=1h0m0s nodes=24h0m0s every=5m0s", "in_all=70 per_client=35"} {
+		if !strings.Contains(log.String(), now) {
+			t.Errorf("nothing says %s: %s", now, log)
+		}
 	}
 	log.Reset()
 	a.reload(&have)
-	if strings.Contains(log.String(), "log_level") {
-		t.Errorf("what is taken over already is taken over again: %s", log)
+	for _, key := range applied {
+		if strings.Contains(log.String(), key) {
+			t.Errorf("what is taken over already is taken over again: %s", log)
+		}
 	}
 }
 

@@ -179,7 +179,7 @@ func newCompletion(e *kit.Env) *kit.Command {
 			Example: "  " + s.use,
 			Local:   true,
 			Run: func(context.Context, []string) error {
-				e.Out.Printf("%s", s.script)
+				e.Out.Text(s.script)
 				return nil
 			},
 		})

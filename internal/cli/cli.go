@@ -67,7 +67,7 @@ func (a *App) Run(ctx context.Context, words []string) int {
 	root := newRoot(e, o)
 	if len(words) > 0 && words[0] == "__complete" {
 		for _, word := range complete(ctx, e, root, words[1:]) {
-			e.Out.Printf("%s\n", word)
+			e.Out.Text(word + "\n")
 		}
 		return 0
 	}

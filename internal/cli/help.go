@@ -28,7 +28,7 @@ func help(p *kit.Printer, cmd *kit.Command) {
 		p.Printf("  %-*s  %s\n", width, c.Name(), c.Short)
 	}
 	if cmd.Example != "" {
-		p.Printf("\n%s\n%s\n", p.Bold("Examples:"), cmd.Example)
+		p.Text("\n" + p.Bold("Examples:") + "\n" + cmd.Example + "\n")
 	}
 	if cmd == cmd.Root() {
 		p.Printf("%s", flaghelp.Text(p.Bold("General flags:"), cmd.Flags().FlagSet, cmd.Flags().Letter))

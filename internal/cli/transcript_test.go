@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -37,11 +38,18 @@ type result struct {
 
 // inMemory runs one command against a cluster of its own.
 func inMemory(ctx context.Context, args ...string) result {
+	var out, errs bytes.Buffer
+	code := writing(ctx, &out, &errs, args...)
+	return result{out.String(), errs.String(), code}
+}
+
+// writing is inMemory with streams of its own.
+func writing(ctx context.Context, out, errs io.Writer, args ...string) (code int) {
 	m := memnet.Listen()
 	s := &httptest.Server{Listener: m, Config: &http.Server{Handler: newFake()}}
 	s.Start()
 	defer s.Close()
-	return runOver(ctx, m.Dial, s.URL, "", args...)
+	return runTo(ctx, m.Dial, s.URL, "", out, errs, args...)
 }
 
 // run runs one command against an agent.
@@ -54,11 +62,19 @@ func runOver(
 	args ...string,
 ) result {
 	var out, errs bytes.Buffer
+	code := runTo(ctx, dial, address, stdin, &out, &errs, args...)
+	return result{out.String(), errs.String(), code}
+}
+
+func runTo(
+	ctx context.Context, dial func(context.Context, string, string) (net.Conn, error), address, stdin string,
+	out, errs io.Writer, args ...string,
+) (code int) {
 	env := map[string]string{"BERTH_ADDR": address}
 	app := cli.New(cli.Options{
 		Stdin:   strings.NewReader(stdin),
-		Stdout:  &out,
-		Stderr:  &errs,
+		Stdout:  out,
+		Stderr:  errs,
 		Getenv:  func(name string) string { return env[name] },
 		Environ: []string{"BERTH_VAR_priority=60"},
 		Version: "9",
@@ -66,15 +82,14 @@ func runOver(
 
 		Identities: identities{},
 		DataDirs:   dataDirs{},
-		Agent:      func(_ context.Context, args []string) int { fmt.Fprintf(&out, "agent %q\n", args); return 42 },
+		Agent:      func(_ context.Context, args []string) int { fmt.Fprintf(out, "agent %q\n", args); return 42 },
 		Plugins: map[string]func(context.Context,
 			[]string) int{"local-csi": func(_ context.Context, args []string) int {
-			fmt.Fprintf(&out, "plugin %q\n", args)
+			fmt.Fprintf(out, "plugin %q\n", args)
 			return 43
 		}},
 	})
-	code := app.Run(ctx, args)
-	return result{out.String(), errs.String(), code}
+	return app.Run(ctx, args)
 }
 
 // words splits a command as a shell does with plain and single-quoted words.

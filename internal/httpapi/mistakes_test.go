@@ -386,6 +386,8 @@ var ofTheTask = []*mistake{
 	}},
 	{"groups/tasks/plugin/dir", `csi_plugin mount_dir "csi" is not absolute`,
 		func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.CSIPluginConfig.MountDir = "csi" }},
+	{"groups/tasks/plugin/base", `csi_plugin stage_publish_base_dir "local" is not absolute`,
+		func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.CSIPluginConfig.StagePublishBaseDir = "local" }},
 	{"groups/tasks/plugin/scope", "csi_plugin controller_scope", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
 		t.CSIPluginConfig.ControllerScope = "rack"
 	}},

@@ -121,6 +121,9 @@ func (s *Server) Run(ctx context.Context, entries ...Entry) error {
 	return g.Wait()
 }
 
+// Bound has other bounds of connections hold from now on.
+func (s *Server) Bound(b conns.Bounds) { s.gate.Bound(b) }
+
 // Handler is the whole surface behind a guard, for tests and listeners.
 func (s *Server) Handler(guard access.Guard) http.Handler {
 	origins := http.NewCrossOriginProtection().Handler(http.HandlerFunc(s.serve))

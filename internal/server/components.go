@@ -68,7 +68,7 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 			Expect:   s.cfg.Expect,
 			Log:      s.cfg.Log,
 		},
-		collector:  gc.New(s.store, s, s.cfg.GC, s.cfg.Log),
+		collector:  gc.New(s.store, s, s.ages, s.cfg.Log),
 		scheduling: worker.New(s.store, s, runtime.NumCPU(), s.cfg.Log),
 		health:     health.New(health.Config{Store: s.store, Proposer: s, Log: s.cfg.Log}),
 		claims: claims.New(claims.Config{

@@ -71,6 +71,7 @@ type Server struct {
 	fsm   *fsm.FSM
 	log   *raftlog.Log
 	nodes *Nodes
+	ages  *gc.Held
 
 	calls, reversed *wire.Pipe // in-process transport
 
@@ -83,8 +84,28 @@ type Server struct {
 	ring   *keyring.Keyring // since Run
 	panics panics
 
-	mu       sync.Mutex
-	commands map[string]uint64 // that were proposed, by their names
+	proposed proposed
+}
+
+// proposed counts commands that a server brought into the log, by their names.
+type proposed struct {
+	mu     sync.Mutex
+	counts map[string]uint64
+}
+
+func (p *proposed) count(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.counts == nil {
+		p.counts = map[string]uint64{}
+	}
+	p.counts[name]++
+}
+
+func (p *proposed) read() map[string]uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.counts)
 }
 
 // New returns a server that does nothing before Run.
@@ -98,9 +119,9 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg:      cfg,
 		store:    state.New(),
+		ages:     gc.Hold(cfg.GC),
 		calls:    wire.NewPipe(),
 		reversed: wire.NewPipe(),
-		commands: map[string]uint64{},
 	}
 	s.fsm = fsm.New(s.store)
 	s.panics.log = cfg.Log
@@ -145,6 +166,9 @@ func (s *Server) Connect() (*grpc.ClientConn, error) { return wire.Connect(s.cal
 // Credentials are what this server shows to nodes and to other servers; it shows nothing before Run.
 func (s *Server) Credentials() tlsport.Credentials { return &s.shown }
 
+// Forget has the server forget what is over by other ages, and returns them, with the defaults filled in.
+func (s *Server) Forget(ages gc.Ages) gc.Ages { return s.ages.Set(ages) }
+
 // Store is the replicated state, for readers in the same process.
 func (s *Server) Store() *state.Store { return s.store }
 
@@ -152,11 +176,7 @@ func (s *Server) Store() *state.Store { return s.store }
 func (s *Server) Counters() raftlog.Written { return s.log.Counters().Read() }
 
 // Commands counts what this server brought into the log, by the names of the commands.
-func (s *Server) Commands() map[string]uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.commands)
-}
+func (s *Server) Commands() map[string]uint64 { return s.proposed.read() }
 
 // Snapshot writes the state to a snapshot of the log now.
 func (s *Server) Snapshot(ctx context.Context) error { return s.log.Snapshot(ctx) }
@@ -284,18 +304,13 @@ func (s *Server) Propose(ctx context.Context, cmd fsm.Command) (any, uint64, err
 	if err != nil {
 		return nil, 0, err
 	}
-	s.count(cmd)
+	if k, known := fsm.KindOf(cmd); known {
+		s.proposed.count(k.Name)
+	}
 	if r, ok := cmd.(fsm.Releasing); ok && r.Releases() {
 		return s.log.ApplyReleasing(ctx, data)
 	}
 	return s.log.Apply(ctx, data)
-}
-
-func (s *Server) count(cmd fsm.Command) {
-	k, _ := fsm.KindOf(cmd) // it was encoded by its kind
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.commands[k.Name]++
 }
 
 // understood refuses a command that a server of an older version in the cluster could not apply.

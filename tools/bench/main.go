@@ -23,13 +23,35 @@ func main() {
 	out := flag.String("out", "docs/performance.md", "the page to write")
 	only := flag.String("only", "", "measure these parts alone, and write no page: "+
 		"floors, cold, starts, many, within; separated by commas")
+	judged := flag.Bool("judge", false, "measure nothing: say which bars the page has missed, by the exit code, too")
 	flag.Parse()
+	if *judged {
+		fail(judgePage(*out))
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *binary, *out, *only, *runs, *tasks); err != nil {
+	fail(run(ctx, *binary, *out, *only, *runs, *tasks))
+}
+
+// fail ends the program with an error, if there is one.
+func fail(err error) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// judgePage judges a page that was written before.
+func judgePage(path string) error {
+	page, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("there is no page to judge (make bench): %w", err)
+	}
+	if err := judge(string(page)); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
 }
 
 func run(ctx context.Context, binary, out, only string, runs, tasks int) (err error) {
@@ -68,10 +90,12 @@ func run(ctx context.Context, binary, out, only string, runs, tasks int) (err er
 			return err
 		}
 	}
-	if only != "" {
-		return nil // the page is written of a whole run alone
+	if only == "" { // the page is written of a whole run alone
+		if err := os.WriteFile(out, []byte(r.page()), 0o644); err != nil {
+			return err
+		}
 	}
-	return os.WriteFile(out, []byte(r.page()), 0o644)
+	return judge(r.rows())
 }
 
 func mebi(bytes int64) float64 { return float64(bytes) / (1 << 20) }

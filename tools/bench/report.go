@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -67,14 +68,17 @@ func (f figure) write(v float64) string {
 	return fmt.Sprintf("%.2f %s", v, f.unit)
 }
 
-// judgement says whether the bar is kept.
+// missed is how a row ends whose bar is not kept.
+const missed = "**missed**"
+
+// judgement says whether the bar is kept. What was not measured keeps none.
 func (f figure) judgement() string {
 	switch {
 	case f.bar.text == "":
 		return ""
-	case f.bar.median > 0 && f.at(0.5) > f.bar.median, f.bar.high > 0 && f.most() > f.bar.high,
+	case len(f.samples) == 0, f.bar.median > 0 && f.at(0.5) > f.bar.median, f.bar.high > 0 && f.most() > f.bar.high,
 		f.at(0.5) < f.bar.least:
-		return "**missed**"
+		return missed
 	}
 	return "kept"
 }
@@ -96,6 +100,39 @@ func (f figure) row() string {
 		f.write(f.at(0.5)), f.write(f.at(0)), f.write(f.at(0.5)), f.write(f.at(1)), high, f.bar.text, f.judgement())
 }
 
+// judge is an error that lists the rows of a page whose bars are missed. A page without a bar is none that this program
+// wrote.
+func judge(page string) error {
+	var out []string
+	bars := 0
+	for line := range strings.Lines(page) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasSuffix(line, "| kept |"):
+			bars++
+		case strings.HasSuffix(line, "| "+missed+" |"):
+			bars++
+			out = append(out, line)
+		}
+	}
+	switch {
+	case bars == 0:
+		return errors.New("nothing was held against a bar")
+	case len(out) == 0:
+		return nil
+	}
+	return fmt.Errorf("%d of %d bars are missed:\n%s", len(out), bars, strings.Join(out, "\n"))
+}
+
+// rows are the figures as the page shows them.
+func (r *report) rows() string {
+	var b strings.Builder
+	for _, f := range r.figures {
+		b.WriteString(f.row() + "\n")
+	}
+	return b.String()
+}
+
 // page is the whole text.
 func (r *report) page() string {
 	var b strings.Builder
@@ -108,15 +145,16 @@ Machine: %s.
 | what | n | p50 | min – median – max | p99 | bar (p50 / p99) | |
 |---|---|---|---|---|---|---|
 `, r.begun.UTC().Format("2006-01-02 15:04 MST"), r.machine)
-	for _, f := range r.figures {
-		b.WriteString(f.row() + "\n")
-	}
+	b.WriteString(r.rows())
 	if len(r.notes) > 0 {
 		b.WriteString("\nCommands of the Raft log, as counted before and after:\n\n" +
 			strings.Join(r.notes, "\n") + "\n")
 	}
 	fmt.Fprintf(&b, `
-How to read it. The real program runs as a development agent in a directory of its own; everything is asked over HTTP.
+How to read it. `+"`make bench`"+` fails when a bar is missed, and lists the rows; `+
+		"`go run ./tools/bench -judge`"+` says of this
+page the same, and measures nothing. The real program runs as a development agent in a directory of its own; everything
+is asked over HTTP.
 "Registered" begins when the client sends the request; "started" is the moment that the task's state names; "running" is
 the first answer that says so to a blocking query. Jobs run one after another, %d of each kind after three that warm the
 caches. "Processes dead" is the end that the task's state names, "claim free" the first answer without a writer. With a

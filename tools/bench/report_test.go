@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -84,5 +86,32 @@ func TestAFigureIsJudgedByItsQuantiles(t *testing.T) {
 	}
 	if page := r.page(); !strings.Contains(page, "| x | 100 | 50 ms |") || !strings.Contains(page, "1970-01-01") {
 		t.Errorf("the page is\n%s", page)
+	}
+}
+
+// Given rows that keep their bars, one that misses its own, and one that was not measured, when the whole is judged,
+// then each that is missed is listed as it stands on the page, and the page says the same later.
+func TestWhatIsMissedIsListed(t *testing.T) {
+	r := &report{}
+	keeps := figure{name: "a start", unit: "ms", samples: []float64{1, 2}, bar: bar{text: "≤ 3 ms", median: 3}}
+	r.add(keeps)
+	r.add(figure{name: "no bar", unit: "ms", samples: []float64{9}})
+	if err := judge(r.rows()); err != nil {
+		t.Errorf("all is kept: %v", err)
+	}
+	r.add(figure{name: "a release", unit: "ms", samples: []float64{4, 5}, bar: bar{text: "≤ 3 ms", median: 3}})
+	r.add(figure{name: "a restart", unit: "ms", bar: bar{text: "≤ 3 ms", median: 3}})
+	path := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(path, []byte(r.page()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{"the run": judge(r.rows()), "its page": judgePage(path)} {
+		if err == nil || !strings.Contains(err.Error(), "2 of 3 bars are missed:\n| a release | 2 | 4 ms |") ||
+			!strings.Contains(err.Error(), "\n| a restart | 0 |") || strings.Contains(err.Error(), "a start") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := judge("# Performance\n"); err == nil {
+		t.Error("a page without figures keeps its bars")
 	}
 }

@@ -47,8 +47,16 @@ type Meta struct {
 	Holders []string `json:",omitempty"`
 }
 
-// Encode writes a saved state.
-func Encode(m Meta, state []byte) ([]byte, error) {
+// Encode writes a saved state. One that Decode would not read is refused: nobody shall find that out when he needs it.
+func Encode(m Meta, state []byte) ([]byte, error) { return encode(m, state, MaxState) }
+
+func encode(m Meta, state []byte, most int) ([]byte, error) {
+	if len(state) > most {
+		return nil, fault.WithHint(
+			fault.New(fault.Exhausted, "save", "the servers' state",
+				fmt.Sprintf("%s has %d bytes, and a file holds %d", stateName, len(state), most)),
+			`nothing was written, and the servers go on; have them forget what is over: "berth system gc"`)
+	}
 	m.Format, m.Size = Format, len(state)
 	meta, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
@@ -108,12 +116,13 @@ func Decode(r io.Reader) (Meta, []byte, error) {
 		if err != nil {
 			return refuse("it is damaged: " + err.Error())
 		}
-		data, err := io.ReadAll(io.LimitReader(t, MaxState+1))
-		switch {
-		case err != nil:
+		if h.Size > MaxState {
+			return Meta{}, nil, fault.New(fault.Exhausted, "read", "the saved state",
+				fmt.Sprintf("%q in it has %d bytes, and this program reads %d", h.Name, h.Size, MaxState))
+		}
+		data, err := io.ReadAll(io.LimitReader(t, h.Size))
+		if err != nil {
 			return refuse("it is damaged: " + err.Error())
-		case len(data) > MaxState:
-			return refuse(fmt.Sprintf("it holds more than %d MiB", MaxState>>20))
 		}
 		parts[h.Name] = data
 	}

@@ -135,3 +135,30 @@ func TestWhatWasPackedAnewIsHeldAgainstItsSums(t *testing.T) {
 		}
 	}
 }
+
+// Given a state that is larger than a file holds, when it is saved, then nothing is written, and the member, its size
+// and the bound are named; the largest one is saved. A file that says such a size of itself is refused in the same
+// words, before any of it is read.
+func TestWhatIsBeyondTheBoundIsNamed(t *testing.T) {
+	if data, err := encode(Meta{}, make([]byte, 100), 100); err != nil || len(data) == 0 {
+		t.Errorf("as large as a file holds: %v", err)
+	}
+	data, err := encode(Meta{}, make([]byte, 101), 100)
+	if !fault.Has(err, fault.Exhausted) || data != nil ||
+		!strings.Contains(err.Error(), "state.bin has 101 bytes, and a file holds 100") {
+		t.Errorf("larger: %d bytes, %v", len(data), err)
+	}
+	var file bytes.Buffer
+	z := gzip.NewWriter(&file)
+	if err := tar.NewWriter(z).WriteHeader(&tar.Header{Name: stateName, Mode: 0o600, Size: MaxState + 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = Decode(&file)
+	if !fault.Has(err, fault.Exhausted) ||
+		!strings.Contains(err.Error(), `"state.bin" in it has 1073741825 bytes, and this program reads 1073741824`) {
+		t.Errorf("a file of such a size: %v", err)
+	}
+}

@@ -106,7 +106,7 @@ func newPolicyInfo(e *kit.Env) *kit.Command {
 				e.Out.Section("Rules")
 				for line := range strings.Lines(p.Rules) {
 					text := strings.TrimLeft(line, " \t")
-					e.Out.Printf("%s%s\n", line[:len(line)-len(text)], kit.Clean(text))
+					e.Out.Text(line[:len(line)-len(text)] + kit.Clean(text) + "\n")
 				}
 			})
 		},

@@ -65,7 +65,7 @@ func (r *readmit) do(ctx context.Context, arg string) error {
 	out, _, err := r.env.Client().Nodes().Readmit(ctx, ref.ID,
 		&api.NodeReadmitRequest{Reason: r.reason, TTL: r.ttl}, nil)
 	return r.formats.Show(r.env.Out, out, kit.Doing(err, "readmit", "node", ref.ID), func() {
-		r.env.Out.Printf("%s\n", out.Token)
+		r.env.Out.Text(out.Token + "\n")
 		r.env.Err.Notice("It can be used once, until " + kit.At(out.Expires) +
 			", with the agent stopped: berth node identity keep -data-dir DIR TOKEN")
 	})

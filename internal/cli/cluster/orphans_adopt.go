@@ -124,7 +124,7 @@ func (s *orphansAdopt) show(known []*api.Orphan, list []located) error {
 	if err != nil {
 		return kit.Doing(err, "show", "job", known[0].AllocID)
 	}
-	s.env.Err.Printf("Job:\n%s\n", text)
+	s.env.Err.Text("Job:\n" + string(text) + "\n")
 	for _, l := range list {
 		mine := slices.ContainsFunc(known, func(o *api.Orphan) bool { return o.AllocID == l.orphan.AllocID })
 		if job := known[0].Job; !mine && job != nil && job.ID != nil && l.orphan.JobID == *job.ID {
@@ -167,7 +167,7 @@ func set(v any) any {
 func (s *orphansAdopt) printVolumes(known []*api.Orphan) {
 	for _, o := range known {
 		for _, v := range o.Volumes {
-			s.env.Out.Printf("%s", volumeFile(v))
+			s.env.Out.Text(volumeFile(v))
 		}
 	}
 }

@@ -117,7 +117,7 @@ func (a *apiCall) do(ctx context.Context, args []string) error {
 	}
 	c := a.env.Client()
 	if a.dryRun {
-		a.env.Out.Printf("%s %s%s\n", method, strings.TrimSuffix(c.Config().Address, "/"), path)
+		a.env.Out.Text(method + " " + strings.TrimSuffix(c.Config().Address, "/") + path + "\n")
 		return nil
 	}
 	reply, err := c.Raw(ctx, method, path, header, body)

@@ -125,7 +125,7 @@ func (f *formatter) file(name string) (changed bool, err error) {
 		return false, nil
 	}
 	if f.list {
-		f.env.Out.Printf("%s\n", shown)
+		f.env.Out.Text(shown + "\n")
 	}
 	if f.check || !f.write {
 		return true, nil

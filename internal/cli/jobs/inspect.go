@@ -72,7 +72,7 @@ func (i *inspect) source(ctx context.Context, ref kit.Ref, version uint64) error
 			"the values to give by -var and -var-file", "version %d of job %q was run with values for variables (%s) "+
 			"that cannot be written into its source: %s", version, ref.ID, strings.Join(valueNames(sub), ", "), err)
 	}
-	i.env.Out.Printf("%s", text)
+	i.env.Out.Text(string(text))
 	if len(names) > 0 {
 		i.env.Err.Notice("The values that version " + number(version) + " was run with are defaults here: " +
 			strings.Join(names, ", "))

@@ -146,7 +146,7 @@ func Problems(e *kit.Env, name string, err error) error {
 	for _, p := range list {
 		e.Err.Printf("%s\n", p.String())
 		if p.Snippet != "" {
-			e.Err.Printf("%s\n", strings.TrimRight(p.Snippet, "\n"))
+			e.Err.Text(strings.TrimRight(p.Snippet, "\n") + "\n")
 		}
 	}
 	return kit.Fail(fault.Invalid, "", "%s has %s", name, kit.Count(len(list), "problem", "problems"))

@@ -40,7 +40,7 @@ it is named in the block server then, beside server_join { retry_join = ["10.0.0
 		Run: func(ctx context.Context, _ []string) error {
 			t, err := e.Client().Operator().CreateJoinToken(ctx, &req)
 			return formats.Show(e.Out, t, kit.Doing(err, "make", "a join token", ""), func() {
-				e.Out.Printf("%s\n", t.Token)
+				e.Out.Text(t.Token + "\n")
 				e.Err.Printf("%s can join with it until %s\n", kit.Count(t.Uses, t.Role, t.Role+"s"), kit.At(t.Expires))
 			})
 		},

@@ -4,7 +4,6 @@
 package kit
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -179,11 +178,19 @@ func (p *Printer) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// Printf writes a line or more.
+// Printf writes a line or more for people: on a terminal, lines that are longer are folded at words. What programs
+// read, or people copy as a whole, is written by Text.
 func (p *Printer) Printf(format string, args ...any) {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, format, args...)
-	_, _ = p.Write(b.Bytes()) // kept in p.err
+	text := fmt.Sprintf(format, args...)
+	if w := p.width(); w > 0 {
+		text = fold(text, w)
+	}
+	p.Text(text)
+}
+
+// Text writes a text as it is, however long its lines are.
+func (p *Printer) Text(text string) {
+	_, _ = io.WriteString(p, text) // kept in p.err
 }
 
 // Failed returns the first failure to write.

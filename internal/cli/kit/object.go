@@ -57,7 +57,7 @@ func (f *Formats) Print(p *Printer, v any) error {
 	if err := t.Execute(&b, v); err != nil {
 		return fmt.Errorf("the template does not fit the object: %w", err)
 	}
-	p.Printf("%s\n", strings.TrimSuffix(b.String(), "\n"))
+	p.Text(strings.TrimSuffix(b.String(), "\n") + "\n")
 	return nil
 }
 

@@ -9,12 +9,10 @@ import (
 // None stands in cells and values that are empty.
 const None = "<none>"
 
-// Table writes rows under a header, aligned to the left with two spaces between columns.
+// Table writes rows under a header, aligned to the left with two spaces between columns. On a terminal that is too
+// narrow, sentences are folded within their columns and names are shortened; where even that does not fit, each row is
+// written as a list of keys with values.
 func (p *Printer) Table(header []string, rows [][]string) {
-	widths := make([]int, len(header))
-	for i, h := range header {
-		widths[i] = utf8.RuneCountInString(h)
-	}
 	clean := make([][]string, len(rows))
 	for r, row := range rows {
 		clean[r] = make([]string, len(header))
@@ -27,12 +25,57 @@ func (p *Printer) Table(header []string, rows [][]string) {
 				cell = None
 			}
 			clean[r][i] = cell
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
-	p.Printf("%s\n", p.Bold(aligned(header, widths)))
+	widths := natural(header, clean)
+	if terminal := p.width(); terminal > 0 {
+		var fits bool
+		if widths, fits = fitted(header, clean, terminal); !fits {
+			p.records(header, clean)
+			return
+		}
+	}
+	p.row(header, widths, p.Bold)
 	for _, row := range clean {
-		p.Printf("%s\n", aligned(row, widths))
+		p.row(row, widths, plainly)
+	}
+}
+
+// row writes a row, which takes as many lines as its longest cell does.
+func (p *Printer) row(row []string, widths []int, style func(string) string) {
+	lines, high := make([][]string, len(row)), 0
+	for i, cell := range row {
+		lines[i] = cells(cell, widths[i])
+		high = max(high, len(lines[i]))
+	}
+	for n := range high {
+		line := make([]string, len(row))
+		for i := range row {
+			if n < len(lines[i]) {
+				line[i] = lines[i][n]
+			}
+		}
+		text := aligned(line, widths)
+		if n > 0 {
+			text = strings.TrimRight(text, " ")
+		}
+		p.Text(style(text) + "\n")
+	}
+}
+
+func plainly(text string) string { return text }
+
+// records writes each row of a table as a list, with an empty line between them.
+func (p *Printer) records(header []string, rows [][]string) {
+	for n, row := range rows {
+		if n > 0 {
+			p.Text("\n")
+		}
+		list := make(Pairs, len(header))
+		for i, h := range header {
+			list[i] = [2]string{h, row[i]}
+		}
+		p.Pairs(list)
 	}
 }
 
@@ -40,7 +83,7 @@ func aligned(cells []string, widths []int) string {
 	var b strings.Builder
 	for i, cell := range cells {
 		if i > 0 {
-			b.WriteString("  ")
+			b.WriteString(gap)
 		}
 		b.WriteString(cell)
 		if i < len(cells)-1 {
@@ -87,7 +130,7 @@ func (l *Pairs) AddIf(key, value string) {
 	}
 }
 
-// Pairs writes keys and values, the values in one column.
+// Pairs writes keys and values, the values in one column, within which they are folded on a terminal.
 func (p *Printer) Pairs(list Pairs) {
 	width := 0
 	for _, kv := range list {
@@ -98,7 +141,17 @@ func (p *Printer) Pairs(list Pairs) {
 		if value == "" {
 			value = None
 		}
-		p.Printf("%s%s = %s\n", kv[0], strings.Repeat(" ", width-utf8.RuneCountInString(kv[0])), value)
+		key := kv[0] + strings.Repeat(" ", width-utf8.RuneCountInString(kv[0])) + " = "
+		indent := utf8.RuneCountInString(key)
+		rest := p.width() - indent
+		switch {
+		case rest+indent <= 0 || utf8.RuneCountInString(value) <= rest:
+			p.Text(key + value + "\n")
+		case rest >= leastProse:
+			p.Text(key + strings.Join(folded(value, rest, rest), "\n"+strings.Repeat(" ", indent)) + "\n")
+		default:
+			p.Printf("%s%s\n", key, value)
+		}
 	}
 }
 

@@ -125,6 +125,9 @@ func (r *Runner) prerunAll(ctx context.Context) error {
 		for attempt := 0; ; attempt++ {
 			err := p.Prerun(ctx, r.view())
 			if err == nil {
+				r.mu.Lock()
+				r.inTheWay.waits = "" // what the next hook waits for is another reason
+				r.mu.Unlock()
 				break
 			}
 			if ctx.Err() != nil {
@@ -247,6 +250,9 @@ func (r *Runner) untilDone(ctx context.Context, name string, step func() error) 
 	for attempt := 0; ; attempt++ {
 		err := step()
 		if err == nil {
+			r.mu.Lock()
+			r.inTheWay.handling = "" // what is in the way of the next step is another reason
+			r.mu.Unlock()
 			return true
 		}
 		if ctx.Err() != nil {

@@ -400,6 +400,57 @@ func TestWaitingForStorageIsNeitherFailureNorRestart(t *testing.T) {
 	})
 }
 
+// Given an alloc that has waited for one thing, when that is there and the next takes its time without a word, then
+// nothing is reported as its reason any more; the same of its release.
+func TestAReasonEndsWithWhatItWasOf(t *testing.T) {
+	story(t, func(t *testing.T) {
+		b := newBench(t, tsk("db", nil))
+		var there, passed, released, quiet atomic.Bool
+		until := func(ready *atomic.Bool) func(context.Context, *hook.Alloc) error {
+			return func(context.Context, *hook.Alloc) error {
+				if ready.Load() {
+					return nil
+				}
+				return fault.New(fault.NotReady, "", `volume "db"`, "it is held by another allocation")
+			}
+		}
+		silent := func(ready *atomic.Bool) func(context.Context, *hook.Alloc) error {
+			return func(ctx context.Context, _ *hook.Alloc) error {
+				for !ready.Load() && ctx.Err() == nil {
+					time.Sleep(time.Second)
+				}
+				return ctx.Err()
+			}
+		}
+		first, second := b.scripted("first"), b.scripted("second")
+		first.pre, second.pre = until(&there), silent(&passed)
+		second.post, first.post = until(&released), silent(&quiet)
+		b.start()
+		b.after(time.Minute)
+		says := func(what, when string) {
+			t.Helper()
+			if got := b.r.Report().ClientDescription; strings.Contains(got, "held by another") != (what != "") {
+				t.Errorf("%s it says %q", when, got)
+			}
+		}
+		says("why", "while it waits")
+		there.Store(true)
+		b.after(time.Minute)
+		says("", "when what it waited for is there")
+		passed.Store(true)
+		b.after(time.Minute)
+		b.status(alloc.ClientRunning)
+		b.stop()
+		b.after(time.Minute)
+		says("why", "while its release waits")
+		released.Store(true)
+		b.after(time.Minute)
+		says("", "when that is released")
+		quiet.Store(true)
+		b.end()
+	})
+}
+
 // Given a start that its node refuses for what the task asks for, then that is reported as permanent; a
 // start that failed for another reason, or of a task that has run, is not.
 func TestWhatANodeWillNeverStartIsReportedAsUnfit(t *testing.T) {

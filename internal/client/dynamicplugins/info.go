@@ -29,8 +29,7 @@ type Info struct {
 	// Attempt is the start of its task: a later one has a higher number, and finds no process of an earlier one.
 	Attempt int
 	// Ended is how the last process of its task ended, if it did before it served; empty: it served, or is the first.
-	// It is not persisted.
-	Ended string `cbor:"-"`
+	Ended string
 }
 
 // Key names an instance.

@@ -77,17 +77,31 @@ func (s *Registry) Deregister(role plugin.Role, id ids.Plugin, alloc ids.Alloc) 
 	return nil
 }
 
-// Ended notes of all roles of a task how its last process ended; empty: after it had served.
-func (s *Registry) Ended(alloc ids.Alloc, task, how string) {
+// Ended notes of all roles of a task how its last process ended; empty: after it had served. What cannot be written, as
+// on a full disk, is known until the agent ends.
+func (s *Registry) Ended(alloc ids.Alloc, task, how string) error {
+	var changed []Info
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for k, i := range s.infos {
 		if i.Alloc == alloc && i.Task == task && i.Ended != how {
 			i.Ended = how
 			s.infos[k] = i
-			s.changed.Notify()
+			changed = append(changed, i)
 		}
 	}
+	s.mu.Unlock()
+	if len(changed) == 0 {
+		return nil
+	}
+	s.changed.Notify()
+	return s.kv.Update(func(tx *kv.Tx) error {
+		for _, i := range changed {
+			if err := tx.Put(bucket, recordKey(i.Key()), i); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // List returns all, ordered by key.

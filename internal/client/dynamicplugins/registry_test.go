@@ -65,6 +65,10 @@ func TestTheRegistryOutlivesTheAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	again.Declared = at // the same alloc again is an update, not a newer instance
+	again.Ended = "Error: mount it on /v"
+	if err := r.Ended("a", "t", again.Ended); err != nil {
+		t.Fatal(err)
+	}
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}

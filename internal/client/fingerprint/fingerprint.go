@@ -8,7 +8,6 @@ import (
 	"math"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -215,26 +214,4 @@ type HostVolume struct {
 	Name     string
 	Path     string
 	ReadOnly bool
-}
-
-// HostVolumes looks at the configured host volumes. One that can't be used is unhealthy, with the reason; the others
-// and the node go on.
-func HostVolumes(configured []HostVolume) map[string]*node.HostVolume {
-	out := map[string]*node.HostVolume{}
-	for _, v := range configured {
-		out[v.Name] = &node.HostVolume{Name: v.Name, Path: v.Path, ReadOnly: v.ReadOnly, Unhealthy: unusable(v.Path)}
-	}
-	return out
-}
-
-func unusable(path string) string {
-	switch info, err := os.Stat(path); {
-	case !filepath.IsAbs(path):
-		return fmt.Sprintf("the path %q is not absolute", path)
-	case err != nil:
-		return err.Error()
-	case !info.IsDir():
-		return fmt.Sprintf("%s is not a directory", path)
-	}
-	return ""
 }

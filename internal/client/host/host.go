@@ -22,6 +22,7 @@ import (
 	"berth/internal/client/csimanager/instance"
 	"berth/internal/client/drivermanager"
 	"berth/internal/client/fingerprint"
+	"berth/internal/client/host/paths"
 	"berth/internal/model/node"
 	"berth/internal/wire"
 )
@@ -69,6 +70,7 @@ type Config struct {
 type Host struct {
 	cfg     Config
 	changed lifecycle.Signal
+	paths   paths.Paths
 	ready   chan struct{} // closed when there is a description worth registering
 
 	mu      sync.Mutex
@@ -83,7 +85,7 @@ func New(ctx context.Context, cfg Config) *Host {
 	for _, err := range h.found.Problems {
 		cfg.Log.Warn("a part of the node could not be read", logkey.Error, err)
 	}
-	h.current = h.describe()
+	h.current = h.describe(ctx)
 	h.sayVolumes(nil)
 	return h
 }
@@ -120,13 +122,13 @@ func (h *Host) Node() *node.Node {
 }
 
 // HostVolume implements taskhooks.HostVolumes: a volume that the node's configuration offers.
-func (h *Host) HostVolume(name string) (dir string, readOnly bool, err error) {
+func (h *Host) HostVolume(ctx context.Context, name string) (dir string, readOnly bool, err error) {
 	for _, v := range h.cfg.HostVolumes {
 		if v.Name != name {
 			continue
 		}
-		if _, err := os.Lstat(v.Path); err != nil {
-			return "", false, fault.Wrap(err, fault.NotReady, "use", `host volume "`+name+`"`)
+		if why := h.paths.Look(ctx, v.Path)[v.Path]; why != "" {
+			return "", false, fault.New(fault.NotReady, "use", `host volume "`+name+`"`, why)
 		}
 		return v.Path, v.ReadOnly, nil
 	}
@@ -150,7 +152,7 @@ func (h *Host) Run(ctx context.Context) error {
 	for {
 		drivers, plugins := h.cfg.Drivers.Changed(), h.cfg.Plugins.Changed()
 		orphans := h.cfg.Holdings.OrphansChanged()
-		h.refresh()
+		h.refresh(ctx)
 		if first {
 			close(h.ready)
 			first = false
@@ -182,8 +184,8 @@ func (h *Host) lookAtDisk(ctx context.Context) {
 }
 
 // refresh describes the node anew and tells about it when something differs.
-func (h *Host) refresh() {
-	n := h.describe()
+func (h *Host) refresh(ctx context.Context) {
+	n := h.describe(ctx)
 	data, err := wire.Encode(n)
 	if err != nil {
 		h.cfg.Log.Error("the node's description can't be encoded", logkey.Error, err)
@@ -202,7 +204,22 @@ func (h *Host) refresh() {
 	}
 }
 
-func (h *Host) describe() *node.Node {
+// hostVolumes are those of the configuration. One that cannot be used is unhealthy, with the reason; the others and the
+// node go on.
+func (h *Host) hostVolumes(ctx context.Context) map[string]*node.HostVolume {
+	var all []string
+	for _, v := range h.cfg.HostVolumes {
+		all = append(all, v.Path)
+	}
+	why := h.paths.Look(ctx, all...)
+	out := map[string]*node.HostVolume{}
+	for _, v := range h.cfg.HostVolumes {
+		out[v.Name] = &node.HostVolume{Name: v.Name, Path: v.Path, ReadOnly: v.ReadOnly, Unhealthy: why[v.Path]}
+	}
+	return out
+}
+
+func (h *Host) describe(ctx context.Context) *node.Node {
 	cfg := h.cfg
 	sum := sha256.Sum256([]byte(cfg.Secret.Reveal()))
 	n := &node.Node{
@@ -216,7 +233,7 @@ func (h *Host) describe() *node.Node {
 		Attributes:  maps.Clone(h.found.Attributes),
 		Meta:        maps.Clone(cfg.Meta),
 		Drivers:     cfg.Drivers.States(),
-		HostVolumes: fingerprint.HostVolumes(cfg.HostVolumes),
+		HostVolumes: h.hostVolumes(ctx),
 		Resources:   h.found.Resources,
 		CSI:         cfg.Plugins.States(),
 		Orphans:     cfg.Holdings.Orphans(),

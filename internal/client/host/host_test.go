@@ -51,12 +51,12 @@ func TestAHostVolumeIsGivenAsItIsConfigured(t *testing.T) {
 		{Name: "missing", Path: filepath.Join(dir, "none")},
 	}}}
 	for name, readOnly := range map[string]bool{"rw": false, "ro": true} {
-		if path, ro, err := h.HostVolume(name); err != nil || path != dir || ro != readOnly {
+		if path, ro, err := h.HostVolume(t.Context(), name); err != nil || path != dir || ro != readOnly {
 			t.Errorf("%s: %s, read-only %v, %v", name, path, ro, err)
 		}
 	}
 	for _, name := range []string{"missing", "unknown"} {
-		if path, _, err := h.HostVolume(name); !fault.Has(err, fault.NotReady) {
+		if path, _, err := h.HostVolume(t.Context(), name); !fault.Has(err, fault.NotReady) {
 			t.Errorf("%s: %s, %v", name, path, err)
 		}
 	}

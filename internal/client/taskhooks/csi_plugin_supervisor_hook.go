@@ -134,8 +134,7 @@ func (h *CSIPluginSupervisor) Exited(ctx context.Context, t *hook.Task) error {
 			how, err = h.lastWords(ctx, t, how)
 		}
 	}
-	h.Registry.Ended(t.Alloc.ID, t.Task.Name, how)
-	return err
+	return errors.Join(err, h.Registry.Ended(t.Alloc.ID, t.Task.Name, how))
 }
 
 // maxWords bounds what is shown of a plugin's last line, in bytes.

@@ -15,7 +15,7 @@ import (
 // HostVolumes looks up the host volumes that this node's configuration offers.
 type HostVolumes interface {
 	// HostVolume returns the directory, or why it cannot be used now.
-	HostVolume(name string) (dir string, readOnly bool, err error)
+	HostVolume(ctx context.Context, name string) (dir string, readOnly bool, err error)
 }
 
 // Volume makes driver mounts from the group's volumes for one task. It copies and never edits the job.
@@ -60,7 +60,7 @@ func (h *Volume) add(ctx context.Context, t *hook.Task, vm *job.VolumeMount, req
 	target := path.Join("/", dest)
 	readOnly := vm.ReadOnly || req.ReadOnly
 	if req.Type == job.VolumeTypeHost {
-		dir, ro, err := h.Host.HostVolume(req.Source)
+		dir, ro, err := h.Host.HostVolume(ctx, req.Source)
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ import (
 // hostDirs are the node's own volumes: "ro-" ones may only be read.
 type hostDirs map[string]string
 
-func (h hostDirs) HostVolume(name string) (string, bool, error) {
+func (h hostDirs) HostVolume(_ context.Context, name string) (string, bool, error) {
 	dir, ok := h[name]
 	if !ok {
 		return "", false, fault.New(fault.NotFound, "use", `host volume "`+name+`"`, "this node has none of this name")

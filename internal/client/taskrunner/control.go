@@ -27,9 +27,13 @@ func (r *Runner) Suspend(why string) {
 	r.mu.Lock()
 	same := r.orders.suspended == why
 	r.mu.Unlock()
-	if !same {
-		r.order(func(o *orders) { o.suspended = why })
+	if same {
+		return
 	}
+	if why == "" {
+		r.sayReady()
+	}
+	r.order(func(o *orders) { o.suspended = why })
 }
 
 // Kill orders the task's end. The first order counts.

@@ -17,7 +17,9 @@ import (
 
 // prepare runs the prestart hooks of a coming start. A hook that is not ready keeps the task pending, with an event.
 func (r *Runner) prepare(ctx context.Context) {
-	if !r.hasStarted() {
+	if r.hasStarted() {
+		r.sayReady() // the hooks of the alloc are done
+	} else {
 		const text = "Building Task Directory"
 		r.emit(&alloc.TaskEvent{Type: alloc.EventTaskSetup, DisplayMessage: text, Message: text,
 			Details: map[string]string{"message": text}})
@@ -31,6 +33,7 @@ func (r *Runner) prepare(ctx context.Context) {
 			r.mu.Lock()
 			r.prepared, r.said = true, ""
 			r.mu.Unlock()
+			r.sayReady()
 			return
 		case !fault.Has(err, fault.NotReady):
 			r.refuse(alloc.EventHookFailed, err)
@@ -357,6 +360,17 @@ func final(err error) bool {
 		return true
 	}
 	return false
+}
+
+// sayReady says that what the task waited for is there, where that it waits is the last that was said of it: what does
+// not hold any more is no reason.
+func (r *Runner) sayReady() {
+	all := r.State().Events
+	if n := len(all); n == 0 || all[n-1].Type != alloc.EventStorageWaiting {
+		return
+	}
+	const text = "What the start waited for is there"
+	r.emit(&alloc.TaskEvent{Type: alloc.EventStorageReady, DisplayMessage: text, Message: text})
 }
 
 // say makes an event of a reason for waiting, once per reason.

@@ -93,6 +93,13 @@ func New(b Bounds, log *slog.Logger) *Gate {
 	}
 }
 
+// Bound has other bounds hold from now on. Connections that are there stay: the next one finds them too many.
+func (g *Gate) Bound(b Bounds) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.bounds = b
+}
+
 // introduction is how long a client may take for the header of a request. Who shows no token has no more than that in
 // all: the connection of a request that is not admitted ends with the answer (Refused).
 const introduction = 10 * time.Second
@@ -203,9 +210,10 @@ func (g *Gate) enter(nc net.Conn, work *lifecycle.Group) *conn {
 	}
 	c.admitted = !c.port
 	g.mu.Lock()
-	ofClient := g.bounds.PerClient > 0 && g.of[c.client] >= g.bounds.PerClient
-	ofPorts := g.bounds.Total > 0 && c.port && g.ports >= g.bounds.Total-g.bounds.Total/forSocket
-	inAll := ofPorts || g.bounds.Total > 0 && len(g.held) >= g.bounds.Total
+	bounds := g.bounds
+	ofClient := bounds.PerClient > 0 && g.of[c.client] >= bounds.PerClient
+	ofPorts := bounds.Total > 0 && c.port && g.ports >= bounds.Total-bounds.Total/forSocket
+	inAll := ofPorts || bounds.Total > 0 && len(g.held) >= bounds.Total
 	var spare *conn
 	switch {
 	case ofClient:
@@ -232,10 +240,10 @@ func (g *Gate) enter(nc net.Conn, work *lifecycle.Group) *conn {
 	if !refused {
 		return c
 	}
-	why, status := fmt.Sprintf("this agent has %d connections, as many as it takes", g.bounds.Total),
+	why, status := fmt.Sprintf("this agent has %d connections, as many as it takes", bounds.Total),
 		http.StatusServiceUnavailable
 	if ofClient {
-		why = fmt.Sprintf("this client has %d connections, as many as one may have", g.bounds.PerClient)
+		why = fmt.Sprintf("this client has %d connections, as many as one may have", bounds.PerClient)
 		status = http.StatusTooManyRequests
 	}
 	if warn {

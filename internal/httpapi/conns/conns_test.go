@@ -241,6 +241,29 @@ func TestAllClientsTogetherHaveABound(t *testing.T) {
 	}
 }
 
+// Given as many connections as there may be, all at work, when the bounds change, then the next connection is judged by
+// the new ones.
+func TestBoundsMayChange(t *testing.T) {
+	working := make(chan bool)
+	w := serve(t, Bounds{Total: 2}, func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			working <- true
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+	})
+	w.busy(w.unix, working)
+	w.busy(w.unix, working)
+	if got, why := w.get(w.unix); got != http.StatusServiceUnavailable {
+		t.Errorf("a third connection: %d %s", got, why)
+	}
+	w.gate.Bound(Bounds{Total: 3})
+	w.busy(w.unix, working)
+	got, why := w.get(w.unix)
+	if got != http.StatusServiceUnavailable || !strings.Contains(why, "3 connections") {
+		t.Errorf("a fourth connection: %d %s", got, why)
+	}
+}
+
 // Given as many connections by a port as ports may have, all at work, and from several addresses of the loopback, then
 // the unix socket has its share still, and what is idle there stays.
 func TestTheUnixSocketHasAShareOfItsOwn(t *testing.T) {

@@ -287,8 +287,8 @@ func TestAUserIsANameOrANumber(t *testing.T) {
 	}
 }
 
-// The socket's directory is mounted at mount_dir in the task: what cannot be mounted at is refused when the job is
-// submitted, not when its task starts.
+// The socket's directory is mounted at mount_dir in the task, and what is staged at stage_publish_base_dir: where
+// nothing can be mounted is refused when the job is submitted, not when its task starts.
 func TestAMountDirThatCannotBeMountedAtIsRefused(t *testing.T) {
 	for dir, wrong := range map[string]string{
 		"/csi":         "",
@@ -306,28 +306,58 @@ func TestAMountDirThatCannotBeMountedAtIsRefused(t *testing.T) {
 		"/..":          `contains ".."`,
 		"/csi\x00":     "contains NUL",
 	} {
+		for _, of := range []string{"mount_dir", "stage_publish_base_dir"} {
+			j := samplejob.New()
+			jobrules.Canonicalize(j, "global", "default")
+			g := j.TaskGroups[0]
+			p := g.Tasks[0].CSIPluginConfig
+			p.MountDir, p.StagePublishBaseDir = dir, "/elsewhere"
+			if of != "mount_dir" {
+				p.MountDir, p.StagePublishBaseDir = "/elsewhere", dir
+			}
+			var found []string
+			for _, err := range jobrules.Validate(j) {
+				if strings.Contains(err.Error(), "csi_plugin "+of+" ") {
+					found = append(found, err.Error())
+				}
+			}
+			if wrong == "" {
+				if len(found) > 0 {
+					t.Errorf("%s %q: %q", of, dir, found)
+				}
+				continue
+			}
+			said := strings.Join(found, "\n")
+			for _, part := range []string{wrong, `job "` + *j.ID + `"`, `group "` + g.Name + `"`,
+				`task "` + g.Tasks[0].Name + `"`, `such as "/`} {
+				if !strings.Contains(said, part) {
+					t.Errorf("%s %q: %q does not say %q", of, dir, said, part)
+				}
+			}
+		}
+	}
+}
+
+// What is mounted second hides what lies beneath: neither of a plugin's directories may hold the other.
+func TestTheDirectoriesOfAPluginLieApart(t *testing.T) {
+	for dirs, wrong := range map[[2]string]string{
+		{"/csi", "/local/csi"}:     "",
+		{"/csi", "/csi-volumes"}:   "",
+		{"/csi", "/csi"}:           "mount_dir \"/csi\" must not contain stage_publish_base_dir",
+		{"/csi", "/csi/volumes"}:   "mount_dir \"/csi\" must not contain stage_publish_base_dir",
+		{"/csi/socket", "/csi"}:    "stage_publish_base_dir \"/csi\" must not contain mount_dir",
+		{"/local/csi", "/local/c"}: "",
+	} {
 		j := samplejob.New()
 		jobrules.Canonicalize(j, "global", "default")
-		g := j.TaskGroups[0]
-		g.Tasks[0].CSIPluginConfig.MountDir = dir
-		var found []string
+		p := j.TaskGroups[0].Tasks[0].CSIPluginConfig
+		p.MountDir, p.StagePublishBaseDir = dirs[0], dirs[1]
+		var said string
 		for _, err := range jobrules.Validate(j) {
-			if strings.Contains(err.Error(), "csi_plugin mount_dir") {
-				found = append(found, err.Error())
-			}
+			said += err.Error() + "\n"
 		}
-		if wrong == "" {
-			if len(found) > 0 {
-				t.Errorf("%q: %q", dir, found)
-			}
-			continue
-		}
-		said := strings.Join(found, "\n")
-		for _, part := range []string{wrong, `job "` + *j.ID + `"`, `group "` + g.Name + `"`,
-			`task "` + g.Tasks[0].Name + `"`, `such as "/csi"`} {
-			if !strings.Contains(said, part) {
-				t.Errorf("%q: %q does not say %q", dir, said, part)
-			}
+		if wrong == "" && strings.Contains(said, "must not contain") || !strings.Contains(said, wrong) {
+			t.Errorf("%q: %s", dirs, said)
 		}
 	}
 }

@@ -296,13 +296,22 @@ func (c *checker) plugin(at string, j *api.Job, p *api.TaskCSIPluginConfig) {
 	if !slices.Contains([]string{"node", "controller", "monolith"}, p.Type) {
 		c.addf("%s: csi_plugin type must be one of 'node', 'controller', or 'monolith', got %q", at, p.Type)
 	}
-	if wrong := badMountDir(p.MountDir); wrong != "" {
-		c.addf("job %q, %s: csi_plugin mount_dir %q %s; write an absolute path of the plugin's own, such as \"/csi\"",
-			shorten(*j.ID), at, shorten(p.MountDir), wrong)
+	for _, dir := range [][3]string{
+		{"mount_dir", p.MountDir, "/csi"},
+		{"stage_publish_base_dir", p.StagePublishBaseDir, "/local/csi"},
+	} {
+		if wrong := badMountDir(dir[1]); wrong != "" {
+			c.addf("job %q, %s: csi_plugin %s %q %s; write an absolute path of the plugin's own, such as %q",
+				shorten(*j.ID), at, dir[0], shorten(dir[1]), wrong, dir[2])
+		}
 	}
-	if strings.HasPrefix(p.StagePublishBaseDir+"/", strings.TrimSuffix(p.MountDir, "/")+"/") {
+	// What is mounted second at or over a path hides the first, and with mount_dir the plugin's socket.
+	if beneath(p.MountDir, p.StagePublishBaseDir) {
 		c.addf("%s: csi_plugin mount_dir %q must not contain stage_publish_base_dir %q", at, p.MountDir,
 			p.StagePublishBaseDir)
+	} else if beneath(p.StagePublishBaseDir, p.MountDir) {
+		c.addf("%s: csi_plugin stage_publish_base_dir %q must not contain mount_dir %q", at, p.StagePublishBaseDir,
+			p.MountDir)
 	}
 	if p.ControllerScope != "cluster" && p.ControllerScope != "node" {
 		c.addf("%s: csi_plugin controller_scope must be cluster or node, is %q", at, p.ControllerScope)
@@ -312,7 +321,12 @@ func (c *checker) plugin(at string, j *api.Job, p *api.TaskCSIPluginConfig) {
 	}
 }
 
-// badMountDir says what keeps the socket's directory from being mounted at a path in the task.
+// beneath reports whether a path is a directory, or lies in it.
+func beneath(dir, path string) bool {
+	return strings.HasPrefix(path+"/", strings.TrimSuffix(dir, "/")+"/")
+}
+
+// badMountDir says what keeps a directory of the plugin's from being mounted at a path in the task.
 func badMountDir(dir string) string {
 	switch {
 	case strings.ContainsRune(dir, 0):

@@ -198,8 +198,8 @@ type TaskEvent struct {
 	Signal         int
 }
 
-// Types of task events, as clients of this API know them; "Storage Waiting", "Volume Condition" and "Shim Died" are
-// ours.
+// Types of task events, as clients of this API know them; "Storage Waiting", "Storage Ready", "Volume
+// Condition" and "Shim Died" are ours.
 const (
 	EventReceived        = "Received"
 	EventTaskSetup       = "Task Setup"
@@ -221,6 +221,7 @@ const (
 	EventPluginHealthy   = "Plugin became healthy"
 	EventPluginFailing   = "Plugin became unhealthy"
 	EventStorageWaiting  = "Storage Waiting"
+	EventStorageReady    = "Storage Ready"
 	EventVolumeCondition = "Volume Condition"
 	EventShimDied        = "Shim Died"
 	EventNotWritten      = "Not Written Down"

@@ -114,7 +114,7 @@ const perJob = 6 << 10
 func TestACrowdOfFinishedJobsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := localstate.New(t)
-		gc := New(c.Store, c, Ages{Most: Most{Jobs: 40, Text: 40 << 10}}, slog.New(slog.DiscardHandler))
+		gc := New(c.Store, c, Hold(Ages{Most: Most{Jobs: 40, Text: 40 << 10}}), slog.New(slog.DiscardHandler))
 		c.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: "n"}})
 		ended := make(chan error, 1)
 		go func() { ended <- gc.Run(t.Context()) }()
@@ -164,7 +164,8 @@ func TestACrowdOfFinishedJobsIsBounded(t *testing.T) {
 func TestTheEndsOfALiveJobAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := localstate.New(t)
-		gc := New(c.Store, c, Ages{Most: Most{Allocs: 20, Evals: 30}}, slog.New(slog.DiscardHandler))
+		ages := Hold(Ages{Most: Most{Allocs: 20, Evals: 30}})
+		gc := New(c.Store, c, ages, slog.New(slog.DiscardHandler))
 		c.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: "n"}})
 		c.Must(t, &fsm.JobRegister{
 			Job:  &job.Job{Namespace: ids.DefaultNamespace, ID: "web", Type: job.TypeService},
@@ -191,7 +192,8 @@ func TestTheEndsOfALiveJobAreBounded(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		if _, err := gc.collect(t.Context(), gc.ages); err != nil {
+		by, _ := ages.now()
+		if _, err := gc.collect(t.Context(), by); err != nil {
 			t.Fatal(err)
 		}
 		if _, rows := size(t, c.Store.Snapshot()); rows != "map[allocs:21 evals:30 jobs:1 versions:1]" {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"berth/internal/base/ids"
@@ -53,12 +54,42 @@ const maxBatch = 2000
 type Collector struct {
 	store    *state.Store
 	proposer fsm.Proposer
-	ages     Ages
+	ages     *Held
 	log      *slog.Logger
 }
 
 // New returns a collector.
-func New(store *state.Store, p fsm.Proposer, ages Ages, log *slog.Logger) *Collector {
+func New(store *state.Store, p fsm.Proposer, ages *Held, log *slog.Logger) *Collector {
+	return &Collector{store: store, proposer: p, ages: ages, log: log}
+}
+
+// Held are ages that may change while a collector runs.
+type Held struct {
+	mu      sync.Mutex
+	ages    Ages
+	changed chan struct{} // closed with the next change
+}
+
+// Hold returns ages that are held.
+func Hold(ages Ages) *Held { return &Held{ages: ages.filled(), changed: make(chan struct{})} }
+
+// Set has a collector go by other ages from now on, and returns them with the defaults filled in.
+func (h *Held) Set(ages Ages) Ages {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ages = ages.filled()
+	close(h.changed)
+	h.changed = make(chan struct{})
+	return h.ages
+}
+
+func (h *Held) now() (Ages, <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ages, h.changed
+}
+
+func (ages Ages) filled() Ages {
 	if ages.Evals <= 0 {
 		ages.Evals = DefaultAges.Evals
 	}
@@ -72,7 +103,7 @@ func New(store *state.Store, p fsm.Proposer, ages Ages, log *slog.Logger) *Colle
 		ages.Every = DefaultAges.Every
 	}
 	ages.Most = ages.Most.filled()
-	return &Collector{store: store, proposer: p, ages: ages, log: log}
+	return ages
 }
 
 func (m Most) filled() Most {
@@ -85,21 +116,25 @@ func (m Most) filled() Most {
 
 // Run collects by age and by number until ctx ends.
 func (c *Collector) Run(ctx context.Context) error {
-	tick, count := time.NewTicker(c.ages.Every), time.NewTicker(everyCount)
+	ages, changed := c.ages.now()
+	tick, count := time.NewTicker(ages.Every), time.NewTicker(everyCount)
 	defer tick.Stop()
 	defer count.Stop()
-	byNumber := Ages{Evals: forever, Jobs: forever, Nodes: forever, Most: c.ages.Most}
 	for {
-		ages := c.ages
+		by := ages
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-changed:
+			ages, changed = c.ages.now()
+			tick.Reset(ages.Every)
+			continue
 		case <-tick.C:
 		case <-count.C:
-			ages = byNumber
+			by = Ages{Evals: forever, Jobs: forever, Nodes: forever, Most: ages.Most}
 		}
 		err := c.expireTokens(ctx)
-		if _, failed := c.collect(ctx, ages); failed != nil {
+		if _, failed := c.collect(ctx, by); failed != nil {
 			err = failed
 		}
 		if err != nil && ctx.Err() == nil {

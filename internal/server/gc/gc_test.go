@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -46,7 +47,7 @@ func stopped(t *testing.T, c *localstate.Cluster, id ids.Job) ids.Alloc {
 
 func TestAStoppedJobIsForgottenWhenItsTasksHaveEnded(t *testing.T) {
 	c := localstate.New(t)
-	gc := New(c.Store, c, Ages{}, slog.New(slog.DiscardHandler))
+	gc := New(c.Store, c, Hold(Ages{}), slog.New(slog.DiscardHandler))
 	a := stopped(t, c, "web")
 	if _, err := gc.Force(t.Context()); err != nil {
 		t.Fatal(err)
@@ -70,13 +71,15 @@ func TestAStoppedJobIsForgottenWhenItsTasksHaveEnded(t *testing.T) {
 func TestYoungHistoryStaysUntilItIsOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := localstate.New(t)
-		gc := New(c.Store, c, Ages{}, slog.New(slog.DiscardHandler))
+		ages := Hold(Ages{})
+		gc := New(c.Store, c, ages, slog.New(slog.DiscardHandler))
 		a := stopped(t, c, "web")
 		c.Must(t, &fsm.AllocClientUpdate{
 			Allocs: []*alloc.Alloc{{ID: a, Node: "n", ClientStatus: alloc.ClientComplete}},
 		})
 		collect := func() {
-			if _, err := gc.collect(t.Context(), gc.ages); err != nil {
+			by, _ := ages.now()
+			if _, err := gc.collect(t.Context(), by); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -97,9 +100,40 @@ func TestYoungHistoryStaysUntilItIsOld(t *testing.T) {
 	})
 }
 
+// Given a collector that runs by long ages, when it is given short ones, then it forgets by them, and looks as often as
+// they say.
+func TestAgesMayChangeWhileACollectorRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := localstate.New(t)
+		ages := Hold(Ages{Evals: 90 * time.Hour, Jobs: 90 * time.Hour, Every: 90 * time.Hour})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- New(c.Store, c, ages, slog.New(slog.DiscardHandler)).Run(ctx) }()
+		a := stopped(t, c, "web")
+		c.Must(t, &fsm.AllocClientUpdate{
+			Allocs: []*alloc.Alloc{{ID: a, Node: "n", ClientStatus: alloc.ClientComplete}},
+		})
+		time.Sleep(5 * time.Hour)
+		if c.Store.Snapshot().Alloc(nil, a) == nil {
+			t.Error("by the long ages the alloc is gone")
+		}
+		if now := ages.Set(Ages{Evals: time.Minute, Jobs: time.Minute, Every: time.Minute}); now.Nodes != 24*time.Hour {
+			t.Errorf("they are %+v", now)
+		}
+		time.Sleep(2 * time.Minute)
+		if s := c.Store.Snapshot(); s.Alloc(nil, a) != nil || s.Job(nil, ids.DefaultNamespace, "web") != nil {
+			t.Error("by the short ages alloc or job stayed")
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestALiveJobKeepsWhatItCountsOn(t *testing.T) {
 	c := localstate.New(t)
-	gc := New(c.Store, c, Ages{}, slog.New(slog.DiscardHandler))
+	gc := New(c.Store, c, Hold(Ages{}), slog.New(slog.DiscardHandler))
 	c.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: "n"}})
 	c.Must(t, &fsm.JobRegister{
 		Job:  &job.Job{Namespace: ids.DefaultNamespace, ID: "web", Type: job.TypeService},
@@ -138,7 +172,7 @@ func TestALiveJobKeepsWhatItCountsOn(t *testing.T) {
 func TestWhatEndedWithoutARecordGoesWithItsJob(t *testing.T) {
 	for _, text := range []string{alloc.EndedUnrecorded, alloc.LostInRestore} {
 		c := localstate.New(t)
-		gc := New(c.Store, c, Ages{}, slog.New(slog.DiscardHandler))
+		gc := New(c.Store, c, Hold(Ages{}), slog.New(slog.DiscardHandler))
 		a := stopped(t, c, "web")
 		lost := &alloc.Alloc{ID: a, Node: "n", ClientStatus: alloc.ClientLost, ClientDescription: text}
 		c.Must(t, &fsm.AllocClientUpdate{Allocs: []*alloc.Alloc{lost}})

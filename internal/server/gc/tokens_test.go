@@ -52,7 +52,7 @@ func TestTokensThatHaveExpiredAreForgotten(t *testing.T) {
 		}
 		c.Skip(1)
 		ended := make(chan error, 1)
-		go func() { ended <- New(c.Store, c, Ages{}, slog.New(slog.DiscardHandler)).Run(t.Context()) }()
+		go func() { ended <- New(c.Store, c, Hold(Ages{}), slog.New(slog.DiscardHandler)).Run(t.Context()) }()
 		time.Sleep(time.Minute - time.Second)
 		synctest.Wait()
 		if c.sent.Load() != 0 {

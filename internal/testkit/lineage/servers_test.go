@@ -98,7 +98,7 @@ func (s *servers) lead() {
 	dispatch.Lead()
 	beats := heartbeat.New(heartbeat.Config{Store: s.store, Proposer: s, Log: log})
 	scheduling := worker.New(s.store, s, 1, log)
-	collector := gc.New(s.store, s, gc.Ages{}, log)
+	collector := gc.New(s.store, s, gc.Hold(gc.Ages{}), log)
 	methods, pipe := wire.NewServer(nil), wire.NewPipe()
 	endpoint.New(endpoint.Config{
 		Store:       s.store,

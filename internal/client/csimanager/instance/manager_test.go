@@ -338,7 +338,9 @@ func TestWhoWaitsForAPluginHearsHowItEnded(t *testing.T) {
 	r := newRig(t)
 	i := r.declare(socketIn(t), "a", 0)
 	r.await("a", plugin.Awaiting)
-	r.registry.Ended(i.Alloc, i.Task, "Error: mount it on /v")
+	if err := r.registry.Ended(i.Alloc, i.Task, "Error: mount it on /v"); err != nil {
+		t.Fatal(err)
+	}
 	const want = "waiting for the plugin's socket; its last process ended before it served: Error: mount it on /v"
 	for deadline := time.Now().Add(time.Minute); r.m.States()[0].Reason != want; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -19,6 +19,15 @@ const status = "berth operator recovery status"
 // Finish is a person's word that no node is missing in the list of those that are awaited.
 type Finish struct{ Reason, By string }
 
+// Releases lets a recovery come to its end on a full disk: nothing is released before.
+func (c *Finish) Releases() bool { return true }
+
+// Releases lets a node be dismissed.
+func (c *Dismiss) Releases() bool { return true }
+
+// Releases lets the claims of a dead node end.
+func (c *Attest) Releases() bool { return true }
+
 // Apply returns the *model.Record.
 func (c *Finish) Apply(tx *state.Tx, st state.Stamp) (any, error) {
 	rec := tx.Recovery(nil)
