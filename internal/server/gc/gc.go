@@ -6,6 +6,7 @@ package gc
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"slices"
@@ -98,7 +99,7 @@ func (c *Collector) Run(ctx context.Context) error {
 		case <-count.C:
 			ages = byNumber
 		}
-		err := c.expireTokens(ctx)
+		err := errors.Join(c.expireTokens(ctx), c.expireDepartures(ctx, time.Now()))
 		if _, failed := c.collect(ctx, ages); failed != nil {
 			err = failed
 		}
