@@ -69,6 +69,7 @@ func (a *Agent) buildNode(ctx context.Context) (*credentials.Credentials, error)
 		a.client.Close()
 		return nil, errors.Join(err, a.conn.Close())
 	}
+	surface.NodeServers = cred
 	a.http = httpapi.New(surface)
 	return cred, nil
 }

@@ -22,6 +22,7 @@ import (
 	"berth/internal/client/csimanager/instance"
 	"berth/internal/client/drivermanager"
 	"berth/internal/client/fingerprint"
+	"berth/internal/client/nodemeta"
 	"berth/internal/model/node"
 	"berth/internal/wire"
 )
@@ -53,7 +54,7 @@ type Config struct {
 	Datacenter  string
 	NodePool    string
 	NodeClass   string
-	Meta        map[string]string
+	Meta        *nodemeta.Meta
 	HTTPAddr    string
 	Attributes  map[string]string // that the agent adds to those that were found
 	HostVolumes []fingerprint.HostVolume
@@ -149,7 +150,7 @@ func (h *Host) Run(ctx context.Context) error {
 	first := true
 	for {
 		drivers, plugins := h.cfg.Drivers.Changed(), h.cfg.Plugins.Changed()
-		orphans := h.cfg.Holdings.OrphansChanged()
+		orphans, meta := h.cfg.Holdings.OrphansChanged(), h.cfg.Meta.Changed()
 		h.refresh()
 		if first {
 			close(h.ready)
@@ -161,6 +162,7 @@ func (h *Host) Run(ctx context.Context) error {
 		case <-drivers:
 		case <-plugins:
 		case <-orphans:
+		case <-meta:
 		case <-tick.C:
 			h.lookAtDisk(ctx)
 		}
@@ -214,7 +216,7 @@ func (h *Host) describe() *node.Node {
 		NodePool:    cfg.NodePool,
 		HTTPAddr:    cfg.HTTPAddr,
 		Attributes:  maps.Clone(h.found.Attributes),
-		Meta:        maps.Clone(cfg.Meta),
+		Meta:        cfg.Meta.Merged(),
 		Drivers:     cfg.Drivers.States(),
 		HostVolumes: fingerprint.HostVolumes(cfg.HostVolumes),
 		Resources:   h.found.Resources,
