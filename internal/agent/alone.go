@@ -42,6 +42,9 @@ func (a *Agent) runNode(ctx context.Context, asked Signals) error {
 	case <-nodes.Done():
 	case <-surface.Done():
 	}
+	if ctx.Err() != nil {
+		a.leaves(base, asked)
+	}
 	surface.Stop()
 	err = surface.Wait()
 	nodes.Stop()

@@ -378,6 +378,12 @@ func (c *Client) Allocs() int { return c.allocs.Len() }
 // Refusal says why the servers do not accept this agent; nil: they do, or were not reached yet.
 func (c *Client) Refusal() error { return c.link.Refusal() }
 
+// Leaves has the servers not wait for the node once Run has ended, if it holds nothing then. holds: it does now.
+func (c *Client) Leaves() (holds bool) {
+	c.session.Leaves()
+	return c.allocs.Any()
+}
+
 // Registered is closed once the node has been accepted by a server.
 func (c *Client) Registered() <-chan struct{} { return c.link.Registered() }
 

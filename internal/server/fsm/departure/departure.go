@@ -25,6 +25,7 @@ const (
 
 func init() {
 	fsm.Register[Purge]("node-purge", Schema, "server/endpoint/nodes")
+	fsm.Register[Goodbye]("node-goodbye", Schema, "server/endpoint/nodes")
 	fsm.Register[Expire]("departures-expire", Schema, "server/gc")
 }
 
