@@ -2,8 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build helper dev demo demo-cluster cluster check lint test mutants e2e chaos sim crash upgrade bench man \
-	deb
+.PHONY: help build helper dev demo demo-cluster cluster check lint test mutants e2e chaos sim crash upgrade \
+	upgradecluster bench man deb
 
 # Programs are static and carry neither symbols nor the builder's paths, so that equal sources give equal bytes.
 GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w'
@@ -105,6 +105,11 @@ POWERLOSS = ./internal/base/durable ./internal/port/kv ./internal/port/raftlog .
 FROM ?= 9ead982
 upgrade: build ## Have this program take over volumes in use from that of commit FROM
 	@scripts/upgrade.sh $(FROM)
+
+# The last commit of the version before this one.
+PREVIOUS ?= 5d7f28d
+upgradecluster: build ## Upgrade three servers of commit PREVIOUS one by one, and a node and back, under a running task
+	@scripts/upgrade.sh $(PREVIOUS) TestAClusterIsUpgradedServerByServer
 
 man: build ## Write the man pages of all commands into bin/man
 	@go run ./tools/man bin/man bin/berth

@@ -140,14 +140,18 @@ func runAgent(ctx context.Context, args []string) int {
 	// Asked for before the first comes, so that the second is not lost however soon it follows.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	impatient := make(chan struct{})
+	impatient, by := make(chan struct{}), make(chan os.Signal, 1)
 	hangups, reload := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(hangups, syscall.SIGHUP)
 	g, gctx := lifecycle.NewGroup(context.WithoutCancel(ctx))
 	g.Go("signals", func() error {
 		for range cap(signals) {
 			select {
-			case <-signals:
+			case s := <-signals:
+				select {
+				case by <- s:
+				default: // the first is the one by which it stops
+				}
 			case <-gctx.Done():
 				return nil
 			}
@@ -169,7 +173,11 @@ func runAgent(ctx context.Context, args []string) int {
 			}
 		}
 	})
-	err = agent.Run(ctx, cfg, version, agent.Signals{Again: impatient, Reload: reload})
+	err = agent.Run(ctx, cfg, version, agent.Signals{
+		Again:  impatient,
+		Reload: reload,
+		By:     func() os.Signal { return <-by }, // it is on its way, or there, when ctx has ended
+	})
 	g.Stop()
 	if werr := g.Wait(); err == nil {
 		err = werr

@@ -15,6 +15,7 @@ import (
 
 	"berth/internal/agent/datadir"
 	"berth/internal/agent/lastrun"
+	"berth/internal/agent/leaving"
 	"berth/internal/agent/runinfo"
 	"berth/internal/base/bootclock"
 	"berth/internal/base/ids"
@@ -25,6 +26,7 @@ import (
 	"berth/internal/client/suspects"
 	"berth/internal/httpapi"
 	"berth/internal/httpapi/audit"
+	"berth/internal/model/trust"
 	"berth/internal/port/credentials"
 	"berth/internal/port/hostfs"
 	"berth/internal/server"
@@ -179,6 +181,7 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, asked Signals)
 	if ctx.Err() != nil && a.cfg.dev && a.client != nil {
 		stopErr = a.stopTasks(base, asked.Again)
 	}
+	left := ctx.Err() != nil && a.leaves(base, asked)
 	surface.Stop()
 	err = surface.Wait()
 	nodes.Stop()
@@ -187,7 +190,25 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, asked Signals)
 		err = errors.Join(err, a.client.Disclose())
 	}
 	servers.Stop()
-	return errors.Join(err, servers.Wait(), stopErr)
+	ended := servers.Wait()
+	if left && trust.IsRemoved(ended) {
+		ended = nil // as it was to be
+	}
+	return errors.Join(err, ended, stopErr)
+}
+
+// leaves has the halves leave their cluster, if the signal that stops the agent is one by which they are to. left: the
+// server is none of the cluster any more.
+func (a *Agent) leaves(ctx context.Context, asked Signals) (left bool) {
+	on := leaving.On{Interrupt: a.cfg.LeaveOnInterrupt, Terminate: a.cfg.LeaveOnTerminate}
+	if asked.By == nil || a.cfg.dev || !on.By(asked.By()) {
+		return false
+	}
+	holds := false
+	if a.client != nil {
+		holds = a.client.Leaves()
+	}
+	return a.server != nil && leaving.Server(ctx, a.conn, a.cfg.serverName(), holds, a.log)
 }
 
 // takeUp has the servers take up a state that was put back beside them. going: the node may start; it may not where the

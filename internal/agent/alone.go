@@ -43,6 +43,9 @@ func (a *Agent) runNode(ctx context.Context, asked Signals) error {
 	case <-nodes.Done():
 	case <-surface.Done():
 	}
+	if ctx.Err() != nil {
+		a.leaves(base, asked)
+	}
 	surface.Stop()
 	err = surface.Wait()
 	nodes.Stop()
@@ -70,6 +73,7 @@ func (a *Agent) buildNode(ctx context.Context) (*credentials.Credentials, error)
 		a.client.Close()
 		return nil, errors.Join(err, a.conn.Close())
 	}
+	surface.NodeServers = cred
 	a.http = httpapi.New(surface)
 	return cred, nil
 }

@@ -29,25 +29,29 @@ import (
 
 // Config is what an agent is started with: files first, then flags.
 type Config struct {
-	DataDir    string             `hcl:"data_dir"`
-	BindAddr   string             `hcl:"bind_addr"`
-	Name       string             `hcl:"name"`
-	Datacenter string             `hcl:"datacenter"`
-	Region     string             `hcl:"region"`
-	LogLevel   string             `hcl:"log_level"`
-	LogJSON    bool               `hcl:"log_json"`
-	Ports      *Ports             `hcl:"ports,block"`
-	Addresses  *Addresses         `hcl:"addresses,block"`
-	Advertise  *Advertise         `hcl:"advertise,block"`
-	Server     *ServerBlock       `hcl:"server,block"`
-	Client     *ClientBlock       `hcl:"client,block"`
-	Plugins    []*plugins.Plugin  `hcl:"plugin,block"`
-	ACL        *accesslists.Block `hcl:"acl,block"`
-	Audit      *auditlog.Block    `hcl:"audit,block"`
-	API        *APIBlock          `hcl:"api,block"`
-	Limits     *LimitsBlock       `hcl:"limits,block"`
-	Keyring    *KeyringBlock      `hcl:"keyring,block"`
-	TLS        *apitls.Block      `hcl:"tls,block"`
+	DataDir    string `hcl:"data_dir"`
+	BindAddr   string `hcl:"bind_addr"`
+	Name       string `hcl:"name"`
+	Datacenter string `hcl:"datacenter"`
+	Region     string `hcl:"region"`
+	LogLevel   string `hcl:"log_level"`
+	LogJSON    bool   `hcl:"log_json"`
+	// By which signals the agent leaves its cluster; see package leaving.
+	LeaveOnInterrupt bool `hcl:"leave_on_interrupt"`
+	LeaveOnTerminate bool `hcl:"leave_on_terminate"`
+
+	Ports     *Ports             `hcl:"ports,block"`
+	Addresses *Addresses         `hcl:"addresses,block"`
+	Advertise *Advertise         `hcl:"advertise,block"`
+	Server    *ServerBlock       `hcl:"server,block"`
+	Client    *ClientBlock       `hcl:"client,block"`
+	Plugins   []*plugins.Plugin  `hcl:"plugin,block"`
+	ACL       *accesslists.Block `hcl:"acl,block"`
+	Audit     *auditlog.Block    `hcl:"audit,block"`
+	API       *APIBlock          `hcl:"api,block"`
+	Limits    *LimitsBlock       `hcl:"limits,block"`
+	Keyring   *KeyringBlock      `hcl:"keyring,block"`
+	TLS       *apitls.Block      `hcl:"tls,block"`
 
 	args       []string // by which it was read
 	unresolved error    // what keeps data_dir from being known by its kernel's path
@@ -326,6 +330,8 @@ func (c *Config) override(f *Config) {
 	overlay.Pick(&c.Region, f.Region)
 	overlay.Pick(&c.LogLevel, f.LogLevel)
 	overlay.Pick(&c.LogJSON, f.LogJSON)
+	overlay.Pick(&c.LeaveOnInterrupt, f.LeaveOnInterrupt)
+	overlay.Pick(&c.LeaveOnTerminate, f.LeaveOnTerminate)
 	if f.Ports != nil {
 		overlay.Pick(&block(&c.Ports).HTTP, f.Ports.HTTP)
 		overlay.Pick(&c.Ports.RPC, f.Ports.RPC)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,6 +17,8 @@ import (
 type Signals struct {
 	Again  <-chan struct{} // to stop, although it stops already
 	Reload <-chan struct{} // to read its configuration again
+	// By is the signal that asked it to stop, when one has; nil: none is known.
+	By func() os.Signal
 }
 
 // rereads reads the configuration again whenever it is asked to.

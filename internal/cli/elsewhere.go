@@ -21,7 +21,7 @@ var elsewhere = map[string]string{
 	"alloc pause":              `not built yet: stop the job, or the allocation by "berth alloc stop"`,
 	"alloc-status":             `"berth alloc status"`,
 	"check":                    `"berth operator api /v1/agent/health"`,
-	"client-config":            "write the servers in the agent's configuration and restart the agent, its tasks go on",
+	"client-config":            `"berth node config" shows the servers that a node asks, and has it ask others`,
 	"config":                   "an agent checks its configuration when it starts, and refuses it with the place",
 	"deployment":               `deployments are not built yet: "berth job status JOB" shows how its update stands`,
 	"deployments":              `deployments are not built yet: "berth job status JOB" shows how its update stands`,
@@ -49,15 +49,12 @@ var elsewhere = map[string]string{
 	"namespace apply":          "there are the namespaces default and berth, and no others yet",
 	"namespace delete":         "there are the namespaces default and berth, and no others yet",
 	"namespace inspect":        `"berth namespace status" shows a namespace`,
-	"node config":              "write it in the agent's configuration and restart the agent, its tasks go on",
 	"node drain":               `not built yet: make it ineligible, and "berth alloc stop" all of it`,
 	"node identity get":        `it is known by its id, "berth node status -self", and by what its data_dir keeps`,
 	"node identity renew":      `no identity runs out: certificates are renewed by themselves`,
 	"node intro":               `"berth operator join-token create" makes the token that a node joins with`,
 	"node list":                `"berth node status" lists the nodes`,
-	"node meta":                "write client { meta { … } } in the agent's configuration and restart the agent",
 	"node pool":                "there is one node pool, default",
-	"node purge":               `nodes that are down are forgotten by "berth system gc"`,
 	"node-drain":               `not built yet: make it ineligible, and "berth alloc stop" all of it`,
 	"node-status":              `"berth node status"`,
 	"operator client-state":    `"berth operator check-data /DIR" reads the stores of an agent's data directory`,
@@ -108,7 +105,8 @@ func wayOut(path string) string { return elsewhere[strings.TrimPrefix(path, "ber
 // endings are the verbs that end, undo or replace what there is. They are suggested for what can hardly be meant
 // otherwise: who follows a suggestion does not look twice.
 var endings = strings.Fields(`adopt allow begin delete deny deregister detach dismiss end expand finish force-
-	leave forget forget-volumes gc keep new readmit rebind reboot-confirm release remove remove-peer replace restart
+	leave forget forget-volumes gc keep new
+	purge readmit rebind reboot-confirm release remove remove-peer replace restart
 	restore revoke rotate signal stop transfer-leadership update`)
 
 // suggested is the command that was probably meant by a word; empty: none is near enough.

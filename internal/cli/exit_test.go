@@ -51,6 +51,7 @@ var reads = map[string]reading{
 	"namespace list":                {},
 	"namespace status":              {missing: []string{"nothing"}, most: 1},
 	"node denials":                  {},
+	"node meta read":                {missing: []string{"-node-id dead"}},
 	"node orphans list":             {missing: []string{"dead", noUUID}, most: 1},
 	"node status":                   {missing: []string{"dead", noUUID, "-json " + noUUID}, most: 1},
 	"operator autopilot get-config": {},
@@ -76,7 +77,7 @@ var reads = map[string]reading{
 var changes = strings.Split(`acl bootstrap,acl policy apply,acl policy delete,acl role create,acl role delete,`+
 	`acl role update,acl token create,acl token delete,acl token update,alloc exec,alloc restart,alloc signal,alloc stop,exec,fmt,`+
 	`job eval,job run,job start,job stop,node allow,node deny,node eligibility,node identity keep,node identity new,node orphans adopt,node orphans end,node readmit,`+
-	`node reboot-confirm,node replace,`+
+	`node config,node meta apply,node purge,node reboot-confirm,node replace,`+
 	`node unknown-mount forget,operator api,operator backup restore,operator backup save,operator forget-volumes,`+
 	`operator autopilot set-config,operator join-token create,`+
 	`operator join-token revoke,operator raft remove-peer,operator raft transfer-leadership,`+
@@ -137,6 +138,7 @@ func TestChangingWhatDoesNotExistFailsLikeReadingIt(t *testing.T) {
 		"node allow -reason r -y dead", "node deny -reason r -y dead",
 		"node eligibility -disable dead", "node orphans adopt -yes dead",
 		"node orphans end -yes dead", "node readmit -reason r -y dead", "node reboot-confirm -reason r -y dead",
+		"node meta apply -node-id dead a=b", "node purge -y dead",
 		"node replace -reason r -y dead dead", "operator recovery dismiss -reason r -y dead",
 		"plugin rebind -provider p -y nothing", "volume delete nothing", "volume deregister nothing",
 		"volume deregister -force -reason r -y nothing", "volume detach nothing ash", "volume detach db-data dead",

@@ -44,11 +44,17 @@ type fake struct {
 	watched  chan struct{}  // closed when somebody waits for news of the volume
 	watch    sync.Once
 
+	said      nodeWords
 	recovered *api.RecoveryStatus // in place of its own
 }
 
 func newFake() *fake {
-	return &fake{now: time.Now(), reads: map[string]int{}, watched: make(chan struct{})}
+	return &fake{
+		now:     time.Now(),
+		reads:   map[string]int{},
+		watched: make(chan struct{}),
+		said:    nodeWords{asks: []string{"10.0.0.1:4647"}},
+	}
 }
 
 func (f *fake) ago(d time.Duration) int64 { return f.now.Add(-d).UnixNano() }
@@ -203,6 +209,10 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 		return f.orphan(), nil
 	case path == "node/"+nodeA+"/allocations":
 		return []*api.Allocation{f.alloc()}, nil
+	case path == "client/metadata":
+		return f.nodeMeta(), nil
+	case path == "agent/servers":
+		return f.said.asks, nil
 	case path == "client/stats":
 		return &api.HostStats{
 			Uptime:           3661,
@@ -574,6 +584,12 @@ func (f *fake) put(path string, r *http.Request, body []byte) (any, error) {
 		return f.setAutopilot(body, r)
 	case path == "operator/keyring/rotate":
 		return struct{ Key *api.RootKeyMeta }{rootKey(evalB, "active", 4)}, nil
+	case path == "node/"+nodeB+"/purge":
+		return &api.NodePurgeResponse{EvalIDs: []string{evalA}, EvalCreateIndex: 9, NodeModifyIndex: 9}, nil
+	case path == "client/metadata":
+		return f.setMeta(body)
+	case path == "agent/servers":
+		return f.useServers(r)
 	case path == "node/"+nodeB+"/replace":
 		return &api.NodeReplaceResponse{Claims: 1, LostVolumes: []string{"default/db-data"}}, nil
 	case path == "orphans/adopt":

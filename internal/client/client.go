@@ -25,6 +25,7 @@ import (
 	"berth/internal/client/host"
 	"berth/internal/client/identity"
 	"berth/internal/client/localstate"
+	"berth/internal/client/nodemeta"
 	"berth/internal/client/remote"
 	"berth/internal/client/servers"
 	"berth/internal/client/session"
@@ -190,7 +191,11 @@ func (c *Client) build(ctx context.Context) error {
 		return err
 	}
 	holdings.Use(c.storage.keeper)
-	c.host = host.New(ctx, c.describe(holdings, table.Dir()))
+	meta, err := nodemeta.Open(id.Node, c.cfg.Meta, c.store)
+	if err != nil {
+		return err
+	}
+	c.host = host.New(ctx, c.describe(holdings, table.Dir(), meta))
 	c.allocs = allocs.New(allocs.Config{
 		Holdings:        holdings,
 		Store:           c.store,
@@ -241,6 +246,7 @@ func (c *Client) build(ctx context.Context) error {
 		DataDir: c.cfg.DataDir,
 		Allocs:  c.allocs,
 		Host:    c.host,
+		Meta:    meta,
 		Plugins: c.storage.reads(),
 		Volumes: c.storage.keeper,
 		Usage:   c.storage.meter,
@@ -288,7 +294,7 @@ func (c Config) identity() identity.Config {
 	return out
 }
 
-func (c *Client) describe(holdings *allocs.Holdings, dirs string) host.Config {
+func (c *Client) describe(holdings *allocs.Holdings, dirs string, meta *nodemeta.Meta) host.Config {
 	look := c.cfg.Fingerprint
 	look.DiskPath, look.Version = c.cfg.DataDir, c.cfg.Version
 	look.Allocs = dirs
@@ -299,7 +305,7 @@ func (c *Client) describe(holdings *allocs.Holdings, dirs string) host.Config {
 		Datacenter:  c.cfg.Datacenter,
 		NodePool:    c.cfg.NodePool,
 		NodeClass:   c.cfg.NodeClass,
-		Meta:        c.cfg.Meta,
+		Meta:        meta,
 		HTTPAddr:    c.cfg.HTTPAddr,
 		Attributes:  c.cfg.Attributes,
 		HostVolumes: c.cfg.HostVolumes,
@@ -371,6 +377,12 @@ func (c *Client) Allocs() int { return c.allocs.Len() }
 
 // Refusal says why the servers do not accept this agent; nil: they do, or were not reached yet.
 func (c *Client) Refusal() error { return c.link.Refusal() }
+
+// Leaves has the servers not wait for the node once Run has ended, if it holds nothing then. holds: it does now.
+func (c *Client) Leaves() (holds bool) {
+	c.session.Leaves()
+	return c.allocs.Any()
+}
 
 // Registered is closed once the node has been accepted by a server.
 func (c *Client) Registered() <-chan struct{} { return c.link.Registered() }

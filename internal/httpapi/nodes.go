@@ -7,7 +7,6 @@ import (
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
-	"berth/internal/httpapi/access"
 	"berth/internal/httpapi/convert"
 	"berth/internal/model/alloc"
 	"berth/internal/model/node"
@@ -40,6 +39,9 @@ func aboutNode(r *request, body any) error {
 	return r.read(body)
 }
 
+// aboutNodeAlone is aboutNode of a request that says no more than which node.
+func aboutNodeAlone(r *request, _ any) error { return wholeID("node", r.PathValue("id")) }
+
 var nodeEligibility = write(wire.NodeEligibility, func(r *request) (*wire.NodeEligibilityRequest, error) {
 	var body struct{ Eligibility string }
 	if err := aboutNode(r, &body); err != nil {
@@ -68,20 +70,6 @@ var (
 	nodeAllow   = write(wire.NodeAllow, body(aboutNode, convert.ToDenial), empty)
 	nodeDenials = read(wire.NodeDenials, (*request).whole, as(convert.Denials))
 )
-
-// forgetMount takes the word of a person about something that is mounted on a node and has no name.
-var forgetMount = call(wire.AgentForgetMount, func(r *request) (*wire.ForgetMountRequest, error) {
-	var body api.NodeForgetMountRequest
-	if err := aboutNode(r, &body); err != nil {
-		return nil, err
-	}
-	if body.Path == "" || strings.TrimSpace(body.Reason) == "" {
-		return nil, badRequest("Path and Reason are required")
-	}
-	return &wire.ForgetMountRequest{
-		Node: ids.Node(r.PathValue("id")), Path: body.Path, Reason: body.Reason, By: access.Peer(r.Request),
-	}, nil
-}, done)
 
 var namespaceList = read(wire.NamespaceList, (*request).whole,
 	func(r *request, out *wire.List[wire.Namespace]) (any, error) {

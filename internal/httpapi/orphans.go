@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"fmt"
-	"strings"
 
 	"berth/api"
 	"berth/internal/base/ids"
@@ -62,28 +61,4 @@ var orphanAdopt = write(wire.OrphanAdopt, func(r *request) (*wire.OrphanAdoptReq
 	return out, nil
 }, func(out *wire.OrphanAdoptReply) (uint64, any) {
 	return out.Index, convert.Adopted(out)
-})
-
-// nodeReplace takes the word of a person that a machine is dead.
-var nodeReplace = write(wire.NodeReplace, func(r *request) (*wire.NodeReplaceRequest, error) {
-	var body api.NodeReplaceRequest
-	if err := r.read(&body); err != nil {
-		return nil, err
-	}
-	for _, id := range []string{r.PathValue("id"), body.NewNodeID} {
-		if err := wholeID("node", id); err != nil {
-			return nil, err
-		}
-	}
-	if strings.TrimSpace(body.Reason) == "" {
-		return nil, badRequest("Reason is required")
-	}
-	return &wire.NodeReplaceRequest{
-		Old:    ids.Node(r.PathValue("id")),
-		New:    ids.Node(body.NewNodeID),
-		Reason: body.Reason,
-		By:     access.Peer(r.Request),
-	}, nil
-}, func(out *wire.NodeReplaceReply) (uint64, any) {
-	return out.Index, convert.Replaced(out)
 })

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 
@@ -8,6 +9,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/convert"
+	"berth/internal/httpapi/convert/nodes"
 	"berth/internal/httpapi/frames"
 	"berth/internal/httpapi/params"
 	"berth/internal/wire"
@@ -43,14 +45,27 @@ func (r *request) allocTarget() (*wire.AgentRef, error) {
 
 // nodeTarget is the node that the query names, or the agent's own.
 func (r *request) nodeTarget() (*wire.AgentRef, error) {
-	node := ids.Node(r.arg("node_id"))
-	if node == "" {
-		node = r.server.cfg.Self.NodeID()
-	}
+	node := cmp.Or(ids.Node(r.arg("node_id")), r.server.cfg.Self.NodeID())
 	if node == "" {
 		return nil, badRequest("this agent runs no node; name one with node_id")
 	}
 	return &wire.AgentRef{Node: node}, nil
+}
+
+// nodeMetaTarget is the change of metadata that the body asks for: of the node that it names, or the query.
+func (r *request) nodeMetaTarget() (*wire.NodeMetaRequest, error) {
+	var body api.NodeMetaApplyRequest
+	if err := r.read(&body); err != nil {
+		return nil, err
+	}
+	if body.NodeID != "" {
+		return nodes.ToMeta(&body, ids.Node(body.NodeID), r.arg("node_id"))
+	}
+	ref, err := r.nodeTarget()
+	if err != nil {
+		return nil, err
+	}
+	return nodes.ToMeta(&body, ref.Node, "")
 }
 
 // obeyed answers an order to a node as clients expect it.

@@ -6,6 +6,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/httpapi/convert"
+	"berth/internal/httpapi/nodeservers"
 	"berth/internal/wire"
 )
 
@@ -47,6 +48,19 @@ func (s *Server) peers(r *request) (any, error) {
 		return nil, err
 	}
 	return convert.Peers(all), nil
+}
+
+// nodeServers are the servers that the agent's node asks, or those of the cluster where the agent has a server.
+func (s *Server) nodeServers(r *request) (any, error) {
+	if s.cfg.NodeServers == nil {
+		return s.peers(r)
+	}
+	return s.cfg.NodeServers.Addresses(), nil
+}
+
+// nodeServersPut has the agent's node ask other servers.
+func (s *Server) nodeServersPut(r *request) (any, error) {
+	return noReply{}, nodeservers.Use(s.cfg.NodeServers, r.URL.Query()["address"])
 }
 
 // raftConfiguration lists the servers that keep the log.

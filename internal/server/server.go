@@ -235,6 +235,7 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 	g.Go("denied", func() error { return ends.Run(gctx) })
 	g.Go("leader", func() error { return s.leaderLoop(gctx, c) })
 	g.Go("state", func() error { return s.watchHalt(gctx) })
+	g.Go("schema", func() error { return watchSchema(gctx, s.store, fsm.Schema()) })
 	g.Go("panics", func() error { return s.panics.run(gctx, s.log.Snapshot) })
 	g.Go("majority", func() error { return s.missed.Run(gctx) })
 	g.Go("former leader", func() error { return s.watchFormer(gctx) })

@@ -138,7 +138,11 @@ type NodeHeartbeatReply struct {
 }
 
 // NodeLeaveRequest says that the agent ends while its node holds nothing: no process, no mount, no volume.
-type NodeLeaveRequest struct{ NodeIdentity }
+type NodeLeaveRequest struct {
+	NodeIdentity
+	// ForGood: it is not to be waited for.
+	ForGood bool `cbor:",omitempty"`
+}
 
 // RebootConfirmRequest is a person's word that nothing runs under a node's identity but its accepted session; while
 // that one is silent, that it does not run any more either.

@@ -3,10 +3,13 @@
 package cluster
 
 import (
+	"slices"
+
 	"berth/internal/cli/backup"
 	"berth/internal/cli/denials"
 	"berth/internal/cli/joining"
 	"berth/internal/cli/kit"
+	"berth/internal/cli/nodes"
 	"berth/internal/cli/rootkeys"
 	"berth/internal/cli/servers"
 )
@@ -14,9 +17,9 @@ import (
 // Commands returns the nouns, and the verbs that have none.
 func Commands(e *kit.Env, ids Identities, dirs DataDirs) []*kit.Command {
 	return []*kit.Command{
-		kit.Noun("node", "Look at nodes and act on them", append(denials.Verbs(e), newNodeStatus(e), newEligibility(e),
-			newOrphans(e), newNodeReplace(e), newRebootConfirm(e), newReadmit(e), newIdentity(e, ids),
-			newUnknownMount(e))...),
+		kit.Noun("node", "Look at nodes and act on them", append(slices.Concat(denials.Verbs(e), nodes.Verbs(e)),
+			newNodeStatus(e), newEligibility(e), newOrphans(e), newNodeReplace(e), newRebootConfirm(e), newReadmit(e),
+			newIdentity(e, ids), newUnknownMount(e))...),
 		servers.Noun(e),
 		kit.Noun("system", "Chores of the whole cluster", newGC(e)),
 		kit.Noun("namespace", "Look at namespaces", newNamespaceList(e), newNamespaceStatus(e)),

@@ -23,6 +23,7 @@ import (
 	"berth/internal/client/drivermanager"
 	"berth/internal/client/fingerprint"
 	"berth/internal/client/host/paths"
+	"berth/internal/client/nodemeta"
 	"berth/internal/model/node"
 	"berth/internal/wire"
 )
@@ -54,7 +55,7 @@ type Config struct {
 	Datacenter  string
 	NodePool    string
 	NodeClass   string
-	Meta        map[string]string
+	Meta        *nodemeta.Meta
 	HTTPAddr    string
 	Attributes  map[string]string // that the agent adds to those that were found
 	HostVolumes []fingerprint.HostVolume
@@ -151,7 +152,7 @@ func (h *Host) Run(ctx context.Context) error {
 	first := true
 	for {
 		drivers, plugins := h.cfg.Drivers.Changed(), h.cfg.Plugins.Changed()
-		orphans := h.cfg.Holdings.OrphansChanged()
+		orphans, meta := h.cfg.Holdings.OrphansChanged(), h.cfg.Meta.Changed()
 		h.refresh(ctx)
 		if first {
 			close(h.ready)
@@ -163,6 +164,7 @@ func (h *Host) Run(ctx context.Context) error {
 		case <-drivers:
 		case <-plugins:
 		case <-orphans:
+		case <-meta:
 		case <-tick.C:
 			h.lookAtDisk(ctx)
 		}
@@ -231,7 +233,7 @@ func (h *Host) describe(ctx context.Context) *node.Node {
 		NodePool:    cfg.NodePool,
 		HTTPAddr:    cfg.HTTPAddr,
 		Attributes:  maps.Clone(h.found.Attributes),
-		Meta:        maps.Clone(cfg.Meta),
+		Meta:        cfg.Meta.Merged(),
 		Drivers:     cfg.Drivers.States(),
 		HostVolumes: h.hostVolumes(ctx),
 		Resources:   h.found.Resources,

@@ -22,6 +22,7 @@ import (
 	"berth/internal/client/csimanager/meter"
 	"berth/internal/client/disks"
 	"berth/internal/client/host"
+	"berth/internal/client/nodemeta"
 	"berth/internal/client/servers"
 	"berth/internal/model/alloc"
 	"berth/internal/model/volume"
@@ -54,6 +55,7 @@ type Config struct {
 	DataDir string
 	Allocs  *allocs.Allocs
 	Host    *host.Host
+	Meta    *nodemeta.Meta
 	Plugins controller.Reads
 	Volumes Volumes
 	Usage   Usage
@@ -123,6 +125,8 @@ func (m *Methods) register(s *wire.Server) {
 	wire.AllocSignal.Serve(s, m.runSignal)
 	wire.AllocStats.Serve(s, m.runStats)
 	wire.AgentHostStats.Serve(s, m.runHost)
+	wire.AgentMeta.Serve(s, m.runMeta)
+	wire.AgentSetMeta.Serve(s, m.runSetMeta)
 	wire.AllocFiles.Serve(s, m.runList)
 	wire.AllocFileStat.Serve(s, m.runStat)
 	wire.AllocFileRead.Serve(s, m.runRead)
@@ -182,6 +186,20 @@ func (m *Methods) runEndOrphan(ctx context.Context, r *wire.AgentRef) (*wire.Emp
 		return nil, err
 	}
 	return &wire.Empty{}, m.cfg.Allocs.EndOrphan(ctx, r.Alloc)
+}
+
+func (m *Methods) runMeta(_ context.Context, r *wire.AgentRef) (*wire.NodeMetaReply, error) {
+	if err := m.forMe(r.Node); err != nil {
+		return nil, err
+	}
+	return m.cfg.Meta.Show(), nil
+}
+
+func (m *Methods) runSetMeta(_ context.Context, r *wire.NodeMetaRequest) (*wire.NodeMetaReply, error) {
+	if err := m.forMe(r.Node); err != nil {
+		return nil, err
+	}
+	return m.cfg.Meta.Apply(r.Meta)
 }
 
 func (m *Methods) runForgetMount(_ context.Context, r *wire.ForgetMountRequest) (*wire.Empty, error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"berth/internal/base/fault"
@@ -47,6 +48,7 @@ type Session struct {
 	log    *slog.Logger
 	store  *localstate.Store
 	due    due
+	leaves atomic.Bool      // the end of the agent is for good
 	marked lifecycle.Signal // another leadership of the servers has begun, or another state is followed
 
 	begun node.Registration  // what all registrations of this agent start say alike

@@ -61,12 +61,27 @@ const leaveTimeout = time.Second
 // is not heard costs the next boot a wait.
 func (s *Session) leave(ctx context.Context) {
 	id := s.link.Identity()
+	forGood := s.leaves.Load()
+	if forGood && s.allocs.Any() {
+		s.log.Warn("this node does not leave: what it holds runs on, and its next start finds it again", "hint",
+			"stop the jobs on it first: berth node eligibility -disable NODE, berth alloc stop ALLOC")
+	}
 	if id.Session == "" || s.link.Refusal() != nil || s.allocs.Any() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
-	if _, err := wire.NodeLeave.Call(ctx, s.link.Conn(), &wire.NodeLeaveRequest{NodeIdentity: id}); err != nil {
+	if _, err := wire.NodeLeave.Call(ctx, s.link.Conn(), &wire.NodeLeaveRequest{
+		NodeIdentity: id,
+		ForGood:      forGood,
+	}); err != nil {
 		s.log.Debug("the servers did not hear that this agent ends", logkey.Error, err)
+		return
+	}
+	if forGood {
+		s.log.Info("this node has left: its servers do not wait for it", logkey.Node, id.Node)
 	}
 }
+
+// Leaves has the servers not wait for the node once the agent has ended, if it holds nothing then.
+func (s *Session) Leaves() { s.leaves.Store(true) }

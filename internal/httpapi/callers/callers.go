@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 
 	"berth/internal/base/fault"
@@ -41,7 +42,10 @@ func Admit(guard access.Guard, servers wire.Conn, r *http.Request) (*http.Reques
 	}
 	ctx := wire.For(r.Context(), person)
 	c := Caller{Person: person, Record: person.Name, Known: person.Local}
-	if !person.Local {
+	switch {
+	case Own(r):
+		c.Record, c.Known = "root of this machine", true
+	case !person.Local:
 		c.Record = unknown
 		who, err := wire.PersonAllowed.Call(ctx, servers, &wire.PersonAllowedRequest{})
 		switch {
@@ -58,6 +62,14 @@ func Admit(guard access.Guard, servers wire.Conn, r *http.Request) (*http.Reques
 		conns.Admitted(r)
 	}
 	return r.WithContext(context.WithValue(ctx, callerKey{}, c)), nil
+}
+
+// Own tells a request about the servers that the agent's node asks, by the agent's socket. That is root's and the
+// agent's user's, who could as well write them into its configuration; and who has to name others, because none
+// answers, can ask none whether he may (docs/adr/0071-root-of-a-node-is-not-the-clusters.md).
+func Own(r *http.Request) bool {
+	at, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return at != nil && at.Network() == "unix" && r.URL.Path == "/v1/agent/servers"
 }
 
 // unknown is who shows a token that the servers do not know, or cannot be asked for.
@@ -133,8 +145,11 @@ var (
 
 // What routes need.
 var (
-	All      = needs(wire.Management, acl.Write)
-	Agent    = needs(acl.Agent, acl.Read)
+	All   = needs(wire.Management, acl.Write)
+	Agent = needs(acl.Agent, acl.Read)
+	// AgentWrite is to change how the agent itself does its work.
+	AgentWrite = needs(acl.Agent, acl.Write)
+
 	Nodes    = needs(acl.Node, acl.Read)
 	Operator = needs(acl.Operator, acl.Read)
 	Jobs     = needsIn(acl.ReadJob)

@@ -54,16 +54,3 @@ func Adopted(out *wire.OrphanAdoptReply) *api.OrphanAdoptResponse {
 		Warnings: strings.Join(out.Warnings, "\n"),
 	}
 }
-
-// Replaced answers the word of a person that a machine is dead.
-func Replaced(out *wire.NodeReplaceReply) *api.NodeReplaceResponse {
-	r := &api.NodeReplaceResponse{
-		Allocs:      out.Allocs,
-		Claims:      out.Claims,
-		LostVolumes: make([]string, 0, len(out.Lost)),
-	}
-	for _, v := range out.Lost {
-		r.LostVolumes = append(r.LostVolumes, v.String())
-	}
-	return r
-}

@@ -30,8 +30,29 @@ type Session struct {
 	// Readmission lets an agent register that has lost its store; nil: none does. It ends with the session.
 	Readmission *Readmission
 	Confirmed   []Confirmation // newest last, at most 10
+	// Departed: the node was forgotten, and this is what is left of it; nil: it is known.
+	Departed    *Departure `cbor:",omitempty"`
 	CreateIndex uint64
 	ModifyIndex uint64
+}
+
+// Departure is what is kept of a node that the servers have forgotten, beside the chain of its sessions: who comes back
+// with its identity is held to both, so that it is that node again, and nobody else is.
+type Departure struct {
+	Time       time.Time
+	SecretHash string // as in Node
+	Name       string // of the node, then
+}
+
+// Depart returns what stays of the session when its node is forgotten. s is nil where none is known in the present
+// incarnation: the next registration begins the chain.
+func (s *Session) Depart(id ids.Node, d Departure) *Session {
+	n := Session{Node: id, Open: true}
+	if s != nil {
+		n = *s
+	}
+	n.Departed = &d
+	return &n
 }
 
 // Machine tells one machine, and one boot of it, from another.

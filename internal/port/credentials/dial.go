@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 
 	"berth/internal/base/fault"
 	"berth/internal/port/tlsport"
@@ -38,12 +37,7 @@ func (c *Credentials) fail(addr string) {
 func (c *Credentials) turn() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := slices.Clone(c.cfg.Servers)
-	for _, s := range c.file.Servers {
-		if s.Address != "" && s.Name != c.self.ID && !slices.Contains(all, s.Address) {
-			all = append(all, s.Address)
-		}
-	}
+	all := c.addresses()
 	if len(all) == 0 {
 		return ""
 	}

@@ -20,6 +20,7 @@ import (
 	_ "berth/internal/server/fsm/adoption"
 	_ "berth/internal/server/fsm/autopilot"
 	_ "berth/internal/server/fsm/collection"
+	_ "berth/internal/server/fsm/departure"
 	_ "berth/internal/server/fsm/driveroptions"
 	_ "berth/internal/server/fsm/joining"
 	_ "berth/internal/server/fsm/keys"

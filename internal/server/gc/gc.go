@@ -6,6 +6,7 @@ package gc
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"slices"
@@ -133,7 +134,7 @@ func (c *Collector) Run(ctx context.Context) error {
 		case <-count.C:
 			by = Ages{Evals: forever, Jobs: forever, Nodes: forever, Most: ages.Most}
 		}
-		err := c.expireTokens(ctx)
+		err := errors.Join(c.expireTokens(ctx), c.expireDepartures(ctx, time.Now()))
 		if _, failed := c.collect(ctx, by); failed != nil {
 			err = failed
 		}

@@ -61,6 +61,7 @@ var ofNodes = slices.Concat(
 		// It lists the allocs that the caller may see.
 		asks(wire.NodeAllocList, always[wire.Ref[ids.Node]](of(acl.Node, acl.Read))),
 		asks(wire.NodeEligibility, always[wire.NodeEligibilityRequest](of(acl.Node, acl.Write))),
+		asks(wire.NodePurge, always[wire.NodePurgeRequest](of(acl.Node, acl.Write))),
 		asks(wire.NodeRebootConfirm, always[wire.RebootConfirmRequest](of(acl.Node, acl.Write))),
 		asks(wire.AgentForgetMount, always[wire.ForgetMountRequest](of(acl.Node, acl.Write))),
 		// Whoever has the token of a readmission can be the node.
@@ -72,6 +73,8 @@ var ofNodes = slices.Concat(
 		// It ends claims on volumes of every namespace.
 		asks(wire.NodeReplace, always[wire.NodeReplaceRequest](everything())),
 		asks(wire.AgentHostStats, always[wire.AgentRef](of(acl.Node, acl.Read))),
+		asks(wire.AgentMeta, always[wire.AgentRef](of(acl.Node, acl.Read))),
+		asks(wire.AgentSetMeta, always[wire.NodeMetaRequest](of(acl.Node, acl.Write))),
 		opens(wire.AgentMonitor, always[wire.AgentMonitorRequest](of(acl.Agent, acl.Read))),
 	},
 )

@@ -4,14 +4,9 @@ package state
 const Metas = "meta"
 
 var metas = &table[Meta]{
-	name: Metas,
-	key:  func(*Meta) Key { return KeyOf("cluster") },
-	stamp: func(now, old *Meta, index uint64) {
-		now.CreateIndex, now.ModifyIndex = index, index
-		if old != nil {
-			now.CreateIndex = old.CreateIndex
-		}
-	},
+	name:     Metas,
+	key:      func(*Meta) Key { return KeyOf("cluster") },
+	stamp:    stamping(func(o *Meta) (created, modified *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(m *Meta) uint64 { return m.ModifyIndex },
 }
 

@@ -14,15 +14,10 @@ const Nodes = "nodes"
 const byGroup = "group"
 
 var nodes = &table[node.Node]{
-	name:    Nodes,
-	key:     func(n *node.Node) Key { return KeyOf(n.ID) },
-	indexes: []index[node.Node]{one(byGroup, func(n *node.Node) Key { return groupKey(n.Group()) })},
-	stamp: func(now, old *node.Node, index uint64) {
-		now.CreateIndex, now.ModifyIndex = index, index
-		if old != nil {
-			now.CreateIndex = old.CreateIndex
-		}
-	},
+	name:     Nodes,
+	key:      func(n *node.Node) Key { return KeyOf(n.ID) },
+	indexes:  []index[node.Node]{one(byGroup, func(n *node.Node) Key { return groupKey(n.Group()) })},
+	stamp:    stamping(func(o *node.Node) (created, modified *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(n *node.Node) uint64 { return n.ModifyIndex },
 }
 
@@ -73,10 +68,9 @@ func (tx *Tx) PutNode(n *node.Node) {
 	}
 }
 
-// DeleteNode forgets a node, and which agent start of it was the newest.
+// DeleteNode forgets a node. Which agent start of it was the newest stays.
 func (tx *Tx) DeleteNode(id ids.Node) bool {
 	tx.regroup(tx.Node(nil, id), -1)
-	sessions.drop(tx, KeyOf(id))
 	return nodes.drop(tx, KeyOf(id))
 }
 

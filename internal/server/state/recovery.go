@@ -16,24 +16,18 @@ const (
 var recoveries = &table[recovery.Record]{
 	name: Recoveries,
 	key:  func(*recovery.Record) Key { return KeyOf("cluster") },
-	stamp: func(now, old *recovery.Record, index uint64) {
-		now.CreateIndex, now.ModifyIndex = index, index
-		if old != nil {
-			now.CreateIndex = old.CreateIndex
-		}
-	},
+	stamp: stamping(func(o *recovery.Record) (created, modified *uint64) {
+		return &o.CreateIndex, &o.ModifyIndex
+	}),
 	modified: func(r *recovery.Record) uint64 { return r.ModifyIndex },
 }
 
 var evidences = &table[recovery.Evidence]{
 	name: Evidences,
 	key:  func(e *recovery.Evidence) Key { return KeyOf(e.Node) },
-	stamp: func(now, old *recovery.Evidence, index uint64) {
-		now.CreateIndex, now.ModifyIndex = index, index
-		if old != nil {
-			now.CreateIndex = old.CreateIndex
-		}
-	},
+	stamp: stamping(func(o *recovery.Evidence) (created, modified *uint64) {
+		return &o.CreateIndex, &o.ModifyIndex
+	}),
 	modified: func(e *recovery.Evidence) uint64 { return e.ModifyIndex },
 }
 

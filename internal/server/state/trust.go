@@ -81,6 +81,11 @@ func (s *Snap) Members(w *Watch, role trust.Role) iter.Seq[*trust.Member] {
 // PutMember stores one that has joined.
 func (tx *Tx) PutMember(m *trust.Member) { joined.put(tx, m) }
 
+// DeleteMember forgets one that has joined: it comes in by a token alone.
+func (tx *Tx) DeleteMember(role trust.Role, id string) bool {
+	return joined.drop(tx, memberKey(role, id))
+}
+
 // Denied yields the members that are denied, of one key or, if that is empty, all.
 func (s *Snap) Denied(w *Watch, key trust.KeyID) iter.Seq[*trust.Member] {
 	if key == "" {

@@ -56,6 +56,7 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.cfg.Base, s, wire.NodeList, e.nodeList)
 	serving.Unary(e.cfg.Base, s, wire.NodeGet, e.nodeGet)
 	serving.Unary(e.cfg.Base, s, wire.NodeEligibility, e.nodeEligibility)
+	serving.Unary(e.cfg.Base, s, wire.NodePurge, e.purge)
 	serving.Unary(e.cfg.Base, s, wire.NodeLeave, e.nodeLeave)
 	serving.Unary(e.cfg.Base, s, wire.NodeRebootConfirm, e.rebootConfirm)
 	serving.Unary(e.cfg.Base, s, wire.NodeReadmit, e.readmit)

@@ -46,7 +46,7 @@ func (e *Endpoints) readmit(ctx context.Context, req *wire.ReadmitRequest) (*wir
 	s := e.cfg.Store.Snapshot()
 	now := s.Session(nil, req.Node)
 	switch {
-	case s.Node(nil, req.Node) == nil:
+	case s.Node(nil, req.Node) == nil && s.Departure(req.Node) == nil:
 		return nil, fault.New(fault.NotFound, "readmit", subject, "node not found")
 	case now == nil:
 		return nil, fault.New(fault.Conflict, "readmit", subject,

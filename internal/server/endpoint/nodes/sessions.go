@@ -12,6 +12,7 @@ import (
 	"berth/internal/base/logkey"
 	"berth/internal/model/node"
 	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/departure"
 	"berth/internal/server/fsm/joining"
 	"berth/internal/server/fsm/sessions"
 	"berth/internal/server/state"
@@ -144,7 +145,11 @@ func (e *Endpoints) nodeLeave(ctx context.Context, req *wire.NodeLeaveRequest) (
 	if _, _, err := e.obeyed(ctx, req.NodeIdentity); err != nil {
 		return nil, err
 	}
-	_, _, err := e.cfg.Proposer.Propose(ctx, &sessions.Leave{Node: req.Node, Session: req.Session})
+	var cmd fsm.Command = &sessions.Leave{Node: req.Node, Session: req.Session}
+	if req.ForGood && e.cfg.Store.Snapshot().Understands(departure.Schema) {
+		cmd = &departure.Goodbye{Node: req.Node, Session: req.Session}
+	}
+	_, _, err := e.cfg.Proposer.Propose(ctx, cmd)
 	return &wire.Empty{}, err
 }
 

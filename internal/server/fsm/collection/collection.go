@@ -10,6 +10,7 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/departure"
 	"berth/internal/server/state"
 )
 
@@ -37,7 +38,7 @@ func (c *Collect) Releases() bool { return true }
 type Collected struct{ Evals, Allocs, Jobs, Nodes int }
 
 // Apply returns a Collected.
-func (c *Collect) Apply(tx *state.Tx, _ state.Stamp) (any, error) {
+func (c *Collect) Apply(tx *state.Tx, st state.Stamp) (any, error) {
 	var out Collected
 	var order []JobName // whose versions may have lost their last user
 	for _, id := range c.Allocs {
@@ -64,8 +65,8 @@ func (c *Collect) Apply(tx *state.Tx, _ state.Stamp) (any, error) {
 		fsm.DropUnusedVersions(tx, k.Namespace, k.Job)
 	}
 	for _, id := range c.Nodes {
-		if NodeOver(&tx.Snap, id) && tx.DeleteNode(id) {
-			tx.DeleteInventory(id)
+		if NodeOver(&tx.Snap, id) {
+			departure.Forget(tx, st, id)
 			out.Nodes++
 		}
 	}
@@ -133,23 +134,11 @@ func JobOver(s *state.Snap, k JobName) bool {
 	return j.Stop || ran
 }
 
-// NodeOver reports whether a node that is down can be forgotten: no claim, attachment, inventory or live alloc names
-// it.
+// NodeOver reports whether a node that is down can be forgotten: nothing is bound to it, and no live alloc names it.
 func NodeOver(s *state.Snap, id ids.Node) bool {
 	n := s.Node(nil, id)
-	if n == nil || n.Status != node.StatusDown {
+	if n == nil || n.Status != node.StatusDown || len(departure.Bound(s, id)) > 0 {
 		return false
-	}
-	for range s.ClaimsByNode(nil, id) {
-		return false
-	}
-	for range s.AttachmentsByNode(nil, id) {
-		return false
-	}
-	for i := range s.InventoryOf(nil, id) {
-		if !i.Entry.Quiet() {
-			return false
-		}
 	}
 	for a := range s.AllocsByNode(nil, id) {
 		if !a.ClientTerminal() {

@@ -52,8 +52,20 @@ func (c *Register) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 	}
 	if tx.Session(nil, id).Readmits(c.Readmit, st.Time) {
 		c.readmitted(tx, st)
+	} else if d := tx.Departure(id); d != nil && d.SecretHash != c.Node.Node.SecretHash {
+		return nil, fault.WithHint(
+			fault.New(fault.Denied, "register", fmt.Sprintf("node %q", id),
+				"the servers have forgotten it on "+d.Time.UTC().Format(time.RFC3339)+
+					", and its secret is not the one that it had"),
+			"put its store back from a copy, or give this agent an empty data_dir: it is another node then")
 	}
-	if admission != node.AdmitRepeats {
+	if admission == node.AdmitRepeats {
+		back := *tx.Session(nil, id)
+		if back.Departed != nil {
+			back.Departed = nil
+			tx.PutSession(&back)
+		}
+	} else {
 		next := tx.Session(nil, id).Follow(c.Start.Registration, st.Index, st.Time)
 		next.Node = id
 		tx.PutSession(next)

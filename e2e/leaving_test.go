@@ -1,0 +1,93 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"berth/api"
+)
+
+// terminate ends the agent by a signal and waits for its end, which is a good one.
+func (m *machine) terminate(by syscall.Signal) {
+	m.t.Helper()
+	must(m.t, m.cmd.Process.Signal(by))
+	m.api.CloseIdle()
+	select {
+	case err := <-m.done:
+		m.cmd = nil
+		if err != nil {
+			m.t.Errorf("it ends with %v\n%s", err, m.tail())
+		}
+	case <-time.After(patience):
+		m.t.Fatalf("it does not end\n%s", m.tail())
+	}
+}
+
+// TestAgentsLeave: given three servers and a node whose configuration has them leave, when they are stopped by the
+// signal that it names, then the one that leads has another lead and is off the list, the next too, and the last stays,
+// as it says; by the other signal they stay. A node that holds nothing is down at once; one with a task is not, and the
+// task runs on.
+func TestAgentsLeave(t *testing.T) {
+	all := three(t)
+	first, third := all[0], all[2]
+	n := elsewhere(t, "far", first.rpc(1))
+	n.append("leave_on_terminate = true\n")
+	first.joinToken(n)
+	n.launch()
+	far := first.ready("far")
+	first.run(fmt.Sprintf(quick, "task", "far"))
+	pid := first.pid(first.running("task", 1)[0].ID, "t", "/bin/sleep")
+	n.terminate(syscall.SIGTERM)
+	if !n.logged("this node does not leave", "runs on") {
+		t.Error("a node that leaves a task behind does not say so")
+	}
+	first.alive("its agent was stopped", pid)
+	n.launch()
+	n.eventually("it to be registered", func() bool { return n.logged("the node is registered") })
+	first.stopJob("task")
+	first.mustCLI("system", "gc")
+	n.eventually("it to hold nothing", func() bool { // its answer comes after what it had to do
+		s, err := first.api.Nodes().Stats(t.Context(), far.ID, nil)
+		return err == nil && s.Uptime > 0
+	})
+	n.terminate(syscall.SIGTERM)
+	await(first, "the node to have left", first.api.Nodes().List, func(list []*api.NodeListStub) bool {
+		return slices.ContainsFunc(list, func(s *api.NodeListStub) bool {
+			return s.ID == far.ID && s.Status == api.NodeStatusDown && s.StatusDescription == "its agent has left"
+		})
+	})
+
+	for _, m := range all {
+		m.append("leave_on_interrupt = true\n")
+		m.kill()
+		m.launch()
+		m.answers()
+		m.voters(3, 0)
+	}
+	third.terminate(syscall.SIGTERM)
+	third.launch()
+	third.answers()
+	leads := first.voters(3, 0)
+	at := slices.IndexFunc([]string{"s1.global", "s2.global", "s3.global"}, func(name string) bool { return name == leads })
+	leader := all[at]
+	rest := slices.Delete(slices.Clone(all), at, at+1)
+	leader.terminate(syscall.SIGINT)
+	if !leader.logged("this server has left the cluster, for good", leads) {
+		t.Errorf("it does not say that it has left\n%s", leader.tail())
+	}
+	if now := rest[0].voters(2, 0); now == leads {
+		t.Errorf("%s leads", now)
+	}
+	rest[0].terminate(syscall.SIGINT)
+	rest[1].voters(1, 0)
+	rest[1].terminate(syscall.SIGINT)
+	if !rest[1].logged("this server stays one of the cluster", "it is the only one") {
+		t.Error("the last one does not say that it stays")
+	}
+	rest[1].launch()
+	rest[1].answers()
+	rest[1].voters(1, 0)
+}
