@@ -85,8 +85,8 @@ type Namespace struct {
 	Hash                  []byte
 	CreateIndex           uint64
 	ModifyIndex           uint64
-	RequiredExtraClaims   []string
-	OptionalExtraClaims   []string
+	RequiredExtraClaims   map[string]string
+	OptionalExtraClaims   map[string]string
 }
 
 // NamespaceCapabilities is what jobs of a namespace may use.

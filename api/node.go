@@ -341,7 +341,7 @@ type NodePool struct {
 	Description            string
 	Meta                   map[string]string
 	SchedulerConfiguration *NodePoolSchedulerConfiguration
-	NodeIdentityTTL        time.Duration
+	NodeIdentityTTL        time.Duration // agents have no other than the one of their servers: zero
 	Hash                   []byte
 	CreateIndex            uint64
 	ModifyIndex            uint64

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"slices"
 	"strings"
 
 	"berth/api"
@@ -82,24 +81,6 @@ var forgetMount = call(wire.AgentForgetMount, func(r *request) (*wire.ForgetMoun
 		Node: ids.Node(r.PathValue("id")), Path: body.Path, Reason: body.Reason, By: access.Peer(r.Request),
 	}, nil
 }, done)
-
-var namespaceList = read(wire.NamespaceList, (*request).whole,
-	func(r *request, out *wire.List[wire.Namespace]) (any, error) {
-		list := slices.DeleteFunc(out.Items, func(n wire.Namespace) bool {
-			return !strings.HasPrefix(string(n.Name), r.arg("prefix"))
-		})
-		return rows(list, convert.Namespace), nil
-	})
-
-var namespaceGet = read(wire.NamespaceList, (*request).whole,
-	func(r *request, out *wire.List[wire.Namespace]) (any, error) {
-		for _, n := range out.Items {
-			if string(n.Name) == r.PathValue("name") {
-				return convert.Namespace(n), nil
-			}
-		}
-		return nil, missing("Namespace not found")
-	})
 
 var search = write(wire.SystemSearch, func(r *request) (*wire.SearchRequest, error) {
 	var body api.SearchRequest
