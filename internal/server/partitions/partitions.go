@@ -189,7 +189,7 @@ func Permits(s *state.Snap, j *job.Job) []error {
 		errs = append(errs, fault.WithHint(fault.New(fault.Invalid, "register", fmt.Sprintf("job %q", j.ID),
 			fmt.Sprintf("%s is not allowed in namespace %q", what, n.Name)), hint))
 	}
-	look := fmt.Sprintf("berth namespace status %s says what is", n.Name)
+	look := fmt.Sprintf("see what is: berth namespace status %s", n.Name)
 	if pool := n.Pool(j.NodePool); !n.AllowsPool(pool) {
 		refuse(fmt.Sprintf("node pool %q", pool), n.AllowedPools())
 	}

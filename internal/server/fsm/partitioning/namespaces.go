@@ -103,8 +103,9 @@ func (u *use) refuse() error {
 		return u.in("non-terminal allocations", allocs, hint)
 	}
 	if volumes := u.volumes(); len(volumes) > 0 {
-		return u.in("volumes", volumes, "delete them, with what is on them, or forget them and keep that: "+
-			"berth volume delete, or berth volume deregister "+ids.Typed(u.ns, volumes[0]))
+		return u.in("volumes", volumes, "delete them, with what is on them: berth volume delete "+
+			ids.Typed(u.ns, volumes[0])+"; or keep that, and forget them: berth volume deregister "+
+			ids.Typed(u.ns, volumes[0]))
 	}
 	var snapshots []string
 	for sn := range u.s.VolumeSnapshots(nil) {
@@ -113,7 +114,7 @@ func (u *use) refuse() error {
 		}
 	}
 	if len(snapshots) > 0 {
-		return u.in("snapshots of volumes", snapshots, "delete them: berth volume snapshot delete")
+		return u.in("snapshots of volumes", snapshots, `delete them, with "berth volume snapshot delete"`)
 	}
 	var claims []string
 	for cl := range u.s.Claims(nil) {
@@ -162,7 +163,7 @@ func (u *use) allocs() (out []string, hint string) {
 		}
 		out = append(out, fmt.Sprintf("%s on node %s", ids.Short(a.ID), a.NodeName))
 		if a.ClientStatus == alloc.ClientLost {
-			hint = "a node is down, and its tasks may run: bring it back, or say that it is gone with berth node replace"
+			hint = `a node is down, and its tasks may run: bring it back, or say that it is gone, with "berth node replace"`
 		}
 	}
 	return out, hint
