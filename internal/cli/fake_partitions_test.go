@@ -43,8 +43,13 @@ func (f *fake) partitions(method, path string, body []byte) (out any, is bool, e
 	case path == "node/pool/gpu":
 		out = gpu
 	case path == "node/pool/gpu/nodes":
-		out = []*api.NodeListStub{{ID: nodeA, Name: "ash", Datacenter: "dc1", SchedulingEligibility: "eligible",
-			Status: "ready"}}
+		out = []*api.NodeListStub{{
+			ID:                    nodeA,
+			Name:                  "ash",
+			Datacenter:            "dc1",
+			SchedulingEligibility: "eligible",
+			Status:                "ready",
+		}}
 	case path == "node/pool/gpu/jobs":
 		out = []*api.JobListStub{{ID: "web", Namespace: "shop", Type: "service", Status: "running"}}
 	case strings.HasPrefix(path, "node/pool/"):

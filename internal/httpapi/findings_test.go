@@ -28,8 +28,9 @@ func TestOneAnswerHasWhatTheRulesAndWhatTheServersFind(t *testing.T) {
 		"job priority must be between 1 and 100", "minimum CPU value is 1", "minimum MemoryMB value is 10",
 		"artifact is not built yet", "CSI volumes must have an access mode",
 		`volume "odd": source "a/b"`, `task "bare": missing task driver`,
-		"log storage (300 MB) must be less",                                                                                    // the rules
-		`node pool "gpu" does not exist`, `"nobody" is not known`, "capacity_max (10 B) must be at least", `function "nosuch"`, // the servers
+		"log storage (300 MB) must be less",                       // the rules
+		`node pool "gpu" does not exist`, `"nobody" is not known`, // the servers
+		"capacity_max (10 B) must be at least", `function "nosuch"`,
 	}
 	var v api.JobValidateResponse
 	r.must("PUT", "/v1/validate/job", map[string]any{"Job": j}).into(t, &v)

@@ -187,9 +187,10 @@ func newNamespaceApply(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "apply [flags] <namespace>",
 		Short: "Write a namespace, a new one or in place of the one of this name",
-		Long: `The argument is a name or a file. With a name, what the flags say is written: of a namespace that is there
-already they replace what they name, and the rest stays. With a file (its name ends in .hcl or .json, or has a folder; -
-is the standard input) the namespace is what the file says, in HCL or in JSON as "berth namespace inspect" prints it.
+		Long: `The argument is a name or a file. With a name, what the flags say is written: of a namespace that is
+there already they replace what they name, and the rest stays. With a file (its name ends in .hcl or .json, or has a
+folder; - is the standard input) the namespace is what the file says, in HCL or in JSON as "berth namespace inspect"
+prints it.
 
 Jobs that run already stay as they are: what a namespace lets its jobs use is asked when one is submitted.`,
 		Example: `  berth namespace apply -description "the shop" shop
@@ -236,9 +237,9 @@ func newNamespaceDelete(e *kit.Env) *kit.Command {
 	return &kit.Command{
 		Use:   "delete <namespace>",
 		Short: "Delete a namespace in which nothing is left",
-		Long: `Refused while something is in it: a job that is not over, an allocation that may run, a volume, a snapshot or
-a claim; the refusal names it, and what to do. What it remembers of jobs that are over goes with it. The namespaces
-default and berth stay.`,
+		Long: `Refused while something is in it: a job that is not over, an allocation that may run, a volume, a
+snapshot or a claim; the refusal names it, and what to do. What it remembers of jobs that are over goes with it. The
+namespaces default and berth stay.`,
 		Example: "  berth namespace delete shop",
 		IDs:     namespaceKind,
 		Run: func(ctx context.Context, args []string) error {

@@ -108,9 +108,9 @@ func newPoolApply(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "apply [flags] <pool>",
 		Short: "Write a node pool, a new one or in place of the one of this name",
-		Long: `The argument is a name or a file. With a name, what the flags say is written: of a pool that is there already
-they replace what they name, and the rest stays. With a file (its name ends in .hcl or .json, or has a folder; - is the standard input)
-the pool is what the file says, in HCL or in JSON as the API shows it.
+		Long: `The argument is a name or a file. With a name, what the flags say is written: of a pool that is there
+already they replace what they name, and the rest stays. With a file (its name ends in .hcl or .json, or has a folder; -
+is the standard input) the pool is what the file says, in HCL or in JSON as the API shows it.
 
 A node is in the pool that node_pool names in the client block of its agent's configuration; one that is not there is
 made when the node registers.`,
@@ -164,8 +164,8 @@ func newPoolDelete(e *kit.Env) *kit.Command {
 	return &kit.Command{
 		Use:   "delete <pool>",
 		Short: "Delete a node pool that nothing names",
-		Long: `Refused while a node, a job that is not over, or a namespace as its default names it; the refusal says which.
-The pools all and default stay.`,
+		Long: `Refused while a node, a job that is not over, or a namespace as its default names it; the refusal says
+which. The pools all and default stay.`,
 		Example: "  berth node pool delete gpu",
 		IDs:     poolKind,
 		Run: func(ctx context.Context, args []string) error {

@@ -24,8 +24,8 @@ func common(name, description string, meta map[string]string) (problems []string
 		problems = append(problems, "its name: "+err.Error())
 	}
 	if n := utf8.RuneCountInString(description); n > maxDescription {
-		problems = append(problems, fmt.Sprintf("its description has %d characters, at most %d are allowed; shorten it", n,
-			maxDescription))
+		problems = append(problems,
+			fmt.Sprintf("its description has %d characters, at most %d are allowed; shorten it", n, maxDescription))
 	}
 	bytes, unnamed := 0, false
 	for k, v := range meta { // any order: it is a sum

@@ -94,11 +94,11 @@ func (p *PoolRules) problems() []string {
 	case err != nil:
 		problems = append(problems, fmt.Sprintf("its default node pool %q: %s", p.Default, err))
 	case matches(p.Denied, p.Default):
-		problems = append(problems, fmt.Sprintf("its default node pool %q is denied; choose another one, or do not deny "+
-			"it", p.Default))
+		problems = append(problems,
+			fmt.Sprintf("its default node pool %q is denied; choose another one, or do not deny it", p.Default))
 	case p.Default == AllPool && len(p.Denied) > 0:
-		problems = append(problems, fmt.Sprintf("its default node pool is %q, which holds those that are denied; choose "+
-			"another one", AllPool))
+		problems = append(problems,
+			fmt.Sprintf("its default node pool is %q, which holds those that are denied; choose another one", AllPool))
 	}
 	return problems
 }
@@ -109,7 +109,7 @@ func (n *Namespace) AllowsDriver(name string) bool {
 		in(n.Capabilities.EnabledDrivers, n.Capabilities.DisabledDrivers, name)
 }
 
-// AllowsNetworkMode tells whether groups of the namespace may use a network mode; of one that is not named, the default.
+// AllowsNetworkMode tells whether groups of the namespace may use a network mode. One that is not named is the default.
 func (n *Namespace) AllowsNetworkMode(mode string) bool {
 	if mode == "" {
 		mode = DefaultNetworkMode
@@ -133,8 +133,9 @@ func (n *Namespace) Pool(named string) string {
 	return DefaultPool
 }
 
-// AllowsPool tells whether jobs of the namespace may run in a node pool. Its default pool they may always. AllPool holds
-// the nodes of every pool: where some are denied it is, too, and where some are allowed it has to be among them by name.
+// AllowsPool tells whether jobs of the namespace may run in a node pool. Its default pool they may always. AllPool
+// holds the nodes of every pool: where some are denied it is, too, and where some are allowed it has to be among them,
+// by its name.
 func (n *Namespace) AllowsPool(pool string) bool {
 	switch r := n.Pools; {
 	case r == nil, pool == n.Pool(""):

@@ -44,8 +44,8 @@ func (p *NodePool) Validate() error {
 func OfNode(name string) error {
 	p := &NodePool{Name: name}
 	if name == AllPool {
-		return refuse(NodePoolKind, name, []string{fmt.Sprintf("every node is in it without saying so; leave node_pool "+
-			"out for %q, or name another one", DefaultPool)})
+		return refuse(NodePoolKind, name, []string{fmt.Sprintf(
+			"every node is in it without saying so; leave node_pool out for %q, or name another one", DefaultPool)})
 	}
 	return p.Validate()
 }

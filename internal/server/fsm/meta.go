@@ -38,8 +38,8 @@ func (c *Bootstrap) Apply(tx *state.Tx, _ Stamp) (any, error) {
 	return m, nil
 }
 
-// SchemaRaise lets commands of a higher schema be proposed, once every server understands them. It never goes down. What
-// the new schema expects of the state is made of what the old one has.
+// SchemaRaise lets commands of a higher schema be proposed, once every server understands them. It never goes down.
+// What the new schema expects of the state is made of what the old one has.
 type SchemaRaise struct{ To uint64 }
 
 // Apply returns nil.

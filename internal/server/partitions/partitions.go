@@ -110,8 +110,8 @@ func Join(tx *state.Tx, n *node.Node) error {
 	}
 	if Full(&tx.Snap) {
 		return fault.WithHint(
-			fault.New(fault.Exhausted, "register", fmt.Sprintf("node %q", n.Name),
-				fmt.Sprintf("it names the node pool %q, and there are %d already, which is the bound", name, MaxNodePools)),
+			fault.New(fault.Exhausted, "register", fmt.Sprintf("node %q", n.Name), fmt.Sprintf(
+				"it names the node pool %q, and there are %d already, which is the bound", name, MaxNodePools)),
 			"give its node_pool the name of one of them (berth node pool list), or delete some")
 	}
 	tx.PutNodePool(&partition.NodePool{Name: name, Description: "Named by the configuration of nodes."})

@@ -16,14 +16,14 @@ const (
 var namespaces = &table[partition.Namespace]{
 	name:     Namespaces,
 	key:      func(n *partition.Namespace) Key { return KeyOf(n.Name) },
-	stamp:    stamping(func(o *partition.Namespace) (created, modified *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
+	stamp:    stamping(func(n *partition.Namespace) (_, _ *uint64) { return &n.CreateIndex, &n.ModifyIndex }),
 	modified: func(n *partition.Namespace) uint64 { return n.ModifyIndex },
 }
 
 var nodePools = &table[partition.NodePool]{
 	name:     NodePools,
 	key:      func(p *partition.NodePool) Key { return KeyOf(p.Name) },
-	stamp:    stamping(func(o *partition.NodePool) (created, modified *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
+	stamp:    stamping(func(p *partition.NodePool) (_, _ *uint64) { return &p.CreateIndex, &p.ModifyIndex }),
 	modified: func(p *partition.NodePool) uint64 { return p.ModifyIndex },
 }
 

@@ -76,9 +76,9 @@ func KeptCounts(j, present *job.Job) error {
 	return fault.WithHint(bounded(&as), "the present version has that count: register without preserving counts")
 }
 
-// Job checks a job against the state: its namespace, with what that lets it use, its node pool, what its tasks ask of drivers as far as ready nodes know it, and
-// whether the drivers of tasks with volume mounts can mount. It returns what is worth a warning, also of a job that it
-// refuses.
+// Job checks a job against the state: its namespace, with what that lets it use, its node pool, what its tasks ask of
+// drivers as far as ready nodes know it, and whether the drivers of tasks with volume mounts can mount. It returns what
+// is worth a warning, also of a job that it refuses.
 func Job(s *state.Snap, j *job.Job) ([]string, error) {
 	errs := append([]error{partitions.Admits(s, j)}, partitions.Permits(s, j)...)
 	warnings, err := provided(s, j)

@@ -101,8 +101,10 @@ func TestWhatCannotRunIsRefusedAsFarAsReadyNodesKnow(t *testing.T) {
 		!strings.Contains(w[0], "in default; write one") || !strings.Contains(w[0], "client block") {
 		t.Errorf("a pool without nodes: %q, %v", w, err)
 	}
-	free := &partition.Namespace{Name: "bound", Capabilities: &partition.Capabilities{DisabledDrivers: []string{"exec"}}}
-	c.Must(t, &partitioning.NamespacePut{Namespace: free})
+	c.Must(t, &partitioning.NamespacePut{Namespace: &partition.Namespace{
+		Name:         "bound",
+		Capabilities: &partition.Capabilities{DisabledDrivers: []string{"exec"}},
+	}})
 	bound := &job.Job{Namespace: "bound", ID: "j", TaskGroups: []*job.TaskGroup{{
 		Name:  "g",
 		Tasks: []*job.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "x"}}},

@@ -1,5 +1,5 @@
-// Package partitioning owns the commands that write namespaces and node pools. Whether one may be deleted is asked where
-// that is applied: by then nothing may be in it. Only packages of the server import it.
+// Package partitioning owns the commands that write namespaces and node pools. Whether one may be deleted is asked
+// where that is applied: by then nothing may be in it. Only packages of the server import it.
 package partitioning
 
 import (
@@ -163,7 +163,8 @@ func (u *use) allocs() (out []string, hint string) {
 		}
 		out = append(out, fmt.Sprintf("%s on node %s", ids.Short(a.ID), a.NodeName))
 		if a.ClientStatus == alloc.ClientLost {
-			hint = `a node is down, and its tasks may run: bring it back, or say that it is gone, with "berth node replace"`
+			hint = `a node is down, and its tasks may run: bring it back, or say that it is gone, with ` +
+				`"berth node replace"`
 		}
 	}
 	return out, hint

@@ -67,8 +67,8 @@ func (c *NodePoolDelete) Apply(tx *state.Tx, _ fsm.Stamp) (any, error) {
 	jobs := jobsIn(&tx.Snap, c.Name)
 	switch {
 	case len(nodes) > 0:
-		return refuse("nodes", nodes, "give them another node_pool in their agents' configuration; nodes that are gone "+
-			"for good are forgotten a day after they went down, or by berth system gc")
+		return refuse("nodes", nodes, "give them another node_pool in their agents' configuration; nodes that are "+
+			"gone for good are forgotten a day after they went down")
 	case len(jobs) > 0:
 		return refuse("non-terminal jobs", jobs, "stop them, or give them another node_pool: berth job stop "+jobs[0])
 	case len(spaces) > 0:

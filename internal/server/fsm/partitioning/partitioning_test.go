@@ -242,7 +242,8 @@ func TestANodePoolInUseIsNotDeleted(t *testing.T) {
 		`node pool "gpu" does not exist; there are all, default`, "berth node pool apply gpu")
 	refused(t, c, "its end", end, fault.NotFound, "node pool not found")
 	for _, name := range []string{"all", "default"} {
-		refused(t, c, "the end of "+name, &partitioning.NodePoolDelete{Name: name}, fault.Invalid, "every cluster has it")
+		refused(t, c, "the end of "+name, &partitioning.NodePoolDelete{Name: name}, fault.Invalid,
+			"every cluster has it")
 	}
 	refused(t, c, "the pool of all nodes", pool("all"), fault.Invalid, "nobody changes it")
 	refused(t, c, "a node that names the pool of all", &fsm.NodeRegister{Node: &node.Node{ID: "m", NodePool: "all"}},
