@@ -41,8 +41,8 @@ type calls struct {
 }
 
 var names = regexp.MustCompile(
-	`^(/v1/(?:jobs?|node/pool|node|allocation|evaluation|deployment|namespace|volume/csi|volume/host|plugin/csi|client/allocation|` +
-		`client/fs/[a-z]+|acl/policy|acl/role/name|acl/role|acl/token)/)([^/]+)`)
+	`^(/v1/(?:jobs?|node/pool|node|allocation|evaluation|deployment|namespace|volume/csi|volume/host|plugin/csi|` +
+		`client/allocation|client/fs/[a-z]+|acl/policy|acl/role/name|acl/role|acl/token)/)([^/]+)`)
 
 // RoundTrip implements http.RoundTripper.
 func (c *calls) RoundTrip(r *http.Request) (*http.Response, error) {

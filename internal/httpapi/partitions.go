@@ -11,11 +11,11 @@ import (
 var (
 	namespaceList   = read(wire.NamespaceList, listBy(), listed((*partition.Namespace).Key, partitions.Namespace))
 	namespaceGet    = read(wire.NamespaceGet, byName[ids.Namespace], one("Namespace", public(partitions.Namespace)))
-	namespacePut    = write(wire.NamespacePut, body((*request).read, partitions.ToNamespace), empty)
+	namespacePut    = write(wire.NamespacePut, about(body((*request).read, partitions.ToNamespace), ofNamespace), empty)
 	namespaceDelete = write(wire.NamespaceDelete, partitionDelete, empty)
 
 	poolList   = read(wire.NodePoolList, listBy(), listed((*partition.NodePool).Key, partitions.NodePool))
 	poolGet    = read(wire.NodePoolGet, byName[string], one("node pool", public(partitions.NodePool)))
-	poolPut    = write(wire.NodePoolPut, body((*request).read, partitions.ToNodePool), empty)
+	poolPut    = write(wire.NodePoolPut, about(body((*request).read, partitions.ToNodePool), ofNodePool), empty)
 	poolDelete = write(wire.NodePoolDelete, partitionDelete, empty)
 )

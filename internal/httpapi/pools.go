@@ -3,6 +3,8 @@ package httpapi
 import (
 	"slices"
 
+	"berth/internal/base/ids"
+	"berth/internal/httpapi/audit"
 	"berth/internal/model/node"
 	"berth/internal/model/partition"
 	"berth/internal/wire"
@@ -27,3 +29,22 @@ func jobsOf(r *request, all []*wire.JobView) []*wire.JobView {
 		return pool != "" && pool != node.PoolOf(v.Job.NodePool)
 	})
 }
+
+// about has the record name what a body says that a request is about.
+func about[Req any](
+	ask func(*request) (*Req, error), of func(*Req) (ids.Namespace, string),
+) func(*request) (*Req, error) {
+	return func(r *request) (*Req, error) {
+		req, err := ask(r)
+		if err == nil {
+			audit.Of(r.Context()).About(of(req))
+		}
+		return req, err
+	}
+}
+
+func ofNamespace(r *wire.NamespacePutRequest) (ids.Namespace, string) {
+	return r.Namespace.Name, string(r.Namespace.Name)
+}
+
+func ofNodePool(r *wire.NodePoolPutRequest) (ids.Namespace, string) { return "", r.Pool.Name }
