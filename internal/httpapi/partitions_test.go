@@ -73,6 +73,9 @@ func TestANamespaceLives(t *testing.T) {
 	if plan.Diff == nil || plan.Diff.Type != "None" {
 		t.Errorf("the same job differs: %+v", plan.Diff)
 	}
+	if m := plan.FailedTGAllocs["g"]; m == nil || m.NodePool != "gpu" || m.NodesInPool != 0 {
+		t.Errorf("why nothing can be placed: %+v", plan.FailedTGAllocs)
+	}
 
 	for _, c := range []struct {
 		method, path string
