@@ -21,9 +21,10 @@ func TestTheGuideOfNamespacesIsPlayed(t *testing.T) {
 }
 
 // TestANodeIsPutIntoAPool: given an agent whose node is in the default pool, when its configuration names another one
-// and it starts again, then that pool is there with the node, a job of the pool runs, and one of the default one waits.
+// and it starts again, then that pool is there with the node, the bundled plugin and a job of the pool run in it, and one
+// of the default one waits.
 func TestANodeIsPutIntoAPool(t *testing.T) {
-	m := newMachine(t, false)
+	m := newMachine(t, true)
 	config := filepath.Join(m.root, "agent.hcl")
 	text, err := os.ReadFile(config)
 	must(t, err)
@@ -39,6 +40,11 @@ func TestANodeIsPutIntoAPool(t *testing.T) {
 		nodes, _, err := m.api.Cluster().NodePoolNodes(t.Context(), "disks", nil)
 		return err == nil && len(nodes) == 1 && nodes[0].Status == "ready"
 	})
+	m.eventually("the plugin in the pool", func() bool {
+		j, _, err := m.api.Jobs().Get(t.Context(), "local-csi", &api.QueryOptions{Namespace: "berth"})
+		return err == nil && *j.NodePool == "disks" && *j.Status == "running"
+	})
+	m.awaitPlugin("local-csi")
 	job := func(id, pool string) string {
 		return "job \"" + id + "\" {\n type = \"batch\"\n" + pool + ` group "g" {
     ephemeral_disk {
