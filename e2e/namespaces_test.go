@@ -21,8 +21,8 @@ func TestTheGuideOfNamespacesIsPlayed(t *testing.T) {
 }
 
 // TestANodeIsPutIntoAPool: given an agent whose node is in the default pool, when its configuration names another one
-// and it starts again, then that pool is there with the node, the bundled plugin and a job of the pool run in it, and one
-// of the default one waits.
+// and it starts again, then that pool is there with the node, the bundled plugin and a job of the pool run in it, and
+// one of the default one waits.
 func TestANodeIsPutIntoAPool(t *testing.T) {
 	m := newMachine(t, true)
 	config := filepath.Join(m.root, "agent.hcl")
