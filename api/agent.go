@@ -74,34 +74,35 @@ type SearchResponse struct {
 
 // Namespace is a separate space of names.
 type Namespace struct {
-	Name                  string
-	Description           string
-	Quota                 string
-	Capabilities          *NamespaceCapabilities
-	NodePoolConfiguration *NamespaceNodePoolConfiguration
-	VaultConfiguration    *NamespaceVaultConfiguration
-	ConsulConfiguration   *NamespaceConsulConfiguration
-	Meta                  map[string]string
+	Name                  string                          `hcl:"name"`
+	Description           string                          `hcl:"description"`
+	Quota                 string                          `hcl:"quota"`
+	Capabilities          *NamespaceCapabilities          `hcl:"capabilities,block"`
+	NodePoolConfiguration *NamespaceNodePoolConfiguration `hcl:"node_pool_config,block"`
+	VaultConfiguration    *NamespaceVaultConfiguration    `hcl:"vault,block"`
+	ConsulConfiguration   *NamespaceConsulConfiguration   `hcl:"consul,block"`
+	Meta                  map[string]string               `hcl:"meta,map"`
 	Hash                  []byte
 	CreateIndex           uint64
 	ModifyIndex           uint64
-	RequiredExtraClaims   []string
-	OptionalExtraClaims   []string
+	RequiredExtraClaims   map[string]string
+	OptionalExtraClaims   map[string]string
 }
 
 // NamespaceCapabilities is what jobs of a namespace may use.
 type NamespaceCapabilities struct {
-	EnabledTaskDrivers   []string
-	DisabledTaskDrivers  []string
-	EnabledNetworkModes  []string
-	DisabledNetworkModes []string
+	EnabledTaskDrivers   []string `hcl:"enabled_task_drivers"`
+	DisabledTaskDrivers  []string `hcl:"disabled_task_drivers"`
+	EnabledNetworkModes  []string `hcl:"enabled_network_modes"`
+	DisabledNetworkModes []string `hcl:"disabled_network_modes"`
 }
 
-// NamespaceNodePoolConfiguration is which node pools a namespace may use.
+// NamespaceNodePoolConfiguration is which node pools a namespace may use. Allowed is nil for every pool; empty: Default
+// alone.
 type NamespaceNodePoolConfiguration struct {
-	Default string
-	Allowed []string
-	Denied  []string
+	Default string   `hcl:"default"`
+	Allowed []string `hcl:"allowed"`
+	Denied  []string `hcl:"denied"`
 }
 
 // NamespaceVaultConfiguration is which Vault clusters a namespace may use.

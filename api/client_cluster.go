@@ -89,6 +89,60 @@ func (a Cluster) Namespace(ctx context.Context, name string, o *QueryOptions) (*
 	return &out, meta, err
 }
 
+// PutNamespace writes a namespace: a new one, or in place of the one of its name.
+func (a Cluster) PutNamespace(ctx context.Context, n *Namespace) error {
+	_, err := a.c.do(ctx, newCall(http.MethodPut, "namespace").json(n), nil)
+	return err
+}
+
+// DeleteNamespace removes a namespace in which nothing is left.
+func (a Cluster) DeleteNamespace(ctx context.Context, name string) error {
+	_, err := a.c.do(ctx, newCall(http.MethodDelete, "namespace", name), nil)
+	return err
+}
+
+// NodePools returns the node pools.
+func (a Cluster) NodePools(ctx context.Context, o *QueryOptions) ([]*NodePool, *QueryMeta, error) {
+	var out []*NodePool
+	meta, err := a.c.do(ctx, newCall(http.MethodGet, "node", "pools").read(o), &out)
+	return out, meta, err
+}
+
+// NodePool returns one node pool.
+func (a Cluster) NodePool(ctx context.Context, name string, o *QueryOptions) (*NodePool, *QueryMeta, error) {
+	var out NodePool
+	meta, err := a.c.do(ctx, newCall(http.MethodGet, "node", "pool", name).read(o), &out)
+	return &out, meta, err
+}
+
+// PutNodePool writes a node pool: a new one, or in place of the one of its name.
+func (a Cluster) PutNodePool(ctx context.Context, p *NodePool) error {
+	_, err := a.c.do(ctx, newCall(http.MethodPut, "node", "pools").json(p), nil)
+	return err
+}
+
+// DeleteNodePool removes a node pool that nothing names.
+func (a Cluster) DeleteNodePool(ctx context.Context, name string) error {
+	_, err := a.c.do(ctx, newCall(http.MethodDelete, "node", "pool", name), nil)
+	return err
+}
+
+// NodePoolNodes returns the nodes of a pool.
+func (a Cluster) NodePoolNodes(
+	ctx context.Context, name string, o *QueryOptions,
+) (out []*NodeListStub, meta *QueryMeta, err error) {
+	meta, err = a.c.do(ctx, newCall(http.MethodGet, "node", "pool", name, "nodes").read(o), &out)
+	return out, meta, err
+}
+
+// NodePoolJobs returns the jobs that ask for a pool.
+func (a Cluster) NodePoolJobs(
+	ctx context.Context, name string, o *QueryOptions,
+) (out []*JobListStub, meta *QueryMeta, err error) {
+	meta, err = a.c.do(ctx, newCall(http.MethodGet, "node", "pool", name, "jobs").read(o), &out)
+	return out, meta, err
+}
+
 // Raw sends any request to a path such as /v1/jobs?prefix=a, and returns the body of the reply, which the caller
 // closes.
 func (c *Client) Raw(

@@ -337,18 +337,18 @@ type NodeUpdateResponse struct {
 
 // NodePool is a named set of nodes.
 type NodePool struct {
-	Name                   string
-	Description            string
-	Meta                   map[string]string
-	SchedulerConfiguration *NodePoolSchedulerConfiguration
-	NodeIdentityTTL        time.Duration
+	Name                   string                          `hcl:"name,label"`
+	Description            string                          `hcl:"description"`
+	Meta                   map[string]string               `hcl:"meta,map"`
+	SchedulerConfiguration *NodePoolSchedulerConfiguration `hcl:"scheduler_config,block"`
+	NodeIdentityTTL        time.Duration                   `hcl:"node_identity_ttl"` // agents refuse any but zero
 	Hash                   []byte
 	CreateIndex            uint64
 	ModifyIndex            uint64
 }
 
-// NodePoolSchedulerConfiguration overrides the scheduler's configuration for a pool.
+// NodePoolSchedulerConfiguration overrides the scheduler's configuration for a pool. It is not built: agents refuse it.
 type NodePoolSchedulerConfiguration struct {
-	SchedulerAlgorithm            string
-	MemoryOversubscriptionEnabled *bool
+	SchedulerAlgorithm            string `hcl:"scheduler_algorithm"`
+	MemoryOversubscriptionEnabled *bool  `hcl:"memory_oversubscription_enabled"`
 }

@@ -41,15 +41,15 @@ type calls struct {
 }
 
 var names = regexp.MustCompile(
-	`^(/v1/(?:jobs?|node|allocation|evaluation|deployment|namespace|volume/csi|volume/host|plugin/csi|client/allocation|` +
-		`client/fs/[a-z]+|acl/policy|acl/role/name|acl/role|acl/token)/)([^/]+)`)
+	`^(/v1/(?:jobs?|node/pool|node|allocation|evaluation|deployment|namespace|volume/csi|volume/host|plugin/csi|` +
+		`client/allocation|client/fs/[a-z]+|acl/policy|acl/role/name|acl/role|acl/token)/)([^/]+)`)
 
 // RoundTrip implements http.RoundTripper.
 func (c *calls) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := c.next.RoundTrip(r)
 	if err == nil && resp.StatusCode < http.StatusMultipleChoices {
 		path := r.URL.EscapedPath()
-		if path != "/v1/jobs/parse" {
+		if path != "/v1/jobs/parse" && path != "/v1/node/pools" {
 			path = names.ReplaceAllString(path, "$1*")
 		}
 		c.note(r.Method + " " + path)

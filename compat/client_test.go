@@ -22,7 +22,10 @@ var needed = []string{
 	"GET /v1/agent/monitor", "GET /v1/status/leader", "GET /v1/status/peers",
 	"GET /v1/regions", "GET /v1/metrics", "PUT /v1/search", "PUT /v1/system/gc", "PUT /v1/system/reconcile/summaries",
 	"GET /v1/operator/raft/configuration",
-	"GET /v1/namespaces", "GET /v1/namespace/*", "GET /v1/nodes", "GET /v1/node/*", "GET /v1/node/*/allocations",
+	"GET /v1/namespaces", "GET /v1/namespace/*", "PUT /v1/namespace", "DELETE /v1/namespace/*",
+	"GET /v1/node/pools", "PUT /v1/node/pools", "GET /v1/node/pool/*", "DELETE /v1/node/pool/*",
+	"GET /v1/node/pool/*/jobs", "GET /v1/node/pool/*/nodes",
+	"GET /v1/nodes", "GET /v1/node/*", "GET /v1/node/*/allocations",
 	"PUT /v1/node/*/eligibility", "GET /v1/client/stats",
 	"GET /v1/jobs", "PUT /v1/jobs", "PUT /v1/jobs/parse", "GET /v1/job/*", "DELETE /v1/job/*", "PUT /v1/job/*/plan",
 	"PUT /v1/job/*/evaluate", "GET /v1/job/*/allocations",
@@ -54,7 +57,7 @@ func TestThePublicClientDrivesTheAgent(t *testing.T) {
 		tell func(*agent)
 	}{{"cluster", cluster}, {"nodes", nodes}, {"job", jobLife}, {"small truths", smallTruths}, {"task", taskLife},
 		{"logs from the end", logsFromTheEnd}, {"exec driver", execDriver}, {"blocking", blocking}, {"volumes",
-			volumes}, {"refusals", refusals}, {"access lists", accessLists}, {"end", theEnd}} {
+			volumes}, {"refusals", refusals}, {"access lists", accessLists}, {"partitions", divided}, {"end", theEnd}} {
 		t.Run(story.name, func(t *testing.T) {
 			one := *a
 			one.t = t

@@ -31,7 +31,7 @@ func smallTruths(a *agent) {
 	_, _, err = a.ACLTokens().UpsertOneTimeToken(nil)
 	a.refused(err, "501 (tokens for one use are not built yet")
 	_, err = a.NodePools().Delete("p", nil)
-	a.refused(err, "501 (writing node pools is not built yet")
+	a.refused(err, "404 (node pool not found)")
 	_, err = a.Services().Delete("s", "i", nil)
 	a.refused(err, "501 (service discovery is not built yet")
 	_, err = a.Agent().Host("", "", nil)

@@ -30,6 +30,7 @@ func (a *Agent) bundled() func(context.Context) error {
 	p := &bundled.Plugin{
 		Servers: a.conn,
 		Node:    a.client.ID(),
+		Pool:    a.cfg.Client.NodePool,
 		Region:  a.cfg.Region,
 		Version: a.version,
 		Dir:     a.volumes(),

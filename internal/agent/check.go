@@ -19,6 +19,7 @@ import (
 	"berth/internal/client/csimanager"
 	"berth/internal/client/host"
 	"berth/internal/client/suspects"
+	"berth/internal/model/partition"
 	"berth/internal/server/gc"
 	"berth/internal/server/keyring"
 )
@@ -279,8 +280,8 @@ func (c *Config) makeTemp() error {
 
 func (c *ClientBlock) check() error {
 	var errs []error
-	if c.NodePool != "default" {
-		errs = append(errs, bad("client node_pool "+c.NodePool, "there is one pool, default", "leave it out"))
+	if err := partition.OfNode(c.NodePool); err != nil {
+		errs = append(errs, bad("client node_pool "+c.NodePool, err.Error(), "leave it out for default"))
 	}
 	if !validPort(c.MinPort) || !validPort(c.MaxPort) || c.MinPort > c.MaxPort {
 		errs = append(errs, bad("client min_dynamic_port and max_dynamic_port",

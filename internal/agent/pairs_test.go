@@ -78,7 +78,7 @@ var (
 		{"log_level loud", lines{"log_level": `"loud"`}},
 		{"ports http", lines{"ports/http": "70000"}},
 		{"ports rpc", lines{"ports/rpc": "70000"}},
-		{"client node_pool", lines{"client/node_pool": `"gpu"`}},
+		{"client node_pool", lines{"client/node_pool": `"all"`}},
 		{"40000 to 32000", lines{"client/min_dynamic_port": "40000"}},
 		{"cpu_total_compute", lines{"client/memory_total_mb": "-1"}},
 		{"client max_pids", lines{"client/max_pids": "0"}},

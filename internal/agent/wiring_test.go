@@ -208,7 +208,6 @@ var oneValue = map[string]string{
 	"client.enabled":                         "a server has a node",
 	"client.servers":                         "an agent with a server has no others: see below",
 	"client.join_token_file":                 "an agent with a server does not join: see below",
-	"client.node_pool":                       "there is one",
 	"plugin.exec.config.enabled":             "it is on",
 	"plugin.raw_exec.config.allow_csi_node":  "its tasks are not confined",
 	"plugin.raw_exec.config.allow_caps":      "its tasks are not confined",

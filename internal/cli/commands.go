@@ -13,6 +13,7 @@ import (
 	"berth/internal/cli/cluster"
 	"berth/internal/cli/jobs"
 	"berth/internal/cli/kit"
+	"berth/internal/cli/partitions"
 	"berth/internal/cli/volumes"
 )
 
@@ -40,14 +41,18 @@ var kinds = []struct {
 }{
 	{"jobs", jobs.Status}, {"allocs", allocs.Status}, {"nodes", cluster.ShowNode}, {"evals", allocs.EvalStatus},
 	{"volumes", volumes.Show}, {"plugins", volumes.ShowPlugin},
+	{"namespaces", partitions.ShowNamespace}, {"node_pools", partitions.ShowNodePool},
 }
+
+// few are the kinds of which every cluster has some with short names: what begins like one of them means another kind.
+const few = "namespaces node_pools"
 
 func newStatus(e *kit.Env) *kit.Command {
 	return &kit.Command{
 		Use:   "status [flags] [id]",
 		Short: "Show anything by the beginning of its id",
-		Long: "Without an argument, lists the jobs. With one, finds the job, allocation, node, evaluation, volume " +
-			"or plugin whose id begins so, and shows it.",
+		Long: "Without an argument, lists the jobs. With one, finds the job, allocation, node, evaluation, volume, " +
+			"plugin, namespace or node pool whose id begins so, and shows it.",
 		Example: `  berth status
   berth status 4ff1d9c5`,
 		IDs: "jobs",
@@ -71,7 +76,7 @@ func statusOf(ctx context.Context, e *kit.Env, id string) error {
 		if slices.Contains(found.Matches[k.name], id) {
 			return k.show(ctx, e, id)
 		}
-		if len(found.Matches[k.name]) > 0 {
+		if len(found.Matches[k.name]) > 0 && (len(names) == 0 || !strings.Contains(few, k.name)) {
 			names = append(names, k.name)
 			show = k.show
 		}
@@ -80,7 +85,13 @@ func statusOf(ctx context.Context, e *kit.Env, id string) error {
 	case 0:
 		return kit.Fail(fault.NotFound, "", "nothing has an id that begins with %q", id)
 	case 1:
-		return show(ctx, e, id)
+		whole := found.Matches[names[0]]
+		if !strings.Contains(few, names[0]) {
+			return show(ctx, e, id)
+		}
+		if len(whole) == 1 { // they are shown by their whole names
+			return show(ctx, e, whole[0])
+		}
 	}
 	return ambiguous(e, id, found, names)
 }

@@ -48,10 +48,15 @@ var reads = map[string]reading{
 	"job validate":                  {missing: []string{"testdata/files/nothing.hcl"}, most: 1},
 	"logs":                          {missing: []string{"dead", noUUID}, most: 2},
 	"monitor":                       {missing: []string{"-node-id dead"}},
+	"namespace inspect":             {missing: []string{"nothing"}, most: 1},
 	"namespace list":                {},
 	"namespace status":              {missing: []string{"nothing"}, most: 1},
 	"node denials":                  {},
 	"node meta read":                {missing: []string{"-node-id dead"}},
+	"node pool info":                {missing: []string{"nothing"}, most: 1},
+	"node pool jobs":                {missing: []string{"nothing"}, most: 1},
+	"node pool list":                {},
+	"node pool nodes":               {missing: []string{"nothing"}, most: 1},
 	"node orphans list":             {missing: []string{"dead", noUUID}, most: 1},
 	"node status":                   {missing: []string{"dead", noUUID, "-json " + noUUID}, most: 1},
 	"operator autopilot get-config": {},
@@ -77,7 +82,8 @@ var reads = map[string]reading{
 var changes = strings.Split(`acl bootstrap,acl policy apply,acl policy delete,acl role create,acl role delete,`+
 	`acl role update,acl token create,acl token delete,acl token update,alloc exec,alloc restart,alloc signal,alloc stop,exec,fmt,`+
 	`job eval,job run,job start,job stop,node allow,node deny,node eligibility,node identity keep,node identity new,node orphans adopt,node orphans end,node readmit,`+
-	`node config,node meta apply,node purge,node reboot-confirm,node replace,`+
+	`namespace apply,namespace delete,node config,node meta apply,node pool apply,node pool delete,node pool init,`+
+	`node purge,node reboot-confirm,node replace,`+
 	`node unknown-mount forget,operator api,operator backup restore,operator backup save,operator forget-volumes,`+
 	`operator autopilot set-config,operator join-token create,`+
 	`operator join-token revoke,operator raft remove-peer,operator raft transfer-leadership,`+

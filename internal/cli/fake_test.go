@@ -46,6 +46,7 @@ type fake struct {
 
 	said      nodeWords
 	recovered *api.RecoveryStatus // in place of its own
+	wrote     *api.Namespace      // that was written last
 }
 
 func newFake() *fake {
@@ -89,7 +90,10 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var out any
 	var err error
 	acl, ofACL := strings.CutPrefix(path, "acl/")
+	divided, ofPartitions, refused := f.partitions(r.Method, path, body)
 	switch {
+	case ofPartitions:
+		out, err = divided, refused
 	case ofACL:
 		out, err = f.acl(r.Method, acl, body)
 	case r.Method == http.MethodGet:
@@ -293,8 +297,6 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 		return []*api.RootKeyMeta{rootKey(evalA, "inactive", 3), rootKey(evalB, "active", 1)}, nil
 	case path == "status/leader":
 		return "\"127.0.0.1:4647\"\n", nil
-	case path == "namespaces":
-		return []*api.Namespace{{Name: "default", Description: "Default"}}, nil
 	case path == "agent/monitor":
 		return `{"Data":"` + "bGluZQo=" + `"}{}`, nil
 	}
@@ -655,7 +657,8 @@ func (f *fake) put(path string, r *http.Request, body []byte) (any, error) {
 		if err := json.Unmarshal(body, &req); err != nil {
 			return nil, &refusal{400, err.Error()}
 		}
-		found := map[string][]string{"jobs": {"db", "db-backup"}, "volumes": {"db-data"}}
+		found := map[string][]string{"jobs": {"db", "db-backup"}, "volumes": {"db-data"},
+			"namespaces": {"default", "shop"}, "node_pools": {"default", "gpu"}}
 		for context, ids := range found {
 			found[context] = slices.DeleteFunc(ids, func(id string) bool { return !strings.HasPrefix(id, req.Prefix) })
 		}

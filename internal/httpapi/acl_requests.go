@@ -49,3 +49,8 @@ func (r *request) showSelf(out *wire.One[wire.ACLTokenView]) (any, error) {
 func aclDelete(r *request) (*wire.ACLDeleteRequest, error) {
 	return &wire.ACLDeleteRequest{ID: r.PathValue("id"), By: access.Peer(r.Request)}, nil
 }
+
+// partitionDelete names the namespace or the node pool that is to be deleted.
+func partitionDelete(r *request) (*wire.PartitionDeleteRequest, error) {
+	return &wire.PartitionDeleteRequest{Name: r.PathValue("id"), By: access.Peer(r.Request)}, nil
+}

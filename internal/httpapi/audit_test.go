@@ -188,6 +188,15 @@ func TestWhoDidWhatIsRecorded(t *testing.T) {
 			"Policies": []string{"ro"}, "AccessorID": w.node.id.Node, "SecretID": w.secrets["unknown"]}, []string{
 			"received|token|PUT /v1/acl/token|default||||",
 			"complete|token|PUT /v1/acl/token|default|" + string(w.node.id.Node) + "||OK|"}},
+		{"PUT", "/v1/namespace", "management", map[string]any{"Name": "shop"}, []string{
+			"received|token|PUT /v1/namespace|default||||",
+			"complete|token|PUT /v1/namespace|shop|shop||OK|"}},
+		{"DELETE", "/v1/namespace/shop", "writer", nil, []string{
+			"received|token|DELETE /v1/namespace/{id}|default|shop|||",
+			"complete|token|DELETE /v1/namespace/{id}|default|shop||Forbidden|Permission denied"}},
+		{"PUT", "/v1/node/pools", "management", map[string]any{"Name": "gpu"}, []string{
+			"received|token|PUT /v1/node/pools|default||||",
+			"complete|token|PUT /v1/node/pools||gpu||OK|"}},
 	} {
 		said := since(t, path)
 		ask(t, c.method, w.at+c.path, w.secrets[c.who], c.body)

@@ -145,21 +145,21 @@ func TestNodePoolsAreThoseThatNodesName(t *testing.T) {
 		t.Errorf("the pools are %+v", pools)
 	}
 	gpu := testInfo(ids.Node(ids.New()))
-	gpu.NodePool, gpu.Name = "gpu/big", "n2"
+	gpu.NodePool, gpu.Name = "gpu-big", "n2"
 	id := wire.NodeIdentity{Node: gpu.ID, Secret: wire.Secrets{Values: map[string]string{"id": ids.New()}}}
 	if _, err := wire.NodeRegister.Call(t.Context(), w.conn,
 		&wire.NodeRegisterRequest{NodeIdentity: id, Info: gpu}); err != nil {
 		t.Fatal(err)
 	}
 	var three []api.NodePool
-	if w.get("/v1/node/pools?prefix=g", &three); len(three) != 1 || three[0].Name != "gpu/big" {
+	if w.get("/v1/node/pools?prefix=g", &three); len(three) != 1 || three[0].Name != "gpu-big" {
 		t.Errorf("the pools that begin with g are %+v", three)
 	}
 	var one api.NodePool
-	if w.get("/v1/node/pool/gpu%2Fbig", &one); one.Name != "gpu/big" {
+	if w.get("/v1/node/pool/gpu-big", &one); one.Name != "gpu-big" {
 		t.Errorf("the pool is %+v", one)
 	}
-	for pool, want := range map[string]int{"all": 2, "default": 1, "gpu%2Fbig": 1, "nope": 0} {
+	for pool, want := range map[string]int{"all": 2, "default": 1, "gpu-big": 1, "nope": 0} {
 		var nodes []api.NodeListStub
 		if w.get("/v1/node/pool/"+pool+"/nodes", &nodes); len(nodes) != want {
 			t.Errorf("pool %s has %d nodes, want %d", pool, len(nodes), want)
@@ -167,7 +167,7 @@ func TestNodePoolsAreThoseThatNodesName(t *testing.T) {
 	}
 	var all, none []api.JobListStub
 	w.get("/v1/node/pool/default/jobs", &all)
-	w.get("/v1/node/pool/gpu%2Fbig/jobs", &none)
+	w.get("/v1/node/pool/gpu-big/jobs", &none)
 	if len(all) == 0 || len(none) != 0 {
 		t.Errorf("%d jobs ask for the default pool, %d for another", len(all), len(none))
 	}

@@ -28,8 +28,9 @@ func TestOneAnswerHasWhatTheRulesAndWhatTheServersFind(t *testing.T) {
 		"job priority must be between 1 and 100", "minimum CPU value is 1", "minimum MemoryMB value is 10",
 		"artifact is not built yet", "CSI volumes must have an access mode",
 		`volume "odd": source "a/b"`, `task "bare": missing task driver`,
-		"log storage (300 MB) must be less",                                                  // the rules
-		`"nobody" is not known`, "capacity_max (10 B) must be at least", `function "nosuch"`, // the servers
+		"log storage (300 MB) must be less",                       // the rules
+		`node pool "gpu" does not exist`, `"nobody" is not known`, // the servers
+		"capacity_max (10 B) must be at least", `function "nosuch"`,
 	}
 	var v api.JobValidateResponse
 	r.must("PUT", "/v1/validate/job", map[string]any{"Job": j}).into(t, &v)
@@ -37,7 +38,7 @@ func TestOneAnswerHasWhatTheRulesAndWhatTheServersFind(t *testing.T) {
 		t.Errorf("%d findings, want %d:\n%s", len(v.ValidationErrors), len(wants),
 			strings.Join(v.ValidationErrors, "\n"))
 	}
-	for _, warning := range []string{`driver "docker"`, `the pool "gpu"`} {
+	for _, warning := range []string{`driver "docker"`} {
 		if strings.Count(v.Warnings, warning) != 1 {
 			t.Errorf("warnings without %s: %s", warning, v.Warnings)
 		}
@@ -48,7 +49,7 @@ func TestOneAnswerHasWhatTheRulesAndWhatTheServersFind(t *testing.T) {
 	said := map[string]string{"/v1/validate/job": v.Error}
 	for _, path := range []string{"/v1/jobs", "/v1/job/wrong", "/v1/job/wrong/plan"} {
 		a := r.try("PUT", path, map[string]any{"Job": j})
-		if a.status != 400 || !strings.HasPrefix(string(a.body), "11 errors occurred:") {
+		if a.status != 400 || !strings.HasPrefix(string(a.body), "12 errors occurred:") {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
 		said[path] = string(a.body)

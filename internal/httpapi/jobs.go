@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"berth/internal/httpapi/jobfindings"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
+	"berth/internal/model/node"
 	"berth/internal/wire"
 )
 
@@ -66,6 +68,7 @@ func (s *Server) jobPlan(r *request) (any, error) {
 		return nil, err
 	}
 	r.observed(wire.Meta{Index: out.Index, KnownLeader: true})
+	m.NodePool = node.PoolOf(cmp.Or(out.NodePool, m.NodePool))
 	reply := convert.Plan(out, m)
 	if body.Diff {
 		reply.Diff = jobdiff.Planned(out.Old, m, out.Annotations)

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"slices"
 	"strings"
 
 	"berth/api"
@@ -70,24 +69,6 @@ var (
 	nodeAllow   = write(wire.NodeAllow, body(aboutNode, convert.ToDenial), empty)
 	nodeDenials = read(wire.NodeDenials, (*request).whole, as(convert.Denials))
 )
-
-var namespaceList = read(wire.NamespaceList, (*request).whole,
-	func(r *request, out *wire.List[wire.Namespace]) (any, error) {
-		list := slices.DeleteFunc(out.Items, func(n wire.Namespace) bool {
-			return !strings.HasPrefix(string(n.Name), r.arg("prefix"))
-		})
-		return rows(list, convert.Namespace), nil
-	})
-
-var namespaceGet = read(wire.NamespaceList, (*request).whole,
-	func(r *request, out *wire.List[wire.Namespace]) (any, error) {
-		for _, n := range out.Items {
-			if string(n.Name) == r.PathValue("name") {
-				return convert.Namespace(n), nil
-			}
-		}
-		return nil, missing("Namespace not found")
-	})
 
 var search = write(wire.SystemSearch, func(r *request) (*wire.SearchRequest, error) {
 	var body api.SearchRequest

@@ -2,12 +2,11 @@ package httpapi
 
 import (
 	"slices"
-	"strings"
 
-	"berth/api"
-	"berth/internal/httpapi/callers"
-	"berth/internal/httpapi/convert"
+	"berth/internal/base/ids"
+	"berth/internal/httpapi/audit"
 	"berth/internal/model/node"
+	"berth/internal/model/partition"
 	"berth/internal/wire"
 )
 
@@ -15,31 +14,11 @@ import (
 // a node, such as /v1/node/x/allocations, would be equally good for /v1/node/pool/allocations.
 const poolPaths = "/v1/node/pool/"
 
-var poolList = read(wire.NodeList, (*request).derived, func(r *request, out *wire.List[*node.Node]) (any, error) {
-	pools := slices.DeleteFunc(convert.NodePools(out.Items), func(p *api.NodePool) bool {
-		return !strings.HasPrefix(p.Name, r.arg("prefix")) ||
-			callers.Permit(r.Context(), r.server.cfg.Servers, callers.PoolNeeds(p.Name)...) != nil
-	})
-	return table[*api.NodePool]{
-		key: func(p *api.NodePool) string { return p.Name },
-		row: func(p *api.NodePool) any { return p },
-	}.show(r, pools, "")
-})
-
-var poolGet = read(wire.NodeList, (*request).whole, func(r *request, out *wire.List[*node.Node]) (any, error) {
-	for _, p := range convert.NodePools(out.Items) {
-		if p.Name == r.PathValue("pool") {
-			return p, nil
-		}
-	}
-	return nil, missing("node pool not found")
-})
-
 // nodesOf leaves the nodes of the pool that the path names; a path without a pool leaves all.
 func nodesOf(r *request, all []*node.Node) []*node.Node {
 	pool := r.PathValue("pool")
 	return slices.DeleteFunc(all, func(n *node.Node) bool {
-		return pool != "" && pool != convert.AllPool && pool != convert.PoolOf(n.NodePool)
+		return pool != "" && pool != partition.AllPool && pool != node.PoolOf(n.NodePool)
 	})
 }
 
@@ -47,6 +26,25 @@ func nodesOf(r *request, all []*node.Node) []*node.Node {
 func jobsOf(r *request, all []*wire.JobView) []*wire.JobView {
 	pool := r.PathValue("pool")
 	return slices.DeleteFunc(all, func(v *wire.JobView) bool {
-		return pool != "" && pool != convert.PoolOf(v.Job.NodePool)
+		return pool != "" && pool != node.PoolOf(v.Job.NodePool)
 	})
 }
+
+// about has the record name what a body says that a request is about.
+func about[Req any](
+	ask func(*request) (*Req, error), of func(*Req) (ids.Namespace, string),
+) func(*request) (*Req, error) {
+	return func(r *request) (*Req, error) {
+		req, err := ask(r)
+		if err == nil {
+			audit.Of(r.Context()).About(of(req))
+		}
+		return req, err
+	}
+}
+
+func ofNamespace(r *wire.NamespacePutRequest) (ids.Namespace, string) {
+	return r.Namespace.Name, string(r.Namespace.Name)
+}
+
+func ofNodePool(r *wire.NodePoolPutRequest) (ids.Namespace, string) { return "", r.Pool.Name }

@@ -66,7 +66,7 @@ func (s *sample) order() string {
 	switch {
 	case s.name == "PUT_operator_snapshot.200":
 		return "3" // after it the state is another
-	case s.name == "DELETE_job_ID.200", s.name == "PUT_allocation_ID_stop.200":
+	case s.name == "DELETE_job_ID.200", s.name == "DELETE_namespace_ID.200", s.name == "PUT_allocation_ID_stop.200":
 		return "2"
 	case s.read():
 		return "0"
@@ -119,6 +119,7 @@ var edited = []struct {
 		return map[string]any{"Name": "r2", "Policies": []any{map[string]any{"Name": "ro"}}}
 	}},
 	{sample: "GET_namespace_ID.404", path: "/v1/namespace/nope", reason: "default is there"},
+	{sample: "DELETE_namespace_ID.200", path: "/v1/namespace/dev", reason: "by then it was made, and default stays"},
 	{sample: "DELETE_namespace_ID.500", path: "/v1/namespace/nope", reason: "default is there"},
 	{sample: "DELETE_volume_csi_ID.200", path: "/v1/volume/csi/idle?force=false", reason: "db is in use"},
 	{sample: "DELETE_volume_csi_ID_delete.200", path: "/v1/volume/csi/idle2/delete", reason: "db is in use"},

@@ -86,17 +86,6 @@ func (r *request) whole() (*wire.Query, error) {
 	return &q, err
 }
 
-// derived is a read of everything from which this layer makes the list that it shows.
-func (r *request) derived() (*wire.Query, error) {
-	q, err := r.whole()
-	if err != nil {
-		return nil, err
-	}
-	page, err := r.page()
-	r.chosen = &page
-	return q, err
-}
-
 // page reads which part of a list is asked for.
 func (r *request) page() (wire.Page, error) { return parsed(params.Page(r.URL.Query())) }
 

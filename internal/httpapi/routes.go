@@ -107,7 +107,10 @@ var routes = []route{
 		asks:   callers.Operator,
 	},
 	{method: get, path: "/v1/namespaces", handle: namespaceList},
-	{method: get, path: "/v1/namespace/{name}", handle: namespaceGet},
+	{method: put, path: "/v1/namespace", handle: namespacePut, long: callers.All},
+	{method: get, path: "/v1/namespace/{id}", handle: namespaceGet},
+	{method: put, path: "/v1/namespace/{id}", handle: namespacePut, long: callers.All},
+	{method: del, path: "/v1/namespace/{id}", handle: namespaceDelete},
 
 	// Its body is read of whoever sends it.
 	{method: put, path: "/v1/acl/bootstrap", handle: aclBootstrap, most: bodies.Small},
@@ -150,7 +153,10 @@ var routes = []route{
 	{method: get, path: "/v1/client/metadata", handle: nodeMeta},
 	{method: put, path: "/v1/client/metadata", handle: nodeMetaApply},
 	{method: get, path: "/v1/node/pools", handle: poolList},
-	{method: get, path: poolPaths + "{pool}", handle: poolGet, asks: callers.Pool},
+	{method: put, path: "/v1/node/pools", handle: poolPut, long: callers.WritesPools},
+	{method: get, path: poolPaths + "{id}", handle: poolGet},
+	{method: put, path: poolPaths + "{id}", handle: poolPut, long: callers.WritesPools},
+	{method: del, path: poolPaths + "{id}", handle: poolDelete},
 	{method: get, path: poolPaths + "{pool}/nodes", handle: nodeList, asks: callers.Pool},
 	{method: get, path: poolPaths + "{pool}/jobs", handle: jobList, asks: callers.Pool},
 

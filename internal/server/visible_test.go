@@ -12,6 +12,7 @@ import (
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
+	"berth/internal/model/partition"
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
 	"berth/internal/wire"
@@ -41,7 +42,7 @@ func furnish(t *testing.T, store *state.Store) {
 				NodePool:   "default",
 				TaskGroups: []*job.TaskGroup{{Name: "g", Count: 1, Tasks: []*job.Task{{Name: "t", Driver: "exec"}}}},
 			}
-			tx.PutNamespace(&wire.Namespace{Name: ns})
+			tx.PutNamespace(&partition.Namespace{Name: ns})
 			tx.PutJob(j)
 			tx.PutEval(&eval.Eval{ID: ids.Eval(idOf("e", ns)), Namespace: ns, Job: j.ID, Status: eval.StatusComplete})
 			tx.PutAlloc(&alloc.Alloc{
@@ -193,7 +194,7 @@ func showings() map[string]showing {
 			if err != nil {
 				return nil, err
 			}
-			return each(l.Items, func(n wire.Namespace) string { return string(n.Name) }), nil
+			return each(l.Items, func(n *partition.Namespace) string { return string(n.Name) }), nil
 		}},
 		"a search for namespaces": {"", "", itself, search("namespaces", "")},
 	}

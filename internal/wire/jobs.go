@@ -71,6 +71,7 @@ type JobPlanReply struct {
 	Annotations    map[string]GroupChanges
 	FailedTGAllocs map[string]*alloc.Metric
 	NewVolumes     []ids.Volume // that a registration makes
+	NodePool       string       // of the job: its own, or that of its namespace; empty: of a server that knows no such
 	Warnings       []string
 	Index          uint64
 }

@@ -41,3 +41,12 @@ func (r *ACLTokenPutRequest) SaidBy(name string) { r.By = name }
 
 // SaidBy notes whose word it is.
 func (r *DenialRequest) SaidBy(name string) { r.By = name }
+
+// SaidBy notes who asked for it.
+func (r *NamespacePutRequest) SaidBy(name string) { r.By = name }
+
+// SaidBy notes who asked for it.
+func (r *NodePoolPutRequest) SaidBy(name string) { r.By = name }
+
+// SaidBy notes who asked for it.
+func (r *PartitionDeleteRequest) SaidBy(name string) { r.By = name }

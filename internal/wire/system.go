@@ -8,11 +8,10 @@ import (
 
 // Methods over the cluster itself, served by the server half.
 var (
-	SystemGC      = Unary[Empty, Written]("System.GC")
-	SystemStatus  = Unary[Empty, SystemStatusReply]("System.Status")
-	SystemSearch  = Unary[SearchRequest, SearchReply]("System.Search")
-	NamespaceList = Unary[Query, List[Namespace]]("Namespace.List")
-	SigningKeys   = Unary[Query, SigningKeysReply]("Keyring.SigningKeys")
+	SystemGC     = Unary[Empty, Written]("System.GC")
+	SystemStatus = Unary[Empty, SystemStatusReply]("System.Status")
+	SystemSearch = Unary[SearchRequest, SearchReply]("System.Search")
+	SigningKeys  = Unary[Query, SigningKeysReply]("Keyring.SigningKeys")
 )
 
 // SystemStatusReply describes the servers.
@@ -61,12 +60,4 @@ type SigningKey struct {
 	Public                   []byte
 	Created                  time.Time
 	CreateIndex, ModifyIndex uint64
-}
-
-// Namespace is a named part of the cluster. Only the built-in ones exist until namespaces can be written.
-type Namespace struct {
-	Name        ids.Namespace
-	Description string
-	CreateIndex uint64
-	ModifyIndex uint64
 }

@@ -19,6 +19,7 @@ import (
 	"berth/internal/base/retry"
 	"berth/internal/base/volumestore"
 	"berth/internal/model/job"
+	"berth/internal/model/node"
 	"berth/internal/port/driver/rawexec"
 	"berth/internal/wire"
 )
@@ -36,6 +37,7 @@ const refusedPause = 2 * time.Second
 type Plugin struct {
 	Servers grpc.ClientConnInterface
 	Node    ids.Node
+	Pool    string // of the node; empty: the default one
 	Region  string
 	Version string // of this program
 	Dir     string // where the plugin keeps its volumes
@@ -254,7 +256,7 @@ func (p *Plugin) job(id ids.Job, exe, build string) *job.Job {
 		Type:        job.TypeSystem,
 		Priority:    100,
 		Datacenters: []string{"*"},
-		NodePool:    "default",
+		NodePool:    node.PoolOf(p.Pool),
 		Constraints: []*job.Constraint{{LTarget: nodeID, RTarget: string(p.Node), Operand: "="}},
 		TaskGroups: []*job.TaskGroup{{
 			Name:          PluginID,

@@ -10,6 +10,7 @@ import (
 	"berth/internal/cli/joining"
 	"berth/internal/cli/kit"
 	"berth/internal/cli/nodes"
+	"berth/internal/cli/partitions"
 	"berth/internal/cli/rootkeys"
 	"berth/internal/cli/servers"
 )
@@ -19,10 +20,10 @@ func Commands(e *kit.Env, ids Identities, dirs DataDirs) []*kit.Command {
 	return []*kit.Command{
 		kit.Noun("node", "Look at nodes and act on them", append(slices.Concat(denials.Verbs(e), nodes.Verbs(e)),
 			newNodeStatus(e), newEligibility(e), newOrphans(e), newNodeReplace(e), newRebootConfirm(e), newReadmit(e),
-			newIdentity(e, ids), newUnknownMount(e))...),
+			newIdentity(e, ids), newUnknownMount(e), partitions.NodePools(e))...),
 		servers.Noun(e),
 		kit.Noun("system", "Chores of the whole cluster", newGC(e)),
-		kit.Noun("namespace", "Look at namespaces", newNamespaceList(e), newNamespaceStatus(e)),
+		partitions.Namespaces(e),
 		kit.Noun("operator", "Tools for operators", newAPI(e), newRecovery(e), newSnapshot(e), rootkeys.Noun(e),
 			servers.Raft(e), servers.Autopilot(e), joining.Noun(e), newCheckData(e, dirs), newForgetVolumes(e, dirs),
 			backup.Noun(e, dirs)),

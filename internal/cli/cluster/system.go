@@ -24,42 +24,6 @@ func newGC(e *kit.Env) *kit.Command {
 	}
 }
 
-func newNamespaceList(e *kit.Env) *kit.Command {
-	var formats kit.Formats
-	return formats.AddTo(&kit.Command{
-		Use:     "list [flags]",
-		Short:   "List the namespaces",
-		Example: "  berth namespace list",
-		Run: func(ctx context.Context, _ []string) error {
-			list, _, err := e.Client().Cluster().Namespaces(ctx, nil)
-			return formats.Show(e.Out, list, kit.Doing(err, "list", "namespaces", ""), func() {
-				kit.List(e.Out, list, "namespaces", []string{"Name", "Description"}, func(n *api.Namespace) []string {
-					return []string{n.Name, n.Description}
-				})
-			})
-		},
-	})
-}
-
-func newNamespaceStatus(e *kit.Env) *kit.Command {
-	var formats kit.Formats
-	return formats.AddTo(&kit.Command{
-		Use:     "status [flags] <namespace>",
-		Short:   "Show a namespace",
-		Example: "  berth namespace status default",
-		Run: func(ctx context.Context, args []string) error {
-			n, _, err := e.Client().Cluster().Namespace(ctx, args[0], nil)
-			if api.IsNotFound(err) {
-				return kit.Fail(fault.NotFound, `"berth namespace list" lists them`, "there is no namespace %q",
-					args[0])
-			}
-			return formats.Show(e.Out, n, kit.Doing(err, "read", "namespace", args[0]), func() {
-				e.Out.Pairs(kit.Pairs{{"Name", n.Name}, {"Description", n.Description}})
-			})
-		},
-	})
-}
-
 // apiCall is "operator api".
 type apiCall struct {
 	env     *kit.Env

@@ -143,6 +143,11 @@ var (
 	Writes    = somewhere(acl.CSIWriteVolume)
 )
 
+// WritesPools is to write some node pool: the body says which.
+func WritesPools(*http.Request, ids.Namespace) []wire.Need {
+	return []wire.Need{{Kind: acl.NodePool, Any: []acl.Capability{acl.Write}, Somewhere: true}}
+}
+
 // What routes need.
 var (
 	All   = needs(wire.Management, acl.Write)
@@ -159,11 +164,8 @@ var (
 )
 
 // Pool is to read the node pool that the path names.
-func Pool(r *http.Request, _ ids.Namespace) []wire.Need { return PoolNeeds(r.PathValue("pool")) }
-
-// PoolNeeds is to read a node pool.
-func PoolNeeds(pool string) []wire.Need {
-	return []wire.Need{{Kind: acl.NodePool, Name: pool, Any: []acl.Capability{acl.Read}}}
+func Pool(r *http.Request, _ ids.Namespace) []wire.Need {
+	return []wire.Need{{Kind: acl.NodePool, Name: r.PathValue("pool"), Any: []acl.Capability{acl.Read}}}
 }
 
 // VolumeList is for those of directories of nodes; those of CSI the servers list.

@@ -7,6 +7,7 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
+	"berth/internal/model/node"
 	"berth/internal/wire"
 )
 
@@ -47,6 +48,8 @@ func Alloc(b alloc.Bundle, storage []wire.AllocVolume) *api.Allocation {
 	}
 	if out.Metrics == nil {
 		out.Metrics = &api.AllocationMetric{}
+	} else if b.Job != nil {
+		out.Metrics.NodePool = node.PoolOf(b.Job.NodePool)
 	}
 	cpu, mem, disk := a.Resources.Total()
 	out.Resources, out.SharedResources = amounts(cpu, mem, 0, disk), amounts(0, 0, 0, disk)

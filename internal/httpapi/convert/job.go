@@ -182,6 +182,9 @@ func Plan(p *wire.JobPlanReply, j *job.Job) *api.JobPlanResponse {
 		Index:          p.Index,
 		Annotations:    &api.PlanAnnotations{DesiredTGUpdates: map[string]*api.DesiredUpdates{}},
 	}
+	for _, m := range out.FailedTGAllocs { // each of its own
+		m.NodePool = j.NodePool
+	}
 	for _, v := range p.NewVolumes {
 		out.NewVolumes = append(out.NewVolumes, string(v))
 	}

@@ -281,14 +281,3 @@ func Eligibility(out *wire.NodeEligibilityReply) any {
 	}
 	return a
 }
-
-// Namespace makes the public form of a namespace.
-func Namespace(n wire.Namespace) *api.Namespace {
-	return &api.Namespace{
-		Name:        string(n.Name),
-		Description: n.Description,
-		Meta:        map[string]string{},
-		CreateIndex: n.CreateIndex,
-		ModifyIndex: n.ModifyIndex,
-	}
-}

@@ -29,10 +29,7 @@ func Canonicalize(j *api.Job, region string, ns ids.Namespace) {
 		*j.Priority = 50
 	}
 	set(&j.AllAtOnce, false)
-	set(&j.NodePool, "default")
-	if *j.NodePool == "" {
-		*j.NodePool = "default"
-	}
+	set(&j.NodePool, "") // servers know the one of the namespace
 	set(&j.Stop, false)
 	if len(j.Datacenters) == 0 {
 		j.Datacenters = []string{"*"}

@@ -41,7 +41,7 @@ func observedJob(t *testing.T) (sent, shown *api.Job) {
 }
 
 // Given the job of the observed exchange, when we fill in defaults, then they are those that the reference filled in,
-// for everything that is built.
+// for everything that is built. The node pool is not among them: the servers know that of the namespace.
 func TestDefaultsAreThoseOfTheReference(t *testing.T) {
 	sent, want := observedJob(t)
 	for _, g := range sent.TaskGroups {
@@ -55,7 +55,7 @@ func TestDefaultsAreThoseOfTheReference(t *testing.T) {
 	g, w := got.TaskGroups[0], want.TaskGroups[0]
 	for what, pair := range map[string][2]any{
 		"type": {got.Type, want.Type}, "priority": {got.Priority, want.Priority}, "datacenters": {got.Datacenters,
-			want.Datacenters}, "pool": {got.NodePool, want.NodePool},
+			want.Datacenters},
 		"region": {got.Region, want.Region}, "namespace": {got.Namespace, want.Namespace},
 		"all at once": {got.AllAtOnce, want.AllAtOnce}, "stop": {got.Stop, want.Stop},
 		"count": {g.Count, w.Count}, "restart": {g.RestartPolicy, w.RestartPolicy}, "reschedule": {g.ReschedulePolicy,

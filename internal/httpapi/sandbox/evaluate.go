@@ -45,11 +45,9 @@ func Evaluate(req *Request) (json.RawMessage, error) {
 		return nil, fault.Wrap(err, fault.Invalid, "", "")
 	}
 	if req.Canonicalize {
-		pool, places := j.NodePool, j.Datacenters
+		places := j.Datacenters
 		jobrules.Canonicalize(j, req.Region, req.Namespace)
-		if j.Datacenters = places; pool == nil { // clients leave both to the servers
-			j.NodePool = new("")
-		}
+		j.Datacenters = places // clients leave them to the servers
 		for _, g := range j.TaskGroups {
 			if *j.Type == api.JobTypeService && g.Migrate == nil {
 				g.Migrate = convert.Drained()

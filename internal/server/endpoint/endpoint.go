@@ -13,6 +13,7 @@ import (
 	"berth/internal/server/endpoint/nodes"
 	"berth/internal/server/endpoint/operator"
 	"berth/internal/server/endpoint/orphans"
+	"berth/internal/server/endpoint/partitions"
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/endpoint/storage"
 	"berth/internal/server/fsm"
@@ -64,6 +65,7 @@ type Config struct {
 type Endpoints struct {
 	cfg      Config
 	base     serving.Base
+	parts    *partitions.Endpoints
 	nodes    *nodes.Endpoints
 	orphans  *orphans.Endpoints
 	storage  *storage.Endpoints
@@ -85,6 +87,11 @@ func New(cfg Config) *Endpoints {
 			Controllers: cfg.Controllers,
 			Secrets:     cfg.Secrets,
 			Log:         cfg.Log,
+		}),
+		parts: partitions.New(partitions.Config{
+			Base:     base,
+			Proposer: cfg.Proposer,
+			Log:      cfg.Log,
 		}),
 		orphans: orphans.New(orphans.Config{
 			Base:     base,
@@ -147,6 +154,7 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.base, s, wire.AllocList, e.allocList)
 	serving.Unary(e.base, s, wire.AllocStop, e.allocStop)
 	serving.Unary(e.base, s, wire.NodeAllocList, e.nodeAllocList)
+	e.parts.Register(s)
 	e.nodes.Register(s)
 	e.orphans.Register(s)
 	e.storage.Register(s)
@@ -155,7 +163,6 @@ func (e *Endpoints) Register(s *wire.Server) {
 	e.acls.Register(s)
 	serving.Unary(e.base, s, wire.SystemGC, e.systemGC)
 	serving.Unary(e.base, s, wire.SystemSearch, e.search)
-	serving.Unary(e.base, s, wire.NamespaceList, e.namespaceList)
 	serving.Unary(e.base, s, wire.SigningKeys, e.signingKeys)
 	serving.Unary(e.base, s, wire.SystemCounts, e.counts)
 	serving.Unary(e.base, s, wire.PersonAllowed, serving.Allowed)
@@ -171,7 +178,7 @@ func (e *Endpoints) jobPlan(ctx context.Context, req *wire.JobPlanRequest) (*wir
 	if err := validate.JobShape(req.Job); err != nil {
 		return nil, err
 	}
-	warnings, err := validate.Job(e.cfg.Store.Snapshot(), req.Job)
+	warnings, err := validate.Job(e.placed(req.Job), req.Job)
 	if err != nil {
 		return nil, err
 	}
@@ -179,6 +186,7 @@ func (e *Endpoints) jobPlan(ctx context.Context, req *wire.JobPlanRequest) (*wir
 	if err != nil {
 		return nil, err
 	}
+	reply.NodePool = req.Job.NodePool
 	reply.Warnings = append(append(append([]string(nil), req.Warnings...), warnings...), reply.Warnings...)
 	return reply, nil
 }

@@ -133,7 +133,7 @@ func related(s *state.Snap, w *state.Watch, of *eval.Eval) []*eval.Eval {
 		}
 	}
 	out := slices.DeleteFunc(all, func(e *eval.Eval) bool { return !chain[e.ID] || e.ID == of.ID })
-	state.SortEvals(out)
+	sortEvals(out)
 	return out
 }
 
@@ -211,7 +211,7 @@ func within(asked, of ids.Namespace) bool {
 
 // fillAllocs orders and pages a list of allocs, and gives each its job version.
 func fillAllocs(s *state.Snap, q wire.Query, all []*alloc.Alloc, out *wire.AllocListReply) {
-	state.SortAllocs(all)
+	sortAllocs(all)
 	all, out.NextToken = wire.Cut(q.Page, all, wire.KeyOfAlloc)
 	out.Items, out.Orphans = nil, nil
 	for _, a := range all {
@@ -226,7 +226,7 @@ func fillAllocs(s *state.Snap, q wire.Query, all []*alloc.Alloc, out *wire.Alloc
 }
 
 func fillEvals(q wire.Query, all []*eval.Eval, out *wire.List[*eval.Eval]) {
-	state.SortEvals(all)
+	sortEvals(all)
 	out.Items, out.NextToken = wire.Cut(q.Page, all, wire.KeyOfEval)
 }
 

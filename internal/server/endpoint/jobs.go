@@ -12,6 +12,7 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/server/fsm"
 	"berth/internal/server/holders"
+	"berth/internal/server/partitions"
 	"berth/internal/server/provision"
 	"berth/internal/server/state"
 	"berth/internal/server/validate"
@@ -36,6 +37,7 @@ func (e *Endpoints) jobRegister(ctx context.Context, req *wire.JobRegisterReques
 	if err := validate.JobShape(req.Job); err != nil {
 		return nil, err
 	}
+	e.placed(req.Job)
 	snap := e.learned(ctx, req.Job)
 	var kept error
 	if req.PreserveCounts {
@@ -56,6 +58,15 @@ func (e *Endpoints) jobRegister(ctx context.Context, req *wire.JobRegisterReques
 		Seed:           ids.New(),
 	}
 	return e.registered(ctx, cmd, append(append([]string(nil), req.Warnings...), warnings...))
+}
+
+// placed gives a job that names no node pool that of its namespace, by the state that it returns.
+func (e *Endpoints) placed(j *job.Job) *state.Snap {
+	s := e.cfg.Store.Snapshot()
+	if j != nil {
+		partitions.Place(s, j)
+	}
+	return s
 }
 
 // learned returns a state in which it is known what the plugins can do that are to make volumes for a job.
@@ -153,7 +164,7 @@ func (e *Endpoints) evaluated(ctx context.Context, cmd fsm.Command) (*wire.JobRe
 
 func (e *Endpoints) jobValidate(_ context.Context, req *wire.JobValidateRequest) (*wire.JobValidateReply, error) {
 	out := &wire.JobValidateReply{}
-	snap := e.cfg.Store.Snapshot()
+	snap := e.placed(req.Job)
 	out.DriverConfigValidated = req.Job != nil && validate.DriversKnown(snap, req.Job)
 	warnings, findings := validate.Findings(snap, req.Job)
 	out.Warnings = warnings

@@ -1,11 +1,9 @@
 package endpoint
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 
@@ -23,19 +21,6 @@ func (e *Endpoints) systemGC(ctx context.Context, _ *wire.Empty) (*wire.Written,
 		return nil, err
 	}
 	return &wire.Written{Index: index}, nil
-}
-
-func (e *Endpoints) namespaceList(ctx context.Context, req *wire.Query) (*wire.List[wire.Namespace], error) {
-	out := &wire.List[wire.Namespace]{}
-	return out, e.base.Read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		out.Items = nil
-		for n := range s.Namespaces(w) {
-			if strings.HasPrefix(string(n.Name), req.Prefix) && serving.SeesNamespace(ctx, n.Name) {
-				out.Items = append(out.Items, *n)
-			}
-		}
-		return s.TableIndex(state.Namespaces), nil
-	})
 }
 
 // counts reads no further than it counts: nobody waits for metrics.
@@ -110,23 +95,17 @@ var contexts = []struct {
 	}},
 	{"namespaces", func(ctx context.Context, s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
 		return func(yield func(string) bool) {
-			for n := range s.Namespaces(nil) {
-				if strings.HasPrefix(string(n.Name), r.Prefix) && serving.SeesNamespace(ctx, n.Name) &&
-					!yield(string(n.Name)) {
+			for n := range s.Namespaces(nil, r.Prefix) {
+				if serving.SeesNamespace(ctx, n.Name) && !yield(string(n.Name)) {
 					return
 				}
 			}
 		}
 	}},
 	{"node_pools", func(ctx context.Context, s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
-		pools := map[string]bool{"all": true, "default": true} // which every cluster has
-		for n := range s.Nodes(nil, "") {
-			pools[cmp.Or(n.NodePool, "default")] = true
-		}
 		return func(yield func(string) bool) {
-			for _, name := range slices.Sorted(maps.Keys(pools)) {
-				sees := serving.SeesOn(ctx, acl.NodePool, name, acl.Read)
-				if strings.HasPrefix(name, r.Prefix) && sees && !yield(name) {
+			for p := range s.NodePools(nil, r.Prefix) {
+				if serving.SeesOn(ctx, acl.NodePool, p.Name, acl.Read) && !yield(p.Name) {
 					return
 				}
 			}

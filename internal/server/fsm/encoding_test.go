@@ -24,6 +24,7 @@ import (
 	_ "berth/internal/server/fsm/driveroptions"
 	_ "berth/internal/server/fsm/joining"
 	_ "berth/internal/server/fsm/keys"
+	_ "berth/internal/server/fsm/partitioning"
 	_ "berth/internal/server/fsm/recovery"
 	_ "berth/internal/server/fsm/replacement"
 	_ "berth/internal/server/fsm/reports"

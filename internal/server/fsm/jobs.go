@@ -2,12 +2,14 @@ package fsm
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
+	"berth/internal/server/partitions"
 	"berth/internal/server/provision"
 	"berth/internal/server/state"
 	"berth/internal/wire"
@@ -53,12 +55,8 @@ type JobRegistered struct {
 // Apply returns a *JobRegistered.
 func (c *JobRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 	old := tx.Job(nil, c.Job.Namespace, c.Job.ID)
-	if err := c.enforce(old); err != nil {
+	if err := cmp.Or(c.enforce(old), partitions.Admits(&tx.Snap, c.Job)); err != nil {
 		return nil, err
-	}
-	if tx.Namespace(nil, c.Job.Namespace) == nil {
-		return nil, fault.New(fault.NotFound, "register", fmt.Sprintf("job %q", c.Job.ID),
-			fmt.Sprintf("namespace %q does not exist", c.Job.Namespace))
 	}
 	if old != nil && c.PreserveCounts {
 		c.Job.KeepCounts(old)

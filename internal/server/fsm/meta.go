@@ -1,9 +1,8 @@
 package fsm
 
 import (
-	"berth/internal/base/ids"
+	"berth/internal/server/partitions"
 	"berth/internal/server/state"
-	"berth/internal/wire"
 )
 
 func init() {
@@ -20,8 +19,8 @@ func Schema() uint64 {
 	return highest
 }
 
-// Bootstrap begins the cluster's state: its id, its incarnation, the built-in namespaces. On a state that
-// has begun already it does nothing.
+// Bootstrap begins the cluster's state: its id, its incarnation, the built-in namespaces and node pools. On a state
+// that has begun already it does nothing.
 type Bootstrap struct {
 	ClusterID   string
 	Incarnation string
@@ -35,12 +34,12 @@ func (c *Bootstrap) Apply(tx *state.Tx, _ Stamp) (any, error) {
 	}
 	m := &state.Meta{ClusterID: c.ClusterID, Incarnation: c.Incarnation, Schema: c.Schema}
 	tx.PutMeta(m)
-	tx.PutNamespace(&wire.Namespace{Name: ids.DefaultNamespace, Description: "Default shared namespace"})
-	tx.PutNamespace(&wire.Namespace{Name: ids.ReservedNamespace, Description: "Berth's own jobs"})
+	partitions.Found(tx, c.Schema)
 	return m, nil
 }
 
 // SchemaRaise lets commands of a higher schema be proposed, once every server understands them. It never goes down.
+// What the new schema expects of the state is made of what the old one has.
 type SchemaRaise struct{ To uint64 }
 
 // Apply returns nil.
@@ -52,5 +51,6 @@ func (c *SchemaRaise) Apply(tx *state.Tx, _ Stamp) (any, error) {
 	n := *m
 	n.Schema = c.To
 	tx.PutMeta(&n)
+	partitions.Found(tx, c.To)
 	return nil, nil
 }

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -11,6 +12,7 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/model/recovery"
+	"berth/internal/server/partitions"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -24,7 +26,7 @@ func init() {
 // keptNodeEvents bounds a node's history.
 const keptNodeEvents = 10
 
-// NodeRegister takes over what a node says of itself and makes it ready.
+// NodeRegister takes over what a node says of itself and makes it ready, and its node pool if it names a new one.
 type NodeRegister struct {
 	Node *node.Node
 	Seed string
@@ -58,7 +60,7 @@ func (c *NodeRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 	}
 	n.KeepOptions(old)
 	same, err := sameNode(old, n)
-	if err != nil {
+	if err = cmp.Or(err, partitions.Join(tx, n)); err != nil {
 		return nil, err
 	}
 	if same {

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 
@@ -9,6 +10,7 @@ import (
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/holders"
+	"berth/internal/server/partitions"
 	"berth/internal/server/state"
 	"berth/internal/server/suspension"
 )
@@ -44,12 +46,9 @@ type VolumePut struct {
 func (c *VolumePut) Apply(tx *state.Tx, st Stamp) (any, error) {
 	v := c.Volume
 	old := tx.Volume(nil, v.ID)
-	if err := unchanged("volume", v.ID.String(), modifyIndex(old), c.Seen); err != nil {
+	if err := cmp.Or(unchanged("volume", v.ID.String(), modifyIndex(old), c.Seen),
+		partitions.Exists(&tx.Snap, v.Namespace, "create volume", v.ID.String())); err != nil {
 		return nil, err
-	}
-	if old == nil && tx.Namespace(nil, v.Namespace) == nil {
-		return nil, fault.New(fault.NotFound, "create volume", v.ID.String(),
-			fmt.Sprintf("namespace %q does not exist", v.Namespace))
 	}
 	if reached(tx, identities) {
 		if err := c.guard(tx, old); err != nil {

@@ -7,6 +7,7 @@ import (
 	"berth/internal/base/redact"
 	"berth/internal/model/acl"
 	"berth/internal/model/job"
+	"berth/internal/model/partition"
 	"berth/internal/model/volume"
 	"berth/internal/wire"
 )
@@ -194,6 +195,13 @@ func ofCluster() []asked {
 		calls(wire.SystemGC, "", &wire.Empty{}),
 		calls(wire.SystemSearch, "", &wire.SearchRequest{Namespace: "app"}),
 		calls(wire.NamespaceList, "", &list),
+		calls(wire.NamespaceGet, "app", &wire.Ref[ids.Namespace]{ID: "app"}),
+		calls(wire.NamespacePut, "app", &wire.NamespacePutRequest{Namespace: partition.Namespace{Name: "app"}}),
+		calls(wire.NamespaceDelete, "app", &wire.PartitionDeleteRequest{Name: "app"}),
+		calls(wire.NodePoolList, "", &list),
+		calls(wire.NodePoolGet, "gpu", &wire.Ref[string]{ID: "gpu"}),
+		calls(wire.NodePoolPut, "gpu", &wire.NodePoolPutRequest{Pool: partition.NodePool{Name: "gpu"}}),
+		calls(wire.NodePoolDelete, "gpu", &wire.PartitionDeleteRequest{Name: "gpu"}),
 		calls(wire.SystemCounts, "", &list),
 		streams(wire.StateSave, "", &wire.Empty{}),
 		streams(wire.StateRestore, "", word),

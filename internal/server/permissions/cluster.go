@@ -25,7 +25,20 @@ var cluster = slices.Concat(
 		asks(wire.SystemGC, always[wire.Empty](everything())),
 		// It shows of each kind what the caller may see.
 		asks(wire.SystemSearch, always[wire.SearchRequest](nil)),
+		// They show what the caller may see.
 		asks(wire.NamespaceList, always[wire.Query](nil)),
+		asks(wire.NamespaceGet, always[wire.Ref[ids.Namespace]](nil)),
+		asks(wire.NodePoolList, always[wire.Query](nil)),
+		// What is in a namespace, and what its jobs may use, is for who says who may do what in it.
+		asks(wire.NamespacePut, always[wire.NamespacePutRequest](everything())),
+		asks(wire.NamespaceDelete, always[wire.PartitionDeleteRequest](everything())),
+		asks(wire.NodePoolGet, func(r *wire.Ref[string], _ *state.Snap) []need { return onPool(r.ID, acl.Read) }),
+		asks(wire.NodePoolPut, func(r *wire.NodePoolPutRequest, _ *state.Snap) []need {
+			return onPool(r.Pool.Name, acl.Write)
+		}),
+		asks(wire.NodePoolDelete, func(r *wire.PartitionDeleteRequest, _ *state.Snap) []need {
+			return onPool(r.Name, acl.Delete)
+		}),
 		// They name jobs of every namespace.
 		asks(wire.SystemCounts, always[wire.Query](of(acl.Agent, acl.Read))),
 

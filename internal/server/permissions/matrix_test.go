@@ -31,17 +31,29 @@ var persons = []struct {
 }{
 	{name: "anonymous"},
 	{name: "expired"},
-	{name: "other", rules: `namespace "other" { policy = "write" }`},
+	{name: "other", rules: `
+namespace "other" { policy = "write" }
+node_pool "gpu" { policy = "write" }
+`},
 	{name: "twins", rules: `
 namespace "ap" { policy = "write" }
 namespace "apps" { policy = "write" }
 namespace "a*p" { capabilities = ["deny"] }
+node_pool "gp" { policy = "write" }
 `},
-	{name: "reader", rules: `namespace "app" { policy = "read" }`},
-	{name: "writer", rules: `namespace "app" { policy = "write" }`},
+	{name: "reader", rules: `
+namespace "app" { policy = "read" }
+node_pool "gpu" { policy = "read" }
+`},
+	{name: "writer", rules: `
+namespace "app" { policy = "write" }
+node_pool "g*" { capabilities = ["read", "write"] }
+`},
 	{name: "denied", rules: `
 namespace "app" { capabilities = ["deny", "read-job", "submit-job"] }
 namespace "*" { policy = "write" }
+node_pool "gpu" { capabilities = ["deny"] }
+node_pool "*" { policy = "write" }
 `},
 	{name: "operator", rules: `
 node { policy = "write" }

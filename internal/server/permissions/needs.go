@@ -55,6 +55,11 @@ func in(ns ids.Namespace, any ...acl.Capability) []need {
 	return []need{{Need: wire.Need{Kind: acl.Namespace, Name: string(ns), Any: any}}}
 }
 
+// onPool needs one of the capabilities for a node pool.
+func onPool(pool string, any ...acl.Capability) []need {
+	return []need{{Need: wire.Need{Kind: acl.NodePool, Name: pool, Any: any}}}
+}
+
 // listed is in for a list. Of one over several namespaces nothing is needed: it shows what the caller may see.
 func listed(ns ids.Namespace, any ...acl.Capability) []need {
 	if ns == "" || ns == wire.AllNamespaces {

@@ -2,7 +2,6 @@ package state
 
 import (
 	"iter"
-	"slices"
 
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
@@ -83,11 +82,4 @@ func ModifiedAllocs(as []*alloc.Alloc) []uint64 {
 		out[i] = a.ModifyIndex
 	}
 	return out
-}
-
-// SortAllocs orders allocs by create index, then id: the order of lists.
-func SortAllocs(as []*alloc.Alloc) {
-	slices.SortFunc(as, func(a, b *alloc.Alloc) int {
-		return compareCreated(a.CreateIndex, b.CreateIndex, string(a.ID), string(b.ID))
-	})
 }

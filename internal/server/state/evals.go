@@ -1,10 +1,7 @@
 package state
 
 import (
-	"cmp"
 	"iter"
-	"slices"
-	"strings"
 
 	"berth/internal/base/ids"
 	"berth/internal/model/eval"
@@ -66,17 +63,3 @@ func (tx *Tx) PutEval(e *eval.Eval) {
 
 // DeleteEval forgets an evaluation.
 func (tx *Tx) DeleteEval(id ids.Eval) bool { return evals.drop(tx, KeyOf(id)) }
-
-// SortEvals orders evaluations by create index, then id: the order of lists.
-func SortEvals(es []*eval.Eval) {
-	slices.SortFunc(es, func(a, b *eval.Eval) int {
-		return compareCreated(a.CreateIndex, b.CreateIndex, string(a.ID), string(b.ID))
-	})
-}
-
-func compareCreated(a, b uint64, aid, bid string) int {
-	if c := cmp.Compare(a, b); c != 0 {
-		return c
-	}
-	return strings.Compare(aid, bid)
-}

@@ -14,6 +14,7 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/model/taskconfig"
+	"berth/internal/server/partitions"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -75,20 +76,11 @@ func KeptCounts(j, present *job.Job) error {
 	return fault.WithHint(bounded(&as), "the present version has that count: register without preserving counts")
 }
 
-// Job checks a job against the state: its namespace, what its tasks ask of drivers as far as ready nodes know it, and
-// whether the drivers of tasks with volume mounts can mount. It returns what is worth a warning, also of a job that it
-// refuses.
+// Job checks a job against the state: its namespace, with what that lets it use, its node pool, what its tasks ask of
+// drivers as far as ready nodes know it, and whether the drivers of tasks with volume mounts can mount. It returns what
+// is worth a warning, also of a job that it refuses.
 func Job(s *state.Snap, j *job.Job) ([]string, error) {
-	var errs []error
-	if s.Namespace(nil, j.Namespace) == nil {
-		errs = append(errs, &fault.Error{
-			Kind:    fault.NotFound,
-			Op:      "register",
-			Subject: fmt.Sprintf("job %q", j.ID),
-			Err:     fmt.Errorf("namespace %q does not exist", j.Namespace),
-			Hint:    "namespaces are default and berth",
-		})
-	}
+	errs := append([]error{partitions.Admits(s, j)}, partitions.Permits(s, j)...)
 	warnings, err := provided(s, j)
 	errs = append(errs, ownPlugins(s, j), err)
 	if w := poolless(s, j); w != "" {

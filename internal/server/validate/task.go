@@ -13,6 +13,8 @@ import (
 	"berth/internal/base/render"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
+	"berth/internal/model/partition"
+	"berth/internal/server/partitions"
 	"berth/internal/server/state"
 )
 
@@ -109,15 +111,18 @@ func present(s *state.Snap) string {
 
 // poolless warns of a pool that no node is in.
 func poolless(s *state.Snap, j *job.Job) string {
+	pool := node.PoolOf(j.NodePool)
+	if pool == partition.AllPool || !partitions.HasPool(s, pool) { // then it is refused
+		return ""
+	}
 	pools := map[string]bool{}
 	for n := range s.Nodes(nil, "") {
-		pools[n.NodePool] = true
+		pools[node.PoolOf(n.NodePool)] = true
 	}
-	if j.NodePool == "" || j.NodePool == "all" || len(pools) == 0 || pools[j.NodePool] {
+	if len(pools) == 0 || pools[pool] {
 		return ""
 	}
 	return fmt.Sprintf("no node is in the pool %q of the job; it waits until one is (nodes are in %s; write one of "+
-		"these as node_pool, or leave it out for default: agents can be in no other pool yet, so that to choose among "+
-		"nodes a job takes a constraint, on a node_class or meta of their configuration)", j.NodePool,
-		strings.Join(slices.Sorted(maps.Keys(pools)), ", "))
+		"these as node_pool, or give a node this one, in the client block of its agent's configuration)", pool,
+		partitions.Names(slices.Sorted(maps.Keys(pools))))
 }

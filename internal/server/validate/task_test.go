@@ -9,7 +9,9 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
+	"berth/internal/model/partition"
 	"berth/internal/server/fsm"
+	"berth/internal/server/fsm/partitioning"
 	"berth/internal/testkit/localstate"
 )
 
@@ -89,10 +91,27 @@ func TestWhatCannotRunIsRefusedAsFarAsReadyNodesKnow(t *testing.T) {
 		t.Errorf("one round names %d of 5: %v", len(all), err)
 	}
 	pool := &job.Job{Namespace: ids.DefaultNamespace, ID: "j", NodePool: "gpu"}
+	if w, err := Job(c.Store.Snapshot(), pool); len(w) > 0 || !fault.Has(err, fault.NotFound) ||
+		!strings.Contains(err.Error(), `node pool "gpu" does not exist; there are all, default`) {
+		t.Errorf("a pool that is not there: %q, %v", w, err)
+	}
+	c.Must(t, &partitioning.NodePoolPut{Pool: &partition.NodePool{Name: "gpu"}})
 	if w, err := Job(c.Store.Snapshot(), pool); err != nil || len(w) != 1 ||
 		!strings.Contains(w[0], `no node is in the pool "gpu" of the job`) ||
-		!strings.Contains(w[0], "in default; write one") || !strings.Contains(w[0], "constraint") {
-		t.Errorf("another pool: %q, %v", w, err)
+		!strings.Contains(w[0], "in default; write one") || !strings.Contains(w[0], "client block") {
+		t.Errorf("a pool without nodes: %q, %v", w, err)
+	}
+	c.Must(t, &partitioning.NamespacePut{Namespace: &partition.Namespace{
+		Name:         "bound",
+		Capabilities: &partition.Capabilities{DisabledDrivers: []string{"exec"}},
+	}})
+	bound := &job.Job{Namespace: "bound", ID: "j", TaskGroups: []*job.TaskGroup{{
+		Name:  "g",
+		Tasks: []*job.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "x"}}},
+	}}}
+	if _, err := Job(c.Store.Snapshot(), bound); err == nil ||
+		!strings.Contains(err.Error(), `driver "exec" is not allowed in namespace "bound"`) {
+		t.Errorf("a driver that the namespace does not allow: %v", err)
 	}
 	c.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: "silent", Status: node.StatusReady, Drivers: healthy()}})
 	wrong := &job.Task{Name: "t", Driver: "exec", KillSignal: "SIGFOO", Config: map[string]any{"commnd": "x"}}

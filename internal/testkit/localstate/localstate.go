@@ -11,8 +11,8 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/port/raftlog"
 	"berth/internal/server/fsm"
+	"berth/internal/server/partitions"
 	"berth/internal/server/state"
-	"berth/internal/wire"
 )
 
 // Cluster is a bootstrapped state and the proposer that changes it.
@@ -30,10 +30,9 @@ func New(t testing.TB) *Cluster {
 	store := state.New()
 	c := &Cluster{Store: store, FSM: fsm.New(store), index: 1}
 	err := store.Write(state.Stamp{Index: 1, Time: time.Now()}, func(tx *state.Tx) error {
-		tx.PutMeta(&state.Meta{ClusterID: ids.New(), Incarnation: ids.New(), Schema: fsm.Schema()})
-		for _, ns := range []ids.Namespace{ids.DefaultNamespace, ids.ReservedNamespace} {
-			tx.PutNamespace(&wire.Namespace{Name: ns})
-		}
+		schema := max(fsm.Schema(), partitions.Schema) // of all commands, also where a test knows a few of them
+		tx.PutMeta(&state.Meta{ClusterID: ids.New(), Incarnation: ids.New(), Schema: schema})
+		partitions.Found(tx, schema)
 		return nil
 	})
 	if err != nil {

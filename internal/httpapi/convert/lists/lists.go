@@ -3,25 +3,14 @@
 package lists
 
 import (
-	"crypto/sha256"
-	"encoding/json"
 	"time"
 
 	"berth/api"
 	"berth/internal/base/redact"
+	"berth/internal/httpapi/convert/objects"
 	"berth/internal/model/acl"
 	"berth/internal/wire"
 )
-
-// hashOf tells whether an object is the same as before, to clients that compare. Of a token it knows no secret.
-func hashOf(parts ...any) []byte {
-	text, err := json.Marshal(parts)
-	if err != nil {
-		panic("convert: " + err.Error()) // texts and lists of texts
-	}
-	sum := sha256.Sum256(text)
-	return sum[:]
-}
 
 // ACLToken is the public form of a token; secret is there for who made it, or has it.
 func ACLToken(v *wire.ACLTokenView, secret redact.Secret) *api.ACLToken {
@@ -55,7 +44,7 @@ func ACLTokenStub(v *wire.ACLTokenView) *api.ACLTokenListStub {
 		Type:           string(t.Type),
 		Policies:       t.Policies,
 		Global:         t.Global,
-		Hash:           hashOf(t.Name, t.Type, t.Policies, t.Roles, t.Global, t.Expires),
+		Hash:           objects.Hash(t.Name, t.Type, t.Policies, t.Roles, t.Global, t.Expires),
 		CreateTime:     t.Created,
 		ExpirationTime: expires(t),
 		CreateIndex:    t.CreateIndex,
@@ -75,7 +64,7 @@ func ACLRole(r *acl.Role) *api.ACLRole {
 		ID:          r.ID,
 		Name:        r.Name,
 		Description: r.Description,
-		Hash:        hashOf(r.Name, r.Description, r.Policies),
+		Hash:        objects.Hash(r.Name, r.Description, r.Policies),
 		CreateIndex: r.CreateIndex,
 		ModifyIndex: r.ModifyIndex,
 	}
@@ -90,7 +79,7 @@ func ACLPolicyStub(p *acl.Policy) *api.ACLPolicyListStub {
 	return &api.ACLPolicyListStub{
 		Name:        p.Name,
 		Description: p.Description,
-		Hash:        hashOf(p.Name, p.Description, p.Rules),
+		Hash:        objects.Hash(p.Name, p.Description, p.Rules),
 		CreateIndex: p.CreateIndex,
 		ModifyIndex: p.ModifyIndex,
 	}

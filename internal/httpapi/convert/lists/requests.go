@@ -7,6 +7,7 @@ import (
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/base/redact"
+	"berth/internal/httpapi/convert/objects"
 	"berth/internal/model/acl"
 	"berth/internal/wire"
 )
@@ -19,15 +20,6 @@ func SealedSecret(secret redact.Secret) wire.Secrets {
 	return wire.SealSecret(secret)
 }
 
-// sameName makes sure that a body names what the path does. Where one of them names nothing it is the other's word.
-func sameName(what, body, path string) (string, error) {
-	if body != "" && path != "" && body != path {
-		return "", fault.New(fault.Invalid, "", "", fmt.Sprintf("%s %q of the body is not %q of the path", what, body,
-			path))
-	}
-	return max(body, path), nil
-}
-
 // ToACLBootstrap is the internal form of a request for the first token.
 func ToACLBootstrap(body *api.ACLBootstrapRequest, _, by string) (*wire.ACLBootstrapRequest, error) {
 	return &wire.ACLBootstrapRequest{Secret: SealedSecret(redact.New(body.BootstrapSecret)), By: by}, nil
@@ -35,7 +27,7 @@ func ToACLBootstrap(body *api.ACLBootstrapRequest, _, by string) (*wire.ACLBoots
 
 // ToACLPolicy is the internal form of a policy that somebody writes.
 func ToACLPolicy(body *api.ACLPolicy, path, by string) (*wire.ACLPolicyPutRequest, error) {
-	name, err := sameName("the name", body.Name, path)
+	name, err := objects.SameName("the name", body.Name, path)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +40,7 @@ func ToACLPolicy(body *api.ACLPolicy, path, by string) (*wire.ACLPolicyPutReques
 
 // ToACLRole is the internal form of a role that somebody writes.
 func ToACLRole(body *api.ACLRole, path, by string) (*wire.ACLRolePutRequest, error) {
-	id, err := sameName("the id", body.ID, path)
+	id, err := objects.SameName("the id", body.ID, path)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +55,7 @@ func ToACLRole(body *api.ACLRole, path, by string) (*wire.ACLRolePutRequest, err
 
 // ToACLToken is the internal form of a token that somebody writes.
 func ToACLToken(body *api.ACLToken, path, by string) (*wire.ACLTokenPutRequest, error) {
-	accessor, err := sameName("the accessor", body.AccessorID, path)
+	accessor, err := objects.SameName("the accessor", body.AccessorID, path)
 	if err != nil {
 		return nil, err
 	}

@@ -73,6 +73,27 @@ func (c *Collect) Apply(tx *state.Tx, st state.Stamp) (any, error) {
 	return out, nil
 }
 
+// ForgetNamespace removes what is left of the jobs of a namespace, all of which are over.
+func ForgetNamespace(tx *state.Tx, ns ids.Namespace) {
+	var out Collected
+	for _, j := range slices.Collect(tx.Jobs(nil, ns, "")) {
+		k := JobName{Namespace: ns, Job: j.ID}
+		forget(tx, k, &out)
+		fsm.DropUnusedVersions(tx, k.Namespace, k.Job)
+	}
+	for _, a := range slices.Collect(tx.Allocs(nil, "")) { // of jobs that were purged
+		if a.Namespace == ns {
+			tx.DeleteAlloc(a.ID)
+			fsm.DropUnusedVersions(tx, ns, a.Job)
+		}
+	}
+	for _, e := range slices.Collect(tx.Evals(nil, "")) {
+		if e.Namespace == ns {
+			tx.DeleteEval(e.ID)
+		}
+	}
+}
+
 // forget removes a job with all that is left of it.
 func forget(tx *state.Tx, k JobName, out *Collected) {
 	for _, a := range slices.Collect(tx.AllocsByJob(nil, k.Namespace, k.Job)) {
@@ -91,7 +112,7 @@ func forget(tx *state.Tx, k JobName, out *Collected) {
 // AllocOver reports whether nothing needs an alloc any more: its end is known, no claim names it, and its job does not
 // count on it (an alloc that ended on its own is what tells a live job not to run it again, or how often it failed).
 func AllocOver(s *state.Snap, a *alloc.Alloc) bool {
-	if !ended(s, a) {
+	if !Ended(s, a) {
 		return false
 	}
 	j := s.Job(nil, a.Namespace, a.Job)
@@ -101,9 +122,9 @@ func AllocOver(s *state.Snap, a *alloc.Alloc) bool {
 	return a.ServerTerminal() && !a.OutcomeUnknown() // which holds its job back until a person says so
 }
 
-// ended reports whether no claim names an alloc, and its processes are gone for certain: its node said so, with a
+// Ended reports whether no claim names an alloc, and its processes are gone for certain: its node said so, with a
 // record of it or without, or is unknown.
-func ended(s *state.Snap, a *alloc.Alloc) bool {
+func Ended(s *state.Snap, a *alloc.Alloc) bool {
 	for range s.ClaimsByAlloc(nil, a.ID) {
 		return false
 	}
@@ -121,7 +142,7 @@ func JobOver(s *state.Snap, k JobName) bool {
 	}
 	ran := false
 	for a := range s.AllocsByJob(nil, k.Namespace, k.Job) {
-		if !ended(s, a) {
+		if !Ended(s, a) {
 			return false
 		}
 		ran = true

@@ -1,0 +1,7 @@
+node_pool "gpu" {
+  description = "with accelerators"
+
+  meta {
+    owner = "me"
+  }
+}
