@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"berth/internal/cli/authority"
 	"berth/internal/cli/backup"
 	"berth/internal/cli/denials"
 	"berth/internal/cli/joining"
@@ -21,8 +22,8 @@ func Commands(e *kit.Env, ids Identities, dirs DataDirs) []*kit.Command {
 		kit.Noun("system", "Chores of the whole cluster", newGC(e)),
 		kit.Noun("namespace", "Look at namespaces", newNamespaceList(e), newNamespaceStatus(e)),
 		kit.Noun("operator", "Tools for operators", newAPI(e), newRecovery(e), newSnapshot(e), rootkeys.Noun(e),
-			servers.Raft(e), servers.Autopilot(e), joining.Noun(e), newCheckData(e, dirs), newForgetVolumes(e, dirs),
-			backup.Noun(e, dirs)),
+			servers.Raft(e), servers.Autopilot(e), authority.Noun(e), joining.Noun(e), newCheckData(e, dirs),
+			newForgetVolumes(e, dirs), backup.Noun(e, dirs)),
 		newAgentInfo(e),
 		newMonitor(e),
 		newVersion(e),
