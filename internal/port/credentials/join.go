@@ -187,7 +187,7 @@ func (c *Credentials) take(req *wire.CertifyRequest, reply *wire.CertifyReply, a
 		c.cfg.Log.Info("the "+string(c.cfg.Role)+" has learned another root of the cluster", "root",
 			trust.KeyOf(c.roots[0]))
 	}
-	c.untrusting = false
+	c.untrusting, c.heard = false, 0 // the next heartbeat says it again, if it was not of a state that is lost
 	c.changed.Notify()
 	return nil
 }
