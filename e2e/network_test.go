@@ -27,6 +27,7 @@ type cluster struct {
 	networks []int // of each machine
 	at       int   // the machine whose agent the test speaks with
 	p        *judged
+	settings string // of the servers
 }
 
 var playLong = flag.Bool("cluster", false, "play the long tests of clusters, too")
@@ -59,10 +60,10 @@ acl { enabled = false }
 func address(i int) string { return fmt.Sprintf("10.78.0.%d", i+1) }
 
 // newCluster starts three machines that are one cluster, with a storage plugin for tests on each that serves volumes
-// that all reach.
-func newCluster(t *testing.T) *cluster {
+// that all reach. settings are lines of the block server.
+func newCluster(t *testing.T, settings ...string) *cluster {
 	t.Helper()
-	c := &cluster{t: t, bridge: namespace(t)}
+	c := &cluster{t: t, bridge: namespace(t), settings: strings.Join(settings, "\n  ")}
 	c.ip(c.bridge, "link", "add", "bridge", "type", "bridge")
 	c.ip(c.bridge, "link", "set", "bridge", "up")
 	for i := range 3 {
@@ -152,10 +153,35 @@ func name(i int) string { return fmt.Sprintf("s%d", i+1) }
 func (c *cluster) add(join string) *machine {
 	c.t.Helper()
 	i := len(c.machines)
-	network := namespace(c.t)
 	m := prepare(c.t, false)
 	m.service = true
 	c.machines = append(c.machines, m)
+	c.plug(m)
+	if join != "" {
+		join = fmt.Sprintf("server_join { retry_join = [%q] }\n  join_token_file = %q",
+			net.JoinHostPort(join, "4647"), m.token())
+	}
+	must(c.t, os.WriteFile(filepath.Join(m.root, "agent.hcl"),
+		fmt.Appendf(nil, networked, i+1, address(i), join+"\n  "+c.settings, m.socket()), 0o600))
+	return m
+}
+
+// addNode starts one more machine, that has a node alone.
+func (c *cluster) addNode() *machine {
+	c.t.Helper()
+	who := name(len(c.networks))
+	n := elsewhere(c.t, who, net.JoinHostPort(address(0), "4647"))
+	c.plug(n)
+	c.m().joinToken(n)
+	n.launch()
+	c.m().ready(who)
+	return n
+}
+
+// plug gives a machine a network of its own, with a cable to the bridge.
+func (c *cluster) plug(m *machine) {
+	c.t.Helper()
+	i, network := len(c.networks), namespace(c.t)
 	c.networks = append(c.networks, network)
 	c.ip(c.bridge, "link", "add", cable(i), "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(network))
 	c.ip(c.bridge, "link", "set", cable(i), "master", "bridge", "up")
@@ -168,13 +194,6 @@ func (c *cluster) add(join string) *machine {
 		cmd.Args = inNetwork(network, append([]string{cmd.Path}, cmd.Args[1:]...)...)
 		cmd.Path = nsenter
 	}
-	if join != "" {
-		join = fmt.Sprintf("server_join { retry_join = [%q] }\n  join_token_file = %q",
-			net.JoinHostPort(join, "4647"), m.token())
-	}
-	must(c.t, os.WriteFile(filepath.Join(m.root, "agent.hcl"),
-		fmt.Appendf(nil, networked, i+1, address(i), join, m.socket()), 0o600))
-	return m
 }
 
 func cable(i int) string { return fmt.Sprintf("cable%d", i) }

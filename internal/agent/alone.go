@@ -9,7 +9,6 @@ import (
 	"berth/internal/base/privilege"
 	"berth/internal/client"
 	"berth/internal/httpapi"
-	"berth/internal/model/trust"
 	"berth/internal/port/credentials"
 	"berth/internal/port/tlsport"
 	"berth/internal/wire"
@@ -60,7 +59,7 @@ func (a *Agent) buildNode(ctx context.Context) (*credentials.Credentials, error)
 	}
 	cred := credentials.New(a.joins())
 	cfg.Servers, cfg.Reverse = cred.Way(tlsport.Calls), cred.Way(tlsport.Reverse)
-	cfg.Learn = func(all []trust.ServerAt) error { return cred.Learn(all, 0) }
+	cfg.Learn = cred.Heard
 	// People have a connection of their own: what they ask for does not hold up what the node has to say.
 	if a.conn, err = wire.Connect(cred.Way(tlsport.Calls).Dial); err != nil {
 		return nil, err

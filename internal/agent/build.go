@@ -133,6 +133,8 @@ func (a *Agent) serverConfig() server.Config {
 			"expect":   strconv.Itoa(max(1, c.Server.BootstrapExpect)),
 			"revision": runinfo.Revision(),
 		},
+		CertificateLifetime: orDefault(c.Server.CertificateLifetime),
+
 		VolumeListInterval: orDefault(c.Server.VolumeListInterval),
 		AlphaGetVolume:     c.Server.AlphaGetVolume,
 		Recovery:           c.recovery,

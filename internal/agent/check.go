@@ -20,6 +20,7 @@ import (
 	"berth/internal/client/host"
 	"berth/internal/client/suspects"
 	"berth/internal/model/partition"
+	"berth/internal/model/trust"
 	"berth/internal/server/gc"
 	"berth/internal/server/keyring"
 )
@@ -217,6 +218,8 @@ func (c *Config) checkIntervals() error {
 		{"client crash_window", c.Client.CrashWindow, 0, time.Hour, suspects.DefaultWindow.String()},
 		{"server server_join retry_interval", c.Server.ServerJoin.RetryInterval, 100 * time.Millisecond, time.Hour,
 			"half a second and more"},
+		{"server certificate_lifetime", c.Server.CertificateLifetime, trust.MinLifetime, trust.MaxLifetime,
+			trust.Lifetime.String()},
 		{"server volume_list_interval", c.Server.VolumeListInterval, minVolumeList, maxVolumeList, "10m"},
 		{"server job_gc_interval", c.Server.JobGCInterval, minAge, maxAge, gc.DefaultAges.Every.String()},
 		{"server job_gc_threshold", c.Server.JobGCThreshold, minAge, maxAge, gc.DefaultAges.Jobs.String()},

@@ -95,6 +95,8 @@ type ServerBlock struct {
 	ServerJoin *ServerJoin `hcl:"server_join,block"`
 	// JoinTokenFile holds the token by which the server joins; it is read until it has.
 	JoinTokenFile string `hcl:"join_token_file"`
+	// CertificateLifetime is how long the certificates that the server issues are good; not set: trust.Lifetime.
+	CertificateLifetime *time.Duration `hcl:"certificate_lifetime"`
 	// VolumeListInterval is how often what providers list is held against the records; not set: ten minutes.
 	VolumeListInterval *time.Duration `hcl:"volume_list_interval"`
 	// How long what is over stays until it is forgotten, and how often that is looked at; not set: gc.DefaultAges.
@@ -347,6 +349,7 @@ func (c *Config) override(f *Config) {
 		overlay.Pick(&c.Server.BootstrapExpect, f.Server.BootstrapExpect)
 		overlay.Pick(&c.Server.ServerJoin, f.Server.ServerJoin)
 		overlay.Pick(&c.Server.JoinTokenFile, f.Server.JoinTokenFile)
+		overlay.Pick(&c.Server.CertificateLifetime, f.Server.CertificateLifetime)
 		overlay.Pick(&c.Server.VolumeListInterval, f.Server.VolumeListInterval)
 		overlay.Pick(&c.Server.AlphaGetVolume, f.Server.AlphaGetVolume)
 		overlay.Pick(&c.Server.JobGCInterval, f.Server.JobGCInterval)

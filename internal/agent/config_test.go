@@ -290,6 +290,11 @@ func TestRefusals(t *testing.T) {
 			"volume_stats_interval = \"0s\"\n}\n", nil, []string{"volume_stats_interval", "0s", "5s", "1h"}},
 		"measured hardly ever": {"data_dir = \"/x\"\nserver { enabled = true }\nclient {\n enabled = true\n " +
 			"volume_stats_interval = \"61m\"\n}\n", nil, []string{"volume_stats_interval", "1h1m", "leave it out"}},
+		"certificates for a moment": {"data_dir = \"/x\"\nserver {\n enabled = true\n " +
+			"certificate_lifetime = \"1s\"\n}\n", nil,
+			[]string{"server certificate_lifetime", "1s is not between 2s and 720h", "24h"}},
+		"certificates for ever": {"data_dir = \"/x\"\nserver {\n enabled = true\n " +
+			"certificate_lifetime = \"721h\"\n}\n", nil, []string{"server certificate_lifetime", "721h", "720h"}},
 		"listed too often": {"data_dir = \"/x\"\nclient { enabled = true }\nserver {\n enabled = true\n " +
 			"volume_list_interval = \"10s\"\n}\n", nil, []string{"volume_list_interval", "10s", "1m0s", "10m"}},
 		"listed hardly ever": {"data_dir = \"/x\"\nclient { enabled = true }\nserver {\n enabled = true\n " +

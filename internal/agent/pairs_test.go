@@ -57,6 +57,7 @@ var (
 		{"addresses rpc here: it is no IP", lines{"addresses/rpc": `"here"`}},
 		{`name "a b.global"`, lines{"name": `"a b"`, "addresses/rpc": `"10.0.0.1"`}},
 		{"server job_gc_interval", lines{"server/job_gc_interval": `"1ms"`}},
+		{"server certificate_lifetime", lines{"server/certificate_lifetime": `"1s"`}},
 		{"server volume_list_interval", lines{"server/volume_list_interval": `"1s"`}},
 		{"retry_interval", lines{"server/server_join/retry_interval": `"1ms"`}},
 	}...)

@@ -63,6 +63,7 @@ var reads = map[string]reading{
 	"operator autopilot health":     {},
 	"operator backup inspect":       {missing: []string{"/nothing"}, most: 1},
 	"operator check-data":           {missing: []string{"/nothing"}, most: 1},
+	"operator ca list":              {},
 	"operator join-token list":      {},
 	"operator raft list-peers":      {},
 	"operator recovery status":      {},
@@ -85,7 +86,7 @@ var changes = strings.Split(`acl bootstrap,acl policy apply,acl policy delete,ac
 	`namespace apply,namespace delete,node config,node meta apply,node pool apply,node pool delete,node pool init,`+
 	`node purge,node reboot-confirm,node replace,`+
 	`node unknown-mount forget,operator api,operator backup restore,operator backup save,operator forget-volumes,`+
-	`operator autopilot set-config,operator join-token create,`+
+	`operator autopilot set-config,operator ca finish,operator ca rotate,operator join-token create,`+
 	`operator join-token revoke,operator raft remove-peer,operator raft transfer-leadership,`+
 	`operator recovery begin,operator recovery dismiss,`+
 	`operator recovery finish,operator root keyring remove,operator root keyring rotate,operator snapshot restore,operator snapshot save,plugin rebind,run,`+

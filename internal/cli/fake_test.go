@@ -171,6 +171,15 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 		return f.jobs(q.Get("prefix")), nil
 	case path == "nodes" && strings.Contains(r.FormValue("filter"), api.NodeAttributeLocalCSI):
 		return f.bundled(), nil
+	case path == "operator/ca":
+		until := f.now.Add(90 * 24 * time.Hour)
+		return &api.CA{
+			Roots: []*api.CARoot{
+				{KeyID: "n5xgkidsn5xxi", Created: f.now, By: "ann"},
+				{KeyID: "mfzs3ojvgq2ts", Created: f.now, Until: &until},
+			},
+			Unaware: []*api.CANode{{NodeID: nodeB, Name: "beech"}},
+		}, nil
 	case path == "node/denials":
 		return []*api.NodeDenial{{
 			NodeID: nodeA,
@@ -579,6 +588,11 @@ func (f *fake) put(path string, r *http.Request, body []byte) (any, error) {
 	case path == "operator/snapshot":
 		return struct{}{}, nil
 	case strings.HasPrefix(path, "operator/recovery/"):
+		return struct{}{}, nil
+	case path == "operator/ca/finish" && !strings.Contains(string(body), `"Force":true`):
+		return nil, &refusal{409, "forget the former root: nodes have not shown that they know the present one: " +
+			"beech (" + nodeB + ") (start their agents and wait)"}
+	case path == "operator/ca/rotate", path == "operator/ca/finish":
 		return struct{}{}, nil
 	case path == "operator/raft/transfer-leadership", path == "agent/force-leave":
 		return f.changeServers(path, r)

@@ -81,8 +81,9 @@ type Config struct {
 	// is made).
 	Servers servers.Dialer
 	Reverse servers.Dialer
-	// Learn remembers where the servers are, as they tell; nil: nobody needs to.
-	Learn func([]trust.ServerAt) error
+	// Learn remembers where the servers are, as they tell, and hears at which index of their state the roots of the
+	// cluster last changed; nil: nobody needs to.
+	Learn func(servers []trust.ServerAt, rootsAsOf uint64) error
 
 	// ReportDelay is how long what is new on the node, and nobody waits for, is held back to share a report with what
 	// follows; 0: a second.

@@ -13,9 +13,7 @@ var keySet = read(wire.SigningKeys, (*request).whole, func(_ *request, out *wire
 })
 
 var (
-	keyList = read(wire.DataKeys, (*request).whole, func(_ *request, out *wire.DataKeysReply) (any, error) {
-		return convert.Keys(out.Keys), nil
-	})
+	keyList = read(wire.DataKeys, (*request).whole, as(convert.Keys))
 
 	keyRotate = write(wire.DataKeyRotate, func(r *request) (*wire.RotateRequest, error) {
 		return &wire.RotateRequest{Full: r.flag("full"), By: access.Peer(r.Request)}, nil

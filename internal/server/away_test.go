@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"crypto/x509"
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,6 +91,31 @@ func (m *machine) joins(name string) *machine {
 	return n
 }
 
+// entersAt tells whether a server lets the node in with the certificate that it has, whatever its date.
+func (n *comer) entersAt(t *testing.T, m *machine, protocol string) bool {
+	t.Helper()
+	raw, err := net.Dial("tcp", m.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = raw.Close() }() // the test is done with it
+	c, err := tlsport.Over(t.Context(), raw, protocol, "", n)
+	if err != nil {
+		return false
+	}
+	// Who is refused hears so after its own half of the handshake; who is let in is spoken to.
+	if protocol == tlsport.Reverse {
+		if err := wire.SendHello(c, n.NodeIdentity); err != nil {
+			return false
+		}
+	}
+	if err := c.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Read(make([]byte, 1))
+	return err == nil
+}
+
 // keeps waits until servers keep one log, in which all vote and one leads.
 func keeps(t *testing.T, all []*machine) {
 	t.Helper()
@@ -145,11 +172,8 @@ func TestAClusterThatWasOffForLongStarts(t *testing.T) {
 	keeps(t, all)
 	for _, m := range all {
 		back := m.node(n.dir, n.Node, "")
-		if c, err := back.Way(tlsport.Reverse).Dial(t.Context()); err == nil {
-			if _, err := c.Read(make([]byte, 1)); err == nil {
-				t.Errorf("%s lets in who shows a certificate that is over", m.name)
-			}
-			_ = c.Close()
+		if back.entersAt(t, m, tlsport.Reverse) {
+			t.Errorf("%s lets in who shows a certificate that is over", m.name)
 		}
 		if err := back.asks(t.Context()); err != nil {
 			t.Errorf("by %s it gets no certificate: %v", m.name, err)
@@ -158,6 +182,44 @@ func TestAClusterThatWasOffForLongStarts(t *testing.T) {
 			t.Errorf("by %s it is not connected: %v", m.name, err)
 		}
 		ages(t, a, n.dir, 2*trust.Lifetime)
+	}
+}
+
+// TestAnExpiredCertificateIsGoodForNothing: given a node whose certificate is over, then it is let in nowhere, and gets
+// another one by its key; one that shows such a certificate, and of which there is no record, gets none by its key, nor
+// under the id of another node.
+func TestAnExpiredCertificateIsGoodForNothing(t *testing.T) {
+	m := begins(t, "s1")
+	file := m.token(trust.Node)
+	n, stranger := m.node(t.TempDir(), ids.Node(ids.New()), file), m.node(t.TempDir(), ids.Node(ids.New()), file)
+	for _, who := range []*comer{n, stranger} {
+		if err := who.asks(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ages(t, m.authority(), who.dir, 2*trust.Lifetime)
+	}
+	strange := ids.Node(ids.New()) // its certificate names another node than the record has
+	for what, who := range map[string]*comer{"the node": m.node(n.dir, n.Node, ""),
+		"a stranger": m.node(stranger.dir, strange, "")} {
+		for _, protocol := range []string{tlsport.Calls, tlsport.Reverse} {
+			if who.entersAt(t, m, protocol) {
+				t.Errorf("%s is let in for %s", what, protocol)
+			}
+		}
+	}
+	for what, id := range map[string]ids.Node{"under an id without a record": strange, "under the node's id": n.Node} {
+		err := m.node(stranger.dir, id, "").asks(t.Context())
+		if err == nil || id == strange && !strings.Contains(err.Error(), "has not joined this cluster") ||
+			id == n.Node && !fault.Has(err, fault.Conflict) {
+			t.Errorf("a stranger gets a certificate %s: %v", what, err)
+		}
+	}
+	back := m.node(n.dir, n.Node, "")
+	if err := back.asks(t.Context()); err != nil {
+		t.Errorf("by its key: %v", err)
+	}
+	if err := back.registers(t); err != nil {
+		t.Errorf("by its key: %v", err)
 	}
 }
 

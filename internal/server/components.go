@@ -55,8 +55,14 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 			Dev:      s.cfg.Dev,
 			Log:      s.cfg.Log,
 		},
-		signing:   &keyring.Signing{Keyring: ring, Store: s.store, Proposer: s, Log: s.cfg.Log},
-		authority: &keyring.Authority{Keyring: ring, Store: s.store, Proposer: s, Log: s.cfg.Log},
+		signing: &keyring.Signing{Keyring: ring, Store: s.store, Proposer: s, Log: s.cfg.Log},
+		authority: &keyring.Authority{
+			Keyring:  ring,
+			Store:    s.store,
+			Proposer: s,
+			Lifetime: s.cfg.CertificateLifetime,
+			Log:      s.cfg.Log,
+		},
 		membership: &membership.Keeper{
 			Name:     s.cfg.Name,
 			Store:    s.store,

@@ -120,9 +120,13 @@ func (m *machine) stop() {
 }
 
 // token is a file with a join token for a role.
-func (m *machine) token(role trust.Role) string {
+func (m *machine) token(role trust.Role) string { return m.tokenFor(role, 9) }
+
+// tokenFor is a file with a join token that is good for so many.
+func (m *machine) tokenFor(role trust.Role, uses int) string {
 	m.t.Helper()
-	out, err := wire.TrustAdmit.Call(m.t.Context(), m.conn, &wire.AdmitRequest{Role: role, Uses: 9, Good: time.Hour})
+	out, err := wire.TrustAdmit.Call(m.t.Context(), m.conn,
+		&wire.AdmitRequest{Role: role, Uses: uses, Good: time.Hour})
 	if err != nil {
 		m.t.Fatal(err)
 	}

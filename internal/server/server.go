@@ -57,7 +57,9 @@ type Config struct {
 	Own *credentials.Credentials
 	// Address is where others reach that port, host:port.
 	Address string
-	Expect  int // servers that the cluster is to have; 0: not said
+	// CertificateLifetime is that of the certificates which this server issues; 0: trust.Lifetime.
+	CertificateLifetime time.Duration
+	Expect              int // servers that the cluster is to have; 0: not said
 	// Network reaches the methods of the other servers; nil: it is made of Own.
 	Network Network
 	// Record writes down what persons do by the connections of other agents; nil: nothing is.

@@ -25,6 +25,10 @@ type CertifyRequest struct {
 	Token   Secrets
 	Address string // of a server: where others reach its TLS port
 	Seal    []byte // of a server: what is sealed for it alone is sealed with this public key
+	// Roots are those of the cluster that the sender has on its disk; none: it joins.
+	Roots []trust.KeyID `cbor:",omitempty"`
+	// Patient: the sender understands CertifyReply.Again.
+	Patient bool `cbor:",omitempty"`
 }
 
 // Anyone says that no certificate is needed to call this.
@@ -34,8 +38,11 @@ func (*CertifyRequest) Anyone() {}
 type CertifyReply struct {
 	Certificate []byte   // DER
 	Roots       [][]byte // DER, the present one first
+	RootsAsOf   uint64   `cbor:",omitempty"` // the index at which they last changed
 	Now         time.Time
 	Servers     []trust.ServerAt // of the cluster
+	// Again is how long the sender is to wait until it asks again, where many ask; there is no certificate then.
+	Again time.Duration `cbor:",omitempty"`
 }
 
 // AdmitRequest asks for a join token.

@@ -135,6 +135,8 @@ type NodeHeartbeatReply struct {
 	Incarnation string
 	// Servers are those of the cluster that others reach; none: the server does not say.
 	Servers []trust.ServerAt `cbor:",omitempty"`
+	// RootsAsOf is the index of the servers' state at which the roots of the cluster last changed; 0: not said.
+	RootsAsOf uint64 `cbor:",omitempty"`
 }
 
 // NodeLeaveRequest says that the agent ends while its node holds nothing: no process, no mount, no volume.

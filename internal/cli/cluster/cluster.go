@@ -5,6 +5,7 @@ package cluster
 import (
 	"slices"
 
+	"berth/internal/cli/authority"
 	"berth/internal/cli/backup"
 	"berth/internal/cli/denials"
 	"berth/internal/cli/joining"
@@ -25,8 +26,8 @@ func Commands(e *kit.Env, ids Identities, dirs DataDirs) []*kit.Command {
 		kit.Noun("system", "Chores of the whole cluster", newGC(e)),
 		partitions.Namespaces(e),
 		kit.Noun("operator", "Tools for operators", newAPI(e), newRecovery(e), newSnapshot(e), rootkeys.Noun(e),
-			servers.Raft(e), servers.Autopilot(e), joining.Noun(e), newCheckData(e, dirs), newForgetVolumes(e, dirs),
-			backup.Noun(e, dirs)),
+			servers.Raft(e), servers.Autopilot(e), authority.Noun(e), joining.Noun(e), newCheckData(e, dirs),
+			newForgetVolumes(e, dirs), backup.Noun(e, dirs)),
 		newAgentInfo(e),
 		newMonitor(e),
 		newVersion(e),

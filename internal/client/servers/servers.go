@@ -42,7 +42,7 @@ type Link struct {
 	registered chan struct{} // closed at the first registration
 	first      sync.Once
 	changed    lifecycle.Signal // the servers accept this agent start, or do so no longer
-	learn      func([]trust.ServerAt) error
+	learn      func(servers []trust.ServerAt, rootsAsOf uint64) error
 	missed     seldom.Log // of what could not be learned
 
 	mu       sync.Mutex
@@ -54,10 +54,10 @@ type Link struct {
 	patience time.Duration
 }
 
-// Connect returns a link that dials when it is first used. learn remembers where the servers are; nil: the node finds
-// them in another way.
+// Connect returns a link that dials when it is first used. learn remembers where the servers are, and hears at which
+// index of their state the roots of the cluster last changed; nil: the node finds them in another way.
 func Connect(
-	d Dialer, id localstate.Identity, learn func([]trust.ServerAt) error, log *slog.Logger,
+	d Dialer, id localstate.Identity, learn func(servers []trust.ServerAt, rootsAsOf uint64) error, log *slog.Logger,
 ) (*Link, error) {
 	conn, err := wire.Connect(d.Dial)
 	if err != nil {
@@ -72,12 +72,13 @@ func Connect(
 	}, nil
 }
 
-// Learn remembers where the servers are, so that another one is asked at once when the present one fails.
-func (l *Link) Learn(all []trust.ServerAt) {
-	if l.learn == nil || len(all) == 0 {
+// Learn remembers where the servers are, so that another one is asked at once when the present one fails; and hears
+// whether the roots of the cluster have changed, 0: not said.
+func (l *Link) Learn(all []trust.ServerAt, rootsAsOf uint64) {
+	if l.learn == nil {
 		return
 	}
-	err := l.learn(all)
+	err := l.learn(all, rootsAsOf)
 	if err == nil {
 		return
 	}

@@ -184,7 +184,7 @@ func (s *Session) register(ctx context.Context) error {
 		s.gate.Set(false)
 	}
 	s.follow(req, reply)
-	s.link.Learn(reply.Servers)
+	s.link.Learn(reply.Servers, 0)
 	s.link.Reachable()
 	if err := s.accepted(start, reply); err != nil {
 		return &servers.Own{Err: err}
@@ -226,7 +226,7 @@ func (s *Session) heartbeats(ctx context.Context) error {
 		}
 		failures = 0
 		s.link.Reachable()
-		s.link.Learn(reply.Servers)
+		s.link.Learn(reply.Servers, reply.RootsAsOf)
 		s.beaten(reply)
 	}
 	return nil

@@ -24,10 +24,10 @@ func KeySet(keys []wire.SigningKey) *api.JSONWebKeySet {
 }
 
 // Keys describes data keys to operators.
-func Keys(keys []wire.DataKey) []*api.RootKeyMeta {
-	list := make([]*api.RootKeyMeta, 0, len(keys))
-	for i := range keys {
-		list = append(list, DataKey(&keys[i]))
+func Keys(out *wire.DataKeysReply) []*api.RootKeyMeta {
+	list := make([]*api.RootKeyMeta, 0, len(out.Keys))
+	for i := range out.Keys {
+		list = append(list, DataKey(&out.Keys[i]))
 	}
 	return list
 }

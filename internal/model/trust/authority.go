@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -14,20 +15,36 @@ import (
 	"berth/internal/base/fault"
 )
 
-// Lifetime is how long the certificate of a server or a node is good for. It is renewed when RenewAfter of it has
-// passed. RootLifetime is that of the authority.
+// Lifetime is how long the certificate of a server or a node is good for where the servers are not told otherwise; what
+// they may be told is bounded. RootLifetime is that of the authority.
 const (
 	Lifetime     = 24 * time.Hour
-	RenewAfter   = Lifetime * 2 / 3
+	MinLifetime  = 2 * time.Second
+	MaxLifetime  = 30 * 24 * time.Hour
 	RootLifetime = 10 * 365 * 24 * time.Hour
 	// skew is how much earlier than its issue a certificate is good: clocks are not equal.
 	skew = 10 * time.Minute
 )
 
+// RenewAt is when a certificate is to be renewed: when two thirds of its life have passed since it was issued, or up to
+// a twelfth of its life before. spread, from 0 to 1, is different for each: those that joined together do not renew
+// together.
+func RenewAt(leaf *x509.Certificate, spread float64) time.Time {
+	life := leaf.NotAfter.Sub(leaf.NotBefore.Add(skew))
+	return leaf.NotAfter.Add(-life/3 - time.Duration(spread*float64(life)/12))
+}
+
 // Authority issues the certificates of a cluster.
 type Authority struct {
 	Root *x509.Certificate
-	key  crypto.Signer
+	// Trusted are the roots that are trusted: Root, and those before it while they are.
+	Trusted []*x509.Certificate
+	// Chain goes with every certificate that it issues, to whoever judges it: the root, and where another root was
+	// before it, what that one vouches for it by, and that one.
+	Chain []*x509.Certificate
+	// Lifetime is that of the certificates that it issues; 0: Lifetime of this package.
+	Lifetime time.Duration
+	key      crypto.Signer
 }
 
 // NewKey makes a key, for an authority or a principal.
@@ -65,7 +82,8 @@ func OpenAuthority(root []byte, key crypto.Signer) (*Authority, error) {
 		return nil, fault.New(fault.Invalid, "open authority", c.Subject.CommonName,
 			"the key is not that of the certificate")
 	}
-	return &Authority{Root: c, key: key}, nil
+	alone := []*x509.Certificate{c}
+	return &Authority{Root: c, Trusted: alone, Chain: alone, key: key}, nil
 }
 
 // Issue makes the certificate of a principal of the authority's cluster for its public key.
@@ -81,7 +99,7 @@ func (a *Authority) Issue(p Principal, public crypto.PublicKey, now time.Time) (
 		Subject:               pkix.Name{CommonName: p.String()},
 		URIs:                  []*url.URL{p.URI()},
 		NotBefore:             now.Add(-skew),
-		NotAfter:              now.Add(Lifetime),
+		NotAfter:              now.Add(cmp.Or(a.Lifetime, Lifetime)),
 		BasicConstraintsValid: true,
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},

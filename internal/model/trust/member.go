@@ -33,6 +33,8 @@ type Member struct {
 	// Denied is why a node gets no certificate any more; nil: it does. Its id stays taken, and its key is refused under
 	// every id.
 	Denied *Denial `cbor:",omitempty"`
+	// Root is that of the cluster which the node last showed to have on its disk; empty: it has shown none.
+	Root KeyID `cbor:",omitempty"`
 
 	CreateIndex, ModifyIndex uint64
 }

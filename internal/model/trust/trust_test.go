@@ -156,6 +156,8 @@ func TestWhoIsBelieved(t *testing.T) {
 			rules: Rules{Now: start.Add(-time.Hour), Expired: true}, why: "one of the clocks"},
 		"a known server, a year later": {chain: []*x509.Certificate{server}, rules: Rules{Now: year, Known: known},
 			want: Peer{one, KeyOf(server), false}},
+		"a known server, of a root that was forgotten": {chain: []*x509.Certificate{issued(t, twin, one)},
+			rules: Rules{Known: map[string]KeyID{}}, why: "no root that is trusted"},
 		"a known server with another key, a year later": {chain: []*x509.Certificate{issued(t, a, one)},
 			rules: Rules{Now: year, Known: known}, why: "good until"},
 		"a server that is not known, a year later": {chain: []*x509.Certificate{server},
@@ -319,5 +321,85 @@ func TestARequestIsJudgedBeforeItCosts(t *testing.T) {
 		if _, err := ParseRequest(der); !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%v, want %q", err, why)
 		}
+	}
+}
+
+// TestAServerIsKnownByItsKeyWhicheverRootHasIssued: a server that was off while the root was replaced, and forgotten;
+// not under the name of another one, of another cluster, nor a node.
+func TestAServerIsKnownByItsKeyWhicheverRootHasIssued(t *testing.T) {
+	a, next := authority(t, home), authority(t, home)
+	other := authority(t, ids.New())
+	server, member := issued(t, a, one), issued(t, a, node)
+	foreign := issued(t, other, Principal{ClusterOf(other.Root), Server, one.ID})
+	for what, c := range map[string]struct {
+		shown *x509.Certificate
+		known map[string]KeyID
+		want  bool
+	}{
+		"by its key":         {server, map[string]KeyID{one.ID: KeyOf(server)}, true},
+		"another key":        {issued(t, a, one), map[string]KeyID{one.ID: KeyOf(server)}, false},
+		"another name":       {server, map[string]KeyID{"s2": KeyOf(server)}, false},
+		"nobody is known":    {server, nil, false},
+		"a node":             {member, map[string]KeyID{node.ID: KeyOf(member)}, false},
+		"of another cluster": {foreign, map[string]KeyID{one.ID: KeyOf(foreign)}, false},
+		"one that issues": {forged(t, a, func(c *x509.Certificate) {
+			c.URIs = []*url.URL{one.URI()}
+			c.IsCA, c.BasicConstraintsValid = true, true
+		}), nil, false},
+	} {
+		if what == "one that issues" {
+			c.known = map[string]KeyID{one.ID: KeyOf(c.shown)}
+		}
+		r := Rules{Roots: []*x509.Certificate{next.Root}, Now: start, Known: c.known}
+		if _, err := r.Verify([]*x509.Certificate{c.shown}); (err == nil) != c.want {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestACertificateIsRenewedAtTwoThirds: of its life, whatever that is; the skew of clocks is no part of it.
+func TestACertificateIsRenewedAtTwoThirds(t *testing.T) {
+	a := authority(t, home)
+	for _, life := range []time.Duration{MinLifetime, time.Minute, Lifetime, MaxLifetime} {
+		a.Lifetime = life
+		c := issued(t, a, node)
+		if got := c.NotAfter.Sub(start); got != life {
+			t.Errorf("it is good for %s, and should be for %s", got, life)
+		}
+		for spread, want := range map[float64]time.Duration{0: life * 2 / 3, 1: life * 7 / 12} {
+			if got := RenewAt(c, spread).Sub(start); got.Round(time.Second/10) != want.Round(time.Second/10) {
+				t.Errorf("one of %s is renewed after %s, and should be after %s", life, got, want)
+			}
+		}
+	}
+	a.Lifetime = 0
+	if c := issued(t, a, node); c.NotAfter.Sub(start) != Lifetime {
+		t.Errorf("where nothing is said it is good for %s", c.NotAfter.Sub(start))
+	}
+}
+
+// TestWhatIsTrustedIsPresented: who knows the former root alone believes, by what goes with a certificate.
+func TestWhatIsTrustedIsPresented(t *testing.T) {
+	old, next := authority(t, home), authority(t, home)
+	cross, err := old.CrossSign(next.Root, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots, chain, err := Trusted(next.Root.Raw, []Former{{Root: old.Root.Raw, Cross: cross}})
+	if err != nil || len(roots) != 2 || len(chain) != 3 || !roots[0].Equal(next.Root) {
+		t.Fatalf("%d roots, %d beside: %v", len(roots), len(chain), err)
+	}
+	shown := append([]*x509.Certificate{issued(t, next, one)}, chain...)
+	for what, by := range map[string][]*x509.Certificate{"the former": {old.Root}, "the present": {next.Root}} {
+		if _, err := (Rules{Roots: by, Now: start}).Verify(shown); err != nil {
+			t.Errorf("by %s root: %v", what, err)
+		}
+	}
+	if _, err := (Rules{Roots: []*x509.Certificate{authority(t, home).Root}, Now: start}).Verify(shown); err == nil {
+		t.Error("by a third root it is believed")
+	}
+	if roots, chain, err = Trusted(next.Root.Raw, []Former{{Root: old.Root.Raw}}); err != nil || len(roots) != 2 ||
+		len(chain) != 1 {
+		t.Errorf("where the former root does not vouch: %d roots, %d beside: %v", len(roots), len(chain), err)
 	}
 }

@@ -2,7 +2,9 @@ package trust
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"berth/internal/base/fault"
@@ -16,7 +18,8 @@ type Rules struct {
 	// a clock that was set back lets nothing live again.
 	Now time.Time
 	// Known, of servers judging servers, are the keys of the servers of the cluster: whoever holds one of them is
-	// believed whatever the date, so that a cluster that was off for longer than certificates live comes up again.
+	// believed whatever the date and whichever root has issued, so that a cluster that was off for longer than
+	// certificates live comes up again, and a server that was off while the root was replaced comes back.
 	Known map[string]KeyID // by name
 	// Expired lets a certificate pass that is over: for the renewal of it alone.
 	Expired bool
@@ -45,18 +48,24 @@ func (r Rules) Verify(chain []*x509.Certificate) (Peer, error) {
 	if r.Denied != nil && r.Denied(peer) {
 		return Peer{}, fault.New(fault.Denied, "verify", p.String(), "it is denied")
 	}
-	if err := r.signed(chain, p); err != nil {
+	known := p.Role == Server && r.Known[p.ID] == peer.Key && r.of(p.Cluster) // "" is no key
+	if err := r.signed(chain, p); err != nil && (!known || leaf.IsCA) {
 		return Peer{}, err
 	}
 	switch late := r.late(leaf); {
 	case late == "":
-	case p.Role == Server && r.Known[p.ID] == peer.Key: // "" is no key
+	case known:
 	case r.Expired && leaf.NotAfter.Before(r.Now):
 		peer.Expired = true
 	default:
 		return Peer{}, fault.New(fault.Denied, "verify", p.String(), late)
 	}
 	return peer, nil
+}
+
+// of tells whether a root of a cluster is trusted.
+func (r Rules) of(cluster string) bool {
+	return slices.ContainsFunc(r.Roots, func(root *x509.Certificate) bool { return ClusterOf(root) == cluster })
 }
 
 // late says why a certificate is not good at the time; empty: it is.
@@ -97,5 +106,10 @@ func (r Rules) signed(chain []*x509.Certificate, p Principal) error {
 			return nil
 		}
 	}
-	return fault.New(fault.Denied, "verify", p.String(), "its certificate was issued by no root that is trusted here")
+	return fault.Wrap(errUntrusted, fault.Denied, "verify", p.String())
 }
+
+var errUntrusted = errors.New("its certificate was issued by no root that is trusted here")
+
+// IsUntrusted tells whether a certificate was refused because no root that is trusted speaks for it.
+func IsUntrusted(err error) bool { return errors.Is(err, errUntrusted) }

@@ -44,6 +44,10 @@ type stored struct {
 	Key         []byte   // PKCS #8
 	Certificate []byte   // DER; empty: it has not joined
 	Roots       [][]byte // DER
+	// RootsAsOf is the index of the servers' state at which Roots were theirs; 0: they did not say.
+	RootsAsOf uint64 `json:",omitempty"`
+	// Untold: the servers have not been shown yet that the first of Roots is here.
+	Untold bool `json:",omitempty"`
 	// Newest is the latest time that a server has told: a clock that was set back lets nothing live again.
 	Newest time.Time
 	// Servers are those of the cluster as they were last told, as of an index of the servers' state; 0: not known.
@@ -83,14 +87,18 @@ type Credentials struct {
 	// spread is from 0 to 1: nodes that joined together renew one after another.
 	spread float64
 
-	mu      sync.Mutex
-	self    Self
-	key     crypto.Signer
-	file    stored
-	leaf    *x509.Certificate // nil: there is none
-	roots   []*x509.Certificate
-	next    int // of the servers
-	changed lifecycle.Signal
+	mu    sync.Mutex
+	self  Self
+	key   crypto.Signer
+	file  stored
+	leaf  *x509.Certificate // nil: there is none
+	roots []*x509.Certificate
+	next  int    // of the servers
+	heard uint64 // the index of the servers' state at which their roots last changed, as far as they said
+	// untrusting: a server has shown what no root that is known here has issued.
+	untrusting bool
+	changed    lifecycle.Signal
+	wake       lifecycle.Signal // a certificate may be due now
 }
 
 // New returns credentials; Open them before Run.
@@ -212,12 +220,16 @@ func (c *Credentials) Rules(string) trust.Rules {
 	return trust.Rules{Roots: c.roots, Now: c.now()}
 }
 
+// maxNap bounds a sleep: timers stand still while the machine is suspended, and certificates end by the clock.
+const maxNap = time.Minute
+
 // Run joins the cluster if that is still to be done, and renews the certificate until ctx ends.
 func (c *Credentials) Run(ctx context.Context, self Self) error {
 	c.are(self)
 	for ctx.Err() == nil {
+		wake := c.wake.C()
 		if wait := c.due(); wait > 0 {
-			retry.Sleep(ctx, wait)
+			retry.SleepOr(ctx, min(wait, maxNap), wake)
 			continue
 		}
 		if err := c.until(ctx, func() bool { return c.due() > 0 }, 0); err != nil {
@@ -237,7 +249,11 @@ func (c *Credentials) Join(ctx context.Context, self Self) error {
 // A server that has joined before is who it says here: it did not join anew.
 func (c *Credentials) Ask(ctx context.Context, self Self) error {
 	c.are(self)
-	return c.certify(ctx)
+	again, err := c.certify(ctx)
+	if err == nil && again > 0 {
+		err = fault.New(fault.Exhausted, "get", "a certificate", "the servers say to ask again in "+again.String())
+	}
+	return err
 }
 
 func (c *Credentials) are(self Self) {
@@ -251,13 +267,16 @@ func (c *Credentials) until(ctx context.Context, done func() bool, most int) err
 	said := ""
 	for tries := 0; ctx.Err() == nil && !done(); {
 		text := ""
-		err := c.certify(ctx)
+		again, err := c.certify(ctx)
 		if err != nil {
 			text = err.Error()
 		}
 		switch {
 		case done() || ctx.Err() != nil:
 			return nil
+		case err == nil && again > 0: // many ask, and it knows when its time is
+			retry.Sleep(ctx, again+rand.N(again/10+time.Millisecond))
+			continue
 		case trust.IsRemoved(err):
 			return err
 		case text != "" && text != said:
@@ -281,14 +300,42 @@ func (c *Credentials) Joined() bool {
 	return c.leaf != nil
 }
 
+// usable tells whether there is a certificate to show, and it is not over.
+func (c *Credentials) usable() (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch who := "this " + string(c.cfg.Role); {
+	case c.leaf == nil:
+		return false, fault.New(fault.Unavailable, "reach", "the servers", who+" has not joined their cluster yet")
+	case c.now().After(c.leaf.NotAfter):
+		return false, fault.New(fault.Unavailable, "reach", "the servers", who+"'s certificate was good until "+
+			c.leaf.NotAfter.Format(time.RFC3339)+", and it has got no other one yet")
+	}
+	return true, nil
+}
+
 // due is how long it is until a certificate is to be asked for.
 func (c *Credentials) due() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.leaf == nil {
+	if c.leaf == nil || c.untrusting || c.file.Untold || c.heard > c.file.RootsAsOf {
 		return 0
 	}
-	span := c.leaf.NotAfter.Sub(c.leaf.NotBefore)
-	early := time.Duration(c.spread * float64(span) / 12)
-	return c.leaf.NotAfter.Add(-span/3 - early).Sub(c.now())
+	return trust.RenewAt(c.leaf, c.spread).Sub(c.now())
+}
+
+// Heard takes in what the servers say at a heartbeat: where they are, and the index of their state at which the roots
+// of the cluster last changed. If that is news, a certificate is asked for, which brings the roots.
+func (c *Credentials) Heard(servers []trust.ServerAt, rootsAsOf uint64) error {
+	c.mu.Lock()
+	news := rootsAsOf > max(c.heard, c.file.RootsAsOf)
+	c.heard = max(c.heard, rootsAsOf)
+	c.mu.Unlock()
+	if news {
+		c.wake.Notify()
+	}
+	if len(servers) == 0 {
+		return nil
+	}
+	return c.Learn(servers, 0)
 }

@@ -26,6 +26,7 @@ import (
 type asked struct {
 	trust.Request
 	token bool
+	knows []trust.KeyID
 }
 
 // authority is a server that issues certificates, the first some hours ago.
@@ -35,16 +36,24 @@ type authority struct {
 
 	mu    sync.Mutex
 	ago   []time.Duration // of the issue of the next ones
+	again []time.Duration // that the next ones are told to wait
+	asOf  uint64          // of the roots
 	asked []asked
 }
 
 func serves(t *testing.T, ago ...time.Duration) *authority {
 	t.Helper()
+	return servesAs(t, ids.New(), ago...)
+}
+
+// servesAs is serves for a cluster of an id.
+func servesAs(t *testing.T, id string, ago ...time.Duration) *authority {
+	t.Helper()
 	raw, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &authority{Cluster: certificates.New(t, ids.New()), addr: raw.Addr().String(), ago: ago}
+	a := &authority{Cluster: certificates.New(t, id), addr: raw.Addr().String(), ago: ago}
 	open, methods := wire.NewServer(nil), wire.NewServer(nil)
 	wire.TrustCertify.Serve(open, a.certify)
 	beat := func(context.Context, *wire.NodeHeartbeatRequest) (*wire.NodeHeartbeatReply, error) {
@@ -85,14 +94,23 @@ func (a *authority) certify(_ context.Context, req *wire.CertifyRequest) (*wire.
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.asked = append(a.asked, asked{r, token})
+	a.asked = append(a.asked, asked{r, token, req.Roots})
+	if len(a.again) > 0 {
+		again := a.again[0]
+		a.again = a.again[1:]
+		return &wire.CertifyReply{Again: again}, nil
+	}
 	now := time.Now()
 	at := now
 	if len(a.ago) > 0 {
 		at, a.ago = now.Add(-a.ago[0]), a.ago[1:]
 	}
 	der, err := a.Authority.Issue(r.Principal, r.Public, at)
-	return &wire.CertifyReply{Certificate: der, Roots: [][]byte{a.Authority.Root.Raw}, Now: now}, err
+	out := &wire.CertifyReply{Certificate: der, RootsAsOf: a.asOf, Now: now}
+	for _, root := range a.Authority.Trusted {
+		out.Roots = append(out.Roots, root.Raw)
+	}
+	return out, err
 }
 
 // seen are the requests that came.
@@ -146,7 +164,7 @@ func beats(t *testing.T, c *Credentials) error {
 // TestANodeJoinsOnceAndRenewsByItsKey: the first certificate is due at once, and is renewed; so it is after a restart,
 // by the key of before and without a token, when it is over. What it has is for nobody else to read.
 func TestANodeJoinsOnceAndRenewsByItsKey(t *testing.T) {
-	a := serves(t, trust.RenewAfter+time.Hour)
+	a := serves(t, trust.Lifetime*2/3+time.Hour)
 	dir, node := t.TempDir(), ids.Node(ids.New())
 	// Nobody is at the first.
 	cfg := Config{Role: trust.Node, Dir: dir, Servers: []string{"127.0.0.1:1", a.addr}, TokenFile: a.token(t)}
@@ -198,7 +216,7 @@ func TestATokenOfAnotherClusterIsSentNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.self = Self{ID: ids.New()}
-	err := c.certify(t.Context())
+	_, err := c.certify(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "another root") || len(a.seen()) > 0 {
 		t.Errorf("%v, %d requests came", err, len(a.seen()))
 	}
@@ -255,7 +273,7 @@ func TestAClockThatWasSetBackLetsNothingLiveAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.self = Self{ID: ids.New()}
-	if err := c.certify(t.Context()); err != nil {
+	if _, err := c.certify(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	c.file.Newest = time.Now().Add(2 * trust.Lifetime)

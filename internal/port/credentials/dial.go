@@ -6,6 +6,7 @@ import (
 	"net"
 
 	"berth/internal/base/fault"
+	"berth/internal/model/trust"
 	"berth/internal/port/tlsport"
 )
 
@@ -87,22 +88,36 @@ func (w Way) Dial(ctx context.Context) (net.Conn, error) {
 	conn, err := tlsport.Over(ctx, raw, w.protocol, "", w.c)
 	if err != nil {
 		w.c.fail(addr)
+		if trust.IsUntrusted(err) {
+			w.c.distrusts()
+		}
 		return nil, fault.Wrap(err, fault.Unavailable, "connect to", fmt.Sprintf("server at %s", addr))
 	}
 	return conn, nil
 }
 
-// joined waits until there is a certificate.
+// distrusts notes that a server shows what no root that is known here has issued: whether the roots were replaced is
+// asked where certificates are issued, which also says what to do.
+func (c *Credentials) distrusts() {
+	c.mu.Lock()
+	c.untrusting = true
+	c.mu.Unlock()
+	c.wake.Notify()
+}
+
+// joined waits until there is a certificate that can be shown. One that is over is renewed at once: the machine was
+// suspended, or its clock was set.
 func (c *Credentials) joined(ctx context.Context) error {
 	for {
 		changed := c.changed.C()
-		if c.Joined() {
+		usable, why := c.usable()
+		if usable {
 			return nil
 		}
+		c.wake.Notify()
 		select {
 		case <-ctx.Done():
-			return fault.New(fault.Unavailable, "reach", "the servers",
-				"this "+string(c.cfg.Role)+" has not joined their cluster yet")
+			return why
 		case <-changed:
 		}
 	}

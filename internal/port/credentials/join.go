@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"syscall"
+	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/model/trust"
@@ -17,21 +18,29 @@ import (
 	"berth/internal/wire"
 )
 
-// certify asks the next of the servers for a certificate.
-func (c *Credentials) certify(ctx context.Context) error {
+// certify asks the next of the servers for a certificate. again: it gets one when it asks again after that time.
+func (c *Credentials) certify(ctx context.Context) (again time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, certifyTimeout)
 	defer cancel()
 	raw, addr, err := c.dial(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	token, known, err := c.known()
+	has, known, err := c.known()
 	if err != nil {
-		return errors.Join(err, raw.Close())
+		return 0, errors.Join(err, raw.Close())
 	}
 	conn, root, err := tlsport.Enter(ctx, raw, c.Rules("").Now, known...)
 	if err != nil {
-		return err
+		if tlsport.IsOtherRoot(err) && c.Joined() {
+			err = fault.WithHint(err, "if the cluster's root was replaced while this "+string(c.cfg.Role)+
+				" was away, let it learn the present one: "+c.bringToken())
+		}
+		return 0, err
+	}
+	req, err := c.request(root, has)
+	if err != nil {
+		return 0, errors.Join(err, conn.Close())
 	}
 	taken := false
 	rpc, err := wire.Connect(func(context.Context) (net.Conn, error) {
@@ -42,42 +51,52 @@ func (c *Credentials) certify(ctx context.Context) error {
 		return conn, nil
 	})
 	if err != nil {
-		return errors.Join(err, conn.Close())
+		return 0, errors.Join(err, conn.Close())
 	}
 	defer func() { _ = rpc.Close() }() // it ends the connection, too
-	req, err := c.request(root, token)
-	if err != nil {
-		return err
-	}
 	reply, err := wire.TrustCertify.Call(ctx, rpc, req)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return c.take(reply, addr)
+	if reply.Again > 0 {
+		return min(reply.Again, maxAgain), nil
+	}
+	return 0, c.take(req, reply, addr)
 }
 
-// known is by what the cluster is known: by the roots that the node has, or else by its token.
-func (c *Credentials) known() (secret wire.Secrets, roots []trust.KeyID, err error) {
+// maxAgain bounds what a server may ask a member to wait.
+const maxAgain = 5 * time.Minute
+
+// known is by what the cluster is known: by the roots that are here, and by a token.
+func (c *Credentials) known() (has *trust.JoinToken, roots []trust.KeyID, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, root := range c.roots {
-		roots = append(roots, trust.KeyOf(root))
-	}
+	roots = c.rootIDs()
 	t, err := c.token()
-	if len(roots) > 0 {
-		// The key is enough, unless the servers do not know it any more: then a token of this cluster is what helps.
-		if err == nil && slices.Contains(roots, t.CA) {
-			secret = wire.SealToken(t)
-		}
-		return secret, roots, nil
+	switch {
+	case err == nil && !slices.Contains(roots, t.CA):
+		// A person vouches for this root: the cluster may have replaced those that are known here.
+		return &t, append(roots, t.CA), nil
+	case err == nil:
+		return &t, roots, nil
+	case len(roots) > 0: // the key is enough
+		return nil, roots, nil
 	}
-	if err != nil {
-		return wire.Secrets{}, nil, fault.WithHint(
-			fault.Wrap(err, fault.Denied, "join", "the cluster"),
-			"make a token where a server is, "+c.cfg.Role.Create()+", and write it to a file that is named here: "+
-				blocks[c.cfg.Role]+` { join_token_file = "/etc/berth/join-token" }`)
+	return nil, nil, fault.WithHint(fault.Wrap(err, fault.Denied, "join", "the cluster"), c.bringToken())
+}
+
+func (c *Credentials) rootIDs() []trust.KeyID {
+	var out []trust.KeyID
+	for _, root := range c.roots {
+		out = append(out, trust.KeyOf(root))
 	}
-	return wire.SealToken(t), []trust.KeyID{t.CA}, nil
+	return out
+}
+
+// bringToken says how this one gets a token.
+func (c *Credentials) bringToken() string {
+	return "make a token where a server is, " + c.cfg.Role.Create() + ", and write it to a file that is named here: " +
+		blocks[c.cfg.Role] + ` { join_token_file = "/etc/berth/join-token" }`
 }
 
 // blocks are those of the configuration in which each is told how it joins.
@@ -110,26 +129,36 @@ func (c *Credentials) token() (trust.JoinToken, error) {
 	return t, fault.Note(err, "read", c.cfg.TokenFile)
 }
 
-func (c *Credentials) request(root *x509.Certificate, token wire.Secrets) (*wire.CertifyRequest, error) {
+// request asks who is known by a root. The token that there is goes to the cluster that it is of alone.
+func (c *Credentials) request(root *x509.Certificate, has *trust.JoinToken) (*wire.CertifyRequest, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	der, err := trust.NewRequest(
+	if len(c.roots) > 0 && trust.ClusterOf(root) != trust.ClusterOf(c.roots[0]) {
+		return nil, fault.WithHint(
+			fault.New(fault.Denied, "join", "cluster "+trust.ClusterOf(root), fmt.Sprintf(
+				"the token is of that cluster, and this %s has joined cluster %s", c.cfg.Role,
+				trust.ClusterOf(c.roots[0]))),
+			"make the token where a server of its own cluster is; or, to move it, give it an empty data_dir")
+	}
+	known := c.rootIDs()
+	req := &wire.CertifyRequest{Address: c.self.Address, Seal: c.self.Seal, Roots: known, Patient: true}
+	if has != nil && (has.CA == trust.KeyOf(root) || slices.Contains(known, has.CA)) {
+		req.Token = wire.SealToken(*has)
+	}
+	var err error
+	req.Request, err = trust.NewRequest(
 		trust.Principal{Cluster: trust.ClusterOf(root), Role: c.cfg.Role, ID: c.self.ID}, c.key)
-	return &wire.CertifyRequest{
-		Request: der,
-		Token:   token,
-		Address: c.self.Address,
-		Seal:    c.self.Seal,
-	}, err
+	return req, err
 }
 
 // take keeps what a server has issued, once it is on disk.
-func (c *Credentials) take(reply *wire.CertifyReply, addr string) error {
+func (c *Credentials) take(req *wire.CertifyRequest, reply *wire.CertifyReply, addr string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.file
 	first := c.leaf == nil
 	c.file.Certificate, c.file.Roots = reply.Certificate, reply.Roots
+	c.file.RootsAsOf = reply.RootsAsOf
 	if len(reply.Servers) > 0 {
 		c.file.Servers = reply.Servers
 	}
@@ -138,9 +167,12 @@ func (c *Credentials) take(reply *wire.CertifyReply, addr string) error {
 	}
 	err := c.use()
 	if err == nil {
-		_, err = trust.Rules{Roots: c.roots, Now: c.now()}.Verify([]*x509.Certificate{c.leaf})
+		err = c.believed()
 	}
 	if err == nil {
+		// Who joins is given the root by the answer; who has joined shows that it is on its disk.
+		c.file.Untold = len(req.Roots) > 0 && !slices.Contains(req.Roots, trust.KeyOf(c.roots[0])) &&
+			c.cfg.Role == trust.Node
 		err = c.save()
 	}
 	if err != nil {
@@ -151,6 +183,20 @@ func (c *Credentials) take(reply *wire.CertifyReply, addr string) error {
 		c.cfg.Log.Info("the "+string(c.cfg.Role)+" has joined the cluster", "id", c.self.ID,
 			"cluster", trust.ClusterOf(c.roots[0]), "server", addr)
 	}
+	if c.file.Untold {
+		c.cfg.Log.Info("the "+string(c.cfg.Role)+" has learned another root of the cluster", "root",
+			trust.KeyOf(c.roots[0]))
+	}
+	c.untrusting, c.heard = false, 0 // the next heartbeat says it again, if it was not of a state that is lost
 	c.changed.Notify()
 	return nil
+}
+
+// believed makes sure that what was issued is a certificate that the roots speak for.
+func (c *Credentials) believed() error {
+	if c.leaf == nil || len(c.roots) == 0 {
+		return fault.New(fault.Invalid, "read", "the answer", "it has no certificate, or no root")
+	}
+	_, err := trust.Rules{Roots: c.roots, Now: c.now()}.Verify([]*x509.Certificate{c.leaf})
+	return err
 }

@@ -26,12 +26,15 @@ func (c *Credentials) Roots() []*x509.Certificate {
 	return c.roots
 }
 
-// Keep remembers a certificate that the server has issued for itself, with its root.
-func (c *Credentials) Keep(der []byte, root *x509.Certificate) error {
+// Keep remembers a certificate that the server has issued for itself, with the roots of the cluster.
+func (c *Credentials) Keep(der []byte, roots []*x509.Certificate) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.file
-	c.file.Certificate, c.file.Roots = der, [][]byte{root.Raw}
+	c.file.Certificate, c.file.Roots = der, nil
+	for _, root := range roots {
+		c.file.Roots = append(c.file.Roots, root.Raw)
+	}
 	err := c.use()
 	if err == nil {
 		err = c.save()

@@ -259,14 +259,19 @@ func Enter(ctx context.Context, raw net.Conn, now time.Time, roots ...trust.KeyI
 			return c.IsCA && slices.Contains(roots, trust.KeyOf(c))
 		})
 		if i < 0 {
-			return trust.Rules{}, fault.New(fault.Denied, "join", "cluster", "the server presents another root "+
-				"than that of the token: it is of another cluster, or somebody stands between")
+			return trust.Rules{}, fault.Wrap(errOtherRoot, fault.Denied, "join", "cluster")
 		}
 		root = chain[i]
 		return trust.Rules{Roots: []*x509.Certificate{root}, Now: now}, nil
 	})
 	return conn, root, err
 }
+
+var errOtherRoot = errors.New("the server presents another root than is known here: it is of another cluster, or " +
+	"somebody stands between")
+
+// IsOtherRoot tells whether Enter was refused because the server presents no root that is known.
+func IsOtherRoot(err error) bool { return errors.Is(err, errOtherRoot) }
 
 // dialled makes the handshake with a server. rules are those for the certificates that it presents.
 func dialled(

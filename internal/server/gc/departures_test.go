@@ -17,7 +17,7 @@ import (
 // are gone than are kept.
 func TestWhatIsKeptOfForgottenNodesIsBounded(t *testing.T) {
 	c := localstate.New(t)
-	gc := New(c.Store, c, Ages{}, slog.New(slog.DiscardHandler))
+	gc := New(c.Store, c, Hold(Ages{}), slog.New(slog.DiscardHandler))
 	now := time.Now()
 	gone := func(id string, ago time.Duration) {
 		err := c.Store.Write(c.Store.Snapshot().Stamp(), func(tx *state.Tx) error {

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"log/slog"
+	"slices"
 	"time"
 
 	"berth/internal/base/fault"
@@ -25,11 +26,12 @@ type Authority struct {
 	Keyring  *Keyring
 	Store    *state.Store
 	Proposer fsm.Proposer
+	Lifetime time.Duration // of the certificates that it issues; 0: trust.Lifetime
 	Log      *slog.Logger
 }
 
-// Run makes the authority when there is none, and otherwise sees whether this server can use it; then it waits for the
-// end of ctx. Run it on the leader alone.
+// Run makes the authority when there is none, and otherwise sees whether this server can use it; then it has roots that
+// were replaced forgotten when their time is over, until ctx ends. Run it on the leader alone.
 func (a *Authority) Run(ctx context.Context) error {
 	s := a.Store.Snapshot()
 	m := s.Meta(nil)
@@ -49,8 +51,38 @@ func (a *Authority) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	<-ctx.Done()
+	return a.forget(ctx)
+}
+
+// forget has roots forgotten when their time is over.
+func (a *Authority) forget(ctx context.Context) error {
+	for ctx.Err() == nil {
+		s, w := a.Store.Snapshot(), state.NewWatch()
+		until, any := ends(s.Authority(w))
+		if any && !time.Now().Before(until) {
+			if _, _, err := a.Proposer.Propose(ctx, &joining.AuthorityFinish{}); err != nil {
+				return ended(ctx, err)
+			}
+			a.Log.Warn("a root of the cluster that was replaced is trusted no more: its time is over")
+			continue
+		}
+		wait, cancel := ctx, func() {}
+		if any {
+			wait, cancel = context.WithDeadline(ctx, until)
+		}
+		_ = w.Wait(wait) // the end of ctx ends the loop
+		cancel()
+	}
 	return nil
+}
+
+// ends is when the first of the roots that were replaced is to be forgotten; any: there is one.
+func ends(a *state.Authority) (until time.Time, any bool) {
+	if a == nil || len(a.Former) == 0 {
+		return time.Time{}, false
+	}
+	first := slices.MinFunc(a.Former, func(a, b trust.Former) int { return a.Until.Compare(b.Until) })
+	return first.Until, true
 }
 
 // Open is the cluster's authority. It is Unavailable while there is none yet.
@@ -60,7 +92,48 @@ func (a *Authority) Open() (*trust.Authority, error) {
 		return nil, fault.WithHint(fault.New(fault.Unavailable, "open", "the cluster's authority", "there is none yet"),
 			"it is made when a server leads and every server runs this version; try again")
 	}
-	return a.Keyring.authority(s)
+	out, err := a.Keyring.authority(s)
+	if err != nil {
+		return nil, err
+	}
+	out.Lifetime = a.Lifetime
+	return out, nil
+}
+
+// Rotate replaces the cluster's root by a new one, which the present one vouches for. By is who asks for it, as the API
+// knows them.
+func (a *Authority) Rotate(ctx context.Context, by string) (uint64, error) {
+	s := a.Store.Snapshot()
+	present, err := a.Open()
+	if err != nil {
+		return 0, err
+	}
+	next, err := a.Keyring.newAuthority(s)
+	if err != nil {
+		return 0, err
+	}
+	root, err := x509.ParseCertificate(next.Root)
+	if err != nil {
+		return 0, fault.Wrap(err, fault.Internal, "read", "the cluster's new root")
+	}
+	cross, err := present.CrossSign(root, time.Now())
+	if err != nil {
+		return 0, err
+	}
+	_, index, err := a.Proposer.Propose(ctx, &joining.AuthorityRotate{
+		After:  present.Root.Raw,
+		Root:   next.Root,
+		Cross:  cross,
+		Sealed: next.Sealed,
+		By:     by,
+	})
+	return index, err
+}
+
+// Finish has the roots that were replaced forgotten before their time is over.
+func (a *Authority) Finish(ctx context.Context, force bool) (uint64, error) {
+	_, index, err := a.Proposer.Propose(ctx, &joining.AuthorityFinish{Early: true, Force: force})
+	return index, err
 }
 
 // soon is how long Await waits.
@@ -121,5 +194,10 @@ func (k *Keyring) authority(s *state.Snap) (*trust.Authority, error) {
 	if !ok {
 		return nil, fault.New(fault.Internal, "open", "the cluster's authority", "what is sealed in it signs nothing")
 	}
-	return trust.OpenAuthority(a.Root, signer)
+	out, err := trust.OpenAuthority(a.Root, signer)
+	if err != nil {
+		return nil, err
+	}
+	out.Trusted, out.Chain, err = trust.Trusted(a.Root, a.Former)
+	return out, err
 }

@@ -22,10 +22,11 @@ type Credentials struct {
 	// comes from elsewhere, and the key lives as long as the process.
 	Own *credentials.Credentials
 
-	mu   sync.Mutex
-	key  crypto.Signer
-	leaf *x509.Certificate
-	root []byte
+	mu    sync.Mutex
+	key   crypto.Signer
+	leaf  *x509.Certificate
+	chain [][]byte // leaf and what goes with it
+	as    uint64   // the index of the authority that issued it
 }
 
 // Certificate implements tlsport.Credentials.
@@ -33,16 +34,18 @@ func (c *Credentials) Certificate() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if c.leaf == nil || now.After(c.leaf.NotBefore.Add(trust.RenewAfter)) || now.Before(c.leaf.NotBefore) {
+	as := joining.RootsAsOf(c.Authority.Store.Snapshot())
+	if c.leaf == nil || as != c.as || !now.Before(trust.RenewAt(c.leaf, 0)) || now.Before(c.leaf.NotBefore) {
 		switch err := c.issue(now); {
 		case err == nil:
+			c.as = as
 		case c.Own != nil && c.Own.Joined():
 			return c.Own.Certificate() // servers believe it by its key
 		default:
 			return nil, err
 		}
 	}
-	return &tls.Certificate{Certificate: [][]byte{c.leaf.Raw, c.root}, PrivateKey: c.key, Leaf: c.leaf}, nil
+	return &tls.Certificate{Certificate: c.chain, PrivateKey: c.key, Leaf: c.leaf}, nil
 }
 
 func (c *Credentials) issue(now time.Time) error {
@@ -65,11 +68,14 @@ func (c *Credentials) issue(now time.Time) error {
 		return fault.Wrap(err, fault.Internal, "read", "the server's certificate")
 	}
 	if c.Own != nil {
-		if err := c.Own.Keep(der, authority.Root); err != nil {
+		if err := c.Own.Keep(der, authority.Trusted); err != nil {
 			return err
 		}
 	}
-	c.leaf, c.root = leaf, authority.Root.Raw
+	c.leaf, c.chain = leaf, [][]byte{der}
+	for _, up := range authority.Chain {
+		c.chain = append(c.chain, up.Raw)
+	}
 	return nil
 }
 
@@ -91,8 +97,8 @@ func (c *Credentials) Rules(string) trust.Rules {
 		}
 	}
 	if stored := c.Authority.Store.Snapshot().Authority(nil); stored != nil {
-		if root, err := x509.ParseCertificate(stored.Root); err == nil { // else there is no root to believe by
-			rules.Roots = []*x509.Certificate{root}
+		if roots, _, err := trust.Trusted(stored.Root, stored.Former); err == nil { // else nobody is believed
+			rules.Roots = roots
 		}
 	}
 	rules.Denied = func(who trust.Peer) bool { return joining.Refuses(c.Authority.Store.Snapshot(), who) }

@@ -52,6 +52,10 @@ var cluster = slices.Concat(
 		asks(wire.TrustAdmit, always[wire.AdmitRequest](everything())),
 		asks(wire.TrustAdmissions, always[wire.Query](of(acl.Operator, acl.Read))),
 		asks(wire.TrustRevoke, always[wire.RevokeRequest](of(acl.Operator, acl.Write))),
+		asks(wire.TrustRoots, always[wire.Query](of(acl.Operator, acl.Read))),
+		// Nodes that do not know the root which is left are lost.
+		asks(wire.TrustRotate, always[wire.RotateRootRequest](everything())),
+		asks(wire.TrustFinish, always[wire.FinishRootRequest](everything())),
 		asks(wire.ServerRemove, always[wire.ServerRef](of(acl.Operator, acl.Write))),
 		asks(wire.ServerTransfer, always[wire.ServerRef](of(acl.Operator, acl.Write))),
 		asks(wire.AutopilotGet, always[wire.Query](of(acl.Operator, acl.Read))),

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"berth/internal/base/ids"
+	"berth/internal/model/trust"
 	"berth/internal/model/volume"
 )
 
@@ -55,9 +56,12 @@ type SigningKey struct {
 
 // Authority issues the certificates of the cluster: the root in clear, its key in bytes that only the keyring opens.
 type Authority struct {
-	Root                     []byte // DER
-	Sealed                   []byte
-	Created                  time.Time
+	Root    []byte // DER
+	Sealed  []byte
+	Created time.Time // of the root
+	By      string    `cbor:",omitempty"` // who had the root replace another one, as the API knows them
+	// Former are the roots before it that are trusted yet.
+	Former                   []trust.Former `cbor:",omitempty"`
 	CreateIndex, ModifyIndex uint64
 }
 

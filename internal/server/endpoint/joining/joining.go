@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"berth/internal/base/fault"
@@ -25,6 +26,10 @@ import (
 type Authority interface {
 	Open() (*trust.Authority, error)
 	Await(ctx context.Context) (*trust.Authority, error)
+	// Rotate replaces the cluster's root.
+	Rotate(ctx context.Context, by string) (index uint64, err error)
+	// Finish has the roots before it forgotten.
+	Finish(ctx context.Context, force bool) (index uint64, err error)
 }
 
 // Wraps lets a server open the data keys.
@@ -46,6 +51,9 @@ type Config struct {
 type Endpoints struct {
 	cfg     Config
 	refused seldom.Log // of those who join
+
+	mu   sync.Mutex
+	pace pace
 }
 
 // New returns endpoints; Register lets them answer.
@@ -57,6 +65,9 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.cfg.Base, s, wire.TrustAdmit, e.admit)
 	serving.Unary(e.cfg.Base, s, wire.TrustAdmissions, e.admissions)
 	serving.Unary(e.cfg.Base, s, wire.TrustRevoke, e.revoke)
+	serving.Unary(e.cfg.Base, s, wire.TrustRoots, e.roots)
+	serving.Unary(e.cfg.Base, s, wire.TrustRotate, e.rotate)
+	serving.Unary(e.cfg.Base, s, wire.TrustFinish, e.finish)
 	serving.Unary(e.cfg.Base, s, wire.NodeDeny, e.deny)
 	serving.Unary(e.cfg.Base, s, wire.NodeAllow, e.allow)
 	serving.Unary(e.cfg.Base, s, wire.NodeDenials, e.denials)
@@ -81,49 +92,92 @@ func (e *Endpoints) certify(ctx context.Context, req *wire.CertifyRequest) (*wir
 	if m := e.cfg.Store.Snapshot().Meta(nil); m == nil || m.ClusterID != r.Cluster {
 		return nil, fault.New(fault.Denied, "join as", r.String(), "this is another cluster than "+r.Cluster)
 	}
-	// Before anything is written: who joins and gets no certificate would have used up its token.
+	// Before anything is written: who joins and gets no certificate would have used up its token. The index is read
+	// first: who hears an older one than that of the roots asks once more.
+	asOf := joining.RootsAsOf(e.cfg.Store.Snapshot())
 	authority, err := e.cfg.Authority.Open()
 	if err != nil {
 		return nil, err
 	}
-	if err := e.join(ctx, r, req); err != nil {
-		return nil, err
+	if again, err := e.join(ctx, r, req, authority); again > 0 || err != nil {
+		return &wire.CertifyReply{Again: again}, err
 	}
 	now := time.Now()
 	der, err := authority.Issue(r.Principal, r.Public, now)
 	if err != nil {
 		return nil, err
 	}
-	return &wire.CertifyReply{
+	out := &wire.CertifyReply{
 		Certificate: der,
-		Roots:       [][]byte{authority.Root.Raw},
+		RootsAsOf:   asOf,
 		Now:         now,
 		Servers:     listed(e.cfg.Store.Snapshot()),
-	}, nil
+	}
+	for _, root := range authority.Trusted {
+		out.Roots = append(out.Roots, root.Raw)
+	}
+	return out, nil
 }
 
-// join makes sure that who asks is a member.
-func (e *Endpoints) join(ctx context.Context, r trust.Request, req *wire.CertifyRequest) error {
-	switch m, err := joining.Known(e.cfg.Store.Snapshot(), r.Role, r.ID, r.Key); {
-	case err != nil:
-		return err
-	case m != nil: // it may have been denied since: the log says whether it was
-		_, _, err := e.cfg.Proposer.Propose(ctx, &joining.Join{Role: r.Role, ID: r.ID, Key: r.Key})
-		return err
+// wait says how long who may have a certificate is to wait for it, where many ask; 0: it gets it now. Servers are few.
+func (e *Endpoints) wait(r trust.Request, req *wire.CertifyRequest) (time.Duration, error) {
+	if r.Role == trust.Server {
+		return 0, nil
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	again := e.pace.slot(r.ID, time.Now())
+	if again > 0 && !req.Patient {
+		return 0, fault.WithHint(fault.New(fault.Exhausted, "certify", r.String(), "many ask at once"),
+			"ask again in "+again.Round(time.Millisecond).String())
+	}
+	return again, nil
+}
+
+// join makes sure that who asks is a member. again: it is to ask again after that time.
+func (e *Endpoints) join(
+	ctx context.Context, r trust.Request, req *wire.CertifyRequest, authority *trust.Authority,
+) (again time.Duration, err error) {
+	s := e.cfg.Store.Snapshot()
+	m, err := joining.Known(s, r.Role, r.ID, r.Key)
+	if err != nil {
+		return 0, err
+	}
+	cmd := &joining.Join{Role: r.Role, ID: r.ID, Key: r.Key}
+	if m == nil {
+		if cmd, err = e.admitted(r, req); err != nil {
+			return 0, err
+		}
+	}
+	if again, err := e.wait(r, req); again > 0 || err != nil {
+		return again, err
+	}
+	if root := trust.KeyOf(authority.Root); s.Understands(joining.RotationSchema) && slices.Contains(req.Roots, root) {
+		cmd.Root = root
+	}
+	// One that is a member may have been denied since: the log says whether it was.
+	now, _, err := fsm.Propose[*trust.Member](ctx, e.cfg.Proposer, cmd)
+	if err == nil && m == nil {
+		e.cfg.Log.Info("joined the cluster", "role", now.Role, "id", now.ID, "token", now.Token)
+	}
+	return 0, err
+}
+
+// admitted is the command by which one comes in that has a join token for it.
+func (e *Endpoints) admitted(r trust.Request, req *wire.CertifyRequest) (*joining.Join, error) {
 	if err := e.notTaken(r); err != nil {
-		return err
+		return nil, err
 	}
 	token, ok, err := req.Token.OpenToken()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !ok {
-		return fault.WithHint(fault.New(fault.Denied, "certify", r.String(), "it has not joined this cluster"),
+		return nil, fault.WithHint(fault.New(fault.Denied, "certify", r.String(), "it has not joined this cluster"),
 			"make a join token where a server is, "+r.Role.Create()+", and start the agent with it")
 	}
 	if r.Role == trust.Server && (req.Address == "" || len(req.Seal) == 0) {
-		return fault.WithHint(fault.New(fault.Invalid, "join as", r.String(), "it does not say where it is found"),
+		return nil, fault.WithHint(fault.New(fault.Invalid, "join as", r.String(), "it does not say where it is found"),
 			`write addresses { rpc = "10.0.0.1" } or advertise { rpc = "10.0.0.1:4647" }`)
 	}
 	// What is refused is written nowhere: whoever guesses would write as fast as he guesses.
@@ -133,7 +187,7 @@ func (e *Endpoints) join(ctx context.Context, r trust.Request, req *wire.Certify
 			e.cfg.Log.Warn("a join was refused", "role", r.Role, "id", r.ID, "not_said_before", missed,
 				logkey.Error, err)
 		}
-		return err
+		return nil, err
 	}
 	cmd := &joining.Join{
 		Role:  r.Role,
@@ -145,17 +199,12 @@ func (e *Endpoints) join(ctx context.Context, r trust.Request, req *wire.Certify
 	if r.Role == trust.Server {
 		wraps, err := e.cfg.Wraps.WrapFor(e.cfg.Store.Snapshot(), r.ID, req.Seal)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		cmd.Address, cmd.Seal = req.Address, req.Seal
 		cmd.Wraps = wraps.Wraps
 	}
-	m, _, err := fsm.Propose[*trust.Member](ctx, e.cfg.Proposer, cmd)
-	if err != nil {
-		return err
-	}
-	e.cfg.Log.Info("joined the cluster", "role", m.Role, "id", m.ID, "token", m.Token)
-	return nil
+	return cmd, nil
 }
 
 // notTaken refuses the id of a node that never joined, since it runs in a server's own agent: nothing but the id, which

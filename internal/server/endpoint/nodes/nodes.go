@@ -130,6 +130,7 @@ func (e *Endpoints) nodeHeartbeat(
 
 		Incarnation: snap.Point(nil).Incarnation,
 		Servers:     trust.Listed(snap.Members(nil, trust.Server)),
+		RootsAsOf:   joining.RootsAsOf(snap),
 	}, nil
 }
 

@@ -101,12 +101,22 @@ type Join struct {
 	Wraps []keys.Wrapped `cbor:",omitempty"`
 	// Address is where others reach a server.
 	Address string `cbor:",omitempty"`
+	// Root is that of the cluster, if a node shows that it has it on its disk.
+	Root trust.KeyID `cbor:",omitempty"`
 }
 
 // Apply returns the *trust.Member.
 func (c *Join) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
-	if m, err := Known(&tx.Snap, c.Role, c.ID, c.Key); m != nil || err != nil {
-		return m, err
+	switch m, err := Known(&tx.Snap, c.Role, c.ID, c.Key); {
+	case err != nil:
+		return nil, err
+	case m != nil && c.Root != "" && m.Root != c.Root:
+		now := *m
+		now.Root = c.Root
+		tx.PutMember(&now)
+		return &now, nil
+	case m != nil:
+		return m, nil
 	}
 	known := tx.Admission(nil, c.Token)
 	if err := known.Admits(c.Token, c.Hash, c.Role, st.Time); err != nil {

@@ -1,7 +1,9 @@
 package recovery
 
 import (
+	"bytes"
 	"slices"
+	"time"
 
 	"berth/internal/model/lineage"
 	model "berth/internal/model/recovery"
@@ -26,8 +28,9 @@ func Restored(saved *state.Store, present *state.Snap, index uint64, begin *Begi
 			return err
 		}
 		rec = out.(*model.Record)
-		keepTrust(tx, present)
-		if present.Relate(then) == lineage.Continues {
+		follows := present.Relate(then) == lineage.Continues
+		keepTrust(tx, present, follows)
+		if follows {
 			revoke(tx, present)
 		}
 		tx.TouchAll()
@@ -40,8 +43,9 @@ func Restored(saved *state.Store, present *state.Snap, index uint64, begin *Begi
 // was revoked or used up lets nobody in again, nor is a server a member again that was removed, or found where it was.
 // Who is denied in either state is, and the keys that secrets are sealed with and that the cluster signs with are those
 // of both. A state of another cluster knows nobody of this one but the servers that take it up, which others find by
-// it: whoever joins would refuse one that is not in the list.
-func keepTrust(tx *state.Tx, present *state.Snap) {
+// it: whoever joins would refuse one that is not in the list. follows: the present state is what became of the saved
+// one.
+func keepTrust(tx *state.Tx, present *state.Snap, follows bool) {
 	now, then := present.Meta(nil), tx.Meta(nil)
 	for _, a := range slices.Collect(tx.Admissions(nil)) {
 		tx.DeleteAdmission(a.ID)
@@ -67,11 +71,26 @@ func keepTrust(tx *state.Tx, present *state.Snap) {
 			tx.PutMember(&kept)
 		}
 	}
-	if a := present.Authority(nil); a != nil && tx.Authority(nil) == nil {
-		kept := *a
+	if now := present.Authority(nil); now != nil {
+		kept := authority(tx.Authority(nil), now, follows, tx.Stamp().Time)
 		tx.PutAuthority(&kept)
 	}
 	keys.Unite(tx, present)
+}
+
+// authority is that with which the cluster goes on: the present one, unless the saved one took its place. Every root
+// that nodes may know is trusted besides, but what the present state has forgotten since stays forgotten.
+func authority(saved, present *state.Authority, follows bool, at time.Time) state.Authority {
+	if saved == nil || follows {
+		return *present
+	}
+	kept, other := *present, saved
+	if slices.ContainsFunc(saved.Former, func(f trust.Former) bool { return bytes.Equal(f.Root, present.Root) }) {
+		kept, other = *saved, present
+	}
+	gone := trust.Former{Root: other.Root, Until: at.Add(trust.Overlap)}
+	kept.Former = trust.Unite(kept.Root, kept.Former, append(slices.Clone(other.Former), gone))
+	return kept
 }
 
 // revoke takes out the tokens of access control lists that the present state has no more, although it had them when the

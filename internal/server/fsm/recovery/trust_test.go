@@ -2,6 +2,7 @@ package recovery_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -205,5 +206,80 @@ func restored(t *testing.T, saved, present *state.Store) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestARestoreForgetsNoRootThatNodesKnow: given states of one cluster before and after its root was replaced, when one
+// takes the place of the other, then the later root issues, and the other one is trusted. One that was forgotten since
+// the state was saved stays forgotten; with states of two histories both roots are trusted.
+func TestARestoreForgetsNoRootThatNodesKnow(t *testing.T) {
+	old := &state.Authority{Root: []byte("old"), Sealed: []byte("k1")}
+	next := &state.Authority{
+		Root:   []byte("next"),
+		Sealed: []byte("k2"),
+		Former: []trust.Former{{Root: []byte("old"), Cross: []byte("x"), Until: time.Now().Add(time.Hour)}},
+	}
+	finished := &state.Authority{Root: []byte("next"), Sealed: []byte("k2")}
+	other := &state.Authority{Root: []byte("other"), Sealed: []byte("k3")}
+	for what, c := range map[string]struct {
+		saved, present *state.Authority
+		follows        bool
+		root           string
+		former         string // with how it vouches
+	}{
+		"saved before":                      {old, next, true, "next", "old by x"},
+		"saved before, and forgotten since": {old, finished, true, "next", ""},
+		"saved before, in another history":  {old, next, false, "next", "old by x"},
+		"forgotten, in another history":     {old, finished, false, "next", "old by "},
+		"saved after":                       {next, old, false, "next", "old by x"},
+		"saved after, of another history":   {next, other, false, "other", "old by , next by "},
+		"the same root":                     {old, old, false, "old", ""},
+		"none was saved":                    {nil, next, false, "next", "old by x"},
+		"none is there":                     {next, nil, false, "next", "old by x"},
+	} {
+		saved := begun(t, ids.New(), func(tx *state.Tx) {
+			if c.saved != nil {
+				a := *c.saved
+				tx.PutAuthority(&a)
+			}
+			mark(tx, "m1")
+		})
+		var data bytes.Buffer
+		if err := saved.Snapshot().Persist(&data); err != nil {
+			t.Fatal(err)
+		}
+		present := state.New()
+		if err := present.Restore(&data); err != nil {
+			t.Fatal(err)
+		}
+		err := present.Write(state.Stamp{Index: 5, Time: time.Now()}, func(tx *state.Tx) error {
+			if c.present != nil {
+				a := *c.present
+				tx.PutAuthority(&a)
+			}
+			if !c.follows {
+				m := *tx.Meta(nil)
+				m.Incarnation = ids.New()
+				tx.PutMeta(&m)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.present == nil { // a state that never had one
+			id := saved.Snapshot().Meta(nil).ClusterID
+			present = begun(t, id, func(*state.Tx) {})
+		}
+		restored(t, saved, present)
+		a := saved.Snapshot().Authority(nil)
+		var trusted []string
+		for _, f := range a.Former {
+			trusted = append(trusted, string(f.Root)+" by "+string(f.Cross))
+		}
+		former := strings.Join(trusted, ", ")
+		if string(a.Root) != c.root || former != c.former {
+			t.Errorf("%s: %s, and trusted %q; want %s and %q", what, a.Root, former, c.root, c.former)
+		}
 	}
 }
