@@ -159,20 +159,7 @@ func runAgent(ctx context.Context, args []string) int {
 		close(impatient)
 		return nil
 	})
-	g.Go("hangups", func() error {
-		for {
-			select {
-			case <-hangups:
-			case <-gctx.Done():
-				return nil
-			}
-			select {
-			case reload <- struct{}{}:
-			case <-gctx.Done():
-				return nil
-			}
-		}
-	})
+	g.Go("hangups", func() error { return passOn(gctx, hangups, reload) })
 	err = agent.Run(ctx, cfg, version, agent.Signals{
 		Again:  impatient,
 		Reload: reload,
@@ -186,6 +173,22 @@ func runAgent(ctx context.Context, args []string) int {
 		return fail(err)
 	}
 	return 0
+}
+
+// passOn tells of each signal that comes, until ctx ends.
+func passOn(ctx context.Context, signals <-chan os.Signal, to chan<- struct{}) error {
+	for {
+		select {
+		case <-signals:
+		case <-ctx.Done():
+			return nil
+		}
+		select {
+		case to <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 func runLocalCSI(ctx context.Context, args []string) int {

@@ -50,9 +50,7 @@ type Session struct {
 	due    due
 	leaves atomic.Bool      // the end of the agent is for good
 	marked lifecycle.Signal // another leadership of the servers has begun, or another state is followed
-
-	begun node.Registration  // what all registrations of this agent start say alike
-	chain localstate.Session // of the registering loop alone
+	own    registering
 
 	mu          sync.Mutex
 	seen        lineage.Point
@@ -60,6 +58,12 @@ type Session struct {
 	foreign     bool   // the servers' state is another than the one whose tasks and volumes this node holds
 	pulse       pulse
 	endStream   context.CancelFunc // of the present stream of allocs; nil before the first
+}
+
+// registering belongs to the registering loop alone.
+type registering struct {
+	begun node.Registration // what all registrations of this agent start say alike
+	chain localstate.Session
 }
 
 // pulse is how the servers know that the node lives.
@@ -80,7 +84,7 @@ func New(cfg Config) *Session {
 		seen:   cfg.Seen,
 		pulse:  pulse{ttl: defaultTTL},
 		due:    due{asked: true},
-		begun:  node.Registration{Machine: cfg.Machine, InProcess: cfg.InProcess},
+		own:    registering{begun: node.Registration{Machine: cfg.Machine, InProcess: cfg.InProcess}},
 	}
 }
 
@@ -167,8 +171,8 @@ func (s *Session) register(ctx context.Context) error {
 		Holds:        s.allocs.Any(),
 		Start:        start,
 	}
-	if len(s.chain.Readmit) > 0 {
-		req.Readmit = wire.Secrets{Values: map[string]string{wire.ReadmitToken: string(s.chain.Readmit)}}
+	if len(s.own.chain.Readmit) > 0 {
+		req.Readmit = wire.Secrets{Values: map[string]string{wire.ReadmitToken: string(s.own.chain.Readmit)}}
 	}
 	reply, err := wire.NodeRegister.Call(cctx, s.link.Conn(), req)
 	if err != nil {

@@ -25,15 +25,15 @@ func pause(ctx context.Context, failures int, err error) bool {
 
 // start returns what the servers are to know of this agent start. Its epoch is on disk before anybody hears of it.
 func (s *Session) start(info *node.Node) (*wire.AgentStart, error) {
-	if len(s.chain.Tried) == 0 {
+	if len(s.own.chain.Tried) == 0 {
 		chain, err := s.store.BeginSession()
 		if err != nil {
 			return nil, fault.Note(err, "record", "the start of this agent")
 		}
-		s.chain = chain
+		s.own.chain = chain
 	}
-	out := &wire.AgentStart{Registration: s.begun, At: s.chain.At}
-	out.Previous, out.Next = s.chain.Start()
+	out := &wire.AgentStart{Registration: s.own.begun, At: s.own.chain.At}
+	out.Previous, out.Next = s.own.chain.Start()
 	out.Address = info.Name + " (" + info.Address + ")"
 	return out, nil
 }
@@ -44,11 +44,11 @@ func (s *Session) accepted(start *wire.AgentStart, reply *wire.NodeRegisterReply
 		s.link.Accepted("", 0)
 		return nil
 	}
-	if s.chain.Accepted != start.Next || s.chain.At.Incarnation != reply.At.Incarnation {
+	if s.own.chain.Accepted != start.Next || s.own.chain.At.Incarnation != reply.At.Incarnation {
 		if err := s.store.AcceptSession(start.Next, reply.At); err != nil {
 			return fault.Note(err, "record", "the start of this agent")
 		}
-		s.chain = s.chain.Answered(reply.At)
+		s.own.chain = s.own.chain.Answered(reply.At)
 	}
 	s.link.Accepted(start.Next, reply.Silence)
 	return nil

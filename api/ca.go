@@ -1,10 +1,6 @@
 package api
 
-import (
-	"context"
-	"net/http"
-	"time"
-)
+import "time"
 
 // CA is what the certificates between agents are believed by (Berth's own, like all that follows).
 type CA struct {
@@ -34,23 +30,4 @@ type CAFinishRequest struct {
 	// Force: also where nodes have not shown that they know the present one; each of these needs a join token then.
 	Force  bool
 	Reason string // it is recorded; Force needs one
-}
-
-// CA tells which roots are trusted.
-func (a Operator) CA(ctx context.Context, o *QueryOptions) (*CA, *QueryMeta, error) {
-	var out CA
-	meta, err := a.c.do(ctx, newCall(http.MethodGet, "operator", "ca").read(o), &out)
-	return &out, meta, err
-}
-
-// RotateCA replaces the root by a new one. That before is trusted for 90 days, or until FinishCA.
-func (a Operator) RotateCA(ctx context.Context, o *WriteOptions) error {
-	_, err := a.c.do(ctx, newCall(http.MethodPut, "operator", "ca", "rotate").write(o), nil)
-	return err
-}
-
-// FinishCA has the roots before the present one forgotten.
-func (a Operator) FinishCA(ctx context.Context, req *CAFinishRequest, o *WriteOptions) error {
-	_, err := a.c.do(ctx, newCall(http.MethodPut, "operator", "ca", "finish").write(o).json(req), nil)
-	return err
 }
