@@ -43,7 +43,7 @@ func TestThePageOfTheConfigurationIsWhole(t *testing.T) {
 				t.Errorf("%s is of the type %q, the page says %q", key, e.Type, row[1])
 			}
 			setting := strings.TrimPrefix(strings.ReplaceAll(e.In, "/", ".")+"."+e.Name, "agent.")
-			if want := map[bool]string{true: "yes", false: "no"}[reloadable(setting)]; row[4] != want {
+			if want := map[bool]string{true: "yes", false: "no"}[reloads[setting] != nil]; row[4] != want {
 				t.Errorf("%s: reload %s, the page says %q", setting, want, row[4])
 			}
 			if want := value(reflect.ValueOf(cfg), e.Path); want != "" && want != cfg.Name && setting != "data_dir" &&

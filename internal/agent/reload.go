@@ -112,8 +112,6 @@ func (a *Agent) reloadBounds(have, next *Config, key string) bool {
 	return true
 }
 
-// reloadable tells the settings that are taken over while the agent runs, by their names in a file.
-func reloadable(key string) bool { return reloads[key] != nil }
 
 // differing are the settings in which two configurations differ, by their names in a file.
 func differing(have, next *Config) []string {
