@@ -112,7 +112,6 @@ func (a *Agent) reloadBounds(have, next *Config, key string) bool {
 	return true
 }
 
-
 // differing are the settings in which two configurations differ, by their names in a file.
 func differing(have, next *Config) []string {
 	var out []string
