@@ -71,7 +71,7 @@ func TestAgentsLeave(t *testing.T) {
 	third.launch()
 	third.answers()
 	leads := first.voters(3, 0)
-	at := slices.IndexFunc([]string{"s1.global", "s2.global", "s3.global"}, func(name string) bool { return name == leads })
+	at := slices.Index([]string{"s1.global", "s2.global", "s3.global"}, leads)
 	leader := all[at]
 	rest := slices.Delete(slices.Clone(all), at, at+1)
 	leader.terminate(syscall.SIGINT)

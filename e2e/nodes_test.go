@@ -33,11 +33,11 @@ job "on-rack" {
 }
 `
 
-// TestANodeIsToldApartAndForgotten: given a node without what a job asks for, when its metadata are changed at run time,
-// then the job is placed there at once; what was said outlives the agent. When the servers have moved while the node's
-// agent was off, then the servers that a person names are asked, and the next start finds them by itself. A node that is
-// down is purged once nothing is bound to it; its agent comes back without a token, as the same node.
-func TestANodeIsToldApartAndForgotten(t *testing.T) {
+// TestANodeIsChosenByItsWordsAndForgotten: given a node without what a job asks for, when its metadata are changed at
+// run time, then the job is placed there at once; what was said outlives the agent. When the servers have moved while
+// the node's agent was off, then the servers that a person names are asked, and the next start finds them by itself. A
+// node that is down is purged once nothing is bound to it; its agent comes back without a token, as the same node.
+func TestANodeIsChosenByItsWordsAndForgotten(t *testing.T) {
 	m := begins(t)
 	m.start()
 	n := elsewhere(t, "far", m.rpc(1))

@@ -9,8 +9,8 @@ import (
 // stays says why a server that stops stays one of the cluster; empty: it may leave. holds: the node beside it
 // holds something. The others have to go on without it: of those that then vote, a majority answers.
 func stays(all []wire.ServerStatus, name string, holds bool) string {
-	rest, answer, voters := 0, 0, 0
-	listed := false
+	rest, voters := 0, 0
+	answer, listed := 0, false
 	for _, s := range all {
 		switch {
 		case s.Name == name:
