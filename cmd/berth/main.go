@@ -140,7 +140,7 @@ func runAgent(ctx context.Context, args []string) int {
 	// Asked for before the first comes, so that the second is not lost however soon it follows.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	impatient, by := make(chan struct{}), make(chan os.Signal, 1)
+	impatient, by := make(chan struct{}), make(chan os.Signal, 2)
 	hangups, reload := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(hangups, syscall.SIGHUP)
 	g, gctx := lifecycle.NewGroup(context.WithoutCancel(ctx))
@@ -148,10 +148,7 @@ func runAgent(ctx context.Context, args []string) int {
 		for range cap(signals) {
 			select {
 			case s := <-signals:
-				select {
-				case by <- s:
-				default: // the first is the one by which it stops
-				}
+				by <- s // the first is the one by which it stops
 			case <-gctx.Done():
 				return nil
 			}

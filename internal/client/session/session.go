@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"berth/internal/base/fault"
@@ -48,7 +47,6 @@ type Session struct {
 	log    *slog.Logger
 	store  *localstate.Store
 	due    due
-	leaves atomic.Bool      // the end of the agent is for good
 	marked lifecycle.Signal // another leadership of the servers has begun, or another state is followed
 	own    registering
 
@@ -70,6 +68,7 @@ type registering struct {
 type pulse struct {
 	ttl  time.Duration // how long they wait for a heartbeat
 	last time.Time     // when they answered a registration or a heartbeat; zero: not yet
+	ends bool          // for good, with the agent: they are not to wait for it
 }
 
 // New returns a session that begins with Run.

@@ -61,7 +61,9 @@ const leaveTimeout = time.Second
 // is not heard costs the next boot a wait.
 func (s *Session) leave(ctx context.Context) {
 	id := s.link.Identity()
-	forGood := s.leaves.Load()
+	s.mu.Lock()
+	forGood := s.pulse.ends
+	s.mu.Unlock()
 	if forGood && s.allocs.Any() {
 		s.log.Warn("this node does not leave: what it holds runs on, and its next start finds it again", "hint",
 			"stop the jobs on it first: berth node eligibility -disable NODE, berth alloc stop ALLOC")
@@ -84,4 +86,8 @@ func (s *Session) leave(ctx context.Context) {
 }
 
 // Leaves has the servers not wait for the node once the agent has ended, if it holds nothing then.
-func (s *Session) Leaves() { s.leaves.Store(true) }
+func (s *Session) Leaves() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pulse.ends = true
+}
