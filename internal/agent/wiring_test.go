@@ -205,6 +205,8 @@ func TestEverySettingArrives(t *testing.T) {
 var oneValue = map[string]string{
 	"server.bootstrap_expect":                "what it asks for is not built",
 	"server.enabled":                         "it is said in the base",
+	"leave_on_interrupt":                     "it is asked when the agent ends: TestAgentsLeave",
+	"leave_on_terminate":                     "it is asked when the agent ends: TestAgentsLeave",
 	"client.enabled":                         "a server has a node",
 	"client.servers":                         "an agent with a server has no others: see below",
 	"client.join_token_file":                 "an agent with a server does not join: see below",
