@@ -84,8 +84,11 @@ func (s *Server) leadTerm(ctx context.Context, term raftlog.Leadership, c *compo
 	failed := errors.Join(err, g.Wait())
 	s.lead.close(failed) // calls that wait for the next leader answer why there is none
 	// What was under way when another one took over has an end that nobody here knows: that is no failure.
-	if now, _ := s.log.Leadership(); now != term {
+	if now, _ := s.log.Leadership(); now != term || raftlog.IsDeposed(failed) {
 		s.cfg.Log.Debug("the leader's work has ended with its leadership", logkey.Error, failed)
+		if now == term {
+			retry.Sleep(ctx, termPause) // until that is known here, too
+		}
 		return nil
 	}
 	if failed != nil && ctx.Err() == nil {

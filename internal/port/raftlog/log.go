@@ -369,6 +369,12 @@ func (l *Log) failed(err error, store *guard) error {
 	return files.Classify(err, "write log", l.cfg.Dir)
 }
 
+// IsDeposed tells whether something failed because this server leads no more. Callers may hear of that by such an error
+// before Leadership says so.
+func IsDeposed(err error) bool {
+	return errors.Is(err, raft.ErrLeadershipLost) || errors.Is(err, raft.ErrNotLeader)
+}
+
 // Barrier waits until everything that was committed before is applied here.
 func (l *Log) Barrier(ctx context.Context) error {
 	return l.wait(ctx, "wait for log", func(r *raft.Raft) raft.Future { return r.Barrier(0) })
