@@ -18,8 +18,8 @@ import (
 // shownHCL is a piece of a file that a page shows.
 var shownHCL = regexp.MustCompile("(?s)```hcl\n(.*?)```")
 
-// Given the pages, then each piece of a job file, of a volume file, of a policy and of an agent's configuration that
-// they show is one.
+// Given the pages, then each piece of a job file, of a volume file, of a namespace's file, of a policy and of an agent's
+// configuration that they show is one.
 func TestPagesShowFilesThatAreRight(t *testing.T) {
 	pages := os.DirFS("../..")
 	kinds := map[string]int{}
@@ -37,7 +37,7 @@ func TestPagesShowFilesThatAreRight(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil || len(kinds) != 4 {
+	if err != nil || len(kinds) != 5 {
 		t.Errorf("the pages show %v, %v", kinds, err)
 	}
 }
@@ -47,6 +47,10 @@ func readShown(text string) (kind string, err error) {
 	volume := "id = \"v\"\ntype = \"csi\"\nplugin_id = \"p\"\ncapability {\n access_mode = \"single-node-writer\"\n " +
 		"attachment_mode = \"file-system\"\n}\n"
 	word, _, _ := strings.Cut(strings.TrimSpace(text), " ")
+	if strings.Contains(text, "node_pool_config {") {
+		_, err = jobspec.ParseNamespace("shown.hcl", []byte(text))
+		return "namespace file", err
+	}
 	switch word {
 	case "task", "volume":
 		text = "job \"j\" {\n group \"g\" {\n" + text + "}\n}\n"
