@@ -18,8 +18,8 @@ import (
 // shownHCL is a piece of a file that a page shows.
 var shownHCL = regexp.MustCompile("(?s)```hcl\n(.*?)```")
 
-// Given the pages, then each piece of a job file, of a volume file, of a namespace's file, of a policy and of an agent's
-// configuration that they show is one.
+// Given the pages, then each piece of a job file, of a volume file, of a namespace's file, of a policy and of an
+// agent's configuration that they show is one.
 func TestPagesShowFilesThatAreRight(t *testing.T) {
 	pages := os.DirFS("../..")
 	kinds := map[string]int{}
