@@ -224,7 +224,7 @@ func TestAFailureHasTheKindThatSaysWhatBecameOfTheEntry(t *testing.T) {
 		if !fault.Has(got, c.kind) || !errors.Is(got, c.err) || !strings.Contains(got.Error(), c.says) {
 			t.Errorf("%v is answered as %v: %v", c.err, fault.KindOf(got), got)
 		}
-		deposed := c.err == raft.ErrNotLeader || c.err == raft.ErrLeadershipLost
+		deposed := errors.Is(c.err, raft.ErrNotLeader) || errors.Is(c.err, raft.ErrLeadershipLost)
 		if IsDeposed(errors.Join(nil, got)) != deposed {
 			t.Errorf("%v says that the server leads no more: %t", got, !deposed)
 		}
