@@ -29,7 +29,8 @@ type Info struct {
 	// Attempt is the start of its task: a later one has a higher number, and finds no process of an earlier one.
 	Attempt int
 	// Ended is how the last process of its task ended, if it did before it served; empty: it served, or is the first.
-	Ended string
+	// It has a record of its own.
+	Ended string `cbor:"-"`
 }
 
 // Key names an instance.

@@ -2,6 +2,7 @@ package dynamicplugins
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -18,6 +19,13 @@ import (
 
 const bucket = "dynamic-plugins"
 
+// endsBucket has how the last processes ended, apart from what is declared: an agent of before refuses a record with a
+// field that it does not know, and never looks here.
+const endsBucket = "dynamic-plugin-ends"
+
+// end is how the last process of an instance's task ended.
+type end struct{ How string }
+
 // Registry is the persisted list of instances; hooks write it, csimanager/instance reads it.
 type Registry struct {
 	kv      *kv.Store
@@ -32,7 +40,16 @@ func Open(store *kv.Store, log *slog.Logger) (*Registry, error) {
 	s := &Registry{kv: store, infos: map[Key]Info{}}
 	err := store.View(func(tx *kv.Tx) error {
 		return kv.All(tx, bucket,
-			func(_ string, i *Info) error { s.infos[i.Key()] = *i; return nil },
+			func(key string, i *Info) error {
+				var last end
+				if _, err := tx.Get(endsBucket, key, &last); err != nil {
+					log.Warn("how a plugin ended last is not known: its record is damaged", "record",
+						fmt.Sprintf("%q", key), logkey.Error, err)
+				}
+				i.Ended = last.How
+				s.infos[i.Key()] = *i
+				return nil
+			},
 			func(key string, err error) error {
 				log.Error("a plugin record of this node is damaged; the plugin will be declared again by its task",
 					"record", fmt.Sprintf("%q", key), logkey.Error, err)
@@ -67,7 +84,9 @@ func (s *Registry) Register(i Info) error {
 // Deregister withdraws it durably; withdrawing what is not there is no error.
 func (s *Registry) Deregister(role plugin.Role, id ids.Plugin, alloc ids.Alloc) error {
 	k := Key{Role: role, Plugin: id, Alloc: alloc}
-	if err := s.kv.Update(func(tx *kv.Tx) error { return tx.Delete(bucket, recordKey(k)) }); err != nil {
+	if err := s.kv.Update(func(tx *kv.Tx) error {
+		return errors.Join(tx.Delete(endsBucket, recordKey(k)), tx.Delete(bucket, recordKey(k)))
+	}); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -96,7 +115,7 @@ func (s *Registry) Ended(alloc ids.Alloc, task, how string) error {
 	s.changed.Notify()
 	return s.kv.Update(func(tx *kv.Tx) error {
 		for _, i := range changed {
-			if err := tx.Put(bucket, recordKey(i.Key()), i); err != nil {
+			if err := tx.Put(endsBucket, recordKey(i.Key()), end{how}); err != nil {
 				return err
 			}
 		}

@@ -95,3 +95,30 @@ func TestTheRegistryOutlivesTheAgent(t *testing.T) {
 		t.Errorf("%+v, said %q", r.List(), said)
 	}
 }
+
+// An agent of the version before refuses a record with a field that it does not know, and would not find the plugin:
+// how a process ended is none of what is declared.
+func TestAnAgentOfBeforeReadsWhatIsDeclared(t *testing.T) {
+	store, r, _ := open(t, filepath.Join(t.TempDir(), "kv"))
+	defer store.Close()
+	if err := r.Register(dynamicplugins.Info{Plugin: "p", Role: plugin.RoleNode, Alloc: "a", Task: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Ended("a", "t", "Exit Code: 1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.View(func(tx *kv.Tx) error {
+		for _, key := range tx.Keys("dynamic-plugins") {
+			fields := map[string]any{}
+			if _, err := tx.Get("dynamic-plugins", key, &fields); err != nil {
+				return err
+			}
+			if _, there := fields["Ended"]; there || fields["Plugin"] != "p" {
+				t.Errorf("the record says %v", fields)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
