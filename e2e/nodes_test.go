@@ -56,11 +56,13 @@ func TestANodeIsMarkedAndForgotten(t *testing.T) {
 	if a.NodeID != far.ID {
 		t.Fatalf("it runs on %s", a.NodeID)
 	}
+	m.mustCLI("node", "meta", "apply", "-node-id", "far", "gone=1")
+	m.mustCLI("node", "meta", "apply", "-node-id", "far", "-unset", "gone")
 	n.kill()
 	n.launch()
 	m.eventually("its metadata to be what was said before the restart", func() bool {
 		out, code := m.cli("node", "meta", "read", "-node-id", "far")
-		return code == 0 && strings.Count(out, "rack = r7") == 2
+		return code == 0 && strings.Count(out, "rack = r7") == 2 && !strings.Contains(out, "gone")
 	})
 
 	// The servers move.

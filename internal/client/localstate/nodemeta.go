@@ -1,20 +1,24 @@
 package localstate
 
-import "berth/internal/port/kv"
+import (
+	"berth/internal/port/kv"
+	"berth/internal/wire"
+)
 
 const keyNodeMeta = "node-meta"
 
 // NodeMeta is what was said of the node's metadata at run time: values by keys; nil: the key is none of the node's,
 // though its configuration names it.
-func (s *Store) NodeMeta() (out map[string]*string, err error) {
-	err = s.KV.View(func(tx *kv.Tx) error {
-		_, err := tx.Get(bucketMeta, keyNodeMeta, &out)
+func (s *Store) NodeMeta() (map[string]*string, error) {
+	var w wire.MetaWords
+	err := s.KV.View(func(tx *kv.Tx) error {
+		_, err := tx.Get(bucketMeta, keyNodeMeta, &w)
 		return err
 	})
-	return out, err
+	return w.Map(), err
 }
 
 // PutNodeMeta remembers what was said of the node's metadata, in place of what was said before.
 func (s *Store) PutNodeMeta(all map[string]*string) error {
-	return s.KV.Update(func(tx *kv.Tx) error { return tx.Put(bucketMeta, keyNodeMeta, all) })
+	return s.KV.Update(func(tx *kv.Tx) error { return tx.Put(bucketMeta, keyNodeMeta, wire.MetaWordsOf(all)) })
 }

@@ -50,7 +50,7 @@ func (m *Meta) Show() *wire.NodeMetaReply {
 	defer m.mu.Unlock()
 	return &wire.NodeMetaReply{
 		Meta:    merged(m.static, m.dynamic),
-		Dynamic: maps.Clone(m.dynamic),
+		Dynamic: wire.MetaWordsOf(m.dynamic),
 		Static:  maps.Clone(m.static),
 	}
 }

@@ -73,11 +73,11 @@ func TestWhatIsSaidAtRunTimeLiesOverTheConfiguration(t *testing.T) {
 			t.Errorf("%v: nobody hears of it", step.say)
 		}
 	}
-	if out := m.Show(); len(out.Dynamic) != 2 || out.Dynamic["old"] != nil || out.Static["rack"] != "r1" {
+	if out := m.Show(); len(out.Dynamic.Map()) != 2 || out.Dynamic.Map()["old"] != nil || out.Static["rack"] != "r1" {
 		t.Errorf("what hides the configuration's: %v", out)
 	}
 	again := open(t, map[string]string{"rack": "r2", "new": "1"}, store)
-	if out := again.Show(); fmt.Sprint(out.Meta) != "map[new:1]" || len(out.Dynamic) != 1 {
+	if out := again.Show(); fmt.Sprint(out.Meta) != "map[new:1]" || len(out.Dynamic.Map()) != 1 {
 		t.Errorf("after a restart: %v", out)
 	}
 }

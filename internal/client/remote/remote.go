@@ -199,7 +199,7 @@ func (m *Methods) runSetMeta(_ context.Context, r *wire.NodeMetaRequest) (*wire.
 	if err := m.forMe(r.Node); err != nil {
 		return nil, err
 	}
-	return m.cfg.Meta.Apply(r.Meta)
+	return m.cfg.Meta.Apply(r.Meta.Map())
 }
 
 func (m *Methods) runForgetMount(_ context.Context, r *wire.ForgetMountRequest) (*wire.Empty, error) {

@@ -74,17 +74,14 @@ func ToMeta(body *api.NodeMetaApplyRequest, id ids.Node, other string) (*wire.No
 		return nil, fault.New(fault.Invalid, "change", "a node's metadata",
 			fmt.Sprintf("the body names node %q, and the query %q", id, other))
 	}
-	return &wire.NodeMetaRequest{Node: id, Meta: body.Meta}, nil
+	return &wire.NodeMetaRequest{Node: id, Meta: wire.MetaWordsOf(body.Meta)}, nil
 }
 
 // Meta shows the metadata of a node.
 func Meta(out *wire.NodeMetaReply) *api.NodeMetaResponse {
-	r := &api.NodeMetaResponse{Meta: out.Meta, Dynamic: out.Dynamic, Static: out.Static}
+	r := &api.NodeMetaResponse{Meta: out.Meta, Dynamic: out.Dynamic.Map(), Static: out.Static}
 	if r.Meta == nil {
 		r.Meta = map[string]string{}
-	}
-	if r.Dynamic == nil {
-		r.Dynamic = map[string]*string{}
 	}
 	if r.Static == nil {
 		r.Static = map[string]string{}
