@@ -5,15 +5,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"berth/internal/model/node"
 	"berth/internal/wire"
 )
 
-// What is said of a node's metadata arrives, also that a key is taken away: in a request, and in the node's store, which
-// is read as strictly.
+// What is said of a node's metadata arrives, also that a key is taken away: in a request, and in the node's store,
+// which is read as strictly.
 func TestAKeyThatIsTakenAwayArrives(t *testing.T) {
 	one := "1"
 	said := map[string]*string{"rack": &one, "old": nil}
-	data, err := wire.Encode(&wire.NodeMetaRequest{Node: "n", Meta: wire.MetaWordsOf(said)})
+	data, err := wire.Encode(&wire.NodeMetaRequest{Node: "n", Meta: node.MetaWordsOf(said)})
 	if err != nil {
 		t.Fatal(err)
 	}

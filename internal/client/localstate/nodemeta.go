@@ -1,8 +1,8 @@
 package localstate
 
 import (
+	"berth/internal/model/node"
 	"berth/internal/port/kv"
-	"berth/internal/wire"
 )
 
 const keyNodeMeta = "node-meta"
@@ -10,7 +10,7 @@ const keyNodeMeta = "node-meta"
 // NodeMeta is what was said of the node's metadata at run time: values by keys; nil: the key is none of the node's,
 // though its configuration names it.
 func (s *Store) NodeMeta() (map[string]*string, error) {
-	var w wire.MetaWords
+	var w node.MetaWords
 	err := s.KV.View(func(tx *kv.Tx) error {
 		_, err := tx.Get(bucketMeta, keyNodeMeta, &w)
 		return err
@@ -20,5 +20,5 @@ func (s *Store) NodeMeta() (map[string]*string, error) {
 
 // PutNodeMeta remembers what was said of the node's metadata, in place of what was said before.
 func (s *Store) PutNodeMeta(all map[string]*string) error {
-	return s.KV.Update(func(tx *kv.Tx) error { return tx.Put(bucketMeta, keyNodeMeta, wire.MetaWordsOf(all)) })
+	return s.KV.Update(func(tx *kv.Tx) error { return tx.Put(bucketMeta, keyNodeMeta, node.MetaWordsOf(all)) })
 }

@@ -9,6 +9,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
+	"berth/internal/model/node"
 	"berth/internal/wire"
 )
 
@@ -50,7 +51,7 @@ func (m *Meta) Show() *wire.NodeMetaReply {
 	defer m.mu.Unlock()
 	return &wire.NodeMetaReply{
 		Meta:    merged(m.static, m.dynamic),
-		Dynamic: wire.MetaWordsOf(m.dynamic),
+		Dynamic: node.MetaWordsOf(m.dynamic),
 		Static:  maps.Clone(m.static),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/model/node"
 	"berth/internal/wire"
 )
 
@@ -74,7 +75,7 @@ func ToMeta(body *api.NodeMetaApplyRequest, id ids.Node, other string) (*wire.No
 		return nil, fault.New(fault.Invalid, "change", "a node's metadata",
 			fmt.Sprintf("the body names node %q, and the query %q", id, other))
 	}
-	return &wire.NodeMetaRequest{Node: id, Meta: wire.MetaWordsOf(body.Meta)}, nil
+	return &wire.NodeMetaRequest{Node: id, Meta: node.MetaWordsOf(body.Meta)}, nil
 }
 
 // Meta shows the metadata of a node.
