@@ -14,9 +14,9 @@ func Verbs(e *kit.Env) []*kit.Command {
 	meta := &kit.Command{
 		Use:   "meta",
 		Short: "Look at the metadata of a node, and change it at run time",
-		Long: `Metadata are words by which jobs choose nodes: constraint { attribute = "${meta.rack}" … }. What is said
-here lies over client { meta { … } } of the node's configuration, is kept by the node, and outlives its agent. Jobs are
-placed by it at once; what runs stays where it is.`,
+		Long: `Metadata are words by which jobs choose nodes: constraint { attribute = "${meta.rack}" … }. What is
+said here lies over client { meta { … } } of the node's configuration, is kept by the node, and outlives its agent.
+Jobs are placed by it at once; what runs stays where it is.`,
 	}
 	return []*kit.Command{newPurge(e), meta.Add(newMetaRead(e), newMetaApply(e)), newConfig(e)}
 }

@@ -31,12 +31,12 @@ type Meta struct {
 }
 
 // Open returns the metadata that lies over what the configuration says.
-func Open(node ids.Node, static map[string]string, store Store) (*Meta, error) {
+func Open(id ids.Node, static map[string]string, store Store) (*Meta, error) {
 	dynamic, err := store.NodeMeta()
 	if err != nil {
 		return nil, fault.Note(err, "read", "the node's metadata")
 	}
-	return &Meta{node: node, static: static, store: store, dynamic: settled(static, dynamic)}, nil
+	return &Meta{node: id, static: static, store: store, dynamic: settled(static, dynamic)}, nil
 }
 
 // Changed returns a channel that is closed when the metadata is another than at the call.
