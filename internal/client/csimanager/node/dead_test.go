@@ -133,6 +133,7 @@ func TestWhatIsFoundDeadIsLookedAtAtOnce(t *testing.T) {
 	p, v := startPlugin(t)
 	r := newRig(t, p)
 	r.mount(v, "a")
+	eventually(t, "the mount is written", func() bool { return !r.keeper.Dirty() })
 	r.kill()
 	r.byHand = true
 	r.open()
