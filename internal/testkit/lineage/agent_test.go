@@ -85,7 +85,16 @@ func secretOf(id ids.Node) wire.Secrets {
 
 // describe is what the node says of itself all the time.
 func (a *agent) describe() node.Node {
-	caps := plugin.Capabilities{ControllerService: true, CreateDelete: true, Attach: true, Stage: true}
+	caps := plugin.Capabilities{
+		ControllerService: true,
+		ExpandOnline:      true,
+		CreateDelete:      true,
+		Attach:            true,
+		CreateSnapshot:    true,
+		ControllerExpand:  true,
+		Stage:             true,
+		NodeExpand:        true,
+	}
 	instance := func(role plugin.Role) *plugin.Instance {
 		return &plugin.Instance{
 			Plugin:       disk,

@@ -390,7 +390,11 @@ func (w *world) judge(rest bool) {
 func (w *world) records() []oracle.Record {
 	out := slices.Clone(w.given)
 	for v := range w.site.snap().Volumes(nil, wire.AllNamespaces, "") {
-		out = append(out, oracle.Record{ID: v.Status.ExternalID, Passing: v.Status.Phase != volume.PhaseReady})
+		passing := v.Status.Phase != volume.PhaseReady && v.Status.Phase != volume.PhaseExpanding
+		out = append(out, oracle.Record{ID: v.Status.ExternalID, Passing: passing})
+	}
+	for c := range w.site.snap().VolumeSnapshots(nil) {
+		out = append(out, oracle.Record{ID: c.ExternalID, Name: c.Name, Passing: c.Phase != volume.PhaseReady})
 	}
 	return out
 }
