@@ -339,8 +339,8 @@ func (c *cluster) whole(i int) {
 	c.machines[c.other(i)].ready(name(i))
 }
 
-// seesWriters holds what feeds the oracle to a task of a machine that writes to a volume: a call that brought the volume
-// to another machine now would be found, and none so far is.
+// seesWriters holds what feeds the oracle to a task of a machine that writes to a volume: a call that brought the
+// volume to another machine now would be found, and none so far is.
 func (c *cluster) seesWriters(i int, id string) {
 	c.t.Helper()
 	v, _, err := c.m().api.Volumes().Get(c.t.Context(), id, nil)

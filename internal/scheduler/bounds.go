@@ -24,7 +24,7 @@ func (r *run) tellPool() {
 	if !r.view.Pools {
 		return
 	}
-	for _, m := range r.out.Failed {
+	for _, m := range r.out.Failed { // each by itself: the order does not show
 		m.NodePool = node.PoolOf(r.job.NodePool)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"berth/internal/wire"
 )
 
-// Given a job of a pool whose nodes do not suffice, then what explains it names that pool, in the evaluation that waits,
-// in the one that failed and in a plan, also after the job is one of another pool; and where a server would not
+// Given a job of a pool whose nodes do not suffice, then what explains it names that pool, in the evaluation that
+// waits, in the one that failed and in a plan, also after the job is one of another pool; and where a server would not
 // understand that, nothing of it is stored.
 func TestAFailureNamesThePoolOfItsJob(t *testing.T) {
 	inHouse(t, func(t *testing.T, h *house) {

@@ -195,7 +195,8 @@ func (p *provider) control(m *machine, c *wire.ControllerCall) *wire.ControllerR
 		e.Hash = fmt.Sprint(c.Volume.Min)
 		effect = func() (any, codes.Code) { return p.expand(c.Volume, r) }
 	case wire.CallSnapshot:
-		e.RPC, e.Object, e.Hash = string(csi.CreateSnapshot), c.Snapshot.Name, c.Snapshot.SourceID
+		e.RPC, e.Object = string(csi.CreateSnapshot), c.Snapshot.Name
+		e.Hash = c.Snapshot.SourceID
 		effect = func() (any, codes.Code) { return p.snapshot(c.Snapshot, r) }
 	case wire.CallDeleteSnapshot:
 		e.RPC, e.Object = string(csi.DeleteSnapshot), c.Snapshot.SnapshotID
@@ -216,7 +217,8 @@ func (p *provider) control(m *machine, c *wire.ControllerCall) *wire.ControllerR
 			Message:   code.String(),
 			Hint:      hint,
 		}
-		r.Created, r.PublishContext, r.Snapshot = nil, nil, nil
+		r.Created, r.PublishContext = nil, nil
+		r.Snapshot = nil
 		r.Capacity, r.NodeExpansion = 0, false
 	}
 	return r

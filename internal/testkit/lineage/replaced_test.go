@@ -7,8 +7,8 @@ import (
 	"berth/internal/model/volume"
 )
 
-// Given three servers and a job that writes to a volume, when each server is replaced by another one, the one that leads
-// last, then the job's process is the one that it was, the three others keep the log alone, and what was there is.
+// Given three servers and a job that writes to a volume, when each server is replaced by another one as it leads, then
+// the job's process is the one that it was, the three others keep the log alone, and what was there is.
 func TestAllServersAreReplacedUnderAWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, 3, 2)
@@ -48,8 +48,9 @@ func TestAllServersAreReplacedUnderAWriter(t *testing.T) {
 	})
 }
 
-// Given a volume that a job writes to, when it is to be larger and a snapshot of it is made, and at each the server that
-// leads crashes as its request is under way, then the volume, its file system and the snapshot are as asked, made once.
+// Given a volume that a job writes to, when it is to be larger and a snapshot of it is made, and at each the server
+// that leads crashes as its request is under way, then the volume, its file system and the snapshot are as asked, made
+// once.
 func TestAVolumeGrowsAndIsCutAsLeadersCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, 3, 2)

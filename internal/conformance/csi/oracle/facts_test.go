@@ -33,7 +33,8 @@ var rivals = []judgement{
 	{"I14 a process of another node writes to a shared volume", "caps\nControllerPublishVolume v n2 " +
 		"mode=MULTI_NODE_MULTI_WRITER writers=n1/db OK", Facts{Writers: Witnessed()}, ""},
 	{"I14 a process of a node that is fenced", "caps\nControllerPublishVolume v n1 mode=SINGLE_NODE_WRITER writers= " +
-		"OK\nmark fenced v n1\nControllerPublishVolume v n2 mode=SINGLE_NODE_WRITER writers=n1/db OK", Facts{Writers: Witnessed()}, ""},
+		"OK\nmark fenced v n1\nControllerPublishVolume v n2 mode=SINGLE_NODE_WRITER writers=n1/db OK",
+		Facts{Writers: Witnessed()}, ""},
 
 	{"I23 snapshot deleted during a restore from it", "caps\nCreateVolume r object=s Unavailable\nDeleteSnapshot " +
 		"object=s OK",

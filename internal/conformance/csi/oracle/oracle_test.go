@@ -122,9 +122,8 @@ func TestRecordsOfSeveralProxiesAreOneStory(t *testing.T) {
 // TestAFactWithoutASourceIsAnError: nobody is judged by what nobody looked at.
 func TestAFactWithoutASourceIsAnError(t *testing.T) {
 	_, err := Check(nil, Facts{})
-	for _, fact := range []string{"processes", "holders", "writers", "tasks", "shown", "works", "secrets", "texts", "strays",
-		"ends",
-		"obeyed", "quiet", "provider", "records", "rest"} {
+	for _, fact := range []string{"processes", "holders", "writers", "tasks", "shown", "works", "secrets", "texts",
+		"strays", "ends", "obeyed", "quiet", "provider", "records", "rest"} {
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("fact %q is not fed", fact)) {
 			t.Errorf("%s: %v", fact, err)
 		}
