@@ -141,7 +141,7 @@ func (a *agent) tick() {
 	}
 	a.refusal = nil
 	a.takeCalls()
-	if a.number%2 == 0 { // either may come first: the report of what is here, or the first set
+	if a.reportsFirst() {
 		a.send(nil)
 	}
 	if !a.foreign {
@@ -154,6 +154,9 @@ func (a *agent) tick() {
 	}
 	a.tell()
 }
+
+// reportsFirst reports whether the report of what is here comes before the first set: either may.
+func (a *agent) reportsFirst() bool { return a.number%2 == 0 }
 
 // register says that the agent is there, and acts on the answer.
 func (a *agent) register() error {

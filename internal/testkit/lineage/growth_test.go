@@ -107,6 +107,9 @@ func (s *sim) keptStorage() {
 		if p.made && !p.ended && c == nil {
 			s.fails("snapshot %s was acknowledged, and is not there", cutName(i))
 		}
+		if c != nil && c.Phase == volume.PhaseReady && !s.provider.isReady(c.ExternalID) {
+			s.fails("snapshot %s is said to be ready to use, and is not", cutName(i))
+		}
 		if p.gone && c != nil && c.Phase != volume.PhaseDeleting {
 			s.fails("the end of snapshot %s was acknowledged, and it is %s", cutName(i), c.Phase)
 		}

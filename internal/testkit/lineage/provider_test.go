@@ -300,6 +300,14 @@ func (p *provider) grow(m *machine, id, path string, to int64) codes.Code {
 	return codes.OK
 }
 
+// isReady reports whether a snapshot is there, and can be used.
+func (p *provider) isReady(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.cuts[id]
+	return c != nil && c.ready
+}
+
 // sizes are how large a volume and its file system are; 0: it is not there, or has none.
 func (p *provider) sizes(id string) (size, fs int64) {
 	p.mu.Lock()
