@@ -12,7 +12,8 @@ import (
 	"berth/internal/model/job"
 )
 
-// TestAFailureIsShownWithThePoolOfItsJob: one that was stored before that was noted is of the pool that there always is.
+// TestAFailureIsShownWithThePoolOfItsJob: one that was stored before that was noted is of the pool that there always
+// is.
 func TestAFailureIsShownWithThePoolOfItsJob(t *testing.T) {
 	shown := convert.Metrics(map[string]*alloc.Metric{"new": {NodePool: "gpu"}, "old": {}})
 	if shown["new"].NodePool != "gpu" || shown["old"].NodePool != "default" {
