@@ -122,33 +122,11 @@ func start(t *testing.T) *agent {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log bytes.Buffer
 	socket, config := filepath.Join(dir, "api.sock"), filepath.Join(t.TempDir(), "agent.hcl")
 	if err := os.WriteFile(config, fmt.Appendf(nil, settings, socket), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(binary, "agent", "-dev", "-config", config, "-http-port", fmt.Sprint(port), "-data-dir", dir)
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			t.Error(err)
-		}
-		timer := time.AfterFunc(60*time.Second, func() { _ = cmd.Process.Kill() })
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the agent ended with %v", err)
-		}
-		timer.Stop()
-		nothingLeft(t, dir)
-		if strings.Contains(log.String(), "level=ERROR") || t.Failed() {
-			t.Errorf("the agent's log:\n%s", log.String())
-		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	launch(t, dir, binary, "-dev", "-config", config, "-http-port", fmt.Sprint(port))
 	a := &agent{t: t, calls: &calls{next: &http.Transport{}, seen: map[string]bool{}}, socket: socket}
 	address := fmt.Sprintf("http://127.0.0.1:%d", port)
 	a.Client, err = api.NewClient(&api.Config{Address: address, HttpClient: &http.Client{Transport: a.calls}})
@@ -175,6 +153,39 @@ func start(t *testing.T) *agent {
 		return nil
 	})
 	return a
+}
+
+// launch runs an agent whose data are in a directory, until the test ends or the returned function is called. Nothing
+// may be left of it, and nothing in its log be an error.
+func launch(t *testing.T, dir, binary string, args ...string) (end func()) {
+	t.Helper()
+	var log bytes.Buffer
+	cmd := exec.Command(binary, append([]string{"agent", "-data-dir", dir}, args...)...)
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end = sync.OnceFunc(func() {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			t.Error(err)
+		}
+		timer := time.AfterFunc(60*time.Second, func() { _ = cmd.Process.Kill() })
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the agent ended with %v", err)
+		}
+		timer.Stop()
+	})
+	t.Cleanup(func() {
+		end()
+		nothingLeft(t, dir)
+		if strings.Contains(log.String(), "level=ERROR") || t.Failed() {
+			t.Errorf("the agent's log:\n%s", log.String())
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return end
 }
 
 // nothingLeft looks for mounts and processes of the agent.

@@ -26,7 +26,7 @@ var needed = []string{
 	"GET /v1/node/pools", "PUT /v1/node/pools", "GET /v1/node/pool/*", "DELETE /v1/node/pool/*",
 	"GET /v1/node/pool/*/jobs", "GET /v1/node/pool/*/nodes",
 	"GET /v1/nodes", "GET /v1/node/*", "GET /v1/node/*/allocations",
-	"PUT /v1/node/*/eligibility", "GET /v1/client/stats",
+	"PUT /v1/node/*/eligibility", "GET /v1/client/stats", "GET /v1/client/metadata", "POST /v1/client/metadata",
 	"GET /v1/jobs", "PUT /v1/jobs", "PUT /v1/jobs/parse", "GET /v1/job/*", "DELETE /v1/job/*", "PUT /v1/job/*/plan",
 	"PUT /v1/job/*/evaluate", "GET /v1/job/*/allocations",
 	"GET /v1/job/*/evaluations", "GET /v1/job/*/deployment", "GET /v1/job/*/deployments", "GET /v1/job/*/summary",
@@ -57,7 +57,7 @@ func TestThePublicClientDrivesTheAgent(t *testing.T) {
 		tell func(*agent)
 	}{{"cluster", cluster}, {"nodes", nodes}, {"job", jobLife}, {"small truths", smallTruths}, {"task", taskLife},
 		{"logs from the end", logsFromTheEnd}, {"exec driver", execDriver}, {"blocking", blocking}, {"volumes",
-			volumes}, {"refusals", refusals}, {"access lists", accessLists}, {"partitions", divided}, {"end", theEnd}} {
+			volumes}, {"refusals", refusals}, {"words of nodes", nodeWords}, {"what agents refuse", agentTruths}, {"access lists", accessLists}, {"partitions", divided}, {"end", theEnd}} {
 		t.Run(story.name, func(t *testing.T) {
 			one := *a
 			one.t = t

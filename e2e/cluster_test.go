@@ -21,6 +21,7 @@ func TestClusterNetworkIsCut(t *testing.T) {
 	for i := range c.machines {
 		pids = append(pids, c.use(i, fmt.Sprintf("data%d", i+1)))
 	}
+	c.seesWriters(1, "data2")
 	old := c.leads()
 	calls := len(c.p.calls())
 	c.cut(old)

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/conformance/csi/oracle"
+	"berth/internal/conformance/csi/proxy"
 )
 
 // cluster are machines whose agents have a server and a node each, and a network of their own, connected by a bridge.
@@ -27,6 +29,7 @@ type cluster struct {
 	networks []int // of each machine
 	at       int   // the machine whose agent the test speaks with
 	p        *judged
+	crew     crew
 	settings string // of the servers
 }
 
@@ -81,6 +84,7 @@ func newCluster(t *testing.T, settings ...string) *cluster {
 		id:     "shared",
 		driver: "raw_exec",
 		nodes:  3,
+		crew:   &c.crew,
 		scope:  "cluster",
 	}
 	c.p.argv = []string{c.p.see("csi-proxy"), "-serve-fake",
@@ -183,6 +187,7 @@ func (c *cluster) plug(m *machine) {
 	c.t.Helper()
 	i, network := len(c.networks), namespace(c.t)
 	c.networks = append(c.networks, network)
+	c.crew.joins(name(i), m)
 	c.ip(c.bridge, "link", "add", cable(i), "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(network))
 	c.ip(c.bridge, "link", "set", cable(i), "master", "bridge", "up")
 	c.ip(network, "address", "add", address(i)+"/24", "dev", "eth0")
@@ -332,6 +337,39 @@ func (c *cluster) whole(i int) {
 	c.leads()
 	c.machines[i].voters(3, 0)
 	c.machines[c.other(i)].ready(name(i))
+}
+
+// seesWriters holds what feeds the oracle to a task of a machine that writes to a volume: a call that brought the
+// volume to another machine now would be found, and none so far is.
+func (c *cluster) seesWriters(i int, id string) {
+	c.t.Helper()
+	v, _, err := c.m().api.Volumes().Get(c.t.Context(), id, nil)
+	must(c.t, err)
+	begin := proxy.Entry{
+		Time:   time.Now(),
+		Kind:   proxy.CallBegins,
+		Plugin: c.p.id,
+		Proxy:  c.p.on(name(c.other(i))),
+		Call:   "one that nobody made",
+		RPC:    "NodePublishVolume",
+		Volume: v.ExternalID,
+		Node:   name(c.other(i)),
+		Mode:   "SINGLE_NODE_WRITER",
+	}
+	begin.Seen = c.p.witness(begin)
+	writes := func(at int) bool {
+		return slices.ContainsFunc(begin.Seen.Writers, func(w proxy.Writer) bool { return w.Node == name(at) })
+	}
+	if !writes(i) || writes(c.other(i)) {
+		c.t.Errorf("to %s on %s write: %v", id, name(i), begin.Seen.Writers)
+	}
+	f := c.p.world()
+	f.Records = c.p.records()
+	found, err := oracle.Check(append(c.p.entries(), begin), f)
+	must(c.t, err)
+	if !slices.ContainsFunc(found, func(v oracle.Violation) bool { return v.Invariant == "I14" }) {
+		c.t.Errorf("a second node for %s is no violation: %v", id, found)
+	}
 }
 
 // quickly runs a job without a volume on a machine, by way of another, and stops it: the cluster does its work.

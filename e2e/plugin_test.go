@@ -28,6 +28,7 @@ type judged struct {
 	argv   []string // of the real plugin, as its task sees it
 	scope  string   // of its controller
 	nodes  int      // on which it runs; 0: one
+	crew   *crew    // where they are; nil: there is one
 	faults []string // from the start
 	facts  oracle.Facts
 	// forgotten are volumes at the provider that the test had the servers forget.

@@ -3,9 +3,11 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 	"berth/internal/conformance/csi/oracle"
 	"berth/internal/conformance/csi/proxy"
 	"berth/internal/port/csi"
+
+	"github.com/moby/sys/mountinfo"
 )
 
 // testify answers what the proxy in the plugin's task asks, until the test ends.
@@ -34,6 +38,8 @@ func (p *judged) witness(begin proxy.Entry) *proxy.Observation {
 		return &proxy.Observation{Living: p.living(begin)}
 	case csi.DeleteVolume:
 		return &proxy.Observation{Holders: p.holders(begin.Volume)}
+	case csi.ControllerPublishVolume, csi.NodeStageVolume, csi.NodePublishVolume:
+		return &proxy.Observation{Writers: p.writers(begin.Volume)}
 	}
 	return &proxy.Observation{}
 }
@@ -49,6 +55,59 @@ func (p *judged) living(begin proxy.Entry) []string {
 		}
 	}
 	return out
+}
+
+// crew are the machines of a cluster, by the storage nodes that they are.
+type crew struct {
+	mu  sync.Mutex
+	all map[string]*machine
+}
+
+// joins takes a machine in.
+func (c *crew) joins(node string, m *machine) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.all = map[string]*machine{}
+	}
+	c.all[node] = m
+}
+
+func (c *crew) machines() map[string]*machine {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.all)
+}
+
+// writers are the tasks' processes on all machines of the cluster that may write to a provider's volume: those of an
+// alloc that has a target of it, which is not read-only.
+func (p *judged) writers(externalID string) []proxy.Writer {
+	out := []proxy.Writer{}
+	if p.crew == nil {
+		return out
+	}
+	tasks := processes(func(x process) bool { return x.env["NOMAD_ALLOC_ID"] != "" })
+	for node, m := range p.crew.machines() {
+		for _, x := range tasks {
+			own := ids.Segment(externalID, x.env["NOMAD_ALLOC_ID"])
+			if m.writable(own) {
+				out = append(out, proxy.Writer{Node: node, What: x.String()})
+			}
+		}
+	}
+	return out
+}
+
+// writable reports whether a machine has a target in a directory of that name, and it is not mounted read-only.
+func (m *machine) writable(own string) bool {
+	dirs, err := filepath.Glob(filepath.Join(m.data, "csi", "*", "p", own))
+	if err != nil || len(dirs) == 0 {
+		return false
+	}
+	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(dirs[0]))
+	return err != nil || !slices.ContainsFunc(mounts, func(i *mountinfo.Info) bool {
+		return slices.Contains(strings.Split(i.Options, ","), "ro")
+	})
 }
 
 // holders are the allocs that claim a provider's volume, and registrations of it beyond the one that is deleted. An
@@ -107,6 +166,7 @@ func (p *judged) world() oracle.Facts {
 	return oracle.Facts{
 		Processes: oracle.Witnessed(),
 		Holders:   oracle.Witnessed(),
+		Writers:   p.otherNodes(),
 		Tasks:     oracle.None[oracle.TaskStart](inside),
 		Shown:     oracle.None[oracle.Shown](inside),
 		Works:     oracle.None[oracle.Work](inside),
@@ -120,6 +180,14 @@ func (p *judged) world() oracle.Facts {
 		Rest:      oracle.None[oracle.Rest]("the test did not come to rest"),
 		Release:   30 * time.Second,
 	}
+}
+
+// otherNodes says whether there is another node that could write.
+func (p *judged) otherNodes() oracle.Around {
+	if p.crew == nil {
+		return oracle.Nobody("the plugin runs on one node")
+	}
+	return oracle.Witnessed()
 }
 
 // records are the volumes and snapshots that the API shows, where an agent runs that can be asked.

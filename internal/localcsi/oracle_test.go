@@ -53,6 +53,7 @@ func (j *judged) Facts(*csitest.Plugin) oracle.Facts {
 	f := oracle.Facts{
 		Processes: oracle.Nobody(why),
 		Holders:   oracle.Nobody(why),
+		Writers:   oracle.Nobody(why),
 		Tasks:     oracle.None[oracle.TaskStart](why),
 		Shown:     oracle.None[oracle.Shown](why),
 		Works:     oracle.None[oracle.Work](why),

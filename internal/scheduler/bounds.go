@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"berth/internal/model/alloc"
+	"berth/internal/model/node"
 )
 
 // everyNode stands for a node in reasons that hold on all.
@@ -16,6 +17,16 @@ const maxExcesses = 10
 func (r *run) putOff(group string, n int) {
 	r.out.Later += n
 	r.out.Queued[group] += n
+}
+
+// tellPool names the pool of the job in what explains why it was not placed: the job may be of another one later.
+func (r *run) tellPool() {
+	if !r.view.Pools {
+		return
+	}
+	for _, m := range r.out.Failed { // each by itself: the order does not show
+		m.NodePool = node.PoolOf(r.job.NodePool)
+	}
 }
 
 // tellBounds explains why nothing is placed of a job that passes a bound. It was stored before there was that bound:

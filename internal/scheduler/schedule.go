@@ -30,6 +30,7 @@ func Schedule(v View, e *eval.Eval, now time.Time) (Plan, Explanation) {
 		r.apply(g)
 	}
 	r.tellBounds()
+	r.tellPool()
 	r.retries(groups)
 	r.conclude()
 	return r.plan, r.out

@@ -20,6 +20,7 @@ type View struct {
 	Jobs    Jobs
 	Nodes   Nodes
 	Volumes filter.Volumes
+	Pools   bool // what is stored may name the pool that failed a placement
 }
 
 // Jobs reads jobs, their allocs and their evaluations.

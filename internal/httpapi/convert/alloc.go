@@ -271,7 +271,7 @@ func Metric(m *alloc.Metric) *api.AllocationMetric {
 		NodesEvaluated:     m.NodesEvaluated,
 		NodesFiltered:      m.NodesFiltered,
 		NodesInPool:        m.NodesInPool,
-		NodePool:           "default",
+		NodePool:           node.PoolOf(m.NodePool),
 		NodesAvailable:     m.NodesAvailable,
 		ClassFiltered:      m.ClassFiltered,
 		ConstraintFiltered: m.ConstraintFiltered,

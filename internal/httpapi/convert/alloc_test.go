@@ -12,6 +12,15 @@ import (
 	"berth/internal/model/job"
 )
 
+// TestAFailureIsShownWithThePoolOfItsJob: one that was stored before that was noted is of the pool that there always
+// is.
+func TestAFailureIsShownWithThePoolOfItsJob(t *testing.T) {
+	shown := convert.Metrics(map[string]*alloc.Metric{"new": {NodePool: "gpu"}, "old": {}})
+	if shown["new"].NodePool != "gpu" || shown["old"].NodePool != "default" {
+		t.Errorf("the pools are %q and %q", shown["new"].NodePool, shown["old"].NodePool)
+	}
+}
+
 func TestAnAllocCarriesItsHealthAndItsStanding(t *testing.T) {
 	at := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	j := &job.Job{

@@ -267,6 +267,7 @@ type Metric struct {
 	NodesEvaluated     int
 	NodesFiltered      int
 	NodesInPool        int
+	NodePool           string         `cbor:",omitempty"` // of the job, where nodes failed it; empty: not noted
 	NodesAvailable     map[string]int // by datacenter
 	ClassFiltered      map[string]int
 	ConstraintFiltered map[string]int

@@ -20,8 +20,11 @@ import (
 // ViewOf shows a snapshot of the state to the scheduler.
 func ViewOf(s *state.Snap) scheduler.View {
 	r := &reader{snap: s}
-	return scheduler.View{Jobs: r, Nodes: r, Volumes: r}
+	return scheduler.View{Jobs: r, Nodes: r, Volumes: r, Pools: s.Understands(PoolSchema)}
 }
+
+// PoolSchema is the number of the cluster from which on explanations name the pool of their job.
+const PoolSchema = 10
 
 // reader reads one snapshot.
 type reader struct{ snap *state.Snap }

@@ -85,7 +85,16 @@ func secretOf(id ids.Node) wire.Secrets {
 
 // describe is what the node says of itself all the time.
 func (a *agent) describe() node.Node {
-	caps := plugin.Capabilities{ControllerService: true, CreateDelete: true, Attach: true, Stage: true}
+	caps := plugin.Capabilities{
+		ControllerService: true,
+		ExpandOnline:      true,
+		CreateDelete:      true,
+		Attach:            true,
+		CreateSnapshot:    true,
+		ControllerExpand:  true,
+		Stage:             true,
+		NodeExpand:        true,
+	}
 	instance := func(role plugin.Role) *plugin.Instance {
 		return &plugin.Instance{
 			Plugin:       disk,
@@ -132,7 +141,7 @@ func (a *agent) tick() {
 	}
 	a.refusal = nil
 	a.takeCalls()
-	if a.number%2 == 0 { // either may come first: the report of what is here, or the first set
+	if a.reportsFirst() {
 		a.send(nil)
 	}
 	if !a.foreign {
@@ -145,6 +154,9 @@ func (a *agent) tick() {
 	}
 	a.tell()
 }
+
+// reportsFirst reports whether the report of what is here comes before the first set: either may.
+func (a *agent) reportsFirst() bool { return a.number%2 == 0 }
 
 // register says that the agent is there, and acts on the answer.
 func (a *agent) register() error {

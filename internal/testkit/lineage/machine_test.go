@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"google.golang.org/grpc/codes"
 
@@ -40,6 +41,9 @@ type machine struct {
 	procs    map[ids.Alloc]*process
 	dir      *dir
 	agent    *agent
+
+	mu     sync.Mutex
+	wishes map[volume.StagingKey]int64 // sizes that the servers asked its agent for
 }
 
 // process is what a shim holds: a task that writes to its volume.
@@ -123,11 +127,31 @@ func (m *machine) run() {
 	}
 }
 
+// wish takes down that a volume is to be larger on this machine, as its agent keeps it in memory.
+func (m *machine) wish(k volume.StagingKey, bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.wishes == nil {
+		m.wishes = map[volume.StagingKey]int64{}
+	}
+	m.wishes[k] = max(m.wishes[k], bytes)
+}
+
+// wished are the wishes since they were last taken.
+func (m *machine) wished() map[volume.StagingKey]int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := m.wishes
+	m.wishes = nil
+	return out
+}
+
 // kill ends the agent at once. What it started goes on.
 func (m *machine) kill() {
 	if m.agent != nil {
 		m.agent.stop()
 		m.agent = nil
+		_ = m.wished() // they go with its memory
 		m.w.provider.mark(proxy.CallerCrashed, proxy.Entry{Caller: m.name})
 	}
 }

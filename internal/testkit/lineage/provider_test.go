@@ -33,6 +33,7 @@ type provider struct {
 	made    int
 	again   []string           // external ids that are given once more
 	volumes map[string]*stored // by external id
+	cuts    map[string]*cut    // snapshots, by external id
 	record  []proxy.Entry
 	// loses reports whether the answer of a call is lost, whose effect was made; nil: of none.
 	loses func(proxy.Entry) bool
@@ -41,10 +42,21 @@ type provider struct {
 // stored is a volume at the provider.
 type stored struct {
 	name     string
+	size     int64
+	fs       int64           // size of its file system; 0: it has none yet
 	attached map[string]bool // by machine
 }
 
-func newProvider(w *world) *provider { return &provider{w: w, volumes: map[string]*stored{}} }
+// cut is a snapshot at the provider. It is ready to use when it is asked for again.
+type cut struct {
+	name, of string
+	size     int64
+	ready    bool
+}
+
+func newProvider(w *world) *provider {
+	return &provider{w: w, volumes: map[string]*stored{}, cuts: map[string]*cut{}}
+}
 
 // at is the next instant: whatever is recorded has an order, though the clock of the bubble stands still.
 func (p *provider) at() time.Time {
@@ -129,13 +141,18 @@ func (p *provider) pluginStarts(m *machine) {
 		})
 	}
 	advertise(csi.GetPluginCapabilities, "service", "CONTROLLER_SERVICE")
-	advertise(csi.ControllerGetCapabilities, "rpc", "CREATE_DELETE_VOLUME", "PUBLISH_UNPUBLISH_VOLUME")
-	advertise(csi.NodeGetCapabilities, "rpc", "STAGE_UNSTAGE_VOLUME")
+	advertise(csi.ControllerGetCapabilities, "rpc", "CREATE_DELETE_VOLUME", "PUBLISH_UNPUBLISH_VOLUME",
+		"EXPAND_VOLUME", "CREATE_DELETE_SNAPSHOT")
+	advertise(csi.NodeGetCapabilities, "rpc", "STAGE_UNSTAGE_VOLUME", "EXPAND_VOLUME")
 }
 
 // control makes a controller call on a machine.
 func (p *provider) control(m *machine, c *wire.ControllerCall) *wire.ControllerResult {
 	r := &wire.ControllerResult{Kind: c.Kind, Subject: c.Subject, Generation: c.Generation}
+	if c.Kind == wire.CallNodeExpand {
+		m.wish(volume.StagingKey{Plugin: disk, ExternalID: c.Volume.ExternalID}, c.Volume.Min)
+		return r
+	}
 	e := proxy.Entry{Volume: c.ExternalID()}
 	if c.Attach != nil {
 		e.Node = c.Attach.StorageNode
@@ -147,8 +164,8 @@ func (p *provider) control(m *machine, c *wire.ControllerCall) *wire.ControllerR
 	case wire.CallCreate:
 		e.RPC, e.Volume = string(csi.CreateVolume), c.Create.Name
 		effect = func() (any, codes.Code) {
-			id := p.create(c.Create.Name)
-			r.Created = &wire.CreatedVolume{ExternalID: id, Capacity: c.Create.Spec.CapacityMin}
+			id := p.create(c.Create.Name, c.Create.Spec.CapacityMin)
+			r.Created = &wire.CreatedVolume{ExternalID: id, Capacity: p.volumes[id].size}
 			return map[string]any{"volume": map[string]any{"volume_id": id}}, codes.OK
 		}
 	case wire.CallDelete:
@@ -173,6 +190,18 @@ func (p *provider) control(m *machine, c *wire.ControllerCall) *wire.ControllerR
 			}
 			return nil, codes.OK
 		}
+	case wire.CallExpand:
+		e.RPC = string(csi.ControllerExpandVolume)
+		e.Hash = fmt.Sprint(c.Volume.Min)
+		effect = func() (any, codes.Code) { return p.expand(c.Volume, r) }
+	case wire.CallSnapshot:
+		e.RPC, e.Object = string(csi.CreateSnapshot), c.Snapshot.Name
+		e.Hash = c.Snapshot.SourceID
+		effect = func() (any, codes.Code) { return p.snapshot(c.Snapshot, r) }
+	case wire.CallDeleteSnapshot:
+		e.RPC, e.Object = string(csi.DeleteSnapshot), c.Snapshot.SnapshotID
+		e.Volume = ""
+		effect = func() (any, codes.Code) { delete(p.cuts, e.Object); return nil, codes.OK }
 	default:
 		p.w.t.Errorf("nobody asked for %s", c.Kind)
 		r.Unsent = true
@@ -189,12 +218,14 @@ func (p *provider) control(m *machine, c *wire.ControllerCall) *wire.ControllerR
 			Hint:      hint,
 		}
 		r.Created, r.PublishContext = nil, nil
+		r.Snapshot = nil
+		r.Capacity, r.NodeExpansion = 0, false
 	}
 	return r
 }
 
 // create makes a volume, or answers with the one of that name. The caller holds the lock.
-func (p *provider) create(name string) string {
+func (p *provider) create(name string, size int64) string {
 	for id, v := range p.volumes {
 		if v.name == name {
 			return id
@@ -205,8 +236,86 @@ func (p *provider) create(name string) string {
 	if len(p.again) > 0 {
 		id, p.again = p.again[0], p.again[1:]
 	}
-	p.volumes[id] = &stored{name: name, attached: map[string]bool{}}
+	p.volumes[id] = &stored{name: name, size: size, attached: map[string]bool{}}
 	return id
+}
+
+// expand makes a volume as large as it is to be, if it is smaller. The caller holds the lock.
+func (p *provider) expand(args *wire.VolumeArgs, r *wire.ControllerResult) (any, codes.Code) {
+	v := p.volumes[args.ExternalID]
+	if v == nil {
+		return nil, codes.NotFound
+	}
+	v.size = max(v.size, args.Min)
+	r.Capacity, r.NodeExpansion = v.size, true
+	return map[string]any{"capacity_bytes": v.size, "node_expansion_required": true}, codes.OK
+}
+
+// snapshot cuts a volume, or answers with the cut of that name. The caller holds the lock.
+func (p *provider) snapshot(args *wire.SnapshotArgs, r *wire.ControllerResult) (any, codes.Code) {
+	id := ""
+	for have, c := range p.cuts {
+		if c.name == args.Name {
+			id = have
+			c.ready = true
+		}
+	}
+	if id == "" {
+		v := p.volumes[args.SourceID]
+		if v == nil {
+			return nil, codes.NotFound
+		}
+		p.made++
+		id = fmt.Sprintf("c-%d", p.made)
+		p.cuts[id] = &cut{name: args.Name, of: args.SourceID, size: v.size}
+	}
+	c := p.cuts[id]
+	r.Snapshot = &wire.CreatedSnapshot{
+		ExternalID: id,
+		SourceID:   c.of,
+		Size:       c.size,
+		CreateTime: time.Now().UnixNano(),
+		Ready:      c.ready,
+	}
+	return map[string]any{"snapshot": map[string]any{"snapshot_id": id, "ready_to_use": c.ready}}, codes.OK
+}
+
+// format makes a file system on a volume that has none, as large as that. The caller holds the lock.
+func (p *provider) format(id string) {
+	if v := p.volumes[id]; v.fs == 0 {
+		v.fs = v.size
+	}
+}
+
+// grow makes the file system of a volume as large as it is to be, where it is mounted. The caller holds the lock.
+func (p *provider) grow(m *machine, id, path string, to int64) codes.Code {
+	v := p.volumes[id]
+	switch {
+	case v == nil || !m.mounted(path):
+		return codes.NotFound
+	case to > v.size:
+		return codes.OutOfRange
+	}
+	v.fs = max(v.fs, to)
+	return codes.OK
+}
+
+// isReady reports whether a snapshot is there, and can be used.
+func (p *provider) isReady(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.cuts[id]
+	return c != nil && c.ready
+}
+
+// sizes are how large a volume and its file system are; 0: it is not there, or has none.
+func (p *provider) sizes(id string) (size, fs int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if v := p.volumes[id]; v != nil {
+		return v.size, v.fs
+	}
+	return 0, 0
 }
 
 // attached reports whether a volume is there, and attached to a machine.
@@ -228,6 +337,9 @@ func (p *provider) things() (out []oracle.Thing) {
 	defer p.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(p.volumes)) {
 		out = append(out, oracle.Thing{ID: id, Name: p.volumes[id].name})
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.cuts)) {
+		out = append(out, oracle.Thing{ID: id, Name: p.cuts[id].name})
 	}
 	return out
 }

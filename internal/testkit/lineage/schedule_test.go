@@ -59,8 +59,8 @@ func drawn(seed uint64, n int) schedule {
 // dealer draws events.
 type dealer struct {
 	*rand.Rand
-	servers, nodes int
-	vols, jobs     int // that were drawn so far
+	servers, nodes   int
+	vols, jobs, cuts int // that were drawn so far
 }
 
 // kinds are what may happen, and how often it does.
@@ -79,6 +79,10 @@ var kinds = []struct {
 	{8, (*dealer).node},
 	{6, (*dealer).call},
 	{5, (*dealer).plugin},
+	{5, (*dealer).expand},
+	{4, (*dealer).cut},
+	{2, (*dealer).discard},
+	{5, (*dealer).member},
 }
 
 func (d *dealer) draw() event {
@@ -126,6 +130,43 @@ func (d *dealer) remove() event {
 	return d.person("delete "+volName(i), func(s *sim) { _ = s.deleteVolume(i) }) // it is in the story
 }
 
+// expand is a volume that is to be larger, whatever uses it.
+func (d *dealer) expand() event {
+	i, bytes := 1+d.IntN(max(d.vols, 1)), int64(2+d.IntN(8))<<20
+	return d.person(fmt.Sprintf("%s is to have %d bytes", volName(i), bytes), func(s *sim) { s.expand(i, bytes) })
+}
+
+func (d *dealer) cut() event {
+	d.cuts++
+	i, vol := d.cuts, 1+d.IntN(max(d.vols, 1))
+	return d.person(fmt.Sprintf("cut %s of %s", cutName(i), volName(vol)), func(s *sim) { s.cut(i, vol) })
+}
+
+func (d *dealer) discard() event {
+	i := 1 + d.IntN(max(d.cuts, 1))
+	return d.person("delete "+cutName(i), func(s *sim) { _ = s.discard(i) }) // it is in the story
+}
+
+// member is what people do about who keeps the log.
+func (d *dealer) member() event {
+	i := d.IntN(d.servers + 2)
+	who := fmt.Sprintf("s%d", i+1)
+	of := func(s *sim) *kit.Member { return s.site.Members[i%len(s.site.Members)] }
+	switch d.IntN(5) {
+	case 0:
+		return event{"a server joins", (*sim).join}
+	case 1:
+		return d.person("remove "+who, func(s *sim) { s.removeServer(of(s)) })
+	case 2:
+		return d.person("replace "+who, func(s *sim) {
+			s.join()
+			s.passes(4)
+			s.removeServer(of(s))
+		})
+	}
+	return d.person(who+" is to lead", func(s *sim) { s.handOver(of(s)) })
+}
+
 func (d *dealer) wait() event {
 	n := 1 + d.IntN(5)
 	return event{fmt.Sprintf("%d passes go by", n), func(s *sim) { s.passes(n) }}
@@ -146,7 +187,7 @@ func (d *dealer) server() event {
 				return m
 			}
 		}
-		return s.site.Members[i]
+		return s.site.Members[i%len(s.site.Members)]
 	}
 	switch d.IntN(5) {
 	case 0:
@@ -161,7 +202,7 @@ func (d *dealer) server() event {
 		return event{who + " stands still", func(s *sim) { s.site.Hold(of(s)) }}
 	case 3:
 		return event{"every server that is down starts", func(s *sim) {
-			for _, m := range s.site.Members {
+			for _, m := range s.staying() {
 				s.starts(m)
 			}
 		}}

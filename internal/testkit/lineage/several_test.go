@@ -31,6 +31,8 @@ type several struct {
 	fates   map[*machine][]fate // of the next calls of its agent
 	asked   int                 // the server that a person asks
 	applied map[uint64]replica
+	joined  map[*kit.Member]bool // people have heard that it is in the list
+	removed map[*kit.Member]bool // likewise, that it is not any more
 }
 
 // replica is what a server had when it had applied so much.
@@ -47,6 +49,8 @@ func newSeveral(t testing.TB, w *world, count int) *several {
 		creds:   map[*machine]*certificates.Credentials{},
 		fates:   map[*machine][]fate{},
 		applied: map[uint64]replica{},
+		joined:  map[*kit.Member]bool{},
+		removed: map[*kit.Member]bool{},
 	}
 }
 
@@ -210,12 +214,12 @@ func (x *way) NewStream(
 	return x.conn.NewStream(ctx, desc, method, opts...)
 }
 
-// people call the server that they are told to, or the next one that runs.
+// people call the server that they are told to, or the next one that runs and was not removed.
 type people struct{ s *several }
 
 func (p people) member() (*kit.Member, error) {
 	for i := range p.s.Members {
-		if m := p.s.Members[(p.s.asked+i)%len(p.s.Members)]; m.Runs() {
+		if m := p.s.Members[(p.s.asked+i)%len(p.s.Members)]; m.Runs() && !p.s.removed[m] {
 			return m, nil
 		}
 	}

@@ -23,6 +23,7 @@ type sim struct {
 	asleep map[*machine]int // passes for which the agent stands still
 	jobs   map[int]*promise
 	vols   map[int]*promise
+	cuts   map[int]*snapshot
 }
 
 // promise is what people have heard of one thing that they asked for, under a name that is used once.
@@ -30,6 +31,7 @@ type promise struct {
 	made  bool // it was acknowledged
 	ended bool // its end was asked for; whether that was heard may not be known
 	gone  bool // its end was acknowledged
+	larger
 }
 
 func newSim(t *testing.T, servers, nodes int) *sim {
@@ -39,6 +41,7 @@ func newSim(t *testing.T, servers, nodes int) *sim {
 		asleep: map[*machine]int{},
 		jobs:   map[int]*promise{},
 		vols:   map[int]*promise{},
+		cuts:   map[int]*snapshot{},
 	}
 	s.site = newSeveral(t, w, servers)
 	w.site = s.site
@@ -49,6 +52,7 @@ func newSim(t *testing.T, servers, nodes int) *sim {
 	if s.site.Leader() == nil {
 		w.fails("no server leads")
 	}
+	s.list()
 	s.passes(2)
 	return s
 }
@@ -68,6 +72,8 @@ func (s *sim) passes(n int) {
 		s.look()
 		time.Sleep(pause)
 		synctest.Wait()
+		s.list()
+		s.leave()
 		s.site.compare()
 		s.kept()
 		if len(s.wrong) > 0 {
@@ -97,6 +103,8 @@ func (s *sim) kept() {
 			s.fails("the end of volume %s was acknowledged, and it is %s", volName(i), v.Status.Phase)
 		}
 	}
+	s.keptStorage()
+	s.keptMembers()
 }
 
 func (s *sim) snap() *state.Snap { return s.site.snap() }
@@ -160,8 +168,7 @@ func (s *sim) deleteVolume(i int) error {
 		return nil
 	}
 	v := s.snap().Volume(nil, volID(volName(i)))
-	refused := fault.Has(err, fault.Conflict) || fault.Has(err, fault.Busy)
-	if !refused || v == nil || v.Status.Phase == volume.PhaseDeleting {
+	if !refusedFor(err) || v == nil || v.Status.Phase == volume.PhaseDeleting {
 		p.ended = true
 		p.gone = err == nil && p.made
 	}
@@ -176,7 +183,7 @@ func (s *sim) calms() {
 	clear(s.site.fates)
 	clear(s.asleep)
 	s.provider.loses = nil
-	for _, m := range s.site.Members {
+	for _, m := range s.staying() {
 		s.starts(m)
 	}
 	for _, m := range s.machines {
@@ -200,7 +207,16 @@ func (s *sim) settles() {
 	s.calms()
 	for range rounds {
 		s.passes(1)
-		done := true
+		if s.growing() == "" {
+			break
+		}
+	}
+	if left := s.growing(); left != "" {
+		s.fails("%s", left)
+	}
+	for range rounds {
+		s.passes(1)
+		done := s.discarded()
 		for i := range s.jobs {
 			done = s.stopJob(i) == nil && done
 		}
@@ -209,7 +225,7 @@ func (s *sim) settles() {
 				done = s.deleteVolume(i) == nil && done
 			}
 		}
-		if done && s.emptied() == "" {
+		if done && s.emptied() == "" && s.unlike() == "" {
 			s.passes(2)
 			s.site.compare()
 			s.agree()
@@ -217,7 +233,7 @@ func (s *sim) settles() {
 			return
 		}
 	}
-	s.fails("it does not come to rest: %s", s.emptied())
+	s.fails("it does not come to rest: %s; %s", s.emptied(), s.unlike())
 }
 
 // idle reports whether no job has anything that runs.
@@ -234,6 +250,9 @@ func (s *sim) idle() bool {
 func (s *sim) emptied() string {
 	for v := range s.snap().Volumes(nil, wire.AllNamespaces, "") {
 		return "volume " + v.ID.String() + " is " + string(v.Status.Phase)
+	}
+	for c := range s.snap().VolumeSnapshots(nil) {
+		return "snapshot " + c.Name + " is " + string(c.Phase)
 	}
 	for _, t := range s.provider.things() {
 		return "the provider has " + t.ID
@@ -256,7 +275,7 @@ func (s *sim) agree() {
 	for range 100 {
 		behind = nil
 		at := s.snap().Index()
-		for _, m := range s.site.Members {
+		for _, m := range s.staying() {
 			if m.Store().Snapshot().Index() < at {
 				behind = m
 			}

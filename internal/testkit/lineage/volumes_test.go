@@ -120,8 +120,19 @@ func (a *agent) look() {
 	a.unknown = evidence.UnknownMounts(dataDir, known, a.m.table(), nil)
 }
 
+// grow takes over which volumes are to be larger; of one that is not staged nobody asks it.
+func (a *agent) grow() {
+	for k, bytes := range a.m.wished() {
+		if v := a.vols[k]; v != nil && v.entry.Staging.Presence.Exists() && bytes > v.entry.Staging.ExpandTo {
+			v.entry.Staging.ExpandTo = bytes
+			v.record = v.record.On(entry.Changed)
+		}
+	}
+}
+
 // work makes one pass over allocs and volumes, and reports whether anything moved.
 func (a *agent) work() (moved bool) {
+	a.grow()
 	for _, id := range a.allocs() {
 		moved = a.bring(id, a.d.store.allocs[id]) || moved
 	}
@@ -240,6 +251,9 @@ func (a *agent) want(g *wire.Grant) bool {
 	p.Alias = g.Alias
 	p.ReadOnly = g.ReadOnly
 	p.Generation, p.Received = g.Generation, g.At
+	if g.ExpandNode && g.Capacity > v.entry.Staging.ExpandTo {
+		v.entry.Staging.ExpandTo = g.Capacity
+	}
 	v.asked[g.Key.Alloc] = g
 	v.record = v.record.On(entry.Changed)
 	return true
@@ -294,10 +308,13 @@ func (a *agent) step(k volume.StagingKey, v *vol) bool {
 		pause := time.Second << min(v.failed, 6)
 		v.next = time.Now().Add(pause + mathrand.N(pause/2))
 	}
-	if s.Verb == entry.Unstage && v.entry.Staging.Presence == volume.Absent {
+	switch {
+	case s.Verb == entry.Unstage && v.entry.Staging.Presence == volume.Absent:
 		v.entry.Unstaged()
+	case s.Verb == entry.Expand && o == entry.Worked:
+		v.entry.Staging.ExpandedTo = v.entry.Staging.ExpandTo
 	}
-	if !s.Making() && *v.entry.PresenceOf(s) == volume.Absent {
+	if at := v.entry.PresenceOf(s); at != nil && !s.Making() && *at == volume.Absent {
 		delete(a.d.names, nameOf(v.entry, s))
 	}
 	v.record = v.record.On(entry.Changed)
@@ -364,28 +381,36 @@ func (a *agent) call(k volume.StagingKey, v *vol, s entry.Step) entry.Outcome {
 		entry.Publish:   csi.NodePublishVolume,
 		entry.Unpublish: csi.NodeUnpublishVolume,
 		entry.Unstage:   csi.NodeUnstageVolume,
+		entry.Expand:    csi.NodeExpandVolume,
 	}[s.Verb]
 	e.RPC = string(rpc)
-	if s.Making() {
+	switch {
+	case s.Making():
 		e.Hash = cmp.Or(v.entry.Staging.Args.PublishContext["device"], "none")
-	} else {
+	case s.Verb == entry.Expand:
+		e.Hash = fmt.Sprint(v.entry.Staging.ExpandTo)
+		e.Target = path
+	default:
 		e.Mode = ""
 	}
 	code := a.w.provider.call(a.m, e, func() (any, codes.Code) {
-		if !s.Making() {
+		switch {
+		case s.Verb == entry.Expand:
+			return nil, a.w.provider.grow(a.m, k.ExternalID, path, v.entry.Staging.ExpandTo)
+		case !s.Making():
 			a.m.unmount(path)
 			return nil, codes.OK
-		}
-		if !a.w.provider.attached(k.ExternalID, a.m) {
+		case !a.w.provider.attached(k.ExternalID, a.m):
 			return nil, codes.Unavailable
 		}
+		a.w.provider.format(k.ExternalID)
 		a.m.mount(path, k.ExternalID)
 		return nil, codes.OK
 	})
 	switch {
 	case code != codes.OK:
 		return entry.Unknown
-	case a.m.mounted(path) == s.Making():
+	case s.Verb == entry.Expand, a.m.mounted(path) == s.Making():
 		return entry.Worked
 	}
 	return entry.Missing
@@ -514,6 +539,7 @@ func reportOf(e *entry.Entry) volume.InventoryEntry {
 		Volume:     e.Volume,
 		Staging:    e.Staging.Presence,
 		Generation: e.Staging.Args.Generation,
+		ExpandedTo: e.Staging.ExpandedTo,
 	}
 	for _, id := range e.Allocs() {
 		p := e.Pubs[id]

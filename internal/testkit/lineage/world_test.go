@@ -297,8 +297,23 @@ func (w *world) witness(e proxy.Entry) *proxy.Observation {
 		return &proxy.Observation{Living: living}
 	case csi.DeleteVolume:
 		return &proxy.Observation{Holders: holdersOf(w.site.snap(), e.Volume)}
+	case csi.ControllerPublishVolume, csi.NodeStageVolume, csi.NodePublishVolume:
+		return &proxy.Observation{Writers: w.writers(e.Volume)}
 	}
 	return &proxy.Observation{}
+}
+
+// writers are the processes that may write to a volume of the provider.
+func (w *world) writers(externalID string) []proxy.Writer {
+	out := []proxy.Writer{}
+	for _, m := range w.machines {
+		for _, id := range slices.Sorted(maps.Keys(m.procs)) {
+			if p := m.procs[id]; p.volume == externalID && m.mounted(p.target) {
+				out = append(out, proxy.Writer{Node: m.name, What: "alloc " + ids.Short(id)})
+			}
+		}
+	}
+	return out
 }
 
 // holdersOf are the claims of a provider's volume, and its registrations beyond the one that is being deleted.
@@ -358,6 +373,7 @@ func (w *world) judge(rest bool) {
 	f := oracle.Facts{
 		Processes: oracle.Witnessed(),
 		Holders:   oracle.Witnessed(),
+		Writers:   oracle.Witnessed(),
 		Tasks:     oracle.Feed(w.tasks...),
 		Shown:     oracle.Feed(w.shown...),
 		Ends:      oracle.Feed(w.ends...),
@@ -390,7 +406,11 @@ func (w *world) judge(rest bool) {
 func (w *world) records() []oracle.Record {
 	out := slices.Clone(w.given)
 	for v := range w.site.snap().Volumes(nil, wire.AllNamespaces, "") {
-		out = append(out, oracle.Record{ID: v.Status.ExternalID, Passing: v.Status.Phase != volume.PhaseReady})
+		passing := v.Status.Phase != volume.PhaseReady && v.Status.Phase != volume.PhaseExpanding
+		out = append(out, oracle.Record{ID: v.Status.ExternalID, Passing: passing})
+	}
+	for c := range w.site.snap().VolumeSnapshots(nil) {
+		out = append(out, oracle.Record{ID: c.ExternalID, Name: c.Name, Passing: c.Phase != volume.PhaseReady})
 	}
 	return out
 }

@@ -32,9 +32,11 @@ import (
 // Cluster is servers that know each other.
 type Cluster struct {
 	t       testing.TB
-	Members []*Member
+	Members []*Member // changed under mu, by the test alone
 	Trust   *certificates.Cluster
 	raft    raftlog.Config // of each, but for its network and the voters
+	base    string         // of all their directories
+	begun   int            // so many began the cluster; the others joined
 
 	mu    sync.Mutex
 	cut   map[[2]string]bool       // links that carry nothing
@@ -79,15 +81,9 @@ func StartWith(t testing.TB, count int, raft raftlog.Config) *Cluster {
 		gone:  map[string]bool{},
 		conns: map[*thread][2]string{},
 	}
-	base := t.TempDir()
-	for i := range count {
-		name := fmt.Sprintf("s%d", i+1)
-		c.Members = append(c.Members, &Member{
-			Name: name,
-			c:    c,
-			dir:  filepath.Join(base, name),
-			cred: c.Trust.Server(t, name),
-		})
+	c.base, c.begun = t.TempDir(), count
+	for range count {
+		c.add()
 	}
 	t.Cleanup(func() {
 		for _, m := range c.Members {
@@ -157,7 +153,7 @@ func (m *Member) Start() {
 		Raft:    m.c.raft,
 	}
 	cfg.Raft.Network = streams{m}
-	for _, other := range m.c.Members {
+	for _, other := range m.c.founders(m) {
 		cfg.Raft.Voters = append(cfg.Raft.Voters, raftlog.Voter{ID: other.Name, Address: other.Name})
 	}
 	raw := memnet.Listen()
@@ -165,7 +161,7 @@ func (m *Member) Start() {
 		Credentials: m.cred,
 		Admits: map[string]func(trust.Peer) error{
 			tlsport.Calls:   func(trust.Peer) error { return nil },
-			tlsport.Raft:    only(trust.Server),
+			tlsport.Raft:    m.colleague,
 			tlsport.Reverse: only(trust.Node),
 		},
 		Log: slog.New(slog.DiscardHandler),
@@ -284,31 +280,38 @@ func (c *Cluster) dial(
 	ctx context.Context, from, to, protocol string, cred *certificates.Credentials,
 ) (net.Conn, error) {
 	between := link(from, to)
-	for _, m := range c.Members {
-		if m.Name != to || !c.carries(between) {
-			continue
-		}
-		m.mu.Lock()
-		l := m.raw
-		m.mu.Unlock()
-		if l == nil {
-			break
-		}
-		raw, err := l.DialHeld(ctx, func() <-chan struct{} { return c.holding(between) })
-		if err != nil {
-			return nil, err
-		}
-		conn := &thread{Conn: raw, c: c}
-		c.mu.Lock()
-		c.conns[conn] = between
-		c.mu.Unlock()
-		if !c.carries(between) { // it was cut meanwhile
-			_ = conn.Close() // a pipe in memory
-			break
-		}
-		return tlsport.Over(ctx, conn, protocol, to, cred)
+	away := fmt.Errorf("%s does not reach %s", from, to)
+	l := c.listener(to)
+	if l == nil || !c.carries(between) {
+		return nil, away
 	}
-	return nil, fmt.Errorf("%s does not reach %s", from, to)
+	raw, err := l.DialHeld(ctx, func() <-chan struct{} { return c.holding(between) })
+	if err != nil {
+		return nil, err
+	}
+	conn := &thread{Conn: raw, c: c}
+	c.mu.Lock()
+	c.conns[conn] = between
+	c.mu.Unlock()
+	if !c.carries(between) { // it was cut meanwhile
+		_ = conn.Close() // a pipe in memory
+		return nil, away
+	}
+	return tlsport.Over(ctx, conn, protocol, to, cred)
+}
+
+// listener is what is beneath the port of a server; nil: there is none of that name, or it never ran.
+func (c *Cluster) listener(name string) *memnet.Listener {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.Members {
+		if m.Name == name {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return m.raw
+		}
+	}
+	return nil
 }
 
 // streams is the network of a server's log.

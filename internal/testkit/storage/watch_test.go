@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"berth/internal/base/ids"
+	"berth/internal/client/csimanager/evidence"
 	"berth/internal/conformance/csi/oracle"
 	"berth/internal/conformance/csi/proxy"
 	"berth/internal/model/alloc"
@@ -178,6 +180,26 @@ func (w *watch) living(target string) []string {
 		for _, cfg := range m.driver.Living() {
 			if slices.ContainsFunc(cfg.Mounts, func(x driver.Mount) bool { return x.Source == target }) {
 				out = append(out, fmt.Sprintf("task %s of alloc %s", cfg.Task, ids.Short(cfg.Alloc)))
+			}
+		}
+	}
+	return out
+}
+
+// writers are the processes that may write to a volume, by the drivers' own tables: a target lies in a directory of its
+// volume and its alloc.
+func (w *watch) writers(externalID string) []proxy.Writer {
+	out := []proxy.Writer{}
+	for _, m := range w.all() {
+		for _, cfg := range m.driver.Living() {
+			own := filepath.Dir(evidence.TargetTail(externalID, cfg.Alloc))
+			if slices.ContainsFunc(cfg.Mounts, func(x driver.Mount) bool {
+				return !x.ReadOnly && strings.HasSuffix(filepath.Dir(x.Source), "/"+own)
+			}) {
+				out = append(out, proxy.Writer{
+					Node: m.p.Node,
+					What: fmt.Sprintf("task %s of alloc %s", cfg.Task, ids.Short(cfg.Alloc)),
+				})
 			}
 		}
 	}

@@ -33,6 +33,8 @@ func (c *cluster) Witness(begin proxy.Entry) *proxy.Observation {
 	case csi.DeleteVolume:
 		s := c.live.Load().Store().Snapshot()
 		return &proxy.Observation{Holders: holders(s, ids.Plugin(begin.Plugin), begin.Volume)}
+	case csi.ControllerPublishVolume, csi.NodeStageVolume, csi.NodePublishVolume:
+		return &proxy.Observation{Writers: c.watch.writers(begin.Volume)}
 	}
 	return &proxy.Observation{}
 }
@@ -65,6 +67,7 @@ func (c *cluster) Facts(p *csitest.Plugin) oracle.Facts {
 	return oracle.Facts{
 		Processes: oracle.Witnessed(),
 		Holders:   oracle.Witnessed(),
+		Writers:   oracle.Witnessed(),
 		Tasks:     oracle.Feed(w.tasks...),
 		Shown:     oracle.Feed(w.shown...),
 		Works:     oracle.Feed(w.works...),

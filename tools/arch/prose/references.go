@@ -33,7 +33,9 @@ var (
 	testRef   = regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*)`")
 	oracleRef = regexp.MustCompile("oracle rule `(\\w+)`")
 	judgedRef = regexp.MustCompile("oracle rule `\\w+`, fed by \\w")
-	inFull    = regexp.MustCompile(`invariants? [A-Z]\d`)
+	// severalServers is what only tests of several servers say.
+	severalServers = regexp.MustCompile(`testkit/servers"|\bnewCluster\(|\bnewSim\(`)
+	inFull         = regexp.MustCompile(`invariants? [A-Z]\d`)
 )
 
 // outside are the documents of others; goesOn is what follows a piece of a longer path or of a pattern; example are
@@ -51,8 +53,8 @@ type references struct {
 	folders map[string]bool            // of Go files
 	anchors map[string]map[string]bool // headings of pages
 	codes   map[string]bool            // that a heading of docs defines, as invariant I8
-	tests   map[string]bool
-	planned map[string]int // what does not exist yet: its line in planned.txt
+	tests   map[string]string          // where each is
+	planned map[string]int             // what does not exist yet: its line in planned.txt
 	met     map[string]bool
 	out     []Finding
 }
@@ -65,7 +67,7 @@ func References(repo *Repo) []Finding {
 		folders: map[string]bool{},
 		anchors: map[string]map[string]bool{},
 		codes:   map[string]bool{},
-		tests:   map[string]bool{},
+		tests:   map[string]string{},
 		planned: map[string]int{},
 		met:     map[string]bool{},
 	}
@@ -110,7 +112,7 @@ func (r *references) learn() {
 		r.folders[f.Dir] = true
 		for _, id := range f.Names {
 			if f.Test && id.Kind == Func {
-				r.tests[id.Text] = true
+				r.tests[id.Text] = f.Path
 			}
 		}
 	}
@@ -222,13 +224,17 @@ func (r *references) script(p string) {
 	}
 }
 
-// invariants demands of each invariant's section that it says what judges it and what feeds the judge.
+// invariants demands of each invariant's section that it says what judges it and what feeds the judge, and what shows
+// it with several servers.
 func (r *references) invariants(text string) {
 	head, line := "", 0
 	var section strings.Builder
 	judge := func() {
 		if head != "" && !judgedRef.MatchString(strings.Join(strings.Fields(section.String()), " ")) {
 			r.say(invariantsPage, line, "%s does not say: judged by the oracle rule `…`, fed by …", head)
+		}
+		if head != "" {
+			r.several(head, line, section.String())
 		}
 		head = ""
 		section.Reset()
@@ -243,6 +249,23 @@ func (r *references) invariants(text string) {
 		section.WriteString(l + "\n")
 	}
 	judge()
+}
+
+// several demands of an invariant's section tests that have several servers, or the word that none takes part.
+func (r *references) several(head string, line int, section string) {
+	_, said, ok := strings.Cut(strings.Join(strings.Fields(section), " "), "- with several servers: ")
+	shown := strings.HasPrefix(said, "no server takes part")
+	for _, m := range testRef.FindAllStringSubmatch(said, -1) {
+		text, err := fs.ReadFile(r.r.FS, r.tests[m[1]])
+		if err == nil && !severalServers.Match(text) {
+			r.say(invariantsPage, line, "%s names %s for several servers, which has one", head, m[1])
+		}
+		shown = shown || err == nil
+	}
+	if !ok || !shown {
+		r.say(invariantsPage, line, "%s does not say: with several servers: … and a test, or: no server takes part",
+			head)
+	}
 }
 
 // page looks through a page. Records that a later one has superseded tell of what was.
@@ -260,7 +283,7 @@ func (r *references) page(p string) {
 			r.link(p, i+1, m[1])
 		}
 		for _, m := range testRef.FindAllStringSubmatch(line, -1) {
-			if !r.tests[m[1]] {
+			if r.tests[m[1]] == "" {
 				r.say(p, i+1, "names the test %s, which does not exist", m[1])
 			}
 		}

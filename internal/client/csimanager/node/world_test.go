@@ -51,6 +51,7 @@ func (w *world) Facts(p *csitest.Plugin) oracle.Facts {
 	f := oracle.Facts{
 		Processes: oracle.Witnessed(),
 		Holders:   oracle.Nobody(servers + ", and a node deletes no volume"),
+		Writers:   oracle.Nobody("there is one node"),
 		Tasks:     oracle.Feed[oracle.TaskStart](),
 		Shown:     oracle.None[oracle.Shown](servers),
 		Works:     oracle.None[oracle.Work]("what the keeper is asked for, the test itself waits for"),

@@ -107,6 +107,7 @@ func (x *stage) Facts(p *Plugin) oracle.Facts {
 	return oracle.Facts{
 		Processes: oracle.Witnessed(),
 		Holders:   oracle.Nobody(servers + ", and deletes no volume"),
+		Writers:   oracle.Nobody("there is one node"),
 		Tasks:     oracle.Feed[oracle.TaskStart](),
 		Shown:     oracle.None[oracle.Shown](servers),
 		Works:     oracle.None[oracle.Work]("the suite has one volume: none could be held up by another"),

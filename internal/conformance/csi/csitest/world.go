@@ -41,6 +41,7 @@ func (alone) Facts(*Plugin) oracle.Facts {
 	return oracle.Facts{
 		Processes: oracle.Nobody(why),
 		Holders:   oracle.Nobody(why),
+		Writers:   oracle.Nobody(why),
 		Tasks:     oracle.None[oracle.TaskStart](why),
 		Shown:     oracle.None[oracle.Shown](why),
 		Works:     oracle.None[oracle.Work](why),

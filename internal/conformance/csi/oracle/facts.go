@@ -10,6 +10,7 @@ import (
 type Facts struct {
 	Processes Around         // invariant I5: Observation.Living of every NodeUnpublishVolume
 	Holders   Around         // invariant I8: Observation.Holders of every DeleteVolume
+	Writers   Around         // invariant I14: Observation.Writers of calls that bring a single-node volume to a node
 	Tasks     Fed[TaskStart] // invariant I17
 	Shown     Fed[Shown]     // invariants I16 and I24
 	Works     Fed[Work]      // invariant I15

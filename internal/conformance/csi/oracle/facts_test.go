@@ -22,6 +22,20 @@ var rivals = []judgement{
 	{"I8 registered twice", "caps\nDeleteVolume v holders=claim,twin OK", Facts{Holders: Witnessed()}, "I8@2 I8@2"},
 	{"I8 no longer claimed", "caps\nDeleteVolume v holders= OK", Facts{Holders: Witnessed()}, ""},
 
+	{"I14 a process of another node writes", "caps\nControllerPublishVolume v n2 mode=SINGLE_NODE_WRITER " +
+		"writers=n1/db OK", Facts{Writers: Witnessed()}, "I14@2"},
+	{"I14 it does as the volume is staged and published", "caps\nControllerPublishVolume v n2 " +
+		"mode=SINGLE_NODE_WRITER writers= OK\nNodeStageVolume v n2 staging=/s mode=SINGLE_NODE_WRITER " +
+		"writers=n1/db OK\nNodePublishVolume v n2 staging=/s target=/t mode=SINGLE_NODE_WRITER writers=n1/db OK",
+		Facts{Writers: Witnessed()}, "I14@3 I14@4"},
+	{"I14 a process of its own node writes", "caps\nControllerPublishVolume v n2 mode=SINGLE_NODE_WRITER " +
+		"writers=n2/db OK", Facts{Writers: Witnessed()}, ""},
+	{"I14 a process of another node writes to a shared volume", "caps\nControllerPublishVolume v n2 " +
+		"mode=MULTI_NODE_MULTI_WRITER writers=n1/db OK", Facts{Writers: Witnessed()}, ""},
+	{"I14 a process of a node that is fenced", "caps\nControllerPublishVolume v n1 mode=SINGLE_NODE_WRITER writers= " +
+		"OK\nmark fenced v n1\nControllerPublishVolume v n2 mode=SINGLE_NODE_WRITER writers=n1/db OK",
+		Facts{Writers: Witnessed()}, ""},
+
 	{"I23 snapshot deleted during a restore from it", "caps\nCreateVolume r object=s Unavailable\nDeleteSnapshot " +
 		"object=s OK",
 		Facts{}, "I23@3"},

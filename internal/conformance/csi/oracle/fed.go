@@ -52,7 +52,8 @@ func Nobody(why string) Around { return Around{fed: None[struct{}](why)} }
 // fed reports every fact without a source.
 func (f *Facts) fed() error {
 	return errors.Join(
-		f.Processes.fed.fed("processes"), f.Holders.fed.fed("holders"), f.Tasks.fed("tasks"), f.Shown.fed("shown"),
+		f.Processes.fed.fed("processes"), f.Holders.fed.fed("holders"), f.Writers.fed.fed("writers"),
+		f.Tasks.fed("tasks"), f.Shown.fed("shown"),
 		f.Works.fed("works"), f.Secrets.fed("secrets"), f.Texts.fed("texts"), f.Strays.fed("strays"),
 		f.Ends.fed("ends"), f.Obeyed.fed("obeyed"), f.Quiet.fed("quiet"), f.Provider.fed("provider"),
 		f.Records.fed("records"), f.Rest.fed("rest"))
@@ -74,6 +75,10 @@ func (f *Facts) observed(record []proxy.Entry) error {
 			errs = append(errs, f.Processes.at("processes", seen.Living, e))
 		case csi.DeleteVolume:
 			errs = append(errs, f.Holders.at("holders", seen.Holders, e))
+		case csi.ControllerPublishVolume, csi.NodeStageVolume, csi.NodePublishVolume:
+			if singleNode(e) {
+				errs = append(errs, f.Writers.at("writers", named(seen.Writers), e))
+			}
 		}
 		if e.Secrets > 0 && len(f.Secrets.list) == 0 && f.Texts.source {
 			errs = append(errs, fmt.Errorf("fact %q is not fed: a call carries secrets, and none was named\n    at %s",
@@ -85,6 +90,17 @@ func (f *Facts) observed(record []proxy.Entry) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// named are writers as people read them; nil stays nil.
+func named(writers []proxy.Writer) (out []string) {
+	if writers != nil {
+		out = []string{}
+	}
+	for _, x := range writers {
+		out = append(out, x.What+" on "+x.Node)
+	}
+	return out
 }
 
 func (a *Around) at(name string, seen []string, e proxy.Entry) error {

@@ -70,6 +70,20 @@ var ladders = []judgement{
 	{"I2 no stage capability",
 		"caps -STAGE_UNSTAGE_VOLUME\nControllerPublishVolume v n1 OK\nNodePublishVolume v n1 target=/t OK", Facts{},
 		""},
+	{"I2 grown where it is not staged",
+		"caps\nControllerPublishVolume v n1 OK\nNodeExpandVolume v n1 staging=/s target=/t OK", Facts{}, "I2@3"},
+	{"I2 grown while its staging is uncertain",
+		"caps\nControllerPublishVolume v n1 OK\nNodeStageVolume v n1 staging=/s Internal\nNodeExpandVolume v n1 " +
+			"staging=/s target=/s OK", Facts{}, "I2@4"},
+	{"I2 grown between staging and publishing",
+		"caps\nControllerPublishVolume v n1 OK\nNodeStageVolume v n1 staging=/s OK\nNodeExpandVolume v n1 " +
+			"staging=/s target=/s OK", Facts{}, ""},
+	{"I2 grown where nothing is published, without staging",
+		"caps -STAGE_UNSTAGE_VOLUME\nControllerPublishVolume v n1 OK\nNodeExpandVolume v n1 target=/t OK", Facts{},
+		"I2@3"},
+	{"I2 grown where it is published, without staging",
+		"caps -STAGE_UNSTAGE_VOLUME\nControllerPublishVolume v n1 OK\nNodePublishVolume v n1 target=/t OK\n" +
+			"NodeExpandVolume v n1 target=/t OK", Facts{}, ""},
 	{"I3 unstaged under another",
 		up + "NodePublishVolume v n1 staging=/s target=/u OK\nNodeUnpublishVolume v n1 target=/t " +
 			"OK\nNodeUnstageVolume v n1 staging=/s OK", Facts{}, "I3@7"},

@@ -14,7 +14,7 @@ import (
 // aWorld fills what a story does not tell with the word that it has none.
 func aWorld(f Facts) Facts {
 	const why = "the story has none"
-	for _, a := range []*Around{&f.Processes, &f.Holders} {
+	for _, a := range []*Around{&f.Processes, &f.Holders, &f.Writers} {
 		if !a.fed.IsFed() {
 			*a = Nobody(why)
 		}
@@ -122,9 +122,8 @@ func TestRecordsOfSeveralProxiesAreOneStory(t *testing.T) {
 // TestAFactWithoutASourceIsAnError: nobody is judged by what nobody looked at.
 func TestAFactWithoutASourceIsAnError(t *testing.T) {
 	_, err := Check(nil, Facts{})
-	for _, fact := range []string{"processes", "holders", "tasks", "shown", "works", "secrets", "texts", "strays",
-		"ends",
-		"obeyed", "quiet", "provider", "records", "rest"} {
+	for _, fact := range []string{"processes", "holders", "writers", "tasks", "shown", "works", "secrets", "texts",
+		"strays", "ends", "obeyed", "quiet", "provider", "records", "rest"} {
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("fact %q is not fed", fact)) {
 			t.Errorf("%s: %v", fact, err)
 		}
@@ -138,6 +137,10 @@ func TestAFactWithoutASourceIsAnError(t *testing.T) {
 			`fact "processes" is not fed: no witness was asked`},
 		{"a deletion without its witness", "caps\nDeleteVolume v OK", Facts{Holders: Witnessed()},
 			`fact "holders" is not fed: no witness was asked`},
+		{"an attachment without its witness", "caps\nControllerPublishVolume v n1 mode=SINGLE_NODE_WRITER OK",
+			Facts{Writers: Witnessed()}, `fact "writers" is not fed: no witness was asked`},
+		{"writers where there are none", "caps\nControllerPublishVolume v n1 mode=SINGLE_NODE_WRITER writers=n1/db OK",
+			Facts{}, `fact "writers" is said not to exist`},
 		{"processes where there are none", up + "NodeUnpublishVolume v n1 target=/t living=redis OK", Facts{},
 			`fact "processes" is said not to exist`},
 		{"secrets that nobody named", "caps\nDeleteVolume v secrets=xyz OK",

@@ -15,12 +15,17 @@ func (order) begin(w *world, c *call) {
 	switch c.rpc {
 	case csi.ControllerPublishVolume:
 		exclusive(w, c)
+		oneWriter(w, c)
 	case csi.NodeStageVolume:
 		needAttached(w, c)
 		alone(w, c)
+		oneWriter(w, c)
+	case csi.NodeExpandVolume:
+		needMade(w, c)
 	case csi.NodePublishVolume:
 		needAttached(w, c)
 		alone(w, c)
+		oneWriter(w, c)
 		oneTarget(w, c)
 		if w.has(c, csi.NodeGetCapabilities, "STAGE_UNSTAGE_VOLUME") && w.staged[c.place()] != present {
 			w.violate("I2", c.Entry, "published while the staging is %s", w.staged[c.place()])
@@ -54,9 +59,35 @@ func detachable(w *world, c *call, p place) {
 	}
 }
 
+// needMade demands that what grows on a node is there: staged, or published where the plugin does not stage.
+func needMade(w *world, c *call) {
+	switch stages := w.has(c, csi.NodeGetCapabilities, "STAGE_UNSTAGE_VOLUME"); {
+	case stages && w.staged[c.place()] != present:
+		w.violate("I2", c.Entry, "%s while the staging is %s", c.RPC, w.staged[c.place()])
+	case !stages && len(w.targets(c.place())) == 0:
+		w.violate("I2", c.Entry, "%s while nothing is published", c.RPC)
+	}
+}
+
+func singleNode(e proxy.Entry) bool { return strings.HasPrefix(e.Mode, "SINGLE_NODE") }
+
+// oneWriter forbids that a single-node volume comes to a node while a process of another one may write to it, whatever
+// the calls so far tell, but for a fence.
+func oneWriter(w *world, c *call) {
+	if !singleNode(c.Entry) || c.Seen == nil {
+		return
+	}
+	for _, x := range c.Seen.Writers {
+		if x.Node != c.Node && !w.fenced[place{c.vol(), x.Node}] {
+			w.violate("I14", c.Entry, "%s of a single-node volume on %q while %s on %q may write to it", c.RPC, c.Node,
+				x.What, x.Node)
+		}
+	}
+}
+
 // exclusive forbids a second node for a single-node volume, but for a fence.
 func exclusive(w *world, c *call) {
-	if !strings.HasPrefix(c.Mode, "SINGLE_NODE") {
+	if !singleNode(c.Entry) {
 		return
 	}
 	for p, is := range w.attached {
@@ -69,7 +100,7 @@ func exclusive(w *world, c *call) {
 
 // alone forbids a second node for a single-node volume of a plugin that does not attach, but for a fence.
 func alone(w *world, c *call) {
-	if !strings.HasPrefix(c.Mode, "SINGLE_NODE") || w.attaches[c.Plugin] {
+	if !singleNode(c.Entry) || w.attaches[c.Plugin] {
 		return
 	}
 	for _, p := range w.places() {

@@ -154,6 +154,12 @@ func entry(t *testing.T, words []string) proxy.Entry {
 			e.Seen = &proxy.Observation{Living: append([]string{}, strings.FieldsFunc(value, comma)...)}
 		case "holders":
 			e.Seen = &proxy.Observation{Holders: append([]string{}, strings.FieldsFunc(value, comma)...)}
+		case "writers":
+			e.Seen = &proxy.Observation{Writers: []proxy.Writer{}}
+			for _, x := range strings.FieldsFunc(value, comma) {
+				node, what, _ := strings.Cut(x, "/")
+				e.Seen.Writers = append(e.Seen.Writers, proxy.Writer{Node: node, What: what})
+			}
 		default:
 			t.Fatalf("%q in a story", w)
 		}

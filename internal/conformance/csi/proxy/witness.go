@@ -17,6 +17,14 @@ import (
 type Observation struct {
 	Living  []string `json:"living"`  // processes of the alloc whose target is unpublished
 	Holders []string `json:"holders"` // claims and further registrations of the volume that is deleted
+	// Writers are all processes that may write to the volume that is attached, staged or published.
+	Writers []Writer `json:"writers"`
+}
+
+// Writer is a process that may write to a volume.
+type Writer struct {
+	Node string `json:"node"` // storage node id
+	What string `json:"what"` // for people
 }
 
 // Witness is asked at the begin of every call that can change something, before the plugin gets it. It may be asked by
