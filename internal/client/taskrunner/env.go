@@ -1,23 +1,17 @@
 package taskrunner
 
 import (
-	"fmt"
-	"maps"
-	"net"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 
-	"berth/internal/base/fault"
 	"berth/internal/client/allocdir"
+	"berth/internal/derive/taskenv"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/port/driver"
 )
 
-// EnvSource is all that a task's environment is made from.
+// EnvSource is all that a task's environment is made from on its node.
 type EnvSource struct {
 	Bundle alloc.Bundle
 	Group  *job.TaskGroup
@@ -32,104 +26,24 @@ type EnvSource struct {
 	Isolation driver.Isolation
 }
 
-// Env is a task's environment and the values that ${…} may name besides it.
-type Env struct {
-	Vars map[string]string
-	node map[string]string
-}
-
-// NewEnv builds the environment that does not depend on hooks. Variables of the job win over generated ones. One that
-// grows beyond what a process can be given is a fault of kind Invalid that names the variable.
-func NewEnv(s EnvSource) (Env, error) {
-	e := Env{Vars: map[string]string{}, node: nodeValues(s.Node, s.Region)}
-	a, j := s.Bundle.Alloc, s.Bundle.Job
-	set := func(name, value string) {
-		if value != "" {
-			e.Vars["NOMAD_"+name] = value
-		}
-	}
-	set("ALLOC_ID", string(a.ID))
-	set("SHORT_ALLOC_ID", string(a.ID[:min(8, len(a.ID))]))
-	set("ALLOC_NAME", a.Name)
-	set("ALLOC_INDEX", strconv.Itoa(a.Index))
-	set("TASK_NAME", s.Task.Name)
-	set("GROUP_NAME", s.Group.Name)
-	set("JOB_ID", string(j.ID))
-	set("JOB_NAME", j.Name)
-	set("DC", s.Node.Datacenter)
-	set("REGION", s.Region)
-	set("NAMESPACE", string(a.Namespace))
-	set("PARENT_CGROUP", s.ParentCgroup)
-	set("ALLOC_DIR", s.view(s.Dir.SharedDir()))
-	set("TASK_DIR", s.view(filepath.Join(s.Dir.TaskDir(s.Task.Name), allocdir.Local)))
-	set("SECRETS_DIR", s.view(filepath.Join(s.Dir.TaskDir(s.Task.Name), allocdir.Secrets)))
-	e.resources(a.Resources.Tasks[s.Task.Name], s.Caps)
-	e.ports(a.Resources.Ports, s.Task.Name)
-	return e, e.ofJob(mergedMeta(j.Meta, s.Group.Meta, s.Task.Meta), s.Task.Env)
-}
-
-// ofJob adds what the job says, bounded, since each text may refer to those before it.
-func (e Env) ofJob(meta, env map[string]string) error {
-	var within job.Env
-	if err := within.Copy(e.Vars); err != nil {
-		return err
-	}
-	for _, k := range slices.Sorted(maps.Keys(meta)) {
-		name := "NOMAD_META_" + job.EnvName(k)
-		for _, n := range []string{name, strings.ToUpper(name)} {
-			if err := within.Expand(n, meta[k], e.node); err != nil {
-				return err
-			}
-		}
-	}
-	for _, k := range slices.Sorted(maps.Keys(env)) {
-		name, err := job.Expand(k, func(n string) (string, bool) { return job.Lookup(n, within.Vars, e.node) },
-			job.MaxEnvString)
-		if err != nil {
-			return fault.Note(err, "name", fmt.Sprintf("variable %.100q", k))
-		}
-		if err := within.Expand(cleanEnv(name), env[k], e.node); err != nil {
-			return err
-		}
-	}
-	maps.Copy(e.Vars, within.Vars)
-	return nil
-}
-
-func (e Env) resources(r alloc.TaskResources, caps driver.Caps) {
-	e.Vars["NOMAD_CPU_LIMIT"] = strconv.FormatInt(r.CPUShares, 10)
-	e.Vars["NOMAD_MEMORY_LIMIT"] = strconv.FormatInt(r.MemoryMB, 10)
-	if most := caps.MemoryMax(r.MemoryMB, r.MemoryMaxMB); most > 0 {
-		e.Vars["NOMAD_MEMORY_MAX_LIMIT"] = strconv.FormatInt(most, 10)
-	}
-}
-
-func (e Env) ports(ports []alloc.PortMapping, task string) {
-	for _, p := range ports {
-		label := job.EnvName(p.Label)
-		host := strconv.Itoa(p.Value)
-		inside := host
-		if p.To > 0 {
-			inside = strconv.Itoa(p.To)
-		}
-		addr := net.JoinHostPort(p.HostIP, host)
-		for _, suffix := range []string{label, job.EnvName(task) + "_" + label} {
-			e.Vars["NOMAD_IP_"+suffix] = p.HostIP
-			e.Vars["NOMAD_PORT_"+suffix] = inside
-			e.Vars["NOMAD_ADDR_"+suffix] = addr
-		}
-		e.Vars["NOMAD_HOST_IP_"+label] = p.HostIP
-		e.Vars["NOMAD_HOST_PORT_"+label] = host
-		e.Vars["NOMAD_HOST_ADDR_"+label] = addr
-		e.Vars["NOMAD_ALLOC_PORT_"+label] = inside
-	}
-}
-
-// With returns the environment with variables that hooks contributed; those win.
-func (e Env) With(vars map[string]string) Env {
-	out := Env{Vars: maps.Clone(e.Vars), node: e.node}
-	maps.Copy(out.Vars, vars)
-	return out
+// NewEnv builds the environment that does not depend on hooks: see taskenv.New.
+func NewEnv(s EnvSource) (taskenv.Env, error) {
+	given := s.Bundle.Alloc.Resources.Tasks[s.Task.Name]
+	return taskenv.New(taskenv.Source{
+		Alloc:        s.Bundle.Alloc,
+		Job:          s.Bundle.Job,
+		Group:        s.Group,
+		Task:         s.Task,
+		Node:         s.Node,
+		Region:       s.Region,
+		ParentCgroup: s.ParentCgroup,
+		MemoryMaxMB:  s.Caps.MemoryMax(given.MemoryMB, given.MemoryMaxMB),
+		Dirs: taskenv.Dirs{
+			Alloc:   s.view(s.Dir.SharedDir()),
+			Task:    s.view(filepath.Join(s.Dir.TaskDir(s.Task.Name), allocdir.Local)),
+			Secrets: s.view(filepath.Join(s.Dir.TaskDir(s.Task.Name), allocdir.Secrets)),
+		},
+	})
 }
 
 // view is how the task sees a directory of its alloc.
@@ -141,87 +55,4 @@ func (s EnvSource) view(path string) string {
 		return "/" + allocdir.Shared
 	}
 	return "/" + filepath.Base(path)
-}
-
-func nodeValues(n *node.Node, region string) map[string]string {
-	out := map[string]string{
-		"node.unique.id": string(n.ID), "node.unique.name": n.Name, "node.datacenter": n.Datacenter,
-		"node.class": n.NodeClass, "node.pool": n.NodePool, "node.region": region,
-	}
-	for k, v := range n.Attributes {
-		out["attr."+k] = v
-	}
-	for k, v := range n.Meta {
-		out["meta."+k] = v
-	}
-	return out
-}
-
-func mergedMeta(maps ...map[string]string) map[string]string {
-	out := map[string]string{}
-	for _, m := range maps {
-		for k, v := range m {
-			out[k] = v
-		}
-	}
-	return out
-}
-
-// cleanEnv keeps names of variables as users spelled them, except for what no environment can hold.
-func cleanEnv(s string) string { return strings.NewReplacer("=", "_", "\x00", "_").Replace(s) }
-
-// Replace puts values in the place of ${NAME}, ${env["NAME"]}, ${attr.…}, ${meta.…} and ${node.…}, up to
-// job.MaxExpanded. What it does not know stays as it is.
-func (e Env) Replace(s string) (string, error) { return job.Expand(s, e.lookup, job.MaxExpanded) }
-
-func (e Env) lookup(name string) (string, bool) { return job.Lookup(name, e.Vars, e.node) }
-
-// all are the names that lookup knows, with their values.
-func (e Env) all() map[string]string {
-	out := maps.Clone(e.node)
-	maps.Copy(out, e.Vars)
-	return out
-}
-
-// maxConfig bounds what a config block becomes, in bytes: that of the largest job that is taken.
-const maxConfig = 8 << 20
-
-// ReplaceAll replaces in every string of a decoded config block; the block itself is not changed.
-func (e Env) ReplaceAll(config map[string]any) (map[string]any, error) {
-	r := replacer{env: e, left: maxConfig}
-	out, _ := r.replace(config).(map[string]any) // a map stays a map
-	return out, r.err
-}
-
-// replacer replaces within a bound, until an error.
-type replacer struct {
-	env  Env
-	left int
-	err  error
-}
-
-func (r *replacer) replace(v any) any {
-	switch t := v.(type) {
-	case string:
-		if r.err != nil {
-			return ""
-		}
-		var s string
-		s, r.err = job.Expand(t, r.env.lookup, min(r.left, job.MaxExpanded))
-		r.left = max(0, r.left-len(s))
-		return s
-	case []any:
-		out := make([]any, len(t))
-		for i, x := range t {
-			out[i] = r.replace(x)
-		}
-		return out
-	case map[string]any:
-		out := make(map[string]any, len(t))
-		for k, x := range t {
-			out[k] = r.replace(x)
-		}
-		return out
-	}
-	return v
 }

@@ -8,6 +8,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/client/allocdir"
 	"berth/internal/client/taskrunner"
+	"berth/internal/derive/taskenv"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
@@ -57,7 +58,7 @@ func source(iso driver.Isolation) taskrunner.EnvSource {
 	}
 }
 
-func envOf(t *testing.T, s taskrunner.EnvSource) taskrunner.Env {
+func envOf(t *testing.T, s taskrunner.EnvSource) taskenv.Env {
 	t.Helper()
 	env, err := taskrunner.NewEnv(s)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"berth/internal/client/allocdir"
 	"berth/internal/client/hook"
 	"berth/internal/client/localstate"
+	"berth/internal/derive/taskenv"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/port/driver"
@@ -148,11 +149,11 @@ func (r *Runner) hookTask() (*hook.Task, error) {
 		Out:        hook.Output{Env: map[string]string{}},
 	}
 	t.Interpolate = func(s string) (string, error) { return env.With(t.Out.Env).Replace(s) }
-	t.Variables = func() map[string]string { return env.With(t.Out.Env).all() }
+	t.Variables = func() map[string]string { return env.With(t.Out.Env).All() }
 	return t, nil
 }
 
-func (r *Runner) env(b alloc.Bundle, group *job.TaskGroup, task *job.Task, info driver.Info) (Env, error) {
+func (r *Runner) env(b alloc.Bundle, group *job.TaskGroup, task *job.Task, info driver.Info) (taskenv.Env, error) {
 	return NewEnv(EnvSource{
 		Bundle:       b,
 		Group:        group,

@@ -15,7 +15,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/client/drivermanager"
-	"berth/internal/client/taskrunner"
+	"berth/internal/derive/taskenv"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/port/driver"
@@ -147,7 +147,7 @@ func started(t *testing.T, d driver.Driver, config map[string]any) error {
 	if err := wire.Decode(stored, &received); err != nil {
 		t.Fatal(err)
 	}
-	env := taskrunner.Env{Vars: map[string]string{"LATER": "now"}}
+	env := taskenv.Env{Vars: map[string]string{"LATER": "now"}}
 	replaced, err := env.ReplaceAll(received)
 	if err != nil {
 		return err
