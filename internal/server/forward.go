@@ -16,6 +16,7 @@ func (n *Nodes) register(s *wire.Server) {
 	forward(n, s, wire.AllocRestart, func(r *wire.AllocRestartRequest) (ids.Node, error) { return ref(r.AgentRef) })
 	forward(n, s, wire.AllocSignal, func(r *wire.AllocSignalRequest) (ids.Node, error) { return ref(r.AgentRef) })
 	forward(n, s, wire.AllocStats, func(r *wire.AgentRef) (ids.Node, error) { return ref(*r) })
+	forward(n, s, wire.AllocChecks, func(r *wire.AgentRef) (ids.Node, error) { return ref(*r) })
 	forward(n, s, wire.AgentHostStats, func(r *wire.AgentRef) (ids.Node, error) { return ref(*r) })
 	forward(n, s, wire.AgentMeta, func(r *wire.AgentRef) (ids.Node, error) { return named(r.Node) })
 	forward(n, s, wire.AgentSetMeta, func(r *wire.NodeMetaRequest) (ids.Node, error) { return named(r.Node) })

@@ -319,10 +319,14 @@ func (s *Server) Propose(ctx context.Context, cmd fsm.Command) (any, uint64, err
 // understood refuses a command that a server of an older version in the cluster could not apply.
 func (s *Server) understood(cmd fsm.Command) error {
 	k, known := fsm.KindOf(cmd)
-	if m := s.store.Snapshot().Meta(nil); known && m != nil && k.Schema > m.Schema {
+	needs := k.Schema
+	if n, ok := cmd.(fsm.Needing); ok {
+		needs = max(needs, n.Needs())
+	}
+	if m := s.store.Snapshot().Meta(nil); known && m != nil && needs > m.Schema {
 		return fault.WithHint(
 			fault.New(fault.Unsupported, "propose", k.Name,
-				fmt.Sprintf("it needs schema %d, the cluster is at %d", k.Schema, m.Schema)),
+				fmt.Sprintf("it needs schema %d, the cluster is at %d", needs, m.Schema)),
 			"upgrade every server first")
 	}
 	return nil

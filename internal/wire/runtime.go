@@ -13,6 +13,7 @@ var (
 	AllocRestart   = Unary[AllocRestartRequest, Empty]("Alloc.Restart")
 	AllocSignal    = Unary[AllocSignalRequest, Empty]("Alloc.Signal")
 	AllocStats     = Unary[AgentRef, AllocStatsReply]("Alloc.Stats")
+	AllocChecks    = Unary[AgentRef, AllocChecksReply]("Alloc.Checks")
 	AgentHostStats = Unary[AgentRef, HostStatsReply]("Agent.HostStats")
 	AllocFiles     = Unary[AllocPath, FilesReply]("Alloc.Files")
 	AllocFileStat  = Unary[AllocPath, FilesReply]("Alloc.FileStat")

@@ -63,6 +63,11 @@ type Alloc struct {
 	NodeHealthy   *bool      `cbor:"Healthy,omitempty"`
 	NodeHealthyAt *time.Time `cbor:"HealthyAt,omitempty"`
 
+	// Checks is what the node says of the checks that its health asks for; nil: nothing yet.
+	Checks *Checks `cbor:",omitempty"`
+	// Withdrawn are the ids of registrations of its services that a person took away.
+	Withdrawn []string `cbor:",omitempty"`
+
 	// Adopted is when a person gave an orphan to this state; 0: the scheduler placed it. Its node takes it up by what
 	// its shim holds, should the record be lost.
 	Adopted uint64 `cbor:",omitempty"`
@@ -72,6 +77,12 @@ type Alloc struct {
 	AllocModifyIndex uint64 // last change by the servers
 	CreateTime       int64  // nanoseconds since the epoch
 	ModifyTime       int64
+}
+
+// Checks is what a node says of the checks of an alloc that must pass for it to be healthy.
+type Checks struct {
+	// Failing says why not all of them pass; empty: they do.
+	Failing string
 }
 
 // LostInRestore is the ClientDescription of an alloc of a restored state of which its node has no record: what became

@@ -136,6 +136,9 @@ func (f HealthFacts) late() string {
 			return text + fmt.Sprintf(": task %q %s", t.Name, stateWords(s))
 		}
 	}
+	if why := checksFail(f.Alloc, f.Group); why != "" {
+		return text + ": " + why
+	}
 	return text
 }
 
@@ -149,7 +152,7 @@ func stateWords(s *TaskState) string {
 // runsOf names the present runs of an alloc's tasks; empty when one is missing: tasks that run once before or after the
 // start must have succeeded, main tasks and sidecars must run.
 func runsOf(a *Alloc, g *job.TaskGroup) string {
-	if a.ClientStatus != ClientRunning {
+	if a.ClientStatus != ClientRunning || checksFail(a, g) != "" {
 		return ""
 	}
 	var b strings.Builder
@@ -163,6 +166,17 @@ func runsOf(a *Alloc, g *job.TaskGroup) string {
 		}
 	}
 	return b.String()
+}
+
+// checksFail says why the checks of an alloc do not pass that its health asks for; empty: they do, or it asks for none.
+func checksFail(a *Alloc, g *job.TaskGroup) string {
+	switch {
+	case !g.AskHealth():
+		return ""
+	case a.Checks == nil:
+		return "its checks have not been asked yet"
+	}
+	return a.Checks.Failing
 }
 
 func settled(r TaskRole, s *TaskState) bool {

@@ -80,6 +80,7 @@ type TaskGroup struct {
 	Networks         []*NetworkResource
 	Meta             map[string]string
 	ShutdownDelay    time.Duration
+	Services         []*Service `cbor:",omitempty"`
 }
 
 // Task returns the named task or nil.
@@ -119,6 +120,7 @@ type Task struct {
 	Leader          bool
 	ShutdownDelay   time.Duration
 	KillSignal      string
+	Services        []*Service `cbor:",omitempty"`
 }
 
 // Hooks of a task's lifecycle.

@@ -22,9 +22,9 @@ const (
 
 func (c Change) String() string { return [...]string{"same", "in-place", "destructive"}[c] }
 
-// bookkeeping fields say nothing about the work; inPlace fields are read by the servers alone, so that a running alloc
-// keeps its processes. Every other field, those added later included, is part of what runs: its change is destructive.
-// Metadata is among them, since tasks see it in their environment.
+// bookkeeping fields say nothing about the work; inPlace fields are read by the servers, services also by the node
+// beside its tasks, so that a running alloc keeps its processes. Every other field, those added later included, is part
+// of what runs: its change is destructive. Metadata is among them, since tasks see it in their environment.
 var (
 	bookkeeping = fieldSet(map[reflect.Type][]string{
 		reflect.TypeFor[job.Job](): {"Version", "SubmitTime", "CreateIndex", "ModifyIndex", "JobModifyIndex", "Stable",
@@ -34,9 +34,8 @@ var (
 		reflect.TypeFor[job.Job](): {"Priority", "AllAtOnce", "Datacenters", "NodePool", "Constraints", "Affinities",
 			"Spreads"},
 		reflect.TypeFor[job.TaskGroup](): {"Count", "Constraints", "Affinities", "Spreads", "RestartPolicy",
-			"ReschedulePolicy",
-			"Update", "ShutdownDelay"},
-		reflect.TypeFor[job.Task]():          {"Constraints", "Affinities", "RestartPolicy"},
+			"ReschedulePolicy", "Update", "ShutdownDelay", "Services"},
+		reflect.TypeFor[job.Task]():          {"Constraints", "Affinities", "RestartPolicy", "Services"},
 		reflect.TypeFor[job.VolumeRequest](): {"Create"},
 	})
 )

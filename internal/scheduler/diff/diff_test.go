@@ -95,6 +95,7 @@ func TestEveryFieldOfAJobHasItsConsequence(t *testing.T) {
 		"TaskGroup.Count": InPlace, "TaskGroup.Constraints": InPlace, "TaskGroup.Affinities": InPlace,
 		"TaskGroup.Spreads":       InPlace,
 		"TaskGroup.RestartPolicy": InPlace, "TaskGroup.ReschedulePolicy": InPlace, "TaskGroup.Update": InPlace,
+		"TaskGroup.Services": InPlace, "Task.Services": InPlace,
 		"TaskGroup.ShutdownDelay": InPlace,
 		"Task.Constraints":        InPlace, "Task.Affinities": InPlace, "Task.RestartPolicy": InPlace,
 		"VolumeRequest.Create": InPlace,

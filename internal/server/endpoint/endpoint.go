@@ -14,6 +14,7 @@ import (
 	"berth/internal/server/endpoint/operator"
 	"berth/internal/server/endpoint/orphans"
 	"berth/internal/server/endpoint/partitions"
+	"berth/internal/server/endpoint/services"
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/endpoint/storage"
 	"berth/internal/server/fsm"
@@ -66,6 +67,7 @@ type Endpoints struct {
 	cfg      Config
 	base     serving.Base
 	parts    *partitions.Endpoints
+	services *services.Endpoints
 	nodes    *nodes.Endpoints
 	orphans  *orphans.Endpoints
 	storage  *storage.Endpoints
@@ -88,6 +90,7 @@ func New(cfg Config) *Endpoints {
 			Secrets:     cfg.Secrets,
 			Log:         cfg.Log,
 		}),
+		services: services.New(services.Config{Base: base, Proposer: cfg.Proposer, Log: cfg.Log}),
 		parts: partitions.New(partitions.Config{
 			Base:     base,
 			Proposer: cfg.Proposer,
@@ -155,6 +158,7 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.base, s, wire.AllocStop, e.allocStop)
 	serving.Unary(e.base, s, wire.NodeAllocList, e.nodeAllocList)
 	e.parts.Register(s)
+	e.services.Register(s)
 	e.nodes.Register(s)
 	e.orphans.Register(s)
 	e.storage.Register(s)

@@ -23,25 +23,12 @@ func init() {
 // keptVersions is how many versions of a job are kept although no alloc refers to them, the present one included.
 const keptVersions = 6
 
-// Outcomes of a registration.
-const (
-	Created   = "created"
-	Updated   = "updated"
-	Unchanged = "unchanged"
-)
-
-// JobRegister stores a job. It becomes a new version only if what the user wrote differs from the present version.
-type JobRegister struct {
-	Job          *job.Job
-	Submission   *job.Submission
-	EnforceIndex bool
-	ModifyIndex  uint64 // expected, with EnforceIndex
-	// PreserveCounts keeps the present version's group counts.
-	PreserveCounts bool
-	// Again has what has completed, and what has failed for good, run once more.
-	Again        bool `cbor:",omitempty"`
-	EvalPriority int  // 0: the job's
-	Seed         string
+// Needs is what the job's members need: a server of an older version would not know them.
+func (c *JobRegister) Needs() uint64 {
+	if c.Job.HasServices() {
+		return SchemaServices
+	}
+	return 0
 }
 
 // JobRegistered is the result of JobRegister and JobDeregister.

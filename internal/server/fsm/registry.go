@@ -24,6 +24,9 @@ type Command interface {
 // Releasing marks commands that release something: they are taken even when the disk is nearly full.
 type Releasing interface{ Releases() bool }
 
+// Needing marks commands that, by what they hold, need a higher schema of the cluster than their kind does.
+type Needing interface{ Needs() uint64 }
+
 // Proposer brings a command into the log and returns what its Apply returned and the index at which it was applied.
 type Proposer interface {
 	Propose(ctx context.Context, cmd Command) (any, uint64, error)

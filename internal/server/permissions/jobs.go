@@ -38,6 +38,14 @@ var jobs = []entry{
 	asks(wire.JobGet, readsJob),
 	asks(wire.JobVersions, readsJob),
 	asks(wire.JobEvals, readsJob),
+	asks(wire.JobServices, readsJob),
+	asks(wire.ServiceList, func(r *wire.Query, _ *state.Snap) []need { return listed(r.Namespace, acl.ReadJob) }),
+	asks(wire.ServiceGet, func(r *wire.ServiceGetRequest, _ *state.Snap) []need {
+		return in(r.Namespace, acl.ReadJob)
+	}),
+	asks(wire.ServiceDelete, func(r *wire.ServiceDeleteRequest, _ *state.Snap) []need {
+		return in(r.Namespace, acl.SubmitJob)
+	}),
 	asks(wire.JobSubmission, func(r *wire.JobSubmissionRequest, _ *state.Snap) []need {
 		return in(r.Namespace, acl.ReadJob)
 	}),
@@ -53,6 +61,9 @@ var allocs = []entry{
 	asks(wire.AllocGet, func(r *wire.Ref[ids.Alloc], s *state.Snap) []need {
 		return ofAlloc(s, r.ID, r.Namespace, acl.ReadJob)
 	}),
+	asks(wire.AllocServices, func(r *wire.Ref[ids.Alloc], s *state.Snap) []need {
+		return ofAlloc(s, r.ID, r.Namespace, acl.ReadJob)
+	}),
 	asks(wire.AllocStop, func(r *wire.AllocStopRequest, s *state.Snap) []need {
 		return ofAlloc(s, r.Alloc, r.Namespace, acl.AllocLifecycle)
 	}),
@@ -63,6 +74,7 @@ var allocs = []entry{
 		return onNode(s, r.AgentRef, acl.AllocLifecycle)
 	}),
 	asks(wire.AllocStats, func(r *wire.AgentRef, s *state.Snap) []need { return onNode(s, *r, acl.ReadJob) }),
+	asks(wire.AllocChecks, func(r *wire.AgentRef, s *state.Snap) []need { return onNode(s, *r, acl.ReadJob) }),
 	asks(wire.AllocFiles, readsFiles),
 	asks(wire.AllocFileStat, readsFiles),
 	opens(wire.AllocFileRead, func(r *wire.FileReadRequest, s *state.Snap) []need {

@@ -3,6 +3,7 @@ package state
 import (
 	"iter"
 	"slices"
+	"strings"
 
 	"berth/internal/base/ids"
 	"berth/internal/model/job"
@@ -14,7 +15,47 @@ const (
 	Jobs        = "jobs"
 	JobVersions = "job_versions"
 	Submissions = "submissions"
+
+	byService = "service"
 )
+
+// anyName files versions of jobs with a service whose name depends on where it runs.
+const anyName = "${"
+
+// servicesOf are the names by which a version of a job may be found.
+func servicesOf(j *job.Job) (out []Key) {
+	for _, g := range j.TaskGroups {
+		for _, s := range g.AllServices() {
+			name := s.Name
+			if strings.Contains(name, "${") {
+				name = anyName
+			}
+			if k := KeyOf(string(j.Namespace), name); !slices.Contains(out, k) {
+				out = append(out, k)
+			}
+		}
+	}
+	return out
+}
+
+// JobsFound yields the kept versions of jobs whose allocs may be found under the name of a service.
+func (s *Snap) JobsFound(w *Watch, ns ids.Namespace, name string) iter.Seq[*job.Job] {
+	return func(yield func(*job.Job) bool) {
+		for _, n := range []string{name, anyName} {
+			for j := range jobVersions.find(s, w, byService, KeyOf(string(ns), n)) {
+				if !yield(j) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// JobsWithServices yields the kept versions of a namespace's jobs (or of all) that have services. One with several
+// comes several times.
+func (s *Snap) JobsWithServices(w *Watch, ns ids.Namespace) iter.Seq[*job.Job] {
+	return jobVersions.find(s, w, byService, inNamespace(ns, ""))
+}
 
 // jobs holds the present version of each job; jobVersions holds every version that is kept, the present one too.
 var (
@@ -29,6 +70,7 @@ var (
 		key: func(j *job.Job) Key {
 			return jobKey(j.Namespace, j.ID).with(number(j.CreateIndex), number(j.Version))
 		},
+		indexes:  []index[job.Job]{{name: byService, keys: servicesOf}},
 		modified: func(j *job.Job) uint64 { return j.ModifyIndex },
 	}
 	submissions = &table[job.Submission]{

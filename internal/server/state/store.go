@@ -4,16 +4,9 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/hashicorp/go-memdb"
 )
-
-// Stamp is when a command is applied: the Raft index and the state's own time, which never runs backwards.
-type Stamp struct {
-	Index uint64
-	Time  time.Time
-}
 
 // Store is the replicated state. Readers take snapshots; the FSM writes, one command at a time.
 type Store struct {
@@ -83,20 +76,6 @@ func (s *Snap) Index() uint64 { return s.applied(nil).Index }
 
 // Stamp is that of the last command in the snapshot.
 func (s *Snap) Stamp() Stamp { return s.applied(nil) }
-
-// Tx is a command's view of the state: it reads what it wrote.
-type Tx struct {
-	Snap
-	stamp   Stamp
-	touched []touch
-	news    []News
-	frozen  frozen
-}
-
-type touch struct {
-	table   string
-	deleted bool
-}
 
 // Stamp is the command's.
 func (tx *Tx) Stamp() Stamp { return tx.stamp }

@@ -1,0 +1,84 @@
+package service
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/internal/model/job"
+)
+
+// Check is a check of an instance: its texts are put together.
+type Check struct {
+	ID      string // hexadecimal, the same for as long as its alloc is there
+	Name    string
+	Service *Instance
+	Of      *job.ServiceCheck
+	Task    string // that is restarted when it fails, as the job says; empty: all tasks
+	Address string // host:port
+	Path    string
+	Body    string
+	Header  map[string][]string
+}
+
+// Checks are the checks of an alloc, as the job lists them. One that cannot be put together is left out; why is in the
+// error.
+func Checks(s Source) ([]*Check, error) {
+	all, failed := Instances(s)
+	errs := []error{failed}
+	var out []*Check
+	for _, i := range all {
+		for _, of := range i.Of.Checks {
+			c, err := s.check(i, of)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("check %q of service %q: %w", of.Name, i.Name, err))
+				continue
+			}
+			out = append(out, c)
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+func (s Source) check(i *Instance, of *job.ServiceCheck) (*Check, error) {
+	c := &Check{Service: i, Of: of, Task: cmp.Or(of.TaskName, i.Task)}
+	host, port, err := s.at(cmp.Or(of.PortLabel, i.Of.PortLabel), i.Of.Address, i.env)
+	if err != nil {
+		return nil, err
+	}
+	if port == 0 {
+		return nil, errors.New("neither it nor its service names a port")
+	}
+	c.Address = net.JoinHostPort(host, strconv.Itoa(port))
+	texts := []struct {
+		text string
+		to   *string
+	}{{of.Name, &c.Name}, {of.Path, &c.Path}, {of.Body, &c.Body}}
+	for _, t := range texts {
+		if *t.to, err = i.env.Replace(t.text); err != nil {
+			return nil, err
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(of.Header)) {
+		for _, v := range of.Header[k] {
+			text, err := i.env.Replace(v)
+			if err != nil {
+				return nil, err
+			}
+			if c.Header == nil {
+				c.Header = map[string][]string{}
+			}
+			c.Header[k] = append(c.Header[k], text)
+		}
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{i.ID, c.Name, of.Type, of.PortLabel, c.Path}, "\x00")))
+	c.ID = hex.EncodeToString(sum[:])
+	return c, nil
+}

@@ -1,0 +1,51 @@
+package wire
+
+import (
+	"berth/internal/base/ids"
+	"berth/internal/derive/service"
+)
+
+// Methods over services, served by the server half.
+var (
+	ServiceList   = Unary[Query, List[*service.Registration]]("Service.List")
+	ServiceGet    = Unary[ServiceGetRequest, List[*service.Registration]]("Service.Get")
+	ServiceDelete = Unary[ServiceDeleteRequest, Written]("Service.Delete")
+	JobServices   = Unary[Ref[ids.Job], List[*service.Registration]]("Job.Services")
+	AllocServices = Unary[Ref[ids.Alloc], List[*service.Registration]]("Alloc.Services")
+)
+
+// ServiceGetRequest asks who is found under a name.
+type ServiceGetRequest struct {
+	Query
+	Name string
+	// Choose so many of them by Key; 0: all.
+	Choose int
+	Key    string
+}
+
+// ServiceDeleteRequest takes a registration away.
+type ServiceDeleteRequest struct {
+	Namespace ids.Namespace
+	Name      string
+	ID        string
+	By        string // as the API knows them
+}
+
+// AllocChecksReply is what the checks of an alloc's services have found, as its job lists them.
+type AllocChecksReply struct {
+	AllocName string
+	Checks    []CheckStatus
+}
+
+// CheckStatus is what a check has found last.
+type CheckStatus struct {
+	ID         string
+	Check      string
+	Service    string
+	Task       string // that the service belongs to; empty: the group
+	Mode       string // healthiness or readiness
+	Status     string // pending, success or failure
+	Output     string
+	StatusCode int   // of HTTP; 0: none
+	At         int64 // Unix seconds; 0: it has not been asked yet
+}
