@@ -19,6 +19,7 @@ import (
 	"berth/internal/base/logkey"
 	"berth/internal/client/allocdir"
 	"berth/internal/client/allocs"
+	"berth/internal/client/checks"
 	"berth/internal/client/disks"
 	"berth/internal/client/drivermanager"
 	"berth/internal/client/fingerprint"
@@ -126,6 +127,7 @@ type Client struct {
 	allocs   *allocs.Allocs
 	session  *session.Session
 	disks    *disks.Sweep
+	checks   *checks.Keeper
 	remote   *remote.Methods
 }
 
@@ -227,6 +229,7 @@ func (c *Client) build(ctx context.Context) error {
 		}),
 	})
 	c.disks = disks.New(c.allocs, c.launcher, c.cfg.Log)
+	c.checks = checks.New(checks.Config{Allocs: served{c.allocs, c.log}, Node: c.host.Node, Log: c.cfg.Log})
 	c.session = session.New(session.Config{
 		Link:   c.link,
 		Gate:   c.armed,
@@ -252,6 +255,7 @@ func (c *Client) build(ctx context.Context) error {
 		Volumes: c.storage.keeper,
 		Usage:   c.storage.meter,
 		Disks:   c.disks,
+		Checks:  c.checks,
 		Feed:    c.cfg.Feed,
 		Dirs:    c.dirs,
 		Log:     c.log,
@@ -331,6 +335,7 @@ func (c *Client) Run(ctx context.Context) error {
 		"session":          c.session.Run,
 		"allocs":           c.allocs.Run,
 		"methods":          c.remote.Run,
+		"checks":           c.checks.Run,
 		"volumes":          c.storage.keeper.Run,
 		"plugins":          c.storage.plugins.Run,
 		"inventory":        c.reportInventory,

@@ -265,6 +265,22 @@ func (r *Runner) RestartUsers(alias, reason string) error {
 	return errors.Join(errs...)
 }
 
+// RestartUnhealthy restarts a task, or with an empty name all that run, as ones that failed: a check of theirs did.
+func (r *Runner) RestartUnhealthy(task, reason string) error {
+	if r.Orphan() != nil || r.Barred() != "" || r.over() {
+		return nil // nothing of an orphan is started again
+	}
+	var errs []error
+	for _, n := range r.order {
+		if t := r.tasks[n]; (task == "" || n == task) && t.View().State == alloc.TaskRunning {
+			if err := t.RestartUnhealthy(reason); err != nil && !fault.Has(err, fault.Conflict) {
+				errs = append(errs, err) // one that ended meanwhile has nothing to restart
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // VolumeCondition makes an event, at each task that mounts the group's volume of this alias, of the volume's condition,
 // by the word of its plugin or as the node sees it. A task that heard the same last gets none, also after a restart of
 // the agent; that all is well is news only after the opposite.

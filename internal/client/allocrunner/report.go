@@ -35,8 +35,29 @@ func (r *Runner) Report() *alloc.Alloc {
 	for _, n := range r.order {
 		a.TaskStates[n] = r.tasks[n].State()
 	}
+	if r.checks != nil {
+		found := *r.checks
+		a.Checks = &found
+	}
 	a.Bound()
 	return a
+}
+
+// TaskStates are the states of its tasks.
+func (r *Runner) TaskStates() map[string]*alloc.TaskState {
+	out := map[string]*alloc.TaskState{}
+	for _, n := range r.order {
+		out[n] = r.tasks[n].State()
+	}
+	return out
+}
+
+// Checked takes what the checks of its services have found.
+func (r *Runner) Checked(found alloc.Checks) {
+	r.mu.Lock()
+	r.checks = &found
+	r.mu.Unlock()
+	r.cfg.Owner.AllocChanged(r.ID())
 }
 
 // Released reports whether the hooks after the last task have let everything go: the alloc is complete or failed.

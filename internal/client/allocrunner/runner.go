@@ -89,6 +89,7 @@ type Runner struct {
 	rec      localstate.Alloc
 	hooks    hooks
 	inTheWay inTheWay
+	checks   *alloc.Checks // what its checks have found; nil: nothing since the agent began
 	stopAt   time.Time
 	force    bool
 	ended    bool // it is proven that no process is left, and none will be started

@@ -18,6 +18,7 @@ import (
 	"berth/internal/client/allocdir"
 	"berth/internal/client/allocrunner"
 	"berth/internal/client/allocs"
+	"berth/internal/client/checks"
 	"berth/internal/client/csimanager/controller"
 	"berth/internal/client/csimanager/meter"
 	"berth/internal/client/disks"
@@ -60,6 +61,7 @@ type Config struct {
 	Volumes Volumes
 	Usage   Usage
 	Disks   Disks
+	Checks  *checks.Keeper
 	Feed    *logfeed.Feed // the agent's log; nil: it keeps none to follow
 	// Dirs tells of files that are followed.
 	Dirs *hostfs.Directories
@@ -124,6 +126,7 @@ func (m *Methods) register(s *wire.Server) {
 	wire.AllocRestart.Serve(s, m.runRestart)
 	wire.AllocSignal.Serve(s, m.runSignal)
 	wire.AllocStats.Serve(s, m.runStats)
+	wire.AllocChecks.Serve(s, m.runChecks)
 	wire.AgentHostStats.Serve(s, m.runHost)
 	wire.AgentMeta.Serve(s, m.runMeta)
 	wire.AgentSetMeta.Serve(s, m.runSetMeta)

@@ -58,7 +58,17 @@ func (r *Runner) order(fn func(*orders)) {
 
 // Restart asks for a restart that does not count. A task that waits for its restart starts at once; one that is dead
 // can't be restarted. With noDelay the shutdown_delay is left out.
-func (r *Runner) Restart(reason string, noDelay bool) error {
+func (r *Runner) Restart(reason string, noDelay bool) error { return r.restart(reason, noDelay, false) }
+
+// RestartUnhealthy ends a task that runs, as if it had failed by itself: its restart policy says what follows.
+func (r *Runner) RestartUnhealthy(reason string) error {
+	if _, err := r.Live(); err != nil {
+		return err
+	}
+	return r.restart(reason, false, true)
+}
+
+func (r *Runner) restart(reason string, noDelay, failed bool) error {
 	was, running, err := r.restartable()
 	if err != nil {
 		return err
@@ -79,6 +89,7 @@ func (r *Runner) Restart(reason string, noDelay bool) error {
 		r.order(func(o *orders) {
 			if !r.dead && o.kill == nil && (was == nil || r.live == was) { // else it has ended meanwhile
 				o.restart, o.noDelay = reason, noDelay
+				o.failed = failed
 			}
 		})
 	}

@@ -112,7 +112,7 @@ func (r *Runner) stop(ctx context.Context) {
 	r.mu.Lock()
 	live := r.live
 	kill := r.orders.kill
-	restart := r.orders.restart
+	restart, failed := r.orders.restart, r.orders.failed
 	noDelay := r.orders.noDelay
 	r.mu.Unlock()
 	grace := r.killTimeout(task)
@@ -149,7 +149,7 @@ func (r *Runner) stop(ctx context.Context) {
 	}
 	r.gone(ctx, res, kill != nil)
 	if kill == nil && restart != "" {
-		r.conclude(alloc.RestartAsked, 0)
+		r.conclude(restartEnding(failed), 0)
 	}
 }
 
@@ -212,16 +212,25 @@ func (r *Runner) collect(ctx context.Context) {
 	r.gone(ctx, exit, false)
 	r.mu.Lock()
 	asked, kill := r.orders.restart != "", r.orders.kill != nil
+	failed := r.orders.failed
 	r.mu.Unlock()
 	switch {
 	case kill:
 	case asked:
-		r.conclude(alloc.RestartAsked, 0)
+		r.conclude(restartEnding(failed), 0)
 	case exit.Successful():
 		r.conclude(alloc.EndedWell, exit.Ended.Sub(started))
 	default:
 		r.conclude(alloc.EndedBadly, exit.Ended.Sub(started))
 	}
+}
+
+// restartEnding is how a run ended that somebody ended: one whose checks failed has failed.
+func restartEnding(failed bool) alloc.Ending {
+	if failed {
+		return alloc.EndedBadly
+	}
+	return alloc.RestartAsked
 }
 
 // gone notes that no process of the task is left.
@@ -283,6 +292,7 @@ func (r *Runner) conclude(e alloc.Ending, ran time.Duration) {
 	})
 	_ = r.update(func(rec *localstate.Task) { // said by update
 		r.orders.restart, r.prepared = "", false
+		r.orders.failed = false
 		rec.Memory, rec.Starting = v.Memory, false
 		if !v.Restart {
 			rec.Over, rec.State.Failed = true, v.Failed

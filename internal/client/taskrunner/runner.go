@@ -104,6 +104,7 @@ type orders struct {
 	kill      *KillOrder
 	restart   string // why; empty: not asked
 	noDelay   bool   // the restart leaves out the shutdown_delay
+	failed    bool   // the restart counts as one after a failure
 }
 
 // urgent reports an order for which the present step is cut short.

@@ -1,0 +1,320 @@
+// Package checks owns that the services of allocs that run here are asked by their checks whether they work. It knows
+// what each found last, says to the alloc whether those pass that its health asks for, and has the tasks restarted of
+// checks that fail for too long. All of it is in memory: after a restart of the agent all are asked anew, and what the
+// servers heard stands until they were. Only the client's composition and what answers the servers import it.
+package checks
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
+	"berth/internal/base/reconcile"
+	"berth/internal/client/checks/ask"
+	"berth/internal/derive/service"
+	"berth/internal/model/alloc"
+	"berth/internal/model/node"
+)
+
+// Allocs is what is checked; the client's allocs implement it.
+type Allocs interface {
+	// Served lists the allocs that may have processes and whose job has services.
+	Served() []Served
+	// Changed returns a channel that is closed when that list, or what it says, may have changed.
+	Changed() <-chan struct{}
+	// Checked takes what the checks have found that the alloc's health asks for.
+	Checked(id ids.Alloc, found alloc.Checks)
+	// RestartUnhealthy restarts a task of an alloc, or all of them for an empty name, as one that failed.
+	RestartUnhealthy(id ids.Alloc, task, reason string)
+}
+
+// Served is an alloc with services.
+type Served struct {
+	Bundle alloc.Bundle
+	Tasks  map[string]*alloc.TaskState
+}
+
+// started is when the task began to run, or for an empty name the last of all that run; zero: it does not run.
+func (s Served) started(task string) time.Time {
+	if task != "" {
+		if st := s.Tasks[task]; st != nil && st.State == alloc.TaskRunning {
+			return st.StartedAt
+		}
+		return time.Time{}
+	}
+	var last time.Time
+	for _, st := range s.Tasks {
+		if st.State == alloc.TaskRunning && st.StartedAt.After(last) {
+			last = st.StartedAt
+		}
+	}
+	return last
+}
+
+// Config wires a keeper.
+type Config struct {
+	Allocs Allocs
+	Node   func() *node.Node
+	// Ask asks a service once; nil: as package ask does.
+	Ask func(context.Context, *service.Check) service.Answer
+	Log *slog.Logger
+}
+
+// Bounds of how checks are asked: so many at once, and so long after the start of a task the first time, or after the
+// check's interval if that is shorter.
+const (
+	parallel = 128
+	first    = 500 * time.Millisecond
+)
+
+// Keeper asks.
+type Keeper struct {
+	cfg  Config
+	log  *slog.Logger
+	loop *reconcile.Loop[key]
+
+	mu    sync.Mutex
+	known map[ids.Alloc]*known
+}
+
+type key struct {
+	alloc ids.Alloc
+	check string
+}
+
+type known struct {
+	served   Served
+	checks   []*service.Check
+	states   map[string]*state
+	reported *alloc.Checks
+}
+
+type state struct {
+	service.State
+	of      *service.Check
+	started time.Time // of the run that was asked
+}
+
+// New returns a keeper that asks nothing before Run.
+func New(cfg Config) *Keeper {
+	if cfg.Ask == nil {
+		cfg.Ask = ask.Ask
+	}
+	k := &Keeper{cfg: cfg, log: cfg.Log.With(logkey.Component, "checks"), known: map[ids.Alloc]*known{}}
+	k.loop = reconcile.New(reconcile.Config{Name: "checks", Parallel: parallel, Log: k.log}, k.ask)
+	return k
+}
+
+// Run asks until ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	return lifecycle.RunAll(ctx, map[string]func(context.Context) error{"ask": k.loop.Run, "follow": k.follow})
+}
+
+// settle is for how long changes are collected before the list is looked at: to look at all for each that changes would
+// cost the square of their number when many start.
+const settle = 100 * time.Millisecond
+
+func (k *Keeper) follow(ctx context.Context) error {
+	for {
+		changed := k.cfg.Allocs.Changed()
+		k.take(k.cfg.Allocs.Served())
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(settle):
+		}
+	}
+}
+
+// take takes up allocs that came, what changed of those that are there, and drops those that ended.
+func (k *Keeper) take(list []Served) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	there := map[ids.Alloc]bool{}
+	for _, s := range list {
+		id := s.Bundle.Alloc.ID
+		there[id] = true
+		a := k.known[id]
+		if a == nil {
+			a = &known{states: map[string]*state{}}
+			k.known[id] = a
+		}
+		if a.served.Bundle != s.Bundle {
+			k.plan(a, s)
+		}
+		a.served = s
+		for _, c := range a.checks {
+			if st := a.states[c.ID]; !s.started(c.Task).Equal(st.started) {
+				k.loop.Mark(key{id, c.ID})
+			}
+		}
+	}
+	for id, a := range k.known {
+		if there[id] {
+			continue
+		}
+		for _, c := range a.checks {
+			k.loop.Forget(key{id, c.ID})
+		}
+		delete(k.known, id)
+	}
+}
+
+// plan puts the checks of an alloc together; what was known of those that stay is kept. The caller holds the lock.
+func (k *Keeper) plan(a *known, s Served) {
+	id := s.Bundle.Alloc.ID
+	checks, err := service.Checks(service.Source{Alloc: s.Bundle.Alloc, Job: s.Bundle.Job, Node: k.cfg.Node()})
+	if err != nil {
+		k.log.Warn("services of an allocation are left out", logkey.Alloc, id, logkey.Error, err)
+	}
+	states := map[string]*state{}
+	for _, c := range checks {
+		st := a.states[c.ID]
+		if st == nil {
+			st = &state{State: service.Begin(c.Of)}
+		}
+		st.of = c
+		states[c.ID] = st
+	}
+	for old := range a.states {
+		if states[old] == nil {
+			k.loop.Forget(key{id, old})
+		}
+	}
+	a.checks, a.states = checks, states
+}
+
+// ask asks one check, and says when it is asked next.
+func (k *Keeper) ask(ctx context.Context, at key) (reconcile.Result, error) {
+	k.mu.Lock()
+	a := k.known[at.alloc]
+	var st *state
+	if a != nil {
+		st = a.states[at.check]
+	}
+	if st == nil {
+		k.mu.Unlock()
+		return reconcile.Done(), nil // it has ended
+	}
+	check, started := st.of, a.served.started(st.of.Task)
+	if !started.Equal(st.started) { // another run: what was found is of the one before
+		st.State, st.started = service.Begin(check.Of), started
+	}
+	k.mu.Unlock()
+	if started.IsZero() {
+		k.report(at.alloc)
+		return reconcile.Done(), nil // its start marks it again
+	}
+	if wait := min(first, check.Of.Interval) - time.Since(started); wait > 0 && wait <= first {
+		return reconcile.Again(wait, "its task has just started"), nil
+	}
+	answer := k.cfg.Ask(ctx, check)
+	if ctx.Err() != nil {
+		return reconcile.Done(), nil // the agent ends
+	}
+	k.found(at, started, answer)
+	return reconcile.Again(check.Of.Interval, "it is asked then"), nil
+}
+
+// found notes an answer, and does what follows.
+func (k *Keeper) found(at key, started time.Time, answer service.Answer) {
+	k.mu.Lock()
+	a := k.known[at.alloc]
+	if a == nil || a.states[at.check] == nil || !a.states[at.check].started.Equal(started) {
+		k.mu.Unlock()
+		return // it is of a run that has ended
+	}
+	st := a.states[at.check]
+	was := st.Status
+	st.State = service.Next(st.State, st.of.Of, st.of.Service.Of, answer, started)
+	due := service.Due(st.State, st.of.Of, st.of.Service.Of)
+	failures := st.Failures
+	if due {
+		st.Counted = 0
+	}
+	c, now := st.of, st.Status
+	k.mu.Unlock()
+	if was != now {
+		k.log.Debug("a check found something else than before", logkey.Alloc, at.alloc, "service", c.Service.Name,
+			"check", c.Name, "status", now, "output", answer.Output)
+	}
+	k.report(at.alloc)
+	if due {
+		k.cfg.Allocs.RestartUnhealthy(at.alloc, c.Task,
+			fmt.Sprintf("healthcheck: check %q of service %q failed %d times in a row: %s", c.Name, c.Service.Name,
+				failures, answer.Output))
+	}
+}
+
+// report says to an alloc what its checks have found, when that is something else than was said last.
+func (k *Keeper) report(id ids.Alloc) {
+	k.mu.Lock()
+	a := k.known[id]
+	if a == nil || len(a.checks) == 0 {
+		k.mu.Unlock()
+		return
+	}
+	found := alloc.Checks{Failing: a.failing()}
+	if a.reported != nil && !news(a.reported.Failing, found.Failing) {
+		k.mu.Unlock()
+		return
+	}
+	a.reported = &found
+	k.mu.Unlock()
+	k.cfg.Allocs.Checked(id, found)
+}
+
+// notAsked is said of a check before its first answer.
+const notAsked = "it has not been asked yet"
+
+// news reports whether the alloc is to hear of what fails now: not of each output anew.
+func news(was, now string) bool {
+	return was != now && (was == "" || now == "" || strings.HasSuffix(was, notAsked))
+}
+
+// failing says of the first check that must pass and does not why; empty: all do.
+func (a *known) failing() string {
+	for _, c := range a.checks {
+		st := a.states[c.ID]
+		if service.ModeOf(c.Of, c.Service.Of) != service.Healthiness || st.Status == service.Success {
+			continue
+		}
+		return fmt.Sprintf("check %q of service %q: %s", c.Name, c.Service.Name,
+			cmp.Or(st.Output, notAsked))
+	}
+	return ""
+}
+
+// Status is what is known of a check.
+type Status struct {
+	service.State
+	Check *service.Check
+	Mode  string
+}
+
+// Of lists what is known of an alloc's checks, as its job lists them; nil: it has none, or is none.
+func (k *Keeper) Of(id ids.Alloc) []Status {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a := k.known[id]
+	if a == nil {
+		return nil
+	}
+	var out []Status
+	for _, c := range a.checks {
+		out = append(out, Status{State: a.states[c.ID].State, Check: c, Mode: service.ModeOf(c.Of, c.Service.Of)})
+	}
+	return out
+}
