@@ -44,7 +44,7 @@ type ServiceCheck struct {
 	PortLabel              string              `hcl:"port"`
 	Expose                 bool                `hcl:"expose"`
 	AddressMode            string              `hcl:"address_mode"`
-	Advertise              string              `hcl:"advertise"`
+	Advertise              string              `hcl:"advertise" json:",omitempty"`
 	Interval               time.Duration       `hcl:"interval"`
 	Timeout                time.Duration       `hcl:"timeout"`
 	InitialStatus          string              `hcl:"initial_status"`
@@ -83,4 +83,32 @@ type AllocCheckStatus struct {
 	Status     string
 	StatusCode int
 	Timestamp  int64 // Unix seconds
+}
+
+// ServiceRegistration is one instance of a service: who it is, and where.
+type ServiceRegistration struct {
+	ID          string
+	ServiceName string
+	Namespace   string
+	NodeID      string
+	Datacenter  string
+	JobID       string
+	AllocID     string
+	Tags        []string
+	Address     string
+	Port        int
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// ServiceRegistrationListStub lists the services of a namespace.
+type ServiceRegistrationListStub struct {
+	Namespace string
+	Services  []*ServiceRegistrationStub
+}
+
+// ServiceRegistrationStub is a service with the tags that any instance of it has.
+type ServiceRegistrationStub struct {
+	ServiceName string
+	Tags        []string
 }

@@ -162,7 +162,8 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 // and place; set to null or their documented default they are fine.
 func TestWhatIsNotBuiltIsRefusedByNameAndPlace(t *testing.T) {
 	refused := []wrong{
-		{"service", inGroup("  service {\n    port = \"x\"\n  }"), `f.hcl:3:3: group "g": service is not built yet: `},
+		{"service", inGroup("  service {\n    provider = \"consul\"\n  }"),
+			`f.hcl:4:5: group "g": service "": provider is not built yet: `},
 		{"artifact", inTask("    artifact {\n      source = \"x\"\n    }"),
 			`f.hcl:4:5: group "g": task "t": artifact is not built yet: `},
 		{"periodic", "job \"j\" {\n  type = \"batch\"\n  periodic {\n    crons = [\"@daily\"]\n  }\n}",
@@ -271,8 +272,9 @@ func TestDocumentsAreBounded(t *testing.T) {
 		{"JSON twice", "{\"Job\":{\"ID\":\"a\",\"ID\":\"b\"}}", "f.hcl:1:1: the member Job.ID is there twice"},
 		{"JSON unknown", "{\"ID\":\"a\",\"TaskGroups\":[{\"Name\":\"g\",\"Volume\":{\"x\":1}}]}",
 			"f.hcl: a job has no member TaskGroups[0].Volume"},
-		{"JSON not built", "{\"ID\":\"a\",\"TaskGroups\":[{\"Name\":\"g\",\"Services\":[{\"Name\":\"x\"}]}]}",
-			`f.hcl: group "g": service is not built yet: `},
+		{"JSON not built",
+			"{\"ID\":\"a\",\"TaskGroups\":[{\"Name\":\"g\",\"Services\":[{\"Name\":\"x\",\"Connect\":{}}]}]}",
+			`f.hcl: group "g": service "x": connect is not built yet: `},
 		{"JSON cut", "{\"ID\":\"a\",", "f.hcl:1:1: "},
 	}
 	for _, c := range cases {

@@ -79,7 +79,6 @@ var elsewhere = map[string]string{
 	"server-force-leave":       `"berth server force-leave SERVER", for good`,
 	"server-join":              "servers join by their configuration: server { server_join { retry_join = [...] } }",
 	"server-members":           `"berth server members"`,
-	"service":                  `not built yet: give a task a static port, or read its port by "berth alloc status"`,
 	"setup":                    "Consul and Vault are not built yet, so there is nothing to set up",
 	"start":                    `"berth job start JOB" runs a job again that was stopped`,
 	"system reconcile":         "summaries are counted when they are asked for, so there is nothing to reconcile",

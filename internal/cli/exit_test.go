@@ -72,6 +72,8 @@ var reads = map[string]reading{
 	"plan":                          {missing: []string{"testdata/files/nothing.hcl"}, most: 1, code: 255},
 	"plugin status":                 {missing: []string{"nothing", "-json nothing"}, most: 1},
 	"server members":                {},
+	"service info":                  {missing: []string{"nothing"}, most: 1},
+	"service list":                  {},
 	"status":                        {missing: []string{"nothing", "dead", noUUID}, most: 1},
 	"validate":                      {missing: []string{"testdata/files/nothing.hcl"}, most: 1},
 	"version":                       {},
@@ -90,7 +92,7 @@ var changes = strings.Split(`acl bootstrap,acl policy apply,acl policy delete,ac
 	`operator join-token revoke,operator raft remove-peer,operator raft transfer-leadership,`+
 	`operator recovery begin,operator recovery dismiss,`+
 	`operator recovery finish,operator root keyring remove,operator root keyring rotate,operator snapshot restore,operator snapshot save,plugin rebind,run,`+
-	`server force-leave,stop,system gc,`+
+	`server force-leave,service delete,stop,system gc,`+
 	`volume create,volume delete,volume deregister,volume detach,volume expand,volume init,volume register,`+
 	`volume release,volume snapshot create,volume snapshot delete`, ",")
 

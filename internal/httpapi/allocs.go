@@ -43,10 +43,6 @@ func allocForm(form func(*wire.AllocReply) any) handler {
 
 var (
 	allocGet = allocForm(func(out *wire.AllocReply) any { return convert.Alloc(out.Bundle, out.Storage) })
-	// noneOfAlloc answers with the list of what no alloc can have yet.
-	noneOfAlloc = allocForm(func(*wire.AllocReply) any { return []any{} })
-	// allocChecks answers for service checks, which are not built: none exists.
-	allocChecks = allocForm(func(*wire.AllocReply) any { return map[string]any{} })
 )
 
 var allocStop = write(wire.AllocStop, func(r *request) (*wire.AllocStopRequest, error) {

@@ -67,6 +67,16 @@ func registerPlain(ws *wire.Server) {
 		u := wire.Usage{MemoryRSS: 4096, CPUPercent: 1.5, Time: time.Now().UnixNano()}
 		return &wire.AllocStatsReply{Total: u, Tasks: map[string]wire.Usage{"t": u}}, nil
 	})
+	wire.AllocChecks.Serve(ws, func(context.Context, *wire.AgentRef) (*wire.AllocChecksReply, error) {
+		return &wire.AllocChecksReply{AllocName: "web.g[0]", Checks: []wire.CheckStatus{{
+			ID:      "51402302309fb29e43a65490d5843811ab865a2cc176eb91f96c9881f7499a32",
+			Check:   "c",
+			Service: "web",
+			Mode:    "healthiness",
+			Status:  "success",
+			At:      1,
+		}}}, nil
+	})
 	wire.AgentHostStats.Serve(ws, func(context.Context, *wire.AgentRef) (*wire.HostStatsReply, error) {
 		return &wire.HostStatsReply{
 			MemTotal: 1 << 30,

@@ -12,7 +12,7 @@ import (
 // maxWait is how long a read waits for a change when the client does not say how long.
 const maxWait = 5 * time.Minute
 
-// none answers with the list of what there cannot be yet: services, scaling policies, variables.
+// none answers with the list of what there cannot be yet: scaling policies, variables.
 func (s *Server) none(r *request) (any, error) { return s.unchanging(r, []any{}) }
 
 func (s *Server) noPolicy(*request) (any, error) { return nil, missing("policy not found") }

@@ -103,12 +103,6 @@ var (
 	hostStats  = call(wire.AgentHostStats, (*request).nodeTarget, as(convert.HostStats))
 )
 
-// taskChecks answers for service checks, which are not built: none exists.
-func (s *Server) taskChecks(r *request) (any, error) {
-	_, err := r.allocTarget()
-	return map[string]any{}, err
-}
-
 func (r *request) filePath() (*wire.AllocPath, error) {
 	ref, err := r.target("")
 	path := r.arg("path")

@@ -82,6 +82,8 @@ func newWorld(t testing.TB) *world {
 			"Secrets": map[string]any{"k": canary}}}})
 	web := webJob("web")
 	web["Meta"] = map[string]any{"team": "a"}
+	group(web)["Services"] = []any{map[string]any{"Name": "web", "Provider": "nomad", "PortLabel": "http",
+		"Checks": []any{map[string]any{"Type": "tcp", "Interval": 5e9, "Timeout": 1e9}}}}
 	group(web)["Volumes"] = map[string]any{"data": map[string]any{"Type": "csi", "Source": "db",
 		"AccessMode": "single-node-writer", "AttachmentMode": "file-system"},
 		"certs": map[string]any{"Type": "host", "Source": "certs", "ReadOnly": true}}

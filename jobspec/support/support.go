@@ -64,7 +64,6 @@ type rule struct {
 }
 
 const (
-	whyServices   = "services and checks come with service discovery; remove the block, or check health inside the task"
 	whyConsul     = "Consul is not connected; remove the block"
 	whyVault      = "Vault is not connected; pass secrets as templates or files"
 	whyHostNet    = "only the host's network is there; leave mode out or write mode = \"host\""
@@ -95,7 +94,6 @@ var unsupportedRules = slices.Concat([]rule{
 	{path: "ConsulNamespace", name: "consul", why: whyConsul},
 	{path: "VaultNamespace", name: "vault", why: whyVault},
 
-	{path: "TaskGroups[].Services", name: "service", why: whyServices},
 	{path: "TaskGroups[].Scaling", name: "scaling", why: "set count"},
 	{path: "TaskGroups[].Consul", name: "consul", why: whyConsul},
 	{path: "TaskGroups[].Disconnect", name: "disconnect", why: whyDisconnect},
@@ -108,7 +106,6 @@ var unsupportedRules = slices.Concat([]rule{
 	{path: "TaskGroups[].EphemeralDisk.Migrate", name: "ephemeral_disk migrate", why: "keep data on a volume"},
 	{path: "TaskGroups[].Volumes[].Sticky", name: "sticky", why: "name a volume of one node as source"},
 
-	{path: "TaskGroups[].Tasks[].Services", name: "service", why: whyServices},
 	{
 		path: "TaskGroups[].Tasks[].Artifacts",
 		name: "artifact",
@@ -181,7 +178,8 @@ var unsupportedRules = slices.Concat([]rule{
 	{path: "TaskGroups[].Tasks[].RestartPolicy.RenderTemplates", name: "restart render_templates", why: whyLeaveOut},
 	{path: "TaskGroups[].Tasks[].VolumeMounts[].SELinuxLabel", name: "volume_mount selinux_label", why: whyLeaveOut},
 	{path: "TaskGroups[].RestartPolicy.RenderTemplates", name: "restart render_templates", why: whyLeaveOut},
-}, networkRules("TaskGroups[].Networks[]"), updateRules(""), updateRules("TaskGroups[]."))
+}, networkRules("TaskGroups[].Networks[]"), updateRules(""), updateRules("TaskGroups[]."),
+	serviceRules("TaskGroups[].Services[]"), serviceRules("TaskGroups[].Tasks[].Services[]"))
 
 func networkRules(at string) []rule {
 	rules := []rule{
@@ -251,7 +249,74 @@ func updateRules(at string) []rule {
 	}
 }
 
-var ignoredRules = []rule{
+// serviceRules are about services of the servers' own catalog; that one of Consul's is asked for is refused with them.
+func serviceRules(at string) []rule {
+	const (
+		whyMesh   = "the service mesh is not built; remove it"
+		whyScript = "have the task ask itself, or use http, tcp or grpc"
+	)
+	return []rule{
+		{
+			path:   at + ".Provider",
+			name:   "provider",
+			why:    "Consul is not connected; write provider = \"nomad\": the servers tell who is found",
+			refuse: []any{"consul"},
+		},
+		{path: at + ".Connect", name: "connect", why: whyMesh},
+		{path: at + ".Identity", name: "identity", why: whyIdentity},
+		{
+			path:   at + ".AddressMode",
+			name:   "address_mode",
+			why:    "services are found at the address of their node; write host or auto",
+			accept: []any{"auto", "host"},
+		},
+		{path: at + ".Checks[].Expose", name: "check expose", why: whyMesh},
+		{
+			path:   at + ".Checks[].Type",
+			name:   "check type = \"script\"",
+			why:    whyScript,
+			refuse: []any{"script"},
+		},
+		{
+			path:   at + ".Checks[].AddressMode",
+			name:   "check address_mode",
+			why:    "services are asked at the address of their node; write host or leave it out",
+			accept: []any{"host"},
+		},
+	}
+}
+
+// serviceIgnored are members of services that mean something to Consul alone.
+func serviceIgnored(at string) (out []rule) {
+	for member, name := range map[string]string{
+		".EnableTagOverride": "enable_tag_override",
+		".CanaryTags":        "canary_tags",
+		".Meta":              "meta",
+		".CanaryMeta":        "canary_meta",
+		".TaggedAddresses":   "tagged_addresses",
+		".Weights":           "weights",
+		".Kind":              "kind",
+
+		".Checks[].Command":               "check command",
+		".Checks[].Args":                  "check args",
+		".Checks[].Advertise":             "check advertise",
+		".Checks[].Notes":                 "check notes",
+		".Checks[].FailuresBeforeWarning": "check failures_before_warning",
+	} {
+		out = append(out, rule{path: at + member, name: "service " + name, why: "has no effect on a service that the " +
+			"servers tell of; remove it"})
+	}
+	out = append(out, rule{
+		path:   at + ".Cluster",
+		name:   "service cluster",
+		why:    "has no effect on a service that the servers tell of; remove it",
+		accept: []any{"default"},
+	})
+	slices.SortFunc(out, func(a, b rule) int { return strings.Compare(a.path, b.path) })
+	return out
+}
+
+var ignoredRules = slices.Concat([]rule{
 	{
 		path: "TaskGroups[].StopAfterClientDisconnect",
 		name: "stop_after_client_disconnect",
@@ -283,7 +348,7 @@ var ignoredRules = []rule{
 		name: "logs enabled",
 		why:  "is deprecated; write disabled instead",
 	},
-}
+}, serviceIgnored("TaskGroups[].Services[]"), serviceIgnored("TaskGroups[].Tasks[].Services[]"))
 
 func applyRules(job *api.Job, rules []rule) []Field {
 	if job == nil {
@@ -343,7 +408,7 @@ func (r *rule) element(v reflect.Value, steps []string, path, kind string, words
 // elementWords names a list's element as its author does.
 func elementWords(kind string, v reflect.Value) []string {
 	noun := map[string]string{"TaskGroups": "group", "Tasks": "task", "Volumes": "volume", "ReservedPorts": "port",
-		"DynamicPorts": "port"}[kind]
+		"DynamicPorts": "port", "Services": "service", "Checks": "check"}[kind]
 	if noun == "" {
 		return nil
 	}

@@ -1,9 +1,11 @@
 package allocs
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"berth/api"
 	"berth/internal/base/fault"
@@ -109,6 +111,27 @@ func (t *target) findTask(ctx context.Context, args []string) (*api.Allocation, 
 	return a, name, err
 }
 
+// showChecks lists what checks have found, ordered by their services.
+func showChecks(p *kit.Printer, checks map[string]*api.AllocCheckStatus, output bool) {
+	none := func(c *api.AllocCheckStatus) bool { return c == nil }
+	list := slices.DeleteFunc(slices.Collect(maps.Values(checks)), none)
+	slices.SortFunc(list, func(a, b *api.AllocCheckStatus) int {
+		return cmp.Or(strings.Compare(a.Service, b.Service), strings.Compare(a.Task, b.Task),
+			strings.Compare(a.Check, b.Check), strings.Compare(a.ID, b.ID))
+	})
+	header := []string{"Service", "Task", "Name", "Mode", "Status"}
+	if output {
+		header = append(header, "Output")
+	}
+	kit.List(p, list, "checks", header, func(c *api.AllocCheckStatus) []string {
+		line := []string{c.Service, cmp.Or(c.Task, "(group)"), c.Check, c.Mode, c.Status}
+		if output {
+			line = append(line, strings.Join(strings.Fields(c.Output), " "))
+		}
+		return line
+	})
+}
+
 func newChecks(e *kit.Env) *kit.Command {
 	var formats kit.Formats
 	t := target{env: e}
@@ -123,16 +146,7 @@ func newChecks(e *kit.Env) *kit.Command {
 			}
 			checks, err := e.Client().Allocations().Checks(ctx, a.ID, query(a))
 			return formats.Show(e.Out, checks, kit.Doing(err, "read the checks of", "allocation", kit.ID(a.ID, false)),
-				func() {
-					header := []string{"Service", "Task", "Name", "Mode", "Status", "Output"}
-					kit.List(e.Out, slices.Sorted(maps.Keys(checks)), "checks", header, func(id string) []string {
-						c := checks[id]
-						if c == nil {
-							return nil
-						}
-						return []string{c.Service, c.Task, c.Check, c.Mode, c.Status, c.Output}
-					})
-				})
+				func() { showChecks(e.Out, checks, true) })
 		},
 	}
 	t.addTo(cmd, false)

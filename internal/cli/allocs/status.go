@@ -48,6 +48,7 @@ func (s *status) do(ctx context.Context, arg string) error {
 	}
 	s.head(a)
 	s.ports(a)
+	s.checks(ctx, a)
 	s.storage(a)
 	if s.short {
 		s.taskLines(a)
@@ -88,6 +89,36 @@ func (s *status) usage(ctx context.Context, a *api.Allocation) *api.AllocResourc
 		return nil
 	}
 	return out
+}
+
+// checks shows what the checks of the alloc's services found; that the node cannot say is no reason to show nothing.
+func (s *status) checks(ctx context.Context, a *api.Allocation) {
+	if !hasServices(a) || a.ClientStatus != api.AllocClientStatusRunning {
+		return
+	}
+	checks, err := s.env.Client().Allocations().Checks(ctx, a.ID, query(a))
+	if err != nil {
+		s.env.Err.Notice("The node does not say what its checks found: " + kit.OneSentence(err.Error()))
+		return
+	}
+	if len(checks) > 0 {
+		s.env.Out.Section("Service Checks")
+		showChecks(s.env.Out, checks, false)
+	}
+}
+
+func hasServices(a *api.Allocation) bool {
+	if a.Job == nil {
+		return false
+	}
+	for _, g := range a.Job.TaskGroups {
+		if g.Name != a.TaskGroup {
+			continue
+		}
+		has := func(t *api.Task) bool { return len(t.Services) > 0 }
+		return len(g.Services) > 0 || slices.ContainsFunc(g.Tasks, has)
+	}
+	return false
 }
 
 func (s *status) head(a *api.Allocation) {

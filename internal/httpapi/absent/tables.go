@@ -73,7 +73,6 @@ var unbuilt = []struct{ methods, path, what string }{
 	{"PUT", "/v1/agent/keyring/remove", "there is no gossip and no gossip key: a server stands alone"},
 	{"PUT DELETE", "/v1/var/{path...}", "variables are not built yet: pass values as job variables"},
 	{"PUT", "/v1/search/fuzzy", "fuzzy search is not built yet: search by prefix"},
-	{"DELETE", "/v1/service/{name}/{id}", "service discovery is not built yet: no service is registered"},
 }
 
 // enterprise are paths that the open edition of this API has always answered with one and the same text.

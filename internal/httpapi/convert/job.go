@@ -2,6 +2,7 @@ package convert
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"berth/api"
@@ -14,7 +15,7 @@ func ToJob(in *api.Job) *job.Job {
 	out := &job.Job{}
 	mirror(out, in)
 	for _, g := range out.TaskGroups {
-		if g.Update != nil && g.Update.HealthCheck == byChecks {
+		if g.Update != nil && g.Update.HealthCheck == byChecks && !g.AskHealth() {
 			g.Update.HealthCheck = byTasks
 		}
 		for _, n := range g.Networks {
@@ -33,8 +34,8 @@ func ToJob(in *api.Job) *job.Job {
 	return out
 }
 
-// What a job that leaves it unset is kept as, and what clients are used to see there. Without service checks, health by
-// checks is health by task states.
+// What a job that leaves it unset is kept as, and what clients are used to see there. Without checks of services,
+// health by checks is health by task states.
 const (
 	byChecks, byTasks = "checks", "task_states"
 	onHost            = "host"
@@ -43,7 +44,7 @@ const (
 
 // asObserved shows the defaults as clients of this API are used to see them.
 func asObserved(g *api.TaskGroup) {
-	if g.Update != nil && g.Update.HealthCheck != nil && *g.Update.HealthCheck == byTasks {
+	if g.Update != nil && g.Update.HealthCheck != nil && *g.Update.HealthCheck == byTasks && !checked(g) {
 		g.Update.HealthCheck = new(byChecks)
 	}
 	for _, n := range g.Networks {
@@ -55,6 +56,19 @@ func asObserved(g *api.TaskGroup) {
 				ports[i].HostNetwork = cmp.Or(ports[i].HostNetwork, defaultNetwork)
 			}
 		}
+	}
+}
+
+func checked(g *api.TaskGroup) bool {
+	has := func(s *api.Service) bool { return len(s.Checks) > 0 }
+	return slices.ContainsFunc(g.Services, has) ||
+		slices.ContainsFunc(g.Tasks, func(t *api.Task) bool { return slices.ContainsFunc(t.Services, has) })
+}
+
+// shownServices gives services what only their public shape has.
+func shownServices(j *job.Job, services []*api.Service) {
+	for _, s := range services {
+		s.Namespace, s.Cluster = string(j.Namespace), defaultNetwork
 	}
 }
 
@@ -87,6 +101,10 @@ func FromJob(in *job.Job, status, description string) *api.Job {
 	}
 	for _, g := range out.TaskGroups {
 		fillGroup(g)
+		shownServices(in, g.Services)
+		for _, t := range g.Tasks {
+			shownServices(in, t.Services)
+		}
 		if in.Type == api.JobTypeService {
 			g.Migrate = Drained()
 		}

@@ -79,9 +79,11 @@ func canonicalGroup(j *api.Job, g *api.TaskGroup) {
 			v.Name = name
 		}
 	}
+	canonicalServices(j, g, nil, g.Services)
 	for _, t := range g.Tasks {
 		if t != nil {
 			canonicalTask(j, g, t)
+			canonicalServices(j, g, t, t.Services)
 		}
 	}
 }

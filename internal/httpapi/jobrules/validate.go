@@ -93,6 +93,7 @@ func (c *checker) group(j *api.Job, g *api.TaskGroup) {
 	}
 	c.networks(at, g.Networks)
 	c.volumes(at, g)
+	c.services(at, g)
 	c.tasks(at, j, g)
 }
 
