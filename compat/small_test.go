@@ -32,8 +32,6 @@ func smallTruths(a *agent) {
 	a.refused(err, "501 (tokens for one use are not built yet")
 	_, err = a.NodePools().Delete("p", nil)
 	a.refused(err, "404 (node pool not found)")
-	_, err = a.Services().Delete("s", "i", nil)
-	a.refused(err, "501 (service discovery is not built yet")
 	_, err = a.Agent().Host("", "", nil)
 	a.refused(err, "501 (facts of the host are not collected")
 	_, err = a.Agent().GetSchedulerWorkersInfo(nil)

@@ -51,17 +51,18 @@ job "` + id + `" {
 }`
 }
 
-// shown reads the file from inside the task.
-func shown(a *agent, alloc *api.Allocation) string {
+// holds waits until the file holds what the tasks wrote, as the last of them sees it: it runs before it has written.
+func holds(a *agent, alloc *api.Allocation, want string) {
 	a.t.Helper()
-	var out bytes.Buffer
-	code, err := a.plain.Allocations().Exec(a.t.Context(), alloc, "t", false, []string{"/bin/cat", "/data/log"},
-		strings.NewReader(""), &out, io.Discard, nil, nil)
-	a.ok(err)
-	if code != 0 {
-		a.t.Errorf("cat ended with %d", code)
-	}
-	return out.String()
+	a.eventually("the file holds what was written", func() error {
+		var out bytes.Buffer
+		code, err := a.plain.Allocations().Exec(a.t.Context(), alloc, "t", false, []string{"/bin/cat", "/data/log"},
+			strings.NewReader(""), &out, io.Discard, nil, nil)
+		if err == nil && (code != 0 || out.String() != want) {
+			err = fmt.Errorf("cat ended with %d, the file holds %q, not %q", code, out.String(), want)
+		}
+		return err
+	})
 }
 
 // stop ends a job and waits until its volume is free.
@@ -87,14 +88,10 @@ func volumes(a *agent) {
 		a.t.Fatalf("created %+v, then %+v", created, again)
 	}
 	alloc := run(a, writer("first", "db"))
-	if got := shown(a, alloc); got != "first\n" {
-		a.t.Errorf("the file holds %q", got)
-	}
+	holds(a, alloc, "first\n")
 	inUse(a, alloc)
 	stop(a, "first", "db")
-	if got := shown(a, run(a, writer("second", "db"))); got != "first\nsecond\n" {
-		a.t.Errorf("the file holds %q", got)
-	}
+	holds(a, run(a, writer("second", "db")), "first\nsecond\n")
 	stop(a, "second", "db")
 	snapshots(a)
 	adopted(a, created[0].ExternalID)
@@ -137,9 +134,7 @@ func snapshots(a *agent) {
 	clone.SnapshotID = snap.ID
 	_, _, err = a.CSIVolumes().Create(clone, nil)
 	a.ok(err)
-	if got := shown(a, run(a, writer("third", "clone"))); got != "first\nsecond\nthird\n" {
-		a.t.Errorf("the clone holds %q", got)
-	}
+	holds(a, run(a, writer("third", "clone")), "first\nsecond\nthird\n")
 	stop(a, "third", "clone")
 	external, _, err := a.CSIVolumes().ListExternal(plugin, &api.QueryOptions{PerPage: 1})
 	a.ok(err)
@@ -162,9 +157,7 @@ func adopted(a *agent, external string) {
 	v.ExternalID = external
 	_, err = a.CSIVolumes().Register(v, nil)
 	a.ok(err)
-	if got := shown(a, run(a, writer("fourth", "kept"))); got != "first\nsecond\nfourth\n" {
-		a.t.Errorf("the adopted volume holds %q", got)
-	}
+	holds(a, run(a, writer("fourth", "kept")), "first\nsecond\nfourth\n")
 	stop(a, "fourth", "kept")
 	a.ok(a.CSIVolumes().DeleteOpts(&api.CSIVolumeDeleteRequest{ExternalVolumeID: "kept"}, nil))
 }
