@@ -57,7 +57,8 @@ type Alloc struct {
 	ClientStatus      string
 	ClientDescription string
 	TaskStates        map[string]*TaskState
-	Health            *Health // nil: not decided
+	Network           *NetworkStatus `cbor:",omitempty"` // nil: the node's own network
+	Health            *Health        // nil: not decided
 	// Earlier versions recorded a node's own judgement. It is read, so that their logs and stores are, and means
 	// nothing: the servers decide anew.
 	NodeHealthy   *bool      `cbor:"Healthy,omitempty"`
@@ -151,10 +152,19 @@ func (r Resources) Total() (cpu, mem, disk int64) {
 
 // PortMapping is a label with the port that was given to it.
 type PortMapping struct {
-	Label  string
-	Value  int
-	To     int
-	HostIP string
+	Label       string
+	Value       int
+	To          int
+	HostIP      string
+	HostNetwork string `cbor:",omitempty"` // of the node; empty: its default
+}
+
+// NetworkStatus is what an alloc's network on its node is like.
+type NetworkStatus struct {
+	Interface string // within its namespace
+	Address   string
+	IPv6      string   `cbor:",omitempty"`
+	DNS       *job.DNS `cbor:",omitempty"`
 }
 
 // RescheduleEvent remembers a replacement.

@@ -144,13 +144,18 @@ type Resources struct {
 	PIDs int `cbor:",omitempty"`
 }
 
-// NetworkResource is a group's network; only host mode is built.
+// NetworkResource is a group's network.
 type NetworkResource struct {
-	Mode          string
+	Mode          string // model/network has them
 	IP            string
 	ReservedPorts []Port
 	DynamicPorts  []Port
+	Hostname      string `cbor:",omitempty"` // of its tasks; may name what is replaced (Expand)
+	DNS           *DNS   `cbor:",omitempty"` // nil: as the node resolves names
 }
+
+// DNS is how the tasks of a group resolve names.
+type DNS struct{ Servers, Searches, Options []string }
 
 // Port is a label with a number on the node.
 type Port struct {
