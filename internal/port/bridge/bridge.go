@@ -27,6 +27,8 @@ type Bridge struct {
 	IPv6  network.Pool // not valid: none
 	// Hairpin lets a link have its own packets back from the bridge.
 	Hairpin bool
+	// Note hears of each setting of the kernel that is changed for the node as a whole; nil: nobody needs to.
+	Note func(setting, from, to string)
 }
 
 // ownerPrefix begins what is written on links, for people.
@@ -377,6 +379,15 @@ func Addresses(namespace string) (all []netip.Addr, err error) {
 	return all, fault.Wrap(err, fault.Internal, "look into", "network namespace "+namespace)
 }
 
+// Whole reports whether bridge and table are there.
+func (b *Bridge) Whole() (bool, error) {
+	link, err := b.find()
+	if link == nil || err != nil {
+		return false, err
+	}
+	return b.Applied()
+}
+
 // Remove takes down the bridge and the table, unless the bridge is somebody else's: then the table is, too.
 func (b *Bridge) Remove() error {
 	link, err := byName(b.Name)
@@ -390,4 +401,12 @@ func (b *Bridge) Remove() error {
 		return fault.Wrap(err, fault.Internal, "remove", b.subject())
 	}
 	return nil
+}
+
+// RemoveOwn is Remove where a bridge of this agent's is there: without one, no table is looked for.
+func (b *Bridge) RemoveOwn() error {
+	if link, err := byName(b.Name); link == nil || err != nil {
+		return err
+	}
+	return b.Remove()
 }

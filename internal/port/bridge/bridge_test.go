@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -22,26 +21,11 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/network"
 	"berth/internal/port/bridge"
+	"berth/internal/testkit/ownnetwork"
 )
 
 // TestMain runs the tests in a network namespace of their own: the machine's is not touched.
-func TestMain(m *testing.M) {
-	const inside = "BERTH_TEST_OWN_NETWORK"
-	if os.Geteuid() != 0 || os.Getenv(inside) != "" {
-		os.Exit(m.Run())
-	}
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), inside+"=1")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Run(); err != nil {
-		_, _ = io.WriteString(os.Stderr, err.Error()+"\n")
-		os.Exit(1)
-	}
-}
-
-// The first thread stays with the main goroutine: /proc/self is about it.
-func init() { runtime.LockOSThread() }
+func TestMain(m *testing.M) { ownnetwork.Main(m) }
 
 // rig is a node with a bridge, and another machine that is connected to it at 192.0.2.2.
 type rig struct {

@@ -25,10 +25,10 @@ const (
 func (b *Bridge) forwarding() error {
 	// Answers to what reached an alloc by the node's 127.0.0.1 come back to that address. What comes from the bridge to
 	// it otherwise is dropped by the table, which is there before the first link.
-	if err := set("ipv4/conf/"+b.Name+"/route_localnet", on); err != nil {
+	if err := b.set("ipv4/conf/"+b.Name+"/route_localnet", on); err != nil {
 		return err
 	}
-	if err := set("ipv4/ip_forward", on); err != nil {
+	if err := b.set("ipv4/ip_forward", on); err != nil {
 		return err
 	}
 	if !b.IPv6.Valid() {
@@ -45,21 +45,23 @@ func (b *Bridge) forwarding() error {
 			continue // the link has gone
 		}
 		if err == nil && strings.TrimSpace(string(value)) == on {
-			err = set(strings.TrimPrefix(path, sysctls+"/"), acceptRouting)
+			err = b.set(strings.TrimPrefix(path, sysctls+"/"), acceptRouting)
 		}
 		if err != nil {
 			return fault.Wrap(err, fault.Internal, "keep", "the routes that routers announced")
 		}
 	}
-	return set("ipv6/conf/all/forwarding", on)
+	return b.set("ipv6/conf/all/forwarding", on)
 }
 
 // set sets a value of the kernel that is another one.
-func set(name, value string) error {
+func (b *Bridge) set(name, value string) error {
 	path := filepath.Join(sysctls, name)
 	now, err := os.ReadFile(path)
-	if err == nil && strings.TrimSpace(string(now)) != value {
-		err = os.WriteFile(path, []byte(value), 0)
+	if before := strings.TrimSpace(string(now)); err == nil && before != value {
+		if err = os.WriteFile(path, []byte(value), 0); err == nil && b.Note != nil {
+			b.Note(strings.ReplaceAll("net/"+name, "/", "."), before, value)
+		}
 	}
 	return fault.Wrap(err, fault.Internal, "set", path+" to "+value)
 }
