@@ -18,13 +18,16 @@ import (
 	"berth/internal/base/logfeed"
 	"berth/internal/base/logkey"
 	"berth/internal/client/allocdir"
+	"berth/internal/client/allochooks"
 	"berth/internal/client/allocs"
 	"berth/internal/client/disks"
 	"berth/internal/client/drivermanager"
 	"berth/internal/client/fingerprint"
+	"berth/internal/client/hook"
 	"berth/internal/client/host"
 	"berth/internal/client/identity"
 	"berth/internal/client/localstate"
+	"berth/internal/client/networks/keeper"
 	"berth/internal/client/nodemeta"
 	"berth/internal/client/remote"
 	"berth/internal/client/servers"
@@ -34,6 +37,7 @@ import (
 	"berth/internal/model/lineage"
 	"berth/internal/model/node"
 	"berth/internal/model/trust"
+	"berth/internal/port/bridge"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/rawexec"
@@ -60,7 +64,9 @@ type Config struct {
 
 	HostVolumes []fingerprint.HostVolume
 	Fingerprint fingerprint.Options // DiskPath and Version are filled in
-	Reserved    host.Reserved
+	// Bridge is that of the node's allocs; without a name it has the defaults.
+	Bridge   bridge.Bridge
+	Reserved host.Reserved
 
 	// Shims says where processes are held that outlive the agent, and by which program; the drivers exec and raw_exec
 	// launch theirs there. nil: the node has neither. The client compares the shims with its records as long as it
@@ -122,6 +128,7 @@ type Client struct {
 	armed    *servers.Gate
 	dirs     *hostfs.Directories // of all that follow directories
 	storage  *storage
+	networks *keeper.Keeper
 	host     *host.Host
 	allocs   *allocs.Allocs
 	session  *session.Session
@@ -192,6 +199,9 @@ func (c *Client) build(ctx context.Context) error {
 		return err
 	}
 	holdings.Use(c.storage.keeper)
+	if c.networks, err = newNetworks(c, holdings); err != nil {
+		return err
+	}
 	meta, err := nodemeta.Open(id.Node, c.cfg.Meta, c.store)
 	if err != nil {
 		return err
@@ -205,7 +215,7 @@ func (c *Client) build(ctx context.Context) error {
 		Host:            c.host,
 		Region:          c.cfg.Region,
 		Drivers:         c.drivers,
-		AllocHooks:      c.storage.allocHooks(),
+		AllocHooks:      append([]hook.Hook{&allochooks.Network{Networks: c.networks}}, c.storage.allocHooks()...),
 		TaskHooks:       c.storage.taskHooks(c.host),
 		Inventory:       c.storage.reporter,
 		ReportDelay:     c.cfg.ReportDelay,
@@ -308,7 +318,7 @@ func (c *Client) describe(holdings *allocs.Holdings, dirs string, meta *nodemeta
 		NodeClass:   c.cfg.NodeClass,
 		Meta:        meta,
 		HTTPAddr:    c.cfg.HTTPAddr,
-		Attributes:  c.cfg.Attributes,
+		Attributes:  withNetworks(c.cfg.Attributes, c.cfg.Bridge),
 		HostVolumes: c.cfg.HostVolumes,
 		Fingerprint: look,
 		Reserved:    c.cfg.Reserved,
@@ -336,6 +346,7 @@ func (c *Client) Run(ctx context.Context) error {
 		"inventory":        c.reportInventory,
 		"controller calls": c.makeControllerCalls,
 		"volume usage":     c.storage.meter.Run,
+		"networks":         c.networks.Run,
 	}
 	if !c.cfg.UnlimitedDisks {
 		runs["disks"] = c.disks.Run

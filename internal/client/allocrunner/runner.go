@@ -78,6 +78,7 @@ type Config struct {
 type Runner struct {
 	cfg     Config
 	mounts  *hook.Mounts
+	network *hook.Network
 	tasks   map[string]*taskrunner.Runner
 	order   []string // names of tasks, as the job lists them
 	wake    lifecycle.Signal
@@ -123,6 +124,7 @@ func New(cfg Config) (*Runner, error) {
 	r := &Runner{
 		cfg:     cfg,
 		mounts:  new(hook.Mounts),
+		network: new(hook.Network),
 		tasks:   map[string]*taskrunner.Runner{},
 		rec:     *cfg.Record,
 		revived: make(chan string, 64),
@@ -148,6 +150,7 @@ func (r *Runner) newTask(b alloc.Bundle, t *job.Task) *taskrunner.Runner {
 		Drivers:        r.cfg.Drivers,
 		Hooks:          r.cfg.TaskHooks,
 		Mounts:         r.mounts,
+		Network:        r.network,
 		Saved:          saved,
 		MaxKillTimeout: r.cfg.MaxKillTimeout,
 		Caps:           r.cfg.Caps,

@@ -4,6 +4,7 @@ package fingerprint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -35,8 +36,9 @@ type Options struct {
 	// Allocs is the directory of the allocs, whose files are not counted as taken from what is offered.
 	Allocs string
 	// Interface or IP pick the address that is offered; both empty: loopback.
-	Interface string
-	IP        string
+	Interface    string
+	IP           string
+	HostNetworks []HostNetwork
 	// CPUMHz, MemoryMB and DiskMB override what was found.
 	CPUMHz, MemoryMB, DiskMB int64
 	Version                  string
@@ -184,11 +186,12 @@ func network(_ context.Context, f *Found, o Options) error {
 		f.Resources.IP, f.Resources.Device = o.IP, ""
 	case o.Interface != "":
 		if err := ofInterface(f, o.Interface); err != nil {
-			return err
+			f.Resources.IP, f.Resources.Device = "", "" // nothing is offered rather than another address
+			return errors.Join(err, hostNetworks(f, o.HostNetworks))
 		}
 	}
 	f.set("unique.network.ip-address", f.Resources.IP)
-	return nil
+	return hostNetworks(f, o.HostNetworks)
 }
 
 func ofInterface(f *Found, name string) error {

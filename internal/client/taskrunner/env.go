@@ -26,6 +26,7 @@ type EnvSource struct {
 	Region string
 	// ParentCgroup is the cgroup below which the cgroups of all tasks lie; empty: the node has none.
 	ParentCgroup string
+	Network      *alloc.NetworkStatus // nil: the node's own
 	Caps         driver.Caps
 	Dir          allocdir.Dir
 	// Isolation decides how the task sees its directories.
@@ -38,33 +39,43 @@ type Env struct {
 	node map[string]string
 }
 
+// NewAllocEnv is what all tasks of an alloc have in common. Of the source it needs bundle, group, node and region.
+func NewAllocEnv(s EnvSource) Env {
+	e := Env{Vars: map[string]string{}, node: nodeValues(s.Node, s.Region)}
+	a, j := s.Bundle.Alloc, s.Bundle.Job
+	e.set("ALLOC_ID", string(a.ID))
+	e.set("SHORT_ALLOC_ID", string(a.ID[:min(8, len(a.ID))]))
+	e.set("ALLOC_NAME", a.Name)
+	e.set("ALLOC_INDEX", strconv.Itoa(a.Index))
+	e.set("GROUP_NAME", s.Group.Name)
+	e.set("JOB_ID", string(j.ID))
+	e.set("JOB_NAME", j.Name)
+	e.set("DC", s.Node.Datacenter)
+	e.set("REGION", s.Region)
+	e.set("NAMESPACE", string(a.Namespace))
+	return e
+}
+
+// set sets a variable that has a value.
+func (e Env) set(name, value string) {
+	if value != "" {
+		e.Vars["NOMAD_"+name] = value
+	}
+}
+
 // NewEnv builds the environment that does not depend on hooks. Variables of the job win over generated ones. One that
 // grows beyond what a process can be given is a fault of kind Invalid that names the variable.
 func NewEnv(s EnvSource) (Env, error) {
-	e := Env{Vars: map[string]string{}, node: nodeValues(s.Node, s.Region)}
+	e := NewAllocEnv(s)
 	a, j := s.Bundle.Alloc, s.Bundle.Job
-	set := func(name, value string) {
-		if value != "" {
-			e.Vars["NOMAD_"+name] = value
-		}
-	}
-	set("ALLOC_ID", string(a.ID))
-	set("SHORT_ALLOC_ID", string(a.ID[:min(8, len(a.ID))]))
-	set("ALLOC_NAME", a.Name)
-	set("ALLOC_INDEX", strconv.Itoa(a.Index))
+	set := e.set
 	set("TASK_NAME", s.Task.Name)
-	set("GROUP_NAME", s.Group.Name)
-	set("JOB_ID", string(j.ID))
-	set("JOB_NAME", j.Name)
-	set("DC", s.Node.Datacenter)
-	set("REGION", s.Region)
-	set("NAMESPACE", string(a.Namespace))
 	set("PARENT_CGROUP", s.ParentCgroup)
 	set("ALLOC_DIR", s.view(s.Dir.SharedDir()))
 	set("TASK_DIR", s.view(filepath.Join(s.Dir.TaskDir(s.Task.Name), allocdir.Local)))
 	set("SECRETS_DIR", s.view(filepath.Join(s.Dir.TaskDir(s.Task.Name), allocdir.Secrets)))
 	e.resources(a.Resources.Tasks[s.Task.Name], s.Caps)
-	e.ports(a.Resources.Ports, s.Task.Name)
+	e.ports(a.Resources.Ports, s.Network, s.Task.Name)
 	return e, e.ofJob(mergedMeta(j.Meta, s.Group.Meta, s.Task.Meta), s.Task.Env)
 }
 
@@ -104,7 +115,7 @@ func (e Env) resources(r alloc.TaskResources, caps driver.Caps) {
 	}
 }
 
-func (e Env) ports(ports []alloc.PortMapping, task string) {
+func (e Env) ports(ports []alloc.PortMapping, own *alloc.NetworkStatus, task string) {
 	for _, p := range ports {
 		label := job.EnvName(p.Label)
 		host := strconv.Itoa(p.Value)
@@ -122,6 +133,11 @@ func (e Env) ports(ports []alloc.PortMapping, task string) {
 		e.Vars["NOMAD_HOST_PORT_"+label] = host
 		e.Vars["NOMAD_HOST_ADDR_"+label] = addr
 		e.Vars["NOMAD_ALLOC_PORT_"+label] = inside
+		if own != nil && own.Address != "" {
+			e.Vars["NOMAD_ALLOC_INTERFACE_"+label] = own.Interface
+			e.Vars["NOMAD_ALLOC_IP_"+label] = own.Address
+			e.Vars["NOMAD_ALLOC_ADDR_"+label] = net.JoinHostPort(own.Address, inside)
+		}
 	}
 }
 

@@ -209,7 +209,7 @@ type TaskEvent struct {
 }
 
 // Types of task events, as clients of this API know them; "Storage Waiting", "Storage Ready", "Volume
-// Condition" and "Shim Died" are ours.
+// Condition" and "Shim Died" are ours, and so is "Network".
 const (
 	EventReceived        = "Received"
 	EventTaskSetup       = "Task Setup"
@@ -240,6 +240,7 @@ const (
 	EventDiskExceeded    = "Disk Resources Exceeded"
 	EventOOMKill         = "Process OOM Killed"
 	EventRecovered       = "Recovered"
+	EventNetwork         = "Network"
 )
 
 // DetailUnfit is the detail, "true", of an event that tells of a start which this node refuses however often it is

@@ -35,6 +35,8 @@ func (a *Alloc) CheckReport() error {
 		return bad("its description is too long")
 	case len(a.TaskStates) > maxReported:
 		return bad("it has too many tasks")
+	case a.Network.tooMuch():
+		return bad("its network's address is none")
 	}
 	for name, s := range a.TaskStates {
 		if why := s.tooMuch(name); why != "" {
@@ -42,6 +44,23 @@ func (a *Alloc) CheckReport() error {
 		}
 	}
 	return nil
+}
+
+// tooMuch reports a network that no node has.
+func (n *NetworkStatus) tooMuch() bool {
+	if n == nil {
+		return false
+	}
+	const longestAddress, longestLink, most = 45, 15, 64
+	words := len(n.Address) > longestAddress || len(n.IPv6) > longestAddress || len(n.Interface) > longestLink
+	if n.DNS == nil {
+		return words
+	}
+	for _, list := range [][]string{n.DNS.Servers, n.DNS.Searches, n.DNS.Options} {
+		words = words || len(list) > most ||
+			slices.ContainsFunc(list, func(w string) bool { return len(w) > MaxReportedText })
+	}
+	return words
 }
 
 func (s *TaskState) tooMuch(name string) string {

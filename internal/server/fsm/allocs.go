@@ -20,7 +20,8 @@ func init() {
 
 func collect[T any](in iter.Seq[*T]) []*T { return slices.Collect(in) }
 
-// AllocClientUpdate takes over what nodes say of their allocs: ID, Node, ClientStatus, ClientDescription, TaskStates.
+// AllocClientUpdate takes over what nodes say of their allocs: ID, Node, ClientStatus, ClientDescription, TaskStates,
+// and Network, which is left where a report has none.
 // Reports of many nodes may share one command.
 type AllocClientUpdate struct {
 	Allocs []*alloc.Alloc
@@ -43,6 +44,9 @@ func (c *AllocClientUpdate) Apply(tx *state.Tx, st Stamp) (any, error) {
 		n.ClientStatus, n.ClientDescription = reported.ClientStatus, reported.ClientDescription
 		if reported.TaskStates != nil {
 			n.TaskStates = reported.TaskStates
+		}
+		if reported.Network != nil {
+			n.Network = reported.Network
 		}
 		healthByReport(tx, st, old, &n)
 		n.ModifyTime = st.Time.UnixNano()

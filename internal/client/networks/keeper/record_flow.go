@@ -1,9 +1,10 @@
-package networks
+package keeper
 
 import (
 	"net/netip"
 
 	"berth/internal/base/fault"
+	"berth/internal/client/networks"
 	"berth/internal/model/alloc"
 	"berth/internal/model/network"
 )
@@ -84,7 +85,7 @@ func (r *Record) choose(v4, v6 network.Pool, taken map[netip.Addr]bool) error {
 }
 
 // merge takes over what an alloc wants of what there is: mode and addresses stay for as long as the alloc.
-func (r *Record) merge(w Want) error {
+func (r *Record) merge(w networks.Want) error {
 	if r.Mode != w.Mode {
 		return fault.New(fault.Invalid, "make", "the network of allocation "+string(r.Alloc),
 			"it has one of mode "+r.Mode+" and asks for "+w.Mode)
@@ -97,7 +98,7 @@ func (r *Record) merge(w Want) error {
 }
 
 // status is what the servers hear of it; nil: nothing worth telling.
-func (r *Record) status(w Want) *alloc.NetworkStatus {
+func (r *Record) status(w networks.Want) *alloc.NetworkStatus {
 	if !r.isolated() {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package networks
+package keeper
 
 import (
 	"context"

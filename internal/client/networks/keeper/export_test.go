@@ -1,4 +1,4 @@
-package networks
+package keeper
 
 // Interrupt has before called with the name of each step; with an error the step is not made.
 func (k *Keeper) Interrupt(before func(step string) error) {

@@ -1,4 +1,4 @@
-package networks_test
+package keeper_test
 
 import (
 	"errors"
@@ -16,6 +16,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/client/localstate"
 	"berth/internal/client/networks"
+	"berth/internal/client/networks/keeper"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/model/network"
@@ -45,7 +46,7 @@ type rig struct {
 	owners owners
 	subnet string
 	store  *localstate.Store
-	k      *networks.Keeper
+	k      *keeper.Keeper
 }
 
 func newRig(t *testing.T) *rig {
@@ -78,7 +79,7 @@ func (r *rig) start() {
 	must(r.t, err)
 	v6, err := network.ParsePool("fd00:be::/64", true)
 	must(r.t, err)
-	r.k, err = networks.New(networks.Config{
+	r.k, err = keeper.New(keeper.Config{
 		DataDir: r.dir,
 		Store:   r.store.KV,
 		Boot:    r.boot,
@@ -145,7 +146,7 @@ func want(mode string, port int) networks.Want {
 var errCrash = errors.New("the agent is killed here")
 
 // crashAt lets n steps be made and none after them.
-func crashAt(k *networks.Keeper, n int) (over func() bool) {
+func crashAt(k *keeper.Keeper, n int) (over func() bool) {
 	made := 0
 	k.Interrupt(func(string) error {
 		if made++; made > n {
@@ -173,14 +174,14 @@ func TestAfterACrashAtAnyStepNothingIsLeftOrEverythingIsThere(t *testing.T) {
 					r.restart()
 					if !goes {
 						r.owners.known = []ids.Alloc{w.Alloc}
-						if networks.Sweep(r.k, t.Context()) {
+						if keeper.Sweep(r.k, t.Context()) {
 							t.Error("what an alloc wants is undecided")
 						}
 						r.works(w)
 						must(t, r.k.Release(w.Alloc))
 						return
 					}
-					if networks.Sweep(r.k, t.Context()) {
+					if keeper.Sweep(r.k, t.Context()) {
 						t.Error("it is not decided that nobody wants it")
 					}
 				})
@@ -244,7 +245,7 @@ func TestARestartKeepsWhatThereIs(t *testing.T) {
 	before, err := os.Stat(made.Network.Namespace)
 	must(t, err)
 	r.restart()
-	networks.Sweep(r.k, t.Context())
+	keeper.Sweep(r.k, t.Context())
 	again := r.works(w)
 	after, err := os.Stat(again.Network.Namespace)
 	must(t, err)
@@ -286,7 +287,7 @@ func TestWhatNoRecordKnowsIsKeptWhileProcessesLive(t *testing.T) {
 	must(t, os.RemoveAll(filepath.Join(r.dir, "client")))
 	r.owners.alive = []ids.Alloc{w.Alloc}
 	r.start()
-	if !networks.Sweep(r.k, t.Context()) {
+	if !keeper.Sweep(r.k, t.Context()) {
 		t.Error("it is decided although a process lives")
 	}
 	var others []ids.Alloc
@@ -304,7 +305,7 @@ func TestWhatNoRecordKnowsIsKeptWhileProcessesLive(t *testing.T) {
 		t.Errorf("a full subnet: %v", err)
 	}
 	r.owners.alive, r.owners.known = nil, others
-	if networks.Sweep(r.k, t.Context()) {
+	if keeper.Sweep(r.k, t.Context()) {
 		t.Error("it is not decided although no process lives")
 	}
 	if _, err := os.Stat(made.Network.Namespace); !errors.Is(err, os.ErrNotExist) {
@@ -322,7 +323,7 @@ func TestWhatOthersTakeAwayIsMadeAgain(t *testing.T) {
 	r.works(w)
 	b := bridge.Bridge{Name: network.DefaultBridge, Owner: r.dir}
 	must(t, b.Remove())
-	networks.Verify(r.k)
+	keeper.Verify(r.k)
 	if there, err := b.Whole(); err != nil || !there {
 		t.Fatalf("bridge and table: %v, %v", there, err)
 	}

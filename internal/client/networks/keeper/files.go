@@ -1,4 +1,4 @@
-package networks
+package keeper
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"berth/internal/base/durable"
 	"berth/internal/base/fault"
+	"berth/internal/client/networks"
 	"berth/internal/model/network"
 	"berth/internal/port/driver"
 )
@@ -19,7 +20,7 @@ var nodeResolvers = []string{"/etc/resolv.conf", "/run/systemd/resolve/resolv.co
 const nodeHosts = "/etc/hosts"
 
 // files writes what tasks with a root of their own see of the network in /etc.
-func (k *Keeper) files(r *Record, w Want) (out driver.Network, warnings []string, err error) {
+func (k *Keeper) files(r *Record, w networks.Want) (out driver.Network, warnings []string, err error) {
 	out.Hostname = w.Hostname
 	name := w.Hostname
 	if name == "" {
