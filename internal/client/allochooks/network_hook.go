@@ -14,7 +14,7 @@ import (
 	"berth/internal/port/driver"
 )
 
-// Network gives an alloc its network before its first task, and lets it go after its last.
+// Network gives an alloc its network before its first task, and releases it after its last.
 type Network struct{ Networks networks.Networks }
 
 var (
@@ -47,7 +47,7 @@ func (h *Network) Prerun(ctx context.Context, a *hook.Alloc) error {
 	return nil
 }
 
-// Postrun lets the network go.
+// Postrun releases the network.
 func (h *Network) Postrun(_ context.Context, a *hook.Alloc) error {
 	return h.Networks.Release(a.Alloc.ID)
 }
@@ -89,8 +89,9 @@ func checkEtc(a *hook.Alloc, n *job.NetworkResource) error {
 			return err
 		}
 		if info.Capabilities.FSIsolation == driver.IsolationNone {
-			return fault.WithHint(fault.New(fault.Unsupported, "set hostname and dns of", fmt.Sprintf("group %q", a.Group.Name),
-				fmt.Sprintf("task %q of driver %q sees the node's own /etc and name", t.Name, t.Driver)),
+			return fault.WithHint(
+				fault.New(fault.Unsupported, "set hostname and dns of", fmt.Sprintf("group %q", a.Group.Name),
+					fmt.Sprintf("task %q of driver %q sees the node's own /etc and name", t.Name, t.Driver)),
 				"leave both out of the group's network, or use a driver whose tasks have a root of their own, such as exec")
 		}
 	}

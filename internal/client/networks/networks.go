@@ -1,4 +1,5 @@
-// Package networks is what hooks see of the networks of allocs; networks/keeper makes them.
+// Package networks owns what hooks see of the networks of allocs, which networks/keeper makes. Package client and its
+// hooks import it.
 package networks
 
 import (
@@ -27,7 +28,7 @@ type Made struct {
 	Warnings []string
 }
 
-// Networks makes networks of allocs and lets them go. Both may be repeated, also by the next run of the agent.
+// Networks makes networks of allocs and releases them. Both may be repeated, also by the next run of the agent.
 type Networks interface {
 	// Make returns when the network is there. An error of kind Exhausted or Conflict says what is in the way.
 	Make(context.Context, Want) (*Made, error)

@@ -49,12 +49,12 @@ func (c *checker) port(at, mode string, p api.Port) {
 	switch mode {
 	case "", network.ModeHost:
 		if p.To > 0 {
-			c.addf("%s: port %q: to = %d has no meaning on the host's network, where the task listens on the port itself; "+
-				"remove it, or write mode = \"bridge\"", at, p.Label, p.To)
+			c.addf("%s: port %q: to = %d has no meaning on the host's network, where the task listens on the port "+
+				"itself; remove it, or write mode = \"bridge\"", at, p.Label, p.To)
 		}
 	case network.ModeNone:
-		c.addf("%s: port %q: nothing reaches a group with network mode \"none\"; remove it, or write mode = \"bridge\"", at,
-			p.Label)
+		c.addf("%s: port %q: nothing reaches a group with network mode \"none\"; remove it, or write "+
+			"mode = \"bridge\"", at, p.Label)
 	}
 }
 
@@ -73,8 +73,8 @@ func (c *checker) resolving(at string, g *api.TaskGroup, n *api.NetworkResource)
 	}
 	for _, t := range g.Tasks {
 		if t != nil && slices.Contains(sharedEtc, t.Driver) {
-			c.addf("%s: network hostname and dns: task %q of driver %q sees the node's own name and /etc; leave both out, "+
-				"or use driver exec", at, t.Name, t.Driver)
+			c.addf("%s: network hostname and dns: task %q of driver %q sees the node's own name and /etc; leave both "+
+				"out, or use driver exec", at, t.Name, t.Driver)
 		}
 	}
 }

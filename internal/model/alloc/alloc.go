@@ -167,6 +167,15 @@ type NetworkStatus struct {
 	DNS       *job.DNS `cbor:",omitempty"`
 }
 
+// NetworkOr is the network of a report, or that of the report before: an agent that has just started has not looked
+// yet.
+func (a *Alloc) NetworkOr(before *NetworkStatus) *NetworkStatus {
+	if a.Network != nil {
+		return a.Network
+	}
+	return before
+}
+
 // RescheduleEvent remembers a replacement.
 type RescheduleEvent struct {
 	Time      int64 // nanoseconds since the epoch

@@ -51,7 +51,11 @@ func (n *NetworkStatus) tooMuch() bool {
 	if n == nil {
 		return false
 	}
-	const longestAddress, longestLink, most = 45, 15, 64
+	const (
+		longestAddress = 45
+		longestLink    = 15
+		most           = 64
+	)
 	words := len(n.Address) > longestAddress || len(n.IPv6) > longestAddress || len(n.Interface) > longestLink
 	if n.DNS == nil {
 		return words

@@ -36,13 +36,15 @@ func BadDNS(d *job.DNS) (problems []string) {
 			problems = append(problems, "dns "+l.what+": there are more than a resolver reads")
 		}
 		for _, w := range l.words {
-			if w == "" || len(w) > maxWord || strings.ContainsFunc(w, func(c rune) bool { return c <= ' ' || c == 0x7f }) {
+			if w == "" || len(w) > maxWord || strings.ContainsFunc(w, blank) {
 				problems = append(problems, "dns "+l.what+": "+quoted(w)+" is no word")
 			}
 		}
 	}
 	return problems
 }
+
+func blank(c rune) bool { return c <= ' ' || c == 0x7f }
 
 func quoted(s string) string { return `"` + s[:min(len(s), maxWord)] + `"` }
 
@@ -56,7 +58,8 @@ func BadHostname(name string) string {
 	for part := range strings.SplitSeq(name, ".") {
 		if part == "" || len(part) > maxHostname || part[0] == '-' || part[len(part)-1] == '-' ||
 			strings.Trim(strings.ToLower(part), "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-			return "its parts, between dots, are 1 to 63 letters, digits and hyphens, and neither begin nor end with a hyphen"
+			return "its parts, between dots, are 1 to 63 letters, digits and hyphens, and neither begin nor end with " +
+				"a hyphen"
 		}
 	}
 	return ""

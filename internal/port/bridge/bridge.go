@@ -20,8 +20,8 @@ import (
 // Bridge is the node's bridge and all that belongs to it.
 type Bridge struct {
 	Name string
-	// Owner is the agent's directory. The hardware addresses of the bridge and of every link on the node follow from it:
-	// they tell, from the moment that the kernel makes a link, whose it is, also where several agents run.
+	// Owner is the agent's directory. The hardware addresses of the bridge and of every link on the node follow from
+	// it: they tell, from the moment that the kernel makes a link, whose it is, also where several agents run.
 	Owner string
 	IPv4  network.Pool
 	IPv6  network.Pool // not valid: none
@@ -44,7 +44,8 @@ func (b *Bridge) sign(link netlink.Link) error {
 	if link.Attrs().Alias == text {
 		return nil
 	}
-	return fault.Wrap(netlink.LinkSetAlias(link, text), fault.Internal, "write on", fmt.Sprintf("link %q", link.Attrs().Name))
+	return fault.Wrap(netlink.LinkSetAlias(link, text), fault.Internal, "write on",
+		fmt.Sprintf("link %q", link.Attrs().Name))
 }
 
 // mark is the hardware address by which a link of this name is known as this agent's.
@@ -140,8 +141,10 @@ func (b *Bridge) apart() error {
 		theirs := netip.PrefixFrom(ip.Unmap(), ones)
 		for _, p := range b.pools() {
 			if p.Prefix().Overlaps(theirs) {
-				return fault.WithHint(fault.New(fault.Conflict, "use", "subnet "+p.String(),
-					fmt.Sprintf("the node's own address %s of link %q lies in the same range", theirs, linkName(a.LinkIndex))),
+				return fault.WithHint(
+					fault.New(fault.Conflict, "use", "subnet "+p.String(),
+						fmt.Sprintf("the node's own address %s of link %q lies in the same range", theirs,
+							linkName(a.LinkIndex))),
 					"set bridge_network_subnet in the client block to a range that nobody uses")
 			}
 		}
@@ -275,7 +278,8 @@ func (b *Bridge) pair(bridge netlink.Link, m Member, ns int, inside *netlink.Han
 // configure sets up the end in the namespace.
 func (b *Bridge) configure(inside *netlink.Handle, m Member) error {
 	fail := func(err error, op string) error {
-		return fault.Wrap(err, fault.Internal, op, fmt.Sprintf("%q in network namespace %s", network.Interface, m.Namespace))
+		return fault.Wrap(err, fault.Internal, op,
+			fmt.Sprintf("%q in network namespace %s", network.Interface, m.Namespace))
 	}
 	inner, err := inside.LinkByName(network.Interface)
 	if err != nil {

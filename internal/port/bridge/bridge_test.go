@@ -47,7 +47,13 @@ func newRig(t *testing.T) *rig {
 	v6, err := network.ParsePool("fd00:be::/64", true)
 	must(t, err)
 	r := &rig{t: t, dir: t.TempDir()}
-	r.b = &bridge.Bridge{Name: "berth", Owner: t.TempDir(), IPv4: v4, IPv6: v6, Hairpin: true}
+	r.b = &bridge.Bridge{
+		Name:    "berth",
+		Owner:   t.TempDir(),
+		IPv4:    v4,
+		IPv6:    v6,
+		Hairpin: true,
+	}
 	lo, err := netlink.LinkByName("lo")
 	must(t, err)
 	must(t, netlink.LinkSetUp(lo))

@@ -59,7 +59,8 @@ func (b *Bridge) set(name, value string) error {
 	path := filepath.Join(sysctls, name)
 	now, err := os.ReadFile(path)
 	if before := strings.TrimSpace(string(now)); err == nil && before != value {
-		if err = os.WriteFile(path, []byte(value), 0); err == nil && b.Note != nil {
+		own := strings.Contains(name, "/"+b.Name+"/") // it goes with the bridge
+		if err = os.WriteFile(path, []byte(value), 0); err == nil && b.Note != nil && !own {
 			b.Note(strings.ReplaceAll("net/"+name, "/", "."), before, value)
 		}
 	}

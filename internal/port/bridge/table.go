@@ -151,7 +151,8 @@ func (w *writer) all(published []network.Published) {
 			w.rule(out, lookup(m, v6))
 		}
 	}
-	post := w.chain("postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
+	post := w.chain("postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting,
+		nftables.ChainPriorityNATSource)
 	w.rule(post, w.to(), ip(loopbackNet, src), dnat(), masquerade())
 	for _, p := range w.bridge.pools() {
 		w.rule(post, w.to(), ip(p.Prefix(), src), dnat(), masquerade())
@@ -280,7 +281,13 @@ func ip(p netip.Prefix, s side) []expr.Any {
 	}
 	return append(protocol(v6),
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: size},
-		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: size, Mask: mask, Xor: make([]byte, size)},
+		&expr.Bitwise{
+			SourceRegister: 1,
+			DestRegister:   1,
+			Len:            size,
+			Mask:           mask,
+			Xor:            make([]byte, size),
+		},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: p.Masked().Addr().AsSlice()},
 	)
 }
@@ -301,7 +308,13 @@ func lookup(m *nftables.Set, v6 bool) []expr.Any {
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: size},
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: after},
 		&expr.Payload{DestRegister: after + 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
-		&expr.Lookup{SourceRegister: 1, DestRegister: 1, IsDestRegSet: true, SetID: m.ID, SetName: m.Name},
+		&expr.Lookup{
+			SourceRegister: 1,
+			DestRegister:   1,
+			IsDestRegSet:   true,
+			SetID:          m.ID,
+			SetName:        m.Name,
+		},
 		&expr.NAT{Type: expr.NATTypeDestNAT, Family: kind, RegAddrMin: 1, RegProtoMin: after},
 	)
 }

@@ -59,7 +59,8 @@ func (f *Networks) Check(n *node.Node) string {
 func (f *Networks) Explain(n *node.Node) (string, string) {
 	if needs := f.needs(); needs != "" && n.Attributes[needs] == "" {
 		return fmt.Sprintf("the node makes no network of mode %q: %s", f.mode,
-				cmp.Or(n.Attributes[network.AttributeBridgeWhy], "its agent is older than those, or does not run as root")),
+				cmp.Or(n.Attributes[network.AttributeBridgeWhy],
+					"its agent is older than those, or does not run as root")),
 			"run its agent as root on a kernel with nftables, or use mode host"
 	}
 	for _, p := range f.ports {

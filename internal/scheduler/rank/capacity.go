@@ -287,7 +287,13 @@ func (r *Capacity) mapping(p job.Port, value int) alloc.PortMapping {
 	if n := r.Node.Resources.HostNetwork(p.HostNetwork); n != nil {
 		ip = n.Address
 	}
-	return alloc.PortMapping{Label: p.Label, Value: value, To: to, HostIP: ip, HostNetwork: p.HostNetwork}
+	return alloc.PortMapping{
+		Label:       p.Label,
+		Value:       value,
+		To:          to,
+		HostIP:      ip,
+		HostNetwork: p.HostNetwork,
+	}
 }
 
 func seed(parts ...string) uint64 {

@@ -45,9 +45,7 @@ func (c *AllocClientUpdate) Apply(tx *state.Tx, st Stamp) (any, error) {
 		if reported.TaskStates != nil {
 			n.TaskStates = reported.TaskStates
 		}
-		if reported.Network != nil {
-			n.Network = reported.Network
-		}
+		n.Network = reported.NetworkOr(old.Network)
 		healthByReport(tx, st, old, &n)
 		n.ModifyTime = st.Time.UnixNano()
 		tx.PutAlloc(&n)

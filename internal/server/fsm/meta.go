@@ -11,8 +11,8 @@ func init() {
 	Register[SchemaRaise]("schema-raise", 1, "server")
 }
 
-// Schema is the highest number of any command that this program knows: what it can propose and understand. What networks
-// of allocs are recorded as is in commands of a lower one.
+// Schema is the highest number of any command that this program knows, or of what their records have of networks: what
+// it can propose and understand.
 func Schema() uint64 {
 	highest := uint64(network.Schema)
 	for _, k := range Kinds() {

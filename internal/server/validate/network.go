@@ -32,8 +32,9 @@ func networked(s *state.Snap, j *job.Job) (errs []error) {
 				bad("its hostname is too long")
 			}
 			if older && n.Own() {
-				errs = append(errs, fault.WithHint(fault.New(fault.Unsupported, "register", at,
-					"it asks for more than ports of the node's address, and a server of the cluster is older than that"),
+				errs = append(errs, fault.WithHint(
+					fault.New(fault.Unsupported, "register", at,
+						"it asks for more than ports of the node's address, and a server of the cluster is older"),
 					"upgrade every server first"))
 			}
 		}

@@ -1,9 +1,9 @@
-// Package keeper owns the networks of the node's allocs: it keeps a journal of them, makes them, and lets them go.
+// Package keeper owns the networks of the node's allocs: it keeps a journal of them, makes them, and releases them.
 //
 // A record is written before anything of a network is made, and erased after the last of it is gone. So after a crash
 // at any point it is known what there may be: what is wanted is made again, every step of which finds what is there,
-// and what nobody wants is let go. What no record knows, because the node's store was lost, is found by its name and by
-// whose it is, and let go once no process of the alloc is left.
+// and what nobody wants is released. What no record knows, because the node's store was lost, is found by its name and
+// by whose it is, and released once no process of the alloc is left.
 package keeper
 
 import (
@@ -48,7 +48,7 @@ type Record struct {
 	IPv4  string `cbor:",omitempty"`
 	IPv6  string `cbor:",omitempty"`
 	Ports []alloc.PortMapping
-	// Ending: its alloc lets it go.
+	// Ending: its alloc releases it.
 	Ending bool
 }
 
@@ -102,7 +102,7 @@ func New(cfg Config) (*Keeper, error) {
 				return nil
 			},
 			func(key string, err error) error {
-				k.cfg.Log.Error("a record of an allocation's network is damaged: it is written anew with the allocation",
+				k.cfg.Log.Error("the record of an allocation's network is damaged: it is written anew with that",
 					"record", key, logkey.Error, err)
 				return nil
 			})
@@ -125,8 +125,8 @@ func (k *Keeper) all(steps ...step) error {
 	return nil
 }
 
-// Make makes the network of an alloc, or completes what an earlier try, or an earlier run of the agent, has left. It may
-// be repeated. An error of kind Exhausted or Conflict says what is in the way.
+// Make makes the network of an alloc, or completes what an earlier try, or an earlier run of the agent, has left. It
+// may be repeated. An error of kind Exhausted or Conflict says what is in the way.
 func (k *Keeper) Make(ctx context.Context, w networks.Want) (*networks.Made, error) {
 	if !ids.IsUUID(string(w.Alloc)) {
 		return nil, fault.New(fault.Invalid, "make", "a network", "the allocation's id is no UUID")
@@ -138,7 +138,7 @@ func (k *Keeper) Make(ctx context.Context, w networks.Want) (*networks.Made, err
 	if old != nil {
 		*r = *old
 	}
-	if err := r.merge(w); err != nil {
+	if err := r.merge(w.Mode, w.Ports); err != nil {
 		return nil, err
 	}
 	if err := r.choose(k.cfg.Bridge.IPv4, k.cfg.Bridge.IPv6, taken(k.records)); err != nil {
@@ -146,7 +146,7 @@ func (k *Keeper) Make(ctx context.Context, w networks.Want) (*networks.Made, err
 	}
 	again := old != nil && old.Boot == k.cfg.Boot
 	r.Boot = k.cfg.Boot
-	made := &networks.Made{Status: r.status(w)}
+	made := &networks.Made{Status: r.status(w.DNS)}
 	fresh := false
 	err := k.all(
 		step{"record", func() error { return k.save(r) }},
@@ -212,7 +212,7 @@ func (k *Keeper) apply() error {
 	return nil
 }
 
-// Release lets the network of an alloc go, and the bridge with the last one. It may be repeated, and returns nil when
+// Release releases the network of an alloc, and the bridge with the last one. It may be repeated, and returns nil when
 // nothing is left.
 func (k *Keeper) Release(id ids.Alloc) error {
 	k.mu.Lock()
@@ -221,7 +221,7 @@ func (k *Keeper) Release(id ids.Alloc) error {
 	if r == nil {
 		return nil
 	}
-	return fault.Note(k.release(r), "let go", "the network of allocation "+ids.Short(id))
+	return fault.Note(k.release(r), "release", "the network of allocation "+ids.Short(id))
 }
 
 // release takes down what a record knows. The caller holds the lock.
@@ -239,14 +239,14 @@ func (k *Keeper) release(r *Record) error {
 		return err
 	}
 	return k.all(
-		step{"let its namespace go", func() error { return bridge.RemoveNamespace(k.place(r, nsName)) }},
+		step{"release its namespace", func() error { return bridge.RemoveNamespace(k.place(r, nsName)) }},
 		step{"remove its directory", func() error { return os.RemoveAll(k.place(r, "")) }},
 		step{"remove the bridge", k.removeUnused},
 		step{"erase its record", func() error { return k.erase(r) }},
 	)
 }
 
-// applyRest writes the table without what is let go; with the last alloc it goes anyway.
+// applyRest writes the table without what is released; with the last alloc it goes anyway.
 func (k *Keeper) applyRest() error {
 	if len(published(k.records)) == 0 && k.others() == 0 {
 		return nil
@@ -254,7 +254,7 @@ func (k *Keeper) applyRest() error {
 	return k.apply()
 }
 
-// others counts the allocs on the bridge that are not being let go.
+// others counts the allocs on the bridge that are not being released.
 func (k *Keeper) others() (n int) {
 	for _, r := range k.records {
 		if r.bridged() && !r.Ending {
@@ -264,7 +264,7 @@ func (k *Keeper) others() (n int) {
 	return n
 }
 
-// removeUnused takes the bridge down when every alloc on it is being let go.
+// removeUnused takes the bridge down when every alloc on it is being released.
 func (k *Keeper) removeUnused() error {
 	if !anyBridged(k.records) || k.others() > 0 {
 		return nil
@@ -315,7 +315,7 @@ func (k *Keeper) droppers() []string {
 	return []string{text}
 }
 
-// Run lets go what no alloc wants, and makes again what others have taken away, until ctx ends.
+// Run releases what no alloc wants, and makes again what others have taken away, until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
 	tick := time.NewTicker(verifyPeriod)
 	defer tick.Stop()
@@ -347,7 +347,7 @@ func (k *Keeper) verify() {
 		return
 	}
 	if err == nil {
-		k.cfg.Log.Warn("the bridge of the allocations or its nftables table was removed by somebody; they are made again",
+		k.cfg.Log.Warn("somebody has removed the bridge of the allocations or its nftables table; they are made again",
 			"bridge", k.cfg.Bridge.Name)
 		k.applied = nil
 	}

@@ -157,7 +157,7 @@ func crashAt(k *keeper.Keeper, n int) (over func() bool) {
 	return func() bool { return made <= n }
 }
 
-// TestAfterACrashAtAnyStepNothingIsLeftOrEverythingIsThere: of making and of letting go, for each mode. The alloc goes
+// TestAfterACrashAtAnyStepNothingIsLeftOrEverythingIsThere: of making and of releasing, for each mode. The alloc goes
 // on, or it has gone meanwhile; the machine was restarted, or not.
 func TestAfterACrashAtAnyStepNothingIsLeftOrEverythingIsThere(t *testing.T) {
 	for _, mode := range []string{network.ModeBridge, network.ModeNone} {
@@ -188,7 +188,7 @@ func TestAfterACrashAtAnyStepNothingIsLeftOrEverythingIsThere(t *testing.T) {
 			}
 		}
 		for n, done := 0, false; !done; n++ {
-			t.Run(fmt.Sprintf("%s/letting go/%d", mode, n), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/releasing/%d", mode, n), func(t *testing.T) {
 				r := newRig(t)
 				w := want(mode, 8080)
 				_, err := r.k.Make(t.Context(), w)

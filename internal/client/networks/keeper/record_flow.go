@@ -4,8 +4,8 @@ import (
 	"net/netip"
 
 	"berth/internal/base/fault"
-	"berth/internal/client/networks"
 	"berth/internal/model/alloc"
+	"berth/internal/model/job"
 	"berth/internal/model/network"
 )
 
@@ -24,7 +24,7 @@ func address(text string) netip.Addr {
 // addresses are those of the alloc.
 func (r *Record) addresses() (v4, v6 netip.Addr) { return address(r.IPv4), address(r.IPv6) }
 
-// taken are the addresses that allocs have, those included that are being let go.
+// taken are the addresses that allocs have, those included that are being released.
 func taken(all map[string]*Record) map[netip.Addr]bool {
 	out := map[netip.Addr]bool{}
 	for _, r := range all {
@@ -37,11 +37,11 @@ func taken(all map[string]*Record) map[netip.Addr]bool {
 	return out
 }
 
-// published is all that leads to allocs which are not being let go. Where an end is not complete and a port was given
+// published is all that leads to allocs which are not being released. Where an end is not complete and a port was given
 // again, the alloc that comes has it.
 func published(all map[string]*Record) []network.Published {
 	var out []network.Published
-	for _, r := range all {
+	for _, r := range all { // the order does not show: all is sorted below
 		if v4, v6 := r.addresses(); r.bridged() && !r.Ending {
 			out = append(out, network.Publish(r.Ports, v4, v6)...)
 		}
@@ -85,24 +85,24 @@ func (r *Record) choose(v4, v6 network.Pool, taken map[netip.Addr]bool) error {
 }
 
 // merge takes over what an alloc wants of what there is: mode and addresses stay for as long as the alloc.
-func (r *Record) merge(w networks.Want) error {
-	if r.Mode != w.Mode {
+func (r *Record) merge(mode string, ports []alloc.PortMapping) error {
+	if r.Mode != mode {
 		return fault.New(fault.Invalid, "make", "the network of allocation "+string(r.Alloc),
-			"it has one of mode "+r.Mode+" and asks for "+w.Mode)
+			"it has one of mode "+r.Mode+" and asks for "+mode)
 	}
 	if r.Ending {
-		return fault.New(fault.NotReady, "make", "the network of allocation "+string(r.Alloc), "it is being let go")
+		return fault.New(fault.NotReady, "make", "the network of allocation "+string(r.Alloc), "it is being released")
 	}
-	r.Ports = w.Ports
+	r.Ports = ports
 	return nil
 }
 
 // status is what the servers hear of it; nil: nothing worth telling.
-func (r *Record) status(w networks.Want) *alloc.NetworkStatus {
+func (r *Record) status(dns *job.DNS) *alloc.NetworkStatus {
 	if !r.isolated() {
 		return nil
 	}
-	s := &alloc.NetworkStatus{Address: r.IPv4, IPv6: r.IPv6, DNS: w.DNS}
+	s := &alloc.NetworkStatus{Address: r.IPv4, IPv6: r.IPv6, DNS: dns}
 	if r.bridged() {
 		s.Interface = network.Interface
 	}

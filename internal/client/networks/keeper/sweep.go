@@ -15,7 +15,7 @@ import (
 	"berth/internal/port/bridge"
 )
 
-// sweep lets go what no alloc of the node wants. undecided: of some it is not proven yet that no process is left.
+// sweep releases what no alloc of the node wants. undecided: of some it is not proven yet that no process is left.
 func (k *Keeper) sweep(ctx context.Context) (undecided bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -30,13 +30,13 @@ func (k *Keeper) sweep(ctx context.Context) (undecided bool) {
 			return true
 		}
 		if k.cfg.Owners.Known(r.Alloc) {
-			continue // its own runner makes it and lets it go
+			continue // its own runner makes it and releases it
 		}
 		if gone, _ := k.cfg.Owners.ProcessesGone(r.Alloc); !gone {
 			undecided = true
 			continue
 		}
-		k.cfg.Log.Info("the network of an allocation that is gone is let go", logkey.Alloc, r.Alloc)
+		k.cfg.Log.Info("the network of an allocation that is gone is released", logkey.Alloc, r.Alloc)
 		if err := k.release(r); err != nil {
 			k.complain(err)
 			undecided = true
@@ -48,13 +48,13 @@ func (k *Keeper) sweep(ctx context.Context) (undecided bool) {
 
 func (k *Keeper) complain(err error) {
 	if err != nil {
-		k.cfg.Log.Error("what earlier runs of the agent left of networks could not be let go; it is tried again",
+		k.cfg.Log.Error("what earlier runs of the agent left of networks could not be released; it is tried again",
 			logkey.Error, err)
 	}
 }
 
-// unrecorded are networks of which no record tells: the node's store was lost. What they are is read from the kernel, so
-// that nobody else is given their addresses.
+// unrecorded are networks of which no record tells: the node's store was lost. What they are is read from the kernel,
+// so that nobody else is given their addresses.
 func (k *Keeper) unrecorded() ([]*Record, error) {
 	entries, err := os.ReadDir(k.dir)
 	if errors.Is(err, os.ErrNotExist) {

@@ -1,4 +1,5 @@
-// Package networks makes the public form of what allocs and nodes have of networks.
+// Package networks owns the public form of what allocs and nodes have of networks. Packages of httpapi import
+// it.
 package networks
 
 import (

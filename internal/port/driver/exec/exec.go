@@ -183,7 +183,8 @@ func (d *Driver) spec(cfg *driver.TaskConfig) (*driver.LaunchSpec, error) {
 	if n := cfg.Network; n != nil {
 		iso.Hostname = n.Hostname
 		iso.Etc = slices.DeleteFunc(iso.Etc, func(name string) bool {
-			return slices.ContainsFunc(n.Files, func(f driver.Mount) bool { return f.Target == filepath.Join(etcDir, name) })
+			path := filepath.Join(etcDir, name)
+			return slices.ContainsFunc(n.Files, func(f driver.Mount) bool { return f.Target == path })
 		})
 		iso.Binds = slices.Concat(n.Files, iso.Binds) // what a job mounts itself lies above
 	}
