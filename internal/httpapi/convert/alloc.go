@@ -54,8 +54,6 @@ func Alloc(b alloc.Bundle, storage []wire.AllocVolume) *api.Allocation {
 	}
 	cpu, mem, disk := a.Resources.Total()
 	out.Resources, out.SharedResources = amounts(cpu, mem, 0, disk), amounts(0, 0, 0, disk)
-	shared := out.AllocatedResources.Shared.Networks
-	out.Resources.Networks, out.SharedResources.Networks = shared, shared
 	for name, t := range a.Resources.Tasks {
 		out.TaskResources[name] = amounts(t.CPUShares, t.MemoryMB, t.MemoryMaxMB, 0)
 	}

@@ -50,11 +50,19 @@ func ParsePool(text string, v6 bool) (Pool, error) {
 // Valid reports whether there are addresses at all.
 func (p Pool) Valid() bool { return p.prefix.IsValid() }
 
+// Bits is the length of the subnet's prefix.
+func (p Pool) Bits() int { return p.prefix.Bits() }
+
 // Prefix is the subnet.
 func (p Pool) Prefix() netip.Prefix { return p.prefix }
 
 // String is the subnet as people write it.
-func (p Pool) String() string { return p.prefix.String() }
+func (p Pool) String() string {
+	if !p.Valid() {
+		return "none"
+	}
+	return p.prefix.String()
+}
 
 // Gateway is the bridge's address, the first of the subnet.
 func (p Pool) Gateway() netip.Addr { return p.at(0) }
