@@ -56,3 +56,22 @@ func Order(all []Published) []Published {
 	})
 	return slices.CompactFunc(all, func(a, b Published) bool { return a.Host == b.Host && a.Port == b.Port })
 }
+
+// Difference is what has to be taken from what was published, and added to it, to become what is to be.
+func Difference(was, is []Published) (gone, added []Published) {
+	before, after := map[Published]bool{}, map[Published]bool{}
+	for _, p := range was {
+		before[p] = true
+	}
+	for _, p := range is {
+		if after[p] = true; !before[p] {
+			added = append(added, p)
+		}
+	}
+	for _, p := range was {
+		if !after[p] {
+			gone = append(gone, p)
+		}
+	}
+	return gone, added
+}

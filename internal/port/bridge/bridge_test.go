@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -362,5 +363,77 @@ func TestWhatIsOthersIsLeft(t *testing.T) {
 	err := near.Ensure()
 	if !fault.Has(err, fault.Conflict) || !strings.Contains(err.Error(), nodeAddress) {
 		t.Errorf("a subnet that the node is in is taken: %v", err)
+	}
+}
+
+// TestPortsComeAndGo without the table being written anew: many, and one that leads elsewhere than before.
+func TestPortsComeAndGo(t *testing.T) {
+	r := newRig(t)
+	must(t, r.b.Ensure())
+	must(t, r.b.Apply(nil))
+	web := r.alloc("web", "172.26.64.10", "fd00:be::10")
+	r.serve(web.Namespace, ":80")
+	at := func(port, to uint16) network.Published {
+		return network.Published{
+			Host:   netip.MustParseAddr(nodeAddress),
+			Port:   port,
+			To:     web.IPv4,
+			ToPort: to,
+		}
+	}
+	var many []network.Published
+	for port := range uint16(1000) {
+		many = append(many, at(20000+port, 81))
+	}
+	must(t, r.b.Update(nil, many))
+	if got, err := r.call(r.other, nodeAddress+":20999"); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("at a port at which nothing listens: %q, %v", got, err)
+	}
+	must(t, r.b.Update(many[999:], []network.Published{at(20999, 80)}))
+	if _, err := r.call(r.other, nodeAddress+":20999"); err != nil {
+		t.Errorf("a port that leads elsewhere than before: %v", err)
+	}
+	must(t, r.b.Update([]network.Published{at(20999, 80)}, nil))
+	r.serve(self, nodeAddress+":20999")
+	if got, err := r.call(r.other, nodeAddress+":20999"); err != nil || got != otherAddress {
+		t.Errorf("a port that was taken away does not lead to the node itself: %q, %v", got, err)
+	}
+	must(t, r.b.Remove())
+	if err := r.b.Update(nil, many[:1]); err == nil {
+		t.Error("a table that is not there was changed")
+	}
+}
+
+// TestChainsOfOthersThatDropAreNamed and left as they are.
+func TestChainsOfOthersThatDropAreNamed(t *testing.T) {
+	r := newRig(t)
+	must(t, r.b.Ensure())
+	must(t, r.b.Apply(nil))
+	conn, err := nftables.New()
+	must(t, err)
+	drop := nftables.ChainPolicyDrop
+	theirs := conn.AddTable(&nftables.Table{Name: "filter", Family: nftables.TableFamilyIPv4})
+	conn.AddChain(&nftables.Chain{
+		Name:     "FORWARD",
+		Table:    theirs,
+		Type:     nftables.ChainTypeFilter,
+		Hooknum:  nftables.ChainHookForward,
+		Priority: nftables.ChainPriorityFilter,
+		Policy:   &drop,
+	})
+	must(t, conn.Flush())
+	t.Cleanup(func() {
+		conn.DelTable(theirs)
+		must(t, conn.Flush())
+	})
+	got, err := r.b.Droppers()
+	if err != nil || len(got) != 1 || got[0] != "ip filter FORWARD" {
+		t.Errorf("droppers: %v, %v", got, err)
+	}
+	must(t, r.b.Apply(nil))
+	must(t, r.b.Remove())
+	chains, err := conn.ListChainsOfTableFamily(nftables.TableFamilyIPv4)
+	if err != nil || len(chains) != 1 {
+		t.Errorf("chains of others: %v, %v", chains, err)
 	}
 }

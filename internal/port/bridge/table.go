@@ -42,6 +42,27 @@ func (b *Bridge) Apply(all []network.Published) error {
 	return fault.Wrap(conn.Flush(), fault.Internal, "write", b.tableSubject())
 }
 
+// Update changes the maps of a table that is there, in one transaction.
+func (b *Bridge) Update(gone, added []network.Published) error {
+	conn, err := nftables.New()
+	if err != nil {
+		return fault.Wrap(err, fault.Unavailable, "speak with", "nftables")
+	}
+	w := &writer{conn: conn, table: b.table(), bridge: b}
+	for name, v6 := range map[string]bool{portsMap4: false, portsMap6: true} {
+		if m := w.portsMap(name, v6); !v6 || b.IPv6.Valid() {
+			if all := elements(gone, v6); len(all) > 0 {
+				w.keep(conn.SetDeleteElements(m, all))
+			}
+			w.add(m, elements(added, v6))
+		}
+	}
+	if w.err != nil {
+		return fault.Wrap(w.err, fault.Internal, "write", b.tableSubject())
+	}
+	return fault.Wrap(conn.Flush(), fault.Internal, "write", b.tableSubject())
+}
+
 func (b *Bridge) table() *nftables.Table {
 	return &nftables.Table{Name: network.Table(b.Name), Family: nftables.TableFamilyINet}
 }
@@ -167,11 +188,24 @@ func (w *writer) all(published []network.Published) {
 
 // ports writes the map from the node's ports to those of allocs.
 func (w *writer) ports(name string, v6 bool, published []network.Published) *nftables.Set {
+	m := w.portsMap(name, v6)
+	w.keep(w.conn.AddSet(m, nil))
+	w.add(m, elements(published, v6))
+	return m
+}
+
+func (w *writer) add(m *nftables.Set, all []nftables.SetElement) {
+	for part := range slices.Chunk(all, maxElements) {
+		w.keep(w.conn.SetAddElements(m, part))
+	}
+}
+
+func (w *writer) portsMap(name string, v6 bool) *nftables.Set {
 	addr := nftables.TypeIPAddr
 	if v6 {
 		addr = nftables.TypeIP6Addr
 	}
-	m := &nftables.Set{
+	return &nftables.Set{
 		Table:         w.table,
 		Name:          name,
 		IsMap:         true,
@@ -179,23 +213,22 @@ func (w *writer) ports(name string, v6 bool, published []network.Published) *nft
 		KeyType:       nftables.MustConcatSetType(addr, nftables.TypeInetProto, nftables.TypeInetService),
 		DataType:      nftables.MustConcatSetType(addr, nftables.TypeInetService),
 	}
-	var elements []nftables.SetElement
+}
+
+// elements are those of the map of one kind of addresses.
+func elements(published []network.Published, v6 bool) (all []nftables.SetElement) {
 	for _, p := range published {
 		if p.Host.Is6() != v6 {
 			continue
 		}
 		for _, protocol := range []byte{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
-			elements = append(elements, nftables.SetElement{
+			all = append(all, nftables.SetElement{
 				Key: slices.Concat(p.Host.AsSlice(), []byte{protocol, 0, 0, 0}, port(p.Port)),
 				Val: slices.Concat(p.To.AsSlice(), port(p.ToPort)),
 			})
 		}
 	}
-	w.keep(w.conn.AddSet(m, nil))
-	for part := range slices.Chunk(elements, maxElements) {
-		w.keep(w.conn.SetAddElements(m, part))
-	}
-	return m
+	return all
 }
 
 func (w *writer) keep(err error) {

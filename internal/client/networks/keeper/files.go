@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 
-	"berth/internal/base/durable"
 	"berth/internal/base/fault"
 	"berth/internal/client/networks"
 	"berth/internal/model/network"
@@ -75,14 +74,21 @@ func readAny(paths ...string) (texts []string, err error) {
 	return texts, nil
 }
 
-// keep writes a file if it has another text: who has the old one mounted keeps that.
+// keep writes a file if it has another text: who has the old one mounted keeps that. It need not outlive a power
+// failure, after which it is written anew.
 func keep(path, text string) error {
 	now, err := os.ReadFile(path)
 	if err == nil && bytes.Equal(now, []byte(text)) {
 		return nil
 	}
-	return fault.Wrap(durable.WriteFile(path, []byte(text), 0o644), fault.Internal, "write", path)
+	if err = os.WriteFile(path+unfinished, []byte(text), 0o644); err == nil {
+		err = os.Rename(path+unfinished, path)
+	}
+	return fault.Wrap(err, fault.Internal, "write", path)
 }
+
+// unfinished ends the name of a file that is being written.
+const unfinished = ".new"
 
 // dropping puts into words that chains of others drop what is forwarded; empty: none does.
 func dropping(bridge string, chains []string) string {

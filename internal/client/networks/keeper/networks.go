@@ -203,7 +203,14 @@ func (k *Keeper) apply() error {
 	if k.applied != nil && slices.Equal(want, k.applied) {
 		return nil
 	}
-	if err := k.cfg.Bridge.Apply(want); err != nil {
+	var err error
+	if k.applied == nil {
+		err = k.cfg.Bridge.Apply(want)
+	} else if err = k.cfg.Bridge.Update(network.Difference(k.applied, want)); err != nil {
+		err = k.cfg.Bridge.Apply(want) // somebody has changed the table meanwhile
+	}
+	if err != nil {
+		k.applied = nil
 		return err
 	}
 	if k.applied = want; want == nil {

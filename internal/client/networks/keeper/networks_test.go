@@ -358,3 +358,70 @@ func TestTheFilesOfEtcSayWhatTheGroupAsksFor(t *testing.T) {
 	}
 	must(t, r.k.Release(w.Alloc))
 }
+
+// BenchmarkMake is what a network adds to the start of an alloc: of the first on a node, which makes the bridge too, and
+// of one more beside others.
+func BenchmarkMake(b *testing.B) {
+	for _, others := range []int{0, 1, 200} {
+		b.Run(fmt.Sprintf("beside %d", others), func(b *testing.B) {
+			r := benchRig(b)
+			var all []ids.Alloc
+			for i := range others {
+				w := want(network.ModeBridge, 10000+i)
+				if _, err := r.Make(b.Context(), w); err != nil {
+					b.Fatal(err)
+				}
+				all = append(all, w.Alloc)
+			}
+			for b.Loop() {
+				w := want(network.ModeBridge, 8080)
+				if _, err := r.Make(b.Context(), w); err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				if err := r.Release(w.Alloc); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+			for _, id := range all {
+				if err := r.Release(id); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func benchRig(b *testing.B) *keeper.Keeper {
+	b.Helper()
+	if os.Geteuid() != 0 {
+		b.Skip("network namespaces need root")
+	}
+	dir := b.TempDir()
+	store, err := localstate.Open(filepath.Join(dir, "client"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	v4, err := network.ParsePool(network.DefaultSubnet, false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	k, err := keeper.New(keeper.Config{
+		DataDir: dir,
+		Store:   store.KV,
+		Boot:    "boot",
+		Bridge:  bridge.Bridge{Name: network.DefaultBridge, IPv4: v4},
+		Owners:  &owners{},
+		Log:     slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return k
+}
