@@ -45,7 +45,8 @@ client {
 		c.ip(end.network, "link", "set", "lo", "up")
 	}
 	b.wrap = func(cmd *exec.Cmd) {
-		cmd.Args = inNetwork(b.network, slices.Concat([]string{cmd.Path}, cmd.Args[1:], []string{"-config", networks})...)
+		agent := slices.Concat([]string{cmd.Path}, cmd.Args[1:], []string{"-config", networks})
+		cmd.Args = inNetwork(b.network, agent...)
 		path, err := exec.LookPath(cmd.Args[0])
 		must(t, err)
 		cmd.Path = path
@@ -128,7 +129,9 @@ S
 // of is the running alloc of a group.
 func (b *bridged) running(group string) *api.Allocation {
 	b.t.Helper()
-	a := b.of("pair", group, func(a *api.AllocationListStub) bool { return a.ClientStatus == api.AllocClientStatusRunning })
+	a := b.of("pair", group, func(a *api.AllocationListStub) bool {
+		return a.ClientStatus == api.AllocClientStatusRunning
+	})
 	var full *api.Allocation
 	b.eventually("the network of group "+group, func() bool {
 		got, _, err := b.api.Allocations().Get(b.t.Context(), a.ID, nil)
@@ -152,7 +155,8 @@ func (b *bridged) reached(when string, web, peer *api.Allocation) {
 		{"the node", func() (string, error) { return b.call(b.network, bridgedAddress, 8080) }, bridgedAddress},
 		{"the node's loopback", func() (string, error) { return b.call(b.network, "127.0.0.1", 8080) }, gateway},
 		{"the host network", func() (string, error) { return b.call(b.network, "10.80.0.1", 8080) }, "10.80.0.1"},
-		{"another alloc by the node", func() (string, error) { return b.callFrom(peer.ID, bridgedAddress, 8080) }, gateway},
+		{"another alloc by the node", func() (string, error) { return b.callFrom(peer.ID, bridgedAddress, 8080) },
+			gateway},
 		{"another alloc", func() (string, error) { return b.callFrom(peer.ID, web.NetworkStatus.Address, 80) },
 			peer.NetworkStatus.Address},
 	} {
@@ -163,8 +167,8 @@ func (b *bridged) reached(when string, web, peer *api.Allocation) {
 	}
 }
 
-// TestAllocsHaveNetworksOfTheirOwn: given a service with a port and its neighbour, both in mode bridge, then the port is
-// reached from everywhere, the task sees the names that its group asks for, and all of that goes on while the agent is
+// TestAllocsHaveNetworksOfTheirOwn: given a service with a port and its neighbour, both in mode bridge, then the port
+// is reached from everywhere, the task sees the names that its group asks for, and all of that goes on while the agent is
 // dead and after it has come back; when the job has ended, no link, no directory and no mount is left.
 func TestAllocsHaveNetworksOfTheirOwn(t *testing.T) {
 	b := newBridged(t)
@@ -181,8 +185,8 @@ func TestAllocsHaveNetworksOfTheirOwn(t *testing.T) {
 		"cat /etc/resolv.conf": "nameserver 192.0.2.53\nsearch example",
 		"ls /sys/class/net":    "eth0\nlo",
 		"tail -n 2 /etc/hosts": web.NetworkStatus.Address + " web-0\n" + web.NetworkStatus.AddressIPv6 + " web-0",
-		"sh -c 'echo $NOMAD_PORT_http $NOMAD_HOST_ADDR_http $NOMAD_ALLOC_ADDR_http'": "80 " + bridgedAddress + ":8080 " +
-			web.NetworkStatus.Address + ":80",
+		"sh -c 'echo $NOMAD_PORT_http $NOMAD_HOST_ADDR_http $NOMAD_ALLOC_ADDR_http'": "80 " + bridgedAddress +
+			":8080 " + web.NetworkStatus.Address + ":80",
 	} {
 		args := append([]string{"alloc", "exec", web.ID}, strings.Fields(command)...)
 		if line, is := strings.CutPrefix(command, "sh -c "); is {

@@ -206,8 +206,8 @@ func TestWhatIsNotBuiltIsRefusedByNameAndPlace(t *testing.T) {
 		})
 	}
 	fine := []string{
-		inGroup("  network {\n    mode = \"bridge\"\n    hostname = \"web\"\n    dns {\n      servers = [\"192.0.2.1\"]\n" +
-			"    }\n    port \"a\" {\n      to = 80\n      host_network = \"lan\"\n    }\n  }"),
+		inGroup("  network {\n    mode = \"bridge\"\n    hostname = \"web\"\n    dns {\n      servers = " +
+			"[\"192.0.2.1\"]\n    }\n    port \"a\" {\n      to = 80\n      host_network = \"lan\"\n    }\n  }"),
 		inGroup("  network {\n    mode = \"none\"\n  }"),
 		"job \"j\" {\n  region = null\n  all_at_once = false\n  node_pool = \"default\"\n}",
 		inGroup("  network {\n    mode = \"host\"\n    hostname = \"\"\n    port \"a\" {\n      to = 0\n      " +

@@ -195,8 +195,8 @@ var ofTheGroup = []*mistake{
 	{"groups/network/mode", "network mode", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
 		g.Networks[0].Mode = "cni/mesh"
 	}},
-	{"groups/network/to", "to = 80 has no meaning on the host's network", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
-		g.Networks[0].ReservedPorts[0].To = 80
+	{"groups/network/to", "to must be a port", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		g.Networks[0].ReservedPorts[0].To = 70000
 	}},
 	{"groups/network/hostname", "network hostname", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
 		g.Networks[0].Hostname = "-web"
