@@ -168,8 +168,8 @@ func (b *bridged) reached(when string, web, peer *api.Allocation) {
 }
 
 // TestAllocsHaveNetworksOfTheirOwn: given a service with a port and its neighbour, both in mode bridge, then the port
-// is reached from everywhere, the task sees the names that its group asks for, and all of that goes on while the agent is
-// dead and after it has come back; when the job has ended, no link, no directory and no mount is left.
+// is reached from everywhere, the task sees the names that its group asks for, and all of that goes on while the agent
+// is dead and after it has come back; when the job has ended, no link, no directory and no mount is left.
 func TestAllocsHaveNetworksOfTheirOwn(t *testing.T) {
 	b := newBridged(t)
 	b.run(fmt.Sprintf(pair, strings.ReplaceAll(answering, "${", "$${")))

@@ -44,7 +44,10 @@ func asking(
 	t.Helper()
 	m = &made{}
 	a = &hook.Alloc{
-		Alloc: &alloc.Alloc{ID: "a", Resources: alloc.Resources{Ports: []alloc.PortMapping{{Label: "http", Value: 80}}}},
+		Alloc: &alloc.Alloc{
+			ID:        "a",
+			Resources: alloc.Resources{Ports: []alloc.PortMapping{{Label: "http", Value: 80}}},
+		},
 		Group: &job.TaskGroup{
 			Name:     "web",
 			Tasks:    []*job.Task{{Name: "t", Driver: "d"}},
@@ -66,7 +69,7 @@ func asking(
 }
 
 // Given groups that ask for networks, then the keeper is asked for what they say, and what it made is there for tasks
-// and reports; the node's own network, as it is, is nobody's affair. What a task would not notice is refused for good.
+// and reports; the node's own network, as it is, is nobody's affair. What a task would not notice is refused.
 func TestAnAllocGetsTheNetworkOfItsGroup(t *testing.T) {
 	dns := &job.DNS{Servers: []string{"192.0.2.53"}}
 	m, a, events, err := asking(t, &job.NetworkResource{
@@ -94,7 +97,8 @@ func TestAnAllocGetsTheNetworkOfItsGroup(t *testing.T) {
 		len(m.wants) > 0 || a.Network.Get() != nil {
 		t.Errorf("the node's own network: %+v, %v", m.wants, err)
 	}
-	if m, _, _, err = asking(t, &job.NetworkResource{Mode: "bridge"}, driver.IsolationNone); err != nil || len(m.wants) != 1 {
+	m, _, _, err = asking(t, &job.NetworkResource{Mode: "bridge"}, driver.IsolationNone)
+	if err != nil || len(m.wants) != 1 {
 		t.Errorf("a task without a root of its own: %+v, %v", m.wants, err)
 	}
 	for what, c := range map[string]struct {
@@ -102,9 +106,9 @@ func TestAnAllocGetsTheNetworkOfItsGroup(t *testing.T) {
 		isolation driver.Isolation
 		kind      fault.Kind
 	}{
-		"a name where /etc is the node's": {job.NetworkResource{Hostname: "web"}, driver.IsolationNone, fault.Unsupported},
-		"dns where /etc is the node's":    {job.NetworkResource{DNS: dns}, driver.IsolationNone, fault.Unsupported},
-		"a name that is none":             {job.NetworkResource{Hostname: "a_b"}, driver.IsolationChroot, fault.Invalid},
+		"a name for the node's /etc": {job.NetworkResource{Hostname: "web"}, driver.IsolationNone, fault.Unsupported},
+		"dns for the node's /etc":    {job.NetworkResource{DNS: dns}, driver.IsolationNone, fault.Unsupported},
+		"a name that is none":        {job.NetworkResource{Hostname: "a_b"}, driver.IsolationChroot, fault.Invalid},
 	} {
 		if m, _, _, err := asking(t, &c.net, c.isolation); !fault.Has(err, c.kind) || len(m.wants) > 0 {
 			t.Errorf("%s: %+v, %v", what, m.wants, err)

@@ -2,6 +2,7 @@ package network
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,8 +16,8 @@ import (
 )
 
 // Given any subnet and any keys, then every address that is picked lies in it, is nobody else's, neither the network's,
-// the bridge's nor the broadcast's, and is the same for the same key as long as it is free; all of them are given before
-// one is refused.
+// the bridge's nor the broadcast's, and is the same for the same key as long as it is free; all of them are given
+// before one is refused.
 func TestEveryAddressIsPickedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bits := rapid.IntRange(24, 30).Draw(t, "bits")
@@ -84,8 +85,8 @@ func TestNamesOfLinksAreOursAndFit(t *testing.T) {
 	if Table(DefaultBridge) != "berth" || Table("blue") != "berth-blue" {
 		t.Error("tables do not go with their bridges")
 	}
-	for name, fine := range map[string]bool{"berth": true, "br.0": true, "": false, "a/b": false, "sixteen-bytes-xx": false,
-		"berth0123456789": false, "..": false} {
+	for name, fine := range map[string]bool{"berth": true, "br.0": true, "": false, "a/b": false, "..": false,
+		"sixteen-bytes-xx": false, "berth0123456789": false} {
 		if why := ValidBridge(name); (why == "") != fine {
 			t.Errorf("%q as a bridge: %q", name, why)
 		}
@@ -104,7 +105,8 @@ func TestWhatLeadsToAnAlloc(t *testing.T) {
 	}, v4, v6)) {
 		got = append(got, netip.AddrPortFrom(p.Host, p.Port).String()+" "+netip.AddrPortFrom(p.To, p.ToPort).String())
 	}
-	want := []string{"127.0.0.1:6060 10.0.0.2:6060", "127.0.0.1:7070 10.0.0.2:7070", "127.0.0.1:8080 10.0.0.2:80", "192.0.2.1:8080 10.0.0.2:80",
+	want := []string{"127.0.0.1:6060 10.0.0.2:6060", "127.0.0.1:7070 10.0.0.2:7070", "127.0.0.1:8080 10.0.0.2:80",
+		"192.0.2.1:8080 10.0.0.2:80",
 		"192.0.2.1:9090 10.0.0.2:9090", "[2001:db8::1]:6060 [fd00::2]:6060"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -123,7 +125,7 @@ func TestTheDifferenceMakesOneOfTheOther(t *testing.T) {
 	was := []Published{at(1, "10.0.0.1"), at(2, "10.0.0.1"), at(3, "10.0.0.1")}
 	is := []Published{at(2, "10.0.0.1"), at(3, "10.0.0.2"), at(4, "10.0.0.2")}
 	gone, added := Difference(was, is)
-	if len(gone) != 2 || gone[0] != was[0] || gone[1] != was[2] || len(added) != 2 || added[0] != is[1] || added[1] != is[2] {
+	if !slices.Equal(gone, []Published{was[0], was[2]}) || !slices.Equal(added, []Published{is[1], is[2]}) {
 		t.Errorf("gone %v, added %v", gone, added)
 	}
 }
@@ -137,13 +139,18 @@ func TestWhatTasksSeeOfNames(t *testing.T) {
 		want        string
 		unreachable bool
 	}{
-		"the node's": {nil, []string{"nameserver 192.0.2.9\nsearch a\n", upstream}, "nameserver 192.0.2.9\nsearch a\n", false},
+		"the node's": {nil, []string{"nameserver 192.0.2.9\nsearch a\n", upstream},
+			"nameserver 192.0.2.9\nsearch a\n", false},
 		"a resolver on the node's loopback": {nil, []string{stub, upstream},
 			"nameserver 192.0.2.1\nnameserver fe80::1%eth0\nsearch lan home\n", false},
 		"that alone": {nil, []string{stub}, "search lan\noptions edns0\n", true},
 		"servers of its own": {&job.DNS{Servers: []string{"192.0.2.53"}}, []string{stub},
 			"nameserver 192.0.2.53\nsearch lan\noptions edns0\n", false},
-		"all of its own": {&job.DNS{Servers: []string{"192.0.2.53"}, Searches: []string{"x"}, Options: []string{"ndots:1"}},
+		"all of its own": {&job.DNS{
+			Servers:  []string{"192.0.2.53"},
+			Searches: []string{"x"},
+			Options:  []string{"ndots:1"},
+		},
 			[]string{upstream}, "nameserver 192.0.2.53\nsearch x\noptions ndots:1\n", false},
 	} {
 		got, unreachable := Resolver(c.dns, c.nodes...)
@@ -170,7 +177,8 @@ func TestWhatTasksSeeOfNames(t *testing.T) {
 			t.Errorf("%+v is taken", bad)
 		}
 	}
-	if bad := BadDNS(&job.DNS{Servers: []string{"192.0.2.1", "fe80::1%eth0"}, Options: []string{"ndots:2"}}); len(bad) > 0 {
+	fine := &job.DNS{Servers: []string{"192.0.2.1", "fe80::1%eth0"}, Options: []string{"ndots:2"}}
+	if bad := BadDNS(fine); len(bad) > 0 {
 		t.Errorf("a proper block is refused: %v", bad)
 	}
 }

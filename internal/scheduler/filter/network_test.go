@@ -28,7 +28,7 @@ func TestAGroupGoesToNodesThatHaveItsNetwork(t *testing.T) {
 		"bridge": {job.NetworkResource{Mode: "bridge"}, "missing network", "no nftables there"},
 		"none":   {job.NetworkResource{Mode: "none"}, "missing network", `mode "none"`},
 		"a port": {job.NetworkResource{Mode: "host", DynamicPorts: port}, "missing network", "no address for ports"},
-		"a host network": {job.NetworkResource{Mode: "host", ReservedPorts: []job.Port{{Label: "p", HostNetwork: "lan"}}},
+		"a host network": {job.NetworkResource{ReservedPorts: []job.Port{{Label: "p", HostNetwork: "lan"}}},
 			`missing host network "lan" for port "p"`, `no host network "lan"`},
 	} {
 		var f Networks

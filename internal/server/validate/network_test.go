@@ -35,7 +35,7 @@ func TestNetworksAreJudgedBeforeTheyAreRecorded(t *testing.T) {
 	}{
 		"another mode":   {job.NetworkResource{Mode: "cni/mesh"}, `mode "cni/mesh" is none`},
 		"a bad resolver": {job.NetworkResource{Mode: "bridge", DNS: &job.DNS{Servers: []string{"x"}}}, "no IP address"},
-		"a long name":    {job.NetworkResource{Hostname: strings.Repeat("a", job.MaxExpanded+1)}, "hostname is too long"},
+		"a long name":    {job.NetworkResource{Hostname: strings.Repeat("a", job.MaxExpanded+1)}, "is too long"},
 		"mode bridge":    {job.NetworkResource{Mode: "bridge"}, ""},
 		"the node's own": {job.NetworkResource{Mode: "host"}, ""},
 	} {
@@ -44,7 +44,8 @@ func TestNetworksAreJudgedBeforeTheyAreRecorded(t *testing.T) {
 		case c.refusal == "" && len(errs) > 0:
 			t.Errorf("%s: %v", what, errs)
 		case c.refusal != "" && (len(errs) != 1 || !fault.Has(errs[0], fault.Invalid) ||
-			!strings.Contains(errs[0].Error(), `job "web": group "g"`) || !strings.Contains(errs[0].Error(), c.refusal)):
+			!strings.Contains(errs[0].Error(), `job "web": group "g"`) ||
+			!strings.Contains(errs[0].Error(), c.refusal)):
 			t.Errorf("%s: %v, want %q", what, errs, c.refusal)
 		}
 	}

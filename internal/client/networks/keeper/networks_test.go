@@ -359,8 +359,8 @@ func TestTheFilesOfEtcSayWhatTheGroupAsksFor(t *testing.T) {
 	must(t, r.k.Release(w.Alloc))
 }
 
-// BenchmarkMake is what a network adds to the start of an alloc: of the first on a node, which makes the bridge too, and
-// of one more beside others.
+// BenchmarkMake is what a network adds to the start of an alloc: of the first on a node, which makes the bridge too,
+// and of one more beside others.
 func BenchmarkMake(b *testing.B) {
 	for _, others := range []int{0, 1, 200} {
 		b.Run(fmt.Sprintf("beside %d", others), func(b *testing.B) {
