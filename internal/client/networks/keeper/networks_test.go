@@ -162,7 +162,7 @@ func crashAt(k *keeper.Keeper, n int) (over func() bool) {
 func TestAfterACrashAtAnyStepNothingIsLeftOrEverythingIsThere(t *testing.T) {
 	for _, mode := range []string{network.ModeBridge, network.ModeNone} {
 		for _, goes := range []bool{false, true} {
-			for n, done := 0, false; !done; n++ {
+			for n, done := 0, false; !done && !t.Failed(); n++ {
 				t.Run(fmt.Sprintf("%s/goes=%v/making/%d", mode, goes, n), func(t *testing.T) {
 					r := newRig(t)
 					w := want(mode, 8080)
@@ -187,7 +187,7 @@ func TestAfterACrashAtAnyStepNothingIsLeftOrEverythingIsThere(t *testing.T) {
 				})
 			}
 		}
-		for n, done := 0, false; !done; n++ {
+		for n, done := 0, false; !done && !t.Failed(); n++ {
 			t.Run(fmt.Sprintf("%s/releasing/%d", mode, n), func(t *testing.T) {
 				r := newRig(t)
 				w := want(mode, 8080)
