@@ -95,7 +95,7 @@ func (p *process) start() error {
 	}
 	if p.launch.Netns != "" {
 		if p.init.netns, err = os.Open(p.launch.Netns); err != nil {
-			return fault.Wrap(err, fault.Unavailable, "open", "the allocation's network namespace")
+			return fault.Wrap(err, fault.Internal, "open", "the allocation's network namespace")
 		}
 	}
 	if p.launch.Isolate != nil {
