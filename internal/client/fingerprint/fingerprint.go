@@ -54,7 +54,7 @@ func Read(ctx context.Context, o Options) Found {
 			"nomad.service_discovery": "false"},
 	}
 	for _, look := range []func(context.Context, *Found, Options) error{
-		cpu, memory, disk, kernel, network,
+		cpu, memory, disk, kernel, Network,
 		func(_ context.Context, f *Found, _ Options) error { return distribution(f, "/etc") },
 		func(_ context.Context, f *Found, _ Options) error { return numa(f, "/sys/devices/system/node") },
 	} {
@@ -176,7 +176,8 @@ func cgroups() string {
 	return "1"
 }
 
-func network(_ context.Context, f *Found, o Options) error {
+// Network looks at the addresses that the node offers.
+func Network(_ context.Context, f *Found, o Options) error {
 	f.Resources.IP, f.Resources.Device = "127.0.0.1", "lo"
 	switch {
 	case o.IP != "":

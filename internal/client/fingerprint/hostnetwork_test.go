@@ -19,7 +19,7 @@ func TestAddressesAreOfferedByName(t *testing.T) {
 		{Name: "gone", Interface: "lo", Within: netip.MustParsePrefix("192.0.2.0/24")},
 	}}
 	f := Found{Attributes: map[string]string{}}
-	err := network(t.Context(), &f, o)
+	err := Network(t.Context(), &f, o)
 	if !fault.Has(err, fault.NotFound) || !strings.Contains(err.Error(), `host_network "gone"`) {
 		t.Errorf("one that is not there: %v", err)
 	}
@@ -29,7 +29,7 @@ func TestAddressesAreOfferedByName(t *testing.T) {
 		t.Errorf("offered are %+v", all)
 	}
 	f = Found{Attributes: map[string]string{}}
-	if err := network(t.Context(), &f, Options{Interface: "no-such-link"}); err == nil || f.Resources.IP != "" {
+	if err := Network(t.Context(), &f, Options{Interface: "no-such-link"}); err == nil || f.Resources.IP != "" {
 		t.Errorf("without its link the node offers %q, %v", f.Resources.IP, err)
 	}
 }
