@@ -55,12 +55,26 @@ func newRig(t *testing.T) *rig {
 		t.Skip("network namespaces need root")
 	}
 	r := &rig{t: t, dir: t.TempDir(), boot: "boot 1", subnet: network.DefaultSubnet}
+	t.Cleanup(r.unmount)
 	r.start()
 	t.Cleanup(func() {
 		r.stop()
 		r.nothingLeft()
 	})
 	return r
+}
+
+// unmount takes away what a test that failed has left.
+func (r *rig) unmount() {
+	held, err := filepath.Glob(filepath.Join(r.dir, "networks", "*", "netns"))
+	if err != nil {
+		r.t.Error(err)
+	}
+	for _, path := range held {
+		if err := bridge.RemoveNamespace(path); err != nil {
+			r.t.Error(err)
+		}
+	}
 }
 
 func must(t *testing.T, err error) {
