@@ -174,14 +174,15 @@ func TestWhatIsNotBuiltIsRefusedByNameAndPlace(t *testing.T) {
 			`f.hcl:4:5: group "g": update canary is not built yet: `},
 		{"job canary", "job \"j\" {\n  update {\n    canary = 1\n  }\n}",
 			`f.hcl:3:5: update canary is not built yet: `},
-		{"bridge", inGroup("  network {\n    mode = \"bridge\"\n  }"),
+		{"cni", inGroup("  network {\n    mode = \"cni/mesh\"\n  }"),
 			`f.hcl:4:5: group "g": network mode is not built yet: `},
-		{"static port's network",
-			inGroup("  network {\n    port \"a\" {\n      static = 80\n      host_network = \"private\"\n    }\n  }"),
-			`f.hcl:6:7: group "g": port "a": host_network is not built yet: `},
-		{"dynamic port's target",
-			inGroup("  network {\n    port \"s\" {\n      static = 1\n    }\n    port \"a\" {\n      to = 80\n    " +
-				"}\n  }"), `f.hcl:8:7: group "g": port "a": to is not built yet: `},
+		{"static port's collisions",
+			inGroup("  network {\n    port \"a\" {\n      static = 80\n      ignore_collision = true\n    }\n  }"),
+			`f.hcl:6:7: group "g": port "a": ignore_collision is not built yet: `},
+		{"dynamic port's collisions",
+			inGroup("  network {\n    port \"s\" {\n      static = 1\n    }\n    port \"a\" {\n      " +
+				"ignore_collision = true\n    }\n  }"),
+			`f.hcl:8:7: group "g": port "a": ignore_collision is not built yet: `},
 		{"sticky", inGroup("  volume \"v\" {\n    type = \"csi\"\n    source = \"x\"\n    sticky = true\n  }"),
 			`f.hcl:6:5: group "g": volume "v": sticky is not built yet: `},
 		{"vault pushed down", "job \"j\" {\n  vault {\n    role = \"x\"\n  }\n  task \"t\" {\n  }\n}",
@@ -206,6 +207,9 @@ func TestWhatIsNotBuiltIsRefusedByNameAndPlace(t *testing.T) {
 		})
 	}
 	fine := []string{
+		inGroup("  network {\n    mode = \"bridge\"\n    hostname = \"web\"\n    dns {\n      servers = " +
+			"[\"192.0.2.1\"]\n    }\n    port \"a\" {\n      to = 80\n      host_network = \"lan\"\n    }\n  }"),
+		inGroup("  network {\n    mode = \"none\"\n  }"),
 		"job \"j\" {\n  region = null\n  all_at_once = false\n  node_pool = \"default\"\n}",
 		inGroup("  network {\n    mode = \"host\"\n    hostname = \"\"\n    port \"a\" {\n      to = 0\n      " +
 			"host_network = \"default\"\n    }\n  }"),

@@ -1,6 +1,10 @@
 package agent
 
-import "time"
+import (
+	"time"
+
+	"berth/internal/agent/nodenetwork"
+)
 
 // Ports on which the agent listens.
 type Ports struct {
@@ -55,10 +59,18 @@ type ClientBlock struct {
 	Meta        map[string]string `hcl:"meta,map"`
 	HostVolumes []*HostVolume     `hcl:"host_volume,block"`
 	Reserved    *Reserved         `hcl:"reserved,block"`
-	CPUTotal    int               `hcl:"cpu_total_compute"`
-	MemoryTotal int               `hcl:"memory_total_mb"`
-	MinPort     int               `hcl:"min_dynamic_port"`
-	MaxPort     int               `hcl:"max_dynamic_port"`
+	// NetworkInterface is the link whose address is the node's default one for ports; empty: loopback.
+	NetworkInterface string                     `hcl:"network_interface"`
+	HostNetworks     []*nodenetwork.HostNetwork `hcl:"host_network,block"`
+	// The bridge of allocations: names and subnets, empty: the default (of IPv6 none).
+	BridgeName    string `hcl:"bridge_network_name"`
+	BridgeSubnet  string `hcl:"bridge_network_subnet"`
+	BridgeSubnet6 string `hcl:"bridge_network_subnet_ipv6"`
+	BridgeHairpin *bool  `hcl:"bridge_network_hairpin_mode"`
+	CPUTotal      int    `hcl:"cpu_total_compute"`
+	MemoryTotal   int    `hcl:"memory_total_mb"`
+	MinPort       int    `hcl:"min_dynamic_port"`
+	MaxPort       int    `hcl:"max_dynamic_port"`
 	// Servers are addresses of servers' TLS ports, for a node whose agent has no server.
 	Servers []string `hcl:"servers"`
 	// JoinTokenFile holds the token by which the node joins; it is read until the node has joined.

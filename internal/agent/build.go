@@ -182,6 +182,8 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 	rawUsers, rawErr := c.plugin(rawexec.Name).Users()
 	execUsers, execErr := c.plugin(exec.Name).Users()
 	ids, idsErr := c.plugin(exec.Name).IDs()
+	addresses, addressErr := c.Client.networks().Addresses(reservedPorts)
+	bridge, bridgeErr := c.Client.networks().Of()
 	return client.Config{
 		DataDir:     c.DataDir,
 		Name:        c.Name,
@@ -194,11 +196,17 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 		Version:     a.version,
 		HostVolumes: c.hostVolumes(),
 		Reserved:    reserved,
-		Fingerprint: fingerprint.Options{CPUMHz: int64(c.Client.CPUTotal), MemoryMB: int64(c.Client.MemoryTotal)},
-		Volumes:     []string{a.volumes()},
-		Clock:       a.clock,
-		Shims:       &shim.Config{Dir: c.shimDir(), Program: helperbin.Open},
-		RawExec:     rawexec.Config{Enabled: orDev(raw.Enabled, c.dev), DataDir: c.DataDir, Users: rawUsers},
+		Bridge:      bridge,
+		Fingerprint: fingerprint.Options{
+			CPUMHz:       int64(c.Client.CPUTotal),
+			MemoryMB:     int64(c.Client.MemoryTotal),
+			Interface:    c.Client.NetworkInterface,
+			HostNetworks: addresses,
+		},
+		Volumes: []string{a.volumes()},
+		Clock:   a.clock,
+		Shims:   &shim.Config{Dir: c.shimDir(), Program: helperbin.Open},
+		RawExec: rawexec.Config{Enabled: orDev(raw.Enabled, c.dev), DataDir: c.DataDir, Users: rawUsers},
 		Exec: exec.Config{
 			AllowCSINode:  orDev(isolated.AllowCSINode, c.dev),
 			AllowCaps:     isolated.AllowCaps,
@@ -224,7 +232,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 
 		Feed: a.feed,
 		Log:  a.log, // it adds its own component
-	}, errors.Join(err, rawErr, execErr, idsErr)
+	}, errors.Join(err, rawErr, execErr, idsErr, addressErr, bridgeErr)
 }
 
 // held are the ways to hold disks that do more than measure.

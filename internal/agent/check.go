@@ -13,6 +13,7 @@ import (
 
 	"berth/api"
 	"berth/internal/agent/network"
+	"berth/internal/agent/nodenetwork"
 	"berth/internal/agent/plugins"
 	"berth/internal/base/fault"
 	"berth/internal/client/allocdir"
@@ -295,7 +296,7 @@ func (c *ClientBlock) check() error {
 		errs = append(errs, bad("client cpu_total_compute and memory_total_mb", "they must not be negative",
 			"leave them out to use what the machine has"))
 	}
-	errs = append(errs, c.checkCaps())
+	errs = append(errs, c.checkCaps(), c.networks().Check(reservedPorts))
 	if r := c.Reserved; r != nil {
 		if r.CPU < 0 || r.MemoryMB < 0 || r.DiskMB < 0 {
 			errs = append(errs, bad("client reserved", "cpu, memory and disk must not be negative",
@@ -311,6 +312,17 @@ func (c *ClientBlock) check() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// networks is what the block says of the node's networks.
+func (c *ClientBlock) networks() nodenetwork.Settings {
+	return nodenetwork.Settings{
+		Bridge:  c.BridgeName,
+		Subnet:  c.BridgeSubnet,
+		Subnet6: c.BridgeSubnet6,
+		Hairpin: orDev(c.BridgeHairpin, false),
+		Hosts:   c.HostNetworks,
+	}
 }
 
 // checkCaps refuses caps below what a task must have, and above what the kernel takes: those would cap nothing.

@@ -17,6 +17,7 @@ import (
 	"berth/internal/agent/apitls"
 	"berth/internal/agent/auditlog"
 	"berth/internal/agent/help"
+	"berth/internal/agent/nodenetwork"
 	"berth/internal/agent/overlay"
 	"berth/internal/agent/places"
 	"berth/internal/agent/plugins"
@@ -170,10 +171,9 @@ var refusals = map[reflect.Type]hclfile.Special{
 	}},
 	reflect.TypeFor[apitls.Block](): {Refusal: apitls.Refusals},
 	reflect.TypeFor[ClientBlock](): {Refusal: map[string]string{
-		"alloc_dir":    "everything is below data_dir; leave it out",
-		"host_network": "jobs use the node's own network; leave it out",
-		"server_join":  "write the addresses of servers: servers = [...]",
-		"state_dir":    "everything is below data_dir; leave it out",
+		"alloc_dir":   "everything is below data_dir; leave it out",
+		"server_join": "write the addresses of servers: servers = [...]",
+		"state_dir":   "everything is below data_dir; leave it out",
 	}},
 	reflect.TypeFor[ServerBlock](): {Refusal: map[string]string{
 		"acl_token_gc_threshold":        "expired tokens are forgotten at the next job_gc_interval; leave it out",
@@ -290,6 +290,14 @@ func (c *ClientBlock) override(f *ClientBlock) {
 	overlay.Pick(&c.MaxPIDs, f.MaxPIDs)
 	overlay.Pick(&c.CrashWindow, f.CrashWindow)
 	overlay.Pick(&c.Reserved, f.Reserved)
+	overlay.Pick(&c.NetworkInterface, f.NetworkInterface)
+	overlay.Pick(&c.BridgeName, f.BridgeName)
+	overlay.Pick(&c.BridgeSubnet, f.BridgeSubnet)
+	overlay.Pick(&c.BridgeSubnet6, f.BridgeSubnet6)
+	overlay.Pick(&c.BridgeHairpin, f.BridgeHairpin)
+	for _, n := range f.HostNetworks {
+		c.HostNetworks = replace(c.HostNetworks, n, func(o *nodenetwork.HostNetwork) bool { return o.Name == n.Name })
+	}
 	overlay.Pick(&c.EphemeralDisk, f.EphemeralDisk)
 	if c.Meta == nil {
 		c.Meta = f.Meta
@@ -311,6 +319,9 @@ func (c *Config) twice() string {
 	if c.Client != nil {
 		for _, v := range c.Client.HostVolumes {
 			names = append(names, "host_volume \""+v.Name+"\"")
+		}
+		for _, n := range c.Client.HostNetworks {
+			names = append(names, "host_network \""+n.Name+"\"")
 		}
 	}
 	for _, n := range names {

@@ -48,15 +48,20 @@ func (c *ClientBlock) describe() map[string]any {
 	meta := map[string]string{}
 	maps.Copy(meta, c.Meta)
 	out := map[string]any{
-		"CpuCompute":     c.CPUTotal,
-		"Enabled":        c.Enabled,
-		"HostVolumes":    volumes,
-		"MaxDynamicPort": c.MaxPort,
-		"MemoryMB":       c.MemoryTotal,
-		"Meta":           meta,
-		"MinDynamicPort": c.MinPort,
-		"NodeClass":      c.NodeClass,
-		"NodePool":       c.NodePool,
+		"BridgeNetworkName":        c.BridgeName,
+		"BridgeNetworkSubnet":      c.BridgeSubnet,
+		"BridgeNetworkSubnetIPv6":  c.BridgeSubnet6,
+		"BridgeNetworkHairpinMode": orDev(c.BridgeHairpin, false),
+		"NetworkInterface":         c.NetworkInterface,
+		"CpuCompute":               c.CPUTotal,
+		"Enabled":                  c.Enabled,
+		"HostVolumes":              volumes,
+		"MaxDynamicPort":           c.MaxPort,
+		"MemoryMB":                 c.MemoryTotal,
+		"Meta":                     meta,
+		"MinDynamicPort":           c.MinPort,
+		"NodeClass":                c.NodeClass,
+		"NodePool":                 c.NodePool,
 	}
 	if r := c.Reserved; r != nil {
 		out["Reserved"] = map[string]any{

@@ -103,6 +103,10 @@ func values(out map[string]string, path string, v reflect.Value) {
 			out[path] = secret.Reveal()
 			return
 		}
+		if subnet, is := v.Interface().(interface{ Bits() int }); is { // of its own package's making
+			out[path] = fmt.Sprint(subnet)
+			return
+		}
 		for i := range v.NumField() {
 			if f := v.Type().Field(i); f.IsExported() {
 				values(out, strings.TrimPrefix(path+"."+f.Name, "."), v.Field(i))

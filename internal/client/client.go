@@ -18,14 +18,17 @@ import (
 	"berth/internal/base/logfeed"
 	"berth/internal/base/logkey"
 	"berth/internal/client/allocdir"
+	"berth/internal/client/allochooks"
 	"berth/internal/client/allocs"
 	"berth/internal/client/checks"
 	"berth/internal/client/disks"
 	"berth/internal/client/drivermanager"
 	"berth/internal/client/fingerprint"
+	"berth/internal/client/hook"
 	"berth/internal/client/host"
 	"berth/internal/client/identity"
 	"berth/internal/client/localstate"
+	"berth/internal/client/networks/keeper"
 	"berth/internal/client/nodemeta"
 	"berth/internal/client/remote"
 	"berth/internal/client/servers"
@@ -35,6 +38,7 @@ import (
 	"berth/internal/model/lineage"
 	"berth/internal/model/node"
 	"berth/internal/model/trust"
+	"berth/internal/port/bridge"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/rawexec"
@@ -61,7 +65,9 @@ type Config struct {
 
 	HostVolumes []fingerprint.HostVolume
 	Fingerprint fingerprint.Options // DiskPath and Version are filled in
-	Reserved    host.Reserved
+	// Bridge is that of the node's allocs; without a name it has the defaults.
+	Bridge   bridge.Bridge
+	Reserved host.Reserved
 
 	// Shims says where processes are held that outlive the agent, and by which program; the drivers exec and raw_exec
 	// launch theirs there. nil: the node has neither. The client compares the shims with its records as long as it
@@ -111,6 +117,12 @@ type Config struct {
 	Log                 *slog.Logger
 }
 
+// beside is what looks after allocs beside their runners.
+type beside struct {
+	disks  *disks.Sweep
+	checks *checks.Keeper
+}
+
 // Client is the node half.
 type Client struct {
 	cfg      Config
@@ -123,11 +135,11 @@ type Client struct {
 	armed    *servers.Gate
 	dirs     *hostfs.Directories // of all that follow directories
 	storage  *storage
+	networks *keeper.Keeper
 	host     *host.Host
 	allocs   *allocs.Allocs
 	session  *session.Session
-	disks    *disks.Sweep
-	checks   *checks.Keeper
+	beside   beside
 	remote   *remote.Methods
 }
 
@@ -194,6 +206,9 @@ func (c *Client) build(ctx context.Context) error {
 		return err
 	}
 	holdings.Use(c.storage.keeper)
+	if c.networks, err = newNetworks(c, holdings); err != nil {
+		return err
+	}
 	meta, err := nodemeta.Open(id.Node, c.cfg.Meta, c.store)
 	if err != nil {
 		return err
@@ -207,7 +222,7 @@ func (c *Client) build(ctx context.Context) error {
 		Host:            c.host,
 		Region:          c.cfg.Region,
 		Drivers:         c.drivers,
-		AllocHooks:      c.storage.allocHooks(),
+		AllocHooks:      append([]hook.Hook{&allochooks.Network{Networks: c.networks}}, c.storage.allocHooks()...),
 		TaskHooks:       c.storage.taskHooks(c.host),
 		Inventory:       c.storage.reporter,
 		ReportDelay:     c.cfg.ReportDelay,
@@ -228,8 +243,8 @@ func (c *Client) build(ctx context.Context) error {
 			Log:    c.log,
 		}),
 	})
-	c.disks = disks.New(c.allocs, c.launcher, c.cfg.Log)
-	c.checks = checks.New(checks.Config{Allocs: served{c.allocs, c.log}, Node: c.host.Node, Log: c.cfg.Log})
+	c.beside.disks = disks.New(c.allocs, c.launcher, c.cfg.Log)
+	c.beside.checks = checks.New(checks.Config{Allocs: served{c.allocs, c.log}, Node: c.host.Node, Log: c.cfg.Log})
 	c.session = session.New(session.Config{
 		Link:   c.link,
 		Gate:   c.armed,
@@ -254,8 +269,8 @@ func (c *Client) build(ctx context.Context) error {
 		Plugins: c.storage.reads(),
 		Volumes: c.storage.keeper,
 		Usage:   c.storage.meter,
-		Disks:   c.disks,
-		Checks:  c.checks,
+		Disks:   c.beside.disks,
+		Checks:  c.beside.checks,
 		Feed:    c.cfg.Feed,
 		Dirs:    c.dirs,
 		Log:     c.log,
@@ -312,7 +327,7 @@ func (c *Client) describe(holdings *allocs.Holdings, dirs string, meta *nodemeta
 		NodeClass:   c.cfg.NodeClass,
 		Meta:        meta,
 		HTTPAddr:    c.cfg.HTTPAddr,
-		Attributes:  c.cfg.Attributes,
+		Attributes:  withNetworks(c.cfg.Attributes, c.cfg.Bridge),
 		HostVolumes: c.cfg.HostVolumes,
 		Fingerprint: look,
 		Reserved:    c.cfg.Reserved,
@@ -335,15 +350,16 @@ func (c *Client) Run(ctx context.Context) error {
 		"session":          c.session.Run,
 		"allocs":           c.allocs.Run,
 		"methods":          c.remote.Run,
-		"checks":           c.checks.Run,
+		"checks":           c.beside.checks.Run,
 		"volumes":          c.storage.keeper.Run,
 		"plugins":          c.storage.plugins.Run,
 		"inventory":        c.reportInventory,
 		"controller calls": c.makeControllerCalls,
 		"volume usage":     c.storage.meter.Run,
+		"networks":         c.networks.Run,
 	}
 	if !c.cfg.UnlimitedDisks {
-		runs["disks"] = c.disks.Run
+		runs["disks"] = c.beside.disks.Run
 	}
 	if c.shims != nil {
 		runs["shims"] = c.shims.Run

@@ -193,7 +193,16 @@ var ofTheGroup = []*mistake{
 		g.Networks = append(g.Networks, &api.NetworkResource{})
 	}},
 	{"groups/network/mode", "network mode", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
-		g.Networks[0].Mode = "bridge"
+		g.Networks[0].Mode = "cni/mesh"
+	}},
+	{"groups/network/to", "to must be a port", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		g.Networks[0].ReservedPorts[0].To = 70000
+	}},
+	{"groups/network/hostname", "network hostname", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		g.Networks[0].Hostname = "-web"
+	}},
+	{"groups/network/dns", "is no IP address", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		g.Networks[0].DNS = &api.DNSConfig{Servers: []string{"ns.example"}}
 	}},
 	{"groups/network/port", "70000 is not between", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
 		g.Networks[0].ReservedPorts[0].Value = 70000

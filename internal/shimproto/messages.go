@@ -56,6 +56,9 @@ type Launch struct {
 	Bundle []byte
 	// Reach is for a process without a root of its own, and not in shims of earlier releases, which pass it over.
 	Reach *Reach
+	// Netns is where the network namespace is held that the process joins; empty: the node's. Shims of earlier releases
+	// pass it over, and hold no alloc that has one.
+	Netns string
 }
 
 func (m *Launch) table(c *codec) {
@@ -72,6 +75,7 @@ func (m *Launch) table(c *codec) {
 	number(c, 11, &m.Attempt)
 	blob(c, 12, &m.Bundle)
 	optional(c, 13, &m.Reach)
+	text(c, 14, &m.Netns)
 }
 
 // Reach says what a process sees of a directory that only root may enter: of all that lies beneath Dir, Own alone.

@@ -66,7 +66,9 @@ type rule struct {
 const (
 	whyConsul     = "Consul is not connected; remove the block"
 	whyVault      = "Vault is not connected; pass secrets as templates or files"
-	whyHostNet    = "only the host's network is there; leave mode out or write mode = \"host\""
+	whyNetMode    = "there are the modes host, bridge and none; use one of them"
+	whyDevice     = "the node's agent says which address it has, as network_interface or host_network; remove it"
+	whyCNI        = "plugins for networks are not called; remove the block, and use mode bridge"
 	whyDeploy     = "there are no deployments; updates roll by max_parallel and min_healthy_time"
 	whyMigrate    = "draining moves allocations by its built-in defaults; remove the attribute"
 	whyLeaveOut   = "remove it"
@@ -183,28 +185,14 @@ var unsupportedRules = slices.Concat([]rule{
 
 func networkRules(at string) []rule {
 	rules := []rule{
-		{path: at + ".Mode", name: "network mode", why: whyHostNet, accept: []any{"host"}},
-		{path: at + ".Device", name: "network device", why: whyHostNet},
-		{path: at + ".CIDR", name: "network cidr", why: whyHostNet},
-		{path: at + ".IP", name: "network ip", why: whyHostNet},
-		{path: at + ".DNS", name: "network dns", why: whyHostNet},
-		{path: at + ".Hostname", name: "network hostname", why: whyHostNet},
-		{path: at + ".CNI", name: "network cni", why: whyHostNet},
+		{path: at + ".Mode", name: "network mode", why: whyNetMode, accept: []any{"host", "bridge", "none"}},
+		{path: at + ".Device", name: "network device", why: whyDevice},
+		{path: at + ".CIDR", name: "network cidr", why: whyDevice},
+		{path: at + ".IP", name: "network ip", why: whyDevice},
+		{path: at + ".CNI", name: "network cni", why: whyCNI},
 	}
 	for _, ports := range []string{".ReservedPorts[]", ".DynamicPorts[]"} {
 		rules = append(rules,
-			rule{
-				path:   at + ports + ".To",
-				name:   "to",
-				why:    "the task listens on the host's network, so the port is the same inside; remove it",
-				accept: []any{-1},
-			},
-			rule{
-				path:   at + ports + ".HostNetwork",
-				name:   "host_network",
-				why:    "ports are on the node's default address; remove it",
-				accept: []any{"default"},
-			},
 			rule{
 				path: at + ports + ".IgnoreCollision",
 				name: "ignore_collision",
@@ -267,8 +255,8 @@ func serviceRules(at string) []rule {
 		{
 			path:   at + ".AddressMode",
 			name:   "address_mode",
-			why:    "services are found at the address of their node; write host or auto",
-			accept: []any{"auto", "host"},
+			why:    "write auto, host or alloc",
+			accept: []any{"auto", "host", "alloc"},
 		},
 		{path: at + ".Checks[].Expose", name: "check expose", why: whyMesh},
 		{
@@ -280,8 +268,8 @@ func serviceRules(at string) []rule {
 		{
 			path:   at + ".Checks[].AddressMode",
 			name:   "check address_mode",
-			why:    "services are asked at the address of their node; write host or leave it out",
-			accept: []any{"host"},
+			why:    "write host or alloc, or leave it out",
+			accept: []any{"host", "alloc"},
 		},
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 // flowImports is all that a flow may know.
 var flowImports = []string{
-	"cmp", "errors", "fmt", "maps", "slices", "sort", "strconv", "strings", "time",
+	"cmp", "errors", "fmt", "maps", "net/netip", "slices", "sort", "strconv", "strings", "time",
 	"internal/base/fault", "internal/base/ids", "internal/model/**",
 }
 

@@ -14,7 +14,7 @@ import (
 
 // ours are the names that an agent uses in its data_dir. Whatever else is there is none of its business.
 var ours = []string{
-	"alloc", "audit", "client", "client.identity", "csi", "lock", "run", "server", "shim", "volumes",
+	"alloc", "audit", "client", "client.identity", "csi", "lock", "networks", "run", "server", "shim", "volumes",
 	"volumes.identity",
 }
 

@@ -139,6 +139,7 @@ func (s *status) head(a *api.Allocation) {
 	l.Add("Desired Description", a.DesiredDescription)
 	l.Add("Created", kit.When(a.CreateTime, s.verbose))
 	l.Add("Modified", kit.When(a.ModifyTime, s.verbose))
+	l.AddIf("Address", address(a))
 	l.AddIf("Health", health(a))
 	l.AddIf("Trouble", trouble(a))
 	l.AddIf("Previous Alloc ID", kit.ID(a.PreviousAllocation, s.verbose))
@@ -182,6 +183,18 @@ func health(a *api.Allocation) string {
 		h += ": " + kit.OneSentence(a.DeploymentStatus.Reason)
 	}
 	return h
+}
+
+// address is that of the allocation's own network; empty: it has the node's.
+func address(a *api.Allocation) string {
+	n := a.NetworkStatus
+	if n == nil {
+		return ""
+	}
+	if n.AddressIPv6 != "" {
+		return strings.TrimPrefix(n.Address+", "+n.AddressIPv6, ", ")
+	}
+	return n.Address
 }
 
 // trouble is how the task in trouble ended, and when it starts again.

@@ -180,7 +180,7 @@ func (r *Runner) missingTask(b alloc.Bundle) string {
 // Stop ends the alloc because the agent decided so; the reason is for people. With force poststop tasks are ended too.
 func (r *Runner) Stop(reason string, force bool) error {
 	r.mu.Lock()
-	r.force = r.force || force
+	r.stop.force = r.stop.force || force
 	r.mu.Unlock()
 	return r.update(func(rec *localstate.Alloc) {
 		if rec.Stopped == "" {

@@ -11,6 +11,7 @@ import (
 	"berth/internal/base/retry"
 	"berth/internal/client/hook"
 	"berth/internal/client/localstate"
+	"berth/internal/derive/taskenv"
 	"berth/internal/model/alloc"
 )
 
@@ -183,11 +184,25 @@ func (r *Runner) view() *hook.Alloc {
 	defer r.mu.Unlock()
 	b := r.rec.Bundle
 	return &hook.Alloc{
-		Alloc:    b.Alloc,
-		Job:      b.Job,
-		Group:    r.group(),
-		Dir:      r.cfg.Dir.Path(),
-		Mounts:   r.mounts,
+		Alloc:   b.Alloc,
+		Job:     b.Job,
+		Group:   r.group(),
+		Dir:     r.cfg.Dir.Path(),
+		Mounts:  r.mounts,
+		Network: r.network,
+		Interpolate: func(text string) (string, error) {
+			env, err := taskenv.New(taskenv.Source{
+				Alloc:  b.Alloc,
+				Job:    b.Job,
+				Group:  r.group(),
+				Node:   r.cfg.Host.Node(),
+				Region: r.cfg.Region,
+			})
+			if err != nil {
+				return "", err
+			}
+			return env.Replace(text)
+		},
 		Driver:   r.cfg.Drivers.Info,
 		Emit:     r.emit,
 		Restored: r.cfg.Restored,

@@ -16,7 +16,7 @@ func (r *Runner) Report() *alloc.Alloc {
 	f, _ := r.facts(time.Now())
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a := &alloc.Alloc{ID: r.ID(), TaskStates: map[string]*alloc.TaskState{}}
+	a := &alloc.Alloc{ID: r.ID(), TaskStates: map[string]*alloc.TaskState{}, Network: r.network.Status()}
 	a.ClientStatus, a.ClientDescription = alloc.ClientState(f, r.rec.Released)
 	switch {
 	case r.inTheWay.barred != "":

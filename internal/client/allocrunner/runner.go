@@ -78,6 +78,7 @@ type Config struct {
 type Runner struct {
 	cfg     Config
 	mounts  *hook.Mounts
+	network *hook.Network
 	tasks   map[string]*taskrunner.Runner
 	order   []string // names of tasks, as the job lists them
 	wake    lifecycle.Signal
@@ -90,9 +91,14 @@ type Runner struct {
 	hooks    hooks
 	inTheWay inTheWay
 	checks   *alloc.Checks // what its checks have found; nil: nothing since the agent began
-	stopAt   time.Time
-	force    bool
+	stop     stop
 	ended    bool // it is proven that no process is left, and none will be started
+}
+
+// stop is how the alloc is stopped: when, once it is known, and whether poststop tasks are ended, too.
+type stop struct {
+	at    time.Time
+	force bool
 }
 
 // inTheWay is what keeps the alloc from going on, in words; each is empty where nothing does.
@@ -124,6 +130,7 @@ func New(cfg Config) (*Runner, error) {
 	r := &Runner{
 		cfg:     cfg,
 		mounts:  new(hook.Mounts),
+		network: new(hook.Network),
 		tasks:   map[string]*taskrunner.Runner{},
 		rec:     *cfg.Record,
 		revived: make(chan string, 64),
@@ -149,6 +156,7 @@ func (r *Runner) newTask(b alloc.Bundle, t *job.Task) *taskrunner.Runner {
 		Drivers:        r.cfg.Drivers,
 		Hooks:          r.cfg.TaskHooks,
 		Mounts:         r.mounts,
+		Network:        r.network,
 		Saved:          saved,
 		MaxKillTimeout: r.cfg.MaxKillTimeout,
 		Caps:           r.cfg.Caps,
@@ -269,18 +277,18 @@ func (r *Runner) facts(now time.Time) (f alloc.AllocFacts, next time.Time) {
 	f = alloc.AllocFacts{
 		Prepared: r.hooks.done,
 		Refused:  r.rec.Refused != "",
-		Force:    r.force,
+		Force:    r.stop.force,
 		Held:     r.rec.Orphan != nil,
 	}
 	if r.stopping() {
-		if r.stopAt.IsZero() {
-			r.stopAt = now
+		if r.stop.at.IsZero() {
+			r.stop.at = now
 			if delay := r.group().ShutdownDelay; delay > 0 && !r.rec.Bundle.Alloc.NoShutdownDelay {
-				r.stopAt = now.Add(delay)
+				r.stop.at = now.Add(delay)
 			}
 		}
-		if f.Stop = !now.Before(r.stopAt); !f.Stop {
-			next = r.stopAt
+		if f.Stop = !now.Before(r.stop.at); !f.Stop {
+			next = r.stop.at
 		}
 	}
 	r.mu.Unlock()

@@ -4,6 +4,7 @@ package fingerprint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -35,8 +36,9 @@ type Options struct {
 	// Allocs is the directory of the allocs, whose files are not counted as taken from what is offered.
 	Allocs string
 	// Interface or IP pick the address that is offered; both empty: loopback.
-	Interface string
-	IP        string
+	Interface    string
+	IP           string
+	HostNetworks []HostNetwork
 	// CPUMHz, MemoryMB and DiskMB override what was found.
 	CPUMHz, MemoryMB, DiskMB int64
 	Version                  string
@@ -52,7 +54,7 @@ func Read(ctx context.Context, o Options) Found {
 			"nomad.service_discovery": "false"},
 	}
 	for _, look := range []func(context.Context, *Found, Options) error{
-		cpu, memory, disk, kernel, network,
+		cpu, memory, disk, kernel, Network,
 		func(_ context.Context, f *Found, _ Options) error { return distribution(f, "/etc") },
 		func(_ context.Context, f *Found, _ Options) error { return numa(f, "/sys/devices/system/node") },
 	} {
@@ -174,7 +176,8 @@ func cgroups() string {
 	return "1"
 }
 
-func network(_ context.Context, f *Found, o Options) error {
+// Network looks at the addresses that the node offers.
+func Network(_ context.Context, f *Found, o Options) error {
 	f.Resources.IP, f.Resources.Device = "127.0.0.1", "lo"
 	switch {
 	case o.IP != "":
@@ -184,11 +187,12 @@ func network(_ context.Context, f *Found, o Options) error {
 		f.Resources.IP, f.Resources.Device = o.IP, ""
 	case o.Interface != "":
 		if err := ofInterface(f, o.Interface); err != nil {
-			return err
+			f.Resources.IP, f.Resources.Device = "", "" // nothing is offered rather than another address
+			return errors.Join(err, hostNetworks(f, o.HostNetworks))
 		}
 	}
 	f.set("unique.network.ip-address", f.Resources.IP)
-	return nil
+	return hostNetworks(f, o.HostNetworks)
 }
 
 func ofInterface(f *Found, name string) error {

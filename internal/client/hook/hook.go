@@ -36,6 +36,10 @@ type Alloc struct {
 	Group  *job.TaskGroup
 	Dir    string // the alloc's directory on the node
 	Mounts *Mounts
+	// Network is the alloc's network, once it is made.
+	Network *Network
+	// Interpolate replaces ${…} by what is the same for all tasks of the alloc, up to job.MaxExpanded.
+	Interpolate func(string) (string, error)
 	// Driver describes a task's driver as it is on this node.
 	Driver func(name string) (driver.Info, error)
 	// Emit adds an event to every task of the alloc.

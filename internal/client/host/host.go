@@ -167,6 +167,7 @@ func (h *Host) Run(ctx context.Context) error {
 		case <-meta:
 		case <-tick.C:
 			h.lookAtDisk(ctx)
+			h.lookAtNetwork(ctx)
 		}
 	}
 }
@@ -183,6 +184,26 @@ func (h *Host) lookAtDisk(ctx context.Context) {
 		return
 	}
 	h.found.Resources.DiskMB = mb
+}
+
+// lookAtNetwork looks again for addresses that were not there yet: links may come up after the agent. What is offered
+// stays: allocs have ports there.
+func (h *Host) lookAtNetwork(ctx context.Context) {
+	r, look := &h.found.Resources, h.cfg.Fingerprint
+	if r.IP != "" && len(r.HostNetworks) == len(look.HostNetworks) {
+		return
+	}
+	now := fingerprint.Found{Attributes: map[string]string{}}
+	if err := fingerprint.Network(ctx, &now, look); err != nil {
+		h.cfg.Log.Debug("an address for ports is not there yet", logkey.Error, err)
+	}
+	if r.IP == "" {
+		r.IP, r.Device = now.Resources.IP, now.Resources.Device
+		maps.Copy(h.found.Attributes, now.Attributes)
+	}
+	if len(now.Resources.HostNetworks) > len(r.HostNetworks) {
+		r.HostNetworks = now.Resources.HostNetworks
+	}
 }
 
 // refresh describes the node anew and tells about it when something differs.

@@ -90,6 +90,33 @@ func TestAHostVolumeThatGoesAwayIsSaid(t *testing.T) {
 	}
 }
 
+// Given a node whose link had no address at its start, when it has one and the node looks again, then it is offered, by
+// the attribute too; an address that is offered stays.
+func TestAnAddressThatComesLateIsOffered(t *testing.T) {
+	options := fingerprint.Options{Interface: "no-such-link", DiskPath: t.TempDir()}
+	h := &Host{cfg: Config{Fingerprint: options, Log: slog.New(slog.DiscardHandler)}}
+	h.found = fingerprint.Read(t.Context(), options)
+	h.lookAtNetwork(t.Context())
+	if ip := h.found.Resources.IP; ip != "" {
+		t.Fatalf("without its link the node offers %s", ip)
+	}
+	h.cfg.Fingerprint.Interface = "lo"
+	h.lookAtNetwork(t.Context())
+	ip := h.found.Resources.IP
+	if ip == "" || h.found.Attributes["unique.network.ip-address"] != ip {
+		t.Errorf("with its link it offers %q, by the attribute %q", ip, h.found.Attributes["unique.network.ip-address"])
+	}
+	h.cfg.Fingerprint.Interface = "no-such-link"
+	h.cfg.Fingerprint.HostNetworks = []fingerprint.HostNetwork{{Name: "lan", Interface: "lo"}}
+	h.lookAtNetwork(t.Context())
+	if len(h.found.Resources.HostNetworks) != 1 {
+		t.Error("a host network that comes late is not offered")
+	}
+	if h.found.Resources.IP != ip {
+		t.Errorf("it offers %q, and %s before", h.found.Resources.IP, ip)
+	}
+}
+
 // Given a node that was described at its start, when its disk changes a little and it looks again for the first time,
 // then that is no news: each news is an entry of the log, and may send a plan back.
 func TestASmallChangeOfTheDiskIsNoNewsAtTheFirstLook(t *testing.T) {

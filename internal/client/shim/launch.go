@@ -146,6 +146,7 @@ func encode(spec *driver.LaunchSpec) (*shimproto.Launch, error) {
 			Disabled: spec.Logs.Disabled,
 		},
 		Limits: limits(spec.Resources),
+		Netns:  spec.Netns,
 	}
 	m.Limits.Required = spec.Isolate != nil
 	if spec.Isolate != nil {

@@ -20,6 +20,7 @@ type EnvSource struct {
 	Region string
 	// ParentCgroup is the cgroup below which the cgroups of all tasks lie; empty: the node has none.
 	ParentCgroup string
+	Network      *alloc.NetworkStatus // nil: the node's own
 	Caps         driver.Caps
 	Dir          allocdir.Dir
 	// Isolation decides how the task sees its directories.
@@ -37,6 +38,7 @@ func NewEnv(s EnvSource) (taskenv.Env, error) {
 		Node:         s.Node,
 		Region:       s.Region,
 		ParentCgroup: s.ParentCgroup,
+		Network:      s.Network,
 		MemoryMaxMB:  s.Caps.MemoryMax(given.MemoryMB, given.MemoryMaxMB),
 		Dirs: taskenv.Dirs{
 			Alloc:   s.view(s.Dir.SharedDir()),

@@ -161,6 +161,7 @@ func (r *Runner) env(b alloc.Bundle, group *job.TaskGroup, task *job.Task, info 
 		Node:         r.cfg.Host.Node(),
 		Region:       r.cfg.Region,
 		ParentCgroup: r.cfg.ParentCgroup,
+		Network:      r.cfg.Network.Status(),
 		Caps:         r.cfg.Caps,
 		Dir:          r.cfg.Dir,
 		Isolation:    info.Capabilities.FSIsolation,
@@ -227,6 +228,7 @@ func (r *Runner) taskConfig() (driver.Driver, *driver.TaskConfig, error) {
 		TaskDir:       r.cfg.Dir.TaskDir(task.Name),
 		Mounts:        out.Mounts,
 		Devices:       out.Devices,
+		Network:       r.cfg.Network.Get(),
 		CSIPluginNode: out.CSIPluginNode,
 	}
 	return d, cfg, nil

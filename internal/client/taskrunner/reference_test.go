@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/model/alloc"
 	"berth/internal/port/driver"
 	"berth/internal/testkit/reference"
 )
@@ -15,6 +16,7 @@ func TestThePageOfTheEnvironmentIsWhole(t *testing.T) {
 	s := source(driver.IsolationChroot)
 	s.Bundle.Alloc.Name = "j.g[3]"
 	s.Bundle.Alloc.Resources.Ports = s.Bundle.Alloc.Resources.Ports[:1] // http
+	s.Network = &alloc.NetworkStatus{Interface: "eth0", Address: "172.26.64.2"}
 	s.Task.Env, s.Task.Meta = nil, map[string]string{"k": "v"}
 	s.Group.Meta, s.Bundle.Job.Meta = nil, nil
 	forms := strings.NewReplacer("my_task", "<task>", "http", "<label>", "META_k", "META_<name>", "META_K",

@@ -62,6 +62,7 @@ type Config struct {
 	Drivers      Drivers
 	Hooks        []hook.Hook
 	Mounts       *hook.Mounts
+	Network      *hook.Network // nil: the node's own
 	// Saved is what an earlier agent run wrote; nil for a new task.
 	Saved *localstate.Task
 	// MaxKillTimeout caps the job's kill_timeout; 0: no cap.

@@ -49,7 +49,8 @@ func Checks(s Source) ([]*Check, error) {
 
 func (s Source) check(i *Instance, of *job.ServiceCheck) (*Check, error) {
 	c := &Check{Service: i, Of: of, Task: cmp.Or(of.TaskName, i.Task)}
-	host, port, err := s.at(cmp.Or(of.PortLabel, i.Of.PortLabel), i.Of.Address, i.env)
+	mode := cmp.Or(of.AddressMode, i.Of.AddressMode)
+	host, port, err := s.at(cmp.Or(of.PortLabel, i.Of.PortLabel), i.Of.Address, mode, i.env)
 	if err != nil {
 		return nil, err
 	}

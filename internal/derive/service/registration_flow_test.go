@@ -208,3 +208,30 @@ func TestTheSameAreChosen(t *testing.T) {
 		t.Errorf("less than none are %d", n)
 	}
 }
+
+// TestWhoHasANetworkOfItsOwnIsFoundThere: by address_mode alloc, at the port that its task listens on; not before its
+// node has said which address it has. Its check asks there, too.
+func TestWhoHasANetworkOfItsOwnIsFoundThere(t *testing.T) {
+	s := source()
+	web := s.Job.TaskGroups[0].Services[0]
+	web.AddressMode = job.AddressAlloc
+	s.Alloc.Resources.Ports[0].To = 80
+	if all, err := service.Instances(s); len(all) != 3 || err == nil {
+		t.Errorf("before its address is known: %d instances, %v", len(all), err)
+	}
+	s.Alloc.Network = &alloc.NetworkStatus{Address: "172.26.64.7"}
+	if all := service.Registrations(s); len(all) != 4 || all[0].HostPort() != "172.26.64.7:80" {
+		t.Errorf("found is %+v", all[0])
+	}
+	if all, err := service.Checks(s); err != nil || all[0].Address != "172.26.64.7:80" {
+		t.Errorf("%+v, %v", all[0], err)
+	}
+	web.Checks[0].AddressMode = job.AddressHost
+	if all, err := service.Checks(s); err != nil || all[0].Address != "10.0.0.9:2000" {
+		t.Errorf("by its own word: %+v, %v", all[0], err)
+	}
+	web.PortLabel = "81"
+	if all := service.Registrations(s); all[0].HostPort() != "172.26.64.7:81" {
+		t.Errorf("by a number: %+v", all[0])
+	}
+}

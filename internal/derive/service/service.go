@@ -89,6 +89,8 @@ func (s Source) instance(g *job.TaskGroup, t *job.Task, of *job.Service) (*Insta
 		Task:   cmp.Or(t, g.Task(of.TaskName)),
 		Node:   s.Node,
 		Region: s.Job.Region,
+
+		Network: s.Alloc.Network,
 	})
 	if err != nil {
 		return nil, err
@@ -107,7 +109,7 @@ func (s Source) instance(g *job.TaskGroup, t *job.Task, of *job.Service) (*Insta
 		}
 		i.Tags = append(i.Tags, text)
 	}
-	if i.Address, i.Port, err = s.at(of.PortLabel, of.Address, env); err != nil {
+	if i.Address, i.Port, err = s.at(of.PortLabel, of.Address, of.AddressMode, env); err != nil {
 		return nil, err
 	}
 	i.ID = fmt.Sprintf("_nomad-task-%s-%s-%s-%s", s.Alloc.ID, owner, i.Name, of.PortLabel)
@@ -119,10 +121,13 @@ func (s Source) instance(g *job.TaskGroup, t *job.Task, of *job.Service) (*Insta
 }
 
 // at is the address of a service and its port.
-func (s Source) at(label, address string, env taskenv.Env) (string, int, error) {
+func (s Source) at(label, address, mode string, env taskenv.Env) (string, int, error) {
 	own, err := env.Replace(address)
 	if err != nil {
 		return "", 0, err
+	}
+	if mode == job.AddressAlloc {
+		return s.within(label)
 	}
 	if label == "" {
 		return cmp.Or(own, s.Node.Resources.IP), 0, nil
@@ -136,6 +141,23 @@ func (s Source) at(label, address string, env taskenv.Env) (string, int, error) 
 	}
 	p := s.Alloc.Resources.Ports[at]
 	return cmp.Or(own, p.HostIP, s.Node.Resources.IP), p.Value, nil
+}
+
+// within is the address of an alloc on its own network, and the port there.
+func (s Source) within(label string) (string, int, error) {
+	n := s.Alloc.Network
+	if n == nil || n.Address == "" {
+		return "", 0, errors.New("the allocation has no network of its own yet")
+	}
+	if number, err := strconv.Atoi(label); err == nil || label == "" {
+		return n.Address, number, nil
+	}
+	at := slices.IndexFunc(s.Alloc.Resources.Ports, func(p alloc.PortMapping) bool { return p.Label == label })
+	if at < 0 {
+		return "", 0, fmt.Errorf("the allocation has no port %q", label)
+	}
+	p := s.Alloc.Resources.Ports[at]
+	return n.Address, cmp.Or(p.To, p.Value), nil
 }
 
 var name = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$`)

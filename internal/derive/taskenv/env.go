@@ -28,6 +28,8 @@ type Source struct {
 	Region string
 	// ParentCgroup is the cgroup below which the cgroups of all tasks lie; empty: there is none, or it is not known.
 	ParentCgroup string
+	// Network is the alloc's own; nil: it is on the node's.
+	Network *alloc.NetworkStatus
 	// MemoryMaxMB is the most memory that the task may take; 0: no more than is reserved for it.
 	MemoryMaxMB int64
 	// Dirs are the task's directories as it sees them; empty: they are not known.
@@ -68,12 +70,12 @@ func New(s Source) (Env, error) {
 	set("TASK_DIR", s.Dirs.Task)
 	set("SECRETS_DIR", s.Dirs.Secrets)
 	if s.Task == nil {
-		e.ports(a.Resources.Ports, "")
+		e.ports(a.Resources.Ports, s.Network, "")
 		return e, e.ofJob(mergedMeta(j.Meta, s.Group.Meta), nil)
 	}
 	set("TASK_NAME", s.Task.Name)
 	e.resources(a.Resources.Tasks[s.Task.Name], s.MemoryMaxMB)
-	e.ports(a.Resources.Ports, s.Task.Name)
+	e.ports(a.Resources.Ports, s.Network, s.Task.Name)
 	return e, e.ofJob(mergedMeta(j.Meta, s.Group.Meta, s.Task.Meta), s.Task.Env)
 }
 
@@ -113,7 +115,7 @@ func (e Env) resources(r alloc.TaskResources, most int64) {
 	}
 }
 
-func (e Env) ports(ports []alloc.PortMapping, task string) {
+func (e Env) ports(ports []alloc.PortMapping, own *alloc.NetworkStatus, task string) {
 	for _, p := range ports {
 		label := job.EnvName(p.Label)
 		host := strconv.Itoa(p.Value)
@@ -135,6 +137,11 @@ func (e Env) ports(ports []alloc.PortMapping, task string) {
 		e.Vars["NOMAD_HOST_PORT_"+label] = host
 		e.Vars["NOMAD_HOST_ADDR_"+label] = addr
 		e.Vars["NOMAD_ALLOC_PORT_"+label] = inside
+		if own != nil && own.Address != "" {
+			e.Vars["NOMAD_ALLOC_INTERFACE_"+label] = own.Interface
+			e.Vars["NOMAD_ALLOC_IP_"+label] = own.Address
+			e.Vars["NOMAD_ALLOC_ADDR_"+label] = net.JoinHostPort(own.Address, inside)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/httpapi/convert/networks"
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
@@ -25,7 +26,7 @@ func Alloc(b alloc.Bundle, storage []wire.AllocVolume) *api.Allocation {
 		Job:                FromJob(b.Job, job.StatusRunning, ""),
 		TaskGroup:          a.TaskGroup,
 		TaskResources:      map[string]*api.Resources{},
-		AllocatedResources: allocated(a),
+		AllocatedResources: allocated(a, groupOf(b)),
 		Metrics:            Metric(a.Metrics),
 		DesiredStatus:      a.DesiredStatus,
 		DesiredDescription: a.DesiredDescription,
@@ -38,7 +39,7 @@ func Alloc(b alloc.Bundle, storage []wire.AllocVolume) *api.Allocation {
 		DeploymentStatus:   health(a),
 		FollowupEvalID:     string(a.FollowupEval),
 		RescheduleTracker:  tracker(a),
-		NetworkStatus:      nil,
+		NetworkStatus:      networks.Status(a),
 		Standing:           standing(b),
 		CreateIndex:        a.CreateIndex,
 		ModifyIndex:        a.ModifyIndex,
@@ -115,7 +116,7 @@ func AllocStub(b alloc.Bundle) *api.AllocationListStub {
 		JobType:            a.JobType,
 		JobVersion:         a.JobVersion,
 		TaskGroup:          a.TaskGroup,
-		AllocatedResources: allocated(a),
+		AllocatedResources: allocated(a, groupOf(b)),
 		DesiredStatus:      a.DesiredStatus,
 		DesiredDescription: a.DesiredDescription,
 		ClientStatus:       a.ClientStatus,
@@ -152,12 +153,16 @@ func transition(a *alloc.Alloc) api.DesiredTransition {
 	}
 }
 
-func standing(b alloc.Bundle) *api.AllocStanding {
-	var g *job.TaskGroup
-	if b.Job != nil {
-		g = b.Job.Group(b.Alloc.TaskGroup)
+// groupOf is the alloc's group, or nil where its job is not at hand.
+func groupOf(b alloc.Bundle) *job.TaskGroup {
+	if b.Job == nil {
+		return nil
 	}
-	s := alloc.Describe(b.Alloc, g)
+	return b.Job.Group(b.Alloc.TaskGroup)
+}
+
+func standing(b alloc.Bundle) *api.AllocStanding {
+	s := alloc.Describe(b.Alloc, groupOf(b))
 	return &api.AllocStanding{
 		Phase:     s.Phase,
 		Waits:     s.Waits,
@@ -194,7 +199,7 @@ func tracker(a *alloc.Alloc) *api.RescheduleTracker {
 	return out
 }
 
-func allocated(a *alloc.Alloc) *api.AllocatedResources {
+func allocated(a *alloc.Alloc, g *job.TaskGroup) *api.AllocatedResources {
 	out := &api.AllocatedResources{
 		Tasks:          map[string]*api.AllocatedTaskResources{},
 		TaskLifecycles: map[string]*api.TaskLifecycle{},
@@ -205,21 +210,7 @@ func allocated(a *alloc.Alloc) *api.AllocatedResources {
 		out.TaskLifecycles[name] = nil
 	}
 	out.Shared.DiskMB = a.Resources.DiskMB
-	net := &api.NetworkResource{}
-	for _, p := range a.Resources.Ports {
-		out.Shared.Ports = append(out.Shared.Ports,
-			api.PortMapping{Label: p.Label, Value: p.Value, To: p.To, HostIP: p.HostIP})
-		net.IP = p.HostIP
-		net.DynamicPorts = append(net.DynamicPorts, api.Port{
-			Label:       p.Label,
-			Value:       p.Value,
-			To:          p.To,
-			HostNetwork: defaultNetwork,
-		})
-	}
-	if len(a.Resources.Ports) > 0 {
-		out.Shared.Networks = []*api.NetworkResource{net}
-	}
+	networks.Allocated(&out.Shared, a, g)
 	return out
 }
 

@@ -1,12 +1,9 @@
 package convert
 
 import (
-	"slices"
-	"strconv"
-	"strings"
-
 	"berth/api"
 	"berth/internal/base/ids"
+	"berth/internal/httpapi/convert/networks"
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
 	"berth/internal/wire"
@@ -35,7 +32,7 @@ func Node(n *node.Node) *api.Node {
 		StatusUpdatedAt:       n.StatusUpdatedAt,
 		Drivers:               drivers(n),
 		HostVolumes:           hostVolumes(n),
-		HostNetworks:          map[string]*api.HostNetworkInfo{},
+		HostNetworks:          networks.Hosts(&n.Resources),
 		CSIControllerPlugins:  map[string]*api.CSIInfo{},
 		CSINodePlugins:        map[string]*api.CSIInfo{},
 		CreateIndex:           n.CreateIndex,
@@ -166,30 +163,19 @@ func resources(n *node.Node) *api.NodeResources {
 		MinDynamicPort: r.MinDynamicPort,
 		MaxDynamicPort: r.MaxDynamicPort,
 	}
-	if r.IP != "" {
-		out.Networks = []*api.NetworkResource{{Mode: "host", Device: r.Device, IP: r.IP, CIDR: r.IP + "/32"}}
-		out.NodeNetworks = []*api.NodeNetworkResource{{
-			Mode:      "host",
-			Device:    r.Device,
-			Addresses: []api.NodeNetworkAddress{{Family: "ipv4", Alias: "default", Address: r.IP}},
-		}}
-	}
+	networks.OfNode(out, &r)
 	return out
 }
 
 func reserved(n *node.Node) *api.NodeReservedResources {
 	r := n.Reserved
-	var ports []string
-	for _, p := range slices.Sorted(slices.Values(r.ReservedPorts)) {
-		ports = append(ports, strconv.Itoa(p))
-	}
 	return &api.NodeReservedResources{
 		Cpu:    api.NodeReservedCpuResources{CpuShares: uint64(r.CPUShares)},
 		Memory: api.NodeMemoryResources{MemoryMB: r.MemoryMB},
 		Disk: api.NodeDiskResources{
 			DiskMB: r.DiskMB,
 		},
-		Networks: api.NodeReservedNetworkResources{ReservedHostPorts: strings.Join(ports, ",")},
+		Networks: api.NodeReservedNetworkResources{ReservedHostPorts: networks.List(r.ReservedPorts)},
 	}
 }
 

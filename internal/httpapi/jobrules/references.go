@@ -15,7 +15,8 @@ import (
 var reference = regexp.MustCompile(`\$\{([^${}]+)\}`)
 
 // portNames begin the names of variables that a port makes; the port's label follows.
-var portNames = []string{"NOMAD_HOST_PORT_", "NOMAD_HOST_ADDR_", "NOMAD_HOST_IP_", "NOMAD_ALLOC_PORT_", "NOMAD_PORT_",
+var portNames = []string{"NOMAD_HOST_PORT_", "NOMAD_HOST_ADDR_", "NOMAD_HOST_IP_", "NOMAD_ALLOC_PORT_",
+	"NOMAD_ALLOC_INTERFACE_", "NOMAD_ALLOC_IP_", "NOMAD_ALLOC_ADDR_", "NOMAD_PORT_",
 	"NOMAD_ADDR_", "NOMAD_IP_"}
 
 // ofTask are those of which there is one more for each task, with the task's name in front of the label.

@@ -13,6 +13,7 @@ import (
 	"berth/api"
 	"berth/internal/derive/service"
 	"berth/internal/model/job"
+	"berth/internal/model/network"
 )
 
 // canonicalServices fills in what services leave unset. Task is nil for those of the group.
@@ -123,7 +124,8 @@ func (c *checker) service(at string, g *api.TaskGroup, s *api.Service) {
 	default:
 		c.addf("%s: provider must be %s, is %q", at, job.ProviderServers, shorten(s.Provider))
 	}
-	c.port(at, g, s.PortLabel, s.Address)
+	c.addressMode(at, g, s.AddressMode)
+	c.portLabel(at, g, s.PortLabel, s.Address != "" || s.AddressMode == job.AddressAlloc)
 	if s.Address != "" && s.AddressMode != job.AddressAuto {
 		c.addf("%s: an address can be given with address_mode auto alone, is %q", at, s.AddressMode)
 	}
@@ -151,16 +153,25 @@ func hasTask(g *api.TaskGroup, name string) bool {
 	return slices.ContainsFunc(g.Tasks, func(t *api.Task) bool { return t != nil && t.Name == name })
 }
 
-// port judges where a service or a check is: a label of the group's, or, at an address of one's own, a number.
-func (c *checker) port(at string, g *api.TaskGroup, label, address string) {
+// addressMode judges by which address a service or a check is found.
+func (c *checker) addressMode(at string, g *api.TaskGroup, mode string) {
+	own := func(n *api.NetworkResource) bool { return n != nil && n.Mode == network.ModeBridge }
+	if mode == job.AddressAlloc && !slices.ContainsFunc(g.Networks, own) {
+		c.addf("%s: with address_mode %q it is found in the allocation's own network; write network { mode = %q } in "+
+			"the group", at, mode, network.ModeBridge)
+	}
+}
+
+// portLabel judges where a service or a check is: a label of the group's, or, at an address of its own, a number.
+func (c *checker) portLabel(at string, g *api.TaskGroup, label string, own bool) {
 	if label == "" {
 		return
 	}
 	if numeric.MatchString(label) {
 		if n, err := strconv.Atoi(label); err != nil || n < 1 || n > 65535 {
 			c.addf("%s: port %q is none from 1 to 65535", at, label)
-		} else if address == "" {
-			c.addf("%s: port %q is a number: write the label of a port of the group's network, or give an address", at,
+		} else if !own {
+			c.addf("%s: port %q is a number: write the label of a port of the group's network, or give an address or address_mode alloc", at,
 				label)
 		}
 		return
@@ -212,10 +223,11 @@ func (c *checker) check(at string, g *api.TaskGroup, s *api.Service, k *api.Serv
 	c.zero(at, "name", k.Name)
 	c.zero(at, "path", k.Path)
 	if k.PortLabel != "" {
-		c.port(at, g, k.PortLabel, s.Address)
+		c.portLabel(at, g, k.PortLabel, s.Address != "" || cmp.Or(k.AddressMode, s.AddressMode) == job.AddressAlloc)
 	} else if s.PortLabel == "" {
 		c.addf("%s: neither it nor its service names a port", at)
 	}
+	c.addressMode(at, g, k.AddressMode)
 	if k.Interval < leastInterval {
 		c.addf("%s: interval must be at least %s, is %s", at, leastInterval, k.Interval)
 	}

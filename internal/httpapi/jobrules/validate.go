@@ -91,7 +91,7 @@ func (c *checker) group(j *api.Job, g *api.TaskGroup) {
 	if *g.EphemeralDisk.SizeMB < 10 {
 		c.addf("%s: ephemeral_disk size must be at least 10 MB, is %d", at, *g.EphemeralDisk.SizeMB)
 	}
-	c.networks(at, g.Networks)
+	c.networks(at, g)
 	c.volumes(at, g)
 	c.services(at, g)
 	c.tasks(at, j, g)

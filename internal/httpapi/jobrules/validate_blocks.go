@@ -189,33 +189,6 @@ func (c *checker) update(at, jobType string, u *api.UpdateStrategy) {
 	}
 }
 
-func (c *checker) networks(at string, list []*api.NetworkResource) {
-	if len(list) > 1 {
-		c.addf("%s: only one network block is allowed, there are %d", at, len(list))
-	}
-	labels, static := map[string]bool{}, map[int]string{}
-	for _, n := range list {
-		if n == nil {
-			continue
-		}
-		for _, p := range slices.Concat(n.ReservedPorts, n.DynamicPorts) {
-			if p.Label == "" || labels[p.Label] {
-				c.addf("%s: port label %q is empty or used twice", at, p.Label)
-			}
-			labels[p.Label] = true
-			if p.Value < 0 || p.Value > 65535 {
-				c.addf("%s: port %q: %d is not between 0 and 65535", at, p.Label, p.Value)
-			}
-		}
-		for _, p := range n.ReservedPorts {
-			if other, taken := static[p.Value]; taken {
-				c.addf("%s: static port %d is asked for by %q and %q", at, p.Value, other, p.Label)
-			}
-			static[p.Value] = p.Label
-		}
-	}
-}
-
 var csiModes = []string{"single-node-reader-only", "single-node-writer", "multi-node-reader-only",
 	"multi-node-single-writer", "multi-node-multi-writer"}
 

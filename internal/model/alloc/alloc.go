@@ -57,7 +57,8 @@ type Alloc struct {
 	ClientStatus      string
 	ClientDescription string
 	TaskStates        map[string]*TaskState
-	Health            *Health // nil: not decided
+	Network           *NetworkStatus `cbor:",omitempty"` // nil: the node's own network
+	Health            *Health        // nil: not decided
 	// Earlier versions recorded a node's own judgement. It is read, so that their logs and stores are, and means
 	// nothing: the servers decide anew.
 	NodeHealthy   *bool      `cbor:"Healthy,omitempty"`
@@ -162,10 +163,28 @@ func (r Resources) Total() (cpu, mem, disk int64) {
 
 // PortMapping is a label with the port that was given to it.
 type PortMapping struct {
-	Label  string
-	Value  int
-	To     int
-	HostIP string
+	Label       string
+	Value       int
+	To          int
+	HostIP      string
+	HostNetwork string `cbor:",omitempty"` // of the node; empty: its default
+}
+
+// NetworkStatus is what an alloc's network on its node is like.
+type NetworkStatus struct {
+	Interface string // within its namespace
+	Address   string
+	IPv6      string   `cbor:",omitempty"`
+	DNS       *job.DNS `cbor:",omitempty"`
+}
+
+// NetworkOr is the network of a report, or that of the report before: an agent that has just started has not looked
+// yet.
+func (a *Alloc) NetworkOr(before *NetworkStatus) *NetworkStatus {
+	if a.Network != nil {
+		return a.Network
+	}
+	return before
 }
 
 // RescheduleEvent remembers a replacement.
@@ -210,7 +229,7 @@ type TaskEvent struct {
 }
 
 // Types of task events, as clients of this API know them; "Storage Waiting", "Storage Ready", "Volume
-// Condition" and "Shim Died" are ours.
+// Condition" and "Shim Died" are ours, and so is "Network".
 const (
 	EventReceived        = "Received"
 	EventTaskSetup       = "Task Setup"
@@ -241,6 +260,7 @@ const (
 	EventDiskExceeded    = "Disk Resources Exceeded"
 	EventOOMKill         = "Process OOM Killed"
 	EventRecovered       = "Recovered"
+	EventNetwork         = "Network"
 )
 
 // DetailUnfit is the detail, "true", of an event that tells of a start which this node refuses however often it is

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/base/fault"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 )
@@ -80,5 +81,18 @@ func TestACheckThatFailsEndsHealth(t *testing.T) {
 	v := alloc.NextHealth(f)
 	if v.Do != alloc.HealthAwait || !v.Until.Equal(noon.Add(40*time.Second)) {
 		t.Errorf("it passes since half a minute: %s until %s", v.Do, v.Until)
+	}
+}
+
+// TestTheWordsOfChecksAreBounded: an agent shortens what a check said, and servers refuse what no agent sends.
+func TestTheWordsOfChecksAreBounded(t *testing.T) {
+	said := &alloc.Checks{Failing: strings.Repeat("x", 1<<20)}
+	a := &alloc.Alloc{ID: "a", ClientStatus: alloc.ClientRunning, Checks: said}
+	if err := a.CheckReport(); !fault.Has(err, fault.Invalid) {
+		t.Errorf("a megabyte is taken: %v", err)
+	}
+	a.Bound()
+	if err := a.CheckReport(); err != nil || len(a.Checks.Failing) > 4<<10 || len(said.Failing) != 1<<20 {
+		t.Errorf("shortened to %d bytes: %v", len(a.Checks.Failing), err)
 	}
 }

@@ -35,6 +35,10 @@ func (a *Alloc) CheckReport() error {
 		return bad("its description is too long")
 	case len(a.TaskStates) > maxReported:
 		return bad("it has too many tasks")
+	case a.Checks != nil && len(a.Checks.Failing) > MaxReportedText:
+		return bad("what its checks have found is too long")
+	case a.Network.tooMuch():
+		return bad("its network's address is none")
 	}
 	for name, s := range a.TaskStates {
 		if why := s.tooMuch(name); why != "" {
@@ -42,6 +46,27 @@ func (a *Alloc) CheckReport() error {
 		}
 	}
 	return nil
+}
+
+// tooMuch reports a network that no node has.
+func (n *NetworkStatus) tooMuch() bool {
+	if n == nil {
+		return false
+	}
+	const (
+		longestAddress = 45
+		longestLink    = 15
+		most           = 64
+	)
+	words := len(n.Address) > longestAddress || len(n.IPv6) > longestAddress || len(n.Interface) > longestLink
+	if n.DNS == nil {
+		return words
+	}
+	for _, list := range [][]string{n.DNS.Servers, n.DNS.Searches, n.DNS.Options} {
+		words = words || len(list) > most ||
+			slices.ContainsFunc(list, func(w string) bool { return len(w) > MaxReportedText })
+	}
+	return words
 }
 
 func (s *TaskState) tooMuch(name string) string {
@@ -73,6 +98,9 @@ func (e *TaskEvent) longest() int {
 // out, and of events the oldest are. Events are others' too, and stay as they are.
 func (a *Alloc) Bound() {
 	a.ClientDescription = abridged(a.ClientDescription)
+	if a.Checks != nil {
+		a.Checks = &Checks{Failing: abridged(a.Checks.Failing)}
+	}
 	for _, s := range a.TaskStates {
 		s.Events = slices.Clone(s.Events[max(0, len(s.Events)-MaxEvents):])
 		for i, e := range s.Events {

@@ -146,13 +146,30 @@ type Resources struct {
 	PIDs int `cbor:",omitempty"`
 }
 
-// NetworkResource is a group's network; only host mode is built.
+// NetworkResource is a group's network.
 type NetworkResource struct {
-	Mode          string
+	Mode          string // model/network has them
 	IP            string
 	ReservedPorts []Port
 	DynamicPorts  []Port
+	Hostname      string `cbor:",omitempty"` // of its tasks; may name what is replaced (Expand)
+	DNS           *DNS   `cbor:",omitempty"` // nil: as the node resolves names
 }
+
+// OfNode reports whether the tasks of a group see the node's own network as it is.
+func (n *NetworkResource) OfNode() bool { return n.onHost() && n.Hostname == "" && n.DNS == nil }
+
+func (n *NetworkResource) onHost() bool { return n.Mode == "" || n.Mode == "host" }
+
+// Own reports whether the network asks for more than ports of the node's own address, which earlier versions knew
+// alone.
+func (n *NetworkResource) Own() bool {
+	more := func(p Port) bool { return p.HostNetwork != "" || n.onHost() && p.To > 0 }
+	return !n.OfNode() || slices.ContainsFunc(n.ReservedPorts, more) || slices.ContainsFunc(n.DynamicPorts, more)
+}
+
+// DNS is how the tasks of a group resolve names.
+type DNS struct{ Servers, Searches, Options []string }
 
 // Port is a label with a number on the node.
 type Port struct {

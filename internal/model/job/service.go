@@ -14,6 +14,8 @@ const ProviderServers = "nomad"
 const (
 	AddressAuto = "auto" // what address says, else as AddressHost
 	AddressHost = "host" // that of the node, and the port there
+	// AddressAlloc is that of the alloc on its own network, and the port that its task listens on.
+	AddressAlloc = "alloc"
 )
 
 // Types of checks.

@@ -139,6 +139,26 @@ type Resources struct {
 	Device                         string
 	MinDynamicPort, MaxDynamicPort int
 	ReservedPorts                  []int
+	// HostNetworks are addresses beside IP, ordered by name.
+	HostNetworks []HostNetwork `cbor:",omitempty"`
+}
+
+// HostNetwork is an address of a node by a name that jobs use for ports on it.
+type HostNetwork struct {
+	Name          string
+	Device        string
+	Address       string
+	ReservedPorts []int // there alone
+}
+
+// HostNetwork returns an address by its name, or nil.
+func (r *Resources) HostNetwork(name string) *HostNetwork {
+	for i := range r.HostNetworks {
+		if r.HostNetworks[i].Name == name {
+			return &r.HostNetworks[i]
+		}
+	}
+	return nil
 }
 
 // Event is something worth telling of a node's life.

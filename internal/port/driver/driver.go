@@ -126,6 +126,13 @@ type Mount struct {
 	Volume      string // whose content it is, as people name it: `volume "data"`; empty: no volume's
 }
 
+// Network is what a task's network is, where it is not the node's alone.
+type Network struct {
+	Namespace string  // path at which a network namespace is held; empty: the node's
+	Hostname  string  // empty: the node's
+	Files     []Mount // of /etc, for tasks that have a root of their own
+}
+
 // Device is a device node to show in the task.
 type Device struct {
 	HostPath    string
@@ -172,6 +179,7 @@ type TaskConfig struct {
 	TaskDir  string // the task's own directory ("<alloc>/<task>"); local, secrets and tmp lie in it
 	Mounts   []Mount
 	Devices  []Device
+	Network  *Network // nil: the node's
 	// CSIPluginNode asks for what a node-role CSI plugin needs: CAP_SYS_ADMIN, the node's /dev, shared propagation of
 	// its bidirectional mounts. Drivers refuse it with fault.Denied where the agent's configuration does not allow it.
 	CSIPluginNode bool

@@ -70,6 +70,8 @@ type LaunchSpec struct {
 	Resources Resources
 	// Isolate is nil for a process that shares everything with the node.
 	Isolate *IsolateSpec
+	// Netns is the path at which the network namespace is held that the process joins; empty: the node's.
+	Netns string
 	// Reach is for a process of another user than the agent's that is not isolated; nil: it sees the node's tree as it
 	// is.
 	Reach *Reach

@@ -90,29 +90,3 @@ func (d *DriverMounts) Explain(n *node.Node) (string, string) {
 	}
 	return "", ""
 }
-
-// Networks passes nodes that have an address when the group asks for ports.
-type Networks struct{}
-
-// Prepare implements Filter.
-func (Networks) Prepare(r *Request) bool {
-	for _, n := range r.Group.Networks {
-		if len(n.ReservedPorts)+len(n.DynamicPorts) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// Check implements Filter.
-func (Networks) Check(n *node.Node) string {
-	if n.Resources.IP == "" {
-		return "missing network"
-	}
-	return ""
-}
-
-// Explain implements Filter.
-func (Networks) Explain(*node.Node) (string, string) {
-	return "the node has no address for ports", "set client.network_interface in its configuration"
-}

@@ -5,6 +5,7 @@ package rank
 
 import (
 	"hash/fnv"
+	"strings"
 
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
@@ -73,8 +74,36 @@ type Capacity struct {
 	Node              *node.Node
 	cpu, memory, disk int64    // left; may be negative when the node shrank
 	total             [3]int64 // before any alloc: processors, memory, disk
-	ports             map[int]holder
+	ports             map[portKey]holder
 	peers             map[string]int // allocs of the job that is being placed, by group
+}
+
+// portKey is a port of an address of the node: of a host network, or "" for its default one.
+type portKey struct {
+	address string
+	port    int
+}
+
+// anyAddress is the address of a portKey that is held on all.
+const anyAddress = "*"
+
+// at is the key of a port in a host network, empty: the default one. What has the same address, or is the node's
+// loopback, where ports of the default network are reached too, is one with it.
+func (r *Capacity) at(hostNetwork string, port int) portKey {
+	n := r.Node.Resources.HostNetwork(hostNetwork)
+	if n == nil || n.Address == r.Node.Resources.IP || strings.HasPrefix(n.Address, "127.") {
+		return portKey{port: port}
+	}
+	return portKey{n.Address, port}
+}
+
+// holderOf returns who has a port, on its address or on all.
+func (r *Capacity) holderOf(key portKey) (holder, bool) {
+	if by, held := r.ports[key]; held {
+		return by, true
+	}
+	by, held := r.ports[portKey{anyAddress, key.port}]
+	return by, held
 }
 
 // holder has a port.
@@ -96,7 +125,12 @@ func NewCapacity(
 	}
 	r.total = [3]int64{r.cpu, r.memory, r.disk}
 	for _, p := range n.Reserved.ReservedPorts {
-		r.hold(p, holder{})
+		r.hold(portKey{anyAddress, p}, holder{})
+	}
+	for _, h := range n.Resources.HostNetworks {
+		for _, p := range h.ReservedPorts {
+			r.hold(r.at(h.Name, p), holder{})
+		}
 	}
 	for _, a := range allocs {
 		if a.ClientTerminal() {
@@ -104,7 +138,7 @@ func NewCapacity(
 		}
 		ending := a.ServerTerminal() || gone(a.ID)
 		for _, p := range a.Resources.Ports {
-			r.hold(p.Value, holder{alloc: a.ID, job: a.Job, ending: ending})
+			r.hold(r.at(p.HostNetwork, p.Value), holder{alloc: a.ID, job: a.Job, ending: ending})
 		}
 		if ending {
 			continue
@@ -123,19 +157,20 @@ func (r *Capacity) take(cpu, memory, disk int64) {
 	r.disk = r.disk - disk
 }
 
-func (r *Capacity) hold(port int, by holder) {
+func (r *Capacity) hold(key portKey, by holder) {
 	if r.ports == nil {
-		r.ports = map[int]holder{}
+		r.ports = map[portKey]holder{}
 	}
-	r.ports[port] = by
+	r.ports[key] = by
 }
 
 // setEnding notes whether the ports of an alloc are about to be free.
 func (r *Capacity) setEnding(a *alloc.Alloc, ending bool) {
 	for _, p := range a.Resources.Ports {
-		if h, held := r.ports[p.Value]; held && h.alloc == a.ID {
+		key := r.at(p.HostNetwork, p.Value)
+		if h, held := r.ports[key]; held && h.alloc == a.ID {
 			h.ending = ending
-			r.ports[p.Value] = h
+			r.ports[key] = h
 		}
 	}
 }
@@ -177,7 +212,8 @@ func (r *Capacity) Fits(a *Ask, assumeEnded bool) string {
 		return DimensionDisk
 	}
 	for _, p := range a.static {
-		if by, held := r.ports[p.Value]; held && !(assumeEnded && by.ending) {
+		by, held := r.holderOf(r.at(p.HostNetwork, p.Value))
+		if held && !(assumeEnded && by.ending) {
 			return portCollision + p.Label
 		}
 	}
@@ -205,13 +241,13 @@ func (r *Capacity) dynamicLeft() int {
 	if size-len(r.ports) > 64 {
 		return size - len(r.ports)
 	}
-	left := size
-	for p := range r.ports { // counting only: the order does not matter
-		if p >= low && p <= high {
-			left--
+	taken := map[int]bool{} // on any address
+	for key := range r.ports {
+		if key.port >= low && key.port <= high {
+			taken[key.port] = true
 		}
 	}
-	return left
+	return size - len(taken)
 }
 
 // Ports chooses the ports of an alloc: the static ones, and dynamic ones by its id, so that the same plan chooses the
@@ -232,7 +268,7 @@ func (r *Capacity) Ports(a *Ask, id ids.Alloc) []alloc.PortMapping {
 		start := int(seed(string(id), p.Label) % uint64(size))
 		for i := range size {
 			port := low + (start+i)%size
-			if _, held := r.ports[port]; !held && !mine[port] {
+			if _, held := r.holderOf(r.at(p.HostNetwork, port)); !held && !mine[port] {
 				mine[port] = true
 				out = append(out, r.mapping(p, port))
 				break
@@ -247,7 +283,17 @@ func (r *Capacity) mapping(p job.Port, value int) alloc.PortMapping {
 	if to == -1 {
 		to = value
 	}
-	return alloc.PortMapping{Label: p.Label, Value: value, To: to, HostIP: r.Node.Resources.IP}
+	ip := r.Node.Resources.IP
+	if n := r.Node.Resources.HostNetwork(p.HostNetwork); n != nil {
+		ip = n.Address
+	}
+	return alloc.PortMapping{
+		Label:       p.Label,
+		Value:       value,
+		To:          to,
+		HostIP:      ip,
+		HostNetwork: p.HostNetwork,
+	}
 }
 
 func seed(parts ...string) uint64 {
@@ -264,7 +310,7 @@ func (r *Capacity) Put(a *Ask, group string, id ids.Alloc, ports []alloc.PortMap
 	r.take(a.cpu, a.memory, a.disk)
 	r.addPeer(group, 1)
 	for _, p := range ports {
-		r.hold(p.Value, holder{alloc: id})
+		r.hold(r.at(p.HostNetwork, p.Value), holder{alloc: id})
 	}
 }
 
@@ -281,13 +327,13 @@ func (r *Capacity) PutAlloc(a *alloc.Alloc) string {
 		return DimensionDisk
 	}
 	for _, p := range a.Resources.Ports {
-		if _, held := r.ports[p.Value]; held {
+		if _, held := r.holderOf(r.at(p.HostNetwork, p.Value)); held {
 			return portCollision + p.Label
 		}
 	}
 	r.take(cpu, memory, disk)
 	for _, p := range a.Resources.Ports {
-		r.hold(p.Value, holder{alloc: a.ID, job: a.Job})
+		r.hold(r.at(p.HostNetwork, p.Value), holder{alloc: a.ID, job: a.Job})
 	}
 	return ""
 }

@@ -245,3 +245,46 @@ func TestFewDynamicPortsAreCountedAndGivenOnce(t *testing.T) {
 		}
 	}
 }
+
+// Given a node with two addresses, then a port is there once on each; what the node keeps is kept on all, and what a
+// host network keeps on that alone. A host network on the default address, or on the loopback, is one with the default.
+func TestAPortIsThereOnceOnEachAddress(t *testing.T) {
+	n := small()
+	n.Resources.HostNetworks = []node.HostNetwork{
+		{Name: "lan", Address: "10.9.0.1", ReservedPorts: []int{103}},
+		{Name: "local", Address: "127.0.0.1"},
+		{Name: "same", Address: "10.0.0.1"},
+	}
+	on := func(network string, value int) job.Port {
+		return job.Port{Label: "web", Value: value, HostNetwork: network}
+	}
+	held := &alloc.Alloc{ID: "a", Job: "j", Resources: alloc.Resources{Ports: []alloc.PortMapping{
+		{Label: "x", Value: 100, HostIP: "10.0.0.1"},
+	}}}
+	r := capacity(n, held)
+	const collision = "network: port collision web"
+	for _, c := range []struct {
+		port job.Port
+		want string
+	}{
+		{on("", 100), collision}, {on("lan", 100), ""}, {on("local", 100), collision}, {on("same", 100), collision},
+		{on("lan", 101), collision}, {on("lan", 103), collision}, {on("", 103), ""},
+	} {
+		if got := r.Fits(NewAsk(group(1, c.port)), false); got != c.want {
+			t.Errorf("port %d of %q: %q", c.port.Value, c.port.HostNetwork, got)
+		}
+	}
+	ask := NewAsk(group(1, on("lan", 100), job.Port{Label: "any", HostNetwork: "lan", To: -1}))
+	got := r.Ports(ask, "b")
+	if len(got) != 2 || got[0].HostIP != "10.9.0.1" || got[0].HostNetwork != "lan" || got[1].HostIP != "10.9.0.1" ||
+		got[1].Value != 102 || got[1].To != 102 {
+		t.Errorf("it gets %+v", got)
+	}
+	b := &alloc.Alloc{ID: "b", Resources: alloc.Resources{Ports: got}}
+	if why := r.PutAlloc(b); why != "" {
+		t.Errorf("the planner refuses it: %s", why)
+	}
+	if why := r.PutAlloc(b); why != "network: port collision web" {
+		t.Errorf("the planner takes it twice: %q", why)
+	}
+}

@@ -24,7 +24,8 @@ func (r *Capacity) Shortage(a *Ask, assumeEnded bool) Shortage {
 			"stop other jobs there, or widen min_dynamic_port and max_dynamic_port of the node's agent"}
 	}
 	for _, p := range a.static {
-		if by, held := r.ports[p.Value]; held && !(assumeEnded && by.ending) {
+		by, held := r.holderOf(r.at(p.HostNetwork, p.Value))
+		if held && !(assumeEnded && by.ending) {
 			return Shortage{fmt.Sprintf("port %d (%s) is %s", p.Value, p.Label, by), by.hint()}
 		}
 	}

@@ -21,7 +21,7 @@ func init() {
 func collect[T any](in iter.Seq[*T]) []*T { return slices.Collect(in) }
 
 // AllocClientUpdate takes over what nodes say of their allocs: ID, Node, ClientStatus, ClientDescription, TaskStates,
-// Checks.
+// Checks, and Network, which is left where a report has none.
 // Reports of many nodes may share one command.
 type AllocClientUpdate struct {
 	Allocs []*alloc.Alloc
@@ -48,6 +48,7 @@ func (c *AllocClientUpdate) Apply(tx *state.Tx, st Stamp) (any, error) {
 		if reported.Checks != nil {
 			n.Checks = reported.Checks
 		}
+		n.Network = reported.NetworkOr(old.Network)
 		healthByReport(tx, st, old, &n)
 		n.ModifyTime = st.Time.UnixNano()
 		tx.PutAlloc(&n)

@@ -83,6 +83,7 @@ func Job(s *state.Snap, j *job.Job) ([]string, error) {
 	errs := append([]error{partitions.Admits(s, j)}, partitions.Permits(s, j)...)
 	warnings, err := provided(s, j)
 	errs = append(errs, ownPlugins(s, j), err)
+	errs = append(errs, networked(s, j)...)
 	if w := poolless(s, j); w != "" {
 		warnings = append(warnings, w)
 	}

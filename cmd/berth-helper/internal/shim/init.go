@@ -12,10 +12,20 @@ import (
 	"berth/internal/shimproto"
 )
 
-// initStage holds the namespaces of an isolated process.
+// initStage holds the namespaces of a process: those of an isolated one, and its alloc's network.
 type initStage struct {
 	child *spawn.Child
 	users *os.File // the user namespace, which is nobody's; nil: the node's
+	netns *os.File // nil: the node's
+}
+
+// close gives back what no child holds. It may be repeated.
+func (s *initStage) close() {
+	for _, f := range []*os.File{s.users, s.netns} {
+		if f != nil {
+			_ = f.Close() // nothing was written, and it may be closed already
+		}
+	}
 }
 
 // startInit starts the init stage, which builds the task's root in its own mount namespace and then holds the
@@ -53,6 +63,7 @@ func (p *process) startInit() error {
 		Env:    []string{"GOMAXPROCS=1", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"},
 		Files:  files,
 		Cgroup: p.cgroup.HelperLeaf(),
+		Netns:  p.init.netns,
 		Clone:  uintptr(namespaces(&iso)),
 	})
 	err = errors.Join(err, reportW.Close())

@@ -93,6 +93,11 @@ func (p *process) start() error {
 			return l.Run()
 		})
 	}
+	if p.launch.Netns != "" {
+		if p.init.netns, err = os.Open(p.launch.Netns); err != nil {
+			return fault.Wrap(err, fault.Internal, "open", "the allocation's network namespace")
+		}
+	}
 	if p.launch.Isolate != nil {
 		if err := p.startInit(); err != nil {
 			return err
@@ -118,6 +123,7 @@ func (p *process) spec(argv []string) spawn.Spec {
 		Search: p.launch.Search,
 		User:   p.launch.User,
 		Cgroup: p.cgroup.TaskLeaf(),
+		Netns:  p.init.netns,
 		Reach:  p.launch.Reach,
 	}
 	s.Join, s.Back = p.cgroup.Joins()

@@ -284,9 +284,7 @@ func (p *process) destroy() error {
 			c.Close()
 		}
 	}
-	if p.init.users != nil {
-		_ = p.init.users.Close() // nothing was written, and it may be closed already
-	}
+	p.init.close()
 	for i, done := range p.logged {
 		select {
 		case <-done:

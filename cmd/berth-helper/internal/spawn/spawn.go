@@ -38,6 +38,8 @@ type Spec struct {
 	// Cgroup is the v2 leaf that the child is born in; Join and Back are the v1 files of cgroup.Group.Joins.
 	Cgroup     string
 	Join, Back []string
+	// Netns is the network namespace that the child lives in; nil: the helper's.
+	Netns *os.File
 	// Enter are the namespaces of an init stage; Clone are new ones.
 	Enter *Enter
 	Clone uintptr
@@ -206,6 +208,9 @@ func (s *Spec) fork() (*Child, error) {
 	if c.visit, err = cgroup.Begin(s.Join, s.Back); err != nil {
 		return c, err
 	}
+	if err := s.join(); err != nil {
+		return c, err
+	}
 	if err := s.enter(); err != nil {
 		return c, err
 	}
@@ -252,6 +257,15 @@ func (s *Spec) exec(c *Child, leaf int, files []uintptr) error {
 		return s.explain(path, step, err)
 	}
 	return nil
+}
+
+// join enters the network namespace, as long as the thread may do everything.
+func (s *Spec) join() error {
+	if s.Netns == nil {
+		return nil
+	}
+	return fault.Wrap(unix.Setns(int(s.Netns.Fd()), unix.CLONE_NEWNET), fault.Internal, "enter",
+		"the allocation's network namespace")
 }
 
 func (s *Spec) enter() error {

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -178,6 +179,14 @@ func (d *Driver) spec(cfg *driver.TaskConfig) (*driver.LaunchSpec, error) {
 	iso.IPCMode, _ = config["ipc_mode"].(string)
 	if iso.Binds, err = binds(cfg); err != nil {
 		return nil, err
+	}
+	if n := cfg.Network; n != nil {
+		iso.Hostname = n.Hostname
+		iso.Etc = slices.DeleteFunc(iso.Etc, func(name string) bool {
+			path := filepath.Join(etcDir, name)
+			return slices.ContainsFunc(n.Files, func(f driver.Mount) bool { return f.Target == path })
+		})
+		iso.Binds = slices.Concat(n.Files, iso.Binds) // what a job mounts itself lies above
 	}
 	if err := d.privileges(cfg, config, iso); err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ type Options struct {
 
 // Spec fills in what follows from a task's configuration alone.
 func Spec(cfg *driver.TaskConfig) *driver.LaunchSpec {
-	return &driver.LaunchSpec{
+	spec := &driver.LaunchSpec{
 		AllocID:   string(cfg.Alloc),
 		Task:      cfg.Task,
 		Attempt:   cfg.Attempt,
@@ -46,6 +46,10 @@ func Spec(cfg *driver.TaskConfig) *driver.LaunchSpec {
 		Logs:      cfg.Logs,
 		Resources: cfg.Resources,
 	}
+	if cfg.Network != nil {
+		spec.Netns = cfg.Network.Namespace
+	}
+	return spec
 }
 
 // Start launches a task's process.

@@ -10,6 +10,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/model/lineage"
+	"berth/internal/model/network"
 	"berth/internal/model/node"
 	"berth/internal/model/trust"
 	"berth/internal/server/endpoint/serving"
@@ -69,6 +70,9 @@ func (e *Endpoints) nodeRegister(ctx context.Context, req *wire.NodeRegisterRequ
 	req.Info.SecretHash = HashSecret(secret)
 	if req.Info.Unfollowed = ""; req.Holds && snap.Relate(req.Seen) == lineage.Foreign {
 		req.Info.Unfollowed = node.FollowsOthers
+	}
+	if !snap.Understands(network.Schema) {
+		req.Info.Resources.HostNetworks = nil // servers that are older than these would not understand the record
 	}
 	options := &driveroptions.Put{Node: req.Node, Drivers: driveroptions.Of(req.Info)}
 	req.Info.KeepOptions(nil)
@@ -158,18 +162,22 @@ func (e *Endpoints) nodeAllocsKnown(
 }
 
 func (e *Endpoints) nodeUpdate(ctx context.Context, req *wire.NodeUpdateRequest) (*wire.NodeUpdateReply, error) {
-	if _, _, err := e.obeyed(ctx, req.NodeIdentity); err != nil {
+	snap, _, err := e.obeyed(ctx, req.NodeIdentity)
+	if err != nil {
 		return nil, err
 	}
+	networks := snap.Understands(network.Schema)
 	for _, a := range req.Allocs {
 		if err := a.CheckReport(); err != nil {
 			return nil, err
 		}
 		a.Node = req.Node
+		if !networks {
+			a.Network = nil
+		}
 	}
 	update := &fsm.AllocClientUpdate{Allocs: req.Allocs, Seed: ids.New()}
 	out := &wire.NodeUpdateReply{}
-	var err error
 	var inventory *fsm.InventoryApply
 	if req.Inventory != nil {
 		inventory, out.Inventory = e.inventoryOf(req.Node, req.Inventory)
