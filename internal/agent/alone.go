@@ -43,7 +43,7 @@ func (a *Agent) runNode(ctx context.Context, asked Signals) error {
 	case <-surface.Done():
 	}
 	if ctx.Err() != nil {
-		a.leaves(base, asked)
+		a.leaves(asked)(base)
 	}
 	surface.Stop()
 	err = surface.Wait()
