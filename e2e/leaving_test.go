@@ -184,9 +184,6 @@ func TestClusterServersThatAreTerminatedTogetherComeBack(t *testing.T) {
 				}
 			}
 			t.Logf("%d of %d servers stay, %d namespaces", len(back), count, len(acknowledged))
-			for _, m := range back {
-				m.kill()
-			}
 		})
 	}
 }

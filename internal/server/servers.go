@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -147,6 +148,9 @@ func (r roster) Progress() (*wire.ProgressReply, error) {
 	if err := r.ring.Opens(r.store.Snapshot()); err != nil {
 		out.Unready = err.Error()
 	}
+	if err := r.log.Room(); err != nil {
+		out.Full = err.Error()
+	}
 	return out, nil
 }
 
@@ -276,7 +280,5 @@ func (r roster) describe(ctx context.Context, s *wire.ServerStatus, c raftlog.Co
 	}
 	s.Tags = p.Tags
 	s.Last, s.Term = p.Last, p.Term
-	if p.Unready != "" {
-		s.Why = p.Unready
-	}
+	s.Why = cmp.Or(p.Unready, p.Full, s.Why)
 }

@@ -48,6 +48,8 @@ type ProgressReply struct {
 	Tags                map[string]string // by which people know it
 	// Unready is why it must not vote yet; empty: it may.
 	Unready string
+	// Full is why it would refuse new work for want of room, if it led; empty: it would not.
+	Full string
 	// Leaves: it was asked to leave, and is not taken out yet. Stops: it is about to stop, as one that comes back.
 	Leaves bool
 	Stops  bool
