@@ -107,8 +107,8 @@ func several(t *testing.T, count int) []*machine {
 		if i == 0 {
 			text += "server { enabled = true }\n"
 		} else {
-			text += fmt.Sprintf("server {\n enabled = true\n server_join { retry_join = [%q] }\n join_token_file = %q\n}\n",
-				all[0].rpc(1), m.token())
+			text += fmt.Sprintf("server {\n enabled = true\n server_join { retry_join = [%q] }\n"+
+				" join_token_file = %q\n}\n", all[0].rpc(1), m.token())
 		}
 		must(t, os.WriteFile(filepath.Join(m.root, "agent.hcl"), []byte(text), 0o600))
 		if i > 0 {
@@ -122,8 +122,8 @@ func several(t *testing.T, count int) []*machine {
 	return all
 }
 
-// TestClusterServersThatAreTerminatedTogetherComeBack: given servers that leave when they are terminated, when all are at
-// once, while namespaces are made, and are started again, then a majority of those that were there is one yet, one of
+// TestClusterServersThatAreTerminatedTogetherComeBack: given servers that leave when they are terminated, when all are
+// at once, while namespaces are made, and are started again, then a majority of those that were there is one yet, one of
 // them leads, and every namespace that was acknowledged is there.
 func TestClusterServersThatAreTerminatedTogetherComeBack(t *testing.T) {
 	long(t)

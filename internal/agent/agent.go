@@ -169,21 +169,19 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, asked Signals)
 	surface.Go("reload", func() error { return a.rereads(surfaceCtx, asked.Reload) })
 	surface.Go("bundled", func() error { return bundled(surfaceCtx) })
 
-	var leave func(context.Context) bool
 	select {
 	case <-ctx.Done():
-		leave = a.leaves(asked)
-		a.log.Info("berth stops")
 	case <-ports.Done():
 	case <-servers.Done():
 	case <-nodes.Done():
 	case <-surface.Done():
 	}
+	leave := a.leaves(ctx, asked)
 	var stopErr error
 	if ctx.Err() != nil && a.cfg.dev && a.client != nil {
 		stopErr = a.stopTasks(base, asked.Again)
 	}
-	leaves := ctx.Err() != nil && leave(serverCtx)
+	leaves := leave(serverCtx)
 	surface.Stop()
 	err = surface.Wait()
 	nodes.Stop()
@@ -201,9 +199,12 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, asked Signals)
 
 // leaves is how the halves leave their cluster, if the signal that stops the agent is one by which they are to. asks:
 // the server has asked to be taken off.
-func (a *Agent) leaves(asked Signals) func(context.Context) (asks bool) {
+func (a *Agent) leaves(ctx context.Context, asked Signals) func(context.Context) (asks bool) {
+	if ctx.Err() != nil {
+		a.log.Info("berth stops")
+	}
 	on := leaving.On{Interrupt: a.cfg.LeaveOnInterrupt, Terminate: a.cfg.LeaveOnTerminate}
-	if asked.By == nil || a.cfg.dev || !on.By(asked.By()) {
+	if ctx.Err() == nil || asked.By == nil || a.cfg.dev || !on.By(asked.By()) {
 		if a.server != nil {
 			a.server.Stops()
 		}

@@ -155,7 +155,8 @@ func TestServersLeaveOneAfterAnother(t *testing.T) {
 		if _, err := wire.ServerRemove.Call(t.Context(), leader.Conn, &wire.ServerRef{Name: rest[1].Name}); err == nil {
 			t.Error("a person removes one of the two that answer")
 		}
-		if _, err := wire.ServerLeave.Call(t.Context(), leader.Conn, &wire.LeaveRequest{Name: rest[1].Name}); err == nil {
+		other := &wire.LeaveRequest{Name: rest[1].Name}
+		if _, err := wire.ServerLeave.Call(t.Context(), leader.Conn, other); err == nil {
 			t.Error("one speaks for another")
 		}
 	})

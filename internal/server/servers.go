@@ -116,8 +116,8 @@ func (s *Server) stand(ctx context.Context) error {
 // roster are the servers as this one knows them. With the keeper of the list it implements joining.Servers.
 type roster struct{ *Server }
 
-// Leaves has this server say that it was asked to leave, and returns the index at which the list of servers last changed
-// as far as it knows. joined: it is one of them.
+// Leaves has this server say that it was asked to leave, and returns the index at which the list of servers last
+// changed as far as it knows. joined: it is one of them.
 func (s *Server) Leaves() (asOf uint64, joined bool) {
 	s.lead.ends(leaves)
 	joined = s.cfg.Own == nil || s.cfg.begins() || s.cfg.Own.Joined()
@@ -148,7 +148,7 @@ func (r roster) Progress() (*wire.ProgressReply, error) {
 	if err := r.ring.Opens(r.store.Snapshot()); err != nil {
 		out.Unready = err.Error()
 	}
-	if err := r.log.Room(); err != nil {
+	if err := r.log.Available(); err != nil {
 		out.Full = err.Error()
 	}
 	return out, nil

@@ -65,7 +65,8 @@ func (l *Leaver) Leave(ctx context.Context, holds bool) (asks bool) {
 	case holds:
 		l.Self.Stops()
 		l.Log.Warn("this server stays one of the cluster, and stops", "why",
-			"the node beside it holds allocations or volumes, which are found again with this server alone", "hint", hint)
+			"the node beside it holds allocations or volumes, which are found again with this server alone",
+			"hint", hint)
 		return false
 	}
 	call, cancel := context.WithTimeout(ctx, budget)
@@ -79,7 +80,8 @@ func (l *Leaver) Leave(ctx context.Context, holds bool) (asks bool) {
 		l.Log.Warn("this server has left the cluster, for good", "server", l.Name, "hint",
 			"to bring the machine back, let it join under another name")
 	case ctx.Err() != nil:
-		l.Log.Warn("this server ends before it has heard whether it has left: its next start says so", logkey.Error, err)
+		l.Log.Warn("this server ends before it has heard whether it has left: its next start says so",
+			logkey.Error, err)
 	default:
 		l.Self.Stops()
 		l.Log.Warn("this server stays one of the cluster, and stops: it was not taken off the list", logkey.Error, err,

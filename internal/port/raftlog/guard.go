@@ -97,9 +97,10 @@ func (g *guard) enough(n uint64, hint string) error {
 	return nil
 }
 
-// room refuses when less than the reserve is left.
-func (g *guard) room() error {
-	return g.enough(g.reserve, "free some room there; stopping jobs, releasing volumes and renewing certificates still work")
+// available refuses when less than the reserve is left.
+func (g *guard) available() error {
+	return g.enough(g.reserve,
+		"free some there; stopping jobs, releasing volumes and renewing certificates still work")
 }
 
 // healthy tells whether an entry may be proposed.
@@ -113,7 +114,7 @@ func (g *guard) healthy(releasing bool) error {
 	if releasing {
 		return nil
 	}
-	err := g.room()
+	err := g.available()
 	switch full := err != nil; {
 	case full && g.full.CompareAndSwap(false, true):
 		g.log.Error("new work is refused; what runs goes on, and releasing still works", logkey.Error, err)

@@ -409,13 +409,13 @@ func (l *Log) wait(ctx context.Context, op string, ask func(*raft.Raft) raft.Fut
 	}
 }
 
-// Room says why new work would be refused here for want of room; nil: it would be taken.
-func (l *Log) Room() error {
+// Available says why new work would be refused here for want of room; nil: it would be taken.
+func (l *Log) Available() error {
 	_, _, store, err := l.running()
 	if err != nil {
 		return err
 	}
-	return store.room()
+	return store.available()
 }
 
 // LastIndex is the index of the last entry on disk here; 0 while the log does not run.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/base/ids"
 	"berth/internal/model/trust"
 	"berth/internal/testkit/certificates"
 )
@@ -14,13 +15,14 @@ import (
 // lifetime, carry no connection; one of a former root does, and one that is over for less.
 func TestWhatWasShownOnAConnectionIsGoodForATime(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	old, now := certificates.New(t, "c").Authority, certificates.New(t, "c").Authority
+	id := ids.New()
+	old, now := certificates.New(t, id).Authority, certificates.New(t, id).Authority
 	old.Lifetime = time.Hour
 	key, err := trust.NewKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := old.Issue(trust.Principal{Cluster: "c", Role: trust.Node, ID: "n"}, key.Public(), at)
+	der, err := old.Issue(trust.Principal{Cluster: id, Role: trust.Node, ID: ids.New()}, key.Public(), at)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -72,8 +72,8 @@ func (c *Connections) roots(s *state.Snap, w *state.Watch) []*x509.Certificate {
 	return roots
 }
 
-// refused are the open connections that a state, whose roots changed last at an index, lets in no more, and why; next is
-// when another one is over.
+// refused are the open connections that a state, whose roots changed last at an index, lets in no more, and why; next
+// is when another one is over.
 func (c *Connections) refused(
 	s *state.Snap, roots []*x509.Certificate, asOf uint64, now time.Time,
 ) (out map[*conn]string, next time.Time) {

@@ -45,7 +45,7 @@ type Keeper struct {
 	Log      *slog.Logger
 
 	once sync.Once
-	turn chan struct{} // holds who changes the servers that keep the log
+	lock chan struct{} // holds who changes the servers that keep the log
 
 	said   string               // of what stands in the way
 	kept   string               // why a silent server was last not taken off

@@ -15,9 +15,9 @@ import (
 	"berth/internal/wire"
 )
 
-// TakeOff takes a server out of the cluster, one at a time, and returns the index of the state in which it is out. atOnce
-// tells of another one that was taken off whether the one that leaves did not know of that when it was asked to; nil: a
-// person says so, who sees who is there.
+// TakeOff takes a server out of the cluster, one at a time, and returns the index of the state in which it is out.
+// atOnce tells of another one that was taken off whether the one that leaves did not know of that when it was asked to;
+// nil: a person says so, who sees who is there.
 //
 // Its vote goes first, then the state says that it is removed, then it is taken from the keepers of the log. In a log
 // that says that a server is removed it does not vote, whatever was cut short: nobody needs it any more, so that it may
@@ -116,13 +116,13 @@ func (k *Keeper) beside(
 
 // enter waits until nobody else changes who keeps the log.
 func (k *Keeper) enter(ctx context.Context) bool {
-	k.once.Do(func() { k.turn = make(chan struct{}, 1) })
+	k.once.Do(func() { k.lock = make(chan struct{}, 1) })
 	select {
 	case <-ctx.Done():
 		return false
-	case k.turn <- struct{}{}:
+	case k.lock <- struct{}{}:
 		return true
 	}
 }
 
-func (k *Keeper) exit() { <-k.turn }
+func (k *Keeper) exit() { <-k.lock }

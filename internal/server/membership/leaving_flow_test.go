@@ -35,7 +35,8 @@ func TestAServerIsTakenOffWhereTheOthersGoOn(t *testing.T) {
 	} {
 		var others []Other
 		for _, l := range c.others {
-			others = append(others, Other{Votes: l != 'n', Answers: l == 'v' || l == 'a', Asked: l == 'a', Left: l == 'l'})
+			answers := l == 'v' || l == 'a'
+			others = append(others, Other{Votes: l != 'n', Answers: answers, Asked: l == 'a', Left: l == 'l'})
 		}
 		if why := stays(others); (why == "") != (c.why == "") || !strings.Contains(why, c.why) {
 			t.Errorf("%q: it stays because %q, want %q", c.others, why, c.why)

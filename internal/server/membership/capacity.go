@@ -10,13 +10,14 @@ import (
 	"berth/internal/wire"
 )
 
-// roomEvery is how often it is looked whether the one that leads has room for new work: a disk that fills says nothing.
-const roomEvery = 5 * time.Second
+// capacityEvery is how often it is looked whether the one that leads has room for new work: a disk that fills says
+// nothing.
+const capacityEvery = 5 * time.Second
 
-// Room has a server lead that has room for new work, where this one, which leads, refuses it for want of that, until
-// ctx ends. Run it on the leader alone.
-func (k *Keeper) Room(ctx context.Context) error {
-	for ; ctx.Err() == nil; retry.Sleep(ctx, roomEvery) {
+// Capacity has a server lead that has room for new work, where this one, which leads, refuses it for want of that,
+// until ctx ends. Run it on the leader alone.
+func (k *Keeper) Capacity(ctx context.Context) error {
+	for ; ctx.Err() == nil; retry.Sleep(ctx, capacityEvery) {
 		if !k.enter(ctx) {
 			return nil
 		}
