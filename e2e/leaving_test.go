@@ -123,8 +123,8 @@ func several(t *testing.T, count int) []*machine {
 }
 
 // TestClusterServersThatAreTerminatedTogetherComeBack: given servers that leave when they are terminated, when all are
-// at once, while namespaces are made, and are started again, then a majority of those that were there is one yet, one of
-// them leads, and every namespace that was acknowledged is there.
+// at once, while namespaces are made, and are started again, then a majority of those that were there is one yet, one
+// of them leads, and every namespace that was acknowledged is there.
 func TestClusterServersThatAreTerminatedTogetherComeBack(t *testing.T) {
 	long(t)
 	for _, count := range []int{3, 3, 3, 5, 5} {

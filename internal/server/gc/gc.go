@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/model/node"
@@ -151,37 +150,7 @@ const forever = time.Duration(math.MaxInt64)
 // Force collects everything that is over, however young, and returns the index at which that was done. Nodes go where a
 // person could purge them: no day has passed.
 func (c *Collector) Force(ctx context.Context) (uint64, error) {
-	for {
-		index, err := c.collect(ctx, Ages{Nodes: forever})
-		if err != nil {
-			return 0, err
-		}
-		purged, err := c.purge(ctx)
-		if err != nil || purged == 0 {
-			return index, err
-		}
-	}
-}
-
-// purge forgets the nodes that a person could purge, and returns how many they were.
-func (c *Collector) purge(ctx context.Context) (done int, err error) {
-	snap := c.store.Snapshot()
-	if !snap.Understands(departure.Schema) {
-		return 0, nil
-	}
-	for n := range snap.Nodes(nil, "") {
-		if n.Status != node.StatusDown || len(departure.Obstacles(snap, n)) > 0 {
-			continue
-		}
-		_, _, err := c.proposer.Propose(ctx, &departure.Purge{Node: n.ID, Seed: ids.New()})
-		switch {
-		case err == nil:
-			done++
-		case !fault.Has(err, fault.Conflict) && !fault.Has(err, fault.Busy) && !fault.Has(err, fault.NotFound):
-			return done, err // the others say that it changed meanwhile
-		}
-	}
-	return done, nil
+	return c.collect(ctx, Ages{})
 }
 
 // collect goes over the state until a round finds nothing more: what one round removes may free what the next finds.
@@ -257,7 +226,7 @@ func find(s *state.Snap, ages Ages, now time.Time) *collection.Collect {
 	cmd.Evals = excess(evals, now, ages.Evals, ages.Most.Evals, math.MaxInt)
 	for n := range s.Nodes(nil, "") {
 		if n.Status == node.StatusDown && now.Unix()-n.StatusUpdatedAt >= int64(ages.Nodes/time.Second) &&
-			collection.NodeOver(s, n.ID) {
+			collection.NodeOver(s, n.ID) && (ages.Nodes > 0 || len(departure.Obstacles(s, n)) == 0) {
 			cmd.Nodes = append(cmd.Nodes, n.ID)
 		}
 	}
