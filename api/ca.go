@@ -21,8 +21,9 @@ type CARoot struct {
 
 // CANode is a node.
 type CANode struct {
-	NodeID string
-	Name   string
+	NodeID    string
+	Name      string
+	Forgotten bool // it was purged or collected, and may come back as itself
 }
 
 // CAFinishRequest has the roots before the present one forgotten before their time.

@@ -2,7 +2,10 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -90,4 +93,97 @@ func TestAgentsLeave(t *testing.T) {
 	rest[1].launch()
 	rest[1].answers()
 	rest[1].voters(1, 0)
+}
+
+// several is a cluster of so many servers without nodes that leave when they are terminated.
+func several(t *testing.T, count int) []*machine {
+	t.Helper()
+	var all []*machine
+	for i := range count {
+		m := prepare(t, false)
+		m.service = true
+		text := fmt.Sprintf("name = \"s%d\"\nleave_on_terminate = true\napi { socket = %q }\nacl { enabled = false }\n",
+			i+1, m.socket()) + fmt.Sprintf(listens, 11+i, m.port)
+		if i == 0 {
+			text += "server { enabled = true }\n"
+		} else {
+			text += fmt.Sprintf("server {\n enabled = true\n server_join { retry_join = [%q] }\n"+
+				" join_token_file = %q\n}\n", all[0].rpc(1), m.token())
+		}
+		must(t, os.WriteFile(filepath.Join(m.root, "agent.hcl"), []byte(text), 0o600))
+		if i > 0 {
+			all[0].joinToken(m, "-role", "server")
+		}
+		m.launch()
+		m.answers()
+		all = append(all, m)
+		all[0].voters(i+1, 0)
+	}
+	return all
+}
+
+// TestClusterServersThatAreTerminatedTogetherComeBack: given servers that leave when they are terminated, when all are
+// at once, while namespaces are made, and are started again, then a majority of those that were there is one yet, one
+// of them leads, and every namespace that was acknowledged is there.
+func TestClusterServersThatAreTerminatedTogetherComeBack(t *testing.T) {
+	long(t)
+	for _, count := range []int{3, 3, 3, 5, 5} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			all := several(t, count)
+			var acknowledged []string
+			var mu sync.Mutex
+			var load sync.WaitGroup
+			for i, m := range all {
+				load.Go(func() {
+					for n := 0; ; n++ {
+						name := fmt.Sprintf("n-%d-%d", i, n)
+						if m.api.Cluster().PutNamespace(t.Context(), &api.Namespace{Name: name}) != nil {
+							return
+						}
+						mu.Lock()
+						acknowledged = append(acknowledged, name)
+						mu.Unlock()
+					}
+				})
+			}
+			all[0].eventually("something to be acknowledged", func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return len(acknowledged) > 20
+			})
+			for _, m := range all {
+				must(t, m.cmd.Process.Signal(syscall.SIGTERM))
+			}
+			var back []*machine
+			for _, m := range all {
+				if err := <-m.done; err != nil {
+					t.Errorf("it ends with %v\n%s", err, m.tail())
+				}
+				m.cmd = nil
+				m.api.CloseIdle()
+				if !m.logged("this server has left the cluster, for good") {
+					back = append(back, m)
+				}
+			}
+			load.Wait()
+			if len(back)*2 <= count {
+				t.Errorf("of %d servers %d stay", count, len(back))
+			}
+			for _, m := range back {
+				m.launch()
+			}
+			for _, m := range back {
+				m.answers()
+			}
+			back[0].voters(len(back), 0)
+			list, _, err := back[0].api.Cluster().Namespaces(t.Context(), nil)
+			must(t, err)
+			for _, name := range acknowledged {
+				if !slices.ContainsFunc(list, func(n *api.Namespace) bool { return n.Name == name }) {
+					t.Errorf("namespace %s was acknowledged and is lost", name)
+				}
+			}
+			t.Logf("%d of %d servers stay, %d namespaces", len(back), count, len(acknowledged))
+		})
+	}
 }

@@ -171,17 +171,17 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, asked Signals)
 
 	select {
 	case <-ctx.Done():
-		a.log.Info("berth stops")
 	case <-ports.Done():
 	case <-servers.Done():
 	case <-nodes.Done():
 	case <-surface.Done():
 	}
+	leave := a.leaves(ctx, asked)
 	var stopErr error
 	if ctx.Err() != nil && a.cfg.dev && a.client != nil {
 		stopErr = a.stopTasks(base, asked.Again)
 	}
-	left := ctx.Err() != nil && a.leaves(base, asked)
+	leaves := leave(serverCtx)
 	surface.Stop()
 	err = surface.Wait()
 	nodes.Stop()
@@ -191,24 +191,33 @@ func (a *Agent) run(ctx context.Context, entries []httpapi.Entry, asked Signals)
 	}
 	servers.Stop()
 	ended := servers.Wait()
-	if left && trust.IsRemoved(ended) {
+	if leaves && trust.IsRemoved(ended) {
 		ended = nil // as it was to be
 	}
 	return errors.Join(err, ended, stopErr)
 }
 
-// leaves has the halves leave their cluster, if the signal that stops the agent is one by which they are to. left: the
-// server is none of the cluster any more.
-func (a *Agent) leaves(ctx context.Context, asked Signals) (left bool) {
+// leaves is how the halves leave their cluster, if the signal that stops the agent is one by which they are to. asks:
+// the server has asked to be taken off.
+func (a *Agent) leaves(ctx context.Context, asked Signals) func(context.Context) (asks bool) {
+	if ctx.Err() != nil {
+		a.log.Info("berth stops")
+	}
 	on := leaving.On{Interrupt: a.cfg.LeaveOnInterrupt, Terminate: a.cfg.LeaveOnTerminate}
-	if asked.By == nil || a.cfg.dev || !on.By(asked.By()) {
-		return false
+	if ctx.Err() == nil || asked.By == nil || a.cfg.dev || !on.By(asked.By()) {
+		if a.server != nil {
+			a.server.Stops()
+		}
+		return func(context.Context) bool { return false }
 	}
-	holds := false
-	if a.client != nil {
-		holds = a.client.Leaves()
+	l := &leaving.Leaver{Name: a.cfg.serverName(), Self: a.server, Servers: a.conn, Log: a.log}
+	if a.server != nil {
+		l.Asked()
 	}
-	return a.server != nil && leaving.Server(ctx, a.conn, a.cfg.serverName(), holds, a.log)
+	return func(ctx context.Context) bool {
+		holds := a.client != nil && a.client.Leaves()
+		return a.server != nil && l.Leave(ctx, holds)
+	}
 }
 
 // takeUp has the servers take up a state that was put back beside them. going: the node may start; it may not where the

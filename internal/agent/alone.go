@@ -38,13 +38,10 @@ func (a *Agent) runNode(ctx context.Context, asked Signals) error {
 	surface.Go("reload", func() error { return a.rereads(surfaceCtx, asked.Reload) })
 	select {
 	case <-ctx.Done():
-		a.log.Info("berth stops")
 	case <-nodes.Done():
 	case <-surface.Done():
 	}
-	if ctx.Err() != nil {
-		a.leaves(base, asked)
-	}
+	a.leaves(ctx, asked)(base)
 	surface.Stop()
 	err = surface.Wait()
 	nodes.Stop()

@@ -30,7 +30,7 @@ func (s *Server) exec(w http.ResponseWriter, r *request) error {
 	if err == nil {
 		_ = ws.Close(websocket.StatusNormalClosure, "")
 	} else {
-		status, _ := statusOf(err)
+		status := statusOf(err)
 		audit.Of(r.Context()).Failed(err, status)
 		_ = ws.Close(closeCode(err), terminal.Short(err.Error()))
 	}

@@ -223,14 +223,12 @@ func (s *Server) permit(r *http.Request, asks callers.Asks) error {
 	return callers.Permit(r.Context(), s.cfg.Servers, asks(r, callers.Namespace(r))...)
 }
 
-// fail writes an error as plain text. The kind decides the status, the fault's text is the body.
+// fail writes an error as plain text. The kind decides the status, the fault's text is the body. It is written also
+// where the context has ended: that of an agent that stops has, whose caller waits, and would read silence as success.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	status, ours := statusOf(err)
+	status := statusOf(err)
 	audit.Of(r.Context()).Failed(err, status)
 	s.gate.Refused.Count(status)
-	if !ours && r.Context().Err() != nil {
-		return // nobody is there to read it
-	}
 	s.cfg.Log.Debug("request failed", "method", r.Method, logkey.Path, r.URL.Path, "status", status, logkey.Error, err)
 	callers.Refused(w, r, err)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -238,18 +236,17 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = w.Write([]byte(err.Error()))
 }
 
-// statusOf is the status that says what is wrong; ours says that this program found it in the request: whoever sends it
-// may have ended his half of the connection, and waits.
-func statusOf(err error) (status int, ours bool) {
+// statusOf is the status that says what is wrong.
+func statusOf(err error) int {
 	var coded *statusError
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &coded):
-		return coded.status, true
+		return coded.status
 	case errors.As(err, &tooLarge):
-		return http.StatusRequestEntityTooLarge, true
+		return http.StatusRequestEntityTooLarge
 	}
-	return fault.KindOf(err).HTTPStatus(), false
+	return fault.KindOf(err).HTTPStatus()
 }
 
 // statusError is an error whose status and text clients rely on.

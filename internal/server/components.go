@@ -1,9 +1,11 @@
 package server
 
 import (
+	"context"
 	"path/filepath"
 	"runtime"
 
+	"berth/internal/model/trust"
 	"berth/internal/server/claims"
 	"berth/internal/server/controllers"
 	"berth/internal/server/endpoint"
@@ -30,6 +32,17 @@ type components struct {
 	membership *membership.Keeper
 	dispatcher *controllers.Dispatcher
 	endpoints  *endpoint.Endpoints
+}
+
+// listing are the servers, and who changes which they are.
+type listing struct {
+	roster
+	keeper *membership.Keeper
+}
+
+// TakeOff implements joining.Servers.
+func (l listing) TakeOff(ctx context.Context, name string, atOnce func(*trust.Member) bool) (uint64, error) {
+	return l.keeper.TakeOff(ctx, name, atOnce)
 }
 
 // components makes them all. They do nothing before they are run.
@@ -114,7 +127,7 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 		Authority:     c.authority,
 		TokenLifetime: s.cfg.TokenLifetime,
 		ResetFile:     filepath.Join(s.cfg.DataDir, "acl-bootstrap-reset"),
-		Servers:       roster{s},
+		Servers:       listing{roster{s}, c.membership},
 		Wraps:         ring,
 		Log:           s.cfg.Log,
 	})

@@ -26,6 +26,7 @@ func (s *Server) stopInOrder(ctx, running context.Context, g *lifecycle.Group) e
 		return nil // it ends by itself
 	case <-ctx.Done():
 	}
+	s.Stops()
 	lead, _ := s.log.Leadership()
 	voters, err := s.log.Voters()
 	if err != nil || !lead.Leading || len(voters) < 2 {

@@ -161,6 +161,7 @@ func (c *components) lead(ctx context.Context, g *lifecycle.Group) {
 		"health":     c.health.Run,
 		"claims":     c.claims.Run,
 		"membership": c.membership.Run,
+		"capacity":   c.membership.Capacity,
 		"volumes":    c.volumes.Run,
 	} {
 		g.Go(name, func() error {

@@ -5,15 +5,18 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/model/node"
 	"berth/internal/model/trust"
 	"berth/internal/port/credentials"
 	"berth/internal/port/tlsport"
+	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/joining"
 	"berth/internal/testkit/await"
 	"berth/internal/wire"
@@ -136,6 +139,20 @@ func TestTheRootIsReplacedUnderway(t *testing.T) {
 	if _, err := wire.TrustFinish.Call(t.Context(), m.conn, &wire.FinishRootRequest{Force: true}); err == nil {
 		t.Error("forced without a reason it is forgotten")
 	}
+	var held []net.Conn
+	for _, protocol := range []string{tlsport.Calls, tlsport.Reverse} {
+		c, err := lost.Way(protocol).Dial(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		if protocol == tlsport.Reverse {
+			if err := wire.SendHello(c, lost.NodeIdentity); err != nil {
+				t.Fatal(err)
+			}
+		}
+		held = append(held, c)
+	}
 	if err := m.finishes(true); err != nil {
 		t.Fatal(err)
 	}
@@ -152,13 +169,17 @@ func TestTheRootIsReplacedUnderway(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+	for _, c := range held {
+		closes(t, c) // what the forgotten root had let in
+	}
 	if lost.entersAt(t, m, tlsport.Reverse) {
 		t.Error("what the former root has issued is believed")
 	}
 	late := m.node(t.TempDir(), ids.Node(ids.New()), file)
 	for what, n := range map[string]*comer{"who was away": lost, "with a token of the former root": late} {
 		if err := n.asks(t.Context()); err == nil || !strings.Contains(err.Error(), "another root") ||
-			(n == lost) != strings.Contains(err.Error(), "make a token where a server is") {
+			(n == lost) == strings.Contains(err.Error(), "the token is older than the cluster's root") ||
+			!strings.Contains(err.Error(), "make a token where a server is") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -291,5 +312,38 @@ func TestManyNodesThatComeAtOnceAreLetInByTurns(t *testing.T) {
 	}
 	if most := 100 + 100*(took.Seconds()+1); members != many || float64(members) > most {
 		t.Errorf("%d nodes have joined in %s", members, took)
+	}
+}
+
+// TestAPurgedNodeThatDoesNotKnowTheRootIsNamed: given a node that was away while the root was replaced, and was purged,
+// then the former root is not forgotten, and the list and the refusal name it; a person may force it.
+func TestAPurgedNodeThatDoesNotKnowTheRootIsNamed(t *testing.T) {
+	m := begins(t, "s1")
+	n := m.node(t.TempDir(), ids.Node(ids.New()), m.token(trust.Node))
+	if err := n.asks(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.registers(t); err != nil {
+		t.Fatal(err)
+	}
+	made := m.roots().Roots[0].Created
+	m.rotates()
+	down := &fsm.NodeStatus{Nodes: []ids.Node{n.Node}, Status: node.StatusDown, Seed: ids.New()}
+	if _, _, err := m.Propose(t.Context(), down); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wire.NodePurge.Call(t.Context(), m.conn, &wire.NodePurgeRequest{Node: n.Node}); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.roots(); len(got.Unaware) != 1 || got.Unaware[0].Node != n.Node || !got.Unaware[0].Forgotten ||
+		got.Roots[1].Created.Sub(made).Abs() > time.Minute {
+		t.Errorf("%+v; the root was made at %s", got, made)
+	}
+	if err := m.finishes(false); !fault.Has(err, fault.Conflict) || !strings.Contains(err.Error(), string(n.Node)) ||
+		!strings.Contains(err.Error(), "which may come back") {
+		t.Errorf("the former root is forgotten: %v", err)
+	}
+	if err := m.finishes(true); err != nil || len(m.roots().Roots) != 1 {
+		t.Errorf("forced: %v", err)
 	}
 }

@@ -222,7 +222,7 @@ func (s *Server) Run(ctx context.Context, l Listeners) error {
 		return s.runLog(logCtx, ring.Public())
 	})
 	limiter := inflight.New(inflight.Default, s.cfg.Log)
-	ends := &denied.Connections{Store: s.store, Log: s.cfg.Log}
+	ends := &denied.Connections{Store: s.store, Log: s.cfg.Log, Rooted: s.cfg.Own != nil}
 	calls := []net.Listener{s.calls.Listener()}
 	for _, at := range l.Calls {
 		calls = append(calls, limiter.Guard(ends.Guard(at)))

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"berth/internal/port/tlsport"
 	"berth/internal/server/fsm"
 	"berth/internal/server/membership"
+	"berth/internal/server/state"
 	"berth/internal/wire"
 )
 
@@ -111,8 +113,19 @@ func (s *Server) stand(ctx context.Context) error {
 	}).Run(ctx)
 }
 
-// roster are the servers as this one knows them. It implements joining.Servers.
+// roster are the servers as this one knows them. With the keeper of the list it implements joining.Servers.
 type roster struct{ *Server }
+
+// Leaves has this server say that it was asked to leave, and returns the index at which the list of servers last
+// changed as far as it knows. joined: it is one of them.
+func (s *Server) Leaves() (asOf uint64, joined bool) {
+	s.lead.ends(leaves)
+	joined = s.cfg.Own == nil || s.cfg.begins() || s.cfg.Own.Joined()
+	return s.store.Snapshot().TableIndex(state.Members), joined
+}
+
+// Stops has this server say that it is about to stop, and comes back.
+func (s *Server) Stops() { s.lead.ends(stops) }
 
 // Name is that of this server.
 func (r roster) Name() string { return r.cfg.Name }
@@ -129,15 +142,23 @@ func (r roster) Progress() (*wire.ProgressReply, error) {
 		Applied: p.Applied,
 		Schema:  fsm.Schema(),
 		Tags:    r.cfg.Tags,
+		Leaves:  r.lead.ending() == leaves,
+		Stops:   r.lead.ending() == stops,
 	}
 	if err := r.ring.Opens(r.store.Snapshot()); err != nil {
 		out.Unready = err.Error()
 	}
+	if err := r.log.Available(); err != nil {
+		out.Full = err.Error()
+	}
 	return out, nil
 }
 
-// progressOf asks another server how far it is.
+// progressOf asks a server how far it is.
 func (r roster) progressOf(ctx context.Context, server string) (*wire.ProgressReply, error) {
+	if server == r.cfg.Name {
+		return r.Progress()
+	}
 	conn, err := r.To(server)
 	if err != nil {
 		return nil, err
@@ -165,21 +186,6 @@ func (r roster) Transfer(ctx context.Context, name string) error {
 			"it does not vote yet")
 	}
 	return r.log.Transfer(ctx, name)
-}
-
-// Remove ends the part of one that keeps the log and is in no list.
-func (r roster) Remove(ctx context.Context, name string) error {
-	members, err := r.log.Members()
-	if err != nil {
-		return err
-	}
-	switch {
-	case !slices.ContainsFunc(members, func(m raftlog.Member) bool { return m.ID == name }):
-		return unknown(name)
-	case len(members) == 1:
-		return fault.New(fault.Conflict, "remove", fmt.Sprintf("server %q", name), "it is the only one")
-	}
-	return r.log.Remove(ctx, name)
 }
 
 func unknown(name string) error {
@@ -256,13 +262,7 @@ func (r roster) describe(ctx context.Context, s *wire.ServerStatus, c raftlog.Co
 	ctx, cancel := context.WithTimeout(ctx, progressTimeout)
 	defer cancel()
 	asked := time.Now()
-	var p *wire.ProgressReply
-	var err error
-	if s.Name == r.cfg.Name {
-		p, err = r.Progress()
-	} else {
-		p, err = r.progressOf(ctx, s.Name)
-	}
+	p, err := r.progressOf(ctx, s.Name)
 	s.Alive = err == nil && !c.Silent
 	switch {
 	case err != nil:
@@ -280,7 +280,5 @@ func (r roster) describe(ctx context.Context, s *wire.ServerStatus, c raftlog.Co
 	}
 	s.Tags = p.Tags
 	s.Last, s.Term = p.Last, p.Term
-	if p.Unready != "" {
-		s.Why = p.Unready
-	}
+	s.Why = cmp.Or(p.Unready, p.Full, s.Why)
 }

@@ -16,6 +16,7 @@ type lead struct {
 	busy   bool   // the work of a term has begun and not ended yet
 	over   bool   // the term has ended
 	leads  bool   // calls are served
+	end    ending // of the server
 	term   uint64 // of Raft, in which they are
 	failed error  // why the work of the last term ended, if it failed
 	calls  map[*bounded]struct{}
@@ -62,6 +63,29 @@ func (l *lead) close(err error) {
 	l.busy, l.failed = false, err
 	l.mu.Unlock()
 	l.changed.Notify()
+}
+
+// ending is whether a server is about to end.
+type ending uint8
+
+const (
+	goesOn ending = iota
+	leaves        // it was asked to leave the cluster
+	stops         // it comes back
+)
+
+// ends notes how the server is about to end.
+func (l *lead) ends(how ending) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end = how
+}
+
+// ending is how the server is about to end.
+func (l *lead) ending() ending {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end
 }
 
 // now is whether calls are served, and in which term of Raft.

@@ -26,6 +26,8 @@ type Root struct {
 type UnawareNode struct {
 	Node ids.Node
 	Name string
+	// Forgotten: it was purged or collected, and may come back as itself.
+	Forgotten bool
 }
 
 // RootsReply lists the roots, the present one first; none: the cluster has no authority yet.

@@ -16,12 +16,21 @@ var (
 	ServerAnnounce = Unary[AnnounceRequest, Written]("Server.Announce")
 	// ServerRemove takes a server out of the cluster, for good.
 	ServerRemove = Unary[ServerRef, Written]("Server.Remove")
+	// ServerLeave is how a server that stops for good is taken out.
+	ServerLeave = Unary[LeaveRequest, Written]("Server.Leave")
 	// ServerTransfer has another server lead.
 	ServerTransfer = Unary[ServerRef, Written]("Server.Transfer")
 )
 
 // ServerRef names a server.
 type ServerRef struct{ Name string }
+
+// LeaveRequest asks to take out the server that speaks.
+type LeaveRequest struct {
+	Name string
+	// AsOf is the index at which the list of servers had last changed when it was asked to leave, as far as it knew.
+	AsOf uint64
+}
 
 // AnnounceRequest says where a server is found.
 type AnnounceRequest struct {
@@ -39,6 +48,11 @@ type ProgressReply struct {
 	Tags                map[string]string // by which people know it
 	// Unready is why it must not vote yet; empty: it may.
 	Unready string
+	// Full is why it would refuse new work for want of room, if it led; empty: it would not.
+	Full string
+	// Leaves: it was asked to leave, and is not taken out yet. Stops: it is about to stop, as one that comes back.
+	Leaves bool
+	Stops  bool
 }
 
 // ServerStatus is how a server is.

@@ -13,6 +13,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
 	"berth/internal/base/retry"
+	"berth/internal/model/trust"
 	"berth/internal/wire"
 )
 
@@ -29,50 +30,72 @@ const budget = 15 * time.Second
 
 var pause = retry.Backoff{Min: 100 * time.Millisecond, Max: time.Second}
 
-// Server has the server of a name leave: another one leads, then it is taken off the list. Why it does not is said in
-// the log: it stops then as one that comes back. holds: the node beside it holds something.
-func Server(ctx context.Context, servers wire.Conn, name string, holds bool, log *slog.Logger) (left bool) {
-	ctx, cancel := context.WithTimeout(ctx, budget)
+// Self is a server that stops.
+type Self interface {
+	// Leaves has it say that it was asked to leave, and returns the index at which the list of servers last changed as
+	// far as it knows, and whether it is one of them.
+	Leaves() (asOf uint64, joined bool)
+	// Stops has it say that it is about to stop, and comes back.
+	Stops()
+}
+
+// Leaver is a server that is to leave.
+type Leaver struct {
+	Name    string
+	Self    Self
+	Servers wire.Conn // as it passes calls on
+	Log     *slog.Logger
+
+	asOf   uint64
+	joined bool
+}
+
+// Asked notes what the server knew when it was asked to leave: those that left since were asked at once with it.
+func (l *Leaver) Asked() { l.asOf, l.joined = l.Self.Leaves() }
+
+// Leave has the server that leads take it off the list, which another one does if it leads itself. Why it does not is
+// said in the log: it stops then as one that comes back. holds: the node beside it holds something; ctx ends when the
+// server does. asks: it has asked to be taken off.
+func (l *Leaver) Leave(ctx context.Context, holds bool) (asks bool) {
+	hint := "to take it out for good: berth server force-leave " + l.Name
+	switch {
+	case !l.joined:
+		l.Log.Info("this server leaves nothing: it has joined no cluster yet")
+		return false
+	case holds:
+		l.Self.Stops()
+		l.Log.Warn("this server stays one of the cluster, and stops", "why",
+			"the node beside it holds allocations or volumes, which are found again with this server alone",
+			"hint", hint)
+		return false
+	}
+	call, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
-	list, err := wire.ServerList.Call(ctx, servers, &wire.Query{})
-	if err != nil {
-		log.Warn("this server stays one of the cluster: the others could not be asked", logkey.Error, err)
-		return false
+	err := until(call, func() error {
+		_, err := wire.ServerLeave.Call(call, l.Servers, &wire.LeaveRequest{Name: l.Name, AsOf: l.asOf})
+		return err
+	})
+	switch {
+	case err == nil || trust.IsRemoved(err):
+		l.Log.Warn("this server has left the cluster, for good", "server", l.Name, "hint",
+			"to bring the machine back, let it join under another name")
+	case ctx.Err() != nil:
+		l.Log.Warn("this server ends before it has heard whether it has left: its next start says so",
+			logkey.Error, err)
+	default:
+		l.Self.Stops()
+		l.Log.Warn("this server stays one of the cluster, and stops: it was not taken off the list", logkey.Error, err,
+			"hint", hint)
 	}
-	if why := stays(list.Servers, name, holds); why != "" {
-		log.Warn("this server stays one of the cluster, and stops", "why", why, "hint",
-			"to take it out for good: berth server force-leave "+name)
-		return false
-	}
-	for _, s := range list.Servers {
-		if s.Name == name && s.Leader {
-			err = until(ctx, func() error {
-				_, err := wire.ServerTransfer.Call(ctx, servers, &wire.ServerRef{})
-				return err
-			})
-		}
-	}
-	if err == nil {
-		err = until(ctx, func() error {
-			_, err := wire.ServerRemove.Call(ctx, servers, &wire.ServerRef{Name: name})
-			return err
-		})
-	}
-	if err != nil {
-		log.Warn("this server stays one of the cluster: it could not be taken off the list", logkey.Error, err, "hint",
-			"to take it out for good: berth server force-leave "+name)
-		return false
-	}
-	log.Warn("this server has left the cluster, for good", "server", name, "hint",
-		"to bring the machine back, let it join under another name")
 	return true
 }
 
-// until repeats what fails because nobody leads at the moment.
+// until repeats what fails because nobody leads at the moment, or without a word whether it was done.
 func until(ctx context.Context, do func() error) error {
 	for tries := 1; ; tries++ {
 		err := do()
-		if !fault.Has(err, fault.Unavailable) && !fault.Has(err, fault.NotReady) || !pause.Sleep(ctx, tries) {
+		again := fault.Has(err, fault.Unavailable) || fault.Has(err, fault.NotReady) || fault.Has(err, fault.Timeout)
+		if !again || !pause.Sleep(ctx, tries) {
 			return err
 		}
 	}

@@ -28,7 +28,8 @@ func newList(e *kit.Env) *kit.Command {
 		Use:   "list [flags]",
 		Short: "List the roots that are trusted, and the nodes that do not know the present one",
 		Long: `A node that is named here has not shown yet that it has the present root on its disk: it is away, or runs
-an older version. A node that is connected shows it within a heartbeat.`,
+an older version. A node that is connected shows it within a heartbeat. One that was purged or collected, and may come
+back for 90 days, is named as forgotten.`,
 		Example: "  berth operator ca list",
 		Run: func(ctx context.Context, _ []string) error {
 			ca, _, err := e.Client().Operator().CA(ctx, nil)
@@ -48,8 +49,11 @@ func show(e *kit.Env, ca *api.CA) {
 		})
 	if len(ca.Roots) > 1 {
 		e.Out.Printf("\nNodes that have not shown that they know the active root\n")
-		kit.List(e.Out, ca.Unaware, "such nodes", []string{"ID", "Name"}, func(n *api.CANode) []string {
-			return []string{n.NodeID, n.Name}
+		kit.List(e.Out, ca.Unaware, "such nodes", []string{"ID", "Name", "State"}, func(n *api.CANode) []string {
+			if n.Forgotten {
+				return []string{n.NodeID, n.Name, "forgotten"}
+			}
+			return []string{n.NodeID, n.Name, "listed"}
 		})
 	}
 }
@@ -88,10 +92,11 @@ func newFinish(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "finish [flags]",
 		Short: "Have the roots before the present one forgotten now",
-		Long: `What a root before the present one has issued is believed no more, and join tokens of before let nobody
-in. It is refused while nodes have not shown that they know the present root, and names them. With -force and a -reason
-it is done all the same: each of these nodes, when it comes back, says that it needs a join token, and is in by its key
-then.`,
+		Long: `What a root before the present one has issued is believed no more, connections that stand on it end,
+and join tokens of before let nobody in. Nodes that know the present root connect anew at once. It is refused while
+nodes have not shown that they know it, also such as were purged and may come back, and names them. With -force and a
+-reason it is done all the same: each of these nodes, when it comes back, says that it needs a join token, and is in by
+its key then.`,
 		Example: `  berth operator ca finish
   berth operator ca finish -force -reason "the key was stolen"`,
 		Run: func(ctx context.Context, _ []string) error {

@@ -47,7 +47,8 @@ func members(e *kit.Env, list []*api.AgentMember, leader string, verbose bool) {
 	slices.SortFunc(list, func(a, b *api.AgentMember) int { return strings.Compare(a.Name, b.Name) })
 	kit.List(e.Out, list, "servers", header, func(m *api.AgentMember) []string {
 		port := strconv.Itoa(int(m.Port))
-		leads := leader == net.JoinHostPort(m.Addr, port) || leader == net.JoinHostPort(m.Addr, m.Tags["port"])
+		leads := m.Status != "left" && // another one may be at its address now
+			(leader == net.JoinHostPort(m.Addr, port) || leader == net.JoinHostPort(m.Addr, m.Tags["port"]))
 		row := []string{m.Name, m.Addr, port, m.Status, strconv.FormatBool(leads), m.Tags["raft_vsn"], m.Tags["build"],
 			m.Tags["dc"], m.Tags["region"]}
 		if verbose {

@@ -133,6 +133,9 @@ func (a *Authority) CrossSign(next *x509.Certificate, now time.Time) ([]byte, er
 	return der, fault.Wrap(err, fault.Internal, "vouch for", next.Subject.CommonName)
 }
 
+// MadeAt is when a root was made: its certificate is good from a little before that on.
+func MadeAt(root *x509.Certificate) time.Time { return root.NotBefore.Add(skew) }
+
 // ClusterOf is the cluster that a root is of.
 func ClusterOf(root *x509.Certificate) string {
 	if len(root.URIs) != 1 || root.URIs[0].Scheme != scheme {

@@ -109,8 +109,8 @@ func TestWhoIsBelieved(t *testing.T) {
 		want  Peer
 		why   string // of the refusal; empty: there is none
 	}{
-		"a node":            {chain: []*x509.Certificate{member}, want: Peer{node, KeyOf(member), false}},
-		"a server":          {chain: []*x509.Certificate{server}, want: Peer{one, KeyOf(server), false}},
+		"a node":            {chain: []*x509.Certificate{member}, want: Peer{node, KeyOf(member), false, member}},
+		"a server":          {chain: []*x509.Certificate{server}, want: Peer{one, KeyOf(server), false, server}},
 		"nothing":           {why: "presents no certificate"},
 		"of another root":   {chain: []*x509.Certificate{issued(t, twin, node)}, why: "no root that is trusted"},
 		"another cluster's": {chain: []*x509.Certificate{issued(t, other, stranger)}, why: "no root that is trusted"},
@@ -149,13 +149,13 @@ func TestWhoIsBelieved(t *testing.T) {
 		"not yet": {chain: []*x509.Certificate{member}, rules: Rules{Now: start.Add(-time.Hour)},
 			why: "one of the clocks"},
 		"a clock that is a little late": {chain: []*x509.Certificate{member},
-			rules: Rules{Now: start.Add(-time.Minute)}, want: Peer{node, KeyOf(member), false}},
+			rules: Rules{Now: start.Add(-time.Minute)}, want: Peer{node, KeyOf(member), false, member}},
 		"over, to be renewed": {chain: []*x509.Certificate{member}, rules: Rules{Now: year, Expired: true},
-			want: Peer{node, KeyOf(member), true}},
+			want: Peer{node, KeyOf(member), true, member}},
 		"not yet, to be renewed": {chain: []*x509.Certificate{member},
 			rules: Rules{Now: start.Add(-time.Hour), Expired: true}, why: "one of the clocks"},
 		"a known server, a year later": {chain: []*x509.Certificate{server}, rules: Rules{Now: year, Known: known},
-			want: Peer{one, KeyOf(server), false}},
+			want: Peer{one, KeyOf(server), false, server}},
 		"a known server, of a root that was forgotten": {chain: []*x509.Certificate{issued(t, twin, one)},
 			rules: Rules{Known: map[string]KeyID{}}, why: "no root that is trusted"},
 		"a known server with another key, a year later": {chain: []*x509.Certificate{issued(t, a, one)},

@@ -32,6 +32,8 @@ type Peer struct {
 	Principal
 	Key     KeyID
 	Expired bool // its certificate is over; it was let in for its renewal
+	// Leaf is the certificate that it has shown; nil: none is known.
+	Leaf *x509.Certificate
 }
 
 // Verify judges the certificates that the other end of a connection presents, its own first.
@@ -44,7 +46,7 @@ func (r Rules) Verify(chain []*x509.Certificate) (Peer, error) {
 	if err != nil {
 		return Peer{}, err
 	}
-	peer := Peer{Principal: p, Key: KeyOf(leaf)}
+	peer := Peer{Principal: p, Key: KeyOf(leaf), Leaf: leaf}
 	if r.Denied != nil && r.Denied(peer) {
 		return Peer{}, fault.New(fault.Denied, "verify", p.String(), "it is denied")
 	}

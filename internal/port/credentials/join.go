@@ -35,6 +35,9 @@ func (c *Credentials) certify(ctx context.Context) (again time.Duration, err err
 		if tlsport.IsOtherRoot(err) && c.Joined() {
 			err = fault.WithHint(err, "if the cluster's root was replaced while this "+string(c.cfg.Role)+
 				" was away, let it learn the present one: "+c.bringToken())
+		} else if tlsport.IsOtherRoot(err) {
+			err = fault.WithHint(err, "or the token is older than the cluster's root, if that was replaced since: "+
+				c.bringToken())
 		}
 		return 0, err
 	}

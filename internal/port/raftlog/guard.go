@@ -97,6 +97,12 @@ func (g *guard) enough(n uint64, hint string) error {
 	return nil
 }
 
+// available refuses when less than the reserve is left.
+func (g *guard) available() error {
+	return g.enough(g.reserve,
+		"free some there; stopping jobs, releasing volumes and renewing certificates still work")
+}
+
 // healthy tells whether an entry may be proposed.
 func (g *guard) healthy(releasing bool) error {
 	if p := g.sick.Load(); p != nil {
@@ -108,7 +114,7 @@ func (g *guard) healthy(releasing bool) error {
 	if releasing {
 		return nil
 	}
-	err := g.enough(g.reserve, "free some room there; stopping jobs and releasing volumes still work")
+	err := g.available()
 	switch full := err != nil; {
 	case full && g.full.CompareAndSwap(false, true):
 		g.log.Error("new work is refused; what runs goes on, and releasing still works", logkey.Error, err)

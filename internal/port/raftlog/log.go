@@ -409,6 +409,15 @@ func (l *Log) wait(ctx context.Context, op string, ask func(*raft.Raft) raft.Fut
 	}
 }
 
+// Available says why new work would be refused here for want of room; nil: it would be taken.
+func (l *Log) Available() error {
+	_, _, store, err := l.running()
+	if err != nil {
+		return err
+	}
+	return store.available()
+}
+
 // LastIndex is the index of the last entry on disk here; 0 while the log does not run.
 func (l *Log) LastIndex() uint64 {
 	if r, _, _, err := l.running(); err == nil {

@@ -3,6 +3,7 @@ package raftlog
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -45,12 +46,20 @@ func (l *Log) Voters() (out []string, err error) {
 	return out, err
 }
 
-// Add makes a server a member, or one that is a member a voter. Only the one that leads can. A server whose log is
+// Add makes a server a member, with a vote or without one, which it takes from one that has it. Only the one that leads
+// can. A server whose log is
 // behind must not vote yet: while it catches up nothing would be acknowledged where it is needed for a majority.
 func (l *Log) Add(ctx context.Context, id string, voter bool) error {
+	voters, err := l.Voters()
+	if err != nil {
+		return err
+	}
 	return l.wait(ctx, "add server "+id, func(r *raft.Raft) raft.Future {
-		if voter {
+		switch {
+		case voter:
 			return r.AddVoter(raft.ServerID(id), raft.ServerAddress(id), 0, 0)
+		case slices.Contains(voters, id):
+			return r.DemoteVoter(raft.ServerID(id), 0, 0)
 		}
 		return r.AddNonvoter(raft.ServerID(id), raft.ServerAddress(id), 0, 0)
 	})

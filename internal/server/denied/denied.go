@@ -1,13 +1,17 @@
 // Package denied owns the end of the connections of nodes that are let in no more: a certificate that was issued before
-// is good for hours. Only package server constructs it.
+// is good for hours, and what is open was judged when it was opened. Only package server constructs it.
 package denied
 
 import (
 	"context"
+	"crypto/x509"
 	"log/slog"
 	"net"
 	"sync"
+	"time"
 
+	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
 	"berth/internal/model/trust"
 	"berth/internal/server/fsm/joining"
 	"berth/internal/server/state"
@@ -18,6 +22,10 @@ import (
 type Connections struct {
 	Store *state.Store
 	Log   *slog.Logger
+	// Rooted: nodes are let in by the roots of the state.
+	Rooted bool
+
+	entered lifecycle.Signal
 
 	mu   sync.Mutex
 	open map[*conn]bool
@@ -26,32 +34,71 @@ type Connections struct {
 // Guard notes the connections that a listener accepts.
 func (c *Connections) Guard(at net.Listener) net.Listener { return &listener{at, c} }
 
-// Run ends the connections of nodes as they are denied, until ctx ends. Every server runs it.
+// Run ends the connections of nodes as they are denied, and of those whose certificate carries none any more, until ctx
+// ends. Every server runs it.
 func (c *Connections) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
+		entered := c.entered.C()
 		s, w := c.Store.Snapshot(), state.NewWatch()
 		s.Denied(w, "")
-		for _, of := range c.refused(s) {
-			c.Log.Warn("a node's connection ends: the node is denied", "node", of.who.ID, "address",
-				of.RemoteAddr().String())
+		ended, next := c.refused(s, c.roots(s, w), joining.RootsAsOf(s), time.Now())
+		for of, why := range ended {
+			c.Log.Warn("a node's connection ends: "+why, "node", of.who.ID, "address", of.RemoteAddr().String())
 			_ = of.Close() // whatever becomes of it, nobody reads it any more
 		}
-		_ = w.Wait(ctx) // the end of ctx ends the loop
+		w.Add(entered)
+		until, cancel := ctx, context.CancelFunc(func() {})
+		if !next.IsZero() { // timers of a machine that was suspended stood still
+			until, cancel = context.WithTimeout(ctx, min(maxNap, time.Until(next)+time.Millisecond))
+		}
+		_ = w.Wait(until) // the end of ctx ends the loop
+		cancel()
 	}
 	return nil
 }
 
-// refused are the open connections of those whom a state lets in no more.
-func (c *Connections) refused(s *state.Snap) []*conn {
+// maxNap bounds how long a connection is not looked at whose certificate will be over.
+const maxNap = time.Minute
+
+// roots are those that a state trusts; none: it knows none yet.
+func (c *Connections) roots(s *state.Snap, w *state.Watch) []*x509.Certificate {
+	a := s.Authority(w)
+	if a == nil || !c.Rooted {
+		return nil
+	}
+	roots, _, err := trust.Trusted(a.Root, a.Former)
+	if err != nil {
+		c.Log.Error("connections that a forgotten root has let in are not ended", logkey.Error, err)
+		return nil
+	}
+	return roots
+}
+
+// refused are the open connections that a state, whose roots changed last at an index, lets in no more, and why; next
+// is when another one is over.
+func (c *Connections) refused(
+	s *state.Snap, roots []*x509.Certificate, asOf uint64, now time.Time,
+) (out map[*conn]string, next time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var out []*conn
+	out = map[*conn]string{}
 	for of := range c.open {
+		by := roots
+		if of.asOf == asOf {
+			by = nil // they have not changed since it was judged
+		}
+		why := stands(of.who.Leaf, by, now)
+		of.asOf = asOf
 		if joining.Refuses(s, of.who) {
-			out = append(out, of)
+			why = "the node is denied"
+		}
+		if why != "" {
+			out[of] = why
+		} else if leaf := of.who.Leaf; leaf != nil && (next.IsZero() || overdue(leaf).Before(next)) {
+			next = overdue(leaf)
 		}
 	}
-	return out
+	return out, next
 }
 
 // enter notes a connection; false: its node is denied.
@@ -62,6 +109,7 @@ func (c *Connections) enter(of *conn) bool {
 	}
 	c.open[of] = true
 	c.mu.Unlock()
+	c.entered.Notify() // the roots may have changed since it was judged
 	// It is noted first: a denial comes either before this look, or finds it.
 	return !joining.Refuses(c.Store.Snapshot(), of.who)
 }
@@ -101,6 +149,8 @@ type conn struct {
 	net.Conn
 	who trust.Peer
 	all *Connections
+	// asOf is the index at which the roots had changed last by which it was judged; guarded by all.mu.
+	asOf uint64
 }
 
 // Peer tells who is at the other end.

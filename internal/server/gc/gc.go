@@ -18,6 +18,7 @@ import (
 	"berth/internal/model/node"
 	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/collection"
+	"berth/internal/server/fsm/departure"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -146,7 +147,8 @@ func (c *Collector) Run(ctx context.Context) error {
 
 const forever = time.Duration(math.MaxInt64)
 
-// Force collects everything that is over, however young, and returns the index at which that was done.
+// Force collects everything that is over, however young, and returns the index at which that was done. Nodes go where a
+// person could purge them: no day has passed.
 func (c *Collector) Force(ctx context.Context) (uint64, error) {
 	return c.collect(ctx, Ages{})
 }
@@ -224,7 +226,7 @@ func find(s *state.Snap, ages Ages, now time.Time) *collection.Collect {
 	cmd.Evals = excess(evals, now, ages.Evals, ages.Most.Evals, math.MaxInt)
 	for n := range s.Nodes(nil, "") {
 		if n.Status == node.StatusDown && now.Unix()-n.StatusUpdatedAt >= int64(ages.Nodes/time.Second) &&
-			collection.NodeOver(s, n.ID) {
+			collection.NodeOver(s, n.ID) && (ages.Nodes > 0 || len(departure.Obstacles(s, n)) == 0) {
 			cmd.Nodes = append(cmd.Nodes, n.ID)
 		}
 	}

@@ -249,3 +249,42 @@ func TestWhatHistoryIsNeededAndHowOldItIs(t *testing.T) {
 		}
 	}
 }
+
+// Given a node that is down, when a person has everything that is over forgotten, then it goes only where that person
+// could purge it: an alloc that is not known to have ended keeps it, also where it counts as lost.
+func TestAPersonForgetsNoNodeThatCouldNotBePurged(t *testing.T) {
+	c := localstate.New(t)
+	gc := New(c.Store, c, Hold(Ages{}), slog.New(slog.DiscardHandler))
+	for _, id := range []ids.Node{"runs", "empty"} {
+		c.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: id, Name: string(id)}})
+	}
+	c.Must(t, &fsm.JobRegister{
+		Job:  &job.Job{Namespace: ids.DefaultNamespace, ID: "web", Type: job.TypeService},
+		Seed: ids.New(),
+	})
+	j := c.Store.Snapshot().Job(nil, ids.DefaultNamespace, "web")
+	a := &alloc.Alloc{
+		ID:             "a",
+		Namespace:      j.Namespace,
+		Job:            j.ID,
+		JobCreateIndex: j.CreateIndex,
+		Node:           "runs",
+	}
+	c.Must(t, &fsm.PlanApply{Place: []*alloc.Alloc{a}})
+	down := []ids.Node{"runs", "empty"}
+	c.Must(t, &fsm.NodeStatus{Nodes: down, Status: node.StatusDown, Seed: ids.New()})
+	c.Must(t, &fsm.AllocClientUpdate{
+		Seed:   "s",
+		Allocs: []*alloc.Alloc{{ID: "a", Node: "runs", ClientStatus: alloc.ClientLost}},
+	})
+	if _, err := gc.Force(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := c.Store.Snapshot()
+	if s.Node(nil, "runs") == nil || s.Alloc(nil, "a") == nil {
+		t.Error("a node is forgotten with what may run on it")
+	}
+	if s.Node(nil, "empty") != nil {
+		t.Error("a node that holds nothing stays")
+	}
+}

@@ -31,7 +31,8 @@ func (k *Keeper) dead(
 		return false, c.Look, nil
 	}
 	k.kept = ""
-	if _, _, err := k.Proposer.Propose(ctx, &autopilot.Cleanup{Name: c.Remove, Keep: uint64(c.Keep)}); err != nil {
+	cmd := &autopilot.Cleanup{Name: c.Remove, Keep: uint64(c.Keep)}
+	if _, err := k.mark(ctx, cmd, c.Remove, votes(have, c.Remove)); err != nil {
 		return false, 0, err
 	}
 	k.Log.Warn("a server that is dead was taken off: others have taken its place", "server", c.Remove,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"berth/internal/base/fault"
@@ -35,13 +36,16 @@ type Keeper struct {
 	Raft  Raft
 	// Raise lets the newest commands be proposed.
 	Raise func(ctx context.Context) error
-	// Ask asks another server how far it is.
+	// Ask asks a server how far it is.
 	Ask func(ctx context.Context, server string) (*wire.ProgressReply, error)
 	// Contacts are whether the others answer: see raftlog.Log.
 	Contacts func() (of map[string]raftlog.Contact, since time.Time, changed <-chan struct{})
 	Proposer fsm.Proposer
 	Expect   int // servers that the cluster is to have; 0: not said
 	Log      *slog.Logger
+
+	once sync.Once
+	lock chan struct{} // holds who changes the servers that keep the log
 
 	said   string               // of what stands in the way
 	kept   string               // why a silent server was last not taken off
@@ -120,6 +124,10 @@ func (k *Keeper) say(err error) {
 func (k *Keeper) step(
 	ctx context.Context, snap *state.Snap, w *state.Watch,
 ) (more bool, look time.Duration, err error) {
+	if !k.enter(ctx) {
+		return false, 0, ctx.Err()
+	}
+	defer k.exit()
 	have, err := k.Raft.Members()
 	if err != nil {
 		return false, 0, err

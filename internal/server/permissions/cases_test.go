@@ -231,6 +231,7 @@ func ofCluster() []asked {
 		calls(wire.ServerTransfer, "", &wire.ServerRef{}),
 		calls(wire.ServerProgress, "", &wire.ProgressRequest{}),
 		calls(wire.ServerAnnounce, "", &wire.AnnounceRequest{}),
+		calls(wire.ServerLeave, "", &wire.LeaveRequest{}),
 		calls(wire.AutopilotGet, "", &list),
 		calls(wire.AutopilotPut, "", &wire.AutopilotPutRequest{}),
 		calls(wire.DataKeys, "", &list),

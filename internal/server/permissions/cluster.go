@@ -13,7 +13,7 @@ var cluster = slices.Concat(
 	// Where servers are is shown to everybody, as it is to who asks for /v1/status/peers; the routes that show more of
 	// them say who may see it.
 	by(everybody, wire.SystemStatus, wire.SigningKeys, wire.TrustCertify, wire.ServerList),
-	by(servers, wire.ServerProgress, wire.ServerAnnounce),
+	by(servers, wire.ServerProgress, wire.ServerAnnounce, wire.ServerLeave),
 	[]entry{
 		asks(wire.PersonAllowed, func(r *wire.PersonAllowedRequest, _ *state.Snap) []need {
 			n := make([]need, len(r.Needs))

@@ -19,7 +19,7 @@ func CA(out *wire.RootsReply) *api.CA {
 		ca.Roots = append(ca.Roots, root)
 	}
 	for _, n := range out.Unaware {
-		ca.Unaware = append(ca.Unaware, &api.CANode{NodeID: string(n.Node), Name: n.Name})
+		ca.Unaware = append(ca.Unaware, &api.CANode{NodeID: string(n.Node), Name: n.Name, Forgotten: n.Forgotten})
 	}
 	return ca
 }

@@ -25,7 +25,7 @@ func (e *Endpoints) roots(ctx context.Context, q *wire.Query) (*wire.RootsReply,
 			return index, err
 		}
 		for i, root := range all {
-			r := wire.Root{Key: trust.KeyOf(root), Created: root.NotBefore}
+			r := wire.Root{Key: trust.KeyOf(root), Created: trust.MadeAt(root)}
 			if i == 0 {
 				r.Created, r.By = a.Created, a.By
 			} else {
@@ -38,7 +38,7 @@ func (e *Endpoints) roots(ctx context.Context, q *wire.Query) (*wire.RootsReply,
 		}
 		nodes, err := joining.Unaware(s, w, a)
 		for _, n := range nodes {
-			out.Unaware = append(out.Unaware, wire.UnawareNode{Node: n.ID, Name: n.Name})
+			out.Unaware = append(out.Unaware, wire.UnawareNode{Node: n.ID, Name: n.Name, Forgotten: n.Forgotten})
 		}
 		return index, err
 	})
@@ -54,10 +54,28 @@ func (e *Endpoints) rotate(ctx context.Context, req *wire.RotateRootRequest) (*w
 	return &wire.Written{Index: index}, nil
 }
 
+// loses refuses to forget former roots by which nodes would be lost, also those that were forgotten and may come back:
+// the state that the command finds is not older.
+func (e *Endpoints) loses() error {
+	s := e.cfg.Store.Snapshot()
+	a := s.Authority(nil)
+	if a == nil || len(a.Former) == 0 {
+		return nil
+	}
+	nodes, err := joining.Unaware(s, nil, a)
+	if err != nil {
+		return err
+	}
+	return joining.Lost(nodes)
+}
+
 func (e *Endpoints) finish(ctx context.Context, req *wire.FinishRootRequest) (*wire.Written, error) {
 	if req.Force && strings.TrimSpace(req.Reason) == "" {
 		return nil, fault.New(fault.Invalid, "forget", "the former root",
 			"a reason is missing: nodes may be lost by that")
+	}
+	if err := e.loses(); err != nil && !req.Force {
+		return nil, err
 	}
 	index, err := e.cfg.Authority.Finish(ctx, req.Force)
 	if err != nil {

@@ -74,6 +74,7 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.cfg.Base, s, wire.ServerList, e.list)
 	serving.Unary(e.cfg.Base, s, wire.ServerAnnounce, e.announce)
 	serving.Unary(e.cfg.Base, s, wire.ServerRemove, e.remove)
+	serving.Unary(e.cfg.Base, s, wire.ServerLeave, e.leave)
 	serving.Unary(e.cfg.Base, s, wire.ServerTransfer, e.transfer)
 	wire.ServerProgress.Serve(s, e.progress)
 }

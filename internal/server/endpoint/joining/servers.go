@@ -17,8 +17,8 @@ type Servers interface {
 	List(ctx context.Context) (wire.ServerListReply, error)
 	// Progress is how far this server is.
 	Progress() (*wire.ProgressReply, error)
-	// Remove ends the part of one that is in no list.
-	Remove(ctx context.Context, name string) error
+	// TakeOff takes one out: see membership.Keeper.
+	TakeOff(ctx context.Context, name string, atOnce func(*trust.Member) bool) (index uint64, err error)
 	// Transfer has another one lead: that of the name, or any.
 	Transfer(ctx context.Context, name string) error
 	// Name is that of this server.
@@ -40,13 +40,11 @@ func (e *Endpoints) progress(context.Context, *wire.ProgressRequest) (*wire.Prog
 	return e.cfg.Servers.Progress()
 }
 
-// announce takes down where a server is found. Each speaks for itself: by its own connection, or within this process.
+// announce takes down where a server is found.
 func (e *Endpoints) announce(ctx context.Context, req *wire.AnnounceRequest) (*wire.Written, error) {
-	relays := wire.Relays(ctx)
-	leads := len(relays) == 0
-	if !leads && relays[0] != req.Name || leads && req.Name != e.cfg.Servers.Name() {
-		return nil, fault.New(fault.Denied, "speak for", fmt.Sprintf("server %q", req.Name),
-			"the caller is another one")
+	leads, err := e.speaks(ctx, req.Name)
+	if err != nil {
+		return nil, err
 	}
 	if old := e.cfg.Store.Snapshot().Member(nil, trust.Server, req.Name); old != nil && old.Gone() {
 		return nil, old.Accepts(req.Key)
@@ -65,17 +63,36 @@ func (e *Endpoints) announce(ctx context.Context, req *wire.AnnounceRequest) (*w
 	return &wire.Written{Index: index}, nil
 }
 
-// remove takes a server out of the cluster. What keeps the log follows the list.
-func (e *Endpoints) remove(ctx context.Context, req *wire.ServerRef) (*wire.Written, error) {
-	snap := e.cfg.Store.Snapshot()
-	if m := snap.Member(nil, trust.Server, req.Name); m == nil {
-		return &wire.Written{Index: snap.Index()}, e.cfg.Servers.Remove(ctx, req.Name)
+// speaks makes sure that a server speaks for itself: by its own connection, or within this process.
+func (e *Endpoints) speaks(ctx context.Context, name string) (leads bool, err error) {
+	relays := wire.Relays(ctx)
+	leads = len(relays) == 0
+	if !leads && relays[0] != name || leads && name != e.cfg.Servers.Name() {
+		return false, fault.New(fault.Denied, "speak for", fmt.Sprintf("server %q", name), "the caller is another one")
 	}
-	_, index, err := e.cfg.Proposer.Propose(ctx, &joining.ServerRemove{Name: req.Name})
+	return leads, nil
+}
+
+// remove takes a server out of the cluster.
+func (e *Endpoints) remove(ctx context.Context, req *wire.ServerRef) (*wire.Written, error) {
+	index, err := e.cfg.Servers.TakeOff(ctx, req.Name, nil)
 	if err != nil {
 		return nil, err
 	}
 	e.cfg.Log.Warn("a person removed a server", "server", req.Name)
+	return &wire.Written{Index: index}, nil
+}
+
+// leave takes a server out of the cluster that stops for good.
+func (e *Endpoints) leave(ctx context.Context, req *wire.LeaveRequest) (*wire.Written, error) {
+	if _, err := e.speaks(ctx, req.Name); err != nil {
+		return nil, err
+	}
+	index, err := e.cfg.Servers.TakeOff(ctx, req.Name, func(m *trust.Member) bool { return m.ModifyIndex > req.AsOf })
+	if err != nil {
+		return nil, err
+	}
+	e.cfg.Log.Warn("a server leaves", "server", req.Name)
 	return &wire.Written{Index: index}, nil
 }
 

@@ -52,11 +52,13 @@ func Unary[Req, Resp any](
 			if err != nil {
 				return nil, err
 			}
+			var resp *Resp
 			if leader == nil {
-				return answered(ctx, b, m, req, h)
+				resp, err = answered(ctx, b, m, req, h)
+			} else {
+				resp, err = m.Call(ctx, leader, req)
 			}
 			// What is refused unbegun, because another server leads by now, is passed on again; nothing else is.
-			resp, err := m.Call(ctx, leader, req)
 			if !wire.IsNotLeading(err) || !again.Sleep(ctx, tries) {
 				return resp, err
 			}

@@ -107,15 +107,27 @@ func RootsAsOf(s *state.Snap) uint64 {
 // maxNamed is how many nodes a refusal names.
 const maxNamed = 20
 
-// unaware refuses to forget former roots while nodes would be lost by that.
+// unaware refuses to forget former roots while nodes of the state would be lost by that.
 func unaware(tx *state.Tx, a *state.Authority) error {
 	nodes, err := Unaware(&tx.Snap, nil, a)
-	if err != nil || len(nodes) == 0 {
+	if err != nil {
 		return err
+	}
+	return Lost(slices.DeleteFunc(nodes, func(k Kept) bool { return k.Forgotten }))
+}
+
+// Lost refuses to forget former roots by which nodes would be lost; nil: there are none.
+func Lost(nodes []Kept) error {
+	if len(nodes) == 0 {
+		return nil
 	}
 	names := make([]string, 0, maxNamed)
 	for _, n := range nodes[:min(len(nodes), maxNamed)] {
-		names = append(names, fmt.Sprintf("%s (%s)", n.Name, n.ID))
+		name := fmt.Sprintf("%s (%s)", n.Name, n.ID)
+		if n.Forgotten {
+			name = fmt.Sprintf("%s (%s, purged or collected, which may come back)", n.Name, n.ID)
+		}
+		names = append(names, name)
 	}
 	if more := len(nodes) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
@@ -131,10 +143,12 @@ func unaware(tx *state.Tx, a *state.Authority) error {
 type Kept struct {
 	ID   ids.Node
 	Name string
+	// Forgotten: it was purged or collected, and may come back as itself.
+	Forgotten bool
 }
 
 // Unaware are the nodes of a state which would not believe what the present root of an authority issues once the former
-// ones are forgotten, as far as the servers know: those that have a record and are not denied.
+// ones are forgotten, as far as the servers know: those that have a record, or may come back, and are not denied.
 func Unaware(s *state.Snap, w *state.Watch, a *state.Authority) ([]Kept, error) {
 	root, err := x509.ParseCertificate(a.Root)
 	if err != nil {
@@ -143,9 +157,14 @@ func Unaware(s *state.Snap, w *state.Watch, a *state.Authority) ([]Kept, error) 
 	key := trust.KeyOf(root)
 	var out []Kept
 	for m := range s.Members(w, trust.Node) {
-		n := s.Node(w, ids.Node(m.ID))
-		if n != nil && m.Denied == nil && !m.Knows(key, a.Created) {
-			out = append(out, Kept{ID: n.ID, Name: n.Name})
+		if m.Denied != nil || m.Knows(key, a.Created) {
+			continue
+		}
+		id := ids.Node(m.ID)
+		if n := s.Node(w, id); n != nil {
+			out = append(out, Kept{ID: id, Name: n.Name})
+		} else if d := s.Departure(id); d != nil {
+			out = append(out, Kept{ID: id, Name: d.Name, Forgotten: true})
 		}
 	}
 	return out, nil

@@ -24,6 +24,9 @@ func TestARenewalKnowsWhoWasDenied(t *testing.T) {
 	if !deny.Releases() {
 		t.Error("with a disk that is nearly full nobody is denied")
 	}
+	if !(&joining.Join{Role: trust.Node, ID: "a", Key: "ka"}).Releases() || join("a", "ka", tok).Releases() {
+		t.Error("a renewal is new work, or who joins is none")
+	}
 	denied := func(err error) bool { return isDenied(err) }
 	fine := func(err error) bool { return err == nil }
 	unknown := func(err error) bool { return fault.Has(err, fault.NotFound) }

@@ -16,7 +16,7 @@ const ServersSchema = 8
 
 func init() {
 	fsm.Register[ServerPut]("server-put", ServersSchema, "server/endpoint/joining")
-	fsm.Register[ServerRemove]("server-remove", ServersSchema, "server/endpoint/joining")
+	fsm.Register[ServerRemove]("server-remove", ServersSchema, "server/membership")
 }
 
 // ServerPut says where a server is found. The one that began the cluster comes into the list of its servers by it;

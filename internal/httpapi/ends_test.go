@@ -1,0 +1,25 @@
+package httpapi_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"berth/internal/httpapi/access"
+)
+
+// TestWhatEndsWithItsAgentIsNoSuccess: given a write whose context ends before it was done, as that of an agent that
+// stops does, then it is answered as failed: whoever waits would take an empty answer for a success.
+func TestWhatEndsWithItsAgentIsNoSuccess(t *testing.T) {
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	req := httptest.NewRequestWithContext(ctx, "PUT", "/v1/namespace", strings.NewReader(`{"Name":"lost"}`))
+	req.Host = "127.0.0.1"
+	out := httptest.NewRecorder()
+	r.handler.Handler(access.Network{}).ServeHTTP(out, req)
+	if out.Code < 500 {
+		t.Errorf("it is answered with %d %s", out.Code, out.Body)
+	}
+}
